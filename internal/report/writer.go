@@ -215,14 +215,9 @@ func (w *Writer) SetAside(run journal.RunID) ([]string, error) {
 	return slices.DeleteFunc(all, func(name string) bool { return strings.HasSuffix(name, sealedExt) }), err
 }
 
-// Record writes the lines of one append. Of a run that this writer has not seen
-// from its start, it writes everything that is missing.
-func (w *Writer) Record(ctx context.Context, a journal.Appended) error {
-	return w.RecordAll(ctx, []journal.Appended{a})
-}
-
-// RecordAll writes the lines of several appends, those of each file together.
-func (w *Writer) RecordAll(ctx context.Context, appends []journal.Appended) error {
+// Record writes the lines of appends, those of each file together. Of a run that this writer has not seen from its
+// start, it writes everything that is missing.
+func (w *Writer) Record(ctx context.Context, appends ...journal.Appended) error {
 	if len(appends) == 0 {
 		return nil
 	}

@@ -47,9 +47,8 @@ type Writer struct {
 const format = "agentfile"
 
 var (
-	_ report.Sink    = (*Writer)(nil)
-	_ report.Batcher = (*Writer)(nil)
-	_ report.Idler   = (*Writer)(nil)
+	_ report.Sink  = (*Writer)(nil)
+	_ report.Idler = (*Writer)(nil)
 )
 
 // New returns a Writer. Close it.
@@ -104,13 +103,8 @@ type record struct {
 	before journal.RunID // the run that this one continues
 }
 
-// Record implements report.Sink.
-func (w *Writer) Record(ctx context.Context, a journal.Appended) error {
-	return w.RecordAll(ctx, []journal.Appended{a})
-}
-
-// RecordAll applies appends, and then writes each record that has changed.
-func (w *Writer) RecordAll(ctx context.Context, appends []journal.Appended) error {
+// Record applies appends, and then writes each record that has changed.
+func (w *Writer) Record(ctx context.Context, appends ...journal.Appended) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var errs []error
@@ -120,7 +114,7 @@ func (w *Writer) RecordAll(ctx context.Context, appends []journal.Appended) erro
 		if len(a.Events) == 0 {
 			continue
 		}
-		r, err := w.take(ctx, a.Run, a.Events)
+		r, err := w.update(ctx, a.Run, a.Events)
 		if err != nil {
 			errs = append(errs, w.fail(a.Run, err))
 			delete(changed, a.Run)
@@ -150,8 +144,8 @@ func (w *Writer) fail(run journal.RunID, err error) error {
 	return fmt.Errorf("%s of run %s: %w", FileName, run, err)
 }
 
-// take applies events to a run's record, and returns it if it has changed.
-func (w *Writer) take(ctx context.Context, run journal.RunID, events []journal.Event) (*record, error) {
+// update applies events to a run's record, and returns it if it has changed.
+func (w *Writer) update(ctx context.Context, run journal.RunID, events []journal.Event) (*record, error) {
 	r, known := w.runs[run]
 	changed := false
 	if !known {
