@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/format"
@@ -337,7 +338,12 @@ func compileIn(files folder, name string) (*Analysis, error) {
 	if err != nil {
 		return nil, err
 	}
-	return compile(Reading{}, files, source.NewFile(name, string(text))), nil
+	f := source.NewFile(name, string(text))
+	r := registry.Formats().Compile(f, files)
+	if r.Program != nil {
+		r.Diagnostics = append(r.Diagnostics, check.Program(r.Program, registry.Kinds())...)
+	}
+	return &Analysis{File: f, Format: r.Format, Program: r.Program, Diagnostics: r.Diagnostics, Files: r.Files}, nil
 }
 
 // folder has a workflow's files that are not in the project; shared files are in the project.
