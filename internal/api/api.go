@@ -92,7 +92,8 @@ func (r *Run) inQueue(at *app.QueuePlace) {
 	if at == nil {
 		return
 	}
-	r.Queue = &Queue{at.Position, at.Limit, at.Provider, at.Labels}
+	queue := Queue(*at)
+	r.Queue = &queue
 	if at.Provider == "" && r.State == Interrupted {
 		r.State = Queued
 	}
@@ -354,23 +355,9 @@ func newTrigger(t ir.Trigger) Trigger {
 
 // Execution is one execution of a step.
 type Execution struct {
-	Step        string                     `json:"step"`
-	Kind        string                     `json:"kind,omitempty"`
-	Description string                     `json:"description,omitempty"`
-	FallbackFor string                     `json:"fallback_for,omitempty"`
-	Started     string                     `json:"started,omitempty"`
-	Finished    string                     `json:"finished,omitempty"`
-	Outcome     string                     `json:"outcome,omitempty" doc:"Absent while the step is being executed"`
-	Reason      string                     `json:"reason,omitempty"`
-	Error       string                     `json:"error,omitempty"`
-	Attempts    int                        `json:"attempts,omitempty"`
-	Reads       map[string]json.RawMessage `json:"reads,omitempty"`
-	Missing     []string                   `json:"missing_reads,omitempty"`
-	Decision    *Decision                  `json:"decision,omitempty"`
-	Result      json.RawMessage            `json:"result,omitempty"`
-	Writes      []string                   `json:"writes,omitempty"`
-	Used        Usage                      `json:"used"`
-	State       map[string]json.RawMessage `json:"state,omitempty" doc:"Variables of the run after the step"`
+	app.Execution
+	Decision *Decision `json:"decision,omitempty"`
+	Used     Usage     `json:"used"`
 }
 
 // Decision is the decision about a gate.
@@ -387,11 +374,7 @@ type Decision struct {
 
 // NewExecution returns the form of an execution.
 func NewExecution(e *app.Execution) Execution {
-	out := Execution{
-		Step: e.Step, Kind: e.Type, Description: e.Description, FallbackFor: e.For, Started: e.Began, Finished: e.Ended,
-		Outcome: string(e.Outcome), Reason: e.Reason, Error: e.Error, Attempts: e.Attempts, Reads: e.Reads, Missing: e.Missing,
-		Result: e.Result, Writes: e.Writes, Used: newUsage(e.Used), State: e.State,
-	}
+	out := Execution{Execution: *e, Used: newUsage(e.Used)}
 	if d := e.Decided; d != nil {
 		out.Decision = &Decision{User: d.By.User, As: d.By.As, Established: d.By.Method, Method: d.Method, Note: d.Note, Digest: d.Digest}
 	}

@@ -248,21 +248,26 @@ func reason(why string) string {
 }
 
 func signatureCheck(key, command string) (audit.SignatureCheck, error) {
-	switch {
-	case command != "":
+	if command != "" {
 		return commandCheck(command), nil
-	case key == "":
-		return nil, usage("The key in the anchor itself would prove nothing.", "--anchor needs --key or --check-command")
+	}
+	return fromKey(key, audit.KeyCheck, usage("The key in the anchor itself would prove nothing.",
+		"--anchor needs --key or --check-command"))
+}
+
+// fromKey returns what read makes of the content of a key file, or missing if none is named.
+func fromKey[T any](key string, read func([]byte) (T, error), missing error) (made T, err error) {
+	if key == "" {
+		return made, missing
 	}
 	raw, err := os.ReadFile(key)
 	if err != nil {
-		return nil, usage("", "%v", err)
+		return made, usage("", "%v", err)
 	}
-	check, err := audit.KeyCheck(raw)
-	if err != nil {
-		return nil, usage("", "%s: %v", key, err)
+	if made, err = read(raw); err != nil {
+		return made, usage("", "%s: %v", key, err)
 	}
-	return check, nil
+	return made, nil
 }
 
 // commandCheck returns the check of an external command.
@@ -350,21 +355,11 @@ the statement as its input and prints the signature.`,
 }
 
 func signer(key, command string) (audit.Signer, error) {
-	switch {
-	case command != "":
+	if command != "" {
 		return commandSigner(command), nil
-	case key == "":
-		return nil, usage("\"espalier audit keygen FILE\" creates a key.", "audit anchor needs --key or --sign-command")
 	}
-	raw, err := os.ReadFile(key)
-	if err != nil {
-		return nil, usage("", "%v", err)
-	}
-	sign, err := audit.KeySigner(raw)
-	if err != nil {
-		return nil, usage("", "%s: %v", key, err)
-	}
-	return sign, nil
+	return fromKey(key, audit.KeySigner, usage("\"espalier audit keygen FILE\" creates a key.",
+		"audit anchor needs --key or --sign-command"))
 }
 
 func (a *invocation) auditKeygenCommand() *cobra.Command {

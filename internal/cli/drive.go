@@ -153,9 +153,15 @@ func (a *invocation) park(first os.Signal, signals <-chan os.Signal) {
 }
 
 // parkOrReload is park for commands that reload their configuration after SIGHUP. Further SIGHUP signals change
-// nothing. It returns the signal that decides what follows: a signal to stop during a reload ends the command.
+// nothing. It returns the signal that decides what follows: a signal to stop during a reload ends the command. Without
+// a signal, the process was drained.
 func (a *invocation) parkOrReload(first os.Signal, signals <-chan os.Signal) os.Signal {
-	return a.parkFor(first, signals, true)
+	if first != nil {
+		return a.parkFor(first, signals, true)
+	}
+	a.parkFor(os.Interrupt, signals, true)
+	a.note("Drained; other workers continue the runs.")
+	return nil
 }
 
 func (a *invocation) parkFor(first os.Signal, signals <-chan os.Signal, reloads bool) (decisive os.Signal) {
@@ -317,7 +323,7 @@ func runSentence(run *app.Run, outcome journal.Outcome, why string) string {
 }
 
 // raiseHint suggests a value for a budget with which the run can continue.
-func raiseHint(b app.Budget) string {
+func raiseHint(b app.Exhausted) string {
 	name := journal.BudgetName(b.Name)
 	if b.Limit == nil {
 		return name + "=N"

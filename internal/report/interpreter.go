@@ -385,7 +385,9 @@ func (in *Interpreter) leaveStep(x *journal.StepLeft) error {
 		return err
 	}
 	if f.step == nil && x.Outcome == journal.OutcomeSkipped && x.Reason == ReasonCondition {
-		in.add(StepSkipped, f.run, in.newStep(f, x.Step, "")).Outcome = x.Outcome
+		step := in.newStep(f, x.Place, "")
+		step.FallbackFor = x.For
+		in.add(StepSkipped, f.run, step).Outcome = x.Outcome
 		return nil
 	}
 	return in.end(journal.Work{Place: x.Place}, x.For, Ending{
@@ -430,7 +432,7 @@ func (in *Interpreter) decideGate(x *journal.GateDecided) error {
 func (in *Interpreter) begin(at journal.Place, kind, fallbackFor string) (*frame, error) {
 	f, err := in.frame(at.Frame)
 	if err == nil && f.step == nil {
-		f.step = in.newStep(f, at.Step, kind)
+		f.step = in.newStep(f, at, kind)
 		f.step.FallbackFor = fallbackFor
 		if f.Retried != at.Step {
 			f.Attempt = 0
@@ -440,15 +442,15 @@ func (in *Interpreter) begin(at journal.Place, kind, fallbackFor string) (*frame
 	return f, err
 }
 
-func (in *Interpreter) newStep(f *frame, name, kind string) *Step {
+func (in *Interpreter) newStep(f *frame, at journal.Place, kind string) *Step {
 	s := &Step{
-		Run: f.run, Name: name, Path: name, Kind: kind, Parent: f.up, Depth: f.Depth, Loop: f.Loop, Index: f.Index,
-		Started: in.fact.At,
+		Run: f.run, Place: at, Name: at.Step, Path: at.Step, Kind: kind, Parent: f.up, Depth: f.Depth, Loop: f.Loop,
+		Index: f.Index, Started: in.fact.At,
 	}
 	if f.Prefix != "" {
-		s.Path = f.Prefix + name
+		s.Path = f.Prefix + at.Step
 	}
-	if s.Info = f.unit.step(f.Block, name); s.Info != nil {
+	if s.Info = f.unit.step(f.Block, at.Step); s.Info != nil {
 		s.Kind, s.Agent = s.Info.Kind, s.Info.Agent
 		s.Call = s.Kind == KindCall
 	}

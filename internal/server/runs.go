@@ -137,34 +137,20 @@ func (s *Server) registerRuns() {
 	handle(s, http.MethodPost, "/runs", identity.Start, "Start a run", tag, s.startRun, created)
 	handle(s, http.MethodGet, "/runs", identity.Read, "List runs, the newest first", tag, s.listRuns)
 	handle(s, http.MethodGet, "/runs/{run}", identity.Read, "Show a run", tag,
-		func(ctx context.Context, in *RunPath) (*body[api.Status], error) {
-			r, err := s.find(ctx, in.Run)
-			if err != nil {
-				return nil, err
-			}
-			return s.status(ctx, r.ID)
-		})
+		ofRun(s, func(ctx context.Context, r *app.Run) (*body[api.Status], error) { return s.status(ctx, r.ID) }))
 	handle(s, http.MethodGet, "/runs/{run}/output", identity.Read, "Get the output of a finished run", tag,
-		func(ctx context.Context, in *RunPath) (*body[api.Ending], error) {
-			r, err := s.find(ctx, in.Run)
-			if err != nil {
-				return nil, err
-			}
+		ofRun(s, func(ctx context.Context, r *app.Run) (*body[app.Ending], error) {
 			end, err := s.o.App.Ending(ctx, r)
 			if err != nil {
 				return nil, err
 			}
-			return &body[api.Ending]{api.NewEnding(end)}, nil
-		})
+			return &body[app.Ending]{*end}, nil
+		}))
 	handle(s, http.MethodGet, "/runs/{run}/exhausted", identity.Read, "Get the budget that a run waits for", tag,
-		func(ctx context.Context, in *RunPath) (*body[api.Exhausted], error) {
-			r, err := s.find(ctx, in.Run)
-			if err != nil {
-				return nil, err
-			}
+		ofRun(s, func(ctx context.Context, r *app.Run) (*body[app.Exhausted], error) {
 			budget, err := s.o.App.Exhausted(ctx, r.ID)
-			return &body[api.Exhausted]{api.NewExhausted(budget)}, err
-		})
+			return &body[app.Exhausted]{budget}, err
+		}))
 	handle(s, http.MethodGet, "/inbox", identity.Read, "List everything that waits for a person", tag, s.inbox)
 
 	handle(s, http.MethodPost, "/runs/{run}/decide", identity.Decide, "Approve or reject a gate", tag,
@@ -227,13 +213,22 @@ func (s *Server) registerRuns() {
 		})
 	handle(s, http.MethodPost, "/runs/{run}/resume", identity.Operate, "Resume a run", tag, s.resumeRun)
 	handle(s, http.MethodDelete, "/runs/{run}", identity.Operate, "Remove a finished run", tag,
-		func(ctx context.Context, in *RunPath) (*struct{}, error) {
-			r, err := s.find(ctx, in.Run)
-			if err != nil {
-				return nil, err
-			}
+		ofRun(s, func(ctx context.Context, r *app.Run) (*struct{}, error) {
 			return nil, s.o.App.Remove(ctx, r.ID, journal.Removal{By: actor(ctx), At: journal.MillisOf(time.Now())})
-		})
+		}))
+}
+
+// ofRun returns a handler of requests about one run.
+func ofRun[Out any](
+	s *Server, do func(ctx context.Context, r *app.Run) (*Out, error),
+) func(context.Context, *RunPath) (*Out, error) {
+	return func(ctx context.Context, in *RunPath) (*Out, error) {
+		r, err := s.find(ctx, in.Run)
+		if err != nil {
+			return nil, err
+		}
+		return do(ctx, r)
+	}
 }
 
 // find returns the run that an address names.

@@ -385,7 +385,7 @@ func TestRunIsStartedApprovedAndReadThroughTheAPI(t *testing.T) {
 	if !bytes.Contains(raw, []byte("<svg")) {
 		t.Errorf("%.80s", raw)
 	}
-	var result api.Ending
+	var result app.Ending
 	p.call("GET", "/api/v1/runs/"+s.ID+"/output", nil, &result, 200)
 	if result.Outcome != "ok" || len(result.Output) == 0 {
 		t.Errorf("%+v", result)

@@ -17,11 +17,6 @@ import (
 
 type event = report.Event
 
-const (
-	gateOpened   = report.GateOpened
-	taskFinished = report.TaskFinished
-)
-
 // events interprets the facts of a run. For a child run, it yields the events of that run alone.
 func (h *Handler) events(ctx context.Context, run *app.Run, yield func(*event) error) error {
 	_, err := h.interpret(ctx, run, yield)
