@@ -114,7 +114,7 @@ func (a *App) Generate(ctx context.Context, req GenerateRequest) (*Generation, [
 	}
 	g.env.listen()
 	if !again {
-		return g, p.Findings, g.begin(root)
+		return g, p.Findings, g.createFolder(root)
 	}
 	begun, err := g.carryOn(ctx)
 	if err == nil && !begun { // interrupted before it started
@@ -280,8 +280,8 @@ func (g *Generation) find(root string) (bool, error) {
 	return false, e
 }
 
-// begin creates the folder in which the workflow is staged.
-func (g *Generation) begin(root string) error {
+// createFolder creates the folder in which the workflow is staged.
+func (g *Generation) createFolder(root string) error {
 	now := g.app.o.Now()
 	stamp, ok := registry.Stamp(root, "artifacts/"+g.Name, now)
 	if !ok {

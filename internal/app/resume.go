@@ -195,7 +195,7 @@ func (a *App) Resume(ctx context.Context, r *Resumption) error {
 	if r.Step != "" {
 		return rt.runError(r.Of, rt.Engine.StartFrom(ctx, r.Run, r.Of, r.Step, r.by, r.set...))
 	}
-	return rt.tell(ctx, r.Run, func() error {
+	return rt.sendTo(ctx, r.Run, func() error {
 		for _, in := range r.says {
 			if err := rt.Engine.Send(ctx, r.Run, in, uuid.NewString()); err != nil {
 				return err
@@ -214,10 +214,11 @@ func (a *App) Resume(ctx context.Context, r *Resumption) error {
 	})
 }
 
-// tell says something to a run. If that fails although this process has the run by now, the run is driven to its next
-// resting point before tell returns: no process may keep a run that can continue without driving it.
-func (rt *environment) tell(ctx context.Context, id journal.RunID, say func() error) error {
-	err := say()
+// sendTo calls send, which sends a message to a run or resumes it. If that fails although this process has the run by
+// now, the run is driven to its next resting point before sendTo returns: no process may keep a run that can continue
+// without driving it.
+func (rt *environment) sendTo(ctx context.Context, id journal.RunID, send func() error) error {
+	err := send()
 	if err != nil && rt.Engine.Owns(id) {
 		_, _ = rt.Engine.Wait(ctx, id) // err is what the caller asked about
 	}
@@ -417,7 +418,7 @@ func (a *App) Finish(ctx context.Context, id journal.RunID) (*Run, error) {
 	if err != nil || run.Status == journal.Finished || !rt.Idle(run.Entry) {
 		return nil, err
 	}
-	err = rt.tell(ctx, id, func() error {
+	err = rt.sendTo(ctx, id, func() error {
 		var owned *journal.OwnedError
 		if err := rt.Engine.Resume(ctx, id); err != nil && !errors.As(err, &owned) {
 			return err

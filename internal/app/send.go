@@ -55,7 +55,7 @@ func (a *App) Send(ctx context.Context, id journal.RunID, by journal.Actor, mess
 		}
 	}
 	sent := &Sent{}
-	return sent, rt.tell(ctx, id, func() error {
+	return sent, rt.sendTo(ctx, id, func() error {
 		for _, m := range messages {
 			in := m.input(by)
 			if d, ok := in.(plan.Decision); ok && (d.Answer == plan.Approve || d.Answer == plan.Reject) {

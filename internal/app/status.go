@@ -226,56 +226,49 @@ func (s *Status) InDoubt() bool {
 }
 
 // Graph returns the picture of a run, or of a child run: its program, and what has happened in it.
-func (a *App) Graph(ctx context.Context, r *Run, o graph.Options) (*graph.Graph, error) {
-	rt, err := a.reader(ctx, r.ID)
-	if err != nil {
-		return nil, err
-	}
-	root := cmp.Or(r.Root, r.ID)
-	_, program, _, err := rt.Engine.Load(ctx, root)
-	if err != nil {
-		return nil, err
-	}
-	g := graph.Build(program.Root(), o)
-	tracker := g.Track(program.Root(), "")
-	for e, err := range rt.Store.Events(ctx, root, 0) {
-		if err != nil {
-			return nil, err
-		}
-		if opened, ok := e.Fact.(journal.FrameOpened); ok && opened.Child == r.ID {
-			child := program.At(opened.Program)
-			g = graph.Build(child, o)
-			tracker = g.Track(child, opened.Frame)
-		}
-		tracker.Apply(e)
-	}
-	return g, nil
+func (a *App) Graph(ctx context.Context, r *Run, o graph.Options) (g *graph.Graph, err error) {
+	_, err = a.draw(ctx, r, func(p *ir.Program, frame string) func(journal.Event) {
+		g = graph.Build(p, o)
+		return g.Track(p, frame).Apply
+	})
+	return g, err
 }
 
 // CompactGraph returns the compact picture of a run, or of a child run, and the last fact that it shows.
-func (a *App) CompactGraph(ctx context.Context, r *Run) (*graph.Compact, journal.Seq, error) {
+func (a *App) CompactGraph(ctx context.Context, r *Run) (picture *graph.Compact, last journal.Seq, err error) {
+	last, err = a.draw(ctx, r, func(p *ir.Program, frame string) func(journal.Event) {
+		picture = graph.NewCompactRun(p, frame)
+		return picture.Apply
+	})
+	return picture, last, err
+}
+
+// draw draws a run, or a child run, and returns the last fact that is drawn. start starts the picture of a program whose
+// run starts at a frame, and returns how facts are added to it.
+func (a *App) draw(
+	ctx context.Context, r *Run, start func(p *ir.Program, frame string) func(journal.Event),
+) (last journal.Seq, err error) {
 	rt, err := a.reader(ctx, r.ID)
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	root := cmp.Or(r.Root, r.ID)
 	_, program, _, err := rt.Engine.Load(ctx, root)
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
-	picture := graph.NewCompactRun(program.Root(), "")
-	var last journal.Seq
+	apply := start(program.Root(), "")
 	for e, err := range rt.Store.Events(ctx, root, 0) {
 		if err != nil {
-			return nil, 0, err
+			return 0, err
 		}
 		if opened, ok := e.Fact.(journal.FrameOpened); ok && opened.Child == r.ID {
-			picture = graph.NewCompactRun(program.At(opened.Program), opened.Frame)
+			apply = start(program.At(opened.Program), opened.Frame)
 		}
-		picture.Apply(e)
+		apply(e)
 		last = e.Seq
 	}
-	return picture, last, nil
+	return last, nil
 }
 
 // Execution is one execution of a step: what it read, what came of it, and the state of the run after it.

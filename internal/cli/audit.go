@@ -32,10 +32,7 @@ beside the new one; the exit code is 1 then.`,
 		ValidArgsFunction: a.completeRun,
 		RunE: func(_ *cobra.Command, args []string) error {
 			ctx := context.Background()
-			if err := a.connect(); err != nil {
-				return err
-			}
-			run, err := a.runs().Find(ctx, args[0])
+			run, err := a.find(args[0])
 			if err != nil {
 				return err
 			}
@@ -104,10 +101,7 @@ no longer be verified. --key is the public key.`,
 			if len(args) == 0 {
 				return usage("\"espalier runs\" lists the runs.", "audit verify needs a run or --anchor")
 			}
-			if err := a.connect(); err != nil {
-				return err
-			}
-			run, err := a.runs().Find(ctx, args[0])
+			run, err := a.find(args[0])
 			if err != nil {
 				return err
 			}

@@ -41,14 +41,21 @@ func (a *invocation) folder(path string) string {
 	return "this folder"
 }
 
+// find finds a run by its name, on the server that ESPALIER_SERVER names, if it names one.
+func (a *invocation) find(name string) (*app.Run, error) {
+	if err := a.connect(); err != nil {
+		return nil, err
+	}
+	return a.runs().Find(context.Background(), name)
+}
+
 // rootRun finds a run by its name; for a child run, it returns the run that it is a part of.
 func (a *invocation) rootRun(name string) (*app.Run, error) {
-	ctx := context.Background()
-	found, err := a.runs().Find(ctx, name)
+	found, err := a.find(name)
 	if err != nil {
 		return nil, err
 	}
-	run, err := a.runs().RootRun(ctx, found)
+	run, err := a.runs().RootRun(context.Background(), found)
 	if err == nil && run.ID != found.ID {
 		a.note("%s is a part of run %s.", short(found.ID), short(run.ID))
 	}

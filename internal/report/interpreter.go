@@ -172,7 +172,7 @@ func (in *Interpreter) interpret(e *journal.Event) error {
 		in.rests = true
 		return in.leaveStep(&x)
 	case journal.TaskStarted:
-		f, err := in.begin(x.Place, x.Kind, x.For)
+		f, err := in.openStep(x.Place, x.Kind, x.For)
 		if err != nil {
 			return err
 		}
@@ -215,7 +215,7 @@ func (in *Interpreter) interpret(e *journal.Event) error {
 		in.addWork(StepRouted, journal.Work{Place: x.Place})
 	case journal.GateOpened:
 		in.rests = true
-		f, err := in.begin(x.Place, "gate", x.For)
+		f, err := in.openStep(x.Place, "gate", x.For)
 		if err != nil {
 			return err
 		}
@@ -366,7 +366,7 @@ func (in *Interpreter) closeFrame(x *journal.FrameClosed) error {
 }
 
 func (in *Interpreter) enterStep(x *journal.StepEntered) error {
-	f, err := in.begin(x.Place, x.Mode, x.For)
+	f, err := in.openStep(x.Place, x.Mode, x.For)
 	if err != nil {
 		return err
 	}
@@ -427,9 +427,9 @@ func (in *Interpreter) decideGate(x *journal.GateDecided) error {
 	return nil
 }
 
-// begin opens a step, unless it is open already: another attempt, or the
+// openStep opens a step, unless it is open already: another attempt, or the
 // combine task of a parallel step, belongs to the same visit.
-func (in *Interpreter) begin(at journal.Place, kind, fallbackFor string) (*frame, error) {
+func (in *Interpreter) openStep(at journal.Place, kind, fallbackFor string) (*frame, error) {
 	f, err := in.frame(at.Frame)
 	if err == nil && f.step == nil {
 		f.step = in.newStep(f, at, kind)
@@ -469,7 +469,7 @@ func (in *Interpreter) announce(f *frame) {
 // end closes a step. One that never started, because it could not or because
 // it takes no time, starts and finishes at once.
 func (in *Interpreter) end(w journal.Work, fallbackFor string, end Ending) error {
-	f, err := in.begin(w.Place, "step", fallbackFor)
+	f, err := in.openStep(w.Place, "step", fallbackFor)
 	if err != nil {
 		return err
 	}

@@ -11,9 +11,13 @@ import (
 
 // Events interprets the whole stream of a root run, without its definition. An Event is valid until the next one.
 func Events(ctx context.Context, r journal.EventReader, root journal.RunID) iter.Seq2[*Event, error] {
+	return NewInterpreter(root, nil).Events(r.Events(ctx, root, 0))
+}
+
+// Events interprets a stream. An Event is valid until the next one.
+func (in *Interpreter) Events(stream iter.Seq2[journal.Event, error]) iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
-		in := NewInterpreter(root, nil)
-		for e, err := range r.Events(ctx, root, 0) {
+		for e, err := range stream {
 			if err == nil {
 				err = in.Interpret(&e, func(ev *Event) error {
 					if !yield(ev, nil) {

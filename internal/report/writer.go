@@ -237,10 +237,10 @@ func (w *Writer) Record(ctx context.Context, appends ...journal.Appended) error 
 		}
 	}, func() {
 		if w.gathered >= maxGathered {
-			t.add(w.settle(ctx))
+			t.add(w.writePending(ctx))
 		}
 	})
-	t.add(w.settle(ctx))
+	t.add(w.writePending(ctx))
 	w.pos = max(w.pos, appends[len(appends)-1].Pos)
 	return t.err()
 }
@@ -375,7 +375,7 @@ func (w *Writer) record(ctx context.Context, s *stream, a *journal.Appended) err
 	first, last := a.Events[0].Seq, a.Events[len(a.Events)-1].Seq
 	switch {
 	case s == nil && first == 1:
-		s = w.begin(a.Run)
+		s = w.newStream(a.Run)
 	case s == nil, first > s.seq+1 && !s.skip:
 		return w.catchUp(ctx, a.Run)
 	}
@@ -385,7 +385,7 @@ func (w *Writer) record(ctx context.Context, s *stream, a *journal.Appended) err
 	if len(s.dirty) == 0 {
 		s.since = a.Pos
 	}
-	err := w.take(ctx, s, a.Events)
+	err := w.addLines(ctx, s, a.Events)
 	if errors.Is(err, errRebuild) {
 		w.warnAside(err)
 		return w.catchUp(ctx, a.Run)
@@ -393,8 +393,8 @@ func (w *Writer) record(ctx context.Context, s *stream, a *journal.Appended) err
 	return err
 }
 
-// settle writes all lines that have been made.
-func (w *Writer) settle(ctx context.Context) error {
+// writePending writes all lines that have been made.
+func (w *Writer) writePending(ctx context.Context) error {
 	if len(w.dirty) == 0 {
 		return nil
 	}
@@ -528,7 +528,7 @@ func (w *Writer) warnAside(err error) {
 func (w *Writer) read(ctx context.Context, run journal.RunID) error {
 	s := w.runs[run]
 	if s == nil {
-		s = w.begin(run)
+		s = w.newStream(run)
 		if err := w.restore(ctx, s); err != nil {
 			w.forget(s)
 			return err
@@ -553,7 +553,7 @@ func (w *Writer) read(ctx context.Context, run journal.RunID) error {
 	return w.write(ctx, s, batch)
 }
 
-func (w *Writer) begin(run journal.RunID) *stream {
+func (w *Writer) newStream(run journal.RunID) *stream {
 	if len(w.runs) >= maxRuns {
 		var settled []*stream
 		for _, s := range w.runs {
@@ -596,10 +596,10 @@ func (w *Writer) closeFile(f *file) {
 	delete(w.open, f)
 }
 
-// take makes lines of events that have been appended; settle writes them. After
+// addLines makes lines of events that have been appended; writePending writes them. After
 // an error the run is dropped from memory, so that the next try starts with
 // what is on disk.
-func (w *Writer) take(ctx context.Context, s *stream, events []journal.Event) error {
+func (w *Writer) addLines(ctx context.Context, s *stream, events []journal.Event) error {
 	before := s.size
 	if err := w.project(ctx, s, events); err != nil {
 		w.forget(s)

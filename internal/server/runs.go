@@ -154,57 +154,28 @@ func (s *Server) registerRuns() {
 	handle(s, http.MethodGet, "/inbox", identity.Read, "List everything that waits for a person", tag, s.inbox)
 
 	handle(s, http.MethodPost, "/runs/{run}/decide", identity.Decide, "Approve or reject a gate", tag,
-		func(ctx context.Context, in *struct {
-			RunPath
-			Body decideBody
-		},
-		) (*body[decided], error) {
+		func(ctx context.Context, in *toRun[decideBody]) (*body[decided], error) {
 			return s.decide(ctx, in.Run, &in.Body)
 		})
-	handle(s, http.MethodPost, "/runs/{run}/resolve", identity.Operate, "Resolve a step whose outcome is unknown", tag,
-		func(ctx context.Context, in *struct {
-			RunPath
-			Body resolveBody
-		},
-		) (*body[api.Status], error) {
-			return s.send(ctx, in.Run, in.Body.message())
+	handleMessage(s, "resolve", "Resolve a step whose outcome is unknown",
+		func(_ context.Context, b *resolveBody) app.Message { return b.message() })
+	handleMessage(s, "signal", "Send an event to a run", func(ctx context.Context, b *signalBody) app.Message {
+		return app.Signal{
+			Event: b.Event, Step: b.Step, Data: b.Data, Roles: approverRoles(ctx), Automated: automated(ctx),
+		}
+	})
+	handleMessage(s, "edit", "Edit a variable of a run",
+		func(_ context.Context, b *editBody) app.Message {
+			return app.Edit{Variable: b.Variable, Value: b.Value}
 		})
-	handle(s, http.MethodPost, "/runs/{run}/signal", identity.Operate, "Send an event to a run", tag,
-		func(ctx context.Context, in *struct {
-			RunPath
-			Body signalBody
-		},
-		) (*body[api.Status], error) {
-			return s.send(ctx, in.Run, app.Signal{
-				Event: in.Body.Event, Step: in.Body.Step, Data: in.Body.Data, Roles: approverRoles(ctx), Automated: automated(ctx),
-			})
-		})
-	handle(s, http.MethodPost, "/runs/{run}/edit", identity.Operate, "Edit a variable of a run", tag,
-		func(ctx context.Context, in *struct {
-			RunPath
-			Body editBody
-		},
-		) (*body[api.Status], error) {
-			return s.send(ctx, in.Run, app.Edit{Variable: in.Body.Variable, Value: in.Body.Value})
-		})
-	handle(s, http.MethodPost, "/runs/{run}/raise", identity.Operate, "Raise a budget of a run", tag,
-		func(ctx context.Context, in *struct {
-			RunPath
-			Body raiseBody
-		},
-		) (*body[api.Status], error) {
-			return s.send(ctx, in.Run, app.Raise{Budget: in.Body.Budget, To: in.Body.To})
-		})
+	handleMessage(s, "raise", "Raise a budget of a run",
+		func(_ context.Context, b *raiseBody) app.Message { return app.Raise{Budget: b.Budget, To: b.To} })
 	handle(s, http.MethodPost, "/runs/{run}/pause", identity.Operate, "Pause a run before its next step", tag,
 		func(ctx context.Context, in *RunPath) (*body[api.Status], error) {
 			return s.send(ctx, in.Run, app.Pause{})
 		})
 	handle(s, http.MethodPost, "/runs/{run}/cancel", identity.Operate, "Cancel a run", tag,
-		func(ctx context.Context, in *struct {
-			RunPath
-			Body *cancelBody
-		},
-		) (*body[api.Status], error) {
+		func(ctx context.Context, in *toRun[*cancelBody]) (*body[api.Status], error) {
 			reason := ""
 			if in.Body != nil {
 				reason = in.Body.Reason
@@ -216,6 +187,20 @@ func (s *Server) registerRuns() {
 		ofRun(s, func(ctx context.Context, r *app.Run) (*struct{}, error) {
 			return nil, s.o.App.Remove(ctx, r.ID, journal.Removal{By: actor(ctx), At: journal.MillisOf(time.Now())})
 		}))
+}
+
+// toRun is a request to a run.
+type toRun[B any] struct {
+	RunPath
+	Body B
+}
+
+// handleMessage registers a route that sends a message to a run.
+func handleMessage[B any](s *Server, name, summary string, message func(ctx context.Context, b *B) app.Message) {
+	handle(s, http.MethodPost, "/runs/{run}/"+name, identity.Operate, summary, "Runs",
+		func(ctx context.Context, in *toRun[B]) (*body[api.Status], error) {
+			return s.send(ctx, in.Run, message(ctx, &in.Body))
+		})
 }
 
 // ofRun returns a handler of requests about one run.
@@ -496,11 +481,7 @@ func (b resolveBody) message() app.Message {
 	return app.Resolve{Step: b.Step, Answer: b.Answer, Value: b.Value}
 }
 
-func (s *Server) resumeRun(ctx context.Context, in *struct {
-	RunPath
-	Body *resumeBody
-},
-) (*body[resumed], error) {
+func (s *Server) resumeRun(ctx context.Context, in *toRun[*resumeBody]) (*body[resumed], error) {
 	r, err := s.find(ctx, in.Run)
 	if err != nil {
 		return nil, err

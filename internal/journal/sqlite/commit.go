@@ -92,7 +92,7 @@ func (s *Store) transact(group []job) error {
 	if s.broken = s.Present(); s.broken != nil {
 		return s.broken
 	}
-	if err := s.begin(); err != nil {
+	if err := s.beginImmediate(); err != nil {
 		return s.explain(err)
 	}
 	s.writer.recheck()

@@ -129,7 +129,7 @@ func (w *Writer) Record(ctx context.Context, appends ...journal.Appended) error 
 			errs = append(errs, fmt.Errorf("AWF's audit trail: %w", err))
 		}
 	}
-	return errors.Join(append(errs, w.settle())...)
+	return errors.Join(append(errs, w.writeOwed())...)
 }
 
 // record adds the lines of an append to those that are owed.
@@ -284,11 +284,11 @@ func (w *Writer) Idle(context.Context) error {
 	if len(w.streams) > maxStreams { // runs may wait for months
 		w.streams = map[journal.RunID]*stream{}
 	}
-	return w.settle()
+	return w.writeOwed()
 }
 
-// settle writes the lines that are owed.
-func (w *Writer) settle() error {
+// writeOwed writes the lines that are owed.
+func (w *Writer) writeOwed() error {
 	news := len(w.owed) > 0
 	if news {
 		if err := w.write(w.owed); err != nil {
@@ -321,7 +321,7 @@ func (w *Writer) save() error {
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return errors.Join(w.settle(), w.save())
+	return errors.Join(w.writeOwed(), w.save())
 }
 
 // start returns the record of a run that starts, and keeps its masked inputs with the run, for end.

@@ -151,7 +151,7 @@ func (w *Writer) update(ctx context.Context, run journal.RunID, events []journal
 	if !known {
 		var err error
 		if started, ok := events[0].Fact.(journal.RunStarted); ok {
-			r, err = w.begin(ctx, run, started, events[0].At.Time())
+			r, err = w.newRecord(ctx, run, started, events[0].At.Time())
 		} else {
 			r, err = w.load(ctx, run)
 			changed = true
@@ -194,7 +194,7 @@ func (w *Writer) load(ctx context.Context, run journal.RunID) (r *record, err er
 			return nil, err
 		}
 		if started, ok := e.Fact.(journal.RunStarted); ok {
-			if r, err = w.begin(ctx, run, started, e.At.Time()); err != nil || r == nil {
+			if r, err = w.newRecord(ctx, run, started, e.At.Time()); err != nil || r == nil {
 				return nil, err
 			}
 		}
@@ -224,15 +224,15 @@ func (r *record) follow(events []journal.Event) (news bool, err error) {
 func (w *Writer) Idle(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	err := w.settle(ctx)
+	err := w.writeOwed(ctx)
 	if len(w.runs) > 0 { // clearing the map would keep its memory
 		w.runs = map[journal.RunID]*record{}
 	}
 	return err
 }
 
-// settle writes what could not be written before.
-func (w *Writer) settle(ctx context.Context) error {
+// writeOwed writes what could not be written before.
+func (w *Writer) writeOwed(ctx context.Context) error {
 	var errs []error
 	for run := range w.owed {
 		r, err := w.load(ctx, run)
@@ -252,12 +252,12 @@ func (w *Writer) settle(ctx context.Context) error {
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.settle(context.Background())
+	return w.writeOwed(context.Background())
 }
 
-// begin returns the record of a run that starts; nil for runs without a folder of
+// newRecord returns the record of a run that starts; nil for runs without a folder of
 // this format.
-func (w *Writer) begin(ctx context.Context, id journal.RunID, s journal.RunStarted, at time.Time) (*record, error) {
+func (w *Writer) newRecord(ctx context.Context, id journal.RunID, s journal.RunStarted, at time.Time) (*record, error) {
 	stamp, ok := s.Vars["agentfile.run"]
 	if !ok || s.Format != format {
 		return nil, nil
