@@ -101,46 +101,37 @@ func (r *Run) inQueue(at *app.QueuePlace) {
 
 // NewRun returns the form of a run.
 func NewRun(r *app.Run) Run {
-	out := newRun(r.Entry, stateOf(r.Entry, r.Idle, r.Queued))
-	out.Reason, out.Error, out.Driver = r.Reason, r.Error, newDriver(r.Driver)
+	out := Run{
+		ID: string(r.ID), Workflow: r.Name, Format: r.Format, State: stateOf(r), Outcome: string(r.Outcome),
+		Reason: r.Reason, Error: r.Error, WaitingFor: r.WaitingFor(), Started: r.Started.Time(), Updated: r.Updated.Time(),
+		Driver: newDriver(r.Driver), Parent: string(r.Parent), Root: string(r.Root), Seq: int64(r.Seq),
+	}
+	if r.Wake != 0 && out.State != Finished {
+		at := r.Wake.Time()
+		out.Wakes = &at
+	}
 	out.inQueue(r.Queue)
 	return out
 }
 
-func newRun(e journal.Entry, state State) Run {
-	out := Run{
-		ID: string(e.ID), Workflow: e.Name, Format: e.Format, State: state, Outcome: string(e.Outcome),
-		WaitingFor: e.WaitingFor(),
-		Started:    e.Started.Time(), Updated: e.Updated.Time(), Parent: string(e.Parent), Root: string(e.Root),
-		Seq: int64(e.Seq),
-	}
-	if e.Wake != 0 && state != Finished {
-		at := e.Wake.Time()
-		out.Wakes = &at
-	}
-	return out
-}
-
-func stateOf(e journal.Entry, idle, queued bool) State {
+func stateOf(r *app.Run) State {
 	switch {
-	case e.Status == journal.Finished:
-		return Finished
-	case e.Status == journal.Exceeded:
-		return Budget
-	case e.Status == journal.PausedAt:
-		return Paused
-	case e.Status == journal.Waiting && e.InDoubt():
+	case r.Status == journal.Waiting && r.InDoubt():
 		return Unknown
-	case e.Status == journal.Waiting:
-		return Waiting
-	case e.Status == journal.Sleeping:
-		return Sleeping
-	case queued:
+	case states[r.Status] != "":
+		return states[r.Status]
+	case r.Queued:
 		return Queued
-	case idle:
+	case r.Idle:
 		return Interrupted
 	}
 	return Running
+}
+
+// states are the states that the status of a run alone determines.
+var states = map[journal.Status]State{
+	journal.Finished: Finished, journal.Exceeded: Budget, journal.PausedAt: Paused, journal.Waiting: Waiting,
+	journal.Sleeping: Sleeping,
 }
 
 // Status is a run with everything that is going on in it.
@@ -159,15 +150,13 @@ type Status struct {
 // NewStatus returns the form of a status.
 func NewStatus(s *app.Status) Status {
 	out := Status{
-		Run: newRun(s.Entry, stateOf(s.Entry, s.Idle, s.Queued)), Steps: s.Step, Used: newUsage(s.Used),
+		Run: NewRun(&s.Run), Steps: s.Step, Used: newUsage(s.Used),
 		Reserved: newUsage(s.Held), Simulated: s.Offline, Untrusted: s.Untrusted, Held: s.Paused,
 		Limits: Limits{
 			Steps: s.Limits.Steps, ToolCalls: s.Limits.ToolCalls, Tokens: s.Limits.Tokens,
 			ActiveSeconds: s.Limits.ActiveSeconds, Dollars: dollars(s.Limits.MicroDollars),
 		},
 	}
-	out.Reason, out.Error, out.Driver = s.Reason, s.Error, newDriver(s.Driver)
-	out.inQueue(s.Queue)
 	for _, g := range s.Gates {
 		out.Gates = append(out.Gates, NewGate(g))
 	}

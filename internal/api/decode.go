@@ -50,11 +50,9 @@ func (s State) status() journal.Status {
 
 // App returns the status of the form.
 func (s *Status) App() *app.Status {
-	run := s.Run.App()
 	out := &app.Status{
-		Entry: run.Entry, Step: s.Steps, Used: s.Used.journal(), Held: s.Reserved.journal(), Paused: s.Held, Idle: run.Idle,
-		Queued: run.Queued, Queue: run.Queue, Driver: run.Driver,
-		Reason: s.Reason, Error: s.Error, Offline: s.Simulated, Untrusted: s.Untrusted,
+		Run: *s.Run.App(), Step: s.Steps, Used: s.Used.journal(), Held: s.Reserved.journal(), Paused: s.Held,
+		Offline: s.Simulated, Untrusted: s.Untrusted,
 		Limits: journal.Limits{
 			Steps: s.Limits.Steps, ToolCalls: s.Limits.ToolCalls, Tokens: s.Limits.Tokens, ActiveSeconds: s.Limits.ActiveSeconds,
 		},

@@ -20,19 +20,13 @@ import (
 
 // Status is the state of a run.
 type Status struct {
-	journal.Entry
+	Run
 	Step    []string       `json:"steps,omitempty"` // that are being executed
 	Gates   []Gate         `json:"gates,omitempty"`
 	Used    journal.Usage  `json:"used"`
 	Held    journal.Usage  `json:"held,omitzero"` // reserved for what is under way
 	Limits  journal.Limits `json:"limits,omitzero"`
 	Paused  bool           `json:"paused,omitempty"`
-	Idle    bool           `json:"idle,omitempty"`
-	Queued  bool           `json:"queued,omitempty"` // see Run.Queued
-	Driver  *Driver        `json:"-"`
-	Queue   *QueuePlace    `json:"queue,omitempty"`
-	Reason  string         `json:"reason,omitempty"`
-	Error   string         `json:"error,omitempty"`
 	Offline string         `json:"offline,omitempty"` // simulated or scripted
 	// Untrusted reports that the input comes from outside of the project.
 	Untrusted bool `json:"untrusted,omitempty"`
@@ -124,12 +118,11 @@ func (a *App) Status(ctx context.Context, id journal.RunID) (*Status, error) {
 	if err != nil {
 		return nil, rt.runError(id, err)
 	}
-	s := statusOf(state, program, entry)
 	run := rt.run(ctx, entry)
 	if err := rt.queue(ctx, run); err != nil {
 		return nil, err
 	}
-	s.Idle, s.Queued, s.Queue, s.Driver = run.Idle, run.Queued, run.Queue, run.Driver
+	s := statusOf(state, program, run)
 	rules, err := rt.Shown.Rules(ctx, id)
 	if err != nil {
 		return nil, rt.runError(id, err)
@@ -173,8 +166,8 @@ func (s *Status) redact(rules *redact.Rules) {
 	}
 }
 
-func statusOf(state *plan.State, program *plan.Program, entry journal.Entry) *Status {
-	s := &Status{Entry: entry, Paused: state.Paused, By: state.By, From: state.From}
+func statusOf(state *plan.State, program *plan.Program, run *Run) *Status {
+	s := &Status{Run: *run, Paused: state.Paused, By: state.By, From: state.From}
 	var o RunOptions
 	if json.Unmarshal(state.Options, &o) == nil {
 		s.Untrusted, s.Request = o.Untrusted, o.Request
@@ -209,7 +202,7 @@ func statusOf(state *plan.State, program *plan.Program, entry journal.Entry) *St
 				g.Shows, _ = state.Shown(program, f)
 			}
 		case journal.GateInDoubt:
-			g.Key = string(cmp.Or(entry.Root, entry.ID)) + "/" + f.Work().Key() // as other systems got it
+			g.Key = string(cmp.Or(run.Root, run.ID)) + "/" + f.Work().Key() // as other systems got it
 		}
 		g.Approvers = approversOf(state, program, f)
 		if f.Gate.Due != 0 {

@@ -400,7 +400,7 @@ func (a *invocation) writeStatus(s *app.Status) error {
 func (a *invocation) printStatus(s *app.Status) {
 	w := a.stdout
 	fmt.Fprintf(w, "%s  %s\n", a.paint(a.colorOut, a.screen, bold, string(s.ID)), s.Name)
-	fmt.Fprintf(w, "  %s", standing(&app.Run{Entry: s.Entry, Idle: s.Idle, Queued: s.Queued, Queue: s.Queue, Driver: s.Driver}))
+	fmt.Fprintf(w, "  %s", standing(&s.Run))
 	if s.Reason != "" && s.Outcome == journal.OutcomeOK {
 		fmt.Fprintf(w, " (%s)", s.Reason) // that of others is in the error
 	}

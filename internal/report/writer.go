@@ -154,7 +154,6 @@ type stream struct {
 	since     journal.Pos // of the first append that these lines come from
 	skip      bool        // there is no record
 	over      bool        // everything is written; only seq still counts
-	waits     bool        // probably nothing happens in it for a while
 	used      int64
 
 	last      journal.Event // the event seq
@@ -331,15 +330,15 @@ func (w *Writer) maintain(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// forgetResting drops runs that wait, if there are many: they may wait for
-// months, and reading them again is cheap.
+// forgetResting drops runs in which nothing happens, if there are many: they may
+// wait for months, and reading them again is cheap.
 func (w *Writer) forgetResting() {
 	if len(w.runs) <= maxResting {
 		return
 	}
 	var resting []*stream
 	for _, s := range w.runs {
-		if s.used <= w.mark && (s.waits || s.over || s.skip) {
+		if s.used <= w.mark {
 			resting = append(resting, s)
 		}
 	}
@@ -352,19 +351,7 @@ func (w *Writer) forgetResting() {
 	}
 }
 
-// waiting reports whether a run probably waits after an append. A run in which a
-// task has started or made progress has more events soon.
-func waiting(events []journal.Event) bool {
-	for i := range events {
-		switch events[i].Fact.(type) {
-		case journal.TaskStarted, journal.TaskNoted, journal.Reserved:
-			return false
-		}
-	}
-	return true
-}
-
-// record makes the lines of an append; settle writes them.
+// record makes the lines of an append; writePending writes them.
 func (w *Writer) record(ctx context.Context, s *stream, a *journal.Appended) error {
 	if len(a.Events) == 0 {
 		return nil
@@ -628,7 +615,7 @@ func (w *Writer) write(ctx context.Context, s *stream, events []journal.Event) e
 
 func (w *Writer) project(ctx context.Context, s *stream, events []journal.Event) error {
 	w.ticks++
-	s.used, s.waits = w.ticks, waiting(events)
+	s.used = w.ticks
 	s.ctx = ctx
 	defer func() { s.ctx = nil }()
 	if s.projector == nil && !s.over {
