@@ -41,9 +41,11 @@ demo: build ## show what Espalier does, without an API key or an account
 	@echo; echo 'Next: bin/espalier serve shows these runs in a browser; docs/first-steps.md creates a workflow of your own.'
 
 # The libraries of models and servers take minutes to compile with the race detector, and what is concurrent lies below
-# them. So "make test" uses it for every package that is tested without them; "make race" for all.
-LISTED = $$($(GO) list -f '{{.ImportPath}} {{join .Deps " "}} {{join .TestImports " "}} {{join .XTestImports " "}} .' ./... | grep $(1) '$(LIBRARIES)|espalier/internal/(registry|app|cli) ' | cut -d' ' -f1)
+# them. So "make test" uses it for every package that is tested without them, except for long comparisons of what is not
+# concurrent; "make race" for all.
+LISTED = $$($(GO) list -f '{{.ImportPath}} {{join .Deps " "}} {{join .TestImports " "}} {{join .XTestImports " "}} .' ./... | grep $(1) '$(LIBRARIES)|espalier/internal/(registry|app|cli) |$(COMPARISONS)' | cut -d' ' -f1)
 LIBRARIES = anthropic-sdk-go|openai-go|modelcontextprotocol
+COMPARISONS = ^[^ ]*/internal/(format/formattest|shell|step/node|secret|graph|python|expr)[ ]
 
 test: ## run all tests, with the race detector where that is cheap and there is a C compiler
 	@$(if $(RACE),,echo 'No C compiler was found: the tests run without the race detector.')
@@ -53,10 +55,10 @@ test: ## run all tests, with the race detector where that is cheap and there is 
 	@fc-list ':lang=ja' 2>/dev/null | grep -q . || echo 'No Japanese font was found: drawing Chinese, Japanese and Korean text is not tested.'
 	@command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 || echo 'Chromium was not found: the tests of the web pages in a browser are skipped.'
 	GORACE=atexit_sleep_ms=0 $(GO) test -timeout 20m $(RACE) $(call LISTED,-vE)
-	$(GO) test -timeout 20m $(call LISTED,-E)
+	$(GO) test -timeout 20m -p 3 ./internal/web $(call LISTED,-E) # the longest first; processes of tests often wait
 
 # What takes longest: real processes, browsers and databases, and comparisons with other programs.
-SLOW = cmd/espalier|internal/(web|server|cli|shell|cpython|secret|soak|journal/(sqlite|postgres)|engine/(embedded|temporal)|format/formattest|step/node|tool/mcp|report/(transcript|otel)|graph)
+SLOW = cmd/espalier|internal/(web|server|cli|app|registry|process|shell|cpython|secret|soak|journal/(sqlite|postgres)|engine/(embedded|temporal)|format/formattest|step/(node|command)|tool/(mcp|builtin)|report/(transcript|otel)|graph)
 
 test-fast: ## run the tests that need no other process, in less than a minute once compiled
 	$(GO) test $$($(GO) list ./... | grep -vE '/($(SLOW))$$')
@@ -106,7 +108,7 @@ test-temporal-short: ## the most important of these tests, in a minute; installs
 	$(GO) test -tags temporal -count=1 -timeout 30m -run '$(SHORT_TEMPORAL)' ./internal/engine/temporal
 
 # The release that works beside this one while machines are updated: a commit, until there is a release.
-PREVIOUS_RELEASE = e4f90737
+PREVIOUS_RELEASE = 11538faf
 
 test-upgrade: ## run workers of the previous release and of this one on one database
 	rm -rf bin/previous && git worktree prune && git worktree add --detach bin/previous $(PREVIOUS_RELEASE)

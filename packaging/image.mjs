@@ -56,7 +56,10 @@ const copied = instructions("COPY").map((line) => line.split(" "));
 const committed = execFileSync("git", ["show", "--no-patch", "--format=%ct"], { cwd: here, encoding: "utf8" });
 const created = new Date(Number(committed) * 1000).toISOString();
 const manifests = [];
-for (const artifact of JSON.parse(readFileSync(join(dist, "artifacts.json"), "utf8"))) {
+// The builds end in any order; sorted, they give the same bytes.
+const artifacts = JSON.parse(readFileSync(join(dist, "artifacts.json"), "utf8"));
+artifacts.sort((a, b) => (a.path < b.path ? -1 : 1));
+for (const artifact of artifacts) {
   if (artifact.type !== "Binary" || artifact.goos !== "linux") continue;
   const sources = { espalier: artifact.path, "ca-certificates.crt": authorities };
   const folders = new Set([`${workdir.slice(1)}/`]);
@@ -88,7 +91,6 @@ for (const artifact of JSON.parse(readFileSync(join(dist, "artifacts.json"), "ut
   }));
   manifests.push({ ...manifest, platform });
 }
-manifests.sort((a, b) => a.platform.architecture.localeCompare(b.platform.architecture));
 const index = put(oci("index.v1+json"), json({ schemaVersion: 2, mediaType: oci("index.v1+json"), manifests }));
 const named = { ...index, annotations: { "org.opencontainers.image.ref.name": version } };
 writeFileSync(join(dist, `espalier_${version}_image.oci.tar`), tar([

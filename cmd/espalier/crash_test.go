@@ -41,8 +41,9 @@ type outcome struct {
 	records          map[string][]string // keyed by the name of the transcript
 }
 
-// TestCrashMatrix kills the program at every write to its journal, before and after it, and again while it recovers. A
-// new process then finishes the run. Outcome, output, records and side effects must equal those of an undisturbed run.
+// TestCrashMatrix kills the program at every write to its journal, before and after it, and every third time again while
+// it recovers. A new process then finishes the run. Outcome, output, records and side effects must equal those of an
+// undisturbed run.
 //
 // It fails with a journal that reports writes as durable too early (see TestCrashMatrixSeesALostWrite). It has found
 // that the attempt after a lost one did not record its command, so that another kill repeated the command.
@@ -95,21 +96,24 @@ func (s *shape) matrix(t *testing.T, compared func(label string, differences []s
 			ended := s.process(t, once, calmly)
 			compared(label, s.look(t, once, ended).differences(&want))
 
-			// The second kill is at the first, the middle or the last write of the recovery, in turn, before and after
-			// it.
-			second := []int{1, (ended.Writes + 1) / 2, ended.Writes}[turn%3]
+			os.RemoveAll(once)
+			if turn++; turn%3 != 1 {
+				os.RemoveAll(broken)
+				continue
+			}
+			// Every third recovery is killed too: at its first, middle or last write, in turn, before and after it.
+			kill := turn / 3
+			second := []int{1, (ended.Writes + 1) / 2, ended.Writes}[kill%3]
 			two := s.errand
-			two.Stop, two.After = second, turn/3%2 == 0
-			turn++
+			two.Stop, two.After = second, kill/3%2 == 0
 			again := s.copied(t, broken)
 			if ended = s.process(t, again, two); ended == nil {
 				ended = s.process(t, again, calmly)
 			}
 			label += fmt.Sprintf(", then %s write %d", beforeOrAfter(two.After), second)
 			compared(label, s.look(t, again, ended).differences(&want))
-			for _, dir := range []string{broken, once, again} {
-				os.RemoveAll(dir)
-			}
+			os.RemoveAll(broken)
+			os.RemoveAll(again)
 		}
 	}
 }

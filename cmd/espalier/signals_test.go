@@ -147,7 +147,7 @@ func TestRunThatFinishesWhileStoppingIsReportedAsFinished(t *testing.T) {
 			t.Fatal(err)
 		}
 		for said.Scan() {
-			if strings.Contains(said.Text(), "parked") {
+			if strings.Contains(said.Text(), "is interrupted") {
 				t.Errorf("%s, %v: %s", c.name, signal, said.Text())
 			}
 		}
@@ -253,7 +253,7 @@ func TestInterruptKeepsTheReplyOfARunningCall(t *testing.T) {
 			close(proceed)
 			said.until(t, "one  done")
 			if name == "alone" {
-				said.until(t, "is parked")
+				said.until(t, "is interrupted")
 				p.exits(0, "resume", awfRun)
 				p.trace("two")
 				return

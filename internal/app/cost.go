@@ -134,6 +134,9 @@ func repeats(r check.Report, models *registry.Models, model string) int {
 // the model that is used instead of the one that a step names.
 func money(p *ir.Program, r check.Report, models *registry.Models, model func(asked string) string) Money {
 	out := Money{Agents: map[string]int64{}, Prices: price.Date()}
+	if limit := p.Budget.MicroDollars; limit != nil {
+		out.Limit = limit.Max
+	}
 	rest := stepkind.Cost{PromptTokens: r.PromptTokens.Worst, ReplyTokens: r.ReplyTokens.Worst}
 	limit, dearest := p.Budget.Tokens, int64(0) // what all tokens of the budget cost at the highest price
 	add := func(name, asked string, prompt, reply stepkind.Amount) string {
@@ -166,7 +169,7 @@ func money(p *ir.Program, r check.Report, models *registry.Models, model func(as
 	}
 	for _, c := range r.PerAgent {
 		if because := add(c.Agent, c.Model, c.PromptTokens, c.ReplyTokens); because != "" {
-			return Money{Because: because}
+			return Money{Because: because, Limit: out.Limit}
 		}
 		rest.PromptTokens.N -= c.PromptTokens.N
 		rest.ReplyTokens.N -= c.ReplyTokens.N
@@ -174,16 +177,16 @@ func money(p *ir.Program, r check.Report, models *registry.Models, model func(as
 	if rest.PromptTokens.N > 0 || rest.ReplyTokens.N > 0 { // of steps that have no agent
 		rest.PromptTokens.N, rest.ReplyTokens.N = max(0, rest.PromptTokens.N), max(0, rest.ReplyTokens.N)
 		if because := add("", "", rest.PromptTokens, rest.ReplyTokens); because != "" {
-			return Money{Because: because}
+			return Money{Because: because, Limit: out.Limit}
 		}
 	}
 	out.Known = true
 	if limit != nil {
 		out.AtMost = min(out.AtMost, dearest)
 	}
-	if limit := p.Budget.MicroDollars; limit != nil {
-		out.Limit, out.Verdict = limit.Max, check.ShouldFit
-		if out.AtMost > limit.Max {
+	if p.Budget.MicroDollars != nil {
+		out.Verdict = check.ShouldFit
+		if out.AtMost > out.Limit {
 			out.Verdict = check.MayExceed
 		}
 	}

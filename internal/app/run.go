@@ -15,9 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/config"
-	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/project"
@@ -525,8 +523,8 @@ func (rt *environment) shownText(ctx context.Context, root journal.RunID, text s
 	return hidden, err
 }
 
-// Exhausted is the budget that a run waits for. Limit is nil if it is unknown. Enough is at least twice the limit, and the
-// worst case of the workflow if that is known.
+// Exhausted is the budget that a run waits for. Limit is nil if it is unknown. Enough is twice the limit, or more if the
+// next step needs more.
 type Exhausted struct {
 	Name   string `json:"budget"`
 	Limit  *int64 `json:"limit,omitempty" doc:"Current limit; dollars in millionths"`
@@ -539,7 +537,7 @@ func (a *App) Exhausted(ctx context.Context, id journal.RunID) (Exhausted, error
 	if err != nil {
 		return Exhausted{}, err
 	}
-	s, _, def, err := rt.Engine.Load(ctx, id)
+	s, _, _, err := rt.Engine.Load(ctx, id)
 	if err != nil {
 		return Exhausted{}, err
 	}
@@ -556,26 +554,7 @@ func (a *App) Exhausted(ctx context.Context, id journal.RunID) (Exhausted, error
 		return b, nil
 	}
 	b.Enough = max(2*max(1, *b.Limit), root.Ledger.Needed(b.Name, next))
-	unlimited := *def.Program
-	unlimited.Budget = ir.Budget{}
-	report, err := rt.estimateRun(&unlimited, s.Options)
-	if err != nil {
-		return b, err
-	}
-	if worst, known := worstOf(report.Report, b.Name); known {
-		b.Enough = max(b.Enough, worst)
-	}
 	return b, nil
-}
-
-// worstOf returns the worst case of a report in the unit of a budget, if it has a bound.
-func worstOf(r check.Report, budget string) (int64, bool) {
-	figures := map[string]check.Range{
-		plan.BudgetSteps: r.Steps, plan.BudgetTools: r.ToolCalls, plan.BudgetTokens: r.Tokens,
-		plan.BudgetDeadline: r.ActiveSeconds,
-	}
-	figure, ok := figures[budget]
-	return figure.Worst.N, ok && figure.Worst.Unbounded == ""
 }
 
 // Work drives every run of the project until the context ends: runs whose process has ended, timers, messages, and

@@ -75,11 +75,11 @@ func (a *invocation) printCost(r costReport) error {
 		}
 	}
 	p.section("Budgets")
-	if len(r.Budgets) == 0 {
+	if len(r.Budgets) == 0 && r.Money.Limit == 0 {
 		p.text(fmt.Sprintf("No budget is declared: only the steps themselves bound a run, and the cap of %s visits "+
 			"of each step.", stepkind.N(ir.VisitCap)))
 	} else {
-		p.table(budgetTable(r.Budgets))
+		p.table(budgetTable(r.Budgets, r.Money))
 		for _, b := range r.Budgets {
 			if b.Because != "" {
 				p.text(sentence(fmt.Sprintf("%s: %s", strings.TrimSpace(b.Scope+" "+b.Name), b.Because)))
@@ -230,7 +230,7 @@ func moneyOf(m app.Money, agent string) string {
 	return price.Dollars(m.Agents[agent])
 }
 
-func budgetTable(budgets []check.BudgetLine) table {
+func budgetTable(budgets []check.BudgetLine, money app.Money) table {
 	t := table{header: []string{"BUDGET", "OF", "LIMIT", "BASE", "WORST", "VERDICT"}, right: []int{2, 3, 4}}
 	for _, b := range budgets {
 		of := b.Scope
@@ -238,6 +238,13 @@ func budgetTable(budgets []check.BudgetLine) table {
 			of = "the run"
 		}
 		t.add(b.Name, of, stepkind.N(b.Limit).String(), b.Base.String(), b.Worst.String(), string(b.Verdict))
+	}
+	if money.Limit > 0 {
+		worst := "unknown"
+		if money.Known {
+			worst = price.Dollars(money.AtMost)
+		}
+		t.add("money", "the run", price.Dollars(money.Limit), "-", worst, cmp.Or(string(money.Verdict), "unknown"))
 	}
 	return t
 }

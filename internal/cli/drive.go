@@ -224,7 +224,7 @@ func (a *invocation) interrupted(id journal.RunID, err error) error {
 	if unknown != nil {
 		return cmp.Or(err, unknown)
 	}
-	state, help := "parked", "To continue: espalier resume "+short(id)
+	state, help := "interrupted", "To continue: espalier resume "+short(id)
 	atRest := run.Status != journal.Running && run.Status != journal.Sleeping
 	if run.Status == journal.Waiting {
 		status, err := a.runs().Status(ctx, id)
@@ -244,7 +244,7 @@ func (a *invocation) interrupted(id journal.RunID, err error) error {
 			return err
 		}
 	}
-	if others, err := a.app().Workers(ctx); err == nil && state == "parked" {
+	if others, err := a.app().Workers(ctx); err == nil && state == "interrupted" {
 		for _, w := range others {
 			if w.Works && !w.Draining {
 				state = "left to another process"

@@ -104,7 +104,7 @@ func TestInterruptAfterAnotherProcessFinishedTheRun(t *testing.T) {
 		code := <-ended
 		said := stderr.text.String()
 		if code != 1 || !strings.Contains(said, "Stopping") || !strings.Contains(said, "was cancelled") ||
-			strings.Contains(said, "parked") || strings.Contains(said, "To continue: ") {
+			strings.Contains(said, "is interrupted") || strings.Contains(said, "To continue: ") {
 			t.Errorf("%v: exit code %d: %s%s", args, code, &stdout, said)
 		}
 		var result struct{ State, Outcome string }

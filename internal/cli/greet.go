@@ -88,9 +88,11 @@ func (a *invocation) offerExample() error {
 
 // otherWords are the words that people of other programs try, and what to use instead.
 var otherWords = map[string]string{
-	"logs":  `"espalier transcript RUN --follow" prints what a run does.`,
-	"ps":    `"espalier runs --open" lists the runs that are not over.`,
-	"stop":  `"espalier pause RUN" stops a run so that it can be resumed, "espalier cancel RUN" ends it.`,
-	"retry": `"espalier resume RUN --from current" repeats the step that failed.`,
-	"start": `"espalier run WORKFLOW" starts a run, with --detach in the background.`,
+	"compare": `"espalier serve" compares two runs side by side in the browser, on the page of a run.`,
+	"diff":    `"espalier serve" compares two runs side by side in the browser, on the page of a run.`,
+	"logs":    `"espalier transcript RUN --follow" prints what a run does.`,
+	"ps":      `"espalier runs --open" lists the runs that are not over.`,
+	"stop":    `"espalier pause RUN" stops a run so that it can be resumed, "espalier cancel RUN" ends it.`,
+	"retry":   `"espalier resume RUN --from current" repeats the step that failed.`,
+	"start":   `"espalier run WORKFLOW" starts a run, with --detach in the background.`,
 }

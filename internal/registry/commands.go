@@ -39,13 +39,18 @@ type Command struct {
 	Optional bool `json:"optional,omitempty"`
 }
 
+// maxIndent is how much of the indentation of code is shown.
+const maxIndent = 16
+
 // Lines returns the whole command: a person who consents has to see its end. Space within lines is reduced, because it
-// could hide what follows.
+// could hide what follows; so is indentation beyond maxIndent.
 func (c Command) Lines() []string {
 	var out []string
 	for line := range strings.Lines(c.Text) {
 		if words := strings.Fields(line); len(words) > 0 {
-			out = append(out, strings.Join(words, " "))
+			line = strings.ReplaceAll(line, "\t", "    ")
+			indent := len(line) - len(strings.TrimLeft(line, " "))
+			out = append(out, strings.Repeat(" ", min(indent, maxIndent))+strings.Join(words, " "))
 		}
 	}
 	return out

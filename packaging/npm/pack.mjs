@@ -25,7 +25,10 @@ function pack(folder) {
 }
 
 const platforms = {};
-for (const artifact of JSON.parse(readFileSync(join(dist, "artifacts.json"), "utf8"))) {
+// The builds end in any order; sorted, they give the same bytes.
+const artifacts = JSON.parse(readFileSync(join(dist, "artifacts.json"), "utf8"));
+artifacts.sort((a, b) => (a.path < b.path ? -1 : 1));
+for (const artifact of artifacts) {
   if (artifact.type !== "Binary") continue;
   const os = systems[artifact.goos], cpu = processors[artifact.goarch];
   const name = `espalier-${os}-${cpu}`, folder = join(out, name), program = os === "win32" ? "espalier.exe" : "espalier";

@@ -434,6 +434,9 @@ func (n *Notice) finished() (string, report.Colour) {
 	sums := strings.Join(spent(parts, n.Tokens, n.MicroDollars, n.Offline), ", ") + report.LostWords(n.Lost)
 	switch n.Outcome {
 	case journal.OutcomeOK:
+		if n.Reason != "" { // for example, a rule of the workflow aborted it
+			return "ended early (" + n.Reason + ") after " + sums, report.Amber
+		}
 		return "finished in " + sums, report.Green
 	case journal.OutcomeRejected:
 		return "rejected after " + sums, report.Red
