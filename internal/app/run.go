@@ -523,8 +523,8 @@ func (rt *environment) shownText(ctx context.Context, root journal.RunID, text s
 	return hidden, err
 }
 
-// Exhausted is the budget that a run waits for. Limit is nil if it is unknown. Enough is twice the limit, or more if the
-// next step needs more.
+// Exhausted is the budget that a run waits for. Limit is nil if it is unknown. Enough is twice the limit, or more if
+// the next step needs more.
 type Exhausted struct {
 	Name   string `json:"budget"`
 	Limit  *int64 `json:"limit,omitempty" doc:"Current limit; dollars in millionths"`
