@@ -114,10 +114,10 @@ func factSwitches(file *ast.File, facts map[string]bool) (found []ast.Node) {
 func TestFactSwitchesAreFound(t *testing.T) {
 	facts := map[string]bool{"RunStarted": true, "RunFinished": true}
 	for code, want := range map[string]int{
-		`switch e.Fact.(type) { case journal.RunStarted: case journal.RunFinished: }`: 1,
+		`switch e.Fact.(type) { case journal.RunStarted: case journal.RunFinished: }`:  1,
 		`switch x := f.(type) { case journal.RunStarted, journal.RunFinished: _ = x }`: 1,
-		`switch f.(type) { case journal.RunStarted: }`:                                0,
-		`switch f.(type) { case *journal.Reply: case *journal.ToolUse: }`:             0,
+		`switch f.(type) { case journal.RunStarted: }`:                                 0,
+		`switch f.(type) { case *journal.Reply: case *journal.ToolUse: }`:              0,
 	} {
 		file, err := parser.ParseFile(token.NewFileSet(), "p.go", "package p; func f() { "+code+" }", 0)
 		if err != nil {
