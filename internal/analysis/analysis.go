@@ -31,15 +31,20 @@ type Result struct {
 }
 
 // Run compiles and checks a file of a project. A program with mistakes is checked, too, so that one
-// run shows them all. The only error is that of a context that is done before the result is complete.
+// run shows them all. checks are further checks of the program. The only error is that of a context that is done
+// before the result is complete.
 func Run(
 	ctx context.Context, p *project.Project, f *source.File, formats format.Set, kinds stepkind.Set,
+	checks ...func(*ir.Program) diag.List,
 ) (Result, error) {
 	r := &reader{ctx: ctx, project: p, names: map[string]bool{}}
 	compiled := formats.Compile(f, r)
 	list := compiled.Diagnostics
 	if compiled.Program != nil && ctx.Err() == nil {
 		list = append(list, check.Program(compiled.Program, kinds)...)
+		for _, check := range checks {
+			list = append(list, check(compiled.Program)...)
+		}
 	}
 	list = append(list, p.Shadowing(f)...)
 	return Result{

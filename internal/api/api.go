@@ -92,7 +92,8 @@ func (r *Run) inQueue(at *app.QueuePlace) {
 	if at == nil {
 		return
 	}
-	r.Queue = &Queue{at.Position, at.Limit, at.Provider, at.Labels}
+	queue := Queue(*at)
+	r.Queue = &queue
 	if at.Provider == "" && r.State == Interrupted {
 		r.State = Queued
 	}
@@ -100,46 +101,37 @@ func (r *Run) inQueue(at *app.QueuePlace) {
 
 // NewRun returns the form of a run.
 func NewRun(r *app.Run) Run {
-	out := newRun(r.Entry, stateOf(r.Entry, r.Idle, r.Queued))
-	out.Reason, out.Error, out.Driver = r.Reason, r.Error, newDriver(r.Driver)
+	out := Run{
+		ID: string(r.ID), Workflow: r.Name, Format: r.Format, State: stateOf(r), Outcome: string(r.Outcome),
+		Reason: r.Reason, Error: r.Error, WaitingFor: r.WaitingFor(), Started: r.Started.Time(), Updated: r.Updated.Time(),
+		Driver: newDriver(r.Driver), Parent: string(r.Parent), Root: string(r.Root), Seq: int64(r.Seq),
+	}
+	if r.Wake != 0 && out.State != Finished {
+		at := r.Wake.Time()
+		out.Wakes = &at
+	}
 	out.inQueue(r.Queue)
 	return out
 }
 
-func newRun(e journal.Entry, state State) Run {
-	out := Run{
-		ID: string(e.ID), Workflow: e.Name, Format: e.Format, State: state, Outcome: string(e.Outcome),
-		WaitingFor: e.WaitingFor(),
-		Started:    e.Started.Time(), Updated: e.Updated.Time(), Parent: string(e.Parent), Root: string(e.Root),
-		Seq: int64(e.Seq),
-	}
-	if e.Wake != 0 && state != Finished {
-		at := e.Wake.Time()
-		out.Wakes = &at
-	}
-	return out
-}
-
-func stateOf(e journal.Entry, idle, queued bool) State {
+func stateOf(r *app.Run) State {
 	switch {
-	case e.Status == journal.Finished:
-		return Finished
-	case e.Status == journal.Exceeded:
-		return Budget
-	case e.Status == journal.PausedAt:
-		return Paused
-	case e.Status == journal.Waiting && e.InDoubt():
+	case r.Status == journal.Waiting && r.InDoubt():
 		return Unknown
-	case e.Status == journal.Waiting:
-		return Waiting
-	case e.Status == journal.Sleeping:
-		return Sleeping
-	case queued:
+	case states[r.Status] != "":
+		return states[r.Status]
+	case r.Queued:
 		return Queued
-	case idle:
+	case r.Idle:
 		return Interrupted
 	}
 	return Running
+}
+
+// states are the states that the status of a run alone determines.
+var states = map[journal.Status]State{
+	journal.Finished: Finished, journal.Exceeded: Budget, journal.PausedAt: Paused, journal.Waiting: Waiting,
+	journal.Sleeping: Sleeping,
 }
 
 // Status is a run with everything that is going on in it.
@@ -158,15 +150,13 @@ type Status struct {
 // NewStatus returns the form of a status.
 func NewStatus(s *app.Status) Status {
 	out := Status{
-		Run: newRun(s.Entry, stateOf(s.Entry, s.Idle, s.Queued)), Steps: s.Step, Used: newUsage(s.Used),
+		Run: NewRun(&s.Run), Steps: s.Step, Used: newUsage(s.Used),
 		Reserved: newUsage(s.Held), Simulated: s.Offline, Untrusted: s.Untrusted, Held: s.Paused,
 		Limits: Limits{
 			Steps: s.Limits.Steps, ToolCalls: s.Limits.ToolCalls, Tokens: s.Limits.Tokens,
 			ActiveSeconds: s.Limits.ActiveSeconds, Dollars: dollars(s.Limits.MicroDollars),
 		},
 	}
-	out.Reason, out.Error, out.Driver = s.Reason, s.Error, newDriver(s.Driver)
-	out.inQueue(s.Queue)
 	for _, g := range s.Gates {
 		out.Gates = append(out.Gates, NewGate(g))
 	}
@@ -354,23 +344,9 @@ func newTrigger(t ir.Trigger) Trigger {
 
 // Execution is one execution of a step.
 type Execution struct {
-	Step        string                     `json:"step"`
-	Kind        string                     `json:"kind,omitempty"`
-	Description string                     `json:"description,omitempty"`
-	FallbackFor string                     `json:"fallback_for,omitempty"`
-	Started     string                     `json:"started,omitempty"`
-	Finished    string                     `json:"finished,omitempty"`
-	Outcome     string                     `json:"outcome,omitempty" doc:"Absent while the step is being executed"`
-	Reason      string                     `json:"reason,omitempty"`
-	Error       string                     `json:"error,omitempty"`
-	Attempts    int                        `json:"attempts,omitempty"`
-	Reads       map[string]json.RawMessage `json:"reads,omitempty"`
-	Missing     []string                   `json:"missing_reads,omitempty"`
-	Decision    *Decision                  `json:"decision,omitempty"`
-	Result      json.RawMessage            `json:"result,omitempty"`
-	Writes      []string                   `json:"writes,omitempty"`
-	Used        Usage                      `json:"used"`
-	State       map[string]json.RawMessage `json:"state,omitempty" doc:"Variables of the run after the step"`
+	app.Execution
+	Decision *Decision `json:"decision,omitempty"`
+	Used     Usage     `json:"used"`
 }
 
 // Decision is the decision about a gate.
@@ -387,11 +363,7 @@ type Decision struct {
 
 // NewExecution returns the form of an execution.
 func NewExecution(e *app.Execution) Execution {
-	out := Execution{
-		Step: e.Step, Kind: e.Type, Description: e.Description, FallbackFor: e.For, Started: e.Began, Finished: e.Ended,
-		Outcome: string(e.Outcome), Reason: e.Reason, Error: e.Error, Attempts: e.Attempts, Reads: e.Reads, Missing: e.Missing,
-		Result: e.Result, Writes: e.Writes, Used: newUsage(e.Used), State: e.State,
-	}
+	out := Execution{Execution: *e, Used: newUsage(e.Used)}
 	if d := e.Decided; d != nil {
 		out.Decision = &Decision{User: d.By.User, As: d.By.As, Established: d.By.Method, Method: d.Method, Note: d.Note, Digest: d.Digest}
 	}

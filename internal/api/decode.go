@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"math"
 
 	"github.com/espalier-run/espalier/internal/app"
@@ -28,7 +27,8 @@ func (r *Run) App() *app.Run {
 		out.Wake = journal.MillisOf(*r.Wakes)
 	}
 	if q := r.Queue; q != nil {
-		out.Queue = &app.QueuePlace{Position: q.Position, Limit: q.Limit, Provider: q.Provider, Labels: q.Labels}
+		at := app.QueuePlace(*q)
+		out.Queue = &at
 	}
 	return out
 }
@@ -50,11 +50,9 @@ func (s State) status() journal.Status {
 
 // App returns the status of the form.
 func (s *Status) App() *app.Status {
-	run := s.Run.App()
 	out := &app.Status{
-		Entry: run.Entry, Step: s.Steps, Used: s.Used.journal(), Held: s.Reserved.journal(), Paused: s.Held, Idle: run.Idle,
-		Queued: run.Queued, Queue: run.Queue, Driver: run.Driver,
-		Reason: s.Reason, Error: s.Error, Offline: s.Simulated, Untrusted: s.Untrusted,
+		Run: *s.Run.App(), Step: s.Steps, Used: s.Used.journal(), Held: s.Reserved.journal(), Paused: s.Held,
+		Offline: s.Simulated, Untrusted: s.Untrusted,
 		Limits: journal.Limits{
 			Steps: s.Limits.Steps, ToolCalls: s.Limits.ToolCalls, Tokens: s.Limits.Tokens, ActiveSeconds: s.Limits.ActiveSeconds,
 		},
@@ -93,58 +91,12 @@ func (g *Gate) app() app.Gate {
 
 // App returns the execution of the form.
 func (e *Execution) App() *app.Execution {
-	out := &app.Execution{
-		Step: e.Step, Type: e.Kind, Description: e.Description, For: e.FallbackFor, Began: e.Started, Ended: e.Finished,
-		Outcome: journal.Outcome(e.Outcome), Reason: e.Reason, Error: e.Error, Attempts: e.Attempts, Reads: e.Reads,
-		Missing: e.Missing, Result: e.Result, Writes: e.Writes, Used: e.Used.journal(), State: e.State,
-	}
+	out := e.Execution
+	out.Used = e.Used.journal()
 	if d := e.Decision; d != nil {
 		out.Decided = &app.Decided{
 			By: journal.Actor{User: d.User, As: d.As, Method: d.Established}, Method: d.Method, Note: d.Note, Digest: d.Digest,
 		}
 	}
-	return out
-}
-
-// Ending is how a run ended.
-type Ending struct {
-	Outcome    string          `json:"outcome"`
-	Reason     string          `json:"reason,omitempty"`
-	Error      string          `json:"error,omitempty"`
-	Output     json.RawMessage `json:"output,omitempty"`
-	ExitStatus int             `json:"exit_status,omitempty" doc:"Exit status that the workflow chose"`
-	ResumeFrom string          `json:"resume_from,omitempty" doc:"Step from which a failed run can be resumed"`
-}
-
-// NewEnding returns the form of an ending.
-func NewEnding(e *app.Ending) Ending {
-	return Ending{
-		Outcome: string(e.Outcome), Reason: e.Reason, Error: e.Error, Output: e.Output, ExitStatus: e.Status,
-		ResumeFrom: e.From,
-	}
-}
-
-// App returns the ending of the form.
-func (e *Ending) App() *app.Ending {
-	return &app.Ending{
-		Outcome: journal.Outcome(e.Outcome), Reason: e.Reason, Error: e.Error, Output: e.Output, Status: e.ExitStatus,
-		From: e.ResumeFrom,
-	}
-}
-
-// Exhausted is the budget that a run waits for.
-type Exhausted struct {
-	Budget string `json:"budget"`
-	Limit  *int64 `json:"limit,omitempty" doc:"Current limit; dollars in millionths"`
-	Enough int64  `json:"enough,omitempty" doc:"A limit with which the run can continue"`
-}
-
-// NewExhausted returns the form of a budget.
-func NewExhausted(b app.Budget) Exhausted {
-	return Exhausted{Budget: b.Name, Limit: b.Limit, Enough: b.Enough}
-}
-
-// App returns the budget of the form.
-func (e *Exhausted) App() app.Budget {
-	return app.Budget{Name: e.Budget, Limit: e.Limit, Enough: e.Enough}
+	return &out
 }

@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/espalier-run/espalier/internal/check"
+	"github.com/espalier-run/espalier/internal/analysis"
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
@@ -83,7 +83,7 @@ func (a *App) Analyze(_ context.Context, req AnalyzeRequest) (*Analysis, error) 
 		if err != nil {
 			return nil, err
 		}
-		an = analyze(req.Reading, p, f)
+		an = AnalyzeFile(p, f, req.Reading)
 	case req.Listed:
 		if an, err = r.resolveListed(req.Workflow); err != nil {
 			return nil, err
@@ -102,27 +102,18 @@ func (a *App) Analyze(_ context.Context, req AnalyzeRequest) (*Analysis, error) 
 }
 
 // AnalyzeFile compiles and checks a file of an opened project.
-func AnalyzeFile(p *project.Project, f *source.File, as Reading) *Analysis { return analyze(as, p, f) }
-
-// analyze compiles and checks a file. A program with errors is checked too, so that all of them are reported at once.
-func analyze(as Reading, p *project.Project, f *source.File) *Analysis {
-	an := compile(as, p, f)
-	if an.Program != nil && registry.CallsTools(an.Program) {
+func AnalyzeFile(p *project.Project, f *source.File, as Reading) *Analysis {
+	an := &Analysis{reading: as}
+	calls := func(program *ir.Program) diag.List {
+		if !registry.CallsTools(program) {
+			return nil
+		}
 		an.config = writtenConfig(p)
-		an.Diagnostics = append(an.Diagnostics, registry.CheckCalls(an.Program, an.config)...)
+		return registry.CheckCalls(program, an.config)
 	}
-	an.Diagnostics = append(an.Diagnostics, p.Shadowing(f)...).Sorted().Capped()
+	r, _ := analysis.Run(context.Background(), p, f, registry.FormatsFor(as), registry.Kinds(), calls) // never canceled
+	an.File, an.Format, an.Program, an.Diagnostics, an.Files = r.File, r.Format, r.Program, r.Diagnostics, r.Files
 	return an
-}
-
-func compile(as Reading, files format.Reader, f *source.File) *Analysis {
-	r := registry.FormatsFor(as).Compile(f, files)
-	if r.Program != nil {
-		r.Diagnostics = append(r.Diagnostics, check.Program(r.Program, registry.Kinds())...)
-	}
-	return &Analysis{
-		File: f, Format: r.Format, Program: r.Program, Diagnostics: r.Diagnostics, Files: r.Files, reading: as,
-	}
 }
 
 // Err returns an error of kind InvalidWorkflow if the program cannot be used; otherwise nil.
@@ -415,7 +406,7 @@ func (d *Discovery) skip(path string, err error) {
 }
 
 func (r *resolver) describe(p *project.Project, f *source.File) Workflow {
-	an := analyze(r.reading, p, f)
+	an := AnalyzeFile(p, f, r.reading)
 	w := Workflow{
 		Name: an.Name(), Format: an.Format, Path: f.Path, Scope: project.OfProject, Problems: an.Counts(), Analysis: an,
 	}
@@ -500,7 +491,7 @@ func (r *resolver) read(path string) (*Analysis, error) {
 	if err != nil {
 		return nil, err
 	}
-	return analyze(r.reading, p, f), nil
+	return AnalyzeFile(p, f, r.reading), nil
 }
 
 func (r *resolver) resolveFolder(dir string) (*Analysis, error) {
@@ -653,7 +644,7 @@ func (v *Validation) add(r *resolver, req *ValidateRequest, path string) error {
 		if err != nil {
 			return err
 		}
-		v.include(analyze(r.reading, p, f))
+		v.include(AnalyzeFile(p, f, r.reading))
 		return nil
 	case r.space.IsDir(path):
 		return v.addFolder(r, path)
@@ -678,7 +669,7 @@ func (v *Validation) addFolder(r *resolver, dir string) error {
 	r.below(&found, p, dir, func(p *project.Project, f *source.File) {
 		anything = true
 		if !v.seen[f.Abs] {
-			v.include(analyze(r.reading, p, f))
+			v.include(AnalyzeFile(p, f, r.reading))
 		}
 	})
 	v.Skipped = append(v.Skipped, found.Skipped...)

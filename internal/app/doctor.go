@@ -36,12 +36,7 @@ func (d *Diagnosis) Ready() bool { return d.Outcome == "ready" }
 // Diagnose examines the project around the working folder. With reach, it asks servers whether they are there and
 // accept the key, which costs nothing.
 func (a *App) Diagnose(ctx context.Context, reach bool) (*Diagnosis, error) {
-	space, root, err := a.here()
-	if err != nil {
-		return nil, err
-	}
-	defer space.Close()
-	s, err := a.settings(space, root, approvedOnly)
+	s, root, err := a.approvedSettings()
 	if err != nil {
 		return nil, err
 	}
@@ -116,14 +111,21 @@ func (a *App) serverError(err error) error {
 	return e
 }
 
-// approvedEnvironment returns the environment of the project around the working folder, with what a person has approved.
-func (a *App) approvedEnvironment() (*environment, error) {
+// approvedSettings returns what a person has approved of the configuration of the project around the working folder,
+// and the root of the project.
+func (a *App) approvedSettings() (*settings, string, error) {
 	space, root, err := a.here()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer space.Close()
 	s, err := a.settings(space, root, approvedOnly)
+	return s, root, err
+}
+
+// approvedEnvironment returns the environment of the project around the working folder, with what a person has approved.
+func (a *App) approvedEnvironment() (*environment, error) {
+	s, root, err := a.approvedSettings()
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/trigger"
 )
 
@@ -232,19 +233,12 @@ func (rt *environment) waitingFor(ctx context.Context, event string) ([]journal.
 
 // wake sends an event to a run, unless an earlier attempt has.
 func (a *App) wake(ctx context.Context, rt *environment, id journal.RunID, e Incoming, by journal.Actor) error {
-	for event, err := range rt.Store.Events(ctx, id, 0) {
+	for event, err := range report.Events(ctx, rt.Store, id) {
 		if err != nil {
 			return err
 		}
-		switch x := event.Fact.(type) {
-		case journal.GateDecided:
-			if x.By == by {
-				return nil
-			}
-		case journal.Signalled:
-			if x.By == by {
-				return nil
-			}
+		if (event.Type == report.GateDecided || event.Type == report.SignalReceived) && event.By == by {
+			return nil
 		}
 	}
 	keeper, err := a.keeper(ctx, id)
@@ -383,7 +377,7 @@ const (
 
 // Webhook returns how requests to a webhook are verified.
 func (a *App) Webhook(ctx context.Context, name string) (*Webhook, error) {
-	rt, err := a.triggerStore(ctx)
+	rt, err := a.storage(ctx)
 	if err != nil {
 		return nil, err
 	}

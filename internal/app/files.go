@@ -3,11 +3,8 @@ package app
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -17,6 +14,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/trigger"
+	"github.com/espalier-run/espalier/internal/trust"
 )
 
 // maxWatched bounds the files that one trigger watches.
@@ -61,7 +59,7 @@ func (s *triggerService) fireChanged(ctx context.Context, d *workflowTrigger, ro
 		return s.baseline(ctx, d, root, looks)
 	}
 	for _, name := range settled {
-		version, err := fileVersion(root, name)
+		version, err := trust.SumIn(root, name)
 		if err != nil {
 			continue // it is gone, or being replaced
 		}
@@ -87,7 +85,7 @@ func (s *triggerService) baseline(ctx context.Context, d *workflowTrigger, root 
 	}
 	seen := map[string]string{}
 	for name := range looks {
-		if version, err := fileVersion(root, name); err == nil {
+		if version, err := trust.SumIn(root, name); err == nil {
 			seen[name] = version
 		}
 	}
@@ -190,18 +188,4 @@ func glob(root fs.FS, pattern string) (names []string, err error) {
 		}
 	}
 	return names, nil
-}
-
-// fileVersion returns a hash of the content of a file.
-func fileVersion(root fs.FS, name string) (string, error) {
-	f, err := root.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
 }

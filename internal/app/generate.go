@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/format"
@@ -113,7 +114,7 @@ func (a *App) Generate(ctx context.Context, req GenerateRequest) (*Generation, [
 	}
 	g.env.listen()
 	if !again {
-		return g, p.Findings, g.begin(root)
+		return g, p.Findings, g.createFolder(root)
 	}
 	begun, err := g.carryOn(ctx)
 	if err == nil && !begun { // interrupted before it started
@@ -279,8 +280,8 @@ func (g *Generation) find(root string) (bool, error) {
 	return false, e
 }
 
-// begin creates the folder in which the workflow is staged.
-func (g *Generation) begin(root string) error {
+// createFolder creates the folder in which the workflow is staged.
+func (g *Generation) createFolder(root string) error {
 	now := g.app.o.Now()
 	stamp, ok := registry.Stamp(root, "artifacts/"+g.Name, now)
 	if !ok {
@@ -337,7 +338,12 @@ func compileIn(files folder, name string) (*Analysis, error) {
 	if err != nil {
 		return nil, err
 	}
-	return compile(Reading{}, files, source.NewFile(name, string(text))), nil
+	f := source.NewFile(name, string(text))
+	r := registry.Formats().Compile(f, files)
+	if r.Program != nil {
+		r.Diagnostics = append(r.Diagnostics, check.Program(r.Program, registry.Kinds())...)
+	}
+	return &Analysis{File: f, Format: r.Format, Program: r.Program, Diagnostics: r.Diagnostics, Files: r.Files}, nil
 }
 
 // folder has a workflow's files that are not in the project; shared files are in the project.

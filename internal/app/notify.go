@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/notify"
 	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/report"
 )
 
 const (
@@ -134,38 +135,10 @@ func (n *notifier) collect(ctx context.Context) error {
 
 // fact puts a message into the outbox if a fact needs attention.
 func (n *notifier) fact(ctx context.Context, run journal.RunID, e *journal.Event) error {
-	kind, text := "", ""
-	switch x := e.Fact.(type) {
-	case journal.GateOpened:
-		switch x.Kind {
-		case journal.GatePerson, journal.GateToolCall:
-			kind, text = config.NotifyWaiting, "waits for an approval: "+x.Key()
-		case journal.GateInDoubt:
-			kind, text = config.NotifyWaiting, "waits for a decision: the outcome of "+x.Key()+" is unknown"
-		case journal.GateEvent:
-			waits, err := n.waitsForText(ctx, run, x.Place)
-			if err != nil {
-				return err
-			}
-			if waits {
-				kind, text = config.NotifyWaiting, "waits for a reply: "+x.Key()
-			}
-		}
-	case journal.TimerFired:
-		if x.What == plan.TimerEscalation {
-			kind, text = config.NotifyWaiting, "still waits for an approval, and more people may decide now: "+x.Key()
-		}
-	case journal.GateDecided:
-		if x.Notify {
-			kind, text = config.NotifyTimeout, "stops at "+x.Key()+": "+x.Error
-		}
-	case journal.GateApproved:
-		kind, text = config.NotifyWaiting, "waits for another approval: "+x.Key()
-	case journal.BudgetWait:
-		kind, text = config.NotifyBudget, "has stopped: the budget "+x.Budget+" is exhausted"
-	case journal.RunFinished:
-		if x.Outcome == journal.OutcomeFailed {
-			kind, text = config.NotifyFailed, "has failed: "+x.Error
+	kind, text := report.NeedsAttention(e.Fact)
+	if gate, ok := e.Fact.(journal.GateOpened); ok && gate.Kind == journal.GateEvent {
+		if waits, err := n.waitsForText(ctx, run, gate.Place); err != nil || !waits {
+			return err
 		}
 	}
 	if kind == "" {
@@ -179,7 +152,7 @@ func (n *notifier) fact(ctx context.Context, run journal.RunID, e *journal.Event
 		return err
 	}
 	return n.enqueue(ctx, notify.Message{
-		ID: fmt.Sprintf("%s.%d", run, e.Seq), Kind: kind, Time: e.At.Time(), Workflow: entry.Name, Run: string(run),
+		ID: fmt.Sprintf("%s.%d", run, e.Seq), Kind: string(kind), Time: e.At.Time(), Workflow: entry.Name, Run: string(run),
 		Text: fmt.Sprintf("Run %s of %s %s", short(run), entry.Name, text), URL: n.app.runURL(run),
 	})
 }

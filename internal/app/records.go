@@ -224,19 +224,13 @@ func (rt *environment) outputs(ctx context.Context, r *Run) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	var vars map[string]journal.Value
-	for e, err := range rt.Store.Events(ctx, r.ID, 0) {
-		if err != nil {
-			return nil, err
-		}
-		if started, ok := e.Fact.(journal.RunStarted); ok {
-			vars = started.Vars
-		}
-		break
+	started, err := report.Started(ctx, rt.Store, r.ID)
+	if err != nil {
+		return nil, err
 	}
 	root := filepath.Dir(rt.Dir())
 	dir, err := registry.ArtifactDir(program, root, func(name string) string {
-		return ir.PlainText(vars[name].JSON)
+		return ir.PlainText(started.Vars[name].JSON)
 	})
 	if err != nil || dir == "" {
 		return nil, err

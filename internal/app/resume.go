@@ -17,6 +17,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/registry"
+	"github.com/espalier-run/espalier/internal/report"
 )
 
 // The words for steps that need not be known by name; see ResumeRequest.From.
@@ -194,7 +195,7 @@ func (a *App) Resume(ctx context.Context, r *Resumption) error {
 	if r.Step != "" {
 		return rt.runError(r.Of, rt.Engine.StartFrom(ctx, r.Run, r.Of, r.Step, r.by, r.set...))
 	}
-	return rt.tell(ctx, r.Run, func() error {
+	return rt.sendTo(ctx, r.Run, func() error {
 		for _, in := range r.says {
 			if err := rt.Engine.Send(ctx, r.Run, in, uuid.NewString()); err != nil {
 				return err
@@ -213,10 +214,11 @@ func (a *App) Resume(ctx context.Context, r *Resumption) error {
 	})
 }
 
-// tell says something to a run. If that fails although this process has the run by now, the run is driven to its next
-// resting point before tell returns: no process may keep a run that can continue without driving it.
-func (rt *environment) tell(ctx context.Context, id journal.RunID, say func() error) error {
-	err := say()
+// sendTo calls send, which sends a message to a run or resumes it. If that fails although this process has the run by
+// now, the run is driven to its next resting point before sendTo returns: no process may keep a run that can continue
+// without driving it.
+func (rt *environment) sendTo(ctx context.Context, id journal.RunID, send func() error) error {
+	err := send()
 	if err != nil && rt.Engine.Owns(id) {
 		_, _ = rt.Engine.Wait(ctx, id) // err is what the caller asked about
 	}
@@ -308,16 +310,16 @@ func (rt *environment) mainLine(
 	ctx context.Context, id journal.RunID, p *ir.Program,
 ) (way []string, failed int, err error) {
 	failed = -1
-	note := func(at journal.Place, outcome journal.Outcome) {
-		step := p.Step(ir.Body, at.Step)
-		if at.Frame != "" || step == nil || step.Implied {
+	note := func(name string, outcome journal.Outcome) {
+		step := p.Step(ir.Body, name)
+		if step == nil || step.Implied {
 			return
 		}
 		if _, end := step.Action.(ir.End); end {
 			return
 		}
-		if len(way) == 0 || way[len(way)-1] != at.Step {
-			way = append(way, at.Step)
+		if len(way) == 0 || way[len(way)-1] != name {
+			way = append(way, name)
 		}
 		switch {
 		case outcome == journal.OutcomeFailed:
@@ -326,35 +328,29 @@ func (rt *environment) mainLine(
 			failed = -1
 		}
 	}
-	for e, err := range rt.Store.Events(ctx, id, 0) {
+	for e, err := range report.Events(ctx, rt.Store, id) {
 		if err != nil {
 			return nil, -1, err
 		}
-		switch x := e.Fact.(type) {
-		case journal.RunStarted:
-			if x.From == nil {
-				break
-			}
-			before, _, err := rt.mainLine(ctx, x.From.Run, p)
+		switch from := e.Run.From; {
+		case e.Type == report.RunStarted && from != nil:
+			before, _, err := rt.mainLine(ctx, from.Run, p)
 			if err != nil && !errors.Is(err, journal.ErrUnknownRun) {
 				return nil, -1, err
 			}
 			for i, step := range slices.Backward(before) {
-				if step == x.From.Step {
+				if step == from.Step {
 					way = before[:i]
 					break
 				}
 			}
-		case journal.TaskStarted:
-			note(x.Place, "")
-		case journal.TaskEnded:
-			note(x.Place, x.Outcome)
-		case journal.StepEntered:
-			note(x.Place, "")
-		case journal.StepLeft:
-			note(x.Place, x.Outcome)
-		case journal.GateOpened:
-			note(x.Place, "")
+		case e.Step == nil || e.Step.Parent != nil:
+		case e.Type == report.StepStarted, e.Type == report.StepSkipped, e.Type == report.TaskFinished:
+			note(e.Step.Name, e.Outcome)
+		case e.Type == report.StepFinished:
+			if _, left := e.Fact.(journal.StepLeft); left { // decisions and hooks are no failures of the step
+				note(e.Step.Name, e.Outcome)
+			}
 		}
 	}
 	return way, failed, nil
@@ -422,7 +418,7 @@ func (a *App) Finish(ctx context.Context, id journal.RunID) (*Run, error) {
 	if err != nil || run.Status == journal.Finished || !rt.Idle(run.Entry) {
 		return nil, err
 	}
-	err = rt.tell(ctx, id, func() error {
+	err = rt.sendTo(ctx, id, func() error {
 		var owned *journal.OwnedError
 		if err := rt.Engine.Resume(ctx, id); err != nil && !errors.As(err, &owned) {
 			return err

@@ -20,6 +20,7 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/project"
 	"github.com/espalier-run/espalier/internal/registry"
+	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/trust"
 )
 
@@ -194,14 +195,8 @@ func (rt *environment) queued(ctx context.Context, entry journal.Entry) bool {
 		if err != nil {
 			return false
 		}
-		switch x := e.Fact.(type) {
-		case journal.RunStarted, journal.GateApproved, journal.GateDecided, journal.Signalled, journal.BudgetRaised,
-			journal.StateEdited, journal.Rewound, journal.Continued:
-			queued = true
-		case journal.TaskNoted:
-			queued = x.Kind == journal.NoteToolAnswer // which is recorded with the decision
-		case journal.TaskStarted, journal.TaskEnded, journal.TaskLost, journal.Reserved:
-			queued = false
+		if pending, known := report.Pending(e.Fact); known {
+			queued = pending
 		}
 	}
 	return queued
@@ -219,15 +214,24 @@ func (rt *environment) queue(ctx context.Context, runs ...*Run) error {
 	return err
 }
 
-// Get returns a run as the store has it.
-func (a *App) Get(ctx context.Context, id journal.RunID) (*Run, error) {
+// entry returns the index row of a run, and the environment that reads the run.
+func (a *App) entry(ctx context.Context, id journal.RunID) (*environment, journal.Entry, error) {
 	rt, err := a.reader(ctx, id)
 	if err != nil {
-		return nil, err
+		return nil, journal.Entry{}, err
 	}
 	entry, err := rt.Store.Entry(ctx, id)
 	if err != nil {
-		return nil, rt.runError(id, err)
+		return nil, entry, rt.runError(id, err)
+	}
+	return rt, entry, nil
+}
+
+// Get returns a run as the store has it.
+func (a *App) Get(ctx context.Context, id journal.RunID) (*Run, error) {
+	rt, entry, err := a.entry(ctx, id)
+	if err != nil {
+		return nil, err
 	}
 	r := rt.run(ctx, entry)
 	return r, rt.queue(ctx, r)
@@ -461,13 +465,12 @@ func (rt *environment) damaged(ctx context.Context, id journal.RunID, err error)
 
 // Ending is how a run ended.
 type Ending struct {
-	Outcome journal.Outcome
-	Reason  string
-	Error   string
-	Output  json.RawMessage
-	Status  int // exit status that the workflow chose; 0 if none
-	// From is the step from which a failed run can be resumed; empty if there is none.
-	From string
+	Outcome journal.Outcome `json:"outcome"`
+	Reason  string          `json:"reason,omitempty"`
+	Error   string          `json:"error,omitempty"`
+	Output  json.RawMessage `json:"output,omitempty"`
+	Status  int             `json:"exit_status,omitempty" doc:"Exit status that the workflow chose"`
+	From    string          `json:"resume_from,omitempty" doc:"Step from which a failed run can be resumed"`
 }
 
 // Ending returns how a run ended. It is an error if the run has not finished.
@@ -520,25 +523,25 @@ func (rt *environment) shownText(ctx context.Context, root journal.RunID, text s
 	return hidden, err
 }
 
-// Budget is a budget that a run has used up.
-type Budget struct {
-	Name  string // as plan names it
-	Limit *int64 // nil if unknown
-	// Enough is a limit with which the run can continue: twice the limit, or more if the next step needs more.
-	Enough int64
+// Exhausted is the budget that a run waits for. Limit is nil if it is unknown. Enough is twice the limit, or more if
+// the next step needs more.
+type Exhausted struct {
+	Name   string `json:"budget"`
+	Limit  *int64 `json:"limit,omitempty" doc:"Current limit; dollars in millionths"`
+	Enough int64  `json:"enough,omitempty" doc:"A limit with which the run can continue"`
 }
 
 // Exhausted returns the budget that a run waits for.
-func (a *App) Exhausted(ctx context.Context, id journal.RunID) (Budget, error) {
+func (a *App) Exhausted(ctx context.Context, id journal.RunID) (Exhausted, error) {
 	rt, err := a.reader(ctx, id)
 	if err != nil {
-		return Budget{}, err
+		return Exhausted{}, err
 	}
 	s, _, _, err := rt.Engine.Load(ctx, id)
 	if err != nil {
-		return Budget{}, err
+		return Exhausted{}, err
 	}
-	b := Budget{Name: plan.BudgetDeadline}
+	b := Exhausted{Name: plan.BudgetDeadline}
 	var next journal.Usage
 	if len(s.BudgetWaiters) > 0 {
 		b.Name, next = s.BudgetWaiters[0].Budget, s.BudgetWaiters[0].Amount
@@ -557,16 +560,8 @@ func (a *App) Exhausted(ctx context.Context, id journal.RunID) (Budget, error) {
 // Work drives every run of the project until the context ends: runs whose process has ended, timers, messages, and
 // runs that were recorded only. Unless Options.NoTriggers is set, it also fires triggers. A run that lacks something is left alone, and skipped is called with the reason, once.
 func (a *App) Work(ctx context.Context, ready func(root string), skipped func(*Run, *Error)) error {
-	space, root, err := a.here()
+	rt, err := a.openConfigured(ctx)
 	if err != nil {
-		return err
-	}
-	rt, err := a.configured(space, root, approvedOnly, a.o.Notify)
-	space.Close()
-	if err != nil {
-		return err
-	}
-	if err := rt.open(ctx); err != nil {
 		return err
 	}
 	if rt.ReadOnly() {
@@ -592,7 +587,7 @@ func (a *App) Work(ctx context.Context, ready func(root string), skipped func(*R
 	if err := rt.AnnounceWorker(version, a.o.Labels); err != nil {
 		a.o.Log.Warn("other processes do not see that this one works", "error", err)
 	}
-	ready(root)
+	ready(rt.root)
 	go a.retain(ctx, rt)
 	go a.watchDrain(ctx, rt)
 	var mu sync.Mutex
@@ -633,16 +628,8 @@ func (a *App) serveTriggers(ctx context.Context, rt *environment) <-chan struct{
 
 // StateDir returns the state folder of the project around the working folder, and creates it if needed.
 func (a *App) StateDir(ctx context.Context) (string, error) {
-	space, root, err := a.here()
+	rt, err := a.openConfigured(ctx)
 	if err != nil {
-		return "", err
-	}
-	defer space.Close()
-	rt, err := a.configured(space, root, approvedOnly, a.o.Notify)
-	if err != nil {
-		return "", err
-	}
-	if err := rt.open(ctx); err != nil {
 		return "", err
 	}
 	return rt.Dir(), nil
@@ -692,11 +679,26 @@ func (a *App) ApprovedConfig() string {
 
 // CheckConfig returns an error if the configuration of the project around the working folder cannot be used.
 func (a *App) CheckConfig() error {
+	_, err := a.configuredHere()
+	return err
+}
+
+// configuredHere returns the environment of the project around the working folder. An error in its configuration is an
+// error.
+func (a *App) configuredHere() (*environment, error) {
 	space, root, err := a.here()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer space.Close()
-	_, err = a.configured(space, root, approvedOnly, a.o.Notify)
-	return err
+	return a.configured(space, root, approvedOnly, a.o.Notify)
+}
+
+// openConfigured is configuredHere, and opens the storage.
+func (a *App) openConfigured(ctx context.Context) (*environment, error) {
+	rt, err := a.configuredHere()
+	if err != nil {
+		return nil, err
+	}
+	return rt, rt.open(ctx)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/registry"
+	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/step"
 )
@@ -54,7 +55,7 @@ func (a *App) Send(ctx context.Context, id journal.RunID, by journal.Actor, mess
 		}
 	}
 	sent := &Sent{}
-	return sent, rt.tell(ctx, id, func() error {
+	return sent, rt.sendTo(ctx, id, func() error {
 		for _, m := range messages {
 			in := m.input(by)
 			if d, ok := in.(plan.Decision); ok && (d.Answer == plan.Approve || d.Answer == plan.Reject) {
@@ -308,19 +309,19 @@ func (rt *environment) written(ctx context.Context, id journal.RunID) (
 	started journal.RunStarted, wrote map[string]json.RawMessage, err error,
 ) {
 	wrote = map[string]json.RawMessage{}
-	for e, err := range rt.Store.Events(ctx, id, 0) {
+	for e, err := range report.Events(ctx, rt.Store, id) {
 		if err != nil {
 			return started, nil, err
 		}
-		switch x := e.Fact.(type) {
-		case journal.RunStarted:
-			started = x
-			for path, v := range x.Vars {
+		if first, ok := e.Fact.(journal.RunStarted); ok {
+			started = first
+			for path, v := range started.Vars {
 				wrote[path] = v.JSON
 			}
-		case journal.TaskEnded:
-			for _, w := range x.Writes {
-				wrote[w.Path] = x.Value.JSON
+		}
+		if e.Type == report.TaskFinished {
+			for _, w := range e.Writes {
+				wrote[w.Path] = e.Value.JSON
 			}
 		}
 	}

@@ -15,23 +15,18 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/redact"
+	"github.com/espalier-run/espalier/internal/report"
 )
 
 // Status is the state of a run.
 type Status struct {
-	journal.Entry
+	Run
 	Step    []string       `json:"steps,omitempty"` // that are being executed
 	Gates   []Gate         `json:"gates,omitempty"`
 	Used    journal.Usage  `json:"used"`
 	Held    journal.Usage  `json:"held,omitzero"` // reserved for what is under way
 	Limits  journal.Limits `json:"limits,omitzero"`
 	Paused  bool           `json:"paused,omitempty"`
-	Idle    bool           `json:"idle,omitempty"`
-	Queued  bool           `json:"queued,omitempty"` // see Run.Queued
-	Driver  *Driver        `json:"-"`
-	Queue   *QueuePlace    `json:"queue,omitempty"`
-	Reason  string         `json:"reason,omitempty"`
-	Error   string         `json:"error,omitempty"`
 	Offline string         `json:"offline,omitempty"` // simulated or scripted
 	// Untrusted reports that the input comes from outside of the project.
 	Untrusted bool `json:"untrusted,omitempty"`
@@ -115,24 +110,19 @@ const (
 
 // Status returns the state of a run.
 func (a *App) Status(ctx context.Context, id journal.RunID) (*Status, error) {
-	rt, err := a.reader(ctx, id)
+	rt, entry, err := a.entry(ctx, id)
 	if err != nil {
 		return nil, err
-	}
-	entry, err := rt.Store.Entry(ctx, id)
-	if err != nil {
-		return nil, rt.runError(id, err)
 	}
 	state, program, _, err := rt.Engine.Load(ctx, id)
 	if err != nil {
 		return nil, rt.runError(id, err)
 	}
-	s := statusOf(state, program, entry)
 	run := rt.run(ctx, entry)
 	if err := rt.queue(ctx, run); err != nil {
 		return nil, err
 	}
-	s.Idle, s.Queued, s.Queue, s.Driver = run.Idle, run.Queued, run.Queue, run.Driver
+	s := statusOf(state, program, run)
 	rules, err := rt.Shown.Rules(ctx, id)
 	if err != nil {
 		return nil, rt.runError(id, err)
@@ -176,8 +166,8 @@ func (s *Status) redact(rules *redact.Rules) {
 	}
 }
 
-func statusOf(state *plan.State, program *plan.Program, entry journal.Entry) *Status {
-	s := &Status{Entry: entry, Paused: state.Paused, By: state.By, From: state.From}
+func statusOf(state *plan.State, program *plan.Program, run *Run) *Status {
+	s := &Status{Run: *run, Paused: state.Paused, By: state.By, From: state.From}
 	var o RunOptions
 	if json.Unmarshal(state.Options, &o) == nil {
 		s.Untrusted, s.Request = o.Untrusted, o.Request
@@ -212,7 +202,7 @@ func statusOf(state *plan.State, program *plan.Program, entry journal.Entry) *St
 				g.Shows, _ = state.Shown(program, f)
 			}
 		case journal.GateInDoubt:
-			g.Key = string(cmp.Or(entry.Root, entry.ID)) + "/" + f.Work().Key() // as other systems got it
+			g.Key = string(cmp.Or(run.Root, run.ID)) + "/" + f.Work().Key() // as other systems got it
 		}
 		g.Approvers = approversOf(state, program, f)
 		if f.Gate.Due != 0 {
@@ -229,85 +219,76 @@ func (s *Status) InDoubt() bool {
 }
 
 // Graph returns the picture of a run, or of a child run: its program, and what has happened in it.
-func (a *App) Graph(ctx context.Context, r *Run, o graph.Options) (*graph.Graph, error) {
-	rt, err := a.reader(ctx, r.ID)
-	if err != nil {
-		return nil, err
-	}
-	root := cmp.Or(r.Root, r.ID)
-	_, program, _, err := rt.Engine.Load(ctx, root)
-	if err != nil {
-		return nil, err
-	}
-	g := graph.Build(program.Root(), o)
-	tracker := g.Track(program.Root(), "")
-	for e, err := range rt.Store.Events(ctx, root, 0) {
-		if err != nil {
-			return nil, err
-		}
-		if opened, ok := e.Fact.(journal.FrameOpened); ok && opened.Child == r.ID {
-			child := program.At(opened.Program)
-			g = graph.Build(child, o)
-			tracker = g.Track(child, opened.Frame)
-		}
-		tracker.Apply(e)
-	}
-	return g, nil
+func (a *App) Graph(ctx context.Context, r *Run, o graph.Options) (g *graph.Graph, err error) {
+	_, err = a.draw(ctx, r, func(p *ir.Program, frame string) func(journal.Event) {
+		g = graph.Build(p, o)
+		return g.Track(p, frame).Apply
+	})
+	return g, err
 }
 
 // CompactGraph returns the compact picture of a run, or of a child run, and the last fact that it shows.
-func (a *App) CompactGraph(ctx context.Context, r *Run) (*graph.Compact, journal.Seq, error) {
+func (a *App) CompactGraph(ctx context.Context, r *Run) (picture *graph.Compact, last journal.Seq, err error) {
+	last, err = a.draw(ctx, r, func(p *ir.Program, frame string) func(journal.Event) {
+		picture = graph.NewCompactRun(p, frame)
+		return picture.Apply
+	})
+	return picture, last, err
+}
+
+// draw draws a run, or a child run, and returns the last fact that is drawn. start starts the picture of a program whose
+// run starts at a frame, and returns how facts are added to it.
+func (a *App) draw(
+	ctx context.Context, r *Run, start func(p *ir.Program, frame string) func(journal.Event),
+) (last journal.Seq, err error) {
 	rt, err := a.reader(ctx, r.ID)
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	root := cmp.Or(r.Root, r.ID)
 	_, program, _, err := rt.Engine.Load(ctx, root)
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
-	picture := graph.NewCompactRun(program.Root(), "")
-	var last journal.Seq
+	apply := start(program.Root(), "")
 	for e, err := range rt.Store.Events(ctx, root, 0) {
 		if err != nil {
-			return nil, 0, err
+			return 0, err
 		}
 		if opened, ok := e.Fact.(journal.FrameOpened); ok && opened.Child == r.ID {
-			picture = graph.NewCompactRun(program.At(opened.Program), opened.Frame)
+			apply = start(program.At(opened.Program), opened.Frame)
 		}
-		picture.Apply(e)
+		apply(e)
 		last = e.Seq
 	}
-	return picture, last, nil
+	return last, nil
 }
 
 // Execution is one execution of a step: what it read, what came of it, and the state of the run after it.
 type Execution struct {
 	Step        string                     `json:"step"` // with its frame and visit
-	Type        string                     `json:"type,omitempty"`
+	Type        string                     `json:"kind,omitempty"`
 	Description string                     `json:"description,omitempty"`
-	For         string                     `json:"stands_in_for,omitempty"`
-	Began       string                     `json:"began,omitempty"`
-	Ended       string                     `json:"ended,omitempty"`
-	Outcome     journal.Outcome            `json:"outcome,omitempty"` // empty: it has not finished
+	For         string                     `json:"fallback_for,omitempty"` // step that it stands in for
+	Began       string                     `json:"started,omitempty"`
+	Ended       string                     `json:"finished,omitempty"`
+	Outcome     journal.Outcome            `json:"outcome,omitempty" doc:"Absent while the step is being executed"`
 	Reason      string                     `json:"reason,omitempty"`
 	Error       string                     `json:"error,omitempty"`
 	Attempts    int                        `json:"attempts,omitempty"`
 	Reads       map[string]json.RawMessage `json:"reads,omitempty"`
 	Missing     []string                   `json:"missing_reads,omitempty"`
-	Decided     *Decided                   `json:"decided,omitempty"`
+	Decided     *Decided                   `json:"-"`
 	Result      json.RawMessage            `json:"result,omitempty"`
 	Writes      []string                   `json:"writes,omitempty"`
-	Used        journal.Usage              `json:"used,omitzero"`
-	State       map[string]json.RawMessage `json:"state,omitempty"` // after it
+	Used        journal.Usage              `json:"-"`
+	State       map[string]json.RawMessage `json:"state,omitempty" doc:"Variables of the run after the step"`
 }
 
 // Decided is the decision about a gate.
 type Decided struct {
-	By     journal.Actor `json:"by,omitzero"`
-	Method string        `json:"method"`
-	Note   string        `json:"note,omitempty"`
-	Digest string        `json:"digest,omitempty"`
+	By                   journal.Actor
+	Method, Note, Digest string
 }
 
 // Executions returns the executions of a step in a run, in order. The name may include the frame, as in transcripts.
@@ -336,13 +317,17 @@ func (a *App) executions(ctx context.Context, id journal.RunID, name string, onl
 	if err != nil {
 		return nil, rt.runError(id, err)
 	}
-	h := &historian{program: program, state: &plan.State{Run: id}, name: name, only: only}
-	h.last, h.known = map[string]*Execution{}, map[string]bool{}
+	h := &historian{
+		program: program, in: report.NewInterpreter(id, nil), state: &plan.State{Run: id}, name: name, only: only,
+		known: map[string]bool{},
+	}
 	for e, err := range rt.Shown.Events(ctx, id, 0) {
+		if err == nil {
+			err = h.apply(e)
+		}
 		if err != nil {
 			return nil, rt.runError(id, err)
 		}
-		h.apply(e)
 	}
 	if len(h.found) == 0 {
 		return nil, fail(NotFound, "", "run %s has not reached a step %q", short(id), name).
@@ -351,111 +336,97 @@ func (a *App) executions(ctx context.Context, id journal.RunID, name string, onl
 	return h.found, nil
 }
 
-// historian folds the facts of a run, and records the executions of one step.
+// historian records the executions of one step of a run. It folds the facts for the values of variables, which the
+// interpreter does not keep.
 type historian struct {
 	program *plan.Program
-	state   *plan.State
+	in      *report.Interpreter
+	state   *plan.State // before the fact that is interpreted
 	name    string
 	only    int // number of the execution that is wanted; 0 is all
 	found   []*Execution
-	last    map[string]*Execution // of each step with its frame and visit
-	known   map[string]bool       // names of steps that were reached
+	known   map[string]bool // names of steps that were reached
 }
 
-func (h *historian) apply(e journal.Event) {
-	ended := false
-	var rec *Execution
-	switch x := e.Fact.(type) {
-	case journal.TaskStarted:
-		rec = h.begin(e, x.Place, x.For)
-		if rec != nil {
-			rec.Attempts, rec.Missing = x.Attempt+1, x.MissingReads
+func (h *historian) apply(e journal.Event) error {
+	var ended *Execution
+	var at journal.Place
+	err := h.in.Interpret(&e, func(ev *report.Event) error {
+		if ev.Step == nil {
+			return nil
 		}
-	case journal.GateOpened:
-		if x.Kind != journal.GateInDoubt {
-			rec = h.begin(e, x.Place, x.For)
+		if ev.Type == report.StepStarted || ev.Type == report.StepSkipped {
+			h.start(ev.Step)
 		}
-	case journal.StepEntered:
-		rec = h.begin(e, x.Place, x.For)
-	case journal.StepLeft:
-		if rec = h.begin(e, x.Place, x.For); rec != nil {
-			ended = true
-			rec.Outcome, rec.Reason, rec.Error = x.Outcome, x.Reason, x.Error
-			h.result(rec, x.Value, x.Writes)
+		rec, _ := ev.Step.Data.(*Execution)
+		if rec != nil && h.update(rec, ev) {
+			ended, at = rec, ev.Step.Place
 		}
-	case journal.TaskNoted:
-		h.charge(x.Place, x.Usage)
-	case journal.TaskEnded:
-		h.charge(x.Place, x.Usage)
-		if rec = h.current(x.Place); rec != nil {
-			if ended = x.Final; ended {
-				rec.Outcome, rec.Reason, rec.Error = x.Outcome, string(x.Class), x.Error
-				h.result(rec, x.Value, x.Writes)
-			}
-		}
-	case journal.TaskLost:
-		h.charge(x.Place, x.Charged)
-	case journal.GateDecided:
-		if rec = h.current(x.Place); rec != nil && x.Outcome != journal.OutcomeRerun {
-			ended = true
-			rec.Outcome, rec.Reason, rec.Error = x.Outcome, x.Reason, x.Error
-			rec.Decided = &Decided{By: x.By, Method: x.Method, Note: x.Note, Digest: x.Digest}
-			h.result(rec, x.Value, x.Writes)
-		}
-	}
+		return nil
+	})
 	h.state.Fold([]journal.Event{e})
-	if rec != nil && ended {
-		rec.Ended = e.At.Time().Format(time.RFC3339Nano)
-		at, _ := journal.PlaceOf(e.Fact)
-		if f := h.state.Frames[at.Frame]; f != nil && (h.only == 0 || rec == h.found[min(h.only, len(h.found))-1]) {
-			rec.State = h.state.Variables(h.program, f)
-		}
+	if ended == nil || err != nil {
+		return err
 	}
+	ended.Ended = e.At.Time().Format(time.RFC3339Nano)
+	if f := h.state.Frames[at.Frame]; f != nil && (h.only == 0 || ended == h.found[min(h.only, len(h.found))-1]) {
+		ended.State = h.state.Variables(h.program, f)
+	}
+	return nil
 }
 
-// charge adds usage to the step that caused it, and to the enclosing steps.
-func (h *historian) charge(at journal.Place, u journal.Usage) {
-	for {
-		if rec := h.current(at); rec != nil {
-			rec.Used = rec.Used.Plus(u)
+// update adds an event to an execution, and reports whether it has ended.
+func (h *historian) update(rec *Execution, ev *report.Event) (ended bool) {
+	rec.Used = ev.Step.Used
+	switch ev.Type {
+	case report.TaskStarted:
+		rec.Attempts, rec.Missing = ev.Work.Attempt+1, ev.Fact.(journal.TaskStarted).MissingReads
+	case report.TaskFinished:
+		if ev.Fact.(journal.TaskEnded).Final {
+			h.end(rec, ev, string(ev.Class))
 		}
-		f := h.state.Frames[at.Frame]
-		if f == nil || f.Path == "" {
-			return
+	case report.GateDecided:
+		if ev.Outcome != journal.OutcomeRerun {
+			x := ev.Fact.(journal.GateDecided)
+			rec.Decided = &Decided{By: x.By, Method: x.Method, Note: x.Note, Digest: x.Digest}
+			h.end(rec, ev, ev.Reason)
 		}
-		at = h.state.Frames[f.Parent].Place()
+	case report.StepSkipped:
+		h.end(rec, ev, report.ReasonCondition)
+		return true
+	case report.StepFinished:
+		if rec.Outcome == "" {
+			h.end(rec, ev, ev.Reason)
+		}
+		return true
 	}
+	return false
 }
 
-func (h *historian) result(rec *Execution, v journal.Value, writes []journal.Write) {
-	if v.JSON == nil && v.Hash == "" {
+func (h *historian) end(rec *Execution, ev *report.Event, reason string) {
+	rec.Outcome, rec.Reason, rec.Error = ev.Outcome, reason, ev.Error
+	if ev.Value.IsZero() {
 		return
 	}
-	raw, err := h.program.Raw(v)
+	raw, err := h.program.Raw(ev.Value)
 	if err != nil {
 		raw = nil // reading the value reports the error
 	}
 	rec.Result = raw
-	for _, w := range writes {
+	for _, w := range ev.Writes {
 		rec.Writes = append(rec.Writes, w.Path)
 	}
 }
 
-// begin returns the record of an execution. It opens one if the step is asked for.
-func (h *historian) begin(e journal.Event, at journal.Place, standIn string) *Execution {
-	if rec := h.current(at); rec != nil && rec.Outcome == "" {
-		return rec
+// start begins an execution if the step is asked for.
+func (h *historian) start(s *report.Step) {
+	h.known[s.Name] = true
+	frame := h.state.Frames[s.Place.Frame]
+	if h.name != s.Name && h.name != s.Place.Key() || frame == nil {
+		return
 	}
-	h.known[at.Step] = true
-	if h.name != at.Step && h.name != at.Key() {
-		return nil
-	}
-	frame := h.state.Frames[at.Frame]
-	if frame == nil {
-		return nil
-	}
-	rec := &Execution{Step: at.Key(), For: standIn, Began: e.At.Time().Format(time.RFC3339Nano)}
-	if step := h.program.StepAt(frame, at.Step); step != nil {
+	rec := &Execution{Step: s.Place.Key(), For: s.FallbackFor, Began: s.Started.Time().Format(time.RFC3339Nano)}
+	if step := h.program.StepAt(frame, s.Name); step != nil {
 		rec.Type, rec.Description = step.Type, step.Description
 		if h.only == 0 || h.only == len(h.found)+1 {
 			rec.Reads = h.state.Reads(h.program, frame, step)
@@ -467,8 +438,5 @@ func (h *historian) begin(e journal.Event, at journal.Place, standIn string) *Ex
 		}
 	}
 	h.found = append(h.found, rec)
-	h.last[rec.Step] = rec
-	return rec
+	s.Data = rec
 }
-
-func (h *historian) current(at journal.Place) *Execution { return h.last[at.Key()] }

@@ -36,12 +36,7 @@ type ConfiguredServer struct {
 
 // Tooling returns the tools and MCP servers of the project around the working folder, by name.
 func (a *App) Tooling(context.Context) (*Tooling, error) {
-	space, root, err := a.here()
-	if err != nil {
-		return nil, err
-	}
-	defer space.Close()
-	s, err := a.settings(space, root, approvedOnly)
+	s, _, err := a.approvedSettings()
 	if err != nil {
 		return nil, err
 	}

@@ -266,16 +266,6 @@ func (rt *environment) changeTrigger(ctx context.Context, d *workflowTrigger, ch
 	}
 }
 
-// triggerStore opens the storage for operations on triggers.
-func (a *App) triggerStore(ctx context.Context) (*environment, error) {
-	space, root, err := a.here()
-	if err != nil {
-		return nil, err
-	}
-	defer space.Close()
-	return a.opened(ctx, space, root)
-}
-
 // known returns the declared triggers: those of the service that fires them, if this process has one.
 func (a *App) known(ctx context.Context) (*environment, []*workflowTrigger, error) {
 	a.mu.Lock()
@@ -287,7 +277,7 @@ func (a *App) known(ctx context.Context) (*environment, []*workflowTrigger, erro
 		}
 		return service.rt, service.all(), nil
 	}
-	rt, err := a.triggerStore(ctx)
+	rt, err := a.storage(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -446,7 +436,7 @@ func (a *App) startTriggered(
 // TriggerOptions returns the options of runs that start without a person, with input from outside of the project.
 func (a *App) TriggerOptions(ctx context.Context, workflow string) RunOptions {
 	o := RunOptions{Untrusted: true}
-	if rt, err := a.triggerStore(ctx); err == nil {
+	if rt, err := a.storage(ctx); err == nil {
 		o.Simulate = rt.settings.Trigger(workflow).Simulate
 	}
 	return o

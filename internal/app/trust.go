@@ -64,7 +64,7 @@ func (a *App) Review(dir string, as Reading) (*Review, error) {
 	}
 	resolver := &resolver{space: space, reading: as}
 	resolver.below(&Discovery{}, p, p.Root, func(home *project.Project, f *source.File) {
-		an := analyze(as, home, f)
+		an := AnalyzeFile(home, f, as)
 		if home.Root != p.Root || an.Program == nil || an.Diagnostics.Errors() {
 			return
 		}

@@ -51,7 +51,7 @@ func (a *App) Watch(ctx context.Context, req WatchRequest) iter.Seq2[Event, erro
 			yield(Event{}, err)
 			return
 		}
-		open := map[journal.RunID]*watched{}
+		open := map[journal.RunID]*report.Interpreter{}
 		appends := journal.Follow(ctx, rt.Shown, req.After, followPoll)
 		if req.Until != 0 {
 			appends = rt.Shown.Tail(ctx, req.After)
@@ -67,18 +67,18 @@ func (a *App) Watch(ctx context.Context, req WatchRequest) iter.Seq2[Event, erro
 			if req.Run != "" && appended.Run != req.Run || len(appended.Events) == 0 {
 				continue
 			}
-			w := open[appended.Run]
-			if w == nil {
-				w = &watched{in: report.NewInterpreter(appended.Run, a.outline(ctx, rt)).TrackBudgets()}
-				if err := w.catchUp(ctx, rt, appended.Run, appended.Events[0].Seq-1); err != nil {
+			in := open[appended.Run]
+			if in == nil {
+				in = report.NewInterpreter(appended.Run, a.outline(ctx, rt)).TrackBudgets()
+				if err := rt.catchUp(ctx, in, appended.Run, appended.Events[0].Seq-1); err != nil {
 					yield(Event{}, rt.runError(appended.Run, err))
 					return
 				}
-				open[appended.Run] = w
+				open[appended.Run] = in
 			}
 			for i := range appended.Events {
 				stopped := false
-				err := w.in.Interpret(&appended.Events[i], func(e *report.Event) error {
+				err := in.Interpret(&appended.Events[i], func(e *report.Event) error {
 					if !stopped {
 						stopped = !yield(Event{appended.Pos, appended.Run, e}, nil)
 					}
@@ -107,17 +107,16 @@ func (a *App) watched(ctx context.Context, run journal.RunID) (*environment, err
 	return a.runs(ctx)
 }
 
-// watched interprets the facts of one run.
-type watched struct{ in *report.Interpreter }
-
-// catchUp interprets the facts up to a sequence number, and drops their events.
-func (w *watched) catchUp(ctx context.Context, rt *environment, run journal.RunID, last journal.Seq) error {
+// catchUp interprets the facts of a run up to a sequence number, and drops their events.
+func (rt *environment) catchUp(
+	ctx context.Context, in *report.Interpreter, run journal.RunID, last journal.Seq,
+) error {
 	if last == 0 {
 		return nil
 	}
 	var after journal.Seq
 	if c, err := rt.checkpoint(ctx, run); err == nil && c != nil && c.Seq <= last {
-		if w.in.Restore(c.State, report.ReaderData{}) == nil {
+		if in.Restore(c.State, report.ReaderData{}) == nil {
 			after = c.Seq
 		}
 	}
@@ -125,7 +124,7 @@ func (w *watched) catchUp(ctx context.Context, rt *environment, run journal.RunI
 		if err != nil || e.Seq > last {
 			return err
 		}
-		if err := w.in.Interpret(&e, func(*report.Event) error { return nil }); err != nil {
+		if err := in.Interpret(&e, func(*report.Event) error { return nil }); err != nil {
 			return err
 		}
 	}

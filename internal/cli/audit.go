@@ -32,10 +32,7 @@ beside the new one; the exit code is 1 then.`,
 		ValidArgsFunction: a.completeRun,
 		RunE: func(_ *cobra.Command, args []string) error {
 			ctx := context.Background()
-			if err := a.connect(); err != nil {
-				return err
-			}
-			run, err := a.runs().Find(ctx, args[0])
+			run, err := a.find(args[0])
 			if err != nil {
 				return err
 			}
@@ -104,10 +101,7 @@ no longer be verified. --key is the public key.`,
 			if len(args) == 0 {
 				return usage("\"espalier runs\" lists the runs.", "audit verify needs a run or --anchor")
 			}
-			if err := a.connect(); err != nil {
-				return err
-			}
-			run, err := a.runs().Find(ctx, args[0])
+			run, err := a.find(args[0])
 			if err != nil {
 				return err
 			}
@@ -248,21 +242,26 @@ func reason(why string) string {
 }
 
 func signatureCheck(key, command string) (audit.SignatureCheck, error) {
-	switch {
-	case command != "":
+	if command != "" {
 		return commandCheck(command), nil
-	case key == "":
-		return nil, usage("The key in the anchor itself would prove nothing.", "--anchor needs --key or --check-command")
+	}
+	return fromKey(key, audit.KeyCheck, usage("The key in the anchor itself would prove nothing.",
+		"--anchor needs --key or --check-command"))
+}
+
+// fromKey returns what read makes of the content of a key file, or missing if none is named.
+func fromKey[T any](key string, read func([]byte) (T, error), missing error) (made T, err error) {
+	if key == "" {
+		return made, missing
 	}
 	raw, err := os.ReadFile(key)
 	if err != nil {
-		return nil, usage("", "%v", err)
+		return made, usage("", "%v", err)
 	}
-	check, err := audit.KeyCheck(raw)
-	if err != nil {
-		return nil, usage("", "%s: %v", key, err)
+	if made, err = read(raw); err != nil {
+		return made, usage("", "%s: %v", key, err)
 	}
-	return check, nil
+	return made, nil
 }
 
 // commandCheck returns the check of an external command.
@@ -350,21 +349,11 @@ the statement as its input and prints the signature.`,
 }
 
 func signer(key, command string) (audit.Signer, error) {
-	switch {
-	case command != "":
+	if command != "" {
 		return commandSigner(command), nil
-	case key == "":
-		return nil, usage("\"espalier audit keygen FILE\" creates a key.", "audit anchor needs --key or --sign-command")
 	}
-	raw, err := os.ReadFile(key)
-	if err != nil {
-		return nil, usage("", "%v", err)
-	}
-	sign, err := audit.KeySigner(raw)
-	if err != nil {
-		return nil, usage("", "%s: %v", key, err)
-	}
-	return sign, nil
+	return fromKey(key, audit.KeySigner, usage("\"espalier audit keygen FILE\" creates a key.",
+		"audit anchor needs --key or --sign-command"))
 }
 
 func (a *invocation) auditKeygenCommand() *cobra.Command {

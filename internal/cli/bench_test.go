@@ -20,7 +20,7 @@ func BenchmarkValidate(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer space.Close()
-	p, err := space.Rooted(".")
+	p, err := space.Here()
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -41,14 +41,21 @@ func (a *invocation) folder(path string) string {
 	return "this folder"
 }
 
+// find finds a run by its name, on the server that ESPALIER_SERVER names, if it names one.
+func (a *invocation) find(name string) (*app.Run, error) {
+	if err := a.connect(); err != nil {
+		return nil, err
+	}
+	return a.runs().Find(context.Background(), name)
+}
+
 // rootRun finds a run by its name; for a child run, it returns the run that it is a part of.
 func (a *invocation) rootRun(name string) (*app.Run, error) {
-	ctx := context.Background()
-	found, err := a.runs().Find(ctx, name)
+	found, err := a.find(name)
 	if err != nil {
 		return nil, err
 	}
-	run, err := a.runs().RootRun(ctx, found)
+	run, err := a.runs().RootRun(context.Background(), found)
 	if err == nil && run.ID != found.ID {
 		a.note("%s is a part of run %s.", short(found.ID), short(run.ID))
 	}
@@ -153,9 +160,15 @@ func (a *invocation) park(first os.Signal, signals <-chan os.Signal) {
 }
 
 // parkOrReload is park for commands that reload their configuration after SIGHUP. Further SIGHUP signals change
-// nothing. It returns the signal that decides what follows: a signal to stop during a reload ends the command.
+// nothing. It returns the signal that decides what follows: a signal to stop during a reload ends the command. Without
+// a signal, the process was drained.
 func (a *invocation) parkOrReload(first os.Signal, signals <-chan os.Signal) os.Signal {
-	return a.parkFor(first, signals, true)
+	if first != nil {
+		return a.parkFor(first, signals, true)
+	}
+	a.parkFor(os.Interrupt, signals, true)
+	a.note("Drained; other workers continue the runs.")
+	return nil
 }
 
 func (a *invocation) parkFor(first os.Signal, signals <-chan os.Signal, reloads bool) (decisive os.Signal) {
@@ -317,7 +330,7 @@ func runSentence(run *app.Run, outcome journal.Outcome, why string) string {
 }
 
 // raiseHint suggests a value for a budget with which the run can continue.
-func raiseHint(b app.Budget) string {
+func raiseHint(b app.Exhausted) string {
 	name := journal.BudgetName(b.Name)
 	if b.Limit == nil {
 		return name + "=N"

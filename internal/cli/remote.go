@@ -41,7 +41,7 @@ type runsOf interface {
 	Runs(ctx context.Context, f app.Filter) ([]app.Run, error)
 	Status(ctx context.Context, id journal.RunID) (*app.Status, error)
 	Ending(ctx context.Context, r *app.Run) (*app.Ending, error)
-	Exhausted(ctx context.Context, id journal.RunID) (app.Budget, error)
+	Exhausted(ctx context.Context, id journal.RunID) (app.Exhausted, error)
 	Executions(ctx context.Context, id journal.RunID, step string) ([]*app.Execution, error)
 	Transcript(ctx context.Context, r *app.Run, follow bool) (io.ReadCloser, error)
 	AuditLog(ctx context.Context, r *app.Run) (io.ReadCloser, error)

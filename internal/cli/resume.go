@@ -654,45 +654,59 @@ func (a *invocation) work(log *slog.Logger, structured bool, watch *configWatch)
 	defer release()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	ended := make(chan error, 1)
+	worked := make(chan error, 1)
 	go func() {
-		ended <- a.app().Work(ctx, func(root string) {
+		worked <- a.app().Work(ctx, func(root string) {
 			a.note("Working in %s. Interrupt to stop.", a.folder(root))
 		}, skipped)
 	}()
+	sig, ended, err := a.waitForStop(signals, watch, worked, nil)
+	if ended != nil {
+		return false, err
+	}
+	cancel()
+	if sig = a.parkOrReload(sig, signals); sig == nil {
+		return false, nil
+	}
+	if err := <-worked; err != nil && !errors.Is(err, context.Canceled) {
+		return false, err
+	}
+	if sig == syscall.SIGHUP {
+		return true, nil
+	}
+	return false, &failure{
+		code:    exitInterrupted,
+		message: "stopped; the runs continue with the next \"espalier work\"",
+	}
+}
+
+// waitForStop waits until the work or the server ends, and returns its channel and its error; until a signal, or until
+// the process is drained, which has no signal. SIGHUP, which a change of the watched files stands for, counts only if the
+// configuration is valid.
+func (a *invocation) waitForStop(
+	signals <-chan os.Signal, watch *configWatch, worked, served <-chan error,
+) (sig os.Signal, ended <-chan error, err error) {
 	for {
-		var sig os.Signal = syscall.SIGHUP
+		sig = syscall.SIGHUP
 		select {
-		case err := <-ended:
-			return false, err
+		case err := <-worked:
+			return nil, worked, err
+		case err := <-served:
+			return nil, served, err
 		case <-a.app().Drained():
-			cancel()
-			a.parkOrReload(os.Interrupt, signals)
-			a.note("Drained; other workers continue the runs.")
-			return false, nil
+			return nil, nil, nil
 		case <-watch.C:
 			if !watch.changed() {
 				continue
 			}
 		case sig = <-signals:
 		}
-		if sig == syscall.SIGHUP {
-			watch.accept()
-			if !a.mayReload(a.note) {
-				continue
-			}
+		if sig != syscall.SIGHUP {
+			return sig, nil, nil
 		}
-		cancel()
-		sig = a.parkOrReload(sig, signals)
-		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
-			return false, err
-		}
-		if sig == syscall.SIGHUP {
-			return true, nil
-		}
-		return false, &failure{
-			code:    exitInterrupted,
-			message: "stopped; the runs continue with the next \"espalier work\"",
+		watch.accept()
+		if a.mayReload(a.note) {
+			return sig, nil, nil
 		}
 	}
 }

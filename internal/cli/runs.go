@@ -369,9 +369,6 @@ the state of the run after it.`,
 		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.connect(); err != nil {
-				return err
-			}
 			run, err := a.rootRun(args[0])
 			if err != nil {
 				return err
@@ -403,7 +400,7 @@ func (a *invocation) writeStatus(s *app.Status) error {
 func (a *invocation) printStatus(s *app.Status) {
 	w := a.stdout
 	fmt.Fprintf(w, "%s  %s\n", a.paint(a.colorOut, a.screen, bold, string(s.ID)), s.Name)
-	fmt.Fprintf(w, "  %s", standing(&app.Run{Entry: s.Entry, Idle: s.Idle, Queued: s.Queued, Queue: s.Queue, Driver: s.Driver}))
+	fmt.Fprintf(w, "  %s", standing(&s.Run))
 	if s.Reason != "" && s.Outcome == journal.OutcomeOK {
 		fmt.Fprintf(w, " (%s)", s.Reason) // that of others is in the error
 	}
@@ -603,9 +600,6 @@ succeed and has no output.`,
 // printOutput prints what a run has returned, or the part of it that has a key.
 func (a *invocation) printOutput(name, key string) error {
 	ctx := context.Background()
-	if err := a.connect(); err != nil {
-		return err
-	}
 	run, err := a.rootRun(name)
 	if err != nil {
 		return err
@@ -664,10 +658,7 @@ formats it for people.`,
 			if info, err := os.Stat(args[0]); err == nil && info.Mode().IsRegular() {
 				return a.transcriptFile(args[0], pretty, follow || trace)
 			}
-			if err := a.connect(); err != nil {
-				return err
-			}
-			run, err := a.runs().Find(context.Background(), args[0])
+			run, err := a.find(args[0])
 			if err != nil {
 				return err
 			}

@@ -288,44 +288,26 @@ func (a *invocation) runServer(
 	} else {
 		a.note("The configuration is reloaded.")
 	}
-	for {
-		var sig os.Signal = syscall.SIGHUP
-		select {
-		case err := <-worked:
-			cancel()
-			<-served
-			return false, err
-		case err := <-served:
-			cancel()
-			return false, &failure{code: exitNotReady, message: err.Error()}
-		case <-a.app().Drained():
-			cancel()
-			a.parkOrReload(os.Interrupt, signals)
-			a.note("Drained; other workers continue the runs.")
-			return false, <-served
-		case <-watch.C:
-			if !watch.changed() {
-				continue
-			}
-		case sig = <-signals:
-		}
-		if sig == syscall.SIGHUP {
-			watch.accept()
-			if !a.mayReload(a.note) {
-				continue
-			}
-		}
-		cancel()
-		sig = a.parkOrReload(sig, signals)
-		err := <-served
-		if worked := <-worked; err == nil && !errors.Is(worked, context.Canceled) {
-			err = worked
-		}
-		if err != nil || sig == syscall.SIGHUP {
-			return err == nil, err
-		}
-		return false, &failure{code: exitInterrupted, message: "stopped; the runs continue with the next \"espalier serve\""}
+	sig, ended, err := a.waitForStop(signals, watch, worked, served)
+	cancel()
+	switch ended {
+	case worked:
+		<-served
+		return false, err
+	case served:
+		return false, &failure{code: exitNotReady, message: err.Error()}
 	}
+	if sig = a.parkOrReload(sig, signals); sig == nil {
+		return false, <-served
+	}
+	err = <-served
+	if worked := <-worked; err == nil && !errors.Is(worked, context.Canceled) {
+		err = worked
+	}
+	if err != nil || sig == syscall.SIGHUP {
+		return err == nil, err
+	}
+	return false, &failure{code: exitInterrupted, message: "stopped; the runs continue with the next \"espalier serve\""}
 }
 
 // announce prints where the server is.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -57,13 +58,35 @@ func (t *table) write(w io.Writer, columns int, indent string) error {
 	if len(keep) == 0 {
 		return nil
 	}
-	widths, words := make([]int, len(keep)), make([]int, len(keep))
-	indented := columns - diag.Width(indent)
-	all := t.rows
-	if t.header != nil {
-		all = append([][]string{t.header}, t.rows...)
+	columns -= diag.Width(indent)
+	widths := t.widths(keep, columns)
+	below := indent + strings.Repeat(" ", underIndent)
+	var out strings.Builder
+	for _, line := range t.lines(t.header, keep, widths) {
+		if t.paint != nil {
+			line = t.paint(line)
+		}
+		out.WriteString(strings.TrimRight(indent+line, " ") + "\n")
 	}
-	for _, row := range all {
+	for n, row := range t.rows {
+		for _, line := range t.lines(row, keep, widths) {
+			out.WriteString(strings.TrimRight(indent+line, " ") + "\n")
+		}
+		if own >= 0 && own < len(row) && row[own] != "" {
+			out.WriteString(below + row[own] + "\n")
+		}
+		for _, line := range wrap(t.below[n], columns-underIndent) {
+			out.WriteString(below + line + "\n")
+		}
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// widths returns the widths of the columns to keep, which fit into columns if that is possible.
+func (t *table) widths(keep []int, columns int) []int {
+	widths, words := make([]int, len(keep)), make([]int, len(keep))
+	for _, row := range append(t.rows[:len(t.rows):len(t.rows)], t.header) {
 		for i, c := range keep {
 			if c < len(row) {
 				widths[i] = max(widths[i], diag.Width(row[c]))
@@ -73,64 +96,43 @@ func (t *table) write(w io.Writer, columns int, indent string) error {
 			}
 		}
 	}
-	room := indented - columnGap*(len(widths)-1)
-	var giving, least []int // the columns that may give way
 	for i, c := range keep {
 		if slices.Contains(t.whole, c) {
-			room -= widths[i]
-			continue
+			words[i] = unbroken
 		}
-		giving, least = append(giving, widths[i]), append(least, words[i])
 	}
-	shrink(giving, least, room)
+	shrink(widths, words, columns-columnGap*(len(widths)-1))
+	return widths
+}
+
+// lines returns the lines of a row, whose cells wrap; none without a row.
+func (t *table) lines(row []string, keep, widths []int) []string {
+	if row == nil {
+		return nil
+	}
+	cells := make([][]string, len(keep))
+	lines := make([]string, 1)
 	for i, c := range keep {
-		if !slices.Contains(t.whole, c) {
-			widths[i], giving = giving[0], giving[1:]
+		if c < len(row) {
+			cells[i] = wrap(row[c], max(widths[i], 1))
+			lines = make([]string, max(len(lines), len(cells[i])))
 		}
 	}
-	var out strings.Builder
-	for n, row := range all {
-		cells := make([][]string, len(keep))
-		lines := 1
-		for i, c := range keep {
-			if c < len(row) {
-				cells[i] = wrap(row[c], max(widths[i], 1))
-				lines = max(lines, len(cells[i]))
+	for l := range lines {
+		for i := range keep {
+			text := ""
+			if l < len(cells[i]) {
+				text = cells[i][l]
 			}
-		}
-		for l := range lines {
-			var line strings.Builder
-			for i := range keep {
-				text := ""
-				if l < len(cells[i]) {
-					text = cells[i][l]
-				}
-				room := strings.Repeat(" ", max(0, widths[i]-diag.Width(text)))
-				if slices.Contains(t.right, keep[i]) {
-					text, room = room+text, ""
-				}
-				line.WriteString(text + room + strings.Repeat(" ", columnGap))
+			room := strings.Repeat(" ", max(0, widths[i]-diag.Width(text)))
+			if slices.Contains(t.right, keep[i]) {
+				text, room = room+text, ""
 			}
-			text := strings.TrimRight(line.String(), " ")
-			if n == 0 && t.header != nil && t.paint != nil {
-				text = t.paint(text)
-			}
-			out.WriteString(strings.TrimRight(indent+text, " ") + "\n")
+			lines[l] += text + room + strings.Repeat(" ", columnGap)
 		}
-		if t.header != nil {
-			n--
-		}
-		if n >= 0 && own >= 0 && own < len(row) && row[own] != "" {
-			out.WriteString(indent + strings.Repeat(" ", underIndent) + row[own] + "\n")
-		}
-		if text := t.below[n]; text != "" {
-			for _, line := range wrap(text, indented-underIndent) {
-				out.WriteString(indent + strings.Repeat(" ", underIndent) + line + "\n")
-			}
-		}
+		lines[l] = strings.TrimRight(lines[l], " ")
 	}
-	_, err := io.WriteString(w, out.String())
-	return err
+	return lines
 }
 
 // naturalWidth is how wide the table is when nothing gives way.
@@ -165,8 +167,11 @@ func (t *table) filled() []int {
 	return keep
 }
 
+// unbroken is the longest word of a column that never gives way.
+const unbroken = math.MaxInt
+
 // shrink takes from the widest column, bit by bit, until all fit: first from
-// those that can give way without breaking words.
+// those that can give way without breaking words, which have these widths at most.
 func shrink(widths, words []int, room int) {
 	total := 0
 	for _, w := range widths {
@@ -174,9 +179,10 @@ func shrink(widths, words []int, room int) {
 	}
 	for total > room {
 		widest := -1
-		for _, least := range [][]int{words, nil} {
+		for _, breaks := range []bool{false, true} {
 			for i, w := range widths {
-				if w > leastCell && (least == nil || w > least[i]) && (widest < 0 || w > widths[widest]) {
+				may := w > words[i] || breaks && words[i] != unbroken
+				if w > leastCell && may && (widest < 0 || w > widths[widest]) {
 					widest = i
 				}
 			}

@@ -103,7 +103,6 @@ func Local(stateDir string) *Client {
 const (
 	Unreachable app.Reason = "server-unreachable"
 	SignIn      app.Reason = "sign-in"
-	Forbidden   app.Reason = "forbidden"
 )
 
 // request sends a request and returns its response, which has succeeded.
@@ -276,18 +275,18 @@ func (c *Client) Runs(ctx context.Context, f app.Filter) ([]app.Run, error) {
 
 // Ending returns how a run ended.
 func (c *Client) Ending(ctx context.Context, r *app.Run) (*app.Ending, error) {
-	var e api.Ending
-	if err := c.call(ctx, http.MethodGet, runPath(r.ID, "/output"), nil, &e); err != nil {
+	e := &app.Ending{}
+	if err := c.call(ctx, http.MethodGet, runPath(r.ID, "/output"), nil, e); err != nil {
 		return nil, err
 	}
-	return e.App(), nil
+	return e, nil
 }
 
 // Exhausted returns the budget that a run waits for.
-func (c *Client) Exhausted(ctx context.Context, id journal.RunID) (app.Budget, error) {
-	var e api.Exhausted
+func (c *Client) Exhausted(ctx context.Context, id journal.RunID) (app.Exhausted, error) {
+	var e app.Exhausted
 	err := c.call(ctx, http.MethodGet, runPath(id, "/exhausted"), nil, &e)
-	return e.App(), err
+	return e, err
 }
 
 // Executions returns the executions of a step in a run, in order.

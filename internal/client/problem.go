@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -15,36 +16,6 @@ import (
 
 // maxProblem bounds what is read of an error. It may have the texts of files.
 const maxProblem = 16 << 20
-
-// problem is an error of the server (RFC 9457).
-type problem struct {
-	Title       string             `json:"title"`
-	Detail      string             `json:"detail"`
-	Code        string             `json:"code"`
-	Help        string             `json:"help"`
-	Details     []string           `json:"details"`
-	Diagnostics []diag.ReportEntry `json:"diagnostics"`
-	Sources     []struct {
-		File string `json:"file"`
-		Text string `json:"text"`
-	} `json:"sources"`
-	Needs []struct {
-		Message string   `json:"message"`
-		Steps   []string `json:"steps"`
-		Help    string   `json:"help"`
-	} `json:"needs"`
-	Startable bool   `json:"startable"`
-	Name      string `json:"name"`
-	RunID     string `json:"run_id"`
-}
-
-// kinds are the kinds of errors by the code that names only the kind.
-var kinds = map[string]app.Kind{
-	"internal": app.Internal, "invalid-request": app.InvalidRequest, "not-found": app.NotFound,
-	"invalid-workflow": app.InvalidWorkflow, "not-ready": app.NotReady, "refused": app.Refused, "conflict": app.Conflict,
-	"store-unavailable": app.StoreUnavailable, "store-damaged": app.StoreDamaged, "store-full": app.StoreFull,
-	"store-lost": app.StoreLost, "stopping": app.Interrupted,
-}
 
 // statuses are the kinds of errors with a reason of their own.
 var statuses = map[int]app.Kind{
@@ -56,7 +27,7 @@ var statuses = map[int]app.Kind{
 
 // problem returns the error of a response.
 func (c *Client) problem(w *http.Response) error {
-	var p problem
+	var p api.Problem
 	raw, err := io.ReadAll(io.LimitReader(w.Body, maxProblem))
 	if err != nil || json.Unmarshal(raw, &p) != nil || p.Title == "" {
 		return &app.Error{
@@ -69,8 +40,10 @@ func (c *Client) problem(w *http.Response) error {
 		Name:  p.Name,
 		Names: p.Details, Run: journal.RunID(p.RunID), Startable: p.Startable,
 	}
-	if kind, ok := kinds[p.Code]; ok {
-		e.Kind, e.Reason = kind, ""
+	for kind, code := range api.Codes {
+		if code == p.Code { // it names only the kind
+			e.Kind, e.Reason = kind, ""
+		}
 	}
 	switch {
 	case w.StatusCode == http.StatusUnauthorized:

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,7 +49,7 @@ func (c *Client) Follow(ctx context.Context, id journal.RunID, after journal.Seq
 			lost = time.Now()
 		}
 		if time.Since(lost) > reconnectFor {
-			return nil, c.unreachable(cmpErr(err, io.ErrUnexpectedEOF))
+			return nil, c.unreachable(cmp.Or(err, io.ErrUnexpectedEOF))
 		}
 		select {
 		case <-ctx.Done():
@@ -56,13 +57,6 @@ func (c *Client) Follow(ctx context.Context, id journal.RunID, after journal.Seq
 		case <-time.After(reconnectPause):
 		}
 	}
-}
-
-func cmpErr(err, otherwise error) error {
-	if err != nil {
-		return err
-	}
-	return otherwise
 }
 
 // follow reads one stream. It returns no run and no error if the stream breaks

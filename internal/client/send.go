@@ -45,32 +45,6 @@ func (c *Client) Start(ctx context.Context, req StartRequest) (*app.Run, error) 
 	return s.Run.App(), nil
 }
 
-type (
-	edit struct {
-		Variable string          `json:"variable"`
-		Value    json.RawMessage `json:"value"`
-	}
-	raise struct {
-		Budget string `json:"budget"`
-		To     int64  `json:"to"`
-	}
-	resolve struct {
-		Step   string          `json:"step"`
-		Answer string          `json:"answer"`
-		Value  json.RawMessage `json:"value,omitempty"`
-	}
-	decision struct {
-		Step     string          `json:"step,omitempty"`
-		Decision string          `json:"decision"`
-		Note     string          `json:"note,omitempty"`
-		As       string          `json:"as,omitempty"`
-		Digest   string          `json:"digest"`
-		Value    json.RawMessage `json:"value,omitempty"`
-
-		Automated bool `json:"automated,omitempty"`
-	}
-)
-
 // Send says something to a run, and returns when the answer is durable. The
 // server records who says it; by contributes whom that person claims to be.
 func (c *Client) Send(
@@ -82,9 +56,7 @@ func (c *Client) Send(
 		if err != nil {
 			return sent, err
 		}
-		var out struct {
-			Edited []string `json:"edited"`
-		}
+		var out api.Decided
 		if err := c.call(ctx, http.MethodPost, runPath(id, "/"+route), in, &out); err != nil {
 			return sent, err
 		}
@@ -98,24 +70,25 @@ func (c *Client) message(ctx context.Context, id journal.RunID, by journal.Actor
 	switch m := m.(type) {
 	case app.Approve:
 		digest, err := c.digest(ctx, id, m.Step, m.Digest)
-		return "decide", decision{m.Step, "approve", m.Note, by.As, digest, m.Value, m.Automated}, err
+		return "decide", api.DecideBody{
+			Step: m.Step, Decision: "approve", Note: m.Note, As: by.As, Digest: digest, Value: m.Value,
+			Automated: m.Automated,
+		}, err
 	case app.Reject:
 		digest, err := c.digest(ctx, id, m.Step, m.Digest)
-		return "decide", decision{m.Step, "reject", m.Note, by.As, digest, nil, false}, err
+		return "decide", api.DecideBody{
+			Step: m.Step, Decision: "reject", Note: m.Note, As: by.As, Digest: digest,
+		}, err
 	case app.Signal:
-		return "signal", struct {
-			Event string          `json:"event"`
-			Step  string          `json:"step,omitempty"`
-			Data  json.RawMessage `json:"data,omitempty"`
-		}{m.Event, m.Step, m.Data}, nil
+		return "signal", api.SignalBody{Event: m.Event, Step: m.Step, Data: m.Data}, nil
 	case app.Edit:
-		return "edit", edit(m), nil
+		return "edit", api.EditBody(m), nil
 	case app.Raise:
-		return "raise", raise(m), nil
+		return "raise", api.RaiseBody(m), nil
 	case app.Resolve:
-		return "resolve", resolve(m), nil
+		return "resolve", api.ResolveBody(m), nil
 	case app.Cancel:
-		return "cancel", map[string]string{"reason": m.Reason}, nil
+		return "cancel", api.CancelBody{Reason: m.Reason}, nil
 	case app.Pause:
 		return "pause", nil, nil
 	}
@@ -156,33 +129,21 @@ type Resumed struct {
 
 // Resume continues a run, and returns when that is durable.
 func (c *Client) Resume(ctx context.Context, req app.ResumeRequest) (*Resumed, error) {
-	in := struct {
-		From    string    `json:"from,omitempty"`
-		Set     []edit    `json:"set,omitempty"`
-		Raise   []raise   `json:"raise,omitempty"`
-		Resolve []resolve `json:"resolve,omitempty"`
-	}{From: req.From}
+	in := api.ResumeBody{From: req.From}
 	for _, one := range req.Set {
-		in.Set = append(in.Set, edit(one))
+		in.Set = append(in.Set, api.EditBody(one))
 	}
 	for _, m := range req.Messages {
 		switch m := m.(type) {
 		case app.Raise:
-			in.Raise = append(in.Raise, raise(m))
+			in.Raise = append(in.Raise, api.RaiseBody(m))
 		case app.Resolve:
-			in.Resolve = append(in.Resolve, resolve(m))
+			in.Resolve = append(in.Resolve, api.ResolveBody(m))
 		default:
 			return nil, fmt.Errorf("a run is not resumed with a %T", m)
 		}
 	}
-	var out struct {
-		api.Status
-		ContinuesFrom string `json:"continues_from"`
-		Changed       []struct {
-			Path string `json:"path"`
-			Gone bool   `json:"gone"`
-		} `json:"changed"`
-	}
+	var out api.Resumed
 	if err := c.call(ctx, http.MethodPost, runPath(req.Run, "/resume"), in, &out); err != nil {
 		return nil, err
 	}

@@ -22,6 +22,8 @@ import (
 type Core struct {
 	Config
 	reader journal.Reader
+	// Launch makes the start of a run durable and drives the run. An engine sets it before it is used.
+	Launch func(ctx context.Context, id journal.RunID, b *Beginning) error
 
 	mu       sync.Mutex
 	compiled map[string]*loadOnce // by the definition's hash; guarded by mu
@@ -126,8 +128,30 @@ type Beginning struct {
 	Edits      []plan.Edit // of variables, before the first step
 }
 
-// Begin returns the beginning of a run of a definition, with all secrets masked.
-func (c *Core) Begin(def *Definition, input, options json.RawMessage, by journal.Actor) (*Beginning, error) {
+// Start implements Driver.
+func (c *Core) Start(
+	ctx context.Context, id journal.RunID, def *Definition, input, options json.RawMessage, by journal.Actor,
+) error {
+	b, err := c.beginning(def, input, options, by)
+	if err != nil {
+		return err
+	}
+	return c.Launch(ctx, id, b)
+}
+
+// StartFrom implements Driver.
+func (c *Core) StartFrom(
+	ctx context.Context, id, old journal.RunID, step string, by journal.Actor, edits ...plan.Edit,
+) error {
+	b, err := c.beginningFrom(ctx, old, step, by, edits...)
+	if err != nil {
+		return err
+	}
+	return c.Launch(ctx, id, b)
+}
+
+// beginning returns how a run of a definition starts, with all secrets masked.
+func (c *Core) beginning(def *Definition, input, options json.RawMessage, by journal.Actor) (*Beginning, error) {
 	raw, hash, err := def.Encode()
 	if err != nil {
 		return nil, err
@@ -154,10 +178,9 @@ func (c *Core) Begin(def *Definition, input, options json.RawMessage, by journal
 	return b, nil
 }
 
-// BeginFrom returns the beginning of a run that continues from a step of
-// another one, with the same definition and options and the values of that time,
-// except for the edits.
-func (c *Core) BeginFrom(
+// beginningFrom returns how a run starts that continues from a step of another one, with the same definition and
+// options and the values of that time, except for the edits.
+func (c *Core) beginningFrom(
 	ctx context.Context, old journal.RunID, step string, by journal.Actor, edits ...plan.Edit,
 ) (*Beginning, error) {
 	_, program, def, err := c.Load(ctx, old)

@@ -40,11 +40,8 @@ type Driver interface {
 	// Send sends a message to a run and returns when the answer is durable. A
 	// refusal is a *plan.Refusal. ref identifies the message and is unique.
 	// Afterwards this engine may hold the run, even if it refused the message:
-	// call Send through Drive unless the engine is held.
+	// if it Owns the run, call Wait, unless the engine is held.
 	Send(ctx context.Context, id journal.RunID, in plan.Input, ref string) error
-	// Drive calls send, which sends a message to a run or resumes it, and then
-	// waits like Wait. It returns the error of send, if any.
-	Drive(ctx context.Context, id journal.RunID, send func(ctx context.Context) error) (journal.Entry, error)
 	// Wait drives a run that no other process drives until it rests: it has
 	// finished, or waits for a person or an event. Wait returns a run that
 	// does not rest only if another process has driven it all along, or if
@@ -115,6 +112,10 @@ type Config struct {
 	// variables of both runs at that step.
 	Inherit func(p *ir.Program, step string, was, now func(path string) json.RawMessage) error
 }
+
+// SnapshotShare is how many times the size of a snapshot has to be written before the next one: all snapshots together
+// cost a constant share of what the run writes.
+const SnapshotShare = 4
 
 var (
 	// ErrClosed is returned by an engine that is closed.

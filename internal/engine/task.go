@@ -42,6 +42,20 @@ func (c *Core) Lost(w journal.Work, rerun int, task *ir.Task, history []journal.
 	}
 }
 
+// NewNote returns the n-th note of a task: for the plan, and as it is stored.
+func NewNote(w journal.Work, rerun, n int, note step.Note) (plan.Note, journal.TaskNoted, error) {
+	noted := journal.TaskNoted{Work: w, N: n, Kind: note.Kind, Settles: int(note.Settles), Usage: note.Usage}
+	if note.Data != nil {
+		var err error
+		if noted.Data, err = step.Encode(note.Data); err != nil {
+			return plan.Note{}, noted, fmt.Errorf("a note cannot be written: %w", err)
+		}
+	}
+	return plan.Note{
+		Work: w, Rerun: rerun, N: n, Kind: noted.Kind, Data: noted.Data, Settles: noted.Settles, Usage: noted.Usage,
+	}, noted, nil
+}
+
 // Task is one attempt at a task.
 type Task struct {
 	Job     *step.Job

@@ -37,9 +37,9 @@ func Build(p *ir.Program, o Options) *Graph {
 	}
 	if len(p.Blocks) > 0 {
 		body := b.block(ir.Body, place{}, nil, 0)
-		b.begin(body)
+		b.drawStart(body)
 	} else {
-		b.begin(nil)
+		b.drawStart(nil)
 	}
 	b.edges()
 	if o.Data {
@@ -233,8 +233,8 @@ func (b *builder) note(id string, n Note) {
 	}
 }
 
-// begin draws the triggers, or a plain start, with edges to the first step.
-func (b *builder) begin(body *scope) {
+// drawStart draws the triggers, or a plain start, with edges to the first step.
+func (b *builder) drawStart(body *scope) {
 	first := ""
 	if body != nil && len(body.nodes) > 0 {
 		first = body.nodes[0]

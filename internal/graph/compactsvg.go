@@ -186,8 +186,8 @@ func compactTip(tip, before point) path {
 	return polygon(tip, point{back.x + dx, back.y + dy}, point{back.x - dx, back.y - dy})
 }
 
-// begin writes the start of a node, up to its halo.
-func (w *compactWriter) begin(id, class, kind, step string, box rect, progress *Progress) (name string) {
+// openNode writes the start of a node, up to its halo.
+func (w *compactWriter) openNode(id, class, kind, step string, box rect, progress *Progress) (name string) {
 	name = w.names[id]
 	state := ""
 	if w.tracker != nil && step != "" {
@@ -265,7 +265,7 @@ func (w *compactWriter) node(n *Node, box rect) {
 	if n.Kind == NodeFolded && step == "" {
 		step = n.folded[0]
 	}
-	id := w.begin(n.ID, "node", kind, step, box, &n.Progress)
+	id := w.openNode(n.ID, "node", kind, step, box, &n.Progress)
 	switch {
 	case n.Kind == NodeFolded:
 		w.rect("stack-2", 8, 8, box.w-16, box.h, 8)
@@ -311,7 +311,7 @@ func (w *compactWriter) node(n *Node, box rect) {
 
 func (w *compactWriter) frame(g *Group, box rect) {
 	name, sub, kind := w.words(g.ID)
-	id := w.begin(g.ID, "node frame", kind, g.Step, box, &g.Progress)
+	id := w.openNode(g.ID, "node frame", kind, g.Step, box, &g.Progress)
 	w.rect("halo", -4, -4, box.w+8, box.h+8, 12)
 	w.rect("box", 0, 0, box.w, box.h, 10)
 	w.icon(10, 9, kind)

@@ -177,7 +177,7 @@ func (t *Tracker) enter(to journal.Place, state string, at ir.Millis) {
 	if in.node == "" || in.at != to {
 		id := t.steps[in.prefix+to.Step]
 		if in.node == "" {
-			t.begin(id)
+			t.markStart(id)
 		} else {
 			t.markTaken(in, func(e *Edge) bool { return e.To == id })
 		}
@@ -214,8 +214,8 @@ func (t *Tracker) routed(x *journal.Routed) {
 	}
 }
 
-// begin marks how the run started: manually, unless there is no manual trigger.
-func (t *Tracker) begin(first string) {
+// markStart marks how the run started: manually, unless there is no manual trigger.
+func (t *Tracker) markStart(first string) {
 	chosen := -1
 	for i := range t.graph.Edges {
 		e := &t.graph.Edges[i]
@@ -228,7 +228,7 @@ func (t *Tracker) begin(first string) {
 		}
 	}
 	if chosen >= 0 {
-		t.take(chosen)
+		t.markEdge(chosen)
 	}
 }
 
@@ -317,14 +317,14 @@ func (t *Tracker) markTaken(in *trackedFrame, leads func(*Edge) bool) {
 		for _, i := range t.leaving[in.node] {
 			e := &t.graph.Edges[i]
 			if e.Kind.isControl() && (e.on == 0 || e.on.has(outcome)) && leads(e) {
-				t.take(i)
+				t.markEdge(i)
 				return
 			}
 		}
 	}
 }
 
-func (t *Tracker) take(edge int) {
+func (t *Tracker) markEdge(edge int) {
 	e := &t.graph.Edges[edge]
 	if !e.Taken {
 		e.Taken = true

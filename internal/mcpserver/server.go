@@ -265,7 +265,7 @@ func (h *handlers) state(ctx context.Context, id journal.RunID) (*mcp.CallToolRe
 	s := api.NewStatus(status)
 	out := runState{Run: s.ID, State: string(s.State), Waiting: s.WaitingFor, Outcome: s.Outcome, Error: s.Error}
 	if status.Status == journal.Finished {
-		end, err := h.App.Ending(ctx, &app.Run{Entry: status.Entry})
+		end, err := h.App.Ending(ctx, &status.Run)
 		if err != nil {
 			return h.failed(err), nil, nil
 		}

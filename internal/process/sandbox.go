@@ -86,12 +86,6 @@ func (s *Sandbox) readable() []string {
 	return out
 }
 
-// Confinable returns why commands cannot be confined on this machine, or nil.
-func Confinable() error {
-	_, err := findMethod()
-	return err
-}
-
 // Confined returns how commands are confined on this machine.
 func Confined() (Confinement, error) {
 	by, err := findMethod()

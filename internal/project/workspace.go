@@ -81,15 +81,6 @@ func (w *Workspace) At(dir string) (*Project, error) {
 	return w.of(real)
 }
 
-// Rooted is the project that begins at the folder, whatever the folder holds.
-func (w *Workspace) Rooted(dir string) (*Project, error) {
-	real, err := w.realPath(w.abs(dir))
-	if err != nil {
-		return nil, err
-	}
-	return w.at(real)
-}
-
 // of is the project that a folder, given by its real path, belongs to.
 func (w *Workspace) of(dir string) (*Project, error) {
 	root, ok := w.roots[dir]

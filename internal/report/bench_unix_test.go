@@ -58,7 +58,7 @@ func BenchmarkWriters(b *testing.B) {
 					sink := report.Sinks{open(b, b.TempDir())}
 					before := processorTime(b)
 					for from := 0; from < len(appends); from += size {
-						if err := sink.RecordAll(b.Context(), appends[from:min(from+size, len(appends))]); err != nil {
+						if err := sink.Record(b.Context(), appends[from:min(from+size, len(appends))]...); err != nil {
 							b.Fatal(err)
 						}
 					}

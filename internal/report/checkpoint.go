@@ -39,6 +39,7 @@ type savedFrame struct {
 	RunData  json.RawMessage `json:"run_data,omitempty"`
 	Step     *Step           `json:"step,omitempty"`
 	StepData json.RawMessage `json:"step_data,omitempty"`
+	Visit    int             `json:"visit,omitempty"` // of Step
 	// Announced, Failed and Hooks are the unexported fields of Step.
 	Announced bool           `json:"announced,omitempty"`
 	Failed    *Ending        `json:"failed,omitempty"`
@@ -79,6 +80,7 @@ func (in *Interpreter) Save(data ReaderData) ([]byte, error) {
 			}
 		}
 		if f.step != nil {
+			s.Visit = f.step.Place.Visit
 			s.Announced, s.Failed, s.Hooks = f.step.announced, f.step.failed, f.step.hooks
 			if s.StepData, err = save(f.step.Data); err != nil {
 				return nil, err
@@ -156,6 +158,7 @@ func (in *Interpreter) restoreFrame(s *savedFrame, data ReaderData) error {
 	}
 	if f.step = s.Step; f.step != nil {
 		f.step.Run, f.step.Parent, f.step.Info = f.run, f.up, f.unit.step(f.Block, f.step.Name)
+		f.step.Place = journal.Place{Frame: s.Path, Step: f.step.Name, Visit: s.Visit}
 		f.step.announced, f.step.failed, f.step.hooks = s.Announced, s.Failed, s.Hooks
 		if data.RestoreStep != nil {
 			var err error

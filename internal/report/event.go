@@ -162,10 +162,11 @@ type Step struct {
 	Child       journal.RunID  `json:"child,omitempty"` // the child run; empty before it starts
 	Gate        *Gate          `json:"gate,omitempty"`  // nil unless a gate is open
 
-	Run    *Run      `json:"-"`
-	Info   *StepInfo `json:"-"` // nil when the program is not known
-	Parent *Step     `json:"-"` // enclosing step, across calls; nil for a step of the root's body
-	Data   any       `json:"-"` // reserved for the reader
+	Run    *Run          `json:"-"`
+	Place  journal.Place `json:"-"`
+	Info   *StepInfo     `json:"-"` // nil when the program is not known
+	Parent *Step         `json:"-"` // enclosing step, across calls; nil for a step of the root's body
+	Data   any           `json:"-"` // reserved for the reader
 
 	hooks     *journal.Hooks // that the step has run
 	announced bool           // StepStarted has been emitted

@@ -13,32 +13,11 @@ import (
 
 // Sink is a reader of the journal.
 type Sink interface {
-	// Record takes one append. The appends of a run come in order; one may
-	// come again, and the first to come need not be the run's first: a sink
-	// finds its place by what it has written. An error is reported and does
+	// Record takes appends; many at once cost less than one after the other. It must not retain the list. The appends
+	// of a run come in order; one may come again, and the first to come need not be the run's first: a sink finds its
+	// place by what it has written. An error, which is that of all that could not be recorded, is reported and does
 	// not end the following: a sink makes up for it when it can.
-	Record(ctx context.Context, a journal.Appended) error
-}
-
-// Batcher is a sink that takes many appends at once for less than one after
-// the other. It must not keep the list. The error is of all that could not be
-// recorded.
-type Batcher interface {
-	RecordAll(ctx context.Context, appends []journal.Appended) error
-}
-
-// recordAll gives appends to a sink.
-func recordAll(ctx context.Context, sink Sink, appends []journal.Appended) error {
-	if b, ok := sink.(Batcher); ok {
-		return b.RecordAll(ctx, appends)
-	}
-	var errs []error
-	for _, a := range appends {
-		if err := sink.Record(ctx, a); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
+	Record(ctx context.Context, appends ...journal.Appended) error
 }
 
 // Idler is a sink that has something to do when nothing happens: to try again
@@ -51,16 +30,11 @@ type Idler interface {
 // Sinks are several readers that are fed as one: the journal is read once.
 type Sinks []Sink
 
-// Record gives an append to each of them.
-func (s Sinks) Record(ctx context.Context, a journal.Appended) error {
-	return s.RecordAll(ctx, []journal.Appended{a})
-}
-
-// RecordAll gives appends to each of them, to one after the other.
-func (s Sinks) RecordAll(ctx context.Context, appends []journal.Appended) error {
+// Record gives appends to each of them, to one after the other.
+func (s Sinks) Record(ctx context.Context, appends ...journal.Appended) error {
 	var errs []error
 	for _, one := range s {
-		if err := recordAll(ctx, one, appends); err != nil {
+		if err := one.Record(ctx, appends...); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -263,7 +237,7 @@ func (f *Follower) page(ctx context.Context) (read []journal.Appended, err error
 // hand gives appends to the sink. It tells whether it could: when following
 // ends in between, they count as not recorded.
 func (f *Follower) hand(ctx context.Context, appends []journal.Appended) bool {
-	err := recordAll(ctx, f.sink, appends)
+	err := f.sink.Record(ctx, appends...)
 	if ctx.Err() != nil {
 		return false
 	}

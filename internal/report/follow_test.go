@@ -25,11 +25,15 @@ type list struct {
 	fail map[journal.RunID]error
 }
 
-func (l *list) Record(_ context.Context, a journal.Appended) error {
+func (l *list) Record(_ context.Context, appends ...journal.Appended) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.got = append(l.got, a.Run)
-	return l.fail[a.Run]
+	var failed error
+	for _, a := range appends {
+		l.got = append(l.got, a.Run)
+		failed = errors.Join(failed, l.fail[a.Run])
+	}
+	return failed
 }
 
 func (l *list) all() []journal.RunID {
@@ -266,22 +270,22 @@ func (r *remembering) Changed() <-chan struct{} {
 	return r.changed
 }
 
-// many is a sink that takes many at once.
+// many is a sink that remembers what came together.
 type many struct {
 	list
 	batches [][]journal.RunID
 }
 
-func (m *many) RecordAll(ctx context.Context, appends []journal.Appended) error {
+func (m *many) Record(ctx context.Context, appends ...journal.Appended) error {
 	var batch []journal.RunID
 	for _, a := range appends {
 		batch = append(batch, a.Run)
-		m.Record(ctx, a)
 	}
+	err := m.list.Record(ctx, appends...)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.batches = append(m.batches, batch)
-	return nil
+	return err
 }
 
 // TestFollowWhatIsRemembered: what a journal knows by heart is not read; what it

@@ -172,7 +172,7 @@ func (in *Interpreter) interpret(e *journal.Event) error {
 		in.rests = true
 		return in.leaveStep(&x)
 	case journal.TaskStarted:
-		f, err := in.begin(x.Place, x.Kind, x.For)
+		f, err := in.openStep(x.Place, x.Kind, x.For)
 		if err != nil {
 			return err
 		}
@@ -215,7 +215,7 @@ func (in *Interpreter) interpret(e *journal.Event) error {
 		in.addWork(StepRouted, journal.Work{Place: x.Place})
 	case journal.GateOpened:
 		in.rests = true
-		f, err := in.begin(x.Place, "gate", x.For)
+		f, err := in.openStep(x.Place, "gate", x.For)
 		if err != nil {
 			return err
 		}
@@ -366,7 +366,7 @@ func (in *Interpreter) closeFrame(x *journal.FrameClosed) error {
 }
 
 func (in *Interpreter) enterStep(x *journal.StepEntered) error {
-	f, err := in.begin(x.Place, x.Mode, x.For)
+	f, err := in.openStep(x.Place, x.Mode, x.For)
 	if err != nil {
 		return err
 	}
@@ -385,7 +385,9 @@ func (in *Interpreter) leaveStep(x *journal.StepLeft) error {
 		return err
 	}
 	if f.step == nil && x.Outcome == journal.OutcomeSkipped && x.Reason == ReasonCondition {
-		in.add(StepSkipped, f.run, in.newStep(f, x.Step, "")).Outcome = x.Outcome
+		step := in.newStep(f, x.Place, "")
+		step.FallbackFor = x.For
+		in.add(StepSkipped, f.run, step).Outcome = x.Outcome
 		return nil
 	}
 	return in.end(journal.Work{Place: x.Place}, x.For, Ending{
@@ -425,12 +427,12 @@ func (in *Interpreter) decideGate(x *journal.GateDecided) error {
 	return nil
 }
 
-// begin opens a step, unless it is open already: another attempt, or the
+// openStep opens a step, unless it is open already: another attempt, or the
 // combine task of a parallel step, belongs to the same visit.
-func (in *Interpreter) begin(at journal.Place, kind, fallbackFor string) (*frame, error) {
+func (in *Interpreter) openStep(at journal.Place, kind, fallbackFor string) (*frame, error) {
 	f, err := in.frame(at.Frame)
 	if err == nil && f.step == nil {
-		f.step = in.newStep(f, at.Step, kind)
+		f.step = in.newStep(f, at, kind)
 		f.step.FallbackFor = fallbackFor
 		if f.Retried != at.Step {
 			f.Attempt = 0
@@ -440,15 +442,15 @@ func (in *Interpreter) begin(at journal.Place, kind, fallbackFor string) (*frame
 	return f, err
 }
 
-func (in *Interpreter) newStep(f *frame, name, kind string) *Step {
+func (in *Interpreter) newStep(f *frame, at journal.Place, kind string) *Step {
 	s := &Step{
-		Run: f.run, Name: name, Path: name, Kind: kind, Parent: f.up, Depth: f.Depth, Loop: f.Loop, Index: f.Index,
-		Started: in.fact.At,
+		Run: f.run, Place: at, Name: at.Step, Path: at.Step, Kind: kind, Parent: f.up, Depth: f.Depth, Loop: f.Loop,
+		Index: f.Index, Started: in.fact.At,
 	}
 	if f.Prefix != "" {
-		s.Path = f.Prefix + name
+		s.Path = f.Prefix + at.Step
 	}
-	if s.Info = f.unit.step(f.Block, name); s.Info != nil {
+	if s.Info = f.unit.step(f.Block, at.Step); s.Info != nil {
 		s.Kind, s.Agent = s.Info.Kind, s.Info.Agent
 		s.Call = s.Kind == KindCall
 	}
@@ -467,7 +469,7 @@ func (in *Interpreter) announce(f *frame) {
 // end closes a step. One that never started, because it could not or because
 // it takes no time, starts and finishes at once.
 func (in *Interpreter) end(w journal.Work, fallbackFor string, end Ending) error {
-	f, err := in.begin(w.Place, "step", fallbackFor)
+	f, err := in.openStep(w.Place, "step", fallbackFor)
 	if err != nil {
 		return err
 	}

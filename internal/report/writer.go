@@ -154,7 +154,6 @@ type stream struct {
 	since     journal.Pos // of the first append that these lines come from
 	skip      bool        // there is no record
 	over      bool        // everything is written; only seq still counts
-	waits     bool        // probably nothing happens in it for a while
 	used      int64
 
 	last      journal.Event // the event seq
@@ -215,14 +214,9 @@ func (w *Writer) SetAside(run journal.RunID) ([]string, error) {
 	return slices.DeleteFunc(all, func(name string) bool { return strings.HasSuffix(name, sealedExt) }), err
 }
 
-// Record writes the lines of one append. Of a run that this writer has not seen
-// from its start, it writes everything that is missing.
-func (w *Writer) Record(ctx context.Context, a journal.Appended) error {
-	return w.RecordAll(ctx, []journal.Appended{a})
-}
-
-// RecordAll writes the lines of several appends, those of each file together.
-func (w *Writer) RecordAll(ctx context.Context, appends []journal.Appended) error {
+// Record writes the lines of appends, those of each file together. Of a run that this writer has not seen from its
+// start, it writes everything that is missing.
+func (w *Writer) Record(ctx context.Context, appends ...journal.Appended) error {
 	if len(appends) == 0 {
 		return nil
 	}
@@ -242,10 +236,10 @@ func (w *Writer) RecordAll(ctx context.Context, appends []journal.Appended) erro
 		}
 	}, func() {
 		if w.gathered >= maxGathered {
-			t.add(w.settle(ctx))
+			t.add(w.writePending(ctx))
 		}
 	})
-	t.add(w.settle(ctx))
+	t.add(w.writePending(ctx))
 	w.pos = max(w.pos, appends[len(appends)-1].Pos)
 	return t.err()
 }
@@ -336,15 +330,15 @@ func (w *Writer) maintain(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// forgetResting drops runs that wait, if there are many: they may wait for
-// months, and reading them again is cheap.
+// forgetResting drops runs in which nothing happens, if there are many: they may
+// wait for months, and reading them again is cheap.
 func (w *Writer) forgetResting() {
 	if len(w.runs) <= maxResting {
 		return
 	}
 	var resting []*stream
 	for _, s := range w.runs {
-		if s.used <= w.mark && (s.waits || s.over || s.skip) {
+		if s.used <= w.mark {
 			resting = append(resting, s)
 		}
 	}
@@ -357,19 +351,7 @@ func (w *Writer) forgetResting() {
 	}
 }
 
-// waiting reports whether a run probably waits after an append. A run in which a
-// task has started or made progress has more events soon.
-func waiting(events []journal.Event) bool {
-	for i := range events {
-		switch events[i].Fact.(type) {
-		case journal.TaskStarted, journal.TaskNoted, journal.Reserved:
-			return false
-		}
-	}
-	return true
-}
-
-// record makes the lines of an append; settle writes them.
+// record makes the lines of an append; writePending writes them.
 func (w *Writer) record(ctx context.Context, s *stream, a *journal.Appended) error {
 	if len(a.Events) == 0 {
 		return nil
@@ -380,7 +362,7 @@ func (w *Writer) record(ctx context.Context, s *stream, a *journal.Appended) err
 	first, last := a.Events[0].Seq, a.Events[len(a.Events)-1].Seq
 	switch {
 	case s == nil && first == 1:
-		s = w.begin(a.Run)
+		s = w.newStream(a.Run)
 	case s == nil, first > s.seq+1 && !s.skip:
 		return w.catchUp(ctx, a.Run)
 	}
@@ -390,7 +372,7 @@ func (w *Writer) record(ctx context.Context, s *stream, a *journal.Appended) err
 	if len(s.dirty) == 0 {
 		s.since = a.Pos
 	}
-	err := w.take(ctx, s, a.Events)
+	err := w.addLines(ctx, s, a.Events)
 	if errors.Is(err, errRebuild) {
 		w.warnAside(err)
 		return w.catchUp(ctx, a.Run)
@@ -398,8 +380,8 @@ func (w *Writer) record(ctx context.Context, s *stream, a *journal.Appended) err
 	return err
 }
 
-// settle writes all lines that have been made.
-func (w *Writer) settle(ctx context.Context) error {
+// writePending writes all lines that have been made.
+func (w *Writer) writePending(ctx context.Context) error {
 	if len(w.dirty) == 0 {
 		return nil
 	}
@@ -533,7 +515,7 @@ func (w *Writer) warnAside(err error) {
 func (w *Writer) read(ctx context.Context, run journal.RunID) error {
 	s := w.runs[run]
 	if s == nil {
-		s = w.begin(run)
+		s = w.newStream(run)
 		if err := w.restore(ctx, s); err != nil {
 			w.forget(s)
 			return err
@@ -558,7 +540,7 @@ func (w *Writer) read(ctx context.Context, run journal.RunID) error {
 	return w.write(ctx, s, batch)
 }
 
-func (w *Writer) begin(run journal.RunID) *stream {
+func (w *Writer) newStream(run journal.RunID) *stream {
 	if len(w.runs) >= maxRuns {
 		var settled []*stream
 		for _, s := range w.runs {
@@ -601,10 +583,10 @@ func (w *Writer) closeFile(f *file) {
 	delete(w.open, f)
 }
 
-// take makes lines of events that have been appended; settle writes them. After
+// addLines makes lines of events that have been appended; writePending writes them. After
 // an error the run is dropped from memory, so that the next try starts with
 // what is on disk.
-func (w *Writer) take(ctx context.Context, s *stream, events []journal.Event) error {
+func (w *Writer) addLines(ctx context.Context, s *stream, events []journal.Event) error {
 	before := s.size
 	if err := w.project(ctx, s, events); err != nil {
 		w.forget(s)
@@ -633,7 +615,7 @@ func (w *Writer) write(ctx context.Context, s *stream, events []journal.Event) e
 
 func (w *Writer) project(ctx context.Context, s *stream, events []journal.Event) error {
 	w.ticks++
-	s.used, s.waits = w.ticks, waiting(events)
+	s.used = w.ticks
 	s.ctx = ctx
 	defer func() { s.ctx = nil }()
 	if s.projector == nil && !s.over {

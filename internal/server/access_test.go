@@ -44,7 +44,7 @@ func TestServicesDecideGatesAsApproversOnly(t *testing.T) {
 	approver, _ := p.user("approver-service", true, identity.Approver)
 	var s api.Status
 	p.call("POST", "/api/v1/runs", simulated(), &s, 201)
-	approval := decideBody{Decision: "approve", Digest: p.until(s.ID, api.Waiting).Gates[0].Digest}
+	approval := api.DecideBody{Decision: "approve", Digest: p.until(s.ID, api.Waiting).Gates[0].Digest}
 	p.call("POST", "/api/v1/runs/"+s.ID+"/decide", approval, nil, 403, "Authorization", "Bearer "+admin)
 	p.call("POST", "/api/v1/runs/"+s.ID+"/decide", approval, nil, 200, "Authorization", "Bearer "+approver)
 }

@@ -44,7 +44,7 @@ approvers: {roles: [legal, finance], min: 2, four_eyes: true}
 	decide := func(name, decision string, want int) string {
 		t.Helper()
 		var raw []byte
-		p.call("POST", "/api/v1/runs/"+s.ID+"/decide", decideBody{Decision: decision, Digest: digest}, &raw, want,
+		p.call("POST", "/api/v1/runs/"+s.ID+"/decide", api.DecideBody{Decision: decision, Digest: digest}, &raw, want,
 			"Authorization", tokens[name])
 		return string(raw)
 	}

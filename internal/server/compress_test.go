@@ -108,7 +108,7 @@ func TestUnchangedResponsesHaveNoBody(t *testing.T) {
 			t.Errorf("%s: %d %s", header, w.StatusCode, body)
 		}
 	}
-	p.call("POST", path+"/decide", decideBody{Decision: "approve", Digest: gate.Digest}, nil, 200)
+	p.call("POST", path+"/decide", api.DecideBody{Decision: "approve", Digest: gate.Digest}, nil, 200)
 	p.until(s.ID, api.Finished)
 	if w, _ := p.fetch(path, "If-None-Match", tag); w.StatusCode != 200 || w.Header.Get("ETag") == tag {
 		t.Errorf("after a change: %d %s", w.StatusCode, w.Header.Get("ETag"))

@@ -152,7 +152,7 @@ func TestConcurrencyLimitQueuesRunsAcrossServers(t *testing.T) {
 	gate := p.until(first, api.Waiting) // which frees its slot
 	<-model.asked
 	q.until(third, api.Running)
-	q.call("POST", "/api/v1/runs/"+first+"/decide", decideBody{Decision: "approve", Digest: gate.Gates[0].Digest}, nil, 200)
+	q.call("POST", "/api/v1/runs/"+first+"/decide", api.DecideBody{Decision: "approve", Digest: gate.Gates[0].Digest}, nil, 200)
 	if s := p.place(first, 1); s.State != api.Queued {
 		t.Errorf("%+v", s.Run)
 	}

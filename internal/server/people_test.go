@@ -67,7 +67,7 @@ func TestProgramsDoNotAnswerForAPerson(t *testing.T) {
 			}
 		}
 	}
-	body := signalBody{Event: "talk", Data: []byte(`"I am a person"`)}
+	body := api.SignalBody{Event: "talk", Data: []byte(`"I am a person"`)}
 	for token, want := range map[string]int{
 		sender: 403, as(true, identity.Admin): 409, as(false, identity.Viewer): 403,
 	} {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -107,8 +108,8 @@ type changes struct {
 }
 
 // Record implements report.Sink.
-func (c changes) Record(_ context.Context, a journal.Appended) error {
-	if a.Run == c.run {
+func (c changes) Record(_ context.Context, appends ...journal.Appended) error {
+	if slices.ContainsFunc(appends, func(a journal.Appended) bool { return a.Run == c.run }) {
 		select {
 		case c.c <- struct{}{}:
 		default: // the reader has not seen the last one

@@ -75,24 +75,16 @@ func (s *Server) registerRecords() {
 	// The hash of a record is the hash of its line, so the lines of the audit log are sent as they are.
 	record("audit", "Get the audit log of a run", s.o.App.AuditLog, func(w io.Writer) io.Writer { return w })
 	handle(s, http.MethodGet, "/runs/{run}/graph", identity.Read, "Draw a run", tag,
-		func(ctx context.Context, in *RunPath) (*bytesBody, error) {
-			r, err := s.find(ctx, in.Run)
-			if err != nil {
-				return nil, err
-			}
+		ofRun(s, func(ctx context.Context, r *app.Run) (*bytesBody, error) {
 			g, err := s.o.App.Graph(ctx, r, graph.Options{})
 			if err != nil {
 				return nil, err
 			}
 			svg, err := drawSVG(g)
 			return &bytesBody{"image/svg+xml", svg}, err
-		}, produces("image/svg+xml"))
+		}), produces("image/svg+xml"))
 	handle(s, http.MethodGet, "/runs/{run}/audit/verify", identity.Read, "Verify the audit log of a run", tag,
-		func(ctx context.Context, in *RunPath) (*body[verification], error) {
-			r, err := s.find(ctx, in.Run)
-			if err != nil {
-				return nil, err
-			}
+		ofRun(s, func(ctx context.Context, r *app.Run) (*body[verification], error) {
 			logs, err := s.o.App.VerifyAudit(ctx, r)
 			if err != nil {
 				return nil, err
@@ -102,7 +94,7 @@ func (s *Server) registerRecords() {
 				out.Verified = out.Verified && logs[i].OK
 			}
 			return &body[verification]{out}, nil
-		})
+		}))
 	handle(s, http.MethodGet, "/runs/{run}/steps/{step}", identity.Read, "Show the executions of a step", tag,
 		func(ctx context.Context, in *struct {
 			RunPath

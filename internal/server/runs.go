@@ -58,70 +58,6 @@ type listInput struct {
 	Cursor   string `query:"cursor" doc:"From the previous page"`
 }
 
-type decideBody struct {
-	Step     string `json:"step,omitempty" doc:"Step of the gate; may be left out if only one gate is open"`
-	Decision string `json:"decision" enum:"approve,reject"`
-	Note     string `json:"note,omitempty"`
-	// Value is the answer to a question of a tool.
-	Value json.RawMessage `json:"value,omitempty" doc:"Answer to a question of a tool: fits the answer_schema of the gate"`
-
-	As     string `json:"as,omitempty" maxLength:"255" doc:"Who the user acts for; recorded as a claim"`
-	Digest string `json:"digest" minLength:"1" doc:"Digest of what was shown: a decision on something else is refused"`
-
-	Automated bool `json:"automated,omitempty" doc:"No person decides: a program approves the gates of a simulated run"`
-}
-
-type resolveBody struct {
-	Step   string          `json:"step"`
-	Answer string          `json:"answer" enum:"rerun,skip,fail,result"`
-	Value  json.RawMessage `json:"value,omitempty" doc:"Result of the step, with the answer result"`
-}
-
-type raiseBody struct {
-	Budget string `json:"budget" doc:"steps, tool_calls, tokens, active_seconds or micro_dollars"`
-	To     int64  `json:"to" minimum:"1" doc:"New limit; money in millionths of a dollar"`
-}
-
-type resumeBody struct {
-	Raise   []raiseBody   `json:"raise,omitempty"`
-	Resolve []resolveBody `json:"resolve,omitempty" doc:"Answers about steps whose outcome is unknown"`
-	From    string        `json:"from,omitempty" doc:"Step to go back to; a finished run continues as a new one"`
-	Set     []editBody    `json:"set,omitempty" doc:"Variables to edit in the new run that continues a finished one"`
-}
-
-type editBody struct {
-	Variable string          `json:"variable"`
-	Value    json.RawMessage `json:"value"`
-}
-
-type signalBody struct {
-	Event string          `json:"event" minLength:"1"`
-	Step  string          `json:"step,omitempty" doc:"The only step that receives the event, as in the gates of a run"`
-	Data  json.RawMessage `json:"data,omitempty"`
-}
-
-type cancelBody struct {
-	Reason string `json:"reason,omitempty"`
-}
-
-// decided is the state after a decision.
-type decided struct {
-	api.Status
-	Edited []string `json:"edited,omitempty" doc:"Variables whose files were edited; what the files hold now is what is approved"`
-}
-
-// resumed is a run that continues.
-type resumed struct {
-	api.Status
-	ContinuesFrom string        `json:"continues_from,omitempty" doc:"Step from which a new run continues a finished one"`
-	Changed       []changedFile `json:"changed,omitempty" doc:"Files that have changed since the run started; it continues with what they were"`
-}
-
-type changedFile struct {
-	Path string `json:"path"`
-	Gone bool   `json:"gone,omitempty"`
-}
-
 type inboxItem struct {
 	Run  api.Run  `json:"run"`
 	Gate api.Gate `json:"gate"`
@@ -137,88 +73,45 @@ func (s *Server) registerRuns() {
 	handle(s, http.MethodPost, "/runs", identity.Start, "Start a run", tag, s.startRun, created)
 	handle(s, http.MethodGet, "/runs", identity.Read, "List runs, the newest first", tag, s.listRuns)
 	handle(s, http.MethodGet, "/runs/{run}", identity.Read, "Show a run", tag,
-		func(ctx context.Context, in *RunPath) (*body[api.Status], error) {
-			r, err := s.find(ctx, in.Run)
-			if err != nil {
-				return nil, err
-			}
-			return s.status(ctx, r.ID)
-		})
+		ofRun(s, func(ctx context.Context, r *app.Run) (*body[api.Status], error) { return s.status(ctx, r.ID) }))
 	handle(s, http.MethodGet, "/runs/{run}/output", identity.Read, "Get the output of a finished run", tag,
-		func(ctx context.Context, in *RunPath) (*body[api.Ending], error) {
-			r, err := s.find(ctx, in.Run)
-			if err != nil {
-				return nil, err
-			}
+		ofRun(s, func(ctx context.Context, r *app.Run) (*body[app.Ending], error) {
 			end, err := s.o.App.Ending(ctx, r)
 			if err != nil {
 				return nil, err
 			}
-			return &body[api.Ending]{api.NewEnding(end)}, nil
-		})
+			return &body[app.Ending]{*end}, nil
+		}))
 	handle(s, http.MethodGet, "/runs/{run}/exhausted", identity.Read, "Get the budget that a run waits for", tag,
-		func(ctx context.Context, in *RunPath) (*body[api.Exhausted], error) {
-			r, err := s.find(ctx, in.Run)
-			if err != nil {
-				return nil, err
-			}
+		ofRun(s, func(ctx context.Context, r *app.Run) (*body[app.Exhausted], error) {
 			budget, err := s.o.App.Exhausted(ctx, r.ID)
-			return &body[api.Exhausted]{api.NewExhausted(budget)}, err
-		})
+			return &body[app.Exhausted]{budget}, err
+		}))
 	handle(s, http.MethodGet, "/inbox", identity.Read, "List everything that waits for a person", tag, s.inbox)
 
 	handle(s, http.MethodPost, "/runs/{run}/decide", identity.Decide, "Approve or reject a gate", tag,
-		func(ctx context.Context, in *struct {
-			RunPath
-			Body decideBody
-		},
-		) (*body[decided], error) {
+		func(ctx context.Context, in *toRun[api.DecideBody]) (*body[api.Decided], error) {
 			return s.decide(ctx, in.Run, &in.Body)
 		})
-	handle(s, http.MethodPost, "/runs/{run}/resolve", identity.Operate, "Resolve a step whose outcome is unknown", tag,
-		func(ctx context.Context, in *struct {
-			RunPath
-			Body resolveBody
-		},
-		) (*body[api.Status], error) {
-			return s.send(ctx, in.Run, in.Body.message())
+	handleMessage(s, "resolve", "Resolve a step whose outcome is unknown",
+		func(_ context.Context, b *api.ResolveBody) app.Message { return b.Message() })
+	handleMessage(s, "signal", "Send an event to a run", func(ctx context.Context, b *api.SignalBody) app.Message {
+		return app.Signal{
+			Event: b.Event, Step: b.Step, Data: b.Data, Roles: approverRoles(ctx), Automated: automated(ctx),
+		}
+	})
+	handleMessage(s, "edit", "Edit a variable of a run",
+		func(_ context.Context, b *api.EditBody) app.Message {
+			return app.Edit(*b)
 		})
-	handle(s, http.MethodPost, "/runs/{run}/signal", identity.Operate, "Send an event to a run", tag,
-		func(ctx context.Context, in *struct {
-			RunPath
-			Body signalBody
-		},
-		) (*body[api.Status], error) {
-			return s.send(ctx, in.Run, app.Signal{
-				Event: in.Body.Event, Step: in.Body.Step, Data: in.Body.Data, Roles: approverRoles(ctx), Automated: automated(ctx),
-			})
-		})
-	handle(s, http.MethodPost, "/runs/{run}/edit", identity.Operate, "Edit a variable of a run", tag,
-		func(ctx context.Context, in *struct {
-			RunPath
-			Body editBody
-		},
-		) (*body[api.Status], error) {
-			return s.send(ctx, in.Run, app.Edit{Variable: in.Body.Variable, Value: in.Body.Value})
-		})
-	handle(s, http.MethodPost, "/runs/{run}/raise", identity.Operate, "Raise a budget of a run", tag,
-		func(ctx context.Context, in *struct {
-			RunPath
-			Body raiseBody
-		},
-		) (*body[api.Status], error) {
-			return s.send(ctx, in.Run, app.Raise{Budget: in.Body.Budget, To: in.Body.To})
-		})
+	handleMessage(s, "raise", "Raise a budget of a run",
+		func(_ context.Context, b *api.RaiseBody) app.Message { return app.Raise(*b) })
 	handle(s, http.MethodPost, "/runs/{run}/pause", identity.Operate, "Pause a run before its next step", tag,
 		func(ctx context.Context, in *RunPath) (*body[api.Status], error) {
 			return s.send(ctx, in.Run, app.Pause{})
 		})
 	handle(s, http.MethodPost, "/runs/{run}/cancel", identity.Operate, "Cancel a run", tag,
-		func(ctx context.Context, in *struct {
-			RunPath
-			Body *cancelBody
-		},
-		) (*body[api.Status], error) {
+		func(ctx context.Context, in *toRun[*api.CancelBody]) (*body[api.Status], error) {
 			reason := ""
 			if in.Body != nil {
 				reason = in.Body.Reason
@@ -227,13 +120,36 @@ func (s *Server) registerRuns() {
 		})
 	handle(s, http.MethodPost, "/runs/{run}/resume", identity.Operate, "Resume a run", tag, s.resumeRun)
 	handle(s, http.MethodDelete, "/runs/{run}", identity.Operate, "Remove a finished run", tag,
-		func(ctx context.Context, in *RunPath) (*struct{}, error) {
-			r, err := s.find(ctx, in.Run)
-			if err != nil {
-				return nil, err
-			}
+		ofRun(s, func(ctx context.Context, r *app.Run) (*struct{}, error) {
 			return nil, s.o.App.Remove(ctx, r.ID, journal.Removal{By: actor(ctx), At: journal.MillisOf(time.Now())})
+		}))
+}
+
+// toRun is a request to a run.
+type toRun[B any] struct {
+	RunPath
+	Body B
+}
+
+// handleMessage registers a route that sends a message to a run.
+func handleMessage[B any](s *Server, name, summary string, message func(ctx context.Context, b *B) app.Message) {
+	handle(s, http.MethodPost, "/runs/{run}/"+name, identity.Operate, summary, "Runs",
+		func(ctx context.Context, in *toRun[B]) (*body[api.Status], error) {
+			return s.send(ctx, in.Run, message(ctx, &in.Body))
 		})
+}
+
+// ofRun returns a handler of requests about one run.
+func ofRun[Out any](
+	s *Server, do func(ctx context.Context, r *app.Run) (*Out, error),
+) func(context.Context, *RunPath) (*Out, error) {
+	return func(ctx context.Context, in *RunPath) (*Out, error) {
+		r, err := s.find(ctx, in.Run)
+		if err != nil {
+			return nil, err
+		}
+		return do(ctx, r)
+	}
 }
 
 // find returns the run that an address names.
@@ -466,7 +382,7 @@ func (s *Server) send(ctx context.Context, run string, m ...app.Message) (*body[
 
 // decide sends a decision about a gate. A program decides only with an approver
 // role of its own; being an administrator is not enough.
-func (s *Server) decide(ctx context.Context, run string, in *decideBody) (*body[decided], error) {
+func (s *Server) decide(ctx context.Context, run string, in *api.DecideBody) (*body[api.Decided], error) {
 	if id, _ := IdentityOf(ctx); !id.MayDecide(nil) {
 		return nil, &Problem{
 			Status: http.StatusForbidden, Code: "forbidden", Title: http.StatusText(http.StatusForbidden),
@@ -494,18 +410,10 @@ func (s *Server) decide(ctx context.Context, run string, in *decideBody) (*body[
 	if err != nil {
 		return nil, err
 	}
-	return &body[decided]{decided{status.Body, sent.Edited}}, nil
+	return &body[api.Decided]{api.Decided{Status: status.Body, Edited: sent.Edited}}, nil
 }
 
-func (b resolveBody) message() app.Message {
-	return app.Resolve{Step: b.Step, Answer: b.Answer, Value: b.Value}
-}
-
-func (s *Server) resumeRun(ctx context.Context, in *struct {
-	RunPath
-	Body *resumeBody
-},
-) (*body[resumed], error) {
+func (s *Server) resumeRun(ctx context.Context, in *toRun[*api.ResumeBody]) (*body[api.Resumed], error) {
 	r, err := s.find(ctx, in.Run)
 	if err != nil {
 		return nil, err
@@ -514,13 +422,13 @@ func (s *Server) resumeRun(ctx context.Context, in *struct {
 	if in.Body != nil {
 		req.From = in.Body.From
 		for _, edit := range in.Body.Set {
-			req.Set = append(req.Set, app.Edit{Variable: edit.Variable, Value: edit.Value})
+			req.Set = append(req.Set, app.Edit(edit))
 		}
 		for _, raise := range in.Body.Raise {
-			req.Messages = append(req.Messages, app.Raise{Budget: raise.Budget, To: raise.To})
+			req.Messages = append(req.Messages, app.Raise(raise))
 		}
 		for _, resolve := range in.Body.Resolve {
-			req.Messages = append(req.Messages, resolve.message())
+			req.Messages = append(req.Messages, resolve.Message())
 		}
 	}
 	resumption, err := s.o.App.PrepareResume(ctx, req)
@@ -534,11 +442,11 @@ func (s *Server) resumeRun(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	out := resumed{Status: status.Body, ContinuesFrom: resumption.Step}
+	out := api.Resumed{Status: status.Body, ContinuesFrom: resumption.Step}
 	for _, file := range resumption.Changed {
-		out.Changed = append(out.Changed, changedFile(file))
+		out.Changed = append(out.Changed, api.ChangedFile(file))
 	}
-	return &body[resumed]{out}, nil
+	return &body[api.Resumed]{out}, nil
 }
 
 // maxInbox is how many waiting runs the inbox looks at.

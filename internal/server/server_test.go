@@ -302,9 +302,9 @@ func TestConversationIsAnsweredThroughTheAPI(t *testing.T) {
 			t.Fatalf("%+v", box)
 		}
 		var problem Problem
-		p.call("POST", "/api/v1/runs/"+s.ID+"/signal", signalBody{Event: "talk", Data: []byte(`{"n":1}`)}, &problem, 409)
-		p.call("POST", "/api/v1/runs/"+s.ID+"/signal", signalBody{Event: "talk", Data: []byte(text)}, nil, 200)
-		stale := signalBody{Event: "talk", Step: box.Items[0].Gate.Step, Data: []byte(`"late"`)}
+		p.call("POST", "/api/v1/runs/"+s.ID+"/signal", api.SignalBody{Event: "talk", Data: []byte(`{"n":1}`)}, &problem, 409)
+		p.call("POST", "/api/v1/runs/"+s.ID+"/signal", api.SignalBody{Event: "talk", Data: []byte(text)}, nil, 200)
+		stale := api.SignalBody{Event: "talk", Step: box.Items[0].Gate.Step, Data: []byte(`"late"`)}
 		p.call("POST", "/api/v1/runs/"+s.ID+"/signal", stale, &problem, 409)
 	}
 	if done := p.until(s.ID, api.Finished); done.Outcome != "ok" {
@@ -348,12 +348,12 @@ func TestRunIsStartedApprovedAndReadThroughTheAPI(t *testing.T) {
 		t.Fatalf("%+v", box)
 	}
 	var problem Problem
-	p.call("POST", "/api/v1/runs/"+s.ID+"/decide", decideBody{Decision: "approve", Digest: "sha256:other"}, &problem, 409)
+	p.call("POST", "/api/v1/runs/"+s.ID+"/decide", api.DecideBody{Decision: "approve", Digest: "sha256:other"}, &problem, 409)
 	if problem.Code == "" || problem.Detail == "" || problem.Request == "" {
 		t.Errorf("%+v", problem)
 	}
 	p.call("POST", "/api/v1/runs/"+s.ID+"/decide", map[string]any{"decision": "approve"}, &problem, 422)
-	p.call("POST", "/api/v1/runs/"+s.ID[:8]+"/decide", decideBody{Decision: "approve", Note: "fine" + hostile, Digest: waiting.Gates[0].Digest}, nil, 200)
+	p.call("POST", "/api/v1/runs/"+s.ID[:8]+"/decide", api.DecideBody{Decision: "approve", Note: "fine" + hostile, Digest: waiting.Gates[0].Digest}, nil, 200)
 	done := p.until(s.ID, api.Finished)
 	if done.Outcome != "ok" {
 		t.Fatalf("%+v", done)
@@ -385,7 +385,7 @@ func TestRunIsStartedApprovedAndReadThroughTheAPI(t *testing.T) {
 	if !bytes.Contains(raw, []byte("<svg")) {
 		t.Errorf("%.80s", raw)
 	}
-	var result api.Ending
+	var result app.Ending
 	p.call("GET", "/api/v1/runs/"+s.ID+"/output", nil, &result, 200)
 	if result.Outcome != "ok" || len(result.Output) == 0 {
 		t.Errorf("%+v", result)
@@ -512,7 +512,7 @@ func TestLiveEventsHaveNoGapAndNoDuplicate(t *testing.T) {
 	start := map[string]any{"workflow": "gated", "input": map[string]any{"question": "why?"}, "simulate": true}
 	p.call("POST", "/api/v1/runs", start, &s, 201)
 	gate := p.until(s.ID, api.Waiting).Gates[0]
-	p.call("POST", "/api/v1/runs/"+s.ID+"/decide", decideBody{Decision: "approve", Digest: gate.Digest}, nil, 200)
+	p.call("POST", "/api/v1/runs/"+s.ID+"/decide", api.DecideBody{Decision: "approve", Digest: gate.Digest}, nil, 200)
 	p.until(s.ID, api.Finished)
 
 	var whole []string
@@ -734,7 +734,7 @@ func TestProgramsDecideOnlyAsApprovers(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.token = token
-		p.call("POST", "/api/v1/runs/"+s.ID+"/decide", decideBody{Decision: "approve", Digest: gate.Digest}, nil, want)
+		p.call("POST", "/api/v1/runs/"+s.ID+"/decide", api.DecideBody{Decision: "approve", Digest: gate.Digest}, nil, want)
 		p.token = owner
 	}
 	decide("builder", 403, identity.Admin)

@@ -29,9 +29,6 @@ const (
 	Allow Overlap = "allow"
 )
 
-// Overlaps are all policies; the first is the default.
-var Overlaps = []Overlap{Skip, QueueOne, QueueAll, CancelOld, Allow}
-
 // Times are the times of a schedule.
 type Times interface {
 	// Next returns the first time after the given one, or the zero time if there

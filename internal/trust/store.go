@@ -76,7 +76,13 @@ func SumFile(path string) (string, error) {
 	case !info.Mode().IsRegular():
 		return rand.Text(), nil
 	}
-	f, err := os.Open(path)
+	return sumOf(os.Open(path))
+}
+
+// SumIn returns the hash of the content of a file of a file system.
+func SumIn(root fs.FS, name string) (string, error) { return sumOf(root.Open(name)) }
+
+func sumOf(f io.ReadCloser, err error) (string, error) {
 	if err != nil {
 		return "", err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report"
 )
 
 // ask is something that waits for a person.
@@ -526,25 +527,19 @@ func (h *Handler) origins(r *request, run *app.Run, gate string) (*origins, erro
 		out.last[path] = value
 	}
 	err := h.events(r.Context(), run, func(e *event) error {
-		switch x := e.Fact.(type) {
-		case journal.GateOpened:
-			if e.Type == gateOpened && x.Key() == gate {
+		switch e.Type {
+		case report.GateOpened:
+			if e.Work.Place.Key() == gate {
 				out.opened = e.At.Time()
 			}
-		case journal.TaskEnded:
-			if e.Type != taskFinished || e.Step == nil {
-				return nil
-			}
-			for _, w := range x.Writes {
-				name := e.Step.Agent
-				if name == "" {
-					name = e.Step.Name
-				}
-				out.writer[w.Path], out.tool[w.Path] = name, e.Step.Kind == "tool"
+		case report.TaskFinished:
+			for _, w := range e.Writes {
+				out.writer[w.Path], out.tool[w.Path] = cmp.Or(e.Step.Agent, e.Step.Name), e.Step.Kind == "tool"
 				out.edited[w.Path] = false
-				wrote(w.Path, x.Value.JSON)
+				wrote(w.Path, e.Value.JSON)
 			}
-		case journal.StateEdited:
+		case report.StateEdited:
+			x := e.Fact.(journal.StateEdited)
 			out.edited[x.Path] = true
 			wrote(x.Path, x.Value.JSON)
 		}

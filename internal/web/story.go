@@ -17,11 +17,6 @@ import (
 
 type event = report.Event
 
-const (
-	gateOpened   = report.GateOpened
-	taskFinished = report.TaskFinished
-)
-
 // events interprets the facts of a run. For a child run, it yields the events of that run alone.
 func (h *Handler) events(ctx context.Context, run *app.Run, yield func(*event) error) error {
 	_, err := h.interpret(ctx, run, yield)
@@ -39,16 +34,10 @@ func (h *Handler) interpret(ctx context.Context, run *app.Run, yield func(*event
 		return nil, err
 	}
 	in := report.NewInterpreter(root.ID, j.Outline).TrackBudgets()
-	for e, err := range j.Events(ctx, root.ID, 0) {
-		if err != nil {
-			return nil, err
+	for e, err := range in.Events(j.Events(ctx, root.ID, 0)) {
+		if err == nil && (run.ID == root.ID || e.Run.ID == run.ID) {
+			err = yield(e)
 		}
-		err := in.Interpret(&e, func(e *event) error {
-			if run.ID != root.ID && (e.Run == nil || e.Run.ID != run.ID) {
-				return nil
-			}
-			return yield(e)
-		})
 		if err != nil {
 			return nil, err
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/redact"
+	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
@@ -334,16 +335,8 @@ func (h *Handler) inputOf(r *request, name string) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	for e, err := range j.Events(r.Context(), root.ID, 0) {
-		if err != nil {
-			return nil, err
-		}
-		if started, ok := e.Fact.(journal.RunStarted); ok {
-			return started.Input.JSON, nil
-		}
-		break
-	}
-	return nil, nil
+	started, err := report.Started(r.Context(), j, root.ID)
+	return started.Input.JSON, err
 }
 
 // startRun starts a run from the form of a workflow, or shows the form again with what is wrong.

@@ -10,7 +10,6 @@ import (
 // The sections of a module that are changed or read.
 const (
 	sectionCustom  = 0
-	sectionImport  = 2
 	sectionMemory  = 5
 	sectionGlobal  = 6
 	sectionExport  = 7

@@ -17,7 +17,7 @@ package embedded
 //   - One writer per run: the owner, fenced by the store. A process claims a
 //     run only if it has no owner, or if its owner is dead.
 //   - A process that holds a run when it becomes runnable drives it to its next
-//     resting point, whatever became of the process's own message (Drive). A
+//     resting point, whatever became of the process's own message (see enginetest.Drive). A
 //     process releases a run only at rest (Drain), or when it has to stop
 //     (Close, Hold), which it announces first (Process.StopDriving).
 //   - A process that sent an accepted message leaves the run to its owner only

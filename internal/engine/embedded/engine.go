@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -98,6 +97,7 @@ func New(c Config) *Engine {
 		rerun: map[journal.RunID]bool{}, ending: map[journal.RunID]*ending{}, unloaded: map[journal.RunID]time.Time{},
 		ahead: map[journal.RunID]journal.Millis{}, writeAhead: map[string]bool{},
 	}
+	e.Launch = e.start
 	for kind, runner := range c.Kinds {
 		_, e.writeAhead[kind] = runner.(step.WriteAhead)
 	}
@@ -108,28 +108,6 @@ func New(c Config) *Engine {
 func (e *Engine) now() journal.Millis {
 	now, _ := e.clock.read()
 	return now
-}
-
-// Start implements engine.Driver.
-func (e *Engine) Start(
-	ctx context.Context, id journal.RunID, def *engine.Definition, input, options json.RawMessage, by journal.Actor,
-) error {
-	b, err := e.Begin(def, input, options, by)
-	if err != nil {
-		return err
-	}
-	return e.start(ctx, id, b)
-}
-
-// StartFrom implements engine.Driver.
-func (e *Engine) StartFrom(
-	ctx context.Context, id, old journal.RunID, step string, by journal.Actor, edits ...plan.Edit,
-) error {
-	b, err := e.BeginFrom(ctx, old, step, by, edits...)
-	if err != nil {
-		return err
-	}
-	return e.start(ctx, id, b)
 }
 
 func (e *Engine) start(ctx context.Context, id journal.RunID, b *engine.Beginning) error {
@@ -357,24 +335,6 @@ func (e *Engine) load(ctx context.Context, id journal.RunID) (_ *run, err error)
 		}
 	}
 	return r, nil
-}
-
-// Drive implements engine.Driver. A process that holds a run when it becomes
-// runnable drives it, whatever became of its own message: while send waits for an
-// answer, this engine may have claimed the run and accepted the message of
-// another process.
-func (e *Engine) Drive(
-	ctx context.Context, id journal.RunID, send func(ctx context.Context) error,
-) (journal.Entry, error) {
-	sent := send(ctx)
-	if sent != nil && !e.Owns(id) {
-		return journal.Entry{}, sent
-	}
-	entry, err := e.Wait(ctx, id)
-	if sent != nil {
-		return entry, sent
-	}
-	return entry, err
 }
 
 // Wait implements engine.Driver. A run that waits only for a timer does not rest;

@@ -173,14 +173,14 @@ func TestRefusedDecisionStillDrivesTheRun(t *testing.T) {
 		}
 		refused := make(chan error, 1)
 		go func() {
-			entry, err := loser.Drive(ctx, enginetest.ID, decide(loser, plan.Reject, "loser"))
+			entry, err := enginetest.Drive(ctx, loser, decide(loser, plan.Reject, "loser"))
 			if entry.Status != journal.Finished {
 				t.Errorf("the process that holds the run gives it up as %+v", entry)
 			}
 			refused <- err
 		}()
 		<-claimed
-		entry, err := winner.Drive(ctx, enginetest.ID, decide(winner, plan.Approve, "winner"))
+		entry, err := enginetest.Drive(ctx, winner, decide(winner, plan.Approve, "winner"))
 		if err != nil || entry.Status != journal.Running || entry.Owner != "loser" {
 			t.Errorf("the accepted decision: %+v, %v", entry, err)
 		}
@@ -221,7 +221,7 @@ func TestSenderDrivesARunThatAHeldEngineAccepts(t *testing.T) {
 		edit := plan.Edit{Path: "state.x", Value: []byte("1")}
 		go func() { edited <- recorder.Send(ctx, enginetest.ID, edit, "edit") }()
 		<-claimed
-		entry, err := approver.Drive(ctx, enginetest.ID, func(ctx context.Context) error {
+		entry, err := enginetest.Drive(ctx, approver, func(ctx context.Context) error {
 			return approver.Send(ctx, enginetest.ID, decision(t, approver, plan.Approve), "approve")
 		})
 		if err != nil || entry.Status != journal.Finished {

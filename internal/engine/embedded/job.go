@@ -2,8 +2,6 @@ package embedded
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -121,31 +119,15 @@ func (j *job) requests(notes []step.Note) ([]request, error) {
 	j.r.mu.Lock()
 	defer j.r.mu.Unlock()
 	for _, n := range notes {
-		data, err := encode(n.Data)
+		note, noted, err := engine.NewNote(j.Work, j.Job.Rerun, j.last+1, n)
 		if err != nil {
 			return nil, err
 		}
 		j.last++
-		note := plan.Note{
-			Work: j.Work, Rerun: j.Job.Rerun, N: j.last, Kind: n.Kind, Data: data, Settles: int(n.Settles), Usage: n.Usage,
-		}
 		out = append(out, request{in: note})
-		j.history = append(j.history, journal.TaskNoted{
-			Work: note.Work, N: note.N, Kind: note.Kind, Data: note.Data, Settles: note.Settles, Usage: note.Usage,
-		})
+		j.history = append(j.history, noted)
 	}
 	return out, nil
-}
-
-func encode(v any) (json.RawMessage, error) {
-	if v == nil {
-		return nil, nil
-	}
-	raw, err := step.Encode(v)
-	if err != nil {
-		return nil, fmt.Errorf("a note cannot be written: %w", err)
-	}
-	return raw, nil
 }
 
 // grant is the answer to a reservation.

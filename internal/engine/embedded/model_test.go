@@ -340,7 +340,7 @@ func (p *proc) actor() journal.Actor { return journal.Actor{User: p.name} }
 
 // drive is a command that drives the run. If it leaves the run to another process, that process must drive it.
 func (p *proc) drive(say func(context.Context) error) (err error) {
-	p.entry, err = p.e.Drive(p.ctx, enginetest.ID, func(ctx context.Context) error {
+	p.entry, err = enginetest.Drive(p.ctx, p.e, func(ctx context.Context) error {
 		err := say(ctx)
 		p.sent = err == nil
 		return err

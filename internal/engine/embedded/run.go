@@ -380,8 +380,8 @@ func (r *run) append(p *pending) {
 	for i := range events {
 		r.written += cost(&events[i])
 	}
-	if r.written > 64<<10 && r.written > snapshotShare*r.snapshotSize && r.state.Finished == nil {
-		if size := r.state.Size(); r.written <= snapshotShare*size {
+	if r.written > 64<<10 && r.written > engine.SnapshotShare*r.snapshotSize && r.state.Finished == nil {
+		if size := r.state.Size(); r.written <= engine.SnapshotShare*size {
 			r.snapshotSize = size // the state has grown: it is too early for a snapshot
 		} else {
 			b.Snapshot = r.state.Snapshot()
@@ -391,11 +391,6 @@ func (r *run) append(p *pending) {
 	r.inFlight = true
 	r.e.store.Append(b, func(err error) { r.appended(&b, err, p) })
 }
-
-// snapshotShare is how many times the size of a snapshot has to be written before
-// the next one: all snapshots together cost a constant share of what the run
-// writes.
-const snapshotShare = 4
 
 // cost estimates the stored size of an event.
 func cost(e *journal.Event) int {

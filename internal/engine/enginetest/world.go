@@ -89,6 +89,21 @@ func asking(job *step.Job) step.Result {
 	return step.Result{Notes: []step.Note{{Kind: "stopped"}}}
 }
 
+// Drive calls send, which sends a message to a run or resumes it, and then waits for the run as a command does: a
+// process that holds a run when it becomes runnable drives it, whatever became of its own message. It returns the error
+// of send, if any.
+func Drive(ctx context.Context, e engine.Engine, send func(ctx context.Context) error) (journal.Entry, error) {
+	sent := send(ctx)
+	if sent != nil && !e.Owns(ID) {
+		return journal.Entry{}, sent
+	}
+	entry, err := e.Wait(ctx, ID)
+	if sent != nil {
+		return entry, sent
+	}
+	return entry, err
+}
+
 // Stop closes an engine without waiting for tasks.
 func Stop(e engine.Engine) {
 	now := make(chan struct{})

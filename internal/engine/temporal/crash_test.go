@@ -77,16 +77,15 @@ func TestWorkerStartsRunsThatWereOnlyRecorded(t *testing.T) {
 	w := newWorld(t)
 	def := &engine.Definition{Program: enginetest.Program([]ir.Step{enginetest.Task("a")})}
 	core := engine.NewCore(engine.Config{}, w.store)
-	b, err := core.Begin(def, nil, nil, actor)
-	if err != nil {
-		t.Fatal(err)
+	core.Launch = func(ctx context.Context, id journal.RunID, b *engine.Beginning) error {
+		return journal.Append(ctx, w.store, journal.Batch{
+			Run: id, Fence: journal.FirstFence, Owner: journal.Temporal, Blobs: b.Blobs,
+			Events: []journal.Event{{Seq: 1, At: journal.MillisOf(time.Now()), Fact: b.Started}},
+			Index:  &journal.Index{Status: journal.Running},
+		})
 	}
 	id := journal.RunID(uuid.NewString())
-	if err := journal.Append(t.Context(), w.store, journal.Batch{
-		Run: id, Fence: journal.FirstFence, Owner: journal.Temporal, Blobs: b.Blobs,
-		Events: []journal.Event{{Seq: 1, At: journal.MillisOf(time.Now()), Fact: b.Started}},
-		Index:  &journal.Index{Status: journal.Running},
-	}); err != nil {
+	if err := core.Start(t.Context(), id, def, nil, nil, actor); err != nil {
 		t.Fatal(err)
 	}
 	kind := enginetest.NewKind()

@@ -3,7 +3,6 @@ package temporal
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -100,10 +99,12 @@ func New(c Config) *Engine {
 		c.Version = workflowVersion
 	}
 	host, _ := os.Hostname() // only for people to read
-	return &Engine{
+	e := &Engine{
 		Core: engine.NewCore(c.Config, c.Store), c: c, store: c.Store, jobs: map[*job]bool{},
 		mine: map[journal.RunID]bool{}, identity: fmt.Sprintf("%d@%s %s", os.Getpid(), host, rand.Text()[:8]),
 	}
+	e.Launch = e.start
+	return e
 }
 
 // UnreachableError means that the Temporal server does not answer.
@@ -240,28 +241,6 @@ func (e *Engine) leave(j *job) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.jobs, j)
-}
-
-// Start implements engine.Driver.
-func (e *Engine) Start(
-	ctx context.Context, id journal.RunID, def *engine.Definition, input, options json.RawMessage, by journal.Actor,
-) error {
-	b, err := e.Begin(def, input, options, by)
-	if err != nil {
-		return err
-	}
-	return e.start(ctx, id, b)
-}
-
-// StartFrom implements engine.Driver.
-func (e *Engine) StartFrom(
-	ctx context.Context, id, old journal.RunID, step string, by journal.Actor, edits ...plan.Edit,
-) error {
-	b, err := e.BeginFrom(ctx, old, step, by, edits...)
-	if err != nil {
-		return err
-	}
-	return e.start(ctx, id, b)
 }
 
 // start records that a run has started and starts its workflow. If the process
@@ -457,16 +436,6 @@ func (e *Engine) update(
 		}
 		return err
 	}
-}
-
-// Drive implements engine.Driver.
-func (e *Engine) Drive(
-	ctx context.Context, id journal.RunID, send func(ctx context.Context) error,
-) (journal.Entry, error) {
-	if err := send(ctx); err != nil {
-		return journal.Entry{}, err
-	}
-	return e.Wait(ctx, id)
 }
 
 // pollInterval is how often Wait reads the journal if appends of other processes

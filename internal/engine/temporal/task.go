@@ -2,7 +2,6 @@ package temporal
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -362,21 +361,13 @@ func (j *job) add(notes []step.Note) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, n := range notes {
-		var data json.RawMessage
-		if n.Data != nil {
-			var err error
-			if data, err = step.Encode(n.Data); err != nil {
-				return fmt.Errorf("a note cannot be written: %w", err)
-			}
+		note, noted, err := engine.NewNote(j.Work, j.in.Rerun, j.last+1, n)
+		if err != nil {
+			return err
 		}
 		j.last++
-		note := plan.Note{
-			Work: j.Work, Rerun: j.in.Rerun, N: j.last, Kind: n.Kind, Data: data, Settles: int(n.Settles), Usage: n.Usage,
-		}
 		j.log = append(j.log, entry{Note: &note})
-		j.history = append(j.history, journal.TaskNoted{
-			Work: note.Work, N: note.N, Kind: note.Kind, Data: note.Data, Settles: note.Settles, Usage: note.Usage,
-		})
+		j.history = append(j.history, noted)
 	}
 	return nil
 }

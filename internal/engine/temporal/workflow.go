@@ -408,16 +408,12 @@ func (d *driver) record(events []journal.Event) {
 	sum.Write(lines)
 	sum.Sum(d.chain[:0])
 	d.written += len(lines)
-	if d.written > 64<<10 && d.written > snapshotShare*d.snapshotSize && d.state.Finished == nil {
+	if d.written > 64<<10 && d.written > engine.SnapshotShare*d.snapshotSize && d.state.Finished == nil {
 		x.snapshot = d.state.Snapshot()
 		d.snapshotSize, d.written = len(x.snapshot), 0
 	}
 	d.decided = append(d.decided, x)
 }
-
-// snapshotShare is how many times the size of a snapshot has to be written before
-// the next one.
-const snapshotShare = 4
 
 // effects applies the effects of new facts outside of the state.
 func (d *driver) effects(ctx workflow.Context, events []journal.Event) {

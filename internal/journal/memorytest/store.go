@@ -100,21 +100,16 @@ func (s *Store) Append(b journal.Batch, done func(error)) {
 
 func (s *Store) commit() {
 	defer close(s.stopped)
-	for {
-		jobs := s.appends.Take()
-		if len(jobs) == 0 {
-			return
+	s.appends.Drain(1, func(jobs []job) {
+		j := &jobs[0]
+		if j.err == nil {
+			j.err = s.add(&j.batch, j.body)
 		}
-		for _, j := range jobs {
-			if j.err == nil {
-				j.err = s.add(&j.batch, j.body)
-			}
-			if j.err == nil {
-				s.changes.Broadcast()
-			}
-			j.done(j.err)
+		if j.err == nil {
+			s.changes.Broadcast()
 		}
-	}
+		j.done(j.err)
+	})
 }
 
 func (s *Store) add(b *journal.Batch, body []byte) error {

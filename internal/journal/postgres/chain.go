@@ -106,25 +106,14 @@ func (s *Store) Tombstones(ctx context.Context) iter.Seq2[journal.Link, error] {
 // links reads the pages of a chain. The last column of the query is its second
 // argument for the next page.
 func (s *Store) links(ctx context.Context, yield func(journal.Link, error) bool, query string, of int64) {
-	for after := int64(0); ; {
-		var links []journal.Link
+	after := int64(0)
+	journal.Pages(page, 0, func(n int) (links []journal.Link, err error) {
 		var link journal.Link
-		err := s.query(ctx, []any{&link.Pos, &link.Seq, &link.Body, &link.Hash, &after}, func() error {
+		err = s.query(ctx, []any{&link.Pos, &link.Seq, &link.Body, &link.Hash, &after}, func() error {
 			links = append(links, link)
 			link.Body, link.Hash = nil, nil
 			return nil
-		}, query, of, after, page)
-		if err != nil {
-			yield(journal.Link{}, err)
-			return
-		}
-		for _, link := range links {
-			if !yield(link, nil) {
-				return
-			}
-		}
-		if len(links) < page {
-			return
-		}
-	}
+		}, query, of, after, n)
+		return links, err
+	})(yield)
 }

@@ -51,17 +51,7 @@ const maxGroup = 256
 // commit is the goroutine that appends.
 func (s *Store) commit() {
 	defer close(s.stopped)
-	for {
-		jobs := s.jobs.Take()
-		if len(jobs) == 0 {
-			return
-		}
-		for len(jobs) > 0 {
-			n := min(len(jobs), maxGroup)
-			s.commitGroup(jobs[:n])
-			jobs = jobs[n:]
-		}
-	}
+	s.jobs.Drain(maxGroup, s.commitGroup)
 }
 
 func (s *Store) commitGroup(jobs []job) {

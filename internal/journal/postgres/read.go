@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
@@ -33,29 +31,6 @@ func (s *Store) query(ctx context.Context, targets []any, each func() error, tex
 	})
 }
 
-// stored is a row of appends.
-type stored struct {
-	pos         int64
-	first, last journal.Seq
-	body        []byte
-}
-
-func (a *stored) decode(run journal.RunID) ([]journal.Event, error) {
-	events, err := journal.Decode(a.body)
-	if err == nil && (len(events) == 0 || events[0].Seq != a.first || events[len(events)-1].Seq != a.last) {
-		err = fmt.Errorf("its events are not those from %d to %d", a.first, a.last)
-	}
-	for i := 1; i < len(events) && err == nil; i++ {
-		if events[i].Seq != events[i-1].Seq+1 {
-			err = fmt.Errorf("event %d follows event %d", events[i].Seq, events[i-1].Seq)
-		}
-	}
-	if err != nil {
-		return nil, &journal.CorruptError{Run: run, Pos: journal.Pos(a.pos), Why: err}
-	}
-	return events, nil
-}
-
 // rootNumber returns the number of a run that has a stream of its own.
 func (s *Store) rootNumber(ctx context.Context, id journal.RunID) (int64, error) {
 	var n int64
@@ -83,11 +58,11 @@ func (s *Store) Events(ctx context.Context, id journal.RunID, after journal.Seq)
 			return
 		}
 		for next := after + 1; ; {
-			var rows []stored
-			var a stored
+			var rows []journal.StoredAppend
+			a := journal.StoredAppend{Run: id}
 			// The append that contains the next event may begin before it.
-			err := s.query(ctx, []any{&a.pos, &a.first, &a.last, &a.body}, func() error {
-				rows, a.body = append(rows, a), nil
+			err := s.query(ctx, []any{&a.Pos, &a.First, &a.Last, &a.Body}, func() error {
+				rows, a.Body = append(rows, a), nil
 				return nil
 			}, `SELECT pos, first, last, body FROM @.appends WHERE run = $1 AND last >= $2
 				AND first >= coalesce((SELECT first FROM @.appends WHERE run = $1 AND first <= $2 ORDER BY first DESC LIMIT 1), 0)
@@ -97,10 +72,10 @@ func (s *Store) Events(ctx context.Context, id journal.RunID, after journal.Seq)
 				return
 			}
 			for i := range rows {
-				events, err := rows[i].decode(id)
-				if err == nil && (rows[i].first > next || i > 0 && rows[i].first != next) {
+				events, err := rows[i].Decode()
+				if err == nil && (rows[i].First > next || i > 0 && rows[i].First != next) {
 					err = &journal.CorruptError{
-						Run: id, Pos: journal.Pos(rows[i].pos), Why: fmt.Errorf("event %d follows event %d", rows[i].first, next-1),
+						Run: id, Pos: rows[i].Pos, Why: fmt.Errorf("event %d follows event %d", rows[i].First, next-1),
 					}
 				}
 				if err == nil {
@@ -115,7 +90,7 @@ func (s *Store) Events(ctx context.Context, id journal.RunID, after journal.Seq)
 						return
 					}
 				}
-				next = rows[i].last + 1
+				next = rows[i].Last + 1
 			}
 			if len(rows) < page {
 				return
@@ -127,32 +102,9 @@ func (s *Store) Events(ctx context.Context, id journal.RunID, after journal.Seq)
 // Tail implements journal.Tailer. It ends before the oldest transaction that
 // is still running: what that commits comes first.
 func (s *Store) Tail(ctx context.Context, after journal.Pos) iter.Seq2[journal.Appended, error] {
-	return func(yield func(journal.Appended, error) bool) {
-		for {
-			rows, ids, err := s.tailPage(ctx, after)
-			if err != nil {
-				yield(journal.Appended{}, err)
-				return
-			}
-			for i := range rows {
-				events, err := rows[i].decode(ids[i])
-				if err == nil {
-					err = ctx.Err()
-				}
-				if err != nil {
-					yield(journal.Appended{}, err)
-					return
-				}
-				after = journal.Pos(rows[i].pos)
-				if !yield(journal.Appended{Pos: after, Run: ids[i], Events: events}, nil) {
-					return
-				}
-			}
-			if len(rows) < page {
-				return
-			}
-		}
-	}
+	return journal.TailPages(ctx, after, page, func(after journal.Pos) ([]journal.StoredAppend, error) {
+		return s.tailPage(ctx, after)
+	})
 }
 
 // ownVisible is how long Tail waits until an append of this Store is visible,
@@ -162,18 +114,17 @@ const ownVisible = time.Second
 // bound is the position that Tail stops at.
 const bound = "(SELECT era + (pg_snapshot_xmin(pg_current_snapshot())::text::bigint << 10) FROM @.journal)"
 
-func (s *Store) tailPage(ctx context.Context, after journal.Pos) (rows []stored, ids []journal.RunID, err error) {
+func (s *Store) tailPage(ctx context.Context, after journal.Pos) (rows []journal.StoredAppend, err error) {
 	deadline := time.Now().Add(ownVisible)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		rows, ids = nil, nil
+		rows = nil
 		own := s.lastPos.Load()
-		var a stored
-		var id journal.RunID
+		var a journal.StoredAppend
 		var limit int64
-		err = s.query(ctx, []any{&a.pos, &a.first, &a.last, &a.body, &id, &limit}, func() error {
-			if a.body != nil {
-				decodeText(&id)
-				rows, ids, a.body = append(rows, a), append(ids, id), nil
+		err = s.query(ctx, []any{&a.Pos, &a.First, &a.Last, &a.Body, &a.Run, &limit}, func() error {
+			if a.Body != nil {
+				decodeText(&a.Run)
+				rows, a.Body = append(rows, a), nil
 			}
 			return nil
 		}, `WITH b AS MATERIALIZED (SELECT `+bound+` AS limit)
@@ -183,11 +134,11 @@ func (s *Store) tailPage(ctx context.Context, after journal.Pos) (rows []stored,
 				WHERE a.pos > $1 AND a.pos < b.limit ORDER BY a.pos LIMIT $2
 			) x ON true ORDER BY x.pos`, int64(after), page)
 		if err != nil || len(rows) == page || own <= int64(after) || limit > own || time.Now().After(deadline) {
-			return rows, ids, err
+			return rows, err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, nil, ctx.Err()
+			return nil, ctx.Err()
 		case <-time.After(pause):
 		}
 	}
@@ -302,27 +253,10 @@ func (s *Store) Runs(ctx context.Context, f journal.Filter) iter.Seq2[journal.En
 			yield(journal.Entry{}, err)
 			return
 		}
-		for left := f.Limit; ; {
-			size := page
-			if f.Limit > 0 {
-				size = min(size, left)
-			}
-			entries, oldest, err := s.entries(ctx, where, append([]any{before, size}, args...)...)
-			if err != nil {
-				yield(journal.Entry{}, err)
-				return
-			}
-			for _, e := range entries {
-				if !yield(e, nil) {
-					return
-				}
-			}
-			left -= len(entries)
-			if len(entries) < page || f.Limit > 0 && left == 0 {
-				return
-			}
-			before = oldest
-		}
+		journal.Pages(page, f.Limit, func(n int) (entries []journal.Entry, err error) {
+			entries, before, err = s.entries(ctx, where, append([]any{before, n}, args...)...)
+			return entries, err
+		})(yield)
 	}
 }
 
@@ -405,10 +339,7 @@ func (s *Store) Blob(ctx context.Context, hash string) ([]byte, error) {
 			return nil, err
 		}
 	}
-	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != hash {
-		return nil, fmt.Errorf("%w: the value %s has another hash", journal.ErrCorrupt, hash)
-	}
-	return data, nil
+	return journal.CheckBlob(hash, data)
 }
 
 // Snapshot implements journal.Reader.

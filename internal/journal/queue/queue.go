@@ -1,6 +1,9 @@
 package queue
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // Queue is an unbounded queue of items. Create one with New.
 type Queue[T any] struct {
@@ -31,10 +34,23 @@ func (q *Queue[T]) Put(item T) bool {
 	return true
 }
 
-// Take waits for items and removes all of them. It returns none when the queue
-// is closed and empty. The returned slice is valid until the next Take, so a
-// queue has one consumer.
-func (q *Queue[T]) Take() []T {
+// Drain calls handle with all items, at most limit at a time, in order, until the queue is closed and empty. handle
+// must not retain the slice, so a queue has one consumer.
+func (q *Queue[T]) Drain(limit int, handle func([]T)) {
+	for {
+		items := q.removeAll()
+		if len(items) == 0 {
+			return
+		}
+		for group := range slices.Chunk(items, limit) {
+			handle(group)
+		}
+	}
+}
+
+// removeAll waits for items and removes all of them. It returns none when the queue is closed and empty. The returned
+// slice is valid until the next call.
+func (q *Queue[T]) removeAll() []T {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for len(q.items) == 0 && !q.closed {

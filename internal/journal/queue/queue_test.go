@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"slices"
 	"sync"
 	"testing"
 
@@ -23,10 +24,9 @@ func TestItemsAreTakenOnceAndInOrder(t *testing.T) {
 	go func() { wg.Wait(); q.Close() }()
 
 	var next [putters]int
-	for {
-		items := q.Take()
-		if len(items) == 0 {
-			break
+	q.Drain(100, func(items [][2]int) {
+		if len(items) > 100 {
+			t.Errorf("%d items at once", len(items))
 		}
 		for _, item := range items {
 			if item[1] != next[item[0]] {
@@ -34,7 +34,7 @@ func TestItemsAreTakenOnceAndInOrder(t *testing.T) {
 			}
 			next[item[0]]++
 		}
-	}
+	})
 	for p, n := range next {
 		if n != each {
 			t.Errorf("putter %d: %d of %d items", p, n, each)
@@ -50,10 +50,9 @@ func TestItemsAreTakenAfterClose(t *testing.T) {
 	q.Put(1)
 	q.Put(2)
 	q.Close()
-	if got := q.Take(); len(got) != 2 {
+	var got []int
+	q.Drain(1, func(items []int) { got = append(got, items...) })
+	if !slices.Equal(got, []int{1, 2}) {
 		t.Errorf("took %v", got)
-	}
-	if got := q.Take(); len(got) != 0 {
-		t.Errorf("took %v from an empty queue", got)
 	}
 }

@@ -83,9 +83,8 @@ var linksQuery = `WITH RECURSIVE chain (pos, prev, seq, body, hash) AS (
 		SELECT a.pos, a.prev, a.seq, a.body, a.hash FROM chain JOIN appends a ON a.pos = chain.prev AND a.pos < chain.pos
 	) SELECT pos, seq, body, hash FROM chain LIMIT ` + strconv.Itoa(page)
 
-// marks returns the positions of the last append of each page of a run, newest
-// first.
-func (s *Store) marks(ctx context.Context, id journal.RunID) ([]int64, error) {
+// marks returns the last append of each page of a run, newest first.
+func (s *Store) marks(ctx context.Context, id journal.RunID) ([]mark, error) {
 	n, err := s.rootNumber(ctx, id)
 	if err != nil {
 		return nil, err
@@ -97,20 +96,7 @@ func (s *Store) marks(ctx context.Context, id journal.RunID) ([]int64, error) {
 	if err := s.row(ctx, newestQuery, head, n).Scan(&head, &seq); err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, s.failed(ctx, err)
 	}
-	rows, err := s.query(ctx, marksQuery, head, -1)
-	if err != nil {
-		return nil, s.failed(ctx, err)
-	}
-	defer rows.Close()
-	var all []int64
-	for rows.Next() {
-		var m mark
-		if err := rows.Scan(&m.pos, &m.seq); err != nil {
-			return nil, s.failed(ctx, err)
-		}
-		all = append(all, m.pos)
-	}
-	return all, s.failed(ctx, rows.Err())
+	return collect(ctx, s, (*mark).columns, marksQuery, head, -1)
 }
 
 // Links implements journal.ChainReader. It holds one page in memory.
@@ -122,7 +108,9 @@ func (s *Store) Links(ctx context.Context, id journal.RunID) iter.Seq2[journal.L
 			return
 		}
 		for _, mark := range slices.Backward(marks) {
-			links, err := s.linksPage(ctx, mark)
+			links, err := collect(ctx, s, func(l *journal.Link) []any {
+				return []any{&l.Pos, &l.Seq, &l.Body, &l.Hash}
+			}, linksQuery, mark.pos)
 			if err == nil && len(links) == 0 { // the run was removed in the meantime
 				err = fmt.Errorf("%w: %s", journal.ErrUnknownRun, id)
 			}
@@ -139,59 +127,17 @@ func (s *Store) Links(ctx context.Context, id journal.RunID) iter.Seq2[journal.L
 	}
 }
 
-// linksPage returns the appends of a page, newest first.
-func (s *Store) linksPage(ctx context.Context, mark int64) ([]journal.Link, error) {
-	rows, err := s.query(ctx, linksQuery, mark)
-	if err != nil {
-		return nil, s.failed(ctx, err)
-	}
-	defer rows.Close()
-	var links []journal.Link
-	for rows.Next() {
-		var link journal.Link
-		if err := rows.Scan(&link.Pos, &link.Seq, &link.Body, &link.Hash); err != nil {
-			return nil, s.failed(ctx, err)
-		}
-		links = append(links, link)
-	}
-	return links, s.failed(ctx, rows.Err())
-}
-
 // Tombstones implements journal.ChainReader.
 func (s *Store) Tombstones(ctx context.Context) iter.Seq2[journal.Link, error] {
 	return func(yield func(journal.Link, error) bool) {
-		for after := journal.Pos(0); ; {
-			links, err := s.tombstonePage(ctx, after)
-			if err != nil {
-				yield(journal.Link{}, err)
-				return
+		after := journal.Pos(0)
+		journal.Pages(page, 0, func(n int) ([]journal.Link, error) {
+			links, err := collect(ctx, s, func(l *journal.Link) []any { return []any{&l.Pos, &l.Body, &l.Hash} },
+				"SELECT n, body, hash FROM tombstones WHERE n > ? ORDER BY n LIMIT ?", after, n)
+			if len(links) > 0 {
+				after = links[len(links)-1].Pos
 			}
-			for _, link := range links {
-				if !yield(link, nil) {
-					return
-				}
-				after = link.Pos
-			}
-			if len(links) < page {
-				return
-			}
-		}
+			return links, err
+		})(yield)
 	}
-}
-
-func (s *Store) tombstonePage(ctx context.Context, after journal.Pos) ([]journal.Link, error) {
-	rows, err := s.query(ctx, "SELECT n, body, hash FROM tombstones WHERE n > ? ORDER BY n LIMIT ?", after, page)
-	if err != nil {
-		return nil, s.failed(ctx, err)
-	}
-	defer rows.Close()
-	var links []journal.Link
-	for rows.Next() {
-		var link journal.Link
-		if err := rows.Scan(&link.Pos, &link.Body, &link.Hash); err != nil {
-			return nil, s.failed(ctx, err)
-		}
-		links = append(links, link)
-	}
-	return links, s.failed(ctx, rows.Err())
 }

@@ -39,17 +39,7 @@ const maxGroup = 256
 func (s *Store) commit() {
 	defer close(s.stopped)
 	defer s.callbacks.close()
-	for {
-		jobs := s.jobs.Take()
-		if len(jobs) == 0 {
-			return
-		}
-		for len(jobs) > 0 {
-			n := min(len(jobs), maxGroup)
-			s.commitGroup(jobs[:n])
-			jobs = jobs[n:]
-		}
-	}
+	s.jobs.Drain(maxGroup, s.commitGroup)
 }
 
 func (s *Store) commitGroup(group []job) {
@@ -81,12 +71,12 @@ func well(j job) bool { return j.err == nil }
 func (s *Store) remember(group []job) {
 	for i := range group {
 		if j := &group[i]; j.err == nil && j.pos > 0 {
-			row := remembered{id: j.batch.Run, size: len(j.body)}
-			row.pos, row.seq = j.pos, j.batch.LastSeq()
+			row := remembered{size: len(j.body)}
+			row.Pos, row.Run, row.Last = journal.Pos(j.pos), j.batch.Run, j.batch.LastSeq()
 			if j.exact {
 				row.events = j.batch.Events
 			} else {
-				row.body = j.body
+				row.Body = j.body
 			}
 			s.recent.add(row)
 		}
@@ -102,7 +92,7 @@ func (s *Store) transact(group []job) error {
 	if s.broken = s.Present(); s.broken != nil {
 		return s.broken
 	}
-	if err := s.begin(); err != nil {
+	if err := s.beginImmediate(); err != nil {
 		return s.explain(err)
 	}
 	s.writer.recheck()
@@ -153,16 +143,12 @@ func newCallbackDispatcher() *callbackDispatcher {
 	t := &callbackDispatcher{line: queue.New[outcome](), stopped: make(chan struct{})}
 	go func() {
 		defer close(t.stopped)
-		for {
-			outcomes := t.line.Take()
-			if len(outcomes) == 0 {
-				return
-			}
+		t.line.Drain(maxGroup, func(outcomes []outcome) {
 			for _, o := range outcomes {
 				o.done(o.err)
 			}
 			t.pending.Add(int64(-len(outcomes)))
-		}
+		})
 	}()
 	return t
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/espalier-run/espalier/internal/journal"
 )
@@ -24,24 +25,11 @@ var orphans = []struct{ what, query string }{
 
 // Check implements journal.Maintainer.
 func (s *Store) Check(ctx context.Context) ([]string, error) {
-	rows, err := s.reader.QueryContext(ctx, "PRAGMA integrity_check(100)")
+	found, err := collect(ctx, s, func(line *string) []any { return []any{line} }, "PRAGMA integrity_check(100)")
 	if err != nil {
-		return nil, s.failed(ctx, err)
+		return nil, err
 	}
-	defer rows.Close()
-	var found []string
-	for rows.Next() {
-		var line string
-		if err := rows.Scan(&line); err != nil {
-			return nil, s.failed(ctx, err)
-		}
-		if line != "ok" {
-			found = append(found, line)
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return nil, s.failed(ctx, err)
-	}
+	found = slices.DeleteFunc(found, func(line string) bool { return line == "ok" })
 	for _, o := range orphans {
 		var n int64
 		if err := s.reader.QueryRowContext(ctx, o.query).Scan(&n); err != nil {

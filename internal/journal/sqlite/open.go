@@ -203,7 +203,7 @@ func (s *Store) version() (int, error) {
 }
 
 func (s *Store) migrate(steps []string) error {
-	if err := s.begin(); err != nil {
+	if err := s.beginImmediate(); err != nil {
 		return err
 	}
 	err := s.upgrade(steps)
@@ -255,7 +255,7 @@ func (s *Store) retryBusy(try func() error) error {
 	}
 }
 
-func (s *Store) begin() error {
+func (s *Store) beginImmediate() error {
 	return s.retryBusy(func() error {
 		_, err := s.writer.exec("BEGIN IMMEDIATE")
 		return err

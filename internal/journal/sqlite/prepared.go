@@ -45,6 +45,32 @@ func (s *Store) queryIn(ctx context.Context, tx *sql.Tx, text string, args ...an
 	return stmt.QueryContext(ctx, args...)
 }
 
+// collect returns the rows of a query. columns returns where the columns of a row go.
+func collect[T any](ctx context.Context, s *Store, columns func(*T) []any, text string, args ...any) ([]T, error) {
+	return collectIn(ctx, s, nil, columns, text, args...)
+}
+
+func collectIn[T any](
+	ctx context.Context, s *Store, tx *sql.Tx, columns func(*T) []any, text string, args ...any,
+) ([]T, error) {
+	rows, err := s.queryIn(ctx, tx, text, args...)
+	if err != nil {
+		return nil, s.failed(ctx, err)
+	}
+	defer rows.Close()
+	var all []T
+	for rows.Next() {
+		all = append(all, *new(T))
+		if err := rows.Scan(columns(&all[len(all)-1])...); err != nil {
+			return nil, s.failed(ctx, err)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, s.failed(ctx, err)
+	}
+	return all, nil
+}
+
 // row runs a query for one row.
 func (s *Store) row(ctx context.Context, text string, args ...any) *oneRow {
 	return s.rowIn(ctx, nil, text, args...)

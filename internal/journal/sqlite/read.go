@@ -2,9 +2,7 @@ package sqlite
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
@@ -35,25 +33,8 @@ func (s *Store) failed(ctx context.Context, err error) error {
 
 // stored is a row of appends.
 type stored struct {
-	pos, run, prev int64
-	seq            journal.Seq
-	body           []byte
-}
-
-func (a *stored) decode(run journal.RunID) ([]journal.Event, error) {
-	events, err := journal.Decode(a.body)
-	if err == nil && (len(events) == 0 || events[len(events)-1].Seq != a.seq) {
-		err = fmt.Errorf("it does not end with event %d", a.seq)
-	}
-	for i := 1; i < len(events) && err == nil; i++ {
-		if events[i].Seq != events[i-1].Seq+1 {
-			err = fmt.Errorf("event %d follows event %d", events[i].Seq, events[i-1].Seq)
-		}
-	}
-	if err != nil {
-		return nil, &journal.CorruptError{Run: run, Pos: journal.Pos(a.pos), Why: err}
-	}
-	return events, nil
+	journal.StoredAppend
+	run int64 // the run's number
 }
 
 // Events implements journal.Store. It reads a page of appends at a time: what is
@@ -83,7 +64,7 @@ const chainRows = `WITH RECURSIVE chain (pos, run, prev, seq, body) AS (
 		SELECT pos, run, prev, seq, body FROM appends WHERE pos = ?1 AND seq > ?2
 		UNION ALL
 		SELECT a.pos, a.run, a.prev, a.seq, a.body FROM chain JOIN appends a ON a.pos = chain.prev AND a.pos < chain.pos WHERE a.seq > ?2
-	) SELECT pos, run, prev, seq, body FROM chain`
+	) SELECT pos, run, seq, body FROM chain`
 
 // chainQuery returns one append more than a page, to find out whether there are more.
 var chainQuery = chainRows + " LIMIT " + strconv.Itoa(page+1)
@@ -111,7 +92,7 @@ func (r *eventReader) read(ctx context.Context, after journal.Seq, yield func(jo
 		if i+1 < len(marks) {
 			since = marks[i+1].seq
 		}
-		rows, err := r.page(ctx, mark.pos, since)
+		rows, err := r.page(ctx, nil, mark.pos, since)
 		if err != nil {
 			return err
 		}
@@ -131,8 +112,8 @@ func (r *eventReader) read(ctx context.Context, after journal.Seq, yield func(jo
 	return r.damaged(0, "events %d to %d are missing", r.next, last)
 }
 
-func (r *eventReader) damaged(pos int64, format string, args ...any) error {
-	return &journal.CorruptError{Run: r.run, Pos: journal.Pos(pos), Why: fmt.Errorf(format, args...)}
+func (r *eventReader) damaged(pos journal.Pos, format string, args ...any) error {
+	return &journal.CorruptError{Run: r.run, Pos: pos, Why: fmt.Errorf(format, args...)}
 }
 
 // decode yields the events of appends. It reports whether the caller wants more.
@@ -143,13 +124,13 @@ func (r *eventReader) decode(
 		if ctx.Err() != nil {
 			return false, ctx.Err()
 		}
-		events, err := rows[i].decode(r.run)
+		events, err := rows[i].Decode()
 		if err != nil {
 			return false, err
 		}
 		first := events[0].Seq
 		if first > r.next || r.middle && first != r.next {
-			return false, r.damaged(rows[i].pos, "event %d stands where %d should", first, r.next)
+			return false, r.damaged(rows[i].Pos, "event %d stands where %d should", first, r.next)
 		}
 		r.middle = true
 		for _, e := range events {
@@ -157,8 +138,8 @@ func (r *eventReader) decode(
 				return false, nil
 			}
 		}
-		r.next = rows[i].seq + 1
-		rows[i].body = nil
+		r.next = rows[i].Last + 1
+		rows[i].Body = nil
 	}
 	return true, nil
 }
@@ -168,6 +149,8 @@ type mark struct {
 	pos int64
 	seq journal.Seq
 }
+
+func (m *mark) columns() []any { return []any{&m.pos, &m.seq} }
 
 // open returns the number of the run's last event, and its appends after an event,
 // oldest first. If they are more than a page, it returns the marks of the pages
@@ -200,116 +183,52 @@ func (r *eventReader) open(ctx context.Context, after journal.Seq) (
 	if err := s.rowIn(ctx, tx, newestQuery, head, r.n).Scan(&head, &last); err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, nil, 0, s.failed(ctx, err)
 	}
-	found, err := s.queryIn(ctx, tx, chainQuery, head, after)
-	if err != nil {
-		return nil, nil, 0, s.failed(ctx, err)
-	}
-	if rows, err = r.scan(ctx, found); err != nil || len(rows) <= page {
+	if rows, err = r.page(ctx, tx, head, after); err != nil || len(rows) <= page {
 		return rows, nil, last, err
 	}
-	found, err = s.queryIn(ctx, tx, marksQuery, head, after)
-	if err != nil {
-		return nil, nil, 0, s.failed(ctx, err)
-	}
-	defer found.Close()
-	for found.Next() {
-		var m mark
-		if err := found.Scan(&m.pos, &m.seq); err != nil {
-			return nil, nil, 0, s.failed(ctx, err)
-		}
-		marks = append(marks, m)
-	}
-	return nil, marks, last, s.failed(ctx, found.Err())
+	marks, err = collectIn(ctx, s, tx, (*mark).columns, marksQuery, head, after)
+	return nil, marks, last, err
 }
 
 // page returns the appends after an event up to the one at a position, oldest first.
-func (r *eventReader) page(ctx context.Context, pos int64, after journal.Seq) ([]stored, error) {
-	found, err := r.s.query(ctx, chainQuery, pos, after)
-	if err != nil {
-		return nil, r.s.failed(ctx, err)
-	}
-	return r.scan(ctx, found)
-}
-
-// scan returns the rows of chainQuery, oldest first.
-func (r *eventReader) scan(ctx context.Context, found *sql.Rows) ([]stored, error) {
-	defer found.Close()
-	var rows []stored
-	for found.Next() {
-		var a stored
-		if err := found.Scan(&a.pos, &a.run, &a.prev, &a.seq, &a.body); err != nil {
-			return nil, r.s.failed(ctx, err)
+func (r *eventReader) page(ctx context.Context, tx *sql.Tx, pos int64, after journal.Seq) ([]stored, error) {
+	rows, err := collectIn(ctx, r.s, tx, func(a *stored) []any {
+		a.Run = r.run
+		return []any{&a.Pos, &a.run, &a.Last, &a.Body}
+	}, chainQuery, pos, after)
+	for i := range rows {
+		if rows[i].run != r.n {
+			return nil, r.damaged(rows[i].Pos, "the append is another run's")
 		}
-		if a.run != r.n {
-			return nil, r.damaged(a.pos, "the append is another run's")
-		}
-		rows = append(rows, a)
 	}
 	slices.Reverse(rows)
-	return rows, r.s.failed(ctx, found.Err())
+	return rows, err
 }
 
 // Tail implements journal.Store.
 func (s *Store) Tail(ctx context.Context, after journal.Pos) iter.Seq2[journal.Appended, error] {
-	return func(yield func(journal.Appended, error) bool) {
-		for {
-			rows, ids, err := s.tailPage(ctx, after)
-			if err != nil {
-				yield(journal.Appended{}, err)
-				return
-			}
-			if len(rows) == 0 {
-				s.recent.forget(int64(after))
-			}
-			for i := range rows {
-				events, err := rows[i].decode(ids[i])
-				if err == nil {
-					err = ctx.Err()
+	return journal.TailPages(ctx, after, page, func(after journal.Pos) ([]journal.StoredAppend, error) {
+		rows, err := collect(ctx, s, func(a *journal.StoredAppend) []any {
+			return []any{&a.Pos, &a.Last, &a.Body, &a.Run}
+		}, tailQuery, after)
+		for i := range rows {
+			if rows[i].Run == "" {
+				return nil, &journal.CorruptError{
+					Pos: rows[i].Pos, Why: errors.New("the append is of a run that is not there"),
 				}
-				if err != nil {
-					yield(journal.Appended{}, err)
-					return
-				}
-				after = journal.Pos(rows[i].pos)
-				if !yield(journal.Appended{Pos: after, Run: ids[i], Events: events}, nil) {
-					return
-				}
-			}
-			if len(rows) < page {
-				return
 			}
 		}
-	}
+		if err == nil && len(rows) == 0 {
+			s.recent.forget(after)
+		}
+		return rows, err
+	})
 }
 
 // The limit is not a parameter: SQLite would plan the query again for each value,
 // which takes longer than running it.
-var tailQuery = `SELECT a.pos, a.seq, a.body, r.id FROM appends a LEFT JOIN runs r ON r.n = a.run
+var tailQuery = `SELECT a.pos, a.seq, a.body, coalesce(r.id, '') FROM appends a LEFT JOIN runs r ON r.n = a.run
 	WHERE a.pos > ? AND a.run <> 0 ORDER BY a.pos LIMIT ` + strconv.Itoa(page)
-
-func (s *Store) tailPage(ctx context.Context, after journal.Pos) ([]stored, []journal.RunID, error) {
-	rows, err := s.query(ctx, tailQuery, after)
-	if err != nil {
-		return nil, nil, s.failed(ctx, err)
-	}
-	defer rows.Close()
-	var found []stored
-	var ids []journal.RunID
-	for rows.Next() {
-		var a stored
-		var id sql.NullString
-		if err := rows.Scan(&a.pos, &a.seq, &a.body, &id); err != nil {
-			return nil, nil, s.failed(ctx, err)
-		}
-		if !id.Valid {
-			return nil, nil, &journal.CorruptError{
-				Pos: journal.Pos(a.pos), Why: errors.New("the append is of a run that is not there"),
-			}
-		}
-		found, ids = append(found, a), append(ids, journal.RunID(id.String))
-	}
-	return found, ids, s.failed(ctx, rows.Err())
-}
 
 // Last implements journal.Store.
 func (s *Store) Last(ctx context.Context) (journal.Pos, error) {
@@ -342,40 +261,15 @@ func (s *Store) Inbox(ctx context.Context, id journal.RunID) ([]journal.InboxMes
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.query(ctx, "SELECT id, kind, data, at FROM inbox WHERE run = ? ORDER BY id", n)
-	if err != nil {
-		return nil, s.failed(ctx, err)
-	}
-	defer rows.Close()
-	var posted []journal.InboxMessage
-	for rows.Next() {
-		var p journal.InboxMessage
-		if err := rows.Scan(&p.ID, &p.Kind, &p.Data, &p.At); err != nil {
-			return nil, s.failed(ctx, err)
-		}
-		posted = append(posted, p)
-	}
-	return posted, s.failed(ctx, rows.Err())
+	return collect(ctx, s, func(m *journal.InboxMessage) []any { return []any{&m.ID, &m.Kind, &m.Data, &m.At} },
+		"SELECT id, kind, data, at FROM inbox WHERE run = ? ORDER BY id", n)
 }
 
 const mailQuery = "SELECT id, owner FROM runs WHERE n IN (SELECT DISTINCT run FROM inbox) AND status <> 'finished'"
 
 // PendingInboxes implements journal.Store.
 func (s *Store) PendingInboxes(ctx context.Context) ([]journal.PendingInbox, error) {
-	rows, err := s.query(ctx, mailQuery)
-	if err != nil {
-		return nil, s.failed(ctx, err)
-	}
-	defer rows.Close()
-	var boxes []journal.PendingInbox
-	for rows.Next() {
-		var m journal.PendingInbox
-		if err := rows.Scan(&m.Run, &m.Owner); err != nil {
-			return nil, s.failed(ctx, err)
-		}
-		boxes = append(boxes, m)
-	}
-	return boxes, s.failed(ctx, rows.Err())
+	return collect(ctx, s, func(m *journal.PendingInbox) []any { return []any{&m.Run, &m.Owner} }, mailQuery)
 }
 
 const dueQuery = "SELECT id, wake FROM runs WHERE wake > 0 AND root = '' AND status <> 'finished' ORDER BY wake, n"
@@ -407,24 +301,29 @@ func (s *Store) Due(ctx context.Context, now journal.Millis) ([]journal.RunID, j
 var entryColumns = "id, root, parent, name, format, definition, started, " + orNewer("updated", "at") + ", " + orNewer(
 	"seq", "seq",
 ) +
-	", owner, status, outcome, wake, waiting"
+	", owner, status, outcome, wake, waiting, n"
 
-func scanEntry(scan func(...any) error, more ...any) (journal.Entry, error) {
-	var e journal.Entry
-	err := scan(append([]any{
+// listed is a row of runs.
+type listed struct {
+	journal.Entry
+	n int64
+}
+
+func (e *listed) columns() []any {
+	return []any{
 		&e.ID, &e.Root, &e.Parent, &e.Name, &e.Format, &e.Definition, &e.Started, &e.Updated, &e.Seq, &e.Owner,
-		&e.Status, &e.Outcome, &e.Wake, &e.Waiting,
-	}, more...)...)
-	return e, err
+		&e.Status, &e.Outcome, &e.Wake, &e.Waiting, &e.n,
+	}
 }
 
 // Entry implements journal.Store.
 func (s *Store) Entry(ctx context.Context, id journal.RunID) (journal.Entry, error) {
-	e, err := scanEntry(s.row(ctx, "SELECT "+entryColumns+" FROM runs WHERE id = ?", id).Scan)
+	var e listed
+	err := s.row(ctx, "SELECT "+entryColumns+" FROM runs WHERE id = ?", id).Scan(e.columns()...)
 	if errors.Is(err, sql.ErrNoRows) {
-		return e, fmt.Errorf("%w: %s", journal.ErrUnknownRun, id)
+		return e.Entry, fmt.Errorf("%w: %s", journal.ErrUnknownRun, id)
 	}
-	return e, s.failed(ctx, err)
+	return e.Entry, s.failed(ctx, err)
 }
 
 // Runs implements journal.Store.
@@ -442,27 +341,14 @@ func (s *Store) Runs(ctx context.Context, f journal.Filter) iter.Seq2[journal.En
 				return
 			}
 		}
-		for left := f.Limit; ; {
-			size := page
-			if f.Limit > 0 {
-				size = min(size, left)
+		journal.Pages(page, f.Limit, func(n int) ([]journal.Entry, error) {
+			rows, err := collect(ctx, s, (*listed).columns, query, append(slices.Clone(args), before, n)...)
+			entries := make([]journal.Entry, len(rows))
+			for i := range rows {
+				entries[i], before = rows[i].Entry, rows[i].n
 			}
-			entries, oldest, err := s.runsPage(ctx, query, append(slices.Clone(args), before, size))
-			if err != nil {
-				yield(journal.Entry{}, err)
-				return
-			}
-			for _, e := range entries {
-				if !yield(e, nil) {
-					return
-				}
-			}
-			left -= len(entries)
-			if len(entries) < page || f.Limit > 0 && left == 0 {
-				return
-			}
-			before = oldest
-		}
+			return entries, err
+		})(yield)
 	}
 }
 
@@ -505,46 +391,15 @@ func listing(f *journal.Filter) (string, []any) {
 	}
 	if f.Prefix != "" {
 		add("id >= ?", f.Prefix)
-		if end := afterPrefix(f.Prefix); end != "" {
+		if end := journal.KeysAfter(f.Prefix); end != "" {
 			add("id < ?", end)
 		}
 		number = "+n" // few runs have the prefix: find them by ID, then sort
 	}
 	add(number + " < ?")
-	return "SELECT " + entryColumns + ", n FROM runs WHERE " + strings.Join(
+	return "SELECT " + entryColumns + " FROM runs WHERE " + strings.Join(
 		where, " AND ",
 	) + " ORDER BY " + number + " DESC LIMIT ?", args
-}
-
-// afterPrefix returns the first string after all those that start with prefix;
-// empty if there is none.
-func afterPrefix(prefix string) string {
-	end := []byte(prefix)
-	for i := len(end) - 1; i >= 0; i-- {
-		if end[i] < 0xff {
-			end[i]++
-			return string(end[:i+1])
-		}
-	}
-	return ""
-}
-
-func (s *Store) runsPage(ctx context.Context, query string, args []any) ([]journal.Entry, int64, error) {
-	rows, err := s.query(ctx, query, args...)
-	if err != nil {
-		return nil, 0, s.failed(ctx, err)
-	}
-	defer rows.Close()
-	var entries []journal.Entry
-	var n int64
-	for rows.Next() {
-		e, err := scanEntry(rows.Scan, &n)
-		if err != nil {
-			return nil, 0, s.failed(ctx, err)
-		}
-		entries = append(entries, e)
-	}
-	return entries, n, s.failed(ctx, rows.Err())
 }
 
 // Blob implements journal.Store.
@@ -557,10 +412,7 @@ func (s *Store) Blob(ctx context.Context, hash string) ([]byte, error) {
 	if err != nil {
 		return nil, s.failed(ctx, err)
 	}
-	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != hash {
-		return nil, fmt.Errorf("%w: the value %s has another hash", journal.ErrCorrupt, hash)
-	}
-	return data, nil
+	return journal.CheckBlob(hash, data)
 }
 
 // Snapshot implements journal.Store.

@@ -12,14 +12,13 @@ type recentAppends struct {
 	mu    sync.Mutex
 	rows  []remembered
 	bytes int
-	had   int64 // a reader has read everything up to here
+	had   journal.Pos // a reader has read everything up to here
 }
 
 type remembered struct {
-	stored // without a body if there are events
-	id     journal.RunID
-	events []journal.Event // as appended; nil if the stored form differs
-	size   int             // of the stored form
+	journal.StoredAppend                 // without a body if there are events
+	events               []journal.Event // as appended; nil if the stored form differs
+	size                 int             // of the stored form
 }
 
 // Bounds. A reader that is further behind reads the file.
@@ -33,7 +32,7 @@ const (
 func (m *recentAppends) add(row remembered) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if n := len(m.rows); n > 0 && m.rows[n-1].pos+1 != row.pos {
+	if n := len(m.rows); n > 0 && m.rows[n-1].Pos+1 != row.Pos {
 		m.rows, m.bytes = m.rows[:0], 0
 	}
 	m.rows = append(m.rows, row)
@@ -58,11 +57,11 @@ func (m *recentAppends) drop(n int) {
 // forget records that a reader has read everything up to a position, and drops
 // what was there at the previous call: other readers have had the time to get it,
 // and can read the file.
-func (m *recentAppends) forget(pos int64) {
+func (m *recentAppends) forget(pos journal.Pos) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if n := len(m.rows); n > 0 {
-		m.drop(int(min(max(m.had+1-m.rows[0].pos, 0), int64(n))))
+		m.drop(int(min(max(m.had+1-m.rows[0].Pos, 0), journal.Pos(n))))
 	}
 	if len(m.rows) == 0 {
 		m.rows = nil
@@ -71,13 +70,13 @@ func (m *recentAppends) forget(pos int64) {
 }
 
 // after returns rows that follow a position, at most maxRecalled.
-func (m *recentAppends) after(pos int64) []remembered {
+func (m *recentAppends) after(pos journal.Pos) []remembered {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.rows) == 0 || pos+1 < m.rows[0].pos {
+	if len(m.rows) == 0 || pos+1 < m.rows[0].Pos {
 		return nil
 	}
-	from := int(pos + 1 - m.rows[0].pos)
+	from := int(pos + 1 - m.rows[0].Pos)
 	if from >= len(m.rows) {
 		return nil
 	}
@@ -88,17 +87,17 @@ var _ journal.TailCache = (*Store)(nil)
 
 // CachedTail implements journal.TailCache.
 func (s *Store) CachedTail(after journal.Pos) ([]journal.Appended, error) {
-	rows := s.recent.after(int64(after))
+	rows := s.recent.after(after)
 	out := make([]journal.Appended, len(rows))
 	for i := range rows {
 		events := rows[i].events
 		if events == nil {
 			var err error
-			if events, err = rows[i].decode(rows[i].id); err != nil {
+			if events, err = rows[i].Decode(); err != nil {
 				return nil, err
 			}
 		}
-		out[i] = journal.Appended{Pos: journal.Pos(rows[i].pos), Run: rows[i].id, Events: events}
+		out[i] = journal.Appended{Pos: rows[i].Pos, Run: rows[i].Run, Events: events}
 	}
 	return out, nil
 }

@@ -47,22 +47,11 @@ func (s *Store) Save(ctx context.Context, r journal.Register) (version int64, er
 
 // List implements journal.Registers.
 func (s *Store) List(ctx context.Context, prefix string) ([]journal.Register, error) {
-	rows, err := s.query(ctx,
+	registers, err := collect(ctx, s, func(r *journal.Register) []any { return []any{&r.Key, &r.Version, &r.Data} },
 		"SELECT key, version, data FROM registers WHERE key >= ?1 AND (?2 = x'' OR key < ?2) ORDER BY key",
 		[]byte(prefix), filled([]byte(journal.KeysAfter(prefix))))
-	if err != nil {
-		return nil, s.failed(ctx, err)
+	for i := range registers {
+		registers[i].Data = filled(registers[i].Data)
 	}
-	defer rows.Close()
-	var out []journal.Register
-	for rows.Next() {
-		var r journal.Register
-		var key []byte
-		if err := rows.Scan(&key, &r.Version, &r.Data); err != nil {
-			return nil, s.failed(ctx, err)
-		}
-		r.Key, r.Data = string(key), filled(r.Data)
-		out = append(out, r)
-	}
-	return out, s.failed(ctx, rows.Err())
+	return registers, err
 }

@@ -75,7 +75,7 @@ func brings(b *journal.Batch, hash string) bool {
 
 func appendParts(c *conn, b *journal.Batch, body []byte) (pos int64, err error) {
 	if started, ok := b.Started(); ok {
-		if err := begin(c, b, &started); err != nil {
+		if err := addRun(c, b, &started); err != nil {
 			return 0, err
 		}
 	}
@@ -101,7 +101,8 @@ func appendParts(c *conn, b *journal.Batch, body []byte) (pos int64, err error) 
 	return at.pos, nil
 }
 
-func begin(c *conn, b *journal.Batch, started *journal.RunStarted) error {
+// addRun adds the row of the run that a batch starts.
+func addRun(c *conn, b *journal.Batch, started *journal.RunStarted) error {
 	at := int64(b.Events[0].At)
 	result, err := c.exec(`INSERT OR IGNORE INTO runs
 		(id, root, parent, name, format, definition, started, updated, seq, head, fence, owner, status, outcome, wake, waiting)

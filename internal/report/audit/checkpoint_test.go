@@ -81,7 +81,7 @@ func TestRecordsContinueFromCheckpoints(t *testing.T) {
 			shelf := &reporttest.Shelf{Appends: recording.Appends, Pinned: recording.Program}
 			whole, parts := t.TempDir(), t.TempDir()
 			for name, w := range writers(whole, shelf, shelf) {
-				if err := w.RecordAll(t.Context(), recording.Appends); err != nil {
+				if err := w.Record(t.Context(), recording.Appends...); err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
 				w.Close()
@@ -112,7 +112,7 @@ func TestRecordsReadOnlyWhatFollowsTheCheckpoint(t *testing.T) {
 	shelf := &reporttest.Shelf{Appends: recording.Appends[:last], Pinned: recording.Program}
 	dir := t.TempDir()
 	for _, w := range writers(dir, shelf, shelf) {
-		if err := w.RecordAll(t.Context(), recording.Appends[:last]); err != nil {
+		if err := w.Record(t.Context(), recording.Appends[:last]...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -136,7 +136,7 @@ func TestRecordsIgnoreCheckpointsOfAnotherHistory(t *testing.T) {
 	dir, want := t.TempDir(), t.TempDir()
 	shelf := &reporttest.Shelf{Appends: recording.Appends[:half], Pinned: recording.Program}
 	for _, w := range writers(dir, shelf, shelf) {
-		if err := w.RecordAll(t.Context(), recording.Appends[:half]); err != nil {
+		if err := w.Record(t.Context(), recording.Appends[:half]...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -151,7 +151,7 @@ func TestRecordsIgnoreCheckpointsOfAnotherHistory(t *testing.T) {
 	}
 	shelf = &reporttest.Shelf{Appends: other, Pinned: recording.Program}
 	for name, w := range writers(want, shelf, shelf) {
-		if err := w.RecordAll(t.Context(), other); err != nil {
+		if err := w.Record(t.Context(), other...); err != nil {
 			t.Fatal(name, err)
 		}
 	}
@@ -159,7 +159,7 @@ func TestRecordsIgnoreCheckpointsOfAnotherHistory(t *testing.T) {
 		if err := w.Record(t.Context(), other[half]); err != nil {
 			t.Fatal(name, err)
 		}
-		if err := w.RecordAll(t.Context(), other[half:]); err != nil {
+		if err := w.Record(t.Context(), other[half:]...); err != nil {
 			t.Fatal(name, err)
 		}
 		path, err := w.Path(reporttest.Run)

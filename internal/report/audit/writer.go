@@ -125,7 +125,7 @@ func (p *projector) data() report.ReaderData {
 			if len(s.Prev) != len(Genesis) {
 				return nil, fmt.Errorf("%q is not a hash", s.Prev)
 			}
-			l := p.begin(run)
+			l := p.openLog(run)
 			l.seq = s.Seq
 			copy(l.prev[:], s.Prev)
 			return l, nil
@@ -164,8 +164,8 @@ func (p *projector) records(ev *report.Event) error {
 	return nil
 }
 
-// begin starts the log of a run. It hides what the calling runs hide.
-func (p *projector) begin(run *report.Run) *log {
+// openLog starts the log of a run. It hides what the calling runs hide.
+func (p *projector) openLog(run *report.Run) *log {
 	l := &log{chain: newChain(run.ID, run.Parent, p.stream.Run)}
 	if run.Program != nil {
 		l.audit = run.Program.Audit
@@ -196,7 +196,7 @@ func (p *projector) write(ev *report.Event, r *recipe) error {
 	}
 	l, ok := ev.Run.Data.(*log)
 	if !ok {
-		l = p.begin(ev.Run)
+		l = p.openLog(ev.Run)
 	}
 	if !l.wants(name) {
 		return nil

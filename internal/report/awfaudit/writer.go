@@ -53,9 +53,8 @@ type Writer struct {
 }
 
 var (
-	_ report.Sink    = (*Writer)(nil)
-	_ report.Batcher = (*Writer)(nil)
-	_ report.Idler   = (*Writer)(nil)
+	_ report.Sink  = (*Writer)(nil)
+	_ report.Idler = (*Writer)(nil)
 )
 
 // stream is an open root run.
@@ -114,13 +113,8 @@ func (w *Writer) At() (journal.Pos, error) {
 	return n, nil
 }
 
-// Record writes the starts and ends of one append.
-func (w *Writer) Record(ctx context.Context, a journal.Appended) error {
-	return w.RecordAll(ctx, []journal.Appended{a})
-}
-
-// RecordAll writes the starts and ends of several appends.
-func (w *Writer) RecordAll(ctx context.Context, appends []journal.Appended) error {
+// Record writes the starts and ends of appends.
+func (w *Writer) Record(ctx context.Context, appends ...journal.Appended) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var errs []error
@@ -135,7 +129,7 @@ func (w *Writer) RecordAll(ctx context.Context, appends []journal.Appended) erro
 			errs = append(errs, fmt.Errorf("AWF's audit trail: %w", err))
 		}
 	}
-	return errors.Join(append(errs, w.settle())...)
+	return errors.Join(append(errs, w.writeOwed())...)
 }
 
 // record adds the lines of an append to those that are owed.
@@ -153,7 +147,7 @@ func (w *Writer) record(ctx context.Context, a *journal.Appended) error {
 	}
 	over := false
 	for i := range a.Events {
-		err := s.take(&a.Events[i], func(ev *report.Event) error {
+		err := s.interpret(&a.Events[i], func(ev *report.Event) error {
 			switch ev.Type {
 			case report.RunStarted:
 				line, err := w.start(ctx, ev)
@@ -178,7 +172,7 @@ func (w *Writer) record(ctx context.Context, a *journal.Appended) error {
 	return nil
 }
 
-func (s *stream) take(e *journal.Event, emit func(*report.Event) error) error {
+func (s *stream) interpret(e *journal.Event, emit func(*report.Event) error) error {
 	if e.Seq <= s.seq {
 		return nil
 	}
@@ -216,7 +210,7 @@ func (w *Writer) open(ctx context.Context, a *journal.Appended) (*stream, error)
 		if x, ok := e.Fact.(journal.RunStarted); ok && !w.wants(x) {
 			return nil, nil
 		}
-		err = s.take(&e, func(ev *report.Event) error {
+		err = s.interpret(&e, func(ev *report.Event) error {
 			if ev.Type != report.RunStarted {
 				return nil
 			}
@@ -290,11 +284,11 @@ func (w *Writer) Idle(context.Context) error {
 	if len(w.streams) > maxStreams { // runs may wait for months
 		w.streams = map[journal.RunID]*stream{}
 	}
-	return w.settle()
+	return w.writeOwed()
 }
 
-// settle writes the lines that are owed.
-func (w *Writer) settle() error {
+// writeOwed writes the lines that are owed.
+func (w *Writer) writeOwed() error {
 	news := len(w.owed) > 0
 	if news {
 		if err := w.write(w.owed); err != nil {
@@ -327,7 +321,7 @@ func (w *Writer) save() error {
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return errors.Join(w.settle(), w.save())
+	return errors.Join(w.writeOwed(), w.save())
 }
 
 // start returns the record of a run that starts, and keeps its masked inputs with the run, for end.

@@ -175,7 +175,7 @@ func TestBatchWritesTheSameLines(t *testing.T) {
 	dir := t.TempDir()
 	w := open(t, dir, s)
 	for range 2 {
-		if err := w.RecordAll(t.Context(), appends); err != nil {
+		if err := w.Record(t.Context(), appends...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -530,7 +530,7 @@ func TestExitCodesOfEndings(t *testing.T) {
 func TestTornLineIsWrittenAgain(t *testing.T) {
 	s, appends := world()
 	dir := t.TempDir()
-	if err := open(t, dir, s).RecordAll(t.Context(), appends); err != nil {
+	if err := open(t, dir, s).Record(t.Context(), appends...); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "deep", "audit.jsonl")
@@ -545,7 +545,7 @@ func TestTornLineIsWrittenAgain(t *testing.T) {
 		if err := os.WriteFile(path, whole[:n], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := open(t, dir, s).RecordAll(t.Context(), appends); err != nil {
+		if err := open(t, dir, s).Record(t.Context(), appends...); err != nil {
 			t.Fatal(err)
 		}
 		raw, err := os.ReadFile(path)
@@ -595,10 +595,10 @@ func TestLockIsHeldForWriting(t *testing.T) {
 	if err := w.Record(t.Context(), appends[1]); err != nil {
 		t.Error("nothing was to be written, and yet:", err)
 	}
-	if err := w.RecordAll(t.Context(), appends[:1]); err != nil {
+	if err := w.Record(t.Context(), appends[:1]...); err != nil {
 		t.Error("that was before:", err)
 	}
-	if err := w.RecordAll(t.Context(), appends[2:]); !errors.Is(err, turn.refused) {
+	if err := w.Record(t.Context(), appends[2:]...); !errors.Is(err, turn.refused) {
 		t.Error(err)
 	}
 	if at, err := open(t, dir, s).At(); at != 0 || err != nil {
@@ -689,7 +689,7 @@ func TestUnreadableRunIsRetried(t *testing.T) {
 		return w
 	}
 	w := next()
-	if err := w.RecordAll(t.Context(), appends); !errors.Is(err, journal.ErrUnknownBlob) {
+	if err := w.Record(t.Context(), appends...); !errors.Is(err, journal.ErrUnknownBlob) {
 		t.Error(err)
 	}
 	if err := w.Close(); err != nil {
@@ -704,7 +704,7 @@ func TestUnreadableRunIsRetried(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.RecordAll(t.Context(), appends[at:]); err != nil {
+	if err := w.Record(t.Context(), appends[at:]...); err != nil {
 		t.Fatal(err)
 	}
 	sorted := func(text string) []string { return slices.Sorted(strings.Lines(text)) }

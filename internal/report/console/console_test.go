@@ -140,18 +140,18 @@ func (c *chunks) Write(p []byte) (int, error) {
 // A batch is printed by one write, with the same lines.
 func TestBatchIsOneWrite(t *testing.T) {
 	r := recorded(t, "linear")
-	for _, console := range []func(io.Writer) report.Batcher{
-		func(w io.Writer) report.Batcher { return console.NewLines(w, r.options()) },
-		func(w io.Writer) report.Batcher { return console.NewJSON(w, r.options()) },
+	for _, console := range []func(io.Writer) report.Sink{
+		func(w io.Writer) report.Sink { return console.NewLines(w, r.options()) },
+		func(w io.Writer) report.Sink { return console.NewJSON(w, r.options()) },
 	} {
 		var each, all chunks
 		one := console(&each)
 		for _, a := range r.Appends {
-			if err := one.RecordAll(t.Context(), []journal.Appended{a}); err != nil {
+			if err := one.Record(t.Context(), a); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := console(&all).RecordAll(t.Context(), r.Appends); err != nil {
+		if err := console(&all).Record(t.Context(), r.Appends...); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(strings.Join(each, ""), strings.Join(all, "")); diff != "" {
@@ -168,7 +168,7 @@ func TestWritesFitAPipe(t *testing.T) {
 	most := 0
 	for _, r := range recordings(t) {
 		var all chunks
-		if err := console.NewJSON(&all, r.options()).RecordAll(t.Context(), r.Appends); err != nil {
+		if err := console.NewJSON(&all, r.options()).Record(t.Context(), r.Appends...); err != nil {
 			t.Fatal(err)
 		}
 		most = max(most, len(all))

@@ -37,24 +37,19 @@ type follower struct {
 }
 
 // Record implements report.Sink. It ignores appends of other runs.
-func (f *follower) Record(ctx context.Context, a journal.Appended) error {
-	return f.RecordAll(ctx, []journal.Appended{a})
-}
-
-// RecordAll implements report.Batcher.
-func (f *follower) RecordAll(ctx context.Context, appends []journal.Appended) error {
+func (f *follower) Record(ctx context.Context, appends ...journal.Appended) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var failed error
 	for i := range appends {
 		if a := &appends[i]; a.Run == f.o.Run && len(a.Events) > 0 {
-			failed = errors.Join(failed, f.take(ctx, a.Events))
+			failed = errors.Join(failed, f.apply(ctx, a.Events))
 		}
 	}
 	return errors.Join(failed, f.show())
 }
 
-func (f *follower) take(ctx context.Context, events []journal.Event) error {
+func (f *follower) apply(ctx context.Context, events []journal.Event) error {
 	if first := events[0].Seq; first > f.p.seq+1 {
 		if f.p.seq == 0 && f.o.Checkpoint != nil {
 			if c, err := f.o.Checkpoint(ctx); err == nil && c != nil && c.Seq < first {

@@ -47,9 +47,8 @@ type Writer struct {
 const format = "agentfile"
 
 var (
-	_ report.Sink    = (*Writer)(nil)
-	_ report.Batcher = (*Writer)(nil)
-	_ report.Idler   = (*Writer)(nil)
+	_ report.Sink  = (*Writer)(nil)
+	_ report.Idler = (*Writer)(nil)
 )
 
 // New returns a Writer. Close it.
@@ -104,13 +103,8 @@ type record struct {
 	before journal.RunID // the run that this one continues
 }
 
-// Record implements report.Sink.
-func (w *Writer) Record(ctx context.Context, a journal.Appended) error {
-	return w.RecordAll(ctx, []journal.Appended{a})
-}
-
-// RecordAll applies appends, and then writes each record that has changed.
-func (w *Writer) RecordAll(ctx context.Context, appends []journal.Appended) error {
+// Record applies appends, and then writes each record that has changed.
+func (w *Writer) Record(ctx context.Context, appends ...journal.Appended) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var errs []error
@@ -120,7 +114,7 @@ func (w *Writer) RecordAll(ctx context.Context, appends []journal.Appended) erro
 		if len(a.Events) == 0 {
 			continue
 		}
-		r, err := w.take(ctx, a.Run, a.Events)
+		r, err := w.update(ctx, a.Run, a.Events)
 		if err != nil {
 			errs = append(errs, w.fail(a.Run, err))
 			delete(changed, a.Run)
@@ -150,14 +144,14 @@ func (w *Writer) fail(run journal.RunID, err error) error {
 	return fmt.Errorf("%s of run %s: %w", FileName, run, err)
 }
 
-// take applies events to a run's record, and returns it if it has changed.
-func (w *Writer) take(ctx context.Context, run journal.RunID, events []journal.Event) (*record, error) {
+// update applies events to a run's record, and returns it if it has changed.
+func (w *Writer) update(ctx context.Context, run journal.RunID, events []journal.Event) (*record, error) {
 	r, known := w.runs[run]
 	changed := false
 	if !known {
 		var err error
 		if started, ok := events[0].Fact.(journal.RunStarted); ok {
-			r, err = w.begin(ctx, run, started, events[0].At.Time())
+			r, err = w.newRecord(ctx, run, started, events[0].At.Time())
 		} else {
 			r, err = w.load(ctx, run)
 			changed = true
@@ -200,7 +194,7 @@ func (w *Writer) load(ctx context.Context, run journal.RunID) (r *record, err er
 			return nil, err
 		}
 		if started, ok := e.Fact.(journal.RunStarted); ok {
-			if r, err = w.begin(ctx, run, started, e.At.Time()); err != nil || r == nil {
+			if r, err = w.newRecord(ctx, run, started, e.At.Time()); err != nil || r == nil {
 				return nil, err
 			}
 		}
@@ -230,15 +224,15 @@ func (r *record) follow(events []journal.Event) (news bool, err error) {
 func (w *Writer) Idle(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	err := w.settle(ctx)
+	err := w.writeOwed(ctx)
 	if len(w.runs) > 0 { // clearing the map would keep its memory
 		w.runs = map[journal.RunID]*record{}
 	}
 	return err
 }
 
-// settle writes what could not be written before.
-func (w *Writer) settle(ctx context.Context) error {
+// writeOwed writes what could not be written before.
+func (w *Writer) writeOwed(ctx context.Context) error {
 	var errs []error
 	for run := range w.owed {
 		r, err := w.load(ctx, run)
@@ -258,12 +252,12 @@ func (w *Writer) settle(ctx context.Context) error {
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.settle(context.Background())
+	return w.writeOwed(context.Background())
 }
 
-// begin returns the record of a run that starts; nil for runs without a folder of
+// newRecord returns the record of a run that starts; nil for runs without a folder of
 // this format.
-func (w *Writer) begin(ctx context.Context, id journal.RunID, s journal.RunStarted, at time.Time) (*record, error) {
+func (w *Writer) newRecord(ctx context.Context, id journal.RunID, s journal.RunStarted, at time.Time) (*record, error) {
 	stamp, ok := s.Vars["agentfile.run"]
 	if !ok || s.Format != format {
 		return nil, nil

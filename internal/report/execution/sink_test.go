@@ -313,7 +313,7 @@ func TestJournalIsReadOnlyIfNeeded(t *testing.T) {
 		}}}},
 		{Run: w.run, Events: []journal.Event{{Seq: 2, Fact: journal.TaskStarted{Work: work("one"), Kind: "artifact"}}}},
 	}
-	if err := writer.RecordAll(t.Context(), appends); err != nil {
+	if err := writer.Record(t.Context(), appends...); err != nil {
 		t.Fatal(err)
 	}
 	if s := w.state(); s.Current != "one" {

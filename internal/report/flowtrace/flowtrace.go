@@ -80,10 +80,9 @@ func Document(
 	p *ir.Program, events iter.Seq2[journal.Event, error], value func(journal.Value) (json.RawMessage, error),
 ) ([]byte, error) {
 	t := &tracer{p: p, value: value, context: map[string]json.RawMessage{}}
-	in := report.NewInterpreter("", nil)
-	for e, err := range events {
+	for e, err := range report.NewInterpreter("", nil).Events(events) {
 		if err == nil {
-			err = in.Interpret(&e, t.event)
+			err = t.event(e)
 		}
 		if err != nil {
 			return nil, err

@@ -180,7 +180,7 @@ func (x *Exporter) Appended(run journal.RunID, last journal.Seq) {
 	if x.begun[run]--; x.begun[run] <= 0 {
 		delete(x.begun, run)
 	}
-	if x.closed || last == 0 || !x.begin() {
+	if x.closed || last == 0 || !x.startOnce() {
 		return
 	}
 	x.news[run] = max(x.news[run], last)
@@ -195,12 +195,12 @@ func (x *Exporter) Start() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !x.closed {
-		x.begin()
+		x.startOnce()
 	}
 }
 
-// begin starts the goroutine, and reports whether anything is exported. x.mu is held.
-func (x *Exporter) begin() bool {
+// startOnce starts the goroutine, if it does not run, and reports whether anything is exported. x.mu is held.
+func (x *Exporter) startOnce() bool {
 	enabled := x.o.Settings.Enabled()
 	if !x.running {
 		x.running = true
@@ -315,7 +315,7 @@ func (x *Exporter) deliver(last bool) {
 	if x.metrics != nil && x.measured && (last || x.o.Now().Sub(x.reported) >= x.o.Settings.Interval) {
 		failed = cmp.Or(failed, x.sendMetrics())
 	}
-	x.settle()
+	x.saveCursors()
 	if failed == nil {
 		x.failures, x.rest = 0, 0
 		return
@@ -355,7 +355,7 @@ func (x *Exporter) fill() (more bool, failed error) {
 			x.summary.Unreadable = err
 		}
 		failed, more = cmp.Or(failed, err), true
-		x.again(run, news[run])
+		x.readLater(run, news[run])
 	}
 	return more, failed
 }
@@ -369,8 +369,8 @@ type brokenError struct {
 func (e *brokenError) Error() string { return fmt.Sprintf("run %s: %v", e.run, e.error) }
 func (e *brokenError) Unwrap() error { return e.error }
 
-// again schedules a run to be read later.
-func (x *Exporter) again(run journal.RunID, last journal.Seq) {
+// readLater schedules a run to be read later.
+func (x *Exporter) readLater(run journal.RunID, last journal.Seq) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.news[run] = max(x.news[run], last)
@@ -504,7 +504,7 @@ func (x *Exporter) sendSpans() error {
 			return err
 		}
 		x.pending = x.pending[len(batch):]
-		x.settle()
+		x.saveCursors()
 	}
 	x.pending = nil
 	return nil
@@ -540,8 +540,8 @@ func (x *Exporter) sendMetrics() error {
 	return nil
 }
 
-// settle saves cursors, and drops runs that are delivered.
-func (x *Exporter) settle() {
+// saveCursors saves cursors, and drops runs that are delivered.
+func (x *Exporter) saveCursors() {
 	first := map[*stream]item{}
 	for _, i := range x.pending {
 		if _, known := first[i.of]; !known {

@@ -6,14 +6,15 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/jsonfast"
 	"github.com/espalier-run/espalier/internal/report"
 )
 
-// Lines are encoded by hand, several times faster than by reflection: a busy
-// project has a hundred thousand of them per second. A test compares the bytes
-// with those of encoding/json.
+// A busy project has a hundred thousand lines per second, so jsonfast encodes
+// their payloads. A test compares the bytes with those of encoding/json.
 
 // encoder encodes events as lines.
 type encoder struct {
@@ -83,144 +84,118 @@ func (e *encoder) appendLine(b []byte, t Type, seq int64, head string, ev *repor
 	return append(b, "}\n"...), nil
 }
 
+// codecs encode payloads.
+var (
+	stepCodec    = sync.OnceValue(jsonfast.New[Step])
+	messageCodec = sync.OnceValue(jsonfast.New[Message])
+	toolCodec    = sync.OnceValue(jsonfast.New[Tool])
+)
+
 func (e *encoder) appendPayload(b []byte, ev *report.Event) ([]byte, error) {
+	start := len(b)
+	var err error
 	switch ev.Type {
 	case report.ModelPrompted, report.CommandStarted:
-		return appendMessage(b, "user", journal.ByRouter, ev), nil
+		b, err = messageCodec().Append(b, newMessage("user", journal.ByRouter, ev))
 	case report.ModelReplied, report.ModelStreamed:
-		return appendMessage(b, "assistant", journal.ByAgent, ev), nil
+		b, err = messageCodec().Append(b, newMessage("assistant", journal.ByAgent, ev))
 	case report.ToolCalled, report.ToolReturned:
-		return appendTool(b, ev), nil
-	}
-	return e.appendStep(b, ev)
-}
-
-func (e *encoder) appendStep(b []byte, ev *report.Event) ([]byte, error) {
-	name, kind := ev.Run.Name, report.KindWorkflow
-	if ev.Step != nil {
-		name, kind = ev.Step.Name, ev.Step.Kind
-		if kind == kindHook && ev.Step.Info != nil {
-			name = ev.Step.Info.Step.Title() // those before an end belong to the workflow
+		b, err = toolCodec().Append(b, newTool(ev))
+	default:
+		var step *Step
+		if step, err = e.newStep(ev); err == nil {
+			b, err = stepCodec().Append(b, step)
 		}
 	}
-	b = append(b, `{"name":`...)
-	b = journal.AppendString(b, name)
-	b = append(b, `,"kind":`...)
-	b = journal.AppendString(b, kind)
-	if ev.Step != nil && ev.Step.EarlierAttempts() > 0 {
-		b = append(b, `,"attempt":`...)
-		b = strconv.AppendInt(b, int64(ev.Step.EarlierAttempts())+1, 10)
-	}
-	b = appendText(b, `,"error":`, ev.Problem)
-	if ev.Type != report.RunStarted && !ev.Value.IsZero() {
-		raw, err := e.value(ev.Value)
-		if err != nil {
-			return b, err
+	return undoHTMLEscapes(b, start), err
+}
+
+func (e *encoder) newStep(ev *report.Event) (*Step, error) {
+	out := &Step{Name: ev.Run.Name, Kind: report.KindWorkflow, Error: ev.Problem}
+	if s := ev.Step; s != nil {
+		out.Name, out.Kind = s.Name, s.Kind
+		if s.Kind == kindHook && s.Info != nil {
+			out.Name = s.Info.Step.Title() // those before an end belong to the workflow
 		}
-		b = append(b, `,"result":`...)
-		b = appendRaw(b, raw)
+		if n := s.EarlierAttempts(); n > 0 {
+			out.Attempt = n + 1
+		}
 	}
-	return append(b, '}'), nil
+	if ev.Type == report.RunStarted || ev.Value.IsZero() {
+		return out, nil
+	}
+	raw, err := e.value(ev.Value)
+	if out.Result = valid(raw); out.Result == nil {
+		out.Result = json.RawMessage("null")
+	}
+	return out, err
 }
 
-// appendText appends a member unless its text is empty.
-func appendText(b []byte, key, text string) []byte {
-	if text == "" {
-		return b
+// valid returns JSON, or nil if it is not valid.
+func valid(raw json.RawMessage) json.RawMessage {
+	if !json.Valid(raw) {
+		return nil
 	}
-	return journal.AppendString(append(b, key...), text)
+	return raw
 }
 
-func appendTool(b []byte, ev *report.Event) []byte {
-	t := *report.Body[journal.ToolUse](ev.Note)
+func newTool(ev *report.Event) *Tool {
+	t := report.Body[journal.ToolUse](ev.Note)
 	if ev.Note.Unreadable {
-		t = journal.ToolUse{Input: ev.Note.Data} // so that nothing is lost
+		t = &journal.ToolUse{Input: ev.Note.Data} // so that nothing is lost
+	}
+	out := &Tool{
+		Name: t.Name, CallID: t.CallID, Input: valid(t.Input), Output: valid(t.Output), Error: t.Error,
+		Fidelity: cmp.Or(t.Fidelity, journal.ByRouter), Offline: t.Offline,
 	}
 	if ev.Type == report.ToolCalled {
-		t.Output, t.Error = nil, ""
+		out.Output, out.Error = nil, ""
 	}
-	b = append(b, `{"name":`...)
-	b = journal.AppendString(b, t.Name)
-	b = append(b, `,"call_id":`...)
-	b = journal.AppendString(b, t.CallID)
-	b = append(b, `,"input":`...)
-	b = appendRaw(b, t.Input)
-	b = append(b, `,"output":`...)
-	b = appendRaw(b, t.Output)
-	b = appendText(b, `,"error":`, t.Error)
-	b = appendText(b, `,"fidelity":`, cmp.Or(t.Fidelity, journal.ByRouter))
-	b = appendText(b, `,"offline":`, t.Offline)
-	return append(b, '}')
+	return out
 }
 
-// appendMessage appends a message. Data that does not have the form of its kind
+// newMessage returns a message. Data that does not have the form of its kind
 // becomes text, so that nothing is lost.
-func appendMessage(b []byte, role, fidelity string, ev *report.Event) []byte {
-	b = append(b, `{"role":"`...)
-	b = append(b, role...)
-	b = append(b, `","blocks":[`...)
-	var blocks []journal.Block
-	offline := ""
+func newMessage(role, fidelity string, ev *report.Event) *Message {
+	out := &Message{Role: role, Blocks: []Block{}}
 	switch n := ev.Note; {
 	case n.Unreadable:
-		blocks = []journal.Block{{Type: BlockText, Text: string(n.Data)}}
+		out.Blocks = []Block{{Type: BlockText, Fidelity: fidelity, Text: string(n.Data)}}
 	case ev.Type == report.CommandStarted:
-		b = append(b, `{"type":"command","fidelity":"router","command":`...)
-		b = append(journal.AppendString(b, report.Body[journal.Command](n).Command), '}')
+		command := report.Body[journal.Command](n).Command
+		out.Blocks = []Block{{Type: BlockCommand, Fidelity: journal.ByRouter, Command: command}}
 	case ev.Type == report.ModelStreamed:
-		b = append(b, `{"type":"stream","fidelity":"agent_emitted","chunk":`...)
-		b = append(journal.AppendString(b, report.Body[journal.Stream](n).Chunk), '}')
+		chunk := report.Body[journal.Stream](n).Chunk
+		out.Blocks = []Block{{Type: BlockStream, Fidelity: journal.ByAgent, Chunk: chunk}}
 	case ev.Type == report.ModelPrompted:
 		p := report.Body[journal.Prompt](n)
-		blocks = p.Blocks
+		out.add(fidelity, p.Blocks...)
 		if p.System != "" {
-			blocks = append(blocks, journal.Block{Type: BlockText, Text: p.System})
+			out.add(fidelity, journal.Block{Type: BlockText, Text: p.System})
 		}
 	default:
 		r := report.Body[journal.Reply](n)
-		blocks, offline = r.Blocks, r.Offline
+		out.Offline = r.Offline
+		out.add(fidelity, r.Blocks...)
 	}
-	for i := range blocks {
-		if i > 0 {
-			b = append(b, ',')
+	return out
+}
+
+func (m *Message) add(fidelity string, blocks ...journal.Block) {
+	for _, x := range blocks {
+		b := Block{
+			Type: x.Type, Fidelity: fidelity, Text: x.Text, ToolName: x.ToolName, ToolID: x.ToolID,
+			ToolInput: valid(x.Input), ToolContent: valid(x.Content),
 		}
-		b = appendBlock(b, fidelity, &blocks[i])
+		if x.Type == BlockThinking {
+			b.Text, b.Thinking = "", x.Text
+		}
+		m.Blocks = append(m.Blocks, b)
 	}
-	b = append(b, ']')
-	b = appendText(b, `,"offline":`, offline)
-	return append(b, '}')
 }
 
-func appendBlock(b []byte, fidelity string, x *journal.Block) []byte {
-	b = append(b, `{"type":`...)
-	b = journal.AppendString(b, x.Type)
-	b = append(b, `,"fidelity":"`...)
-	b = append(b, fidelity...)
-	b = append(b, '"')
-	key := `,"text":`
-	if x.Type == BlockThinking {
-		key = `,"thinking":`
-	}
-	b = appendText(b, key, x.Text)
-	b = appendText(b, `,"tool_name":`, x.ToolName)
-	b = appendText(b, `,"tool_id":`, x.ToolID)
-	if len(x.Input) > 0 {
-		b = appendRaw(append(b, `,"tool_input":`...), x.Input)
-	}
-	if len(x.Content) > 0 {
-		b = appendRaw(append(b, `,"tool_content":`...), x.Content)
-	}
-	return append(b, '}')
-}
-
-// appendRaw appends JSON, or null if there is none. It undoes the HTML escapes
-// of encoders, so that all lines are alike.
-func appendRaw(b []byte, raw json.RawMessage) []byte {
-	start := len(b)
-	b, err := journal.AppendRaw(b, raw)
-	if err != nil {
-		return append(b[:start], "null"...)
-	}
+// undoHTMLEscapes replaces the HTML escapes of other encoders from start on, so that all lines are alike.
+func undoHTMLEscapes(b []byte, start int) []byte {
 	if !bytes.Contains(b[start:], []byte(`\u00`)) {
 		return b
 	}

@@ -1,6 +1,9 @@
 package transcript
 
-import "testing"
+import (
+	"encoding/json"
+	"testing"
+)
 
 func TestRawValues(t *testing.T) {
 	for raw, want := range map[string]string{
@@ -12,7 +15,12 @@ func TestRawValues(t *testing.T) {
 		`"\u00"`:                   `null`,
 		`"x" y`:                    `null`,
 	} {
-		if got := string(appendRaw([]byte("before "), []byte(raw))); got != "before "+want {
+		b, err := toolCodec().Append([]byte("before "), &Tool{Input: valid(json.RawMessage(raw))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := string(undoHTMLEscapes(b, len("before ")))
+		if want = `before {"name":"","call_id":"","input":` + want + `,"output":null,"fidelity":""}`; got != want {
 			t.Errorf("%s: %s, want %s", raw, got, want)
 		}
 	}

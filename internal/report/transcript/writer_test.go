@@ -323,7 +323,7 @@ func TestBatchesWriteTheSameFiles(t *testing.T) {
 			s := &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends}
 			w := writer(dir, s)
 			for part := range slices.Chunk(r.Appends, size) {
-				if err := w.RecordAll(t.Context(), part); err != nil {
+				if err := w.Record(t.Context(), part...); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -368,7 +368,7 @@ func TestBatchWithOneUnwritableRun(t *testing.T) {
 		Now: frozen,
 	})
 	half := len(s.Appends) / 2
-	if err := w.RecordAll(t.Context(), s.Appends[:half]); err == nil || !strings.Contains(err.Error(), "run-3") {
+	if err := w.Record(t.Context(), s.Appends[:half]...); err == nil || !strings.Contains(err.Error(), "run-3") {
 		t.Fatal(err)
 	}
 	if lock.taken != 1 || lock.held != 0 {
@@ -377,7 +377,7 @@ func TestBatchWithOneUnwritableRun(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "run-1.jsonl")); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.RecordAll(t.Context(), s.Appends[half:]); err == nil || !strings.Contains(err.Error(), "run-3") {
+	if err := w.Record(t.Context(), s.Appends[half:]...); err == nil || !strings.Contains(err.Error(), "run-3") {
 		t.Fatal(err)
 	}
 	files := func(but string) {

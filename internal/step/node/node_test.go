@@ -362,7 +362,7 @@ func needs(t *testing.T, interpreter settings) {
 		return
 	}
 	needsPython(t)
-	if err := process.Confinable(); err != nil && interpreter["unconfined"] == nil {
+	if _, err := process.Confined(); err != nil && interpreter["unconfined"] == nil {
 		t.Skip(err)
 	}
 }

@@ -1,0 +1,111 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
+)
+
+// Events interprets the whole stream of a root run, without its definition. An Event is valid until the next one.
+func Events(ctx context.Context, r journal.EventReader, root journal.RunID) iter.Seq2[*Event, error] {
+	return NewInterpreter(root, nil).Events(r.Events(ctx, root, 0))
+}
+
+// Events interprets a stream. An Event is valid until the next one.
+func (in *Interpreter) Events(stream iter.Seq2[journal.Event, error]) iter.Seq2[*Event, error] {
+	return func(yield func(*Event, error) bool) {
+		for e, err := range stream {
+			if err == nil {
+				err = in.Interpret(&e, func(ev *Event) error {
+					if !yield(ev, nil) {
+						return errStop
+					}
+					return nil
+				})
+			}
+			if err == errStop {
+				return
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+	}
+}
+
+var errStop = errors.New("the caller wants no more events")
+
+// Started returns how a root run has started.
+func Started(ctx context.Context, r journal.EventReader, root journal.RunID) (journal.RunStarted, error) {
+	for e, err := range r.Events(ctx, root, 0) {
+		started, _ := e.Fact.(journal.RunStarted)
+		return started, err
+	}
+	return journal.RunStarted{}, nil
+}
+
+// The functions below interpret single facts, for readers that do not read a run from its start.
+
+// Pending reports whether a run that has recorded a fact has something to do that no process has begun. known is false
+// if the fact does not decide that.
+func Pending(f journal.Fact) (pending, known bool) {
+	switch x := f.(type) {
+	case journal.RunStarted, journal.GateApproved, journal.GateDecided, journal.Signalled, journal.BudgetRaised,
+		journal.StateEdited, journal.Rewound, journal.Continued:
+		return true, true
+	case journal.TaskNoted:
+		return x.Kind == journal.NoteToolAnswer, true // which is recorded with the decision
+	case journal.TaskStarted, journal.TaskEnded, journal.TaskLost, journal.Reserved:
+		return false, true
+	}
+	return false, false
+}
+
+// Attention is why people should look at a run.
+type Attention string
+
+// The reasons.
+const (
+	AttentionWaiting Attention = "waiting" // for a decision
+	AttentionTimeout Attention = "timeout"
+	AttentionBudget  Attention = "budget"
+	AttentionFailed  Attention = "failed"
+)
+
+// NeedsAttention returns why people should look at a run after a fact, and what the run does, as the end of a sentence.
+// The reason is empty if they need not. An event that a run waits for is reported as a reply: only the definition tells
+// whether a person writes it.
+func NeedsAttention(f journal.Fact) (Attention, string) {
+	switch x := f.(type) {
+	case journal.GateOpened:
+		switch x.Kind {
+		case journal.GatePerson, journal.GateToolCall:
+			return AttentionWaiting, "waits for an approval: " + x.Key()
+		case journal.GateInDoubt:
+			return AttentionWaiting, "waits for a decision: the outcome of " + x.Key() + " is unknown"
+		case journal.GateEvent:
+			return AttentionWaiting, "waits for a reply: " + x.Key()
+		}
+	case journal.TimerFired:
+		if x.What == plan.TimerEscalation {
+			return AttentionWaiting, "still waits for an approval, and more people may decide now: " + x.Key()
+		}
+	case journal.GateDecided:
+		if x.Notify {
+			return AttentionTimeout, "stops at " + x.Key() + ": " + x.Error
+		}
+	case journal.GateApproved:
+		return AttentionWaiting, "waits for another approval: " + x.Key()
+	case journal.BudgetWait:
+		return AttentionBudget, "has stopped: the budget " + x.Budget + " is exhausted"
+	case journal.RunFinished:
+		if x.Outcome == journal.OutcomeFailed {
+			return AttentionFailed, "has failed: " + x.Error
+		}
+	}
+	return "", ""
+}
