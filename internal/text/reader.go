@@ -74,7 +74,7 @@ func Read(n *Node, what string, codes Codes, out *diag.List) *Reader {
 }
 
 func (r *Reader) report(code diag.Code, span source.Span, message, help string) *diag.Diagnostic {
-	return r.out.Add(diag.Diagnostic{Code: code, Severity: diag.Error, Span: span, Message: message, Help: help})
+	return r.out.Report(code, diag.Error, span, message, help)
 }
 
 func (r *Reader) wrongType(key string, n *Node, wanted, help string) *diag.Diagnostic {
@@ -328,8 +328,8 @@ func (r *Reader) List(key string) []*Node {
 // RequireDeclared is Require for all keys that the shape declares as required.
 func (r *Reader) RequireDeclared() {
 	var keys []string
-	for i := range r.shape.fields {
-		if f := &r.shape.fields[i]; f.Required {
+	for i := range r.shape.Fields {
+		if f := &r.shape.Fields[i]; f.Required {
 			keys = append(keys, f.Name)
 		}
 	}
@@ -382,10 +382,17 @@ func (r *Reader) Done() {
 		if slices.Contains(r.asked, p.Key.Value) {
 			continue
 		}
-		r.out.Add(diag.Diagnostic{
+		found := r.out.Add(diag.Diagnostic{
 			Code: r.codes.Unknown, Severity: r.codes.UnknownAs, Span: p.Key.Span, Lenient: r.codes.UnknownLenient,
 			Message: fmt.Sprintf("The %s has no key %q.", r.what, p.Key.Value),
-		}).Suggest(p.Key.Value, r.asked, r.node.Keys()...)
+		})
+		found.Suggest(p.Key.Value, r.asked, r.node.Keys()...)
+		if r.shape == nil || diag.Nearest(p.Key.Value, r.asked) != "" {
+			continue
+		}
+		if home, ok := r.shape.HomeOf(p, r.what, nil); ok {
+			found.Help = home.Help
+		}
 	}
 	if r.room != nil {
 		rooms.Put(r.room)
