@@ -9,16 +9,15 @@ import (
 	"maps"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
 )
@@ -48,9 +47,7 @@ func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span
 		return nil
 	}
 	l.seen[key] = true
-	return l.out.Add(diag.Diagnostic{
-		Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related,
-	})
+	return l.out.Report(code, severity, at, message, help, related...)
 }
 
 func (l *lowering) add(list diag.List) {
@@ -601,24 +598,25 @@ func (l *lowering) comesFromSteps(e *expr.Expr) bool {
 
 // value parses an expression of any type. It returns nil after an error.
 func (l *lowering) value(d expr.Dialect, t text.Text) *expr.Expr {
-	e, list := expr.ParseWithin(d, t.Value, t.Span, t.SourceMap(l.file))
-	l.add(list)
-	if list.Errors() {
-		return nil
+	e := l.expression(d, t, diag.Error)
+	if e != nil {
+		l.checkIndexed(e)
 	}
-	l.checkPaths(e, diag.Error)
-	l.checkIndexed(e)
-	l.declareVars(e)
 	return e
 }
 
 func (l *lowering) condition(d expr.Dialect, t text.Text) *expr.Expr {
+	return l.expression(d, t, diag.Warning)
+}
+
+// expression parses an expression. unknown is the severity of paths that do not exist.
+func (l *lowering) expression(d expr.Dialect, t text.Text, unknown diag.Severity) *expr.Expr {
 	e, list := expr.ParseWithin(d, t.Value, t.Span, t.SourceMap(l.file))
 	l.add(list)
 	if list.Errors() {
 		return nil
 	}
-	l.checkPaths(e, diag.Warning)
+	l.checkPaths(e, unknown)
 	l.declareVars(e)
 	return e
 }
@@ -690,9 +688,7 @@ func (l *lowering) callInput(s *state, pair text.Pair, kind string) (text.Text, 
 }
 
 // readsValues matches an expression without braces that reads a value.
-var readsValues = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\b(inputs|states|loop|env|workflow)\.`)
-})
+var readsValues = lazyregexp.New(`\b(inputs|states|loop|env|workflow)\.`)
 
 // doubters are the kinds of steps that can have the setting "doubts".
 var doubters = []string{"command", "hook", "operation"}
