@@ -244,6 +244,11 @@ type Error struct {
 	Partial *Reply
 }
 
+// Errorf returns an error of a class.
+func Errorf(class Class, format string, args ...any) *Error {
+	return &Error{Class: class, Message: fmt.Sprintf(format, args...)}
+}
+
 func (e *Error) Error() string {
 	if e.Status != 0 {
 		return fmt.Sprintf("%s (%d): %s", e.Class, e.Status, e.Message)

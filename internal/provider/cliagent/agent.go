@@ -122,15 +122,13 @@ func (a *Agent) work(ctx context.Context, req *provider.Request, t *Turn, yield 
 	}
 	for _, word := range []string{req.Model, req.Work.Session} {
 		if strings.HasPrefix(word, "-") { // some programs would parse it as an option
-			return &provider.Error{
-				Class:   provider.BadRequest,
-				Message: fmt.Sprintf("%s cannot be called with %q, which looks like an option", a.Name, word),
-			}
+			return provider.Errorf(provider.BadRequest, "%s cannot be called with %q, which looks like an option",
+				a.Name, word)
 		}
 	}
 	call, err := a.Dialect.Call(req, a.Args)
 	if err != nil {
-		return &provider.Error{Class: provider.BadRequest, Message: fmt.Sprintf("%s: %v", a.Name, err)}
+		return provider.Errorf(provider.BadRequest, "%s: %v", a.Name, err)
 	}
 	done, err := call.writeFiles()
 	defer done()
@@ -153,10 +151,7 @@ func (a *Agent) work(ctx context.Context, req *provider.Request, t *Turn, yield 
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return &provider.Error{
-			Class:   provider.NotReady,
-			Message: fmt.Sprintf("%s cannot be started: %v", a.Program, err),
-		}
+		return provider.Errorf(provider.NotReady, "%s cannot be started: %v", a.Program, err)
 	}
 	go func() {
 		_, _ = io.WriteString(p.Stdin, call.Stdin) // the program need not read its input

@@ -3,11 +3,14 @@ package httptransport
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"iter"
 	"net/http"
+
+	"github.com/espalier-run/espalier/internal/provider"
 )
 
 // longestLine bounds one line of an event stream.
@@ -43,6 +46,40 @@ func Events(r io.Reader) iter.Seq2[[]byte, error] {
 			yield(data, nil)
 		}
 	}
+}
+
+// Generate streams the chunks that call emits, and then the reply that it returns, or its error. When emit returns
+// false, call must return; what it returns then does not matter.
+func Generate(
+	ctx context.Context, req *provider.Request, call func(emit func(provider.Chunk) bool) (*provider.Reply, error),
+) iter.Seq2[provider.Chunk, error] {
+	return func(yield func(provider.Chunk, error) bool) {
+		if err := ctx.Err(); err != nil {
+			yield(provider.Chunk{}, err)
+			return
+		}
+		gone := false
+		reply, err := call(func(c provider.Chunk) bool {
+			gone = !yield(c, nil)
+			return !gone
+		})
+		switch {
+		case gone:
+		case err != nil:
+			yield(provider.Chunk{}, err)
+		default:
+			Fill(req, reply)
+			yield(provider.Chunk{Reply: reply}, nil)
+		}
+	}
+}
+
+// Ended returns an error if a stream without errors ended before the reply did.
+func Ended(ctx context.Context, complete bool) error {
+	if ctx.Err() == nil && !complete {
+		return BrokeOff()
+	}
+	return ctx.Err()
 }
 
 // Event writes one server-sent event.

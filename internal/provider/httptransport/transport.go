@@ -192,7 +192,7 @@ func statusIn(body []byte, status int) int {
 }
 
 func notReady(err error) error {
-	return &provider.Error{Class: provider.NotReady, Message: fmt.Sprintf("the key cannot be had: %v", err)}
+	return provider.Errorf(provider.NotReady, "the key cannot be had: %v", err)
 }
 
 // said is what the providers put into the body of a refusal.

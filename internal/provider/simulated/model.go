@@ -324,10 +324,10 @@ func encode(v any, indented bool) json.RawMessage {
 }
 
 func badSchema(of string, err error) *provider.Error {
-	return &provider.Error{Class: provider.BadRequest, Message: fmt.Sprintf("the schema %s cannot be read: %v", of, err)}
+	return provider.Errorf(provider.BadRequest, "the schema %s cannot be read: %v", of, err)
 }
 
 func unsatisfied(of string) *provider.Error {
-	return &provider.Error{Class: provider.BadRequest, Message: fmt.Sprintf(
-		"the simulated model found no value that satisfies the schema %s; a scripted reply can give one", of)}
+	return provider.Errorf(provider.BadRequest,
+		"the simulated model found no value that satisfies the schema %s; a scripted reply can give one", of)
 }
