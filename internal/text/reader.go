@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -23,15 +22,8 @@ type Reader struct {
 	codes Codes
 	out   *diag.List
 	asked []string // keys that were read, possibly with duplicates
-	room  *room    // backing array of asked, returned to the pool by Done
 	wrong bool     // the node is not a map, so missing keys are not reported
 }
-
-// room holds the keys that most formats allow in a map. It is pooled, because every map of a file needs one for a short
-// time.
-type room [24]string
-
-var rooms = sync.Pool{New: func() any { return new(room) }}
 
 // Codes are the diagnostic codes that a Reader reports.
 type Codes struct {
@@ -122,10 +114,6 @@ func (r *Reader) Span() source.Span { return r.node.Span }
 func (r *Reader) know(key string) {
 	if r.shape != nil {
 		r.shape.Field(key)
-	}
-	if r.room == nil {
-		r.room = rooms.Get().(*room)
-		r.asked = r.room[:0]
 	}
 	r.asked = append(r.asked, key)
 }
@@ -376,7 +364,7 @@ func (r *Reader) firstKey() source.Span {
 	return r.node.Span
 }
 
-// Done reports the keys that were not read. Call it once, after reading all known keys.
+// Done reports the keys that were not read. Call it after reading all known keys.
 func (r *Reader) Done() {
 	for _, p := range r.node.Pairs {
 		if slices.Contains(r.asked, p.Key.Value) {
@@ -393,9 +381,5 @@ func (r *Reader) Done() {
 		if home, ok := r.shape.HomeOf(p, r.what, nil); ok {
 			found.Help = home.Help
 		}
-	}
-	if r.room != nil {
-		rooms.Put(r.room)
-		r.room, r.asked = nil, nil
 	}
 }
