@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,6 +18,33 @@ type Model interface {
 	// the whole of it. An error ends the stream; it is an *Error when the
 	// model's side is to blame.
 	Generate(ctx context.Context, req Request) iter.Seq2[Chunk, error]
+}
+
+// Stream streams the chunks that call emits, and then the reply that it returns, or its error. When emit returns false,
+// call must return; what it returns then does not matter.
+func Stream(
+	ctx context.Context, req *Request, call func(emit func(Chunk) bool) (*Reply, error),
+) iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) {
+		if err := ctx.Err(); err != nil {
+			yield(Chunk{}, err)
+			return
+		}
+		gone := false
+		reply, err := call(func(c Chunk) bool {
+			gone = !yield(c, nil)
+			return !gone
+		})
+		switch {
+		case gone:
+		case err != nil:
+			yield(Chunk{}, err)
+		default:
+			reply.FillUsage(req)
+			reply.Model = cmp.Or(reply.Model, req.Model)
+			yield(Chunk{Reply: reply}, nil)
+		}
+	}
 }
 
 // Sizer is a Model that knows how large a request can be to it. What others

@@ -42,22 +42,22 @@ type lowering struct {
 func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, message, help string,
 	related ...diag.Related,
 ) *diag.Diagnostic {
-	key := fmt.Sprint(code, at, message)
-	if l.seen[key] { // a state may be compiled several times
-		return nil
-	}
-	l.seen[key] = true
-	return l.out.Report(code, severity, at, message, help, related...)
+	return l.add(diag.List{{
+		Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related,
+	}})
 }
 
-func (l *lowering) add(list diag.List) {
+// add adds diagnostics that were not reported yet: a state may be compiled several times. It returns the last one that
+// it has added, or nil.
+func (l *lowering) add(list diag.List) (last *diag.Diagnostic) {
 	for _, d := range list {
 		key := fmt.Sprint(d.Code, d.Span, d.Message)
 		if !l.seen[key] {
 			l.seen[key] = true
-			l.out.Add(d)
+			last = l.out.Add(d)
 		}
 	}
+	return last
 }
 
 func (l *lowering) program() *ir.Program {

@@ -78,7 +78,7 @@ var ours = []string{"model", "messages", "system", "max_tokens", "tools", "outpu
 
 // Generate asks for one reply.
 func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
-	return httptransport.Generate(ctx, &req, func(emit func(provider.Chunk) bool) (*provider.Reply, error) {
+	return provider.Stream(ctx, &req, func(emit func(provider.Chunk) bool) (*provider.Reply, error) {
 		extra, err := Dialect(req.Model).Extra(req.Options, ours...)
 		if err != nil {
 			return nil, err

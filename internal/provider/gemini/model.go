@@ -45,7 +45,7 @@ func (m *Model) Reach(ctx context.Context) error {
 
 // Generate asks for one reply.
 func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
-	return httptransport.Generate(ctx, &req, func(emit func(provider.Chunk) bool) (*provider.Reply, error) {
+	return provider.Stream(ctx, &req, func(emit func(provider.Chunk) bool) (*provider.Reply, error) {
 		w := whole{names: httptransport.NewNames(&req), turn: req.For.Turn}
 		body, err := m.ask(ctx, &req, w.names)
 		if err != nil {

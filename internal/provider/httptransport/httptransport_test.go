@@ -152,15 +152,6 @@ func TestFailed(t *testing.T) {
 	}
 }
 
-func TestFill(t *testing.T) {
-	req := provider.Request{Model: "m", System: "four letters", MaxTokens: 2}
-	r := provider.Reply{Blocks: []provider.Block{{Type: provider.Text, Text: strings.Repeat("x", 40)}}}
-	Fill(&req, &r)
-	if r.Usage.Input != 3 || r.Usage.Output != 2 || r.Model != "m" {
-		t.Errorf("%+v", r)
-	}
-}
-
 // What Google says besides the status decides: a day's quota is not waited for,
 // whatever wait it asks for, and a wrong key is no wrong request.
 func TestRefusalsOfGoogle(t *testing.T) {

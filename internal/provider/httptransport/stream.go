@@ -9,8 +9,6 @@ import (
 	"io"
 	"iter"
 	"net/http"
-
-	"github.com/espalier-run/espalier/internal/provider"
 )
 
 // longestLine bounds one line of an event stream.
@@ -44,32 +42,6 @@ func Events(r io.Reader) iter.Seq2[[]byte, error] {
 		}
 		if len(data) > 0 {
 			yield(data, nil)
-		}
-	}
-}
-
-// Generate streams the chunks that call emits, and then the reply that it returns, or its error. When emit returns
-// false, call must return; what it returns then does not matter.
-func Generate(
-	ctx context.Context, req *provider.Request, call func(emit func(provider.Chunk) bool) (*provider.Reply, error),
-) iter.Seq2[provider.Chunk, error] {
-	return func(yield func(provider.Chunk, error) bool) {
-		if err := ctx.Err(); err != nil {
-			yield(provider.Chunk{}, err)
-			return
-		}
-		gone := false
-		reply, err := call(func(c provider.Chunk) bool {
-			gone = !yield(c, nil)
-			return !gone
-		})
-		switch {
-		case gone:
-		case err != nil:
-			yield(provider.Chunk{}, err)
-		default:
-			Fill(req, reply)
-			yield(provider.Chunk{Reply: reply}, nil)
 		}
 	}
 }

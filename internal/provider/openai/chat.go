@@ -86,7 +86,7 @@ var chatOurs = []string{"model", "messages", "max_tokens", "max_completion_token
 
 // Generate asks for one reply.
 func (m *Chat) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
-	return httptransport.Generate(ctx, &req, func(emit func(provider.Chunk) bool) (*provider.Reply, error) {
+	return provider.Stream(ctx, &req, func(emit func(provider.Chunk) bool) (*provider.Reply, error) {
 		options, err := prepare(&req, ChatDialect(m.own, req.Model), chatOurs)
 		if err != nil {
 			return nil, err

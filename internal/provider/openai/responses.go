@@ -42,7 +42,7 @@ var responsesOurs = []string{
 
 // Generate asks for one reply.
 func (m *Responses) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
-	return httptransport.Generate(ctx, &req, func(emit func(provider.Chunk) bool) (*provider.Reply, error) {
+	return provider.Stream(ctx, &req, func(emit func(provider.Chunk) bool) (*provider.Reply, error) {
 		options, err := prepare(&req, ResponsesDialect(m.own, req.Model), responsesOurs)
 		if err != nil {
 			return nil, err
