@@ -447,8 +447,8 @@ func (p *yamlParser) swallowedEntries(item *Node, end int) []*Node {
 		return entries
 	}
 	p.report(CodeIndentation, entries[1].Span.Start-p.base, entries[1].Span.End-p.base,
-		"This entry is indented further than the one above, so YAML reads it as words of that one.", indentHelp(column,
-			below))
+		"This entry is indented further than the one above, so YAML reads it as words of that one.",
+		indentHelp(column, below))
 	return entries
 }
 

@@ -90,8 +90,8 @@ func (l *lowering) program() *ir.Program {
 func (l *lowering) otherName() {
 	in := folder(l.file)
 	if name := l.doc.name; name.Value != "" && path.Base(path.Dir(in)) == "workflows" && path.Base(in) != name.Value {
-		l.out.Report(CodeOtherName, diag.Warning, name.Span, fmt.Sprintf("The workflow is named %q, but its folder %q.",
-			name.Value, path.Base(in)),
+		l.out.Report(CodeOtherName, diag.Warning, name.Span,
+			fmt.Sprintf("The workflow is named %q, but its folder %q.", name.Value, path.Base(in)),
 			"Use the same name for both: other programs find workflows by their folders.")
 	}
 }
@@ -444,8 +444,8 @@ func (l *lowering) sections(f *source.File, ref text.Text, what string, wanted .
 	if len(missing) > 1 {
 		word = "sections"
 	}
-	l.out.Report(CodeNoSection, diag.Warning, f.Span(0, len(f.Line(1))), fmt.Sprintf("The %s %s has no %s %s.", what,
-		f.Path, word, strings.Join(missing, ", ")),
+	l.out.Report(CodeNoSection, diag.Warning, f.Span(0, len(f.Line(1))),
+		fmt.Sprintf("The %s %s has no %s %s.", what, f.Path, word, strings.Join(missing, ", ")),
 		"Add the missing sections: models rely on them.",
 		diag.Related{Span: ref.Span, Message: fmt.Sprintf("The %s is referenced here.", what)})
 }

@@ -162,8 +162,8 @@ func (l *lowering) skillName(start source.Span) text.Text {
 	}
 	l.checkName(name, true)
 	if isSkill && folder != name.Value {
-		l.lenient(CodeFolderName, name.Span, fmt.Sprintf("The skill is named %q, but its folder %q.", name.Value,
-			folder),
+		l.lenient(CodeFolderName, name.Span,
+			fmt.Sprintf("The skill is named %q, but its folder %q.", name.Value, folder),
 			"Use the same name for both: other programs find skills by their folder.")
 	}
 	return name
@@ -270,8 +270,8 @@ func (l *lowering) skillDescription(start source.Span, body string) text.Text {
 
 func (l *lowering) tooLong(key string, t text.Text, limit int) {
 	if n := utf8.RuneCountInString(t.Value); n > limit {
-		l.lenient(CodeTooLong, t.Span, fmt.Sprintf("The %s has %d characters. Other programs allow %d.", key, n,
-			limit), "Shorten it.")
+		l.lenient(CodeTooLong, t.Span, fmt.Sprintf("The %s has %d characters. Other programs allow %d.", key, n, limit),
+			"Shorten it.")
 	}
 }
 
@@ -366,8 +366,8 @@ func (l *lowering) skillValue(key string, n *text.Node) {
 			}
 		}
 	case "kind":
-		l.lenient(CodeOtherKind, n.Span, fmt.Sprintf(
-			"The kind %q is not an Agent Flow kind, so the file is a plain skill.", n.Value),
+		l.lenient(CodeOtherKind, n.Span,
+			fmt.Sprintf("The kind %q is not an Agent Flow kind, so the file is a plain skill.", n.Value),
 			fmt.Sprintf("Use \"kind: %s\" for a workflow, or remove the line.", workflowKind))
 	}
 }

@@ -52,8 +52,8 @@ func (l *lowering) checkFields(s *step) {
 		if f.Types == nil || slices.Contains(f.Types, s.kind) {
 			continue
 		}
-		l.out.Report(CodeNotForType, diag.Warning, s.key(f.Name), fmt.Sprintf("%q has no effect in %s step.", f.Name,
-			article(s.kind)),
+		l.out.Report(CodeNotForType, diag.Warning, s.key(f.Name),
+			fmt.Sprintf("%q has no effect in %s step.", f.Name, article(s.kind)),
 			fmt.Sprintf("Remove it, or use it in a step of type %s.", strings.Join(f.Types, ", ")))
 	}
 }
@@ -397,8 +397,8 @@ func (l *lowering) checkKey(key text.Text, verb string) bool {
 			meant = near + "." + rest
 			help = fmt.Sprintf("Did you mean %q?", meant)
 		}
-		l.out.Report(CodeKey, diag.Error, key.Span, fmt.Sprintf("%q does not start with input, state or output.",
-			key.Value), help).Replace(key.Value, meant)
+		l.out.Report(CodeKey, diag.Error, key.Span,
+			fmt.Sprintf("%q does not start with input, state or output.", key.Value), help).Replace(key.Value, meant)
 	case verb == "write" && space == "input":
 		l.out.Report(CodeWritesInput, diag.Error, key.Span, "The input is read-only.",
 			fmt.Sprintf("Use %q instead.", "state."+cmp.Or(rest, "request")))

@@ -411,8 +411,7 @@ func (d *document) readAgent(root *object, key, value *text.Node) *agent {
 	a.span = a.id.Span
 	if i := slices.IndexFunc(d.agents, func(other *agent) bool { return other.id.Value == a.id.Value }); i >= 0 {
 		o.out.Report(CodeDuplicateAgent, diag.Error, a.span,
-			fmt.Sprintf("Duplicate agent %q.",
-				a.id.Value), "Change one of the ids.",
+			fmt.Sprintf("Duplicate agent %q.", a.id.Value), "Change one of the ids.",
 			diag.Related{Span: d.agents[i].span, Message: "first defined here"})
 		return nil
 	}

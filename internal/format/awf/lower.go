@@ -679,9 +679,9 @@ func (l *lowering) callInput(s *state, pair text.Pair, kind string) (text.Text, 
 	if value, ok := asInput(pair.Value, kind); ok {
 		given.Value = fmt.Sprint(value)
 	} else if !strings.Contains(given.Value, "{{") && !readsValues().MatchString(given.Value) {
-		l.report(CodeBadValue, diag.Error, pair.Value.Span, fmt.Sprintf("Input %q of workflow %q is not %s.",
-			pair.Key.Value, s.workflow.Value, article(kind)), fmt.Sprintf("Use %s, or a placeholder such as {{.inputs.%s}}.",
-			article(kind), pair.Key.Value))
+		l.report(CodeBadValue, diag.Error, pair.Value.Span,
+			fmt.Sprintf("Input %q of workflow %q is not %s.", pair.Key.Value, s.workflow.Value, article(kind)),
+			fmt.Sprintf("Use %s, or a placeholder such as {{.inputs.%s}}.", article(kind), pair.Key.Value))
 		return given, "", false
 	}
 	return given, expr.AWFNumber, true

@@ -341,8 +341,8 @@ func (p *parser) output(o *output) {
 	switch {
 	case o.name.Value == "": // already reported
 	case slices.ContainsFunc(p.doc.outputs, func(one *output) bool { return one.name.Value == o.name.Value }):
-		p.out.Report(CodeRepeated, diag.Warning, o.name.Span, fmt.Sprintf("Duplicate output %q: this one is ignored.",
-			o.name.Value), "Rename one of them.")
+		p.out.Report(CodeRepeated, diag.Warning, o.name.Span,
+			fmt.Sprintf("Duplicate output %q: this one is ignored.", o.name.Value), "Rename one of them.")
 	default:
 		p.doc.outputs = append(p.doc.outputs, o)
 	}
@@ -351,8 +351,8 @@ func (p *parser) output(o *output) {
 // redundant reports a key that has no effect because another one is present.
 func (p *parser) redundant(r *text.Reader, key, other string) {
 	if r.Has(key) && r.Has(other) {
-		p.out.Report(CodeNoEffect, diag.Warning, r.KeySpan(key), fmt.Sprintf("%q has no effect: %q takes precedence.",
-			key, other), "Keep one of them.")
+		p.out.Report(CodeNoEffect, diag.Warning, r.KeySpan(key),
+			fmt.Sprintf("%q has no effect: %q takes precedence.", key, other), "Keep one of them.")
 	}
 }
 
@@ -706,8 +706,8 @@ func (p *parser) parallelKeys(s *state, r *text.Reader) {
 func (p *parser) requireNonEmpty(s *state, r *text.Reader, key string) {
 	r.Require(key)
 	if n := r.Node(key); n != nil && n.Kind == text.List && len(n.Items) == 0 {
-		p.out.Report(CodeMissing, diag.Error, r.KeySpan(key), fmt.Sprintf("%q of the state %q is empty.", key,
-			s.name.Value), "Add the names of the states to run.")
+		p.out.Report(CodeMissing, diag.Error, r.KeySpan(key),
+			fmt.Sprintf("%q of the state %q is empty.", key, s.name.Value), "Add the names of the states to run.")
 	}
 }
 

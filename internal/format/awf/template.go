@@ -36,8 +36,8 @@ func (p *parser) fromTemplate(name text.Text, n *text.Node) *text.Node {
 		}
 		if required := one.Get("required"); value == nil && string(required.JSON()) == "true" {
 			value = key // a placeholder, to avoid follow-up errors
-			p.out.Report(CodeTemplate, diag.Error, name.Span, fmt.Sprintf("Template %q requires the parameter %q.",
-				name.Value, key.Value),
+			p.out.Report(CodeTemplate, diag.Error, name.Span,
+				fmt.Sprintf("Template %q requires the parameter %q.", name.Value, key.Value),
 				fmt.Sprintf("Add \"%s: …\" below \"parameters:\".", key.Value))
 		}
 		if value == nil {
@@ -48,9 +48,9 @@ func (p *parser) fromTemplate(name text.Text, n *text.Node) *text.Node {
 	if value := n.Get("parameters"); value != nil {
 		for _, pair := range value.Pairs {
 			if !slices.Contains(declared, pair.Key.Value) {
-				p.out.Report(CodeTemplate, diag.Warning, pair.Key.Span, fmt.Sprintf("Template %q has no parameter %q.",
-					name.Value, pair.Key.Value),
-					"").Suggest(pair.Key.Value, declared)
+				p.out.Report(CodeTemplate, diag.Warning, pair.Key.Span,
+					fmt.Sprintf("Template %q has no parameter %q.", name.Value, pair.Key.Value), "").
+					Suggest(pair.Key.Value, declared)
 			}
 		}
 	}

@@ -219,8 +219,8 @@ func (l *lowering) knownOperation(s *state) {
 		}
 	}
 	if s.inputs.Get(o.must) == nil {
-		l.report(CodeMissing, diag.Error, s.operation.Span, fmt.Sprintf("Operation %q requires the input %q.",
-			s.operation.Value, o.must),
+		l.report(CodeMissing, diag.Error, s.operation.Span,
+			fmt.Sprintf("Operation %q requires the input %q.", s.operation.Value, o.must),
 			fmt.Sprintf("Add \"%s: …\" below \"inputs:\".", o.must))
 	}
 	if s.operation.Value != "http.request" {

@@ -185,8 +185,8 @@ func (l *lowering) inertRules() {
 	if !l.doc.routing.IsZero() {
 		related = append(related, diag.Related{Span: l.doc.routing.Span, Message: "the routing mode"})
 	}
-	l.out.Report(CodeInert, diag.Warning, inert[0].at, fmt.Sprintf("%s ignored: the routing mode is %s.", what,
-		l.doc.mode()),
+	l.out.Report(CodeInert, diag.Warning, inert[0].at,
+		fmt.Sprintf("%s ignored: the routing mode is %s.", what, l.doc.mode()),
 		"Set \"routing: dynamic\" in the frontmatter, or run the workflow with --honor-rules.", related...)
 }
 
@@ -322,8 +322,8 @@ func (l *lowering) drawnCrews() {
 			}
 		}
 		if match == nil {
-			l.out.Report(CodeDrawnCrew, diag.Note, c.name.Span, fmt.Sprintf("The diagram does not contain crew %q.",
-				c.name.Value),
+			l.out.Report(CodeDrawnCrew, diag.Note, c.name.Span,
+				fmt.Sprintf("The diagram does not contain crew %q.", c.name.Value),
 				fmt.Sprintf("Move its members into \"subgraph %s … end\".", c.name.Value),
 				diag.Related{Span: d.chartAt, Message: "the diagram"})
 			continue

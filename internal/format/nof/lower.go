@@ -964,8 +964,8 @@ func (l *lowering) routesBack() {
 		const help = "Use a Cycle-back rule to run an agent again."
 		if to == 0 {
 			l.out.Report(CodeRouteBack, diag.Warning, r.target.Span,
-				fmt.Sprintf("The route never applies: %q is the first agent and has already run.",
-					r.target.Value), help)
+				fmt.Sprintf("The route never applies: %q is the first agent and has already run.", r.target.Value),
+				help)
 			continue
 		}
 		if first, field := l.decidedBy(r); first >= to {

@@ -290,16 +290,16 @@ func (d *document) headings(out *diag.List) {
 	for _, name := range required {
 		if d.sections[name] == nil {
 			out.Report(CodeSection, diag.Error, place,
-				fmt.Sprintf("Section %q is missing.", name), fmt.Sprintf("Add \"## %s\" with %s.",
-					name, purposes[name]))
+				fmt.Sprintf("Section %q is missing.", name),
+				fmt.Sprintf("Add \"## %s\" with %s.", name, purposes[name]))
 		}
 	}
 	if len(d.agents) > 2 { // N31
 		for _, name := range []string{stateSection, ruleSection} {
 			if d.sections[name] == nil {
 				out.Report(CodeRecommended, diag.Note, place,
-					fmt.Sprintf("Section %[2]q is recommended for a workflow of %[1]d agents.",
-						len(d.agents), name), fmt.Sprintf("Add \"## %s\" with %s.", name, purposes[name]))
+					fmt.Sprintf("Section %[2]q is recommended for a workflow of %[1]d agents.", len(d.agents), name),
+					fmt.Sprintf("Add \"## %s\" with %s.", name, purposes[name]))
 			}
 		}
 	}

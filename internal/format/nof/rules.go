@@ -155,8 +155,7 @@ func (d *document) readRule(begin, end int, out *diag.List) {
 			n, err := strconv.Atoi(rest.Value[m[4]:m[5]])
 			if err != nil || n > maxCycles {
 				out.Report(CodeRule, diag.Error, sub(rest, m[4], m[5]).Span,
-					fmt.Sprintf("A rule can cycle at most %d times.",
-						maxCycles), "Use a smaller number.")
+					fmt.Sprintf("A rule can cycle at most %d times.", maxCycles), "Use a smaller number.")
 				return
 			}
 			r.cycles = n

@@ -178,8 +178,8 @@ func (d *document) readState(m *python.Module, out *diag.List) {
 			f.kind, f.reducer = d.annotation(m, line.Type, out)
 			if first := s.find(f.name); first != nil {
 				out.Report(CodeSchema, diag.Error, f.at,
-					fmt.Sprintf("Duplicate field %q.",
-						f.name), "Remove one of the two.", diag.Related{Span: first.at, Message: "the first one"})
+					fmt.Sprintf("Duplicate field %q.", f.name), "Remove one of the two.",
+					diag.Related{Span: first.at, Message: "the first one"})
 				continue
 			}
 			s.fields = append(s.fields, f)
