@@ -192,8 +192,8 @@ type Reply struct {
 	ID string `json:"id,omitempty"`
 	// Asked is what the request asked for; nil for offline models.
 	Asked *Asked `json:"asked,omitempty"`
-	// Provider is the name under which the project knows who answered; whoever
-	// chooses among providers fills it in.
+	// Provider is the name of the provider in the project. The router that
+	// chooses among providers sets it.
 	Provider string `json:"provider,omitempty"`
 	// Offline is "simulated" or "scripted" when no real model answered; the
 	// records and the screen say so wherever the reply appears.

@@ -205,7 +205,7 @@ func TestWhatIsSaid(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 	}
-	for status, want := range map[int]string{401: "the key is not taken: model: x", 402: "the quota is used up: model: x", 404: "there is no such thing at the server: model: x", 400: "model: x"} {
+	for status, want := range map[int]string{401: "the server rejects the key: model: x", 402: "the quota is exhausted: model: x", 404: "the server does not have it: model: x", 400: "model: x"} {
 		if got := Refusal(status, nil, []byte(`{"error":{"message":"model: x"}}`), time.Time{}); got.Message != want {
 			t.Errorf("%d: %s", status, got.Message)
 		}

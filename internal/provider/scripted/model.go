@@ -51,10 +51,6 @@ func (m model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pro
 }
 
 func (m model) play(ctx context.Context, req provider.Request, e *entry, yield func(provider.Chunk, error) bool) {
-	if err := ctx.Err(); err != nil {
-		yield(provider.Chunk{}, err)
-		return
-	}
 	if e.delay > 0 {
 		if err := m.options.Sleep(ctx, e.delay); err != nil {
 			yield(provider.Chunk{}, err)

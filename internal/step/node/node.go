@@ -36,7 +36,7 @@ type Settings struct {
 	// Delegates are whom the function's agent may delegate to.
 	Delegates []string `json:"delegates,omitempty"`
 	Python    bool     `json:"python,omitempty"` // by a real python3
-	// Unconfined lets python3 do whatever the user may; somebody has said so.
+	// Unconfined runs python3 without a sandbox. The user has asked for it.
 	Unconfined bool `json:"unconfined,omitempty"`
 	SDK        bool `json:"sdk,omitempty"` // pipelines as the public SDK runs them
 	// Seconds is how long the code can compute; 0 means the default.
