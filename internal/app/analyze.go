@@ -343,7 +343,7 @@ func (r *resolver) outside(found *Discovery) {
 	by := map[string]string{} // path of the workflow that has a name
 	for _, w := range found.Workflows {
 		known[w.Analysis.File.Abs] = true
-		if w.Format == byFile && by[fileName(w.Path)] == "" {
+		if namedByFile(w) && by[fileName(w.Path)] == "" {
 			by[fileName(w.Path)] = w.Path
 		}
 	}
@@ -517,8 +517,7 @@ func (r *resolver) resolveFolder(dir string) (*Analysis, error) {
 		advise("Name one of these:\n%s", choices(workflows))
 }
 
-// byFile is the format whose workflows are called by the names of their files first, and only then by their own.
-const byFile = "awf"
+func namedByFile(w Workflow) bool { return Formats().Conventions(w.Format).NamedByFile }
 
 func (r *resolver) resolveName(name string) (*Analysis, error) {
 	found, err := r.discover()
@@ -527,7 +526,7 @@ func (r *resolver) resolveName(name string) (*Analysis, error) {
 	}
 	called := func(second bool) func(Workflow) bool {
 		return func(w Workflow) bool {
-			if second != (w.Format == byFile) {
+			if second != namedByFile(w) {
 				return fileName(w.Path) == name
 			}
 			return w.Name == name
@@ -721,11 +720,9 @@ func (v *Validation) checkTriggers(r *resolver, f *source.File) error {
 		if slices.Contains(names, t.Name.Value) {
 			continue
 		}
-		v.Diagnostics.Add(diag.Diagnostic{
-			Code: config.CodeBadValue, Severity: diag.Warning, Span: t.Name.Span,
-			Message: fmt.Sprintf("There is no workflow %q in this project, so nothing is triggered.", t.Name.Value),
-			Help:    cmp.Or(diag.DidYouMean(t.Name.Value, names), "Use the name of a workflow, as \"espalier list\" shows it."),
-		})
+		v.Diagnostics.Report(config.CodeBadValue, diag.Warning, t.Name.Span,
+			fmt.Sprintf("There is no workflow %q in this project, so nothing is triggered.", t.Name.Value),
+			cmp.Or(diag.DidYouMean(t.Name.Value, names), "Use the name of a workflow, as \"espalier list\" shows it."))
 	}
 	return nil
 }

@@ -116,6 +116,9 @@ func (a *App) space() (*project.Workspace, error) {
 	if config == "" && a.o.Home != "" {
 		config = a.o.Home + "/.config"
 	}
+	if config != "" {
+		config = filepath.Join(config, userFolder())
+	}
 	w, err := project.NewWorkspace(a.o.Dir, a.o.Home, config)
 	if err != nil {
 		return nil, fmt.Errorf("the working folder cannot be used: %w", err)
@@ -126,6 +129,16 @@ func (a *App) space() (*project.Workspace, error) {
 		w.SearchFirst(kind, filepath.SplitList(a.o.Getenv(name))...)
 	}
 	return w, nil
+}
+
+// userFolder returns the folder in the user's configuration that formats search.
+func userFolder() string {
+	for _, f := range Formats() {
+		if folder := Formats().Conventions(f.Name()).UserFolder; folder != "" {
+			return folder
+		}
+	}
+	return ""
 }
 
 // here opens the files around the working folder, and returns the root of the project around it.

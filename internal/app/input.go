@@ -185,13 +185,10 @@ func (p *Prepared) fields(object map[string]json.RawMessage, contract *schema.Sc
 	return nil
 }
 
-// shortForm is the format whose command takes its one input as a text without a name.
-const shortForm = "agentfile"
-
 // unnamed returns the input that a field without a name means. In formats without a short form, a word without "=" is
 // more likely the name of an input than its value.
 func unnamed(p *ir.Program, fields []Field) (string, error) {
-	if only := OnlyText(p); p.Format == shortForm && only != "" && len(fields) == 1 {
+	if only := OnlyText(p); Formats().Conventions(p.Format).UnnamedInput && only != "" && len(fields) == 1 {
 		return only, nil
 	}
 	written := fields[slices.IndexFunc(fields, func(f Field) bool { return f.Name == "" })].Text

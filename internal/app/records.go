@@ -201,7 +201,7 @@ func (a *App) Artifacts(ctx context.Context, r *Run) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.Format == shortForm && r.Root == "" {
+	if Formats().Conventions(r.Format).ProjectOutputs && r.Root == "" {
 		root, err := rt.outputs(ctx, r)
 		if root != nil || err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return root, err

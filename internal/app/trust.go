@@ -6,14 +6,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/project"
 	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/source"
@@ -225,9 +224,7 @@ func configSources(root string, f *source.File, powers []config.Power, mcpFile b
 }
 
 // changes matches a command of the shell, or an option of a program, that enters a folder.
-var changes = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?:\b(?:cd|pushd)\s+(?:--\s+)?|\s(?:-C\s*|--(?:chdir|directory)[=\s]\s*))([^\s;&|()<>]+)`)
-})
+var changes = lazyregexp.New(`(?:\b(?:cd|pushd)\s+(?:--\s+)?|\s(?:-C\s*|--(?:chdir|directory)[=\s]\s*))([^\s;&|()<>]+)`)
 
 // maxChanges limits how many changes of the folder count in a command.
 const maxChanges = 16
@@ -255,7 +252,7 @@ var plainWord = strings.NewReplacer(`"`, "", "'", "", "$", "", "{", "", "}", "")
 
 // leading matches the start of a path that leads from the folder of a command to another one: "../", "/" after a
 // variable in braces, or the name of a variable, as in "PWD/".
-var leading = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:(?:\.{0,2}|[A-Z_][A-Z0-9_]*)/)+`) })
+var leading = lazyregexp.New(`^(?:(?:\.{0,2}|[A-Z_][A-Z0-9_]*)/)+`)
 
 // programs are the endings of files that a program executes.
 var programs = []string{
@@ -312,12 +309,10 @@ func namedFiles(root string, folders []string, command string) []trust.File {
 
 var (
 	// quoted matches text in quotes.
-	quoted = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`'[^']*'|"[^"]*"`) })
+	quoted = lazyregexp.New(`'[^']*'|"[^"]*"`)
 	// interpreted matches an interpreter with its options and the file that it executes.
-	interpreted = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile("(?:(?:^|[\n;&|(`\"'])\\s*(?:\\.|source)|(?:^|[\\s;&|(`\"'])(?:\\S*/)?" +
-			"(?:(?:ba|da|z|k|a)?sh|python|node|ruby|perl|php|lua)[0-9.]*)\\s+(?:-\\S*\\s+)*([^\\s;&|()<>]+)")
-	})
+	interpreted = lazyregexp.New("(?:(?:^|[\n;&|(`\"'])\\s*(?:\\.|source)|(?:^|[\\s;&|(`\"'])(?:\\S*/)?" +
+		"(?:(?:ba|da|z|k|a)?sh|python|node|ruby|perl|php|lua)[0-9.]*)\\s+(?:-\\S*\\s+)*([^\\s;&|()<>]+)")
 )
 
 // maxMatches limits how many files of a pattern in a command count.
@@ -397,19 +392,13 @@ func missingPrograms(root string, folders []string, command string) []trust.File
 
 var (
 	// shellTokens matches the ends of simple commands, redirections and words.
-	shellTokens = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile("[;&|()\\n`]|[0-9]*[<>]+|[^\\s;&|()<>`]+")
-	})
+	shellTokens = lazyregexp.New("[;&|()\\n`]|[0-9]*[<>]+|[^\\s;&|()<>`]+")
 	// prefixes matches words that can come before a simple command: keywords of the shell and assignments.
-	prefixes = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?:\w+=.*|[{!]|if|then|else|elif|while|until|do)$`)
-	})
+	prefixes = lazyregexp.New(`^(?:\w+=.*|[{!]|if|then|else|elif|while|until|do)$`)
 	// launchers matches interpreters and other programs that run a program, and their options.
-	launchers = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?:-.*|\.|source|exec|eval|command|builtin|` +
-			`env|nice|nohup|sudo|doas|setsid|stdbuf|time|timeout|xargs|find|script|` +
-			`(?:.*/)?(?:(?:ba|da|z|k|a|pw)?sh|python|node|deno|bun|ruby|perl|php|lua|awk|osascript)[0-9.]*):?$`)
-	})
+	launchers = lazyregexp.New(`^(?:-.*|\.|source|exec|eval|command|builtin|` +
+		`env|nice|nohup|sudo|doas|setsid|stdbuf|time|timeout|xargs|find|script|` +
+		`(?:.*/)?(?:(?:ba|da|z|k|a|pw)?sh|python|node|deno|bun|ruby|perl|php|lua|awk|osascript)[0-9.]*):?$`)
 )
 
 // programWords returns the words of a command that name what it runs: the first word of each simple command if it is a

@@ -78,9 +78,7 @@ type usedTask struct {
 func (c *checker) add(code diag.Code, severity diag.Severity, at source.Span, message, help string,
 	related ...diag.Related,
 ) *diag.Diagnostic {
-	return c.list.Add(diag.Diagnostic{
-		Code: code, Severity: severity, Span: spanOr(at, c.p.Span), Message: message, Help: help, Related: related,
-	})
+	return c.list.Report(code, severity, spanOr(at, c.p.Span), message, help, related...)
 }
 
 // missing is add for diagnostics about an undefined name. It returns nil if an unreadable part of the file may define

@@ -1,10 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -426,21 +426,23 @@ func (a *invocation) confirmCost(ctx context.Context, p *app.Prepared) error {
 // fitsFormat refuses flags that have no effect for the format of a workflow.
 func (a *invocation) fitsFormat(f *runFlags, format string) error {
 	const help = "Leave it out."
-	for _, one := range []struct{ flag, format, files, help string }{
-		{"trace", "aiflow", "AIFLOW files", "\"espalier transcript RUN\" has what happened, whatever the format."},
-		{"execution", "nof", "NOF files", help},
-		{"honor-rules", "nof", "NOF files", help},
-		{"python", "nof", "NOF files", help},
-		{"layout", "agentfile", "Agentfile workflows", help},
-		{"env", "agentfile", "Agentfile workflows", help},
-		{"scripts", "agentfile", "Agentfile workflows", "Leave it out: the workflow runs without."},
-	} {
-		if f.changed(one.flag) && format != one.format {
-			return usage(one.help, "--%s is for %s, and this is %s", one.flag, one.files, format)
-		}
+	special := map[string]string{
+		"trace":   "\"espalier transcript RUN\" has what happened, whatever the format.",
+		"scripts": "Leave it out: the workflow runs without.",
 	}
-	if of := compats[a.reading.Compat]; of != "" && of != format {
-		return usage(help, "--compat %s is for %s files, and this is %s", a.reading.Compat, strings.ToUpper(of), format)
+	for _, name := range app.Formats().Names() {
+		c := app.Formats().Conventions(name)
+		if name == format {
+			continue
+		}
+		for _, flag := range c.Flags {
+			if f.changed(flag) {
+				return usage(cmp.Or(special[flag], help), "--%s is for %s, and this is %s", flag, c.Files, format)
+			}
+		}
+		if compat := a.reading.Compat; compat != "" && compat == c.Imitates {
+			return usage(help, "--compat %s is for %s, and this is %s", compat, c.Files, format)
+		}
 	}
 	return nil
 }
@@ -507,15 +509,22 @@ func (a *invocation) writeTrace(id journal.RunID, name string) error {
 	return a.replaceFile(name, append(document, '\n'), 0o600) // it has what people wrote
 }
 
-// compats are the programs that can be imitated, and the formats that they read.
-var compats = map[string]string{"reference": "aiflow", "sdk": "nof"}
+// compats returns the programs that can be imitated.
+func compats() []string {
+	var out []string
+	for _, name := range app.Formats().Names() {
+		if program := app.Formats().Conventions(name).Imitates; program != "" {
+			out = append(out, program)
+		}
+	}
+	return slices.Sorted(slices.Values(out))
+}
 
 // compatFlag adds --compat: read files as the program does that they were written for.
 func (a *invocation) compatFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.reading.Compat, "compat", "",
 		"imitate another `PROGRAM` where it differs: reference for AIFLOW, sdk for NOF")
-	cmd.RegisterFlagCompletionFunc("compat", cobra.FixedCompletions(slices.Sorted(maps.Keys(compats)),
-		cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("compat", cobra.FixedCompletions(compats(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // envFlag adds --env: let Agentfile workflows read variables of the environment.
@@ -525,8 +534,8 @@ func (a *invocation) envFlag(cmd *cobra.Command) {
 }
 
 func (a *invocation) checkCompat() error {
-	if compat := a.reading.Compat; compat != "" && compats[compat] == "" {
-		return usage(diag.DidYouMean(compat, slices.Sorted(maps.Keys(compats))), "there is no program %q to imitate",
+	if compat := a.reading.Compat; compat != "" && !slices.Contains(compats(), compat) {
+		return usage(diag.DidYouMean(compat, compats()), "there is no program %q to imitate",
 			compat)
 	}
 	return nil

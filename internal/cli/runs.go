@@ -682,7 +682,7 @@ formats it for people.`,
 
 // printTrace prints an AIFLOW run as the format's viewer reads it.
 func (a *invocation) printTrace(run *app.Run) error {
-	if run.Format != "aiflow" {
+	if !app.Formats().Conventions(run.Format).Traced {
 		return usage("Leave --trace out.", "--trace is for runs of AIFLOW files, and this one is of %s", run.Format)
 	}
 	document, err := a.app().FlowTrace(context.Background(), run)

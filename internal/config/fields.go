@@ -38,10 +38,7 @@ func (f *fields) note(key, doc string, more map[string]any) {
 }
 
 func (f *fields) report(code diag.Code, at source.Span, help, format string, args ...any) {
-	f.out.Add(diag.Diagnostic{
-		Code: code, Severity: diag.Error, Span: at, Message: fmt.Sprintf(format, args...),
-		Help: help,
-	})
+	f.out.Report(code, diag.Error, at, fmt.Sprintf(format, args...), help)
 }
 
 // done reports the keys that were not read.

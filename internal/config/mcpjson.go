@@ -62,7 +62,7 @@ var mcpTypes = []string{"stdio", "http", "streamable-http", "streamableHttp", "s
 func readMCP(name text.Text, n *text.Node, out *diag.List) Server {
 	r := text.Read(n, "MCP server", mcpCodes, out)
 	say := func(code diag.Code, severity diag.Severity, at source.Span, message, help string) {
-		out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help})
+		out.Report(code, severity, at, message, help)
 	}
 	kind := r.Enum("type", mcpTypes...)
 	s := Server{URL: r.String("url"), Env: texts(r, "env", out), Headers: texts(r, "headers", out)}
@@ -136,11 +136,9 @@ func (s *Server) checkVariables(out *diag.List) {
 
 func checkVariables(t text.Text, out *diag.List) {
 	if _, ok := variables(t.Value); !ok {
-		out.Add(diag.Diagnostic{
-			Code: CodeBadValue, Severity: diag.Error, Span: t.Span,
-			Message: fmt.Sprintf("%q has a ${ that is not closed.", t.Value),
-			Help:    "Write ${NAME}, or ${NAME:-default} for an optional variable.",
-		})
+		out.Report(CodeBadValue, diag.Error, t.Span,
+			fmt.Sprintf("%q has a ${ that is not closed.", t.Value),
+			"Write ${NAME}, or ${NAME:-default} for an optional variable.")
 	}
 }
 

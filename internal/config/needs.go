@@ -96,10 +96,8 @@ func (c *Config) checkNeeds(out *diag.List) {
 		return
 	}
 	for _, n := range c.Needs {
-		out.Add(diag.Diagnostic{
-			Code: CodeBadValue, Severity: diag.Error, Span: n.Name.Span,
-			Message: fmt.Sprintf("%q needs labels, which workers of Temporal do not have.", n.Name.Value),
-			Help:    "Remove it, or use engine: embedded with a PostgreSQL store.",
-		})
+		out.Report(CodeBadValue, diag.Error, n.Name.Span,
+			fmt.Sprintf("%q needs labels, which workers of Temporal do not have.", n.Name.Value),
+			"Remove it, or use engine: embedded with a PostgreSQL store.")
 	}
 }

@@ -6,12 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/secret"
 	"github.com/espalier-run/espalier/internal/text"
@@ -64,7 +63,7 @@ func readSecrets(f *fields) []Named[Secret] {
 		})
 }
 
-var secretName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`) })
+var secretName = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 
 // Reference returns the name of the secret that value refers to; ok is false if value is not a reference.
 func Reference(value string) (name string, ok bool) { return strings.CutPrefix(value, secret.Scheme) }
@@ -93,10 +92,7 @@ func (c *Config) checkReference(t text.Text, out *diag.List) {
 	if near != "" {
 		help = fmt.Sprintf("Did you mean %q?", secret.Scheme+near)
 	}
-	out.Add(diag.Diagnostic{
-		Code: CodeNoSecret, Severity: diag.Error, Span: t.Span,
-		Message: fmt.Sprintf("There is no secret %q.", name), Help: help,
-	}).Replace(name, near)
+	out.Report(CodeNoSecret, diag.Error, t.Span, fmt.Sprintf("There is no secret %q.", name), help).Replace(name, near)
 }
 
 // Secret returns the declared secret of that name, or nil if there is none.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/jsonfast"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
@@ -916,13 +917,11 @@ func encode(v any) json.RawMessage {
 			return json.RawMessage(`"` + v + `"`)
 		}
 	}
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	out, err := jsonfast.Marshal(v)
+	if err != nil {
 		panic(fmt.Sprintf("contract: %v", err)) // a programming mistake: schemas are plain data
 	}
-	return bytes.TrimSpace(out.Bytes())
+	return out
 }
 
 // escaped reports whether a character may have an escape sequence in JSON.

@@ -2,10 +2,10 @@ package contract
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
+
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 )
 
 // Instructions tell a model what its reply must be; empty for free text.
@@ -76,7 +76,7 @@ func (c *Contract) ruling(r *Ruling) string {
 	return out.String()
 }
 
-var replyWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b` + replyName + `\b`) })
+var replyWord = lazyregexp.New(`\b` + replyName + `\b`)
 
 // detailed reports whether the schema says more than the words before it.
 func (c *Contract) detailed() bool {

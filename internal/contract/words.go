@@ -2,14 +2,15 @@ package contract
 
 import (
 	"encoding/json"
+	"iter"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"unicode"
 
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/schema"
 )
 
@@ -44,12 +45,7 @@ func shapeOf(expected string) map[string]any {
 	return plainShape(strings.TrimRight(expected, ". "))
 }
 
-// lazily compiles a pattern when it is first needed: most processes never do.
-func lazily(pattern string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
-}
-
-var proseWords = lazily(`(?i)\b(markdown|prose|text|paragraphs?|sentences?|bullets?|bulleted|words|html|essay|letter|page)\b`)
+var proseWords = lazyregexp.New(`(?i)\b(markdown|prose|text|paragraphs?|sentences?|bullets?|bulleted|words|html|essay|letter|page)\b`)
 
 // schemaIn is for authors who write the JSON Schema itself.
 func schemaIn(text string) map[string]any {
@@ -131,11 +127,11 @@ func braced(text string, start int) map[string]any {
 const countWords = `(at most|up to|no more than|at least|exactly)\s+` +
 	`(\d{1,4}|one|two|three|four|five|six|seven|eight|nine|ten)`
 
-var countBefore = lazily(`(?i)\b` + countWords + `\b`)
+var countBefore = lazyregexp.New(`(?i)\b` + countWords + `\b`)
 
-var ofObjects = lazily(`\b(objects?|json|records?)\b`)
+var ofObjects = lazyregexp.New(`\b(objects?|json|records?)\b`)
 
-var bulletLine = lazily("^[-*•]\\s+[\"'`*]*[A-Za-z_]\\w*[\"'`*]*\\s*(\\(|:|[-–—]\\s|$)")
+var bulletLine = lazyregexp.New("^[-*•]\\s+[\"'`*]*[A-Za-z_]\\w*[\"'`*]*\\s*(\\(|:|[-–—]\\s|$)")
 
 // bulleted reads "An object with:" and a list of keys below it.
 func bulleted(text string) map[string]any {
@@ -163,8 +159,8 @@ func bulleted(text string) map[string]any {
 }
 
 var (
-	asJSON    = lazily(`(?i)^(?:.*\b(?:as|in)\s+)?(?:valid\s+|raw\s+)?json\.?$`)
-	keysWords = lazily(`(?i)^(.*\bobjects?)\s+(?:with|containing|that ha(?:s|ve))\s+(?:the\s+)?` +
+	asJSON    = lazyregexp.New(`(?i)^(?:.*\b(?:as|in)\s+)?(?:valid\s+|raw\s+)?json\.?$`)
+	keysWords = lazyregexp.New(`(?i)^(.*\bobjects?)\s+(?:with|containing|that ha(?:s|ve))\s+(?:the\s+)?` +
 		`(?:keys?|fields?|propert(?:y|ies))\b:?\s+(.+)$`)
 )
 
@@ -215,23 +211,38 @@ func listOf(items map[string]any) map[string]any {
 	return map[string]any{"type": "array", "items": items}
 }
 
+// nesting yields the offset of every character from start on that is outside quotes, and how many brackets are open
+// after it.
+func nesting(text string, start int) iter.Seq2[int, int] {
+	return func(yield func(i, depth int) bool) {
+		depth, quote := 0, byte(0)
+		for i := start; i < len(text); i++ {
+			switch c := text[i]; {
+			case quote != 0:
+				if c == quote {
+					quote = 0
+				}
+				continue
+			case c == '"' || c == '`':
+				quote = c
+				continue
+			case c == '{' || c == '[' || c == '(':
+				depth++
+			case c == '}' || c == ']' || c == ')':
+				depth--
+			}
+			if !yield(i, depth) {
+				return
+			}
+		}
+	}
+}
+
 // closing finds the bracket that closes the one at start, or -1.
 func closing(text string, start int) int {
-	depth, quote := 0, byte(0)
-	for i := start; i < len(text); i++ {
-		switch c := text[i]; {
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
-		case c == '"' || c == '`':
-			quote = c
-		case c == '{' || c == '[' || c == '(':
-			depth++
-		case c == '}' || c == ']' || c == ')':
-			if depth--; depth == 0 {
-				return i
-			}
+	for i, depth := range nesting(text, start) {
+		if depth == 0 && strings.IndexByte("}])", text[i]) >= 0 {
+			return i
 		}
 	}
 	return -1
@@ -240,20 +251,9 @@ func closing(text string, start int) int {
 // pieces cuts at any of the separators that stand outside brackets and quotes.
 func pieces(text, separators string) []string {
 	var out []string
-	depth, quote, from := 0, byte(0), 0
-	for i := range len(text) {
-		switch c := text[i]; {
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
-		case c == '"' || c == '`':
-			quote = c
-		case c == '{' || c == '[' || c == '(':
-			depth++
-		case c == '}' || c == ']' || c == ')':
-			depth--
-		case depth == 0 && strings.IndexByte(separators, c) >= 0:
+	from := 0
+	for i, depth := range nesting(text, 0) {
+		if depth == 0 && strings.IndexByte(separators, text[i]) >= 0 {
 			out = append(out, text[from:i])
 			from = i + 1
 		}
@@ -267,7 +267,7 @@ func objectOf(inside string, depth int) map[string]any {
 	return fieldsOf(rejoined(pieces(inside, ",;\n")), depth)
 }
 
-var oneOfWords = lazily(`(?i)\b(one|any|either) of\b`)
+var oneOfWords = lazyregexp.New(`(?i)\b(one|any|either) of\b`)
 
 // rejoined puts together what belongs to one field although it has commas:
 // "level: one of low, medium or high".
@@ -285,7 +285,7 @@ func rejoined(fields []string) []string {
 	return out
 }
 
-var field = lazily("(?s)^[\"'`]?([A-Za-z_][\\w-]*(?: [A-Za-z_][\\w-]*){0,2})[\"'`]?(\\?)?\\s*(?:\\(([^)]*)\\))?\\s*(?:(?:[:=]|\\s[-–—]\\s)(.*))?$")
+var field = lazyregexp.New("(?s)^[\"'`]?([A-Za-z_][\\w-]*(?: [A-Za-z_][\\w-]*){0,2})[\"'`]?(\\?)?\\s*(?:\\(([^)]*)\\))?\\s*(?:(?:[:=]|\\s[-–—]\\s)(.*))?$")
 
 // fieldsOf is an object with these fields; nil when one of them is no field.
 func fieldsOf(fields []string, depth int) map[string]any {
@@ -319,18 +319,18 @@ func fieldsOf(fields []string, depth int) map[string]any {
 }
 
 var (
-	articles = lazily(`(?i)^(a|an|the|optional|required|json|short|brief|single|one)\s+`)
-	several  = lazily(`(?i)^(?:(?:ordered|sorted|numbered|possibly empty|non-empty)\s+)?(?:lists?|arrays?)\b\s*(?:of\b|:)?\s*(.*)$`)
-	manyOf   = lazily(`(?i)^(?:one|any|either) of:?\s+(.+)$`)
-	between  = lazily(`(?i)^(?:(integer|int|number|float|decimal|whole number|score|rating)\b\s*)?[(\[]?\s*(?:from\s+|between\s+)?` +
+	articles = lazyregexp.New(`(?i)^(a|an|the|optional|required|json|short|brief|single|one)\s+`)
+	several  = lazyregexp.New(`(?i)^(?:(?:ordered|sorted|numbered|possibly empty|non-empty)\s+)?(?:lists?|arrays?)\b\s*(?:of\b|:)?\s*(.*)$`)
+	manyOf   = lazyregexp.New(`(?i)^(?:one|any|either) of:?\s+(.+)$`)
+	between  = lazyregexp.New(`(?i)^(?:(integer|int|number|float|decimal|whole number|score|rating)\b\s*)?[(\[]?\s*(?:from\s+|between\s+)?` +
 		`(-?\d{1,9}(?:\.\d{1,9})?)\s*(?:to|and|-|–|\.\.+|…)\s*(-?\d{1,9}(?:\.\d{1,9})?)\s*%?[)\]]?$`)
-	labeled = lazily(`^[A-Za-z_][\w-]*(?: [A-Za-z_][\w-]*)?\s*:\s*(.+)$`)
-	orWord  = lazily(`(?:^|\s+)or\s+`)
-	numeral = lazily(`^-?(0|[1-9]\d{0,8})(\.\d{1,9})?$`)
-	limited = lazily(`(?i)^(integer|int|whole number|number|float|decimal)\s*(?:of\s+)?(>=|<=|>|<|≥|≤|at least|at most)\s*` +
+	labeled = lazyregexp.New(`^[A-Za-z_][\w-]*(?: [A-Za-z_][\w-]*)?\s*:\s*(.+)$`)
+	orWord  = lazyregexp.New(`(?:^|\s+)or\s+`)
+	numeral = lazyregexp.New(`^-?(0|[1-9]\d{0,8})(\.\d{1,9})?$`)
+	limited = lazyregexp.New(`(?i)^(integer|int|whole number|number|float|decimal)\s*(?:of\s+)?(>=|<=|>|<|≥|≤|at least|at most)\s*` +
 		`(-?\d{1,9}(?:\.\d{1,9})?)$`)
-	howMany = lazily(`(?i)^` + countWords + `\s+(.+)$`)
-	objects = lazily(`(?i)^(?:objects?|maps?|records?|dict(?:ionary)?)\b\s*(?:with|of|:)?\s*`)
+	howMany = lazyregexp.New(`(?i)^` + countWords + `\s+(.+)$`)
+	objects = lazyregexp.New(`(?i)^(?:objects?|maps?|records?|dict(?:ionary)?)\b\s*(?:with|of|:)?\s*`)
 )
 
 // typeOf reads the words for a type. Words that it does not know are kept as
@@ -584,7 +584,7 @@ func singularWords(words string) string {
 		}
 		return words
 	}
-	return singular(words)
+	return Singular(words)
 }
 
 func lastWord(words string) string {
@@ -595,8 +595,8 @@ func lastWord(words string) string {
 	return all[len(all)-1]
 }
 
-// singular is one of the things that a plural names.
-func singular(name string) string {
+// Singular returns the name of one of the things that a plural names.
+func Singular(name string) string {
 	switch lower := strings.ToLower(name); {
 	case strings.HasSuffix(lower, "ies") && len(name) > 4:
 		return name[:len(name)-3] + "y"

@@ -68,6 +68,15 @@ func (l *List) Add(d Diagnostic) *Diagnostic {
 	return &(*l)[len(*l)-1]
 }
 
+// Report appends a diagnostic with a message and a help text. The pointer is valid until the next call.
+func (l *List) Report(code Code, severity Severity, at source.Span, message, help string,
+	related ...Related,
+) *Diagnostic {
+	return l.Add(Diagnostic{
+		Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related,
+	})
+}
+
 // Errors reports whether the list contains an error.
 func (l List) Errors() bool {
 	return slices.ContainsFunc(l, func(d Diagnostic) bool { return d.Severity == Error })

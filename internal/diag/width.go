@@ -135,6 +135,14 @@ func isDirection(r rune) bool {
 	return r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' || r == '\u200e' || r == '\u200f'
 }
 
+// Shorten returns at most so many characters of a text, and an ellipsis if there are more.
+func Shorten(text string, most int) string {
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return text
+}
+
 // Printable makes a message safe to print: names in it come from files, which must not send commands to a terminal or
 // start new lines.
 func Printable(s string) string {

@@ -436,17 +436,7 @@ func (a *aiflowParser) name(t aiflowToken) (n *node, compares bool) {
 func (a *aiflowParser) containsCall(t aiflowToken) *node {
 	open := a.takeToken()
 	n := &node{op: opContains, start: t.start}
-	if p := a.peekToken(); p.kind != aiSymbol || p.text != ")" {
-		for {
-			n.kids = append(n.kids, a.or())
-			if p := a.peekToken(); p.kind != aiSymbol || p.text != "," {
-				break
-			}
-			a.takeToken()
-		}
-	}
-	a.closing(open, ")")
-	n.end = a.last()
+	a.items(n, open, ")")
 	switch {
 	case a.diags.Errors():
 	case len(n.kids) < 2:
@@ -461,10 +451,9 @@ func (a *aiflowParser) containsCall(t aiflowToken) *node {
 	return n
 }
 
-// elements parses a list of constants and names.
-func (a *aiflowParser) elements(open aiflowToken) *node {
-	n := &node{op: opList, start: open.start}
-	if p := a.peekToken(); p.text != "]" || p.kind != aiSymbol {
+// items parses the operands of n up to the closing bracket.
+func (a *aiflowParser) items(n *node, open aiflowToken, end string) {
+	if p := a.peekToken(); p.kind != aiSymbol || p.text != end {
 		for {
 			n.kids = append(n.kids, a.or())
 			if p := a.peekToken(); p.kind != aiSymbol || p.text != "," {
@@ -473,8 +462,14 @@ func (a *aiflowParser) elements(open aiflowToken) *node {
 			a.takeToken()
 		}
 	}
-	a.closing(open, "]")
+	a.closing(open, end)
 	n.end = a.last()
+}
+
+// elements parses a list of constants and names.
+func (a *aiflowParser) elements(open aiflowToken) *node {
+	n := &node{op: opList, start: open.start}
+	a.items(n, open, "]")
 	a.parser.list(n)
 	return n
 }

@@ -61,10 +61,7 @@ func ParseWithin(d Dialect, text string, at source.Span, within func(start, end 
 	var list diag.List
 	report := func(code diag.Code, start, end int, message, help string) {
 		e.broken = true
-		list.Add(diag.Diagnostic{
-			Code: code, Severity: diag.Error, Span: within(start, end), Message: message,
-			Help: help,
-		})
+		list.Report(code, diag.Error, within(start, end), message, help)
 	}
 	switch {
 	case d != AWFTemplate && strings.TrimSpace(text) == "":

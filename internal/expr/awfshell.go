@@ -1,18 +1,17 @@
 package expr
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"html"
 	"net/url"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	gotemplate "text/template"
 
+	"github.com/espalier-run/espalier/internal/jsonfast"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/shell"
 )
 
@@ -130,20 +129,12 @@ func parts(text string) []shell.Part {
 }
 
 var (
-	actionForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{[^{}]*\}\}`) })
-	branchForm = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^\{\{-?\s*(if|else|end|range|with|define|template|block|` +
-			`break|continue|\$\w+\s*:?=|/\*)`)
-	})
-	stepForm = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`\{\{[^{}]*\b(states|error|loop)\b[^{}]*\}\}`)
-	})
-	rawForm = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^\{\{-?\s*raw\b|\|\s*raw\s*-?\}\}$`)
-	})
-	escapeForm = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^\{\{-?\s*escape\b|\|\s*escape\s*-?\}\}$`)
-	})
+	actionForm = lazyregexp.New(`\{\{[^{}]*\}\}`)
+	branchForm = lazyregexp.New(`^\{\{-?\s*(if|else|end|range|with|define|template|block|` +
+		`break|continue|\$\w+\s*:?=|/\*)`)
+	stepForm   = lazyregexp.New(`\{\{[^{}]*\b(states|error|loop)\b[^{}]*\}\}`)
+	rawForm    = lazyregexp.New(`^\{\{-?\s*raw\b|\|\s*raw\s*-?\}\}$`)
+	escapeForm = lazyregexp.New(`^\{\{-?\s*escape\b|\|\s*escape\s*-?\}\}$`)
 )
 
 // StepActions returns the positions of the actions in a template of a command that insert the output of steps, and the
@@ -396,7 +387,7 @@ func (o *ShellOptions) doubted(root string, v any, keyed bool) (any, error) {
 	return withoutMarks(presentable(v)), nil
 }
 
-var plainKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_./:@%+,-]*$`) })
+var plainKey = lazyregexp.New(`^[A-Za-z0-9_./:@%+,-]*$`)
 
 // asData marks the texts of a value, recursively. way is asWords, asWord or asTrustedWords.
 func asData(v any, way byte, keyed bool) (any, error) {
@@ -503,11 +494,9 @@ func (e *Expr) unusable() error {
 
 // jsonText returns a value as JSON.
 func jsonText(v any) string {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	raw, err := jsonfast.Marshal(v)
+	if err != nil {
 		return fmt.Sprint(v)
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return string(raw)
 }

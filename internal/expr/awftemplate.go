@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	gotemplate "text/template"
 	goparse "text/template/parse"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/shell"
 )
 
@@ -234,9 +233,7 @@ func (t *template) unknownCalls(known gotemplate.FuncMap, report reporter) bool 
 }
 
 // templateErrorForm matches the errors of text/template.
-var templateErrorForm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^template: :(\d+)(?::\d+)?: (?s)(.*)$`)
-})
+var templateErrorForm = lazyregexp.New(`^template: :(\d+)(?::\d+)?: (?s)(.*)$`)
 
 // templateError returns the position and the message of a parse error.
 func templateError(text string, err error) (start, end int, message string) {

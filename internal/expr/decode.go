@@ -4,14 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
-	"unicode/utf8"
 )
 
 // Decode decodes JSON into the values of expressions. Integers that float64 would round become int64 if they fit.
 func Decode(raw json.RawMessage) (any, error) {
-	if text, ok := plainText(raw); ok {
-		return text, nil
-	}
 	if hasLongNumber(raw) {
 		return decodeExactly(raw)
 	}
@@ -20,20 +16,6 @@ func Decode(raw json.RawMessage) (any, error) {
 		return nil, err
 	}
 	return value, nil
-}
-
-// plainText decodes a string without escapes, which is the common case.
-func plainText(raw json.RawMessage) (string, bool) {
-	last := len(raw) - 1
-	if last < 1 || raw[0] != '"' || raw[last] != '"' {
-		return "", false
-	}
-	for _, c := range raw[1:last] {
-		if c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
-			return "", false
-		}
-	}
-	return string(raw[1:last]), true
 }
 
 // hasLongNumber reports whether raw contains enough digits in a row for a number that float64 would round. The digits

@@ -1,12 +1,12 @@
 package expr
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/jsonfast"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
@@ -24,11 +24,7 @@ func (e *Expr) MarshalJSON() ([]byte, error) {
 		return []byte("null"), nil
 	}
 	// The outer encoder decides whether to escape <, > and &.
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(surrogate{e.Dialect, e.Text, e.Span, e.Names})
-	return b.Bytes(), err
+	return jsonfast.Marshal(surrogate{e.Dialect, e.Text, e.Span, e.Names})
 }
 
 // UnmarshalJSON decodes the output of MarshalJSON and parses the text. It returns an error if the text does not parse.

@@ -6,8 +6,9 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/espalier-run/espalier/internal/source"
 )
 
 type tokenKind uint8
@@ -280,7 +281,7 @@ func (p *parser) lexNumber(at int) token {
 	word := p.text[at:end]
 	f, err := strconv.ParseFloat(word, 64)
 	switch {
-	case !isJSONNumber(word):
+	case !source.IsJSONNumber(word):
 		p.add(CodeNumber, at, end, fmt.Sprintf("%q is not a number.", word),
 			fmt.Sprintf("Write numbers like 3, -1.5 or 2e6, and put anything else in quotes: %s.", quote(word)))
 		t.kind = tokBad
@@ -290,29 +291,6 @@ func (p *parser) lexNumber(at int) token {
 	}
 	t.value = number(f)
 	return t
-}
-
-func isJSONNumber(s string) bool {
-	s = strings.TrimPrefix(s, "-")
-	whole := len(s) - len(strings.TrimLeft(s, "0123456789"))
-	if whole == 0 || whole > 1 && s[0] == '0' {
-		return false
-	}
-	if s = s[whole:]; strings.HasPrefix(s, ".") {
-		digits := len(s) - 1 - len(strings.TrimLeft(s[1:], "0123456789"))
-		if digits == 0 {
-			return false
-		}
-		s = s[1+digits:]
-	}
-	if s != "" && (s[0] == 'e' || s[0] == 'E') {
-		s = s[1:]
-		if s != "" && (s[0] == '+' || s[0] == '-') {
-			s = s[1:]
-		}
-		return s != "" && strings.TrimLeft(s, "0123456789") == ""
-	}
-	return s == ""
 }
 
 // escapes are the escapes of JSON, so that every JSON string is valid, and \'.
@@ -355,7 +333,7 @@ func (p *parser) lexEscape(b *strings.Builder, at int) int {
 		return 2
 	}
 	if rest[1] == 'u' {
-		if r, size := unicodeEscape(rest); size > 0 {
+		if r, size, unpaired := source.UnicodeEscape(rest); size > 0 && !unpaired {
 			b.WriteRune(r)
 			return size
 		}
@@ -371,38 +349,6 @@ func (p *parser) lexEscape(b *strings.Builder, at int) int {
 	p.add(CodeEscape, at, at+1+size, fmt.Sprintf("There is no escape %s.", rest[:1+size]),
 		`Write \\ for a backslash; there are also \n, \t, \r, \", \' and \u00e9.`)
 	return 1 + size
-}
-
-// unicodeEscape decodes \uXXXX or a surrogate pair.
-func unicodeEscape(s string) (rune, int) {
-	r := hexRune(s)
-	if r < 0 {
-		return 0, 0
-	}
-	if !utf16.IsSurrogate(r) {
-		return r, 6
-	}
-	if low := hexRune(s[6:]); low >= 0 {
-		if pair := utf16.DecodeRune(r, low); pair != unicode.ReplacementChar {
-			return pair, 12
-		}
-	}
-	return 0, 0
-}
-
-func hexRune(s string) rune {
-	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
-		return -1
-	}
-	n := rune(0)
-	for i := 2; i < 6; i++ {
-		if !isHex(s[i]) {
-			return -1
-		}
-		digit, _ := strconv.ParseUint(s[i:i+1], 16, 8)
-		n = n<<4 | rune(digit)
-	}
-	return n
 }
 
 func isHex(c byte) bool {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -87,34 +88,20 @@ func of(plain any) value {
 			return value{kind: kindForeign, ref: v}
 		}
 		return number(min(max(f, -math.MaxFloat64), math.MaxFloat64))
-	case int:
-		return number(float64(v))
-	case int64:
-		if f := float64(v); v > exactly || v < -exactly {
-			return value{kind: kindNumber, num: f, ref: plain}
-		}
-		return number(float64(v))
-	case int32:
-		return number(float64(v))
-	case int16:
-		return number(float64(v))
-	case int8:
-		return number(float64(v))
-	case uint:
-		return number(float64(v))
-	case uint64:
-		return number(float64(v))
-	case uint32:
-		return number(float64(v))
-	case uint16:
-		return number(float64(v))
-	case uint8:
-		return number(float64(v))
-	case float32:
-		return number(float64(v))
-	default:
-		return value{kind: kindForeign, ref: v}
 	}
+	switch v := reflect.ValueOf(plain); {
+	case v.CanInt():
+		n := v.Int()
+		if n > exactly || n < -exactly {
+			return value{kind: kindNumber, num: float64(n), ref: n}
+		}
+		return number(float64(n))
+	case v.CanUint():
+		return number(float64(v.Uint()))
+	case v.CanFloat():
+		return number(v.Float())
+	}
+	return value{kind: kindForeign, ref: plain}
 }
 
 // exactly is the limit up to which float64 represents all integers.

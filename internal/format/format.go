@@ -38,6 +38,31 @@ type Schema struct {
 	Schema json.RawMessage
 }
 
+// Conventional is an optional interface of formats that differ from others in how people use their files.
+type Conventional interface{ Conventions() Conventions }
+
+// Conventions are what commands have to know about a format. They are the same for all its files.
+type Conventions struct {
+	// Files names the files in messages, such as "NOF files".
+	Files string
+	// NamedByFile says that workflows are called by the names of their files first, and only then by their own.
+	NamedByFile bool
+	// UnnamedInput says that the only input of a workflow may be a text without a name.
+	UnnamedInput bool
+	// ProjectOutputs says that runs keep their files in the project instead of the folder of the run.
+	ProjectOutputs bool
+	// ConsentByName says that the files are lists of commands: naming one is the consent to run them.
+	ConsentByName bool
+	// Traced says that runs can be exported as a trace, which a viewer of the format reads.
+	Traced bool
+	// Flags are the options of "espalier run" that only this format has.
+	Flags []string
+	// Imitates is the program that the format can imitate, as an argument of --compat.
+	Imitates string
+	// UserFolder is the folder in the user's configuration with files that SearchPath finds.
+	UserFolder string
+}
+
 // Files gives a format access to the other files of a project, and to nothing outside it.
 // Failures are *source.RefError.
 type Files interface {

@@ -34,6 +34,14 @@ func (s Set) Find(name string) Format {
 	return nil
 }
 
+// Conventions returns the conventions of the format with the given name; those of an unknown format are empty.
+func (s Set) Conventions(name string) Conventions {
+	if f, ok := s.Find(name).(Conventional); ok {
+		return f.Conventions()
+	}
+	return Conventions{}
+}
+
 // Certain returns the formats that are certain that the file is theirs. Discovery relies on it:
 // one match is a workflow, several are an error.
 func (s Set) Certain(f *source.File) Set { return s.matching(f, Certain) }

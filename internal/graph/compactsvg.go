@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"strings"
@@ -112,31 +111,8 @@ func (c *Compact) SVG(o CompactOptions) ([]byte, error) {
 type compactWriter struct {
 	*Compact
 	CompactOptions
+	markup
 	ruler *ruler
-	out   bytes.Buffer
-}
-
-// open writes a start tag; attributes are names and values in turn. An attribute with an empty value is left out.
-func (w *compactWriter) open(tag string, attributes ...string) {
-	w.out.WriteString("<" + tag)
-	for i := 0; i < len(attributes); i += 2 {
-		if attributes[i+1] != "" {
-			fmt.Fprintf(&w.out, ` %s="%s"`, attributes[i], escape(attributes[i+1]))
-		}
-	}
-	w.out.WriteString(">")
-}
-
-// empty writes an element without content.
-func (w *compactWriter) empty(tag string, attributes ...string) {
-	w.open(tag, attributes...)
-	w.out.Truncate(w.out.Len() - 1)
-	w.out.WriteString("/>")
-}
-
-func (w *compactWriter) text(text string, attributes ...string) {
-	w.open("text", attributes...)
-	w.out.WriteString(escape(text) + "</text>")
 }
 
 func (w *compactWriter) edge(id string, r route, active bool) {

@@ -355,27 +355,12 @@ func (c *canvas) outline(f *sfnt.Font, glyph sfnt.GlyphIndex, size float64, plac
 	}
 	unit := size / em / 64
 	at := func(p fixed.Point26_6) point { return place(float64(p.X)*unit, float64(p.Y)*unit) }
-	var all [][]point
-	var now []point
-	for _, s := range segments {
-		switch s.Op {
-		case sfnt.SegmentOpMoveTo:
-			if len(now) > 0 {
-				all = append(all, now)
-			}
-			now = []point{at(s.Args[0])}
-		case sfnt.SegmentOpLineTo:
-			now = append(now, at(s.Args[0]))
-		case sfnt.SegmentOpQuadTo:
-			from := now[len(now)-1]
-			a, b := at(s.Args[0]), at(s.Args[1])
-			now = bezier(now, from, mix(from, a, 2.0/3), mix(b, a, 2.0/3), b)
-		case sfnt.SegmentOpCubeTo:
-			now = bezier(now, now[len(now)-1], at(s.Args[0]), at(s.Args[1]), at(s.Args[2]))
-		}
+	ops := map[sfnt.SegmentOp]byte{
+		sfnt.SegmentOpMoveTo: 'M', sfnt.SegmentOpLineTo: 'L', sfnt.SegmentOpQuadTo: 'Q', sfnt.SegmentOpCubeTo: 'C',
 	}
-	if len(now) > 0 {
-		all = append(all, now)
+	p := make(path, len(segments))
+	for i, s := range segments {
+		p[i] = command{op: ops[s.Op], points: [3]point{at(s.Args[0]), at(s.Args[1]), at(s.Args[2])}}
 	}
-	return all
+	return flatten(p, 1)
 }

@@ -26,7 +26,33 @@ func (g *Graph) SVG(w io.Writer) error {
 
 type svg struct {
 	*scene
-	out bytes.Buffer
+	markup
+}
+
+// markup writes elements.
+type markup struct{ out bytes.Buffer }
+
+// open writes a start tag; attributes are names and values in turn. An attribute with an empty value is left out.
+func (m *markup) open(tag string, attributes ...string) {
+	m.out.WriteString("<" + tag)
+	for i := 0; i < len(attributes); i += 2 {
+		if attributes[i+1] != "" {
+			fmt.Fprintf(&m.out, ` %s="%s"`, attributes[i], escape(attributes[i+1]))
+		}
+	}
+	m.out.WriteString(">")
+}
+
+// empty writes an element without content.
+func (m *markup) empty(tag string, attributes ...string) {
+	m.open(tag, attributes...)
+	m.out.Truncate(m.out.Len() - 1)
+	m.out.WriteString("/>")
+}
+
+func (m *markup) text(text string, attributes ...string) {
+	m.open("text", attributes...)
+	m.out.WriteString(escape(text) + "</text>")
 }
 
 func (s *svg) write() {
@@ -69,20 +95,16 @@ func (s *svg) style() {
 }
 
 func (s *svg) part(p *part) {
-	s.out.WriteString("<g")
-	s.attribute("id", p.id)
-	s.attribute("class", p.class)
+	attributes := []string{"id", p.id, "class", p.class}
 	for _, d := range p.data {
-		s.attribute("data-"+d[0], d[1])
+		attributes = append(attributes, "data-"+d[0], d[1])
 	}
-	s.out.WriteString(">")
+	s.open("g", attributes...)
 	if p.title != "" {
 		fmt.Fprintf(&s.out, "<title>%s</title>", escape(p.title))
 	}
 	if p.href != "" {
-		s.out.WriteString("<a")
-		s.attribute("href", p.href)
-		s.out.WriteString(">")
+		s.open("a", "href", p.href)
 	}
 	for i := range p.shapes {
 		s.shape(&p.shapes[i])
@@ -91,12 +113,6 @@ func (s *svg) part(p *part) {
 		s.out.WriteString("</a>")
 	}
 	s.out.WriteString("</g>\n")
-}
-
-func (s *svg) attribute(name, value string) {
-	if value != "" {
-		fmt.Fprintf(&s.out, ` %s="%s"`, name, escape(value))
-	}
 }
 
 func (s *svg) shape(sh *shape) {
@@ -117,32 +133,29 @@ func (s *svg) shape(sh *shape) {
 		if t.anchor == anchorMiddle {
 			class = append(class, "m")
 		}
-		s.out.WriteString("<text")
-		s.attribute("class", strings.Join(class, " "))
-		fmt.Fprintf(&s.out, ` x="%s" y="%s" font-size="%s"`, number(t.x), number(t.y), number(t.size))
+		turn := ""
 		if t.upward {
-			fmt.Fprintf(&s.out, ` transform="rotate(-90 %s %s)"`, number(t.x), number(t.y))
+			turn = "rotate(-90 " + number(t.x) + " " + number(t.y) + ")"
 		}
-		fmt.Fprintf(&s.out, ">%s</text>", escape(t.text))
+		s.text(t.text, "class", strings.Join(class, " "), "x", number(t.x), "y", number(t.y),
+			"font-size", number(t.size), "transform", turn)
 		return
 	}
-	s.out.WriteString("<path")
-	s.attribute("class", strings.Join(class, " "))
-	fmt.Fprintf(&s.out, ` d="%s"`, pathData(sh.path))
+	attributes := []string{"class", strings.Join(class, " "), "d", pathData(sh.path)}
 	if sh.stroke != "" {
-		fmt.Fprintf(&s.out, ` stroke-width="%s"`, number(sh.width))
+		attributes = append(attributes, "stroke-width", number(sh.width))
 	}
 	if len(sh.dash) > 0 {
 		var parts []string
 		for _, d := range sh.dash {
 			parts = append(parts, number(d))
 		}
-		fmt.Fprintf(&s.out, ` stroke-dasharray="%s"`, strings.Join(parts, " "))
+		attributes = append(attributes, "stroke-dasharray", strings.Join(parts, " "))
 		if sh.phase != 0 {
-			fmt.Fprintf(&s.out, ` stroke-dashoffset="%s"`, number(sh.phase))
+			attributes = append(attributes, "stroke-dashoffset", number(sh.phase))
 		}
 	}
-	s.out.WriteString("/>")
+	s.empty("path", attributes...)
 }
 
 // pathData returns the "d" attribute of a path.

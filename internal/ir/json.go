@@ -83,11 +83,7 @@ func (s Step) MarshalJSON() ([]byte, error) {
 		return nil, err
 	}
 	// The outer encoder decides whether <, > and & are escaped.
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(box)
-	return b.Bytes(), err
+	return jsonfast.Marshal(box)
 }
 
 // UnmarshalJSON decodes the output of MarshalJSON.

@@ -1,6 +1,7 @@
 package jsonfast
 
 import (
+	"bytes"
 	"encoding"
 	"encoding/json"
 	"fmt"
@@ -144,14 +145,18 @@ func surrogateOf(v reflect.Value) Surrogate {
 	return of.Interface().(Surrogate)
 }
 
-func appendForeign(b []byte, v any) ([]byte, error) {
-	var out strings.Builder
+// Marshal is json.Marshal without escapes for <, > and &.
+func Marshal(v any) ([]byte, error) {
+	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return b, err
-	}
-	return append(b, strings.TrimSuffix(out.String(), "\n")...), nil
+	err := e.Encode(v)
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
+}
+
+func appendForeign(b []byte, v any) ([]byte, error) {
+	raw, err := Marshal(v)
+	return append(b, raw...), err
 }
 
 func (e *Encoder) members(b []byte, s *Shape, v reflect.Value) ([]byte, error) {

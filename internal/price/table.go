@@ -5,11 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 )
 
 //go:embed prices.json
@@ -93,9 +94,7 @@ func must(err error) {
 func Date() string { return table().date }
 
 // releaseSuffix matches the suffix of a model name that names its release.
-var releaseSuffix = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`-(\d{8}|\d{4}-\d{2}-\d{2}|latest)$`)
-})
+var releaseSuffix = lazyregexp.New(`-(\d{8}|\d{4}-\d{2}-\d{2}|latest)$`)
 
 // Models returns the names of all models with a published price, as PROVIDER/NAME.
 func Models() []string { return slices.Sorted(maps.Keys(table().models)) }

@@ -43,7 +43,7 @@ func tree(t *testing.T, archive string) string {
 
 func space(t *testing.T, dir, home string) *project.Workspace {
 	t.Helper()
-	w, err := project.NewWorkspace(dir, home, filepath.Join(home, ".config"))
+	w, err := project.NewWorkspace(dir, home, filepath.Join(home, ".config", "awf"))
 	if err != nil {
 		t.Fatal(err)
 	}

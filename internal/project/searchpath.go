@@ -36,7 +36,7 @@ func (w *Workspace) SearchFirst(kind LookupKind, dirs ...string) {
 func (w *Workspace) userDirs(kind LookupKind) []string {
 	var out []string
 	if w.config != "" {
-		out = append(out, filepath.Join(w.config, "awf", kind))
+		out = append(out, filepath.Join(w.config, kind))
 	}
 	if kind == Roles && w.home != "" {
 		out = append(out, filepath.Join(w.home, ".agents", "roles"))

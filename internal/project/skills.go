@@ -133,7 +133,7 @@ func (w *Workspace) userSkillFolders() []string {
 		out = append(out, filepath.Join(w.home, ".agents", "skills"), filepath.Join(w.home, ".claude", "skills"))
 	}
 	if w.config != "" {
-		out = append(out, filepath.Join(w.config, "awf", "skills"))
+		out = append(out, filepath.Join(w.config, "skills"))
 	}
 	return out
 }

@@ -28,7 +28,8 @@ type Workspace struct {
 	first             map[LookupKind][]string
 }
 
-// NewWorkspace returns the workspace of a working folder. home and config are the user's folders; either may be empty.
+// NewWorkspace returns the workspace of a working folder. home is the user's folder, and config has a folder for each
+// LookupKind; either may be empty.
 func NewWorkspace(dir, home, config string) (*Workspace, error) {
 	return NewWorkspaceOn(Disk{}, dir, home, config)
 }

@@ -2,13 +2,13 @@ package protected
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 )
 
 // plainDotfiles lists names that begin with a dot and configure no program that
@@ -43,9 +43,7 @@ var visible = []string{
 
 // shortName matches the 8.3 names that Windows gives to long ones: GIT~1 is
 // .git.
-var shortName = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[^.~]{1,6}~[0-9]{1,6}(\.[^.]{0,3})?$`)
-})
+var shortName = lazyregexp.New(`^[^.~]{1,6}~[0-9]{1,6}(\.[^.]{0,3})?$`)
 
 // Name reports whether a path component, in any spelling that a file system
 // takes for the same, names configuration.

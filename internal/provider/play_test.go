@@ -61,3 +61,15 @@ func TestRetryable(t *testing.T) {
 		t.Errorf("got %v", provider.Classes())
 	}
 }
+
+func TestStreamFillsInWhatTheModelLeftOut(t *testing.T) {
+	req := provider.Request{Model: "m", System: "four letters", MaxTokens: 2}
+	stream := provider.Stream(t.Context(), &req, func(func(provider.Chunk) bool) (*provider.Reply, error) {
+		return &provider.Reply{Blocks: []provider.Block{{Type: provider.Text, Text: strings.Repeat("x", 40)}}}, nil
+	})
+	for c, err := range stream {
+		if err != nil || c.Reply.Usage.Input != 3 || c.Reply.Usage.Output != 2 || c.Reply.Model != "m" {
+			t.Errorf("%+v, %v", c.Reply, err)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,6 +18,33 @@ type Model interface {
 	// the whole of it. An error ends the stream; it is an *Error when the
 	// model's side is to blame.
 	Generate(ctx context.Context, req Request) iter.Seq2[Chunk, error]
+}
+
+// Stream streams the chunks that call emits, and then the reply that it returns, or its error. When emit returns false,
+// call must return; what it returns then does not matter.
+func Stream(
+	ctx context.Context, req *Request, call func(emit func(Chunk) bool) (*Reply, error),
+) iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) {
+		if err := ctx.Err(); err != nil {
+			yield(Chunk{}, err)
+			return
+		}
+		gone := false
+		reply, err := call(func(c Chunk) bool {
+			gone = !yield(c, nil)
+			return !gone
+		})
+		switch {
+		case gone:
+		case err != nil:
+			yield(Chunk{}, err)
+		default:
+			reply.FillUsage(req)
+			reply.Model = cmp.Or(reply.Model, req.Model)
+			yield(Chunk{Reply: reply}, nil)
+		}
+	}
 }
 
 // Sizer is a Model that knows how large a request can be to it. What others
@@ -164,8 +192,8 @@ type Reply struct {
 	ID string `json:"id,omitempty"`
 	// Asked is what the request asked for; nil for offline models.
 	Asked *Asked `json:"asked,omitempty"`
-	// Provider is the name under which the project knows who answered; whoever
-	// chooses among providers fills it in.
+	// Provider is the name of the provider in the project. The router that
+	// chooses among providers sets it.
 	Provider string `json:"provider,omitempty"`
 	// Offline is "simulated" or "scripted" when no real model answered; the
 	// records and the screen say so wherever the reply appears.
@@ -242,6 +270,11 @@ type Error struct {
 	// Partial is what the model says to have used all the same; nil when it says
 	// nothing, and then all that was set aside counts if Spent.
 	Partial *Reply
+}
+
+// Errorf returns an error of a class.
+func Errorf(class Class, format string, args ...any) *Error {
+	return &Error{Class: class, Message: fmt.Sprintf(format, args...)}
 }
 
 func (e *Error) Error() string {

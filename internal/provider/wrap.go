@@ -16,9 +16,9 @@ type Retried struct {
 	Wait  time.Duration // before the next attempt
 }
 
-// Retry asks again when a failure may pass. Each failed attempt is told in the
-// stream before the wait, so that whoever listens can record it; what had come
-// of the reply until then does not count.
+// Retry asks again when a failure may pass. The stream reports each failed
+// attempt before the wait, so that readers can record it; what had arrived of
+// the reply until then does not count.
 type Retry struct {
 	Model Model
 	Times int // further attempts

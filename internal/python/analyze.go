@@ -68,9 +68,7 @@ type analysis struct {
 }
 
 func (a *analysis) report(code diag.Code, at Range, help, message string, args ...any) {
-	a.found.Add(diag.Diagnostic{
-		Code: code, Severity: diag.Error, Span: a.module.Span(at), Message: fmt.Sprintf(message, args...), Help: help,
-	})
+	a.found.Report(code, diag.Error, a.module.Span(at), fmt.Sprintf(message, args...), help)
 }
 
 // body analyzes the statements of a scope.

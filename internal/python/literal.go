@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"math/big"
+
+	"github.com/espalier-run/espalier/internal/jsonfast"
 )
 
 // Literal returns the value of an expression as JSON. It returns false if the expression is not a literal, or has no
@@ -13,13 +15,8 @@ func Literal(x Expr) (json.RawMessage, bool) {
 	if !ok {
 		return nil, false
 	}
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	if e.Encode(value) != nil {
-		return nil, false
-	}
-	return bytes.TrimSpace(out.Bytes()), true
+	out, err := jsonfast.Marshal(value)
+	return out, err == nil
 }
 
 func literal(x Expr) (any, bool) {

@@ -44,9 +44,7 @@ type stop struct{}
 
 func (p *parser) add(at Range, message, help string) {
 	if len(p.found) < maxFound {
-		p.found.Add(diag.Diagnostic{
-			Code: CodeSyntax, Severity: diag.Error, Span: p.module.Span(at), Message: message, Help: help,
-		})
+		p.found.Report(CodeSyntax, diag.Error, p.module.Span(at), message, help)
 	}
 }
 
@@ -294,6 +292,11 @@ func (p *parser) oneStatement() []Stmt {
 			}
 		}
 	}
+	return p.line("Start a new line, or add the missing operator.")
+}
+
+// line parses simple statements up to the end of the line. help is for text after them.
+func (p *parser) line(help string) []Stmt {
 	var out []Stmt
 	for {
 		out = append(out, p.simple())
@@ -302,8 +305,7 @@ func (p *parser) oneStatement() []Stmt {
 		}
 	}
 	if t := p.peek(); t.kind != tokNewline && t.kind != tokEnd {
-		p.fail(p.visible(t), fmt.Sprintf("Unexpected %s.", p.shown(t)),
-			"Start a new line, or add the missing operator.")
+		p.fail(p.visible(t), fmt.Sprintf("Unexpected %s.", p.shown(t)), help)
 	}
 	p.take()
 	return out
@@ -466,7 +468,7 @@ func (p *parser) block(after string) []Stmt {
 		}
 	}
 	if p.peek().kind != tokNewline {
-		return p.oneLine()
+		return p.line("Start a new line.")
 	}
 	p.take()
 	if t := p.peek(); t.kind != tokIndent {
@@ -483,22 +485,6 @@ func (p *parser) block(after string) []Stmt {
 			continue
 		}
 		out = append(out, p.statement()...)
-	}
-	p.take()
-	return out
-}
-
-// oneLine parses a block on the line of its header.
-func (p *parser) oneLine() []Stmt {
-	var out []Stmt
-	for {
-		out = append(out, p.simple())
-		if !p.acceptOp(";") || p.peek().kind == tokNewline {
-			break
-		}
-	}
-	if t := p.peek(); t.kind != tokNewline && t.kind != tokEnd {
-		p.fail(p.visible(t), fmt.Sprintf("Unexpected %s.", p.shown(t)), "Start a new line.")
 	}
 	p.take()
 	return out
@@ -855,13 +841,7 @@ func (p *parser) importStatement() Stmt {
 				n.Names = append(n.Names, Alias{Range: at, Name: "*", As: "*"})
 				break
 			}
-			one := Alias{Name: p.name("what is imported").text}
-			one.As = one.Name
-			if p.acceptWord("as") {
-				one.As = p.name("the import").text
-			}
-			one.Range = p.from(at.Start)
-			n.Names = append(n.Names, one)
+			n.Names = append(n.Names, p.alias(at.Start, p.name("what is imported").text))
 			if !p.acceptOp(",") || bracket && p.isOp(")") {
 				break
 			}
@@ -871,14 +851,7 @@ func (p *parser) importStatement() Stmt {
 		}
 	} else {
 		for {
-			at := p.peek().at
-			one := Alias{Name: dotted()}
-			one.As = one.Name
-			if p.acceptWord("as") {
-				one.As = p.name("the import").text
-			}
-			one.Range = p.from(at.Start)
-			n.Names = append(n.Names, one)
+			n.Names = append(n.Names, p.alias(p.peek().at.Start, dotted()))
 			if !p.acceptOp(",") {
 				break
 			}
@@ -886,6 +859,16 @@ func (p *parser) importStatement() Stmt {
 	}
 	n.Range = p.from(t.at.Start)
 	return n
+}
+
+// alias parses the rest of an import, after its name.
+func (p *parser) alias(start int, name string) Alias {
+	one := Alias{Name: name, As: name}
+	if p.acceptWord("as") {
+		one.As = p.name("the import").text
+	}
+	one.Range = p.from(start)
+	return one
 }
 
 // target parses one target.

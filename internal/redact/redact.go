@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/jsonfast"
 )
 
 // Rules are redaction rules. A nil *Rules redacts nothing.
@@ -154,13 +155,8 @@ func (r *Rules) JSON(raw json.RawMessage) (json.RawMessage, bool, error) {
 	if !found {
 		return raw, false, nil
 	}
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, false, err
-	}
-	return bytes.TrimSpace(out.Bytes()), true, nil
+	out, err := jsonfast.Marshal(v)
+	return out, err == nil, err
 }
 
 func (r *Rules) value(v any, found *bool) any {

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 )
 
 // Groups of rules that a workflow can enable.
@@ -88,7 +90,7 @@ var builtin = sync.OnceValue(func() []rule {
 		},
 	}
 	for i := range all {
-		all[i].find = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(all[i].expr) })
+		all[i].find = lazyregexp.New(all[i].expr)
 	}
 	return all
 })

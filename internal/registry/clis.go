@@ -9,13 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/provider"
@@ -411,6 +411,4 @@ func (m *Models) examineCLI(ctx context.Context, c *cli) *Finding {
 // great deal before they say anything.
 const versionSeconds = 30
 
-var versionIn = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`[0-9]+(\.[0-9]+)+([-+.][0-9A-Za-z]+)*`)
-})
+var versionIn = lazyregexp.New(`[0-9]+(\.[0-9]+)+([-+.][0-9A-Za-z]+)*`)

@@ -10,16 +10,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format/awf"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/private"
 	"github.com/espalier-run/espalier/internal/report/execution"
 	"github.com/espalier-run/espalier/internal/source"
@@ -164,7 +163,7 @@ func shellCall(t *ir.Task) string {
 }
 
 // isValue matches a command that a value of the run provides as a whole.
-var isValue = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*\{\{[^{}]*\}\}\s*$`) })
+var isValue = lazyregexp.New(`^\s*\{\{[^{}]*\}\}\s*$`)
 
 // CheckCalls reports values that the shell tool would execute, under names that only the configuration gives to it.
 func CheckCalls(p *ir.Program, c *config.Config) diag.List {
@@ -214,20 +213,18 @@ func commandSteps(p *ir.Program, c *config.Config) []string {
 	return out
 }
 
-// commandFormat is the format of files that are lists of commands: naming one is
-// the consent to run them.
-const commandFormat = "awf"
-
 // coveredByName reports whether naming a workflow's file is the consent to its
 // commands. named says that a person has named the file, or one of the same
 // format that calls it.
-func coveredByName(p *ir.Program, named bool) bool { return named && p.Format == commandFormat }
+func coveredByName(p *ir.Program, named bool) bool {
+	return named && Formats().Conventions(p.Format).ConsentByName
+}
 
 // consents reports whether naming a file, or a workflow that uses it as a template, is consent to the commands in it.
 func consents(path string, content []byte) bool {
 	f := source.NewFile(path, string(content))
 	found, _ := Formats().Detect(f) // what else is wrong with it does not matter
-	return found != nil && found.Name() == commandFormat || awf.IsTemplate(f)
+	return found != nil && Formats().Conventions(found.Name()).ConsentByName || awf.IsTemplate(f)
 }
 
 // NamedConsent reports whether running a program by its name is the consent to

@@ -257,8 +257,8 @@ func (m spendingModel) Generate(ctx context.Context, req provider.Request) iter.
 		}
 		p, known := m.price(req.Model)
 		if !known {
-			yield(provider.Chunk{}, &provider.Error{Class: provider.APIError, Message: fmt.Sprintf(
-				"%s needs the price of the model %q: add it to prices in espalier.yaml", shares[0].words, req.Model)})
+			yield(provider.Chunk{}, provider.Errorf(provider.APIError,
+				"%s needs the price of the model %q: add it to prices in espalier.yaml", shares[0].words, req.Model))
 			return
 		}
 		worst := p.Worst(m.MostTokens(&req), int64(req.MaxTokens))
@@ -316,9 +316,8 @@ func (m spendingModel) claim(ctx context.Context, shares []share, worst int64) e
 	tomorrow := time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, time.UTC)
 	message := fmt.Sprintf("%s (%s per day) is reached", full.words, price.Dollars(full.limit))
 	if worst > full.limit {
-		return &provider.Error{Class: provider.APIError, Message: fmt.Sprintf(
-			"one call can cost %s, and %s allows %s per day", price.Dollars(worst), full.words,
-			price.Dollars(full.limit))}
+		return provider.Errorf(provider.APIError, "one call can cost %s, and %s allows %s per day",
+			price.Dollars(worst), full.words, price.Dollars(full.limit))
 	}
 	return &provider.Error{Class: provider.RateLimit, RetryAfter: max(minWait, tomorrow.Sub(now)), Message: message}
 }

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 )
 
 // set is a set of values, by the indexes of their parts.
@@ -529,9 +529,9 @@ func (c *insertion) computedWith(name string, done map[string]bool) set {
 }
 
 var (
-	namesForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`) })
-	wordForm  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_]*$`) })
-	fileForm  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_+-][A-Za-z0-9_.+-]*$`) })
+	namesForm = lazyregexp.New(`[A-Za-z_][A-Za-z0-9_]*`)
+	wordForm  = lazyregexp.New(`^[A-Za-z0-9_]*$`)
+	fileForm  = lazyregexp.New(`^[A-Za-z0-9_+-][A-Za-z0-9_.+-]*$`)
 )
 
 // must reports an error for the first value that does not satisfy a condition.

@@ -8,9 +8,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 )
 
 // Part is a piece of a command: text by its author, or a value.
@@ -162,7 +163,7 @@ func Insert(name string, parts []Part) (Command, error) {
 	}
 }
 
-var specialForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^A-Za-z0-9_./:=@%+,-]`) })
+var specialForm = lazyregexp.New(`[^A-Za-z0-9_./:=@%+,-]`)
 
 // checkWords checks the untrusted values of a command with trusted ones as words of it: one may be the option or the
 // subcommand that makes a program execute its next argument.
@@ -538,8 +539,8 @@ func declares(stack []syntax.Node) bool {
 }
 
 var (
-	numberForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[+-]?[0-9]+(\.[0-9]+)?$`) })
-	rangeForm  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([+-]?[0-9]+|[A-Za-z])$`) })
+	numberForm = lazyregexp.New(`^[+-]?[0-9]+(\.[0-9]+)?$`)
+	rangeForm  = lazyregexp.New(`^([+-]?[0-9]+|[A-Za-z])$`)
 )
 
 // replaced returns a literal with expansions for its placeholders.

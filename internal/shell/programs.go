@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 )
 
 // program describes which arguments of a program are code, or names of variables.
@@ -564,10 +564,8 @@ func (c *insertion) parameters(name string, words []*syntax.Word, in set, piped 
 }
 
 // awkExecutes matches code of awk that executes a text.
-var awkExecutes = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\bsystem\s*\(|\|&?\s*getline\b|` +
-		`\bprintf?\b[^;}\n]*[^|]\|&?\s*([\w$(]|"(\S*/)?(ba|da|z|k)?sh\b)`)
-})
+var awkExecutes = lazyregexp.New(`\bsystem\s*\(|\|&?\s*getline\b|` +
+	`\bprintf?\b[^;}\n]*[^|]\|&?\s*([\w$(]|"(\S*/)?(ba|da|z|k)?sh\b)`)
 
 // awk checks a program of awk, which can execute values from its arguments, the environment and its input.
 func (c *insertion) awk(code string, words []*syntax.Word, in set) {

@@ -10,8 +10,6 @@ import (
 
 // Settings is a struct that the settings of a task decode into.
 type Settings interface {
-	// Validate returns an error for settings that decode but describe no work.
-	Validate() error
 	// Run does one attempt. An error is an *Error, or the context's.
 	Run(ctx context.Context, job *Job) (Result, error)
 }

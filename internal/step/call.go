@@ -236,7 +236,7 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 	if limit == 0 {
 		limit = stepkind.ToolCallSeconds * time.Second
 	}
-	slow := &tool.Error{Class: ClassTimeout, Message: fmt.Sprintf("the tool did not return within %g seconds", limit.Seconds())}
+	slow := tool.Errorf(ClassTimeout, "the tool did not return within %g seconds", limit.Seconds())
 	ctx, stop := context.WithTimeoutCause(ctx, limit, slow)
 	defer stop()
 	if err := j.MakeDir(); err != nil {
@@ -277,7 +277,7 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 	case len(result.Output) == 0:
 		result.Output = json.RawMessage("null")
 	case len(result.Output) > maxToolOutput:
-		err = &tool.Error{Class: ClassTool, Message: fmt.Sprintf("the tool returned more than %d bytes", maxToolOutput)}
+		err = tool.Errorf(ClassTool, "the tool returned more than %d bytes", maxToolOutput)
 	case !json.Valid(result.Output):
 		err = &tool.Error{Class: ClassTool, Message: "the tool returned something that is not JSON"}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/tool"
 )
@@ -34,7 +35,7 @@ func (j *Job) tellProgress(ctx context.Context, c ToolCall) *progress {
 				// One that cannot be noted is no reason to end the call: what
 				// keeps it from being noted will be met by its result.
 				_ = j.Log.Note(ctx, Note{Kind: journal.NoteProgress, Data: journal.Progress{
-					Name: c.Name, CallID: c.CallID, Done: now.Done, Total: now.Total, Message: shortened(now.Message),
+					Name: c.Name, CallID: c.CallID, Done: now.Done, Total: now.Total, Message: diag.Shorten(now.Message, mostMessage),
 				}})
 			case <-p.over:
 				return
@@ -72,10 +73,3 @@ func (p *progress) end() {
 
 // mostMessage is how much of a message is kept: it is one line on a screen.
 const mostMessage = 500
-
-func shortened(message string) string {
-	if runes := []rune(message); len(runes) > mostMessage {
-		return string(runes[:mostMessage]) + "…"
-	}
-	return message
-}

@@ -1,7 +1,6 @@
 package step
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 
@@ -22,9 +21,5 @@ func Encode(v any) (json.RawMessage, error) {
 	if raw, ok := v.(json.RawMessage); ok && len(raw) > 0 {
 		return jsonfast.Compact(raw)
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+	return jsonfast.Marshal(v)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
@@ -41,14 +40,6 @@ func Lenient[T any](t *ir.Task) T {
 	return into
 }
 
-// OneOf returns an error unless the value of a setting is allowed.
-func OneOf(setting, value string, allowed ...string) error {
-	if slices.Contains(allowed, value) {
-		return nil
-	}
-	return fmt.Errorf("setting %q is %q, not one of %q", setting, value, allowed)
-}
-
 // At returns the place of a setting, or that of the step if the file does not have
 // the setting.
 func At(s *ir.Step, t *ir.Task, setting string) source.Span {
@@ -77,12 +68,4 @@ func nameOf(t *ir.Task, setting string) (ir.Name, bool) {
 		return ir.Name{}, false
 	}
 	return ir.Name{Name: name, Span: t.Settings.At(setting)}, true
-}
-
-// Require returns an error that says what is missing when a setting is empty.
-func Require(value, missing string) error {
-	if value == "" {
-		return errors.New(missing)
-	}
-	return nil
 }

@@ -7,11 +7,12 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 )
 
 // control reports whether a terminal obeys a character instead of showing it:
@@ -61,9 +62,7 @@ func (m marker) Write(p []byte) (int, error) {
 
 // ours are the sequences that Espalier itself uses: colors, and what progress
 // on a terminal needs, with the carriage return, which needs no escape.
-var ours = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:\r|\[(?:(?:[012]|3[1-6]|1;3[1-6])?m|\?25[lh]|\?2026[lh]|[KJ]|[0-9]{1,4}A))`)
-})
+var ours = lazyregexp.New(`^(?:\r|\[(?:(?:[012]|3[1-6]|1;3[1-6])?m|\?25[lh]|\?2026[lh]|[KJ]|[0-9]{1,4}A))`)
 
 // Write writes all of p, made inert.
 func (w *Writer) Write(p []byte) (int, error) {

@@ -2,10 +2,8 @@ package text
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -43,10 +41,7 @@ type jsonParser struct {
 }
 
 func (p *jsonParser) say(code diag.Code, start, end int, message, help string, related ...diag.Related) {
-	p.out.Add(diag.Diagnostic{
-		Code: code, Severity: diag.Error, Span: p.file.Span(start, end), Message: message,
-		Help: help, Related: related,
-	})
+	p.out.Report(code, diag.Error, p.file.Span(start, end), message, help, related...)
 }
 
 // space skips white space and comments, and reports the comments.
@@ -325,7 +320,7 @@ func (p *jsonParser) number() *Node {
 	}
 	word := p.text[start:p.at]
 	n := &Node{Kind: Int, Value: word, Span: p.file.Span(start, p.at)}
-	if !isJSONNumber(word) {
+	if !source.IsJSONNumber(word) {
 		p.say(CodeJSONSyntax, start, p.at, fmt.Sprintf("%s is not a number.", word),
 			"Write numbers like 3, -1.5 or 2e6, and put anything else in double quotes.")
 		n.Kind = String
@@ -335,39 +330,6 @@ func (p *jsonParser) number() *Node {
 		n.Kind = Float
 	}
 	return n
-}
-
-// isJSONNumber reports whether s is a JSON number.
-func isJSONNumber(s string) bool {
-	s = strings.TrimPrefix(s, "-")
-	digits := func() bool {
-		n := len(s) - len(strings.TrimLeft(s, "0123456789"))
-		zero := n > 1 && s[0] == '0'
-		s = s[n:]
-		return n > 0 && !zero
-	}
-	if !digits() {
-		return false
-	}
-	anyDigits := func() bool {
-		rest := strings.TrimLeft(s, "0123456789")
-		some := len(rest) < len(s)
-		s = rest
-		return some
-	}
-	if fraction, ok := strings.CutPrefix(s, "."); ok {
-		if s = fraction; !anyDigits() {
-			return false
-		}
-	}
-	if s != "" && (s[0] == 'e' || s[0] == 'E') {
-		s = s[1:]
-		if s != "" && (s[0] == '+' || s[0] == '-') {
-			s = s[1:]
-		}
-		return anyDigits() && s == ""
-	}
-	return s == ""
 }
 
 // str parses a string. Its span excludes the quotes.
@@ -444,7 +406,7 @@ func (p *jsonParser) escape(b *strings.Builder) {
 		p.at += 2
 		return
 	}
-	if r, size := unicodeEscape(rest); size > 0 {
+	if r, size, _ := source.UnicodeEscape(rest); size > 0 {
 		b.WriteRune(r)
 		p.at += size
 		return
@@ -454,32 +416,4 @@ func (p *jsonParser) escape(b *strings.Builder) {
 	b.WriteString(rest[1 : 1+size])
 	p.say(CodeJSONEscape, start, p.at, fmt.Sprintf("There is no escape %s.", rest[:1+size]),
 		`Write \\ for a backslash, or \u and four hexadecimal digits.`)
-}
-
-// unicodeEscape decodes \uXXXX or a surrogate pair. An unpaired surrogate becomes U+FFFD, as in encoding/json.
-func unicodeEscape(s string) (rune, int) {
-	r := hexRune(s)
-	if r < 0 {
-		return 0, 0
-	}
-	if !utf16.IsSurrogate(r) {
-		return r, 6
-	}
-	if low := hexRune(s[6:]); low >= 0 {
-		if pair := utf16.DecodeRune(r, low); pair != unicode.ReplacementChar {
-			return pair, 12
-		}
-	}
-	return unicode.ReplacementChar, 6
-}
-
-func hexRune(s string) rune {
-	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
-		return -1
-	}
-	n, err := strconv.ParseUint(s[2:6], 16, 32)
-	if err != nil {
-		return -1
-	}
-	return rune(n)
 }

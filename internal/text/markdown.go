@@ -334,12 +334,9 @@ func (d *Document) Problems(blocks ...string) diag.List {
 		out.Add(found)
 	}
 	if !d.tooDeep.IsZero() {
-		out.Add(diag.Diagnostic{
-			Code: CodeNested, Severity: diag.Error, Span: d.tooDeep,
-			Message: fmt.Sprintf("More than %d lists or quotations are nested here; the rest of the line is read as "+
-				"text.", maxNesting),
-			Help: "Use fewer levels.",
-		})
+		out.Report(CodeNested, diag.Error, d.tooDeep,
+			fmt.Sprintf("More than %d lists or quotations are nested here; the rest of the line is read as "+
+				"text.", maxNesting), "Use fewer levels.")
 	}
 	for _, fence := range d.Fences {
 		ours := slices.Contains(blocks, fence.Info)
@@ -347,11 +344,9 @@ func (d *Document) Problems(blocks ...string) diag.List {
 		opening := d.File.Span(fence.Span.Start, fence.Span.Start+len(strings.TrimRight(line, " \t")))
 		switch {
 		case fence.Unopened:
-			out.Add(diag.Diagnostic{
-				Code: CodeUnopened, Severity: diag.Error, Span: fence.InfoSpan,
-				Message: fmt.Sprintf("The line that opens this %s block is missing.", fence.Info),
-				Help:    fmt.Sprintf("Write a line with ```%s above this one.", fence.Info),
-			})
+			out.Report(CodeUnopened, diag.Error, fence.InfoSpan,
+				fmt.Sprintf("The line that opens this %s block is missing.", fence.Info),
+				fmt.Sprintf("Write a line with ```%s above this one.", fence.Info))
 		case !fence.Closed:
 			found := diag.Diagnostic{
 				Code: CodeFence, Severity: diag.Warning, Span: opening,
@@ -375,11 +370,9 @@ func (d *Document) Problems(blocks ...string) diag.List {
 			out.Add(found)
 		}
 		if fence.Quoted && ours {
-			out.Add(diag.Diagnostic{
-				Code: CodeQuoted, Severity: diag.Error, Span: opening,
-				Message: fmt.Sprintf("This %s block stands in a quotation and is not read.", fence.Info),
-				Help:    "Remove the > at the beginning of its lines.",
-			})
+			out.Report(CodeQuoted, diag.Error, opening,
+				fmt.Sprintf("This %s block stands in a quotation and is not read.", fence.Info),
+				"Remove the > at the beginning of its lines.")
 		}
 	}
 	return out

@@ -5,11 +5,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
@@ -137,7 +137,7 @@ func (p *flowParser) space() {
 }
 
 func (p *flowParser) fail(code diag.Code, at source.Span, message, help string) *diag.Diagnostic {
-	return p.out.Add(diag.Diagnostic{Code: code, Severity: diag.Error, Span: at, Message: message, Help: help})
+	return p.out.Report(code, diag.Error, at, message, help)
 }
 
 // word returns the letters at the current position.
@@ -459,12 +459,10 @@ func (p *flowParser) node() (string, bool) {
 			n.Label, n.Shape = label, shape
 			n.Span = span
 		} else if n.Label.Value != label.Value {
-			p.out.Add(diag.Diagnostic{
-				Code: CodeFlowLabel, Severity: diag.Warning, Span: label.Span,
-				Message: fmt.Sprintf("The node %q has another label here.", id),
-				Help:    "Write its label once, or give this node a name of its own.",
-				Related: []diag.Related{{Span: n.Label.Span, Message: "the first label"}},
-			})
+			p.out.Report(CodeFlowLabel, diag.Warning, label.Span,
+				fmt.Sprintf("The node %q has another label here.", id),
+				"Write its label once, or give this node a name of its own.",
+				diag.Related{Span: n.Label.Span, Message: "the first label"})
 		}
 	}
 	if strings.HasPrefix(p.rest(), ":::") {
@@ -532,17 +530,12 @@ func (p *flowParser) shape() (Text, string, bool) {
 
 // Patterns of links: whole ones, and the two halves around a label.
 var (
-	wholeLink = lazily(`^(<)?(-{2,}>|-{3,}[ox]?|-{2,}[ox]|-\.+->|-\.+-[ox]?|={2,}>|={3,}[ox]?|={2,}[ox]|~{3,})`)
-	openLink  = lazily(`^(<)?(--|-\.|==)`)
+	wholeLink = lazyregexp.New(`^(<)?(-{2,}>|-{3,}[ox]?|-{2,}[ox]|-\.+->|-\.+-[ox]?|={2,}>|={3,}[ox]?|={2,}[ox]|~{3,})`)
+	openLink  = lazyregexp.New(`^(<)?(--|-\.|==)`)
 	closings  = map[string]func() *regexp.Regexp{
-		"--": lazily(`-{2,}>|-{3,}|--[ox]`), "-.": lazily(`\.+->|\.+-[ox]?`), "==": lazily(`={2,}>|={3,}|==[ox]`),
+		"--": lazyregexp.New(`-{2,}>|-{3,}|--[ox]`), "-.": lazyregexp.New(`\.+->|\.+-[ox]?`), "==": lazyregexp.New(`={2,}>|={3,}|==[ox]`),
 	}
 )
-
-// lazily compiles a pattern on first use.
-func lazily(pattern string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
-}
 
 func styleOf(link string) string {
 	switch {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -23,15 +22,8 @@ type Reader struct {
 	codes Codes
 	out   *diag.List
 	asked []string // keys that were read, possibly with duplicates
-	room  *room    // backing array of asked, returned to the pool by Done
 	wrong bool     // the node is not a map, so missing keys are not reported
 }
-
-// room holds the keys that most formats allow in a map. It is pooled, because every map of a file needs one for a short
-// time.
-type room [24]string
-
-var rooms = sync.Pool{New: func() any { return new(room) }}
 
 // Codes are the diagnostic codes that a Reader reports.
 type Codes struct {
@@ -74,7 +66,7 @@ func Read(n *Node, what string, codes Codes, out *diag.List) *Reader {
 }
 
 func (r *Reader) report(code diag.Code, span source.Span, message, help string) *diag.Diagnostic {
-	return r.out.Add(diag.Diagnostic{Code: code, Severity: diag.Error, Span: span, Message: message, Help: help})
+	return r.out.Report(code, diag.Error, span, message, help)
 }
 
 func (r *Reader) wrongType(key string, n *Node, wanted, help string) *diag.Diagnostic {
@@ -122,10 +114,6 @@ func (r *Reader) Span() source.Span { return r.node.Span }
 func (r *Reader) know(key string) {
 	if r.shape != nil {
 		r.shape.Field(key)
-	}
-	if r.room == nil {
-		r.room = rooms.Get().(*room)
-		r.asked = r.room[:0]
 	}
 	r.asked = append(r.asked, key)
 }
@@ -328,8 +316,8 @@ func (r *Reader) List(key string) []*Node {
 // RequireDeclared is Require for all keys that the shape declares as required.
 func (r *Reader) RequireDeclared() {
 	var keys []string
-	for i := range r.shape.fields {
-		if f := &r.shape.fields[i]; f.Required {
+	for i := range r.shape.Fields {
+		if f := &r.shape.Fields[i]; f.Required {
 			keys = append(keys, f.Name)
 		}
 	}
@@ -376,19 +364,22 @@ func (r *Reader) firstKey() source.Span {
 	return r.node.Span
 }
 
-// Done reports the keys that were not read. Call it once, after reading all known keys.
+// Done reports the keys that were not read. Call it after reading all known keys.
 func (r *Reader) Done() {
 	for _, p := range r.node.Pairs {
 		if slices.Contains(r.asked, p.Key.Value) {
 			continue
 		}
-		r.out.Add(diag.Diagnostic{
+		found := r.out.Add(diag.Diagnostic{
 			Code: r.codes.Unknown, Severity: r.codes.UnknownAs, Span: p.Key.Span, Lenient: r.codes.UnknownLenient,
 			Message: fmt.Sprintf("The %s has no key %q.", r.what, p.Key.Value),
-		}).Suggest(p.Key.Value, r.asked, r.node.Keys()...)
-	}
-	if r.room != nil {
-		rooms.Put(r.room)
-		r.room, r.asked = nil, nil
+		})
+		found.Suggest(p.Key.Value, r.asked, r.node.Keys()...)
+		if r.shape == nil || diag.Nearest(p.Key.Value, r.asked) != "" {
+			continue
+		}
+		if home, ok := r.shape.HomeOf(p, r.what, nil); ok {
+			found.Help = home.Help
+		}
 	}
 }

@@ -10,10 +10,14 @@ import (
 // Shape declares the keys of one kind of map. A format has one table of shapes: its parser can read no other keys,
 // messages suggest these keys and values, and the JSON Schema for editors is generated from them.
 type Shape struct {
-	fields []Field
+	What   string // such a map in messages: "step"
+	Doc    string
+	Fields []Field // do not change them
 	index  map[string]*Field
-	// Open shapes accept other keys, for example names that the author chooses.
-	open bool
+	// IsOpen is set if the shape accepts other keys, for example names that the author chooses.
+	IsOpen bool
+	// Guards is set if every key restricts what a run may do.
+	Guards bool
 }
 
 // Field is one key of a Shape.
@@ -23,7 +27,16 @@ type Field struct {
 	Required  bool
 	Choices   []string // the allowed strings; nil if any
 	Pattern   string   // a regular expression for a string; empty if any
+	Min       int      // the least value of an integer
 	Shape     *Shape   // of an Object, or of the entries of Objects
+	Types     []string // the types of step that use the key; nil if all
+	// Remark keys inform readers only; a run does not depend on them.
+	Remark bool
+	// Condition keys contain an expression.
+	Condition bool
+	// Guards is set if the key restricts what a run may do. An unknown key that is probably this one is an error: a run
+	// without the restriction must not start.
+	Guards bool
 	// Hidden keys are accepted, but not offered: deprecated spellings.
 	Hidden bool
 	// More are further keywords of the JSON Schema. They replace generated ones.
@@ -39,17 +52,19 @@ const (
 	ABool
 	AnInt
 	ANumber
-	Strings // a list of strings
-	AMap    // any map
-	AList   // any list
-	Object  // a map with a Shape
-	Objects // a list of such maps
+	Strings      // a list of strings
+	OneOrStrings // a string, or a list of strings
+	OneOrInts    // an integer, or a list of integers
+	AMap         // any map
+	AList        // any list
+	Object       // a map with a Shape
+	Objects      // a list of such maps
 	AnyForm
 )
 
 // NewShape returns a shape that accepts the given keys alone.
 func NewShape(fields ...Field) *Shape {
-	s := &Shape{fields: fields, index: make(map[string]*Field, len(fields))}
+	s := &Shape{Fields: fields, index: make(map[string]*Field, len(fields))}
 	for i := range fields {
 		if s.index[fields[i].Name] != nil {
 			panic(fmt.Sprintf("text: a shape declares %q twice", fields[i].Name)) // a mistake in a table
@@ -61,8 +76,26 @@ func NewShape(fields ...Field) *Shape {
 
 // Open makes a shape accept other keys, too.
 func (s *Shape) Open() *Shape {
-	s.open = true
+	s.IsOpen = true
 	return s
+}
+
+// Guard marks a shape whose keys all restrict what a run may do.
+func (s *Shape) Guard() *Shape {
+	s.Guards = true
+	return s
+}
+
+// Find returns the declaration of a key, or nil.
+func (s *Shape) Find(key string) *Field { return s.index[key] }
+
+// Names returns the keys.
+func (s *Shape) Names() []string {
+	names := make([]string, len(s.Fields))
+	for i := range s.Fields {
+		names[i] = s.Fields[i].Name
+	}
+	return names
 }
 
 // Field returns the declaration of a key. It panics if there is none: a parser can read declared keys alone.
@@ -77,12 +110,56 @@ func (s *Shape) Field(key string) *Field {
 // Hidden returns the hidden keys.
 func (s *Shape) Hidden() []string {
 	var out []string
-	for i := range s.fields {
-		if s.fields[i].Hidden {
-			out = append(out, s.fields[i].Name)
+	for i := range s.Fields {
+		if s.Fields[i].Hidden {
+			out = append(out, s.Fields[i].Name)
 		}
 	}
 	return out
+}
+
+// section returns the first section of the shape that has the key, other than one; nil if there is none.
+func (s *Shape) section(key string, other *Shape) *Field {
+	if s == nil {
+		return nil
+	}
+	for i := range s.Fields {
+		if f := &s.Fields[i]; f.Form == Object && f.Shape != other && f.Shape.index[key] != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// Home is where a misplaced key belongs.
+type Home struct {
+	Help    string
+	Section *Shape // all keys of which are probably misplaced; nil if only the one is
+	Guards  bool   // the key restricts what a run may do
+}
+
+// HomeOf returns where an unknown key of a map belongs: beside the map, in a section beside it, or in a section of its
+// own. The map is the value of what in parent, which may be nil.
+func (s *Shape) HomeOf(p Pair, what string, parent *Shape) (Home, bool) {
+	key := p.Key.Value
+	if parent != nil && parent.index[key] != nil {
+		f := parent.index[key]
+		home := Home{Help: fmt.Sprintf("Move it next to %q: give both the same indentation.", what), Guards: f.Guards}
+		if f.Form == Object && p.Value.Kind == Null {
+			home.Section = f.Shape
+			home.Help = fmt.Sprintf("Move it next to %q: give both the same indentation, and indent its keys more.",
+				what)
+		}
+		return home, true
+	}
+	if f := parent.section(key, s); f != nil {
+		help := fmt.Sprintf("Move it under %q; check the keys next to it, too.", f.Name)
+		return Home{Help: help, Section: f.Shape, Guards: f.Shape.Guards}, true
+	}
+	if f := s.section(key, nil); f != nil {
+		return Home{Help: fmt.Sprintf("Indent it below %q.", f.Name), Guards: f.Shape.Guards}, true
+	}
+	return Home{}, false
 }
 
 // Read returns a Reader of a map. what names the map in messages.
@@ -96,8 +173,8 @@ func (s *Shape) Read(n *Node, what string, codes Codes, out *diag.List) *Reader 
 func (s *Shape) Schema() map[string]any {
 	properties := map[string]any{}
 	var required []string
-	for i := range s.fields {
-		f := &s.fields[i]
+	for i := range s.Fields {
+		f := &s.Fields[i]
 		if f.Hidden {
 			continue
 		}
@@ -107,13 +184,25 @@ func (s *Shape) Schema() map[string]any {
 		}
 	}
 	out := map[string]any{"type": "object", "properties": properties}
+	if s.Doc != "" {
+		out["description"] = s.Doc
+	}
 	if required != nil {
 		out["required"] = required
 	}
-	if !s.open {
+	if !s.IsOpen {
 		out["additionalProperties"] = false
 	}
 	return out
+}
+
+var aString = map[string]any{"type": "string"}
+
+func integer(least int) map[string]any {
+	if least == 0 {
+		return map[string]any{"type": "integer"}
+	}
+	return map[string]any{"type": "integer", "minimum": least}
 }
 
 func (f *Field) schema() map[string]any {
@@ -124,11 +213,15 @@ func (f *Field) schema() map[string]any {
 	case ABool:
 		out["type"] = "boolean"
 	case AnInt:
-		out["type"] = "integer"
+		out = integer(f.Min)
 	case ANumber:
 		out["type"] = "number"
 	case Strings:
-		out["type"], out["items"] = "array", map[string]any{"type": "string"}
+		out["type"], out["items"] = "array", aString
+	case OneOrStrings:
+		out["anyOf"] = []any{aString, map[string]any{"type": "array", "items": aString}}
+	case OneOrInts:
+		out["anyOf"] = []any{integer(f.Min), map[string]any{"type": "array", "items": integer(f.Min)}}
 	case AMap:
 		out["type"] = "object"
 	case AList:

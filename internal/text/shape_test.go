@@ -49,6 +49,18 @@ func TestShapeDecidesWhatTheReaderAccepts(t *testing.T) {
 	}
 }
 
+// A key that is missing one level of indentation is unknown where it is, but known in the section above it.
+func TestUnknownKeysNameTheSectionThatHasThem(t *testing.T) {
+	r, list := readStep(t, "id: x\nretry:\ntimes: 3\n")
+	for _, key := range []string{"id", "mode", "retry"} {
+		r.Node(key)
+	}
+	r.Done()
+	if len(*list) != 1 || (*list)[0].Help != `Indent it below "retry".` {
+		t.Errorf("got %v", *list)
+	}
+}
+
 func TestReaderRejectsUndeclaredKeys(t *testing.T) {
 	r, _ := readStep(t, "id: x\n")
 	defer func() {

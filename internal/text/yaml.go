@@ -48,29 +48,20 @@ type Node struct {
 type Pair struct{ Key, Value *Node }
 
 // Get returns the value of a key of a map, or nil.
-func (n *Node) Get(key string) *Node {
-	if n == nil {
-		return nil
-	}
-	for _, p := range n.Pairs {
-		if p.Key.Value == key {
-			return p.Value
-		}
-	}
-	return nil
-}
+func (n *Node) Get(key string) *Node { return n.pair(key).Value }
 
 // Key returns the node of a key, or nil.
-func (n *Node) Key(key string) *Node {
-	if n == nil {
-		return nil
-	}
-	for _, p := range n.Pairs {
-		if p.Key.Value == key {
-			return p.Key
+func (n *Node) Key(key string) *Node { return n.pair(key).Key }
+
+func (n *Node) pair(key string) Pair {
+	if n != nil {
+		for _, p := range n.Pairs {
+			if p.Key.Value == key {
+				return p
+			}
 		}
 	}
-	return nil
+	return Pair{}
 }
 
 // Keys returns the names of a map's keys in the order of the file.

@@ -193,9 +193,7 @@ func invalidUTF8(s string) int {
 }
 
 func (p *yamlParser) report(code diag.Code, start, end int, message, help string) *diag.Diagnostic {
-	return p.out.Add(diag.Diagnostic{
-		Code: code, Severity: diag.Error, Span: p.span(start, end), Message: message, Help: help,
-	})
+	return p.out.Report(code, diag.Error, p.span(start, end), message, help)
 }
 
 func (p *yamlParser) span(start, end int) source.Span {
@@ -449,8 +447,8 @@ func (p *yamlParser) swallowedEntries(item *Node, end int) []*Node {
 		return entries
 	}
 	p.report(CodeIndentation, entries[1].Span.Start-p.base, entries[1].Span.End-p.base,
-		"This entry is indented further than the one above, so YAML reads it as words of that one.", indentHelp(column,
-			below))
+		"This entry is indented further than the one above, so YAML reads it as words of that one.",
+		indentHelp(column, below))
 	return entries
 }
 
@@ -505,12 +503,10 @@ func (p *yamlParser) mapping(n *yaml.Node, start int) (*Node, int) {
 			merges = append(merges, p.merged(value)...)
 		default:
 			if first := seen[key.Value]; first != nil {
-				p.out.Add(diag.Diagnostic{
-					Code: CodeDuplicate, Severity: diag.Error, Span: key.Span,
-					Message: fmt.Sprintf("The key %q is written twice.", key.Value),
-					Help:    "Keep one of the two, or give the second one another name.",
-					Related: []diag.Related{{Span: first.Span, Message: "first written here"}},
-				})
+				p.out.Report(CodeDuplicate, diag.Error, key.Span,
+					fmt.Sprintf("The key %q is written twice.", key.Value),
+					"Keep one of the two, or give the second one another name.",
+					diag.Related{Span: first.Span, Message: "first written here"})
 				continue
 			}
 			seen[key.Value] = key

@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/contract"
@@ -160,6 +161,11 @@ type Result struct {
 type Error struct {
 	Class   journal.Class
 	Message string
+}
+
+// Errorf returns an error of a class.
+func Errorf(class journal.Class, format string, args ...any) *Error {
+	return &Error{Class: class, Message: fmt.Sprintf(format, args...)}
 }
 
 func (e *Error) Error() string { return string(e.Class) + ": " + e.Message }

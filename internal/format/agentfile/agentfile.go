@@ -27,6 +27,13 @@ var _ format.Format = Format{}
 // Name returns "agentfile".
 func (Format) Name() string { return "agentfile" }
 
+// Conventions implements format.Conventional.
+func (Format) Conventions() format.Conventions {
+	return format.Conventions{
+		Files: "Agentfile workflows", UnnamedInput: true, ProjectOutputs: true, Flags: []string{"layout", "env", "scripts"},
+	}
+}
+
 // Match is certain about a workflow.yaml with one of the format's keys, and about an empty one
 // in a workflows folder. Other YAML files with both keys are possible.
 func (Format) Match(f *source.File) format.Match {

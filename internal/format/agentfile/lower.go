@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
@@ -54,12 +53,6 @@ type product struct {
 	read bool // whether a later step reads it
 }
 
-func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, message, help string,
-	related ...diag.Related,
-) *diag.Diagnostic {
-	return l.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related})
-}
-
 func (l *lowering) program() *ir.Program {
 	d := l.doc
 	l.agents, l.env = map[string]string{}, map[string]bool{}
@@ -97,8 +90,8 @@ func (l *lowering) program() *ir.Program {
 func (l *lowering) otherName() {
 	in := folder(l.file)
 	if name := l.doc.name; name.Value != "" && path.Base(path.Dir(in)) == "workflows" && path.Base(in) != name.Value {
-		l.report(CodeOtherName, diag.Warning, name.Span, fmt.Sprintf("The workflow is named %q, but its folder %q.",
-			name.Value, path.Base(in)),
+		l.out.Report(CodeOtherName, diag.Warning, name.Span,
+			fmt.Sprintf("The workflow is named %q, but its folder %q.", name.Value, path.Base(in)),
 			"Use the same name for both: other programs find workflows by their folders.")
 	}
 }
@@ -182,7 +175,7 @@ func (l *lowering) input() {
 	switch scheduled := l.doc.trigger.kind.Value == "schedule" && l.doc.trigger.schedule.Value != ""; {
 	case l.used && scheduled: // a schedule passes no input
 		properties[l.variable].(map[string]any)["default"] = ""
-		l.report(CodeNoVariable, diag.Warning, l.doc.trigger.schedule.Span,
+		l.out.Report(CodeNoVariable, diag.Warning, l.doc.trigger.schedule.Span,
 			fmt.Sprintf("A scheduled run has no input, so $%s is empty.", l.variable),
 			"Let the steps read files instead, or use another type of trigger.")
 	case l.used:
@@ -219,7 +212,7 @@ func (l *lowering) body() {
 		}
 		first, twice := seen[n.id.Value]
 		if twice {
-			l.report(CodeRepeated, diag.Error, n.at, fmt.Sprintf("Duplicate step id %q.", n.id.Value),
+			l.out.Report(CodeRepeated, diag.Error, n.at, fmt.Sprintf("Duplicate step id %q.", n.id.Value),
 				"Use a unique id for each step.",
 				diag.Related{Span: first, Message: "The first one."})
 		} else {
@@ -371,14 +364,14 @@ func (l *lowering) produced(n *node, t *ir.Task) {
 		return
 	}
 	if slices.Contains([]string{".", "outputs", "artifacts", "workflows", "shared"}, made) {
-		l.report(CodeBadValue, diag.Error, n.produces.Span,
+		l.out.Report(CodeBadValue, diag.Error, n.produces.Span,
 			fmt.Sprintf("%q is a folder, but the step produces a single file.", n.produces.Value),
 			fmt.Sprintf("Use a file name such as outputs/%s.md, or add a trailing / if the step produces a folder "+
 				"of files.", n.id.Value))
 		return
 	}
 	if kept := staged(made); kept != made {
-		l.report(CodeStaged, diag.Warning, n.produces.Span,
+		l.out.Report(CodeStaged, diag.Warning, n.produces.Span,
 			fmt.Sprintf("Step %q does not write to %s, because Espalier trusts what is there.", n.id.Value,
 				n.produces.Value),
 			"No action is required: the product is kept in the run's folder. To install a generated workflow, "+
@@ -389,7 +382,7 @@ func (l *lowering) produced(n *node, t *ir.Task) {
 	t.Settings.Put("produces", made, n.produces.Span)
 	for _, other := range l.made {
 		if other.path == made && other.step != n.id.Value {
-			l.report(CodeMadeTwice, diag.Warning, n.produces.Span,
+			l.out.Report(CodeMadeTwice, diag.Warning, n.produces.Span,
 				fmt.Sprintf("Step %q overwrites the product of step %q.", n.id.Value, other.step),
 				"Use another path, unless this is intended.", diag.Related{Span: other.at, Message: "The first one."})
 		}
@@ -451,8 +444,8 @@ func (l *lowering) sections(f *source.File, ref text.Text, what string, wanted .
 	if len(missing) > 1 {
 		word = "sections"
 	}
-	l.report(CodeNoSection, diag.Warning, f.Span(0, len(f.Line(1))), fmt.Sprintf("The %s %s has no %s %s.", what,
-		f.Path, word, strings.Join(missing, ", ")),
+	l.out.Report(CodeNoSection, diag.Warning, f.Span(0, len(f.Line(1))),
+		fmt.Sprintf("The %s %s has no %s %s.", what, f.Path, word, strings.Join(missing, ", ")),
 		"Add the missing sections: models rely on them.",
 		diag.Related{Span: ref.Span, Message: fmt.Sprintf("The %s is referenced here.", what)})
 }
@@ -470,7 +463,7 @@ func (l *lowering) open(ref text.Text, what string, missing diag.Severity) *sour
 func (l *lowering) noFile(ref text.Text, what string, missing diag.Severity, err error) {
 	var failed *source.RefError
 	if errors.As(err, &failed) && (failed.Problem == source.RefEscapes || failed.Problem == source.RefAbsolute) {
-		l.report(CodeOutside, diag.Error, ref.Span, fmt.Sprintf("The %s %q is outside of the project.", what,
+		l.out.Report(CodeOutside, diag.Error, ref.Span, fmt.Sprintf("The %s %q is outside of the project.", what,
 			ref.Value), "Use a path relative to the workflow's folder and inside the project.")
 		return
 	}
@@ -479,10 +472,10 @@ func (l *lowering) noFile(ref text.Text, what string, missing diag.Severity, err
 	if failed != nil && len(failed.Near) > 0 {
 		help = fmt.Sprintf("Did you mean %q?", failed.Near[0])
 	}
-	l.report(CodeNoFile, missing, ref.Span, fmt.Sprintf("The %s %q does not exist.", what, ref.Value), help)
+	l.out.Report(CodeNoFile, missing, ref.Span, fmt.Sprintf("The %s %q does not exist.", what, ref.Value), help)
 }
 
-var placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{([A-Za-z_][A-Za-z0-9_]*)\}`) })
+var placeholder = lazyregexp.New(`\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
 // path cleans a path of the file. It must be inside the project. The step's own id is
 // substituted, and unknown placeholders are reported (G12).
@@ -492,19 +485,21 @@ func (l *lowering) path(ref text.Text, step string) (string, bool) {
 	}
 	for _, m := range placeholder().FindAllStringSubmatch(ref.Value, -1) {
 		if !slices.Contains([]string{"workflow_name", "run_id", "step_id"}, m[1]) {
-			l.report(CodePlaceholder, diag.Warning, ref.Span,
+			l.out.Report(CodePlaceholder, diag.Warning, ref.Span,
 				fmt.Sprintf("The placeholder %q is unknown and stays as it is.", m[0]),
 				"Use {workflow_name}, {run_id} or {step_id}.")
 		}
 	}
 	name := strings.ReplaceAll(ref.Value, "{step_id}", step)
 	if i := strings.IndexAny(name, `\:`); i >= 0 {
-		l.report(CodeOutside, diag.Error, ref.Span, fmt.Sprintf("%q is not a path: it contains %q.", ref.Value, name[i]),
+		l.out.Report(CodeOutside, diag.Error, ref.Span,
+			fmt.Sprintf("%q is not a path: it contains %q.", ref.Value, name[i]),
 			"Use a path relative to the workflow's folder, with / as separator, or one variable such as $AGENT_INPUT.")
 		return "", false
 	}
 	if strings.HasPrefix(name, "/") || !filepath.IsLocal(filepath.FromSlash(path.Clean(name))) {
-		l.report(CodeOutside, diag.Error, ref.Span, fmt.Sprintf("The path %q is outside of the project.", ref.Value),
+		l.out.Report(CodeOutside, diag.Error, ref.Span,
+			fmt.Sprintf("The path %q is outside of the project.", ref.Value),
 			"Use a path relative to the workflow's folder, with / as separator and no .. at the start.")
 		return "", false
 	}
@@ -562,7 +557,8 @@ func (l *lowering) variableOf(name text.Text) (artifactInput, bool) {
 	if near != "" {
 		help = fmt.Sprintf("Did you mean $%s?", near)
 	}
-	l.report(CodeNoVariable, diag.Error, name.Span, fmt.Sprintf("Variable %q is not defined.", "$"+name.Value), help).
+	l.out.Report(CodeNoVariable, diag.Error, name.Span,
+		fmt.Sprintf("Variable %q is not defined.", "$"+name.Value), help).
 		Replace(name.Value, near)
 	return artifactInput{}, false
 }
@@ -572,7 +568,7 @@ func (l *lowering) variableOf(name text.Text) (artifactInput, bool) {
 func (l *lowering) fileOf(n *node, in text.Text, name string) (artifactInput, bool) {
 	for _, later := range l.doc.steps {
 		if made, _ := l.quiet(later); made != "" && strings.TrimSuffix(made, "/") == strings.TrimSuffix(name, "/") {
-			l.report(CodeNotMade, diag.Error, in.Span,
+			l.out.Report(CodeNotMade, diag.Error, in.Span,
 				fmt.Sprintf("Step %q reads %q, which the later step %q produces.", n.id.Value, in.Value,
 					later.id.Value),
 				"Change the order of the steps.", diag.Related{Span: later.produces.Span, Message: "Produced here."})
@@ -592,7 +588,7 @@ func (l *lowering) fileOf(n *node, in text.Text, name string) (artifactInput, bo
 		if len(names) > 0 {
 			help = diag.DidYouMean(name, names)
 		}
-		l.report(CodeNotMade, diag.Error, in.Span, fmt.Sprintf("Step %q reads %q, which no earlier step produces.",
+		l.out.Report(CodeNotMade, diag.Error, in.Span, fmt.Sprintf("Step %q reads %q, which no earlier step produces.",
 			n.id.Value, in.Value), help).Replace(name, diag.Nearest(name, names))
 		return artifactInput{}, false
 	}
@@ -688,11 +684,12 @@ func (l *lowering) unwritable(name string, at source.Span) bool {
 	}
 	switch {
 	case defines:
-		l.report(CodeBadValue, diag.Error, at, fmt.Sprintf("A run cannot write %q: it is part of a workflow's definition.",
-			name), "Use a path in outputs/ or artifacts/, and \"espalier promote\" to install a workflow.")
+		l.out.Report(CodeBadValue, diag.Error, at,
+			fmt.Sprintf("A run cannot write %q: it is part of a workflow's definition.", name),
+			"Use a path in outputs/ or artifacts/, and \"espalier promote\" to install a workflow.")
 	case slices.ContainsFunc(parts, protected.Name):
-		l.report(CodeBadValue, diag.Error, at, fmt.Sprintf("A run cannot write %q: programs read it as configuration.",
-			name), "Use another path.")
+		l.out.Report(CodeBadValue, diag.Error, at,
+			fmt.Sprintf("A run cannot write %q: programs read it as configuration.", name), "Use another path.")
 	default:
 		return false
 	}
@@ -717,7 +714,7 @@ func (l *lowering) collect(last *node) ir.Step {
 	var products []source
 	published := l.published()
 	if ok && len(published) == 0 {
-		l.report(CodeUnpublished, diag.Warning, l.doc.outputDir.Span, "The output directory receives nothing.",
+		l.out.Report(CodeUnpublished, diag.Warning, l.doc.outputDir.Span, "The output directory receives nothing.",
 			"It receives products in outputs/ that no later step reads, except manifests, products of scripts and "+
 				"generated workflows.")
 	}

@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
 )
@@ -52,10 +52,6 @@ type parser struct {
 	out  *diag.List
 }
 
-func (p *parser) report(code diag.Code, severity diag.Severity, at source.Span, message, help string) *diag.Diagnostic {
-	return p.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help})
-}
-
 func (p *parser) read(n *text.Node, shape *text.Shape, what string) *text.Reader {
 	return shape.Read(n, what, readerCodes, p.out)
 }
@@ -68,7 +64,7 @@ func (p *parser) parse() *document {
 	case root == nil:
 		return nil
 	case root.Kind != text.Map:
-		p.report(CodeWrongType, diag.Error, p.file.Span(0, len(p.file.Line(1))),
+		p.out.Report(CodeWrongType, diag.Error, p.file.Span(0, len(p.file.Line(1))),
 			fmt.Sprintf("The workflow is %s, not a map.", root.Kind),
 			`Start with specVersion: "1.0", name: and steps:.`)
 		return nil
@@ -97,7 +93,7 @@ func (p *parser) parse() *document {
 	}
 	items := r.List("steps")
 	if n := r.Node("steps"); n != nil && n.Kind == text.List && len(items) == 0 {
-		p.report(CodeMissing, diag.Error, r.KeySpan("steps"), "The workflow has no steps.",
+		p.out.Report(CodeMissing, diag.Error, r.KeySpan("steps"), "The workflow has no steps.",
 			"Add at least one step below steps:.")
 	}
 	for _, n := range items {
@@ -108,16 +104,14 @@ func (p *parser) parse() *document {
 }
 
 var (
-	namePattern    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(nameForm) })
-	versionPattern = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(workflowShape.Field("version").Pattern)
-	})
-	variablePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(variableForm) })
+	namePattern     = lazyregexp.New(nameForm)
+	versionPattern  = lazyregexp.New(workflowShape.Field("version").Pattern)
+	variablePattern = lazyregexp.New(variableForm)
 )
 
 func (p *parser) fits(t text.Text, pattern *regexp.Regexp, what, help string) {
 	if t.Value != "" && !pattern.MatchString(t.Value) {
-		p.report(CodeBadValue, diag.Error, t.Span, fmt.Sprintf("%q is not a valid %s.", t.Value, what), help)
+		p.out.Report(CodeBadValue, diag.Error, t.Span, fmt.Sprintf("%q is not a valid %s.", t.Value, what), help)
 	}
 }
 
@@ -127,13 +121,13 @@ func (p *parser) specVersion(r *text.Reader, d *document) {
 	n := r.Node("specVersion")
 	switch {
 	case n == nil:
-		p.report(CodeSpecVersion, diag.Warning, d.first, `The workflow has no specVersion, so "1.0" is assumed.`,
+		p.out.Report(CodeSpecVersion, diag.Warning, d.first, `The workflow has no specVersion, so "1.0" is assumed.`,
 			`Add specVersion: "1.0" as the first line.`)
 	case n.Kind == text.Float && n.Value == "1.0":
-		p.report(CodeSpecVersion, diag.Warning, n.Span, "specVersion is a number, not a string.",
+		p.out.Report(CodeSpecVersion, diag.Warning, n.Span, "specVersion is a number, not a string.",
 			`Put it in quotes: specVersion: "1.0".`)
 	case n.Value != "1.0" && n.Value != "1.0.0":
-		p.report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("specVersion %q is not supported.", n.Value),
+		p.out.Report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("specVersion %q is not supported.", n.Value),
 			`Use specVersion: "1.0".`)
 	}
 }
@@ -158,16 +152,16 @@ func (p *parser) trigger(r *text.Reader, d *document) {
 		}
 	}
 	if t.kind.Value == "schedule" && t.schedule.Value == "" {
-		p.report(CodeMissing, diag.Warning, t.kind.Span, "The trigger is a schedule without a cron expression.",
+		p.out.Report(CodeMissing, diag.Warning, t.kind.Span, "The trigger is a schedule without a cron expression.",
 			`Add schedule: "0 9 * * 1-5" or another cron expression.`)
 	}
 	if t.kind.Value == "file" && len(t.paths) == 0 {
-		p.report(CodeMissing, diag.Warning, t.kind.Span, "The trigger watches files and names none.",
+		p.out.Report(CodeMissing, diag.Warning, t.kind.Span, "The trigger watches files and names none.",
 			"Add paths: [inbox/*.csv] or other patterns of files below the root of the project.")
 	}
 	for _, pattern := range t.paths {
 		if _, err := path.Match(pattern.Value, ""); err != nil || !filepath.IsLocal(filepath.FromSlash(pattern.Value)) {
-			p.report(CodeBadValue, diag.Error, pattern.Span,
+			p.out.Report(CodeBadValue, diag.Error, pattern.Span,
 				fmt.Sprintf("%q is not a pattern of files below the root of the project.", pattern.Value),
 				"Write a relative path, in which * stands for any characters of a name: inbox/*.csv.")
 		}
@@ -190,7 +184,7 @@ func commandNames(r *text.Reader) []text.Text {
 }
 
 func (p *parser) extension(at source.Span, key string) {
-	p.report(CodeExtension, diag.Note, at,
+	p.out.Report(CodeExtension, diag.Note, at,
 		fmt.Sprintf("%q is not in the specification. Espalier supports it, but other programs may not.", key),
 		"Remove it if other programs must run the workflow.")
 }
@@ -228,43 +222,43 @@ func (p *parser) step(n *text.Node) *node {
 func (p *parser) kind(r *text.Reader, s *node, script bool) {
 	switch {
 	case s.shell && r.Has("agent"):
-		p.report(CodeStepKind, diag.Error, r.KeySpan("agent"),
+		p.out.Report(CodeStepKind, diag.Error, r.KeySpan("agent"),
 			fmt.Sprintf("Step %q has both \"action: shell\" and an agent.", s.id.Value),
 			"Remove agent, or remove action and script.")
 	case s.shell:
 		for _, key := range []string{"skill", "input", "gate"} {
 			if r.Has(key) {
-				p.report(CodeUnknownKey, diag.Warning, r.KeySpan(key),
+				p.out.Report(CodeUnknownKey, diag.Warning, r.KeySpan(key),
 					fmt.Sprintf("%q has no effect in a shell step.", key),
 					"Remove it. The script receives the run's input in its environment.")
 			}
 		}
 		if r.Has("produces") { // G10
-			p.report(CodeExtension, diag.Warning, r.KeySpan("produces"),
+			p.out.Report(CodeExtension, diag.Warning, r.KeySpan("produces"),
 				"A shell step does not produce a file by itself. The file is expected after the script has run.",
 				"Make sure that the script writes it to $AGENTFILE_RUN_DIR.")
 		}
 		if wrong := r.Has("script") && !script; s.bash.Value == "" && s.pwsh.Value == "" && !wrong {
-			p.report(CodeMissing, diag.Error, s.at, fmt.Sprintf("Shell step %q has no script.", s.id.Value),
+			p.out.Report(CodeMissing, diag.Error, s.at, fmt.Sprintf("Shell step %q has no script.", s.id.Value),
 				"Add script: with bash: scripts/NAME.sh, or pwsh:, or both.")
 		}
 	case r.Has("agent"):
 		r.Require("input", "produces")
 		if script {
-			p.report(CodeStepKind, diag.Error, r.KeySpan("script"),
+			p.out.Report(CodeStepKind, diag.Error, r.KeySpan("script"),
 				fmt.Sprintf("Step %q has both an agent and a script.", s.id.Value),
 				"Remove script, or remove agent and add \"action: shell\".")
 		}
 	case script:
 		s.shell = true
-		p.report(CodeStepKind, diag.Error, r.KeySpan("script"),
+		p.out.Report(CodeStepKind, diag.Error, r.KeySpan("script"),
 			fmt.Sprintf("Step %q has a script but no \"action: shell\".", s.id.Value), "Add \"action: shell\".")
 	case r.Has("goal") && r.Has("produces"): // as in the creator of the reference project
-		p.report(CodeStepKind, diag.Warning, s.at,
+		p.out.Report(CodeStepKind, diag.Warning, s.at,
 			fmt.Sprintf("Step %q has no agent, so a model follows its goal without instructions.", s.id.Value),
 			"Add agent: agents/NAME.md (specification, \"Agent Step Fields\").")
 	default:
-		p.report(CodeStepKind, diag.Error, s.at, fmt.Sprintf("Step %q is neither an agent step nor a shell step.",
+		p.out.Report(CodeStepKind, diag.Error, s.at, fmt.Sprintf("Step %q is neither an agent step nor a shell step.",
 			s.id.Value),
 			"Add agent: agents/NAME.md with input: and produces: (specification, \"Agent Step Fields\"), or action: "+
 				"shell with script: (\"Shell Step Fields\").")

@@ -14,7 +14,7 @@ import (
 // values is a map that was parsed by its shape. Values of the wrong type have been reported and
 // count as absent.
 type values struct {
-	shape *shape
+	shape *text.Shape
 	found []value // the keys that are present
 	span  source.Span
 	// first is the span of the map's first key.
@@ -25,7 +25,7 @@ type values struct {
 
 // value is the value of one key, usable or not. Its kind determines which fields are set.
 type value struct {
-	field  *field
+	field  *text.Field
 	key    source.Span
 	node   *text.Node
 	text   text.Text
@@ -70,7 +70,7 @@ func (b *binder) isBroken(p text.Pair) bool {
 }
 
 // bind parses a map. parent is the enclosing shape, or nil. A nil node counts as an empty map.
-func (b *binder) bind(n *text.Node, s *shape, what string, parent *shape) *values {
+func (b *binder) bind(n *text.Node, s *text.Shape, what string, parent *text.Shape) *values {
 	r := text.Read(n, what, workflowCodes, b.out)
 	v := &values{shape: s, span: r.Span(), first: r.Span()}
 	if n != nil && n.Kind != text.Map && n.Kind != text.Null {
@@ -82,8 +82,8 @@ func (b *binder) bind(n *text.Node, s *shape, what string, parent *shape) *value
 		v.first = n.Pairs[0].Key.Span
 		v.found = make([]value, 0, len(n.Pairs))
 		for _, pair := range n.Pairs {
-			f := s.field(pair.Key.Value)
-			if b.broken != nil && (f == nil || f.shape == nil) && b.isBroken(pair) {
+			f := s.Find(pair.Key.Value)
+			if b.broken != nil && (f == nil || f.Shape == nil) && b.isBroken(pair) {
 				b.unread = append(b.unread, pairSpan(pair))
 				if f != nil {
 					v.found = append(v.found, b.guess(n, f, pair, s))
@@ -93,10 +93,10 @@ func (b *binder) bind(n *text.Node, s *shape, what string, parent *shape) *value
 			switch {
 			case f == nil:
 				rest.strange = append(rest.strange, pair)
-			case v.find(f.name) != nil: // a duplicate key, already reported
+			case v.find(f.Name) != nil: // a duplicate key, already reported
 			case isBlank(f, pair.Value):
 				rest.blank = append(rest.blank, pair)
-				v.blank = append(v.blank, f.name)
+				v.blank = append(v.blank, f.Name)
 			default:
 				before := len(*b.out)
 				at := b.value(r, f, pair, what, s)
@@ -116,13 +116,13 @@ func (b *binder) bind(n *text.Node, s *shape, what string, parent *shape) *value
 }
 
 // guess parses a value with a YAML syntax error, to recover the names in it.
-func (b *binder) guess(n *text.Node, f *field, pair text.Pair, s *shape) value {
+func (b *binder) guess(n *text.Node, f *text.Field, pair text.Pair, s *text.Shape) value {
 	quiet := &binder{out: new(diag.List)}
 	at := quiet.value(text.Read(n, "", workflowCodes, quiet.out), f, pair, "", s)
 	if pair.Value.Kind != text.List { // a list in brackets has been repaired
 		at.list = nil
 	}
-	if f.condition {
+	if f.Condition {
 		at.text = text.Text{}
 	}
 	return at
@@ -130,71 +130,70 @@ func (b *binder) guess(n *text.Node, f *field, pair text.Pair, s *shape) value {
 
 // isBlank reports whether a key has no value. An empty condition is not blank: the expression
 // parser reports it.
-func isBlank(f *field, n *text.Node) bool {
-	return n.Kind == text.Null || n.Kind == text.String && !f.condition && strings.TrimSpace(n.Value) == ""
+func isBlank(f *text.Field, n *text.Node) bool {
+	return n.Kind == text.Null || n.Kind == text.String && !f.Condition && strings.TrimSpace(n.Value) == ""
 }
 
-func (b *binder) value(r *text.Reader, f *field, pair text.Pair, what string, s *shape) value {
+func (b *binder) value(r *text.Reader, f *text.Field, pair text.Pair, what string, s *text.Shape) value {
 	out := b.out
 	at := value{field: f, key: pair.Key.Span, node: pair.Value}
-	switch f.kind {
-	case word, release:
-		at.text = r.String(f.name)
-	case choice:
-		if at.text = r.Enum(f.name, f.choices...); at.text.IsZero() && at.node.Kind == text.String {
+	switch f.Form {
+	case text.AString:
+		if f.Choices == nil {
+			at.text = r.String(f.Name)
+		} else if at.text = r.Enum(f.Name, f.Choices...); at.text.IsZero() && at.node.Kind == text.String {
 			// After the error, assume the nearest choice.
-			at.text = text.Text{Value: diag.Nearest(at.node.Value, f.choices), Span: at.node.Span}
+			at.text = text.Text{Value: diag.Nearest(at.node.Value, f.Choices), Span: at.node.Span}
 		}
-	case number:
-		at.number, at.text.Span, at.ok = r.Int(f.name, int64(f.min))
-	case money:
+	case text.AnInt:
+		at.number, at.text.Span, at.ok = r.Int(f.Name, int64(f.Min))
+	case text.ANumber:
 		at.number, at.text.Span, at.ok = dollars(r, f, what, out)
-	case flag:
-		at.flag, at.text.Span, at.ok = r.Bool(f.name)
-	case words:
-		if at.node.Kind == text.String && strings.Contains(at.node.Value, ",") {
-			out.Add(diag.Diagnostic{
-				Code: CodeWrongType, Severity: diag.Error, Span: at.node.Span,
-				Message: fmt.Sprintf("%q of the %s is one string with commas, not a list.", f.name, what),
-				Help:    fmt.Sprintf("Use %s: [%s].", f.name, strings.Trim(at.node.Value, "[] ")),
-			})
+	case text.ABool:
+		at.flag, at.text.Span, at.ok = r.Bool(f.Name)
+	case text.OneOrStrings:
+		switch {
+		case f.Name == allowedTools:
+			at.list = toolNames(at.node)
+		case f.Name == argumentHint:
+			at.text = joined(at.node)
+		case at.node.Kind == text.String && strings.Contains(at.node.Value, ","):
+			out.Report(CodeWrongType, diag.Error, at.node.Span,
+				fmt.Sprintf("%q of the %s is one string with commas, not a list.", f.Name, what),
+				fmt.Sprintf("Use %s: [%s].", f.Name, strings.Trim(at.node.Value, "[] ")))
 			at.list = pieces(at.node)
-			break
+		default:
+			at.list = r.Strings(f.Name)
 		}
-		at.list = r.Strings(f.name)
-	case numbers:
+	case text.OneOrInts:
 		at.list = wholeNumbers(r, f, at.node, what, out)
-	case free, routes:
-		at.node = r.Map(f.name)
-	case object:
-		if at.node = r.Map(f.name); at.node != nil {
-			at.nested = []*values{b.bind(at.node, f.shape, f.name, s)}
+	case text.AMap:
+		at.node = r.Map(f.Name)
+	case text.Object:
+		if at.node = r.Map(f.Name); at.node != nil {
+			at.nested = []*values{b.bind(at.node, f.Shape, f.Name, s)}
 		}
-	case objects:
-		for _, item := range r.List(f.name) {
-			at.nested = append(at.nested, b.bind(item, f.shape, f.shape.what, s))
+	case text.Objects:
+		for _, item := range r.List(f.Name) {
+			at.nested = append(at.nested, b.bind(item, f.Shape, f.Shape.What, s))
 		}
-	case tools:
-		at.list = toolNames(at.node)
-	case hint:
-		at.text = joined(at.node)
 	}
 	return at
 }
 
 // dollars parses a number of dollars and returns millionths.
-func dollars(r *text.Reader, f *field, what string, out *diag.List) (int64, source.Span, bool) {
-	n := r.Node(f.name)
+func dollars(r *text.Reader, f *text.Field, what string, out *diag.List) (int64, source.Span, bool) {
+	n := r.Node(f.Name)
 	if n == nil {
 		return 0, source.Span{}, false
 	}
 	found := diag.Diagnostic{
 		Severity: diag.Error, Span: n.Span,
-		Help: fmt.Sprintf("Use a positive number of dollars with at most six decimals: %s: 0.50.", f.name),
+		Help: fmt.Sprintf("Use a positive number of dollars with at most six decimals: %s: 0.50.", f.Name),
 	}
 	if n.Kind != text.Int && n.Kind != text.Float {
 		found.Code = CodeWrongType
-		found.Message = fmt.Sprintf("%q of the %s is %s, not a number.", f.name, what, n.Kind)
+		found.Message = fmt.Sprintf("%q of the %s is %s, not a number.", f.Name, what, n.Kind)
 		out.Add(found)
 		return 0, n.Span, false
 	}
@@ -204,7 +203,7 @@ func dollars(r *text.Reader, f *field, what string, out *diag.List) (int64, sour
 	}
 	if !ok || value.Sign() <= 0 || !value.IsInt() || !value.Num().IsInt64() {
 		found.Code = CodeBadValue
-		found.Message = fmt.Sprintf("%q of the %s is not a valid amount: %s dollars.", f.name, what, n.Value)
+		found.Message = fmt.Sprintf("%q of the %s is not a valid amount: %s dollars.", f.Name, what, n.Value)
 		out.Add(found)
 		return 0, n.Span, false
 	}
@@ -232,9 +231,9 @@ func pieces(n *text.Node) []text.Text {
 }
 
 // wholeNumbers parses an integer or a list of integers, and returns their source texts.
-func wholeNumbers(r *text.Reader, f *field, n *text.Node, what string, out *diag.List) []text.Text {
+func wholeNumbers(r *text.Reader, f *text.Field, n *text.Node, what string, out *diag.List) []text.Text {
 	if n.Kind != text.List {
-		if _, at, ok := r.Int(f.name, int64(f.min)); ok {
+		if _, at, ok := r.Int(f.Name, int64(f.Min)); ok {
 			return []text.Text{{Value: n.Value, Span: at}}
 		}
 		return nil
@@ -243,9 +242,9 @@ func wholeNumbers(r *text.Reader, f *field, n *text.Node, what string, out *diag
 	for _, item := range n.Items {
 		one := &text.Node{
 			Kind: text.Map, Span: item.Span,
-			Pairs: []text.Pair{{Key: &text.Node{Kind: text.String, Value: f.name, Span: item.Span}, Value: item}},
+			Pairs: []text.Pair{{Key: &text.Node{Kind: text.String, Value: f.Name, Span: item.Span}, Value: item}},
 		}
-		if _, at, ok := text.Read(one, what, workflowCodes, out).Int(f.name, int64(f.min)); ok {
+		if _, at, ok := text.Read(one, what, workflowCodes, out).Int(f.Name, int64(f.Min)); ok {
 			list = append(list, text.Text{Value: item.Value, Span: at})
 		}
 	}
@@ -255,7 +254,7 @@ func wholeNumbers(r *text.Reader, f *field, n *text.Node, what string, out *diag
 // find returns the value of a key, or nil.
 func (v *values) find(name string) *value {
 	for i := range v.found {
-		if v.found[i].field.name == name {
+		if v.found[i].field.Name == name {
 			return &v.found[i]
 		}
 	}
@@ -267,19 +266,11 @@ func (v *values) at(name string) *value {
 	if found := v.find(name); found != nil {
 		return found
 	}
-	v.mustKnow(name)
+	v.shape.Field(name) // panics if it is not declared
 	return &absent
 }
 
 var absent value // never written to
-
-func (v *values) mustKnow(name string) *field {
-	f := v.shape.field(name)
-	if f == nil {
-		panic(fmt.Sprintf("agentflow: %s has no field %q", v.shape.what, name)) // a bug in the caller
-	}
-	return f
-}
 
 // has reports whether the key is present, with a usable value or not.
 func (v *values) has(name string) bool {
@@ -312,5 +303,5 @@ func (v *values) object(name string) *values {
 	if at := v.at(name); len(at.nested) == 1 {
 		return at.nested[0]
 	}
-	return &values{shape: v.mustKnow(name).shape}
+	return &values{shape: v.shape.Field(name).Shape}
 }

@@ -31,7 +31,7 @@ func (l *lowering) parallel(s *step) ir.Action {
 	if n, span, ok := b.number("min_success"); ok {
 		par.MinSuccess = int(n)
 		if int(n) > len(par.Branches) {
-			l.report(CodeWorker, diag.Error, span, fmt.Sprintf("Bundle %q needs %d successful workers, but has %d.",
+			l.out.Report(CodeWorker, diag.Error, span, fmt.Sprintf("Bundle %q needs %d successful workers, but has %d.",
 				par.Name, n, len(par.Branches)), "Lower \"min_success\", or add workers.")
 		}
 	} else if s.word("on_error").Value == "skip" {
@@ -58,7 +58,7 @@ func (l *lowering) bundle(name text.Text) *values {
 	if help == "" {
 		help = fmt.Sprintf("Add a ```bundle block with \"name: %s\".", name.Value)
 	}
-	l.report(CodeNoBundle, diag.Error, name.Span, fmt.Sprintf("Bundle %q is not defined.", name.Value), help).
+	l.out.Report(CodeNoBundle, diag.Error, name.Span, fmt.Sprintf("Bundle %q is not defined.", name.Value), help).
 		Replace(name.Value, diag.Nearest(name.Value, names))
 	return l.bundles[diag.Nearest(name.Value, names)]
 }
@@ -89,7 +89,7 @@ func (l *lowering) workers(b *values) []worker {
 		out = append(out, w)
 	}
 	if len(out) == 0 && b.has("workers") {
-		l.report(CodeWorker, diag.Error, b.key("workers"), fmt.Sprintf("Bundle %q has no workers.",
+		l.out.Report(CodeWorker, diag.Error, b.key("workers"), fmt.Sprintf("Bundle %q has no workers.",
 			b.word("name").Value), "Add at least one entry with \"id\" and \"agent\".")
 	}
 	return out
@@ -142,7 +142,7 @@ func (l *lowering) workerAgent(b *values, w worker) (string, source.Span) {
 	switch {
 	case agent.Value != "":
 		if role.Value != "" {
-			l.report(CodeUnusedChoice, diag.Warning, w.key("role"),
+			l.out.Report(CodeUnusedChoice, diag.Warning, w.key("role"),
 				"The role has no effect: the worker has an agent.", "Remove \"role\" or \"agent\".")
 		}
 		return agent.Value, agent.Span
@@ -151,7 +151,7 @@ func (l *lowering) workerAgent(b *values, w worker) (string, source.Span) {
 			w.id.Value), "Define an ```agent block with this role and name it in \"agent\".")
 	case slices.Contains(w.blank, "agent"): // already reported
 	default:
-		l.report(CodeWorker, diag.Error, w.id.Span, fmt.Sprintf("Worker %q has no agent.", w.id.Value),
+		l.out.Report(CodeWorker, diag.Error, w.id.Span, fmt.Sprintf("Worker %q has no agent.", w.id.Value),
 			"Add \"agent\" with an agent's id.")
 	}
 	name := b.word("name").Value + "_" + w.id.Value
@@ -181,7 +181,7 @@ func (l *lowering) combine(s *step, b *values) ir.Task {
 	t.Settings.Put("conflict", conflict.Value, conflict.Span)
 	keepsAll := merge.word("strategy").Value == "union" || merge.word("strategy").Value == "combine_by_type"
 	if keepsAll && merge.word("conflict").Value != "" && !merge.has("dedupe_key") {
-		l.report(CodeUnusedChoice, diag.Note, merge.key("conflict"),
+		l.out.Report(CodeUnusedChoice, diag.Note, merge.key("conflict"),
 			fmt.Sprintf("\"conflict\" has no effect: %q keeps all outputs.", strategy.Value),
 			"Add \"dedupe_key\" with the fields that identify an item, or remove \"conflict\".")
 	}
@@ -204,7 +204,7 @@ func (l *lowering) combine(s *step, b *values) ir.Task {
 
 func (l *lowering) checkUnusedCritic(v *values, key string) {
 	if v.has(key) {
-		l.report(CodeUnusedChoice, diag.Warning, v.key(key),
+		l.out.Report(CodeUnusedChoice, diag.Warning, v.key(key),
 			fmt.Sprintf("%q has no effect: no conflict is sent to a critic.", key),
 			"Add \"conflict: send_to_critic\" under \"merge\", or remove it.")
 	}

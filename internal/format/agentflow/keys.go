@@ -13,7 +13,7 @@ import (
 // leftovers are the entries of a map that did not bind to a field with a value.
 type leftovers struct {
 	what    string      // the map, in messages
-	parent  *shape      // the enclosing shape, or nil
+	parent  *text.Shape // the enclosing shape, or nil
 	blank   []text.Pair // keys without a value
 	strange []text.Pair // keys that are not in the shape
 }
@@ -21,9 +21,9 @@ type leftovers struct {
 // report adds diagnostics about missing, empty and unknown keys of a map. A key that is
 // present, but empty or misspelled, is one mistake and not two.
 func (b *binder) report(v *values, rest *leftovers) {
-	for i := range v.shape.fields {
-		if f := &v.shape.fields[i]; f.required && v.find(f.name) == nil {
-			b.need(v, rest, []string{f.name}, v.first, fmt.Sprintf("The %s has no %q.", rest.what, f.name))
+	for i := range v.shape.Fields {
+		if f := &v.shape.Fields[i]; f.Required && v.find(f.Name) == nil {
+			b.need(v, rest, []string{f.Name}, v.first, fmt.Sprintf("The %s has no %q.", rest.what, f.Name))
 		}
 	}
 	if v.shape == frontmatterShape && slices.ContainsFunc(rest.strange,
@@ -50,13 +50,13 @@ func (b *binder) report(v *values, rest *leftovers) {
 		return
 	}
 	for _, pair := range rest.blank {
-		f := v.shape.field(pair.Key.Value)
-		outside := func(p text.Pair) bool { return f.kind == object && f.shape.field(p.Key.Value) != nil }
+		f := v.shape.Find(pair.Key.Value)
+		outside := func(p text.Pair) bool { return f.Form == text.Object && f.Shape.Find(p.Key.Value) != nil }
 		if !slices.ContainsFunc(rest.strange, outside) { // those are reported with the section they belong to
 			b.blank(f, pair.Key)
 		}
 	}
-	if !v.shape.open || v.shape == frontmatterShape {
+	if !v.shape.IsOpen || v.shape == frontmatterShape {
 		b.strange(v, rest)
 	}
 }
@@ -72,7 +72,7 @@ func (b *binder) need(v *values, rest *leftovers, keys []string, at source.Span,
 	}
 	empty := slices.IndexFunc(rest.blank, func(p text.Pair) bool { return slices.Contains(keys, p.Key.Value) })
 	misspelled := slices.IndexFunc(rest.strange, func(p text.Pair) bool {
-		return slices.Contains(keys, diag.Nearest(p.Key.Value, v.shape.names()))
+		return slices.Contains(keys, diag.Nearest(p.Key.Value, v.shape.Names()))
 	})
 	switch {
 	case empty >= 0:
@@ -87,7 +87,7 @@ func (b *binder) need(v *values, rest *leftovers, keys []string, at source.Span,
 	case misspelled >= 0:
 		pair := rest.strange[misspelled]
 		found.Span = pair.Key.Span
-		near := diag.Nearest(pair.Key.Value, v.shape.names())
+		near := diag.Nearest(pair.Key.Value, v.shape.Names())
 		found.Help = fmt.Sprintf("Rename the key %q to %q.", pair.Key.Value, near)
 		found.Replace(pair.Key.Value, near)
 		b.unread = append(b.unread, pairSpan(pair))
@@ -101,69 +101,41 @@ func (v *values) hasOne(keys []string) bool {
 }
 
 // blank reports a key without a value. It is an error if the key affects runs.
-func (b *binder) blank(f *field, key *text.Node) {
+func (b *binder) blank(f *text.Field, key *text.Node) {
 	severity := diag.Error
-	if f.remark {
+	if f.Remark {
 		severity = diag.Warning
 	}
-	b.out.Add(diag.Diagnostic{
-		Code: CodeNoValue, Severity: severity, Span: key.Span,
-		Message: fmt.Sprintf("%q has no value.", f.name),
-		Help:    fmt.Sprintf("Add a value after %s:, or remove the line.", f.name),
-	})
+	b.out.Report(CodeNoValue, severity, key.Span,
+		fmt.Sprintf("%q has no value.", f.Name), fmt.Sprintf("Add a value after %s:, or remove the line.", f.Name))
 }
 
 // strange reports unknown keys of a map, and where misplaced ones belong.
 func (b *binder) strange(v *values, rest *leftovers) {
-	var misplaced []*shape // sections that were moved here with all their keys
+	var misplaced []*text.Shape // sections that were moved here with all their keys
 	for _, pair := range rest.strange {
 		key := pair.Key.Value
 		b.warned = append(b.warned, pairSpan(pair))
-		if slices.ContainsFunc(misplaced, func(s *shape) bool { return s.field(key) != nil }) {
+		if slices.ContainsFunc(misplaced, func(s *text.Shape) bool { return s.Find(key) != nil }) {
 			continue
 		}
 		found := diag.Diagnostic{
 			Code: CodeUnknownKey, Severity: diag.Warning, Span: pair.Key.Span,
 			Message: fmt.Sprintf("Unknown key %[2]q in the %[1]s.", rest.what, key),
 		}
-		found.Suggest(key, v.shape.names(), v.keys()...)
-		if rest.parent != nil && rest.parent.field(rest.what) != nil {
+		found.Suggest(key, v.shape.Names(), v.keys()...)
+		if rest.parent != nil && rest.parent.Find(rest.what) != nil {
 			found.Message = fmt.Sprintf("Unknown key %q under %q.", key, rest.what)
 		}
-		inner := slices.IndexFunc(v.shape.fields, func(f field) bool {
-			return f.kind == object &&
-				f.shape.field(key) != nil
-		})
-		sibling := -1 // the section beside this one that has the key
-		if rest.parent != nil {
-			sibling = slices.IndexFunc(rest.parent.fields, func(f field) bool {
-				return f.kind == object &&
-					f.shape != v.shape && f.shape.field(key) != nil
-			})
-		}
-		near := v.shape.nearest(key)
+		near := nearest(v.shape, key)
+		guards := near != nil && (near.Guards || v.shape.Guards)
 		if near != nil && found.Fixes == nil {
-			found.Help = fmt.Sprintf("Did you mean %q?", near.name)
-		}
-		guards := near != nil && (near.guards || v.shape.guards)
-		switch {
-		case near != nil:
-		case rest.parent != nil && rest.parent.field(key) != nil:
-			found.Help = fmt.Sprintf("Move it next to %q: give both the same indentation.", rest.what)
-			guards = rest.parent.field(key).guards
-			if f := rest.parent.field(key); f.kind == object && pair.Value.Kind == text.Null {
-				misplaced = append(misplaced, f.shape)
-				found.Help = fmt.Sprintf("Move it next to %q: give both the same indentation, and indent its keys more.",
-					rest.what)
+			found.Help = fmt.Sprintf("Did you mean %q?", near.Name)
+		} else if home, ok := v.shape.HomeOf(pair, rest.what, rest.parent); ok && near == nil {
+			found.Help, guards = home.Help, home.Guards
+			if home.Section != nil {
+				misplaced = append(misplaced, home.Section)
 			}
-		case sibling >= 0:
-			misplaced = append(misplaced, rest.parent.fields[sibling].shape)
-			guards = rest.parent.fields[sibling].shape.guards
-			found.Help = fmt.Sprintf("Move it under %q; check the keys next to it, too.",
-				rest.parent.fields[sibling].name)
-		case inner >= 0:
-			found.Help = fmt.Sprintf("Indent it below %q.", v.shape.fields[inner].name)
-			guards = v.shape.fields[inner].shape.guards
 		}
 		if guards {
 			found.Severity = diag.Error
@@ -174,13 +146,13 @@ func (b *binder) strange(v *values, rest *leftovers) {
 
 // nearest returns the field that was probably meant by an unknown key; nil if none is close. A part of a longer name,
 // such as max_cost for max_cost_usd, is close to it.
-func (s *shape) nearest(key string) *field {
-	if near := diag.Nearest(key, s.names()); near != "" {
-		return s.field(near)
+func nearest(s *text.Shape, key string) *text.Field {
+	if near := diag.Nearest(key, s.Names()); near != "" {
+		return s.Find(near)
 	}
-	for i := range s.fields {
-		if f := &s.fields[i]; f.guards || s.guards {
-			if strings.HasPrefix(f.name, key+"_") || strings.HasPrefix(key, f.name+"_") {
+	for i := range s.Fields {
+		if f := &s.Fields[i]; f.Guards || s.Guards {
+			if strings.HasPrefix(f.Name, key+"_") || strings.HasPrefix(key, f.Name+"_") {
 				return f
 			}
 		}
@@ -200,7 +172,7 @@ func (b *binder) looseSchema(v *values, rest *leftovers) {
 		Message: fmt.Sprintf("Unknown key %q under %q.", key.Value, rest.what),
 		Help:    "Indent the keys of the JSON Schema below \"schema:\".",
 	}
-	if near := diag.Nearest(key.Value, v.shape.names()); near != "" {
+	if near := diag.Nearest(key.Value, v.shape.Names()); near != "" {
 		found.Help = fmt.Sprintf("Did you mean %q?", near)
 		found.Replace(key.Value, near)
 	}
@@ -217,18 +189,9 @@ func pairSpan(p text.Pair) source.Span {
 func (v *values) keys() []string {
 	keys := slices.Clone(v.blank)
 	for i := range v.found {
-		keys = append(keys, v.found[i].field.name)
+		keys = append(keys, v.found[i].field.Name)
 	}
 	return keys
-}
-
-// names returns the keys of a shape.
-func (s *shape) names() []string {
-	names := make([]string, len(s.fields))
-	for i := range s.fields {
-		names[i] = s.fields[i].name
-	}
-	return names
 }
 
 // stepKind returns a step's type. If it is missing or invalid, which is reported elsewhere,
@@ -255,8 +218,8 @@ func stepKind(v *values) string {
 // checkedNames are keys with names as entries, which are checked on their own: stray characters
 // in them need no extra diagnostic.
 var checkedNames = []string{
-	"reads", "writes", "tools", "allowlist", "denylist", "retry_on", "required_events",
-	"required_ids",
+	"reads", "writes", "tools", "allowlist", "denylist", "retry_on", "required_events", "required_ids",
+	allowedTools, argumentHint,
 }
 
 // stray warns about values that end in a quotation mark or bracket without its opening
@@ -279,19 +242,18 @@ func (b *binder) stray(at *value) {
 		default:
 			return
 		}
-		b.out.Add(diag.Diagnostic{
-			Code: CodeStray, Severity: diag.Warning, Span: t.Span,
-			Message: fmt.Sprintf("The value ends with an unmatched %s, which becomes part of it.", last),
-			Help:    "Add the matching character, or remove it.",
-		})
+		b.out.Report(CodeStray, diag.Warning, t.Span,
+			fmt.Sprintf("The value ends with an unmatched %s, which becomes part of it.", last),
+			"Add the matching character, or remove it.")
 	}
-	switch at.field.kind {
-	case word:
-		if !at.field.condition && at.field.name != "id" { // ids have their own rules
+	switch at.field.Form {
+	case text.AString:
+		// Ids, versions and choices have their own rules.
+		if f := at.field; !f.Condition && f.Choices == nil && f.Name != "id" && f.Name != "version" {
 			check(at.text)
 		}
-	case words:
-		if slices.Contains(checkedNames, at.field.name) {
+	case text.OneOrStrings:
+		if slices.Contains(checkedNames, at.field.Name) {
 			return
 		}
 		for _, t := range at.list {

@@ -68,20 +68,11 @@ func article(name string) string {
 
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, message, help string,
-	related ...diag.Related,
-) *diag.Diagnostic {
-	return l.out.Add(diag.Diagnostic{
-		Code: code, Severity: severity, Span: at, Message: message, Help: help,
-		Related: related,
-	})
-}
-
 // missing is report for diagnostics about an undefined name. It stays silent if an unreadable
 // part of the file may define that name.
 func (l *lowering) missing(name string, code diag.Code, severity diag.Severity, at source.Span, message, help string) {
 	if !l.doc.unread.Explains(severity, name) {
-		l.report(code, severity, at, message, help)
+		l.out.Report(code, severity, at, message, help)
 	}
 }
 
@@ -158,7 +149,7 @@ func (l *lowering) frontmatter() {
 		if head.has("kind") {
 			at = head.key("kind")
 		}
-		l.report(CodeNeedsVersion, diag.Warning, at, "The workflow has no version.",
+		l.out.Report(CodeNeedsVersion, diag.Warning, at, "The workflow has no version.",
 			"Add \"version: 1.0.0\" to the frontmatter.")
 	}
 	l.meta()
@@ -182,7 +173,7 @@ func (l *lowering) frontmatter() {
 				help = "Assign tools to agents with \"tools\", and restrict them with \"tools: allowlist\" in the " +
 					"frontmatter."
 			}
-			l.report(CodeSkillKey, diag.Warning, head.key(key),
+			l.out.Report(CodeSkillKey, diag.Warning, head.key(key),
 				fmt.Sprintf("%q is a key of skills and has no effect in a workflow.", key), help)
 		}
 	}
@@ -196,13 +187,11 @@ func (l *lowering) meta() {
 	for _, pair := range l.doc.front.Pairs {
 		key, n := pair.Key.Value, pair.Value
 		var raw json.RawMessage
-		if f := frontmatterShape.field(key); f != nil {
-			switch f.kind {
-			case object, tools:
-				if key != "hooks" && key != "allowed-tools" {
-					continue
-				}
-			case word, release, choice, hint:
+		if f := frontmatterShape.Find(key); f != nil {
+			switch {
+			case f.Form == text.Object && key != "hooks":
+				continue
+			case f.Form == text.AString, key == argumentHint:
 				// Conditions compare without conversion, so 1.0 must be a string here.
 				raw = quoted(joined(n).Value)
 			}
@@ -222,7 +211,7 @@ func (l *lowering) meta() {
 	for _, b := range l.doc.bundles {
 		if v := b.word("version"); v.Value != "" {
 			if !isVersion(v.Value) {
-				l.report(CodeBadValue, diag.Warning, v.Span, fmt.Sprintf("%q is not a valid bundle version.",
+				l.out.Report(CodeBadValue, diag.Warning, v.Span, fmt.Sprintf("%q is not a valid bundle version.",
 					v.Value), "Use three numbers separated by dots, such as \"1.0.0\".")
 			}
 			versions[b.word("name").Value] = v.Value
@@ -273,7 +262,7 @@ func (l *lowering) triggers(v *values) {
 			TimezoneSpan: zone.Span,
 		})
 	} else if zone.Value != "" {
-		l.report(CodeTimezone, diag.Warning, v.key("timezone"), "The time zone has no effect without a schedule.",
+		l.out.Report(CodeTimezone, diag.Warning, v.key("timezone"), "The time zone has no effect without a schedule.",
 			"Add \"schedule\" with a cron expression, or remove the time zone.")
 	}
 	if v.has("api") {
@@ -339,7 +328,7 @@ func uniqueNames(l *lowering, blocks []*values, key, what string) map[string]*va
 }
 
 func (l *lowering) duplicate(name text.Text, what string, first source.Span) {
-	l.report(CodeDuplicate, diag.Error, name.Span, fmt.Sprintf("Duplicate %s %q.", what, name.Value),
+	l.out.Report(CodeDuplicate, diag.Error, name.Span, fmt.Sprintf("Duplicate %s %q.", what, name.Value),
 		"Rename one of the two.",
 		diag.Related{Span: first, Message: "first defined here"})
 }
@@ -361,10 +350,10 @@ func (l *lowering) checkID(id text.Text, what string) {
 			help = fmt.Sprintf("Use %q.", better)
 		}
 		l.doc.skip(&l.doc.unread.Texts, id.Span) // the correct spelling may be used elsewhere
-		l.report(CodeBadID, diag.Error, id.Span, fmt.Sprintf("%q is not a valid id for %s.", id.Value, article(what)),
-			help)
+		l.out.Report(CodeBadID, diag.Error, id.Span,
+			fmt.Sprintf("%q is not a valid id for %s.", id.Value, article(what)), help)
 	case what != "worker" && what != "waitpoint" && id.Value != better && better != "":
-		l.report(CodeConvention, diag.Note, id.Span, fmt.Sprintf("The id %q is not in snake_case.", id.Value),
+		l.out.Report(CodeConvention, diag.Note, id.Span, fmt.Sprintf("The id %q is not in snake_case.", id.Value),
 			fmt.Sprintf("Use %q.", better)) // no fix: references to the id would have to change, too
 	}
 }
@@ -380,7 +369,7 @@ func (l *lowering) checkReason(t text.Text) string {
 	}
 	better := strings.ToUpper(strings.ReplaceAll(kebab(t.Value), "-", "_"))
 	if better != "" {
-		l.report(CodeConvention, diag.Note, t.Span, fmt.Sprintf("The reason code %q is not in UPPER_SNAKE_CASE.",
+		l.out.Report(CodeConvention, diag.Note, t.Span, fmt.Sprintf("The reason code %q is not in UPPER_SNAKE_CASE.",
 			t.Value), fmt.Sprintf("Use %q.", better)).Replace(t.Value, better)
 	}
 	return t.Value
@@ -402,11 +391,11 @@ func (l *lowering) overlayChanges() {
 		}
 		const help = "Add \"extends\" with the path of the base skill to the frontmatter."
 		for _, o := range l.doc.overrides {
-			l.report(CodeNoBase, diag.Warning, o.first,
+			l.out.Report(CodeNoBase, diag.Warning, o.first,
 				"The override has no effect: the workflow does not extend a base skill.", help)
 		}
 		if l.doc.baseText.Value != "" {
-			l.report(CodeNoBase, diag.Warning, l.doc.baseText.Span,
+			l.out.Report(CodeNoBase, diag.Warning, l.doc.baseText.Span,
 				"The text under \"Base Skill\" has no effect: the workflow does not extend a base skill.", help)
 		}
 		return
@@ -418,7 +407,7 @@ func (l *lowering) overlayChanges() {
 		if l.doc.unread.Steps {
 			return // an unreadable step may use it
 		}
-		l.report(CodeUnusedBase, diag.Warning, extends.Span, "The base skill is not used by any step.",
+		l.out.Report(CodeUnusedBase, diag.Warning, extends.Span, "The base skill is not used by any step.",
 			fmt.Sprintf("Add a step with \"type: skill\" and \"skill_ref: %s\".", extends.Value))
 		return
 	}
@@ -440,7 +429,7 @@ func (l *lowering) overlayChanges() {
 			return
 		}
 	}
-	l.report(CodeNoBase, diag.Warning, l.doc.baseText.Span,
+	l.out.Report(CodeNoBase, diag.Warning, l.doc.baseText.Span,
 		fmt.Sprintf("The text under \"Base Skill\" cannot be added to %q, which is not a plain skill.", extends.Value),
 		"Move the text to that workflow, or extend a SKILL.md.")
 }
@@ -453,7 +442,7 @@ func (l *lowering) override(base *ir.Program, o *values) {
 	switch {
 	case target.Value == "" || with.Value == "": // already reported
 	case !ok:
-		l.report(CodeTarget, diag.Warning, target.Span, fmt.Sprintf("%q cannot be overridden.", target.Value),
+		l.out.Report(CodeTarget, diag.Warning, target.Span, fmt.Sprintf("%q cannot be overridden.", target.Value),
 			"").Suggest(target.Value, []string{"base_skill.output", "base_skill.input"})
 	default:
 		c := l.schemaFile(with)

@@ -104,12 +104,12 @@ func (l *lowering) condition(t text.Text) *expr.Expr {
 			continue // the unreadable header may define it
 		}
 		if l.names.fields[name] && l.names.input[name] {
-			l.report(CodeAmbiguous, diag.Warning, path.Span,
+			l.out.Report(CodeAmbiguous, diag.Warning, path.Span,
 				fmt.Sprintf("%q is both a frontmatter field and an input property; it means %s.", name, meaning),
 				fmt.Sprintf("Use \"workflow.%s\" or \"input.%s\".", name, name))
 			continue
 		}
-		l.report(CodeBound, diag.Note, path.Span, fmt.Sprintf("%q means %s.", name, meaning),
+		l.out.Report(CodeBound, diag.Note, path.Span, fmt.Sprintf("%q means %s.", name, meaning),
 			fmt.Sprintf("Use \"%s\" to make it explicit.", meaning))
 	}
 	return e

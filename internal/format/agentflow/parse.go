@@ -2,6 +2,7 @@ package agentflow
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -48,11 +49,9 @@ func parse(f *source.File, out *diag.List) *document {
 			return nil
 		}
 		if at, ok := d.unopened(); ok {
-			out.Add(diag.Diagnostic{
-				Code: CodeNoKind, Severity: diag.Error, Span: at,
-				Message: "The opening --- of the frontmatter is missing, so the file is not a workflow.",
-				Help:    "Put --- alone on the first line of the file.",
-			})
+			out.Report(CodeNoKind, diag.Error, at,
+				"The opening --- of the frontmatter is missing, so the file is not a workflow.",
+				"Put --- alone on the first line of the file.")
 			return nil
 		}
 		d.noteBlocks(out)
@@ -114,11 +113,9 @@ func (d *document) readFrontmatter(out *diag.List) {
 		node = &text.Node{Kind: text.Map, Span: node.Span}
 	}
 	if node.Kind != text.Map {
-		out.Add(diag.Diagnostic{
-			Code: CodeWrongType, Severity: diag.Error, Span: node.Span,
-			Message: fmt.Sprintf("The frontmatter is %s, not a map.", node.Kind),
-			Help:    `Use lines of "key: value" between the two --- lines.`,
-		})
+		out.Report(CodeWrongType, diag.Error, node.Span,
+			fmt.Sprintf("The frontmatter is %s, not a map.", node.Kind),
+			`Use lines of "key: value" between the two --- lines.`)
 		return
 	}
 	d.front, d.unread = node, ir.Unread{}
@@ -127,7 +124,7 @@ func (d *document) readFrontmatter(out *diag.List) {
 		for _, r := range repairs {
 			b.broken = append(b.broken, r.Problem.Span)
 		}
-		d.head = b.bind(node, frontmatterShape, frontmatterShape.what, nil)
+		d.head = b.bind(node, frontmatterShape, frontmatterShape.What, nil)
 		d.unread.Header = len(repairs) > 0 || list.Errors() || len(b.unread) > 0
 		d.keep(&b)
 	}
@@ -137,12 +134,10 @@ func (d *document) readFrontmatter(out *diag.List) {
 func (d *document) noteBlocks(out *diag.List) {
 	for _, fence := range d.md.Fences {
 		if slices.Contains(blockNames, fence.Info) {
-			out.Add(diag.Diagnostic{
-				Code: CodeNoKind, Severity: diag.Warning, Span: fence.InfoSpan,
-				Message: fmt.Sprintf("The %s block is ignored: the file is a plain skill.", fence.Info),
-				Help: fmt.Sprintf("Add \"kind: %s\" to the frontmatter to make the file a workflow, or label "+
-					"the block yaml if it is an example.", workflowKind),
-			})
+			out.Report(CodeNoKind, diag.Warning, fence.InfoSpan,
+				fmt.Sprintf("The %s block is ignored: the file is a plain skill.", fence.Info),
+				fmt.Sprintf("Add \"kind: %s\" to the frontmatter to make the file a workflow, or label "+
+					"the block yaml if it is an example.", workflowKind))
 			return
 		}
 	}
@@ -205,19 +200,16 @@ func (d *document) readBlock(fence *text.Fence, out *diag.List) {
 		d.skip(&d.unread.Texts, d.file.Span(fence.Content.Start, fence.Content.End))
 	}
 	if node == nil || node.Kind != text.Map {
-		d.unread.Steps = d.unread.Steps || label == stepShape.what
+		d.unread.Steps = d.unread.Steps || label == stepShape.What
 		if node != nil {
-			out.Add(diag.Diagnostic{
-				Code: CodeWrongType, Severity: diag.Error, Span: fence.InfoSpan,
-				Message: fmt.Sprintf("The %s block is %s, not a map.", label, node.Kind),
-				Help:    `Use lines of "key: value".`,
-			})
+			out.Report(CodeWrongType, diag.Error, fence.InfoSpan,
+				fmt.Sprintf("The %s block is %s, not a map.", label, node.Kind), `Use lines of "key: value".`)
 		}
 		return
 	}
-	s := blockShapes[slices.IndexFunc(blockShapes, func(s *shape) bool { return s.what == label })]
+	s := blockShapes[slices.IndexFunc(blockShapes, func(s *text.Shape) bool { return s.What == label })]
 	b := binder{out: out, broken: errorsIn(list), cut: !fence.Closed}
-	v := b.bind(node, s, s.what, nil)
+	v := b.bind(node, s, s.What, nil)
 	d.keep(&b)
 	switch s {
 	case stepShape:
@@ -254,22 +246,17 @@ func (d *document) only(slot **values, v *values, at source.Span, out *diag.List
 		*slot = v
 		return
 	}
-	out.Add(diag.Diagnostic{
-		Code: CodeSecondBlock, Severity: diag.Error, Span: at,
-		Message: fmt.Sprintf("The file has a second %s block.", v.shape.what),
-		Help:    "Move its keys to the first one.",
-		Related: []diag.Related{{Span: (*slot).first, Message: "the first one"}},
-	})
+	out.Report(CodeSecondBlock, diag.Error, at,
+		fmt.Sprintf("The file has a second %s block.", v.shape.What), "Move its keys to the first one.",
+		diag.Related{Span: (*slot).first, Message: "the first one"})
 }
 
 // checkOther warns about fences that were probably meant as blocks.
 func (d *document) checkOther(fence *text.Fence, out *diag.List) {
 	if near := diag.Nearest(fence.Info, blockNames); fence.Info != "" && near != "" {
-		out.Add(diag.Diagnostic{
-			Code: CodeNearFence, Severity: diag.Warning, Span: fence.InfoSpan,
-			Message: fmt.Sprintf("The block labeled %q is ignored.", fence.Info),
-			Help:    fmt.Sprintf("Did you mean %q?", near),
-		}).Replace(fence.Info, near)
+		out.Report(CodeNearFence, diag.Warning, fence.InfoSpan,
+			fmt.Sprintf("The block labeled %q is ignored.", fence.Info), fmt.Sprintf("Did you mean %q?", near)).
+			Replace(fence.Info, near)
 		d.skip(&d.unread.Warned, fence.Span)
 		return
 	}
@@ -277,12 +264,9 @@ func (d *document) checkOther(fence *text.Fence, out *diag.List) {
 	case "", "yaml", "yml":
 	default:
 		if block, at := guessBlock(d.file.Text[fence.Content.Start:fence.Content.End]); block != "" && at == 0 {
-			out.Add(diag.Diagnostic{
-				Code: CodeNearFence, Severity: diag.Warning, Span: fence.InfoSpan,
-				Message: fmt.Sprintf("The block labeled %q is ignored, but it has the keys of %s block.", fence.Info,
-					article(block)),
-				Help: fmt.Sprintf("Label it ```%s, or yaml if it is an example.", block),
-			})
+			out.Report(CodeNearFence, diag.Warning, fence.InfoSpan,
+				fmt.Sprintf("The block labeled %q is ignored, but it has the keys of %s block.", fence.Info,
+					article(block)), fmt.Sprintf("Label it ```%s, or yaml if it is an example.", block))
 			d.skip(&d.unread.Warned, fence.Span)
 		}
 		return
@@ -292,11 +276,8 @@ func (d *document) checkOther(fence *text.Fence, out *diag.List) {
 		if fence.Info == "" {
 			span = d.file.Span(fence.Span.Start, fence.Span.Start+3)
 		}
-		out.Add(diag.Diagnostic{
-			Code: CodeUnlabeled, Severity: diag.Warning, Span: span,
-			Message: fmt.Sprintf("The block is ignored: it is not labeled %q.", usual),
-			Help:    fmt.Sprintf("Label it ```%s.", usual),
-		})
+		out.Report(CodeUnlabeled, diag.Warning, span,
+			fmt.Sprintf("The block is ignored: it is not labeled %q.", usual), fmt.Sprintf("Label it ```%s.", usual))
 		d.skip(&d.unread.Warned, fence.Span)
 	}
 }
@@ -309,7 +290,7 @@ func guessBlock(lines string) (block string, start int) {
 		first, known, at := -1, 0, 0
 		for line := range strings.Lines(lines) {
 			key, _, _ := strings.Cut(line, ":")
-			if len(key) < len(line) && s.field(key) != nil {
+			if len(key) < len(line) && s.Find(key) != nil {
 				if known++; first < 0 {
 					first = at
 				}
@@ -319,7 +300,7 @@ func guessBlock(lines string) (block string, start int) {
 			at += len(line)
 		}
 		if known > best {
-			block, start, best = s.what, first, known
+			block, start, best = s.What, first, known
 		}
 	}
 	return block, start
@@ -361,14 +342,7 @@ func (d *document) checkSection(fence *text.Fence, out *diag.List) bool {
 // nearestHeading returns the heading itself or one that encloses it, if its text is nearly the
 // usual one.
 func (d *document) nearestHeading(heading int, usual string) text.Heading {
-	level := 7
-	for i := heading; i >= 0; i-- {
-		h := d.md.Headings[i]
-		if h.Level >= level {
-			continue
-		}
-		level = h.Level
-		name := strings.ToLower(h.Text)
+	for name, h := range d.enclosing(heading) {
 		if hasSection(name) {
 			break
 		}
@@ -379,17 +353,25 @@ func (d *document) nearestHeading(heading int, usual string) text.Heading {
 	return text.Heading{}
 }
 
+// enclosing yields a heading and those that enclose it, from the inside out, with their texts in lower case.
+func (d *document) enclosing(heading int) iter.Seq2[string, text.Heading] {
+	return func(yield func(string, text.Heading) bool) {
+		level := 7
+		for i := heading; i >= 0; i-- {
+			h := d.md.Headings[i]
+			if h.Level < level && !yield(strings.ToLower(h.Text), h) {
+				return
+			}
+			level = min(level, h.Level)
+		}
+	}
+}
+
 // wellKnown returns the innermost well-known heading that encloses a heading, or the heading
 // itself, in lower case. It returns "" if there is none.
 func (d *document) wellKnown(heading int) string {
-	level := 7
-	for i := heading; i >= 0; i-- {
-		h := d.md.Headings[i]
-		if h.Level >= level {
-			continue
-		}
-		level = h.Level
-		if name := strings.ToLower(h.Text); hasSection(name) {
+	for name := range d.enclosing(heading) {
+		if hasSection(name) {
 			return name
 		}
 	}

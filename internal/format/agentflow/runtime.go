@@ -29,7 +29,7 @@ func (l *lowering) runtime() {
 	if v.flag("approval_required", false) {
 		l.approveStart(v)
 	} else if v.has("approvers") {
-		l.report(CodeApprovers, diag.Warning, v.key("approvers"),
+		l.out.Report(CodeApprovers, diag.Warning, v.key("approvers"),
 			"\"approvers\" has no effect: the start of a run needs no approval.",
 			"Add \"approval_required: true\", or move the approvers to a gate.")
 	}
@@ -50,10 +50,10 @@ func (l *lowering) checkpoints(v *values) {
 		n, err := strconv.ParseUint(count, 10, 31)
 		switch {
 		case !isSteps || err != nil || n == 0:
-			l.report(CodeInterval, diag.Error, every.Span, fmt.Sprintf("%q is not a valid checkpoint interval.",
+			l.out.Report(CodeInterval, diag.Error, every.Span, fmt.Sprintf("%q is not a valid checkpoint interval.",
 				every.Value), "Use a number and _steps, such as \"3_steps\".")
 		case always:
-			l.report(CodeInterval, diag.Note, every.Span,
+			l.out.Report(CodeInterval, diag.Note, every.Span,
 				"The interval has no effect: there is a checkpoint after each step.",
 				"Remove it, or \"checkpoint_after_each_step\".")
 		case l.p.CheckpointEvery == 0 || int(n) < l.p.CheckpointEvery:
@@ -91,7 +91,7 @@ func (l *lowering) waitpoint(w *values, first map[string]source.Span) {
 		gate.Timeout = ir.Millis(min(seconds, maxSeconds) * 1000)
 	}
 	if w.word("on_timeout").Value == "fallback" && s.fallback == nil {
-		l.report(CodeWaitpoint, diag.Error, w.word("on_timeout").Span,
+		l.out.Report(CodeWaitpoint, diag.Error, w.word("on_timeout").Span,
 			fmt.Sprintf("The waitpoint falls back on timeout, but step %q has no fallback.", s.id.Value),
 			"Add \"fallback\" to that step, or choose another on_timeout.",
 			diag.Related{Span: s.id.Span, Message: "the step"})
@@ -103,7 +103,7 @@ func (l *lowering) waitpoint(w *values, first map[string]source.Span) {
 	if g, ok := own.Action.(ir.Gate); ok && g.Decider == ir.Person && g.Name == "" {
 		gate.Decider = ir.Person
 		if g.Approvers != nil && gate.Approvers != nil {
-			l.report(CodeApprovers, diag.Error, w.key("approvers"),
+			l.out.Report(CodeApprovers, diag.Error, w.key("approvers"),
 				fmt.Sprintf("The gate %q has approvers, too.", s.id.Value), "Remove one of them.")
 		}
 		if gate.Approvers == nil {
@@ -116,11 +116,11 @@ func (l *lowering) waitpoint(w *values, first map[string]source.Span) {
 	if gate.Approvers != nil {
 		gate.Decider = ir.Person
 	} else if gate.Event == "" && !w.has("event") {
-		l.report(CodeMissing, diag.Error, id.Span, "The waitpoint has no \"event\".",
+		l.out.Report(CodeMissing, diag.Error, id.Span, "The waitpoint has no \"event\".",
 			"Add \"event:\" with the name of the event.")
 	}
 	if _, ends := own.Action.(ir.End); ends {
-		l.report(CodeWaitpoint, diag.Warning, after.Span,
+		l.out.Report(CodeWaitpoint, diag.Warning, after.Span,
 			fmt.Sprintf("The waitpoint is never reached: step %q ends the workflow.", s.id.Value),
 			"Use a step before the end.")
 		return
@@ -143,7 +143,7 @@ func (l *lowering) approvers(v *values) *ir.Approvers {
 	}
 	escalate := v.object("escalate")
 	if len(a.Roles) == 0 {
-		l.report(CodeApprovers, diag.Error, v.key("escalate"),
+		l.out.Report(CodeApprovers, diag.Error, v.key("escalate"),
 			"The gate escalates, but anyone who may decide gates may decide it.",
 			"Add \"roles\" with the roles that decide first.")
 		return a
@@ -164,7 +164,7 @@ func (l *lowering) roles(list []text.Text) []string {
 	var out []string
 	for _, t := range list {
 		if !roleName.MatchString(t.Value) {
-			l.report(CodeApprovers, diag.Error, t.Span, fmt.Sprintf("%q is not a valid role.", t.Value),
+			l.out.Report(CodeApprovers, diag.Error, t.Span, fmt.Sprintf("%q is not a valid role.", t.Value),
 				"Use letters, digits, dots, hyphens and underscores, and at most 64 characters.")
 		}
 		out = append(out, t.Value)
@@ -175,7 +175,7 @@ func (l *lowering) roles(list []text.Text) []string {
 // checkEscalation warns about an escalation that comes too late.
 func (l *lowering) checkEscalation(v *values, g ir.Gate) {
 	if a := g.Approvers; a != nil && v.has("approvers") && g.Timeout > 0 && a.EscalateAfter >= g.Timeout {
-		l.report(CodeApprovers, diag.Warning, v.object("approvers").key("escalate"),
+		l.out.Report(CodeApprovers, diag.Warning, v.object("approvers").key("escalate"),
 			fmt.Sprintf("The gate never escalates: it times out after %s.", g.Timeout.Words()),
 			"Use a shorter \"after_seconds\".")
 	}
@@ -298,7 +298,7 @@ func (l *lowering) known(list []text.Text, what string, names []string) []ir.Nam
 	var out []ir.Name
 	for _, t := range list {
 		if !slices.Contains(names, t.Value) {
-			l.report(CodeEvent, diag.Warning, t.Span, fmt.Sprintf("%q is not %s.", t.Value, what),
+			l.out.Report(CodeEvent, diag.Warning, t.Span, fmt.Sprintf("%q is not %s.", t.Value, what),
 				"").Suggest(t.Value, names)
 			continue
 		}
@@ -316,16 +316,16 @@ func (l *lowering) patterns(list []text.Text) []ir.Name {
 		switch {
 		case slices.Contains(detectors, t.Value):
 		case err != nil:
-			l.report(CodePattern, diag.Warning, t.Span,
+			l.out.Report(CodePattern, diag.Warning, t.Span,
 				fmt.Sprintf("%q is neither a detector nor a valid regular expression, so it redacts nothing.",
 					t.Value), "").Suggest(t.Value, detectors)
 			continue
 		case near != "":
-			l.report(CodePattern, diag.Warning, t.Span,
+			l.out.Report(CodePattern, diag.Warning, t.Span,
 				fmt.Sprintf("%q is not a detector. It is used as a regular expression.", t.Value),
 				fmt.Sprintf("Did you mean %q?", near)).Replace(t.Value, near)
 		default:
-			l.report(CodePattern, diag.Note, t.Span,
+			l.out.Report(CodePattern, diag.Note, t.Span,
 				fmt.Sprintf("%q is not a detector. It is used as a regular expression.", t.Value),
 				"").Suggest(t.Value, detectors)
 		}

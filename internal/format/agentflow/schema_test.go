@@ -50,39 +50,41 @@ func TestSchemasCoverEveryBlock(t *testing.T) {
 }
 
 // sample returns a value that a field must accept.
-func sample(f *field) string {
-	switch f.kind {
-	case choice:
-		return f.choices[0]
-	case number:
-		return fmt.Sprint(max(f.min, 1))
-	case money:
-		return "0.25"
-	case numbers:
-		return fmt.Sprintf("[%d]", max(f.min, 1))
-	case flag:
-		return "true"
-	case words, tools:
-		return "[one]"
-	case routes:
-		return "{ default: one }"
-	case free:
-		return "{ any: thing }"
-	case object:
-		return sampleMap(f.shape)
-	case objects:
-		return "[" + sampleMap(f.shape) + "]"
-	case release:
+func sample(f *text.Field) string {
+	switch {
+	case f.Choices != nil:
+		return f.Choices[0]
+	case f.Name == "version":
 		return "1.0"
+	case f.Name == "branches":
+		return "{ default: one }"
+	}
+	switch f.Form {
+	case text.AnInt:
+		return fmt.Sprint(max(f.Min, 1))
+	case text.ANumber:
+		return "0.25"
+	case text.OneOrInts:
+		return fmt.Sprintf("[%d]", max(f.Min, 1))
+	case text.ABool:
+		return "true"
+	case text.OneOrStrings:
+		return "[one]"
+	case text.AMap:
+		return "{ any: thing }"
+	case text.Object:
+		return sampleMap(f.Shape)
+	case text.Objects:
+		return "[" + sampleMap(f.Shape) + "]"
 	default:
 		return "text"
 	}
 }
 
-func sampleMap(s *shape) string {
+func sampleMap(s *text.Shape) string {
 	var parts []string
-	for i := range s.fields {
-		parts = append(parts, fmt.Sprintf("%q: %s", s.fields[i].name, sample(&s.fields[i])))
+	for i := range s.Fields {
+		parts = append(parts, fmt.Sprintf("%q: %s", s.Fields[i].Name, sample(&s.Fields[i])))
 	}
 	return "{ " + strings.Join(parts, ", ") + " }"
 }
@@ -93,58 +95,58 @@ func sampleMap(s *shape) string {
 // Spec: Agent Flow §11 parser
 func TestParserAndSchemasAcceptTheSameKeys(t *testing.T) {
 	compiled := schemas(t)
-	for _, s := range append([]*shape{frontmatterShape}, blockShapes...) {
+	for _, s := range append([]*text.Shape{frontmatterShape}, blockShapes...) {
 		yaml := sampleMap(s)
 		n := parsed(t, yaml)
-		if err := validate(compiled[s.what], n); err != nil {
-			t.Errorf("the schema of %s refuses %s: %v", s.what, yaml, err)
+		if err := validate(compiled[s.What], n); err != nil {
+			t.Errorf("the schema of %s refuses %s: %v", s.What, yaml, err)
 		}
 		var list diag.List
-		(&binder{out: &list}).bind(n, s, s.what, nil)
+		(&binder{out: &list}).bind(n, s, s.What, nil)
 		if len(list) > 0 {
 			t.Errorf("the parser refuses %s: %v", yaml, list)
 		}
-		if s.open {
+		if s.IsOpen {
 			continue
 		}
 		n = parsed(t, strings.Replace(yaml, "{ ", "{ nobody_knows_this: 1, ", 1))
-		if validate(compiled[s.what], n) == nil {
-			t.Errorf("the schema of %s takes unknown keys", s.what)
+		if validate(compiled[s.What], n) == nil {
+			t.Errorf("the schema of %s takes unknown keys", s.What)
 		}
-		if (&binder{out: &list}).bind(n, s, s.what, nil); len(list) != 1 || list[0].Code != CodeUnknownKey {
-			t.Errorf("the parser of %s takes unknown keys: %v", s.what, list)
+		if (&binder{out: &list}).bind(n, s, s.What, nil); len(list) != 1 || list[0].Code != CodeUnknownKey {
+			t.Errorf("the parser of %s takes unknown keys: %v", s.What, list)
 		}
 	}
 }
 
 // Editors show the descriptions.
 func TestEveryFieldIsDescribed(t *testing.T) {
-	var visit func(s *shape)
-	visit = func(s *shape) {
-		if s.doc == "" {
-			t.Errorf("%s has no description", s.what)
+	var visit func(s *text.Shape)
+	visit = func(s *text.Shape) {
+		if s.Doc == "" {
+			t.Errorf("%s has no description", s.What)
 		}
-		for _, f := range s.fields {
-			if !strings.HasSuffix(f.doc, ".") {
-				t.Errorf("%s.%s: %q is not a sentence", s.what, f.name, f.doc)
+		for _, f := range s.Fields {
+			if !strings.HasSuffix(f.Doc, ".") {
+				t.Errorf("%s.%s: %q is not a sentence", s.What, f.Name, f.Doc)
 			}
-			for _, name := range f.types {
+			for _, name := range f.Types {
 				if findStepType(name) == nil {
-					t.Errorf("%s.%s: there is no step type %q", s.what, f.name, name)
+					t.Errorf("%s.%s: there is no step type %q", s.What, f.Name, name)
 				}
 			}
-			if f.shape != nil {
-				visit(f.shape)
+			if f.Shape != nil {
+				visit(f.Shape)
 			}
 		}
 	}
-	for _, s := range append([]*shape{frontmatterShape}, blockShapes...) {
+	for _, s := range append([]*text.Shape{frontmatterShape}, blockShapes...) {
 		visit(s)
 	}
 	for _, st := range stepTypes {
 		for _, group := range st.needs {
 			for _, key := range group {
-				if stepShape.field(key) == nil {
+				if stepShape.Find(key) == nil {
 					t.Errorf("%s needs %q, which is no key", st.name, key)
 				}
 			}
@@ -259,18 +261,18 @@ func TestSchemasAreStable(t *testing.T) {
 // Spec: Agent Flow §A optional, §3.2 keys
 func TestStepTypesHaveTheFieldsOfTheSpecification(t *testing.T) {
 	// The types are those of the table in section 3.2.
-	for list, kinds := range map[string][]kind{
+	for list, forms := range map[string][]text.Form{
 		"id description when fallback expected_output stop_condition reason_code reason_code_on_fail agent skill_ref " +
-			"tool bundle goto audit_output": {word},
-		"type on_error gate_method": {choice},
-		"reads writes output_files": {words},
-		"retry branches":            {object, routes},
+			"tool bundle goto audit_output": {text.AString},
+		"type on_error gate_method": {text.AString},
+		"reads writes output_files": {text.OneOrStrings},
+		"retry branches":            {text.Object, text.AMap},
 	} {
 		for _, key := range strings.Fields(list) {
-			if f := stepShape.field(key); f == nil {
+			if f := stepShape.Find(key); f == nil {
 				t.Errorf("steps have no %q", key)
-			} else if !slices.Contains(kinds, f.kind) {
-				t.Errorf("%q is of kind %d, want one of %v", key, f.kind, kinds)
+			} else if !slices.Contains(forms, f.Form) {
+				t.Errorf("%q has form %d, want one of %v", key, f.Form, forms)
 			}
 		}
 	}
@@ -279,7 +281,7 @@ func TestStepTypesHaveTheFieldsOfTheSpecification(t *testing.T) {
 		"on_error":    "stop skip fallback retry",
 		"gate_method": "human_review automated critic_agent",
 	} {
-		if got := strings.Join(stepShape.field(key).choices, " "); got != values {
+		if got := strings.Join(stepShape.Find(key).Choices, " "); got != values {
 			t.Errorf("%s has the values %s, want %s", key, got, values)
 		}
 	}
@@ -297,7 +299,7 @@ func TestStepTypesHaveTheFieldsOfTheSpecification(t *testing.T) {
 			t.Errorf("there is no step type %q", name)
 		}
 		for _, key := range strings.Fields(keys) {
-			if f := stepShape.field(key); f.types != nil && !slices.Contains(f.types, name) {
+			if f := stepShape.Find(key); f.Types != nil && !slices.Contains(f.Types, name) {
 				t.Errorf("%q has no effect in a step of type %s", key, name)
 			}
 		}

@@ -162,8 +162,8 @@ func (l *lowering) skillName(start source.Span) text.Text {
 	}
 	l.checkName(name, true)
 	if isSkill && folder != name.Value {
-		l.lenient(CodeFolderName, name.Span, fmt.Sprintf("The skill is named %q, but its folder %q.", name.Value,
-			folder),
+		l.lenient(CodeFolderName, name.Span,
+			fmt.Sprintf("The skill is named %q, but its folder %q.", name.Value, folder),
 			"Use the same name for both: other programs find skills by their folder.")
 	}
 	return name
@@ -261,19 +261,17 @@ func (l *lowering) skillDescription(start source.Span, body string) text.Text {
 	}
 	paragraph := firstParagraph(body)
 	if l.doc.md.HasFrontmatter || paragraph == "" {
-		l.out.Add(diag.Diagnostic{
-			Code: CodeNoDescription, Severity: diag.Warning, Span: start,
-			Message: "The skill has no description, so agents cannot tell when to use it.",
-			Help:    "Add \"description: …\" to the frontmatter: what the skill does and when to use it.",
-		})
+		l.out.Report(CodeNoDescription, diag.Warning, start,
+			"The skill has no description, so agents cannot tell when to use it.",
+			"Add \"description: …\" to the frontmatter: what the skill does and when to use it.")
 	}
 	return text.Text{Value: paragraph, Span: start}
 }
 
 func (l *lowering) tooLong(key string, t text.Text, limit int) {
 	if n := utf8.RuneCountInString(t.Value); n > limit {
-		l.lenient(CodeTooLong, t.Span, fmt.Sprintf("The %s has %d characters. Other programs allow %d.", key, n,
-			limit), "Shorten it.")
+		l.lenient(CodeTooLong, t.Span, fmt.Sprintf("The %s has %d characters. Other programs allow %d.", key, n, limit),
+			"Shorten it.")
 	}
 }
 
@@ -310,7 +308,7 @@ func (l *lowering) skillMeta(p *ir.Program) {
 		if key != "allowed-tools" {
 			p.Meta = append(p.Meta, ir.Meta{Name: key, Value: n.JSON(), Span: n.Span})
 		}
-		if frontmatterShape.field(key) == nil {
+		if frontmatterShape.Find(key) == nil {
 			l.lenient(CodeSkillUnknownKey, pair.Key.Span,
 				fmt.Sprintf("%q is not a key of skills. It is shown, but has no effect.", key), l.nearKey(key))
 			continue
@@ -320,11 +318,7 @@ func (l *lowering) skillMeta(p *ir.Program) {
 }
 
 func (l *lowering) nearKey(key string) string {
-	var known []string
-	for _, f := range frontmatterShape.fields {
-		known = append(known, f.name)
-	}
-	if near := diag.Nearest(key, known); near != "" {
+	if near := diag.Nearest(key, frontmatterShape.Names()); near != "" {
 		return fmt.Sprintf("Did you mean %q?", near)
 	}
 	return "Move it under \"metadata\"."
@@ -372,8 +366,8 @@ func (l *lowering) skillValue(key string, n *text.Node) {
 			}
 		}
 	case "kind":
-		l.lenient(CodeOtherKind, n.Span, fmt.Sprintf(
-			"The kind %q is not an Agent Flow kind, so the file is a plain skill.", n.Value),
+		l.lenient(CodeOtherKind, n.Span,
+			fmt.Sprintf("The kind %q is not an Agent Flow kind, so the file is a plain skill.", n.Value),
 			fmt.Sprintf("Use \"kind: %s\" for a workflow, or remove the line.", workflowKind))
 	}
 }

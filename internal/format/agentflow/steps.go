@@ -20,7 +20,7 @@ import (
 // identifySteps assigns a unique name and a type to every step block.
 func (l *lowering) identifySteps() {
 	if len(l.doc.steps) == 0 && !l.doc.unread.Steps {
-		l.report(CodeNoSteps, diag.Error, l.doc.head.first, "The workflow has no steps.",
+		l.out.Report(CodeNoSteps, diag.Error, l.doc.head.first, "The workflow has no steps.",
 			"Add a ```step block under \"## Steps\", or remove \"kind\" if this is a plain skill.")
 	}
 	l.byID = map[string]*step{}
@@ -49,12 +49,12 @@ func (l *lowering) identifySteps() {
 func (l *lowering) checkFields(s *step) {
 	for i := range s.found {
 		f := s.found[i].field
-		if f.types == nil || slices.Contains(f.types, s.kind) {
+		if f.Types == nil || slices.Contains(f.Types, s.kind) {
 			continue
 		}
-		l.report(CodeNotForType, diag.Warning, s.key(f.name), fmt.Sprintf("%q has no effect in %s step.", f.name,
-			article(s.kind)),
-			fmt.Sprintf("Remove it, or use it in a step of type %s.", strings.Join(f.types, ", ")))
+		l.out.Report(CodeNotForType, diag.Warning, s.key(f.Name),
+			fmt.Sprintf("%q has no effect in %s step.", f.Name, article(s.kind)),
+			fmt.Sprintf("Remove it, or use it in a step of type %s.", strings.Join(f.Types, ", ")))
 	}
 }
 
@@ -71,7 +71,7 @@ func (s *step) applies(key string) bool {
 	if !s.has(key) {
 		return false
 	}
-	types := s.find(key).field.types
+	types := s.find(key).field.Types
 	return types == nil || slices.Contains(types, s.kind)
 }
 
@@ -97,7 +97,7 @@ func (l *lowering) find(name text.Text) *step {
 	} else {
 		l.doc.unread.Steps = true // the target is unknown
 	}
-	l.report(CodeNoStep, diag.Error, name.Span, fmt.Sprintf("Step %q is not defined.", name.Value),
+	l.out.Report(CodeNoStep, diag.Error, name.Span, fmt.Sprintf("Step %q is not defined.", name.Value),
 		"", related...).Suggest(name.Value, ids)
 	return meant
 }
@@ -125,13 +125,14 @@ func (l *lowering) resolveFallback(s *step) {
 	policy, name := s.word("on_error"), s.word("fallback")
 	if name.Value == "" {
 		if policy.Value == "fallback" && !s.has("fallback") {
-			l.report(CodeOnError, diag.Error, policy.Span, "on_error is \"fallback\", but the step has no fallback.",
+			l.out.Report(CodeOnError, diag.Error, policy.Span,
+				"on_error is \"fallback\", but the step has no fallback.",
 				"Add \"fallback\" with the id of the step to run instead.")
 		}
 		return
 	}
 	if policy.Value == "stop" || policy.Value == "skip" {
-		l.report(CodeOnError, diag.Error, policy.Span, fmt.Sprintf("on_error is %q, but the step has a fallback.",
+		l.out.Report(CodeOnError, diag.Error, policy.Span, fmt.Sprintf("on_error is %q, but the step has a fallback.",
 			policy.Value), "Use \"on_error: fallback\", or remove the fallback.",
 			diag.Related{Span: s.key("fallback"), Message: "the fallback"})
 	}
@@ -139,11 +140,11 @@ func (l *lowering) resolveFallback(s *step) {
 	switch {
 	case target == nil:
 	case target == s:
-		l.report(CodeOwnFallback, diag.Error, name.Span, fmt.Sprintf("Step %q is its own fallback.", s.id.Value),
+		l.out.Report(CodeOwnFallback, diag.Error, name.Span, fmt.Sprintf("Step %q is its own fallback.", s.id.Value),
 			"Use another step, or \"retry\" to repeat this one.")
 	case target.index < s.index && target.id.Value != name.Value: // a guess, after the error
 	case target.index < s.index:
-		l.report(CodeEarlyFall, diag.Warning, name.Span,
+		l.out.Report(CodeEarlyFall, diag.Warning, name.Span,
 			fmt.Sprintf("The fallback %q precedes this step, so it also runs in document order.", target.id.Value),
 			"Move it below this step to run it only as a fallback.",
 			diag.Related{Span: target.id.Span, Message: "the fallback"})
@@ -165,14 +166,14 @@ func (l *lowering) resolveBranches(s *step) {
 	for _, pair := range n.Pairs {
 		key := branchKey(pair.Key)
 		if first, ok := seen[key]; ok {
-			l.report(CodeDuplicate, diag.Error, pair.Key.Span, fmt.Sprintf("Duplicate branch for %q.", key),
+			l.out.Report(CodeDuplicate, diag.Error, pair.Key.Span, fmt.Sprintf("Duplicate branch for %q.", key),
 				"Remove one of the two. Branch values are compared as strings.",
 				diag.Related{Span: first, Message: "the first one"})
 			continue
 		}
 		seen[key] = pair.Key.Span
 		if pair.Value.Kind != text.String {
-			l.report(CodeWrongType, diag.Error, headOf(pair.Value),
+			l.out.Report(CodeWrongType, diag.Error, headOf(pair.Value),
 				fmt.Sprintf("The branch %q is %s, not the id of a step.", key, pair.Value.Kind),
 				"Use the id of the next step.")
 			l.doc.unread.Steps = true // the target is unknown
@@ -194,7 +195,7 @@ func (l *lowering) resolveBranches(s *step) {
 	}
 	s.arms = append(s.arms, otherwise...)
 	if len(n.Pairs) == 0 {
-		l.report(CodeMissing, diag.Error, s.key("branches"), "The decision has no branches.",
+		l.out.Report(CodeMissing, diag.Error, s.key("branches"), "The decision has no branches.",
 			"Add lines of \"value: step\", and a line \"default: step\".")
 	}
 }
@@ -262,7 +263,7 @@ func (l *lowering) lowerStep(s *step) {
 	case "decision":
 		s.ir.Action = ir.Route{}
 		if reads := s.words("reads"); len(reads) > 1 {
-			l.report(CodeSelector, diag.Warning, reads[1].Span, "A decision uses only the first key that it reads.",
+			l.out.Report(CodeSelector, diag.Warning, reads[1].Span, "A decision uses only the first key that it reads.",
 				"Remove the other keys, or combine them in an earlier step.",
 				diag.Related{Span: reads[0].Span, Message: "the key that decides"})
 		}
@@ -283,7 +284,7 @@ func (l *lowering) checkFilesOfGate(s *step) {
 	}
 	for _, key := range []string{"output_files", "audit_output"} {
 		if s.applies(key) {
-			l.report(CodeUnusedChoice, diag.Warning, s.key(key),
+			l.out.Report(CodeUnusedChoice, diag.Warning, s.key(key),
 				fmt.Sprintf("%q has no effect: a gate that a person decides creates no files.", key),
 				"Remove it, or move it to the step that does the work. The audit log contains the decision.")
 		}
@@ -300,7 +301,7 @@ func (l *lowering) inside(files []text.Text) []text.Text {
 			out = append(out, file)
 			continue
 		}
-		l.report(CodeFileOutside, diag.Error, file.Span, fmt.Sprintf("%q is outside the run folder.", file.Value),
+		l.out.Report(CodeFileOutside, diag.Error, file.Span, fmt.Sprintf("%q is outside the run folder.", file.Value),
 			"Use a relative path without .., such as reports/summary.md.")
 	}
 	return out
@@ -381,13 +382,13 @@ func (l *lowering) checkKey(key text.Text, verb string) bool {
 	})
 	if strings.ContainsAny(key.Value, "[]{}\"'") {
 		l.doc.skip(&l.doc.unread.Texts, key.Span)
-		l.report(CodeKey, diag.Error, key.Span, fmt.Sprintf("%q is not a key that a step can %s.", key.Value, verb),
+		l.out.Report(CodeKey, diag.Error, key.Span, fmt.Sprintf("%q is not a key that a step can %s.", key.Value, verb),
 			fmt.Sprintf("Use both brackets: %ss: [state.one, state.two].", verb))
 		return false
 	}
 	switch {
 	case known && malformed, !known && strings.ContainsAny(key.Value, " \t"), key.Value == "":
-		l.report(CodeKey, diag.Error, key.Span, fmt.Sprintf("%q is not a key that a step can %s.", key.Value, verb),
+		l.out.Report(CodeKey, diag.Error, key.Span, fmt.Sprintf("%q is not a key that a step can %s.", key.Value, verb),
 			"Use letters, digits and underscores, separated by dots, such as state.report.")
 	case !known:
 		meant := "state." + key.Value
@@ -396,13 +397,13 @@ func (l *lowering) checkKey(key text.Text, verb string) bool {
 			meant = near + "." + rest
 			help = fmt.Sprintf("Did you mean %q?", meant)
 		}
-		l.report(CodeKey, diag.Error, key.Span, fmt.Sprintf("%q does not start with input, state or output.",
-			key.Value), help).Replace(key.Value, meant)
+		l.out.Report(CodeKey, diag.Error, key.Span,
+			fmt.Sprintf("%q does not start with input, state or output.", key.Value), help).Replace(key.Value, meant)
 	case verb == "write" && space == "input":
-		l.report(CodeWritesInput, diag.Error, key.Span, "The input is read-only.",
+		l.out.Report(CodeWritesInput, diag.Error, key.Span, "The input is read-only.",
 			fmt.Sprintf("Use %q instead.", "state."+cmp.Or(rest, "request")))
 	case verb == "write" && key.Value == "state":
-		l.report(CodeKey, diag.Error, key.Span, "A step cannot write the whole state.",
+		l.out.Report(CodeKey, diag.Error, key.Span, "A step cannot write the whole state.",
 			"List the keys that it writes, such as state.report.")
 	default:
 		return true
@@ -443,12 +444,12 @@ func (l *lowering) retry(s *step) *ir.Retry {
 	for _, class := range v.words("retry_on") {
 		switch {
 		case class.Value == "BUDGET":
-			l.report(CodeErrorClass, diag.Warning, class.Span, "A step that exhausted its budget is never retried.",
+			l.out.Report(CodeErrorClass, diag.Warning, class.Span, "A step that exhausted its budget is never retried.",
 				"Remove BUDGET.")
 			continue
 		case !slices.Contains(errorClasses, class.Value):
-			l.report(CodeErrorClass, diag.Warning, class.Span, fmt.Sprintf("%q is not an error class.", class.Value),
-				"").Suggest(class.Value, errorClasses)
+			l.out.Report(CodeErrorClass, diag.Warning, class.Span,
+				fmt.Sprintf("%q is not an error class.", class.Value), "").Suggest(class.Value, errorClasses)
 		}
 		r.On = append(r.On, class.Value)
 	}
@@ -482,7 +483,7 @@ func (l *lowering) transform(s *step) ir.Action {
 	if len(reads) == 1 && reads[0].Value == "input" && l.p.Input != nil {
 		mode, at = "validate", reads[0].Span
 		if s.has("expected_output") {
-			l.report(CodePassThrough, diag.Note, s.key("expected_output"),
+			l.out.Report(CodePassThrough, diag.Note, s.key("expected_output"),
 				"A transform that reads the whole input validates it and passes it on. No model is called.",
 				"To produce this with a model, use a step of type skill with an agent.")
 		}
@@ -503,7 +504,7 @@ func (s *step) placeholder() ir.Task { return s.transformTask("model", s.id.Span
 
 func (l *lowering) script(s *step) ir.Task {
 	if s.has("tool") {
-		l.report(CodeUnusedChoice, diag.Warning, s.key("tool"), "The tool is not called: the step has code.",
+		l.out.Report(CodeUnusedChoice, diag.Warning, s.key("tool"), "The tool is not called: the step has code.",
 			"Remove \"tool\" or \"code\".",
 			diag.Related{Span: s.key("code"), Message: "the code"})
 	}
@@ -552,7 +553,7 @@ func (l *lowering) skillStep(s *step) ir.Action {
 	switch {
 	case s.has("skill_ref"):
 		if s.has("agent") {
-			l.report(CodeUnusedChoice, diag.Warning, s.key("agent"),
+			l.out.Report(CodeUnusedChoice, diag.Warning, s.key("agent"),
 				"The agent has no effect: the step runs a skill.", "Remove \"agent\" or \"skill_ref\".",
 				diag.Related{Span: s.key("skill_ref"), Message: "the skill"})
 		}
@@ -575,7 +576,7 @@ func (l *lowering) skillStep(s *step) ir.Action {
 }
 
 func (l *lowering) generic(at source.Span, message, help string) {
-	l.report(CodeGeneric, diag.Warning, at, message, help)
+	l.out.Report(CodeGeneric, diag.Warning, at, message, help)
 }
 
 func (l *lowering) call(s *step, f *source.File, at source.Span) ir.Action {
@@ -613,7 +614,7 @@ func (l *lowering) gate(s *step) ir.Action {
 	g := ir.Gate{Span: method.Span}
 	unused := func(key, why string) {
 		if s.has(key) {
-			l.report(CodeUnusedChoice, diag.Warning, s.key(key), fmt.Sprintf("%q has no effect: %s.", key, why),
+			l.out.Report(CodeUnusedChoice, diag.Warning, s.key(key), fmt.Sprintf("%q has no effect: %s.", key, why),
 				"Remove it, or use another gate_method.",
 				diag.Related{Span: method.Span, Message: "the method is chosen here"})
 		}
@@ -634,7 +635,7 @@ func (l *lowering) gate(s *step) ir.Action {
 		unused("approvers", "an agent decides")
 		if agent.Value == "" {
 			if !slices.Contains(s.blank, "agent") {
-				l.report(CodeGateDecider, diag.Error, method.Span, "The gate has no agent to decide it.",
+				l.out.Report(CodeGateDecider, diag.Error, method.Span, "The gate has no agent to decide it.",
 					"Add \"agent\" with the critic's id.")
 			}
 			agent = text.Text{
@@ -658,7 +659,7 @@ func (l *lowering) gate(s *step) ir.Action {
 
 func (l *lowering) checkGateReads(s *step, message string) {
 	if len(s.words("reads")) == 0 && !slices.Contains(s.blank, "reads") {
-		l.report(CodeGateDecider, diag.Warning, s.typeSpan(), message,
+		l.out.Report(CodeGateDecider, diag.Warning, s.typeSpan(), message,
 			"Add \"reads\" with the data to approve, such as reads: [state.draft].")
 	}
 }
@@ -670,7 +671,7 @@ func (l *lowering) check(s *step, method text.Text) ir.Task {
 		return l.toolTask(s)
 	}
 	if len(s.words("reads")) == 0 {
-		l.report(CodeGateDecider, diag.Error, method.Span, "The gate has nothing to check.",
+		l.out.Report(CodeGateDecider, diag.Error, method.Span, "The gate has nothing to check.",
 			"Add \"reads\" with the keys that must be present, or decide with \"code\" or \"tool\".")
 	}
 	t := ir.Task{Kind: "transform"}
@@ -854,7 +855,7 @@ func (l *lowering) checkArm(starts []*step, i int) {
 			return
 		}
 		if next.index > sibling.index && next.index < last.index {
-			l.report(CodeSiblings, diag.Warning, at.id.Span,
+			l.out.Report(CodeSiblings, diag.Warning, at.id.Span,
 				fmt.Sprintf("After %q the flow skips %q, another branch of the same decision, and continues at %q.",
 					at.id.Value, sibling.id.Value, next.id.Value),
 				"End the branch with \"goto\" and the step where the branches join.",

@@ -22,6 +22,11 @@ var _ format.Format = Format{}
 // Name returns "aiflow".
 func (Format) Name() string { return "aiflow" }
 
+// Conventions implements format.Conventional.
+func (Format) Conventions() format.Conventions {
+	return format.Conventions{Files: "AIFLOW files", Traced: true, Flags: []string{"trace"}, Imitates: "reference"}
+}
+
 // Match inspects the extension of the file name.
 func (Format) Match(f *source.File) format.Match {
 	if strings.EqualFold(path.Ext(f.Path), ".aiflow") {

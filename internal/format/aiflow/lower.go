@@ -6,15 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
 )
@@ -43,10 +42,7 @@ type lowering struct {
 }
 
 func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, help, message string, args ...any) *diag.Diagnostic {
-	return l.out.Add(diag.Diagnostic{
-		Code: code, Severity: severity, Span: at, Message: fmt.Sprintf(message, args...),
-		Help: help,
-	})
+	return l.out.Report(code, severity, at, fmt.Sprintf(message, args...), help)
 }
 
 func (l *lowering) program() *ir.Program {
@@ -311,12 +307,10 @@ func (l *lowering) lintRules(a *agent, rules []*rule, conditions []*expr.Expr) [
 	seen := map[string]*rule{}
 	for i, r := range rules {
 		if always >= 0 {
-			l.out.Add(diag.Diagnostic{
-				Code: CodeSeveralAlways, Severity: diag.Warning, Span: r.span,
-				Help:    "Move the rule that always matches to the end.",
-				Message: fmt.Sprintf("Rule %q never decides: an earlier rule always matches.", r.id),
-				Related: []diag.Related{{Span: rules[always].span, Message: "this rule always matches"}},
-			})
+			l.out.Report(CodeSeveralAlways, diag.Warning, r.span,
+				fmt.Sprintf("Rule %q never decides: an earlier rule always matches.", r.id),
+				"Move the rule that always matches to the end.",
+				diag.Related{Span: rules[always].span, Message: "this rule always matches"})
 			continue
 		}
 		if len(conditions[i].Paths()) == 0 {
@@ -329,12 +323,10 @@ func (l *lowering) lintRules(a *agent, rules []*rule, conditions []*expr.Expr) [
 		}
 		written := strings.Join(strings.Fields(r.condition.Value), " ")
 		if other := seen[written]; other != nil && !other.human {
-			l.out.Add(diag.Diagnostic{
-				Code: CodeSameCondition, Severity: diag.Warning, Span: r.span,
-				Help:    "Change one of the conditions, or remove the rule.",
-				Message: fmt.Sprintf("Rule %q is never used: an earlier rule has the same condition.", r.id),
-				Related: []diag.Related{{Span: other.span, Message: "the earlier rule"}},
-			})
+			l.out.Report(CodeSameCondition, diag.Warning, r.span,
+				fmt.Sprintf("Rule %q is never used: an earlier rule has the same condition.", r.id),
+				"Change one of the conditions, or remove the rule.",
+				diag.Related{Span: other.span, Message: "the earlier rule"})
 		}
 		seen[written] = r
 	}
@@ -610,9 +602,7 @@ func (l *lowering) prompt(a *agent) (string, source.Span) {
 	return generated, a.prompt.Span
 }
 
-var word = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}`)
-})
+var word = lazyregexp.New(`\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}`)
 
 // words returns the names that a template reads, except agents' outputs.
 func words(template string) []string {

@@ -85,10 +85,7 @@ type object struct {
 }
 
 func (o *object) report(code diag.Code, severity diag.Severity, at source.Span, help, message string, args ...any) *diag.Diagnostic {
-	return o.out.Add(diag.Diagnostic{
-		Code: code, Severity: severity, Span: at, Message: fmt.Sprintf(message, args...),
-		Help: help,
-	})
+	return o.out.Report(code, severity, at, fmt.Sprintf(message, args...), help)
 }
 
 // get returns the value of a key, or nil if it is missing or null.
@@ -413,13 +410,9 @@ func (d *document) readAgent(root *object, key, value *text.Node) *agent {
 	o.what = fmt.Sprintf("agent %q", a.id.Value)
 	a.span = a.id.Span
 	if i := slices.IndexFunc(d.agents, func(other *agent) bool { return other.id.Value == a.id.Value }); i >= 0 {
-		o.out.Add(diag.Diagnostic{
-			Code: CodeDuplicateAgent, Severity: diag.Error, Span: a.span, Message: fmt.Sprintf("Duplicate agent %q.",
-				a.id.Value),
-			Help: "Change one of the ids.", Related: []diag.Related{
-				{Span: d.agents[i].span, Message: "first defined here"},
-			},
-		})
+		o.out.Report(CodeDuplicateAgent, diag.Error, a.span,
+			fmt.Sprintf("Duplicate agent %q.", a.id.Value), "Change one of the ids.",
+			diag.Related{Span: d.agents[i].span, Message: "first defined here"})
 		return nil
 	}
 	a.name, a.role = o.text("name"), o.text("role")
@@ -542,13 +535,9 @@ func (d *document) readTools(root *object) {
 		}
 		t.span = t.id.Span
 		if i := slices.IndexFunc(d.tools, func(other *tool) bool { return other.id.Value == t.id.Value }); i >= 0 {
-			o.out.Add(diag.Diagnostic{
-				Code: CodeDuplicateTool, Severity: diag.Error, Span: t.span,
-				Message: fmt.Sprintf("Duplicate tool %q.", t.id.Value),
-				Help:    "Rename one of them.", Related: []diag.Related{
-					{Span: d.tools[i].span, Message: "first defined here"},
-				},
-			})
+			o.out.Report(CodeDuplicateTool, diag.Error, t.span,
+				fmt.Sprintf("Duplicate tool %q.", t.id.Value), "Rename one of them.",
+				diag.Related{Span: d.tools[i].span, Message: "first defined here"})
 			continue
 		}
 		d.tools = append(d.tools, t)
@@ -562,12 +551,9 @@ func (d *document) readFlow(flow *object) {
 		d.entry = start
 	}
 	if start.Value != "" && entry.Value != "" && start.Value != entry.Value {
-		flow.out.Add(diag.Diagnostic{
-			Code: CodeTwoEntries, Severity: diag.Error, Span: entry.Span,
-			Message: fmt.Sprintf("\"entry_agent\" is %q, but \"start\" is %q.", entry.Value, start.Value),
-			Help:    "Keep one of the two.",
-			Related: []diag.Related{{Span: start.Span, Message: "the other one"}},
-		})
+		flow.out.Report(CodeTwoEntries, diag.Error, entry.Span,
+			fmt.Sprintf("\"entry_agent\" is %q, but \"start\" is %q.", entry.Value, start.Value),
+			"Keep one of the two.", diag.Related{Span: start.Span, Message: "the other one"})
 	}
 	known := make([]string, len(d.agents))
 	for i, a := range d.agents {

@@ -3,15 +3,14 @@ package awf
 import (
 	"encoding/json"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
@@ -22,6 +21,11 @@ var _ format.Format = Format{}
 
 // Name returns "awf".
 func (Format) Name() string { return "awf" }
+
+// Conventions implements format.Conventional.
+func (Format) Conventions() format.Conventions {
+	return format.Conventions{Files: "AWF files", NamedByFile: true, ConsentByName: true, UserFolder: "awf"}
+}
 
 // Match is certain about files in .awf/workflows, and about YAML with states and an initial
 // state.
@@ -44,9 +48,7 @@ func (Format) Match(f *source.File) format.Match {
 }
 
 // flowStates matches states in braces, as in JSON.
-var flowStates = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)(^|[{,]\s*)["']?states["']?\s*:\s*\{\s*["']?initial["']?\s*:`)
-})
+var flowStates = lazyregexp.New(`(?m)(^|[{,]\s*)["']?states["']?\s*:\s*\{\s*["']?initial["']?\s*:`)
 
 // inFolder reports whether a file is in a folder of .awf. Files in its templates folder are
 // parts of workflows that cannot run by themselves.

@@ -9,16 +9,15 @@ import (
 	"maps"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
 )
@@ -43,24 +42,22 @@ type lowering struct {
 func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, message, help string,
 	related ...diag.Related,
 ) *diag.Diagnostic {
-	key := fmt.Sprint(code, at, message)
-	if l.seen[key] { // a state may be compiled several times
-		return nil
-	}
-	l.seen[key] = true
-	return l.out.Add(diag.Diagnostic{
+	return l.add(diag.List{{
 		Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related,
-	})
+	}})
 }
 
-func (l *lowering) add(list diag.List) {
+// add adds diagnostics that were not reported yet: a state may be compiled several times. It returns the last one that
+// it has added, or nil.
+func (l *lowering) add(list diag.List) (last *diag.Diagnostic) {
 	for _, d := range list {
 		key := fmt.Sprint(d.Code, d.Span, d.Message)
 		if !l.seen[key] {
 			l.seen[key] = true
-			l.out.Add(d)
+			last = l.out.Add(d)
 		}
 	}
+	return last
 }
 
 func (l *lowering) program() *ir.Program {
@@ -601,24 +598,25 @@ func (l *lowering) comesFromSteps(e *expr.Expr) bool {
 
 // value parses an expression of any type. It returns nil after an error.
 func (l *lowering) value(d expr.Dialect, t text.Text) *expr.Expr {
-	e, list := expr.ParseWithin(d, t.Value, t.Span, t.SourceMap(l.file))
-	l.add(list)
-	if list.Errors() {
-		return nil
+	e := l.expression(d, t, diag.Error)
+	if e != nil {
+		l.checkIndexed(e)
 	}
-	l.checkPaths(e, diag.Error)
-	l.checkIndexed(e)
-	l.declareVars(e)
 	return e
 }
 
 func (l *lowering) condition(d expr.Dialect, t text.Text) *expr.Expr {
+	return l.expression(d, t, diag.Warning)
+}
+
+// expression parses an expression. unknown is the severity of paths that do not exist.
+func (l *lowering) expression(d expr.Dialect, t text.Text, unknown diag.Severity) *expr.Expr {
 	e, list := expr.ParseWithin(d, t.Value, t.Span, t.SourceMap(l.file))
 	l.add(list)
 	if list.Errors() {
 		return nil
 	}
-	l.checkPaths(e, diag.Warning)
+	l.checkPaths(e, unknown)
 	l.declareVars(e)
 	return e
 }
@@ -681,18 +679,16 @@ func (l *lowering) callInput(s *state, pair text.Pair, kind string) (text.Text, 
 	if value, ok := asInput(pair.Value, kind); ok {
 		given.Value = fmt.Sprint(value)
 	} else if !strings.Contains(given.Value, "{{") && !readsValues().MatchString(given.Value) {
-		l.report(CodeBadValue, diag.Error, pair.Value.Span, fmt.Sprintf("Input %q of workflow %q is not %s.",
-			pair.Key.Value, s.workflow.Value, article(kind)), fmt.Sprintf("Use %s, or a placeholder such as {{.inputs.%s}}.",
-			article(kind), pair.Key.Value))
+		l.report(CodeBadValue, diag.Error, pair.Value.Span,
+			fmt.Sprintf("Input %q of workflow %q is not %s.", pair.Key.Value, s.workflow.Value, article(kind)),
+			fmt.Sprintf("Use %s, or a placeholder such as {{.inputs.%s}}.", article(kind), pair.Key.Value))
 		return given, "", false
 	}
 	return given, expr.AWFNumber, true
 }
 
 // readsValues matches an expression without braces that reads a value.
-var readsValues = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\b(inputs|states|loop|env|workflow)\.`)
-})
+var readsValues = lazyregexp.New(`\b(inputs|states|loop|env|workflow)\.`)
 
 // doubters are the kinds of steps that can have the setting "doubts".
 var doubters = []string{"command", "hook", "operation"}

@@ -163,10 +163,6 @@ type parser struct {
 	templates func(name text.Text) *text.Node
 }
 
-func (p *parser) report(code diag.Code, severity diag.Severity, at source.Span, message, help string) *diag.Diagnostic {
-	return p.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help})
-}
-
 func (p *parser) read(n *text.Node, shape *text.Shape, what string) *text.Reader {
 	return shape.Read(n, what, readerCodes, p.out)
 }
@@ -180,7 +176,7 @@ func (p *parser) parse() *document {
 	}
 	p.doc = &document{byName: map[string]*state{}, hooks: map[string][]hook{}, first: node.Span}
 	if node.Kind != text.Map {
-		p.report(CodeWrongType, diag.Error, p.file.Span(0, len(p.file.Line(1))),
+		p.out.Report(CodeWrongType, diag.Error, p.file.Span(0, len(p.file.Line(1))),
 			fmt.Sprintf("The workflow is %s, not a map.", node.Kind),
 			"Start with \"name:\" and \"states:\".")
 		return nil
@@ -201,7 +197,7 @@ func (p *parser) parse() *document {
 	p.outputs(r)
 	p.workflowHooks(r)
 	if n := r.Node("plugins"); n != nil {
-		p.report(CodeUnsupported, diag.Error, r.KeySpan("plugins"), "AWF plugins are not supported.",
+		p.out.Report(CodeUnsupported, diag.Error, r.KeySpan("plugins"), "AWF plugins are not supported.",
 			"Configure a tool or an MCP server in espalier.yaml, and call it with \"type: operation\".")
 	}
 	initial := r.String("initial") // deprecated position
@@ -219,7 +215,7 @@ func (p *parser) parse() *document {
 	}
 	d.initial = initial
 	if initial.Value == "" && (begin == nil || begin.Kind < text.List) {
-		p.report(CodeMissing, diag.Error, r.KeySpan("states"), "\"states\" has no initial state.",
+		p.out.Report(CodeMissing, diag.Error, r.KeySpan("states"), "\"states\" has no initial state.",
 			"Add \"initial:\" with the name of the first state below \"states:\".")
 	}
 	d.states, d.byName = make([]*state, 0, len(states.Pairs)), make(map[string]*state, len(states.Pairs))
@@ -247,7 +243,7 @@ func (p *parser) inputs(r *text.Reader) {
 			continue
 		}
 		if seen[in.name.Value] {
-			p.report(CodeRepeated, diag.Error, in.name.Span, fmt.Sprintf("Duplicate input %q.", in.name.Value),
+			p.out.Report(CodeRepeated, diag.Error, in.name.Span, fmt.Sprintf("Duplicate input %q.", in.name.Value),
 				"Rename one of them.")
 			continue
 		}
@@ -283,7 +279,7 @@ func (p *parser) validation(in *input, n *text.Node, typed bool) {
 		{"file_extension", "strings", words},
 	} {
 		if r.Has(rule.key) && !rule.counts {
-			p.report(CodeNoEffect, diag.Warning, r.KeySpan(rule.key),
+			p.out.Report(CodeNoEffect, diag.Warning, r.KeySpan(rule.key),
 				fmt.Sprintf("%q has no effect: it applies to %s, and the input %q is %s.", rule.key, rule.of,
 					in.name.Value, article(in.kind.Value)),
 				"Remove it, or change the type of the input.")
@@ -324,7 +320,7 @@ func (p *parser) outputs(r *text.Reader) {
 			p.output(o)
 		}
 	default:
-		p.report(CodeWrongType, diag.Error, n.Span, "\"outputs\" of the workflow is not a list.",
+		p.out.Report(CodeWrongType, diag.Error, n.Span, "\"outputs\" of the workflow is not a list.",
 			"Use entries of \"- name: NAME\" with \"from: states.STEP.Output\".")
 	}
 }
@@ -345,8 +341,8 @@ func (p *parser) output(o *output) {
 	switch {
 	case o.name.Value == "": // already reported
 	case slices.ContainsFunc(p.doc.outputs, func(one *output) bool { return one.name.Value == o.name.Value }):
-		p.report(CodeRepeated, diag.Warning, o.name.Span, fmt.Sprintf("Duplicate output %q: this one is ignored.",
-			o.name.Value), "Rename one of them.")
+		p.out.Report(CodeRepeated, diag.Warning, o.name.Span,
+			fmt.Sprintf("Duplicate output %q: this one is ignored.", o.name.Value), "Rename one of them.")
 	default:
 		p.doc.outputs = append(p.doc.outputs, o)
 	}
@@ -355,8 +351,8 @@ func (p *parser) output(o *output) {
 // redundant reports a key that has no effect because another one is present.
 func (p *parser) redundant(r *text.Reader, key, other string) {
 	if r.Has(key) && r.Has(other) {
-		p.report(CodeNoEffect, diag.Warning, r.KeySpan(key), fmt.Sprintf("%q has no effect: %q takes precedence.",
-			key, other), "Keep one of them.")
+		p.out.Report(CodeNoEffect, diag.Warning, r.KeySpan(key),
+			fmt.Sprintf("%q has no effect: %q takes precedence.", key, other), "Keep one of them.")
 	}
 }
 
@@ -399,7 +395,7 @@ func (p *parser) hooks(n *text.Node, what string) []hook {
 		h.timeout = p.fixed(r, "timeout")
 		r.Done()
 		if h.log.Value == "" && h.command.Value == "" {
-			p.report(CodeMissing, diag.Warning, one.Span, "The hook has no effect.", "Add \"log\" or \"command\".")
+			p.out.Report(CodeMissing, diag.Warning, one.Span, "The hook has no effect.", "Add \"log\" or \"command\".")
 			continue
 		}
 		if h.log.Value != "" {
@@ -429,7 +425,7 @@ func (p *parser) duration(r *text.Reader, key string) (ir.Millis, text.Text) {
 	if n.Kind >= text.List {
 		is = n.Kind.String()
 	}
-	p.report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("%q has an invalid value: %s.", key, is),
+	p.out.Report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("%q has an invalid value: %s.", key, is),
 		"Use seconds such as 30, or a duration such as \"1m30s\" or \"500ms\".")
 	return 0, text.Text{}
 }
@@ -441,7 +437,7 @@ const maxSeconds = int64(math.MaxInt64 / time.Second)
 func (p *parser) fixed(r *text.Reader, key string) ir.Millis {
 	d, template := p.duration(r, key)
 	if template.Value != "" {
-		p.report(CodeBadValue, diag.Error, template.Span, fmt.Sprintf("%q cannot be a template.", key),
+		p.out.Report(CodeBadValue, diag.Error, template.Span, fmt.Sprintf("%q cannot be a template.", key),
 			"Use a duration such as \"2s\".")
 	}
 	return d
@@ -450,7 +446,7 @@ func (p *parser) fixed(r *text.Reader, key string) ir.Millis {
 func (p *parser) state(pair text.Pair) {
 	s := &state{name: pair.Key.Text(), at: pair.Key.Span}
 	if s.name.Value == "" {
-		p.report(CodeBadValue, diag.Error, pair.Key.Span, "The state has no name.", "Add a name before the colon.")
+		p.out.Report(CodeBadValue, diag.Error, pair.Key.Span, "The state has no name.", "Add a name before the colon.")
 		return
 	}
 	p.keys(s, pair.Value)
@@ -458,7 +454,7 @@ func (p *parser) state(pair text.Pair) {
 	if p.doc.byName[s.name.Value] == nil {
 		p.doc.byName[s.name.Value] = s
 	} else { // one is in a parallel state; the YAML parser reports duplicate keys
-		p.report(CodeRepeated, diag.Error, s.name.Span, fmt.Sprintf("Duplicate state %q.", s.name.Value),
+		p.out.Report(CodeRepeated, diag.Error, s.name.Span, fmt.Sprintf("Duplicate state %q.", s.name.Value),
 			"Rename one of them.")
 	}
 }
@@ -491,21 +487,22 @@ func (p *parser) keys(s *state, n *text.Node) {
 	case slices.Contains(kinds, s.kind):
 	case kind.Value == "":
 		s.kind = inferKind(r)
-		p.report(CodeMissing, diag.Error, s.name.Span, fmt.Sprintf("The %s has no \"type\".", what),
+		p.out.Report(CodeMissing, diag.Error, s.name.Span, fmt.Sprintf("The %s has no \"type\".", what),
 			fmt.Sprintf("Add \"type: %s\".", s.kind))
 	case strings.Contains(s.kind, "."):
-		p.report(CodeUnsupported, diag.Error, kind.Span,
+		p.out.Report(CodeUnsupported, diag.Error, kind.Span,
 			fmt.Sprintf("%q is a step type of a plugin, and AWF plugins are not supported.", kind.Value),
 			fmt.Sprintf("Configure a tool or an MCP server, and use \"type: operation\" with \"operation: %s\".",
 				kind.Value))
 		s.kind = ""
 	case slices.Contains(approvalTypes, s.kind):
-		p.report(CodeBadValue, diag.Error, kind.Span, fmt.Sprintf("%q is not a step type.", kind.Value),
+		p.out.Report(CodeBadValue, diag.Error, kind.Span,
+			fmt.Sprintf("%q is not a step type.", kind.Value),
 			"AWF has no step for an approval. Use \"type: operation\" with a tool that has \"requires_approval: true\" "+
 				"in espalier.yaml: the run waits until a person approves the call.")
 		s.kind = ""
 	default:
-		p.report(CodeBadValue, diag.Error, kind.Span, fmt.Sprintf("%q is not a step type.", kind.Value),
+		p.out.Report(CodeBadValue, diag.Error, kind.Span, fmt.Sprintf("%q is not a step type.", kind.Value),
 			"").Suggest(kind.Value, kinds)
 		s.kind = ""
 	}
@@ -580,7 +577,7 @@ func (p *parser) common(s *state, r *text.Reader) {
 		s.inline = &inline{message: ir.String("message"), status: 1, at: r.KeySpan("on_failure")}
 		switch code, at, ok := ir.Int("status", 0); {
 		case ok && (code == 0 || code > 255):
-			p.report(CodeBadValue, diag.Warning, at,
+			p.out.Report(CodeBadValue, diag.Warning, at,
 				fmt.Sprintf("%d is not a valid exit code for a failure, so 1 is used.", code),
 				"Use a number from 1 to 255.")
 		case ok:
@@ -613,7 +610,7 @@ func (p *parser) common(s *state, r *text.Reader) {
 	s.post = append(s.post, p.hooks(r.Node("post_hook"), "post_hook")...)
 	for _, key := range []string{"capture", "depends_on"} { // the reference program parses and ignores them
 		if r.Node(key) != nil {
-			p.report(CodeNoEffect, diag.Note, r.KeySpan(key), fmt.Sprintf("%q has no effect.", key),
+			p.out.Report(CodeNoEffect, diag.Note, r.KeySpan(key), fmt.Sprintf("%q has no effect.", key),
 				"Remove it. The output of a step is always kept, and transitions determine the order of steps.")
 		}
 	}
@@ -628,7 +625,7 @@ func (p *parser) retry(n *text.Node) *ir.Retry {
 	for _, key := range []string{"initial_delay", "max_delay"} {
 		d := p.fixed(r, key)
 		if value := r.Node(key); value != nil && value.Kind == text.Int && d > 0 {
-			p.report(CodeSeconds, diag.Note, value.Span, fmt.Sprintf("%q means %s seconds.", key, value.Value),
+			p.out.Report(CodeSeconds, diag.Note, value.Span, fmt.Sprintf("%q means %s seconds.", key, value.Value),
 				fmt.Sprintf("Use \"%ss\" to make it explicit. AWF's documentation says milliseconds, but its "+
 					"program uses seconds.", value.Value))
 		}
@@ -648,7 +645,7 @@ func (p *parser) retry(n *text.Node) *ir.Retry {
 		}
 		v, err := strconv.ParseFloat(n.Value, 64)
 		if err != nil || math.IsNaN(v) || v < least || v > most {
-			p.report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("%q has an invalid value: %q.", key, n.Value),
+			p.out.Report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("%q has an invalid value: %q.", key, n.Value),
 				fmt.Sprintf("Use a number from %g to %g.", least, most))
 			return 0
 		}
@@ -658,7 +655,7 @@ func (p *parser) retry(n *text.Node) *ir.Retry {
 	for _, code := range r.List("retryable_exit_codes") {
 		v, err := strconv.Atoi(code.Value)
 		if err != nil || code.Kind != text.Int {
-			p.report(CodeWrongType, diag.Error, code.Span, "The exit code is not an integer.",
+			p.out.Report(CodeWrongType, diag.Error, code.Span, "The exit code is not an integer.",
 				"Use numbers such as [1, 75].")
 			continue
 		}
@@ -673,7 +670,7 @@ func (p *parser) commandKeys(s *state, r *text.Reader) {
 		r.String("shell")
 	switch {
 	case s.command.Value != "" && s.scriptFile.Value != "":
-		p.report(CodeEither, diag.Error, r.KeySpan("script_file"),
+		p.out.Report(CodeEither, diag.Error, r.KeySpan("script_file"),
 			fmt.Sprintf("State %q has both \"command\" and \"script_file\".", s.name.Value), "Keep one of them.")
 	case s.scriptFile.Value == "":
 		r.Require("command")
@@ -694,7 +691,7 @@ func (p *parser) parallelKeys(s *state, r *text.Reader) {
 		case text.Map: // the documented form: a step that contains its name
 			s.branches = append(s.branches, p.inlineBranch(s, n, i))
 		case text.List, text.Null:
-			p.report(CodeWrongType, diag.Error, n.Span, "The branch is not the name of a state.",
+			p.out.Report(CodeWrongType, diag.Error, n.Span, "The branch is not the name of a state.",
 				"Use \"parallel: [first, second]\".")
 		default:
 			s.branches = append(s.branches, n.Text())
@@ -709,8 +706,8 @@ func (p *parser) parallelKeys(s *state, r *text.Reader) {
 func (p *parser) requireNonEmpty(s *state, r *text.Reader, key string) {
 	r.Require(key)
 	if n := r.Node(key); n != nil && n.Kind == text.List && len(n.Items) == 0 {
-		p.report(CodeMissing, diag.Error, r.KeySpan(key), fmt.Sprintf("%q of the state %q is empty.", key,
-			s.name.Value), "Add the names of the states to run.")
+		p.out.Report(CodeMissing, diag.Error, r.KeySpan(key),
+			fmt.Sprintf("%q of the state %q is empty.", key, s.name.Value), "Add the names of the states to run.")
 	}
 }
 
@@ -758,7 +755,7 @@ func (p *parser) loopKeys(s *state, r *text.Reader) {
 		s.items = r.Node("items")
 		r.Require("items")
 		if s.items != nil && s.items.Kind == text.Map {
-			p.report(CodeWrongType, diag.Error, s.items.Span, "\"items\" is a map, not a list.",
+			p.out.Report(CodeWrongType, diag.Error, s.items.Span, "\"items\" is a map, not a list.",
 				"Use \"items: [first, second]\", or a string or template that yields a list.")
 			s.items = nil
 		}
@@ -772,7 +769,7 @@ func (p *parser) loopKeys(s *state, r *text.Reader) {
 		case until.Value != "" && s.while.Value == "" && s.breakWhen.Value == "":
 			s.breakWhen = until
 		case until.Value != "":
-			p.report(CodeEither, diag.Error, r.KeySpan("until"), "\"until\" is combined with another condition.",
+			p.out.Report(CodeEither, diag.Error, r.KeySpan("until"), "\"until\" is combined with another condition.",
 				"Use \"while\" with \"break_when\", or \"until\" alone.")
 		default:
 			r.Require("while")
@@ -784,12 +781,12 @@ func (p *parser) loopKeys(s *state, r *text.Reader) {
 	case n.Kind == text.Int:
 		v, at, _ := r.Int("max_iterations", 1)
 		if v > maxIterations {
-			p.report(CodeBadValue, diag.Error, at, fmt.Sprintf("\"max_iterations\" is %d, above the maximum of %d.",
+			p.out.Report(CodeBadValue, diag.Error, at, fmt.Sprintf("\"max_iterations\" is %d, above the maximum of %d.",
 				v, maxIterations), "Use a smaller number, or split the items over several loops.")
 		}
 		s.max = v
 	case n.Kind == text.Float || n.Kind == text.Bool:
-		p.report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("\"max_iterations\" has an invalid value: %s.",
+		p.out.Report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("\"max_iterations\" has an invalid value: %s.",
 			n.Value), fmt.Sprintf("Use an integer from 1 to %d.", maxIterations))
 	default:
 		s.maxText = r.String("max_iterations")
@@ -826,7 +823,7 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 	a.provider = r.String("provider")
 	r.Require("provider")
 	if v := a.provider.Value; v != "" && !strings.Contains(v, "{{") && !slices.Contains(providers, v) {
-		p.report(CodeBadValue, diag.Warning, a.provider.Span, fmt.Sprintf("AWF has no provider %q.", v),
+		p.out.Report(CodeBadValue, diag.Warning, a.provider.Span, fmt.Sprintf("AWF has no provider %q.", v),
 			"").Suggest(v, providers)
 	}
 	a.mode = r.Choice("mode")
@@ -837,12 +834,12 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 	p.redundant(r, "initial_prompt", "prompt")
 	switch {
 	case a.prompt.Value != "" && a.promptFile.Value != "":
-		p.report(CodeEither, diag.Error, r.KeySpan("prompt_file"),
+		p.out.Report(CodeEither, diag.Error, r.KeySpan("prompt_file"),
 			fmt.Sprintf("State %q has both \"prompt\" and \"prompt_file\".", s.name.Value), "Keep one of them.")
 	case a.prompt.Value == "" && a.promptFile.Value == "":
 		r.Require("prompt")
 	case a.promptFile.Value != "" && a.mode.Value == conversationMode:
-		p.report(CodeEither, diag.Error, r.KeySpan("prompt_file"), "A conversation cannot use \"prompt_file\".",
+		p.out.Report(CodeEither, diag.Error, r.KeySpan("prompt_file"), "A conversation cannot use \"prompt_file\".",
 			"Use \"prompt\" instead.")
 	}
 	a.system, a.role = r.String("system_prompt"), r.String("role")
@@ -861,7 +858,7 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 		}
 		for _, key := range noEffect {
 			if cr.Node(key) != nil {
-				p.report(CodeNoEffect, diag.Note, cr.KeySpan(key), fmt.Sprintf("%q has no effect.", key),
+				p.out.Report(CodeNoEffect, diag.Note, cr.KeySpan(key), fmt.Sprintf("%q has no effect.", key),
 					"Remove it. The whole conversation is sent to the model, and an empty line ends it.")
 			}
 		}
@@ -878,7 +875,7 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 			sr.Done()
 			a.skills = append(a.skills, ref)
 		case text.List, text.Null:
-			p.report(CodeWrongType, diag.Error, n.Span, "The skill is neither a name nor a map with \"path\".",
+			p.out.Report(CodeWrongType, diag.Error, n.Span, "The skill is neither a name nor a map with \"path\".",
 				"Use \"skills: [review]\".")
 		default:
 			a.skills = append(a.skills, skillRef{name: n.Text()})
@@ -892,7 +889,7 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 	p.pluginTools(mr)
 	if on, at, ok := mr.Bool("intercept_builtins"); ok && !on {
 		if a.tools && len(listItems(mr.Node("plugin_tools"))) == 0 {
-			p.report(CodeBadValue, diag.Error, at, "\"intercept_builtins: false\" leaves the proxy without tools.",
+			p.out.Report(CodeBadValue, diag.Error, at, "\"intercept_builtins: false\" leaves the proxy without tools.",
 				"Remove it to offer Read, Write, Edit, Bash, Glob and Grep, or remove \"mcp_proxy\".")
 		}
 		a.tools = false
@@ -906,7 +903,7 @@ func (p *parser) pluginTools(r *text.Reader) {
 	if list == nil {
 		return
 	}
-	p.report(CodeUnsupported, diag.Warning, r.KeySpan("plugin_tools"), "Tools of AWF plugins are not available.",
+	p.out.Report(CodeUnsupported, diag.Warning, r.KeySpan("plugin_tools"), "Tools of AWF plugins are not available.",
 		"Configure them as an MCP server in espalier.yaml.")
 	seen := map[string]bool{}
 	for _, n := range listItems(list) {
@@ -915,7 +912,7 @@ func (p *parser) pluginTools(r *text.Reader) {
 			continue
 		}
 		if seen[name.Value] {
-			p.report(CodeRepeated, diag.Error, name.Span, fmt.Sprintf("Plugin %q is listed twice.", name.Value),
+			p.out.Report(CodeRepeated, diag.Error, name.Span, fmt.Sprintf("Plugin %q is listed twice.", name.Value),
 				"List its tools under one entry.")
 		}
 		seen[name.Value] = true

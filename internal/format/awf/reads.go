@@ -133,8 +133,8 @@ func (l *lowering) checkPaths(e *expr.Expr, severity diag.Severity) {
 			continue
 		}
 		if p.Segments[0] == "loop" && l.loops == 0 {
-			l.report(CodeNoProperty, severity, p.Span, fmt.Sprintf("%q is not defined outside of a loop.",
-				strings.Join(p.Written, ".")),
+			l.report(CodeNoProperty, severity, p.Span,
+				fmt.Sprintf("%q is not defined outside of a loop.", strings.Join(p.Written, ".")),
 				"Use it in a loop's body. To use it later, print it in a state of the loop.")
 			continue
 		}

@@ -3,19 +3,17 @@ package awf
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-var parameterForm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?:\s*\{\{-|\{\{)\s*\.?parameters\.([A-Za-z0-9_-]*[A-Za-z0-9_])\s*(?:-\}\}\s*|\}\})`)
-})
+var parameterForm = lazyregexp.New(
+	`(?:\s*\{\{-|\{\{)\s*\.?parameters\.([A-Za-z0-9_-]*[A-Za-z0-9_])\s*(?:-\}\}\s*|\}\})`)
 
 // fromTemplate merges a state with the step of a workflow template and substitutes the
 // template's parameters. It returns nil after an error.
@@ -38,8 +36,8 @@ func (p *parser) fromTemplate(name text.Text, n *text.Node) *text.Node {
 		}
 		if required := one.Get("required"); value == nil && string(required.JSON()) == "true" {
 			value = key // a placeholder, to avoid follow-up errors
-			p.report(CodeTemplate, diag.Error, name.Span, fmt.Sprintf("Template %q requires the parameter %q.",
-				name.Value, key.Value),
+			p.out.Report(CodeTemplate, diag.Error, name.Span,
+				fmt.Sprintf("Template %q requires the parameter %q.", name.Value, key.Value),
 				fmt.Sprintf("Add \"%s: …\" below \"parameters:\".", key.Value))
 		}
 		if value == nil {
@@ -50,20 +48,20 @@ func (p *parser) fromTemplate(name text.Text, n *text.Node) *text.Node {
 	if value := n.Get("parameters"); value != nil {
 		for _, pair := range value.Pairs {
 			if !slices.Contains(declared, pair.Key.Value) {
-				p.report(CodeTemplate, diag.Warning, pair.Key.Span, fmt.Sprintf("Template %q has no parameter %q.",
-					name.Value, pair.Key.Value),
-					"").Suggest(pair.Key.Value, declared)
+				p.out.Report(CodeTemplate, diag.Warning, pair.Key.Span,
+					fmt.Sprintf("Template %q has no parameter %q.", name.Value, pair.Key.Value), "").
+					Suggest(pair.Key.Value, declared)
 			}
 		}
 	}
 	base := templateStep(tree)
 	if base == nil {
-		p.report(CodeTemplate, diag.Error, name.Span, fmt.Sprintf("Template %q has no state.", name.Value),
+		p.out.Report(CodeTemplate, diag.Error, name.Span, fmt.Sprintf("Template %q has no state.", name.Value),
 			"Add one state below \"states:\" in the template.")
 		return nil
 	}
 	if base.Get("use_template") != nil {
-		p.report(CodeTemplate, diag.Error, name.Span, fmt.Sprintf("Template %q uses another template.", name.Value),
+		p.out.Report(CodeTemplate, diag.Error, name.Span, fmt.Sprintf("Template %q uses another template.", name.Value),
 			"Copy the keys of the other template into the state.")
 		return nil
 	}
@@ -95,7 +93,7 @@ func (p *parser) undeclared(name text.Text, merged *text.Node, declared []string
 		for _, found := range parameterForm().FindAllStringSubmatch(t.Value, -1) {
 			if values[found[1]] == nil {
 				values[found[1]] = &text.Node{Kind: text.String, Value: found[1]}
-				p.report(CodeTemplate, diag.Error, t.Span,
+				p.out.Report(CodeTemplate, diag.Error, t.Span,
 					fmt.Sprintf("Template %q does not declare the parameter %q.", name.Value, found[1]),
 					"").Suggest(found[1], declared)
 			}

@@ -8,14 +8,13 @@ import (
 	"maps"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/shell"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
@@ -110,9 +109,7 @@ func (l *lowering) script(s *state, t *ir.Task) text.Text {
 	return s.scriptFile
 }
 
-var placedForm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\{\{-?\s*\.?awf\.(scripts|prompts)_dir\s*-?\}\}/([A-Za-z0-9._/-]+)`)
-})
+var placedForm = lazyregexp.New(`\{\{-?\s*\.?awf\.(scripts|prompts)_dir\s*-?\}\}/([A-Za-z0-9._/-]+)`)
 
 // placed replaces references to AWF's script and prompt folders in a command by absolute paths,
 // for files that exist only in the user's folders. The references mean the project's folders if
@@ -222,8 +219,8 @@ func (l *lowering) knownOperation(s *state) {
 		}
 	}
 	if s.inputs.Get(o.must) == nil {
-		l.report(CodeMissing, diag.Error, s.operation.Span, fmt.Sprintf("Operation %q requires the input %q.",
-			s.operation.Value, o.must),
+		l.report(CodeMissing, diag.Error, s.operation.Span,
+			fmt.Sprintf("Operation %q requires the input %q.", s.operation.Value, o.must),
 			fmt.Sprintf("Add \"%s: …\" below \"inputs:\".", o.must))
 	}
 	if s.operation.Value != "http.request" {

@@ -166,7 +166,7 @@ func (tr *trial) run(t *testing.T) *happened {
 	if err := os.MkdirAll(filepath.Join(dir, ".espalier"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	space, err := project.NewWorkspace(dir, dir, dir)
+	space, err := project.NewWorkspace(dir, dir, filepath.Join(dir, "awf"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,18 +74,14 @@ func (d *document) signature(n *node, def *python.FuncDef, out *diag.List) {
 		}
 	}
 	if def.Def.Async {
-		out.Add(diag.Diagnostic{
-			Code: python.CodeArguments, Severity: diag.Error, Span: n.at,
-			Message: fmt.Sprintf("Node %q is asynchronous.", n.function),
-			Help:    "Remove async and await. AgentRunner.run returns when the agent is done.",
-		})
+		out.Report(python.CodeArguments, diag.Error, n.at,
+			fmt.Sprintf("Node %q is asynchronous.", n.function),
+			"Remove async and await. AgentRunner.run returns when the agent is done.")
 	}
 	if needed > 1 || places == 0 {
-		out.Add(diag.Diagnostic{
-			Code: python.CodeArguments, Severity: diag.Error, Span: n.at,
-			Message: fmt.Sprintf("Node %q cannot be called with the state as its only argument.", n.function),
-			Help:    fmt.Sprintf("Define it as %s(state).", n.function),
-		})
+		out.Report(python.CodeArguments, diag.Error, n.at,
+			fmt.Sprintf("Node %q cannot be called with the state as its only argument.", n.function),
+			fmt.Sprintf("Define it as %s(state).", n.function))
 	}
 }
 
@@ -174,11 +170,9 @@ func (d *document) agentCalls(n *node, def *python.FuncDef, out *diag.List) {
 			})
 		}
 		if workload != nil && wholeState(workload, n.param) { // N31
-			out.Add(diag.Diagnostic{
-				Code: CodeWholeState, Severity: diag.Error, Span: d.span(d.helpers, workload.Where()),
-				Message: fmt.Sprintf("Node %q passes the whole state to its agent.", n.function),
-				Help:    fmt.Sprintf("Pass only the fields that the agent needs: {\"field\": %s[\"field\"]}.", n.param),
-			})
+			out.Report(CodeWholeState, diag.Error, d.span(d.helpers, workload.Where()),
+				fmt.Sprintf("Node %q passes the whole state to its agent.", n.function),
+				fmt.Sprintf("Pass only the fields that the agent needs: {\"field\": %s[\"field\"]}.", n.param))
 		}
 		return true
 	})

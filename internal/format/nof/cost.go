@@ -7,6 +7,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 )
 
 // quote computes costs by the format's price list (section 10): for one pass, and for the worst
@@ -85,8 +86,8 @@ func (l *lowering) line(q *ir.Quote, key string, calls, worst int64) {
 }
 
 var (
-	amountForm  = lazily(`\$\s?([0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?|\.[0-9]+)`)
-	ceilingWord = lazily(`(?i)budget|ceiling|at most|no more than|limit|maximum|max\b`)
+	amountForm  = lazyregexp.New(`\$\s?([0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?|\.[0-9]+)`)
+	ceilingWord = lazyregexp.New(`(?i)budget|ceiling|at most|no more than|limit|maximum|max\b`)
 )
 
 // stated reads the amounts that the file itself names.
@@ -120,14 +121,14 @@ func (l *lowering) compare(q *ir.Quote, cycles bool) {
 	}
 	if q.Stated != nil && q.Stated.Max != q.Worst {
 		related := l.cycleSpans()
-		l.report(CodeEstimate, diag.Warning, q.Stated.Span,
+		l.out.Report(CodeEstimate, diag.Warning, q.Stated.Span,
 			fmt.Sprintf("The cost estimate is %s, but the worst case is %s%s.", dollars(q.Stated.Max),
 				dollars(q.Worst), inert),
 			fmt.Sprintf("Use cost_estimate: %q. One pass costs %s.", dollars(q.Worst), dollars(q.Base)), related...)
 	}
 	for _, c := range q.Ceilings {
 		if c.Max < q.Worst {
-			l.report(CodeCeiling, diag.Warning, c.Span,
+			l.out.Report(CodeCeiling, diag.Warning, c.Span,
 				fmt.Sprintf("The prose allows %s, but the worst case is %s%s.", dollars(c.Max), dollars(q.Worst),
 					inert),
 				"Raise the ceiling, allow fewer cycles, or use cheaper agents.", l.cycleSpans()...)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
 )
@@ -184,12 +185,12 @@ func (l *lowering) inertRules() {
 	if !l.doc.routing.IsZero() {
 		related = append(related, diag.Related{Span: l.doc.routing.Span, Message: "the routing mode"})
 	}
-	l.report(CodeInert, diag.Warning, inert[0].at, fmt.Sprintf("%s ignored: the routing mode is %s.", what,
-		l.doc.mode()),
+	l.out.Report(CodeInert, diag.Warning, inert[0].at,
+		fmt.Sprintf("%s ignored: the routing mode is %s.", what, l.doc.mode()),
 		"Set \"routing: dynamic\" in the frontmatter, or run the workflow with --honor-rules.", related...)
 }
 
-var failurePolicy = lazily("(?i)if\\s+`?([a-z0-9][a-z0-9_-]*)`?\\s+fails,?\\s+(?:then\\s+)?(?:the\\s+)?(?:pipeline\\s+is\\s+)?abort")
+var failurePolicy = lazyregexp.New("(?i)if\\s+`?([a-z0-9][a-z0-9_-]*)`?\\s+fails,?\\s+(?:then\\s+)?(?:the\\s+)?(?:pipeline\\s+is\\s+)?abort")
 
 // policy notes a failure policy that only the prose states (N19).
 func (l *lowering) policy() {
@@ -205,7 +206,7 @@ func (l *lowering) policy() {
 	prose := l.doc.file.Text[s.at.Start:s.at.End]
 	for _, m := range failurePolicy().FindAllStringSubmatchIndex(prose, -1) {
 		if key := prose[m[2]:m[3]]; l.doc.lists(key) {
-			l.report(CodePolicy, diag.Note, l.doc.file.Span(s.at.Start+m[0], s.at.Start+m[1]),
+			l.out.Report(CodePolicy, diag.Note, l.doc.file.Span(s.at.Start+m[0], s.at.Start+m[1]),
 				fmt.Sprintf("The prose says that a failure of %q aborts the workflow, but there is no such rule.", key),
 				"Add \"- **If** `errors` is non-empty **then** abort pipeline, return partial results\", with "+
 					"routing: dynamic.")
@@ -223,14 +224,15 @@ func (l *lowering) diagramAgents() {
 	}
 	for _, a := range d.agents {
 		if !slices.Contains(labels, a.Value) {
-			l.report(CodeDiagram, diag.Warning, a.Span, fmt.Sprintf("The diagram does not contain agent %q.", a.Value),
+			l.out.Report(CodeDiagram, diag.Warning, a.Span,
+				fmt.Sprintf("The diagram does not contain agent %q.", a.Value),
 				fmt.Sprintf("Add a node such as %s[%s] to the diagram.", alias(a.Value), a.Value),
 				diag.Related{Span: d.chartAt, Message: "the diagram"})
 		}
 	}
 	for _, n := range d.chart.Nodes {
 		if key, ok := drawn[n.ID]; ok && !d.lists(key) {
-			l.report(CodeDiagram, diag.Warning, n.Label.Span,
+			l.out.Report(CodeDiagram, diag.Warning, n.Label.Span,
 				fmt.Sprintf("The diagram contains %q, which is not one of the agents.", key),
 				"", diag.Related{Span: d.agentsSpan(), Message: "the agents"}).Suggest(key, d.keys())
 		}
@@ -269,7 +271,7 @@ func (l *lowering) diagramOrder() {
 		if from < 0 || to < 0 || from < to || a.conditional || back || from == to {
 			continue
 		}
-		l.report(CodeOrder, diag.Warning, a.at,
+		l.out.Report(CodeOrder, diag.Warning, a.at,
 			fmt.Sprintf("The diagram leads from %q to %q, but %q comes first in the list of agents.", a.from, a.to,
 				a.to),
 			"Reverse the arrow, or change the order of the agents.",
@@ -288,7 +290,7 @@ func (l *lowering) diagramOrder() {
 		})
 		together := d.crewOf(before.agents[0]) != nil && d.crewOf(before.agents[0]) == d.crewOf(after.agents[0])
 		if !linked && !both && !together {
-			l.report(CodeOrder, diag.Warning, d.agentSpan(after.agents[0]),
+			l.out.Report(CodeOrder, diag.Warning, d.agentSpan(after.agents[0]),
 				fmt.Sprintf("%q runs after %q, but the diagram has no arrow between them.", after.agents[0],
 					before.agents[len(before.agents)-1]),
 				"Add the arrow, put both in a crew, or change the order of the agents.",
@@ -320,22 +322,22 @@ func (l *lowering) drawnCrews() {
 			}
 		}
 		if match == nil {
-			l.report(CodeDrawnCrew, diag.Note, c.name.Span, fmt.Sprintf("The diagram does not contain crew %q.",
-				c.name.Value),
+			l.out.Report(CodeDrawnCrew, diag.Note, c.name.Span,
+				fmt.Sprintf("The diagram does not contain crew %q.", c.name.Value),
 				fmt.Sprintf("Move its members into \"subgraph %s … end\".", c.name.Value),
 				diag.Related{Span: d.chartAt, Message: "the diagram"})
 			continue
 		}
 		used[match] = true
 		if !sameMembers(match, drawn, c) {
-			l.report(CodeDrawnCrew, diag.Warning, match.Span,
+			l.out.Report(CodeDrawnCrew, diag.Warning, match.Span,
 				fmt.Sprintf("Subgraph %q and crew %q have different members.", match.ID, c.name.Value),
 				"Use the members that the frontmatter lists.", diag.Related{Span: c.name.Span, Message: "the crew"})
 		}
 	}
 	for _, s := range d.chart.Subgraphs {
 		if !used[s] {
-			l.report(CodeDrawnCrew, diag.Warning, s.Span,
+			l.out.Report(CodeDrawnCrew, diag.Warning, s.Span,
 				fmt.Sprintf("Subgraph %q is not a crew, so its agents run sequentially.", s.ID),
 				"Add it to \"crews\" in the frontmatter, or remove the subgraph.")
 		}
@@ -367,7 +369,7 @@ func (l *lowering) tiers() {
 		for _, class := range n.Class {
 			tier := strings.ToLower(class.Value)
 			if _, known := prices[tier]; known && tier != e.tier {
-				l.report(CodeTier, diag.Warning, class.Span,
+				l.out.Report(CodeTier, diag.Warning, class.Span,
 					fmt.Sprintf("The diagram shows %q as %s, but its tier is %s.", e.key, tier, e.tier),
 					fmt.Sprintf("Use \"class %s %s\".", n.ID, e.tier), diag.Related{Span: n.Span, Message: "the node"})
 			}
@@ -387,7 +389,7 @@ func (l *lowering) drawnRules() {
 			return r.kind != saveRule && r.kind != abortRule &&
 				r.target.Value == a.to
 		}) {
-			l.report(CodeDrawnRule, diag.Warning, a.at,
+			l.out.Report(CodeDrawnRule, diag.Warning, a.at,
 				fmt.Sprintf("The diagram has a conditional arrow from %q to %q, but no rule for it.", a.from, a.to),
 				fmt.Sprintf("Add a rule with \"route to `%s`\", or draw the arrow as -->.", a.to))
 		}
@@ -410,7 +412,7 @@ func (l *lowering) drawnRules() {
 				!slices.ContainsFunc(r.skips, func(s text.Text) bool { return s.Value == a.from })
 		})
 		if !ok {
-			l.report(CodeDrawnRule, diag.Note, r.at,
+			l.out.Report(CodeDrawnRule, diag.Note, r.at,
 				fmt.Sprintf("The diagram has no arrow for this rule, which routes to %q.", r.target.Value),
 				"Add a conditional arrow: -.->|condition|.", diag.Related{Span: d.chartAt, Message: "the diagram"})
 		}
@@ -423,7 +425,7 @@ func (l *lowering) pipelineAgents() {
 	var order []text.Text
 	for _, a := range d.pipeline.adds {
 		if !d.lists(a.agent.Value) {
-			l.report(CodePipeline, diag.Warning, a.agent.Span,
+			l.out.Report(CodePipeline, diag.Warning, a.agent.Span,
 				fmt.Sprintf("The pipeline adds %q, which is not one of the agents.", a.agent.Value),
 				"", diag.Related{Span: d.agentsSpan(), Message: "the agents"}).Suggest(a.agent.Value, d.keys())
 			continue
@@ -432,7 +434,8 @@ func (l *lowering) pipelineAgents() {
 	}
 	for _, a := range d.agents {
 		if !slices.ContainsFunc(order, func(o text.Text) bool { return o.Value == a.Value }) {
-			l.report(CodePipeline, diag.Warning, a.Span, fmt.Sprintf("The pipeline does not add agent %q.", a.Value),
+			l.out.Report(CodePipeline, diag.Warning, a.Span,
+				fmt.Sprintf("The pipeline does not add agent %q.", a.Value),
 				fmt.Sprintf("Add pipeline.add(%q, …).", a.Value), diag.Related{
 					Span:    d.pipeline.adds[0].at,
 					Message: "the pipeline",
@@ -441,7 +444,7 @@ func (l *lowering) pipelineAgents() {
 	}
 	for i := 1; i < len(order); i++ {
 		if d.position(order[i].Value) < d.position(order[i-1].Value) {
-			l.report(CodeOrder, diag.Warning, order[i].Span,
+			l.out.Report(CodeOrder, diag.Warning, order[i].Span,
 				fmt.Sprintf("The pipeline adds %q after %q, but the list of agents has the reverse order.",
 					order[i].Value, order[i-1].Value),
 				"Use the same order in both places.", diag.Related{
@@ -458,12 +461,13 @@ func (l *lowering) dependencies() {
 	needs, arrows := d.needs(), d.arrows()
 	for _, n := range needs {
 		if !d.lists(n.from) {
-			l.report(CodeDepends, diag.Warning, n.at, fmt.Sprintf("%q depends on %q, which is not one of the agents.",
-				n.to, n.from), "").Suggest(n.from, d.keys())
+			l.out.Report(CodeDepends, diag.Warning, n.at,
+				fmt.Sprintf("%q depends on %q, which is not one of the agents.", n.to, n.from), "").
+				Suggest(n.from, d.keys())
 			continue
 		}
 		if d.chart != nil && !d.unread && d.lists(n.to) && !leads(arrows, n.from, n.to) {
-			l.report(CodeDepends, diag.Warning, n.at,
+			l.out.Report(CodeDepends, diag.Warning, n.at,
 				fmt.Sprintf("In the pipeline, %q depends on %q, but the diagram has no arrow between them.", n.to,
 					n.from),
 				"Add the arrow, or remove the dependency.", diag.Related{Span: d.chartAt, Message: "the diagram"})
@@ -476,7 +480,7 @@ func (l *lowering) dependencies() {
 			continue
 		}
 		i := slices.IndexFunc(d.pipeline.adds, func(p addition) bool { return p.agent.Value == a.to })
-		l.report(CodeDepends, diag.Warning, a.at,
+		l.out.Report(CodeDepends, diag.Warning, a.at,
 			fmt.Sprintf("The diagram leads from %q to %q, but in the pipeline %q does not depend on it.", a.from,
 				a.to, a.to),
 			fmt.Sprintf("Add depends_on=[%q], or remove the arrow.", a.from),

@@ -37,12 +37,6 @@ type unit struct {
 	last string
 }
 
-func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, message, help string,
-	related ...diag.Related,
-) *diag.Diagnostic {
-	return l.out.Add(diag.Diagnostic{Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related})
-}
-
 func (l *lowering) program() *ir.Program {
 	d := l.doc
 	l.p = &ir.Program{
@@ -97,7 +91,7 @@ func (l *lowering) checkAgents() {
 	var unique []text.Text
 	for _, a := range d.agents {
 		if i := slices.IndexFunc(unique, func(o text.Text) bool { return o.Value == a.Value }); i >= 0 {
-			l.report(CodeTwice, diag.Error, a.Span, fmt.Sprintf("Agent %q is listed twice.", a.Value),
+			l.out.Report(CodeTwice, diag.Error, a.Span, fmt.Sprintf("Agent %q is listed twice.", a.Value),
 				"List each agent once. To repeat an agent, use a Cycle-back rule.",
 				diag.Related{Span: unique[i].Span, Message: "the first time"})
 			continue
@@ -129,13 +123,13 @@ func (l *lowering) checkAgents() {
 		c := &d.crews[i]
 		c.members = slices.DeleteFunc(c.members, func(m text.Text) bool {
 			if !d.lists(m.Value) {
-				l.report(CodeCrew, diag.Error, m.Span,
+				l.out.Report(CodeCrew, diag.Error, m.Span,
 					fmt.Sprintf("Crew %q has the member %q, which is not one of the agents.", c.name.Value, m.Value),
 					"").Suggest(m.Value, d.keys())
 				return true
 			}
 			if other, twice := in[m.Value]; twice {
-				l.report(CodeCrew, diag.Error, m.Span, fmt.Sprintf("%q is a member of two crews.", m.Value),
+				l.out.Report(CodeCrew, diag.Error, m.Span, fmt.Sprintf("%q is a member of two crews.", m.Value),
 					"Remove it from one of them.", diag.Related{Span: other.Span, Message: "also here"})
 				return true
 			}
@@ -147,7 +141,7 @@ func (l *lowering) checkAgents() {
 
 func (l *lowering) unknownAgent(a text.Text) {
 	l.unknownAgents = true
-	l.report(CodeAgent, diag.Error, a.Span, fmt.Sprintf("Agent %q is not defined.", a.Value),
+	l.out.Report(CodeAgent, diag.Error, a.Span, fmt.Sprintf("Agent %q is not defined.", a.Value),
 		strings.TrimSpace(near(a.Value)+fmt.Sprintf(" To define an agent, create %s/%s.md.", registryFolder, a.Value)))
 }
 
@@ -215,7 +209,7 @@ func (l *lowering) checkNodes() {
 	d := l.doc
 	for _, a := range d.agents {
 		if d.node(a.Value) == nil && d.sections[agentNodes] != nil && !d.unread && !l.unknownAgents {
-			l.report(CodeNode, diag.Error, a.Span, fmt.Sprintf("Agent %q has no node function.", a.Value),
+			l.out.Report(CodeNode, diag.Error, a.Span, fmt.Sprintf("Agent %q has no node function.", a.Value),
 				fmt.Sprintf("Add a function %s(state) that calls AgentRunner.run(%q, …).", functionName(a.Value),
 					a.Value))
 		}
@@ -228,19 +222,19 @@ func (l *lowering) checkNodes() {
 	for _, n := range d.nodes {
 		key := n.key()
 		if first := seen[key]; first != nil {
-			l.report(CodeNode, diag.Error, n.at, fmt.Sprintf("Agent %q has a second node function.", key),
+			l.out.Report(CodeNode, diag.Error, n.at, fmt.Sprintf("Agent %q has a second node function.", key),
 				"Keep one function for each agent.",
 				diag.Related{Span: first.at, Message: "the first one"})
 			continue
 		}
 		seen[key] = n
 		if !d.lists(key) && !l.unknownAgents {
-			l.report(CodeNode, diag.Warning, n.at,
+			l.out.Report(CodeNode, diag.Warning, n.at,
 				fmt.Sprintf("Function %q never runs: its agent %q is not listed in the frontmatter.", n.function, key),
 				fmt.Sprintf("Add %q to \"agents\", or remove the function.", key))
 		}
 		if want := functionName(key); n.function != want { // N3
-			l.report(CodeNodeName, diag.Warning, n.at, fmt.Sprintf("The node function of %q is named %q.", key,
+			l.out.Report(CodeNodeName, diag.Warning, n.at, fmt.Sprintf("The node function of %q is named %q.", key,
 				n.function), fmt.Sprintf("Rename it to %s.", want))
 		}
 		if d.state.open {
@@ -248,14 +242,14 @@ func (l *lowering) checkNodes() {
 		}
 		for _, use := range n.reads {
 			if d.state.find(use.Value) == nil {
-				l.report(CodeField, diag.Error, use.Span,
+				l.out.Report(CodeField, diag.Error, use.Span,
 					fmt.Sprintf("Node %q reads the field %q, which is not in the state schema.", n.function, use.Value),
 					"", diag.Related{Span: d.state.at, Message: "the schema"}).Suggest(use.Value, d.state.names())
 			}
 		}
 		for _, use := range n.writes {
 			if d.state.find(use.Value) == nil { // N20
-				l.report(CodeField, diag.Error, use.Span,
+				l.out.Report(CodeField, diag.Error, use.Span,
 					fmt.Sprintf("Node %q returns the field %q, which is not in the state schema.", n.function,
 						use.Value),
 					"", diag.Related{Span: d.state.at, Message: "the schema"}).Suggest(use.Value, d.state.names())
@@ -325,7 +319,7 @@ func (l *lowering) independent(c *crew) bool {
 	safe := true
 	warn := func(at source.Span, message string, related ...diag.Related) {
 		if safe {
-			l.report(CodeUnsafeCrew, diag.Warning, c.name.Span, message,
+			l.out.Report(CodeUnsafeCrew, diag.Warning, c.name.Span, message,
 				"Its members run sequentially. Remove the dependency or the crew.",
 				append(related, diag.Related{Span: at, Message: "here"})...)
 		}
@@ -408,7 +402,7 @@ func (l *lowering) sharedFields(c *crew) {
 			}
 			mine[w.Value] = true
 			if first, twice := by[w.Value]; twice {
-				l.report(CodeSharedField, diag.Warning, w.Span,
+				l.out.Report(CodeSharedField, diag.Warning, w.Span,
 					fmt.Sprintf("Two members of crew %q write the field %q. The member listed last wins.",
 						c.name.Value, w.Value),
 					"Use separate fields, or make it an accumulator.",
@@ -969,14 +963,14 @@ func (l *lowering) routesBack() {
 		}
 		const help = "Use a Cycle-back rule to run an agent again."
 		if to == 0 {
-			l.report(CodeRouteBack, diag.Warning, r.target.Span,
-				fmt.Sprintf("The route never applies: %q is the first agent and has already run.",
-					r.target.Value), help)
+			l.out.Report(CodeRouteBack, diag.Warning, r.target.Span,
+				fmt.Sprintf("The route never applies: %q is the first agent and has already run.", r.target.Value),
+				help)
 			continue
 		}
 		if first, field := l.decidedBy(r); first >= to {
 			key := l.units[first].agents[0]
-			l.report(CodeRouteBack, diag.Warning, r.target.Span,
+			l.out.Report(CodeRouteBack, diag.Warning, r.target.Span,
 				fmt.Sprintf("The route does not apply after %q, which writes %q: %q has already run.", key, field,
 					r.target.Value), help)
 		}

@@ -34,6 +34,13 @@ var _ format.Format = Format{}
 // Name returns "nof".
 func (Format) Name() string { return "nof" }
 
+// Conventions implements format.Conventional.
+func (Format) Conventions() format.Conventions {
+	return format.Conventions{
+		Files: "NOF files", Flags: []string{"execution", "honor-rules", "python"}, Imitates: "sdk",
+	}
+}
+
 // Match inspects the file name and the lines of the frontmatter.
 func (Format) Match(f *source.File) format.Match {
 	if strings.HasSuffix(strings.ToLower(f.Path), ".nof.md") {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/python"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
@@ -85,12 +86,10 @@ func parse(f *source.File, out *diag.List) *document {
 	*out = append(*out, d.md.Problems("python", "mermaid")...)
 	if !d.md.HasFrontmatter {
 		line, _, _ := strings.Cut(f.Text, "\n")
-		out.Add(diag.Diagnostic{
-			Code: CodeVersion, Severity: diag.Error, Span: f.Span(0, len(line)),
-			Message: "The file has no frontmatter.",
-			Help: "Start the file with a line of ---, the keys format, name, description and agents, and " +
-				"another line of ---.",
-		})
+		out.Report(CodeVersion, diag.Error, f.Span(0, len(line)),
+			"The file has no frontmatter.",
+			"Start the file with a line of ---, the keys format, name, description and agents, and "+
+				"another line of ---.")
 		return nil
 	}
 	if !d.frontmatter(out) {
@@ -103,7 +102,7 @@ func parse(f *source.File, out *diag.List) *document {
 	return d
 }
 
-var versionForm = lazily(`^nof/([0-9]+)\.([0-9]+)$`)
+var versionForm = lazyregexp.New(`^nof/([0-9]+)\.([0-9]+)$`)
 
 // frontmatter parses section 4. It returns false if the version is not supported.
 func (d *document) frontmatter(out *diag.List) bool {
@@ -118,11 +117,8 @@ func (d *document) frontmatter(out *diag.List) bool {
 	switch {
 	case format.IsZero():
 	case m == nil || m[1] != "1":
-		out.Add(diag.Diagnostic{
-			Code: CodeVersion, Severity: diag.Error, Span: format.Span,
-			Message: fmt.Sprintf("Format %q is not supported.", format.Value),
-			Help:    "Use format: nof/1.0.",
-		})
+		out.Report(CodeVersion, diag.Error, format.Span,
+			fmt.Sprintf("Format %q is not supported.", format.Value), "Use format: nof/1.0.")
 		return false
 	case m[2] != "0":
 		later = true
@@ -145,10 +141,8 @@ func (d *document) frontmatter(out *diag.List) bool {
 		r.Done()
 	}
 	if n := r.Node("agents"); n != nil && n.Kind == text.List && len(n.Items) == 0 {
-		out.Add(diag.Diagnostic{
-			Code: CodeMissing, Severity: diag.Error, Span: r.KeySpan("agents"),
-			Message: "The workflow has no agents.", Help: "List at least one agent, such as - cost-advisor.",
-		})
+		out.Report(CodeMissing, diag.Error, r.KeySpan("agents"),
+			"The workflow has no agents.", "List at least one agent, such as - cost-advisor.")
 	}
 	return true
 }
@@ -164,10 +158,8 @@ func (d *document) money(r *text.Reader, out *diag.List) text.Text {
 	}
 	t := n.Text()
 	if _, ok := microDollars(t.Value); !ok {
-		out.Add(diag.Diagnostic{
-			Code: CodeBadValue, Severity: diag.Error, Span: t.Span,
-			Message: fmt.Sprintf("%q is not an amount in dollars.", t.Value), Help: `Use an amount such as "$0.00625".`,
-		})
+		out.Report(CodeBadValue, diag.Error, t.Span,
+			fmt.Sprintf("%q is not an amount in dollars.", t.Value), `Use an amount such as "$0.00625".`)
 		return text.Text{}
 	}
 	return t
@@ -201,11 +193,9 @@ func (d *document) crewList(n *text.Node, out *diag.List) {
 		c := crew{name: p.Key.Text(), members: r.Strings(p.Key.Value)}
 		if len(c.members) == 0 {
 			if p.Value.Kind == text.List || p.Value.Kind == text.Null {
-				out.Add(diag.Diagnostic{
-					Code: CodeCrew, Severity: diag.Warning, Span: p.Key.Span,
-					Message: fmt.Sprintf("Crew %q has no members.", c.name.Value),
-					Help:    "List the agents that run in parallel, or remove the crew.",
-				})
+				out.Report(CodeCrew, diag.Warning, p.Key.Span,
+					fmt.Sprintf("Crew %q has no members.", c.name.Value),
+					"List the agents that run in parallel, or remove the crew.")
 			}
 			continue
 		}
@@ -220,12 +210,9 @@ func (d *document) fileName(out *diag.List) {
 	}
 	base := path.Base(d.file.Path)
 	stem, _, _ := strings.Cut(base, ".")
-	out.Add(diag.Diagnostic{
-		Code: CodeFileName, Severity: diag.Warning, Span: d.file.Span(d.md.Frontmatter.Start,
-			d.md.Frontmatter.Start+strings.IndexByte(d.file.Text[d.md.Frontmatter.Start:]+"\n", '\n')),
-		Message: fmt.Sprintf("The file name %q does not end in .nof.md.", base),
-		Help:    fmt.Sprintf("Rename it to %s.nof.md.", stem),
-	})
+	out.Report(CodeFileName, diag.Warning, d.file.Span(d.md.Frontmatter.Start,
+		d.md.Frontmatter.Start+strings.IndexByte(d.file.Text[d.md.Frontmatter.Start:]+"\n", '\n')),
+		fmt.Sprintf("The file name %q does not end in .nof.md.", base), fmt.Sprintf("Rename it to %s.nof.md.", stem))
 }
 
 // split finds the sections.
@@ -254,20 +241,15 @@ func (d *document) split(out *diag.List) {
 					return o.Level == 2 &&
 						strings.EqualFold(o.Text, near)
 				}) {
-				out.Add(diag.Diagnostic{
-					Code: CodeSection, Severity: diag.Warning, Span: h.Span,
-					Message: fmt.Sprintf("Section %q is not recognized.", h.Text),
-					Help:    fmt.Sprintf("Did you mean %q?", near),
-				})
+				out.Report(CodeSection, diag.Warning, h.Span,
+					fmt.Sprintf("Section %q is not recognized.", h.Text), fmt.Sprintf("Did you mean %q?", near))
 			}
 			continue
 		}
 		if first := d.sections[names[k]]; first != nil {
-			out.Add(diag.Diagnostic{
-				Code: CodeSection, Severity: diag.Error, Span: h.Span,
-				Message: fmt.Sprintf("Duplicate section %q.", names[k]), Help: "Merge the two.",
-				Related: []diag.Related{{Span: first.heading.Span, Message: "the first one"}},
-			})
+			out.Report(CodeSection, diag.Error, h.Span,
+				fmt.Sprintf("Duplicate section %q.", names[k]), "Merge the two.",
+				diag.Related{Span: first.heading.Span, Message: "the first one"})
 			continue
 		}
 		d.sections[names[k]] = s
@@ -286,11 +268,9 @@ func (d *document) headings(out *diag.List) {
 	const form = "# Workflow: NAME"
 	if len(d.md.Headings) == 0 || d.md.Headings[0].Level != 1 ||
 		!strings.HasPrefix(strings.ToLower(d.md.Headings[0].Text), "workflow:") {
-		out.Add(diag.Diagnostic{
-			Code: CodeSection, Severity: diag.Error, Span: place,
-			Message: fmt.Sprintf("The first heading is not %q.", form),
-			Help:    fmt.Sprintf("Add \"# Workflow: %s\" after the frontmatter.", d.name.Value),
-		})
+		out.Report(CodeSection, diag.Error, place,
+			fmt.Sprintf("The first heading is not %q.", form),
+			fmt.Sprintf("Add \"# Workflow: %s\" after the frontmatter.", d.name.Value))
 	} else {
 		h := d.md.Headings[0]
 		_, name, _ := strings.Cut(h.Text, ":")
@@ -301,32 +281,25 @@ func (d *document) headings(out *diag.List) {
 			d.title.Span = h.Span
 		}
 		if !d.name.IsZero() && name != d.name.Value { // N26
-			out.Add(diag.Diagnostic{
-				Code: CodeName, Severity: diag.Warning, Span: d.title.Span,
-				Message: fmt.Sprintf("The heading names the workflow %q, but the frontmatter %q.", name, d.name.Value),
-				Help:    "Use the same name in both places.",
-				Related: []diag.Related{{Span: d.name.Span, Message: "the name in the frontmatter"}},
-			})
+			out.Report(CodeName, diag.Warning, d.title.Span,
+				fmt.Sprintf("The heading names the workflow %q, but the frontmatter %q.", name, d.name.Value),
+				"Use the same name in both places.",
+				diag.Related{Span: d.name.Span, Message: "the name in the frontmatter"})
 		}
 	}
 	for _, name := range required {
 		if d.sections[name] == nil {
-			out.Add(diag.Diagnostic{
-				Code: CodeSection, Severity: diag.Error, Span: place,
-				Message: fmt.Sprintf("Section %q is missing.", name), Help: fmt.Sprintf("Add \"## %s\" with %s.",
-					name, purposes[name]),
-			})
+			out.Report(CodeSection, diag.Error, place,
+				fmt.Sprintf("Section %q is missing.", name),
+				fmt.Sprintf("Add \"## %s\" with %s.", name, purposes[name]))
 		}
 	}
 	if len(d.agents) > 2 { // N31
 		for _, name := range []string{stateSection, ruleSection} {
 			if d.sections[name] == nil {
-				out.Add(diag.Diagnostic{
-					Code: CodeRecommended, Severity: diag.Note, Span: place,
-					Message: fmt.Sprintf("Section %[2]q is recommended for a workflow of %[1]d agents.",
-						len(d.agents), name),
-					Help: fmt.Sprintf("Add \"## %s\" with %s.", name, purposes[name]),
-				})
+				out.Report(CodeRecommended, diag.Note, place,
+					fmt.Sprintf("Section %[2]q is recommended for a workflow of %[1]d agents.", len(d.agents), name),
+					fmt.Sprintf("Add \"## %s\" with %s.", name, purposes[name]))
 			}
 		}
 	}
@@ -433,11 +406,9 @@ func (d *document) block(name, label string, out *diag.List) *text.Fence {
 			continue
 		}
 		if found != nil {
-			out.Add(diag.Diagnostic{
-				Code: CodeBlock, Severity: diag.Error, Span: f.InfoSpan,
-				Message: fmt.Sprintf("Section %q has a second %s block.", name, label), Help: "Merge the two.",
-				Related: []diag.Related{{Span: found.InfoSpan, Message: "the first one"}},
-			})
+			out.Report(CodeBlock, diag.Error, f.InfoSpan,
+				fmt.Sprintf("Section %q has a second %s block.", name, label), "Merge the two.",
+				diag.Related{Span: found.InfoSpan, Message: "the first one"})
 			return found
 		}
 		found = f
@@ -449,10 +420,7 @@ func (d *document) block(name, label string, out *diag.List) *text.Fence {
 		for _, f := range s.fences {
 			span, help = d.file.Span(f.Span.Start, f.Content.Start-1), fmt.Sprintf("Label the block ```%s.", label)
 		}
-		out.Add(diag.Diagnostic{
-			Code: CodeBlock, Severity: diag.Error, Span: span,
-			Message: fmt.Sprintf("Section %q has no %s block.", name, label), Help: help,
-		})
+		out.Report(CodeBlock, diag.Error, span, fmt.Sprintf("Section %q has no %s block.", name, label), help)
 	}
 	return found
 }

@@ -100,11 +100,8 @@ func (d *document) find(key string, files format.Reader, out *diag.List) *entry 
 	}
 	var found *entry
 	if f, err := readAgent(d.file, files, key); err != nil {
-		out.Add(diag.Diagnostic{
-			Code: CodeRegistry, Severity: diag.Error, Span: d.agentSpan(key),
-			Message: fmt.Sprintf("The file of agent %q cannot be read: %v.", key, err),
-			Help:    "Fix or remove the file.",
-		})
+		out.Report(CodeRegistry, diag.Error, d.agentSpan(key),
+			fmt.Sprintf("The file of agent %q cannot be read: %v.", key, err), "Fix or remove the file.")
 	} else if f != nil {
 		found = parseAgent(f, key, out)
 	}
@@ -165,10 +162,8 @@ func parseAgent(f *source.File, key string, out *diag.List) *entry {
 		e.tier = r.Enum("tier", opus, sonnet, haiku).Value
 		e.maxTokens, _, _ = r.Int("max_tokens", 1)
 		if e.maxTokens > maxTokens {
-			out.Add(diag.Diagnostic{
-				Code: CodeRegistry, Severity: diag.Error, Span: r.Node("max_tokens").Span,
-				Message: fmt.Sprintf("max_tokens is larger than %d.", maxTokens), Help: "Use a smaller number.",
-			})
+			out.Report(CodeRegistry, diag.Error, r.Node("max_tokens").Span,
+				fmt.Sprintf("max_tokens is larger than %d.", maxTokens), "Use a smaller number.")
 			e.maxTokens = 0
 		}
 		for _, word := range r.Strings("command") {
@@ -180,11 +175,9 @@ func parseAgent(f *source.File, key string, out *diag.List) *entry {
 		}
 	}
 	if e.instructions == "" && e.description == "" && len(e.command) == 0 {
-		out.Add(diag.Diagnostic{
-			Code: CodeRegistry, Severity: diag.Error, Span: e.at,
-			Message: fmt.Sprintf("Agent %q has neither a command nor instructions.", key),
-			Help:    "Add instructions below the frontmatter, or \"command: [PROGRAM, ARGUMENT]\" to it.",
-		})
+		out.Report(CodeRegistry, diag.Error, e.at,
+			fmt.Sprintf("Agent %q has neither a command nor instructions.", key),
+			"Add instructions below the frontmatter, or \"command: [PROGRAM, ARGUMENT]\" to it.")
 	}
 	return e
 }

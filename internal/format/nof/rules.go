@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
 )
@@ -44,17 +44,17 @@ var priorities = []string{"high", "normal", "low"}
 // Patterns of rules. Emphasis is optional and case is ignored, because authors write both in
 // many ways.
 var (
-	ifForm     = lazily(`(?is)^\*{0,2}if\*{0,2}\s(.*?)\s\*{0,2}then\*{0,2}\s+(.*)$`)
-	cycleForm  = lazily(`(?is)^\*{0,2}cycle[- ]?back\*{0,2}\s+if\s(.*):\s*re-?run\s+from\s+(.*)$`)
-	saveForm   = lazily("(?is)^\\*{0,2}checkpoint\\*{0,2}\\s+after\\s+`([^`]*)`\\s*:\\s*persist\\s+state\\s+to\\s+`([^`]*)`\\s*\\.?$")
-	routeForm  = lazily("(?is)^route\\s+to\\s+`([^`]*)`(.*)$")
-	skipForm   = lazily("(?is)^skip\\s+(.*?),?\\s+(?:and\\s+)?route\\s+directly\\s+to\\s+`([^`]*)`(.*)$")
-	abortForm  = lazily(`(?is)^abort(?:\s+(?:the\s+)?pipeline)?(?:\s*,\s*return\s+partial\s+results)?(.*)$`)
-	withForm   = lazily("(?is)^\\s*,?\\s*with\\s+priority\\s+`?(\\w+)`?(.*)$")
-	maxForm    = lazily("(?is)^`([^`]*)`\\s*\\(\\s*max\\s+(\\d+)\\s+cycles?\\s*\\)(.*)$")
-	quotedForm = lazily("`([^`]*)`")
+	ifForm     = lazyregexp.New(`(?is)^\*{0,2}if\*{0,2}\s(.*?)\s\*{0,2}then\*{0,2}\s+(.*)$`)
+	cycleForm  = lazyregexp.New(`(?is)^\*{0,2}cycle[- ]?back\*{0,2}\s+if\s(.*):\s*re-?run\s+from\s+(.*)$`)
+	saveForm   = lazyregexp.New("(?is)^\\*{0,2}checkpoint\\*{0,2}\\s+after\\s+`([^`]*)`\\s*:\\s*persist\\s+state\\s+to\\s+`([^`]*)`\\s*\\.?$")
+	routeForm  = lazyregexp.New("(?is)^route\\s+to\\s+`([^`]*)`(.*)$")
+	skipForm   = lazyregexp.New("(?is)^skip\\s+(.*?),?\\s+(?:and\\s+)?route\\s+directly\\s+to\\s+`([^`]*)`(.*)$")
+	abortForm  = lazyregexp.New(`(?is)^abort(?:\s+(?:the\s+)?pipeline)?(?:\s*,\s*return\s+partial\s+results)?(.*)$`)
+	withForm   = lazyregexp.New("(?is)^\\s*,?\\s*with\\s+priority\\s+`?(\\w+)`?(.*)$")
+	maxForm    = lazyregexp.New("(?is)^`([^`]*)`\\s*\\(\\s*max\\s+(\\d+)\\s+cycles?\\s*\\)(.*)$")
+	quotedForm = lazyregexp.New("`([^`]*)`")
 	// itemForm is the mark of a rule: a bullet, a number, or nothing before a keyword in bold.
-	itemForm = lazily(`(?i)^[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+|(?:\*\*(?:if|checkpoint|cycle[- ]?back)\*\*)?)`)
+	itemForm = lazyregexp.New(`(?i)^[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+|(?:\*\*(?:if|checkpoint|cycle[- ]?back)\*\*)?)`)
 )
 
 // ruleStart returns the length of the mark before a rule; false if the line does not start a rule.
@@ -119,11 +119,9 @@ func (d *document) ignoredRule(line string, at int, out *diag.List) {
 		m != nil && strings.Contains(m[1], "`") && (acts(routeForm) || acts(skipForm) || acts(abortForm))
 	if isRule {
 		start := at + len(line) - len(strings.TrimLeft(line, " \t"))
-		out.Add(diag.Diagnostic{
-			Code: CodeRule, Severity: diag.Warning, Span: d.file.Span(start, start+len(strings.TrimSpace(line))),
-			Message: "The line looks like a routing rule, but it is not an item of a list, so it is ignored.",
-			Help:    "Write it as an item of a list, outside of code blocks, quotations and tables.",
-		})
+		out.Report(CodeRule, diag.Warning, d.file.Span(start, start+len(strings.TrimSpace(line))),
+			"The line looks like a routing rule, but it is not an item of a list, so it is ignored.",
+			"Write it as an item of a list, outside of code blocks, quotations and tables.")
 	}
 }
 
@@ -156,11 +154,8 @@ func (d *document) readRule(begin, end int, out *diag.List) {
 			r.target = sub(rest, m[2], m[3])
 			n, err := strconv.Atoi(rest.Value[m[4]:m[5]])
 			if err != nil || n > maxCycles {
-				out.Add(diag.Diagnostic{
-					Code: CodeRule, Severity: diag.Error, Span: sub(rest, m[4], m[5]).Span,
-					Message: fmt.Sprintf("A rule can cycle at most %d times.",
-						maxCycles), Help: "Use a smaller number.",
-				})
+				out.Report(CodeRule, diag.Error, sub(rest, m[4], m[5]).Span,
+					fmt.Sprintf("A rule can cycle at most %d times.", maxCycles), "Use a smaller number.")
 				return
 			}
 			r.cycles = n
@@ -195,10 +190,7 @@ func (d *document) unreadRule(r *rule, whole string, out *diag.List) {
 	case !strings.Contains(lower, "if") && !strings.Contains(lower, "route") && !strings.Contains(lower, "abort"):
 		severity = diag.Warning // most likely a remark
 	}
-	out.Add(diag.Diagnostic{
-		Code: CodeRule, Severity: severity, Span: r.at, Message: "The routing rule is invalid.",
-		Help: help,
-	})
+	out.Report(CodeRule, severity, r.at, "The routing rule is invalid.", help)
 }
 
 func blank(s string) bool { return strings.Trim(s, " \t\r\n.;") == "" }
@@ -235,10 +227,8 @@ func (d *document) action(r *rule, t text.Text, out *diag.List) bool {
 		r.priority = slices.Index(priorities, strings.ToLower(word.Value))
 		if r.priority < 0 {
 			r.priority = 1
-			out.Add(diag.Diagnostic{
-				Code: CodeRule, Severity: diag.Error, Span: word.Span,
-				Message: fmt.Sprintf("%q is not a priority.", word.Value),
-			}).Suggest(word.Value, priorities)
+			out.Report(CodeRule, diag.Error, word.Span,
+				fmt.Sprintf("%q is not a priority.", word.Value), "").Suggest(word.Value, priorities)
 		}
 		return true
 	}
@@ -277,10 +267,9 @@ func (d *document) bindRules(out *diag.List) {
 		for _, a := range agents {
 			if r.kind != abortRule && !d.lists(a.Value) {
 				ok = false
-				out.Add(diag.Diagnostic{
-					Code: CodeRuleName, Severity: diag.Error, Span: a.Span,
-					Message: fmt.Sprintf("The rule refers to %q, which is not one of the agents.", a.Value),
-				}).Suggest(a.Value, d.keys())
+				out.Report(CodeRuleName, diag.Error, a.Span,
+					fmt.Sprintf("The rule refers to %q, which is not one of the agents.", a.Value), "").
+					Suggest(a.Value, d.keys())
 			}
 		}
 		if r.kind == saveRule {
@@ -316,10 +305,8 @@ func (d *document) condition(r *rule, names map[string]string, out *diag.List) b
 		if names[p.Written[0]] == "" {
 			ok = false
 			known := append(append(d.state.names(), reserved...), d.keys()...)
-			found := out.Add(diag.Diagnostic{
-				Code: CodeRuleName, Severity: diag.Error, Span: p.Span,
-				Message: fmt.Sprintf("%q is neither a state field nor an agent.", p.Written[0]),
-			})
+			found := out.Report(CodeRuleName, diag.Error, p.Span,
+				fmt.Sprintf("%q is neither a state field nor an agent.", p.Written[0]), "")
 			found.Suggest(p.Written[0], known)
 			if first, _, minus := strings.Cut(p.Written[0], "-"); minus && names[first] != "" && found != nil {
 				found.Help = "Put spaces around the minus sign to subtract. Without spaces it is part of a name."
@@ -330,12 +317,11 @@ func (d *document) condition(r *rule, names map[string]string, out *diag.List) b
 	for _, p := range cond.Paths() {
 		if len(p.Written) > 1 && d.lists(p.Written[0]) && !slices.Contains(outputKeys, p.Written[1]) &&
 			p.Written[1] != expr.Items {
-			out.Add(diag.Diagnostic{
-				Code: CodeRuleName, Severity: diag.Warning, Span: p.Span,
-				Message: fmt.Sprintf("The output contract of agents has no %q. If %q does not return it anyway, it is None.",
+			out.Report(CodeRuleName, diag.Warning, p.Span,
+				fmt.Sprintf("The output contract of agents has no %q. If %q does not return it anyway, it is None.",
 					p.Written[1], p.Written[0]),
-				Help: "Use " + strings.Join(outputKeys, ", ") + ". Own results belong in analysis_data.",
-			}).Suggest(p.Written[1], outputKeys)
+				"Use "+strings.Join(outputKeys, ", ")+". Own results belong in analysis_data.").
+				Suggest(p.Written[1], outputKeys)
 		}
 	}
 	r.cond = cond
@@ -388,11 +374,9 @@ func (d *document) checkPath(r *rule, out *diag.List) bool {
 	clean := path.Clean(p)
 	if p == "" || path.IsAbs(p) || strings.Contains(p, ":") || clean == "." || clean == ".." ||
 		strings.HasPrefix(clean, "../") {
-		out.Add(diag.Diagnostic{
-			Code: CodeCheckpoint, Severity: diag.Error, Span: r.path.Span,
-			Message: fmt.Sprintf("The checkpoint %q is outside the run folder.", r.path.Value),
-			Help:    "Use a relative path without .., such as `checkpoints/state.json`.",
-		})
+		out.Report(CodeCheckpoint, diag.Error, r.path.Span,
+			fmt.Sprintf("The checkpoint %q is outside the run folder.", r.path.Value),
+			"Use a relative path without .., such as `checkpoints/state.json`.")
 		return false
 	}
 	return true
@@ -406,9 +390,3 @@ func (d *document) inert(r *rule, honor bool) bool {
 func statePath(field string) string { return "state." + field }
 func runPath(name string) string    { return "pass." + name }
 func agentPath(key string) string   { return "agents." + key }
-
-// lazily returns a function that compiles a pattern on first use: most invocations never parse
-// this format.
-func lazily(pattern string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
-}

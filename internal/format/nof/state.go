@@ -150,28 +150,22 @@ func (d *document) readState(m *python.Module, out *diag.List) {
 	}
 	if class == nil {
 		if !d.unread {
-			out.Add(diag.Diagnostic{
-				Code: CodeSchema, Severity: diag.Error, Span: d.sections[stateSection].heading.Span,
-				Message: "The state schema has no TypedDict class.",
-				Help:    "Add \"class NAME(TypedDict):\" with a line for each field.",
-			})
+			out.Report(CodeSchema, diag.Error, d.sections[stateSection].heading.Span,
+				"The state schema has no TypedDict class.",
+				"Add \"class NAME(TypedDict):\" with a line for each field.")
 		}
 		return
 	}
 	s := &stateSchema{name: class.Name, at: d.span(m, class.NameAt)}
 	switch {
 	case d.stateSchema.IsZero():
-		out.Add(diag.Diagnostic{
-			Code: CodeSchema, Severity: diag.Warning, Span: s.at,
-			Message: fmt.Sprintf("The frontmatter does not name the state schema %q.", class.Name),
-			Help:    fmt.Sprintf("Add \"state_schema: %s\" to the frontmatter.", class.Name),
-		})
+		out.Report(CodeSchema, diag.Warning, s.at,
+			fmt.Sprintf("The frontmatter does not name the state schema %q.", class.Name),
+			fmt.Sprintf("Add \"state_schema: %s\" to the frontmatter.", class.Name))
 	case d.stateSchema.Value != class.Name:
-		out.Add(diag.Diagnostic{
-			Code: CodeSchema, Severity: diag.Error, Span: d.stateSchema.Span,
-			Message: fmt.Sprintf("TypedDict %q is not defined.", d.stateSchema.Value),
-			Related: []diag.Related{{Span: s.at, Message: "the defined class"}},
-		}).Suggest(d.stateSchema.Value, all)
+		out.Report(CodeSchema, diag.Error, d.stateSchema.Span,
+			fmt.Sprintf("TypedDict %q is not defined.", d.stateSchema.Value), "",
+			diag.Related{Span: s.at, Message: "the defined class"}).Suggest(d.stateSchema.Value, all)
 	}
 	for _, line := range class.Body {
 		switch line := line.(type) {
@@ -183,42 +177,32 @@ func (d *document) readState(m *python.Module, out *diag.List) {
 			f := field{name: name.ID, at: d.span(m, name.Where())}
 			f.kind, f.reducer = d.annotation(m, line.Type, out)
 			if first := s.find(f.name); first != nil {
-				out.Add(diag.Diagnostic{
-					Code: CodeSchema, Severity: diag.Error, Span: f.at, Message: fmt.Sprintf("Duplicate field %q.",
-						f.name), Help: "Remove one of the two.",
-					Related: []diag.Related{{Span: first.at, Message: "the first one"}},
-				})
+				out.Report(CodeSchema, diag.Error, f.at,
+					fmt.Sprintf("Duplicate field %q.", f.name), "Remove one of the two.",
+					diag.Related{Span: first.at, Message: "the first one"})
 				continue
 			}
 			s.fields = append(s.fields, f)
 		case *python.ExprStmt, *python.Jump: // a docstring or pass
 		default:
-			out.Add(diag.Diagnostic{
-				Code: CodeSchema, Severity: diag.Error, Span: d.span(m, line.Where()),
-				Message: "The state schema contains something other than fields.",
-				Help:    "Use only lines such as \"score: float\".",
-			})
+			out.Report(CodeSchema, diag.Error, d.span(m, line.Where()),
+				"The state schema contains something other than fields.", "Use only lines such as \"score: float\".")
 		}
 	}
 	for _, a := range accumulators { // N20
 		f := s.find(a.name)
 		switch {
 		case f == nil:
-			out.Add(diag.Diagnostic{
-				Code: CodeAccumulator, Severity: diag.Error, Span: s.at,
-				Message: fmt.Sprintf("The state schema has no accumulator %q.", a.name),
-				Help:    fmt.Sprintf("Add \"%s: %s\".", a.name, a.written),
-			})
+			out.Report(CodeAccumulator, diag.Error, s.at,
+				fmt.Sprintf("The state schema has no accumulator %q.", a.name),
+				fmt.Sprintf("Add \"%s: %s\".", a.name, a.written))
 			s.fields = append(s.fields, field{
 				name: a.name, at: s.at, kind: fieldType{name: "list"},
 				reducer: reduceAppend,
 			})
 		case f.kind.name != "list" || f.reducer != reduceAppend:
-			out.Add(diag.Diagnostic{
-				Code: CodeAccumulator, Severity: diag.Error, Span: f.at,
-				Message: fmt.Sprintf("%q is not an appended list.", a.name),
-				Help:    fmt.Sprintf("Use \"%s: %s\".", a.name, a.written),
-			})
+			out.Report(CodeAccumulator, diag.Error, f.at,
+				fmt.Sprintf("%q is not an appended list.", a.name), fmt.Sprintf("Use \"%s: %s\".", a.name, a.written))
 			f.kind, f.reducer = fieldType{name: "list"}, reduceAppend
 		}
 	}
@@ -241,10 +225,7 @@ func (d *document) annotation(m *python.Module, x python.Expr, out *diag.List) (
 }
 
 func (d *document) badAnnotation(m *python.Module, x python.Expr, message, help string, out *diag.List) {
-	out.Add(diag.Diagnostic{
-		Code: CodeAnnotation, Severity: diag.Error, Span: d.span(m, x.Where()), Message: message,
-		Help: help,
-	})
+	out.Report(CodeAnnotation, diag.Error, d.span(m, x.Where()), message, help)
 }
 
 func (d *document) reducer(m *python.Module, t fieldType, x python.Expr, out *diag.List) string {

@@ -96,7 +96,7 @@ func (s *soundness) block(b ir.BlockID) {
 		if t := at.Task(); t != nil {
 			if kind, ok := s.kinds[t.Kind]; !ok {
 				s.want(false, "step %q: there is no kind of work %q", at.ID, t.Kind)
-			} else if err := kind.Understands(t); err != nil {
+			} else if err := errors.Join(kind.Understands(t), Described(t)); err != nil {
 				s.problems = append(s.problems, fmt.Errorf("step %q: %w", at.ID, err))
 			}
 		}

@@ -78,15 +78,10 @@ var ours = []string{"model", "messages", "system", "max_tokens", "tools", "outpu
 
 // Generate asks for one reply.
 func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
-	return func(yield func(provider.Chunk, error) bool) {
-		if err := ctx.Err(); err != nil {
-			yield(provider.Chunk{}, err)
-			return
-		}
+	return provider.Stream(ctx, &req, func(emit func(provider.Chunk) bool) (*provider.Reply, error) {
 		extra, err := Dialect(req.Model).Extra(req.Options, ours...)
 		if err != nil {
-			yield(provider.Chunk{}, err)
-			return
+			return nil, err
 		}
 		var options []option.RequestOption
 		if extra[httptransport.Stream] != nil {
@@ -105,8 +100,7 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 		for stream.Next() {
 			event := stream.Current()
 			if err := whole.Accumulate(event); err != nil {
-				yield(provider.Chunk{}, &provider.Error{Class: provider.APIError, Message: err.Error(), Spent: true})
-				return
+				return nil, &provider.Error{Class: provider.APIError, Message: err.Error(), Spent: true}
 			}
 			chunk := provider.Chunk{}
 			switch {
@@ -123,26 +117,21 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 			case event.Type == "content_block_delta" && event.Delta.Type == "thinking_delta":
 				chunk = provider.Chunk{Type: provider.Thinking, Text: event.Delta.Thinking}
 			}
-			if chunk.Text != "" && !yield(chunk, nil) {
-				return
+			if chunk.Text != "" && !emit(chunk) {
+				return nil, nil
 			}
 			if ended {
 				break
 			}
 		}
-		switch err := stream.Err(); {
-		case err != nil:
-			yield(provider.Chunk{}, failed(ctx, err))
-		case ctx.Err() != nil:
-			yield(provider.Chunk{}, ctx.Err())
-		case !ended:
-			yield(provider.Chunk{}, httptransport.BrokeOff())
-		default:
-			r := reply(&whole, inputs, names)
-			httptransport.Fill(&req, r)
-			yield(provider.Chunk{Reply: r}, nil)
+		if err := stream.Err(); err != nil {
+			return nil, failed(ctx, err)
 		}
-	}
+		if err := httptransport.Ended(ctx, ended); err != nil {
+			return nil, err
+		}
+		return reply(&whole, inputs, names), nil
+	})
 }
 
 func unstreamed(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {

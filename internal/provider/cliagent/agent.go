@@ -74,11 +74,7 @@ func (a *Agent) Info() *provider.AgentInfo {
 
 // Generate runs the program and streams its output.
 func (a *Agent) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
-	return func(yield func(provider.Chunk, error) bool) {
-		if err := ctx.Err(); err != nil {
-			yield(provider.Chunk{}, err)
-			return
-		}
+	return provider.Stream(ctx, &req, func(emit func(provider.Chunk) bool) (*provider.Reply, error) {
 		limited, stop := ctx, context.CancelFunc(func() {})
 		slow := &provider.Error{
 			Class:   provider.Timeout,
@@ -90,26 +86,21 @@ func (a *Agent) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 		}
 		defer stop()
 		t := newTurn(&req)
-		err := a.work(limited, &req, t, func(c provider.Chunk) bool { return yield(c, nil) })
+		err := a.work(limited, &req, t, emit)
 		switch {
-		case errors.Is(err, errConsumerGone):
 		case ctx.Err() != nil:
-			err := ctx.Err()
 			if partial := t.partial(a.Name); partial != nil {
-				err = &provider.Interrupted{Cause: err, Partial: partial}
+				return nil, &provider.Interrupted{Cause: ctx.Err(), Partial: partial}
 			}
-			yield(provider.Chunk{}, err)
+			return nil, ctx.Err()
 		case limited.Err() != nil:
 			slow.Partial = t.partial(a.Name)
-			yield(provider.Chunk{}, slow)
+			return nil, slow
 		case err != nil:
-			yield(provider.Chunk{}, err)
-		default:
-			reply := t.reply(a.Name)
-			reply.FillUsage(&req)
-			yield(provider.Chunk{Reply: reply}, nil)
+			return nil, err
 		}
-	}
+		return t.reply(a.Name), nil
+	})
 }
 
 // errConsumerGone is returned when the consumer of a stream stops reading.
@@ -122,15 +113,13 @@ func (a *Agent) work(ctx context.Context, req *provider.Request, t *Turn, yield 
 	}
 	for _, word := range []string{req.Model, req.Work.Session} {
 		if strings.HasPrefix(word, "-") { // some programs would parse it as an option
-			return &provider.Error{
-				Class:   provider.BadRequest,
-				Message: fmt.Sprintf("%s cannot be called with %q, which looks like an option", a.Name, word),
-			}
+			return provider.Errorf(provider.BadRequest, "%s cannot be called with %q, which looks like an option",
+				a.Name, word)
 		}
 	}
 	call, err := a.Dialect.Call(req, a.Args)
 	if err != nil {
-		return &provider.Error{Class: provider.BadRequest, Message: fmt.Sprintf("%s: %v", a.Name, err)}
+		return provider.Errorf(provider.BadRequest, "%s: %v", a.Name, err)
 	}
 	done, err := call.writeFiles()
 	defer done()
@@ -153,10 +142,7 @@ func (a *Agent) work(ctx context.Context, req *provider.Request, t *Turn, yield 
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return &provider.Error{
-			Class:   provider.NotReady,
-			Message: fmt.Sprintf("%s cannot be started: %v", a.Program, err),
-		}
+		return provider.Errorf(provider.NotReady, "%s cannot be started: %v", a.Program, err)
 	}
 	go func() {
 		_, _ = io.WriteString(p.Stdin, call.Stdin) // the program need not read its input

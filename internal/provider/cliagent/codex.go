@@ -28,6 +28,29 @@ func (Codex) Info(name string) provider.AgentInfo {
 	}
 }
 
+// ownTools maps the tools that workflows may name to those of a program that can only enable or disable whole tools.
+type ownTools []struct {
+	name string
+	own  []string
+}
+
+// info returns the capabilities of the program.
+func (list ownTools) info(name string) provider.AgentInfo {
+	info := provider.AgentInfo{
+		Name: name, Resumes: true, NamesSession: true, Acts: acts,
+		Problem: func(grants []provider.Grant, _ []string) string { return narrows(name, grants) },
+	}
+	for _, t := range list {
+		info.Tools = append(info.Tools, t.name)
+	}
+	return info
+}
+
+// granted reports whether a tool is granted.
+func granted(grants []provider.Grant, tool string) bool {
+	return slices.ContainsFunc(grants, func(g provider.Grant) bool { return g.Tool == tool })
+}
+
 // narrows returns why grants that restrict a tool's arguments cannot be enforced, for an agent that can only enable or
 // disable whole tools.
 func narrows(name string, grants []provider.Grant) string {
@@ -54,7 +77,7 @@ func (Codex) Call(req *provider.Request, more []string) (Call, error) {
 		mode = "workspace-write"
 	}
 	add("exec", "--json", "--color", "never", "--skip-git-repo-check", "--ignore-rules", "--sandbox", mode)
-	if !slices.ContainsFunc(req.Work.Grants, func(g provider.Grant) bool { return g.Tool == "WebSearch" }) {
+	if !granted(req.Work.Grants, "WebSearch") {
 		add("--config", `web_search="disabled"`)
 	}
 	if req.Model != "" {

@@ -12,10 +12,7 @@ import (
 type Copilot struct{}
 
 // copilotTools maps the tools that workflows may name to those of the program.
-var copilotTools = []struct {
-	name string
-	own  []string
-}{
+var copilotTools = ownTools{
 	{"Read", []string{"view"}},
 	{"Write", []string{"create"}},
 	{"Edit", []string{"edit"}},
@@ -26,14 +23,7 @@ var copilotTools = []struct {
 }
 
 // Info reports that only whole tools can be enabled or disabled.
-func (Copilot) Info(name string) provider.AgentInfo {
-	info := provider.AgentInfo{Name: name, Resumes: true, NamesSession: true, Acts: acts}
-	for _, t := range copilotTools {
-		info.Tools = append(info.Tools, t.name)
-	}
-	info.Problem = func(grants []provider.Grant, _ []string) string { return narrows(name, grants) }
-	return info
-}
+func (Copilot) Info(name string) provider.AgentInfo { return copilotTools.info(name) }
 
 // Whole implements Dialect.
 func (Copilot) Whole() bool { return false }
@@ -46,7 +36,7 @@ func (Copilot) Call(req *provider.Request, more []string) (Call, error) {
 		"--disable-builtin-mcps", "--disallow-temp-dir")
 	var seen []string
 	for _, t := range copilotTools {
-		if slices.ContainsFunc(req.Work.Grants, func(g provider.Grant) bool { return g.Tool == t.name }) {
+		if granted(req.Work.Grants, t.name) {
 			seen = append(seen, t.own...)
 		}
 	}

@@ -3,7 +3,6 @@ package cliagent
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/provider"
@@ -13,10 +12,7 @@ import (
 type Gemini struct{}
 
 // geminiTools maps the tools that workflows may name to those of the program.
-var geminiTools = []struct {
-	name string
-	own  []string
-}{
+var geminiTools = ownTools{
 	{"Read", []string{"read_file", "read_many_files", "list_directory"}},
 	{"Write", []string{"write_file"}},
 	{"Edit", []string{"replace"}},
@@ -29,14 +25,7 @@ var geminiTools = []struct {
 }
 
 // Info reports that only whole tools can be enabled or disabled.
-func (Gemini) Info(name string) provider.AgentInfo {
-	info := provider.AgentInfo{Name: name, Resumes: true, NamesSession: true, Acts: acts}
-	for _, t := range geminiTools {
-		info.Tools = append(info.Tools, t.name)
-	}
-	info.Problem = func(grants []provider.Grant, _ []string) string { return narrows(name, grants) }
-	return info
-}
+func (Gemini) Info(name string) provider.AgentInfo { return geminiTools.info(name) }
 
 // Whole implements Dialect.
 func (Gemini) Whole() bool { return false }
@@ -67,7 +56,7 @@ func geminiPolicy(grants []provider.Grant) string {
 	}
 	rule("*", "deny", 100)
 	for _, t := range geminiTools {
-		if !slices.ContainsFunc(grants, func(g provider.Grant) bool { return g.Tool == t.name }) {
+		if !granted(grants, t.name) {
 			continue
 		}
 		for _, own := range t.own {

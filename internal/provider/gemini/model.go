@@ -45,12 +45,11 @@ func (m *Model) Reach(ctx context.Context) error {
 
 // Generate asks for one reply.
 func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
-	return func(yield func(provider.Chunk, error) bool) {
+	return provider.Stream(ctx, &req, func(emit func(provider.Chunk) bool) (*provider.Reply, error) {
 		w := whole{names: httptransport.NewNames(&req), turn: req.For.Turn}
 		body, err := m.ask(ctx, &req, w.names)
 		if err != nil {
-			yield(provider.Chunk{}, httptransport.Failed(ctx, err))
-			return
+			return nil, httptransport.Failed(ctx, err)
 		}
 		defer body.Close()
 		for data, err := range httptransport.Events(body) {
@@ -59,33 +58,23 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 				err = read(data, &piece)
 			}
 			if err != nil {
-				yield(provider.Chunk{}, httptransport.Failed(ctx, err))
-				return
+				return nil, httptransport.Failed(ctx, err)
 			}
 			for _, c := range w.take(&piece) {
-				if !yield(c, nil) {
-					return
+				if !emit(c) {
+					return nil, nil
 				}
 			}
 		}
-		switch {
-		case ctx.Err() != nil:
-			yield(provider.Chunk{}, ctx.Err())
-		case w.finish == "" && w.blocked == "":
-			yield(provider.Chunk{}, httptransport.BrokeOff())
-		default:
-			r := w.reply()
-			httptransport.Fill(&req, r)
-			yield(provider.Chunk{Reply: r}, nil)
+		if err := httptransport.Ended(ctx, w.finish != "" || w.blocked != ""); err != nil {
+			return nil, err
 		}
-	}
+		return w.reply(), nil
+	})
 }
 
 // ask sends the request and returns the stream of the reply.
 func (m *Model) ask(ctx context.Context, req *provider.Request, names *httptransport.Names) (io.ReadCloser, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
 	sent, err := body(req, names)
 	if err != nil {
 		return nil, err

@@ -337,11 +337,3 @@ func OwnID(id string) string {
 	}
 	return id
 }
-
-// Fill puts in what a server did not tell.
-func Fill(req *provider.Request, r *provider.Reply) {
-	r.FillUsage(req)
-	if r.Model == "" {
-		r.Model = req.Model
-	}
-}

@@ -152,15 +152,6 @@ func TestFailed(t *testing.T) {
 	}
 }
 
-func TestFill(t *testing.T) {
-	req := provider.Request{Model: "m", System: "four letters", MaxTokens: 2}
-	r := provider.Reply{Blocks: []provider.Block{{Type: provider.Text, Text: strings.Repeat("x", 40)}}}
-	Fill(&req, &r)
-	if r.Usage.Input != 3 || r.Usage.Output != 2 || r.Model != "m" {
-		t.Errorf("%+v", r)
-	}
-}
-
 // What Google says besides the status decides: a day's quota is not waited for,
 // whatever wait it asks for, and a wrong key is no wrong request.
 func TestRefusalsOfGoogle(t *testing.T) {
@@ -214,7 +205,7 @@ func TestWhatIsSaid(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 	}
-	for status, want := range map[int]string{401: "the key is not taken: model: x", 402: "the quota is used up: model: x", 404: "there is no such thing at the server: model: x", 400: "model: x"} {
+	for status, want := range map[int]string{401: "the server rejects the key: model: x", 402: "the quota is exhausted: model: x", 404: "the server does not have it: model: x", 400: "model: x"} {
 		if got := Refusal(status, nil, []byte(`{"error":{"message":"model: x"}}`), time.Time{}); got.Message != want {
 			t.Errorf("%d: %s", status, got.Message)
 		}

@@ -2,7 +2,6 @@ package httptransport
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -58,10 +57,11 @@ func (d Dialect) Extra(options json.RawMessage, ours ...string) (map[string]json
 	}
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		if strings.ContainsFunc(key, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' }) {
-			return nil, &provider.Error{Class: provider.BadRequest, Message: fmt.Sprintf("the options of the agent cannot have the key %q", key)}
+			return nil, provider.Errorf(provider.BadRequest, "the options of the agent cannot have the key %q", key)
 		}
 		if slices.ContainsFunc(ours, func(our string) bool { return spelling(our) == spelling(key) }) {
-			return nil, &provider.Error{Class: provider.BadRequest, Message: fmt.Sprintf("the options of the agent cannot set %q: Espalier does", key)}
+			return nil, provider.Errorf(provider.BadRequest, "the options of the agent cannot set %q: Espalier does",
+				key)
 		}
 	}
 	switch stream := string(all[Stream]); stream {
@@ -69,7 +69,8 @@ func (d Dialect) Extra(options json.RawMessage, ours ...string) (map[string]json
 	case "true":
 		delete(all, Stream) // as always
 	default:
-		return nil, &provider.Error{Class: provider.BadRequest, Message: fmt.Sprintf("the option %q of the agent is true or false, not %s", Stream, stream)}
+		return nil, provider.Errorf(provider.BadRequest, "the option %q of the agent is true or false, not %s", Stream,
+			stream)
 	}
 	for key, word := range d {
 		value, set := all[key]

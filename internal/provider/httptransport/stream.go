@@ -3,6 +3,7 @@ package httptransport
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -43,6 +44,14 @@ func Events(r io.Reader) iter.Seq2[[]byte, error] {
 			yield(data, nil)
 		}
 	}
+}
+
+// Ended returns an error if a stream without errors ended before the reply did.
+func Ended(ctx context.Context, complete bool) error {
+	if ctx.Err() == nil && !complete {
+		return BrokeOff()
+	}
+	return ctx.Err()
 }
 
 // Event writes one server-sent event.

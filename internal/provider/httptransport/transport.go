@@ -192,7 +192,7 @@ func statusIn(body []byte, status int) int {
 }
 
 func notReady(err error) error {
-	return &provider.Error{Class: provider.NotReady, Message: fmt.Sprintf("the key cannot be had: %v", err)}
+	return provider.Errorf(provider.NotReady, "the key cannot be read: %v", err)
 }
 
 // said is what the providers put into the body of a refusal.
@@ -259,15 +259,15 @@ func Refusal(status int, header http.Header, body []byte, now time.Time) *provid
 	return out
 }
 
-// about says what a refusal is about, which providers often do not: "model: x".
+// about returns what a refusal is about, which providers often do not say: "model: x".
 func about(e *provider.Error) string {
 	switch {
 	case e.Class == provider.NotReady:
-		return "the key is not taken: "
+		return "the server rejects the key: "
 	case e.Class == provider.NoQuota:
-		return "the quota is used up: "
+		return "the quota is exhausted: "
 	case e.Status == http.StatusNotFound:
-		return "there is no such thing at the server: "
+		return "the server does not have it: "
 	}
 	return ""
 }

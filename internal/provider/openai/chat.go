@@ -86,11 +86,10 @@ var chatOurs = []string{"model", "messages", "max_tokens", "max_completion_token
 
 // Generate asks for one reply.
 func (m *Chat) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
-	return func(yield func(provider.Chunk, error) bool) {
-		options, err := prepare(ctx, &req, ChatDialect(m.own, req.Model), chatOurs)
+	return provider.Stream(ctx, &req, func(emit func(provider.Chunk) bool) (*provider.Reply, error) {
+		options, err := prepare(&req, ChatDialect(m.own, req.Model), chatOurs)
 		if err != nil {
-			yield(provider.Chunk{}, err)
-			return
+			return nil, err
 		}
 		names := httptransport.NewNames(&req)
 		stream := m.completions.NewStreaming(ctx, m.params(&req, names), options...)
@@ -104,24 +103,19 @@ func (m *Chat) Generate(ctx context.Context, req provider.Request) iter.Seq2[pro
 		c := chat{names: names, turn: req.For.Turn}
 		for stream.Next() {
 			for _, piece := range c.take(stream.Current()) {
-				if !yield(piece, nil) {
-					return
+				if !emit(piece) {
+					return nil, nil
 				}
 			}
 		}
-		switch err := stream.Err(); {
-		case err != nil:
-			yield(provider.Chunk{}, failed(ctx, err))
-		case ctx.Err() != nil:
-			yield(provider.Chunk{}, ctx.Err())
-		case c.finish == "":
-			yield(provider.Chunk{}, httptransport.BrokeOff())
-		default:
-			r := c.reply()
-			httptransport.Fill(&req, r)
-			yield(provider.Chunk{Reply: r}, nil)
+		if err := stream.Err(); err != nil {
+			return nil, failed(ctx, err)
 		}
-	}
+		if err := httptransport.Ended(ctx, c.finish != ""); err != nil {
+			return nil, err
+		}
+		return c.reply(), nil
+	})
 }
 
 // lacksFormats reports whether a server rejects a request because it has no
@@ -142,10 +136,7 @@ func unstreamed(req *http.Request, next option.MiddlewareNext) (*http.Response, 
 }
 
 // prepare turns an agent's options into those of the library.
-func prepare(ctx context.Context, req *provider.Request, words httptransport.Dialect, ours []string) ([]option.RequestOption, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
+func prepare(req *provider.Request, words httptransport.Dialect, ours []string) ([]option.RequestOption, error) {
 	extra, err := words.Extra(req.Options, ours...)
 	if err != nil {
 		return nil, err

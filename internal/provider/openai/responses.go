@@ -42,11 +42,10 @@ var responsesOurs = []string{
 
 // Generate asks for one reply.
 func (m *Responses) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
-	return func(yield func(provider.Chunk, error) bool) {
-		options, err := prepare(ctx, &req, ResponsesDialect(m.own, req.Model), responsesOurs)
+	return provider.Stream(ctx, &req, func(emit func(provider.Chunk) bool) (*provider.Reply, error) {
+		options, err := prepare(&req, ResponsesDialect(m.own, req.Model), responsesOurs)
 		if err != nil {
-			yield(provider.Chunk{}, err)
-			return
+			return nil, err
 		}
 		names := httptransport.NewNames(&req)
 		stream := m.responses.NewStreaming(ctx, responseParams(&req, names), options...)
@@ -66,31 +65,26 @@ func (m *Responses) Generate(ctx context.Context, req provider.Request) iter.Seq
 			case "response.completed", "response.incomplete", "response.failed":
 				end = &event.Response
 			case "error":
-				yield(provider.Chunk{}, inResponse(event.Code, event.Message))
-				return
+				return nil, inResponse(event.Code, event.Message)
 			}
-			if chunk.Type != "" && chunk.Text != "" && !yield(chunk, nil) {
-				return
+			if chunk.Type != "" && chunk.Text != "" && !emit(chunk) {
+				return nil, nil
 			}
 		}
-		switch err := stream.Err(); {
-		case err != nil:
-			yield(provider.Chunk{}, failed(ctx, err))
-		case ctx.Err() != nil:
-			yield(provider.Chunk{}, ctx.Err())
-		case end == nil:
-			yield(provider.Chunk{}, httptransport.BrokeOff())
-		case end.Status == api.ResponseStatusFailed:
-			yield(provider.Chunk{}, inResponse(string(end.Error.Code), end.Error.Message))
-		default:
-			if len(items) == 0 {
-				items = end.Output
-			}
-			r := responseReply(end, items, names)
-			httptransport.Fill(&req, r)
-			yield(provider.Chunk{Reply: r}, nil)
+		if err := stream.Err(); err != nil {
+			return nil, failed(ctx, err)
 		}
-	}
+		if err := httptransport.Ended(ctx, end != nil); err != nil {
+			return nil, err
+		}
+		if end.Status == api.ResponseStatusFailed {
+			return nil, inResponse(string(end.Error.Code), end.Error.Message)
+		}
+		if len(items) == 0 {
+			items = end.Output
+		}
+		return responseReply(end, items, names), nil
+	})
 }
 
 // responseEvents turns a whole response into the stream that it would have come

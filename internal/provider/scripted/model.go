@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
@@ -50,10 +51,6 @@ func (m model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pro
 }
 
 func (m model) play(ctx context.Context, req provider.Request, e *entry, yield func(provider.Chunk, error) bool) {
-	if err := ctx.Err(); err != nil {
-		yield(provider.Chunk{}, err)
-		return
-	}
 	if e.delay > 0 {
 		if err := m.options.Sleep(ctx, e.delay); err != nil {
 			yield(provider.Chunk{}, err)
@@ -120,10 +117,8 @@ func originOf(p provider.Purpose) origin {
 
 // miss returns the error for a request without an entry; it names the request and the nearest entry.
 func (s *Script) miss(from origin, req provider.Request) *provider.Error {
-	return &provider.Error{
-		Class:   provider.BadRequest,
-		Message: fmt.Sprintf("%s has no reply for %s%s.%s", s.path, from, asking(req), s.near(s.replies, from)),
-	}
+	return provider.Errorf(provider.BadRequest, "%s has no reply for %s%s.%s", s.path, from, asking(req),
+		s.near(s.replies, from))
 }
 
 func (s *Script) near(entries []*entry, from origin) string {
@@ -144,19 +139,14 @@ func asking(req provider.Request) string {
 			if b.Type != provider.Text || req.Messages[i].Role != provider.User || text == "" {
 				continue
 			}
-			return fmt.Sprintf(", which was asked: %q", shortened(text))
+			return fmt.Sprintf(", which was asked: %q", diag.Shorten(text, maxShown))
 		}
 	}
 	return ""
 }
 
-func shortened(text string) string {
-	const most = 120
-	if letters := []rune(text); len(letters) > most {
-		return string(letters[:most]) + "…"
-	}
-	return text
-}
+// maxShown is how much of a request messages contain.
+const maxShown = 120
 
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)

@@ -4,14 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
@@ -55,7 +54,7 @@ type parser struct {
 }
 
 func (p *parser) report(code diag.Code, at source.Span, message, help string) {
-	p.out.Add(diag.Diagnostic{Code: code, Severity: diag.Error, Span: at, Message: message, Help: help})
+	p.out.Report(code, diag.Error, at, message, help)
 }
 
 // reply parses one entry for models.
@@ -150,9 +149,7 @@ func head(n *text.Node) source.Span {
 	return n.Span
 }
 
-var severalNumbers = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^([1-9]\d{0,5})\s*(?:(\+)|-\s*([1-9]\d{0,5}))?$`)
-})
+var severalNumbers = lazyregexp.New(`^([1-9]\d{0,5})\s*(?:(\+)|-\s*([1-9]\d{0,5}))?$`)
 
 // numbers parses 2, 2-4 or 2+.
 func (p *parser) numbers(r *text.Reader, key string) numbers {
@@ -329,12 +326,10 @@ func (p *parser) neverAnswers(entries []*entry) {
 		for _, earlier := range entries[:i] {
 			if earlier.when.sameOrMore(later.when) && !earlier.usedUp() && !better(later, earlier) &&
 				string(earlier.input) == string(later.input) {
-				p.out.Add(diag.Diagnostic{
-					Code: CodeNever, Severity: diag.Warning, Span: later.span,
-					Message: fmt.Sprintf("This entry is never used: an earlier one also matches %s.", later),
-					Help:    "Remove one of the two, or distinguish them by attempt, visit, iteration, call or turn.",
-					Related: []diag.Related{{Span: earlier.span, Message: "this one answers"}},
-				})
+				p.out.Report(CodeNever, diag.Warning, later.span,
+					fmt.Sprintf("This entry is never used: an earlier one also matches %s.", later),
+					"Remove one of the two, or distinguish them by attempt, visit, iteration, call or turn.",
+					diag.Related{Span: earlier.span, Message: "this one answers"})
 				break
 			}
 		}

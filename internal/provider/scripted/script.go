@@ -87,11 +87,9 @@ func (s *Script) Check(p *ir.Program) diag.List {
 	var out diag.List
 	check := func(e *entry) {
 		if of := e.when.workflow; of.Value != "" && !slices.Contains(names["workflow"], of.Value) {
-			out.Add(diag.Diagnostic{
-				Code: CodeNoSuch, Severity: diag.Warning, Span: of.Span,
-				Message: fmt.Sprintf("The entry is for the workflow %q, so it is not used here.", of.Value),
-				Help:    or(diag.DidYouMean(of.Value, names["workflow"]), "Remove the entry."),
-			})
+			out.Report(CodeNoSuch, diag.Warning, of.Span,
+				fmt.Sprintf("The entry is for the workflow %q, so it is not used here.", of.Value),
+				or(diag.DidYouMean(of.Value, names["workflow"]), "Remove the entry."))
 			return
 		}
 		for _, n := range e.when.names() {
@@ -103,10 +101,8 @@ func (s *Script) Check(p *ir.Program) diag.List {
 			if n.key == "step" && slices.Contains(names[quietStep], n.value.Value) {
 				message = fmt.Sprintf("Step %q asks no model, so this entry is never used.", n.value.Value)
 			}
-			out.Add(diag.Diagnostic{
-				Code: CodeNoSuch, Severity: diag.Error, Span: n.value.Span, Message: message,
-				Help: or(diag.DidYouMean(n.value.Value, have), "Remove the entry."),
-			})
+			out.Report(CodeNoSuch, diag.Error, n.value.Span,
+				message, or(diag.DidYouMean(n.value.Value, have), "Remove the entry."))
 		}
 	}
 	for _, e := range s.replies {

@@ -3,10 +3,10 @@ package scripted
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"reflect"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/tool"
 )
@@ -44,11 +44,8 @@ func (t scriptedTool) Call(ctx context.Context, c tool.Call) (tool.Result, error
 	e := choose(t.answers, from, func(e *entry) bool { return holds(c.Input, e.input) })
 	if e == nil {
 		return tool.Result{},
-			&tool.Error{
-				Class: tool.ClassTool,
-				Message: fmt.Sprintf("%s has no answer of the tool %q for %s, which was given %s.%s",
-					t.script.path, t.spec.Name, from, shortened(string(c.Input)), t.script.near(t.answers, from)),
-			}
+			tool.Errorf(tool.ClassTool, "%s has no answer of the tool %q for %s, which was given %s.%s", t.script.path,
+				t.spec.Name, from, diag.Shorten(string(c.Input), maxShown), t.script.near(t.answers, from))
 	}
 	if e.delay > 0 {
 		if err := t.sleep(ctx, e.delay); err != nil {

@@ -33,10 +33,6 @@ type Model struct {
 // Generate streams a made-up reply.
 func (m Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	return func(yield func(provider.Chunk, error) bool) {
-		if err := ctx.Err(); err != nil {
-			yield(provider.Chunk{}, err)
-			return
-		}
 		reply, err := m.reply(req)
 		if err != nil {
 			yield(provider.Chunk{}, err)
@@ -92,8 +88,8 @@ func (m Model) Probed(p provider.Purpose) (json.RawMessage, error) {
 	return m.Answer(p, json.RawMessage(`{"type":"object"}`))
 }
 
-// dice returns dice seeded by what the request is for. Its text counts only when
-// nobody said what it is for: prompts contain the times of approvals and the
+// dice returns dice seeded by the purpose of the request. Its text counts only if
+// the request has no purpose: prompts contain the times of approvals and the
 // like, and a reply must not change because of them.
 func (m Model) dice(req provider.Request) dice {
 	p := req.For
@@ -324,10 +320,10 @@ func encode(v any, indented bool) json.RawMessage {
 }
 
 func badSchema(of string, err error) *provider.Error {
-	return &provider.Error{Class: provider.BadRequest, Message: fmt.Sprintf("the schema %s cannot be read: %v", of, err)}
+	return provider.Errorf(provider.BadRequest, "the schema %s cannot be read: %v", of, err)
 }
 
 func unsatisfied(of string) *provider.Error {
-	return &provider.Error{Class: provider.BadRequest, Message: fmt.Sprintf(
-		"the simulated model found no value that satisfies the schema %s; a scripted reply can give one", of)}
+	return provider.Errorf(provider.BadRequest,
+		"the simulated model found no value that satisfies the schema %s; a scripted reply can give one", of)
 }

@@ -144,7 +144,7 @@ func (m *maker) readings(all []*schema.Node, at spot) iter.Seq[[]*schema.Node] {
 	return func(yield func([]*schema.Node) bool) { m.read(all, nil, at, yield) }
 }
 
-// read returns false when nobody wants further readings.
+// read returns false when yield wants no further readings.
 func (m *maker) read(open, flat []*schema.Node, at spot, yield func([]*schema.Node) bool) bool {
 	if m.tries++; m.tries > m.limit {
 		return false

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+
+	"github.com/espalier-run/espalier/internal/contract"
 )
 
 // subject is what a value is about, as far as its name tells.
@@ -144,16 +146,10 @@ func readable(name string) string { return strings.Join(split(name), " ") }
 
 // singular names one of the things that a list's name stands for.
 func singular(name string) string {
-	lower := strings.ToLower(name)
-	switch {
-	case strings.HasSuffix(lower, "ies") && len(name) > 4:
-		return name[:len(name)-3] + "y"
-	case strings.HasSuffix(lower, "s") && !strings.HasSuffix(lower, "ss") && len(name) > 2:
-		return name[:len(name)-1]
-	case lower == "missing":
+	if strings.EqualFold(name, "missing") {
 		return "missing_point"
 	}
-	return name
+	return contract.Singular(name)
 }
 
 // typeFor returns the JSON type of a value of which only the name is known.

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -31,22 +29,10 @@ type Settings struct {
 // Kind is the step kind "agent".
 type Kind struct{ chat.Base[Settings] }
 
-var (
-	_ stepkind.Asker = Kind{}
-	_ step.Runner    = Kind{}
-)
+var _ step.Runner = Kind{}
 
 // Name returns "agent".
 func (Kind) Name() string { return "agent" }
-
-// Validate requires an agent and no negative number of turns.
-func (s Settings) Validate() error {
-	err := stepkind.Require(s.Agent, "no agent is named")
-	if s.MaxTurns < 0 {
-		err = errors.Join(err, fmt.Errorf("max_turns is %d", s.MaxTurns))
-	}
-	return err
-}
 
 // Uses returns the agent, and the schema of its reply.
 func (Kind) Uses(t *ir.Task) stepkind.Uses {

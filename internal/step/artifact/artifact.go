@@ -39,16 +39,10 @@ type Input struct {
 // Kind is the step kind "artifact".
 type Kind struct{ chat.Base[Settings] }
 
-var (
-	_ stepkind.Asker = Kind{}
-	_ step.Runner    = Kind{}
-)
+var _ step.Runner = Kind{}
 
 // Name returns "artifact".
 func (Kind) Name() string { return "artifact" }
-
-// Validate requires an agent.
-func (s Settings) Validate() error { return stepkind.Require(s.Agent, "no agent is named") }
 
 // Check reports a draft that does not exist.
 func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/step"
-	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Collection are the settings of a task of kind "handover".
@@ -35,9 +34,6 @@ var _ step.Runner = Collect{}
 
 // Name returns "handover".
 func (Collect) Name() string { return "handover" }
-
-// Validate requires an output.
-func (s Collection) Validate() error { return stepkind.Require(s.Output, "no output is named") }
 
 // Run copies the products and returns the output.
 func (s Collection) Run(_ context.Context, job *step.Job) (step.Result, error) {

@@ -4,15 +4,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/espalier-run/espalier/internal/lazyregexp"
+	"github.com/espalier-run/espalier/internal/step"
 )
 
 // request is the input of a draft.
@@ -52,7 +53,7 @@ type outline struct {
 	Gate  bool   `json:"gate,omitempty"`
 }
 
-var jsonFence = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("(?s)```json\\s*\n(.*?)```") })
+var jsonFence = lazyregexp.New("(?s)```json\\s*\n(.*?)```")
 
 // designOf returns the design among the inputs. If there is none, it derives one from the request, which is the first
 // input.
@@ -106,56 +107,38 @@ func tidy(d design, name string) design {
 
 var (
 	// inOrder separates consecutive actions. The text after it is always an action.
-	inOrder = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\s*[.;:\n。；：]+\s*|[,，、،]?\s*(?:然后|然後|接着|之后|そして|それから|ثم)|` +
-			`[,，]?\s+(?:(?:and|und|et|y|e|и)\s+)?(?:then|after that|dann|danach|anschließend|puis|ensuite|luego|` +
-			`después|poi|dopo|depois|затем|потом)(?:\s+|$)`)
-	})
+	inOrder = lazyregexp.New(`(?i)\s*[.;:\n。；：]+\s*|[,，、،]?\s*(?:然后|然後|接着|之后|そして|それから|ثم)|` +
+		`[,，]?\s+(?:(?:and|und|et|y|e|и)\s+)?(?:then|after that|dann|danach|anschließend|puis|ensuite|luego|` +
+		`después|poi|dopo|depois|затем|потом)(?:\s+|$)`)
 	// between separates actions, or the objects of an action.
-	between = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\s*(?:[,，、،]\s*and\b|[,，、،]|\s+(?:and|und|et|y|e|och|og|ve|и)(?:\s+|[,，]))\s*`)
-	})
+	between = lazyregexp.New(`(?i)\s*(?:[,，、،]\s*and\b|[,，、،]|\s+(?:and|und|et|y|e|och|og|ve|и)(?:\s+|[,，]))\s*`)
 	// numbered is the mark of an item in a numbered list, which may be in the middle of a line.
-	numbered = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|\s)(\d{1,2})[.)]\s+`) })
+	numbered = lazyregexp.New(`(?:^|\s)(\d{1,2})[.)]\s+`)
 	// beforeDoing is "… before sending it", and doingLater "before sending it, …"; or "you send" in place of "sending".
-	beforeDoing = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)[,，]?\s+before\s+((?:you|we|they)\s+[a-z]+|` +
-			`[a-z]{2,}ing)\b`)
-	})
-	doingLater = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^before\s+((?:(?:you|we|they)\s+[a-z]+|[a-z]{2,}ing)\b[^,]*),\s*(.+)$`)
-	})
-	onceApproved = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\b(after|once|when|if|as soon as)\b.*\b(approv|confirm|sign)`)
-	})
+	beforeDoing = lazyregexp.New(`(?i)[,，]?\s+before\s+((?:you|we|they)\s+[a-z]+|` +
+		`[a-z]{2,}ing)\b`)
+	doingLater   = lazyregexp.New(`(?i)^before\s+((?:(?:you|we|they)\s+[a-z]+|[a-z]{2,}ing)\b[^,]*),\s*(.+)$`)
+	onceApproved = lazyregexp.New(`(?i)\b(after|once|when|if|as soon as)\b.*\b(approv|confirm|sign)`)
 	// ownApproval is the end of an action that waits for the user, as in "publish it on my go-ahead". The words before
 	// and after it are groups.
-	ownApproval = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?im)([^\s,，]\s+)(?:(?:only|solo|sólo|só)\s+)?(?:` +
-			`(?:after|on|upon|with|pending)\s+(?:my|our)\s+(?:approval|confirmation|go[- ]?ahead|sign[- ]?off|okay|ok)|` +
-			`(?:después\s+de|depois\s+d[ae]|dopo)\s+(?:la\s+)?(?:mi|mia|minha|nuestra|nostra|nossa)\s+` +
-			`(?:aprobación|aprovação|approvazione))` +
-			`(\s*(?:[.;,]\s+(?:then|luego|poi|depois)\s|[.;]|$)|\s+(?:and|y|e)\s)`)
-	})
-	listMark  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*(?:[-*•]|\d+[.)])\s*`) })
-	asksFirst = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\b(approv\w*|confirm\w*|sign[- ]?off|go[- ]?ahead|ask (me|us|a ` +
-			`person|someone|somebody)|` +
-			`let (me|us|a person|someone|somebody)( (review|check|see|read|look|decide))?|` +
-			`unless (i|we)|human)\b|` +
-			`approuv|approbation|aproba\pL*|aprovaç\pL*|approvazione|freigabe|genehmig|одобр|подтвер|批准|承認`)
-	})
+	ownApproval = lazyregexp.New(`(?im)([^\s,，]\s+)(?:(?:only|solo|sólo|só)\s+)?(?:` +
+		`(?:after|on|upon|with|pending)\s+(?:my|our)\s+(?:approval|confirmation|go[- ]?ahead|sign[- ]?off|okay|ok)|` +
+		`(?:después\s+de|depois\s+d[ae]|dopo)\s+(?:la\s+)?(?:mi|mia|minha|nuestra|nostra|nossa)\s+` +
+		`(?:aprobación|aprovação|approvazione))` +
+		`(\s*(?:[.;,]\s+(?:then|luego|poi|depois)\s|[.;]|$)|\s+(?:and|y|e)\s)`)
+	listMark  = lazyregexp.New(`^\s*(?:[-*•]|\d+[.)])\s*`)
+	asksFirst = lazyregexp.New(`(?i)\b(approv\w*|confirm\w*|sign[- ]?off|go[- ]?ahead|ask (me|us|a ` +
+		`person|someone|somebody)|` +
+		`let (me|us|a person|someone|somebody)( (review|check|see|read|look|decide))?|` +
+		`unless (i|we)|human)\b|` +
+		`approuv|approbation|aproba\pL*|aprovaç\pL*|approvazione|freigabe|genehmig|одобр|подтвер|批准|承認`)
 	// asker is a word that starts a part of a request that only asks a person.
-	asker = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^(ask|let|wait|pause|stop|hold|approv\w*|confirm\w*|sign|i|me|my|we|our|a|an|the|` +
-			`human|manual\w*|with|without|until|unless|only|upon|on|but|subject|provided|if|when|once|after|as|` +
-			`(get|have|request|obtain|seek|need|require)s?\s.*(approv|confirm|sign)\w*|de|nach|après)\b`)
-	})
-	lead = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^(and|but|und|et|y|ve|и|please|then|dann|danach|anschließend|puis|ensuite|luego|poi|` +
-			`затем|потом|first|next|finally|afterwards|also|it should|should|must|a workflow ` +
-			`(that|which|to)|workflow (that|to)|i want to|i want it to|to)\s+`)
-	})
+	asker = lazyregexp.New(`(?i)^(ask|let|wait|pause|stop|hold|approv\w*|confirm\w*|sign|i|me|my|we|our|a|an|the|` +
+		`human|manual\w*|with|without|until|unless|only|upon|on|but|subject|provided|if|when|once|after|as|` +
+		`(get|have|request|obtain|seek|need|require)s?\s.*(approv|confirm|sign)\w*|de|nach|après)\b`)
+	lead = lazyregexp.New(`(?i)^(and|but|und|et|y|ve|и|please|then|dann|danach|anschließend|puis|ensuite|luego|poi|` +
+		`затем|потом|first|next|finally|afterwards|also|it should|should|must|a workflow ` +
+		`(that|which|to)|workflow (that|to)|i want to|i want it to|to)\s+`)
 )
 
 // verbs maps the verbs of requests to the roles that do the work.
@@ -476,15 +459,7 @@ func designed(r request) string {
 	return b.String()
 }
 
-func quoted(s string) string {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if e.Encode(s) != nil {
-		return `""` // cannot happen: text always encodes
-	}
-	return strings.TrimSpace(b.String()) // JSON is YAML
-}
+func quoted(s string) string { return string(step.JSON(s)) } // JSON is YAML
 
 func config(r request) string {
 	d := designOf(r)

@@ -8,11 +8,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/step"
 )
@@ -72,7 +71,7 @@ func placeOf(root string, w where, read func(path string) string) (*place, error
 	return p, nil
 }
 
-var plainName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`) })
+var plainName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
 
 // fill replaces placeholders (G12).
 func (p *place) fill(name string) string {
@@ -191,10 +190,8 @@ func isFolder(name string) bool { return strings.HasSuffix(name, "/") }
 
 var (
 	// Models write the markers as headings, too: "## FILE: name.md".
-	fileMark = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^\s*=?#{2,4}\s*FILE:\s*(.+?)\s*(#{2,4})?\s*$`)
-	})
-	endMark = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*=?#{2,4}\s*END\s*(#{2,4})?\s*$`) })
+	fileMark = lazyregexp.New(`^\s*=?#{2,4}\s*FILE:\s*(.+?)\s*(#{2,4})?\s*$`)
+	endMark  = lazyregexp.New(`^\s*=?#{2,4}\s*END\s*(#{2,4})?\s*$`)
 )
 
 // split splits a reply into the files of a folder (G11). A reply without markers is index.md.
@@ -259,9 +256,7 @@ func partName(name, folder string) (clean, problem string) {
 	return clean, ""
 }
 
-var onlyFence = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile("(?s)^\\s*```([A-Za-z0-9_+-]*)[ \t]*\n(.*)\n?```\\s*$")
-})
+var onlyFence = lazyregexp.New("(?s)^\\s*```([A-Za-z0-9_+-]*)[ \t]*\n(.*)\n?```\\s*$")
 
 // unfenced removes a code fence around the whole reply. Models add one around YAML, JSON and scripts, and the file must
 // not contain it.
@@ -279,9 +274,7 @@ func unfenced(name, text string) string {
 	return strings.TrimRight(m[2], "\n") + "\n"
 }
 
-var anyFence = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile("(?ms)^```[A-Za-z0-9_+-]*[ \t]*\n(.*?)\n?^```[ \t]*$")
-})
+var anyFence = lazyregexp.New("(?ms)^```[A-Za-z0-9_+-]*[ \t]*\n(.*?)\n?^```[ \t]*$")
 
 // fencedPart returns the only fenced block of a reply for a file that is no prose: what is around it is meant for the
 // reader.

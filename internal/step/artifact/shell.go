@@ -2,7 +2,6 @@ package artifact
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path"
 	"path/filepath"
@@ -42,14 +41,6 @@ var _ step.Runner = Shell{}
 
 // Name returns "shell".
 func (Shell) Name() string { return "shell" }
-
-// Validate requires a script.
-func (s ShellSettings) Validate() error {
-	if len(s.Scripts) == 0 {
-		return errors.New("there is no script")
-	}
-	return nil
-}
 
 // Uses returns the scripts.
 func (Shell) Uses(t *ir.Task) stepkind.Uses {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/contract"
+	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
@@ -287,12 +288,7 @@ func (c *loop) quote(reply *provider.Reply) string {
 
 // shortened returns the start of a text, for an error message.
 func shortened(text string) string {
-	const most = 300
-	runes := []rune(strings.TrimSpace(text))
-	if len(runes) > most {
-		runes = append(runes[:most], '…')
-	}
-	return string(runes)
+	return diag.Shorten(strings.TrimSpace(text), 300)
 }
 
 func (c *loop) agentName() string {

@@ -3,12 +3,11 @@ package chat
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 )
 
 // AboutData tells a model not to obey what other steps, tools and files say.
@@ -78,6 +77,4 @@ func delimited(mark, attributes, text string) string {
 }
 
 // marks finds what could pass for the beginning or the end of delimited text.
-var marks = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)<(\s*/?\s*(?:data|request)\b)`)
-})
+var marks = lazyregexp.New(`(?i)<(\s*/?\s*(?:data|request)\b)`)

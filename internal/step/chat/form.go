@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/espalier-run/espalier/internal/contract"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/step"
 )
@@ -442,9 +441,7 @@ func inText(text string) (values []json.RawMessage, broken string) {
 }
 
 // jsonStart matches text that begins as an object or a list of JSON does.
-var jsonStart = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:\{\s*(?:["'“}]|[A-Za-z_][A-Za-z0-9_]*\s*:)|\[\s*["'“{\[])`)
-})
+var jsonStart = lazyregexp.New(`^(?:\{\s*(?:["'“}]|[A-Za-z_][A-Za-z0-9_]*\s*:)|\[\s*["'“{\[])`)
 
 // brokenJSON returns what is wrong with the first object or list in a text that cannot be read, "" if there is none.
 func brokenJSON(text string) string {
@@ -738,11 +735,9 @@ func withQuotedTexts(text string) string {
 }
 
 // bareText matches a text without quotes, up to the next character that has a meaning in JSON.
-var bareText = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[^\s"{}\[\],:](?:[^"{}\[\],:\n]*[^\s"{}\[\],:])?`)
-})
+var bareText = lazyregexp.New(`^[^\s"{}\[\],:](?:[^"{}\[\],:\n]*[^\s"{}\[\],:])?`)
 
-var bareKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)\s*:`) })
+var bareKey = lazyregexp.New(`^([A-Za-z_][A-Za-z0-9_]*)\s*:`)
 
 // constants are what other languages write for the constants of JSON. JSON has no number that is none.
 var constants = map[string]string{

@@ -2,11 +2,10 @@ package chat
 
 import (
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/step"
 )
@@ -21,9 +20,7 @@ var reasoningTags = []string{
 	"think", "thinking", "thought", "thoughts", "reasoning", "reflection", "scratchpad", "analysis",
 }
 
-var openTag = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`<([A-Za-z_][A-Za-z0-9_-]*)(?:\s[^<>]*)?>`)
-})
+var openTag = lazyregexp.New(`<([A-Za-z_][A-Za-z0-9_-]*)(?:\s[^<>]*)?>`)
 
 // element finds the first XML element whose name matches. Names are compared as plainKey returns them.
 func element(text string, match func(name string) bool) (start, end int, inner string, ok bool) {
@@ -81,7 +78,7 @@ func withoutReasoning(text string) string {
 	return rest
 }
 
-var bullet = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:[-*•+]|\d+[.)])\s+(\S.*)$`) })
+var bullet = lazyregexp.New(`^(?:[-*•+]|\d+[.)])\s+(\S.*)$`)
 
 // parseBullets reads the only Markdown list of a text as a list of texts or of JSON values. Other text may precede and
 // follow the list.
@@ -185,7 +182,7 @@ func propertiesOf(names, values []string, n *schema.Node) (map[string]any, bool)
 	return out, len(out) > 0
 }
 
-var ruler = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\|?(?:\s*:?-+:?\s*\|?)+$`) })
+var ruler = lazyregexp.New(`^\|?(?:\s*:?-+:?\s*\|?)+$`)
 
 // table returns the cells of the only Markdown table of a text.
 func table(text string) (header []string, rows [][]string, ok bool) {

@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/schema"
 )
@@ -26,16 +25,13 @@ import (
 
 var (
 	// dots stand for something that was left out.
-	dots = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*(\.{3,}|…)\s*$`) })
+	dots = lazyregexp.New(`^\s*(\.{3,}|…)\s*$`)
 	// standIn is a text in brackets. ${API_KEY} and {{ image }} are not among
 	// them: so are configurations and templates written.
-	standIn = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^\s*(?:<([^<>]*)>|\[([^\[\]]*)\])\s*$`)
-	})
+	standIn = lazyregexp.New(`^\s*(?:<([^<>]*)>|\[([^\[\]]*)\])\s*$`)
 	// emptyWord are texts that stand for a text.
-	emptyWord = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^\s*(<[^<>]*>|\{\{[^{}]*\}\}|\[(insert|your|todo|placeholder)[^\[\]]*\]|todo|tbd|placeholder|lorem ipsum.*)\s*$`)
-	})
+	emptyWord = lazyregexp.New(
+		`(?i)^\s*(<[^<>]*>|\{\{[^{}]*\}\}|\[(insert|your|todo|placeholder)[^\[\]]*\]|todo|tbd|placeholder|lorem ipsum.*)\s*$`)
 )
 
 // placeholders names the texts of a value that stand for an answer instead of

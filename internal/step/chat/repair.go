@@ -4,13 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode"
 
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/schema"
 )
 
@@ -401,19 +400,13 @@ func mentioned(text string, values []any) (any, bool) {
 }
 
 var (
-	boxed       = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\\(?:boxed|fbox)\s*\{(?:\\text\{)?([^{}]*)\}`) })
-	sentenceEnd = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[.!?](?:\s+|$)|\n+`) })
+	boxed       = lazyregexp.New(`\\(?:boxed|fbox)\s*\{(?:\\text\{)?([^{}]*)\}`)
+	sentenceEnd = lazyregexp.New(`[.!?](?:\s+|$)|\n+`)
 	// A colon between digits separates nothing: "12:30" does not state 30.
-	statement = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^(.*)(?:(\bis|\bwould be|\bto be)|[^\d]:|:\s|[=→])\s*(\S.*)$`)
-	})
+	statement = lazyregexp.New(`(?i)^(.*)(?:(\bis|\bwould be|\bto be)|[^\d]:|:\s|[=→])\s*(\S.*)$`)
 	// A comma, a colon or a dash before a digit separates no clause: "7,5" and "7–8" are not 7.
-	lead = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^([^,;:—–(]+?)(?:([;(])|(?:[,:—–]|\s-\s)\s*(?:[^\s\d]|$))`)
-	})
-	doubt = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^(?:or|maybe|perhaps|possibly|probably|even|up to|to)\s+`)
-	})
+	lead  = lazyregexp.New(`^([^,;:—–(]+?)(?:([;(])|(?:[,:—–]|\s-\s)\s*(?:[^\s\d]|$))`)
+	doubt = lazyregexp.New(`(?i)^(?:or|maybe|perhaps|possibly|probably|even|up to|to)\s+`)
 )
 
 // sentences cuts a text into sentences and lines; fences are left out.
@@ -489,19 +482,11 @@ func truth(s string) (any, bool) {
 }
 
 var (
-	digits = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?:(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?$`)
-	})
+	digits = lazyregexp.New(`^(?:(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?$`)
 	// A fraction such as 3/4 has no scale that people rate on.
-	outOf = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^(.+?)\s*\(?(?:/\s*(?:5|10|20|50|100|five|ten|hundred)|\bout of\s*\S+)$`)
-	})
-	counted = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^[$€£¥]\s*|\s*(?:[$€£¥]|\b(?:points?|stars?|euros?|dollars?|eur|usd|gbp|chf))$`)
-	})
-	signed = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^(?:([-−]|(?:minus|negative)\s+)|\+)?(\S.*)$`)
-	})
+	outOf   = lazyregexp.New(`(?i)^(.+?)\s*\(?(?:/\s*(?:5|10|20|50|100|five|ten|hundred)|\bout of\s*\S+)$`)
+	counted = lazyregexp.New(`(?i)^[$€£¥]\s*|\s*(?:[$€£¥]|\b(?:points?|stars?|euros?|dollars?|eur|usd|gbp|chf))$`)
+	signed  = lazyregexp.New(`(?i)^(?:([-−]|(?:minus|negative)\s+)|\+)?(\S.*)$`)
 )
 
 // numeralOf reads a number in digits or as a word, with a sign and a currency, alone or "out of ten".
@@ -662,9 +647,7 @@ func optionText(v any) string {
 }
 
 // keyedLine is a line such as "Score: 7", "- **Score**: 7" or "score = 7".
-var keyedLine = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile("^[-*•\\s]*[*_`\"']*(\\pL[\\pL\\pN _-]{0,60}?)[*_`\"']*\\s*[:=][*_`]*\\s*(.*)$")
-})
+var keyedLine = lazyregexp.New("^[-*•\\s]*[*_`\"']*(\\pL[\\pL\\pN _-]{0,60}?)[*_`\"']*\\s*[:=][*_`]*\\s*(.*)$")
 
 // listed reads an object from a Markdown table or from lines such as "Score: 7". It reports false unless the text has all
 // required properties, or nothing but properties.

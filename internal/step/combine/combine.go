@@ -2,7 +2,6 @@ package combine
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 
 	"github.com/espalier-run/espalier/internal/contract"
@@ -51,13 +50,6 @@ func (Kind) Name() string { return "combine" }
 // Instant reports whether the task asks no critic.
 func (Kind) Instant(t *ir.Task) bool { return !asksCritic(stepkind.Lenient[Settings](t)) }
 
-// Validate requires a strategy and a conflict rule that exist.
-func (s Settings) Validate() error {
-	return errors.Join(
-		stepkind.OneOf("strategy", s.Strategy, ByType, Union, Vote, Critic),
-		stepkind.OneOf("conflict", cmp.Or(s.Conflict, Fail), FirstWins, LastWins, Critic, Fail))
-}
-
 // Check reports conflicts that go to a critic that is not named, and votes that can end in a tie.
 func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 	set := stepkind.Lenient[Settings](t)
@@ -67,23 +59,19 @@ func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 		if set.Conflict != Critic {
 			at = "strategy"
 		}
-		list.Add(diag.Diagnostic{
-			Code: stepkind.CodeNoCritic, Severity: diag.Error, Span: stepkind.At(s, t, at),
-			Message: fmt.Sprintf("Conflicts in step %q go to a critic, but no agent is the critic.", s.ID),
-			Help:    "Name one with \"critic: AGENT\" in the merge, or call an agent \"critic\".",
-		})
+		list.Report(stepkind.CodeNoCritic, diag.Error, stepkind.At(s, t, at),
+			fmt.Sprintf("Conflicts in step %q go to a critic, but no agent is the critic.", s.ID),
+			"Name one with \"critic: AGENT\" in the merge, or call an agent \"critic\".")
 	}
 	if n := voters(s); set.Strategy == Vote && n > 0 && n%2 == 0 {
 		severity := diag.Note // the author has set a rule for ties
 		if cmp.Or(set.Conflict, Fail) == Fail {
 			severity = diag.Warning
 		}
-		list.Add(diag.Diagnostic{
-			Code: stepkind.CodeEvenVoters, Severity: severity, Span: stepkind.At(s, t, "strategy"),
-			Message: fmt.Sprintf("%d workers vote in step %q, so a vote can end in a tie.", n, s.ID),
-			Help: fmt.Sprintf("Let an odd number of workers vote; a tie is settled as a conflict (%s).",
-				cmp.Or(set.Conflict, Fail)),
-		})
+		list.Report(stepkind.CodeEvenVoters, severity, stepkind.At(s, t, "strategy"),
+			fmt.Sprintf("%d workers vote in step %q, so a vote can end in a tie.", n, s.ID),
+			fmt.Sprintf("Let an odd number of workers vote; a tie is settled as a conflict (%s).",
+				cmp.Or(set.Conflict, Fail)))
 	}
 	return list
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
 )
@@ -249,18 +250,9 @@ func (s *slot) choose(i int, why string) { s.chosen, s.why = i, why }
 func (s *slot) contradiction() string {
 	sides := make([]string, len(s.claims))
 	for i, c := range s.claims {
-		sides[i] = fmt.Sprintf("%s: %s", strings.Join(c.from, " and "), short(c.value))
+		sides[i] = fmt.Sprintf("%s: %s", strings.Join(c.from, " and "), diag.Shorten(string(c.value), 200))
 	}
 	return fmt.Sprintf("%q (%s)", s.key, strings.Join(sides, "; "))
-}
-
-func short(value json.RawMessage) string {
-	const most = 200
-	text := []rune(string(value))
-	if len(text) > most {
-		return string(text[:most]) + "…"
-	}
-	return string(text)
 }
 
 // question returns a conflict in the form that the critic sees.

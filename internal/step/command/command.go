@@ -41,11 +41,6 @@ var (
 // Name returns "command".
 func (Kind) Name() string { return "command" }
 
-// Validate requires something to run.
-func (s Settings) Validate() error {
-	return stepkind.Require(s.Command+s.Script+s.ScriptFile, "there is nothing to run")
-}
-
 // Uses returns the command.
 func (Kind) Uses(t *ir.Task) stepkind.Uses {
 	set := stepkind.Lenient[Settings](t)

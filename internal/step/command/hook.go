@@ -61,9 +61,6 @@ var _ step.Instant = Hook{}
 // Name returns "hook".
 func (Hook) Name() string { return "hook" }
 
-// Validate accepts all settings.
-func (HookSettings) Validate() error { return nil }
-
 // Uses returns the hooks that are commands.
 func (Hook) Uses(t *ir.Task) stepkind.Uses {
 	var u stepkind.Uses

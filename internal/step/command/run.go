@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/private"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/shell"
@@ -297,7 +297,7 @@ func printed(v any) string {
 // ownName reports whether an input may be an environment variable under its own name.
 func ownName(name string) bool { return variable().MatchString(name) && !shell.Guarded(name) }
 
-var variable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
+var variable = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // userShell is the user's shell if it is one that can be started.
 func userShell() string {

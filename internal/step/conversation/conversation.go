@@ -1,8 +1,6 @@
 package conversation
 
 import (
-	"errors"
-
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
@@ -43,18 +41,10 @@ type Skill struct {
 // Kind is the step kind "conversation".
 type Kind struct{ chat.Base[Settings] }
 
-var (
-	_ stepkind.Asker = Kind{}
-	_ step.Runner    = Kind{}
-)
+var _ step.Runner = Kind{}
 
 // Name returns "conversation".
 func (Kind) Name() string { return "conversation" }
-
-// Validate requires an agent and a format that exists.
-func (s Settings) Validate() error {
-	return errors.Join(stepkind.Require(s.Agent, "no agent is named"), stepkind.OneOf("format", s.Format, "", "json", "text"))
-}
 
 // Uses returns the agent.
 func (Kind) Uses(t *ir.Task) stepkind.Uses {

@@ -3,14 +3,12 @@ package node
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/contract"
-	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/process"
@@ -38,7 +36,7 @@ type Settings struct {
 	// Delegates are whom the function's agent may delegate to.
 	Delegates []string `json:"delegates,omitempty"`
 	Python    bool     `json:"python,omitempty"` // by a real python3
-	// Unconfined lets python3 do whatever the user may; somebody has said so.
+	// Unconfined runs python3 without a sandbox. The user has asked for it.
 	Unconfined bool `json:"unconfined,omitempty"`
 	SDK        bool `json:"sdk,omitempty"` // pipelines as the public SDK runs them
 	// Seconds is how long the code can compute; 0 means the default.
@@ -71,6 +69,7 @@ const (
 
 // Kind is the step kind "node".
 type Kind struct {
+	stepkind.Base[Settings]
 	// Confine makes the sandbox of a python3 that may read a folder, but for
 	// some names in it; nil is process.NewSandbox.
 	Confine func(root string, without ...string) (*process.Sandbox, error)
@@ -137,18 +136,6 @@ func (s Settings) output(key string) []stepkind.OutputField {
 
 // Name is "node".
 func (Kind) Name() string { return "node" }
-
-// Understands wants code.
-func (Kind) Understands(t *ir.Task) error {
-	set, err := stepkind.Decode[Settings](t)
-	if len(set.Code) == 0 {
-		err = errors.Join(err, errors.New("there is no code"))
-	}
-	return err
-}
-
-// Check has nothing to say: the format has read the code with its places.
-func (Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 
 // Uses names the agents that the code calls, and the commands that they are.
 func (Kind) Uses(t *ir.Task) stepkind.Uses {
@@ -223,26 +210,9 @@ type CollectSettings struct {
 }
 
 // Collect is the step kind "collect".
-type Collect struct{}
+type Collect struct{ stepkind.Base[CollectSettings] }
 
 var _ stepkind.Kind = Collect{}
 
 // Name is "collect".
 func (Collect) Name() string { return "collect" }
-
-// Understands takes settings that may all be missing.
-func (Collect) Understands(t *ir.Task) error {
-	_, err := stepkind.Decode[CollectSettings](t)
-	return err
-}
-
-// Check has nothing to say.
-func (Collect) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
-
-// Uses is nothing.
-func (Collect) Uses(*ir.Task) stepkind.Uses { return stepkind.Uses{} }
-
-// Bound is nothing: it only moves values.
-func (Collect) Bound(*ir.Program, *ir.Step, *ir.Task, *contract.Contract) stepkind.Bound {
-	return stepkind.Bound{}
-}

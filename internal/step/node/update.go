@@ -75,8 +75,8 @@ func (Collect) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	return step.Result{Value: step.JSON(out)}, nil
 }
 
-// fill adds what a step writes and nobody has changed: nothing for what grows,
-// what is there for everything else.
+// fill adds the writes of a step that the code has not changed: nothing for
+// values that grow, the current value for all others.
 func fill(job *step.Job, reducers map[string]string, out map[string]json.RawMessage) {
 	for _, w := range job.Step.Writes {
 		if _, changed := out[w.Part]; changed || w.Part == "" {

@@ -2,7 +2,6 @@ package operation
 
 import (
 	"encoding/json"
-	"errors"
 	"slices"
 
 	"github.com/espalier-run/espalier/internal/contract"
@@ -34,16 +33,6 @@ var (
 
 // Name returns "operation".
 func (Kind) Name() string { return "operation" }
-
-// Validate requires the name of a tool, and inputs that are an object.
-func (s Settings) Validate() error {
-	err := stepkind.Require(s.Operation, "no operation is named")
-	var object map[string]any
-	if len(s.Inputs) > 0 && json.Unmarshal(s.Inputs, &object) != nil {
-		err = errors.Join(err, errors.New("the inputs are not an object"))
-	}
-	return err
-}
 
 // Uses returns the tool.
 func (Kind) Uses(t *ir.Task) stepkind.Uses {

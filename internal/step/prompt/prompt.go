@@ -1,8 +1,6 @@
 package prompt
 
 import (
-	"errors"
-
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
@@ -24,22 +22,10 @@ type Settings struct {
 // Kind is the step kind "prompt".
 type Kind struct{ chat.Base[Settings] }
 
-var (
-	_ stepkind.Asker = Kind{}
-	_ step.Runner    = Kind{}
-)
+var _ step.Runner = Kind{}
 
 // Name returns "prompt".
 func (Kind) Name() string { return "prompt" }
-
-// Validate requires either an agent or a tool, and a format that exists.
-func (s Settings) Validate() error {
-	err := stepkind.OneOf("format", s.Format, "", "json", "text", "markdown")
-	if (s.Agent == "") == (s.Tool == "") {
-		err = errors.Join(err, errors.New("one of agent and tool must be named"))
-	}
-	return err
-}
 
 // Uses returns the agent or the tool, and the tools of the notebook.
 func (k Kind) Uses(t *ir.Task) stepkind.Uses {

@@ -6,15 +6,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/chat"
@@ -176,7 +175,7 @@ func read(reply json.RawMessage) json.RawMessage {
 	return reply
 }
 
-var jsonFence = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("(?is)```json\\s*\n(.*?)```") })
+var jsonFence = lazyregexp.New("(?is)```json\\s*\n(.*?)```")
 
 // known is what a template may name: the context, with what the run was given
 // laid over it, and the latest output.
@@ -234,7 +233,7 @@ func withInput(reads []step.Read) []step.Read {
 	return reads
 }
 
-var placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}`) })
+var placeholder = lazyregexp.New(`\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}`)
 
 // fill replaces the names that it knows and leaves the others as they are.
 func (k *known) fill(template string) string {
@@ -338,7 +337,7 @@ func requests(output json.RawMessage, a *ir.Agent) []request {
 	return out
 }
 
-var callForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)^([A-Za-z_][A-Za-z0-9_.\-]*)\((.*)\)$`) })
+var callForm = lazyregexp.New(`(?s)^([A-Za-z_][A-Za-z0-9_.\-]*)\((.*)\)$`)
 
 // parseCall reads name(k=v, …), perhaps inside print().
 func parseCall(text string) (string, json.RawMessage, bool) {

@@ -1,7 +1,6 @@
 package script
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,31 +47,18 @@ var (
 // Name returns "script".
 func (Kind) Name() string { return "script" }
 
-// Validate requires a language and a script.
-func (s Settings) Validate() error {
-	if s.Language == "" || s.Script == "" {
-		return errors.New("there is no language or no script")
-	}
-	return nil
-}
-
 // Check reports languages that cannot be run, and scripts without code.
 func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 	set := stepkind.Lenient[Settings](t)
 	var list diag.List
 	if set.Language != "" && !slices.Contains(Languages(), set.Language) {
-		list.Add(diag.Diagnostic{
-			Code: stepkind.CodeLanguage, Severity: diag.Error, Span: stepkind.At(s, t, "language"),
-			Message: fmt.Sprintf("Scripts in %q cannot be run.", set.Language),
-			Help:    suggest(set.Language),
-		})
+		list.Report(stepkind.CodeLanguage, diag.Error, stepkind.At(s, t, "language"),
+			fmt.Sprintf("Scripts in %q cannot be run.", set.Language), suggest(set.Language))
 	}
 	if set.Script != "" && empty(set.Script) {
-		list.Add(diag.Diagnostic{
-			Code: stepkind.CodeEmptyScript, Severity: diag.Error, Span: stepkind.At(s, t, "script"),
-			Message: fmt.Sprintf("The script of step %q has nothing to run.", s.ID),
-			Help:    "Write the code under \"script: |\", or remove the code from the step.",
-		})
+		list.Report(stepkind.CodeEmptyScript, diag.Error, stepkind.At(s, t, "script"),
+			fmt.Sprintf("The script of step %q has nothing to run.", s.ID),
+			"Write the code under \"script: |\", or remove the code from the step.")
 	}
 	return list
 }

@@ -2,6 +2,7 @@ package steptest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/ir/irtest"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
@@ -25,7 +27,7 @@ type Case struct {
 	Settings Settings
 	// Action is the step's action when it is not the task itself.
 	Action ir.Action
-	// Misfit: the kind does not understand it.
+	// Misfit settings do not decode, or describe no work.
 	Misfit bool
 	// Codes are the diagnostics that it gives, each at the setting that At
 	// names for it.
@@ -76,8 +78,8 @@ func Run(t *testing.T, k stepkind.Kind, cases ...Case) {
 		t.Run(c.Name, func(t *testing.T) {
 			p := Program()
 			s, task := c.Task(k.Name())
-			if err := k.Understands(task); (err != nil) != c.Misfit {
-				t.Errorf("Understands: %v", err)
+			if err := errors.Join(k.Understands(task), irtest.Described(task)); (err != nil) != c.Misfit {
+				t.Errorf("settings: %v", err)
 			}
 			checked(t, c, k.Check(p, s, task))
 			bounded(t, stepkind.BoundOf(k, p, s, task))

@@ -30,20 +30,15 @@ var (
 // Name returns "tool".
 func (Kind) Name() string { return "tool" }
 
-// Validate requires a tool.
-func (s Settings) Validate() error { return stepkind.Require(s.Tool, "no tool is named") }
-
 // Check reports names that no tool can have. Whether the tool exists is known
 // only where the workflow runs.
 func (k Kind) Check(p *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 	set := stepkind.Lenient[Settings](t)
 	var list diag.List
 	if set.Tool != "" && !stepkind.IsToolName(set.Tool) {
-		list.Add(diag.Diagnostic{
-			Code: stepkind.CodeToolName, Severity: diag.Error, Span: stepkind.At(s, t, "tool"),
-			Message: fmt.Sprintf("%q cannot be the name of a tool.", set.Tool),
-			Help:    stepkind.ToolNameHelp + "; arguments go under args.",
-		})
+		list.Report(stepkind.CodeToolName, diag.Error, stepkind.At(s, t, "tool"),
+			fmt.Sprintf("%q cannot be the name of a tool.", set.Tool),
+			stepkind.ToolNameHelp+"; arguments go under args.")
 	}
 	if ir.ToolName(set.Tool) == ir.ShellTool {
 		list = append(list, k.CheckCode(p, s, t)...)

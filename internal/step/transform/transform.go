@@ -42,12 +42,6 @@ func (Kind) Name() string { return "transform" }
 // Instant reports whether the task asks no model.
 func (Kind) Instant(t *ir.Task) bool { return stepkind.Lenient[Settings](t).Mode != Model }
 
-// Validate requires a mode that exists.
-func (s Settings) Validate() error {
-	return stepkind.OneOf("mode", string(s.Mode),
-		string(Validate), string(Model), string(Text), string(Present), string(HandOver))
-}
-
 // Ask returns the task and the contract of the reply; false unless the mode is
 // Model.
 func (s Settings) Ask(*ir.Program) (chat.Ask, bool) {

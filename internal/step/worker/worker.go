@@ -23,16 +23,10 @@ type Settings struct {
 // Kind is the step kind "worker".
 type Kind struct{ chat.Base[Settings] }
 
-var (
-	_ stepkind.Asker = Kind{}
-	_ step.Runner    = Kind{}
-)
+var _ step.Runner = Kind{}
 
 // Name returns "worker".
 func (Kind) Name() string { return "worker" }
-
-// Validate requires an agent.
-func (s Settings) Validate() error { return stepkind.Require(s.Agent, "no agent is named") }
 
 // Uses returns the agent, and its command if it has one.
 func (Kind) Uses(t *ir.Task) stepkind.Uses {

@@ -2,7 +2,6 @@ package builtin
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -52,7 +51,7 @@ func Calculator(name, fixed string) tool.Tool {
 }
 
 func wrongInput(format string, args ...any) error {
-	return &tool.Error{Class: tool.ClassInput, Message: fmt.Sprintf(format, args...)}
+	return tool.Errorf(tool.ClassInput, format, args...)
 }
 
 // operate applies an operation to numbers from left to right.

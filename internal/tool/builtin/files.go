@@ -13,6 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/espalier-run/espalier/internal/jsonfast"
 	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/tool"
 )
@@ -65,7 +66,7 @@ func (f function[In]) Call(ctx context.Context, call tool.Call) (tool.Result, er
 	value, err := f.call(ctx, call, in)
 	var said no
 	if errors.As(err, &said) {
-		raw, err := encode(said.value)
+		raw, err := jsonfast.Marshal(said.value)
 		return tool.Result{Output: raw, IsError: true, Said: said.words, Media: mediaOf(said.value)}, err
 	}
 	if err != nil {
@@ -78,7 +79,7 @@ func (f function[In]) Call(ctx context.Context, call tool.Call) (tool.Result, er
 	if s, ok := value.(saying); ok {
 		value, line = s.value, s.line
 	}
-	raw, err := encode(value)
+	raw, err := jsonfast.Marshal(value)
 	return tool.Result{Output: raw, Said: line, Media: mediaOf(value)}, err
 }
 
@@ -90,15 +91,6 @@ func mediaOf(value any) []tool.Media {
 	return nil
 }
 
-// encode returns JSON without HTML escapes.
-func encode(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
-}
-
 // forModel returns an error whose message helps a model and contains no paths of this machine.
 func forModel(err error) error {
 	var ours *tool.Error
@@ -107,7 +99,7 @@ func forModel(err error) error {
 	case errors.As(err, &ours):
 		return ours
 	case errors.As(err, &at):
-		return &tool.Error{Class: tool.ClassTool, Message: fmt.Sprintf("%q: %v", filepath.ToSlash(at.Path), at.Err)}
+		return tool.Errorf(tool.ClassTool, "%q: %v", filepath.ToSlash(at.Path), at.Err)
 	}
 	return &tool.Error{Class: tool.ClassTool, Message: err.Error()}
 }
@@ -167,10 +159,7 @@ func (o Options) readTool() tool.Tool {
 				return nil, err
 			}
 			if !isText(raw) {
-				return nil, &tool.Error{
-					Class:   tool.ClassInput,
-					Message: fmt.Sprintf("%q is not a file of text", in.Path),
-				}
+				return nil, tool.Errorf(tool.ClassInput, "%q is not a file of text", in.Path)
 			}
 			lines := strings.SplitAfter(string(raw), "\n")
 			if lines[len(lines)-1] == "" {
@@ -217,10 +206,7 @@ func (o Options) writeTool() tool.Tool {
 		},
 		call: func(_ context.Context, call tool.Call, in input) (any, error) {
 			if len(in.Content) > maxWrite {
-				return nil, &tool.Error{
-					Class:   tool.ClassInput,
-					Message: fmt.Sprintf("the content is larger than %d bytes", maxWrite),
-				}
+				return nil, tool.Errorf(tool.ClassInput, "the content is larger than %d bytes", maxWrite)
 			}
 			s, err := o.of(call).find(call.Dir, in.Path, true, true)
 			if err != nil {
@@ -277,10 +263,7 @@ func (o Options) editTool() tool.Tool {
 			}
 			text := strings.ReplaceAll(string(raw), in.Old, in.New)
 			if len(text) > maxWrite {
-				return nil, &tool.Error{
-					Class:   tool.ClassInput,
-					Message: fmt.Sprintf("the file would be larger than %d bytes", maxWrite),
-				}
+				return nil, tool.Errorf(tool.ClassInput, "the file would be larger than %d bytes", maxWrite)
 			}
 			if err := s.write([]byte(text)); err != nil {
 				return nil, err
@@ -493,10 +476,7 @@ func globMatcher(pattern string) (func(name string) bool, error) {
 	}
 	for p := range strings.SplitSeq(pattern, "/") {
 		if _, err := path.Match(p, ""); err != nil {
-			return nil, &tool.Error{
-				Class:   tool.ClassInput,
-				Message: fmt.Sprintf("the pattern %q is not well-formed", pattern),
-			}
+			return nil, tool.Errorf(tool.ClassInput, "the pattern %q is not well-formed", pattern)
 		}
 	}
 	return func(name string) bool { return tool.MatchPath(pattern, name) }, nil

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -92,7 +91,7 @@ func (o Options) post(ctx context.Context, call tool.Call, in notice) (status in
 		err = netguard.Check(u)
 	}
 	if err != nil {
-		return 0, &tool.Error{Class: tool.ClassInput, Message: fmt.Sprintf("%q cannot be reached: %v", in.URL, err)}
+		return 0, tool.Errorf(tool.ClassInput, "%q cannot be reached: %v", in.URL, err)
 	}
 	// Webhooks of chat programs display "text".
 	body, err := json.Marshal(map[string]string{
@@ -137,11 +136,8 @@ func show(ctx context.Context, in notice) error {
 	program, args, input := desktopCommand(runtime.GOOS, in)
 	path, err := exec.LookPath(program)
 	if err != nil {
-		return &tool.Error{
-			Class: tool.ClassTool,
-			Message: fmt.Sprintf("%s, which shows notices on the desktop, is not "+
-				"installed; use the backend \"log\" or \"webhook\"", program),
-		}
+		return tool.Errorf(tool.ClassTool,
+			"%s, which shows notices on the desktop, is not installed; use the backend \"log\" or \"webhook\"", program)
 	}
 	env := process.Environment(os.Environ())
 	for _, name := range []string{"DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"} {
@@ -151,10 +147,7 @@ func show(ctx context.Context, in notice) error {
 	}
 	outcome, err := process.Run(ctx, process.Command{Path: path, Args: args, Stdin: []byte(input), Env: env})
 	if err == nil && outcome.Exit != 0 {
-		err = &tool.Error{
-			Class:   tool.ClassTool,
-			Message: fmt.Sprintf("%s failed: %s", program, bytes.TrimSpace(outcome.Stderr)),
-		}
+		err = tool.Errorf(tool.ClassTool, "%s failed: %s", program, bytes.TrimSpace(outcome.Stderr))
 	}
 	return err
 }

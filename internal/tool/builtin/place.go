@@ -24,7 +24,7 @@ const maxLinks = 32
 
 // refused returns the error for a path that a tool must not access.
 func refused(name, why string) error {
-	return &tool.Error{Class: tool.ClassDenied, Message: fmt.Sprintf("%q %s", name, why)}
+	return tool.Errorf(tool.ClassDenied, "%q %s", name, why)
 }
 
 // area is a folder that file tools may access.
@@ -266,7 +266,7 @@ func (s *spot) open() (*os.File, error) {
 		return nil, &fs.PathError{Op: "open", Path: s.rel, Err: fs.ErrNotExist}
 	}
 	if !s.info.Mode().IsRegular() {
-		return nil, &tool.Error{Class: tool.ClassInput, Message: fmt.Sprintf("%q is not a file", s.rel)}
+		return nil, tool.Errorf(tool.ClassInput, "%q is not a file", s.rel)
 	}
 	f, err := s.dir.OpenFile(s.base, os.O_RDONLY|nonBlocking, 0)
 	if err != nil {
@@ -289,7 +289,7 @@ func (s *spot) read(most int64) ([]byte, error) {
 	defer f.Close()
 	raw, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(raw)) > most {
-		err = &tool.Error{Class: tool.ClassInput, Message: fmt.Sprintf("%q is larger than %d bytes", s.rel, most)}
+		err = tool.Errorf(tool.ClassInput, "%q is larger than %d bytes", s.rel, most)
 	}
 	return raw, err
 }
@@ -297,7 +297,7 @@ func (s *spot) read(most int64) ([]byte, error) {
 // write replaces the file atomically. A link that appears at its place is replaced, never followed.
 func (s *spot) write(content []byte) (err error) {
 	if s.info != nil && !s.info.Mode().IsRegular() {
-		return &tool.Error{Class: tool.ClassInput, Message: fmt.Sprintf("%q is not a file", s.rel)}
+		return tool.Errorf(tool.ClassInput, "%q is not a file", s.rel)
 	}
 	var old []byte
 	if s.info != nil {

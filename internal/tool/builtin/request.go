@@ -63,10 +63,7 @@ func (o Options) requestTool() tool.Tool {
 				err = netguard.Check(u)
 			}
 			if err != nil {
-				return nil, &tool.Error{
-					Class:   tool.ClassInput,
-					Message: fmt.Sprintf("%q cannot be reached: %v", in.URL, err),
-				}
+				return nil, tool.Errorf(tool.ClassInput, "%q cannot be reached: %v", in.URL, err)
 			}
 			var body io.Reader
 			header := http.Header{}
@@ -97,11 +94,8 @@ func (o Options) requestTool() tool.Tool {
 			follow := client.CheckRedirect
 			client.CheckRedirect = func(next *http.Request, via []*http.Request) error {
 				if call.MayReach != nil && !call.MayReach(next.URL.String()) {
-					return &tool.Error{
-						Class: tool.ClassDenied,
-						Message: fmt.Sprintf("it was sent on to %s, which the lists of tools do not allow",
-							next.URL.Host),
-					}
+					return tool.Errorf(tool.ClassDenied, "it was sent on to %s, which the lists of tools do not allow",
+						next.URL.Host)
 				}
 				return follow(next, via)
 			}

@@ -164,10 +164,7 @@ func (d declared) request(ctx context.Context, call tool.Call) (*http.Request, e
 		value := h.Value
 		if d.o.Value != nil {
 			if value, err = d.o.Value(ctx, value); err != nil {
-				return nil, &tool.Error{
-					Class:   tool.ClassMissing,
-					Message: fmt.Sprintf("the header %s: %v", h.Name, err),
-				}
+				return nil, tool.Errorf(tool.ClassMissing, "the header %s: %v", h.Name, err)
 			}
 		}
 		req.Header.Set(h.Name, value)

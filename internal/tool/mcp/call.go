@@ -107,14 +107,16 @@ func (r *remote) Call(ctx context.Context, call tool.Call) (tool.Result, error) 
 		return tool.Result{}, context.Cause(ctx) // the server has been told
 	case errors.Is(context.Cause(bounded), errSlow):
 		now.end() // who knows what it still does
-		return tool.Result{}, &tool.Error{Class: tool.ClassTimeout, Message: fmt.Sprintf("the MCP server %q did not answer within %g seconds", r.server.Name, r.server.Timeout.Seconds())}
+		return tool.Result{}, tool.Errorf(tool.ClassTimeout, "the MCP server %q did not answer within %g seconds",
+			r.server.Name, r.server.Timeout.Seconds())
 	}
 	// Only an answer of the server's leaves it as it was. Everything else is a
 	// connection that is good for nothing any more.
 	var said *jsonrpc.Error
 	if !errors.As(err, &said) || errors.Is(err, mcp.ErrConnectionClosed) || now.over() {
 		now.end()
-		return tool.Result{}, &tool.Error{Class: tool.ClassTool, Message: fmt.Sprintf("the MCP server %q is gone: %s (%v)", r.server.Name, now.last(), err)}
+		return tool.Result{}, tool.Errorf(tool.ClassTool, "the MCP server %q is gone: %s (%v)", r.server.Name,
+			now.last(), err)
 	}
 	return tool.Result{}, &tool.Error{Class: tool.ClassTool, Message: err.Error()}
 }

@@ -5,5 +5,5 @@ package mcp
 // A server is started when one of its tools is first wanted, and again when it
 // has died, but not for ever. It is bounded in what it may write: for one
 // message, and for everything since the last call began. A call that takes too
-// long ends with its server, because nobody knows what the server still does;
+// long ends with its server, because the server may still be working on it;
 // one that reports progress has more time.

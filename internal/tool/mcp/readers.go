@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -61,24 +62,29 @@ func resources(ctx context.Context, c *mcp.ClientSession, _ json.RawMessage) (*m
 	out := struct {
 		Resources []*mcp.Resource         `json:"resources"`
 		Templates []*mcp.ResourceTemplate `json:"templates,omitempty"`
-	}{Resources: []*mcp.Resource{}}
-	for r, err := range c.Resources(ctx, nil) {
-		if err != nil {
-			return nil, err
-		}
-		if out.Resources = append(out.Resources, r); len(out.Resources) == maxListed {
-			break
-		}
+	}{}
+	var err error
+	if out.Resources, err = listed(c.Resources(ctx, nil)); err != nil {
+		return nil, err
 	}
-	for t, err := range c.ResourceTemplates(ctx, nil) {
-		if err != nil {
-			return nil, err
-		}
-		if out.Templates = append(out.Templates, t); len(out.Templates) == maxListed {
-			break
-		}
+	if out.Templates, err = listed(c.ResourceTemplates(ctx, nil)); err != nil {
+		return nil, err
 	}
 	return &mcp.CallToolResult{StructuredContent: out}, nil
+}
+
+// listed returns the first entries of a list that a server sends in pages.
+func listed[T any](entries iter.Seq2[T, error]) ([]T, error) {
+	out := []T{}
+	for one, err := range entries {
+		if err != nil {
+			return nil, err
+		}
+		if out = append(out, one); len(out) == maxListed {
+			break
+		}
+	}
+	return out, nil
 }
 
 func resource(ctx context.Context, c *mcp.ClientSession, input json.RawMessage) (*mcp.CallToolResult, error) {
@@ -102,18 +108,11 @@ func resource(ctx context.Context, c *mcp.ClientSession, input json.RawMessage) 
 }
 
 func prompts(ctx context.Context, c *mcp.ClientSession, _ json.RawMessage) (*mcp.CallToolResult, error) {
-	out := struct {
-		Prompts []*mcp.Prompt `json:"prompts"`
-	}{[]*mcp.Prompt{}}
-	for p, err := range c.Prompts(ctx, nil) {
-		if err != nil {
-			return nil, err
-		}
-		if out.Prompts = append(out.Prompts, p); len(out.Prompts) == maxListed {
-			break
-		}
+	list, err := listed(c.Prompts(ctx, nil))
+	if err != nil {
+		return nil, err
 	}
-	return &mcp.CallToolResult{StructuredContent: out}, nil
+	return &mcp.CallToolResult{StructuredContent: map[string]any{"prompts": list}}, nil
 }
 
 func prompt(ctx context.Context, c *mcp.ClientSession, input json.RawMessage) (*mcp.CallToolResult, error) {

@@ -122,11 +122,11 @@ type session struct {
 	meter  *meter           // nil over HTTP
 	tools  []*remote
 	seen   schemas
-	gone   chan struct{} // closed when nobody answers any more
+	gone   chan struct{} // closed when the server no longer answers
 	ended  atomic.Bool   // by us
 }
 
-// over tells whether nobody can be spoken with any more.
+// over reports whether the server can no longer be used.
 func (s *session) over() bool {
 	select {
 	case <-s.gone:

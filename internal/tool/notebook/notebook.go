@@ -87,10 +87,7 @@ func (a adder) Call(_ context.Context, call tool.Call) (tool.Result, error) {
 		Note string `json:"note"`
 	}
 	if err := json.Unmarshal(call.Input, &in); err != nil || in.Note == "" || len(in.Note) > longestNote {
-		return tool.Result{}, &tool.Error{
-			Class:   tool.ClassInput,
-			Message: fmt.Sprintf("a note is a text of at most %d bytes", longestNote),
-		}
+		return tool.Result{}, tool.Errorf(tool.ClassInput, "a note is a text of at most %d bytes", longestNote)
 	}
 	name := file(call.For.Workflow, call.For.Agent)
 	notes, err := read(a.dir, name)
@@ -113,7 +110,7 @@ func (a adder) Call(_ context.Context, call tool.Call) (tool.Result, error) {
 }
 
 func failed(err error) error {
-	return &tool.Error{Class: tool.ClassTool, Message: fmt.Sprintf("the notebook cannot be used: %v", err)}
+	return tool.Errorf(tool.ClassTool, "the notebook cannot be used: %v", err)
 }
 
 // write appends a line, after what a crash may have left of another one.

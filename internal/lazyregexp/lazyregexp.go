@@ -1,0 +1,12 @@
+// Package lazyregexp compiles regular expressions on first use: most invocations of the program need few of them.
+package lazyregexp
+
+import (
+	"regexp"
+	"sync"
+)
+
+// New returns a function that compiles the pattern on its first call. It panics there if the pattern is invalid.
+func New(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+}
