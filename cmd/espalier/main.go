@@ -1,4 +1,4 @@
-// Command espalier reads, checks and draws workflows of LLM agents.
+// Command espalier checks, draws, runs and serves workflows of LLM agents.
 package main
 
 import (

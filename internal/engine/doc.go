@@ -1,10 +1,12 @@
-// Package engine defines what an engine does, and implements what all engines
-// share.
+// Package engine defines the interface of engines (Engine) and implements what
+// they share (Core). Package plan decides the next steps of a run; package
+// journal stores what was decided.
 package engine
 
 // An engine makes a run happen: it feeds the plan with what happens, stores the
 // facts that the plan decides on, and runs the tasks that those facts start.
-// Package embedded is the engine that works in this process, on a journal.Store.
+// Package embedded is the engine that works in this process, on a journal.Store;
+// package temporal is the engine on a Temporal server.
 //
 // What does not depend on where facts are stored and tasks run is here, in
 // Core: pinned definitions, reading runs, the facts that start a run, the job of

@@ -1,5 +1,5 @@
-// Package trigger starts runs by themselves: on a schedule, on an event, or
-// when a file changes.
+// Package trigger decides when a schedule, an event or a changed file starts a
+// run, and which id the run has. Package app starts the runs.
 package trigger
 
 // Every firing has an id derived from what causes it: the workflow, the trigger,

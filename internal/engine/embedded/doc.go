@@ -1,6 +1,8 @@
 // Package embedded implements the engine that drives runs in this process. It
 // claims runs, decides with plan, makes every decision durable before it takes
-// effect, runs tasks, and makes every result durable before readers see it.
+// effect, runs tasks, and makes every result durable before readers see it. A
+// task that writes a note before it acts may start earlier: its note and the
+// decision are one append (early.go).
 package embedded
 
 // A run in memory is a struct with a mutex, not a goroutine; only a running task
