@@ -269,12 +269,17 @@ func (j *job) load() (ready bool, err error) {
 	return true, nil
 }
 
-// begin sends the first heartbeat. A task does nothing before that, so that one
-// without a heartbeat can run again.
+// begin sends the first heartbeat, unless the task may be repeated anyway. A task
+// that must not be repeated does nothing before that, so that one without a
+// heartbeat can run again.
 func (j *job) begin() error {
 	j.mu.Lock()
 	j.started = true
+	repeatable := len(j.history) == 0 && j.e.Recovery(j.Job.Task, nil) == journal.RecoveryRerun
 	j.mu.Unlock()
+	if repeatable {
+		return nil
+	}
 	return j.beat(j.ctx)
 }
 
