@@ -483,8 +483,14 @@ func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, err
 			return entry, err
 		}
 		rests := entry.Status != journal.Running && entry.Status != journal.Sleeping
-		if entry.Status == journal.Finished || rests && !e.lags(ctx, id) {
+		if entry.Status == journal.Finished {
 			return entry, nil
+		}
+		if rests && !e.lags(ctx, id) {
+			if now, err := e.entry(ctx, id); err != nil || now.Seq == entry.Seq {
+				return now, err
+			}
+			continue // it has caught up in the meantime
 		}
 		e.mu.Lock()
 		idle := e.closed || e.held
@@ -511,12 +517,23 @@ func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, err
 	}
 }
 
-// lags reports whether the workflow of a run that rests in the journal has activities under way: it has accepted a
-// message, and the facts that follow from it are not in the journal yet.
+// lags reports whether the workflow of a run that rests in the journal is about to decide something or has activities
+// under way: it has accepted a message, and the facts that follow from it are not in the journal yet. A workflow whose
+// decisions fail does not proceed.
 func (e *Engine) lags(ctx context.Context, id journal.RunID) bool {
+	if err := e.connect(ctx); err != nil {
+		return false
+	}
 	found, err := e.client.DescribeWorkflowExecution(ctx, e.workflowID(id), "")
-	return err == nil && len(found.GetPendingActivities()) > 0
+	if err != nil {
+		return false
+	}
+	task := found.GetPendingWorkflowTask()
+	return len(found.GetPendingActivities()) > 0 || task != nil && task.GetAttempt() <= failedAttempts
 }
+
+// failedAttempts is after how many attempts at a decision a workflow counts as one that cannot proceed.
+const failedAttempts = 3
 
 // lookInterval is how often Wait looks at the workflow itself.
 const lookInterval = 5 * time.Second
@@ -528,7 +545,7 @@ func (e *Engine) look(ctx context.Context, id journal.RunID) error {
 	if err != nil {
 		return nil //nolint:nilerr // the server may come back
 	}
-	if task := found.GetPendingWorkflowTask(); task.GetAttempt() > 3 {
+	if task := found.GetPendingWorkflowTask(); task.GetAttempt() > failedAttempts {
 		e.Log.Warn("the workflow cannot proceed; Temporal shows why", "run", id, "attempt", task.GetAttempt())
 	}
 	switch found.GetWorkflowExecutionInfo().GetStatus() {
