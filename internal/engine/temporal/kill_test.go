@@ -299,7 +299,6 @@ func (v *victim) die(t *testing.T, point string) (killed bool) {
 		return true
 	}
 	if err != nil {
-		v.debug(t)
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return false
@@ -405,32 +404,5 @@ func TestWorkerAndServerKilledTogether(t *testing.T) {
 			v.die(t, "")
 			v.check(t)
 		})
-	}
-}
-
-func (v *victim) debug(t *testing.T) {
-	w := &victim{Dir: v.Dir, Address: v.Address, Queue: v.Queue, counts: map[string]int{}}
-	e, store, leave, err := w.open()
-	if err != nil {
-		t.Log(err)
-		return
-	}
-	defer leave()
-	c, err := e.Client(t.Context())
-	if err != nil {
-		t.Log(err)
-		return
-	}
-	entry, _ := store.Entry(t.Context(), enginetest.ID)
-	t.Logf("entry %+v", entry)
-	d, err := c.DescribeWorkflowExecution(t.Context(), e.WorkflowID(enginetest.ID), "")
-	t.Logf("described %v %v", d, err)
-	for _, h := range histories(t, e, enginetest.ID) {
-		for _, x := range h.Events {
-			t.Log(x.GetEventTime().AsTime().Format("15:04:05.000"), x.String())
-		}
-	}
-	for _, l := range facts(t, store, enginetest.ID) {
-		t.Log(l)
 	}
 }
