@@ -73,6 +73,7 @@ type Engine struct {
 	mu      sync.Mutex // guards everything below
 	jobs    map[*job]bool
 	mine    map[journal.RunID]bool   // runs that this process has started or continued
+	claimed map[journal.RunID]bool   // runs of which the log says that this process runs their tasks
 	all     bool                     // run the tasks of all runs, not only of mine
 	skip    func(journal.RunID) bool // runs whose tasks this process does not run; nil for none
 	held    bool
@@ -102,7 +103,8 @@ func New(c Config) *Engine {
 	host, _ := os.Hostname() // only for people to read
 	return &Engine{
 		Core: engine.NewCore(c.Config, c.Store), c: c, store: c.Store, jobs: map[*job]bool{},
-		mine: map[journal.RunID]bool{}, identity: fmt.Sprintf("%d@%s %s", os.Getpid(), host, rand.Text()[:8]),
+		mine: map[journal.RunID]bool{}, claimed: map[journal.RunID]bool{},
+		identity: fmt.Sprintf("%d@%s %s", os.Getpid(), host, rand.Text()[:8]),
 	}
 }
 
@@ -233,8 +235,18 @@ func (e *Engine) enter(j *job) (declined string) {
 		return engine.ErrClosed.Error()
 	}
 	e.jobs[j] = true
+	if !e.claimed[j.in.Run] {
+		if len(e.claimed) == manyRuns {
+			clear(e.claimed)
+		}
+		e.claimed[j.in.Run] = true
+		e.Log.Info("run claimed", "run_id", j.in.Run)
+	}
 	return ""
 }
+
+// manyRuns bounds the memory of what was logged.
+const manyRuns = 10_000
 
 func (e *Engine) leave(j *job) {
 	e.mu.Lock()

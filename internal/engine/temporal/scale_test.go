@@ -3,10 +3,8 @@
 package temporal_test
 
 import (
-	"context"
 	"encoding/json"
 	"testing"
-	"time"
 
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/engine/enginetest"
@@ -41,9 +39,7 @@ func withItems(t *testing.T, n int, p *ir.Program) *ir.Program {
 // finish waits for the end of a long run.
 func finish(t *testing.T, e engine.Engine, id journal.RunID) journal.Entry {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), 20*time.Minute)
-	defer stop()
-	entry, err := e.Wait(ctx, id)
+	entry, err := e.Wait(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}

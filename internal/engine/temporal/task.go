@@ -103,7 +103,7 @@ const divergedType = "diverged"
 
 // publishActivity appends facts to the journal.
 func (e *Engine) publishActivity(ctx context.Context, f facts) error {
-	err := appendFacts(ctx, e.store, &f)
+	err := appendFacts(ctx, e.store, &f, e.LogAppend)
 	if diverged, ok := errors.AsType[*DivergedError](err); ok {
 		e.Log.Error("the journal differs from the history", "run", f.Run, "seq", diverged.Seq)
 		return temporal.NewNonRetryableApplicationError(err.Error(), divergedType, err)
@@ -223,7 +223,7 @@ func (j *job) prepare() (ready bool, err error) {
 
 func (j *job) load() (ready bool, err error) {
 	if j.in.Facts != nil && !j.published {
-		if err := appendFacts(j.ctx, j.e.store, j.in.Facts); err != nil {
+		if err := appendFacts(j.ctx, j.e.store, j.in.Facts, j.e.LogAppend); err != nil {
 			return false, err
 		}
 		j.mu.Lock()
