@@ -89,16 +89,16 @@ test-clis: ## run steps through the real claude, codex, gemini and copilot, and 
 
 # The server is compiled into the user's cache, once, which takes minutes.
 test-temporal: ## run the engine's tests on a Temporal server; installs it
-	$(GO) test -tags temporal -count=1 -timeout 90m ./internal/engine/temporal
+	$(GO) test -tags temporal -count=1 -timeout 120m ./internal/engine/temporal
 	$(GO) test -tags temporal -count=1 -timeout 30m -run OnTemporal ./cmd/espalier
-	$(GO) test -tags temporal -count=1 -timeout 30m -run TestEnginesAgree ./internal/format/formattest -engines Temporal
+	$(GO) test -tags temporal -count=1 -timeout 90m -run TestEnginesAgree ./internal/format/formattest -engines Temporal
 
 # The server is compiled into the user's cache, once, which takes minutes.
 test-objects: ## test object storage with the Versity S3 Gateway and PostgreSQL; installs the gateway
 	$(GO) test -tags objects -count=1 -timeout 30m -run 'Object|Bucket' ./internal/journal/postgres ./cmd/espalier
 
 test-engines: ## compare SQLite, PostgreSQL and Temporal: the same runs with the same stops; prints a table
-	bash -o pipefail -c "$(GO) test -tags temporal -count=1 -timeout 60m -run TestEnginesAgree \
+	bash -o pipefail -c "$(GO) test -tags temporal -count=1 -timeout 120m -run TestEnginesAgree \
 		./internal/format/formattest -v | grep -v '^ *\(===\|---\)'"
 
 # One minute, once the server is in the cache.

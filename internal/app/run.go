@@ -188,8 +188,11 @@ func (rt *environment) run(ctx context.Context, entry journal.Entry) *Run {
 const queuedWithin = 32
 
 // queued reports whether nothing of a run has been executed since it was started or since a message was accepted. It
-// reports false for a run that cannot be read.
+// reports false for a run that cannot be read. On Temporal, a step that has started may still wait in the task queue.
 func (rt *environment) queued(ctx context.Context, entry journal.Entry) bool {
+	if entry.Owner == journal.Temporal {
+		return true
+	}
 	queued := false
 	for e, err := range rt.Store.Events(ctx, entry.ID, max(entry.Seq, queuedWithin)-queuedWithin) {
 		if err != nil {

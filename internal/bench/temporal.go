@@ -260,7 +260,8 @@ func (o *ours) close() error {
 // flowOf returns a workflow with steps of one kind.
 func flowOf(kind string, steps int) string {
 	var b strings.Builder
-	b.WriteString("---\nname: flow\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: flow\n---\n" +
+	b.WriteString("---\nname: flow\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: flow\n" +
+		"input: {schema: {type: object}}\n---\n" +
 		"```agent\nid: writer\nrole: Writer\ngoal: Write\nmax_tokens: 500\n```\n")
 	for i := range steps {
 		fmt.Fprintf(&b, "```step\nid: t%d\ndescription: Step %d\n", i, i)

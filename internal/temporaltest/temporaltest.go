@@ -4,6 +4,7 @@ package temporaltest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -33,6 +34,7 @@ type Server struct {
 	Address string
 	dir     string
 	cmd     *exec.Cmd
+	exited  chan struct{} // closed when the process has ended
 	output  bytes.Buffer
 }
 
@@ -43,12 +45,8 @@ func Start(args ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
-	s := &Server{Address: "127.0.0.1:" + strconv.Itoa(port), dir: dir}
-	if err := s.Restart(args...); err != nil {
+	s := &Server{dir: dir}
+	if err := s.start(true, args); err != nil {
 		s.Remove()
 		return nil, err
 	}
@@ -56,7 +54,29 @@ func Start(args ...string) (*Server, error) {
 }
 
 // Restart starts a server that was killed, with its database and its address.
-func (s *Server) Restart(args ...string) error {
+func (s *Server) Restart(args ...string) error { return s.start(false, args) }
+
+// start starts the server, and again if it ends at once: another process may have taken one of its ports since.
+func (s *Server) start(anywhere bool, args []string) (err error) {
+	for range 5 {
+		if anywhere {
+			port, err := freePort()
+			if err != nil {
+				return err
+			}
+			s.Address = "127.0.0.1:" + strconv.Itoa(port)
+		}
+		if err = s.run(args); !errors.Is(err, errExited) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w\n%s", err, s.output.String())
+}
+
+var errExited = errors.New("the server has ended")
+
+// run starts the server once, and waits until it answers.
+func (s *Server) run(args []string) error {
 	program, err := Program()
 	if err != nil {
 		return err
@@ -77,10 +97,23 @@ func (s *Server) Restart(args ...string) error {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
+	s.exited = make(chan struct{})
+	go func(cmd *exec.Cmd, exited chan struct{}) {
+		_ = cmd.Wait() // how it ended does not matter
+		close(exited)
+		stop()
+	}(s.cmd, s.exited)
 	for {
 		c, err := client.DialContext(ctx, client.Options{HostPort: s.Address, Logger: silent{}})
 		if err == nil {
 			c.Close()
+		}
+		select {
+		case <-s.exited:
+			return errExited
+		default:
+		}
+		if err == nil {
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -98,7 +131,7 @@ func (s *Server) PID() int { return s.cmd.Process.Pid }
 func (s *Server) Kill() {
 	if s.cmd != nil {
 		_ = s.cmd.Process.Kill() // it may have ended
-		_ = s.cmd.Wait()
+		<-s.exited
 		s.cmd = nil
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -421,7 +420,7 @@ func (r *run) appended(b *journal.Batch, err error, p *pending) {
 		return
 	}
 	r.appends++
-	r.log(b)
+	r.e.LogAppend(b)
 	if b.Release && len(r.queue) > 0 {
 		// Messages arrived while the release was in flight: claim the run
 		// again for them.
@@ -450,32 +449,6 @@ func (r *run) appended(b *journal.Batch, err error, p *pending) {
 	}
 	r.mu.Unlock()
 	p.answer(nil)
-}
-
-// log logs what an append says about the run and, as details, about its steps.
-func (r *run) log(b *journal.Batch) {
-	log := r.e.Log
-	if log.Enabled(context.Background(), slog.LevelDebug) {
-		for i := range b.Events {
-			switch x := b.Events[i].Fact.(type) {
-			case journal.TaskStarted:
-				log.Debug("step started", "run_id", r.id, "step", x.Place.Key(), "attempt", x.Attempt)
-			case journal.TaskEnded:
-				log.Debug("step ended", "run_id", r.id, "step", x.Place.Key(), "outcome", x.Outcome)
-			}
-		}
-	}
-	if b.Index == nil || !log.Enabled(context.Background(), slog.LevelInfo) {
-		return
-	}
-	details := []any{"run_id", r.id, "state", b.Index.Status}
-	if b.Index.Outcome != "" {
-		details = append(details, "outcome", b.Index.Outcome)
-	}
-	if b.Index.Waiting != "" {
-		details = append(details, "waiting_for", b.Index.WaitingFor())
-	}
-	log.Info("run changed", details...)
 }
 
 // effect applies the effect of a durable fact outside of the state. It does not

@@ -139,6 +139,34 @@ func TestSkippedTasksGoToAnotherWorker(t *testing.T) {
 	}
 }
 
+// A run that waits in the journal may have more to decide: Wait returns after that.
+func TestWaitReturnsAfterPendingDecisions(t *testing.T) {
+	w := newWorld(t)
+	kinds := map[string]step.Runner{"test": enginetest.NewKind()}
+	first := w.open(kinds)
+	id := start(t, first, gated())
+	if entry := rest(t, first, id); entry.Waiting != "approval: g" {
+		t.Fatalf("%+v", entry)
+	}
+	enginetest.Stop(first)
+	e := w.open(kinds)
+	c, err := e.Client(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The workflow ignores the signal, but has to look at it. No worker is there yet.
+	if err := c.SignalWorkflow(t.Context(), e.WorkflowID(id), "", "test", nil); err != nil {
+		t.Fatal(err)
+	}
+	if entry := rest(t, e, id); entry.Waiting != "approval: g" {
+		t.Errorf("%+v", entry)
+	}
+	found, err := c.DescribeWorkflowExecution(t.Context(), e.WorkflowID(id), "")
+	if err != nil || found.GetPendingWorkflowTask() != nil {
+		t.Errorf("%v: %v", err, found.GetPendingWorkflowTask())
+	}
+}
+
 // A workflow that Temporal has terminated is reported, not waited for.
 func TestTerminatedWorkflowIsReported(t *testing.T) {
 	w := newWorld(t)

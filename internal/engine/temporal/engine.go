@@ -72,6 +72,7 @@ type Engine struct {
 	mu      sync.Mutex // guards everything below
 	jobs    map[*job]bool
 	mine    map[journal.RunID]bool   // runs that this process has started or continued
+	claimed map[journal.RunID]bool   // runs of which the log says that this process runs their tasks
 	all     bool                     // run the tasks of all runs, not only of mine
 	skip    func(journal.RunID) bool // runs whose tasks this process does not run; nil for none
 	held    bool
@@ -101,7 +102,8 @@ func New(c Config) *Engine {
 	host, _ := os.Hostname() // only for people to read
 	e := &Engine{
 		Core: engine.NewCore(c.Config, c.Store), c: c, store: c.Store, jobs: map[*job]bool{},
-		mine: map[journal.RunID]bool{}, identity: fmt.Sprintf("%d@%s %s", os.Getpid(), host, rand.Text()[:8]),
+		mine: map[journal.RunID]bool{}, claimed: map[journal.RunID]bool{},
+		identity: fmt.Sprintf("%d@%s %s", os.Getpid(), host, rand.Text()[:8]),
 	}
 	e.Launch = e.start
 	return e
@@ -234,8 +236,18 @@ func (e *Engine) enter(j *job) (declined string) {
 		return engine.ErrClosed.Error()
 	}
 	e.jobs[j] = true
+	if !e.claimed[j.in.Run] {
+		if len(e.claimed) == manyRuns {
+			clear(e.claimed)
+		}
+		e.claimed[j.in.Run] = true
+		e.Log.Info("run claimed", "run_id", j.in.Run)
+	}
 	return ""
 }
+
+// manyRuns bounds the memory of what was logged.
+const manyRuns = 10_000
 
 func (e *Engine) leave(j *job) {
 	e.mu.Lock()
@@ -452,8 +464,14 @@ func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, err
 			return entry, err
 		}
 		rests := entry.Status != journal.Running && entry.Status != journal.Sleeping
-		if entry.Status == journal.Finished || rests && !e.lags(ctx, id) {
+		if entry.Status == journal.Finished {
 			return entry, nil
+		}
+		if rests && !e.lags(ctx, id) {
+			if now, err := e.entry(ctx, id); err != nil || now.Seq == entry.Seq {
+				return now, err
+			}
+			continue // it has caught up in the meantime
 		}
 		e.mu.Lock()
 		idle := e.closed || e.held
@@ -480,12 +498,23 @@ func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, err
 	}
 }
 
-// lags reports whether the workflow of a run that rests in the journal has activities under way: it has accepted a
-// message, and the facts that follow from it are not in the journal yet.
+// lags reports whether the workflow of a run that rests in the journal is about to decide something or has activities
+// under way: it has accepted a message, and the facts that follow from it are not in the journal yet. A workflow whose
+// decisions fail does not proceed.
 func (e *Engine) lags(ctx context.Context, id journal.RunID) bool {
+	if err := e.connect(ctx); err != nil {
+		return false
+	}
 	found, err := e.client.DescribeWorkflowExecution(ctx, e.workflowID(id), "")
-	return err == nil && len(found.GetPendingActivities()) > 0
+	if err != nil {
+		return false
+	}
+	task := found.GetPendingWorkflowTask()
+	return len(found.GetPendingActivities()) > 0 || task != nil && task.GetAttempt() <= failedAttempts
 }
+
+// failedAttempts is after how many attempts at a decision a workflow counts as one that cannot proceed.
+const failedAttempts = 3
 
 // lookInterval is how often Wait looks at the workflow itself.
 const lookInterval = 5 * time.Second
@@ -497,7 +526,7 @@ func (e *Engine) look(ctx context.Context, id journal.RunID) error {
 	if err != nil {
 		return nil //nolint:nilerr // the server may come back
 	}
-	if task := found.GetPendingWorkflowTask(); task.GetAttempt() > 3 {
+	if task := found.GetPendingWorkflowTask(); task.GetAttempt() > failedAttempts {
 		e.Log.Warn("the workflow cannot proceed; Temporal shows why", "run", id, "attempt", task.GetAttempt())
 	}
 	switch found.GetWorkflowExecutionInfo().GetStatus() {

@@ -230,21 +230,17 @@ func TestRunsSurviveEvictionFromTheCache(t *testing.T) {
 // A branch for each of many items: the tasks of all run at the same time.
 func TestWideFanOutEnds(t *testing.T) {
 	const wide = 1000
-	list, err := json.Marshal(make([]int, wide))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := enginetest.Program(
+	p := withItems(t, wide, enginetest.Program(
 		[]ir.Step{{ID: "fan", Type: "parallel", Action: ir.Parallel{
-			Join: ir.JoinAll, Each: &ir.Each{Items: enginetest.List(t, string(list)), Var: "item", Block: 1},
+			Join: ir.JoinAll, Each: &ir.Each{Items: enginetest.List(t, "state.items"), Var: "item", Block: 1},
 		}}, enginetest.Task("z")},
 		[]ir.Step{enginetest.Task("x")},
-	)
+	))
 	w := newWorld(t)
 	kind := enginetest.NewKind()
 	e := w.open(map[string]step.Runner{"test": kind})
 	id := start(t, e, p)
-	if entry := rest(t, e, id); entry.Outcome != journal.OutcomeOK || len(kind.Done) != wide+1 {
+	if entry := finish(t, e, id); entry.Outcome != journal.OutcomeOK || len(kind.Done) != wide+1 {
 		t.Errorf("%+v, %d tasks", entry, len(kind.Done))
 	}
 	verify(t, w.store, id)

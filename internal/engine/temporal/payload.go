@@ -81,7 +81,9 @@ func (d blobDriver) Store(
 		blobs = append(blobs, blob)
 		claims = append(claims, converter.StorageDriverClaim{ClaimData: map[string]string{"blob": blob.Hash}})
 	}
-	return claims, putBlobs(ctx.Context, d.store, run, blobs...)
+	return claims, ctx.GetLimiter().Permit(ctx.Context, payloads[0], func() error { // one operation for all of them
+		return putBlobs(ctx.Context, d.store, run, blobs...)
+	})
 }
 
 // Retrieve implements converter.StorageDriver.
@@ -90,7 +92,11 @@ func (d blobDriver) Retrieve(
 ) ([]*commonpb.Payload, error) {
 	payloads := make([]*commonpb.Payload, 0, len(claims))
 	for _, c := range claims {
-		raw, err := d.store.Blob(ctx.Context, c.ClaimData["blob"])
+		var raw []byte
+		err := ctx.GetLimiter().Permit(ctx.Context, c, func() (err error) {
+			raw, err = d.store.Blob(ctx.Context, c.ClaimData["blob"])
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}

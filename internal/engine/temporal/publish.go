@@ -34,9 +34,9 @@ func (e *DivergedError) Error() string {
 	return fmt.Sprintf("run %s: event %d in the journal differs from the one that the workflow has decided", e.Run, e.Seq)
 }
 
-// appendFacts appends what the journal does not have yet. Several workers may do
-// that at the same time: all append the same bytes.
-func appendFacts(ctx context.Context, store journal.Store, f *facts) error {
+// appendFacts appends what the journal does not have yet, and reports what it has
+// appended. Several workers may do that at the same time: all append the same bytes.
+func appendFacts(ctx context.Context, store journal.Store, f *facts, appended func(*journal.Batch)) error {
 	events, err := journal.Decode([]byte(f.Lines))
 	if err != nil {
 		return err
@@ -65,6 +65,9 @@ func appendFacts(ctx context.Context, store journal.Store, f *facts) error {
 			batch.Snapshot = []byte(f.Snapshot)
 		}
 		err = journal.Append(ctx, store, batch)
+		if err == nil {
+			appended(&batch)
+		}
 		if !errors.Is(err, journal.ErrConflict) {
 			return err
 		}

@@ -65,7 +65,7 @@ func TestFactsAreAppendedOnce(t *testing.T) {
 	for range 20 {
 		for _, f := range parts {
 			all.Go(func() {
-				if err := appendFacts(t.Context(), store, f); err != nil {
+				if err := appendFacts(t.Context(), store, f, unlogged); err != nil {
 					t.Error(err)
 				}
 			})
@@ -81,19 +81,21 @@ func TestFactsAreAppendedOnce(t *testing.T) {
 func TestOtherFactsAreNotAppended(t *testing.T) {
 	store := newRun(t)
 	first := &facts{Run: "run", After: 1, Lines: lines(t, "a", "b"), Index: journal.Index{Status: journal.Running}}
-	if err := appendFacts(t.Context(), store, first); err != nil {
+	if err := appendFacts(t.Context(), store, first, unlogged); err != nil {
 		t.Fatal(err)
 	}
 	other := &facts{Run: "run", After: 1, Lines: lines(t, "a", "x", "c"), Index: first.Index}
 	var diverged *DivergedError
-	if err := appendFacts(t.Context(), store, other); !errors.As(err, &diverged) || diverged.Seq != 3 {
+	if err := appendFacts(t.Context(), store, other, unlogged); !errors.As(err, &diverged) || diverged.Seq != 3 {
 		t.Errorf("%v", err)
 	}
 	gap := &facts{Run: "run", After: 5, Lines: strings.Replace(lines(t, "z"), `"q":2`, `"q":6`, 1), Index: first.Index}
-	if err := appendFacts(t.Context(), store, gap); !errors.Is(err, journal.ErrConflict) {
+	if err := appendFacts(t.Context(), store, gap, unlogged); !errors.Is(err, journal.ErrConflict) {
 		t.Errorf("facts after a gap: %v", err)
 	}
 	if got := reasons(t, store); got != "a b" {
 		t.Errorf("the journal has %s", got)
 	}
 }
+
+func unlogged(*journal.Batch) {}

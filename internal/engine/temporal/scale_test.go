@@ -3,10 +3,8 @@
 package temporal_test
 
 import (
-	"context"
 	"encoding/json"
 	"testing"
-	"time"
 
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/engine/enginetest"
@@ -19,23 +17,29 @@ import (
 // each returns a program that repeats a block for each of many items.
 func each(t *testing.T, items int, block ...ir.Step) *ir.Program {
 	t.Helper()
-	list, err := json.Marshal(make([]int, items))
+	return withItems(t, items, enginetest.Program(
+		[]ir.Step{{ID: "each", Type: "loop", Action: ir.Loop{
+			Block: 1, Each: &ir.Each{Items: enginetest.List(t, "state.items"), Var: "item"},
+		}}, enginetest.Task("z")}, block,
+	))
+}
+
+// withItems adds the variable state.items to a program: a list with more items
+// than an expression may have.
+func withItems(t *testing.T, n int, p *ir.Program) *ir.Program {
+	t.Helper()
+	list, err := json.Marshal(make([]int, n))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return enginetest.Program(
-		[]ir.Step{{ID: "each", Type: "loop", Action: ir.Loop{
-			Block: 1, Each: &ir.Each{Items: enginetest.List(t, string(list)), Var: "item"},
-		}}, enginetest.Task("z")}, block,
-	)
+	p.Vars = append(p.Vars, ir.Var{Path: "state.items", Init: list})
+	return p
 }
 
 // finish waits for the end of a long run.
 func finish(t *testing.T, e engine.Engine, id journal.RunID) journal.Entry {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), 20*time.Minute)
-	defer stop()
-	entry, err := e.Wait(ctx, id)
+	entry, err := e.Wait(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -102,7 +102,7 @@ const divergedType = "diverged"
 
 // publishActivity appends facts to the journal.
 func (e *Engine) publishActivity(ctx context.Context, f facts) error {
-	err := appendFacts(ctx, e.store, &f)
+	err := appendFacts(ctx, e.store, &f, e.LogAppend)
 	if diverged, ok := errors.AsType[*DivergedError](err); ok {
 		e.Log.Error("the journal differs from the history", "run", f.Run, "seq", diverged.Seq)
 		return temporal.NewNonRetryableApplicationError(err.Error(), divergedType, err)
@@ -222,7 +222,7 @@ func (j *job) prepare() (ready bool, err error) {
 
 func (j *job) load() (ready bool, err error) {
 	if j.in.Facts != nil && !j.published {
-		if err := appendFacts(j.ctx, j.e.store, j.in.Facts); err != nil {
+		if err := appendFacts(j.ctx, j.e.store, j.in.Facts, j.e.LogAppend); err != nil {
 			return false, err
 		}
 		j.mu.Lock()
@@ -268,12 +268,17 @@ func (j *job) load() (ready bool, err error) {
 	return true, nil
 }
 
-// begin sends the first heartbeat. A task does nothing before that, so that one
-// without a heartbeat can run again.
+// begin sends the first heartbeat, unless the task may be repeated anyway. A task
+// that must not be repeated does nothing before that, so that one without a
+// heartbeat can run again.
 func (j *job) begin() error {
 	j.mu.Lock()
 	j.started = true
+	repeatable := len(j.history) == 0 && j.e.Recovery(j.Job.Task, nil) == journal.RecoveryRerun
 	j.mu.Unlock()
+	if repeatable {
+		return nil
+	}
 	return j.beat(j.ctx)
 }
 

@@ -626,7 +626,7 @@ func (d *driver) lost(l *launch, timeout *temporal.TimeoutError) taskOutput {
 	}
 	out := taskOutput{End: &ending{Gone: gone}}
 	if !timeout.HasLastHeartbeatDetails() {
-		return out // a task does nothing before its first heartbeat
+		return out // before its first heartbeat, a task does nothing that must not be repeated
 	}
 	var beat heartbeat
 	if err := timeout.LastHeartbeatDetails(&beat); err != nil {
