@@ -208,9 +208,16 @@ func (p *Prepared) mismatch(problems []schema.Problem, object map[string]json.Ra
 	reason, secrets := InvalidInput, p.env.models.Secrets
 	names := declared(p.Workflow.Program)
 	lines := make([]string, len(problems))
+	var missing []string
 	for i, problem := range problems {
 		_, named := object[problem.Path]
+		lacks := slices.IndexFunc(names, func(name string) bool {
+			return problem.Path == "" && problem.Message == fmt.Sprintf("must have the property %q", name)
+		})
 		switch lines[i] = secrets.Show(problem.String()); {
+		case lacks >= 0:
+			missing = append(missing, names[lacks])
+			lines[i] = "missing required input: " + names[lacks]
 		case problem.Path == "":
 			lines[i] = "it " + lines[i]
 		case named && !slices.Contains(names, problem.Path):
@@ -229,6 +236,9 @@ func (p *Prepared) mismatch(problems []schema.Problem, object map[string]json.Ra
 	}
 	e := fail(InvalidRequest, reason, "the input does not match its schema:%s%s%s", separator,
 		strings.Join(lines, "\n  "), known)
+	if len(missing) == len(problems) {
+		e = fail(InvalidRequest, reason, "missing required input: %s", diag.Enumerate(missing))
+	}
 	e.Names = lines
 	return e
 }

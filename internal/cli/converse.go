@@ -160,7 +160,7 @@ func (a *invocation) decide(g *app.Gate, untrusted bool) (app.Message, error) {
 			}
 			return app.Reject{Step: g.Step, Digest: g.Digest, Note: note}, err
 		}
-		a.note("%q is no answer. Type y to approve or n to reject, with a note after it if you like, or only press Enter.",
+		a.note("%q is not an answer. Type y to approve or n to reject, with a note after it if you like, or press Enter.",
 			answer)
 	}
 }
@@ -176,7 +176,7 @@ func (a *invocation) resolve(g *app.Gate) (app.Message, error) {
 		case answer == app.AnswerRerun || answer == app.AnswerSkip || answer == app.AnswerFail:
 			return app.Resolve{Step: g.Step, Answer: answer}, nil
 		}
-		a.note("%q is no answer.", answer)
+		a.note("%q is not an answer.", answer)
 	}
 }
 

@@ -375,7 +375,7 @@ func takes(least, most int, what string) cobra.PositionalArgs {
 		case most >= 0 && len(args) > most && most == 0:
 			return usage(help, "%s takes no arguments, but there is %q", name, args[0])
 		case most >= 0 && len(args) > most:
-			return usage(help, "%s takes %s, and %q is too much", name, what, args[most])
+			return usage(help, "%s takes %s; %q is unexpected", name, what, args[most])
 		}
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
@@ -32,7 +33,7 @@ func (a *invocation) greet() error {
 	w := a.stdout
 	fmt.Fprintln(w, "Espalier runs workflows of LLM agents, durably and within a budget.")
 	fmt.Fprintln(w)
-	t := table{}
+	t, try := table{}, ""
 	if n := len(found.Workflows); n == 0 {
 		fmt.Fprintln(w, "There are no workflows in this folder yet.")
 		t.add("espalier init", "set up a project with a first workflow")
@@ -50,14 +51,20 @@ func (a *invocation) greet() error {
 		t.add("espalier list", "list the workflows")
 		t.add("espalier show "+first, "what the first one does")
 		if an, err := a.usable(found.Workflows[0].Path); err == nil {
-			t.add("espalier run "+first+" --simulate"+sampleInputs(an), "run it without a model and without cost")
+			try = "espalier run " + first + " --simulate" + sampleInputs(an)
 		}
 	}
 	t.add("espalier doctor", "which models and tools are available")
 	t.add("espalier help", "all commands")
 	fmt.Fprintln(w)
-	if err := t.write(w, a.columns(), "  "); err != nil || len(found.Workflows) > 0 {
+	if err := t.write(w, a.columns(), "  "); err != nil {
 		return err
+	}
+	if try != "" { // on a line of its own, so that it can be copied
+		fmt.Fprintf(w, "\nTo run the first one without a model and without cost:\n  %s\n", diag.Printable(try))
+	}
+	if len(found.Workflows) > 0 {
+		return nil
 	}
 	return a.offerExample()
 }
@@ -88,11 +95,18 @@ func (a *invocation) offerExample() error {
 
 // otherWords are the words that people of other programs try, and what to use instead.
 var otherWords = map[string]string{
-	"compare": `"espalier serve" compares two runs side by side in the browser, on the page of a run.`,
-	"diff":    `"espalier serve" compares two runs side by side in the browser, on the page of a run.`,
-	"logs":    `"espalier transcript RUN --follow" prints what a run does.`,
-	"ps":      `"espalier runs --open" lists the runs that are not over.`,
-	"stop":    `"espalier pause RUN" stops a run so that it can be resumed, "espalier cancel RUN" ends it.`,
-	"retry":   `"espalier resume RUN --from current" repeats the step that failed.`,
-	"start":   `"espalier run WORKFLOW" starts a run, with --detach in the background.`,
+	"compare":  `"espalier serve" compares two runs side by side in the browser, on the page of a run.`,
+	"diff":     `"espalier serve" compares two runs side by side in the browser, on the page of a run.`,
+	"continue": `"espalier resume RUN" continues a run.`,
+	"history":  `"espalier runs" lists the runs, "espalier transcript RUN --pretty" shows what one did.`,
+	"kill":     `"espalier cancel RUN" ends a run, "espalier pause RUN" stops it so that it can be resumed.`,
+	"lint":     `"espalier validate" checks workflows.`,
+	"log":      `"espalier transcript RUN --follow" prints what a run does.`,
+	"logs":     `"espalier transcript RUN --follow" prints what a run does.`,
+	"ls":       `"espalier list" lists the workflows, "espalier runs" the runs.`,
+	"rm":       `"espalier runs rm RUN" removes a run.`,
+	"ps":       `"espalier runs --open" lists the runs that are not over.`,
+	"stop":     `"espalier pause RUN" stops a run so that it can be resumed, "espalier cancel RUN" ends it.`,
+	"retry":    `"espalier resume RUN --from current" repeats the step that failed.`,
+	"start":    `"espalier run WORKFLOW" starts a run, with --detach in the background.`,
 }

@@ -145,7 +145,7 @@ Exit codes:
   "espalier help exit-codes" has them all
 
 Environment:
-  NO_COLOR and CLICOLOR_FORCE for colours, COLUMNS for the width
+  NO_COLOR (or --no-color) and CLICOLOR_FORCE for colors, COLUMNS for the width
 
 Run "espalier COMMAND --help" for details.
 `
@@ -202,7 +202,7 @@ func (a *invocation) addHelp(root *cobra.Command) {
 			}
 			cmd, rest, err := root.Find(args)
 			if err == nil && len(rest) > 0 && cmd != root {
-				return usage("Usage: espalier help [COMMAND]", "espalier help takes one command, and %q is too much",
+				return usage("Usage: espalier help [COMMAND]", "espalier help takes one command; %q is unexpected",
 					rest[0])
 			}
 			if err != nil || cmd == root {

@@ -18,7 +18,7 @@ import (
 
 // firstConfig is an espalier.yaml that says what could stand in it. Below the
 // first empty line, everything behind "# " is a setting.
-const firstConfig = `# Settings of this project. Everything is optional: take the # away from what you
+const firstConfig = `# Settings of this project. Everything is optional: remove the # from what you
 # need. "espalier validate espalier.yaml" checks it, "espalier doctor" says what
 # is missing. Never put keys in this file: they come from the environment, such as
 # ANTHROPIC_API_KEY, or from a secret.
@@ -55,8 +55,8 @@ func (a *invocation) initCommand() *cobra.Command {
 	var f initFlags
 	cmd := a.jsonFlag(&cobra.Command{
 		Use:   "init [DIR] [--workflow NAME [--format FORMAT] [--pattern PATTERN]] [--json]",
-		Short: "Make a folder a project",
-		Long: `Make a project of the working folder, or of DIR, which is created if needed: an
+		Short: "Set up a project with a first workflow",
+		Long: `Set up a project in the working folder, or in DIR, which is created if needed: an
 espalier.yaml that lists the settings, a first workflow, and a file of replies
 with which a CI job runs the workflow without a model. On a terminal, init asks
 for the name, the format and the pattern of the workflow; elsewhere, it creates
@@ -101,18 +101,26 @@ project, too, and a workflow also runs without one.`,
 
 // askForWorkflow asks the three questions of init. An empty answer is the default; without a name, there is no workflow.
 func (a *invocation) askForWorkflow(f *initFlags) (err error) {
-	ask := func(question, otherwise string) string {
-		answer := ""
-		if err == nil {
+	ask := func(question, otherwise string, check func(answer string) error) string {
+		for err == nil {
+			var answer string
 			answer, err = a.ask(question)
+			answer = cmp.Or(answer, otherwise)
+			wrong := new(failure)
+			if err != nil || answer == "" || !errors.As(check(answer), &wrong) {
+				return answer
+			}
+			a.note("%s. %s", wrong.message, wrong.help)
 		}
-		return cmp.Or(answer, otherwise)
+		return ""
 	}
-	if f.workflow = ask("Name of a first workflow, or Enter for none: ", ""); f.workflow == "" {
+	if f.workflow = ask("Name of a first workflow, or Enter for none: ", "", checkName); f.workflow == "" {
 		return err
 	}
-	f.format = ask(fmt.Sprintf("Format (%s) [%s]: ", strings.Join(newFormatNames(), ", "), f.format), f.format)
-	f.pattern = ask(fmt.Sprintf("Pattern (%s) [%s]: ", strings.Join(patternNames(), ", "), f.pattern), f.pattern)
+	f.format = ask(fmt.Sprintf("Format (%s) [%s]: ", strings.Join(newFormatNames(), ", "), f.format), f.format,
+		func(format string) error { return checkPattern(format, patterns[0].name) })
+	f.pattern = ask(fmt.Sprintf("Pattern (%s) [%s]: ", strings.Join(patternNames(), ", "), f.pattern), f.pattern,
+		func(chosen string) error { return checkPattern(f.format, chosen) })
 	return err
 }
 

@@ -107,10 +107,11 @@ func (a *invocation) newCommand() *cobra.Command {
 		long += fmt.Sprintf("  %-9s %s\n", p.name, p.about)
 	}
 	long += `
-In Agentfile, review is one round, and like in AIFLOW, the specialists of fanout
-work one after the other. Nothing in NOF waits for a person: its gate is in an
-Agent Flow workflow that calls the NOF file. Only Agent Flow has the pattern
-agentic. An existing file is never overwritten.`
+Some patterns differ, because a format lacks what they need. Agentfile has no
+loops, so its review is one round. In Agentfile and AIFLOW, the specialists of
+fanout work one after the other. Nothing in NOF waits for a person: its gate is
+in an Agent Flow workflow that calls the NOF file. Only Agent Flow has the
+pattern agentic. An existing file is never overwritten.`
 	cmd := a.jsonFlag(&cobra.Command{
 		Use:   "new NAME [--pattern PATTERN] [--format FORMAT] [-o DIR] [--json]",
 		Short: "Create a valid workflow to start from",
@@ -170,18 +171,14 @@ type newFiles struct {
 	files []string
 }
 
-// newWorkflow creates a workflow.
-func (a *invocation) newWorkflow(name, format, chosen, dir string) (*newFiles, error) {
-	if err := checkName(name); err != nil {
-		return nil, err
-	}
-	f := slices.IndexFunc(newFormats, func(f struct{ name, file string }) bool { return f.name == format })
-	if f < 0 {
-		return nil, usage(diag.DidYouMean(format, newFormatNames()), "there is no format %q", format)
+// checkPattern checks that a format has a pattern.
+func checkPattern(format, chosen string) error {
+	if !slices.Contains(newFormatNames(), format) {
+		return usage(diag.DidYouMean(format, newFormatNames()), "there is no format %q", format)
 	}
 	p := slices.IndexFunc(patterns, func(p pattern) bool { return p.name == chosen })
 	if p < 0 {
-		return nil, usage(diag.DidYouMean(chosen, patternNames()), "there is no pattern %q", chosen)
+		return usage(diag.DidYouMean(chosen, patternNames()), "there is no pattern %q", chosen)
 	}
 	if why := patterns[p].cannot[format]; why != "" {
 		var can []string
@@ -196,9 +193,21 @@ func (a *invocation) newWorkflow(name, format, chosen, dir string) (*newFiles, e
 				others = append(others, "--format "+other)
 			}
 		}
-		return nil, usage(fmt.Sprintf("Use %s, or one of the patterns of %s: %s.", strings.Join(others, ", "), format,
+		return usage(fmt.Sprintf("Use %s, or one of the patterns of %s: %s.", strings.Join(others, ", "), format,
 			strings.Join(can, ", ")), "%s has no pattern %q: %s", format, chosen, why)
 	}
+	return nil
+}
+
+// newWorkflow creates a workflow.
+func (a *invocation) newWorkflow(name, format, chosen, dir string) (*newFiles, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	if err := checkPattern(format, chosen); err != nil {
+		return nil, err
+	}
+	f := slices.IndexFunc(newFormats, func(f struct{ name, file string }) bool { return f.name == format })
 	made, file := &newFiles{name: name}, newFormats[f].file
 	if format == "nof" && chosen == "gate" { // nothing in NOF waits for a person: an Agent Flow workflow calls it
 		made.name, file = name+"-approval", "NAME-approval.md"

@@ -354,7 +354,7 @@ The tokens are stored in ~/.local/state/espalier/mcp-logins.json.`,
 			if server != "" {
 				return a.loginMCP(server, args)
 			}
-			address, err := a.loginAddress(args)
+			address, err := a.loginAddress("login", args)
 			if err != nil {
 				return err
 			}
@@ -405,7 +405,7 @@ With --mcp, remove your sign-in to an MCP server of the project.`,
 				}
 				return err
 			}
-			address, err := a.loginAddress(args)
+			address, err := a.loginAddress("logout", args)
 			if err != nil {
 				return err
 			}
@@ -428,13 +428,13 @@ With --mcp, remove your sign-in to an MCP server of the project.`,
 	return cmd
 }
 
-func (a *invocation) loginAddress(args []string) (string, error) {
+func (a *invocation) loginAddress(command string, args []string) (string, error) {
 	address := a.Getenv(serverVariable)
 	if len(args) > 0 {
 		address = args[0]
 	}
 	if u, err := url.Parse(address); address == "" || err != nil || u.Host == "" {
-		return "", usage("Write it as https://HOST.", "login needs the address of a server")
+		return "", usage("Write it as https://HOST.", "%s needs the address of a server", command)
 	}
 	return strings.TrimSuffix(address, "/"), nil
 }

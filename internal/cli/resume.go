@@ -192,7 +192,7 @@ func parseDecide(text string) (app.Message, error) {
 		return nil, usage(`Write the result as JSON, as in --decide send='result={"sent": true}'.`,
 			"the result in --decide %q is not JSON", text)
 	case answer != app.AnswerRerun && answer != app.AnswerSkip && answer != app.AnswerFail:
-		return nil, usage("Write rerun, skip, fail, or result=JSON.", "%q is no answer", answer)
+		return nil, usage("Write rerun, skip, fail, or result=JSON.", "%q is not an answer", answer)
 	}
 	return m, nil
 }

@@ -584,7 +584,7 @@ part of it. The exit code is 4 if the run has not finished, and 1 if it did not
 succeed and has no output.`,
 		Example: `  espalier output 5ff07bf3
   espalier output 5ff07bf3 summary > summary.txt`,
-		Args:              takesRun(1, 2, "a run, and a key"),
+		Args:              takesRun(1, 2, "a run, and optionally a key"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			key := ""

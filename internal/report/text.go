@@ -108,7 +108,11 @@ func LostWords(l journal.Lost) string {
 		return Number(n) + " " + what + "s"
 	}
 	var words string
-	if l != (journal.Lost{ToolCalls: l.ToolCalls}) {
+	switch {
+	case l == (journal.Lost{ToolCalls: l.ToolCalls}):
+	case l.InputTokens+l.OutputTokens+l.MicroDollars == 0:
+		words = "; " + count(l.ModelCalls, "model call") + " without a reply"
+	default:
 		words = fmt.Sprintf("; of these at most %s for %s without a reply",
 			TokensAndMoney(l.InputTokens+l.OutputTokens, l.MicroDollars), count(l.ModelCalls, "model call"))
 	}

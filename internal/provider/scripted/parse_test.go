@@ -197,6 +197,50 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// Entries that their step can never ask for are errors.
+func TestCheckFindsUnreachableEntries(t *testing.T) {
+	flow := &ir.Program{Name: "demo", Blocks: []ir.Block{{Steps: []ir.Step{
+		{ID: "draft", Action: ir.Task{Kind: "agent"}},
+		{ID: "build", Action: ir.Task{Kind: "command"}, Retry: &ir.Retry{MaxAttempts: 3}},
+		{ID: "node", Action: ir.Task{Kind: "node"}},
+	}}}}
+	loops := &ir.Program{Name: "demo", Blocks: []ir.Block{
+		{Steps: []ir.Step{{ID: "again", Action: ir.Loop{Block: 1}}}}, flow.Blocks[0],
+	}}
+	for _, c := range []struct {
+		entry string
+		p     *ir.Program
+		want  string
+	}{
+		{"{step: draft, attempt: 2, reply: x}", flow, `Step "draft" has no attempt 2, so this entry is never used.`},
+		{"{step: build, attempt: 4+, exit: 1}", flow, `Step "build" has no attempt 4+, so this entry is never used.`},
+		{"{step: build, attempt: 3, exit: 1}", flow, ""},
+		{
+			"{step: draft, iteration: 7, reply: x}", flow,
+			`The workflow has no loop, and step "draft" no iteration 7, so this entry is never used.`,
+		},
+		{"{step: draft, iteration: 7, reply: x}", loops, ""},
+		{
+			"{step: draft, call: 3, reply: x}", flow,
+			`Step "draft" has no code that calls agents, so this entry is never used.`,
+		},
+		{"{step: node, call: 3, reply: x}", flow, ""},
+		{
+			"{step: draft, exit: 7}", flow,
+			`Step "draft" is not a command and has no exit code, so this entry is never used.`,
+		},
+		{"{step: draft, visit: 4, reply: x}", flow, ""},
+	} {
+		got := ""
+		for _, d := range good(t, "replies:\n  - "+c.entry+"\n").Check(c.p) {
+			got += d.Message
+		}
+		if got != c.want {
+			t.Errorf("%s: got %q", c.entry, got)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add(everything)
 	f.Add("replies:\n  - step: a\n    fail: {class: x}\n")

@@ -104,6 +104,10 @@ func (s *Script) Check(p *ir.Program) diag.List {
 			out.Report(CodeNoSuch, diag.Error, n.value.Span,
 				message, or(diag.DidYouMean(n.value.Value, have), "Remove the entry."))
 		}
+		if why := unreachable(e, p); why != "" {
+			out.Report(CodeNever, diag.Error, e.when.step.Span, why+", so this entry is never used.",
+				"Change the entry, or remove it.")
+		}
 	}
 	for _, e := range s.replies {
 		check(e)
@@ -115,6 +119,49 @@ func (s *Script) Check(p *ir.Program) diag.List {
 	}
 	return out
 }
+
+// unreachable returns why an entry that names a step can never answer it: the step has fewer attempts, no loop contains
+// it, or it is of another kind. It returns "" if the entry may answer.
+func unreachable(e *entry, p *ir.Program) string {
+	var steps []*ir.Step
+	loops := false
+	for s := range p.Steps() {
+		if s.ID == e.when.step.Value {
+			steps = append(steps, s)
+		}
+		switch a := s.Action.(type) {
+		case ir.Loop:
+			loops = true
+		case ir.Parallel:
+			loops = loops || a.Each != nil
+		}
+	}
+	// The steps of called workflows are not looked at: they may have the same name.
+	if len(steps) == 0 || len(p.Children) > 0 {
+		return ""
+	}
+	every := func(is func(s *ir.Step, kind string) bool) bool {
+		return !slices.ContainsFunc(steps, func(s *ir.Step) bool {
+			t := s.Task()
+			return t == nil || !is(s, t.Kind)
+		})
+	}
+	name := e.when.step.Value
+	switch {
+	case !e.when.attempt.any() && every(func(s *ir.Step, _ string) bool { return e.when.attempt.from > s.Attempts() }):
+		return fmt.Sprintf("Step %q has no attempt %s", name, e.when.attempt)
+	case e.when.iteration.from > 1 && !loops:
+		return fmt.Sprintf("The workflow has no loop, and step %q no iteration %s", name, e.when.iteration)
+	case e.when.call.from > 1 && every(func(_ *ir.Step, kind string) bool { return kind != "node" }):
+		return fmt.Sprintf("Step %q has no code that calls agents", name)
+	case e.exit != nil && every(func(_ *ir.Step, kind string) bool { return slices.Contains(modelKinds, kind) }):
+		return fmt.Sprintf("Step %q is not a command and has no exit code", name)
+	}
+	return ""
+}
+
+// modelKinds are the kinds of steps that ask a model and run no command.
+var modelKinds = []string{"agent", "prompt", "conversation"}
 
 // quietStep is the key of the steps that request nothing: those that choose, end or wait for a person.
 const quietStep = "quiet step"

@@ -71,40 +71,59 @@ func (p *Progress) headline(now time.Time, width int, s *Style) string {
 	case p.starved != "":
 		mark, parts = "‖", append(parts, exhausted(p.starved, &budget.Limits))
 	}
-	used, limits := budget.Used, budget.Limits
 	parts = append(parts, report.Duration(p.elapsed(now)))
 	if p.offline != "" { // early, so that a narrow screen does not cut it
 		parts = append(parts, p.offline)
 	}
-	parts = append(parts, counted(used.Steps, limits.Steps, "step"))
+	name := report.Shorten(report.Clean(p.name), max(width/2, 1))
+	room := width - report.Width(name) - 4
+	rest := strings.Join(append(parts, spending(budget, true)...), " · ")
+	if report.Width(rest) > room {
+		rest = report.Shorten(strings.Join(append(parts, spending(budget, false)...), " · "), room)
+	}
+	return report.Shorten(mark+" ", width) + s.paint(report.Bold, name) + "  " + rest
+}
+
+// spending returns how much of each budget has been used or, with a limit, how much of it is left. The limits are
+// named if there is room for them.
+func spending(budget *report.Budget, named bool) []string {
+	used, limits := budget.Used, budget.Limits
+	var parts, left []string
+	limited := func(amount, unit, limit string) {
+		if named {
+			parts = append(parts, fmt.Sprintf("%s of %s left", amount, limit))
+		} else {
+			left = append(left, amount+unit)
+		}
+	}
+	counted := func(used int64, limit *int64, what string) {
+		if limit == nil {
+			parts = append(parts, plural(used, what))
+			return
+		}
+		number := report.Number(max(*limit-used, 0))
+		limited(number, strings.TrimPrefix(plural(max(*limit-used, 0), what), number), plural(*limit, what))
+	}
+	counted(used.Steps, limits.Steps, "step")
 	if t := total(used); t > 0 || limits.Tokens != nil {
-		parts = append(parts, counted(t, limits.Tokens, "token"))
+		counted(t, limits.Tokens, "token")
 	}
 	if limits.ToolCalls != nil {
-		parts = append(parts, counted(used.ToolCalls, limits.ToolCalls, "tool call"))
+		counted(used.ToolCalls, limits.ToolCalls, "tool call")
 	}
 	if m := limits.MicroDollars; m != nil {
-		parts = append(parts,
-			fmt.Sprintf("%s of %s left", price.Dollars(max(*m-used.MicroDollars, 0)), price.Dollars(*m)))
+		limited(price.Dollars(max(*m-used.MicroDollars, 0)), "", price.Dollars(*m))
 	} else if used.MicroDollars > 0 {
 		parts = append(parts, price.Dollars(used.MicroDollars))
 	}
 	if s := limits.ActiveSeconds; s != nil {
 		whole := time.Duration(*s) * time.Second
-		left := max(whole-time.Duration(budget.Active)*time.Millisecond, 0)
-		parts = append(parts, fmt.Sprintf("%s of %s left", report.Duration(left), report.Duration(whole)))
+		limited(report.Duration(max(whole-time.Duration(budget.Active)*time.Millisecond, 0)), "", report.Duration(whole))
 	}
-	name := report.Shorten(report.Clean(p.name), max(width/2, 1))
-	rest := report.Shorten(strings.Join(parts, " · "), width-report.Width(name)-4)
-	return report.Shorten(mark+" ", width) + s.paint(report.Bold, name) + "  " + rest
-}
-
-// counted returns how much has been used or, with a limit, how much is left.
-func counted(used int64, limit *int64, what string) string {
-	if limit == nil {
-		return plural(used, what)
+	if len(left) > 0 {
+		parts = append(parts, "left: "+strings.Join(left, ", "))
 	}
-	return fmt.Sprintf("%s of %s left", report.Number(max(*limit-used, 0)), plural(*limit, what))
+	return parts
 }
 
 // sorted returns the open steps: those that wait for the user, and the others as a tree, each below its enclosing step,

@@ -266,6 +266,18 @@ func TestContinuedAndRewoundRuns(t *testing.T) {
 	s.expectLines("flow  rewound to send by kim")
 }
 
+// With every budget, the first line fits 80 columns and says how much of each is left.
+func TestEveryBudgetFitsTheLine(t *testing.T) {
+	steps, tokens, tools, money, seconds := int64(10), int64(50_000), int64(40), int64(5_000_000), int64(600)
+	s := play(t, journal.RunStarted{Name: "hello", Budget: &journal.Limits{
+		Steps: &steps, Tokens: &tokens, ToolCalls: &tools, MicroDollars: &money, ActiveSeconds: &seconds,
+	}}, journal.TaskStarted{Work: work, Kind: "agent"})
+	line := s.p.Area(time.UnixMilli(2000), console.Size{Columns: 80, Rows: 24}, console.Style{})[0]
+	if want := "left: 9 steps, 50,000 tokens, 40 tool calls, $5.00, 9 m 59 s"; !strings.Contains(line, want) {
+		t.Errorf("got %q", line)
+	}
+}
+
 func TestCostBudgetIsShown(t *testing.T) {
 	limit, seconds := int64(2_000_000), int64(60)
 	s := play(t, journal.RunStarted{
