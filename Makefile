@@ -24,7 +24,7 @@ install: ## install espalier where Go installs programs
 	CGO_ENABLED=0 $(GO) install -trimpath ./cmd/espalier
 
 demo: build ## show what Espalier does, without an API key or an account
-	@echo; echo '$$ cd examples && espalier list'; cd examples && ../$(ESPALIER) list
+	@echo; echo '$$ cd examples && espalier list'; cd examples && $(abspath $(ESPALIER)) list
 	@echo; echo '$$ espalier validate examples >/dev/null   # without the text of its notes'
 	@$(ESPALIER) validate examples >/dev/null
 	@echo; echo '$$ espalier show $(EXAMPLE)'; $(ESPALIER) show $(EXAMPLE)

@@ -235,7 +235,7 @@ func TestGateIsDecidedOnTheTerminal(t *testing.T) {
 	}
 	c := run("00000000-0000-4000-8000-00000000000a")
 	c.types("maybe\n")
-	c.until("\"maybe\" is no answer. Type y to approve or n to reject")
+	c.until("\"maybe\" is not an answer. Type y to approve or n to reject")
 	c.until("Approve? ")
 	c.types("y\n")
 	screen := c.ends(0)
@@ -317,7 +317,7 @@ func TestUnknownOutcomeIsResolvedOnTheTerminal(t *testing.T) {
 	c = onConsole(t, p.command("resume", awfRun), 80, 24)
 	c.until("Type rerun, skip or fail, or press Enter to decide later: ")
 	c.types("perhaps\n")
-	c.until("\"perhaps\" is no answer.")
+	c.until("\"perhaps\" is not an answer.")
 	c.types("rerun\n")
 	c.ends(0)
 	p.trace("y", "y")

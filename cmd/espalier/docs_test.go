@@ -783,7 +783,11 @@ func TestDemo(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("make", "demo", "GO=true", "ESPALIER=espalier") // nothing is built
+	program, err := exec.LookPath("espalier")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("make", "demo", "GO=true", "ESPALIER="+program) // nothing is built
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "NO_COLOR=1", "HOME="+dir, "GORACE="+quickExit)
 	out, err := cmd.CombinedOutput()
