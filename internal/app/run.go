@@ -14,7 +14,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/plan"
@@ -538,7 +540,7 @@ func (a *App) Exhausted(ctx context.Context, id journal.RunID) (Exhausted, error
 	if err != nil {
 		return Exhausted{}, err
 	}
-	s, _, _, err := rt.Engine.Load(ctx, id)
+	s, _, def, err := rt.Engine.Load(ctx, id)
 	if err != nil {
 		return Exhausted{}, err
 	}
@@ -554,8 +556,31 @@ func (a *App) Exhausted(ctx context.Context, id journal.RunID) (Exhausted, error
 	if b.Limit = root.Ledger.Limit(b.Name); b.Limit == nil {
 		return b, nil
 	}
-	b.Enough = max(2*max(1, *b.Limit), root.Ledger.Needed(b.Name, next))
+	limit := max(1, *b.Limit)
+	b.Enough = max(2*limit, root.Ledger.Needed(b.Name, next))
+	unlimited := *def.Program
+	unlimited.Budget = ir.Budget{}
+	report, err := rt.estimateRun(&unlimited, s.Options)
+	if err != nil {
+		return b, err
+	}
+	if worst, known := worstOf(report.Report, b.Name); known && worst <= muchMore*limit {
+		b.Enough = max(b.Enough, worst)
+	}
 	return b, nil
+}
+
+// muchMore is the multiple of a limit that is not suggested: a limit so high would be none.
+const muchMore = 10
+
+// worstOf returns the worst case of a report in the unit of a budget, if it has a bound.
+func worstOf(r check.Report, budget string) (int64, bool) {
+	figures := map[string]check.Range{
+		plan.BudgetSteps: r.Steps, plan.BudgetTools: r.ToolCalls, plan.BudgetTokens: r.Tokens,
+		plan.BudgetDeadline: r.ActiveSeconds,
+	}
+	figure, ok := figures[budget]
+	return figure.Worst.N, ok && figure.Worst.Unbounded == ""
 }
 
 // Work drives every run of the project until the context ends: runs whose process has ended, timers, messages, and

@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/explain"
+	"github.com/espalier-run/espalier/internal/price"
 )
 
 var shells = []string{"bash", "zsh", "fish", "powershell"}
@@ -130,6 +131,50 @@ func (a *invocation) completeWaitingStep(_ *cobra.Command, args []string, _ stri
 	var out []string
 	for _, g := range status.Gates {
 		out = append(out, diag.Printable(g.Step))
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeStep offers the steps of a run, and the words for a place that resume knows.
+func (a *invocation) completeStep(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	const done = cobra.ShellCompDirectiveNoFileComp
+	if len(args) == 0 {
+		return nil, done
+	}
+	run, err := a.app().Find(context.Background(), args[0])
+	if err != nil {
+		return nil, done
+	}
+	program, err := a.app().Program(context.Background(), run)
+	if err != nil {
+		return nil, done
+	}
+	var out []string
+	if cmd.Name() == "resume" {
+		out = []string{"current", "previous"}
+	}
+	for s := range program.Steps() {
+		if !s.Implied {
+			out = append(out, diag.Printable(s.ID))
+		}
+	}
+	return out, done
+}
+
+// completeModel offers the models whose prices are known.
+func completeModel(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return price.Models(), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeName offers the names of the workflows of the project.
+func (a *invocation) completeName(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	found, err := a.app().Workflows(context.Background(), a.reading)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []string
+	for _, w := range found.Workflows {
+		out = append(out, diag.Printable(w.Name))
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
 }

@@ -67,6 +67,7 @@ workflow has to allow it (human_in_the_loop), and the change is recorded.`,
 		"go back to this `STEP`, with the values that the run had when it reached the step")
 	flags.StringArrayVar(&f.set, "set", nil, "with --from: edit a variable of the new run: `NAME=VALUE`")
 	flags.StringArrayVar(&f.decide, "decide", nil, "resolve a step whose outcome is unknown: `STEP=ANSWER`")
+	cmd.RegisterFlagCompletionFunc("from", a.completeStep)
 	return cmd
 }
 

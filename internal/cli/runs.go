@@ -130,6 +130,7 @@ other commands.`,
 	flags := a.jsonFlag(cmd).Flags()
 	flags.StringVar(&status, "status", "", "only runs that are "+strings.Join(statuses, ", "))
 	flags.StringVar(&name, "workflow", "", "only runs of this workflow")
+	cmd.RegisterFlagCompletionFunc("workflow", a.completeName)
 	flags.BoolVar(&open, "open", false, "only runs that are not over")
 	flags.BoolVar(&all, "children", false, "also runs that are part of others")
 	flags.IntVar(&most, "limit", 50, "how many at most; 0 is all")
@@ -389,6 +390,7 @@ the state of the run after it.`,
 	}
 	a.resultFlag(cmd).Flags().StringVar(&step, "step", "",
 		"show this `STEP`: its id, or with its frame as transcripts have it")
+	cmd.RegisterFlagCompletionFunc("step", a.completeStep)
 	return cmd
 }
 

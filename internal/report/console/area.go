@@ -118,7 +118,8 @@ func spending(budget *report.Budget, named bool) []string {
 	}
 	if s := limits.ActiveSeconds; s != nil {
 		whole := time.Duration(*s) * time.Second
-		limited(report.Duration(max(whole-time.Duration(budget.Active)*time.Millisecond, 0)), "", report.Duration(whole))
+		rest := max(whole-time.Duration(budget.Active)*time.Millisecond, 0)
+		limited(report.Duration(rest), "", report.Duration(whole))
 	}
 	if len(left) > 0 {
 		parts = append(parts, "left: "+strings.Join(left, ", "))
