@@ -526,8 +526,8 @@ func (rt *environment) shownText(ctx context.Context, root journal.RunID, text s
 	return hidden, err
 }
 
-// Exhausted is the budget that a run waits for. Limit is nil if it is unknown. Enough is twice the limit, or more if
-// the next step needs more.
+// Exhausted is the budget that a run waits for. Limit is nil if it is unknown. Enough is twice the limit, more if the
+// next step needs more, and the worst case of the workflow if that is not much more than the limit.
 type Exhausted struct {
 	Name   string `json:"budget"`
 	Limit  *int64 `json:"limit,omitempty" doc:"Current limit; dollars in millionths"`
