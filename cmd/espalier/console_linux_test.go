@@ -470,8 +470,12 @@ func TestInitAsksThreeQuestions(t *testing.T) {
 	cmd.Dir = dir
 	c := onConsole(t, cmd, 80, 24)
 	c.until("Name of a first workflow, or Enter for none: ")
+	c.types("My Digest\n") // a wrong answer is asked for again
+	c.until("How about \"my-digest\"?")
 	c.types("digest\n")
 	c.until("[agent-flow]: ")
+	c.types("awk\n")
+	c.until("there is no format \"awk\"")
 	c.types("awf\n")
 	c.until("[pipeline]: ")
 	c.types("\n")

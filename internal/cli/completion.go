@@ -166,15 +166,8 @@ func completeModel(*cobra.Command, []string, string) ([]string, cobra.ShellCompD
 	return price.Models(), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeName offers the names of the workflows of the project.
-func (a *invocation) completeName(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	found, err := a.app().Workflows(context.Background(), a.reading)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var out []string
-	for _, w := range found.Workflows {
-		out = append(out, diag.Printable(w.Name))
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp
+// completeName offers the names of discovered workflows, without files.
+func (a *invocation) completeName(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	names, _ := a.completeWorkflows(cmd, args, "")
+	return names, cobra.ShellCompDirectiveNoFileComp
 }

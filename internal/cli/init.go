@@ -110,7 +110,7 @@ func (a *invocation) askForWorkflow(f *initFlags) (err error) {
 			if err != nil || answer == "" || !errors.As(check(answer), &wrong) {
 				return answer
 			}
-			a.note("%s. %s", wrong.message, wrong.help)
+			a.note("%s %s", sentence(wrong.message), wrong.help)
 		}
 		return ""
 	}
