@@ -372,9 +372,18 @@ func (a *App) Redact(text string) string {
 	return text
 }
 
-// Park stops driving: no new task starts. Tasks that can be repeated are canceled; the others may finish until now is
-// closed. Runs continue from there in another process. Only reading is possible afterwards.
-func (a *App) Park(now <-chan struct{}) {
+// Park stops driving: no new task starts, and tasks that can be repeated are canceled. The others may finish until now
+// is closed. Runs continue from there in another process. Only reading is possible afterwards. If parked is not nil, it
+// is called when no task can start anymore.
+func (a *App) Park(now <-chan struct{}, parked func()) {
+	for _, env := range a.environments() {
+		if env.isOpen() {
+			env.Engine.Park()
+		}
+	}
+	if parked != nil {
+		parked()
+	}
 	var all sync.WaitGroup
 	for _, env := range a.environments() {
 		if env.isOpen() {
@@ -389,7 +398,7 @@ func (a *App) Park(now <-chan struct{}) {
 func (a *App) Release() {
 	now := make(chan struct{})
 	close(now)
-	a.Park(now)
+	a.Park(now, nil)
 	for _, env := range a.environments() {
 		if env.isOpen() {
 			env.Process.Wake("")

@@ -185,9 +185,8 @@ func (a *invocation) parkFor(first os.Signal, signals <-chan os.Signal, reloads 
 		grace.Reset(period)
 		a.note("\nStopping. Running commands and calls have %s to finish.", period)
 	}
-	begin(first)
 	now, parked, received := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	go func() {
+	receive := func() {
 		defer close(received)
 		for {
 			select {
@@ -206,8 +205,8 @@ func (a *invocation) parkFor(first os.Signal, signals <-chan os.Signal, reloads 
 			close(now)
 			return
 		}
-	}()
-	a.app().Park(now)
+	}
+	a.app().Park(now, func() { begin(first); go receive() })
 	close(parked)
 	<-received
 	return decisive

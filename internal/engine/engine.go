@@ -62,8 +62,10 @@ type Driver interface {
 	Owns(id journal.RunID) bool
 	// Drain waits until every run rests and then closes the engine.
 	Drain()
-	// Close parks every run: it starts no task, cancels the tasks that may run
-	// again, and waits for the others until now is closed.
+	// Park makes the engine start no task from now on, and cancels the tasks
+	// that may run again.
+	Park()
+	// Close parks every run and waits for the running tasks until now is closed.
 	Close(now <-chan struct{})
 }
 

@@ -182,7 +182,7 @@ func TestSlotsOfAServerThatStopsAreFree(t *testing.T) {
 	q.place(second.ID, 1)
 	now := make(chan struct{})
 	close(now)
-	p.app.Park(now) // as after a signal
+	p.app.Park(now, nil) // as after a signal
 	p.stop()
 	<-model.left
 	<-model.asked

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -545,15 +547,14 @@ func (e *Engine) Owns(id journal.RunID) bool {
 	return e.runs[id] != nil || e.loading[id] != nil
 }
 
-// Close implements engine.Driver. Tasks that can run again are cancelled at once;
-// the others are cancelled when now is closed. The runs are released as they are.
-func (e *Engine) Close(now <-chan struct{}) {
+// Park implements engine.Driver. Tasks that can run again are cancelled at once.
+func (e *Engine) Park() {
 	e.mu.Lock()
-	e.closed = true
-	runs := make([]*run, 0, len(e.runs))
-	for _, r := range e.runs {
-		runs = append(runs, r)
+	if e.closed {
+		e.mu.Unlock()
+		return
 	}
+	e.closed = true
 	if e.timer != nil {
 		e.timer.Stop()
 	}
@@ -562,16 +563,22 @@ func (e *Engine) Close(now <-chan struct{}) {
 			e.rested(id)
 		}
 	}
+	runs := slices.Collect(maps.Values(e.runs))
 	e.mu.Unlock()
 	e.process.StopDriving()
 	for _, r := range runs {
 		r.park(false)
 	}
+}
+
+// Close implements engine.Driver. The runs are released as they are.
+func (e *Engine) Close(now <-chan struct{}) {
+	e.Park()
 	for {
 		e.mu.Lock()
-		left := len(e.runs) + len(e.loading)
+		runs, loading := slices.Collect(maps.Values(e.runs)), len(e.loading)
 		e.mu.Unlock()
-		if left == 0 {
+		if len(runs)+loading == 0 {
 			break
 		}
 		select {

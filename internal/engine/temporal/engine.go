@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -631,45 +633,59 @@ func (e *Engine) Owns(id journal.RunID) bool {
 
 // Drain implements engine.Driver. Running tasks end; Temporal continues the runs
 // in other processes.
-func (e *Engine) Drain() { e.close(nil, false) }
+func (e *Engine) Drain() {
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+	e.stop()
+}
+
+// Park implements engine.Driver. Tasks that start later are declined.
+func (e *Engine) Park() {
+	e.mu.Lock()
+	parked := e.closed
+	e.closed = true
+	e.mu.Unlock()
+	if !parked {
+		e.cancelJobs(func(j *job) bool { return j.recovery() == journal.RecoveryRerun })
+	}
+}
 
 // Close implements engine.Driver.
-func (e *Engine) Close(now <-chan struct{}) { e.close(now, true) }
-
-func (e *Engine) close(now <-chan struct{}, park bool) {
-	e.mu.Lock()
-	if e.closed {
-		e.mu.Unlock()
-		return
-	}
-	e.closed = true
-	workers := e.workers
-	e.workers = nil
-	jobs := make([]*job, 0, len(e.jobs))
-	for j := range e.jobs {
-		jobs = append(jobs, j)
-	}
-	e.mu.Unlock()
+func (e *Engine) Close(now <-chan struct{}) {
+	e.Park()
 	ended := make(chan struct{})
 	defer close(ended)
-	if park {
-		for _, j := range jobs {
-			if j.recovery() == journal.RecoveryRerun {
-				j.cancel(engine.ErrParked)
-			}
+	go func() {
+		select {
+		case <-now:
+			e.cancelJobs(func(*job) bool { return true })
+		case <-ended:
 		}
-		go func() {
-			select {
-			case <-now:
-				for _, j := range jobs {
-					j.cancel(engine.ErrParked)
-				}
-			case <-ended:
-			}
-		}()
+	}()
+	e.stop()
+}
+
+// cancelJobs cancels the running tasks that match.
+func (e *Engine) cancelJobs(match func(*job) bool) {
+	e.mu.Lock()
+	jobs := slices.Collect(maps.Keys(e.jobs))
+	e.mu.Unlock()
+	for _, j := range jobs {
+		if match(j) {
+			j.cancel(engine.ErrParked)
+		}
 	}
+}
+
+// stop ends the workers, which waits for running tasks, and the connection.
+func (e *Engine) stop() {
+	e.mu.Lock()
+	workers := e.workers
+	e.workers = nil
+	e.mu.Unlock()
 	for _, w := range workers {
-		w.Stop() // waits for running tasks
+		w.Stop()
 	}
 	e.announce(context.Background())
 	e.connecting.Lock()
