@@ -40,6 +40,11 @@ func TestMigrationToPostgres(t *testing.T) {
 	scriptsOnPostgres(t, "DATABASE", "postgres/migrate")
 }
 
+// Records lack what a worker could not write before it was killed.
+func TestVerifyCompletesRecordsOfOtherProcesses(t *testing.T) {
+	scriptsOnPostgres(t, "DATABASE", "postgres/verify")
+}
+
 // The database is named in espalier.yaml.
 func TestConfigurationNamesTheDatabase(t *testing.T) {
 	scriptsOnPostgres(t, "DATABASE", "postgres/configured")

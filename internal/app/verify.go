@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/engine"
@@ -22,7 +23,8 @@ import (
 type AuditReport = audit.Report
 
 // VerifyAudit verifies what is stored of a run and of its child runs: the journal with its index, blobs and snapshot,
-// and the audit log and the transcript, which are derived from it. It changes nothing.
+// and the audit log and the transcript, which are derived from it. It changes nothing, except that records which lack
+// only their end are completed if other processes may have had to write it.
 func (a *App) VerifyAudit(ctx context.Context, r *Run) ([]AuditReport, error) {
 	rt, err := a.reader(ctx, r.ID)
 	if err != nil {
@@ -42,7 +44,21 @@ func (a *App) VerifyAudit(ctx context.Context, r *Run) ([]AuditReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := rt.newVerification(ctx, root, entries, found.Damage)
+	reports, err := rt.verify(ctx, root, entries, found, rt.Flush)
+	if err != nil || !rt.Shared() || !slices.ContainsFunc(reports, func(r AuditReport) bool { return r.Incomplete }) {
+		return reports, err
+	}
+	return rt.verify(ctx, root, entries, found, func(ctx context.Context) error {
+		return cmp.Or(rt.Audits.CatchUp(ctx, root), rt.Transcripts.CatchUp(ctx, root))
+	})
+}
+
+// verify compares the records of runs with the journal. complete makes them have everything that the journal has now.
+func (rt *environment) verify(
+	ctx context.Context, root journal.RunID, entries []journal.Entry, found engine.Verified,
+	complete func(context.Context) error,
+) ([]AuditReport, error) {
+	v, err := rt.newVerification(ctx, root, entries, found.Damage, complete)
 	if err != nil {
 		return nil, err
 	}
@@ -91,6 +107,7 @@ type verification struct {
 // newVerification finds the files of runs.
 func (rt *environment) newVerification(
 	ctx context.Context, root journal.RunID, entries []journal.Entry, damage []engine.Damage,
+	complete func(context.Context) error,
 ) (*verification, error) {
 	v := &verification{
 		audits: rt.Audits, transcripts: rt.Transcripts, root: root, runs: map[journal.RunID]*audit.Verifier{}, settings: map[journal.RunID]*ir.Audit{},
@@ -107,7 +124,7 @@ func (rt *environment) newVerification(
 	if v.transcript, err = rt.hasTranscript(ctx, root, len(damage) > 0); err != nil {
 		return nil, err
 	}
-	if err := rt.Flush(ctx); err != nil {
+	if err := complete(ctx); err != nil {
 		return nil, err
 	}
 	for i, entry := range entries {

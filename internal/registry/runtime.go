@@ -335,6 +335,10 @@ func (r *Runtime) RemoveFiles(ids ...journal.RunID) error {
 // Flush waits until the records have everything that was appended so far.
 func (r *Runtime) Flush(ctx context.Context) error { return r.follow.Flush(ctx) }
 
+// Shared reports whether other processes write records in other folders, or in this one: the records here need not be
+// complete, because each process writes what it has appended.
+func (r *Runtime) Shared() bool { return r.own != nil }
+
 // CompleteTranscript waits until the transcript of a run has everything that any process has appended so far.
 func (r *Runtime) CompleteTranscript(ctx context.Context, root journal.RunID) error {
 	if err := r.Flush(ctx); err != nil || r.own == nil {

@@ -84,6 +84,8 @@ type Report struct {
 	// Faults are sorted by line.
 	Faults []Fault  `json:"faults,omitempty"`
 	Notes  []string `json:"notes,omitempty"`
+	// Incomplete reports that a record matches the journal and lacks only its end, or all of it.
+	Incomplete bool `json:"-"`
 }
 
 // maxFaults is how many faults of one file are listed. In a file that was
@@ -176,6 +178,8 @@ func (v *Verifier) Report(settings *ir.Audit) (Report, error) {
 	}
 	v.out.Faults = append(slices.Clone(e.Journal), v.out.Faults...)
 	v.out.OK = len(v.out.Faults) == 0
+	v.out.Incomplete = !e.Damaged && (v.log.incomplete() || v.transcript != nil && v.transcript.incomplete()) &&
+		!v.log.differs && (v.transcript == nil || !v.transcript.differs)
 	return v.out, nil
 }
 
@@ -512,7 +516,7 @@ func (c *comparison) line(want []byte) error {
 		c.v.faultIn(c.copy.Path, c.derived, c.check, "%v", err)
 	case err != nil:
 		return err
-	case have == nil:
+	case have == nil, !bytes.HasSuffix(have, []byte("\n")) && bytes.HasPrefix(want, have): // its writer was interrupted
 		c.over, c.missing = true, describe(want)
 	case !bytes.Equal(have, want) && !c.earlier(have, want):
 		c.over, c.differs = true, true
@@ -556,6 +560,9 @@ func (c *comparison) earlier(have, want []byte) bool {
 	}
 	return true
 }
+
+// incomplete reports whether the file lacks lines, and has no other ones instead.
+func (c *comparison) incomplete() bool { return !c.differs && c.have < c.least }
 
 // finish compares the length of the file.
 func (c *comparison) finish() error {
