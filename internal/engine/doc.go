@@ -1,6 +1,8 @@
 // Package engine defines the interface of engines (Engine) and implements what
-// they share (Core). Package plan decides the next steps of a run; package
-// journal stores what was decided.
+// they share (Core). An engine lets package plan decide the next steps of a run
+// and appends what was decided to the journal; then it starts the steps. Package
+// embedded appends first. Package temporal has the decision in the history of a
+// Temporal workflow first, and copies it to the journal.
 package engine
 
 // An engine makes a run happen: it feeds the plan with what happens, stores the
