@@ -197,6 +197,21 @@ func TestEnginesAgree(t *testing.T) {
 		}
 	}
 	fmt.Print(text.String())
+	if strings.Contains(flag.Lookup("test.run").Value.String(), "/") {
+		return // a part of the runs
+	}
+	for place := range places {
+		stopped, random := int32(0), int32(0)
+		for format := range formats {
+			stopped += table[format+" "+place].stops.Load()
+		}
+		if count := table["random "+place]; count != nil {
+			random = count.inOrder.Load() + count.asSets.Load()
+		}
+		if *stops > 0 && stopped == 0 || *seeds > 0 && random == 0 {
+			t.Errorf("%s: %d stops, %d random programs", place, stopped, random)
+		}
+	}
 }
 
 // repeat repeats a recorded run on an engine.
