@@ -207,8 +207,8 @@ func (a *App) Resume(ctx context.Context, r *Resumption) error {
 		}
 		err := resume(ctx, r.Run)
 		var owned *journal.OwnedError
-		if len(r.says) > 0 && errors.As(err, &owned) {
-			return nil // its owner has the messages
+		if len(r.says) > 0 && (errors.As(err, &owned) || errors.Is(err, journal.ErrFinished)) {
+			return nil // its owner has the messages, and may be done already
 		}
 		return err
 	})
