@@ -22,6 +22,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/registry"
@@ -55,6 +56,8 @@ func onTemporal() error {
 		{"transform", "transform", 1, 100},
 		{"command", "command", 1, 100},
 		{"agent (simulated)", "agent", 1, 100},
+		{"loop", "loop", 1, 100},
+		{"parallel branches", "fan-out", 1, 100},
 		{"gate", "gate", 1, 50},
 		{"command of 1 s", "sleep", 1, 10},
 		{"1,000 runs × 20", "transform", 1000, 20},
@@ -160,6 +163,20 @@ func plainWorkflow(ctx workflow.Context, kind string, steps int) (map[string]str
 		return nil, err
 	}
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Hour})
+	if kind == "fan-out" {
+		var all []workflow.Future
+		for range steps {
+			all = append(all, workflow.ExecuteActivity(ctx, "work", kind, state))
+		}
+		for i, one := range all {
+			var out string
+			if err := one.Get(ctx, &out); err != nil {
+				return nil, err
+			}
+			state[fmt.Sprint("s", i)] = out
+		}
+		return state, nil
+	}
 	for i := range steps {
 		if kind == "gate" {
 			if err := workflow.Await(ctx, func() bool { return approved > i }); err != nil {
@@ -281,8 +298,36 @@ func flowOf(kind string, steps int) string {
 	return b.String()
 }
 
+// workOf returns a workflow with steps of one kind, and its input.
+func workOf(kind string, steps int) (def *engine.Definition, input json.RawMessage, err error) {
+	input = nothing
+	switch kind {
+	case "loop":
+		def = loopOf(steps)
+	case "fan-out":
+		if def, err = fanOut(); err != nil {
+			return nil, nil, err
+		}
+		input = json.RawMessage(`{"items": [0` + strings.Repeat(", 0", steps-1) + `]}`)
+	default:
+		def, err = compileFlow(flowOf(kind, steps))
+		return def, input, err
+	}
+	transform := ir.Task{Kind: "transform"}
+	transform.Settings.Put("mode", "text", source.Span{})
+	transform.Settings.Put("text", "done", source.Span{})
+	for _, block := range def.Program.Blocks {
+		for i := range block.Steps {
+			if _, ok := block.Steps[i].Action.(ir.Task); ok {
+				block.Steps[i].Action = transform
+			}
+		}
+	}
+	return def, input, nil
+}
+
 func (o *ours) measure(kind string, runs, steps int) (temporalCost, error) {
-	def, err := compileFlow(flowOf(kind, steps))
+	def, input, err := workOf(kind, steps)
 	if err != nil {
 		return temporalCost{}, err
 	}
@@ -292,7 +337,7 @@ func (o *ours) measure(kind string, runs, steps int) (temporalCost, error) {
 	err = eachRun(runs, func(i int) error {
 		ctx := context.Background()
 		ids[i] = journal.RunID(uuid.NewString())
-		err := o.runtime.Engine.Start(ctx, ids[i], def, nothing, options, journal.Actor{User: "bench"})
+		err := o.runtime.Engine.Start(ctx, ids[i], def, input, options, journal.Actor{User: "bench"})
 		if err != nil {
 			return err
 		}
