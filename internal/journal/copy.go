@@ -3,10 +3,12 @@ package journal
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 )
 
 // Copied counts what Copy has added to a store.
@@ -23,9 +25,10 @@ var ErrDiffers = errors.New("the stores differ")
 
 // Copy adds everything of one store to another: the runs with their inboxes,
 // the tombstones and the registers. What the other store has already is
-// compared, so that an interrupted copy can be repeated; a difference is an
-// ErrDiffers. The caller makes sure that no process uses the stores meanwhile,
-// and that none uses from afterwards: its unfinished runs would continue twice.
+// compared before anything is added; a difference is an ErrDiffers. An interrupted
+// copy can be repeated, also if runs have continued in the other store since. The
+// caller makes sure that no process uses the stores meanwhile, and that none uses
+// from afterwards: its unfinished runs would continue twice.
 func Copy(ctx context.Context, from, to Store) (Copied, error) {
 	var done Copied
 	var entries []Entry
@@ -35,29 +38,36 @@ func Copy(ctx context.Context, from, to Store) (Copied, error) {
 		}
 		entries = append(entries, e)
 	}
-	for _, e := range slices.Backward(entries) { // oldest first
-		added, err := copyRun(ctx, from, to, e)
+	slices.Reverse(entries) // oldest first
+	missing := entries[:0]
+	for _, e := range entries {
+		there, err := compareRun(ctx, from, to, e)
 		if err != nil {
 			return done, fmt.Errorf("run %s: %w", e.ID, err)
 		}
-		if added {
-			done.Runs++
-			if e.Status != Finished {
-				done.Unfinished++
-			}
+		if !there {
+			missing = append(missing, e)
 		}
 	}
 	var err error
-	if done.Tombstones, err = copyTombstones(ctx, from, to); err != nil {
+	if done.Tombstones, done.Registers, err = copyRest(ctx, from, to); err != nil {
 		return done, err
 	}
-	done.Registers, err = copyRegisters(ctx, from, to)
-	return done, err
+	for _, e := range missing {
+		if err := copyRun(ctx, from, to, e); err != nil {
+			return done, fmt.Errorf("run %s: %w", e.ID, err)
+		}
+		done.Runs++
+		if e.Status != Finished {
+			done.Unfinished++
+		}
+	}
+	return done, nil
 }
 
-// copyRun copies a run unless the other store has it. Only an undamaged run is
-// copied.
-func copyRun(ctx context.Context, from, to Store, e Entry) (added bool, err error) {
+// compareRun reports whether the other store has a run, which may have continued
+// there. Only an undamaged run is copied.
+func compareRun(ctx context.Context, from, to Store, e Entry) (there bool, err error) {
 	head, err := VerifyChain(ctx, from, e.ID, nil)
 	if err != nil {
 		return false, err
@@ -65,12 +75,27 @@ func copyRun(ctx context.Context, from, to Store, e Entry) (added bool, err erro
 	if e.Owner == Temporal && e.Status != Finished {
 		return false, &OwnedError{Owner: e.Owner}
 	}
+	same := false
+	if _, err := to.Entry(ctx, e.ID); errors.Is(err, ErrUnknownRun) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	_, err = VerifyChain(ctx, to, e.ID, func(_ Link, hash ChainHash) { same = same || hash == head.Hash })
+	if err == nil && !same {
+		err = ErrDiffers
+	}
+	return true, err
+}
+
+// copyRun copies a run that the other store lacks.
+func copyRun(ctx context.Context, from, to Store, e Entry) (err error) {
 	in := ImportedRun{Moved: true, Links: from.Links(ctx, e.ID), Blobs: blobsOf(ctx, from, e.ID)}
 	e.Owner = ""
 	in.Runs = []Entry{e}
 	for child, err := range from.Runs(ctx, Filter{Root: e.ID, Children: true}) {
 		if err != nil {
-			return false, err
+			return err
 		}
 		child.Owner = ""
 		in.Runs = append(in.Runs, child)
@@ -78,19 +103,10 @@ func copyRun(ctx context.Context, from, to Store, e Entry) (added bool, err erro
 	slices.Reverse(in.Runs[1:]) // oldest first
 	if e.Status != Finished {
 		if in.Inbox, err = from.Inbox(ctx, e.ID); err != nil {
-			return false, err
+			return err
 		}
 	}
-	err = to.Import(ctx, in)
-	if !errors.Is(err, ErrExists) {
-		return err == nil, err
-	}
-	if is, err := VerifyChain(ctx, to, e.ID, nil); err != nil {
-		return false, err
-	} else if is.Hash != head.Hash {
-		return false, ErrDiffers
-	}
-	return false, nil
+	return to.Import(ctx, in)
 }
 
 // blobsOf reads the values that the events of a run name.
@@ -114,6 +130,63 @@ func blobsOf(ctx context.Context, s Reader, run RunID) iter.Seq2[Blob, error] {
 			}
 		}
 	}
+}
+
+// copiedPrefix precedes the name of a copy in the registers of both stores. The
+// other store has it once it has the tombstones and registers, which then are its
+// own: they change as runs continue there.
+const copiedPrefix = "copied/"
+
+// copyRest copies tombstones and registers, unless an earlier attempt has done so.
+func copyRest(ctx context.Context, from, to Store) (removed, registers int, err error) {
+	name, err := copyName(ctx, from)
+	if err != nil {
+		return 0, 0, err
+	}
+	if there, err := to.Load(ctx, name); err != nil || there.Version > 0 {
+		return 0, 0, err
+	}
+	all, err := from.List(ctx, "")
+	if err != nil {
+		return 0, 0, err
+	}
+	all = slices.DeleteFunc(all, func(r Register) bool { return strings.HasPrefix(r.Key, copiedPrefix) })
+	var missing []Register
+	for _, r := range all {
+		there, err := to.Load(ctx, r.Key)
+		switch {
+		case err != nil:
+			return 0, 0, err
+		case there.Version == 0:
+			missing = append(missing, r)
+		case !bytes.Equal(there.Data, r.Data):
+			return 0, 0, fmt.Errorf("register %s: %w", r.Key, ErrDiffers)
+		}
+	}
+	if removed, err = copyTombstones(ctx, from, to); err != nil {
+		return removed, 0, err
+	}
+	for _, r := range append(missing, Register{Key: name, Data: []byte("{}")}) {
+		if _, err := to.Save(ctx, Register{Key: r.Key, Data: r.Data}); err != nil {
+			return removed, registers, err
+		}
+		registers++
+	}
+	return removed, registers - 1, nil // without the name
+}
+
+// copyName returns the name of the copies of a store.
+func copyName(ctx context.Context, from Store) (string, error) {
+	known, err := from.List(ctx, copiedPrefix)
+	if err != nil || len(known) > 0 {
+		if err == nil {
+			return known[0].Key, nil
+		}
+		return "", err
+	}
+	name := copiedPrefix + rand.Text()
+	_, err = from.Save(ctx, Register{Key: name, Data: []byte("{}")})
+	return name, err
 }
 
 func copyTombstones(ctx context.Context, from, to Store) (int, error) {
@@ -142,26 +215,4 @@ func tombstones(ctx context.Context, s ChainReader) (all []Link, err error) {
 		all = append(all, link)
 	}
 	return all, nil
-}
-
-func copyRegisters(ctx context.Context, from, to Store) (n int, err error) {
-	all, err := from.List(ctx, "")
-	if err != nil {
-		return 0, err
-	}
-	for _, r := range all {
-		switch _, err := to.Save(ctx, Register{Key: r.Key, Data: r.Data}); {
-		case err == nil:
-			n++
-		case !errors.Is(err, ErrConflict):
-			return n, err
-		default:
-			if there, err := to.Load(ctx, r.Key); err != nil {
-				return n, err
-			} else if !bytes.Equal(there.Data, r.Data) {
-				return n, fmt.Errorf("register %s: %w", r.Key, ErrDiffers)
-			}
-		}
-	}
-	return n, nil
 }

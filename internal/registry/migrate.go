@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/journal"
@@ -24,7 +25,7 @@ const (
 	MigratedFile = JournalFile + ".migrated"
 )
 
-// InUseError lists the processes that use the storage folder of a project.
+// InUseError lists the processes that use the storage folder of a project, or the database that its runs are moved to.
 type InUseError []owner.Worker
 
 func (e InUseError) Error() string {
@@ -32,7 +33,7 @@ func (e InUseError) Error() string {
 	for _, p := range e {
 		all = append(all, fmt.Sprintf("%s (process %d)", p.Command, p.PID))
 	}
-	return "other processes use the runs of this project: " + strings.Join(all, ", ")
+	return "other processes use the runs: " + strings.Join(all, ", ")
 }
 
 // MigrateStore moves the runs in the storage folder of a project to a database,
@@ -109,6 +110,15 @@ func copyToDatabase(
 		return done, err
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
+	others, err := to.Workers(ctx)
+	if err != nil {
+		return done, err
+	}
+	// Workers would drive runs while others may still fail to move.
+	others = slices.DeleteFunc(others, func(w owner.Worker) bool { return !w.Works })
+	if len(others) > 0 {
+		return done, InUseError(others)
+	}
 	return journal.Copy(ctx, from, to)
 }
 

@@ -15,17 +15,10 @@ func copies(t *testing.T, from *group) {
 	defer to.Close()
 
 	blob := Definition("large")
-	first := Start("gone", "me")
-	Append(t, from, first)
-	last := Finish("gone", 1, 1)
-	last.Release = true
-	Append(t, from, last)
-	if err := from.Remove(t.Context(), journal.Removal{At: 5, Why: "test"}, "gone"); err != nil {
-		t.Fatal(err)
-	}
+	removed(t, from, "gone")
 
 	Append(t, from, Start("done", "me"))
-	last = Finish("done", 1, 1)
+	last := Finish("done", 1, 1)
 	child := journal.Entry{ID: "done-child", Root: "done", Parent: "done", Name: "part", Started: 1000, Updated: 1001}
 	child.Index = journal.Index{Status: journal.Finished, Outcome: "ok"}
 	last.Children, last.Release = []journal.Entry{child}, true
@@ -96,9 +89,55 @@ func copies(t *testing.T, from *group) {
 		t.Errorf("the chain ends with event %d", head.Seq)
 	}
 
-	// The run has continued in the other store: the copy must not replace it.
-	_, err = journal.Copy(t.Context(), from, to)
-	wantError(t, err, journal.ErrDiffers)
+	// The run has continued in the other store, and so have the registers: a repeated copy replaces nothing.
+	save(t, to, "schedule/a", "at ten", load(t, to, "schedule/a").Version)
+	if got, err := journal.Copy(t.Context(), from, to); err != nil || got != (journal.Copied{}) {
+		t.Errorf("copied %+v, %v", got, err)
+	}
+	if got := len(Events(t, to, "waits", 0)); got != 4 {
+		t.Errorf("the run has %d events", got)
+	}
+
+	// What differs is found before anything is added.
+	for name, differ := range map[string]func(*group){
+		"run":        func(g *group) { Append(t, g, Start("waits", "me")) },
+		"register":   func(g *group) { save(t, g, "schedule/a", "at eleven", 0) },
+		"tombstones": func(g *group) { removed(t, g, "other") },
+	} {
+		other := &group{subject: from.subject, processes: from.processes, dir: t.TempDir()}
+		other.Store = from.subject.Open(t, other.dir, other.processes)
+		differ(other)
+		before := len(runsOf(t, other))
+		_, err = journal.Copy(t.Context(), from, other)
+		wantError(t, err, journal.ErrDiffers)
+		if after := len(runsOf(t, other)); after != before {
+			t.Errorf("another %s: %d runs were added", name, after-before)
+		}
+		other.Close()
+	}
+}
+
+// removed adds a run and removes it.
+func removed(t testing.TB, g *group, id journal.RunID) {
+	t.Helper()
+	Append(t, g, Start(id, "me"))
+	last := Finish(id, 1, 1)
+	last.Release = true
+	Append(t, g, last)
+	if err := g.Remove(t.Context(), journal.Removal{At: 5, Why: "test"}, id); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func runsOf(t testing.TB, g *group) (all []journal.RunID) {
+	t.Helper()
+	for e, err := range g.Runs(t.Context(), journal.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, e.ID)
+	}
+	return all
 }
 
 func wantSame(t testing.TB, what string, was, is any) {
