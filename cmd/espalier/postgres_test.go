@@ -40,6 +40,11 @@ func TestMigrationToPostgres(t *testing.T) {
 	scriptsOnPostgres(t, "DATABASE", "postgres/migrate")
 }
 
+// What is wrong with a database is said in words that help.
+func TestUnusableDatabases(t *testing.T) {
+	scriptsOnPostgres(t, "DATABASE", "postgres/unusable")
+}
+
 // Records lack what a worker could not write before it was killed.
 func TestVerifyCompletesRecordsOfOtherProcesses(t *testing.T) {
 	scriptsOnPostgres(t, "DATABASE", "postgres/verify")

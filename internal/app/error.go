@@ -185,7 +185,7 @@ func storeKind(err error) Kind {
 		return StoreLost
 	case errors.Is(err, journal.ErrFull), errors.Is(err, syscall.ENOSPC):
 		return StoreFull
-	case errors.Is(err, journal.ErrUnavailable):
+	case errors.Is(err, journal.ErrUnavailable), errors.Is(err, journal.ErrUnsuitable):
 		return StoreUnavailable
 	}
 	return Internal
@@ -216,6 +216,9 @@ func storeAdvice(err error) string {
 		return "Free space on the disk first."
 	case errors.Is(err, journal.ErrUnavailable):
 		return "Check that the database server is running and that the URL of the store is right."
+	case errors.Is(err, journal.ErrUnsuitable):
+		return "Check the URL of the store: user, password, database and parameters. The role needs the rights that " +
+			"docs/postgres.md lists."
 	case errors.Is(err, journal.ErrBusy):
 		return "Close the program that has the file open: a backup, or a database viewer."
 	case errors.As(err, &newer):

@@ -21,6 +21,9 @@ var (
 	ErrUnknownRun = errors.New("there is no such run")
 	// ErrExists means that a run with that ID exists.
 	ErrExists = errors.New("a run with that id exists")
+	// ErrUnsuitable means that a database cannot be used as a store: its URL, the
+	// rights of its role, or its settings have to change.
+	ErrUnsuitable = errors.New("the database cannot be used as a store")
 	// ErrFinished means that the run has finished.
 	ErrFinished = errors.New("the run has finished")
 	// ErrUnfinished means that the run has not finished.

@@ -88,3 +88,21 @@ func explain(err error) error {
 	}
 	return fmt.Errorf("%w: %w", meaning, err)
 }
+
+// unsuitable adds journal.ErrUnsuitable to an error of Open, unless it has another
+// meaning for the journal.
+func unsuitable(err error) error {
+	if err == nil || errors.Is(err, journal.ErrUnavailable) || errors.Is(err, journal.ErrFull) ||
+		errors.Is(err, context.Canceled) {
+		return err
+	}
+	if _, newer := errors.AsType[*journal.NewerError](err); newer {
+		return err
+	}
+	return unsuitableError{err}
+}
+
+// unsuitableError has the text of another error.
+type unsuitableError struct{ error }
+
+func (e unsuitableError) Unwrap() []error { return []error{e.error, journal.ErrUnsuitable} }

@@ -94,6 +94,9 @@ const idleTime = 2 * time.Second
 // defaultSchema is the schema of a journal whose URL names none.
 const defaultSchema = "espalier"
 
+// maxName is the length of names, in bytes. PostgreSQL cuts off longer ones without an error.
+const maxName = 63
+
 // parse splits a URL into what the driver needs and the schema of the journal.
 func parse(text string, o *Options) (*pgxpool.Config, string, error) {
 	u, err := url.Parse(text)
@@ -117,6 +120,10 @@ func parse(text string, o *Options) (*pgxpool.Config, string, error) {
 	if schema == "" {
 		schema = defaultSchema
 	}
+	if len(schema) > maxName || strings.ContainsAny(schema, "'\x00") {
+		return nil, "", fmt.Errorf("the schema of the store has to be a name of at most %d bytes without \"'\": %q", maxName,
+			schema)
+	}
 	return config, schema, nil
 }
 
@@ -124,6 +131,7 @@ func parse(text string, o *Options) (*pgxpool.Config, string, error) {
 // not exist. The URL is that of libpq. Its parameter "schema" names the schema,
 // and "lease" overrides the lease of the options.
 func Open(ctx context.Context, url string, o Options) (_ *Store, err error) {
+	defer func() { err = unsuitable(err) }()
 	config, schema, err := parse(url, &o)
 	if err != nil {
 		return nil, err
