@@ -39,7 +39,7 @@ func TestRunMayFinishElsewhereWhileItIsResumed(t *testing.T) {
 	if err := s.app.Resume(t.Context(), r); err != nil {
 		t.Error(err)
 	}
-	if r, err = s.app.PrepareResume(t.Context(), request); err == nil {
+	if _, err = s.app.PrepareResume(t.Context(), request); err == nil {
 		t.Error("a finished run was resumed")
 	}
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -20,6 +21,14 @@ type Worker struct {
 
 // drainPrefix starts the keys of the registers that ask processes to stop.
 const drainPrefix = "drain/"
+
+// drainKept is how long a request to a process stays that seems to be dead: it may only be cut off, or suspended.
+const drainKept = time.Hour
+
+// drainRequest is the content of such a register.
+type drainRequest struct {
+	At journal.Millis `json:"at"`
+}
 
 // drainPoll is how often a process looks whether it should stop.
 const drainPoll = time.Second
@@ -80,7 +89,11 @@ func (a *App) Drain(ctx context.Context, name string) (*Worker, error) {
 		return nil, err
 	}
 	key := drainPrefix + string(all[0].ID)
-	if _, err := rt.Store.Save(ctx, journal.Register{Key: key, Data: []byte("{}")}); err != nil &&
+	request, err := json.Marshal(drainRequest{journal.MillisOf(time.Now())})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := rt.Store.Save(ctx, journal.Register{Key: key, Data: request}); err != nil &&
 		!errors.Is(err, journal.ErrConflict) { // asked already
 		return nil, err
 	}
@@ -91,25 +104,29 @@ func (a *App) Drain(ctx context.Context, name string) (*Worker, error) {
 func (a *App) Drained() <-chan struct{} { return a.drained }
 
 // watchDrain waits until this process is asked to stop, or the context ends. It removes requests to processes that
-// have ended.
+// have ended. That of this process stays for others to see until they find this process dead. A process that has lost
+// its lease has another ID afterwards: requests to earlier ones are meant for it, too.
 func (a *App) watchDrain(ctx context.Context, rt *environment) {
 	tick := time.NewTicker(drainPoll)
 	defer tick.Stop()
+	mine := map[journal.Owner]bool{}
 	for {
+		mine[rt.Process.ID()] = true
 		asked, err := rt.Store.List(ctx, drainPrefix)
 		if err != nil && ctx.Err() == nil {
 			a.o.Log.Warn("requests to drain workers could not be read", "error", err)
 		}
 		for _, r := range asked {
 			id := journal.Owner(strings.TrimPrefix(r.Key, drainPrefix))
-			here := id == rt.Process.ID()
-			if here || rt.Process.Dead(id) {
-				// If this fails, another process removes it.
-				_, _ = rt.Store.Save(ctx, journal.Register{Key: r.Key, Version: r.Version})
-			}
-			if here {
+			if mine[id] {
 				close(a.drained)
 				return
+			}
+			var request drainRequest
+			_ = json.Unmarshal(r.Data, &request) // one of an earlier release has no time
+			if rt.Process.Dead(id) && time.Since(request.At.Time()) > drainKept {
+				// If this fails, another process removes it.
+				_, _ = rt.Store.Save(ctx, journal.Register{Key: r.Key, Version: r.Version})
 			}
 		}
 		select {

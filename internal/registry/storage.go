@@ -157,8 +157,10 @@ func checkSignature(dir string, by trust.Store) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if subtle.ConstantTimeCompare([]byte(strings.TrimSpace(string(is))), []byte(want)) == 1 {
-		return nil
+	for line := range strings.Lines(string(is)) { // one for each machine that shares the folder
+		if subtle.ConstantTimeCompare([]byte(strings.TrimSpace(line)), []byte(want)) == 1 {
+			return nil
+		}
 	}
 	return &private.Error{
 		Path: dir, Why: "was not made by you on this machine: it may have come with a repository or an archive, and " +
@@ -174,10 +176,23 @@ func ForeignStorage(dir string, by trust.Store) bool {
 	return err == nil && !fresh && checkSignature(dir, by) != nil
 }
 
-// AdoptStorage signs a storage folder that this user has not made.
+// AdoptStorage signs a storage folder that this user has not made, or has made on another machine. Earlier signatures
+// stay.
 func AdoptStorage(dir string, by trust.Store) error {
 	if err := checkStorage(dir); err != nil {
 		return err
 	}
-	return sign(dir, by)
+	if checkSignature(dir, by) == nil {
+		return nil
+	}
+	signature, err := by.Signature()
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, signatureFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(signature + "\n")
+	return errors.Join(err, f.Close())
 }

@@ -144,13 +144,15 @@ func TestStorageOfOthersIsRefused(t *testing.T) {
 	}
 	// A key of another user, or of another machine, signs nothing here.
 	dir := filepath.Join(t.TempDir(), ".espalier")
-	if err := makeStorage(dir, approvalsIn(t.TempDir())); err != nil {
+	other := approvalsIn(t.TempDir())
+	if err := makeStorage(dir, other); err != nil {
 		t.Fatal(err)
 	}
 	if err := makeStorage(dir, by); err == nil || !ForeignStorage(dir, *by) {
 		t.Errorf("another user's signature counts: %v", err)
 	}
-	if err := errors.Join(AdoptStorage(dir, *by), makeStorage(dir, by)); err != nil {
+	// After that, both machines use the folder.
+	if err := errors.Join(AdoptStorage(dir, *by), makeStorage(dir, by), makeStorage(dir, other)); err != nil {
 		t.Error(err)
 	}
 }
