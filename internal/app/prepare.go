@@ -229,8 +229,8 @@ func (p *Prepared) limitCost() {
 	}
 }
 
-// First reports whether none of the latest runs of the workflow has asked real models.
-func (p *Prepared) First(ctx context.Context) (bool, error) {
+// ConfirmedBefore reports whether a person has agreed to what a run of the workflow can cost, in one of the latest runs.
+func (p *Prepared) ConfirmedBefore(ctx context.Context) (bool, error) {
 	const latest = 20
 	for entry, err := range p.env.Store.Runs(ctx, journal.Filter{Name: p.Workflow.Program.Name, Limit: latest}) {
 		if err != nil {
@@ -241,11 +241,11 @@ func (p *Prepared) First(ctx context.Context) (bool, error) {
 			continue // "runs" reports what is wrong with it
 		}
 		var o RunOptions
-		if json.Unmarshal(state.Options, &o) == nil && !o.Simulate && o.ScriptName == "" {
-			return false, nil
+		if json.Unmarshal(state.Options, &o) == nil && o.CostConfirmed {
+			return true, nil
 		}
 	}
-	return true, nil
+	return false, nil
 }
 
 // readiness checks whether the run could start.
