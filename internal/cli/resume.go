@@ -222,8 +222,9 @@ func (a *invocation) decisionCommand(
 The command prints what the gate shows, with its digest, and the decision is about
 exactly that: it is refused if that changes meanwhile. On a terminal, "approve"
 asks before it approves. With --digest, as "espalier status RUN" prints it, the
-decision is refused if the gate no longer shows what had that digest. The record
-has the user of this machine, and the name given with --as.`,
+decision is refused if the gate no longer shows what had that digest; --json has
+all digits of it. The record has the user of this machine, and the name given with
+--as.`,
 		Example: "  espalier " + verb + " 5ff07bf3\n  espalier " + verb +
 			` 5ff07bf3 sign_off --note "read with the team"`,
 		Args:              takesRun(1, 2, "a run, and a step when several wait"),
@@ -266,12 +267,12 @@ var errNotApproved = &failure{code: exitWaiting, message: "nothing was decided"}
 // confirm shows what a decision is about, and returns its digest. A person at a terminal has to confirm an approval. If
 // it is not clear which gate is meant, confirm shows nothing: the decision is refused.
 func (a *invocation) confirm(verb, name, step, digest string) (string, error) {
-	if digest != "" {
-		return digest, nil
+	if digest != "" && len(digest) < report.DigestDigits {
+		return "", usage("\"espalier status RUN\" prints it.", "--digest needs at least %d digits", report.DigestDigits)
 	}
 	run, err := a.changedRun(name)
 	if err != nil || run.Status == journal.Finished {
-		return "", err
+		return digest, err
 	}
 	status, err := a.runs().Status(context.Background(), run.ID)
 	if err != nil {
@@ -282,14 +283,18 @@ func (a *invocation) confirm(verb, name, step, digest string) (string, error) {
 		g := &status.Gates[i]
 		if (g.Kind == app.GatePerson || g.Kind == app.GateCall) && namesGate(step, g.Step) {
 			if gate != nil {
-				return "", nil
+				return digest, nil
 			}
 			gate = g
 		}
 	}
 	switch {
 	case gate == nil:
-		return "", nil
+		return digest, nil
+	case digest != "" && strings.HasPrefix(gate.Digest, digest):
+		return gate.Digest, nil
+	case digest != "":
+		return digest, nil // the decision is refused
 	case a.json:
 		return gate.Digest, nil
 	case verb != "approve" || !a.attended():
@@ -327,7 +332,7 @@ func (a *invocation) noteGate(g *app.Gate) {
 		value := strings.Join(strings.Fields(indented(g.Shows[name], "")), " ")
 		a.note("  %s: %s", name, report.Shorten(value, columns))
 	}
-	a.note("  digest %s", g.Digest)
+	a.note("  digest %s", report.ShortDigest(g.Digest))
 }
 
 // send says something to a run and, unless the run is to be left to other processes, drives it to its next resting

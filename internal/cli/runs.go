@@ -510,7 +510,7 @@ func writeGate(w io.Writer, g *app.Gate, untrusted bool) {
 	if untrusted {
 		fmt.Fprintln(w, "  The input of the run comes from outside of the project and is untrusted.")
 	}
-	fmt.Fprintf(w, "  digest %s\n", g.Digest)
+	fmt.Fprintf(w, "  digest %s\n", report.ShortDigest(g.Digest))
 	if g.Approvers != nil {
 		printApprovers(w, g.Approvers)
 	}

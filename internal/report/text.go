@@ -50,6 +50,12 @@ func Shorten(text string, columns int) string {
 	return text
 }
 
+// DigestDigits is how many digits of a digest people see.
+const DigestDigits = 12
+
+// ShortDigest returns the first digits of a digest.
+func ShortDigest(digest string) string { return digest[:min(len(digest), DigestDigits)] }
+
 // Duration formats a duration for people: 250 ms, 2.1 s, 3 m 05 s, 2 h 05 m.
 func Duration(d time.Duration) string {
 	switch d = max(d, 0); {

@@ -349,7 +349,7 @@ func (p *printer) gate(d data) {
 		p.line("on", readable(d["shown"]))
 	}
 	if digest := d.text("digest"); digest != "" {
-		p.line("digest", digest)
+		p.line("digest", report.ShortDigest(digest))
 	}
 }
 
