@@ -734,86 +734,9 @@ func (a *invocation) printTranscript(run *app.Run, follow, pretty bool) error {
 		progress: console.NewProgress(root, j.Outline),
 	}
 	err = transcript.Pretty(a.painted(), transcript.Read(in), transcript.PrettyOptions{
-		Colour: a.colorOut, Remarks: more.until, Titles: program.Labels(), Live: follow,
+		Colour: a.colorOut, Remarks: more.around, Titles: program.Labels(), Live: follow,
 	})
 	return errors.Join(err, more.err)
-}
-
-// remarks are what the journal knows of a run and a transcript has no event for: claims, interruptions, retries,
-// decisions and costs.
-type remarks struct {
-	journal   *app.Journal
-	root, run journal.RunID
-	style     console.Style
-	live      bool // the journal grows
-	progress  *console.Progress
-	read      bool
-	next      []remark
-	last      string // the summary
-	err       error
-	fetch     func() error // adds what is new, instead of reading the journal
-}
-
-type remark struct {
-	at   time.Time
-	line string
-}
-
-// remarked are the notices that a transcript has no event for.
-var remarked = map[console.Event]bool{
-	console.RunClaimed: true, console.StepSkipped: true, console.StepRetrying: true, console.StepLost: true,
-	console.ModelReplied: true, console.ModelRetried: true, console.WaitStarted: true, console.WaitFinished: true,
-	console.Signalled: true, console.Paused: true, console.Continued: true, console.Cancelling: true,
-	console.BudgetRaised: true, console.StateEdited: true, console.Rewound: true, console.InputRefused: true,
-}
-
-// until returns the remarks up to a time; the rest if the time is zero.
-func (m *remarks) until(moment time.Time) []string {
-	if !m.read || m.live {
-		m.load()
-	}
-	var out []string
-	for len(m.next) > 0 && (moment.IsZero() || !m.next[0].at.After(moment)) {
-		out = append(out, m.next[0].line)
-		m.next = m.next[1:]
-	}
-	if moment.IsZero() && m.last != "" {
-		out = append(out, m.last)
-	}
-	return out
-}
-
-func (m *remarks) load() {
-	m.read = true
-	if m.fetch != nil {
-		m.err = m.fetch()
-		return
-	}
-	for e, err := range m.journal.Events(context.Background(), m.root, m.progress.Seq()) {
-		var notices []console.Notice
-		if err == nil {
-			notices, err = m.progress.Apply(&e)
-		}
-		if err != nil {
-			m.err = err
-			return
-		}
-		for i := range notices {
-			m.add(&notices[i])
-		}
-	}
-}
-
-func (m *remarks) add(n *console.Notice) {
-	if n.Run != m.run {
-		return
-	}
-	line := n.Remark(m.style)
-	if n.Event == console.RunFinished {
-		m.last = line
-	} else if remarked[n.Event] && line != "" {
-		m.next = append(m.next, remark{n.At.Time, line})
-	}
 }
 
 // prettyFromServer formats a transcript with what the server knows of the run besides.
@@ -835,7 +758,7 @@ func (a *invocation) prettyFromServer(ctx context.Context, run *app.Run, in io.R
 	more.live = follow
 	more.load() // for the titles
 	err := transcript.Pretty(a.painted(), transcript.Read(in), transcript.PrettyOptions{
-		Colour: a.colorOut, Remarks: more.until, Titles: titles, Live: follow,
+		Colour: a.colorOut, Remarks: more.around, Titles: titles, Live: follow,
 	})
 	return errors.Join(err, more.err)
 }
