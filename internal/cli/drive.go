@@ -276,7 +276,7 @@ func (a *invocation) reportRun(run *app.Run) error {
 			return err
 		}
 		return &failure{
-			code: exitBudget, message: fmt.Sprintf("run %s has exhausted a budget (%s)", short(run.ID), run.WaitingFor()),
+			code: exitBudget, message: fmt.Sprintf("run %s has exhausted a budget (%s)", short(run.ID), run.WaitingWords()),
 			help: fmt.Sprintf("To continue with more: espalier resume %s --raise %s", short(run.ID), raiseHint(budget)),
 		}
 	case journal.Waiting, journal.PausedAt, journal.Sleeping:
@@ -352,7 +352,7 @@ func waitingHelp(s *app.Status) string {
 		case app.GatePerson, app.GateCall:
 			lines = append(lines,
 				fmt.Sprintf("To decide: espalier approve %s %s   (or reject; espalier status %s shows what is asked)",
-					id, g.Step, id))
+					id, s.GateName(&g), id))
 		case app.GateEvent:
 			if g.Text {
 				lines = append(lines, fmt.Sprintf("To reply: espalier signal %[1]s %[2]s --text TEXT   (without a "+
@@ -363,7 +363,7 @@ func waitingHelp(s *app.Status) string {
 		case app.GateDoubt:
 			lines = append(lines,
 				fmt.Sprintf("It is unknown whether %s was done. To decide: espalier resume %s --decide "+
-					"%s   (or =skip, =fail, =result=JSON)", g.Step, id, shellWord(g.Step+"=rerun")))
+					"%s   (or =skip, =fail, =result=JSON)", s.GateName(&g), id, shellWord(s.GateName(&g)+"=rerun")))
 		}
 	}
 	if s.InDoubt() {

@@ -139,7 +139,7 @@ var advice = map[app.Reason]string{
 		"code, and use --python=unconfined if you trust it.",
 	app.NotResumable:   "The run can still be read.",
 	app.InnerStep:      "Go back to the step that contains it: espalier resume {run} --from {name}",
-	app.AlreadyDecided: "\"espalier status {run} --step {name}\" shows it.",
+	app.AlreadyDecided: "\"espalier audit {run}\" shows it.",
 	app.GateApproved: "The gate opens again with \"espalier resume {run} --from {name}\". Edit the run while it waits " +
 		"there;\nfor a run that has finished, add --set NAME=VALUE to that command.",
 	app.NotReached: "\"espalier transcript {run} --pretty\" shows which steps it has reached.",

@@ -120,7 +120,7 @@ func (a *invocation) resumeHere(run *app.Run, request app.ResumeRequest) error {
 		err := project.Resume(ctx, r)
 		if err == nil && r.Step != "" {
 			a.note("Run %s has finished and stays as it is; run %s continues from %s.", short(r.Of), short(r.Run),
-				r.Step)
+				journal.PlaceName(r.Step))
 		}
 		return err
 	})
@@ -278,19 +278,12 @@ func (a *invocation) confirm(verb, name, step, digest string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var gate *app.Gate
-	for i := range status.Gates {
-		g := &status.Gates[i]
-		if (g.Kind == app.GatePerson || g.Kind == app.GateCall) && namesGate(step, g.Step) {
-			if gate != nil {
-				return digest, nil
-			}
-			gate = g
-		}
-	}
-	switch {
-	case gate == nil:
+	found := status.Decisions(step)
+	if len(found) != 1 {
 		return digest, nil
+	}
+	gate := found[0]
+	switch {
 	case digest != "" && strings.HasPrefix(gate.Digest, digest):
 		return gate.Digest, nil
 	case digest != "":
@@ -298,10 +291,10 @@ func (a *invocation) confirm(verb, name, step, digest string) (string, error) {
 	case a.json:
 		return gate.Digest, nil
 	case verb != "approve" || !a.attended():
-		a.noteGate(gate)
+		a.noteGate(status, gate)
 		return gate.Digest, nil
 	}
-	writeGate(a.stderr, gate, status.Untrusted)
+	writeGate(a.stderr, status, gate)
 	for {
 		answer, err := a.ask("Approve? [y]es or [n]o: ")
 		switch strings.ToLower(answer) {
@@ -314,19 +307,13 @@ func (a *invocation) confirm(verb, name, step, digest string) (string, error) {
 	}
 }
 
-// namesGate reports whether a step of a command line, which may be empty, means the gate with a key.
-func namesGate(step, key string) bool {
-	id, _, _ := strings.Cut(key[strings.LastIndexByte(key, '/')+1:], "~")
-	return step == "" || step == key || step == id || step+":gate" == id
-}
-
 // noteGate prints briefly what a decision is about.
-func (a *invocation) noteGate(g *app.Gate) {
+func (a *invocation) noteGate(s *app.Status, g *app.Gate) {
 	const columns = 100
 	if g.Description == "" || g.Kind == app.GateCall {
-		a.note("%s shows:", g.Step)
+		a.note("%s shows:", s.GateName(g))
 	} else {
-		a.note("%s: %s", g.Step, g.Description)
+		a.note("%s: %s", s.GateName(g), g.Description)
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.Shows)) {
 		value := strings.Join(strings.Fields(indented(g.Shows[name], "")), " ")
@@ -415,6 +402,9 @@ func (a *invocation) reportPausing(run *app.Run) error {
 		return err
 	}
 	if effect == api.AfterSteps {
+		for i := range steps {
+			steps[i] = journal.PlaceName(steps[i])
+		}
 		a.note("Pausing run %s after %s finishes.", short(run.ID), strings.Join(steps, ", "))
 		return nil
 	}
@@ -761,11 +751,11 @@ func standing(run *app.Run) string {
 	case e.Status == journal.Finished:
 		return string(e.Outcome)
 	case e.Status == journal.Sleeping && e.Wake != 0:
-		return fmt.Sprintf("%s until %s (%s)", e.Status, e.Wake.Time().Local().Format(time.DateTime), e.WaitingFor())
+		return fmt.Sprintf("%s until %s (%s)", e.Status, e.Wake.Time().Local().Format(time.DateTime), e.WaitingWords())
 	case run.Driver != nil:
 		return fmt.Sprintf("%s (%s)", e.Status, run.Driver)
 	case e.Waiting != "" && e.Waiting != string(e.Status):
-		return fmt.Sprintf("%s (%s)", e.Status, e.WaitingFor())
+		return fmt.Sprintf("%s (%s)", e.Status, e.WaitingWords())
 	}
 	return string(e.Status)
 }

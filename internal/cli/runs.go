@@ -433,35 +433,34 @@ func (a *invocation) printStatus(s *app.Status) {
 			strings.Join(s.Queue.Labels, " --label "))
 	}
 	for _, step := range s.Step {
-		fmt.Fprintf(w, "  doing %s\n", step)
+		fmt.Fprintf(w, "  doing %s\n", journal.PlaceName(step))
 	}
 	for _, g := range s.Gates {
 		fmt.Fprintln(w)
+		name := s.GateName(&g)
 		switch g.Kind {
 		case app.GatePerson, app.GateCall:
-			writeGate(w, &g, s.Untrusted)
+			writeGate(w, s, &g)
 			if len(g.Shows[app.AnswerSchema]) > 0 {
-				fmt.Fprintf(w, "  espalier approve %s %s --value JSON    espalier reject %s %s\n", short(s.ID), g.Step,
-					short(s.ID), g.Step)
+				fmt.Fprintf(w, "  espalier approve %[1]s %[2]s --value JSON    espalier reject %[1]s %[2]s\n", short(s.ID), name)
 				break
 			}
-			fmt.Fprintf(w, "  espalier approve %s %s    espalier reject %s %s\n", short(s.ID), g.Step, short(s.ID),
-				g.Step)
+			fmt.Fprintf(w, "  espalier approve %[1]s %[2]s    espalier reject %[1]s %[2]s\n", short(s.ID), name)
 		case app.GateEvent:
 			if g.Text {
-				fmt.Fprintf(w, "%s waits for text: %s\n", g.Step, g.Description)
+				fmt.Fprintf(w, "%s waits for text: %s\n", name, g.Description)
 				for _, name := range slices.Sorted(maps.Keys(g.Shows)) {
 					fmt.Fprintf(w, "  %s:\n%s\n", name, indented(g.Shows[name], "    "))
 				}
 				fmt.Fprintf(w, "  espalier signal %s %s --text TEXT\n", short(s.ID), receiver(s.Gates, &g))
 				break
 			}
-			fmt.Fprintf(w, "%s waits for the event %s: %s\n  espalier signal %s %s\n", g.Step, g.Event, g.Description,
+			fmt.Fprintf(w, "%s waits for the event %s: %s\n  espalier signal %s %s\n", name, g.Event, g.Description,
 				short(s.ID), g.Event)
 		case app.GateDoubt:
 			fmt.Fprintf(w,
 				"%s has an unknown outcome: it was started, and no result was recorded\n  key %s\n  espalier resume "+
-					"%s --decide %s   (or =skip, =fail, =result=JSON)\n", g.Step, g.Key, short(s.ID), shellWord(g.Step+"=rerun"))
+					"%s --decide %s   (or =skip, =fail, =result=JSON)\n", name, g.Key, short(s.ID), shellWord(name+"=rerun"))
 		}
 	}
 }
@@ -489,13 +488,14 @@ func printApprovers(w io.Writer, a *app.Approvers) {
 }
 
 // writeGate writes what a gate for a person asks and shows. Values of an untrusted input are marked.
-func writeGate(w io.Writer, g *app.Gate, untrusted bool) {
+func writeGate(w io.Writer, s *app.Status, g *app.Gate) {
+	name, untrusted := s.GateName(g), s.Untrusted
 	if g.Kind == app.GateCall && len(g.Shows[app.AnswerSchema]) > 0 {
-		fmt.Fprintf(w, "%s asks a question on behalf of a tool\n", g.Step)
+		fmt.Fprintf(w, "%s asks a question on behalf of a tool\n", name)
 	} else if g.Kind == app.GateCall {
-		fmt.Fprintf(w, "%s asks for approval of one call of a tool, with exactly these arguments\n", g.Step)
+		fmt.Fprintf(w, "%s asks for approval of one call of a tool, with exactly these arguments\n", name)
 	} else {
-		fmt.Fprintf(w, "%s asks for approval: %s\n", g.Step, g.Description)
+		fmt.Fprintf(w, "%s asks for approval: %s\n", name, g.Description)
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.Shows)) {
 		from := ""
@@ -821,7 +821,7 @@ func (a *invocation) completeGate(cmd *cobra.Command, args []string) []string {
 	}
 	var out []string
 	for _, g := range status.Gates {
-		what := g.Step
+		what := status.GateName(&g)
 		if event := g.Kind == app.GateEvent; event != (cmd.Name() == "signal") {
 			continue
 		} else if event {

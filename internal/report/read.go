@@ -84,22 +84,22 @@ func NeedsAttention(f journal.Fact) (Attention, string) {
 	case journal.GateOpened:
 		switch x.Kind {
 		case journal.GatePerson, journal.GateToolCall:
-			return AttentionWaiting, "waits for an approval: " + x.Key()
+			return AttentionWaiting, "waits for an approval: " + journal.PlaceName(x.Key())
 		case journal.GateInDoubt:
-			return AttentionWaiting, "waits for a decision: the outcome of " + x.Key() + " is unknown"
+			return AttentionWaiting, "waits for a decision: the outcome of " + journal.PlaceName(x.Key()) + " is unknown"
 		case journal.GateEvent:
-			return AttentionWaiting, "waits for a reply: " + x.Key()
+			return AttentionWaiting, "waits for a reply: " + journal.PlaceName(x.Key())
 		}
 	case journal.TimerFired:
 		if x.What == plan.TimerEscalation {
-			return AttentionWaiting, "still waits for an approval, and more people may decide now: " + x.Key()
+			return AttentionWaiting, "still waits for an approval, and more people may decide now: " + journal.PlaceName(x.Key())
 		}
 	case journal.GateDecided:
 		if x.Notify {
-			return AttentionTimeout, "stops at " + x.Key() + ": " + x.Error
+			return AttentionTimeout, "stops at " + journal.PlaceName(x.Key()) + ": " + x.Error
 		}
 	case journal.GateApproved:
-		return AttentionWaiting, "waits for another approval: " + x.Key()
+		return AttentionWaiting, "waits for another approval: " + journal.PlaceName(x.Key())
 	case journal.BudgetWait:
 		return AttentionBudget, "has stopped: the budget " + x.Budget + " is exhausted"
 	case journal.RunFinished:

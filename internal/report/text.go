@@ -50,6 +50,16 @@ func Shorten(text string, columns int) string {
 	return text
 }
 
+// Titled returns the path of a step with the title of the step, which titles has by the IDs of steps.
+func Titled(path string, titles map[string]string) string {
+	for name, title := range titles {
+		if before, ok := strings.CutSuffix(path, name); ok && (before == "" || strings.HasSuffix(before, ".")) {
+			return before + title
+		}
+	}
+	return path
+}
+
 // DigestDigits is how many digits of a digest people see.
 const DigestDigits = 12
 

@@ -171,13 +171,7 @@ func (p *printer) event(e *Event) {
 
 // where returns the path, with the iteration unless it is 0.
 func (p *printer) where(e *Event) string {
-	path := e.Path
-	for name, title := range p.o.Titles {
-		if before, ok := strings.CutSuffix(path, name); ok && (before == "" || strings.HasSuffix(before, ".")) {
-			path = before + title
-			break
-		}
-	}
+	path := report.Titled(e.Path, p.o.Titles)
 	if e.Iteration > 0 {
 		return path + "[" + strconv.Itoa(e.Iteration) + "]"
 	}
