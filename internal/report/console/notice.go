@@ -244,7 +244,9 @@ var phrases = map[Event]phrase{
 	BudgetRaised: inColor(report.Plain, func(n *Notice) string {
 		return fmt.Sprintf("%s raised to %s%s", budgetWords(n.Budget), report.BudgetFigure(n.Budget, n.To), n.who())
 	}),
-	Rewound:      inColor(report.Amber, func(n *Notice) string { return "rewound to " + journal.PlaceName(n.Step) + n.who() }),
+	Rewound: inColor(report.Amber, func(n *Notice) string {
+		return "rewound to " + journal.PlaceName(n.Step) + n.who()
+	}),
 	StateEdited:  inColor(report.Plain, func(n *Notice) string { return n.Variable + " changed" + n.who() }),
 	InputRefused: inColor(report.Amber, func(n *Notice) string { return "refused input" + n.who() + ": " + n.Error }),
 }
@@ -254,7 +256,8 @@ func (n *Notice) runStarted() string {
 	case n.Parent != "":
 		return "" // the step that calls it has a line
 	case n.From != "":
-		return fmt.Sprintf("run %s started: continues run %s from step %s", n.Run, short(n.From), journal.PlaceName(n.Step))
+		return fmt.Sprintf("run %s started: continues run %s from step %s", n.Run, short(n.From),
+			journal.PlaceName(n.Step))
 	}
 	return "run " + string(n.Run) + " started"
 }
