@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
+	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/terminal"
 )
 
@@ -315,7 +316,7 @@ func (a *invocation) reportEnd(run *app.Run) error {
 	if end.From != "" {
 		help += fmt.Sprintf("\nTo continue from there, keeping what was done and paid for: espalier resume %s --from %s", short(run.ID), end.From)
 	}
-	return &failure{code: code, message: runSentence(run, end.Outcome, cmp.Or(end.Error, end.Reason)), help: help}
+	return &failure{code: code, message: runSentence(run, end.Outcome, cmp.Or(end.Error, report.ReasonWords(end.Reason))), help: help}
 }
 
 func runSentence(run *app.Run, outcome journal.Outcome, why string) string {

@@ -117,7 +117,7 @@ other commands.`,
 			fmt.Fprintf(a.stdout, "%-8s  %-19s  %8s  %9s  %-24s  %s\n", "ID", "STARTED", "DURATION", "COST", "WORKFLOW", "STATUS")
 			for _, e := range list {
 				how := standing(&e)
-				if why := cmp.Or(e.Error, e.Reason); why != "" { // words before their code
+				if why := cmp.Or(e.Error, report.ReasonWords(e.Reason)); why != "" {
 					how += " (" + fit(diag.Printable(why), whyColumns) + ")"
 				}
 				fmt.Fprintf(a.stdout, "%s  %s  %8s  %9s  %-24s  %s\n", short(e.ID),
@@ -403,8 +403,8 @@ func (a *invocation) printStatus(s *app.Status) {
 	w := a.stdout
 	fmt.Fprintf(w, "%s  %s\n", a.paint(a.colorOut, a.screen, bold, string(s.ID)), s.Name)
 	fmt.Fprintf(w, "  %s", standing(&s.Run))
-	if s.Reason != "" && s.Outcome == journal.OutcomeOK {
-		fmt.Fprintf(w, " (%s)", s.Reason) // that of others is in the error
+	if words := report.ReasonWords(s.Reason); words != "" && s.Outcome == journal.OutcomeOK {
+		fmt.Fprintf(w, " (%s)", words) // that of others is in the error
 	}
 	if s.Untrusted {
 		fmt.Fprint(w, ", untrusted input")
@@ -623,7 +623,7 @@ func (a *invocation) printOutput(name, key string) error {
 	raw := end.Output
 	if end.Outcome != journal.OutcomeOK && string(raw) == "null" {
 		return &failure{
-			code: exitFailed, message: runSentence(run, end.Outcome, cmp.Or(end.Error, end.Reason)),
+			code: exitFailed, message: runSentence(run, end.Outcome, cmp.Or(end.Error, report.ReasonWords(end.Reason))),
 			help: fmt.Sprintf("It has no output. To see what happened: espalier transcript %s --pretty", short(run.ID)),
 		}
 	}

@@ -105,6 +105,20 @@ var ownReasons = []string{
 	string(journal.ClassLoopLimit), string(journal.ClassInDoubt),
 }
 
+// ProblemWords returns the problem of an ending as people read it: without a code that only repeats the outcome.
+func ProblemWords(problem string) string {
+	outcome, code, ok := strings.Cut(problem, ": ")
+	switch journal.Outcome(outcome) {
+	case journal.OutcomeFailed, journal.OutcomeRejected, journal.OutcomeCancelled:
+		if words := ReasonWords(code); ok && words == "" {
+			return outcome
+		} else if ok {
+			return outcome + ": " + words
+		}
+	}
+	return problem
+}
+
 // ReasonWords returns a reason code as people read it: "" if it only repeats the outcome, words for the codes of the
 // specification and of the engine, and the code itself if the author of the workflow chose it.
 func ReasonWords(code string) string {

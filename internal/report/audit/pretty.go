@@ -201,8 +201,17 @@ func (d data) part(name string) string {
 			return ", " + words
 		}
 		return ""
-	case "condition", "error":
+	case "condition":
 		return d.with(": ", name, "")
+	case "error":
+		text := report.ProblemWords(d.text(name))
+		if status := d.text("status"); status != "" {
+			text = strings.TrimPrefix(strings.TrimPrefix(text, status), ": ")
+		}
+		if text == "" {
+			return ""
+		}
+		return ": " + text
 	case "journal_seq", "attempt":
 		return strconv.FormatInt(d.number(name), 10)
 	case "total_duration_ms":
@@ -298,7 +307,7 @@ func (p *printer) stepComplete(_ *Record, d data) (report.Colour, string) {
 		colour = report.Green
 	}
 	return colour, status + d.part("reason_code") + d.with(" (", "declared_reason_code", ")") +
-		d.with(": ", "error", "") + " (" + d.duration("duration_ms") + ")"
+		d.part("error") + " (" + d.duration("duration_ms") + ")"
 }
 
 func (p *printer) stepLost(_ *Record, d data) (report.Colour, string) {

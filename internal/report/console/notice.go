@@ -442,7 +442,7 @@ func (n *Notice) finished() (string, report.Colour) {
 	switch n.Outcome {
 	case journal.OutcomeOK:
 		if n.Reason != "" { // for example, a rule of the workflow aborted it
-			return "ended early (" + n.Reason + ") after " + sums, report.Amber
+			return "ended early (" + report.ReasonWords(n.Reason) + ") after " + sums, report.Amber
 		}
 		return "finished in " + sums, report.Green
 	case journal.OutcomeRejected:
@@ -455,7 +455,7 @@ func (n *Notice) finished() (string, report.Colour) {
 
 // why returns an error without the outcome, which the line has already.
 func why(problem string) string {
-	return strings.TrimPrefix(problem, string(journal.OutcomeFailed)+": ")
+	return strings.TrimPrefix(report.ProblemWords(problem), string(journal.OutcomeFailed)+": ")
 }
 
 // budgetNames are the words for budgets.

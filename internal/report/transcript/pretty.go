@@ -227,7 +227,7 @@ func (p *printer) step(e *Event) {
 		text = "workflow " + s.Name + " done"
 	}
 	if s.Error != "" {
-		text, colour = "ended: "+s.Error, report.Red
+		text, colour = "ended: "+report.ProblemWords(s.Error), report.Red
 	}
 	if d, ok := p.took(e); ok {
 		text += " (" + report.Duration(d) + ")"
