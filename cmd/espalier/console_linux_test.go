@@ -158,11 +158,11 @@ func TestTwoRepliesToOneTurn(t *testing.T) {
 	c.until("\r\n> ")
 	p.exits(4, "signal", awfRun, "chat", "--step", "chat:input~1", "--text", "from elsewhere")
 	if said := p.exits(2, "signal", awfRun, "chat", "--step", "chat:input~1", "--text", "too late"); !strings.Contains(said,
-		"chat:input~1 was answered already") {
+		"chat was answered already") {
 		t.Error(said)
 	}
 	c.types("mine\n")
-	c.until("Your answer was not used: chat:input~1 was answered already")
+	c.until("Your answer was not used: chat was answered already")
 	c.until("Two\r\n")
 	c.until("\r\n> ")
 	c.types("mine again\n")
@@ -196,7 +196,7 @@ states:
   done: {type: terminal}
 `, 0o600)
 	c := onConsole(t, p.command("run", "flow", "--simulate", "--run-id", awfRun), 80, 24)
-	c.until("both/one/one/call/chat:input~1:")
+	c.until("both/one/one/call/chat:")
 	c.until("\r\n> ")
 	c.types("\x03")
 	c.ends(4)
@@ -206,7 +206,7 @@ states:
 		t.Error(said)
 	}
 	said := p.exits(4, "signal", awfRun, "chat", "--step", one)
-	if !strings.Contains(said, "both.one  done") || strings.Contains(said, "both.two › chat:input  event") {
+	if !strings.Contains(said, "both.one  done") || strings.Contains(said, "both.two › reply to chat  event") {
 		t.Error(said)
 	}
 	p.exits(0, "signal", awfRun, "chat")

@@ -401,12 +401,12 @@ func (a *invocation) confirmCost(ctx context.Context, p *app.Prepared, limited b
 	if err != nil {
 		return err
 	}
-	worst := "What this run can cost is not known: " + cost.Money.Because + "."
+	worst := "This run asks real models. What it can cost is not known: " + cost.Money.Because + "."
 	if cost.Money.Known {
 		worst = fmt.Sprintf("This run asks %s. At worst it costs %s by estimate.", strings.Join(cost.Money.Models, ", "),
 			price.Dollars(cost.Money.AtMost))
 	}
-	limit := "No limit applies; --max-cost sets one."
+	limit := "No limit applies. --simulate runs it without a model."
 	if most := p.Workflow.Program.Budget.MicroDollars; most != nil {
 		limit = fmt.Sprintf("It stops before it costs more than %s; --max-cost sets another limit.", price.Dollars(most.Max))
 	}
