@@ -209,7 +209,8 @@ func (a *invocation) failure(e *app.Error) *failure {
 		case e.Name == "":
 			end.help = `"espalier help formats" says which files are workflows.`
 		case end.help == "":
-			end.help = fmt.Sprintf("There are no workflows in %s; \"espalier new %s\" begins one.", e.Names[0], e.Name)
+			end.help = fmt.Sprintf("There are no workflows in %s; \"espalier new %s\" begins one.", folder(e.Names[0]),
+				e.Name)
 		}
 	case app.UnnamedInput:
 		end.message = fmt.Sprintf("--input %q has no \"=\"", e.Name)
@@ -327,6 +328,14 @@ func unreadableFile(e *source.RefError) *failure {
 		end.help = "Check that the file may be read and is UTF-8 text."
 	}
 	return end
+}
+
+// folder returns the name of a folder in a sentence.
+func folder(dir string) string {
+	if dir == "." {
+		return "this folder"
+	}
+	return dir
 }
 
 // sentence ends a message with a full stop, unless it ends with a mark already

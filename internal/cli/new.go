@@ -152,6 +152,9 @@ pattern agentic. An existing file is never overwritten.`
 			}
 			word := shellWord(made.files[0])
 			a.note("Next: describe what it does, then run \"espalier validate %s\" and \"espalier show %s\".", word, word)
+			if an, err := a.usable(made.files[0]); err == nil {
+				a.note("To try it without a model: espalier run %s --simulate%s", word, sampleInputs(an))
+			}
 			return nil
 		},
 	})
