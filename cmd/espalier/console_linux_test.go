@@ -158,11 +158,11 @@ func TestTwoRepliesToOneTurn(t *testing.T) {
 	c.until("\r\n> ")
 	p.exits(4, "signal", awfRun, "chat", "--step", "chat:input~1", "--text", "from elsewhere")
 	if said := p.exits(2, "signal", awfRun, "chat", "--step", "chat:input~1", "--text", "too late"); !strings.Contains(said,
-		"chat:input~1 was answered already") {
+		"chat was answered already") {
 		t.Error(said)
 	}
 	c.types("mine\n")
-	c.until("Your answer was not used: chat:input~1 was answered already")
+	c.until("Your answer was not used: chat was answered already")
 	c.until("Two\r\n")
 	c.until("\r\n> ")
 	c.types("mine again\n")
@@ -196,7 +196,7 @@ states:
   done: {type: terminal}
 `, 0o600)
 	c := onConsole(t, p.command("run", "flow", "--simulate", "--run-id", awfRun), 80, 24)
-	c.until("both/one/one/call/chat:input~1:")
+	c.until("both/one/one/call/chat:")
 	c.until("\r\n> ")
 	c.types("\x03")
 	c.ends(4)
@@ -206,7 +206,7 @@ states:
 		t.Error(said)
 	}
 	said := p.exits(4, "signal", awfRun, "chat", "--step", one)
-	if !strings.Contains(said, "both.one  done") || strings.Contains(said, "both.two › chat:input  event") {
+	if !strings.Contains(said, "both.one  done") || strings.Contains(said, "both.two › reply to chat  event") {
 		t.Error(said)
 	}
 	p.exits(0, "signal", awfRun, "chat")
@@ -469,7 +469,7 @@ func TestInitAsksThreeQuestions(t *testing.T) {
 	cmd := p.command("init")
 	cmd.Dir = dir
 	c := onConsole(t, cmd, 80, 24)
-	c.until("Name of a first workflow, or Enter for none: ")
+	c.until("Name of a first workflow, or none [")
 	c.types("My Digest\n") // a wrong answer is asked for again
 	c.until("How about \"my-digest\"?")
 	c.types("digest\n")
@@ -484,5 +484,47 @@ func TestInitAsksThreeQuestions(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// Enter takes the default of each question of init: a workflow with the name of the folder, and none in a project that
+// has workflows.
+func TestInitTakesItsDefaults(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "My Digest")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := newAWF(t, awfChain)
+	initialize := func(questions ...string) {
+		t.Helper()
+		cmd := p.command("init")
+		cmd.Dir = dir
+		c := onConsole(t, cmd, 80, 24)
+		for _, question := range questions {
+			c.until(question)
+			c.types("\n")
+		}
+		c.ends(0)
+	}
+	files := func() string {
+		t.Helper()
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return strings.Join(names, " ")
+	}
+	initialize("[my-digest]: ", "[agent-flow]: ", "[pipeline]: ")
+	const made = "espalier.yaml my-digest.md my-digest.script.yaml"
+	if got := files(); got != made {
+		t.Errorf("the first time: %s, want %s", got, made)
+	}
+	initialize("[none]: ")
+	if got := files(); got != made {
+		t.Errorf("the second time: %s, want %s", got, made)
 	}
 }

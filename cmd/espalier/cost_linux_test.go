@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -71,6 +72,43 @@ func TestLimitOfCostIsConsent(t *testing.T) {
 	}
 	p, _ = billedProject(t, "")
 	p.exits(0, "run", "flow", "--model", "local/small")
+}
+
+// Without a terminal, one line says what a run can cost and what its limit is. Only a confirmed run counts as confirmed:
+// neither a run without a terminal nor one whose person has set the limit.
+func TestCostIsToldWithoutATerminal(t *testing.T) {
+	p, requests := billedProject(t, "")
+	stderr := func(code int, args ...string) string {
+		t.Helper()
+		cmd := p.command(append([]string{"run", "flow", "--model", "local/small"}, args...)...)
+		var text strings.Builder
+		cmd.Stderr = &text
+		if err := cmd.Run(); cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != code {
+			t.Fatalf("%v: %v\n%s", args, err, text.String())
+		}
+		return text.String()
+	}
+	worst := regexp.MustCompile(`(?m)^This run asks local/small\. At worst it costs \$[0-9.]+ by estimate\. ` +
+		`It stops before it costs more than \$(\d+\.\d+); --max-cost sets another limit\.$`)
+	for limit, args := range map[string][]string{"5.00": {}, "0.50": {"--max-cost", "0.5"}, "5.000": {"--json"}} {
+		if found := worst.FindStringSubmatch(stderr(0, args...)); found == nil || !strings.HasPrefix(limit, found[1]) {
+			t.Errorf("%v: %q", args, found)
+		}
+	}
+	if text := stderr(0, "-q"); text != "" {
+		t.Errorf("with -q: %s", text)
+	}
+	if text := stderr(0, "--simulate"); strings.Contains(text, "At worst") {
+		t.Errorf("simulated: %s", text)
+	}
+	onConsole(t, p.command("run", "flow", "--model", "local/small", "--max-cost", "1"), 80, 24).ends(0)
+	before := requests.Load()
+	c := onConsole(t, p.command("run", "flow", "--model", "local/small"), 80, 24)
+	c.until("Start it? [y/N] ")
+	c.types("n\n")
+	if c.ends(6); requests.Load() != before {
+		t.Errorf("%d requests after a no", requests.Load()-before)
+	}
 }
 
 // Runs whose models have prices have a limit: that of the flag, of the workflow, of the configuration, or the built-in.

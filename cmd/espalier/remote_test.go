@@ -140,7 +140,7 @@ var terminalScript = []struct {
 	{4, "resume 1111 --json"},
 	{4, "signal 1111 papers --data {\"pages\":2}"},
 	{2, "approve 1111 nowhere"},
-	{2, "approve 1111 --digest wrong"},
+	{2, "approve 1111 --digest 000000000000"},
 	{2, "edit 1111 input.question=1"},
 	{0, "edit 1111 output.answer=better"},
 	{0, "approve 1111 check --note fine --as Ana"},

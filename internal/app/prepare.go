@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/engine"
@@ -139,7 +140,7 @@ func (a *App) Prepare(_ context.Context, req PrepareRequest) (*Prepared, error) 
 func (p *Prepared) script(f *source.File, shared bool) {
 	script, problems := registry.Script(f)
 	if script != nil {
-		unused := script.Check(p.Workflow.Program)
+		unused := script.Check(p.Workflow.Program, scriptFacts(p.Workflow.Program))
 		for i := range unused {
 			if shared {
 				unused[i].Severity = diag.Warning
@@ -157,6 +158,34 @@ func (p *Prepared) script(f *source.File, shared bool) {
 		return
 	}
 	p.Options.Script, p.Options.ScriptName = f.Text, f.Path
+}
+
+// scriptFacts returns what decides whether the entries of a script can answer. Budgets do not count: they can be raised.
+func scriptFacts(p *ir.Program) (known registry.ScriptFacts) {
+	known.Tools, known.OtherTools = registry.ToolNames(p)
+	unlimited := *p
+	unlimited.Budget = ir.Budget{}
+	kinds := map[string]string{}
+	for s := range p.Steps() {
+		if t := s.Task(); t != nil {
+			kinds[s.ID] = t.Kind
+		}
+	}
+	for _, cost := range check.Estimate(&unlimited, registry.Kinds()).PerStep {
+		id := cost.Step[strings.LastIndexByte(cost.Step, '/')+1:]
+		b := registry.ScriptBound{Step: id, Agent: cost.Bound.Agent}
+		if cost.Visits.Unbounded == "" {
+			b.Visits = max(cost.Visits.N, 1)
+		}
+		if calls := cost.Bound.Worst.ModelCalls; calls.Unbounded == "" {
+			b.Turns = calls.N // 0 for a tool, whose server may ask a model all the same
+		}
+		if kinds[id] == "conversation" { // other steps continue it, in its name
+			b.Visits, b.Turns = 0, 0
+		}
+		known.Bounds = append(known.Bounds, b)
+	}
+	return known
 }
 
 // configure reads the configuration of the workflow's project, and completes the options with it.
@@ -229,8 +258,8 @@ func (p *Prepared) limitCost() {
 	}
 }
 
-// First reports whether none of the latest runs of the workflow has asked real models.
-func (p *Prepared) First(ctx context.Context) (bool, error) {
+// ConfirmedBefore reports whether a person has agreed to what a run of the workflow can cost, in one of the latest runs.
+func (p *Prepared) ConfirmedBefore(ctx context.Context) (bool, error) {
 	const latest = 20
 	for entry, err := range p.env.Store.Runs(ctx, journal.Filter{Name: p.Workflow.Program.Name, Limit: latest}) {
 		if err != nil {
@@ -241,11 +270,11 @@ func (p *Prepared) First(ctx context.Context) (bool, error) {
 			continue // "runs" reports what is wrong with it
 		}
 		var o RunOptions
-		if json.Unmarshal(state.Options, &o) == nil && !o.Simulate && o.ScriptName == "" {
-			return false, nil
+		if json.Unmarshal(state.Options, &o) == nil && o.CostConfirmed {
+			return true, nil
 		}
 	}
-	return true, nil
+	return false, nil
 }
 
 // readiness checks whether the run could start.

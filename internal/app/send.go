@@ -105,14 +105,17 @@ func (rt *environment) decide(ctx context.Context, id journal.RunID, d plan.Deci
 	if err != nil {
 		return err
 	}
-	d.Step = gateOf(state, d.Step)
-	var found []*plan.Frame
-	for _, f := range state.OpenGates() {
-		if d.Step == "" || d.Step == f.Step || d.Step == f.Place().Key() {
-			found = append(found, f)
+	found := meant(state.OpenGates(), func(f *plan.Frame) string { return f.Place().Key() }, d.Step)
+	if len(found) > 1 && d.Step != "" {
+		var names []string
+		for _, f := range found {
+			names = append(names, journal.PlaceName(f.Place().Key()))
 		}
+		return &plan.Refusal{Code: plan.Ambiguous, Why: "several steps are waiting for a decision: name one of " +
+			strings.Join(names, ", ")}
 	}
 	if len(found) == 1 {
+		d.Step = found[0].Place().Key()
 		if err := rt.mayClaim(state, program, found[0], d.By); err != nil {
 			return err
 		}
@@ -189,18 +192,26 @@ func (rt *environment) mayClaim(state *plan.State, program *plan.Program, f *pla
 	if err != nil || len(users) == 0 {
 		return err
 	}
-	return fail(Refused, ClaimedIdentity, "this project has users: %s cannot decide %s as %s", by.User, f.Place().Key(),
-		by.As)
+	return fail(Refused, ClaimedIdentity, "this project has users: %s cannot decide %s as %s", by.User,
+		journal.PlaceName(f.Place().Key()), by.As)
 }
 
-// gateOf returns the gate that belongs to a step; any other step as it is.
-func gateOf(state *plan.State, step string) string {
-	for _, f := range state.OpenGates() {
-		if step != "" && f.Step == step+":gate" {
-			return f.Step
+// meant returns the gates that a person means: those with the key or the step that they name, or else those that belong
+// to a step of the file with that name. Without a name, all gates are meant.
+func meant[G any](open []G, key func(G) string, name string) []G {
+	var exact, named []G
+	for _, g := range open {
+		switch k := key(g); name {
+		case "", k, journal.StepID(k):
+			exact = append(exact, g)
+		case journal.StepName(k), journal.PlaceName(k):
+			named = append(named, g)
 		}
 	}
-	return step
+	if len(exact) > 0 {
+		return exact
+	}
+	return named
 }
 
 // gateContent is what a gate shows, with the files that hold it as they are now.
@@ -340,7 +351,8 @@ func (rt *environment) decidedBefore(ctx context.Context, id journal.RunID, step
 		if failed != nil {
 			return err
 		}
-		if x, ok := e.Fact.(journal.GateDecided); ok && (step == "" || step == x.Step || step == x.Key()) {
+		if x, ok := e.Fact.(journal.GateDecided); ok &&
+			(step == "" || step == x.Step || step == x.Key() || step == journal.StepName(x.Key())) {
 			last, at = &x, e.At
 		}
 	}
@@ -353,9 +365,10 @@ func (rt *environment) decidedBefore(ctx context.Context, id journal.RunID, step
 	if last.Method == plan.MethodEvent {
 		answer = "answered"
 	}
-	e := fail(Refused, AlreadyDecided, "%s was %s already, on %s by %s; an answer is for one use", last.Key(), answer,
-		at.Time().Local().Format(time.DateTime), DescribeActor(last.By, last.Method, last.Note))
-	e.Run, e.Name = id, last.Key()
+	e := fail(Refused, AlreadyDecided, "%s was %s already, on %s by %s; an answer is for one use",
+		journal.PlaceName(last.Key()), answer, at.Time().Local().Format(time.DateTime),
+		DescribeActor(last.By, last.Method, last.Note))
+	e.Run, e.Name = id, last.Step
 	return e
 }
 

@@ -213,6 +213,34 @@ func statusOf(state *plan.State, program *plan.Program, run *Run) *Status {
 	return s
 }
 
+// Decisions returns the gates that wait for a decision and are meant by a name, as approve and reject take it; all of
+// them without a name.
+func (s *Status) Decisions(name string) []*Gate {
+	var open []*Gate
+	for i := range s.Gates {
+		if kind := s.Gates[i].Kind; kind == GatePerson || kind == GateCall {
+			open = append(open, &s.Gates[i])
+		}
+	}
+	return meant(open, func(g *Gate) string { return g.Step }, name)
+}
+
+// GateName returns the name of a gate for people, which commands take: that of its step in the file, with its place if
+// another gate has the same name.
+func (s *Status) GateName(g *Gate) string {
+	name, whole := journal.StepName(g.Step), journal.PlaceName(g.Step)
+	if g.Kind == GateDoubt { // hooks have outcomes of their own
+		name, whole = journal.StepID(g.Step), g.Step
+	}
+	for i := range s.Gates {
+		other := s.Gates[i].Step
+		if other != g.Step && (journal.StepName(other) == name || journal.StepID(other) == name) {
+			return whole
+		}
+	}
+	return name
+}
+
 // InDoubt reports whether the outcome of a step is unknown.
 func (s *Status) InDoubt() bool {
 	return slices.ContainsFunc(s.Gates, func(g Gate) bool { return g.Kind == GateDoubt })

@@ -44,7 +44,7 @@ beside the new one; the exit code is 1 then.`,
 			if a.json {
 				_, err = io.Copy(terminal.JSON(a.stdout), text)
 			} else {
-				err = audit.Pretty(a.painted(), text, audit.PrettyOptions{Colour: a.colorOut})
+				err = audit.Pretty(a.painted(), text, audit.PrettyOptions{Colour: a.colorOut, Titles: a.titles(ctx, run)})
 			}
 			if err != nil || a.server != nil { // of a server, "audit verify" tells
 				return err
@@ -54,6 +54,18 @@ beside the new one; the exit code is 1 then.`,
 	}
 	cmd.AddCommand(a.auditVerifyCommand(), a.auditAnchorCommand(), a.auditKeygenCommand())
 	return a.jsonFlag(cmd)
+}
+
+// titles returns the titles of steps whose names are generated; nil if they are not known here.
+func (a *invocation) titles(ctx context.Context, run *app.Run) map[string]string {
+	if a.server != nil {
+		return nil
+	}
+	program, err := a.app().Program(ctx, run)
+	if err != nil {
+		return nil // the records have the names
+	}
+	return program.Labels()
 }
 
 // reportSetAside returns a failure if records of a run did not match the journal.

@@ -84,14 +84,14 @@ func (a *invocation) answer(run *app.Run) (app.Message, error) {
 		g := &status.Gates[i]
 		switch {
 		case g.Text:
-			return a.reply(g, len(status.Gates) > 1)
+			return a.reply(status, g)
 		case g.Kind == app.GateDoubt && a.attended():
-			return a.resolve(g)
+			return a.resolve(status, g)
 		case g.Kind != app.GatePerson && g.Kind != app.GateCall:
 		case a.autoApprove:
 			return app.Approve{Step: g.Step, Digest: g.Digest, Automated: true}, nil
 		case a.attended():
-			return a.decide(g, status.Untrusted)
+			return a.decide(status, g)
 		}
 	}
 	return nil, nil
@@ -109,10 +109,10 @@ func (a *invocation) typed() bool {
 }
 
 // reply shows the latest reply of a conversation and reads the person's text.
-func (a *invocation) reply(g *app.Gate, several bool) (app.Message, error) {
+func (a *invocation) reply(s *app.Status, g *app.Gate) (app.Message, error) {
 	if !a.json {
-		if several {
-			a.note("\n%s:", g.Step)
+		if len(s.Gates) > 1 {
+			a.note("\n%s:", s.GateName(g))
 		} else {
 			a.note("")
 		}
@@ -133,9 +133,9 @@ func (a *invocation) reply(g *app.Gate, several bool) (app.Message, error) {
 }
 
 // decide shows what a gate shows, and asks for a decision. It returns nil if the person leaves it for later.
-func (a *invocation) decide(g *app.Gate, untrusted bool) (app.Message, error) {
+func (a *invocation) decide(s *app.Status, g *app.Gate) (app.Message, error) {
 	fmt.Fprintln(a.stderr)
-	writeGate(a.stderr, g, untrusted)
+	writeGate(a.stderr, s, g)
 	for {
 		answer, err := a.ask("Approve? [y]es, [n]o, or Enter to decide later: ")
 		if err != nil {
@@ -166,8 +166,8 @@ func (a *invocation) decide(g *app.Gate, untrusted bool) (app.Message, error) {
 }
 
 // resolve asks what to do about a step whose outcome is unknown. It returns nil if the person leaves it for later.
-func (a *invocation) resolve(g *app.Gate) (app.Message, error) {
-	a.note("\nIt is unknown whether %s was done.", g.Step)
+func (a *invocation) resolve(s *app.Status, g *app.Gate) (app.Message, error) {
+	a.note("\nIt is unknown whether %s was done.", s.GateName(g))
 	for {
 		answer, err := a.ask("Type rerun, skip or fail, or press Enter to decide later: ")
 		switch answer = strings.ToLower(answer); {

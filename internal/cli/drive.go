@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
+	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/terminal"
 )
 
@@ -276,7 +277,7 @@ func (a *invocation) reportRun(run *app.Run) error {
 			return err
 		}
 		return &failure{
-			code: exitBudget, message: fmt.Sprintf("run %s has exhausted a budget (%s)", short(run.ID), run.WaitingFor()),
+			code: exitBudget, message: fmt.Sprintf("run %s has exhausted a budget (%s)", short(run.ID), run.WaitingWords()),
 			help: fmt.Sprintf("To continue with more: espalier resume %s --raise %s", short(run.ID), raiseHint(budget)),
 		}
 	case journal.Waiting, journal.PausedAt, journal.Sleeping:
@@ -315,7 +316,7 @@ func (a *invocation) reportEnd(run *app.Run) error {
 	if end.From != "" {
 		help += fmt.Sprintf("\nTo continue from there, keeping what was done and paid for: espalier resume %s --from %s", short(run.ID), end.From)
 	}
-	return &failure{code: code, message: runSentence(run, end.Outcome, cmp.Or(end.Error, end.Reason)), help: help}
+	return &failure{code: code, message: runSentence(run, end.Outcome, cmp.Or(end.Error, report.ReasonWords(end.Reason))), help: help}
 }
 
 func runSentence(run *app.Run, outcome journal.Outcome, why string) string {
@@ -352,7 +353,7 @@ func waitingHelp(s *app.Status) string {
 		case app.GatePerson, app.GateCall:
 			lines = append(lines,
 				fmt.Sprintf("To decide: espalier approve %s %s   (or reject; espalier status %s shows what is asked)",
-					id, g.Step, id))
+					id, s.GateName(&g), id))
 		case app.GateEvent:
 			if g.Text {
 				lines = append(lines, fmt.Sprintf("To reply: espalier signal %[1]s %[2]s --text TEXT   (without a "+
@@ -363,7 +364,7 @@ func waitingHelp(s *app.Status) string {
 		case app.GateDoubt:
 			lines = append(lines,
 				fmt.Sprintf("It is unknown whether %s was done. To decide: espalier resume %s --decide "+
-					"%s   (or =skip, =fail, =result=JSON)", g.Step, id, shellWord(g.Step+"=rerun")))
+					"%s   (or =skip, =fail, =result=JSON)", s.GateName(&g), id, shellWord(s.GateName(&g)+"=rerun")))
 		}
 	}
 	if s.InDoubt() {

@@ -139,7 +139,7 @@ var advice = map[app.Reason]string{
 		"code, and use --python=unconfined if you trust it.",
 	app.NotResumable:   "The run can still be read.",
 	app.InnerStep:      "Go back to the step that contains it: espalier resume {run} --from {name}",
-	app.AlreadyDecided: "\"espalier status {run} --step {name}\" shows it.",
+	app.AlreadyDecided: "\"espalier audit {run}\" shows it.",
 	app.GateApproved: "The gate opens again with \"espalier resume {run} --from {name}\". Edit the run while it waits " +
 		"there;\nfor a run that has finished, add --set NAME=VALUE to that command.",
 	app.NotReached: "\"espalier transcript {run} --pretty\" shows which steps it has reached.",
@@ -209,7 +209,8 @@ func (a *invocation) failure(e *app.Error) *failure {
 		case e.Name == "":
 			end.help = `"espalier help formats" says which files are workflows.`
 		case end.help == "":
-			end.help = fmt.Sprintf("There are no workflows in %s; \"espalier new %s\" begins one.", e.Names[0], e.Name)
+			end.help = fmt.Sprintf("There are no workflows in %s; \"espalier new %s\" begins one.", folder(e.Names[0]),
+				e.Name)
 		}
 	case app.UnnamedInput:
 		end.message = fmt.Sprintf("--input %q has no \"=\"", e.Name)
@@ -327,6 +328,14 @@ func unreadableFile(e *source.RefError) *failure {
 		end.help = "Check that the file may be read and is UTF-8 text."
 	}
 	return end
+}
+
+// folder returns the name of a folder in a sentence.
+func folder(dir string) string {
+	if dir == "." {
+		return "this folder"
+	}
+	return dir
 }
 
 // sentence ends a message with a full stop, unless it ends with a mark already

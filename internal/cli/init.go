@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -59,8 +60,8 @@ func (a *invocation) initCommand() *cobra.Command {
 		Long: `Set up a project in the working folder, or in DIR, which is created if needed: an
 espalier.yaml that lists the settings, a first workflow, and a file of replies
 with which a CI job runs the workflow without a model. On a terminal, init asks
-for the name, the format and the pattern of the workflow; elsewhere, it creates
-a workflow only with --workflow.
+for the name, the format and the pattern of the workflow, and Enter takes what it
+suggests; elsewhere, it creates a workflow only with --workflow.
 Where there are Agentfile workflows, it adds what runs write to .gitignore.
 Existing files stay as they are.
 
@@ -99,7 +100,11 @@ project, too, and a workflow also runs without one.`,
 	return cmd
 }
 
-// askForWorkflow asks the three questions of init. An empty answer is the default; without a name, there is no workflow.
+// noWorkflow is the answer of a person who wants no first workflow.
+const noWorkflow = "none"
+
+// askForWorkflow asks the three questions of init. An empty answer is the default, which is a workflow named like the
+// folder unless the project has workflows.
 func (a *invocation) askForWorkflow(f *initFlags) (err error) {
 	ask := func(question, otherwise string, check func(answer string) error) string {
 		for err == nil {
@@ -114,7 +119,15 @@ func (a *invocation) askForWorkflow(f *initFlags) (err error) {
 		}
 		return ""
 	}
-	if f.workflow = ask("Name of a first workflow, or Enter for none: ", "", checkName); f.workflow == "" {
+	name := cmp.Or(suggestName(a.inDir(".")), "hello")
+	if found, err := a.app().Workflows(context.Background(), a.reading); err == nil && len(found.Workflows) > 0 {
+		name = noWorkflow
+	}
+	f.workflow = ask(fmt.Sprintf("Name of a first workflow, or %s [%s]: ", noWorkflow, name), name, checkName)
+	if f.workflow == noWorkflow {
+		f.workflow = ""
+	}
+	if f.workflow == "" {
 		return err
 	}
 	f.format = ask(fmt.Sprintf("Format (%s) [%s]: ", strings.Join(newFormatNames(), ", "), f.format), f.format,

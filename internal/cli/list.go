@@ -45,7 +45,7 @@ where a project begins.`,
 				a.note("%s was skipped: %s", s.Path, sentence(s.Reason))
 			}
 			if len(found.Workflows) == 0 {
-				a.note("There are no workflows in %s; \"espalier new NAME\" begins one.", found.Root)
+				a.note("There are no workflows in %s; \"espalier new NAME\" begins one.", folder(found.Root))
 			}
 			return nil
 		},

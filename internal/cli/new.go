@@ -10,8 +10,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -103,9 +105,7 @@ func newFormatNames() []string {
 func (a *invocation) newCommand() *cobra.Command {
 	var format, chosen, dir string
 	long := "Write a small valid workflow to start from, in any format:\n\n"
-	for _, p := range patterns {
-		long += fmt.Sprintf("  %-9s %s\n", p.name, p.about)
-	}
+	long += strings.TrimPrefix(listPatterns(), "\n") + "\n"
 	long += `
 Some patterns differ, because a format lacks what they need. Agentfile has no
 loops, so its review is one round. In Agentfile and AIFLOW, the specialists of
@@ -152,6 +152,9 @@ pattern agentic. An existing file is never overwritten.`
 			}
 			word := shellWord(made.files[0])
 			a.note("Next: describe what it does, then run \"espalier validate %s\" and \"espalier show %s\".", word, word)
+			if an, err := a.usable(made.files[0]); err == nil {
+				a.note("To try it without a model: espalier run %s --simulate%s", word, sampleInputs(an))
+			}
 			return nil
 		},
 	})
@@ -178,7 +181,7 @@ func checkPattern(format, chosen string) error {
 	}
 	p := slices.IndexFunc(patterns, func(p pattern) bool { return p.name == chosen })
 	if p < 0 {
-		return usage(diag.DidYouMean(chosen, patternNames()), "there is no pattern %q", chosen)
+		return usage(suggestPattern(chosen), "there is no pattern %q", chosen)
 	}
 	if why := patterns[p].cannot[format]; why != "" {
 		var can []string
@@ -197,6 +200,44 @@ func checkPattern(format, chosen string) error {
 			strings.Join(can, ", ")), "%s has no pattern %q: %s", format, chosen, why)
 	}
 	return nil
+}
+
+// otherPatterns are words for patterns in the documentation of other programs, with the names that the patterns have here.
+var otherPatterns = map[string]string{
+	"loop": "review", "refine": "review", "critic": "review", "reflection": "review", "evaluator": "review",
+	"parallel": "fanout", "map": "fanout", "branch": "fanout", "merge": "fanout", "approval": "gate", "human": "gate",
+	"cron": "schedule", "trigger": "schedule", "timer": "schedule", "sequence": "pipeline", "sequential": "pipeline",
+	"chain": "pipeline", "linear": "pipeline", "mcp": "tool", "function": "tool", "supervisor": "agentic",
+}
+
+// suggestPattern returns the help for an unknown pattern: the patterns that are probably meant, and all patterns.
+func suggestPattern(name string) string {
+	var meant []string
+	add := func(word string) {
+		word = strings.ToLower(word)
+		for _, pattern := range []string{otherPatterns[word], diag.Nearest(word, patternNames()), word} {
+			if slices.Contains(patternNames(), pattern) && !slices.Contains(meant, strconv.Quote(pattern)) {
+				meant = append(meant, strconv.Quote(pattern))
+			}
+		}
+	}
+	add(name)
+	for _, word := range strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) }) {
+		add(word)
+	}
+	help := ""
+	if len(meant) > 0 {
+		help = fmt.Sprintf("Did you mean %s? ", strings.Join(meant, " or "))
+	}
+	return help + "The patterns are:" + listPatterns()
+}
+
+// listPatterns returns a line for each pattern.
+func listPatterns() (list string) {
+	for _, p := range patterns {
+		list += fmt.Sprintf("\n  %-9s %s", p.name, p.about)
+	}
+	return list
 }
 
 // newWorkflow creates a workflow.

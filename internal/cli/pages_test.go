@@ -192,7 +192,10 @@ func analyseScript(t *testing.T, space *project.Workspace, f *source.File, besid
 		if err != nil {
 			t.Fatal(err)
 		}
-		an.Diagnostics = append(an.Diagnostics, script.Check(app.AnalyzeFile(p, flow, app.Reading{}).Program)...)
+		program := app.AnalyzeFile(p, flow, app.Reading{}).Program
+		var known registry.ScriptFacts
+		known.Tools, known.OtherTools = registry.ToolNames(program)
+		an.Diagnostics = append(an.Diagnostics, script.Check(program, known)...)
 	}
 	return an
 }

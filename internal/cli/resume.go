@@ -120,7 +120,7 @@ func (a *invocation) resumeHere(run *app.Run, request app.ResumeRequest) error {
 		err := project.Resume(ctx, r)
 		if err == nil && r.Step != "" {
 			a.note("Run %s has finished and stays as it is; run %s continues from %s.", short(r.Of), short(r.Run),
-				r.Step)
+				journal.PlaceName(r.Step))
 		}
 		return err
 	})
@@ -222,8 +222,9 @@ func (a *invocation) decisionCommand(
 The command prints what the gate shows, with its digest, and the decision is about
 exactly that: it is refused if that changes meanwhile. On a terminal, "approve"
 asks before it approves. With --digest, as "espalier status RUN" prints it, the
-decision is refused if the gate no longer shows what had that digest. The record
-has the user of this machine, and the name given with --as.`,
+decision is refused if the gate no longer shows what had that digest; --json has
+all digits of it. The record has the user of this machine, and the name given with
+--as.`,
 		Example: "  espalier " + verb + " 5ff07bf3\n  espalier " + verb +
 			` 5ff07bf3 sign_off --note "read with the team"`,
 		Args:              takesRun(1, 2, "a run, and a step when several wait"),
@@ -266,37 +267,34 @@ var errNotApproved = &failure{code: exitWaiting, message: "nothing was decided"}
 // confirm shows what a decision is about, and returns its digest. A person at a terminal has to confirm an approval. If
 // it is not clear which gate is meant, confirm shows nothing: the decision is refused.
 func (a *invocation) confirm(verb, name, step, digest string) (string, error) {
-	if digest != "" {
-		return digest, nil
+	if digest != "" && len(digest) < report.DigestDigits {
+		return "", usage("\"espalier status RUN\" prints it.", "--digest needs at least %d digits", report.DigestDigits)
 	}
 	run, err := a.changedRun(name)
 	if err != nil || run.Status == journal.Finished {
-		return "", err
+		return digest, err
 	}
 	status, err := a.runs().Status(context.Background(), run.ID)
 	if err != nil {
 		return "", err
 	}
-	var gate *app.Gate
-	for i := range status.Gates {
-		g := &status.Gates[i]
-		if (g.Kind == app.GatePerson || g.Kind == app.GateCall) && namesGate(step, g.Step) {
-			if gate != nil {
-				return "", nil
-			}
-			gate = g
-		}
+	found := status.Decisions(step)
+	if len(found) != 1 {
+		return digest, nil
 	}
+	gate := found[0]
 	switch {
-	case gate == nil:
-		return "", nil
+	case digest != "" && strings.HasPrefix(gate.Digest, digest):
+		return gate.Digest, nil
+	case digest != "":
+		return digest, nil // the decision is refused
 	case a.json:
 		return gate.Digest, nil
 	case verb != "approve" || !a.attended():
-		a.noteGate(gate)
+		a.noteGate(status, gate)
 		return gate.Digest, nil
 	}
-	writeGate(a.stderr, gate, status.Untrusted)
+	writeGate(a.stderr, status, gate)
 	for {
 		answer, err := a.ask("Approve? [y]es or [n]o: ")
 		switch strings.ToLower(answer) {
@@ -309,25 +307,19 @@ func (a *invocation) confirm(verb, name, step, digest string) (string, error) {
 	}
 }
 
-// namesGate reports whether a step of a command line, which may be empty, means the gate with a key.
-func namesGate(step, key string) bool {
-	id, _, _ := strings.Cut(key[strings.LastIndexByte(key, '/')+1:], "~")
-	return step == "" || step == key || step == id || step+":gate" == id
-}
-
 // noteGate prints briefly what a decision is about.
-func (a *invocation) noteGate(g *app.Gate) {
+func (a *invocation) noteGate(s *app.Status, g *app.Gate) {
 	const columns = 100
 	if g.Description == "" || g.Kind == app.GateCall {
-		a.note("%s shows:", g.Step)
+		a.note("%s shows:", s.GateName(g))
 	} else {
-		a.note("%s: %s", g.Step, g.Description)
+		a.note("%s: %s", s.GateName(g), g.Description)
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.Shows)) {
 		value := strings.Join(strings.Fields(indented(g.Shows[name], "")), " ")
 		a.note("  %s: %s", name, report.Shorten(value, columns))
 	}
-	a.note("  digest %s", g.Digest)
+	a.note("  digest %s", report.ShortDigest(g.Digest))
 }
 
 // send says something to a run and, unless the run is to be left to other processes, drives it to its next resting
@@ -410,6 +402,9 @@ func (a *invocation) reportPausing(run *app.Run) error {
 		return err
 	}
 	if effect == api.AfterSteps {
+		for i := range steps {
+			steps[i] = journal.PlaceName(steps[i])
+		}
 		a.note("Pausing run %s after %s finishes.", short(run.ID), strings.Join(steps, ", "))
 		return nil
 	}
@@ -756,11 +751,11 @@ func standing(run *app.Run) string {
 	case e.Status == journal.Finished:
 		return string(e.Outcome)
 	case e.Status == journal.Sleeping && e.Wake != 0:
-		return fmt.Sprintf("%s until %s (%s)", e.Status, e.Wake.Time().Local().Format(time.DateTime), e.WaitingFor())
+		return fmt.Sprintf("%s until %s (%s)", e.Status, e.Wake.Time().Local().Format(time.DateTime), e.WaitingWords())
 	case run.Driver != nil:
 		return fmt.Sprintf("%s (%s)", e.Status, run.Driver)
 	case e.Waiting != "" && e.Waiting != string(e.Status):
-		return fmt.Sprintf("%s (%s)", e.Status, e.WaitingFor())
+		return fmt.Sprintf("%s (%s)", e.Status, e.WaitingWords())
 	}
 	return string(e.Status)
 }

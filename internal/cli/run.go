@@ -356,8 +356,8 @@ func (a *invocation) start(p *app.Prepared, f *runFlags) error {
 	if err := p.Open(ctx); err != nil {
 		return err
 	}
-	if !f.changed("max-cost") {
-		if err := a.confirmCost(ctx, p); err != nil {
+	if p.Billed {
+		if err := a.confirmCost(ctx, p, f.changed("max-cost")); err != nil {
 			return err
 		}
 	}
@@ -387,30 +387,34 @@ func (a *invocation) start(p *app.Prepared, f *runFlags) error {
 	return err
 }
 
-// confirmCost asks the person at the terminal before the first run of a workflow that costs money.
-func (a *invocation) confirmCost(ctx context.Context, p *app.Prepared) error {
-	if !p.Billed || !a.attended() {
-		return nil
-	}
-	if first, err := p.First(ctx); err != nil || !first {
+// confirmCost asks the person at the terminal before the first run of a workflow that costs money, unless they have
+// set its limit. Where nobody can be asked, it says in one line what the run can cost.
+func (a *invocation) confirmCost(ctx context.Context, p *app.Prepared, limited bool) (err error) {
+	if p.Options.CostConfirmed, err = p.ConfirmedBefore(ctx); err != nil {
 		return err
+	}
+	attended := a.attended()
+	if attended && (limited || p.Options.CostConfirmed) || !attended && a.quiet {
+		return nil
 	}
 	cost, err := a.app().Cost(p.Workflow, p.Options.Model)
 	if err != nil {
 		return err
 	}
-	money := cost.Money
-	if money.Known {
-		a.note("This run asks %s. At worst it costs %s by estimate.", strings.Join(money.Models, ", "),
-			price.Dollars(money.AtMost))
-	} else {
-		a.note("This run asks real models. What it can cost is not known: %s.", money.Because)
+	worst := "This run asks real models. What it can cost is not known: " + cost.Money.Because + "."
+	if cost.Money.Known {
+		worst = fmt.Sprintf("This run asks %s. At worst it costs %s by estimate.", strings.Join(cost.Money.Models, ", "),
+			price.Dollars(cost.Money.AtMost))
 	}
-	if limit := p.Workflow.Program.Budget.MicroDollars; limit != nil {
-		a.note("It stops before it costs more than %s; --max-cost sets another limit.", price.Dollars(limit.Max))
-	} else {
-		a.note("No limit applies. --simulate runs it without a model.")
+	limit := "No limit applies. --simulate runs it without a model."
+	if most := p.Workflow.Program.Budget.MicroDollars; most != nil {
+		limit = fmt.Sprintf("It stops before it costs more than %s; --max-cost sets another limit.", price.Dollars(most.Max))
 	}
+	if !attended {
+		a.note("%s %s", worst, limit)
+		return nil
+	}
+	a.note("%s\n%s", worst, limit)
 	answer, err := a.ask("Start it? [y/N] ")
 	if err != nil {
 		return &failure{code: exitInterrupted, message: "nothing was started"}
@@ -418,6 +422,7 @@ func (a *invocation) confirmCost(ctx context.Context, p *app.Prepared) error {
 	if answer = strings.ToLower(answer); answer != "y" && answer != "yes" {
 		return &failure{code: exitNotReady, message: "nothing was started"}
 	}
+	p.Options.CostConfirmed = true
 	return nil
 }
 

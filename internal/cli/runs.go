@@ -117,7 +117,7 @@ other commands.`,
 			fmt.Fprintf(a.stdout, "%-8s  %-19s  %8s  %9s  %-24s  %s\n", "ID", "STARTED", "DURATION", "COST", "WORKFLOW", "STATUS")
 			for _, e := range list {
 				how := standing(&e)
-				if why := cmp.Or(e.Error, e.Reason); why != "" { // words before their code
+				if why := cmp.Or(e.Error, report.ReasonWords(e.Reason)); why != "" {
 					how += " (" + fit(diag.Printable(why), whyColumns) + ")"
 				}
 				fmt.Fprintf(a.stdout, "%s  %s  %8s  %9s  %-24s  %s\n", short(e.ID),
@@ -403,8 +403,8 @@ func (a *invocation) printStatus(s *app.Status) {
 	w := a.stdout
 	fmt.Fprintf(w, "%s  %s\n", a.paint(a.colorOut, a.screen, bold, string(s.ID)), s.Name)
 	fmt.Fprintf(w, "  %s", standing(&s.Run))
-	if s.Reason != "" && s.Outcome == journal.OutcomeOK {
-		fmt.Fprintf(w, " (%s)", s.Reason) // that of others is in the error
+	if words := report.ReasonWords(s.Reason); words != "" && s.Outcome == journal.OutcomeOK {
+		fmt.Fprintf(w, " (%s)", words) // that of others is in the error
 	}
 	if s.Untrusted {
 		fmt.Fprint(w, ", untrusted input")
@@ -433,35 +433,34 @@ func (a *invocation) printStatus(s *app.Status) {
 			strings.Join(s.Queue.Labels, " --label "))
 	}
 	for _, step := range s.Step {
-		fmt.Fprintf(w, "  doing %s\n", step)
+		fmt.Fprintf(w, "  doing %s\n", journal.PlaceName(step))
 	}
 	for _, g := range s.Gates {
 		fmt.Fprintln(w)
+		name := s.GateName(&g)
 		switch g.Kind {
 		case app.GatePerson, app.GateCall:
-			writeGate(w, &g, s.Untrusted)
+			writeGate(w, s, &g)
 			if len(g.Shows[app.AnswerSchema]) > 0 {
-				fmt.Fprintf(w, "  espalier approve %s %s --value JSON    espalier reject %s %s\n", short(s.ID), g.Step,
-					short(s.ID), g.Step)
+				fmt.Fprintf(w, "  espalier approve %[1]s %[2]s --value JSON    espalier reject %[1]s %[2]s\n", short(s.ID), name)
 				break
 			}
-			fmt.Fprintf(w, "  espalier approve %s %s    espalier reject %s %s\n", short(s.ID), g.Step, short(s.ID),
-				g.Step)
+			fmt.Fprintf(w, "  espalier approve %[1]s %[2]s    espalier reject %[1]s %[2]s\n", short(s.ID), name)
 		case app.GateEvent:
 			if g.Text {
-				fmt.Fprintf(w, "%s waits for text: %s\n", g.Step, g.Description)
+				fmt.Fprintf(w, "%s waits for text: %s\n", name, g.Description)
 				for _, name := range slices.Sorted(maps.Keys(g.Shows)) {
 					fmt.Fprintf(w, "  %s:\n%s\n", name, indented(g.Shows[name], "    "))
 				}
 				fmt.Fprintf(w, "  espalier signal %s %s --text TEXT\n", short(s.ID), receiver(s.Gates, &g))
 				break
 			}
-			fmt.Fprintf(w, "%s waits for the event %s: %s\n  espalier signal %s %s\n", g.Step, g.Event, g.Description,
+			fmt.Fprintf(w, "%s waits for the event %s: %s\n  espalier signal %s %s\n", name, g.Event, g.Description,
 				short(s.ID), g.Event)
 		case app.GateDoubt:
 			fmt.Fprintf(w,
 				"%s has an unknown outcome: it was started, and no result was recorded\n  key %s\n  espalier resume "+
-					"%s --decide %s   (or =skip, =fail, =result=JSON)\n", g.Step, g.Key, short(s.ID), shellWord(g.Step+"=rerun"))
+					"%s --decide %s   (or =skip, =fail, =result=JSON)\n", name, g.Key, short(s.ID), shellWord(name+"=rerun"))
 		}
 	}
 }
@@ -489,13 +488,14 @@ func printApprovers(w io.Writer, a *app.Approvers) {
 }
 
 // writeGate writes what a gate for a person asks and shows. Values of an untrusted input are marked.
-func writeGate(w io.Writer, g *app.Gate, untrusted bool) {
+func writeGate(w io.Writer, s *app.Status, g *app.Gate) {
+	name, untrusted := s.GateName(g), s.Untrusted
 	if g.Kind == app.GateCall && len(g.Shows[app.AnswerSchema]) > 0 {
-		fmt.Fprintf(w, "%s asks a question on behalf of a tool\n", g.Step)
+		fmt.Fprintf(w, "%s asks a question on behalf of a tool\n", name)
 	} else if g.Kind == app.GateCall {
-		fmt.Fprintf(w, "%s asks for approval of one call of a tool, with exactly these arguments\n", g.Step)
+		fmt.Fprintf(w, "%s asks for approval of one call of a tool, with exactly these arguments\n", name)
 	} else {
-		fmt.Fprintf(w, "%s asks for approval: %s\n", g.Step, g.Description)
+		fmt.Fprintf(w, "%s asks for approval: %s\n", name, g.Description)
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.Shows)) {
 		from := ""
@@ -510,7 +510,7 @@ func writeGate(w io.Writer, g *app.Gate, untrusted bool) {
 	if untrusted {
 		fmt.Fprintln(w, "  The input of the run comes from outside of the project and is untrusted.")
 	}
-	fmt.Fprintf(w, "  digest %s\n", g.Digest)
+	fmt.Fprintf(w, "  digest %s\n", report.ShortDigest(g.Digest))
 	if g.Approvers != nil {
 		printApprovers(w, g.Approvers)
 	}
@@ -623,7 +623,7 @@ func (a *invocation) printOutput(name, key string) error {
 	raw := end.Output
 	if end.Outcome != journal.OutcomeOK && string(raw) == "null" {
 		return &failure{
-			code: exitFailed, message: runSentence(run, end.Outcome, cmp.Or(end.Error, end.Reason)),
+			code: exitFailed, message: runSentence(run, end.Outcome, cmp.Or(end.Error, report.ReasonWords(end.Reason))),
 			help: fmt.Sprintf("It has no output. To see what happened: espalier transcript %s --pretty", short(run.ID)),
 		}
 	}
@@ -734,86 +734,9 @@ func (a *invocation) printTranscript(run *app.Run, follow, pretty bool) error {
 		progress: console.NewProgress(root, j.Outline),
 	}
 	err = transcript.Pretty(a.painted(), transcript.Read(in), transcript.PrettyOptions{
-		Colour: a.colorOut, Remarks: more.until, Titles: program.Labels(), Live: follow,
+		Colour: a.colorOut, Remarks: more.around, Titles: program.Labels(), Live: follow,
 	})
 	return errors.Join(err, more.err)
-}
-
-// remarks are what the journal knows of a run and a transcript has no event for: claims, interruptions, retries,
-// decisions and costs.
-type remarks struct {
-	journal   *app.Journal
-	root, run journal.RunID
-	style     console.Style
-	live      bool // the journal grows
-	progress  *console.Progress
-	read      bool
-	next      []remark
-	last      string // the summary
-	err       error
-	fetch     func() error // adds what is new, instead of reading the journal
-}
-
-type remark struct {
-	at   time.Time
-	line string
-}
-
-// remarked are the notices that a transcript has no event for.
-var remarked = map[console.Event]bool{
-	console.RunClaimed: true, console.StepSkipped: true, console.StepRetrying: true, console.StepLost: true,
-	console.ModelReplied: true, console.ModelRetried: true, console.WaitStarted: true, console.WaitFinished: true,
-	console.Signalled: true, console.Paused: true, console.Continued: true, console.Cancelling: true,
-	console.BudgetRaised: true, console.StateEdited: true, console.Rewound: true, console.InputRefused: true,
-}
-
-// until returns the remarks up to a time; the rest if the time is zero.
-func (m *remarks) until(moment time.Time) []string {
-	if !m.read || m.live {
-		m.load()
-	}
-	var out []string
-	for len(m.next) > 0 && (moment.IsZero() || !m.next[0].at.After(moment)) {
-		out = append(out, m.next[0].line)
-		m.next = m.next[1:]
-	}
-	if moment.IsZero() && m.last != "" {
-		out = append(out, m.last)
-	}
-	return out
-}
-
-func (m *remarks) load() {
-	m.read = true
-	if m.fetch != nil {
-		m.err = m.fetch()
-		return
-	}
-	for e, err := range m.journal.Events(context.Background(), m.root, m.progress.Seq()) {
-		var notices []console.Notice
-		if err == nil {
-			notices, err = m.progress.Apply(&e)
-		}
-		if err != nil {
-			m.err = err
-			return
-		}
-		for i := range notices {
-			m.add(&notices[i])
-		}
-	}
-}
-
-func (m *remarks) add(n *console.Notice) {
-	if n.Run != m.run {
-		return
-	}
-	line := n.Remark(m.style)
-	if n.Event == console.RunFinished {
-		m.last = line
-	} else if remarked[n.Event] && line != "" {
-		m.next = append(m.next, remark{n.At.Time, line})
-	}
 }
 
 // prettyFromServer formats a transcript with what the server knows of the run besides.
@@ -835,7 +758,7 @@ func (a *invocation) prettyFromServer(ctx context.Context, run *app.Run, in io.R
 	more.live = follow
 	more.load() // for the titles
 	err := transcript.Pretty(a.painted(), transcript.Read(in), transcript.PrettyOptions{
-		Colour: a.colorOut, Remarks: more.until, Titles: titles, Live: follow,
+		Colour: a.colorOut, Remarks: more.around, Titles: titles, Live: follow,
 	})
 	return errors.Join(err, more.err)
 }
@@ -898,7 +821,7 @@ func (a *invocation) completeGate(cmd *cobra.Command, args []string) []string {
 	}
 	var out []string
 	for _, g := range status.Gates {
-		what := g.Step
+		what := status.GateName(&g)
 		if event := g.Kind == app.GateEvent; event != (cmd.Name() == "signal") {
 			continue
 		} else if event {

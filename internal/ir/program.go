@@ -375,12 +375,12 @@ func (p *Program) Steps() iter.Seq[*Step] {
 	}
 }
 
-// Labels returns the labels of the steps that have one, children included, by the IDs of the steps.
+// Labels returns the titles of the steps whose IDs people do not know, children included, by the IDs of the steps.
 func (p *Program) Labels() map[string]string {
 	out := map[string]string{}
 	for s := range p.Steps() {
-		if s.Label != "" {
-			out[s.ID] = s.Label
+		if title := s.Title(); title != s.ID {
+			out[s.ID] = title
 		}
 	}
 	for i := range p.Children {

@@ -2,7 +2,6 @@ package ir
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -72,8 +71,24 @@ type Step struct {
 	Span      source.Span `json:"span,omitzero"` // of the ID, or of the whole step if it has no ID
 }
 
-// Title returns the step's display name.
-func (s *Step) Title() string { return cmp.Or(s.Label, s.ID) }
+// Title returns the step's display name. A step that the format's lowering has created is called after the step of the
+// file that it belongs to, which is the first part of its ID.
+func (s *Step) Title() string {
+	name, what, generated := strings.Cut(s.ID, ":")
+	switch gate, isGate := s.Action.(Gate); {
+	case s.Label != "":
+		return s.Label
+	case !s.Implied || !generated || s.Type == "hook":
+		return s.ID
+	case isGate && gate.Decider == Event:
+		return "reply to " + name
+	case isGate && what != "gate":
+		return fmt.Sprintf("gate of %s (%s)", name, what)
+	case what == "gate", what == "checkpoint":
+		return what + " of " + name
+	}
+	return name
+}
 
 // Ref is a variable that a step reads, by its dotted path.
 type Ref struct {

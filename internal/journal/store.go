@@ -220,6 +220,19 @@ func (i Index) WaitingFor() string {
 	return i.Waiting
 }
 
+// WaitingWords returns what WaitingFor does, with the names of steps as people know them.
+func (i Index) WaitingWords() string {
+	what, key, ok := strings.Cut(i.WaitingFor(), ": ")
+	if !ok || what != "approval" && what != "retry" && what+": " != unknownOutcome {
+		return i.WaitingFor()
+	}
+	key, more, several := strings.Cut(key, " (+")
+	if several {
+		more = " (+" + more
+	}
+	return what + ": " + PlaceName(key) + more
+}
+
 const unknownOutcome = "unknown outcome: "
 
 // InDoubt reports whether the run waits for a person to say what came of a step.

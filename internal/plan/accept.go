@@ -131,7 +131,11 @@ func (s *State) gateFor(p *Program, x *Decision) (*Frame, error) {
 	names := func(frames []*Frame) string {
 		var out []string
 		for _, f := range frames {
-			out = append(out, f.Place().Key())
+			name := f.Place().Key()
+			if f.Gate.Kind != journal.GateInDoubt { // hooks have outcomes of their own
+				name = journal.PlaceName(name)
+			}
+			out = append(out, name)
 		}
 		return strings.Join(out, ", ")
 	}

@@ -42,6 +42,7 @@ func (m *Models) Examine(ctx context.Context, reach bool) []Finding {
 	for _, s := range m.config.Secrets {
 		out = append(out, m.examineSecret(ctx, s.Name.Value, s.Is))
 	}
+	out = append(out, m.examineDefault()) // first the model that answers, then what can be wrong with it
 	names := m.Providers()
 	found := make([]Finding, len(names))
 	var all sync.WaitGroup
@@ -51,7 +52,6 @@ func (m *Models) Examine(ctx context.Context, reach bool) []Finding {
 	all.Wait()
 	out = append(out, found...)
 	out = append(out, m.examineCLIs(ctx)...)
-	out = append(out, m.examineDefault())
 	for i := range out { // a server may quote the key that it does not take
 		out[i].About, out[i].Fix = m.Secrets.Show(out[i].About), m.Secrets.Show(out[i].Fix)
 	}
@@ -84,8 +84,11 @@ func (m *Models) examineProvider(ctx context.Context, name string, reach bool) F
 	if s.base != "" {
 		f.About = "at " + s.base
 	}
-	if place := m.keyPlace(s); place != "" {
+	place := m.keyPlace(s)
+	found := "" // the key, where something else failed
+	if place != "" {
 		f.About += ", key in " + place
+		found = "key in " + place + " found; "
 	}
 	if t := m.lacksKey(s); t != nil {
 		f.State, f.About, f.Fix = Unset, t.Message, t.Help
@@ -111,18 +114,21 @@ func (m *Models) examineProvider(ctx context.Context, name string, reach bool) F
 		f.About += ", reachable"
 		if s.base == "" {
 			f.About = "reachable, key accepted"
-			if place := m.keyPlace(s); place != "" {
+			if place != "" {
 				f.About = "reachable, key in " + place + " accepted"
 			}
 		}
 	case errors.As(err, &failed) && failed.Class == provider.NotReady:
-		f.State, f.About, f.Fix = Broken, failed.Message, "Check the key of "+name+"."
+		f.State, f.About, f.Fix = Broken, found+failed.Message, "Check the key of "+name+"."
+		if place != "" {
+			f.Fix = "Check the key in " + place + "."
+		}
 	case errors.As(err, &failed) && failed.Status == 404:
 		f.About += ", reachable" // not every server lists its models
 	case errors.As(err, &failed):
-		f.State, f.About, f.Fix = Broken, failed.Message, "Check the network and the address of "+name+"."
+		f.State, f.About, f.Fix = Broken, found+failed.Message, "Check the network and the address of "+name+"."
 	default:
-		f.State, f.About, f.Fix = Broken, err.Error(), "Check the network and the address of "+name+"."
+		f.State, f.About, f.Fix = Broken, found+err.Error(), "Check the network and the address of "+name+"."
 	}
 	return f
 }
@@ -149,6 +155,9 @@ func (m *Models) examineDefault() Finding {
 		return f
 	}
 	f.About = choice.String()
+	if place := m.keyPlace(choice.server); place != "" {
+		f.About += ", key in " + place
+	}
 	if t := m.lacksKey(choice.server); t != nil {
 		f.State, f.About, f.Fix = Missing, choice.String()+": "+t.Message, t.Help
 	}

@@ -1,11 +1,16 @@
 package registry
 
 import (
+	"slices"
+
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/provider/scripted"
 	"github.com/espalier-run/espalier/internal/provider/simulated"
 	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/tool/builtin"
+	"github.com/espalier-run/espalier/internal/tool/notebook"
 )
 
 // Simulated returns the model that makes up its replies, the same ones for the
@@ -14,3 +19,40 @@ func Simulated(seed uint64) provider.Model { return simulated.Model{Seed: seed} 
 
 // Script reads a file of replies. It is usable unless the list has an error.
 func Script(f *source.File) (*scripted.Script, diag.List) { return scripted.Parse(f) }
+
+// ScriptFacts and ScriptBound are what decides whether the entries of a script can answer.
+type (
+	ScriptFacts = scripted.Facts
+	ScriptBound = scripted.Bound
+)
+
+// ToolNames returns the names and patterns of the tools that a program and its children call or name, and the names of
+// the built-in tools.
+func ToolNames(p *ir.Program) (named, builtIn []string) {
+	for _, use := range toolUses(p, "") {
+		named = append(named, use.name)
+	}
+	var add func(p *ir.Program)
+	add = func(p *ir.Program) {
+		for i := range p.Agents {
+			for _, one := range p.Agents[i].Tools {
+				named = append(named, one.Name)
+			}
+		}
+		for _, one := range slices.Concat(p.Tools.Allow, p.Tools.Deny) {
+			named = append(named, one.Name)
+		}
+		for i := range p.ToolDefs {
+			named = append(named, p.ToolDefs[i].Name)
+		}
+		for i := range p.Children {
+			add(&p.Children[i])
+		}
+	}
+	add(p)
+	for _, one := range slices.Concat(builtin.Tools(builtin.Options{}), notebook.Tools("")) {
+		builtIn = append(builtIn, one.Spec().Name)
+	}
+	slices.Sort(named)
+	return slices.Compact(named), builtIn
+}

@@ -80,28 +80,32 @@ const (
 // The reason is empty if they need not. An event that a run waits for is reported as a reply: only the definition tells
 // whether a person writes it.
 func NeedsAttention(f journal.Fact) (Attention, string) {
+	name := func() string {
+		at, _ := journal.PlaceOf(f)
+		return journal.PlaceName(at.Key())
+	}
 	switch x := f.(type) {
 	case journal.GateOpened:
 		switch x.Kind {
 		case journal.GatePerson, journal.GateToolCall:
-			return AttentionWaiting, "waits for an approval: " + x.Key()
+			return AttentionWaiting, "waits for an approval: " + name()
 		case journal.GateInDoubt:
-			return AttentionWaiting, "waits for a decision: the outcome of " + x.Key() + " is unknown"
+			return AttentionWaiting, "waits for a decision: the outcome of " + name() + " is unknown"
 		case journal.GateEvent:
-			return AttentionWaiting, "waits for a reply: " + x.Key()
+			return AttentionWaiting, "waits for a reply: " + name()
 		}
 	case journal.TimerFired:
 		if x.What == plan.TimerEscalation {
-			return AttentionWaiting, "still waits for an approval, and more people may decide now: " + x.Key()
+			return AttentionWaiting, "still waits for an approval, and more people may decide now: " + name()
 		}
 	case journal.GateDecided:
 		if x.Notify {
-			return AttentionTimeout, "stops at " + x.Key() + ": " + x.Error
+			return AttentionTimeout, "stops at " + name() + ": " + x.Error
 		}
 	case journal.GateApproved:
-		return AttentionWaiting, "waits for another approval: " + x.Key()
+		return AttentionWaiting, "waits for another approval: " + name()
 	case journal.BudgetWait:
-		return AttentionBudget, "has stopped: the budget " + x.Budget + " is exhausted"
+		return AttentionBudget, "has stopped: the budget " + journal.BudgetName(x.Budget) + " is exhausted"
 	case journal.RunFinished:
 		if x.Outcome == journal.OutcomeFailed {
 			return AttentionFailed, "has failed: " + x.Error

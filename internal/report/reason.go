@@ -2,6 +2,8 @@ package report
 
 import (
 	"cmp"
+	"slices"
+	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -85,4 +87,48 @@ func isGate(s *Step) bool {
 	}
 	g, ok := s.Info.Step.Action.(ir.Gate)
 	return ok && g.Decider != ir.Event
+}
+
+// plainReasons are the codes that say no more than the outcome.
+var plainReasons = []string{
+	ReasonCompleted, ReasonApproved, ReasonRejected, ReasonFailed, ReasonCancelled, ReasonSkipped,
+	string(journal.ClassOther), string(journal.ClassEnded),
+}
+
+// ownReasons are the codes that no author has chosen, besides plainReasons.
+var ownReasons = []string{
+	ReasonCondition, ReasonValidation, ReasonBudget, ReasonTimeout, ReasonFallback, string(journal.ClassBudget),
+	string(journal.ClassInvalid), string(journal.ClassInput), string(journal.ClassCommand), string(journal.ClassTool),
+	string(journal.ClassAPI), string(journal.ClassRateLimit), string(journal.ClassBadRequest),
+	string(journal.ClassNoQuota), string(journal.ClassDenied), string(journal.ClassMissing), string(journal.ClassMerge),
+	string(journal.ClassInternal), string(journal.ClassCondition), string(journal.ClassNoBranch),
+	string(journal.ClassLoopLimit), string(journal.ClassInDoubt),
+}
+
+// ProblemWords returns the problem of an ending as people read it: without a code that only repeats the outcome.
+func ProblemWords(problem string) string {
+	outcome, code, ok := strings.Cut(problem, ": ")
+	switch journal.Outcome(outcome) {
+	case journal.OutcomeFailed, journal.OutcomeRejected, journal.OutcomeCancelled:
+		if words := ReasonWords(code); ok && words == "" {
+			return outcome
+		} else if ok {
+			return outcome + ": " + words
+		}
+	}
+	return problem
+}
+
+// ReasonWords returns a reason code as people read it: "" if it only repeats the outcome, words for the codes of the
+// specification and of the engine, and the code itself if the author of the workflow chose it.
+func ReasonWords(code string) string {
+	switch {
+	case slices.Contains(plainReasons, code):
+		return ""
+	case code == ReasonCondition:
+		return "condition is false"
+	case slices.Contains(ownReasons, code):
+		return strings.ToLower(strings.ReplaceAll(code, "_", " "))
+	}
+	return code
 }

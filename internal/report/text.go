@@ -50,6 +50,22 @@ func Shorten(text string, columns int) string {
 	return text
 }
 
+// Titled returns the path of a step with the title of the step, which titles has by the IDs of steps.
+func Titled(path string, titles map[string]string) string {
+	for name, title := range titles {
+		if before, ok := strings.CutSuffix(path, name); ok && (before == "" || strings.HasSuffix(before, ".")) {
+			return before + title
+		}
+	}
+	return path
+}
+
+// DigestDigits is how many digits of a digest people see.
+const DigestDigits = 12
+
+// ShortDigest returns the first digits of a digest.
+func ShortDigest(digest string) string { return digest[:min(len(digest), DigestDigits)] }
+
 // Duration formats a duration for people: 250 ms, 2.1 s, 3 m 05 s, 2 h 05 m.
 func Duration(d time.Duration) string {
 	switch d = max(d, 0); {

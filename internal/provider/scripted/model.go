@@ -79,7 +79,7 @@ func (e *entry) answer(req provider.Request) provider.Reply {
 	if len(e.calls) > 0 && !e.asked(req) {
 		for i, c := range e.calls {
 			out.Blocks = append(out.Blocks,
-				provider.Block{Type: provider.ToolUse, ToolID: e.callID(i), ToolName: c.name, Input: c.input})
+				provider.Block{Type: provider.ToolUse, ToolID: e.callID(i), ToolName: c.name.Value, Input: c.input})
 		}
 		out.Stop = provider.WantsTool
 		return out

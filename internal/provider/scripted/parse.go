@@ -175,7 +175,7 @@ func (p *parser) numbers(r *text.Reader, key string) numbers {
 		p.report(CodeBadValue, t.Span, fmt.Sprintf("%q is an empty range: %d to %d.", key, from, to),
 			fmt.Sprintf("Write %s: %d-%d.", key, to, from))
 	}
-	return numbers{from, to}
+	return numbers{from, to, t.Span}
 }
 
 func (p *parser) duration(r *text.Reader, key string) time.Duration {
@@ -206,7 +206,7 @@ func (p *parser) usage(n *text.Node) provider.Usage {
 func (p *parser) call(n *text.Node) call {
 	r := text.Read(n, "tool call", codes, p.out)
 	r.Require("name")
-	c := call{name: r.String("name").Value, input: json.RawMessage("{}")}
+	c := call{name: r.String("name"), input: json.RawMessage("{}")}
 	if input := r.Map("input"); input != nil {
 		c.input = input.JSON()
 	}
@@ -255,7 +255,10 @@ func classHelp(class string, classes []string) string {
 
 // tool parses the entries of a tool: a list, or a map that also describes the tool.
 func (p *parser) tool(pair text.Pair) toolScript {
-	t := toolScript{spec: tool.Spec{Name: pair.Key.Value, Description: "Answers from " + p.file.Path + "."}}
+	t := toolScript{
+		name: text.Text{Value: pair.Key.Value, Span: pair.Key.Span},
+		spec: tool.Spec{Name: pair.Key.Value, Description: "Answers from " + p.file.Path + "."},
+	}
 	answers := pair.Value.Items
 	if pair.Value.Kind != text.List {
 		r := text.Read(pair.Value, "tool", codes, p.out)

@@ -1,6 +1,7 @@
 package scripted_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -184,7 +185,7 @@ func TestCheck(t *testing.T) {
 		Children: []ir.Program{{Name: "child", Blocks: []ir.Block{{Steps: []ir.Step{{ID: "inner"}}}}}},
 	}
 	var got []string
-	for _, d := range good(t, script).Check(p) {
+	for _, d := range good(t, script).Check(p, scripted.Facts{Tools: []string{"x"}}) {
 		other := script[d.Span.Start:d.Span.End] == "other" // an entry for another workflow
 		if d.Code != scripted.CodeNoSuch || other != (d.Severity == diag.Warning) {
 			t.Errorf("got %+v", d)
@@ -199,7 +200,7 @@ func TestCheck(t *testing.T) {
 
 // Entries that their step can never ask for are errors.
 func TestCheckFindsUnreachableEntries(t *testing.T) {
-	flow := &ir.Program{Name: "demo", Blocks: []ir.Block{{Steps: []ir.Step{
+	flow := &ir.Program{Name: "demo", Agents: []ir.Agent{{ID: "writer"}}, Blocks: []ir.Block{{Steps: []ir.Step{
 		{ID: "draft", Action: ir.Task{Kind: "agent"}},
 		{ID: "build", Action: ir.Task{Kind: "command"}, Retry: &ir.Retry{MaxAttempts: 3}},
 		{ID: "node", Action: ir.Task{Kind: "node"}},
@@ -207,6 +208,13 @@ func TestCheckFindsUnreachableEntries(t *testing.T) {
 	loops := &ir.Program{Name: "demo", Blocks: []ir.Block{
 		{Steps: []ir.Step{{ID: "again", Action: ir.Loop{Block: 1}}}}, flow.Blocks[0],
 	}}
+	calls := &ir.Program{Name: "demo", Blocks: flow.Blocks, Children: []ir.Program{{}}}
+	known := scripted.Facts{
+		Bounds: []scripted.Bound{
+			{Step: "draft", Visits: 3, Turns: 2}, {Step: "build", Agent: "writer", Visits: 1, Turns: 1}, {Step: "node"},
+		},
+		Tools: []string{"web.search", "notes.*"}, OtherTools: []string{"Bash"},
+	}
 	for _, c := range []struct {
 		entry string
 		p     *ir.Program
@@ -229,15 +237,79 @@ func TestCheckFindsUnreachableEntries(t *testing.T) {
 			"{step: draft, exit: 7}", flow,
 			`Step "draft" is not a command and has no exit code, so this entry is never used.`,
 		},
-		{"{step: draft, visit: 4, reply: x}", flow, ""},
+		{
+			"{step: draft, visit: 4, reply: x}", flow,
+			"4: There is no visit 4: a run comes here at most 3 times, so this entry is never used. " +
+				"Use a visit from 1 to 3.",
+		},
+		{"{step: draft, visit: 3+, turn: 2, reply: x}", flow, ""},
+		{
+			"{step: draft, turn: 3+, reply: x}", flow,
+			"3+: There is no turn 3+: an attempt asks its model at most 2 times, so this entry is never used. " +
+				"Use a turn from 1 to 2.",
+		},
+		{
+			"{agent: writer, turn: 2, reply: x}", flow,
+			"2: There is no turn 2: an attempt asks its model once, so this entry is never used. The only turn is 1.",
+		},
+		{"{turn: 9, visit: 9, reply: x}", flow, ""}, // no bound of the node is known
+		{"{step: draft, turn: 9, reply: x}", calls, ""},
+		{
+			"{key: drafts, reply: x}", flow,
+			`drafts: No step of the workflow has the key "drafts", so this entry is never used. ` +
+				`A key ends with the id of a step. Did you mean "draft"?`,
+		},
+		{
+			"{key: again/*/nothing#1, reply: x}", loops,
+			`again/*/nothing#1: No step of the workflow has the key "again/*/nothing#1", so this entry is never used. ` +
+				"A key ends with the id of a step. There are again, build, draft and node.",
+		},
+		{`{key: "again/*/draft~2:judge#0", reply: x}`, loops, ""},
+		{`{key: "again/*/d*", reply: x}`, loops, ""},
+		{`{key: "again/*/x*", reply: x}`, loops, `again/*/x*: No step of the workflow has the key "again/*/x*", ` +
+			"so this entry is never used. A key ends with the id of a step. There are again, build, draft and node."},
+		{
+			"{step: draft, tools: [{name: web.serch}], reply: x}", flow,
+			`web.serch: The workflow calls no tool "web.serch", so this call never reaches one. Did you mean "web.search"?`,
+		},
+		{"{step: draft, tools: [{name: web.search}, {name: notes.find}, {name: Bash}], reply: x}", flow, ""},
 	} {
 		got := ""
-		for _, d := range good(t, "replies:\n  - "+c.entry+"\n").Check(c.p) {
-			got += d.Message
+		script := "replies:\n  - " + c.entry + "\n"
+		for _, d := range good(t, script).Check(c.p, known) {
+			if strings.HasPrefix(d.Message, "There is no") || d.Code == scripted.CodeNoSuch {
+				got += script[d.Span.Start:d.Span.End] + ": " + d.Message + " " + d.Help
+			} else {
+				got += d.Message
+			}
 		}
 		if got != c.want {
 			t.Errorf("%s: got %q", c.entry, got)
 		}
+	}
+}
+
+// A tool that the workflow does not call never answers, unless its entries are for another workflow.
+func TestCheckFindsUnknownTools(t *testing.T) {
+	steps := []ir.Step{{ID: "draft", Action: ir.Task{Kind: "agent"}}}
+	p := &ir.Program{Name: "demo", Blocks: []ir.Block{{Steps: steps}}}
+	script := "replies:\n  - {step: draft, tools: [{name: mine}]}\ntools:\n  web.serch: [{output: 1}]\n" +
+		"  notes.find: [{output: 1}]\n  mine: [{output: 1}]\n  Bash: [{output: 1}]\n" +
+		"  other: [{workflow: else, output: 1}]\n"
+	var got []string
+	for _, d := range good(t, script).Check(p, scripted.Facts{
+		Tools: []string{"web.search(x)", "notes.*"}, OtherTools: []string{"Bash"},
+	}) {
+		if d.Severity == diag.Error {
+			got = append(got, script[d.Span.Start:d.Span.End]+": "+d.Message+" "+d.Help)
+		}
+	}
+	want := []string{
+		`web.serch: The workflow calls no tool "web.serch", so its answers are never used. Did you mean "web.search"?`,
+		`mine: The workflow calls no tool "mine", so its answers are never used. There are notes.* and web.search.`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
 	}
 }
 

@@ -3,13 +3,16 @@ package scripted
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/text"
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
@@ -59,11 +62,12 @@ type failure struct {
 }
 
 type call struct {
-	name  string
+	name  text.Text
 	input json.RawMessage
 }
 
 type toolScript struct {
+	name    text.Text
 	spec    tool.Spec
 	answers []*entry
 }
@@ -79,45 +83,182 @@ func (e *entry) String() string {
 	return e.when.String()
 }
 
+// Facts is what Check knows about a workflow besides its program.
+type Facts struct {
+	Bounds []Bound
+	// Tools are the names and patterns of the tools that the workflow calls or names.
+	Tools []string
+	// OtherTools are tools that exist without being named by the workflow.
+	OtherTools []string
+}
+
+// Bound is how often a step is visited in a run, and how often it asks its model in one attempt; 0 is no bound.
+type Bound struct {
+	Step, Agent   string
+	Visits, Turns int64
+}
+
 // Check reports entries that can never answer: the workflow does not contain what they name, or a step that makes no
 // request. A script for several workflows names the workflow in its entries.
-func (s *Script) Check(p *ir.Program) diag.List {
-	names := map[string][]string{}
-	collect(p, names)
-	var out diag.List
-	check := func(e *entry) {
-		if of := e.when.workflow; of.Value != "" && !slices.Contains(names["workflow"], of.Value) {
-			out.Report(CodeNoSuch, diag.Warning, of.Span,
-				fmt.Sprintf("The entry is for the workflow %q, so it is not used here.", of.Value),
-				or(diag.DidYouMean(of.Value, names["workflow"]), "Remove the entry."))
-			return
-		}
-		for _, n := range e.when.names() {
-			have := names[n.key]
-			if n.value.Value == "" || slices.Contains(have, n.value.Value) {
-				continue
-			}
-			message := fmt.Sprintf("The workflow has no %s %q, so this entry is never used.", n.key, n.value.Value)
-			if n.key == "step" && slices.Contains(names[quietStep], n.value.Value) {
-				message = fmt.Sprintf("Step %q asks no model, so this entry is never used.", n.value.Value)
-			}
-			out.Report(CodeNoSuch, diag.Error, n.value.Span,
-				message, or(diag.DidYouMean(n.value.Value, have), "Remove the entry."))
-		}
-		if why := unreachable(e, p); why != "" {
-			out.Report(CodeNever, diag.Error, e.when.step.Span, why+", so this entry is never used.",
-				"Change the entry, or remove it.")
-		}
-	}
+func (s *Script) Check(p *ir.Program, known Facts) diag.List {
+	c := checker{p: p, known: known, names: map[string][]string{}}
+	collect(p, c.names)
 	for _, e := range s.replies {
-		check(e)
+		if c.check(e) {
+			c.calls(s, e)
+		}
 	}
 	for _, t := range s.tools {
+		used := false
 		for _, e := range t.answers {
-			check(e)
+			used = c.check(e) || used
+		}
+		if used && !c.hasTool(t.spec.Name) {
+			c.noTool(t.name, "its answers are never used")
 		}
 	}
-	return out
+	return c.out
+}
+
+type checker struct {
+	p     *ir.Program
+	known Facts
+	names map[string][]string // parts of the workflow, by what they are
+	out   diag.List
+}
+
+// check checks an entry, and reports whether it is for this workflow.
+func (c *checker) check(e *entry) bool {
+	if of := e.when.workflow; of.Value != "" && !slices.Contains(c.names["workflow"], of.Value) {
+		c.out.Report(CodeNoSuch, diag.Warning, of.Span,
+			fmt.Sprintf("The entry is for the workflow %q, so it is not used here.", of.Value),
+			or(diag.DidYouMean(of.Value, c.names["workflow"]), "Remove the entry."))
+		return false
+	}
+	for _, n := range e.when.names() {
+		have := c.names[n.key]
+		if n.value.Value == "" || slices.Contains(have, n.value.Value) {
+			continue
+		}
+		message := fmt.Sprintf("The workflow has no %s %q, so this entry is never used.", n.key, n.value.Value)
+		if n.key == "step" && slices.Contains(c.names[quietStep], n.value.Value) {
+			message = fmt.Sprintf("Step %q asks no model, so this entry is never used.", n.value.Value)
+		}
+		c.out.Report(CodeNoSuch, diag.Error, n.value.Span,
+			message, or(diag.DidYouMean(n.value.Value, have), "Remove the entry."))
+	}
+	if key := e.when.key; key.Value != "" && !c.hasKey(key.Value) {
+		c.out.Report(CodeNoSuch, diag.Error, key.Span,
+			fmt.Sprintf("No step of the workflow has the key %q, so this entry is never used.", key.Value),
+			"A key ends with the id of a step. "+diag.DidYouMean(lastStep(key.Value), c.names["step"]))
+	}
+	if why := unreachable(e, c.p); why != "" {
+		c.out.Report(CodeNever, diag.Error, e.when.step.Span, why+", so this entry is never used.",
+			"Change the entry, or remove it.")
+	}
+	c.often(e)
+	return true
+}
+
+// often reports numbers of visits and turns that no step reaches.
+func (c *checker) often(e *entry) {
+	if len(c.p.Children) > 0 { // their steps may have the same names
+		return
+	}
+	visits, turns, found := int64(0), int64(0), false
+	for _, b := range c.known.Bounds {
+		if of := e.when.step.Value; of != "" && of != b.Step {
+			continue
+		}
+		if of := e.when.agent.Value; of != "" && of != b.Agent {
+			continue
+		}
+		if b.Visits == 0 {
+			visits = math.MaxInt64
+		}
+		if b.Turns == 0 {
+			turns = math.MaxInt64
+		}
+		visits, turns, found = max(visits, b.Visits), max(turns, b.Turns), true
+	}
+	if !found {
+		return
+	}
+	report := func(key string, n numbers, most int64, happens string) {
+		if int64(n.from) <= most {
+			return
+		}
+		help := fmt.Sprintf("The only %s is 1.", key)
+		if most > 1 {
+			help = fmt.Sprintf("Use a %s from 1 to %d.", key, most)
+		}
+		c.out.Report(CodeNever, diag.Error, n.span,
+			fmt.Sprintf("There is no %s %s: %s %s, so this entry is never used.", key, n, happens, times(most)), help)
+	}
+	report("visit", e.when.visit, visits, "a run comes here")
+	report("turn", e.when.turn, turns, "an attempt asks its model")
+}
+
+func times(n int64) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("at most %d times", n)
+}
+
+// calls reports tools that an entry asks for and that do not exist. An entry may ask for one that its agent may not
+// call: the call is refused.
+func (c *checker) calls(s *Script, e *entry) {
+	for _, one := range e.calls {
+		answered := slices.ContainsFunc(s.tools, func(t toolScript) bool { return t.spec.Name == one.name.Value })
+		if one.name.Value != "" && !answered && !c.hasTool(one.name.Value) {
+			c.noTool(one.name, "this call never reaches one")
+		}
+	}
+}
+
+func (c *checker) hasTool(name string) bool {
+	return slices.Contains(c.known.OtherTools, name) || slices.ContainsFunc(c.known.Tools, func(entry string) bool {
+		return ir.MatchesTool(entry, name)
+	})
+}
+
+func (c *checker) noTool(name text.Text, so string) {
+	var have []string
+	for _, entry := range c.known.Tools {
+		have = append(have, ir.ToolName(entry))
+	}
+	help := diag.DidYouMean(name.Value, have)
+	if len(have) == 0 {
+		help = "It calls no tools."
+	}
+	c.out.Report(CodeNoSuch, diag.Error, name.Span,
+		fmt.Sprintf("The workflow calls no tool %q, so %s.", name.Value, so), help)
+}
+
+// lastStep returns the part of a pattern of keys that is compared with the id of a step.
+func lastStep(pattern string) string {
+	last, _, _ := strings.Cut(pattern[strings.LastIndexByte(pattern, '/')+1:], "#")
+	return last
+}
+
+// hasKey reports whether a step may have a key that a pattern matches.
+func (c *checker) hasKey(pattern string) bool {
+	last := lastStep(pattern)
+	sure := last // what every match starts with
+	if i := strings.IndexAny(last, `*?[\`); i >= 0 {
+		sure = last[:i]
+	}
+	return slices.ContainsFunc(c.names["step"], func(id string) bool {
+		switch {
+		case sure != last:
+			return strings.HasPrefix(id, sure) || strings.HasPrefix(sure, id)
+		case last == id:
+			return true
+		}
+		rest, ok := strings.CutPrefix(last, id)
+		return ok && strings.ContainsAny(rest[:1], "~:") // a visit or a part
+	})
 }
 
 // unreachable returns why an entry that names a step can never answer it: the step has fewer attempts, no loop contains

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
 )
 
@@ -18,7 +19,10 @@ type selector struct {
 }
 
 // numbers is a range from…to, counted from 1; to is 0 for an open range. The zero value matches any number.
-type numbers struct{ from, to int }
+type numbers struct {
+	from, to int
+	span     source.Span
+}
 
 func (n numbers) any() bool       { return n.from == 0 }
 func (n numbers) has(at int) bool { return n.any() || at >= n.from && (n.to == 0 || at <= n.to) }

@@ -24,6 +24,8 @@ import (
 type PrettyOptions struct {
 	Colour bool
 	Zone   *time.Location // of times; nil is UTC
+	// Titles are labels of steps whose names are generated, by name.
+	Titles map[string]string
 }
 
 // Pretty prints an audit log for people: what happened, who decided on what
@@ -123,7 +125,7 @@ func (p *printer) record(r *Record) {
 	}
 	fmt.Fprintf(p.w, "%s  ", p.paint(report.Dim, clock))
 	if r.StepID != "" {
-		fmt.Fprintf(p.w, "%s  ", p.paint(report.Bold, report.Clean(r.StepID)))
+		fmt.Fprintf(p.w, "%s  ", p.paint(report.Bold, report.Clean(report.Titled(r.StepID, p.o.Titles))))
 	}
 	fmt.Fprintln(p.w, p.paint(colour, report.Clean(text)))
 	switch r.Event {
@@ -135,7 +137,7 @@ func (p *printer) record(r *Record) {
 		}
 	case RunStart:
 		if of := d.text("continues_run"); of != "" {
-			p.line("from", "step "+d.text("continues_from")+" of run "+of)
+			p.line("from", "step "+journal.PlaceName(d.text("continues_from"))+" of run "+of)
 		}
 		var before []string
 		if json.Unmarshal(d["approved_before"], &before) == nil && len(before) > 0 {
@@ -190,6 +192,26 @@ func (d data) part(name string) string {
 		return journal.BudgetName(d.text(name))
 	case "to":
 		return report.BudgetFigure(d.text("budget"), d.number(name))
+	case "waiting_for":
+		return journal.Index{Waiting: d.text(name)}.WaitingWords()
+	case "to_step":
+		return journal.PlaceName(d.text(name))
+	case "reason_code": // with what precedes it, because it may be empty
+		if words := report.ReasonWords(d.text(name)); words != "" {
+			return ", " + words
+		}
+		return ""
+	case "condition":
+		return d.with(": ", name, "")
+	case "error":
+		text := report.ProblemWords(d.text(name))
+		if status := d.text("status"); status != "" {
+			text = strings.TrimPrefix(strings.TrimPrefix(text, status), ": ")
+		}
+		if text == "" {
+			return ""
+		}
+		return ": " + text
 	case "journal_seq", "attempt":
 		return strconv.FormatInt(d.number(name), 10)
 	case "total_duration_ms":
@@ -201,7 +223,7 @@ func (d data) part(name string) string {
 var phrases = map[string]phrase{
 	RunStart:         (*printer).runStart,
 	RunComplete:      say(report.Green, "run $status ($total_duration_ms)"),
-	RunFailed:        say(report.Red, "run $status, $reason_code: $error ($total_duration_ms)"),
+	RunFailed:        say(report.Red, "run $status$reason_code$error ($total_duration_ms)"),
 	RunSuspended:     say(report.Amber, "suspended, $waiting_for"),
 	RunResumed:       (*printer).runResumed,
 	RunPaused:        say(report.Amber, "run paused by $who"),
@@ -215,10 +237,10 @@ var phrases = map[string]phrase{
 	StepStart:        (*printer).stepStart,
 	StepOutput:       say(report.Plain, ""),
 	StepComplete:     (*printer).stepComplete,
-	StepSkipped:      say(report.Dim, "skipped, $reason_code: $condition"),
-	StepRetry:        say(report.Amber, "attempt $attempt at $due: $error"),
+	StepSkipped:      say(report.Dim, "skipped$reason_code$condition"),
+	StepRetry:        say(report.Amber, "attempt $attempt at $due$error"),
 	StepLost:         (*printer).stepLost,
-	WorkerSkipped:    say(report.Dim, "worker $worker skipped, $reason_code: $condition"),
+	WorkerSkipped:    say(report.Dim, "worker $worker skipped$reason_code$condition"),
 	GateOpened:       say(report.Amber, "waiting for a decision"),
 	GateApproval:     say(report.Green, "approved by $who; more approvals are needed"),
 	GateEscalated:    say(report.Amber, "escalated to more people"),
@@ -245,7 +267,7 @@ func (p *printer) describe(r *Record, d data) (report.Colour, string) {
 	if phrase := phrases[r.Event]; phrase != nil {
 		return phrase(p, r, d)
 	}
-	return report.Plain, strings.ReplaceAll(r.Event, "_", " ")
+	return report.Plain, words(r.Event)
 }
 
 func (p *printer) runStart(r *Record, d data) (report.Colour, string) {
@@ -261,7 +283,7 @@ func (p *printer) runResumed(r *Record, d data) (report.Colour, string) {
 		since := report.Duration(r.Timestamp.Sub(p.last))
 		return report.Amber, "taken over by another process, " + since + " after the last record"
 	}
-	return report.Plain, fmt.Sprintf("resumed (%s) after %s", d.text("cause"), d.duration("waited_ms"))
+	return report.Plain, fmt.Sprintf("resumed (%s) after %s", words(d.text("cause")), d.duration("waited_ms"))
 }
 
 // with returns before and a member, if the record has it.
@@ -284,8 +306,8 @@ func (p *printer) stepComplete(_ *Record, d data) (report.Colour, string) {
 	if status == "completed" {
 		colour = report.Green
 	}
-	return colour, status + ", " + d.text("reason_code") + d.with(" (", "declared_reason_code", ")") +
-		d.with(": ", "error", "") + " (" + d.duration("duration_ms") + ")"
+	return colour, status + d.part("reason_code") + d.with(" (", "declared_reason_code", ")") +
+		d.part("error") + " (" + d.duration("duration_ms") + ")"
 }
 
 func (p *printer) stepLost(_ *Record, d data) (report.Colour, string) {
@@ -297,8 +319,11 @@ func (p *printer) gateDecision(_ *Record, d data) (report.Colour, string) {
 	if d.text("result") == "approved" {
 		colour = report.Green
 	}
-	return colour, fmt.Sprintf("%s by %s, %s", d.text("result"), who(d), d.text("method"))
+	return colour, fmt.Sprintf("%s by %s, %s", d.text("result"), who(d), words(d.text("method")))
 }
+
+// words returns a name of the records as people read it.
+func words(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
 func (p *printer) modelCall(_ *Record, d data) (report.Colour, string) {
 	s := d.spend("")
@@ -349,7 +374,7 @@ func (p *printer) gate(d data) {
 		p.line("on", readable(d["shown"]))
 	}
 	if digest := d.text("digest"); digest != "" {
-		p.line("digest", digest)
+		p.line("digest", report.ShortDigest(digest))
 	}
 }
 
@@ -411,7 +436,7 @@ func (p *printer) costs() {
 	}
 	width := len("the run so far")
 	for _, c := range p.steps {
-		width = max(width, report.Width(c.step)+2)
+		width = max(width, report.Width(report.Titled(c.step, p.o.Titles))+2)
 	}
 	row := func(name string, s *spend) {
 		pad := strings.Repeat(" ", max(width-report.Width(name), 0))
@@ -423,11 +448,11 @@ func (p *printer) costs() {
 	name, sum := "the run so far", p.sum
 	for i := range p.steps {
 		c := &p.steps[i]
+		name := report.Titled(c.step, p.o.Titles)
 		if strings.Contains(c.step, ".") {
-			row("  "+c.step, &c.spend)
-		} else {
-			row(c.step, &c.spend)
+			name = "  " + name
 		}
+		row(name, &c.spend)
 	}
 	if p.more > 0 {
 		fmt.Fprintf(p.w, "  … and %s more steps\n", report.Number(int64(p.more)))

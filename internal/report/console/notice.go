@@ -164,7 +164,11 @@ func (s *Style) moment(t, at Time) string {
 // Remark returns the notice as a line among those of a transcript, where the figures of each reply are of interest.
 func (n *Notice) Remark(s Style) string {
 	if n.Event == ModelReplied {
-		parts := spent([]string{n.Model + " replied: " + tokens(n.Tokens)}, 0, n.MicroDollars, n.Offline)
+		model := n.Model
+		if model == n.Offline { // the last part says so
+			model = "model"
+		}
+		parts := spent([]string{model + " replied: " + tokens(n.Tokens)}, 0, n.MicroDollars, n.Offline)
 		return s.line(n, strings.Join(parts, ", "), report.Dim)
 	}
 	text, colour := n.text(&s)
@@ -240,7 +244,9 @@ var phrases = map[Event]phrase{
 	BudgetRaised: inColor(report.Plain, func(n *Notice) string {
 		return fmt.Sprintf("%s raised to %s%s", budgetWords(n.Budget), report.BudgetFigure(n.Budget, n.To), n.who())
 	}),
-	Rewound:      inColor(report.Amber, func(n *Notice) string { return "rewound to " + n.Step + n.who() }),
+	Rewound: inColor(report.Amber, func(n *Notice) string {
+		return "rewound to " + journal.PlaceName(n.Step) + n.who()
+	}),
 	StateEdited:  inColor(report.Plain, func(n *Notice) string { return n.Variable + " changed" + n.who() }),
 	InputRefused: inColor(report.Amber, func(n *Notice) string { return "refused input" + n.who() + ": " + n.Error }),
 }
@@ -250,7 +256,8 @@ func (n *Notice) runStarted() string {
 	case n.Parent != "":
 		return "" // the step that calls it has a line
 	case n.From != "":
-		return fmt.Sprintf("run %s started: continues run %s from step %s", n.Run, short(n.From), n.Step)
+		return fmt.Sprintf("run %s started: continues run %s from step %s", n.Run, short(n.From),
+			journal.PlaceName(n.Step))
 	}
 	return "run " + string(n.Run) + " started"
 }
@@ -435,7 +442,7 @@ func (n *Notice) finished() (string, report.Colour) {
 	switch n.Outcome {
 	case journal.OutcomeOK:
 		if n.Reason != "" { // for example, a rule of the workflow aborted it
-			return "ended early (" + n.Reason + ") after " + sums, report.Amber
+			return "ended early (" + report.ReasonWords(n.Reason) + ") after " + sums, report.Amber
 		}
 		return "finished in " + sums, report.Green
 	case journal.OutcomeRejected:
@@ -448,7 +455,7 @@ func (n *Notice) finished() (string, report.Colour) {
 
 // why returns an error without the outcome, which the line has already.
 func why(problem string) string {
-	return strings.TrimPrefix(problem, string(journal.OutcomeFailed)+": ")
+	return strings.TrimPrefix(report.ProblemWords(problem), string(journal.OutcomeFailed)+": ")
 }
 
 // budgetNames are the words for budgets.
@@ -481,12 +488,16 @@ func (n *Notice) waits(s *Style) string {
 		if what = "waiting for approval"; n.Tool != "" {
 			what += " to call " + n.Tool
 		}
-		command = fmt.Sprintf("approve %s %s", run, n.Step)
+		command = fmt.Sprintf("approve %s %s", run, journal.PlaceName(n.Step))
 	case ForEvent:
 		what, command = "waiting for event "+n.Signal, fmt.Sprintf("signal %s %s", run, n.Signal)
 	case ForDecision:
 		what = "waiting for a decision"
-		command = fmt.Sprintf("resume %s --decide %s=rerun   (or =skip, =fail, =result=JSON)", run, n.Step)
+		step := n.Step
+		if !strings.Contains(step, "/") { // a step of several branches needs its whole key
+			step = journal.StepID(step)
+		}
+		command = fmt.Sprintf("resume %s --decide %s=rerun   (or =skip, =fail, =result=JSON)", run, step)
 	case ForBudget:
 		what = exhausted(n.Budget, &n.limits)
 		command = "resume " + run // which prints a sufficient value

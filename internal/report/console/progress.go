@@ -150,8 +150,8 @@ func (p *Progress) add(ev *report.Event, event Event) *Notice {
 // place returns a step's path after those of the steps that called its run.
 func place(s *report.Step) string {
 	text := s.Path
-	if s.Info != nil && s.Info.Step.Label != "" {
-		text = strings.TrimSuffix(text, s.Name) + s.Info.Step.Label
+	if s.Info != nil {
+		text = strings.TrimSuffix(text, s.Name) + s.Info.Step.Title()
 	}
 	if s.Loop {
 		text += "[" + strconv.Itoa(s.Index) + "]"

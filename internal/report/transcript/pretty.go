@@ -23,9 +23,9 @@ import (
 type PrettyOptions struct {
 	Colour bool
 	Zone   *time.Location // of times; nil is UTC
-	// Remarks returns additional lines up to a time that it has not returned
-	// before; for the zero time, at the end, it returns the rest. It may be nil.
-	Remarks func(until time.Time) []string
+	// Remarks returns additional lines that belong before and after an event, which it has not returned before; for
+	// nil, at the end, it returns the rest as those before. It may be nil.
+	Remarks func(e *Event) (before, after []string)
 	// Titles are labels of steps whose names are generated, by name.
 	Titles map[string]string
 	// Live prints the parts of a reply as they come; otherwise only those of a reply that was never complete.
@@ -55,16 +55,13 @@ func Pretty(w io.Writer, events iter.Seq2[Event, error], o PrettyOptions) error 
 			p.w.Flush()
 			return err
 		default:
-			if !e.Timestamp.IsZero() {
-				p.remarks(e.Timestamp)
-			}
-			p.event(&e)
+			p.remarked(&e)
 		}
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(p.parts), openStep.compare) {
 		p.message(p.parts[key])
 	}
-	p.remarks(time.Time{})
+	p.remarked(nil)
 	return p.w.Flush()
 }
 
@@ -129,13 +126,30 @@ func (p *printer) took(e *Event) (time.Duration, bool) {
 	return e.Timestamp.Sub(at), ok && !at.IsZero() && !e.Timestamp.IsZero()
 }
 
-func (p *printer) remarks(until time.Time) {
-	if p.o.Remarks == nil {
-		return
+// remarked prints an event, which is nil at the end, with the remarks around it.
+func (p *printer) remarked(e *Event) {
+	var before, after []string
+	if p.o.Remarks != nil && (e == nil || !e.Timestamp.IsZero() && !e.streamed()) {
+		before, after = p.o.Remarks(e)
 	}
-	for _, line := range p.o.Remarks(until) {
+	for _, line := range before {
 		p.w.WriteString(line + "\n")
 	}
+	if e != nil {
+		p.event(e)
+	}
+	for _, line := range after {
+		p.w.WriteString(line + "\n")
+	}
+}
+
+// streamed reports whether an event is a part of a reply.
+func (e *Event) streamed() bool {
+	if e.Type != MessageAssistant {
+		return false
+	}
+	m, err := e.Message()
+	return err == nil && len(m.Blocks) == 1 && m.Blocks[0].Type == BlockStream
 }
 
 func (p *printer) event(e *Event) {
@@ -157,13 +171,7 @@ func (p *printer) event(e *Event) {
 
 // where returns the path, with the iteration unless it is 0.
 func (p *printer) where(e *Event) string {
-	path := e.Path
-	for name, title := range p.o.Titles {
-		if before, ok := strings.CutSuffix(path, name); ok && (before == "" || strings.HasSuffix(before, ".")) {
-			path = before + title
-			break
-		}
-	}
+	path := report.Titled(e.Path, p.o.Titles)
 	if e.Iteration > 0 {
 		return path + "[" + strconv.Itoa(e.Iteration) + "]"
 	}
@@ -219,7 +227,7 @@ func (p *printer) step(e *Event) {
 		text = "workflow " + s.Name + " done"
 	}
 	if s.Error != "" {
-		text, colour = "ended: "+s.Error, report.Red
+		text, colour = "ended: "+report.ProblemWords(s.Error), report.Red
 	}
 	if d, ok := p.took(e); ok {
 		text += " (" + report.Duration(d) + ")"

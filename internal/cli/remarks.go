@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report/console"
+	"github.com/espalier-run/espalier/internal/report/transcript"
+)
+
+// remarks are what the journal knows of a run and a transcript has no event for: claims, interruptions, retries,
+// decisions and costs.
+type remarks struct {
+	journal   *app.Journal
+	root, run journal.RunID
+	style     console.Style
+	live      bool // the journal grows
+	progress  *console.Progress
+	read      bool
+	next      []remark
+	last      string // the summary
+	err       error
+	fetch     func() error // adds what is new, instead of reading the journal
+}
+
+// remark is a notice of the journal that is not printed yet, or has no line and tells where others belong.
+type remark struct {
+	at        time.Time
+	line      string          // "" if the transcript says it
+	event     transcript.Type // of the transcript that it belongs to; "" if there is none
+	path      string
+	iteration int
+}
+
+// remarked are the notices that a transcript has no event for.
+var remarked = map[console.Event]bool{
+	console.RunClaimed: true, console.StepSkipped: true, console.StepRetrying: true, console.StepLost: true,
+	console.ModelReplied: true, console.ModelRetried: true, console.WaitStarted: true, console.WaitFinished: true,
+	console.Signalled: true, console.Paused: true, console.Continued: true, console.Cancelling: true,
+	console.BudgetRaised: true, console.StateEdited: true, console.Rewound: true, console.InputRefused: true,
+}
+
+// transcribed are the notices of what a transcript has an event for, too.
+var transcribed = map[console.Event]transcript.Type{
+	console.StepStarted: transcript.StepStarted, console.StepFinished: transcript.StepCompleted,
+	console.StepRetrying: transcript.StepCompleted, console.ModelReplied: transcript.MessageAssistant,
+	console.ToolFinished: transcript.ToolResult,
+}
+
+// sameEvents are the types of events that transcribed has under another type.
+var sameEvents = map[transcript.Type]transcript.Type{
+	transcript.CallStarted: transcript.StepStarted, transcript.CallCompleted: transcript.StepCompleted,
+	transcript.HookStarted: transcript.StepStarted, transcript.HookCompleted: transcript.StepCompleted,
+}
+
+// around returns the remarks that belong before and after an event of the transcript; for nil, the rest. Times alone do
+// not tell, because many events happen within a millisecond: notices of the event itself divide the others.
+func (m *remarks) around(e *transcript.Event) (before, after []string) {
+	if !m.read || m.live {
+		m.load()
+	}
+	if e == nil {
+		before = m.take(len(m.next))
+		if m.last != "" {
+			before = append(before, m.last)
+		}
+		return before, nil
+	}
+	if own := m.index(e); own >= 0 {
+		return m.take(own), m.take(1)
+	}
+	n := 0
+	for n < len(m.next) {
+		one := &m.next[n]
+		if one.at.After(e.Timestamp) || one.event != "" && !one.at.Before(e.Timestamp) { // its event is yet to come
+			break
+		}
+		n++
+	}
+	return m.take(n), nil
+}
+
+// index returns the notice of what an event is about, or -1.
+func (m *remarks) index(e *transcript.Event) int {
+	t := e.Type
+	if same := sameEvents[t]; same != "" {
+		t = same
+	}
+	for i := range m.next {
+		one := &m.next[i]
+		if one.at.After(e.Timestamp) {
+			break
+		}
+		if one.event == t && one.path == e.Path && one.iteration == e.Iteration && one.at.Equal(e.Timestamp) {
+			return i
+		}
+	}
+	return -1
+}
+
+// take removes the first notices, and returns their lines.
+func (m *remarks) take(n int) (lines []string) {
+	for _, one := range m.next[:n] {
+		if one.line != "" {
+			lines = append(lines, one.line)
+		}
+	}
+	m.next = m.next[n:]
+	return lines
+}
+
+func (m *remarks) load() {
+	m.read = true
+	if m.fetch != nil {
+		m.err = m.fetch()
+		return
+	}
+	for e, err := range m.journal.Events(context.Background(), m.root, m.progress.Seq()) {
+		var notices []console.Notice
+		if err == nil {
+			notices, err = m.progress.Apply(&e)
+		}
+		if err != nil {
+			m.err = err
+			return
+		}
+		for i := range notices {
+			m.add(&notices[i])
+		}
+	}
+}
+
+func (m *remarks) add(n *console.Notice) {
+	if n.Run != m.run {
+		return
+	}
+	one := remark{at: n.At.Time, event: transcribed[n.Event], path: n.Path, iteration: n.Iteration}
+	if n.Event == console.RunFinished {
+		m.last = n.Remark(m.style)
+		return
+	}
+	if remarked[n.Event] {
+		one.line = n.Remark(m.style)
+	}
+	if one.line != "" || one.event != "" {
+		m.next = append(m.next, one)
+	}
+}
