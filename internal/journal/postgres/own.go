@@ -66,11 +66,6 @@ func (o own) Tail(ctx context.Context, after journal.Pos) iter.Seq2[journal.Appe
 	}
 }
 
-// CachedTail implements journal.TailCache. Everything that Tail returns is in memory: the reader gets all of it at once.
-func (o own) CachedTail(after journal.Pos) ([]journal.Appended, error) {
-	return o.s.own.since(after), nil
-}
-
 // Last implements journal.Tailer.
 func (o own) Last(context.Context) (journal.Pos, error) {
 	o.s.own.mu.Lock()

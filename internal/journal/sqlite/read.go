@@ -218,9 +218,6 @@ func (s *Store) Tail(ctx context.Context, after journal.Pos) iter.Seq2[journal.A
 				}
 			}
 		}
-		if err == nil && len(rows) == 0 {
-			s.recent.forget(after)
-		}
 		return rows, err
 	})
 }
