@@ -15,7 +15,7 @@ func (s *Store) Append(b journal.Batch, done func(error)) {
 	j := job{batch: b, done: done}
 	err := b.Check()
 	if err == nil {
-		j.body, _, err = journal.EncodeShort(make([]byte, 0, 192*len(b.Events)), b.Events)
+		j.body, err = journal.EncodeShort(make([]byte, 0, 192*len(b.Events)), b.Events)
 	}
 	if err != nil {
 		j.write = func(*conn) error { return refuse(err) }
