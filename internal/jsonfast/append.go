@@ -33,8 +33,8 @@ func appendTextMarshaler(b []byte, v reflect.Value) ([]byte, error) {
 	return append(b, '"'), err
 }
 
-// Append appends v, whose type must be the one s was made for. The output equals that of encoding/json with HTML escaping
-// off.
+// Append appends v, whose type must be the one s was made for. The output equals that of encoding/json with HTML
+// escaping off.
 func (s *Shape) Append(b []byte, v reflect.Value) ([]byte, error) {
 	var err error
 	switch s.kind {
@@ -114,10 +114,16 @@ func surrogateOf(v reflect.Value) Surrogate {
 }
 
 // Marshal is json.Marshal without escapes for <, > and &.
-func Marshal(v any) ([]byte, error) {
+func Marshal(v any) ([]byte, error) { return marshal(v, "") }
+
+// MarshalIndent is Marshal with each member and item on a line of its own, indented by two spaces for each level.
+func MarshalIndent(v any) ([]byte, error) { return marshal(v, "  ") }
+
+func marshal(v any, indent string) ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
+	e.SetIndent("", indent)
 	err := e.Encode(v)
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
 }

@@ -348,8 +348,8 @@ type Module struct {
 // Span returns the place of a range in the file.
 func (m *Module) Span(at Range) source.Span { return m.file.Span(m.Base+at.Start, m.Base+at.End) }
 
-// Walk visits all nodes of some statements, in the order of the fields of their types. It skips the children of a node if
-// visit returns false. Fields with the tag `walk:"-"` are not visited.
+// Walk visits all nodes of some statements, in the order of the fields of their types. It skips the children of a node
+// if visit returns false. Fields with the tag `walk:"-"` are not visited.
 func Walk(body []Stmt, visit func(n any) bool) {
 	for _, s := range body {
 		walk(s, visit)
