@@ -236,10 +236,6 @@ func (s *Store) claimSome(
 // of one inbox visible in their order.
 func (s *Store) Enqueue(ctx context.Context, id journal.RunID, m journal.Message) (owner journal.Owner, err error) {
 	token := rand.Text() // the insert may be repeated when its outcome is unknown
-	data := m.Data
-	if data == nil {
-		data = []byte{}
-	}
 	err = s.call(ctx, func() error {
 		var of journal.RunID
 		var finished bool
@@ -249,7 +245,7 @@ func (s *Store) Enqueue(ctx context.Context, id journal.RunID, m journal.Message
 				INSERT INTO @.inbox (run, token, kind, data, at) SELECT n, $2, $3, $4, $5 FROM r WHERE root = '' AND NOT finished
 				ON CONFLICT (token) DO NOTHING RETURNING 1
 			) SELECT owner, root, finished AND NOT EXISTS (SELECT 1 FROM @.inbox WHERE token = $2) FROM r`),
-			encodeText(id), token, encodeText(m.Kind), data, int64(m.At)).Scan(&owner, &of, &finished)
+			encodeText(id), token, encodeText(m.Kind), filled(m.Data), int64(m.At)).Scan(&owner, &of, &finished)
 		decodeText(&owner)
 		decodeText(&of)
 		switch {
