@@ -275,7 +275,7 @@ const dueQuery = "SELECT id, wake FROM runs WHERE wake > 0 AND root = '' AND sta
 func (s *Store) Due(ctx context.Context, now journal.Millis) ([]journal.RunID, journal.Millis, error) {
 	// In ascending order, the first run that is not due yet has the next wake
 	// time.
-	rows, err := s.query(ctx, dueQuery)
+	rows, err := s.queryIn(ctx, nil, dueQuery)
 	if err != nil {
 		return nil, 0, s.failed(ctx, err)
 	}
