@@ -140,8 +140,7 @@ func (c *Client) request(ctx context.Context, method, path string, in any) (*htt
 }
 
 func (c *Client) unreachable(err error) error {
-	var of *url.Error
-	if errors.As(err, &of) {
+	if of, ok := errors.AsType[*url.Error](err); ok {
 		err = of.Err
 	}
 	return &app.Error{

@@ -95,11 +95,4 @@ func readCLI(name text.Text, f *fields) CLI {
 }
 
 // CLI returns the entry of a program, or nil if there is none.
-func (m *Models) CLI(name string) *CLI {
-	for i := range m.CLIs {
-		if m.CLIs[i].Name.Value == name {
-			return &m.CLIs[i].Is
-		}
-	}
-	return nil
-}
+func (m *Models) CLI(name string) *CLI { return entry(m.CLIs, name) }

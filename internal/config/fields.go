@@ -166,6 +166,14 @@ type Named[T any] struct {
 	Is   T
 }
 
+// entry returns the entry of a name, or nil if there is none.
+func entry[T any](all []Named[T], name string) *T {
+	if i := slices.IndexFunc(all, func(one Named[T]) bool { return one.Name.Value == name }); i >= 0 {
+		return &all[i].Is
+	}
+	return nil
+}
+
 // entries reads a map from names to maps, in the order of the file.
 func entries[T any](f *fields, key, what, doc string, read func(name text.Text, f *fields) T) []Named[T] {
 	var out []Named[T]

@@ -96,14 +96,7 @@ func (c *Config) checkReference(t text.Text, out *diag.List) {
 }
 
 // Secret returns the declared secret of that name, or nil if there is none.
-func (c *Config) Secret(name string) *Secret {
-	for i := range c.Secrets {
-		if c.Secrets[i].Name.Value == name {
-			return &c.Secrets[i].Is
-		}
-	}
-	return nil
-}
+func (c *Config) Secret(name string) *Secret { return entry(c.Secrets, name) }
 
 // Place describes the source of the secret.
 func (s *Secret) Place() string {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -194,13 +193,7 @@ func readServers(f *fields) []Named[Server] {
 }
 
 // Tool returns the entry of that name, or nil if there is none.
-func (c *Config) Tool(name string) *Tool {
-	i := slices.IndexFunc(c.Tools, func(t Named[Tool]) bool { return t.Name.Value == name })
-	if i < 0 {
-		return nil
-	}
-	return &c.Tools[i].Is
-}
+func (c *Config) Tool(name string) *Tool { return entry(c.Tools, name) }
 
 // Unbound is a tool without a binding, and the steps that call it.
 type Unbound struct {

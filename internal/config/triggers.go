@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -139,29 +140,15 @@ func readWebhooks(f *fields) []Named[Webhook] {
 }
 
 // Webhook returns the entry of a webhook, or nil if there is none.
-func (c *Config) Webhook(name string) *Webhook {
-	for i := range c.Webhooks {
-		if c.Webhooks[i].Name.Value == name {
-			return &c.Webhooks[i].Is
-		}
-	}
-	return nil
-}
+func (c *Config) Webhook(name string) *Webhook { return entry(c.Webhooks, name) }
 
 // Trigger returns the configuration of a workflow's triggers, with defaults filled in.
 func (c *Config) Trigger(workflow string) Trigger {
-	t := Trigger{}
-	for _, one := range c.Triggers {
-		if one.Name.Value == workflow {
-			t = one.Is
-		}
+	var t Trigger
+	if found := entry(c.Triggers, workflow); found != nil {
+		t = *found
 	}
-	if t.Overlap == "" {
-		t.Overlap = Overlaps[0]
-	}
-	if t.CatchUp == 0 {
-		t.CatchUp = time.Hour
-	}
+	t.Overlap, t.CatchUp = cmp.Or(t.Overlap, Overlaps[0]), cmp.Or(t.CatchUp, time.Hour)
 	return t
 }
 

@@ -907,22 +907,9 @@ func decode(raw json.RawMessage) any {
 
 // encode returns plain data as JSON; maps have their keys sorted.
 func encode(v any) json.RawMessage {
-	switch v := v.(type) { // most of what is encoded
-	case bool:
-		return strconv.AppendBool(nil, v)
-	case json.Number:
-		return json.RawMessage(v)
-	case string:
-		if !strings.ContainsFunc(v, escaped) {
-			return json.RawMessage(`"` + v + `"`)
-		}
-	}
 	out, err := jsonfast.Marshal(v)
 	if err != nil {
 		panic(fmt.Sprintf("contract: %v", err)) // a programming mistake: schemas are plain data
 	}
 	return out
 }
-
-// escaped reports whether a character may have an escape sequence in JSON.
-func escaped(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }

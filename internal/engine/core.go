@@ -48,19 +48,15 @@ type Compiled struct {
 	capsMoney  bool // it has a budget of money
 }
 
-func compile(def *Definition, raw []byte) *Compiled {
-	return &Compiled{
-		Definition: def, program: plan.Compile(def.Program), hasSecrets: secret.Hides(raw),
-		capsMoney: def.Program.CapsMoney(),
-	}
-}
-
 func decodeCompiled(raw []byte) (*Compiled, error) {
 	def, err := decodeDefinition(raw)
 	if err != nil {
 		return nil, err
 	}
-	return compile(def, raw), nil
+	return &Compiled{
+		Definition: def, program: plan.Compile(def.Program), hasSecrets: secret.Hides(raw),
+		capsMoney: def.Program.CapsMoney(),
+	}, nil
 }
 
 // loadOnce is a definition that is compiled at most once.

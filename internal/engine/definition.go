@@ -44,8 +44,7 @@ func Prepare() {
 // afterwards. Start does it if it has not been done.
 func (d *Definition) Prepare() {
 	d.once.Do(func() {
-		var exact bool
-		if d.raw, exact, d.err = definitions().AppendExact(make([]byte, 0, d.roughSize()), d); d.err != nil {
+		if d.raw, d.err = definitions().Append(nil, d); d.err != nil {
 			return
 		}
 		// Escape as json.Marshal does: the hash of a definition must not change.
@@ -55,27 +54,12 @@ func (d *Definition) Prepare() {
 		) {
 			var b bytes.Buffer
 			json.HTMLEscape(&b, d.raw)
-			d.raw, exact = b.Bytes(), false
+			d.raw = b.Bytes()
 		}
 		d.hash = hashOf(d.raw)
-		// A run executes the stored form, as it does after a resume. It is
-		// decoded only if it may differ from d.
-		if exact {
-			d.compiled = compile(d, d.raw)
-		} else {
-			d.compiled, d.err = decodeCompiled(d.raw)
-		}
+		// A run executes the stored form, as it does after a resume.
+		d.compiled, d.err = decodeCompiled(d.raw)
 	})
-}
-
-// roughSize estimates the size of the encoded definition, to allocate the buffer
-// once.
-func (d *Definition) roughSize() int {
-	size := 4 << 10
-	for i := range d.Program.Blocks {
-		size += 768 * len(d.Program.Blocks[i].Steps)
-	}
-	return size
 }
 
 // Encode returns the encoded definition and its hash.

@@ -168,8 +168,7 @@ func parseCondition(text string, report reporter) *condition {
 func syntax(text string, err error) (start, end int, message string) {
 	end = len(text)
 	message = err.Error()
-	var at *file.Error
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*file.Error](err); ok {
 		message = at.Message
 		runes := []rune(text)
 		if at.From >= 0 && at.From <= len(runes) {

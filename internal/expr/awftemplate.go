@@ -588,8 +588,7 @@ func (t *template) explain(env Env, err error) error {
 		}
 	}
 	message := err.Error()
-	var exec gotemplate.ExecError
-	if errors.As(err, &exec) {
+	if exec, ok := errors.AsType[gotemplate.ExecError](err); ok {
 		if inner := errors.Unwrap(exec.Err); inner != nil {
 			message = inner.Error()
 		}

@@ -218,8 +218,7 @@ func (e *Expr) foreignBool(env Env) (bool, error) {
 
 // located sets the span of an error from another parser's evaluation.
 func (e *Expr) located(err error) error {
-	var failed *EvalError
-	if errors.As(err, &failed) && failed.Span.IsZero() {
+	if failed, ok := errors.AsType[*EvalError](err); ok && failed.Span.IsZero() {
 		failed.Span = e.Span
 	}
 	return err

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
-
-	"github.com/espalier-run/espalier/internal/jsonfast"
 )
 
 // The form of a stored batch is one JSON object per event and line:
@@ -19,25 +17,13 @@ import (
 // several times faster: every run writes facts at every step.
 
 // Encode appends one line for each event to dst.
-func Encode(dst []byte, events []Event) ([]byte, error) {
-	dst, _, err := EncodeExact(dst, events)
-	return dst, err
-}
+func Encode(dst []byte, events []Event) ([]byte, error) { return encode(dst, events, false) }
 
-// EncodeExact is Encode, and reports whether decoding returns equal events. It
-// does not if the encoder replaced invalid data.
-func EncodeExact(dst []byte, events []Event) (_ []byte, exact bool, err error) {
-	return encode(dst, events, false)
-}
+// EncodeShort is Encode in the short form. Releases that do not know it must not
+// open a store that has it.
+func EncodeShort(dst []byte, events []Event) ([]byte, error) { return encode(dst, events, true) }
 
-// EncodeShort is EncodeExact in the short form. Releases that do not know it
-// must not open a store that has it.
-func EncodeShort(dst []byte, events []Event) (_ []byte, exact bool, err error) {
-	return encode(dst, events, true)
-}
-
-func encode(dst []byte, events []Event, short bool) (_ []byte, exact bool, err error) {
-	var enc jsonfast.Encoder
+func encode(dst []byte, events []Event, short bool) (_ []byte, err error) {
 	for i := range events {
 		e := &events[i]
 		dst = append(dst, '{')
@@ -50,27 +36,27 @@ func encode(dst []byte, events []Event, short bool) (_ []byte, exact bool, err e
 		}
 		if e.Run != "" {
 			dst = append(dst, `"r":`...)
-			dst = enc.String(dst, string(e.Run))
+			dst = AppendString(dst, string(e.Run))
 			dst = append(dst, ',')
 		}
 		dst = append(dst, `"k":"`...)
 		if e.Fact == nil {
-			return dst, false, fmt.Errorf("%w: event %d has no fact", ErrInvalid, e.Seq)
+			return dst, fmt.Errorf("%w: event %d has no fact", ErrInvalid, e.Seq)
 		}
 		dst = append(dst, e.Fact.factName()...)
 		dst = append(dst, `","d":`...)
-		if dst, err = appendFact(&enc, dst, e.Fact); err != nil {
-			return dst, false, fmt.Errorf("%w: event %d: %s: %w", ErrInvalid, e.Seq, e.Fact.factName(), err)
+		if dst, err = appendFact(dst, e.Fact); err != nil {
+			return dst, fmt.Errorf("%w: event %d: %s: %w", ErrInvalid, e.Seq, e.Fact.factName(), err)
 		}
 		dst = append(dst, "}\n"...)
 	}
-	return dst, !enc.Changed, nil
+	return dst, nil
 }
 
-func appendFact(enc *jsonfast.Encoder, b []byte, fact Fact) ([]byte, error) {
+func appendFact(b []byte, fact Fact) ([]byte, error) {
 	shape := factShapes().byType[reflect.TypeOf(fact)]
 	if shape == nil {
 		return b, fmt.Errorf("%T is not a fact that can be stored", fact)
 	}
-	return enc.Value(b, shape, reflect.ValueOf(fact))
+	return shape.Append(b, reflect.ValueOf(fact))
 }

@@ -11,8 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
-
-	"github.com/espalier-run/espalier/internal/jsonfast"
 )
 
 // A fact that is missing from the list could not be stored.
@@ -128,9 +126,9 @@ func TestEveryEventSurvivesTheJournal(t *testing.T) {
 			}
 		}
 		short := rapid.Bool().Draw(t, "short")
-		body, exact, err := encode(nil, events, short)
-		if err != nil || !exact {
-			t.Fatal(exact, err)
+		body, err := encode(nil, events, short)
+		if err != nil {
+			t.Fatal(err)
 		}
 		if want := reference(t, events, short); !bytes.Equal(body, want) {
 			t.Fatalf("not what encoding/json writes\n got %s\nwant %s", body, want)
@@ -232,9 +230,9 @@ func TestEmptyRawFieldsAreOmitted(t *testing.T) {
 func TestInvalidUTF8IsReplaced(t *testing.T) {
 	for _, s := range []string{"\xff", "a\xc3", "\xed\xa0\x80", "\xf0\x9d\x84"} {
 		events := []Event{{Seq: 1, Fact: TaskStarted{Work: Work{Place: Place{Step: s}}}}}
-		body, exact, err := EncodeExact(nil, events)
-		if err != nil || exact {
-			t.Fatal(exact, err)
+		body, err := Encode(nil, events)
+		if err != nil {
+			t.Fatal(err)
 		}
 		if want := reference(t, events, false); !bytes.Equal(body, want) {
 			t.Errorf("%q: got %s want %s", s, body, want)
@@ -247,9 +245,9 @@ func TestRawJSONIsCompactedOrRefused(t *testing.T) {
 		return []Event{{Seq: 1, Fact: TaskNoted{N: 1, Data: json.RawMessage(raw)}}}
 	}
 	spaced := "{ \"a\" :\t[ 1 ,\n 2 ] , \"b c\\\" \" : \" d\\\\\" }\r\n"
-	body, exact, err := EncodeExact(nil, note(spaced))
-	if err != nil || exact {
-		t.Fatal(exact, err)
+	body, err := Encode(nil, note(spaced))
+	if err != nil {
+		t.Fatal(err)
 	}
 	if want := reference(t, note(spaced), false); !bytes.Equal(body, want) {
 		t.Errorf("got %s want %s", body, want)
@@ -366,7 +364,7 @@ func TestEncodedFactsAreDecodedByTheFastCodec(t *testing.T) {
 		full := reflect.New(reflect.TypeOf(zero)).Elem()
 		occupy(full)
 		for _, f := range []Fact{zero, full.Interface().(Fact)} {
-			data, err := appendFact(new(jsonfast.Encoder), nil, f)
+			data, err := appendFact(nil, f)
 			if err != nil {
 				t.Fatal(err)
 			}

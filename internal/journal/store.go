@@ -58,15 +58,6 @@ type Tailer interface {
 	Changed() <-chan struct{}
 }
 
-// TailCache is a Tailer that keeps recent appends in memory, so that a reader
-// which follows closely does not read them from the disk.
-type TailCache interface {
-	// CachedTail returns appends that follow a Pos without a gap, or none if
-	// they are not in memory. Later appends, of this Store or of another
-	// process, may be missing: Tail returns them.
-	CachedTail(after Pos) ([]Appended, error)
-}
-
 // Writer appends to runs.
 type Writer interface {
 	// Append adds a batch, all or nothing, and then calls done exactly once:

@@ -12,72 +12,48 @@ import (
 	"unicode/utf8"
 )
 
-// Encoder encodes values. Its output equals that of encoding/json with HTML
-// escaping off.
-type Encoder struct {
-	// Changed reports whether decoding the output may yield a different value:
-	// raw JSON had insignificant white space or was nil, a string was not valid
-	// UTF-8, or a type has its own MarshalJSON. An empty slice or map that
-	// decodes to nil does not count as a change.
-	Changed bool
-}
-
-// String appends s as a JSON string.
-func (e *Encoder) String(b []byte, s string) []byte {
-	b, exact := appendString(b, s)
-	e.Changed = e.Changed || !exact
-	return b
-}
-
-// textMarshaler appends the text form of v as a JSON string. The text is
+// appendTextMarshaler appends the text form of v as a JSON string. The text is
 // appended directly to b and only copied if it needs escapes.
-func (e *Encoder) textMarshaler(b []byte, v reflect.Value) ([]byte, error) {
+func appendTextMarshaler(b []byte, v reflect.Value) ([]byte, error) {
 	if v.CanAddr() && v.Kind() != reflect.Pointer {
 		v = v.Addr() // converting a pointer to an interface does not copy the value
 	}
 	as, ok := v.Interface().(encoding.TextAppender)
 	if !ok {
 		text, err := v.Interface().(encoding.TextMarshaler).MarshalText()
-		return e.String(b, string(text)), err
+		return AppendString(b, string(text)), err
 	}
 	start := len(b)
 	b, err := as.AppendText(append(b, '"'))
 	for _, c := range b[start+1:] {
 		if c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
-			return e.String(b[:start], string(b[start+1:])), err
+			return AppendString(b[:start], string(b[start+1:])), err
 		}
 	}
 	return append(b, '"'), err
 }
 
-func (e *Encoder) raw(b []byte, raw json.RawMessage) ([]byte, error) {
-	before := len(b)
-	b, err := AppendRaw(b, raw)
-	e.Changed = e.Changed || len(b)-before != len(raw)
-	return b, err
-}
-
-// Value appends v, whose type must be the one s was made for.
-func (e *Encoder) Value(b []byte, s *Shape, v reflect.Value) ([]byte, error) {
+// Append appends v, whose type must be the one s was made for. The output equals that of encoding/json with HTML
+// escaping off.
+func (s *Shape) Append(b []byte, v reflect.Value) ([]byte, error) {
 	var err error
 	switch s.kind {
 	case text:
-		return e.String(b, v.String()), nil
+		return AppendString(b, v.String()), nil
 	case number:
 		return strconv.AppendInt(b, v.Int(), 10), nil
 	case truth:
 		return strconv.AppendBool(b, v.Bool()), nil
 	case raw:
 		if v.IsNil() {
-			e.Changed = true
 			return append(b, "null"...), nil
 		}
-		return e.raw(b, v.Bytes())
+		return AppendRaw(b, v.Bytes())
 	case pointer:
 		if v.IsNil() {
 			return append(b, "null"...), nil
 		}
-		return e.Value(b, s.elem, v.Elem())
+		return s.elem.Append(b, v.Elem())
 	case list:
 		if v.IsNil() {
 			return append(b, "null"...), nil
@@ -87,7 +63,7 @@ func (e *Encoder) Value(b []byte, s *Shape, v reflect.Value) ([]byte, error) {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			if b, err = e.Value(b, s.elem, v.Index(i)); err != nil {
+			if b, err = s.elem.Append(b, v.Index(i)); err != nil {
 				return b, err
 			}
 		}
@@ -103,33 +79,25 @@ func (e *Encoder) Value(b []byte, s *Shape, v reflect.Value) ([]byte, error) {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(e.String(b, key.String()), ':')
-			if b, err = e.Value(b, s.elem, v.MapIndex(key)); err != nil {
+			b = append(AppendString(b, key.String()), ':')
+			if b, err = s.elem.Append(b, v.MapIndex(key)); err != nil {
 				return b, err
 			}
 		}
 		return append(b, '}'), nil
 	case textual:
-		return e.textMarshaler(b, v)
+		return appendTextMarshaler(b, v)
 	case surrogate:
 		from := surrogateOf(v)
-		to := s.surrogates.Get()
-		if to == nil {
-			to = from.NewSurrogate()
-		}
+		to := from.NewSurrogate()
 		if err := from.ToSurrogate(to); err != nil {
 			return b, err
 		}
-		in := reflect.ValueOf(to).Elem()
-		b, err = e.Value(b, s.elem, in)
-		in.SetZero() // ToSurrogate expects an empty one
-		s.surrogates.Put(to)
-		return b, err
+		return s.elem.Append(b, reflect.ValueOf(to).Elem())
 	case foreign:
-		e.Changed = e.Changed || !v.CanFloat()
 		return appendForeign(b, v.Interface())
 	default:
-		if b, err = e.members(append(b, '{'), s, v); err != nil {
+		if b, err = s.appendMembers(append(b, '{'), v); err != nil {
 			return b, err
 		}
 		return append(b, '}'), nil
@@ -146,10 +114,16 @@ func surrogateOf(v reflect.Value) Surrogate {
 }
 
 // Marshal is json.Marshal without escapes for <, > and &.
-func Marshal(v any) ([]byte, error) {
+func Marshal(v any) ([]byte, error) { return marshal(v, "") }
+
+// MarshalIndent is Marshal with each member and item on a line of its own, indented by two spaces for each level.
+func MarshalIndent(v any) ([]byte, error) { return marshal(v, "  ") }
+
+func marshal(v any, indent string) ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
+	e.SetIndent("", indent)
 	err := e.Encode(v)
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
 }
@@ -159,13 +133,13 @@ func appendForeign(b []byte, v any) ([]byte, error) {
 	return append(b, raw...), err
 }
 
-func (e *Encoder) members(b []byte, s *Shape, v reflect.Value) ([]byte, error) {
+func (s *Shape) appendMembers(b []byte, v reflect.Value) ([]byte, error) {
 	var err error
 	for i := range s.members {
 		m := &s.members[i]
 		field := v.Field(m.index)
 		if m.embedded {
-			if b, err = e.members(b, m.shape, field); err != nil {
+			if b, err = m.shape.appendMembers(b, field); err != nil {
 				return b, err
 			}
 			continue
@@ -177,7 +151,7 @@ func (e *Encoder) members(b []byte, s *Shape, v reflect.Value) ([]byte, error) {
 			b = append(b, ',')
 		}
 		b = append(b, m.quoted...)
-		if b, err = e.Value(b, m.shape, field); err != nil {
+		if b, err = m.shape.Append(b, field); err != nil {
 			return b, err
 		}
 	}
@@ -263,14 +237,8 @@ const hexDigits = "0123456789abcdef"
 // control characters, quotes and backslashes, U+2028 and U+2029 (which
 // JavaScript does not allow in strings), and U+FFFD for invalid UTF-8.
 func AppendString(b []byte, s string) []byte {
-	b, _ = appendString(b, s)
-	return b
-}
-
-// appendString implements AppendString and reports whether s is valid UTF-8.
-func appendString(b []byte, s string) (_ []byte, exact bool) {
 	b = append(b, '"')
-	start, exact := 0, true
+	start := 0
 	for i := 0; i < len(s); {
 		if c := s[i]; c < utf8.RuneSelf {
 			if c >= ' ' && c != '"' && c != '\\' {
@@ -304,7 +272,7 @@ func appendString(b []byte, s string) (_ []byte, exact bool) {
 		case r == utf8.RuneError && size == 1:
 			b = append(b, s[start:i]...)
 			b = append(b, `\ufffd`...)
-			start, exact = i+size, false
+			start = i + size
 		case r == '\u2028' || r == '\u2029':
 			b = append(b, s[start:i]...)
 			b = append(b, `\u202`...)
@@ -314,5 +282,5 @@ func appendString(b []byte, s string) (_ []byte, exact bool) {
 		i += size
 	}
 	b = append(b, s[start:]...)
-	return append(b, '"'), exact
+	return append(b, '"')
 }

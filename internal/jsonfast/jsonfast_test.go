@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/espalier-run/espalier/internal/jsonfast"
 )
@@ -158,43 +157,6 @@ func TestSurrogatesReplaceMarshalJSON(t *testing.T) {
 	}
 }
 
-func TestExactOnlyIfDecodingYieldsAnEqualValue(t *testing.T) {
-	null := json.RawMessage("null")
-	everything := outer{
-		inner: inner{N: 1, Text: "<é\u2028"}, Bare: json.RawMessage(`{"a":"b c"}`), To: &outer{Bare: null},
-		List: []inner{{}}, Map: map[string]*inner{"é": nil}, Part: 0.1,
-	}
-	for name, c := range map[string]struct {
-		v     outer
-		exact bool
-	}{
-		"everything": {everything, true},
-		"empty or nil": {
-			outer{Bare: null, Raw: json.RawMessage{}, List: []inner{}, Map: map[string]*inner{}},
-			true,
-		},
-		"null or nil":           {outer{}, false},
-		"white space":           {outer{Bare: json.RawMessage(`[1, 2]`)}, false},
-		"trailing white space":  {outer{Bare: json.RawMessage("1\n")}, false},
-		"invalid UTF-8":         {outer{Bare: null, inner: inner{Text: "\xff"}}, false},
-		"invalid UTF-8 in key":  {outer{Bare: null, Map: map[string]*inner{"\xff": nil}}, false},
-		"invalid UTF-8, nested": {outer{Bare: null, To: &outer{Bare: null, List: []inner{{Text: "\xff"}}}}, false},
-		"own MarshalJSON":       {outer{Bare: null, At: time.Now()}, false},
-	} {
-		raw, exact, err := jsonfast.New[outer]().AppendExact(nil, &c.v)
-		if err != nil || exact != c.exact {
-			t.Errorf("%s: %v, %v: %s", name, exact, err, raw)
-		}
-		var back outer
-		if err := jsonfast.New[outer]().Read(raw, &back); err != nil {
-			t.Error(err)
-		}
-		if d := cmp.Diff(c.v, back, cmp.AllowUnexported(outer{}), cmpopts.EquateEmpty()); exact && d != "" {
-			t.Errorf("%s is reported as exact:\n%s", name, d)
-		}
-	}
-}
-
 func TestReadUnescapesStrings(t *testing.T) {
 	for _, s := range []string{
 		``, `"`, `\`, `\\`, `\"`, `"\`, `a "b" \c \\d`, `\n`, "\n", `\u0041`, "é\\\"", `{"a": "\""}`, "tab\t\"",
@@ -228,54 +190,15 @@ func TestTextMarshalersAreEncodedAsStrings(t *testing.T) {
 		Some []place          `json:"some"`
 		Many map[string]place `json:"many"` // values of maps are not addressable
 	}
-	for word, exact := range map[string]bool{
-		"": true, "plain": true, "a \"quote\" \\": true, "é": true, "\x01": true, "bad \xff": false,
-	} {
+	for _, word := range []string{"", "plain", "a \"quote\" \\", "é", "\x01", "bad \xff"} {
 		v := places{place{word}, []place{{word}, {"x"}}, map[string]place{"a": {word}}}
 		want, err := json.Marshal(v)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, same, err := jsonfast.New[places]().AppendExact(nil, &v)
-		if err != nil || string(got) != string(want) || same != exact {
-			t.Errorf("%q: %s, %v, %v; expected %s, %v", word, got, same, err, want, exact)
+		got, err := jsonfast.New[places]().Append(nil, &v)
+		if err != nil || string(got) != string(want) {
+			t.Errorf("%q: %s, %v; expected %s", word, got, err, want)
 		}
 	}
-}
-
-func TestReusedSurrogatesAreCleared(t *testing.T) {
-	codec := jsonfast.New[[]either]()
-	got, err := codec.Append(nil, &[]either{{1, ""}, {0, "a"}, {2, ""}})
-	if want := `[{"number":1},{"word":"a"},{"number":2}]`; err != nil || string(got) != want {
-		t.Errorf("%s, %v; expected %s", got, err, want)
-	}
-}
-
-// either sets one of the two fields of its surrogate and leaves the other alone.
-type (
-	either struct {
-		number int
-		word   string
-	}
-	eitherBox struct {
-		Number int    `json:"number,omitempty"`
-		Word   string `json:"word,omitempty"`
-	}
-)
-
-func (e *either) NewSurrogate() any { return &eitherBox{} }
-
-func (e *either) ToSurrogate(into any) error {
-	if box := into.(*eitherBox); e.word != "" {
-		box.Word = e.word
-	} else {
-		box.Number = e.number
-	}
-	return nil
-}
-
-func (e *either) FromSurrogate(from any) error {
-	box := from.(*eitherBox)
-	*e = either{box.Number, box.Word}
-	return nil
 }

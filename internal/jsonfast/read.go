@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Read decodes data in the form that Encoder writes and reports whether it
+// Read decodes data in the form that Append writes and reports whether it
 // succeeded. If it did not, into is in an undefined state.
 func (s *Shape) Read(data []byte, into reflect.Value) bool {
 	r := reader{data: data}
@@ -34,7 +34,7 @@ func ClosingQuote(b []byte) int {
 	return -1
 }
 
-// reader decodes JSON in the exact form that Encoder writes. Its methods return
+// reader decodes JSON in the exact form that Append writes. Its methods return
 // false for any other form, including valid JSON.
 type reader struct{ data []byte }
 

@@ -11,11 +11,10 @@ import (
 // Shape describes how a type is encoded. It is immutable and safe for
 // concurrent use.
 type Shape struct {
-	kind       kind
-	elem       *Shape       // of a pointer, list, table or surrogate
-	members    []member     // of an object
-	flat       []flatMember // the same with embedded structs expanded
-	surrogates sync.Pool    // zeroed surrogates for reuse
+	kind    kind
+	elem    *Shape       // of a pointer, list, table or surrogate
+	members []member     // of an object
+	flat    []flatMember // the same with embedded structs expanded
 }
 
 type kind int
@@ -157,19 +156,7 @@ func New[T any]() Codec[T] { return Codec[T]{ShapeOf(reflect.TypeFor[T]())} }
 
 // Append appends the encoding of v to b.
 func (c Codec[T]) Append(b []byte, v *T) ([]byte, error) {
-	b, _, err := c.AppendExact(b, v)
-	return b, err
-}
-
-// AppendExact is like Append and also reports whether decoding yields an equal
-// value; see Encoder.Changed.
-func (c Codec[T]) AppendExact(b []byte, v *T) (_ []byte, exact bool, err error) {
-	if b == nil {
-		b = make([]byte, 0, 128) // most values are smaller
-	}
-	var e Encoder
-	b, err = e.Value(b, c.shape, reflect.ValueOf(v).Elem())
-	return b, !e.Changed && err == nil, err
+	return c.shape.Append(b, reflect.ValueOf(v).Elem())
 }
 
 // Read decodes data, which may be any JSON that encoding/json accepts for T.
@@ -186,7 +173,7 @@ func (c Codec[T]) Read(data []byte, into *T) error {
 var known sync.Map // of *Shape, by reflect.Type
 
 // Unmarshal is like json.Unmarshal for a pointer to a struct, which it clears
-// first. It is faster if an Encoder wrote data.
+// first. It is faster if Append wrote data.
 func Unmarshal(data []byte, into any) error {
 	v := reflect.ValueOf(into).Elem()
 	v.SetZero()

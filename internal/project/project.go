@@ -66,8 +66,7 @@ func (p *Project) Read(from *source.File, ref string) (*source.File, error) {
 		if err == nil {
 			return f, nil
 		}
-		var failed *source.RefError
-		if errors.As(err, &failed) && failed.Problem != source.RefMissing {
+		if failed, ok := errors.AsType[*source.RefError](err); ok && failed.Problem != source.RefMissing {
 			return nil, err
 		}
 		if first == nil {

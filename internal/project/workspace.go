@@ -302,8 +302,7 @@ func kindOf(info fs.FileInfo) string {
 
 // reason returns the message of the operating system without the path, which the surrounding message contains.
 func reason(err error) string {
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err.Error()
 	}
 	return err.Error()

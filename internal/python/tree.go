@@ -1,6 +1,11 @@
 package python
 
-import "github.com/espalier-run/espalier/internal/source"
+import (
+	"reflect"
+	"sync"
+
+	"github.com/espalier-run/espalier/internal/source"
+)
 
 // Expr is an expression.
 type Expr interface{ Where() Range }
@@ -24,7 +29,7 @@ type (
 	// Const is None, a bool, an int64, a *big.Int, a float64, a string or an Opaque.
 	Const struct {
 		Range
-		Value any
+		Value any `walk:"-"`
 	}
 	// FString is an f-string.
 	FString struct {
@@ -103,9 +108,9 @@ type (
 	Comp struct {
 		Range
 		Kind    byte // '[', '{', ':' for a dict, '(' for a generator
+		Clauses []Clause
 		Key     Expr // of a dict
 		Item    Expr
-		Clauses []Clause
 	}
 	// Starred is *x.
 	Starred struct {
@@ -155,20 +160,20 @@ type Clause struct {
 
 // Def is the common part of functions and lambdas.
 type Def struct {
-	Name   string
-	Params []Param
-	Body   []Stmt
-	Result Expr // of a lambda
+	Name string
 	// Types are the names of type parameters, Decorators what is applied to the function.
 	Types      []string
 	Decorators []Expr
+	Params     []Param
+	Result     Expr // of a lambda
+	Body       []Stmt
 	Async      bool
 }
 
 // Param is a parameter.
 type Param struct {
 	Name       string
-	Annotation Expr
+	Annotation Expr `walk:"-"`
 	Default    Expr
 	Stars      int
 	KeyOnly    bool
@@ -191,7 +196,9 @@ type (
 	// AnnAssign is a: T = x; X may be nil.
 	AnnAssign struct {
 		Range
-		Target, Type, X Expr
+		Target Expr
+		Type   Expr `walk:"-"`
+		X      Expr
 	}
 	// AugAssign is a += x.
 	AugAssign struct {
@@ -239,10 +246,10 @@ type (
 		Range
 		Name       string
 		NameAt     Range
-		Bases      []Expr
-		Keywords   []Expr // values of keyword arguments
 		Types      []string
 		Decorators []Expr
+		Bases      []Expr
+		Keywords   []Expr // values of keyword arguments
 		Body       []Stmt
 	}
 	// Import imports modules or, with From, names of a module. The name * imports all names.
@@ -269,13 +276,14 @@ type (
 		Range
 		Name  string
 		Types []string
-		X     Expr
+		X     Expr `walk:"-"`
 	}
 	// Try is a try statement.
 	Try struct {
 		Range
-		Body, Else, Finally []Stmt
-		Handlers            []Handler
+		Body          []Stmt
+		Handlers      []Handler
+		Else, Finally []Stmt
 	}
 	// Raise is a raise statement; X and Cause may be nil.
 	Raise struct {
@@ -307,7 +315,7 @@ type WithItem struct{ X, Target Expr }
 // evaluates.
 type Case struct {
 	Range
-	Binds []*Name
+	Binds []*Name `walk:"-"`
 	Uses  []Expr
 	Guard Expr
 	Body  []Stmt
@@ -340,152 +348,60 @@ type Module struct {
 // Span returns the place of a range in the file.
 func (m *Module) Span(at Range) source.Span { return m.file.Span(m.Base+at.Start, m.Base+at.End) }
 
-// Walk visits all nodes of some statements. It skips the children of a node if visit returns false.
+// Walk visits all nodes of some statements, in the order of the fields of their types. It skips the children of a node
+// if visit returns false. Fields with the tag `walk:"-"` are not visited.
 func Walk(body []Stmt, visit func(n any) bool) {
 	for _, s := range body {
 		walk(s, visit)
 	}
 }
 
-func walk(n any, visit func(any) bool) {
-	if isNothing(n) || !visit(n) {
-		return
-	}
-	each := func(list []Expr) {
-		for _, x := range list {
-			walk(x, visit)
+func walk(n any, visit func(any) bool) { walkValue(reflect.ValueOf(n), visit) }
+
+// walkValue visits the nodes in a value: pointers with a Range. Other pointers and structs are parts of nodes.
+func walkValue(v reflect.Value, visit func(any) bool) {
+	switch v.Kind() {
+	case reflect.Interface:
+		walkValue(v.Elem(), visit)
+	case reflect.Pointer:
+		if v.IsNil() {
+			return
 		}
-	}
-	switch n := n.(type) {
-	case *FString:
-		for _, p := range n.Parts {
-			walk(p.X, visit)
-			walk(p.Spec, visit)
+		if n, ok := v.Interface().(Expr); !ok || visit(n) {
+			walkValue(v.Elem(), visit)
 		}
-	case *Seq:
-		each(n.Items)
-	case *DictExpr:
-		for _, p := range n.Pairs {
-			walk(p.Key, visit)
-			walk(p.Value, visit)
+	case reflect.Slice:
+		for i := range v.Len() {
+			walkValue(v.Index(i), visit)
 		}
-	case *Attr:
-		walk(n.X, visit)
-	case *Index:
-		walk(n.X, visit)
-		walk(n.Key, visit)
-	case *SliceExpr:
-		each([]Expr{n.Lo, n.Hi, n.Step})
-	case *Call:
-		walk(n.Fn, visit)
-		for _, a := range n.Args {
-			walk(a.X, visit)
+	case reflect.Struct:
+		for _, i := range childrenOf(v.Type()) {
+			walkValue(v.Field(i), visit)
 		}
-	case *Unary:
-		walk(n.X, visit)
-	case *Binary:
-		each([]Expr{n.X, n.Y})
-	case *BoolOp:
-		each([]Expr{n.X, n.Y})
-	case *Compare:
-		walk(n.First, visit)
-		each(n.Rest)
-	case *IfExp:
-		each([]Expr{n.Cond, n.Then, n.Else})
-	case *Lambda:
-		walkDef(n.Def, visit)
-	case *Comp:
-		for _, c := range n.Clauses {
-			each([]Expr{c.Target, c.In})
-			each(c.Ifs)
-		}
-		each([]Expr{n.Key, n.Item})
-	case *Starred:
-		walk(n.X, visit)
-	case *Walrus:
-		walk(n.Name, visit)
-		walk(n.X, visit)
-	case *Await:
-		walk(n.X, visit)
-	case *ExprStmt:
-		walk(n.X, visit)
-	case *Assign:
-		each(n.Targets)
-		walk(n.X, visit)
-	case *AnnAssign:
-		each([]Expr{n.Target, n.X})
-	case *AugAssign:
-		each([]Expr{n.Target, n.X})
-	case *If:
-		walk(n.Cond, visit)
-		Walk(n.Then, visit)
-		Walk(n.Else, visit)
-	case *For:
-		each([]Expr{n.Target, n.In})
-		Walk(n.Body, visit)
-		Walk(n.Else, visit)
-	case *While:
-		walk(n.Cond, visit)
-		Walk(n.Body, visit)
-		Walk(n.Else, visit)
-	case *Return:
-		walk(n.X, visit)
-	case *FuncDef:
-		walkDef(n.Def, visit)
-	case *ClassDef:
-		each(n.Decorators)
-		each(n.Bases)
-		each(n.Keywords)
-		Walk(n.Body, visit)
-	case *With:
-		for _, item := range n.Items {
-			each([]Expr{item.X, item.Target})
-		}
-		Walk(n.Body, visit)
-	case *Match:
-		walk(n.Subject, visit)
-		for _, c := range n.Cases {
-			each(c.Uses)
-			walk(c.Guard, visit)
-			Walk(c.Body, visit)
-		}
-	case *Try:
-		Walk(n.Body, visit)
-		for _, h := range n.Handlers {
-			walk(h.Type, visit)
-			Walk(h.Body, visit)
-		}
-		Walk(n.Else, visit)
-		Walk(n.Finally, visit)
-	case *Raise:
-		each([]Expr{n.X, n.Cause})
-	case *Assert:
-		each([]Expr{n.Cond, n.Message})
-	case *Del:
-		each(n.Targets)
 	}
 }
 
-func walkDef(d *Def, visit func(any) bool) {
-	for _, x := range d.Decorators {
-		walk(x, visit)
-	}
-	for _, p := range d.Params {
-		walk(p.Default, visit)
-	}
-	walk(d.Result, visit)
-	Walk(d.Body, visit)
-}
+var children sync.Map // of []int, by reflect.Type
 
-// isNothing reports whether a node is nil.
-func isNothing(n any) bool {
-	switch n := n.(type) {
-	case nil:
-		return true
-	case *FString:
-		return n == nil
-	case *Name:
-		return n == nil
+// childrenOf returns the fields of a type that can have nodes.
+func childrenOf(t reflect.Type) []int {
+	if known, ok := children.Load(t); ok {
+		return known.([]int)
 	}
-	return false
+	var out []int
+	for i := range t.NumField() {
+		f := t.Field(i)
+		of := f.Type
+		if of.Kind() == reflect.Slice {
+			of = of.Elem()
+		}
+		switch of.Kind() {
+		case reflect.Interface, reflect.Pointer, reflect.Struct:
+			if f.IsExported() && of != reflect.TypeFor[Range]() && f.Tag == "" {
+				out = append(out, i)
+			}
+		}
+	}
+	children.Store(t, out)
+	return out
 }

@@ -120,9 +120,8 @@ func (m *Models) server(name string) (server, bool) {
 			return s, false
 		}
 	}
-	if s.settings.API != "" {
-		s.api = s.settings.API
-	}
+	// Most servers have the API of OpenAI. An entry without an API is an error of the configuration.
+	s.api = cmp.Or(s.settings.API, s.api, config.OpenAI)
 	if s.settings.BaseURL.Value != "" {
 		// The address comes from a file of the project, so keys in the
 		// environment are not sent there.
@@ -147,8 +146,9 @@ func (c *Choice) dialect() httptransport.Dialect {
 		return openai.ResponsesDialect(s.base == "", c.Model)
 	case config.Gemini:
 		return gemini.Dialect()
+	default: // config.OpenAI
+		return openai.ChatDialect(s.base == "", c.Model)
 	}
-	return openai.ChatDialect(s.base == "", c.Model)
 }
 
 // asked are the names by which AWF workflows call programs, and who runs their
@@ -590,8 +590,9 @@ func (m *Models) bare(s server) reachable {
 		return openai.NewResponses(o)
 	case config.Gemini:
 		return gemini.New(o)
+	default: // config.OpenAI
+		return openai.NewChat(o)
 	}
-	return openai.NewChat(o)
 }
 
 // Price returns the price of a model; false if it is not known.

@@ -278,8 +278,8 @@ func (t *Tools) ListServers(ctx context.Context, ask bool) []ServerTools {
 	return out
 }
 
-// served is a tool of a server; nil when there is none.
-func (t *Tools) served(name string) tool.Tool {
+// siblings are the tools of the server that a name or a pattern belongs to.
+func (t *Tools) siblings(name string) []tool.Tool {
 	server, ok := t.serverOf(name)
 	if !ok {
 		return nil
@@ -290,6 +290,12 @@ func (t *Tools) served(name string) tool.Tool {
 	if err != nil {
 		return nil // serverTrouble says why
 	}
+	return offered
+}
+
+// served is a tool of a server; nil when there is none.
+func (t *Tools) served(name string) tool.Tool {
+	offered := t.siblings(name)
 	if i := slices.IndexFunc(offered, func(one tool.Tool) bool { return one.Spec().Name == name }); i >= 0 {
 		return offered[i]
 	}
@@ -298,18 +304,8 @@ func (t *Tools) served(name string) tool.Tool {
 
 // servedNames are the tools of servers that a pattern may mean.
 func (t *Tools) servedNames(pattern string) []string {
-	server, ok := t.serverOf(pattern)
-	if !ok {
-		return nil
-	}
-	ctx, stop := context.WithTimeout(context.Background(), preparing)
-	defer stop()
-	offered, err := t.offers(ctx, server)
-	if err != nil {
-		return nil
-	}
 	var out []string
-	for _, one := range offered {
+	for _, one := range t.siblings(pattern) {
 		out = append(out, one.Spec().Name)
 	}
 	return out

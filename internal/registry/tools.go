@@ -562,12 +562,10 @@ func (t *Tools) missing(name string, sandbox bool) *Trouble {
 		}
 	}
 	err := t.serverTrouble(target)
-	var known *Trouble
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*Trouble](err); ok {
 		return known
 	}
-	var lacks *noSuchTool
-	if errors.As(err, &lacks) {
+	if lacks, ok := errors.AsType[*noSuchTool](err); ok {
 		return &Trouble{Message: err.Error(), Help: lacks.instead()}
 	}
 	if err != nil {

@@ -112,21 +112,17 @@ func (f *Follower) run(ctx context.Context, poll time.Duration) {
 	gathering := time.NewTimer(poll)
 	defer gathering.Stop()
 	idler, _ := f.sink.(Idler)
-	idle, heels := false, false
+	idle := false
 	busy := 0 // how often in a row more had come by the time that some were gathered
 	for {
 		changed := f.journal.Changed() // before reading, so that nothing falls between
 		f.handed = 0
-		// When only this process is known to have appended something, what it
-		// remembers of that is all there is to read.
-		if found := f.recall(ctx); !heels || !found {
-			if f.look(ctx) && idle && idler != nil {
-				if err := idler.Idle(ctx); ctx.Err() == nil {
-					f.moved(f.Pos(), err, nil)
-				}
+		if f.look(ctx) && idle && idler != nil {
+			if err := idler.Idle(ctx); ctx.Err() == nil {
+				f.moved(f.Pos(), err, nil)
 			}
 		}
-		idle, heels = false, false
+		idle = false
 		if wait := pause(f.handed, busy); wait > 0 {
 			gathering.Reset(wait)
 			select {
@@ -145,7 +141,6 @@ func (f *Follower) run(ctx context.Context, poll time.Duration) {
 		}
 		select {
 		case <-changed:
-			heels = true
 		case <-f.kick:
 		case <-ticker.C:
 			idle = true
@@ -165,26 +160,6 @@ func pause(handed, busy int) time.Duration {
 		return 0
 	}
 	return min(max(time.Duration(handed)*each, least<<min(busy, 2)), most)
-}
-
-// recall hands over what the journal has just committed, as far as it has it
-// at hand, and tells whether that was anything.
-func (f *Follower) recall(ctx context.Context) bool {
-	cache, ok := f.journal.(journal.TailCache)
-	if !ok {
-		return false
-	}
-	found := false
-	for {
-		appended, err := cache.CachedTail(f.Pos())
-		if err != nil || len(appended) == 0 {
-			return found // reading says what is wrong
-		}
-		found = true
-		if !f.hand(ctx, appended) {
-			return true
-		}
-	}
 }
 
 // look hands over everything that is there, and tells whether it could.
@@ -207,7 +182,6 @@ func (f *Follower) look(ctx context.Context) bool {
 			f.moved(0, nil, err)
 			return err == nil
 		}
-		f.recall(ctx) // once it is near enough, nothing need be read
 	}
 }
 
@@ -219,7 +193,7 @@ func (f *Follower) reachedEnd(asked int) {
 }
 
 // atOnce is how many appends are read before they are handed over.
-const atOnce = 256
+const atOnce = 1024
 
 // page reads what comes next.
 func (f *Follower) page(ctx context.Context) (read []journal.Appended, err error) {

@@ -126,7 +126,6 @@ type Writer struct {
 	saved      journal.Pos
 	dirty      []*stream // streams with lines that are not on disk yet
 	gathered   int       // bytes of these lines
-	spare      []lines   // unused buffers
 }
 
 // Limits on memory. With more runs at the same time the Writer is slower, not
@@ -137,7 +136,6 @@ const (
 	maxOpen     = 1200
 	maxPending  = 256 << 10 // bytes of lines of one run that are not on disk yet
 	maxGathered = 128 << 10 // the same of all runs; about a processor cache
-	maxSpare    = 512
 	maxOutlines = 64
 )
 
@@ -226,7 +224,8 @@ func (w *Writer) Record(ctx context.Context, appends ...journal.Appended) error 
 	if now := w.o.Now(); now.Sub(w.maintained) >= time.Second {
 		t.add(w.maintain(ctx, now))
 	}
-	byRun(appends, func(a *journal.Appended) {
+	for i := range appends {
+		a := &appends[i]
 		s, since := w.runs[a.Run], a.Pos
 		if s != nil && len(s.dirty) > 0 {
 			since = s.since
@@ -234,39 +233,13 @@ func (w *Writer) Record(ctx context.Context, appends ...journal.Appended) error 
 		if err := w.record(ctx, s, a); err != nil {
 			t.add(w.fellBehind(a.Run, since, err))
 		}
-	}, func() {
 		if w.gathered >= maxGathered {
 			t.add(w.writePending(ctx))
 		}
-	})
+	}
 	t.add(w.writePending(ctx))
 	w.pos = max(w.pos, appends[len(appends)-1].Pos)
 	return t.err()
-}
-
-// byRun calls visit for the appends of one run after those of another, and done
-// after each run: the data of a run lies together in memory, and so do its lines.
-func byRun(appends []journal.Appended, visit func(*journal.Appended), done func()) {
-	if len(appends) == 1 { // without allocations
-		visit(&appends[0])
-		done()
-		return
-	}
-	var runs []journal.RunID
-	groups := make(map[journal.RunID][]*journal.Appended)
-	for i := range appends {
-		run := appends[i].Run
-		if groups[run] == nil {
-			runs = append(runs, run)
-		}
-		groups[run] = append(groups[run], &appends[i])
-	}
-	for _, run := range runs {
-		for _, a := range groups[run] {
-			visit(a)
-		}
-		done()
-	}
 }
 
 // backlog is what the record of a run lacks.
@@ -325,7 +298,6 @@ func (w *Writer) maintain(ctx context.Context, now time.Time) error {
 		}
 	}
 	w.forgetResting()
-	w.spare = nil
 	w.mark = w.ticks
 	return err
 }
@@ -664,9 +636,6 @@ func (s *stream) Begin(run *Run) ([]byte, error) {
 		f = &file{run: run.ID, path: path, seals: s.w.o.Seal}
 		s.files[run.ID] = f
 	}
-	if f.pending == nil {
-		f.lines = s.w.lines()
-	}
 	return f.pending, nil
 }
 
@@ -720,7 +689,7 @@ func (w *Writer) flush(s *stream) error {
 		if f.seals && f.f != nil && f.offset >= f.sealAt {
 			w.seal(f)
 		}
-		w.recycle(f)
+		f.lines = lines{} // a waiting run takes little memory
 		if f.over {
 			w.closeFile(f)
 			delete(s.files, f.run)
@@ -748,24 +717,6 @@ func (w *Writer) seal(f *file) {
 	if f.f == nil {
 		delete(w.open, f)
 	}
-}
-
-// lines returns a buffer. Files have one only while they have pending lines, so
-// that a waiting run takes little memory.
-func (w *Writer) lines() lines {
-	if n := len(w.spare); n > 0 {
-		l := w.spare[n-1]
-		w.spare = w.spare[:n-1]
-		return l
-	}
-	return lines{pending: make([]byte, 0, 1024)}
-}
-
-func (w *Writer) recycle(f *file) {
-	if cap(f.pending) <= 2*maxPending && len(w.spare) < maxSpare {
-		w.spare = append(w.spare, lines{f.pending[:0], f.ends[:0]})
-	}
-	f.lines = lines{}
 }
 
 func (w *Writer) outline(ctx context.Context, definition string) (*Outline, error) {

@@ -195,8 +195,7 @@ func (j *Job) make(ctx context.Context, c ToolCall, found tool.Tool, use *journa
 	switch {
 	case err != nil:
 		use.Output, use.Error, use.Class = nil, err.Error(), ClassTool
-		var failed *tool.Error
-		if errors.As(err, &failed) {
+		if failed, ok := errors.AsType[*tool.Error](err); ok {
 			use.Error, use.Class = failed.Message, failed.Class
 		}
 	case result.IsError:

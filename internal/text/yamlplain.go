@@ -4,14 +4,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"go.yaml.in/yaml/v4"
 )
 
-// plainReader parses the simple YAML of most workflows: block maps and lists, values on one line, flow lists and maps
-// on one line, and literal blocks. It takes a tenth of the time of the library. At anything else it gives up, and the
-// library parses the text; it never reports an error. If it succeeds, its tree equals that of the library, which
-// FuzzPlain checks.
+// plainReader parses the simple YAML of most workflows: block maps and lists, values, flow lists and flow maps on one
+// line. It takes a tenth of the time of the library. At anything else it gives up, and the library parses the text; it
+// never reports an error. If it succeeds, its tree equals that of the library, which FuzzPlain checks.
 type plainReader struct {
 	p    *yamlParser
 	text string
@@ -79,8 +76,8 @@ func (r *plainReader) next() { r.advance(r.end + 1) }
 const (
 	// maxPlainDepth is the nesting at which plainReader gives up.
 	maxPlainDepth = 40
-	// comparedPairs is the number of keys up to which a linear search is used.
-	comparedPairs = 16
+	// maxPlainPairs is the number of keys of a map at which it does. Each is compared with all others.
+	maxPlainPairs = 64
 )
 
 // block parses a map or a list at an indentation.
@@ -132,10 +129,10 @@ func (r *plainReader) list(indent, depth int) (*Node, bool) {
 
 func (r *plainReader) mapping(indent, depth int) (*Node, bool) {
 	start := r.first
-	pairs, known := make([]Pair, 0, 8), keys(nil)
+	pairs := make([]Pair, 0, 8)
 	for r.indent == indent && !r.isEntry() {
 		key, ok := r.key(r.first)
-		if !ok || !known.fresh(key, pairs) {
+		if !ok || !fresh(key, pairs) {
 			return nil, false
 		}
 		name := r.p.new(key.kind(), key.name, key.start, key.start+len(key.name))
@@ -167,23 +164,10 @@ func (k *plainKey) kind() Kind {
 	return scalarKind(k.name)
 }
 
-// keys is the set of keys of a large map.
-type keys map[string]bool
-
-// fresh reports whether the pairs do not contain the key.
-func (k *keys) fresh(key plainKey, pairs []Pair) bool {
-	if len(pairs) < comparedPairs {
-		return !slices.ContainsFunc(pairs, func(p Pair) bool { return p.Key.Value == key.name })
-	}
-	if *k == nil {
-		*k = keys{}
-		for i := range pairs {
-			(*k)[pairs[i].Key.Value] = true
-		}
-	}
-	known := (*k)[key.name]
-	(*k)[key.name] = true
-	return !known
+// fresh reports whether the pairs of a small map do not contain the key.
+func fresh(key plainKey, pairs []Pair) bool {
+	return len(pairs) < maxPlainPairs &&
+		!slices.ContainsFunc(pairs, func(p Pair) bool { return p.Key.Value == key.name })
 }
 
 // key parses a key and its colon at an offset of the line.
@@ -241,8 +225,6 @@ func (r *plainReader) value(at, indent, depth int) (*Node, bool) {
 	var n *Node
 	var end int
 	switch c := r.text[at]; {
-	case c == '|':
-		return r.literal(at, indent)
 	case c == '[' || c == '{':
 		n, end = r.flow(at, depth+1)
 	case c == '"' || c == '\'':
@@ -317,7 +299,6 @@ func (r *plainReader) flow(start, depth int) (*Node, int) {
 	}
 	var items []*Node
 	var pairs []Pair
-	var known keys
 	for at := r.skipSpaces(start + 1); at < r.end; at = r.skipSpaces(at) {
 		if r.text[at] == closing {
 			n := r.p.new(kind, "", start, at+1)
@@ -327,7 +308,7 @@ func (r *plainReader) flow(start, depth int) (*Node, int) {
 		var name, value *Node
 		if kind == Map {
 			key, ok := r.key(at)
-			if !ok || !known.fresh(key, pairs) {
+			if !ok || !fresh(key, pairs) {
 				return nil, 0
 			}
 			name = r.p.new(key.kind(), key.name, key.start, key.start+len(key.name))
@@ -380,57 +361,6 @@ func (r *plainReader) flowValue(at, depth int) (*Node, int) {
 	}
 	value := strings.TrimRight(r.text[at:end], " ")
 	return r.p.new(scalarKind(value), value, at, at+len(value)), end
-}
-
-// literal parses a block scalar after "|" or "|-" with regular indentation.
-func (r *plainReader) literal(header, indent int) (*Node, bool) {
-	mark := strings.TrimRight(r.text[header:r.end], " ")
-	if mark != "|" && mark != "|-" {
-		return nil, false
-	}
-	var b strings.Builder
-	own, blank := -1, 0
-	at := r.end + 1
-	for at < len(r.text) {
-		end := at + strings.IndexByte(r.text[at:], '\n')
-		lead := at
-		for lead < end && r.text[lead] == ' ' {
-			lead++
-		}
-		if lead == end {
-			if own < 0 || lead-at > own {
-				return nil, false
-			}
-			blank++
-			at = end + 1
-			continue
-		}
-		if own < 0 {
-			own = lead - at
-		}
-		if own <= indent {
-			return nil, false
-		}
-		if lead-at < own {
-			break
-		}
-		for ; blank > 0; blank-- {
-			b.WriteByte('\n')
-		}
-		b.WriteString(r.text[at+own : end+1])
-		at = end + 1
-	}
-	value := b.String()
-	if value == "" {
-		return nil, false
-	}
-	if mark == "|-" {
-		value = value[:len(value)-1]
-	}
-	n, end := r.p.block(&yaml.Node{Value: value}, String, header)
-	r.p.last = end
-	r.advance(at)
-	return n, r.indent <= indent
 }
 
 // scalarKind returns the kind of a plain scalar. It follows YAML 1.2; the library reads large integers as floats, 017

@@ -112,7 +112,7 @@ func TestPlainReaderAgreesWithLibrary(t *testing.T) {
 
 func TestPlainReaderLeavesDuplicateKeysToTheLibrary(t *testing.T) {
 	var block, flow strings.Builder
-	for i := range 1_000 {
+	for i := range maxPlainPairs - 1 {
 		fmt.Fprintf(&block, "k%d: %d\n", i, i)
 		fmt.Fprintf(&flow, "k%d: %d, ", i, i)
 	}
@@ -121,7 +121,7 @@ func TestPlainReaderLeavesDuplicateKeysToTheLibrary(t *testing.T) {
 			t.Errorf("plainReader gave up on %.40q…", form)
 		}
 	}
-	for _, again := range []string{"k0", "k999", "'k500'"} {
+	for _, again := range []string{"k0", "k62", "'k30'"} {
 		for _, form := range []string{block.String() + again + ": 1\n", "a: {" + flow.String() + again + ": 1}\n"} {
 			if comparePlain(t, form) {
 				t.Errorf("the duplicate key %q was accepted", again)

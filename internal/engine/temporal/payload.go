@@ -1,7 +1,6 @@
 package temporal
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -15,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/jsonfast"
 )
 
 // dataConverter returns the converter of all payloads.
@@ -29,15 +29,13 @@ type plainJSON struct{}
 func (plainJSON) Encoding() string { return converter.MetadataEncodingJSON }
 
 func (c plainJSON) ToPayload(value any) (*commonpb.Payload, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(value); err != nil {
+	raw, err := jsonfast.Marshal(value)
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", converter.ErrUnableToEncode, err)
 	}
 	return &commonpb.Payload{
 		Metadata: map[string][]byte{converter.MetadataEncoding: []byte(c.Encoding())},
-		Data:     bytes.TrimSuffix(b.Bytes(), []byte("\n")),
+		Data:     raw,
 	}, nil
 }
 

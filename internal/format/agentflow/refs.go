@@ -86,8 +86,7 @@ func (l *lowering) skillFileOf(ref text.Text, what string) *source.File {
 		return nil
 	}
 	f, err := l.files.Read(l.file, ref.Value)
-	var problem *source.RefError
-	if errors.As(err, &problem) && problem.Problem == source.RefNotFile {
+	if problem, ok := errors.AsType[*source.RefError](err); ok && problem.Problem == source.RefNotFile {
 		if inside, err := l.files.Read(l.file, strings.TrimSuffix(ref.Value, "/")+"/"+skillFile); err == nil {
 			return inside
 		}

@@ -571,8 +571,7 @@ func (l *lowering) prompt(a *agent) (string, source.Span) {
 		if err == nil {
 			return file, a.prompt.Span
 		}
-		var refused *source.RefError
-		if errors.As(err, &refused) && refused.Problem != source.RefMissing {
+		if refused, ok := errors.AsType[*source.RefError](err); ok && refused.Problem != source.RefMissing {
 			l.report(CodePromptMissing, diag.Error, a.prompt.Span, "Use a file inside the project.",
 				"The prompt of agent %q cannot be read: %v.", a.id.Value, err)
 			return generated, a.prompt.Span

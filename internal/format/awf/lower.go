@@ -860,8 +860,7 @@ func (l *lowering) child(s *state) int {
 				"Copy the workflow to .awf/workflows and call it by its own name.")
 			return -1
 		}
-		var several *ambiguousError
-		if errors.As(err, &several) {
+		if several, ok := errors.AsType[*ambiguousError](err); ok {
 			l.report(CodeNoWorkflow, diag.Error, name.Span, fmt.Sprintf("Several workflows are named %q: %v.", name.Value,
 				several), "Call the workflow by the name of its file, or rename the others.")
 			return -1

@@ -167,8 +167,7 @@ func (l *lowering) find(ref, folder string) (*source.File, error) {
 
 func (l *lowering) noFile(what string, ref text.Text, err error) {
 	help := fmt.Sprintf("Create the %s at this path, relative to the workflow's folder or the project root.", what)
-	var failedRef *source.RefError
-	if errors.As(err, &failedRef) && len(failedRef.Near) > 0 {
+	if failedRef, ok := errors.AsType[*source.RefError](err); ok && len(failedRef.Near) > 0 {
 		help = fmt.Sprintf("Did you mean %q?", failedRef.Near[0])
 	}
 	l.report(CodeNoFile, diag.Error, ref.Span, fmt.Sprintf("The %s %q cannot be read.", what, ref.Value), help)
@@ -177,8 +176,7 @@ func (l *lowering) noFile(what string, ref text.Text, err error) {
 // undefined reports a role or a skill that does not exist.
 func (l *lowering) undefined(what string, name text.Text, file string, err error) {
 	help := fmt.Sprintf("Create .awf/%ss/%s or .agents/%ss/%s.", what, file, what, file)
-	var failed *source.RefError
-	if errors.As(err, &failed) && len(failed.Near) > 0 {
+	if failed, ok := errors.AsType[*source.RefError](err); ok && len(failed.Near) > 0 {
 		help = fmt.Sprintf("Did you mean %q?", failed.Near[0])
 	}
 	l.report(CodeNoFile, diag.Error, name.Span, fmt.Sprintf("The %s %q does not exist.", what, name.Value), help)

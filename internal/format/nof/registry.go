@@ -122,8 +122,7 @@ func readAgent(from *source.File, files format.Reader, key string) (*source.File
 		return nil, nil
 	}
 	f, err := files.Read(from, registryFolder+"/"+key+".md")
-	var ref *source.RefError
-	if errors.As(err, &ref) && ref.Problem == source.RefMissing {
+	if ref, ok := errors.AsType[*source.RefError](err); ok && ref.Problem == source.RefMissing {
 		return nil, nil
 	}
 	return f, err

@@ -34,8 +34,8 @@ type Subject struct {
 	Durable bool
 	// Tamper replaces what is stored of an append.
 	Tamper func(t testing.TB, s journal.Store, dir string, at journal.Pos, body, hash []byte)
-	// Encode is the form in which the store keeps events; nil is journal.EncodeExact.
-	Encode func(dst []byte, events []journal.Event) (body []byte, exact bool, err error)
+	// Encode is the form in which the store keeps events; nil is journal.Encode.
+	Encode func(dst []byte, events []journal.Event) ([]byte, error)
 	// Small leaves out the hundred thousand runs.
 	Small bool
 }
@@ -45,9 +45,9 @@ func (s *Subject) encode(t testing.TB, events []journal.Event) []byte {
 	t.Helper()
 	encode := s.Encode
 	if encode == nil {
-		encode = journal.EncodeExact
+		encode = journal.Encode
 	}
-	body, _, err := encode(nil, events)
+	body, err := encode(nil, events)
 	if err != nil {
 		t.Fatal(err)
 	}

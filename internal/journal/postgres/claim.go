@@ -49,17 +49,10 @@ func (s *Store) findRoot(ctx context.Context, id journal.RunID) (root, error) {
 	err := s.pool.QueryRow(ctx, s.q(`SELECT r.n,
 		coalesce(a.last, r.seq), r.fence, r.owner, r.root, r.definition, r.status, a.hash`+entryTables+`WHERE r.id = $1`),
 		encodeText(id)).Scan(&r.n, &r.seq, &r.fence, &r.owner, &r.root, &r.definition, &r.status, &hash)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return r, refusal{fmt.Errorf("%w: %s", journal.ErrUnknownRun, id)}
-	}
 	r.hash, r.hashed = journal.ParseChainHash(hash)
 	decodeText(&r.owner)
-	decodeText(&r.root)
 	decodeText(&r.definition)
-	if err == nil && r.root != "" {
-		return r, refusal{&journal.ChildError{Root: r.root}}
-	}
-	return r, err
+	return r, checkRoot(err, id, r.root)
 }
 
 // Claim implements journal.Ownership.
@@ -236,10 +229,6 @@ func (s *Store) claimSome(
 // of one inbox visible in their order.
 func (s *Store) Enqueue(ctx context.Context, id journal.RunID, m journal.Message) (owner journal.Owner, err error) {
 	token := rand.Text() // the insert may be repeated when its outcome is unknown
-	data := m.Data
-	if data == nil {
-		data = []byte{}
-	}
 	err = s.call(ctx, func() error {
 		var of journal.RunID
 		var finished bool
@@ -249,20 +238,12 @@ func (s *Store) Enqueue(ctx context.Context, id journal.RunID, m journal.Message
 				INSERT INTO @.inbox (run, token, kind, data, at) SELECT n, $2, $3, $4, $5 FROM r WHERE root = '' AND NOT finished
 				ON CONFLICT (token) DO NOTHING RETURNING 1
 			) SELECT owner, root, finished AND NOT EXISTS (SELECT 1 FROM @.inbox WHERE token = $2) FROM r`),
-			encodeText(id), token, encodeText(m.Kind), data, int64(m.At)).Scan(&owner, &of, &finished)
+			encodeText(id), token, encodeText(m.Kind), filled(m.Data), int64(m.At)).Scan(&owner, &of, &finished)
 		decodeText(&owner)
-		decodeText(&of)
-		switch {
-		case errors.Is(err, pgx.ErrNoRows):
-			return refusal{fmt.Errorf("%w: %s", journal.ErrUnknownRun, id)}
-		case err != nil:
-			return err
-		case of != "":
-			return refusal{&journal.ChildError{Root: of}}
-		case finished:
-			return refusal{fmt.Errorf("%w: %s", journal.ErrFinished, id)}
+		if err = checkRoot(err, id, of); err == nil && finished {
+			err = refusal{fmt.Errorf("%w: %s", journal.ErrFinished, id)}
 		}
-		return nil
+		return err
 	})
 	return owner, err
 }
@@ -304,16 +285,11 @@ func (s *Store) removeRun(ctx context.Context, why journal.Removal, id journal.R
 		var status journal.Status
 		err := tx.QueryRow(ctx, s.q("SELECT n, root, status, name FROM @.runs WHERE id = $1 FOR UPDATE"), encodeText(id)).
 			Scan(&n, &of, &status, &name)
-		decodeText(&of)
 		decodeText(&name)
-		switch {
-		case errors.Is(err, pgx.ErrNoRows):
-			return refusal{fmt.Errorf("%w: %s", journal.ErrUnknownRun, id)}
-		case err != nil:
+		if err = checkRoot(err, id, of); err != nil {
 			return err
-		case of != "":
-			return refusal{&journal.ChildError{Root: of}}
-		case status != journal.Finished && !why.Damaged:
+		}
+		if status != journal.Finished && !why.Damaged {
 			return refusal{fmt.Errorf("%w: %s", journal.ErrUnfinished, id)}
 		}
 		// The update locks the row of the journal until the end of the

@@ -19,7 +19,6 @@ import (
 type job struct {
 	batch journal.Batch
 	body  []byte
-	exact bool // decoding the body gives the events of the batch
 	// uploaded are the names of the objects that contain blobs of the batch, by their hashes.
 	uploaded map[string]string
 	err      error
@@ -31,7 +30,7 @@ type job struct {
 func (s *Store) Append(b journal.Batch, done func(error)) {
 	j := job{batch: b, done: done, err: b.Check()}
 	if j.err == nil {
-		j.body, j.exact, j.err = journal.EncodeExact(make([]byte, 0, 192*len(b.Events)), b.Events)
+		j.body, j.err = journal.Encode(make([]byte, 0, 192*len(b.Events)), b.Events)
 	}
 	if !s.uploadFirst(j) {
 		s.put(j)

@@ -429,11 +429,8 @@ func (g *group) storeBlobs(ctx context.Context) error {
 		if name := uploaded[hash]; name != "" {
 			g.s.queueObject(batch, hash, name)
 		} else {
-			data := missing[hash]
-			if data == nil {
-				data = []byte{}
-			}
-			batch.Queue(g.s.q("INSERT INTO @.blobs (hash, data) VALUES ($1, $2) ON CONFLICT (hash) DO NOTHING"), hash, data)
+			batch.Queue(g.s.q("INSERT INTO @.blobs (hash, data) VALUES ($1, $2) ON CONFLICT (hash) DO NOTHING"), hash,
+				filled(missing[hash]))
 		}
 	}
 	if err := conn.SendBatch(ctx, batch).Close(); err != nil {

@@ -69,12 +69,8 @@ func (s *Store) importRun(ctx context.Context, tx pgx.Tx, in *journal.ImportedRu
 		}
 	}
 	for _, m := range in.Inbox {
-		data := m.Data
-		if data == nil {
-			data = []byte{}
-		}
 		if _, err := tx.Exec(ctx, s.q(`INSERT INTO @.inbox (run, token, kind, data, at) VALUES ($1, $2, $3, $4, $5)`),
-			n, rand.Text(), encodeText(m.Kind), data, int64(m.At)); err != nil {
+			n, rand.Text(), encodeText(m.Kind), filled(m.Data), int64(m.At)); err != nil {
 			return err
 		}
 	}
@@ -96,15 +92,11 @@ func (s *Store) importBlob(ctx context.Context, tx pgx.Tx, run int64, b journal.
 		}
 		return err
 	}
-	data := b.Data
-	if data == nil {
-		data = []byte{}
-	}
 	// The update locks a blob that exists, so that it is not removed meanwhile.
 	_, err := tx.Exec(ctx, s.q(`WITH b AS (
 			INSERT INTO @.blobs AS b (hash, data) VALUES ($2, $3)
 			ON CONFLICT (hash) DO UPDATE SET added = b.added RETURNING n
-		) INSERT INTO @.uses (run, blob) SELECT $1::bigint, n FROM b`), run, encodeText(b.Hash), data)
+		) INSERT INTO @.uses (run, blob) SELECT $1::bigint, n FROM b`), run, encodeText(b.Hash), filled(b.Data))
 	return err
 }
 
@@ -150,12 +142,8 @@ func (s *Store) importAppends(ctx context.Context, tx pgx.Tx, in *journal.Import
 			return refusal{err}
 		}
 		pos++
-		hash := a.Hash
-		if hash == nil {
-			hash = []byte{}
-		}
 		if _, err := tx.Exec(ctx, s.q(`INSERT INTO @.appends (run, first, last, at, pos, token, body, hash)
-			VALUES ($1, $2, $3, $4, $5, 0, $6, $7)`), n, int64(a.First), int64(a.Seq), int64(a.At), pos, a.Body, hash,
+			VALUES ($1, $2, $3, $4, $5, 0, $6, $7)`), n, int64(a.First), int64(a.Seq), int64(a.At), pos, a.Body, filled(a.Hash),
 		); err != nil {
 			return err
 		}

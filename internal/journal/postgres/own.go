@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"sort"
@@ -13,7 +14,7 @@ import (
 type ownTail struct {
 	mu      sync.Mutex
 	kept    bool // Own has been called
-	appends []journal.Appended
+	appends []journal.StoredAppend
 	last    journal.Pos
 }
 
@@ -27,16 +28,7 @@ func (s *Store) appended(pos journal.Pos, j *job) {
 	if !t.kept {
 		return
 	}
-	a := journal.Appended{Pos: pos, Run: j.batch.Run, Events: j.batch.Events}
-	if !j.exact {
-		events, err := journal.Decode(j.body)
-		if err != nil {
-			s.log.Error("an append cannot be decoded", "run", a.Run, "error", err)
-			return
-		}
-		a.Events = events
-	}
-	t.appends = append(t.appends, a)
+	t.appends = append(t.appends, journal.StoredAppend{Pos: pos, Run: j.batch.Run, Last: j.batch.LastSeq(), Body: j.body})
 }
 
 // Own returns the appends of this process alone, from now on. Readers that only
@@ -55,20 +47,16 @@ type own struct{ s *Store }
 func (o own) Tail(ctx context.Context, after journal.Pos) iter.Seq2[journal.Appended, error] {
 	return func(yield func(journal.Appended, error) bool) {
 		for _, a := range o.s.own.since(after) {
-			if err := ctx.Err(); err != nil {
+			events, err := a.Decode()
+			if err = cmp.Or(ctx.Err(), err); err != nil {
 				yield(journal.Appended{}, err)
 				return
 			}
-			if !yield(a, nil) {
+			if !yield(journal.Appended{Pos: a.Pos, Run: a.Run, Events: events}, nil) {
 				return
 			}
 		}
 	}
-}
-
-// CachedTail implements journal.TailCache. Everything that Tail returns is in memory: the reader gets all of it at once.
-func (o own) CachedTail(after journal.Pos) ([]journal.Appended, error) {
-	return o.s.own.since(after), nil
 }
 
 // Last implements journal.Tailer.
@@ -82,7 +70,7 @@ func (o own) Last(context.Context) (journal.Pos, error) {
 func (o own) Changed() <-chan struct{} { return o.s.changes.Wait() }
 
 // since returns the appends after a position and drops the others.
-func (t *ownTail) since(after journal.Pos) []journal.Appended {
+func (t *ownTail) since(after journal.Pos) []journal.StoredAppend {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := sort.Search(len(t.appends), func(i int) bool { return t.appends[i].Pos > after })

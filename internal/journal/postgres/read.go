@@ -37,16 +37,21 @@ func (s *Store) rootNumber(ctx context.Context, id journal.RunID) (int64, error)
 	err := s.call(ctx, func() error {
 		var of journal.RunID
 		err := s.pool.QueryRow(ctx, s.q("SELECT n, root FROM @.runs WHERE id = $1"), encodeText(id)).Scan(&n, &of)
-		decodeText(&of)
-		switch {
-		case errors.Is(err, pgx.ErrNoRows):
-			return refusal{fmt.Errorf("%w: %s", journal.ErrUnknownRun, id)}
-		case err == nil && of != "":
-			return refusal{&journal.ChildError{Root: of}}
-		}
-		return err
+		return checkRoot(err, id, of)
 	})
 	return n, err
+}
+
+// checkRoot returns the error of reading the row of a run, which must have a stream of its own. of is the stored root.
+func checkRoot(err error, id, of journal.RunID) error {
+	decodeText(&of)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return refusal{fmt.Errorf("%w: %s", journal.ErrUnknownRun, id)}
+	case err == nil && of != "":
+		return refusal{&journal.ChildError{Root: of}}
+	}
+	return err
 }
 
 // Events implements journal.EventReader.

@@ -27,3 +27,11 @@ func decodeText[T ~string](s *T) {
 		}
 	}
 }
+
+// filled returns an empty list for nil: NULL is not allowed.
+func filled(data []byte) []byte {
+	if data == nil {
+		return []byte{}
+	}
+	return data
+}

@@ -14,8 +14,6 @@ import (
 type job struct {
 	batch journal.Batch
 	body  []byte
-	exact bool  // the body decodes to exactly the batch's events
-	pos   int64 // of the row, after it is written
 	// write makes a change that is not the append of a batch.
 	write func(*conn) error
 	err   error
@@ -59,29 +57,12 @@ func (s *Store) commitGroup(group []job) {
 		}
 	}
 	if slices.ContainsFunc(group, well) {
-		s.remember(group)
 		s.changes.Broadcast()
 	}
 	s.callbacks.dispatch(group)
 }
 
 func well(j job) bool { return j.err == nil }
-
-// remember keeps what was committed for CachedTail.
-func (s *Store) remember(group []job) {
-	for i := range group {
-		if j := &group[i]; j.err == nil && j.pos > 0 {
-			row := remembered{size: len(j.body)}
-			row.Pos, row.Run, row.Last = journal.Pos(j.pos), j.batch.Run, j.batch.LastSeq()
-			if j.exact {
-				row.events = j.batch.Events
-			} else {
-				row.Body = j.body
-			}
-			s.recent.add(row)
-		}
-	}
-}
 
 // transact writes a group in one transaction. It sets the err of jobs that are
 // refused. A returned error applies to the whole group, which is rolled back.
@@ -101,7 +82,7 @@ func (s *Store) transact(group []job) error {
 		if j.write != nil {
 			j.err = j.write(s.writer)
 		} else {
-			j.pos, j.err = appendBatch(s.writer, &j.batch, j.body)
+			j.err = appendBatch(s.writer, &j.batch, j.body)
 		}
 		if _, refused := j.err.(refusal); j.err != nil && !refused {
 			s.writer.rollback()

@@ -49,7 +49,6 @@ type Store struct {
 	stopped  chan struct{}
 	reader   *sql.DB
 	prepared prepared
-	recent   recentAppends
 	is       os.FileInfo  // identity of the file
 	present  atomic.Int64 // when the file was last seen, in Unix milliseconds
 

@@ -30,19 +30,22 @@ func (s *Store) stmt(text string) (*sql.Stmt, error) {
 	return stmt, nil
 }
 
-func (s *Store) query(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
-	return s.queryIn(ctx, nil, text, args...)
-}
-
+// queryIn runs a query in a transaction, which may be nil.
 func (s *Store) queryIn(ctx context.Context, tx *sql.Tx, text string, args ...any) (*sql.Rows, error) {
-	stmt, err := s.stmt(text)
+	stmt, err := s.stmtIn(ctx, tx, text)
 	if err != nil {
 		return nil, err
 	}
-	if tx != nil {
+	return stmt.QueryContext(ctx, args...)
+}
+
+// stmtIn returns a prepared statement.
+func (s *Store) stmtIn(ctx context.Context, tx *sql.Tx, text string) (*sql.Stmt, error) {
+	stmt, err := s.stmt(text)
+	if err == nil && tx != nil {
 		stmt = tx.StmtContext(ctx, stmt)
 	}
-	return stmt.QueryContext(ctx, args...)
+	return stmt, err
 }
 
 // collect returns the rows of a query. columns returns where the columns of a row go.
@@ -72,37 +75,30 @@ func collectIn[T any](
 }
 
 // row runs a query for one row.
-func (s *Store) row(ctx context.Context, text string, args ...any) *oneRow {
+func (s *Store) row(ctx context.Context, text string, args ...any) oneRow {
 	return s.rowIn(ctx, nil, text, args...)
 }
 
-func (s *Store) rowIn(ctx context.Context, tx *sql.Tx, text string, args ...any) *oneRow {
-	rows, err := s.queryIn(ctx, tx, text, args...)
-	return &oneRow{rows, err}
+func (s *Store) rowIn(ctx context.Context, tx *sql.Tx, text string, args ...any) oneRow {
+	stmt, err := s.stmtIn(ctx, tx, text)
+	if err != nil {
+		return oneRow{err: err}
+	}
+	return oneRow{Row: stmt.QueryRowContext(ctx, args...)}
 }
 
 // oneRow is the result of a query for one row.
 type oneRow struct {
-	rows *sql.Rows
-	err  error
+	*sql.Row
+	err error // of preparing the query
 }
 
 // Scan reads the row; sql.ErrNoRows if there is none.
-func (r *oneRow) Scan(into ...any) error {
+func (r oneRow) Scan(into ...any) error {
 	if r.err != nil {
 		return r.err
 	}
-	defer r.rows.Close()
-	if !r.rows.Next() {
-		if err := r.rows.Err(); err != nil {
-			return err
-		}
-		return sql.ErrNoRows
-	}
-	if err := r.rows.Scan(into...); err != nil {
-		return err
-	}
-	return r.rows.Close()
+	return r.Row.Scan(into...)
 }
 
 func (p *prepared) close() {

@@ -172,13 +172,9 @@ func (r *eventReader) open(ctx context.Context, after journal.Seq) (
 	defer tx.Rollback()
 	var head int64
 	var of journal.RunID
-	switch err := s.rowIn(ctx, tx, headQuery, r.run).Scan(&r.n, &head, &last, &of); {
-	case errors.Is(err, sql.ErrNoRows):
-		return nil, nil, 0, fmt.Errorf("%w: %s", journal.ErrUnknownRun, r.run)
-	case err != nil:
-		return nil, nil, 0, s.failed(ctx, err)
-	case of != "":
-		return nil, nil, 0, &journal.ChildError{Root: of}
+	err = s.rowIn(ctx, tx, headQuery, r.run).Scan(&r.n, &head, &last, &of)
+	if err := s.checkRoot(ctx, err, r.run, of); err != nil {
+		return nil, nil, 0, err
 	}
 	if err := s.rowIn(ctx, tx, newestQuery, head, r.n).Scan(&head, &last); err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, nil, 0, s.failed(ctx, err)
@@ -218,9 +214,6 @@ func (s *Store) Tail(ctx context.Context, after journal.Pos) iter.Seq2[journal.A
 				}
 			}
 		}
-		if err == nil && len(rows) == 0 {
-			s.recent.forget(after)
-		}
 		return rows, err
 	})
 }
@@ -244,15 +237,19 @@ func (s *Store) Changed() <-chan struct{} { return s.changes.Wait() }
 func (s *Store) rootNumber(ctx context.Context, id journal.RunID) (int64, error) {
 	var n int64
 	var of journal.RunID
-	switch err := s.row(ctx, "SELECT n, root FROM runs WHERE id = ?", id).Scan(&n, &of); {
+	err := s.row(ctx, "SELECT n, root FROM runs WHERE id = ?", id).Scan(&n, &of)
+	return n, s.checkRoot(ctx, err, id, of)
+}
+
+// checkRoot returns the error of reading the row of a run, which must have a stream of its own. of is its root.
+func (s *Store) checkRoot(ctx context.Context, err error, id, of journal.RunID) error {
+	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return 0, fmt.Errorf("%w: %s", journal.ErrUnknownRun, id)
-	case err != nil:
-		return 0, s.failed(ctx, err)
-	case of != "":
-		return 0, &journal.ChildError{Root: of}
+		return fmt.Errorf("%w: %s", journal.ErrUnknownRun, id)
+	case err == nil && of != "":
+		return &journal.ChildError{Root: of}
 	}
-	return n, nil
+	return s.failed(ctx, err)
 }
 
 // Inbox implements journal.Store.
@@ -278,7 +275,7 @@ const dueQuery = "SELECT id, wake FROM runs WHERE wake > 0 AND root = '' AND sta
 func (s *Store) Due(ctx context.Context, now journal.Millis) ([]journal.RunID, journal.Millis, error) {
 	// In ascending order, the first run that is not due yet has the next wake
 	// time.
-	rows, err := s.query(ctx, dueQuery)
+	rows, err := s.queryIn(ctx, nil, dueQuery)
 	if err != nil {
 		return nil, 0, s.failed(ctx, err)
 	}

@@ -2,15 +2,12 @@ package sqlite_test
 
 import (
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/journaltest"
@@ -125,75 +122,6 @@ func TestCallbacksKeepTheirOrder(t *testing.T) {
 	s.Close()
 	if !slices.IsSorted(order) || len(order) != 12 {
 		t.Errorf("reported in the order %v", order)
-	}
-}
-
-// What a store has just committed it can tell without reading; but never so
-// that an append of another process would be passed over.
-func TestCachedTailHasNoGap(t *testing.T) {
-	dir := t.TempDir()
-	ours, theirs := openWith(t, dir, sqlite.Options{}), openWith(t, dir, sqlite.Options{})
-	defer ours.Close()
-	defer theirs.Close()
-	recalled := func(after journal.Pos) (out []journal.Pos) {
-		t.Helper()
-		appended, err := ours.CachedTail(after)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tail := journaltest.Tail(t, ours, after)
-		for i, a := range appended {
-			if diff := cmp.Diff(tail[i], a); diff != "" {
-				t.Errorf("what is recalled is not what is read: %s", diff)
-			}
-			out = append(out, a.Pos)
-		}
-		return out
-	}
-	journaltest.Append(t, ours, journaltest.Start("a", "me"))
-	journaltest.Append(t, ours, journaltest.Steps("a", 1, 1, 2))
-	if got := recalled(0); !slices.Equal(got, []journal.Pos{1, 2}) {
-		t.Errorf("from the beginning: %v", got)
-	}
-	if got := recalled(1); !slices.Equal(got, []journal.Pos{2}) {
-		t.Errorf("after the first: %v", got)
-	}
-	journaltest.Append(t, theirs, journaltest.Start("b", "them"))
-	journaltest.Append(t, ours, journaltest.Steps("a", 1, 3, 2))
-	if got := recalled(1); got != nil {
-		t.Errorf("before another's append: %v", got)
-	}
-	if got := recalled(3); !slices.Equal(got, []journal.Pos{4}) {
-		t.Errorf("behind another's append: %v", got)
-	}
-	// What is stored in another form is recalled in that form.
-	journaltest.Append(t, ours, journal.Batch{Run: "a", Fence: journal.FirstFence, After: 5, Events: []journal.Event{
-		{Seq: 6, At: 2000, Fact: journal.TaskNoted{N: 1, Data: json.RawMessage(`{ "spaced": true }`)}},
-		{Seq: 7, At: 2000, Fact: journal.Signalled{Event: "not \xff UTF-8"}},
-	}})
-	if got := recalled(4); !slices.Equal(got, []journal.Pos{5}) {
-		t.Errorf("stored in another form: %v", got)
-	}
-	// Appends are dropped after one reader has read them and others had the time
-	// to.
-	for _, want := range [][]journal.Pos{{5}, nil} {
-		if tail := journaltest.Tail(t, ours, 5); len(tail) != 0 {
-			t.Errorf("%+v", tail)
-		}
-		if got := recalled(4); !slices.Equal(got, want) {
-			t.Errorf("remembered: %v, not %v", got, want)
-		}
-	}
-	journaltest.Append(t, ours, journaltest.Steps("a", 1, 7, 1))
-	if got := recalled(5); !slices.Equal(got, []journal.Pos{6}) {
-		t.Errorf("after all was forgotten: %v", got)
-	}
-	// What changes the index alone is no append.
-	journaltest.Append(t, ours, journal.Batch{
-		Run: "a", Fence: journal.FirstFence, After: 8, Index: &journal.Index{Status: journal.Waiting},
-	})
-	if got := recalled(5); !slices.Equal(got, []journal.Pos{6}) {
-		t.Errorf("after a change of the index: %v", got)
 	}
 }
 

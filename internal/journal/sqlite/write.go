@@ -15,7 +15,7 @@ func (s *Store) Append(b journal.Batch, done func(error)) {
 	j := job{batch: b, done: done}
 	err := b.Check()
 	if err == nil {
-		j.body, j.exact, err = journal.EncodeShort(make([]byte, 0, 192*len(b.Events)), b.Events)
+		j.body, err = journal.EncodeShort(make([]byte, 0, 192*len(b.Events)), b.Events)
 	}
 	if err != nil {
 		j.write = func(*conn) error { return refuse(err) }
@@ -37,28 +37,27 @@ func (s *Store) write(ctx context.Context, do func(*conn) error) error {
 	return <-outcome
 }
 
-// appendBatch adds a batch in the current transaction and returns the position of
-// its row. If it returns a refusal, it has changed nothing.
-func appendBatch(c *conn, b *journal.Batch, body []byte) (pos int64, err error) {
+// appendBatch adds a batch in the current transaction. If it returns a refusal, it has changed nothing.
+func appendBatch(c *conn, b *journal.Batch, body []byte) error {
 	if !mayRefuseLate(b) {
 		return appendParts(c, b, body)
 	}
 	if _, err := c.exec("SAVEPOINT batch"); err != nil {
-		return 0, err
+		return err
 	}
-	pos, err = appendParts(c, b, body)
+	err := appendParts(c, b, body)
 	if _, refused := err.(refusal); refused {
 		if _, err := c.exec("ROLLBACK TO batch"); err != nil {
-			return 0, err
+			return err
 		}
 		delete(c.heads, b.Run)
 	} else if err != nil {
-		return 0, err
+		return err
 	}
 	if _, err := c.exec("RELEASE batch"); err != nil {
-		return 0, err
+		return err
 	}
-	return pos, err
+	return err
 }
 
 // mayRefuseLate reports whether a batch can be refused after a part of it has
@@ -73,10 +72,10 @@ func brings(b *journal.Batch, hash string) bool {
 	return hash == "" || slices.ContainsFunc(b.Blobs, func(x journal.Blob) bool { return x.Hash == hash })
 }
 
-func appendParts(c *conn, b *journal.Batch, body []byte) (pos int64, err error) {
+func appendParts(c *conn, b *journal.Batch, body []byte) (err error) {
 	if started, ok := b.Started(); ok {
 		if err := addRun(c, b, &started); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	var at head
@@ -86,19 +85,19 @@ func appendParts(c *conn, b *journal.Batch, body []byte) (pos int64, err error) 
 		at.n, err = touch(c, b)
 	}
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if len(b.Taken) > 0 || len(b.Blobs) > 0 || b.Snapshot != nil {
 		if err := appendRest(c, b, at.n); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	for i := range b.Children {
 		if err := putChild(c, &b.Children[i]); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	return at.pos, nil
+	return nil
 }
 
 // addRun adds the row of the run that a batch starts.

@@ -176,8 +176,7 @@ func events(body []byte) ([]byte, error) {
 
 // failed also knows the errors that come in the middle of a reply.
 func failed(ctx context.Context, err error) error {
-	var inStream *sdk.Error
-	if errors.As(err, &inStream) && ctx.Err() == nil {
+	if inStream, ok := errors.AsType[*sdk.Error](err); ok && ctx.Err() == nil {
 		return httptransport.InStream([]byte(inStream.RawJSON()))
 	}
 	return httptransport.Failed(ctx, err)

@@ -352,8 +352,7 @@ func Failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	var known *provider.Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*provider.Error](err); ok {
 		return known
 	}
 	var network net.Error

@@ -154,8 +154,7 @@ func prepare(req *provider.Request, words httptransport.Dialect, ours []string) 
 
 // failed also knows the errors that come in the middle of a reply.
 func failed(ctx context.Context, err error) error {
-	var inStream *ssestream.StreamError
-	if errors.As(err, &inStream) && ctx.Err() == nil {
+	if inStream, ok := errors.AsType[*ssestream.StreamError](err); ok && ctx.Err() == nil {
 		return httptransport.InStream(inStream.Event.Data)
 	}
 	return httptransport.Failed(ctx, err)

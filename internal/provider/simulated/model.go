@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/contract"
+	"github.com/espalier-run/espalier/internal/jsonfast"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/schema"
@@ -307,16 +308,15 @@ func excerpt(text string) string {
 }
 
 func encode(v any, indented bool) json.RawMessage {
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
+	marshal := jsonfast.Marshal
 	if indented {
-		e.SetIndent("", "  ")
+		marshal = jsonfast.MarshalIndent
 	}
-	if err := e.Encode(v); err != nil {
+	out, err := marshal(v)
+	if err != nil {
 		panic(err) // maps, lists, texts and numbers that came from JSON always have a JSON form
 	}
-	return bytes.TrimSpace(out.Bytes())
+	return out
 }
 
 func badSchema(of string, err error) *provider.Error {

@@ -76,14 +76,19 @@ func (p *projector) gateApproved(ev *report.Event, f *fields) error {
 	f.texts("actor_roles", x.Roles)
 	f.text("event", x.Event)
 	question(f, ev.Step)
+	return p.waited(ev, f, x.Shows)
+}
+
+// waited adds how long a gate was open, and what it shows to the person who decides; others are what it shows by then.
+func (p *projector) waited(ev *report.Event, f *fields, others map[string]journal.Value) error {
 	gate := ev.Step.Gate
 	if gate == nil {
 		return nil
 	}
 	f.number("waited_ms", int64(ev.At-gate.At))
 	seen := gate.GateOpened
-	if len(x.Shows) > 0 {
-		seen.Shows = x.Shows
+	if len(others) > 0 {
+		seen.Shows = others
 	}
 	return p.shown(f, &seen)
 }
@@ -205,15 +210,7 @@ func (p *projector) gateDecided(ev *report.Event, f *fields) error {
 			return err
 		}
 	}
-	if gate == nil {
-		return nil
-	}
-	f.number("waited_ms", int64(ev.At-gate.At))
-	seen := gate.GateOpened
-	if len(x.Shows) > 0 {
-		seen.Shows = x.Shows
-	}
-	return p.shown(f, &seen)
+	return p.waited(ev, f, x.Shows)
 }
 
 // verdict adds the question and the reason code of a decision that ends its step.

@@ -16,6 +16,7 @@ import (
 	"sync"
 
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/jsonfast"
 	"github.com/espalier-run/espalier/internal/redact"
 	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/secret"
@@ -411,11 +412,8 @@ const redactedSecret = `"[redacted secret]"`
 
 // encoded returns a value as JSON without HTML escapes. It is called only with values that can be encoded.
 func encoded(v any) json.RawMessage {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v)
-	return bytes.TrimSpace(b.Bytes())
+	raw, _ := jsonfast.Marshal(v)
+	return raw
 }
 
 // truncated replaces the longest input by an ellipsis. It returns nil when that does not help.

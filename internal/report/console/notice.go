@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/jsonfast"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/report"
@@ -123,11 +124,8 @@ func (t Time) MarshalJSON() ([]byte, error) {
 
 // JSON returns the notice as one line of JSON.
 func (n *Notice) JSON() ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(n)
-	return b.Bytes(), err
+	line, err := jsonfast.Marshal(n)
+	return append(line, '\n'), err
 }
 
 // Style configures the format of lines.

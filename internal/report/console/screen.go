@@ -56,32 +56,28 @@ func (s *Screen) Draw(lines []string, size Size) error {
 
 // Print prints lines that stay, in the place of the lines that were drawn. The next drawing is below them.
 func (s *Screen) Print(lines []string, size Size) error {
-	var out bytes.Buffer
-	s.back(&out, size)
-	out.WriteString(clearBelow)
-	for _, line := range lines {
-		out.WriteString(line + "\r\n")
-	}
-	if s.widths != nil {
-		s.widths = s.widths[:0] // the cursor stays hidden
-	}
-	s.last = nil
-	_, err := s.w.Write(out.Bytes())
-	return err
+	return s.replace(lines, size, "", s.widths[:0]) // the cursor stays hidden
 }
 
 // Finish replaces the lines by others that stay, and shows the cursor.
 func (s *Screen) Finish(lines []string, size Size) error {
+	end := ""
+	if s.widths != nil {
+		end = showCursor
+	}
+	return s.replace(lines, size, end, nil)
+}
+
+// replace prints lines that stay, and what follows them, in the place of the lines that were drawn.
+func (s *Screen) replace(lines []string, size Size, end string, widths []int) error {
 	var out bytes.Buffer
 	s.back(&out, size)
 	out.WriteString(clearBelow)
 	for _, line := range lines {
 		out.WriteString(line + "\r\n")
 	}
-	if s.widths != nil {
-		out.WriteString(showCursor)
-	}
-	s.widths, s.last = nil, nil
+	out.WriteString(end)
+	s.widths, s.last = widths, nil
 	_, err := s.w.Write(out.Bytes())
 	return err
 }

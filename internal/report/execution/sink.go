@@ -1,7 +1,6 @@
 package execution
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/jsonfast"
 	"github.com/espalier-run/espalier/internal/manifest"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/protected"
@@ -434,11 +434,8 @@ func (r *record) back(step string) {
 
 // write writes the files.
 func (w *Writer) write(r *record) error {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(r.State); err != nil {
+	text, err := jsonfast.MarshalIndent(r.State)
+	if err != nil {
 		return err
 	}
 	root, err := os.OpenRoot(w.Root)
@@ -447,7 +444,7 @@ func (w *Writer) write(r *record) error {
 	}
 	defer root.Close()
 	modes := protected.Options{File: 0o644, Folder: 0o755}
-	if err := protected.WriteFile(root, path.Join(r.dir, FileName), b.Bytes(), modes); err != nil {
+	if err := protected.WriteFile(root, path.Join(r.dir, FileName), append(text, '\n'), modes); err != nil {
 		return err
 	}
 	w.checkpoint(r)

@@ -8,6 +8,7 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/jsonfast"
 	"github.com/espalier-run/espalier/internal/redact"
 )
 
@@ -139,12 +140,8 @@ func cut(text string, most int) string {
 	return text[:most] + "…"
 }
 
+// encoded returns a value as JSON, or "" for a note with invalid JSON.
 func encoded(v any) string {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return "" // a note with invalid JSON
-	}
-	return strings.TrimSuffix(b.String(), "\n")
+	raw, _ := jsonfast.Marshal(v)
+	return string(raw)
 }

@@ -322,8 +322,7 @@ func (x *Exporter) deliver(last bool) {
 	}
 	x.failures++
 	x.rest = min(time.Second<<min(x.failures-1, 6), time.Minute)
-	var later *sendError
-	if errors.As(failed, &later) && later.After > 0 {
+	if later, ok := errors.AsType[*sendError](failed); ok && later.After > 0 {
 		x.rest = min(max(x.rest, later.After), 10*time.Minute)
 	}
 }

@@ -120,12 +120,10 @@ func plain(err error) string {
 		errors.As(err, &timeout) && timeout.Timeout() {
 		return "it does not answer in time"
 	}
-	var at *url.Error
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*url.Error](err); ok {
 		err = at.Err
 	}
-	var dial *net.OpError
-	if errors.As(err, &dial) && dial.Err != nil {
+	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Err != nil {
 		err = dial.Err
 	}
 	return strings.TrimPrefix(err.Error(), "connect: ")
@@ -183,8 +181,7 @@ func (e *Endpoint) Reach(ctx context.Context) error {
 		body = []byte("{}")
 	}
 	_, err := s.send(ctx, body)
-	var failed *sendError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*sendError](err); ok {
 		return failed
 	}
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/step"
@@ -35,7 +34,7 @@ type Script struct {
 }
 
 // Shell is the step kind "shell".
-type Shell struct{ step.Base[ShellSettings] }
+type Shell struct{ exec.Base[ShellSettings] }
 
 var _ step.Runner = Shell{}
 
@@ -54,11 +53,6 @@ func (Shell) Uses(t *ir.Task) stepkind.Uses {
 // Bound returns the time limit of scripts.
 func (Shell) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task, _ *contract.Contract) stepkind.Bound {
 	return exec.Bound(s, stepkind.Amount{Unbounded: "a script has no time limit of its own"})
-}
-
-// Recovery asks a person if the script may have run.
-func (Shell) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
-	return exec.Recovery(history)
 }
 
 // Run runs the script.
@@ -98,14 +92,12 @@ func (s ShellSettings) Run(ctx context.Context, job *step.Job) (step.Result, err
 	if script.Shell == "pwsh" {
 		p.Command.Args = []string{"-NoProfile", "-NonInteractive", "-File", file}
 	}
-	outcome, err := p.Run(ctx, job)
+	stdout, err := p.Output(ctx, job)
 	switch {
 	case err != nil:
 		return step.Result{}, err
-	case outcome.Exit != 0:
-		return step.Result{}, p.Failure(outcome)
 	case s.Produces == "":
-		return step.Result{Value: step.JSON(exec.Text(outcome.Stdout))}, nil
+		return step.Result{Value: step.JSON(exec.Text(stdout))}, nil
 	}
 	value, err := at.product(s.Produces)
 	if err != nil {

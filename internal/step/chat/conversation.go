@@ -603,8 +603,7 @@ func (c *loop) retryNote(err error, wait time.Duration, worst journal.Usage, hel
 var errNoReply = &provider.Error{Class: provider.APIError, Message: "the model's reply broke off", Spent: true}
 
 func modelError(err error) journal.ModelError {
-	var failed *provider.Error
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*provider.Error](err); ok {
 		return journal.ModelError{Class: failed.Class, Message: failed.Message, Status: failed.Status}
 	}
 	return journal.ModelError{Class: step.ClassAPI, Message: err.Error()}

@@ -580,59 +580,56 @@ func balanced(text string) int {
 	return 0
 }
 
+// rewritten replaces parts of a text outside of strings. part returns the length of the part that begins at an offset,
+// and what replaces it; a part of length 0 stays. before is the latest character before the offset that is no space.
+func rewritten(text string, part func(i int, before byte) (length int, with string)) string {
+	var b strings.Builder
+	last, before := 0, byte(0)
+	for i := range skipStrings(text) {
+		if i < last {
+			continue
+		}
+		if n, with := part(i, before); n > 0 {
+			b.WriteString(text[last:i] + with)
+			last = i + n
+		}
+		if !isSpace(text[i]) {
+			before = text[i]
+		}
+	}
+	return b.String() + text[last:]
+}
+
+func isSpace(c byte) bool { return strings.IndexByte(" \t\r\n", c) >= 0 }
+
 // withoutTrailingCommas leaves out commas that only space separates from a
 // closing bracket.
 func withoutTrailingCommas(text string) string {
-	var drop []int
-	comma := -1
-	for i := range skipStrings(text) {
-		switch text[i] {
-		case ',':
-			comma = i
-		case '}', ']':
-			if comma >= 0 {
-				drop = append(drop, comma)
-			}
-			comma = -1
-		case ' ', '\t', '\n', '\r':
-		default:
-			comma = -1
+	return rewritten(text, func(i int, _ byte) (int, string) {
+		if text[i] != ',' {
+			return 0, ""
 		}
-	}
-	if drop == nil {
-		return text
-	}
-	var b strings.Builder
-	last := 0
-	for _, i := range drop {
-		b.WriteString(text[last:i])
-		last = i + 1
-	}
-	b.WriteString(text[last:])
-	return b.String()
+		rest := strings.TrimLeft(text[i+1:], " \t\r\n")
+		if rest != "" && (rest[0] == '}' || rest[0] == ']') {
+			return 1, ""
+		}
+		return 0, ""
+	})
 }
 
 // withoutComments leaves out comments as JavaScript has them.
 func withoutComments(text string) string {
-	var b strings.Builder
-	last := 0
-	for i := range skipStrings(text) {
-		end := -1
+	return rewritten(text, func(i int, _ byte) (int, string) {
 		switch {
-		case i < last:
 		case strings.HasPrefix(text[i:], "//"):
-			end = strings.IndexByte(text[i:], '\n')
+			return max(strings.IndexByte(text[i:], '\n'), 0), ""
 		case strings.HasPrefix(text[i:], "/*"):
-			if end = strings.Index(text[i:], "*/"); end >= 0 {
-				end += len("*/")
+			if end := strings.Index(text[i:], "*/"); end >= 0 {
+				return end + len("*/"), ""
 			}
 		}
-		if end >= 0 {
-			b.WriteString(text[last:i])
-			last = i + end
-		}
-	}
-	return b.String() + text[last:]
+		return 0, ""
+	})
 }
 
 // doubleQuoted writes strings in single or typographic quotes as JSON does.
@@ -693,45 +690,29 @@ func oneLineStrings(text string) string {
 
 // withQuotedKeys puts quotes around the keys of objects that have none, as in JavaScript.
 func withQuotedKeys(text string) string {
-	var b strings.Builder
-	last := 0
-	before := byte(0) // the latest character that is no space
-	for i := range skipStrings(text) {
-		if i < last {
-			continue
+	return rewritten(text, func(i int, before byte) (int, string) {
+		if before != '{' && before != ',' {
+			return 0, ""
 		}
-		if key := bareKey().FindStringSubmatch(text[i:]); key != nil && (before == '{' || before == ',') {
-			b.WriteString(text[last:i])
-			fmt.Fprintf(&b, "%q", key[1])
-			last = i + len(key[1])
+		if key := bareKey().FindStringSubmatch(text[i:]); key != nil {
+			return len(key[1]), strconv.Quote(key[1])
 		}
-		if strings.IndexByte(" \t\r\n", text[i]) < 0 {
-			before = text[i]
-		}
-	}
-	return b.String() + text[last:]
+		return 0, ""
+	})
 }
 
 // withQuotedTexts puts quotes around the values of objects that are neither JSON nor constants: {"name": Acme}.
 func withQuotedTexts(text string) string {
-	var b strings.Builder
-	last := 0
-	before := byte(0) // the latest character that is no space
-	for i := range skipStrings(text) {
-		if i < last || strings.IndexByte(" \t\r\n", text[i]) >= 0 {
-			continue
+	return rewritten(text, func(i int, before byte) (int, string) {
+		if before != ':' {
+			return 0, ""
 		}
-		if value := bareText().FindString(text[i:]); value != "" && before == ':' {
-			_, constant := constants[value]
-			if !constant && !json.Valid([]byte(value)) {
-				b.WriteString(text[last:i])
-				fmt.Fprintf(&b, "%q", value)
-				last = i + len(value)
-			}
+		value := bareText().FindString(text[i:])
+		if _, constant := constants[value]; value == "" || constant || json.Valid([]byte(value)) {
+			return 0, ""
 		}
-		before = text[i]
-	}
-	return b.String() + text[last:]
+		return len(value), strconv.Quote(value)
+	})
 }
 
 // bareText matches a text without quotes, up to the next character that has a meaning in JSON.
@@ -747,18 +728,14 @@ var constants = map[string]string{
 
 // withoutPython writes the constants of Python and JavaScript outside of strings as JSON does.
 func withoutPython(text string) string {
-	var b strings.Builder
-	last := 0
-	for i := range skipStrings(text) {
+	return rewritten(text, func(i int, _ byte) (int, string) {
 		for word, plain := range constants {
-			if strings.HasPrefix(text[i:], word) && i >= last {
-				b.WriteString(text[last:i])
-				b.WriteString(plain)
-				last = i + len(word)
+			if strings.HasPrefix(text[i:], word) {
+				return len(word), plain
 			}
 		}
-	}
-	return b.String() + text[last:]
+		return 0, ""
+	})
 }
 
 // skipStrings returns the positions of text outside of JSON strings, their

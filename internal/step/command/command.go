@@ -8,7 +8,6 @@ import (
 
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/exec"
 	"github.com/espalier-run/espalier/internal/stepkind"
@@ -31,7 +30,7 @@ type Settings struct {
 }
 
 // Kind is the step kind "command".
-type Kind struct{ step.Base[Settings] }
+type Kind struct{ exec.Base[Settings] }
 
 var (
 	_ step.WriteAhead   = Kind{}
@@ -61,11 +60,6 @@ var unlimited = stepkind.Amount{Unbounded: "a command has no time limit of its o
 // WriteAhead marks the kind: it notes the command before it starts, and
 // preparing the command takes no time.
 func (Kind) WriteAhead() {}
-
-// Recovery asks a person if the command may have run.
-func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
-	return exec.Recovery(history)
-}
 
 // stateSchema describes what conditions can read of a State.
 var stateSchema = json.RawMessage(`{"type":"object","properties":{"Output":{"type":"string"},"Stderr":{"type":"string"},` +

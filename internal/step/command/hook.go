@@ -54,7 +54,7 @@ type HookSetting struct {
 }
 
 // Hook is the step kind "hook".
-type Hook struct{ step.Base[HookSettings] }
+type Hook struct{ exec.Base[HookSettings] }
 
 var _ step.Instant = Hook{}
 
@@ -80,11 +80,6 @@ func (Hook) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task, _ *contract.Contract) s
 // Instant reports whether the hooks only log lines.
 func (Hook) Instant(t *ir.Task) bool {
 	return !slices.ContainsFunc(stepkind.Lenient[HookSettings](t).Hooks, func(h HookSetting) bool { return h.Command != "" })
-}
-
-// Recovery asks a person if a command may have run.
-func (Hook) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
-	return exec.Recovery(history)
 }
 
 // Run runs the hooks in order.

@@ -23,6 +23,14 @@ func Recovery(history []journal.TaskNoted) step.Recovery {
 	return step.Rerun
 }
 
+// Base is a step.Base for kinds that run commands.
+type Base[S step.Settings] struct{ step.Base[S] }
+
+// Recovery asks a person if a command may have run.
+func (Base[S]) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
+	return Recovery(history)
+}
+
 // Bound returns the time that a command takes: at most the step's timeout, or
 // limit if the step has none.
 func Bound(s *ir.Step, limit stepkind.Amount) stepkind.Bound {
@@ -89,6 +97,15 @@ func (p *Program) Run(ctx context.Context, job *step.Job) (process.Outcome, erro
 		return none, step.Errorf(step.ClassCommand, "%s: %v", p.Name, err)
 	}
 	return outcome, nil
+}
+
+// Output runs the program and returns what it wrote to standard output. An exit code other than 0 is a failure.
+func (p *Program) Output(ctx context.Context, job *step.Job) ([]byte, error) {
+	outcome, err := p.Run(ctx, job)
+	if err == nil && outcome.Exit != 0 {
+		err = p.Failure(outcome)
+	}
+	return outcome.Stdout, err
 }
 
 // Failure returns the failure of a program that ended with an exit code other

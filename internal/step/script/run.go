@@ -40,14 +40,11 @@ func (s Settings) run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if p.Command, err = s.prepare(ctx, job); err != nil {
 		return step.Result{}, err
 	}
-	outcome, err := p.Run(ctx, job)
-	switch {
-	case err != nil:
+	stdout, err := p.Output(ctx, job)
+	if err != nil {
 		return step.Result{}, err
-	case outcome.Exit != 0:
-		return step.Result{}, p.Failure(outcome)
 	}
-	return step.Result{Value: value(outcome.Stdout)}, nil
+	return step.Result{Value: value(stdout)}, nil
 }
 
 // interpreter runs the scripts of a language.

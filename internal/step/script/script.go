@@ -8,7 +8,6 @@ import (
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/exec"
 	"github.com/espalier-run/espalier/internal/stepkind"
@@ -37,7 +36,7 @@ var aliases = map[string]string{
 }
 
 // Kind is the step kind "script".
-type Kind struct{ step.Base[Settings] }
+type Kind struct{ exec.Base[Settings] }
 
 var (
 	_ step.Runner       = Kind{}
@@ -90,11 +89,6 @@ func (Kind) Uses(t *ir.Task) stepkind.Uses {
 // Bound returns the time that a script may take.
 func (Kind) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task, _ *contract.Contract) stepkind.Bound {
 	return exec.Bound(s, stepkind.N(stepkind.ScriptSeconds))
-}
-
-// Recovery asks a person if the script may have run.
-func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
-	return exec.Recovery(history)
 }
 
 // Explored returns the contract of what the script prints.

@@ -45,14 +45,11 @@ func (s Settings) runCommand(ctx context.Context, job *step.Job, ask chat.Ask) (
 		},
 		Shown: strings.Join(s.Command, " "), Agent: s.Agent, Wants: ask.Contract(job.Workflow, job.Step),
 	}}
-	outcome, err := p.Run(ctx, job)
-	switch {
-	case err != nil:
+	stdout, err := p.Output(ctx, job)
+	if err != nil {
 		return step.Result{}, err
-	case outcome.Exit != 0:
-		return step.Result{}, p.Failure(outcome)
 	}
-	value, problems := read(outcome.Stdout)
+	value, problems := read(stdout)
 	if len(problems) > 0 {
 		return step.Result{}, step.Errorf(step.ClassInvalid, "the output of the agent %q does not meet its contract: %s",
 			s.Agent, strings.Join(problems, "; "))

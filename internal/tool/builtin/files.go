@@ -64,8 +64,7 @@ func (f function[In]) Call(ctx context.Context, call tool.Call) (tool.Result, er
 		return tool.Result{}, &tool.Error{Class: tool.ClassInput, Message: err.Error()}
 	}
 	value, err := f.call(ctx, call, in)
-	var said no
-	if errors.As(err, &said) {
+	if said, ok := errors.AsType[no](err); ok {
 		raw, err := jsonfast.Marshal(said.value)
 		return tool.Result{Output: raw, IsError: true, Said: said.words, Media: mediaOf(said.value)}, err
 	}
