@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -18,6 +19,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"go.temporal.io/sdk/client"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/espalier-run/espalier/internal/temporaltest"
 )
@@ -196,3 +199,53 @@ func TestTLSOnTemporal(t *testing.T) {
 }
 
 const temporalKey = "the-api-key-of-a-namespace"
+
+// The secrets of the configuration encrypt what the server gets of a run. Without them, its history has the input, the
+// prompt and the output. With them, it has none of these, and another process continues the run.
+func TestEncryptionOnTemporal(t *testing.T) {
+	server := temporaltest.Shared(t)
+	t.Cleanup(temporaltest.StopShared)
+	c, err := client.Dial(client.Options{HostPort: server.Address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	markers := []string{"marker-of-the-input", "marker-of-the-prompt", "marker-of-the-output"}
+	flow := strings.NewReplacer("goal: Answer", "goal: marker-of-the-prompt", "description: Look at", "description: Judge",
+		"answer: { type: string }", "answer: { type: string, enum: [marker-of-the-output] }").Replace(gatedFlow)
+	flow, _, _ = strings.Cut(flow, "~~~runtime")
+	for _, encrypted := range []bool{false, true} {
+		p := &awfProject{t: t, dir: t.TempDir()}
+		queue := fmt.Sprint("encrypted-", encrypted)
+		settings := "engine: temporal\ntemporal:\n  address: " + server.Address + "\n  task_queue: " + queue + "\n"
+		if encrypted {
+			settings += "  encryption: [secret://payloads]\nsecrets: {payloads: {file: payloads.key}}\n"
+		}
+		put(t, filepath.Join(p.dir, "espalier.yaml"), settings)
+		put(t, filepath.Join(p.dir, "gated.md"), flow)
+		put(t, filepath.Join(p.dir, "payloads.key"), strings.Repeat("0123456789abcdef", 4)+"\n")
+		p.exits(0, "trust", "--yes")
+		p.exits(4, "run", "gated", "--simulate", "--input", "question="+markers[0], "--run-id", killedRun)
+		p.exits(0, "approve", killedRun)
+		if out := p.exits(0, "output", killedRun); !strings.Contains(out, markers[2]) {
+			t.Errorf("the output is %s", out)
+		}
+		var history []byte
+		for events := c.GetWorkflowHistory(t.Context(), queue+"/"+killedRun, "", false, 0); events.HasNext(); {
+			event, err := events.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw, err := proto.Marshal(event)
+			if err != nil {
+				t.Fatal(err)
+			}
+			history = append(history, raw...)
+		}
+		for _, marker := range markers {
+			if bytes.Contains(history, []byte(marker)) == encrypted {
+				t.Errorf("encryption: %v, but the history has %s: %v", encrypted, marker, !encrypted)
+			}
+		}
+	}
+}

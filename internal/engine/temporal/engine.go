@@ -147,6 +147,7 @@ func (e *Engine) connect(ctx context.Context) error {
 			return err
 		}
 	}
+	options.DataConverter = retrying{options.DataConverter}
 	c, err := client.DialContext(ctx, options)
 	if err != nil {
 		return &UnreachableError{e.c.Address, err}
