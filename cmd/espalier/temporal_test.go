@@ -37,7 +37,7 @@ func TestScriptsOnTemporal(t *testing.T) {
 	var files []string
 	for _, name := range []string{
 		"run", "work", "resume-from", "resume-key", "resume-scripts", "agent-flow-run", "secrets", "awf", "audit",
-		"audit-verify",
+		"audit-verify", "labels", "workers", "triggers", "store",
 	} {
 		files = append(files, filepath.Join(root, "testdata", "script", name+".txtar"))
 	}
@@ -244,7 +244,7 @@ func TestEncryptionOnTemporal(t *testing.T) {
 		}
 		for _, marker := range markers {
 			if bytes.Contains(history, []byte(marker)) == encrypted {
-				t.Errorf("encryption: %v, but the history has %s: %v", encrypted, marker, !encrypted)
+				t.Errorf("encryption: %v, but the history has %s: %v", encrypted, marker, encrypted)
 			}
 		}
 	}
