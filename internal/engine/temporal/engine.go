@@ -84,6 +84,9 @@ type Engine struct {
 	closed  bool
 	workers []worker.Worker
 
+	scheduling sync.Mutex // guards schedules
+	schedules  scheduleState
+
 	announcing sync.Mutex // guards announced
 	announced  journal.Register
 }
@@ -706,6 +709,7 @@ func (e *Engine) cancelJobs(match func(*job) bool) {
 
 // stop ends the workers, which waits for running tasks, and the connection.
 func (e *Engine) stop() {
+	e.stopSchedules()
 	e.mu.Lock()
 	workers := e.workers
 	e.workers = nil
