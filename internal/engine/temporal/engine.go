@@ -692,8 +692,56 @@ func (e *Engine) Close(now <-chan struct{}) {
 		case <-ended:
 		}
 	}()
+	e.record(now)
 	e.stop()
 }
+
+// record waits until the running tasks have ended, and a moment longer until the journal has their ends: no other
+// worker may be there to append them.
+func (e *Engine) record(now <-chan struct{}) {
+	before := map[journal.RunID]journal.Seq{}
+	running := func() bool {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return len(e.jobs) > 0
+	}
+	e.mu.Lock()
+	for j := range e.jobs {
+		before[j.in.Run] = 0
+	}
+	e.mu.Unlock()
+	for id := range before {
+		if entry, err := e.store.Entry(context.Background(), id); err == nil {
+			before[id] = entry.Seq
+		}
+	}
+	for running() {
+		select {
+		case <-time.After(pollInterval):
+		case <-now:
+			return
+		}
+	}
+	limit := time.After(recordTime)
+	for id, seq := range before {
+		for {
+			entry, err := e.store.Entry(context.Background(), id)
+			if err != nil || entry.Seq > seq {
+				break
+			}
+			select {
+			case <-time.After(pollInterval):
+			case <-limit:
+				return
+			case <-now:
+				return
+			}
+		}
+	}
+}
+
+// recordTime is how long an engine that stops waits for the ends of its tasks in the journal.
+const recordTime = 2 * time.Second
 
 // cancelJobs cancels the running tasks that match.
 func (e *Engine) cancelJobs(match func(*job) bool) {
