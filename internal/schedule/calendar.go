@@ -11,8 +11,8 @@ type Calendar struct {
 	Year, Month, Day, Weekday, Hour, Minute, Second []int
 }
 
-// Calendars returns calendars in the zone of the schedule that match all of its times within a year, except while clocks
-// change: then they match the start of this period. An interval such as @every 90m has none.
+// Calendars returns calendars in the zone of the schedule that match all of its times within a year, except while
+// clocks change: then they match the start of this period. An interval such as @every 90m has none.
 func (s *Schedule) Calendars(now time.Time) []Calendar {
 	fields, ok := s.times.(*cron.SpecSchedule)
 	if !ok {
