@@ -3,7 +3,10 @@
 package main
 
 import (
+	"bytes"
 	"crypto/tls"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,11 +16,16 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/espalier-run/espalier/internal/temporaltest"
 )
@@ -34,7 +42,7 @@ func TestScriptsOnTemporal(t *testing.T) {
 	var files []string
 	for _, name := range []string{
 		"run", "work", "resume-from", "resume-key", "resume-scripts", "agent-flow-run", "secrets", "awf", "audit",
-		"audit-verify",
+		"audit-verify", "labels", "workers", "triggers", "runs-export",
 	} {
 		files = append(files, filepath.Join(root, "testdata", "script", name+".txtar"))
 	}
@@ -196,3 +204,170 @@ func TestTLSOnTemporal(t *testing.T) {
 }
 
 const temporalKey = "the-api-key-of-a-namespace"
+
+// Temporal keeps the time of schedules, and workers fire them, each time once. Paused and removed triggers do not fire.
+func TestSchedulesOnTemporal(t *testing.T) {
+	server := temporaltest.Shared(t)
+	t.Cleanup(temporaltest.StopShared)
+	c, err := client.Dial(client.Options{HostPort: server.Address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	p := &awfProject{t: t, dir: t.TempDir()}
+	const times = "triggers: { schedule: \"*/2 * * * * *\" }\n"
+	for _, name := range []string{"tick", "other"} {
+		put(t, filepath.Join(p.dir, name+".md"), "---\nname: "+name+"\nkind: agent-flow/workflow\nversion: 1.0.0\n"+
+			"description: Say hello.\n"+times+"---\n```step\nid: hello\ntype: transform\ndescription: Say hello\n"+
+			"writes: [output]\n```\n")
+	}
+	put(t, filepath.Join(p.dir, "espalier.yaml"), "engine: temporal\ntemporal:\n  address: "+server.Address+
+		"\n  task_queue: scheduled\ntriggers:\n  tick: {simulate: true, overlap: allow}\n  other: {simulate: true, overlap: allow}\n")
+	p.exits(0, "trust", "--yes")
+	for range 2 {
+		cmd := p.command("work")
+		var log bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &log, &log
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			cmd.Process.Signal(os.Interrupt)
+			cmd.Wait()
+			if t.Failed() {
+				t.Logf("%s", log.String())
+			}
+		})
+	}
+	// runs returns when the runs of a workflow have started.
+	runs := func(name string) (started []time.Time) {
+		t.Helper()
+		for line := range strings.Lines(p.exits(0, "runs", "--limit", "0", "--json", "--workflow", name)) {
+			var run struct{ Started time.Time }
+			if err := json.Unmarshal([]byte(line), &run); err != nil {
+				t.Fatalf("%v: %s", err, line)
+			}
+			started = append(started, run.Started)
+		}
+		return started
+	}
+	more := func(name string, n int) {
+		t.Helper()
+		for before := len(runs(name)); len(runs(name)) < before+n; {
+		}
+	}
+	more("tick", 3)
+	more("other", 1)
+	schedule := func(id string) (*client.ScheduleDescription, error) {
+		return c.ScheduleClient().GetHandle(t.Context(), "scheduled/schedule/"+id+".md#schedule").Describe(t.Context())
+	}
+	for _, name := range []string{"tick", "other"} {
+		if found, err := schedule(name); err != nil || found.Info.NumActions == 0 {
+			t.Errorf("%s: %+v, %v", name, found, err)
+		}
+	}
+
+	// A pause in Temporal stops the firings: workers have no timer of their own.
+	rests := func(why string) {
+		t.Helper()
+		before := len(runs("other"))
+		more("tick", 4)
+		if after := len(runs("other")); after > before+1 { // one may have been under way
+			t.Errorf("%s: %d runs have started", why, after-before)
+		}
+	}
+	handle := c.ScheduleClient().GetHandle(t.Context(), "scheduled/schedule/other.md#schedule")
+	if err := handle.Pause(t.Context(), client.SchedulePauseOptions{Note: "maintenance"}); err != nil {
+		t.Fatal(err)
+	}
+	rests("paused in Temporal")
+	if err := handle.Unpause(t.Context(), client.ScheduleUnpauseOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	more("other", 1)
+
+	until := func(why string, holds func(*client.ScheduleDescription, error) bool) {
+		t.Helper()
+		for range 300 {
+			if holds(schedule("other")) {
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		t.Fatalf("not %s", why)
+	}
+	p.exits(0, "triggers", "pause", "other")
+	until("paused", func(d *client.ScheduleDescription, err error) bool { return err == nil && d.Schedule.State.Paused })
+	rests("paused")
+	p.exits(0, "triggers", "resume", "other")
+	until("resumed", func(d *client.ScheduleDescription, err error) bool { return err == nil && !d.Schedule.State.Paused })
+	more("other", 1)
+
+	raw, err := os.ReadFile(filepath.Join(p.dir, "other.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(p.dir, "other.md"), strings.Replace(string(raw), times, "", 1))
+	until("deleted", func(_ *client.ScheduleDescription, err error) bool {
+		var missing *serviceerror.NotFound
+		return errors.As(err, &missing)
+	})
+	rests("removed")
+
+	// Each scheduled time has one run, however many workers there are.
+	ticks := runs("tick")
+	slices.SortFunc(ticks, time.Time.Compare)
+	if most := int(ticks[len(ticks)-1].Sub(ticks[0])/(2*time.Second)) + 2; len(ticks) > most {
+		t.Errorf("%d runs for at most %d times: %v", len(ticks), most, ticks)
+	}
+}
+
+// The secrets of the configuration encrypt what the server gets of a run. Without them, its history has the input, the
+// prompt and the output. With them, it has none of these, and another process continues the run.
+func TestEncryptionOnTemporal(t *testing.T) {
+	server := temporaltest.Shared(t)
+	t.Cleanup(temporaltest.StopShared)
+	c, err := client.Dial(client.Options{HostPort: server.Address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	markers := []string{"marker-of-the-input", "marker-of-the-prompt", "marker-of-the-output"}
+	flow := strings.NewReplacer("goal: Answer", "goal: marker-of-the-prompt", "description: Look at", "description: Judge",
+		"answer: { type: string }", "answer: { type: string, enum: [marker-of-the-output] }").Replace(gatedFlow)
+	flow, _, _ = strings.Cut(flow, "~~~runtime")
+	for _, encrypted := range []bool{false, true} {
+		p := &awfProject{t: t, dir: t.TempDir()}
+		queue := fmt.Sprint("encrypted-", encrypted)
+		settings := "engine: temporal\ntemporal:\n  address: " + server.Address + "\n  task_queue: " + queue + "\n"
+		if encrypted {
+			settings += "  encryption: [secret://payloads]\nsecrets: {payloads: {file: payloads.key}}\n"
+		}
+		put(t, filepath.Join(p.dir, "espalier.yaml"), settings)
+		put(t, filepath.Join(p.dir, "gated.md"), flow)
+		put(t, filepath.Join(p.dir, "payloads.key"), strings.Repeat("0123456789abcdef", 4)+"\n")
+		p.exits(0, "trust", "--yes")
+		p.exits(4, "run", "gated", "--simulate", "--input", "question="+markers[0], "--run-id", killedRun)
+		p.exits(0, "approve", killedRun)
+		if out := p.exits(0, "output", killedRun); !strings.Contains(out, markers[2]) {
+			t.Errorf("the output is %s", out)
+		}
+		var history []byte
+		for events := c.GetWorkflowHistory(t.Context(), queue+"/"+killedRun, "", false, 0); events.HasNext(); {
+			event, err := events.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw, err := proto.Marshal(event)
+			if err != nil {
+				t.Fatal(err)
+			}
+			history = append(history, raw...)
+		}
+		for _, marker := range markers {
+			if bytes.Contains(history, []byte(marker)) == encrypted {
+				t.Errorf("encryption: %v, but the history has %s: %v", encrypted, marker, encrypted)
+			}
+		}
+	}
+}

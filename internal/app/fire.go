@@ -13,6 +13,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/project"
 	"github.com/espalier-run/espalier/internal/trigger"
@@ -26,20 +27,25 @@ type triggerService struct {
 	mu       sync.Mutex
 	print    string // of the files that were read
 	declared []*workflowTrigger
+	read     bool                 // declared is known
 	wake     map[string]time.Time // when to look at a schedule again
 	reported map[string]string    // problem by file
 
 	looks   map[string]map[string]string // the last look at the files of a trigger
 	settled map[string]string            // the look at a file that was dealt with
 	cleaned time.Time                    // when old events were removed
+
+	scheduler engine.Scheduler // nil if this process keeps the time of schedules
 }
 
 // newTriggerService returns a service that has read no workflow yet.
 func newTriggerService(a *App, rt *environment) *triggerService {
-	return &triggerService{
+	s := &triggerService{
 		app: a, rt: rt, wake: map[string]time.Time{}, reported: map[string]string{},
 		looks: map[string]map[string]string{}, settled: map[string]string{},
 	}
+	s.scheduler, _ = rt.Engine.(engine.Scheduler)
+	return s
 }
 
 func (s *triggerService) all() []*workflowTrigger {
@@ -60,7 +66,7 @@ func (s *triggerService) reload(ctx context.Context) (folders []string, err erro
 	if err != nil {
 		return folders, err
 	}
-	s.declared, s.print = all, print
+	s.declared, s.print, s.read = all, print, true
 	clear(s.wake)
 	broken := map[string]string{}
 	for _, d := range all {
@@ -98,6 +104,9 @@ func (s *triggerService) fireDue(ctx context.Context) (time.Time, error) {
 			if wake, err = s.fire(ctx, d); err != nil {
 				errs = append(errs, err)
 				continue // and look again
+			}
+			if s.scheduler != nil && !d.soon(wake, s.rt.now()) {
+				wake = time.Time{} // the engine fires it
 			}
 			s.wake[d.id] = wake
 		}
@@ -188,6 +197,14 @@ const (
 func (s *triggerService) serve(ctx context.Context) {
 	files := newFileWatcher()
 	defer files.close()
+	if s.scheduler != nil {
+		kept := make(chan struct{})
+		go func() {
+			defer close(kept)
+			s.keepSchedules(ctx)
+		}()
+		defer func() { <-kept }()
+	}
 	var looked, looks time.Time // at workflows, and at the files of triggers
 	cost := time.Duration(0)    // of looking at the files
 	for changed := true; ctx.Err() == nil; {
@@ -200,7 +217,11 @@ func (s *triggerService) serve(ctx context.Context) {
 			files.watch(folders)
 			looked, cost = time.Now(), time.Since(began)
 		}
-		next, err := s.fireDue(ctx)
+		var next time.Time
+		var err error
+		if s.scheduler == nil {
+			next, err = s.fireDue(ctx)
+		}
 		if time.Since(looks) >= filePoll {
 			err = errors.Join(err, s.fireFiles(ctx))
 			looks = time.Now()

@@ -210,13 +210,24 @@ func (rt *environment) queued(ctx context.Context, entry journal.Entry) bool {
 // queue adds the places of runs among those that wait because of a concurrency limit.
 func (rt *environment) queue(ctx context.Context, runs ...*Run) error {
 	places, err := rt.Queued(ctx)
+	if err != nil {
+		return err
+	}
+	lacking, err := rt.Unserved(ctx)
+	if err != nil {
+		return err
+	}
 	for _, r := range runs {
 		at, waits := places[r.ID]
+		if r.Owner == journal.Temporal && !waits {
+			at.Labels = lacking(r.Name)
+			waits = len(at.Labels) > 0
+		}
 		if waits && r.Status == journal.Running && (r.Idle || at.Provider != "") {
 			r.Queue = &at
 		}
 	}
-	return err
+	return nil
 }
 
 // entry returns the index row of a run, and the environment that reads the run.

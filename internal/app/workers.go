@@ -15,7 +15,7 @@ import (
 // Worker is a process that uses the store of a project.
 type Worker struct {
 	registry.Worker
-	Runs     int // that it owns and that have not finished
+	Runs     int // that it owns and that have not finished; on Temporal, those whose tasks it runs
 	Draining bool
 }
 
@@ -43,12 +43,19 @@ func (a *App) Workers(ctx context.Context) ([]Worker, error) {
 	if err != nil {
 		return nil, err
 	}
+	drivers, err := rt.Drivers(ctx)
+	if err != nil {
+		return nil, err
+	}
 	load := map[journal.Owner]int{}
 	for e, err := range rt.Store.Runs(ctx, Filter{Unfinished: true}) {
 		if err != nil {
 			return nil, err
 		}
 		load[e.Owner]++
+		for _, owner := range drivers[e.ID] {
+			load[owner]++
+		}
 	}
 	asked, err := rt.Store.List(ctx, drainPrefix)
 	if err != nil {

@@ -114,7 +114,8 @@ var layers = map[string][]string{
 	// When schedules fire, and the ids of the runs that they start.
 	"internal/trigger": {"internal/journal", "internal/schedule"},
 	"internal/plan":    {"internal/ir", "internal/journal"},
-	"internal/engine":  {"internal/plan", "internal/step", "internal/journal"},
+	// A server may keep the time of schedules.
+	"internal/engine": {"internal/plan", "internal/step", "internal/journal", "internal/schedule"},
 	// The audit and the console tell what budgets had left and when a run waited:
 	// questions to the one fold that everybody uses. Money is written in one way.
 	"internal/report": {

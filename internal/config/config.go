@@ -176,7 +176,6 @@ func (c *Config) check(out *diag.List) {
 			c.checkReference(h.Value, out)
 		}
 	}
-	c.checkNeeds(out)
 	c.checkReference(c.Temporal.APIKey, out)
 	c.checkReference(c.Objects.AccessKey, out)
 	c.checkReference(c.Objects.SecretKey, out)

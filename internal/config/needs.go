@@ -1,11 +1,9 @@
 package config
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 
-	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/text"
 )
 
@@ -88,16 +86,4 @@ func (c *Config) StepsWithNeeds(workflow string) (steps []string) {
 		}
 	}
 	return steps
-}
-
-// checkNeeds reports needs that the engine does not honor.
-func (c *Config) checkNeeds(out *diag.List) {
-	if c.Engine != EngineTemporal {
-		return
-	}
-	for _, n := range c.Needs {
-		out.Report(CodeBadValue, diag.Error, n.Name.Span,
-			fmt.Sprintf("%q needs labels, which workers of Temporal do not have.", n.Name.Value),
-			"Remove it, or use engine: embedded with a PostgreSQL store.")
-	}
 }

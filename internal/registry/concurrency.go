@@ -297,6 +297,30 @@ func (r *Runtime) Queued(ctx context.Context) (map[journal.RunID]QueuePlace, err
 	return r.concurrency.places(ctx)
 }
 
+// Unserved returns a function that returns what the workers lack to run tasks of a workflow on Temporal. It returns
+// nil if one of them lacks nothing, or if there are none.
+func (r *Runtime) Unserved(ctx context.Context) (func(workflow string) []string, error) {
+	if r.concurrency == nil || len(r.concurrency.config.Needs) == 0 || !r.OnTemporal() {
+		return func(string) []string { return nil }, nil
+	}
+	all, err := r.Process.Workers(ctx)
+	return func(workflow string) (least []string) {
+		for _, w := range all {
+			if !w.Works {
+				continue
+			}
+			missing := MissingLabels(r.concurrency.config, workflow, w.Labels)
+			if len(missing) == 0 {
+				return nil
+			}
+			if least == nil || len(missing) < len(least) {
+				least = missing
+			}
+		}
+		return least
+	}, err
+}
+
 func (c *concurrency) places(ctx context.Context) (map[journal.RunID]QueuePlace, error) {
 	out := map[journal.RunID]QueuePlace{}
 	for _, key := range []string{callsRegister, runsRegister} {

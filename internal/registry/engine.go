@@ -39,9 +39,18 @@ func (r *Runtime) OnTemporal() bool {
 	return ok
 }
 
-// temporalEngine is an engine that knows whether another process drives a run.
+// temporalEngine is an engine that knows which processes drive runs.
 type temporalEngine interface {
-	Driven(context.Context, journal.RunID) bool
+	Drivers(context.Context) (map[journal.RunID][]journal.Owner, error)
+	Driven(context.Context, journal.Entry) bool
+}
+
+// Drivers returns the processes that run tasks of runs on Temporal.
+func (r *Runtime) Drivers(ctx context.Context) (map[journal.RunID][]journal.Owner, error) {
+	if engine, ok := r.Engine.(temporalEngine); ok {
+		return engine.Drivers(ctx)
+	}
+	return nil, nil
 }
 
 // Idle reports whether no process drives a run.
@@ -58,5 +67,5 @@ func (r *Runtime) Driven(e journal.Entry) bool {
 		return e.Owner != "" && r.Process.Drives(e.Owner)
 	}
 	engine, ok := r.Engine.(temporalEngine)
-	return ok && e.Status == journal.Running && engine.Driven(context.Background(), e.ID)
+	return ok && e.Status == journal.Running && engine.Driven(context.Background(), e)
 }

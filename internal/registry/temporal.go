@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,12 +37,21 @@ func (r *Runtime) useTemporal(common engine.Config, o RuntimeOptions, now func()
 	}
 	r.Engine = temporal.New(temporal.Config{
 		Config: common, Store: r.observed(r.Store, o), Now: now, Process: r.Process,
-		Address: c.Shown(), Namespace: c.Namespace.Value, TaskQueue: queue,
+		Needs: needs(o.Config), Labels: o.Labels, Address: c.Shown(), Namespace: c.Namespace.Value, TaskQueue: queue,
 		Client: func(ctx context.Context, options *client.Options) error {
 			return credentials(ctx, filepath.Dir(r.dir), c, o.Models, options)
 		},
 	})
 	return nil
+}
+
+// needs returns the labels that processes need to run tasks, by workflow.
+func needs(c *config.Config) map[string][]string {
+	out := map[string][]string{}
+	for _, n := range c.Needs {
+		out[n.Name.Value] = slices.Sorted(slices.Values(c.LabelsOf(n.Name.Value)))
+	}
+	return out
 }
 
 // queueRegister keeps the name of the task queue, which all processes of a store

@@ -184,3 +184,32 @@ func TestInvalidExpressionsAreRejected(t *testing.T) {
 		}
 	}
 }
+
+// While clocks change and three hours before and after, times are not left to others.
+func TestClocksChange(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Parse("30 2 * * *", berlin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := time.Date(2026, 10, 25, 1, 0, 0, 0, time.UTC)
+	for at, want := range map[time.Time]bool{
+		change.Add(-3*time.Hour - time.Second): false, change.Add(-3 * time.Hour): true, change: true,
+		change.Add(3*time.Hour - time.Second): true, change.Add(3 * time.Hour): false,
+	} {
+		until, got := s.Changing(at)
+		if got != want || got && !until.Equal(change.Add(3*time.Hour)) {
+			t.Errorf("%s: %v until %s", at, got, until)
+		}
+	}
+	starts := s.Calendars(change.AddDate(0, -1, 0))[1:]
+	if len(starts) != 2 || starts[0].Day[0] != 25 || starts[0].Hour[0] != 0 || starts[1].Hour[0] != 23 {
+		t.Errorf("%+v", starts)
+	}
+	if s, err = Parse("@daily", nil); err != nil || len(s.Calendars(change)) != 1 {
+		t.Errorf("UTC has changes: %v", err)
+	}
+}

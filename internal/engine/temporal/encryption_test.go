@@ -10,8 +10,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -148,6 +150,50 @@ func TestSecretsCanBeReplaced(t *testing.T) {
 	enginetest.Rest(t, e)
 	enginetest.Stop(e)
 	entry, err := enginetest.Finish(t, open(newSecret, oldSecret))
+	if err != nil || entry.Outcome != journal.OutcomeOK {
+		t.Fatalf("%+v, %v", entry, err)
+	}
+}
+
+// A worker without the secret of a run cannot decide anything about it. The run stays open for workers with the secret.
+func TestWorkersWithoutTheSecretEndNoRun(t *testing.T) {
+	w := newWorld(t)
+	open := func(secrets ...string) *temporal.Engine {
+		w.config.Client = func(_ context.Context, o *client.Options) error { return temporal.Encrypt(o, secrets...) }
+		return w.open(map[string]step.Runner{"test": enginetest.NewKind()})
+	}
+	first := open(oldSecret)
+	enginetest.Begin(t, first, enginetest.Shapes(t)["two pauses"])
+	enginetest.Rest(t, first)
+	enginetest.Stop(first)
+
+	e := open(newSecret)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go e.Work(ctx, nil)
+	c, err := e.Client(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The workflow ignores the signal, but has to look at it.
+	if err := c.SignalWorkflow(ctx, e.WorkflowID(enginetest.ID), "", "test", nil); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		found, err := c.DescribeWorkflowExecution(ctx, e.WorkflowID(enginetest.ID), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now := found.GetWorkflowExecutionInfo().GetStatus(); now != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+			t.Fatalf("the workflow is %v", now)
+		}
+		if found.GetPendingWorkflowTask().GetAttempt() > 1 {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	enginetest.Stop(e)
+	entry, err := enginetest.Finish(t, open(oldSecret))
 	if err != nil || entry.Outcome != journal.OutcomeOK {
 		t.Fatalf("%+v, %v", entry, err)
 	}

@@ -47,6 +47,9 @@ type Config struct {
 	// Process is this process among those that share the journal; nil shares it
 	// with none.
 	Process Process
+	// Needs are the labels that a process needs to run tasks, by workflow, and Labels are those of this process.
+	Needs  map[string][]string
+	Labels []string
 	// Client sets the credentials of the connection; nil uses none.
 	Client func(context.Context, *client.Options) error
 }
@@ -80,6 +83,9 @@ type Engine struct {
 	held    bool
 	closed  bool
 	workers []worker.Worker
+
+	scheduling sync.Mutex // guards schedules
+	schedules  scheduleState
 
 	announcing sync.Mutex // guards announced
 	announced  journal.Register
@@ -147,6 +153,7 @@ func (e *Engine) connect(ctx context.Context) error {
 			return err
 		}
 	}
+	options.DataConverter = retrying{options.DataConverter}
 	c, err := client.DialContext(ctx, options)
 	if err != nil {
 		return &UnreachableError{e.c.Address, err}
@@ -199,7 +206,15 @@ func (e *Engine) serve(ctx context.Context) error {
 	common.DisableWorkflowWorker = true
 	p := worker.New(e.client, e.publishQueue(), common)
 	p.RegisterActivityWithOptions(e.publishActivity, activity.RegisterOptions{Name: publishName})
-	for _, one := range []worker.Worker{p, w} {
+	all := []worker.Worker{p, w}
+	if !e.held {
+		for _, labels := range e.served() {
+			l := worker.New(e.client, e.labelQueue(labels), common)
+			l.RegisterActivityWithOptions(e.taskActivity, activity.RegisterOptions{Name: taskName})
+			all = append(all, l)
+		}
+	}
+	for _, one := range all {
 		if err := one.Start(); err != nil {
 			return err
 		}
@@ -220,22 +235,32 @@ func (e *Engine) drives(ctx context.Context, id journal.RunID) {
 }
 
 // enter counts a task that starts. It returns why this process does not run it,
-// or "". A process that does not work for all runs declines the others: it ends
+// or "", and the labels that the task needs if this process does not have them.
+// A process that does not work for all runs declines the others: it ends
 // when its own run rests, and a person may have consented to that one only.
-func (e *Engine) enter(j *job) (declined string) {
+func (e *Engine) enter(j *job) (declined string, labels []string) {
+	if len(e.c.Needs) > 0 {
+		entry, err := e.store.Entry(j.ctx, j.in.Run)
+		if err != nil {
+			return err.Error(), nil
+		}
+		if labels := e.c.Needs[entry.Name]; !hasAll(e.c.Labels, labels) {
+			return "this process does not have the labels of the workflow", labels
+		}
+	}
 	e.mu.Lock()
 	skip, mine, all := e.skip, e.mine[j.in.Run], e.all
 	e.mu.Unlock()
 	if !all && !mine {
-		return "this process drives other runs"
+		return "this process drives other runs", nil
 	}
 	if !mine && skip != nil && skip(j.in.Run) {
-		return "this worker cannot run tasks of the run"
+		return "this worker cannot run tasks of the run", nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
-		return engine.ErrClosed.Error()
+		return engine.ErrClosed.Error(), nil
 	}
 	e.jobs[j] = true
 	if !e.claimed[j.in.Run] {
@@ -245,7 +270,7 @@ func (e *Engine) enter(j *job) (declined string) {
 		e.claimed[j.in.Run] = true
 		e.Log.Info("run claimed", "run_id", j.in.Run)
 	}
-	return ""
+	return "", nil
 }
 
 // manyRuns bounds the memory of what was logged.
@@ -347,7 +372,7 @@ func (e *Engine) Resume(ctx context.Context, id journal.RunID) error {
 	if entry.Status == journal.Finished {
 		return journal.ErrFinished
 	}
-	if entry.Status == journal.Running && !e.isMine(id) && e.Driven(ctx, id) {
+	if entry.Status == journal.Running && !e.isMine(id) && e.Driven(ctx, entry) {
 		return &journal.OwnedError{Owner: journal.Temporal}
 	}
 	e.drives(ctx, id)
@@ -466,6 +491,9 @@ func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, err
 		}
 		rests := entry.Status != journal.Running && entry.Status != journal.Sleeping
 		if entry.Status == journal.Finished {
+			e.mu.Lock()
+			delete(e.mine, id)
+			e.mu.Unlock()
 			return entry, nil
 		}
 		if rests && !e.lags(ctx, id) {
@@ -556,6 +584,7 @@ func (e *Engine) Work(ctx context.Context, skip func(journal.RunID) bool) error 
 	if err := e.startOrphans(ctx); err != nil {
 		return err
 	}
+	go e.announceBusy(ctx)
 	e.takeOverAll(ctx)
 	return nil
 }
@@ -662,8 +691,56 @@ func (e *Engine) Close(now <-chan struct{}) {
 		case <-ended:
 		}
 	}()
+	e.record(now)
 	e.stop()
 }
+
+// record waits until the running tasks have ended, and a moment longer until the journal has their ends: no other
+// worker may be there to append them.
+func (e *Engine) record(now <-chan struct{}) {
+	before := map[journal.RunID]journal.Seq{}
+	running := func() bool {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return len(e.jobs) > 0
+	}
+	e.mu.Lock()
+	for j := range e.jobs {
+		before[j.in.Run] = 0
+	}
+	e.mu.Unlock()
+	for id := range before {
+		if entry, err := e.store.Entry(context.Background(), id); err == nil {
+			before[id] = entry.Seq
+		}
+	}
+	for running() {
+		select {
+		case <-time.After(pollInterval):
+		case <-now:
+			return
+		}
+	}
+	limit := time.After(recordTime)
+	for id, seq := range before {
+		for {
+			entry, err := e.store.Entry(context.Background(), id)
+			if err != nil || entry.Seq > seq {
+				break
+			}
+			select {
+			case <-time.After(pollInterval):
+			case <-limit:
+				return
+			case <-now:
+				return
+			}
+		}
+	}
+}
+
+// recordTime is how long an engine that stops waits for the ends of its tasks in the journal.
+const recordTime = 2 * time.Second
 
 // cancelJobs cancels the running tasks that match.
 func (e *Engine) cancelJobs(match func(*job) bool) {
@@ -679,6 +756,7 @@ func (e *Engine) cancelJobs(match func(*job) bool) {
 
 // stop ends the workers, which waits for running tasks, and the connection.
 func (e *Engine) stop() {
+	e.stopSchedules()
 	e.mu.Lock()
 	workers := e.workers
 	e.workers = nil

@@ -3,6 +3,7 @@ package temporal
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
@@ -38,6 +39,12 @@ func (e *Engine) Client(ctx context.Context) (client.Client, error) { return e.c
 
 // WorkflowID returns the id of the workflow of a run.
 func (e *Engine) WorkflowID(id journal.RunID) string { return e.workflowID(id) }
+
+// ScheduleID returns the id of a schedule in Temporal.
+func (e *Engine) ScheduleID(id string) string { return e.schedulePrefix() + id }
+
+// CheckSchedules makes the next KeepSchedules compare the schedules with Temporal's.
+func (e *Engine) CheckSchedules() { e.schedules.checked = time.Time{} }
 
 // Replayer returns a replayer of the engine's workflows.
 func (e *Engine) Replayer() (worker.WorkflowReplayer, error) {

@@ -11,6 +11,7 @@ import (
 
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/workflow"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/espalier-run/espalier/internal/journal"
@@ -47,6 +48,34 @@ func (plainJSON) FromPayload(payload *commonpb.Payload, into any) error {
 }
 
 func (plainJSON) ToString(payload *commonpb.Payload) string { return string(payload.GetData()) }
+
+// retrying is a data converter with which a workflow whose payloads cannot be read stays open: reading them panics, so
+// the workflow task fails, and another worker may be able to read them. An error would end the workflow.
+type retrying struct{ converter.DataConverter }
+
+// WithWorkflowContext implements workflow.ContextAware.
+func (c retrying) WithWorkflowContext(workflow.Context) converter.DataConverter {
+	return panicking(c)
+}
+
+// WithContext implements workflow.ContextAware.
+func (c retrying) WithContext(context.Context) converter.DataConverter { return c }
+
+type panicking struct{ converter.DataConverter }
+
+func (c panicking) FromPayload(payload *commonpb.Payload, into any) error {
+	if err := c.DataConverter.FromPayload(payload, into); err != nil {
+		panic(err)
+	}
+	return nil
+}
+
+func (c panicking) FromPayloads(payloads *commonpb.Payloads, into ...any) error {
+	if err := c.DataConverter.FromPayloads(payloads, into...); err != nil {
+		panic(err)
+	}
+	return nil
+}
 
 // largePayload is the size in bytes above which a payload is stored in the journal.
 const largePayload = 64 << 10

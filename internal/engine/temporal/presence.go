@@ -1,12 +1,15 @@
 package temporal
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/journal"
 )
@@ -20,8 +23,11 @@ const presencePrefix = "temporal/process/"
 
 // presence is what a process says about itself.
 type presence struct {
-	All  bool            `json:"all,omitempty"` // it runs the tasks of all runs
-	Runs []journal.RunID `json:"runs,omitempty"`
+	All  bool            `json:"all,omitempty"`  // it runs the tasks of all runs
+	Runs []journal.RunID `json:"runs,omitempty"` // that it has started or continued
+	Busy []journal.RunID `json:"busy,omitempty"` // whose tasks are running in it, as of the last second
+	// Labels are those of the process: it runs only tasks that need no others.
+	Labels []string `json:"labels,omitempty"`
 }
 
 // announce saves what this process does, for Driven in other processes. It only
@@ -33,7 +39,12 @@ func (e *Engine) announce(ctx context.Context) {
 	e.announcing.Lock()
 	defer e.announcing.Unlock()
 	e.mu.Lock()
-	now := presence{All: e.all, Runs: slices.Sorted(maps.Keys(e.mine))}
+	now := presence{All: e.all, Runs: slices.Sorted(maps.Keys(e.mine)), Labels: e.c.Labels}
+	for j := range e.jobs {
+		now.Busy = append(now.Busy, j.in.Run)
+	}
+	slices.Sort(now.Busy)
+	now.Busy = slices.Compact(now.Busy)
 	gone := e.closed || e.held
 	e.mu.Unlock()
 	if e.announced.Key == "" {
@@ -48,7 +59,7 @@ func (e *Engine) announce(ctx context.Context) {
 			return
 		}
 	}
-	if next.Data == nil && next.Version == 0 {
+	if bytes.Equal(next.Data, e.announced.Data) {
 		return
 	}
 	version, err := e.store.Save(ctx, next)
@@ -58,11 +69,50 @@ func (e *Engine) announce(ctx context.Context) {
 		}
 		return
 	}
-	e.announced.Version = version
+	next.Version = version
+	e.announced = next
+}
+
+// announceInterval is how often a worker says which runs it works on.
+const announceInterval = time.Second
+
+// announceBusy keeps up to date what other processes know about this one.
+func (e *Engine) announceBusy(ctx context.Context) {
+	tick := time.NewTicker(announceInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			e.announce(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Drivers returns the processes that run tasks of runs, or wait for the next ones of a run that they have started.
+func (e *Engine) Drivers(ctx context.Context) (map[journal.RunID][]journal.Owner, error) {
+	all, err := e.store.List(ctx, presencePrefix)
+	out := map[journal.RunID][]journal.Owner{}
+	for _, r := range all {
+		owner, _, _ := strings.Cut(strings.TrimPrefix(r.Key, presencePrefix), "/")
+		var p presence
+		if err := json.Unmarshal(r.Data, &p); err != nil {
+			return nil, fmt.Errorf("the register %s is damaged: %w", r.Key, err)
+		}
+		runs := p.Busy
+		if !p.All {
+			runs = p.Runs
+		}
+		for _, id := range runs {
+			out[id] = append(out[id], journal.Owner(owner))
+		}
+	}
+	return out, err
 }
 
 // Driven reports whether another living process runs the tasks of a run.
-func (e *Engine) Driven(ctx context.Context, id journal.RunID) bool {
+func (e *Engine) Driven(ctx context.Context, run journal.Entry) bool {
 	if e.c.Process == nil {
 		return false
 	}
@@ -73,7 +123,8 @@ func (e *Engine) Driven(ctx context.Context, id journal.RunID) bool {
 	for _, r := range all {
 		owner, engine, _ := strings.Cut(strings.TrimPrefix(r.Key, presencePrefix), "/")
 		var p presence
-		if engine == e.identity || json.Unmarshal(r.Data, &p) != nil || !p.All && !slices.Contains(p.Runs, id) {
+		if engine == e.identity || json.Unmarshal(r.Data, &p) != nil || !p.All && !slices.Contains(p.Runs, run.ID) ||
+			!hasAll(p.Labels, e.c.Needs[run.Name]) {
 			continue
 		}
 		if o := journal.Owner(owner); o == e.c.Process.ID() || !e.c.Process.Dead(o) {

@@ -40,6 +40,8 @@ type taskOutput struct {
 	End      *ending `json:"end,omitempty"`
 	Waits    int     `json:"waits,omitempty"`    // number of the reservation that has to wait
 	Declined string  `json:"declined,omitempty"` // why this worker does not run the task
+	// Labels are what the task needs if it was declined because the worker does not have them.
+	Labels []string `json:"labels,omitempty"`
 }
 
 // entry is a note or a reservation of a task.
@@ -119,8 +121,8 @@ func (e *Engine) taskActivity(ctx context.Context, in taskInput) (taskOutput, er
 	j.stopper = step.NewCalls(stop)
 	defer stop(nil)
 	interval := min(beatInterval, activity.GetInfo(ctx).HeartbeatTimeout/4)
-	if why := e.enter(j); why != "" {
-		return taskOutput{Declined: why}, nil
+	if why, labels := e.enter(j); why != "" {
+		return taskOutput{Declined: why, Labels: labels}, nil
 	}
 	defer e.leave(j)
 	ended := make(chan struct{})

@@ -77,6 +77,8 @@ type driver struct {
 	// refused are budgets of refused reservations, by task and number.
 	refused   map[string]string
 	rerunLost map[string]bool // open tasks that run again if they are lost
+	// labels are what a worker needs to run tasks, as the last one says that did not have them; nil for none.
+	labels []string
 
 	children engine.Children
 	decided  []decision // not in the journal yet, as far as the workflow knows
@@ -125,6 +127,7 @@ type launch struct {
 	cause  error // why the workflow has cancelled it
 	// declined is how many workers have declined to run it.
 	declined int
+	labels   []string // those of the task queue
 }
 
 // runWorkflow is the workflow.
@@ -516,10 +519,14 @@ func (d *driver) launch(ctx workflow.Context, l *launch, carries *facts) {
 	detached, _ := workflow.NewDisconnectedContext(ctx)
 	detached, l.cancel = workflow.WithCancel(detached)
 	d.tasks[l.work.Key()] = l
+	queue, limit := "", time.Duration(0)
+	if l.labels = d.labels; len(l.labels) > 0 {
+		queue, limit = d.e.labelQueue(l.labels), labelTime
+	}
 	future := workflow.ExecuteActivity(
 		workflow.WithActivityOptions(detached, workflow.ActivityOptions{
-			ActivityID:          fmt.Sprintf("%s+%d.%d %s", l.work.Key(), l.rerun, d.launches, d.chainText()[:12]),
-			Summary:             l.work.Key(),
+			ActivityID: fmt.Sprintf("%s+%d.%d %s", l.work.Key(), l.rerun, d.launches, d.chainText()[:12]),
+			Summary:    l.work.Key(), TaskQueue: queue, ScheduleToStartTimeout: limit,
 			StartToCloseTimeout: forever, HeartbeatTimeout: d.in.Heartbeat, WaitForCancellation: true,
 			RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
 			// The worker that decides would get it first, again and again.
@@ -549,6 +556,9 @@ func (d *driver) ended(ctx workflow.Context, l *launch, carried *facts, out *tas
 	var failed *temporal.ApplicationError
 	switch {
 	case err == nil:
+	case errors.As(err, &timeout) && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START:
+		d.labels = nil
+		*out = taskOutput{Declined: "no worker has its labels"}
 	case errors.As(err, &timeout):
 		*out = d.lost(l, timeout)
 	case errors.As(err, &cancelled): // it has never started
@@ -579,6 +589,13 @@ func (d *driver) ended(ctx workflow.Context, l *launch, carried *facts, out *tas
 		d.unpark()
 	case out.Declined != "":
 		// Another worker, or this one later, may be able to run it.
+		if len(out.Labels) > 0 {
+			d.labels = out.Labels
+		}
+		if l.declined == 0 && !slices.Equal(d.labels, l.labels) {
+			d.starting = append(d.starting, &launch{work: l.work, rerun: l.rerun, seq: d.state.Seq, declined: 1})
+			return
+		}
 		d.sleeping++
 		delay := min(declinedDelay<<min(l.declined, 10), declinedMost)
 		if _, err := workflow.AwaitWithTimeout(ctx, delay, func() bool { return !d.wanted(l) }); err != nil {
