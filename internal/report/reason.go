@@ -101,7 +101,7 @@ var ownReasons = []string{
 	string(journal.ClassInvalid), string(journal.ClassInput), string(journal.ClassCommand), string(journal.ClassTool),
 	string(journal.ClassAPI), string(journal.ClassRateLimit), string(journal.ClassBadRequest),
 	string(journal.ClassNoQuota), string(journal.ClassDenied), string(journal.ClassMissing), string(journal.ClassMerge),
-	string(journal.ClassInternal), string(journal.ClassCondition), string(journal.ClassNoBranch),
+	string(journal.ClassInternal), string(journal.ClassCondition),
 	string(journal.ClassLoopLimit), string(journal.ClassInDoubt),
 }
 

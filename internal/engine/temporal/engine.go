@@ -581,7 +581,7 @@ func (e *Engine) Work(ctx context.Context, skip func(journal.RunID) bool) error 
 	if err := e.serve(ctx); err != nil {
 		return err
 	}
-	if err := e.startOrphans(ctx); err != nil {
+	if err := e.startOrphans(ctx, skip); err != nil {
 		return err
 	}
 	go e.announceBusy(ctx)
@@ -591,7 +591,7 @@ func (e *Engine) Work(ctx context.Context, skip func(journal.RunID) bool) error 
 
 // startOrphans starts the workflows of runs whose process has died before it
 // could start them.
-func (e *Engine) startOrphans(ctx context.Context) error {
+func (e *Engine) startOrphans(ctx context.Context, skip func(journal.RunID) bool) error {
 	for entry, err := range e.store.Runs(ctx, journal.Filter{Status: journal.Running}) {
 		if err != nil {
 			return err
@@ -600,6 +600,9 @@ func (e *Engine) startOrphans(ctx context.Context) error {
 			if err := e.startWorkflow(ctx, entry.ID); err != nil {
 				return err
 			}
+		}
+		if skip != nil {
+			skip(entry.ID) // tells people at once; tasks may come later
 		}
 	}
 	return nil
