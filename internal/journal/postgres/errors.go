@@ -93,7 +93,7 @@ func explain(err error) error {
 // meaning for the journal.
 func unsuitable(err error) error {
 	if err == nil || errors.Is(err, journal.ErrUnavailable) || errors.Is(err, journal.ErrFull) ||
-		errors.Is(err, context.Canceled) {
+		errors.Is(err, context.Canceled) || errors.Is(err, errNotURL) {
 		return err
 	}
 	if _, newer := errors.AsType[*journal.NewerError](err); newer {

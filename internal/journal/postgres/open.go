@@ -94,6 +94,8 @@ const idleTime = 2 * time.Second
 // defaultSchema is the schema of a journal whose URL names none.
 const defaultSchema = "espalier"
 
+var errNotURL = errors.New("the store is not a URL of the form postgres://user@host/database")
+
 // maxName is the length of names, in bytes. PostgreSQL cuts off longer ones without an error.
 const maxName = 63
 
@@ -101,7 +103,7 @@ const maxName = 63
 func parse(text string, o *Options) (*pgxpool.Config, string, error) {
 	u, err := url.Parse(text)
 	if err != nil || !IsURL(text) {
-		return nil, "", errors.New("the store is not a URL of the form postgres://user@host/database")
+		return nil, "", errNotURL
 	}
 	values := u.Query()
 	schema := values.Get("schema")
