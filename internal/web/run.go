@@ -101,6 +101,8 @@ func (h *Handler) loadRun(r *request, tab string) (*runPage, error) {
 	st := api.NewStatus(full)
 	if run.Root != "" {
 		st.Run, st.Gates = api.NewRun(run), nil
+	} else {
+		run = &full.Run // it may have finished since it was found
 	}
 	p := &runPage{
 		shell: frame, Run: st, By: full.By.User, From: full.From, Tab: tab, run: run, Budgets: budgetOptions(),
