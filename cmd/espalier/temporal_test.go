@@ -207,13 +207,7 @@ const temporalKey = "the-api-key-of-a-namespace"
 
 // Temporal keeps the time of schedules, and workers fire them, each time once. Paused and removed triggers do not fire.
 func TestSchedulesOnTemporal(t *testing.T) {
-	server := temporaltest.Shared(t)
-	t.Cleanup(temporaltest.StopShared)
-	c, err := client.Dial(client.Options{HostPort: server.Address})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	server, c := dialTemporal(t)
 	p := &awfProject{t: t, dir: t.TempDir()}
 	const times = "triggers: { schedule: \"*/2 * * * * *\" }\n"
 	for _, name := range []string{"tick", "other"} {
@@ -292,7 +286,7 @@ func TestSchedulesOnTemporal(t *testing.T) {
 			if holds(schedule("other")) {
 				return
 			}
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond) // the server does not announce changes
 		}
 		t.Fatalf("not %s", why)
 	}
@@ -325,13 +319,7 @@ func TestSchedulesOnTemporal(t *testing.T) {
 // The secrets of the configuration encrypt what the server gets of a run. Without them, its history has the input, the
 // prompt and the output. With them, it has none of these, and another process continues the run.
 func TestEncryptionOnTemporal(t *testing.T) {
-	server := temporaltest.Shared(t)
-	t.Cleanup(temporaltest.StopShared)
-	c, err := client.Dial(client.Options{HostPort: server.Address})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	server, c := dialTemporal(t)
 	markers := []string{"marker-of-the-input", "marker-of-the-prompt", "marker-of-the-output"}
 	flow := strings.NewReplacer("goal: Answer", "goal: marker-of-the-prompt", "description: Look at", "description: Judge",
 		"answer: { type: string }", "answer: { type: string, enum: [marker-of-the-output] }").Replace(gatedFlow)
@@ -370,4 +358,17 @@ func TestEncryptionOnTemporal(t *testing.T) {
 			}
 		}
 	}
+}
+
+// dialTemporal returns the shared server, and a client of its own for it.
+func dialTemporal(t *testing.T) (*temporaltest.Server, client.Client) {
+	t.Helper()
+	server := temporaltest.Shared(t)
+	t.Cleanup(temporaltest.StopShared)
+	c, err := client.Dial(client.Options{HostPort: server.Address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return server, c
 }

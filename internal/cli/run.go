@@ -388,7 +388,7 @@ func (a *invocation) start(p *app.Prepared, f *runFlags) error {
 }
 
 // confirmCost asks the person at the terminal before the first run of a workflow that costs money, unless they have
-// set its limit. Where nobody can be asked, it says in one line what the run can cost.
+// set its limit. Without a terminal, it says in one line what the run can cost.
 func (a *invocation) confirmCost(ctx context.Context, p *app.Prepared, limited bool) (err error) {
 	if p.Options.CostConfirmed, err = p.ConfirmedBefore(ctx); err != nil {
 		return err

@@ -138,18 +138,20 @@ func TestPayloadsAreEncrypted(t *testing.T) {
 	}
 }
 
+// openEncrypted opens an engine with secrets.
+func (w *world) openEncrypted(secrets ...string) *temporal.Engine {
+	w.config.Client = func(_ context.Context, o *client.Options) error { return temporal.Encrypt(o, secrets...) }
+	return w.open(map[string]step.Runner{"test": enginetest.NewKind()})
+}
+
 // A run that waits continues with a new secret as long as the old one is listed.
 func TestSecretsCanBeReplaced(t *testing.T) {
 	w := newWorld(t, func(c *temporal.Config) { c.Namespace = newNamespace(t) })
-	open := func(secrets ...string) *temporal.Engine {
-		w.config.Client = func(_ context.Context, o *client.Options) error { return temporal.Encrypt(o, secrets...) }
-		return w.open(map[string]step.Runner{"test": enginetest.NewKind()})
-	}
-	e := open(oldSecret)
+	e := w.openEncrypted(oldSecret)
 	enginetest.Begin(t, e, enginetest.Shapes(t)["two pauses"])
 	enginetest.Rest(t, e)
 	enginetest.Stop(e)
-	entry, err := enginetest.Finish(t, open(newSecret, oldSecret))
+	entry, err := enginetest.Finish(t, w.openEncrypted(newSecret, oldSecret))
 	if err != nil || entry.Outcome != journal.OutcomeOK {
 		t.Fatalf("%+v, %v", entry, err)
 	}
@@ -158,16 +160,12 @@ func TestSecretsCanBeReplaced(t *testing.T) {
 // A worker without the secret of a run cannot decide anything about it. The run stays open for workers with the secret.
 func TestWorkersWithoutTheSecretEndNoRun(t *testing.T) {
 	w := newWorld(t)
-	open := func(secrets ...string) *temporal.Engine {
-		w.config.Client = func(_ context.Context, o *client.Options) error { return temporal.Encrypt(o, secrets...) }
-		return w.open(map[string]step.Runner{"test": enginetest.NewKind()})
-	}
-	first := open(oldSecret)
+	first := w.openEncrypted(oldSecret)
 	enginetest.Begin(t, first, enginetest.Shapes(t)["two pauses"])
 	enginetest.Rest(t, first)
 	enginetest.Stop(first)
 
-	e := open(newSecret)
+	e := w.openEncrypted(newSecret)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	go e.Work(ctx, nil)
@@ -190,10 +188,10 @@ func TestWorkersWithoutTheSecretEndNoRun(t *testing.T) {
 		if found.GetPendingWorkflowTask().GetAttempt() > 1 {
 			break
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) // the server does not announce attempts
 	}
 	enginetest.Stop(e)
-	entry, err := enginetest.Finish(t, open(oldSecret))
+	entry, err := enginetest.Finish(t, w.openEncrypted(oldSecret))
 	if err != nil || entry.Outcome != journal.OutcomeOK {
 		t.Fatalf("%+v, %v", entry, err)
 	}

@@ -602,7 +602,7 @@ func (e *Engine) startOrphans(ctx context.Context, skip func(journal.RunID) bool
 			}
 		}
 		if skip != nil {
-			skip(entry.ID) // tells people at once; tasks may come later
+			skip(entry.ID) // reports at once why the run is left alone; its tasks may come later
 		}
 	}
 	return nil

@@ -160,7 +160,7 @@ func TestSchedulesOfTheJournalAreKept(t *testing.T) {
 			if slices.Equal(ids(t, w, e), want) {
 				return
 			}
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond) // the server does not announce changes
 		}
 		t.Fatalf("the server has %v instead of %v", ids(t, w, e), want)
 	}
