@@ -63,13 +63,23 @@ func TestRuns(t *testing.T) {
 		{Name: "no such folder", Settings: steptest.Settings{"command": "true", "dir": "nowhere"}, Class: step.ClassMissing, Notes: []string{}},
 		{Name: "shebang", Settings: steptest.Settings{"script": "#!/bin/cat\nof {{.states.a.Output}}"}, Value: `{"Output":"#!/bin/cat\nof it's","Stderr":"","ExitCode":0,"Status":"completed"}`},
 		{Name: "a script without", Settings: steptest.Settings{"script": "x=1\necho $x", "shell": "/bin/sh"}, Value: `{"Output":"1\n","Stderr":"","ExitCode":0,"Status":"completed"}`},
-		{Name: "a timeout of its own", Settings: steptest.Settings{"command": "sleep 1000", "shell": "/bin/sh", "timeout": "{{.loop.Index1}}ms"}, Class: step.ClassTimeout},
 		{Name: "no timeout at all", Settings: steptest.Settings{"command": "true", "timeout": "soon"}, Class: step.ClassInput, Notes: []string{}},
 	}
 	for i := range plays {
 		plays[i].Repeats, plays[i].With = true, with // only a person has a command run again
 	}
 	steptest.Runs(t, command.Kind{}, plays...)
+}
+
+// The timeout of a command may be computed. It may also be over before the
+// command is noted, which is why no play has it.
+func TestTimeoutsAreTemplates(t *testing.T) {
+	set := steptest.Settings{"command": "sleep 1000", "shell": "/bin/sh", "timeout": "{{.loop.Index1}}ms"}
+	_, err := run(t, t.TempDir(), set, reads(t.TempDir(), map[string]string{"loop": `{"index":1}`}))
+	var failed *step.Error
+	if !errors.As(err, &failed) || failed.Class != step.ClassTimeout {
+		t.Errorf("got %v, want a failure of class %s", err, step.ClassTimeout)
+	}
 }
 
 // A command gets the traceparent of its run, so that its own spans belong to the trace.
