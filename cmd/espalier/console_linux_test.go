@@ -200,7 +200,7 @@ states:
 	c.until("\r\n> ")
 	c.types("\x03")
 	c.ends(4)
-	const one, two = "both/one/one/call/chat:input~1", "both/two/two/call/chat:input~1"
+	const one, two = "both/one/one/call/chat", "both/two/two/call/chat"
 	if said := p.exits(2, "signal", awfRun, "chat", "--text", "for both?"); !strings.Contains(said,
 		"several steps are waiting for text: name one of "+one+", "+two) {
 		t.Error(said)

@@ -47,6 +47,7 @@ type Resumption struct {
 	// Changed lists the files that have changed since the run started. The run continues with what they were.
 	Changed []ChangedFile
 
+	from  string // Step as the person has named it
 	by    journal.Actor
 	set   []plan.Edit
 	says  []plan.Input
@@ -98,7 +99,7 @@ func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*
 	if program.Root().NoResume {
 		return nil, fail(InvalidRequest, NotResumable, "the workflow says \"resume_supported: false\"")
 	}
-	r := &Resumption{Run: req.Run, Of: req.Run, by: req.By, again: req.From == FromCurrent, env: rt}
+	r := &Resumption{Run: req.Run, Of: req.Run, from: req.From, by: req.By, again: req.From == FromCurrent, env: rt}
 	for _, m := range req.Messages {
 		r.says = append(r.says, m.input(req.By))
 	}
@@ -106,7 +107,7 @@ func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	if err := canReturn(program, from); err != nil {
+	if err := canReturn(program, from, req.From); err != nil {
 		return nil, err
 	}
 	r.says = append(r.says, answers...)
@@ -130,7 +131,7 @@ func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*
 			return nil, err
 		}
 		if back.Was, err = rt.Engine.Checkpoint(ctx, req.Run, from); err != nil {
-			return nil, err
+			return nil, notReached(err, req.From)
 		}
 		r.says = append(r.says, back)
 		if l := state.Root().Ledger; l.Limits.Steps != nil {
@@ -193,7 +194,7 @@ func lostRecords(drives func(journal.Owner) bool, entry func() (journal.Entry, e
 func (a *App) Resume(ctx context.Context, r *Resumption) error {
 	rt := r.env
 	if r.Step != "" {
-		return rt.runError(r.Of, rt.Engine.StartFrom(ctx, r.Run, r.Of, r.Step, r.by, r.set...))
+		return rt.runError(r.Of, notReached(rt.Engine.StartFrom(ctx, r.Run, r.Of, r.Step, r.by, r.set...), r.from))
 	}
 	return rt.sendTo(ctx, r.Run, func() error {
 		for _, in := range r.says {
@@ -232,7 +233,7 @@ func (rt *environment) anchor(
 ) (string, []plan.Input, error) {
 	from := req.From
 	if from != FromCurrent && from != FromPrevious || program.Root().Step(ir.Body, from) != nil {
-		return from, nil, nil
+		return stepID(program.Root(), from), nil, nil
 	}
 	if from == FromCurrent && state.Finished == nil {
 		var answers []plan.Input
@@ -263,8 +264,37 @@ func (rt *environment) anchor(
 	return way[at], nil, nil
 }
 
-// canReturn returns an error that names another step if a run cannot go back to this one.
-func canReturn(program *plan.Program, step string) error {
+// stepID returns the ID of the step that a person means, by its ID or by its title, such as "gate of draft". A name of no
+// step, or of several, is returned as it is.
+func stepID(p *ir.Program, name string) string {
+	titles := map[string]string{} // by the IDs of the steps
+	var add func(*ir.Program)
+	add = func(p *ir.Program) {
+		for s := range p.Steps() {
+			titles[s.ID] = s.Title()
+		}
+		for i := range p.Children {
+			add(&p.Children[i])
+		}
+	}
+	add(p)
+	if _, known := titles[name]; known {
+		return name
+	}
+	var found []string
+	for id, title := range titles {
+		if title == name {
+			found = append(found, id)
+		}
+	}
+	if len(found) == 1 {
+		return found[0]
+	}
+	return name
+}
+
+// canReturn returns an error that names another step if a run cannot go back to this one, which a person has named.
+func canReturn(program *plan.Program, step, name string) error {
 	if step == "" || program.CheckReturn(step) == nil {
 		return nil
 	}
@@ -274,15 +304,27 @@ func canReturn(program *plan.Program, step string) error {
 		s := &root.Blocks[ir.Body].Steps[i]
 		if contains(root, s, step) {
 			e := fail(InvalidRequest, InnerStep,
-				"%q lies inside of another step, and a run can go back only to steps of its main line", step)
+				"%q lies inside of another step, and a run can go back only to steps of its main line", name)
 			e.Name = s.ID
 			return e
 		}
-		if !s.Implied {
+		_, gate := s.Action.(ir.Gate)
+		switch {
+		case !s.Implied:
 			names = append(names, s.ID)
+		case gate:
+			names = append(names, s.Title())
 		}
 	}
-	return fail(NotFound, "", "there is no step %q", step).advise("%s", diag.DidYouMean(step, names))
+	return fail(NotFound, "", "there is no step %q", name).advise("%s", diag.DidYouMean(name, names))
+}
+
+// notReached names the step as the person did if a run has not reached it.
+func notReached(err error, name string) error {
+	if !errors.Is(err, engine.ErrNotReached) {
+		return err
+	}
+	return fail(InvalidRequest, NotReached, "%v: %s", engine.ErrNotReached, name)
 }
 
 // contains reports whether a step of that name lies inside another one, at any depth.

@@ -58,6 +58,11 @@ func (a *App) Send(ctx context.Context, id journal.RunID, by journal.Actor, mess
 	return sent, rt.sendTo(ctx, id, func() error {
 		for _, m := range messages {
 			in := m.input(by)
+			if signal, ok := in.(plan.Signal); ok && signal.Step != "" {
+				if in, err = rt.address(ctx, id, signal); err != nil {
+					return err
+				}
+			}
 			if d, ok := in.(plan.Decision); ok && (d.Answer == plan.Approve || d.Answer == plan.Reject) {
 				if err := rt.decide(ctx, id, d, sent); err != nil {
 					return err
@@ -105,14 +110,10 @@ func (rt *environment) decide(ctx context.Context, id journal.RunID, d plan.Deci
 	if err != nil {
 		return err
 	}
-	found := meant(state.OpenGates(), func(f *plan.Frame) string { return f.Place().Key() }, d.Step)
+	found := meant(state.OpenGates(), gateKey, d.Step)
 	if len(found) > 1 && d.Step != "" {
-		var names []string
-		for _, f := range found {
-			names = append(names, journal.PlaceName(f.Place().Key()))
-		}
 		return &plan.Refusal{Code: plan.Ambiguous, Why: "several steps are waiting for a decision: name one of " +
-			strings.Join(names, ", ")}
+			placeNames(found)}
 	}
 	if len(found) == 1 {
 		d.Step = found[0].Place().Key()
@@ -212,6 +213,36 @@ func meant[G any](open []G, key func(G) string, name string) []G {
 		return exact
 	}
 	return named
+}
+
+func gateKey(f *plan.Frame) string { return f.Place().Key() }
+
+// placeNames lists gates for people.
+func placeNames(gates []*plan.Frame) string {
+	var names []string
+	for _, f := range gates {
+		names = append(names, journal.PlaceName(gateKey(f)))
+	}
+	return strings.Join(names, ", ")
+}
+
+// address returns a signal with the key of the step that a person means by its name. The signal stays as it is if no
+// such step waits for the event.
+func (rt *environment) address(ctx context.Context, id journal.RunID, s plan.Signal) (plan.Signal, error) {
+	state, _, _, err := rt.Engine.Load(ctx, id)
+	if err != nil || state.Finished != nil {
+		return s, err
+	}
+	open := slices.DeleteFunc(slices.Clone(state.OpenGates()), func(f *plan.Frame) bool { return f.Gate.Event != s.Event })
+	found := meant(open, gateKey, s.Step)
+	if len(found) > 1 {
+		return s, &plan.Refusal{Code: plan.Ambiguous, Why: "several steps are waiting for the event: name one of " +
+			placeNames(found)}
+	}
+	if len(found) == 1 {
+		s.Step = gateKey(found[0])
+	}
+	return s, nil
 }
 
 // gateContent is what a gate shows, with the files that hold it as they are now.
@@ -352,7 +383,7 @@ func (rt *environment) decidedBefore(ctx context.Context, id journal.RunID, step
 			return err
 		}
 		if x, ok := e.Fact.(journal.GateDecided); ok &&
-			(step == "" || step == x.Step || step == x.Key() || step == journal.StepName(x.Key())) {
+			slices.Contains([]string{"", x.Step, x.Key(), journal.StepName(x.Key()), journal.PlaceName(x.Key())}, step) {
 			last, at = &x, e.At
 		}
 	}

@@ -346,8 +346,8 @@ func (a *App) executions(ctx context.Context, id journal.RunID, name string, onl
 		return nil, rt.runError(id, err)
 	}
 	h := &historian{
-		program: program, in: report.NewInterpreter(id, nil), state: &plan.State{Run: id}, name: name, only: only,
-		known: map[string]bool{},
+		program: program, in: report.NewInterpreter(id, nil), state: &plan.State{Run: id},
+		name: stepID(program.Root(), name), only: only, known: map[string]bool{},
 	}
 	for e, err := range rt.Shown.Events(ctx, id, 0) {
 		if err == nil {
@@ -358,8 +358,13 @@ func (a *App) executions(ctx context.Context, id journal.RunID, name string, onl
 		}
 	}
 	if len(h.found) == 0 {
+		titles := program.Root().Labels()
+		var names []string
+		for _, id := range slices.Sorted(maps.Keys(h.known)) {
+			names = append(names, cmp.Or(titles[id], id))
+		}
 		return nil, fail(NotFound, "", "run %s has not reached a step %q", short(id), name).
-			advise("%s", diag.DidYouMean(name, slices.Sorted(maps.Keys(h.known))))
+			advise("%s", diag.DidYouMean(name, names))
 	}
 	return h.found, nil
 }

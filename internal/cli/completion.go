@@ -129,8 +129,8 @@ func (a *invocation) completeWaitingStep(_ *cobra.Command, args []string, _ stri
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var out []string
-	for _, g := range status.Gates {
-		out = append(out, diag.Printable(g.Step))
+	for i := range status.Gates {
+		out = append(out, diag.Printable(status.GateName(&status.Gates[i])))
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
 }

@@ -357,7 +357,7 @@ func waitingHelp(s *app.Status) string {
 		case app.GateEvent:
 			if g.Text {
 				lines = append(lines, fmt.Sprintf("To reply: espalier signal %[1]s %[2]s --text TEXT   (without a "+
-					"text, the conversation ends), or espalier resume %[1]s", id, receiver(s.Gates, &g)))
+					"text, the conversation ends), or espalier resume %[1]s", id, receiver(s, &g)))
 				break
 			}
 			lines = append(lines, fmt.Sprintf("To send the event: espalier signal %s %s", id, g.Event))

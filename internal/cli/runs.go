@@ -452,7 +452,7 @@ func (a *invocation) printStatus(s *app.Status) {
 				for _, name := range slices.Sorted(maps.Keys(g.Shows)) {
 					fmt.Fprintf(w, "  %s:\n%s\n", name, indented(g.Shows[name], "    "))
 				}
-				fmt.Fprintf(w, "  espalier signal %s %s --text TEXT\n", short(s.ID), receiver(s.Gates, &g))
+				fmt.Fprintf(w, "  espalier signal %s %s --text TEXT\n", short(s.ID), receiver(s, &g))
 				break
 			}
 			fmt.Fprintf(w, "%s waits for the event %s: %s\n  espalier signal %s %s\n", name, g.Event, g.Description,
@@ -521,10 +521,10 @@ func writeGate(w io.Writer, s *app.Status, g *app.Gate) {
 
 // receiver returns the arguments of "espalier signal" that reach one gate: its event, and its step if others wait for the
 // event, too.
-func receiver(gates []app.Gate, g *app.Gate) string {
-	for i := range gates {
-		if gates[i].Event == g.Event && gates[i].Step != g.Step {
-			return g.Event + " --step " + shellWord(g.Step)
+func receiver(s *app.Status, g *app.Gate) string {
+	for i := range s.Gates {
+		if s.Gates[i].Event == g.Event && s.Gates[i].Step != g.Step {
+			return g.Event + " --step " + shellWord(s.GateName(g))
 		}
 	}
 	return g.Event

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
@@ -95,8 +94,7 @@ func (c *Client) message(ctx context.Context, id journal.RunID, by journal.Actor
 	return "", nil, fmt.Errorf("a server takes no %T", m)
 }
 
-// noGate is sent as the digest if no gate is open. The server refuses the
-// decision with its reason.
+// noGate is sent as the digest if not exactly one gate is meant. The server refuses the decision with its reason.
 const noGate = "none"
 
 // digest returns the digest of what a gate shows, unless the caller has one: the
@@ -109,15 +107,10 @@ func (c *Client) digest(ctx context.Context, id journal.RunID, step, digest stri
 	if err != nil {
 		return "", err
 	}
-	digest = noGate
-	for _, g := range status.Gates {
-		// The last part of a key is the step; "STEP:gate" is the gate of a step.
-		name := g.Step[strings.LastIndexByte(g.Step, '/')+1:]
-		if g.Digest != "" && (step == "" || step == g.Step || step == name || step+":gate" == name) {
-			digest = g.Digest
-		}
+	if open := status.Decisions(step); len(open) == 1 {
+		return open[0].Digest, nil
 	}
-	return digest, nil
+	return noGate, nil
 }
 
 // Resumed is a run that continues.

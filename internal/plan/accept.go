@@ -259,14 +259,18 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 	if said := ""; text != "" && len(x.Data) > 0 && json.Unmarshal(x.Data, &said) != nil {
 		return refusal(WrongKind, "step %q waits for text: the data of the event must be a string", text)
 	}
-	var receivers, texts []string
+	var waiting, receivers, texts []string // as people know them
 	for _, f := range s.OpenGates() {
+		name := journal.PlaceName(f.Place().Key())
+		if f.Gate.Event == x.Event {
+			waiting = append(waiting, name)
+		}
 		if !x.reaches(f) {
 			continue
 		}
-		receivers = append(receivers, f.Place().Key())
+		receivers = append(receivers, name)
 		if g, ok := s.StepOf(p, f).Action.(ir.Gate); ok && g.Text {
-			texts = append(texts, f.Place().Key())
+			texts = append(texts, name)
 		}
 		if f.Gate.Kind == journal.GatePerson {
 			if _, ok := verdict(x.Data); !ok {
@@ -290,6 +294,9 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 	case x.Step == "" && len(receivers) == 0 && text != "" && isEmptyText(x.Data):
 		return refusal(NoGate, "step %q is not waiting for text yet, and an empty text would end the conversation",
 			text)
+	case x.Step != "" && len(receivers) == 0 && len(waiting) > 0:
+		return refusal(NoGate, "step %q is not waiting for the event %q; name one of %s", x.Step, x.Event,
+			strings.Join(waiting, ", "))
 	case x.Step != "" && len(receivers) == 0:
 		return refusal(NoGate, "step %q is not waiting for the event %q", x.Step, x.Event)
 	case x.Step != "" && len(receivers) > 1:
