@@ -153,13 +153,13 @@ const AnswerSchema = step.AnswerSchema
 
 // checkAnswer returns an error unless the value of an approval is what the gate asks for.
 func checkAnswer(f *plan.Frame, shown *gateContent, d *plan.Decision) error {
-	wants := shown.reads[step.AnswerSchema]
+	wants, name := shown.reads[step.AnswerSchema], journal.StepName(f.Step)
 	if f.Gate.Kind != journal.GateToolCall || d.Answer != plan.Approve {
 		wants = nil
 	}
 	switch {
 	case len(wants) == 0 && len(d.Value) > 0:
-		return fail(InvalidRequest, "", "step %q asks for a decision, not for a value", f.Step)
+		return fail(InvalidRequest, "", "step %q asks for a decision, not for a value", name)
 	case len(wants) == 0:
 		return nil
 	case len(d.Value) == 0:
@@ -167,7 +167,7 @@ func checkAnswer(f *plan.Frame, shown *gateContent, d *plan.Decision) error {
 	}
 	compiled, err := schema.Compile(wants)
 	if err != nil {
-		return fail(Refused, "", "the question of step %q has a schema that cannot be used: %v", f.Step, err)
+		return fail(Refused, "", "the question of step %q has a schema that cannot be used: %v", name, err)
 	}
 	problems, err := compiled.Check(d.Value)
 	if err != nil {
@@ -180,7 +180,7 @@ func checkAnswer(f *plan.Frame, shown *gateContent, d *plan.Decision) error {
 	for _, p := range problems {
 		list = append(list, p.String())
 	}
-	return fail(InvalidRequest, "", "the answer to step %q does not fit its schema: %s", f.Step, strings.Join(list, "; "))
+	return fail(InvalidRequest, "", "the answer to step %q does not fit its schema: %s", name, strings.Join(list, "; "))
 }
 
 // mayClaim refuses a claimed identity at a gate that names approvers, if the project has users: there, people decide

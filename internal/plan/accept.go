@@ -148,6 +148,7 @@ func (s *State) gateFor(p *Program, x *Decision) (*Frame, error) {
 		return nil, refusal(Ambiguous, "several steps are waiting for a decision: name one of %s", names(found))
 	}
 	f := found[0]
+	name := journal.StepName(f.Step)
 	var takes []string
 	switch f.Gate.Kind {
 	case journal.GateInDoubt:
@@ -155,10 +156,10 @@ func (s *State) gateFor(p *Program, x *Decision) (*Frame, error) {
 	case journal.GatePerson, journal.GateToolCall:
 		takes = []string{Approve, Reject}
 	default:
-		return nil, refusal(WrongKind, "step %q waits for the event %q, not for a decision", f.Step, f.Gate.Event)
+		return nil, refusal(WrongKind, "step %q waits for the event %q, not for a decision", name, f.Gate.Event)
 	}
 	if !slices.Contains(takes, x.Answer) {
-		return nil, refusal(WrongKind, "step %q takes %s, not %s", f.Step, strings.Join(takes, " or "), x.Answer)
+		return nil, refusal(WrongKind, "step %q takes %s, not %s", name, strings.Join(takes, " or "), x.Answer)
 	}
 	if x.Answer == AnswerResult && !json.Valid(x.Value) {
 		return nil, refusal(Unknown, "the result is not JSON")
@@ -166,7 +167,7 @@ func (s *State) gateFor(p *Program, x *Decision) (*Frame, error) {
 	if f.Gate.Kind != journal.GateInDoubt {
 		if _, digest := s.Shown(p, f); digest != x.Digest {
 			return nil, refusal(
-				Changed, "what step %q asks is not what the decision was about; look at it again", f.Step,
+				Changed, "what step %q asks is not what the decision was about; look at it again", name,
 			)
 		}
 	}
@@ -180,18 +181,18 @@ func (s *State) mayDecide(p *Program, f *Frame, by journal.Actor, roles []string
 	if a == nil {
 		return nil
 	}
-	who := by.Person()
+	who, name := by.Person(), journal.StepName(f.Step)
 	if allowed := a.Allowed(f.Gate.Escalated); by.Method != "" && !approves(roles, allowed) {
 		return refusal(
-			NotAllowed, "%s may not decide step %q: it needs a person with the role %s", who, f.Step,
+			NotAllowed, "%s may not decide step %q: it needs a person with the role %s", who, name,
 			cmp.Or(strings.Join(allowed, " or "), "approver"),
 		)
 	} // without a server, people and their roles are claims
 	if a.FourEyes && who == s.By.Person() {
-		return refusal(NotAllowed, "%s has started the run: another person must decide step %q", who, f.Step)
+		return refusal(NotAllowed, "%s has started the run: another person must decide step %q", who, name)
 	}
 	if slices.ContainsFunc(s.Approvals(p, f), func(one Approval) bool { return one.By.Person() == who }) {
-		return refusal(Voted, "%s has approved step %q already; it needs another person", who, f.Step)
+		return refusal(Voted, "%s has approved step %q already; it needs another person", who, name)
 	}
 	return nil
 }
@@ -235,7 +236,7 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 			if g, ok := s.Action.(ir.Gate); ok && g.Event != "" {
 				known = append(known, g.Event)
 				if g.Text && g.Event == x.Event {
-					text = s.ID
+					text = journal.StepName(s.ID)
 				}
 			}
 		}
@@ -276,13 +277,13 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 			if _, ok := verdict(x.Data); !ok {
 				return refusal(
 					WrongKind, `step %q is an approval: the event must say {"approved": true} or {"approved": false}`,
-					f.Step,
+					journal.StepName(f.Step),
 				)
 			}
 			if x.By.Method != "" && len(x.Roles) == 0 { // authenticated, and no approver
 				return refusal(
 					NotAllowed, "%s may not decide step %q: an event that approves needs the role approver",
-					x.By.Person(), f.Step,
+					x.By.Person(), journal.StepName(f.Step),
 				)
 			}
 			if err := s.mayDecide(p, f, x.By, x.Roles); err != nil {

@@ -39,7 +39,8 @@ type factRow struct {
 
 // pathRow is a step that both runs have taken, or one of them.
 type pathRow struct {
-	Step         string
+	Step         string // the path
+	Title        string // the path, as people know it
 	A, B         stateView
 	TookA, TookB string
 	OnlyA, OnlyB bool
@@ -163,17 +164,17 @@ func (p *comparePage) paths() {
 		}
 		return nil
 	}
-	order := []string{}
+	order, titles := []string{}, map[string]string{} // by the paths of the steps
 	for _, s := range []*story{p.A.story, p.B.story} {
 		for _, v := range s.steps {
-			if !slices.Contains(order, v.Path) && len(order) < rowsPerPage {
-				order = append(order, v.Path)
+			if titles[v.Path] == "" && len(order) < rowsPerPage {
+				order, titles[v.Path] = append(order, v.Path), v.place()
 			}
 		}
 	}
 	for _, path := range order {
 		a, b := find(p.A.story, path), find(p.B.story, path)
-		row := pathRow{Step: visible(path), OnlyA: b == nil, OnlyB: a == nil}
+		row := pathRow{Step: visible(path), Title: visible(titles[path]), OnlyA: b == nil, OnlyB: a == nil}
 		if a != nil {
 			row.A, row.TookA = stateView{a.State, words[a.State]}, took(a.length())
 		}
@@ -194,9 +195,11 @@ func (v *stepView) length() time.Duration {
 
 // prompts compares what the models were asked.
 func (p *comparePage) prompts() {
+	titles := map[string]string{} // by the paths of the steps
 	asked := func(s *story) map[string]json.RawMessage {
 		out := map[string]json.RawMessage{}
 		for _, v := range s.steps {
+			titles[v.Path] = v.place()
 			for _, m := range v.Messages {
 				if m.From != "engine" || out[v.Path] != nil {
 					continue
@@ -216,7 +219,7 @@ func (p *comparePage) prompts() {
 	a, b := asked(p.A.story), asked(p.B.story)
 	for _, path := range slices.Sorted(maps.Keys(union(a, b))) {
 		if !bytes.Equal(a[path], b[path]) {
-			p.Prompt = append(p.Prompt, newValueRow(path, a[path], b[path]))
+			p.Prompt = append(p.Prompt, newValueRow(titles[path], a[path], b[path]))
 		}
 	}
 }

@@ -26,6 +26,7 @@ type ask struct {
 	Kind    string // gate, tool, unknown, budget, input or event
 	Icon    string
 	Title   string
+	Step    string // the step that waits, as people know it
 	About   string
 	Input   string // of the run, in one line
 	Since   time.Time
@@ -37,17 +38,13 @@ func (a *ask) Address() string {
 	return "/inbox/" + url.PathEscape(a.Run.ID) + "/" + url.PathEscape(a.key())
 }
 
-// StepName returns the name of the step that waits, as people know it.
-func (a *ask) StepName() string {
-	if a.Kind == "input" { // each turn of a conversation has a step of its own
-		return a.Gate.Event
-	}
-	return a.Gate.Step
-}
-
 // StepAddress returns the address of the step that waits.
 func (a *ask) StepAddress() string {
-	step, _, _ := strings.Cut(a.StepName(), "~")
+	step := a.Gate.Step
+	if a.Kind == "input" { // each turn of a conversation has a step of its own
+		step = a.Gate.Event
+	}
+	step, _, _ = strings.Cut(step, "~")
 	if strings.ContainsAny(step, "[.#/") { // inside another step, whose page lists it
 		return runPath(a.Run.ID)
 	}
@@ -214,9 +211,10 @@ func oneLine(input json.RawMessage) string {
 
 func asksOf(st api.Status) []*ask {
 	var out []*ask
-	for _, g := range st.Gates {
-		a := &ask{Run: st, Gate: g, Since: st.Updated, About: visible(g.Description)}
-		name := visible(g.Step)
+	full := st.App()
+	for i, g := range st.Gates {
+		name := visible(full.GateName(&full.Gates[i]))
+		a := &ask{Run: st, Gate: g, Step: name, Since: st.Updated, About: visible(g.Description)}
 		switch g.Kind {
 		case api.Approval:
 			a.Kind, a.Icon, a.Title = "gate", "i-k-gate", "Approve "+name
@@ -311,6 +309,7 @@ type budgetWord struct{ title, plural string }
 var budgetWords = map[string]budgetWord{
 	"steps": {"Steps", "steps"}, "tool_calls": {"Tool calls", "tool calls"}, "tokens": {"Tokens", "tokens"},
 	"seconds": {"Active time", "time"}, "deadline": {"Active time", "time"}, app.BudgetMoney: {"Money", "money"},
+	journal.CostBudget: {"Money", "money"},
 	app.BudgetDeadline: {"Active time", "time"},
 }
 
@@ -493,6 +492,12 @@ func following(p *ir.Program, key string) (approve, reject string, ends bool) {
 	if step == nil {
 		return "", "", false
 	}
+	title := func(id string) string {
+		if next := findStep(p, id); next != nil {
+			return visible(next.Title())
+		}
+		return visible(id)
+	}
 	ends = p.Step(ir.Body, key) == step
 	for _, edge := range step.Next {
 		if slices.Contains(edge.On, ir.OK) && approve == "" {
@@ -502,7 +507,7 @@ func following(p *ir.Program, key string) (approve, reject string, ends bool) {
 			reject, ends = edge.To.Step, false
 		}
 	}
-	return visible(approve), visible(reject), ends
+	return title(approve), title(reject), ends
 }
 
 // origins is where the values that a gate shows come from.
@@ -534,7 +539,7 @@ func (h *Handler) origins(r *request, run *app.Run, gate string) (*origins, erro
 			}
 		case report.TaskFinished:
 			for _, w := range e.Writes {
-				out.writer[w.Path], out.tool[w.Path] = cmp.Or(e.Step.Agent, e.Step.Name), e.Step.Kind == "tool"
+				out.writer[w.Path], out.tool[w.Path] = cmp.Or(e.Step.Agent, titleOf(e.Step)), e.Step.Kind == "tool"
 				out.edited[w.Path] = false
 				wrote(w.Path, e.Value.JSON)
 			}
@@ -580,7 +585,8 @@ func (h *Handler) lately(r *request) ([]decidedView, error) {
 			}
 			if d, ok := fact.Fact.(journal.GateDecided); ok && d.By.User != "" {
 				out = append(out, decidedView{
-					Run: api.NewRun(&app.Run{Entry: e}), Step: d.Key(), Name: cmp.Or(d.Event, d.Key()),
+					Run: api.NewRun(&app.Run{Entry: e}), Step: d.Key(),
+					Name: cmp.Or(d.Event, journal.PlaceName(d.Key())),
 					Word: decisionWord(kinds[d.Key()], d.Outcome), At: fact.At.Time(), By: app.DescribeActor(d.By, d.Method, ""), Note: d.Note,
 				})
 			}
@@ -626,7 +632,7 @@ func (h *Handler) decidedItem(r *request, name, step string) (*decidedView, erro
 	if err != nil {
 		return nil, err
 	}
-	d := &decidedView{Run: api.NewRun(run), Step: step, Name: step, Word: "The run has moved on"}
+	d := &decidedView{Run: api.NewRun(run), Step: step, Name: journal.PlaceName(step), Word: "The run has moved on"}
 	executions, err := h.o.App.Executions(r.Context(), run.ID, step)
 	var known *app.Error
 	if errors.As(err, &known) && known.Kind == app.NotFound {
@@ -642,7 +648,7 @@ func (h *Handler) decidedItem(r *request, name, step string) (*decidedView, erro
 	var kind journal.GateKind
 	err = h.events(r.Context(), run, func(e *event) error {
 		if x, ok := e.Fact.(journal.GateOpened); ok && x.Key() == step {
-			kind, d.Name = x.Kind, cmp.Or(x.Event, step)
+			kind, d.Name = x.Kind, cmp.Or(x.Event, d.Name)
 		}
 		return nil
 	})

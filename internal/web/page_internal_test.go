@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/espalier-run/espalier/internal/api"
 )
 
 // endless is a record without an end. It fails after more than a page and a buffer have been read.
@@ -56,6 +58,16 @@ func TestAxisNamesAUnitOnce(t *testing.T) {
 	} {
 		if got := axis(total); !slices.Equal(got, want) {
 			t.Errorf("axis(%v) = %q, want %q", total, got, want)
+		}
+	}
+}
+
+// The inbox names the budget that a run has exhausted, also if it is that of money.
+func TestInboxNamesTheExhaustedBudget(t *testing.T) {
+	for waiting, want := range map[string]string{"budget: cost_usd": "Out of money", "budget: tokens": "Out of tokens"} {
+		st := api.Status{Run: api.Run{State: api.Budget, WaitingFor: waiting}}
+		if asks := asksOf(st); len(asks) != 1 || asks[0].Title != want {
+			t.Errorf("%s: got %+v, want %q", waiting, asks, want)
 		}
 	}
 }

@@ -92,7 +92,7 @@ func (h *Handler) panel(r *request, p *runPage, s *story, path string, chosen *s
 	out := &panel{stepView: chosen, Visits: s.visits[path]}
 	if chosen == nil {
 		out.stepView, out.Pending = &stepView{
-			Name: path, Path: path, State: "pending", Key: path + "#",
+			Name: path, Title: path, Path: path, State: "pending", Key: path + "#",
 		}, true
 	}
 	from, _ := strconv.Atoi(r.URL.Query().Get("item")) // any other value means the first page
@@ -100,6 +100,9 @@ func (h *Handler) panel(r *request, p *runPage, s *story, path string, chosen *s
 	program, step := p.program, findStep(p.program, path)
 	if out.info != nil {
 		program, step = out.info.Program, out.info.Step
+	}
+	if out.Pending && step != nil {
+		out.Title = step.Title()
 	}
 	if err := h.describeStep(r, p, out, program, step); err != nil || out.Pending {
 		return out, err

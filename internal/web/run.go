@@ -36,6 +36,7 @@ type runPage struct {
 	By        string
 	Release   string // version of the workflow
 	From      *journal.Origin
+	FromStep  string // the step in From, as people know it
 	Parent    string // the run that this one is a part of; empty if it is none
 	Edited    []string
 	Took      time.Duration
@@ -65,7 +66,8 @@ type runPage struct {
 
 // whyView explains a failure and offers the way out.
 type whyView struct {
-	Step    string
+	Step    string // the path of the step
+	Name    string // the path, as people know it
 	Error   string
 	Class   string
 	From    string
@@ -113,6 +115,10 @@ func (h *Handler) loadRun(r *request, tab string) (*runPage, error) {
 		return nil, err
 	}
 	p.Release = visible(p.program.Version)
+	titles := p.program.Labels()
+	if p.From != nil {
+		p.FromStep = cmp.Or(titles[p.From.Step], p.From.Step)
+	}
 	if st.State == api.Finished && run.Seq <= maxMarked {
 		if p.Verified, err = h.verify(r, run); err != nil {
 			return nil, err
@@ -313,12 +319,12 @@ func (h *Handler) explain(r *request, p *runPage, s *story) error {
 	w := &whyView{Error: end.Error, From: end.From, Allowed: p.MayEdit && end.From != ""}
 	for _, v := range slices.Backward(s.steps) {
 		if v.State == "failed" {
-			w.Step, w.Class = v.Path, v.Class
+			w.Step, w.Name, w.Class = v.Path, v.place(), v.Class
 			w.Error = cmp.Or(w.Error, v.Error)
 			break
 		}
 	}
-	w.Error = sentence(cmp.Or(w.Error, end.Reason, "the run failed"))
+	w.Error = sentence(cmp.Or(w.Error, report.ReasonWords(end.Reason), "the run failed"))
 	if w.Allowed {
 		if w.Fields, err = h.correctable(r, p.run, end.From, s.visits[end.From]); err != nil {
 			return err
@@ -458,6 +464,7 @@ func (h *Handler) transcript(r *request, p *runPage) error {
 		return err
 	}
 	defer reader.Close()
+	titles := p.program.Labels()
 	p.Records, err = p.page(r, "transcript", reader, func(line []byte, out *logLine) {
 		var e struct {
 			Type, Path string
@@ -469,7 +476,7 @@ func (h *Handler) transcript(r *request, p *runPage) error {
 		if json.Unmarshal(line, &e) != nil {
 			return
 		}
-		out.Event, out.Path, out.Raw, out.At = visible(e.Type), visible(e.Path), e.Payload, e.Timestamp
+		out.Event, out.Path, out.Raw, out.At = visible(e.Type), visible(report.Titled(e.Path, titles)), e.Payload, e.Timestamp
 		if e.Type == "message.assistant" {
 			var m struct{ Blocks []struct{ Chunk string } }
 			_ = json.Unmarshal(e.Payload, &m) // another payload has no parts
@@ -518,6 +525,7 @@ func (h *Handler) audit(r *request, p *runPage) error {
 			return err
 		}
 	}
+	titles := p.program.Labels()
 	p.Records, err = p.page(r, "audit", log, func(line []byte, out *logLine) {
 		var e struct {
 			Event     string
@@ -525,7 +533,7 @@ func (h *Handler) audit(r *request, p *runPage) error {
 			Timestamp time.Time
 		}
 		if json.Unmarshal(line, &e) == nil {
-			out.Event, out.Path, out.At = visible(e.Event), visible(e.StepID), e.Timestamp
+			out.Event, out.Path, out.At = visible(e.Event), visible(report.Titled(e.StepID, titles)), e.Timestamp
 		}
 	})
 	return err

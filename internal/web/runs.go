@@ -18,6 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/terminal"
 )
 
@@ -307,17 +308,21 @@ func (h *Handler) row(r *request, run *app.Run) (runRow, error) {
 	case st.Error != "":
 		row.What = sentence(st.Error)
 	case st.State == api.Running:
-		switch len(st.Steps) {
+		var names []string
+		for _, key := range st.Steps {
+			names = append(names, journal.PlaceName(key))
+		}
+		switch len(names) {
 		case 0:
 		case 1:
-			row.What = "At step " + st.Steps[0]
+			row.What = "At step " + names[0]
 		default:
-			row.What = "At steps " + strings.Join(st.Steps, ", ")
+			row.What = "At steps " + strings.Join(names, ", ")
 		}
 	case st.State != api.Finished:
-		row.What = waitingWords(&st)
+		row.What = waitingWords(&st, full.WaitingWords())
 	case st.Reason != "":
-		row.What = sentence(st.Reason)
+		row.What = sentence(report.ReasonWords(st.Reason))
 	}
 	if len(row.What) > 200 {
 		row.What = strings.ToValidUTF8(row.What[:200], "") + "…"
@@ -325,10 +330,9 @@ func (h *Handler) row(r *request, run *app.Run) (runRow, error) {
 	return row, nil
 }
 
-// waitingWords describes what a run waits for. The index has a kind and a name; it does not tell events from replies of
-// people.
-func waitingWords(st *api.Status) string {
-	text := st.WaitingFor
+// waitingWords describes what a run waits for. The text of the index has a kind and a name; it does not tell events from
+// replies of people.
+func waitingWords(st *api.Status, text string) string {
 	kind, name, ok := strings.Cut(text, ": ")
 	reply := func(g api.Gate) bool {
 		return g.Kind == api.InputGate && (name == g.Event || strings.HasPrefix(name, g.Event+" (+"))

@@ -62,6 +62,7 @@ type story struct {
 // stepView is one visit of a step.
 type stepView struct {
 	Name, Path, Kind, Agent string
+	Title                   string // the name of the step, as people know it
 	Description             string
 	Depth, Index            int
 	Loop, End               bool
@@ -172,6 +173,17 @@ func liveKey(s *report.Step) string {
 	return s.Path + "#" + strconv.Itoa(s.Index) + "@" + strconv.FormatInt(int64(s.Started), 10)
 }
 
+// titleOf returns the name of a step, as people know it.
+func titleOf(s *report.Step) string {
+	if s.Info != nil && s.Info.Step != nil {
+		return s.Info.Step.Title()
+	}
+	return s.Name
+}
+
+// place returns the path of a step, as people know it.
+func (v *stepView) place() string { return strings.TrimSuffix(v.Path, v.Name) + v.Title }
+
 func (s *story) apply(e *event) {
 	at := e.At.Time()
 	if e.Budget != nil {
@@ -196,7 +208,7 @@ func (s *story) apply(e *event) {
 	v := s.open[e.Step]
 	if v == nil {
 		v = &stepView{
-			Name: e.Step.Name, Path: e.Step.Path, Kind: e.Step.Kind, Agent: e.Step.Agent, Depth: e.Step.Depth,
+			Name: e.Step.Name, Title: titleOf(e.Step), Path: e.Step.Path, Kind: e.Step.Kind, Agent: e.Step.Agent, Depth: e.Step.Depth,
 			Index: e.Step.Index, Loop: e.Step.Loop, State: "running", Started: at, Key: liveKey(e.Step),
 			parent: s.open[e.Step.Parent],
 		}

@@ -209,9 +209,9 @@ func percent(f float64) string { return fmt.Sprintf("%.3f%%", f) }
 
 func (v *stepView) label() string {
 	if v.Loop {
-		return fmt.Sprintf("%s (%d)", v.Name, v.Index+1)
+		return fmt.Sprintf("%s (%d)", v.Title, v.Index+1)
 	}
-	return v.Name
+	return v.Title
 }
 
 // count describes the steps inside a step.
