@@ -175,6 +175,12 @@ var terminalScript = []struct {
 	{0, "resume 4444 --raise steps=20"},
 	{0, "runs"},
 	{4, "resume 1111 --from check --json"},
+	{4, "run letter --simulate --run-id 55555555-1111-4111-8111-111111111111"},
+	{0, "status 5555"},
+	{2, "approve 5555 drafts"},
+	{0, "approve 5555 draft"},
+	{0, "transcript 5555 --pretty"},
+	{0, "audit 5555"},
 	{3, "run broken --simulate"},
 	{3, "run broken --simulate --json"},
 	{2, "run missing --simulate"},
@@ -236,8 +242,55 @@ func newGated(t *testing.T) *awfProject {
 	put(t, filepath.Join(p.dir, "tight.md"), tightFlow)
 	broken := strings.ReplaceAll(tightFlow, "name: tight", "name: broken")
 	put(t, filepath.Join(p.dir, "broken.md"), strings.ReplaceAll(broken, "reads: [state.a]", "reads: [state.b]\nnext: nowhere"))
+	put(t, filepath.Join(p.dir, "letter.aiflow"), letterFlow)
 	put(t, filepath.Join(p.dir, "espalier.yaml"), "{}\n")
 	return p
+}
+
+// letterFlow has a gate whose name the format generates.
+const letterFlow = `{
+  "metadata": {"name": "letter", "version": "1.0.0", "description": "A person approves the draft."},
+  "flow": {
+    "start": "draft", "variables": {},
+    "logic": {"draft": [{"id": "ok", "if": "always", "then": "end", "decisionOwner": "human"}, {"if": "always", "then": "draft"}]}
+  },
+  "agents": {"draft": {
+    "name": "Draft", "role": "Writer", "provider": "openai", "model": "gpt-5-mini", "prompt": "Draft it.",
+    "output_format": "text"
+  }},
+  "tools": {}, "memory": {"enabled": false}
+}
+`
+
+// Through a server, "audit" and "audit verify" fail if records do not match the journal, as they do with the store.
+func TestAuditThroughAServerFindsChangedRecords(t *testing.T) {
+	p := newGated(t)
+	p.exits(4, "run", "letter", "--simulate", "--run-id", "55555555-1111-4111-8111-111111111111")
+	p.exits(0, "approve", "5555")
+	log := filepath.Join(p.dir, ".espalier", "storage", "audit", "55555555-1111-4111-8111-111111111111.audit.ndjson")
+	raw, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := startServer(p)
+	away := &awfProject{t: t, dir: t.TempDir()}
+	t.Setenv("ESPALIER_SERVER", s.url)
+	t.Setenv("ESPALIER_TOKEN", s.token)
+	away.exits(0, "audit", "5555")
+	away.exits(0, "audit", "verify", "5555")
+	put(t, log, strings.Replace(string(raw), `"human_review"`, `"robot_review"`, 1))
+	if said := away.exits(1, "audit", "verify", "5555"); !strings.Contains(said, "the records are not valid") {
+		t.Error(said)
+	}
+	for _, args := range [][]string{{"audit", "5555"}, {"audit", "5555", "--json"}} {
+		if said := away.exits(1, args...); !strings.Contains(said, "may have been changed") ||
+			!strings.Contains(said, filepath.Dir(log)) {
+			t.Errorf("%v: %s", args, said)
+		}
+	}
+	if said := away.exits(1, "audit", "verify", "5555"); !strings.Contains(said, "the records are not valid") {
+		t.Error(said)
+	}
 }
 
 // The same commands print the same and end with the same codes, whether they use

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/client"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/report/audit"
 	"github.com/espalier-run/espalier/internal/terminal"
@@ -46,7 +47,7 @@ beside the new one; the exit code is 1 then.`,
 			} else {
 				err = audit.Pretty(a.painted(), text, audit.PrettyOptions{Colour: a.colorOut, Titles: a.titles(ctx, run)})
 			}
-			if err != nil || a.server != nil { // of a server, "audit verify" tells
+			if err != nil {
 				return err
 			}
 			return a.reportSetAside(run)
@@ -56,10 +57,13 @@ beside the new one; the exit code is 1 then.`,
 	return a.jsonFlag(cmd)
 }
 
-// titles returns the titles of steps whose names are generated; nil if they are not known here.
-func (a *invocation) titles(ctx context.Context, run *app.Run) map[string]string {
+// titles returns the titles of steps whose names are generated; nil if they are not known.
+func (a *invocation) titles(ctx context.Context, run *app.Run) (titles map[string]string) {
 	if a.server != nil {
-		return nil
+		_, _ = a.server.Follow(ctx, cmp.Or(run.Root, run.ID), run.Seq, client.Progress{
+			Now: true, Titles: func(t map[string]string) { titles = t },
+		}) // without them, the records have the names
+		return titles
 	}
 	program, err := a.app().Program(ctx, run)
 	if err != nil {
@@ -68,14 +72,22 @@ func (a *invocation) titles(ctx context.Context, run *app.Run) map[string]string
 	return program.Labels()
 }
 
+// recordPath returns the path of a record as people read it: on another machine, it is the path there.
+func (a *invocation) recordPath(path string) string {
+	if a.elsewhere {
+		return path
+	}
+	return a.display(path)
+}
+
 // reportSetAside returns a failure if records of a run did not match the journal.
 func (a *invocation) reportSetAside(run *app.Run) error {
-	files, err := a.app().SetAside(context.Background(), run)
+	files, err := a.runs().SetAside(context.Background(), run)
 	if err != nil || len(files) == 0 {
 		return err
 	}
 	for i := range files {
-		files[i] = a.display(files[i])
+		files[i] = a.recordPath(files[i])
 	}
 	return &failure{
 		code:    exitFailed,
@@ -187,7 +199,7 @@ func (a *invocation) printVerified(r *app.AuditReport) {
 		first := r.Faults[0]
 		where := "journal"
 		if first.File != "" {
-			where = a.display(first.File)
+			where = a.recordPath(first.File)
 		}
 		if first.Line > 0 {
 			where = fmt.Sprintf("%s:%d", where, first.Line)

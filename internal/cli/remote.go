@@ -45,6 +45,7 @@ type runsOf interface {
 	Executions(ctx context.Context, id journal.RunID, step string) ([]*app.Execution, error)
 	Transcript(ctx context.Context, r *app.Run, follow bool) (io.ReadCloser, error)
 	AuditLog(ctx context.Context, r *app.Run) (io.ReadCloser, error)
+	SetAside(ctx context.Context, r *app.Run) ([]string, error)
 	VerifyAudit(ctx context.Context, r *app.Run) ([]app.AuditReport, error)
 	Send(ctx context.Context, id journal.RunID, by journal.Actor, messages ...app.Message) (*app.Sent, error)
 }

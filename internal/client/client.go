@@ -310,6 +310,17 @@ func (c *Client) AuditLog(ctx context.Context, r *app.Run) (io.ReadCloser, error
 	return w.Body, nil
 }
 
+// SetAside returns the audit logs and transcripts of a run, on the server, that did not match the journal.
+func (c *Client) SetAside(ctx context.Context, r *app.Run) ([]string, error) {
+	reports, err := c.VerifyAudit(ctx, r)
+	for i := range reports {
+		if reports[i].Run == r.ID {
+			return reports[i].SetAside(), err
+		}
+	}
+	return nil, err
+}
+
 // VerifyAudit verifies the records of a run, on the server.
 func (c *Client) VerifyAudit(ctx context.Context, r *app.Run) ([]app.AuditReport, error) {
 	var out struct {

@@ -88,6 +88,17 @@ type Report struct {
 	Incomplete bool `json:"-"`
 }
 
+// SetAside returns the records that did not match the journal and were renamed.
+func (r *Report) SetAside() []string {
+	var out []string
+	for _, f := range r.Faults {
+		if f.Check == CheckFile && f.File != "" && f.File != r.Path {
+			out = append(out, f.File)
+		}
+	}
+	return out
+}
+
 // maxFaults is how many faults of one file are listed. In a file that was
 // replaced, every line is one.
 const maxFaults = 1000
