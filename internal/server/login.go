@@ -85,8 +85,16 @@ func localPath(address string) string {
 // index tells a person in a browser what is here, and answers for routes that do
 // not exist.
 func (s *Server) index(w http.ResponseWriter, r *http.Request) {
-	if s.pages != nil && !strings.HasPrefix(r.URL.Path, "/api/") {
+	if s.pages != nil && !strings.HasPrefix(r.URL.Path, "/api/") && !strings.HasPrefix(r.URL.Path, "/hooks/") {
 		s.pages.ServeHTTP(w, r)
+		return
+	}
+	if methods := s.methods(r); len(methods) > 0 {
+		w.Header().Set("Allow", strings.Join(methods, ", "))
+		writeProblem(w, r, Problem{
+			Status: http.StatusMethodNotAllowed, Code: "method-not-allowed",
+			Detail: "This route does not take " + r.Method + ".", Help: "Use " + strings.Join(methods, " or ") + ".",
+		})
 		return
 	}
 	if r.URL.Path != "/" {
@@ -102,6 +110,21 @@ func (s *Server) index(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	fmt.Fprintf(w, "Espalier\n\n%s\n\n%[2]s/api/v1/openapi.json describes the API, %[2]s/api/v1/inbox lists what waits for you.\n", who, s.base)
+}
+
+// methods returns the methods with which there is a route at the path of a request.
+func (s *Server) methods(r *http.Request) []string {
+	var out []string
+	for _, method := range []string{
+		http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+	} {
+		other := *r
+		other.Method = method
+		if _, pattern := s.mux.Handler(&other); pattern != "/" {
+			out = append(out, method)
+		}
+	}
+	return out
 }
 
 // logout ends the session at the server, so that copies of the cookie are of no use.

@@ -13,6 +13,8 @@ import (
 	"net/http/cookiejar"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -704,6 +706,52 @@ func TestEveryRouteChecksItsPermission(t *testing.T) {
 		for what, token := range map[string]string{"another project's": other, "an expired": expired} {
 			if got := status(route, token); got != 401 && got != 429 {
 				t.Errorf("%s %s with %s token: %d", route.Method, route.Path, what, got)
+			}
+		}
+	}
+}
+
+// A method that a route does not have is refused with those that it has; only an unknown route is not found.
+func TestWrongMethodsAreRefusedWithTheAllowedOnes(t *testing.T) {
+	p := newProject(t)
+	allowed := map[string][]string{"/hooks/none": {"POST"}, "/api/v1/none": nil}
+	for _, route := range p.server.Routes() {
+		path := regexp.MustCompile(`\{\w+\}`).ReplaceAllString(route.Path, "none")
+		allowed[path] = append(allowed[path], route.Method)
+		if route.Method == http.MethodGet {
+			allowed[path] = append(allowed[path], http.MethodHead)
+		}
+	}
+	if len(allowed) < 25 {
+		t.Fatalf("%d paths", len(allowed))
+	}
+	for path, methods := range allowed {
+		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
+			if slices.Contains(methods, method) {
+				continue
+			}
+			r, err := http.NewRequest(method, p.url+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Authorization", "Bearer "+p.token)
+			w, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var problem Problem
+			err = json.NewDecoder(w.Body).Decode(&problem)
+			w.Body.Close()
+			status, code := http.StatusMethodNotAllowed, "method-not-allowed"
+			if methods == nil {
+				status, code = http.StatusNotFound, "no-route"
+			}
+			got := strings.FieldsFunc(w.Header.Get("Allow"), func(r rune) bool { return r == ',' || r == ' ' })
+			slices.Sort(got)
+			slices.Sort(methods)
+			if err != nil || w.StatusCode != status || problem.Code != code || !slices.Equal(got, methods) ||
+				w.Header.Get("Content-Type") != "application/problem+json" {
+				t.Errorf("%s %s: %d, Allow %q, want %q, %+v, %v", method, path, w.StatusCode, got, methods, problem, err)
 			}
 		}
 	}
