@@ -21,6 +21,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -332,6 +333,44 @@ func TestCommandsAreTheSameThroughAServer(t *testing.T) {
 				t.Errorf("%s: with the store (-) and with %s (+):\n%s", line.args, how, diff)
 			}
 		}
+	}
+}
+
+// A person who follows a transcript sees at once that the run waits, with the store and through a server.
+func TestFollowedTranscriptShowsThatTheRunWaits(t *testing.T) {
+	for _, how := range []string{"store", "server"} {
+		t.Run(how, func(t *testing.T) {
+			p := newGated(t)
+			p.exits(4, "run", "gated", "--simulate", "--input", "question=why", "--run-id", awfRun)
+			cmd := p.command("transcript", awfRun, "--follow", "--pretty")
+			if how == "server" {
+				s := startServer(p)
+				cmd.Env = append(cmd.Env, "ESPALIER_SERVER="+s.url, "ESPALIER_TOKEN="+s.token)
+			}
+			stdout, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer time.AfterFunc(2*time.Minute, func() { cmd.Process.Kill() }).Stop() // instead of waiting forever
+			lines := newLines(stdout)
+			lines.until(t, "WP  waiting for event papers")
+			p.exits(4, "signal", awfRun, "papers")
+			lines.until(t, "check  waiting for approval")
+			p.exits(0, "approve", awfRun)
+			lines.until(t, "check  approved by")
+			lines.until(t, "workflow gated done")
+			for lines.Scan() {
+				if strings.Contains(lines.Text(), "waiting") {
+					t.Errorf("it is printed again: %s", lines.Text())
+				}
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -280,7 +280,7 @@ func TestFollowedTranscriptEndsWhenTheRunFinishesWhileItIsLookedAt(t *testing.T)
 		o.Journal = func(s journal.Store) journal.Store { return hooked{s, &then} }
 	})
 	run := start(t, a, "gated", allowed)
-	in, err := a.Transcript(t.Context(), run, true)
+	in, err := a.Transcript(t.Context(), run, func() {})
 	if err != nil {
 		t.Fatal(err)
 	}

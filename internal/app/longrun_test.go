@@ -106,7 +106,7 @@ func TestReadingTheRecordsOfALongRunTakesConstantMemory(t *testing.T) {
 			return err
 		},
 		"transcript": func() error {
-			in, err := a.Transcript(t.Context(), run, false)
+			in, err := a.Transcript(t.Context(), run, nil)
 			if err != nil {
 				return err
 			}

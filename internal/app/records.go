@@ -21,8 +21,8 @@ import (
 )
 
 // Transcript returns the transcript of a run, one JSON object per line. With follow, reading continues as the run does,
-// until the run has finished or the context ends.
-func (a *App) Transcript(ctx context.Context, r *Run, follow bool) (io.ReadCloser, error) {
+// until the run has finished or the context ends; follow is called whenever everything that there is has been read.
+func (a *App) Transcript(ctx context.Context, r *Run, follow func()) (io.ReadCloser, error) {
 	rt, err := a.reader(ctx, r.ID)
 	if err != nil {
 		return nil, err
@@ -40,10 +40,10 @@ func (a *App) Transcript(ctx context.Context, r *Run, follow bool) (io.ReadClose
 		e.Run = r.ID
 		return nil, e
 	}
-	if err != nil || !follow {
+	if err != nil || follow == nil {
 		return f, err
 	}
-	return &growing{File: f, rt: rt, ctx: ctx, run: r.ID, root: cmp.Or(r.Root, r.ID)}, nil
+	return &growing{File: f, rt: rt, ctx: ctx, run: r.ID, root: cmp.Or(r.Root, r.ID), idle: follow}, nil
 }
 
 // growing reads a file that another goroutine, or another process, appends to, until the run has finished.
@@ -54,6 +54,10 @@ type growing struct {
 	run  journal.RunID
 	root journal.RunID
 	over bool
+	idle func()
+
+	complete bool // the file has everything that was appended up to last
+	last     journal.Pos
 }
 
 // Read waits for more at the end of the file.
@@ -66,20 +70,24 @@ func (g *growing) Read(p []byte) (int, error) {
 		if g.over {
 			return 0, io.EOF
 		}
-		last, err := g.rt.Store.Last(g.ctx) // before the status, so that no append falls between
-		if err != nil {
+		if g.complete {
+			if g.idle(); !g.moved(g.last) {
+				return 0, io.EOF
+			}
+		}
+		// The position comes first, so that no append falls between it and the rest.
+		if g.last, err = g.rt.Store.Last(g.ctx); err != nil {
 			return 0, ended(g.ctx, err)
 		}
 		entry, err := g.rt.Store.Entry(g.ctx, g.run)
 		if err != nil {
 			return 0, ended(g.ctx, err)
 		}
-		if g.over = entry.Status == journal.Finished; !g.over && !g.moved(last) {
-			return 0, io.EOF
-		}
+		g.over = entry.Status == journal.Finished
 		if err := g.rt.CompleteTranscript(context.WithoutCancel(g.ctx), g.root); err != nil {
 			return 0, err
 		}
+		g.complete = true
 	}
 }
 

@@ -20,7 +20,8 @@ type remarks struct {
 	progress  *console.Progress
 	read      bool
 	next      []remark
-	last      string // the summary
+	last      string    // the summary
+	seen      time.Time // of the latest event of the transcript
 	err       error
 	fetch     func() error // adds what is new, instead of reading the journal
 }
@@ -68,6 +69,9 @@ func (m *remarks) around(e *transcript.Event) (before, after []string) {
 		}
 		return before, nil
 	}
+	if e.Timestamp.After(m.seen) {
+		m.seen = e.Timestamp
+	}
 	if own := m.index(e); own >= 0 {
 		return m.take(own), m.take(1)
 	}
@@ -80,6 +84,16 @@ func (m *remarks) around(e *transcript.Event) (before, after []string) {
 		n++
 	}
 	return m.take(n), nil
+}
+
+// now returns the remarks that belong after the events so far, if the transcript has no other event yet.
+func (m *remarks) now() []string {
+	m.load()
+	n := 0
+	for n < len(m.next) && (m.next[n].event == "" || m.next[n].at.Before(m.seen)) {
+		n++
+	}
+	return m.take(n)
 }
 
 // index returns the notice of what an event is about, or -1.

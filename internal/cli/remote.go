@@ -43,7 +43,7 @@ type runsOf interface {
 	Ending(ctx context.Context, r *app.Run) (*app.Ending, error)
 	Exhausted(ctx context.Context, id journal.RunID) (app.Exhausted, error)
 	Executions(ctx context.Context, id journal.RunID, step string) ([]*app.Execution, error)
-	Transcript(ctx context.Context, r *app.Run, follow bool) (io.ReadCloser, error)
+	Transcript(ctx context.Context, r *app.Run, follow func()) (io.ReadCloser, error)
 	AuditLog(ctx context.Context, r *app.Run) (io.ReadCloser, error)
 	SetAside(ctx context.Context, r *app.Run) ([]string, error)
 	VerifyAudit(ctx context.Context, r *app.Run) ([]app.AuditReport, error)

@@ -708,7 +708,12 @@ func (a *invocation) printTranscript(run *app.Run, follow, pretty bool) error {
 		case <-ctx.Done():
 		}
 	}()
-	in, err := a.runs().Transcript(ctx, run, follow)
+	pause := func() {}
+	var following func()
+	if follow {
+		following = func() { pause() }
+	}
+	in, err := a.runs().Transcript(ctx, run, following)
 	if err != nil {
 		return err
 	}
@@ -717,35 +722,38 @@ func (a *invocation) printTranscript(run *app.Run, follow, pretty bool) error {
 		_, err = io.Copy(terminal.JSON(a.stdout), in)
 		return err
 	}
-	if a.server != nil {
-		return a.prettyFromServer(ctx, run, in, follow)
-	}
-	program, err := a.app().Program(ctx, run)
+	more, titles, err := a.remarksOn(ctx, run)
 	if err != nil {
 		return err
 	}
-	j, err := a.app().Journal(ctx, run.ID)
-	if err != nil {
-		return err
-	}
-	root := cmp.Or(run.Root, run.ID)
-	more := &remarks{
-		journal: j, root: root, run: run.ID, style: console.Style{Colour: a.colorOut}, live: follow,
-		progress: console.NewProgress(root, j.Outline),
-	}
-	err = transcript.Pretty(a.painted(), transcript.Read(in), transcript.PrettyOptions{
-		Colour: a.colorOut, Remarks: more.around, Titles: program.Labels(), Live: follow,
+	more.live = follow
+	printer := transcript.NewPrinter(a.painted(), transcript.PrettyOptions{
+		Colour: a.colorOut, Remarks: more.around, Titles: titles, Live: follow,
 	})
+	pause = func() { printer.Pause(more.now()) }
+	err = printer.Print(transcript.Read(in))
 	return errors.Join(err, more.err)
 }
 
-// prettyFromServer formats a transcript with what the server knows of the run besides.
-func (a *invocation) prettyFromServer(ctx context.Context, run *app.Run, in io.Reader, follow bool) error {
-	more := &remarks{run: run.ID, style: console.Style{Colour: a.colorOut}}
+// remarksOn returns what is known of a run besides its transcript, and the titles of its steps.
+func (a *invocation) remarksOn(ctx context.Context, run *app.Run) (*remarks, map[string]string, error) {
+	root := cmp.Or(run.Root, run.ID)
+	more := &remarks{root: root, run: run.ID, style: console.Style{Colour: a.colorOut}}
+	if a.server == nil {
+		program, err := a.app().Program(ctx, run)
+		if err != nil {
+			return nil, nil, err
+		}
+		if more.journal, err = a.app().Journal(ctx, run.ID); err != nil {
+			return nil, nil, err
+		}
+		more.progress = console.NewProgress(root, more.journal.Outline)
+		return more, program.Labels(), nil
+	}
 	titles := map[string]string{}
 	var seen journal.Seq
 	more.fetch = func() error {
-		_, err := a.server.Follow(ctx, cmp.Or(run.Root, run.ID), seen, client.Progress{
+		_, err := a.server.Follow(ctx, root, seen, client.Progress{
 			Now: true, Titles: func(t map[string]string) { maps.Copy(titles, t) },
 			Notice: func(n *console.Notice) error {
 				seen = n.Seq
@@ -755,12 +763,8 @@ func (a *invocation) prettyFromServer(ctx context.Context, run *app.Run, in io.R
 		})
 		return err
 	}
-	more.live = follow
 	more.load() // for the titles
-	err := transcript.Pretty(a.painted(), transcript.Read(in), transcript.PrettyOptions{
-		Colour: a.colorOut, Remarks: more.around, Titles: titles, Live: follow,
-	})
-	return errors.Join(err, more.err)
+	return more, titles, nil
 }
 
 // transcriptFile prints a transcript that is a file and no run of the project.

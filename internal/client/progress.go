@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -126,19 +127,18 @@ func (p *Progress) dispatch(event, data string) (*app.Run, error) {
 	return nil, nil
 }
 
-// Transcript returns the transcript of a run, one JSON object per line. With
-// follow, reading continues as the run does, until the run has finished or the
-// context ends.
-func (c *Client) Transcript(ctx context.Context, r *app.Run, follow bool) (io.ReadCloser, error) {
+// Transcript returns the transcript of a run, one JSON object per line. With follow, reading continues as the run does,
+// until the run has finished or the context ends; follow is called when everything that there is has been read.
+func (c *Client) Transcript(ctx context.Context, r *app.Run, follow func()) (io.ReadCloser, error) {
 	raw, err := c.read(ctx, http.MethodGet, runPath(r.ID, "/transcript"), nil)
 	if err != nil {
 		return nil, err
 	}
-	if !follow {
+	if follow == nil {
 		return io.NopCloser(strings.NewReader(string(raw))), nil
 	}
 	return io.NopCloser(&growing{
-		c: c, ctx: ctx, run: r.ID, rest: raw, read: len(raw), over: r.Status == journal.Finished,
+		c: c, ctx: ctx, run: r.ID, rest: raw, read: len(raw), over: r.Status == journal.Finished, idle: follow,
 	}), nil
 }
 
@@ -150,6 +150,8 @@ type growing struct {
 	rest []byte // that was fetched, and not read
 	read int    // how much was fetched
 	over bool   // the run has finished, and everything is fetched
+	idle func()
+	at   string // the state of the run at which idle was called
 }
 
 // growPause is how often a growing transcript is asked for.
@@ -176,7 +178,10 @@ func (g *growing) Read(p []byte) (int, error) {
 		}
 		g.over = run.Status == journal.Finished
 		if len(raw) > g.read {
-			g.rest, g.read = raw[g.read:], len(raw)
+			g.rest, g.read, g.at = raw[g.read:], len(raw), ""
+		} else if at := fmt.Sprint(run.Seq, run.Updated, run.Status, run.Waiting); !g.over && g.at != at {
+			g.at = at
+			g.idle()
 		}
 	}
 	n := copy(p, g.rest)

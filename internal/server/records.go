@@ -70,7 +70,7 @@ func (s *Server) registerRecords() {
 		if err := s.o.App.Flush(ctx); err != nil {
 			return nil, err
 		}
-		return s.o.App.Transcript(ctx, r, false)
+		return s.o.App.Transcript(ctx, r, nil)
 	}, terminal.JSON)
 	// The hash of a record is the hash of its line, so the lines of the audit log are sent as they are.
 	record("audit", "Get the audit log of a run", s.o.App.AuditLog, func(w io.Writer) io.Writer { return w })

@@ -454,7 +454,7 @@ func (h *Handler) transcript(r *request, p *runPage) error {
 	if err := h.o.App.Flush(r.Context()); err != nil {
 		return err
 	}
-	reader, err := h.o.App.Transcript(r.Context(), p.run, false)
+	reader, err := h.o.App.Transcript(r.Context(), p.run, nil)
 	var known *app.Error
 	if errors.As(err, &known) && known.Reason == app.NoTranscript {
 		p.Records = []logLine{}

@@ -42,10 +42,19 @@ const (
 
 // Pretty prints a transcript for people. A damaged line is reported in its place.
 func Pretty(w io.Writer, events iter.Seq2[Event, error], o PrettyOptions) error {
+	return NewPrinter(w, o).Print(events)
+}
+
+// NewPrinter returns a Printer.
+func NewPrinter(w io.Writer, o PrettyOptions) *Printer {
 	if o.Zone == nil {
 		o.Zone = time.UTC
 	}
-	p := printer{w: bufio.NewWriter(w), o: o, began: map[openStep]time.Time{}, parts: map[openStep]*Event{}}
+	return &Printer{w: bufio.NewWriter(w), o: o, began: map[openStep]time.Time{}, parts: map[openStep]*Event{}}
+}
+
+// Print prints the events and everything that follows them.
+func (p *Printer) Print(events iter.Seq2[Event, error]) error {
 	for e, err := range events {
 		var line *LineError
 		switch {
@@ -65,7 +74,20 @@ func Pretty(w io.Writer, events iter.Seq2[Event, error], o PrettyOptions) error 
 	return p.w.Flush()
 }
 
-type printer struct {
+// Pause prints lines and makes everything visible that was printed so far, while there is no other event.
+func (p *Printer) Pause(lines []string) {
+	p.lines(lines)
+	p.w.Flush() // Print returns the error
+}
+
+func (p *Printer) lines(lines []string) {
+	for _, line := range lines {
+		p.w.WriteString(line + "\n")
+	}
+}
+
+// Printer prints a transcript for people, as Pretty does.
+type Printer struct {
 	w     *bufio.Writer
 	o     PrettyOptions
 	began map[openStep]time.Time // start times of open steps
@@ -85,7 +107,7 @@ func (s openStep) compare(other openStep) int {
 }
 
 // join keeps the parts of a reply together until the whole reply follows, and reports whether an event is such a part.
-func (p *printer) join(e *Event) bool {
+func (p *Printer) join(e *Event) bool {
 	key := openStep{e.Path, e.ChildRunID, e.Iteration}
 	if p.o.Live || e.Type == MessageUser {
 		return false
@@ -116,7 +138,7 @@ func (p *printer) join(e *Event) bool {
 }
 
 // took returns the duration of a step that ends with an event.
-func (p *printer) took(e *Event) (time.Duration, bool) {
+func (p *Printer) took(e *Event) (time.Duration, bool) {
 	key := openStep{e.Path, e.ChildRunID, e.Iteration}
 	if _, ok := p.began[key]; !ok {
 		key.iteration = 0 // outside loops it counts attempts, and the step started with the first
@@ -127,20 +149,16 @@ func (p *printer) took(e *Event) (time.Duration, bool) {
 }
 
 // remarked prints an event, which is nil at the end, with the remarks around it.
-func (p *printer) remarked(e *Event) {
+func (p *Printer) remarked(e *Event) {
 	var before, after []string
 	if p.o.Remarks != nil && (e == nil || !e.Timestamp.IsZero() && !e.streamed()) {
 		before, after = p.o.Remarks(e)
 	}
-	for _, line := range before {
-		p.w.WriteString(line + "\n")
-	}
+	p.lines(before)
 	if e != nil {
 		p.event(e)
 	}
-	for _, line := range after {
-		p.w.WriteString(line + "\n")
-	}
+	p.lines(after)
 }
 
 // streamed reports whether an event is a part of a reply.
@@ -152,7 +170,7 @@ func (e *Event) streamed() bool {
 	return err == nil && len(m.Blocks) == 1 && m.Blocks[0].Type == BlockStream
 }
 
-func (p *printer) event(e *Event) {
+func (p *Printer) event(e *Event) {
 	if p.join(e) {
 		return
 	}
@@ -170,7 +188,7 @@ func (p *printer) event(e *Event) {
 }
 
 // where returns the path, with the iteration unless it is 0.
-func (p *printer) where(e *Event) string {
+func (p *Printer) where(e *Event) string {
 	path := report.Titled(e.Path, p.o.Titles)
 	if e.Iteration > 0 {
 		return path + "[" + strconv.Itoa(e.Iteration) + "]"
@@ -179,7 +197,7 @@ func (p *printer) where(e *Event) string {
 }
 
 // head prints a line with time and place.
-func (p *printer) head(at time.Time, place string, c report.Colour, text string) {
+func (p *Printer) head(at time.Time, place string, c report.Colour, text string) {
 	clock := "        "
 	if !at.IsZero() {
 		clock = at.In(p.o.Zone).Format("15:04:05")
@@ -191,11 +209,11 @@ func (p *printer) head(at time.Time, place string, c report.Colour, text string)
 	fmt.Fprintf(p.w, "  %s\n", p.paint(c, report.Clean(text)))
 }
 
-func (p *printer) paint(c report.Colour, text string) string {
+func (p *Printer) paint(c report.Colour, text string) string {
 	return report.Palette(p.o.Colour).Paint(c, text)
 }
 
-func (p *printer) step(e *Event) {
+func (p *Printer) step(e *Event) {
 	s, err := e.Step()
 	if err != nil {
 		p.unread(e)
@@ -236,7 +254,7 @@ func (p *printer) step(e *Event) {
 	p.json("  ", s.Result)
 }
 
-func (p *printer) message(e *Event) {
+func (p *Printer) message(e *Event) {
 	m, err := e.Message()
 	if err != nil {
 		p.unread(e)
@@ -272,7 +290,7 @@ func (p *printer) message(e *Event) {
 	}
 }
 
-func (p *printer) tool(e *Event) {
+func (p *Printer) tool(e *Event) {
 	t, err := e.Tool()
 	if err != nil {
 		p.unread(e)
@@ -299,13 +317,13 @@ func (p *printer) tool(e *Event) {
 }
 
 // unread prints an event whose payload does not have the form of its type.
-func (p *printer) unread(e *Event) {
+func (p *Printer) unread(e *Event) {
 	p.head(e.Timestamp, p.where(e), report.Red, string(e.Type))
 	p.json("  ", e.Payload)
 }
 
 // text prints lines with a prefix, without control characters.
-func (p *printer) text(prefix, text string) {
+func (p *Printer) text(prefix, text string) {
 	lines := strings.Split(strings.TrimRightFunc(text, unicode.IsSpace), "\n")
 	shown := lines
 	if !p.o.Full && len(lines) > someLines {
@@ -324,7 +342,7 @@ func (p *printer) text(prefix, text string) {
 }
 
 // json prints a value on one line or, with Full, indented.
-func (p *printer) json(prefix string, raw json.RawMessage) {
+func (p *Printer) json(prefix string, raw json.RawMessage) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return
 	}
