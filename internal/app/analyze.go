@@ -178,7 +178,7 @@ func (an *Analysis) Graph(o graph.Options) *graph.Graph {
 
 // RequiresApproval reports whether a person has to approve calls of a tool.
 func (an *Analysis) RequiresApproval(tool string) bool {
-	_, required := registry.Approval(an.config, tool)
+	_, required := registry.Approval(an.Program, an.config, tool)
 	return required
 }
 

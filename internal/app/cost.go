@@ -112,7 +112,7 @@ func estimate(p *ir.Program, env *environment, model func(asked string) string) 
 			}
 			return choice.Program()
 		},
-		Approval: func(tool string) (time.Duration, bool) { return registry.Approval(env.settings.Config, tool) },
+		Approval: func(tool string) (time.Duration, bool) { return registry.Approval(p, env.settings.Config, tool) },
 	})
 }
 

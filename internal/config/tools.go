@@ -32,13 +32,28 @@ type Tool struct {
 	IdempotencyHeader string
 	SideEffects       *bool // nil: derived from the method
 
+	// RequiresApproval also holds if the tool in Use requires approval and this entry does not say otherwise.
 	RequiresApproval bool
 	ApprovalTimeout  time.Duration
-	Timeout          time.Duration
+
+	ownApproval bool // the entry says whether calls require approval
+	Timeout     time.Duration
 }
 
 func readTools(f *fields) []Named[Tool] {
-	return entries(f, "tools", "tool", "Bindings and settings of tools, by the name that workflows use.", readTool)
+	list := entries(f, "tools", "tool", "Bindings and settings of tools, by the name that workflows use.", readTool)
+	for i := range list {
+		t := &list[i].Is
+		other := entry(list, t.Use.Value)
+		if other == nil || !other.RequiresApproval || t.ownApproval {
+			continue
+		}
+		t.RequiresApproval = true
+		if t.ApprovalTimeout == 0 {
+			t.ApprovalTimeout = other.ApprovalTimeout
+		}
+	}
+	return list
 }
 
 // Methods returns the HTTP methods that a tool can use.
@@ -65,7 +80,9 @@ func readTool(name text.Text, f *fields) Tool {
 	if on := f.flag("enabled", "false: calls are refused."); f.r.Has("enabled") && !on {
 		t.Off = true
 	}
-	t.RequiresApproval = f.flag("requires_approval", "true: a person must approve each call and its exact arguments.")
+	t.RequiresApproval = f.flag("requires_approval",
+		"true: a person must approve each call and its exact arguments. If not set, as for the tool in \"use\".")
+	t.ownApproval = f.r.Has("requires_approval")
 	t.ApprovalTimeout = f.duration("approval_timeout", "Time limit for the approval; then the call is rejected.")
 	t.Timeout = f.duration("timeout", "Time limit for a call.")
 	f.exclusive("use", "url")

@@ -187,16 +187,24 @@ func CheckCalls(p *ir.Program, c *config.Config) diag.List {
 	return out
 }
 
-// Approval reports whether a person has to approve calls of a tool, and how long they have; 0 is for ever.
-func Approval(c *config.Config, name string) (timeout time.Duration, required bool) {
+// Approval reports whether a person has to approve calls of a tool of a program, and how long they have; 0 is for ever.
+// A name that the program gives to a tool of the project requires the approval of that tool.
+func Approval(p *ir.Program, c *config.Config, name string) (timeout time.Duration, required bool) {
 	if c == nil {
 		return 0, false
 	}
-	set := c.Tool(ir.ToolName(name))
-	if set == nil || !set.RequiresApproval {
+	name = ir.ToolName(name)
+	set := c.Tool(name)
+	switch {
+	case set != nil && set.RequiresApproval:
+		return set.ApprovalTimeout, true
+	case set != nil && (set.Use.Value != "" || set.URL.Value != ""):
 		return 0, false
 	}
-	return set.ApprovalTimeout, true
+	if use := declaredUse(p, name); use != "" {
+		return Approval(nil, c, use)
+	}
+	return 0, false
 }
 
 // CallsTools reports whether a program, or one that it calls, calls tools, whose names the configuration defines.

@@ -195,9 +195,8 @@ func (b toolbox) policy(name string, spec tool.Spec) tool.Spec {
 	if b.Tools == nil {
 		return spec
 	}
-	if set := b.config.Tool(name); set != nil {
-		spec.RequiresApproval = spec.RequiresApproval || set.RequiresApproval
-		spec.ApprovalTimeout = max(spec.ApprovalTimeout, set.ApprovalTimeout)
+	if timeout, required := Approval(b.program, b.config, name); required {
+		spec.RequiresApproval, spec.ApprovalTimeout = true, max(spec.ApprovalTimeout, timeout)
 	}
 	if runsShell(b.program, b.config, name) {
 		spec.Code = ir.ShellArgument

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/contract"
@@ -115,6 +116,40 @@ secrets:
 	}
 	if !box.Tool("crm.read").Spec().RequiresApproval {
 		t.Error("a rehearsal asks no person")
+	}
+}
+
+// Another name for a tool requires the approval of the tool, unless the configuration says otherwise: in real,
+// simulated and scripted runs, and in what is said before a run.
+func TestOtherNamesRequireTheApprovalOfTheirTool(t *testing.T) {
+	tools := projectTools(t, `
+tools:
+  deploy: {use: Bash}
+  Bash: {requires_approval: true, approval_timeout: 1h}
+  quick: {use: Bash, requires_approval: false}
+  slow: {use: Bash, requires_approval: true, approval_timeout: 2h}
+  look: {use: Read}
+`, "")
+	program := &ir.Program{ToolDefs: []ir.ToolDef{
+		{Name: "theirs", Use: "Bash"}, {Name: "ours", Use: "deploy"}, {Name: "fast", Use: "quick"},
+	}}
+	for name, want := range map[string]time.Duration{
+		"Bash": time.Hour, "deploy": time.Hour, "slow": 2 * time.Hour, "theirs": time.Hour, "ours": time.Hour,
+		"quick": 0, "look": 0, "fast": 0,
+	} {
+		box := toolbox{Tools: tools, program: program}
+		rehearsal := box
+		rehearsal.simulate = true
+		said, required := Approval(program, tools.config, name)
+		for how, spec := range map[string]tool.Spec{
+			"real": box.Tool(name).Spec(), "simulated": rehearsal.Tool(name).Spec(),
+			"scripted": box.policy(name, tool.Spec{Name: name}),
+			"before":   {RequiresApproval: required, ApprovalTimeout: said},
+		} {
+			if spec.RequiresApproval != (want > 0) || spec.RequiresApproval && spec.ApprovalTimeout != want {
+				t.Errorf("%s, %s: %t, %v", name, how, spec.RequiresApproval, spec.ApprovalTimeout)
+			}
+		}
 	}
 }
 
