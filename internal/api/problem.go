@@ -1,8 +1,11 @@
 package api
 
 import (
+	"errors"
+
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/journal"
 )
 
 // Problem is an error as RFC 9457 describes it, with members of our own.
@@ -51,6 +54,16 @@ func (p *Problem) GetStatus() int { return p.Status }
 
 // ContentType implements huma.ContentTypeFilter.
 func (p *Problem) ContentType(string) string { return "application/problem+json" }
+
+// Unreachable returns what clients learn about an error of a server that cannot be reached; empty for other errors. The
+// error itself may name hosts and users, and belongs into the log.
+func Unreachable(err error) (detail, help string) {
+	e, ok := errors.AsType[*journal.UnavailableError](err)
+	if !ok {
+		return "", ""
+	}
+	return e.What, "Try again in a moment. The log of the server has the reason."
+}
 
 // Codes name the kinds of errors that have no reason of their own.
 var Codes = map[app.Kind]string{

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -30,7 +31,7 @@ const (
 	ComponentBroken  = registry.Broken
 )
 
-// Ready reports whether a workflow can ask a model.
+// Ready reports whether a workflow can ask a model and its runs can be stored.
 func (d *Diagnosis) Ready() bool { return d.Outcome == "ready" }
 
 // Diagnose examines the project around the working folder. With reach, it asks servers whether they are there and
@@ -61,6 +62,7 @@ func (a *App) Diagnose(ctx context.Context, reach bool) (*Diagnosis, error) {
 	}
 	d.Findings = append(d.Findings, env.models.Examine(ctx, reach)...)
 	d.Findings = append(d.Findings, registry.ExamineCommands(s.Config, a.o.Confined)...)
+	d.Findings = append(d.Findings, a.storeComponent(ctx, root, s.Config, reach), env.models.ExamineEngine(ctx, reach))
 	if slices.ContainsFunc(d.Findings, func(f Component) bool {
 		return f.State == ComponentMissing || f.State == ComponentBroken
 	}) {
@@ -171,6 +173,22 @@ func (a *App) DiagnoseServers(ctx context.Context, ask bool) ([]Component, error
 		out = append(out, f)
 	}
 	return out, nil
+}
+
+// storeComponent returns the state of the project's store.
+func (a *App) storeComponent(ctx context.Context, root string, c *config.Config, reach bool) Component {
+	dir := filepath.Join(root, storageFolder)
+	f, err := registry.ExamineStore(ctx, dir, c, a.o.Getenv, reach)
+	f.About = strings.ReplaceAll(f.About, dir, a.Display(dir))
+	if err == nil {
+		return f
+	}
+	if f.About != "" {
+		f.About += ": "
+	}
+	f.About += err.Error()
+	f.Fix = cmp.Or(storeAdvice(err), "Write store: postgres://user@host/database.")
+	return f
 }
 
 // mcpComponent returns the state of .mcp.json; nil without one.

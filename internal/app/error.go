@@ -116,6 +116,17 @@ func (e *Error) advise(format string, args ...any) *Error {
 	return e
 }
 
+// AsError returns the *Error that an error is. An error of the store becomes one; nil is an unexpected error.
+func AsError(err error) *Error {
+	if own, ok := errors.AsType[*Error](err); ok {
+		return own
+	}
+	if kind := storeKind(err); kind != Internal {
+		return &Error{Kind: kind, Message: err.Error(), Advice: storeAdvice(err), Err: err}
+	}
+	return nil
+}
+
 // runError converts an error of the engine or the store. An *Error stays as it is.
 func (rt *environment) runError(id journal.RunID, err error) error {
 	var (

@@ -17,11 +17,13 @@ func (a *invocation) doctorCommand() *cobra.Command {
 		Short: "Report what is configured, reachable and missing",
 		Long: `Report what is configured, what can be reached and what is missing, each with
 what to do about it. The check lists the models of each server, which costs
-nothing, starts the MCP servers that you have approved to list their tools, and
-sends an empty request to telemetry collectors; --offline skips this. Keys are
+nothing, connects to the database and the Temporal server of the project, starts
+the MCP servers that you have approved to list their tools, and sends an empty
+request to telemetry collectors; --offline skips this. Keys and passwords are
 never shown.
 
-The exit code is 0 if a workflow can ask a model, and 6 otherwise.`,
+The exit code is 0 if a workflow can ask a model and its runs can be stored, and
+6 otherwise.`,
 		Args: takes(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			report, err := a.app().Diagnose(context.Background(), !offline)

@@ -145,6 +145,31 @@ func TestParseReportsMistakes(t *testing.T) {
 	}
 }
 
+// The advice for a key in plain text names the setting that has it: the file is valid when the advice is followed.
+func TestAdviceForOpenKeysIsValid(t *testing.T) {
+	for _, c := range []struct{ text, instead string }{
+		{"models: {providers: {openai: {%s}}}", "key: secret://NAME"},
+		{"objects: {endpoint: https://s3.example.com, bucket: b, access_key: a, %s}", "secret_key: secret://NAME"},
+		{"temporal: {%s}", "api_key: secret://NAME"},
+		{"temporal: {%s}", "encryption: [secret://NAME]"},
+		{"tools: {a: {url: http://h, %s}}", "bearer: secret://NAME"},
+		{"notifications: {a: {%s}}", "url: secret://NAME"},
+		{"notifications: {a: {webhook: https://h.example, %s}}", "secret: secret://NAME"},
+		{"webhooks: {a: {workflow: w, verify: github, %s}}", "secret: secret://NAME"},
+	} {
+		open := strings.Replace(c.instead, "secret://NAME", "sk-1", 1)
+		_, problems := parse(fmt.Sprintf(c.text, open))
+		if len(problems) != 1 || !strings.Contains(problems[0], "CFG005") || !strings.Contains(problems[0], c.instead) ||
+			strings.Contains(problems[0], "key_env") != strings.Contains(c.text, "providers") {
+			t.Errorf("%s: %q", fmt.Sprintf(c.text, open), problems)
+		}
+		followed := fmt.Sprintf(c.text, c.instead) + "\nsecrets: {NAME: {env: NAME}}\n"
+		if _, problems := parse(followed); problems != nil {
+			t.Errorf("%s: %q", followed, problems)
+		}
+	}
+}
+
 // The parser and the JSON Schema accept the same files.
 func TestSchemaAcceptsWhatParseAccepts(t *testing.T) {
 	var doc any

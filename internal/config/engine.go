@@ -52,9 +52,9 @@ func (t *Temporal) read(f *fields) {
 	t.ServerName = f.text("server_name", "The name in the server's certificate, if it is not the host of the address.")
 	t.Encryption = f.texts("encryption", "References to the secrets that encrypt what the server gets: secret://NAME. "+
 		"The first encrypts; the others decrypt what they have encrypted before.")
-	f.checkKey(t.APIKey)
+	f.checkKey(t.APIKey, "api_key: secret://NAME")
 	for _, secret := range t.Encryption {
-		f.checkKey(secret)
+		f.checkKey(secret, "encryption: [secret://NAME]")
 	}
 	if _, _, err := net.SplitHostPort(t.Address.Value); t.Address.Value != "" && err != nil {
 		f.report(CodeBadValue, t.Address.Span, "Write host and port: address: temporal.example.com:7233.",

@@ -118,7 +118,7 @@ func readProvider(name text.Text, f *fields) Provider {
 			"%q cannot be the name of a provider, because models are written provider/model.", name.Value)
 	}
 	p.checkURL(f)
-	f.checkKey(p.Key)
+	f.checkKey(p.Key, "key: secret://NAME; or name a variable with key_env:")
 	return p
 }
 

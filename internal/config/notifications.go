@@ -48,8 +48,8 @@ func readNotifications(f *fields) []Named[Notification] {
 				}
 			}
 			f.exclusive("url", "webhook")
-			f.checkKey(n.URL)
-			f.checkKey(n.Secret)
+			f.checkKey(n.URL, "url: secret://NAME")
+			f.checkKey(n.Secret, "secret: secret://NAME")
 			if name.Value == "" {
 				return n
 			}

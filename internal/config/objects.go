@@ -40,7 +40,7 @@ func (o *Objects) read(f *fields) {
 		}
 		f.report(CodeMissing, span, "Add the line that is missing.", "Object storage needs an endpoint and a bucket.")
 	}
-	f.checkKey(o.SecretKey)
+	f.checkKey(o.SecretKey, "secret_key: secret://NAME")
 	if (o.AccessKey.Value == "") != (o.SecretKey.Value == "") {
 		f.report(CodeMissing, o.Endpoint.Span, "Set both, or none to use those of the environment.",
 			"access_key and secret_key belong together.")

@@ -68,12 +68,12 @@ var secretName = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 // Reference returns the name of the secret that value refers to; ok is false if value is not a reference.
 func Reference(value string) (name string, ok bool) { return strings.CutPrefix(value, secret.Scheme) }
 
-// checkKey reports a key that is not a reference. The file is shared, so it must not contain keys.
-func (f *fields) checkKey(key text.Text) {
+// checkKey reports a key that is not a reference. The file is shared, so it must not contain keys. instead is what to
+// write.
+func (f *fields) checkKey(key text.Text, instead string) {
 	if _, ok := Reference(key.Value); key.Value != "" && !ok {
-		f.report(CodeOpenKey, key.Span,
-			"Declare a secret, and write key: secret://NAME; or name a variable with key_env:.",
-			"The key of the %s is in plain text.", f.what)
+		f.report(CodeOpenKey, key.Span, "Declare a secret, and write "+instead+".", "The key of the %s is in plain text.",
+			f.what)
 	}
 }
 

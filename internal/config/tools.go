@@ -86,7 +86,7 @@ func readTool(name text.Text, f *fields) Tool {
 	t.ApprovalTimeout = f.duration("approval_timeout", "Time limit for the approval; then the call is rejected.")
 	t.Timeout = f.duration("timeout", "Time limit for a call.")
 	f.exclusive("use", "url")
-	f.checkKey(t.Bearer)
+	f.checkKey(t.Bearer, "bearer: secret://NAME")
 	t.check(name, f)
 	return t
 }

@@ -126,7 +126,7 @@ func readWebhooks(f *fields) []Named[Webhook] {
 				return w
 			}
 			f.require("workflow", "verify")
-			f.checkKey(w.Secret)
+			f.checkKey(w.Secret, "secret: secret://NAME")
 			if !secretName().MatchString(name.Value) {
 				f.report(CodeBadValue, name.Span, "Use letters, digits, dashes and underscores.",
 					"%q cannot be the name of a webhook.", name.Value)

@@ -50,6 +50,17 @@ var (
 	ErrNotJournal = errors.New("the file is not a journal")
 )
 
+// UnavailableError means that a server cannot be used for now. It is an ErrUnavailable.
+type UnavailableError struct {
+	What string // for people: "the database cannot be reached"
+	Err  error  // may name hosts and users
+}
+
+func (e *UnavailableError) Error() string { return e.What + ": " + e.Err.Error() }
+
+// Unwrap returns ErrUnavailable and the cause.
+func (e *UnavailableError) Unwrap() []error { return []error{ErrUnavailable, e.Err} }
+
 // OwnedError is the error of a claim on a run that another process owns.
 type OwnedError struct{ Owner Owner }
 

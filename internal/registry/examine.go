@@ -1,15 +1,21 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/journal/postgres"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/secret"
@@ -163,6 +169,117 @@ func (m *Models) examineDefault() Finding {
 	}
 	if _, known := m.Price(choice); !known {
 		f.About += "; its price is not known"
+	}
+	return f
+}
+
+// ExamineStore returns the state of the store of a project whose storage folder is dir. With reach, it asks a database
+// whether it can be used, which changes nothing. The error says why it cannot.
+func ExamineStore(
+	ctx context.Context, dir string, c *config.Config, getenv func(string) string, reach bool,
+) (Finding, error) {
+	f := Finding{What: "store", Name: "SQLite", State: Fine}
+	url, err := StoreURL(c, getenv)
+	if url == "" && err == nil {
+		return examineFile(f, filepath.Join(dir, JournalFile))
+	}
+	f.Name, f.State = "PostgreSQL", Broken
+	if c.Store.Withheld && getenv(StoreVariable) == "" {
+		f.State, f.About, f.Fix = Missing, config.NotApproved("the store in "+config.FileName), config.Approval
+		return f, nil
+	}
+	if err != nil {
+		return f, err
+	}
+	var info postgres.Info
+	if reach {
+		info, err = postgres.Inspect(ctx, url)
+	} else {
+		info, err = postgres.Describe(url)
+	}
+	if info.Address != "" {
+		f.About = fmt.Sprintf("at %s, database %s, schema %s, role %s", info.Address, info.Database, info.Schema, info.Role)
+	}
+	if err != nil {
+		return f, err
+	}
+	f.State = Fine
+	if !reach {
+		f.About += ", not contacted"
+		return f, nil
+	}
+	f.About += fmt.Sprintf(", version %s, answers in %.1f ms", info.Server, info.Latency.Seconds()*1e3)
+	if info.Pooled {
+		f.About += ", behind a pooler"
+	}
+	switch {
+	case info.Version == 0:
+		f.About += "; the first run creates the schema"
+	case info.Version < info.Latest:
+		f.About += fmt.Sprintf("; the next command migrates the schema from version %d to %d", info.Version, info.Latest)
+	default:
+		f.About += ", migrated"
+	}
+	return f, nil
+}
+
+// examineFile completes the finding of a journal in a file.
+func examineFile(f Finding, path string) (Finding, error) {
+	const magic = "SQLite format 3\x00"
+	f.About = path
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		f.About += ", which the first run creates"
+		return f, nil
+	}
+	if err == nil {
+		defer file.Close()
+		start := make([]byte, len(magic))
+		_, err = io.ReadFull(file, start)
+		switch {
+		case errors.Is(err, io.EOF): // empty
+			err = nil
+		case err == nil && string(start) != magic, errors.Is(err, io.ErrUnexpectedEOF):
+			err = journal.ErrNotJournal
+		}
+	}
+	if err != nil {
+		f.State = Broken
+	}
+	return f, err
+}
+
+// ExamineEngine returns the state of what drives the runs. With reach, it asks a Temporal server whether it is there.
+func (m *Models) ExamineEngine(ctx context.Context, reach bool) Finding {
+	o := RuntimeOptions{Config: m.config, Getenv: m.getenv, Models: m}
+	if !onTemporal(o) {
+		return Finding{What: "engine", Name: config.EngineEmbedded, State: Fine, About: "part of Espalier"}
+	}
+	f := Finding{What: "engine", Name: config.EngineTemporal, State: Missing}
+	c, err := temporalServer(o)
+	if err != nil {
+		f.About, f.Fix = config.NotApproved("the Temporal server in "+config.FileName), config.Approval
+		return f
+	}
+	f.About = fmt.Sprintf("at %s, namespace %s", c.Shown(), cmp.Or(c.Namespace.Value, "default"))
+	if !reach {
+		f.State = Fine
+		f.About += ", not contacted"
+		return f
+	}
+	limited, stop := context.WithTimeout(ctx, reachSeconds*time.Second)
+	defer stop()
+	version, err := reachTemporal(limited, m.root, c, m)
+	_, unbuilt := errors.AsType[StoreError](err)
+	switch {
+	case unbuilt:
+		f.State, f.About, f.Fix = Broken, f.About+": "+err.Error(), "Install a build of Espalier with Temporal."
+	case err != nil:
+		f.State, f.About = Broken, f.About+": "+m.Secrets.Show(err.Error())
+		f.Fix = "Check that the Temporal server is running, and its address, namespace and credentials."
+	default:
+		f.State = Fine
+		f.About += ", version " + version + ", reachable"
 	}
 	return f
 }

@@ -3,8 +3,10 @@
 package registry
 
 import (
+	"context"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/engine"
 )
 
@@ -14,5 +16,12 @@ func (*Runtime) useTemporal(_ engine.Config, o RuntimeOptions, _ func() time.Tim
 	if _, err := temporalServer(o); err != nil {
 		return err
 	}
-	return StoreError("this build of Espalier has no Temporal engine: build it with \"go build -tags temporal\"")
+	return errNoTemporal
+}
+
+const errNoTemporal = StoreError("this build of Espalier has no Temporal engine: build it with \"go build -tags temporal\"")
+
+// reachTemporal reports that this program was built without Temporal.
+func reachTemporal(context.Context, string, *config.Temporal, *Models) (string, error) {
+	return "", errNoTemporal
 }

@@ -74,7 +74,10 @@ func (r *Runtime) openStore(o RuntimeOptions) (now func() time.Time, err error) 
 		return nil, err
 	}
 	if url != "" {
-		options := postgres.Options{Log: o.Log, ObjectsAbove: o.Config.Objects.Above}
+		options := postgres.Options{
+			Log: o.Log, ObjectsAbove: o.Config.Objects.Above,
+			Notice: func(text string) { o.Notice(o.Models.Secrets.Show(text)) },
+		}
 		if options.Objects, err = objects(o); err != nil {
 			return nil, err
 		}

@@ -45,6 +45,15 @@ func (r *Runtime) useTemporal(common engine.Config, o RuntimeOptions, now func()
 	return nil
 }
 
+// reachTemporal returns the version of the server, which has the namespace and accepts the credentials.
+func reachTemporal(ctx context.Context, root string, c *config.Temporal, models *Models) (string, error) {
+	options := client.Options{HostPort: c.Shown(), Namespace: c.Namespace.Value}
+	if err := credentials(ctx, root, c, models, &options); err != nil {
+		return "", err
+	}
+	return temporal.Reach(ctx, options)
+}
+
 // needs returns the labels that processes need to run tasks, by workflow.
 func needs(c *config.Config) map[string][]string {
 	out := map[string][]string{}

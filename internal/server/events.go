@@ -123,7 +123,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, run journal.RunI
 		writeProblem(w, r, *problemOf(r.Context(), err))
 		return
 	}
-	ctx, cancel := context.WithCancelCause(r.Context())
+	ctx, cancel := context.WithCancelCause(journal.WithoutPatience(r.Context()))
 	defer cancel(nil)
 	defer context.AfterFunc(s.stop, func() { cancel(errStopping) })()
 

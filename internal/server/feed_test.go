@@ -181,6 +181,7 @@ func TestEventsAreGatheredForManyClients(t *testing.T) {
 type failingStore struct {
 	journal.Store
 	fails *atomic.Bool
+	err   error
 }
 
 func (s failingStore) Tail(ctx context.Context, after journal.Pos) iter.Seq2[journal.Appended, error] {
@@ -188,7 +189,7 @@ func (s failingStore) Tail(ctx context.Context, after journal.Pos) iter.Seq2[jou
 		return s.Store.Tail(ctx, after)
 	}
 	return func(yield func(journal.Appended, error) bool) {
-		yield(journal.Appended{}, errors.New("the disk fails"))
+		yield(journal.Appended{}, s.err)
 	}
 }
 
@@ -205,7 +206,7 @@ func TestFeedRecoversAlthoughASlowClientRemains(t *testing.T) {
 	}
 	var fails atomic.Bool
 	p := serveApp(t, l, func(*identity.Authenticator) {}, app.Options{
-		Dir: dir, Journal: func(s journal.Store) journal.Store { return failingStore{s, &fails} },
+		Dir: dir, Journal: func(s journal.Store) journal.Store { return failingStore{s, &fails, errors.New("the disk fails")} },
 	})
 	defer p.stop()
 	start := func() api.Status {

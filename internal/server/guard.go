@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/espalier-run/espalier/internal/journal"
 )
 
 // The guard is a chain of handlers around all routes. None of them knows what
@@ -94,6 +96,16 @@ func withSameOrigin(next http.Handler, public *url.URL) http.Handler {
 	return protection.Handler(next)
 }
 
+// patience is how long requests wait for a database that cannot be reached. Workers wait longer.
+const patience = 3 * time.Second
+
+// withPatience makes requests fail soon while the database cannot be reached.
+func withPatience(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(journal.WithPatience(r.Context(), patience)))
+	})
+}
+
 type requestKey struct{}
 
 func requestID(ctx context.Context) string {
@@ -118,6 +130,8 @@ func withLog(next http.Handler, log *slog.Logger, redact func(string) string) ht
 			// A server that is not ready yet says so; that is not an error.
 			if rec.status >= http.StatusInternalServerError && rec.status != http.StatusServiceUnavailable {
 				level = slog.LevelError
+			} else if entry.err != nil {
+				level = slog.LevelWarn
 			}
 			attrs := []slog.Attr{
 				slog.String("request_id", id), slog.String("method", r.Method), slog.String("path", redact(r.URL.Path)),

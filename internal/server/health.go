@@ -1,8 +1,14 @@
 package server
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"sync/atomic"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/journal"
 )
 
 // stats counts what only the server knows.
@@ -17,6 +23,12 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	w.Write([]byte("ok\n"))
 }
 
+// Readiness is asked for every few seconds, by programs that wait for a second or two.
+const (
+	readyPatience = 500 * time.Millisecond
+	readyTimeout  = time.Second
+)
+
 // readiness reports whether the server drives runs and its store can be read.
 func (s *Server) readiness(w http.ResponseWriter, r *http.Request) {
 	select {
@@ -29,7 +41,13 @@ func (s *Server) readiness(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, r, Problem{Status: http.StatusServiceUnavailable, Code: "stopping", Detail: "The server is stopping."})
 		return
 	}
-	if _, err := s.o.App.Position(r.Context()); err != nil {
+	ctx, cancel := context.WithTimeout(journal.WithPatience(r.Context(), readyPatience), readyTimeout)
+	defer cancel()
+	_, err := s.o.App.Position(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = &app.Error{Kind: app.StoreUnavailable, Message: "the store does not answer", Err: err}
+	}
+	if err != nil {
 		writeProblem(w, r, *problemOf(r.Context(), err))
 		return
 	}

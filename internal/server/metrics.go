@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
@@ -40,17 +42,28 @@ func (h *histogram) add(seconds float64) {
 
 // count updates the counters with what follows a position, until the context ends.
 func (s *Server) count(ctx context.Context, after journal.Pos) {
-	var last journal.Pos
+	last := after
 	var seq journal.Seq
-	for e, err := range s.o.App.Watch(ctx, app.WatchRequest{After: after}) {
-		if err != nil {
-			if ctx.Err() == nil {
-				s.o.Log.Error("the counters of /metrics have stopped", "error", err)
+	for {
+		for e, err := range s.o.App.Watch(ctx, app.WatchRequest{After: last}) {
+			if errors.Is(err, journal.ErrUnavailable) {
+				s.o.Log.Warn("the counters of /metrics wait for the store", "error", err)
+				break
 			}
-			return
+			if err != nil {
+				if ctx.Err() == nil {
+					s.o.Log.Error("the counters of /metrics have stopped", "error", err)
+				}
+				return
+			}
+			s.stats.counters.add(e, e.Pos == last && e.Seq == seq)
+			last, seq = e.Pos, e.Seq
 		}
-		s.stats.counters.add(e, e.Pos == last && e.Seq == seq)
-		last, seq = e.Pos, e.Seq
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second):
+		}
 	}
 }
 

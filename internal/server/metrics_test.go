@@ -1,8 +1,11 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -10,9 +13,15 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/api"
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/identity"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/npmtest"
 )
 
@@ -171,5 +180,57 @@ func TestPrometheusAcceptsTheMetrics(t *testing.T) {
 	check.Stdin = strings.NewReader(text)
 	if out, err := check.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("%v: %s\n%s", err, out, text)
+	}
+}
+
+// logged receives the lines of a log.
+type logged chan string
+
+func (l logged) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
+}
+
+// The counters miss nothing of a time in which the store cannot be reached.
+func TestCountersContinueAfterAnOutage(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "counted.md"), []byte(counted), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fails atomic.Bool
+	p := serveApp(t, l, func(*identity.Authenticator) {}, app.Options{
+		Dir: dir, Journal: func(s journal.Store) journal.Store { return failingStore{s, &fails, journal.ErrUnavailable} },
+	})
+	defer p.stop()
+	lines := make(logged, 100)
+	s := &Server{o: Options{App: p.server.o.App, Log: slog.New(slog.NewTextHandler(lines, nil))}}
+	fails.Store(true)
+	ctx, cancel := context.WithCancel(t.Context())
+	var counting sync.WaitGroup
+	counting.Go(func() { s.count(ctx, 0) })
+	defer counting.Wait()
+	defer cancel()
+	if line := <-lines; !strings.Contains(line, "the counters of /metrics wait for the store") {
+		t.Fatal(line)
+	}
+	var run api.Status
+	p.call("POST", "/api/v1/runs", map[string]any{"workflow": "counted", "simulate": true, "input": map[string]any{}},
+		&run, http.StatusCreated)
+	fails.Store(false)
+	used := p.until(run.ID, api.Finished).Used.ModelCalls
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		s.stats.counters.mu.Lock()
+		got := s.stats.counters.used.ModelCalls
+		s.stats.counters.mu.Unlock()
+		if got == used && used > 0 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d of %d model calls are counted", got, used)
+		}
 	}
 }

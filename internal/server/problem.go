@@ -49,8 +49,7 @@ func problemOf(ctx context.Context, err error) *Problem {
 		return &p
 	}
 	p := &Problem{Status: http.StatusInternalServerError, Code: api.Codes[app.Internal], Request: requestID(ctx), Cause: err}
-	var e *app.Error
-	if errors.As(err, &e) {
+	if e := app.AsError(err); e != nil {
 		p.Status, p.Code, p.Help, p.Details, p.RunID = api.HTTPStatus(e.Kind), string(e.Reason), e.Advice, e.Names, string(e.Run)
 		p.Name, p.Startable = e.Name, e.Startable
 		if p.Code == "" {
@@ -69,6 +68,10 @@ func problemOf(ctx context.Context, err error) *Problem {
 		for _, c := range e.Commands {
 			p.Commands = append(p.Commands, c.String())
 		}
+	}
+	if detail, help := api.Unreachable(err); detail != "" {
+		p.Detail, p.Help = detail, help
+		logEntryOf(ctx).err = err
 	}
 	if p.Cause != nil {
 		logEntryOf(ctx).err = p.Cause

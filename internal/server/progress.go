@@ -83,7 +83,7 @@ func (s *Server) progress(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	feed.out = s.eventWriter(w)
-	if err := feed.send(ctx, r.URL.Query().Get("until") == "now"); err != nil && ctx.Err() == nil {
+	if err := feed.send(journal.WithoutPatience(ctx), r.URL.Query().Get("until") == "now"); err != nil && ctx.Err() == nil {
 		logEntryOf(r.Context()).err = err
 	}
 }

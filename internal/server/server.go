@@ -110,7 +110,9 @@ func New(o Options) *Server {
 	s.mux.HandleFunc("POST /logout", s.logout)
 	if o.MCP != nil {
 		h := o.MCP(func(r *http.Request) (journal.Actor, string) { return actor(r.Context()), token(r.Context()) })
-		s.mux.Handle("/mcp", s.needs(identity.Operate, h))
+		s.mux.Handle("/mcp", s.needs(identity.Operate, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h.ServeHTTP(w, r.WithContext(journal.WithoutPatience(r.Context()))) // a call can wait for a run
+		})))
 	}
 	s.mux.HandleFunc("/", s.index)
 	return s
@@ -183,7 +185,7 @@ func (s *Server) now() time.Time {
 
 // Handler returns the handler of all routes, behind the guard.
 func (s *Server) Handler(listen net.Addr) http.Handler {
-	h := withETag(s.mux)
+	h := withETag(withPatience(s.mux))
 	h = withGzip(h)
 	h = http.MaxBytesHandler(h, maxBody)
 	h = s.auth.handler(h)

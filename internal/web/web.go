@@ -340,8 +340,7 @@ func (h *Handler) fail(r *request, err error) {
 	page := errorPage{shell: h.shell(r, "", "Problem"), Status: http.StatusInternalServerError}
 	page.Heading, page.Advice = "The server could not do this", "Its log has the reason."
 	page.Kept = cmp.Or(r.PostFormValue("note"), r.PostFormValue("text"))
-	var known *app.Error
-	if errors.As(err, &known) && known.Kind != app.Internal {
+	if known := app.AsError(err); known != nil && known.Kind != app.Internal {
 		page.Status, page.Heading, page.Advice = api.HTTPStatus(known.Kind), sentence(known.Message), known.Advice
 		page.Details = known.Names
 		if known.Reason == app.NoWorkflow { // the names are folders
@@ -355,6 +354,10 @@ func (h *Handler) fail(r *request, err error) {
 		}
 		if known.Reason == forbidden {
 			page.Status = http.StatusForbidden
+		}
+		if detail, help := api.Unreachable(err); detail != "" {
+			page.Heading, page.Advice = sentence(detail), help
+			h.o.Log.Warn("page", "path", r.URL.Path, "error", err)
 		}
 	} else {
 		h.o.Log.Error("page", "path", r.URL.Path, "error", err)

@@ -99,7 +99,7 @@ func New(c Config) *Engine {
 		rerun: map[journal.RunID]bool{}, ending: map[journal.RunID]*ending{}, unloaded: map[journal.RunID]time.Time{},
 		ahead: map[journal.RunID]journal.Millis{}, writeAhead: map[string]bool{},
 	}
-	e.Launch = e.start
+	e.Launch = e.launch
 	for kind, runner := range c.Kinds {
 		_, e.writeAhead[kind] = runner.(step.WriteAhead)
 	}
@@ -110,6 +110,20 @@ func New(c Config) *Engine {
 func (e *Engine) now() journal.Millis {
 	now, _ := e.clock.read()
 	return now
+}
+
+// maxFenced is how often in a row a start is repeated.
+const maxFenced = 3
+
+// launch starts a run. If other processes have taken this one for dead, nothing is stored, and it starts the run again
+// under the name that it has by then.
+func (e *Engine) launch(ctx context.Context, id journal.RunID, b *engine.Beginning) (err error) {
+	for range maxFenced {
+		if err = e.start(ctx, id, b); !errors.Is(err, journal.ErrFenced) {
+			break
+		}
+	}
+	return err
 }
 
 func (e *Engine) start(ctx context.Context, id journal.RunID, b *engine.Beginning) error {

@@ -69,6 +69,20 @@ func TestWorkTakesBackItsOwnRunAfterAnOutage(t *testing.T) {
 	}
 }
 
+// The first start after this process was taken for dead succeeds: nothing of it was stored under the old name.
+func TestStartIsRepeatedAfterTheProcessIsFenced(t *testing.T) {
+	all := &peers{}
+	store := &outage{Store: memorytest.NewShared(all.dead), err: journal.ErrFenced}
+	defer store.Close()
+	store.failing.Store(1)
+	e := newEngine(store, all.join("worker"), enginetest.NewKind())
+	defer enginetest.Stop(e)
+	enginetest.Begin(t, e, enginetest.Program([]ir.Step{enginetest.Task("a")}))
+	if end, err := enginetest.Finish(t, e); err != nil || end.Outcome != journal.OutcomeOK {
+		t.Errorf("%+v, %v", end, err)
+	}
+}
+
 // renamed is a process that others have taken for dead.
 type renamed struct {
 	*peer

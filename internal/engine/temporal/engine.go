@@ -1,6 +1,7 @@
 package temporal
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -14,6 +15,7 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
@@ -161,6 +163,24 @@ func (e *Engine) connect(ctx context.Context) error {
 	e.attributes = registerAttributes(ctx, c, e.c.Namespace, e.Log)
 	e.client = c
 	return nil
+}
+
+// Reach connects to a server and returns its version. It is an error if the namespace does not exist.
+func Reach(ctx context.Context, options client.Options) (version string, err error) {
+	options.Logger = logger{slog.New(slog.DiscardHandler)}
+	c, err := client.DialContext(ctx, options)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	server, err := c.WorkflowService().GetSystemInfo(ctx, &workflowservice.GetSystemInfoRequest{})
+	if err != nil {
+		return "", err
+	}
+	_, err = c.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{
+		Namespace: cmp.Or(options.Namespace, client.DefaultNamespace),
+	})
+	return server.GetServerVersion(), err
 }
 
 // logger passes messages of Temporal's library on. What it reports as an error is

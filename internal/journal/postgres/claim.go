@@ -17,6 +17,10 @@ func (s *Store) call(ctx context.Context, do func() error) error {
 	if s.closed.Load() {
 		return journal.ErrClosed
 	}
+	patience := journal.PatienceOf(ctx)
+	if err := patience.Err(); err != nil {
+		return err
+	}
 	err := s.retry(ctx, do)
 	switch {
 	case err == nil:
@@ -29,7 +33,11 @@ func (s *Store) call(ctx context.Context, do func() error) error {
 	if refused, ok := errors.AsType[refusal](err); ok {
 		return refused.error
 	}
-	return explain(err)
+	err = explain(err)
+	if errors.Is(err, journal.ErrUnavailable) {
+		patience.End(err)
+	}
+	return err
 }
 
 // refusal is an error of the journal, not of the server.

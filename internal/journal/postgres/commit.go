@@ -93,7 +93,8 @@ const maxAttempts = 10
 func (s *Store) appendGroup(jobs []job) error {
 	ctx := context.Background()
 	token := newToken()
-	deadline := time.Now().Add(s.patience)
+	begun := time.Now()
+	deadline := begun.Add(s.patience)
 	pause := 5 * time.Millisecond
 	lookUp, unknown := false, false // check everything; an earlier attempt may have been committed
 	refused := make([]error, len(jobs))
@@ -119,6 +120,7 @@ func (s *Store) appendGroup(jobs []job) error {
 				}
 			}
 			g.remember()
+			s.works()
 			return nil
 		case code(err) == codeFenced:
 			s.renew(g.worker)
@@ -134,6 +136,7 @@ func (s *Store) appendGroup(jobs []job) error {
 			if time.Now().After(deadline) {
 				return explain(err)
 			}
+			s.waits(begun, err)
 			time.Sleep(pause)
 			pause = min(2*pause, 500*time.Millisecond)
 			lookUp = true
@@ -148,9 +151,7 @@ func (s *Store) connected(ctx context.Context) (*pgx.Conn, error) {
 	if s.conn != nil && !s.conn.IsClosed() {
 		return s.conn, nil
 	}
-	limited, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	conn, err := pgx.ConnectConfig(limited, s.config)
+	conn, err := pgx.ConnectConfig(ctx, s.config)
 	if err != nil {
 		return nil, err
 	}

@@ -49,14 +49,18 @@ func isRetryable(err error) bool {
 		return false
 	case c == "":
 		return isConnectionLoss(err)
-	case c == codeTooMany:
-		return true
-	case c == "57014": // query_canceled: by an administrator or a timeout
-		return false
-	default:
-		// Connection exceptions; operator intervention; collisions; lock timeouts.
-		return strings.HasPrefix(c, "08") || strings.HasPrefix(c, "57") || c == "40001" || c == "40P01" || c == "55P03"
+	default: // collisions and lock timeouts
+		return isOutage(c) || c == "40001" || c == "40P01" || c == "55P03"
 	}
+}
+
+// isOutage reports whether the server refuses to work for now.
+func isOutage(code string) bool {
+	if code == "57014" { // query_canceled: by an administrator or a timeout
+		return false
+	}
+	// Connection exceptions; operator intervention.
+	return code == codeTooMany || strings.HasPrefix(code, "08") || strings.HasPrefix(code, "57")
 }
 
 // isConnectionLoss reports whether an error, which is not one of the server,
@@ -81,6 +85,8 @@ func explain(err error) error {
 		meaning = journal.ErrReadOnly
 	case strings.HasPrefix(c, "XX"):
 		meaning = journal.ErrCorrupt
+	case c == "" && isRetryable(err), isOutage(c):
+		return &journal.UnavailableError{What: "the database cannot be reached", Err: err}
 	case isRetryable(err):
 		meaning = journal.ErrUnavailable
 	default:

@@ -34,6 +34,7 @@ type proxy struct {
 	// lost together with their connection.
 	cutReply, cutRequest atomic.Int32
 	cuts                 atomic.Int32
+	passReply            atomic.Int32 // replies before those that are lost
 }
 
 func newProxy(t *testing.T, server *pgtest.Server) *proxy {
@@ -74,7 +75,8 @@ func (p *proxy) serve(client net.Conn) {
 		buffer := make([]byte, 1<<16)
 		for {
 			n, err := from.Read(buffer)
-			if n > 0 && cut.Load() > 0 && cut.Add(-1) >= 0 {
+			passes := cut == &p.cutReply && p.passReply.Load() > 0 && p.passReply.Add(-1) >= 0
+			if n > 0 && !passes && cut.Load() > 0 && cut.Add(-1) >= 0 {
 				p.cuts.Add(1)
 				return
 			}
@@ -148,6 +150,87 @@ func TestUnknownOutcomesAreResolved(t *testing.T) {
 	journaltest.Append(t, s, journal.Batch{Run: "run-0", Fence: 1, After: steps + 1, Release: true})
 	if e, err := s.Entry(t.Context(), "run-0"); err != nil || e.Owner != "" {
 		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+// A connection that is lost in the middle of a result does not repeat what had arrived.
+func TestResultsAreReadOnce(t *testing.T) {
+	p := newProxy(t, pgtest.Shared(t))
+	s := openURL(t, p.url(schemaOf(t.TempDir())), postgres.Options{Lease: time.Hour})
+	const run, appends, each = "run", 20, 1000
+	journaltest.Append(t, s, journaltest.Start(run, s.ID()))
+	for i := range journal.Seq(appends) {
+		journaltest.Append(t, s, journaltest.Steps(run, 1, 1+i*each, each))
+	}
+	for pass := range int32(8) { // a reply is at most 64 KiB of a result
+		p.passReply.Store(pass)
+		p.cutReply.Store(1)
+		if got := journaltest.Events(t, s, run, 0); len(got) != 1+appends*each {
+			t.Errorf("%d events", len(got))
+		}
+		if got := journaltest.Tail(t, s, 0); len(got) != 1+appends {
+			t.Errorf("%d appends", len(got))
+		}
+		if p.cutReply.Swap(0) > 0 {
+			t.Errorf("%d replies were not cut", pass)
+		}
+	}
+}
+
+// A statement that takes long is not given up while the server is there, also if its caller has little patience.
+func TestSlowStatementsAreNotGivenUp(t *testing.T) {
+	dir := t.TempDir()
+	server := pgtest.Shared(t)
+	s := openURL(t, schemaURL(t, dir), postgres.Options{Lease: time.Hour})
+	conn, err := pgx.Connect(t.Context(), server.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE "+pgx.Identifier{schemaOf(dir), "runs"}.Sanitize()); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan error, 1)
+	go func() {
+		_, err := s.PendingInboxes(journal.WithPatience(context.Background(), 0))
+		read <- err
+	}()
+	awaitLock(t, server, read)
+	for range 3 { // it has asked whether the server is there
+		server.Number(t, "SELECT count(*) FROM pg_sleep(0.1)")
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-read; err != nil {
+		t.Error(err)
+	}
+}
+
+// Calls with one context share its patience: when one has waited in vain, the others fail at once.
+func TestPatienceIsShared(t *testing.T) {
+	server, err := pgtest.Start("fsync=off")
+	pgtest.Require(t, err)
+	defer server.Remove()
+	s := openURL(t, server.URL("postgres"), postgres.Options{Lease: time.Hour})
+	server.Kill()
+	ctx := journal.WithPatience(t.Context(), 10*time.Millisecond)
+	_, first := s.Last(ctx)
+	if !errors.Is(first, journal.ErrUnavailable) {
+		t.Fatal(first)
+	}
+	if err := server.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.PendingInboxes(ctx); err != first { //nolint:errorlint // it is the same
+		t.Errorf("the next call waits again: %v", err)
+	}
+	if _, err := s.Last(journal.WithoutPatience(ctx)); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -482,7 +565,7 @@ func TestEnqueueWaitsForAnEarlierMessage(t *testing.T) {
 // named statements, the store keeps all its promises.
 func TestPgBouncerInTransactionMode(t *testing.T) {
 	server := pgtest.Shared(t)
-	dir := startPgBouncer(t, server)
+	dir := startPgBouncer(t, server, "transaction", 3)
 	behind := subject()
 	behind.Small = true
 	behind.Open = func(t testing.TB, folder string, _ *journaltest.Processes) journal.Store {
@@ -496,9 +579,47 @@ func TestPgBouncerInTransactionMode(t *testing.T) {
 	<-a.Wakes()
 }
 
-// startPgBouncer starts a pooler in transaction mode and returns the folder of
-// its socket.
-func startPgBouncer(t *testing.T, server *pgtest.Server) string {
+// A pooler in session mode that has too few connections lets a process wait. People learn what it waits for, and it
+// fails after its patience.
+func TestPoolerWithoutFreeConnections(t *testing.T) {
+	server := pgtest.Shared(t)
+	for name, others := range map[string]int{"too few": 0, "all in use": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := startPgBouncer(t, server, "session", 1)
+			address := fmt.Sprintf("postgres://espalier@/postgres?host=%s&port=6432", url.QueryEscape(dir))
+			for range others {
+				conn, err := pgx.Connect(t.Context(), address)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close(context.Background())
+				if _, err := conn.Exec(t.Context(), "SELECT 1"); err != nil { // it gets the server connection
+					t.Fatal(err)
+				}
+			}
+			const session = "in session mode it needs up to 7"
+			var notices []string
+			s, err := postgres.Open(t.Context(), address+"&schema="+schemaOf(t.TempDir()), postgres.Options{
+				Patience: 6 * time.Second, Notice: func(text string) { notices = append(notices, text) },
+			})
+			if err == nil {
+				s.Close()
+			}
+			if !errors.Is(err, journal.ErrUnavailable) || !strings.Contains(err.Error(), session) {
+				t.Errorf("the error is: %v", err)
+			}
+			if len(notices) != 1 || !strings.HasPrefix(notices[0], "Waiting for the database, for up to 6s: ") ||
+				!strings.Contains(notices[0], session) {
+				t.Errorf("people see %q", notices)
+			}
+		})
+	}
+}
+
+// startPgBouncer starts a pooler with some connections to the server and returns
+// the folder of its socket.
+func startPgBouncer(t *testing.T, server *pgtest.Server, mode string, size int) string {
 	t.Helper()
 	path, err := exec.LookPath("pgbouncer")
 	if err != nil {
@@ -521,9 +642,9 @@ listen_addr =
 listen_port = 6432
 unix_socket_dir = %s
 auth_type = any
-pool_mode = transaction
-default_pool_size = 3
-`, server.Dir(), dir)
+pool_mode = %s
+default_pool_size = %d
+`, server.Dir(), dir, mode, size)
 	settings = strings.Replace(settings, "dbname=postgres", "dbname=postgres user=espalier", 1)
 	file := filepath.Join(dir, "pgbouncer.ini")
 	if err := os.WriteFile(file, []byte(settings), 0o644); err != nil {

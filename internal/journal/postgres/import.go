@@ -64,7 +64,7 @@ func (s *Store) importRun(ctx context.Context, tx pgx.Tx, in *journal.ImportedRu
 		if err != nil {
 			return refusal{err}
 		}
-		if err := s.importBlob(ctx, tx, n, b); err != nil {
+		if err := s.importBlob(ctx, tx, in.Runs[0].ID, n, b); err != nil {
 			return err
 		}
 	}
@@ -77,9 +77,9 @@ func (s *Store) importRun(ctx context.Context, tx pgx.Tx, in *journal.ImportedRu
 	return nil
 }
 
-// importBlob adds a blob of a run.
-func (s *Store) importBlob(ctx context.Context, tx pgx.Tx, run int64, b journal.Blob) error {
-	if name := s.upload(ctx, []journal.Blob{b})[b.Hash]; name != "" {
+// importBlob adds a blob of a run, whose number is run.
+func (s *Store) importBlob(ctx context.Context, tx pgx.Tx, id journal.RunID, run int64, b journal.Blob) error {
+	if name := s.upload(ctx, id, []journal.Blob{b})[b.Hash]; name != "" {
 		batch := &pgx.Batch{}
 		s.queueObject(batch, encodeText(b.Hash), name)
 		if err := tx.SendBatch(ctx, batch).Close(); err != nil {

@@ -71,7 +71,9 @@ func (s *Store) listenOnce() error {
 		return err
 	}
 	defer conn.Close(context.Background())
-	if _, err := conn.Exec(s.life, "LISTEN "+s.channel()); err != nil {
+	limited, stop := context.WithTimeout(s.life, connectTimeout) // a pooler may have no free connection
+	defer stop()
+	if _, err := conn.Exec(limited, "LISTEN "+s.channel()); err != nil {
 		return err
 	}
 	echo := "echo " + rand.Text()

@@ -62,7 +62,7 @@ func (s *Store) uploadFirst(j job) bool {
 			}
 			s.uploading[run] = next[1:]
 			s.mu.Unlock()
-			next[0].uploaded = s.upload(context.Background(), next[0].batch.Blobs)
+			next[0].uploaded = s.upload(context.Background(), run, next[0].batch.Blobs)
 			s.put(next[0])
 		}
 	})
@@ -76,7 +76,7 @@ func (s *Store) isLarge(b *journal.Blob) bool {
 
 // upload uploads the large blobs of a batch that the database does not have. It returns the names of the objects by
 // their hashes.
-func (s *Store) upload(ctx context.Context, blobs []journal.Blob) map[string]string {
+func (s *Store) upload(ctx context.Context, run journal.RunID, blobs []journal.Blob) map[string]string {
 	uploaded := map[string]string{}
 	for i := range blobs {
 		b := &blobs[i]
@@ -87,12 +87,30 @@ func (s *Store) upload(ctx context.Context, blobs []journal.Blob) map[string]str
 		name, err := s.uploadBlob(limited, b)
 		cancel()
 		if err != nil {
-			s.log.Warn("a large value is stored in the database", "size", len(b.Data), "error", err)
+			s.log.Warn("a large value is stored in the database", "run", run, "size", len(b.Data), "error", err)
+			s.noticeUpload(run, len(b.Data), err)
 		} else if name != "" {
 			uploaded[b.Hash] = name
 		}
 	}
 	return uploaded
+}
+
+// maxNoticed is how many runs are remembered so that each has one notice.
+const maxNoticed = 1000
+
+// noticeUpload tells people, once for each run, that a value is not in object storage.
+func (s *Store) noticeUpload(run journal.RunID, size int, err error) {
+	s.mu.Lock()
+	known := s.noticed[run]
+	if len(s.noticed) >= maxNoticed {
+		clear(s.noticed)
+	}
+	s.noticed[run] = true
+	s.mu.Unlock()
+	if !known {
+		s.notice(fmt.Sprintf("Run %.8s: a value of %.1f MB is stored in the database: %v", run, float64(size)/1e6, err))
+	}
 }
 
 // uploadBlob uploads a blob. It returns an empty name if the database has the blob.

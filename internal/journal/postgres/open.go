@@ -32,6 +32,8 @@ type Options struct {
 	// minute if zero.
 	Patience time.Duration
 	Log      *slog.Logger // nil discards
+	// Notice receives messages for people; nil discards them.
+	Notice func(text string)
 	// Objects keeps blobs that are larger than ObjectsAbove, in bytes; 1 MiB if zero. Nil keeps all in the database.
 	Objects      Objects
 	ObjectsAbove int64
@@ -42,6 +44,7 @@ const (
 	minLease        = time.Second
 	defaultPatience = time.Minute
 	openPatience    = 3 * time.Second
+	connectTimeout  = 10 * time.Second // unless the URL has one
 )
 
 // Store is a journal.Store in a PostgreSQL database.
@@ -52,6 +55,7 @@ type Store struct {
 	lease    time.Duration
 	patience time.Duration
 	log      *slog.Logger
+	notice   func(string)
 	config   *pgx.ConnConfig
 	pool     *pgxpool.Pool
 
@@ -59,6 +63,7 @@ type Store struct {
 	objectsAbove int64
 	uploads      sync.WaitGroup
 	uploading    map[journal.RunID][]job // batches that wait for an upload of an earlier one; mu guards it
+	noticed      map[journal.RunID]bool  // runs with a notice about an upload; mu guards it
 
 	jobs     *queue.Queue[job]
 	changes  queue.Notifier
@@ -70,6 +75,8 @@ type Store struct {
 	endLife  context.CancelFunc
 	routines sync.WaitGroup
 	worker   worker
+	pings    pings
+	waiting  atomic.Bool // people know that the server is unavailable
 
 	conn *pgx.Conn // of the committer; nil when it has to connect
 
@@ -119,6 +126,18 @@ func parse(text string, o *Options) (*pgxpool.Config, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	if config.PingTimeout == 0 {
+		config.PingTimeout = pingTimeout
+	}
+	if !values.Has("pool_max_conns") {
+		config.MaxConns = 4
+	}
+	if !values.Has("pool_max_conn_idle_time") { // others may need them: a server has 100 by default
+		config.MaxConnIdleTime, config.HealthCheckPeriod = idleTime, idleTime
+	}
 	if schema == "" {
 		schema = defaultSchema
 	}
@@ -140,9 +159,10 @@ func Open(ctx context.Context, url string, o Options) (_ *Store, err error) {
 	}
 	s := &Store{
 		schema: pgx.Identifier{schema}.Sanitize(), name: schema, lease: o.Lease, patience: o.Patience, log: o.Log,
-		objects: o.Objects, objectsAbove: cmp.Or(o.ObjectsAbove, defaultObjectsAbove),
+		notice: o.Notice, objects: o.Objects, objectsAbove: cmp.Or(o.ObjectsAbove, defaultObjectsAbove),
 		jobs: queue.New[job](), stopped: make(chan struct{}),
-		uploading: map[journal.RunID][]job{}, heads: map[journal.RunID]head{}, stored: map[string]bool{},
+		uploading: map[journal.RunID][]job{}, noticed: map[journal.RunID]bool{},
+		heads: map[journal.RunID]head{}, stored: map[string]bool{},
 	}
 	if s.lease == 0 {
 		s.lease = defaultLease
@@ -152,6 +172,9 @@ func Open(ctx context.Context, url string, o Options) (_ *Store, err error) {
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.notice == nil {
+		s.notice = func(string) {}
 	}
 	s.life, s.endLife = context.WithCancel(context.Background())
 	defer func() {
@@ -169,7 +192,7 @@ func Open(ctx context.Context, url string, o Options) (_ *Store, err error) {
 	s.patience = min(patience, openPatience) // the URL may be wrong
 	err = s.retry(ctx, func() error { return s.probe(ctx, config) })
 	s.patience = patience
-	if code(err) == codeTooMany { // the URL is right
+	if _, silent := errors.AsType[*silentError](err); silent || code(err) == codeTooMany { // the URL is right
 		err = s.retry(ctx, func() error { return s.probe(ctx, config) })
 	}
 	if err != nil {
@@ -179,17 +202,12 @@ func Open(ctx context.Context, url string, o Options) (_ *Store, err error) {
 		return nil, err
 	}
 	config.ConnConfig = s.config.Copy()
-	if !strings.Contains(url, "pool_max_conns") {
-		config.MaxConns = 4
-	}
-	if !strings.Contains(url, "pool_max_conn_idle_time") { // others may need them: a server has 100 by default
-		config.MaxConnIdleTime, config.HealthCheckPeriod = idleTime, idleTime
-	}
 	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, explain(err)
 	}
 	s.worker.is = owner.Describe("", false)
-	if err := s.retry(ctx, func() error { return s.register(ctx) }); err != nil {
+	// It is the second connection of this process, which a pooler may not have.
+	if err := s.retry(ctx, func() error { return s.watched(ctx, noticeAfter, s.register) }); err != nil {
 		return nil, explain(err)
 	}
 	s.routines.Go(s.beat)
@@ -208,10 +226,15 @@ func (s *Store) probe(ctx context.Context, config *pgxpool.Config) error {
 	var pid uint32
 	var version int
 	var isolation string
-	err = conn.QueryRow(ctx, `SELECT pg_backend_pid(), current_setting('server_version_num')::int,
+	limited, cancel := context.WithTimeout(ctx, unanswered)
+	defer cancel()
+	err = conn.QueryRow(limited, `SELECT pg_backend_pid(), current_setting('server_version_num')::int,
 		current_setting('default_transaction_isolation')`, pgx.QueryExecModeSimpleProtocol).Scan(&pid, &version, &isolation)
 	if err != nil {
 		conn.Close(ctx)
+		if limited.Err() != nil && ctx.Err() == nil {
+			return &silentError{config.MaxConns + otherConns, err}
+		}
 		return err
 	}
 	s.pooled = pid != conn.PgConn().PID()
@@ -237,6 +260,19 @@ func (s *Store) probe(ctx context.Context, config *pgxpool.Config) error {
 	s.conn, err = pgx.ConnectConfig(ctx, s.config)
 	return err
 }
+
+// silentError means that a connection is accepted and a statement not answered.
+type silentError struct {
+	conns int32 // how many connections a process needs
+	err   error
+}
+
+func (e *silentError) Error() string {
+	return fmt.Sprintf("no answer within %s: if there is a pooler, it may have no free connection (in session mode it "+
+		"needs up to %d for each process): %v", unanswered, e.conns, e.err)
+}
+
+func (e *silentError) Unwrap() error { return e.err }
 
 // errUnusable is an error that no retry can change.
 type errUnusable struct{ error }
@@ -355,17 +391,26 @@ func statements(text string) []string {
 }
 
 // retry repeats what fails because the server is unavailable or transactions
-// collided, until the patience of the Store is exhausted.
+// collided, until the patience of the Store or of the context is exhausted.
 func (s *Store) retry(ctx context.Context, try func() error) error {
-	deadline := time.Now().Add(s.patience)
+	patience := s.patience
+	if p := journal.PatienceOf(ctx); p != nil {
+		patience = min(patience, p.Limit)
+	}
+	begun := time.Now()
+	deadline := begun.Add(patience)
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
 		err := try()
+		if err == nil {
+			s.works()
+		}
 		if _, final := errors.AsType[errUnusable](err); final || !isRetryable(err) || time.Now().After(deadline) {
 			return err
 		}
 		if s.closed.Load() {
 			return journal.ErrClosed
 		}
+		s.waits(begun, err)
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)

@@ -1,15 +1,18 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/espalier-run/espalier/internal/journal"
 )
@@ -19,22 +22,51 @@ import (
 const page = 256
 
 // query reads all rows of a statement. Each row is scanned into the targets,
-// and then each is called.
+// and then each is called, when all rows have arrived: a statement whose
+// connection is lost is repeated.
 func (s *Store) query(ctx context.Context, targets []any, each func() error, text string, args ...any) error {
-	return s.call(ctx, func() error {
-		rows, err := s.pool.Query(ctx, s.q(text), args...)
+	return s.read(ctx, func(ctx context.Context) error {
+		conn, err := s.pool.Acquire(ctx)
 		if err != nil {
 			return err
 		}
-		_, err = pgx.ForEachRow(rows, targets, each)
-		return err
+		defer conn.Release()
+		rows, err := conn.Query(ctx, s.q(text), args...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		var values [][]byte
+		for rows.Next() {
+			for _, value := range rows.RawValues() {
+				values = append(values, bytes.Clone(value))
+			}
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		plans := make([]pgtype.ScanPlan, len(targets))
+		for i, column := range rows.FieldDescriptions() {
+			plans[i] = conn.Conn().TypeMap().PlanScan(column.DataTypeOID, column.Format, targets[i])
+		}
+		for row := range slices.Chunk(values, len(targets)) {
+			for i, plan := range plans {
+				if err := plan.Scan(row[i], targets[i]); err != nil {
+					return err
+				}
+			}
+			if err := each(); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
 // rootNumber returns the number of a run that has a stream of its own.
 func (s *Store) rootNumber(ctx context.Context, id journal.RunID) (int64, error) {
 	var n int64
-	err := s.call(ctx, func() error {
+	err := s.read(ctx, func(ctx context.Context) error {
 		var of journal.RunID
 		err := s.pool.QueryRow(ctx, s.q("SELECT n, root FROM @.runs WHERE id = $1"), encodeText(id)).Scan(&n, &of)
 		return checkRoot(err, id, of)

@@ -12,7 +12,7 @@ import (
 // Load implements journal.Registers.
 func (s *Store) Load(ctx context.Context, key string) (journal.Register, error) {
 	r := journal.Register{Key: key}
-	err := s.call(ctx, func() error {
+	err := s.read(ctx, func(ctx context.Context) error {
 		err := s.pool.QueryRow(ctx, s.q("SELECT version, data FROM @.registers WHERE key = $1"), []byte(key)).
 			Scan(&r.Version, &r.Data)
 		if errors.Is(err, pgx.ErrNoRows) {

@@ -224,8 +224,9 @@ func (s *Store) Drives(o journal.Owner) bool {
 }
 
 func (s *Store) lives(o journal.Owner) (driving, alive bool, err error) {
-	err = s.retry(s.life, func() error {
-		return s.pool.QueryRow(s.life, s.q(`SELECT coalesce(bool_or(driving), false), count(*) > 0 FROM @.workers
+	ctx := journal.WithPatience(s.life, openPatience) // there is an answer for a server that is unavailable
+	err = s.read(ctx, func(ctx context.Context) error {
+		return s.pool.QueryRow(ctx, s.q(`SELECT coalesce(bool_or(driving), false), count(*) > 0 FROM @.workers
 			WHERE id = $1 AND NOT sealed AND until >= clock_timestamp()`), encodeText(o)).Scan(&driving, &alive)
 	})
 	return driving, alive, err
@@ -278,7 +279,9 @@ func (s *Store) Workers(ctx context.Context) ([]owner.Worker, error) {
 func (s *Store) Describe(o journal.Owner) (owner.Info, error) {
 	var info owner.Info
 	var about string
-	err := s.pool.QueryRow(s.life, s.q("SELECT about FROM @.workers WHERE id = $1"), encodeText(o)).Scan(&about)
+	err := s.read(journal.WithPatience(s.life, openPatience), func(ctx context.Context) error {
+		return s.pool.QueryRow(ctx, s.q("SELECT about FROM @.workers WHERE id = $1"), encodeText(o)).Scan(&about)
+	})
 	if err != nil {
 		return info, fmt.Errorf("worker %s: %w", o, err)
 	}

@@ -1,0 +1,115 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/espalier-run/espalier/internal/pgtest"
+)
+
+// answer makes a request, and returns the status and the body. A request that waits as long as workers do fails the test.
+func (s *serverProcess) answer(method, path, body string) (int, string) {
+	s.t.Helper()
+	r, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+s.token)
+	w, err := (&http.Client{Timeout: 45 * time.Second}).Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer w.Body.Close()
+	raw, err := io.ReadAll(w.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return w.StatusCode, string(raw)
+}
+
+// While the database is down, requests fail soon and say why, and the process counts as alive. When the database is back,
+// everything works again.
+func TestServerWithoutItsDatabase(t *testing.T) {
+	for name, outage := range map[string]func(*testing.T, *pgtest.Server) (host string, down, up func()){
+		"killed": func(t *testing.T, server *pgtest.Server) (string, func(), func()) {
+			return server.Dir(), server.Kill, func() {
+				if err := server.Run(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+		"cut off": func(t *testing.T, server *pgtest.Server) (string, func(), func()) {
+			n := newNetwork(t, server)
+			return n.dir, n.mu.Lock, n.mu.Unlock
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, err := pgtest.Start()
+			pgtest.Require(t, err)
+			t.Cleanup(server.Remove)
+			host, down, up := outage(t, server)
+			t.Setenv("ESPALIER_STORE", "postgres://espalier@/postgres?host="+url.QueryEscape(host))
+			p := newAWF(t, awfChain)
+			put(t, filepath.Join(p.dir, "espalier.yaml"), "allow: {shell: true}\n")
+			var log bytes.Buffer
+			s := startServerTo(p, &log)
+			run := s.call("POST", "/api/v1/runs", `{"workflow": "flow"}`, 201)["run_id"].(string)
+			s.until(run, "finished")
+
+			down()
+			if status, body := s.answer("GET", "/healthz", ""); status != 200 {
+				t.Errorf("/healthz: %d %s", status, body)
+			}
+			for _, path := range []string{"/readyz", "/api/v1/runs", "/api/v1/runs/" + run} {
+				status, body := s.answer("GET", path, "")
+				checkOutage(t, path, status, body)
+			}
+			status, body := s.answer("POST", "/api/v1/runs", `{"workflow": "flow"}`)
+			checkOutage(t, "start", status, body)
+			status, body = s.answer("GET", "/runs", "")
+			if status != 503 || !strings.Contains(body, "The database cannot be reached") {
+				t.Errorf("page: %d %s", status, body)
+			}
+
+			up()
+			for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+				status, body := s.answer("GET", "/readyz", "")
+				if status == 200 {
+					break
+				}
+				if time.Now().After(end) {
+					t.Fatalf("/readyz: %d %s", status, body)
+				}
+			}
+			again := s.call("POST", "/api/v1/runs", `{"workflow": "flow"}`, 201)["run_id"].(string)
+			s.until(again, "finished")
+			p.trace("a", "b", "c", "a", "b", "c")
+			s.cmd.Process.Kill()
+			s.cmd.Wait()
+			if !strings.Contains(log.String(), "the database cannot be reached: ") {
+				t.Errorf("the log does not have the reason: %s", &log)
+			}
+		})
+	}
+}
+
+// checkOutage checks the answer to a request while the database is down. It names neither the host nor the user.
+func checkOutage(t *testing.T, what string, status int, body string) {
+	t.Helper()
+	var problem struct{ Code, Detail string }
+	if err := json.Unmarshal([]byte(body), &problem); err != nil || status != 503 || problem.Code != "store-unavailable" {
+		t.Errorf("%s: %d %s %v", what, status, body, err)
+	}
+	if strings.Contains(body, "PGSQL") || strings.Contains(body, "user=") {
+		t.Errorf("%s: the answer names the database: %s", what, body)
+	}
+}
