@@ -159,7 +159,8 @@ func TestAdviceForOpenKeysIsValid(t *testing.T) {
 	} {
 		open := strings.Replace(c.instead, "secret://NAME", "sk-1", 1)
 		_, problems := parse(fmt.Sprintf(c.text, open))
-		if len(problems) != 1 || !strings.Contains(problems[0], "CFG005") || !strings.Contains(problems[0], c.instead) ||
+		if len(problems) != 1 || !strings.Contains(problems[0], "CFG005") ||
+			!strings.Contains(problems[0], c.instead) ||
 			strings.Contains(problems[0], "key_env") != strings.Contains(c.text, "providers") {
 			t.Errorf("%s: %q", fmt.Sprintf(c.text, open), problems)
 		}

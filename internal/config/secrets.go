@@ -72,8 +72,8 @@ func Reference(value string) (name string, ok bool) { return strings.CutPrefix(v
 // write.
 func (f *fields) checkKey(key text.Text, instead string) {
 	if _, ok := Reference(key.Value); key.Value != "" && !ok {
-		f.report(CodeOpenKey, key.Span, "Declare a secret, and write "+instead+".", "The key of the %s is in plain text.",
-			f.what)
+		f.report(CodeOpenKey, key.Span, "Declare a secret, and write "+instead+".",
+			"The key of the %s is in plain text.", f.what)
 	}
 }
 

@@ -198,7 +198,8 @@ func ExamineStore(
 		info, err = postgres.Describe(url)
 	}
 	if info.Address != "" {
-		f.About = fmt.Sprintf("at %s, database %s, schema %s, role %s", info.Address, info.Database, info.Schema, info.Role)
+		f.About = fmt.Sprintf("at %s, database %s, schema %s, role %s",
+			info.Address, info.Database, info.Schema, info.Role)
 	}
 	if err != nil {
 		return f, err
@@ -216,7 +217,8 @@ func ExamineStore(
 	case info.Version == 0:
 		f.About += "; the first run creates the schema"
 	case info.Version < info.Latest:
-		f.About += fmt.Sprintf("; the next command migrates the schema from version %d to %d", info.Version, info.Latest)
+		f.About += fmt.Sprintf("; the next command migrates the schema from version %d to %d", info.Version,
+			info.Latest)
 	default:
 		f.About += ", migrated"
 	}

@@ -19,7 +19,8 @@ func (*Runtime) useTemporal(_ engine.Config, o RuntimeOptions, _ func() time.Tim
 	return errNoTemporal
 }
 
-const errNoTemporal = StoreError("this build of Espalier has no Temporal engine: build it with \"go build -tags temporal\"")
+const errNoTemporal = StoreError("this build of Espalier has no Temporal engine: " +
+	"build it with \"go build -tags temporal\"")
 
 // reachTemporal reports that this program was built without Temporal.
 func reachTemporal(context.Context, string, *config.Temporal, *Models) (string, error) {

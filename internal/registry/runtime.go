@@ -90,8 +90,8 @@ type RuntimeOptions struct {
 	Models *Models
 	// Getenv reads the environment; nil reads the process's own.
 	Getenv func(string) string
-	// Notice receives messages about the store and about telemetry for people; nil discards them. Several goroutines may
-	// call it.
+	// Notice receives messages about the store and about telemetry for people; nil discards them. Several goroutines
+	// may call it.
 	Notice func(text string)
 	// Version is of the program; nil is unknown.
 	Version func() string

@@ -103,7 +103,8 @@ func (b *Bucket) explain(name string, err error) error {
 		return nil
 	}
 	if minio.ToErrorResponse(err).Code == minio.NoSuchKey {
-		return fmt.Errorf("%w: the object %s%s of the bucket %s: %w", journal.ErrUnknownBlob, b.c.Prefix, name, b.c.Bucket, err)
+		return fmt.Errorf("%w: the object %s%s of the bucket %s: %w", journal.ErrUnknownBlob, b.c.Prefix, name,
+			b.c.Bucket, err)
 	}
 	return &journal.UnavailableError{
 		What: "the object storage cannot be used", Err: fmt.Errorf("the bucket %s: %w", b.c.Bucket, err),
