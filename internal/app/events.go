@@ -109,7 +109,7 @@ func (a *App) deliver(
 	defer func() {
 		if err != nil {
 			state.Until = time.Time{} // the sender may try again at once
-			_ = rt.saveEvent(context.WithoutCancel(ctx), register, state)
+			_, _ = journal.SaveJSON(context.WithoutCancel(ctx), rt.Store, register, state)
 		}
 	}()
 	for _, d := range triggers {
@@ -130,7 +130,8 @@ func (a *App) deliver(
 		}
 	}
 	state.Started, state.Done = out.Started, true
-	return out, rt.saveEvent(ctx, register, state)
+	_, err = journal.SaveJSON(ctx, rt.Store, register, state)
+	return out, err
 }
 
 // claimEvent records an event, with the runs that wait for it, and makes this process the one that delivers it. The
@@ -146,7 +147,7 @@ func (rt *environment) claimEvent(ctx context.Context, e Incoming, wake bool) (e
 		state, now := eventState{}, rt.now().UTC()
 		switch {
 		case register.Version != 0:
-			if err := json.Unmarshal(register.Data, &state); err != nil || state.Done {
+			if err := register.Decode(&state); err != nil || state.Done {
 				return state, register, err
 			}
 			if state.Until.After(now) {
@@ -161,46 +162,20 @@ func (rt *environment) claimEvent(ctx context.Context, e Incoming, wake bool) (e
 			state.At = now
 		}
 		state.Until = now.Add(deliveryLease)
-		if register.Data, err = json.Marshal(state); err != nil {
-			return state, register, err
-		}
-		register.Version, err = rt.Store.Save(ctx, register)
+		register.Version, err = journal.SaveJSON(ctx, rt.Store, register, state)
 		if !errors.Is(err, journal.ErrConflict) {
 			return state, register, err
 		}
 	}
 }
 
-func (rt *environment) saveEvent(ctx context.Context, register journal.Register, state eventState) error {
-	data, err := json.Marshal(state)
-	if err != nil {
-		return err
-	}
-	register.Data = data
-	_, err = rt.Store.Save(ctx, register)
-	return err
-}
-
 // forgetEvents removes the events that are older than eventMemory.
 func (rt *environment) forgetEvents(ctx context.Context) error {
-	all, err := rt.Store.List(ctx, eventPrefix)
-	if err != nil {
-		return err
-	}
-	for _, r := range all {
+	return journal.RemoveRegisters(ctx, rt.Store, eventPrefix, func(r *journal.Register) (bool, error) {
 		var state eventState
-		if err := json.Unmarshal(r.Data, &state); err != nil {
-			return err
-		}
-		if rt.now().Sub(state.At) < eventMemory {
-			continue
-		}
-		r.Data = nil
-		if _, err := rt.Store.Save(ctx, r); err != nil && !errors.Is(err, journal.ErrConflict) {
-			return err
-		}
-	}
-	return nil
+		err := r.Decode(&state)
+		return rt.now().Sub(state.At) >= eventMemory, err
+	})
 }
 
 // waitingFor returns the runs that wait for an event from outside. The turn of a person in a conversation is none.

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -79,13 +78,9 @@ func (n *notifier) enqueue(ctx context.Context, m notify.Message) error {
 		if target.Is.Withheld || !target.Is.Wants(m.Kind, m.Workflow) {
 			continue
 		}
-		data, err := json.Marshal(outgoing{Message: m, Target: target.Name.Value})
-		if err != nil {
-			return err
-		}
-		key := outboxPrefix + target.Name.Value + "/" + m.ID
-		if _, err := n.rt.Store.Save(ctx, journal.Register{Key: key, Data: data}); err != nil &&
-			!errors.Is(err, journal.ErrConflict) {
+		r := journal.Register{Key: outboxPrefix + target.Name.Value + "/" + m.ID}
+		_, err := journal.SaveJSON(ctx, n.rt.Store, r, outgoing{Message: m, Target: target.Name.Value})
+		if err != nil && !errors.Is(err, journal.ErrConflict) {
 			return err
 		}
 	}
@@ -189,7 +184,7 @@ func (n *notifier) send(ctx context.Context) error {
 	}
 	for _, r := range all {
 		var m outgoing
-		if err := json.Unmarshal(r.Data, &m); err != nil {
+		if err := r.Decode(&m); err != nil {
 			return err
 		}
 		now := n.rt.now()
@@ -198,43 +193,31 @@ func (n *notifier) send(ctx context.Context) error {
 		}
 		m.Attempts++
 		m.Next = now.Add(sendLease)
-		if r.Version, err = n.put(ctx, r, &m); errors.Is(err, journal.ErrConflict) {
+		if r.Version, err = journal.SaveJSON(ctx, n.rt.Store, r, &m); errors.Is(err, journal.ErrConflict) {
 			continue // another process sends it
 		} else if err != nil {
 			return err
 		}
+		r.Data = nil // it was sent, or is given up
 		failed := n.deliver(ctx, &m)
 		switch {
 		case failed == nil:
-			_, err = n.put(ctx, r, nil)
+			_, err = n.rt.Store.Save(ctx, r)
 		case m.Attempts >= maxAttempts:
 			n.app.o.Log.Error("a notification was given up", "id", m.ID, "target", m.Target,
 				"error", n.app.Redact(failed.Error()))
-			_, err = n.put(ctx, r, nil)
+			_, err = n.rt.Store.Save(ctx, r)
 		default:
 			n.app.o.Log.Warn("a notification was not sent", "id", m.ID, "target", m.Target,
 				"error", n.app.Redact(failed.Error()))
 			m.Next = now.Add(min(time.Second<<min(m.Attempts, 12), 2*time.Hour))
-			_, err = n.put(ctx, r, &m)
+			_, err = journal.SaveJSON(ctx, n.rt.Store, r, &m)
 		}
 		if err != nil && !errors.Is(err, journal.ErrConflict) {
 			return err
 		}
 	}
 	return nil
-}
-
-// put replaces a message in the outbox; nil removes it.
-func (n *notifier) put(ctx context.Context, r journal.Register, m *outgoing) (int64, error) {
-	r.Data = nil
-	if m != nil {
-		data, err := json.Marshal(m)
-		if err != nil {
-			return 0, err
-		}
-		r.Data = data
-	}
-	return n.rt.Store.Save(ctx, r)
 }
 
 func (n *notifier) deliver(ctx context.Context, m *outgoing) error {

@@ -23,14 +23,7 @@ import (
 // Transcript returns the transcript of a run, one JSON object per line. With follow, reading continues as the run does,
 // until the run has finished or the context ends; follow is called whenever everything that there is has been read.
 func (a *App) Transcript(ctx context.Context, r *Run, follow func()) (io.ReadCloser, error) {
-	rt, err := a.reader(ctx, r.ID)
-	if err != nil {
-		return nil, err
-	}
-	if err := rt.Transcripts.CatchUp(ctx, cmp.Or(r.Root, r.ID)); err != nil {
-		return nil, err
-	}
-	path, err := rt.Transcripts.Path(r.ID)
+	rt, path, err := a.record(ctx, r, func(rt *environment) *report.Writer { return rt.Transcripts })
 	if err != nil {
 		return nil, err
 	}
@@ -108,6 +101,21 @@ func (g *growing) moved(last journal.Pos) bool {
 		return err == nil
 	}
 	return false
+}
+
+// record returns the path of a record of a run, with everything that the journal has.
+func (a *App) record(
+	ctx context.Context, r *Run, of func(*environment) *report.Writer,
+) (rt *environment, path string, err error) {
+	if rt, err = a.reader(ctx, r.ID); err != nil {
+		return nil, "", err
+	}
+	w := of(rt)
+	if err := w.CatchUp(ctx, cmp.Or(r.Root, r.ID)); err != nil {
+		return nil, "", err
+	}
+	path, err = w.Path(r.ID)
+	return rt, path, err
 }
 
 // Program returns the program that a run has pinned.
@@ -188,14 +196,7 @@ func (a *App) Flush(ctx context.Context) error {
 // AuditLog returns the audit log of a run, one JSON object per line. A log that is missing or incomplete is made from
 // the journal. The caller has to close it.
 func (a *App) AuditLog(ctx context.Context, r *Run) (io.ReadCloser, error) {
-	rt, err := a.reader(ctx, r.ID)
-	if err != nil {
-		return nil, err
-	}
-	if err := rt.Audits.CatchUp(ctx, cmp.Or(r.Root, r.ID)); err != nil {
-		return nil, err
-	}
-	path, err := rt.Audits.Path(r.ID)
+	_, path, err := a.record(ctx, r, func(rt *environment) *report.Writer { return rt.Audits.Writer })
 	if err != nil {
 		return nil, err
 	}

@@ -2,8 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"strings"
 	"time"
 
@@ -45,8 +43,8 @@ func (s *triggerService) syncSchedules(ctx context.Context) error {
 	states := map[string]triggerState{}
 	for _, r := range stored {
 		var state triggerState
-		if err := json.Unmarshal(r.Data, &state); err != nil {
-			return fmt.Errorf("the state of the trigger %s: %w", r.Key, err)
+		if err := r.Decode(&state); err != nil {
+			return err
 		}
 		states[strings.TrimPrefix(r.Key, triggerPrefix)] = state
 	}

@@ -198,8 +198,8 @@ func (rt *environment) keptTriggers(ctx context.Context, file string, before []*
 	}
 	for _, r := range stored {
 		var state triggerState
-		if err := json.Unmarshal(r.Data, &state); err != nil {
-			return nil, fmt.Errorf("the state of the trigger %s: %w", r.Key, err)
+		if err := r.Decode(&state); err != nil {
+			return nil, err
 		}
 		id := strings.TrimPrefix(r.Key, triggerPrefix)
 		_, name, _ := strings.Cut(id, "#")
@@ -215,10 +215,8 @@ func (rt *environment) loadTrigger(ctx context.Context, d *workflowTrigger) (tri
 	if err != nil {
 		return state, register, err
 	}
-	if register.Version != 0 {
-		if err := json.Unmarshal(register.Data, &state); err != nil {
-			return state, register, fmt.Errorf("the state of the trigger %s: %w", d.id, err)
-		}
+	if err := register.Decode(&state); err != nil {
+		return state, register, err
 	}
 	if !sameTimes(state.Spec, d.spec) {
 		// The schedule has changed: its new times count from now on.

@@ -95,13 +95,9 @@ func (a *App) Drain(ctx context.Context, name string) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	key := drainPrefix + string(all[0].ID)
-	request, err := json.Marshal(drainRequest{journal.MillisOf(time.Now())})
-	if err != nil {
-		return nil, err
-	}
-	if _, err := rt.Store.Save(ctx, journal.Register{Key: key, Data: request}); err != nil &&
-		!errors.Is(err, journal.ErrConflict) { // asked already
+	r := journal.Register{Key: drainPrefix + string(all[0].ID)}
+	_, err = journal.SaveJSON(ctx, rt.Store, r, drainRequest{journal.MillisOf(time.Now())})
+	if err != nil && !errors.Is(err, journal.ErrConflict) { // asked already
 		return nil, err
 	}
 	return &all[0], nil

@@ -2,7 +2,6 @@ package graph
 
 import (
 	"fmt"
-	"math"
 	"strings"
 )
 
@@ -144,22 +143,12 @@ func (w *compactWriter) edge(id string, r route, active bool) {
 	tip, before := points[len(points)-1], points[len(points)-2]
 	points[len(points)-1] = towards(tip, before, 6)
 	w.empty("path", "d", pathData(rounded(points, 7)))
-	w.empty("path", "class", "tip", "d", pathData(compactTip(tip, before)))
+	w.empty("path", "class", "tip", "d", pathData(arrowHead(tip, before, 8, 4.5)))
 	if r.text != "" {
 		text := w.ruler.pageFit(regular, edgeLabelSize, label, compact.labelWidth)
 		w.text(text, "x", number(r.label.center().x), "y", number(r.label.center().y+4))
 	}
 	w.out.WriteString("</g>\n")
-}
-
-func compactTip(tip, before point) path {
-	back := towards(tip, before, 8)
-	l := math.Hypot(tip.x-back.x, tip.y-back.y)
-	if l == 0 {
-		return nil
-	}
-	dx, dy := -(tip.y-back.y)/l*4.5, (tip.x-back.x)/l*4.5
-	return polygon(tip, point{back.x + dx, back.y + dy}, point{back.x - dx, back.y - dy})
 }
 
 // openNode writes the start of a node, up to its halo.

@@ -327,7 +327,7 @@ func edgePart(e *Edge, r route) part {
 	if len(points) < 2 {
 		return pt
 	}
-	head := arrowHead(points, width)
+	head := arrowHead(points[len(points)-1], points[len(points)-2], 8+width*0.6, 3.2+width*0.7)
 	if e.Kind != EdgeProduces {
 		points[len(points)-1] = towards(points[len(points)-1], points[len(points)-2], 6)
 	}
@@ -437,10 +437,9 @@ func rounded(points []point, radius float64) path {
 	return p
 }
 
-func arrowHead(points []point, width float64) path {
-	tip := points[len(points)-1]
-	back := towards(tip, points[len(points)-2], 8+width*0.6)
-	half := 3.2 + width*0.7
+// arrowHead returns a triangle at the end of a line.
+func arrowHead(tip, before point, length, half float64) path {
+	back := towards(tip, before, length)
 	l := math.Hypot(tip.x-back.x, tip.y-back.y)
 	if l == 0 {
 		return nil

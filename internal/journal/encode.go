@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+
+	"github.com/espalier-run/espalier/internal/jsonfast"
 )
 
 // The form of a stored batch is one JSON object per event and line:
@@ -36,7 +38,7 @@ func encode(dst []byte, events []Event, short bool) (_ []byte, err error) {
 		}
 		if e.Run != "" {
 			dst = append(dst, `"r":`...)
-			dst = AppendString(dst, string(e.Run))
+			dst = jsonfast.AppendString(dst, string(e.Run))
 			dst = append(dst, ',')
 		}
 		dst = append(dst, `"k":"`...)

@@ -1,6 +1,7 @@
 package project
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -66,14 +67,31 @@ func (r diskRoot) Open(name string) (fs.File, error) { return r.Root.Open(name) 
 // editor. Files may also exist in the overlay alone; without a file system below, nothing else exists. It is safe for
 // concurrent use.
 type Overlay struct {
-	below FileSystem // nil for none
+	below FileSystem
 
 	mu    sync.RWMutex
 	texts map[string]string // by absolute path without symbolic links
 }
 
 // NewOverlay returns an overlay without texts. below may be nil.
-func NewOverlay(below FileSystem) *Overlay { return &Overlay{below: below, texts: map[string]string{}} }
+func NewOverlay(below FileSystem) *Overlay {
+	if below == nil {
+		below = nothing{}
+	}
+	return &Overlay{below: below, texts: map[string]string{}}
+}
+
+// nothing is a FileSystem without files.
+type nothing struct{}
+
+func (nothing) Stat(name string) (fs.FileInfo, error)      { return nil, missing("stat", name) }
+func (nothing) Lstat(name string) (fs.FileInfo, error)     { return nil, missing("lstat", name) }
+func (nothing) ReadDir(name string) ([]fs.DirEntry, error) { return nil, missing("readdir", name) }
+func (nothing) Open(name string) (fs.File, error)          { return nil, missing("open", name) }
+func (nothing) EvalSymlinks(name string) (string, error)   { return "", missing("lstat", name) }
+func (nothing) OpenRoot(dir string) (Root, error)          { return nil, missing("open", dir) }
+
+func missing(op, name string) error { return &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist} }
 
 // Set makes text the content of a file.
 func (o *Overlay) Set(name, text string) {
@@ -93,9 +111,6 @@ func (o *Overlay) Unset(name string) {
 
 // key resolves the symbolic links of a path as far as it exists below.
 func (o *Overlay) key(name string) string {
-	if o.below == nil {
-		return filepath.Clean(name)
-	}
 	if real, err := o.below.EvalSymlinks(name); err == nil {
 		return real
 	}
@@ -133,42 +148,30 @@ func (o *Overlay) Lstat(name string) (fs.FileInfo, error) {
 
 func (o *Overlay) stat(name string, below func(FileSystem, string) (fs.FileInfo, error)) (fs.FileInfo, error) {
 	f := o.find(name)
-	if o.below != nil && (f == nil || f.IsDir()) {
+	if f == nil || f.IsDir() {
 		if info, err := below(o.below, name); err == nil || f == nil {
 			return info, err
 		}
-	}
-	if f == nil {
-		return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
 	}
 	return f, nil
 }
 
 // Open opens a file for reading.
 func (o *Overlay) Open(name string) (fs.File, error) {
-	switch f := o.find(name); {
-	case f != nil && !f.IsDir():
-		return f, nil
-	case o.below != nil:
-		return o.below.Open(name)
-	case f != nil:
-		return f, nil
+	f := o.find(name)
+	if f == nil || f.IsDir() {
+		if file, err := o.below.Open(name); err == nil || f == nil {
+			return file, err
+		}
 	}
-	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	return f, nil
 }
 
 // ReadDir returns the entries of a folder, sorted by name.
 func (o *Overlay) ReadDir(name string) ([]fs.DirEntry, error) {
-	dir := o.find(name)
-	var entries []fs.DirEntry
-	if o.below != nil {
-		below, err := o.below.ReadDir(name)
-		if err != nil && dir == nil {
-			return nil, err
-		}
-		entries = below
-	} else if dir == nil {
-		return nil, &fs.PathError{Op: "readdir", Path: name, Err: fs.ErrNotExist}
+	entries, err := o.below.ReadDir(name)
+	if err != nil && o.find(name) == nil {
+		return nil, err
 	}
 	known := map[string]bool{}
 	for _, e := range entries {
@@ -202,90 +205,59 @@ func (o *Overlay) EvalSymlinks(name string) (string, error) {
 	if o.find(name) != nil {
 		return o.key(name), nil
 	}
-	if o.below == nil {
-		return "", &fs.PathError{Op: "lstat", Path: name, Err: fs.ErrNotExist}
-	}
 	return o.below.EvalSymlinks(name)
 }
 
-// OpenRoot opens a folder. Files of the overlay are inside if their own paths are.
+// OpenRoot opens a folder. Files are inside if their own paths are, without symbolic links.
 func (o *Overlay) OpenRoot(dir string) (Root, error) {
-	root := &overlayRoot{overlay: o, dir: dir}
-	if o.below != nil {
-		below, err := o.below.OpenRoot(dir)
-		if err != nil && o.find(dir) == nil {
-			return nil, err
-		}
-		root.below = below
-	} else if o.find(dir) == nil {
-		return nil, &fs.PathError{Op: "open", Path: dir, Err: fs.ErrNotExist}
+	if _, err := o.Stat(dir); err != nil {
+		return nil, err
 	}
-	return root, nil
+	return overlayRoot{o, dir}, nil
 }
 
 type overlayRoot struct {
 	overlay *Overlay
 	dir     string
-	below   Root // nil if the folder exists in the overlay alone
 }
 
-// find is Overlay.find for names that do not leave the folder.
-func (r *overlayRoot) find(name string) *overlaid {
-	full := filepath.Join(r.dir, name)
-	if !filepath.IsLocal(name) || !inside(r.dir, r.overlay.key(full)) {
-		return nil
-	}
-	return r.overlay.find(full)
-}
-
-func (r *overlayRoot) Stat(name string) (fs.FileInfo, error) {
-	f := r.find(name)
-	if r.below != nil && (f == nil || f.IsDir()) {
-		if info, err := r.below.Stat(name); err == nil || f == nil {
-			return info, err
-		}
-	}
-	if f == nil {
-		return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
-	}
-	return f, nil
-}
-
-func (r *overlayRoot) Open(name string) (fs.File, error) {
-	switch f := r.find(name); {
-	case f != nil && !f.IsDir():
-		return f, nil
-	case r.below != nil:
-		return r.below.Open(name)
-	}
-	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
-}
-
-func (r *overlayRoot) FS() fs.FS { return overlayFS{r} }
-
-func (r *overlayRoot) Close() error {
-	if r.below == nil {
-		return nil
-	}
-	return r.below.Close()
-}
-
-// overlayFS adds ReadDir, which fs.ReadDir and fs.WalkDir need.
-type overlayFS struct{ root *overlayRoot }
-
-func (f overlayFS) Open(name string) (fs.File, error) { return f.root.Open(filepath.FromSlash(name)) }
-
-func (f overlayFS) Stat(name string) (fs.FileInfo, error) {
-	return f.root.Stat(filepath.FromSlash(name))
-}
-
-func (f overlayFS) ReadDir(name string) ([]fs.DirEntry, error) {
+// path returns the path of a file in the folder.
+func (r overlayRoot) path(op, name string) (string, error) {
 	name = filepath.FromSlash(name)
-	if _, err := f.root.Stat(name); err != nil { // also if it leads out of the folder
+	full := filepath.Join(r.dir, name)
+	if !filepath.IsLocal(name) || !inside(r.overlay.key(r.dir), r.overlay.key(full)) {
+		return "", &fs.PathError{Op: op, Path: name, Err: errors.New("path escapes from parent")}
+	}
+	return full, nil
+}
+
+func (r overlayRoot) Stat(name string) (fs.FileInfo, error) {
+	full, err := r.path("stat", name)
+	if err != nil {
 		return nil, err
 	}
-	return f.root.overlay.ReadDir(filepath.Join(f.root.dir, name))
+	return r.overlay.Stat(full)
 }
+
+func (r overlayRoot) Open(name string) (fs.File, error) {
+	full, err := r.path("open", name)
+	if err != nil {
+		return nil, err
+	}
+	return r.overlay.Open(full)
+}
+
+func (r overlayRoot) ReadDir(name string) ([]fs.DirEntry, error) {
+	full, err := r.path("readdir", name)
+	if err != nil {
+		return nil, err
+	}
+	return r.overlay.ReadDir(full)
+}
+
+func (r overlayRoot) FS() fs.FS { return r }
+
+func (overlayRoot) Close() error { return nil }
 
 // overlaid is a file or a folder of an overlay, open or only described.
 type overlaid struct {

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"iter"
 	"slices"
 	"time"
@@ -164,10 +162,8 @@ func (c *concurrency) load(ctx context.Context, key string) (l queue, r journal.
 	if r, err = c.registers.Load(ctx, key); err != nil {
 		return l, r, err
 	}
-	if r.Version != 0 {
-		if err := json.Unmarshal(r.Data, &l); err != nil {
-			return l, r, fmt.Errorf("the register %s is damaged: %w", key, err)
-		}
+	if err := r.Decode(&l); err != nil {
+		return l, r, err
 	}
 	c.alive(&l)
 	return l, r, nil
@@ -180,11 +176,7 @@ func (c *concurrency) update(ctx context.Context, key string, change func(*queue
 		if err != nil || !change(&l) {
 			return err
 		}
-		if r.Data, err = json.Marshal(l); err != nil {
-			return err
-		}
-		r.Key = key
-		if _, err = c.registers.Save(ctx, r); !errors.Is(err, journal.ErrConflict) {
+		if _, err = journal.SaveJSON(ctx, c.registers, r, l); !errors.Is(err, journal.ErrConflict) {
 			return err
 		}
 	}

@@ -128,21 +128,15 @@ func (s *spending) add(ctx context.Context, key string, amount, limit int64) (bo
 			return false, err
 		}
 		var now spent
-		if r.Version != 0 {
-			if err := json.Unmarshal(r.Data, &now); err != nil {
-				return false, fmt.Errorf("the register %s is damaged: %w", key, err)
-			}
+		if err := r.Decode(&now); err != nil {
+			return false, err
 		}
 		if limit >= 0 && now.MicroDollars+amount > limit {
 			return false, nil
 		}
 		fresh := r.Version == 0
 		now.MicroDollars = max(0, now.MicroDollars+amount)
-		if r.Data, err = json.Marshal(now); err != nil {
-			return false, err
-		}
-		r.Key = key
-		_, err = s.registers.Save(ctx, r)
+		_, err = journal.SaveJSON(ctx, s.registers, r, now)
 		if errors.Is(err, journal.ErrConflict) {
 			continue // another call was counted
 		}
@@ -155,21 +149,10 @@ func (s *spending) add(ctx context.Context, key string, amount, limit int64) (bo
 
 // forget removes the registers of old days.
 func (s *spending) forget(ctx context.Context) error {
-	all, err := s.registers.List(ctx, spendingPrefix)
-	if err != nil {
-		return err
-	}
 	oldest := spendingPrefix + s.now().UTC().AddDate(0, 0, -spendingKept).Format(dayFormat)
-	for _, r := range all {
-		if r.Key >= oldest {
-			continue
-		}
-		r.Data = nil
-		if _, err := s.registers.Save(ctx, r); err != nil && !errors.Is(err, journal.ErrConflict) {
-			return err
-		}
-	}
-	return nil
+	return journal.RemoveRegisters(ctx, s.registers, spendingPrefix, func(r *journal.Register) (bool, error) {
+		return r.Key < oldest, nil
+	})
 }
 
 // reserve reserves an amount in all shares, or returns the share that is

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -97,8 +96,8 @@ func (e *Engine) Drivers(ctx context.Context) (map[journal.RunID][]journal.Owner
 	for _, r := range all {
 		owner, _, _ := strings.Cut(strings.TrimPrefix(r.Key, presencePrefix), "/")
 		var p presence
-		if err := json.Unmarshal(r.Data, &p); err != nil {
-			return nil, fmt.Errorf("the register %s is damaged: %w", r.Key, err)
+		if err := r.Decode(&p); err != nil {
+			return nil, err
 		}
 		runs := p.Busy
 		if !p.All {

@@ -5,8 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -24,53 +22,31 @@ const (
 	beginsBytes = 512
 )
 
-// fields are the data of a record, in any order. Sorting is fastest when they
-// are added in the order of their names.
+// fields are the data of a record.
 type fields struct {
 	rules    *redact.Rules
-	list     []field
-	values   []byte // canonical JSON, one after the other
-	foreign  bool   // the names come from outside, and may need escapes
+	data     map[string]any
 	redacted bool
 }
 
-// field is a member; its value is part of the values.
-type field struct {
-	name     string
-	from, to int32
-}
+func newFields(rules *redact.Rules) *fields { return &fields{rules: rules, data: map[string]any{}} }
 
-// reset prepares for the next record.
-func (f *fields) reset(rules *redact.Rules) {
-	if cap(f.values) > 4*someBytes { // do not keep the memory of a rare long value
-		f.values = nil
-	}
-	f.rules, f.list, f.values, f.redacted = rules, f.list[:0], f.values[:0], false
-}
-
-// add adds a member; values are the values with that of the member at their end.
-func (f *fields) add(name string, values []byte) {
-	f.list = append(f.list, field{name, int32(len(f.values)), int32(len(values))})
-	f.values = values
-}
-
-func (f *fields) raw(name, value string) { f.add(name, append(f.values, value...)) }
+func (f *fields) set(name string, value any) { f.data[name] = value }
 
 func (f *fields) object(name string, inner *fields) {
 	f.redacted = f.redacted || inner.redacted
-	f.add(name, inner.append(f.values))
+	f.set(name, inner.data)
 }
 
 // text adds a name, an id or a code, which is never redacted.
 func (f *fields) text(name, text string) {
 	if text != "" {
-		f.add(name, appendText(f.values, text))
+		f.set(name, validText(text))
 	}
 }
 
-func appendText(b []byte, text string) []byte {
-	return canonical.AppendString(b, strings.ToValidUTF8(text, "\uFFFD"))
-}
+// validText replaces invalid UTF-8, several bytes in a row by one character.
+func validText(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 // says adds text of a person, a model or a program, which is redacted.
 func (f *fields) says(name, text string) {
@@ -79,7 +55,7 @@ func (f *fields) says(name, text string) {
 	f.text(name, hidden)
 }
 
-func (f *fields) number(name string, n int64) { f.add(name, strconv.AppendInt(f.values, n, 10)) }
+func (f *fields) number(name string, n int64) { f.set(name, n) }
 
 // some adds a number unless it is 0.
 func (f *fields) some(name string, n int64) {
@@ -90,7 +66,7 @@ func (f *fields) some(name string, n int64) {
 
 func (f *fields) flag(name string, on bool) {
 	if on {
-		f.raw(name, "true")
+		f.set(name, true)
 	}
 }
 
@@ -103,14 +79,11 @@ func textsOf[T any](f *fields, name string, list []T, text func(*T) string) {
 	if len(list) == 0 {
 		return
 	}
-	b := append(f.values, '[')
+	texts := make([]string, len(list))
 	for i := range list {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendText(b, text(&list[i]))
+		texts[i] = validText(text(&list[i]))
 	}
-	f.add(name, append(b, ']'))
+	f.set(name, texts)
 }
 
 // actor adds the user, the name that the user claims, and how a server has established the user. Without a server, the
@@ -140,40 +113,40 @@ func (f *fields) value(name string, raw json.RawMessage, most int) {
 	if len(raw) == 0 {
 		return
 	}
-	start := len(f.values)
-	b := f.content(f.values, raw)
-	if len(b)-start > most {
-		b = appendShort(b[:start], bytes.Clone(b[start:]))
+	form := f.content(raw)
+	if len(form) > most {
+		f.set(name, shortened(form))
+		return
 	}
-	f.add(name, b)
+	f.set(name, form)
 }
 
 // contents adds an object of contents.
 func (f *fields) contents(name string, all map[string]json.RawMessage, most int) {
-	inner := fields{rules: f.rules, foreign: true}
+	inner := newFields(f.rules)
 	for key, raw := range all {
 		inner.value(key, raw, most)
 	}
-	f.object(name, &inner)
+	f.object(name, inner)
 }
 
-func (f *fields) content(b []byte, raw json.RawMessage) []byte {
+func (f *fields) content(raw json.RawMessage) json.RawMessage {
 	hidden, found, err := f.rules.JSON(raw)
 	if err != nil { // it is not JSON, so it becomes text
-		text, some := f.rules.Text(strings.ToValidUTF8(string(raw), "\uFFFD"))
+		text, some := f.rules.Text(validText(string(raw)))
 		f.redacted = f.redacted || some
-		return canonical.AppendString(b, text)
+		return textForm(text)
 	}
 	f.redacted = f.redacted || found
-	return appendForm(b, hidden)
+	return canonicalForm(hidden)
 }
 
-// appendForm appends the canonical form of content. A number that a double does
+// canonicalForm returns the canonical form of content. A number that a double does
 // not hold exactly becomes a string, as the RFC advises, so that no figure changes.
-func appendForm(b []byte, raw json.RawMessage) []byte {
+func canonicalForm(raw json.RawMessage) json.RawMessage {
 	if !longNumbers(raw) {
-		if b, err := canonical.Append(b, raw); err == nil {
-			return b
+		if form, err := canonical.JSON(raw); err == nil {
+			return form
 		}
 	}
 	in := json.NewDecoder(bytes.NewReader(raw))
@@ -181,12 +154,19 @@ func appendForm(b []byte, raw json.RawMessage) []byte {
 	var v any
 	if in.Decode(&v) == nil {
 		if plain, err := json.Marshal(exact(v)); err == nil {
-			if b, err := canonical.Append(b, plain); err == nil {
-				return b
+			if form, err := canonical.JSON(plain); err == nil {
+				return form
 			}
 		}
 	}
-	return appendText(b, string(raw))
+	return textForm(string(raw))
+}
+
+// textForm returns the canonical form of a text.
+func textForm(text string) json.RawMessage {
+	raw, _ := json.Marshal(validText(text))
+	form, _ := canonical.JSON(raw) // neither fails for valid UTF-8
+	return form
 }
 
 // longNumbers reports whether there may be a number that a double cannot hold.
@@ -223,18 +203,15 @@ func exact(v any) any {
 	return v
 }
 
-// appendShort appends the size, the hash and the start of a long value.
-func appendShort(b, value []byte) []byte {
+// shortened returns the size, the hash and the start of a long value.
+func shortened(value []byte) any {
 	begins := value[:beginsBytes]
 	for len(begins) > 0 && !utf8.Valid(begins) {
 		begins = begins[:len(begins)-1]
 	}
-	var short, f fields
-	f.text("begins", string(begins))
-	f.number("bytes", int64(len(value)))
-	f.text("sha256", hash(value))
-	short.object("shortened", &f)
-	return short.append(b)
+	return map[string]any{"shortened": map[string]any{
+		"begins": string(begins), "bytes": len(value), "sha256": hash(value),
+	}}
 }
 
 func hash(b []byte) string {
@@ -242,79 +219,36 @@ func hash(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// append appends the object.
-func (f *fields) append(b []byte) []byte {
-	slices.SortFunc(f.list, func(x, y field) int { return canonical.Compare(x.name, y.name) })
-	b = append(b, '{')
-	for i, one := range f.list {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		if f.foreign {
-			b = canonical.AppendString(b, one.name)
-			b = append(b, ':')
-		} else {
-			b = append(b, '"')
-			b = append(b, one.name...)
-			b = append(b, `":`...)
-		}
-		b = append(b, f.values[one.from:one.to]...)
-	}
-	return append(b, '}')
-}
-
-// chain is what the records of a file share, and their current end. The shared
-// members are three pieces, in the canonical order of the members.
+// chain is what the records of a file share, and their current end.
 type chain struct {
-	before string // parent_run_id, and up to the hash
-	middle string // run_id, and up to seq
-	after  string // trace_id, and the end
-	seq    int64
-	prev   [2 * sha256.Size]byte // hash of the last record
+	run, parent, trace journal.RunID
+	seq                int64
+	prev               string // hash of the last record
 }
 
-func newChain(run, parent, trace journal.RunID) *chain {
-	c := &chain{}
-	copy(c.prev[:], Genesis)
-	var b []byte
-	if parent != "" {
-		b = append(b, `,"parent_run_id":`...)
-		b = canonical.AppendString(b, string(parent))
-	}
-	c.before = string(append(b, `,"prev_hash":"`...))
-	b = append(b[:0], `","run_id":`...)
-	b = canonical.AppendString(b, string(run))
-	c.middle = string(append(b, `,"seq":`...))
-	b = append(b[:0], `","trace_id":`...)
-	b = canonical.AppendString(b, string(trace))
-	c.after = string(append(b, '}'))
-	return c
-}
-
-// append appends the next record, without a line feed.
-func (c *chain) append(b []byte, event, step string, at journal.Millis, data *fields) []byte {
+// next returns the next record, without a line feed.
+func (c *chain) next(event, step string, at journal.Millis, data *fields) ([]byte, error) {
 	if data.redacted {
 		data.flag("redacted", true)
 	}
-	start := len(b)
-	b = append(b, `{"data":`...)
-	b = data.append(b)
-	b = append(b, `,"event":"`...)
-	b = append(b, event...) // needs no escapes
-	b = append(b, '"')
-	b = append(b, c.before...)
-	b = append(b, c.prev[:]...)
-	b = append(b, c.middle...)
-	c.seq++
-	b = strconv.AppendInt(b, c.seq, 10)
-	if step != "" {
-		b = append(b, `,"step_id":`...)
-		b = canonical.AppendString(b, step)
+	raw, err := json.Marshal(struct {
+		Record
+		Timestamp string         `json:"timestamp"`
+		Data      map[string]any `json:"data"`
+	}{
+		Record: Record{
+			Seq: c.seq + 1, RunID: string(c.run), TraceID: string(c.trace), ParentRunID: string(c.parent),
+			StepID: step, Event: event, PrevHash: c.prev,
+		},
+		Timestamp: string(report.AppendTime(nil, at)),
+		Data:      data.data,
+	})
+	if err != nil {
+		return nil, err
 	}
-	b = append(b, `,"timestamp":"`...)
-	b = report.AppendTime(b, at)
-	b = append(b, c.after...)
-	sum := sha256.Sum256(b[start:])
-	hex.Encode(c.prev[:], sum[:])
-	return b
+	line, err := canonical.JSON(raw)
+	if err == nil {
+		c.seq, c.prev = c.seq+1, hash(line)
+	}
+	return line, err
 }

@@ -142,7 +142,7 @@ func (p *projector) shown(f *fields, x *journal.GateOpened) error {
 		}
 		reads[path] = raw
 	}
-	inner := fields{rules: f.rules}
+	inner := newFields(f.rules)
 	if x.Kind == journal.GateToolCall { // a step may ask about several calls
 		inner.text("gate", x.Call)
 	} else {
@@ -151,7 +151,7 @@ func (p *projector) shown(f *fields, x *journal.GateOpened) error {
 	inner.text("kind", string(x.Kind))
 	inner.contents("reads", reads, shownBytes)
 	inner.text("run", string(p.stream.Run))
-	f.object("shown", &inner)
+	f.object("shown", inner)
 	return nil
 }
 

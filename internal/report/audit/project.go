@@ -166,24 +166,21 @@ func (p *projector) sources(definition string, f *fields) error {
 	if err != nil || len(files) == 0 {
 		return err
 	}
-	b := append(f.values, '[')
+	list := make([]map[string]any, len(files))
 	for i, one := range files {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		var o fields
+		o := newFields(nil)
 		o.text("path", one.Path)
 		o.text("role", one.Role)
 		o.text("sha256", one.SHA256)
-		b = o.append(b)
+		list[i] = o.data
 	}
-	f.add("files", append(b, ']'))
+	f.set("files", list)
 	return nil
 }
 
 // budgets returns limits under the names of the specification.
 func budgets(l *journal.Limits) *fields {
-	f := &fields{}
+	f := newFields(nil)
 	put := func(name string, limit *int64) {
 		if limit != nil {
 			f.number(name, *limit)
@@ -210,7 +207,7 @@ func (p *projector) runEnd(ev *report.Event, f *fields) error {
 		f.says("error", ev.Problem)
 		f.text("reason_code", code)
 	case cmp.Or(ev.Reason, string(ev.Class)) == plan.ReasonStopNotMet:
-		f.raw("stop_condition_met", "false")
+		f.set("stop_condition_met", false)
 	default:
 		f.text("reason_code", code)
 	}
@@ -356,10 +353,10 @@ func status(ev *report.Event) string {
 // branch if it has a budget of its own.
 func budgetCheck(_ *projector, ev *report.Event, f *fields) error {
 	if ev.Branch != nil {
-		var b fields
-		remaining(&b, ev.Branch)
+		b := newFields(nil)
+		remaining(b, ev.Branch)
 		b.text("name", ev.Branch.Name)
-		f.object("branch", &b)
+		f.object("branch", b)
 	}
 	if ev.Budget != nil {
 		remaining(f, ev.Budget)
@@ -370,7 +367,7 @@ func budgetCheck(_ *projector, ev *report.Event, f *fields) error {
 func remaining(f *fields, b *report.Budget) {
 	put := func(remaining, used string, n int64, limit *int64) {
 		if limit == nil {
-			f.raw(remaining, "null")
+			f.set(remaining, nil)
 		} else {
 			f.number(remaining, *limit-n)
 		}

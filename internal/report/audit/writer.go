@@ -54,12 +54,11 @@ type projector struct {
 	in     *report.Interpreter
 	emit   func(*report.Event) error
 	out    report.Output
-	fields fields // reused for each record
 }
 
 // log is the audit log of one run.
 type log struct {
-	*chain
+	chain
 	rules *redact.Rules
 	audit *ir.Audit
 }
@@ -108,7 +107,7 @@ func (p *projector) data() report.ReaderData {
 		Save: func(data any) (json.RawMessage, error) {
 			switch x := data.(type) {
 			case *log:
-				return json.Marshal(saved{Seq: x.seq, Prev: string(x.prev[:])})
+				return json.Marshal(saved{Seq: x.seq, Prev: x.prev})
 			case *visit:
 				return json.Marshal(saved{DoneBy: x.doneBy, Missing: x.missing, Prompt: x.prompt})
 			}
@@ -126,8 +125,7 @@ func (p *projector) data() report.ReaderData {
 				return nil, fmt.Errorf("%q is not a hash", s.Prev)
 			}
 			l := p.openLog(run)
-			l.seq = s.Seq
-			copy(l.prev[:], s.Prev)
+			l.seq, l.prev = s.Seq, s.Prev
 			return l, nil
 		},
 		RestoreStep: func(_ *report.Step, raw json.RawMessage) (any, error) {
@@ -166,7 +164,7 @@ func (p *projector) records(ev *report.Event) error {
 
 // openLog starts the log of a run. It hides what the calling runs hide.
 func (p *projector) openLog(run *report.Run) *log {
-	l := &log{chain: newChain(run.ID, run.Parent, p.stream.Run)}
+	l := &log{chain: chain{run: run.ID, parent: run.Parent, trace: p.stream.Run, prev: Genesis}}
 	if run.Program != nil {
 		l.audit = run.Program.Audit
 	}
@@ -201,8 +199,7 @@ func (p *projector) write(ev *report.Event, r *recipe) error {
 	if !l.wants(name) {
 		return nil
 	}
-	f := &p.fields
-	f.reset(l.rules)
+	f := newFields(l.rules)
 	if err := r.fill(p, ev, f); err != nil {
 		return err
 	}
@@ -218,8 +215,11 @@ func (p *projector) write(ev *report.Event, r *recipe) error {
 	if err != nil {
 		return err
 	}
-	b = l.append(b, name, path, ev.At, f)
-	p.out.End(ev.Run, append(b, '\n'), ev.Type == report.RunFinished)
+	line, err := l.next(name, path, ev.At, f)
+	if err != nil {
+		return err
+	}
+	p.out.End(ev.Run, append(append(b, line...), '\n'), ev.Type == report.RunFinished)
 	return nil
 }
 

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/jsonfast"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
+	"github.com/espalier-run/espalier/internal/redact"
 	"github.com/espalier-run/espalier/internal/report"
 )
 
@@ -47,67 +48,71 @@ var hookTypes = map[Type]Type{StepStarted: HookStarted, StepCompleted: HookCompl
 // kindHook is the kind of steps that run hooks.
 const kindHook = "hook"
 
-// appendLine appends an event as line seq of a file; head is the part of the
-// envelope that all lines of the file share.
-func (e *encoder) appendLine(b []byte, t Type, seq int64, head string, ev *report.Event) ([]byte, error) {
-	start := len(b)
-	b = append(b, `{"seq":`...)
-	b = strconv.AppendInt(b, seq, 10)
-	b = append(b, head...)
-	path, iteration := "", 0
-	if s := ev.Step; s != nil {
-		if s.Call {
-			t = cmp.Or(callTypes[t], t)
-			if s.Child != "" {
-				b = append(b, `,"child_run_id":`...)
-				b = journal.AppendString(b, string(s.Child))
-			}
-		}
-		if s.Kind == kindHook {
-			t = cmp.Or(hookTypes[t], t)
-		}
-		path, iteration = s.Path, s.Iteration()
-	}
-	b = append(b, `,"type":"`...)
-	b = append(b, t...)
-	b = append(b, `","path":`...)
-	b = journal.AppendString(b, path)
-	b = append(b, `,"iteration":`...)
-	b = strconv.AppendInt(b, int64(iteration), 10)
-	b = append(b, `,"timestamp":"`...)
-	b = report.AppendTime(b, ev.At)
-	b = append(b, `","payload":`...)
-	b, err := e.appendPayload(b, ev)
-	if err != nil {
-		return b[:start], err
-	}
-	return append(b, "}\n"...), nil
+// line is an Event as it is encoded: its time always has milliseconds.
+type line struct {
+	Seq         int64           `json:"seq"`
+	RunID       journal.RunID   `json:"run_id"`
+	ParentRunID journal.RunID   `json:"parent_run_id,omitempty"`
+	ChildRunID  journal.RunID   `json:"child_run_id,omitempty"`
+	Type        Type            `json:"type"`
+	Path        string          `json:"path"`
+	Iteration   int             `json:"iteration"`
+	Timestamp   string          `json:"timestamp"`
+	Payload     json.RawMessage `json:"payload"`
 }
 
-// codecs encode payloads.
+// codecs encode lines and their payloads.
 var (
+	lineCodec    = sync.OnceValue(jsonfast.New[line])
 	stepCodec    = sync.OnceValue(jsonfast.New[Step])
 	messageCodec = sync.OnceValue(jsonfast.New[Message])
 	toolCodec    = sync.OnceValue(jsonfast.New[Tool])
 )
 
-func (e *encoder) appendPayload(b []byte, ev *report.Event) ([]byte, error) {
-	start := len(b)
-	var err error
+// appendLine appends an event as line seq of a file. The rules apply to the payload: the other members are names,
+// numbers and times.
+func (e *encoder) appendLine(b []byte, t Type, seq int64, rules *redact.Rules, ev *report.Event) ([]byte, error) {
+	payload, err := e.payload(ev)
+	if err != nil {
+		return b, err
+	}
+	if rules != nil {
+		if hidden, found, err := rules.Ordered(payload); err == nil && found {
+			payload = hidden
+		}
+	}
+	out := line{
+		Seq: seq, RunID: ev.Run.ID, ParentRunID: ev.Run.Parent, Type: t,
+		Timestamp: string(report.AppendTime(nil, ev.At)), Payload: payload,
+	}
+	if s := ev.Step; s != nil {
+		out.Path, out.Iteration = s.Path, s.Iteration()
+		if s.Call {
+			out.Type, out.ChildRunID = cmp.Or(callTypes[t], t), s.Child
+		}
+		if s.Kind == kindHook {
+			out.Type = cmp.Or(hookTypes[out.Type], out.Type)
+		}
+	}
+	b, err = lineCodec().Append(b, &out)
+	return append(b, '\n'), err
+}
+
+func (e *encoder) payload(ev *report.Event) (b []byte, err error) {
 	switch ev.Type {
 	case report.ModelPrompted, report.CommandStarted:
-		b, err = messageCodec().Append(b, newMessage("user", journal.ByRouter, ev))
+		b, err = messageCodec().Append(nil, newMessage("user", journal.ByRouter, ev))
 	case report.ModelReplied, report.ModelStreamed:
-		b, err = messageCodec().Append(b, newMessage("assistant", journal.ByAgent, ev))
+		b, err = messageCodec().Append(nil, newMessage("assistant", journal.ByAgent, ev))
 	case report.ToolCalled, report.ToolReturned:
-		b, err = toolCodec().Append(b, newTool(ev))
+		b, err = toolCodec().Append(nil, newTool(ev))
 	default:
 		var step *Step
 		if step, err = e.newStep(ev); err == nil {
-			b, err = stepCodec().Append(b, step)
+			b, err = stepCodec().Append(nil, step)
 		}
 	}
-	return undoHTMLEscapes(b, start), err
+	return undoHTMLEscapes(b), err
 }
 
 func (e *encoder) newStep(ev *report.Event) (*Step, error) {
@@ -194,41 +199,22 @@ func (m *Message) add(fidelity string, blocks ...journal.Block) {
 	}
 }
 
-// undoHTMLEscapes replaces the HTML escapes of other encoders from start on, so that all lines are alike.
-func undoHTMLEscapes(b []byte, start int) []byte {
-	if !bytes.Contains(b[start:], []byte(`\u00`)) {
+var escapes = lazyregexp.New(`\\(u003[cCeE]|u0026|.)`)
+
+// undoHTMLEscapes replaces the HTML escapes of other encoders, so that all lines are alike.
+func undoHTMLEscapes(b []byte) []byte {
+	if !bytes.Contains(b, []byte(`\u00`)) {
 		return b
 	}
-	end := start
-	for i := start; i < len(b); i++ {
-		if b[i] == '\\' && i+1 < len(b) {
-			if c := htmlEscape(b[i:]); c != 0 {
-				b[end] = c
-				end, i = end+1, i+5
-				continue
-			}
-			b[end], b[end+1] = b[i], b[i+1]
-			end, i = end+2, i+1
-			continue
+	return escapes().ReplaceAllFunc(b, func(escape []byte) []byte {
+		switch strings.ToLower(string(escape)) {
+		case `\u003c`:
+			return []byte("<")
+		case `\u003e`:
+			return []byte(">")
+		case `\u0026`:
+			return []byte("&")
 		}
-		b[end] = b[i]
-		end++
-	}
-	return b[:end]
-}
-
-// htmlEscape returns the character whose HTML escape s starts with, or 0.
-func htmlEscape(s []byte) byte {
-	if len(s) < 6 {
-		return 0
-	}
-	switch strings.ToLower(string(s[:6])) {
-	case `\u003c`:
-		return '<'
-	case `\u003e`:
-		return '>'
-	case `\u0026`:
-		return '&'
-	}
-	return 0
+		return escape
+	})
 }

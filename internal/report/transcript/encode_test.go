@@ -15,12 +15,12 @@ func TestRawValues(t *testing.T) {
 		`"\u00"`:                   `null`,
 		`"x" y`:                    `null`,
 	} {
-		b, err := toolCodec().Append([]byte("before "), &Tool{Input: valid(json.RawMessage(raw))})
+		b, err := toolCodec().Append(nil, &Tool{Input: valid(json.RawMessage(raw))})
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := string(undoHTMLEscapes(b, len("before ")))
-		if want = `before {"name":"","call_id":"","input":` + want + `,"output":null,"fidelity":""}`; got != want {
+		got := string(undoHTMLEscapes(b))
+		if want = `{"name":"","call_id":"","input":` + want + `,"output":null,"fidelity":""}`; got != want {
 			t.Errorf("%s: %s, want %s", raw, got, want)
 		}
 	}

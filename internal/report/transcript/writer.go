@@ -1,7 +1,6 @@
 package transcript
 
 import (
-	"bytes"
 	"encoding/json"
 
 	"github.com/espalier-run/espalier/internal/journal"
@@ -67,13 +66,12 @@ var positions = report.ReaderData{
 }
 
 func newPosition(run *report.Run) *position {
-	return &position{head: head(run), rules: redact.Of(false, run.Audits()...)}
+	return &position{rules: redact.Of(false, run.Audits()...)}
 }
 
 // position is the end of a file.
 type position struct {
-	head string // what all lines have after their seq
-	seq  int64  // of the last line
+	seq int64 // of the last line
 	// rules are those of the workflow and of its callers.
 	rules *redact.Rules
 }
@@ -102,11 +100,9 @@ func (p *projector) write(ev *report.Event) error {
 		return err
 	}
 	f.seq++
-	start := len(b)
-	if b, err = p.enc.appendLine(b, t, f.seq, f.head, ev); err != nil {
+	if b, err = p.enc.appendLine(b, t, f.seq, f.rules, ev); err != nil {
 		return err
 	}
-	b = redactPayload(f.rules, b, start)
 	p.out.End(ev.Run, b, ev.Type == report.RunFinished)
 	return nil
 }
@@ -144,29 +140,4 @@ func pairs(ev *report.Event) bool {
 	}
 	ev.Step.Data = seen
 	return true
-}
-
-func head(run *report.Run) string {
-	b := journal.AppendString([]byte(`,"run_id":`), string(run.ID))
-	if run.Parent != "" {
-		b = append(b, `,"parent_run_id":`...)
-		b = journal.AppendString(b, string(run.Parent))
-	}
-	return string(b)
-}
-
-// redactPayload redacts the payload of a line, which begins at start. The other
-// members of a line are names, numbers and times.
-func redactPayload(rules *redact.Rules, b []byte, start int) []byte {
-	const name = `,"payload":`
-	at := bytes.Index(b[start:], []byte(name)) // it has quotes, which a string would escape
-	if rules == nil || at < 0 {
-		return b
-	}
-	from, to := start+at+len(name), len(b)-len("}\n")
-	hidden, found, err := rules.Ordered(b[from:to:to])
-	if err != nil || !found {
-		return b
-	}
-	return append(append(b[:from:from], hidden...), "}\n"...)
 }

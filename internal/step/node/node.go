@@ -12,6 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
@@ -210,9 +211,9 @@ type CollectSettings struct {
 }
 
 // Collect is the step kind "collect".
-type Collect struct{ stepkind.Base[CollectSettings] }
+type Collect struct{ step.Base[CollectSettings] }
 
-var _ stepkind.Kind = Collect{}
+var _ step.Runner = Collect{}
 
 // Name is "collect".
 func (Collect) Name() string { return "collect" }

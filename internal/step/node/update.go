@@ -13,27 +13,13 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
-	"github.com/espalier-run/espalier/internal/stepkind"
 )
-
-var _ step.Runner = Collect{}
-
-// Recovery is to do it again.
-func (Collect) Recovery(*ir.Task, []journal.TaskNoted) step.Recovery { return step.Rerun }
 
 // Run puts values together. Of branches it gives their changes: lists one
 // after the other, numbers added up, of everything else the last. Otherwise it
 // gives what the step reads, over the defaults.
-func (Collect) Run(ctx context.Context, job *step.Job) (step.Result, error) {
-	set, err := stepkind.Decode[CollectSettings](job.Task)
-	if err != nil {
-		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
-	}
-	if ctx.Err() != nil {
-		return step.Result{}, context.Cause(ctx)
-	}
+func (set CollectSettings) Run(_ context.Context, job *step.Job) (step.Result, error) {
 	out := map[string]json.RawMessage{}
 	if len(job.Branches) == 0 {
 		maps.Copy(out, set.Defaults)
