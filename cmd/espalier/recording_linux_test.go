@@ -94,8 +94,8 @@ var (
 	durations    = regexp.MustCompile(`\b\d[\d,.]*( (ms|s|m|h)\b)?( \d\d (s|m)\b)?`)
 )
 
-// normalized returns a line without what differs between two runs.
-func normalized(line string) string {
+// withoutFigures returns a line without what differs between two runs.
+func withoutFigures(line string) string {
 	line = digests.ReplaceAllString(line, "DIGEST")
 	return strings.Join(strings.Fields(durations.ReplaceAllString(line, "N")), " ")
 }
@@ -115,8 +115,8 @@ func recordedLines(t *testing.T, picture string) map[string]bool {
 			column := int(x/width + 0.5)
 			line += strings.Repeat(" ", max(0, column-len([]rune(line)))) + html.UnescapeString(run[2])
 		}
-		lines[normalized(line)] = true
-		if turning := []rune(normalized(line)); len(turning) > 0 {
+		lines[withoutFigures(line)] = true
+		if turning := []rune(withoutFigures(line)); len(turning) > 0 {
 			lines[string(turning[1:])] = true
 		}
 	}
@@ -132,7 +132,7 @@ func printedLines(screen string, columns int) []string {
 	for _, line := range movements.Split(styles.ReplaceAllString(screen, ""), -1) {
 		for rest := []rune(line); len(rest) > 0; {
 			n := min(columns, len(rest))
-			if text := normalized(string(rest[:n])); text != "" {
+			if text := withoutFigures(string(rest[:n])); text != "" {
 				lines = append(lines, text)
 			}
 			rest = rest[n:]
