@@ -5,6 +5,7 @@ BIN := bin
 ESPALIER := $(BIN)/espalier
 EXAMPLE := examples/agent-flow/contract-review.md
 RUNS := examples/agent-flow/support-triage.md
+comma := ,
 # Not .md: it is not to be found as a workflow.
 BROKEN := $(BIN)/broken.txt
 
@@ -15,7 +16,7 @@ RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env C
 .PHONY: help demo build install screenshots test test-fast test-clis test-temporal test-objects test-deploy test-engines test-upgrade test-live race lint vuln cross check fix bench bench-postgres bench-temporal bench-web lines soak soak-short soak-workers soak-model soak-bounds docs recording release test-release test-confinement test-temporal-short
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/espalier, one binary without cgo
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(ESPALIER) ./cmd/espalier
@@ -23,21 +24,22 @@ build: ## build bin/espalier, one binary without cgo
 install: ## install espalier where Go installs programs
 	CGO_ENABLED=0 $(GO) install -trimpath ./cmd/espalier
 
+# shown prints a command and runs it, so that what is shown can be copied.
+shown = @echo; echo '$$ $(1)'; $(1)
+
+demo: export PATH := $(abspath $(dir $(ESPALIER))):$(PATH)
 demo: build ## show what Espalier does, without an API key or an account
-	@echo; echo '$$ cd examples && espalier list'; cd examples && $(abspath $(ESPALIER)) list
-	@echo; echo '$$ espalier validate examples >/dev/null   # without the text of its notes'
-	@$(ESPALIER) validate examples >/dev/null
-	@echo; echo '$$ espalier show $(EXAMPLE)'; $(ESPALIER) show $(EXAMPLE)
-	@echo; echo '$$ espalier graph $(EXAMPLE) -o $(BIN)/contract-review.svg'
-	@$(ESPALIER) graph $(EXAMPLE) -o $(BIN)/contract-review.svg
+	@echo; echo '$$ PATH="$(abspath $(dir $(ESPALIER))):$$PATH"'
+	$(call shown,(cd examples && espalier list))
+	$(call shown,espalier validate examples 2>&1 | tail -1)
+	@echo 'Notes are advice: the workflows are valid. Without the tail, the command prints them.'
+	$(call shown,espalier show $(EXAMPLE))
+	$(call shown,espalier graph $(EXAMPLE) -o $(BIN)/contract-review.svg)
 	@echo 'The picture is in $(BIN)/contract-review.svg.'
-	@echo; echo '$$ espalier run $(RUNS) --simulate'
-	@$(ESPALIER) run $(RUNS) --simulate --input ticket='I was billed twice' --input customer_id=42
+	$(call shown,espalier run $(RUNS) --simulate --input "ticket=I was billed twice" --input customer_id=42)
 	@echo; echo 'The first workflow again, with two mistakes:'
-	@sed -e 's/agent: summariser/agent: sumariser/' -e 's/reads: \[state.summary, state.findings\]/reads: [state.sumary, state.findings]/' \
-		$(EXAMPLE) > $(BROKEN)
-	@echo '$$ espalier validate - < broken.md'
-	@$(ESPALIER) validate - --stdin-name broken.md < $(BROKEN); [ $$? -eq 3 ]
+	$(call shown,sed "s/agent: summarizer/agent: sumarizer/; s/state.summary$(comma) state.findings/state.sumary$(comma) state.findings/" $(EXAMPLE) > $(BROKEN))
+	$(call shown,espalier validate - < $(BROKEN)); [ $$? -eq 3 ]
 	@echo; echo 'Next: bin/espalier serve shows these runs in a browser; docs/first-steps.md creates a workflow of your own.'
 
 # The libraries of models and servers take minutes to compile with the race detector, and what is concurrent lies below
@@ -202,7 +204,7 @@ cross: ## build the whole program for Linux, Windows and macOS
 	CGO_ENABLED=0 GOOS=windows $(GO) build -o /dev/null ./cmd/espalier
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/espalier
 
-check: lint test ## what CI runs: lint, then all tests
+check: lint test ## lint, then all tests; CI also runs test-temporal-short and soak-short
 
 fix: ## fix formatting
 	$(GO) tool gofumpt -w .

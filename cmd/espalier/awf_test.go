@@ -240,6 +240,9 @@ func TestAWFKilled(t *testing.T) {
 			if said := p.exits(4, "resume", awfRun); !strings.Contains(said, "--decide") || !strings.Contains(said, "--from current") {
 				t.Error(said)
 			}
+			if offered := p.exits(0, "__complete", "resume", awfRun, "--decide", ""); !strings.Contains(offered, "=rerun\n") {
+				t.Errorf("nothing is offered for --decide: %s", offered)
+			}
 			p.trace(c.before...)
 			p.exits(0, "resume", awfRun, "--from", "current")
 			p.trace(c.after...)

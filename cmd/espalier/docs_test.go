@@ -53,7 +53,9 @@ const (
 // documentation lists every page, by its path from the root of the repository.
 func documentation(t *testing.T) []string {
 	t.Helper()
-	pages := []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md"}
+	pages := []string{
+		"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "ROADMAP.md", "SECURITY.md", "CODE_OF_CONDUCT.md",
+	}
 	for _, dir := range []string{"docs", "docs/formats"} {
 		found, err := filepath.Glob(filepath.Join(atRoot(dir), "*.md"))
 		if err != nil || len(found) == 0 {
@@ -80,25 +82,50 @@ func readPage(t *testing.T, page string) []string {
 	return strings.Split(string(raw), "\n")
 }
 
-// fence is one block of a page: the lines from first up to after.
+// fence is one block of a page: the lines from first up to after, which are indented if the block is part of a list.
 type fence struct {
-	label        string
-	first, after int
+	label, indent string
+	first, after  int
 }
 
-func (f fence) text(lines []string) string { return strings.Join(lines[f.first:f.after], "\n") + "\n" }
+func (f fence) text(lines []string) string {
+	return strings.Join(outdent(lines[f.first:f.after], f.indent), "\n") + "\n"
+}
+
+// outdent returns lines without their indentation.
+func outdent(lines []string, indent string) []string {
+	out := make([]string, len(lines))
+	for i, line := range lines {
+		out[i] = strings.TrimPrefix(line, indent)
+	}
+	return out
+}
+
+// indented returns lines with an indentation, except for empty ones.
+func indented(lines []string, indent string) []string {
+	out := slices.Clone(lines)
+	for i, line := range out {
+		if line != "" {
+			out[i] = indent + line
+		}
+	}
+	return out
+}
 
 func fences(t *testing.T, page string, lines []string) []fence {
 	t.Helper()
 	var found []fence
 	mark, open := "", 0
 	for i, line := range lines {
-		ticks := line[:len(line)-len(strings.TrimLeft(line, "`"))]
+		block := strings.TrimLeft(line, " ")
+		indent := line[:len(line)-len(block)]
+		ticks := block[:len(block)-len(strings.TrimLeft(block, "`"))]
 		switch {
 		case mark == "" && len(ticks) >= 3:
-			mark, open = ticks, i
+			mark, open = indent+ticks, i
 		case mark != "" && line == mark:
-			found = append(found, fence{label: strings.TrimLeft(lines[open], "`"), first: open + 1, after: i})
+			label := strings.TrimLeft(lines[open], " `")
+			found = append(found, fence{label: label, indent: indent, first: open + 1, after: i})
 			mark = ""
 		}
 	}
@@ -113,6 +140,7 @@ func fences(t *testing.T, page string, lines []string) []fence {
 type command struct {
 	text         string
 	file         string
+	indent       string
 	exit         int
 	first, after int
 }
@@ -133,15 +161,15 @@ func commands(t *testing.T, page string, lines []string) []command {
 			continue
 		}
 		for i := f.first; i < f.after; {
-			text, ok := strings.CutPrefix(lines[i], prompt)
+			text, ok := strings.CutPrefix(lines[i], f.indent+prompt)
 			if !ok {
 				t.Fatalf("%s:%d: a console block must begin with a command", page, i+1)
 			}
-			c := command{text: text, first: i + 1}
+			c := command{text: text, indent: f.indent, first: i + 1}
 			if m := exitComment.FindStringSubmatch(text); m != nil {
 				c.exit, _ = strconv.Atoi(m[1])
 			}
-			for i++; i < f.after && !strings.HasPrefix(lines[i], prompt); i++ {
+			for i++; i < f.after && !strings.HasPrefix(lines[i], f.indent+prompt); i++ {
 			}
 			c.after = i
 			all = append(all, c)
@@ -212,9 +240,9 @@ func TestDocsRun(t *testing.T) {
 			for _, c := range all {
 				mended = append(mended, lines[next:c.first]...)
 				next = c.after
-				want := lines[c.first:c.after]
+				want := outdent(lines[c.first:c.after], c.indent)
 				if c.file != "" {
-					mended = append(mended, want...)
+					mended = append(mended, lines[c.first:c.after]...)
 					name := filepath.Join(s.dir, filepath.FromSlash(c.file))
 					if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 						t.Fatal(err)
@@ -229,7 +257,7 @@ func TestDocsRun(t *testing.T) {
 					if !strings.Contains(makefile, "\n"+target+":") {
 						t.Errorf("%s:%d: there is no target %q in the Makefile", page, c.first, target)
 					}
-					mended = append(mended, want...)
+					mended = append(mended, lines[c.first:c.after]...)
 					continue
 				}
 				for _, name := range programs(exitComment.ReplaceAllString(c.text, "")) {
@@ -242,10 +270,10 @@ func TestDocsRun(t *testing.T) {
 					t.Errorf("%s:%d: %s: exit code %d, want %d\n%s", page, c.first, c.text, exit, c.exit, strings.Join(got, "\n"))
 				}
 				if alike(want, got) {
-					mended = append(mended, want...)
+					mended = append(mended, lines[c.first:c.after]...)
 					continue
 				}
-				mended = append(mended, got...)
+				mended = append(mended, indented(got, c.indent)...)
 				if !*update || slices.ContainsFunc(want, isAnyText) {
 					t.Errorf("%s:%d: %s\nprints\n%s\nbut the page says\n%s", page, c.first, c.text, strings.Join(got, "\n"), strings.Join(want, "\n"))
 				}
@@ -300,6 +328,12 @@ func TestDocsAlike(t *testing.T) {
 		if got := alike(strings.Fields(c.pattern), strings.Fields(c.lines)); got != c.want {
 			t.Errorf("%q against %q: got %t", c.pattern, c.lines, got)
 		}
+	}
+	list := []string{"1. First:", "", "   ```console", "   $ espalier list", "     a", "   $ espalier runs", "   ```"}
+	found := commands(t, "list.md", list)
+	if len(found) != 2 || found[0].text != "espalier list" || found[1].text != "espalier runs" ||
+		outdent(list[found[0].first:found[0].after], found[0].indent)[0] != "  a" {
+		t.Errorf("a block in a list has the commands %+v", found)
 	}
 	for line, want := range map[string]string{
 		`espalier expr 'a | rm'`:                 "espalier",
@@ -435,11 +469,11 @@ func TestDocsBlocks(t *testing.T) {
 			case "sql": // run by the tests of internal/journal/postgres
 			case "text":
 				// Commands that cannot run here say why, on the line above the block.
-				if before := lines[max(f.first-2, 0)]; showsCommand.MatchString(text) && !notRun.MatchString(before) {
+				if before := strings.TrimSpace(lines[max(f.first-2, 0)]); showsCommand.MatchString(text) && !notRun.MatchString(before) {
 					t.Errorf("%s: commands belong into console blocks, or below a line such as "+
 						"<!-- not run: needs systemd -->", at)
 				}
-				if reason := lines[max(f.first-2, 0)]; notRun.MatchString(reason) && !namesATest(t, reason) {
+				if reason := strings.TrimSpace(lines[max(f.first-2, 0)]); notRun.MatchString(reason) && !namesATest(t, reason) {
 					t.Errorf("%s: commands that are not run here need a test, a script or a target of make that "+
 						"runs them, and the line above them has to name it", at)
 				}
@@ -643,6 +677,71 @@ func declares(t *testing.T, file, name string) bool {
 	return found
 }
 
+// What runs leave behind is listed where people look for it, and so are the folders that variables name.
+func TestDocsListsWhatIsStored(t *testing.T) {
+	const page = "docs/configuration.md"
+	table := map[string]bool{}
+	for _, line := range readPage(t, page) {
+		if paths, content, ok := strings.Cut(strings.TrimPrefix(line, "| "), " | "); ok && content != "" {
+			for _, path := range inlineCode.FindAllString(paths, -1) {
+				table[strings.Trim(path, "`")] = true
+			}
+		}
+	}
+	dir, home := t.TempDir(), t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(atRoot("examples/agentfile"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, ".git"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "espalier", "run", "workflows/change-review/workflow.yaml", "--simulate",
+		"--input", "x", "--auto-approve")
+	cmd.Dir, cmd.Env = dir, []string{"PATH=" + barePath(t), "HOME=" + home, "GORACE=" + quickExit}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	names := func(dir string) (names []string) {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	for _, name := range names(dir) {
+		old := slices.ContainsFunc(before, func(e fs.DirEntry) bool { return e.Name() == name })
+		if !old && name != ".espalier" && !table[name] {
+			t.Errorf("%s does not list %s", page, name)
+		}
+	}
+	for _, name := range names(filepath.Join(dir, ".espalier")) {
+		name, _, _ = strings.Cut(name, "-")
+		if !table[".espalier/"+name] {
+			t.Errorf("%s does not list .espalier/%s", page, name)
+		}
+	}
+	help, err := exec.CommandContext(t.Context(), "espalier", "help", "environment").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, variable := range []string{"XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"} {
+		listed := false
+		for path := range table {
+			listed = listed || strings.HasPrefix(path, "$"+variable+"/espalier")
+		}
+		if !listed || !bytes.Contains(help, []byte("  "+variable+" ")) {
+			t.Errorf("%s or \"espalier help environment\" lacks %s", page, variable)
+		}
+	}
+}
+
 // Every package has a place in the tour, and every leaf a word.
 func TestDocsTourIsComplete(t *testing.T) {
 	tour := strings.Join(readPage(t, "docs/architecture.md"), "\n")
@@ -795,12 +894,24 @@ func TestDemo(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, want := range []string{
-		"contract-review", "support-triage  finished", "simulated", `There is no agent "sumariser"`, `Did you mean "summariser"?`, "2 errors",
+		"contract-review", "support-triage  finished", "simulated", `There is no agent "sumarizer"`, `Did you mean "summarizer"?`, "2 errors",
 		"\nNext: ",
 	} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("there is no %s in\n%s", want, out)
 		}
+	}
+	// What is shown can be copied into a shell: only the file with mistakes is refused.
+	script := ""
+	for _, m := range regexp.MustCompile(`(?m)^\$ (.*)$`).FindAllStringSubmatch(string(out), -1) {
+		script += m[1] + "\necho \"exit $?\"\n"
+	}
+	copied := exec.Command("sh", "-c", script)
+	copied.Dir, copied.Env = dir, cmd.Env
+	again, err := copied.CombinedOutput()
+	exits := regexp.MustCompile(`(?m)^exit \d+$`).FindAllString(string(again), -1)
+	if err != nil || strings.Join(exits, ", ") != strings.Repeat("exit 0, ", max(0, len(exits)-1))+"exit 3" || len(exits) < 8 {
+		t.Errorf("copied into a shell, the commands of the demonstration end with %v, %v\n%s", exits, err, again)
 	}
 	listed := exec.Command("espalier", "list", "--json")
 	listed.Dir, listed.Env = dir, cmd.Env

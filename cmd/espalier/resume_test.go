@@ -38,7 +38,7 @@ func TestResumeReportsAnEndThatComesMeanwhile(t *testing.T) {
 	cmd.Env = append(cmd.Env, "ESPALIER_SERVER="+between.URL, "ESPALIER_TOKEN="+s.token)
 	out, _ := cmd.CombinedOutput()
 	if code := cmd.ProcessState.ExitCode(); !resumed || code != 1 ||
-		!strings.Contains(string(out), "run 11111111 of gated was cancelled") {
+		!strings.Contains(string(out), "run 11111111 of gated was canceled") {
 		t.Errorf("resumed: %t, exit code %d: %s", resumed, code, out)
 	}
 }

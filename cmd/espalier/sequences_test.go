@@ -29,7 +29,7 @@ func with(text string) func(string) string { return func(string) string { return
 var deeds = map[string]deed{
 	"pause":  {"", "pause", nil},
 	"resume": {"", "resume", nil},
-	"cancel": {"", "cancel", with(`{"reason": "cancelled by hand"}`)}, // as the command says
+	"cancel": {"", "cancel", with(`{"reason": "canceled by hand"}`)}, // as the command says
 	"signal": {`papers --data {"pages":2}`, "signal", with(`{"event": "papers", "data": {"pages": 2}}`)},
 	"approve": {"check --note fine", "decide", func(digest string) string {
 		return fmt.Sprintf(`{"step": "check", "decision": "approve", "note": "fine", "digest": %q}`, digest)

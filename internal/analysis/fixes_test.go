@@ -69,7 +69,7 @@ func misspelled(t *testing.T) []folder {
 	t.Helper()
 	words := map[string][]string{
 		"../../examples/agent-flow/contract-review.md": {
-			"reads:", "writes:", "type:", "agent:", "description:", "max_tokens:", "summariser", "state.findings",
+			"reads:", "writes:", "type:", "agent:", "description:", "max_tokens:", "summarizer", "state.findings",
 			"transform",
 		},
 		"../../examples/awf/.awf/workflows/*.yaml": {

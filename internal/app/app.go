@@ -291,8 +291,12 @@ func (a *App) runs(ctx context.Context) (*environment, error) {
 		if exists(filepath.Join(root, storageFolder, registry.MigratedFile)) {
 			e = e.advise("They were moved to a database. Set \"store\" in espalier.yaml, or %s, to its URL.", registry.StoreVariable)
 		} else if logs, _ := filepath.Glob(filepath.Join(root, storageFolder, auditLogs)); len(logs) > 0 {
-			e.Message = fmt.Sprintf("the database of the runs in %s is missing, although there are audit logs of %d runs",
-				folderName(space, root), len(logs))
+			runs := "1 run"
+			if len(logs) > 1 {
+				runs = fmt.Sprintf("%d runs", len(logs))
+			}
+			e.Message = fmt.Sprintf("the database of the runs in %s is missing, although there are audit logs of %s",
+				folderName(space, root), runs)
 			e = e.advise("Restore %s from a backup. The logs can be read as they are: %s",
 				a.Display(filepath.Join(root, storageFolder, registry.JournalFile)), a.Display(filepath.Dir(logs[0])))
 		}

@@ -34,7 +34,9 @@ type Money struct {
 	AtMost int64            `json:"at_most_micro_dollars,omitempty"`
 	Agents map[string]int64 `json:"agents,omitempty"`
 	Models []string         `json:"models,omitempty"`
-	Prices string           `json:"prices_of,omitempty"` // date of the built-in prices
+	Prices string           `json:"prices_of,omitempty"` // date of the built-in prices, if one of them is used
+	// Configured are the models whose prices the configuration sets.
+	Configured []string `json:"configured_prices,omitempty"`
 	// Limit is the budget of money, and Verdict how it compares.
 	Limit   int64         `json:"limit_micro_dollars,omitempty"`
 	Verdict check.Verdict `json:"verdict,omitempty"`
@@ -133,7 +135,7 @@ func repeats(r check.Report, models *registry.Models, model string) int {
 // money adds up what models cost at worst. The shares of agents add up to no less than any run can cost. model returns
 // the model that is used instead of the one that a step names.
 func money(p *ir.Program, r check.Report, models *registry.Models, model func(asked string) string) Money {
-	out := Money{Agents: map[string]int64{}, Prices: price.Date()}
+	out := Money{Agents: map[string]int64{}}
 	if limit := p.Budget.MicroDollars; limit != nil {
 		out.Limit = limit.Max
 	}
@@ -164,6 +166,11 @@ func money(p *ir.Program, r check.Report, models *registry.Models, model func(as
 		}
 		if !slices.Contains(out.Models, choice.String()) {
 			out.Models = append(out.Models, choice.String())
+			if _, ok := models.ConfiguredPrice(choice); ok {
+				out.Configured = append(out.Configured, choice.String())
+			} else {
+				out.Prices = price.Date()
+			}
 		}
 		return ""
 	}

@@ -237,7 +237,11 @@ func (p *Prepared) mismatch(problems []schema.Problem, object map[string]json.Ra
 	e := fail(InvalidRequest, reason, "the input does not match its schema:%s%s%s", separator,
 		strings.Join(lines, "\n  "), known)
 	if len(missing) == len(problems) {
-		e = fail(InvalidRequest, reason, "missing required input: %s", diag.Enumerate(missing))
+		what := "missing required input"
+		if len(missing) > 1 {
+			what += "s"
+		}
+		e = fail(InvalidRequest, reason, "%s: %s", what, diag.Enumerate(missing))
 	}
 	e.Names = lines
 	return e

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -68,4 +69,36 @@ func testNames(t *testing.T, dir string) string {
 		}
 	}
 	return names.String()
+}
+
+// "make help" has a column for the longest target, and says what CI runs besides "make check".
+func TestMakeHelpIsAligned(t *testing.T) {
+	root := moduleRoot(t)
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	column := regexp.MustCompile(`printf "  make %-(\d+)s`).FindStringSubmatch(string(makefile))
+	if column == nil {
+		t.Fatal("the Makefile prints no table")
+	}
+	width, _ := strconv.Atoi(column[1])
+	check := ""
+	for _, m := range regexp.MustCompile(`(?m)^([a-z-]+):.*## .*`).FindAllStringSubmatch(string(makefile), -1) {
+		if len(m[1]) > width {
+			t.Errorf("%s is longer than the column of %d", m[1], width)
+		}
+		if m[1] == "check" {
+			check = m[0]
+		}
+	}
+	ci, err := os.ReadFile(filepath.Join(root, ".ci", "run"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^make ([a-z-]+)$`).FindAllStringSubmatch(string(ci), -1) {
+		if !regexp.MustCompile(`[: ]` + m[1] + `( |$)`).MatchString(check) {
+			t.Errorf("CI runs make %s, which the help of make check does not mention", m[1])
+		}
+	}
 }

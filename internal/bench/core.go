@@ -141,7 +141,7 @@ var lines = []line{
 		note:  func(figures) string { return "" },
 	},
 	{
-		scenario: "resume-long", what: "  cancelling that run", level: full, figure: "cancel", target: 100, unit: "ms",
+		scenario: "resume-long", what: "  canceling that run", level: full, figure: "cancel", target: 100, unit: "ms",
 		costs: "as for the status, and two commits",
 		note:  func(figures) string { return "" },
 	},

@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/explain"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/price"
 )
 
@@ -23,8 +24,8 @@ func (a *invocation) completionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion " + strings.Join(shells, "|"),
 		Short: "Print a script that completes commands in your shell",
-		Long: `Print a script that completes commands, flags, names of workflows and codes
-in your shell.`,
+		Long: `Print a script that completes commands, flags and what they take in your shell:
+workflows, inputs, models, runs, steps, gates, budgets and codes.`,
 		Example: `  espalier completion bash > ~/.local/share/bash-completion/completions/espalier
   espalier completion zsh > "${fpath[1]}/_espalier"
   espalier completion fish > ~/.config/fish/completions/espalier.fish
@@ -153,12 +154,80 @@ func (a *invocation) completeStep(cmd *cobra.Command, args []string, _ string) (
 	if cmd.Name() == "resume" {
 		out = []string{"current", "previous"}
 	}
+	return append(out, stepsOf(program)...), done
+}
+
+// completeStepOfWorkflow offers the steps of a workflow.
+func (a *invocation) completeStepOfWorkflow(_ *cobra.Command, args []string, _ string) ([]string,
+	cobra.ShellCompDirective,
+) {
+	const done = cobra.ShellCompDirectiveNoFileComp
+	if len(args) == 0 {
+		return nil, done
+	}
+	an, err := a.app().Analyze(context.Background(), app.AnalyzeRequest{Workflow: args[0], Reading: a.reading})
+	if err != nil || an.Program == nil {
+		return nil, done
+	}
+	return stepsOf(an.Program), done
+}
+
+// completeWorkflowOrRun offers workflows, files, and the ids of runs.
+func (a *invocation) completeWorkflowOrRun(cmd *cobra.Command, args []string, prefix string) ([]string,
+	cobra.ShellCompDirective,
+) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	runs, _ := a.completeRun(cmd, args, prefix)
+	workflows, files := a.completeWorkflow(cmd, args, prefix)
+	return append(workflows, runs...), files
+}
+
+// completeDecision offers the steps of a run whose outcome is unknown, with the answers.
+func (a *invocation) completeDecision(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	const done = cobra.ShellCompDirectiveNoFileComp
+	if len(args) == 0 {
+		return nil, done
+	}
+	run, err := a.app().Find(context.Background(), args[0])
+	if err != nil {
+		return nil, done
+	}
+	status, err := a.app().Status(context.Background(), cmp.Or(run.Root, run.ID))
+	if err != nil {
+		return nil, done
+	}
+	var out []string
+	for _, g := range status.Gates {
+		if g.Kind != app.GateDoubt {
+			continue
+		}
+		for _, answer := range []string{app.AnswerRerun, app.AnswerSkip, app.AnswerFail, app.AnswerResult + "="} {
+			out = append(out, diag.Printable(g.Step)+"="+answer)
+		}
+	}
+	return out, done | cobra.ShellCompDirectiveNoSpace
+}
+
+// completeBudget offers the budgets that can be raised.
+func completeBudget(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	out := raisable()
+	for i := range out {
+		out[i] += "="
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// stepsOf returns the ids of the steps that the file of a program has.
+func stepsOf(program *ir.Program) []string {
+	var out []string
 	for s := range program.Steps() {
 		if !s.Implied {
 			out = append(out, diag.Printable(s.ID))
 		}
 	}
-	return out, done
+	return out
 }
 
 // completeModel offers the models whose prices are known.

@@ -107,8 +107,7 @@ func (a *invocation) printCost(r costReport) error {
 	case len(m.Models) == 0:
 		p.text("At most $0.00: no model is asked.")
 	default:
-		text := fmt.Sprintf("At most %s (estimate), with the prices of %s as of %s.", price.Dollars(m.AtMost),
-			strings.Join(m.Models, ", "), m.Prices)
+		text := fmt.Sprintf("At most %s (estimate), with %s.", price.Dollars(m.AtMost), pricesUsed(&m))
 		if m.Limit > 0 {
 			text += fmt.Sprintf(" The budget of %s %s.", price.Dollars(m.Limit),
 				map[check.Verdict]string{check.ShouldFit: "should be enough", check.MayExceed: "may stop a run"}[m.Verdict])
@@ -116,6 +115,21 @@ func (a *invocation) printCost(r costReport) error {
 		p.text(text)
 	}
 	return p.print()
+}
+
+// pricesUsed says where the prices of models come from: the built-in ones have a date.
+func pricesUsed(m *app.Money) string {
+	var used []string
+	builtIn := slices.DeleteFunc(slices.Clone(m.Models), func(model string) bool {
+		return slices.Contains(m.Configured, model)
+	})
+	if len(builtIn) > 0 {
+		used = append(used, fmt.Sprintf("the prices of %s as of %s", strings.Join(builtIn, ", "), m.Prices))
+	}
+	if len(m.Configured) > 0 {
+		used = append(used, "your prices of "+strings.Join(m.Configured, ", "))
+	}
+	return strings.Join(used, " and ")
 }
 
 // quoteTable is the price of each agent, and of all.

@@ -321,7 +321,7 @@ func (a *invocation) reportEnd(run *app.Run) error {
 
 func runSentence(run *app.Run, outcome journal.Outcome, why string) string {
 	text := fmt.Sprintf("run %s of %s %s", short(run.ID), run.Name, map[journal.Outcome]string{
-		journal.OutcomeFailed: "failed", journal.OutcomeRejected: "was rejected", journal.OutcomeCancelled: "was cancelled",
+		journal.OutcomeFailed: "failed", journal.OutcomeRejected: "was rejected", journal.OutcomeCancelled: "was canceled",
 	}[outcome])
 	if why = strings.TrimSpace(why); why != "" { // what commands print ends with a new line
 		text += ": " + why

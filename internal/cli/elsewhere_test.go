@@ -103,7 +103,7 @@ func TestInterruptAfterAnotherProcessFinishedTheRun(t *testing.T) {
 		signals.Deliver(os.Interrupt)
 		code := <-ended
 		said := stderr.text.String()
-		if code != 1 || !strings.Contains(said, "Stopping") || !strings.Contains(said, "was cancelled") ||
+		if code != 1 || !strings.Contains(said, "Stopping") || !strings.Contains(said, "was canceled") ||
 			strings.Contains(said, "is interrupted") || strings.Contains(said, "To continue: ") {
 			t.Errorf("%v: exit code %d: %s%s", args, code, &stdout, said)
 		}

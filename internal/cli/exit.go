@@ -33,7 +33,7 @@ const (
 const exitCodesHelp = `Every command ends with one of these codes:
 
   0    success
-  1    the workflow ran and failed, was rejected at a gate or cancelled;
+  1    the workflow ran and failed, was rejected at a gate or canceled;
        "audit verify" or "drift" found a fault
   2    wrong usage, unknown file or name, inputs that fail their schema
   3    the workflow is invalid

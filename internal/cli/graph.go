@@ -34,7 +34,7 @@ state of each step, and the path that the run took.`,
   espalier graph flow.md --data -o flow.png
   espalier graph flow.md > flow.mmd`,
 		Args:              takes(1, 1, "one workflow or run"),
-		ValidArgsFunction: a.completeWorkflow,
+		ValidArgsFunction: a.completeWorkflowOrRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			chosen, err := pictureFormat(format, output, a.json)
 			if err != nil {

@@ -17,6 +17,7 @@ const environmentHelp = `Espalier reads these variables:
   HOME             skills of the user are in ~/.agents/skills and ~/.claude/skills
   XDG_CONFIG_HOME  and in $XDG_CONFIG_HOME/awf/skills (or ~/.config/awf/skills)
   XDG_STATE_HOME   approvals of "espalier trust" are below it (or ~/.local/state)
+  XDG_CACHE_HOME   the Python of NOF workflows is kept below it (or ~/.cache)
 
   ESPALIER_STORE   the URL of the PostgreSQL database that keeps the runs
   ESPALIER_TEMPORAL

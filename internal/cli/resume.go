@@ -68,6 +68,8 @@ workflow has to allow it (human_in_the_loop), and the change is recorded.`,
 	flags.StringArrayVar(&f.set, "set", nil, "with --from: edit a variable of the new run: `NAME=VALUE`")
 	flags.StringArrayVar(&f.decide, "decide", nil, "resolve a step whose outcome is unknown: `STEP=ANSWER`")
 	cmd.RegisterFlagCompletionFunc("from", a.completeStep)
+	cmd.RegisterFlagCompletionFunc("decide", a.completeDecision)
+	cmd.RegisterFlagCompletionFunc("raise", completeBudget)
 	return cmd
 }
 

@@ -114,17 +114,7 @@ other commands.`,
 				a.note("No runs.")
 				return nil
 			}
-			fmt.Fprintf(a.stdout, "%-8s  %-19s  %8s  %9s  %-24s  %s\n", "ID", "STARTED", "DURATION", "COST", "WORKFLOW", "STATUS")
-			for _, e := range list {
-				how := standing(&e)
-				if why := cmp.Or(e.Error, report.ReasonWords(e.Reason)); why != "" {
-					how += " (" + fit(diag.Printable(why), whyColumns) + ")"
-				}
-				fmt.Fprintf(a.stdout, "%s  %s  %8s  %9s  %-24s  %s\n", short(e.ID),
-					e.Started.Time().Local().Format(time.DateTime), report.Duration(e.Updated.Time().Sub(e.Started.Time())),
-					a.costOf(&e), e.Name, how)
-			}
-			return nil
+			return a.printRuns(list)
 		},
 	}
 	flags := a.jsonFlag(cmd).Flags()
@@ -223,6 +213,41 @@ func (a *invocation) writeRuns(list []app.Run) error {
 
 // whyColumns is how much of a reason fits into a list.
 const whyColumns = 60
+
+// printRuns prints runs as a table, one line each. If it is too wide for a terminal, times of the start are shorter, and
+// names and statuses are cut: "espalier status RUN" shows them, and so does --json.
+func (a *invocation) printRuns(list []app.Run) error {
+	const started, name, status = 1, 4, 5
+	t := table{header: []string{"ID", "STARTED", "DURATION", "COST", "WORKFLOW", "STATUS"}, right: []int{2, 3}}
+	for _, e := range list {
+		how := standing(&e)
+		if why := cmp.Or(e.Error, report.ReasonWords(e.Reason)); why != "" {
+			how += " (" + fit(diag.Printable(why), whyColumns) + ")"
+		}
+		t.add(short(e.ID), e.Started.Time().Local().Format(time.DateTime),
+			report.Duration(e.Updated.Time().Sub(e.Started.Time())), a.costOf(&e), e.Name, how)
+	}
+	if room := a.columns(); (isTerminal(a.Stdout) || a.Getenv("COLUMNS") != "") && t.naturalWidth() > room {
+		for i, row := range t.rows {
+			row[started] = a.shortTime(list[i].Started.Time())
+		}
+		widths := t.widths(t.filled(), t.naturalWidth())
+		room -= t.naturalWidth() - widths[name] - widths[status]
+		names := min(widths[name], max(room-widths[status], room/2, leastCell)) // each gets at least half
+		for _, row := range t.rows {
+			row[name], row[status] = fit(row[name], names), fit(row[status], max(room-names, leastCell))
+		}
+	}
+	return t.write(a.stdout, t.naturalWidth(), "")
+}
+
+// shortTime returns a time as "ls -l" has it: without seconds, and with the year instead of the time if it is long ago.
+func (a *invocation) shortTime(at time.Time) string {
+	if a.Now().Sub(at) > 180*24*time.Hour {
+		return at.Local().Format("Jan _2  2006")
+	}
+	return at.Local().Format("Jan _2 15:04")
+}
 
 // removeFlags are the flags of runs rm.
 type removeFlags struct {

@@ -268,7 +268,7 @@ func stateWord(state string) string {
 		string(journal.OutcomeOK): "Finished", string(journal.OutcomeEnd): "Finished",
 		string(journal.OutcomeFailed):  "Failed",
 		string(journal.OutcomeSkipped): "Skipped", string(journal.OutcomeRejected): "Rejected",
-		string(journal.OutcomeCancelled): "Cancelled",
+		string(journal.OutcomeCancelled): "Canceled",
 	}
 	if word := words[state]; word != "" {
 		return word

@@ -60,7 +60,7 @@ func (s *State) Check(p *Program, in Input) error {
 		return s.checkSignal(p, &x)
 	case Cancel:
 		if s.Root().Cancelled {
-			return refusal(TooLate, "the run is being cancelled already")
+			return refusal(TooLate, "the run is being canceled already")
 		}
 	case Pause:
 		switch {

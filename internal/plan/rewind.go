@@ -63,7 +63,7 @@ func (s *State) checkRewind(p *Program, x *Rewind) error {
 	case s.Open > 0:
 		return s.busy()
 	case s.Root().Cancelled || s.Root().Cleaning:
-		return refusal(TooLate, "the run is being cancelled")
+		return refusal(TooLate, "the run is being canceled")
 	}
 	return p.CheckReturn(x.Step)
 }

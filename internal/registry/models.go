@@ -597,12 +597,8 @@ func (m *Models) bare(s server) reachable {
 
 // Price returns the price of a model; false if it is not known.
 func (m *Models) Price(c Choice) (price.Price, bool) {
-	for _, name := range []string{c.String(), c.Model} {
-		for _, p := range m.config.Prices {
-			if p.Name.Value == name {
-				return p.Is, true
-			}
-		}
+	if p, ok := m.ConfiguredPrice(c); ok {
+		return p, true
 	}
 	if c.server.cli != nil {
 		return cliPrice(c.server.cli, c.Model)
@@ -615,6 +611,18 @@ func (m *Models) Price(c Choice) (price.Price, bool) {
 	}
 	// A gateway in front of a built-in provider passes its prices on.
 	return price.Known(c.Provider, c.Model, time.Now())
+}
+
+// ConfiguredPrice returns the price of a model that the configuration sets; false if it sets none.
+func (m *Models) ConfiguredPrice(c Choice) (price.Price, bool) {
+	for _, name := range []string{c.String(), c.Model} {
+		for _, p := range m.config.Prices {
+			if p.Name.Value == name {
+				return p.Is, true
+			}
+		}
+	}
+	return price.Price{}, false
 }
 
 // router hands each request to the model that it is for.

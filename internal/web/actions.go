@@ -78,7 +78,7 @@ var actions = map[string]action{
 var notices = map[string]string{
 	"approved": "Approved. The run continues.", "rejected": "Rejected. The decision is recorded.",
 	"paused":    "Paused. Running steps finish first; no new step starts.",
-	"cancelled": "Cancelled. Running steps are stopped.", "resumed": "Resumed.", "raised": "The limit is raised.",
+	"cancelled": "Canceled. Running steps are stopped.", "resumed": "Resumed.", "raised": "The limit is raised.",
 	"edited": "The variable is changed. The change is recorded.", "signaled": "The event is sent.",
 	"replied":  "The reply is sent.",
 	"resolved": "Recorded. The run continues.", "retried": "This run continues the failed one.",
@@ -189,7 +189,7 @@ func (h *Handler) cancelRuns(r *request) error {
 	}
 	if cancelled == 0 {
 		return &app.Error{
-			Kind: app.InvalidRequest, Message: "no run was cancelled",
+			Kind: app.InvalidRequest, Message: "no run was canceled",
 			Advice: "Select one or more runs that have not finished.",
 		}
 	}

@@ -152,7 +152,7 @@ func TestActionsOnARun(t *testing.T) {
 	b.click("#cancel-menu summary")
 	b.set("#reason", "no longer needed")
 	b.click(`form[action$="/cancel"] button`)
-	b.waitText("#run-state", "Cancelled")
+	b.waitText("#run-state", "Canceled")
 	for _, tab := range []string{"transcript", "audit", "artifacts", "state", "output"} {
 		b.click(`.tabs a[href$="/` + tab + `"]`)
 		b.wait(`location.pathname.endsWith("/` + tab + `")`)
@@ -163,7 +163,7 @@ func TestActionsOnARun(t *testing.T) {
 	b.click(`a[href*="like="]`)
 	b.wait(`document.querySelector('[name="i.question"]').value.startsWith("Why is the sky")`)
 	b.do(chromedp.NavigateBack())
-	b.waitText("#run-state", "Cancelled")
+	b.waitText("#run-state", "Canceled")
 }
 
 // Several runs are cancelled at once.
@@ -184,7 +184,7 @@ func TestBulkCancel(t *testing.T) {
 	b.click("#cancel-runs summary")
 	b.set("#reason", "no longer needed")
 	b.click("#cancel-runs button")
-	b.waitText("#notice", "Cancelled")
+	b.waitText("#notice", "Canceled")
 	for _, fact := range s.facts(ids[0]) {
 		if x, ok := fact.(journal.CancelRequested); ok && x.Reason != "no longer needed" {
 			t.Errorf("the reason is %q", x.Reason)

@@ -116,7 +116,7 @@ type stateView struct{ State, Word string }
 var words = map[string]string{
 	"queued": "Queued", "pending": "Not reached", "running": "Running", "waiting": "Waiting", "sleeping": "Sleeping",
 	"paused": "Paused", "interrupted": "Interrupted", "budget": "Budget reached", "unknown": "Outcome unknown",
-	"ok": "Finished", "end": "Finished", "failed": "Failed", "rejected": "Rejected", "cancelled": "Cancelled",
+	"ok": "Finished", "end": "Finished", "failed": "Failed", "rejected": "Rejected", "cancelled": "Canceled",
 	"skipped": "Skipped",
 }
 

@@ -65,7 +65,7 @@ func (p *Progress) headline(now time.Time, width int, s *Style) string {
 	var parts []string
 	switch {
 	case p.stopping:
-		parts = append(parts, "cancelling")
+		parts = append(parts, "canceling")
 	case p.paused:
 		mark, parts = "‖", append(parts, "paused")
 	case p.starved != "":
@@ -79,7 +79,13 @@ func (p *Progress) headline(now time.Time, width int, s *Style) string {
 	room := width - report.Width(name) - 4
 	rest := strings.Join(append(parts, spending(budget, true)...), " · ")
 	if report.Width(rest) > room {
-		rest = report.Shorten(strings.Join(append(parts, spending(budget, false)...), " · "), room)
+		rest = strings.Join(append(parts, spending(budget, false)...), " · ")
+	}
+	if report.Width(rest) > room {
+		rest = report.Shorten(rest, room)
+		if whole := strings.LastIndex(rest, ", "); whole > 0 { // without a budget that is cut
+			rest = rest[:whole] + ", …"
+		}
 	}
 	return report.Shorten(mark+" ", width) + s.paint(report.Bold, name) + "  " + rest
 }

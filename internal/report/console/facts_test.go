@@ -278,6 +278,20 @@ func TestEveryBudgetFitsTheLine(t *testing.T) {
 	}
 }
 
+// Where not every budget fits, those that do are shown whole.
+func TestNoBudgetIsCutInTheMiddle(t *testing.T) {
+	steps, tokens, tools, seconds := int64(30), int64(600_000), int64(40), int64(600)
+	s := play(t, journal.RunStarted{
+		Name:   "support-triage",
+		Budget: &journal.Limits{Steps: &steps, Tokens: &tokens, ToolCalls: &tools, ActiveSeconds: &seconds},
+	}, journal.TaskStarted{Work: work, Kind: "agent"})
+	s.take(note(1, journal.NoteReply, journal.Reply{Offline: "scripted"}))
+	line := s.p.Area(time.UnixMilli(2000), console.Size{Columns: 80, Rows: 24}, console.Style{})[0]
+	if want := "scripted · left: 29 steps, 600,000 tokens, …"; !strings.HasSuffix(line, want) {
+		t.Errorf("got %q", line)
+	}
+}
+
 func TestCostBudgetIsShown(t *testing.T) {
 	limit, seconds := int64(2_000_000), int64(60)
 	s := play(t, journal.RunStarted{

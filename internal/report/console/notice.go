@@ -385,7 +385,7 @@ var endings = map[journal.Outcome]struct {
 	colour report.Colour
 }{
 	journal.OutcomeFailed:    {"failed after ", report.Red},
-	journal.OutcomeCancelled: {"cancelled after ", report.Dim},
+	journal.OutcomeCancelled: {"canceled after ", report.Dim},
 	journal.OutcomeRejected:  {"rejected after ", report.Red},
 	journal.OutcomeSkipped:   {"skipped after ", report.Dim},
 	journal.OutcomeJump:      {"left after ", report.Plain},
@@ -446,7 +446,7 @@ func (n *Notice) finished() (string, report.Colour) {
 	case journal.OutcomeRejected:
 		return "rejected after " + sums, report.Red
 	case journal.OutcomeCancelled:
-		return "cancelled after " + sums, report.Amber
+		return "canceled after " + sums, report.Amber
 	}
 	return "failed after " + sums + because(why(n.Error)), report.Red
 }

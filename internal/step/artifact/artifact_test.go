@@ -500,7 +500,7 @@ func TestDraftsReflectTheRequest(t *testing.T) {
 	for asked, want := range map[string][]string{
 		"Read the feedback, group it by theme, then write a summary": {
 			"id: read-feedback", "id: group-by-theme",
-			"id: write-summary", "agents/reader.md", "agents/organiser.md", "agents/writer.md",
+			"id: write-summary", "agents/reader.md", "agents/organizer.md", "agents/writer.md",
 		},
 		"Translate the letter into German and ask me for approval": {
 			"id: translate-letter-german",
