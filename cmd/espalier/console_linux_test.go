@@ -281,9 +281,15 @@ func TestApproveAsksOnATerminal(t *testing.T) {
 	c := approve()
 	c.until("The plan")
 	c.until("digest ")
-	c.until("Approve? [y]es or [n]o: ")
-	c.types("n\n")
+	c.until("Approve? [y]es, [n]o, or Enter to decide later: ")
+	c.types("\n")
 	if screen := c.ends(4); !strings.Contains(screen, "nothing was decided") {
+		t.Error(screen)
+	}
+	c = approve()
+	c.until("Approve? ")
+	c.types("\x03")
+	if screen := c.ends(130); !strings.Contains(screen, "nothing was decided") {
 		t.Error(screen)
 	}
 	if screen := approve("--digest", "0123").ends(2); strings.Contains(screen, "Approve?") {
@@ -301,6 +307,26 @@ func TestApproveAsksOnATerminal(t *testing.T) {
 	c = onConsole(t, p.command("approve", other, "--digest", digest), 80, 24)
 	if screen := c.ends(0); strings.Contains(screen, "Approve?") {
 		t.Error(screen)
+	}
+}
+
+// At the prompt of approve, n rejects as it does where run asks, and reject asks for the reason as well.
+func TestRejectionAsksForTheReason(t *testing.T) {
+	for _, command := range []string{"approve", "reject"} {
+		p := gatedProject(t)
+		p.exits(4, "run", "gated.md", "--script", "replies.yaml", "--run-id", awfRun)
+		c := onConsole(t, p.command(command, awfRun), 80, 24)
+		c.until("The plan")
+		if command == "approve" {
+			c.until("Approve? ")
+			c.types("n\n")
+		}
+		c.until("Reason (optional): ")
+		c.types("not today\n")
+		c.ends(1)
+		if said := p.exits(0, "audit", awfRun); !strings.Contains(said, "not today") {
+			t.Errorf("%s: %s", command, said)
+		}
 	}
 }
 
@@ -478,11 +504,34 @@ func TestInitAsksThreeQuestions(t *testing.T) {
 	c.until("there is no format \"awk\"")
 	c.types("awf\n")
 	c.until("[pipeline]: ")
+	c.types("parallel\n")
+	c.until("\r\n  fanout ")
+	c.until("[pipeline]: ")
 	c.types("\n")
-	c.ends(0)
+	if screen := c.ends(0); strings.Contains(screen, "agentic") { // a pattern that AWF lacks
+		t.Error(screen)
+	}
 	for _, name := range []string{"digest.yaml", "digest.script.yaml", "espalier.yaml"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// A person who interrupts the questions of init, or ends the input, gets no project.
+func TestInitCanBeLeft(t *testing.T) {
+	for typed, code := range map[string]int{"\x03": 130, "\x04": 2} {
+		dir, p := t.TempDir(), newAWF(t, awfChain)
+		cmd := p.command("init")
+		cmd.Dir = dir
+		c := onConsole(t, cmd, 80, 24)
+		c.until("Name of a first workflow, or none [")
+		c.types(typed)
+		if screen := c.ends(code); !strings.Contains(screen, "nothing was created") {
+			t.Error(screen)
+		}
+		if made, err := os.ReadDir(dir); len(made) > 0 || err != nil {
+			t.Errorf("%q: %v %v", typed, made, err)
 		}
 	}
 }

@@ -218,7 +218,13 @@ func (a *App) Preview(ctx context.Context, an *Analysis, s *ir.Step) (*provider.
 	if err != nil {
 		return nil, err
 	}
-	return env.tools.Preview(ctx, an.Program, s, env.models)
+	request, err := env.tools.Preview(ctx, an.Program, s, env.models)
+	if errors.Is(err, registry.ErrAsksNoModel) {
+		e := fail(InvalidRequest, AsksNoModel, "%v", err)
+		e.Name = an.File.Path
+		return nil, e
+	}
+	return request, err
 }
 
 // environmentOf returns the environment of a workflow's project, and applies the project's defaults to the program.

@@ -52,6 +52,7 @@ const (
 	InvalidInput     Reason = "invalid-input"     // Error.Names are the mismatches, one per line
 	UndeclaredInput  Reason = "undeclared-input"  // as InvalidInput; some inputs are not declared
 	MissingSecret    Reason = "missing-secret"    // a secret in the input cannot be read
+	AsksNoModel      Reason = "asks-no-model"     // the step has no request to a model
 	InvalidScript    Reason = "invalid-script"    // the file of scripted replies has errors
 	InvalidConfig    Reason = "invalid-config"    // Error.Diagnostics; Error.Name is the file
 	MissingModels    Reason = "missing-models"    // Error.Missing

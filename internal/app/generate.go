@@ -88,7 +88,7 @@ func (a *App) Generate(ctx context.Context, req GenerateRequest) (*Generation, [
 	}
 	p := &Prepared{Workflow: compiled, Root: root, Options: req.Options}
 	if req.Script != nil {
-		p.script(req.Script, true) // repairs are runs of another workflow
+		p.script(a, req.Script, true) // repairs are runs of another workflow
 	}
 	if err := p.Err(); err != nil {
 		return nil, p.Findings, err

@@ -112,7 +112,7 @@ func (a *App) Prepare(_ context.Context, req PrepareRequest) (*Prepared, error) 
 			"the workflow says \"manual: false\": it is not meant to be run by hand"))
 	}
 	if req.Script != nil {
-		p.script(req.Script, false)
+		p.script(a, req.Script, false)
 	}
 	if err := p.configure(a, &req); err != nil || p.env == nil {
 		return p, err
@@ -137,10 +137,19 @@ func (a *App) Prepare(_ context.Context, req PrepareRequest) (*Prepared, error) 
 
 // script checks a file of replies and adds it to the options. shared reports whether it also answers other workflows:
 // then entries that this one does not use are warnings.
-func (p *Prepared) script(f *source.File, shared bool) {
+func (p *Prepared) script(a *App, f *source.File, shared bool) {
 	script, problems := registry.Script(f)
 	if script != nil {
-		unused := script.Check(p.Workflow.Program, scriptFacts(p.Workflow.Program))
+		known := scriptFacts(p.Workflow.Program)
+		known.OtherWorkflows = func() (names []string) {
+			if found, err := a.Workflows(context.Background(), Reading{}); err == nil {
+				for i := range found.Workflows {
+					names = append(names, found.Workflows[i].Name)
+				}
+			}
+			return names
+		}
+		unused := script.Check(p.Workflow.Program, known)
 		for i := range unused {
 			if shared {
 				unused[i].Severity = diag.Warning
@@ -163,6 +172,7 @@ func (p *Prepared) script(f *source.File, shared bool) {
 // scriptFacts returns what decides whether the entries of a script can answer. Budgets do not count: they can be raised.
 func scriptFacts(p *ir.Program) (known registry.ScriptFacts) {
 	known.Tools, known.OtherTools = registry.ToolNames(p)
+	known.Works = registry.ScriptWorks(p)
 	unlimited := *p
 	unlimited.Budget = ir.Budget{}
 	kinds := map[string]string{}

@@ -197,6 +197,15 @@ func (rt *environment) mayClaim(state *plan.State, program *plan.Program, f *pla
 		journal.PlaceName(f.Place().Key()), by.As)
 }
 
+// gateTitles returns what people see of a gate that a format has generated, as in progress lines.
+func gateTitles(key string) []string {
+	name, what, generated := strings.Cut(journal.StepID(key), ":")
+	if !generated {
+		return nil
+	}
+	return []string{"gate of " + name, fmt.Sprintf("gate of %s (%s)", name, what), "reply to " + name}
+}
+
 // meant returns the gates that a person means: those with the key or the step that they name, or else those that belong
 // to a step of the file with that name. Without a name, all gates are meant.
 func meant[G any](open []G, key func(G) string, name string) []G {
@@ -207,6 +216,10 @@ func meant[G any](open []G, key func(G) string, name string) []G {
 			exact = append(exact, g)
 		case journal.StepName(k), journal.PlaceName(k):
 			named = append(named, g)
+		default:
+			if slices.Contains(gateTitles(k), name) {
+				named = append(named, g)
+			}
 		}
 	}
 	if len(exact) > 0 {

@@ -335,7 +335,7 @@ func (e *estimator) step(s *ir.Step) *stepCost {
 	if gate, ok := s.Action.(ir.Gate); ok && gate.Decider != ir.Work {
 		c.own[waitSeconds] = stepkind.N(seconds(gate.Timeout))
 		if gate.Timeout <= 0 {
-			c.own[waitSeconds] = stepkind.Amount{Unbounded: fmt.Sprintf("step %q waits without a timeout", s.ID)}
+			c.own[waitSeconds] = stepkind.Amount{Unbounded: fmt.Sprintf("step %q waits without a timeout", s.Title())}
 		}
 	}
 	c.own[waitSeconds] = c.own[waitSeconds].Plus(e.approvalTime(s))
@@ -620,8 +620,8 @@ func (e *estimator) perStep(
 			visits, tries = least(visits, entered), least(tries, started)
 		}
 		path, label := prefix+s.ID, ""
-		if s.Label != "" {
-			label = prefix + s.Label
+		if title := s.Title(); title != s.ID {
+			label = prefix + title
 		}
 		*into = append(*into, StepCost{
 			Step: path, Label: label, Type: s.Type, Attempts: s.Attempts(), Visits: visits, Starts: tries,

@@ -239,6 +239,10 @@ by its name as "espalier list" shows it.`,
 		for _, c := range commands {
 			c.GroupID = group
 			c.DisableFlagsInUseLine = true
+			if c.HasSubCommands() && !c.Runnable() {
+				c.Use += " COMMAND"
+				c.Args, c.RunE = cobra.ArbitraryArgs, groupHelpOnly
+			}
 			for _, below := range c.Commands() {
 				below.DisableFlagsInUseLine = true
 			}
@@ -280,6 +284,26 @@ func unknownCommand(root *cobra.Command, name string) error {
 		help = fmt.Sprintf("To check a file: %q", root.Name()+" validate "+name)
 	}
 	return usage(help, "there is no command %q", name)
+}
+
+// groupHelpOnly is what a command does that only has commands below it.
+func groupHelpOnly(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	help := fmt.Sprintf("Its commands are %s.", diag.Enumerate(commandNames(cmd)))
+	near := cmp.Or(otherSubcommands[cmd.Name()+" "+args[0]], diag.Nearest(args[0], commandNames(cmd)))
+	if near != "" {
+		help = fmt.Sprintf("Did you mean %q? %s", cmd.CommandPath()+" "+near, help)
+	}
+	return usage(help, "%s has no command %q", cmd.Name(), args[0])
+}
+
+// otherSubcommands are words that people try below a command, and what is meant.
+var otherSubcommands = map[string]string{
+	"triggers fire": "run", "triggers start": "run", "triggers stop": "pause", "triggers ls": "list",
+	"user create": "add", "user delete": "remove", "user rm": "remove", "user ls": "list",
+	"store verify": "check", "store copy": "backup", "store move": "migrate",
 }
 
 func commandNames(root *cobra.Command) []string {

@@ -91,7 +91,8 @@ func (a *invocation) answer(run *app.Run) (app.Message, error) {
 		case a.autoApprove:
 			return app.Approve{Step: g.Step, Digest: g.Digest, Automated: true}, nil
 		case a.attended():
-			return a.decide(status, g)
+			fmt.Fprintln(a.stderr)
+			return a.decide(status, g, "")
 		}
 	}
 	return nil, nil
@@ -132,9 +133,12 @@ func (a *invocation) reply(s *app.Status, g *app.Gate) (app.Message, error) {
 	return app.Signal{Event: g.Event, Step: g.Step, Data: data}, nil
 }
 
-// decide shows what a gate shows, and asks for a decision. It returns nil if the person leaves it for later.
-func (a *invocation) decide(s *app.Status, g *app.Gate) (app.Message, error) {
-	fmt.Fprintln(a.stderr)
+// askReason asks for the reason of a rejection.
+const askReason = "Reason (optional): "
+
+// decide shows what a gate shows, and asks for a decision, with a note unless there is one. It returns nil if the person
+// leaves it for later.
+func (a *invocation) decide(s *app.Status, g *app.Gate, given string) (app.Message, error) {
 	writeGate(a.stderr, s, g)
 	for {
 		answer, err := a.ask("Approve? [y]es, [n]o, or Enter to decide later: ")
@@ -142,7 +146,7 @@ func (a *invocation) decide(s *app.Status, g *app.Gate) (app.Message, error) {
 			return nil, err
 		}
 		word, note, _ := strings.Cut(answer, " ")
-		note = strings.TrimSpace(note)
+		note = cmp.Or(strings.TrimSpace(note), given)
 		switch strings.ToLower(strings.TrimRight(word, ",:")) {
 		case "":
 			return nil, nil
@@ -150,15 +154,19 @@ func (a *invocation) decide(s *app.Status, g *app.Gate) (app.Message, error) {
 			message := app.Approve{Step: g.Step, Digest: g.Digest, Note: note}
 			if len(g.Shows[app.AnswerSchema]) > 0 {
 				value, err := a.ask("Answer, as JSON that fits answer_schema: ")
-				message.Value = json.RawMessage(value)
-				return message, err
+				if message.Value = json.RawMessage(value); err != nil {
+					return nil, err
+				}
+				return message, nil
 			}
 			return message, nil
 		case "n", "no", "reject":
 			if note == "" {
-				note, err = a.ask("Reason (optional): ")
+				if note, err = a.ask(askReason); err != nil {
+					return nil, err
+				}
 			}
-			return app.Reject{Step: g.Step, Digest: g.Digest, Note: note}, err
+			return app.Reject{Step: g.Step, Digest: g.Digest, Note: note}, nil
 		}
 		a.note("%q is not an answer. Type y to approve or n to reject, with a note after it if you like, or press Enter.",
 			answer)

@@ -259,7 +259,7 @@ func budgetTable(budgets []check.BudgetLine, money app.Money) table {
 		if money.Known {
 			worst = price.Dollars(money.AtMost)
 		}
-		t.add("money", "the run", price.Dollars(money.Limit), "-", worst, cmp.Or(string(money.Verdict), "unknown"))
+		t.add("cost", "the run", price.Dollars(money.Limit), "-", worst, cmp.Or(string(money.Verdict), "unknown"))
 	}
 	return t
 }

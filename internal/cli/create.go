@@ -30,6 +30,10 @@ model: the description itself determines the steps.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(_ *cobra.Command, args []string) error {
 			req.Name = args[0]
+			if len(args) == 1 && strings.ContainsAny(strings.TrimSpace(req.Name), " \t\n") {
+				return usage("Write a name before it: espalier create NAME "+shellWord(req.Name),
+					"the description has no name of a workflow before it")
+			}
 			if err := checkName(req.Name); err != nil {
 				return err
 			}

@@ -252,6 +252,7 @@ func (a *invocation) interrupted(id journal.RunID, err error) error {
 			}
 		}
 	}
+	help += a.outputLater(id, whenFinished)
 	return &failure{code: exitInterrupted, message: fmt.Sprintf("run %s is %s", short(id), state), help: help}
 }
 
@@ -277,13 +278,14 @@ func (a *invocation) reportRun(run *app.Run) error {
 			return err
 		}
 		return &failure{
-			code: exitBudget, message: fmt.Sprintf("run %s has exhausted a budget (%s)", short(run.ID), run.WaitingWords()),
-			help: fmt.Sprintf("To continue with more: espalier resume %s --raise %s", short(run.ID), raiseHint(budget)),
+			code: exitBudget, message: fmt.Sprintf("run %s has exhausted its %s", short(run.ID), run.WaitingWords()),
+			help: fmt.Sprintf("To continue with more: espalier resume %s --raise %s", short(run.ID), raiseHint(budget)) +
+				a.outputLater(run.ID, whenFinished),
 		}
 	case journal.Waiting, journal.PausedAt, journal.Sleeping:
 		return &failure{
 			code: exitWaiting, message: fmt.Sprintf("run %s is %s", short(run.ID), standing(run)),
-			help: waitingHelp(status),
+			help: strings.TrimPrefix(waitingHelp(status)+a.outputLater(run.ID, whenFinished), "\n"),
 		}
 	}
 	driver := ""
@@ -294,6 +296,8 @@ func (a *invocation) reportRun(run *app.Run) error {
 	return nil
 }
 
+const whenFinished = "When the run has finished"
+
 // reportEnd prints how a run ended.
 func (a *invocation) reportEnd(run *app.Run) error {
 	end, err := a.runs().Ending(context.Background(), run)
@@ -302,8 +306,13 @@ func (a *invocation) reportEnd(run *app.Run) error {
 	}
 	if a.json {
 		err = a.writeResult(api.NewResult(run, end, nil))
-	} else if end.Outcome == journal.OutcomeOK {
+	}
+	if err == nil && end.Outcome == journal.OutcomeOK && (!a.json || a.outputFile != "") {
 		err = a.printValue(end.Output)
+	}
+	if failed := new(failure); a.outputFile != "" && errors.As(err, &failed) {
+		failed.help = strings.TrimPrefix(a.outputLater(run.ID, "The run has finished"), "\n")
+		return failed
 	}
 	if err != nil || end.Outcome == journal.OutcomeOK {
 		return err
@@ -402,6 +411,38 @@ func (a *invocation) printValue(raw json.RawMessage) error {
 		return err
 	}
 	return a.writeJSON(readableJSON(raw))
+}
+
+// checkOutputFile returns an error if the file of --output cannot be written, before there is something to lose.
+func (a *invocation) checkOutputFile() error {
+	if a.outputFile == "" {
+		return nil
+	}
+	full, err := a.target(a.outputFile)
+	if err != nil {
+		return err
+	}
+	_, missing := os.Stat(full)
+	f, err := os.OpenFile(full, os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return cannotWrite(a.outputFile, err)
+	}
+	if err := f.Close(); err != nil {
+		return cannotWrite(a.outputFile, err)
+	}
+	if missing != nil {
+		return os.Remove(full) // the run writes it when it has finished
+	}
+	return nil
+}
+
+// outputLater says how to get the output of a run that has not been written to the file of --output.
+func (a *invocation) outputLater(id journal.RunID, when string) string {
+	if a.outputFile == "" {
+		return ""
+	}
+	return fmt.Sprintf("\n%s was not written. %s: espalier output %s > %s", a.outputFile, when, short(id),
+		shellWord(a.outputFile))
 }
 
 // writeOutputFile writes the output of a run to the file of --output.

@@ -45,7 +45,8 @@ const exitCodesHelp = `Every command ends with one of these codes:
   141  the reader of the output closed it; a run continues to its end
 
 An AWF workflow may choose its own exit status, which is passed on. With --json
-the last line has "outcome", so that scripts need not guess. Warnings and notes
+the object has "outcome", so that scripts need not guess; with --follow too, it is
+the last line. Warnings and notes
 do not change the code, unless --strict turns them into errors.
 `
 
@@ -74,6 +75,8 @@ func (a *invocation) exit(err error) int {
 	var ref *source.RefError
 	var failed *app.Error
 	switch {
+	case errors.Is(err, errSignal):
+		end = &failure{code: exitInterrupted, message: "interrupted"}
 	case errors.As(err, &end):
 	case errors.As(err, &failed):
 		end = a.failure(failed)
@@ -129,6 +132,7 @@ var advice = map[app.Reason]string{
 	app.NoRunName:    `"espalier runs" lists them.`,
 	app.NoRun:        `"espalier runs" lists them.`,
 	app.NoRuns:       `"espalier run WORKFLOW" starts one. A run is kept in the project of its workflow: change to that folder to see it.`,
+	app.AsksNoModel:  "\"espalier show {name}\" says which steps ask a model.",
 	app.NotOnDemand:  "Use --force to run it anyway.",
 	app.InvalidInput: "Pass inputs with --input NAME=VALUE; \"espalier show\" lists them.",
 	app.UndeclaredInput: "Pass inputs with --input NAME=VALUE; \"espalier show\" lists them.\nUse " +

@@ -95,9 +95,12 @@ func (a *invocation) offerExample() error {
 
 // otherWords are the words that people of other programs try, and what to use instead.
 var otherWords = map[string]string{
+	"check":    `"espalier validate" checks workflows, "espalier store check" the store.`,
 	"compare":  `"espalier serve" compares two runs side by side in the browser, on the page of a run.`,
 	"diff":     `"espalier serve" compares two runs side by side in the browser, on the page of a run.`,
+	"delete":   `"espalier runs rm RUN" removes a run.`,
 	"continue": `"espalier resume RUN" continues a run.`,
+	"fork":     `"espalier resume RUN --from STEP" starts a new run from a step of one that has finished.`,
 	"history":  `"espalier runs" lists the runs, "espalier transcript RUN --pretty" shows what one did.`,
 	"kill":     `"espalier cancel RUN" ends a run, "espalier pause RUN" stops it so that it can be resumed.`,
 	"lint":     `"espalier validate" checks workflows.`,
@@ -108,5 +111,6 @@ var otherWords = map[string]string{
 	"ps":       `"espalier runs --open" lists the runs that are not over.`,
 	"stop":     `"espalier pause RUN" stops a run so that it can be resumed, "espalier cancel RUN" ends it.`,
 	"retry":    `"espalier resume RUN --from current" repeats the step that failed.`,
-	"start":    `"espalier run WORKFLOW" starts a run, with --detach in the background.`,
+	"test":     `"espalier run WORKFLOW --script FILE" runs a workflow with replies from a file, --simulate with simulated ones.`,
+	"start":    `"espalier run WORKFLOW" starts a run. With --detach, the run is left to "espalier work" or "espalier serve".`,
 }

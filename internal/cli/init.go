@@ -72,7 +72,7 @@ project, too, and a workflow also runs without one.`,
   espalier init --workflow release-notes --format agent-flow --pattern gate`,
 		Args:              takes(0, 1, "at most one folder"),
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				f.dir = args[0]
 				a.Dir = a.inDir(f.dir)
@@ -83,10 +83,14 @@ project, too, and a workflow also runs without one.`,
 					return cannotCreate(f.dir, err)
 				}
 			}
-			if f.workflow == "" && a.attended() {
+			switch {
+			case f.workflow != "":
+			case a.attended():
 				if err := a.askForWorkflow(&f); err != nil {
 					return err
 				}
+			case cmd.Flags().Changed("pattern") || cmd.Flags().Changed("format"):
+				return usage("Add --workflow NAME.", "--format and --pattern are for a first workflow, which has no name")
 			}
 			return a.init(&f)
 		},
@@ -110,12 +114,22 @@ func (a *invocation) askForWorkflow(f *initFlags) (err error) {
 		for err == nil {
 			var answer string
 			answer, err = a.ask(question)
+			if errors.Is(err, errSignal) {
+				err = &failure{code: exitInterrupted, message: "nothing was created"}
+			} else if err == nil && answer == "" && a.stdinEnded {
+				err = usage("Press Enter to take what is suggested, or use --workflow NAME.",
+					"the questions were not answered: nothing was created")
+			}
 			answer = cmp.Or(answer, otherwise)
 			wrong := new(failure)
 			if err != nil || answer == "" || !errors.As(check(answer), &wrong) {
 				return answer
 			}
-			a.note("%s %s", sentence(wrong.message), wrong.help)
+			first, rest, _ := strings.Cut(wrong.help, "\n")
+			a.note("%s %s", sentence(wrong.message), first)
+			for line := range strings.Lines(rest) {
+				a.note("%s", strings.TrimRight(line, "\n"))
+			}
 		}
 		return ""
 	}
@@ -132,7 +146,7 @@ func (a *invocation) askForWorkflow(f *initFlags) (err error) {
 	}
 	f.format = ask(fmt.Sprintf("Format (%s) [%s]: ", strings.Join(newFormatNames(), ", "), f.format), f.format,
 		func(format string) error { return checkPattern(format, patterns[0].name) })
-	f.pattern = ask(fmt.Sprintf("Pattern (%s) [%s]: ", strings.Join(patternNames(), ", "), f.pattern), f.pattern,
+	f.pattern = ask(fmt.Sprintf("Pattern (%s) [%s]: ", strings.Join(patternsOf(f.format), ", "), f.pattern), f.pattern,
 		func(chosen string) error { return checkPattern(f.format, chosen) })
 	return err
 }

@@ -105,7 +105,7 @@ func newFormatNames() []string {
 func (a *invocation) newCommand() *cobra.Command {
 	var format, chosen, dir string
 	long := "Write a small valid workflow to start from, in any format:\n\n"
-	long += strings.TrimPrefix(listPatterns(), "\n") + "\n"
+	long += strings.TrimPrefix(listPatterns(newFormats[0].name), "\n") + "\n"
 	long += `
 Some patterns differ, because a format lacks what they need. Agentfile has no
 loops, so its review is one round. In Agentfile and AIFLOW, the specialists of
@@ -174,6 +174,16 @@ type newFiles struct {
 	files []string
 }
 
+// patternsOf returns the patterns that a format has.
+func patternsOf(format string) (names []string) {
+	for _, p := range patterns {
+		if p.cannot[format] == "" {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
 // checkPattern checks that a format has a pattern.
 func checkPattern(format, chosen string) error {
 	if !slices.Contains(newFormatNames(), format) {
@@ -181,15 +191,9 @@ func checkPattern(format, chosen string) error {
 	}
 	p := slices.IndexFunc(patterns, func(p pattern) bool { return p.name == chosen })
 	if p < 0 {
-		return usage(suggestPattern(chosen), "there is no pattern %q", chosen)
+		return usage(suggestPattern(format, chosen), "there is no pattern %q", chosen)
 	}
 	if why := patterns[p].cannot[format]; why != "" {
-		var can []string
-		for _, other := range patterns {
-			if other.cannot[format] == "" {
-				can = append(can, other.name)
-			}
-		}
 		var others []string
 		for _, other := range newFormatNames() {
 			if patterns[p].cannot[other] == "" {
@@ -197,7 +201,7 @@ func checkPattern(format, chosen string) error {
 			}
 		}
 		return usage(fmt.Sprintf("Use %s, or one of the patterns of %s: %s.", strings.Join(others, ", "), format,
-			strings.Join(can, ", ")), "%s has no pattern %q: %s", format, chosen, why)
+			strings.Join(patternsOf(format), ", ")), "%s has no pattern %q: %s", format, chosen, why)
 	}
 	return nil
 }
@@ -210,13 +214,13 @@ var otherPatterns = map[string]string{
 	"chain": "pipeline", "linear": "pipeline", "mcp": "tool", "function": "tool", "supervisor": "agentic",
 }
 
-// suggestPattern returns the help for an unknown pattern: the patterns that are probably meant, and all patterns.
-func suggestPattern(name string) string {
+// suggestPattern returns the help for an unknown pattern: the patterns that are probably meant, and all patterns of the format.
+func suggestPattern(format, name string) string {
 	var meant []string
 	add := func(word string) {
 		word = strings.ToLower(word)
-		for _, pattern := range []string{otherPatterns[word], diag.Nearest(word, patternNames()), word} {
-			if slices.Contains(patternNames(), pattern) && !slices.Contains(meant, strconv.Quote(pattern)) {
+		for _, pattern := range []string{otherPatterns[word], diag.Nearest(word, patternsOf(format)), word} {
+			if slices.Contains(patternsOf(format), pattern) && !slices.Contains(meant, strconv.Quote(pattern)) {
 				meant = append(meant, strconv.Quote(pattern))
 			}
 		}
@@ -229,12 +233,15 @@ func suggestPattern(name string) string {
 	if len(meant) > 0 {
 		help = fmt.Sprintf("Did you mean %s? ", strings.Join(meant, " or "))
 	}
-	return help + "The patterns are:" + listPatterns()
+	return help + "The patterns are:" + listPatterns(format)
 }
 
-// listPatterns returns a line for each pattern.
-func listPatterns() (list string) {
+// listPatterns returns a line for each pattern that a format has.
+func listPatterns(format string) (list string) {
 	for _, p := range patterns {
+		if p.cannot[format] != "" {
+			continue
+		}
 		list += fmt.Sprintf("\n  %-9s %s", p.name, p.about)
 	}
 	return list

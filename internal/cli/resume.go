@@ -14,8 +14,10 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
@@ -223,7 +225,8 @@ func (a *invocation) decisionCommand(
 
 The command prints what the gate shows, with its digest, and the decision is about
 exactly that: it is refused if that changes meanwhile. On a terminal, "approve"
-asks before it approves. With --digest, as "espalier status RUN" prints it, the
+asks: y approves, n rejects, and Enter leaves the gate undecided, as where "espalier
+run" asks; "reject" asks for the reason unless --note has it. With --digest, as "espalier status RUN" prints it, the
 decision is refused if the gate no longer shows what had that digest; --json has
 all digits of it. The record has the user of this machine, and the name given with
 --as.`,
@@ -240,16 +243,31 @@ all digits of it. The record has the user of this machine, and the name given wi
 				if leave && a.server == nil {
 					a.app(recordOnly)
 				}
-				shown, err := a.confirm(verb, args[0], step, digest)
+				answer, err := a.confirm(verb, args[0], step, digest, note)
+				if errors.Is(err, errSignal) {
+					return &failure{code: exitInterrupted, message: "nothing was decided"}
+				}
 				if err != nil {
 					return err
 				}
-				return a.send(args[0], leave, actor(as), decide(step, note, shown, value))
+				if rejected, ok := answer.message.(app.Reject); ok && verb != "reject" {
+					return a.send(args[0], leave, actor(as), rejected)
+				}
+				if approved, ok := answer.message.(app.Approve); ok && value == "" {
+					value = string(approved.Value)
+				}
+				return a.send(args[0], leave, actor(as), decide(step, cmp.Or(note, answer.note), answer.digest, value))
 			})
 		},
 	}
 	flags := a.followFlag(cmd).Flags()
-	flags.StringVar(&note, "note", "", "why, in a few words, `TEXT`: it is recorded as evidence")
+	flags.StringVar(&note, "note", "", "why, in a few words, `TEXT`: it is recorded as evidence; --reason is the same")
+	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "reason" {
+			name = "note"
+		}
+		return pflag.NormalizedName(name)
+	})
 	flags.StringVar(&as, "as", "", "the `NAME` of the person you act for; recorded as a claim")
 	flags.StringVar(&digest, "digest", "",
 		"decide only if the gate still shows what had this `DIGEST` in \"espalier status\"")
@@ -266,50 +284,58 @@ all digits of it. The record has the user of this machine, and the name given wi
 // errNotApproved ends an approval that the person does not confirm.
 var errNotApproved = &failure{code: exitWaiting, message: "nothing was decided"}
 
-// confirm shows what a decision is about, and returns its digest. A person at a terminal has to confirm an approval. If
-// it is not clear which gate is meant, confirm shows nothing: the decision is refused.
-func (a *invocation) confirm(verb, name, step, digest string) (string, error) {
+// confirmed is what a person at a terminal says about a gate.
+type confirmed struct {
+	digest  string // of what they have seen
+	message app.Message
+	note    string
+}
+
+// confirm shows what a decision is about, and returns its digest. A person at a terminal is asked for the decision, or for
+// the reason of a rejection. If it is not clear which gate is meant, confirm shows nothing: the decision is refused.
+func (a *invocation) confirm(verb, name, step, digest, note string) (confirmed, error) {
 	if digest != "" && len(digest) < report.DigestDigits {
-		return "", usage("\"espalier status RUN\" prints it.", "--digest needs at least %d digits", report.DigestDigits)
+		return confirmed{}, usage("\"espalier status RUN\" prints it.", "--digest needs at least %d digits", report.DigestDigits)
 	}
 	run, err := a.changedRun(name)
 	if err != nil || run.Status == journal.Finished {
-		return digest, err
+		return confirmed{digest: digest}, err
 	}
 	status, err := a.runs().Status(context.Background(), run.ID)
 	if err != nil {
-		return "", err
+		return confirmed{}, err
 	}
 	found := status.Decisions(step)
 	if len(found) != 1 {
-		return digest, nil
+		return confirmed{digest: digest}, nil
 	}
 	gate := found[0]
+	out := confirmed{digest: gate.Digest}
 	switch {
-	case digest != "" && strings.HasPrefix(gate.Digest, digest):
-		return gate.Digest, nil
+	case digest != "" && strings.HasPrefix(gate.Digest, digest) || a.json && digest == "":
+		return out, nil
 	case digest != "":
-		return digest, nil // the decision is refused
-	case a.json:
-		return gate.Digest, nil
-	case verb != "approve" || !a.attended():
+		return confirmed{digest: digest}, nil // the decision is refused
+	case !a.attended():
 		a.noteGate(status, gate)
-		return gate.Digest, nil
-	}
-	writeGate(a.stderr, status, gate)
-	for {
-		answer, err := a.ask("Approve? [y]es or [n]o: ")
-		switch strings.ToLower(answer) {
-		case "y", "yes":
-			return gate.Digest, err
-		case "", "n", "no":
-			return "", cmp.Or[error](err, errNotApproved)
+		return out, nil
+	case verb == "reject":
+		writeGate(a.stderr, status, gate)
+		if note == "" {
+			out.note, err = a.ask(askReason)
 		}
-		a.note("Type y to approve it, or n to leave it undecided.")
+		return out, err
 	}
+	if out.message, err = a.decide(status, gate, note); out.message == nil && err == nil {
+		err = errNotApproved
+	}
+	if approved, ok := out.message.(app.Approve); ok {
+		out.note = approved.Note
+	}
+	return out, err
 }
 
-// noteGate prints briefly what a decision is about.
+// noteGate prints what a decision is about: short values in one line.
 func (a *invocation) noteGate(s *app.Status, g *app.Gate) {
 	const columns = 100
 	if g.Description == "" || g.Kind == app.GateCall {
@@ -319,7 +345,14 @@ func (a *invocation) noteGate(s *app.Status, g *app.Gate) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.Shows)) {
 		value := strings.Join(strings.Fields(indented(g.Shows[name], "")), " ")
-		a.note("  %s: %s", name, report.Shorten(value, columns))
+		if utf8.RuneCountInString(value) <= columns {
+			a.note("  %s: %s", name, value)
+			continue
+		}
+		a.note("  %s:", name)
+		for line := range strings.Lines(indented(g.Shows[name], "    ")) {
+			a.note("%s", strings.TrimRight(line, "\n"))
+		}
 	}
 	a.note("  digest %s", report.ShortDigest(g.Digest))
 }

@@ -141,6 +141,7 @@ func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
 	flags.BoolVar(&a.autoApprove, "auto-approve", false, "approve every gate of a run in which nothing is real")
 	exclusive(cmd, "quiet", "verbose")
 	exclusive(cmd, "detach", "wait")
+	exclusive(cmd, "detach", "output")
 	cmd.RegisterFlagCompletionFunc("model", completeModel)
 	exclusive(cmd, "simulate", "script")
 }
@@ -200,11 +201,17 @@ func (a *invocation) run(workflow string, f *runFlags) error {
 		return err
 	}
 	if a.server != nil {
+		if err := a.checkOutputFile(); err != nil {
+			return err
+		}
 		return a.runOnServer(workflow, f)
 	}
 	ctx, project := context.Background(), a.app(func(o *app.Options) {
 		o.Relaxed, o.RecordOnly = f.durability == "relaxed", f.detach
 	})
+	if err := a.checkOutputFile(); err != nil {
+		return err
+	}
 	project.WarmUp()
 	request := app.AnalyzeRequest{Workflow: workflow, Reading: a.reading}
 	if f.allowUndeclared {
@@ -315,6 +322,10 @@ func (a *invocation) prepareRequest(an *app.Analysis, f *runFlags) (req app.Prep
 		field, err := a.field(one)
 		if err != nil {
 			return req, err
+		}
+		if slices.ContainsFunc(req.Fields, func(f app.Field) bool { return f.Name != "" && f.Name == field.Name }) {
+			return req, usage(fmt.Sprintf("Pass it once. A list is JSON: --input '%s=[1, 2]'", field.Name),
+				"the input %q is passed twice", field.Name)
 		}
 		req.Fields = append(req.Fields, field)
 	}

@@ -182,10 +182,13 @@ func (s *summary) block(p *ir.Program, kinds stepkind.Set, id ir.BlockID, inside
 	for i := range p.Blocks[id].Steps {
 		one := &p.Blocks[id].Steps[i]
 		row := stepRow{
-			ID: one.ID, Label: one.Label, Inside: inside, Type: one.Type, By: s.doneBy(p, kinds,
+			ID: one.ID, Inside: inside, Type: one.Type, By: s.doneBy(p, kinds,
 				one), Description: one.Description,
 			Reads: []string{}, Writes: []string{}, Ways: ways(one), Implied: one.Implied,
 			AsksModel: asksModel(p, kinds, one),
+		}
+		if title := one.Title(); title != one.ID {
+			row.Label = title
 		}
 		for _, r := range one.Reads {
 			row.Reads = append(row.Reads, r.Path)

@@ -13,8 +13,6 @@ func (a *invocation) storeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "store",
 		Short: "Check, back up or move the store of this project's runs",
-		Args:  takes(0, 0, "nothing"),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	check := &cobra.Command{
 		Use:   "check",

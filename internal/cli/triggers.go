@@ -15,7 +15,7 @@ import (
 func (a *invocation) triggersCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "triggers",
-		Short: "List, pause and fire the triggers of workflows",
+		Short: "List, pause and run the triggers of workflows",
 		Long: `Triggers start runs without a person: schedules, events, webhooks and files.
 "espalier serve" and "espalier work" fire them. A trigger is named by its id as
 "espalier triggers list" shows it, or by its workflow if that has only one.`,

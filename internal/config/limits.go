@@ -23,7 +23,7 @@ func (d *Defaults) read(f *fields) {
 	d.MaxTokens = f.number("max_tokens", "Maximum number of tokens in one reply.", 1, 10_000_000)
 	d.ModelTimeout = f.duration("model_timeout", "Time limit for one reply of a model.")
 	dollars := f.decimal("max_cost",
-		"The most that a run may cost whose workflow has no budget of money, in US dollars; 0 is no limit.")
+		"The most that a run may cost whose workflow has no cost budget, in US dollars; 0 is no limit.")
 	if dollars.Value == "" {
 		return
 	}

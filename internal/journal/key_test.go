@@ -30,7 +30,8 @@ func TestNamesForPeople(t *testing.T) {
 		"retry: fetch~3":              "retry: fetch",
 		"doubt: pay~1":                "unknown outcome: pay",
 		"event: a:b~1":                "event: a:b~1", // a name of the author
-		"budget: micro_dollars":       "budget: cost_usd",
+		"budget: micro_dollars":       "cost budget",
+		"budget: steps":               "step budget",
 		"paused":                      "paused",
 		"":                            "",
 		"event: approval: sign_off~1": "event: approval: sign_off~1",

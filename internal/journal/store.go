@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"strings"
@@ -214,6 +215,9 @@ func (i Index) WaitingFor() string {
 // WaitingWords returns what WaitingFor does, with the names of steps as people know them.
 func (i Index) WaitingWords() string {
 	what, key, ok := strings.Cut(i.WaitingFor(), ": ")
+	if what == "budget" {
+		return BudgetWords(key)
+	}
 	if !ok || what != "approval" && what != "retry" && what+": " != unknownOutcome {
 		return i.WaitingFor()
 	}
@@ -242,6 +246,17 @@ func BudgetName(budget string) string {
 		return CostBudget
 	}
 	return budget
+}
+
+// budgetWords are the words for budgets, by the names that people use.
+var budgetWords = map[string]string{
+	CostBudget: "cost budget", "steps": "step budget", "tool_calls": "tool call budget", "tokens": "token budget",
+	"active_seconds": "time budget",
+}
+
+// BudgetWords returns the words for a budget.
+func BudgetWords(budget string) string {
+	return cmp.Or(budgetWords[BudgetName(budget)], "budget "+budget)
 }
 
 // Status is the status of a run.

@@ -96,17 +96,14 @@ func (s *State) checkRaise(x *Raise) error {
 	if !slices.Contains(Budgets, x.Budget) {
 		return refusal(Unknown, "there is no budget %q; there are %s", x.Budget, strings.Join(Budgets, ", "))
 	}
-	what := x.Budget
-	if what == BudgetMoney {
-		what = "money"
-	}
+	what := journal.BudgetWords(x.Budget)
 	switch now := s.Root().Ledger.Limit(x.Budget); {
 	case now == nil:
-		return refusal(NotAllowed, "the run has no limit of %s to raise", what)
+		return refusal(NotAllowed, "the run has no %s to raise", what)
 	case x.To <= *now && x.Budget == BudgetMoney:
-		return refusal(NotAllowed, "the limit of money is $%g already", float64(*now)/1e6)
+		return refusal(NotAllowed, "the %s is $%g already", what, float64(*now)/1e6)
 	case x.To <= *now:
-		return refusal(NotAllowed, "the limit of %s is %d already", what, *now)
+		return refusal(NotAllowed, "the %s is %d already", what, *now)
 	}
 	return nil
 }

@@ -125,7 +125,7 @@ func (m *Models) Missing(p *ir.Program, o RunOptions) []MissingDependency {
 		}
 		if _, known := m.Price(choice); a.money && !known {
 			add(a.step, &Trouble{
-				Message: fmt.Sprintf("the price of %s is not known, and there is a budget of money", choice),
+				Message: fmt.Sprintf("the price of %s is not known, and there is a cost budget", choice),
 				Help: fmt.Sprintf("Write its price into %s: prices: {%s: {input: …, output: …}}.", config.FileName,
 					choice),
 			})

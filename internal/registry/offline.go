@@ -9,6 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/provider/scripted"
 	"github.com/espalier-run/espalier/internal/provider/simulated"
 	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/tool/builtin"
 	"github.com/espalier-run/espalier/internal/tool/notebook"
 )
@@ -25,6 +26,33 @@ type (
 	ScriptFacts = scripted.Facts
 	ScriptBound = scripted.Bound
 )
+
+// ScriptWorks returns what the steps of a program and its children request, by step.
+func ScriptWorks(p *ir.Program) map[string][]scripted.Work {
+	out, kinds := map[string][]scripted.Work{}, Kinds()
+	var add func(p *ir.Program)
+	add = func(p *ir.Program) {
+		for s := range p.Steps() {
+			t := s.Task()
+			if t == nil || kinds[t.Kind] == nil {
+				continue
+			}
+			uses := kinds[t.Kind].Uses(t)
+			w := scripted.Work{Command: len(uses.Commands) > 0}
+			// The code of a node calls agents by itself. Where an agent is a program, its step asks no model.
+			w.Asks = !w.Command || len(uses.Tools) > 0 || t.Kind == "node" || stepkind.ContractOf(kinds[t.Kind], p, s, t) != nil
+			for _, one := range uses.Agents {
+				w.Agents = append(w.Agents, one.Name)
+			}
+			out[s.ID] = append(out[s.ID], w)
+		}
+		for i := range p.Children {
+			add(&p.Children[i])
+		}
+	}
+	add(p)
+	return out
+}
 
 // ToolNames returns the names and patterns of the tools that a program and its children call or name, and the names of
 // the built-in tools.

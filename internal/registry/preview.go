@@ -83,8 +83,11 @@ func asksModel(p *ir.Program, s *ir.Step, task *ir.Task) bool {
 	return stepkind.ContractOf(kind, p, s, task) != nil || stepkind.BoundOf(kind, p, s, task).Agent != ""
 }
 
+// ErrAsksNoModel reports a step without a request to preview.
+var ErrAsksNoModel = errors.New("asks no model, so it has no reply contract")
+
 func asksNoModel(s *ir.Step) error {
-	return fmt.Errorf("step %q asks no model, so it has no reply contract", s.ID)
+	return fmt.Errorf("step %q %w", s.Title(), ErrAsksNoModel)
 }
 
 // claim is a result of a worker that contradicts those of the others.

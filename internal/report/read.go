@@ -105,7 +105,7 @@ func NeedsAttention(f journal.Fact) (Attention, string) {
 	case journal.GateApproved:
 		return AttentionWaiting, "waits for another approval: " + name()
 	case journal.BudgetWait:
-		return AttentionBudget, "has stopped: the budget " + journal.BudgetName(x.Budget) + " is exhausted"
+		return AttentionBudget, "has stopped: the " + journal.BudgetWords(x.Budget) + " is exhausted"
 	case journal.RunFinished:
 		if x.Outcome == journal.OutcomeFailed {
 			return AttentionFailed, "has failed: " + x.Error

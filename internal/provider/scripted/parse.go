@@ -41,10 +41,6 @@ func Parse(f *source.File) (*Script, diag.List) {
 	}
 	s.simulate = r.Enum("otherwise", "simulate", "fail").Value == "simulate"
 	r.Done()
-	p.neverAnswers(s.replies)
-	for _, t := range s.tools {
-		p.neverAnswers(t.answers)
-	}
 	return s, out
 }
 
@@ -321,20 +317,4 @@ func (p *parser) answer(n *text.Node) *entry {
 var toolClasses = []string{
 	string(tool.ClassTool), string(provider.Timeout), string(provider.RateLimit),
 	string(provider.APIError), string(provider.NotReady),
-}
-
-// neverAnswers warns about entries that an earlier entry always precedes.
-func (p *parser) neverAnswers(entries []*entry) {
-	for i, later := range entries {
-		for _, earlier := range entries[:i] {
-			if earlier.when.sameOrMore(later.when) && !earlier.usedUp() && !better(later, earlier) &&
-				string(earlier.input) == string(later.input) {
-				p.out.Report(CodeNever, diag.Warning, later.span,
-					fmt.Sprintf("This entry is never used: an earlier one also matches %s.", later),
-					"Remove one of the two, or distinguish them by attempt, visit, iteration, call or turn.",
-					diag.Related{Span: earlier.span, Message: "this one answers"})
-				break
-			}
-		}
-	}
 }

@@ -132,13 +132,6 @@ func TestParse(t *testing.T) {
 		{"fail and stop", "replies:\n  - fail: TIMEOUT\n    stop: refused\n", "PROV005 stop", ""},
 		{"tools and stop", "replies:\n  - tools: [{name: a}]\n    stop: refused\n", "PROV005 stop", ""},
 		{"output and fail", "tools:\n  a:\n    - output: 1\n      fail: TIMEOUT\n", "PROV005 fail", ""},
-		{"twice", "replies:\n  - step: a\n    reply: 1\n  - step: a\n    reply: 2\n", "PROV006 step", `step "a"`},
-		{
-			"twice, narrower",
-			"replies:\n  - step: a\n    attempt: 1+\n    reply: 1\n  - step: a\n    attempt: 2\n    reply: 2\n",
-			"PROV006 step", `attempt 2`,
-		},
-		{"a tool twice", "tools:\n  a:\n    - output: 1\n    - output: 2\n", "PROV006 output", "anything"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, list := parse(t, c.script)
@@ -157,8 +150,30 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Entries that look redundant but are not cause no warning.
+// Entries that an earlier one always precedes are errors of the check; a run that was started with them continues.
+func TestCheckFindsRepeatedEntries(t *testing.T) {
+	p := &ir.Program{Name: "demo", Blocks: []ir.Block{{Steps: []ir.Step{{ID: "a", Action: ir.Task{Kind: "agent"}}}}}}
+	for _, c := range []struct{ script, marked, says string }{
+		{"replies:\n  - step: a\n    reply: 1\n  - step: a\n    reply: 2\n", "step", `step "a"`},
+		{
+			"replies:\n  - key: a\n    visit: 1+\n    reply: 1\n  - key: a\n    visit: 2\n    reply: 2\n",
+			"key", "visit 2",
+		},
+		{"tools:\n  a:\n    - output: 1\n    - output: 2\n", "output", "anything"},
+	} {
+		list := good(t, c.script).Check(p, scripted.Facts{Tools: []string{"a"}})
+		if len(list) != 1 || list[0].Severity != diag.Error || list[0].Code != scripted.CodeNever ||
+			c.script[list[0].Span.Start:list[0].Span.End] != c.marked || !strings.Contains(list[0].Message, c.says) {
+			t.Errorf("%q: got %+v", c.script, list)
+		}
+	}
+}
+
+// Entries that look redundant but are not cause no error.
 func TestEntriesThatAnswer(t *testing.T) {
+	p := &ir.Program{Name: "demo", Agents: []ir.Agent{{ID: "a"}}, Blocks: []ir.Block{{Steps: []ir.Step{
+		{ID: "a", Action: ir.Task{Kind: "agent"}, Retry: &ir.Retry{MaxAttempts: 3}},
+	}}}}
 	for _, script := range []string{
 		"replies:\n  - step: a\n    reply: 1\n  - step: a\n    attempt: 2\n    reply: 2\n",
 		"replies:\n  - step: a\n    attempt: 2\n    reply: 1\n  - step: a\n    attempt: 1+\n    reply: 2\n",
@@ -166,7 +181,9 @@ func TestEntriesThatAnswer(t *testing.T) {
 		"replies:\n  - step: a\n    reply: 1\n  - agent: a\n    reply: 2\n",
 		"tools:\n  a:\n    - output: 1\n    - input: {x: 1}\n      output: 2\n    - input: {x: 2}\n      output: 3\n",
 	} {
-		good(t, script)
+		if list := good(t, script).Check(p, scripted.Facts{Tools: []string{"a", "x"}}); len(list) > 0 {
+			t.Errorf("%q: got %+v", script, list)
+		}
 	}
 }
 
@@ -186,8 +203,7 @@ func TestCheck(t *testing.T) {
 	}
 	var got []string
 	for _, d := range good(t, script).Check(p, scripted.Facts{Tools: []string{"x"}}) {
-		other := script[d.Span.Start:d.Span.End] == "other" // an entry for another workflow
-		if d.Code != scripted.CodeNoSuch || other != (d.Severity == diag.Warning) {
+		if d.Code != scripted.CodeNoSuch || d.Severity != diag.Error {
 			t.Errorf("got %+v", d)
 		}
 		got = append(got, script[d.Span.Start:d.Span.End]+": "+d.Help)
@@ -214,6 +230,10 @@ func TestCheckFindsUnreachableEntries(t *testing.T) {
 			{Step: "draft", Visits: 3, Turns: 2}, {Step: "build", Agent: "writer", Visits: 1, Turns: 1}, {Step: "node"},
 		},
 		Tools: []string{"web.search", "notes.*"}, OtherTools: []string{"Bash"},
+		Works: map[string][]scripted.Work{
+			"draft": {{Asks: true, Agents: []string{"writer"}}}, "build": {{Command: true}},
+			"node": {{Command: true, Asks: true}}, "program": {{Command: true, Agents: []string{"coder"}}},
+		},
 	}
 	for _, c := range []struct {
 		entry string
@@ -235,7 +255,8 @@ func TestCheckFindsUnreachableEntries(t *testing.T) {
 		{"{step: node, call: 3, reply: x}", flow, ""},
 		{
 			"{step: draft, exit: 7}", flow,
-			`Step "draft" is not a command and has no exit code, so this entry is never used.`,
+			`step: There is no command and no exit code for step "draft", so this entry is never used. ` +
+				`Replace "exit" with "reply" or "fail".`,
 		},
 		{
 			"{step: draft, visit: 4, reply: x}", flow,
@@ -275,7 +296,7 @@ func TestCheckFindsUnreachableEntries(t *testing.T) {
 		{"{step: draft, tools: [{name: web.search}, {name: notes.find}, {name: Bash}], reply: x}", flow, ""},
 	} {
 		got := ""
-		script := "replies:\n  - " + c.entry + "\n"
+		script := "replies:\n  - " + c.entry + "\notherwise: simulate\n"
 		for _, d := range good(t, script).Check(c.p, known) {
 			if strings.HasPrefix(d.Message, "There is no") || d.Code == scripted.CodeNoSuch {
 				got += script[d.Span.Start:d.Span.End] + ": " + d.Message + " " + d.Help
@@ -289,6 +310,36 @@ func TestCheckFindsUnreachableEntries(t *testing.T) {
 	}
 }
 
+// Without "otherwise: simulate", commands are real and a script has no say about them.
+func TestCheckFindsEntriesForRealCommands(t *testing.T) {
+	steps := []ir.Step{{ID: "build", Action: ir.Task{Kind: "command"}}, {ID: "node", Action: ir.Task{Kind: "node"}}}
+	p := &ir.Program{Name: "demo", Agents: []ir.Agent{{ID: "coder"}}, Blocks: []ir.Block{{Steps: steps}}}
+	known := scripted.Facts{Works: map[string][]scripted.Work{
+		"build": {{Command: true}}, "node": {{Command: true, Asks: true}},
+		"program": {{Command: true, Agents: []string{"coder"}}},
+	}}
+	for entry, want := range map[string]string{
+		"{step: build, exit: 3}":         `The command of step "build" is real, so this entry is never used.`,
+		"{step: build, reply: x}":        `The command of step "build" is real, so this entry is never used.`,
+		"{key: /build#0, fail: TIMEOUT}": `The command of key "/build#0" is real, so this entry is never used.`,
+		"{agent: coder, reply: x}":       `The command of agent "coder" is real, so this entry is never used.`,
+		"{step: node, reply: x}":         "",
+		"{reply: x}":                     "",
+		"{exit: 1}":                      "This entry selects no command, so it is never used.",
+	} {
+		got := ""
+		for _, d := range good(t, "replies: ["+entry+"]\n").Check(p, known) {
+			got += d.Message
+			if d.Severity != diag.Error {
+				t.Errorf("%s: got %+v", entry, d)
+			}
+		}
+		if got != want {
+			t.Errorf("%s: got %q", entry, got)
+		}
+	}
+}
+
 // A tool that the workflow does not call never answers, unless its entries are for another workflow.
 func TestCheckFindsUnknownTools(t *testing.T) {
 	steps := []ir.Step{{ID: "draft", Action: ir.Task{Kind: "agent"}}}
@@ -296,9 +347,10 @@ func TestCheckFindsUnknownTools(t *testing.T) {
 	script := "replies:\n  - {step: draft, tools: [{name: mine}]}\ntools:\n  web.serch: [{output: 1}]\n" +
 		"  notes.find: [{output: 1}]\n  mine: [{output: 1}]\n  Bash: [{output: 1}]\n" +
 		"  other: [{workflow: else, output: 1}]\n"
+	workflows := func() []string { return []string{"else"} }
 	var got []string
 	for _, d := range good(t, script).Check(p, scripted.Facts{
-		Tools: []string{"web.search(x)", "notes.*"}, OtherTools: []string{"Bash"},
+		Tools: []string{"web.search(x)", "notes.*"}, OtherTools: []string{"Bash"}, OtherWorkflows: workflows,
 	}) {
 		if d.Severity == diag.Error {
 			got = append(got, script[d.Span.Start:d.Span.End]+": "+d.Message+" "+d.Help)
@@ -307,6 +359,7 @@ func TestCheckFindsUnknownTools(t *testing.T) {
 	want := []string{
 		`web.serch: The workflow calls no tool "web.serch", so its answers are never used. Did you mean "web.search"?`,
 		`mine: The workflow calls no tool "mine", so its answers are never used. There are notes.* and web.search.`,
+		`Bash: The workflow calls no tool "Bash", so its answers are never used. There are notes.* and web.search.`,
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)

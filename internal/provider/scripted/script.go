@@ -88,8 +88,19 @@ type Facts struct {
 	Bounds []Bound
 	// Tools are the names and patterns of the tools that the workflow calls or names.
 	Tools []string
-	// OtherTools are tools that exist without being named by the workflow.
+	// OtherTools are tools that exist without being named by the workflow. Models can ask for them in vain.
 	OtherTools []string
+	// Works are the parts of steps that do something, by step. Nil if they are not known.
+	Works map[string][]Work
+	// OtherWorkflows returns the names of the other workflows of the project; it may be nil.
+	OtherWorkflows func() []string
+}
+
+// Work is what a step requests.
+type Work struct {
+	Agents  []string
+	Command bool // it runs a command of its own
+	Asks    bool // it can ask a model or call a tool
 }
 
 // Bound is how often a step is visited in a run, and how often it asks its model in one attempt; 0 is no bound.
@@ -103,17 +114,20 @@ type Bound struct {
 func (s *Script) Check(p *ir.Program, known Facts) diag.List {
 	c := checker{p: p, known: known, names: map[string][]string{}}
 	collect(p, c.names)
+	c.covered(s.replies)
 	for _, e := range s.replies {
 		if c.check(e) {
 			c.calls(s, e)
+			c.commands(s, e)
 		}
 	}
 	for _, t := range s.tools {
+		c.covered(t.answers)
 		used := false
 		for _, e := range t.answers {
 			used = c.check(e) || used
 		}
-		if used && !c.hasTool(t.spec.Name) {
+		if used && !c.namesTool(t.spec.Name) {
 			c.noTool(t.name, "its answers are never used")
 		}
 	}
@@ -130,8 +144,14 @@ type checker struct {
 // check checks an entry, and reports whether it is for this workflow.
 func (c *checker) check(e *entry) bool {
 	if of := e.when.workflow; of.Value != "" && !slices.Contains(c.names["workflow"], of.Value) {
-		c.out.Report(CodeNoSuch, diag.Warning, of.Span,
-			fmt.Sprintf("The entry is for the workflow %q, so it is not used here.", of.Value),
+		if c.known.OtherWorkflows != nil && slices.Contains(c.known.OtherWorkflows(), of.Value) {
+			c.out.Report(CodeNoSuch, diag.Warning, of.Span,
+				fmt.Sprintf("The entry is for the workflow %q, so it is not used here.", of.Value),
+				"Ignore this if the script is for both workflows.")
+			return false
+		}
+		c.out.Report(CodeNoSuch, diag.Error, of.Span,
+			fmt.Sprintf("There is no workflow %q, so this entry is never used.", of.Value),
 			or(diag.DidYouMean(of.Value, c.names["workflow"]), "Remove the entry."))
 		return false
 	}
@@ -218,9 +238,75 @@ func (c *checker) calls(s *Script, e *entry) {
 }
 
 func (c *checker) hasTool(name string) bool {
-	return slices.Contains(c.known.OtherTools, name) || slices.ContainsFunc(c.known.Tools, func(entry string) bool {
-		return ir.MatchesTool(entry, name)
-	})
+	return slices.Contains(c.known.OtherTools, name) || c.namesTool(name)
+}
+
+// namesTool reports whether the workflow calls or names a tool.
+func (c *checker) namesTool(name string) bool {
+	return slices.ContainsFunc(c.known.Tools, func(entry string) bool { return ir.MatchesTool(entry, name) })
+}
+
+// covered reports entries that an earlier entry always precedes.
+func (c *checker) covered(entries []*entry) {
+	for i, later := range entries {
+		for _, earlier := range entries[:i] {
+			if earlier.when.sameOrMore(later.when) && !earlier.usedUp() && !better(later, earlier) &&
+				string(earlier.input) == string(later.input) {
+				c.out.Report(CodeNever, diag.Error, later.span,
+					fmt.Sprintf("This entry is never used: an earlier one also matches %s.", later),
+					"Remove one of the two, or distinguish them by attempt, visit, iteration, call or turn.",
+					diag.Related{Span: earlier.span, Message: "this one answers"})
+				break
+			}
+		}
+	}
+}
+
+// commands reports entries for commands that are real, and exit codes where there is no command.
+func (c *checker) commands(s *Script, e *entry) {
+	works := c.works(e)
+	every := func(is func(Work) bool) bool {
+		return len(works) > 0 && !slices.ContainsFunc(works, func(w Work) bool { return !is(w) })
+	}
+	const simulate = `Add "otherwise: simulate" to the script: commands are simulated then.`
+	switch {
+	case e.exit != nil && every(func(w Work) bool { return !w.Command }):
+		c.out.Report(CodeNever, diag.Error, e.span,
+			fmt.Sprintf("There is no command and no exit code for %s, so this entry is never used.", e),
+			`Replace "exit" with "reply" or "fail".`)
+	case e.exit != nil && e.when.step.Value == "" && e.when.agent.Value == "" && e.when.key.Value == "":
+		c.out.Report(CodeNever, diag.Error, e.span, "This entry selects no command, so it is never used.",
+			`Add the step of the command, such as "step: test".`)
+	case s.simulate:
+	case e.exit != nil:
+		c.out.Report(CodeNever, diag.Error, e.span,
+			fmt.Sprintf("The command of %s is real, so this entry is never used.", e), simulate)
+	case every(func(w Work) bool { return w.Command && !w.Asks }):
+		c.out.Report(CodeNever, diag.Error, e.span,
+			fmt.Sprintf("The command of %s is real, so this entry is never used.", e), simulate)
+	}
+}
+
+// works returns what the steps that an entry selects by their name or agent do.
+func (c *checker) works(e *entry) []Work {
+	id := e.when.step.Value
+	if id == "" && e.when.key.Value != "" {
+		id = lastStep(e.when.key.Value)
+	}
+	if id != "" {
+		return c.known.Works[id]
+	}
+	var out []Work
+	if agent := e.when.agent.Value; agent != "" {
+		for _, works := range c.known.Works {
+			for _, w := range works {
+				if slices.Contains(w.Agents, agent) {
+					out = append(out, w)
+				}
+			}
+		}
+	}
+	return out
 }
 
 func (c *checker) noTool(name text.Text, so string) {
@@ -262,7 +348,7 @@ func (c *checker) hasKey(pattern string) bool {
 }
 
 // unreachable returns why an entry that names a step can never answer it: the step has fewer attempts, no loop contains
-// it, or it is of another kind. It returns "" if the entry may answer.
+// it, or it has no code. It returns "" if the entry may answer.
 func unreachable(e *entry, p *ir.Program) string {
 	var steps []*ir.Step
 	loops := false
@@ -295,14 +381,9 @@ func unreachable(e *entry, p *ir.Program) string {
 		return fmt.Sprintf("The workflow has no loop, and step %q no iteration %s", name, e.when.iteration)
 	case e.when.call.from > 1 && every(func(_ *ir.Step, kind string) bool { return kind != "node" }):
 		return fmt.Sprintf("Step %q has no code that calls agents", name)
-	case e.exit != nil && every(func(_ *ir.Step, kind string) bool { return slices.Contains(modelKinds, kind) }):
-		return fmt.Sprintf("Step %q is not a command and has no exit code", name)
 	}
 	return ""
 }
-
-// modelKinds are the kinds of steps that ask a model and run no command.
-var modelKinds = []string{"agent", "prompt", "conversation"}
 
 // quietStep is the key of the steps that request nothing: those that choose, end or wait for a person.
 const quietStep = "quiet step"

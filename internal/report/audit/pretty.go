@@ -189,7 +189,7 @@ func (d data) part(name string) string {
 	case "who":
 		return who(d)
 	case "budget":
-		return journal.BudgetName(d.text(name))
+		return journal.BudgetWords(d.text(name))
 	case "to":
 		return report.BudgetFigure(d.text("budget"), d.number(name))
 	case "waiting_for":
@@ -257,9 +257,9 @@ var phrases = map[string]phrase{
 	MergeConflict:    say(report.Amber, "conflict over $key, resolved by $resolution"),
 	MergeDuplicate:   say(report.Dim, "duplicate of $key dropped"),
 	BudgetCheck:      say(report.Plain, ""),
-	BudgetWait:       say(report.Amber, "waiting for budget: $budget"),
-	BudgetRefused:    say(report.Red, "refused, budget exhausted: $budget"),
-	BudgetRaised:     say(report.Amber, "budget $budget raised to $to by $who"),
+	BudgetWait:       say(report.Amber, "waiting for the $budget"),
+	BudgetRefused:    say(report.Red, "refused, $budget exhausted"),
+	BudgetRaised:     say(report.Amber, "$budget raised to $to by $who"),
 }
 
 // describe returns the line of a record. Records of other releases have their name.

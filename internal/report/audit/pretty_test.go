@@ -20,10 +20,10 @@ damaged
 	if err := audit.Pretty(&got, strings.NewReader(file), audit.PrettyOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	const want = `03:04:05  ask  waiting for budget: cost_usd
-03:04:06  budget cost_usd raised to $3.00 by eva
-03:04:07  budget tokens raised to 200,000 by eva
-03:04:08  ask  refused, budget exhausted: cost_usd
+	const want = `03:04:05  ask  waiting for the cost budget
+03:04:06  cost budget raised to $3.00 by eva
+03:04:07  token budget raised to 200,000 by eva
+03:04:08  ask  refused, cost budget exhausted
 line 5 is damaged: `
 	if !strings.HasPrefix(got.String(), want) {
 		t.Errorf("got\n%s\nwant\n%s", got.String(), want)

@@ -2,7 +2,6 @@ package console
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -240,7 +239,7 @@ var phrases = map[Event]phrase{
 		return "cancellation requested" + n.who() + because(n.Reason)
 	}),
 	BudgetRaised: inColor(report.Plain, func(n *Notice) string {
-		return fmt.Sprintf("%s raised to %s%s", budgetWords(n.Budget), report.BudgetFigure(n.Budget, n.To), n.who())
+		return fmt.Sprintf("%s raised to %s%s", journal.BudgetWords(n.Budget), report.BudgetFigure(n.Budget, n.To), n.who())
 	}),
 	Rewound: inColor(report.Amber, func(n *Notice) string {
 		return "rewound to " + journal.PlaceName(n.Step) + n.who()
@@ -456,25 +455,17 @@ func why(problem string) string {
 	return strings.TrimPrefix(report.ProblemWords(problem), string(journal.OutcomeFailed)+": ")
 }
 
-// budgetNames are the words for budgets.
-var budgetNames = map[string]string{
-	plan.BudgetSteps: "step budget", plan.BudgetTools: "tool call budget", plan.BudgetTokens: "token budget",
-	plan.BudgetMoney: "cost budget", plan.BudgetDeadline: "time budget",
-}
-
-func budgetWords(budget string) string { return cmp.Or(budgetNames[budget], "budget "+budget) }
-
 // exhausted returns which budget is exhausted, with its limit if it is known.
 func exhausted(budget string, limits *journal.Limits) string {
 	limit := (&plan.Ledger{Limits: *limits}).Limit(budget)
 	if limit == nil {
-		return "paused: " + budgetWords(budget) + " exhausted"
+		return "paused: " + journal.BudgetWords(budget) + " exhausted"
 	}
 	figure := report.BudgetFigure(budget, *limit)
 	if budget == plan.BudgetDeadline {
 		figure = report.Duration(time.Duration(*limit) * time.Second)
 	}
-	return fmt.Sprintf("paused: %s (%s) exhausted", budgetWords(budget), figure)
+	return fmt.Sprintf("paused: %s (%s) exhausted", journal.BudgetWords(budget), figure)
 }
 
 // waits returns what a step waits for, and the command to type.
@@ -498,7 +489,7 @@ func (n *Notice) waits(s *Style) string {
 		command = fmt.Sprintf("resume %s --decide %s=rerun   (or =skip, =fail, =result=JSON)", run, step)
 	case ForBudget:
 		what = exhausted(n.Budget, &n.limits)
-		command = "resume " + run // which prints a sufficient value
+		command = fmt.Sprintf("resume %s --raise %s=N", run, journal.BudgetName(n.Budget))
 	}
 	if !n.Due.IsZero() { // before the command, which is there to be copied
 		what += " until " + s.moment(n.Due, n.At)
