@@ -153,7 +153,8 @@ func commands(t *testing.T, page string, lines []string) []command {
 // Nothing but the program itself and a few commands that change nothing else
 // may be shown; what they are called with stays inside the page's folder.
 var mayRun = []string{
-	"espalier", "cat", "cd", "cp", "curl", "echo", "export", "grep", "head", "kill", "ls", "mkdir", "sed", "ssh-keygen", "tr",
+	"espalier", "cat", "cd", "cp", "curl", "echo", "export", "grep", "head", "kill", "ls", "mkdir",
+	"sed", "ssh-keygen", "tr",
 }
 
 // collectorAddress is where pages have a collector, which is another one here.
@@ -239,7 +240,8 @@ func TestDocsRun(t *testing.T) {
 				}
 				got, exit := s.run(t, c.text)
 				if exit != c.exit {
-					t.Errorf("%s:%d: %s: exit code %d, want %d\n%s", page, c.first, c.text, exit, c.exit, strings.Join(got, "\n"))
+					t.Errorf("%s:%d: %s: exit code %d, want %d\n%s",
+						page, c.first, c.text, exit, c.exit, strings.Join(got, "\n"))
 				}
 				if alike(want, got) {
 					mended = append(mended, want...)
@@ -247,7 +249,8 @@ func TestDocsRun(t *testing.T) {
 				}
 				mended = append(mended, got...)
 				if !*update || slices.ContainsFunc(want, isAnyText) {
-					t.Errorf("%s:%d: %s\nprints\n%s\nbut the page says\n%s", page, c.first, c.text, strings.Join(got, "\n"), strings.Join(want, "\n"))
+					t.Errorf("%s:%d: %s\nprints\n%s\nbut the page says\n%s",
+						page, c.first, c.text, strings.Join(got, "\n"), strings.Join(want, "\n"))
 				}
 			}
 			mended = append(mended, lines[next:]...)
@@ -328,7 +331,10 @@ func newShell(t *testing.T, path string) *shell {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &shell{path: path, home: filepath.Join(base, "home"), pwd: filepath.Join(base, "pwd"), dir: filepath.Join(base, "work")}
+	s := &shell{
+		path: path, home: filepath.Join(base, "home"), pwd: filepath.Join(base, "pwd"),
+		dir: filepath.Join(base, "work"),
+	}
 	if err := os.CopyFS(filepath.Join(s.dir, "examples"), os.DirFS(atRoot("examples"))); err != nil {
 		t.Fatal(err)
 	}
@@ -375,7 +381,10 @@ func (s *shell) run(t *testing.T, text string) (output []string, exit int) {
 	}
 	cmd := exec.CommandContext(t.Context(), s.path, "-c", text+"\ncode=$?; pwd >\"$WHERE\"; exit $code")
 	cmd.Dir = s.dir
-	cmd.Env = []string{"PATH=" + barePath(t), "HOME=" + s.home, "WHERE=" + s.pwd, "PWD=" + s.dir, "NO_COLOR=1", "COLUMNS=80", "LC_ALL=C", "GORACE=" + quickExit}
+	cmd.Env = []string{
+		"PATH=" + barePath(t), "HOME=" + s.home, "WHERE=" + s.pwd, "PWD=" + s.dir, "NO_COLOR=1", "COLUMNS=80",
+		"LC_ALL=C", "GORACE=" + quickExit,
+	}
 	cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+os.Getenv("XDG_CACHE_HOME"))
 	cmd.Env = append(cmd.Env, s.exported...)
 	cmd.ExtraFiles = []*os.File{s.alive}
@@ -427,7 +436,8 @@ func TestDocsBlocks(t *testing.T) {
 					if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 						t.Fatal(err)
 					}
-					if out, err := exec.CommandContext(t.Context(), "espalier", "validate", "--strict", name).CombinedOutput(); err != nil {
+					if out, err := exec.CommandContext(t.Context(), "espalier", "validate", "--strict", name).
+						CombinedOutput(); err != nil {
 						t.Errorf("%s: this workflow is not valid: %v\n%s", at, err, out)
 					}
 				}
@@ -446,7 +456,8 @@ func TestDocsBlocks(t *testing.T) {
 				checkUsage(t, at, strings.ReplaceAll(text, "\\\n", " "))
 			case "html", "make", "go":
 			default:
-				t.Errorf("%s: a block labelled %q is not checked by anything; commands belong into console blocks", at, f.label)
+				t.Errorf("%s: a block labelled %q is not checked by anything; commands belong into console blocks",
+					at, f.label)
 			}
 		}
 	}
@@ -777,7 +788,8 @@ func TestDemo(t *testing.T) {
 		t.Fatal(err)
 	}
 	copyCandidates(t, dir)
-	if err := os.WriteFile(filepath.Join(dir, "Makefile"), []byte(strings.Join(readPage(t, "Makefile"), "\n")), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "Makefile"),
+		[]byte(strings.Join(readPage(t, "Makefile"), "\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o700); err != nil {
@@ -816,7 +828,8 @@ func TestDemo(t *testing.T) {
 			t.Errorf("the demonstration lists %s", w.Path)
 		}
 	}
-	if picture, err := os.ReadFile(filepath.Join(dir, "bin", "contract-review.svg")); err != nil || !strings.Contains(string(picture), "<svg") {
+	if picture, err := os.ReadFile(filepath.Join(dir, "bin", "contract-review.svg")); err != nil ||
+		!strings.Contains(string(picture), "<svg") {
 		t.Errorf("%v\n%s", err, picture)
 	}
 }

@@ -160,7 +160,8 @@ func (a *invocation) decide(s *app.Status, g *app.Gate) (app.Message, error) {
 			}
 			return app.Reject{Step: g.Step, Digest: g.Digest, Note: note}, err
 		}
-		a.note("%q is not an answer. Type y to approve or n to reject, with a note after it if you like, or press Enter.",
+		a.note(
+			"%q is not an answer. Type y to approve or n to reject, with a note after it if you like, or press Enter.",
 			answer)
 	}
 }

@@ -677,8 +677,8 @@ func (a *invocation) work(log *slog.Logger, structured bool, watch *configWatch)
 }
 
 // waitForStop waits until the work or the server ends, and returns its channel and its error; until a signal, or until
-// the process is drained, which has no signal. SIGHUP, which a change of the watched files stands for, counts only if the
-// configuration is valid.
+// the process is drained, which has no signal. SIGHUP, which a change of the watched files stands for, counts only if
+// the configuration is valid.
 func (a *invocation) waitForStop(
 	signals <-chan os.Signal, watch *configWatch, worked, served <-chan error,
 ) (sig os.Signal, ended <-chan error, err error) {

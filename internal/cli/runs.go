@@ -114,15 +114,16 @@ other commands.`,
 				a.note("No runs.")
 				return nil
 			}
-			fmt.Fprintf(a.stdout, "%-8s  %-19s  %8s  %9s  %-24s  %s\n", "ID", "STARTED", "DURATION", "COST", "WORKFLOW", "STATUS")
+			fmt.Fprintf(a.stdout, "%-8s  %-19s  %8s  %9s  %-24s  %s\n", "ID", "STARTED", "DURATION",
+				"COST", "WORKFLOW", "STATUS")
 			for _, e := range list {
 				how := standing(&e)
 				if why := cmp.Or(e.Error, report.ReasonWords(e.Reason)); why != "" {
 					how += " (" + fit(diag.Printable(why), whyColumns) + ")"
 				}
 				fmt.Fprintf(a.stdout, "%s  %s  %8s  %9s  %-24s  %s\n", short(e.ID),
-					e.Started.Time().Local().Format(time.DateTime), report.Duration(e.Updated.Time().Sub(e.Started.Time())),
-					a.costOf(&e), e.Name, how)
+					e.Started.Time().Local().Format(time.DateTime),
+					report.Duration(e.Updated.Time().Sub(e.Started.Time())), a.costOf(&e), e.Name, how)
 			}
 			return nil
 		},
@@ -348,8 +349,8 @@ func (a *invocation) prune(f *removeFlags, removal journal.Removal) error {
 	}
 	for i := range pruned.Runs {
 		r := &pruned.Runs[i]
-		fmt.Fprintf(a.stdout, "%s  %s  %-24s  %s\n", short(r.ID), r.Started.Time().Local().Format(time.DateTime), r.Name,
-			standing(r))
+		fmt.Fprintf(a.stdout, "%s  %s  %-24s  %s\n", short(r.ID),
+			r.Started.Time().Local().Format(time.DateTime), r.Name, standing(r))
 	}
 	if req.DryRun {
 		a.note("%s would be removed.", upper(plural(len(pruned.Runs), "run")))
@@ -442,7 +443,8 @@ func (a *invocation) printStatus(s *app.Status) {
 		case app.GatePerson, app.GateCall:
 			writeGate(w, s, &g)
 			if len(g.Shows[app.AnswerSchema]) > 0 {
-				fmt.Fprintf(w, "  espalier approve %[1]s %[2]s --value JSON    espalier reject %[1]s %[2]s\n", short(s.ID), name)
+				fmt.Fprintf(w, "  espalier approve %[1]s %[2]s --value JSON    espalier reject %[1]s %[2]s\n",
+					short(s.ID), name)
 				break
 			}
 			fmt.Fprintf(w, "  espalier approve %[1]s %[2]s    espalier reject %[1]s %[2]s\n", short(s.ID), name)
@@ -459,8 +461,9 @@ func (a *invocation) printStatus(s *app.Status) {
 				short(s.ID), g.Event)
 		case app.GateDoubt:
 			fmt.Fprintf(w,
-				"%s has an unknown outcome: it was started, and no result was recorded\n  key %s\n  espalier resume "+
-					"%s --decide %s   (or =skip, =fail, =result=JSON)\n", name, g.Key, short(s.ID), shellWord(name+"=rerun"))
+				"%s has an unknown outcome: it was started, and no result was recorded\n  key %s\n"+
+					"  espalier resume %s --decide %s   (or =skip, =fail, =result=JSON)\n",
+				name, g.Key, short(s.ID), shellWord(name+"=rerun"))
 		}
 	}
 }
@@ -519,8 +522,8 @@ func writeGate(w io.Writer, s *app.Status, g *app.Gate) {
 	}
 }
 
-// receiver returns the arguments of "espalier signal" that reach one gate: its event, and its step if others wait for the
-// event, too.
+// receiver returns the arguments of "espalier signal" that reach one gate: its event, and its step if others wait for
+// the event, too.
 func receiver(gates []app.Gate, g *app.Gate) string {
 	for i := range gates {
 		if gates[i].Event == g.Event && gates[i].Step != g.Step {
@@ -781,7 +784,9 @@ func (a *invocation) transcriptFile(path string, pretty, ofRuns bool) error {
 }
 
 // completeRun completes the ids of runs that a command applies to, and then the steps or events that they wait for.
-func (a *invocation) completeRun(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+func (a *invocation) completeRun(
+	cmd *cobra.Command, args []string, prefix string,
+) ([]string, cobra.ShellCompDirective) {
 	const done = cobra.ShellCompDirectiveNoFileComp
 	if len(args) > 0 {
 		return a.completeGate(cmd, args), done
