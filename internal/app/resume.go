@@ -118,8 +118,8 @@ func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*
 	}
 	switch {
 	case state.Finished == nil && len(r.set) > 0:
-		return nil, fail(InvalidRequest, NotFinished, "the run has not finished: variables are set only in a new run that "+
-			"continues a finished one")
+		return nil, fail(InvalidRequest, NotFinished, "the run has not finished: variables are set only in a new run "+
+			"that continues a finished one")
 	case state.Finished != nil && from == "":
 		return nil, journal.ErrFinished
 	case state.Finished != nil:
@@ -134,8 +134,8 @@ func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*
 		}
 		r.says = append(r.says, back)
 		if l := state.Root().Ledger; l.Limits.Steps != nil {
-			rt.app.o.Notify(Notice{Text: fmt.Sprintf("Steps that run again count again: %d of %d steps of the budget are "+
-				"used.", l.Used.Steps, *l.Limits.Steps)})
+			rt.app.o.Notify(Notice{Text: fmt.Sprintf("Steps that run again count again: %d of %d steps of the budget "+
+				"are used.", l.Used.Steps, *l.Limits.Steps)})
 		}
 	}
 	if err := rt.readyAgain(req.Run, state, def); err != nil {

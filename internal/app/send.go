@@ -131,7 +131,8 @@ func (rt *environment) decide(ctx context.Context, id journal.RunID, d plan.Deci
 			d.Digest = cmp.Or(d.Digest, shown.digest)
 		case d.Digest != "" && d.Digest != shown.digest:
 			return &plan.Refusal{Code: plan.Changed, Why: fmt.Sprintf(
-				"the content of %s has changed since it was shown; look at it again", strings.Join(shown.paths(), ", "))}
+				"the content of %s has changed since it was shown; look at it again",
+				strings.Join(shown.paths(), ", "))}
 		case d.Answer == plan.Approve:
 			if sent.Edited, err = rt.acceptEdits(ctx, id, shown, d.By); err != nil {
 				return err
@@ -179,7 +180,8 @@ func checkAnswer(f *plan.Frame, shown *gateContent, d *plan.Decision) error {
 	for _, p := range problems {
 		list = append(list, p.String())
 	}
-	return fail(InvalidRequest, "", "the answer to step %q does not fit its schema: %s", f.Step, strings.Join(list, "; "))
+	return fail(InvalidRequest, "", "the answer to step %q does not fit its schema: %s",
+		f.Step, strings.Join(list, "; "))
 }
 
 // mayClaim refuses a claimed identity at a gate that names approvers, if the project has users: there, people decide

@@ -85,7 +85,8 @@ func TestManyClientsFollowTheSameEvents(t *testing.T) {
 			<-connected
 		}
 		before := read.Load()
-		p.call("POST", "/api/v1/runs/"+s.ID+"/decide", api.DecideBody{Decision: "approve", Digest: gate.Digest}, nil, 200)
+		p.call("POST", "/api/v1/runs/"+s.ID+"/decide",
+			api.DecideBody{Decision: "approve", Digest: gate.Digest}, nil, 200)
 		whole := <-followed
 		for range clients - 1 {
 			if got := <-followed; !slices.Equal(got, whole) {

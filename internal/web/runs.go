@@ -58,8 +58,8 @@ type choice struct{ Value, Label string }
 
 // stateFilters are the states that the list can be filtered by.
 var stateFilters = []string{
-	"running", "queued", "waiting", "unknown", "budget", "paused", "sleeping", "interrupted", "ok", "failed", "rejected",
-	"cancelled",
+	"running", "queued", "waiting", "unknown", "budget", "paused",
+	"sleeping", "interrupted", "ok", "failed", "rejected", "cancelled",
 }
 
 // rareStates are offered only while runs are in them.
@@ -427,7 +427,8 @@ func (h *Handler) runsCSV(r *request) error {
 	r.w.Header().Set("Content-Disposition", `attachment; filename="runs.csv"`)
 	w := csv.NewWriter(r.w)
 	err = w.Write([]string{
-		"run_id", "workflow", "state", "outcome", "started", "updated", "started_by", "trigger", "seconds", "tokens", "dollars",
+		"run_id", "workflow", "state", "outcome", "started", "updated", "started_by", "trigger",
+		"seconds", "tokens", "dollars",
 	})
 	for err == nil {
 		for i := range rows {

@@ -332,7 +332,8 @@ func (v *stepView) converse(e *event, at time.Time) {
 			}
 		}
 		add(message{From: "tool", Title: who, Tool: &toolView{
-			Name: visible(use.Name), Input: use.Input, Output: use.Output, Error: use.Error, Done: true, Offline: use.Offline,
+			Name: visible(use.Name), Input: use.Input, Output: use.Output, Error: use.Error,
+			Done: true, Offline: use.Offline,
 		}})
 	case report.ModelRetried, report.ModelFailed:
 		why := report.Body[journal.ModelRetry](e.Note).Message
@@ -356,7 +357,10 @@ func (v *stepView) converse(e *event, at time.Time) {
 		add(message{From: "note", Title: "Escalated: more people may decide"})
 	case report.GateDecided:
 		x := e.Fact.(journal.GateDecided)
-		m := message{From: "note", Title: decisionWord(v.gate, x.Outcome) + " by " + visible(app.DescribeActor(x.By, x.Method, ""))}
+		m := message{
+			From:  "note",
+			Title: decisionWord(v.gate, x.Outcome) + " by " + visible(app.DescribeActor(x.By, x.Method, "")),
+		}
 		if x.Note != "" {
 			m.Texts = []string{x.Note}
 		}
