@@ -18,11 +18,9 @@ const maxColumns = 120
 
 // unwrapped are the packages that still have longer lines. The list only shrinks.
 var unwrapped = []string{
-	"internal/contract", "internal/format/agentfile", "internal/format/agentflow", "internal/format/aiflow",
-	"internal/format/awf", "internal/format/formattest", "internal/format/nof", "internal/process",
-	"internal/provider", "internal/provider/anthropic", "internal/provider/gemini", "internal/provider/httptransport",
-	"internal/provider/openai", "internal/provider/simulated", "internal/secret", "internal/step",
-	"internal/step/agent", "internal/step/artifact", "internal/step/chat", "internal/step/command",
+	"internal/process", "internal/provider", "internal/provider/anthropic", "internal/provider/gemini",
+	"internal/provider/httptransport", "internal/provider/openai", "internal/provider/simulated", "internal/secret",
+	"internal/step", "internal/step/agent", "internal/step/artifact", "internal/step/chat", "internal/step/command",
 	"internal/step/conversation", "internal/step/node", "internal/step/operation", "internal/step/prompt",
 	"internal/step/script", "internal/step/steptest", "internal/step/tool", "internal/step/transform",
 	"internal/step/worker", "internal/tool", "internal/tool/mcp",
