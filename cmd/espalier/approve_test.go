@@ -34,7 +34,8 @@ func approve(t *testing.T, file string) {
 		}
 		r.Files = append(r.Files, trust.File{Path: name, SHA256: trust.Sum(raw)})
 	}
-	if err := trust.Open(func(name string) string { return map[string]string{"HOME": root}[name] }).Approve(r); err != nil {
+	if err := trust.Open(func(name string) string { return map[string]string{"HOME": root}[name] }).
+		Approve(r); err != nil {
 		t.Fatal(err)
 	}
 }

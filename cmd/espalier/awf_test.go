@@ -27,8 +27,9 @@ func newAWF(t *testing.T, states string) *awfProject {
 	t.Helper()
 	p := &awfProject{t: t, dir: t.TempDir()}
 	for name, text := range map[string]string{
-		".awf/workflows/flow.yaml":  "name: flow\nstates:\n" + states,
-		".awf/workflows/inner.yaml": "name: inner\nstates:\n  initial: deep\n  deep:\n    type: step\n    command: 'sh ./step deep'\n    on_success: done\n  done:\n    type: terminal\n",
+		".awf/workflows/flow.yaml": "name: flow\nstates:\n" + states,
+		".awf/workflows/inner.yaml": "name: inner\nstates:\n  initial: deep\n  deep:\n    type: step\n" +
+			"    command: 'sh ./step deep'\n    on_success: done\n  done:\n    type: terminal\n",
 		// A step leaves a trace, and one that is held says so and waits. It
 		// must not wait again when it is done once more.
 		"step": `echo "$1" >> trace
@@ -237,10 +238,12 @@ func TestAWFKilled(t *testing.T) {
 			p.kill(p.begin(c.held))
 			p.trace(c.before...)
 			// It is unknown whether it was done: that is not for us to decide.
-			if said := p.exits(4, "resume", awfRun); !strings.Contains(said, "--decide") || !strings.Contains(said, "--from current") {
+			if said := p.exits(4, "resume", awfRun); !strings.Contains(said, "--decide") ||
+				!strings.Contains(said, "--from current") {
 				t.Error(said)
 			}
-			if offered := p.exits(0, "__complete", "resume", awfRun, "--decide", ""); !strings.Contains(offered, "=rerun\n") {
+			if offered := p.exits(0, "__complete", "resume", awfRun, "--decide", ""); !strings.Contains(offered,
+				"=rerun\n") {
 				t.Errorf("nothing is offered for --decide: %s", offered)
 			}
 			p.trace(c.before...)
@@ -258,7 +261,8 @@ func (p *awfProject) whole(run string) {
 	events := p.transcript(run)
 	open := map[string]int{}
 	for i, e := range events {
-		if e.Seq != i+1 || e.Run != run || (e.Type == "run.started") != (i == 0) || (e.Type == "run.completed") != (i == len(events)-1) {
+		if e.Seq != i+1 || e.Run != run || (e.Type == "run.started") != (i == 0) ||
+			(e.Type == "run.completed") != (i == len(events)-1) {
 			p.t.Errorf("line %d: %+v", i+1, e)
 		}
 		switch e.Type {
@@ -327,7 +331,8 @@ func TestAWFResumedAfterFailure(t *testing.T) {
   done: {type: terminal}
   broken: {type: terminal, status: failure, message: b is broken}
 `)
-	if said := p.exits(1, "run", "flow", "--run-id", awfRun); !strings.Contains(said, "b is broken") || !strings.Contains(said, "--from b\n") {
+	if said := p.exits(1, "run", "flow", "--run-id", awfRun); !strings.Contains(said, "b is broken") ||
+		!strings.Contains(said, "--from b\n") {
 		t.Error(said)
 	}
 	if err := os.WriteFile(filepath.Join(p.dir, "mended"), nil, 0o600); err != nil {
@@ -402,7 +407,8 @@ hooks:
     - log: 'cancelled {{.workflow.Name}}'
     - command: 'sh ./step told'
 `
-	inner := "name: inner\nhooks:\n  workflow_cancel: [{command: 'sh ./step inner-cancelled'}]\nstates:\n  initial: deep\n  deep: {type: step, command: 'sh ./step deep', on_success: done}\n  done: {type: terminal}\n"
+	inner := "name: inner\nhooks:\n  workflow_cancel: [{command: 'sh ./step inner-cancelled'}]\nstates:\n" +
+		"  initial: deep\n  deep: {type: step, command: 'sh ./step deep', on_success: done}\n  done: {type: terminal}\n"
 	project := func() *awfProject {
 		p := newAWF(t, states)
 		if err := os.WriteFile(filepath.Join(p.dir, ".awf/workflows/inner.yaml"), []byte(inner), 0o600); err != nil {
@@ -436,7 +442,8 @@ hooks:
 			t.Fatal(err)
 		}
 		p.exits(0, "cancel", awfRun)
-		if raw, err := os.ReadFile(filepath.Join(p.dir, "held")); err != nil || strings.TrimSpace(string(raw)) != "cancelled" {
+		if raw, err := os.ReadFile(filepath.Join(p.dir, "held")); err != nil ||
+			strings.TrimSpace(string(raw)) != "cancelled" {
 			t.Fatal(string(raw), err)
 		}
 		p.kill(running)
@@ -455,7 +462,8 @@ func TestAWFManyBranches(t *testing.T) {
 		branches = append(branches, name)
 		states.WriteString("  " + name + ": {type: step, command: 'true'}\n")
 	}
-	p := newAWF(t, "  initial: all\n  all: {type: parallel, parallel: ["+strings.Join(branches, ", ")+"], on_success: done}\n  done: {type: terminal}\n"+states.String())
+	p := newAWF(t, "  initial: all\n  all: {type: parallel, parallel: ["+strings.Join(branches, ", ")+
+		"], on_success: done}\n  done: {type: terminal}\n"+states.String())
 	for range 2 {
 		p.exits(0, "run", "flow")
 	}
@@ -473,7 +481,8 @@ func TestAWFLoopsSideBySide(t *testing.T) {
   done: {type: terminal}
 `)
 	p.exits(0, "run", "flow", "--run-id", awfRun)
-	for name, want := range map[string]string{"letters": "a b c d e f g h i j k l m n o p", "numbers": "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16"} {
+	for name, want := range map[string]string{"letters": "a b c d e f g h i j k l m n o p", "numbers": "1 2 3 4 5 6 " +
+		"7 8 9 10 11 12 13 14 15 16"} {
 		raw, err := os.ReadFile(filepath.Join(p.dir, name))
 		if err != nil || strings.Join(strings.Fields(string(raw)), " ") != want {
 			t.Errorf("%s: %s, %v", name, raw, err)
@@ -610,14 +619,16 @@ func TestAWFSecretsOfTheEnvironment(t *testing.T) {
   use: {type: step, command: 'echo "{{.env.VAULT_TOKEN}}" | tr a-z A-Z > used; echo {{.env.VAULT_TOKEN}}', on_success: done}
   done: {type: terminal}
 `)
-	if err := os.WriteFile(filepath.Join(p.dir, "espalier.yaml"), []byte("secrets:\n  vault:\n    env: VAULT_TOKEN\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(p.dir, "espalier.yaml"), []byte("secrets:\n  vault:\n"+
+		"    env: VAULT_TOKEN\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("VAULT_TOKEN", hushed)
 	if said := p.exits(0, "run", "flow"); strings.Contains(said, hushed) || !strings.Contains(said, "[secret vault]") {
 		t.Error(said)
 	}
-	if raw, err := os.ReadFile(filepath.Join(p.dir, "used")); err != nil || strings.TrimSpace(string(raw)) != strings.ToUpper(hushed) {
+	if raw, err := os.ReadFile(filepath.Join(p.dir, "used")); err != nil ||
+		strings.TrimSpace(string(raw)) != strings.ToUpper(hushed) {
 		t.Errorf("the command got %q, %v", raw, err)
 	}
 	files := 0

@@ -134,7 +134,8 @@ func TestAWFOpenAICompatible(t *testing.T) {
 		mu.Unlock()
 		w.Header().Set("Content-Type", "text/event-stream")
 		say := func(delta, finish string) {
-			fmt.Fprintf(w, "data: {\"id\":\"x\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":%s,\"finish_reason\":%s}]}\n\n", delta, finish)
+			fmt.Fprintf(w, "data: {\"id\":\"x\",\"object\":\"chat.completion.chunk\",\"model\":\"m\","+
+				"\"choices\":[{\"index\":0,\"delta\":%s,\"finish_reason\":%s}]}\n\n", delta, finish)
 		}
 		if n == 1 {
 			say(`{"role":"assistant","content":null,"tool_calls":[{"index":0,"id":"c1","type":"function","function":{"name":"Bash","arguments":"{\"command\":\"echo tool-ran\"}"}}]}`, "null")
@@ -144,7 +145,8 @@ func TestAWFOpenAICompatible(t *testing.T) {
 			say(`{"role":"assistant","content":`+string(text)+`}`, "null")
 			say("{}", `"stop"`)
 		}
-		fmt.Fprint(w, "data: {\"id\":\"x\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":4,\"total_tokens\":13}}\n\ndata: [DONE]\n\n")
+		fmt.Fprint(w, "data: {\"id\":\"x\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\"choices\":[],"+
+			"\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":4,\"total_tokens\":13}}\n\ndata: [DONE]\n\n")
 	}))
 	defer server.Close()
 	p := newAWF(t, `  initial: ask
@@ -162,17 +164,20 @@ func TestAWFOpenAICompatible(t *testing.T) {
 `)
 	t.Setenv("MY_KEY", "key-of-mine-12345")
 	t.Setenv("OPENAI_API_KEY", "key-of-openai-999")
-	if said := p.exits(0, "run", "flow", "--allow-shell", "--run-id", awfRun); !strings.Contains(said, "\n7 7 26 false\n") {
+	if said := p.exits(0, "run", "flow", "--allow-shell", "--run-id", awfRun); !strings.Contains(said,
+		"\n7 7 26 false\n") {
 		t.Error(said)
 	}
 	if len(requests) != 2 {
 		t.Fatalf("%d requests", len(requests))
 	}
 	first := requests[0]
-	if first.Key != "Bearer key-of-mine-12345" || first.Path != "/v1/chat/completions" || first.Model != "small" || first.Temperature != 0.5 || first.Most != 77 || len(first.Tools) != 6 || first.BaseURL != nil {
+	if first.Key != "Bearer key-of-mine-12345" || first.Path != "/v1/chat/completions" || first.Model != "small" ||
+		first.Temperature != 0.5 || first.Most != 77 || len(first.Tools) != 6 || first.BaseURL != nil {
 		t.Errorf("%+v", first)
 	}
-	if first.Messages[0].Role != "system" || !strings.Contains(string(first.Messages[0].Content), "Be brief, {{.inputs.x}}.") {
+	if first.Messages[0].Role != "system" ||
+		!strings.Contains(string(first.Messages[0].Content), "Be brief, {{.inputs.x}}.") {
 		t.Errorf("the system prompt is no template: %s", first.Messages[0].Content)
 	}
 	said := p.exits(0, "transcript", awfRun)

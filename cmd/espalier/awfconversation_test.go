@@ -87,7 +87,8 @@ func TestInterruptedConversationWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	rest, _ := io.ReadAll(stderr)
-	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 4 || !strings.Contains(string(rest), "To reply: espalier signal") {
+	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 4 ||
+		!strings.Contains(string(rest), "To reply: espalier signal") {
 		t.Errorf("exit code %d: %s", cmd.ProcessState.ExitCode(), rest)
 	}
 	if out := p.exits(0, "signal", awfRun, "chat"); !strings.Contains(out, "simulated reply") {

@@ -69,8 +69,11 @@ func (w *awfWorld) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out.Header().Set("Content-Type", "text/event-stream")
-	fmt.Fprintf(out, "data: {\"id\":\"x\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":%q},\"finish_reason\":\"stop\"}]}\n\n", "re "+what)
-	fmt.Fprint(out, "data: {\"id\":\"x\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":4,\"total_tokens\":13}}\n\ndata: [DONE]\n\n")
+	fmt.Fprintf(out,
+		"data: {\"id\":\"x\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\"choices\":[{\"index\":0,"+
+			"\"delta\":{\"role\":\"assistant\",\"content\":%q},\"finish_reason\":\"stop\"}]}\n\n", "re "+what)
+	fmt.Fprint(out, "data: {\"id\":\"x\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\"choices\":[],"+
+		"\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":4,\"total_tokens\":13}}\n\ndata: [DONE]\n\n")
 }
 
 func (w *awfWorld) count() map[string]int {
@@ -125,10 +128,12 @@ func TestAWFKilledWhileTalking(t *testing.T) {
 					if p.y == "" {
 						states = strings.ReplaceAll(states, "IT}", item(k.step, p.x)+"}")
 					} else {
-						states = strings.NewReplacer("OTHER}", item(k.step, p.x)+"}", "IT}", item(k.step, p.y)+"}").Replace(states)
+						states = strings.NewReplacer("OTHER}", item(k.step, p.x)+"}",
+							"IT}", item(k.step, p.y)+"}").Replace(states)
 					}
 					states = "  initial: open\n  open: {" + agent + `, prompt: open, conversation: {}, on_success: each}` + "\n" + states +
-						"  last: {type: step, command: 'sh ./step last; echo {{escape .states.it.Output}}', on_success: done}\n  done: {type: terminal}\n"
+						"  last: {type: step, command: 'sh ./step last; echo {{escape .states.it.Output}}', " +
+						"on_success: done}\n  done: {type: terminal}\n"
 					a := newAWF(t, strings.ReplaceAll(states, "URL", world.URL))
 					a.file("espalier.yaml", "allow: {hosts: ['"+world.Listener.Addr().String()+"']}\n", 0o600)
 
@@ -251,10 +256,16 @@ func TestAWFKilledBeforeTheEnd(t *testing.T) {
 // What failed stays failed when the hooks after it are cut off, whatever is said
 // of these.
 func TestAWFKilledInHooks(t *testing.T) {
-	for _, says := range [][]string{{"--from", "current"}, {"--decide", "it:post-failed=rerun"}, {"--decide", "it:post-failed=skip"}, {"--decide", "it:post-failed=fail"}} {
+	for _, says := range [][]string{
+		{"--from", "current"},
+		{"--decide", "it:post-failed=rerun"},
+		{"--decide", "it:post-failed=skip"},
+		{"--decide", "it:post-failed=fail"},
+	} {
 		t.Run(says[1], func(t *testing.T) {
 			t.Parallel()
-			p := newAWF(t, "  initial: it\n  it: {type: step, command: exit 3, hooks: {post: [{command: sh ./step y}]}, on_success: done}\n  done: {type: terminal}\n")
+			p := newAWF(t, "  initial: it\n  it: {type: step, command: exit 3, hooks: {post: [{command: sh ./step "+
+				"y}]}, on_success: done}\n  done: {type: terminal}\n")
 			p.kill(p.begin("y"))
 			p.exits(4, "resume", awfRun)
 			p.exits(1, append([]string{"resume", awfRun}, says...)...)
@@ -283,7 +294,8 @@ func TestAWFKilledKeepsTheDeadline(t *testing.T) {
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			p := newAWF(t, "  initial: first\n  first: {type: step, command: cat limit, on_success: hold}\n"+states+"  done: {type: terminal}\n")
+			p := newAWF(t, "  initial: first\n  first: {type: step, command: cat limit, on_success: hold}\n"+
+				states+"  done: {type: terminal}\n")
 			p.file(".awf/workflows/two.yaml", `name: two
 states:
   initial: x

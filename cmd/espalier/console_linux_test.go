@@ -15,8 +15,8 @@ func TestConversationOnATerminal(t *testing.T) {
   chat: {type: agent, provider: claude, mode: conversation, prompt: hi, on_success: done}
   done: {type: terminal}
 `)
-	p.file("replies.yaml", "replies:\n  - {step: chat, turn: 1, reply: \"One\\nTwo\"}\n  - {step: chat, turn: 2, reply: Three}\n",
-		0o600)
+	p.file("replies.yaml",
+		"replies:\n  - {step: chat, turn: 1, reply: \"One\\nTwo\"}\n  - {step: chat, turn: 2, reply: Three}\n", 0o600)
 	c := onConsole(t, p.command("run", "flow", "--script", "replies.yaml"), 80, 24)
 	c.until("One\r\nTwo\r\n")
 	c.until("\r\n> ")
@@ -135,14 +135,15 @@ func continuesSession(t *testing.T, program, name, script string) {
 	calls := strings.Split(strings.TrimSpace(string(raw)), "\n")
 	_, rest, _ := strings.Cut(calls[0], " ")
 	session, _, _ := strings.Cut(rest, " ")
-	want := "begun " + session + " model= prompt=first\nresumed " + session + " model= prompt=second\nresumed " + session +
-		" model= prompt=third"
+	want := "begun " + session + " model= prompt=first\nresumed " + session + " model= prompt=second\nresumed " +
+		session + " model= prompt=third"
 	if got := strings.Join(calls, "\n"); session == "" || got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
-// When two people reply to the same turn, the first reply counts. The other terminal reports that and shows the next turn.
+// When two people reply to the same turn, the first reply counts. The other terminal reports that and shows the next
+// turn.
 func TestTwoRepliesToOneTurn(t *testing.T) {
 	p := newAWF(t, `  initial: chat
   chat: {type: agent, provider: claude, mode: conversation, prompt: hi, on_success: done}
@@ -157,8 +158,8 @@ func TestTwoRepliesToOneTurn(t *testing.T) {
 	c.until("One\r\n")
 	c.until("\r\n> ")
 	p.exits(4, "signal", awfRun, "chat", "--step", "chat:input~1", "--text", "from elsewhere")
-	if said := p.exits(2, "signal", awfRun, "chat", "--step", "chat:input~1", "--text", "too late"); !strings.Contains(said,
-		"chat was answered already") {
+	if said := p.exits(2, "signal", awfRun, "chat", "--step", "chat:input~1",
+		"--text", "too late"); !strings.Contains(said, "chat was answered already") {
 		t.Error(said)
 	}
 	c.types("mine\n")
@@ -217,7 +218,8 @@ func gatedProject(t *testing.T) *awfProject {
 	p := newAWF(t, awfChain)
 	p.file("gated.md", "---\nname: gated\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Ask.\n---\n"+
 		"```step\nid: draft\ntype: transform\ndescription: Write\nwrites: [output.draft]\n```\n"+
-		"```step\nid: ok\ntype: gate\ngate_method: human_review\ndescription: May it go out?\nreads: [output.draft]\n```\n", 0o600)
+		"```step\nid: ok\ntype: gate\ngate_method: human_review\ndescription: May it go out?\n"+
+		"reads: [output.draft]\n```\n", 0o600)
 	p.file("replies.yaml", "replies:\n  - {step: draft, reply: {draft: The plan}}\n", 0o600)
 	return p
 }
@@ -332,7 +334,8 @@ func TestRejectionAsksForTheReason(t *testing.T) {
 
 // On a terminal, resume asks what to do about a step whose outcome is unknown.
 func TestUnknownOutcomeIsResolvedOnTheTerminal(t *testing.T) {
-	p := newAWF(t, "  initial: it\n  it: {type: step, command: sh ./step y, on_success: done}\n  done: {type: terminal}\n")
+	p := newAWF(t, "  initial: it\n  it: {type: step, command: sh ./step y, on_success: done}\n"+
+		"  done: {type: terminal}\n")
 	p.kill(p.begin("y"))
 	c := onConsole(t, p.command("resume", awfRun), 80, 24)
 	c.until("It is unknown whether it was done.")
@@ -418,7 +421,9 @@ func TestGreeting(t *testing.T) {
 	p := gatedProject(t)
 	p.exits(4, "run", "gated.md", "--script", "replies.yaml")
 	screen := onConsole(t, p.command(), 80, 24).ends(0)
-	for _, text := range []string{"and 1 run that is not over", "espalier runs --open", "1 run waiting for you", "--simulate"} {
+	for _, text := range []string{
+		"and 1 run that is not over", "espalier runs --open", "1 run waiting for you", "--simulate",
+	} {
 		if !strings.Contains(screen, text) {
 			t.Errorf("%q is missing:\n%s", text, screen)
 		}

@@ -74,8 +74,8 @@ func TestLimitOfCostIsConsent(t *testing.T) {
 	p.exits(0, "run", "flow", "--model", "local/small")
 }
 
-// Without a terminal, one line says what a run can cost and what its limit is. Only a confirmed run counts as confirmed:
-// neither a run without a terminal nor one whose person has set the limit.
+// Without a terminal, one line says what a run can cost and what its limit is. Only a confirmed run counts as
+// confirmed: neither a run without a terminal nor one whose person has set the limit.
 func TestCostIsToldWithoutATerminal(t *testing.T) {
 	p, requests := billedProject(t, "")
 	stderr := func(code int, args ...string) string {

@@ -41,9 +41,9 @@ type outcome struct {
 	records          map[string][]string // keyed by the name of the transcript
 }
 
-// TestCrashMatrix kills the program at every write to its journal, before and after it, and every third time again while
-// it recovers. A new process then finishes the run. Outcome, output, records and side effects must equal those of an
-// undisturbed run.
+// TestCrashMatrix kills the program at every write to its journal, before and after it, and every third time again
+// while it recovers. A new process then finishes the run. Outcome, output, records and side effects must equal those of
+// an undisturbed run.
 //
 // It fails with a journal that reports writes as durable too early (see TestCrashMatrixSeesALostWrite). It has found
 // that the attempt after a lost one did not record its command, so that another kill repeated the command.

@@ -41,7 +41,8 @@ func TestCreateInterrupted(t *testing.T) {
 						s.process(t, broken, again)
 					}
 					if diff := cmp.Diff(want, generated(t, broken)); diff != "" {
-						t.Errorf("killed %s write %d of %d (-calm +killed):\n%s", beforeOrAfter(after), at, back.Writes, diff)
+						t.Errorf("killed %s write %d of %d (-calm +killed):\n%s",
+							beforeOrAfter(after), at, back.Writes, diff)
 					}
 					os.RemoveAll(broken)
 				}
@@ -63,8 +64,12 @@ func (s *shape) moments(at int) []bool {
 func generations() map[string]*shape {
 	const words = "Read the letters and write answers"
 	return map[string]*shape{
-		"simulated": {errand: errand{Create: []string{"letters", words, "--simulate"}}, files: map[string]string{"agentfile.yaml": "name: example\n"}},
-		"mended": {errand: errand{Create: []string{"letters", words, "--script", "wrong.script.yaml"}}, files: map[string]string{
+		"simulated": {errand: errand{Create: []string{"letters", words, "--simulate"}}, files: map[string]string{
+			"agentfile.yaml": "name: example\n",
+		}},
+		"mended": {errand: errand{
+			Create: []string{"letters", words, "--script", "wrong.script.yaml"},
+		}, files: map[string]string{
 			"agentfile.yaml": "name: example\n",
 			"wrong.script.yaml": `otherwise: simulate
 replies:

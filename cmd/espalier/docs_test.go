@@ -181,7 +181,8 @@ func commands(t *testing.T, page string, lines []string) []command {
 // Nothing but the program itself and a few commands that change nothing else
 // may be shown; what they are called with stays inside the page's folder.
 var mayRun = []string{
-	"espalier", "cat", "cd", "cp", "curl", "echo", "export", "grep", "head", "kill", "ls", "mkdir", "sed", "ssh-keygen", "tr",
+	"espalier", "cat", "cd", "cp", "curl", "echo", "export", "grep", "head", "kill", "ls", "mkdir",
+	"sed", "ssh-keygen", "tr",
 }
 
 // collectorAddress is where pages have a collector, which is another one here.
@@ -267,7 +268,8 @@ func TestDocsRun(t *testing.T) {
 				}
 				got, exit := s.run(t, c.text)
 				if exit != c.exit {
-					t.Errorf("%s:%d: %s: exit code %d, want %d\n%s", page, c.first, c.text, exit, c.exit, strings.Join(got, "\n"))
+					t.Errorf("%s:%d: %s: exit code %d, want %d\n%s",
+						page, c.first, c.text, exit, c.exit, strings.Join(got, "\n"))
 				}
 				if alike(want, got) {
 					mended = append(mended, lines[c.first:c.after]...)
@@ -275,7 +277,8 @@ func TestDocsRun(t *testing.T) {
 				}
 				mended = append(mended, indented(got, c.indent)...)
 				if !*update || slices.ContainsFunc(want, isAnyText) {
-					t.Errorf("%s:%d: %s\nprints\n%s\nbut the page says\n%s", page, c.first, c.text, strings.Join(got, "\n"), strings.Join(want, "\n"))
+					t.Errorf("%s:%d: %s\nprints\n%s\nbut the page says\n%s",
+						page, c.first, c.text, strings.Join(got, "\n"), strings.Join(want, "\n"))
 				}
 			}
 			mended = append(mended, lines[next:]...)
@@ -362,7 +365,10 @@ func newShell(t *testing.T, path string) *shell {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &shell{path: path, home: filepath.Join(base, "home"), pwd: filepath.Join(base, "pwd"), dir: filepath.Join(base, "work")}
+	s := &shell{
+		path: path, home: filepath.Join(base, "home"), pwd: filepath.Join(base, "pwd"),
+		dir: filepath.Join(base, "work"),
+	}
 	if err := os.CopyFS(filepath.Join(s.dir, "examples"), os.DirFS(atRoot("examples"))); err != nil {
 		t.Fatal(err)
 	}
@@ -409,7 +415,10 @@ func (s *shell) run(t *testing.T, text string) (output []string, exit int) {
 	}
 	cmd := exec.CommandContext(t.Context(), s.path, "-c", text+"\ncode=$?; pwd >\"$WHERE\"; exit $code")
 	cmd.Dir = s.dir
-	cmd.Env = []string{"PATH=" + barePath(t), "HOME=" + s.home, "WHERE=" + s.pwd, "PWD=" + s.dir, "NO_COLOR=1", "COLUMNS=80", "LC_ALL=C", "GORACE=" + quickExit}
+	cmd.Env = []string{
+		"PATH=" + barePath(t), "HOME=" + s.home, "WHERE=" + s.pwd, "PWD=" + s.dir, "NO_COLOR=1", "COLUMNS=80",
+		"LC_ALL=C", "GORACE=" + quickExit,
+	}
 	cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+os.Getenv("XDG_CACHE_HOME"))
 	cmd.Env = append(cmd.Env, s.exported...)
 	cmd.ExtraFiles = []*os.File{s.alive}
@@ -461,7 +470,8 @@ func TestDocsBlocks(t *testing.T) {
 					if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 						t.Fatal(err)
 					}
-					if out, err := exec.CommandContext(t.Context(), "espalier", "validate", "--strict", name).CombinedOutput(); err != nil {
+					if out, err := exec.CommandContext(t.Context(), "espalier", "validate", "--strict", name).
+						CombinedOutput(); err != nil {
 						t.Errorf("%s: this workflow is not valid: %v\n%s", at, err, out)
 					}
 				}
@@ -469,18 +479,21 @@ func TestDocsBlocks(t *testing.T) {
 			case "sql": // run by the tests of internal/journal/postgres
 			case "text":
 				// Commands that cannot run here say why, on the line above the block.
-				if before := strings.TrimSpace(lines[max(f.first-2, 0)]); showsCommand.MatchString(text) && !notRun.MatchString(before) {
+				if before := strings.TrimSpace(lines[max(f.first-2, 0)]); showsCommand.MatchString(text) &&
+					!notRun.MatchString(before) {
 					t.Errorf("%s: commands belong into console blocks, or below a line such as "+
 						"<!-- not run: needs systemd -->", at)
 				}
-				if reason := strings.TrimSpace(lines[max(f.first-2, 0)]); notRun.MatchString(reason) && !namesATest(t, reason) {
+				if reason := strings.TrimSpace(lines[max(f.first-2, 0)]); notRun.MatchString(reason) &&
+					!namesATest(t, reason) {
 					t.Errorf("%s: commands that are not run here need a test, a script or a target of make that "+
 						"runs them, and the line above them has to name it", at)
 				}
 				checkUsage(t, at, strings.ReplaceAll(text, "\\\n", " "))
 			case "html", "make", "go":
 			default:
-				t.Errorf("%s: a block labelled %q is not checked by anything; commands belong into console blocks", at, f.label)
+				t.Errorf("%s: a block labelled %q is not checked by anything; commands belong into console blocks",
+					at, f.label)
 			}
 		}
 	}
@@ -876,7 +889,8 @@ func TestDemo(t *testing.T) {
 		t.Fatal(err)
 	}
 	copyCandidates(t, dir)
-	if err := os.WriteFile(filepath.Join(dir, "Makefile"), []byte(strings.Join(readPage(t, "Makefile"), "\n")), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "Makefile"),
+		[]byte(strings.Join(readPage(t, "Makefile"), "\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o700); err != nil {
@@ -910,7 +924,8 @@ func TestDemo(t *testing.T) {
 	copied.Dir, copied.Env = dir, cmd.Env
 	again, err := copied.CombinedOutput()
 	exits := regexp.MustCompile(`(?m)^exit \d+$`).FindAllString(string(again), -1)
-	if err != nil || strings.Join(exits, ", ") != strings.Repeat("exit 0, ", max(0, len(exits)-1))+"exit 3" || len(exits) < 8 {
+	if err != nil || strings.Join(exits, ", ") != strings.Repeat("exit 0, ", max(0, len(exits)-1))+"exit 3" ||
+		len(exits) < 8 {
 		t.Errorf("copied into a shell, the commands of the demonstration end with %v, %v\n%s", exits, err, again)
 	}
 	listed := exec.Command("espalier", "list", "--json")
@@ -927,7 +942,8 @@ func TestDemo(t *testing.T) {
 			t.Errorf("the demonstration lists %s", w.Path)
 		}
 	}
-	if picture, err := os.ReadFile(filepath.Join(dir, "bin", "contract-review.svg")); err != nil || !strings.Contains(string(picture), "<svg") {
+	if picture, err := os.ReadFile(filepath.Join(dir, "bin", "contract-review.svg")); err != nil ||
+		!strings.Contains(string(picture), "<svg") {
 		t.Errorf("%v\n%s", err, picture)
 	}
 }

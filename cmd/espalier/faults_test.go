@@ -16,9 +16,12 @@ import (
 
 // gated waits for a decision about what its first step has made.
 const gated = "---\nname: gated\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Make, ask, hand over.\n---\n" +
-	"```step\nid: make\ntype: transform\ndescription: Make it\nwrites: [state.draft]\ncode:\n  language: sh\n  script: |\n    " + trace + "\n```\n" +
-	"```step\nid: ok\ntype: gate\ngate_method: human_review\ndescription: Is it good\nreads: [state.draft]\nwrites: [state.ok]\n```\n" +
-	"```step\nid: hand_over\ntype: transform\ndescription: Hand it over\nreads: [state.draft]\nwrites: [output]\ncode:\n  language: sh\n  script: |\n    " + trace + "\n```\n" +
+	"```step\nid: make\ntype: transform\ndescription: Make it\nwrites: [state.draft]\ncode:\n  language: sh\n" +
+	"  script: |\n    " + trace + "\n```\n" +
+	"```step\nid: ok\ntype: gate\ngate_method: human_review\ndescription: Is it good\nreads: [state.draft]\n" +
+	"writes: [state.ok]\n```\n" +
+	"```step\nid: hand_over\ntype: transform\ndescription: Hand it over\nreads: [state.draft]\nwrites: [output]\n" +
+	"code:\n  language: sh\n  script: |\n    " + trace + "\n```\n" +
 	"```runtime\nhuman_in_the_loop: true\n```\n"
 
 // faulty is a project that something happens to.
@@ -150,7 +153,9 @@ func TestStorageThatCannotBeMade(t *testing.T) {
 	put(t, filepath.Join(f.dir, "espalier.yaml"), "")
 	put(t, filepath.Join(f.dir, ".espalier"), "a file in the place of the folder")
 	for _, args := range [][]string{{"run", "gated.md", "--allow-shell"}, {"work"}} {
-		f.exits(6, []string{".espalier", "cannot be opened", "Nothing was started", "Check that it is a writable folder"}, args...)
+		f.exits(6,
+			[]string{".espalier", "cannot be opened", "Nothing was started", "Check that it is a writable folder"},
+			args...)
 	}
 	f.once()
 }
@@ -188,7 +193,8 @@ func TestFullDisk(t *testing.T) {
 // what the disk has. It is said, and whatever it has, the run continues from there.
 func TestADiskThatFails(t *testing.T) {
 	for _, written := range []bool{false, true} {
-		diskFails(t, failing{why: journal.ErrNotKept, written: written}, "the disk did not keep what was written", "Check the disk first")
+		diskFails(t, failing{why: journal.ErrNotKept, written: written},
+			"the disk did not keep what was written", "Check the disk first")
 	}
 }
 

@@ -30,7 +30,8 @@ func newKilled(t *testing.T, steps int, env ...string) *killed {
 	var b strings.Builder
 	b.WriteString("---\nname: chain\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Leave traces.\n---\n")
 	for i := range steps {
-		fmt.Fprintf(&b, "```step\nid: s%d\ntype: transform\ndescription: Leave trace %d\nwrites: [state.s%d]\ncode:\n  language: sh\n  script: |\n"+
+		fmt.Fprintf(&b, "```step\nid: s%d\ntype: transform\ndescription: Leave trace %d\nwrites: [state.s%d]\ncode:\n"+
+			"  language: sh\n  script: |\n"+
 			"    echo \"${ESPALIER_KEY#*/}\" >> '%s'\n    echo '{\"n\": %d}'\n```\n", i, i, i, k.effects, i)
 	}
 	for name, text := range map[string]string{"chain.md": b.String(), ".espalier/keep": "", "effects": ""} {

@@ -75,7 +75,8 @@ const asksForTheToken = "---\nname: ask\nkind: agent-flow/workflow\nversion: 1.0
 func TestLoginToAnMCPServer(t *testing.T) {
 	address, issuer, _ := protectedServer(t)
 	p := newAWF(t, awfChain)
-	p.file("espalier.yaml", "mcp: {crm: {url: \""+address+"\", oauth: {client_id: public, issuer: \""+issuer+"\"}}}\n", 0o600)
+	p.file("espalier.yaml",
+		"mcp: {crm: {url: \""+address+"\", oauth: {client_id: public, issuer: \""+issuer+"\"}}}\n", 0o600)
 	p.file("ask.md", asksForTheToken, 0o600)
 	p.exits(0, "trust", "--yes")
 	if said := p.exits(6, "tools"); !strings.Contains(said, "you are not signed in") ||
@@ -151,8 +152,8 @@ func TestLoginToAnMCPServer(t *testing.T) {
 func TestTokenOfAClientIsMasked(t *testing.T) {
 	address, issuer, received := protectedServer(t)
 	p := newAWF(t, awfChain)
-	p.file("espalier.yaml", "mcp: {crm: {url: \""+address+"\", oauth: {client_id: espalier, client_secret: secret://crm, "+
-		"issuer: \""+issuer+"\"}}}\nsecrets: {crm: {env: CRM_SECRET}}\n", 0o600)
+	p.file("espalier.yaml", "mcp: {crm: {url: \""+address+"\", oauth: {client_id: espalier, client_secret: "+
+		"secret://crm, issuer: \""+issuer+"\"}}}\nsecrets: {crm: {env: CRM_SECRET}}\n", 0o600)
 	p.file("ask.md", strings.Replace(asksForTheToken, "output.answer", "state.answer", 1)+
 		"```step\nid: check\ntype: gate\ngate_method: human_review\ndescription: Check\nreads: [state.answer]\n```\n"+
 		"```step\nid: copy\ntype: transform\ndescription: Copy\nreads: [state.answer]\nwrites: [output.answer]\n"+
@@ -170,7 +171,8 @@ func TestTokenOfAClientIsMasked(t *testing.T) {
 	}
 	said := espalier(4, "run", "ask.md", "--allow-shell", "--run-id", run)
 	// Another process continues the run, which has the token of the first one.
-	said += espalier(0, "approve", run) + espalier(0, "transcript", run) + espalier(0, "audit", run) + espalier(0, "output", run)
+	said += espalier(0, "approve", run) + espalier(0, "transcript", run) + espalier(0, "audit", run) +
+		espalier(0, "output", run)
 	tokens := 0
 	for token := range received.Range {
 		tokens++

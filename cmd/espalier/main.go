@@ -71,8 +71,8 @@ func newServer(o cli.ServerOptions) cli.HTTPServer {
 		Version: o.Version, Log: o.Log,
 		Pages: func(s *server.Server) http.Handler {
 			return web.New(web.Options{
-				App: o.App, Identity: server.IdentityOf, Users: o.Auth.Users(), SSO: o.Auth.OIDC() != nil, Base: s.Base(), Version: o.Version,
-				Stopping: s.Stopping(), Log: o.Log,
+				App: o.App, Identity: server.IdentityOf, Users: o.Auth.Users(), SSO: o.Auth.OIDC() != nil,
+				Base: s.Base(), Version: o.Version, Stopping: s.Stopping(), Log: o.Log,
 			})
 		},
 		MCP: func(caller func(*http.Request) (journal.Actor, string)) http.Handler {

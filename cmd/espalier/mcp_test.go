@@ -17,8 +17,10 @@ import (
 )
 
 // long is a workflow whose one step is a call that takes as long as its input says.
-const long = "---\nname: long\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Wait.\ninput:\n  schema: {type: object, properties: {duration: {type: number}, steps: {type: number}}}\n---\n" +
-	"```step\nid: wait\ntype: tool\ndescription: Wait\ntool: everything.trigger-long-running-operation\nreads: [input]\nwrites: [output]\n```\n"
+const long = "---\nname: long\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Wait.\ninput:\n" +
+	"  schema: {type: object, properties: {duration: {type: number}, steps: {type: number}}}\n---\n" +
+	"```step\nid: wait\ntype: tool\ndescription: Wait\ntool: everything.trigger-long-running-operation\n" +
+	"reads: [input]\nwrites: [output]\n```\n"
 
 // served is a project with an MCP server of other people, and a file that the
 // server holds open as long as anything of it lives.
@@ -68,7 +70,8 @@ func TestMCPServerEndsWithTheRun(t *testing.T) {
 			t.Parallel()
 			k, gone := served(t)
 			put(t, filepath.Join(k.dir, "in.json"), c.input)
-			cmd := k.command("run", "long.md", "--allow-shell", "--input-file", "in.json", "--run-id", killedRun, "--json", "--follow")
+			cmd := k.command("run", "long.md", "--allow-shell", "--input-file", "in.json", "--run-id",
+				killedRun, "--json", "--follow")
 			out, err := cmd.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -121,10 +124,12 @@ func TestMCPServerEndsWithTheRun(t *testing.T) {
 }
 
 // routed is an agent and a step that call the same tools of a server.
-const routed = "---\nname: routed\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Compute.\ntools: {denylist: [everything.echo]}\n---\n" +
+const routed = "---\nname: routed\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Compute.\n" +
+	"tools: {denylist: [everything.echo]}\n---\n" +
 	"```agent\nid: clerk\nrole: Computes.\ngoal: Compute.\ntools: [everything.get-sum, everything.echo]\n```\n" +
 	"```step\nid: ask\ntype: skill\ndescription: Ask\nagent: clerk\nwrites: [state.said]\n```\n" +
-	"```step\nid: add\ntype: tool\ndescription: Add\ntool: everything.get-sum\nargs: {a: 20, b: 3}\nwrites: [output.sum]\n```\n"
+	"```step\nid: add\ntype: tool\ndescription: Add\ntool: everything.get-sum\nargs: {a: 20, b: 3}\n" +
+	"writes: [output.sum]\n```\n"
 
 // TestMCPToolsPassTheGate: tools of a server go through the same gate as all
 // others, whoever calls them: lists, schema, and a person who agrees to exactly
@@ -134,7 +139,8 @@ func TestMCPToolsPassTheGate(t *testing.T) {
 	put(t, filepath.Join(k.dir, "routed.md"), routed)
 	put(t, filepath.Join(k.dir, "espalier.yaml"), "tools:\n  everything.get-sum: {requires_approval: true}\n")
 	put(t, filepath.Join(k.dir, "ask.script.yaml"), "replies:\n"+
-		"  - step: ask\n    turn: 1\n    tools:\n      - {name: everything.echo, input: {message: x}}\n      - {name: everything.get-sum, input: {a: one, b: 2}}\n      - {name: Bash, input: {command: 'true'}}\n"+
+		"  - step: ask\n    turn: 1\n    tools:\n      - {name: everything.echo, input: {message: x}}\n"+
+		"      - {name: everything.get-sum, input: {a: one, b: 2}}\n      - {name: Bash, input: {command: 'true'}}\n"+
 		"  - step: ask\n    turn: 2\n    tools: [{name: everything.get-sum, input: {a: 5, b: 2}}]\n"+
 		"  - {step: ask, turn: 3, reply: Done.}\n")
 	espalier := func(exit int, args ...string) string {
@@ -174,8 +180,8 @@ const summing = `{"flow": {"name": "sum", "entry_agent": "a",
 "prompts": {"p": "Add the numbers."},
 "tools": {"plus": {"type": "mcp", "server": "everything", "tool": "get-sum"}}}`
 
-// A tool of an AIFLOW file may be a tool of an MCP server. The agent calls it by the name in the file, and the trace has
-// its result.
+// A tool of an AIFLOW file may be a tool of an MCP server. The agent calls it by the name in the file, and the trace
+// has its result.
 func TestAIFlowCallsToolsOfMCPServers(t *testing.T) {
 	k, gone := served(t)
 	put(t, filepath.Join(k.dir, "sum.aiflow"), summing)
@@ -194,7 +200,8 @@ func TestAIFlowCallsToolsOfMCPServers(t *testing.T) {
 }
 
 // asking is a workflow with a tool that asks a person, an agent that calls it, and a tool that asks the model.
-const asking = "---\nname: asking\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Ask.\nbudgets: {max_tokens: 6000}\n---\n" +
+const asking = "---\nname: asking\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Ask.\n" +
+	"budgets: {max_tokens: 6000}\n---\n" +
 	"```agent\nid: clerk\nrole: Asks.\ngoal: Ask.\n" +
 	"tools: [everything.trigger-elicitation-request, everything.trigger-sampling-request, everything.get-sum]\n```\n" +
 	"```step\nid: form\ntype: tool\ndescription: Ask\ntool: everything.trigger-elicitation-request\nargs: {}\n" +

@@ -150,7 +150,8 @@ func TestMCPInspectorRunsWorkflowsOverStdioAndHTTP(t *testing.T) {
 			if done.Outcome != "ok" || done.Output == nil || done.Run == "" {
 				t.Errorf("%+v", done)
 			}
-			if got := call("run_status", "run="+done.Run).StructuredContent; got.Run != done.Run || got.Outcome != "ok" {
+			if got := call("run_status", "run="+done.Run).StructuredContent; got.Run != done.Run ||
+				got.Outcome != "ok" {
 				t.Errorf("%+v", got)
 			}
 			waiting := call("run_gated", "who=Ann").StructuredContent
@@ -187,8 +188,9 @@ func slowProject(t *testing.T, url, more string) *awfProject {
 		"---\n```agent\nid: writer\nrole: Writes.\ngoal: Write.\n```\n"+
 		"```step\nid: hello\ntype: skill\nagent: writer\ndescription: Say hello\n"+
 		"reads: [input.who]\nwrites: [output.text]\n```\n")
-	put(t, filepath.Join(p.dir, "espalier.yaml"), "models: {default: till/m, providers: {till: {api: openai, base_url: \""+
-		url+"\"}}}\n"+more)
+	put(t, filepath.Join(p.dir, "espalier.yaml"),
+		"models: {default: till/m, providers: {till: {api: openai, base_url: \""+
+			url+"\"}}}\n"+more)
 	return p
 }
 
@@ -245,7 +247,8 @@ func TestMCPClientOnStdioStartsRunsThatSurviveIt(t *testing.T) {
 		Run   string `json:"run_id"`
 		State string `json:"state"`
 	}
-	if line := next(); json.Unmarshal([]byte(line), &started) != nil || started.Run == "" || started.State == "finished" {
+	if line := next(); json.Unmarshal([]byte(line), &started) != nil || started.Run == "" ||
+		started.State == "finished" {
 		t.Fatalf("start_run returned %s", line)
 	}
 	if line := next(); !strings.Contains(line, `"message":"step.started hello"`) {

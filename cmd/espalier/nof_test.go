@@ -41,8 +41,9 @@ func TestMistakesInNOFFilesCostNothing(t *testing.T) {
 				name = f.Path
 			}
 		}
-		put(t, filepath.Join(dir, "espalier.yaml"), "models: {default: till/m, providers: {till: {api: openai, base_url: \""+
-			server.URL+"/v1\", max_retries: 0}}}\ndefaults: {max_cost: 0}\n")
+		put(t, filepath.Join(dir, "espalier.yaml"),
+			"models: {default: till/m, providers: {till: {api: openai, base_url: \""+server.URL+"/v1\", max_retries: "+
+				"0}}}\ndefaults: {max_cost: 0}\n")
 		var out bytes.Buffer
 		before := calls.Load()
 		code = cli.Main(cli.World{

@@ -16,7 +16,8 @@ import (
 	"github.com/espalier-run/espalier/internal/pgtest"
 )
 
-// answer makes a request, and returns the status and the body. A request that waits as long as workers do fails the test.
+// answer makes a request, and returns the status and the body. A request that waits as long as workers do fails the
+// test.
 func (s *serverProcess) answer(method, path, body string) (int, string) {
 	s.t.Helper()
 	r, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
@@ -36,8 +37,8 @@ func (s *serverProcess) answer(method, path, body string) (int, string) {
 	return w.StatusCode, string(raw)
 }
 
-// While the database is down, requests fail soon and say why, and the process counts as alive. When the database is back,
-// everything works again.
+// While the database is down, requests fail soon and say why, and the process counts as alive. When the database is
+// back, everything works again.
 func TestServerWithoutItsDatabase(t *testing.T) {
 	for name, outage := range map[string]func(*testing.T, *pgtest.Server) (host string, down, up func()){
 		"killed": func(t *testing.T, server *pgtest.Server) (string, func(), func()) {
@@ -106,7 +107,8 @@ func TestServerWithoutItsDatabase(t *testing.T) {
 func checkOutage(t *testing.T, what string, status int, body string) {
 	t.Helper()
 	var problem struct{ Code, Detail string }
-	if err := json.Unmarshal([]byte(body), &problem); err != nil || status != 503 || problem.Code != "store-unavailable" {
+	if err := json.Unmarshal([]byte(body), &problem); err != nil || status != 503 ||
+		problem.Code != "store-unavailable" {
 		t.Errorf("%s: %d %s %v", what, status, body, err)
 	}
 	if strings.Contains(body, "PGSQL") || strings.Contains(body, "user=") {

@@ -224,8 +224,8 @@ func resting(entries []journal.Entry) bool {
 	})
 }
 
-// check answers what became of interrupted steps, as a person does who looks for their effects, and compares the effects
-// of all steps with the runs: nothing is lost, and nothing happens twice.
+// check answers what became of interrupted steps, as a person does who looks for their effects, and compares the
+// effects of all steps with the runs: nothing is lost, and nothing happens twice.
 func (f *fleet) check(entries []journal.Entry, mostInDoubt int) {
 	f.t.Helper()
 	times := map[string]int{}
@@ -357,7 +357,8 @@ func TestWorkersShareFewConnections(t *testing.T) {
 // What workers read grows with their own runs: together they read each append
 // about once, and not once for each worker.
 func TestWorkersReadOnlyTheirOwnRuns(t *testing.T) {
-	server, err := pgtest.Start("fsync=off", "shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track=all")
+	server, err := pgtest.Start("fsync=off", "shared_preload_libraries=pg_stat_statements",
+		"pg_stat_statements.track=all")
 	pgtest.Require(t, err)
 	t.Cleanup(server.Remove)
 	server.Exec(t, "CREATE EXTENSION pg_stat_statements")
@@ -441,8 +442,8 @@ func (n *network) forward(to, from net.Conn) {
 	}
 }
 
-// A worker that is cut off from the database for longer than its lease loses its runs. What it had sent arrives when the
-// network is back, and changes nothing.
+// A worker that is cut off from the database for longer than its lease loses its runs. What it had sent arrives when
+// the network is back, and changes nothing.
 func TestWorkerCutOffFromTheDatabase(t *testing.T) {
 	server := pgtest.Shared(t)
 	t.Cleanup(pgtest.StopShared)
@@ -524,7 +525,8 @@ func (f *fleet) cutOff(work, cut, mend func()) {
 	}
 	mend()
 	f.begin(runs)
-	entries := f.await("the first worker is back", func(e []journal.Entry) bool { return len(e) == 2*runs && resting(e) })
+	entries := f.await("the first worker is back",
+		func(e []journal.Entry) bool { return len(e) == 2*runs && resting(e) })
 	f.check(entries, runs)
 }
 
@@ -548,7 +550,8 @@ func TestWorkerKilledAndWorkerStopped(t *testing.T) {
 	stopped := f.stop(1)
 	f.work()
 	f.await("the third worker takes the runs of the second", func(e []journal.Entry) bool {
-		return f.store.Dead(stopped) && !slices.ContainsFunc(e, func(e journal.Entry) bool { return e.Owner == stopped })
+		return f.store.Dead(stopped) &&
+			!slices.ContainsFunc(e, func(e journal.Entry) bool { return e.Owner == stopped })
 	})
 	if err := f.workers[1].Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)

@@ -18,14 +18,16 @@ func TestPythonIsNeverUnconfinedInSilence(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("there is no python3")
 	}
-	text, err := os.ReadFile(filepath.Join("..", "..", "internal", "format", "nof", "testdata", "spec", "cost-audit.nof.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "internal", "format", "nof", "testdata",
+		"spec", "cost-audit.nof.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "flow.nof.md"), string(text))
 	put(t, filepath.Join(dir, ".espalier", "keep"), "")
-	put(t, filepath.Join(dir, "any.yaml"), "replies: [{reply: {recommendations: [], rules_applied: [], meta_insight: fine}}]\n")
+	put(t, filepath.Join(dir, "any.yaml"),
+		"replies: [{reply: {recommendations: [], rules_applied: [], meta_insight: fine}}]\n")
 	try := func(args ...string) (int, string) {
 		var told bytes.Buffer
 		code := cli.Main(cli.World{

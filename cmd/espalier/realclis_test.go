@@ -35,30 +35,35 @@ type realCLI struct {
 func realCLIs() []realCLI {
 	return []realCLI{
 		{
-			name: "claude-code", pkg: "@anthropic-ai/claude-code@2.1.197", program: "claude", model: "claude-code/claude-sonnet-4-5", shell: "Bash", argument: "command",
+			name: "claude-code", pkg: "@anthropic-ai/claude-code@2.1.197", program: "claude",
+			model: "claude-code/claude-sonnet-4-5", shell: "Bash", argument: "command",
 			env: func(url string) []string {
 				return []string{"ANTHROPIC_BASE_URL=" + url, "ANTHROPIC_API_KEY=sk-of-nobody"}
 			},
 			prepare: func(t *testing.T, dir string) {
-				install := exec.Command("node", filepath.Join(dir, "node_modules/@anthropic-ai/claude-code/install.cjs"))
+				install := exec.Command("node",
+					filepath.Join(dir, "node_modules/@anthropic-ai/claude-code/install.cjs"))
 				if out, err := install.CombinedOutput(); err != nil {
 					t.Fatalf("%v\n%s", err, out)
 				}
 			},
 		},
 		{
-			name: "codex", pkg: "@openai/codex@0.166.0", program: "codex", model: "codex/gpt-5", shell: "exec_command", argument: "cmd",
-			env: func(string) []string { return []string{"OPENAI_API_KEY=sk-of-nobody"} },
+			name: "codex", pkg: "@openai/codex@0.166.0", program: "codex", model: "codex/gpt-5", shell: "exec_command",
+			argument: "cmd", env: func(string) []string { return []string{"OPENAI_API_KEY=sk-of-nobody"} },
 			own: "CODEX_HOME", // which must not be among the temporary files
 			files: func(url string) map[string]string {
 				return map[string]string{"config.toml": fmt.Sprintf(
-					"model_provider = \"mock\"\n[model_providers.mock]\nname = \"mock\"\nbase_url = %q\nenv_key = \"OPENAI_API_KEY\"\nwire_api = \"responses\"\n"+
+					"model_provider = \"mock\"\n[model_providers.mock]\nname = \"mock\"\nbase_url = %q\n"+
+						"env_key = \"OPENAI_API_KEY\"\nwire_api = \"responses\"\n"+
 						// Otherwise it leaves folders such as .git among the temporary files of everybody.
-						"[sandbox_workspace_write]\nexclude_slash_tmp = true\nexclude_tmpdir_env_var = true\n", url+"/v1")}
+						"[sandbox_workspace_write]\nexclude_slash_tmp = true\nexclude_tmpdir_env_var = true\n",
+					url+"/v1")}
 			},
 		},
 		{
-			name: "gemini-cli", pkg: "@google/gemini-cli@0.61.0", program: "gemini", model: "gemini-cli/gemini-2.5-flash", shell: "run_shell_command", argument: "command",
+			name: "gemini-cli", pkg: "@google/gemini-cli@0.61.0", program: "gemini",
+			model: "gemini-cli/gemini-2.5-flash", shell: "run_shell_command", argument: "command",
 			env: func(url string) []string {
 				return []string{"GOOGLE_GEMINI_BASE_URL=" + url, "GEMINI_API_KEY=sk-of-nobody"}
 			},
@@ -67,7 +72,8 @@ func realCLIs() []realCLI {
 			},
 		},
 		{
-			name: "copilot", pkg: "@github/copilot@1.0.102", program: "copilot", model: "copilot/gpt-5", shell: "bash", argument: "command",
+			name: "copilot", pkg: "@github/copilot@1.0.102", program: "copilot", model: "copilot/gpt-5",
+			shell: "bash", argument: "command",
 			env: func(url string) []string {
 				return []string{"COPILOT_PROVIDER_BASE_URL=" + url + "/v1", "COPILOT_PROVIDER_API_KEY=sk-of-nobody"}
 			},
@@ -83,7 +89,8 @@ func plot(t *testing.T, c realCLI) *garden {
 		c.prepare(t, dir)
 	}
 	program := filepath.Join(dir, "node_modules", ".bin", c.program)
-	g.write("espalier.yaml", fmt.Sprintf("models: {default: %s, clis: {%s: {command: %q}}}\n", c.model, c.name, program), 0o600)
+	g.write("espalier.yaml",
+		fmt.Sprintf("models: {default: %s, clis: {%s: {command: %q}}}\n", c.model, c.name, program), 0o600)
 	pipe := g.pipe("pipe")
 	// The first tree takes its time: until espalier is killed, unless somebody
 	// has planted before.
@@ -92,13 +99,21 @@ func plot(t *testing.T, c realCLI) *garden {
 	if c.name != "codex" { // which takes no such thing
 		call["arguments"].(map[string]any)["description"] = "plant a tree"
 	}
-	usage := map[string]any{"input_tokens": 40, "output_tokens": 8, "prompt_tokens": 40, "completion_tokens": 8, "total_tokens": 48, "promptTokenCount": 40, "candidatesTokenCount": 8, "totalTokenCount": 48}
+	usage := map[string]any{
+		"input_tokens": 40, "output_tokens": 8, "prompt_tokens": 40, "completion_tokens": 8, "total_tokens": 48,
+		"promptTokenCount": 40, "candidatesTokenCount": 8, "totalTokenCount": 48,
+	}
 	answer := map[string]any{"content": "The tree is planted.", "usage": usage}
 	fixtures, err := json.Marshal(map[string]any{"fixtures": []any{
 		map[string]any{"match": map[string]any{"toolResultContains": "planted"}, "response": answer},
 		map[string]any{"match": map[string]any{"userMessage": "You were interrupted"}, "response": answer},
-		map[string]any{"match": map[string]any{"userMessage": "Plant a tree", "hasToolResult": false}, "response": map[string]any{"content": "I will plant it.", "toolCalls": []any{call}, "usage": usage}},
-		map[string]any{"match": map[string]any{"hasToolResult": true}, "response": map[string]any{"content": "It did not work.", "usage": usage}},
+		map[string]any{
+			"match":    map[string]any{"userMessage": "Plant a tree", "hasToolResult": false},
+			"response": map[string]any{"content": "I will plant it.", "toolCalls": []any{call}, "usage": usage},
+		},
+		map[string]any{"match": map[string]any{"hasToolResult": true}, "response": map[string]any{
+			"content": "It did not work.", "usage": usage,
+		}},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +171,8 @@ func TestRealCLIs(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			g := plot(t, c)
 			g.write("hurry", "", 0o600)
-			if out := g.succeeds("doctor", "--offline", "--json"); !strings.Contains(out, "version "+c.pkg[strings.LastIndex(c.pkg, "@")+1:]) {
+			if out := g.succeeds("doctor", "--offline", "--json"); !strings.Contains(out,
+				"version "+c.pkg[strings.LastIndex(c.pkg, "@")+1:]) {
 				t.Errorf("%s", out)
 			}
 			out := g.succeeds("run", "plant.md", "--allow-shell", "--model", c.model, "--run-id", gardenRun)
@@ -185,7 +201,8 @@ func TestRealCLIsKilled(t *testing.T) {
 	for _, c := range realCLIs() {
 		t.Run(c.name, func(t *testing.T) {
 			g := plot(t, c)
-			g.killWhen(filepath.Join(g.dir, "pipe"), "run", "plant.md", "--allow-shell", "--model", c.model, "--run-id", gardenRun)
+			g.killWhen(filepath.Join(g.dir, "pipe"), "run", "plant.md", "--allow-shell", "--model",
+				c.model, "--run-id", gardenRun)
 			if got := g.read("trees"); got != "planted\n" {
 				t.Fatalf("when it was killed: %q", got)
 			}
@@ -216,7 +233,8 @@ func commandsNaming(t *testing.T, text string) []string {
 	var out []string
 	for _, file := range files {
 		raw, _ := os.ReadFile(file) // it may have ended meanwhile
-		if line := strings.ReplaceAll(string(raw), "\x00", " "); strings.Contains(line, text) && !strings.Contains(line, "serve.cjs") {
+		if line := strings.ReplaceAll(string(raw), "\x00", " "); strings.Contains(line, text) &&
+			!strings.Contains(line, "serve.cjs") {
 			out = append(out, line)
 		}
 	}
@@ -229,10 +247,12 @@ func TestRealCLIsHeldBack(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			g := plot(t, c)
 			g.write("hurry", "", 0o600)
-			flow := strings.NewReplacer("allowlist: [Bash]", "allowlist: [Read]", "tools: [Bash]", "tools: [Read]").Replace(plantFlow)
+			flow := strings.NewReplacer("allowlist: [Bash]", "allowlist: [Read]",
+				"tools: [Bash]", "tools: [Read]").Replace(plantFlow)
 			g.write("plant.md", flow, 0o600)
 			out := g.succeeds("run", "plant.md", "--allow-shell", "--model", c.model, "--run-id", gardenRun)
-			if _, err := os.Stat(filepath.Join(g.dir, "trees")); err == nil || !strings.Contains(out, "It did not work.") {
+			if _, err := os.Stat(filepath.Join(g.dir, "trees")); err == nil ||
+				!strings.Contains(out, "It did not work.") {
 				t.Errorf("it planted a tree: %s", out)
 			}
 			record := g.succeeds("transcript", gardenRun)
@@ -271,12 +291,13 @@ states:
 				t.Fatalf("%v: %s", err, out)
 			}
 			var files []string
-			err := filepath.WalkDir(filepath.Join(home, sessions[c.name]), func(path string, d os.DirEntry, err error) error {
-				if err == nil && strings.HasSuffix(path, ".jsonl") {
-					files = append(files, path)
-				}
-				return err
-			})
+			err := filepath.WalkDir(filepath.Join(home, sessions[c.name]),
+				func(path string, d os.DirEntry, err error) error {
+					if err == nil && strings.HasSuffix(path, ".jsonl") {
+						files = append(files, path)
+					}
+					return err
+				})
 			if err != nil || len(files) != 1 {
 				t.Fatalf("%q: %v", files, err)
 			}
@@ -322,7 +343,8 @@ func TestClaudeCodeRunsAWorkflowOverMCP(t *testing.T) {
 	}
 	put(t, filepath.Join(dir+"-home", "fixtures.json"), string(fixtures))
 	put(t, filepath.Join(dir+"-home", "mcp.json"), `{"mcpServers": {"espalier": {"command": "espalier", "args": ["mcp"]}}}`)
-	cmd := exec.Command(filepath.Join(npm, "node_modules", ".bin", claude.program), "-p", "Greet Ann", "--strict-mcp-config",
+	cmd := exec.Command(filepath.Join(npm, "node_modules", ".bin", claude.program), "-p",
+		"Greet Ann", "--strict-mcp-config",
 		"--mcp-config", filepath.Join(dir+"-home", "mcp.json"), "--allowedTools", tool, "--model", "claude-sonnet-4-5")
 	cmd.Dir = dir
 	// It starts without its servers otherwise, and offers their tools later.

@@ -98,12 +98,14 @@ func TestAction(t *testing.T) {
 
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "hello.md"), strings.Join([]string{
-		"---", "name: hello", "kind: agent-flow/workflow", "version: 1.0.0", "description: Say hello.", "budgets: {max_steps: 5}",
-		"input:", "  schema: {type: object, required: [who], properties: {who: {type: string}}}", "---",
-		"```step", "id: approve", "type: gate", "gate_method: human_review", "description: Approve", "reads: [input.who]", "```",
-		"```step", "id: greet", "type: transform", "description: Greet", "reads: [input.who]", "writes: [output]", "```", "",
+		"---", "name: hello", "kind: agent-flow/workflow", "version: 1.0.0",
+		"description: Say hello.", "budgets: {max_steps: 5}", "input:",
+		"  schema: {type: object, required: [who], properties: {who: {type: string}}}", "---", "```step", "id: approve",
+		"type: gate", "gate_method: human_review", "description: Approve", "reads: [input.who]", "```", "```step",
+		"id: greet", "type: transform", "description: Greet", "reads: [input.who]", "writes: [output]", "```", "",
 	}, "\n"))
-	put(t, filepath.Join(dir, "hello.script.yaml"), "replies: [{step: greet, reply: {text: Good morning}}]\notherwise: simulate\n")
+	put(t, filepath.Join(dir, "hello.script.yaml"),
+		"replies: [{step: greet, reply: {text: Good morning}}]\notherwise: simulate\n")
 	values := map[string]string{
 		"validate": "hello.md", "strict": "false", "sarif": "true", "run": "hello.md", "script": "hello.script.yaml",
 		"inputs": "who=Ann\n", "allow-shell": "true", "auto-approve": "true",

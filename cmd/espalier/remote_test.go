@@ -242,7 +242,8 @@ func newGated(t *testing.T) *awfProject {
 	put(t, filepath.Join(p.dir, "gated.md"), gatedFlow)
 	put(t, filepath.Join(p.dir, "tight.md"), tightFlow)
 	broken := strings.ReplaceAll(tightFlow, "name: tight", "name: broken")
-	put(t, filepath.Join(p.dir, "broken.md"), strings.ReplaceAll(broken, "reads: [state.a]", "reads: [state.b]\nnext: nowhere"))
+	put(t, filepath.Join(p.dir, "broken.md"), strings.ReplaceAll(broken, "reads: [state.a]",
+		"reads: [state.b]\nnext: nowhere"))
 	put(t, filepath.Join(p.dir, "letter.aiflow"), letterFlow)
 	put(t, filepath.Join(p.dir, "espalier.yaml"), "{}\n")
 	return p
@@ -670,8 +671,8 @@ func TestServerUsesAChangedSecret(t *testing.T) {
 	}))
 	defer model.Close()
 	p := slowProject(t, model.URL, "")
-	put(t, filepath.Join(p.dir, "espalier.yaml"), "models: {default: till/m, providers: {till: {api: openai, base_url: \""+
-		model.URL+"\", key: \"secret://key\"}}}\nsecrets: {key: {file: key.txt}}\n")
+	put(t, filepath.Join(p.dir, "espalier.yaml"), "models: {default: till/m, providers: {till: {api: openai, "+
+		"base_url: \""+model.URL+"\", key: \"secret://key\"}}}\nsecrets: {key: {file: key.txt}}\n")
 	put(t, filepath.Join(p.dir, "key.txt"), "the-first-key")
 	p.exits(0, "trust", "--yes")
 	s := startServer(p)

@@ -24,8 +24,8 @@ func TestSimulationsSendNoRequests(t *testing.T) {
 	defer server.Close()
 	dir, home := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{
-		"operation.yaml": "name: operation\nstates:\n  initial: look\n  look: {type: operation, operation: http.request, " +
-			"inputs: {url: \"URL/a\", method: GET}, on_success: done}\n  done: {type: terminal}\n",
+		"operation.yaml": "name: operation\nstates:\n  initial: look\n  look: {type: operation, operation: " +
+			"http.request, inputs: {url: \"URL/a\", method: GET}, on_success: done}\n  done: {type: terminal}\n",
 		"tool.md": "---\nname: tool\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Calls a tool.\n---\n" +
 			"```step\nid: call\ntype: tool\ndescription: Call\ntool: total\nwrites: [output.x]\n```\n",
 		"espalier.yaml":  "tools: {total: {url: \"URL/b\"}}\nallow: {hosts: [\"HOST\"]}\n",

@@ -19,10 +19,14 @@ func TestNothingIsUnconfinedInSilence(t *testing.T) {
 		return "---\nname: " + name + "\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Do something.\n---\n"
 	}
 	flows := map[string]string{
-		"script": head("script") + "```step\nid: act\ntype: transform\ndescription: Act\nwrites: [output.x]\ncode: {language: sh, script: 'echo x > \"$ESPALIER_MADE\"'}\n```\n",
-		"tool":   head("tool") + "```step\nid: act\ntype: tool\ndescription: Act\ntool: Bash\nargs: {command: 'true'}\nwrites: [output.x]\n```\n",
-		"agent":  head("agent") + "```agent\nid: a\nrole: Acts.\ngoal: Act.\ntools: [Bash]\n```\n```step\nid: act\ntype: skill\ndescription: Act\nagent: a\nwrites: [output.x]\n```\n",
-		"calm":   head("calm") + "```step\nid: act\ntype: tool\ndescription: Act\ntool: Read\nargs: {path: calm.md}\nwrites: [output.x]\n```\n",
+		"script": head("script") + "```step\nid: act\ntype: transform\ndescription: Act\nwrites: [output.x]\n" +
+			"code: {language: sh, script: 'echo x > \"$ESPALIER_MADE\"'}\n```\n",
+		"tool": head("tool") + "```step\nid: act\ntype: tool\ndescription: Act\ntool: Bash\nargs: {command: 'true'}\n" +
+			"writes: [output.x]\n```\n",
+		"agent": head("agent") + "```agent\nid: a\nrole: Acts.\ngoal: Act.\ntools: [Bash]\n```\n```step\nid: act\n" +
+			"type: skill\ndescription: Act\nagent: a\nwrites: [output.x]\n```\n",
+		"calm": head("calm") + "```step\nid: act\ntype: tool\ndescription: Act\ntool: Read\nargs: {path: calm.md}\n" +
+			"writes: [output.x]\n```\n",
 	}
 	for name, flow := range flows {
 		for _, how := range []string{"--sandbox", "--simulate"} {
@@ -42,7 +46,8 @@ func TestNothingIsUnconfinedInSilence(t *testing.T) {
 			}, args)
 			// A simulation runs nothing, so it needs no sandbox.
 			refuses := name != "calm" && how == "--sandbox"
-			if want := map[bool]int{true: 6, false: 0}[refuses]; code != want || refuses != strings.Contains(told.String(), "install bubblewrap") {
+			if want := map[bool]int{true: 6, false: 0}[refuses]; code != want ||
+				refuses != strings.Contains(told.String(), "install bubblewrap") {
 				t.Errorf("%s %s: exit code %d\n%s", name, how, code, told.String())
 			}
 			if _, err := os.Stat(filepath.Join(dir, ".espalier", "espalier.db")); (err == nil) == refuses {

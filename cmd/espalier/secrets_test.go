@@ -45,7 +45,8 @@ func needles() map[string]string {
 func everyForm() string {
 	e := base64.StdEncoding
 	return strings.Join([]string{
-		planted, e.EncodeToString([]byte(planted)), e.EncodeToString([]byte("u" + planted)), e.EncodeToString([]byte("u:" + planted + "!")),
+		planted, e.EncodeToString([]byte(planted)), e.EncodeToString([]byte("u" + planted)),
+		e.EncodeToString([]byte("u:" + planted + "!")),
 		url.QueryEscape(planted), url.PathEscape(planted), "https://x.example/?k=" + url.QueryEscape(planted) + "&z=1",
 	}, " ")
 }
@@ -60,7 +61,9 @@ func quote(text string) string {
 
 func planting() *shape {
 	return &shape{
-		errand: errand{Run: []string{"planted.md", "--script", "planted.script.yaml", "--allow-shell", "--input", "token=secret://vault"}},
+		errand: errand{Run: []string{
+			"planted.md", "--script", "planted.script.yaml", "--allow-shell", "--input", "token=secret://vault",
+		}},
 		files: map[string]string{
 			"espalier.yaml": "secrets:\n  vault: {env: PLANTED_SECRET}\n",
 			"forms.txt":     everyForm(),
@@ -204,7 +207,8 @@ func TestSecretsStayOut(t *testing.T) {
 		told["an error"] = told["an error"] || strings.Contains(span.Status.GetMessage(), "[secret vault]")
 	}
 	for _, key := range []string{
-		"gen_ai.system_instructions", "gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.tool.call.arguments", "gen_ai.tool.call.result", "an error",
+		"gen_ai.system_instructions", "gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.tool.call.arguments",
+		"gen_ai.tool.call.result", "an error",
 	} {
 		if !told[key] {
 			t.Errorf("no span tells where the secret was in %s: they do not tell what was said", key)

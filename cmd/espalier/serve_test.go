@@ -110,7 +110,8 @@ func TestKilledServerContinuesItsRunsAfterARestart(t *testing.T) {
 	put(t, filepath.Join(p.dir, "hold"), "b")
 	s := startServer(p)
 	run := s.call("POST", "/api/v1/runs", `{"workflow": "flow"}`, 201)["run_id"].(string)
-	if held, err := os.ReadFile(filepath.Join(p.dir, "held")); err != nil || string(held) != "b\n" { // waits for the step
+	// waits for the step
+	if held, err := os.ReadFile(filepath.Join(p.dir, "held")); err != nil || string(held) != "b\n" {
 		t.Fatalf("%q, %v", held, err)
 	}
 	if err := s.cmd.Process.Kill(); err != nil {
@@ -184,11 +185,12 @@ func TestServeRefusesToBeReachedWithoutUsersAndEncryption(t *testing.T) {
 	}
 }
 
-// TestTriggersOfAgentfileReachTheServerAndAgents lists the command names of an Agentfile workflow through the API of the
-// server, starts runs by them, and calls a workflow with the trigger natural-language as a tool of MCP.
+// TestTriggersOfAgentfileReachTheServerAndAgents lists the command names of an Agentfile workflow through the API of
+// the server, starts runs by them, and calls a workflow with the trigger natural-language as a tool of MCP.
 func TestTriggersOfAgentfileReachTheServerAndAgents(t *testing.T) {
 	p := newAWF(t, awfChain)
-	const steps = "steps:\n  - {id: one, name: One, agent: agents/a.md, goal: Greet, input: $TOPIC, produces: outputs/x.md}\n"
+	const steps = "steps:\n" +
+		"  - {id: one, name: One, agent: agents/a.md, goal: Greet, input: $TOPIC, produces: outputs/x.md}\n"
 	for name, trigger := range map[string]string{
 		"maker":  `{type: command, input_var: TOPIC, commands: {create: "/agentfile:create <name>", list: "/agentfile:list"}}`,
 		"talker": `{type: natural-language, input_var: TOPIC}`,

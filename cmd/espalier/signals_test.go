@@ -98,8 +98,8 @@ func TestRunThatFinishesWhileStoppingIsReportedAsFinished(t *testing.T) {
 		{"nothing left", "  initial: last\n  last: {" + command + "}\n" + done, os.Interrupt},
 		{"nothing left", "  initial: last\n  last: {" + command + "}\n" + done, syscall.SIGTERM},
 		{
-			"a log hook of the step", "  initial: last\n  last: {" + command + ", hooks: {post: [{log: over}]}}\n" + done,
-			os.Interrupt,
+			"a log hook of the step",
+			"  initial: last\n  last: {" + command + ", hooks: {post: [{log: over}]}}\n" + done, os.Interrupt,
 		},
 		{
 			"a log hook of the workflow",

@@ -156,8 +156,8 @@ func TestTLSOnTemporal(t *testing.T) {
 		mu.Lock()
 		seen[path.Base(r.URL.Path)]++
 		mu.Unlock()
-		if r.TLS.PeerCertificates[0].SerialNumber.Int64() != 2 || r.Header.Get("Authorization") != "Bearer "+temporalKey ||
-			r.TLS.ServerName != "localhost" {
+		if r.TLS.PeerCertificates[0].SerialNumber.Int64() != 2 ||
+			r.Header.Get("Authorization") != "Bearer "+temporalKey || r.TLS.ServerName != "localhost" {
 			t.Errorf("%s: %v %v %s", r.URL, r.Header, r.TLS.PeerCertificates, r.TLS.ServerName)
 			w.WriteHeader(http.StatusForbidden)
 			return
@@ -215,8 +215,9 @@ func TestSchedulesOnTemporal(t *testing.T) {
 			"description: Say hello.\n"+times+"---\n```step\nid: hello\ntype: transform\ndescription: Say hello\n"+
 			"writes: [output]\n```\n")
 	}
-	put(t, filepath.Join(p.dir, "espalier.yaml"), "engine: temporal\ntemporal:\n  address: "+server.Address+
-		"\n  task_queue: scheduled\ntriggers:\n  tick: {simulate: true, overlap: allow}\n  other: {simulate: true, overlap: allow}\n")
+	put(t, filepath.Join(p.dir, "espalier.yaml"),
+		"engine: temporal\ntemporal:\n  address: "+server.Address+"\n  task_queue: scheduled\ntriggers:\n"+
+			"  tick: {simulate: true, overlap: allow}\n  other: {simulate: true, overlap: allow}\n")
 	p.exits(0, "trust", "--yes")
 	for range 2 {
 		cmd := p.command("work")
@@ -291,10 +292,12 @@ func TestSchedulesOnTemporal(t *testing.T) {
 		t.Fatalf("not %s", why)
 	}
 	p.exits(0, "triggers", "pause", "other")
-	until("paused", func(d *client.ScheduleDescription, err error) bool { return err == nil && d.Schedule.State.Paused })
+	until("paused",
+		func(d *client.ScheduleDescription, err error) bool { return err == nil && d.Schedule.State.Paused })
 	rests("paused")
 	p.exits(0, "triggers", "resume", "other")
-	until("resumed", func(d *client.ScheduleDescription, err error) bool { return err == nil && !d.Schedule.State.Paused })
+	until("resumed",
+		func(d *client.ScheduleDescription, err error) bool { return err == nil && !d.Schedule.State.Paused })
 	more("other", 1)
 
 	raw, err := os.ReadFile(filepath.Join(p.dir, "other.md"))
@@ -321,7 +324,8 @@ func TestSchedulesOnTemporal(t *testing.T) {
 func TestEncryptionOnTemporal(t *testing.T) {
 	server, c := dialTemporal(t)
 	markers := []string{"marker-of-the-input", "marker-of-the-prompt", "marker-of-the-output"}
-	flow := strings.NewReplacer("goal: Answer", "goal: marker-of-the-prompt", "description: Look at", "description: Judge",
+	flow := strings.NewReplacer("goal: Answer", "goal: marker-of-the-prompt",
+		"description: Look at", "description: Judge",
 		"answer: { type: string }", "answer: { type: string, enum: [marker-of-the-output] }").Replace(gatedFlow)
 	flow, _, _ = strings.Cut(flow, "~~~runtime")
 	for _, encrypted := range []bool{false, true} {

@@ -30,8 +30,8 @@ func issue(t *testing.T, cert, key string, serial int64) *x509.CertPool {
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
 	}
 	raw, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
 	if err != nil {
@@ -91,7 +91,8 @@ func TestServerUsesARenewedCertificate(t *testing.T) {
 		t.Errorf("certificate %d", got)
 	}
 	// A client that is not ours.
-	if out, err := exec.Command("curl", "-sS", "--cacert", cert, "https://"+address+"/healthz").CombinedOutput(); err != nil ||
+	if out, err := exec.Command("curl", "-sS", "--cacert", cert, "https://"+address+"/healthz").
+		CombinedOutput(); err != nil ||
 		string(out) != "ok\n" {
 		t.Errorf("%v: %s", err, out)
 	}

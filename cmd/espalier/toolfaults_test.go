@@ -17,7 +17,8 @@ import (
 // TestFaultsOfTools: whatever a tool does, the call ends or is refused, what
 // came of it is recorded, and nothing is left running.
 func TestFaultsOfTools(t *testing.T) {
-	inside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "inside") }))
+	inside := httptest.NewServer(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "inside") }))
 	t.Cleanup(inside.Close)
 	away := httptest.NewServer(http.RedirectHandler(inside.URL, http.StatusFound))
 	t.Cleanup(away.Close)
@@ -43,9 +44,12 @@ func TestFaultsOfTools(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			put(t, filepath.Join(k.dir, "fault.md"), "---\nname: fault\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Go wrong.\n---\n"+
-				"```step\nid: act\ntype: tool\ndescription: Act\ntool: "+c.tool+"\nargs: "+string(args)+"\nwrites: [output]\n```\n")
-			put(t, filepath.Join(k.dir, "espalier.yaml"), "allow: {hosts: ['"+strings.TrimPrefix(away.URL, "http://")+"']}\n")
+			put(t, filepath.Join(k.dir, "fault.md"),
+				"---\nname: fault\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Go wrong.\n---\n"+
+					"```step\nid: act\ntype: tool\ndescription: Act\ntool: "+c.tool+"\nargs: "+string(args)+"\n"+
+					"writes: [output]\n```\n")
+			put(t, filepath.Join(k.dir, "espalier.yaml"),
+				"allow: {hosts: ['"+strings.TrimPrefix(away.URL, "http://")+"']}\n")
 			if err := os.Symlink("/etc", filepath.Join(k.dir, "link")); err != nil {
 				t.Fatal(err)
 			}

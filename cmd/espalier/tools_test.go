@@ -28,7 +28,8 @@ func TestToolsListsServersAndTheirTools(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(p.dir, ".mcp.json"), config, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out := p.exits(6, "tools"); strings.Contains(out, "everything.echo") || !strings.Contains(out, "espalier trust") {
+	if out := p.exits(6, "tools"); strings.Contains(out, "everything.echo") ||
+		!strings.Contains(out, "espalier trust") {
 		t.Errorf("before consent: %s", out)
 	}
 	p.exits(0, "trust", "--yes")
@@ -55,8 +56,10 @@ func TestDoctorListsServersAndTheirTools(t *testing.T) {
 	program := npmtest.Program(t, "@modelcontextprotocol/server-everything@2026.8.31", "mcp-server-everything")
 	started := filepath.Join(p.dir, "started")
 	config, err := json.Marshal(map[string]any{"mcpServers": map[string]any{
-		"everything": map[string]any{"command": "sh", "args": []string{"-c", "echo x >> " + started + "; exec " + program + " stdio"}},
-		"missing":    map[string]any{"command": filepath.Join(p.dir, "nothing")},
+		"everything": map[string]any{"command": "sh", "args": []string{
+			"-c", "echo x >> " + started + "; exec " + program + " stdio",
+		}},
+		"missing": map[string]any{"command": filepath.Join(p.dir, "nothing")},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +101,8 @@ func TestDoctorListsServersAndTheirTools(t *testing.T) {
 	if one := got["everything"]; one.State != "ok" || !strings.Contains(one.About, "everything.echo, ") {
 		t.Errorf("%+v", one)
 	}
-	if one := got["missing"]; one.State != "broken" || !strings.Contains(one.About, "cannot be started") || one.Fix == "" {
+	if one := got["missing"]; one.State != "broken" ||
+		!strings.Contains(one.About, "cannot be started") || one.Fix == "" {
 		t.Errorf("%+v", one)
 	}
 }

@@ -50,7 +50,8 @@ func TestRollingUpgrade(t *testing.T) {
 		f.begin(runs)
 		f.work()
 		f.await("a worker has runs", func(e []journal.Entry) bool {
-			return slices.ContainsFunc(e, func(e journal.Entry) bool { return e.Status == journal.Running && e.Owner != "" })
+			return slices.ContainsFunc(e,
+				func(e journal.Entry) bool { return e.Status == journal.Running && e.Owner != "" })
 		})
 		kill()
 		f.program = next

@@ -103,7 +103,8 @@ func (r *Run) inQueue(at *app.QueuePlace) {
 func NewRun(r *app.Run) Run {
 	out := Run{
 		ID: string(r.ID), Workflow: r.Name, Format: r.Format, State: stateOf(r), Outcome: string(r.Outcome),
-		Reason: r.Reason, Error: r.Error, WaitingFor: r.WaitingFor(), Started: r.Started.Time(), Updated: r.Updated.Time(),
+		Reason: r.Reason, Error: r.Error, WaitingFor: r.WaitingFor(),
+		Started: r.Started.Time(), Updated: r.Updated.Time(),
 		Driver: newDriver(r.Driver), Parent: string(r.Parent), Root: string(r.Root), Seq: int64(r.Seq),
 	}
 	if r.Wake != 0 && out.State != Finished {
@@ -178,8 +179,8 @@ type Usage struct {
 
 func newUsage(u journal.Usage) Usage {
 	out := Usage{
-		Steps: u.Steps, ModelCalls: u.ModelCalls, ToolCalls: u.ToolCalls, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens,
-		Dollars: float64(u.MicroDollars) / 1e6, MicroDollars: u.MicroDollars,
+		Steps: u.Steps, ModelCalls: u.ModelCalls, ToolCalls: u.ToolCalls, InputTokens: u.InputTokens,
+		OutputTokens: u.OutputTokens, Dollars: float64(u.MicroDollars) / 1e6, MicroDollars: u.MicroDollars,
 	}
 	if u.Lost != (journal.Lost{}) {
 		out.Lost = &u.Lost
@@ -275,8 +276,8 @@ func newApprovers(a *app.Approvers) *Approvers {
 // NewGate returns the form of a gate.
 func NewGate(g app.Gate) Gate {
 	out := Gate{
-		Step: g.Step, Description: g.Description, Event: g.Event, Shows: g.Shows, Digest: g.Digest, Until: g.Until, Key: g.Key,
-		Files: g.Files, Approvers: newApprovers(g.Approvers),
+		Step: g.Step, Description: g.Description, Event: g.Event, Shows: g.Shows, Digest: g.Digest, Until: g.Until,
+		Key: g.Key, Files: g.Files, Approvers: newApprovers(g.Approvers),
 	}
 	switch g.Kind {
 	case app.GatePerson:
@@ -365,7 +366,9 @@ type Decision struct {
 func NewExecution(e *app.Execution) Execution {
 	out := Execution{Execution: *e, Used: newUsage(e.Used)}
 	if d := e.Decided; d != nil {
-		out.Decision = &Decision{User: d.By.User, As: d.By.As, Established: d.By.Method, Method: d.Method, Note: d.Note, Digest: d.Digest}
+		out.Decision = &Decision{
+			User: d.By.User, As: d.By.As, Established: d.By.Method, Method: d.Method, Note: d.Note, Digest: d.Digest,
+		}
 	}
 	return out
 }

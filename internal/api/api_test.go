@@ -35,13 +35,16 @@ func TestFormsSurviveAClient(t *testing.T) {
 		}
 		in := map[string]any{
 			"run_id": text.Draw(t, "id"), "workflow": text.Draw(t, "workflow"), "state": state, "seq": seq,
-			"started": "2026-01-02T03:04:05.678Z", "updated": "2026-01-02T03:04:06Z", "used": usage(), "reserved": usage(),
+			"started": "2026-01-02T03:04:05.678Z", "updated": "2026-01-02T03:04:06Z",
+			"used": usage(), "reserved": usage(),
 			"limits": map[string]any{"steps": number.Draw(t, "n"), "dollars": float64(number.Draw(t, "n")) / 1e6},
 			"gates": []any{map[string]any{
 				"step": text.Draw(t, "step"), "kind": rapid.SampledFrom(kinds).Draw(t, "kind"),
 			}},
 		}
-		for _, name := range []string{"format", "outcome", "reason", "error", "waiting_for", "parent_run_id", "simulated"} {
+		for _, name := range []string{
+			"format", "outcome", "reason", "error", "waiting_for", "parent_run_id", "simulated",
+		} {
 			if s := text.Draw(t, name); s != "" {
 				in[name] = s
 			}

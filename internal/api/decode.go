@@ -54,7 +54,8 @@ func (s *Status) App() *app.Status {
 		Run: *s.Run.App(), Step: s.Steps, Used: s.Used.journal(), Held: s.Reserved.journal(), Paused: s.Held,
 		Offline: s.Simulated, Untrusted: s.Untrusted,
 		Limits: journal.Limits{
-			Steps: s.Limits.Steps, ToolCalls: s.Limits.ToolCalls, Tokens: s.Limits.Tokens, ActiveSeconds: s.Limits.ActiveSeconds,
+			Steps: s.Limits.Steps, ToolCalls: s.Limits.ToolCalls,
+			Tokens: s.Limits.Tokens, ActiveSeconds: s.Limits.ActiveSeconds,
 		},
 	}
 	if d := s.Limits.Dollars; d != nil {
@@ -84,8 +85,8 @@ func (g *Gate) app() app.Gate {
 		Outcome: app.GateDoubt,
 	}
 	return app.Gate{
-		Step: g.Step, Kind: kinds[g.Kind], Description: g.Description, Event: g.Event, Text: g.Kind == InputGate, Key: g.Key,
-		Shows: g.Shows, Digest: g.Digest, Until: g.Until,
+		Step: g.Step, Kind: kinds[g.Kind], Description: g.Description, Event: g.Event, Text: g.Kind == InputGate,
+		Key: g.Key, Shows: g.Shows, Digest: g.Digest, Until: g.Until,
 	}
 }
 
@@ -95,7 +96,8 @@ func (e *Execution) App() *app.Execution {
 	out.Used = e.Used.journal()
 	if d := e.Decision; d != nil {
 		out.Decided = &app.Decided{
-			By: journal.Actor{User: d.User, As: d.As, Method: d.Established}, Method: d.Method, Note: d.Note, Digest: d.Digest,
+			By: journal.Actor{User: d.User, As: d.As, Method: d.Established}, Method: d.Method,
+			Note: d.Note, Digest: d.Digest,
 		}
 	}
 	return &out

@@ -52,7 +52,8 @@ func NewResult(r *app.Run, end *app.Ending, status *app.Status) Result {
 	}
 	out := Result{
 		ID: run.ID, Workflow: run.Workflow, State: run.State,
-		Outcome: cmp.Or(run.Outcome, string(run.State)), WaitingFor: run.WaitingFor, Reason: run.Reason, Error: run.Error, Driver: run.Driver,
+		Outcome: cmp.Or(run.Outcome, string(run.State)), WaitingFor: run.WaitingFor, Reason: run.Reason,
+		Error: run.Error, Driver: run.Driver,
 	}
 	if end != nil {
 		out.Outcome, out.Reason, out.Error, out.Output = string(end.Outcome), end.Reason, end.Error, end.Output

@@ -249,10 +249,9 @@ func (rt *environment) open(ctx context.Context) error {
 	o, approvals := &rt.app.o, trust.Open(rt.app.o.Getenv)
 	dir := filepath.Join(rt.root, storageFolder)
 	r, err := registry.OpenRuntime(dir, registry.RuntimeOptions{
-		Relaxed: o.Relaxed, Log: o.Log, Config: rt.settings.Config, Models: rt.models, Tools: rt.tools, Getenv: o.Getenv,
-		Labels: o.Labels, Journal: o.Journal, Version: o.Version, Trust: &approvals,
-		Changes: &rt.app.changes,
-		Notice:  func(text string) { o.Notify(Notice{Text: text}) },
+		Relaxed: o.Relaxed, Log: o.Log, Config: rt.settings.Config, Models: rt.models, Tools: rt.tools,
+		Getenv: o.Getenv, Labels: o.Labels, Journal: o.Journal, Version: o.Version, Trust: &approvals,
+		Changes: &rt.app.changes, Notice: func(text string) { o.Notify(Notice{Text: text}) },
 	})
 	if err != nil {
 		e := fail(StoreUnavailable, "", "the storage in %s cannot be opened: %v", rt.app.Display(dir), err)
@@ -289,7 +288,8 @@ func (a *App) runs(ctx context.Context) (*environment, error) {
 		e := fail(NotFound, NoRuns, "there are no runs in %s", folderName(space, root))
 		e.Names = a.otherRuns(root)
 		if exists(filepath.Join(root, storageFolder, registry.MigratedFile)) {
-			e = e.advise("They were moved to a database. Set \"store\" in espalier.yaml, or %s, to its URL.", registry.StoreVariable)
+			e = e.advise("They were moved to a database. Set \"store\" in espalier.yaml, or %s, to its URL.",
+				registry.StoreVariable)
 		} else if logs, _ := filepath.Glob(filepath.Join(root, storageFolder, auditLogs)); len(logs) > 0 {
 			runs := "1 run"
 			if len(logs) > 1 {

@@ -129,7 +129,8 @@ func (a *App) Import(ctx context.Context, path string) (run *Run, head string, e
 		}
 	}
 	if errors.Is(err, journal.ErrExists) {
-		return nil, "", fail(Conflict, "", "%s: %v", path, err).advise("Nothing was imported: this project has the run.")
+		return nil, "", fail(Conflict, "", "%s: %v", path, err).
+			advise("Nothing was imported: this project has the run.")
 	}
 	if err != nil {
 		return nil, "", err
@@ -217,7 +218,8 @@ func (rt *environment) archiveVerification(ctx context.Context, archive *journal
 	}
 	root := archive.Entries()[0]
 	v := &verification{
-		root: root.ID, last: root.Seq, runs: map[journal.RunID]*audit.Verifier{}, settings: map[journal.RunID]*ir.Audit{},
+		root: root.ID, last: root.Seq, runs: map[journal.RunID]*audit.Verifier{},
+		settings: map[journal.RunID]*ir.Audit{},
 		audits: audit.New(audit.Options{Source: archive, Program: program, Files: func(
 			ctx context.Context, definition string,
 		) ([]ir.File, error) {

@@ -199,7 +199,8 @@ func TestImportedRunsDoNotContinue(t *testing.T) {
 			t.Fatal(err)
 		}
 		var refused *app.Error
-		if _, err := b.PrepareResume(t.Context(), again); !errors.As(err, &refused) || refused.Reason != app.NotResumable {
+		if _, err := b.PrepareResume(t.Context(), again); !errors.As(err, &refused) ||
+			refused.Reason != app.NotResumable {
 			t.Errorf("the imported run continues: %v", err)
 		}
 		if err := b.Remove(t.Context(), run.ID, journal.Removal{}); err != nil {

@@ -5,4 +5,4 @@
 package app
 
 // Concurrency: an App may be used by many goroutines. App.mu guards the map of environments; each environment opens
-// its storage once, under its own mutex, and everything below (store, engine, record writers) is safe for concurrent use.
+// its storage once, under its own mutex, and what is below (store, engine, record writers) is safe for concurrent use.

@@ -125,7 +125,7 @@ func (a *App) approvedSettings() (*settings, string, error) {
 	return s, root, err
 }
 
-// approvedEnvironment returns the environment of the project around the working folder, with what a person has approved.
+// approvedEnvironment returns the environment of the project around the working folder, with what a person approved.
 func (a *App) approvedEnvironment() (*environment, error) {
 	s, root, err := a.approvedSettings()
 	if err != nil {

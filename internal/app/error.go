@@ -66,7 +66,7 @@ const (
 	NoEarlierStep    Reason = "no-earlier-step"   // "previous" of the first step
 	InnerStep        Reason = "inner-step"        // Error.Name is the step of the main line that contains it
 	AlreadyDecided   Reason = "already-decided"   // Error.Name is the gate
-	GateApproved     Reason = "gate-approved"     // it would change what was approved; Error.Name is the step to go back to
+	GateApproved     Reason = "gate-approved"     // it would change what was approved at the step Error.Name
 	ClaimedIdentity  Reason = "claimed-identity"  // the gate needs people with credentials of the server
 	NotReached       Reason = "not-reached"       // the run has not come to the step
 	RunFinished      Reason = "run-finished"      // the run accepts no more messages
@@ -214,8 +214,8 @@ func storeAdvice(err error) string {
 	var newer *journal.NewerError
 	switch {
 	case errors.Is(err, journal.ErrCorrupt):
-		advice := "Something other than Espalier has changed the file, or the disk is failing. Restore the folder from a " +
-			"backup; or move it away and start over: the transcripts in it can still be read."
+		advice := "Something other than Espalier has changed the file, or the disk is failing. Restore the folder " +
+			"from a backup; or move it away and start over: the transcripts in it can still be read."
 		if damage, ok := errors.AsType[*journal.CorruptError](err); ok && damage.Run != "" {
 			advice += "\nTo remove only this run: espalier runs rm " + short(damage.Run)
 		}

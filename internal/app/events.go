@@ -189,7 +189,8 @@ func (rt *environment) waitingFor(ctx context.Context, event string) ([]journal.
 			continue
 		}
 		// The index has the first of several things that a run waits for.
-		if entry.Waiting != "event: "+event && !strings.HasSuffix(entry.Waiting, ")") && entry.Status != journal.PausedAt {
+		if entry.Waiting != "event: "+event && !strings.HasSuffix(entry.Waiting, ")") &&
+			entry.Status != journal.PausedAt {
 			continue
 		}
 		state, program, _, err := rt.Engine.Load(ctx, entry.ID)

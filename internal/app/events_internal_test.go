@@ -94,7 +94,8 @@ func TestPausedTriggersRecordTheEventsThatTheyMissed(t *testing.T) {
 	if err != nil || len(d.Started) != 0 || len(d.Problems) != 1 {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if got := s.trigger(t, "upload.md#event"); len(got.Missed) != 1 || got.Missed[0].Reason != "the trigger was paused" {
+	if got := s.trigger(t, "upload.md#event"); len(got.Missed) != 1 ||
+		got.Missed[0].Reason != "the trigger was paused" {
 		t.Errorf("%+v", got.Missed)
 	}
 }

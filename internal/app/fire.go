@@ -165,7 +165,8 @@ func (s *triggerService) fire(ctx context.Context, d *workflowTrigger) (time.Tim
 func (s *triggerService) notifyMissed(ctx context.Context, d *workflowTrigger, before, after []trigger.Missed) error {
 	n := notifier{s.app, s.rt}
 	for _, m := range after {
-		if !slices.ContainsFunc(before, func(o trigger.Missed) bool { return o.At.Equal(m.At) && o.Reason == m.Reason }) {
+		if !slices.ContainsFunc(before,
+			func(o trigger.Missed) bool { return o.At.Equal(m.At) && o.Reason == m.Reason }) {
 			if err := n.missed(ctx, d, m.At, m.Reason); err != nil {
 				return err
 			}
@@ -177,7 +178,8 @@ func (s *triggerService) notifyMissed(ctx context.Context, d *workflowTrigger, b
 // cancel cancels the runs that a new one replaces.
 func (s *triggerService) cancel(ctx context.Context, d *workflowTrigger, runs []journal.RunID) error {
 	for _, id := range runs {
-		_, err := s.app.Send(ctx, id, triggerActor(d), Cancel{Reason: "a later firing of the schedule replaces this run"})
+		_, err := s.app.Send(ctx, id, triggerActor(d),
+			Cancel{Reason: "a later firing of the schedule replaces this run"})
 		failed, ok := errors.AsType[*Error](err)
 		if err != nil && !(ok && (failed.Kind == Conflict || failed.Kind == Refused)) { // it has ended by itself
 			return err

@@ -101,8 +101,8 @@ func (a *App) Generate(ctx context.Context, req GenerateRequest) (*Generation, [
 		return nil, p.Findings, err
 	}
 	g.start = func(ctx context.Context) error {
-		return g.env.Engine.Start(ctx, g.id, generatorDefinition(compiled), g.input(g.inputs, g.request), g.options.Encode(),
-			g.by)
+		return g.env.Engine.Start(ctx, g.id, generatorDefinition(compiled),
+			g.input(g.inputs, g.request), g.options.Encode(), g.by)
 	}
 	if !again {
 		if err := g.env.ready(compiled.Program, g.options); err != nil {

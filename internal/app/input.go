@@ -86,8 +86,8 @@ func (p *Prepared) input(req *PrepareRequest, o *Options) (json.RawMessage, erro
 }
 
 // undeclared returns a problem for each field that the workflow does not declare and that is not reported yet. A JSON
-// Schema allows other properties unless it forbids them, but a person who names an input means one that exists. A schema
-// with additionalProperties or patternProperties means other names, too.
+// Schema allows other properties unless it forbids them, but a person who names an input means one that exists. A
+// schema with additionalProperties or patternProperties means other names, too.
 func undeclared(p *ir.Program, fields []Field, reported []schema.Problem) []schema.Problem {
 	var contract struct {
 		Properties map[string]json.RawMessage `json:"properties"`

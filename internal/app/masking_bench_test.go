@@ -36,7 +36,8 @@ func BenchmarkMaskingInARun(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			a := app.New(app.Options{Dir: dir, Home: b.TempDir(), Getenv: func(name string) string { return values[name] }})
+			a := app.New(
+				app.Options{Dir: dir, Home: b.TempDir(), Getenv: func(name string) string { return values[name] }})
 			defer a.Close()
 			for b.Loop() {
 				an, err := a.Analyze(b.Context(), app.AnalyzeRequest{Workflow: "chain"})

@@ -147,8 +147,8 @@ func (n *notifier) fact(ctx context.Context, run journal.RunID, e *journal.Event
 		return err
 	}
 	return n.enqueue(ctx, notify.Message{
-		ID: fmt.Sprintf("%s.%d", run, e.Seq), Kind: string(kind), Time: e.At.Time(), Workflow: entry.Name, Run: string(run),
-		Text: fmt.Sprintf("Run %s of %s %s", short(run), entry.Name, text), URL: n.app.runURL(run),
+		ID: fmt.Sprintf("%s.%d", run, e.Seq), Kind: string(kind), Time: e.At.Time(), Workflow: entry.Name,
+		Run: string(run), Text: fmt.Sprintf("Run %s of %s %s", short(run), entry.Name, text), URL: n.app.runURL(run),
 	})
 }
 
@@ -170,7 +170,8 @@ func (n *notifier) waitsForText(ctx context.Context, run journal.RunID, at journ
 // missed puts a message about firings that started no run into the outbox.
 func (n *notifier) missed(ctx context.Context, d *workflowTrigger, at time.Time, reason string) error {
 	return n.enqueue(ctx, notify.Message{
-		ID: fmt.Sprintf("%s.%d", d.id, at.Unix()), Kind: config.NotifyMissed, Time: n.rt.now().UTC(), Workflow: d.workflow,
+		ID: fmt.Sprintf("%s.%d", d.id, at.Unix()), Kind: config.NotifyMissed,
+		Time: n.rt.now().UTC(), Workflow: d.workflow,
 		Text: fmt.Sprintf("The trigger %s started no run at %s: %s", d.id, at.Format(time.RFC3339), reason),
 	})
 }

@@ -134,7 +134,8 @@ func TestMissedFiringsAndWaitingRunsAreNotified(t *testing.T) {
 	if kinds("missed") != 1 || kinds("waiting") != 1 {
 		t.Errorf("%q", to.bodies)
 	}
-	if !slices.ContainsFunc(to.bodies, func(b string) bool { return strings.Contains(b, "the previous run was not over") }) {
+	if !slices.ContainsFunc(to.bodies,
+		func(b string) bool { return strings.Contains(b, "the previous run was not over") }) {
 		t.Errorf("%q", to.bodies)
 	}
 	// Another round sends nothing again.
@@ -193,7 +194,8 @@ func TestTimeoutsAreNotifiedIfTheWorkflowAsksForIt(t *testing.T) {
 	run, before := s.runs(t)[0].ID, len(to.bodies)
 	for i, notify := range []bool{false, true} {
 		fact := journal.GateDecided{
-			Place: journal.Place{Step: "ok"}, Outcome: journal.OutcomeFailed, Error: "no decision within 1 h", Notify: notify,
+			Place: journal.Place{Step: "ok"}, Outcome: journal.OutcomeFailed,
+			Error: "no decision within 1 h", Notify: notify,
 		}
 		if err := n.fact(t.Context(), run, &journal.Event{Seq: journal.Seq(1000 + i), Fact: fact}); err != nil {
 			t.Fatal(err)

@@ -64,7 +64,8 @@ func TestFailedRunsAndExceededBudgetsAreNotified(t *testing.T) {
 	for kind, want := range map[string][]string{
 		"failed": {"of misfit has failed: ", "https://flows.example.org/runs/" + string(runs["misfit"].ID)},
 		"budget": {
-			"of frugal has stopped: the step budget is exhausted", "https://flows.example.org/runs/" + string(runs["frugal"].ID),
+			"of frugal has stopped: the step budget is exhausted",
+			"https://flows.example.org/runs/" + string(runs["frugal"].ID),
 		},
 	} {
 		for _, text := range want {

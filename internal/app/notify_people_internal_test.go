@@ -9,8 +9,8 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-const conversation = "name: chat\nstates:\n  initial: talk\n  talk: {type: agent, provider: claude, mode: conversation, " +
-	"prompt: hi, on_success: done}\n  done: {type: terminal}\n"
+const conversation = "name: chat\nstates:\n  initial: talk\n  talk: {type: agent, provider: claude, mode: " +
+	"conversation, prompt: hi, on_success: done}\n  done: {type: terminal}\n"
 
 // begin starts a simulated run and waits until it is at rest.
 func (s *triggerService) begin(t *testing.T, workflow, input string) journal.RunID {
@@ -101,7 +101,8 @@ func TestNotificationsOfSomeWorkflows(t *testing.T) {
 	s.at(t, &p.clock, hour(1))
 	s.rest(t)
 	n.round(t)
-	if len(s.runs(t)) != 2 || len(to.bodies) != 1 || !strings.Contains(to.bodies[0], " of other waits for an approval") {
+	if len(s.runs(t)) != 2 || len(to.bodies) != 1 ||
+		!strings.Contains(to.bodies[0], " of other waits for an approval") {
 		t.Errorf("%d runs: %q", len(s.runs(t)), to.bodies)
 	}
 }

@@ -67,7 +67,8 @@ func analyzeOdd(t *testing.T, name, text string) (*app.App, *app.Analysis, error
 		if err := os.MkdirAll(filepath.Join(filepath.Dir(path), "agents"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(filepath.Dir(path), "agents", "a.md"), []byte("# A\n"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(path), "agents", "a.md"),
+			[]byte("# A\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -76,7 +77,8 @@ func analyzeOdd(t *testing.T, name, text string) (*app.App, *app.Analysis, error
 	}
 	project := app.New(app.Options{Dir: dir})
 	t.Cleanup(func() { project.Close() })
-	an, err := project.Analyze(context.Background(), app.AnalyzeRequest{Workflow: path, Reading: app.Reading{Run: true}})
+	an, err := project.Analyze(context.Background(),
+		app.AnalyzeRequest{Workflow: path, Reading: app.Reading{Run: true}})
 	return project, an, err
 }
 
@@ -90,7 +92,8 @@ func TestOddFilesAreValid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for how, text := range map[string]string{
-				"bom": "\ufeff" + text, "crlf": strings.ReplaceAll(text, "\n", "\r\n"), "end": strings.TrimRight(text, "\n"),
+				"bom": "\ufeff" + text, "crlf": strings.ReplaceAll(text, "\n", "\r\n"),
+				"end": strings.TrimRight(text, "\n"),
 			} {
 				if _, an, err := analyzeOdd(t, name, text); err != nil {
 					t.Errorf("%s: %v", how, err)

@@ -169,7 +169,7 @@ func (p *Prepared) script(a *App, f *source.File, shared bool) {
 	p.Options.Script, p.Options.ScriptName = f.Text, f.Path
 }
 
-// scriptFacts returns what decides whether the entries of a script can answer. Budgets do not count: they can be raised.
+// scriptFacts returns what decides whether the entries of a script can answer. Budgets, which can be raised, do not.
 func scriptFacts(p *ir.Program) (known registry.ScriptFacts) {
 	known.Tools, known.OtherTools = registry.ToolNames(p)
 	known.Works = registry.ScriptWorks(p)
@@ -268,7 +268,7 @@ func (p *Prepared) limitCost() {
 	}
 }
 
-// ConfirmedBefore reports whether a person has agreed to what a run of the workflow can cost, in one of the latest runs.
+// ConfirmedBefore reports whether a person agreed to what a run of the workflow can cost, in one of the latest runs.
 func (p *Prepared) ConfirmedBefore(ctx context.Context) (bool, error) {
 	const latest = 20
 	for entry, err := range p.env.Store.Runs(ctx, journal.Filter{Name: p.Workflow.Program.Name, Limit: latest}) {
@@ -341,7 +341,8 @@ func (rt *environment) labeled(p *ir.Program) error {
 		}
 	}
 	if inner, missing := unstatedNeeds(c, p, c.LabelsOf(p.Name)); inner != "" {
-		return fail(NotReady, "", "the workflow %q calls %q, which needs a worker with %s", p.Name, inner, LabelWords(missing)).
+		return fail(NotReady, "", "the workflow %q calls %q, which needs a worker with %s",
+			p.Name, inner, LabelWords(missing)).
 			advise("Runs are driven by one worker: add the labels to the needs of %q in %s.", p.Name, config.FileName)
 	}
 	missing := registry.MissingLabels(c, p.Name, rt.app.o.Labels)

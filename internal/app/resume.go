@@ -119,8 +119,8 @@ func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*
 	}
 	switch {
 	case state.Finished == nil && len(r.set) > 0:
-		return nil, fail(InvalidRequest, NotFinished, "the run has not finished: variables are set only in a new run that "+
-			"continues a finished one")
+		return nil, fail(InvalidRequest, NotFinished, "the run has not finished: variables are set only in a new run "+
+			"that continues a finished one")
 	case state.Finished != nil && from == "":
 		return nil, journal.ErrFinished
 	case state.Finished != nil:
@@ -135,8 +135,8 @@ func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*
 		}
 		r.says = append(r.says, back)
 		if l := state.Root().Ledger; l.Limits.Steps != nil {
-			rt.app.o.Notify(Notice{Text: fmt.Sprintf("Steps that run again count again: %d of %d steps of the budget are "+
-				"used.", l.Used.Steps, *l.Limits.Steps)})
+			rt.app.o.Notify(Notice{Text: fmt.Sprintf("Steps that run again count again: %d of %d steps of the budget "+
+				"are used.", l.Used.Steps, *l.Limits.Steps)})
 		}
 	}
 	if err := rt.readyAgain(req.Run, state, def); err != nil {
@@ -264,8 +264,8 @@ func (rt *environment) anchor(
 	return way[at], nil, nil
 }
 
-// stepID returns the ID of the step that a person means, by its ID or by its title, such as "gate of draft". A name of no
-// step, or of several, is returned as it is.
+// stepID returns the ID of the step that a person means, by its ID or by its title, such as "gate of draft". A name of
+// no step, or of several, is returned as it is.
 func stepID(p *ir.Program, name string) string {
 	titles := map[string]string{} // by the IDs of the steps
 	var add func(*ir.Program)

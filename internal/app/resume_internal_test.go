@@ -25,7 +25,8 @@ func (f faster) Resume(ctx context.Context, id journal.RunID) error {
 // Messages can make a run finish in another process before this one resumes it. They were accepted, which is no error.
 func TestRunMayFinishElsewhereWhileItIsResumed(t *testing.T) {
 	p := newTriggered(t, map[string]string{
-		"gate.md": "---\nname: gate\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: d\nbudgets: {max_steps: 3}\n---\n" +
+		"gate.md": "---\nname: gate\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: d\n" +
+			"budgets: {max_steps: 3}\n---\n" +
 			"```step\nid: s\ntype: gate\ndescription: d\ngate_method: human_review\n```\n",
 	})
 	s := p.server()

@@ -422,8 +422,8 @@ func (a *App) MayBeRun(name string) bool {
 	return err == nil && a.hasStore(space, here.Root)
 }
 
-// Remove removes a finished or damaged run with its records and files. What remains is a tombstone that names who removed the
-// run, when and why.
+// Remove removes a finished or damaged run with its records and files. What remains is a tombstone that names who
+// removed the run, when and why.
 func (a *App) Remove(ctx context.Context, id journal.RunID, why journal.Removal) error {
 	rt, err := a.reader(ctx, id)
 	if err != nil {
@@ -601,7 +601,8 @@ func worstOf(r check.Report, budget string) (int64, bool) {
 }
 
 // Work drives every run of the project until the context ends: runs whose process has ended, timers, messages, and
-// runs that were recorded only. Unless Options.NoTriggers is set, it also fires triggers. A run that lacks something is left alone, and skipped is called with the reason, once.
+// runs that were recorded only. Unless Options.NoTriggers is set, it also fires triggers. A run that lacks something
+// is left alone, and skipped is called with the reason, once.
 func (a *App) Work(ctx context.Context, ready func(root string), skipped func(*Run, *Error)) error {
 	rt, err := a.openConfigured(ctx)
 	if err != nil {

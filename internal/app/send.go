@@ -132,7 +132,8 @@ func (rt *environment) decide(ctx context.Context, id journal.RunID, d plan.Deci
 			d.Digest = cmp.Or(d.Digest, shown.digest)
 		case d.Digest != "" && d.Digest != shown.digest:
 			return &plan.Refusal{Code: plan.Changed, Why: fmt.Sprintf(
-				"the content of %s has changed since it was shown; look at it again", strings.Join(shown.paths(), ", "))}
+				"the content of %s has changed since it was shown; look at it again",
+				strings.Join(shown.paths(), ", "))}
 		case d.Answer == plan.Approve:
 			if sent.Edited, err = rt.acceptEdits(ctx, id, shown, d.By); err != nil {
 				return err
@@ -246,7 +247,8 @@ func (rt *environment) address(ctx context.Context, id journal.RunID, s plan.Sig
 	if err != nil || state.Finished != nil {
 		return s, err
 	}
-	open := slices.DeleteFunc(slices.Clone(state.OpenGates()), func(f *plan.Frame) bool { return f.Gate.Event != s.Event })
+	open := slices.DeleteFunc(slices.Clone(state.OpenGates()),
+		func(f *plan.Frame) bool { return f.Gate.Event != s.Event })
 	found := meant(open, gateKey, s.Step)
 	if len(found) > 1 {
 		return s, &plan.Refusal{Code: plan.Ambiguous, Why: "several steps are waiting for the event: name one of " +
@@ -396,7 +398,8 @@ func (rt *environment) decidedBefore(ctx context.Context, id journal.RunID, step
 			return err
 		}
 		if x, ok := e.Fact.(journal.GateDecided); ok &&
-			slices.Contains([]string{"", x.Step, x.Key(), journal.StepName(x.Key()), journal.PlaceName(x.Key())}, step) {
+			slices.Contains([]string{"", x.Step, x.Key(), journal.StepName(x.Key()), journal.PlaceName(x.Key())},
+				step) {
 			last, at = &x, e.At
 		}
 	}

@@ -264,8 +264,8 @@ func (a *App) CompactGraph(ctx context.Context, r *Run) (picture *graph.Compact,
 	return picture, last, err
 }
 
-// draw draws a run, or a child run, and returns the last fact that is drawn. start starts the picture of a program whose
-// run starts at a frame, and returns how facts are added to it.
+// draw draws a run, or a child run, and returns the last fact that is drawn. start starts the picture of a program
+// whose run starts at a frame, and returns how facts are added to it.
 func (a *App) draw(
 	ctx context.Context, r *Run, start func(p *ir.Program, frame string) func(journal.Event),
 ) (last journal.Seq, err error) {

@@ -114,7 +114,8 @@ func (a *App) retain(ctx context.Context, rt *environment) {
 		case err != nil:
 			a.o.Notify(Notice{Text: fmt.Sprintf("Old runs could not be removed: %v", err)})
 		case len(pruned.Runs) > 0:
-			a.o.Notify(Notice{Text: fmt.Sprintf("Removed %d runs that ended more than %s ago.", len(pruned.Runs), r.OlderThan)})
+			a.o.Notify(Notice{Text: fmt.Sprintf("Removed %d runs that ended more than %s ago.",
+				len(pruned.Runs), r.OlderThan)})
 		}
 		select {
 		case <-tick.C:
@@ -232,7 +233,8 @@ func (a *App) Migrate(ctx context.Context, url string) (done journal.Copied, kep
 		return done, "", e.advise("Temporal drives this run. Wait until it has finished, or cancel it.")
 	}
 	if errors.Is(err, journal.ErrDiffers) {
-		return done, "", e.advise("The database has been used for something else. Name an empty one, or another schema.")
+		return done, "", e.advise(
+			"The database has been used for something else. Name an empty one, or another schema.")
 	}
 	if kind := storeKind(err); kind != Internal {
 		e.Kind = kind

@@ -62,7 +62,8 @@ func (a *App) Tooling(context.Context) (*Tooling, error) {
 			}
 			known[one.Name.Value] = true
 			server := ConfiguredServer{
-				Name: one.Name.Value, File: list.file, Runs: one.Is.URL.Value, Off: one.Is.Off, Approved: !one.Is.Withheld,
+				Name: one.Name.Value, File: list.file, Runs: one.Is.URL.Value,
+				Off: one.Is.Off, Approved: !one.Is.Withheld,
 			}
 			if len(one.Is.Command) > 0 {
 				server.Runs = one.Is.Command[0].Value

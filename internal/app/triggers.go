@@ -22,7 +22,7 @@ import (
 
 // Trigger is a way to start runs of a workflow, with its state.
 type Trigger struct {
-	// ID is the path of the workflow below the root of the project and the name of the trigger: flows/report.md#schedule.
+	// ID is the path of the workflow in the project and the name of the trigger: flows/report.md#schedule.
 	ID       string
 	Workflow string // its name
 	Path     string // for display
@@ -107,7 +107,9 @@ func triggerNames(list []ir.Trigger) []string {
 
 // declaredTriggers discovers the triggers of the project. A workflow with errors keeps the triggers of before: those
 // that this process has seen, or else those that the store has.
-func (a *App) declaredTriggers(ctx context.Context, rt *environment, before []*workflowTrigger) ([]*workflowTrigger, error) {
+func (a *App) declaredTriggers(
+	ctx context.Context, rt *environment, before []*workflowTrigger,
+) ([]*workflowTrigger, error) {
 	space, root, err := a.here()
 	if err != nil {
 		return nil, err
@@ -181,7 +183,9 @@ func (rt *environment) webhooks(found *Discovery, root string) []*workflowTrigge
 }
 
 // keptTriggers returns the triggers of the last valid version of a file.
-func (rt *environment) keptTriggers(ctx context.Context, file string, before []*workflowTrigger) ([]*workflowTrigger, error) {
+func (rt *environment) keptTriggers(
+	ctx context.Context, file string, before []*workflowTrigger,
+) ([]*workflowTrigger, error) {
 	var out []*workflowTrigger
 	for _, d := range before {
 		if d.file == file {
@@ -322,7 +326,9 @@ func (rt *environment) describeTrigger(ctx context.Context, d *workflowTrigger, 
 }
 
 // findTrigger returns the trigger that a person means: by its id, or by the workflow if that has only one that fits.
-func (a *App) findTrigger(ctx context.Context, name string, fits func(ir.Trigger) bool) (*environment, *workflowTrigger, error) {
+func (a *App) findTrigger(
+	ctx context.Context, name string, fits func(ir.Trigger) bool,
+) (*environment, *workflowTrigger, error) {
 	rt, all, err := a.known(ctx)
 	if err != nil {
 		return nil, nil, err

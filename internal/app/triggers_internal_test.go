@@ -78,10 +78,12 @@ func TestScheduleOfAgentfileStartsRuns(t *testing.T) {
 func TestScheduleOfTheConfigurationStartsRuns(t *testing.T) {
 	p := newTriggered(t, map[string]string{
 		"digest.yaml": "name: digest\ninputs:\n  - {name: topic, type: string, required: true}\n" +
-			"states:\n  initial: write\n  write: {type: agent, provider: claude, prompt: 'On {{.inputs.topic}}', on_success: done}\n" +
+			"states:\n  initial: write\n" +
+			"  write: {type: agent, provider: claude, prompt: 'On {{.inputs.topic}}', on_success: done}\n" +
 			"  done: {type: terminal}\n",
 		"hourly.md": fmt.Sprintf(scheduled, "hourly", "0 * * * *") + answering,
-		"espalier.yaml": "triggers:\n  digest: {schedule: '0 6 * * *', timezone: Europe/Berlin, input: {topic: t}, simulate: true}\n" +
+		"espalier.yaml": "triggers:\n" +
+			"  digest: {schedule: '0 6 * * *', timezone: Europe/Berlin, input: {topic: t}, simulate: true}\n" +
 			"  hourly: {schedule: '30 2 * * *', simulate: true}\n",
 	})
 	s := p.server()
@@ -110,7 +112,8 @@ func TestScheduleOfTheConfigurationStartsRuns(t *testing.T) {
 	for _, one := range list {
 		ids = append(ids, one.ID)
 	}
-	if want := []string{"digest.yaml#schedule", "hourly.md#schedule", "hourly.md#schedule-2"}; !slices.Equal(ids, want) {
+	if want := []string{"digest.yaml#schedule", "hourly.md#schedule", "hourly.md#schedule-2"}; !slices.Equal(ids,
+		want) {
 		t.Errorf("%q", ids)
 	}
 }
@@ -481,7 +484,8 @@ func TestEditedWorkflowsChangeTheirTriggers(t *testing.T) {
 	before := len(s.runs(t))
 	s.at(t, &p.clock, hour(14))
 	if list, err := s.app.Triggers(t.Context()); err != nil || len(list)+len(s.all()) != 0 || len(s.runs(t)) != before {
-		t.Errorf("after the file is removed: %+v, %+v, %v; %d runs, before %d", list, s.all(), err, len(s.runs(t)), before)
+		t.Errorf("after the file is removed: %+v, %+v, %v; %d runs, before %d",
+			list, s.all(), err, len(s.runs(t)), before)
 	}
 }
 

@@ -47,7 +47,8 @@ func (a *App) Review(dir string, as Reading) (*Review, error) {
 	}
 	if problems.Errors() {
 		return nil, &Error{
-			Kind: InvalidWorkflow, Reason: InvalidConfig, Message: "the configuration has errors", Name: config.FileName,
+			Kind: InvalidWorkflow, Reason: InvalidConfig,
+			Message: "the configuration has errors", Name: config.FileName,
 		}
 	}
 	r := &Review{Root: p.Root, Powers: []config.Power{}, Commands: []WorkflowCommand{}, Files: []trust.File{}}

@@ -110,7 +110,8 @@ func (rt *environment) newVerification(
 	complete func(context.Context) error,
 ) (*verification, error) {
 	v := &verification{
-		audits: rt.Audits, transcripts: rt.Transcripts, root: root, runs: map[journal.RunID]*audit.Verifier{}, settings: map[journal.RunID]*ir.Audit{},
+		audits: rt.Audits, transcripts: rt.Transcripts, root: root,
+		runs: map[journal.RunID]*audit.Verifier{}, settings: map[journal.RunID]*ir.Audit{},
 	}
 	top, err := rt.Store.Entry(ctx, root)
 	if err != nil {
@@ -129,8 +130,8 @@ func (rt *environment) newVerification(
 	}
 	for i, entry := range entries {
 		e := audit.Evidence{
-			Run: entry.ID, Trace: root, Finished: entry.Status == journal.Finished, Definition: top.Definition, Pinned: pinned,
-			Damaged: len(damage) > 0,
+			Run: entry.ID, Trace: root, Finished: entry.Status == journal.Finished, Definition: top.Definition,
+			Pinned: pinned, Damaged: len(damage) > 0,
 		}
 		if err := rt.files(&e, v.transcript); err != nil {
 			return nil, err

@@ -66,9 +66,12 @@ func (a *App) Workers(ctx context.Context) ([]Worker, error) {
 		if p.ID == rt.Process.ID() {
 			continue
 		}
-		all = append(all, Worker{Worker: p, Runs: load[p.ID], Draining: slices.ContainsFunc(asked, func(r journal.Register) bool {
-			return r.Key == drainPrefix+string(p.ID)
-		})})
+		all = append(all, Worker{
+			Worker: p, Runs: load[p.ID],
+			Draining: slices.ContainsFunc(asked, func(r journal.Register) bool {
+				return r.Key == drainPrefix+string(p.ID)
+			}),
+		})
 	}
 	slices.SortStableFunc(all, func(x, y Worker) int { return x.Since.Compare(y.Since) })
 	return all, nil
@@ -89,7 +92,8 @@ func (a *App) Drain(ctx context.Context, name string) (*Worker, error) {
 		return nil, fail(InvalidRequest, "", "%d workers start with %q", len(all), name).advise("Write more of the ID.")
 	case !all[0].Works:
 		return nil, fail(InvalidRequest, "", "process %d on %s drives only runs that a person has started with it",
-			all[0].PID, all[0].Host).advise("Only \"espalier work\" and \"espalier serve\" can be drained. Interrupt it instead.")
+			all[0].PID, all[0].Host).
+			advise("Only \"espalier work\" and \"espalier serve\" can be drained. Interrupt it instead.")
 	}
 	rt, err := a.runs(ctx)
 	if err != nil {

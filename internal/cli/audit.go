@@ -45,7 +45,8 @@ beside the new one; the exit code is 1 then.`,
 			if a.json {
 				_, err = io.Copy(terminal.JSON(a.stdout), text)
 			} else {
-				err = audit.Pretty(a.painted(), text, audit.PrettyOptions{Colour: a.colorOut, Titles: a.titles(ctx, run)})
+				err = audit.Pretty(a.painted(), text,
+					audit.PrettyOptions{Colour: a.colorOut, Titles: a.titles(ctx, run)})
 			}
 			if err != nil {
 				return err
@@ -170,8 +171,8 @@ func (a *invocation) verified(reports []app.AuditReport) error {
 	}
 	return &failure{
 		code: exitFailed, message: "the records are not valid",
-		help: "Take a copy of the files: they show what was changed. \"espalier audit RUN\" then makes the log as the " +
-			"journal has it.",
+		help: "Take a copy of the files: they show what was changed. \"espalier audit RUN\" then makes the log as " +
+			"the journal has it.",
 	}
 }
 
@@ -225,7 +226,9 @@ func (a *invocation) verifyAnchor(ctx context.Context, path, key, command string
 	}
 	report, err := a.app().VerifyAnchor(ctx, text, check)
 	if errors.Is(err, audit.ErrSignature) {
-		return &failure{code: exitFailed, message: err.Error(), help: "Use the anchor and the key that belong together."}
+		return &failure{
+			code: exitFailed, message: err.Error(), help: "Use the anchor and the key that belong together.",
+		}
 	}
 	if err != nil {
 		return err

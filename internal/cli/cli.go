@@ -249,9 +249,8 @@ by its name as "espalier list" shows it.`,
 			root.AddCommand(c)
 		}
 	}
-	in(groupRun, a.runCommand(), a.resumeCommand(), a.serveCommand(), a.workCommand(), a.workersCommand(), a.triggersCommand(), a.mcpCommand(),
-		a.runsCommand(), a.storeCommand(), a.statusCommand(),
-		a.outputCommand(),
+	in(groupRun, a.runCommand(), a.resumeCommand(), a.serveCommand(), a.workCommand(), a.workersCommand(),
+		a.triggersCommand(), a.mcpCommand(), a.runsCommand(), a.storeCommand(), a.statusCommand(), a.outputCommand(),
 		a.decisionCommand("approve", "Approve a gate", func(step, note, digest, value string) app.Message {
 			return app.Approve{Step: step, Note: note, Digest: digest, Value: json.RawMessage(value)}
 		}),

@@ -108,7 +108,8 @@ func TestPatternsAreValidAndRun(t *testing.T) {
 			code, said := espalier("new", "some-name", "--format", f.name, "--pattern", p.name)
 			if why := p.cannot[f.name]; why != "" {
 				// The message names a format that has the pattern.
-				if code != exitUsage || !strings.Contains(said, why) || !strings.Contains(said, "Use --format agent-flow") {
+				if code != exitUsage || !strings.Contains(said, why) ||
+					!strings.Contains(said, "Use --format agent-flow") {
 					t.Errorf("%s %s: exit code %d: %s", f.name, p.name, code, said)
 				}
 				continue
@@ -119,15 +120,16 @@ func TestPatternsAreValidAndRun(t *testing.T) {
 				t.Errorf("%s %s: %s", f.name, p.name, said)
 			}
 			inputs := []string{
-				"-i", "topic=x", "-i", "url=https://example.org", "-i", "question=q", "-i", "text=t", "-i", "document=d",
-				"-i", "TOPIC=t", "-i", "period=2026",
+				"-i", "topic=x", "-i", "url=https://example.org", "-i", "question=q", "-i", "text=t", "-i",
+				"document=d", "-i", "TOPIC=t", "-i", "period=2026",
 			}
 			run := append([]string{"run", path, "--simulate", "--auto-approve", "--allow-undeclared"}, inputs...)
 			if code, said := espalier(run...); code != exitOK {
 				t.Errorf("%s %s: exit code %d: %s", f.name, p.name, code, said)
 			}
 			if p.name == "schedule" {
-				if code, said := espalier("triggers", "next", "some-name"); code != exitOK || !strings.Contains(said, ":00:00 +00:00") {
+				if code, said := espalier("triggers", "next", "some-name"); code != exitOK ||
+					!strings.Contains(said, ":00:00 +00:00") {
 					t.Errorf("%s %s: exit code %d: %s", f.name, p.name, code, said)
 				}
 			}
@@ -158,7 +160,8 @@ func TestGatePatternsReturnWhatWasApproved(t *testing.T) {
 				}
 				return stdout.String()
 			}
-			path, _, _ := strings.Cut(espalier(exitOK, "new", "x", "--format", of.format, "--pattern", of.pattern), "\n")
+			path, _, _ := strings.Cut(
+				espalier(exitOK, "new", "x", "--format", of.format, "--pattern", of.pattern), "\n")
 			espalier(exitWaiting, "run", path, "--simulate", "--allow-undeclared", "--run-id", id, "-i", "topic=x",
 				"-i", "document=d", "-i", "TOPIC=t", "-i", "period=2026")
 			var status struct {
@@ -182,7 +185,8 @@ func TestGatePatternsReturnWhatWasApproved(t *testing.T) {
 				returned = slices.Collect(maps.Values(object))
 			}
 			for name, value := range status.Gates[0].Shows {
-				if len(returned) != 1 || strings.TrimSpace(fmt.Sprint(returned[0])) != strings.TrimSpace(fmt.Sprint(value)) {
+				if len(returned) != 1 ||
+					strings.TrimSpace(fmt.Sprint(returned[0])) != strings.TrimSpace(fmt.Sprint(value)) {
 					t.Errorf("the run returns %v, and %s was approved as %v", returned, name, value)
 				}
 			}
@@ -234,8 +238,8 @@ func TestSampleKeysBelongToTheirServices(t *testing.T) {
 
 func TestSeconds(t *testing.T) {
 	for n, want := range map[int64]string{
-		0: "-", 1: "1 s", 59: "59 s", 60: "1 min", 90: "1 min 30 s", 3600: "1 h", 3660: "1 h 1 min", 3601: "1 h", 86400: "1 d",
-		86400*3 + 7200: "3 d 2 h", 86400 * 5000: "5,000 d",
+		0: "-", 1: "1 s", 59: "59 s", 60: "1 min", 90: "1 min 30 s", 3600: "1 h", 3660: "1 h 1 min", 3601: "1 h",
+		86400: "1 d", 86400*3 + 7200: "3 d 2 h", 86400 * 5000: "5,000 d",
 	} {
 		if got := seconds(n); got != want {
 			t.Errorf("%d: got %q, want %q", n, got, want)
@@ -354,7 +358,8 @@ func TestShowSchedule(t *testing.T) {
 	}, []string{"show", "nightly.md"})
 	for _, want := range []string{
 		`by schedule "30 2 * * *" (Europe/Berlin)`, "not on demand", "next",
-		"Sat 2026-03-28 02:30 +01:00", "Sun 2026-03-29 03:00 +02:00", "Mon 2026-03-30 02:30 +02:00", "Tue 2026-03-31", "Wed 2026-04-01",
+		"Sat 2026-03-28 02:30 +01:00", "Sun 2026-03-29 03:00 +02:00", "Mon 2026-03-30 02:30 +02:00",
+		"Tue 2026-03-31", "Wed 2026-04-01",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%d: there is no %q in:\n%s%s", code, want, out.String(), errs.String())

@@ -117,7 +117,9 @@ func (a *invocation) completeInput(_ *cobra.Command, args []string, _ string) ([
 }
 
 // completeWaitingStep offers the steps that a run waits at.
-func (a *invocation) completeWaitingStep(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (a *invocation) completeWaitingStep(
+	_ *cobra.Command, args []string, _ string,
+) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

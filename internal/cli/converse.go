@@ -136,8 +136,8 @@ func (a *invocation) reply(s *app.Status, g *app.Gate) (app.Message, error) {
 // askReason asks for the reason of a rejection.
 const askReason = "Reason (optional): "
 
-// decide shows what a gate shows, and asks for a decision, with a note unless there is one. It returns nil if the person
-// leaves it for later.
+// decide shows what a gate shows, and asks for a decision, with a note unless there is one. It returns nil if the
+// person leaves it for later.
 func (a *invocation) decide(s *app.Status, g *app.Gate, given string) (app.Message, error) {
 	writeGate(a.stderr, s, g)
 	for {
@@ -168,7 +168,8 @@ func (a *invocation) decide(s *app.Status, g *app.Gate, given string) (app.Messa
 			}
 			return app.Reject{Step: g.Step, Digest: g.Digest, Note: note}, nil
 		}
-		a.note("%q is not an answer. Type y to approve or n to reject, with a note after it if you like, or press Enter.",
+		a.note(
+			"%q is not an answer. Type y to approve or n to reject, with a note after it if you like, or press Enter.",
 			answer)
 	}
 }

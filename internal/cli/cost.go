@@ -92,14 +92,14 @@ func (a *invocation) printCost(r costReport) error {
 		p.text("Unbounded: " + sentence(reason))
 	}
 	if slices.ContainsFunc(r.PerAgent, func(c check.AgentCost) bool { return c.ToolCalls != stepkind.Amount{} }) {
-		p.text(fmt.Sprintf("An agent with tools makes up to %d model calls in one attempt of a step, unless the file sets "+
-			"another number, with up to %d tool calls after each of them. Every call sends what came before again. Replies "+
-			"that break their contract add up to %d calls.", stepkind.DefaultMaxTurns, stepkind.MaxCallsPerTurn,
-			stepkind.RepairCalls))
+		p.text(fmt.Sprintf("An agent with tools makes up to %d model calls in one attempt of a step, unless the file "+
+			"sets another number, with up to %d tool calls after each of them. Every call sends what came before "+
+			"again. Replies that break their contract add up to %d calls.",
+			stepkind.DefaultMaxTurns, stepkind.MaxCallsPerTurn, stepkind.RepairCalls))
 	}
 	if calls := r.ModelCalls.Worst; r.Repeats > 0 && calls.Unbounded == "" && calls.N > 0 {
-		p.text(fmt.Sprintf("If the provider fails, each model call is repeated up to %d times; repeats are not included: at "+
-			"most %s.", r.Repeats, calls.Times(int64(r.Repeats))))
+		p.text(fmt.Sprintf("If the provider fails, each model call is repeated up to %d times; repeats are not "+
+			"included: at most %s.", r.Repeats, calls.Times(int64(r.Repeats))))
 	}
 	switch m := r.Money; {
 	case !m.Known:
@@ -110,7 +110,9 @@ func (a *invocation) printCost(r costReport) error {
 		text := fmt.Sprintf("At most %s (estimate), with %s.", price.Dollars(m.AtMost), pricesUsed(&m))
 		if m.Limit > 0 {
 			text += fmt.Sprintf(" The budget of %s %s.", price.Dollars(m.Limit),
-				map[check.Verdict]string{check.ShouldFit: "should be enough", check.MayExceed: "may stop a run"}[m.Verdict])
+				map[check.Verdict]string{
+					check.ShouldFit: "should be enough", check.MayExceed: "may stop a run",
+				}[m.Verdict])
 		}
 		p.text(text)
 	}
@@ -143,8 +145,8 @@ func quoteTable(q *ir.Quote) table {
 		if slices.Contains(q.Unbounded, line.Agent) {
 			calls, worst = "unbounded", "unbounded"
 		}
-		t.add(line.Agent, line.Tier, dollars(line.Price), stepkind.N(line.Calls).String(), dollars(line.Price*line.Calls),
-			calls, worst)
+		t.add(line.Agent, line.Tier, dollars(line.Price), stepkind.N(line.Calls).String(),
+			dollars(line.Price*line.Calls), calls, worst)
 	}
 	worst := dollars(q.Worst)
 	if len(q.Unbounded) > 0 {
@@ -161,7 +163,8 @@ func quoteLines(q *ir.Quote) []string {
 		out = append(out, "Without a price: "+strings.Join(q.Unpriced, ", ")+".")
 	}
 	if len(q.Unbounded) > 0 {
-		out = append(out, "The code has no bound for its calls, so there is no worst case: "+strings.Join(q.Unbounded, ", ")+".")
+		out = append(out, "The code has no bound for its calls, so there is no worst case: "+
+			strings.Join(q.Unbounded, ", ")+".")
 	} else if q.Stated != nil {
 		verdict := "which is the worst case"
 		if q.Stated.Max != q.Worst {

@@ -248,7 +248,8 @@ func (a *invocation) interrupted(id journal.RunID, err error) error {
 		for _, w := range others {
 			if w.Works && !w.Draining {
 				state = "left to another process"
-				help = fmt.Sprintf("Process %d on %s continues it. To stop the run: espalier pause %s", w.PID, w.Host, short(id))
+				help = fmt.Sprintf("Process %d on %s continues it. To stop the run: espalier pause %s",
+					w.PID, w.Host, short(id))
 			}
 		}
 	}
@@ -279,7 +280,8 @@ func (a *invocation) reportRun(run *app.Run) error {
 		}
 		return &failure{
 			code: exitBudget, message: fmt.Sprintf("run %s has exhausted its %s", short(run.ID), run.WaitingWords()),
-			help: fmt.Sprintf("To continue with more: espalier resume %s --raise %s", short(run.ID), raiseHint(budget)) +
+			help: fmt.Sprintf("To continue with more: espalier resume %s --raise %s",
+				short(run.ID), raiseHint(budget)) +
 				a.outputLater(run.ID, whenFinished),
 		}
 	case journal.Waiting, journal.PausedAt, journal.Sleeping:
@@ -323,14 +325,20 @@ func (a *invocation) reportEnd(run *app.Run) error {
 	}
 	help := fmt.Sprintf("To see what happened: espalier transcript %s --pretty", short(run.ID))
 	if end.From != "" {
-		help += fmt.Sprintf("\nTo continue from there, keeping what was done and paid for: espalier resume %s --from %s", short(run.ID), end.From)
+		help += fmt.Sprintf(
+			"\nTo continue from there, keeping what was done and paid for: espalier resume %s --from %s",
+			short(run.ID), end.From)
 	}
-	return &failure{code: code, message: runSentence(run, end.Outcome, cmp.Or(end.Error, report.ReasonWords(end.Reason))), help: help}
+	return &failure{
+		code:    code,
+		message: runSentence(run, end.Outcome, cmp.Or(end.Error, report.ReasonWords(end.Reason))), help: help,
+	}
 }
 
 func runSentence(run *app.Run, outcome journal.Outcome, why string) string {
 	text := fmt.Sprintf("run %s of %s %s", short(run.ID), run.Name, map[journal.Outcome]string{
-		journal.OutcomeFailed: "failed", journal.OutcomeRejected: "was rejected", journal.OutcomeCancelled: "was canceled",
+		journal.OutcomeFailed: "failed", journal.OutcomeRejected: "was rejected",
+		journal.OutcomeCancelled: "was canceled",
 	}[outcome])
 	if why = strings.TrimSpace(why); why != "" { // what commands print ends with a new line
 		text += ": " + why

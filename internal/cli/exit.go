@@ -121,10 +121,10 @@ func (a *invocation) writeFailure(err error, code int) {
 
 // exitCodes are the exit codes of the kinds of errors.
 var exitCodes = map[app.Kind]int{
-	app.Internal: exitNotReady, app.InvalidRequest: exitUsage, app.NotFound: exitUsage, app.InvalidWorkflow: exitInvalid,
-	app.NotReady: exitNotReady, app.Refused: exitUsage, app.Conflict: exitUsage, app.StoreUnavailable: exitNotReady,
-	app.StoreDamaged: exitNotReady, app.StoreFull: exitNotReady, app.StoreLost: exitNotReady,
-	app.Interrupted: exitInterrupted,
+	app.Internal: exitNotReady, app.InvalidRequest: exitUsage, app.NotFound: exitUsage,
+	app.InvalidWorkflow: exitInvalid, app.NotReady: exitNotReady, app.Refused: exitUsage, app.Conflict: exitUsage,
+	app.StoreUnavailable: exitNotReady, app.StoreDamaged: exitNotReady, app.StoreFull: exitNotReady,
+	app.StoreLost: exitNotReady, app.Interrupted: exitInterrupted,
 }
 
 // advice is what to type next, by the reason of an error; {run}, {name} and {dir} stand for what the error is about.
@@ -144,8 +144,8 @@ var advice = map[app.Reason]string{
 	app.NotResumable:   "The run can still be read.",
 	app.InnerStep:      "Go back to the step that contains it: espalier resume {run} --from {name}",
 	app.AlreadyDecided: "\"espalier audit {run}\" shows it.",
-	app.GateApproved: "The gate opens again with \"espalier resume {run} --from {name}\". Edit the run while it waits " +
-		"there;\nfor a run that has finished, add --set NAME=VALUE to that command.",
+	app.GateApproved: "The gate opens again with \"espalier resume {run} --from {name}\". Edit the run while it " +
+		"waits there;\nfor a run that has finished, add --set NAME=VALUE to that command.",
 	app.NotReached: "\"espalier transcript {run} --pretty\" shows which steps it has reached.",
 	app.RunFinished: "\"espalier output {run}\" prints its result; \"espalier resume {run} --from STEP\" " +
 		"repeats a part of it in a new run.",

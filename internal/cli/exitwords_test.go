@@ -72,14 +72,20 @@ var jsonCommands = map[string][][]string{
 	"edit": {{pausedRun, "state.draft=2"}}, "signal": {{waitingRun, "go"}, {finishedRun, "go"}},
 	"resume": {{finishedRun}, {finishedRun, "--from", "publish", "--follow"}},
 	"status": {
-		{waitingRun}, {pausedRun}, {finishedRun}, {queuedRun}, {sleepingRun}, {runningRun}, {waitingRun, "--step", "draft"},
+		{waitingRun},
+		{pausedRun},
+		{finishedRun},
+		{queuedRun},
+		{sleepingRun},
+		{runningRun},
+		{waitingRun, "--step", "draft"},
 	},
 	"runs": {{}}, "output": {{finishedRun}}, "runs rm": {{finishedRun, "--dry-run"}, {"--keep", "0", "--dry-run"}},
 	"audit": {{finishedRun}}, "audit verify": {{finishedRun}}, "transcript": {{finishedRun}}, "store check": {{}},
 	"graph": {{waitingRun}, {"gated.md"}}, "show": {{"gated.md"}, {"scheduled.md"}}, "cost": {{"gated.md"}},
 	"create": {{"tidy", "Tidy the folder", "--simulate"}}, "doctor": {{}}, "explain": {{}}, "expr": {{"1 + 1"}},
-	"init": {{}}, "list": {{}}, "memory": {{}}, "new": {{"fresh"}}, "schema": {{"awf"}}, "setup-ide": {{}}, "tools": {{}},
-	"triggers list": {{}}, "triggers next": {{"scheduled.md"}}, "triggers pause": {{"scheduled.md"}},
+	"init": {{}}, "list": {{}}, "memory": {{}}, "new": {{"fresh"}}, "schema": {{"awf"}}, "setup-ide": {{}},
+	"tools": {{}}, "triggers list": {{}}, "triggers next": {{"scheduled.md"}}, "triggers pause": {{"scheduled.md"}},
 	"triggers resume": {{"scheduled.md"}}, "triggers run": {{"scheduled.md"}}, "trust": {{}},
 	"user add": {{"eva", "--role", "viewer", "--expires", "9d"}}, "user token": {{"eva"}}, "user list": {{}},
 	"validate": {{"gated.md"}}, "version": {{}}, "workers": {{}},
@@ -221,7 +227,8 @@ func newJSONProject(t *testing.T) *jsonProject {
 	if err := errors.Join(
 		os.Mkdir(filepath.Join(p.dir, ".espalier"), 0o700),
 		os.WriteFile(filepath.Join(p.dir, "gated.md"), []byte(readOnlyFlow), 0o600),
-		os.WriteFile(filepath.Join(p.dir, "broken.md"), []byte(strings.ReplaceAll(readOnlyFlow, "transform", "x")), 0o600),
+		os.WriteFile(filepath.Join(p.dir, "broken.md"),
+			[]byte(strings.ReplaceAll(readOnlyFlow, "transform", "x")), 0o600),
 		os.WriteFile(filepath.Join(p.dir, "scheduled.md"), []byte(scheduledFlow), 0o600),
 		os.WriteFile(filepath.Join(p.dir, "sleeping.yaml"), []byte(sleepingFlow), 0o600),
 		os.WriteFile(filepath.Join(p.dir, "running.yaml"), []byte(runningFlow), 0o600),
@@ -309,7 +316,9 @@ func TestJSONOfAllCommandsNamesTheSameThingAlike(t *testing.T) {
 		}
 	}
 	walk(cli.Commands())
-	for _, name := range []string{"run_id", "timestamp", "started", "updated", "finished", "wakes", "at", "next", "driver_since"} {
+	for _, name := range []string{
+		"run_id", "timestamp", "started", "updated", "finished", "wakes", "at", "next", "driver_since",
+	} {
 		if times[name] == 0 {
 			t.Errorf("no command has printed %s: the test shows nothing", name)
 		}
@@ -449,7 +458,8 @@ func TestRunsNameTheDriverWhileItStops(t *testing.T) {
 	if code := wait(); code != 130 {
 		t.Errorf("exit code %d: %s", code, &said)
 	}
-	if _, list, _ := p.try("runs"); !strings.HasSuffix(list, "  interrupted\n") || p.state(runningRun) != "interrupted" {
+	if _, list, _ := p.try("runs"); !strings.HasSuffix(list, "  interrupted\n") ||
+		p.state(runningRun) != "interrupted" {
 		t.Error(p.state(runningRun), list)
 	}
 }
@@ -488,7 +498,8 @@ func TestInterruptIsExplainedAboveTheStatusArea(t *testing.T) {
 	signals.Deliver(os.Interrupt)
 	code := wait()
 	said := stderr.String()
-	if !strings.Contains(said, "\x1b[JStopping when the running commands and calls have ended. Interrupt again to stop now.\r\n") {
+	if !strings.Contains(said,
+		"\x1b[JStopping when the running commands and calls have ended. Interrupt again to stop now.\r\n") {
 		t.Errorf("%q", said)
 	}
 	var result struct{ State, Outcome string }

@@ -42,7 +42,8 @@ func (a *invocation) greet() error {
 		first := shellWord(found.Workflows[0].Name)
 		fmt.Fprintf(w, "This folder has %s", plural(n, "workflow"))
 		if len(runs) > 0 {
-			fmt.Fprintf(w, " and %s that %s not over", plural(len(runs), "run"), map[bool]string{true: "is", false: "are"}[len(runs) == 1])
+			fmt.Fprintf(w, " and %s that %s not over", plural(len(runs), "run"),
+				map[bool]string{true: "is", false: "are"}[len(runs) == 1])
 		}
 		fmt.Fprintln(w, ".")
 		if waiting > 0 {

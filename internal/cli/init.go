@@ -90,7 +90,8 @@ project, too, and a workflow also runs without one.`,
 					return err
 				}
 			case cmd.Flags().Changed("pattern") || cmd.Flags().Changed("format"):
-				return usage("Add --workflow NAME.", "--format and --pattern are for a first workflow, which has no name")
+				return usage("Add --workflow NAME.",
+					"--format and --pattern are for a first workflow, which has no name")
 			}
 			return a.init(&f)
 		},
@@ -99,8 +100,10 @@ project, too, and a workflow also runs without one.`,
 	flags.StringVar(&f.workflow, "workflow", "", "the `NAME` of a first workflow")
 	flags.StringVar(&f.format, "format", newFormats[0].name, "its format: one of "+strings.Join(newFormatNames(), ", "))
 	flags.StringVar(&f.pattern, "pattern", patterns[0].name, "its pattern: one of "+strings.Join(patternNames(), ", "))
-	cmd.RegisterFlagCompletionFunc("pattern", cobra.FixedCompletions(patternNames(), cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(newFormatNames(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("pattern",
+		cobra.FixedCompletions(patternNames(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("format",
+		cobra.FixedCompletions(newFormatNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -177,8 +180,8 @@ func (a *invocation) init(f *initFlags) error {
 			return err
 		}
 		written = append(append(written, created.files...), script)
-		next = fmt.Sprintf("Next: \"espalier show %s\", then \"espalier run %s --simulate%s\". \"espalier doctor\" shows "+
-			"which models are available.", created.name, created.name, inputs)
+		next = fmt.Sprintf("Next: \"espalier show %s\", then \"espalier run %s --simulate%s\". \"espalier doctor\" "+
+			"shows which models are available.", created.name, created.name, inputs)
 	}
 	settings := ""
 	if f.workflow != "" {

@@ -180,8 +180,8 @@ func TestRunSleepsAsLongAsTheProviderAsks(t *testing.T) {
 	do := func(signals *Signals, args ...string) (string, int) {
 		var out strings.Builder
 		code := Main(World{
-			Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Dir: dir, Getenv: func(string) string { return "" },
-			Signals: signals,
+			Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Dir: dir,
+			Getenv: func(string) string { return "" }, Signals: signals,
 		}, args)
 		return out.String(), code
 	}
@@ -241,7 +241,8 @@ func TestRunAgainstAServerThatRefuses(t *testing.T) {
 			}
 			var stdout, stderr strings.Builder
 			code := Main(World{
-				Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Dir: dir, Getenv: func(string) string { return "" },
+				Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr,
+				Dir: dir, Getenv: func(string) string { return "" },
 			}, []string{"run", "hello.md", "--model", "mine/m"})
 			if code != exitFailed || !strings.Contains(stderr.String(), c.want) || f.seen.Load() != 1 {
 				t.Errorf("exit %d after %d requests\n%s", code, f.seen.Load(), stderr.String())

@@ -87,7 +87,8 @@ func TestMisspeltKeysAreReported(t *testing.T) {
 				continue
 			}
 			if !strings.HasPrefix(line, " ") {
-				inSchema = strings.HasPrefix(line, "input:") || strings.HasPrefix(line, "output:") || strings.HasPrefix(line, "branches:")
+				inSchema = strings.HasPrefix(line, "input:") || strings.HasPrefix(line, "output:") ||
+					strings.HasPrefix(line, "branches:")
 			} else if inSchema {
 				continue // names of the author's own choice
 			}
@@ -95,7 +96,8 @@ func TestMisspeltKeysAreReported(t *testing.T) {
 			misspelt := line[:at+1] + "x" + line[at+1:]
 			an := broken(t, space, path, strings.Join(lines[:i], "")+misspelt+strings.Join(lines[i+1:], ""))
 			known := func(d diag.Diagnostic) bool {
-				return slices.ContainsFunc(whole.Diagnostics, func(w diag.Diagnostic) bool { return w.Code == d.Code && w.Message == d.Message })
+				return slices.ContainsFunc(whole.Diagnostics,
+					func(w diag.Diagnostic) bool { return w.Code == d.Code && w.Message == d.Message })
 			}
 			if !slices.ContainsFunc(an.Diagnostics, func(d diag.Diagnostic) bool { return !known(d) }) {
 				t.Errorf("nothing is said about %q in line %d of %s", strings.TrimSpace(misspelt), i+1, path)

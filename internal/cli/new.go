@@ -81,7 +81,8 @@ func newSettings(name, format, pattern string) string {
 			"    requires_approval: true   # a person is asked before every call\n"
 	}
 	if input := scheduled[format]; input != "" && pattern == "schedule" {
-		return fmt.Sprintf("triggers:\n  %s:\n    schedule: \"0 9 * * 1\"   # Mondays at nine, UTC\n    input: %s\n", name, input)
+		return fmt.Sprintf("triggers:\n  %s:\n    schedule: \"0 9 * * 1\"   # Mondays at nine, UTC\n    input: %s\n",
+			name, input)
 	}
 	return ""
 }
@@ -151,7 +152,8 @@ pattern agentic. An existing file is never overwritten.`
 				}
 			}
 			word := shellWord(made.files[0])
-			a.note("Next: describe what it does, then run \"espalier validate %s\" and \"espalier show %s\".", word, word)
+			a.note("Next: describe what it does, then run \"espalier validate %s\" and \"espalier show %s\".",
+				word, word)
 			if an, err := a.usable(made.files[0]); err == nil {
 				a.note("To try it without a model: espalier run %s --simulate%s", word, sampleInputs(an))
 			}
@@ -162,8 +164,10 @@ pattern agentic. An existing file is never overwritten.`
 	flags.StringVar(&chosen, "pattern", patterns[0].name, "one of "+strings.Join(patternNames(), ", "))
 	flags.StringVar(&format, "format", newFormats[0].name, "one of "+strings.Join(newFormatNames(), ", "))
 	flags.StringVarP(&dir, "output", "o", ".", "write into this folder, `DIR`")
-	cmd.RegisterFlagCompletionFunc("pattern", cobra.FixedCompletions(patternNames(), cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(newFormatNames(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("pattern",
+		cobra.FixedCompletions(patternNames(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("format",
+		cobra.FixedCompletions(newFormatNames(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.MarkFlagDirname("output")
 	return cmd
 }
@@ -206,7 +210,7 @@ func checkPattern(format, chosen string) error {
 	return nil
 }
 
-// otherPatterns are words for patterns in the documentation of other programs, with the names that the patterns have here.
+// otherPatterns are words of other programs for patterns, with the names that the patterns have here.
 var otherPatterns = map[string]string{
 	"loop": "review", "refine": "review", "critic": "review", "reflection": "review", "evaluator": "review",
 	"parallel": "fanout", "map": "fanout", "branch": "fanout", "merge": "fanout", "approval": "gate", "human": "gate",
@@ -214,7 +218,8 @@ var otherPatterns = map[string]string{
 	"chain": "pipeline", "linear": "pipeline", "mcp": "tool", "function": "tool", "supervisor": "agentic",
 }
 
-// suggestPattern returns the help for an unknown pattern: the patterns that are probably meant, and all patterns of the format.
+// suggestPattern returns the help for an unknown pattern: the patterns that are probably meant, and all patterns of the
+// format.
 func suggestPattern(format, name string) string {
 	var meant []string
 	add := func(word string) {

@@ -53,7 +53,8 @@ var unrelated = []string{
 	"", "audit anchor", "audit keygen", "completion", "create", "doctor", "drift", "explain", "expr", "help", "init",
 	"login", "logout", "mcp", "memory rm", "new", "promote", "runs import", "runs rm", "schema", "serve", "setup-ide",
 	"signal",
-	"store", "store migrate", "triggers", "triggers next", "triggers pause", "triggers resume", "triggers run", "trust", "user", "user add", "user logout",
+	"store", "store migrate", "triggers", "triggers next", "triggers pause", "triggers resume", "triggers run", "trust",
+	"user", "user add", "user logout",
 	"user remove", "user revoke", "user roles", "user token", "version", "workers drain",
 }
 

@@ -196,8 +196,8 @@ func (a *invocation) leftRunning(id journal.RunID) error {
 	}
 	return &failure{
 		code: exitInterrupted, message: fmt.Sprintf("stopped watching; run %s continues on the server", short(id)),
-		help: fmt.Sprintf("To see it: espalier status %[1]s. To stop it: espalier pause %[1]s, or espalier cancel %[1]s",
-			short(id)),
+		help: fmt.Sprintf(
+			"To see it: espalier status %[1]s. To stop it: espalier pause %[1]s, or espalier cancel %[1]s", short(id)),
 	}
 }
 
@@ -210,7 +210,8 @@ func (a *invocation) resumeOnServer(run *app.Run, req app.ResumeRequest) error {
 	}
 	a.noteChanged(r.Changed)
 	if r.Step != "" {
-		a.note("Run %s has finished and stays as it is; run %s continues from %s.", short(run.ID), short(r.Run.ID), r.Step)
+		a.note("Run %s has finished and stays as it is; run %s continues from %s.",
+			short(run.ID), short(r.Run.ID), r.Step)
 	}
 	after := run.Seq
 	if r.Step != "" {

@@ -291,11 +291,13 @@ type confirmed struct {
 	note    string
 }
 
-// confirm shows what a decision is about, and returns its digest. A person at a terminal is asked for the decision, or for
-// the reason of a rejection. If it is not clear which gate is meant, confirm shows nothing: the decision is refused.
+// confirm shows what a decision is about, and returns its digest. A person at a terminal is asked for the decision, or
+// for the reason of a rejection. If it is not clear which gate is meant, confirm shows nothing: the decision is
+// refused.
 func (a *invocation) confirm(verb, name, step, digest, note string) (confirmed, error) {
 	if digest != "" && len(digest) < report.DigestDigits {
-		return confirmed{}, usage("\"espalier status RUN\" prints it.", "--digest needs at least %d digits", report.DigestDigits)
+		return confirmed{}, usage("\"espalier status RUN\" prints it.",
+			"--digest needs at least %d digits", report.DigestDigits)
 	}
 	run, err := a.changedRun(name)
 	if err != nil || run.Status == journal.Finished {
@@ -712,8 +714,8 @@ func (a *invocation) work(log *slog.Logger, structured bool, watch *configWatch)
 }
 
 // waitForStop waits until the work or the server ends, and returns its channel and its error; until a signal, or until
-// the process is drained, which has no signal. SIGHUP, which a change of the watched files stands for, counts only if the
-// configuration is valid.
+// the process is drained, which has no signal. SIGHUP, which a change of the watched files stands for, counts only if
+// the configuration is valid.
 func (a *invocation) waitForStop(
 	signals <-chan os.Signal, watch *configWatch, worked, served <-chan error,
 ) (sig os.Signal, ended <-chan error, err error) {

@@ -241,8 +241,8 @@ func (a *invocation) run(workflow string, f *runFlags) error {
 		return err
 	}
 	if real := p.Real(); a.autoApprove && len(real) > 0 {
-		return usage("Add \"otherwise: simulate\" to the script: then they are simulated. Or leave --auto-approve out, and "+
-			"decide with \"espalier approve\".",
+		return usage("Add \"otherwise: simulate\" to the script: then they are simulated. Or leave --auto-approve "+
+			"out, and decide with \"espalier approve\".",
 			"--auto-approve is for runs in which nothing is real, and this run would use %s", strings.Join(real, ", "))
 	}
 	switch {
@@ -414,12 +414,13 @@ func (a *invocation) confirmCost(ctx context.Context, p *app.Prepared, limited b
 	}
 	worst := "This run asks real models. What it can cost is not known: " + cost.Money.Because + "."
 	if cost.Money.Known {
-		worst = fmt.Sprintf("This run asks %s. At worst it costs %s by estimate.", strings.Join(cost.Money.Models, ", "),
-			price.Dollars(cost.Money.AtMost))
+		worst = fmt.Sprintf("This run asks %s. At worst it costs %s by estimate.",
+			strings.Join(cost.Money.Models, ", "), price.Dollars(cost.Money.AtMost))
 	}
 	limit := "No limit applies. --simulate runs it without a model."
 	if most := p.Workflow.Program.Budget.MicroDollars; most != nil {
-		limit = fmt.Sprintf("It stops before it costs more than %s; --max-cost sets another limit.", price.Dollars(most.Max))
+		limit = fmt.Sprintf("It stops before it costs more than %s; --max-cost sets another limit.",
+			price.Dollars(most.Max))
 	}
 	if !attended {
 		a.note("%s %s", worst, limit)

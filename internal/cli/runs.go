@@ -214,8 +214,8 @@ func (a *invocation) writeRuns(list []app.Run) error {
 // whyColumns is how much of a reason fits into a list.
 const whyColumns = 60
 
-// printRuns prints runs as a table, one line each. If it is too wide for a terminal, times of the start are shorter, and
-// names and statuses are cut: "espalier status RUN" shows them, and so does --json.
+// printRuns prints runs as a table, one line each. If it is too wide for a terminal, times of the start are shorter,
+// and names and statuses are cut: "espalier status RUN" shows them, and so does --json.
 func (a *invocation) printRuns(list []app.Run) error {
 	const started, name, status = 1, 4, 5
 	t := table{header: []string{"ID", "STARTED", "DURATION", "COST", "WORKFLOW", "STATUS"}, right: []int{2, 3}}
@@ -373,8 +373,8 @@ func (a *invocation) prune(f *removeFlags, removal journal.Removal) error {
 	}
 	for i := range pruned.Runs {
 		r := &pruned.Runs[i]
-		fmt.Fprintf(a.stdout, "%s  %s  %-24s  %s\n", short(r.ID), r.Started.Time().Local().Format(time.DateTime), r.Name,
-			standing(r))
+		fmt.Fprintf(a.stdout, "%s  %s  %-24s  %s\n", short(r.ID),
+			r.Started.Time().Local().Format(time.DateTime), r.Name, standing(r))
 	}
 	if req.DryRun {
 		a.note("%s would be removed.", upper(plural(len(pruned.Runs), "run")))
@@ -467,7 +467,8 @@ func (a *invocation) printStatus(s *app.Status) {
 		case app.GatePerson, app.GateCall:
 			writeGate(w, s, &g)
 			if len(g.Shows[app.AnswerSchema]) > 0 {
-				fmt.Fprintf(w, "  espalier approve %[1]s %[2]s --value JSON    espalier reject %[1]s %[2]s\n", short(s.ID), name)
+				fmt.Fprintf(w, "  espalier approve %[1]s %[2]s --value JSON    espalier reject %[1]s %[2]s\n",
+					short(s.ID), name)
 				break
 			}
 			fmt.Fprintf(w, "  espalier approve %[1]s %[2]s    espalier reject %[1]s %[2]s\n", short(s.ID), name)
@@ -484,8 +485,9 @@ func (a *invocation) printStatus(s *app.Status) {
 				short(s.ID), g.Event)
 		case app.GateDoubt:
 			fmt.Fprintf(w,
-				"%s has an unknown outcome: it was started, and no result was recorded\n  key %s\n  espalier resume "+
-					"%s --decide %s   (or =skip, =fail, =result=JSON)\n", name, g.Key, short(s.ID), shellWord(name+"=rerun"))
+				"%s has an unknown outcome: it was started, and no result was recorded\n  key %s\n"+
+					"  espalier resume %s --decide %s   (or =skip, =fail, =result=JSON)\n",
+				name, g.Key, short(s.ID), shellWord(name+"=rerun"))
 		}
 	}
 }
@@ -544,8 +546,8 @@ func writeGate(w io.Writer, s *app.Status, g *app.Gate) {
 	}
 }
 
-// receiver returns the arguments of "espalier signal" that reach one gate: its event, and its step if others wait for the
-// event, too.
+// receiver returns the arguments of "espalier signal" that reach one gate: its event, and its step if others wait for
+// the event, too.
 func receiver(s *app.Status, g *app.Gate) string {
 	for i := range s.Gates {
 		if s.Gates[i].Event == g.Event && s.Gates[i].Step != g.Step {
@@ -810,7 +812,9 @@ func (a *invocation) transcriptFile(path string, pretty, ofRuns bool) error {
 }
 
 // completeRun completes the ids of runs that a command applies to, and then the steps or events that they wait for.
-func (a *invocation) completeRun(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+func (a *invocation) completeRun(
+	cmd *cobra.Command, args []string, prefix string,
+) ([]string, cobra.ShellCompDirective) {
 	const done = cobra.ShellCompDirectiveNoFileComp
 	if len(args) > 0 {
 		return a.completeGate(cmd, args), done

@@ -68,7 +68,8 @@ func (a *invocation) runCLIScript(p *app.Prepared, dry bool) error {
 	for name, text := range fields {
 		if len(text) > mostVariable || strings.ContainsRune(text, 0) {
 			return usage("Put it into a file, and give the script its name.",
-				"the input %q cannot be handed to a script: the environment holds texts of at most %d KiB, without NUL", name, mostVariable>>10)
+				"the input %q cannot be handed to a script: the environment holds texts of at most %d KiB, without NUL",
+				name, mostVariable>>10)
 		}
 		more = append(more, name+"="+text)
 		if _, there := fields["AGENT_INPUT"]; !there && name == app.OnlyText(an.Program) {

@@ -86,8 +86,8 @@ stays open. Users and certificates are read again when their files change.`,
 			if len(args) == 1 {
 				dir := a.inDir(args[0])
 				if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-					return usage("Name the folder of a project; \"espalier init DIR\" creates one.", "there is no folder %q",
-						args[0])
+					return usage("Name the folder of a project; \"espalier init DIR\" creates one.",
+						"there is no folder %q", args[0])
 				}
 				a.Dir = dir
 			}
@@ -96,7 +96,8 @@ stays open. Users and certificates are read again when their files change.`,
 	}
 	flags := a.jsonFlag(cmd).Flags()
 	flags.StringVar(&f.addr, "addr", defaultAddr, "`HOST:PORT` to listen on; port 0 picks a free one")
-	flags.StringVar(&f.public, "public-url", "", "the `URL` under which people reach the server, if it is behind a proxy")
+	flags.StringVar(&f.public, "public-url", "",
+		"the `URL` under which people reach the server, if it is behind a proxy")
 	flags.BoolVar(&f.proxied, "trusted-proxy", false, "a proxy in front of the server encrypts connections")
 	flags.StringVar(&f.cert, "tls-cert", "", "`FILE` with the certificate of the server")
 	flags.StringVar(&f.key, "tls-key", "", "`FILE` with the key of the certificate")
@@ -116,7 +117,8 @@ func (f *serveFlags) validate() (*url.URL, error) {
 	}
 	public, err := url.Parse(f.public)
 	if err != nil || public.Scheme != "http" && public.Scheme != "https" || public.Host == "" || public.RawQuery != "" {
-		return nil, usage("Write it as https://HOST or https://HOST/PATH.", "--public-url %q is not the address of a server", f.public)
+		return nil, usage("Write it as https://HOST or https://HOST/PATH.",
+			"--public-url %q is not the address of a server", f.public)
 	}
 	return public, nil
 }
@@ -307,7 +309,9 @@ func (a *invocation) runServer(
 	if err != nil || sig == syscall.SIGHUP {
 		return err == nil, err
 	}
-	return false, &failure{code: exitInterrupted, message: "stopped; the runs continue with the next \"espalier serve\""}
+	return false, &failure{
+		code: exitInterrupted, message: "stopped; the runs continue with the next \"espalier serve\"",
+	}
 }
 
 // announce prints where the server is.

@@ -31,7 +31,8 @@ func TestCutWALIsSaidWhenTheRunContinues(t *testing.T) {
 	}
 	seq := func(p *jsonProject) int {
 		var status struct{ Seq int }
-		if code, out, _ := p.try("status", waitingRun, "--json"); code != 0 || json.Unmarshal([]byte(out), &status) != nil {
+		if code, out, _ := p.try("status", waitingRun, "--json"); code != 0 ||
+			json.Unmarshal([]byte(out), &status) != nil {
 			return 0
 		}
 		return status.Seq

@@ -112,7 +112,8 @@ func (a *invocation) setupIDE(root string, wanted []string) error {
 					message: fmt.Sprintf("%s reads commands from the folder %s, which is %s here", e.name, folder, is),
 				}
 			}
-			a.note("%s is left out: it reads commands from the folder %s, which is %s here. %s", e.name, folder, is, help)
+			a.note("%s is left out: it reads commands from the folder %s, which is %s here. %s",
+				e.name, folder, is, help)
 			continue
 		}
 		for _, c := range slashCommands {

@@ -152,10 +152,11 @@ type bundle struct {
 func summarise(an *app.Analysis, cost check.Report, now time.Time) summary {
 	p := an.Program
 	s := summary{
-		Name: an.Name(), Version: p.Version, Description: p.Description, Format: p.Format, Dialect: p.Dialect, Level: p.Level, Path: an.File.Path,
-		Facts: []fact{}, Triggers: orEmpty(p.Triggers), Next: upcoming(p.Triggers,
-			now), Inputs: fields(p.Input), Outputs: fields(p.Output),
-		Budget: p.Budget, Tools: p.Tools, Steps: []stepRow{}, Commands: orEmpty(an.Commands()), Agents: orEmpty(p.Agents), Bundles: []bundle{}, Files: orEmpty(p.Files),
+		Name: an.Name(), Version: p.Version, Description: p.Description, Format: p.Format, Dialect: p.Dialect,
+		Level: p.Level, Path: an.File.Path, Facts: []fact{}, Triggers: orEmpty(p.Triggers),
+		Next: upcoming(p.Triggers, now), Inputs: fields(p.Input), Outputs: fields(p.Output),
+		Budget: p.Budget, Tools: p.Tools, Steps: []stepRow{}, Commands: orEmpty(an.Commands()),
+		Agents: orEmpty(p.Agents), Bundles: []bundle{}, Files: orEmpty(p.Files),
 		Cost: cost, Problems: an.Counts(), approved: an.RequiresApproval,
 	}
 	for _, m := range p.Meta {
@@ -231,9 +232,8 @@ func (s *summary) doneBy(p *ir.Program, kinds stepkind.Set, one *ir.Step) string
 	switch action := one.Action.(type) {
 	case ir.Task:
 		by := taskBy(kinds, &action)
-		if kind := kinds[action.Kind]; kind != nil && slices.ContainsFunc(kind.Uses(&action).Tools, func(n ir.Name) bool {
-			return s.approved(n.Name)
-		}) {
+		if kind := kinds[action.Kind]; kind != nil &&
+			slices.ContainsFunc(kind.Uses(&action).Tools, func(n ir.Name) bool { return s.approved(n.Name) }) {
 			by += ", if a person approves"
 		}
 		return by

@@ -66,7 +66,8 @@ func TestShowStepPrintsContractAndRequestOfEveryModelStep(t *testing.T) {
 			promptCode, request, promptStderr := run(t, root, "show", file, "--step", id, "--prompt")
 			switch {
 			case code != promptCode || stderr != promptStderr:
-				t.Errorf("%s %s: without --prompt %d %s, with it %d %s", file, id, code, stderr, promptCode, promptStderr)
+				t.Errorf("%s %s: without --prompt %d %s, with it %d %s",
+					file, id, code, stderr, promptCode, promptStderr)
 			case code == 0 && (contract == "" || !strings.Contains(request, "--- user ---")):
 				t.Errorf("%s %s:\n%s\n%s", file, id, contract, request)
 			case code == 0:
@@ -121,7 +122,9 @@ states:
     on_failure: done
   done: {type: terminal}
 `)
-	for _, c := range [][2]string{{"flow.md", "act"}, {".awf/workflows/act.yaml", "act"}, {".awf/workflows/act.yaml", "ask"}} {
+	for _, c := range [][2]string{
+		{"flow.md", "act"}, {".awf/workflows/act.yaml", "act"}, {".awf/workflows/act.yaml", "ask"},
+	} {
 		code, _, stderr := run(t, root, "show", c[0], "--step", c[1], "--prompt")
 		if code == 0 || !strings.Contains(stderr, "asks no model") {
 			t.Errorf("%v: %d %s", c, code, stderr)
@@ -140,7 +143,8 @@ func promptOf(t *testing.T, states, step string, options ...string) string {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(name, []byte("name: flow\nstates:\n"+states+"  done: {type: terminal}\n"), 0o600); err != nil {
+	if err := os.WriteFile(name, []byte("name: flow\nstates:\n"+
+		states+"  done: {type: terminal}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	args := append([]string{"show", ".awf/workflows/flow.yaml", "--step", step, "--prompt"}, options...)
@@ -161,12 +165,13 @@ func TestShowStepMasksSecretsInOptions(t *testing.T) {
     on_success: done
 `
 	for key, want := range map[string]string{
-		"hunter2-literal": "[redacted secret]", "secret://MODEL_KEY": "secret://MODEL_KEY", "${MODEL_KEY}": "${MODEL_KEY}",
-		"x${MODEL_KEY}": "[redacted secret]",
+		"hunter2-literal": "[redacted secret]", "secret://MODEL_KEY": "secret://MODEL_KEY",
+		"${MODEL_KEY}": "${MODEL_KEY}", "x${MODEL_KEY}": "[redacted secret]",
 	} {
 		for _, option := range [][]string{nil, {"--json"}} {
 			got := promptOf(t, fmt.Sprintf(states, `"`+key+`"`, "hunter2-literal"), "ask", option...)
-			if strings.Contains(got, "hunter2-literal") || !strings.Contains(got, want) || !strings.Contains(got, "top_k") {
+			if strings.Contains(got, "hunter2-literal") || !strings.Contains(got, want) ||
+				!strings.Contains(got, "top_k") {
 				t.Errorf("%s %v: want %s in\n%s", key, option, want, got)
 			}
 		}

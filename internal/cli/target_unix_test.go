@@ -16,7 +16,8 @@ func TestResultsAreNotWrittenThroughPlantedLinks(t *testing.T) {
 	flow := "---\nname: flow\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: A test.\n---\n" +
 		"```step\nid: ask\ntype: transform\ndescription: Say hello\nwrites: [output]\n```\n"
 	for name, text := range map[string]string{
-		"flow.md": flow, ".git/hooks/post-checkout": "old", "real/kept": "old", filepath.Join(outside, "profile"): "old",
+		"flow.md": flow, ".git/hooks/post-checkout": "old", "real/kept": "old",
+		filepath.Join(outside, "profile"): "old",
 	} {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(dir, name)
@@ -57,7 +58,8 @@ func TestResultsAreNotWrittenThroughPlantedLinks(t *testing.T) {
 		for _, name := range []string{
 			"profile", "new", "folder/new", "hook", "newhook", "up", filepath.Join(dir, "profile"),
 		} {
-			if code, stderr := espalier(append(command, name)...); code == 0 || !strings.Contains(stderr, "over a link") {
+			if code, stderr := espalier(append(command, name)...); code == 0 ||
+				!strings.Contains(stderr, "over a link") {
 				t.Errorf("%v %s: exit code %d\n%s", command, name, code, stderr)
 			}
 		}

@@ -112,13 +112,15 @@ func TestTerminalObeysNobodyElse(t *testing.T) {
 	on := func(args ...string) (code int, out string) {
 		var stdout, stderr strings.Builder
 		code = Main(World{
-			Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Dir: dir, IsTerminal: func(io.Writer) bool { return true },
+			Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr,
+			Dir: dir, IsTerminal: func(io.Writer) bool { return true },
 			Getenv: func(name string) string { return map[string]string{"HOME": dir}[name] },
 		}, args)
 		return code, stdout.String() + "\n" + stderr.String()
 	}
 	ours := regexp.MustCompile(`\x1b\[(\?25[lh]|\?2026[lh]|[KJ]|\d+A|(1;)?3[1-6]m|[012]m)|\r`)
-	const said, waits, failed = "00000000-0000-4000-8000-00000000000a", "10000000-0000-4000-8000-00000000000b", "20000000-0000-4000-8000-00000000000c"
+	const said, waits, failed = "00000000-0000-4000-8000-00000000000a", "10000000-0000-4000-8000-00000000000b",
+		"20000000-0000-4000-8000-00000000000c"
 	for _, c := range []struct {
 		code  int
 		args  []string

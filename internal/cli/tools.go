@@ -79,7 +79,8 @@ func (a *invocation) toolTable(list []app.ServerTools) error {
 		}
 		fmt.Fprintln(a.stdout, a.paint(a.colorOut, a.screen, bold, diag.Printable(s.Server)))
 		if s.Problem != "" {
-			fmt.Fprintf(a.stdout, "  %s\n", strings.ReplaceAll(diag.Printable(sentence(upper(s.Problem))), "\n", "\n  "))
+			fmt.Fprintf(a.stdout, "  %s\n",
+				strings.ReplaceAll(diag.Printable(sentence(upper(s.Problem))), "\n", "\n  "))
 			if s.Help != "" {
 				fmt.Fprintf(a.stdout, "  %s\n", diag.Printable(s.Help))
 			}

@@ -126,7 +126,8 @@ func (a *invocation) triggersNext() *cobra.Command {
 				}
 			}
 			if t.Paused {
-				a.note("The trigger is paused: it starts no runs until \"espalier triggers resume %s\".", shellWord(t.ID))
+				a.note("The trigger is paused: it starts no runs until \"espalier triggers resume %s\".",
+					shellWord(t.ID))
 			}
 			return nil
 		},

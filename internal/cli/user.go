@@ -28,7 +28,8 @@ func (a *invocation) userCommand() *cobra.Command {
 
 Tokens are shown once; only their hashes are stored, in .espalier/users.json.`,
 	}
-	cmd.AddCommand(a.userAdd(), a.userList(), a.userToken(), a.userRevoke(), a.userRoles(), a.userLogout(), a.userRemove())
+	cmd.AddCommand(a.userAdd(), a.userList(), a.userToken(), a.userRevoke(), a.userRoles(),
+		a.userLogout(), a.userRemove())
 	return cmd
 }
 
@@ -75,7 +76,8 @@ func userError(name string, err error) error {
 	case errors.Is(err, identity.ErrUnknownUser):
 		return usage("\"espalier user list\" shows the users.", "there is no user %q", name)
 	case errors.Is(err, identity.ErrUserExists):
-		return usage("\"espalier user token\" adds a token; \"espalier user roles\" changes the roles.", "there is a user %q already", name)
+		return usage("\"espalier user token\" adds a token; \"espalier user roles\" changes the roles.",
+			"there is a user %q already", name)
 	case errors.Is(err, identity.ErrUnknownToken):
 		return usage("\"espalier user list\" shows the ids of the tokens.", "%q has no token with this id", name)
 	}
@@ -109,7 +111,8 @@ func (a *invocation) userAdd() *cobra.Command {
 				return err
 			}
 			if len(parsed) == 0 {
-				return usage("Use --role viewer, operator, approver, approver:NAME, sender or admin.", "the user needs a role")
+				return usage("Use --role viewer, operator, approver, approver:NAME, sender or admin.",
+					"the user needs a role")
 			}
 			lifetime, err := parseLifetime(expires)
 			if err != nil {

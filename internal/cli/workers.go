@@ -67,7 +67,8 @@ the start of its ID.`,
 			if err != nil {
 				return err
 			}
-			a.note("Worker %s, process %d on %s, stops when its running steps have finished.", shortWorker(w), w.PID, w.Host)
+			a.note("Worker %s, process %d on %s, stops when its running steps have finished.",
+				shortWorker(w), w.PID, w.Host)
 			return nil
 		},
 	})
@@ -80,8 +81,8 @@ func labelHelp(e *app.Error) string {
 	if e.Run != "" {
 		leave = "A worker continues the run, after --no-continue with decisions"
 	}
-	return fmt.Sprintf("%s (espalier work --label %s). If this machine has what the labels stand for, set %s=%s.", leave,
-		strings.Join(e.Names, " --label "), labelsVariable, strings.Join(e.Names, ","))
+	return fmt.Sprintf("%s (espalier work --label %s). If this machine has what the labels stand for, set %s=%s.",
+		leave, strings.Join(e.Names, " --label "), labelsVariable, strings.Join(e.Names, ","))
 }
 
 // shortWorker returns as much of a worker's ID as people need.
@@ -101,7 +102,8 @@ func (a *invocation) listWorkers() error {
 		return nil
 	}
 	t := table{
-		header: []string{"ID", "HOST", "PROCESS", "KIND", "VERSION", "LABELS", "SINCE", "RUNS", "STATE"}, whole: []int{0}, right: []int{2, 7},
+		header: []string{"ID", "HOST", "PROCESS", "KIND", "VERSION", "LABELS", "SINCE", "RUNS", "STATE"},
+		whole:  []int{0}, right: []int{2, 7},
 		paint: func(s string) string { return a.paint(a.colorOut, a.screen, dim, s) },
 	}
 	for i := range all {
@@ -116,8 +118,8 @@ func (a *invocation) listWorkers() error {
 		if w.Draining {
 			state = "draining"
 		}
-		t.add(shortWorker(w), w.Host, strconv.Itoa(w.PID), kind, w.Version, strings.Join(w.Labels, ","), w.Since.Local().Format(time.DateTime),
-			strconv.Itoa(w.Runs), state)
+		t.add(shortWorker(w), w.Host, strconv.Itoa(w.PID), kind, w.Version, strings.Join(w.Labels, ","),
+			w.Since.Local().Format(time.DateTime), strconv.Itoa(w.Runs), state)
 	}
 	if err := t.write(a.stdout, a.columns(), ""); err != nil {
 		return err

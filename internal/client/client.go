@@ -191,7 +191,8 @@ func runPath(id journal.RunID, below string) string {
 func (c *Client) Find(ctx context.Context, name string) (*app.Run, error) {
 	if name == "" {
 		return nil, &app.Error{
-			Kind: app.InvalidRequest, Reason: app.NoRunName, Message: "a run is named by its id, or the beginning of it",
+			Kind: app.InvalidRequest, Reason: app.NoRunName,
+			Message: "a run is named by its id, or the beginning of it",
 		}
 	}
 	return c.Get(ctx, journal.RunID(name))
@@ -259,7 +260,8 @@ func (c *Client) Runs(ctx context.Context, f app.Filter) ([]app.Run, error) {
 		}
 		for i := range page.Runs {
 			run := page.Runs[i].App()
-			if f.Unfinished && f.Status != "" && run.Status != f.Status || f.Outcome != "" && run.Outcome != f.Outcome ||
+			if f.Unfinished && f.Status != "" && run.Status != f.Status ||
+				f.Outcome != "" && run.Outcome != f.Outcome ||
 				f.Prefix != "" && !strings.HasPrefix(string(run.ID), f.Prefix) {
 				continue
 			}

@@ -9,8 +9,8 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// A value can be part of another one: the result of a step that is computed from it, or the output of the program, which
-// a caller compares. Where it ends up is found by evaluating the expressions in between with a mark as the value.
+// A value can be part of another one: the result of a step that is computed from it, or the output of the program,
+// which a caller compares. Where it ends up is found by evaluating the expressions in between with a mark as the value.
 
 // mark is a value that no program has.
 const mark = "\x00mark\x00"

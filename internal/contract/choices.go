@@ -91,7 +91,8 @@ func (b *builder) decisions() []Decision {
 	for i := range out {
 		node := b.find(split(out[i].At))
 		boolean := soleType(node) == "boolean"
-		out[i].Open = (!boolean || b.defaults(&out[i])) && (!closed[i] || len(out[i].Options) == 1) && node["enum"] == nil
+		out[i].Open = (!boolean || b.defaults(&out[i])) &&
+			(!closed[i] || len(out[i].Options) == 1) && node["enum"] == nil
 		if boolean && len(out[i].Options) == 1 && out[i].Else != "" {
 			other := string(out[i].Options[0].Value) != "true"
 			leads := out[i].Else
@@ -104,7 +105,8 @@ func (b *builder) decisions() []Decision {
 			out[i].Else = "" // there is no other value
 		}
 		if boolean {
-			slices.SortStableFunc(out[i].Options, func(a, b Option) int { return strings.Compare(string(b.Value), string(a.Value)) })
+			slices.SortStableFunc(out[i].Options,
+				func(a, b Option) int { return strings.Compare(string(b.Value), string(a.Value)) })
 		}
 	}
 	return slices.DeleteFunc(out, func(d Decision) bool { return len(d.Options) == 0 })
@@ -277,7 +279,8 @@ func acceptsSimple(node map[string]any, raw json.RawMessage) (matches, ok bool) 
 				return false, false
 			}
 		case "enum":
-			matches = matches && slices.ContainsFunc(anyList(v), func(one any) bool { return string(encode(one)) == string(raw) })
+			matches = matches &&
+				slices.ContainsFunc(anyList(v), func(one any) bool { return string(encode(one)) == string(raw) })
 		default:
 			return false, false
 		}

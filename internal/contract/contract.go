@@ -302,7 +302,8 @@ func (b *builder) contract() Contract {
 
 // mergeable reports whether the reply is merged with those of other workers, or into a variable.
 func (b *builder) mergeable() bool {
-	if b.spec.Into != "" || slices.ContainsFunc(b.slots, func(one slot) bool { return one.write.Under != "" || one.write.NonObjectKey != "" }) {
+	if b.spec.Into != "" || slices.ContainsFunc(b.slots,
+		func(one slot) bool { return one.write.Under != "" || one.write.NonObjectKey != "" }) {
 		return true
 	}
 	_, block, ok := b.links().home(b.s)
@@ -642,7 +643,8 @@ func (b *builder) need(at []string) (map[string]any, bool) {
 			first, firstKind = u, kind
 		case firstKind != kind:
 			conflict = true
-			b.issues = append(b.issues, Conflict{At: join(at), Path: u.path, First: firstKind, Second: kind, Span: u.span, Related: first.span})
+			b.issues = append(b.issues,
+				Conflict{At: join(at), Path: u.path, First: firstKind, Second: kind, Span: u.span, Related: first.span})
 		}
 	}
 	if whole && firstKind == "number" {
@@ -684,8 +686,8 @@ func (b *builder) need(at []string) (map[string]any, bool) {
 // mostCounted is the largest length that counts items. Larger ones are those of texts.
 const mostCounted = 50
 
-// counts reports whether a use counts the items of a whole reply: every text has more characters than the number that its
-// length is compared with. Whether a reply is empty says nothing about its type.
+// counts reports whether a use counts the items of a whole reply: every text has more characters than the number that
+// its length is compared with. Whether a reply is empty says nothing about its type.
 func (b *builder) counts(u *use) bool {
 	n, isNumber := u.value.(float64)
 	return isNumber && len(u.at) == 0 && !u.text && !b.spec.Text && n > 1 && n <= mostCounted

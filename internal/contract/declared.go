@@ -76,7 +76,9 @@ func (b *builder) describe(words string) bool {
 		if described["type"] != "array" || !slices.Contains(b.spec.Required, itemsKey) {
 			return false
 		}
-		described = map[string]any{"type": "object", "properties": map[string]any{itemsKey: described}, "required": []any{itemsKey}}
+		described = map[string]any{
+			"type": "object", "properties": map[string]any{itemsKey: described}, "required": []any{itemsKey},
+		}
 	}
 	properties, _ := described["properties"].(map[string]any)
 	for _, one := range b.slots {

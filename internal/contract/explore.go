@@ -50,7 +50,8 @@ func (b *builder) probe(at []string, decisions []Decision) []json.RawMessage {
 			if v == "" && len(at) == 0 {
 				continue // a reply is never empty
 			}
-			if !slices.ContainsFunc(values, func(o json.RawMessage) bool { return string(o) == string(raw) }) && accepts(node, raw) {
+			if !slices.ContainsFunc(values, func(o json.RawMessage) bool { return string(o) == string(raw) }) &&
+				accepts(node, raw) {
 				values = append(values, raw)
 			}
 		}
@@ -112,7 +113,8 @@ func (b *builder) probe(at []string, decisions []Decision) []json.RawMessage {
 			continue
 		}
 		for _, value := range anyList(node["enum"]) { // declared, and not among the options
-			if raw := encode(value); !slices.ContainsFunc(d.Options, func(o Option) bool { return string(o.Value) == string(raw) }) {
+			if raw := encode(value); !slices.ContainsFunc(d.Options,
+				func(o Option) bool { return string(o.Value) == string(raw) }) {
 				add(value)
 				break
 			}
@@ -441,7 +443,8 @@ func (f *flow) work(s *ir.Step, of Parts) (steps []*ir.Step, fails bool) {
 	for _, b := range blocksOf(s) {
 		inner := f.p.Blocks[b].Steps
 		for i := range inner {
-			if inner[i].Fallback != nil || slices.ContainsFunc(inner[i].Next, func(e ir.Edge) bool { return slices.Contains(e.On, ir.Failed) }) {
+			if inner[i].Fallback != nil ||
+				slices.ContainsFunc(inner[i].Next, func(e ir.Edge) bool { return slices.Contains(e.On, ir.Failed) }) {
 				continue
 			}
 			if found, ok := f.work(&inner[i], of); ok {

@@ -7,7 +7,9 @@ import (
 )
 
 // firstKeywords are the keywords of a schema that come before the others.
-var firstKeywords = []string{"$schema", "$id", "title", "description", "type", "enum", "const", "required", "properties", "items"}
+var firstKeywords = []string{
+	"$schema", "$id", "title", "description", "type", "enum", "const", "required", "properties", "items",
+}
 
 // Ordered returns a schema in the order in which people write one.
 func Ordered(schema json.RawMessage) json.RawMessage { return appendSchema(nil, decode(schema)) }

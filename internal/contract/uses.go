@@ -90,8 +90,8 @@ func (b *branching) otherwise(path string) string {
 }
 
 func (u use) same(o use) bool {
-	return slices.Equal(u.at, o.at) && u.how == o.how && u.value == o.value && u.loose == o.loose && u.guarded == o.guarded &&
-		u.negated == o.negated && u.text == o.text && u.leads == o.leads && u.span == o.span
+	return slices.Equal(u.at, o.at) && u.how == o.how && u.value == o.value && u.loose == o.loose &&
+		u.guarded == o.guarded && u.negated == o.negated && u.text == o.text && u.leads == o.leads && u.span == o.span
 }
 
 // required reports whether a reply must have the value. A comparison that works without it requires it only if every
@@ -216,7 +216,8 @@ func mentioned(p *ir.Program, path string) bool {
 	}
 	name := path[strings.LastIndexByte(path, '.')+1:]
 	mentions := func(e *expr.Expr) bool {
-		return e != nil && (len(e.Names) > 0 || e.Dialect == expr.AIFlow || e.Dialect == expr.AIFlowReference || strings.Contains(e.Text, name))
+		return e != nil && (len(e.Names) > 0 || e.Dialect == expr.AIFlow || e.Dialect == expr.AIFlowReference ||
+			strings.Contains(e.Text, name))
 	}
 	for b := range p.Blocks {
 		for i := range p.Blocks[b].Steps {
@@ -238,11 +239,13 @@ func mentioned(p *ir.Program, path string) bool {
 			}
 			switch a := s.Action.(type) {
 			case ir.Parallel:
-				if a.Each != nil && mentions(a.Each.Items) || slices.ContainsFunc(a.Branches, func(b ir.Branch) bool { return mentions(b.When) }) {
+				if a.Each != nil && mentions(a.Each.Items) ||
+					slices.ContainsFunc(a.Branches, func(b ir.Branch) bool { return mentions(b.When) }) {
 					return true
 				}
 			case ir.Loop:
-				if a.Each != nil && mentions(a.Each.Items) || mentions(a.While) || mentions(a.BreakWhen) || mentions(a.MaxExpr) {
+				if a.Each != nil && mentions(a.Each.Items) || mentions(a.While) ||
+					mentions(a.BreakWhen) || mentions(a.MaxExpr) {
 					return true
 				}
 			case ir.Call:
@@ -662,8 +665,8 @@ func titled(s *ir.Step) string {
 	return fmt.Sprintf("%q", s.Title())
 }
 
-// condition collects what an expression does with the variable. The reference program of AIFLOW accepts every reply, and
-// its conditions convert the values.
+// condition collects what an expression does with the variable. The reference program of AIFLOW accepts every reply,
+// and its conditions convert the values.
 func (t *tracer) condition(e *expr.Expr, decides effect) {
 	if e == nil || e.Dialect == expr.AIFlowReference {
 		return

@@ -285,7 +285,8 @@ func rejoined(fields []string) []string {
 	return out
 }
 
-var field = lazyregexp.New("(?s)^[\"'`]?([A-Za-z_][\\w-]*(?: [A-Za-z_][\\w-]*){0,2})[\"'`]?(\\?)?\\s*(?:\\(([^)]*)\\))?\\s*(?:(?:[:=]|\\s[-–—]\\s)(.*))?$")
+var field = lazyregexp.New("(?s)^[\"'`]?([A-Za-z_][\\w-]*(?: [A-Za-z_][\\w-]*){0,2})[\"'`]?(\\?)?" +
+	"\\s*(?:\\(([^)]*)\\))?\\s*(?:(?:[:=]|\\s[-–—]\\s)(.*))?$")
 
 // fieldsOf is an object with these fields; nil when one of them is no field.
 func fieldsOf(fields []string, depth int) map[string]any {
@@ -459,19 +460,22 @@ func bracketed(words string, depth int) map[string]any {
 // types are the words for types.
 var types = sync.OnceValue(func() map[string]map[string]any {
 	return map[string]map[string]any{
-		"boolean": {"type": "boolean"}, "bool": {"type": "boolean"}, "true or false": {"type": "boolean"}, "true/false": {"type": "boolean"},
-		"yes or no": {"type": "boolean"}, "yes/no": {"type": "boolean"}, "true": {"type": "boolean"}, "false": {"type": "boolean"}, "flag": {"type": "boolean"},
-		"integer": {"type": "integer"}, "int": {"type": "integer"}, "whole number": {"type": "integer"}, "count": {"type": "integer"},
-		"number": {"type": "number"}, "float": {"type": "number"}, "decimal": {"type": "number"}, "percentage": {"type": "number"},
-		"string": {"type": "string"}, "str": {"type": "string"}, "text": {"type": "string"}, "markdown": {"type": "string"},
+		"boolean": {"type": "boolean"}, "bool": {"type": "boolean"}, "true or false": {"type": "boolean"},
+		"true/false": {"type": "boolean"}, "yes or no": {"type": "boolean"}, "yes/no": {"type": "boolean"},
+		"true": {"type": "boolean"}, "false": {"type": "boolean"}, "flag": {"type": "boolean"},
+		"integer": {"type": "integer"}, "int": {"type": "integer"}, "whole number": {"type": "integer"},
+		"count": {"type": "integer"}, "number": {"type": "number"}, "float": {"type": "number"},
+		"decimal": {"type": "number"}, "percentage": {"type": "number"}, "string": {"type": "string"},
+		"str": {"type": "string"}, "text": {"type": "string"}, "markdown": {"type": "string"},
 		"sentence": {"type": "string"}, "paragraph": {"type": "string"}, "word": {"type": "string"},
-		"date": {"type": "string", "format": "date"}, "iso date": {"type": "string", "format": "date"}, "yyyy-mm-dd": {"type": "string", "format": "date"},
-		"timestamp": {"type": "string", "format": "date-time"}, "datetime": {"type": "string", "format": "date-time"},
-		"date-time": {"type": "string", "format": "date-time"}, "iso timestamp": {"type": "string", "format": "date-time"},
-		"email": {"type": "string", "format": "email"}, "email address": {"type": "string", "format": "email"},
-		"url": {"type": "string", "format": "uri"}, "uri": {"type": "string", "format": "uri"}, "link": {"type": "string", "format": "uri"},
-		"uuid": {"type": "string", "format": "uuid"}, "object": {"type": "object"}, "map": {"type": "object"}, "dict": {"type": "object"},
-		"list": {"type": "array"}, "array": {"type": "array"}, "null": {"type": "null"},
+		"date": {"type": "string", "format": "date"}, "iso date": {"type": "string", "format": "date"},
+		"yyyy-mm-dd": {"type": "string", "format": "date"}, "timestamp": {"type": "string", "format": "date-time"},
+		"datetime": {"type": "string", "format": "date-time"}, "date-time": {"type": "string", "format": "date-time"},
+		"iso timestamp": {"type": "string", "format": "date-time"}, "email": {"type": "string", "format": "email"},
+		"email address": {"type": "string", "format": "email"}, "url": {"type": "string", "format": "uri"},
+		"uri": {"type": "string", "format": "uri"}, "link": {"type": "string", "format": "uri"},
+		"uuid": {"type": "string", "format": "uuid"}, "object": {"type": "object"}, "map": {"type": "object"},
+		"dict": {"type": "object"}, "list": {"type": "array"}, "array": {"type": "array"}, "null": {"type": "null"},
 	}
 })
 
@@ -588,7 +592,8 @@ func singularWords(words string) string {
 }
 
 func lastWord(words string) string {
-	all := strings.FieldsFunc(strings.ToLower(words), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	all := strings.FieldsFunc(strings.ToLower(words),
+		func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	if len(all) == 0 {
 		return ""
 	}

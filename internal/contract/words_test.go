@@ -75,7 +75,8 @@ func TestShapeOf(t *testing.T) {
 
 		// Texts.
 		"A note about the JSON": "", "An object with keys in the left hand and a sentence for each": "",
-		"": "", "One page of Markdown": "", "A summary": "", "A report": "", "E": "", "Text": "", "A letter or a call": "",
+		"": "", "One page of Markdown": "", "A summary": "", "A report": "", "E": "",
+		"Text": "", "A letter or a call": "",
 		"Markdown with a headline, three findings and one recommendation": "",
 		"A list of three bullets in Markdown":                             "",
 		"Greets {name} politely":                                          "",
@@ -111,7 +112,10 @@ func TestShapeOf(t *testing.T) {
 // Whatever people write is read without trouble, and what comes of it is a
 // schema that has an answer, or nothing.
 func FuzzShapeOf(f *testing.F) {
-	for _, s := range []string{"Object: { a: 1 to 5, b: [x | y] }", "List of { a, b: list of { c } }", "An object with:\n- a: b\n", "One of: a, b", "0 to 1", "|", "one of ,"} {
+	for _, s := range []string{
+		"Object: { a: 1 to 5, b: [x | y] }", "List of { a, b: list of { c } }", "An object with:\n- a: b\n",
+		"One of: a, b", "0 to 1", "|", "one of ,",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, expected string) {

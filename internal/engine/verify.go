@@ -150,7 +150,8 @@ func (v *verifier) events(ctx context.Context, entry *journal.Entry) error {
 func fold(state *plan.State, e *journal.Event) (err error) {
 	defer func() {
 		if recover() != nil {
-			err = fmt.Errorf("%w: run %s: event %d does not follow from those before it", journal.ErrCorrupt, state.Run, e.Seq)
+			err = fmt.Errorf("%w: run %s: event %d does not follow from those before it",
+				journal.ErrCorrupt, state.Run, e.Seq)
 		}
 	}()
 	state.Fold([]journal.Event{*e})

@@ -108,7 +108,8 @@ func TestVerifyFindsEveryChange(t *testing.T) {
 			changedStore{entry: func(e *journal.Entry) { e.Seq += 2 }}, "events 4 to 5 are missing",
 		},
 		"child gone": {
-			changedStore{children: func([]journal.Entry) []journal.Entry { return nil }}, "is missing in the list of runs",
+			changedStore{children: func([]journal.Entry) []journal.Entry { return nil }},
+			"is missing in the list of runs",
 		},
 		"child changed": {
 			changedStore{children: func(all []journal.Entry) []journal.Entry { all[0].Name = "other"; return all }},
@@ -126,7 +127,9 @@ func TestVerifyFindsEveryChange(t *testing.T) {
 			}},
 			"snapshot the snapshot of event 3",
 		},
-		"no snapshot at all": {changedStore{snapshot: func([]byte) []byte { return []byte("{") }}, "snapshot the snapshot"},
+		"no snapshot at all": {
+			changedStore{snapshot: func([]byte) []byte { return []byte("{") }}, "snapshot the snapshot",
+		},
 		"blob gone": {
 			changedStore{blob: func([]byte) ([]byte, error) { return nil, journal.ErrUnknownBlob }},
 			"which is missing",
@@ -146,7 +149,8 @@ func TestVerifyFindsEveryChange(t *testing.T) {
 		for _, d := range got.Damage {
 			all = append(all, fmt.Sprintf("%s %s", d.Part, d.Message))
 		}
-		if c.want == "" && len(all) > 0 || !strings.Contains(strings.Join(all, "\n"), c.want) || c.want != "" && len(all) == 0 {
+		if c.want == "" && len(all) > 0 || !strings.Contains(strings.Join(all, "\n"), c.want) ||
+			c.want != "" && len(all) == 0 {
 			t.Errorf("%s: %q", name, all)
 		}
 	}
@@ -166,8 +170,8 @@ func TestVerifyReportsEventsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// A snapshot of an earlier form may lack what the events imply, such as which gates were approved. It is ignored, and no
-// damage.
+// A snapshot of an earlier form may lack what the events imply, such as which gates were approved. It is ignored, and
+// no damage.
 func TestSnapshotsOfAnEarlierFormAreIgnored(t *testing.T) {
 	s := memorytest.New()
 	defer s.Close()

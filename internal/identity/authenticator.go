@@ -49,9 +49,9 @@ func NewAuthenticator(stateDir string) (*Authenticator, error) {
 		return nil, err
 	}
 	return &Authenticator{
-		users: NewUsers(stateDir), token: token, hash: hashToken(token), key: sessionKey(token), owner: OwnerOf(), now: time.Now,
-		logins: map[string]time.Time{},
-		ended:  private.NewFile[map[string]time.Time](filepath.Join(stateDir, "ended-sessions.json")),
+		users: NewUsers(stateDir), token: token, hash: hashToken(token),
+		key: sessionKey(token), owner: OwnerOf(), now: time.Now, logins: map[string]time.Time{},
+		ended: private.NewFile[map[string]time.Time](filepath.Join(stateDir, "ended-sessions.json")),
 	}, nil
 }
 

@@ -90,7 +90,8 @@ func ParseRole(text string) (Role, error) {
 	case Viewer, Operator, Approver, Admin, Sender:
 		return r, nil
 	}
-	return "", fmt.Errorf("there is no role %q: use viewer, operator, approver, approver:NAME, sender, starter:WORKFLOW or admin", text)
+	return "", fmt.Errorf("there is no role %q: use viewer, operator, approver, approver:NAME, sender, "+
+		"starter:WORKFLOW or admin", text)
 }
 
 // Permission is something that a request needs.

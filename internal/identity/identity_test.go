@@ -266,7 +266,9 @@ func TestSessionsEnd(t *testing.T) {
 		t.Errorf("the session of another project: %v", err)
 	}
 	text, signature, _ := strings.Cut(good, ".")
-	for _, forged := range []string{"", ".", text, text + ".", "x" + good, text + "x." + signature, text + "." + signature + "x"} {
+	for _, forged := range []string{
+		"", ".", text, text + ".", "x" + good, text + "x." + signature, text + "." + signature + "x",
+	} {
 		if _, err := a.Session(forged); !errors.Is(err, ErrNoSession) {
 			t.Errorf("%q: %v", forged, err)
 		}

@@ -118,8 +118,8 @@ func (o *OIDC) config(p *oidc.Provider, redirect string) *oauth2.Config {
 		scopes = []string{"email", "profile"}
 	}
 	return &oauth2.Config{
-		ClientID: o.settings.ClientID, ClientSecret: o.settings.ClientSecret, Endpoint: p.Endpoint(), RedirectURL: redirect,
-		Scopes: append([]string{oidc.ScopeOpenID}, scopes...),
+		ClientID: o.settings.ClientID, ClientSecret: o.settings.ClientSecret, Endpoint: p.Endpoint(),
+		RedirectURL: redirect, Scopes: append([]string{oidc.ScopeOpenID}, scopes...),
 	}
 }
 
@@ -140,9 +140,11 @@ func (o *OIDC) Begin(ctx context.Context, redirect, next string) (string, Attemp
 	}
 	// Verifiers are random texts, which is all that the others have to be.
 	a := Attempt{
-		State: oauth2.GenerateVerifier(), Nonce: oauth2.GenerateVerifier(), Verifier: oauth2.GenerateVerifier(), Next: next,
+		State: oauth2.GenerateVerifier(), Nonce: oauth2.GenerateVerifier(),
+		Verifier: oauth2.GenerateVerifier(), Next: next,
 	}
-	return o.config(p, redirect).AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), a, nil
+	return o.config(p, redirect).AuthCodeURL(a.State,
+		oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), a, nil
 }
 
 // ErrNotAdmitted is returned for people who have signed in at the provider, and

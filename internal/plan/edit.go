@@ -39,7 +39,8 @@ func (p *Program) CheckEdit(x *Edit) error {
 	program := p.unit("").ir
 	switch {
 	case !program.MayIntervene:
-		return refusal(NotAllowed, "this workflow does not allow changes to its state while it runs: human_in_the_loop is not set")
+		return refusal(NotAllowed,
+			"this workflow does not allow changes to its state while it runs: human_in_the_loop is not set")
 	case x.Path == "input" || strings.HasPrefix(x.Path, "input."):
 		return refusal(NotAllowed, "the input of a run cannot be changed")
 	case program.Owns(x.Path):

@@ -246,7 +246,8 @@ func watchdogOf(t *testing.T, of, other int) int {
 		for _, path := range environs {
 			environ, _ := os.ReadFile(path) // one that has ended has none
 			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-			if err == nil && pid != other && strings.Contains(string(environ), fmt.Sprintf("ESPALIER_WATCHDOG=%d\x00", of)) {
+			if err == nil && pid != other &&
+				strings.Contains(string(environ), fmt.Sprintf("ESPALIER_WATCHDOG=%d\x00", of)) {
 				return pid
 			}
 		}

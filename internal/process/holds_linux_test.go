@@ -199,7 +199,9 @@ func testHolds(t *testing.T, by string) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{filepath.Join(root, "top"), filepath.Join(outside, "file"), filepath.Join(dir, "own")} {
+	for _, path := range []string{
+		filepath.Join(root, "top"), filepath.Join(outside, "file"), filepath.Join(dir, "own"),
+	} {
 		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -286,7 +288,8 @@ func testHolds(t *testing.T, by string) {
 		got := run(process.Command{
 			Path: "/bin/bash", Args: []string{"-c", one.script}, Env: process.Environment(os.Environ()),
 		})
-		if hidden := strings.Contains(one.script, outside) && by == "bubblewrap"; (got.Exit == 0) != (one.works && !hidden) {
+		if hidden := strings.Contains(one.script, outside) &&
+			by == "bubblewrap"; (got.Exit == 0) != (one.works && !hidden) {
 			t.Errorf("%s: exit %d: %s", one.script, got.Exit, got.Stderr)
 		}
 	}

@@ -55,8 +55,8 @@ func TestGapsOfOlderKernelsAreNamed(t *testing.T) {
 			if isolation == noNamespaces {
 				gaps++
 			}
-			if !strings.HasPrefix(is.By, want.by) || slices.Contains(is.Gaps, signals) != want.gap || len(is.Gaps) != gaps ||
-				strings.Contains(is.String(), "; not confined: ") != (gaps > 0) {
+			if !strings.HasPrefix(is.By, want.by) || slices.Contains(is.Gaps, signals) != want.gap ||
+				len(is.Gaps) != gaps || strings.Contains(is.String(), "; not confined: ") != (gaps > 0) {
 				t.Errorf("ABI %d: %s", version, is)
 			}
 		}

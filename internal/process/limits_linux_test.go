@@ -47,14 +47,22 @@ func testLimits(t *testing.T) {
 		limits       process.Limits
 		says         string // on standard error
 	}{
-		{"memory", "dd if=/dev/zero of=/dev/null bs=256M count=1", process.Limits{Memory: 64 << 20}, "memory exhausted"},
+		{
+			"memory", "dd if=/dev/zero of=/dev/null bs=256M count=1",
+			process.Limits{Memory: 64 << 20},
+			"memory exhausted",
+		},
 		{
 			"memory of a child", "(dd if=/dev/zero of=/dev/null bs=256M count=1)",
 			process.Limits{Memory: 64 << 20},
 			"memory exhausted",
 		},
 		{"CPU time", "i=0; while [ $i -lt 20000000 ]; do i=$((i+1)); done", process.Limits{CPU: time.Second}, ""},
-		{"processes", "i=0; while [ $i -lt 9999 ]; do sleep 100 & i=$((i+1)); done", process.Limits{Processes: 20}, "fork"},
+		{
+			"processes", "i=0; while [ $i -lt 9999 ]; do sleep 100 & i=$((i+1)); done",
+			process.Limits{Processes: 20},
+			"fork",
+		},
 	} {
 		if c.what == "processes" && os.Geteuid() == 0 {
 			continue // the kernel exempts root
@@ -64,8 +72,8 @@ func testLimits(t *testing.T) {
 				run := func(l process.Limits) process.Outcome {
 					// The script reads a line first, which it gets when its limits are set.
 					got, err := process.Run(t.Context(), process.Command{
-						Path: "/bin/sh", Args: []string{"-c", "read -r _; " + c.script}, Dir: dir, Stdin: []byte("go\n"), Sandbox: in,
-						Limits: l,
+						Path: "/bin/sh", Args: []string{"-c", "read -r _; " + c.script}, Dir: dir,
+						Stdin: []byte("go\n"), Sandbox: in, Limits: l,
 					})
 					if err != nil {
 						t.Fatal(err)

@@ -30,8 +30,8 @@ type Command struct {
 	Sandbox *Sandbox
 	// Limits bounds what the command uses; only Linux enforces it.
 	Limits Limits
-	// EarlyLimits sets the limits before the program begins, which takes a shell. A program may reserve more memory than
-	// it is allowed before a later limit is set, and fail from then on; those made with Bun do.
+	// EarlyLimits sets the limits before the program begins, which takes a shell. A program may reserve more memory
+	// than it is allowed before a later limit is set, and fail from then on; those made with Bun do.
 	EarlyLimits bool
 
 	isolation isolation // the namespaces that it is started in

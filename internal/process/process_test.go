@@ -58,7 +58,8 @@ func TestHowItEnds(t *testing.T) {
 				}
 				return
 			}
-			if string(got.Stdout) != c.stdout || string(got.Stderr) != c.stderr || got.Exit != c.exit || got.Signal != c.signal {
+			if string(got.Stdout) != c.stdout || string(got.Stderr) != c.stderr ||
+				got.Exit != c.exit || got.Signal != c.signal {
 				t.Errorf("got %q, %q, exit %d %s", got.Stdout, got.Stderr, got.Exit, got.Signal)
 			}
 		})
@@ -260,7 +261,9 @@ func TestWhatTheShellStarts(t *testing.T) {
 		stdout  string
 		exit    int
 	}{
-		"a script without a first line": {process.Command{Path: script, Args: []string{"x"}}, "no interpreter named x\n", 0},
+		"a script without a first line": {
+			process.Command{Path: script, Args: []string{"x"}}, "no interpreter named x\n", 0,
+		},
 		"from its own folder": {
 			process.Command{Path: "./script", Args: []string{"z"}, Dir: dir},
 			"no interpreter named z\n", 0,

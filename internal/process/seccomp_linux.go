@@ -150,7 +150,7 @@ func filter(o filterOptions) []unix.SockFilter {
 	// The flags of clone3 are in memory. C libraries fall back to clone.
 	on(unix.SYS_CLONE3, deny(unix.ENOSYS))
 	on(unix.SYS_CLONE, load(offsetArg0), and(newNamespaces), skipUnless(0, 1), allow, deny(unix.EPERM))
-	// Limits of other processes of the user: one on processor time ends them, as a signal would. 0 is the caller itself.
+	// Limits of the user's other processes: one on processor time ends them, as a signal would. 0 is the caller itself.
 	on(unix.SYS_PRLIMIT64, load(offsetArg0), skipUnless(0, 1), allow, deny(unix.EPERM))
 	// These push input into the terminal, where the shell of the user reads it.
 	on(unix.SYS_IOCTL, load(offsetArg1), skipIf(unix.TIOCSTI, 2), skipIf(unix.TIOCLINUX, 1), allow, deny(unix.EPERM))

@@ -153,7 +153,8 @@ func (g *watchdog) reserve() (slot int, mark string, err error) {
 	defer g.mu.Unlock()
 	if g.pid == 0 { // if it has died since, the pump replaces it
 		if err := g.begin(); err != nil {
-			return 0, "", fmt.Errorf("cannot start the watchdog, without which the command could outlive this process: %w", err)
+			return 0, "", fmt.Errorf(
+				"cannot start the watchdog, without which the command could outlive this process: %w", err)
 		}
 	}
 	if n := len(g.free); n > 0 {

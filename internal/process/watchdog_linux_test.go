@@ -259,7 +259,8 @@ func TestWithoutLists(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 15 {
-				got, err := Run(t.Context(), Command{Path: "/bin/sh", Args: []string{"-c", "(setsid sleep 1000 &); exit 3"}})
+				got, err := Run(t.Context(),
+					Command{Path: "/bin/sh", Args: []string{"-c", "(setsid sleep 1000 &); exit 3"}})
 				if err != nil || got.Exit != 3 {
 					t.Errorf("%+v, %v", got, err)
 				}

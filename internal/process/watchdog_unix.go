@@ -190,7 +190,8 @@ func start(ctx context.Context, c Command) (*Process, error) {
 
 // watch waits until the process ends or must end, and ends it.
 func (p *Process) watch(
-	ctx context.Context, l *child, grace time.Duration, stopped <-chan struct{}, errRead *os.File, errDone <-chan struct{},
+	ctx context.Context, l *child, grace time.Duration, stopped <-chan struct{},
+	errRead *os.File, errDone <-chan struct{},
 ) {
 	defer close(p.done)
 	terminate := true

@@ -19,7 +19,8 @@ func TestPlay(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var blocks []provider.Block
 		for range rapid.IntRange(0, 4).Draw(rt, "blocks") {
-			b := provider.Block{Type: rapid.SampledFrom([]provider.BlockType{provider.Text, provider.Thinking, provider.ToolUse}).Draw(rt, "type")}
+			b := provider.Block{Type: rapid.SampledFrom(
+				[]provider.BlockType{provider.Text, provider.Thinking, provider.ToolUse}).Draw(rt, "type")}
 			if b.Type == provider.ToolUse {
 				b.ToolID, b.ToolName, b.Input = "id", "tool", json.RawMessage(`{"a":1}`)
 			} else {

@@ -132,13 +132,15 @@ func (b Bound) Generate(ctx context.Context, req Request) iter.Seq2[Chunk, error
 			size += len(c.Text)
 			if size > MaxReply || c.Reply != nil && c.Reply.size() > MaxReply {
 				yield(Chunk{}, &Error{
-					Class: BadRequest, Message: fmt.Sprintf("the reply is larger than %d MiB", MaxReply>>20), Spent: true,
+					Class:   BadRequest,
+					Message: fmt.Sprintf("the reply is larger than %d MiB", MaxReply>>20), Spent: true,
 				})
 				return
 			}
 			if c.Reply != nil && c.Reply.toolCalls() > MaxToolCalls {
 				yield(Chunk{}, &Error{
-					Class: BadRequest, Message: fmt.Sprintf("the reply has more than %d tool calls", MaxToolCalls), Spent: true,
+					Class:   BadRequest,
+					Message: fmt.Sprintf("the reply has more than %d tool calls", MaxToolCalls), Spent: true,
 				})
 				return
 			}
@@ -174,7 +176,11 @@ type Deadline struct {
 // Generate asks, and stops waiting when the time is up.
 func (d Deadline) Generate(ctx context.Context, req Request) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
-		slow := &Error{Class: Timeout, Message: fmt.Sprintf("the model did not answer within %s", ir.Millis(d.After.Milliseconds()).Words()), Spent: true}
+		slow := &Error{
+			Class:   Timeout,
+			Message: fmt.Sprintf("the model did not answer within %s", ir.Millis(d.After.Milliseconds()).Words()),
+			Spent:   true,
+		}
 		limited, stop := context.WithTimeoutCause(ctx, d.After, slow)
 		defer stop()
 		for c, err := range d.Model.Generate(limited, req) {

@@ -30,12 +30,16 @@ func (f flaky) Generate(ctx context.Context, req provider.Request) iter.Seq2[pro
 			}
 			return
 		}
-		provider.Play(ctx, req, provider.Reply{Blocks: []provider.Block{{Type: provider.Text, Text: "whole"}}, Stop: provider.Done, Model: "m"})(yield)
+		provider.Play(ctx, req, provider.Reply{
+			Blocks: []provider.Block{{Type: provider.Text, Text: "whole"}}, Stop: provider.Done, Model: "m",
+		})(yield)
 	}
 }
 
 func TestRetry(t *testing.T) {
-	limited := &provider.Error{Class: provider.RateLimit, Status: 429, RetryAfter: 7 * time.Second, Message: "slow down"}
+	limited := &provider.Error{
+		Class: provider.RateLimit, Status: 429, RetryAfter: 7 * time.Second, Message: "slow down",
+	}
 	broken := &provider.Error{Class: provider.APIError, Status: 500, Message: "broken"}
 	refused := &provider.Error{Class: provider.BadRequest, Status: 400, Message: "no"}
 	quota := &provider.Error{Class: provider.NoQuota, Status: 429, Message: "used up"}
@@ -45,10 +49,15 @@ func TestRetry(t *testing.T) {
 		waits []time.Duration
 		err   error
 	}{
-		"at once":           {},
-		"as it asks":        {errs: []error{limited}, waits: []time.Duration{7 * time.Second}},
-		"longer each time":  {errs: []error{broken, broken, broken}, waits: []time.Duration{750 * time.Millisecond, 1500 * time.Millisecond, 3 * time.Second}},
-		"in the end not":    {errs: []error{broken, broken, broken, limited}, waits: []time.Duration{750 * time.Millisecond, 1500 * time.Millisecond, 3 * time.Second}, err: limited},
+		"at once":    {},
+		"as it asks": {errs: []error{limited}, waits: []time.Duration{7 * time.Second}},
+		"longer each time": {errs: []error{broken, broken, broken}, waits: []time.Duration{
+			750 * time.Millisecond, 1500 * time.Millisecond, 3 * time.Second,
+		}},
+		"in the end not": {
+			errs:  []error{broken, broken, broken, limited},
+			waits: []time.Duration{750 * time.Millisecond, 1500 * time.Millisecond, 3 * time.Second}, err: limited,
+		},
 		"never":             {errs: []error{refused}, err: refused},
 		"never for quota":   {errs: []error{quota}, err: quota},
 		"not for that long": {errs: []error{late}, err: late},
@@ -76,7 +85,8 @@ func TestRetry(t *testing.T) {
 				}
 			}
 			r, err := providertest.Collect(t, stream)
-			if !errors.Is(err, c.err) || err == nil && r.Text() != "whole" || !slices.Equal(waits, c.waits) || told != len(waits) {
+			if !errors.Is(err, c.err) || err == nil && r.Text() != "whole" ||
+				!slices.Equal(waits, c.waits) || told != len(waits) {
 				t.Errorf("%v, %v, %d told, %v", r, err, told, waits)
 			}
 		})
@@ -87,10 +97,12 @@ func TestRetryStopsWhenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	calls := 0
 	m := provider.Retry{
-		Model: flaky{[]error{&provider.Error{Class: provider.APIError}}, &calls}, Times: 3, Jitter: func() float64 { return 0 },
+		Model: flaky{[]error{&provider.Error{Class: provider.APIError}}, &calls},
+		Times: 3, Jitter: func() float64 { return 0 },
 		Pause: func(ctx context.Context, _ time.Duration) error { cancel(); return ctx.Err() },
 	}
-	if _, err := providertest.Collect(t, m.Generate(ctx, providertest.AskText())); !errors.Is(err, context.Canceled) || calls != 1 {
+	if _, err := providertest.Collect(t, m.Generate(ctx, providertest.AskText())); !errors.Is(err,
+		context.Canceled) || calls != 1 {
 		t.Errorf("%v after %d calls", err, calls)
 	}
 }
@@ -128,7 +140,8 @@ func TestLimit(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := providertest.Collect(t, m.Generate(ctx, providertest.AskText())); !errors.Is(err, context.Canceled) {
+		if _, err := providertest.Collect(t, m.Generate(ctx, providertest.AskText())); !errors.Is(err,
+			context.Canceled) {
 			t.Errorf("waiting in vain: %v", err)
 		}
 		close(b.let)
@@ -143,7 +156,8 @@ func TestLimit(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := blocking{begun: make(chan struct{}, 1), let: make(chan struct{})}
-		_, err := providertest.Collect(t, provider.Deadline{Model: b, After: time.Minute}.Generate(t.Context(), providertest.AskText()))
+		_, err := providertest.Collect(t,
+			provider.Deadline{Model: b, After: time.Minute}.Generate(t.Context(), providertest.AskText()))
 		var failed *provider.Error
 		if !errors.As(err, &failed) || failed.Class != provider.Timeout || !failed.Spent {
 			t.Errorf("got %v", err)
@@ -164,7 +178,9 @@ func TestOversizedRepliesFail(t *testing.T) {
 		"endless stream": {func(int) (provider.Chunk, bool) { return piece, true }, "larger than 8 MiB"},
 		"large input": {func(i int) (provider.Chunk, bool) {
 			input := make([]byte, 9<<20)
-			return provider.Chunk{Reply: &provider.Reply{Blocks: []provider.Block{{Type: provider.ToolUse, Input: input}}}}, i == 0
+			return provider.Chunk{
+				Reply: &provider.Reply{Blocks: []provider.Block{{Type: provider.ToolUse, Input: input}}},
+			}, i == 0
 		}, "larger than 8 MiB"},
 		"many calls": {func(i int) (provider.Chunk, bool) {
 			return provider.Chunk{Reply: calls(501)}, i == 0

@@ -40,7 +40,8 @@ func ScriptWorks(p *ir.Program) map[string][]scripted.Work {
 			uses := kinds[t.Kind].Uses(t)
 			w := scripted.Work{Command: len(uses.Commands) > 0}
 			// The code of a node calls agents by itself. Where an agent is a program, its step asks no model.
-			w.Asks = !w.Command || len(uses.Tools) > 0 || t.Kind == "node" || stepkind.ContractOf(kinds[t.Kind], p, s, t) != nil
+			w.Asks = !w.Command || len(uses.Tools) > 0 || t.Kind == "node" ||
+				stepkind.ContractOf(kinds[t.Kind], p, s, t) != nil
 			for _, one := range uses.Agents {
 				w.Agents = append(w.Agents, one.Name)
 			}

@@ -123,7 +123,8 @@ func TestNoEncoderLeaks(t *testing.T) {
 		encoded["Go"] = append(encoded["Go"], goEncoders(s))
 	}
 	for name, argv := range map[string][]string{
-		"Python": {"python3", "-c", pythonEncoders}, "Node": {"node", "-e", nodeEncoders}, "PHP": {"php", "-r", phpEncoders},
+		"Python": {"python3", "-c", pythonEncoders}, "Node": {"node", "-e", nodeEncoders},
+		"PHP": {"php", "-r", phpEncoders},
 	} {
 		if encoded[name] = encodedBy(t, name, argv, secrets); encoded[name] == nil {
 			delete(encoded, name)
@@ -138,7 +139,8 @@ func TestNoEncoderLeaks(t *testing.T) {
 			for encoder, text := range forms {
 				whole := "before " + text + " after"
 				hidden := registry.HideText(whole)
-				if !marks.MatchString(hidden) || leaks(encoder, marks.ReplaceAllString(hidden, "\x00"), list[0][encoder]) {
+				if !marks.MatchString(hidden) ||
+					leaks(encoder, marks.ReplaceAllString(hidden, "\x00"), list[0][encoder]) {
 					if !failed[encoder] {
 						t.Errorf("%s, %s of %q leaks: %s", language, encoder, secrets[i], hidden)
 					}
@@ -147,8 +149,8 @@ func TestNoEncoderLeaks(t *testing.T) {
 				}
 				if back, err := registry.RevealText(t.Context(), hidden); err != nil || back != whole &&
 					!strings.Contains(encoder, "htmlentities") {
-					t.Errorf("%s, %s of %q: %q became %q and came back as %q, %v", language, encoder, secrets[i], whole, hidden,
-						back, err)
+					t.Errorf("%s, %s of %q: %q became %q and came back as %q, %v",
+						language, encoder, secrets[i], whole, hidden, back, err)
 				}
 				stream := secret.Stream{Registry: registry}
 				var pieces strings.Builder
@@ -158,7 +160,8 @@ func TestNoEncoderLeaks(t *testing.T) {
 					rest = rest[n:]
 				}
 				if pieces.WriteString(stream.End()); pieces.String() != hidden {
-					t.Errorf("%s, %s of %q: in pieces %q, as a whole %q", language, encoder, secrets[i], pieces.String(), hidden)
+					t.Errorf("%s, %s of %q: in pieces %q, as a whole %q",
+						language, encoder, secrets[i], pieces.String(), hidden)
 				}
 			}
 		}

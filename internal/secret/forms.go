@@ -71,8 +71,14 @@ func base64Forms(prefix, text string) []form {
 	var out []form
 	for before := range 3 {
 		out = append(out,
-			form{fmt.Sprintf("%sbase64/%d", prefix, before), inside(base64.RawStdEncoding, text, before), wrapped, true},
-			form{fmt.Sprintf("%sbase64url/%d", prefix, before), inside(base64.RawURLEncoding, text, before), wrapped, true})
+			form{
+				fmt.Sprintf("%sbase64/%d", prefix, before), inside(base64.RawStdEncoding, text, before),
+				wrapped, true,
+			},
+			form{
+				fmt.Sprintf("%sbase64url/%d", prefix, before), inside(base64.RawURLEncoding, text, before),
+				wrapped, true,
+			})
 	}
 	return out
 }

@@ -446,7 +446,8 @@ func (d *decoder) escapes(pos, depth int) (out []char, cut bool) {
 		}
 		one, ok := r.escape(c.text[0])
 		cut = cut || r.cut
-		if ok && !slices.ContainsFunc(out, func(other char) bool { return other.text == one.text && other.end == one.end }) {
+		if ok &&
+			!slices.ContainsFunc(out, func(other char) bool { return other.text == one.text && other.end == one.end }) {
 			out = append(out, one)
 		}
 	}

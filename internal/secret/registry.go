@@ -324,7 +324,8 @@ func (r *Registry) Refer(ctx context.Context, raw json.RawMessage) (json.RawMess
 		value, err := r.Value(ctx, name)
 		if err == nil && !Hideable(value) {
 			err = &Error{
-				Name: name, Why: fmt.Sprintf("has fewer than %d characters, so it cannot be kept out of records", Least),
+				Name: name,
+				Why:  fmt.Sprintf("has fewer than %d characters, so it cannot be kept out of records", Least),
 				Help: "Use a longer one.",
 			}
 		}

@@ -23,7 +23,8 @@ func fixed(name, value string) secret.Source {
 const key = `p&ss w/rd+"7"` // every encoding changes something of it
 
 func TestHide(t *testing.T) {
-	r := secret.New(fixed("KEY", key), fixed("LONG", key+"-and-more"), fixed("PIN", "12345678"), fixed("SHORT", "seven77"))
+	r := secret.New(fixed("KEY", key), fixed("LONG", key+"-and-more"), fixed("PIN", "12345678"),
+		fixed("SHORT", "seven77"))
 	for _, c := range []struct{ name, text, want string }{
 		{"plain", "a " + key + " b", "a [secret KEY] b"},
 		{"the longest counts", key + "-and-more", "[secret LONG]"},
@@ -133,7 +134,8 @@ func TestForgedMark(t *testing.T) {
 				t.Errorf("%s gave the secret away: %s", forged, got)
 			}
 			var a, b any
-			if json.Unmarshal(got, &a) != nil || json.Unmarshal([]byte(forged), &b) != nil || fmt.Sprint(a) != fmt.Sprint(b) {
+			if json.Unmarshal(got, &a) != nil || json.Unmarshal([]byte(forged), &b) != nil ||
+				fmt.Sprint(a) != fmt.Sprint(b) {
 				t.Errorf("%s came back as %s", forged, got)
 			}
 		}
@@ -165,8 +167,8 @@ func TestNothingIsLost(t *testing.T) {
 		b := rapid.StringMatching(`[a-c]{8,10}`).Draw(t, "b")
 		r := secret.New(fixed("A", a), fixed("B", b))
 		pieces := []string{
-			a, b, "[secret ", "[secret A]", "-]", "]", base64.StdEncoding.EncodeToString([]byte("x" + a)), url.QueryEscape(a),
-			"[", "abcab", "A", " ",
+			a, b, "[secret ", "[secret A]", "-]", "]", base64.StdEncoding.EncodeToString([]byte("x" + a)),
+			url.QueryEscape(a), "[", "abcab", "A", " ",
 		}
 		text := strings.Join(rapid.SliceOf(rapid.SampledFrom(pieces)).Draw(t, "pieces"), "")
 		hidden := r.HideText(text)

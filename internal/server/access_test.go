@@ -52,9 +52,11 @@ func TestServicesDecideGatesAsApproversOnly(t *testing.T) {
 // A stream that is open when a token is revoked, or when its user loses the role, sends no further event.
 func TestStreamsEndWithTheirCredentials(t *testing.T) {
 	for name, end := range map[string]func(u *identity.Users, token string) error{
-		"revoked":        func(u *identity.Users, token string) error { return u.RevokeToken("eve", token) },
-		"removed":        func(u *identity.Users, _ string) error { return u.Remove("eve") },
-		"role withdrawn": func(u *identity.Users, _ string) error { return u.SetRoles("eve", []identity.Role{identity.Sender}) },
+		"revoked": func(u *identity.Users, token string) error { return u.RevokeToken("eve", token) },
+		"removed": func(u *identity.Users, _ string) error { return u.Remove("eve") },
+		"role withdrawn": func(u *identity.Users, _ string) error {
+			return u.SetRoles("eve", []identity.Role{identity.Sender})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(t)

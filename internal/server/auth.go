@@ -66,7 +66,8 @@ func (a *authentication) handler(next http.Handler) http.Handler {
 			a.refuse(w, r)
 			return
 		case err != nil:
-			writeProblem(w, r, Problem{Status: http.StatusInternalServerError, Detail: "The users file cannot be read."})
+			writeProblem(w, r,
+				Problem{Status: http.StatusInternalServerError, Detail: "The users file cannot be read."})
 			return
 		}
 		logEntryOf(r.Context()).user = id.Name

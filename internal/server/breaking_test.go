@@ -30,7 +30,8 @@ func updateAPI(path, previous string, document []byte, breaking bool) error {
 	found := breakingChanges(was, is)
 	switch {
 	case len(found) > 0 && !breaking:
-		return fmt.Errorf("the change breaks programs; -breaking writes it nevertheless:\n%s", strings.Join(found, "\n"))
+		return fmt.Errorf("the change breaks programs; -breaking writes it nevertheless:\n%s",
+			strings.Join(found, "\n"))
 	case len(found) == 0:
 		if err := os.WriteFile(previous, before, 0o644); err != nil {
 			return err

@@ -56,8 +56,8 @@ func (s *Server) registerCloudEvents() {
 	s.describe(huma.Operation{
 		Method: http.MethodPost, Path: path, Tags: []string{"Triggers"},
 		Summary: "Deliver an event to workflows and runs",
-		Description: "Accepts CloudEvents 1.0 over HTTP in structured mode, and in binary mode: attributes in ce- headers, " +
-			"data in the body. An event with the same source and id is delivered once.",
+		Description: "Accepts CloudEvents 1.0 over HTTP in structured mode, and in binary mode: attributes in ce- " +
+			"headers, data in the body. An event with the same source and id is delivered once.",
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
 			structuredEvent: {Schema: schema}, "application/json": {Schema: &huma.Schema{}},
 		}},

@@ -86,7 +86,8 @@ func TestLiveEventsAreNotCompressed(t *testing.T) {
 	}
 	defer w.Body.Close()
 	first := make([]byte, 6)
-	if _, err := io.ReadFull(w.Body, first); err != nil || string(first) != "retry:" || w.Header.Get("Content-Encoding") != "" {
+	if _, err := io.ReadFull(w.Body, first); err != nil || string(first) != "retry:" ||
+		w.Header.Get("Content-Encoding") != "" {
 		t.Errorf("%q, %v, %v", first, err, w.Header)
 	}
 }

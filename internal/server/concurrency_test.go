@@ -30,7 +30,8 @@ func (m *heldModel) end() { close(m.over) }
 
 func newHeldModel(t *testing.T) *heldModel {
 	m := &heldModel{
-		asked: make(chan struct{}, 16), left: make(chan struct{}, 16), answer: make(chan struct{}), over: make(chan struct{}),
+		asked: make(chan struct{}, 16), left: make(chan struct{}, 16),
+		answer: make(chan struct{}), over: make(chan struct{}),
 	}
 	m.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that the client is gone
@@ -113,7 +114,8 @@ func TestConcurrencyLimitQueuesRunsAcrossServers(t *testing.T) {
 	start := func(s *project) string {
 		t.Helper()
 		var out api.Status
-		s.call("POST", "/api/v1/runs", map[string]any{"workflow": "gated", "input": map[string]any{"question": "why?"}}, &out, 201)
+		s.call("POST", "/api/v1/runs",
+			map[string]any{"workflow": "gated", "input": map[string]any{"question": "why?"}}, &out, 201)
 		return out.ID
 	}
 	first := start(p)
@@ -152,7 +154,8 @@ func TestConcurrencyLimitQueuesRunsAcrossServers(t *testing.T) {
 	gate := p.until(first, api.Waiting) // which frees its slot
 	<-model.asked
 	q.until(third, api.Running)
-	q.call("POST", "/api/v1/runs/"+first+"/decide", api.DecideBody{Decision: "approve", Digest: gate.Gates[0].Digest}, nil, 200)
+	q.call("POST", "/api/v1/runs/"+first+"/decide",
+		api.DecideBody{Decision: "approve", Digest: gate.Gates[0].Digest}, nil, 200)
 	if s := p.place(first, 1); s.State != api.Queued {
 		t.Errorf("%+v", s.Run)
 	}

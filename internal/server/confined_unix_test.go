@@ -56,10 +56,10 @@ func TestRequestsReachListedWorkflowsOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{
-		filepath.Join(outside, "flow.yaml"), filepath.Join(rel, "flow.yaml"), outside, filepath.Join(outside, "secret.txt"),
-		filepath.Join(outside, "missing.yaml"), ".espalier/runs/r1/flow.yaml", ".espalier/runs/r1", ".hidden/flow.yaml",
-		filepath.Join(p.dir, ".espalier/runs/r1/flow.yaml"), ".espalier/server-token", ".env", "notes.txt", "link.yaml",
-		"linked/flow.yaml", "linked", "/etc/passwd",
+		filepath.Join(outside, "flow.yaml"), filepath.Join(rel, "flow.yaml"), outside,
+		filepath.Join(outside, "secret.txt"), filepath.Join(outside, "missing.yaml"), ".espalier/runs/r1/flow.yaml",
+		".espalier/runs/r1", ".hidden/flow.yaml", filepath.Join(p.dir, ".espalier/runs/r1/flow.yaml"),
+		".espalier/server-token", ".env", "notes.txt", "link.yaml", "linked/flow.yaml", "linked", "/etc/passwd",
 	} {
 		at := "/api/v1/workflows/" + url.PathEscape(name)
 		for _, path := range []string{at, at + "/source", at + "/cost", at + "/graph", at + "/steps/act"} {

@@ -93,7 +93,8 @@ func (s *Server) registerEvents() {
 	position := []*huma.Param{
 		{
 			Name: "after", In: "query", Schema: &huma.Schema{Type: huma.TypeString},
-			Description: "Id of an event: what follows it is sent. 0 is the beginning; without it, only what happens from now on.",
+			Description: "Id of an event: what follows it is sent. 0 is the beginning; without it, only what happens " +
+				"from now on.",
 		},
 		{
 			Name: "Last-Event-ID", In: "header", Schema: &huma.Schema{Type: huma.TypeString},
@@ -106,8 +107,8 @@ func (s *Server) registerEvents() {
 		Content:     map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}},
 	}}
 	s.describe(huma.Operation{
-		Method: http.MethodGet, Path: "/api/v1/events", Tags: []string{"Events"}, Parameters: position, Responses: stream,
-		Summary: "Follow the events of all runs",
+		Method: http.MethodGet, Path: "/api/v1/events", Tags: []string{"Events"}, Parameters: position,
+		Responses: stream, Summary: "Follow the events of all runs",
 	}, identity.Read)
 	s.describe(huma.Operation{
 		Method: http.MethodGet, Path: "/api/v1/runs/{run}/events", Tags: []string{"Events"},

@@ -77,7 +77,8 @@ func eventProject(t *testing.T, files map[string]string) *project {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.ReplaceAll(text, "~~~", "```")), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name),
+			[]byte(strings.ReplaceAll(text, "~~~", "```")), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -144,7 +145,8 @@ func TestCloudEventsOfTheOfficialSDKStartRunsOnce(t *testing.T) {
 		duplicate         bool
 	}{{1, 0, false}, {1, 0, false}, {1, 0, true}, {1, 0, true}, {0, 0, false}, {0, 1, false}} {
 		a := got[i]
-		if a.Status != 202 || len(a.Started) != want.started || len(a.Problems) != want.problems || a.Duplicate != want.duplicate {
+		if a.Status != 202 || len(a.Started) != want.started || len(a.Problems) != want.problems ||
+			a.Duplicate != want.duplicate {
 			t.Errorf("event %d: %+v", i, a)
 		}
 	}
@@ -282,15 +284,16 @@ func TestWebhooksAcceptWhatStandardWebhooksSigns(t *testing.T) {
 	const body = `{"file": {"name": "b.txt"}}`
 	sign := func(id string, at time.Time) []string {
 		script := filepath.Join("testdata", "webhooks.cjs")
-		cmd := exec.Command("node", script, npmtest.Install(t, "standardwebhooks@1.1.1"), standardSecret, id, fmt.Sprint(at.Unix()))
+		cmd := exec.Command("node", script, npmtest.Install(t, "standardwebhooks@1.1.1"), standardSecret,
+			id, fmt.Sprint(at.Unix()))
 		cmd.Stdin, cmd.Stderr = strings.NewReader(body), t.Output()
 		out, err := cmd.Output()
 		if err != nil {
 			t.Fatal(err)
 		}
 		return []string{
-			"webhook-id", id, "webhook-timestamp", fmt.Sprint(at.Unix()), "webhook-signature", strings.TrimSpace(string(out)),
-			"Content-Type", "application/json",
+			"webhook-id", id, "webhook-timestamp", fmt.Sprint(at.Unix()), "webhook-signature",
+			strings.TrimSpace(string(out)), "Content-Type", "application/json",
 		}
 	}
 	now := time.Now()
@@ -355,7 +358,8 @@ func TestGitHubSignatureOfTheDocumentedExample(t *testing.T) {
 func TestScopedTokensStartOneWorkflow(t *testing.T) {
 	flow := func(name, api string) string {
 		return "---\nname: " + name + "\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: A test.\n" +
-			"triggers: { manual: true" + api + " }\n---\n~~~step\nid: a\ntype: transform\ndescription: A\nwrites: [output]\n~~~\n"
+			"triggers: { manual: true" + api + " }\n---\n~~~step\nid: a\ntype: transform\ndescription: A\n" +
+			"writes: [output]\n~~~\n"
 	}
 	p := eventProject(t, map[string]string{
 		"open.md": flow("open", ", api: true"), "other.md": flow("other", ", api: true"), "plain.md": flow("plain", ""),
@@ -408,13 +412,15 @@ func TestEventStartsAllSubscribers(t *testing.T) {
 		"subscriber.md": subscriber, "second.md": strings.Replace(subscriber, "name: subscriber", "name: second", 1),
 		"picky.md": strings.NewReplacer("name: subscriber", "name: picky", "required: [name]", "required: [owner]",
 			"name: { type: string }", "owner: { type: string }", "input.name", "input.owner").Replace(subscriber),
-		"other.md": strings.NewReplacer("name: subscriber", "name: other", "file_uploaded", "file_removed").Replace(subscriber),
-		"espalier.yaml": "triggers: {subscriber: {simulate: true}, second: {simulate: true}, picky: {simulate: true}, " +
-			"other: {simulate: true}}\n",
+		"other.md": strings.NewReplacer("name: subscriber", "name: other",
+			"file_uploaded", "file_removed").Replace(subscriber),
+		"espalier.yaml": "triggers: {subscriber: {simulate: true}, second: {simulate: true}, picky: {simulate: " +
+			"true}, other: {simulate: true}}\n",
 	})
 	event := func(source string) map[string]any {
 		return map[string]any{
-			"mode": "binary", "id": "1", "source": source, "type": "file_uploaded", "data": map[string]any{"name": "a.txt"},
+			"mode": "binary", "id": "1", "source": source, "type": "file_uploaded",
+			"data": map[string]any{"name": "a.txt"},
 		}
 	}
 	got := p.sendEvents(p.token, event("/a"), event("/b"), event("/a"))

@@ -85,7 +85,8 @@ func TestManyClientsFollowTheSameEvents(t *testing.T) {
 			<-connected
 		}
 		before := read.Load()
-		p.call("POST", "/api/v1/runs/"+s.ID+"/decide", api.DecideBody{Decision: "approve", Digest: gate.Digest}, nil, 200)
+		p.call("POST", "/api/v1/runs/"+s.ID+"/decide",
+			api.DecideBody{Decision: "approve", Digest: gate.Digest}, nil, 200)
 		whole := <-followed
 		for range clients - 1 {
 			if got := <-followed; !slices.Equal(got, whole) {
@@ -206,7 +207,8 @@ func TestFeedRecoversAlthoughASlowClientRemains(t *testing.T) {
 	}
 	var fails atomic.Bool
 	p := serveApp(t, l, func(*identity.Authenticator) {}, app.Options{
-		Dir: dir, Journal: func(s journal.Store) journal.Store { return failingStore{s, &fails, errors.New("the disk fails")} },
+		Dir:     dir,
+		Journal: func(s journal.Store) journal.Store { return failingStore{s, &fails, errors.New("the disk fails")} },
 	})
 	defer p.stop()
 	start := func() api.Status {

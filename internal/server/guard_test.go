@@ -69,9 +69,9 @@ func ask(h http.Handler, method, target string, set ...string) *httptest.Respons
 func TestRequestsForOtherHostsAreRefused(t *testing.T) {
 	h, _, _, _ := guarded(t, "https://flows.example.org/base")
 	for host, want := range map[string]int{
-		"127.0.0.1:7777": 200, "localhost:7777": 200, "LOCALHOST:7777": 200, "[::1]:7777": 200, "flows.example.org": 200,
-		"evil.example": 421, "evil.example:7777": 421, "127.0.0.1": 421, "localhost:1": 421, "flows.example.org:7777": 421,
-		"localhost.evil.example:7777": 421,
+		"127.0.0.1:7777": 200, "localhost:7777": 200, "LOCALHOST:7777": 200, "[::1]:7777": 200,
+		"flows.example.org": 200, "evil.example": 421, "evil.example:7777": 421, "127.0.0.1": 421, "localhost:1": 421,
+		"flows.example.org:7777": 421, "localhost.evil.example:7777": 421,
 	} {
 		if w := ask(h, "GET", "http://"+host+"/"); w.Code != want {
 			t.Errorf("%s: %d, want %d", host, w.Code, want)
@@ -164,7 +164,8 @@ func TestProblemsAndHeaders(t *testing.T) {
 	h, _, _, logged := guarded(t, "")
 	w := ask(h, "GET", "http://evil.example/?q=private")
 	var p Problem
-	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Header().Get("Content-Type") != "application/problem+json" {
+	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil ||
+		w.Header().Get("Content-Type") != "application/problem+json" {
 		t.Fatalf("%v, %v", err, w.Header())
 	}
 	if p.Request == "" || p.Request != w.Header().Get("X-Request-Id") || !strings.Contains(logged.String(), p.Request) {
@@ -178,7 +179,8 @@ func TestProblemsAndHeaders(t *testing.T) {
 			t.Errorf("no %s", name)
 		}
 	}
-	if policy := w.Header().Get("Content-Security-Policy"); strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") {
+	if policy := w.Header().Get("Content-Security-Policy"); strings.Contains(policy, "unsafe") ||
+		strings.Contains(policy, "*") {
 		t.Error(policy)
 	}
 }

@@ -34,11 +34,13 @@ func (s *Server) readiness(w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-s.isReady:
 	default:
-		writeProblem(w, r, Problem{Status: http.StatusServiceUnavailable, Code: "starting", Detail: "The server is starting."})
+		writeProblem(w, r,
+			Problem{Status: http.StatusServiceUnavailable, Code: "starting", Detail: "The server is starting."})
 		return
 	}
 	if s.stop.Err() != nil {
-		writeProblem(w, r, Problem{Status: http.StatusServiceUnavailable, Code: "stopping", Detail: "The server is stopping."})
+		writeProblem(w, r,
+			Problem{Status: http.StatusServiceUnavailable, Code: "stopping", Detail: "The server is stopping."})
 		return
 	}
 	ctx, cancel := context.WithTimeout(journal.WithPatience(r.Context(), readyPatience), readyTimeout)

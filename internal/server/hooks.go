@@ -38,7 +38,8 @@ func (s *Server) receiveHook(w http.ResponseWriter, r *http.Request) {
 	e, err := verifyHook(hook, r.Header, raw, s.now())
 	if err != nil {
 		writeProblem(w, r, Problem{
-			Status: http.StatusUnauthorized, Code: "signature", Detail: "The signature of the request is not valid: " + err.Error() + ".",
+			Status: http.StatusUnauthorized, Code: "signature",
+			Detail: "The signature of the request is not valid: " + err.Error() + ".",
 		})
 		return
 	}

@@ -25,8 +25,9 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		writeProblem(w, r, Problem{
-			Status: http.StatusForbidden, Code: "login-code", Detail: "This link is incomplete, has been used, or is too old.",
-			Help: "Restart \"espalier serve\" for a new link.",
+			Status: http.StatusForbidden, Code: "login-code",
+			Detail: "This link is incomplete, has been used, or is too old.",
+			Help:   "Restart \"espalier serve\" for a new link.",
 		})
 		return
 	}
@@ -42,7 +43,8 @@ func (s *Server) loginWithToken(w http.ResponseWriter, r *http.Request) {
 	id, err := s.auth.Token(r.Context(), r.PostFormValue("token"))
 	next := localPath(r.PostFormValue("next"))
 	if err != nil {
-		if s.pages != nil && strings.Contains(r.Header.Get("Accept"), "text/html") && s.auth.failures.add(remoteHost(r)) == 0 {
+		if s.pages != nil && strings.Contains(r.Header.Get("Accept"), "text/html") &&
+			s.auth.failures.add(remoteHost(r)) == 0 {
 			query := url.Values{"wrong": {"1"}, "next": {next}}
 			http.Redirect(w, r, s.base+"/login?"+query.Encode(), http.StatusSeeOther)
 			return
@@ -109,7 +111,8 @@ func (s *Server) index(w http.ResponseWriter, r *http.Request) {
 		who = "You are signed in as " + id.Name + "."
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	fmt.Fprintf(w, "Espalier\n\n%s\n\n%[2]s/api/v1/openapi.json describes the API, %[2]s/api/v1/inbox lists what waits for you.\n", who, s.base)
+	fmt.Fprintf(w, "Espalier\n\n%s\n\n"+
+		"%[2]s/api/v1/openapi.json describes the API, %[2]s/api/v1/inbox lists what waits for you.\n", who, s.base)
 }
 
 // methods returns the methods with which there is a route at the path of a request.

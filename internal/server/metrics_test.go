@@ -203,7 +203,8 @@ func TestCountersContinueAfterAnOutage(t *testing.T) {
 	}
 	var fails atomic.Bool
 	p := serveApp(t, l, func(*identity.Authenticator) {}, app.Options{
-		Dir: dir, Journal: func(s journal.Store) journal.Store { return failingStore{s, &fails, journal.ErrUnavailable} },
+		Dir:     dir,
+		Journal: func(s journal.Store) journal.Store { return failingStore{s, &fails, journal.ErrUnavailable} },
 	})
 	defer p.stop()
 	lines := make(logged, 100)

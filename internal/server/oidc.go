@@ -31,8 +31,8 @@ func (s *Server) redirectURL(r *http.Request) string {
 // leads back here, so that browsers would withhold a strict cookie.
 func (s *Server) attemptCookie(value string, age time.Duration) *http.Cookie {
 	return &http.Cookie{
-		Name: s.auth.cookie + "_oidc", Value: value, Path: s.base + oidcCallback, MaxAge: int(age / time.Second), HttpOnly: true,
-		Secure: s.o.TLS, SameSite: http.SameSiteLaxMode,
+		Name: s.auth.cookie + "_oidc", Value: value, Path: s.base + oidcCallback, MaxAge: int(age / time.Second),
+		HttpOnly: true, Secure: s.o.TLS, SameSite: http.SameSiteLaxMode,
 	}
 }
 

@@ -35,7 +35,9 @@ func withProvider(t *testing.T) (*project, string) {
 	p := serveOn(t, dir, l, func(a *identity.Authenticator) {
 		a.UseOIDC(&identity.OIDCSettings{
 			Issuer: issuer, ClientID: "espalier", ClientSecret: "hidden",
-			Roles: map[string][]identity.Role{"writers": {identity.Operator, "approver:legal"}, "staff": {identity.Viewer}},
+			Roles: map[string][]identity.Role{
+				"writers": {identity.Operator, "approver:legal"}, "staff": {identity.Viewer},
+			},
 		})
 	})
 	return p, issuer

@@ -15,12 +15,13 @@ import (
 	"github.com/espalier-run/espalier/internal/npmtest"
 )
 
-const chat = "name: chat\nstates:\n  initial: talk\n  talk: {type: agent, provider: claude, mode: conversation, prompt: hi, " +
-	"on_success: done}\n  done: {type: terminal}\n"
+const chat = "name: chat\nstates:\n  initial: talk\n  talk: {type: agent, provider: claude, mode: conversation, " +
+	"prompt: hi, on_success: done}\n  done: {type: terminal}\n"
 
 // Only a person, or a program with an approver role, answers in a conversation. Events never do.
 func TestProgramsDoNotAnswerForAPerson(t *testing.T) {
-	p := eventProject(t, map[string]string{"chat.yaml": chat, "waiter.md": strings.Replace(waiter, "file_uploaded", "talk", 1)})
+	p := eventProject(t,
+		map[string]string{"chat.yaml": chat, "waiter.md": strings.Replace(waiter, "file_uploaded", "talk", 1)})
 	pages := false
 	p, _, _ = p.again(Options{Pages: func(*Server) http.Handler {
 		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { pages = true })
@@ -84,7 +85,8 @@ func TestProgramsDoNotAnswerForAPerson(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.Body.Close()
-		if refused := w.StatusCode == http.StatusForbidden; refused == pages || refused != (want == 409 || token == sender) {
+		if refused := w.StatusCode == http.StatusForbidden; refused == pages ||
+			refused != (want == 409 || token == sender) {
 			t.Errorf("a page: %s, and the page was asked: %v", w.Status, pages)
 		}
 		pages = false
@@ -136,7 +138,9 @@ func TestPlantedSessionIsNotSignedIn(t *testing.T) {
 	attacker := newBrowser(t)
 	signIn(attacker, viewer)
 	valid := attacker.Jar.Cookies(at)[0]
-	for _, planted := range []*http.Cookie{{Name: valid.Name, Value: valid.Value}, {Name: valid.Name, Value: "chosen"}} {
+	for _, planted := range []*http.Cookie{
+		{Name: valid.Name, Value: valid.Value}, {Name: valid.Name, Value: "chosen"},
+	} {
 		before, _ := me(planted)
 		victim := newBrowser(t)
 		victim.Jar.SetCookies(at, []*http.Cookie{planted})
@@ -172,7 +176,8 @@ func TestGETDecidesNothing(t *testing.T) {
 	}
 	asked := 0
 	for _, route := range p.server.Routes() {
-		path := strings.NewReplacer("{workflow}", "gated", "{run}", s.ID, "{step}", "check", "{path}", "x", "{trigger}", "x").
+		path := strings.NewReplacer("{workflow}", "gated", "{run}", s.ID, "{step}", "check",
+			"{path}", "x", "{trigger}", "x").
 			Replace(route.Path)
 		for _, method := range []string{http.MethodGet, http.MethodHead} { // also where only POST is served
 			r, err := http.NewRequestWithContext(t.Context(), method,
@@ -209,13 +214,15 @@ func TestOIDCRedirectsToThePublicAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	var proxied http.Handler
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { proxied.ServeHTTP(w, r) }))
+	proxy := httptest.NewServer(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { proxied.ServeHTTP(w, r) }))
 	defer proxy.Close()
 	public, err := url.Parse(proxy.URL + "/flows")
 	if err != nil {
 		t.Fatal(err)
 	}
-	issuer := npmtest.Serve(t, filepath.Join("testdata", "oidc.mjs"), "oidc-provider@9.13.3", public.String()+oidcCallback)
+	issuer := npmtest.Serve(t, filepath.Join("testdata", "oidc.mjs"), "oidc-provider@9.13.3",
+		public.String()+oidcCallback)
 	first := serve(t, dir)
 	first.auth.UseOIDC(&identity.OIDCSettings{
 		Issuer: issuer, ClientID: "espalier", ClientSecret: "hidden",

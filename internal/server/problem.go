@@ -48,9 +48,12 @@ func problemOf(ctx context.Context, err error) *Problem {
 		p.Request = requestID(ctx)
 		return &p
 	}
-	p := &Problem{Status: http.StatusInternalServerError, Code: api.Codes[app.Internal], Request: requestID(ctx), Cause: err}
+	p := &Problem{
+		Status: http.StatusInternalServerError, Code: api.Codes[app.Internal], Request: requestID(ctx), Cause: err,
+	}
 	if e := app.AsError(err); e != nil {
-		p.Status, p.Code, p.Help, p.Details, p.RunID = api.HTTPStatus(e.Kind), string(e.Reason), e.Advice, e.Names, string(e.Run)
+		p.Status, p.Code, p.Help, p.Details, p.RunID = api.HTTPStatus(e.Kind), string(e.Reason),
+			e.Advice, e.Names, string(e.Run)
 		p.Name, p.Startable = e.Name, e.Startable
 		if p.Code == "" {
 			p.Code = api.Codes[e.Kind]

@@ -32,7 +32,10 @@ func (s *Server) registerProgress() {
 		Method: http.MethodGet, Path: "/api/v1/runs/{run}/progress", Tags: []string{"Events"},
 		Summary: "Follow a run until it has finished or waits",
 		Parameters: []*huma.Param{
-			{Name: "run", In: "path", Required: true, Schema: text, Description: "Id of the run, or a unique prefix of it"},
+			{
+				Name: "run", In: "path", Required: true,
+				Schema: text, Description: "Id of the run, or a unique prefix of it",
+			},
 			{
 				Name: "after", In: "query", Schema: &huma.Schema{Type: huma.TypeInteger},
 				Description: "Number of a fact (seq): only what follows it is sent",
@@ -83,7 +86,8 @@ func (s *Server) progress(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	feed.out = s.eventWriter(w)
-	if err := feed.send(journal.WithoutPatience(ctx), r.URL.Query().Get("until") == "now"); err != nil && ctx.Err() == nil {
+	if err := feed.send(journal.WithoutPatience(ctx), r.URL.Query().
+		Get("until") == "now"); err != nil && ctx.Err() == nil {
 		logEntryOf(r.Context()).err = err
 	}
 }

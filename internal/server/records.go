@@ -142,9 +142,11 @@ func (s *Server) registerRecords() {
 	s.mux.Handle("GET /api/v1/runs/{run}/artifacts/{path...}", s.needs(identity.Read, http.HandlerFunc(s.artifact)))
 	text := &huma.Schema{Type: huma.TypeString}
 	s.describe(huma.Operation{
-		Method: http.MethodGet, Path: "/api/v1/runs/{run}/artifacts/{path}", Summary: "Get a file of a run", Tags: []string{tag},
+		Method: http.MethodGet, Path: "/api/v1/runs/{run}/artifacts/{path}",
+		Summary: "Get a file of a run", Tags: []string{tag},
 		Parameters: []*huma.Param{
-			{Name: "run", In: "path", Required: true, Schema: text}, {Name: "path", In: "path", Required: true, Schema: text},
+			{Name: "run", In: "path", Required: true, Schema: text},
+			{Name: "path", In: "path", Required: true, Schema: text},
 		},
 		Responses: map[string]*huma.Response{"200": {
 			Description: "OK", Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: text}},

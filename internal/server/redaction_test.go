@@ -58,13 +58,15 @@ func TestEveryRouteRedacts(t *testing.T) {
 	if _, err := p.app.Send(t.Context(), journal.RunID(runs[0]), by, edit); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.app.Send(t.Context(), journal.RunID(runs[0]), by, app.Approve{Note: "bob@example.com, ZX-3333"}); err != nil {
+	if _, err := p.app.Send(t.Context(), journal.RunID(runs[0]), by,
+		app.Approve{Note: "bob@example.com, ZX-3333"}); err != nil {
 		t.Fatal(err)
 	}
 	p.until(runs[0], api.Finished)
 	marked := 0
 	for _, route := range p.server.Routes() {
-		if route.Method != http.MethodGet || strings.HasSuffix(route.Path, "/output") || strings.Contains(route.Path, "/artifacts") {
+		if route.Method != http.MethodGet || strings.HasSuffix(route.Path, "/output") ||
+			strings.Contains(route.Path, "/artifacts") {
 			continue
 		}
 		for _, run := range runs {

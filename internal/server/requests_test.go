@@ -17,7 +17,9 @@ import (
 
 // again serves the app of a project with other options. stop begins to stop the server; the channel gets what Serve
 // returns.
-func (p *project) again(o Options, wrap func(net.Listener) net.Listener) (other *project, stop func(), ended chan error) {
+func (p *project) again(
+	o Options, wrap func(net.Listener) net.Listener,
+) (other *project, stop func(), ended chan error) {
 	p.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -64,8 +66,8 @@ func (p *project) dial(text string) net.Conn {
 
 // head returns the header of a request with a token.
 func (p *project) head(method, path string, length int, more ...string) string {
-	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n%s\r\n", method, path,
-		strings.TrimPrefix(p.url, "http://"), p.token, length, strings.Join(more, ""))
+	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n%s\r\n",
+		method, path, strings.TrimPrefix(p.url, "http://"), p.token, length, strings.Join(more, ""))
 }
 
 // A body that is too large is refused with 413, wherever it is sent to, and a header with 431.
@@ -156,7 +158,8 @@ func TestSlowRequestsAreCutOff(t *testing.T) {
 			t.Errorf("a slow body for %s: %s", path, w.Status)
 		}
 	}
-	if standardTimeouts.header > time.Minute || standardTimeouts.read > 10*time.Minute || standardTimeouts.write > time.Minute {
+	if standardTimeouts.header > time.Minute || standardTimeouts.read > 10*time.Minute ||
+		standardTimeouts.write > time.Minute {
 		t.Errorf("%+v", standardTimeouts)
 	}
 }

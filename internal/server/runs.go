@@ -235,8 +235,8 @@ func (s *Server) startRun(ctx context.Context, in *startInput) (*started, error)
 	prepared, err := s.o.App.Prepare(ctx, app.PrepareRequest{
 		Workflow: an, Input: input,
 		Options: app.RunOptions{
-			Simulate: in.Body.Simulate, Seed: in.Body.Seed, Model: in.Body.Model, Untrusted: untrusted, Token: token(ctx),
-			Request: request,
+			Simulate: in.Body.Simulate, Seed: in.Body.Seed, Model: in.Body.Model, Untrusted: untrusted,
+			Token: token(ctx), Request: request,
 		},
 	})
 	if err != nil {
@@ -267,21 +267,24 @@ func mayStart(ctx context.Context, an *app.Analysis) (untrusted bool, err error)
 	}
 	if declares && !allowed {
 		return false, &Problem{
-			Status: http.StatusForbidden, Code: "api-off", Detail: "The workflow says that it is not started over the API.",
-			Help: "Change api: false in its triggers, or start it from the command line.",
+			Status: http.StatusForbidden, Code: "api-off",
+			Detail: "The workflow says that it is not started over the API.",
+			Help:   "Change api: false in its triggers, or start it from the command line.",
 		}
 	}
 	id, _ := IdentityOf(ctx)
 	if an.Program.APIOptIn && !allowed && id.Kind == identity.Service {
 		return false, &Problem{
-			Status: http.StatusForbidden, Code: "api-off", Detail: "The workflow does not allow programs to start it over the API.",
-			Help: "Add api: true to its triggers, or start it as a person.",
+			Status: http.StatusForbidden, Code: "api-off",
+			Detail: "The workflow does not allow programs to start it over the API.",
+			Help:   "Add api: true to its triggers, or start it as a person.",
 		}
 	}
 	any, this := id.MayStart(an.Name())
 	if !any && (!this || !allowed) {
 		return false, &Problem{
-			Status: http.StatusForbidden, Code: "forbidden", Detail: "Your roles do not allow you to start this workflow.",
+			Status: http.StatusForbidden, Code: "forbidden",
+			Detail: "Your roles do not allow you to start this workflow.",
 		}
 	}
 	return !any, nil

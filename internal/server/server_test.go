@@ -139,7 +139,9 @@ func serveLabeled(t *testing.T, dir string, labels ...string) *project {
 }
 
 // serveOn serves a project on a listener, with a change of its authentication.
-func serveOn(t *testing.T, dir string, l net.Listener, change func(*identity.Authenticator), labels ...string) *project {
+func serveOn(
+	t *testing.T, dir string, l net.Listener, change func(*identity.Authenticator), labels ...string,
+) *project {
 	t.Helper()
 	return serveApp(t, l, change, app.Options{Dir: dir, Labels: labels})
 }
@@ -162,7 +164,8 @@ func serveApp(t *testing.T, l net.Listener, change func(*identity.Authenticator)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended, ready := make(chan error, 2), make(chan struct{})
 	go func() {
-		ended <- a.Work(ctx, func(string) { close(ready) }, func(r *app.Run, why *app.Error) { t.Errorf("%s: %v", r.ID, why) })
+		ended <- a.Work(ctx, func(string) { close(ready) },
+			func(r *app.Run, why *app.Error) { t.Errorf("%s: %v", r.ID, why) })
 	}()
 	select {
 	case <-ready:
@@ -183,13 +186,17 @@ func serveApp(t *testing.T, l net.Listener, change func(*identity.Authenticator)
 	s := New(Options{
 		App: a, Auth: auth, StateDir: state, Version: "test", Log: slog.New(slog.NewTextHandler(log, nil)),
 		MCP: func(func(*http.Request) (journal.Actor, string)) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+			return http.HandlerFunc(
+				func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 		},
 	})
 	go func() { ended <- s.Serve(ctx, l, 5*time.Second) }()
 	s.SetReady()
 	stopped := false
-	p := &project{t: t, dir: dir, app: a, server: s, url: "http://" + l.Addr().String(), token: token, auth: auth, log: log, home: o.Home}
+	p := &project{
+		t: t, dir: dir, app: a, server: s, url: "http://" + l.Addr().String(), token: token,
+		auth: auth, log: log, home: o.Home,
+	}
 	p.contract = newContract(t, s)
 	p.stop = func() {
 		if stopped {
@@ -288,8 +295,9 @@ func (p *project) until(run string, state api.State) api.Status {
 // A conversation waits in the inbox, with the reply of the model, and continues with a text.
 func TestConversationIsAnsweredThroughTheAPI(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "chat.yaml"), []byte("name: chat\nstates:\n  initial: talk\n  talk: {type: agent, provider: claude, "+
-		"mode: conversation, prompt: hi, on_success: done}\n  done: {type: terminal}\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "chat.yaml"), []byte("name: chat\nstates:\n  initial: talk\n"+
+		"  talk: {type: agent, provider: claude, mode: conversation, prompt: hi, on_success: done}\n"+
+		"  done: {type: terminal}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := serve(t, dir)
@@ -341,7 +349,8 @@ func TestRunIsStartedApprovedAndReadThroughTheAPI(t *testing.T) {
 		t.Errorf("the same key started %s and %s", s.ID, again.ID)
 	}
 	waiting := p.until(s.ID, api.Waiting)
-	if len(waiting.Gates) != 1 || waiting.Gates[0].Kind != api.Approval || waiting.Gates[0].Digest == "" || waiting.Simulated == "" {
+	if len(waiting.Gates) != 1 || waiting.Gates[0].Kind != api.Approval ||
+		waiting.Gates[0].Digest == "" || waiting.Simulated == "" {
 		t.Fatalf("%+v", waiting)
 	}
 	var box inbox
@@ -350,12 +359,14 @@ func TestRunIsStartedApprovedAndReadThroughTheAPI(t *testing.T) {
 		t.Fatalf("%+v", box)
 	}
 	var problem Problem
-	p.call("POST", "/api/v1/runs/"+s.ID+"/decide", api.DecideBody{Decision: "approve", Digest: "sha256:other"}, &problem, 409)
+	p.call("POST", "/api/v1/runs/"+s.ID+"/decide",
+		api.DecideBody{Decision: "approve", Digest: "sha256:other"}, &problem, 409)
 	if problem.Code == "" || problem.Detail == "" || problem.Request == "" {
 		t.Errorf("%+v", problem)
 	}
 	p.call("POST", "/api/v1/runs/"+s.ID+"/decide", map[string]any{"decision": "approve"}, &problem, 422)
-	p.call("POST", "/api/v1/runs/"+s.ID[:8]+"/decide", api.DecideBody{Decision: "approve", Note: "fine" + hostile, Digest: waiting.Gates[0].Digest}, nil, 200)
+	p.call("POST", "/api/v1/runs/"+s.ID[:8]+"/decide",
+		api.DecideBody{Decision: "approve", Note: "fine" + hostile, Digest: waiting.Gates[0].Digest}, nil, 200)
 	done := p.until(s.ID, api.Finished)
 	if done.Outcome != "ok" {
 		t.Fatalf("%+v", done)
@@ -446,7 +457,9 @@ func TestListsHavePages(t *testing.T) {
 	want := map[string]bool{}
 	for i := range 5 {
 		var s api.Status
-		start := map[string]any{"workflow": "gated", "input": map[string]any{"question": fmt.Sprint(i)}, "simulate": true}
+		start := map[string]any{
+			"workflow": "gated", "input": map[string]any{"question": fmt.Sprint(i)}, "simulate": true,
+		}
 		p.call("POST", "/api/v1/runs", start, &s, 201)
 		want[s.ID] = true
 	}
@@ -627,7 +640,8 @@ func TestOwnerSignsInWithTheLinkOnce(t *testing.T) {
 	if w := get(browser, p.url+"/login"); w.StatusCode != 403 {
 		t.Errorf("a link without a code: %d", w.StatusCode)
 	}
-	if w := get(browser, p.url+"/nowhere"); w.StatusCode != 404 || w.Header.Get("Content-Type") != "application/problem+json" {
+	if w := get(browser, p.url+"/nowhere"); w.StatusCode != 404 ||
+		w.Header.Get("Content-Type") != "application/problem+json" {
 		t.Errorf("an unknown route: %d %v", w.StatusCode, w.Header)
 	}
 	if w := get(browser, p.url+"/api/v1/runs"); w.StatusCode != 200 {
@@ -658,7 +672,9 @@ func TestEveryRouteChecksItsPermission(t *testing.T) {
 		t.Fatal(err)
 	}
 	tokens := map[identity.Role]string{}
-	for _, role := range []identity.Role{identity.Viewer, identity.Operator, identity.Approver, identity.Admin, identity.Sender} {
+	for _, role := range []identity.Role{
+		identity.Viewer, identity.Operator, identity.Approver, identity.Admin, identity.Sender,
+	} {
 		if tokens[role], err = p.auth.Users().Add(string(role), false, []identity.Role{role}, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -668,12 +684,14 @@ func TestEveryRouteChecksItsPermission(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Besides the routes of the API, those that only the server itself has.
-	routes := append(p.server.Routes(), Route{"GET", "/metrics", identity.Read}, Route{"POST", "/mcp", identity.Operate})
+	routes := append(p.server.Routes(), Route{"GET", "/metrics", identity.Read},
+		Route{"POST", "/mcp", identity.Operate})
 	if len(routes) < 25 {
 		t.Fatalf("%d routes", len(routes))
 	}
 	status := func(route Route, token string) int {
-		path := strings.NewReplacer("{workflow}", "none", "{run}", "none", "{step}", "none", "{path}", "none", "{trigger}", "none").Replace(route.Path)
+		path := strings.NewReplacer("{workflow}", "none", "{run}", "none", "{step}", "none", "{path}", "none",
+			"{trigger}", "none").Replace(route.Path)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		r, err := http.NewRequestWithContext(ctx, route.Method, p.url+path, strings.NewReader("{}"))
@@ -751,7 +769,8 @@ func TestWrongMethodsAreRefusedWithTheAllowedOnes(t *testing.T) {
 			slices.Sort(methods)
 			if err != nil || w.StatusCode != status || problem.Code != code || !slices.Equal(got, methods) ||
 				w.Header.Get("Content-Type") != "application/problem+json" {
-				t.Errorf("%s %s: %d, Allow %q, want %q, %+v, %v", method, path, w.StatusCode, got, methods, problem, err)
+				t.Errorf("%s %s: %d, Allow %q, want %q, %+v, %v",
+					method, path, w.StatusCode, got, methods, problem, err)
 			}
 		}
 	}
@@ -782,7 +801,8 @@ func TestProgramsDecideOnlyAsApprovers(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.token = token
-		p.call("POST", "/api/v1/runs/"+s.ID+"/decide", api.DecideBody{Decision: "approve", Digest: gate.Digest}, nil, want)
+		p.call("POST", "/api/v1/runs/"+s.ID+"/decide",
+			api.DecideBody{Decision: "approve", Digest: gate.Digest}, nil, want)
 		p.token = owner
 	}
 	decide("builder", 403, identity.Admin)

@@ -50,7 +50,8 @@ func (s *Server) registerStats() {
 			out := projectStats{Runs: states, Spending: []spendingStats{}, Clients: s.stats.clients.Load()}
 			for _, one := range spent {
 				out.Spending = append(out.Spending, spendingStats{
-					Name: one.Name, Of: one.Of, Dollars: float64(one.MicroDollars) / 1e6, MicroDollars: one.MicroDollars,
+					Name: one.Name, Of: one.Of,
+					Dollars: float64(one.MicroDollars) / 1e6, MicroDollars: one.MicroDollars,
 					LimitDollars: float64(one.Limit) / 1e6, LimitMicroDollars: one.Limit,
 				})
 			}
@@ -61,7 +62,8 @@ func (s *Server) registerStats() {
 			out.Concurrency = []concurrencyStats{}
 			for _, l := range limits {
 				out.Concurrency = append(out.Concurrency, concurrencyStats{
-					Name: l.Name, Runs: l.Runs, MaxRuns: l.MaxRuns, Calls: l.Calls, MaxCalls: l.MaxCalls, Waiting: l.Waiting,
+					Name: l.Name, Runs: l.Runs, MaxRuns: l.MaxRuns, Calls: l.Calls,
+					MaxCalls: l.MaxCalls, Waiting: l.Waiting,
 				})
 			}
 			return &body[projectStats]{out}, nil

@@ -98,8 +98,8 @@ func (s *Server) registerWorkflows() {
 			}
 			return &bytesBody{"text/plain; charset=utf-8", []byte(an.File.Text)}, nil
 		}, produces("text/plain"))
-	handle(s, http.MethodGet, "/workflows/{workflow}/cost", identity.Read, "Compute the worst-case cost of a workflow", tag,
-		func(ctx context.Context, in *struct {
+	handle(s, http.MethodGet, "/workflows/{workflow}/cost", identity.Read, "Compute the worst-case cost of a workflow",
+		tag, func(ctx context.Context, in *struct {
 			WorkflowPath
 			Model string `query:"model" doc:"Replaces the models that the steps name"`
 		},
@@ -135,7 +135,9 @@ func (s *Server) registerWorkflows() {
 			}
 			step := an.Program.Step(ir.Body, in.Step)
 			if step == nil {
-				return nil, &Problem{Status: http.StatusNotFound, Code: "no-step", Detail: "The workflow has no such step."}
+				return nil, &Problem{
+					Status: http.StatusNotFound, Code: "no-step", Detail: "The workflow has no such step.",
+				}
 			}
 			out := stepContract{Step: step.ID, Kind: step.Type}
 			if c, ok := an.Contract(step); ok {
@@ -145,7 +147,8 @@ func (s *Server) registerWorkflows() {
 		})
 	handle(s, http.MethodPost, "/validate", identity.Read, "Check the text of a workflow", tag,
 		func(ctx context.Context, in *struct{ Body validateBody }) (*body[workflowDetail], error) {
-			an, err := s.o.App.Analyze(ctx, app.AnalyzeRequest{Workflow: in.Body.Path, Text: &in.Body.Text, Listed: true})
+			an, err := s.o.App.Analyze(ctx,
+				app.AnalyzeRequest{Workflow: in.Body.Path, Text: &in.Body.Text, Listed: true})
 			if err != nil {
 				return nil, err
 			}
@@ -170,7 +173,8 @@ func describe(an *app.Analysis) workflowDetail {
 	counts := an.Counts()
 	out := workflowDetail{
 		Workflow: api.Workflow{
-			Name: an.Name(), Path: an.File.Path, Format: an.Format, Errors: counts["errors"], Warnings: counts["warnings"],
+			Name: an.Name(), Path: an.File.Path, Format: an.Format,
+			Errors: counts["errors"], Warnings: counts["warnings"],
 		},
 		Steps:       []workflowStep{},
 		Diagnostics: diag.NewReport(an.Files, an.Diagnostics).Diagnostics,

@@ -119,7 +119,8 @@ func TestMetricsCountRunsQueuesAndClients(t *testing.T) {
 	start := func() string {
 		t.Helper()
 		var out api.Status
-		p.call("POST", "/api/v1/runs", map[string]any{"workflow": "gated", "input": map[string]any{"question": "why?"}}, &out, 201)
+		p.call("POST", "/api/v1/runs",
+			map[string]any{"workflow": "gated", "input": map[string]any{"question": "why?"}}, &out, 201)
 		return out.ID
 	}
 	first := start()

@@ -276,8 +276,8 @@ func (f *fleet) rest() (states []runState, err error) {
 			return states, nil
 		}
 		if time.Now().After(end) {
-			return nil, fmt.Errorf("%s: run %s does not come to rest: %s %s", f.name, states[open].ID, states[open].State,
-				states[open].WaitingFor)
+			return nil, fmt.Errorf("%s: run %s does not come to rest: %s %s",
+				f.name, states[open].ID, states[open].State, states[open].WaitingFor)
 		}
 	}
 }
@@ -376,8 +376,8 @@ func (f *fleet) report() error {
 			}
 		}
 		if s.Outcome != "ok" || done != traces[s.Workflow] {
-			wrong = append(wrong, fmt.Sprintf("run %s: %s %s %s with %d of %d traces", s.ID, s.State, s.Outcome, s.WaitingFor,
-				done, traces[s.Workflow]))
+			wrong = append(wrong, fmt.Sprintf("run %s: %s %s %s with %d of %d traces",
+				s.ID, s.State, s.Outcome, s.WaitingFor, done, traces[s.Workflow]))
 		}
 		if code, out := f.try("audit", "verify", s.ID); code != 0 {
 			wrong = append(wrong, fmt.Sprintf("audit verify %s: exit %d: %s", s.ID, code, out))
@@ -391,8 +391,8 @@ func (f *fleet) report() error {
 	if code, out := f.try("store", "check"); code != 0 {
 		wrong = append(wrong, fmt.Sprintf("store check: exit %d: %s", code, out))
 	}
-	fmt.Printf("%s: %d workers, %d runs, of which %d asked about an interrupted step; %v; %d commands refused\n", f.name,
-		len(f.workers), len(states), doubts, f.kills, f.refused)
+	fmt.Printf("%s: %d workers, %d runs, of which %d asked about an interrupted step; %v; %d commands refused\n",
+		f.name, len(f.workers), len(states), doubts, f.kills, f.refused)
 	if len(wrong) > 0 {
 		return fmt.Errorf("%s:\n%s", f.name, strings.Join(wrong, "\n"))
 	}

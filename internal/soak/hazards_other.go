@@ -13,7 +13,8 @@ import (
 // Namespaces and /proc exist on Linux only.
 
 func hazards() (skipped []string) {
-	return []string{"other monotonic clocks, jumps of the wall clock, workers whose clocks differ, full disks, slow readers and growth (Linux only)"}
+	return []string{"other monotonic clocks, jumps of the wall clock, workers whose clocks differ, full disks, " +
+		"slow readers and growth (Linux only)"}
 }
 
 func shiftClock(*exec.Cmd, *rand.Rand) {}

@@ -135,7 +135,8 @@ func refused(c ToolCall, why *tool.Denial, notes []Note) ToolDone {
 // intent returns a call as it is noted before it is made.
 func (c *ToolCall) intent(found tool.Tool) journal.ToolUse {
 	return journal.ToolUse{
-		Name: c.Name, CallID: c.CallID, Input: c.Input, Fidelity: journal.ByRouter, Repeatable: tool.Repeatable(found, c.Input),
+		Name: c.Name, CallID: c.CallID, Input: c.Input, Fidelity: journal.ByRouter,
+		Repeatable: tool.Repeatable(found, c.Input),
 	}
 }
 

@@ -44,9 +44,11 @@ func (j *Job) Do(ctx context.Context, c Call) (Done, error) {
 	}
 	switch {
 	case begun == nil && j.hasCall(j.calls+1):
-		return Done{}, Errorf(ClassChanged, "the notes of %s do not fit: a later call comes where call %d should be", j.Key, j.calls)
+		return Done{}, Errorf(ClassChanged, "the notes of %s do not fit: a later call comes where call %d should be",
+			j.Key, j.calls)
 	case begun != nil && (begun.Kind != asked.Kind || !sameValue(begun.Request, asked.Request)):
-		return Done{}, Errorf(ClassChanged, "call %d of step %q asks for something else than it did before it was interrupted, so what was done then cannot be used", j.calls, j.Step.ID)
+		return Done{}, Errorf(ClassChanged, "call %d of step %q asks for something else than it did before it was "+
+			"interrupted, so what was done then cannot be used", j.calls, j.Step.ID)
 	case end != nil:
 		return end.done(), nil
 	case begun == nil:
@@ -136,7 +138,9 @@ func (e *callEnd) done() Done {
 
 // callHistory finds a call in the notes of a task: how it began, what was
 // noted inside of it, and how it ended.
-func callHistory(history []journal.TaskNoted, key string) (begun *journal.Call, inner []journal.TaskNoted, end *callEnd, err error) {
+func callHistory(
+	history []journal.TaskNoted, key string,
+) (begun *journal.Call, inner []journal.TaskNoted, end *callEnd, err error) {
 	for _, n := range history {
 		switch {
 		case n.Kind == journal.NoteCall && begun == nil:

@@ -26,7 +26,8 @@ func (j *Job) Finish(history []journal.TaskNoted, r Result, failed error) Result
 		return r
 	}
 	missing := func(file string, err error) {
-		r.Notes = append(r.Notes, Note{Kind: journal.NoteMissingFile, Data: journal.MissingFile{Path: file, Why: err.Error()}})
+		r.Notes = append(r.Notes,
+			Note{Kind: journal.NoteMissingFile, Data: journal.MissingFile{Path: file, Why: err.Error()}})
 	}
 	var root *os.Root
 	err := j.MakeDir()
@@ -61,8 +62,9 @@ func (j *Job) Finish(history []journal.TaskNoted, r Result, failed error) Result
 
 // Why a file is missing.
 var (
-	errNotMade  = errors.New("the step did not make it")
-	errNotText  = errors.New("the step did not make it, and it is not a file of text that its result could be written to")
+	errNotMade = errors.New("the step did not make it")
+	errNotText = errors.New(
+		"the step did not make it, and it is not a file of text that its result could be written to")
 	errNotAFile = errors.New("there is something else of that name")
 )
 
@@ -210,7 +212,10 @@ func (j *Job) audit(history []journal.TaskNoted, r Result, failed error) []byte 
 		Workers  []branch          `json:"workers,omitempty"`
 		Merges   []json.RawMessage `json:"merge_decisions,omitempty"`
 		Usage    journal.Usage     `json:"usage"`
-	}{Workflow: j.Workflow.Name, Run: j.Run, Step: j.Step.ID, Attempt: j.Attempt + 1, Reads: []read{}, Reason: cmp.Or(j.Step.ReasonOK, "COMPLETED")}
+	}{
+		Workflow: j.Workflow.Name, Run: j.Run, Step: j.Step.ID, Attempt: j.Attempt + 1,
+		Reads: []read{}, Reason: cmp.Or(j.Step.ReasonOK, "COMPLETED"),
+	}
 	rules := redact.Of(false, j.Audits...)
 	hide := func(raw json.RawMessage) json.RawMessage {
 		hidden, _, err := rules.JSON(raw)

@@ -16,7 +16,9 @@ import (
 
 func producing(t *testing.T, files ...string) *step.Job {
 	t.Helper()
-	job := &step.Job{Run: "r1", Host: step.Host{Dir: t.TempDir()}, Workflow: &ir.Program{Name: "flow"}, Step: &ir.Step{ID: "work", ReasonOK: "FINE", ReasonFail: "SAD"}}
+	job := &step.Job{Run: "r1", Host: step.Host{Dir: t.TempDir()}, Workflow: &ir.Program{Name: "flow"}, Step: &ir.Step{
+		ID: "work", ReasonOK: "FINE", ReasonFail: "SAD",
+	}}
 	for _, f := range files {
 		job.Step.Produces = append(job.Step.Produces, ir.Name{Name: f})
 	}
@@ -66,10 +68,12 @@ func TestF42FilesFromResults(t *testing.T) {
 			if err != nil || string(got) != c.content || len(r.Notes) > 0 {
 				t.Errorf("%q, %v, %v", got, err, missing(r))
 			}
-			if entries, err := os.ReadDir(filepath.Dir(filepath.Join(job.Dir, c.file))); err != nil || len(entries) != 1 {
+			if entries, err := os.ReadDir(filepath.Dir(filepath.Join(job.Dir, c.file))); err != nil ||
+				len(entries) != 1 {
 				t.Errorf("left behind: %v, %v", entries, err)
 			}
-			if info, err := os.Stat(filepath.Join(job.Dir, c.file)); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+			if info, err := os.Stat(filepath.Join(job.Dir, c.file)); err != nil ||
+				runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 				t.Errorf("%v, %v", info.Mode(), err)
 			}
 		})
@@ -130,7 +134,10 @@ func TestF42Audit(t *testing.T) {
 	job.Reads = []step.Read{{Path: "state.a", Value: json.RawMessage(`1`)}}
 	job.Branches = []step.Branch{{Name: "w1", Outcome: ir.OK, Value: json.RawMessage(`2`)}}
 	notes := []journal.TaskNoted{{Kind: journal.NoteReply, Usage: journal.Usage{ModelCalls: 1, InputTokens: 5}}}
-	last := []step.Note{{Kind: journal.NoteMerge, Data: journal.MergeDecision{Key: "k", Why: "majority"}, Usage: journal.Usage{InputTokens: 2}}}
+	last := []step.Note{{
+		Kind: journal.NoteMerge, Data: journal.MergeDecision{Key: "k", Why: "majority"},
+		Usage: journal.Usage{InputTokens: 2},
+	}}
 	read := func(r step.Result, err error) string {
 		t.Helper()
 		if got := job.Finish(notes, r, err); len(missing(got)) > 0 {
@@ -185,7 +192,10 @@ func TestNoFolder(t *testing.T) {
 
 // A result never becomes configuration of a program that runs later.
 func TestProducedFilesAreNeverConfiguration(t *testing.T) {
-	for _, name := range []string{".git/config.txt", "espalier.yaml", "sub/.claude/settings.json", ".mcp.json", "agentfile.yaml", ".ENVRC.txt", "CLAUDE.md"} {
+	for _, name := range []string{
+		".git/config.txt", "espalier.yaml", "sub/.claude/settings.json", ".mcp.json", "agentfile.yaml",
+		".ENVRC.txt", "CLAUDE.md",
+	} {
 		job := producing(t, name)
 		job.Step.AuditFile = name
 		r := job.Finish(nil, step.Result{Value: json.RawMessage(`"x"`)}, nil)

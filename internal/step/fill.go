@@ -100,15 +100,17 @@ func (j *Job) FillPath(template string, values expr.Values, doubts []string, par
 	}
 	for _, v := range untrusted {
 		if !parts || !shell.IsFileName(v) {
-			return "", Errorf(ClassInput, "step %q: a value chooses what is executed: %s. Use {{raw …}} if you trust it",
-				j.Step.ID, template)
+			return "", Errorf(ClassInput,
+				"step %q: a value chooses what is executed: %s. Use {{raw …}} if you trust it", j.Step.ID, template)
 		}
 	}
 	return path, nil
 }
 
 // FillFolder renders a template as the path of a folder, and reports whether untrusted values are a part of it.
-func (j *Job) FillFolder(template string, values expr.Values, doubts []string) (path string, untrusted bool, err error) {
+func (j *Job) FillFolder(
+	template string, values expr.Values, doubts []string,
+) (path string, untrusted bool, err error) {
 	if !strings.Contains(template, "{{") {
 		return template, false, nil
 	}
@@ -155,8 +157,8 @@ func (j *Job) FillShell(template, path string, values expr.Values, doubts []stri
 		return expr.ShellText{}, Errorf(ClassInput, "step %q: %v", j.Step.ID, err)
 	}
 	if len(text.Values) > 0 && !shell.IsShell(o.Shell) {
-		return expr.ShellText{}, Errorf(ClassInput, "step %q inserts values into a command for %s: this is supported for "+
-			"sh, bash, dash, zsh and ksh only. Use \"shell: /bin/sh\", or {{raw …}} for values that are code",
+		return expr.ShellText{}, Errorf(ClassInput, "step %q inserts values into a command for %s: this is supported "+
+			"for sh, bash, dash, zsh and ksh only. Use \"shell: /bin/sh\", or {{raw …}} for values that are code",
 			j.Step.ID, o.Shell)
 	}
 	return text, nil

@@ -92,8 +92,8 @@ type Job struct {
 
 	calls int // of Do so far
 
-	// Sampling is held while a tool waits for a reply of the model, because a task reserves one amount at a time. Nil is
-	// for tasks that call one tool at a time.
+	// Sampling is held while a tool waits for a reply of the model, because a task reserves one amount at a time. Nil
+	// is for tasks that call one tool at a time.
 	Sampling *sync.Mutex `json:"-"`
 }
 

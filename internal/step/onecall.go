@@ -36,7 +36,10 @@ func OneCallRecovery(history []journal.TaskNoted) Recovery {
 // OneCall calls a tool, whose answer has to meet the contract wants,
 // or returns what an earlier life of the task has noted about it. input
 // returns the input of the call; result turns its outcome into the result.
-func (j *Job) OneCall(ctx context.Context, name string, wants contract.Contract, input func() (json.RawMessage, error), result func(journal.ToolUse) (Result, error)) (Result, error) {
+func (j *Job) OneCall(
+	ctx context.Context, name string, wants contract.Contract, input func() (json.RawMessage, error),
+	result func(journal.ToolUse) (Result, error),
+) (Result, error) {
 	id := j.CallKey(1)
 	made, returned, answer := j.PastCall(id, 1)
 	if returned != nil {

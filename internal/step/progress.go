@@ -35,7 +35,8 @@ func (j *Job) tellProgress(ctx context.Context, c ToolCall) *progress {
 				// One that cannot be noted is no reason to end the call: what
 				// keeps it from being noted will be met by its result.
 				_ = j.Log.Note(ctx, Note{Kind: journal.NoteProgress, Data: journal.Progress{
-					Name: c.Name, CallID: c.CallID, Done: now.Done, Total: now.Total, Message: diag.Shorten(now.Message, mostMessage),
+					Name: c.Name, CallID: c.CallID, Done: now.Done,
+					Total: now.Total, Message: diag.Shorten(now.Message, mostMessage),
 				}})
 			case <-p.over:
 				return

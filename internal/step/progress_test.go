@@ -32,7 +32,9 @@ func (t telling) Call(_ context.Context, call tool.Call) (tool.Result, error) {
 func told(t *testing.T, slow telling, after ...func()) (out []string) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &steptest.Log{}
-		job := &step.Job{Workflow: &ir.Program{Tools: ir.Tools{AllowAll: true}}, Step: &ir.Step{}, Host: step.Host{Log: log, Tools: slow}}
+		job := &step.Job{Workflow: &ir.Program{Tools: ir.Tools{AllowAll: true}}, Step: &ir.Step{}, Host: step.Host{
+			Log: log, Tools: slow,
+		}}
 		if _, err := job.UseTool(t.Context(), step.ToolCall{Name: "slow", CallID: "c", N: 1}); err != nil {
 			t.Fatal(err)
 		}

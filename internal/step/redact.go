@@ -59,7 +59,8 @@ func (h RedactingRunner) revealed(ctx context.Context, job *Job) (*Job, error) {
 		return out
 	}
 	inner := *job
-	inner.Reads, inner.Branches, inner.History = slices.Clone(job.Reads), slices.Clone(job.Branches), slices.Clone(job.History)
+	inner.Reads, inner.Branches, inner.History = slices.Clone(job.Reads),
+		slices.Clone(job.Branches), slices.Clone(job.History)
 	for i := range inner.Reads {
 		inner.Reads[i].Value = reveal(inner.Reads[i].Value)
 	}
@@ -133,7 +134,9 @@ func (l *redactingLog) Reserve(ctx context.Context, amount journal.Usage, notes 
 	return l.Log.Reserve(ctx, amount, l.hide(notes, false)...)
 }
 
-func (l *redactingLog) ReserveUpTo(ctx context.Context, most journal.Usage, least int64, notes ...Note) (Reservation, journal.Usage, error) {
+func (l *redactingLog) ReserveUpTo(
+	ctx context.Context, most journal.Usage, least int64, notes ...Note,
+) (Reservation, journal.Usage, error) {
 	return l.Log.ReserveUpTo(ctx, most, least, l.hide(notes, false)...)
 }
 

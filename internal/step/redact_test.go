@@ -58,10 +58,13 @@ func TestRedactingRunnerMasksSecrets(t *testing.T) {
 		Branches: []step.Branch{{Error: "[secret key]!", Value: json.RawMessage(`["[secret key]"]`)}},
 		History:  []journal.TaskNoted{{Kind: "x", Data: json.RawMessage(`"[secret key]"`)}},
 	}
-	hiding := step.RedactingRunner{Secrets: hushed(), InWorkflow: true, Runner: within{do: func(ctx context.Context, job *step.Job) (step.Result, error) {
+	hiding := step.RedactingRunner{Secrets: hushed(), InWorkflow: true, Runner: within{do: func(
+		ctx context.Context, job *step.Job,
+	) (step.Result, error) {
 		for what, text := range map[string]string{
-			"read": string(job.Reads[0].Value), "branch": string(job.Branches[0].Value), "error of a branch": job.Branches[0].Error,
-			"history": string(job.History[0].Data), "step": job.Step.Description,
+			"read": string(job.Reads[0].Value), "branch": string(job.Branches[0].Value),
+			"error of a branch": job.Branches[0].Error, "history": string(job.History[0].Data),
+			"step": job.Step.Description,
 		} {
 			if !strings.Contains(text, hush) {
 				t.Errorf("%s: %q has no value", what, text)
@@ -107,7 +110,9 @@ func TestRedactingRunnerMasksSecrets(t *testing.T) {
 
 // Tools of one turn note at the same time; the race detector sees to it.
 func TestHidingAtTheSameTime(t *testing.T) {
-	_, err := step.RedactingRunner{Secrets: hushed(), Runner: within{do: func(ctx context.Context, job *step.Job) (step.Result, error) {
+	_, err := step.RedactingRunner{Secrets: hushed(), Runner: within{do: func(
+		ctx context.Context, job *step.Job,
+	) (step.Result, error) {
 		var all sync.WaitGroup
 		for range 4 {
 			all.Go(func() {
@@ -145,17 +150,20 @@ func TestRedactingRunnerKeepsNilFields(t *testing.T) {
 // Notes that are JSON already are hidden as they are; what is none stays none.
 func TestRedactingRunnerMasksEncodedNotes(t *testing.T) {
 	log := &noted{}
-	hiding := step.RedactingRunner{Secrets: hushed(), Runner: within{do: func(ctx context.Context, job *step.Job) (step.Result, error) {
-		return step.Result{}, job.Log.Note(ctx,
-			step.Note{Kind: "json", Data: json.RawMessage(`{"a": "` + hush + `"}`)},
-			step.Note{Kind: "no json", Data: json.RawMessage(`{"a": "` + hush)})
-	}}}
+	hiding := step.RedactingRunner{Secrets: hushed(), Runner: within{
+		do: func(ctx context.Context, job *step.Job) (step.Result, error) {
+			return step.Result{}, job.Log.Note(ctx,
+				step.Note{Kind: "json", Data: json.RawMessage(`{"a": "` + hush + `"}`)},
+				step.Note{Kind: "no json", Data: json.RawMessage(`{"a": "` + hush)})
+		},
+	}}
 	if _, err := hiding.Run(t.Context(), &step.Job{Host: step.Host{Log: log}}); err != nil || len(log.all) != 2 {
 		t.Fatalf("%v, %v", log.all, err)
 	}
 	for _, n := range log.all {
 		raw, ok := n.Data.(json.RawMessage)
-		if hidden := strings.Contains(string(raw), "[secret key]"); !ok || !hidden || strings.Contains(string(raw), hush) || json.Valid(raw) != (n.Kind == "json") {
+		if hidden := strings.Contains(string(raw), "[secret key]"); !ok || !hidden ||
+			strings.Contains(string(raw), hush) || json.Valid(raw) != (n.Kind == "json") {
 			t.Errorf("%s: %q", n.Kind, raw)
 		}
 	}
@@ -163,9 +171,11 @@ func TestRedactingRunnerMasksEncodedNotes(t *testing.T) {
 
 func TestRedactingRunnerMasksErrors(t *testing.T) {
 	run := func(secrets *secret.Registry, job *step.Job, do func() error) error {
-		_, err := step.RedactingRunner{Secrets: secrets, Runner: within{do: func(context.Context, *step.Job) (step.Result, error) {
-			return step.Result{}, do()
-		}}}.Run(t.Context(), job)
+		_, err := step.RedactingRunner{Secrets: secrets, Runner: within{
+			do: func(context.Context, *step.Job) (step.Result, error) {
+				return step.Result{}, do()
+			},
+		}}.Run(t.Context(), job)
 		return err
 	}
 	var failed *step.Error

@@ -70,7 +70,8 @@ func Exchange(client *http.Client, req *http.Request, most int64) (*Answer, erro
 	case errors.Is(err, netguard.ErrTooLong):
 		return nil, &Error{Class: ClassTool, Message: fmt.Sprintf("the answer is longer than %d bytes", most)}
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, &Error{Class: ClassTool, Message: fmt.Sprintf("the answer of %s broke off before its end", resp.Request.URL.Host)}
+		return nil, &Error{Class: ClassTool, Message: fmt.Sprintf("the answer of %s broke off before its end",
+			resp.Request.URL.Host)}
 	case err != nil:
 		return nil, unreachable(err)
 	}
@@ -141,7 +142,8 @@ func unreachable(err error) error {
 	case errors.As(err, &ours):
 		return ours
 	case errors.As(err, &forbidden):
-		return &Error{Class: ClassDenied, Message: forbidden.Error() + ", which is not on the open internet and not allowed in the configuration"}
+		return &Error{Class: ClassDenied, Message: forbidden.Error() +
+			", which is not on the open internet and not allowed in the configuration"}
 	case errors.As(err, &slow) && slow.Timeout():
 		return &Error{Class: ClassTimeout, Message: "there was no answer in time"}
 	}

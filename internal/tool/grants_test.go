@@ -53,7 +53,8 @@ func TestGranted(t *testing.T) {
 			t.Errorf("%+v: foreign %s", c, foreign)
 		}
 	}
-	if tool.Granted(tool.Caller{Program: &ir.Program{}, Step: &ir.Step{}}, own) != nil || tool.Foreign(tool.Caller{}, own) != nil {
+	if tool.Granted(tool.Caller{Program: &ir.Program{}, Step: &ir.Step{}}, own) != nil ||
+		tool.Foreign(tool.Caller{}, own) != nil {
 		t.Error("nobody in particular has tools")
 	}
 }

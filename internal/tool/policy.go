@@ -29,10 +29,12 @@ func (c Caller) Refusal(name string, input json.RawMessage) string {
 	switch {
 	case c.Agent != nil && c.Agent.ID == "":
 		return fmt.Sprintf("there are no tools here, so no %q either", name)
-	case c.Agent != nil && !slices.ContainsFunc(c.Agent.Tools, func(n ir.Name) bool { return ir.MatchesTool(n.Name, name) }):
+	case c.Agent != nil &&
+		!slices.ContainsFunc(c.Agent.Tools, func(n ir.Name) bool { return ir.MatchesTool(n.Name, name) }):
 		return fmt.Sprintf("agent %q has no tool %q", c.Agent.ID, name)
 	case c.Agent != nil && !grants(c.Agent.Tools, name, input):
-		return fmt.Sprintf("agent %q may call the tool %q only as in %s", c.Agent.ID, name, entries(c.Agent.Tools, name))
+		return fmt.Sprintf("agent %q may call the tool %q only as in %s",
+			c.Agent.ID, name, entries(c.Agent.Tools, name))
 	case denies(p.Tools.Deny, name, input):
 		return fmt.Sprintf("the workflow's denylist has the tool %q", name)
 	case !p.Tools.AllowAll && !grants(p.Tools.Allow, name, input):

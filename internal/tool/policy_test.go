@@ -93,7 +93,9 @@ func TestEntries(t *testing.T) {
 		if got := allow.Refusal(c.tool, input) == ""; got != c.allowed {
 			t.Errorf("allowlist %s, %s %s: allowed %t", c.entry, c.tool, c.input, got)
 		}
-		agent := tool.Caller{Program: &ir.Program{Tools: ir.Tools{AllowAll: true}}, Agent: &ir.Agent{ID: "a", Tools: named("other", c.entry)}}
+		agent := tool.Caller{Program: &ir.Program{Tools: ir.Tools{AllowAll: true}}, Agent: &ir.Agent{
+			ID: "a", Tools: named("other", c.entry),
+		}}
 		if got := agent.Refusal(c.tool, input) == ""; got != c.allowed {
 			t.Errorf("an agent with %s, %s %s: allowed %t", c.entry, c.tool, c.input, got)
 		}
@@ -127,9 +129,12 @@ func TestRefusal(t *testing.T) {
 		"a worker in a loop":  {tool.Caller{Program: p, Step: &p.Blocks[2].Steps[0], Agent: agent}, "a", "workers"},
 		"a step names it":     {tool.Caller{Program: p, Step: &p.Blocks[1].Steps[0]}, "a", ""},
 		"a step, not allowed": {tool.Caller{Program: p, Step: &p.Blocks[1].Steps[0]}, "c", "allowlist"},
-		"nobody":              {tool.Caller{Program: p, Step: &p.Blocks[0].Steps[0], Agent: &ir.Agent{}}, "a", "no tools here"},
+		"nobody": {
+			tool.Caller{Program: p, Step: &p.Blocks[0].Steps[0], Agent: &ir.Agent{}}, "a", "no tools here",
+		},
 	} {
-		if got := c.who.Refusal(c.tool, json.RawMessage("{}")); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+		if got := c.who.Refusal(c.tool, json.RawMessage("{}")); (got == "") != (c.want == "") ||
+			!strings.Contains(got, c.want) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
@@ -179,11 +184,13 @@ func TestAdmit(t *testing.T) {
 		{"mcp__s__t", `{}`, ""},
 	} {
 		found, denial := tool.Admit(has, tool.Caller{Program: p}, c.name, json.RawMessage(c.input))
-		if (found == nil) != (denial != nil) || denial != nil && denial.Class != c.class || denial == nil && c.class != "" {
+		if (found == nil) != (denial != nil) || denial != nil && denial.Class != c.class ||
+			denial == nil && c.class != "" {
 			t.Errorf("%s %s: %+v", c.name, c.input, denial)
 		}
 	}
-	if _, denial := tool.Admit(nil, tool.Caller{Program: p}, "a", nil); denial == nil || denial.Class != tool.ClassMissing {
+	if _, denial := tool.Admit(nil, tool.Caller{Program: p}, "a", nil); denial == nil ||
+		denial.Class != tool.ClassMissing {
 		t.Errorf("without any: %+v", denial)
 	}
 }

@@ -44,7 +44,8 @@ func Admit(box Box, who Caller, name string, input json.RawMessage) (Tool, *Deni
 		return nil, &Denial{ClassMissing, fmt.Sprintf("there is no tool %q here", name)}
 	}
 	if problems := BadInput(found.Spec(), input); len(problems) > 0 {
-		return nil, &Denial{ClassInput, fmt.Sprintf("the input of the tool %q does not fit: %s", name, strings.Join(problems, "; "))}
+		return nil, &Denial{ClassInput, fmt.Sprintf("the input of the tool %q does not fit: %s",
+			name, strings.Join(problems, "; "))}
 	}
 	return found, nil
 }

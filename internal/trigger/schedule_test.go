@@ -83,7 +83,8 @@ func TestOverlapPolicies(t *testing.T) {
 		t.Run(string(c.overlap), func(t *testing.T) {
 			s, state := hourly(t, c.overlap)
 			state, fire := s.Due(state, at(3, 30), 1)
-			if got := times(fire); !slices.Equal(got, c.fire) || len(state.Queue) != c.queue || len(state.Missed) != c.missed {
+			if got := times(fire); !slices.Equal(got, c.fire) || len(state.Queue) != c.queue ||
+				len(state.Missed) != c.missed {
 				t.Fatalf("fired %v, queued %v, missed %v", got, state.Queue, state.Missed)
 			}
 			if c.cancel && !fire[0].CancelOthers {
@@ -224,7 +225,9 @@ func TestEachScheduledTimeStartsAtMostOneRun(t *testing.T) {
 
 func TestRunIDsDistinguishTheirParts(t *testing.T) {
 	ids := map[journal.RunID]bool{}
-	for _, parts := range [][]string{{"a", "b", "c"}, {"ab", "", "c"}, {"a", "bc", ""}, {"a", "b", "c", ""}, {"a", "b", "", "c"}} {
+	for _, parts := range [][]string{
+		{"a", "b", "c"}, {"ab", "", "c"}, {"a", "bc", ""}, {"a", "b", "c", ""}, {"a", "b", "", "c"},
+	} {
 		id := RunID(parts[0], parts[1], parts[2:]...)
 		if ids[id] {
 			t.Errorf("%q share an id with others", parts)

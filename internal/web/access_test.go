@@ -47,7 +47,8 @@ func TestEveryPageChecksItsPermission(t *testing.T) {
 	}
 	tokens := map[identity.Role]string{}
 	for _, role := range []identity.Role{
-		identity.Viewer, identity.Operator, identity.Approver, "approver:legal", identity.Admin, identity.Sender, "starter:gated",
+		identity.Viewer, identity.Operator, identity.Approver, "approver:legal", identity.Admin,
+		identity.Sender, "starter:gated",
 	} {
 		tokens[role] = token("person-"+strings.ReplaceAll(string(role), ":", "-"), false, 0, role)
 	}
@@ -65,8 +66,8 @@ func TestEveryPageChecksItsPermission(t *testing.T) {
 			method, path = http.MethodGet, "/nowhere"
 		}
 		pages++
-		path = strings.NewReplacer("{$}", "", "{run}", string(id), "{workflow}", "gated", "{step...}", "check", "{file...}", "x",
-			"{action}", "none").Replace(path)
+		path = strings.NewReplacer("{$}", "", "{run}", string(id), "{workflow}",
+			"gated", "{step...}", "check", "{file...}", "x", "{action}", "none").Replace(path)
 		if got := s.as(method, path, ""); got != http.StatusUnauthorized {
 			t.Errorf("%s without a token: %d", route.Pattern, got)
 		}

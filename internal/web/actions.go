@@ -54,7 +54,8 @@ var actions = map[string]action{
 			text = ""
 		} else if text == "" {
 			return "", &app.Error{
-				Kind: app.InvalidRequest, Message: "the reply is empty", Advice: "Write a reply, or end the conversation.",
+				Kind: app.InvalidRequest, Message: "the reply is empty",
+				Advice: "Write a reply, or end the conversation.",
 			}
 		}
 		data, err := json.Marshal(text)

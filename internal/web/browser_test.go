@@ -333,7 +333,8 @@ func (s *site) blank() *tab {
 			if err != nil {
 				return
 			}
-			if m.Type == chromedp.ConsoleError || m.Type == chromedp.ConsoleException || m.Type == chromedp.ConsoleWarning {
+			if m.Type == chromedp.ConsoleError || m.Type == chromedp.ConsoleException ||
+				m.Type == chromedp.ConsoleWarning {
 				b.mu.Lock()
 				b.messages = append(b.messages, m.Text)
 				b.mu.Unlock()

@@ -99,11 +99,15 @@ func newDayPlot(slots [halfHours]slot, now time.Time, cut bool) *dayPlot {
 			}
 			height := max((dayBottom-dayTop)*float64(n)/float64(out.Most), 1)
 			y -= height
-			out.Bars = append(out.Bars, dayBar{dayClasses[class], percent(100 * float64(i) / halfHours), "1.6%", y, height})
+			out.Bars = append(out.Bars,
+				dayBar{dayClasses[class], percent(100 * float64(i) / halfHours), "1.6%", y, height})
 		}
 	}
 	for _, hours := range []int{24, 18, 12, 6, 0} {
-		mark := hourMark{percent(100 - 100*float64(hours)/24), "middle", now.Add(-time.Duration(hours) * time.Hour).Format("15:04")}
+		mark := hourMark{
+			percent(100 - 100*float64(hours)/24), "middle",
+			now.Add(-time.Duration(hours) * time.Hour).Format("15:04"),
+		}
 		switch hours {
 		case 24:
 			mark.Anchor = "start"
@@ -117,6 +121,7 @@ func newDayPlot(slots [halfHours]slot, now time.Time, cut bool) *dayPlot {
 
 // Words describes the plot.
 func (p *dayPlot) Words() string {
-	return fmt.Sprintf("Runs for each half hour: %s finished, %s open, %s stopped by a person, %s failed; at most %s in half an hour",
+	return fmt.Sprintf(
+		"Runs for each half hour: %s finished, %s open, %s stopped by a person, %s failed; at most %s in half an hour",
 		grouped(p.OK), grouped(p.Open), grouped(p.Stopped), grouped(p.Failed), grouped(p.Most))
 }

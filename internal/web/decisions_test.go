@@ -50,7 +50,8 @@ const helpedReplies = `replies:
 // A tool call that needs an approval is decided in the inbox, which shows the tool and exactly its arguments.
 func TestInboxDecidesToolCalls(t *testing.T) {
 	s := newSite(t, map[string]string{
-		"helped.md": helped, "espalier.yaml": "tools: {Read: {requires_approval: true}}\n", "notes.txt": "roses and tulips\n",
+		"helped.md": helped, "espalier.yaml": "tools: {Read: {requires_approval: true}}\n",
+		"notes.txt": "roses and tulips\n",
 	})
 	b := s.open()
 	for _, c := range []struct {
@@ -103,7 +104,8 @@ func TestServeInAnotherProcess(t *testing.T) {
 func (s *site) serve(begin string) (c *child, run string) {
 	s.t.Helper()
 	c = &child{cmd: exec.Command(os.Args[0], "-test.run=^TestServeInAnotherProcess$")}
-	c.cmd.Env = append(os.Environ(), childDir+"="+s.dir, childHome+"="+s.home, childAddr+"="+s.addr, childBegin+"="+begin)
+	c.cmd.Env = append(os.Environ(), childDir+"="+s.dir, childHome+"="+s.home,
+		childAddr+"="+s.addr, childBegin+"="+begin)
 	c.cmd.Stderr = os.Stderr
 	out, err := c.cmd.StdoutPipe()
 	if err != nil {
@@ -196,7 +198,8 @@ func leave(dir, description string) string {
 // It returns the run, whose step may have acted.
 func (s *site) abandon(dir string) journal.RunID {
 	s.t.Helper()
-	s.t.Cleanup(func() { _ = os.WriteFile(filepath.Join(dir, "go"), nil, 0o600) }) // the command of the killed server ends
+	// the command of the killed server ends
+	s.t.Cleanup(func() { _ = os.WriteFile(filepath.Join(dir, "go"), nil, 0o600) })
 	c, id := s.serve("leave")
 	for s.t.Context().Err() == nil {
 		if _, err := os.Stat(filepath.Join(dir, "started")); err == nil {
@@ -318,7 +321,8 @@ func TestWorkflowShowsTheNextTimesOfItsTriggers(t *testing.T) {
 	last := time.Now().Add(-time.Minute)
 	for _, text := range times {
 		at, err := time.Parse(time.RFC3339, text)
-		if err != nil || !at.After(last) || at.Local().Format("15:04") != "02:30" && at.UTC().Format("15:04") != "02:30" {
+		if err != nil || !at.After(last) ||
+			at.Local().Format("15:04") != "02:30" && at.UTC().Format("15:04") != "02:30" {
 			t.Errorf("%s, %v; the one before is %s", text, err, last)
 		}
 		last = at

@@ -33,8 +33,8 @@ inputs:
 `, file)
 }
 
-// A step that changes reaches an open page as a few bytes: the graph is patched, and the page is requested again once in
-// a while, not for every change.
+// A step that changes reaches an open page as a few bytes: the graph is patched, and the page is requested again once
+// in a while, not for every change.
 func TestStepChangesAreFewBytes(t *testing.T) {
 	const rounds = 150
 	file := filepath.Join(t.TempDir(), "go")
@@ -169,8 +169,8 @@ func TestCompareShowsOutputsPromptsAndCost(t *testing.T) {
 		"espalier.yaml": "models: {default: openai/fixed}\nprices: {openai/fixed: {input: 2, output: 8}}\n",
 	})
 	run := func(asked, reply string, tokens int) journal.RunID {
-		id := s.play("gated", fmt.Sprintf("replies: [{step: draft, reply: %q, usage: {input: 0, output: %d}}]\n", reply, tokens),
-			app.Field{Name: "question", Text: asked})
+		id := s.play("gated", fmt.Sprintf("replies: [{step: draft, reply: %q, usage: {input: 0, output: %d}}]\n",
+			reply, tokens), app.Field{Name: "question", Text: asked})
 		s.rest(id)
 		approve(s, id)
 		s.rest(id)
@@ -292,7 +292,8 @@ func TestInboxListsTheLatestDecisions(t *testing.T) {
 	b.waitText("#decided", "Rejected by ada")
 }
 
-// An item that changes while it is open says so. A decision about what was shown first is refused, and the comment stays.
+// An item that changes while it is open says so. A decision about what was shown first is refused, and the comment
+// stays.
 func TestInboxSaysThatAnItemHasChanged(t *testing.T) {
 	s := newSite(t, map[string]string{"rewritten.md": rewritten})
 	id := s.begin("rewritten", shell, app.Field{Name: "ticket", Text: "Please refund me."})
@@ -400,8 +401,8 @@ writes: [output.answer]
 ~~~
 `
 
-// A question of a tool is a form that is made from its schema. An answer that does not fit is refused, and the right one
-// reaches the tool with the types of the schema.
+// A question of a tool is a form that is made from its schema. An answer that does not fit is refused, and the right
+// one reaches the tool with the types of the schema.
 func TestInboxAnswersAQuestionByItsSchema(t *testing.T) {
 	s := gardenSite(t, map[string]string{"asking.md": asking})
 	id := s.begin("asking", shell)

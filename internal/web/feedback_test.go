@@ -15,7 +15,8 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// A cancellation without a run that can be cancelled is refused: nothing happened, and the page does not report success.
+// A cancellation without a run that can be cancelled is refused: nothing happened, and the page does not report
+// success.
 func TestCancelWithoutASelectionIsRefused(t *testing.T) {
 	s := newSite(t, map[string]string{"gated.md": gated})
 	id := s.begin("gated", simulate, question)
@@ -231,7 +232,8 @@ func TestWaitingTimeIsCounted(t *testing.T) {
 // A reply that was received in parts is one line of the transcript.
 func TestTranscriptShowsAReplyOnce(t *testing.T) {
 	s := newSite(t, map[string]string{"gated.md": gated})
-	id := s.play("gated", "replies:\n  - {step: draft, reply: '{\"answer\": \""+strings.Repeat("blue light ", 40)+"\"}'}\n", question)
+	id := s.play("gated",
+		"replies:\n  - {step: draft, reply: '{\"answer\": \""+strings.Repeat("blue light ", 40)+"\"}'}\n", question)
 	s.rest(id)
 	c := s.client()
 	_, page := s.get(c, "/runs/"+string(id)+"/transcript")

@@ -61,7 +61,8 @@ func fieldsOf(raw json.RawMessage) []formField {
 	for i, name := range propertyOrder(raw) {
 		prop := schema.Properties[name]
 		f := formField{
-			Name: name, ID: "field-" + grouped(i), Hint: prop.Description, Required: slices.Contains(schema.Required, name),
+			Name: name, ID: "field-" + grouped(i), Hint: prop.Description,
+			Required: slices.Contains(schema.Required, name),
 		}
 		if len(prop.Default) > 0 {
 			f.Default = editable(prop.Default)

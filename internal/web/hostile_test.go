@@ -92,8 +92,8 @@ func TestHostileContentStaysText(t *testing.T) {
 		"leave.yaml": leave(started, evil), "hostile.md": hostile(), "gated.md": gated, "research.md": research,
 		".mcp.json": string(server), "helped.md": helped,
 		"espalier.yaml": "tools: {Read: {requires_approval: true}}\ndefaults: {model_timeout: 1h}\n", "chat.yaml": chat,
-		"loud.yaml": fmt.Sprintf("name: loud\nstates:\n  initial: talk\n  talk: {type: step, command: cat %s; cat %s >&2, "+
-			"on_success: done}\n  done: {type: terminal}\n", text, text),
+		"loud.yaml": fmt.Sprintf("name: loud\nstates:\n  initial: talk\n  talk: {type: step, command: cat %s; cat %s "+
+			">&2, on_success: done}\n  done: {type: terminal}\n", text, text),
 	})
 	s.stop()
 	doubtful := s.abandon(started)
@@ -163,9 +163,11 @@ func TestHostileContentStaysText(t *testing.T) {
 		"/runs?q=" + url.QueryEscape(evil) + "&workflow=" + url.QueryEscape(evil) + "&by=" + url.QueryEscape(evil),
 		"/runs/" + url.PathEscape(evil), "/workflows/" + url.PathEscape(evil), run + "?step=" + url.QueryEscape(evil),
 		run + "/transcript?q=" + url.QueryEscape(evil), "/login?next=" + url.QueryEscape("javascript:"+evil),
-		"/runs/" + string(doubtful), "/runs/" + string(doubtful) + "?step=send", "/runs/" + string(streaming) + "?step=draft",
-		"/inbox?done=" + url.QueryEscape(evil), "/", "/runs/" + string(loud) + "?step=talk",
-		run + "?show=" + url.QueryEscape(evil) + "&row=" + url.QueryEscape(evil), run + "/audit?q=" + url.QueryEscape(evil),
+		"/runs/" + string(doubtful), "/runs/" + string(doubtful) + "?step=send",
+		"/runs/" + string(streaming) + "?step=draft", "/inbox?done=" + url.QueryEscape(evil),
+		"/", "/runs/" + string(loud) + "?step=talk",
+		run + "?show=" + url.QueryEscape(evil) + "&row=" + url.QueryEscape(evil),
+		run + "/audit?q=" + url.QueryEscape(evil),
 		"/runs?before=" + url.QueryEscape(evil), "/workflows/hostile?like=" + url.QueryEscape(evil),
 		"/compare?a=" + url.QueryEscape(evil) + "&b=" + url.QueryEscape(evil),
 		run + "/artifacts/" + url.PathEscape(evil),
@@ -207,8 +209,10 @@ func TestHostileContentStaysText(t *testing.T) {
 				t.Fatal(err)
 			}
 			response.Body.Close()
-			if got := response.Header; got.Get("Content-Type") != kind || got.Get("X-Content-Type-Options") != "nosniff" {
-				t.Errorf("%s: %s, %q, %q", address, response.Status, got.Get("Content-Type"), got.Get("X-Content-Type-Options"))
+			if got := response.Header; got.Get("Content-Type") != kind ||
+				got.Get("X-Content-Type-Options") != "nosniff" {
+				t.Errorf("%s: %s, %q, %q", address, response.Status, got.Get("Content-Type"),
+					got.Get("X-Content-Type-Options"))
 			}
 		}
 	}
@@ -239,16 +243,17 @@ func TestPolicyViolationsAreNoticed(t *testing.T) {
 
 // languages are names of a question in twenty languages.
 var languages = []string{
-	"Why is the sky blue?", "Warum ist der Himmel blau?", "Pourquoi le ciel est-il bleu ?", "¿Por qué el cielo es azul?",
-	"Por que o céu é azul?", "Perché il cielo è blu?", "Waarom is de lucht blauw?", "Dlaczego niebo jest niebieskie?",
-	"Почему небо голубое?", "Чому небо блакитне?", "Γιατί ο ουρανός είναι μπλε;", "لماذا السماء زرقاء؟", "למה השמיים כחולים?",
-	"चरा आसमान नीला क्यों है?", "আকাশ নীল কেন?", "ท้องฟ้าทำไมเป็นสีฟ้า", "天空为什么是蓝色的？", "空はなぜ青いのですか。", "하늘은 왜 파란가요?",
-	"Tại sao bầu trời màu xanh?",
+	"Why is the sky blue?", "Warum ist der Himmel blau?", "Pourquoi le ciel est-il bleu ?",
+	"¿Por qué el cielo es azul?", "Por que o céu é azul?", "Perché il cielo è blu?", "Waarom is de lucht blauw?",
+	"Dlaczego niebo jest niebieskie?", "Почему небо голубое?", "Чому небо блакитне?", "Γιατί ο ουρανός είναι μπλε;",
+	"لماذا السماء زرقاء؟", "למה השמיים כחולים?", "चरा आसमान नीला क्यों है?", "আকাশ নীল কেন?", "ท้องฟ้าทำไมเป็นสีฟ้า",
+	"天空为什么是蓝色的？", "空はなぜ青いのですか。", "하늘은 왜 파란가요?", "Tại sao bầu trời màu xanh?",
 }
 
 // Twenty languages and very long names fit on every page, also on a phone.
 func TestLanguagesAndLongNamesFit(t *testing.T) {
-	long := "quarterly-supplier-risk-reassessment-with-a-second-opinion-and-sign-off-by-" + strings.Repeat("everybody", 6)
+	long := "quarterly-supplier-risk-reassessment-with-a-second-opinion-and-sign-off-by-" +
+		strings.Repeat("everybody", 6)
 	s := newSite(t, map[string]string{"gated.md": gated, "long.md": strings.NewReplacer(
 		"name: gated", "name: "+long, "id: check", "id: "+strings.Repeat("very_long_step_name_", 5)+"x",
 		"Look at the answer", strings.Join(languages, " · ")).Replace(gated)})
@@ -260,8 +265,8 @@ func TestLanguagesAndLongNamesFit(t *testing.T) {
 		b.size(width, 800)
 		for _, path := range []string{
 			"/inbox", "/inbox/" + string(id) + "/" + strings.Repeat("very_long_step_name_", 5) + "x", "/runs",
-			"/runs/" + string(id), "/runs/" + string(id) + "?step=draft", "/runs/" + string(id) + "/transcript", "/workflows",
-			"/workflows/" + long, "/triggers",
+			"/runs/" + string(id), "/runs/" + string(id) + "?step=draft", "/runs/" + string(id) + "/transcript",
+			"/workflows", "/workflows/" + long, "/triggers",
 		} {
 			b.visit(path)
 			if wide := eval[int](b, "document.documentElement.scrollWidth - innerWidth"); wide > 0 {

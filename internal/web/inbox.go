@@ -587,7 +587,8 @@ func (h *Handler) lately(r *request) ([]decidedView, error) {
 				out = append(out, decidedView{
 					Run: api.NewRun(&app.Run{Entry: e}), Step: d.Key(),
 					Name: cmp.Or(d.Event, journal.PlaceName(d.Key())),
-					Word: decisionWord(kinds[d.Key()], d.Outcome), At: fact.At.Time(), By: app.DescribeActor(d.By, d.Method, ""), Note: d.Note,
+					Word: decisionWord(kinds[d.Key()], d.Outcome), At: fact.At.Time(),
+					By: app.DescribeActor(d.By, d.Method, ""), Note: d.Note,
 				})
 			}
 		}
@@ -688,7 +689,8 @@ func (h *Handler) decide(r *request) error {
 		_, err = h.o.App.Send(r.Context(), run.ID, r.actor(), message)
 	}
 	var known *app.Error
-	if errors.As(err, &known) && (known.Kind == app.Refused || known.Kind == app.Conflict || known.Kind == app.InvalidRequest) {
+	if errors.As(err, &known) &&
+		(known.Kind == app.Refused || known.Kind == app.Conflict || known.Kind == app.InvalidRequest) {
 		status := http.StatusConflict
 		if known.Kind == app.InvalidRequest {
 			status = http.StatusUnprocessableEntity

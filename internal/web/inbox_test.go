@@ -338,7 +338,8 @@ func TestSuccessRateLeavesOutStoppedRuns(t *testing.T) {
 	end(app.Approve{})
 	end(app.Reject{})
 	end(app.Cancel{Reason: "a mistake"})
-	s.rest(s.play("gated", "replies:\n  - {step: draft, fail: {class: TIMEOUT, message: too slow}}\notherwise: simulate\n", question))
+	s.rest(s.play("gated", "replies:\n  - {step: draft, fail: {class: TIMEOUT, message: too slow}}\n"+
+		"otherwise: simulate\n", question))
 	b := s.open()
 	b.visit("/workflows/gated")
 	b.waitText("figure", "Success rate50 %")

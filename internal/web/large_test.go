@@ -43,8 +43,9 @@ func fan(n int) string {
 		names = append(names, fmt.Sprintf("b%03d", i))
 		fmt.Fprintf(&states, "  b%03d: {type: step, command: echo %d}\n", i, i)
 	}
-	return fmt.Sprintf("name: fan\nstates:\n  initial: all\n  all: {type: parallel, parallel: [%s], strategy: best_effort, "+
-		"on_success: done, on_failure: done}\n%s  done: {type: terminal}\n", strings.Join(names, ", "), states.String())
+	return fmt.Sprintf("name: fan\nstates:\n  initial: all\n"+
+		"  all: {type: parallel, parallel: [%s], strategy: best_effort, on_success: done, on_failure: done}\n"+
+		"%s  done: {type: terminal}\n", strings.Join(names, ", "), states.String())
 }
 
 // counting is a store that counts the events that are read.
@@ -79,7 +80,8 @@ func TestLargeRunsStayUsable(t *testing.T) {
 	s.start()
 	long := s.begin("loop", simulate, items(rounds))
 	s.rest(long)
-	wide := s.play("fan", "replies:\n  - {step: b500, fail: {class: TIMEOUT, message: too slow}}\notherwise: simulate\n")
+	wide := s.play("fan",
+		"replies:\n  - {step: b500, fail: {class: TIMEOUT, message: too slow}}\notherwise: simulate\n")
 	s.rest(wide)
 	c := s.client()
 	for _, id := range []journal.RunID{long, wide} {

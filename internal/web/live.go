@@ -21,8 +21,8 @@ import (
 //	delta    append text to the reply that is being received: {step, text}; step is the key of the visit
 //	changed  request the page again and merge it: {step, later}
 //
-// A change that names the visit of a step is one that the patches show in the graph: the page is requested again soon if
-// its panel shows the step, and after a while otherwise. So is a change that can wait on pages about all runs.
+// A change that names the visit of a step is one that the patches show in the graph: the page is requested again soon
+// if its panel shows the step, and after a while otherwise. So is a change that can wait on pages about all runs.
 //
 // The id of an event is the last fact of the run that it covers; on pages about all runs, the position in the journal.
 

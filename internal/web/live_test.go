@@ -245,7 +245,8 @@ func TestViewerChangesNothing(t *testing.T) {
 		tried++
 		path = strings.NewReplacer("{run}", string(id), "{workflow}", "gated").Replace(path)
 		for _, credential := range []string{"", "Bearer " + token} {
-			r, err := http.NewRequest(method, s.url(path), strings.NewReader("decision=approve&example=contract-review"))
+			r, err := http.NewRequest(method, s.url(path),
+				strings.NewReader("decision=approve&example=contract-review"))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -36,7 +36,9 @@ func stored(result json.RawMessage) []journal.Output {
 	if json.Unmarshal(result, &state) != nil || state.Output == nil || state.Stderr == nil || state.ExitCode == nil {
 		return nil
 	}
-	return []journal.Output{{Stream: journal.Stdout, Chunk: *state.Output}, {Stream: journal.Stderr, Chunk: *state.Stderr}}
+	return []journal.Output{
+		{Stream: journal.Stdout, Chunk: *state.Output}, {Stream: journal.Stderr, Chunk: *state.Stderr},
+	}
 }
 
 // colors are the escape sequences with which programs color what they print.

@@ -33,7 +33,8 @@ func furnished(t *testing.T) (*site, []place) {
 	files["gated.md"], files["fails.md"], files["waits.md"], files["broken.md"] = gated, fails, waits, broken
 	files["research.md"], files["fan.yaml"] = research, fan(25)
 	files["helped.md"], files["chat.yaml"], files["rewritten.md"] = helped, chat, rewritten
-	files["narrow.md"] = strings.NewReplacer("name: gated", "name: narrow", "max_tokens: 50000", "max_tokens: 3000").Replace(gated)
+	files["narrow.md"] = strings.NewReplacer("name: gated", "name: narrow",
+		"max_tokens: 50000", "max_tokens: 3000").Replace(gated)
 	files["espalier.yaml"] = "tools: {Read: {requires_approval: true}}\ndefaults: {model_timeout: 1h}\n"
 	started := t.TempDir()
 	files["leave.yaml"] = leave(started, "Send the letter")
@@ -45,15 +46,19 @@ func furnished(t *testing.T) (*site, []place) {
 	s.rest(unknown)
 	streaming := s.streaming()
 	by := journal.Actor{User: "tester"}
-	contract := app.Field{Name: "contract", Text: "7.2 The Supplier shall be liable without limit for any loss of data."}
+	contract := app.Field{
+		Name: "contract", Text: "7.2 The Supplier shall be liable without limit for any loss of data.",
+	}
 	waiting := s.begin("contract-review", simulate, contract)
 	s.rest(waiting)
-	done := s.begin("support-triage", simulate, app.Field{Name: "ticket", Text: "The export job stops after 40,000 rows."},
+	done := s.begin("support-triage",
+		simulate, app.Field{Name: "ticket", Text: "The export job stops after 40,000 rows."},
 		app.Field{Name: "customer_id", Text: "C-20418"})
 	s.rest(done)
 	researched := s.play("research", researchReplies)
 	s.rest(researched)
-	large := s.play("fan", "replies:\n  - {step: b005, fail: {class: TIMEOUT, message: too slow}}\notherwise: simulate\n")
+	large := s.play("fan",
+		"replies:\n  - {step: b005, fail: {class: TIMEOUT, message: too slow}}\notherwise: simulate\n")
 	s.rest(large)
 	failed := s.begin("fails", shell)
 	s.rest(failed)
@@ -87,7 +92,8 @@ func furnished(t *testing.T) (*site, []place) {
 	s.rest(talk)
 	changed := s.begin("rewritten", shell, app.Field{Name: "ticket", Text: "Please refund me."})
 	s.rest(changed)
-	spent := s.begin("narrow", simulate, app.Field{Name: "question", Text: strings.Repeat("Why is the sky blue? ", 3000)})
+	spent := s.begin("narrow",
+		simulate, app.Field{Name: "question", Text: strings.Repeat("Why is the sky blue? ", 3000)})
 	s.rest(spent)
 	paused := s.begin("gated", simulate, question)
 	s.rest(paused)

@@ -64,7 +64,9 @@ func TestAxisNamesAUnitOnce(t *testing.T) {
 
 // The inbox names the budget that a run has exhausted, also if it is that of money.
 func TestInboxNamesTheExhaustedBudget(t *testing.T) {
-	for waiting, want := range map[string]string{"budget: cost_usd": "Out of money", "budget: tokens": "Out of tokens"} {
+	for waiting, want := range map[string]string{
+		"budget: cost_usd": "Out of money", "budget: tokens": "Out of tokens",
+	} {
 		st := api.Status{Run: api.Run{State: api.Budget, WaitingFor: waiting}}
 		if asks := asksOf(st); len(asks) != 1 || asks[0].Title != want {
 			t.Errorf("%s: got %+v, want %q", waiting, asks, want)

@@ -376,8 +376,9 @@ func TestWorkflowPagesHaveTheVerdictsOfTheCostReport(t *testing.T) {
 // The page of triggers pauses, resumes, runs and tests them, and lists what they missed.
 func TestTriggersArePausedRunAndTested(t *testing.T) {
 	s := newSite(t, map[string]string{
-		"gated.md":      gated,
-		"espalier.yaml": "triggers: {gated: {simulate: true, input: {question: Why?}}}\nwebhooks: {asked: {workflow: gated, verify: none, simulate: true}}\n",
+		"gated.md": gated,
+		"espalier.yaml": "triggers: {gated: {simulate: true, input: {question: Why?}}}\n" +
+			"webhooks: {asked: {workflow: gated, verify: none, simulate: true}}\n",
 	})
 	b := s.open()
 	b.visit("/triggers")
@@ -419,7 +420,9 @@ notifications:
 `})
 	s.begin("gated", simulate, question)
 	_, page := s.get(s.client(), "/system")
-	for _, want := range []string{"espalier.db", "after 30 days; the newest 100 stay", "secret://desk", "waiting", "not approved"} {
+	for _, want := range []string{
+		"espalier.db", "after 30 days; the newest 100 stay", "secret://desk", "waiting", "not approved",
+	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}

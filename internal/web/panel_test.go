@@ -223,8 +223,8 @@ func TestReplyOfARepeatedCallStartsAgain(t *testing.T) {
 	}
 }
 
-// While a model answers, the budget shows what is used, reserved and left at worst, and the key f keeps the running step
-// in view. The timeline tells waiting from work.
+// While a model answers, the budget shows what is used, reserved and left at worst, and the key f keeps the running
+// step in view. The timeline tells waiting from work.
 func TestBudgetShowsReservationsAndTheTimelineWaits(t *testing.T) {
 	s := newSite(t, map[string]string{"gated.md": gated})
 	s.stop()
@@ -384,8 +384,8 @@ func TestListsAreExported(t *testing.T) {
 	s.rest(other)
 	c := s.client()
 	for path, want := range map[string]string{
-		"/inbox": string(id), "/workflows": "gated", "/triggers": "question_asked", "/system": "ok", "/runs": string(id),
-		"/compare": string(other),
+		"/inbox": string(id), "/workflows": "gated", "/triggers": "question_asked", "/system": "ok",
+		"/runs": string(id), "/compare": string(other),
 	} {
 		query := "?a=" + string(id) + "&b=" + string(other)
 		status, text := s.get(c, path+".csv"+query)

@@ -44,12 +44,14 @@ func TestEveryPageRedacts(t *testing.T) {
 		if !ok {
 			method, pattern = http.MethodGet, route.Pattern
 		}
-		if method != http.MethodGet || strings.HasSuffix(pattern, "/output") || strings.Contains(pattern, "/artifacts") {
+		if method != http.MethodGet || strings.HasSuffix(pattern, "/output") ||
+			strings.Contains(pattern, "/artifacts") {
 			continue
 		}
 		for _, run := range []journal.RunID{waiting, decided} {
 			for _, step := range []string{"draft", "check"} {
-				path := strings.NewReplacer("{run}", string(run), "{workflow}", "gated", "{step}", step).Replace(pattern)
+				path := strings.NewReplacer("{run}", string(run), "{workflow}", "gated",
+					"{step}", step).Replace(pattern)
 				for _, query := range []string{
 					"", "?step=" + step, "?a=" + string(waiting) + "&b=" + string(decided),
 					"?like=" + string(run),

@@ -476,7 +476,8 @@ func (h *Handler) transcript(r *request, p *runPage) error {
 		if json.Unmarshal(line, &e) != nil {
 			return
 		}
-		out.Event, out.Path, out.Raw, out.At = visible(e.Type), visible(report.Titled(e.Path, titles)), e.Payload, e.Timestamp
+		out.Event, out.Path, out.Raw, out.At = visible(e.Type),
+			visible(report.Titled(e.Path, titles)), e.Payload, e.Timestamp
 		if e.Type == "message.assistant" {
 			var m struct{ Blocks []struct{ Chunk string } }
 			_ = json.Unmarshal(e.Payload, &m) // another payload has no parts

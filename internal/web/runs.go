@@ -59,8 +59,8 @@ type choice struct{ Value, Label string }
 
 // stateFilters are the states that the list can be filtered by.
 var stateFilters = []string{
-	"running", "queued", "waiting", "unknown", "budget", "paused", "sleeping", "interrupted", "ok", "failed", "rejected",
-	"cancelled",
+	"running", "queued", "waiting", "unknown", "budget", "paused",
+	"sleeping", "interrupted", "ok", "failed", "rejected", "cancelled",
 }
 
 // rareStates are offered only while runs are in them.
@@ -330,8 +330,8 @@ func (h *Handler) row(r *request, run *app.Run) (runRow, error) {
 	return row, nil
 }
 
-// waitingWords describes what a run waits for. The text of the index has a kind and a name; it does not tell events from
-// replies of people.
+// waitingWords describes what a run waits for. The text of the index has a kind and a name; it does not tell events
+// from replies of people.
 func waitingWords(st *api.Status, text string) string {
 	kind, name, ok := strings.Cut(text, ": ")
 	reply := func(g api.Gate) bool {
@@ -431,7 +431,8 @@ func (h *Handler) runsCSV(r *request) error {
 	r.w.Header().Set("Content-Disposition", `attachment; filename="runs.csv"`)
 	w := csv.NewWriter(r.w)
 	err = w.Write([]string{
-		"run_id", "workflow", "state", "outcome", "started", "updated", "started_by", "trigger", "seconds", "tokens", "dollars",
+		"run_id", "workflow", "state", "outcome", "started", "updated", "started_by", "trigger",
+		"seconds", "tokens", "dollars",
 	})
 	for err == nil {
 		for i := range rows {

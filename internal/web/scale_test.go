@@ -85,7 +85,8 @@ func (c crowded) Events(ctx context.Context, id journal.RunID, after journal.Seq
 	}
 	at := c.entry(i).Started
 	all := []journal.Event{
-		{Seq: 1, At: at, Fact: *c.started.Load()}, {Seq: 2, At: at, Fact: journal.RunFinished{Outcome: journal.OutcomeOK}},
+		{Seq: 1, At: at, Fact: *c.started.Load()},
+		{Seq: 2, At: at, Fact: journal.RunFinished{Outcome: journal.OutcomeOK}},
 	}
 	return func(yield func(journal.Event, error) bool) {
 		for _, e := range all[min(int(after), 2):] {
@@ -152,7 +153,8 @@ func fill(tb testing.TB, store journal.Store, first journal.RunStarted, n int) {
 		store.Append(journal.Batch{
 			Run: crowdID(i), Fence: journal.FirstFence, Owner: "filler", Release: true,
 			Events: []journal.Event{
-				{Seq: 1, At: at, Fact: first}, {Seq: 2, At: at + 1, Fact: journal.RunFinished{Outcome: journal.OutcomeOK}},
+				{Seq: 1, At: at, Fact: first},
+				{Seq: 2, At: at + 1, Fact: journal.RunFinished{Outcome: journal.OutcomeOK}},
 			},
 			Index: &journal.Index{Status: journal.Finished, Outcome: journal.OutcomeOK},
 		}, func(err error) {
@@ -185,7 +187,9 @@ func BenchmarkRunsPage(b *testing.B) {
 	s.rest(id)
 	fill(b, store, s.facts(id)[0].(journal.RunStarted), 100_000)
 	c := s.client()
-	for _, path := range []string{"/runs", "/runs?state=ok", "/runs?workflow=gated&q=gat", "/runs?by=tester", "/inbox"} {
+	for _, path := range []string{
+		"/runs", "/runs?state=ok", "/runs?workflow=gated&q=gat", "/runs?by=tester", "/inbox",
+	} {
 		b.Run(path, func(b *testing.B) {
 			for b.Loop() {
 				if status, _ := s.get(c, path); status != http.StatusOK {
@@ -196,8 +200,8 @@ func BenchmarkRunsPage(b *testing.B) {
 	}
 }
 
-// BenchmarkPageIsUsable measures the time from a visit until a page accepts clicks and keys: its document, its style and
-// all of its scripts have been loaded and executed.
+// BenchmarkPageIsUsable measures the time from a visit until a page accepts clicks and keys: its document, its style
+// and all of its scripts have been loaded and executed.
 func BenchmarkPageIsUsable(b *testing.B) {
 	s := &site{t: b, dir: filepath.Join(b.TempDir(), "orchard-desk"), home: b.TempDir(), addr: "127.0.0.1:0"}
 	s.write(map[string]string{"gated.md": gated})

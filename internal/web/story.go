@@ -208,9 +208,9 @@ func (s *story) apply(e *event) {
 	v := s.open[e.Step]
 	if v == nil {
 		v = &stepView{
-			Name: e.Step.Name, Title: titleOf(e.Step), Path: e.Step.Path, Kind: e.Step.Kind, Agent: e.Step.Agent, Depth: e.Step.Depth,
-			Index: e.Step.Index, Loop: e.Step.Loop, State: "running", Started: at, Key: liveKey(e.Step),
-			parent: s.open[e.Step.Parent],
+			Name: e.Step.Name, Title: titleOf(e.Step), Path: e.Step.Path, Kind: e.Step.Kind, Agent: e.Step.Agent,
+			Depth: e.Step.Depth, Index: e.Step.Index, Loop: e.Step.Loop, State: "running", Started: at,
+			Key: liveKey(e.Step), parent: s.open[e.Step.Parent],
 		}
 		s.visits[v.Path]++
 		v.Visit = s.visits[v.Path]
@@ -344,7 +344,8 @@ func (v *stepView) converse(e *event, at time.Time) {
 			}
 		}
 		add(message{From: "tool", Title: who, Tool: &toolView{
-			Name: visible(use.Name), Input: use.Input, Output: use.Output, Error: use.Error, Done: true, Offline: use.Offline,
+			Name: visible(use.Name), Input: use.Input, Output: use.Output, Error: use.Error,
+			Done: true, Offline: use.Offline,
 		}})
 	case report.ModelRetried, report.ModelFailed:
 		why := report.Body[journal.ModelRetry](e.Note).Message
@@ -368,7 +369,10 @@ func (v *stepView) converse(e *event, at time.Time) {
 		add(message{From: "note", Title: "Escalated: more people may decide"})
 	case report.GateDecided:
 		x := e.Fact.(journal.GateDecided)
-		m := message{From: "note", Title: decisionWord(v.gate, x.Outcome) + " by " + visible(app.DescribeActor(x.By, x.Method, ""))}
+		m := message{
+			From:  "note",
+			Title: decisionWord(v.gate, x.Outcome) + " by " + visible(app.DescribeActor(x.By, x.Method, "")),
+		}
 		if x.Note != "" {
 			m.Texts = []string{x.Note}
 		}

@@ -152,7 +152,9 @@ mcp:
 	t.Cleanup(s.stop)
 	b := s.open()
 	b.visit("/system")
-	for _, want := range []string{"Bash", "needs approval", "garden.prune", "POST https://crm.example/notes", "disabled"} {
+	for _, want := range []string{
+		"Bash", "needs approval", "garden.prune", "POST https://crm.example/notes", "disabled",
+	} {
 		b.waitText("#tools", want)
 	}
 	b.waitText("#servers li", "garden")

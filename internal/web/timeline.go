@@ -227,7 +227,8 @@ func (v *stepView) count() string {
 func (v *stepView) parts(bar func(class, state string, a, b time.Time) segment) []lane {
 	var out []lane
 	add := func(label string, s segment, d time.Duration) {
-		out = append(out, lane{Step: v.Path, Visit: v.Visit, Label: label, Sub: true, Segments: []segment{s}, Took: took(d)})
+		out = append(out,
+			lane{Step: v.Path, Visit: v.Visit, Label: label, Sub: true, Segments: []segment{s}, Took: took(d)})
 	}
 	if len(v.Attempts) > 1 {
 		for _, a := range v.Attempts {

@@ -84,7 +84,8 @@ func (h *Handler) triggers(r *request) error {
 		page.Triggers = append(page.Triggers, row)
 		for _, m := range t.Missed {
 			page.Missed = append(page.Missed, missedFiring{
-				Workflow: row.Workflow, Address: row.Address, Words: row.Words, Reason: m.Reason, At: m.At, Until: m.Until,
+				Workflow: row.Workflow, Address: row.Address, Words: row.Words,
+				Reason: m.Reason, At: m.At, Until: m.Until,
 			})
 		}
 	}

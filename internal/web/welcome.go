@@ -42,7 +42,9 @@ var exampleList = []example{
 	{
 		Name: "second-opinion", files: examples.Files, file: "agent-flow/second-opinion.md", Picture: "chain",
 		About: "Three readers classify a case, and the majority counts.", Note: "Has a fan-out.",
-		fields: []app.Field{{Name: "case_text", Text: "The parcel arrived a week late and one of two lamps is broken."}},
+		fields: []app.Field{
+			{Name: "case_text", Text: "The parcel arrived a week late and one of two lamps is broken."},
+		},
 	},
 	{
 		Name: "parcel-refund", files: failing, file: "examples/parcel-refund.md", Picture: "fail",

@@ -212,7 +212,8 @@ func (h *Handler) loadWorkflow(r *request) (*workflowPage, []formField, error) {
 			}
 		}
 	}
-	svg, err := graph.NewCompact(program).SVG(graph.CompactOptions{Link: func(step string) string { return sourceLink(an, step) }})
+	svg, err := graph.NewCompact(program).
+		SVG(graph.CompactOptions{Link: func(step string) string { return sourceLink(an, step) }})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -262,7 +263,8 @@ func sourceOf(an *app.Analysis) (out []sourceLine, cut bool) {
 			}
 		}
 		d := &diagView{
-			Code: string(e.Code), Severity: e.Severity.String(), Message: visible(message), Help: visible(e.Help), Line: line,
+			Code: string(e.Code), Severity: e.Severity.String(), Message: visible(message),
+			Help: visible(e.Help), Line: line,
 		}
 		if page, ok := explain.Lookup(d.Code); ok {
 			d.Page = page.Text
@@ -361,7 +363,8 @@ func (h *Handler) startRun(r *request) error {
 		how := app.PrepareRequest{Fields: values, Options: app.RunOptions{Simulate: simulate, RecordStream: true}}
 		id, err := h.start(r, app.AnalyzeRequest{Workflow: page.ID, Listed: true, Reading: app.Reading{Run: true}}, how)
 		if err == nil {
-			return h.redirect(r, runPath(string(id), "?done="+map[bool]string{true: "simulated", false: "started"}[simulate]))
+			return h.redirect(r,
+				runPath(string(id), "?done="+map[bool]string{true: "simulated", false: "started"}[simulate]))
 		}
 		var known *app.Error
 		if !errors.As(err, &known) || known.Kind == app.Internal {
@@ -502,7 +505,8 @@ func (h *Handler) history(r *request, name string) (*history, error) {
 	}
 	out.MostCost = dollars(dearest)
 	for _, d := range dots {
-		out.Dots = append(out.Dots, dot{d.x, plotBottom - (plotBottom-plotTop)*float64(d.cost)/float64(max(dearest, 1))})
+		out.Dots = append(out.Dots,
+			dot{d.x, plotBottom - (plotBottom-plotTop)*float64(d.cost)/float64(max(dearest, 1))})
 	}
 	out.scale()
 	return out, nil

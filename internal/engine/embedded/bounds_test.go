@@ -125,7 +125,9 @@ func programOf(t *rapid.T, prefix string, depth int) *ir.Program {
 				s.Writes = nil
 			}
 			if rapid.IntRange(0, 2).Draw(t, "retry") == 0 {
-				s.Retry = &ir.Retry{MaxAttempts: rapid.IntRange(1, 3).Draw(t, "attempts"), Backoff: ir.Constant, Delays: []ir.Millis{1}}
+				s.Retry = &ir.Retry{
+					MaxAttempts: rapid.IntRange(1, 3).Draw(t, "attempts"), Backoff: ir.Constant, Delays: []ir.Millis{1},
+				}
 			}
 			s.SkipOnError = rapid.IntRange(0, 2).Draw(t, "skips") == 0
 			switch fallback := rapid.IntRange(0, 5).Draw(t, "fallback"); {
@@ -301,7 +303,8 @@ func TestChildrenThatExhaustTheirBudgetAreRepeated(t *testing.T) {
 	child := ir.Program{
 		Format: "test", Name: "test", Budget: ir.Budget{Steps: &ir.Limit{Max: 2}},
 		Blocks: []ir.Block{{Steps: []ir.Step{
-			task("c0", to("c1", 0)), task("c1", to("c2", 0)), task("c2", to("c3", 0)), task("c3", to("c4", 0)), task("c4"),
+			task("c0", to("c1", 0)), task("c1", to("c2", 0)), task("c2", to("c3", 0)),
+			task("c3", to("c4", 0)), task("c4"),
 		}}},
 	}
 	call := ir.Step{
@@ -399,7 +402,8 @@ func TestFallbacksStayWithinTheirBounds(t *testing.T) {
 			}
 			at := slices.IndexFunc(report.PerStep, func(s check.StepCost) bool { return path.Base(s.Step) == c.step })
 			if got := used.starts[c.step]; got != c.starts || report.PerStep[at].Starts != stepkind.N(c.starts) {
-				t.Errorf("step %q started %d times, predicted %v, want %d", c.step, got, report.PerStep[at].Starts, c.starts)
+				t.Errorf("step %q started %d times, predicted %v, want %d",
+					c.step, got, report.PerStep[at].Starts, c.starts)
 			}
 		})
 	}
@@ -483,7 +487,8 @@ func TestBoundsAreAttained(t *testing.T) {
 	for _, feature := range []string{"budget", "loop", "branches", "child", "retry", "fallback", "jump"} {
 		for _, bound := range []string{"steps", "model calls", "tool calls", "all of them", "attempts"} {
 			if got := best[feature+": "+bound]; got < 0.9 {
-				t.Errorf("no run of a program with the feature %q uses nine tenths of its %s, only %.2f", feature, bound, got)
+				t.Errorf("no run of a program with the feature %q uses nine tenths of its %s, only %.2f",
+					feature, bound, got)
 			}
 		}
 	}

@@ -99,7 +99,8 @@ func TestCrashAtEveryAppendInAFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			crashAtEveryAppend(t, name, p, 2, plain, func(t *testing.T) journal.Store {
-				s, err := sqlite.Open(filepath.Join(t.TempDir(), "j.db"), sqlite.Options{Relaxed: true, Dead: func(journal.Owner) bool { return true }})
+				s, err := sqlite.Open(filepath.Join(t.TempDir(), "j.db"),
+					sqlite.Options{Relaxed: true, Dead: func(journal.Owner) bool { return true }})
 				if err != nil {
 					t.Fatal(err)
 				}

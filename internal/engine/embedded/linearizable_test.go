@@ -161,7 +161,8 @@ func (p *proc) answer() answer {
 	switch {
 	case p.killed || !p.ended:
 		return unknown
-	case p.err == nil, p.sent && errors.Is(p.err, journal.ErrUnknownRun): // removed while the command waited for the run
+	// removed while the command waited for the run
+	case p.err == nil, p.sent && errors.Is(p.err, journal.ErrUnknownRun):
 		return accepted
 	case refusal, errors.As(p.err, &owned), errors.Is(p.err, journal.ErrFinished), errors.Is(p.err, journal.ErrExists),
 		errors.Is(p.err, journal.ErrUnknownRun), errors.Is(p.err, journal.ErrUnfinished):

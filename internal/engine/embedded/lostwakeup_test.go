@@ -121,8 +121,8 @@ func (c *counted) Entry(ctx context.Context, id journal.RunID) (journal.Entry, e
 	return c.Store.Entry(ctx, id)
 }
 
-// A wait for a run that makes progress in the same process reads the store when the run is over, and not again and again
-// until then: a thousand waits on one database would slow down the runs that they wait for.
+// A wait for a run that makes progress in the same process reads the store when the run is over, and not again and
+// again until then: a thousand waits on one database would slow down the runs that they wait for.
 func TestWaitForAMovingRunReadsTheStoreOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := &peers{}

@@ -588,7 +588,8 @@ func play(t *testing.T, situation string, names []string, choose func(n int) int
 	var w *world
 	defer func() {
 		if len(violations) == 0 && !w.linearizable(situation) {
-			violations = append(violations, "no order of the commands explains their answers: "+w.answers(), "trace: "+w.steps())
+			violations = append(violations, "no order of the commands explains their answers: "+
+				w.answers(), "trace: "+w.steps())
 		}
 	}()
 	synctest.Test(t, func(t *testing.T) {
@@ -768,7 +769,8 @@ var (
 		"protocol.depth", defaultDepth, "try every order of this many choices for the pairs that meet most often",
 	)
 	protocolPairs   = flag.Int("protocol.pairs", defaultPairs, "try every order of this many choices for every pair")
-	protocolTriples = flag.Int("protocol.triples", defaultTriples, "try every order of this many choices for every triple")
+	protocolTriples = flag.Int("protocol.triples", defaultTriples,
+		"try every order of this many choices for every triple")
 )
 
 // TestEveryInterleaving tries all orders of the first calls of two commands that often meet.

@@ -93,10 +93,12 @@ func TestWorkDrivesRunsBehindThoseThatCannotBeLoaded(t *testing.T) {
 		defer store.Close()
 		first := newEngine(store, all.join("first"), enginetest.NewKind())
 		first.Hold()
-		broken, whole := enginetest.Program([]ir.Step{enginetest.Task("a")}), enginetest.Program([]ir.Step{enginetest.Task("b")})
+		broken, whole := enginetest.Program([]ir.Step{enginetest.Task("a")}),
+			enginetest.Program([]ir.Step{enginetest.Task("b")})
 		const runs = 80
 		for i := range runs {
-			enginetest.BeginAs(t, first, journal.RunID(fmt.Sprintf("00000000-0000-4000-8000-0000000001%02d", i)), broken)
+			enginetest.BeginAs(t, first,
+				journal.RunID(fmt.Sprintf("00000000-0000-4000-8000-0000000001%02d", i)), broken)
 		}
 		entry, err := store.Entry(t.Context(), "00000000-0000-4000-8000-000000000100")
 		if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// A process that ends lets a call in progress finish, because its reply is paid for. Its task makes no further call, and
-// runs again later.
+// A process that ends lets a call in progress finish, because its reply is paid for. Its task makes no further call,
+// and runs again later.
 func TestCallsFinishWhenTheProcessEnds(t *testing.T) {
 	store := memorytest.New()
 	defer store.Close()

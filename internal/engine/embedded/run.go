@@ -134,7 +134,8 @@ func (r *run) continueLoaded(more []request) {
 		if starved[t.Key()] {
 			continue // it waited for budget before a call: it can continue there
 		}
-		gone := r.e.Lost(t.Work, t.Rerun, r.state.TaskOf(r.program, t.Frame), r.history[t.Key()], "its process has ended")
+		gone := r.e.Lost(t.Work, t.Rerun, r.state.TaskOf(r.program, t.Frame),
+			r.history[t.Key()], "its process has ended")
 		gone.Until = r.state.At
 		if gone.Policy == journal.RecoveryAsk && r.e.reruns(r.id) {
 			gone.Policy, gone.Why = journal.RecoveryRerun, gone.Why+"; it is rerun on request"

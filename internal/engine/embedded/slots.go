@@ -24,7 +24,9 @@ type Slots interface {
 
 // acquireSlot acquires a slot for a run, and returns its number. The number is 0 if slots are not limited. If there is
 // no slot, the run is queued.
-func (e *Engine) acquireSlot(ctx context.Context, id journal.RunID, workflow string) (slot int64, queued bool, err error) {
+func (e *Engine) acquireSlot(
+	ctx context.Context, id journal.RunID, workflow string,
+) (slot int64, queued bool, err error) {
 	if e.slots == nil || e.holding() {
 		return 0, false, nil
 	}

@@ -29,7 +29,8 @@ func TestRunsAreFoundByTheirSearchAttributes(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return job.Log.Note(ctx, step.Note{Kind: "reply", Data: 1, Settles: n, Usage: journal.Usage{MicroDollars: 250_000}})
+		return job.Log.Note(ctx,
+			step.Note{Kind: "reply", Data: 1, Settles: n, Usage: journal.Usage{MicroDollars: 250_000}})
 	}
 	e := w.open(map[string]step.Runner{"test": kind})
 	p := gated()

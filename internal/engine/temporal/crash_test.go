@@ -206,7 +206,8 @@ func approve(t *testing.T, e engine.Engine, id journal.RunID) {
 	}
 	gate := state.OpenGates()[0]
 	_, digest := state.Shown(p, gate)
-	if err := e.Send(t.Context(), id, plan.Decision{Step: gate.Step, Answer: plan.Approve, Digest: digest}, "ref"); err != nil {
+	if err := e.Send(t.Context(), id,
+		plan.Decision{Step: gate.Step, Answer: plan.Approve, Digest: digest}, "ref"); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -470,7 +470,8 @@ func (e *Engine) update(
 ) error {
 	for {
 		options := client.UpdateWorkflowOptions{
-			WorkflowID: e.workflowID(id), UpdateName: name, Args: args, WaitForStage: client.WorkflowUpdateStageCompleted,
+			WorkflowID: e.workflowID(id), UpdateName: name, Args: args,
+			WaitForStage: client.WorkflowUpdateStageCompleted,
 		}
 		handle, err := e.client.UpdateWorkflow(withRun(ctx, id), options)
 		if err == nil {

@@ -56,7 +56,8 @@ func histories(t *testing.T, e *temporal.Engine, id journal.RunID) (out []*histo
 	}
 	for run, more := "", true; more; {
 		h := &historypb.History{}
-		events := c.GetWorkflowHistory(t.Context(), e.WorkflowID(id), run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		events := c.GetWorkflowHistory(t.Context(), e.WorkflowID(id), run, false,
+			enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 		for events.HasNext() {
 			event, err := events.Next()
 			if err != nil {

@@ -223,9 +223,11 @@ func (v *victim) open() (*temporal.Engine, journal.Store, func(), error) {
 	acts.Policy = step.Ask
 	e := temporal.New(temporal.Config{
 		Config: engine.Config{Kinds: map[string]step.Runner{"call": victimKind{calls, v}, "act": victimKind{acts, v}}},
-		Store:  surrounded{store, v}, Address: v.Address, TaskQueue: v.Queue, Heartbeat: 3 * time.Second, ContinueAfter: 35,
+		Store:  surrounded{store, v}, Address: v.Address, TaskQueue: v.Queue,
+		Heartbeat: 3 * time.Second, ContinueAfter: 35,
 		Client: func(_ context.Context, o *client.Options) error {
-			o.ConnectionOptions.DialOptions = append(o.ConnectionOptions.DialOptions, grpc.WithChainUnaryInterceptor(v.request))
+			o.ConnectionOptions.DialOptions = append(o.ConnectionOptions.DialOptions,
+				grpc.WithChainUnaryInterceptor(v.request))
 			return nil
 		},
 	})
@@ -337,7 +339,8 @@ func (v *victim) check(t *testing.T) {
 		}
 		made[call] = true
 	}
-	if got := slices.Sorted(maps.Keys(made)); !slices.Equal(got, victimCalls) || repeated > 1 || len(made)-len(durable) > 1 {
+	if got := slices.Sorted(maps.Keys(made)); !slices.Equal(got, victimCalls) || repeated > 1 ||
+		len(made)-len(durable) > 1 {
 		t.Errorf("calls: %v", v.lines("calls"))
 	}
 	verify(t, store, enginetest.ID)
@@ -383,8 +386,8 @@ func TestWorkerKilledAtEveryPoint(t *testing.T) {
 // The worker and the server are killed at the same moment.
 func TestWorkerAndServerKilledTogether(t *testing.T) {
 	for _, point := range []string{
-		"before RespondWorkflowTaskCompleted 2", "after RecordActivityTaskHeartbeat 2", "after effect 1", "after call 2",
-		"after Append 3",
+		"before RespondWorkflowTaskCompleted 2", "after RecordActivityTaskHeartbeat 2", "after effect 1",
+		"after call 2", "after Append 3",
 	} {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()

@@ -24,7 +24,8 @@ func (e *Engine) labelQueue(labels []string) string {
 // served returns the labels that workflows need and that this process has.
 func (e *Engine) served() (out [][]string) {
 	for _, labels := range e.c.Needs {
-		if hasAll(e.c.Labels, labels) && !slices.ContainsFunc(out, func(l []string) bool { return slices.Equal(l, labels) }) {
+		if hasAll(e.c.Labels, labels) &&
+			!slices.ContainsFunc(out, func(l []string) bool { return slices.Equal(l, labels) }) {
 			out = append(out, labels)
 		}
 	}

@@ -31,7 +31,8 @@ type DivergedError struct {
 }
 
 func (e *DivergedError) Error() string {
-	return fmt.Sprintf("run %s: event %d in the journal differs from the one that the workflow has decided", e.Run, e.Seq)
+	return fmt.Sprintf("run %s: event %d in the journal differs from the one that the workflow has decided",
+		e.Run, e.Seq)
 }
 
 // appendFacts appends what the journal does not have yet, and reports what it has

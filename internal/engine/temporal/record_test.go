@@ -51,7 +51,8 @@ func recordings(t *testing.T) map[string]recorded {
 		if entry := rest(t, e, enginetest.ID); entry.Status != journal.Exceeded {
 			t.Fatalf("%+v", entry)
 		}
-		if err := e.Send(t.Context(), enginetest.ID, plan.Raise{Budget: plan.BudgetTokens, To: 10_000}, "r"); err != nil {
+		if err := e.Send(t.Context(), enginetest.ID,
+			plan.Raise{Budget: plan.BudgetTokens, To: 10_000}, "r"); err != nil {
 			t.Fatal(err)
 		}
 	}}

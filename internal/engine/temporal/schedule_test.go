@@ -41,15 +41,18 @@ func kept(t *testing.T, cron, zone string, now time.Time) (engine.Schedule, *sch
 	}, times
 }
 
-// The server is due at all times of a schedule, except while clocks change: it is due when such a period starts. At other
-// times of the year it is due at no others.
+// The server is due at all times of a schedule, except while clocks change: it is due when such a period starts. At
+// other times of the year it is due at no others.
 func TestServerKnowsTheTimesOfSchedules(t *testing.T) {
 	e := newWorld(t).open(map[string]step.Runner{"test": enginetest.NewKind()})
 	now := time.Date(2026, 1, 15, 12, 0, 0, 0, time.UTC)
-	zones := []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "America/Havana"}
+	zones := []string{
+		"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "America/Havana",
+	}
 	crons := []string{
-		"0 6 * * *", "*/15 * * * *", "30 2 * * *", "15 1 * * *", "0 0 * * *", "0 0 13 * 5", "0 12 1-7 * MON", "5 4 * FEB-APR 1,3",
-		"*/20 30 2 * * *", "0 9-17/2 * * 1-5", "@daily", "@hourly", "@weekly", "45 23 31 * *", "0 */6 * * *", "10 2,3 * * 7",
+		"0 6 * * *", "*/15 * * * *", "30 2 * * *", "15 1 * * *", "0 0 * * *", "0 0 13 * 5", "0 12 1-7 * MON",
+		"5 4 * FEB-APR 1,3", "*/20 30 2 * * *", "0 9-17/2 * * 1-5", "@daily", "@hourly", "@weekly", "45 23 31 * *",
+		"0 */6 * * *", "10 2,3 * * 7",
 	}
 	var all []engine.Schedule
 	times := map[string]*schedule.Schedule{}
@@ -70,9 +73,11 @@ func TestServerKnowsTheTimesOfSchedules(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := func(id string, from, to time.Time) (out []time.Time) {
-		got, err := c.WorkflowService().ListScheduleMatchingTimes(t.Context(), &workflowservice.ListScheduleMatchingTimesRequest{
-			Namespace: "default", ScheduleId: e.ScheduleID(id), StartTime: timestamppb.New(from), EndTime: timestamppb.New(to),
-		})
+		got, err := c.WorkflowService().ListScheduleMatchingTimes(t.Context(),
+			&workflowservice.ListScheduleMatchingTimesRequest{
+				Namespace: "default", ScheduleId: e.ScheduleID(id),
+				StartTime: timestamppb.New(from), EndTime: timestamppb.New(to),
+			})
 		if err != nil {
 			t.Fatal(err)
 		}

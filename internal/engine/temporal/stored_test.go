@@ -75,7 +75,8 @@ func (s stored) replay(t *testing.T, histories []*historypb.History) error {
 		t.Fatal(err)
 	}
 	e := temporal.New(temporal.Config{
-		Config: engine.Config{Kinds: map[string]step.Runner{"test": enginetest.NewKind()}}, Store: store, TaskQueue: s.Queue,
+		Config: engine.Config{Kinds: map[string]step.Runner{"test": enginetest.NewKind()}},
+		Store:  store, TaskQueue: s.Queue,
 	})
 	r, err := e.Replayer()
 	if err != nil {

@@ -309,7 +309,8 @@ func (j *job) beat(ctx context.Context) error {
 		return j.answered(j.e.client.RecordActivityHeartbeat(context.WithoutCancel(ctx), j.token))
 	}
 	beat := heartbeat{
-		Published: j.published, Log: j.log, Policy: j.e.Recovery(j.Job.Task, j.history), Used: journal.Reported(j.history),
+		Published: j.published, Log: j.log, Policy: j.e.Recovery(j.Job.Task, j.history),
+		Used: journal.Reported(j.history),
 	}
 	j.mu.Unlock()
 	return j.answered(j.e.client.RecordActivityHeartbeat(context.WithoutCancel(ctx), j.token, beat))
@@ -460,8 +461,8 @@ func (j *job) ReserveUpTo(
 // ask asks the workflow for budget.
 func (j *job) ask(ctx context.Context, r reservation) (answer reserved, err error) {
 	handle, err := j.e.client.UpdateWorkflow(withRun(ctx, j.in.Run), client.UpdateWorkflowOptions{
-		UpdateID: fmt.Sprintf("%s reserve %d", j.id, r.Reserve.N), WorkflowID: j.e.workflowID(j.in.Run), UpdateName: reserveName,
-		Args: []any{r}, WaitForStage: client.WorkflowUpdateStageCompleted,
+		UpdateID: fmt.Sprintf("%s reserve %d", j.id, r.Reserve.N), WorkflowID: j.e.workflowID(j.in.Run),
+		UpdateName: reserveName, Args: []any{r}, WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
 	if err == nil {
 		err = handle.Get(ctx, &answer)

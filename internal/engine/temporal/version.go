@@ -63,8 +63,9 @@ func (e *VersionError) Error() string {
 	if e.Version > e.This {
 		return fmt.Sprintf("run %s is driven by workers of a later version of Espalier: upgrade this one", e.Run)
 	}
-	return fmt.Sprintf("run %s was started by an earlier version of Espalier that has to hand it over, and no worker of "+
-		"that version answers: start \"espalier work\" of the earlier version, and stop it when the run has continued", e.Run)
+	return fmt.Sprintf("run %s was started by an earlier version of Espalier that has to hand it over, and no worker "+
+		"of that version answers: start \"espalier work\" of the earlier version, and stop it when the run has "+
+		"continued", e.Run)
 }
 
 // handOver makes workers of a later version continue the run as soon as no task

@@ -30,7 +30,8 @@ func (Format) Name() string { return "agentfile" }
 // Conventions implements format.Conventional.
 func (Format) Conventions() format.Conventions {
 	return format.Conventions{
-		Files: "Agentfile workflows", UnnamedInput: true, ProjectOutputs: true, Flags: []string{"layout", "env", "scripts"},
+		Files: "Agentfile workflows", UnnamedInput: true, ProjectOutputs: true,
+		Flags: []string{"layout", "env", "scripts"},
 	}
 }
 

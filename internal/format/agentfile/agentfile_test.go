@@ -401,8 +401,8 @@ func TestG21OutputIsCollected(t *testing.T) {
 func TestCompilesTriggersAndMetadata(t *testing.T) {
 	text := head + "execution: {preferred: cli}\nsteps:\n" + agentStep("one", "")
 	for trigger, want := range map[string]ir.TriggerKind{
-		"{type: command}": ir.OnCommand, "{type: natural-language}": ir.OnMention, "{type: file, paths: [a/*.csv]}": ir.OnFile,
-		`{type: schedule, schedule: "0 9 * * *"}`: ir.OnSchedule,
+		"{type: command}": ir.OnCommand, "{type: natural-language}": ir.OnMention,
+		"{type: file, paths: [a/*.csv]}": ir.OnFile, `{type: schedule, schedule: "0 9 * * *"}`: ir.OnSchedule,
 	} {
 		p := compile(strings.Replace(text, "{type: command}", trigger, 1), nil).Program
 		if len(p.Triggers) != 1 || p.Triggers[0].Kind != want {
@@ -458,24 +458,39 @@ func TestPublishedFormsLoad(t *testing.T) {
 		text    string
 		refused bool
 	}{
-		"no specVersion":       {rest + "trigger: {type: natural-language, input_var: AGENT_INPUT}\nsteps:\n" + one, false},
-		"specVersion 1.0":      {"specVersion: 1.0\n" + rest + "trigger: {type: command}\nsteps:\n" + one, false},
-		"execution and output": {head + "execution: {preferred: ide}\noutput: {directory: outputs}\nsteps:\n" + one, false},
-		"another input":        {"specVersion: \"1.0\"\n" + rest + "trigger: {type: command, input_var: REQUEST}\nsteps:\n" + agentStep("one", "input: $REQUEST"), false},
-		"commands by name":     {"specVersion: \"1.0\"\n" + rest + "trigger:\n  type: command\n  commands: {create: \"/agentfile:create <name>\"}\nsteps:\n" + one, false},
-		"a list of inputs":     {head + "steps:\n" + one + agentStep("two", "input: [outputs/one.md, $AGENT_INPUT]"), false},
-		"staged products":      {head + "output: {directory: \"workflows/{workflow_name}\"}\nsteps:\n" + agentStep("one", "produces: \"artifacts/{workflow_name}/{run_id}/manifest.json\"") + agentStep("two", "input: \"artifacts/{workflow_name}/{run_id}/manifest.json\"\nproduces: \"workflows/{workflow_name}/\""), false},
+		"no specVersion": {rest + "trigger: {type: natural-language, input_var: AGENT_INPUT}\nsteps:\n" +
+			one, false},
+		"specVersion 1.0": {"specVersion: 1.0\n" + rest + "trigger: {type: command}\nsteps:\n" + one, false},
+		"execution and output": {head + "execution: {preferred: ide}\noutput: {directory: outputs}\nsteps:\n" +
+			one, false},
+		"another input": {"specVersion: \"1.0\"\n" +
+			rest + "trigger: {type: command, input_var: REQUEST}\nsteps:\n" +
+			agentStep("one", "input: $REQUEST"), false},
+		"commands by name": {"specVersion: \"1.0\"\n" + rest +
+			"trigger:\n  type: command\n  commands: {create: \"/agentfile:create <name>\"}\nsteps:\n" + one, false},
+		"a list of inputs": {head + "steps:\n" +
+			one + agentStep("two", "input: [outputs/one.md, $AGENT_INPUT]"), false},
+		"staged products": {head + "output: {directory: \"workflows/{workflow_name}\"}\nsteps:\n" +
+			agentStep("one", "produces: \"artifacts/{workflow_name}/{run_id}/manifest.json\"") +
+			agentStep("two", "input: \"artifacts/{workflow_name}/{run_id}/manifest.json\"\n"+
+				"produces: \"workflows/{workflow_name}/\""), false},
 		"a block of inputs": {head + "steps:\n" + one +
 			agentStep("two", "input: |\n      outputs/one.md\n      $AGENT_INPUT"), false},
-		"folders": {head + "output: {directory: outputs/}\nsteps:\n" + agentStep("one", "produces: outputs/04-agents/") +
+		"folders": {head + "output: {directory: outputs/}\nsteps:\n" +
+			agentStep("one", "produces: outputs/04-agents/") +
 			agentStep("two", "input: [outputs/04-agents/]\nproduces: artifacts/w/files/") +
 			agentStep("three", "input: artifacts/w/"), false},
-		"scripts of two shells, of which one is there": {head + "steps:\n" + one + "  - id: end\n    name: N\n    goal: G\n    action: shell\n" +
+		"scripts of two shells, of which one is there": {head + "steps:\n" +
+			one + "  - id: end\n    name: N\n    goal: G\n    action: shell\n" +
 			"    script: {bash: scripts/x.sh, pwsh: scripts/x.ps1}\n", false},
-		"a script at the end":  {head + "steps:\n" + one + "  - {id: end, name: N, goal: G, action: shell, script: {bash: scripts/x.sh}}\n", false},
-		"a step without agent": {head + "steps:\n  - {id: init, name: N, goal: G, produces: outputs/x.md}\n" + one, false},
+		"a script at the end": {head + "steps:\n" +
+			one + "  - {id: end, name: N, goal: G, action: shell, script: {bash: scripts/x.sh}}\n", false},
+		"a step without agent": {head + "steps:\n  - {id: init, name: N, goal: G, produces: outputs/x.md}\n" +
+			one, false},
 		"neither kind of step": {head + "steps:\n  - {id: init, name: N, goal: G}\n" + one, true},
-		"other kinds of steps": {head + "variables: {a: b}\nsteps:\n  - {id: ask, name: N, ask: \"Who?\", action: echo}\n" + one, true},
+		"other kinds of steps": {
+			head + "variables: {a: b}\nsteps:\n  - {id: ask, name: N, ask: \"Who?\", action: echo}\n" + one, true,
+		},
 	} {
 		got := compile(c.text, nil).Diagnostics
 		if got.Errors() != c.refused {
@@ -530,8 +545,8 @@ func TestScheduledRunsNeedNoInput(t *testing.T) {
 	if def := schema.Properties["AGENT_INPUT"].Default; def == nil || *def != "" || len(schema.Required) > 0 {
 		t.Errorf("schema: %s", r.Program.Input.Schema)
 	}
-	if r := compile(scheduled+"steps:\n"+agentStep("one", "input: agents/a.md"), nil); slices.ContainsFunc(r.Diagnostics,
-		func(d diag.Diagnostic) bool { return d.Code == "AFILE010" }) {
+	if r := compile(scheduled+"steps:\n"+agentStep("one", "input: agents/a.md"), nil); slices.ContainsFunc(
+		r.Diagnostics, func(d diag.Diagnostic) bool { return d.Code == "AFILE010" }) {
 		t.Errorf("a workflow that reads no input: %v", r.Diagnostics)
 	}
 }

@@ -40,7 +40,8 @@ var (
 		text.Field{Name: "input_var", Pattern: variableForm, Doc: "Variable with the run's input."},
 		text.Field{Name: "schedule", Doc: "Extension: schedule, as a cron expression."},
 		text.Field{
-			Name: "commands", Form: text.AnyForm, Doc: "Extension: commands that start the workflow, as a list or by name.",
+			Name: "commands", Form: text.AnyForm,
+			Doc: "Extension: commands that start the workflow, as a list or by name.",
 			More: map[string]any{"anyOf": []any{
 				map[string]any{"type": "array", "items": map[string]any{"type": "string"}},
 				map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}},

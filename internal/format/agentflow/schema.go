@@ -98,7 +98,10 @@ const (
 var frontmatterShape = newShape("frontmatter",
 	"The frontmatter of an Agent Flow workflow or of a SKILL.md.",
 	[]text.Field{
-		{Name: "name", Required: true, Doc: "Identifier in lowercase with hyphens. For a skill, the name of its folder."},
+		{
+			Name: "name", Required: true,
+			Doc: "Identifier in lowercase with hyphens. For a skill, the name of its folder.",
+		},
 		{Name: "description", Required: true, Doc: "What the workflow does and when to use it."},
 		{
 			Name: "kind", Choices: []string{workflowKind},
@@ -124,7 +127,10 @@ var frontmatterShape = newShape("frontmatter",
 			Name: "disable-model-invocation", Form: text.ABool, Remark: true,
 			Doc: "The skill's text is the result. No model is called.",
 		},
-		{Name: "user-invocable", Form: text.ABool, Remark: true, Doc: "Whether people may start the skill by its name."},
+		{
+			Name: "user-invocable", Form: text.ABool,
+			Remark: true, Doc: "Whether people may start the skill by its name.",
+		},
 		{Name: "context", Choices: []string{"fork"}, Remark: true, Doc: "\"fork\" runs the skill in its own context."},
 		{Name: "agent", Doc: "The agent that the skill is intended for."},
 		{Name: "model", Doc: "The model to use. In a workflow, the default for agents."},

@@ -352,7 +352,8 @@ func TestDanglingPromptKeysGiveAGeneratedPrompt(t *testing.T) {
 			t.Fatal(err)
 		}
 		task := string(raw)
-		if !strings.Contains(task, "You are One, R. Do your part of the work.") || strings.Contains(task, "gone") || strings.Contains(task, "Not this.") {
+		if !strings.Contains(task, "You are One, R. Do your part of the work.") || strings.Contains(task, "gone") ||
+			strings.Contains(task, "Not this.") {
 			t.Errorf("the prompt: %s", task)
 		}
 		if a := got.Program.Agents[0]; a.Instructions != "Be brief." || a.Role != "R" {
@@ -416,7 +417,9 @@ func TestInstructionsAreResolved(t *testing.T) {
 
 // A file name that leads nowhere is reported and is not an instruction.
 func TestMissingFilesAreNoInstructions(t *testing.T) {
-	for written, want := range map[string]string{"guide.md": "", "Rules.TXT": "", "brief": "brief", "a.md b": "a.md b"} {
+	for written, want := range map[string]string{
+		"guide.md": "", "Rules.TXT": "", "brief": "brief", "a.md b": "a.md b",
+	} {
 		got := compile(document(`"start":"one"`, strings.Replace(one, `"prompt"`,
 			`"instructions":"`+written+`","prompt"`, 1)), nil)
 		warned := slices.ContainsFunc(got.Diagnostics, func(d diag.Diagnostic) bool {

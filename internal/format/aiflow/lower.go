@@ -41,7 +41,9 @@ type lowering struct {
 	none       string          // ID of the end for the case that no rule matches
 }
 
-func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, help, message string, args ...any) *diag.Diagnostic {
+func (l *lowering) report(
+	code diag.Code, severity diag.Severity, at source.Span, help, message string, args ...any,
+) *diag.Diagnostic {
 	return l.out.Report(code, severity, at, fmt.Sprintf(message, args...), help)
 }
 
@@ -198,7 +200,9 @@ func (l *lowering) agentSteps(a *agent) []ir.Step {
 			out = append(out, e)
 		}
 		if len(rules) > 0 && !slices.Contains(constant[from:], true) {
-			out = append(out, ir.Edge{On: []ir.Outcome{on}, To: ir.Target{Step: l.none, Reason: ir.NoTransition}, Label: "no rule matches"})
+			out = append(out, ir.Edge{
+				On: []ir.Outcome{on}, To: ir.Target{Step: l.none, Reason: ir.NoTransition}, Label: "no rule matches",
+			})
 		}
 		return out
 	}

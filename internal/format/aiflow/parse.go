@@ -84,7 +84,9 @@ type object struct {
 	read  []string
 }
 
-func (o *object) report(code diag.Code, severity diag.Severity, at source.Span, help, message string, args ...any) *diag.Diagnostic {
+func (o *object) report(
+	code diag.Code, severity diag.Severity, at source.Span, help, message string, args ...any,
+) *diag.Diagnostic {
 	return o.out.Report(code, severity, at, fmt.Sprintf(message, args...), help)
 }
 
@@ -304,7 +306,8 @@ func (d *document) readMetadata(root *object) {
 			missing = append(missing, field.name)
 		}
 	}
-	if v := meta.node.Get("version"); v != nil && d.version.Value == "" && (v.Kind == text.String || v.Kind == text.Null) {
+	if v := meta.node.Get("version"); v != nil && d.version.Value == "" &&
+		(v.Kind == text.String || v.Kind == text.Null) {
 		root.report(CodeMetadata, diag.Error, v.Span, "Use MAJOR.MINOR.PATCH, such as 1.0.0, or remove the key.",
 			"The version is empty, which is not a semantic version.")
 		missing = slices.DeleteFunc(missing, func(name string) bool { return name == "version" })
@@ -566,7 +569,8 @@ func (d *document) readFlow(flow *object) {
 			"The flow has no starting agent.")
 	case !slices.Contains(known, d.entry.Value):
 		flow.report(CodeInvalidEntry, diag.Error, d.entry.Span, candidates(d.entry.Value, known),
-			"The flow starts with agent %q, which is not defined.", d.entry.Value).Replace(d.entry.Value, diag.Nearest(d.entry.Value, known))
+			"The flow starts with agent %q, which is not defined.", d.entry.Value).
+			Replace(d.entry.Value, diag.Nearest(d.entry.Value, known))
 		d.entry = text.Text{}
 	}
 	if n := flow.get("variables"); n != nil {
@@ -590,7 +594,8 @@ func (d *document) readFlow(flow *object) {
 	if d.fallback = handling.text("fallback_agent"); d.fallback.Value != "" &&
 		!slices.Contains(known, d.fallback.Value) {
 		handling.report(CodeRuleUnknownTo, diag.Error, d.fallback.Span, candidates(d.fallback.Value, known),
-			"The fallback is agent %q, which is not defined.", d.fallback.Value).Replace(d.fallback.Value, diag.Nearest(d.fallback.Value, known))
+			"The fallback is agent %q, which is not defined.", d.fallback.Value).
+			Replace(d.fallback.Value, diag.Nearest(d.fallback.Value, known))
 		d.fallback = text.Text{}
 	}
 	handling.done()
@@ -686,7 +691,8 @@ func (d *document) readRule(root *object, from, item *text.Node) {
 		return
 	case !slices.Contains(known, r.from.Value):
 		o.report(CodeRuleUnknownFrom, diag.Error, r.from.Span, candidates(r.from.Value, known),
-			"The rule belongs to agent %q, which is not defined.", r.from.Value).Replace(r.from.Value, diag.Nearest(r.from.Value, known))
+			"The rule belongs to agent %q, which is not defined.", r.from.Value).
+			Replace(r.from.Value, diag.Nearest(r.from.Value, known))
 		return
 	}
 	switch {
@@ -699,7 +705,8 @@ func (d *document) readRule(root *object, from, item *text.Node) {
 		r.to.Value = ""
 	default:
 		o.report(CodeRuleUnknownTo, diag.Error, r.to.Span, candidates(r.to.Value, known),
-			"The rule leads to agent %q, which is not defined.", r.to.Value).Replace(r.to.Value, diag.Nearest(r.to.Value, known))
+			"The rule leads to agent %q, which is not defined.", r.to.Value).
+			Replace(r.to.Value, diag.Nearest(r.to.Value, known))
 		return
 	}
 	if !hasCondition || strings.TrimSpace(r.condition.Value) == "" {

@@ -565,10 +565,10 @@ func TestOneMistakeIsReportedOnce(t *testing.T) {
 		`type: for_each, items: "", body: [y]`:                                "AWF001 items",
 		`type: step, command: x, hooks: {pree: [], pre: []}`:                  "AWF003 pree",
 	} {
-		text := "name: f\nstates:\n  initial: x\n  x: {" + keys +
-			", on_success: w, on_failure: b}\n  w: {type: step, command: 'echo {{.states.x.Output}}', on_success: l}\n" +
-			"  l: {type: for_each, items: [1], body: [y], on_complete: z}\n  y: {type: step, command: x}\n  z: " +
-			"{type: terminal}\n  b: {type: terminal, status: failure}\n"
+		text := "name: f\nstates:\n  initial: x\n  x: {" + keys + ", on_success: w, on_failure: b}\n" +
+			"  w: {type: step, command: 'echo {{.states.x.Output}}', on_success: l}\n" +
+			"  l: {type: for_each, items: [1], body: [y], on_complete: z}\n  y: {type: step, command: x}\n" +
+			"  z: {type: terminal}\n  b: {type: terminal, status: failure}\n"
 		p, list := compile(text, files{"needs.yaml": "name: needs\ninputs: [{name: n, required: " +
 			"true}]\nstates:\n  initial: z\n  z: {type: terminal}\n", "tt.yaml": "name: tt\nparameters: [{name: " +
 			"what, required: true}]\nstates:\n  initial: s\n  s: {type: step, command: 'echo " +

@@ -206,8 +206,8 @@ func (l *lowering) failsLoop(s, loop *state) bool {
 	return true
 }
 
-// endsInline reports whether an inline on_failure ends the run. In the body of a loop that handles failures, it fails the
-// loop instead, as any transition out of the loop does.
+// endsInline reports whether an inline on_failure ends the run. In the body of a loop that handles failures, it fails
+// the loop instead, as any transition out of the loop does.
 func endsInline(s *state, at *place) bool {
 	return s.inline != nil && (at.loop == nil || !handlesFailure(at.loop))
 }
@@ -215,7 +215,8 @@ func endsInline(s *state, at *place) bool {
 // handlesFailure reports whether a state defines what follows its failure.
 func handlesFailure(s *state) bool {
 	return s.failure.Value != "" || s.inline != nil || s.continueOnError ||
-		slices.ContainsFunc(s.transitions, func(t transition) bool { return t.when.Value != "" || s.kind == kindCommand })
+		slices.ContainsFunc(s.transitions,
+			func(t transition) bool { return t.when.Value != "" || s.kind == kindCommand })
 }
 
 func successKey(s *state) string {

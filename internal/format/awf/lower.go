@@ -861,8 +861,9 @@ func (l *lowering) child(s *state) int {
 			return -1
 		}
 		if several, ok := errors.AsType[*ambiguousError](err); ok {
-			l.report(CodeNoWorkflow, diag.Error, name.Span, fmt.Sprintf("Several workflows are named %q: %v.", name.Value,
-				several), "Call the workflow by the name of its file, or rename the others.")
+			l.report(CodeNoWorkflow, diag.Error, name.Span,
+				fmt.Sprintf("Several workflows are named %q: %v.", name.Value, several),
+				"Call the workflow by the name of its file, or rename the others.")
 			return -1
 		}
 		l.report(CodeNoWorkflow, diag.Error, name.Span, fmt.Sprintf("Workflow %q does not exist.", name.Value),

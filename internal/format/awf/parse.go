@@ -498,8 +498,8 @@ func (p *parser) keys(s *state, n *text.Node) {
 	case slices.Contains(approvalTypes, s.kind):
 		p.out.Report(CodeBadValue, diag.Error, kind.Span,
 			fmt.Sprintf("%q is not a step type.", kind.Value),
-			"AWF has no step for an approval. Use \"type: operation\" with a tool that has \"requires_approval: true\" "+
-				"in espalier.yaml: the run waits until a person approves the call.")
+			"AWF has no step for an approval. Use \"type: operation\" with a tool that has \"requires_approval: "+
+				"true\" in espalier.yaml: the run waits until a person approves the call.")
 		s.kind = ""
 	default:
 		p.out.Report(CodeBadValue, diag.Error, kind.Span, fmt.Sprintf("%q is not a step type.", kind.Value),

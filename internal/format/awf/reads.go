@@ -19,8 +19,8 @@ func (l *lowering) reads(templates ...text.Text) []ir.Ref {
 	return s.Reads
 }
 
-// read sets what a step reads to the variables that templates read, and its mentions to the fields of a loop's item that
-// they insert.
+// read sets what a step reads to the variables that templates read, and its mentions to the fields of a loop's item
+// that they insert.
 func (l *lowering) read(s *ir.Step, templates ...text.Text) {
 	s.Reads, s.Mentions = nil, nil
 	for _, t := range templates {

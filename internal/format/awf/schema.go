@@ -64,7 +64,9 @@ var (
 			Doc: "the share by which delays vary at random, from 0 to 1",
 		},
 		text.Field{
-			Name: "retryable_exit_codes", Doc: "the exit codes after which a command is tried again; any but 0 if not set", Form: text.AList,
+			Name: "retryable_exit_codes",
+			Doc:  "the exit codes after which a command is tried again; any but 0 if not set",
+			Form: text.AList,
 			More: map[string]any{"items": map[string]any{"type": "integer"}},
 		},
 	).Open()
@@ -90,7 +92,8 @@ var (
 		text.Field{Name: "strategy", Form: text.AnyForm, Hidden: true},
 	).Open()
 
-	skillShape = text.NewShape(text.Field{Name: "name", Doc: "the name of the skill"}, text.Field{Name: "path", Doc: "the path of its file"}).Open()
+	skillShape = text.NewShape(text.Field{Name: "name", Doc: "the name of the skill"},
+		text.Field{Name: "path", Doc: "the path of its file"}).Open()
 
 	proxyShape = text.NewShape(
 		text.Field{

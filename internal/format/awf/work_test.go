@@ -130,11 +130,14 @@ func TestAgentTokenLimitAndToolOptions(t *testing.T) {
 // proxy's tools.
 func TestParsesToolLists(t *testing.T) {
 	for keys, want := range map[string]string{
-		"provider: claude, options: {allowed_tools: 'Bash(git log, (a b), *) Edit,Read'}":               "[Bash(git log, (a b), *) Edit Read]",
-		"provider: claude, options: {allowed_tools: ['Bash(ls -l)', Read], allowedTools: Read}":         "[Bash(ls -l) Read]",
-		"provider: claude, options: {allowed_tools: ''}":                                                "[]",
-		"provider: openai_compatible, options: {model: m, yolo: true, allowed_tools: Read}":             "[]",
-		"provider: openai_compatible, options: {model: m, allowed_tools: X}, mcp_proxy: {enable: true}": "[Read Write Edit Bash Glob Grep]",
+		"provider: claude, options: {allowed_tools: 'Bash(git log, (a b), *) Edit,Read'}": "[Bash(git " +
+			"log, (a b), *) Edit Read]",
+		"provider: claude, options: {allowed_tools: ['Bash(ls -l)', Read], allowedTools: " +
+			"Read}": "[Bash(ls -l) Read]",
+		"provider: claude, options: {allowed_tools: ''}":                                    "[]",
+		"provider: openai_compatible, options: {model: m, yolo: true, allowed_tools: Read}": "[]",
+		"provider: openai_compatible, options: {model: m, allowed_tools: X}, mcp_proxy: {enable: true}": "[Read " +
+			"Write Edit Bash Glob Grep]",
 	} {
 		p, _ := compile("name: f\nstates:\n  initial: x\n  x: {type: agent, prompt: Hi, "+keys+
 			", on_success: z}\n  z: {type: terminal}\n", nil)

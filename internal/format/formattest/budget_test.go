@@ -81,8 +81,10 @@ func TestRaisedBudgetContinuesWithoutRepeatingCalls(t *testing.T) {
 // A reply that does not meet its contract is asked for again only if the budget allows it: otherwise the run waits
 // between the bad reply and the next request, and a raised budget continues there.
 func TestBudgetEndsBeforeReplyIsAskedForAgain(t *testing.T) {
-	flow := "---\nname: flow\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Scores\nbudgets:\n  max_tokens: 1400\n" +
-		"output: {schema: {type: object, required: [score], properties: {score: {type: integer, minimum: 1, maximum: 10}}}}\n" +
+	flow := "---\nname: flow\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Scores\nbudgets:\n  " +
+		"max_tokens: 1400\n" +
+		"output: {schema: {type: object, required: [score], properties: {score: {type: integer, minimum: 1, " +
+		"maximum: 10}}}}\n" +
 		"---\n```agent\nid: one\nrole: Judge\ngoal: Score\nmax_tokens: 1000\n```\n" +
 		"```step\nid: score\ntype: skill\ndescription: Score it\nagent: one\nwrites: [output.score]\n```\n"
 	run := func(do ...string) *happened {

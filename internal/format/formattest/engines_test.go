@@ -92,7 +92,8 @@ func onPostgres(server *pgtest.Server) joinFunc {
 			t.Fatal(err)
 		}
 		e := embedded.New(embedded.Config{
-			Config: registry.EngineConfig(dir, registry.RuntimeOptions{}), Store: wrap(store), Process: store, Now: store.Now,
+			Config: registry.EngineConfig(dir, registry.RuntimeOptions{}), Store: wrap(store),
+			Process: store, Now: store.Now,
 		})
 		return member{e, store, func() { leave(t, e, store) }}
 	}
@@ -155,8 +156,8 @@ func (c *tally) String() string {
 }
 
 // The recorded runs yield the same facts on every engine: in the same order if they are sequential, and otherwise the
-// same set. They end the same way if the process dies at one of its writes and another one continues; the writes are the
-// same for all engines.
+// same set. They end the same way if the process dies at one of its writes and another one continues; the writes are
+// the same for all engines.
 func TestEnginesAgree(t *testing.T) {
 	names, err := filepath.Glob("testdata/runs/*/*.txtar")
 	if err != nil || len(names) == 0 {
@@ -187,7 +188,8 @@ func TestEnginesAgree(t *testing.T) {
 			if table[key] == nil {
 				table[key] = &tally{}
 			}
-			t.Run(fmt.Sprintf("random/%d/%s", seed+1, place), func(t *testing.T) { repeatRandom(t, tr, join, table[key]) })
+			t.Run(fmt.Sprintf("random/%d/%s", seed+1, place),
+				func(t *testing.T) { repeatRandom(t, tr, join, table[key]) })
 		}
 	}
 	var text strings.Builder
@@ -280,7 +282,8 @@ func repeatRandom(t *testing.T, tr *trial, join joinFunc, count *tally) {
 	}
 	calm.join = join
 	got := calm.run(t)
-	if d := cmp.Diff(timeless(reference.record(t, "leave out times")), timeless(got.record(t, "leave out times"))); d != "" {
+	if d := cmp.Diff(timeless(reference.record(t, "leave out times")),
+		timeless(got.record(t, "leave out times"))); d != "" {
 		t.Fatalf("the record differs (-want +got):\n%s", d)
 	}
 	compareTranscripts(t, reference, got, false)

@@ -48,9 +48,10 @@ func adversarial(r *rapid.T) *trial {
 			flow.WriteString("```\n")
 		}
 		step := func(id, agent, result, more string) {
-			fmt.Fprintf(&flow, "```step\nid: %s\ntype: skill\nagent: %s\ndescription: d\nreads: [input]\nwrites: [output.%s]\n%s```\n",
-				id, agent, result, more)
-			tools := strings.TrimSuffix(strings.Repeat("{name: web.search, input: {}}, ", rapid.SampledFrom([]int{1, 4, 16, 25}).Draw(r, "calls")), ", ")
+			fmt.Fprintf(&flow, "```step\nid: %s\ntype: skill\nagent: %s\ndescription: d\nreads: [input]\n"+
+				"writes: [output.%s]\n%s```\n", id, agent, result, more)
+			tools := strings.TrimSuffix(strings.Repeat("{name: web.search, input: {}}, ", rapid.SampledFrom(
+				[]int{1, 4, 16, 25}).Draw(r, "calls")), ", ")
 			turns := rapid.SampledFrom([]int{0, 1, 3, 19, 25}).Draw(r, "turns")
 			for turn := 1; turn <= turns; turn++ {
 				fmt.Fprintf(&script, "  - {step: %s, turn: %d, tools: [%s]%s}\n", id, turn, tools, delay)
@@ -63,7 +64,8 @@ func adversarial(r *rapid.T) *trial {
 			case 2:
 				fmt.Fprintf(&script, "  - {step: %s, fail: TIMEOUT}\n", id)
 			default:
-				fmt.Fprintf(&script, "  - {step: %s, attempt: 1, reply: no number%s}\n  - {step: %s, reply: 7%s}\n", id, delay, id, delay)
+				fmt.Fprintf(&script, "  - {step: %s, attempt: 1, reply: no number%s}\n"+
+					"  - {step: %s, reply: 7%s}\n", id, delay, id, delay)
 			}
 		}
 		agent(fmt.Sprint("a", i))
@@ -128,9 +130,9 @@ func compareWithEstimate(t *testing.T, tr *trial) ([]comparison, error) {
 	}
 	used := ledger.Used
 	// An estimate cannot know how often machines fail, so it leaves out what a crash adds (docs/cost.md). What is left
-	// out here is limited: for each crash, in a chain of steps, one attempt with either one model call or the tool calls
-	// of one turn. At a deadline nothing is lost: the attempt goes on after the limit has been raised, as another start.
-	// So both together limit everything that a run has used.
+	// out here is limited: for each crash, in a chain of steps, one attempt with either one model call or the tool
+	// calls of one turn. At a deadline nothing is lost: the attempt goes on after the limit has been raised, as another
+	// start. So both together limit everything that a run has used.
 	crashes := int64(btoi(h.stopped))
 	starts, reruns, raised := map[string]int64{}, int64(0), int64(0)
 	for _, e := range h.events {
@@ -281,9 +283,11 @@ func cyclic(r *rapid.T) *trial {
 		"budgets: {max_steps: %d}\n---\n", steps+pick("max_steps", 10))
 	script.WriteString("replies:\n")
 	step := func(id, more string) {
-		fmt.Fprintf(&flow, "```step\nid: %s\ntype: transform\ndescription: d\nwrites: [state.%s]\n%s```\n", id, id, more)
+		fmt.Fprintf(&flow, "```step\nid: %s\ntype: transform\ndescription: d\nwrites: [state.%s]\n%s```\n",
+			id, id, more)
 		for visit := range 6 {
-			reply := rapid.SampledFrom([]string{"reply: more", "reply: more", "reply: enough", "fail: TIMEOUT"}).Draw(r, "reply")
+			reply := rapid.SampledFrom([]string{"reply: more", "reply: more", "reply: enough", "fail: TIMEOUT"}).
+				Draw(r, "reply")
 			fmt.Fprintf(&script, "  - {step: %s, visit: %d, %s}\n", id, visit+1, reply)
 		}
 	}

@@ -117,7 +117,8 @@ func closedSet(s *ir.Step) bool {
 // succeeds reports whether a step is the next one after a success, or no step at all.
 func succeeds(b *ir.Block, id string) bool {
 	return id == "" || slices.ContainsFunc(b.Steps, func(s ir.Step) bool {
-		return slices.ContainsFunc(s.Next, func(e ir.Edge) bool { return e.To.Step == id && slices.Contains(e.On, ir.OK) })
+		return slices.ContainsFunc(s.Next,
+			func(e ir.Edge) bool { return e.To.Step == id && slices.Contains(e.On, ir.OK) })
 	})
 }
 
@@ -330,8 +331,8 @@ func TestSimulationsExploreCommands(t *testing.T) {
 	}
 }
 
-// TestSimulationsExploreFallbacks checks the same for random flows with a fallback agent, which some rules lead to, too:
-// every agent that has a way out fails in some seed. Up to four agents decide.
+// TestSimulationsExploreFallbacks checks the same for random flows with a fallback agent, which some rules lead to,
+// too: every agent that has a way out fails in some seed. Up to four agents decide.
 func TestSimulationsExploreFallbacks(t *testing.T) {
 	for n := range uint64(24) {
 		text := randomFallbacks(rand.New(rand.NewPCG(n, 13)))
@@ -392,14 +393,14 @@ func randomCommands(r *rand.Rand) string {
 		case 1: // a failure that another step handles
 			step(name, fmt.Sprintf("    on_success: %s\n    on_failure: %s\n", next, other))
 		case 2: // an exit code
-			step(name, fmt.Sprintf("    transitions:\n      - when: states.%s.ExitCode == %d\n        goto: %s\n      - goto: %s\n",
-				name, 1+r.IntN(9), other, next))
+			step(name, fmt.Sprintf("    transitions:\n      - when: states.%s.ExitCode == %d\n        goto: %s\n"+
+				"      - goto: %s\n", name, 1+r.IntN(9), other, next))
 		case 3: // a word in the output
-			step(name, fmt.Sprintf("    transitions:\n      - when: states.%s.Output contains \"late\"\n        goto: %s\n      - goto: %s\n",
-				name, other, next))
+			step(name, fmt.Sprintf("    transitions:\n      - when: states.%s.Output contains \"late\"\n        "+
+				"goto: %s\n      - goto: %s\n", name, other, next))
 		case 4: // parallel commands, with retries
-			fmt.Fprintf(&b, "  %s:\n    type: parallel\n    parallel: [%s_a, %s_b]\n    on_success: %s\n    on_failure: %s\n",
-				name, name, name, next, other)
+			fmt.Fprintf(&b, "  %s:\n    type: parallel\n    parallel: [%s_a, %s_b]\n    on_success: %s\n"+
+				"    on_failure: %s\n", name, name, name, next, other)
 			step(name+"_a", "    retry: {max_attempts: 2, initial_delay: 1s}\n")
 			step(name+"_b", "")
 		}
@@ -419,7 +420,8 @@ type flowWriter struct {
 
 func randomFlow(r *rand.Rand) string {
 	w := &flowWriter{Rand: r, uses: 4}
-	w.WriteString("---\nname: flow\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: flow\n---\n\n```agent\nid: judge\nrole: Judge\ngoal: Judge\n```\n\n")
+	w.WriteString("---\nname: flow\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: flow\n---\n\n```agent\n" +
+		"id: judge\nrole: Judge\ngoal: Judge\n```\n\n")
 	for w.uses > 0 {
 		w.part(1, "")
 	}
@@ -458,13 +460,15 @@ func (w *flowWriter) part(depth int, after string) {
 	case kind == 2: // a review that goes round
 		w.ask(id, "")
 		next := w.id()
-		w.step(w.id(), "decision", fmt.Sprintf("reads: [state.%s]\nbranches:\n  approved: %s\n  default: %s\n", id, next, id))
+		w.step(w.id(), "decision",
+			fmt.Sprintf("reads: [state.%s]\nbranches:\n  approved: %s\n  default: %s\n", id, next, id))
 		w.ask(next, jump)
 	default: // a choice, perhaps with another one in an arm
 		w.ask(id, "")
 		arms := []string{w.id(), w.id(), w.id()}
 		end := w.id()
-		w.step(w.id(), "decision", fmt.Sprintf("reads: [state.%s]\nbranches:\n  one: %s\n  two: %s\n  default: %s\n", id, arms[0], arms[1], arms[2]))
+		w.step(w.id(), "decision", fmt.Sprintf("reads: [state.%s]\nbranches:\n  one: %s\n  two: %s\n  default: %s\n",
+			id, arms[0], arms[1], arms[2]))
 		for i, arm := range arms {
 			inner := i == 0 && depth < 2 && w.uses > 0
 			if inner {

@@ -9,8 +9,9 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// Every flow in testdata/flows, and a variant of it with a low risk profile, finishes for 20 seeds of the simulation: it
-// succeeds, or one of its own critics rejects. Some runs of each succeed. Every gate is approved and every event is sent.
+// Every flow in testdata/flows, and a variant of it with a low risk profile, finishes for 20 seeds of the simulation:
+// it succeeds, or one of its own critics rejects. Some runs of each succeed. Every gate is approved and every event is
+// sent.
 //
 // Spec: Agent Flow §11 runner
 func TestFlowsFinishForEverySeed(t *testing.T) {

@@ -71,7 +71,8 @@ func TestTimeLimitInsideANodeSuspendsTheRun(t *testing.T) {
 	}
 	h := trial().run(t)
 	all := func(step string) (string, bool) { return step, true }
-	if log := h.audit(t, all, nil); h.entry.Status != journal.Exceeded || !slices.Contains(log, "run_suspended TIMEOUT") {
+	if log := h.audit(t, all, nil); h.entry.Status != journal.Exceeded ||
+		!slices.Contains(log, "run_suspended TIMEOUT") {
 		t.Errorf("the run is %s, and its audit log is %q", h.entry.Status, log)
 	}
 	h = trial("raise active_seconds 1000").run(t)

@@ -170,7 +170,8 @@ func compare(t *testing.T, format string, base, own *txtar.Archive, records *[][
 		if name, ok := names[step]; ok {
 			step = name
 		}
-		return step, slices.ContainsFunc(expect.steps, func(s string) bool { return strings.TrimSuffix(s, "!") == step })
+		return step, slices.ContainsFunc(expect.steps,
+			func(s string) bool { return strings.TrimSuffix(s, "!") == step })
 	}, reasons))
 	if first, last := (*records)[0], (*records)[len(*records)-1]; !slices.Equal(first, last) {
 		differs("audit", "\n"+strings.Join(last, "\n")+"\n", "as in the first format:\n"+strings.Join(first, "\n"))
@@ -216,8 +217,8 @@ func (h *happened) audit(
 			record.Data.Reason = reason
 		}
 		if ok {
-			out = append(out, strings.Join(strings.Fields(fmt.Sprint(record.Event, " ", name, " ", record.Data.Tool, " ",
-				record.Data.Reason, " ", record.Data.Result)), " "))
+			out = append(out, strings.Join(strings.Fields(fmt.Sprint(record.Event, " ",
+				name, " ", record.Data.Tool, " ", record.Data.Reason, " ", record.Data.Result)), " "))
 		}
 	}
 	return out

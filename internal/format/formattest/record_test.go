@@ -160,8 +160,8 @@ func line(fact journal.Fact) string {
 		}
 		return join(x.Key(), "enters", x.Mode, fallbackOf(x.For), within)
 	case journal.StepLeft:
-		return join(x.Key(), string(x.Outcome), string(x.Class), x.Reason, quote(x.Error), fallbackOf(x.For), value(x.Value),
-			writes(x.Writes))
+		return join(x.Key(), string(x.Outcome), string(x.Class), x.Reason, quote(x.Error), fallbackOf(x.For),
+			value(x.Value), writes(x.Writes))
 	case journal.TaskStarted:
 		missing := ""
 		if len(x.MissingReads) > 0 {
@@ -173,7 +173,8 @@ func line(fact journal.Fact) string {
 		if !x.Final {
 			again = "not the last attempt"
 		}
-		return join(x.Work.Key(), string(x.Outcome), string(x.Class), quote(x.Error), again, value(x.Value), writes(x.Writes))
+		return join(x.Work.Key(), string(x.Outcome), string(x.Class), quote(x.Error), again,
+			value(x.Value), writes(x.Writes))
 	case journal.TaskNoted:
 		if slices.Contains([]string{journal.NoteMerge, journal.NoteDone, journal.NoteMissingFile}, x.Kind) {
 			return join(x.Work.Key(), "notes", x.Kind, string(x.Data))
@@ -214,8 +215,8 @@ func line(fact journal.Fact) string {
 		if x.Notify {
 			notify = "notifies"
 		}
-		return join(x.Key(), "decided", string(x.Outcome), x.Method, cmp.Or(x.Reason, string(x.Class)), by(x.By), quote(x.Note),
-			quote(x.Error), value(x.Value), writes(x.Writes), notify)
+		return join(x.Key(), "decided", string(x.Outcome), x.Method, cmp.Or(x.Reason, string(x.Class)), by(x.By),
+			quote(x.Note), quote(x.Error), value(x.Value), writes(x.Writes), notify)
 	case journal.Signalled:
 		return join("signalled", x.Event, by(x.By))
 	case journal.InputRefused:

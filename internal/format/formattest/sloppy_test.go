@@ -44,7 +44,8 @@ func eachExample(t *testing.T, do func(t *testing.T, name string, tr trial)) {
 				case "agentfile":
 					input = `{"AGENT_INPUT": "Roses", "TOPIC": "Roses"}`
 				}
-				do(t, f.Name, trial{files: append([]txtar.File{f}, without(all, f.Name)...), input: input, agreeable: true})
+				do(t, f.Name,
+					trial{files: append([]txtar.File{f}, without(all, f.Name)...), input: input, agreeable: true})
 			})
 		}
 	}
@@ -260,8 +261,10 @@ func TestTranslateExampleFollowsBooleans(t *testing.T) {
 	all := exampleFiles(t, filepath.Join("..", "..", "..", "examples", "aiflow"))
 	i := slices.IndexFunc(all, func(f txtar.File) bool { return f.Name == "translate.aiflow" })
 	for name, replies := range map[string][2]string{
-		"JSON":  {`{"ok": false, "remarks": "Too literal."}`, `{"ok": true}`},
-		"words": {"```json\n{\"ok\": \"no\", \"remarks\": \"Too literal.\"}\n```", "Sorry for the delay. {\"ok\": \"Yes\"}"},
+		"JSON": {`{"ok": false, "remarks": "Too literal."}`, `{"ok": true}`},
+		"words": {
+			"```json\n{\"ok\": \"no\", \"remarks\": \"Too literal.\"}\n```", "Sorry for the delay. {\"ok\": \"Yes\"}",
+		},
 	} {
 		tr := trial{files: append([]txtar.File{all[i]}, without(all, all[i].Name)...), input: `{"text": "Roses"}`}
 		tr.script = encoded(map[string]any{"replies": []any{

@@ -28,15 +28,17 @@ func TestF35StepsOfARun(t *testing.T) {
 		},
 		"a decision with a match": {
 			stepBlock("one", "transform", "writes: [state.a]") +
-				stepBlock("route", "decision", "reads: [state.a]", "branches: {said: done}") + stepBlock("done", "end"), 3, "ok",
+				stepBlock("route", "decision", "reads: [state.a]",
+					"branches: {said: done}") + stepBlock("done", "end"), 3, "ok",
 		},
 		"a decision without a match": {
 			stepBlock("one", "transform", "writes: [state.a]") +
-				stepBlock("route", "decision", "reads: [state.a]", "branches: {other: done}") + stepBlock("done", "end"),
-			2, "failed",
+				stepBlock("route", "decision", "reads: [state.a]",
+					"branches: {other: done}") + stepBlock("done", "end"), 2, "failed",
 		},
 		"a skipped step": {
-			stepBlock("one", "transform", "writes: [state.a]") + stepBlock("two", "transform", "when: state.a == null"), 1, "ok",
+			stepBlock("one", "transform", "writes: [state.a]") + stepBlock("two", "transform", "when: state.a == null"),
+			1, "ok",
 		},
 		"an approval of the start and a waitpoint": {
 			stepBlock("one", "transform", "writes: [state.a]") + stepBlock("two", "transform") + waits, 2, "ok",

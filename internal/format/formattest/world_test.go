@@ -59,7 +59,9 @@ type member struct {
 }
 
 // joining returns what opens the engines of a trial, and a function to call at its end.
-func (tr *trial) joining(t *testing.T, dir string) (join func(wrap func(journal.Store) journal.Store) member, over func()) {
+func (tr *trial) joining(
+	t *testing.T, dir string,
+) (join func(wrap func(journal.Store) journal.Store) member, over func()) {
 	dir = filepath.Join(dir, ".espalier")
 	if tr.join != nil {
 		return func(wrap func(journal.Store) journal.Store) member { return tr.join(t, dir, wrap) }, func() {}
@@ -369,7 +371,9 @@ func act(ctx context.Context, e engine.Engine, words []string) error {
 	case "resume":
 		return e.Resume(ctx, theRun)
 	case "approve", "reject":
-		in = plan.Decision{Step: word(1), Answer: words[0], Note: tail(2), Digest: digest(ctx, e, word(1)), By: by, Roles: roles}
+		in = plan.Decision{
+			Step: word(1), Answer: words[0], Note: tail(2), Digest: digest(ctx, e, word(1)), By: by, Roles: roles,
+		}
 	case "approve-something-else": // the digest does not match what the gate shows
 		in = plan.Decision{Step: word(1), Answer: plan.Approve, Digest: "0000", By: by}
 	case "decide":

@@ -190,7 +190,8 @@ func (l *lowering) inertRules() {
 		"Set \"routing: dynamic\" in the frontmatter, or run the workflow with --honor-rules.", related...)
 }
 
-var failurePolicy = lazyregexp.New("(?i)if\\s+`?([a-z0-9][a-z0-9_-]*)`?\\s+fails,?\\s+(?:then\\s+)?(?:the\\s+)?(?:pipeline\\s+is\\s+)?abort")
+var failurePolicy = lazyregexp.New(
+	"(?i)if\\s+`?([a-z0-9][a-z0-9_-]*)`?\\s+fails,?\\s+(?:then\\s+)?(?:the\\s+)?(?:pipeline\\s+is\\s+)?abort")
 
 // policy notes a failure policy that only the prose states (N19).
 func (l *lowering) policy() {

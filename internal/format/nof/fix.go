@@ -75,7 +75,8 @@ func (d *document) linkStyles(diagram string) string {
 				continue
 			}
 			was := d.chart.Edges[old]
-			now := slices.IndexFunc(chart.Edges, func(e text.FlowEdge) bool { return e.From == was.From && e.To == was.To })
+			now := slices.IndexFunc(chart.Edges,
+				func(e text.FlowEdge) bool { return e.From == was.From && e.To == was.To })
 			if now >= 0 {
 				links = append(links, strconv.Itoa(now))
 			}

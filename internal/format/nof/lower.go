@@ -590,7 +590,8 @@ func (l *lowering) addAborts(body ir.BlockID) {
 			continue
 		}
 		s := l.result(l.abortID(n))
-		s.Description, s.Span = "Abort and return partial results: "+strings.Join(strings.Fields(r.cond.Text), " "), r.at
+		s.Description, s.Span = "Abort and return partial results: "+
+			strings.Join(strings.Fields(r.cond.Text), " "), r.at
 		s.ReasonOK = "ABORTED"
 		if end, ok := s.Action.(ir.End); ok {
 			end.Message = "aborted"

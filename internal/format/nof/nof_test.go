@@ -286,7 +286,10 @@ func TestReportsByDecision(t *testing.T) {
 			},
 			"", "",
 		},
-		{"a power", "two", rules("**If** `spend ** 2 > 1` **then** abort pipeline"), "EXPR002", "multiply, such as x * x"},
+		{
+			"a power", "two", rules("**If** `spend ** 2 > 1` **then** abort pipeline"),
+			"EXPR002", "multiply, such as x * x",
+		},
 		{"the length of a number", "two", rules("**If** `len(spend) > 1` **then** abort pipeline"), "EXPR022", ""},
 		{
 			"a number that is never empty", "two", rules("**If** `spend is non-empty` **then** abort pipeline"),
@@ -338,11 +341,19 @@ func TestReportsByDecision(t *testing.T) {
 			change{abortRule, "1) If `spend > 1` then abort pipeline\n2) **If** `errors` **then** abort pipeline\n"},
 			"EXPR019", "",
 		},
-		{"a rule without bold", "two", change{abortRule, "If `errors` then abort pipeline\n"}, "NOF022", "item of a list"},
+		{
+			"a rule without bold", "two",
+			change{abortRule, "If `errors` then abort pipeline\n"},
+			"NOF022", "item of a list",
+		},
 		{"a rule in a table", "two", change{abortRule, "| **If** `errors` **then** abort pipeline |\n"}, "NOF022", ""},
 		{"a quoted rule", "two", change{abortRule, "> - **If** `errors` **then** abort pipeline\n"}, "NOF022", ""},
 		{"a rule as code", "two", change{abortRule, "```\n- If `errors` then abort pipeline\n```\n"}, "NOF022", ""},
-		{"a commented rule", "two", change{abortRule, "<!--\n- **If** `errors` **then** abort pipeline\n-->\n"}, "", ""},
+		{
+			"a commented rule", "two",
+			change{abortRule, "<!--\n- **If** `errors` **then** abort pipeline\n-->\n"},
+			"", "",
+		},
 		{
 			"a rule after a comment", "two",
 			change{abortRule, "<!-- a\nb -->\n- **If** `errors` **then** abort pipeline\n"},
@@ -441,7 +452,8 @@ func TestN7WorstCaseCost(t *testing.T) {
 // N23: the project's registry takes precedence over built-in agents.
 func TestN23ProjectRegistryTakesPrecedence(t *testing.T) {
 	files := folder{
-		"agents/cost-advisor.md":  "---\ndescription: Counts\ntier: opus\nmodel: m\nmax_tokens: 100\n---\nCount the money.\n",
+		"agents/cost-advisor.md": "---\ndescription: Counts\ntier: opus\nmodel: m\nmax_tokens: 100\n---\n" +
+			"Count the money.\n",
 		"agents/visual-report.md": "---\ncommand: [python3, report.py]\n---\n",
 	}
 	p, list := compile(t, read(t, "two.nof.md"), nof.Format{}, files)
@@ -477,17 +489,20 @@ func TestStepReadsFieldsThatNodeMayOmit(t *testing.T) {
 			`return {"errors": [f"cost-advisor failed: {result.error}"]}`,
 			`raise ValueError(result.error)`,
 		}, false},
-		"its end is reached": {change{"    if not result.success:\n        return {\"errors\": [f\"cost-advisor failed: " +
-			"{result.error}\"]}\n" + success, "    if result.success:\n        return {\"spend\": 1.0}\n"}, true},
-		"both ways return it": {change{"    if not result.success:\n        return {\"errors\": [f\"cost-advisor failed: " +
-			"{result.error}\"]}\n" + success, "    if result.success:\n        return {\"spend\": 1.0}\n    " +
+		"its end is reached": {change{"    if not result.success:\n" +
+			"        return {\"errors\": [f\"cost-advisor failed: {result.error}\"]}\n" +
+			success, "    if result.success:\n        return {\"spend\": 1.0}\n"}, true},
+		"both ways return it": {change{"    if not result.success:\n" +
+			"        return {\"errors\": [f\"cost-advisor failed: {result.error}\"]}\n" +
+			success, "    if result.success:\n        return {\"spend\": 1.0}\n    " +
 			"else:\n        return {\"spend\": 2.0}\n"}, false},
 		"one is not a literal": {change{
 			`return {"errors": [f"cost-advisor failed: {result.error}"]}`,
 			`return result.output`,
 		}, true},
-		"a try that is guarded": {change{"    if not result.success:\n        return {\"errors\": [f\"cost-advisor failed: " +
-			"{result.error}\"]}\n" + success, "    try:\n        return {\"spend\": 1.0}\n    except " +
+		"a try that is guarded": {change{"    if not result.success:\n" +
+			"        return {\"errors\": [f\"cost-advisor failed: {result.error}\"]}\n" +
+			success, "    try:\n        return {\"spend\": 1.0}\n    except " +
 			"ValueError:\n        pass\n"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -692,15 +707,19 @@ func TestFixTopologyRemovesDrift(t *testing.T) {
 func TestFixTopologyKeepsCommentsAndLineEndings(t *testing.T) {
 	before := change{
 		"graph TD\n    START((Start)) --> CA[cost-advisor]\n    CA --> VR[visual-report]\n    VR --> END((End))\n",
-		"%%{init: {'theme': 'neutral'}}%%\nflowchart TD\n    %% The advisor first.\n    START((Start)) --> CA[cost-advisor]\n" +
-			"    %% This arrow is wrong.\n    VR[visual-report] --> CA\n    VR --> END((End)) %% Done.\n    style CA fill:#f00\n" +
+		"%%{init: {'theme': 'neutral'}}%%\nflowchart TD\n    %% The advisor first.\n" +
+			"    START((Start)) --> CA[cost-advisor]\n" +
+			"    %% This arrow is wrong.\n    VR[visual-report] --> CA\n    VR --> END((End)) %% Done.\n" +
+			"    style CA fill:#f00\n" +
 			"    linkStyle 0,1,2 stroke:red\n    linkStyle default stroke:blue\n    %% The end.\n",
 	}.in(t, read(t, "two.nof.md"))
 	want := change{
-		"    %% This arrow is wrong.\n    VR[visual-report] --> CA\n    VR --> END((End)) %% Done.\n    style CA fill:#f00\n" +
+		"    %% This arrow is wrong.\n    VR[visual-report] --> CA\n    VR --> END((End)) %% Done.\n" +
+			"    style CA fill:#f00\n" +
 			"    linkStyle 0,1,2 stroke:red\n    linkStyle default stroke:blue\n    %% The end.\n",
 		"    CA --> VR[visual-report]\n    %% Done.\n    VR --> END((End))\n\n    style CA fill:#f00\n" +
-			"    linkStyle 0,2 stroke:red\n    linkStyle default stroke:blue\n    %% This arrow is wrong.\n    %% The end.\n",
+			"    linkStyle 0,2 stroke:red\n    linkStyle default stroke:blue\n    %% This arrow is wrong.\n" +
+			"    %% The end.\n",
 	}.in(t, before)
 	for _, ending := range []string{"\n", "\r\n"} {
 		fixed, list := nof.Format{}.FixTopology(source.NewFile("flow.nof.md", strings.ReplaceAll(before, "\n", ending)),
@@ -752,7 +771,8 @@ func TestRealisticNodesCompile(t *testing.T) {
 		text = text[:from] + code + "\n" + text[to:]
 		text = change{
 			"    spend: float\n",
-			"    spend: float\n    text: str\n    records: List[Dict[str, Any]]\n    report: Any\n    score: float\n    list: List[str]\n",
+			"    spend: float\n    text: str\n    records: List[Dict[str, Any]]\n    report: Any\n    score: float\n" +
+				"    list: List[str]\n",
 		}.in(t, text)
 		if _, list := compile(t, text, nof.Format{Run: true}, nil); codes(list) != "" {
 			t.Errorf("%s: %v", path, list)
@@ -784,7 +804,8 @@ func TestLimitsAreReported(t *testing.T) {
 	for _, value := range []string{"cheap", "-1", "[1]", "1e999"} {
 		text := change{`cost_estimate: "$0.0005"`, "cost_estimate: " + value}.in(t, read(t, "two.nof.md"))
 		_, list := compile(t, text, nof.Format{}, nil)
-		if !slices.ContainsFunc(list, func(d diag.Diagnostic) bool { return d.Code != "NOF023" && d.Code != "NOF029" }) {
+		if !slices.ContainsFunc(list,
+			func(d diag.Diagnostic) bool { return d.Code != "NOF023" && d.Code != "NOF029" }) {
 			t.Errorf("cost_estimate: %s: %v", value, list)
 		}
 	}

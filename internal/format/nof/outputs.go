@@ -50,7 +50,9 @@ type place struct {
 func (d *document) readOutputs(
 	def *python.FuncDef, state string,
 ) (found map[string][]outputField, inState []outputField) {
-	o := &outputs{runs: d.runnerCall, results: map[string]string{}, places: map[string]place{}, found: map[string][]outputField{}}
+	o := &outputs{
+		runs: d.runnerCall, results: map[string]string{}, places: map[string]place{}, found: map[string][]outputField{},
+	}
 	o.tested = map[string]bool{}
 	if state != "" {
 		o.places[state] = place{agent: ofState}
@@ -157,7 +159,9 @@ func (o *outputs) items(target, list python.Expr) {
 }
 
 // textMethods are the methods that only texts have.
-var textMethods = []string{"lower", "upper", "strip", "title", "split", "splitlines", "startswith", "endswith", "replace"}
+var textMethods = []string{
+	"lower", "upper", "strip", "title", "split", "splitlines", "startswith", "endswith", "replace",
+}
 
 // used finds what an expression says about the types of places.
 func (o *outputs) used(x python.Expr) {
@@ -188,7 +192,8 @@ func (o *outputs) used(x python.Expr) {
 			}
 		}
 	case *python.Binary:
-		if slices.Contains([]string{"-", "/", "//", "**", "*"}, x.Op) && typeOf(x.X) != "string" && typeOf(x.Y) != "string" {
+		if slices.Contains([]string{"-", "/", "//", "**", "*"}, x.Op) &&
+			typeOf(x.X) != "string" && typeOf(x.Y) != "string" {
 			typed(x.X, "number")
 			typed(x.Y, "number")
 		}

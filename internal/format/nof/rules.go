@@ -44,9 +44,10 @@ var priorities = []string{"high", "normal", "low"}
 // Patterns of rules. Emphasis is optional and case is ignored, because authors write both in
 // many ways.
 var (
-	ifForm     = lazyregexp.New(`(?is)^\*{0,2}if\*{0,2}\s(.*?)\s\*{0,2}then\*{0,2}\s+(.*)$`)
-	cycleForm  = lazyregexp.New(`(?is)^\*{0,2}cycle[- ]?back\*{0,2}\s+if\s(.*):\s*re-?run\s+from\s+(.*)$`)
-	saveForm   = lazyregexp.New("(?is)^\\*{0,2}checkpoint\\*{0,2}\\s+after\\s+`([^`]*)`\\s*:\\s*persist\\s+state\\s+to\\s+`([^`]*)`\\s*\\.?$")
+	ifForm    = lazyregexp.New(`(?is)^\*{0,2}if\*{0,2}\s(.*?)\s\*{0,2}then\*{0,2}\s+(.*)$`)
+	cycleForm = lazyregexp.New(`(?is)^\*{0,2}cycle[- ]?back\*{0,2}\s+if\s(.*):\s*re-?run\s+from\s+(.*)$`)
+	saveForm  = lazyregexp.New(
+		"(?is)^\\*{0,2}checkpoint\\*{0,2}\\s+after\\s+`([^`]*)`\\s*:\\s*persist\\s+state\\s+to\\s+`([^`]*)`\\s*\\.?$")
 	routeForm  = lazyregexp.New("(?is)^route\\s+to\\s+`([^`]*)`(.*)$")
 	skipForm   = lazyregexp.New("(?is)^skip\\s+(.*?),?\\s+(?:and\\s+)?route\\s+directly\\s+to\\s+`([^`]*)`(.*)$")
 	abortForm  = lazyregexp.New(`(?is)^abort(?:\s+(?:the\s+)?pipeline)?(?:\s*,\s*return\s+partial\s+results)?(.*)$`)
@@ -100,7 +101,8 @@ func (d *document) readRules(out *diag.List) {
 		end := at + len(line)
 		for next < s.at.End { // continuation lines
 			line, after := lineAt(d.file.Text, next, s.at.End)
-			if _, another := ruleStart(line); another || strings.TrimSpace(line) == "" || line[0] != ' ' && line[0] != '\t' {
+			if _, another := ruleStart(line); another || strings.TrimSpace(line) == "" ||
+				line[0] != ' ' && line[0] != '\t' {
 				break
 			}
 			end, next = next+len(line), after

@@ -108,8 +108,8 @@ func (s *Store) Claim(ctx context.Context, id journal.RunID, me journal.Owner) (
 	return claim, s.fenced(me, err)
 }
 
-// stayAlive prevents other processes from taking this one for dead until the end of a transaction. If they have done so,
-// it returns ErrFenced: the row of this process may be gone, and no other process would find a run that it claims.
+// stayAlive prevents other processes from taking this one for dead until the end of a transaction. If they have done
+// so, it returns ErrFenced: the row of this process may be gone, and no other process would find a run that it claims.
 func (s *Store) stayAlive(ctx context.Context, tx pgx.Tx, me journal.Owner) error {
 	id, past := s.worker.names()
 	if past[me] {
@@ -291,7 +291,8 @@ func (s *Store) removeRun(ctx context.Context, why journal.Removal, id journal.R
 		var of journal.RunID
 		var name string
 		var status journal.Status
-		err := tx.QueryRow(ctx, s.q("SELECT n, root, status, name FROM @.runs WHERE id = $1 FOR UPDATE"), encodeText(id)).
+		err := tx.QueryRow(ctx,
+			s.q("SELECT n, root, status, name FROM @.runs WHERE id = $1 FOR UPDATE"), encodeText(id)).
 			Scan(&n, &of, &status, &name)
 		decodeText(&name)
 		if err = checkRoot(err, id, of); err != nil {

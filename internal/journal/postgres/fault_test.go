@@ -346,7 +346,8 @@ func TestFencedProcessClaimsNothing(t *testing.T) {
 // Wake-ups arrive as notifications. A process that receives them does not poll.
 func TestWakesAreNotifications(t *testing.T) {
 	dir := t.TempDir()
-	sleeper, waker := openURL(t, schemaURL(t, dir), postgres.Options{}), openURL(t, schemaURL(t, dir), postgres.Options{})
+	sleeper, waker := openURL(t, schemaURL(t, dir), postgres.Options{}),
+		openURL(t, schemaURL(t, dir), postgres.Options{})
 	wakes := sleeper.Wakes()
 	for quiet := false; !quiet; {
 		select {

@@ -239,7 +239,8 @@ func (g *group) lookUp(ctx context.Context) error {
 		return rows.Err()
 	})
 	if len(inbox) > 0 {
-		batch.Queue(g.s.q("SELECT id, run FROM @.inbox WHERE id = ANY($1) AND NOT taken"), slices.Collect(maps.Keys(inbox))).
+		batch.Queue(g.s.q("SELECT id, run FROM @.inbox WHERE id = ANY($1) AND NOT taken"),
+			slices.Collect(maps.Keys(inbox))).
 			Query(func(rows pgx.Rows) error {
 				var id journal.InboxID
 				var run int64
@@ -492,7 +493,8 @@ func (g *group) writeOne(ctx context.Context, conn *pgx.Conn) error {
 	var pos int64
 	err := conn.QueryRow(ctx, g.s.q(`INSERT INTO @.appends (run, first, last, at, pos, token, body, hash)
 		SELECT $2, $3, $4, $5, `+basePos+` + 1, $6, $7, $8 FROM `+stillOwner+` RETURNING pos`),
-		g.worker, a.h.n, int64(a.job.batch.After)+1, int64(a.last), int64(a.at), g.token, a.job.body, a.hash[:]).Scan(&pos)
+		g.worker, a.h.n, int64(a.job.batch.After)+1, int64(a.last), int64(a.at), g.token,
+		a.job.body, a.hash[:]).Scan(&pos)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return &pgconn.PgError{Code: codeFenced}
 	}

@@ -66,8 +66,8 @@ func describe(url string) (*pgxpool.Config, Info, error) {
 	}, nil
 }
 
-// Inspect asks the server of a URL whether it can be used. It changes nothing. The information is that of Describe if the
-// server cannot be reached.
+// Inspect asks the server of a URL whether it can be used. It changes nothing. The information is that of Describe if
+// the server cannot be reached.
 func Inspect(ctx context.Context, url string) (info Info, err error) {
 	defer func() { err = unsuitable(explain(err)) }()
 	config, info, err := describe(url)

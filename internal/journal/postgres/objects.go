@@ -129,19 +129,21 @@ func (s *Store) uploadBlob(ctx context.Context, b *journal.Blob) (name string, e
 }
 
 // queueObject adds a blob whose data is an object that was uploaded. The object is garbage no more, unless another
-// process was faster. An upload that took too long may have been deleted: then there is no blob, which the group notices.
+// process was faster. An upload that took too long may be deleted: then there is no blob, which the group notices.
 func (s *Store) queueObject(batch *pgx.Batch, hash, name string) {
 	batch.Queue(s.q(`INSERT INTO @.blobs (hash, data, object)
 		SELECT $1, '', object FROM @.garbage WHERE object = $2 AND NOT removed FOR UPDATE
 		ON CONFLICT (hash) DO NOTHING`), hash, name)
-	batch.Queue(s.q("DELETE FROM @.garbage WHERE object IN (SELECT object FROM @.blobs WHERE hash = $1 AND object = $2)"),
+	batch.Queue(
+		s.q("DELETE FROM @.garbage WHERE object IN (SELECT object FROM @.blobs WHERE hash = $1 AND object = $2)"),
 		hash, name)
 }
 
 // readObject returns the data of a blob that is an object.
 func (s *Store) readObject(ctx context.Context, hash, name string) ([]byte, error) {
 	if s.objects == nil {
-		return nil, fmt.Errorf("%w: the value %s is in object storage, which is not configured", journal.ErrUnavailable, hash)
+		return nil, fmt.Errorf("%w: the value %s is in object storage, which is not configured",
+			journal.ErrUnavailable, hash)
 	}
 	return s.objects.Get(ctx, name)
 }

@@ -107,8 +107,10 @@ func TestObjectsAreRemovedWithTheLastRunThatUsesThem(t *testing.T) {
 func TestUnreachableBucketLosesNoValue(t *testing.T) {
 	server := objecttest.Start(t)
 	for name, o := range map[string]postgres.Options{
-		"wrong key":   {Objects: bucketOf(server, "wrong"), ObjectsAbove: 1},
-		"unreachable": {Objects: bucketOf(&objecttest.Server{URL: "http://127.0.0.1:1"}, objecttest.SecretKey), ObjectsAbove: 1},
+		"wrong key": {Objects: bucketOf(server, "wrong"), ObjectsAbove: 1},
+		"unreachable": {
+			Objects: bucketOf(&objecttest.Server{URL: "http://127.0.0.1:1"}, objecttest.SecretKey), ObjectsAbove: 1,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openURL(t, schemaURL(t, t.TempDir()), o)

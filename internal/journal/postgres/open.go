@@ -142,8 +142,8 @@ func parse(text string, o *Options) (*pgxpool.Config, string, error) {
 		schema = defaultSchema
 	}
 	if len(schema) > maxName || strings.ContainsAny(schema, "'\x00") {
-		return nil, "", fmt.Errorf("the schema of the store has to be a name of at most %d bytes without \"'\": %q", maxName,
-			schema)
+		return nil, "", fmt.Errorf("the schema of the store has to be a name of at most %d bytes without \"'\": %q",
+			maxName, schema)
 	}
 	return config, schema, nil
 }
@@ -241,7 +241,8 @@ func (s *Store) probe(ctx context.Context, config *pgxpool.Config) error {
 	const oldest = 130000
 	switch {
 	case version < oldest:
-		err = errUnusable{fmt.Errorf("the journal needs PostgreSQL 13 or later; the server has version %d", version/10000)}
+		err = errUnusable{fmt.Errorf("the journal needs PostgreSQL 13 or later; the server has version %d",
+			version/10000)}
 	case isolation == "read committed" && !s.pooled:
 		s.conn = conn
 		return nil

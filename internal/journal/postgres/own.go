@@ -28,7 +28,8 @@ func (s *Store) appended(pos journal.Pos, j *job) {
 	if !t.kept {
 		return
 	}
-	t.appends = append(t.appends, journal.StoredAppend{Pos: pos, Run: j.batch.Run, Last: j.batch.LastSeq(), Body: j.body})
+	t.appends = append(t.appends,
+		journal.StoredAppend{Pos: pos, Run: j.batch.Run, Last: j.batch.LastSeq(), Body: j.body})
 }
 
 // Own returns the appends of this process alone, from now on. Readers that only

@@ -364,7 +364,8 @@ func (s *Store) Blob(ctx context.Context, hash string) ([]byte, error) {
 	var object string
 	found := false
 	err := s.query(ctx, []any{&data, &object}, func() error { found = true; return nil },
-		"SELECT data, object FROM @.blobs b WHERE hash = $1 AND EXISTS (SELECT 1 FROM @.uses WHERE blob = b.n)", encodeText(hash))
+		"SELECT data, object FROM @.blobs b WHERE hash = $1 AND EXISTS (SELECT 1 FROM @.uses WHERE blob = b.n)",
+		encodeText(hash))
 	switch {
 	case err != nil:
 		return nil, err

@@ -69,8 +69,8 @@ func TestStore(t *testing.T) {
 	journaltest.Run(t, subject())
 }
 
-// An append is one statement, which the server does not plan again and again: planning takes longer than the append. The
-// server plans a new statement five times before it compares.
+// An append is one statement, which the server does not plan again and again: planning takes longer than the append.
+// The server plans a new statement five times before it compares.
 func TestAppendIsOnePlannedStatement(t *testing.T) {
 	s := openURL(t, schemaURL(t, t.TempDir()), postgres.Options{})
 	const run, appends, tries = "run", 50, 5

@@ -25,7 +25,8 @@ func Copy(path, to string) error {
 			return explain(path, err)
 		}
 		for _, suffix := range []string{"", "-wal"} {
-			if err := copyFile(path+suffix, to+suffix); err != nil && !(suffix != "" && errors.Is(err, fs.ErrNotExist)) {
+			if err := copyFile(path+suffix, to+suffix); err != nil &&
+				!(suffix != "" && errors.Is(err, fs.ErrNotExist)) {
 				return explain(path, err)
 			}
 		}

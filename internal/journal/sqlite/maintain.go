@@ -18,7 +18,10 @@ var orphans = []struct{ what, query string }{
 	{"appends of no run", "SELECT count(*) FROM appends WHERE run <> 0 AND run NOT IN (SELECT n FROM runs)"},
 	{"messages to no run", "SELECT count(*) FROM inbox WHERE run NOT IN (SELECT n FROM runs)"},
 	{"snapshots of no run", "SELECT count(*) FROM snapshots WHERE run NOT IN (SELECT n FROM runs)"},
-	{"child runs without their root", "SELECT count(*) FROM runs WHERE root <> '' AND root NOT IN (SELECT id FROM runs)"},
+	{
+		"child runs without their root",
+		"SELECT count(*) FROM runs WHERE root <> '' AND root NOT IN (SELECT id FROM runs)",
+	},
 	{"values that no run uses", "SELECT count(*) FROM blobs WHERE n NOT IN (SELECT blob FROM uses)"},
 	{"uses of values that are missing", "SELECT count(*) FROM uses WHERE blob NOT IN (SELECT n FROM blobs)"},
 }

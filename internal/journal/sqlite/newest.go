@@ -27,7 +27,8 @@ var newestQuery = "SELECT a.pos, a.seq FROM appends a WHERE " + fmt.Sprintf(newe
 // orNewer returns the SQL of a column of a run's row with the value of the newest
 // append.
 func orNewer(column, ofAppend string) string {
-	return fmt.Sprintf("CASE WHEN status = 'running' AND root = '' THEN coalesce((SELECT a.%s FROM appends a WHERE %s), %[3]s) ELSE %[3]s END",
+	return fmt.Sprintf("CASE WHEN status = 'running' AND root = '' "+
+		"THEN coalesce((SELECT a.%s FROM appends a WHERE %s), %[3]s) ELSE %[3]s END",
 		ofAppend, fmt.Sprintf(newestWhere, "runs.head", "runs.n"), column)
 }
 

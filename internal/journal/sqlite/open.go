@@ -189,7 +189,8 @@ func (s *Store) prepareFile(o Options) error {
 func (s *Store) version() (int, error) {
 	row, err := s.writer.row(
 		3,
-		"SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_schema)",
+		"SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version), "+
+			"(SELECT count(*) FROM sqlite_schema)",
 	)
 	if err != nil {
 		return 0, err

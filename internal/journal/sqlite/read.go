@@ -176,7 +176,8 @@ func (r *eventReader) open(ctx context.Context, after journal.Seq) (
 	if err := s.checkRoot(ctx, err, r.run, of); err != nil {
 		return nil, nil, 0, err
 	}
-	if err := s.rowIn(ctx, tx, newestQuery, head, r.n).Scan(&head, &last); err != nil && !errors.Is(err, sql.ErrNoRows) {
+	if err := s.rowIn(ctx, tx, newestQuery, head, r.n).
+		Scan(&head, &last); err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, nil, 0, s.failed(ctx, err)
 	}
 	if rows, err = r.page(ctx, tx, head, after); err != nil || len(rows) <= page {

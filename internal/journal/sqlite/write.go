@@ -106,7 +106,8 @@ func addRun(c *conn, b *journal.Batch, started *journal.RunStarted) error {
 	result, err := c.exec(`INSERT OR IGNORE INTO runs
 		(id, root, parent, name, format, definition, started, updated, seq, head, fence, owner, status, outcome, wake, waiting)
 		VALUES (?, '', '', ?, ?, ?, ?, ?, 0, 0, ?, ?, 'running', '', 0, '')`,
-		string(b.Run), started.Name, started.Format, started.Definition, at, at, int64(journal.FirstFence), string(b.Owner))
+		string(b.Run), started.Name, started.Format, started.Definition, at, at,
+		int64(journal.FirstFence), string(b.Owner))
 	if err != nil {
 		return err
 	}
@@ -442,7 +443,8 @@ func removeRun(c *conn, why journal.Removal, id journal.RunID) error {
 		}
 	}
 	for _, query := range []string{
-		"DELETE FROM blobs WHERE n IN (SELECT blob FROM uses WHERE run = ?1) AND NOT EXISTS (SELECT 1 FROM uses WHERE blob = blobs.n AND run <> ?1)",
+		"DELETE FROM blobs WHERE n IN (SELECT blob FROM uses WHERE run = ?1) " +
+			"AND NOT EXISTS (SELECT 1 FROM uses WHERE blob = blobs.n AND run <> ?1)",
 		"DELETE FROM uses WHERE run = ?1",
 		"DELETE FROM inbox WHERE run = ?1",
 		"DELETE FROM snapshots WHERE run = ?1",

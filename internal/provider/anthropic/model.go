@@ -50,7 +50,10 @@ func (m *Model) Reach(ctx context.Context) error {
 
 // Dialect returns what the Messages API calls common options.
 func Dialect(model string) httptransport.Dialect {
-	d := httptransport.Dialect{httptransport.Stop: "stop_sequences", httptransport.Seed: "", httptransport.PresencePenalty: "", httptransport.FrequencyPenalty: ""}
+	d := httptransport.Dialect{
+		httptransport.Stop: "stop_sequences", httptransport.Seed: "",
+		httptransport.PresencePenalty: "", httptransport.FrequencyPenalty: "",
+	}
 	if !samples(model) {
 		d[httptransport.Temperature], d[httptransport.TopP], d[httptransport.TopK] = "", "", ""
 	}
@@ -64,7 +67,8 @@ func samples(model string) bool {
 		return true
 	}
 	for _, old := range []string{
-		"claude-2", "claude-3", "claude-instant", "claude-haiku-4", "claude-sonnet-4", "claude-opus-4-0", "claude-opus-4-1", "claude-opus-4-2025", "claude-opus-4-5", "claude-opus-4-6",
+		"claude-2", "claude-3", "claude-instant", "claude-haiku-4", "claude-sonnet-4", "claude-opus-4-0",
+		"claude-opus-4-1", "claude-opus-4-2025", "claude-opus-4-5", "claude-opus-4-6",
 	} {
 		if strings.HasPrefix(model, old) {
 			return true
@@ -236,7 +240,10 @@ var enforced = httptransport.Subset{Optional: 24, Unions: 16}
 // holdsToSchema reports whether a model can be held to a schema. The first
 // models of the fourth family and all before cannot.
 func holdsToSchema(model string) bool {
-	for _, old := range []string{"claude-2", "claude-3", "claude-instant", "claude-opus-4-0", "claude-opus-4-2025", "claude-sonnet-4-0", "claude-sonnet-4-2025"} {
+	for _, old := range []string{
+		"claude-2", "claude-3", "claude-instant", "claude-opus-4-0", "claude-opus-4-2025",
+		"claude-sonnet-4-0", "claude-sonnet-4-2025",
+	} {
 		if strings.HasPrefix(model, old) {
 			return false
 		}
@@ -273,7 +280,8 @@ func result(b provider.Block, names *names, sees bool) sdk.ContentBlockParamUnio
 	out := sdk.ToolResultBlockParam{ToolUseID: httptransport.CallID(b.ToolID), IsError: sdk.Bool(b.IsError)}
 	for _, text := range names.ResultTexts(b) {
 		if strings.TrimSpace(text) != "" {
-			out.Content = append(out.Content, sdk.ToolResultBlockParamContentUnion{OfText: &sdk.TextBlockParam{Text: text}})
+			out.Content = append(out.Content,
+				sdk.ToolResultBlockParamContentUnion{OfText: &sdk.TextBlockParam{Text: text}})
 		}
 	}
 	for _, m := range b.Media {
@@ -317,7 +325,8 @@ func reply(m *sdk.Message, inputs map[int64]string, names *names) *provider.Repl
 		case "text":
 			r.Blocks = append(r.Blocks, provider.Block{Type: provider.Text, Text: b.Text})
 		case "thinking":
-			r.Blocks = append(r.Blocks, provider.Block{Type: provider.Thinking, Text: b.Thinking, Signature: b.Signature})
+			r.Blocks = append(r.Blocks,
+				provider.Block{Type: provider.Thinking, Text: b.Thinking, Signature: b.Signature})
 		case "redacted_thinking":
 			r.Blocks = append(r.Blocks, provider.Block{Type: provider.Thinking, Signature: redacted + b.Data})
 		case "tool_use":

@@ -146,7 +146,10 @@ func Dialect() httptransport.Dialect {
 var topLevel = map[string]bool{"safetySettings": true, "toolConfig": true, "labels": true, "serviceTier": true}
 
 // ours are keys that options must not change.
-var ours = []string{"model", "contents", "systemInstruction", "tools", "maxOutputTokens", "candidateCount", "responseMimeType", "responseJsonSchema", "responseSchema", "cachedContent", "generationConfig"}
+var ours = []string{
+	"model", "contents", "systemInstruction", "tools", "maxOutputTokens", "candidateCount", "responseMimeType",
+	"responseJsonSchema", "responseSchema", "cachedContent", "generationConfig",
+}
 
 // enforced is what the reference of responseJsonSchema allows.
 var enforced = httptransport.Subset{PlainEnum: true}
@@ -288,7 +291,9 @@ func partOf(b provider.Block, names *httptransport.Names) (part, bool) {
 			value, _ = json.Marshal(strings.Join(texts, "\n\n")) // a text always can be
 		}
 		said := map[string]json.RawMessage{key: value}
-		return part{FunctionResponse: &response{ID: httptransport.OwnID(b.ToolID), Name: names.Out(b.ToolName), Response: said}}, true
+		return part{FunctionResponse: &response{
+			ID: httptransport.OwnID(b.ToolID), Name: names.Out(b.ToolName), Response: said,
+		}}, true
 	}
 	return part{}, false
 }

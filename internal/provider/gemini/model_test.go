@@ -14,7 +14,8 @@ import (
 )
 
 func TestSuite(t *testing.T) {
-	providertest.RunNetwork(t, providertest.Gemini, func(o httptransport.Options) providertest.NetworkModel { return gemini.New(o) })
+	providertest.RunNetwork(t, providertest.Gemini,
+		func(o httptransport.Options) providertest.NetworkModel { return gemini.New(o) })
 }
 
 // Options find their place, spelt as in Google's documentation or with
@@ -38,7 +39,8 @@ func TestOptions(t *testing.T) {
 	if err := json.Unmarshal(s.Seen()[0].Body, &sent); err != nil {
 		t.Fatal(err)
 	}
-	if sent.SafetySettings == nil || sent.GenerationConfig.TopP != 0.25 || sent.GenerationConfig.MaxOutputTokens != req.MaxTokens {
+	if sent.SafetySettings == nil || sent.GenerationConfig.TopP != 0.25 ||
+		sent.GenerationConfig.MaxOutputTokens != req.MaxTokens {
 		t.Errorf("sent %s", s.Seen()[0].Body)
 	}
 }
@@ -50,7 +52,8 @@ func TestArgumentsAreNotRounded(t *testing.T) {
 		io.WriteString(w, `data: {"candidates":[{"content":{"parts":[{"functionCall":{"name":"weather","args":{"n":9007199254740993,"x":0.10}}}]},"finishReason":"STOP"}]}`+"\n\n")
 	}))
 	defer server.Close()
-	r, err := providertest.Collect(t, gemini.New(httptransport.Options{BaseURL: server.URL}).Generate(t.Context(), providertest.AskText()))
+	r, err := providertest.Collect(t, gemini.New(httptransport.Options{BaseURL: server.URL}).
+		Generate(t.Context(), providertest.AskText()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,9 @@ func TestRetryAfter(t *testing.T) {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}
-	for text, want := range map[string]time.Duration{"250": 250 * time.Millisecond, "1e300": longest, "Inf": longest, "NaN": 9 * time.Second} {
+	for text, want := range map[string]time.Duration{
+		"250": 250 * time.Millisecond, "1e300": longest, "Inf": longest, "NaN": 9 * time.Second,
+	} {
 		if got := RetryAfter(http.Header{"Retry-After-Ms": {text}, "Retry-After": {"9"}}, now); got != want {
 			t.Errorf("%q milliseconds: %s, want %s", text, got, want)
 		}
@@ -87,7 +89,9 @@ func TestNames(t *testing.T) {
 		n := NewNames(&req)
 		for _, tool := range req.Tools {
 			sent := n.Out(tool.Name)
-			if len(sent) == 0 || len(sent) > longestName || strings.Trim(sent, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" || strings.Contains("0123456789-", sent[:1]) || seen[sent] {
+			if len(sent) == 0 || len(sent) > longestName ||
+				strings.Trim(sent, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" ||
+				strings.Contains("0123456789-", sent[:1]) || seen[sent] {
 				rt.Fatalf("%q is sent as %q", tool.Name, sent)
 			}
 			seen[sent] = true
@@ -100,9 +104,12 @@ func TestNames(t *testing.T) {
 
 // A name that servers accept is never rewritten for the sake of another one.
 func TestLegalNamesStay(t *testing.T) {
-	n := NewNames(&provider.Request{Tools: []provider.Tool{{Name: "http.request"}, {Name: "http_request"}, {Name: "http/request"}, {Name: "http_request_2"}}})
+	n := NewNames(&provider.Request{Tools: []provider.Tool{
+		{Name: "http.request"}, {Name: "http_request"}, {Name: "http/request"}, {Name: "http_request_2"},
+	}})
 	for name, want := range map[string]string{
-		"http.request": "http_request_3", "http_request": "http_request", "http/request": "http_request_4", "http_request_2": "http_request_2",
+		"http.request": "http_request_3", "http_request": "http_request",
+		"http/request": "http_request_4", "http_request_2": "http_request_2",
 	} {
 		if sent := n.Out(name); sent != want || n.In(sent) != name {
 			t.Errorf("%q is sent as %q, which comes back as %q", name, sent, n.In(sent))
@@ -127,7 +134,8 @@ func TestParameters(t *testing.T) {
 		`{"properties":[]}`:                   `{"properties":{},"type":"object"}`,
 		`{"properties":{"a":{}},"title":"t"}`: `{"properties":{"a":{}},"title":"t","type":"object"}`,
 	} {
-		if got, err := json.Marshal(Parameters(provider.Tool{Schema: json.RawMessage(schema)})); err != nil || string(got) != want {
+		if got, err := json.Marshal(Parameters(provider.Tool{Schema: json.RawMessage(schema)})); err != nil ||
+			string(got) != want {
 			t.Errorf("%s: %s, %v", schema, got, err)
 		}
 	}
@@ -166,7 +174,8 @@ func TestRefusalsOfGoogle(t *testing.T) {
 	info := func(reason, unit string) string {
 		return fmt.Sprintf(`{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":%q,"domain":"googleapis.com","metadata":{"quota_unit":%q}}`, reason, unit)
 	}
-	const minute, day = "GenerateRequestsPerMinutePerProjectPerModel-FreeTier", "GenerateRequestsPerDayPerProjectPerModel-FreeTier"
+	const minute, day = "GenerateRequestsPerMinutePerProjectPerModel-FreeTier",
+		"GenerateRequestsPerDayPerProjectPerModel-FreeTier"
 	for name, c := range map[string]struct {
 		status  int
 		details []string
@@ -186,7 +195,8 @@ func TestRefusalsOfGoogle(t *testing.T) {
 	} {
 		body := fmt.Sprintf(`{"error":{"code":%d,"message":"per day, quota, api key","status":"RESOURCE_EXHAUSTED","details":[%s]}}`, c.status, strings.Join(c.details, ","))
 		for _, form := range []string{body, "[" + body + "]"} {
-			if got := Refusal(c.status, nil, []byte(form), time.Time{}); got.Class != c.class || got.RetryAfter != c.wait {
+			if got := Refusal(c.status, nil, []byte(form), time.Time{}); got.Class != c.class ||
+				got.RetryAfter != c.wait {
 				t.Errorf("%s: %s after %s", name, got.Class, got.RetryAfter)
 			}
 		}
@@ -195,17 +205,23 @@ func TestRefusalsOfGoogle(t *testing.T) {
 
 // What happened is said in few words that help.
 func TestWhatIsSaid(t *testing.T) {
-	refused := &url.Error{Op: "Post", URL: "http://127.0.0.1:9/v1/messages", Err: &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}}
+	refused := &url.Error{Op: "Post", URL: "http://127.0.0.1:9/v1/messages", Err: &net.OpError{
+		Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED),
+	}}
 	for err, want := range map[error]string{
 		refused: "127.0.0.1:9 cannot be reached: connection refused",
-		&url.Error{Op: "Post", URL: "https://api.example.com/v1", Err: io.ErrUnexpectedEOF}: "the connection to api.example.com broke: unexpected EOF",
+		&url.Error{Op: "Post", URL: "https://api.example.com/v1", Err: io.ErrUnexpectedEOF}: "the connection to " +
+			"api.example.com broke: unexpected EOF",
 	} {
 		var got *provider.Error
 		if !errors.As(Failed(t.Context(), err), &got) || got.Message != want {
 			t.Errorf("%v", got)
 		}
 	}
-	for status, want := range map[int]string{401: "the server rejects the key: model: x", 402: "the quota is exhausted: model: x", 404: "the server does not have it: model: x", 400: "model: x"} {
+	for status, want := range map[int]string{
+		401: "the server rejects the key: model: x", 402: "the quota is exhausted: model: x",
+		404: "the server does not have it: model: x", 400: "model: x",
+	} {
 		if got := Refusal(status, nil, []byte(`{"error":{"message":"model: x"}}`), time.Time{}); got.Message != want {
 			t.Errorf("%d: %s", status, got.Message)
 		}

@@ -56,7 +56,8 @@ func (d Dialect) Extra(options json.RawMessage, ours ...string) (map[string]json
 		return nil, &provider.Error{Class: provider.BadRequest, Message: "the options of the agent are not a map"}
 	}
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		if strings.ContainsFunc(key, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' }) {
+		if strings.ContainsFunc(key,
+			func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' }) {
 			return nil, provider.Errorf(provider.BadRequest, "the options of the agent cannot have the key %q", key)
 		}
 		if slices.ContainsFunc(ours, func(our string) bool { return spelling(our) == spelling(key) }) {

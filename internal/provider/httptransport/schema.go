@@ -110,7 +110,8 @@ var (
 	schemaMaps  = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
 	schemaLists = []string{"allOf", "anyOf", "oneOf", "prefixItems"}
 	schemaOnes  = []string{
-		"items", "additionalItems", "additionalProperties", "unevaluatedItems", "unevaluatedProperties", "contains", "propertyNames", "not", "if", "then", "else",
+		"items", "additionalItems", "additionalProperties", "unevaluatedItems", "unevaluatedProperties", "contains",
+		"propertyNames", "not", "if", "then", "else",
 	}
 )
 
@@ -237,8 +238,9 @@ func (f *fitter) exceeds() bool {
 
 // dropped are keywords that only narrow or describe a value.
 var dropped = []string{
-	"$schema", "$id", "$comment", "$defs", "definitions", "default", "examples", "deprecated", "readOnly", "writeOnly", "format", "pattern",
-	"minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minItems", "maxItems", "uniqueItems",
+	"$schema", "$id", "$comment", "$defs", "definitions", "default", "examples", "deprecated", "readOnly", "writeOnly",
+	"format", "pattern", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
+	"multipleOf", "minItems", "maxItems", "uniqueItems",
 	"minProperties", "maxProperties", "contentEncoding", "contentMediaType",
 }
 

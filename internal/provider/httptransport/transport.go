@@ -54,7 +54,10 @@ type transport struct {
 }
 
 // authHeaders are all headers that a library may have put a key into.
-var authHeaders = [...]string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Api-Key", "Openai-Organization", "Openai-Project", "X-Goog-User-Project"}
+var authHeaders = [...]string{
+	"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Api-Key", "Openai-Organization",
+	"Openai-Project", "X-Goog-User-Project",
+}
 
 // RoundTrip turns every answer but success into an error, so that there is one
 // place that knows what statuses and headers mean. Redirects are refusals,
@@ -93,7 +96,10 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, Refusal(resp.StatusCode, resp.Header, body, time.Now())
 	case kind == "text/html":
 		resp.Body.Close()
-		return nil, &provider.Error{Class: provider.BadRequest, Status: resp.StatusCode, Message: fmt.Sprintf("%s answers with a web page, so it is no server of models", req.URL.Host)}
+		return nil, &provider.Error{
+			Class: provider.BadRequest, Status: resp.StatusCode,
+			Message: fmt.Sprintf("%s answers with a web page, so it is no server of models", req.URL.Host),
+		}
 	}
 	resp.Body = &boundedBody{ReadCloser: resp.Body, left: longestReply}
 	if req.Method == http.MethodPost {
@@ -115,7 +121,8 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.left -= int64(n); b.left < 0 {
 		return 0, &provider.Error{
-			Class: provider.BadRequest, Message: fmt.Sprintf("the reply is longer than %d MiB", longestReply>>20), Spent: true,
+			Class:   provider.BadRequest,
+			Message: fmt.Sprintf("the reply is longer than %d MiB", longestReply>>20), Spent: true,
 		}
 	}
 	return n, err
@@ -148,11 +155,16 @@ func (t *transport) streamed(resp *http.Response) (*http.Response, error) {
 		return nil, Refusal(statusIn(body, resp.StatusCode), resp.Header, body, time.Now())
 	}
 	if !json.Valid(body) {
-		return nil, &provider.Error{Class: provider.APIError, Status: resp.StatusCode, Message: "the reply is not complete JSON", Spent: true}
+		return nil, &provider.Error{
+			Class: provider.APIError, Status: resp.StatusCode, Message: "the reply is not complete JSON", Spent: true,
+		}
 	}
 	out, err := t.stream(body)
 	if err != nil {
-		return nil, &provider.Error{Class: provider.BadRequest, Status: resp.StatusCode, Message: fmt.Sprintf("the server answers with JSON that is not a reply: %v", err)}
+		return nil, &provider.Error{
+			Class: provider.BadRequest, Status: resp.StatusCode,
+			Message: fmt.Sprintf("the server answers with JSON that is not a reply: %v", err),
+		}
 	}
 	resp.Header = resp.Header.Clone()
 	resp.Header.Set("Content-Type", "text/event-stream")
@@ -240,7 +252,9 @@ func Refusal(status int, header http.Header, body []byte, now time.Time) *provid
 	if json.Unmarshal(body, &s) != nil && json.Unmarshal(body, &list) == nil && len(list) > 0 {
 		s = list[0]
 	}
-	out := &provider.Error{Status: status, Class: classOf(status, s), Message: s.Error.Message, RetryAfter: RetryAfter(header, now)}
+	out := &provider.Error{
+		Status: status, Class: classOf(status, s), Message: s.Error.Message, RetryAfter: RetryAfter(header, now),
+	}
 	if out.Message == "" {
 		out.Message = cmp.Or(shorten(string(body)), http.StatusText(status), "the server refuses")
 	}

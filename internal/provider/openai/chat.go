@@ -36,7 +36,10 @@ func newServer(o httptransport.Options, events func([]byte) ([]byte, error)) (se
 	if base == "" {
 		base = BaseURL
 	}
-	s := server{http: o.Client(httptransport.Auth{Header: "Authorization", Prefix: "Bearer "}, events), base: strings.TrimSuffix(base, "/") + "/"}
+	s := server{
+		http: o.Client(httptransport.Auth{Header: "Authorization", Prefix: "Bearer "}, events),
+		base: strings.TrimSuffix(base, "/") + "/",
+	}
 	s.own = s.base == BaseURL
 	return s, []option.RequestOption{
 		option.WithBaseURL(s.base), option.WithHTTPClient(s.http), option.WithMaxRetries(0),
@@ -82,7 +85,9 @@ func withoutSampling(d httptransport.Dialect, own bool, model string) httptransp
 }
 
 // chatOurs are the keys of a request that options must not change.
-var chatOurs = []string{"model", "messages", "max_tokens", "max_completion_tokens", "n", "stream_options", "tools", "response_format"}
+var chatOurs = []string{
+	"model", "messages", "max_tokens", "max_completion_tokens", "n", "stream_options", "tools", "response_format",
+}
 
 // Generate asks for one reply.
 func (m *Chat) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
@@ -179,16 +184,22 @@ func (m *Chat) params(req *provider.Request, names *httptransport.Names) sdk.Cha
 		p.Messages = append(p.Messages, messages(message, names, req.Model)...)
 	}
 	for _, t := range req.Tools {
-		f := shared.FunctionDefinitionParam{Name: names.Out(t.Name), Parameters: httptransport.Schema(httptransport.Parameters(t))}
+		f := shared.FunctionDefinitionParam{
+			Name: names.Out(t.Name), Parameters: httptransport.Schema(httptransport.Parameters(t)),
+		}
 		if t.Description != "" {
 			f.Description = sdk.String(t.Description)
 		}
 		p.Tools = append(p.Tools, sdk.ChatCompletionFunctionTool(f))
 	}
 	if schema, strict := replySchema(req.Schema); schema != nil {
-		p.ResponseFormat = sdk.ChatCompletionNewParamsResponseFormatUnion{OfJSONSchema: &shared.ResponseFormatJSONSchemaParam{
-			JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: "reply", Schema: schema, Strict: sdk.Bool(strict)},
-		}}
+		p.ResponseFormat = sdk.ChatCompletionNewParamsResponseFormatUnion{
+			OfJSONSchema: &shared.ResponseFormatJSONSchemaParam{
+				JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{
+					Name: "reply", Schema: schema, Strict: sdk.Bool(strict),
+				},
+			},
+		}
 	}
 	return p
 }
@@ -226,9 +237,13 @@ func messages(m provider.Message, names *httptransport.Names, model string) []sd
 				said = append(said, b.Text)
 			}
 		case provider.ToolUse:
-			calls = append(calls, sdk.ChatCompletionMessageToolCallUnionParam{OfFunction: &sdk.ChatCompletionMessageFunctionToolCallParam{
-				ID: b.ToolID, Function: sdk.ChatCompletionMessageFunctionToolCallFunctionParam{Name: names.Out(b.ToolName), Arguments: string(b.Input)},
-			}})
+			calls = append(calls, sdk.ChatCompletionMessageToolCallUnionParam{
+				OfFunction: &sdk.ChatCompletionMessageFunctionToolCallParam{
+					ID: b.ToolID, Function: sdk.ChatCompletionMessageFunctionToolCallFunctionParam{
+						Name: names.Out(b.ToolName), Arguments: string(b.Input),
+					},
+				},
+			})
 		case provider.ToolResult:
 			out = append(out, sdk.ToolMessage(errorPrefix(b)+names.ResultText(b), b.ToolID))
 			shown = append(shown, parts(b.Media, model)...)
@@ -264,7 +279,9 @@ func parts(media []provider.Media, model string) []sdk.ChatCompletionContentPart
 			image := sdk.ChatCompletionContentPartImageImageURLParam{URL: httptransport.DataURL(m)}
 			out = append(out, sdk.ImageContentPart(image))
 		case hears && httptransport.Takes(m, slices.Collect(maps.Keys(formats))):
-			sound := sdk.ChatCompletionContentPartInputAudioInputAudioParam{Data: httptransport.Base64(m), Format: formats[m.Type]}
+			sound := sdk.ChatCompletionContentPartInputAudioInputAudioParam{
+				Data: httptransport.Base64(m), Format: formats[m.Type],
+			}
 			out = append(out, sdk.InputAudioContentPart(sound))
 		}
 	}
@@ -355,7 +372,8 @@ func (c *chat) take(chunk sdk.ChatCompletionChunk) []provider.Chunk {
 	if u := chunk.Usage; u.TotalTokens > 0 || u.PromptTokens > 0 {
 		cached, written := u.PromptTokensDetails.CachedTokens, u.PromptTokensDetails.CacheWriteTokens
 		c.usage = provider.Usage{
-			Input: max(0, u.PromptTokens-cached-written), Output: u.CompletionTokens, CacheRead: cached, CacheWrite: written,
+			Input: max(0, u.PromptTokens-cached-written), Output: u.CompletionTokens,
+			CacheRead: cached, CacheWrite: written,
 		}
 	}
 	var out []provider.Chunk
@@ -459,7 +477,10 @@ func (c *chat) reply() *provider.Reply {
 			one.id = httptransport.MakeUpID(c.turn, i)
 		}
 		calls++
-		r.Blocks = append(r.Blocks, provider.Block{Type: provider.ToolUse, ToolID: one.id, ToolName: c.names.In(one.name), Input: httptransport.Input(one.input)})
+		r.Blocks = append(r.Blocks, provider.Block{
+			Type: provider.ToolUse, ToolID: one.id,
+			ToolName: c.names.In(one.name), Input: httptransport.Input(one.input),
+		})
 	}
 	switch {
 	case calls > 0 && r.Stop == provider.Done:

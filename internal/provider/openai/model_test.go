@@ -54,7 +54,8 @@ func TestCallsOfOtherServers(t *testing.T) {
 			defer server.Close()
 			req := providertest.AskText()
 			req.For.Turn = 3
-			reply, err := providertest.Collect(t, openai.NewChat(httptransport.Options{BaseURL: server.URL}).Generate(t.Context(), req))
+			reply, err := providertest.Collect(t,
+				openai.NewChat(httptransport.Options{BaseURL: server.URL}).Generate(t.Context(), req))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -96,14 +97,17 @@ func TestOptionsFollowTheModel(t *testing.T) {
 		"gateway, older":       {chat, gateway, "openai/gpt-4o", []string{`"max_tokens":1000`, `"temperature":0.5`}, []string{"max_completion_tokens"}},
 		"gateway, open model":  {chat, gateway, "openai/gpt-oss-120b", []string{`"max_tokens":1000`, `"temperature":0.5`}, []string{"max_completion_tokens"}},
 		"gateway, another":     {chat, gateway, "meta/llama-4", []string{`"max_tokens":1000`, `"temperature":0.5`}, []string{"max_completion_tokens"}},
-		"responses, reasoning": {responses, "", "gpt-5", []string{"reasoning.encrypted_content"}, []string{"temperature"}},
-		"responses, older":     {responses, "", "gpt-4o", []string{`"temperature":0.5`}, []string{"reasoning.encrypted_content"}},
+		"responses, reasoning": {
+			responses, "", "gpt-5", []string{"reasoning.encrypted_content"}, []string{"temperature"},
+		},
+		"responses, older": {responses, "", "gpt-4o", []string{`"temperature":0.5`}, []string{"reasoning.encrypted_content"}},
 	} {
 		s := &sent{}
 		req := providertest.AskText()
 		req.Model = c.model
 		req.Options = []byte(`{"temperature":0.5}`)
-		_, _ = providertest.Collect(t, c.open(httptransport.Options{BaseURL: c.base, Base: s}).Generate(t.Context(), req))
+		_, _ = providertest.Collect(t, c.open(httptransport.Options{BaseURL: c.base, Base: s}).
+			Generate(t.Context(), req))
 		for _, want := range c.has {
 			if !strings.Contains(s.body, want) {
 				t.Errorf("%s: %s is missing: %s", name, want, s.body)
@@ -131,7 +135,8 @@ func TestServerWithoutFormats(t *testing.T) {
 		io.WriteString(w, `{"model":"m","choices":[{"index":0,"message":{"content":"{\"answer\":\"yes\",\"score\":7}"},"finish_reason":"stop"}]}`)
 	}))
 	defer server.Close()
-	reply, err := providertest.Collect(t, openai.NewChat(httptransport.Options{BaseURL: server.URL}).Generate(t.Context(), providertest.AskJSON()))
+	reply, err := providertest.Collect(t, openai.NewChat(httptransport.Options{BaseURL: server.URL}).
+		Generate(t.Context(), providertest.AskJSON()))
 	if err != nil || len(asked) != 2 || !strings.Contains(reply.Text(), `"score":7`) {
 		t.Errorf("%+v, %v, asked %d times", reply, err, len(asked))
 	}
@@ -161,7 +166,8 @@ func ask(
 		io.WriteString(w, body)
 	}))
 	defer server.Close()
-	return providertest.Collect(t, open(httptransport.Options{BaseURL: server.URL}).Generate(t.Context(), providertest.AskText()))
+	return providertest.Collect(t, open(httptransport.Options{BaseURL: server.URL}).
+		Generate(t.Context(), providertest.AskText()))
 }
 
 const (
@@ -221,7 +227,9 @@ func TestContentInPartsIsText(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := []provider.Block{{Type: provider.Thinking, Text: "Hm."}, {Type: provider.Text, Text: "Hello, world."}}
+			want := []provider.Block{
+				{Type: provider.Thinking, Text: "Hm."}, {Type: provider.Text, Text: "Hello, world."},
+			}
 			if diff := cmp.Diff(want, reply.Blocks); diff != "" {
 				t.Error(diff)
 			}

@@ -31,13 +31,17 @@ func NewResponses(o httptransport.Options) *Responses {
 
 // ResponsesDialect returns what Responses call common options; own is OpenAI's server.
 func ResponsesDialect(own bool, model string) httptransport.Dialect {
-	d := httptransport.Dialect{httptransport.TopK: "", httptransport.Stop: "", httptransport.Seed: "", httptransport.PresencePenalty: "", httptransport.FrequencyPenalty: ""}
+	d := httptransport.Dialect{
+		httptransport.TopK: "", httptransport.Stop: "", httptransport.Seed: "",
+		httptransport.PresencePenalty: "", httptransport.FrequencyPenalty: "",
+	}
 	return withoutSampling(d, own, model)
 }
 
 // responsesOurs are the keys of a request that options must not change.
 var responsesOurs = []string{
-	"model", "input", "instructions", "max_output_tokens", "tools", "text", "store", "include", "background", "conversation", "previous_response_id",
+	"model", "input", "instructions", "max_output_tokens", "tools", "text", "store", "include", "background",
+	"conversation", "previous_response_id",
 }
 
 // Generate asks for one reply.
@@ -160,17 +164,23 @@ func responseParams(req *provider.Request, names *httptransport.Names) api.Respo
 		p.Instructions = sdk.String(req.System)
 	}
 	for _, m := range req.Messages {
-		p.Input.OfInputItemList = append(p.Input.OfInputItemList, inputItems(m, names, httptransport.Sees(req.Model))...)
+		p.Input.OfInputItemList = append(p.Input.OfInputItemList,
+			inputItems(m, names, httptransport.Sees(req.Model))...)
 	}
 	for _, t := range req.Tools {
-		f := &api.FunctionToolParam{Name: names.Out(t.Name), Parameters: httptransport.Schema(httptransport.Parameters(t)), Strict: sdk.Bool(false)}
+		f := &api.FunctionToolParam{
+			Name: names.Out(t.Name), Parameters: httptransport.Schema(httptransport.Parameters(t)),
+			Strict: sdk.Bool(false),
+		}
 		if t.Description != "" {
 			f.Description = sdk.String(t.Description)
 		}
 		p.Tools = append(p.Tools, api.ToolUnionParam{OfFunction: f})
 	}
 	if schema, strict := replySchema(req.Schema); schema != nil {
-		p.Text.Format.OfJSONSchema = &api.ResponseFormatTextJSONSchemaConfigParam{Name: "reply", Schema: schema, Strict: sdk.Bool(strict)}
+		p.Text.Format.OfJSONSchema = &api.ResponseFormatTextJSONSchemaConfigParam{
+			Name: "reply", Schema: schema, Strict: sdk.Bool(strict),
+		}
 	}
 	return p
 }
@@ -220,14 +230,18 @@ func inputItems(m provider.Message, names *httptransport.Names, sees bool) []api
 			if json.Unmarshal([]byte(b.Signature), &signed) != nil || signed.Encrypted == "" {
 				continue
 			}
-			item := &api.ResponseReasoningItemParam{ID: signed.ID, EncryptedContent: sdk.String(signed.Encrypted), Summary: []api.ResponseReasoningItemSummaryParam{}}
+			item := &api.ResponseReasoningItemParam{
+				ID: signed.ID, EncryptedContent: sdk.String(signed.Encrypted),
+				Summary: []api.ResponseReasoningItemSummaryParam{},
+			}
 			if b.Text != "" {
 				item.Summary = append(item.Summary, api.ResponseReasoningItemSummaryParam{Text: b.Text})
 			}
 			out = append(out, api.ResponseInputItemUnionParam{OfReasoning: item})
 			continue
 		case provider.ToolUse:
-			out = append(out, api.ResponseInputItemParamOfFunctionCall(string(b.Input), b.ToolID, names.Out(b.ToolName)))
+			out = append(out,
+				api.ResponseInputItemParamOfFunctionCall(string(b.Input), b.ToolID, names.Out(b.ToolName)))
 		case provider.ToolResult:
 			texts := names.ResultTexts(b)
 			texts[0] = errorPrefix(b) + texts[0]
@@ -264,7 +278,8 @@ func images(media []provider.Media, sees bool) api.ResponseFunctionCallOutputIte
 func responseReply(end *api.Response, items []api.ResponseOutputItemUnion, names *httptransport.Names) *provider.Reply {
 	cached, written := end.Usage.InputTokensDetails.CachedTokens, end.Usage.InputTokensDetails.CacheWriteTokens
 	r := &provider.Reply{ID: end.ID, Model: end.Model, Stop: provider.Done, Usage: provider.Usage{
-		Input: max(0, end.Usage.InputTokens-cached-written), Output: end.Usage.OutputTokens, CacheRead: cached, CacheWrite: written,
+		Input: max(0, end.Usage.InputTokens-cached-written), Output: end.Usage.OutputTokens,
+		CacheRead: cached, CacheWrite: written,
 	}}
 	switch end.IncompleteDetails.Reason {
 	case "content_filter":
@@ -298,7 +313,10 @@ func responseReply(end *api.Response, items []api.ResponseOutputItemUnion, names
 				continue // half a call is none
 			}
 			calls++
-			r.Blocks = append(r.Blocks, provider.Block{Type: provider.ToolUse, ToolID: item.CallID, ToolName: names.In(item.Name), Input: httptransport.Input(input)})
+			r.Blocks = append(r.Blocks, provider.Block{
+				Type: provider.ToolUse, ToolID: item.CallID,
+				ToolName: names.In(item.Name), Input: httptransport.Input(input),
+			})
 		}
 	}
 	switch {

@@ -104,7 +104,10 @@ func (m Model) dice(req provider.Request) dice {
 		}
 	}
 	round := p.Visit + p.Iteration + p.Attempt + p.Turn
-	return dice{seed: hash(place, p.Key, strconv.Itoa(p.Attempt), strconv.Itoa(p.Turn), strconv.Itoa(round)), place: place, round: round}
+	return dice{
+		seed:  hash(place, p.Key, strconv.Itoa(p.Attempt), strconv.Itoa(p.Turn), strconv.Itoa(round)),
+		place: place, round: round,
+	}
 }
 
 // toolCalls asks for the tools that the conversation has not seen yet, all at
@@ -137,7 +140,8 @@ func (d dice) toolCalls(req provider.Request) ([]provider.Block, error) {
 			input = v
 		}
 		calls = append(calls, provider.Block{
-			Type: provider.ToolUse, ToolID: fmt.Sprintf("sim-%d-%d", len(req.Messages), i), ToolName: t.Name, Input: encode(input, false),
+			Type: provider.ToolUse, ToolID: fmt.Sprintf("sim-%d-%d", len(req.Messages), i),
+			ToolName: t.Name, Input: encode(input, false),
 		})
 	}
 	return calls, nil

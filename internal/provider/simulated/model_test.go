@@ -20,10 +20,13 @@ func TestSuite(t *testing.T) {
 	failing := provider.Request{Schema: json.RawMessage("false"), For: provider.Purpose{Step: "impossible"}}
 	failures := []providertest.Failure{{Request: failing, Want: provider.Error{Class: provider.BadRequest}}}
 	t.Run("with tools", func(t *testing.T) {
-		providertest.Run(t, providertest.Subject{Model: simulated.Model{Seed: 7, UseTools: true}, Offline: "simulated", Failures: failures})
+		providertest.Run(t, providertest.Subject{
+			Model: simulated.Model{Seed: 7, UseTools: true}, Offline: "simulated", Failures: failures,
+		})
 	})
 	t.Run("without tools", func(t *testing.T) {
-		providertest.Run(t, providertest.Subject{Model: simulated.Model{}, Offline: "simulated", NoTools: true, Failures: failures})
+		providertest.Run(t,
+			providertest.Subject{Model: simulated.Model{}, Offline: "simulated", NoTools: true, Failures: failures})
 	})
 }
 
@@ -55,7 +58,9 @@ func TestTextsSayWhatTheyAre(t *testing.T) {
 }
 
 func TestSentencesSayWhatTheyAre(t *testing.T) {
-	got := object(t, simulated.Model{}, provider.Request{For: provider.Purpose{Step: "s", Contract: described("Object: { summary, email, confidence, due_date, findings, good_enough }")}})
+	got := object(t, simulated.Model{}, provider.Request{For: provider.Purpose{
+		Step: "s", Contract: described("Object: { summary, email, confidence, due_date, findings, good_enough }"),
+	}})
 	if s, _ := got["summary"].(string); !strings.HasPrefix(s, "Simulated summary: ") {
 		t.Errorf("summary %q", s)
 	}
@@ -106,7 +111,8 @@ func TestProbesGoRound(t *testing.T) {
 		by := rapid.SampledFrom([]string{"visit", "iteration", "attempt"}).Draw(rt, "by")
 		seen := map[any]bool{}
 		for n := first; n < first+len(values); n++ {
-			p := provider.Purpose{Workflow: "w", Step: "triage", Contract: described("Object: { kind: text, why: text }", probe("kind", values...))}
+			p := provider.Purpose{Workflow: "w", Step: "triage", Contract: described(
+				"Object: { kind: text, why: text }", probe("kind", values...))}
 			p.Contract.Tries = slices.Repeat([]contract.Try{{First: 1, Hold: hold}}, contract.Explored)
 			switch by {
 			case "visit":
@@ -130,7 +136,8 @@ func TestProbesGoRound(t *testing.T) {
 
 // Consecutive seeds take every combination of two values that decide together.
 func TestProbesAreCombined(t *testing.T) {
-	c := described("Object: { ok: boolean, score: number }", probe("ok", "false", "true"), probe("score", "4", "5", "6"))
+	c := described("Object: { ok: boolean, score: number }",
+		probe("ok", "false", "true"), probe("score", "4", "5", "6"))
 	seen := map[string]bool{}
 	for seed := range uint64(6) {
 		got := object(t, simulated.Model{Seed: seed}, provider.Request{For: provider.Purpose{Step: "s", Contract: c}})
@@ -163,7 +170,9 @@ func TestProbesKeepToTheSchema(t *testing.T) {
 		{"none is allowed", `{"required": ["x"], "properties": {"x": {"enum": ["c"]}}}`, []string{`"a"`, `"b"`}, "c"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			req := provider.Request{Schema: json.RawMessage(c.schema), For: provider.Purpose{Step: "s", Contract: contract.Contract{Probes: []contract.Probe{probe("x", c.values...)}}}}
+			req := provider.Request{Schema: json.RawMessage(c.schema), For: provider.Purpose{
+				Step: "s", Contract: contract.Contract{Probes: []contract.Probe{probe("x", c.values...)}},
+			}}
 			for visit := range 3 {
 				req.For.Visit = visit
 				if got := object(t, simulated.Model{}, req); got["x"] != c.want {
@@ -185,10 +194,12 @@ func TestProbeOfTheWholeReply(t *testing.T) {
 }
 
 func TestVerdicts(t *testing.T) {
-	c := contract.Of(&ir.Program{}, &ir.Step{ID: "review"}, contract.Spec{Verdict: true, Expected: []string{"Object: { approved: boolean, problems: list of strings }"}})
+	c := contract.Of(&ir.Program{}, &ir.Step{ID: "review"},
+		contract.Spec{Verdict: true, Expected: []string{"Object: { approved: boolean, problems: list of strings }"}})
 	seen := map[bool]int{}
 	for seed := range uint64(10) {
-		got := object(t, simulated.Model{Seed: seed}, provider.Request{For: provider.Purpose{Step: "review", Contract: c}})
+		got := object(t, simulated.Model{Seed: seed},
+			provider.Request{For: provider.Purpose{Step: "review", Contract: c}})
 		approved, ok := got["approved"].(bool)
 		if !ok {
 			t.Fatalf("got %v", got)
@@ -237,7 +248,8 @@ func TestYesAndNoComeRound(t *testing.T) {
 
 // What a prompt says may hold the time of an approval; the reply is the same.
 func TestContentDoesNotCount(t *testing.T) {
-	p := provider.Purpose{Step: "s", Key: "s#0", Contract: described("Object: { summary, count: integer, ok: boolean }")}
+	p := provider.Purpose{Step: "s", Key: "s#0", Contract: described(
+		"Object: { summary, count: integer, ok: boolean }")}
 	a := reply(t, simulated.Model{}, provider.Request{Messages: user("at 10:00"), For: p})
 	b := reply(t, simulated.Model{}, provider.Request{Messages: user("at 11:00"), For: p})
 	if a != b {
@@ -248,7 +260,8 @@ func TestContentDoesNotCount(t *testing.T) {
 func TestSeedsDiffer(t *testing.T) {
 	seen := map[string]bool{}
 	for seed := range uint64(20) {
-		p := provider.Purpose{Step: "s", Contract: described("Object: { summary, owner, count: integer, kind: a | b | c }")}
+		p := provider.Purpose{Step: "s", Contract: described(
+			"Object: { summary, owner, count: integer, kind: a | b | c }")}
 		seen[reply(t, simulated.Model{Seed: seed}, provider.Request{For: p})] = true
 	}
 	if len(seen) < 10 {
@@ -261,15 +274,18 @@ func TestShortRepliesAreWhole(t *testing.T) {
 	schema := json.RawMessage(`{"type": "object", "required": ["ok"], "properties": {
 		"ok": {"type": "boolean"}, "summary": {"type": "string"}, "notes": {"type": "array", "items": {"type": "string"}}}}`)
 	for _, most := range []int{10, 30, 1000} {
-		r, err := providertest.Collect(t, simulated.Model{}.Generate(t.Context(), provider.Request{Schema: schema, MaxTokens: most}))
+		r, err := providertest.Collect(t,
+			simulated.Model{}.Generate(t.Context(), provider.Request{Schema: schema, MaxTokens: most}))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := providertest.Validate(schema, []byte(r.Text())); err != nil || r.Stop != provider.Done || r.Usage.Output > int64(most) {
+		if err := providertest.Validate(schema, []byte(r.Text())); err != nil || r.Stop != provider.Done ||
+			r.Usage.Output > int64(most) {
 			t.Errorf("%d: %s %+v %v", most, r.Stop, r.Usage, err)
 		}
 	}
-	r, err := providertest.Collect(t, simulated.Model{}.Generate(t.Context(), provider.Request{Schema: schema, MaxTokens: 1}))
+	r, err := providertest.Collect(t,
+		simulated.Model{}.Generate(t.Context(), provider.Request{Schema: schema, MaxTokens: 1}))
 	if err != nil || r.Stop != provider.CutOff || r.Usage.Output > 1 {
 		t.Errorf("got %+v, %v", r, err)
 	}
@@ -286,7 +302,8 @@ func TestToolsAreAskedForOnce(t *testing.T) {
 	}
 	providertest.Check(t, req, r)
 	req.Messages = append(req.Messages, provider.Message{Role: provider.Assistant, Blocks: r.Blocks[:1]})
-	if r, err = providertest.Collect(t, m.Generate(t.Context(), req)); err != nil || len(r.Blocks) != 1 || r.Blocks[0].ToolName != "b" {
+	if r, err = providertest.Collect(t, m.Generate(t.Context(), req)); err != nil || len(r.Blocks) != 1 ||
+		r.Blocks[0].ToolName != "b" {
 		t.Fatalf("got %+v, %v", r, err)
 	}
 	req.Messages = append(req.Messages, provider.Message{Role: provider.Assistant, Blocks: r.Blocks})

@@ -85,7 +85,10 @@ func (s spot) below(name string) spot {
 }
 
 func (s spot) item(i int) spot {
-	return spot{path: s.path + "/" + strconv.Itoa(i), name: singular(s.name), depth: s.depth + 1, like: s.like + "/*", nth: s.nth + i}
+	return spot{
+		path: s.path + "/" + strconv.Itoa(i), name: singular(s.name),
+		depth: s.depth + 1, like: s.like + "/*", nth: s.nth + i,
+	}
 }
 
 // again returns the same place, asked once more for something else.
@@ -171,7 +174,9 @@ func (m *maker) read(open, flat []*schema.Node, at spot, yield func([]*schema.No
 }
 
 // choose goes through the combinations of one way of each kind.
-func (m *maker) choose(ways [][][]*schema.Node, open, flat []*schema.Node, at spot, yield func([]*schema.Node) bool) bool {
+func (m *maker) choose(
+	ways [][][]*schema.Node, open, flat []*schema.Node, at spot, yield func([]*schema.Node) bool,
+) bool {
 	if len(ways) == 0 {
 		return m.read(open, flat, at, yield)
 	}
@@ -193,7 +198,8 @@ func (m *maker) ways(s *schema.Node, at spot) [][][]*schema.Node {
 		}
 		first := m.pick(at.path+" way "+strconv.Itoa(i), len(of))
 		order := append(slices.Clone(of[first:]), of[:first]...)
-		slices.SortStableFunc(order, func(a, b *schema.Node) int { return effort(a, m.roomy(at)) - effort(b, m.roomy(at)) })
+		slices.SortStableFunc(order,
+			func(a, b *schema.Node) int { return effort(a, m.roomy(at)) - effort(b, m.roomy(at)) })
 		group := make([][]*schema.Node, len(order))
 		for j, one := range order {
 			group[j] = []*schema.Node{one}
@@ -216,7 +222,8 @@ func effort(s *schema.Node, roomy bool) int {
 	if slices.Equal(s.Types, []string{"null"}) {
 		n = 2
 	}
-	if !roomy && (s.Ref != nil || len(s.Properties) > 0 || s.Items != nil || len(s.AnyOf)+len(s.OneOf)+len(s.AllOf) > 0) {
+	if !roomy &&
+		(s.Ref != nil || len(s.Properties) > 0 || s.Items != nil || len(s.AnyOf)+len(s.OneOf)+len(s.AllOf) > 0) {
 		n = 3
 	}
 	return n
@@ -301,7 +308,8 @@ func (m *maker) types(flat []*schema.Node, at spot) []string {
 	if likely == "integer" && !slices.Contains(allowed, "integer") {
 		likely = "number"
 	}
-	if subject == anything && slices.Contains(allowed, "integer") && slices.Contains(allowed, "number") && likely != "number" {
+	if subject == anything && slices.Contains(allowed, "integer") &&
+		slices.Contains(allowed, "number") && likely != "number" {
 		// "number" alone allows both; a fraction is what tells it apart.
 		allowed = slices.DeleteFunc(allowed, func(t string) bool { return t == "integer" })
 	}
@@ -315,13 +323,15 @@ func (m *maker) types(flat []*schema.Node, at spot) []string {
 func hinted(flat []*schema.Node, otherwise string) string {
 	for _, s := range flat {
 		switch {
-		case len(s.Properties)+len(s.PatternProperties)+len(s.Required) > 0 || s.MinProperties != nil || s.AdditionalProperties != nil:
+		case len(s.Properties)+len(s.PatternProperties)+len(s.Required) > 0 || s.MinProperties != nil ||
+			s.AdditionalProperties != nil:
 			return "object"
 		case s.Items != nil || len(s.PrefixItems) > 0 || s.MinItems != nil || s.Contains != nil || s.UniqueItems:
 			return "array"
 		case s.MinLength != nil || s.MaxLength != nil || s.Pattern != nil || s.Format != "":
 			return "string"
-		case s.Minimum != nil || s.Maximum != nil || s.ExclusiveMinimum != nil || s.ExclusiveMaximum != nil || s.MultipleOf != nil:
+		case s.Minimum != nil || s.Maximum != nil || s.ExclusiveMinimum != nil ||
+			s.ExclusiveMaximum != nil || s.MultipleOf != nil:
 			return "number"
 		}
 	}
@@ -429,10 +439,10 @@ var formatted = sync.OnceValue(func() map[string][]string {
 	return map[string][]string{
 		"email": samples()[anEmail], "idn-email": samples()[anEmail],
 		"date": samples()[aDate], "date-time": samples()[aMoment], "time": {"09:30:00Z", "16:00:00Z"},
-		"uri": samples()[aLink], "iri": samples()[aLink], "uri-reference": samples()[aLink], "iri-reference": samples()[aLink],
-		"uri-template": {"https://example.com/{id}"},
-		"uuid":         {"6b1f0a52-3c1e-4d57-9a64-0f2f6a1c7e11", "0d9c4f7e-5b2a-4c83-8e1d-7a35b6c2f940"},
-		"hostname":     {"www.example.com", "example.org"}, "idn-hostname": {"www.example.com"},
+		"uri": samples()[aLink], "iri": samples()[aLink], "uri-reference": samples()[aLink],
+		"iri-reference": samples()[aLink], "uri-template": {"https://example.com/{id}"},
+		"uuid":     {"6b1f0a52-3c1e-4d57-9a64-0f2f6a1c7e11", "0d9c4f7e-5b2a-4c83-8e1d-7a35b6c2f940"},
+		"hostname": {"www.example.com", "example.org"}, "idn-hostname": {"www.example.com"},
 		"ipv4": {"192.0.2.10", "198.51.100.7"}, "ipv6": {"2001:db8::1"},
 		"duration": {"P1D", "PT30M"}, "period": {"2026-03-14T09:30:00Z/P1D"}, "regex": {"^[a-z]+$"},
 		"json-pointer": {"/items/0"}, "relative-json-pointer": {"0/items"}, "semver": {"1.2.0"},
@@ -452,7 +462,8 @@ func fit(text string, least, most int) string {
 	}
 	cut := string([]rune(text)[:most])
 	// Whole words, if that leaves enough.
-	if i := strings.LastIndexByte(cut, ' '); i > 0 && utf8.RuneCountInString(cut[:i]) >= max(least, most/2) && text[len(cut)] != ' ' {
+	if i := strings.LastIndexByte(cut, ' '); i > 0 &&
+		utf8.RuneCountInString(cut[:i]) >= max(least, most/2) && text[len(cut)] != ' ' {
 		cut = cut[:i]
 	}
 	if t := strings.TrimRight(cut, " ,;:"); utf8.RuneCountInString(t) >= least {
@@ -757,7 +768,8 @@ func (m *maker) objects(flat []*schema.Node, at spot) iter.Seq[any] {
 		if least > mostItems {
 			return
 		}
-		optional = slices.DeleteFunc(unique(optional), func(name string) bool { return slices.Contains(required, name) })
+		optional = slices.DeleteFunc(unique(optional),
+			func(name string) bool { return slices.Contains(required, name) })
 		required = unique(required)
 		if open && len(required)+len(optional) == 0 && m.roomy(at) {
 			optional = []string{"note"}
@@ -785,7 +797,9 @@ func unique(names []string) []string {
 	return out
 }
 
-func (m *maker) object(flat []*schema.Node, at spot, required, optional []string, least, most int) (map[string]any, bool) {
+func (m *maker) object(
+	flat []*schema.Node, at spot, required, optional []string, least, most int,
+) (map[string]any, bool) {
 	out := map[string]any{}
 	open := slices.Clone(required)
 	for len(open) > 0 {
@@ -806,7 +820,8 @@ func (m *maker) object(flat []*schema.Node, at spot, required, optional []string
 		if _, there := out[name]; there || !room() {
 			continue
 		}
-		if more := drawn(flat, name); slices.ContainsFunc(more, func(n string) bool { return out[n] == nil && !slices.Contains(optional, n) }) {
+		if more := drawn(flat, name); slices.ContainsFunc(more,
+			func(n string) bool { return out[n] == nil && !slices.Contains(optional, n) }) {
 			continue // it would bring others along that may not fit
 		}
 		if v, ok := m.sparingly(true, func() (any, bool) { return m.property(flat, at, name) }); ok {
@@ -853,7 +868,8 @@ func (m *maker) newName(flat []*schema.Node, at spot, try int) string {
 	question := at.path + " name " + strconv.Itoa(try)
 	for _, s := range flat {
 		if s.PropertyNames != nil {
-			if v, ok := m.value([]*schema.Node{s.PropertyNames}, spot{path: question, name: "key", depth: at.depth + 1}); ok {
+			if v, ok := m.value([]*schema.Node{s.PropertyNames},
+				spot{path: question, name: "key", depth: at.depth + 1}); ok {
 				if name, ok := v.(string); ok {
 					return name
 				}

@@ -112,7 +112,8 @@ func TestRepliesSatisfyTheirSchema(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(corpus)) {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(8) {
-				text := reply(t, simulated.Model{Seed: seed}, provider.Request{Schema: json.RawMessage(corpus[name]), For: provider.Purpose{Step: "s"}})
+				text := reply(t, simulated.Model{Seed: seed},
+					provider.Request{Schema: json.RawMessage(corpus[name]), For: provider.Purpose{Step: "s"}})
 				if err := satisfies(corpus[name], text); err != nil {
 					t.Fatalf("seed %d: %s\n%v", seed, text, err)
 				}
@@ -175,7 +176,8 @@ func TestSchemasWithoutAnswer(t *testing.T) {
 		"unknown pattern": `{"type": "string", "pattern": "(?=a)b"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := providertest.Collect(t, simulated.Model{}.Generate(t.Context(), provider.Request{Schema: json.RawMessage(schema)}))
+			_, err := providertest.Collect(t,
+				simulated.Model{}.Generate(t.Context(), provider.Request{Schema: json.RawMessage(schema)}))
 			var failed *provider.Error
 			if !errors.As(err, &failed) || failed.Class != provider.BadRequest || failed.Retryable() {
 				t.Errorf("got %v", err)
@@ -193,7 +195,8 @@ func TestRepliesSatisfyAnySchema(t *testing.T) {
 			rt.Fatal(err)
 		}
 		m := simulated.Model{Seed: rapid.Uint64().Draw(rt, "seed")}
-		r, err := providertest.Collect(t, m.Generate(t.Context(), provider.Request{Schema: schema, MaxTokens: rapid.SampledFrom([]int{0, 100_000}).Draw(rt, "most")}))
+		r, err := providertest.Collect(t, m.Generate(t.Context(),
+			provider.Request{Schema: schema, MaxTokens: rapid.SampledFrom([]int{0, 100_000}).Draw(rt, "most")}))
 		if err != nil {
 			rt.Fatalf("%s\n%v", schema, err)
 		}
@@ -239,9 +242,11 @@ func anySchema(t *rapid.T, depth int) any {
 	case "boolean", "null":
 		return map[string]any{"type": kind}
 	case "enum":
-		return map[string]any{"enum": rapid.SliceOfN(rapid.SampledFrom([]any{"a", "b", 1, 2.5, true, nil}), 1, 4).Draw(t, "values")}
+		return map[string]any{"enum": rapid.SliceOfN(rapid.SampledFrom([]any{"a", "b", 1, 2.5, true, nil}),
+			1, 4).Draw(t, "values")}
 	case "const":
-		return map[string]any{"const": rapid.SampledFrom([]any{"a", 7, false, []any{1}, map[string]any{"k": "v"}}).Draw(t, "value")}
+		return map[string]any{"const": rapid.SampledFrom([]any{"a", 7, false, []any{1}, map[string]any{"k": "v"}}).
+			Draw(t, "value")}
 	case "array":
 		s := map[string]any{"type": "array", "items": anySchema(t, depth-1)}
 		if least := rapid.IntRange(0, 4).Draw(t, "least"); rapid.Bool().Draw(t, "least?") {
@@ -252,7 +257,9 @@ func anySchema(t *rapid.T, depth int) any {
 		return s
 	case "object":
 		properties, required := map[string]any{}, []string{}
-		for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"summary", "email", "confidence", "items", "a", "approved", "due_date"}), 0, 4, rapid.ID).Draw(t, "names") {
+		for _, name := range rapid.SliceOfNDistinct(
+			rapid.SampledFrom([]string{"summary", "email", "confidence", "items", "a", "approved", "due_date"}), 0,
+			4, rapid.ID).Draw(t, "names") {
 			properties[name] = anySchema(t, depth-1)
 			if rapid.Bool().Draw(t, "required") {
 				required = append(required, name)
@@ -269,20 +276,27 @@ func anySchema(t *rapid.T, depth int) any {
 		// Told apart by a key, as people do.
 		var ways []any
 		for i := range rapid.IntRange(1, 3).Draw(t, "ways") {
-			ways = append(ways, map[string]any{"type": "object", "required": []string{"kind", "value"}, "properties": map[string]any{
-				"kind": map[string]any{"const": fmt.Sprint("way", i)}, "value": anySchema(t, depth-1),
-			}})
+			ways = append(ways,
+				map[string]any{"type": "object", "required": []string{"kind", "value"}, "properties": map[string]any{
+					"kind": map[string]any{"const": fmt.Sprint("way", i)}, "value": anySchema(t, depth-1),
+				}})
 		}
 		return map[string]any{"oneOf": ways}
 	case "anyOf":
 		return map[string]any{"anyOf": []any{anySchema(t, depth-1), anySchema(t, depth-1)}}
 	case "allOf":
 		return map[string]any{"allOf": []any{
-			map[string]any{"type": "object", "required": []string{"left"}, "properties": map[string]any{"left": anySchema(t, depth-1)}},
-			map[string]any{"type": "object", "required": []string{"right"}, "properties": map[string]any{"right": anySchema(t, depth-1)}},
+			map[string]any{"type": "object", "required": []string{"left"}, "properties": map[string]any{
+				"left": anySchema(t, depth-1),
+			}},
+			map[string]any{"type": "object", "required": []string{"right"}, "properties": map[string]any{
+				"right": anySchema(t, depth-1),
+			}},
 		}}
 	case "nullable":
-		return map[string]any{"$defs": map[string]any{"x": anySchema(t, 0)}, "type": "object", "description": "with definitions inside"}
+		return map[string]any{
+			"$defs": map[string]any{"x": anySchema(t, 0)}, "type": "object", "description": "with definitions inside",
+		}
 	}
 	return map[string]any{}
 }

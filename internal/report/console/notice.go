@@ -239,7 +239,8 @@ var phrases = map[Event]phrase{
 		return "cancellation requested" + n.who() + because(n.Reason)
 	}),
 	BudgetRaised: inColor(report.Plain, func(n *Notice) string {
-		return fmt.Sprintf("%s raised to %s%s", journal.BudgetWords(n.Budget), report.BudgetFigure(n.Budget, n.To), n.who())
+		return fmt.Sprintf("%s raised to %s%s", journal.BudgetWords(n.Budget),
+			report.BudgetFigure(n.Budget, n.To), n.who())
 	}),
 	Rewound: inColor(report.Amber, func(n *Notice) string {
 		return "rewound to " + journal.PlaceName(n.Step) + n.who()

@@ -13,12 +13,17 @@ func TestSuite(t *testing.T) {
 		steptest.Case{Name: "an agent and a task", Settings: steptest.Settings{"agent": "plain", "task": "Write it"}},
 		steptest.Case{Name: "a critic", Settings: steptest.Settings{"agent": "plain", "verdict": true}},
 		steptest.Case{Name: "everything", Settings: steptest.Settings{
-			"agent": "handy", "task": "t", "expected": "e", "schema": map[string]any{"type": "object"}, "verdict": true, "max_turns": 3,
+			"agent": "handy", "task": "t", "expected": "e", "schema": map[string]any{"type": "object"},
+			"verdict": true, "max_turns": 3,
 		}},
 		steptest.Case{Name: "an agent that does not exist", Settings: steptest.Settings{"agent": "nobody"}},
 		steptest.Case{Name: "nobody", Misfit: true},
-		steptest.Case{Name: "a task of another type", Settings: steptest.Settings{"agent": "plain", "task": 7}, Misfit: true},
-		steptest.Case{Name: "fewer than no turns", Settings: steptest.Settings{"agent": "plain", "max_turns": -1}, Misfit: true},
+		steptest.Case{
+			Name: "a task of another type", Settings: steptest.Settings{"agent": "plain", "task": 7}, Misfit: true,
+		},
+		steptest.Case{
+			Name: "fewer than no turns", Settings: steptest.Settings{"agent": "plain", "max_turns": -1}, Misfit: true,
+		},
 	)
 }
 
@@ -31,14 +36,20 @@ func TestBound(t *testing.T) {
 		got          stepkind.Bound
 		model, tools int64
 	}{
-		"one call without tools":         {calls(steptest.Settings{"agent": "plain"}), 1, 0},
-		"two repairs of a verdict":       {calls(steptest.Settings{"agent": "plain", "verdict": true}), 3, 0},
-		"default turns with tools":       {calls(steptest.Settings{"agent": "handy"}), stepkind.DefaultMaxTurns, (stepkind.DefaultMaxTurns - 1) * stepkind.MaxCallsPerTurn},
-		"own turns with tools":           {calls(steptest.Settings{"agent": "handy", "max_turns": 3}), 3, 2 * stepkind.MaxCallsPerTurn},
+		"one call without tools":   {calls(steptest.Settings{"agent": "plain"}), 1, 0},
+		"two repairs of a verdict": {calls(steptest.Settings{"agent": "plain", "verdict": true}), 3, 0},
+		"default turns with tools": {
+			calls(steptest.Settings{"agent": "handy"}), stepkind.DefaultMaxTurns,
+			(stepkind.DefaultMaxTurns - 1) * stepkind.MaxCallsPerTurn,
+		},
+		"own turns with tools": {
+			calls(steptest.Settings{"agent": "handy", "max_turns": 3}), 3, 2 * stepkind.MaxCallsPerTurn,
+		},
 		"turns mean nothing without any": {calls(steptest.Settings{"agent": "plain", "max_turns": 9}), 1, 0},
 	} {
 		if c.got.Worst.ModelCalls.N != c.model || c.got.Worst.ToolCalls.N != c.tools {
-			t.Errorf("%s: %v model calls, %v tool calls; want %d, %d", name, c.got.Worst.ModelCalls, c.got.Worst.ToolCalls, c.model, c.tools)
+			t.Errorf("%s: %v model calls, %v tool calls; want %d, %d",
+				name, c.got.Worst.ModelCalls, c.got.Worst.ToolCalls, c.model, c.tools)
 		}
 	}
 

@@ -34,9 +34,11 @@ func TestCallsThatNeedApproval(t *testing.T) {
 		if !errors.As(err, &q) {
 			t.Fatalf("%v", err)
 		}
-		notes := append(slices.Clone(log.Notes), journal.TaskNoted{N: len(log.Notes) + 1, Kind: journal.NoteToolAnswer, Data: step.JSON(journal.ToolAnswer{
-			Call: q.Call, Digest: journal.GateDigest("root", q.Call, "call", q.Shows), Approved: approved, Note: "not twice",
-		})})
+		notes := append(slices.Clone(log.Notes),
+			journal.TaskNoted{N: len(log.Notes) + 1, Kind: journal.NoteToolAnswer, Data: step.JSON(journal.ToolAnswer{
+				Call: q.Call, Digest: journal.GateDigest("root", q.Call, "call", q.Shows),
+				Approved: approved, Note: "not twice",
+			})})
 		log = steptest.Resumed(notes)
 		return q
 	}
@@ -54,7 +56,8 @@ func TestCallsThatNeedApproval(t *testing.T) {
 		t.Errorf("calls %v, %d model calls", world.Calls, len(world.Requests))
 	}
 	last := world.Requests[1].Messages[len(world.Requests[1].Messages)-1].Blocks
-	if len(last) != 2 || last[0].IsError || !last[1].IsError || !strings.Contains(string(last[1].Content), "not twice") {
+	if len(last) != 2 || last[0].IsError || !last[1].IsError ||
+		!strings.Contains(string(last[1].Content), "not twice") {
 		t.Errorf("the model was told %+v", last)
 	}
 }

@@ -51,7 +51,8 @@ func (o *outside) Generate(ctx context.Context, req provider.Request) iter.Seq2[
 		id := req.Work.Session
 		p := o.sessions[id]
 		if id != "" && p == nil {
-			yield(provider.Chunk{}, &provider.Error{Class: provider.BadRequest, Message: "no such session", NoSession: true})
+			yield(provider.Chunk{},
+				&provider.Error{Class: provider.BadRequest, Message: "no such session", NoSession: true})
 			return
 		}
 		if p == nil {
@@ -66,7 +67,9 @@ func (o *outside) Generate(ctx context.Context, req provider.Request) iter.Seq2[
 			return
 		}
 		if o.killed != nil {
-			used := &provider.Reply{Usage: provider.Usage{Input: 200, Output: 40}, Worked: &provider.Worked{Session: id, Turns: 2}}
+			used := &provider.Reply{
+				Usage: provider.Usage{Input: 200, Output: 40}, Worked: &provider.Worked{Session: id, Turns: 2},
+			}
 			if tell(provider.Chunk{Used: used}) {
 				yield(provider.Chunk{}, o.killed(ctx, used))
 			}
@@ -102,7 +105,10 @@ func (o *outside) work(p *planting, tell func(provider.Chunk) bool) bool {
 }
 
 func newOutside() *outside {
-	return &outside{names: true, resumes: true, own: []string{"Plant"}, sessions: map[string]*planting{}, answers: []string{"It is planted."}}
+	return &outside{
+		names: true, resumes: true, own: []string{"Plant"},
+		sessions: map[string]*planting{}, answers: []string{"It is planted."},
+	}
 }
 
 // outsideJob returns a step whose agent is outside.
@@ -128,7 +134,9 @@ func TestOutside(t *testing.T) {
 	if err != nil || string(result.Value) != `"It is planted."` || o.planted != 1 {
 		t.Fatalf("%s, %v, planted %d", result.Value, err, o.planted)
 	}
-	want := []string{journal.NotePrompt, journal.NoteAgent, journal.NoteToolCall, journal.NoteToolResult, journal.NoteReply}
+	want := []string{
+		journal.NotePrompt, journal.NoteAgent, journal.NoteToolCall, journal.NoteToolResult, journal.NoteReply,
+	}
 	if !slices.Equal(log.Kinds(), want) {
 		t.Errorf("%v", log.Kinds())
 	}
@@ -137,14 +145,17 @@ func TestOutside(t *testing.T) {
 			t.Errorf("%s", n.Data)
 		}
 	}
-	if log.Used != (journal.Usage{ModelCalls: 3, InputTokens: 10, OutputTokens: 5, MicroDollars: 1500}) || len(log.Open) > 0 {
+	if log.Used != (journal.Usage{ModelCalls: 3, InputTokens: 10, OutputTokens: 5, MicroDollars: 1500}) ||
+		len(log.Open) > 0 {
 		t.Errorf("used %+v, open %v", log.Used, log.Open)
 	}
-	if log.Most.ModelCalls != stepkind.DefaultMaxTurns || log.Most.OutputTokens != stepkind.DefaultMaxTurns*stepkind.DefaultReplyTokens {
+	if log.Most.ModelCalls != stepkind.DefaultMaxTurns ||
+		log.Most.OutputTokens != stepkind.DefaultMaxTurns*stepkind.DefaultReplyTokens {
 		t.Errorf("set aside %+v", log.Most)
 	}
 	w := o.requests[0].Work
-	if len(w.Grants) != 1 || w.Grants[0].Tool != "Plant" || w.Turns != stepkind.DefaultMaxTurns || len(o.requests[0].Tools) > 0 {
+	if len(w.Grants) != 1 || w.Grants[0].Tool != "Plant" || w.Turns != stepkind.DefaultMaxTurns ||
+		len(o.requests[0].Tools) > 0 {
 		t.Errorf("%+v", w)
 	}
 }
@@ -202,7 +213,8 @@ func TestOutsideGoesOn(t *testing.T) {
 					return n.Kind == journal.NoteAgent && strings.Contains(string(n.Data), `"session"`)
 				})
 				begun := slices.Contains(log.Kinds(), journal.NoteAgent)
-				if want := map[bool]step.Recovery{true: step.Ask, false: step.Rerun}[begun && !known]; recovery != want {
+				if want := map[bool]step.Recovery{true: step.Ask, false: step.Rerun}[begun &&
+					!known]; recovery != want {
 					t.Errorf("%s: %s, want %s", label, recovery, want)
 				}
 				log = steptest.Resumed(log.Notes)
@@ -216,7 +228,8 @@ func TestOutsideGoesOn(t *testing.T) {
 				// And once more, when all of it is on record.
 				log.Finish(result)
 				asked := len(o.requests)
-				again, err := agent.Kind{}.Run(t.Context(), outsideJob(t, o, steptest.Resumed(log.Notes), steptest.Settings{"agent": "handy"}))
+				again, err := agent.Kind{}.Run(t.Context(),
+					outsideJob(t, o, steptest.Resumed(log.Notes), steptest.Settings{"agent": "handy"}))
 				if err != nil || string(again.Value) != string(result.Value) || len(o.requests) != asked {
 					t.Errorf("%s: replayed: %s, %v", label, again.Value, err)
 				}
@@ -250,7 +263,8 @@ func TestOutsideSessionGone(t *testing.T) {
 func TestOutsideRepairs(t *testing.T) {
 	o, log := newOutside(), &steptest.Log{}
 	o.answers = []string{"perhaps", `{"approved":true}`}
-	result, err := agent.Kind{}.Run(t.Context(), outsideJob(t, o, log, steptest.Settings{"agent": "handy", "verdict": true}))
+	result, err := agent.Kind{}.Run(t.Context(),
+		outsideJob(t, o, log, steptest.Settings{"agent": "handy", "verdict": true}))
 	if err != nil || string(result.Value) != `{"approved":true}` {
 		t.Fatalf("%s, %v", result.Value, err)
 	}

@@ -28,7 +28,8 @@ func (i interrupted) Generate(ctx context.Context, _ provider.Request) iter.Seq2
 // was reserved for it.
 func TestInterruptedCallIsChargedWhatItReported(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	job := steptest.Play{Settings: plain, With: func(j *step.Job) { j.Model = interrupted{cancel} }}.Job("agent", t.TempDir(), &steptest.Log{}, &steptest.World{})
+	job := steptest.Play{Settings: plain, With: func(j *step.Job) { j.Model = interrupted{cancel} }}.Job("agent",
+		t.TempDir(), &steptest.Log{}, &steptest.World{})
 	result, err := agent.Kind{}.Run(ctx, job)
 	if want := (journal.Usage{ModelCalls: 2, InputTokens: 200, OutputTokens: 40}); err == nil || result.Usage != want {
 		t.Errorf("%+v, %v", result.Usage, err)
@@ -42,7 +43,8 @@ func (reporting) Generate(context.Context, provider.Request) iter.Seq2[provider.
 	return func(yield func(provider.Chunk, error) bool) {
 		used := &provider.Reply{Usage: provider.Usage{Input: 200, Output: 40}, Worked: &provider.Worked{Turns: 2}}
 		_ = yield(provider.Chunk{Used: used}, nil) && yield(provider.Chunk{Reply: &provider.Reply{
-			Blocks: []provider.Block{{Type: provider.Text, Text: "x"}}, Stop: provider.Done, Model: "m", Usage: provider.Usage{Input: 300, Output: 50},
+			Blocks: []provider.Block{{Type: provider.Text, Text: "x"}}, Stop: provider.Done,
+			Model: "m", Usage: provider.Usage{Input: 300, Output: 50},
 		}}, nil)
 	}
 }
@@ -51,11 +53,13 @@ func (reporting) Generate(context.Context, provider.Request) iter.Seq2[provider.
 // process dies, and charged once.
 func TestReportedUsageIsDurable(t *testing.T) {
 	log := &steptest.Log{}
-	if _, err := (steptest.Play{Settings: plain, With: func(j *step.Job) { j.Model = reporting{} }}).Done(t, agent.Kind{}, log, &steptest.World{}); err != nil {
+	if _, err := (steptest.Play{Settings: plain, With: func(j *step.Job) { j.Model = reporting{} }}).Done(t,
+		agent.Kind{}, log, &steptest.World{}); err != nil {
 		t.Fatal(err)
 	}
 	last := len(log.Notes) - 1
-	if used := journal.Reported(log.Notes[:last]); used == nil || *used != (journal.Usage{ModelCalls: 2, InputTokens: 200, OutputTokens: 40}) {
+	if used := journal.Reported(log.Notes[:last]); used == nil ||
+		*used != (journal.Usage{ModelCalls: 2, InputTokens: 200, OutputTokens: 40}) {
 		t.Errorf("reported before the reply: %+v", used)
 	}
 	if used := journal.Reported(log.Notes); used != nil || log.Used.InputTokens != 300 || log.Used.OutputTokens != 50 {

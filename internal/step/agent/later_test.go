@@ -26,7 +26,8 @@ func (b *busy) Generate(ctx context.Context, req provider.Request) iter.Seq2[pro
 	if req.For.Turn == 1 && !b.done {
 		b.done = true
 		return func(yield func(provider.Chunk, error) bool) {
-			yield(provider.Chunk{}, &provider.Error{Class: provider.RateLimit, Status: 429, RetryAfter: b.wait, Message: "try again later"})
+			yield(provider.Chunk{},
+				&provider.Error{Class: provider.RateLimit, Status: 429, RetryAfter: b.wait, Message: "try again later"})
 		}
 	}
 	return b.Model.Generate(ctx, req)
@@ -37,13 +38,16 @@ func (b *busy) Generate(ctx context.Context, req provider.Request) iter.Seq2[pro
 func TestLongRateLimitIsWaitedForDurably(t *testing.T) {
 	log, world := &steptest.Log{}, &steptest.World{Replies: searches(1), Tools: search}
 	model := &busy{Model: world, wait: 2 * time.Hour}
-	play := steptest.Play{Settings: handy, Replies: searches(1), Tools: search, With: func(j *step.Job) { j.Model = model }}
+	play := steptest.Play{
+		Settings: handy, Replies: searches(1), Tools: search, With: func(j *step.Job) { j.Model = model },
+	}
 	result, err := play.Done(t, agent.Kind{}, log, world)
 	var later *step.Later
 	if !errors.As(err, &later) || later.After != 2*time.Hour {
 		t.Fatalf("%+v, %v", result, err)
 	}
-	if kinds := log.Kinds(); kinds[len(kinds)-1] != journal.NoteModelRetry || !slices.Contains(kinds, journal.NoteToolResult) {
+	if kinds := log.Kinds(); kinds[len(kinds)-1] != journal.NoteModelRetry ||
+		!slices.Contains(kinds, journal.NoteToolResult) {
 		t.Fatalf("noted %v", kinds)
 	}
 	calls := len(world.Calls)
@@ -53,7 +57,8 @@ func TestLongRateLimitIsWaitedForDurably(t *testing.T) {
 	}
 	// A short one is an error that the step's own retries are about.
 	model.wait, model.done = time.Minute, false
-	if _, err := play.Done(t, agent.Kind{}, &steptest.Log{}, &steptest.World{Replies: searches(1), Tools: search}); errors.As(err, &later) || err == nil {
+	if _, err := play.Done(t, agent.Kind{}, &steptest.Log{},
+		&steptest.World{Replies: searches(1), Tools: search}); errors.As(err, &later) || err == nil {
 		t.Error(err)
 	}
 }
@@ -73,8 +78,8 @@ func (o *overloaded) Generate(ctx context.Context, req provider.Request) iter.Se
 	}
 }
 
-// A call that the provider rejects and that is repeated counts as a call without a reply, so that the calls with a reply
-// stay within what was predicted.
+// A call that the provider rejects and that is repeated counts as a call without a reply, so that the calls with a
+// reply stay within what was predicted.
 func TestRepeatedCallsAreCountedApart(t *testing.T) {
 	log, world := &steptest.Log{}, &steptest.World{Replies: searches(2), Tools: search}
 	model := provider.Retry{

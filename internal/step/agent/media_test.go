@@ -30,7 +30,8 @@ func TestMediaReachesTheModel(t *testing.T) {
 	if _, err := play.Done(t, agent.Kind{}, log, world); err != nil {
 		t.Fatal(err)
 	}
-	if kept, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(picture.File()))); err != nil || !bytes.Equal(kept, picture.Data) {
+	if kept, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(picture.File()))); err != nil ||
+		!bytes.Equal(kept, picture.Data) {
 		t.Errorf("the file holds %q, %v", kept, err)
 	}
 	resumed := &steptest.World{Replies: searches(1)}

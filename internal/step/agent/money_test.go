@@ -18,7 +18,8 @@ import (
 
 func priced(j *step.Job) {
 	j.Price = func(model string) (price.Price, bool) {
-		return price.Price{Rates: price.Rates{Input: 3e6, Output: 15e6, CacheRead: 3e5, CacheWrite: 3_750_000}}, model == "m"
+		return price.Price{Rates: price.Rates{Input: 3e6, Output: 15e6, CacheRead: 3e5, CacheWrite: 3_750_000}},
+			model == "m"
 	}
 }
 
@@ -46,7 +47,8 @@ func (p paid) Generate(_ context.Context, _ provider.Request) iter.Seq2[provider
 			}
 		}
 		yield(provider.Chunk{Reply: &provider.Reply{
-			Blocks: []provider.Block{{Type: provider.Text, Text: "x"}}, Stop: provider.Done, Model: "m-1", Usage: p.usage,
+			Blocks: []provider.Block{{Type: provider.Text, Text: "x"}}, Stop: provider.Done,
+			Model: "m-1", Usage: p.usage,
 		}}, nil)
 	}
 }
@@ -60,7 +62,8 @@ func TestCostOfACall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := log.Notes[1].Usage; got.MicroDollars != 3000+1500+3000+1500 || got.InputTokens != 11_400 || got.OutputTokens != 100 {
+	if got := log.Notes[1].Usage; got.MicroDollars != 3000+1500+3000+1500 ||
+		got.InputTokens != 11_400 || got.OutputTokens != 100 {
 		t.Errorf("%+v", got)
 	}
 	if log.Most.MicroDollars < 1000*15 { // the cap of the reply alone
@@ -75,7 +78,8 @@ func TestAttemptsAreRecorded(t *testing.T) {
 	_, err := steptest.Play{Settings: plain, With: func(j *step.Job) {
 		priced(j)
 		j.Model = paid{usage: provider.Usage{Input: 1, Output: 1}, fails: []*provider.Error{
-			{Class: provider.RateLimit, Status: 429, Message: "slow down"}, {Class: provider.APIError, Message: "cut", Spent: true},
+			{Class: provider.RateLimit, Status: 429, Message: "slow down"},
+			{Class: provider.APIError, Message: "cut", Spent: true},
 		}}
 	}}.Done(t, agent.Kind{}, log, &steptest.World{})
 	if err != nil {
@@ -83,7 +87,8 @@ func TestAttemptsAreRecorded(t *testing.T) {
 	}
 	var retry journal.ModelRetry
 	first, second := log.Notes[1], log.Notes[2]
-	if err := json.Unmarshal(first.Data, &retry); err != nil || first.Kind != journal.NoteModelRetry || retry.Status != 429 || retry.Wait != 2000 {
+	if err := json.Unmarshal(first.Data, &retry); err != nil || first.Kind != journal.NoteModelRetry ||
+		retry.Status != 429 || retry.Wait != 2000 {
 		t.Errorf("%+v, %v", first, err)
 	}
 	refused := journal.Usage{ModelCalls: 1}.Unanswered()

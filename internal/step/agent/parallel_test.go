@@ -100,7 +100,8 @@ func TestCrashBetweenTwoResults(t *testing.T) {
 		use(journal.NoteToolCall, "t0-0", `{"q":1}`, ""), use(journal.NoteToolCall, "t0-1", `{"q":2}`, ""),
 		use(journal.NoteToolResult, "t0-1", `{"q":2}`, `"kept"`))
 	again := &steptest.World{Replies: twoAtOnce}
-	if _, err := (steptest.Play{Settings: handy, With: count}).Done(t, agent.Kind{}, steptest.Resumed(history), again); err != nil {
+	if _, err := (steptest.Play{Settings: handy, With: count}).Done(t, agent.Kind{},
+		steptest.Resumed(history), again); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Join(calls, " ") != "/work#0/call:1" {

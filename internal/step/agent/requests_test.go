@@ -67,7 +67,8 @@ func TestCallsWithOneIDAreSentWithDistinctIDs(t *testing.T) {
 // The schemas of tools are sent without white space, and with their numbers as
 // they are written.
 func TestToolSchemasAreSentCompact(t *testing.T) {
-	written := "{\"type\": \"object\",\n\t\"properties\": {\"n\": {\"type\": \"integer\", \"maximum\": 9223372036854775807}}}"
+	written := "{\"type\": \"object\",\n\t\"properties\": {\"n\": {\"type\": \"integer\", \"maximum\": " +
+		"9223372036854775807}}}"
 	tools := map[string]steptest.Tool{"search": {Answer: "1", Spec: tool.Spec{Schema: json.RawMessage(written)}}}
 	world := &steptest.World{Replies: says("done"), Tools: tools}
 	play := steptest.Play{Settings: handy, Replies: world.Replies, Tools: tools}
@@ -84,13 +85,15 @@ func TestToolSchemasAreSentCompact(t *testing.T) {
 func TestToolsGetTheSpanOfTheirCall(t *testing.T) {
 	world := &steptest.World{Replies: searches(2), Tools: search}
 	play := steptest.Play{
-		Settings: handy, Replies: world.Replies, Tools: search, With: func(j *step.Job) { j.Root, j.Run = "root", "child" },
+		Settings: handy, Replies: world.Replies, Tools: search,
+		With: func(j *step.Job) { j.Root, j.Run = "root", "child" },
 	}
 	if _, err := play.Done(t, agent.Kind{}, &steptest.Log{}, world); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
-		journal.ToolTraceParent("root", "child", "work#0", "t0-0"), journal.ToolTraceParent("root", "child", "work#0", "t1-0"),
+		journal.ToolTraceParent("root", "child", "work#0", "t0-0"),
+		journal.ToolTraceParent("root", "child", "work#0", "t1-0"),
 	}
 	if !slices.Equal(world.TraceParents, want) || want[0] == want[1] {
 		t.Errorf("got %q, want %q", world.TraceParents, want)

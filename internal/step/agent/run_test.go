@@ -24,7 +24,8 @@ var (
 	handy   = steptest.Settings{"agent": "handy", "task": "Find it"}
 	critic  = steptest.Settings{"agent": "plain", "verdict": true}
 	wanting = steptest.Settings{"agent": "plain", "schema": map[string]any{
-		"type": "object", "required": []string{"n"}, "properties": map[string]any{"n": map[string]any{"type": "integer"}},
+		"type": "object", "required": []string{"n"},
+		"properties": map[string]any{"n": map[string]any{"type": "integer"}},
 	}}
 )
 
@@ -55,7 +56,9 @@ func TestRuns(t *testing.T) {
 			Name: "an object is a text", Settings: plain, Replies: says(`{"a": 1.50}`), Value: `"{\"a\": 1.50}"`,
 		},
 		steptest.Play{Name: "a number is text", Settings: plain, Replies: says(`42`), Value: `"42"`},
-		steptest.Play{Name: "nothing is not an answer", Settings: plain, Replies: says(" \n"), Class: step.ClassInvalid},
+		steptest.Play{
+			Name: "nothing is not an answer", Settings: plain, Replies: says(" \n"), Class: step.ClassInvalid,
+		},
 		steptest.Play{
 			Name: "half a text is not an answer", Settings: plain,
 			Replies: []steptest.Reply{{Text: "Once upon", Stop: provider.CutOff}}, Class: step.ClassInvalid,
@@ -83,8 +86,10 @@ func TestRuns(t *testing.T) {
 			Replies: []steptest.Reply{{Text: `{"n": 1`, Stop: provider.CutOff}, {Text: `{"n":1}`}}, Value: `{"n":1}`,
 		},
 		steptest.Play{
-			Name: "what is mended with a placeholder is not an answer", Settings: plain, With: steptest.Writes("a", "b"),
-			Replies: says(`{"a":"x"}`, `{"a":"x","b":"<your answer>"}`, `{"a":"x","b":"TODO"}`), Class: step.ClassInvalid,
+			Name:     "what is mended with a placeholder is not an answer",
+			Settings: plain, With: steptest.Writes("a", "b"),
+			Replies: says(`{"a":"x"}`, `{"a":"x","b":"<your answer>"}`, `{"a":"x","b":"TODO"}`),
+			Class:   step.ClassInvalid,
 		},
 		steptest.Play{
 			Name: "the third time it is one", Settings: plain, With: steptest.Writes("a", "b"),
@@ -153,18 +158,28 @@ func TestRuns(t *testing.T) {
 			Tools: map[string]steptest.Tool{"search": {Answer: `"no such thing"`, No: true}},
 			Notes: []string{p, r, tc, tr, r, tc, tr, r, tc, tr, p, r, tc, tr, r, tc, tr},
 		},
-		steptest.Play{Name: "no end of tools", Settings: steptest.Settings{"agent": "handy", "max_turns": 2}, Replies: searches(3), Tools: search, Class: step.ClassInvalid},
-		steptest.Play{Name: "tools without having any", Settings: plain, Replies: searches(1), Tools: search, Class: step.ClassInvalid},
+		steptest.Play{
+			Name: "no end of tools", Settings: steptest.Settings{"agent": "handy", "max_turns": 2},
+			Replies: searches(3), Tools: search, Class: step.ClassInvalid,
+		},
+		steptest.Play{
+			Name: "tools without having any", Settings: plain, Replies: searches(1),
+			Tools: search, Class: step.ClassInvalid,
+		},
 
 		steptest.Play{
 			Name: "a model that fails", Settings: plain, Class: "RATE_LIMIT",
-			Replies: []steptest.Reply{{Fail: &provider.Error{Class: provider.RateLimit, Message: "slow down"}}}, Notes: []string{p, journal.NoteModelError},
+			Replies: []steptest.Reply{{Fail: &provider.Error{Class: provider.RateLimit, Message: "slow down"}}},
+			Notes:   []string{p, journal.NoteModelError},
 		},
 		steptest.Play{
 			Name: "a model that fails later", Settings: handy, Tools: search, Class: "API_ERROR",
 			Replies: []steptest.Reply{searches(1)[0], {Fail: errors.New("cut")}},
 		},
-		steptest.Play{Name: "an agent that does not exist", Settings: steptest.Settings{"agent": "nobody"}, Class: step.ClassMissing},
+		steptest.Play{
+			Name: "an agent that does not exist", Settings: steptest.Settings{"agent": "nobody"},
+			Class: step.ClassMissing,
+		},
 	)
 }
 
@@ -178,7 +193,8 @@ func do(t *testing.T, p steptest.Play) (*steptest.Log, *steptest.World, step.Res
 // Spec: Agent Flow §3.2 expected-output, §4.2 model, §4.2 max-tokens, §4.3 prompt
 func TestWhatTheModelSees(t *testing.T) {
 	_, world, _, err := do(t, steptest.Play{
-		Settings: steptest.Settings{"agent": "plain", "task": "Shorten it", "expected": "Three lines"}, Replies: says("x"),
+		Settings: steptest.Settings{"agent": "plain", "task": "Shorten it", "expected": "Three lines"},
+		Replies:  says("x"),
 		With: func(job *step.Job) {
 			job.Attempt, job.Visit, job.Iteration = 1, 2, 3
 			job.Step.Writes = []ir.Write{{Path: "state.size"}}
@@ -233,8 +249,8 @@ func TestWhatTheModelSees(t *testing.T) {
 func TestModelSeesTheExpectedOutputOfItsAgent(t *testing.T) {
 	for expected, want := range map[string]string{"": "Two verses", "Three lines": "Three lines"} {
 		_, world, _, err := do(t, steptest.Play{
-			Settings: steptest.Settings{"agent": "plain", "task": "Shorten it", "expected": expected}, Replies: says("x"),
-			With: func(job *step.Job) { job.Workflow.Agents[0].Expected = "Two verses" },
+			Settings: steptest.Settings{"agent": "plain", "task": "Shorten it", "expected": expected},
+			Replies:  says("x"), With: func(job *step.Job) { job.Workflow.Agents[0].Expected = "Two verses" },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -303,7 +319,8 @@ func TestWhatToolsReturnIsTold(t *testing.T) {
 		t.Errorf("keys: %v", world.Calls)
 	}
 	var use journal.ToolUse
-	if err := json.Unmarshal(log.Notes[3].Data, &use); err != nil || use.Fidelity != journal.ByRouter || use.Offline != "scripted" || !use.Repeatable {
+	if err := json.Unmarshal(log.Notes[3].Data, &use); err != nil || use.Fidelity != journal.ByRouter ||
+		use.Offline != "scripted" || !use.Repeatable {
 		t.Errorf("%+v, %v", use, err)
 	}
 	if log.Used.ToolCalls != 1 || log.Used.ModelCalls != 2 || log.Used.InputTokens == 0 || log.Used.OutputTokens == 0 {
@@ -327,7 +344,8 @@ func TestRefusedTools(t *testing.T) {
 		}, "workers may not"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			log, world, result, err := do(t, steptest.Play{Settings: handy, Replies: searches(1), Tools: search, With: c.with})
+			log, world, result, err := do(t,
+				steptest.Play{Settings: handy, Replies: searches(1), Tools: search, With: c.with})
 			if err != nil || string(result.Value) != `"found"` {
 				t.Fatal(err)
 			}
@@ -341,15 +359,18 @@ func TestRefusedTools(t *testing.T) {
 			if len(world.Requests[0].Tools) > 0 {
 				t.Error("the tool is offered all the same")
 			}
-			if !slices.Equal(log.Kinds(), []string{journal.NotePrompt, journal.NoteReply, journal.NoteToolCall, journal.NoteToolResult, journal.NoteReply}) {
+			if !slices.Equal(log.Kinds(), []string{
+				journal.NotePrompt, journal.NoteReply, journal.NoteToolCall, journal.NoteToolResult, journal.NoteReply,
+			}) {
 				t.Errorf("notes: %v", log.Kinds())
 			}
 		})
 	}
 	t.Run("workers that may", func(t *testing.T) {
-		_, world, _, err := do(t, steptest.Play{Settings: handy, Replies: searches(1), Tools: search, With: func(j *step.Job) {
-			j.Workflow.Tools.WorkersMayUse = true
-		}})
+		_, world, _, err := do(t,
+			steptest.Play{Settings: handy, Replies: searches(1), Tools: search, With: func(j *step.Job) {
+				j.Workflow.Tools.WorkersMayUse = true
+			}})
 		if err != nil || len(world.Calls) != 1 {
 			t.Errorf("%v, %v", err, world.Calls)
 		}
@@ -366,13 +387,20 @@ func TestRecovery(t *testing.T) {
 		history []journal.TaskNoted
 		want    step.Recovery
 	}{
-		"nothing yet":         {nil, step.Rerun},
-		"a model was asked":   {[]journal.TaskNoted{{Kind: journal.NotePrompt}}, step.Rerun},
-		"a tool was called":   {[]journal.TaskNoted{note(journal.NoteToolCall, acts)}, step.Ask},
-		"one that does harm":  {[]journal.TaskNoted{note(journal.NoteToolCall, acts), note(journal.NoteToolResult, acts)}, step.Rerun},
-		"one that does none":  {[]journal.TaskNoted{note(journal.NoteToolCall, safe)}, step.Rerun},
-		"one of two at once":  {[]journal.TaskNoted{note(journal.NoteToolCall, acts), note(journal.NoteToolCall, journal.ToolUse{CallID: "2"}), note(journal.NoteToolResult, journal.ToolUse{CallID: "2"})}, step.Ask},
-		"the second was open": {[]journal.TaskNoted{note(journal.NoteToolCall, acts), note(journal.NoteToolResult, acts), note(journal.NoteToolCall, acts)}, step.Ask},
+		"nothing yet":       {nil, step.Rerun},
+		"a model was asked": {[]journal.TaskNoted{{Kind: journal.NotePrompt}}, step.Rerun},
+		"a tool was called": {[]journal.TaskNoted{note(journal.NoteToolCall, acts)}, step.Ask},
+		"one that does harm": {
+			[]journal.TaskNoted{note(journal.NoteToolCall, acts), note(journal.NoteToolResult, acts)}, step.Rerun,
+		},
+		"one that does none": {[]journal.TaskNoted{note(journal.NoteToolCall, safe)}, step.Rerun},
+		"one of two at once": {[]journal.TaskNoted{
+			note(journal.NoteToolCall, acts), note(journal.NoteToolCall, journal.ToolUse{CallID: "2"}),
+			note(journal.NoteToolResult, journal.ToolUse{CallID: "2"}),
+		}, step.Ask},
+		"the second was open": {[]journal.TaskNoted{
+			note(journal.NoteToolCall, acts), note(journal.NoteToolResult, acts), note(journal.NoteToolCall, acts),
+		}, step.Ask},
 	} {
 		if got := (agent.Kind{}).Recovery(nil, c.history); got != c.want {
 			t.Errorf("%s: %s", name, got)
@@ -393,7 +421,8 @@ func TestBudgetRefused(t *testing.T) {
 func TestBoundCountsRepairsOfParts(t *testing.T) {
 	s, task := steptest.Case{Settings: plain}.Task("agent")
 	s.Writes = []ir.Write{{Path: "state.a", Part: "a"}, {Path: "state.b", Part: "b"}}
-	if got := stepkind.BoundOf(agent.Kind{}, steptest.Program(), s, task).Worst.ModelCalls.N; got != 1+stepkind.RepairCalls {
+	if got := stepkind.BoundOf(agent.Kind{}, steptest.Program(), s, task).Worst.ModelCalls.N; got != 1+
+		stepkind.RepairCalls {
 		t.Errorf("%d model calls", got)
 	}
 }
@@ -404,7 +433,8 @@ func TestNotesThatDoNotFit(t *testing.T) {
 	for name, history := range map[string][]journal.TaskNoted{
 		"an answer before the question": {{Kind: journal.NoteReply, Data: step.JSON(provider.Reply{})}},
 		"a result of no call": {
-			{Kind: journal.NotePrompt, Data: step.JSON(journal.Prompt{})}, {Kind: journal.NoteToolResult, Data: step.JSON(journal.ToolUse{})},
+			{Kind: journal.NotePrompt, Data: step.JSON(journal.Prompt{})},
+			{Kind: journal.NoteToolResult, Data: step.JSON(journal.ToolUse{})},
 		},
 		"not what it should be": {{Kind: journal.NotePrompt, Data: json.RawMessage(`[]`)}},
 	} {

@@ -155,7 +155,8 @@ func TestG3Prompts(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "# Skill: S\n\nGoal: Do it.\n\n<data name=\"AGENT_INPUT\">\nwhat a says\n</data>\n\n" +
-		"<data name=\"data/x.txt\">\ndata\n</data>\n\nReply with the complete content of the file a.md and nothing else."
+		"<data name=\"data/x.txt\">\ndata\n</data>\n\n" +
+		"Reply with the complete content of the file a.md and nothing else."
 	if got := world.Requests[0].Messages[0].Blocks[0].Text; got != want {
 		t.Errorf("got %q", got)
 	}
@@ -448,7 +449,9 @@ func TestG7EditedReportsChangedProducts(t *testing.T) {
 			} {
 				task.Settings.Put(key, value, source.Span{})
 			}
-			p := &ir.Program{Blocks: []ir.Block{{Steps: []ir.Step{{ID: "one", Action: task, Writes: []ir.Write{{Path: "artifacts.one"}}}}}}}
+			p := &ir.Program{Blocks: []ir.Block{
+				{Steps: []ir.Step{{ID: "one", Action: task, Writes: []ir.Write{{Path: "artifacts.one"}}}}},
+			}}
 			file, err := artifact.FileOf(p, root, "artifacts.one", json.RawMessage(c.was), func(path string) string {
 				return map[string]string{"agentfile.run": "run"}[path]
 			})
@@ -663,8 +666,8 @@ func TestRepliesNeverBecomeConfiguration(t *testing.T) {
 	}
 	// Naming such a file runs its commands, and it is found by its name in every folder of the project.
 	for produces, reply := range map[string]string{
-		"outputs/release.yaml": "states: {}", "artifacts/release.yaml": "states: {}", "shared/release.yaml": "states: {}",
-		"outputs/folder/": "##FILE: release.yaml##\nstates: {}\n##END##",
+		"outputs/release.yaml": "states: {}", "artifacts/release.yaml": "states: {}",
+		"shared/release.yaml": "states: {}", "outputs/folder/": "##FILE: release.yaml##\nstates: {}\n##END##",
 	} {
 		if err := produce(produces, reply); err == nil {
 			t.Errorf("%s: a workflow was written whose name is consent to its commands", produces)

@@ -303,7 +303,9 @@ func afterApproval(part, first string) string {
 }
 
 // questions are words that start what a person is asked.
-var questions = []string{"which", "what", "whether", "if", "for", "about", "how", "to", "when", "where", "who", "by", "on"}
+var questions = []string{
+	"which", "what", "whether", "if", "for", "about", "how", "to", "when", "where", "who", "by", "on",
+}
 
 // appendActions adds the actions of a part of a request that has no order of its own, such as "read and group the
 // feedback". Something that is not an action belongs to the action before it.

@@ -95,7 +95,8 @@ func (c *Continued) products() []*inheritable {
 			continue
 		}
 		p := &inheritable{
-			where: where{setting(t, "workflow"), setting(t, "folder"), setting(t, "runs")}, path: setting(t, "produces"),
+			where: where{setting(t, "workflow"), setting(t, "folder"), setting(t, "runs")},
+			path:  setting(t, "produces"),
 		}
 		if first, _, _ := strings.Cut(path.Clean(p.path), "/"); first != "outputs" {
 			p.path = ""

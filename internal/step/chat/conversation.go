@@ -76,7 +76,8 @@ func (t *Conversation) Run(ctx context.Context, job *step.Job) (step.Result, err
 		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
 	}
 	if job.Model == nil {
-		return step.Result{}, step.Errorf(step.ClassMissing, "step %q needs a model, and none is configured", job.Step.ID)
+		return step.Result{}, step.Errorf(step.ClassMissing,
+			"step %q needs a model, and none is configured", job.Step.ID)
 	}
 	c := newLoop(t, job)
 	value, err := c.run(ctx, read)
@@ -232,7 +233,8 @@ func (c *loop) run(ctx context.Context, read *reader) (json.RawMessage, error) {
 		case !c.Form.strict() || repairs == stepkind.RepairCalls:
 			why := strings.Join(problems, "; ")
 			if reply.Stop == provider.CutOff {
-				why += ". Thinking counts too: raise max_tokens of the agent, or for all agents in espalier.yaml under defaults"
+				why += ". Thinking counts too: raise max_tokens of the agent, or for all agents in espalier.yaml " +
+					"under defaults"
 			}
 			return nil, step.Errorf(step.ClassInvalid, "the reply of %s does not meet its contract, %s: %s%s",
 				c.agentName(), c.Form.String(), why, c.quote(reply))
@@ -597,7 +599,9 @@ func (c *loop) receive(
 // retryNote returns the note of an attempt that failed and is made again.
 func (c *loop) retryNote(err error, wait time.Duration, worst journal.Usage, held step.Reservation) step.Note {
 	retry := journal.ModelRetry{ModelError: modelError(err), Wait: journal.Millis(wait.Milliseconds())}
-	return step.Note{Kind: journal.NoteModelRetry, Data: retry, Settles: held, Usage: c.charged(err, worst).Unanswered()}
+	return step.Note{
+		Kind: journal.NoteModelRetry, Data: retry, Settles: held, Usage: c.charged(err, worst).Unanswered(),
+	}
 }
 
 var errNoReply = &provider.Error{Class: provider.APIError, Message: "the model's reply broke off", Spent: true}

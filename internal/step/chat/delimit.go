@@ -23,7 +23,8 @@ const AboutInserted = "Text between <data> and </data> is input for the task. " 
 // line of its own in the template, or several lines itself. A short value stays in its sentence. In a template without
 // words of the author, the values are the prompt, so it delimits none.
 func Insert(parts []expr.TextPart) (prompt string, delimits bool) {
-	words := slices.ContainsFunc(parts, func(p expr.TextPart) bool { return !p.Value && strings.TrimSpace(p.Text) != "" })
+	words := slices.ContainsFunc(parts,
+		func(p expr.TextPart) bool { return !p.Value && strings.TrimSpace(p.Text) != "" })
 	afterBlock := false
 	for i, p := range parts {
 		before := strings.TrimRight(prompt, " \t")

@@ -29,7 +29,8 @@ func TestDataStaysInItsBlock(t *testing.T) {
 	}
 	mark := regexp.MustCompile(`(?i)<\s*/?\s*(data|request)\b`)
 	rapid.Check(t, func(rt *rapid.T) {
-		parts := rapid.SliceOf(rapid.SampledFrom([]string{"<", "/", "data", "DATA", "request", " ", ">", "\n", "x"})).Draw(rt, "parts")
+		parts := rapid.SliceOf(rapid.SampledFrom([]string{"<", "/", "data", "DATA", "request", " ", ">", "\n", "x"})).
+			Draw(rt, "parts")
 		raw, err := json.Marshal(strings.Join(parts, ""))
 		if err != nil {
 			rt.Fatal(err)

@@ -129,7 +129,9 @@ func (w *externalAgent) explainLost(err error) error {
 // restart starts the work over and returns the reservation.
 func (c *loop) restart(ctx context.Context, err error, held step.Reservation) (*provider.Reply, error) {
 	c.external.session, c.external.interrupted = "", false
-	c.note(step.Note{Kind: journal.NoteModelRetry, Data: journal.ModelRetry{ModelError: modelError(err)}, Settles: held})
+	c.note(step.Note{
+		Kind: journal.NoteModelRetry, Data: journal.ModelRetry{ModelError: modelError(err)}, Settles: held,
+	})
 	return c.call(ctx)
 }
 

@@ -33,30 +33,32 @@ func TestRead(t *testing.T) {
 		"a list with a comma more":  {form: data, text: `[1, 2, ]`, value: `[1,2]`},
 		"a fenced object as data":   {form: data, text: "```json\n{\"a\": 1}\n```", value: `{"a":1}`},
 		"another fence is text":     {text: "```python\nx\n```", value: "\"```python\\nx\\n```\""},
-		"two fences are text":       {text: "```json\n{}\n```\n```json\n{}\n```", value: "\"```json\\n{}\\n```\\n```json\\n{}\\n```\""},
-		"empty":                     {text: "  ", problems: "empty"},
-		"strict":                    {form: strict, text: `{"n": 1}`, value: `{"n":1}`},
-		"fenced":                    {form: strict, text: "Here:\n```json\n{\"n\": 1}\n```\nDone.", value: `{"n":1}`},
-		"fenced without a name":     {form: strict, text: "```\n{\"n\": 1}\n```", value: `{"n":1}`},
-		"text before":               {form: strict, text: `Sure! {"n": 1}`, value: `{"n":1}`},
-		"text after":                {form: strict, text: `{"n": 1} I hope this helps.`, value: `{"n":1}`},
-		"commas":                    {form: strict, text: "{\"n\": 1 ,\n}", value: `{"n":1}`},
-		"commas in texts stay":      {form: strict, text: `{"n": 1, "t": "a,}b,]",}`, value: `{"n":1,"t":"a,}b,]"}`},
-		"brackets in texts":         {form: strict, text: `so: {"t": "}{\"", "n": 1} ok`, value: `{"t":"}{\"","n":1}`},
-		"the first that fits":       {form: strict, text: `[1] or {"n": "x"} or {"n": 2}`, value: `{"n":2}`},
-		"large numbers stay":        {form: strict, text: `{"n": 12345678901234567890}`, value: `{"n":12345678901234567890}`},
-		"none that fits":            {form: strict, text: `{"n": "x"}`, problems: "n: "},
-		"no JSON":                   {form: strict, text: `none of it`, problems: "cannot be read as JSON"},
-		"half":                      {form: strict, text: `{"n": 1`, problems: "cannot be read as JSON"},
-		"a text that is wanted":     {form: form(`{"type":"string","maxLength":5}`), text: "hello", value: `"hello"`},
-		"a text as JSON":            {form: form(`{"type":"string"}`), text: `"hello"`, value: `"hello"`},
-		"parts":                     {form: form(`{"type":"object","required":["a","b"]}`), text: `{"a":1,"b":null,"c":2}`, value: `{"a":1,"b":null,"c":2}`},
-		"a part is missing":         {form: form(`{"type":"object","required":["a","b"]}`), text: `{"a":1}`, problems: `must have the property "b"`},
-		"parts of a list":           {form: form(`{"type":"object","required":["a"]}`), text: `[1]`, problems: "must be an object"},
-		"a verdict":                 {form: form(verdict), text: `{"approved": false}`, value: `{"approved":false}`},
-		"a verdict in words":        {form: form(verdict), text: `{"approved": "true"}`, value: `{"approved":true}`},
-		"a verdict in nothing":      {form: form(verdict), text: `{}`, problems: `must have the property "approved"`},
-		"null is not a verdict":     {form: form(verdict), text: `null`, problems: "must be an object"},
+		"two fences are text": {
+			text: "```json\n{}\n```\n```json\n{}\n```", value: "\"```json\\n{}\\n```\\n```json\\n{}\\n```\"",
+		},
+		"empty":                 {text: "  ", problems: "empty"},
+		"strict":                {form: strict, text: `{"n": 1}`, value: `{"n":1}`},
+		"fenced":                {form: strict, text: "Here:\n```json\n{\"n\": 1}\n```\nDone.", value: `{"n":1}`},
+		"fenced without a name": {form: strict, text: "```\n{\"n\": 1}\n```", value: `{"n":1}`},
+		"text before":           {form: strict, text: `Sure! {"n": 1}`, value: `{"n":1}`},
+		"text after":            {form: strict, text: `{"n": 1} I hope this helps.`, value: `{"n":1}`},
+		"commas":                {form: strict, text: "{\"n\": 1 ,\n}", value: `{"n":1}`},
+		"commas in texts stay":  {form: strict, text: `{"n": 1, "t": "a,}b,]",}`, value: `{"n":1,"t":"a,}b,]"}`},
+		"brackets in texts":     {form: strict, text: `so: {"t": "}{\"", "n": 1} ok`, value: `{"t":"}{\"","n":1}`},
+		"the first that fits":   {form: strict, text: `[1] or {"n": "x"} or {"n": 2}`, value: `{"n":2}`},
+		"large numbers stay":    {form: strict, text: `{"n": 12345678901234567890}`, value: `{"n":12345678901234567890}`},
+		"none that fits":        {form: strict, text: `{"n": "x"}`, problems: "n: "},
+		"no JSON":               {form: strict, text: `none of it`, problems: "cannot be read as JSON"},
+		"half":                  {form: strict, text: `{"n": 1`, problems: "cannot be read as JSON"},
+		"a text that is wanted": {form: form(`{"type":"string","maxLength":5}`), text: "hello", value: `"hello"`},
+		"a text as JSON":        {form: form(`{"type":"string"}`), text: `"hello"`, value: `"hello"`},
+		"parts":                 {form: form(`{"type":"object","required":["a","b"]}`), text: `{"a":1,"b":null,"c":2}`, value: `{"a":1,"b":null,"c":2}`},
+		"a part is missing":     {form: form(`{"type":"object","required":["a","b"]}`), text: `{"a":1}`, problems: `must have the property "b"`},
+		"parts of a list":       {form: form(`{"type":"object","required":["a"]}`), text: `[1]`, problems: "must be an object"},
+		"a verdict":             {form: form(verdict), text: `{"approved": false}`, value: `{"approved":false}`},
+		"a verdict in words":    {form: form(verdict), text: `{"approved": "true"}`, value: `{"approved":true}`},
+		"a verdict in nothing":  {form: form(verdict), text: `{}`, problems: `must have the property "approved"`},
+		"null is not a verdict": {form: form(verdict), text: `null`, problems: "must be an object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := newReader(c.form)
@@ -64,7 +66,8 @@ func TestRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			value, problems := r.read(c.text)
-			if string(value) != c.value || (c.problems == "") != (problems == nil) || !strings.Contains(strings.Join(problems, "; "), c.problems) {
+			if string(value) != c.value || (c.problems == "") != (problems == nil) ||
+				!strings.Contains(strings.Join(problems, "; "), c.problems) {
 				t.Errorf("got %s, %q", value, problems)
 			}
 		})

@@ -34,7 +34,9 @@ func (a *Ask) Contract(p *ir.Program, s *ir.Step) contract.Contract {
 // Bound returns the cost of the conversation: one model call at best; at worst
 // all turns of an agent with tools, and all repairs of a reply that can be wrong.
 func (a *Ask) Bound(p *ir.Program, s *ir.Step, reply *contract.Contract) stepkind.Bound {
-	m := stepkind.ModelCallBound{Known: stepkind.TextTokens(a.Texts...), Reads: stepkind.ReadTokens(p, s), MaxTurns: a.MaxTurns}
+	m := stepkind.ModelCallBound{
+		Known: stepkind.TextTokens(a.Texts...), Reads: stepkind.ReadTokens(p, s), MaxTurns: a.MaxTurns,
+	}
 	m.Asks(reply)
 	if a.Checked {
 		m.Repairs = stepkind.RepairCalls

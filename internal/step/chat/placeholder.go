@@ -53,7 +53,8 @@ func (r *reader) placeholders(value json.RawMessage, before *provider.Reply) []s
 	if r.schema != nil {
 		about = plain(r.schema.Root())
 		var itself any
-		if object, ok := all.(map[string]any); ok && len(object) > 0 && json.Unmarshal(r.form.Schema, &itself) == nil && reflect.DeepEqual(all, itself) {
+		if object, ok := all.(map[string]any); ok && len(object) > 0 && json.Unmarshal(r.form.Schema, &itself) == nil &&
+			reflect.DeepEqual(all, itself) {
 			return []string{"it is the schema itself and not an answer"}
 		}
 	}
@@ -171,7 +172,8 @@ func named(about []*schema.Node, text string) bool {
 func echoes(about []*schema.Node, text string) bool {
 	same := func(said string) bool {
 		said = strings.TrimSpace(said)
-		return strings.Contains(said, " ") && strings.EqualFold(said, strings.TrimSpace(text)) // one word may be the answer by chance
+		// One word may be the answer by chance.
+		return strings.Contains(said, " ") && strings.EqualFold(said, strings.TrimSpace(text))
 	}
 	return slices.ContainsFunc(about, func(n *schema.Node) bool { return same(n.Description) || same(n.Title) })
 }
@@ -209,5 +211,6 @@ func words(text string) []string {
 		spaced.WriteRune(r)
 		before = r
 	}
-	return strings.FieldsFunc(strings.ToLower(spaced.String()), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	return strings.FieldsFunc(strings.ToLower(spaced.String()),
+		func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }

@@ -67,7 +67,8 @@ func readBlock(r step.Read, untrusted bool) journal.Block {
 	case r.Missing:
 		return textBlock(fmt.Sprintf("There is no %s, because the step that produces it did not run.", r.Path))
 	case r.Path == "input" && !untrusted && json.Unmarshal(r.Value, &text) == nil && text != "":
-		return textBlock("The user's request:\n" + delimited("request", "", text)) // what a person says to a skill is the request itself (F43)
+		// What a person says to a skill is the request itself (F43).
+		return textBlock("The user's request:\n" + delimited("request", "", text))
 	}
 	return textBlock(DataBlock(r.Path, r.Value))
 }

@@ -133,8 +133,8 @@ func TestChoicesAreFoundInSentences(t *testing.T) {
 		{"A debugging question.", ""},
 		{"billing/bug", ""},
 	}, both...))
-	long := "The draft repeats itself in the second part, and its title has a word too many. The approved wording is in " +
-		"the style guide."
+	long := "The draft repeats itself in the second part, and its title has a word too many. The approved wording is " +
+		"in the style guide."
 	const twoTexts = `{"status":"rejected","note":"Use the approved wording"}`
 	checkReadings(t, open, "", append([]reading{
 		{"LGTM, approved", `"approved"`},

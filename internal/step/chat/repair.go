@@ -95,14 +95,15 @@ func onlyProperty(n *schema.Node) (string, *schema.Node) {
 		return "", nil
 	}
 	only := target(n.Properties[n.Required[0]])
-	if only == nil || len(only.Types) == 0 && only.Enum == nil || slices.Contains(only.Types, "string") && only.Enum == nil {
+	if only == nil || len(only.Types) == 0 && only.Enum == nil ||
+		slices.Contains(only.Types, "string") && only.Enum == nil {
 		return "", nil
 	}
 	return n.Required[0], only
 }
 
-// onlyValue returns the object that is the only value of another one: {"result": {…}}. A property of the schema is not a
-// wrapper.
+// onlyValue returns the object that is the only value of another one: {"result": {…}}. A property of the schema is not
+// a wrapper.
 func onlyValue(object map[string]any, n *schema.Node) (map[string]any, bool) {
 	for key, v := range object {
 		inner, ok := v.(map[string]any)
@@ -180,7 +181,8 @@ func repairObject(object map[string]any, n *schema.Node) any {
 		switch {
 		case n.AdditionalProperties != nil && n.AdditionalProperties.Never() && !declared(n, key):
 			delete(out, key)
-		case out[key] == nil && !slices.Contains(n.Required, key) && len(about) > 0 && about[0] != nil && !about[0].Accepts(nil):
+		case out[key] == nil && !slices.Contains(n.Required, key) && len(about) > 0 &&
+			about[0] != nil && !about[0].Accepts(nil):
 			delete(out, key)
 		case len(about) > 0 && about[0] != nil:
 			out[key] = repair(out[key], about[0], "")
@@ -192,7 +194,8 @@ func repairObject(object map[string]any, n *schema.Node) any {
 
 // fillNulls adds null for required properties that may be null, to an object that has others of the schema.
 func fillNulls(object map[string]any, n *schema.Node) {
-	if !slices.ContainsFunc(slices.Collect(maps.Keys(object)), func(key string) bool { return n.Properties[key] != nil }) {
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(object)),
+		func(key string) bool { return n.Properties[key] != nil }) {
 		return
 	}
 	for _, name := range n.Required {
@@ -205,7 +208,8 @@ func fillNulls(object map[string]any, n *schema.Node) {
 
 func declared(n *schema.Node, key string) bool {
 	_, ok := n.Properties[key]
-	return ok || slices.ContainsFunc(n.PatternProperties, func(p schema.PatternProperty) bool { return p.Pattern.MatchString(key) })
+	return ok || slices.ContainsFunc(n.PatternProperties,
+		func(p schema.PatternProperty) bool { return p.Pattern.MatchString(key) })
 }
 
 func plainKey(key string) string {
@@ -356,8 +360,8 @@ func limits(word string) bool {
 	return slices.Contains(words, strings.ToLower(word))
 }
 
-// mentioned returns the only one of several texts that is among the words of a text, unless a sentence with it denies it
-// or has a condition. Texts of one character and words such as "no" are too common to count.
+// mentioned returns the only one of several texts that is among the words of a text, unless a sentence with it denies
+// it or has a condition. Texts of one character and words such as "no" are too common to count.
 func mentioned(text string, values []any) (any, bool) {
 	options := map[string]any{}
 	for _, v := range values {
@@ -439,8 +443,8 @@ func postpones(word string) bool {
 	return slices.Contains(strings.Fields("before until unless once"), strings.ToLower(word))
 }
 
-// opening returns what a sentence begins with, up to a comma: "Yes, because …". It returns "" if the rest of the sentence
-// is another value: "seven, maybe eight".
+// opening returns what a sentence begins with, up to a comma: "Yes, because …". It returns "" if the rest of the
+// sentence is another value: "seven, maybe eight".
 func opening(s string, match func(string) (any, bool)) string {
 	m := lead().FindStringSubmatch(s)
 	if m == nil {
@@ -533,7 +537,8 @@ func spelledNumber(s string) (string, bool) {
 	}
 	fraction := ""
 	for words, digits := range map[string]string{
-		" and a half": ".5", " and one half": ".5", " and a quarter": ".25", " and three quarters": ".75", " and three-quarters": ".75",
+		" and a half": ".5", " and one half": ".5", " and a quarter": ".25",
+		" and three quarters": ".75", " and three-quarters": ".75",
 	} {
 		if rest, ok := strings.CutSuffix(s, words); ok {
 			s, fraction = rest, digits
@@ -561,8 +566,9 @@ func spelledNumber(s string) (string, bool) {
 }
 
 var (
-	small = strings.Fields("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen")
-	tens  = strings.Fields("twenty thirty forty fifty sixty seventy eighty ninety")
+	small = strings.Fields("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen " +
+		"fifteen sixteen seventeen eighteen nineteen")
+	tens = strings.Fields("twenty thirty forty fifty sixty seventy eighty ninety")
 )
 
 // spelled reads a number below one million that is written in words.
@@ -649,8 +655,8 @@ func optionText(v any) string {
 // keyedLine is a line such as "Score: 7", "- **Score**: 7" or "score = 7".
 var keyedLine = lazyregexp.New("^[-*•\\s]*[*_`\"']*(\\pL[\\pL\\pN _-]{0,60}?)[*_`\"']*\\s*[:=][*_`]*\\s*(.*)$")
 
-// listed reads an object from a Markdown table or from lines such as "Score: 7". It reports false unless the text has all
-// required properties, or nothing but properties.
+// listed reads an object from a Markdown table or from lines such as "Score: 7". It reports false unless the text has
+// all required properties, or nothing but properties.
 func listed(text string, n *schema.Node) (object map[string]any, problems []string, ok bool) {
 	if !wants(n, "object") || len(n.Properties) == 0 {
 		return nil, nil, false
@@ -688,7 +694,8 @@ func keyed(text string, n *schema.Node) (object map[string]any, problems []strin
 		if m != nil {
 			name, value = names[plainKey(m[1])], m[2]
 		}
-		if strings.ContainsAny(line, "{}") && (name == "" || isText(n.Properties[name]) || balanced(value) != len(value)) {
+		if strings.ContainsAny(line, "{}") &&
+			(name == "" || isText(n.Properties[name]) || balanced(value) != len(value)) {
 			return nil, nil, false
 		}
 		switch _, twice := values[name]; {
@@ -714,8 +721,8 @@ func keyed(text string, n *schema.Node) (object map[string]any, problems []strin
 	return object, problems, alone && len(object) > 0
 }
 
-// keyedElements reads an object whose properties are XML elements. Prose may precede the line that begins with the first
-// element; JSON may not.
+// keyedElements reads an object whose properties are XML elements. Prose may precede the line that begins with the
+// first element; JSON may not.
 func keyedElements(text string, n *schema.Node) (map[string]any, bool) {
 	before, text, ok := strings.Cut("\n"+text, "\n<")
 	if !ok || !wants(n, "object") || strings.ContainsAny(before, "{[") {

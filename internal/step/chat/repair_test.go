@@ -152,10 +152,11 @@ func TestSloppyReplies(t *testing.T) {
 			"Sorry for the wait! Here it is:\n\n- **Kind:** Billing.\n- **Score:** seven\n- **Urgent:** no\n- **Confidence:** high": `{"kind":"billing","score":7,"urgent":false}`,
 			"Kind = technical\nScore = 8/10\nNote: It has\ntwo lines.":                                                              `{"kind":"technical","note":"It has\ntwo lines.","score":8}`,
 			"```\nkind: billing\nscore: 1\n```":                                                                                     `{"kind":"billing","score":1}`,
-			"kind: billing\nscore: 1\nkind: technical":                                                                              "",
-			"kind: billing\nscore: high":                                                                                            "",
-			"kind: billing":                                                                                                         "",
-			`{"kind":"billing"}`:                                                                                                    "",
+			"kind: billing\nscore: 1\n" +
+				"kind: technical": "",
+			"kind: billing\nscore: high": "",
+			"kind: billing":              "",
+			`{"kind":"billing"}`:         "",
 		},
 	} {
 		r, err := newReader(Form{Contract: kinds[kind]})

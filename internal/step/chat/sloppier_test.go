@@ -35,7 +35,8 @@ func TestSloppierReplies(t *testing.T) {
 	kinds["open numbers"] = contract.Contract{
 		Kind: contract.Choice, Schema: json.RawMessage(`{"type":["number","string"]}`),
 		Choices: []contract.Decision{{
-			Options: []contract.Option{{Value: json.RawMessage("1")}, {Value: json.RawMessage("2")}}, Open: true, Else: "end",
+			Options: []contract.Option{{Value: json.RawMessage("1")}, {Value: json.RawMessage("2")}},
+			Open:    true, Else: "end",
 		}},
 	}
 	kinds["unnamed number"] = contract.Contract{Kind: contract.Number, Schema: json.RawMessage(`{"type":"number"}`)}
@@ -193,7 +194,10 @@ func TestSloppierReplies(t *testing.T) {
 				`{"kind":"billing","score":7}`,
 			},
 			{"{\"kind\":\"billing\",\"score\":1} No, wait: {\"kind\":\"technical\",\"score\":8}", ""},
-			{"```json\n{\"kind\":\"billing\",\"score\":1}\n```\nor\n```json\n{\"kind\":\"technical\",\"score\":8}\n```", ""},
+			{
+				"```json\n{\"kind\":\"billing\",\"score\":1}\n```\nor\n" +
+					"```json\n{\"kind\":\"technical\",\"score\":8}\n```", "",
+			},
 			{"{\"kind\":\"billing\",\"score\":1}\n{\"kind\":\"billing\",\"score\":1}", `{"kind":"billing","score":1}`},
 			{"```js\n// my answer\n{kind: 'billing', /* sure */ score: 7,}\n```", `{"kind":"billing","score":7}`},
 			{"{kind: 'billing', score: 7}", `{"kind":"billing","score":7}`},

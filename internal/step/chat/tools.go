@@ -43,8 +43,8 @@ func (c *loop) useTools(ctx context.Context, uses []provider.Block) error {
 		if i >= stepkind.MaxCallsPerTurn && past.settled() { // earlier releases made all calls
 			made = min(made, i)
 			results[i] = journal.ToolUse{Name: use.ToolName, CallID: use.ToolID, Input: use.Input, Error: fmt.Sprintf(
-				"This call was not made: one reply can make %d calls at most. Make it in your next reply if you still need it.",
-				stepkind.MaxCallsPerTurn,
+				"This call was not made: one reply can make %d calls at most. Make it in your next reply if you "+
+					"still need it.", stepkind.MaxCallsPerTurn,
 			)}
 			continue
 		}
@@ -59,7 +59,8 @@ func (c *loop) useTools(ctx context.Context, uses []provider.Block) error {
 			continue
 		}
 		calls, places = append(calls, step.ToolCall{
-			Name: use.ToolName, CallID: id, N: c.calls, Agent: c.caller().Agent, Input: use.Input, Made: before.made, Answer: before.answer,
+			Name: use.ToolName, CallID: id, N: c.calls, Agent: c.caller().Agent, Input: use.Input,
+			Made: before.made, Answer: before.answer,
 		}), append(places, i)
 	}
 	if err := past.leftOver(c.job.Key); err != nil {
@@ -119,10 +120,9 @@ func (c *loop) checkRepeats(results []journal.ToolUse) error {
 				c.agentName(), r.Name, n, r.Error)
 		case n == warnAfter:
 			// Without the name of the tool: the server may have another one for it.
-			warnings = append(warnings, textBlock(fmt.Sprintf("You have called the same tool %d times with the arguments %s, "+
-				"and it failed in the same way each time. It will fail again. "+
-				"Use different arguments, continue without it, or explain what prevents you from finishing.",
-				n, shortened(string(r.Input)))))
+			warnings = append(warnings, textBlock(fmt.Sprintf("You have called the same tool %d times with the "+
+				"arguments %s, and it failed in the same way each time. It will fail again. Use different arguments, "+
+				"continue without it, or explain what prevents you from finishing.", n, shortened(string(r.Input)))))
 		}
 	}
 	// Runs of versions that did not warn continue without warnings.
@@ -141,7 +141,9 @@ func resultBlock(id string, result journal.ToolUse) provider.Block {
 			content = step.JSON(result.Error)
 		}
 	}
-	return provider.Block{Type: provider.ToolResult, ToolID: id, ToolName: result.Name, Content: content, IsError: result.Error != ""}
+	return provider.Block{
+		Type: provider.ToolResult, ToolID: id, ToolName: result.Name, Content: content, IsError: result.Error != "",
+	}
 }
 
 // media returns the files that a call returned. A file that is gone is left out;

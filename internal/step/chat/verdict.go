@@ -105,7 +105,8 @@ func verdictWord(s string) (any, bool) {
 
 // reserved reports whether a text has a word that restricts an approval: "Approved, but only after the tests pass".
 func reserved(text string) bool {
-	words := strings.Fields("but except pending provided assuming with only perhaps maybe possibly probably likely unsure")
+	words := strings.Fields(
+		"but except pending provided assuming with only perhaps maybe possibly probably likely unsure")
 	said := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) })
 	return slices.ContainsFunc(said, func(w string) bool {
 		return slices.Contains(words, w) || slices.Contains(conditions, w) || postpones(w)

@@ -24,14 +24,22 @@ import (
 
 func TestSuite(t *testing.T) {
 	steptest.Run(t, command.Kind{},
-		steptest.Case{Name: "command", Settings: steptest.Settings{"command": "make {{.inputs.x}}", "dir": "sub", "export": []string{"x"}}},
-		steptest.Case{Name: "script", Settings: steptest.Settings{"script": "#!/bin/sh\necho", "shell": "/bin/sh", "timeout": "3s"}},
+		steptest.Case{Name: "command", Settings: steptest.Settings{
+			"command": "make {{.inputs.x}}", "dir": "sub", "export": []string{"x"},
+		}},
+		steptest.Case{Name: "script", Settings: steptest.Settings{
+			"script": "#!/bin/sh\necho", "shell": "/bin/sh", "timeout": "3s",
+		}},
 		steptest.Case{Name: "file", Settings: steptest.Settings{"script_file": "x.sh", "folder": "/p"}},
 		steptest.Case{Name: "nothing", Misfit: true},
 	)
 	steptest.Run(t, command.Hook{},
-		steptest.Case{Name: "hooks", Settings: steptest.Settings{"hooks": []map[string]any{{"log": "x"}, {"command": "true", "timeout": 5}}, "strict": true}},
-		steptest.Case{Name: "again", Settings: steptest.Settings{"hooks": []any{}, "again": true, "files": []string{"x"}, "export": []string{"x"}}},
+		steptest.Case{Name: "hooks", Settings: steptest.Settings{
+			"hooks": []map[string]any{{"log": "x"}, {"command": "true", "timeout": 5}}, "strict": true,
+		}},
+		steptest.Case{Name: "again", Settings: steptest.Settings{
+			"hooks": []any{}, "again": true, "files": []string{"x"}, "export": []string{"x"},
+		}},
 	)
 }
 
@@ -59,11 +67,20 @@ func TestRuns(t *testing.T) {
 		{Name: "where it runs", Settings: cmd(`[ "$(pwd -P)" = "$(cd ` + dir + ` && pwd -P)" ] && echo yes`), Value: `{"Output":"yes\n","Stderr":"","ExitCode":0,"Status":"completed"}`},
 		{Name: "what is not text", Settings: cmd(`printf '\377x'`), Value: `{"Output":"�x","Stderr":"","ExitCode":0,"Status":"completed"}`},
 		{Name: "a failure", Settings: cmd("echo why >&2; exit 3"), Class: step.ClassCommand, Notes: notes},
-		{Name: "a name that nothing has", Settings: cmd("echo {{.states.nowhere.Output}}"), Class: step.ClassInput, Notes: []string{}},
-		{Name: "no such folder", Settings: steptest.Settings{"command": "true", "dir": "nowhere"}, Class: step.ClassMissing, Notes: []string{}},
+		{
+			Name: "a name that nothing has", Settings: cmd("echo {{.states.nowhere.Output}}"),
+			Class: step.ClassInput, Notes: []string{},
+		},
+		{
+			Name: "no such folder", Settings: steptest.Settings{"command": "true", "dir": "nowhere"},
+			Class: step.ClassMissing, Notes: []string{},
+		},
 		{Name: "shebang", Settings: steptest.Settings{"script": "#!/bin/cat\nof {{.states.a.Output}}"}, Value: `{"Output":"#!/bin/cat\nof it's","Stderr":"","ExitCode":0,"Status":"completed"}`},
 		{Name: "a script without", Settings: steptest.Settings{"script": "x=1\necho $x", "shell": "/bin/sh"}, Value: `{"Output":"1\n","Stderr":"","ExitCode":0,"Status":"completed"}`},
-		{Name: "no timeout at all", Settings: steptest.Settings{"command": "true", "timeout": "soon"}, Class: step.ClassInput, Notes: []string{}},
+		{
+			Name: "no timeout at all", Settings: steptest.Settings{"command": "true", "timeout": "soon"},
+			Class: step.ClassInput, Notes: []string{},
+		},
 	}
 	for i := range plays {
 		plays[i].Repeats, plays[i].With = true, with // only a person has a command run again
@@ -118,9 +135,12 @@ func TestShells(t *testing.T) {
 	if err := os.Symlink("/bin/sh", mine); err != nil {
 		t.Fatal(err)
 	}
-	for shell, want := range map[string]string{mine: mine, "sh": "/bin/sh", "": "/bin/sh", "/no/such": "/bin/sh", dir: "/bin/sh"} {
+	for shell, want := range map[string]string{
+		mine: mine, "sh": "/bin/sh", "": "/bin/sh", "/no/such": "/bin/sh", dir: "/bin/sh",
+	} {
 		t.Setenv("SHELL", shell)
-		if left, err := run(t, dir, steptest.Settings{"command": "echo $0"}, reads(dir, nil)); err != nil || left.Output != want+"\n" {
+		if left, err := run(t, dir, steptest.Settings{"command": "echo $0"}, reads(dir, nil)); err != nil ||
+			left.Output != want+"\n" {
 			t.Errorf("SHELL=%s: %+v, %v", shell, left, err)
 		}
 	}
@@ -131,19 +151,24 @@ func TestFailures(t *testing.T) {
 	dir := t.TempDir()
 	left, err := run(t, dir, cmd("echo half; exit 3"), reads(dir, nil))
 	var failed *step.Error
-	if !errors.As(err, &failed) || failed.Exit != 3 || failed.Message != "exit code 3" || left.Output != "half\n" || left.ExitCode != 3 || left.Status != "failed" {
+	if !errors.As(err, &failed) || failed.Exit != 3 || failed.Message != "exit code 3" || left.Output != "half\n" ||
+		left.ExitCode != 3 || left.Status != "failed" {
 		t.Errorf("%+v, %v", left, err)
 	}
-	if left, err = run(t, dir, cmd("echo not found >&2; exit 127"), reads(dir, nil)); err == nil || left.Error != "not found" {
+	if left, err = run(t, dir, cmd("echo not found >&2; exit 127"), reads(dir, nil)); err == nil ||
+		left.Error != "not found" {
 		t.Errorf("%+v, %v", left, err)
 	}
-	if left, err = run(t, dir, cmd("kill -KILL $$"), reads(dir, nil)); err == nil || left.Error != "signal: killed" || left.Error != err.Error() {
+	if left, err = run(t, dir, cmd("kill -KILL $$"), reads(dir, nil)); err == nil || left.Error != "signal: killed" ||
+		left.Error != err.Error() {
 		t.Errorf("%+v, %v", left, err)
 	}
-	if left, err = run(t, dir, cmd("echo '  ' >&2; exit 4"), reads(dir, nil)); err == nil || left.Error != "exit code 4" {
+	if left, err = run(t, dir, cmd("echo '  ' >&2; exit 4"), reads(dir, nil)); err == nil ||
+		left.Error != "exit code 4" {
 		t.Errorf("%+v, %v", left, err)
 	}
-	if _, err = run(t, dir, cmd("yes aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"), reads(dir, nil)); err == nil || !strings.Contains(err.Error(), "16 MiB") {
+	if _, err = run(t, dir, cmd("yes aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"), reads(dir, nil)); err == nil ||
+		!strings.Contains(err.Error(), "16 MiB") {
 		t.Error(err)
 	}
 }
@@ -189,7 +214,9 @@ echo done`)
 	if left, err := run(t, dir, set, reads(dir, more)); err != nil || left.Output != "done\n" {
 		t.Fatalf("%+v, %v", left, err)
 	}
-	for name, want := range map[string]string{"a": one + "a", "b": one + "b", "c": one + "c\n", "d": one + "d" + one + "a"} {
+	for name, want := range map[string]string{
+		"a": one + "a", "b": one + "b", "c": one + "c\n", "d": one + "d" + one + "a",
+	} {
 		if raw, err := os.ReadFile(filepath.Join(out, name)); err != nil || string(raw) != want {
 			t.Errorf("%s has %d bytes, not %d as it should; %v", name, len(raw), len(want), err)
 		}
@@ -242,9 +269,10 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("AWF_INPUT_OLD", "of somebody else")
 	t.Setenv("OF_OURS", "ours")
 	inputs := map[string]any{
-		"who": "me", "n": 5, "ok": true, "list": []any{"a", 1}, "nothing": nil, "nul": "a\x00b", "my-name": "dashed", "größe 1": "L", "_x9": "u", "9x": "digit",
-		"env": "prod", "python_version": "3", "git_ref": "main", "ld_debug": "small",
-		"PATH": "/evil", "LD_PRELOAD": "x", "ENV": "x", "PYTHONPATH": "x", "GIT_DIR": "x", "http_proxy": "x", "ESPALIER_STEP": "x", "AWF_INPUT_WHO": "x", "secret": "not exported",
+		"who": "me", "n": 5, "ok": true, "list": []any{"a", 1}, "nothing": nil, "nul": "a\x00b", "my-name": "dashed",
+		"größe 1": "L", "_x9": "u", "9x": "digit", "env": "prod", "python_version": "3", "git_ref": "main",
+		"ld_debug": "small", "PATH": "/evil", "LD_PRELOAD": "x", "ENV": "x", "PYTHONPATH": "x", "GIT_DIR": "x",
+		"http_proxy": "x", "ESPALIER_STEP": "x", "AWF_INPUT_WHO": "x", "secret": "not exported",
 	}
 	set := cmd(`for name in "$who" "$n" "$ok" "$list" "${nothing-unset}" "${AWF_INPUT_NOTHING-unset}" "${nul-unset}" "$_x9" "$env" "$python_version" "$git_ref" "$ld_debug"; do printf '%s ' "$name"; done
 echo; echo "$AWF_INPUT_WHO $AWF_INPUT_N $AWF_INPUT_LIST $AWF_INPUT_MY_NAME $AWF_INPUT_GR__E_1 $AWF_INPUT_9X $AWF_INPUT_PATH $AWF_INPUT_LD_PRELOAD"
@@ -384,9 +412,16 @@ func TestValuesAreNoCode(t *testing.T) {
 		{`printf '[%s]' "$(printf %s '{{.states.a.Output}}x')"`, func(v string) string { return v + "x" }},
 		{"printf '[%s]' \"`printf %s '{{.states.a.Output}}x'`\"", func(v string) string { return v + "x" }},
 		{"cat <<EOF\n[{{.states.a.Output}}]\nEOF", func(v string) string { return "[" + v + "]\n" }},
-		{"cat <<'EOF'\n[{{.states.a.Output}}] $HOME `x` \\n\nEOF\necho after", func(v string) string { return "[" + v + "] $HOME `x` \\n\nafter\n" }},
-		{"cat <<-\\EOF | cat\n\t[{{.states.a.Output}}]\n\tEOF\necho 'it'", func(v string) string { return "[" + v + "]\nit\n" }},
-		{"cat <<A >/dev/null; cat <<'B'\nx {{.states.a.Output}}\nA\n[{{.states.a.Output}}]\nB\n", func(v string) string { return "[" + v + "]\n" }},
+		{"cat <<'EOF'\n[{{.states.a.Output}}] $HOME `x` \\n\nEOF\necho after", func(v string) string {
+			return "[" + v + "] $HOME `x` \\n\nafter\n"
+		}},
+		{"cat <<-\\EOF | cat\n\t[{{.states.a.Output}}]\n\tEOF\necho 'it'", func(v string) string {
+			return "[" + v + "]\nit\n"
+		}},
+		{
+			"cat <<A >/dev/null; cat <<'B'\nx {{.states.a.Output}}\nA\n[{{.states.a.Output}}]\nB\n",
+			func(v string) string { return "[" + v + "]\n" },
+		},
 		{"# about {{.states.a.Output}}\nprintf '[ok]'", func(string) string { return "ok" }},
 		{`x={{.states.a.Output}}; printf '[%s]' "$x"`, same},
 		{`printf '[%s]' "${none:-{{.states.a.Output}}}"`, same},
@@ -394,7 +429,9 @@ func TestValuesAreNoCode(t *testing.T) {
 		{`case "{{.states.a.Output}}" in x) ;; *) printf '[%s]' "$(case y in y) printf %s "{{.states.a.Output}}x";; esac)";; esac`, func(v string) string { return v + "x" }},
 		{`printf '[%s]' "$(case y in x|y) printf %s '{{.states.a.Output}}x';; esac)"`, func(v string) string { return v + "x" }},
 		{"printf '[%s]' \"`printf %s \\\"{{.states.a.Output}}\\\"x`\"", func(v string) string { return v + "x" }},
-		{"printf '[%s]' \"`printf %s \\`printf %s y\\`'{{.states.a.Output}}'`\"", func(v string) string { return "y" + strings.TrimRight(v, "\n") }},
+		{"printf '[%s]' \"`printf %s \\`printf %s y\\`'{{.states.a.Output}}'`\"", func(v string) string {
+			return "y" + strings.TrimRight(v, "\n")
+		}},
 		{`printf '[%s]' "a\{{.states.a.Output}}"`, func(v string) string { return `a\` + v }},
 		{`printf '[%s]' "it costs ${{.states.a.Output}}"`, func(v string) string { return "it costs $" + v }},
 		{`x="b{{.states.a.Output}}c"; printf '[%s]' "${x#'b{{.states.a.Output}}'}"`, func(string) string { return "c" }},
@@ -409,9 +446,17 @@ func TestValuesAreNoCode(t *testing.T) {
 		{`eval printf "'[%s]'" {{escape .states.a.Output}}`, same},
 		{`eval "printf '[%s]' {{escape .states.a.Output}}"`, same},
 		{`trap "printf '[%s]' {{escape .states.a.Output}}" EXIT`, same},
-		{"cat <<EOF | cat\n[$(printf %s '{{.states.a.Output}}x') `printf %s \"{{.states.a.Output}}\"x`]\nEOF", func(v string) string { return "[" + v + "x " + v + "x]\n" }},
-		{"cat <<'A'; cat <<B\n[{{.states.a.Output}}\\\nA\n{{.states.a.Output}}]\nB", func(v string) string { return "[" + v + "\\\n" + v + "]\n" }},
-		{"cat <<EOF\n[\\{{.states.a.Output}} \\\\{{.states.a.Output}} ${{.states.a.Output}}]\nEOF", func(v string) string { return "[\\" + v + " \\" + v + " $" + v + "]\n" }},
+		{
+			"cat <<EOF | cat\n[$(printf %s '{{.states.a.Output}}x') `printf %s \"{{.states.a.Output}}\"x`]\nEOF",
+			func(v string) string { return "[" + v + "x " + v + "x]\n" },
+		},
+		{"cat <<'A'; cat <<B\n[{{.states.a.Output}}\\\nA\n{{.states.a.Output}}]\nB", func(v string) string {
+			return "[" + v + "\\\n" + v + "]\n"
+		}},
+		{
+			"cat <<EOF\n[\\{{.states.a.Output}} \\\\{{.states.a.Output}} ${{.states.a.Output}}]\nEOF",
+			func(v string) string { return "[\\" + v + " \\" + v + " $" + v + "]\n" },
+		},
 	}
 	inBash := []valueCase{
 		{`printf '[%s]' $'a\tb{{.states.a.Output}}\x41'`, func(v string) string { return "a\tb" + v + "A" }},
@@ -462,11 +507,13 @@ func TestValuesAreNoCode(t *testing.T) {
 func TestValuesInScripts(t *testing.T) {
 	dir := t.TempDir()
 	value := "';touch pwned;\"$(touch pwned)"
-	left, err := run(t, dir, steptest.Settings{"script": "#!/bin/sh\nprintf '[%s]' \"{{.states.a.Output}}\""}, reads(dir, map[string]string{"states.a.Output": string(step.JSON(value))}))
+	left, err := run(t, dir, steptest.Settings{"script": "#!/bin/sh\nprintf '[%s]' \"{{.states.a.Output}}\""},
+		reads(dir, map[string]string{"states.a.Output": string(step.JSON(value))}))
 	if err != nil || left.Output != "["+value+"]" {
 		t.Errorf("%+v, %v", left, err)
 	}
-	left, err = run(t, dir, steptest.Settings{"script": "printf '[%s]' \"{{.states.a.Output}}\"", "shell": "/bin/sh"}, reads(dir, map[string]string{"states.a.Output": string(step.JSON(value))}))
+	left, err = run(t, dir, steptest.Settings{"script": "printf '[%s]' \"{{.states.a.Output}}\"", "shell": "/bin/sh"},
+		reads(dir, map[string]string{"states.a.Output": string(step.JSON(value))}))
 	if err != nil || left.Output != "["+value+"]" {
 		t.Errorf("%+v, %v", left, err)
 	}
@@ -524,18 +571,24 @@ func TestScriptFiles(t *testing.T) {
 	}
 	write(filepath.Join(folder, "x.sh"), "#!/bin/sh\necho {{.inputs.who}} from $0")
 	write(filepath.Join(home, "h.sh"), "echo of the home")
-	write(filepath.Join(folder, "full.sh"), "#!/bin/sh\necho full; exit\n"+strings.Repeat("#", 1<<20-len("#!/bin/sh\necho full; exit\n")))
+	write(filepath.Join(folder, "full.sh"), "#!/bin/sh\necho full; exit\n"+
+		strings.Repeat("#", 1<<20-len("#!/bin/sh\necho full; exit\n")))
 	write(filepath.Join(folder, "long.sh"), strings.Repeat("#", 1<<20+1))
 	write(filepath.Join(folder, "~odd.sh"), "echo odd")
 	with := reads(dir, map[string]string{"input": `{"who":"me","of":"x"}`})
 	for file, want := range map[string]string{
-		"x.sh": "me from ", "{{.inputs.of}}.sh": "me from ", "~/h.sh": "of the home", filepath.Join(home, "h.sh"): "of the home", "full.sh": "full", "~odd.sh": "odd",
+		"x.sh": "me from ", "{{.inputs.of}}.sh": "me from ", "~/h.sh": "of the home",
+		filepath.Join(home, "h.sh"): "of the home", "full.sh": "full", "~odd.sh": "odd",
 	} {
-		if left, err := run(t, dir, steptest.Settings{"script_file": file, "folder": folder}, with); err != nil || !strings.HasPrefix(left.Output, want) {
+		if left, err := run(t, dir, steptest.Settings{"script_file": file, "folder": folder}, with); err != nil ||
+			!strings.HasPrefix(left.Output, want) {
 			t.Errorf("%s: %+v, %v", file, left, err)
 		}
 	}
-	for file, class := range map[string]step.Class{"y.sh": step.ClassMissing, "long.sh": step.ClassMissing, ".": step.ClassMissing, "{{.inputs.none}}.sh": step.ClassInput} {
+	for file, class := range map[string]step.Class{
+		"y.sh": step.ClassMissing, "long.sh": step.ClassMissing,
+		".": step.ClassMissing, "{{.inputs.none}}.sh": step.ClassInput,
+	} {
 		_, err := run(t, dir, steptest.Settings{"script_file": file, "folder": folder}, with)
 		if failed, ok := errors.AsType[*step.Error](err); !ok || failed.Class != class {
 			t.Errorf("%s: %v", file, err)
@@ -575,14 +628,17 @@ func TestScriptsAreInterpreted(t *testing.T) {
 func TestFolders(t *testing.T) {
 	dir, home := t.TempDir(), t.TempDir()
 	t.Setenv("HOME", home)
-	for _, sub := range []string{filepath.Join(dir, "sub", "deep"), filepath.Join(home, "mine"), filepath.Join(dir, "~odd")} {
+	for _, sub := range []string{
+		filepath.Join(dir, "sub", "deep"), filepath.Join(home, "mine"), filepath.Join(dir, "~odd"),
+	} {
 		if err := os.MkdirAll(sub, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
 	with := reads(dir, map[string]string{"input": `{"where":"sub"}`})
 	for folder, want := range map[string]string{
-		"": dir, "sub": dir + "/sub", "{{.inputs.where}}/deep": dir + "/sub/deep", "~": home, "~/mine": home + "/mine", home: home, "~odd": dir + "/~odd",
+		"": dir, "sub": dir + "/sub", "{{.inputs.where}}/deep": dir + "/sub/deep", "~": home, "~/mine": home + "/mine",
+		home: home, "~odd": dir + "/~odd",
 	} {
 		set := cmd("pwd -P")
 		set["dir"] = folder
@@ -602,7 +658,8 @@ func TestFolders(t *testing.T) {
 	}
 	// Without a project it is the run's own, which is made.
 	own := filepath.Join(dir, "runs", "r1")
-	if left, err := run(t, own, cmd("echo x > made; pwd -P"), func(j *step.Job) { j.Reads = nil }); err != nil || !strings.HasSuffix(left.Output, "/runs/r1\n") {
+	if left, err := run(t, own, cmd("echo x > made; pwd -P"), func(j *step.Job) { j.Reads = nil }); err != nil ||
+		!strings.HasSuffix(left.Output, "/runs/r1\n") {
 		t.Errorf("%+v, %v", left, err)
 	}
 }
@@ -631,7 +688,9 @@ func TestValuesChooseOwnFoldersOnly(t *testing.T) {
 		"out": false, "..": false, "/": false, "~": false, outside: false, shared: false, dir + "/../": false,
 	} {
 		with := reads(dir, map[string]string{"states.a.Output": string(step.JSON(value))})
-		for template, trusted := range map[string]bool{"{{.states.a.Output}}": false, "{{raw .states.a.Output}}": true} {
+		for template, trusted := range map[string]bool{
+			"{{.states.a.Output}}": false, "{{raw .states.a.Output}}": true,
+		} {
 			set := cmd("true")
 			set["dir"] = template
 			_, err := run(t, dir, set, with)
@@ -650,7 +709,8 @@ func TestWhatIsNoted(t *testing.T) {
 	with := reads(dir, map[string]string{"states.a.Output": `"it is"`, "input": string(step.JSON(map[string]string{"long": strings.Repeat("é", 40<<10)}))})
 	noted := func(set steptest.Settings, log *steptest.Log) []journal.Command {
 		t.Helper()
-		if _, err := (command.Kind{}).Run(t.Context(), steptest.Play{Settings: set, With: with}.Job("command", dir, log, &steptest.World{})); err != nil {
+		if _, err := (command.Kind{}).Run(t.Context(),
+			steptest.Play{Settings: set, With: with}.Job("command", dir, log, &steptest.World{})); err != nil {
 			t.Fatal(err)
 		}
 		var out []journal.Command
@@ -671,7 +731,8 @@ func TestWhatIsNoted(t *testing.T) {
 		}
 	}
 	got := noted(cmd(": x{{.inputs.long}}"), &steptest.Log{})
-	if len(got) != 1 || !strings.HasPrefix(got[0].Command, ": xéé") || !strings.HasSuffix(got[0].Command, "éé…") || len(got[0].Command) > 64<<10+len("…") || len(got[0].Command) < 64<<10 {
+	if len(got) != 1 || !strings.HasPrefix(got[0].Command, ": xéé") || !strings.HasSuffix(got[0].Command, "éé…") ||
+		len(got[0].Command) > 64<<10+len("…") || len(got[0].Command) < 64<<10 {
 		t.Errorf("%d, %.40q", len(got[0].Command), got[0].Command)
 	}
 }
@@ -689,15 +750,30 @@ func TestCommandsThatAreNotRun(t *testing.T) {
 		with  func(*step.Job)
 		class step.Class
 	}{
-		"called":          {cmd("touch pwned"), func(j *step.Job) { j.MayRunCommands = false }, step.ClassDenied},
-		"long command":    {cmd("touch pwned #" + strings.Repeat("x", 100<<10)), func(j *step.Job) { j.Dir = blocked }, step.ClassMissing},
-		"long input":      {steptest.Settings{"command": "touch pwned", "export": []string{"doc"}}, func(j *step.Job) { j.Dir = blocked }, step.ClassMissing},
-		"script":          {steptest.Settings{"script": "#!/bin/sh\ntouch pwned"}, func(j *step.Job) { j.Dir = blocked }, step.ClassMissing},
-		"no place":        {cmd("touch pwned"), func(j *step.Job) { j.Dir, j.Reads = blocked, nil }, step.ClassMissing},
-		"of others":       {steptest.Settings{"script": "#!/usr/bin/env touch\n{{.inputs.doc}}"}, func(j *step.Job) { j.Untrusted = true }, step.ClassInput},
-		"unknown timeout": {steptest.Settings{"command": "touch pwned", "timeout": "{{.inputs.none}}"}, nil, step.ClassInput},
-		"unknown folder":  {steptest.Settings{"command": "touch pwned", "dir": "{{.inputs.none}}"}, nil, step.ClassInput},
-		"unknown shell":   {steptest.Settings{"command": "touch pwned", "shell": "{{.inputs.none}}"}, nil, step.ClassInput},
+		"called": {cmd("touch pwned"), func(j *step.Job) { j.MayRunCommands = false }, step.ClassDenied},
+		"long command": {cmd("touch pwned #" + strings.Repeat("x", 100<<10)), func(j *step.Job) {
+			j.Dir = blocked
+		}, step.ClassMissing},
+		"long input": {
+			steptest.Settings{"command": "touch pwned", "export": []string{"doc"}},
+			func(j *step.Job) { j.Dir = blocked }, step.ClassMissing,
+		},
+		"script": {steptest.Settings{"script": "#!/bin/sh\ntouch pwned"}, func(j *step.Job) {
+			j.Dir = blocked
+		}, step.ClassMissing},
+		"no place": {cmd("touch pwned"), func(j *step.Job) { j.Dir, j.Reads = blocked, nil }, step.ClassMissing},
+		"of others": {steptest.Settings{"script": "#!/usr/bin/env touch\n{{.inputs.doc}}"}, func(j *step.Job) {
+			j.Untrusted = true
+		}, step.ClassInput},
+		"unknown timeout": {
+			steptest.Settings{"command": "touch pwned", "timeout": "{{.inputs.none}}"}, nil, step.ClassInput,
+		},
+		"unknown folder": {
+			steptest.Settings{"command": "touch pwned", "dir": "{{.inputs.none}}"}, nil, step.ClassInput,
+		},
+		"unknown shell": {
+			steptest.Settings{"command": "touch pwned", "shell": "{{.inputs.none}}"}, nil, step.ClassInput,
+		},
 	} {
 		project := filepath.Join(dir, name)
 		if err := os.Mkdir(project, 0o700); err != nil {
@@ -723,13 +799,16 @@ func TestCommandsThatAreNotRun(t *testing.T) {
 
 func TestRecovery(t *testing.T) {
 	k := command.Kind{}
-	if k.Recovery(nil, nil) != step.Rerun || k.Recovery(nil, []journal.TaskNoted{{Kind: journal.NoteCommand}}) != step.Ask {
+	if k.Recovery(nil, nil) != step.Rerun ||
+		k.Recovery(nil, []journal.TaskNoted{{Kind: journal.NoteCommand}}) != step.Ask {
 		t.Error("wrong")
 	}
 }
 
 // hooked does hooks with what was known before them; notes are what they tell.
-func hooked(t *testing.T, dir string, set steptest.Settings, last string, with func(*step.Job)) (step.Result, []string, error) {
+func hooked(
+	t *testing.T, dir string, set steptest.Settings, last string, with func(*step.Job),
+) (step.Result, []string, error) {
 	t.Helper()
 	job := steptest.Play{Settings: set}.Job("hook", dir, &steptest.Log{}, &steptest.World{})
 	more := map[string]string{"input": `{"f":"there","none":""}`, "run": `{"id":"r1","step":"__hook"}`}
@@ -767,7 +846,8 @@ func TestHooks(t *testing.T) {
 	want := []string{
 		"after a", "a hook failed: exit code 1",
 		"a hook failed: step \"work\": There is no inputs.nope. Give the input, or declare a default for it.",
-		"a hook failed: step \"work\": There is no inputs.nope. Give the input, or declare a default for it.", "a hook failed: the hook's time is up", "the end",
+		"a hook failed: step \"work\": There is no inputs.nope. Give the input, or declare a default for it.",
+		"a hook failed: the hook's time is up", "the end",
 	}
 	if err != nil || !slices.Equal(notes, want) || string(result.Value) != "{}" {
 		t.Errorf("%q, %s, %v", notes, result.Value, err)
@@ -777,7 +857,8 @@ func TestHooks(t *testing.T) {
 	}
 	// A strict one ends it, and what was told before that stays told.
 	_, notes, err = hooked(t, dir, steptest.Settings{"hooks": hooks{{"log": "begin"}, {"command": "exit 2"}, {"command": "touch never"}}, "strict": true}, `{}`, nil)
-	if failed, ok := errors.AsType[*step.Error](err); !ok || failed.Class != step.ClassCommand || failed.Message != "a hook failed: exit code 2" || !slices.Equal(notes, []string{"begin"}) {
+	if failed, ok := errors.AsType[*step.Error](err); !ok || failed.Class != step.ClassCommand ||
+		failed.Message != "a hook failed: exit code 2" || !slices.Equal(notes, []string{"begin"}) {
 		t.Errorf("%q, %v", notes, err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "never")); err == nil {
@@ -840,7 +921,8 @@ func TestWhatHooksSee(t *testing.T) {
 		{"nothing failed", steptest.Settings{}, `{"outcome":"ok","step":"a","error":"","class":""}`, "  a at __hook"},
 	} {
 		c.set["hooks"] = hooks{{"log": log}}
-		if _, notes, err := hooked(t, t.TempDir(), c.set, c.last, nil); err != nil || !slices.Equal(notes, []string{c.want}) {
+		if _, notes, err := hooked(t, t.TempDir(), c.set, c.last, nil); err != nil ||
+			!slices.Equal(notes, []string{c.want}) {
 			t.Errorf("%s: %q, %v", c.name, notes, err)
 		}
 	}
@@ -863,7 +945,8 @@ func TestHooksThatPassOn(t *testing.T) {
 		}
 	}
 	for last, want := range map[string]string{`{"outcome":"ok","value":{"Output":"x"}}`: `{"Output":"x"}`, `{"outcome":"ok"}`: "null", "": "null"} {
-		if result, notes, err := hooked(t, t.TempDir(), set, last, nil); err != nil || string(result.Value) != want || len(notes) != 1 {
+		if result, notes, err := hooked(t, t.TempDir(), set, last, nil); err != nil ||
+			string(result.Value) != want || len(notes) != 1 {
 			t.Errorf("%s: %s, %q, %v", last, result.Value, notes, err)
 		}
 	}
@@ -879,7 +962,13 @@ func TestHooksThatPassOn(t *testing.T) {
 // a person has said so: the others are over. One that could not be begun then
 // does not count.
 func TestHooksGoOn(t *testing.T) {
-	set := steptest.Settings{"hooks": hooks{{"command": "echo {{.inputs.nope}}"}, {"command": "echo a >> log"}, {"log": "x"}, {"command": "echo b >> log"}, {"command": "echo c >> log"}}}
+	set := steptest.Settings{"hooks": hooks{
+		{"command": "echo {{.inputs.nope}}"},
+		{"command": "echo a >> log"},
+		{"log": "x"},
+		{"command": "echo b >> log"},
+		{"command": "echo c >> log"},
+	}}
 	for begun, want := range []string{"a\nb\nc\n", "a\nb\nc\n", "b\nc\n", "c\n"} {
 		dir := t.TempDir()
 		var log *steptest.Log
@@ -895,7 +984,8 @@ func TestHooksGoOn(t *testing.T) {
 		}
 	}
 	k := command.Hook{}
-	if k.Recovery(nil, nil) != step.Rerun || k.Recovery(nil, []journal.TaskNoted{{Kind: journal.NoteCommand}}) != step.Ask {
+	if k.Recovery(nil, nil) != step.Rerun ||
+		k.Recovery(nil, []journal.TaskNoted{{Kind: journal.NoteCommand}}) != step.Ask {
 		t.Error("wrong")
 	}
 }
@@ -905,7 +995,9 @@ func TestHooksAreStopped(t *testing.T) {
 	dir := t.TempDir()
 	ctx, stop := context.WithCancelCause(t.Context())
 	over := errors.New("over")
-	job := steptest.Play{Settings: steptest.Settings{"hooks": hooks{{"log": "begin"}, {"command": "echo > begun; sleep 1000"}, {"command": "touch never"}}}}.Job("hook", dir, &steptest.Log{}, &steptest.World{})
+	job := steptest.Play{Settings: steptest.Settings{
+		"hooks": hooks{{"log": "begin"}, {"command": "echo > begun; sleep 1000"}, {"command": "touch never"}},
+	}}.Job("hook", dir, &steptest.Log{}, &steptest.World{})
 	reads(dir, nil)(job)
 	begun := filepath.Join(dir, "begun")
 	if err := syscall.Mkfifo(begun, 0o600); err != nil {
@@ -929,7 +1021,8 @@ func TestHooksAreStopped(t *testing.T) {
 func TestTheProjectIsGone(t *testing.T) {
 	gone := filepath.Join(t.TempDir(), "gone")
 	_, err := run(t, t.TempDir(), cmd("true"), reads(gone, nil))
-	if failed, ok := errors.AsType[*step.Error](err); !ok || failed.Class != step.ClassMissing || !strings.Contains(failed.Message, "no such folder") {
+	if failed, ok := errors.AsType[*step.Error](err); !ok || failed.Class != step.ClassMissing ||
+		!strings.Contains(failed.Message, "no such folder") {
 		t.Errorf("%v", err)
 	}
 }

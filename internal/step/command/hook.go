@@ -79,7 +79,8 @@ func (Hook) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task, _ *contract.Contract) s
 
 // Instant reports whether the hooks only log lines.
 func (Hook) Instant(t *ir.Task) bool {
-	return !slices.ContainsFunc(stepkind.Lenient[HookSettings](t).Hooks, func(h HookSetting) bool { return h.Command != "" })
+	return !slices.ContainsFunc(stepkind.Lenient[HookSettings](t).Hooks,
+		func(h HookSetting) bool { return h.Command != "" })
 }
 
 // Run runs the hooks in order.
@@ -96,7 +97,8 @@ func (s HookSettings) Run(ctx context.Context, job *step.Job) (step.Result, erro
 			message = s.Failure.Message // the step that ends the run reports the error
 		}
 		values["last"] = map[string]any{
-			"outcome": string(ir.Failed), "step": s.Failure.State, "error": message, "class": string(journal.ClassEnded),
+			"outcome": string(ir.Failed), "step": s.Failure.State,
+			"error": message, "class": string(journal.ClassEnded),
 		}
 	}
 	setCurrentState(values, s.State)
@@ -169,7 +171,9 @@ func again(job *step.Job, notes []step.Note) (step.Result, error) {
 		last.Value = json.RawMessage("null")
 	}
 	if last.Outcome == string(ir.Failed) {
-		return step.Result{Notes: notes}, &step.Error{Class: last.Class, Message: last.Error, Value: failedAt(last.Step, last.Value)}
+		return step.Result{Notes: notes}, &step.Error{
+			Class: last.Class, Message: last.Error, Value: failedAt(last.Step, last.Value),
+		}
 	}
 	return step.Result{Value: last.Value, Notes: notes}, nil
 }

@@ -51,7 +51,8 @@ func (s Settings) run(ctx context.Context, job *step.Job) (step.Result, error) {
 		return step.Result{}, err
 	}
 	state := State{
-		Output: exec.Text(outcome.Stdout), Stderr: exec.Text(outcome.Stderr), ExitCode: outcome.Exit, Status: "completed",
+		Output: exec.Text(outcome.Stdout), Stderr: exec.Text(outcome.Stderr),
+		ExitCode: outcome.Exit, Status: "completed",
 	}
 	if outcome.Exit == 0 {
 		return step.Result{Value: step.JSON(state)}, nil
@@ -149,8 +150,9 @@ func (r *runner) prepare(set Settings) (*exec.Program, error) {
 			return nil, exec.NoFolder(job, dir)
 		}
 		if untrusted && !job.Simulated && !r.isOwn(dir) {
-			return nil, step.Errorf(step.ClassInput, "step %q: a value chooses the folder of the command, and %q is neither in "+
-				"the project nor a private temporary folder. Use {{raw …}} if you trust the value", job.Step.ID, dir)
+			return nil, step.Errorf(step.ClassInput,
+				"step %q: a value chooses the folder of the command, and %q is neither in the project nor a private "+
+					"temporary folder. Use {{raw …}} if you trust the value", job.Step.ID, dir)
 		}
 	}
 	return &exec.Program{
@@ -185,8 +187,8 @@ func (r *runner) fill(template, path string, script bool) (expr.ShellText, error
 		return r.job.FillShell(template, cmp.Or(by, path), r.values, r.doubts)
 	}
 	if r.job.Untrusted && strings.Contains(template, "{{") {
-		return expr.ShellText{}, step.Errorf(step.ClassInput, "step %q inserts values into a script for %s, and the input "+
-			"of this run is not trusted. Read the variables AWF_INPUT_… in the script instead", r.job.Step.ID, by)
+		return expr.ShellText{}, step.Errorf(step.ClassInput, "step %q inserts values into a script for %s, and the "+
+			"input of this run is not trusted. Read the variables AWF_INPUT_… in the script instead", r.job.Step.ID, by)
 	}
 	text, err := r.job.Fill(template, r.values)
 	return expr.ShellText{Command: shell.Command{Text: text}, Read: text}, err

@@ -177,8 +177,14 @@ var evaluated = []string{
 // hostile are values that run something wherever they are taken for code; wild are
 // those for places where a shell computes or expects names.
 var (
-	hostile = []string{"a[$(>pwned)`>pwned`]", "'\n>pwned\n'", "\"\n>pwned\n\"", "x\nEOF\n>pwned\n", ")\n>pwned\n(", "esac\n>pwned\n", "*(e:'>pwned':)"}
-	wild    = []string{"$(>pwned)`>pwned`", "a[$(>pwned)`>pwned`]", "a[$(>pwned)0]=1", "($(>pwned))", "-v a[$(>pwned)]", "*(e:'>pwned':)", "1))\n>pwned\n((", "__espalier_1"}
+	hostile = []string{
+		"a[$(>pwned)`>pwned`]", "'\n>pwned\n'", "\"\n>pwned\n\"", "x\nEOF\n>pwned\n", ")\n>pwned\n(",
+		"esac\n>pwned\n", "*(e:'>pwned':)",
+	}
+	wild = []string{
+		"$(>pwned)`>pwned`", "a[$(>pwned)`>pwned`]", "a[$(>pwned)0]=1", "($(>pwned))", "-v a[$(>pwned)]",
+		"*(e:'>pwned':)", "1))\n>pwned\n((", "__espalier_1",
+	}
 )
 
 // outcome is what one of many commands did.
@@ -222,7 +228,8 @@ done`
 			rest = rest[at[1]:]
 		}
 		if len(out)-before != len(batch) {
-			t.Fatalf("%s: %d of %d commands ran: %v, %+v", program, len(out)-before, len(batch), err, out[max(0, len(out)-2):])
+			t.Fatalf("%s: %d of %d commands ran: %v, %+v",
+				program, len(out)-before, len(batch), err, out[max(0, len(out)-2):])
 		}
 	}
 	return out
@@ -275,7 +282,8 @@ func TestPlainValuesTakeTheSamePath(t *testing.T) {
 						t.Errorf("%s\nwith %q: %v", one, value, err)
 						continue
 					}
-					commands, about = append(commands, pasted.Command, data.Command), append(about, fmt.Sprintf("%s\nwith %q is %s", one, value, data.Text))
+					commands, about = append(commands, pasted.Command, data.Command),
+						append(about, fmt.Sprintf("%s\nwith %q is %s", one, value, data.Text))
 				}
 			}
 			done := together(t, program, commands)

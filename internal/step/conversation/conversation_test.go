@@ -19,7 +19,8 @@ func TestSuite(t *testing.T) {
 	steptest.Run(t, conversation.Kind{},
 		steptest.Case{Name: "plain", Settings: steptest.Settings{"agent": "plain", "prompt": "Hello"}},
 		steptest.Case{Name: "all", Settings: steptest.Settings{
-			"agent": "handy", "prompt": "Hello {{.inputs.x}}", "system": "Be kind", "format": "json", "keep": true, "continue_from": "a",
+			"agent": "handy", "prompt": "Hello {{.inputs.x}}", "system": "Be kind", "format": "json",
+			"keep": true, "continue_from": "a",
 			"skills": []map[string]string{{"name": "s", "text": "t"}}, "provider": "{{.inputs.p}}",
 		}},
 		steptest.Case{Name: "nobody", Misfit: true},
@@ -36,31 +37,45 @@ func TestRuns(t *testing.T) {
 	notes := []string{journal.NotePrompt, journal.NoteReply}
 	plays := []steptest.Play{
 		{
-			Name: "text", Settings: steptest.Settings{"agent": "plain", "prompt": "Greet {{.inputs.who}}"}, Replies: []steptest.Reply{{Text: "Hello Ann"}},
-			Value: `{"Output":"Hello Ann","Stderr":"","ExitCode":0,"Status":"completed","Response":{},"TokensUsed":6,"TokensInput":3,"TokensOutput":3,"TokensEstimated":true}`, Notes: notes,
+			Name: "text", Settings: steptest.Settings{"agent": "plain", "prompt": "Greet {{.inputs.who}}"},
+			Replies: []steptest.Reply{{Text: "Hello Ann"}},
+			Value:   `{"Output":"Hello Ann","Stderr":"","ExitCode":0,"Status":"completed","Response":{},"TokensUsed":6,"TokensInput":3,"TokensOutput":3,"TokensEstimated":true}`,
+			Notes:   notes,
 		},
 		{
 			Name: "text that is an object", Settings: steptest.Settings{"agent": "plain", "prompt": "x"}, Replies: []steptest.Reply{{Text: `{"a": 1}`}},
 			Value: `{"Output":"{\"a\": 1}","Stderr":"","ExitCode":0,"Status":"completed","Response":{"a":1},"TokensUsed":3,"TokensInput":1,"TokensOutput":2,"TokensEstimated":true}`,
 		},
 		{
-			Name: "fenced JSON", Settings: steptest.Settings{"agent": "plain", "prompt": "x", "format": "json"}, Replies: []steptest.Reply{{Text: "Here:\n```json\n{\"a\":1}\n```"}},
-			Value: `{"Output":"{\"a\":1}","Stderr":"","ExitCode":0,"Status":"completed","Response":{"a":1},"JSON":{"a":1},"TokensUsed":39,"TokensInput":32,"TokensOutput":7,"TokensEstimated":true}`,
+			Name: "fenced JSON", Settings: steptest.Settings{"agent": "plain", "prompt": "x", "format": "json"},
+			Replies: []steptest.Reply{{Text: "Here:\n```json\n{\"a\":1}\n```"}},
+			Value:   `{"Output":"{\"a\":1}","Stderr":"","ExitCode":0,"Status":"completed","Response":{"a":1},"JSON":{"a":1},"TokensUsed":39,"TokensInput":32,"TokensOutput":7,"TokensEstimated":true}`,
 		},
 		{
-			Name: "JSON after all", Settings: steptest.Settings{"agent": "plain", "prompt": "x", "format": "json"}, Replies: []steptest.Reply{{Text: "no"}, {Text: "[1]"}},
-			Value: `{"Output":"[1]","Stderr":"","ExitCode":0,"Status":"completed","Response":[1],"JSON":[1],"TokensUsed":163,"TokensInput":161,"TokensOutput":2,"TokensEstimated":true}`,
+			Name: "JSON after all", Settings: steptest.Settings{"agent": "plain", "prompt": "x", "format": "json"},
+			Replies: []steptest.Reply{{Text: "no"}, {Text: "[1]"}},
+			Value:   `{"Output":"[1]","Stderr":"","ExitCode":0,"Status":"completed","Response":[1],"JSON":[1],"TokensUsed":163,"TokensInput":161,"TokensOutput":2,"TokensEstimated":true}`,
 		},
 		{
-			Name: "going on", Settings: steptest.Settings{"agent": "plain", "prompt": "And?", "continue_from": "first", "keep": true}, Replies: []steptest.Reply{{Text: "Hm"}},
+			Name:     "going on",
+			Settings: steptest.Settings{"agent": "plain", "prompt": "And?", "continue_from": "first", "keep": true},
+			Replies:  []steptest.Reply{{Text: "Hm"}},
 			Value: `{"Output":"Hm","Stderr":"","ExitCode":0,"Status":"completed","Response":{},"TokensUsed":3,"TokensInput":2,"TokensOutput":1,"TokensEstimated":true,"Conversation":[` +
 				`{"role":"user","blocks":[{"type":"text","text":"Hi"}]},{"role":"assistant","blocks":[{"type":"text","text":"Ho"}]},` +
 				`{"role":"user","blocks":[{"type":"text","text":"And?"}]},{"role":"assistant","blocks":[{"type":"text","text":"Hm"}]}]}`,
 		},
-		{Name: "nothing to go on with", Settings: steptest.Settings{"agent": "plain", "prompt": "x", "continue_from": "nowhere"}, Class: step.ClassInput},
-		{Name: "no time", Settings: steptest.Settings{"agent": "plain", "prompt": "x", "timeout": "{{.inputs.who}}"}, Class: step.ClassInput},
+		{Name: "nothing to go on with", Settings: steptest.Settings{
+			"agent": "plain", "prompt": "x", "continue_from": "nowhere",
+		}, Class: step.ClassInput},
+		{
+			Name: "no time", Settings: steptest.Settings{"agent": "plain", "prompt": "x", "timeout": "{{.inputs.who}}"},
+			Class: step.ClassInput,
+		},
 		{Name: "nobody", Settings: steptest.Settings{"agent": "nobody", "prompt": "x"}, Class: step.ClassMissing},
-		{Name: "a name that nothing has", Settings: steptest.Settings{"agent": "plain", "prompt": "{{.inputs.x}}"}, Class: step.ClassInput},
+		{
+			Name:     "a name that nothing has",
+			Settings: steptest.Settings{"agent": "plain", "prompt": "{{.inputs.x}}"}, Class: step.ClassInput,
+		},
 	}
 	for i := range plays {
 		plays[i].With = with
@@ -86,7 +101,8 @@ func TestRepliesThatCannotBeUsed(t *testing.T) {
 	if err := json.Unmarshal(failed.Value, &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Output != "never" || got.Status != "failed" || got.Error != failed.Message || got.ExitCode != -1 || got.TokensUsed == 0 {
+	if got.Output != "never" || got.Status != "failed" || got.Error != failed.Message ||
+		got.ExitCode != -1 || got.TokensUsed == 0 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -95,7 +111,8 @@ func TestRepliesThatCannotBeUsed(t *testing.T) {
 func TestWordsAsTheyAre(t *testing.T) {
 	world := &steptest.World{Replies: []steptest.Reply{{Text: "ok"}}}
 	p := steptest.Play{Settings: steptest.Settings{
-		"agent": "plain", "prompt": "Do it.", "system": "Be kind.", "skills": []map[string]string{{"name": "care", "text": "Take care.\n"}},
+		"agent": "plain", "prompt": "Do it.", "system": "Be kind.",
+		"skills": []map[string]string{{"name": "care", "text": "Take care.\n"}},
 	}}
 	job := p.Job("conversation", t.TempDir(), &steptest.Log{}, world)
 	if _, err := (conversation.Kind{}).Run(t.Context(), job); err != nil {
@@ -139,7 +156,8 @@ func TestInsertedValuesAreData(t *testing.T) {
 				}
 			},
 		}
-		if _, err := (conversation.Kind{}).Run(t.Context(), p.Job("conversation", dir, &steptest.Log{}, world)); err != nil {
+		if _, err := (conversation.Kind{}).Run(t.Context(),
+			p.Job("conversation", dir, &steptest.Log{}, world)); err != nil {
 			t.Errorf("%s: %v", c.prompt, err)
 			continue
 		}

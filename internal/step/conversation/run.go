@@ -159,7 +159,8 @@ func (s Settings) state(value json.RawMessage, transcript *chat.Transcript) stat
 		out.Output = string(value)
 	}
 	// A list is a response only where the contract asks for JSON.
-	if reply := strings.TrimSpace(out.Output); strings.HasPrefix(reply, "{") || out.JSON != nil && strings.HasPrefix(reply, "[") {
+	if reply := strings.TrimSpace(out.Output); strings.HasPrefix(reply, "{") ||
+		out.JSON != nil && strings.HasPrefix(reply, "[") {
 		if json.Valid([]byte(reply)) {
 			out.Response = json.RawMessage(reply)
 		}

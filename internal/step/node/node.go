@@ -108,14 +108,16 @@ func (Kind) ReportsFailure(p *ir.Program, s *ir.Step, t *ir.Task) bool {
 			return false
 		}
 		for key := range set.Agents {
-			if slices.ContainsFunc(set.output(key), func(f stepkind.OutputField) bool { return ir.Overlap(f.Var, path) }) {
+			if slices.ContainsFunc(set.output(key),
+				func(f stepkind.OutputField) bool { return ir.Overlap(f.Var, path) }) {
 				return false
 			}
 		}
 		return slices.ContainsFunc(s.Writes, func(w ir.Write) bool { return ir.Overlap(w.Path, path) })
 	}
 	looks := func(e *expr.Expr) bool {
-		return slices.ContainsFunc(e.Paths(), func(path expr.Path) bool { return own(strings.Join(path.Segments, ".")) })
+		return slices.ContainsFunc(e.Paths(),
+			func(path expr.Path) bool { return own(strings.Join(path.Segments, ".")) })
 	}
 	return slices.ContainsFunc(p.Blocks, func(b ir.Block) bool {
 		return slices.ContainsFunc(b.Steps, func(one ir.Step) bool {
@@ -166,7 +168,8 @@ func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, _ *contract.Contract) s
 		one := agentBound(p, s, key, set.Agents[key])
 		most := stepkind.N(max(1, set.Agents[key].Calls))
 		if set.Agents[key].Calls < 0 {
-			most = stepkind.Amount{Unbounded: fmt.Sprintf("the code of step %q can call agent %q any number of times", s.ID, key)}
+			most = stepkind.Amount{Unbounded: fmt.Sprintf("the code of step %q can call agent %q any number of times",
+				s.ID, key)}
 		}
 		b.Base, b.Worst = sum(b.Base, one.Base), sum(b.Worst, product(one.Worst, most))
 		b.Reserve = max(b.Reserve, one.Reserve)
@@ -184,7 +187,9 @@ func agentBound(p *ir.Program, s *ir.Step, key string, a Agent) stepkind.Bound {
 			Worst: stepkind.Cost{Seconds: stepkind.N(stepkind.ScriptSeconds)},
 		}
 	}
-	talk := stepkind.ModelCallBound{Known: stepkind.AssumedNoteTokens, Reads: stepkind.ReadTokens(p, s), Repairs: stepkind.RepairCalls}
+	talk := stepkind.ModelCallBound{
+		Known: stepkind.AssumedNoteTokens, Reads: stepkind.ReadTokens(p, s), Repairs: stepkind.RepairCalls,
+	}
 	return talk.Bound(p.Agent(key))
 }
 

@@ -91,14 +91,16 @@ func TestRuns(t *testing.T) {
 			With: with("a"), Value: `{"a":"WHAT A SAYS"}`, Notes: []string{},
 		},
 		steptest.Play{
-			Name:     "one call",
-			Settings: function("    r = AgentRunner.run('plain', {'x': state['a']})\n    return {'n': r.output['analysis_data']['n'], 'list': r.output['rules_applied']}\n", nil),
-			With:     with("n", "list"), Replies: says(1), Value: `{"n":1.0,"list":["x"]}`, Notes: []string{c, p, r, e},
+			Name: "one call",
+			Settings: function("    r = AgentRunner.run('plain', {'x': state['a']})\n"+
+				"    return {'n': r.output['analysis_data']['n'], 'list': r.output['rules_applied']}\n", nil),
+			With: with("n", "list"), Replies: says(1), Value: `{"n":1.0,"list":["x"]}`, Notes: []string{c, p, r, e},
 		},
 		steptest.Play{
-			Name:     "three calls in a loop",
-			Settings: function("    out = []\n    for i in range(3):\n        r = AgentRunner.run('plain', {'i': i, 'so_far': out})\n        out += r.output['rules_applied']\n    return {'list': out}\n", nil),
-			With:     with("list"), Replies: says(3), Value: `{"list":["x","x","x"]}`, Notes: []string{
+			Name: "three calls in a loop",
+			Settings: function("    out = []\n    for i in range(3):\n        r = AgentRunner.run('plain', {'i': i, "+
+				"'so_far': out})\n        out += r.output['rules_applied']\n    return {'list': out}\n", nil),
+			With: with("list"), Replies: says(3), Value: `{"list":["x","x","x"]}`, Notes: []string{
 				c, p, r, e, c, p, r,
 				e, c, p, r, e,
 			},
@@ -112,9 +114,10 @@ func TestRuns(t *testing.T) {
 				"list"), Value: `{}`,
 		},
 		steptest.Play{
-			Name:     "N23: an agent that nobody knows",
-			Settings: function("    r = AgentRunner.run('nobody')\n    return {'list': [str(r.success), r.error]}\n", nil),
-			With:     with("list"), Value: `{"list":["False","Unknown agent: nobody. Available: ['handy', 'plain']"]}`,
+			Name: "N23: an agent that nobody knows",
+			Settings: function("    r = AgentRunner.run('nobody')\n"+
+				"    return {'list': [str(r.success), r.error]}\n", nil),
+			With: with("list"), Value: `{"list":["False","Unknown agent: nobody. Available: ['handy', 'plain']"]}`,
 		},
 		steptest.Play{
 			Name: "N11: what it cost", Settings: function("    AgentRunner.run('plain')\n    return {}\n",
@@ -149,9 +152,10 @@ func TestRuns(t *testing.T) {
 				}),
 		},
 		steptest.Play{
-			Name:     "only as many calls as are needed",
-			Settings: function("    r = next(r for r in (AgentRunner.run('plain', {'i': i}) for i in range(3)) if r.success)\n    return {'list': r.output['rules_applied']}\n", nil),
-			With:     with("list"), Replies: says(1), Value: `{"list":["x"]}`, Notes: []string{c, p, r, e},
+			Name: "only as many calls as are needed",
+			Settings: function("    r = next(r for r in (AgentRunner.run('plain', {'i': i}) for i in range(3)) if "+
+				"r.success)\n    return {'list': r.output['rules_applied']}\n", nil),
+			With: with("list"), Replies: says(1), Value: `{"list":["x"]}`, Notes: []string{c, p, r, e},
 		},
 		steptest.Play{
 			Name: "the clock and random numbers repeat", With: with("list"), Replies: says(2),
@@ -200,8 +204,12 @@ func TestRuns(t *testing.T) {
 		},
 		steptest.Play{
 			Name: "a pipeline", Replies: says(2), With: with(),
-			Settings: settings{"code": code(head +
-				"p = Pipeline('P').add('plain', workload={'x': 1}).add('handy', depends_on=['plain'])\nr = p.run()\nprint(r.name, r.succeeded, r.total_steps, r.aggregated_rules)\n"), "agents": map[string]any{"plain": map[string]any{}, "handy": map[string]any{}}},
+			Settings: settings{
+				"code": code(head + "p = Pipeline('P').add('plain', workload={'x': 1}).add('handy', " +
+					"depends_on=['plain'])\nr = p.run()\nprint(r.name, r.succeeded, r.total_steps, " +
+					"r.aggregated_rules)\n"),
+				"agents": map[string]any{"plain": map[string]any{}, "handy": map[string]any{}},
+			},
 			Value: `"P 2 2 ['x']\n"`,
 		},
 	)
@@ -259,11 +267,13 @@ print([(s.agent_name, s.success, s.error) for s in r.steps], r.total_steps, r.fa
 	}
 	broken := steptest.Reply{Fail: errors.New("broken")}
 	text, world := run(nil, broken)
-	if want := "[('plain', False, 'broken'), ('handy', False, 'Dependency failed: plain')] 2 2\n"; text != want || len(world.Requests) != 1 {
+	if want := "[('plain', False, 'broken'), ('handy', False, 'Dependency failed: plain')] 2 2\n"; text != want ||
+		len(world.Requests) != 1 {
 		t.Errorf("got %s", text)
 	}
 	text, world = run(settings{"sdk": true}, broken)
-	if want := "[('plain', False, 'broken'), ('handy', False, 'Dependency failed: plain'), ('handy', False, 'broken')] 3 3\n"; text != want || len(world.Requests) != 2 {
+	if want := "[('plain', False, 'broken'), ('handy', False, 'Dependency failed: plain'), ('handy', False, " +
+		"'broken')] 3 3\n"; text != want || len(world.Requests) != 2 {
 		t.Errorf("as the SDK does it: %s", text)
 	}
 }
@@ -302,7 +312,8 @@ func TestFailuresHaveAPlace(t *testing.T) {
 		},
 		"inner": {
 			"    import json\n    return json.loads('{')\n",
-			"x.nof.md:13: in f: json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+			"x.nof.md:13: in f: json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: " +
+				"line 1 column 2 (char 1)",
 		},
 		"wrong type": {"    return {'n': 'high'}\n", `x.nof.md: in f: the field "n" must be float, not str: "high"`},
 		"wrong item": {
@@ -311,7 +322,8 @@ func TestFailuresHaveAPlace(t *testing.T) {
 		},
 		"no such JSON": {
 			"    return {'a': {1, 2}}\n",
-			"x.nof.md: in f: TypeError: the field 'a' cannot be stored as JSON: Object of type set is not JSON serializable",
+			"x.nof.md: in f: TypeError: the field 'a' cannot be stored as JSON: Object of type set is not JSON " +
+				"serializable",
 		},
 		"no dict": {
 			"    return [1]\n",
@@ -331,7 +343,8 @@ func TestFailuresHaveAPlace(t *testing.T) {
 
 // Code that does not end is stopped, in the built-in interpreter and in python3, in a sandbox or without.
 func TestEndlessCodeIsStopped(t *testing.T) {
-	body := "    while True:\n        try:\n            while True:\n                pass\n        except BaseException:\n            pass\n"
+	body := "    while True:\n        try:\n            while True:\n                pass\n" +
+		"        except BaseException:\n            pass\n"
 	for name, more := range interpreters() {
 		t.Run(name, func(t *testing.T) {
 			needs(t, more)
@@ -382,7 +395,8 @@ func (l watchedLog) Note(ctx context.Context, notes ...step.Note) error {
 // end and that catches every exception.
 func TestTimeoutsOfTheEngineStopEndlessCode(t *testing.T) {
 	body := "    AgentRunner.run('plain')\n" +
-		"    while True:\n        try:\n            while True:\n                pass\n        except BaseException:\n            pass\n"
+		"    while True:\n        try:\n            while True:\n                pass\n" +
+		"        except BaseException:\n            pass\n"
 	for name, more := range interpreters() {
 		t.Run(name, func(t *testing.T) {
 			needs(t, more)
@@ -430,7 +444,8 @@ func TestMainProgramRunsOnlyInExecution(t *testing.T) {
 
 // Output beyond the limit is left out, and the text says so.
 func TestPrintingIsBounded(t *testing.T) {
-	play := steptest.Play{Settings: settings{"code": code("for i in range(9):\n    print('x' * (1 << 20), end='')\nprint('end')")}, With: with()}
+	play := steptest.Play{Settings: settings{"code": code("for i in range(9):\n    print('x' * (1 << 20), end='')\n" +
+		"print('end')")}, With: with()}
 	result, err := play.Done(t, node.Kind{}, &steptest.Log{}, &steptest.World{})
 	if text := string(result.Value); err != nil || len(text) > 5<<20 || !strings.HasSuffix(text,
 		`x(more than 4 MiB were printed; the rest is left out)\n"`) {

@@ -114,7 +114,8 @@ func retried(job *step.Job, set Settings) ([]int, error) {
 			}
 			n, err := strconv.Atoi(text)
 			if err != nil {
-				return nil, step.Errorf(step.ClassInput, "%s of a request are %q, not numbers such as 503", retryInput, fmt.Sprint(code))
+				return nil, step.Errorf(step.ClassInput, "%s of a request are %q, not numbers such as 503",
+					retryInput, fmt.Sprint(code))
 			}
 			out = append(out, n)
 		}

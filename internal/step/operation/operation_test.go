@@ -15,7 +15,9 @@ import (
 
 func TestSuite(t *testing.T) {
 	steptest.Run(t, operation.Kind{},
-		steptest.Case{Name: "call", Settings: steptest.Settings{"operation": "http.request", "inputs": map[string]any{"url": "x"}}},
+		steptest.Case{Name: "call", Settings: steptest.Settings{
+			"operation": "http.request", "inputs": map[string]any{"url": "x"},
+		}},
 		steptest.Case{Name: "nothing", Misfit: true},
 	)
 }
@@ -31,17 +33,27 @@ func TestRuns(t *testing.T) {
 	}
 	plays := []steptest.Play{
 		{
-			Name: "lines and data", Settings: steptest.Settings{"operation": "http.request", "inputs": map[string]any{"url": "http://{{.inputs.host}}/", "list": []string{"{{.inputs.host}}"}}},
+			Name: "lines and data", Settings: steptest.Settings{"operation": "http.request", "inputs": map[string]any{
+				"url": "http://{{.inputs.host}}/", "list": []string{"{{.inputs.host}}"},
+			}},
 			Value: `{"Output":"body=hi\nheaders={\"A\":\"b\"}\nstatus_code=200","Stderr":"","ExitCode":0,"Status":"completed","Response":{"status_code":200,"body":"hi","headers":{"A":"b"}}}`,
 			Notes: []string{journal.NoteToolCall, journal.NoteToolResult},
 		},
 		{Name: "in time", Settings: steptest.Settings{"operation": "send", "timeout": "{{.inputs.minutes}}m"}, Value: `{"Output":"sent","Stderr":"","ExitCode":0,"Status":"completed","Response":"sent"}`},
-		{Name: "no time", Settings: steptest.Settings{"operation": "send", "timeout": "{{.inputs.host}}"}, Class: step.ClassInput},
+		{
+			Name:     "no time",
+			Settings: steptest.Settings{"operation": "send", "timeout": "{{.inputs.host}}"}, Class: step.ClassInput,
+		},
 		{Name: "text", Settings: steptest.Settings{"operation": "send"}, Value: `{"Output":"sent","Stderr":"","ExitCode":0,"Status":"completed","Response":"sent"}`},
 		{Name: "a no", Settings: steptest.Settings{"operation": "no"}, Class: step.ClassTool},
-		{Name: "inputs that do not fit", Settings: steptest.Settings{"operation": "http.request"}, Class: step.ClassInput},
+		{
+			Name:     "inputs that do not fit",
+			Settings: steptest.Settings{"operation": "http.request"}, Class: step.ClassInput,
+		},
 		{Name: "not there", Settings: steptest.Settings{"operation": "nothing.like.it"}, Class: step.ClassMissing},
-		{Name: "a name that nothing has", Settings: steptest.Settings{"operation": "send", "inputs": map[string]any{"x": "{{.inputs.y}}"}}, Class: step.ClassInput},
+		{Name: "a name that nothing has", Settings: steptest.Settings{
+			"operation": "send", "inputs": map[string]any{"x": "{{.inputs.y}}"},
+		}, Class: step.ClassInput},
 	}
 	for i := range plays {
 		plays[i].With, plays[i].Tools = with, tools
@@ -58,34 +70,50 @@ func TestAnswers(t *testing.T) {
 		return map[string]steptest.Tool{"http.request": {Spec: tool.Spec{Schema: schema}, Answer: text, No: no}}
 	}
 	request := func(timeout any, codes ...any) steptest.Settings {
-		return steptest.Settings{"operation": "http.request", "inputs": map[string]any{"url": "x", "timeout": timeout, "retryable_status_codes": codes}}
+		return steptest.Settings{"operation": "http.request", "inputs": map[string]any{
+			"url": "x", "timeout": timeout, "retryable_status_codes": codes,
+		}}
 	}
 	found := `{"Output":"body=none\nbody_truncated=false\nheaders={\"A\":\"b\"}\nstatus_code=404","Stderr":"","ExitCode":0,"Status":"completed","Response":{"status_code":404,"body":"none","headers":{"A":"b"},"body_truncated":false}}`
 	steptest.Runs(t, operation.Kind{},
 		steptest.Play{Name: "any status", Settings: request(2), Tools: answer(bad, true), Value: found},
-		steptest.Play{Name: "another status", Settings: request("1500ms", 503, "429"), Tools: answer(bad, true), Value: found},
-		steptest.Play{Name: "one to try again after", Settings: request("2", 503, 404), Tools: answer(bad, true), Class: step.ClassTool},
-		steptest.Play{Name: "the same as a text", Settings: request("2s", "404"), Tools: answer(bad, true), Class: step.ClassTool},
+		steptest.Play{
+			Name: "another status", Settings: request("1500ms", 503, "429"), Tools: answer(bad, true), Value: found,
+		},
+		steptest.Play{
+			Name: "one to try again after", Settings: request("2", 503, 404),
+			Tools: answer(bad, true), Class: step.ClassTool,
+		},
+		steptest.Play{
+			Name: "the same as a text", Settings: request("2s", "404"), Tools: answer(bad, true), Class: step.ClassTool,
+		},
 		steptest.Play{
 			Name: "JSON", Settings: request(2), Tools: answer(`{"status":200,"body":"","json":{"n":7}}`, false),
 			Value: `{"Output":"body={\"n\":7}\nbody_truncated=false\nheaders={}\nstatus_code=200","Stderr":"","ExitCode":0,"Status":"completed","Response":{"status_code":200,"body":"{\"n\":7}","headers":{},"body_truncated":false}}`,
 		},
 		steptest.Play{
-			Name: "a method in small letters", Settings: steptest.Settings{"operation": "http.request", "inputs": map[string]any{"url": "x", "timeout": 2, "method": " post"}},
+			Name: "a method in small letters", Settings: steptest.Settings{
+				"operation": "http.request", "inputs": map[string]any{"url": "x", "timeout": 2, "method": " post"},
+			},
 			Tools: answer(bad, true), Value: found,
 		},
 		steptest.Play{
-			Name: "one status alone", Settings: steptest.Settings{"operation": "http.request", "inputs": map[string]any{"url": "x", "timeout": 2, "retryable_status_codes": 404}},
+			Name: "one status alone", Settings: steptest.Settings{"operation": "http.request", "inputs": map[string]any{
+				"url": "x", "timeout": 2, "retryable_status_codes": 404,
+			}},
 			Tools: answer(bad, true), Class: step.ClassTool,
 		},
 		steptest.Play{
-			Name: "statuses of a template", Settings: request(2, "{{.inputs.codes}}"), Tools: answer(bad, true), Class: step.ClassTool,
+			Name: "statuses of a template", Settings: request(2, "{{.inputs.codes}}"),
+			Tools: answer(bad, true), Class: step.ClassTool,
 			With: func(j *step.Job) {
 				j.Reads = []step.Read{{Path: "input", Value: json.RawMessage(`{"codes":"503, 404"}`)}}
 			},
 		},
 		steptest.Play{Name: "statuses that are none", Settings: request(2, "5xx"), Tools: answer(`{"status":200,"body":"none"}`, false), Class: step.ClassInput},
-		steptest.Play{Name: "no time at all", Settings: request("soon"), Tools: answer(bad, true), Class: step.ClassInput},
+		steptest.Play{
+			Name: "no time at all", Settings: request("soon"), Tools: answer(bad, true), Class: step.ClassInput,
+		},
 	)
 }
 

@@ -21,16 +21,17 @@ import (
 func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	input := func() (json.RawMessage, error) { return inputs(job, s) }
 	return job.Within(ctx, s.Timeout, func(ctx context.Context) (step.Result, error) {
-		return job.OneCall(ctx, s.Operation, contract.Contract{}, input, func(use journal.ToolUse) (step.Result, error) {
-			if s.Operation == httpRequest {
-				codes, err := retried(job, s)
-				if err != nil {
-					return step.Result{}, err
+		return job.OneCall(ctx, s.Operation, contract.Contract{}, input,
+			func(use journal.ToolUse) (step.Result, error) {
+				if s.Operation == httpRequest {
+					codes, err := retried(job, s)
+					if err != nil {
+						return step.Result{}, err
+					}
+					use = answered(use, codes)
 				}
-				use = answered(use, codes)
-			}
-			return result(use)
-		})
+				return result(use)
+			})
 	})
 }
 
@@ -54,7 +55,8 @@ func result(use journal.ToolUse) (step.Result, error) {
 		left.Response = json.RawMessage("{}")
 	}
 	return step.Result{}, &step.Error{
-		Class: cmp.Or(use.Class, step.ClassTool), Message: fmt.Sprintf("%s: %s", use.Name, use.Error), Exit: 1, Value: step.JSON(left),
+		Class: cmp.Or(use.Class, step.ClassTool), Message: fmt.Sprintf("%s: %s", use.Name, use.Error),
+		Exit: 1, Value: step.JSON(left),
 	}
 }
 

@@ -18,12 +18,18 @@ import (
 
 func TestSuite(t *testing.T) {
 	steptest.Run(t, prompt.Kind{},
-		steptest.Case{Name: "an agent and a prompt", Settings: steptest.Settings{"agent": "plain", "template": "Write it"}},
-		steptest.Case{Name: "an agent with tools", Settings: steptest.Settings{"agent": "handy", "template": "Find it", "format": "json"}},
+		steptest.Case{Name: "an agent and a prompt", Settings: steptest.Settings{
+			"agent": "plain", "template": "Write it",
+		}},
+		steptest.Case{Name: "an agent with tools", Settings: steptest.Settings{
+			"agent": "handy", "template": "Find it", "format": "json",
+		}},
 		steptest.Case{Name: "a tool", Settings: steptest.Settings{"tool": "search", "name": "finder"}},
 		steptest.Case{Name: "nobody", Misfit: true},
 		steptest.Case{Name: "both", Settings: steptest.Settings{"agent": "plain", "tool": "search"}, Misfit: true},
-		steptest.Case{Name: "another format", Settings: steptest.Settings{"agent": "plain", "format": "yaml"}, Misfit: true},
+		steptest.Case{
+			Name: "another format", Settings: steptest.Settings{"agent": "plain", "format": "yaml"}, Misfit: true,
+		},
 	)
 }
 
@@ -91,7 +97,8 @@ func TestRuns(t *testing.T) {
 			Value: `{"agent":"handy","output":{"tool":"search"},"tools":{"search":{"ok":false,"data":null,"error":"too slow"}}}`,
 		},
 		steptest.Play{
-			Name: "a notebook", Settings: steptest.Settings{"agent": "plain", "template": "Do it", "format": "json", "memory": true},
+			Name:     "a notebook",
+			Settings: steptest.Settings{"agent": "plain", "template": "Do it", "format": "json", "memory": true},
 			Tools: map[string]steptest.Tool{
 				"notebook.read": {Answer: `["be brief"]`}, "notebook.add": {Spec: tool.Spec{SideEffects: true, TakesKey: true}, Answer: `{"kept":true}`},
 			},
@@ -99,8 +106,9 @@ func TestRuns(t *testing.T) {
 			Notes: []string{tc, tr, p, r, tc, tr},
 		},
 		steptest.Play{
-			Name: "A15: a member that is a tool", Settings: steptest.Settings{"tool": "search", "name": "finder"}, Tools: tools,
-			Value: `{"agent":"finder","output":["hit"],"tools":{"search":{"ok":true,"data":["hit"]}}}`, Notes: []string{tc, tr},
+			Name: "A15: a member that is a tool", Settings: steptest.Settings{"tool": "search", "name": "finder"},
+			Tools: tools, Value: `{"agent":"finder","output":["hit"],"tools":{"search":{"ok":true,"data":["hit"]}}}`,
+			Notes: []string{tc, tr},
 		},
 	)
 }
@@ -196,7 +204,9 @@ func TestNotesAreAskedForWhereTheReplyHasRoom(t *testing.T) {
 		if list.Errors() {
 			t.Fatal(list)
 		}
-		j.Step.Next = []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "a"}, When: when}, {To: ir.Target{Step: "b"}}}
+		j.Step.Next = []ir.Edge{
+			{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "a"}, When: when}, {To: ir.Target{Step: "b"}},
+		}
 		j.Workflow.Blocks[0].Steps = append(j.Workflow.Blocks[0].Steps, *j.Step, ir.Step{ID: "a"}, ir.Step{ID: "b"})
 	}
 	for name, c := range map[string]struct {

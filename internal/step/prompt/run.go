@@ -140,7 +140,8 @@ func remembered(output json.RawMessage) json.RawMessage {
 // conversation.
 func ours(n journal.TaskNoted) bool {
 	var use journal.ToolUse
-	return (n.Kind == journal.NoteToolCall || n.Kind == journal.NoteToolResult) && json.Unmarshal(n.Data, &use) == nil &&
+	return (n.Kind == journal.NoteToolCall || n.Kind == journal.NoteToolResult) &&
+		json.Unmarshal(n.Data, &use) == nil &&
 		(strings.Contains(use.CallID, "/asked:") || strings.Contains(use.CallID, "/notebook:"))
 }
 
@@ -301,7 +302,8 @@ func requests(output json.RawMessage, a *ir.Agent) []request {
 	add := func(name string, input json.RawMessage) {
 		one := request{name: name, input: input}
 		listed := slices.ContainsFunc(a.Tools, func(t ir.Name) bool { return t.Name == name })
-		if listed && !slices.ContainsFunc(out, func(o request) bool { return o.name == name && string(o.input) == string(input) }) {
+		if listed && !slices.ContainsFunc(out,
+			func(o request) bool { return o.name == name && string(o.input) == string(input) }) {
 			out = append(out, one)
 		}
 	}
@@ -421,7 +423,9 @@ func argument(s string) any {
 
 // callAll calls the tools one after the other, those that an earlier life of
 // the task has called excepted.
-func callAll(ctx context.Context, job *step.Job, a *ir.Agent, calls []request, out *outcome, result *step.Result) error {
+func callAll(
+	ctx context.Context, job *step.Job, a *ir.Agent, calls []request, out *outcome, result *step.Result,
+) error {
 	for i, c := range calls {
 		id := fmt.Sprintf("%s/asked:%d", job.Key, i+1)
 		use, err := callNamed(ctx, job, a, c.name, id, firstAsked+i, c.input, result)
@@ -438,21 +442,25 @@ func callAll(ctx context.Context, job *step.Job, a *ir.Agent, calls []request, o
 const firstAsked = 1000
 
 // callNamed makes one call, or returns what an earlier life of it came to.
-func callNamed(ctx context.Context, job *step.Job, a *ir.Agent, name, id string, n int, input json.RawMessage, result *step.Result) (journal.ToolUse, error) {
+func callNamed(
+	ctx context.Context, job *step.Job, a *ir.Agent, name, id string, n int, input json.RawMessage, result *step.Result,
+) (journal.ToolUse, error) {
 	made, returned, answer := job.PastCall(id, n)
 	if returned != nil {
 		return *returned, nil
 	}
 	notes := result.Notes
 	result.Notes = nil
-	done, err := job.UseTool(ctx, step.ToolCall{Name: name, CallID: id, N: n, Agent: a, Input: input, Made: made, Answer: answer}, notes...)
+	done, err := job.UseTool(ctx,
+		step.ToolCall{Name: name, CallID: id, N: n, Agent: a, Input: input, Made: made, Answer: answer}, notes...)
 	if err != nil {
 		result.Usage = done.InFlight
 		return done.Use, err
 	}
 	result.Notes = done.Notes
 	if done.Use.Class == step.ClassMissing {
-		return done.Use, step.Errorf(step.ClassMissing, "step %q needs the tool %q, and there is none of that name", job.Step.ID, name)
+		return done.Use, step.Errorf(step.ClassMissing,
+			"step %q needs the tool %q, and there is none of that name", job.Step.ID, name)
 	}
 	return done.Use, nil
 }
@@ -498,8 +506,10 @@ func (s Settings) callTool(ctx context.Context, job *step.Job, known *known) (st
 		return result, err
 	}
 	if use.Error != "" {
-		return result, step.Errorf(cmp.Or(use.Class, step.ClassTool), "the tool %q of step %q: %s", s.Tool, job.Step.ID, use.Error)
+		return result, step.Errorf(cmp.Or(use.Class, step.ClassTool), "the tool %q of step %q: %s",
+			s.Tool, job.Step.ID, use.Error)
 	}
-	result.Value = step.JSON(outcome{Agent: s.Name, Output: use.Output, Tools: map[string]json.RawMessage{s.Tool: answer(use)}})
+	result.Value = step.JSON(
+		outcome{Agent: s.Name, Output: use.Output, Tools: map[string]json.RawMessage{s.Tool: answer(use)}})
 	return result, nil
 }

@@ -60,10 +60,17 @@ type interpreter struct {
 }
 
 var interpreters = map[string]interpreter{
-	"sh":   {programs: []string{"sh"}, flag: "-c", get: "It comes with every Unix; on Windows, install Git for Windows or use WSL."},
-	"bash": {programs: []string{"bash"}, flag: "-c", get: "Install bash with the system's package manager, or write the script in sh."},
+	"sh": {
+		programs: []string{"sh"}, flag: "-c",
+		get: "It comes with every Unix; on Windows, install Git for Windows or use WSL.",
+	},
+	"bash": {
+		programs: []string{"bash"}, flag: "-c",
+		get: "Install bash with the system's package manager, or write the script in sh.",
+	},
 	"python": {
-		programs: []string{"python3", "python"}, flag: "-c", get: "Install Python 3 from python.org or with the system's package manager.",
+		programs: []string{"python3", "python"}, flag: "-c",
+		get: "Install Python 3 from python.org or with the system's package manager.",
 		probe: `import sys, importlib.util, importlib.metadata
 for name in sys.argv[1:]:
     try:
@@ -78,7 +85,8 @@ for name in sys.argv[1:]:
 		install: "pip install",
 	},
 	"javascript": {
-		programs: []string{"node"}, flag: "-e", get: "Install Node.js from nodejs.org or with the system's package manager.",
+		programs: []string{"node"}, flag: "-e",
+		get: "Install Node.js from nodejs.org or with the system's package manager.",
 		probe: `for (const name of process.argv.slice(1)) {
   try { require.resolve(name) } catch { console.log(name) }
 }`,
@@ -100,8 +108,8 @@ func (s Settings) prepare(ctx context.Context, job *step.Job) (process.Command, 
 		}
 	}
 	if program == "" {
-		return process.Command{}, step.Errorf(step.ClassMissing, "step %q is written in %s, but %s is not installed. %s",
-			job.Step.ID, s.Language, in.programs[0], in.get)
+		return process.Command{}, step.Errorf(step.ClassMissing,
+			"step %q is written in %s, but %s is not installed. %s", job.Step.ID, s.Language, in.programs[0], in.get)
 	}
 	command := process.Command{
 		Path: program, Args: []string{in.flag, s.Script}, Dir: job.Dir, Stdin: step.JSON(job.Object()),

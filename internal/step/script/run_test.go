@@ -32,16 +32,23 @@ func TestRuns(t *testing.T) {
 		{Name: "who it is", Settings: sh(`printf "$ESPALIER_RUN_ID $ESPALIER_STEP $ESPALIER_KEY"`), Value: `"r1 work /work#0"`},
 		{Name: "its trace", Settings: sh(`printf "$TRACEPARENT"`), Value: string(step.JSON(journal.TraceParent("", "r1")))},
 		{Name: "a failure", Settings: sh("echo why >&2; exit 3"), Class: step.ClassCommand, Notes: notes},
-		{Name: "a language that is not there", Settings: steptest.Settings{"language": "cobol", "script": "x"}, Class: step.ClassMissing, Notes: []string{}},
+		{
+			Name: "a language that is not there", Settings: steptest.Settings{"language": "cobol", "script": "x"},
+			Class: step.ClassMissing, Notes: []string{},
+		},
 		{Name: "F46: what is there", Settings: steptest.Settings{"language": "sh", "script": "echo 1", "dependencies": []string{"cat", "sh >= 1"}}, Value: `1`},
-		{Name: "F46: what is not", Settings: steptest.Settings{"language": "sh", "script": "echo 1", "dependencies": []string{"no-such-command"}}, Class: step.ClassMissing, Notes: []string{}},
+		{Name: "F46: what is not", Settings: steptest.Settings{
+			"language": "sh", "script": "echo 1", "dependencies": []string{"no-such-command"},
+		}, Class: step.ClassMissing, Notes: []string{}},
 	}
 	for language, code := range map[string]string{
 		"bash":       `read -r line; [[ $line == *"what a says"* ]] && echo '{"ok": true}'`,
 		"python":     `import json, sys; print(json.dumps({"ok": json.load(sys.stdin)["a"] == "what a says"}))`,
 		"javascript": `const read = JSON.parse(require("fs").readFileSync(0, "utf8")); console.log(JSON.stringify({ok: read.a === "what a says"}))`,
 	} {
-		if _, err := exec.LookPath(map[string]string{"bash": "bash", "python": "python3", "javascript": "node"}[language]); err == nil {
+		if _, err := exec.LookPath(map[string]string{
+			"bash": "bash", "python": "python3", "javascript": "node",
+		}[language]); err == nil {
 			plays = append(plays, steptest.Play{Name: language, Settings: steptest.Settings{"language": language, "script": code}, Value: `{"ok":true}`})
 		}
 	}
@@ -63,7 +70,8 @@ func failure(t *testing.T, p steptest.Play) *step.Error {
 
 func TestFailuresSayWhy(t *testing.T) {
 	f := failure(t, steptest.Play{Settings: sh(`i=0; while [ $i -lt 100 ]; do echo "line $i" >&2; i=$((i+1)); done; exit 9`)})
-	if f.Exit != 9 || !strings.Contains(f.Message, "exit code 9") || !strings.HasSuffix(f.Message, "line 99") || strings.Contains(f.Message, "line 79\n") {
+	if f.Exit != 9 || !strings.Contains(f.Message, "exit code 9") || !strings.HasSuffix(f.Message, "line 99") ||
+		strings.Contains(f.Message, "line 79\n") {
 		t.Error(f.Message)
 	}
 	if f = failure(t, steptest.Play{Settings: sh(`kill -9 $$`)}); f.Exit != 137 || !strings.Contains(f.Message, "killed") {
@@ -77,7 +85,8 @@ func TestFailuresSayWhy(t *testing.T) {
 func TestMissingInterpreter(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	f := failure(t, steptest.Play{Settings: steptest.Settings{"language": "javascript", "script": "1"}})
-	if f.Class != step.ClassMissing || !strings.Contains(f.Message, "node") || !strings.Contains(f.Message, "nodejs.org") {
+	if f.Class != step.ClassMissing || !strings.Contains(f.Message, "node") ||
+		!strings.Contains(f.Message, "nodejs.org") {
 		t.Error(f.Message)
 	}
 }
@@ -94,9 +103,11 @@ func TestMissingModules(t *testing.T) {
 			continue
 		}
 		f := failure(t, steptest.Play{Settings: steptest.Settings{
-			"language": language, "script": "1", "dependencies": []string{c.there, "no-such-thing>=2", "nor_this[x]==1.0", "@nor/that@4"},
+			"language": language, "script": "1",
+			"dependencies": []string{c.there, "no-such-thing>=2", "nor_this[x]==1.0", "@nor/that@4"},
 		}})
-		if f.Class != step.ClassMissing || !strings.Contains(f.Message, c.install+" no-such-thing nor_this @nor/that") || strings.Contains(f.Message, c.there+",") {
+		if f.Class != step.ClassMissing || !strings.Contains(f.Message,
+			c.install+" no-such-thing nor_this @nor/that") || strings.Contains(f.Message, c.there+",") {
 			t.Error(f.Message)
 		}
 	}
@@ -123,7 +134,8 @@ func TestFolderAndEnvironment(t *testing.T) {
 // A script that was noted may have run; one that was not cannot have.
 func TestRecovery(t *testing.T) {
 	k := script.Kind{}
-	if k.Recovery(nil, nil) != step.Rerun || k.Recovery(nil, []journal.TaskNoted{{Kind: journal.NoteCommand}}) != step.Ask {
+	if k.Recovery(nil, nil) != step.Rerun ||
+		k.Recovery(nil, []journal.TaskNoted{{Kind: journal.NoteCommand}}) != step.Ask {
 		t.Error("wrong")
 	}
 	dir := t.TempDir()

@@ -83,7 +83,9 @@ func empty(script string) bool {
 // Uses returns the script.
 func (Kind) Uses(t *ir.Task) stepkind.Uses {
 	set := stepkind.Lenient[Settings](t)
-	return stepkind.Uses{Commands: []stepkind.CommandUse{{Text: set.Language + ": " + set.Script, Optional: set.OnLeave}}}
+	return stepkind.Uses{Commands: []stepkind.CommandUse{
+		{Text: set.Language + ": " + set.Script, Optional: set.OnLeave},
+	}}
 }
 
 // Bound returns the time that a script may take.

@@ -12,7 +12,9 @@ import (
 
 func TestSuite(t *testing.T) {
 	cases := []steptest.Case{
-		{Name: "needs", Settings: steptest.Settings{"language": "python", "script": "print(1)", "dependencies": []string{"pandas"}}},
+		{Name: "needs", Settings: steptest.Settings{
+			"language": "python", "script": "print(1)", "dependencies": []string{"pandas"},
+		}},
 		{
 			Name: "unknown language", Settings: steptest.Settings{"language": "cobol", "script": "x"},
 			Codes: []diag.Code{stepkind.CodeLanguage}, At: []string{"language"},
@@ -28,13 +30,17 @@ func TestSuite(t *testing.T) {
 		{Name: "neither", Misfit: true},
 	}
 	for _, language := range script.Languages() {
-		cases = append(cases, steptest.Case{Name: language, Settings: steptest.Settings{"language": language, "script": "echo hi"}})
+		cases = append(cases,
+			steptest.Case{Name: language, Settings: steptest.Settings{"language": language, "script": "echo hi"}})
 	}
 	steptest.Run(t, script.Kind{}, cases...)
 }
 
 func TestUsualNamesOfLanguages(t *testing.T) {
-	for written, meant := range map[string]string{"py": "python", "Python3": "python", "js": "javascript", "node": "javascript", "shell": "sh", "pyhton": "python"} {
+	for written, meant := range map[string]string{
+		"py": "python", "Python3": "python", "js": "javascript", "node": "javascript",
+		"shell": "sh", "pyhton": "python",
+	} {
 		s, task := steptest.Case{Settings: steptest.Settings{"language": written, "script": "x"}}.Task("script")
 		list := script.Kind{}.Check(steptest.Program(), s, task)
 		if len(list) != 1 || !strings.Contains(list[0].Help, `"`+meant+`"`) {

@@ -125,7 +125,8 @@ func (p Play) fromEveryNote(t *testing.T, k step.Runner, whole *Log, first *Worl
 		if p.Repeats {
 			continue
 		}
-		replies, results := count(before, journal.NoteReply, journal.NoteModelError), count(before, journal.NoteToolResult)
+		replies, results := count(before, journal.NoteReply, journal.NoteModelError),
+			count(before, journal.NoteToolResult)
 		if want := len(first.Requests) - replies; len(world.Requests) != want {
 			t.Errorf("after note %d: %d model calls, want %d", n, len(world.Requests), want)
 		}

@@ -48,7 +48,9 @@ func Program() *ir.Program {
 			{ID: "plain", Role: "Writes", Goal: "Good text", MaxTokens: 1000, Model: "m"},
 			{ID: "handy", Role: "Searches", Tools: []ir.Name{{Name: "search"}}},
 		},
-		Blocks: []ir.Block{{Steps: []ir.Step{{ID: "before", Writes: []ir.Write{{Path: "state.a"}}, Action: ir.Route{}}}}},
+		Blocks: []ir.Block{
+			{Steps: []ir.Step{{ID: "before", Writes: []ir.Write{{Path: "state.a"}}, Action: ir.Route{}}}},
+		},
 	}
 }
 
@@ -58,7 +60,10 @@ func (c Case) Task(kind string) (*ir.Step, *ir.Task) {
 	for i, name := range c.Settings.names() {
 		t.Settings.Put(name, c.Settings[name], place(i))
 	}
-	s := &ir.Step{ID: "work", Type: "work", Reads: []ir.Ref{{Path: "state.a"}}, Action: t, Span: source.Span{File: "f", Start: 1, End: 5}}
+	s := &ir.Step{
+		ID: "work", Type: "work", Reads: []ir.Ref{{Path: "state.a"}}, Action: t,
+		Span: source.Span{File: "f", Start: 1, End: 5},
+	}
 	if c.Action != nil {
 		s.Action = c.Action
 	}
@@ -162,7 +167,9 @@ func anything(t *testing.T, k stepkind.Kind, cases []Case) {
 		map[string]any{"type": 1},
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		c := Case{Settings: rapid.MapOfN(rapid.SampledFrom(names), rapid.SampledFrom(values), 0, -1).Draw(t, "settings")}
+		c := Case{
+			Settings: rapid.MapOfN(rapid.SampledFrom(names), rapid.SampledFrom(values), 0, -1).Draw(t, "settings"),
+		}
 		s, task := c.Task(k.Name())
 		_ = k.Understands(task)
 		k.Check(Program(), s, task)

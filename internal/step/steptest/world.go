@@ -77,7 +77,9 @@ func (l *Log) Reserve(ctx context.Context, amount journal.Usage, notes ...step.N
 }
 
 // ReserveUpTo grants everything, too.
-func (l *Log) ReserveUpTo(ctx context.Context, most journal.Usage, _ int64, notes ...step.Note) (step.Reservation, journal.Usage, error) {
+func (l *Log) ReserveUpTo(
+	ctx context.Context, most journal.Usage, _ int64, notes ...step.Note,
+) (step.Reservation, journal.Usage, error) {
 	n, err := l.Reserve(ctx, most, notes...)
 	return n, most, err
 }

@@ -37,7 +37,8 @@ func ask(t *testing.T, p steptest.Play, log *steptest.Log, world *steptest.World
 
 // told returns a person's answer among the notes.
 func told(log *steptest.Log, answer journal.ToolAnswer) *steptest.Log {
-	return &steptest.Log{Notes: append(slices.Clone(log.Notes), journal.TaskNoted{N: len(log.Notes) + 1, Kind: journal.NoteToolAnswer, Data: step.JSON(answer)})}
+	return &steptest.Log{Notes: append(slices.Clone(log.Notes),
+		journal.TaskNoted{N: len(log.Notes) + 1, Kind: journal.NoteToolAnswer, Data: step.JSON(answer)})}
 }
 
 func TestACallThatNeedsApproval(t *testing.T) {
@@ -53,7 +54,8 @@ func TestACallThatNeedsApproval(t *testing.T) {
 	if err != nil || string(result.Value) != `"found"` || world.Calls["root/work#0/call:1"] != 1 {
 		t.Errorf("%s, %v, calls %v", result.Value, err, world.Calls)
 	}
-	if want := []string{journal.NoteToolAnswer, journal.NoteToolCall, journal.NoteToolResult}; !slices.Equal(after.Kinds(), want) {
+	if want := []string{journal.NoteToolAnswer, journal.NoteToolCall, journal.NoteToolResult}; !slices.Equal(
+		after.Kinds(), want) {
 		t.Errorf("notes: %v", after.Kinds())
 	}
 
@@ -68,7 +70,8 @@ func TestACallThatNeedsApproval(t *testing.T) {
 		log, world := told(log, c.answer), &steptest.World{Tools: p.Tools}
 		_, err := p.Done(t, tool.Kind{}, log, world)
 		var failed *step.Error
-		if !errors.As(err, &failed) || failed.Class != step.ClassDenied || !strings.Contains(failed.Message, c.says) || len(world.Calls) > 0 {
+		if !errors.As(err, &failed) || failed.Class != step.ClassDenied ||
+			!strings.Contains(failed.Message, c.says) || len(world.Calls) > 0 {
 			t.Errorf("%s: %v, calls %v", name, err, world.Calls)
 		}
 		if !slices.Contains(log.Kinds(), journal.NoteToolResult) {
@@ -100,7 +103,8 @@ func TestAnApprovalOfSomethingElse(t *testing.T) {
 		"another target":  digest("root", q.Call, func(s map[string]json.RawMessage) { s["target"] = json.RawMessage(`"two"`) }),
 	} {
 		t.Run(name, func(t *testing.T) {
-			ask(t, p, told(log, journal.ToolAnswer{Call: q.Call, Digest: wrong, Approved: true}), &steptest.World{Tools: p.Tools})
+			ask(t, p, told(log, journal.ToolAnswer{Call: q.Call, Digest: wrong, Approved: true}),
+				&steptest.World{Tools: p.Tools})
 		})
 	}
 }

@@ -33,7 +33,8 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 
 func result(job *step.Job, use journal.ToolUse) (step.Result, error) {
 	if use.Error != "" {
-		return step.Result{}, step.Errorf(cmp.Or(use.Class, step.ClassTool), "the tool %q of step %q: %s", use.Name, job.Step.ID, use.Error)
+		return step.Result{}, step.Errorf(cmp.Or(use.Class, step.ClassTool), "the tool %q of step %q: %s",
+			use.Name, job.Step.ID, use.Error)
 	}
 	return step.Result{Value: use.Output}, nil
 }
@@ -218,12 +219,14 @@ func (p part) isInput() bool { return p.path == "input" || strings.HasPrefix(p.p
 func lookup(job *step.Job, path string) (json.RawMessage, error) {
 	best := -1
 	for i, r := range job.Reads {
-		if (path == r.Path || strings.HasPrefix(path, r.Path+".")) && (best < 0 || len(r.Path) > len(job.Reads[best].Path)) {
+		if (path == r.Path || strings.HasPrefix(path, r.Path+".")) &&
+			(best < 0 || len(r.Path) > len(job.Reads[best].Path)) {
 			best = i
 		}
 	}
 	if best < 0 {
-		return nil, step.Errorf(step.ClassInput, "an argument of step %q is {{%s}}, which the step does not read. Add it to \"reads\".", job.Step.ID, path)
+		return nil, step.Errorf(step.ClassInput,
+			"an argument of step %q is {{%s}}, which the step does not read. Add it to \"reads\".", job.Step.ID, path)
 	}
 	value := job.Reads[best].Value
 	for name := range strings.SplitSeq(strings.TrimPrefix(strings.TrimPrefix(path, job.Reads[best].Path), "."), ".") {

@@ -28,10 +28,19 @@ func TestRuns(t *testing.T) {
 		steptest.Play{Name: "nothing to say", Settings: call, Tools: with(steptest.Tool{}), Value: `null`},
 		steptest.Play{Name: "what is not JSON", Settings: call, Tools: with(steptest.Tool{Answer: `x`}), Class: step.ClassTool},
 		steptest.Play{Name: "a no", Settings: call, Tools: with(steptest.Tool{Answer: `"not found"`, No: true}), Class: step.ClassTool, Notes: notes},
-		steptest.Play{Name: "a failure", Settings: call, Tools: with(steptest.Tool{Fail: &seam.Error{Class: "RATE_LIMIT", Message: "later"}}), Class: "RATE_LIMIT", Notes: notes},
-		steptest.Play{Name: "a tool that does not take it", Settings: call, Tools: with(steptest.Tool{Fail: &seam.Error{Class: step.ClassInput, Message: "not a file"}}), Class: step.ClassInput, Notes: notes},
-		steptest.Play{Name: "a tool that is not ready", Settings: call, Tools: with(steptest.Tool{Fail: &seam.Error{Class: step.ClassMissing, Message: "no server"}}), Class: step.ClassMissing, Notes: notes},
-		steptest.Play{Name: "a failure of no class", Settings: call, Tools: with(steptest.Tool{Fail: errors.New("broken")}), Class: step.ClassTool},
+		steptest.Play{Name: "a failure", Settings: call, Tools: with(steptest.Tool{
+			Fail: &seam.Error{Class: "RATE_LIMIT", Message: "later"},
+		}), Class: "RATE_LIMIT", Notes: notes},
+		steptest.Play{Name: "a tool that does not take it", Settings: call, Tools: with(steptest.Tool{
+			Fail: &seam.Error{Class: step.ClassInput, Message: "not a file"},
+		}), Class: step.ClassInput, Notes: notes},
+		steptest.Play{Name: "a tool that is not ready", Settings: call, Tools: with(steptest.Tool{
+			Fail: &seam.Error{Class: step.ClassMissing, Message: "no server"},
+		}), Class: step.ClassMissing, Notes: notes},
+		steptest.Play{
+			Name: "a failure of no class", Settings: call,
+			Tools: with(steptest.Tool{Fail: errors.New("broken")}), Class: step.ClassTool,
+		},
 		steptest.Play{Name: "no such tool", Settings: call, Class: step.ClassMissing},
 		steptest.Play{
 			Name: "F26: denied", Settings: call, Tools: with(steptest.Tool{}), Class: step.ClassDenied,
@@ -66,9 +75,12 @@ func TestWhereACallMayBeSentOn(t *testing.T) {
 		_, err := steptest.Play{
 			Settings: steptest.Settings{"tool": "http.request", "args": map[string]any{"url": "https://example.org"}},
 			With: func(j *step.Job) {
-				j.Workflow = &ir.Program{Tools: ir.Tools{Allow: []ir.Name{{Name: c.allow}}, Deny: []ir.Name{{Name: c.deny}}}}
+				j.Workflow = &ir.Program{
+					Tools: ir.Tools{Allow: []ir.Name{{Name: c.allow}}, Deny: []ir.Name{{Name: c.deny}}},
+				}
 				j.Tools = box(func(call seam.Call) (seam.Result, error) {
-					if !call.MayReach("https://www.example.org/x") || call.MayReach("https://www.example.net/x") != c.want {
+					if !call.MayReach("https://www.example.org/x") ||
+						call.MayReach("https://www.example.net/x") != c.want {
 						t.Errorf("%+v", c)
 					}
 					return seam.Result{}, nil
@@ -126,11 +138,13 @@ func TestInput(t *testing.T) {
 				settings["args"] = c.args
 			}
 			log := &steptest.Log{}
-			_, err := steptest.Play{Settings: settings, With: func(j *step.Job) { j.Reads = c.reads }}.Done(t, tool.Kind{}, log,
+			_, err := steptest.Play{Settings: settings, With: func(j *step.Job) { j.Reads = c.reads }}.Done(t,
+				tool.Kind{}, log,
 				&steptest.World{Tools: with(steptest.Tool{Spec: seam.Spec{Schema: json.RawMessage(c.schema)}, Answer: `1`})})
 			if c.fails != "" {
 				var failure *step.Error
-				if !errors.As(err, &failure) || failure.Class != step.ClassInput || !strings.Contains(failure.Message, c.fails) || len(log.Notes) > 0 {
+				if !errors.As(err, &failure) || failure.Class != step.ClassInput ||
+					!strings.Contains(failure.Message, c.fails) || len(log.Notes) > 0 {
 					t.Errorf("%v, %v", err, log.Kinds())
 				}
 				return
@@ -157,7 +171,9 @@ func TestRecovery(t *testing.T) {
 		"not called":         {nil, step.Rerun},
 		"called, acts":       {[]journal.TaskNoted{note(journal.NoteToolCall, false)}, step.Ask},
 		"called, repeatable": {[]journal.TaskNoted{note(journal.NoteToolCall, true)}, step.Rerun},
-		"returned":           {[]journal.TaskNoted{note(journal.NoteToolCall, false), note(journal.NoteToolResult, false)}, step.Rerun},
+		"returned": {
+			[]journal.TaskNoted{note(journal.NoteToolCall, false), note(journal.NoteToolResult, false)}, step.Rerun,
+		},
 	} {
 		if got := (tool.Kind{}).Recovery(nil, c.history); got != c.want {
 			t.Errorf("%s: %s", name, got)
@@ -193,7 +209,9 @@ func TestValuesInCode(t *testing.T) {
 	} {
 		var got string
 		_, err := steptest.Play{
-			Settings: steptest.Settings{"tool": "deploy.run", "args": map[string]any{"command": c.command, "note": "{{state.tag}}!"}},
+			Settings: steptest.Settings{
+				"tool": "deploy.run", "args": map[string]any{"command": c.command, "note": "{{state.tag}}!"},
+			},
 			With: func(j *step.Job) {
 				j.Reads, j.Untrusted, j.MayRunCommands = reads, c.untrusted, true
 				j.Tools = coded{box(func(call seam.Call) (seam.Result, error) {

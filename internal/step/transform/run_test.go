@@ -65,7 +65,8 @@ func TestRuns(t *testing.T) {
 func TestAllComplaintsAtOnce(t *testing.T) {
 	_, err := steptest.Play{Settings: mode("validate"), With: input(`{"pages":"two"}`)}.Done(t, transform.Kind{}, &steptest.Log{}, &steptest.World{})
 	var failure *step.Error
-	if !errors.As(err, &failure) || !strings.Contains(failure.Message, "name") || !strings.Contains(failure.Message, "pages") {
+	if !errors.As(err, &failure) || !strings.Contains(failure.Message, "name") ||
+		!strings.Contains(failure.Message, "pages") {
 		t.Error(err)
 	}
 }

@@ -13,7 +13,9 @@ func TestSuite(t *testing.T) {
 		steptest.Case{Name: "validate", Settings: steptest.Settings{"mode": "validate"}},
 		steptest.Case{Name: "present", Settings: steptest.Settings{"mode": "present"}},
 		steptest.Case{Name: "text", Settings: steptest.Settings{"mode": "text", "text": "hello"}},
-		steptest.Case{Name: "model", Settings: steptest.Settings{"mode": "model", "task": "shorten", "expected": "three lines"}},
+		steptest.Case{Name: "model", Settings: steptest.Settings{
+			"mode": "model", "task": "shorten", "expected": "three lines",
+		}},
 		steptest.Case{Name: "no mode", Misfit: true},
 		steptest.Case{Name: "another mode", Settings: steptest.Settings{"mode": "magic"}, Misfit: true},
 	)

@@ -22,9 +22,8 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	ask, isModel := s.Ask(job.Workflow)
 	if !isModel {
 		message := fmt.Sprintf("the command did not end within %d seconds", stepkind.ScriptSeconds)
-		return step.Limit(ctx, stepkind.ScriptSeconds*time.Second, message, func(ctx context.Context) (step.Result, error) {
-			return s.runCommand(ctx, job, ask)
-		})
+		return step.Limit(ctx, stepkind.ScriptSeconds*time.Second, message,
+			func(ctx context.Context) (step.Result, error) { return s.runCommand(ctx, job, ask) })
 	}
 	return ask.Run(ctx, job, task, "")
 }
@@ -33,7 +32,8 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 func (s Settings) runCommand(ctx context.Context, job *step.Job, ask chat.Ask) (step.Result, error) {
 	program, err := find(job, s.Command[0])
 	if err != nil {
-		return step.Result{}, step.Errorf(step.ClassMissing, "the command of the agent %q is not installed: %v", s.Agent, err)
+		return step.Result{}, step.Errorf(step.ClassMissing,
+			"the command of the agent %q is not installed: %v", s.Agent, err)
 	}
 	workload := json.RawMessage("{}")
 	if len(job.Reads) > 0 {
@@ -51,8 +51,8 @@ func (s Settings) runCommand(ctx context.Context, job *step.Job, ask chat.Ask) (
 	}
 	value, problems := read(stdout)
 	if len(problems) > 0 {
-		return step.Result{}, step.Errorf(step.ClassInvalid, "the output of the agent %q does not meet its contract: %s",
-			s.Agent, strings.Join(problems, "; "))
+		return step.Result{}, step.Errorf(step.ClassInvalid,
+			"the output of the agent %q does not meet its contract: %s", s.Agent, strings.Join(problems, "; "))
 	}
 	return step.Result{Value: value}, nil
 }

@@ -27,13 +27,18 @@ func TestRuns(t *testing.T) {
 	plain := steptest.Settings{"agent": "plain"}
 	p, r := journal.NotePrompt, journal.NoteReply
 	steptest.Runs(t, worker.Kind{},
-		steptest.Play{Name: "keeps to the contract", Settings: plain, Replies: []steptest.Reply{{Text: good}}, Value: good, Notes: []string{p, r}},
+		steptest.Play{
+			Name: "keeps to the contract", Settings: plain, Replies: []steptest.Reply{{Text: good}},
+			Value: good, Notes: []string{p, r},
+		},
 		steptest.Play{Name: "is mended", Settings: plain, Replies: []steptest.Reply{{Text: `{"meta_insight": "m"}`}, {Text: good}}, Value: good, Notes: []string{p, r, p, r}},
 		steptest.Play{
 			Name: "never does", Settings: plain, Class: step.ClassInvalid,
 			Replies: []steptest.Reply{{Text: "no"}, {Text: `{"recommendations": "no"}`}, {Text: `{"recommendations": ["text"], "rules_applied": [], "meta_insight": ""}`}},
 		},
-		steptest.Play{Name: "nobody of that name", Settings: steptest.Settings{"agent": "nobody"}, Class: step.ClassMissing},
+		steptest.Play{
+			Name: "nobody of that name", Settings: steptest.Settings{"agent": "nobody"}, Class: step.ClassMissing,
+		},
 	)
 }
 
@@ -47,10 +52,12 @@ func TestN29Commands(t *testing.T) {
 		return []string{"./" + name, "one"}
 	}
 	run := func(command []string) (step.Result, error) {
-		play := steptest.Play{Settings: steptest.Settings{"agent": "plain", "command": command}, With: func(j *step.Job) {
-			j.Project = project
-			j.Reads = []step.Read{{Path: "workload", Value: []byte(`{"x":1}`)}}
-		}}
+		play := steptest.Play{
+			Settings: steptest.Settings{"agent": "plain", "command": command}, With: func(j *step.Job) {
+				j.Project = project
+				j.Reads = []step.Read{{Path: "workload", Value: []byte(`{"x":1}`)}}
+			},
+		}
 		return play.Done(t, worker.Kind{}, &steptest.Log{}, &steptest.World{})
 	}
 	result, err := run(script("good", `printf '{"recommendations": [], "rules_applied": ["'$1'"], "meta_insight": "%s", "analysis_data": '"$(cat)"'}' "$(basename "$PWD" | head -c 0)"`))
@@ -76,7 +83,8 @@ func TestN29Commands(t *testing.T) {
 		t.Error("a program that is not there")
 	}
 	k := worker.Kind{}
-	if k.Recovery(nil, nil) != step.Rerun || k.Recovery(nil, []journal.TaskNoted{{Kind: journal.NoteCommand}}) != step.Ask {
+	if k.Recovery(nil, nil) != step.Rerun ||
+		k.Recovery(nil, []journal.TaskNoted{{Kind: journal.NoteCommand}}) != step.Ask {
 		t.Error("recovery")
 	}
 }

@@ -94,7 +94,9 @@ func (r *remote) Call(ctx context.Context, call tool.Call) (tool.Result, error) 
 		}
 	})
 	defer r.server.await(token, nil)
-	params := &mcp.CallToolParams{Name: r.name, Arguments: call.Input, Meta: mcp.Meta{"espalier/idempotency-key": call.Key}}
+	params := &mcp.CallToolParams{
+		Name: r.name, Arguments: call.Input, Meta: mcp.Meta{"espalier/idempotency-key": call.Key},
+	}
 	params.SetProgressToken(token)
 	if call.TraceParent != "" {
 		params.Meta["traceparent"] = call.TraceParent
@@ -199,7 +201,8 @@ func structured(value any, text *mcp.TextContent) (json.RawMessage, error) {
 		return raw, err
 	}
 	var same, decoded any
-	if json.Unmarshal([]byte(text.Text), &same) == nil && json.Unmarshal(raw, &decoded) == nil && reflect.DeepEqual(same, decoded) {
+	if json.Unmarshal([]byte(text.Text), &same) == nil && json.Unmarshal(raw, &decoded) == nil &&
+		reflect.DeepEqual(same, decoded) {
 		return json.RawMessage(text.Text), nil
 	}
 	return raw, nil

@@ -50,7 +50,8 @@ func TestQuestionOfAServerIsAnsweredByAPerson(t *testing.T) {
 		if err != nil || !strings.Contains(string(result.Output), c.want) {
 			t.Errorf("%+v: %v, %s", c.response, err, result.Output)
 		}
-		if !strings.HasPrefix(asked.Message, "Please provide inputs") || !strings.Contains(string(asked.Schema), "legal name") {
+		if !strings.HasPrefix(asked.Message, "Please provide inputs") ||
+			!strings.Contains(string(asked.Schema), "legal name") {
 			t.Errorf("asked %+v", asked)
 		}
 	}

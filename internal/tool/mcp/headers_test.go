@@ -35,7 +35,8 @@ func TestWhoGetsTheHeaders(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := ""
-		through := &withHeaders{server: server.URL, headers: http.Header{"X-Key": {"secret"}}, next: answering(func(req *http.Request) { got = req.Header.Get("X-Key") })}
+		through := &withHeaders{server: server.URL, headers: http.Header{"X-Key": {"secret"}}, next: answering(
+			func(req *http.Request) { got = req.Header.Get("X-Key") })}
 		resp, err := through.RoundTrip(asked)
 		if err != nil {
 			t.Fatal(err)

@@ -171,9 +171,11 @@ func (s *Server) SignIn(ctx context.Context, show func(address string)) error {
 	saved := false
 	var refused error // the person was asked, and is not asked again
 	config := &auth.AuthorizationCodeHandlerConfig{
-		RedirectURL: "http://" + l.Addr().String() + "/callback", RequestRefreshToken: true, AcceptUnadvertisedIss: true,
-		Client: netguard.Client(s.tokenGuard(u)),
-		AuthorizationCodeFetcher: func(ctx context.Context, args *auth.AuthorizationArgs) (*auth.AuthorizationResult, error) {
+		RedirectURL: "http://" + l.Addr().String() + "/callback", RequestRefreshToken: true,
+		AcceptUnadvertisedIss: true, Client: netguard.Client(s.tokenGuard(u)),
+		AuthorizationCodeFetcher: func(
+			ctx context.Context, args *auth.AuthorizationArgs,
+		) (*auth.AuthorizationResult, error) {
 			if refused != nil { // the connection is tried again
 				return nil, refused
 			}

@@ -52,11 +52,15 @@ const wave = "RIFF\x24\x00\x00\x00WAVEfmt \x10\x00\xff\xfe"
 // server has a tool for everything that can go wrong.
 func server() *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "fake", Version: "1"}, nil)
-	add := func(name string, a *sdk.ToolAnnotations, do func(ctx context.Context, req *sdk.CallToolRequest, in input) (*sdk.CallToolResult, error)) {
-		sdk.AddTool(s, &sdk.Tool{Name: name, Description: "does " + name, Annotations: a}, func(ctx context.Context, req *sdk.CallToolRequest, in input) (*sdk.CallToolResult, any, error) {
-			result, err := do(ctx, req, in)
-			return result, nil, err
-		})
+	add := func(name string, a *sdk.ToolAnnotations, do func(
+		ctx context.Context, req *sdk.CallToolRequest, in input,
+	) (*sdk.CallToolResult, error),
+	) {
+		sdk.AddTool(s, &sdk.Tool{Name: name, Description: "does " + name, Annotations: a},
+			func(ctx context.Context, req *sdk.CallToolRequest, in input) (*sdk.CallToolResult, any, error) {
+				result, err := do(ctx, req, in)
+				return result, nil, err
+			})
 	}
 	s.AddTool(&sdk.Tool{Name: "large", InputSchema: json.RawMessage(largeSchema)}, func(
 		context.Context, *sdk.CallToolRequest,
@@ -66,9 +70,10 @@ func server() *sdk.Server {
 	text := func(s string) *sdk.CallToolResult {
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: s}}}
 	}
-	add("echo", &sdk.ToolAnnotations{ReadOnlyHint: true}, func(_ context.Context, _ *sdk.CallToolRequest, in input) (*sdk.CallToolResult, error) {
-		return text(in.Say), nil
-	})
+	add("echo", &sdk.ToolAnnotations{ReadOnlyHint: true},
+		func(_ context.Context, _ *sdk.CallToolRequest, in input) (*sdk.CallToolResult, error) {
+			return text(in.Say), nil
+		})
 	add("env", nil, func(_ context.Context, _ *sdk.CallToolRequest, in input) (*sdk.CallToolResult, error) {
 		return text(os.Getenv(in.Say)), nil
 	})
@@ -98,7 +103,9 @@ func server() *sdk.Server {
 		tick := time.NewTicker(50 * time.Millisecond)
 		defer tick.Stop()
 		for i := range 20 {
-			if err := req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: float64(i)}); err != nil {
+			if err := req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{
+				ProgressToken: req.Params.GetProgressToken(), Progress: float64(i),
+			}); err != nil {
 				return nil, err
 			}
 			<-tick.C
@@ -122,7 +129,8 @@ func server() *sdk.Server {
 	})
 	add("flood", nil, func(ctx context.Context, req *sdk.CallToolRequest, in input) (*sdk.CallToolResult, error) {
 		for ctx.Err() == nil {
-			if err := req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: "x", Message: strings.Repeat("x", 1000)}); err != nil {
+			if err := req.Session.NotifyProgress(ctx,
+				&sdk.ProgressNotificationParams{ProgressToken: "x", Message: strings.Repeat("x", 1000)}); err != nil {
 				return nil, err
 			}
 		}
@@ -193,7 +201,8 @@ func start(t *testing.T, how string, change func(*mcp.Config)) *mcp.Server {
 		t.Fatal(err)
 	}
 	c := mcp.Config{
-		Name: "fake", Command: []string{self}, Dir: t.TempDir(), Timeout: 20 * time.Second, MaxMessage: 1 << 20, MaxFlood: 8 << 20,
+		Name: "fake", Command: []string{self}, Dir: t.TempDir(), Timeout: 20 * time.Second,
+		MaxMessage: 1 << 20, MaxFlood: 8 << 20,
 		Secrets: func(context.Context) ([]string, http.Header, error) {
 			return []string{mode + "=" + how, "GIVEN=1"}, nil, nil
 		},
@@ -255,7 +264,8 @@ func TestCalls(t *testing.T) {
 		}
 	}
 	echo, env := find(t, s, "fake.echo").Spec(), find(t, s, "fake.env").Spec()
-	if echo.SideEffects || !env.SideEffects || echo.Description != "does echo" || !strings.Contains(string(echo.Schema), "say") || echo.Target == "" {
+	if echo.SideEffects || !env.SideEffects || echo.Description != "does echo" ||
+		!strings.Contains(string(echo.Schema), "say") || echo.Target == "" {
 		t.Errorf("%+v %+v", echo, env)
 	}
 }
@@ -278,7 +288,8 @@ func TestSchemasKeepLargeIntegers(t *testing.T) {
 func TestSoundIsNotText(t *testing.T) {
 	s := start(t, "well", nil)
 	result, err := find(t, s, "fake.sound").Call(t.Context(), tool.Call{Input: json.RawMessage(`{"say":""}`)})
-	if err != nil || len(result.Media) != 1 || result.Media[0].Type != "audio/wav" || string(result.Media[0].Data) != wave {
+	if err != nil || len(result.Media) != 1 || result.Media[0].Type != "audio/wav" ||
+		string(result.Media[0].Data) != wave {
 		t.Fatalf("%+v, %v", result, err)
 	}
 	out := string(result.Output)
@@ -318,9 +329,13 @@ func TestItCannotBeStarted(t *testing.T) {
 		"dies at once":     {nil, "I cannot live like this"},
 		"one endless line": {nil, ""},
 		"talks nonsense":   {nil, ""},
-		"no program":       {func(c *mcp.Config) { c.Command = []string{"espalier-there-is-no-such-program"} }, "not found"},
+		"no program": {
+			func(c *mcp.Config) { c.Command = []string{"espalier-there-is-no-such-program"} }, "not found",
+		},
 		"no secret": {func(c *mcp.Config) {
-			c.Secrets = func(context.Context) ([]string, http.Header, error) { return nil, nil, errors.New("no such secret") }
+			c.Secrets = func(context.Context) ([]string, http.Header, error) {
+				return nil, nil, errors.New("no such secret")
+			}
 		}, "no such secret"},
 	} {
 		t.Run(how, func(t *testing.T) {
@@ -430,7 +445,8 @@ func TestItHangs(t *testing.T) {
 			_, err := hang.Call(ctx, tool.Call{Input: raw})
 			watching.Wait()
 			var failed *tool.Error
-			if c.cancel && !errors.Is(err, why) || c.class != "" && (!errors.As(err, &failed) || failed.Class != c.class) {
+			if c.cancel && !errors.Is(err, why) ||
+				c.class != "" && (!errors.As(err, &failed) || failed.Class != c.class) {
 				t.Errorf("%v", err)
 			}
 			if _, err := io.Copy(io.Discard, rest); err != nil {
@@ -485,9 +501,12 @@ func TestOverHTTP(t *testing.T) {
 		handler.ServeHTTP(w, r)
 	}))
 	defer web.Close()
-	s := mcp.New(mcp.Config{Name: "web", URL: web.URL, MaxMessage: 1 << 20, MaxFlood: 8 << 20, Secrets: func(context.Context) ([]string, http.Header, error) {
-		return nil, http.Header{"Authorization": {"Bearer x"}}, nil
-	}})
+	s := mcp.New(mcp.Config{
+		Name: "web", URL: web.URL, MaxMessage: 1 << 20,
+		MaxFlood: 8 << 20, Secrets: func(context.Context) ([]string, http.Header, error) {
+			return nil, http.Header{"Authorization": {"Bearer x"}}, nil
+		},
+	})
 	defer s.Close()
 	for _, c := range []struct {
 		tool, input, want string

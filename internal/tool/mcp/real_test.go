@@ -29,7 +29,10 @@ const (
 )
 
 func TestServerEverything(t *testing.T) {
-	s := mcp.New(mcp.Config{Name: "everything", Command: []string{npmtest.Program(t, everything, "mcp-server-everything"), "stdio"}, Dir: t.TempDir()})
+	s := mcp.New(mcp.Config{
+		Name:    "everything",
+		Command: []string{npmtest.Program(t, everything, "mcp-server-everything"), "stdio"}, Dir: t.TempDir(),
+	})
 	defer s.Close()
 	calls(t, s)
 }
@@ -53,13 +56,18 @@ func calls(t *testing.T, s *mcp.Server) {
 // An image is handed over as what it is, and its place in the output is held by
 // one line.
 func TestImagesAreNotText(t *testing.T) {
-	s := mcp.New(mcp.Config{Name: "everything", Command: []string{npmtest.Program(t, everything, "mcp-server-everything"), "stdio"}, Dir: t.TempDir()})
+	s := mcp.New(mcp.Config{
+		Name:    "everything",
+		Command: []string{npmtest.Program(t, everything, "mcp-server-everything"), "stdio"}, Dir: t.TempDir(),
+	})
 	defer s.Close()
 	result, err := find(t, s, "everything.get-tiny-image").Call(t.Context(), tool.Call{Input: json.RawMessage(`{}`)})
-	if err != nil || len(result.Media) != 1 || result.Media[0].Type != "image/png" || !bytes.HasPrefix(result.Media[0].Data, []byte("\x89PNG")) {
+	if err != nil || len(result.Media) != 1 || result.Media[0].Type != "image/png" ||
+		!bytes.HasPrefix(result.Media[0].Data, []byte("\x89PNG")) {
 		t.Fatalf("%+v, %v", result, err)
 	}
-	if out := string(result.Output); strings.Contains(out, "iVBOR") || !strings.Contains(out, result.Media[0].Placeholder()) {
+	if out := string(result.Output); strings.Contains(out, "iVBOR") ||
+		!strings.Contains(out, result.Media[0].Placeholder()) {
 		t.Errorf("the output is %s", out)
 	}
 }
@@ -71,7 +79,8 @@ func TestServerEverythingTakesLong(t *testing.T) {
 	program := npmtest.Program(t, everything, "mcp-server-everything")
 	start := func(t *testing.T, timeout time.Duration) (*mcp.Server, tool.Tool) {
 		t.Parallel()
-		s := mcp.New(mcp.Config{Name: "everything", Command: []string{program, "stdio"}, Dir: t.TempDir(), Timeout: timeout})
+		s := mcp.New(
+			mcp.Config{Name: "everything", Command: []string{program, "stdio"}, Dir: t.TempDir(), Timeout: timeout})
 		t.Cleanup(s.Close)
 		return s, find(t, s, "everything.trigger-long-running-operation")
 	}
@@ -142,7 +151,10 @@ func TestServerEverythingOverHTTP(t *testing.T) {
 			break
 		}
 	}
-	s := mcp.New(mcp.Config{Name: "everything", URL: "http://localhost:" + port + "/mcp", Secrets: func(context.Context) ([]string, http.Header, error) { return nil, nil, nil }})
+	s := mcp.New(mcp.Config{
+		Name: "everything", URL: "http://localhost:" + port + "/mcp",
+		Secrets: func(context.Context) ([]string, http.Header, error) { return nil, nil, nil },
+	})
 	defer s.Close()
 	calls(t, s)
 	told := make(chan tool.Progress, 100)
@@ -155,12 +167,16 @@ func TestServerEverythingOverHTTP(t *testing.T) {
 
 func TestServerFilesystem(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
-	for path, text := range map[string]string{filepath.Join(dir, "a.txt"): "roses\n", filepath.Join(outside, "b.txt"): "secret\n"} {
+	for path, text := range map[string]string{
+		filepath.Join(dir, "a.txt"): "roses\n", filepath.Join(outside, "b.txt"): "secret\n",
+	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s := mcp.New(mcp.Config{Name: "fs", Command: []string{npmtest.Program(t, filesystem, "mcp-server-filesystem"), dir}, Dir: dir})
+	s := mcp.New(mcp.Config{
+		Name: "fs", Command: []string{npmtest.Program(t, filesystem, "mcp-server-filesystem"), dir}, Dir: dir,
+	})
 	defer s.Close()
 	for _, c := range []struct{ tool, input, want, class string }{
 		{"fs.read_text_file", `{"path":"` + filepath.Join(dir, "a.txt") + `"}`, "roses", ""},

@@ -170,7 +170,8 @@ func (s *Server) session(ctx context.Context) (*session, error) {
 	}
 	s.starts = slices.DeleteFunc(s.starts, func(at time.Time) bool { return time.Since(at) > startsWithin })
 	if len(s.starts) == mostStarts {
-		return nil, fmt.Errorf("the MCP server %q has ended %d times and is not started again: %s", s.Name, mostStarts, now.last())
+		return nil, fmt.Errorf("the MCP server %q has ended %d times and is not started again: %s",
+			s.Name, mostStarts, now.last())
 	}
 	s.starts = append(s.starts, time.Now())
 	now, err := s.start(ctx)
@@ -357,7 +358,9 @@ func (s *Server) overHTTP(now *session, headers http.Header, tokens auth.OAuthHa
 	guard.Allow = append(slices.Clone(guard.Allow), u.Host)
 	guard.Timeout = -1 // an answer may be a stream; calls have times of their own
 	client := netguard.Client(guard)
-	client.Transport = &withHeaders{next: client.Transport, server: u, headers: headers, most: int64(s.MaxFlood), seen: &now.seen}
+	client.Transport = &withHeaders{
+		next: client.Transport, server: u, headers: headers, most: int64(s.MaxFlood), seen: &now.seen,
+	}
 	return &mcp.StreamableClientTransport{
 		Endpoint: s.URL, HTTPClient: client, MaxRetries: 2, DisableStandaloneSSE: true, MaxEventSize: s.MaxMessage,
 		OAuthHandler: tokens,
