@@ -88,7 +88,8 @@ func fileURL(elements ...string) string {
 	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(filepath.Join(elements...))}).String()
 }
 
-// TestSiteHasDarkModeAndVersions switches a page to the other colors, which the next page keeps, and to another version.
+// TestSiteHasDarkModeAndVersions switches a page to the other colors, which the next page keeps, and to another
+// version.
 func TestSiteHasDarkModeAndVersions(t *testing.T) {
 	dir := t.TempDir()
 	for _, version := range []string{"9.1.0", "9.0.0"} {
@@ -150,8 +151,8 @@ func TestSiteHasDarkModeAndVersions(t *testing.T) {
 func TestSiteSearchesFromFiles(t *testing.T) {
 	ctx := browser(t)
 	for _, start := range []string{"index.html", "formats/nof.html"} {
-		err := chromedp.Do(ctx, chromedp.Navigate(fileURL(*siteFlag, start)), chromedp.SendKeys(chromedp.CSS("#q"), "tombstone"),
-			chromedp.WaitVisible(chromedp.CSS("#found a")))
+		err := chromedp.Do(ctx, chromedp.Navigate(fileURL(*siteFlag, start)),
+			chromedp.SendKeys(chromedp.CSS("#q"), "tombstone"), chromedp.WaitVisible(chromedp.CSS("#found a")))
 		if err != nil {
 			t.Fatal(err)
 		}
