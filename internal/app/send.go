@@ -398,8 +398,8 @@ func (rt *environment) decidedBefore(ctx context.Context, id journal.RunID, step
 			return err
 		}
 		if x, ok := e.Fact.(journal.GateDecided); ok &&
-			slices.Contains([]string{"", x.Step, x.Key(), journal.StepName(x.Key()), journal.PlaceName(x.Key())},
-				step) {
+			slices.Contains(append(gateTitles(x.Key()), "", x.Step, x.Key(), journal.StepName(x.Key()),
+				journal.PlaceName(x.Key())), step) {
 			last, at = &x, e.At
 		}
 	}

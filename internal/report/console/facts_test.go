@@ -308,7 +308,7 @@ func TestCostBudgetIsShown(t *testing.T) {
 	s.expectArea("59.0 s of 1 m 00 s left")
 	s.expectArea("▸ send  1.0 s · $0.50")
 	s.take(journal.BudgetWait{Work: work, N: 1, Budget: plan.BudgetMoney})
-	s.expectLines("send  paused: cost budget ($2.00) exhausted: espalier resume 11111111 --raise cost_usd=N")
+	s.expectLines("send  paused: cost budget ($2.00) exhausted")
 	s.take(journal.BudgetRaised{Budget: plan.BudgetMoney, To: 3_000_000})
 	s.expectLines("flow  cost budget raised to $3.00")
 	s.take(journal.TaskEnded{Work: work, Outcome: "ok", Final: true}, journal.RunFinished{Outcome: "ok"})

@@ -489,11 +489,13 @@ func (n *Notice) waits(s *Style) string {
 		}
 		command = fmt.Sprintf("resume %s --decide %s=rerun   (or =skip, =fail, =result=JSON)", run, step)
 	case ForBudget:
-		what = exhausted(n.Budget, &n.limits)
-		command = fmt.Sprintf("resume %s --raise %s=N", run, journal.BudgetName(n.Budget))
+		what = exhausted(n.Budget, &n.limits) // the end of the command says which limit suffices
 	}
 	if !n.Due.IsZero() { // before the command, which is there to be copied
 		what += " until " + s.moment(n.Due, n.At)
+	}
+	if command == "" {
+		return what
 	}
 	return what + ": espalier " + command
 }
