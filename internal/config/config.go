@@ -66,11 +66,18 @@ type Store struct {
 	Withheld bool
 }
 
-// Shown returns the URL without its password.
+// Shown returns the URL without its passwords, which may also be parameters.
 func (s Store) Shown() string {
 	u, err := url.Parse(s.URL.Value)
 	if err != nil {
 		return "a database"
+	}
+	query := u.Query()
+	for _, name := range []string{"password", "sslpassword"} {
+		if query.Has(name) {
+			query.Set(name, "xxxxx") // as Redacted writes it
+			u.RawQuery = query.Encode()
+		}
 	}
 	return u.Redacted()
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/text"
 )
 
 const full = `models:
@@ -348,5 +349,18 @@ func TestTemporalServerIsWithheld(t *testing.T) {
 	want := []string{"engine sends runs to the Temporal server at localhost:7233"}
 	if d := cmp.Diff(want, found); d != "" || !c.Temporal.Withheld {
 		t.Errorf("%s, withheld: %v", d, c.Temporal.Withheld)
+	}
+}
+
+func TestStoresAreShownWithoutPasswords(t *testing.T) {
+	for in, want := range map[string]string{
+		"postgres://me:hidden@db/x?schema=a":              "postgres://me:xxxxx@db/x?schema=a",
+		"postgres://me@db/x?password=hidden&schema=a":     "postgres://me@db/x?password=xxxxx&schema=a",
+		"postgres://db/x?sslkey=k&sslpassword=hidden":     "postgres://db/x?sslkey=k&sslpassword=xxxxx",
+		"postgres:///x?host=/run&user=me&password=hid%64": "postgres:///x?host=%2Frun&password=xxxxx&user=me",
+	} {
+		if got := (config.Store{URL: text.Text{Value: in}}).Shown(); got != want {
+			t.Errorf("%s: got %s, want %s", in, got, want)
+		}
 	}
 }

@@ -80,7 +80,7 @@ func (s *Store) Claim(ctx context.Context, id journal.RunID, me journal.Owner) (
 						return refusal{&journal.OwnedError{Owner: r.owner}}
 					}
 				}
-				err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+				err := s.inTransaction(ctx, func(tx pgx.Tx) error {
 					if err := s.stayAlive(ctx, tx, me); err != nil {
 						return err
 					}
@@ -106,6 +106,14 @@ func (s *Store) Claim(ctx context.Context, id journal.RunID, me journal.Owner) (
 		}
 	})
 	return claim, s.fenced(me, err)
+}
+
+// inTransaction calls do in a transaction of several statements. Its locks keep other processes from taking this one for
+// dead, so the server ends the transaction if this process sends no statement for the time of a lease: its machine may
+// be gone.
+func (s *Store) inTransaction(ctx context.Context, do func(pgx.Tx) error) error {
+	begin := fmt.Sprintf("BEGIN; SET LOCAL idle_in_transaction_session_timeout = %d", s.lease.Milliseconds())
+	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{BeginQuery: begin}, do)
 }
 
 // stayAlive prevents other processes from taking this one for dead until the end of a transaction. If they have done
@@ -183,15 +191,18 @@ type candidate struct {
 func (s *Store) claimSome(
 	ctx context.Context, me journal.Owner, after int64, n int, skip func(journal.RunID) bool,
 ) (ids []journal.RunID, last int64, err error) {
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	err = s.inTransaction(ctx, func(tx pgx.Tx) error {
 		if err := s.stayAlive(ctx, tx, me); err != nil {
 			return err
 		}
-		// A process with a group in flight is alive.
-		if _, err := tx.Exec(ctx, s.q(`WITH gone AS (
-				SELECT id FROM @.workers WHERE NOT sealed AND until < clock_timestamp() FOR UPDATE SKIP LOCKED
-			) UPDATE @.workers w SET sealed = true FROM gone WHERE w.id = gone.id`)); err != nil {
-			return err
+		if s.worker.judges() {
+			// A process with a group in flight is alive, and so is this one.
+			if _, err := tx.Exec(ctx, s.q(`WITH gone AS (
+					SELECT id FROM @.workers WHERE NOT sealed AND id <> $1 AND until < clock_timestamp()
+					FOR UPDATE SKIP LOCKED
+				) UPDATE @.workers w SET sealed = true FROM gone WHERE w.id = gone.id`), encodeText(me)); err != nil {
+				return err
+			}
 		}
 		rows, err := tx.Query(ctx, s.q(`SELECT n, id, owner FROM @.runs
 			WHERE root = '' AND status = 'running' AND n > $2
@@ -286,7 +297,7 @@ func (s *Store) Remove(ctx context.Context, why journal.Removal, ids ...journal.
 const intoGarbage = " INSERT INTO @.garbage (object, removed) SELECT object, true FROM gone WHERE object <> ''"
 
 func (s *Store) removeRun(ctx context.Context, why journal.Removal, id journal.RunID) error {
-	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return s.inTransaction(ctx, func(tx pgx.Tx) error {
 		var n int64
 		var of journal.RunID
 		var name string

@@ -49,8 +49,8 @@ func isRetryable(err error) bool {
 		return false
 	case c == "":
 		return isConnectionLoss(err)
-	default: // collisions and lock timeouts
-		return isOutage(c) || c == "40001" || c == "40P01" || c == "55P03"
+	default: // collisions, lock timeouts, and transactions that the server ended because this process was paused
+		return isOutage(c) || c == "40001" || c == "40P01" || c == "55P03" || c == "25P03"
 	}
 }
 

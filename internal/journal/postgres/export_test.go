@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
@@ -15,6 +17,21 @@ func Join(t testing.TB, s *Store, o journal.Owner) {
 	t.Helper()
 	s.exec(t, "INSERT INTO @.workers (id, until, about) "+
 		"VALUES ($1, clock_timestamp() + interval '1 hour', '{}')", string(o))
+}
+
+// Keepalives returns the settings of the server for the connection of the committer and for one of the pool.
+func Keepalives(t testing.TB, s *Store) (settings []string) {
+	t.Helper()
+	const query = `SELECT current_setting('tcp_keepalives_idle') || ' ' || current_setting('tcp_keepalives_interval')
+		|| ' ' || current_setting('tcp_keepalives_count') || ' ' || current_setting('tcp_user_timeout')`
+	for _, row := range []pgx.Row{s.conn.QueryRow(t.Context(), query), s.pool.QueryRow(t.Context(), query)} {
+		var one string
+		if err := row.Scan(&one); err != nil {
+			t.Fatal(err)
+		}
+		settings = append(settings, one)
+	}
+	return settings
 }
 
 // Leave ends the lease of a process.

@@ -35,6 +35,12 @@ type proxy struct {
 	cutReply, cutRequest atomic.Int32
 	cuts                 atomic.Int32
 	passReply            atomic.Int32 // replies before those that are lost
+	// vanishAt is part of a statement. When it has been prepared and sent, nothing passes any more, and connections
+	// stay open until end is called.
+	vanishAt string
+	vanished atomic.Bool
+	ended    context.Context
+	end      func()
 }
 
 func newProxy(t *testing.T, server *pgtest.Server) *proxy {
@@ -48,8 +54,9 @@ func newProxy(t *testing.T, server *pgtest.Server) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close(); os.RemoveAll(dir) })
 	p := &proxy{dir: dir, target: filepath.Join(server.Dir(), socket)}
+	p.ended, p.end = context.WithCancel(context.Background())
+	t.Cleanup(func() { p.end(); l.Close(); os.RemoveAll(dir) })
 	go func() {
 		for {
 			client, err := l.Accept()
@@ -73,6 +80,7 @@ func (p *proxy) serve(client net.Conn) {
 		defer to.Close()
 		defer from.Close()
 		buffer := make([]byte, 1<<16)
+		prepared := false
 		for {
 			n, err := from.Read(buffer)
 			passes := cut == &p.cutReply && p.passReply.Load() > 0 && p.passReply.Add(-1) >= 0
@@ -80,6 +88,14 @@ func (p *proxy) serve(client net.Conn) {
 				p.cuts.Add(1)
 				return
 			}
+			if p.vanished.Load() {
+				<-p.ended.Done()
+				return
+			}
+			if prepared {
+				p.vanished.Store(true)
+			}
+			prepared = p.vanishAt != "" && bytes.Contains(buffer[:n], []byte(p.vanishAt))
 			if _, failed := to.Write(buffer[:n]); failed != nil || err != nil {
 				return
 			}
@@ -392,6 +408,89 @@ func TestFencedProcessAppendsNothing(t *testing.T) {
 	got, err := paused.ClaimNext(t.Context(), paused.ID(), runs, func(journal.RunID) bool { return false })
 	if err != nil || len(got) != runs-1 {
 		t.Errorf("claimed %q, %v", got, err)
+	}
+}
+
+// A process whose machine disappears in the middle of a claim does not keep its locks, and so not its runs.
+func TestLostProcessKeepsNoLocks(t *testing.T) {
+	server := pgtest.Shared(t)
+	dir := t.TempDir()
+	p := newProxy(t, server)
+	p.vanishAt = "FOR SHARE"
+	options := postgres.Options{Lease: time.Second}
+	lost, other := openURL(t, p.url(schemaOf(dir)), options), openURL(t, schemaURL(t, dir), options)
+	journaltest.Append(t, lost, journaltest.Start("r", lost.ID()))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	none := func(journal.RunID) bool { return false }
+	go func() {
+		defer close(ended)
+		_, _ = lost.ClaimNext(ctx, lost.ID(), 1, none)
+	}()
+	defer func() { cancel(); p.end(); <-ended }()
+	limited, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	for {
+		claimed, err := other.ClaimNext(limited, other.ID(), 1, none)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(claimed) > 0 && p.vanished.Load() {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// The server notices within a lease that the machine of a process is gone, also if it does not wait for a statement.
+func TestServerLooksForLostMachines(t *testing.T) {
+	address := fmt.Sprintf("127.213.%d.%d", os.Getpid()/250%250, os.Getpid()%250)
+	server, err := pgtest.Start("fsync=off", "listen_addresses="+address)
+	pgtest.Require(t, err)
+	t.Cleanup(server.Remove)
+	if err := server.Allow("127.0.0.0/8"); err != nil {
+		t.Fatal(err)
+	}
+	for url, want := range map[string]string{
+		"":                        "5 2 2 9000",
+		"&lease=2s":               "1 1 2 3000",
+		"&tcp_keepalives_idle=60": "60 2 2 9000",
+	} {
+		s := openURL(t, "postgres://espalier@"+address+"/postgres?sslmode=disable"+url, postgres.Options{})
+		if got := postgres.Keepalives(t, s); got[0] != want || got[1] != want {
+			t.Errorf("%q: got %q, want %s", url, got, want)
+		}
+	}
+}
+
+// After an outage, all leases have ended. The process that is back first does not take the others for dead.
+func TestProcessesThatReturnLateAreAlive(t *testing.T) {
+	server := pgtest.Shared(t)
+	dir := t.TempDir()
+	early, late := newProxy(t, server), newProxy(t, server)
+	options := postgres.Options{Lease: time.Second}
+	first, second := openURL(t, early.url(schemaOf(dir)), options), openURL(t, late.url(schemaOf(dir)), options)
+	id := second.ID()
+	journaltest.Append(t, second, journaltest.Start("r", id))
+	const all = 1 << 30
+	early.cutRequest.Store(all)
+	late.cutRequest.Store(all)
+	workers := pgx.Identifier{schemaOf(dir), "workers"}.Sanitize()
+	for server.Number(t, "SELECT count(*) FROM "+workers+" WHERE until < clock_timestamp()") < 2 {
+		time.Sleep(50 * time.Millisecond)
+	}
+	early.cutRequest.Store(0)
+	none := func(journal.RunID) bool { return false }
+	if claimed, err := first.ClaimNext(t.Context(), first.ID(), 1, none); err != nil || len(claimed) > 0 {
+		t.Errorf("claimed %q, %v", claimed, err)
+	}
+	if _, err := first.Claim(t.Context(), "r", first.ID()); !errors.As(err, new(*journal.OwnedError)) {
+		t.Errorf("claimed: %v", err)
+	}
+	late.cutRequest.Store(0)
+	journaltest.Append(t, second, journaltest.Steps("r", 1, 1, 1))
+	if second.ID() != id {
+		t.Error("the second process was taken for dead")
 	}
 }
 

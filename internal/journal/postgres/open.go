@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -245,7 +246,7 @@ func (s *Store) probe(ctx context.Context, config *pgxpool.Config) error {
 			version/10000)}
 	case isolation == "read committed" && !s.pooled:
 		s.conn = conn
-		return nil
+		return s.keepAlive(ctx)
 	case isolation == "read committed":
 		s.config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	case s.pooled:
@@ -258,7 +259,27 @@ func (s *Store) probe(ctx context.Context, config *pgxpool.Config) error {
 	if err != nil {
 		return err
 	}
-	s.conn, err = pgx.ConnectConfig(ctx, s.config)
+	if s.conn, err = pgx.ConnectConfig(ctx, s.config); err != nil || s.pooled {
+		return err
+	}
+	return s.keepAlive(ctx)
+}
+
+// keepAlive lets the server notice within a lease that the machine of this process is gone, on the connection of
+// appends and on later ones. Until it does, a group of appends in flight keeps its locks.
+func (s *Store) keepAlive(ctx context.Context) error {
+	idle, interval := max(1, int(s.lease.Seconds()/2)), max(1, int(s.lease.Seconds()/4))
+	var set strings.Builder
+	for name, value := range map[string]int{
+		"tcp_keepalives_idle": idle, "tcp_keepalives_interval": interval, "tcp_keepalives_count": 2,
+		"tcp_user_timeout": 1000 * (idle + 2*interval), // milliseconds
+	} {
+		if _, own := s.config.RuntimeParams[name]; !own { // the URL may have its own
+			s.config.RuntimeParams[name] = strconv.Itoa(value)
+			fmt.Fprintf(&set, "SET %s = %d;", name, value)
+		}
+	}
+	_, err := s.conn.Exec(ctx, set.String())
 	return err
 }
 

@@ -27,6 +27,9 @@ type worker struct {
 	wakes  chan struct{}
 	listen sync.Once
 
+	// judgesAt is when this process may take others for dead: see judges.
+	judgesAt time.Time
+
 	database time.Time // the database's clock when it was last read
 	readAt   time.Time // when that was, on the local clock
 }
@@ -36,6 +39,14 @@ func (w *worker) names() (journal.Owner, map[journal.Owner]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.id, w.past
+}
+
+// judges reports whether this process may take others for dead. After an outage of the database, the leases of all
+// processes have ended, and those that come back later than this one are alive.
+func (w *worker) judges() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !time.Now().Before(w.judgesAt)
 }
 
 // register adds a row for this process under a new name.
@@ -128,6 +139,9 @@ func (s *Store) beat() {
 			return
 		case err != nil:
 			s.log.Warn("the lease of this process could not be renewed", "error", err)
+			s.worker.mu.Lock()
+			s.worker.judgesAt = time.Now().Add(s.lease + s.lease/2)
+			s.worker.mu.Unlock()
 		case !beats:
 			s.renew(id)
 		}
@@ -190,9 +204,11 @@ func (s *Store) seal(ctx context.Context, id journal.Owner) (bool, error) {
 	}
 	var alive bool
 	batch := &pgx.Batch{}
-	batch.Queue(s.q(`WITH gone AS (
-			SELECT id FROM @.workers WHERE id = $1 AND NOT sealed AND until < clock_timestamp() FOR UPDATE
-		) UPDATE @.workers w SET sealed = true FROM gone WHERE w.id = gone.id`), encodeText(id))
+	if s.worker.judges() {
+		batch.Queue(s.q(`WITH gone AS (
+				SELECT id FROM @.workers WHERE id = $1 AND NOT sealed AND until < clock_timestamp() FOR UPDATE
+			) UPDATE @.workers w SET sealed = true FROM gone WHERE w.id = gone.id`), encodeText(id))
+	}
 	batch.Queue(s.q("SELECT EXISTS (SELECT 1 FROM @.workers WHERE id = $1 AND NOT sealed)"), encodeText(id)).
 		QueryRow(func(row pgx.Row) error { return row.Scan(&alive) })
 	err := s.pool.SendBatch(ctx, batch).Close()
