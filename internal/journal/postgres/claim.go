@@ -108,9 +108,9 @@ func (s *Store) Claim(ctx context.Context, id journal.RunID, me journal.Owner) (
 	return claim, s.fenced(me, err)
 }
 
-// inTransaction calls do in a transaction of several statements. Its locks keep other processes from taking this one for
-// dead, so the server ends the transaction if this process sends no statement for the time of a lease: its machine may
-// be gone.
+// inTransaction calls do in a transaction of several statements. Its locks keep other processes from taking this one
+// for dead, so the server ends the transaction if this process sends no statement for the time of a lease: its machine
+// may be gone.
 func (s *Store) inTransaction(ctx context.Context, do func(pgx.Tx) error) error {
 	begin := fmt.Sprintf("BEGIN; SET LOCAL idle_in_transaction_session_timeout = %d", s.lease.Milliseconds())
 	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{BeginQuery: begin}, do)
