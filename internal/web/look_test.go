@@ -310,6 +310,27 @@ func TestLinksOfPhonesHaveFixedPlaces(t *testing.T) {
 	}
 }
 
+// On a phone, the headings of cards and the first of their buttons have their places before the later ones have arrived.
+func TestHeadingsOfPhonesHaveFixedPlaces(t *testing.T) {
+	s := newSite(t, map[string]string{"gated.md": gated})
+	b := s.open()
+	b.size(360, 900)
+	for _, path := range []string{"/runs/" + string(s.begin("gated", simulate, question)), "/workflows/gated"} {
+		b.visit(path)
+		moved := eval[string](b, `(() => {
+			const heads = [...document.querySelectorAll(".card-head:has(> .end.row, > .end.legend)")];
+			const place = () => JSON.stringify(heads.flatMap((h) => [...h.children].slice(0, -1)
+				.concat(h.lastElementChild.firstElementChild)).map((e) => [e.textContent, e.getBoundingClientRect()]));
+			const before = place();
+			heads.forEach((h) => [...h.lastElementChild.children].slice(1).forEach((e) => e.remove()));
+			return heads.length === 2 && before === place() ? "" : heads.length + before + place();
+		})()`)
+		if moved != "" {
+			t.Errorf("%s: %s", path, moved)
+		}
+	}
+}
+
 // slow limits the connection of the tab to so many bytes in a second.
 func (b *tab) slow(rate float64) {
 	b.t.Helper()
