@@ -310,7 +310,7 @@ func TestLinksOfPhonesHaveFixedPlaces(t *testing.T) {
 	}
 }
 
-// On a phone, the headings of cards and the first of their buttons have their places before the later ones have arrived.
+// On a phone, the headings of cards and their first buttons have their places before the later buttons have arrived.
 func TestHeadingsOfPhonesHaveFixedPlaces(t *testing.T) {
 	s := newSite(t, map[string]string{"gated.md": gated})
 	b := s.open()
