@@ -50,9 +50,9 @@ workflows, inputs, models, runs, steps, gates, budgets and codes.`,
 }
 
 // completeWorkflow offers the names of discovered workflows, and files.
-func (a *invocation) completeWorkflow(cmd *cobra.Command, args []string, _ string) ([]string,
-	cobra.ShellCompDirective,
-) {
+func (a *invocation) completeWorkflow(
+	cmd *cobra.Command, args []string, _ string,
+) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -116,19 +116,28 @@ func (a *invocation) completeInput(_ *cobra.Command, args []string, _ string) ([
 	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
+// statusOf returns the status of the run that the first argument names; nil if there is none.
+func (a *invocation) statusOf(args []string) *app.Status {
+	if len(args) == 0 {
+		return nil
+	}
+	run, err := a.app().Find(context.Background(), args[0])
+	if err != nil {
+		return nil
+	}
+	status, err := a.app().Status(context.Background(), cmp.Or(run.Root, run.ID))
+	if err != nil {
+		return nil
+	}
+	return status
+}
+
 // completeWaitingStep offers the steps that a run waits at.
 func (a *invocation) completeWaitingStep(
 	_ *cobra.Command, args []string, _ string,
 ) ([]string, cobra.ShellCompDirective) {
-	if len(args) == 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	run, err := a.app().Find(context.Background(), args[0])
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	status, err := a.app().Status(context.Background(), cmp.Or(run.Root, run.ID))
-	if err != nil {
+	status := a.statusOf(args)
+	if status == nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var out []string
@@ -160,9 +169,9 @@ func (a *invocation) completeStep(cmd *cobra.Command, args []string, _ string) (
 }
 
 // completeStepOfWorkflow offers the steps of a workflow.
-func (a *invocation) completeStepOfWorkflow(_ *cobra.Command, args []string, _ string) ([]string,
-	cobra.ShellCompDirective,
-) {
+func (a *invocation) completeStepOfWorkflow(
+	_ *cobra.Command, args []string, _ string,
+) ([]string, cobra.ShellCompDirective) {
 	const done = cobra.ShellCompDirectiveNoFileComp
 	if len(args) == 0 {
 		return nil, done
@@ -175,9 +184,9 @@ func (a *invocation) completeStepOfWorkflow(_ *cobra.Command, args []string, _ s
 }
 
 // completeWorkflowOrRun offers workflows, files, and the ids of runs.
-func (a *invocation) completeWorkflowOrRun(cmd *cobra.Command, args []string, prefix string) ([]string,
-	cobra.ShellCompDirective,
-) {
+func (a *invocation) completeWorkflowOrRun(
+	cmd *cobra.Command, args []string, prefix string,
+) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -189,15 +198,8 @@ func (a *invocation) completeWorkflowOrRun(cmd *cobra.Command, args []string, pr
 // completeDecision offers the steps of a run whose outcome is unknown, with the answers.
 func (a *invocation) completeDecision(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	const done = cobra.ShellCompDirectiveNoFileComp
-	if len(args) == 0 {
-		return nil, done
-	}
-	run, err := a.app().Find(context.Background(), args[0])
-	if err != nil {
-		return nil, done
-	}
-	status, err := a.app().Status(context.Background(), cmp.Or(run.Root, run.ID))
-	if err != nil {
+	status := a.statusOf(args)
+	if status == nil {
 		return nil, done
 	}
 	var out []string

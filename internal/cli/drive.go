@@ -430,7 +430,10 @@ func (a *invocation) checkOutputFile() error {
 	if err != nil {
 		return err
 	}
-	_, missing := os.Stat(full)
+	info, missing := os.Stat(full)
+	if missing == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return nil // opening a pipe and closing it would end the work of its reader
+	}
 	f, err := os.OpenFile(full, os.O_WRONLY|os.O_CREATE, 0o644)
 	if err != nil {
 		return cannotWrite(a.outputFile, err)

@@ -193,20 +193,27 @@ func TestResultsAreReadOnce(t *testing.T) {
 	}
 }
 
+// beginElsewhere begins a transaction of another client.
+func beginElsewhere(t *testing.T, server *pgtest.Server) pgx.Tx {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), server.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(context.Background()) })
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tx
+}
+
 // A statement that takes long is not given up while the server is there, also if its caller has little patience.
 func TestSlowStatementsAreNotGivenUp(t *testing.T) {
 	dir := t.TempDir()
 	server := pgtest.Shared(t)
 	s := openURL(t, schemaURL(t, dir), postgres.Options{Lease: time.Hour})
-	conn, err := pgx.Connect(t.Context(), server.URL("postgres"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.Background())
-	tx, err := conn.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := beginElsewhere(t, server)
 	if _, err := tx.Exec(t.Context(), "LOCK TABLE "+pgx.Identifier{schemaOf(dir), "runs"}.Sanitize()); err != nil {
 		t.Fatal(err)
 	}
@@ -430,15 +437,15 @@ func TestLostProcessKeepsNoLocks(t *testing.T) {
 	defer func() { cancel(); p.end(); <-ended }()
 	limited, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
-	for {
-		claimed, err := other.ClaimNext(limited, other.ID(), 1, none)
+	for claimed := 0; claimed == 0; time.Sleep(50 * time.Millisecond) { // nothing announces the end of a lease
+		if !p.vanished.Load() {
+			continue
+		}
+		runs, err := other.ClaimNext(limited, other.ID(), 1, none)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(claimed) > 0 && p.vanished.Load() {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
+		claimed = len(runs)
 	}
 }
 
@@ -468,7 +475,7 @@ func TestProcessesThatReturnLateAreAlive(t *testing.T) {
 	server := pgtest.Shared(t)
 	dir := t.TempDir()
 	early, late := newProxy(t, server), newProxy(t, server)
-	options := postgres.Options{Lease: time.Second}
+	options := postgres.Options{Lease: 4 * time.Second} // what follows has to happen within that time
 	first, second := openURL(t, early.url(schemaOf(dir)), options), openURL(t, late.url(schemaOf(dir)), options)
 	id := second.ID()
 	journaltest.Append(t, second, journaltest.Start("r", id))
@@ -477,7 +484,7 @@ func TestProcessesThatReturnLateAreAlive(t *testing.T) {
 	late.cutRequest.Store(all)
 	workers := pgx.Identifier{schemaOf(dir), "workers"}.Sanitize()
 	for server.Number(t, "SELECT count(*) FROM "+workers+" WHERE until < clock_timestamp()") < 2 {
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) // nothing announces the end of a lease
 	}
 	early.cutRequest.Store(0)
 	none := func(journal.RunID) bool { return false }
@@ -500,15 +507,7 @@ func TestClaimWaitsForTheAppendInFlight(t *testing.T) {
 	server := pgtest.Shared(t)
 	a, b := openURL(t, schemaURL(t, dir), postgres.Options{}), openURL(t, schemaURL(t, dir), postgres.Options{})
 	journaltest.Append(t, a, journaltest.Start("r", a.ID()))
-	conn, err := pgx.Connect(t.Context(), server.URL("postgres"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.Background())
-	tx, err := conn.Begin(t.Context()) // as a group in flight does
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := beginElsewhere(t, server)
 	workers := pgx.Identifier{schemaOf(dir), "workers"}.Sanitize()
 	if _, err := tx.Exec(t.Context(), "SELECT 1 FROM "+workers+" WHERE id = $1 FOR KEY SHARE", a.ID()); err != nil {
 		t.Fatal(err)
@@ -557,15 +556,7 @@ func TestTailStopsAtTheOldestRunningTransaction(t *testing.T) {
 	s := openURL(t, schemaURL(t, dir), postgres.Options{})
 	journaltest.Append(t, s, journaltest.Start("r", "me"))
 	first := journaltest.Tail(t, s, 0)
-	conn, err := pgx.Connect(t.Context(), server.URL("postgres"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.Background())
-	tx, err := conn.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := beginElsewhere(t, server)
 	q := func(table string) string { return pgx.Identifier{schemaOf(dir), table}.Sanitize() }
 	if _, err := tx.Exec(t.Context(), `INSERT INTO `+q("appends")+` (run, first, last, at, pos, token, body)
 		SELECT n, 2, 2, 0, (SELECT era + (pg_current_xact_id()::text::bigint << 10) + 1 FROM `+q("journal")+`), 0,
@@ -630,15 +621,7 @@ func TestEnqueueWaitsForAnEarlierMessage(t *testing.T) {
 	server := pgtest.Shared(t)
 	s := openURL(t, schemaURL(t, dir), postgres.Options{})
 	journaltest.Append(t, s, journaltest.Start("r", "me"))
-	conn, err := pgx.Connect(t.Context(), server.URL("postgres"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.Background())
-	tx, err := conn.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := beginElsewhere(t, server)
 	runs, inbox := pgx.Identifier{schemaOf(dir), "runs"}.Sanitize(), pgx.Identifier{schemaOf(dir), "inbox"}.Sanitize()
 	if _, err := tx.Exec(t.Context(), "WITH r AS (SELECT n FROM "+runs+" WHERE id = 'r' FOR NO KEY UPDATE) "+
 		"INSERT INTO "+inbox+" (run, token, kind, data, at) SELECT n, 'first', 'first', '', 0 FROM r"); err != nil {

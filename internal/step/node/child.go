@@ -17,9 +17,9 @@ import (
 // child runs the code in a real python3: isolated (-I), in the folder of the run, with
 // the few environment variables that programs need, and confined to reading the
 // project, unless the run was started without confinement.
-func (h *host) child(ctx context.Context, confine func(string, ...string) (*process.Sandbox, error)) (json.RawMessage,
-	error,
-) {
+func (h *host) child(
+	ctx context.Context, confine func(string, ...string) (*process.Sandbox, error),
+) (json.RawMessage, error) {
 	path, err := h.job.Machine.Find("python3")
 	if err != nil {
 		return nil, step.Errorf(step.ClassMissing,
