@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/espalier-run/espalier/internal/identity"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/registry"
@@ -198,15 +199,6 @@ func (rt *environment) mayClaim(state *plan.State, program *plan.Program, f *pla
 		journal.PlaceName(f.Place().Key()), by.As)
 }
 
-// gateTitles returns what people see of a gate that a format has generated, as in progress lines.
-func gateTitles(key string) []string {
-	name, what, generated := strings.Cut(journal.StepID(key), ":")
-	if !generated {
-		return nil
-	}
-	return []string{"gate of " + name, fmt.Sprintf("gate of %s (%s)", name, what), "reply to " + name}
-}
-
 // meant returns the gates that a person means: those with the key or the step that they name, or else those that belong
 // to a step of the file with that name. Without a name, all gates are meant.
 func meant[G any](open []G, key func(G) string, name string) []G {
@@ -218,7 +210,7 @@ func meant[G any](open []G, key func(G) string, name string) []G {
 		case journal.StepName(k), journal.PlaceName(k):
 			named = append(named, g)
 		default:
-			if slices.Contains(gateTitles(k), name) {
+			if slices.Contains(ir.GateTitles(journal.StepID(k)), name) {
 				named = append(named, g)
 			}
 		}
@@ -398,7 +390,7 @@ func (rt *environment) decidedBefore(ctx context.Context, id journal.RunID, step
 			return err
 		}
 		if x, ok := e.Fact.(journal.GateDecided); ok &&
-			slices.Contains(append(gateTitles(x.Key()), "", x.Step, x.Key(), journal.StepName(x.Key()),
+			slices.Contains(append(ir.GateTitles(x.Step), "", x.Step, x.Key(), journal.StepName(x.Key()),
 				journal.PlaceName(x.Key())), step) {
 			last, at = &x, e.At
 		}

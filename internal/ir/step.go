@@ -81,13 +81,30 @@ func (s *Step) Title() string {
 	case !s.Implied || !generated || s.Type == "hook":
 		return s.ID
 	case isGate && gate.Decider == Event:
-		return "reply to " + name
+		return replyTo + name
 	case isGate && what != "gate":
-		return fmt.Sprintf("gate of %s (%s)", name, what)
-	case what == "gate", what == "checkpoint":
+		return fmt.Sprintf("%s%s (%s)", gateOf, name, what)
+	case what == "gate":
+		return gateOf + name
+	case what == "checkpoint":
 		return what + " of " + name
 	}
 	return name
+}
+
+const (
+	gateOf  = "gate of "
+	replyTo = "reply to "
+)
+
+// GateTitles returns the titles by which a person may mean the generated gate with an ID, with the short form of each;
+// none for a gate of the file.
+func GateTitles(id string) []string {
+	name, what, generated := strings.Cut(id, ":")
+	if !generated {
+		return nil
+	}
+	return []string{gateOf + name, fmt.Sprintf("%s%s (%s)", gateOf, name, what), replyTo + name}
 }
 
 // Ref is a variable that a step reads, by its dotted path.
