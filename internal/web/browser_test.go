@@ -380,7 +380,13 @@ func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := b.limited()
 	defer cancel()
-	if err := chromedp.Do(ctx, steps...); err != nil {
+	err := chromedp.Do(ctx, steps...)
+	// Right after a navigation, chromedp may look for an element of the page that was there before, and then does
+	// nothing with it.
+	for err != nil && strings.Contains(err.Error(), "Could not find node with given id") && ctx.Err() == nil {
+		err = chromedp.Do(ctx, steps...)
+	}
+	if err != nil {
 		b.t.Fatalf("%v\n%s", err, b.describe())
 	}
 }
