@@ -11,6 +11,8 @@ BROKEN := $(BIN)/broken.txt
 
 # The race detector needs cgo, and cgo a C compiler. The product itself needs neither.
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
+# Programs, tests and checks are built the same way, so that each package is compiled once.
+export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := help
 .PHONY: help demo build install screenshots test test-fast test-clis test-temporal test-objects test-deploy test-engines test-upgrade test-live race lint vuln cross check fix bench bench-postgres bench-temporal bench-web lines soak soak-short soak-workers soak-model soak-bounds docs recording release test-release test-confinement test-temporal-short
@@ -19,10 +21,10 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/espalier, one binary without cgo
-	CGO_ENABLED=0 $(GO) build -trimpath -o $(ESPALIER) ./cmd/espalier
+	$(GO) build -o $(ESPALIER) ./cmd/espalier
 
 install: ## install espalier where Go installs programs
-	CGO_ENABLED=0 $(GO) install -trimpath ./cmd/espalier
+	$(GO) install ./cmd/espalier
 
 # shown prints a command and runs it, so that what is shown can be copied.
 shown = @echo; echo '$$ $(1)'; $(1)
@@ -56,7 +58,7 @@ test: ## run all tests, with the race detector where that is cheap and there is 
 	@[ "$$($(GO) env GOOS)" != linux ] || command -v systemd-analyze >/dev/null 2>&1 || echo 'systemd-analyze was not found: the systemd unit is not verified.'
 	@fc-list ':lang=ja' 2>/dev/null | grep -q . || echo 'No Japanese font was found: drawing Chinese, Japanese and Korean text is not tested.'
 	@command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 || echo 'Chromium was not found: the tests of the web pages in a browser are skipped.'
-	GORACE=atexit_sleep_ms=0 $(GO) test -timeout 20m $(RACE) $(call LISTED,-vE)
+	$(if $(RACE),CGO_ENABLED=1) GORACE=atexit_sleep_ms=0 $(GO) test -timeout 20m $(RACE) $(call LISTED,-vE)
 	$(GO) test -timeout 20m -p 3 ./internal/web $(call LISTED,-E) # the longest first; processes of tests often wait
 
 # What takes longest: real processes, browsers and databases, and comparisons with other programs.
@@ -114,7 +116,7 @@ PREVIOUS_RELEASE = 11538faf
 
 test-upgrade: ## run workers of the previous release and of this one on one database
 	rm -rf bin/previous && git worktree prune && git worktree add --detach bin/previous $(PREVIOUS_RELEASE)
-	cd bin/previous && CGO_ENABLED=0 $(GO) build -trimpath -o ../espalier-previous ./cmd/espalier
+	cd bin/previous && $(GO) build -o ../espalier-previous ./cmd/espalier
 	git worktree remove --force bin/previous
 	PREVIOUS=$(CURDIR)/bin/espalier-previous $(GO) test -tags upgrade -count=1 -timeout 10m -run TestRollingUpgrade ./cmd/espalier
 
@@ -129,7 +131,7 @@ test-live: ## run the provider suite against real accounts, with the keys in the
 	$(GO) test -tags live -count=1 -timeout 20m -v -run 'TestLive$$' ./internal/registry
 
 race: ## run all tests with the race detector
-	GORACE=atexit_sleep_ms=0 $(GO) test -race ./...
+	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(GO) test -race ./...
 
 # What differs between systems is in our own packages; the libraries of models and servers compile everywhere, and
 # take minutes. "make cross" builds the whole program.
@@ -143,9 +145,9 @@ lint: ## format, vet, staticcheck, and builds of our packages for other systems
 		echo "These files are not formatted. Run \"make fix\":"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet -tags $(TAGS) ./...
 	$(GO) tool staticcheck -tags $(TAGS) ./...
-	CGO_ENABLED=0 GOOS=windows $(GO) build $(PORTABLE)
-	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build $(PORTABLE)
-	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) build ./internal/process
+	GOOS=windows $(GO) build $(PORTABLE)
+	GOOS=darwin GOARCH=arm64 $(GO) build $(PORTABLE)
+	GOOS=linux GOARCH=arm64 $(GO) build ./internal/process
 
 # A folder with the OSV files of the database works offline: make vuln VULNDB=file:///FOLDER
 VULNDB ?= https://vuln.go.dev
@@ -166,7 +168,7 @@ DOCS := $(BIN)/docs
 
 docs: ## build the documentation site in bin/docs; it opens from the file system, too
 	$(GO) run ./internal/reference markdown $(BIN)/reference
-	cd site && CGO_ENABLED=0 HUGO_PARAMS_VERSION=$(VERSION) $(CACHED) $(GO) run $(HUGO) --quiet --noBuildLock --cleanDestinationDir \
+	cd site && HUGO_PARAMS_VERSION=$(VERSION) $(CACHED) $(GO) run $(HUGO) --quiet --noBuildLock --cleanDestinationDir \
 		--destination $(CURDIR)/$(DOCS)/$(VERSION)
 	@cd $(DOCS) && printf 'window.docsVersions = {"current": "%s", "all": [%s]};\n' $(VERSION) \
 		"$$(ls -d */ | sort -rV | sed 's|\(.*\)/|"\1"|' | paste -sd, -)" > versions.js
@@ -200,9 +202,9 @@ test-release: ## check dist/: install the packages, run them, and build again el
 	packaging/check.sh dist $(VERSION)
 
 cross: ## build the whole program for Linux, Windows and macOS
-	CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/espalier
-	CGO_ENABLED=0 GOOS=windows $(GO) build -o /dev/null ./cmd/espalier
-	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/espalier
+	$(GO) build -o /dev/null ./cmd/espalier
+	GOOS=windows $(GO) build -o /dev/null ./cmd/espalier
+	GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/espalier
 
 check: lint test ## lint, then all tests; CI also runs test-temporal-short and soak-short
 
