@@ -20,8 +20,8 @@ var british = regexp.MustCompile(`(?i)\b(\w*(?:cancell(?:ed|ing)|colour|behaviou
 var otherwiseSpelled = strings.NewReplacer("aria-labelledby", "", "ok, failed, rejected or cancelled", "",
 	"organisation organization", "")
 
-// quoted matches what a page quotes: values and names, which keep their spelling.
-var quoted = regexp.MustCompile("`[^`\n]*`|\\]\\([^)\\s]*\\)")
+// quoted matches what a page quotes: values, names and identifiers, which keep their spelling.
+var quoted = regexp.MustCompile("`[^`\n]*`|\\]\\([^)\\s]*\\)|\\bid=\"[^\"]*\"")
 
 // Messages and pages are in American English. Values of JSON, of records and of formats keep their spelling: in the
 // program, only texts of several words are messages, and pages quote values.
@@ -36,7 +36,7 @@ func TestTextsAreAmericanEnglish(t *testing.T) {
 			d.Name() == "node_modules" || name == filepath.Join(root, "bin") || name == filepath.Join(root, "dist")) {
 			return filepath.SkipDir
 		}
-		page := strings.HasSuffix(name, ".md")
+		page := strings.HasSuffix(name, ".md") || strings.HasSuffix(name, ".html")
 		ofTests := strings.HasSuffix(name, "_test.go") || strings.HasSuffix(filepath.Dir(name), "test")
 		if d.IsDir() || !page && (!strings.HasSuffix(name, ".go") || ofTests) {
 			return nil

@@ -8,9 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/config"
@@ -164,7 +166,7 @@ otherwise: simulate
 
 func (a *invocation) init(f *initFlags) error {
 	written := []string{}
-	next := "\"espalier new NAME\" creates a workflow; \"espalier doctor\" shows which models are available."
+	next := []string{"espalier new NAME"}
 	if f.workflow != "" { // first, because its name and pattern can be wrong
 		created, err := a.newWorkflow(f.workflow, f.format, f.pattern, ".")
 		if err != nil {
@@ -180,8 +182,7 @@ func (a *invocation) init(f *initFlags) error {
 			return err
 		}
 		written = append(append(written, created.files...), script)
-		next = fmt.Sprintf("Next: \"espalier show %s\", then \"espalier run %s --simulate%s\". \"espalier doctor\" "+
-			"shows which models are available.", created.name, created.name, inputs)
+		next = []string{"espalier show " + created.name, "espalier run " + created.name + " --simulate" + inputs}
 	}
 	settings := ""
 	if f.workflow != "" {
@@ -205,9 +206,16 @@ func (a *invocation) init(f *initFlags) error {
 		return err
 	}
 	if f.dir != "" && filepath.Clean(f.dir) != "." {
-		next = fmt.Sprintf("It is in the folder %s: change to it first. %s", f.dir, next)
+		quoted, err := syntax.Quote(f.dir, syntax.LangPOSIX)
+		if err != nil { // it has bytes that are no text
+			quoted = strconv.Quote(f.dir)
+		}
+		next = append([]string{"cd " + quoted}, next...)
 	}
-	a.note("%s", next)
+	a.note("Next:")
+	for _, command := range append(next, "espalier doctor   # which models are available") {
+		a.note("  %s", command)
+	}
 	return nil
 }
 
