@@ -352,7 +352,7 @@ func handle[I, O any](
 		BodyReadTimeout: s.o.timeouts.read, OperationID: operationID(method, path),
 		Errors: []int{
 			http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict,
-			http.StatusUnprocessableEntity, http.StatusFailedDependency,
+			http.StatusUnprocessableEntity, http.StatusFailedDependency, http.StatusServiceUnavailable,
 		},
 	}
 	for _, change := range adjust {
