@@ -46,6 +46,7 @@ func TestScriptsOnTemporal(t *testing.T) {
 	} {
 		files = append(files, filepath.Join(root, "testdata", "script", name+".txtar"))
 	}
+	files = append(files, filepath.Join(root, "testdata", "temporal", "concurrency.txtar"))
 	testscript.Run(t, testscript.Params{
 		Files:               files,
 		RequireExplicitExec: true,

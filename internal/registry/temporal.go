@@ -29,6 +29,10 @@ func (r *Runtime) useTemporal(common engine.Config, o RuntimeOptions, now func()
 	if err != nil {
 		return err
 	}
+	if slices.ContainsFunc(o.Config.Concurrency, func(l config.Named[config.Concurrency]) bool { return l.Is.Runs > 0 }) {
+		o.Notice("Temporal drives the runs: the limits on runs under concurrency in " + config.FileName +
+			" do not apply, those on calls do.")
+	}
 	queue := c.TaskQueue.Value
 	if queue == "" {
 		if queue, err = taskQueue(context.Background(), r.Store); err != nil {
