@@ -29,7 +29,8 @@ func (r *Runtime) useTemporal(common engine.Config, o RuntimeOptions, now func()
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(o.Config.Concurrency, func(l config.Named[config.Concurrency]) bool { return l.Is.Runs > 0 }) {
+	ofRuns := func(l config.Named[config.Concurrency]) bool { return l.Is.Runs > 0 }
+	if slices.ContainsFunc(o.Config.Concurrency, ofRuns) {
 		o.Notice("Temporal drives the runs: the limits on runs under concurrency in " + config.FileName +
 			" do not apply, those on calls do.")
 	}
