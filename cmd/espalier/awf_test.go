@@ -431,7 +431,7 @@ hooks:
 		p.kill(p.begin("deep"))
 		p.exits(0, "cancel", awfRun)
 		p.trace("deep", "inner-cancelled", "cancelled", "told")
-		if said := p.exits(0, "status", awfRun); !strings.Contains(said, "cancelled") {
+		if said := p.exits(0, "status", awfRun); !strings.Contains(said, "canceled") {
 			t.Error(said)
 		}
 	})

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -26,28 +28,66 @@ func (a *invocation) completionCommand() *cobra.Command {
 		Short: "Print a script that completes commands in your shell",
 		Long: `Print a script that completes commands, flags and what they take in your shell:
 workflows, inputs, models, runs, steps, gates, budgets and codes.`,
-		Example: `  espalier completion bash > ~/.local/share/bash-completion/completions/espalier
+		Example: `  echo 'source <(espalier completion bash)' >> ~/.bashrc
   espalier completion zsh > "${fpath[1]}/_espalier"
   espalier completion fish > ~/.config/fish/completions/espalier.fish
   espalier completion powershell | Out-String | Invoke-Expression`,
 		ValidArgs: shells,
 		Args:      takes(1, 1, "the name of a shell: "+strings.Join(shells, ", ")),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			root := cmd.Root()
-			switch args[0] {
-			case "bash":
-				return root.GenBashCompletionV2(a.stdout, true)
-			case "zsh":
-				return root.GenZshCompletion(a.stdout)
-			case "fish":
-				return root.GenFishCompletion(a.stdout, true)
-			case "powershell":
-				return root.GenPowerShellCompletionWithDesc(a.stdout)
+			if !slices.Contains(shells, args[0]) {
+				return usage(diag.DidYouMean(args[0], shells), "there is no completion for %q", args[0])
 			}
-			return usage(diag.DidYouMean(args[0], shells), "there is no completion for %q", args[0])
+			return WriteCompletion(a.stdout, cmd.Root(), args[0])
 		},
 	}
 }
+
+// WriteCompletion writes a script that completes the commands of root in bash, zsh, fish or PowerShell.
+func WriteCompletion(w io.Writer, root *cobra.Command, shell string) error {
+	switch shell {
+	case "zsh":
+		return root.GenZshCompletion(w)
+	case "fish":
+		return root.GenFishCompletion(w, true)
+	case "powershell":
+		return root.GenPowerShellCompletionWithDesc(w)
+	}
+	var b bytes.Buffer
+	if err := root.GenBashCompletionV2(&b, true); err != nil {
+		return err
+	}
+	_, err := withoutPackage.WriteString(w, b.String())
+	return err
+}
+
+// withoutPackage replaces what the script for bash takes from the package bash-completion, which may not be installed.
+// Bash splits words at "=" and ":"; the script needs them in one piece.
+var withoutPackage = strings.NewReplacer(`    _get_comp_words_by_ref "$@" cur prev words cword
+`, `    if declare -F _get_comp_words_by_ref >/dev/null 2>&1; then
+        _get_comp_words_by_ref "$@" cur prev words cword
+        return
+    fi
+    local line=${COMP_LINE:0:COMP_POINT}
+    read -r -a words <<<"$line"
+    if [[ $line == *[[:space:]] ]]; then
+        words+=("")
+    fi
+    cword=$((${#words[@]} - 1))
+    cur=${words[cword]}
+    prev=${words[cword - 1]}
+`, `__espalier_handle_activeHelp() {
+`, `__espalier_folders() {
+    if declare -F _filedir >/dev/null 2>&1; then
+        _filedir -d
+    else
+        local IFS=$'\n'
+        COMPREPLY=($(compgen -d -- "$cur"))
+    fi
+}
+
+__espalier_handle_activeHelp() {
+`, " _filedir -d", " __espalier_folders")
 
 // completeWorkflow offers the names of discovered workflows, and files.
 func (a *invocation) completeWorkflow(

@@ -161,7 +161,7 @@ Examples:
 {{end}}{{if .HasAvailableSubCommands}}
 Commands:
 {{- range .Commands}}
-  {{rpad .CommandPath 24}}{{.Short}}{{end}}
+  {{rpad .CommandPath .CommandPathPadding}}  {{.Short}}{{end}}
 {{end}}{{if .HasAvailableLocalFlags}}
 Flags:
 {{.LocalFlags.FlagUsagesWrapped 80}}{{end}}`

@@ -8,11 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/config"
@@ -206,11 +204,7 @@ func (a *invocation) init(f *initFlags) error {
 		return err
 	}
 	if f.dir != "" && filepath.Clean(f.dir) != "." {
-		quoted, err := syntax.Quote(f.dir, syntax.LangPOSIX)
-		if err != nil { // it has bytes that are no text
-			quoted = strconv.Quote(f.dir)
-		}
-		next = append([]string{"cd " + quoted}, next...)
+		next = append([]string{"cd " + shellWord(f.dir)}, next...)
 	}
 	a.note("Next:")
 	for _, command := range append(next, "espalier doctor   # which models are available") {

@@ -786,7 +786,7 @@ func standing(run *app.Run) string {
 	case run.Idle:
 		return interruptedStatus
 	case e.Status == journal.Finished:
-		return string(e.Outcome)
+		return outcomeWord(e.Outcome)
 	case e.Status == journal.Sleeping && e.Wake != 0:
 		return fmt.Sprintf("%s until %s (%s)", e.Status, e.Wake.Time().Local().Format(time.DateTime), e.WaitingWords())
 	case run.Driver != nil:

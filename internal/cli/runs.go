@@ -37,8 +37,18 @@ var statuses = slices.Concat([]string{
 
 // outcomes are the statuses of runs that are over.
 var outcomes = []string{
-	string(journal.OutcomeOK), string(journal.OutcomeFailed), string(journal.OutcomeRejected),
-	string(journal.OutcomeCancelled),
+	string(journal.OutcomeOK), string(journal.OutcomeFailed), string(journal.OutcomeRejected), canceledStatus,
+}
+
+// canceledStatus is how people write journal.OutcomeCancelled, which JSON and records keep.
+const canceledStatus = "canceled"
+
+// outcomeWord returns an outcome as people read it.
+func outcomeWord(o journal.Outcome) string {
+	if o == journal.OutcomeCancelled {
+		return canceledStatus
+	}
+	return string(o)
 }
 
 // The statuses of a run that no process drives.
@@ -51,6 +61,8 @@ const (
 func (a *invocation) listRuns(status string, f app.Filter) ([]app.Run, error) {
 	most := f.Limit
 	switch {
+	case status == canceledStatus:
+		f.Status, f.Outcome = journal.Finished, journal.OutcomeCancelled
 	case slices.Contains(outcomes, status):
 		f.Status, f.Outcome = journal.Finished, journal.Outcome(status)
 	case status == queuedStatus || status == interruptedStatus:
@@ -85,6 +97,9 @@ other commands.`,
   espalier runs --status waiting --workflow contract-review`,
 		Args: takes(0, 0, "nothing"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if status == string(journal.OutcomeCancelled) {
+				status = canceledStatus
+			}
 			if status != "" && !slices.Contains(statuses, status) {
 				return usage(diag.DidYouMean(status, statuses), "there is no status %q", status)
 			}

@@ -41,7 +41,7 @@ func (a *invocation) printStep(rec *app.Execution, last bool) {
 	if rec.Description != "" {
 		fmt.Fprintf(w, "  %s\n", rec.Description)
 	}
-	outcome := string(rec.Outcome)
+	outcome := outcomeWord(rec.Outcome)
 	if outcome == "" {
 		outcome = "not over"
 	}

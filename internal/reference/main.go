@@ -52,14 +52,11 @@ func man(dir string) error {
 
 func completions(dir string) error {
 	root := cli.Commands()
-	for name, write := range map[string]func(*bytes.Buffer) error{
-		"espalier.bash": func(b *bytes.Buffer) error { return root.GenBashCompletionV2(b, true) },
-		"_espalier":     func(b *bytes.Buffer) error { return root.GenZshCompletion(b) },
-		"espalier.fish": func(b *bytes.Buffer) error { return root.GenFishCompletion(b, true) },
-		"espalier.ps1":  func(b *bytes.Buffer) error { return root.GenPowerShellCompletionWithDesc(b) },
+	for name, shell := range map[string]string{
+		"espalier.bash": "bash", "_espalier": "zsh", "espalier.fish": "fish", "espalier.ps1": "powershell",
 	} {
 		var b bytes.Buffer
-		if err := write(&b); err != nil {
+		if err := cli.WriteCompletion(&b, root, shell); err != nil {
 			return err
 		}
 		if err := os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o644); err != nil {
