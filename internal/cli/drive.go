@@ -360,7 +360,7 @@ func raiseHint(b app.Exhausted) string {
 
 // waitingHelp returns what a person can do for a run that waits.
 func waitingHelp(s *app.Status) string {
-	id := short(s.ID)
+	id, evidence := short(s.ID), ""
 	var lines []string
 	if s.Paused {
 		lines = append(lines, "To continue: espalier resume "+id)
@@ -368,25 +368,27 @@ func waitingHelp(s *app.Status) string {
 	for _, g := range s.Gates {
 		switch g.Kind {
 		case app.GatePerson, app.GateCall:
-			lines = append(lines,
-				fmt.Sprintf("To decide: espalier approve %s %s   (or reject; espalier status %s shows what is asked)",
-					id, s.GateName(&g), id))
+			lines = append(lines, fmt.Sprintf("To decide: espalier approve %s %s   (or reject)", id, s.GateName(&g)))
+			evidence = "To see what is asked: espalier status " + id
 		case app.GateEvent:
 			if g.Text {
-				lines = append(lines, fmt.Sprintf("To reply: espalier signal %[1]s %[2]s --text TEXT   (without a "+
-					"text, the conversation ends), or espalier resume %[1]s", id, receiver(s, &g)))
+				lines = append(lines, fmt.Sprintf("To reply: espalier signal %[1]s %[2]s --text TEXT\n"+
+					"  or espalier resume %[1]s   (without a text, the conversation ends)", id, receiver(s, &g)))
 				break
 			}
 			lines = append(lines, fmt.Sprintf("To send the event: espalier signal %s %s", id, g.Event))
 		case app.GateDoubt:
 			lines = append(lines,
-				fmt.Sprintf("It is unknown whether %s was done. To decide: espalier resume %s --decide "+
+				fmt.Sprintf("It is unknown whether %s was done. To decide:\n  espalier resume %s --decide "+
 					"%s   (or =skip, =fail, =result=JSON)", s.GateName(&g), id, shellWord(s.GateName(&g)+"=rerun")))
 		}
 	}
 	if s.InDoubt() {
-		lines = append(lines, fmt.Sprintf("To repeat every step with an unknown outcome: espalier resume %s --from %s",
+		lines = append(lines, fmt.Sprintf("To repeat every step with an unknown outcome:\n  espalier resume %s --from %s",
 			id, app.FromCurrent))
+	}
+	if evidence != "" {
+		lines = append(lines, evidence)
 	}
 	return strings.Join(lines, "\n")
 }
