@@ -384,8 +384,8 @@ func waitingHelp(s *app.Status) string {
 		}
 	}
 	if s.InDoubt() {
-		lines = append(lines, fmt.Sprintf("To repeat every step with an unknown outcome:\n  espalier resume %s --from %s",
-			id, app.FromCurrent))
+		lines = append(lines, "To repeat every step with an unknown outcome:",
+			fmt.Sprintf("  espalier resume %s --from %s", id, app.FromCurrent))
 	}
 	if evidence != "" {
 		lines = append(lines, evidence)
