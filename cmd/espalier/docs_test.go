@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -865,7 +866,7 @@ func TestDocsPictures(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		screenshot := strings.HasPrefix(e.Name(), "web-") // by "make screenshots"
+		screenshot := strings.HasPrefix(e.Name(), "web-") // by "make pictures"
 		recorded := e.Name() == "recording.svg"           // by "make recording"
 		if drawn[e.Name()] == nil && !screenshot && !recorded {
 			t.Errorf("nothing draws docs/pictures/%s", e.Name())
@@ -887,6 +888,25 @@ func TestDocsPictures(t *testing.T) {
 		if want, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("docs/pictures/%s is not what the program draws now (%v); run this test with -update", name, err)
 		}
+	}
+}
+
+// The pictures of web pages are of the examples as they are now.
+func TestDocsPicturesAreOfTheExamples(t *testing.T) {
+	sources := 0
+	for _, line := range readPage(t, "docs/pictures/web-sources.sha256") {
+		digest, name, ok := strings.Cut(line, "  ")
+		if !ok {
+			continue
+		}
+		sources++
+		raw, err := os.ReadFile(atRoot(name))
+		if err != nil || fmt.Sprintf("%x", sha256.Sum256(raw)) != digest {
+			t.Errorf("docs/pictures shows web pages of another %s (%v). Run \"make pictures\".", name, err)
+		}
+	}
+	if sources == 0 {
+		t.Error("docs/pictures/web-sources.sha256 has no sources")
 	}
 }
 
