@@ -184,7 +184,7 @@ func commands(t *testing.T, page string, lines []string) []command {
 // may be shown; what they are called with stays inside the page's folder.
 var mayRun = []string{
 	"espalier", "cat", "cd", "cp", "curl", "echo", "export", "grep", "head", "kill", "ls", "mkdir",
-	"sed", "ssh-keygen", "tr",
+	"sed", "sleep", "ssh-keygen", "tr",
 }
 
 // collectorAddress is where pages have a collector, which is another one here.
