@@ -469,6 +469,9 @@ func TestDocsBlocks(t *testing.T) {
 			case "markdown":
 				if strings.HasPrefix(text, "---\n") { // a whole file
 					name := filepath.Join(t.TempDir(), "flow.md")
+					if m := fileName.FindStringSubmatch(lines[max(f.first-3, 0)]); m != nil {
+						name = filepath.Join(filepath.Dir(name), filepath.Base(m[1]))
+					}
 					if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 						t.Fatal(err)
 					}
@@ -851,6 +854,34 @@ func TestDocsAgentFlowIsComplete(t *testing.T) {
 	for n := 1; n <= 46; n++ {
 		if !regexp.MustCompile(fmt.Sprintf(`\n\| [F0-9, ]*F%d\b`, n)).MatchString(page) {
 			t.Errorf("docs/formats/agent-flow.md has no row for F%d", n)
+		}
+	}
+}
+
+// Every key of an AWF state is in the tables of its page.
+func TestDocsAWFIsComplete(t *testing.T) {
+	page := strings.Join(readPage(t, "docs/formats/awf.md"), "\n")
+	_, tables, _ := strings.Cut(page, "\n## Keys of states\n")
+	tables, _, _ = strings.Cut(tables, "\n## ")
+	var schema struct {
+		Properties struct {
+			States struct {
+				AdditionalProperties struct {
+					Properties map[string]any `json:"properties"`
+				} `json:"additionalProperties"`
+			} `json:"states"`
+		} `json:"properties"`
+	}
+	if err := json.Unmarshal(registry.Formats().Find("awf").Schemas()[0].Schema, &schema); err != nil {
+		t.Fatal(err)
+	}
+	keys := schema.Properties.States.AdditionalProperties.Properties
+	if len(keys) < 30 {
+		t.Fatalf("the schema has only %d keys", len(keys))
+	}
+	for key := range keys {
+		if !strings.Contains(tables, "`"+key+"`") {
+			t.Errorf("docs/formats/awf.md does not mention %q", key)
 		}
 	}
 }
