@@ -15,7 +15,7 @@ RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env C
 export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build install screenshots test test-fast test-clis test-temporal test-objects test-deploy test-engines test-upgrade test-live race lint vuln cross check fix bench bench-postgres bench-temporal bench-web lines soak soak-short soak-workers soak-model soak-bounds docs recording release test-release test-confinement test-temporal-short
+.PHONY: help demo build install screenshots pictures test test-fast test-clis test-temporal test-objects test-deploy test-engines test-upgrade test-live race lint vuln cross check fix bench bench-postgres bench-temporal bench-web lines soak soak-short soak-workers soak-model soak-bounds docs recording release test-release test-confinement test-temporal-short
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -86,6 +86,9 @@ SHOTS ?= $(CURDIR)/$(BIN)/screenshots
 screenshots: ## take pictures of all web pages; needs Chromium
 	$(GO) test -count=1 -timeout 10m -run TestScreenshots ./internal/web -screenshots $(SHOTS)
 	@echo 'The pictures are in $(SHOTS).'
+
+pictures: ## take the pictures of web pages in docs/pictures, of runs of the examples; needs Chromium
+	$(GO) test -count=1 -timeout 10m -run TestPicturesOfTheDocumentation ./internal/web -pictures $(CURDIR)/docs/pictures
 
 # The programs are installed from npm into the user's cache, once: about a gigabyte.
 test-clis: ## run steps through the real claude, codex, gemini and copilot, and claude as an MCP client, offline; installs them

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -183,7 +184,7 @@ func commands(t *testing.T, page string, lines []string) []command {
 // may be shown; what they are called with stays inside the page's folder.
 var mayRun = []string{
 	"espalier", "cat", "cd", "cp", "curl", "echo", "export", "grep", "head", "kill", "ls", "mkdir",
-	"sed", "ssh-keygen", "tr",
+	"sed", "sleep", "ssh-keygen", "tr",
 }
 
 // collectorAddress is where pages have a collector, which is another one here.
@@ -468,6 +469,9 @@ func TestDocsBlocks(t *testing.T) {
 			case "markdown":
 				if strings.HasPrefix(text, "---\n") { // a whole file
 					name := filepath.Join(t.TempDir(), "flow.md")
+					if m := fileName.FindStringSubmatch(lines[max(f.first-3, 0)]); m != nil {
+						name = filepath.Join(filepath.Dir(name), filepath.Base(m[1]))
+					}
 					if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 						t.Fatal(err)
 					}
@@ -854,6 +858,34 @@ func TestDocsAgentFlowIsComplete(t *testing.T) {
 	}
 }
 
+// Every key of an AWF state is in the tables of its page.
+func TestDocsAWFIsComplete(t *testing.T) {
+	page := strings.Join(readPage(t, "docs/formats/awf.md"), "\n")
+	_, tables, _ := strings.Cut(page, "\n## Keys of states\n")
+	tables, _, _ = strings.Cut(tables, "\n## ")
+	var schema struct {
+		Properties struct {
+			States struct {
+				AdditionalProperties struct {
+					Properties map[string]any `json:"properties"`
+				} `json:"additionalProperties"`
+			} `json:"states"`
+		} `json:"properties"`
+	}
+	if err := json.Unmarshal(registry.Formats().Find("awf").Schemas()[0].Schema, &schema); err != nil {
+		t.Fatal(err)
+	}
+	keys := schema.Properties.States.AdditionalProperties.Properties
+	if len(keys) < 30 {
+		t.Fatalf("the schema has only %d keys", len(keys))
+	}
+	for key := range keys {
+		if !strings.Contains(tables, "`"+key+"`") {
+			t.Errorf("docs/formats/awf.md does not mention %q", key)
+		}
+	}
+}
+
 // The pictures are what the program draws now.
 func TestDocsPictures(t *testing.T) {
 	drawn := map[string][]string{
@@ -865,7 +897,7 @@ func TestDocsPictures(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		screenshot := strings.HasPrefix(e.Name(), "web-") // by "make screenshots"
+		screenshot := strings.HasPrefix(e.Name(), "web-") // by "make pictures"
 		recorded := e.Name() == "recording.svg"           // by "make recording"
 		if drawn[e.Name()] == nil && !screenshot && !recorded {
 			t.Errorf("nothing draws docs/pictures/%s", e.Name())
@@ -887,6 +919,25 @@ func TestDocsPictures(t *testing.T) {
 		if want, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("docs/pictures/%s is not what the program draws now (%v); run this test with -update", name, err)
 		}
+	}
+}
+
+// The pictures of web pages are of the examples as they are now.
+func TestDocsPicturesAreOfTheExamples(t *testing.T) {
+	sources := 0
+	for _, line := range readPage(t, "docs/pictures/web-sources.sha256") {
+		digest, name, ok := strings.Cut(line, "  ")
+		if !ok {
+			continue
+		}
+		sources++
+		raw, err := os.ReadFile(atRoot(name))
+		if err != nil || fmt.Sprintf("%x", sha256.Sum256(raw)) != digest {
+			t.Errorf("docs/pictures shows web pages of another %s (%v). Run \"make pictures\".", name, err)
+		}
+	}
+	if sources == 0 {
+		t.Error("docs/pictures/web-sources.sha256 has no sources")
 	}
 }
 

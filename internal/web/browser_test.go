@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -45,6 +46,7 @@ type site struct {
 	wrap  func(journal.Store) journal.Store
 	env   map[string]string
 	now   func() time.Time // the clock of the pages; nil is time.Now
+	user  string           // who starts runs; by default "tester"
 	log   *lockedBuffer
 }
 
@@ -177,7 +179,7 @@ func (s *site) prepare(workflow string, how app.PrepareRequest) journal.RunID {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	id, err := s.app.Start(ctx, prepared, "", journal.Actor{User: "tester"})
+	id, err := s.app.Start(ctx, prepared, "", journal.Actor{User: cmp.Or(s.user, "tester")})
 	if err != nil {
 		s.t.Fatal(err)
 	}
