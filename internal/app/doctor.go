@@ -66,7 +66,7 @@ func (a *App) Diagnose(ctx context.Context, reach bool) (*Diagnosis, error) {
 	if slices.ContainsFunc(d.Findings, func(f Component) bool {
 		return f.State == ComponentMissing || f.State == ComponentBroken
 	}) {
-		d.Outcome = "not ready"
+		d.Outcome = "not_ready"
 	}
 	d.Findings = append(d.Findings, registry.ExamineTelemetry(ctx, a.o.Getenv, reach)...) // runs work without it
 	return d, nil

@@ -404,7 +404,7 @@ func (rt *environment) decidedBefore(ctx context.Context, id journal.RunID, step
 	if last.Method == plan.MethodEvent {
 		answer = "answered"
 	}
-	e := fail(Refused, AlreadyDecided, "%s was %s already, on %s by %s; a gate is decided once",
+	e := fail(Refused, AlreadyDecided, "gate %s was already %s, on %s by %s; a gate is decided once",
 		journal.PlaceName(last.Key()), answer, at.Time().Local().Format(time.DateTime),
 		DescribeActor(last.By, last.Method, last.Note))
 	e.Run, e.Name = id, last.Step
