@@ -217,7 +217,7 @@ func TestApproveTwiceKeepsRunMoving(t *testing.T) {
 			return &interleaved{s, func() {}, sync.OnceFunc(func() { close(posted) })}
 		}
 		var all sync.WaitGroup
-		all.Go(func() { loser.exits(2, []string{"was approved already"}, verb, errandRun) })
+		all.Go(func() { loser.exits(2, []string{"was already approved"}, verb, errandRun) })
 		<-claimed
 		winner.exits(0, nil, "approve", errandRun)
 		all.Wait()

@@ -15,7 +15,7 @@ import (
 
 // Diagnosis is what is configured, reachable and missing.
 type Diagnosis struct {
-	Outcome  string      `json:"outcome"` // ready, or not ready
+	Outcome  string      `json:"outcome"` // ready, or not_ready
 	Config   string      `json:"config,omitempty"`
 	Findings []Component `json:"findings"`
 }
