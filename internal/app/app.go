@@ -95,9 +95,7 @@ func New(o Options) *App {
 	if o.Confined == nil {
 		o.Confined = process.Confined
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Notify == nil {
 		o.Notify = func(Notice) {}
 	}

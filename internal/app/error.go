@@ -182,9 +182,7 @@ func (rt *environment) runError(id journal.RunID, err error) error {
 			out.Advice = storeAdvice(err)
 		}
 	}
-	if out.Message == "" {
-		out.Message = err.Error()
-	}
+	out.Message = cmp.Or(out.Message, err.Error())
 	return out
 }
 

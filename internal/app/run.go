@@ -72,9 +72,7 @@ func (a *App) Start(ctx context.Context, p *Prepared, id journal.RunID, by journ
 	if err := p.Err(); err != nil {
 		return "", err
 	}
-	if id == "" {
-		id = NewRunID()
-	}
+	id = cmp.Or(id, NewRunID())
 	if registry.PreparePython(p.Workflow.Program) {
 		a.o.Notify(Notice{Text: "Preparing the Python interpreter. This takes some seconds, once on this machine."})
 	}

@@ -291,10 +291,7 @@ func (a *invocation) serverInput(w *client.Workflow, unknown error, f *runFlags)
 type logins map[string]string
 
 func (a *invocation) loginsFile() string {
-	dir := a.Getenv("XDG_CONFIG_HOME")
-	if dir == "" {
-		dir = filepath.Join(a.Getenv("HOME"), ".config")
-	}
+	dir := cmp.Or(a.Getenv("XDG_CONFIG_HOME"), filepath.Join(a.Getenv("HOME"), ".config"))
 	return filepath.Join(dir, "espalier", "logins.json")
 }
 

@@ -360,10 +360,7 @@ func (a *invocation) findings(list []app.Finding) error {
 // start starts a run and drives it, or leaves it to another process.
 func (a *invocation) start(p *app.Prepared, f *runFlags) error {
 	ctx, project := context.Background(), a.app()
-	id := journal.RunID(f.runID)
-	if id == "" {
-		id = app.NewRunID()
-	}
+	id := cmp.Or(journal.RunID(f.runID), app.NewRunID())
 	if err := p.Open(ctx); err != nil {
 		return err
 	}

@@ -596,10 +596,7 @@ func triggersText(triggers []ir.Trigger) string {
 		var text string
 		switch t.Kind {
 		case ir.OnSchedule:
-			zone := t.Timezone
-			if zone == "" {
-				zone = "UTC"
-			}
+			zone := cmp.Or(t.Timezone, "UTC")
 			text = fmt.Sprintf("by schedule %q (%s)", t.Schedule, zone)
 		case ir.OnDemand:
 			text = "on demand"
@@ -711,10 +708,7 @@ func agentsTable(agents []ir.Agent) table {
 		if a.MaxTokens > 0 {
 			most = stepkind.N(int64(a.MaxTokens)).String()
 		}
-		role := a.Role
-		if role == "" {
-			role = a.Goal
-		}
+		role := cmp.Or(a.Role, a.Goal)
 		t.add(a.ID, strings.TrimSpace(a.Provider+" "+a.Model), most, names(a.Tools), role)
 	}
 	return t

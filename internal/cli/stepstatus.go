@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -41,10 +42,7 @@ func (a *invocation) printStep(rec *app.Execution, last bool) {
 	if rec.Description != "" {
 		fmt.Fprintf(w, "  %s\n", rec.Description)
 	}
-	outcome := outcomeWord(rec.Outcome)
-	if outcome == "" {
-		outcome = "not over"
-	}
+	outcome := cmp.Or(outcomeWord(rec.Outcome), "not over")
 	if words := report.ReasonWords(rec.Reason); words != "" {
 		outcome += ", " + words
 	}

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"cmp"
+
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 )
@@ -19,10 +21,7 @@ func (c Children) Update(s *plan.State, events []journal.Event) []journal.Entry 
 			if x.Child == "" {
 				continue
 			}
-			parent := events[i].Run
-			if parent == "" {
-				parent = s.Run
-			}
+			parent := cmp.Or(events[i].Run, s.Run)
 			entry := journal.Entry{
 				ID: x.Child, Root: s.Run, Parent: parent, Name: x.Name, Format: s.Format, Started: at, Updated: at,
 				Index: journal.Index{Status: journal.Running},

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,9 +32,7 @@ type Core struct {
 
 // NewCore returns the core of an engine whose runs are in a journal.
 func NewCore(c Config, reader journal.Reader) *Core {
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return &Core{Config: c, reader: reader, compiled: map[string]*loadOnce{}}
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -73,10 +74,7 @@ func (c *Core) NewTask(
 	s *plan.State, p *plan.Program, def *Compiled, t plan.OpenTask, history []journal.TaskNoted,
 ) *Task {
 	stepOf := s.StepOf(p, t.Frame)
-	run := s.RunOf(t.Frame)
-	if run == "" {
-		run = s.Run
-	}
+	run := cmp.Or(s.RunOf(t.Frame), s.Run)
 	job := &step.Job{
 		Run: run, Root: s.Run, Key: t.Key(), Attempt: t.Attempt + s.Repeats(t.Frame), Rerun: t.Rerun,
 		Visit:    max(t.Visit-1, 0),

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -200,10 +201,7 @@ func (o *OIDC) identity(token *oidc.IDToken) (Identity, error) {
 	if err := token.Claims(&claims); err != nil {
 		return Identity{}, fmt.Errorf("%w: %w", ErrInvalidToken, err)
 	}
-	claim := o.settings.NameClaim
-	if claim == "" {
-		claim = "email"
-	}
+	claim := cmp.Or(o.settings.NameClaim, "email")
 	name, _ := claims[claim].(string)
 	if !accountName.MatchString(name) || claim == "email" && claims["email_verified"] != true {
 		return Identity{}, fmt.Errorf("%w: the provider has not verified your %s", ErrNotAdmitted, claim)
@@ -223,10 +221,7 @@ func (o *OIDC) identity(token *oidc.IDToken) (Identity, error) {
 }
 
 func (o *OIDC) roles(claims map[string]any) []Role {
-	claim := o.settings.GroupsClaim
-	if claim == "" {
-		claim = "groups"
-	}
+	claim := cmp.Or(o.settings.GroupsClaim, "groups")
 	var roles []Role
 	groups, _ := claims[claim].([]any)
 	for _, g := range groups {

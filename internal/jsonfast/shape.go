@@ -1,6 +1,7 @@
 package jsonfast
 
 import (
+	"cmp"
 	"encoding"
 	"encoding/json"
 	"reflect"
@@ -132,9 +133,7 @@ func (all shapes) field(s *Shape, f reflect.StructField, i int) {
 	if name == "-" || !f.IsExported() && !embedded {
 		return
 	}
-	if name == "" {
-		name = f.Name
-	}
+	name = cmp.Or(name, f.Name)
 	m := member{
 		quoted: `"` + name + `":`, index: i, shape: all.of(f.Type), optional: options != "", embedded: embedded,
 	}

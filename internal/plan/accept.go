@@ -608,10 +608,7 @@ func delay(r *ir.Retry, run journal.RunID, next journal.Work) journal.Millis {
 	case ir.Linear:
 		base *= float64(n)
 	case ir.Exponential:
-		factor := r.Multiplier
-		if factor == 0 {
-			factor = 2
-		}
+		factor := cmp.Or(r.Multiplier, 2)
 		base *= math.Pow(factor, float64(n-1))
 	}
 	if r.MaxDelay > 0 {

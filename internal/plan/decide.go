@@ -517,10 +517,7 @@ func (d *decider) chooseNext(f *Frame) {
 	passedOver := outcome == ir.Skipped && end.Reason == ReasonCondition
 	recovers := !stopsAtTimeout(step) // a gate's timeout has its own setting
 	if step.Fallback != nil && (outcome == ir.Failed && recovers || passedOver) {
-		primary := f.For
-		if primary == "" {
-			primary = f.Step
-		}
+		primary := cmp.Or(f.For, f.Step)
 		d.enter(f, step.Fallback.Name, nil, primary)
 		return
 	}
@@ -830,9 +827,7 @@ func (d *decider) finish(root *Frame, end Ending) {
 	done := journal.RunFinished{
 		Outcome: end.Outcome, Reason: end.Reason, Error: end.Error, Status: end.Status, Last: end.Step,
 	}
-	if done.Reason == "" {
-		done.Reason = string(end.Class)
-	}
+	done.Reason = cmp.Or(done.Reason, string(end.Class))
 	if v, ok := d.written(root); ok {
 		done.Output = v
 	} else if end.Outcome == journal.OutcomeOK {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -116,9 +117,7 @@ func (d *decider) join(f *Frame, a *ir.Parallel) {
 				break
 			}
 		}
-		if left.Error == "" {
-			left.Error = "no branch succeeded"
-		}
+		left.Error = cmp.Or(left.Error, "no branch succeeded")
 	}
 	left.Merge = d.merges(f)
 	if left.Outcome != journal.OutcomeOK {
@@ -190,9 +189,7 @@ func (s *State) BranchValues(p *Program, f *Frame) ([]BranchValue, error) {
 		raw, err := p.raw(r.Value)
 		if err != nil {
 			raw = json.RawMessage("null")
-			if first == nil {
-				first = err
-			}
+			first = cmp.Or(first, err)
 		}
 		out = append(out, BranchValue{
 			Branch: r.Name, Outcome: r.Outcome, Error: r.Error, Value: raw, Used: r.Used, Child: r.Child,

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -89,9 +90,7 @@ func (sc *scope) find(path []string, vars map[string]journal.Value) (any, bool) 
 		}
 		value, err := sc.p.decode(v)
 		if err != nil {
-			if sc.err == nil {
-				sc.err = err
-			}
+			sc.err = cmp.Or(sc.err, err)
 			return nil, false
 		}
 		return expr.Descend(value, path[n:])
@@ -167,10 +166,7 @@ func (sc *scope) meta(path []string) (any, bool) {
 // about returns what expressions can read about the run itself. Times are those of the journal, so that the same events
 // always give the same value.
 func (sc *scope) about() map[string]any {
-	id := sc.s.RunOf(sc.f)
-	if id == "" {
-		id = sc.s.Run
-	}
+	id := cmp.Or(sc.s.RunOf(sc.f), sc.s.Run)
 	return map[string]any{
 		"id": string(id), "name": sc.p.unit(sc.f.Program).ir.Name, "step": sc.f.Step,
 		"started": float64(sc.s.Started), "at": float64(sc.s.At), "elapsed_ms": float64(sc.s.At - sc.s.Started),

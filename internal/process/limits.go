@@ -1,6 +1,9 @@
 package process
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Limits bounds what a command may use of the machine. A zero field sets no limit.
 type Limits struct {
@@ -18,14 +21,8 @@ var DefaultLimits = Limits{Processes: 4096, Memory: 16 << 30, CPU: 24 * time.Hou
 
 // Or returns the limits with zero fields taken from others.
 func (l Limits) Or(others Limits) Limits {
-	if l.Processes == 0 {
-		l.Processes = others.Processes
-	}
-	if l.Memory == 0 {
-		l.Memory = others.Memory
-	}
-	if l.CPU == 0 {
-		l.CPU = others.CPU
-	}
+	l.Processes = cmp.Or(l.Processes, others.Processes)
+	l.Memory = cmp.Or(l.Memory, others.Memory)
+	l.CPU = cmp.Or(l.CPU, others.CPU)
 	return l
 }

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -77,12 +78,8 @@ func Run(ctx context.Context, c Command) (Outcome, error) {
 
 // complete returns the command with its defaults, in its sandbox.
 func (c Command) complete() Command {
-	if c.Grace == 0 {
-		c.Grace = DefaultGrace
-	}
-	if c.MaxOutput == 0 {
-		c.MaxOutput = DefaultMaxOutput
-	}
+	c.Grace = cmp.Or(c.Grace, DefaultGrace)
+	c.MaxOutput = cmp.Or(c.MaxOutput, DefaultMaxOutput)
 	if c.Sandbox != nil {
 		c = c.Sandbox.confine(c)
 	}

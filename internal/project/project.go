@@ -1,6 +1,7 @@
 package project
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"path"
@@ -69,9 +70,7 @@ func (p *Project) Read(from *source.File, ref string) (*source.File, error) {
 		if failed, ok := errors.AsType[*source.RefError](err); ok && failed.Problem != source.RefMissing {
 			return nil, err
 		}
-		if first == nil {
-			first = err
-		}
+		first = cmp.Or(first, err)
 	}
 	return nil, first
 }

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -197,9 +198,7 @@ func optionNames(options json.RawMessage) []string {
 func ApplyDefaults(p *ir.Program, c *config.Config) {
 	for i := range p.Agents {
 		a := &p.Agents[i]
-		if a.MaxTokens == 0 {
-			a.MaxTokens = int(c.Defaults.MaxTokens)
-		}
+		a.MaxTokens = cmp.Or(a.MaxTokens, int(c.Defaults.MaxTokens))
 		for _, tier := range c.Models.Tiers {
 			if a.ModelName() == "" && a.Tier == tier.Name {
 				a.Model = tier.Value.Value

@@ -40,9 +40,7 @@ type Models struct {
 
 // NewModels looks for models as the configuration and the environment say.
 func NewModels(root string, c *config.Config, getenv func(string) string) *Models {
-	if c == nil {
-		c = &config.Config{}
-	}
+	c = cmp.Or(c, &config.Config{})
 	return &Models{
 		root: root, config: c, getenv: getenv, Secrets: Secrets(root, c, getenv),
 		open: map[string]provider.Model{},
@@ -168,9 +166,7 @@ func (m *Models) direct(name string, c *cli) (server, bool) {
 
 // ollama is the address in OLLAMA_HOST, which may lack its parts.
 func ollama(host string) string {
-	if host == "" {
-		host = "127.0.0.1:11434"
-	}
+	host = cmp.Or(host, "127.0.0.1:11434")
 	if !strings.Contains(host, "://") {
 		host = "http://" + host
 	}
@@ -515,10 +511,7 @@ func (m *Models) provider(s server) (provider.Model, error) {
 	if n := s.settings.MaxConcurrent; n > 0 {
 		atOnce = int(n)
 	}
-	patience := m.config.Defaults.ModelTimeout
-	if patience == 0 {
-		patience = stepkind.ModelCallSeconds * time.Second
-	}
+	patience := cmp.Or(m.config.Defaults.ModelTimeout, stepkind.ModelCallSeconds*time.Second)
 	// A place is held while a call is made, not while it is waited for
 	// another attempt; each attempt has its own time.
 	whole := provider.Retry{

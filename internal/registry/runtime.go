@@ -109,12 +109,8 @@ type RuntimeOptions struct {
 
 // complete fills in the defaults of a project whose storage folder is dir.
 func (o RuntimeOptions) complete(dir string) RuntimeOptions {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Config == nil {
-		o.Config = &config.Config{}
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	o.Config = cmp.Or(o.Config, &config.Config{})
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
 	}
@@ -277,9 +273,7 @@ func (r *Runtime) awfTrail() (*awfaudit.Writer, error) {
 	}
 	path := r.getenv(awfAuditLog)
 	dir := r.records()
-	if path == "" {
-		path = filepath.Join(dir, "audit.jsonl")
-	}
+	path = cmp.Or(path, filepath.Join(dir, "audit.jsonl"))
 	lock, err := filelock.Open(filepath.Join(dir, ".awf-audit.lock"))
 	if err != nil {
 		return nil, err

@@ -91,9 +91,7 @@ func Follow(j journal.Tailer, sink Sink, o FollowOptions) *Follower {
 		journal: j, sink: sink, log: o.Log, now: o.Now, stop: stop, done: make(chan struct{}),
 		kick: make(chan struct{}, 1), pos: o.After,
 	}
-	if f.log == nil {
-		f.log = slog.Default()
-	}
+	f.log = cmp.Or(f.log, slog.Default())
 	if f.now == nil {
 		f.now = time.Now
 	}

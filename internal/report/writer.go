@@ -162,15 +162,11 @@ type stream struct {
 
 // NewWriter returns a Writer. Close it.
 func NewWriter(o WriterOptions) *Writer {
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
+	o.Log = cmp.Or(o.Log, slog.Default())
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.CheckpointEvents == 0 {
-		o.CheckpointEvents = CheckpointEvents
-	}
+	o.CheckpointEvents = cmp.Or(o.CheckpointEvents, CheckpointEvents)
 	return &Writer{
 		o: o, runs: map[journal.RunID]*stream{}, open: map[*file]struct{}{},
 		outlines: map[string]*Outline{}, behind: map[journal.RunID]backlog{},

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
@@ -58,9 +59,7 @@ type compressor struct {
 
 // WriteHeader implements http.ResponseWriter.
 func (c *compressor) WriteHeader(status int) {
-	if c.status == 0 {
-		c.status = status
-	}
+	c.status = cmp.Or(c.status, status)
 }
 
 // Write implements http.ResponseWriter.
@@ -173,9 +172,7 @@ type buffered struct {
 
 // WriteHeader implements http.ResponseWriter.
 func (b *buffered) WriteHeader(status int) {
-	if b.status == 0 {
-		b.status = status
-	}
+	b.status = cmp.Or(b.status, status)
 }
 
 // Write implements http.ResponseWriter.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -151,10 +152,7 @@ var errStopping = errors.New("the server is stopping")
 
 // startPosition returns where the client wants to begin.
 func (s *Server) startPosition(r *http.Request) (eventID, error) {
-	text := r.Header.Get("Last-Event-ID")
-	if text == "" {
-		text = r.URL.Query().Get("after")
-	}
+	text := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after"))
 	if text == "" {
 		pos, err := s.o.App.Position(r.Context())
 		return eventID{pos: pos}, err

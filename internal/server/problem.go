@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,9 +56,7 @@ func problemOf(ctx context.Context, err error) *Problem {
 		p.Status, p.Code, p.Help, p.Details, p.RunID = api.HTTPStatus(e.Kind), string(e.Reason),
 			e.Advice, e.Names, string(e.Run)
 		p.Name, p.Startable = e.Name, e.Startable
-		if p.Code == "" {
-			p.Code = api.Codes[e.Kind]
-		}
+		p.Code = cmp.Or(p.Code, api.Codes[e.Kind])
 		if e.Kind != app.Internal {
 			p.Detail, p.Cause = e.Message, nil
 		}
@@ -100,9 +99,7 @@ func newHumaError(ctx huma.Context, status int, message string, errs ...error) h
 }
 
 func writeProblem(w http.ResponseWriter, r *http.Request, p Problem) {
-	if p.Title == "" {
-		p.Title = http.StatusText(p.Status)
-	}
+	p.Title = cmp.Or(p.Title, http.StatusText(p.Status))
 	p.Request = requestID(r.Context())
 	raw, err := json.Marshal(p)
 	if err != nil {

@@ -232,10 +232,7 @@ func (j *Job) keepMedia(media []tool.Media) ([]journal.Media, error) {
 }
 
 func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool.Result, error) {
-	limit := found.Spec().Timeout
-	if limit == 0 {
-		limit = stepkind.ToolCallSeconds * time.Second
-	}
+	limit := cmp.Or(found.Spec().Timeout, stepkind.ToolCallSeconds*time.Second)
 	slow := tool.Errorf(ClassTimeout, "the tool did not return within %g seconds", limit.Seconds())
 	ctx, stop := context.WithTimeoutCause(ctx, limit, slow)
 	defer stop()

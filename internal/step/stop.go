@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"errors"
 	"sync"
 )
@@ -23,9 +24,7 @@ func NewCalls(interrupt func(cause error)) *Calls { return &Calls{interrupt: int
 func (c *Calls) Stop(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.stopped == nil {
-		c.stopped = cause
-	}
+	c.stopped = cmp.Or(c.stopped, cause)
 	if c.open == 0 {
 		c.interrupt(c.stopped)
 	}

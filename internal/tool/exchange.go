@@ -57,9 +57,7 @@ func (a *Answer) Words() string {
 
 // Exchange makes a request and reads its answer, up to a size.
 func Exchange(client *http.Client, req *http.Request, most int64) (*Answer, error) {
-	if most == 0 {
-		most = maxAnswer
-	}
+	most = cmp.Or(most, maxAnswer)
 	resp, err := client.Do(req)
 	if err != nil {
 		return nil, unreachable(err)

@@ -44,10 +44,7 @@ func NewMedia(kind string, data []byte) Media {
 // folder. The same bytes have the same name.
 func (m Media) File() string {
 	sum := sha256.Sum256(m.Data)
-	extension := extensions[m.Type]
-	if extension == "" {
-		extension = ".bin"
-	}
+	extension := cmp.Or(extensions[m.Type], ".bin")
 	return path.Join("media", hex.EncodeToString(sum[:8])+extension)
 }
 

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -304,10 +305,7 @@ func (v *stepView) converse(e *event, at time.Time) {
 			v.Messages = v.Messages[1:]
 		}
 	}
-	who := visible(v.Agent)
-	if who == "" {
-		who = "Model"
-	}
+	who := cmp.Or(visible(v.Agent), "Model")
 	switch e.Type {
 	case report.ModelPrompted:
 		p := report.Body[journal.Prompt](e.Note)

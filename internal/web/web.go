@@ -80,12 +80,8 @@ func New(o Options) *Handler {
 	if h.o.Now == nil {
 		h.o.Now = time.Now
 	}
-	if h.o.Log == nil {
-		h.o.Log = slog.New(slog.DiscardHandler)
-	}
-	if h.o.Stopping == nil {
-		h.o.Stopping = context.Background()
-	}
+	h.o.Log = cmp.Or(h.o.Log, slog.New(slog.DiscardHandler))
+	h.o.Stopping = cmp.Or(h.o.Stopping, context.Background())
 	if root, err := o.App.Root(); err == nil {
 		h.project = filepath.Base(root)
 	}

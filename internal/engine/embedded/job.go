@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/espalier-run/espalier/internal/engine"
@@ -58,9 +59,7 @@ func (r *run) launch(t plan.OpenTask) *job {
 // ended passes the end of a task to the run.
 func (r *run) ended(j *job, result step.Result, cause, err error) {
 	notes, unwritten := j.requests(result.Notes)
-	if err == nil {
-		err = unwritten
-	}
+	err = cmp.Or(err, unwritten)
 	in, blob := r.e.Ended(j.Task, j.notes(), result, cause, err)
 	switch in.(type) {
 	case plan.Gone, plan.Ask, plan.Sleep: // the task continues from its notes later

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -518,10 +519,7 @@ func (r *run) discard(reload chan struct{}) {
 	}
 	queue := r.queue
 	r.queue = nil
-	err := r.err
-	if err == nil {
-		err = errNotHeld
-	}
+	err := cmp.Or(r.err, errNotHeld)
 	r.e.drop(r, reload)
 	for _, q := range queue {
 		if q.done != nil {

@@ -97,18 +97,12 @@ var _ engine.Engine = (*Engine)(nil)
 
 // New returns an engine.
 func New(c Config) *Engine {
-	if c.Namespace == "" {
-		c.Namespace = client.DefaultNamespace
-	}
-	if c.Heartbeat == 0 {
-		c.Heartbeat = 10 * time.Second
-	}
+	c.Namespace = cmp.Or(c.Namespace, client.DefaultNamespace)
+	c.Heartbeat = cmp.Or(c.Heartbeat, 10*time.Second)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Version == 0 {
-		c.Version = workflowVersion
-	}
+	c.Version = cmp.Or(c.Version, workflowVersion)
 	host, _ := os.Hostname() // only for people to read
 	e := &Engine{
 		Core: engine.NewCore(c.Config, c.Store), c: c, store: c.Store, jobs: map[*job]bool{},

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -64,9 +65,7 @@ func (s *Store) commitGroup(jobs []job) {
 		}
 	} else if err != nil {
 		for i := range jobs {
-			if jobs[i].err == nil {
-				jobs[i].err = err
-			}
+			jobs[i].err = cmp.Or(jobs[i].err, err)
 		}
 	}
 	if slices.ContainsFunc(jobs, func(j job) bool { return j.err == nil }) {
@@ -115,9 +114,7 @@ func (s *Store) appendGroup(jobs []job) error {
 		switch {
 		case err == nil:
 			for i := range jobs {
-				if jobs[i].err == nil {
-					jobs[i].err = refused[i]
-				}
+				jobs[i].err = cmp.Or(jobs[i].err, refused[i])
 			}
 			g.remember()
 			s.works()

@@ -127,21 +127,15 @@ func parse(text string, o *Options) (*pgxpool.Config, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	if config.ConnConfig.ConnectTimeout == 0 {
-		config.ConnConfig.ConnectTimeout = connectTimeout
-	}
-	if config.PingTimeout == 0 {
-		config.PingTimeout = pingTimeout
-	}
+	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, connectTimeout)
+	config.PingTimeout = cmp.Or(config.PingTimeout, pingTimeout)
 	if !values.Has("pool_max_conns") {
 		config.MaxConns = 4
 	}
 	if !values.Has("pool_max_conn_idle_time") { // others may need them: a server has 100 by default
 		config.MaxConnIdleTime, config.HealthCheckPeriod = idleTime, idleTime
 	}
-	if schema == "" {
-		schema = defaultSchema
-	}
+	schema = cmp.Or(schema, defaultSchema)
 	if len(schema) > maxName || strings.ContainsAny(schema, "'\x00") {
 		return nil, "", fmt.Errorf("the schema of the store has to be a name of at most %d bytes without \"'\": %q",
 			maxName, schema)
@@ -165,15 +159,9 @@ func Open(ctx context.Context, url string, o Options) (_ *Store, err error) {
 		uploading: map[journal.RunID][]job{}, noticed: map[journal.RunID]bool{},
 		heads: map[journal.RunID]head{}, stored: map[string]bool{},
 	}
-	if s.lease == 0 {
-		s.lease = defaultLease
-	}
-	if s.patience == 0 {
-		s.patience = defaultPatience
-	}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
+	s.lease = cmp.Or(s.lease, defaultLease)
+	s.patience = cmp.Or(s.patience, defaultPatience)
+	s.log = cmp.Or(s.log, slog.New(slog.DiscardHandler))
 	if s.notice == nil {
 		s.notice = func(string) {}
 	}

@@ -79,9 +79,7 @@ func Open(path string, o Options) (*Store, error) {
 		s.dead = func(journal.Owner) bool { return false }
 	}
 	s.dead = journal.Mortal(s.dead)
-	if s.patience == 0 {
-		s.patience = 10 * time.Second
-	}
+	s.patience = cmp.Or(s.patience, 10*time.Second)
 	if err := s.open(o); err != nil {
 		return nil, err
 	}

@@ -30,10 +30,7 @@ type Model struct {
 
 // New makes a model. Nothing is sent yet.
 func New(o httptransport.Options) *Model {
-	base := o.BaseURL
-	if base == "" {
-		base = BaseURL
-	}
+	base := cmp.Or(o.BaseURL, BaseURL)
 	// The service instead of the whole client: the client looks for keys and
 	// addresses in the environment.
 	client := o.Client(httptransport.Auth{Header: "X-Api-Key"}, events)

@@ -1,6 +1,7 @@
 package cliagent
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -133,10 +134,7 @@ func (Copilot) ParseLine(line []byte, t *Turn) {
 		t.trouble, t.status = d.Message, d.Status
 	case "result":
 		if l.Exit != nil && *l.Exit != 0 {
-			why := t.trouble
-			if why == "" {
-				why = "it says that it failed"
-			}
+			why := cmp.Or(t.trouble, "it says that it failed")
 			t.fail(classOf(t.status), t.status, "%s", why)
 			return
 		}

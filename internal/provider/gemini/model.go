@@ -30,10 +30,7 @@ type Model struct {
 
 // New makes a model. Nothing is sent yet.
 func New(o httptransport.Options) *Model {
-	base := o.BaseURL
-	if base == "" {
-		base = BaseURL
-	}
+	base := cmp.Or(o.BaseURL, BaseURL)
 	client := o.Client(httptransport.Auth{Header: "X-Goog-Api-Key"}, events)
 	return &Model{http: client, base: strings.TrimSuffix(base, "/") + "/"}
 }

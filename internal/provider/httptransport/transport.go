@@ -39,10 +39,7 @@ type Auth struct{ Header, Prefix string }
 // whole reply, which servers may send in place of a stream, into a stream of
 // events; it fails when the JSON is not a reply.
 func (o Options) Client(auth Auth, stream func(body []byte) ([]byte, error)) *http.Client {
-	base := o.Base
-	if base == nil {
-		base = http.DefaultTransport
-	}
+	base := cmp.Or(o.Base, http.DefaultTransport)
 	return &http.Client{Transport: &transport{options: o, auth: auth, stream: stream, base: base}}
 }
 

@@ -32,10 +32,7 @@ type server struct {
 }
 
 func newServer(o httptransport.Options, events func([]byte) ([]byte, error)) (server, []option.RequestOption) {
-	base := o.BaseURL
-	if base == "" {
-		base = BaseURL
-	}
+	base := cmp.Or(o.BaseURL, BaseURL)
 	s := server{
 		http: o.Client(httptransport.Auth{Header: "Authorization", Prefix: "Bearer "}, events),
 		base: strings.TrimSuffix(base, "/") + "/",

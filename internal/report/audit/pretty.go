@@ -31,9 +31,7 @@ type PrettyOptions struct {
 // Pretty prints an audit log for people: what happened, who decided on what
 // evidence, and what each step cost.
 func Pretty(w io.Writer, file io.Reader, o PrettyOptions) error {
-	if o.Zone == nil {
-		o.Zone = time.UTC
-	}
+	o.Zone = cmp.Or(o.Zone, time.UTC)
 	p := printer{w: bufio.NewWriter(w), o: o}
 	n := 0
 	for line, err := range report.Lines(file) {

@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -147,10 +148,7 @@ func (s *Style) clock(t Time) string {
 
 // moment formats a time, with the date unless it is that of the notice.
 func (s *Style) moment(t, at Time) string {
-	zone := s.Zone
-	if zone == nil {
-		zone = time.UTC
-	}
+	zone := cmp.Or(s.Zone, time.UTC)
 	const day = "2006-01-02"
 	if t.In(zone).Format(day) == at.In(zone).Format(day) {
 		return s.clock(t)

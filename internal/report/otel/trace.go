@@ -457,10 +457,7 @@ func (t *Tracer) agentEnded(task *openTask, who *actor, at journal.Millis, resul
 	if !who.HasSpan {
 		return
 	}
-	label := who.Name
-	if label == "" {
-		label = task.step.Name
-	}
+	label := cmp.Or(who.Name, task.step.Name)
 	span := t.child(who.Parent, who.ID, invokeAgent+" "+label, who.At, at, t.and(t.attrs(
 		operation, invokeAgent, genAIAgent, label, agentID, who.Name, agentRole, who.Role,
 		requestModel, bare(who.Model),

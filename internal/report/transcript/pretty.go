@@ -47,9 +47,7 @@ func Pretty(w io.Writer, events iter.Seq2[Event, error], o PrettyOptions) error 
 
 // NewPrinter returns a Printer.
 func NewPrinter(w io.Writer, o PrettyOptions) *Printer {
-	if o.Zone == nil {
-		o.Zone = time.UTC
-	}
+	o.Zone = cmp.Or(o.Zone, time.UTC)
 	return &Printer{w: bufio.NewWriter(w), o: o, began: map[openStep]time.Time{}, parts: map[openStep]*Event{}}
 }
 

@@ -2,6 +2,7 @@ package node
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -117,10 +118,7 @@ type timer struct {
 
 // newTimer starts a timer that calls stop with the reason.
 func (h *host) newTimer(stop func(error)) *timer {
-	seconds := h.set.Seconds
-	if seconds == 0 {
-		seconds = maxSeconds
-	}
+	seconds := cmp.Or(h.set.Seconds, maxSeconds)
 	t := &timer{left: time.Duration(seconds * float64(time.Second)), running: time.Now()}
 	t.timer = time.AfterFunc(t.left, func() {
 		stop(step.Errorf(step.ClassTimeout,

@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,17 +63,12 @@ func (o Options) bashTool() tool.Tool {
 				`"required":["exit","stdout"]}`),
 		},
 		call: func(ctx context.Context, call tool.Call, in input) (any, error) {
-			if in.Timeout == 0 {
-				in.Timeout = usualSeconds
-			}
+			in.Timeout = cmp.Or(in.Timeout, usualSeconds)
 			shell, err := shellPath()
 			if err != nil {
 				return nil, &tool.Error{Class: tool.ClassMissing, Message: err.Error()}
 			}
-			limit := o.Shell.MaxOutput
-			if limit == 0 {
-				limit = maxOutput
-			}
+			limit := cmp.Or(o.Shell.MaxOutput, maxOutput)
 			more := append([]string{
 				"ESPALIER_PROJECT=" + o.Root, "ESPALIER_KEY=" + call.Key,
 				"TRACEPARENT=" + call.TraceParent,

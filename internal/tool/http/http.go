@@ -2,6 +2,7 @@ package http
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,9 +49,7 @@ type Options struct {
 
 // New returns the declared tool.
 func New(d Declared, o Options) tool.Tool {
-	if d.Method == "" {
-		d.Method = http.MethodPost
-	}
+	d.Method = cmp.Or(d.Method, http.MethodPost)
 	d.Method = strings.ToUpper(d.Method)
 	return declared{d, o}
 }

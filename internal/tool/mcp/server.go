@@ -4,6 +4,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,15 +96,9 @@ type Server struct {
 
 // New makes a server. Nothing is started.
 func New(c Config) *Server {
-	if c.Timeout == 0 {
-		c.Timeout = usualTimeout
-	}
-	if c.MaxMessage == 0 {
-		c.MaxMessage = usualMessage
-	}
-	if c.MaxFlood == 0 {
-		c.MaxFlood = usualFlood
-	}
+	c.Timeout = cmp.Or(c.Timeout, usualTimeout)
+	c.MaxMessage = cmp.Or(c.MaxMessage, usualMessage)
+	c.MaxFlood = cmp.Or(c.MaxFlood, usualFlood)
 	if c.Hide == nil {
 		c.Hide = func(string) {}
 	}
