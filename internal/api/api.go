@@ -11,6 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // State is what a run is doing.
@@ -150,18 +151,14 @@ type Status struct {
 
 // NewStatus returns the form of a status.
 func NewStatus(s *app.Status) Status {
-	out := Status{
-		Run: NewRun(&s.Run), Steps: s.Step, Used: newUsage(s.Used),
+	return Status{
+		Run: NewRun(&s.Run), Steps: s.Step, Gates: xslices.Map(s.Gates, NewGate), Used: newUsage(s.Used),
 		Reserved: newUsage(s.Held), Simulated: s.Offline, Untrusted: s.Untrusted, Held: s.Paused,
 		Limits: Limits{
 			Steps: s.Limits.Steps, ToolCalls: s.Limits.ToolCalls, Tokens: s.Limits.Tokens,
 			ActiveSeconds: s.Limits.ActiveSeconds, Dollars: dollars(s.Limits.MicroDollars),
 		},
 	}
-	for _, g := range s.Gates {
-		out.Gates = append(out.Gates, NewGate(g))
-	}
-	return out
 }
 
 // Usage is what has been spent, or is reserved.
@@ -328,11 +325,7 @@ type Trigger struct {
 
 // Triggers returns the forms of the triggers of a program.
 func Triggers(p *ir.Program) []Trigger {
-	var out []Trigger
-	for _, t := range p.Triggers {
-		out = append(out, newTrigger(t))
-	}
-	return out
+	return xslices.Map(p.Triggers, newTrigger)
 }
 
 func newTrigger(t ir.Trigger) Trigger {
@@ -439,7 +432,8 @@ func NewWorker(w *app.Worker) Worker {
 func NewTrigger(t *app.Trigger) TriggerStatus {
 	out := TriggerStatus{
 		ID: t.ID, Workflow: t.Workflow, Path: t.Path, Overlap: string(t.Overlap), Paused: t.Paused, Problem: t.Problem,
-		Trigger: newTrigger(t.Trigger), Next: timeText(t.Next),
+		Trigger: newTrigger(t.Trigger), Next: timeText(t.Next), Queue: xslices.Map(t.Queue, timeText),
+		Active: xslices.Map(t.Active, func(id journal.RunID) string { return string(id) }),
 	}
 	if t.Kind == ir.OnSchedule && !t.Off {
 		out.CatchUp = t.CatchUp.String()
@@ -447,14 +441,8 @@ func NewTrigger(t *app.Trigger) TriggerStatus {
 	if t.Jitter > 0 {
 		out.Jitter = t.Jitter.String()
 	}
-	for _, at := range t.Queue {
-		out.Queue = append(out.Queue, timeText(at))
-	}
 	for _, m := range t.Missed {
 		out.Missed = append(out.Missed, Missed{At: timeText(m.At), Until: timeText(m.Until), Reason: m.Reason})
-	}
-	for _, id := range t.Active {
-		out.Active = append(out.Active, string(id))
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Result is what came of a command that acts on one run. A command prints
@@ -59,9 +60,7 @@ func NewResult(r *app.Run, end *app.Ending, status *app.Status) Result {
 		out.Outcome, out.Reason, out.Error, out.Output = string(end.Outcome), end.Reason, end.Error, end.Output
 	}
 	if status != nil {
-		for _, g := range status.Gates {
-			out.Gates = append(out.Gates, NewGate(g))
-		}
+		out.Gates = xslices.Map(status.Gates, NewGate)
 	}
 	return out
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Reading selects how files are read that can be read in several ways.
@@ -554,10 +555,7 @@ func (r *resolver) resolveName(name string) (*Analysis, error) {
 				advise("Name one of these by its path:\n%s", choices(matches))
 		}
 	}
-	var names []string
-	for _, w := range found.Workflows {
-		names = append(names, diag.Printable(w.Name))
-	}
+	names := xslices.Map(found.Workflows, func(w Workflow) string { return diag.Printable(w.Name) })
 	e := fail(NotFound, NoWorkflow, "there is no file and no workflow called %q", name)
 	e.Name, e.Names, e.Advice = name, []string{found.Root}, diag.DidYouMean(name, names)
 	return nil, e
@@ -579,10 +577,7 @@ func looksLikePath(arg string) bool {
 }
 
 func choices(workflows []Workflow) string {
-	var lines []string
-	for _, w := range workflows {
-		lines = append(lines, "  "+diag.Printable(w.Path))
-	}
+	lines := xslices.Map(workflows, func(w Workflow) string { return "  " + diag.Printable(w.Path) })
 	return strings.Join(lines, "\n")
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // The words for steps that need not be known by name; see ResumeRequest.From.
@@ -100,9 +101,7 @@ func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*
 		return nil, fail(InvalidRequest, NotResumable, "the workflow says \"resume_supported: false\"")
 	}
 	r := &Resumption{Run: req.Run, Of: req.Run, from: req.From, by: req.By, again: req.From == FromCurrent, env: rt}
-	for _, m := range req.Messages {
-		r.says = append(r.says, m.input(req.By))
-	}
+	r.says = xslices.Map(req.Messages, func(m Message) plan.Input { return m.input(req.By) })
 	from, answers, err := rt.anchor(ctx, req, state, program)
 	if err != nil {
 		return nil, err

@@ -24,6 +24,7 @@ import (
 	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/trust"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Run is a run in a list.
@@ -338,9 +339,7 @@ func (a *App) find(ctx context.Context, name string) (*environment, *Run, error)
 		return nil, nil, e
 	case len(found) > 1:
 		e := fail(InvalidRequest, AmbiguousRun, "%q matches several runs", name)
-		for _, entry := range found {
-			e.Names = append(e.Names, string(entry.ID)+"  "+entry.Name)
-		}
+		e.Names = xslices.Map(found, func(entry journal.Entry) string { return string(entry.ID) + "  " + entry.Name })
 		return nil, nil, e
 	}
 	r := rt.run(ctx, found[0])

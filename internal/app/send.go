@@ -23,6 +23,7 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Sent is what became of messages.
@@ -178,10 +179,7 @@ func checkAnswer(f *plan.Frame, shown *gateContent, d *plan.Decision) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	var list []string
-	for _, p := range problems {
-		list = append(list, p.String())
-	}
+	list := xslices.Map(problems, schema.Problem.String)
 	return fail(InvalidRequest, "", "the answer to step %q does not fit its schema: %s", name, strings.Join(list, "; "))
 }
 
@@ -225,10 +223,7 @@ func gateKey(f *plan.Frame) string { return f.Place().Key() }
 
 // placeNames lists gates for people.
 func placeNames(gates []*plan.Frame) string {
-	var names []string
-	for _, f := range gates {
-		names = append(names, journal.PlaceName(gateKey(f)))
-	}
+	names := xslices.Map(gates, func(f *plan.Frame) string { return journal.PlaceName(gateKey(f)) })
 	return strings.Join(names, ", ")
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/redact"
 	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Status is the state of a run.
@@ -185,9 +186,7 @@ func statusOf(state *plan.State, program *plan.Program, run *Run) *Status {
 	}
 	ledger := state.Root().Ledger
 	s.Used, s.Held, s.Limits = ledger.Used, ledger.Held, ledger.Limits
-	for _, t := range state.OpenTasks() {
-		s.Step = append(s.Step, t.Place.Key())
-	}
+	s.Step = xslices.Map(state.OpenTasks(), func(t plan.OpenTask) string { return t.Place.Key() })
 	for _, f := range state.OpenGates() {
 		g := Gate{
 			Step: f.Place().Key(), Kind: f.Gate.Kind, Event: f.Gate.Event, Description: state.StepOf(program,
@@ -359,10 +358,8 @@ func (a *App) executions(ctx context.Context, id journal.RunID, name string, onl
 	}
 	if len(h.found) == 0 {
 		titles := program.Root().Labels()
-		var names []string
-		for _, id := range slices.Sorted(maps.Keys(h.known)) {
-			names = append(names, cmp.Or(titles[id], id))
-		}
+		known := slices.Sorted(maps.Keys(h.known))
+		names := xslices.Map(known, func(id string) string { return cmp.Or(titles[id], id) })
 		return nil, fail(NotFound, "", "run %s has not reached a step %q", short(id), name).
 			advise("%s", diag.DidYouMean(name, names))
 	}
@@ -446,9 +443,7 @@ func (h *historian) end(rec *Execution, ev *report.Event, reason string) {
 		raw = nil // reading the value reports the error
 	}
 	rec.Result = raw
-	for _, w := range ev.Writes {
-		rec.Writes = append(rec.Writes, w.Path)
-	}
+	rec.Writes = xslices.Map(ev.Writes, func(w journal.Write) string { return w.Path })
 }
 
 // start begins an execution if the step is asked for.

@@ -18,6 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/project"
 	"github.com/espalier-run/espalier/internal/schedule"
 	"github.com/espalier-run/espalier/internal/trigger"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Trigger is a way to start runs of a workflow, with its state.
@@ -356,9 +357,7 @@ func (a *App) findTrigger(
 		return nil, nil, e
 	}
 	e := fail(InvalidRequest, AmbiguousTrigger, "%q has several triggers", name)
-	for _, d := range found {
-		e.Names = append(e.Names, d.id)
-	}
+	e.Names = xslices.Map(found, func(d *workflowTrigger) string { return d.id })
 	return nil, nil, e
 }
 
@@ -495,13 +494,8 @@ func triggerActor(d *workflowTrigger) journal.Actor {
 func Summary(err error) string {
 	first, _, _ := strings.Cut(err.Error(), "\n")
 	if own, ok := errors.AsType[*Error](err); ok {
-		var missing []string
-		for _, m := range own.Missing {
-			missing = append(missing, m.Message)
-		}
-		for _, c := range own.Commands {
-			missing = append(missing, c.String())
-		}
+		missing := xslices.Map(own.Missing, func(m MissingDependency) string { return m.Message })
+		missing = append(missing, xslices.Map(own.Commands, Command.String)...)
 		if len(missing) > 0 {
 			first += " " + strings.Join(missing, "; ")
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/trust"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Review is everything in a project that needs the approval of a person on this machine.
@@ -238,10 +239,7 @@ func entered(root string, folders []string, command string) []string {
 		if !ok {
 			continue
 		}
-		var next []string
-		for _, from := range slices.Concat(folders, last) {
-			next = append(next, filepath.Join(from, to))
-		}
+		next := xslices.Map(slices.Concat(folders, last), func(from string) string { return filepath.Join(from, to) })
 		all, last = append(all, next...), next
 	}
 	slices.Sort(all)

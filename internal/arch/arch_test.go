@@ -27,6 +27,7 @@ var layers = map[string][]string{
 	"internal/schema": {},
 	// Every package may import it.
 	"internal/lazyregexp": {},
+	"internal/xslices":    {},
 	// When cron expressions fire: shown now, acted upon by the server.
 	"internal/schedule": {},
 	"internal/diag":     {"internal/source"},
@@ -218,7 +219,7 @@ func objection(from, to string) string {
 	home, fromLeaf := layerOf(from)
 	target, toLeaf := layerOf(to)
 	switch {
-	case to == "internal/lazyregexp":
+	case to == "internal/lazyregexp", to == "internal/xslices":
 		return ""
 	case strings.HasSuffix(from, "test") && strings.HasSuffix(to, "test") && layers[target] != nil:
 		return "" // packages for tests

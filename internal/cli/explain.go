@@ -9,6 +9,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/explain"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 func (a *invocation) explainCommand() *cobra.Command {
@@ -87,10 +88,7 @@ func (a *invocation) printPage(page explain.Page) error {
 			fmt.Fprintln(&out, strings.TrimRight("    "+line, " \r\n"))
 		}
 		if len(files) > 1 {
-			var others []string
-			for _, f := range files[1:] {
-				others = append(others, path.Clean(f.Path))
-			}
+			others := xslices.Map(files[1:], func(f explain.File) string { return path.Clean(f.Path) })
 			fmt.Fprintf(&out, "\n  together with %s\n", strings.Join(others, ", "))
 		}
 	}

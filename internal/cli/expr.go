@@ -12,6 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 func (a *invocation) exprCommand() *cobra.Command {
@@ -28,10 +29,7 @@ it does not have are null.`,
 		Args:              takes(1, 1, "one expression, in quotes"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(_ *cobra.Command, args []string) error {
-			var dialects []string
-			for _, d := range expr.Dialects() {
-				dialects = append(dialects, string(d))
-			}
+			dialects := xslices.Map(expr.Dialects(), func(d expr.Dialect) string { return string(d) })
 			if !slices.Contains(dialects, dialect) {
 				return usage(diag.DidYouMean(dialect, dialects), "there is no dialect %q", dialect)
 			}

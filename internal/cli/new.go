@@ -20,6 +20,7 @@ import (
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/project"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 //go:embed templates
@@ -88,11 +89,7 @@ func newSettings(name, format, pattern string) string {
 }
 
 func patternNames() []string {
-	var out []string
-	for _, p := range patterns {
-		out = append(out, p.name)
-	}
-	return out
+	return xslices.Map(patterns, func(p pattern) string { return p.name })
 }
 
 func newFormatNames() []string {

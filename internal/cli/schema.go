@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 func (a *invocation) schemaCommand() *cobra.Command {
@@ -75,11 +76,7 @@ func withSchemas() format.Set {
 }
 
 func blocks(f format.Format) []string {
-	var out []string
-	for _, s := range f.Schemas() {
-		out = append(out, s.Block)
-	}
-	return out
+	return xslices.Map(f.Schemas(), func(s format.Schema) string { return s.Block })
 }
 
 // configSchema is what the schema of espalier.yaml goes by.

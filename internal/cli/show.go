@@ -17,6 +17,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/schedule"
 	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 func (a *invocation) showCommand() *cobra.Command {
@@ -319,11 +320,7 @@ func on(outcomes []ir.Outcome) string {
 	case len(outcomes) == 1 && badly:
 		return "on error"
 	}
-	var words []string
-	for _, o := range outcomes {
-		words = append(words, string(o))
-	}
-	return strings.Join(words, "/")
+	return strings.Join(xslices.Map(outcomes, func(o ir.Outcome) string { return string(o) }), "/")
 }
 
 // settingsText writes a task's settings without understanding them.
@@ -413,11 +410,7 @@ func fields(c *ir.Contract) []field {
 
 func typeText(t any, enum []any, items map[string]any) string {
 	if len(enum) > 0 {
-		var values []string
-		for _, v := range enum {
-			values = append(values, fmt.Sprint(v))
-		}
-		return strings.Join(values, " | ")
+		return strings.Join(xslices.Map(enum, func(v any) string { return fmt.Sprint(v) }), " | ")
 	}
 	switch t := t.(type) {
 	case string:
@@ -426,11 +419,7 @@ func typeText(t any, enum []any, items map[string]any) string {
 		}
 		return t
 	case []any:
-		var names []string
-		for _, one := range t {
-			names = append(names, fmt.Sprint(one))
-		}
-		return strings.Join(names, " | ")
+		return strings.Join(xslices.Map(t, func(one any) string { return fmt.Sprint(one) }), " | ")
 	}
 	return ""
 }
@@ -655,11 +644,7 @@ func toolsText(t ir.Tools) string {
 }
 
 func names(list []ir.Name) string {
-	var out []string
-	for _, n := range list {
-		out = append(out, n.Name)
-	}
-	return strings.Join(out, ", ")
+	return strings.Join(xslices.Map(list, func(n ir.Name) string { return n.Name }), ", ")
 }
 
 func fieldsTable(fields []field) table {

@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/redact"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // shownStep is a step as show --step prints it.
@@ -140,10 +141,7 @@ func requestText(r *provider.Request) []byte {
 	}
 	section("system", r.System)
 	for _, m := range r.Messages {
-		var blocks []string
-		for _, b := range m.Blocks {
-			blocks = append(blocks, b.Text)
-		}
+		blocks := xslices.Map(m.Blocks, func(b provider.Block) string { return b.Text })
 		section(string(m.Role), strings.Join(blocks, "\n\n"))
 	}
 	for _, t := range r.Tools {

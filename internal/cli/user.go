@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/espalier-run/espalier/internal/identity"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 func (a *invocation) userCommand() *cobra.Command {
@@ -211,11 +212,7 @@ func (a *invocation) userList() *cobra.Command {
 }
 
 func joinRoles(roles []identity.Role) string {
-	var out []string
-	for _, r := range roles {
-		out = append(out, string(r))
-	}
-	return strings.Join(out, ", ")
+	return strings.Join(xslices.Map(roles, func(r identity.Role) string { return string(r) }), ", ")
 }
 
 // userChange returns a command that changes an account and prints nothing. Its

@@ -11,6 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // StartRequest is a run that a server starts.
@@ -123,9 +124,7 @@ type Resumed struct {
 // Resume continues a run, and returns when that is durable.
 func (c *Client) Resume(ctx context.Context, req app.ResumeRequest) (*Resumed, error) {
 	in := api.ResumeBody{From: req.From}
-	for _, one := range req.Set {
-		in.Set = append(in.Set, api.EditBody(one))
-	}
+	in.Set = xslices.Map(req.Set, func(one app.Edit) api.EditBody { return api.EditBody(one) })
 	for _, m := range req.Messages {
 		switch m := m.(type) {
 		case app.Raise:
@@ -141,8 +140,6 @@ func (c *Client) Resume(ctx context.Context, req app.ResumeRequest) (*Resumed, e
 		return nil, err
 	}
 	r := &Resumed{Run: out.Run.App(), Step: out.ContinuesFrom}
-	for _, file := range out.Changed {
-		r.Changed = append(r.Changed, app.ChangedFile(file))
-	}
+	r.Changed = xslices.Map(out.Changed, func(file api.ChangedFile) app.ChangedFile { return app.ChangedFile(file) })
 	return r, nil
 }

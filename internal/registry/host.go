@@ -18,6 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // host provides the models, tools and folders of tasks.
@@ -173,9 +174,5 @@ func scriptOf(o RunOptions) (*scripted.Script, error) {
 func played(o RunOptions) scripted.Options { return scripted.Options{Simulate: Simulated(o.Seed)} }
 
 func joined(problems []schema.Problem) string {
-	var out []string
-	for _, p := range problems {
-		out = append(out, p.String())
-	}
-	return strings.Join(out, "; ")
+	return strings.Join(xslices.Map(problems, schema.Problem.String), "; ")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal/postgres"
 	"github.com/espalier-run/espalier/internal/journal/sqlite"
 	"github.com/espalier-run/espalier/internal/trust"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // The journal in the storage folder of a project, and its name after its runs
@@ -29,10 +30,7 @@ const (
 type InUseError []owner.Worker
 
 func (e InUseError) Error() string {
-	var all []string
-	for _, p := range e {
-		all = append(all, fmt.Sprintf("%s (process %d)", p.Command, p.PID))
-	}
+	all := xslices.Map(e, func(p owner.Worker) string { return fmt.Sprintf("%s (process %d)", p.Command, p.PID) })
 	return "other processes use the runs: " + strings.Join(all, ", ")
 }
 

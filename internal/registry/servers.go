@@ -17,6 +17,7 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 	"github.com/espalier-run/espalier/internal/tool/mcp"
 	"github.com/espalier-run/espalier/internal/trust"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // servers are a project's MCP servers. None runs before a tool of it is asked for.
@@ -304,11 +305,7 @@ func (t *Tools) served(name string) tool.Tool {
 
 // servedNames are the tools of servers that a pattern may mean.
 func (t *Tools) servedNames(pattern string) []string {
-	var out []string
-	for _, one := range t.siblings(pattern) {
-		out = append(out, one.Spec().Name)
-	}
-	return out
+	return xslices.Map(t.siblings(pattern), func(one tool.Tool) string { return one.Spec().Name })
 }
 
 // serverTrouble is why a tool's server cannot be used; nil when that is not
@@ -340,10 +337,7 @@ func (e *noSuchTool) Error() string {
 
 // instead says what there is.
 func (e *noSuchTool) instead() string {
-	var has []string
-	for _, one := range e.offers {
-		has = append(has, one.Spec().Name)
-	}
+	has := xslices.Map(e.offers, func(one tool.Tool) string { return one.Spec().Name })
 	if near := diag.Nearest(e.name, has); near != "" {
 		return fmt.Sprintf("Did you mean %q? It has %s.", near, strings.Join(has, ", "))
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/espalier-run/espalier/internal/tool/builtin"
 	"github.com/espalier-run/espalier/internal/tool/http"
 	"github.com/espalier-run/espalier/internal/tool/notebook"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // storageFolder is the project's own folder, which no tool sees.
@@ -61,9 +62,7 @@ type Tools struct {
 // NewTools returns the tools of a project. Nothing is started.
 func NewTools(root string, c *config.Config, getenv func(string) string, secrets *secret.Registry) *Tools {
 	t := &Tools{root: root, config: c, getenv: getenv, secrets: secrets, limits: c.Commands.Or(process.DefaultLimits)}
-	for _, host := range c.Allow.Hosts {
-		t.guard.Allow = append(t.guard.Allow, host.Value)
-	}
+	t.guard.Allow = xslices.Map(c.Allow.Hosts, func(host text.Text) string { return host.Value })
 	paths := foldersOf(root, c.Allow.Paths)
 	builtins := func(box *process.Sandbox) map[string]tool.Tool {
 		out := map[string]tool.Tool{}

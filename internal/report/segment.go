@@ -12,6 +12,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // A long record is kept in two files: FILE has its newest lines as plain text, FILE.gz the lines before them as gzip
@@ -183,11 +185,7 @@ func (r *RecordFile) Part(from, to int64) io.ReadCloser {
 type closers []io.Closer
 
 func (c closers) Close() error {
-	var errs []error
-	for _, one := range c {
-		errs = append(errs, one.Close())
-	}
-	return errors.Join(errs...)
+	return errors.Join(xslices.Map(c, io.Closer.Close)...)
 }
 
 // ReadRecord returns a reader of the record of which path is the file with the newest lines.

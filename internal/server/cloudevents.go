@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // cloudEvent is an event in the JSON format of CloudEvents 1.0. Extensions are
@@ -112,11 +113,7 @@ func (s *Server) writeDelivery(
 }
 
 func runIDs(ids []journal.RunID) []string {
-	var out []string
-	for _, id := range ids {
-		out = append(out, string(id))
-	}
-	return out
+	return xslices.Map(ids, func(id journal.RunID) string { return string(id) })
 }
 
 // readCloudEvent reads an event in structured or binary mode.

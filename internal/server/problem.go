@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/identity"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Problem is an error of the API.
@@ -67,9 +68,7 @@ func problemOf(ctx context.Context, err error) *Problem {
 			p.Missing = append(p.Missing, m.Text())
 			p.Needs = append(p.Needs, api.Need{Message: m.Message, Steps: m.Steps, Help: m.Help})
 		}
-		for _, c := range e.Commands {
-			p.Commands = append(p.Commands, c.String())
-		}
+		p.Commands = xslices.Map(e.Commands, app.Command.String)
 	}
 	if detail, help := api.Unreachable(err); detail != "" {
 		p.Detail, p.Help = detail, help

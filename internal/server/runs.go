@@ -18,6 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // RunPath names a run in an address.
@@ -424,9 +425,7 @@ func (s *Server) resumeRun(ctx context.Context, in *toRun[*api.ResumeBody]) (*bo
 	req := app.ResumeRequest{Run: r.ID, By: actor(ctx)}
 	if in.Body != nil {
 		req.From = in.Body.From
-		for _, edit := range in.Body.Set {
-			req.Set = append(req.Set, app.Edit(edit))
-		}
+		req.Set = xslices.Map(in.Body.Set, func(edit api.EditBody) app.Edit { return app.Edit(edit) })
 		for _, raise := range in.Body.Raise {
 			req.Messages = append(req.Messages, app.Raise(raise))
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/tool"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Grants returns the tools that an agent outside may use by itself when it does a
@@ -22,10 +23,7 @@ func Grants(info *provider.AgentInfo, who tool.Caller) (grants []provider.Grant,
 	for _, g := range tool.Granted(who, info.Tools) {
 		grants = append(grants, provider.Grant(g))
 	}
-	var denied []string
-	for _, n := range who.Program.Tools.Deny {
-		denied = append(denied, ir.ToolName(n.Name))
-	}
+	denied := xslices.Map(who.Program.Tools.Deny, func(n ir.Name) string { return ir.ToolName(n.Name) })
 	if info.Problem != nil {
 		problem = info.Problem(grants, denied)
 	}

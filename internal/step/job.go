@@ -17,6 +17,7 @@ import (
 	"github.com/espalier-run/espalier/internal/secret"
 	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/tool"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Runner is a Kind that does its work.
@@ -198,9 +199,7 @@ func (j *Job) ApplySandbox(c *process.Command, writes ...string) error {
 // workflow, and those that consent to commands.
 func (j *Job) Kept() protected.Files {
 	out := protected.Files{Consents: j.Consents, Record: j.RecordWrite}
-	for _, f := range j.Sources {
-		out.Sums = append(out.Sums, f.SHA256)
-	}
+	out.Sums = xslices.Map(j.Sources, func(f ir.File) string { return f.SHA256 })
 	return out
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/schema"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Box is the tools that there are.
@@ -114,9 +115,5 @@ func BadInput(spec Spec, input json.RawMessage) []string {
 	if err != nil {
 		return []string{err.Error()}
 	}
-	var out []string
-	for _, p := range problems {
-		out = append(out, p.String())
-	}
-	return out
+	return xslices.Map(problems, schema.Problem.String)
 }

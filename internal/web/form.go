@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/redact"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // formField is an input of a workflow as a field of a form.
@@ -67,9 +68,7 @@ func fieldsOf(raw json.RawMessage) []formField {
 		if len(prop.Default) > 0 {
 			f.Default = editable(prop.Default)
 		}
-		for _, value := range prop.Enum {
-			f.Options = append(f.Options, editable(value))
-		}
+		f.Options = xslices.Map(prop.Enum, editable)
 		f.Kind = prop.kind(name)
 		f.Value = f.Default
 		out = append(out, f)

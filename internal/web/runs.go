@@ -20,6 +20,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/terminal"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // runFilter is the filter of the list, as its address has it.
@@ -308,10 +309,7 @@ func (h *Handler) row(r *request, run *app.Run) (runRow, error) {
 	case st.Error != "":
 		row.What = sentence(st.Error)
 	case st.State == api.Running:
-		var names []string
-		for _, key := range st.Steps {
-			names = append(names, journal.PlaceName(key))
-		}
+		names := xslices.Map(st.Steps, journal.PlaceName)
 		switch len(names) {
 		case 0:
 		case 1:
@@ -380,9 +378,7 @@ func (h *Handler) runs(r *request) error {
 	if err != nil {
 		return err
 	}
-	for _, w := range found.Workflows {
-		page.Workflows = append(page.Workflows, w.Name)
-	}
+	page.Workflows = xslices.Map(found.Workflows, func(w app.Workflow) string { return w.Name })
 	if page.Filter.Workflow != "" {
 		page.Workflows = append(page.Workflows, page.Filter.Workflow)
 	}

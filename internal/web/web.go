@@ -28,6 +28,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 //go:embed static templates
@@ -345,9 +346,7 @@ func (h *Handler) fail(r *request, err error) {
 		for _, missing := range known.Missing {
 			page.Details = append(page.Details, strings.TrimSpace(missing.Text()+". "+missing.Help))
 		}
-		for _, c := range known.Commands {
-			page.Commands = append(page.Commands, c.String())
-		}
+		page.Commands = xslices.Map(known.Commands, app.Command.String)
 		if known.Reason == forbidden {
 			page.Status = http.StatusForbidden
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 type workflowsPage struct {
@@ -372,9 +373,7 @@ func (h *Handler) startRun(r *request) error {
 		}
 		page.Problems = mark(fields, err)
 		page.Missing = known.Missing
-		for _, c := range known.Commands {
-			page.Commands = append(page.Commands, visible(c.String()))
-		}
+		page.Commands = xslices.Map(known.Commands, func(c app.Command) string { return visible(c.String()) })
 		if known.Advice != "" {
 			page.Problems = append(page.Problems, known.Advice)
 		}

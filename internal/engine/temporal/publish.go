@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // facts are decisions of a run on their way to the journal.
@@ -42,10 +43,7 @@ func appendFacts(ctx context.Context, store journal.Store, f *facts, appended fu
 	if err != nil {
 		return err
 	}
-	var blobs []journal.Blob
-	for _, text := range f.Blobs {
-		blobs = append(blobs, newBlob([]byte(text)))
-	}
+	blobs := xslices.Map(f.Blobs, func(text string) journal.Blob { return newBlob([]byte(text)) })
 	for {
 		known, err := compareFacts(ctx, store, f)
 		if err != nil {

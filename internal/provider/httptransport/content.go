@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/schema"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Names translates names of tools: servers take letters, digits, dashes and
@@ -29,11 +30,7 @@ const longestName = 64
 // as they are; the others are rewritten in their order, to names that no other
 // tool has. So a name is sent the same way in every turn.
 func NewNames(req *provider.Request) *Names {
-	var all []string
-	for _, t := range req.Tools {
-		all = append(all, t.Name)
-	}
-	return newNames(all, legal)
+	return newNames(xslices.Map(req.Tools, func(t provider.Tool) string { return t.Name }), legal)
 }
 
 func newNames(all []string, legal func(string) string) *Names {

@@ -9,6 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Size is the size of a terminal.
@@ -39,10 +40,7 @@ func (p *Progress) Area(now time.Time, size Size, s Style) []string {
 	room := max(size.Rows-2, 1)
 	waits, works := p.sorted()
 	// Steps that wait for the user come first, then those that are running, then finished ones as far as there is room.
-	var body []string
-	for _, a := range slices.Concat(waits, works) {
-		body = append(body, a.line(now, width, &s))
-	}
+	body := xslices.Map(slices.Concat(waits, works), func(a *active) string { return a.line(now, width, &s) })
 	if over := len(body) - room; over > 0 {
 		body = append(body[:room-1], clip(&s, report.Dim, fmt.Sprintf("  … %d more running", over+1), width))
 	}

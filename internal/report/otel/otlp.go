@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Resource describes the source of spans and metrics.
@@ -43,9 +44,7 @@ func attr(key string, value any) *commonpb.KeyValue {
 		out.Value = &commonpb.AnyValue_DoubleValue{DoubleValue: v}
 	case []string:
 		list := &commonpb.ArrayValue{}
-		for _, one := range v {
-			list.Values = append(list.Values, text(one))
-		}
+		list.Values = xslices.Map(v, text)
 		out.Value = &commonpb.AnyValue_ArrayValue{ArrayValue: list}
 	}
 	return &commonpb.KeyValue{Key: valid(key), Value: out}

@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // host is what code can do in the world: call agents.
@@ -97,10 +98,7 @@ func (s Settings) Worker(key string, at source.Span) ir.Task {
 }
 
 func quoted(agents map[string]Agent) string {
-	var out []string
-	for _, key := range slices.Sorted(maps.Keys(agents)) {
-		out = append(out, "'"+key+"'")
-	}
+	out := xslices.Map(slices.Sorted(maps.Keys(agents)), func(key string) string { return "'" + key + "'" })
 	return strings.Join(out, ", ")
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Run does the transform. The record names the mode.
@@ -67,10 +68,7 @@ func validate(job *step.Job) (json.RawMessage, error) {
 	if len(problems) == 0 {
 		return value, nil
 	}
-	lines := make([]string, len(problems))
-	for i, p := range problems {
-		lines[i] = p.String()
-	}
+	lines := xslices.Map(problems, schema.Problem.String)
 	return nil, step.Errorf(step.ClassInput, "the input does not fit its schema: %s", strings.Join(lines, "; "))
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/step/chat"
 	"github.com/espalier-run/espalier/internal/step/exec"
 	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Run has the agent work on the workload, which is what the task reads.
@@ -80,9 +81,5 @@ func read(stdout []byte) (json.RawMessage, []string) {
 	if err != nil {
 		return nil, []string{err.Error()}
 	}
-	var out []string
-	for _, p := range found {
-		out = append(out, p.String())
-	}
-	return compact.Bytes(), out
+	return compact.Bytes(), xslices.Map(found, schema.Problem.String)
 }
