@@ -405,8 +405,7 @@ func (r *resolver) below(
 
 func (d *Discovery) skip(path string, err error) {
 	reason := err.Error()
-	var ref *source.RefError
-	if errors.As(err, &ref) && ref.Detail != "" {
+	if ref, ok := errors.AsType[*source.RefError](err); ok && ref.Detail != "" {
 		reason = ref.Detail
 	}
 	d.Skipped = append(d.Skipped, project.Skipped{Path: path, Reason: reason})
@@ -730,8 +729,7 @@ func (v *Validation) checkTriggers(r *resolver, f *source.File) error {
 
 func (v *Validation) skip(path string, err error) {
 	reason := err.Error() + "."
-	var ref *source.RefError
-	if errors.As(err, &ref) && len(ref.Near) > 0 {
+	if ref, ok := errors.AsType[*source.RefError](err); ok && len(ref.Near) > 0 {
 		reason += " Did you mean \"" + ref.Near[0] + "\"?"
 	}
 	v.Skipped = append(v.Skipped, project.Skipped{Path: path, Reason: reason})

@@ -250,8 +250,7 @@ func (p *Prepared) mismatch(problems []schema.Problem, object map[string]json.Ra
 // resolveSecrets replaces references to secrets by their values.
 func (p *Prepared) resolveSecrets(raw json.RawMessage) (json.RawMessage, error) {
 	out, err := p.env.models.Secrets.Refer(context.Background(), raw)
-	var missing *secret.Error
-	if errors.As(err, &missing) {
+	if missing, ok := errors.AsType[*secret.Error](err); ok {
 		return nil, fail(NotReady, MissingSecret, "%v", missing).advise("%s", missing.Help)
 	}
 	return out, err

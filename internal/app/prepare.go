@@ -91,8 +91,7 @@ func (p *Prepared) note(format string, args ...any) {
 
 // problem records an error; it returns the error if that is none of a kind that callers can act on.
 func (p *Prepared) problem(err error) error {
-	var known *Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*Error](err); ok {
 		p.Findings = append(p.Findings, Finding{Problem: known})
 		return nil
 	}
@@ -439,8 +438,7 @@ func (rt *environment) readyAgain(id journal.RunID, state *plan.State, def *engi
 		}
 	}
 	err := rt.ready(def.Program, asked)
-	var missing *Error
-	if errors.As(err, &missing) {
+	if missing, ok := errors.AsType[*Error](err); ok {
 		missing.Run = id
 	}
 	return err

@@ -58,8 +58,7 @@ func (a *invocation) attend(j *app.Journal, id journal.RunID, run *app.Run, err 
 		}
 		run, err = a.driveToRest(j, id, func(ctx context.Context) error {
 			_, err := a.runs().Send(ctx, id, actor(""), answer)
-			var known *app.Error
-			if errors.As(err, &known) && known.Reason == app.AlreadyDecided {
+			if known, ok := errors.AsType[*app.Error](err); ok && known.Reason == app.AlreadyDecided {
 				a.note("Your answer was not used: %s.", known.Message)
 				return nil
 			}

@@ -355,12 +355,10 @@ func sentence(s string) string {
 // flagError is what a wrong flag leads to: a hint instead of the whole usage.
 func flagError(cmd *cobra.Command, err error) error {
 	help := fmt.Sprintf("%q lists the flags.", cmd.CommandPath()+" --help")
-	var value *pflag.InvalidValueError
-	if errors.As(err, &value) {
+	if value, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		return usage(help, "%q cannot be the value of --%s", value.GetValue(), value.GetFlag().Name)
 	}
-	var unknown *pflag.NotExistError
-	if errors.As(err, &unknown) {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		var names []string
 		add := func(f *pflag.Flag) {
 			if !f.Hidden {
@@ -409,8 +407,7 @@ func takesWorkflow(most int, what string) cobra.PositionalArgs {
 func listedBy(hint string, least int, check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		err := check(cmd, args)
-		var wrong *failure
-		if len(args) < least && errors.As(err, &wrong) {
+		if wrong, ok := errors.AsType[*failure](err); len(args) < least && ok {
 			wrong.help += "\n" + hint
 		}
 		return err

@@ -20,8 +20,7 @@ func (a *invocation) greet() error {
 		return err
 	}
 	runs, err := a.app().Runs(ctx, app.Filter{Unfinished: true})
-	var none *app.Error
-	if err != nil && (!errors.As(err, &none) || none.Reason != app.NoRuns) {
+	if none, ok := errors.AsType[*app.Error](err); err != nil && (!ok || none.Reason != app.NoRuns) {
 		return err
 	}
 	waiting := 0

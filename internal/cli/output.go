@@ -197,8 +197,7 @@ func cannotCreate(path string, err error) error {
 }
 
 func bareReason(err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err
 	}
 	return err

@@ -88,8 +88,7 @@ func content(name string) string {
 // waitForConfig waits until the files change again, if a reload has failed because of a mistake that was written after
 // the configuration had been checked. It reports whether to try again.
 func (a *invocation) waitForConfig(err error, watch *configWatch, say func(format string, args ...any)) bool {
-	var known *app.Error
-	if !errors.As(err, &known) || known.Reason != app.InvalidConfig {
+	if known, ok := errors.AsType[*app.Error](err); !ok || known.Reason != app.InvalidConfig {
 		return false
 	}
 	a.notifyError(err)

@@ -97,8 +97,7 @@ func (a *invocation) resume(name string, f *resumeFlags) error {
 	} else {
 		err = a.resumeHere(run, request)
 	}
-	var known *app.Error
-	if errors.As(err, &known) && known.Reason == app.RunFinished && len(messages) == 0 {
+	if known, ok := errors.AsType[*app.Error](err); ok && known.Reason == app.RunFinished && len(messages) == 0 {
 		a.note("Run %s has finished.", short(run.ID))
 		if run, err = a.rootRun(string(run.ID)); err != nil { // it may have been waiting when it was read
 			return err
@@ -757,8 +756,7 @@ func (a *invocation) mayReload(say func(format string, args ...any)) bool {
 
 // notifyError prints the diagnostics of an error.
 func (a *invocation) notifyError(err error) {
-	var known *app.Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*app.Error](err); ok {
 		a.notify(app.Notice{Diagnostics: known.Diagnostics, Files: known.Files})
 	}
 }

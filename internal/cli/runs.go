@@ -110,8 +110,7 @@ other commands.`,
 				return err
 			}
 			list, err := a.listRuns(status, app.Filter{Name: name, Unfinished: open, Children: all, Limit: most})
-			var none *app.Error
-			if errors.As(err, &none) && none.Reason == app.NoRuns {
+			if none, ok := errors.AsType[*app.Error](err); ok && none.Reason == app.NoRuns {
 				if !a.json {
 					end := a.failure(none)
 					message := sentence(end.message)

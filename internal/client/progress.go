@@ -42,8 +42,7 @@ func (c *Client) Follow(ctx context.Context, id journal.RunID, after journal.Seq
 		if run != nil || ctx.Err() != nil {
 			return run, errors.Join(err, ctx.Err())
 		}
-		var known *app.Error
-		if err != nil && (!errors.As(err, &known) || known.Reason != Unreachable) {
+		if known, ok := errors.AsType[*app.Error](err); err != nil && (!ok || known.Reason != Unreachable) {
 			return nil, err
 		}
 		if lost.IsZero() {

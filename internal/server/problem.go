@@ -44,8 +44,7 @@ func sources(ctx context.Context, e *app.Error) (out []api.SourceText) {
 // problemOf returns the problem for an error of an operation. An unexpected
 // error is logged; the client only learns that there was one.
 func problemOf(ctx context.Context, err error) *Problem {
-	var own *Problem
-	if errors.As(err, &own) {
+	if own, ok := errors.AsType[*Problem](err); ok {
 		p := *own // the value may be shared
 		p.Request = requestID(ctx)
 		return &p

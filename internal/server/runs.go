@@ -247,8 +247,7 @@ func (s *Server) startRun(ctx context.Context, in *startInput) (*started, error)
 		return nil, err
 	}
 	id, err = s.o.App.Start(ctx, prepared, id, actor(ctx))
-	var taken *app.Error
-	if errors.As(err, &taken) && taken.Reason == app.RunExists && in.Key != "" {
+	if taken, ok := errors.AsType[*app.Error](err); ok && taken.Reason == app.RunExists && in.Key != "" {
 		return s.startedAlready(ctx, id, request)
 	}
 	if err != nil {

@@ -635,8 +635,7 @@ func (h *Handler) decidedItem(r *request, name, step string) (*decidedView, erro
 	}
 	d := &decidedView{Run: api.NewRun(run), Step: step, Name: journal.PlaceName(step), Word: "The run has moved on"}
 	executions, err := h.o.App.Executions(r.Context(), run.ID, step)
-	var known *app.Error
-	if errors.As(err, &known) && known.Kind == app.NotFound {
+	if known, ok := errors.AsType[*app.Error](err); ok && known.Kind == app.NotFound {
 		return d, nil
 	}
 	if err != nil {

@@ -143,8 +143,7 @@ func (h *Handler) execution(r *request, id journal.RunID, name string, visit, vi
 	if err == nil && count != visits {
 		one, _, err = h.o.App.ExecutionAt(r.Context(), id, name, count)
 	}
-	var known *app.Error
-	if errors.As(err, &known) && known.Kind == app.NotFound {
+	if known, ok := errors.AsType[*app.Error](err); ok && known.Kind == app.NotFound {
 		return nil, nil
 	}
 	return one, err

@@ -455,8 +455,7 @@ func (h *Handler) transcript(r *request, p *runPage) error {
 		return err
 	}
 	reader, err := h.o.App.Transcript(r.Context(), p.run, nil)
-	var known *app.Error
-	if errors.As(err, &known) && known.Reason == app.NoTranscript {
+	if known, ok := errors.AsType[*app.Error](err); ok && known.Reason == app.NoTranscript {
 		p.Records = []logLine{}
 		return nil
 	}

@@ -175,8 +175,7 @@ func (h *Handler) loadWorkflow(r *request) (*workflowPage, []formField, error) {
 	name := r.PathValue("workflow")
 	p := &workflowPage{shell: h.shell(r, "workflows", ""), ID: name}
 	an, err := h.o.App.Analyze(r.Context(), app.AnalyzeRequest{Workflow: name, Listed: true})
-	var missing *source.RefError
-	if errors.As(err, &missing) {
+	if missing, ok := errors.AsType[*source.RefError](err); ok {
 		return nil, nil, &app.Error{Kind: app.NotFound, Message: visible(missing.Error())}
 	}
 	if err != nil {

@@ -93,8 +93,7 @@ func registerAttributes(ctx context.Context, c client.Client, namespace string, 
 	_, err = operator.AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
 		Namespace: namespace, SearchAttributes: missing,
 	})
-	var exists *serviceerror.AlreadyExists
-	if err != nil && !errors.As(err, &exists) {
+	if _, ok := errors.AsType[*serviceerror.AlreadyExists](err); err != nil && !ok {
 		log.Warn("search attributes of Temporal not added", "error", err)
 		return false
 	}

@@ -404,7 +404,7 @@ func (e *Engine) ResumeAgain(ctx context.Context, id journal.RunID) error {
 	if err := e.Resume(ctx, id); err != nil {
 		return err
 	}
-	return e.update(ctx, id, rerunLostName, "", nil)
+	return e.update(ctx, id, rerunLostName, nil)
 }
 
 // Send implements engine.Driver.
@@ -439,12 +439,12 @@ func (e *Engine) Send(ctx context.Context, id journal.RunID, in plan.Input, ref 
 		return err
 	}
 	var refused *plan.Refusal
-	err = e.update(ctx, id, sendName, ref, &refused, m)
+	err = e.update(ctx, id, sendName, &refused, m)
 	if errors.Is(err, errEnded) {
 		// The run has finished since, or its workflow was never started.
 		if err = check(); err == nil {
 			if err = e.startWorkflow(ctx, id); err == nil {
-				err = e.update(ctx, id, sendName, ref, &refused, m)
+				err = e.update(ctx, id, sendName, &refused, m)
 			}
 		}
 	}
@@ -459,9 +459,7 @@ var errEnded = errors.New("the workflow of this run was ended in Temporal")
 
 // update sends an update to the workflow of a run and waits for its answer. While
 // the workflow continues as a new one, the update is sent again.
-func (e *Engine) update(
-	ctx context.Context, id journal.RunID, name, ref string, answer any, args ...any,
-) error {
+func (e *Engine) update(ctx context.Context, id journal.RunID, name string, answer any, args ...any) error {
 	for {
 		options := client.UpdateWorkflowOptions{
 			WorkflowID: e.workflowID(id), UpdateName: name, Args: args,

@@ -146,8 +146,7 @@ func (e *Engine) deleteSchedules(ctx context.Context, wanted map[string]string) 
 
 func (e *Engine) deleteSchedule(ctx context.Context, id string) error {
 	err := e.client.ScheduleClient().GetHandle(ctx, e.schedulePrefix()+id).Delete(ctx)
-	var missing *serviceerror.NotFound
-	if errors.As(err, &missing) {
+	if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
 		return nil
 	}
 	return err

@@ -103,7 +103,7 @@ func (e *Engine) takeOver(ctx context.Context, id journal.RunID) error {
 	}
 	limit, stop := context.WithTimeout(ctx, handOverTime)
 	defer stop()
-	err = e.update(limit, id, handOverName, "", nil, e.c.Version)
+	err = e.update(limit, id, handOverName, nil, e.c.Version)
 	if limit.Err() != nil && ctx.Err() == nil {
 		return &VersionError{Run: id, Version: version, This: e.c.Version}
 	}

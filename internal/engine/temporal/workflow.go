@@ -147,7 +147,7 @@ func (e *Engine) runWorkflow(ctx workflow.Context, in runInput) error {
 		return err
 	}
 	d.record(events)
-	d.effects(ctx, events)
+	d.effects(events)
 	for {
 		d.hold(ctx)
 		d.decide(ctx)
@@ -391,7 +391,7 @@ func (d *driver) decide(ctx workflow.Context) {
 	}
 	all = append(all, d.state.Decide(d.program, now)...)
 	d.record(all)
-	d.effects(ctx, all)
+	d.effects(all)
 }
 
 // record queues events for the journal.
@@ -419,7 +419,7 @@ func (d *driver) record(events []journal.Event) {
 }
 
 // effects applies the effects of new facts outside of the state.
-func (d *driver) effects(ctx workflow.Context, events []journal.Event) {
+func (d *driver) effects(events []journal.Event) {
 	for i := range events {
 		switch x := events[i].Fact.(type) {
 		case journal.TaskStarted:

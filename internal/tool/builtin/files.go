@@ -153,7 +153,7 @@ func (o Options) readTool() tool.Tool {
 				return nil, err
 			}
 			defer s.close()
-			raw, err := s.read(maxRead)
+			raw, err := s.read()
 			if err != nil {
 				return nil, err
 			}
@@ -247,7 +247,7 @@ func (o Options) editTool() tool.Tool {
 				return nil, err
 			}
 			defer s.close()
-			raw, err := s.read(maxRead)
+			raw, err := s.read()
 			if err != nil {
 				return nil, err
 			}
@@ -364,7 +364,7 @@ func (o Options) grepTool() tool.Tool {
 					return nil // the file was removed, or is a link to a forbidden place
 				}
 				defer s.close()
-				raw, err := s.read(maxRead)
+				raw, err := s.read()
 				if err != nil || !isText(raw) {
 					return nil // binary files have no lines
 				}

@@ -281,15 +281,15 @@ func (s *spot) open() (*os.File, error) {
 }
 
 // read reads the file up to a size limit.
-func (s *spot) read(most int64) ([]byte, error) {
+func (s *spot) read() ([]byte, error) {
 	f, err := s.open()
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(raw)) > most {
-		err = tool.Errorf(tool.ClassInput, "%q is larger than %d bytes", s.rel, most)
+	raw, err := io.ReadAll(io.LimitReader(f, maxRead+1))
+	if err == nil && len(raw) > maxRead {
+		err = tool.Errorf(tool.ClassInput, "%q is larger than %d bytes", s.rel, maxRead)
 	}
 	return raw, err
 }
@@ -301,7 +301,7 @@ func (s *spot) write(content []byte) (err error) {
 	}
 	var old []byte
 	if s.info != nil {
-		if old, err = s.read(maxRead); err != nil {
+		if old, err = s.read(); err != nil {
 			old = nil // too large to be a workflow
 		}
 	}

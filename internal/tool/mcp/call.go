@@ -114,8 +114,7 @@ func (r *remote) Call(ctx context.Context, call tool.Call) (tool.Result, error) 
 	}
 	// Only an answer of the server's leaves it as it was. Everything else is a
 	// connection that is good for nothing any more.
-	var said *jsonrpc.Error
-	if !errors.As(err, &said) || errors.Is(err, mcp.ErrConnectionClosed) || now.over() {
+	if _, ok := errors.AsType[*jsonrpc.Error](err); !ok || errors.Is(err, mcp.ErrConnectionClosed) || now.over() {
 		now.end()
 		return tool.Result{}, tool.Errorf(tool.ClassTool, "the MCP server %q is gone: %s (%v)", r.server.Name,
 			now.last(), err)
