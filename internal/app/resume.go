@@ -267,16 +267,11 @@ func (rt *environment) anchor(
 // no step, or of several, is returned as it is.
 func stepID(p *ir.Program, name string) string {
 	titles := map[string]string{} // by the IDs of the steps
-	var add func(*ir.Program)
-	add = func(p *ir.Program) {
-		for s := range p.Steps() {
+	for one := range p.All() {
+		for s := range one.Steps() {
 			titles[s.ID] = s.Title()
 		}
-		for i := range p.Children {
-			add(&p.Children[i])
-		}
 	}
-	add(p)
 	if _, known := titles[name]; known {
 		return name
 	}

@@ -11,7 +11,6 @@ import (
 	"unicode"
 
 	"github.com/espalier-run/espalier/internal/config"
-	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/project"
 	"github.com/espalier-run/espalier/internal/registry"
@@ -163,16 +162,11 @@ func commandSources(root string, an *Analysis) []trust.File {
 		}
 	}
 	add(an.placeOf(root, an.File.Path), sha256Hex([]byte(an.File.Text)))
-	var sources func(p *ir.Program)
-	sources = func(p *ir.Program) {
+	for p := range an.Program.All() {
 		for _, f := range p.Files {
 			add(an.placeOf(root, f.Path), f.SHA256)
 		}
-		for i := range p.Children {
-			sources(&p.Children[i])
-		}
 	}
-	sources(an.Program)
 	for _, find := range []func(string, []string, string) []trust.File{namedFiles, interpretedFiles} {
 		for _, f := range namedByCommands(root, an, find) {
 			add(f.Path, f.SHA256)

@@ -308,20 +308,19 @@ func (c *Core) initialVars(p *ir.Program) map[string]journal.Value {
 // from the machine.
 func (c *Core) fromMachine(p *ir.Program, wanted func(*ir.Var) bool) map[string]journal.Value {
 	vars := map[string]journal.Value{}
-	for i := range p.Vars {
-		v := &p.Vars[i]
-		if v.From == "" || c.Machine == nil || !wanted(v) {
-			continue
-		}
-		if text, ok := c.Machine(v.From); ok {
-			raw, err := step.Encode(text)
-			if err == nil { // a string always encodes
-				vars[v.Path] = journal.Value{JSON: c.Secrets.Hide(raw)}
+	for one := range p.All() {
+		for i := range one.Vars {
+			v := &one.Vars[i]
+			if v.From == "" || c.Machine == nil || !wanted(v) {
+				continue
+			}
+			if text, ok := c.Machine(v.From); ok {
+				raw, err := step.Encode(text)
+				if err == nil { // a string always encodes
+					vars[v.Path] = journal.Value{JSON: c.Secrets.Hide(raw)}
+				}
 			}
 		}
-	}
-	for i := range p.Children {
-		maps.Copy(vars, c.fromMachine(&p.Children[i], wanted))
 	}
 	return vars
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 
@@ -159,16 +158,23 @@ func (p *Program) Owns(path string) bool {
 
 // CapsMoney reports whether the program, one of its branches or one of its children has a budget of money.
 func (p *Program) CapsMoney() bool {
-	if p.Budget.MicroDollars != nil {
-		return true
+	for one := range p.All() {
+		if one.Budget.MicroDollars != nil || one.BranchCapsMoney() {
+			return true
+		}
 	}
+	return false
+}
+
+// BranchCapsMoney reports whether a branch of the program itself has a budget of money.
+func (p *Program) BranchCapsMoney() bool {
 	for s := range p.Steps() {
 		if par, ok := s.Action.(Parallel); ok &&
 			slices.ContainsFunc(par.Branches, func(b Branch) bool { return b.Budget.MicroDollars != nil }) {
 			return true
 		}
 	}
-	return slices.ContainsFunc(p.Children, func(child Program) bool { return child.CapsMoney() })
+	return false
 }
 
 // TriggerKind is a way to start runs.
@@ -309,11 +315,10 @@ type Audit struct {
 // Audits returns the requirements of the program and of all programs that it calls.
 func (p *Program) Audits() []*Audit {
 	var out []*Audit
-	if p.Audit != nil {
-		out = append(out, p.Audit)
-	}
-	for i := range p.Children {
-		out = append(out, p.Children[i].Audits()...)
+	for one := range p.All() {
+		if one.Audit != nil {
+			out = append(out, one.Audit)
+		}
 	}
 	return out
 }
@@ -375,16 +380,32 @@ func (p *Program) Steps() iter.Seq[*Step] {
 	}
 }
 
+// All returns the program and its children at any depth, each before its own children.
+func (p *Program) All() iter.Seq[*Program] {
+	return func(yield func(*Program) bool) { p.visit(yield) }
+}
+
+func (p *Program) visit(yield func(*Program) bool) bool {
+	if !yield(p) {
+		return false
+	}
+	for i := range p.Children {
+		if !p.Children[i].visit(yield) {
+			return false
+		}
+	}
+	return true
+}
+
 // Labels returns the titles of the steps whose IDs people do not know, children included, by the IDs of the steps.
 func (p *Program) Labels() map[string]string {
 	out := map[string]string{}
-	for s := range p.Steps() {
-		if title := s.Title(); title != s.ID {
-			out[s.ID] = title
+	for one := range p.All() {
+		for s := range one.Steps() {
+			if title := s.Title(); title != s.ID {
+				out[s.ID] = title
+			}
 		}
-	}
-	for i := range p.Children {
-		maps.Copy(out, p.Children[i].Labels())
 	}
 	return out
 }

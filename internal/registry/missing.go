@@ -45,7 +45,7 @@ func askings(p *ir.Program, prefix string, money bool) []asking {
 		if bound.Worst.ModelCalls == (stepkind.Amount{}) {
 			continue
 		}
-		limited := money || branchMoney(p)
+		limited := money || p.BranchCapsMoney() // then all prices have to be known
 		names := kinds[t.Kind].Uses(t).Agents
 		if len(names) == 0 {
 			out = append(out, asking{
@@ -66,20 +66,6 @@ func askings(p *ir.Program, prefix string, money bool) []asking {
 		out = append(out, askings(&p.Children[i], prefix+p.Children[i].Name+".", money)...)
 	}
 	return out
-}
-
-// branchMoney reports whether any branch has a budget of money: all prices have to be known then.
-func branchMoney(p *ir.Program) bool {
-	for s := range p.Steps() {
-		if par, ok := s.Action.(ir.Parallel); ok {
-			for _, branch := range par.Branches {
-				if branch.Budget.MicroDollars != nil {
-					return true
-				}
-			}
-		}
-	}
-	return false
 }
 
 // Missing returns the models, keys and prices that a program's steps need and that are not available, without
@@ -196,17 +182,16 @@ func optionNames(options json.RawMessage) []string {
 // ApplyDefaults fills in the configured defaults of agents. It is done before a program is checked, priced and pinned,
 // so that all of these agree.
 func ApplyDefaults(p *ir.Program, c *config.Config) {
-	for i := range p.Agents {
-		a := &p.Agents[i]
-		a.MaxTokens = cmp.Or(a.MaxTokens, int(c.Defaults.MaxTokens))
-		for _, tier := range c.Models.Tiers {
-			if a.ModelName() == "" && a.Tier == tier.Name {
-				a.Model = tier.Value.Value
+	for one := range p.All() {
+		for i := range one.Agents {
+			a := &one.Agents[i]
+			a.MaxTokens = cmp.Or(a.MaxTokens, int(c.Defaults.MaxTokens))
+			for _, tier := range c.Models.Tiers {
+				if a.ModelName() == "" && a.Tier == tier.Name {
+					a.Model = tier.Value.Value
+				}
 			}
 		}
-	}
-	for i := range p.Children {
-		ApplyDefaults(&p.Children[i], c)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/tool/builtin"
 	"github.com/espalier-run/espalier/internal/tool/notebook"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Simulated returns the model that makes up its replies, the same ones for the
@@ -30,8 +31,7 @@ type (
 // ScriptWorks returns what the steps of a program and its children request, by step.
 func ScriptWorks(p *ir.Program) map[string][]scripted.Work {
 	out, kinds := map[string][]scripted.Work{}, Kinds()
-	var add func(p *ir.Program)
-	add = func(p *ir.Program) {
+	for p := range p.All() {
 		for s := range p.Steps() {
 			t := s.Task()
 			if t == nil || kinds[t.Kind] == nil {
@@ -42,27 +42,18 @@ func ScriptWorks(p *ir.Program) map[string][]scripted.Work {
 			// The code of a node calls agents by itself. Where an agent is a program, its step asks no model.
 			w.Asks = !w.Command || len(uses.Tools) > 0 || t.Kind == "node" ||
 				stepkind.ContractOf(kinds[t.Kind], p, s, t) != nil
-			for _, one := range uses.Agents {
-				w.Agents = append(w.Agents, one.Name)
-			}
+			w.Agents = xslices.Map(uses.Agents, func(one ir.Name) string { return one.Name })
 			out[s.ID] = append(out[s.ID], w)
 		}
-		for i := range p.Children {
-			add(&p.Children[i])
-		}
 	}
-	add(p)
 	return out
 }
 
 // ToolNames returns the names and patterns of the tools that a program and its children call or name, and the names of
 // the built-in tools.
 func ToolNames(p *ir.Program) (named, builtIn []string) {
-	for _, use := range toolUses(p, "") {
-		named = append(named, use.name)
-	}
-	var add func(p *ir.Program)
-	add = func(p *ir.Program) {
+	named = xslices.Map(toolUses(p, ""), func(use toolUse) string { return use.name })
+	for p := range p.All() {
 		for i := range p.Agents {
 			for _, one := range p.Agents[i].Tools {
 				named = append(named, one.Name)
@@ -74,11 +65,7 @@ func ToolNames(p *ir.Program) (named, builtIn []string) {
 		for i := range p.ToolDefs {
 			named = append(named, p.ToolDefs[i].Name)
 		}
-		for i := range p.Children {
-			add(&p.Children[i])
-		}
 	}
-	add(p)
 	for _, one := range slices.Concat(builtin.Tools(builtin.Options{}), notebook.Tools("")) {
 		builtIn = append(builtIn, one.Spec().Name)
 	}

@@ -21,15 +21,12 @@ func PreparePython(p *ir.Program) (firstUse bool) {
 }
 
 func runsPython(p *ir.Program) bool {
-	for s := range p.Steps() {
-		t := s.Task()
-		if t != nil && t.Kind == (node.Kind{}).Name() && !stepkind.Lenient[node.Settings](t).Python {
-			return true
-		}
-	}
-	for i := range p.Children {
-		if runsPython(&p.Children[i]) {
-			return true
+	for one := range p.All() {
+		for s := range one.Steps() {
+			t := s.Task()
+			if t != nil && t.Kind == (node.Kind{}).Name() && !stepkind.Lenient[node.Settings](t).Python {
+				return true
+			}
 		}
 	}
 	return false
