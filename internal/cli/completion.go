@@ -156,6 +156,11 @@ func (a *invocation) completeInput(_ *cobra.Command, args []string, _ string) ([
 	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
+// completeWords completes the values of a flag, which are words of a fixed list.
+func completeWords(cmd *cobra.Command, flag string, words []string) {
+	cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}
+
 // statusOf returns the status of the run that the first argument names; nil if there is none.
 func (a *invocation) statusOf(args []string) *app.Status {
 	if len(args) == 0 {

@@ -237,12 +237,8 @@ func (a *invocation) interrupted(id journal.RunID, err error) error {
 	if atRest || run.Driver != nil {
 		return a.reportRun(run)
 	}
-	if a.json {
-		last := api.NewResult(run, nil, nil)
-		last.Outcome = string(api.Interrupted)
-		if err := a.writeResult(last); err != nil {
-			return err
-		}
+	if err := a.writeInterrupted(run); err != nil {
+		return err
 	}
 	if others, err := a.app().Workers(ctx); err == nil && state == "interrupted" {
 		for _, w := range others {
@@ -391,6 +387,16 @@ func waitingHelp(s *app.Status) string {
 		lines = append(lines, evidence)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// writeInterrupted prints the result of a run that this process stops to drive or to watch, with --json.
+func (a *invocation) writeInterrupted(run *app.Run) error {
+	if !a.json {
+		return nil
+	}
+	last := api.NewResult(run, nil, nil)
+	last.Outcome = string(api.Interrupted)
+	return a.writeResult(last)
 }
 
 // writeResult prints the one JSON object of a command that acts on a run.

@@ -69,7 +69,7 @@ state of each step, and the path that the run took.`,
 	flags.StringVar(&format, "format", "", "one of "+strings.Join(pictureFormats,
 		", ")+" (default: by the file's extension, else mmd)")
 	flags.BoolVar(&data, "data", false, "show which step reads what another one wrote")
-	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(pictureFormats, cobra.ShellCompDirectiveNoFileComp))
+	completeWords(cmd, "format", pictureFormats)
 	return cmd
 }
 

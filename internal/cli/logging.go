@@ -27,7 +27,7 @@ func (f *logFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.format, "log-format", "text", "text or json")
 	flags.StringVar(&f.level, "log-level", "info", "the least important messages: debug, info, warn or error")
 	for name, values := range map[string][]string{"log-format": logFormats, "log-level": logLevels} {
-		cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+		completeWords(cmd, name, values)
 	}
 }
 

@@ -161,10 +161,8 @@ pattern agentic. An existing file is never overwritten.`
 	flags.StringVar(&chosen, "pattern", patterns[0].name, "one of "+strings.Join(patternNames(), ", "))
 	flags.StringVar(&format, "format", newFormats[0].name, "one of "+strings.Join(newFormatNames(), ", "))
 	flags.StringVarP(&dir, "output", "o", ".", "write into this folder, `DIR`")
-	cmd.RegisterFlagCompletionFunc("pattern",
-		cobra.FixedCompletions(patternNames(), cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("format",
-		cobra.FixedCompletions(newFormatNames(), cobra.ShellCompDirectiveNoFileComp))
+	completeWords(cmd, "pattern", patternNames())
+	completeWords(cmd, "format", newFormatNames())
 	cmd.MarkFlagDirname("output")
 	return cmd
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
-	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/client"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -187,9 +186,7 @@ func (a *invocation) printNotice(n *console.Notice) error {
 func (a *invocation) leftRunning(id journal.RunID) error {
 	if a.json {
 		if run, err := a.server.Get(context.Background(), id); err == nil {
-			last := api.NewResult(run, nil, nil)
-			last.Outcome = string(api.Interrupted)
-			if err := a.writeResult(last); err != nil {
+			if err := a.writeInterrupted(run); err != nil {
 				return err
 			}
 		}
@@ -261,16 +258,7 @@ func (a *invocation) runOnServer(workflow string, f *runFlags) error {
 	if err := begin(ctx); err != nil {
 		return err
 	}
-	if a.json {
-		run, err := a.server.Get(ctx, id)
-		if err != nil {
-			return err
-		}
-		return a.writeResult(api.NewResult(run, nil, nil))
-	}
-	fmt.Fprintln(a.stdout, id)
-	a.note("Started on %s.", a.server.URL())
-	return nil
+	return a.printStarted(id, fmt.Sprintf("Started on %s.", a.server.URL()))
 }
 
 // serverInput puts the input of a run on a server together. The workflow's

@@ -85,9 +85,6 @@ like any other failure.`,
 
 func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
 	flags := a.followFlag(cmd).Flags()
-	complete := func(flag string, values []string) {
-		cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	}
 	flags.StringArrayVarP(&f.inputs, "input", "i", nil,
 		"`NAME=VALUE`, or NAME=@FILE to read the value from a file; may be repeated")
 	cmd.RegisterFlagCompletionFunc("input", a.completeInput)
@@ -99,7 +96,7 @@ func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
 		"of an Agentfile workflow, run scripts/cli/run.sh as the agentfile CLI does, and nothing else")
 	flags.StringVar(&f.layout, "layout", layouts[0],
 		"where the files of an Agentfile run go: spec is outputs/NAME/RUN/execution, cli is workflows/NAME/outputs/RUN")
-	complete("layout", layouts)
+	completeWords(cmd, "layout", layouts)
 	flags.BoolVar(&f.options.Simulate, "simulate", false, "simulate the replies of models and tools")
 	flags.Uint64Var(&f.options.Seed, "seed", 0, "seed of the simulated replies")
 	flags.StringVar(&f.options.Model, "model", "",
@@ -125,12 +122,12 @@ func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
 		"run Python code of the workflow in a real python3, in a sandbox; with `HOW` =unconfined it may do all that "+
 			"you may")
 	flags.Lookup("python").NoOptDefVal = app.PythonConfined
-	complete("python", pythons)
+	completeWords(cmd, "python", pythons)
 	a.compatFlag(cmd)
 	a.envFlag(cmd)
 	flags.StringVar(&f.durability, "durability", durabilities[0],
 		"full: every step survives a power cut; relaxed: the last moments may not")
-	complete("durability", durabilities)
+	completeWords(cmd, "durability", durabilities)
 	flags.StringVar(&f.runID, "run-id", "", "the id of the new run: a UUID")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "show no progress")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "on a terminal, show one line for each event and keep it")
@@ -465,15 +462,20 @@ func (a *invocation) detach(id journal.RunID, begin func(context.Context) error)
 		return err
 	}
 	a.app().Release()
+	return a.printStarted(id, fmt.Sprintf("Started. \"espalier work\" or \"espalier resume %s\" drives it.", short(id)))
+}
+
+// printStarted prints the ID of a run that is left to other processes.
+func (a *invocation) printStarted(id journal.RunID, note string) error {
 	if a.json {
-		run, err := a.app().Get(context.Background(), id)
+		run, err := a.runs().Get(context.Background(), id)
 		if err != nil {
 			return err
 		}
 		return a.writeResult(api.NewResult(run, nil, nil))
 	}
 	fmt.Fprintln(a.stdout, id)
-	a.note("Started. \"espalier work\" or \"espalier resume %s\" drives it.", short(id))
+	a.note("%s", note)
 	return nil
 }
 
@@ -536,7 +538,7 @@ func compats() []string {
 func (a *invocation) compatFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.reading.Compat, "compat", "",
 		"imitate another `PROGRAM` where it differs: reference for AIFLOW, sdk for NOF")
-	cmd.RegisterFlagCompletionFunc("compat", cobra.FixedCompletions(compats(), cobra.ShellCompDirectiveNoFileComp))
+	completeWords(cmd, "compat", compats())
 }
 
 // envFlag adds --env: let Agentfile workflows read variables of the environment.

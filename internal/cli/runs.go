@@ -138,7 +138,7 @@ other commands.`,
 	flags.BoolVar(&open, "open", false, "only runs that are not over")
 	flags.BoolVar(&all, "children", false, "also runs that are part of others")
 	flags.IntVar(&most, "limit", 50, "how many at most; 0 is all")
-	cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp))
+	completeWords(cmd, "status", statuses)
 	cmd.AddCommand(a.removeCommand(), a.exportCommand(), a.importCommand())
 	return cmd
 }
@@ -858,12 +858,8 @@ func (a *invocation) completeGate(cmd *cobra.Command, args []string) []string {
 	if len(args) > 1 || cmd.Name() != "approve" && cmd.Name() != "reject" && cmd.Name() != "signal" {
 		return nil
 	}
-	run, err := a.app().Find(context.Background(), args[0])
-	if err != nil {
-		return nil
-	}
-	status, err := a.app().Status(context.Background(), cmp.Or(run.Root, run.ID))
-	if err != nil {
+	status := a.statusOf(args)
+	if status == nil {
 		return nil
 	}
 	var out []string

@@ -74,17 +74,13 @@ var gateRole = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // ParseRole returns the role that a text names.
 func ParseRole(text string) (Role, error) {
-	if name, ok := strings.CutPrefix(text, approverFor); ok {
-		if !gateRole.MatchString(name) {
-			return "", fmt.Errorf("the role %q names no gate role: write approver:NAME", text)
+	for prefix, what := range map[string]string{approverFor: "gate role", starterOf: "workflow"} {
+		if name, ok := strings.CutPrefix(text, prefix); ok {
+			if !gateRole.MatchString(name) {
+				return "", fmt.Errorf("the role %q names no %s: write %sNAME", text, what, prefix)
+			}
+			return Role(text), nil
 		}
-		return Role(text), nil
-	}
-	if name, ok := strings.CutPrefix(text, starterOf); ok {
-		if !gateRole.MatchString(name) {
-			return "", fmt.Errorf("the role %q names no workflow: write starter:NAME", text)
-		}
-		return Role(text), nil
 	}
 	switch r := Role(text); r {
 	case Viewer, Operator, Approver, Admin, Sender:

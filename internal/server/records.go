@@ -49,11 +49,7 @@ func (s *Server) registerRecords() {
 		escape func(io.Writer) io.Writer,
 	) {
 		handle(s, http.MethodGet, "/runs/{run}/"+name, identity.Read, summary, tag,
-			func(ctx context.Context, in *RunPath) (*streamedBody, error) {
-				r, err := s.find(ctx, in.Run)
-				if err != nil {
-					return nil, err
-				}
+			ofRun(s, func(ctx context.Context, r *app.Run) (*streamedBody, error) {
 				lines, err := open(ctx, r)
 				if err != nil {
 					return nil, err
@@ -64,7 +60,7 @@ func (s *Server) registerRecords() {
 						panic(http.ErrAbortHandler) // the client must not take a part for the whole
 					}
 				}}, nil
-			}, produces(jsonLines))
+			}), produces(jsonLines))
 	}
 	record("transcript", "Get the transcript of a run", func(ctx context.Context, r *app.Run) (io.ReadCloser, error) {
 		if err := s.o.App.Flush(ctx); err != nil {

@@ -83,21 +83,13 @@ func (s *Server) registerWorkflows() {
 			return &body[workflowList]{list}, nil
 		})
 	handle(s, http.MethodGet, "/workflows/{workflow}", identity.Read, "Describe a workflow", tag,
-		func(ctx context.Context, in *WorkflowPath) (*body[workflowDetail], error) {
-			an, err := s.analyze(ctx, in.Workflow)
-			if err != nil {
-				return nil, err
-			}
+		ofWorkflow(s.analyze, func(an *app.Analysis) (*body[workflowDetail], error) {
 			return &body[workflowDetail]{describe(an)}, nil
-		})
+		}))
 	handle(s, http.MethodGet, "/workflows/{workflow}/source", identity.Read, "Get the source of a workflow", tag,
-		func(ctx context.Context, in *WorkflowPath) (*bytesBody, error) {
-			an, err := s.analyze(ctx, in.Workflow)
-			if err != nil {
-				return nil, err
-			}
+		ofWorkflow(s.analyze, func(an *app.Analysis) (*bytesBody, error) {
 			return &bytesBody{"text/plain; charset=utf-8", []byte(an.File.Text)}, nil
-		}, produces("text/plain"))
+		}), produces("text/plain"))
 	handle(s, http.MethodGet, "/workflows/{workflow}/cost", identity.Read, "Compute the worst-case cost of a workflow",
 		tag, func(ctx context.Context, in *struct {
 			WorkflowPath
@@ -109,20 +101,13 @@ func (s *Server) registerWorkflows() {
 				return nil, err
 			}
 			cost, err := s.o.App.Cost(an, in.Model)
-			if err != nil {
-				return nil, err
-			}
-			return &body[any]{cost}, nil
+			return &body[any]{cost}, err
 		})
 	handle(s, http.MethodGet, "/workflows/{workflow}/graph", identity.Read, "Draw a workflow", tag,
-		func(ctx context.Context, in *WorkflowPath) (*bytesBody, error) {
-			an, err := s.usable(ctx, in.Workflow)
-			if err != nil {
-				return nil, err
-			}
+		ofWorkflow(s.usable, func(an *app.Analysis) (*bytesBody, error) {
 			svg, err := drawSVG(an.Graph(graph.Options{}))
 			return &bytesBody{"image/svg+xml", svg}, err
-		}, produces("image/svg+xml"))
+		}), produces("image/svg+xml"))
 	handle(s, http.MethodGet, "/workflows/{workflow}/steps/{step}", identity.Read, "Describe a step", tag,
 		func(ctx context.Context, in *struct {
 			WorkflowPath
@@ -154,6 +139,19 @@ func (s *Server) registerWorkflows() {
 			}
 			return &body[workflowDetail]{describe(an)}, nil
 		})
+}
+
+// ofWorkflow returns a handler of requests about one workflow.
+func ofWorkflow[Out any](
+	analyze func(ctx context.Context, workflow string) (*app.Analysis, error), do func(*app.Analysis) (*Out, error),
+) func(context.Context, *WorkflowPath) (*Out, error) {
+	return func(ctx context.Context, in *WorkflowPath) (*Out, error) {
+		an, err := analyze(ctx, in.Workflow)
+		if err != nil {
+			return nil, err
+		}
+		return do(an)
+	}
 }
 
 func (s *Server) analyze(ctx context.Context, workflow string) (*app.Analysis, error) {
