@@ -85,8 +85,22 @@ func userError(name string, err error) error {
 	return err
 }
 
-// printToken prints a new token, which cannot be shown again.
-func (a *invocation) printToken(name, token string) error {
+// newToken prints a new token of a user, which cannot be shown again.
+func (a *invocation) newToken(
+	name, expires string, add func(u *identity.Users, lifetime time.Duration) (token string, err error),
+) error {
+	lifetime, err := parseLifetime(expires)
+	if err != nil {
+		return err
+	}
+	users, err := a.users()
+	if err != nil {
+		return err
+	}
+	token, err := add(users, lifetime)
+	if err != nil {
+		return userError(name, err)
+	}
 	if a.json {
 		return a.writeJSON(map[string]string{"user": name, "token": token})
 	}
@@ -115,19 +129,9 @@ func (a *invocation) userAdd() *cobra.Command {
 				return usage("Use --role viewer, operator, approver, approver:NAME, sender or admin.",
 					"the user needs a role")
 			}
-			lifetime, err := parseLifetime(expires)
-			if err != nil {
-				return err
-			}
-			users, err := a.users()
-			if err != nil {
-				return err
-			}
-			token, err := users.Add(args[0], service, parsed, lifetime)
-			if err != nil {
-				return userError(args[0], err)
-			}
-			return a.printToken(args[0], token)
+			return a.newToken(args[0], expires, func(u *identity.Users, lifetime time.Duration) (string, error) {
+				return u.Add(args[0], service, parsed, lifetime)
+			})
 		},
 	})
 	cmd.Flags().StringSliceVar(&roles, "role", nil, "a `ROLE` of the user; may be repeated")
@@ -144,19 +148,9 @@ func (a *invocation) userToken() *cobra.Command {
 		Args:              takes(1, 1, "the name of the user"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(_ *cobra.Command, args []string) error {
-			lifetime, err := parseLifetime(expires)
-			if err != nil {
-				return err
-			}
-			users, err := a.users()
-			if err != nil {
-				return err
-			}
-			token, err := users.AddToken(args[0], note, lifetime)
-			if err != nil {
-				return userError(args[0], err)
-			}
-			return a.printToken(args[0], token)
+			return a.newToken(args[0], expires, func(u *identity.Users, lifetime time.Duration) (string, error) {
+				return u.AddToken(args[0], note, lifetime)
+			})
 		},
 	})
 	cmd.Flags().StringVar(&note, "note", "", "what the token is for")
