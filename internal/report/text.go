@@ -85,8 +85,8 @@ func Duration(d time.Duration) string {
 }
 
 // Number formats a number with commas between thousands.
-func Number(n int64) string {
-	text := strconv.FormatInt(n, 10)
+func Number[T int | int64](n T) string {
+	text := strconv.FormatInt(int64(n), 10)
 	sign := ""
 	if n < 0 {
 		sign, text = "-", text[1:]
@@ -95,6 +95,14 @@ func Number(n int64) string {
 		text = text[:i] + "," + text[i:]
 	}
 	return sign + text
+}
+
+// Plural formats a number of things, of which what is the singular.
+func Plural(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return Number(n) + " " + what + "s"
 }
 
 // TokensAndMoney formats both; an unknown cost is left out.
@@ -117,23 +125,17 @@ func BudgetFigure(budget string, n int64) string {
 // LostWords returns the share of usage for model calls without a reply and tool calls without a result, for the end of
 // a sentence; "" when there is none.
 func LostWords(l journal.Lost) string {
-	count := func(n int64, what string) string {
-		if n == 1 {
-			return "1 " + what
-		}
-		return Number(n) + " " + what + "s"
-	}
 	var words string
 	switch {
 	case l == (journal.Lost{ToolCalls: l.ToolCalls}):
 	case l.InputTokens+l.OutputTokens+l.MicroDollars == 0:
-		words = "; " + count(l.ModelCalls, "model call") + " without a reply"
+		words = "; " + Plural(l.ModelCalls, "model call") + " without a reply"
 	default:
 		words = fmt.Sprintf("; of these at most %s for %s without a reply",
-			TokensAndMoney(l.InputTokens+l.OutputTokens, l.MicroDollars), count(l.ModelCalls, "model call"))
+			TokensAndMoney(l.InputTokens+l.OutputTokens, l.MicroDollars), Plural(l.ModelCalls, "model call"))
 	}
 	if l.ToolCalls > 0 {
-		words += "; of these " + count(l.ToolCalls, "tool call") + " without a result"
+		words += "; of these " + Plural(l.ToolCalls, "tool call") + " without a result"
 	}
 	return words
 }

@@ -105,11 +105,7 @@ func amount(budget, text string) (int64, error) {
 }
 
 // act performs an action and returns to the page that it came from.
-func (h *Handler) act(r *request, do action) error {
-	run, err := h.o.App.Find(r.Context(), r.PathValue("run"))
-	if err != nil {
-		return err
-	}
+func (h *Handler) act(r *request, run *app.Run, do action) error {
 	done, err := do(h, r, run)
 	if err != nil {
 		return err
@@ -121,11 +117,7 @@ func (h *Handler) act(r *request, do action) error {
 }
 
 // retry continues a finished run from a step, with the variables that the form has changed.
-func (h *Handler) retry(r *request) error {
-	run, err := h.o.App.Find(r.Context(), r.PathValue("run"))
-	if err != nil {
-		return err
-	}
+func (h *Handler) retry(r *request, run *app.Run) error {
 	req := app.ResumeRequest{Run: run.ID, From: r.PostFormValue("from"), By: r.actor()}
 	if r.PostFormValue("unchanged") == "" {
 		for i, name := range r.PostForm["set-name"] {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/report"
 )
 
 // comparePage compares two runs.
@@ -128,9 +129,9 @@ func (p *comparePage) fill() {
 	fact("State", stateOf(p.A.State, p.A.Outcome).Word, stateOf(p.B.State, p.B.Outcome).Word)
 	fact("Started", stamp(p.A.Started), stamp(p.B.Started))
 	fact("Duration", took(p.A.Took), took(p.B.Took))
-	fact("Tokens", grouped(p.A.Tokens), grouped(p.B.Tokens))
+	fact("Tokens", report.Number(p.A.Tokens), report.Number(p.B.Tokens))
 	fact("Cost", dollars(p.A.Cost), dollars(p.B.Cost))
-	fact("Steps done", grouped(p.A.story.done), grouped(p.B.story.done))
+	fact("Steps done", report.Number(p.A.story.done), report.Number(p.B.story.done))
 	fact("Started by", cmp.Or(visible(p.A.By), "—"), cmp.Or(visible(p.B.By), "—"))
 	p.paths()
 	for _, name := range slices.Sorted(maps.Keys(union(p.A.output, p.B.output))) {

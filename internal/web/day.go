@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report"
 )
 
 // dayPlot shows how the runs of the last 24 hours stand, by the half hour in which they started.
@@ -123,5 +124,5 @@ func newDayPlot(slots [halfHours]slot, now time.Time, cut bool) *dayPlot {
 func (p *dayPlot) Words() string {
 	return fmt.Sprintf(
 		"Runs for each half hour: %s finished, %s open, %s stopped by a person, %s failed; at most %s in half an hour",
-		grouped(p.OK), grouped(p.Open), grouped(p.Stopped), grouped(p.Failed), grouped(p.Most))
+		report.Number(p.OK), report.Number(p.Open), report.Number(p.Stopped), report.Number(p.Failed), report.Number(p.Most))
 }

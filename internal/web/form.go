@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/redact"
+	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
@@ -62,7 +63,7 @@ func fieldsOf(raw json.RawMessage) []formField {
 	for i, name := range propertyOrder(raw) {
 		prop := schema.Properties[name]
 		f := formField{
-			Name: name, ID: "field-" + grouped(i), Hint: prop.Description,
+			Name: name, ID: "field-" + report.Number(i), Hint: prop.Description,
 			Required: slices.Contains(schema.Required, name),
 		}
 		if len(prop.Default) > 0 {

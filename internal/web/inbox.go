@@ -360,7 +360,7 @@ func (h *Handler) showInbox(r *request, status int, problem, kept string) error 
 	}
 	page.Title = "Inbox"
 	if n := len(page.Mine); n > 0 {
-		page.Title = "Inbox, " + grouped(n) + " waiting"
+		page.Title = "Inbox, " + report.Number(n) + " waiting"
 	}
 	if current == nil && run != "" { // it is on another page
 		if current, err = h.find(r, run, step); err != nil {
@@ -479,7 +479,7 @@ func (h *Handler) describeBudget(r *request, d *askDetail, run *app.Run) error {
 	if b.Limit == nil {
 		return nil
 	}
-	d.Limit, d.Suggestion = grouped(*b.Limit), b.Enough
+	d.Limit, d.Suggestion = report.Number(*b.Limit), b.Enough
 	if b.Name == app.BudgetMoney {
 		d.Unit, d.Limit, d.Suggestion = "dollars", dollars(*b.Limit), (b.Enough+999_999)/1_000_000
 	}
@@ -662,16 +662,13 @@ func (h *Handler) decidedItem(r *request, name, step string) (*decidedView, erro
 }
 
 // decide approves or rejects a gate. The digest is that of what the form has shown.
-func (h *Handler) decide(r *request) error {
-	run, err := h.o.App.Find(r.Context(), r.PathValue("run"))
-	if err != nil {
-		return err
-	}
+func (h *Handler) decide(r *request, run *app.Run) error {
 	step, note, digest := r.PostFormValue("step"), r.PostFormValue("note"), r.PostFormValue("digest")
 	if digest == "" {
 		return &app.Error{Kind: app.InvalidRequest, Message: "a decision needs the digest of what was shown"}
 	}
 	var message app.Message
+	var err error
 	done := "approved"
 	switch r.PostFormValue("decision") {
 	case "approve":

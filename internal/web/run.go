@@ -276,9 +276,9 @@ func (p *runPage) meters(s *story, worst *app.Cost) {
 		p.Meters = append(p.Meters, m)
 	}
 	tokens := func(u api.Usage) int64 { return u.InputTokens + u.OutputTokens }
-	add("tokens", tokens(used), tokens(held), limits.Tokens, worst.Tokens, grouped[int64])
-	add("steps", used.Steps, held.Steps, limits.Steps, worst.Steps, grouped[int64])
-	add("tool_calls", used.ToolCalls, held.ToolCalls, limits.ToolCalls, worst.ToolCalls, grouped[int64])
+	add("tokens", tokens(used), tokens(held), limits.Tokens, worst.Tokens, report.Number[int64])
+	add("steps", used.Steps, held.Steps, limits.Steps, worst.Steps, report.Number[int64])
+	add("tool_calls", used.ToolCalls, held.ToolCalls, limits.ToolCalls, worst.ToolCalls, report.Number[int64])
 	seconds := func(n int64) string { return took(time.Duration(n) * time.Second) }
 	add("seconds", int64(s.active.Seconds()), 0, limits.ActiveSeconds, worst.ActiveSeconds, seconds)
 	p.Meters[3].Used = took(s.active)
@@ -629,11 +629,7 @@ func preview(dir fs.FS, name string) (text string, cut bool) {
 
 // artifact sends a file of a run. Only images are shown by the browser; everything else is downloaded, because a page
 // or a drawing that a model wrote must not run as one of ours.
-func (h *Handler) artifact(r *request) error {
-	run, err := h.o.App.Find(r.Context(), r.PathValue("run"))
-	if err != nil {
-		return err
-	}
+func (h *Handler) artifact(r *request, run *app.Run) error {
 	root, err := h.o.App.Artifacts(r.Context(), run)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &app.Error{Kind: app.NotFound, Message: "the run has no files"}

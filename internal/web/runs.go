@@ -195,7 +195,7 @@ func (h *Handler) stateChips(r *request, chosen string) ([]stateChip, error) {
 	for _, state := range stateFilters {
 		chip := stateChip{State: state}
 		if n := counts[state]; n > 0 {
-			chip.Count = grouped(n)
+			chip.Count = report.Number(n)
 			if more[state] {
 				chip.Count += "+"
 			}

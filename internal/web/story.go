@@ -320,7 +320,7 @@ func (v *stepView) converse(e *event, at time.Time) {
 		v.live = ""
 		m := message{From: "model", Title: who, Texts: texts(r.Blocks), Offline: r.Offline}
 		if r.Usage.Input+r.Usage.Output > 0 {
-			m.Meta = grouped(r.Usage.Input) + " tokens in, " + grouped(r.Usage.Output) + " out"
+			m.Meta = report.Number(r.Usage.Input) + " tokens in, " + report.Number(r.Usage.Output) + " out"
 		}
 		if len(m.Texts) > 0 {
 			add(m)

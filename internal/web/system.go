@@ -10,6 +10,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/identity"
+	"github.com/espalier-run/espalier/internal/report"
 )
 
 type systemPage struct {
@@ -82,7 +83,7 @@ func byteSize(n int64) string {
 		size, unit = size/1000, unit+1
 	}
 	if unit == 0 {
-		return grouped(n) + " bytes"
+		return report.Number(n) + " bytes"
 	}
 	return strconv.FormatFloat(size, 'f', 1, 64) + " " + units[unit]
 }
@@ -97,7 +98,7 @@ func retention(k *app.Housekeeping) string {
 		text = "Finished runs are removed after " + k.OlderThan.String()
 	}
 	if k.Keep > 0 {
-		text += fmt.Sprintf("; the newest %s stay", grouped(k.Keep))
+		text += fmt.Sprintf("; the newest %s stay", report.Number(k.Keep))
 	}
 	return text + "."
 }

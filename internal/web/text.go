@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
+	"github.com/espalier-run/espalier/internal/report"
 )
 
 // functions are what templates can call.
@@ -26,7 +27,7 @@ func (h *Handler) functions() template.FuncMap {
 		"short": short,
 		"n":     number,
 		"plural": func(n int, one, many string) string {
-			return grouped(int64(n)) + " " + map[bool]string{true: one, false: many}[n == 1]
+			return report.Number(n) + " " + map[bool]string{true: one, false: many}[n == 1]
 		},
 		"money": price.Dollars,
 		"ago":   func(t time.Time) template.HTML { return h.ago(t) },
@@ -89,24 +90,11 @@ func short(id string) string { return id[:min(len(id), 8)] }
 func number(v any) string {
 	switch x := v.(type) {
 	case int:
-		return grouped(x)
+		return report.Number(x)
 	case int64:
-		return grouped(x)
+		return report.Number(x)
 	}
 	return fmt.Sprint(v)
-}
-
-// grouped formats a number with commas.
-func grouped[T int | int64](number T) string {
-	digits := strconv.FormatInt(int64(number), 10)
-	sign := ""
-	if strings.HasPrefix(digits, "-") {
-		sign, digits = "-", digits[1:]
-	}
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return sign + digits
 }
 
 // stateView is a state with its word. The state selects the icon and the color.

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/espalier-run/espalier/internal/report"
 )
 
 // timeline is a run as a chart of its steps over time.
@@ -216,9 +218,9 @@ func (v *stepView) label() string {
 
 // count describes the steps inside a step.
 func (v *stepView) count() string {
-	text := grouped(v.Items) + " steps"
+	text := report.Number(v.Items) + " steps"
 	if v.Failed > 0 {
-		text += ", " + grouped(v.Failed) + " failed"
+		text += ", " + report.Number(v.Failed) + " failed"
 	}
 	return text
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"html/template"
 	"strings"
+
+	"github.com/espalier-run/espalier/internal/report"
 )
 
 // Limits of a JSON tree: how many values it shows, and how deep it is open.
@@ -87,7 +89,7 @@ func (n *node) write(out *strings.Builder, after string, depth int) {
 		open = " open"
 	}
 	fmt.Fprintf(out, `<details%s><summary>%s%s<i>%s%s%s</i></summary><div class="in">`,
-		open, n.key, n.text, grouped(len(n.children)), n.end, after)
+		open, n.key, n.text, report.Number(len(n.children)), n.end, after)
 	for i, child := range n.children {
 		comma := ","
 		if i == len(n.children)-1 {

@@ -95,6 +95,17 @@ func New(o Options) *Handler {
 // Routes returns the routes of the pages.
 func (h *Handler) Routes() []Route { return h.routes }
 
+// ofRun returns a handler of requests about the run that the address names.
+func (h *Handler) ofRun(do func(*request, *app.Run) error) func(*request) error {
+	return func(r *request) error {
+		run, err := h.o.App.Find(r.Context(), r.PathValue("run"))
+		if err != nil {
+			return err
+		}
+		return do(r, run)
+	}
+}
+
 func (h *Handler) register() {
 	h.mux.HandleFunc("GET /static/{file}", h.static)
 	h.mux.HandleFunc("GET /login", h.login)
@@ -113,12 +124,13 @@ func (h *Handler) register() {
 	} {
 		h.handle("GET /runs/{run}/"+name, identity.Read, func(r *request) error { return h.record(r, name, show) })
 	}
-	h.handle("GET /runs/{run}/artifacts/{file...}", identity.Read, h.artifact)
-	h.handle("POST /runs/{run}/decide", identity.Decide, h.decide)
+	h.handle("GET /runs/{run}/artifacts/{file...}", identity.Read, h.ofRun(h.artifact))
+	h.handle("POST /runs/{run}/decide", identity.Decide, h.ofRun(h.decide))
 	for name, act := range actions {
-		h.handle("POST /runs/{run}/"+name, identity.Operate, func(r *request) error { return h.act(r, act) })
+		do := func(r *request, run *app.Run) error { return h.act(r, run, act) }
+		h.handle("POST /runs/{run}/"+name, identity.Operate, h.ofRun(do))
 	}
-	h.handle("POST /runs/{run}/retry", identity.Operate, h.retry)
+	h.handle("POST /runs/{run}/retry", identity.Operate, h.ofRun(h.retry))
 	h.handle("GET /workflows", identity.Read, h.workflows)
 	h.handle("GET /workflows/{workflow}", identity.Read, h.workflow)
 	h.handle("POST /workflows/{workflow}", identity.Start, h.startRun)

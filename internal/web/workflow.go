@@ -311,9 +311,9 @@ func (h *Handler) costs(p *workflowPage, an *app.Analysis) error {
 		}
 		p.Cost = append(p.Cost, line)
 	}
-	add("Steps", "steps", cost.Steps, grouped[int64])
-	add("Tool calls", "tool calls", cost.ToolCalls, grouped[int64])
-	add("Tokens (estimate)", "tokens", cost.Tokens, grouped[int64])
+	add("Steps", "steps", cost.Steps, report.Number[int64])
+	add("Tool calls", "tool calls", cost.ToolCalls, report.Number[int64])
+	add("Tokens (estimate)", "tokens", cost.Tokens, report.Number[int64])
 	seconds := func(n int64) string { return took(time.Duration(n) * time.Second) }
 	add("Active time at the limits of calls", "active seconds", cost.ActiveSeconds, seconds)
 	p.Money = "at most " + dollars(cost.Money.AtMost) + " (estimate)"
@@ -492,7 +492,7 @@ func (h *Handler) history(r *request, name string) (*history, error) {
 		}
 	}
 	if ok+failed > 0 { // people end runs that are cancelled or rejected
-		out.Success = grouped(100*ok/(ok+failed)) + " %"
+		out.Success = report.Number(100*ok/(ok+failed)) + " %"
 	}
 	p50, p95 := quantile(durations, 50), quantile(durations, 95)
 	out.P50, out.P95 = took(p50), took(p95)

@@ -102,11 +102,11 @@ func spending(budget *report.Budget, named bool) []string {
 	}
 	counted := func(used int64, limit *int64, what string) {
 		if limit == nil {
-			parts = append(parts, plural(used, what))
+			parts = append(parts, report.Plural(used, what))
 			return
 		}
 		number := report.Number(max(*limit-used, 0))
-		limited(number, strings.TrimPrefix(plural(max(*limit-used, 0), what), number), plural(*limit, what))
+		limited(number, strings.TrimPrefix(report.Plural(max(*limit-used, 0), what), number), report.Plural(*limit, what))
 	}
 	counted(used.Steps, limits.Steps, "step")
 	if t := total(used); t > 0 || limits.Tokens != nil {
@@ -242,7 +242,7 @@ func (p *Progress) Summary(s Style) []string {
 	var lines []string
 	shown, before := p.last()
 	if before > 0 {
-		lines = append(lines, clip(&s, report.Dim, fmt.Sprintf("  … %s", plural(int64(before), "earlier step")), width))
+		lines = append(lines, clip(&s, report.Dim, fmt.Sprintf("  … %s", report.Plural(int64(before), "earlier step")), width))
 	}
 	for i := range shown {
 		lines = append(lines, p.doneLine(&shown[i], width, &s))

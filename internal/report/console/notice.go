@@ -368,14 +368,7 @@ func spent(parts []string, used, micro int64, offline string) []string {
 	return parts
 }
 
-func tokens(n int64) string { return plural(n, "token") }
-
-func plural(n int64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return report.Number(n) + " " + what + "s"
-}
+func tokens(n int64) string { return report.Plural(n, "token") }
 
 // endings are the texts and colors of steps that did not simply succeed.
 var endings = map[journal.Outcome]struct {
@@ -420,7 +413,7 @@ func printed(result json.RawMessage) string {
 	if len(lines) == 1 {
 		return last
 	}
-	return fmt.Sprintf("%s, last: %s", plural(int64(len(lines)), "line"), last)
+	return fmt.Sprintf("%s, last: %s", report.Plural(int64(len(lines)), "line"), last)
 }
 
 // maxPrinted is how many columns of the output of a command are shown.
@@ -433,7 +426,7 @@ func (n *Notice) finished() (string, report.Colour) {
 	if n.Parent != "" {
 		return "", report.Plain // the step that called it has a line
 	}
-	parts := []string{report.Duration(time.Duration(n.Millis) * time.Millisecond), plural(n.Steps, "step")}
+	parts := []string{report.Duration(time.Duration(n.Millis) * time.Millisecond), report.Plural(n.Steps, "step")}
 	sums := strings.Join(spent(parts, n.Tokens, n.MicroDollars, n.Offline), ", ") + report.LostWords(n.Lost)
 	switch n.Outcome {
 	case journal.OutcomeOK:
