@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/trigger"
 	"github.com/espalier-run/espalier/internal/trust"
+	"github.com/espalier-run/espalier/internal/xmaps"
 )
 
 // maxWatched bounds the files that one trigger watches.
@@ -111,10 +112,7 @@ func (s *triggerService) fireFile(ctx context.Context, d *workflowTrigger, name,
 		s.app.o.Notify(Notice{Text: fmt.Sprintf("%s started no run for %s: %s", d.id, name, problem)})
 	}
 	return s.rt.changeTrigger(ctx, d, func(state *triggerState) {
-		if state.Seen == nil {
-			state.Seen = map[string]string{}
-		}
-		state.Seen[name] = version
+		xmaps.Set(&state.Seen, name, version)
 	})
 }
 

@@ -28,6 +28,7 @@ var layers = map[string][]string{
 	// Every package may import it.
 	"internal/lazyregexp": {},
 	"internal/xslices":    {},
+	"internal/xmaps":      {},
 	// When cron expressions fire: shown now, acted upon by the server.
 	"internal/schedule": {},
 	"internal/diag":     {"internal/source"},
@@ -219,7 +220,7 @@ func objection(from, to string) string {
 	home, fromLeaf := layerOf(from)
 	target, toLeaf := layerOf(to)
 	switch {
-	case to == "internal/lazyregexp", to == "internal/xslices":
+	case to == "internal/lazyregexp", to == "internal/xslices", to == "internal/xmaps":
 		return ""
 	case strings.HasSuffix(from, "test") && strings.HasSuffix(to, "test") && layers[target] != nil:
 		return "" // packages for tests

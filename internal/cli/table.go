@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/xmaps"
 )
 
 // table is text in columns that fits a width: the widest columns give way and
@@ -31,10 +32,7 @@ func (t *table) add(cells ...string) {
 
 // under puts text below the last row.
 func (t *table) under(text string) {
-	if t.below == nil {
-		t.below = map[int]string{}
-	}
-	t.below[len(t.rows)-1] = text
+	xmaps.Set(&t.below, len(t.rows)-1, text)
 }
 
 const (

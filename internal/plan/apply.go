@@ -9,6 +9,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/xmaps"
 )
 
 // Fold applies the events of one or more whole appends. Nothing is left to decide at the end of an append, so no frame
@@ -150,10 +151,7 @@ func (s *State) leaveStep(x *journal.StepLeft) {
 			s.countStep(f)
 		}
 		if x.Outcome == journal.OutcomeFailed && x.Class == journal.ClassBudget {
-			if f.Starved == nil {
-				f.Starved = map[string]bool{}
-			}
-			f.Starved[x.Step] = true
+			xmaps.Set(&f.Starved, x.Step, true)
 		}
 	}
 	if x.Merge && f.Group != nil {
@@ -197,10 +195,7 @@ func (s *State) noteTask(x *journal.TaskNoted) {
 func (s *State) reserve(x *journal.Reserved) {
 	f := s.frame(x.Frame)
 	s.removeWaiter(x.Work, x.N)
-	if f.Reserved == nil {
-		f.Reserved = map[int]journal.Usage{}
-	}
-	f.Reserved[x.N] = x.Amount
+	xmaps.Set(&f.Reserved, x.N, x.Amount)
 	s.ledgers(f, func(_ *Frame, l *Ledger) { l.Held = l.Held.Plus(x.Amount) })
 }
 
@@ -307,10 +302,7 @@ func (s *State) decideGate(x *journal.GateDecided) {
 }
 
 func (s *State) keepSignal(x *journal.Signalled) {
-	if s.Signals == nil {
-		s.Signals = map[string][]Signalled{}
-	}
-	s.Signals[x.Event] = append(s.Signals[x.Event], Signalled{Data: x.Data, By: x.By})
+	xmaps.Set(&s.Signals, x.Event, append(s.Signals[x.Event], Signalled{Data: x.Data, By: x.By}))
 }
 
 func (s *State) startCleanup(x *journal.CleanupBegun) {
@@ -384,10 +376,7 @@ func (s *State) enterStep(at journal.Place, via *int, standIn string) *Frame {
 	}
 	f.Step, f.Visit, f.For = at.Step, at.Visit, standIn
 	if at.Visit > 0 {
-		if f.Visits == nil {
-			f.Visits = map[string]int{}
-		}
-		f.Visits[at.Step] = at.Visit
+		xmaps.Set(&f.Visits, at.Step, at.Visit)
 	}
 	return f
 }
@@ -509,10 +498,7 @@ func (g *Group) keep(at int, r *BranchResult) {
 	default:
 		g.OK++
 	}
-	if g.Results == nil {
-		g.Results = map[int]*BranchResult{}
-	}
-	g.Results[at] = r
+	xmaps.Set(&g.Results, at, r)
 }
 
 // merge applies the writes of branches to the enclosing scope in branch order. Writes of cancelled branches never

@@ -13,6 +13,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/xmaps"
 )
 
 // scope resolves names in expressions of a frame: the frame's own variables, then those of the enclosing frames of the
@@ -285,10 +286,7 @@ func (s *State) write(f *Frame, w journal.Write, value journal.Value) {
 	}
 	for _, key := range keys {
 		if key == "output" || strings.HasPrefix(key, "output.") {
-			if f.Writers == nil {
-				f.Writers = map[string]string{}
-			}
-			f.Writers[key] = f.Step
+			xmaps.Set(&f.Writers, key, f.Step)
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/espalier-run/espalier/internal/xmaps"
 )
 
 // A matcher finds secrets in text, in whatever way programs have encoded them.
@@ -256,10 +258,7 @@ func (s *search) step(at *node, pos, skipped int) {
 		if s.seen[here] {
 			return
 		}
-		if s.seen == nil {
-			s.seen = map[state]bool{}
-		}
-		s.seen[here] = true
+		xmaps.Set(&s.seen, here, true)
 	}
 	chars, cut := s.decode(pos, maxDepth)
 	s.open = s.open || cut && !s.final

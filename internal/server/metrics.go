@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/xmaps"
 )
 
 // durationBuckets are the upper bounds of the histogram of step durations, in seconds.
@@ -80,10 +81,7 @@ func (c *counters) add(e app.Event, sameFact bool) {
 	h := c.steps[e.Step.Kind]
 	if h == nil {
 		h = &histogram{counts: make([]int64, len(durationBuckets)+1)}
-		if c.steps == nil {
-			c.steps = map[string]*histogram{}
-		}
-		c.steps[e.Step.Kind] = h
+		xmaps.Set(&c.steps, e.Step.Kind, h)
 	}
 	h.add(float64(e.At-e.Step.Started) / 1000)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/secret"
+	"github.com/espalier-run/espalier/internal/xmaps"
 )
 
 // RedactingRunner is a Runner that gives the task the values of secrets. Outside
@@ -143,10 +144,7 @@ func (l *redactingLog) ReserveUpTo(
 // output returns the stream of a command that has a name. The caller holds the lock.
 func (l *redactingLog) output(name string) *secret.Stream {
 	if l.outputs[name] == nil {
-		if l.outputs == nil {
-			l.outputs = map[string]*secret.Stream{}
-		}
-		l.outputs[name] = &secret.Stream{Registry: l.secrets}
+		xmaps.Set(&l.outputs, name, &secret.Stream{Registry: l.secrets})
 	}
 	return l.outputs[name]
 }

@@ -122,7 +122,8 @@ func newDayPlot(slots [halfHours]slot, now time.Time, cut bool) *dayPlot {
 
 // Words describes the plot.
 func (p *dayPlot) Words() string {
+	n := report.Number[int]
 	return fmt.Sprintf(
 		"Runs for each half hour: %s finished, %s open, %s stopped by a person, %s failed; at most %s in half an hour",
-		report.Number(p.OK), report.Number(p.Open), report.Number(p.Stopped), report.Number(p.Failed), report.Number(p.Most))
+		n(p.OK), n(p.Open), n(p.Stopped), n(p.Failed), n(p.Most))
 }

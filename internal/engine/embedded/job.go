@@ -8,6 +8,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/xmaps"
 )
 
 // job is a running task. It has a goroutine.
@@ -72,10 +73,7 @@ func (r *run) ended(j *job, result step.Result, cause, err error) {
 func (r *run) keepHistory(j *job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.history == nil {
-		r.history = map[string][]journal.TaskNoted{}
-	}
-	r.history[j.Job.Key] = j.history
+	xmaps.Set(&r.history, j.Job.Key, j.history)
 }
 
 // conclude removes a task that has ended and queues its last requests.

@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/xmaps"
 )
 
 // run is a run that this process owns and has in memory.
@@ -305,10 +306,7 @@ func (r *run) decide(p *pending, now journal.Millis) bool {
 	}()
 	for _, q := range queue {
 		if q.blob != nil {
-			if r.fresh == nil {
-				r.fresh = map[string]json.RawMessage{}
-			}
-			r.fresh[q.blob.Hash] = q.blob.Data
+			xmaps.Set(&r.fresh, q.blob.Hash, q.blob.Data)
 			p.blobs = append(p.blobs, *q.blob)
 		}
 		over := r.state.Finished != nil
@@ -475,10 +473,7 @@ func (r *run) effect(e *journal.Event) {
 		r.launch(plan.OpenTask{Work: x.Work, Rerun: x.Rerun, Frame: f})
 	case journal.TaskNoted:
 		if x.Kind == journal.NoteToolAnswer { // the answer of a person; the task does not run
-			if r.history == nil {
-				r.history = map[string][]journal.TaskNoted{}
-			}
-			r.history[x.Key()] = append(r.history[x.Key()], x)
+			xmaps.Set(&r.history, x.Key(), append(r.history[x.Key()], x))
 		}
 	case journal.Reserved:
 		r.answer(x.Work, x.N, x.Amount, nil)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/owner"
+	"github.com/espalier-run/espalier/internal/xmaps"
 )
 
 // worker is this process as other processes see it. Its methods may be called
@@ -75,10 +76,7 @@ func (s *Store) register(ctx context.Context) error {
 	defer w.mu.Unlock()
 	if w.id != "" {
 		past := maps.Clone(w.past)
-		if past == nil {
-			past = map[journal.Owner]bool{}
-		}
-		past[w.id] = true
+		xmaps.Set(&past, w.id, true)
 		w.past = past
 	}
 	if w.wakes == nil {

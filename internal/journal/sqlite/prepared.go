@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"sync"
+
+	"github.com/espalier-run/espalier/internal/xmaps"
 )
 
 // prepared caches the statements of readers. There are few; parsing one costs
@@ -23,10 +25,7 @@ func (s *Store) stmt(text string) (*sql.Stmt, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.prepared.stmts == nil {
-		s.prepared.stmts = map[string]*sql.Stmt{}
-	}
-	s.prepared.stmts[text] = stmt
+	xmaps.Set(&s.prepared.stmts, text, stmt)
 	return stmt, nil
 }
 

@@ -105,8 +105,9 @@ func spending(budget *report.Budget, named bool) []string {
 			parts = append(parts, report.Plural(used, what))
 			return
 		}
-		number := report.Number(max(*limit-used, 0))
-		limited(number, strings.TrimPrefix(report.Plural(max(*limit-used, 0), what), number), report.Plural(*limit, what))
+		rest := max(*limit-used, 0)
+		number := report.Number(rest)
+		limited(number, strings.TrimPrefix(report.Plural(rest, what), number), report.Plural(*limit, what))
 	}
 	counted(used.Steps, limits.Steps, "step")
 	if t := total(used); t > 0 || limits.Tokens != nil {
@@ -242,7 +243,7 @@ func (p *Progress) Summary(s Style) []string {
 	var lines []string
 	shown, before := p.last()
 	if before > 0 {
-		lines = append(lines, clip(&s, report.Dim, fmt.Sprintf("  … %s", report.Plural(int64(before), "earlier step")), width))
+		lines = append(lines, clip(&s, report.Dim, "  … "+report.Plural(int64(before), "earlier step"), width))
 	}
 	for i := range shown {
 		lines = append(lines, p.doneLine(&shown[i], width, &s))

@@ -21,6 +21,7 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/xmaps"
 )
 
 // FileName is the name of the record, in the folder of a run's outputs.
@@ -120,10 +121,7 @@ func (w *Writer) Record(ctx context.Context, appends ...journal.Appended) error 
 			delete(changed, a.Run)
 		}
 		if r != nil {
-			if changed == nil {
-				changed = map[journal.RunID]*record{}
-			}
-			changed[a.Run] = r
+			xmaps.Set(&changed, a.Run, r)
 		}
 	}
 	for run, r := range changed {

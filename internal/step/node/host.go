@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/xmaps"
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
@@ -77,10 +78,7 @@ func (h *host) call(ctx context.Context, key string, workload json.RawMessage) (
 		return fail(done.Failure.Message), nil
 	}
 	out.Success, out.Output = true, done.Value
-	if h.last == nil {
-		h.last = map[string]json.RawMessage{}
-	}
-	h.last[key] = done.Value
+	xmaps.Set(&h.last, key, done.Value)
 	return out, nil
 }
 
