@@ -143,7 +143,7 @@ func TestPatternsAreValidAndRun(t *testing.T) {
 // What a run of a new workflow returns after a gate is what was approved: no step changes it afterwards.
 func TestGatePatternsReturnWhatWasApproved(t *testing.T) {
 	for _, of := range []struct{ format, pattern string }{
-		{"agent-flow", "gate"}, {"agent-flow", "fanout"}, {"nof", "gate"}, {"agentfile", "gate"}, {"aiflow", "gate"},
+		{"agent-flow", "gate"}, {"awf", "gate"}, {"nof", "gate"}, {"agentfile", "gate"}, {"aiflow", "gate"},
 	} {
 		t.Run(of.format+" "+of.pattern, func(t *testing.T) {
 			dir := t.TempDir()
@@ -160,6 +160,7 @@ func TestGatePatternsReturnWhatWasApproved(t *testing.T) {
 				}
 				return stdout.String()
 			}
+			espalier(exitOK, "init") // the pattern waits without any other setting
 			path, _, _ := strings.Cut(
 				espalier(exitOK, "new", "x", "--format", of.format, "--pattern", of.pattern), "\n")
 			espalier(exitWaiting, "run", path, "--simulate", "--allow-undeclared", "--run-id", id, "-i", "topic=x",
