@@ -195,6 +195,57 @@ func TestGatePatternsReturnWhatWasApproved(t *testing.T) {
 	}
 }
 
+// A step of a new workflow that builds on the work of another one receives it.
+func TestPatternsPassOnWhatTheySay(t *testing.T) {
+	for _, of := range []struct {
+		format, pattern string
+		inputs          []string
+		event, path     string
+		want            string // what the last such event has
+	}{
+		{"nof", "pipeline", nil, "message.user", "batch-optimizer", `\"findings\":[{\"note\":`},
+		{"nof", "schedule", nil, "message.user", "batch-optimizer", `\"findings\":[{\"note\":`},
+		{"nof", "review", nil, "message.user", "kg-health-monitor", `\"work\":[{\"note\":`},
+		{
+			"awf", "review", []string{"-i", "topic=x"}, "message.user", "review.write",
+			`Revise the last version:\n<data>\nThis is a simulated reply for step \"write\"`,
+		},
+		{"aiflow", "tool", nil, "tool.call", "search", `"q":"Simulated`},
+	} {
+		t.Run(of.format+" "+of.pattern, func(t *testing.T) {
+			dir := t.TempDir()
+			const id = "00000000-0000-4000-8000-000000000001"
+			espalier := func(args ...string) string {
+				t.Helper()
+				var stdout, stderr bytes.Buffer
+				code := Main(World{
+					Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Dir: dir,
+					Getenv: func(name string) string { return map[string]string{"HOME": dir}[name] },
+				}, args)
+				if code != exitOK {
+					t.Fatalf("%v: exit code %d: %s", args, code, stderr.String())
+				}
+				return stdout.String()
+			}
+			path, _, _ := strings.Cut(espalier("new", "x", "--format", of.format, "--pattern", of.pattern), "\n")
+			espalier(append([]string{"run", path, "--simulate", "--run-id", id}, of.inputs...)...)
+			last := ""
+			for line := range strings.Lines(espalier("transcript", id)) {
+				var event struct{ Type, Path string }
+				if err := json.Unmarshal([]byte(line), &event); err != nil {
+					t.Fatal(err)
+				}
+				if event.Type == of.event && event.Path == of.path {
+					last = line
+				}
+			}
+			if !strings.Contains(last, of.want) {
+				t.Errorf("no %s in %s", of.want, last)
+			}
+		})
+	}
+}
+
 // A new project of every format and pattern runs with its file of replies, by the command that the file shows for CI.
 func TestNewProjectRunsWithItsScript(t *testing.T) {
 	for _, f := range newFormats {
