@@ -84,7 +84,7 @@ like any other failure.`,
 }
 
 func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
-	flags := a.followFlag(cmd).Flags()
+	flags := a.driveFlags(cmd).Flags()
 	complete := func(flag string, values []string) {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
@@ -132,14 +132,10 @@ func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
 		"full: every step survives a power cut; relaxed: the last moments may not")
 	complete("durability", durabilities)
 	flags.StringVar(&f.runID, "run-id", "", "the id of the new run: a UUID")
-	flags.BoolVarP(&a.quiet, "quiet", "q", false, "show no progress")
-	flags.BoolVarP(&a.verbose, "verbose", "v", false, "on a terminal, show one line for each event and keep it")
-	flags.StringVarP(&a.outputFile, "output", "o", "", "write the output of the run to this `FILE`")
 	flags.Float64Var(&f.maxCost, "max-cost", 0, "stop the run before it costs more than this many `DOLLARS`")
 	flags.DurationVar(&f.timeout, "timeout", 0, "stop the run after this `DURATION` of active time, such as 90s or 2h")
 	flags.BoolVar(&a.wait, "wait", false, "at a gate, wait for a decision from elsewhere, until the run has finished")
 	flags.BoolVar(&a.autoApprove, "auto-approve", false, "approve every gate of a run in which nothing is real")
-	exclusive(cmd, "quiet", "verbose")
 	exclusive(cmd, "detach", "wait")
 	exclusive(cmd, "detach", "output")
 	cmd.RegisterFlagCompletionFunc("model", completeModel)
