@@ -249,7 +249,7 @@ func moneyOf(m app.Money, agent string) string {
 }
 
 func budgetTable(budgets []check.BudgetLine, money app.Money) table {
-	t := table{header: []string{"BUDGET", "OF", "LIMIT", "BASE", "WORST", "VERDICT"}, right: []int{2, 3, 4}}
+	t := table{header: []string{"BUDGET", "OF", "LIMIT", "BASE", "UNLIMITED", "VERDICT"}, right: []int{2, 3, 4}}
 	for _, b := range budgets {
 		of := b.Scope
 		if of == "" {
