@@ -207,7 +207,9 @@ func TestPatternsPassOnWhatTheySay(t *testing.T) {
 		{"nof", "schedule", nil, "message.user", "batch-optimizer", `\"findings\":[{\"note\":`},
 		{"nof", "review", nil, "message.user", "kg-health-monitor", `\"work\":[{\"note\":`},
 		{
-			"awf", "review", []string{"-i", "topic=x"}, "message.user", "review.write",
+			"awf", "review",
+			[]string{"-i", "topic=x"},
+			"message.user", "review.write",
 			`Revise the last version:\n<data>\nThis is a simulated reply for step \"write\"`,
 		},
 		{"aiflow", "tool", nil, "tool.call", "search", `"q":"Simulated`},
