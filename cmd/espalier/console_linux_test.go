@@ -60,7 +60,7 @@ func TestControlKeysInAConversation(t *testing.T) {
 	c := onConsole(t, p.command("run", "flow", "--simulate", "--run-id", awfRun), 80, 24)
 	c.until("\r\n> ")
 	c.types("\x03")
-	if screen := c.ends(4); !strings.Contains(screen, "To reply: espalier signal") {
+	if screen := c.ends(130); !strings.Contains(screen, "To reply: espalier signal") {
 		t.Error(screen)
 	}
 	c = onConsole(t, p.command("resume", awfRun), 80, 24)
@@ -200,7 +200,7 @@ states:
 	c.until("both/one/one/call/chat:")
 	c.until("\r\n> ")
 	c.types("\x03")
-	c.ends(4)
+	c.ends(130)
 	const one, two = "both/one/one/call/chat", "both/two/two/call/chat"
 	if said := p.exits(2, "signal", awfRun, "chat", "--text", "for both?"); !strings.Contains(said,
 		"several steps are waiting for text: name one of "+one+", "+two) {
@@ -262,6 +262,12 @@ func TestGateIsDecidedOnTheTerminal(t *testing.T) {
 	c.ends(1)
 	if said := p.exits(0, "audit", "00000000-0000-4000-8000-00000000000d"); !strings.Contains(said, "too long") {
 		t.Error(said)
+	}
+
+	c = run("00000000-0000-4000-8000-00000000000e")
+	c.types("\x03") // as at the prompt of approve
+	if screen := c.ends(130); !strings.Contains(screen, "To decide: espalier approve") {
+		t.Error(screen)
 	}
 
 	c = run("00000000-0000-4000-8000-00000000000c")

@@ -85,6 +85,20 @@ func (p *Prepared) input(req *PrepareRequest, o *Options) (json.RawMessage, erro
 	return whole, nil
 }
 
+// noteLiteral names the inputs that prompts insert and that are missing: the prompts are sent with their names.
+func (p *Prepared) noteLiteral(contract *ir.Contract) {
+	var given map[string]json.RawMessage
+	if contract == nil || json.Unmarshal(p.Input, &given) != nil {
+		return
+	}
+	for _, name := range contract.Inserted {
+		if _, ok := given[name]; !ok {
+			p.note("warning: missing input: %s. Prompts are sent with {{%s}} as it is. Pass it with --input %s=VALUE.",
+				name, name, name)
+		}
+	}
+}
+
 // undeclared returns a problem for each field that the workflow does not declare and that is not reported yet. A JSON
 // Schema allows other properties unless it forbids them, but a person who names an input means one that exists. A
 // schema with additionalProperties or patternProperties means other names, too.

@@ -126,7 +126,10 @@ func (a *App) Prepare(_ context.Context, req PrepareRequest) (*Prepared, error) 
 	if err := p.problem(err); err != nil {
 		return p, err
 	}
-	if p.Input = input; !req.InputOnly {
+	if p.Input = input; err == nil {
+		p.noteLiteral(an.Program.Input)
+	}
+	if !req.InputOnly {
 		p.readiness(a)
 		p.def = an.definition(p.Root)
 		go p.def.Prepare() // while the caller continues

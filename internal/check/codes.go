@@ -35,4 +35,6 @@ const (
 	CodeNeverReplied diag.Code = "WF027"
 	// CodeTooLarge reports a workflow whose checks would take too long.
 	CodeTooLarge diag.Code = "WF028"
+	// CodeBranchNoOutput reports a branch that ends without a required output.
+	CodeBranchNoOutput diag.Code = "WF029"
 )

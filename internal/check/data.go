@@ -539,17 +539,69 @@ func (c *checker) undeclaredOutput(w *writers, path string, at source.Span) bool
 	return true
 }
 
-// outputs reports declared outputs that no step writes.
+// outputs reports required outputs that no step writes, or no step of a branch.
 func (c *checker) outputs(w *writers) {
 	if c.p.Output == nil || len(w.by) == 0 {
 		return
 	}
-	for i, name := range shapeOf(c.domains.output).required() {
+	declared := shapeOf(c.domains.output)
+	for i, name := range declared.required() {
 		path := outputRoot + "." + name
-		if len(w.of(path)) == 0 && !w.declared(path) {
+		steps := w.of(path)
+		switch {
+		case w.declared(path):
+		case len(steps) > 0 && !declared.hasDefault(name):
+			c.branchOutput(w, path, steps)
+		case len(steps) == 0:
 			c.missing(path, CodeNoOutput, diag.Warning, c.p.Output.At(pointerTo("required", strconv.Itoa(i))),
 				fmt.Sprintf("The output must have %q, but no step writes %q.", name, path),
 				fmt.Sprintf("Add %q to the writes of the step that makes it, or take it off the required list.", path))
+		}
+	}
+}
+
+// branchOutput reports the branches of a decision after which a required output is never written, although another
+// branch writes it and the run can finish. A step that is only skipped counts as one that writes.
+func (c *checker) branchOutput(w *writers, path string, steps []*ir.Step) {
+	var written, ends []int
+	for n := range c.flow.nodes {
+		at := &c.flow.nodes[n]
+		if slices.Contains(steps, at.step) {
+			written = append(written, n)
+		}
+		if at.ends || at.closes && at.block == ir.Body {
+			ends = append(ends, n)
+		}
+	}
+	writes, finishes := c.flow.leadsTo(written), c.flow.leadsTo(ends)
+	body := c.p.Blocks[ir.Body].Steps
+	for i := range body {
+		s := &body[i]
+		n := c.flow.start[ir.Body] + i
+		if !c.reached[n] || !writes[n] || slices.ContainsFunc(steps, func(from *ir.Step) bool {
+			return from == s || c.holds(s, steps) || w.before(from, s)
+		}) {
+			continue
+		}
+		seen := map[ir.Target]bool{}
+		for j := range s.Next {
+			e := &s.Next[j]
+			if seen[e.To] || !slices.Contains(e.On, ir.OK) {
+				continue
+			}
+			to, _ := c.flow.find(ir.Body, e.To.Step)
+			if e.To.Exit != ir.ExitBlock && (to == noStep || writes[to] || !finishes[to]) {
+				continue
+			}
+			seen[e.To] = true
+			way := fmt.Sprintf("the way from step %q to %q", s.ID, e.To.Step)
+			if e.Label != "" {
+				way = fmt.Sprintf("branch %q of step %q", e.Label, s.ID)
+			}
+			c.missing(path, CodeBranchNoOutput, diag.Warning, spanOr(e.Span, s.Span),
+				fmt.Sprintf("No step writes %q after %s, and the output must have it.", path, way),
+				fmt.Sprintf("A run that takes it fails at its end. Let a step there write %q, or take it off the "+
+					"required list.", path), diag.Related{Span: steps[0].Span, Message: "written here"})
 		}
 	}
 }

@@ -327,6 +327,29 @@ func (f *flow) walk(todo []int, through func(n int, w *way) bool) []bool {
 	return entered
 }
 
+// leadsTo marks the nodes from which some path leads to one of these nodes, and the nodes themselves.
+func (f *flow) leadsTo(nodes []int) []bool {
+	before := make([][]int, len(f.nodes))
+	for n := range f.nodes {
+		for inner := range f.blocksOf(f.nodes[n].step) {
+			if len(f.p.Blocks[inner].Steps) > 0 {
+				before[f.start[inner]] = append(before[f.start[inner]], n)
+			}
+		}
+		f.after(n, anyWay, func(to int) { before[to] = append(before[to], n) })
+	}
+	marked, todo := make([]bool, len(f.nodes)), nodes
+	for len(todo) > 0 {
+		n := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if !marked[n] {
+			marked[n] = true
+			todo = append(todo, before[n]...)
+		}
+	}
+	return marked
+}
+
 // entry returns the first node of the program, if there is one.
 func (f *flow) entry() []int {
 	if len(f.p.Blocks) == 0 || len(f.p.Blocks[ir.Body].Steps) == 0 {

@@ -330,8 +330,13 @@ func (a *invocation) resultFlag(cmd *cobra.Command) *cobra.Command {
 	return a.jsonFlag(cmd)
 }
 
-// followFlag adds --follow to a command that drives a run.
-func (a *invocation) followFlag(cmd *cobra.Command) *cobra.Command {
-	cmd.Flags().BoolVar(&a.follow, "follow", false, "with --json, also print each event, one object per line")
+// driveFlags adds the flags of commands that drive a run: how to show its progress, and where its output goes.
+func (a *invocation) driveFlags(cmd *cobra.Command) *cobra.Command {
+	flags := cmd.Flags()
+	flags.BoolVar(&a.follow, "follow", false, "with --json, also print each event, one object per line")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "show no progress")
+	flags.BoolVarP(&a.verbose, "verbose", "v", false, "on a terminal, show one line for each event and keep it")
+	flags.StringVarP(&a.outputFile, "output", "o", "", "write the output of the run to this `FILE`")
+	exclusive(cmd, "quiet", "verbose")
 	return a.resultFlag(cmd)
 }

@@ -143,7 +143,7 @@ func TestPatternsAreValidAndRun(t *testing.T) {
 // What a run of a new workflow returns after a gate is what was approved: no step changes it afterwards.
 func TestGatePatternsReturnWhatWasApproved(t *testing.T) {
 	for _, of := range []struct{ format, pattern string }{
-		{"agent-flow", "gate"}, {"agent-flow", "fanout"}, {"nof", "gate"}, {"agentfile", "gate"}, {"aiflow", "gate"},
+		{"agent-flow", "gate"}, {"awf", "gate"}, {"nof", "gate"}, {"agentfile", "gate"}, {"aiflow", "gate"},
 	} {
 		t.Run(of.format+" "+of.pattern, func(t *testing.T) {
 			dir := t.TempDir()
@@ -160,6 +160,7 @@ func TestGatePatternsReturnWhatWasApproved(t *testing.T) {
 				}
 				return stdout.String()
 			}
+			espalier(exitOK, "init") // the pattern waits without any other setting
 			path, _, _ := strings.Cut(
 				espalier(exitOK, "new", "x", "--format", of.format, "--pattern", of.pattern), "\n")
 			espalier(exitWaiting, "run", path, "--simulate", "--allow-undeclared", "--run-id", id, "-i", "topic=x",
@@ -189,6 +190,59 @@ func TestGatePatternsReturnWhatWasApproved(t *testing.T) {
 					strings.TrimSpace(fmt.Sprint(returned[0])) != strings.TrimSpace(fmt.Sprint(value)) {
 					t.Errorf("the run returns %v, and %s was approved as %v", returned, name, value)
 				}
+			}
+		})
+	}
+}
+
+// A step of a new workflow that builds on the work of another one receives it.
+func TestPatternsPassOnWhatTheySay(t *testing.T) {
+	for _, of := range []struct {
+		format, pattern string
+		inputs          []string
+		event, path     string
+		want            string // what the last such event has
+	}{
+		{"nof", "pipeline", nil, "message.user", "batch-optimizer", `\"findings\":[{\"note\":`},
+		{"nof", "schedule", nil, "message.user", "batch-optimizer", `\"findings\":[{\"note\":`},
+		{"nof", "review", nil, "message.user", "kg-health-monitor", `\"work\":[{\"note\":`},
+		{
+			"awf", "review",
+			[]string{"-i", "topic=x"},
+			"message.user", "review.write",
+			`Revise the last version:\n<data>\nThis is a simulated reply for step \"write\"`,
+		},
+		{"aiflow", "tool", nil, "tool.call", "search", `"q":"Simulated`},
+	} {
+		t.Run(of.format+" "+of.pattern, func(t *testing.T) {
+			dir := t.TempDir()
+			const id = "00000000-0000-4000-8000-000000000001"
+			espalier := func(args ...string) string {
+				t.Helper()
+				var stdout, stderr bytes.Buffer
+				code := Main(World{
+					Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Dir: dir,
+					Getenv: func(name string) string { return map[string]string{"HOME": dir}[name] },
+				}, args)
+				if code != exitOK {
+					t.Fatalf("%v: exit code %d: %s", args, code, stderr.String())
+				}
+				return stdout.String()
+			}
+			path, _, _ := strings.Cut(espalier("new", "x", "--format", of.format, "--pattern", of.pattern), "\n")
+			espalier(append([]string{"run", path, "--simulate", "--run-id", id}, of.inputs...)...)
+			last := ""
+			for line := range strings.Lines(espalier("transcript", id)) {
+				var event struct{ Type, Path string }
+				if err := json.Unmarshal([]byte(line), &event); err != nil {
+					t.Fatal(err)
+				}
+				if event.Type == of.event && event.Path == of.path {
+					last = line
+				}
+			}
+			if !strings.Contains(last, of.want) {
+				t.Errorf("no %s in %s", of.want, last)
 			}
 		})
 	}

@@ -39,14 +39,14 @@ func (a *invocation) attend(j *app.Journal, id journal.RunID, run *app.Run, err 
 		var answer app.Message
 		answer, err = a.answer(run)
 		if errors.Is(err, errSignal) {
-			return a.interrupted(id, nil)
+			return a.stoppedWaiting(id)
 		}
 		if err != nil {
 			return err
 		}
 		if answer == nil && a.wait && (run.Status == journal.Waiting || run.Status == journal.Sleeping) {
 			if err := a.awaitMove(run); errors.Is(err, errSignal) {
-				return a.interrupted(id, nil)
+				return a.stoppedWaiting(id)
 			} else if err != nil {
 				return err
 			}
@@ -65,6 +65,16 @@ func (a *invocation) attend(j *app.Journal, id journal.RunID, run *app.Run, err 
 			return err
 		})
 	}
+}
+
+// stoppedWaiting reports the state of a run after a signal at a prompt, or while the command waited with the run.
+func (a *invocation) stoppedWaiting(id journal.RunID) error {
+	err := a.interrupted(id, nil)
+	var end *failure
+	if errors.As(err, &end) && end.code == exitWaiting {
+		end.code = exitInterrupted
+	}
+	return err
 }
 
 // answer returns the answer of the person at hand to the first gate of a run that they can answer here, or nil.

@@ -249,7 +249,7 @@ func moneyOf(m app.Money, agent string) string {
 }
 
 func budgetTable(budgets []check.BudgetLine, money app.Money) table {
-	t := table{header: []string{"BUDGET", "OF", "LIMIT", "BASE", "WORST", "VERDICT"}, right: []int{2, 3, 4}}
+	t := table{header: []string{"BUDGET", "OF", "LIMIT", "BASE", "UNLIMITED", "VERDICT"}, right: []int{2, 3, 4}}
 	for _, b := range budgets {
 		of := cmp.Or(b.Scope, "the run")
 		t.add(b.Name, of, stepkind.N(b.Limit).String(), b.Base.String(), b.Worst.String(), string(b.Verdict))

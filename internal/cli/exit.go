@@ -352,10 +352,19 @@ func sentence(s string) string {
 	return s + "."
 }
 
+// valueForms say how to write the value of a flag, by its type. All fractions are dollars.
+var valueForms = map[string]string{
+	"duration": "a duration, such as 30s or 5m", "float64": "dollars, such as 2.50", "bool": "true or false",
+	"int": "a whole number", "uint64": "a whole number that is not negative",
+}
+
 // flagError is what a wrong flag leads to: a hint instead of the whole usage.
 func flagError(cmd *cobra.Command, err error) error {
 	help := fmt.Sprintf("%q lists the flags.", cmd.CommandPath()+" --help")
 	if value, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		if form := valueForms[value.GetFlag().Value.Type()]; form != "" {
+			help = "Write " + form + "."
+		}
 		return usage(help, "%q cannot be the value of --%s", value.GetValue(), value.GetFlag().Name)
 	}
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {

@@ -64,6 +64,7 @@ var extras = []struct{ format, pattern, template, file string }{
 	{"agentfile", "fanout", "agentfile/benefits", "agents/benefits.md"},
 	{"agentfile", "fanout", "agentfile/risks", "agents/risks.md"},
 	{"agentfile", "tool", "agentfile/look-up", "scripts/look-up.sh"},
+	{"awf", "gate", "awf/approval", "NAME-approval.md"},
 	{"nof", "gate", "nof/pipeline", "NAME.nof.md"},
 	{"nof", "tool", "nof/look-up", "agents/look-up.md"},
 	{"nof", "tool", "nof/look-up-program", "agents/look-up.sh"},
@@ -77,15 +78,12 @@ var scheduled = map[string]string{
 
 // newSettings returns what a new workflow needs in espalier.yaml.
 func newSettings(name, format, pattern string) string {
-	if format == "awf" && pattern == "gate" {
-		return "tools:\n  deliver:\n    use: notify.send          # what delivers the message\n" +
-			"    requires_approval: true   # a person is asked before every call\n"
+	input := scheduled[format]
+	if input == "" || pattern != "schedule" {
+		return ""
 	}
-	if input := scheduled[format]; input != "" && pattern == "schedule" {
-		return fmt.Sprintf("triggers:\n  %s:\n    schedule: \"0 9 * * 1\"   # Mondays at nine, UTC\n    input: %s\n",
-			name, input)
-	}
-	return ""
+	return fmt.Sprintf("triggers:\n  %s:\n    schedule: \"0 9 * * 1\"   # Mondays at nine, UTC\n    input: %s\n",
+		name, input)
 }
 
 func patternNames() []string {
@@ -107,9 +105,10 @@ func (a *invocation) newCommand() *cobra.Command {
 	long += `
 Some patterns differ, because a format lacks what they need. Agentfile has no
 loops, so its review is one round. In Agentfile and AIFLOW, the specialists of
-fanout work one after the other. Nothing in NOF waits for a person: its gate is
-in an Agent Flow workflow that calls the NOF file. Only Agent Flow has the
-pattern agentic. An existing file is never overwritten.`
+fanout work one after the other. Nothing in AWF and NOF waits for an approval:
+the gate is in an Agent Flow workflow, which the AWF file calls, and which calls
+the NOF file. Only Agent Flow has the pattern agentic. An existing file is never
+overwritten.`
 	cmd := a.jsonFlag(&cobra.Command{
 		Use:   "new NAME [--pattern PATTERN] [--format FORMAT] [-o DIR] [--json]",
 		Short: "Create a valid workflow to start from",

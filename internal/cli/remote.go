@@ -103,6 +103,9 @@ func (a *invocation) acting(do func() error) error {
 	if err := a.connectToAct(); err != nil {
 		return err
 	}
+	if err := a.checkOutputFile(); err != nil {
+		return err
+	}
 	err := do()
 	var missing *app.Error
 	if a.server == nil || a.elsewhere || !errors.As(err, &missing) ||

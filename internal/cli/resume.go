@@ -62,7 +62,7 @@ workflow has to allow it (human_in_the_loop), and the change is recorded.`,
 			return a.acting(func() error { return a.resume(args[0], &f) })
 		},
 	}
-	flags := a.followFlag(cmd).Flags()
+	flags := a.driveFlags(cmd).Flags()
 	flags.StringArrayVar(&f.raise, "raise", nil, "raise a budget: `BUDGET=N`, with one of "+strings.Join(raisable(),
 		", ")+", or by its name in the workflow, such as max_tokens")
 	flags.StringVar(&f.from, "from", "",
@@ -259,7 +259,7 @@ all digits of it. The record has the user of this machine, and the name given wi
 			})
 		},
 	}
-	flags := a.followFlag(cmd).Flags()
+	flags := a.driveFlags(cmd).Flags()
 	flags.StringVar(&note, "note", "", "why, in a few words, `TEXT`: it is recorded as evidence; --reason is the same")
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "reason" {
@@ -271,6 +271,7 @@ all digits of it. The record has the user of this machine, and the name given wi
 	flags.StringVar(&digest, "digest", "",
 		"decide only if the gate still shows what had this `DIGEST` in \"espalier status\"")
 	flags.BoolVar(&leave, "no-continue", false, "record the decision and leave the run to another process")
+	exclusive(cmd, "no-continue", "output")
 	if verb == "approve" {
 		cmd.Use = "approve RUN [STEP] [--value JSON] [--note TEXT] [--as NAME] [--digest DIGEST] [--no-continue]"
 		cmd.Long += "\n\nA tool of an MCP server can ask a question. Answer it with --value, in JSON that fits the\n" +
@@ -507,12 +508,13 @@ If no step waits for it yet, the event is kept for the next one.`,
 			})
 		},
 	}
-	flags := a.followFlag(cmd).Flags()
+	flags := a.driveFlags(cmd).Flags()
 	flags.StringVar(&data, "data", "", "the data of the event, as `JSON`")
 	flags.StringVar(&text, "text", "", "the data of the event, as `TEXT`")
 	flags.StringVar(&step, "step", "", "the only `STEP` that receives the event, as \"espalier status\" shows it")
 	cmd.RegisterFlagCompletionFunc("step", a.completeWaitingStep)
 	flags.BoolVar(&leave, "no-continue", false, "record the event and leave the run to another process")
+	exclusive(cmd, "no-continue", "output")
 	exclusive(cmd, "data", "text")
 	return cmd
 }

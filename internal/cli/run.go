@@ -84,7 +84,7 @@ like any other failure.`,
 }
 
 func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
-	flags := a.followFlag(cmd).Flags()
+	flags := a.driveFlags(cmd).Flags()
 	flags.StringArrayVarP(&f.inputs, "input", "i", nil,
 		"`NAME=VALUE`, or NAME=@FILE to read the value from a file; may be repeated")
 	cmd.RegisterFlagCompletionFunc("input", a.completeInput)
@@ -129,14 +129,10 @@ func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
 		"full: every step survives a power cut; relaxed: the last moments may not")
 	completeWords(cmd, "durability", durabilities)
 	flags.StringVar(&f.runID, "run-id", "", "the id of the new run: a UUID")
-	flags.BoolVarP(&a.quiet, "quiet", "q", false, "show no progress")
-	flags.BoolVarP(&a.verbose, "verbose", "v", false, "on a terminal, show one line for each event and keep it")
-	flags.StringVarP(&a.outputFile, "output", "o", "", "write the output of the run to this `FILE`")
 	flags.Float64Var(&f.maxCost, "max-cost", 0, "stop the run before it costs more than this many `DOLLARS`")
 	flags.DurationVar(&f.timeout, "timeout", 0, "stop the run after this `DURATION` of active time, such as 90s or 2h")
 	flags.BoolVar(&a.wait, "wait", false, "at a gate, wait for a decision from elsewhere, until the run has finished")
 	flags.BoolVar(&a.autoApprove, "auto-approve", false, "approve every gate of a run in which nothing is real")
-	exclusive(cmd, "quiet", "verbose")
 	exclusive(cmd, "detach", "wait")
 	exclusive(cmd, "detach", "output")
 	cmd.RegisterFlagCompletionFunc("model", completeModel)

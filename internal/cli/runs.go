@@ -90,9 +90,12 @@ func (a *invocation) runsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runs [--status STATUS] [--workflow NAME] [--open]",
 		Short: "List the runs of this project, the newest first",
-		Long: `List the runs of this project, the newest first: short ID, start time, duration
-until the last event, cost, workflow, and status. The short ID is enough for all
-other commands.`,
+		Long: `List the runs of this project, the newest first: short ID, start time, duration,
+cost, workflow, and status. The short ID is enough for all other commands.
+
+The duration of a run that waits ends where the wait began. That of an
+interrupted run is not known. The cost of a run without real models is
+"simulated" or "scripted": nothing was paid.`,
 		Example: `  espalier runs --open
   espalier runs --status waiting --workflow contract-review`,
 		Args: takes(0, 0, "nothing"),
@@ -204,13 +207,51 @@ continues from it, because its commands have no consent on this machine.`,
 	}
 }
 
-// costOf returns what a run has cost so far, or "-" if it is not known.
-func (a *invocation) costOf(run *app.Run) string {
+// listedRun is a run in a list, with what it has used.
+type listedRun struct {
+	api.Run
+	Millis       *int64   `json:"duration_ms,omitempty"`   // absent if it is not known
+	Dollars      *float64 `json:"dollars,omitempty"`       // absent for a child run: its parent has it
+	MicroDollars *int64   `json:"micro_dollars,omitempty"` // exactly
+	Simulated    string   `json:"simulated,omitempty"`     // simulated or scripted
+}
+
+func (a *invocation) listed(run *app.Run) listedRun {
+	out := listedRun{Run: api.NewRun(run)}
+	end := run.Updated.Time()
+	if out.State == api.Running {
+		end = a.Now()
+	}
+	// The process of an interrupted run may have worked for any time after the last event.
+	if out.State != api.Interrupted && out.State != api.Queued {
+		out.Millis = new(max(0, end.Sub(run.Started.Time()).Milliseconds()))
+	}
 	status, err := a.runs().Status(context.Background(), cmp.Or(run.Root, run.ID))
-	if err != nil || run.Root != "" {
+	if err != nil {
+		return out
+	}
+	out.Simulated = status.Offline
+	if run.Root == "" {
+		used := status.Used.MicroDollars
+		out.MicroDollars, out.Dollars = &used, new(float64(used)/1e6)
+	}
+	return out
+}
+
+// duration returns how long a run took so far, or "-" if it is not known.
+func (r *listedRun) duration() string {
+	if r.Millis == nil {
 		return "-"
 	}
-	return price.Dollars(status.Used.MicroDollars)
+	return report.Duration(time.Duration(*r.Millis) * time.Millisecond)
+}
+
+// cost returns what a run has cost so far, that nothing was paid for it, or "-" if it is not known.
+func (r *listedRun) cost() string {
+	if r.MicroDollars == nil {
+		return cmp.Or(r.Simulated, "-")
+	}
+	return cmp.Or(r.Simulated, price.Dollars(*r.MicroDollars))
 }
 
 // writeRuns prints one JSON object for each run.
@@ -218,7 +259,7 @@ func (a *invocation) writeRuns(list []app.Run) error {
 	lines := json.NewEncoder(terminal.JSON(a.stdout))
 	lines.SetEscapeHTML(false)
 	for i := range list {
-		if err := lines.Encode(api.NewRun(&list[i])); err != nil {
+		if err := lines.Encode(a.listed(&list[i])); err != nil {
 			return err
 		}
 	}
@@ -238,8 +279,8 @@ func (a *invocation) printRuns(list []app.Run) error {
 		if why := cmp.Or(e.Error, report.ReasonWords(e.Reason)); why != "" {
 			how += " (" + fit(diag.Printable(why), whyColumns) + ")"
 		}
-		t.add(short(e.ID), e.Started.Time().Local().Format(time.DateTime),
-			report.Duration(e.Updated.Time().Sub(e.Started.Time())), a.costOf(&e), e.Name, how)
+		run := a.listed(&e)
+		t.add(short(e.ID), e.Started.Time().Local().Format(time.DateTime), run.duration(), run.cost(), e.Name, how)
 	}
 	if room := a.columns(); (isTerminal(a.Stdout) || a.Getenv("COLUMNS") != "") && t.naturalWidth() > room {
 		for i, row := range t.rows {

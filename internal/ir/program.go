@@ -88,8 +88,10 @@ type Contract struct {
 	// Places maps JSON pointers into the schema to their source positions.
 	Places map[string]source.Span `json:"places,omitempty"`
 	// Files are the inputs that must name existing files.
-	Files []string    `json:"files,omitempty"`
-	Span  source.Span `json:"span,omitzero"`
+	Files []string `json:"files,omitempty"`
+	// Inserted are the inputs that prompts insert. Without one, a prompt keeps its name as it is written.
+	Inserted []string    `json:"inserted,omitempty"`
+	Span     source.Span `json:"span,omitzero"`
 }
 
 // At returns the position of the part of the schema at a JSON pointer, or of the nearest enclosing part with a known

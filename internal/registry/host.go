@@ -81,7 +81,8 @@ func (h *host) Provision(job *step.Job, options json.RawMessage) error {
 	box, consented := o.tools, h.tools.Consented(o.options, job.Dir)
 	box.program, box.noShell = job.Workflow, !consented
 	job.Model, job.Price, job.Tools = o.model, o.price, box
-	if o.options.Simulate && o.script == nil && !job.CapsMoney {
+	stated := o.script != nil && o.script.StatesUsage()
+	if _, real := o.model.(router); !real && !job.CapsMoney && !stated {
 		job.Price = nil // there is no budget to try out
 	}
 	if answers, real := o.model.(router); real {
@@ -139,8 +140,8 @@ func (h *host) runEnv(options json.RawMessage) (*runEnv, error) {
 	}
 	o := &runEnv{options: asked, script: script, stream: asked.RecordStream, tools: h.tools.box(asked, script)}
 	// Offline models cost what the real ones would, so that budgets of money
-	// can be tried out; their replies say what they are. A simulation without
-	// such a budget costs nothing.
+	// can be tried out; their replies say what they are. Without such a budget,
+	// only a script that states what its replies use costs anything.
 	answers := router{
 		models: h.models, instead: asked.Model, otherwise: asked.DefaultModel, sandbox: asked.Sandbox,
 		consented: asked.AllowShell,

@@ -35,6 +35,7 @@ type lowering struct {
 	p       *ir.Program
 	prompts map[string]bool // prompts that agents use
 	inputs  []string        // names that prompts and conditions read and nothing sets
+	inserts []string        // those that prompts insert
 	// userObject is set if rules read members of the input "user".
 	userObject bool
 	taken      map[string]bool // step IDs in use, those of agents first
@@ -448,6 +449,9 @@ func (l *lowering) step(a *agent) ir.Step {
 		}
 		for _, word := range words(template) {
 			l.want(word)
+			if word != "flow" && !slices.Contains(l.inserts, word) { // the name of the flow is always there
+				l.inserts = append(l.inserts, word)
+			}
 		}
 		s.Mentions = parts(template, at)
 	}
@@ -672,7 +676,7 @@ func (l *lowering) inputContract() *ir.Contract {
 	}
 	return &ir.Contract{
 		Schema: mustJSON(map[string]any{"type": "object", "properties": properties}), Places: places,
-		Span: l.doc.entry.Span,
+		Inserted: l.inserts, Span: l.doc.entry.Span,
 	}
 }
 

@@ -499,7 +499,7 @@ func (p *parser) keys(s *state, n *text.Node) {
 		p.out.Report(CodeBadValue, diag.Error, kind.Span,
 			fmt.Sprintf("%q is not a step type.", kind.Value),
 			"AWF has no step for an approval. Use \"type: operation\" with a tool that has \"requires_approval: "+
-				"true\" in espalier.yaml: the run waits until a person approves the call.")
+				"true\" in espalier.yaml, or \"type: call_workflow\" with an Agent Flow file that has a gate.")
 		s.kind = ""
 	default:
 		p.out.Report(CodeBadValue, diag.Error, kind.Span, fmt.Sprintf("%q is not a step type.", kind.Value),

@@ -30,6 +30,11 @@ type Script struct {
 // Simulates reports whether requests that the script does not answer are simulated.
 func (s *Script) Simulates() bool { return s.simulate }
 
+// StatesUsage reports whether an entry says how many tokens its reply uses.
+func (s *Script) StatesUsage() bool {
+	return slices.ContainsFunc(s.replies, func(e *entry) bool { return e.usage != provider.Usage{} })
+}
+
 // entry is one reply or result, with its selector.
 type entry struct {
 	when selector
