@@ -306,18 +306,15 @@ func (c *checker) budgets() {
 			if b.scope != "" {
 				who = fmt.Sprintf("Worker %q", b.scope)
 			}
-			var related []diag.Related
-			if i.step != nil && !i.step.Span.IsZero() {
-				related = append(related, diag.Related{Span: i.step.Span, Message: "the step"})
-			}
 			what := i.line.Name
 			if i.line.Limit == 1 {
 				what = strings.TrimSuffix(what, "s")
 			}
-			c.add(CodeCannotFinish, diag.Error, spanOr(i.at, c.p.Span),
-				fmt.Sprintf("%s cannot finish inside its budget of %s %s: %s.", who, stepkind.N(i.line.Limit), what,
-					i.line.Because),
-				"Raise the budget, or let the workflow do less.", related...)
+			found := c.add(CodeCannotFinish, diag.Error, i.at, "Raise the budget, or let the workflow do less.",
+				"%s cannot finish inside its budget of %s %s: %s.", who, stepkind.N(i.line.Limit), what, i.line.Because)
+			if i.step != nil {
+				found.Relate(i.step.Span, "the step")
+			}
 		}
 	}
 }

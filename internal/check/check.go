@@ -75,16 +75,16 @@ type usedTask struct {
 	uses  stepkind.Uses
 }
 
-func (c *checker) add(code diag.Code, severity diag.Severity, at source.Span, message, help string,
-	related ...diag.Related,
+func (c *checker) add(
+	code diag.Code, severity diag.Severity, at source.Span, help, format string, args ...any,
 ) *diag.Diagnostic {
-	return c.list.Report(code, severity, spanOr(at, c.p.Span), message, help, related...)
+	return c.list.Reportf(code, severity, spanOr(at, c.p.Span), help, format, args...)
 }
 
 // missing is add for diagnostics about an undefined name. It returns nil if an unreadable part of the file may define
 // that name.
-func (c *checker) missing(name string, code diag.Code, severity diag.Severity, at source.Span, message, help string,
-	related ...diag.Related,
+func (c *checker) missing(
+	name string, code diag.Code, severity diag.Severity, at source.Span, help, format string, args ...any,
 ) *diag.Diagnostic {
 	names := []string{name}
 	if rootOf(name) == outputRoot {
@@ -93,7 +93,7 @@ func (c *checker) missing(name string, code diag.Code, severity diag.Severity, a
 	if c.p.Unread.Explains(severity, names...) {
 		return nil
 	}
-	return c.add(code, severity, at, message, help, related...)
+	return c.add(code, severity, at, help, format, args...)
 }
 
 // steps calls do for every step of the program.

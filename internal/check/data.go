@@ -80,9 +80,8 @@ func (c *checker) givenNothing(w *writers) {
 		if c.p.Input == nil && !slices.ContainsFunc(w.by, earlier) {
 			return
 		}
-		c.add(CodeGivenNothing, diag.Note, s.Span,
-			fmt.Sprintf("Step %q reads nothing, so its agent receives only the description of the step.", s.ID),
-			"Let it read what it needs: the input, or what another step writes.")
+		c.add(CodeGivenNothing, diag.Note, s.Span, "Let it read what it needs: the input, or what another step writes.",
+			"Step %q reads nothing, so its agent receives only the description of the step.", s.ID)
 	})
 }
 
@@ -241,17 +240,17 @@ func writable(path string) string {
 }
 
 // near returns the place where the name is written that help suggests.
-func (w *writers) near(path string, facts ...string) []diag.Related {
+func (w *writers) near(path string, facts ...string) source.Span {
 	if w.c.p.Unread.Explains(diag.Warning, path) {
-		return nil
+		return source.Span{}
 	}
 	near := w.nearest(path, facts)
 	for i := range w.by {
 		if w.by[i].path == near && !w.by[i].at.IsZero() {
-			return []diag.Related{{Span: w.by[i].at, Message: "written here"}}
+			return w.by[i].at
 		}
 	}
-	return nil
+	return source.Span{}
 }
 
 // before reports whether some path leads from a write to the step. The write happens if its step succeeds, or is a gate
@@ -285,9 +284,9 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 		return
 	case workflowRoot:
 		if !c.domains.fact(path) {
-			c.missing(strings.TrimPrefix(path, workflowRoot+"."), CodeNeverWritten, diag.Error, at,
-				fmt.Sprintf("Step %q reads %q, which is not in the workflow's metadata.", s.ID, path),
-				"").Suggest(path, c.domains.facts())
+			c.missing(strings.TrimPrefix(path, workflowRoot+"."), CodeNeverWritten, diag.Error, at, "",
+				"Step %q reads %q, which is not in the workflow's metadata.", s.ID, path).
+				Suggest(path, c.domains.facts())
 		}
 		return
 	}
@@ -297,9 +296,9 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 	steps := w.of(path)
 	if len(steps) == 0 {
 		w.undefined(path, at, "also read here", func() {
-			c.missing(path, CodeNeverWritten, diag.Error, at,
-				fmt.Sprintf("Step %q reads %q, but no step writes it.", s.ID, path),
-				w.help(path), w.near(path)...).Replace(path, w.meant(s, path))
+			c.missing(path, CodeNeverWritten, diag.Error, at, w.help(path),
+				"Step %q reads %q, but no step writes it.", s.ID, path).
+				Relate(w.near(path), "written here").Replace(path, w.meant(s, path))
 		})
 		return
 	}
@@ -315,10 +314,9 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 	}
 	if without, writer := c.misses(s, path, steps); without != "" {
 		found := c.missing(path, CodeMaybeMissing, diag.Note, at,
-			fmt.Sprintf("%q may be missing when step %q reads it: %s.", path, s.ID, without),
 			"Without it the step gets null, or fails where a text needs it: let every way lead through a step that "+
-				"writes it, or give this one a condition.",
-			diag.Related{Span: writer.Span, Message: "written here"})
+				"writes it, or give this one a condition.", "%q may be missing when step %q reads it: %s.", path, s.ID,
+			without).Relate(writer.Span, "written here")
 		if found != nil {
 			found.Lenient = true
 		}
@@ -330,14 +328,14 @@ func (c *checker) writtenLater(s *ir.Step, steps []*ir.Step, path string, severi
 ) {
 	if steps[0] == s {
 		c.missing(path, CodeWrittenLater, severity, at,
-			fmt.Sprintf("Step %q %s %q, which only it writes itself, afterwards.", s.ID, does, path),
-			"Let an earlier step write it, or read the values that it is computed from.")
+			"Let an earlier step write it, or read the values that it is computed from.",
+			"Step %q %s %q, which only it writes itself, afterwards.", s.ID, does, path)
 		return
 	}
 	c.missing(path, CodeWrittenLater, severity, at,
-		fmt.Sprintf("Step %q %s %q before step %q writes it.", s.ID, does, path, steps[0].ID),
 		fmt.Sprintf("Move step %q before step %q, or let an earlier step write %q.", steps[0].ID, s.ID, path),
-		diag.Related{Span: steps[0].Span, Message: "written only here"})
+		"Step %q %s %q before step %q writes it.", s.ID, does, path, steps[0].ID).
+		Relate(steps[0].Span, "written only here")
 }
 
 // misses describes how a step can be reached before the path is written. It returns "" if that is impossible or the
@@ -421,15 +419,15 @@ func (c *checker) input(path string, worst diag.Severity, at source.Span) {
 				strings.TrimPrefix(missing, inputRoot+"."))
 	}
 	if c.domains.schema.empty() { // there is no declaration to show
-		c.add(CodeNoSuchInput, severity, at, message, c.inputHelp(missing))
+		c.add(CodeNoSuchInput, severity, at, c.inputHelp(missing), "%s", message)
 		return
 	}
 	var around []string // pointer to the place of the missing declaration
 	for _, name := range strings.Split(missing, ".")[1:] {
 		around = append(around, "properties", name)
 	}
-	c.add(CodeNoSuchInput, severity, at, message, c.inputHelp(missing),
-		diag.Related{Span: c.p.Input.At(pointerTo(around[:len(around)-1]...)), Message: "what is declared"})
+	c.add(CodeNoSuchInput, severity, at, c.inputHelp(missing), "%s", message).
+		Relate(c.p.Input.At(pointerTo(around[:len(around)-1]...)), "what is declared")
 }
 
 func (c *checker) inputHelp(missing string) string {
@@ -458,9 +456,9 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path, 
 		if len(path.Segments) == 1 || c.domains.fact(dotted) {
 			return
 		}
-		c.missing(path.Segments[1], CodeNoSuchName, diag.Error, at,
-			fmt.Sprintf("The workflow has no metadata %q, so it is always null here.", path.Segments[1]),
-			"").Suggest(dotted, c.domains.facts())
+		c.missing(path.Segments[1], CodeNoSuchName, diag.Error, at, "",
+			"The workflow has no metadata %q, so it is always null here.", path.Segments[1]).
+			Suggest(dotted, c.domains.facts())
 		return
 	}
 	if w.declared(dotted) || slices.ContainsFunc(s.Reads, func(r ir.Ref) bool { return r.Path == dotted }) {
@@ -473,10 +471,10 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path, 
 			severity = diag.Warning // the input may contain it
 		}
 		w.undefined(dotted, at, "also looked at here", func() {
-			c.missing(dotted, CodeNoSuchName, severity, at,
-				fmt.Sprintf("%q is not defined: no step writes it, so it is always null.", dotted),
-				w.help(dotted, c.domains.facts()...), w.near(dotted, c.domains.facts()...)...).
-				Replace(dotted, w.meant(s, dotted, c.domains.facts()...))
+			facts := c.domains.facts()
+			c.missing(dotted, CodeNoSuchName, severity, at, w.help(dotted, facts...),
+				"%q is not defined: no step writes it, so it is always null.", dotted).
+				Relate(w.near(dotted, facts...), "written here").Replace(dotted, w.meant(s, dotted, facts...))
 		})
 		return
 	}
@@ -499,10 +497,11 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path, 
 	if cond.first && !slices.ContainsFunc(steps, outside) && !readsLoop(cond.expr) {
 		later[steps[0]] = true
 		c.missing(dotted, CodeWrittenLater, diag.Warning, at,
-			fmt.Sprintf("%q is null before the first iteration: only the loop %q itself writes it.", dotted, s.ID),
-			fmt.Sprintf("Tests of null are false, except for !=, so the loop may never start. Run step %q before it, "+
-				"or test for the first iteration, too: loop.First or …", steps[0].ID),
-			diag.Related{Span: steps[0].Span, Message: "written only here"})
+			fmt.Sprintf(
+				"Tests of null are false, except for !=, so the loop may never start. Run step %q before it, or test "+
+					"for the first iteration, too: loop.First or …", steps[0].ID),
+			"%q is null before the first iteration: only the loop %q itself writes it.", dotted, s.ID).
+			Relate(steps[0].Span, "written only here")
 	}
 }
 
@@ -534,8 +533,8 @@ func (c *checker) undeclaredOutput(w *writers, path string, at source.Span) bool
 	for _, name := range keys(declared.properties()) {
 		there = append(there, outputRoot+"."+name)
 	}
-	c.missing(missing, CodeNoSuchName, severity, at, message, "",
-		diag.Related{Span: c.p.Output.At("/properties"), Message: "what is declared"}).Suggest(missing, there)
+	c.missing(missing, CodeNoSuchName, severity, at, "", "%s", message).
+		Relate(c.p.Output.At("/properties"), "what is declared").Suggest(missing, there)
 	return true
 }
 
@@ -548,8 +547,8 @@ func (c *checker) outputs(w *writers) {
 		path := outputRoot + "." + name
 		if len(w.of(path)) == 0 && !w.declared(path) {
 			c.missing(path, CodeNoOutput, diag.Warning, c.p.Output.At(pointerTo("required", strconv.Itoa(i))),
-				fmt.Sprintf("The output must have %q, but no step writes %q.", name, path),
-				fmt.Sprintf("Add %q to the writes of the step that makes it, or take it off the required list.", path))
+				fmt.Sprintf("Add %q to the writes of the step that makes it, or take it off the required list.", path),
+				"The output must have %q, but no step writes %q.", name, path)
 		}
 	}
 }

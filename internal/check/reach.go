@@ -38,8 +38,8 @@ func (c *checker) fallbackCycles() {
 		if len(chain) == 1 {
 			message = fmt.Sprintf("Step %q falls back to itself.", s.ID)
 		}
-		c.add(CodeFallbackCycle, diag.Error, spanOr(s.Fallback.Span, s.Span), message,
-			"Let the last step of the chain have no fallback; to try the same step again, use retry.")
+		c.add(CodeFallbackCycle, diag.Error, spanOr(s.Fallback.Span, s.Span),
+			"Let the last step of the chain have no fallback; to try the same step again, use retry.", "%s", message)
 	})
 }
 
@@ -70,8 +70,8 @@ func (c *checker) reachability() {
 			message = fmt.Sprintf("Step %q can never run: no other step leads to it, nor to %s after it.", at.step.ID,
 				count(more, "step"))
 		}
-		c.missing(at.step.ID, CodeUnreachable, diag.Warning, at.step.Span, message,
-			"Lead to it from another step (a goto, a branch, a fallback), or remove it.")
+		c.missing(at.step.ID, CodeUnreachable, diag.Warning, at.step.Span,
+			"Lead to it from another step (a goto, a branch, a fallback), or remove it.", "%s", message)
 	}
 }
 

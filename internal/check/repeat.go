@@ -152,16 +152,15 @@ func (c *checker) circle(comp component) {
 	}
 	switch {
 	case !leaves && c.bounded():
-		c.add(CodeEndless, diag.Warning, at,
-			fmt.Sprintf("%s, and nothing leaves that circle, so every run ends by using up its budget.", names), help)
+		c.add(CodeEndless, diag.Warning, at, help,
+			"%s, and nothing leaves that circle, so every run ends by using up its budget.", names)
 	case !leaves:
-		c.add(CodeEndless, diag.Error, at,
-			fmt.Sprintf("%s, nothing leaves that circle, and no budget stops it.", names), help)
+		c.add(CodeEndless, diag.Error, at, help, "%s, nothing leaves that circle, and no budget stops it.", names)
 	case !c.bounded():
 		c.add(CodeOnlyCap, diag.Warning, at,
-			fmt.Sprintf("%s, and nothing says how often: only the cap of %s visits of each step would stop it.", names,
-				stepkind.N(ir.VisitCap)),
-			"Give the workflow a budget of steps or tokens, or a deadline; or repeat with a loop that has a limit.")
+			"Give the workflow a budget of steps or tokens, or a deadline; or repeat with a loop that has a limit.",
+			"%s, and nothing says how often: only the cap of %s visits of each step would stop it.", names,
+			stepkind.N(ir.VisitCap))
 	}
 }
 
@@ -207,15 +206,13 @@ func (c *checker) loop(s *ir.Step, loop ir.Loop) {
 	}
 	at := spanOr(loop.Span, s.Span)
 	if loop.While == nil && loop.BreakWhen == nil && loop.MaxExpr == nil && !c.leavesLoop(loop.Block) {
-		c.add(CodeEndless, diag.Error, at,
-			fmt.Sprintf("Step %q repeats without an end: it has no limit and no condition.", s.ID),
-			"Give it a limit, or a condition that ends it.")
+		c.add(CodeEndless, diag.Error, at, "Give it a limit, or a condition that ends it.",
+			"Step %q repeats without an end: it has no limit and no condition.", s.ID)
 		return
 	}
-	c.add(CodeOnlyCap, diag.Warning, at,
-		fmt.Sprintf("Step %q can repeat without a limit of its own: only its condition and the cap of %s visits stop "+
-			"it.", s.ID, stepkind.N(ir.VisitCap)),
-		"Give it a limit.")
+	c.add(CodeOnlyCap, diag.Warning, at, "Give it a limit.",
+		"Step %q can repeat without a limit of its own: only its condition and the cap of %s visits stop it.", s.ID,
+		stepkind.N(ir.VisitCap))
 }
 
 // leavesLoop reports whether a step inside a loop can leave the loop for good.

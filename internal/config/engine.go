@@ -57,7 +57,7 @@ func (t *Temporal) read(f *fields) {
 		f.checkKey(secret, "encryption: [secret://NAME]")
 	}
 	if _, _, err := net.SplitHostPort(t.Address.Value); t.Address.Value != "" && err != nil {
-		f.report(CodeBadValue, t.Address.Span, "Write host and port: address: temporal.example.com:7233.",
+		f.out.Errorf(CodeBadValue, t.Address.Span, "Write host and port: address: temporal.example.com:7233.",
 			"%q is not the address of a Temporal server.", t.Address.Value)
 	}
 	if (t.Cert.Value == "") != (t.Key.Value == "") {
@@ -65,6 +65,6 @@ func (t *Temporal) read(f *fields) {
 		if t.Cert.Value == "" {
 			at, missing = t.Key.Span, "cert"
 		}
-		f.report(CodeMissing, at, "Set both cert and key.", "The client certificate has no %q.", missing)
+		f.out.Errorf(CodeMissing, at, "Set both cert and key.", "The client certificate has no %q.", missing)
 	}
 }

@@ -61,9 +61,6 @@ var mcpTypes = []string{"stdio", "http", "streamable-http", "streamableHttp", "s
 
 func readMCP(name text.Text, n *text.Node, out *diag.List) Server {
 	r := text.Read(n, "MCP server", mcpCodes, out)
-	say := func(code diag.Code, severity diag.Severity, at source.Span, message, help string) {
-		out.Report(code, severity, at, message, help)
-	}
 	kind := r.Enum("type", mcpTypes...)
 	s := Server{URL: r.String("url"), Env: texts(r, "env", out), Headers: texts(r, "headers", out)}
 	program, words := r.String("command"), r.Strings("args")
@@ -76,21 +73,19 @@ func readMCP(name text.Text, n *text.Node, out *diag.List) Server {
 	}
 	switch {
 	case kind.Value == "sse":
-		say(CodeTransport, diag.Warning, kind.Span,
-			fmt.Sprintf("The MCP server %q uses the SSE transport, which is deprecated and not supported.", name.Value),
-			"Look up the server's address for streamable HTTP, and write \"type\": \"http\".")
+		out.Warnf(CodeTransport, kind.Span,
+			"Look up the server's address for streamable HTTP, and write \"type\": \"http\".",
+			"The MCP server %q uses the SSE transport, which is deprecated and not supported.", name.Value)
 	case lacks("command") && lacks("url") && n.Kind == text.Map:
-		say(CodeMissing, diag.Error, name.Span,
-			fmt.Sprintf("The MCP server %q has neither a command nor a URL.", name.Value),
-			`Add "command": "npx" and "args", or "url": "https://…".`)
+		out.Errorf(CodeMissing, name.Span, `Add "command": "npx" and "args", or "url": "https://…".`,
+			"The MCP server %q has neither a command nor a URL.", name.Value)
 	case program.Value != "" && s.URL.Value != "":
-		say(CodeSources, diag.Error, r.KeySpan("url"), `"command" and "url" of the MCP server exclude each other.`,
-			"Keep one of them.")
+		out.Errorf(CodeSources, r.KeySpan("url"), "Keep one of them.",
+			`"command" and "url" of the MCP server exclude each other.`)
 	}
 	if strings.ContainsAny(name.Value, serverless) {
-		say(CodeBadValue, diag.Warning, name.Span,
-			fmt.Sprintf("%q cannot be the name of a server here, because tools are written server.tool.", name.Value),
-			"Use letters, digits, dashes and underscores.")
+		out.Warnf(CodeBadValue, name.Span, "Use letters, digits, dashes and underscores.",
+			"%q cannot be the name of a server here, because tools are written server.tool.", name.Value)
 	}
 	s.checkVariables(out)
 	r.Done()
@@ -136,9 +131,8 @@ func (s *Server) checkVariables(out *diag.List) {
 
 func checkVariables(t text.Text, out *diag.List) {
 	if _, ok := variables(t.Value); !ok {
-		out.Report(CodeBadValue, diag.Error, t.Span,
-			fmt.Sprintf("%q has a ${ that is not closed.", t.Value),
-			"Write ${NAME}, or ${NAME:-default} for an optional variable.")
+		out.Errorf(CodeBadValue, t.Span, "Write ${NAME}, or ${NAME:-default} for an optional variable.",
+			"%q has a ${ that is not closed.", t.Value)
 	}
 }
 

@@ -44,7 +44,7 @@ type stop struct{}
 
 func (p *parser) add(at Range, message, help string) {
 	if len(p.found) < maxFound {
-		p.found.Report(CodeSyntax, diag.Error, p.module.Span(at), message, help)
+		p.found.Errorf(CodeSyntax, p.module.Span(at), help, "%s", message)
 	}
 }
 

@@ -334,9 +334,8 @@ func (d *Document) Problems(blocks ...string) diag.List {
 		out.Add(found)
 	}
 	if !d.tooDeep.IsZero() {
-		out.Report(CodeNested, diag.Error, d.tooDeep,
-			fmt.Sprintf("More than %d lists or quotations are nested here; the rest of the line is read as "+
-				"text.", maxNesting), "Use fewer levels.")
+		out.Errorf(CodeNested, d.tooDeep, "Use fewer levels.",
+			"More than %d lists or quotations are nested here; the rest of the line is read as text.", maxNesting)
 	}
 	for _, fence := range d.Fences {
 		ours := slices.Contains(blocks, fence.Info)
@@ -344,9 +343,8 @@ func (d *Document) Problems(blocks ...string) diag.List {
 		opening := d.File.Span(fence.Span.Start, fence.Span.Start+len(strings.TrimRight(line, " \t")))
 		switch {
 		case fence.Unopened:
-			out.Report(CodeUnopened, diag.Error, fence.InfoSpan,
-				fmt.Sprintf("The line that opens this %s block is missing.", fence.Info),
-				fmt.Sprintf("Write a line with ```%s above this one.", fence.Info))
+			out.Errorf(CodeUnopened, fence.InfoSpan, fmt.Sprintf("Write a line with ```%s above this one.", fence.Info),
+				"The line that opens this %s block is missing.", fence.Info)
 		case !fence.Closed:
 			found := diag.Diagnostic{
 				Code: CodeFence, Severity: diag.Warning, Span: opening,
@@ -370,9 +368,8 @@ func (d *Document) Problems(blocks ...string) diag.List {
 			out.Add(found)
 		}
 		if fence.Quoted && ours {
-			out.Report(CodeQuoted, diag.Error, opening,
-				fmt.Sprintf("This %s block stands in a quotation and is not read.", fence.Info),
-				"Remove the > at the beginning of its lines.")
+			out.Errorf(CodeQuoted, opening, "Remove the > at the beginning of its lines.",
+				"This %s block stands in a quotation and is not read.", fence.Info)
 		}
 	}
 	return out

@@ -158,9 +158,9 @@ func (b *binder) value(r *text.Reader, f *text.Field, pair text.Pair, what strin
 		case f.Name == argumentHint:
 			at.text = joined(at.node)
 		case at.node.Kind == text.String && strings.Contains(at.node.Value, ","):
-			out.Report(CodeWrongType, diag.Error, at.node.Span,
-				fmt.Sprintf("%q of the %s is one string with commas, not a list.", f.Name, what),
-				fmt.Sprintf("Use %s: [%s].", f.Name, strings.Trim(at.node.Value, "[] ")))
+			out.Errorf(CodeWrongType, at.node.Span,
+				fmt.Sprintf("Use %s: [%s].", f.Name, strings.Trim(at.node.Value, "[] ")),
+				"%q of the %s is one string with commas, not a list.", f.Name, what)
 			at.list = pieces(at.node)
 		default:
 			at.list = r.Strings(f.Name)

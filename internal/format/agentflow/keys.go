@@ -106,8 +106,8 @@ func (b *binder) blank(f *text.Field, key *text.Node) {
 	if f.Remark {
 		severity = diag.Warning
 	}
-	b.out.Report(CodeNoValue, severity, key.Span,
-		fmt.Sprintf("%q has no value.", f.Name), fmt.Sprintf("Add a value after %s:, or remove the line.", f.Name))
+	b.out.Reportf(CodeNoValue, severity, key.Span, fmt.Sprintf("Add a value after %s:, or remove the line.", f.Name),
+		"%q has no value.", f.Name)
 }
 
 // strange reports unknown keys of a map, and where misplaced ones belong.
@@ -242,9 +242,8 @@ func (b *binder) stray(at *value) {
 		default:
 			return
 		}
-		b.out.Report(CodeStray, diag.Warning, t.Span,
-			fmt.Sprintf("The value ends with an unmatched %s, which becomes part of it.", last),
-			"Add the matching character, or remove it.")
+		b.out.Warnf(CodeStray, t.Span, "Add the matching character, or remove it.",
+			"The value ends with an unmatched %s, which becomes part of it.", last)
 	}
 	switch at.field.Form {
 	case text.AString:

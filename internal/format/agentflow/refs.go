@@ -19,10 +19,9 @@ func (l *lowering) contract(name string) *ir.Contract {
 	ref := v.word("schema_ref")
 	if inline := v.node("schema"); inline != nil {
 		if v.has("schema_ref") {
-			l.out.Report(CodeTwoSchemas, diag.Error, v.key("schema_ref"),
-				fmt.Sprintf("The %s has both an inline schema and a schema file.", name),
-				"Remove \"schema\" or \"schema_ref\".",
-				diag.Related{Span: v.key("schema"), Message: "the inline schema"})
+			l.out.Errorf(CodeTwoSchemas, v.key("schema_ref"), "Remove \"schema\" or \"schema_ref\".",
+				"The %s has both an inline schema and a schema file.", name).
+				Relate(v.key("schema"), "the inline schema")
 		}
 		return &ir.Contract{Schema: inline.JSON(), Places: inline.Places(), Span: inline.Span}
 	}
@@ -58,9 +57,8 @@ func (l *lowering) schemaFile(ref text.Text) *ir.Contract {
 			end := int(syntax.Offset) + len(f.Text) - len(raw)
 			at = f.Span(end-1, end)
 		}
-		l.out.Report(CodeSchemaFile, diag.Error, at, fmt.Sprintf("The schema file is not valid JSON: %s.", err),
-			"Fix the JSON syntax at this position.",
-			diag.Related{Span: ref.Span, Message: "the schema is referred to here"})
+		l.out.Errorf(CodeSchemaFile, at, "Fix the JSON syntax at this position.",
+			"The schema file is not valid JSON: %s.", err).Relate(ref.Span, "the schema is referred to here")
 		return nil
 	}
 	c := &ir.Contract{Schema: any, Span: ref.Span}

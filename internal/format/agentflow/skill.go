@@ -261,9 +261,9 @@ func (l *lowering) skillDescription(start source.Span, body string) text.Text {
 	}
 	paragraph := firstParagraph(body)
 	if l.doc.md.HasFrontmatter || paragraph == "" {
-		l.out.Report(CodeNoDescription, diag.Warning, start,
-			"The skill has no description, so agents cannot tell when to use it.",
-			"Add \"description: …\" to the frontmatter: what the skill does and when to use it.")
+		l.out.Warnf(CodeNoDescription, start,
+			"Add \"description: …\" to the frontmatter: what the skill does and when to use it.",
+			"The skill has no description, so agents cannot tell when to use it.")
 	}
 	return text.Text{Value: paragraph, Span: start}
 }

@@ -41,12 +41,6 @@ type lowering struct {
 	none       string          // ID of the end for the case that no rule matches
 }
 
-func (l *lowering) report(
-	code diag.Code, severity diag.Severity, at source.Span, help, message string, args ...any,
-) *diag.Diagnostic {
-	return l.out.Report(code, severity, at, fmt.Sprintf(message, args...), help)
-}
-
 func (l *lowering) program() *ir.Program {
 	d := l.doc
 	l.prompts = map[string]bool{}
@@ -152,7 +146,7 @@ func (l *lowering) reached() []*agent {
 		case found[a.id.Value]:
 			out = append(out, a)
 		case d.entry.Value != "":
-			l.report(CodeUnreachable, diag.Warning, a.id.Span, "Add a rule that leads to it, or remove it.",
+			l.out.Warnf(CodeUnreachable, a.id.Span, "Add a rule that leads to it, or remove it.",
 				"Agent %q never runs: no rule leads to it.", a.id.Value)
 		}
 	}
@@ -247,9 +241,9 @@ func (l *lowering) condition(t text.Text) *expr.Expr {
 		case "output", "agentId":
 		default:
 			l.want(name)
-			l.report(CodeBareName, diag.Warning, p.Span, fmt.Sprintf("Use output.%s or context.%s.", name, name),
-				"%q is resolved in the latest output, then in the context. "+
-					"The reference program does not resolve it.", strings.Join(p.Written, "."))
+			l.out.Warnf(CodeBareName, p.Span, fmt.Sprintf("Use output.%s or context.%s.", name, name),
+				"%q is resolved in the latest output, then in the context. The reference program does not resolve it.",
+				strings.Join(p.Written, "."))
 		}
 	}
 	if list.Errors() {
@@ -297,8 +291,8 @@ func (l *lowering) checkContext(p expr.Path) {
 	if near != "" {
 		help = fmt.Sprintf("Did you mean %q?", "context."+near)
 	}
-	l.report(CodeMissingField, diag.Warning, p.Span, help,
-		"The flow does not set \"context.%s\", so it must be an input.", name).Replace(name, near)
+	l.out.Warnf(CodeMissingField, p.Span, help, "The flow does not set \"context.%s\", so it must be an input.", name).
+		Replace(name, near)
 	l.want(name)
 	l.p.Vars = append(l.p.Vars, ir.Var{Path: "context." + name, Span: p.Span})
 }
@@ -311,10 +305,9 @@ func (l *lowering) lintRules(a *agent, rules []*rule, conditions []*expr.Expr) [
 	seen := map[string]*rule{}
 	for i, r := range rules {
 		if always >= 0 {
-			l.out.Report(CodeSeveralAlways, diag.Warning, r.span,
-				fmt.Sprintf("Rule %q never decides: an earlier rule always matches.", r.id),
-				"Move the rule that always matches to the end.",
-				diag.Related{Span: rules[always].span, Message: "this rule always matches"})
+			l.out.Warnf(CodeSeveralAlways, r.span, "Move the rule that always matches to the end.",
+				"Rule %q never decides: an earlier rule always matches.", r.id).
+				Relate(rules[always].span, "this rule always matches")
 			continue
 		}
 		if len(conditions[i].Paths()) == 0 {
@@ -327,15 +320,14 @@ func (l *lowering) lintRules(a *agent, rules []*rule, conditions []*expr.Expr) [
 		}
 		written := strings.Join(strings.Fields(r.condition.Value), " ")
 		if other := seen[written]; other != nil && !other.human {
-			l.out.Report(CodeSameCondition, diag.Warning, r.span,
-				fmt.Sprintf("Rule %q is never used: an earlier rule has the same condition.", r.id),
-				"Change one of the conditions, or remove the rule.",
-				diag.Related{Span: other.span, Message: "the earlier rule"})
+			l.out.Warnf(CodeSameCondition, r.span, "Change one of the conditions, or remove the rule.",
+				"Rule %q is never used: an earlier rule has the same condition.", r.id).
+				Relate(other.span, "the earlier rule")
 		}
 		seen[written] = r
 	}
 	if len(rules) > 0 && always < 0 && !complementary(conditions) {
-		l.report(CodeNotExhaustive, diag.Note, a.id.Span,
+		l.out.Notef(CodeNotExhaustive, a.id.Span,
 			"Add a last rule with the condition \"always\", to \"end\" if nothing follows.",
 			"The flow ends if no rule of agent %q matches.", a.id.Value)
 	}
@@ -505,8 +497,8 @@ func (l *lowering) promptText(ref text.Text) (string, source.Span, bool) {
 		if p.Value.Kind < text.List && p.Value.Kind != text.Null {
 			return p.Value.Value, p.Value.Span, true
 		}
-		l.report(CodeWrongType, diag.Error, head(p.Value), "Use a string.", "The prompt %q is %s, not a string.",
-			ref.Value, p.Value.Kind)
+		l.out.Errorf(CodeWrongType, head(p.Value), "Use a string.", "The prompt %q is %s, not a string.", ref.Value,
+			p.Value.Kind)
 		return "", ref.Span, true
 	}
 	return "", source.Span{}, false
@@ -538,7 +530,7 @@ func (l *lowering) instructions(a *agent) string {
 		}
 		// Exports of the editor name files that are not exported. A file name does not instruct a model.
 		if slices.Contains([]string{".md", ".txt"}, strings.ToLower(path.Ext(ref.Value))) {
-			l.report(CodePromptMissing, diag.Warning, ref.Span,
+			l.out.Warnf(CodePromptMissing, ref.Span,
 				fmt.Sprintf("Create the file %s, or write the text inline.", ref.Value),
 				"%q is neither a prompt of this file nor a file, so agent %q has no instructions besides its prompt.",
 				ref.Value, a.id.Value)
@@ -561,7 +553,7 @@ func (l *lowering) prompt(a *agent) (string, source.Span) {
 	ref := a.prompt.Value
 	if ref == "" {
 		if a.instructions.Value == "" {
-			l.report(CodePromptMissing, diag.Warning, a.id.Span, "Add \"prompt\" with the agent's instructions.",
+			l.out.Warnf(CodePromptMissing, a.id.Span, "Add \"prompt\" with the agent's instructions.",
 				"Agent %q has no prompt. Espalier generates one from its name and role.", a.id.Value)
 		}
 		return generated, a.id.Span
@@ -576,7 +568,7 @@ func (l *lowering) prompt(a *agent) (string, source.Span) {
 			return file, a.prompt.Span
 		}
 		if refused, ok := errors.AsType[*source.RefError](err); ok && refused.Problem != source.RefMissing {
-			l.report(CodePromptMissing, diag.Error, a.prompt.Span, "Use a file inside the project.",
+			l.out.Errorf(CodePromptMissing, a.prompt.Span, "Use a file inside the project.",
 				"The prompt of agent %q cannot be read: %v.", a.id.Value, err)
 			return generated, a.prompt.Span
 		}
@@ -590,17 +582,15 @@ func (l *lowering) prompt(a *agent) (string, source.Span) {
 			keys = append(keys, p.Key.Value)
 		}
 		if l.dialect == expr.AIFlowReference {
-			l.report(CodeUnknownPrompt, diag.Error, a.prompt.Span, "", "Prompt %q is not defined.", ref).
-				Suggest(ref, keys)
+			l.out.Errorf(CodeUnknownPrompt, a.prompt.Span, "", "Prompt %q is not defined.", ref).Suggest(ref, keys)
 			break
 		}
-		l.report(CodePromptMissing, diag.Warning, a.prompt.Span, "",
+		l.out.Warnf(CodePromptMissing, a.prompt.Span, "",
 			"Prompt %q is not defined. Espalier generates one from the agent's name and role.", ref).Suggest(ref, keys)
 	default:
-		l.report(CodePromptMissing, diag.Warning, a.prompt.Span,
-			fmt.Sprintf("Create the file %s, or write the text inline.", ref),
-			"%q is neither a prompt of this file nor a file. Espalier generates a prompt from the agent's name "+
-				"and role.", ref)
+		l.out.Warnf(CodePromptMissing, a.prompt.Span, fmt.Sprintf("Create the file %s, or write the text inline.", ref),
+			"%q is neither a prompt of this file nor a file. Espalier generates a prompt from the agent's name and "+
+				"role.", ref)
 	}
 	return generated, a.prompt.Span
 }
@@ -686,7 +676,7 @@ func (l *lowering) checkTools(a *agent) {
 		known = append(known, t.id.Value)
 	}
 	if len(known) == 0 {
-		l.report(CodeToolsWithoutTools, diag.Warning, a.tools[0].Span,
+		l.out.Warnf(CodeToolsWithoutTools, a.tools[0].Span,
 			"Declare them under \"tools\", or configure them in espalier.yaml.",
 			"Agent %q lists tools, but the file declares none.", a.id.Value)
 		return
@@ -700,7 +690,7 @@ func (l *lowering) checkTools(a *agent) {
 		if near != "" {
 			help = fmt.Sprintf("Did you mean %q?", near)
 		}
-		l.report(CodeUnknownTool, diag.Error, t.Span, help, "Tool %q is not declared in the file.", t.Value).
+		l.out.Errorf(CodeUnknownTool, t.Span, help, "Tool %q is not declared in the file.", t.Value).
 			Replace(t.Value, near)
 	}
 }
@@ -712,13 +702,13 @@ func (l *lowering) unused() {
 			func(a *agent) bool {
 				return a.prompt.Value == p.Key.Value || a.instructions.Value == p.Key.Value
 			}) {
-			l.report(CodePromptUnused, diag.Note, p.Key.Span, "Remove it, or use it in an agent.",
+			l.out.Notef(CodePromptUnused, p.Key.Span, "Remove it, or use it in an agent.",
 				"Prompt %q is not used by any agent.", p.Key.Value)
 		}
 	}
 	for _, t := range l.doc.tools {
 		if !l.listed(t) {
-			l.report(CodeToolUnused, diag.Note, t.span, "Remove it, or add it to an agent's \"tools\".",
+			l.out.Notef(CodeToolUnused, t.span, "Remove it, or add it to an agent's \"tools\".",
 				"Tool %q is not used by any agent.", t.id.Value)
 		}
 	}

@@ -89,15 +89,15 @@ func outline(text string) []string {
 func (Format) Compile(f *source.File, files format.Files) (*ir.Program, diag.List) {
 	var list diag.List
 	l := &lowering{
-		file: f, files: files, out: &list, children: map[string]int{}, seen: map[string]bool{},
-		internals: map[string]*expr.Expr{},
+		file: f, files: files, out: &list, children: map[string]int{}, internals: map[string]*expr.Expr{},
 	}
 	p := &parser{file: f, out: &list, templates: l.template}
 	l.doc = p.parse()
 	if l.doc == nil {
 		return nil, list
 	}
-	return l.program(), list
+	program := l.program()
+	return program, list.Sorted() // a state may be compiled several times
 }
 
 // Schemas returns the JSON Schema of a workflow file.

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
@@ -38,8 +37,8 @@ func (l *lowering) inputs() {
 		if def != nil {
 			value, ok := asInput(def, kind)
 			if !ok {
-				l.report(CodeBadValue, diag.Error, def.Span, fmt.Sprintf("The default of input %q is not %s.", name,
-					article(kind)), fmt.Sprintf("Use %s, or change the type.", article(kind)))
+				l.out.Errorf(CodeBadValue, def.Span, fmt.Sprintf("Use %s, or change the type.", article(kind)),
+					"The default of input %q is not %s.", name, article(kind))
 			} else {
 				one["default"] = value
 				places["/properties/"+name+"/default"] = def.Span
@@ -80,9 +79,8 @@ func (l *lowering) allowed(in *input) []any {
 		v, ok := asInput(n, in.kind.Value)
 		if !ok {
 			kind := article(in.kind.Value)
-			l.report(CodeBadValue, diag.Warning, n.Span,
-				fmt.Sprintf("Input %q can never have this value: it is not %s.", in.name.Value, kind),
-				fmt.Sprintf("Use %s, or change the type.", kind))
+			l.out.Warnf(CodeBadValue, n.Span, fmt.Sprintf("Use %s, or change the type.", kind),
+				"Input %q can never have this value: it is not %s.", in.name.Value, kind)
 			v = string(n.JSON()) // matches no input of this type
 		}
 		out = append(out, v)
@@ -94,8 +92,8 @@ func (l *lowering) bounds(in *input, one map[string]any) {
 	var patterns []string
 	if in.pattern.Value != "" {
 		if _, err := regexp.Compile(in.pattern.Value); err != nil {
-			l.report(CodeBadValue, diag.Error, in.pattern.Span, fmt.Sprintf("%q is not a valid regular expression.",
-				in.pattern.Value), "Use Go's regular expression syntax.")
+			l.out.Errorf(CodeBadValue, in.pattern.Span, "Use Go's regular expression syntax.",
+				"%q is not a valid regular expression.", in.pattern.Value)
 		} else {
 			patterns = append(patterns, in.pattern.Value)
 		}

@@ -150,22 +150,20 @@ func (d *document) readState(m *python.Module, out *diag.List) {
 	}
 	if class == nil {
 		if !d.unread {
-			out.Report(CodeSchema, diag.Error, d.sections[stateSection].heading.Span,
-				"The state schema has no TypedDict class.",
-				"Add \"class NAME(TypedDict):\" with a line for each field.")
+			out.Errorf(CodeSchema, d.sections[stateSection].heading.Span,
+				"Add \"class NAME(TypedDict):\" with a line for each field.",
+				"The state schema has no TypedDict class.")
 		}
 		return
 	}
 	s := &stateSchema{name: class.Name, at: d.span(m, class.NameAt)}
 	switch {
 	case d.stateSchema.IsZero():
-		out.Report(CodeSchema, diag.Warning, s.at,
-			fmt.Sprintf("The frontmatter does not name the state schema %q.", class.Name),
-			fmt.Sprintf("Add \"state_schema: %s\" to the frontmatter.", class.Name))
+		out.Warnf(CodeSchema, s.at, fmt.Sprintf("Add \"state_schema: %s\" to the frontmatter.", class.Name),
+			"The frontmatter does not name the state schema %q.", class.Name)
 	case d.stateSchema.Value != class.Name:
-		out.Report(CodeSchema, diag.Error, d.stateSchema.Span,
-			fmt.Sprintf("TypedDict %q is not defined.", d.stateSchema.Value), "",
-			diag.Related{Span: s.at, Message: "the defined class"}).Suggest(d.stateSchema.Value, all)
+		out.Errorf(CodeSchema, d.stateSchema.Span, "", "TypedDict %q is not defined.", d.stateSchema.Value).
+			Relate(s.at, "the defined class").Suggest(d.stateSchema.Value, all)
 	}
 	for _, line := range class.Body {
 		switch line := line.(type) {
@@ -177,32 +175,30 @@ func (d *document) readState(m *python.Module, out *diag.List) {
 			f := field{name: name.ID, at: d.span(m, name.Where())}
 			f.kind, f.reducer = d.annotation(m, line.Type, out)
 			if first := s.find(f.name); first != nil {
-				out.Report(CodeSchema, diag.Error, f.at,
-					fmt.Sprintf("Duplicate field %q.", f.name), "Remove one of the two.",
-					diag.Related{Span: first.at, Message: "the first one"})
+				out.Errorf(CodeSchema, f.at, "Remove one of the two.", "Duplicate field %q.", f.name).
+					Relate(first.at, "the first one")
 				continue
 			}
 			s.fields = append(s.fields, f)
 		case *python.ExprStmt, *python.Jump: // a docstring or pass
 		default:
-			out.Report(CodeSchema, diag.Error, d.span(m, line.Where()),
-				"The state schema contains something other than fields.", "Use only lines such as \"score: float\".")
+			out.Errorf(CodeSchema, d.span(m, line.Where()), "Use only lines such as \"score: float\".",
+				"The state schema contains something other than fields.")
 		}
 	}
 	for _, a := range accumulators { // N20
 		f := s.find(a.name)
 		switch {
 		case f == nil:
-			out.Report(CodeAccumulator, diag.Error, s.at,
-				fmt.Sprintf("The state schema has no accumulator %q.", a.name),
-				fmt.Sprintf("Add \"%s: %s\".", a.name, a.written))
+			out.Errorf(CodeAccumulator, s.at, fmt.Sprintf("Add \"%s: %s\".", a.name, a.written),
+				"The state schema has no accumulator %q.", a.name)
 			s.fields = append(s.fields, field{
 				name: a.name, at: s.at, kind: fieldType{name: "list"},
 				reducer: reduceAppend,
 			})
 		case f.kind.name != "list" || f.reducer != reduceAppend:
-			out.Report(CodeAccumulator, diag.Error, f.at,
-				fmt.Sprintf("%q is not an appended list.", a.name), fmt.Sprintf("Use \"%s: %s\".", a.name, a.written))
+			out.Errorf(CodeAccumulator, f.at, fmt.Sprintf("Use \"%s: %s\".", a.name, a.written),
+				"%q is not an appended list.", a.name)
 			f.kind, f.reducer = fieldType{name: "list"}, reduceAppend
 		}
 	}
@@ -225,7 +221,7 @@ func (d *document) annotation(m *python.Module, x python.Expr, out *diag.List) (
 }
 
 func (d *document) badAnnotation(m *python.Module, x python.Expr, message, help string, out *diag.List) {
-	out.Report(CodeAnnotation, diag.Error, d.span(m, x.Where()), message, help)
+	out.Errorf(CodeAnnotation, d.span(m, x.Where()), help, "%s", message)
 }
 
 func (d *document) reducer(m *python.Module, t fieldType, x python.Expr, out *diag.List) string {
