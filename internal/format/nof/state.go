@@ -210,18 +210,14 @@ func (d *document) annotation(m *python.Module, x python.Expr, out *diag.List) (
 	if index, ok := x.(*python.Index); ok && lastName(index.X) == "Annotated" {
 		parts, ok := index.Key.(*python.Seq)
 		if !ok || len(parts.Items) < 2 {
-			d.badAnnotation(m, x, "Annotated has no type or no reducer.", "Use Annotated[List[str], operator.add].",
-				out)
+			out.Errorf(CodeAnnotation, d.span(m, x.Where()), "Use Annotated[List[str], operator.add].",
+				"Annotated has no type or no reducer.")
 			return fieldType{name: "any"}, ""
 		}
 		t := d.typeOf(m, parts.Items[0], out)
 		return t, d.reducer(m, t, parts.Items[1], out)
 	}
 	return d.typeOf(m, x, out), ""
-}
-
-func (d *document) badAnnotation(m *python.Module, x python.Expr, message, help string, out *diag.List) {
-	out.Errorf(CodeAnnotation, d.span(m, x.Where()), help, "%s", message)
 }
 
 func (d *document) reducer(m *python.Module, t fieldType, x python.Expr, out *diag.List) string {
@@ -234,8 +230,9 @@ func (d *document) reducer(m *python.Module, t fieldType, x python.Expr, out *di
 	case (name == "or_" || name == "ior") && t.name == "dict":
 		return reduceMerge
 	}
-	d.badAnnotation(m, x, fmt.Sprintf("The reducer does not apply to a field of type %s.", t.text()),
-		"Use operator.add for lists, numbers and strings, or operator.or_ for dicts.", out)
+	out.Errorf(CodeAnnotation, d.span(m, x.Where()),
+		"Use operator.add for lists, numbers and strings, or operator.or_ for dicts.",
+		"The reducer does not apply to a field of type %s.", t.text())
 	if t.name == "list" {
 		return reduceAppend
 	}
@@ -313,8 +310,9 @@ func (d *document) typeOf(m *python.Module, x python.Expr, out *diag.List) field
 			return anything
 		}
 	}
-	d.badAnnotation(m, x, "The type is not supported for state fields.",
-		"Use str, int, float, bool, List, Dict, Optional or Any. The state is stored as JSON.", out)
+	out.Errorf(CodeAnnotation, d.span(m, x.Where()),
+		"Use str, int, float, bool, List, Dict, Optional or Any. The state is stored as JSON.",
+		"The type is not supported for state fields.")
 	return anything
 }
 
