@@ -105,44 +105,22 @@ func (c *checker) steps(do func(b ir.BlockID, s *ir.Step)) {
 	}
 }
 
-// tasksOf returns the tasks of a step.
-func tasksOf(s *ir.Step) []*ir.Task {
-	switch a := s.Action.(type) {
-	case ir.Task:
-		return []*ir.Task{&a}
-	case ir.Gate:
-		if a.Verdict != nil {
-			return []*ir.Task{a.Verdict}
-		}
-	case ir.Parallel:
-		if a.Combine != nil {
-			return []*ir.Task{a.Combine}
-		}
-	case ir.End:
-		if a.Work != nil {
-			return []*ir.Task{a.Work}
-		}
-	}
-	return nil
-}
-
 // tasks lets each step kind check the settings of its tasks.
 func (c *checker) tasks() {
 	c.found = make([]usedTask, 0, len(c.flow.nodes))
 	c.replies = make(map[*ir.Step]*contract.Contract, len(c.flow.nodes))
 	c.steps(func(b ir.BlockID, s *ir.Step) {
-		for _, t := range tasksOf(s) {
-			kind, ok := c.kinds[t.Kind]
-			if !ok {
-				continue // the format reports it
-			}
-			c.list = append(c.list, kind.Check(c.p, s, t)...)
-			c.replies[s] = stepkind.ContractOf(kind, c.p, s, t)
-			uses := kind.Uses(t)
-			c.found = append(c.found, usedTask{block: b, step: s, task: t, uses: uses})
-			for i := range uses.Schemas {
-				c.schema(&uses.Schemas[i], decoded(uses.Schemas[i].Schema), fmt.Sprintf("the reply of step %q", s.ID))
-			}
+		t := s.Task()
+		if t == nil || c.kinds[t.Kind] == nil {
+			return // the format reports an unknown kind
+		}
+		kind := c.kinds[t.Kind]
+		c.list = append(c.list, kind.Check(c.p, s, t)...)
+		c.replies[s] = stepkind.ContractOf(kind, c.p, s, t)
+		uses := kind.Uses(t)
+		c.found = append(c.found, usedTask{block: b, step: s, task: t, uses: uses})
+		for i := range uses.Schemas {
+			c.schema(&uses.Schemas[i], decoded(uses.Schemas[i].Schema), fmt.Sprintf("the reply of step %q", s.ID))
 		}
 	})
 }

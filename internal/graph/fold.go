@@ -72,7 +72,7 @@ func (b *builder) isClosed(st *ir.Step, path string) bool {
 // countInside returns the cost of the steps inside a group, or a number above limit.
 func (b *builder) countInside(st *ir.Step, limit int) int {
 	n := 0
-	for _, id := range innerBlocks(st) {
+	for id := range st.Blocks() {
 		if int(id) < 0 || int(id) >= len(b.program.Blocks) || b.open[id] {
 			continue
 		}
@@ -87,24 +87,6 @@ func (b *builder) countInside(st *ir.Step, limit int) int {
 		delete(b.open, id)
 	}
 	return n
-}
-
-func innerBlocks(st *ir.Step) []ir.BlockID {
-	switch a := st.Action.(type) {
-	case ir.Parallel:
-		var all []ir.BlockID
-		for _, branch := range a.Branches {
-			all = append(all, branch.Block)
-		}
-		if a.Each != nil {
-			all = append(all, a.Each.Block)
-		}
-		return all
-	case ir.Loop:
-		return []ir.BlockID{a.Block}
-	default:
-		return nil
-	}
 }
 
 // foldedGroup returns the node of a group that is drawn closed.

@@ -796,19 +796,16 @@ func (l *lowering) childHas(s *state, program *ir.Program, e *expr.Expr, at sour
 
 // childNames returns the declared outputs and the steps of a child.
 func childNames(p *ir.Program) (outputs, states []string) {
-	for b := range p.Blocks {
-		for i := range p.Blocks[b].Steps {
-			s := &p.Blocks[b].Steps[i]
-			if _, end := s.Action.(ir.End); !end && !s.Implied {
-				states = append(states, s.ID)
-			}
-			if s.Result == nil || len(s.Writes) == 0 || s.Writes[0].Path != "output" {
-				continue
-			}
-			for _, name := range s.Result.OutputNames() {
-				if !slices.Contains(outputs, name) {
-					outputs = append(outputs, name)
-				}
+	for s := range p.Steps() {
+		if _, end := s.Action.(ir.End); !end && !s.Implied {
+			states = append(states, s.ID)
+		}
+		if s.Result == nil || len(s.Writes) == 0 || s.Writes[0].Path != "output" {
+			continue
+		}
+		for _, name := range s.Result.OutputNames() {
+			if !slices.Contains(outputs, name) {
+				outputs = append(outputs, name)
 			}
 		}
 	}
