@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,11 +31,11 @@ func (c *checker) agents() {
 			used[diag.Nearest(a.Name, there)] = true // probably the intended agent
 			if i, ok := reported[a.Name]; ok {
 				c.list[i].Related = append(c.list[i].Related,
-					diag.Related{Span: spanOr(a.Span, t.step.Span), Message: "also asked here"})
+					diag.Related{Span: cmp.Or(a.Span, t.step.Span), Message: "also asked here"})
 				continue
 			}
 			before := len(c.list)
-			c.noAgent(a.Name, spanOr(a.Span, t.step.Span), there)
+			c.noAgent(a.Name, cmp.Or(a.Span, t.step.Span), there)
 			if len(c.list) > before {
 				reported[a.Name] = before
 			}
@@ -70,7 +71,7 @@ func (c *checker) tools() {
 	for _, t := range c.found {
 		for _, name := range t.uses.Tools {
 			if why, at := c.refused(name.Name); why != "" {
-				c.add(CodeToolRefused, diag.Error, spanOr(name.Span, t.step.Span), c.toolHelp(name.Name),
+				c.add(CodeToolRefused, diag.Error, cmp.Or(name.Span, t.step.Span), c.toolHelp(name.Name),
 					"Step %q cannot call %q: %s.", t.step.ID, name.Name, why).Relate(at, "refused here").
 					Replace(name.Name, c.toolMeant(name.Name))
 			}
@@ -80,7 +81,7 @@ func (c *checker) tools() {
 		a := &c.p.Agents[i]
 		for _, name := range a.Tools {
 			if why, at := c.refused(name.Name); why != "" {
-				c.add(CodeToolRefused, diag.Warning, spanOr(name.Span, a.Span), c.toolHelp(name.Name),
+				c.add(CodeToolRefused, diag.Warning, cmp.Or(name.Span, a.Span), c.toolHelp(name.Name),
 					"Agent %q will not get the tool %q: %s.", a.ID, name.Name, why).Relate(at, "refused here").
 					Replace(name.Name, c.toolMeant(name.Name))
 			}
@@ -134,7 +135,7 @@ func (c *checker) workers() {
 		}
 		for _, name := range t.uses.Agents {
 			if a := c.p.Agent(name.Name); a != nil && len(a.Tools) > 0 {
-				c.add(CodeWorkerTools, diag.Warning, spanOr(name.Span, t.step.Span),
+				c.add(CodeWorkerTools, diag.Warning, cmp.Or(name.Span, t.step.Span),
 					"Set workers_can_call_tools to true under tools, or give the work to an agent without tools.",
 					"Agent %q has tools, but as a worker it will not get them.", a.ID).Relate(a.Span, "the agent")
 			}

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/espalier-run/espalier/internal/contract"
@@ -78,7 +79,7 @@ type usedTask struct {
 func (c *checker) add(
 	code diag.Code, severity diag.Severity, at source.Span, help, format string, args ...any,
 ) *diag.Diagnostic {
-	return c.list.Reportf(code, severity, spanOr(at, c.p.Span), help, format, args...)
+	return c.list.Reportf(code, severity, cmp.Or(at, c.p.Span), help, format, args...)
 }
 
 // missing is add for diagnostics about an undefined name. It returns nil if an unreadable part of the file may define
@@ -123,12 +124,4 @@ func (c *checker) tasks() {
 			c.schema(&uses.Schemas[i], decoded(uses.Schemas[i].Schema), fmt.Sprintf("the reply of step %q", s.ID))
 		}
 	})
-}
-
-func keys[V any](m map[string]V) []string {
-	list := make([]string, 0, len(m))
-	for k := range m {
-		list = append(list, k)
-	}
-	return list
 }

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -90,7 +91,7 @@ func (c *checker) conditions() {
 			if !sure {
 				severity, help = diag.Note, "This is fine if a setting in the file turns it on and off."
 			}
-			c.add(CodeNeverHolds, severity, spanOr(cond.expr.Span, s.Span), help, "This can never hold, so %s%s.",
+			c.add(CodeNeverHolds, severity, cmp.Or(cond.expr.Span, s.Span), help, "This can never hold, so %s%s.",
 				cond.dead, why)
 		}
 	})

@@ -36,10 +36,10 @@ func (c *checker) data() {
 			if up := c.flow.inside[b]; up.step != nil && slices.Contains(up.step.Reads, *r) {
 				continue // passed down by the enclosing step, and checked there
 			}
-			c.read(w, s, r.Path, spanOr(r.Span, s.Span))
+			c.read(w, s, r.Path, cmp.Or(r.Span, s.Span))
 		}
 		for _, path := range s.TimeoutExpr.Paths() {
-			c.read(w, s, strings.Join(path.Segments, "."), spanOr(path.Span, s.Span))
+			c.read(w, s, strings.Join(path.Segments, "."), cmp.Or(path.Span, s.Span))
 		}
 		for _, cond := range conditionsOf(s) {
 			later := map[*ir.Step]bool{}
@@ -60,7 +60,7 @@ func (c *checker) optional(w *writers, s *ir.Step, r *ir.Ref) {
 		return
 	}
 	if !slices.ContainsFunc(steps, func(from *ir.Step) bool { return w.before(from, s) }) {
-		c.writtenLater(s, steps, r.Path, diag.Warning, spanOr(r.Span, s.Span), "reads")
+		c.writtenLater(s, steps, r.Path, diag.Warning, cmp.Or(r.Span, s.Span), "reads")
 	}
 }
 
@@ -441,7 +441,7 @@ func (c *checker) inputHelp(missing string) string {
 // named checks a name in a condition. later has the steps that the condition reads too early: each is reported once.
 func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path, later map[*ir.Step]bool) {
 	dotted := strings.Join(path.Segments, ".")
-	at := spanOr(path.Span, spanOr(cond.expr.Span, s.Span))
+	at := cmp.Or(path.Span, cmp.Or(cond.expr.Span, s.Span))
 	worst := diag.Error
 	if cond.expr.Dialect.MissingIsFalse() {
 		worst = diag.Warning // the condition can be decided nevertheless
@@ -530,7 +530,7 @@ func (c *checker) undeclaredOutput(w *writers, path string, at source.Span) bool
 			fmt.Sprintf("The output can never have %q: its schema allows no other properties.", missing)
 	}
 	var there []string
-	for _, name := range keys(declared.properties()) {
+	for name := range declared.properties() {
 		there = append(there, outputRoot+"."+name)
 	}
 	c.missing(missing, CodeNoSuchName, severity, at, "", "%s", message).

@@ -3,6 +3,7 @@ package check
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -93,7 +94,7 @@ func (d *domains) inputKnown() bool {
 
 // inputs returns the declared properties of the input.
 func (d *domains) inputs() []string {
-	return keys(d.schema.properties())
+	return slices.Collect(maps.Keys(d.schema.properties()))
 }
 
 // undeclared follows a path into the schema of its root. It returns the part of the path that is not declared, or "" if

@@ -79,7 +79,7 @@ func (c *checker) trigger(t *ir.Trigger) {
 	if t.Timezone != "" {
 		loaded, err := time.LoadLocation(t.Timezone)
 		if err != nil || t.Timezone == "Local" {
-			c.add(CodeTimezone, diag.Error, spanOr(t.TimezoneSpan, t.Span), zoneHelp(t.Timezone),
+			c.add(CodeTimezone, diag.Error, cmp.Or(t.TimezoneSpan, t.Span), zoneHelp(t.Timezone),
 				"There is no time zone %q.", t.Timezone).Replace(t.Timezone, diag.Nearest(t.Timezone, commonZones))
 		} else {
 			zone = loaded

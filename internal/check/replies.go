@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,11 +24,11 @@ func (c *checker) replyUses() {
 			continue
 		}
 		for _, one := range reply.Conflicts {
-			c.add(CodeConflictingUses, diag.Warning, spanOr(one.Span, used.step.Span),
+			c.add(CodeConflictingUses, diag.Warning, cmp.Or(one.Span, used.step.Span),
 				"Use the value in one way, or let the step write two values.",
 				"%s is used as %s here and as %s elsewhere, so step %q cannot be told what to reply.", one.Path,
 				article(one.Second), article(one.First), used.step.ID).
-				Relate(spanOr(one.Related, used.step.Span), fmt.Sprintf("used as %s here", article(one.First)))
+				Relate(cmp.Or(one.Related, used.step.Span), fmt.Sprintf("used as %s here", article(one.First)))
 		}
 		for _, one := range reply.NeverTrue {
 			at := place{fmt.Sprint(one.Span), one.Path + one.Compared}
@@ -78,7 +79,7 @@ func (c *checker) neverNull() {
 			for _, u := range cond.expr.Uses() {
 				path := strings.Join(u.Path.Segments, ".")
 				if u.Null && !u.Negated && c.replied(s, path, (*contract.Contract).NeverNull) {
-					c.add(CodeNeverReplied, diag.Warning, spanOr(u.Path.Span, cond.expr.Span),
+					c.add(CodeNeverReplied, diag.Warning, cmp.Or(u.Path.Span, cond.expr.Span),
 						"Correct the comparison, or what is declared about the reply.",
 						"%s is never equal to null: the reply that it comes from always has a value.", path)
 				}

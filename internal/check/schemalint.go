@@ -3,6 +3,7 @@ package check
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"regexp"
@@ -52,7 +53,7 @@ func (c *checker) doubtful(contract *ir.Contract, doc any, of string) {
 				continue
 			}
 			help := fmt.Sprintf("Add %q to the properties, or take it off the required list.", name)
-			near := diag.Nearest(name, keys(declared))
+			near := diag.Nearest(name, slices.Collect(maps.Keys(declared)))
 			if near != "" {
 				help = fmt.Sprintf("Did you mean %q?", near)
 			}

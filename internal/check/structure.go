@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -41,7 +42,7 @@ func (c *checker) share(s *ir.Step, what string, part, whole *ir.Limit) {
 	if part == nil || whole == nil || part.Max <= whole.Max {
 		return
 	}
-	c.add(CodeBudgetShare, diag.Warning, spanOr(part.Span, s.Span),
+	c.add(CodeBudgetShare, diag.Warning, cmp.Or(part.Span, s.Span),
 		"Lower the one or raise the other; the smaller of the two is what counts.",
 		"Each worker of step %q may use %s %s, but the whole run only %s.", s.ID, stepkind.N(part.Max), what,
 		stepkind.N(whole.Max)).Relate(whole.Span, "the budget of the run")
@@ -85,7 +86,7 @@ func (c *checker) call(s *ir.Step, call ir.Call) {
 			severity = diag.Warning
 			help = fmt.Sprintf("Let the step read something whose name ends in %q.", "."+name)
 		}
-		c.add(CodeChildInput, severity, spanOr(call.Span, s.Span), help,
+		c.add(CodeChildInput, severity, cmp.Or(call.Span, s.Span), help,
 			"Workflow %q needs the input %q, which step %q does not give it.", child.Name, name, s.ID).
 			Relate(child.Input.At(pointerTo("required", strconv.Itoa(i))), "needed here")
 	}
@@ -113,7 +114,7 @@ func (c *checker) literals(call ir.Call, child *ir.Program) {
 		for _, p := range problems {
 			if err == nil && (p.Path == b.Name || strings.HasPrefix(p.Path, b.Name+".") ||
 				strings.HasPrefix(p.Path, b.Name+"[")) {
-				c.add(CodeChildInput, diag.Error, spanOr(b.Span, call.Span),
+				c.add(CodeChildInput, diag.Error, cmp.Or(b.Span, call.Span),
 					"Use a value that the called workflow declares.", "Workflow %q does not accept this input: %s: %s.",
 					child.Name, p.Path, p.Message).
 					Relate(child.Input.At(pointerTo("properties", b.Name)), "declared here")
@@ -141,7 +142,7 @@ func (c *checker) mayBeMissing(s *ir.Step, call ir.Call, child *ir.Program, name
 			if schema.property(own) == nil || schema.hasDefault(own) || slices.Contains(schema.required(), own) {
 				continue
 			}
-			c.add(CodeChildInput, diag.Warning, spanOr(path.Span, b.Span),
+			c.add(CodeChildInput, diag.Warning, cmp.Or(path.Span, b.Span),
 				fmt.Sprintf("Require the input %q, or give it a default.", own),
 				"Workflow %q needs the input %q, but the input %q may be missing, which fails step %q.", child.Name,
 				name, own, s.ID)

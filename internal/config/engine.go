@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"net"
 
 	"github.com/espalier-run/espalier/internal/text"
@@ -33,10 +34,7 @@ const DefaultTemporal = "localhost:7233"
 
 // Shown returns the address of the server.
 func (t *Temporal) Shown() string {
-	if t.Address.Value == "" {
-		return DefaultTemporal
-	}
-	return t.Address.Value
+	return cmp.Or(t.Address.Value, DefaultTemporal)
 }
 
 func (t *Temporal) read(f *fields) {

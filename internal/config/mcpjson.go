@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -185,9 +186,7 @@ func Expand(s string, getenv func(string) string) (string, error) {
 		if value == "" && !hasDefault {
 			return "", fmt.Errorf("the environment variable %s is not set", name)
 		}
-		if value == "" {
-			value = otherwise
-		}
+		value = cmp.Or(value, otherwise)
 		out.WriteString(value)
 		s = after
 	}

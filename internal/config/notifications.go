@@ -77,10 +77,5 @@ func (n *Notification) Wants(kind, workflow string) bool {
 	if len(n.On) > 0 && !slices.Contains(n.On, kind) && kind != NotifyTimeout {
 		return false
 	}
-	for _, w := range n.Workflows {
-		if w.Value == workflow {
-			return true
-		}
-	}
-	return len(n.Workflows) == 0
+	return len(n.Workflows) == 0 || slices.Contains(text.Values(n.Workflows), workflow)
 }

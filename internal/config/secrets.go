@@ -45,10 +45,8 @@ func readSecrets(f *fields) []Named[Secret] {
 			s := Secret{
 				Env:  f.text("env", "The environment variable that contains the secret.").Value,
 				File: f.text("file", "The file that contains only the secret; ~ is your home folder.").Value,
-			}
-			for _, part := range f.texts("command",
-				"The command that prints the secret, and its arguments, as a list.") {
-				s.Command = append(s.Command, part.Value)
+				Command: text.Values(f.texts("command",
+					"The command that prints the secret, and its arguments, as a list.")),
 			}
 			f.exclusive("env", "file", "command")
 			if name.Value != "" && f.lacks("env", "file", "command") {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -49,9 +50,7 @@ func readTools(f *fields) []Named[Tool] {
 			continue
 		}
 		t.RequiresApproval = true
-		if t.ApprovalTimeout == 0 {
-			t.ApprovalTimeout = other.ApprovalTimeout
-		}
+		t.ApprovalTimeout = cmp.Or(t.ApprovalTimeout, other.ApprovalTimeout)
 	}
 	return list
 }

@@ -415,9 +415,7 @@ func (b *builder) name() string {
 		if len(one.at) > 0 {
 			return ""
 		}
-		if name == "" {
-			name = one.write.Path[strings.LastIndexByte(one.write.Path, '.')+1:]
-		}
+		name = cmp.Or(name, one.write.Path[strings.LastIndexByte(one.write.Path, '.')+1:])
 	}
 	return name
 }

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -260,10 +261,7 @@ func (e *Expr) CheckTypes(types func(path []string) []string) diag.List {
 		for _, name := range types(path) {
 			set |= schemaKinds[name]
 		}
-		if set == 0 {
-			return anyKind
-		}
-		return set
+		return cmp.Or(set, anyKind)
 	}
 	p.known = func(n *node) kind {
 		path := e.pathOf(n)

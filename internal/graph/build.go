@@ -1,8 +1,10 @@
 package graph
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -125,10 +127,7 @@ func (b *builder) step(s *scope, i int) {
 	id := b.id("step-" + path)
 	s.nodes[i] = id
 	tone, icon := look(st.Action)
-	label := st.Type
-	if label == "" {
-		label = ir.ActionName(st.Action)
-	}
+	label := cmp.Or(st.Type, ir.ActionName(st.Action))
 	if b.isClosed(st, path) {
 		b.folds[id] = map[string]string{}
 		b.add(foldedGroup(s, st, id, path))
@@ -194,9 +193,7 @@ func (b *builder) step(s *scope, i int) {
 			}
 		case ir.End:
 			n.Kind = NodeEnd
-			if n.Text == "" {
-				n.Text = clean(a.Message)
-			}
+			n.Text = cmp.Or(n.Text, clean(a.Message))
 			if a.Failed {
 				n.Icon = IconCross
 			}
@@ -248,9 +245,7 @@ func (b *builder) drawStart(body *scope) {
 		switch t.Kind {
 		case ir.OnSchedule:
 			n.Title, n.Text = clean(t.Schedule), clean(t.Timezone)
-			if n.Text == "" {
-				n.Text = "UTC"
-			}
+			n.Text = cmp.Or(n.Text, "UTC")
 		case ir.OnEvent:
 			n.Title = clean(t.Event)
 		case ir.OnFile:
@@ -262,9 +257,7 @@ func (b *builder) drawStart(body *scope) {
 		case ir.OnDemand:
 			n.Title = "started manually"
 		}
-		if n.Title == "" {
-			n.Title = "starts a run"
-		}
+		n.Title = cmp.Or(n.Title, "starts a run")
 		nodes = append(nodes, n)
 	}
 	if len(nodes) == 0 {
@@ -444,7 +437,7 @@ func (b *builder) stepExits(s *scope, st *ir.Step, from string) []exit {
 		if w.kind == EdgeSkipped && !maySkip(st) && st.Fallback == nil {
 			continue
 		}
-		if has(e.On, ir.OK) {
+		if slices.Contains(e.On, ir.OK) {
 			some = true
 			if e.When == nil && e.Limit == 0 {
 				always = true
@@ -452,10 +445,7 @@ func (b *builder) stepExits(s *scope, st *ir.Step, from string) []exit {
 		}
 		switch {
 		case e.To.Exit == ir.ExitFail:
-			reason := clean(e.To.Reason)
-			if reason == "" {
-				reason = "fails"
-			}
+			reason := cmp.Or(clean(e.To.Reason), "fails")
 			w.kind = EdgeFailed
 			if decides {
 				w.on |= outcomeSet(ir.Failed) // the decision itself then fails, with this reason
@@ -593,30 +583,21 @@ func (b *builder) id(wanted string) string {
 
 func edgeKind(e ir.Edge, decides bool) EdgeKind {
 	switch {
-	case has(e.On, ir.OK) && decides, has(e.On, ir.OK) && e.When != nil:
+	case slices.Contains(e.On, ir.OK) && decides, slices.Contains(e.On, ir.OK) && e.When != nil:
 		return EdgeBranch
-	case has(e.On, ir.OK) && e.Sequential:
+	case slices.Contains(e.On, ir.OK) && e.Sequential:
 		return EdgeFlow
-	case has(e.On, ir.OK):
+	case slices.Contains(e.On, ir.OK):
 		return EdgeJump
-	case has(e.On, ir.Failed):
+	case slices.Contains(e.On, ir.Failed):
 		return EdgeFailed
-	case has(e.On, ir.Rejected):
+	case slices.Contains(e.On, ir.Rejected):
 		return EdgeRejected
-	case has(e.On, ir.Skipped):
+	case slices.Contains(e.On, ir.Skipped):
 		return EdgeSkipped
 	default:
 		return EdgeFlow
 	}
-}
-
-func has(all []ir.Outcome, one ir.Outcome) bool {
-	for _, o := range all {
-		if o == one {
-			return true
-		}
-	}
-	return false
 }
 
 func edgeLabel(e ir.Edge) string {
@@ -629,12 +610,12 @@ func edgeLabel(e ir.Edge) string {
 		switch {
 		case e.When != nil:
 			label = condition(e.When)
-		case has(e.On, ir.OK):
-		case has(e.On, ir.Failed):
+		case slices.Contains(e.On, ir.OK):
+		case slices.Contains(e.On, ir.Failed):
 			label = "on error"
-		case has(e.On, ir.Rejected):
+		case slices.Contains(e.On, ir.Rejected):
 			label = "rejected"
-		case has(e.On, ir.Skipped):
+		case slices.Contains(e.On, ir.Skipped):
 			label = "skipped"
 		}
 	}

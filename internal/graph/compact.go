@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -255,10 +256,7 @@ func (c *Compact) edgeNames() []string {
 
 // dataState returns the data-state of a step.
 func dataState(state string) string {
-	if state == "" {
-		return "pending"
-	}
-	return state
+	return cmp.Or(state, "pending")
 }
 
 // stateWord returns the word for a data-state.

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -94,11 +95,8 @@ func foldedGroup(s *scope, st *ir.Step, id, path string) Node {
 	tone, icon := look(st.Action)
 	n := Node{
 		ID: id, Kind: NodeFolded, Tone: tone, Icon: icon, Step: path, Group: s.group, Lane: s.lane,
-		Label: clean(st.Type), Title: clean(st.Title()), Text: clean(st.Description), Reads: readPaths(st),
-		Writes: writePaths(st),
-	}
-	if n.Label == "" {
-		n.Label = ir.ActionName(st.Action)
+		Label: cmp.Or(clean(st.Type), ir.ActionName(st.Action)), Title: clean(st.Title()), Text: clean(st.Description),
+		Reads: readPaths(st), Writes: writePaths(st),
 	}
 	switch a := st.Action.(type) {
 	case ir.Parallel:

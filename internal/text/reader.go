@@ -44,6 +44,15 @@ type Text struct {
 // IsZero reports whether the text has neither content nor span.
 func (t Text) IsZero() bool { return t == Text{} }
 
+// Values returns the contents of texts.
+func Values(texts []Text) []string {
+	var out []string
+	for _, t := range texts {
+		out = append(out, t.Value)
+	}
+	return out
+}
+
 // Text returns the content and the span of a scalar.
 func (n *Node) Text() Text { return Text{Value: n.Value, Span: n.Span} }
 

@@ -1,7 +1,7 @@
 package agentfile
 
 import (
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -56,19 +56,12 @@ type product struct {
 func (l *lowering) program() *ir.Program {
 	d := l.doc
 	l.agents, l.env = map[string]string{}, map[string]bool{}
-	l.variable = defaultVariable
-	if d.trigger.variable.Value != "" {
-		l.variable = d.trigger.variable.Value
-	}
+	l.variable = cmp.Or(d.trigger.variable.Value, defaultVariable)
 	l.p = &ir.Program{
-		Format: Format{}.Name(), Name: d.name.Value, Version: d.version.Value, Description: d.description.Value,
-		Tools: ir.Tools{AllowAll: true}, MayIntervene: true, Blocks: make([]ir.Block, 1), Span: d.first,
-	}
-	if !d.name.Span.IsZero() {
-		l.p.Span = d.name.Span
-	}
-	if l.p.Name == "" {
-		l.p.Name = path.Base(folder(l.file))
+		Format: Format{}.Name(), Name: cmp.Or(d.name.Value, path.Base(folder(l.file))), Version: d.version.Value,
+		Description: d.description.Value,
+		Tools:       ir.Tools{AllowAll: true}, MayIntervene: true, Blocks: make([]ir.Block, 1),
+		Span: cmp.Or(d.name.Span, d.first),
 	}
 	l.otherName()
 	l.manifest()
@@ -122,10 +115,7 @@ func (l *lowering) about() {
 	d := l.doc
 	meta := func(name string, t text.Text) {
 		if t.Value != "" {
-			raw, err := json.Marshal(t.Value)
-			if err == nil { // always true: strings encode
-				l.p.Meta = append(l.p.Meta, ir.Meta{Name: name, Value: raw, Span: t.Span})
-			}
+			l.p.Meta = append(l.p.Meta, ir.Meta{Name: name, Value: format.JSON(t.Value), Span: t.Span})
 		}
 	}
 	meta("trigger", d.trigger.kind)
@@ -138,24 +128,15 @@ func (l *lowering) about() {
 		}
 		trigger = ir.Trigger{Kind: ir.OnSchedule, Schedule: d.trigger.schedule.Value, Span: d.trigger.schedule.Span}
 	case "file":
-		trigger = ir.Trigger{Kind: ir.OnFile, Paths: values(d.trigger.paths), Span: d.trigger.kind.Span}
+		trigger = ir.Trigger{Kind: ir.OnFile, Paths: text.Values(d.trigger.paths), Span: d.trigger.kind.Span}
 	case "command":
-		trigger = ir.Trigger{Kind: ir.OnCommand, Names: values(d.trigger.commands), Span: d.trigger.kind.Span}
+		trigger = ir.Trigger{Kind: ir.OnCommand, Names: text.Values(d.trigger.commands), Span: d.trigger.kind.Span}
 	case "natural-language":
 		trigger = ir.Trigger{Kind: ir.OnMention, Span: d.trigger.kind.Span}
 	}
 	if d.trigger.kind.Value != "" {
 		l.p.Triggers = []ir.Trigger{trigger}
 	}
-}
-
-// values returns the values of texts.
-func values(texts []text.Text) []string {
-	var out []string
-	for _, t := range texts {
-		out = append(out, t.Value)
-	}
-	return out
 }
 
 // input sets the contract of the run's input.
@@ -181,18 +162,9 @@ func (l *lowering) input() {
 	case l.used:
 		schema["required"] = []string{l.variable}
 	}
-	raw, err := json.Marshal(schema)
-	if err != nil {
-		return // unreachable: plain data encodes
+	l.p.Input = &ir.Contract{
+		Schema: format.JSON(schema), Span: cmp.Or(l.doc.trigger.variable.Span, l.doc.trigger.at, l.doc.first),
 	}
-	at := l.doc.trigger.variable.Span
-	if at.IsZero() {
-		at = l.doc.trigger.at
-	}
-	if at.IsZero() {
-		at = l.doc.first
-	}
-	l.p.Input = &ir.Contract{Schema: raw, Span: at}
 }
 
 // body compiles the steps, each of which leads to the next.
@@ -207,9 +179,7 @@ func (l *lowering) body() {
 	seen := map[string]source.Span{}
 	last := l.lastAgent()
 	for i, n := range l.doc.steps {
-		if n.id.Value == "" {
-			n.id.Value = fmt.Sprintf("step-%d", i+1) // already reported
-		}
+		n.id.Value = cmp.Or(n.id.Value, fmt.Sprintf("step-%d", i+1)) // a missing one is reported already
 		first, twice := seen[n.id.Value]
 		if twice {
 			l.out.Errorf(CodeRepeated, n.at, "Use a unique id for each step.", "Duplicate step id %q.", n.id.Value).

@@ -1,6 +1,7 @@
 package agentflow
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -54,10 +55,8 @@ func (l *lowering) bundle(name text.Text) *values {
 		names = append(names, known)
 	}
 	slices.Sort(names)
-	help := diag.DidYouMean(name.Value, names)
-	if help == "" {
-		help = fmt.Sprintf("Add a ```bundle block with \"name: %s\".", name.Value)
-	}
+	help := cmp.Or(diag.DidYouMean(name.Value, names),
+		fmt.Sprintf("Add a ```bundle block with \"name: %s\".", name.Value))
 	l.out.Errorf(CodeNoBundle, name.Span, help, "Bundle %q is not defined.", name.Value).
 		Replace(name.Value, diag.Nearest(name.Value, names))
 	return l.bundles[diag.Nearest(name.Value, names)]

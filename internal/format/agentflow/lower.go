@@ -1,6 +1,7 @@
 package agentflow
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -219,10 +220,7 @@ func (l *lowering) meta() {
 		}
 	}
 	if len(versions) > 0 {
-		raw, err := json.Marshal(versions)
-		if err == nil { // always true: strings encode as JSON
-			l.p.Meta = append(l.p.Meta, ir.Meta{Name: "bundle_versions", Value: raw})
-		}
+		l.p.Meta = append(l.p.Meta, ir.Meta{Name: "bundle_versions", Value: format.JSON(versions)})
 	}
 }
 
@@ -289,9 +287,7 @@ func (l *lowering) agents() {
 			ID: id.Value, Span: id.Span, Role: v.word("role").Value, Goal: v.word("goal").Value,
 			Expected: v.word("expected_output").Value, Model: v.word("model").Value, Tools: named(v.words("tools")),
 		}
-		if agent.Model == "" {
-			agent.Model = l.doc.head.word("model").Value
-		}
+		agent.Model = cmp.Or(agent.Model, l.doc.head.word("model").Value)
 		if n, _, ok := v.number("max_tokens"); ok {
 			agent.MaxTokens = int(n)
 		}

@@ -226,9 +226,7 @@ func (l *lowering) lowerStep(s *step) {
 		When: l.condition(s.word("when")), Reads: l.reads(s), Writes: l.writes(s),
 		ReasonOK: l.checkReason(s.word("reason_code")), ReasonFail: l.checkReason(s.word("reason_code_on_fail")),
 	}
-	if s.ir.Type == "" {
-		s.ir.Type = s.kind
-	}
+	s.ir.Type = cmp.Or(s.ir.Type, s.kind)
 	if s.applies("output_files") {
 		s.ir.Produces = named(l.inside(s.words("output_files")))
 	}

@@ -45,14 +45,11 @@ func (l *lowering) program() *ir.Program {
 	d := l.doc
 	l.prompts = map[string]bool{}
 	l.p = &ir.Program{
-		Format: "aiflow", Dialect: d.generation, Name: d.name.Value, Version: d.version.Value,
-		Description: d.about.Value,
-		Tools:       ir.Tools{AllowAll: true}, MayIntervene: true,
+		Format: "aiflow", Dialect: d.generation, Version: d.version.Value, Description: d.about.Value,
+		Name:  cmp.Or(d.name.Value, strings.TrimSuffix(path.Base(d.file.Path), ".aiflow")),
+		Tools: ir.Tools{AllowAll: true}, MayIntervene: true,
 		Budget: ir.Budget{Steps: &ir.Limit{Max: defaultSteps}},
 		Span:   d.entry.Span,
-	}
-	if l.p.Name == "" {
-		l.p.Name = strings.TrimSuffix(d.file.Path[strings.LastIndexByte(d.file.Path, '/')+1:], ".aiflow")
 	}
 	if d.maxSteps != nil {
 		l.p.Budget.Steps = d.maxSteps
@@ -64,7 +61,7 @@ func (l *lowering) program() *ir.Program {
 	}
 	// Prompts and rules may read the context and an output before any agent has replied.
 	if d.variables.Get("flow") == nil {
-		l.p.Vars = append(l.p.Vars, ir.Var{Path: "context.flow", Init: mustJSON(l.p.Name)})
+		l.p.Vars = append(l.p.Vars, ir.Var{Path: "context.flow", Init: format.JSON(l.p.Name)})
 	}
 	l.p.Vars = append(l.p.Vars, ir.Var{Path: "output", Init: json.RawMessage("null")})
 	l.taken = map[string]bool{}
@@ -116,10 +113,7 @@ func (l *lowering) reached() []*agent {
 	if len(d.agents) == 0 {
 		return nil
 	}
-	first := d.entry.Value
-	if first == "" { // already reported; start anywhere
-		first = d.agents[0].id.Value
-	}
+	first := cmp.Or(d.entry.Value, d.agents[0].id.Value) // a missing entry is reported already
 	found := map[string]bool{}
 	queue := []string{first}
 	for len(queue) > 0 {
@@ -382,10 +376,7 @@ func (l *lowering) retry(a *agent) *ir.Retry {
 	}
 	on := []string{"transient"}
 	if a.retryOn != nil {
-		on = nil
-		for _, class := range a.retryOn {
-			on = append(on, class.Value)
-		}
+		on = text.Values(a.retryOn)
 	}
 	for _, class := range on {
 		for _, ours := range retryClasses[class] {
@@ -419,7 +410,7 @@ func (l *lowering) step(a *agent) ir.Step {
 		MaxTokens: a.maxTokens, Span: a.id.Span,
 	}
 	if len(a.options) > 0 {
-		one.Options = mustJSON(a.options)
+		one.Options = format.JSON(a.options)
 	}
 	for _, t := range a.tools {
 		one.Tools = append(one.Tools, ir.Name{Name: t.Value, Span: t.Span})
@@ -470,14 +461,6 @@ func providerName(name string) string {
 		return "gemini"
 	}
 	return strings.ToLower(name)
-}
-
-func mustJSON(v any) json.RawMessage {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		panic("aiflow: " + err.Error()) // unreachable: parts of decoded JSON
-	}
-	return raw
 }
 
 // promptText returns the text that the prompts of the file have under a key.
@@ -661,7 +644,7 @@ func (l *lowering) inputContract() *ir.Contract {
 		return nil
 	}
 	return &ir.Contract{
-		Schema: mustJSON(map[string]any{"type": "object", "properties": properties}), Places: places,
+		Schema: format.JSON(map[string]any{"type": "object", "properties": properties}), Places: places,
 		Span: l.doc.entry.Span,
 	}
 }

@@ -1,6 +1,7 @@
 package aiflow
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
@@ -67,9 +69,7 @@ func (l *lowering) tool(t *tool) (ir.ToolDef, bool) {
 // format.
 func (l *lowering) served(o *object, def *ir.ToolDef, severity diag.Severity) bool {
 	server, name := o.text("server"), o.text("tool")
-	if name.Value == "" {
-		name.Value = def.Name
-	}
+	name.Value = cmp.Or(name.Value, def.Name)
 	if server.Value == "" {
 		l.out.Reportf(CodeToolInvalid, severity, def.Span,
 			"Add \"server\" with the name of a server under \"mcp\" in espalier.yaml.", "Tool %q has no MCP server.",
@@ -155,10 +155,7 @@ func (l *lowering) auth(o *object, def *ir.ToolDef) {
 	case "", "none":
 		return
 	case "api_key":
-		name := header.Value
-		if name == "" {
-			name = "X-API-Key"
-		}
+		name := cmp.Or(header.Value, "X-API-Key")
 		value = key
 		def.Headers = append(def.Headers, ir.HeaderDef{Name: name, Value: key.Value})
 	case "bearer", "oauth2":
@@ -210,5 +207,5 @@ func inputSchema(n *text.Node) json.RawMessage {
 			properties[p.Key.Value] = map[string]any{}
 		}
 	}
-	return mustJSON(map[string]any{"type": "object", "properties": properties})
+	return format.JSON(map[string]any{"type": "object", "properties": properties})
 }

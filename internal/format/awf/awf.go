@@ -1,7 +1,6 @@
 package awf
 
 import (
-	"encoding/json"
 	"path"
 	"slices"
 	"strings"
@@ -98,13 +97,4 @@ func (Format) Compile(f *source.File, files format.Files) (*ir.Program, diag.Lis
 	}
 	program := l.program()
 	return program, list.Sorted() // a state may be compiled several times
-}
-
-// Schemas returns the JSON Schema of a workflow file.
-func (Format) Schemas() []format.Schema {
-	raw, err := json.Marshal(workflowSchema())
-	if err != nil {
-		return nil // unreachable: plain data encodes
-	}
-	return []format.Schema{{Block: "workflow", Schema: raw}}
 }

@@ -1,6 +1,7 @@
 package awf
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
@@ -61,15 +63,9 @@ func (l *lowering) inputs() {
 	if len(required) > 0 {
 		schema["required"] = required
 	}
-	raw, err := json.Marshal(schema)
-	if err != nil {
-		return // unreachable: plain data encodes
+	l.p.Input = &ir.Contract{
+		Schema: format.JSON(schema), Places: places, Files: files, Span: cmp.Or(l.doc.inputsAt, l.doc.first),
 	}
-	at := l.doc.inputsAt
-	if at.IsZero() {
-		at = l.doc.first
-	}
-	l.p.Input = &ir.Contract{Schema: raw, Places: places, Files: files, Span: at}
 }
 
 // allowed returns the values that an input may have, if it lists them.
@@ -211,6 +207,5 @@ func (l *lowering) known(name string) (json.RawMessage, bool) {
 	default:
 		return nil, false
 	}
-	raw, err := json.Marshal(dir)
-	return raw, err == nil
+	return format.JSON(dir), true
 }

@@ -2,7 +2,6 @@ package awf
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -44,16 +43,12 @@ func (l *lowering) program() *ir.Program {
 	d := l.doc
 	l.vars = map[string]ir.Var{}
 	l.p = &ir.Program{
-		Format: Format{}.Name(), Name: d.name.Value, Version: d.version.Value, Description: d.description.Value,
+		Format: Format{}.Name(), Version: d.version.Value, Description: d.description.Value,
 		Meta:  d.meta,
-		Tools: ir.Tools{AllowAll: true, WorkersMayUse: true}, Blocks: make([]ir.Block, 1), Span: d.first,
+		Tools: ir.Tools{AllowAll: true, WorkersMayUse: true}, Blocks: make([]ir.Block, 1),
+		Span: cmp.Or(d.name.Span, d.first),
 	}
-	if !d.name.Span.IsZero() {
-		l.p.Span = d.name.Span
-	}
-	if l.p.Name == "" {
-		l.p.Name = strings.TrimSuffix(path.Base(l.file.Path), path.Ext(l.file.Path))
-	}
+	l.p.Name = cmp.Or(d.name.Value, strings.TrimSuffix(path.Base(l.file.Path), path.Ext(l.file.Path)))
 	for _, f := range l.used {
 		l.p.AddFile(f, "template")
 	}
@@ -218,10 +213,7 @@ func (l *lowering) body() {
 			return
 		}
 		loops = append(slices.Clone(loops), s.name.Value)
-		var own []string
-		for _, name := range s.body {
-			own = append(own, name.Value)
-		}
+		own := text.Values(s.body)
 		all := append(slices.Clone(members), own...)
 		for _, name := range own {
 			inner := d.byName[name]
@@ -419,11 +411,7 @@ func (l *lowering) outputs() (*expr.Expr, []ir.Ref) {
 		reads = l.refs(reads, e)
 		texts[o.name.Value] = from.Value
 	}
-	written, err := json.Marshal(texts)
-	if err != nil {
-		panic(err) // unreachable: strings encode
-	}
-	e, list := expr.ParseValue(expr.AWFOutputs, string(written), source.Span{})
+	e, list := expr.ParseValue(expr.AWFOutputs, string(format.JSON(texts)), source.Span{})
 	if list.Errors() {
 		l.out.Errorf(CodeBadValue, l.doc.outputs[0].name.Span, "Use \"from: states.STEP.Output\" for each output.",
 			"The outputs are invalid.")
@@ -497,9 +485,7 @@ func (l *lowering) loop(s *state, out *ir.Step, at *place) {
 	loop := ir.Loop{Max: int(s.max), Span: s.at}
 	before := l.tainted
 	if s.kind == kindForEach {
-		if loop.Max == 0 {
-			loop.Max = maxIterations
-		}
+		loop.Max = cmp.Or(loop.Max, maxIterations)
 		items := text.Text{Value: "[]"}
 		if s.items != nil {
 			items = s.items.Text()
@@ -514,9 +500,7 @@ func (l *lowering) loop(s *state, out *ir.Step, at *place) {
 		}
 		l.tainted = l.tainted || l.comesFromSteps(loop.Each.Items)
 	} else {
-		if loop.Max == 0 {
-			loop.Max = defaultIterations
-		}
+		loop.Max = cmp.Or(loop.Max, defaultIterations)
 		if s.while.Value != "" {
 			loop.While = l.condition(expr.AWF, s.while)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/shell"
@@ -423,11 +424,7 @@ func (l *lowering) forwarded(options *text.Node, provider string) json.RawMessag
 	if len(out) == 0 {
 		return nil
 	}
-	raw, err := json.Marshal(out)
-	if err != nil {
-		panic("awf: " + err.Error()) // unreachable: parts of a parsed tree
-	}
-	return raw
+	return format.JSON(out)
 }
 
 // proxyTools are the tools that AWF's proxy offers to agents. readOnlyTools are those that some

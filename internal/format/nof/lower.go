@@ -445,9 +445,9 @@ func (l *lowering) declare() {
 	slices.SortStableFunc(l.p.Vars[len(d.state.fields):],
 		func(a, b ir.Var) int { return strings.Compare(a.Path, b.Path) })
 	input := map[string]any{"type": "object", "properties": properties, "additionalProperties": d.state.open}
-	l.p.Input = &ir.Contract{Schema: mustJSON(input), Span: d.state.at}
+	l.p.Input = &ir.Contract{Schema: format.JSON(input), Span: d.state.at}
 	if !l.Execution {
-		l.p.Output = &ir.Contract{Schema: mustJSON(map[string]any{
+		l.p.Output = &ir.Contract{Schema: format.JSON(map[string]any{
 			"type": "object", "properties": output,
 			"required": names,
 		}), Span: d.state.at}
@@ -487,14 +487,6 @@ func (l *lowering) initial(f field) json.RawMessage {
 		}
 	}
 	return f.kind.zero()
-}
-
-func mustJSON(v any) json.RawMessage {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		panic(fmt.Sprintf("nof: %v", err)) // unreachable: plain data encodes
-	}
-	return raw
 }
 
 func okEdge(to string, at source.Span) ir.Edge {

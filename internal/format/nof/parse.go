@@ -1,6 +1,7 @@
 package nof
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -435,20 +436,11 @@ func (d *document) position(key string) int {
 	return slices.IndexFunc(d.agents, func(a text.Text) bool { return a.Value == key })
 }
 
-func (d *document) keys() []string {
-	var out []string
-	for _, a := range d.agents {
-		out = append(out, a.Value)
-	}
-	return out
-}
+func (d *document) keys() []string { return text.Values(d.agents) }
 
 // mode returns the routing mode.
 func (d *document) mode() string {
-	if d.routing.Value == "" {
-		return sequential
-	}
-	return d.routing.Value
+	return cmp.Or(d.routing.Value, sequential)
 }
 
 // span returns the source position of a range in a module.

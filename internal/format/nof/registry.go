@@ -164,9 +164,7 @@ func parseAgent(f *source.File, key string, out *diag.List) *entry {
 				"max_tokens is larger than %d.", maxTokens)
 			e.maxTokens = 0
 		}
-		for _, word := range r.Strings("command") {
-			e.command = append(e.command, word.Value)
-		}
+		e.command = text.Values(r.Strings("command"))
 		r.Done()
 		if at := r.KeySpan("command"); !at.IsZero() {
 			e.at = at

@@ -679,7 +679,10 @@ func (m *maker) list(flat []*schema.Node, at spot, least, n int, unique bool) ([
 			}
 		}
 		item := at.item(i)
-		unwanted := func(v any) bool { return unique && has(list, v) || tooMuch(flat, i, v) }
+		unwanted := func(v any) bool {
+			return tooMuch(flat, i, v) ||
+				unique && slices.ContainsFunc(list, func(w any) bool { return schema.Equal(v, w) })
+		}
 		v, ok := m.sparingly(i >= least, func() (any, bool) {
 			v, ok := m.valueBut(all, item, unwanted)
 			for try := 1; !ok && try <= 5 && m.tries <= m.limit && i > 0; try++ {
@@ -700,39 +703,6 @@ func tooMuch(flat []*schema.Node, i int, v any) bool {
 	return slices.ContainsFunc(flat, func(s *schema.Node) bool {
 		return s.Contains != nil && s.MaxContains != nil && i >= wanted(s) && s.Contains.Accepts(v)
 	})
-}
-
-func has(list []any, v any) bool {
-	return slices.ContainsFunc(list, func(w any) bool { return same(v, w) })
-}
-
-// same compares as JSON does: 1.0 is 1.
-func same(a, b any) bool {
-	switch a := a.(type) {
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		if !ok || len(a) != len(b) {
-			return false
-		}
-		for k := range a {
-			if other, ok := b[k]; !ok || !same(a[k], other) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		b, ok := b.([]any)
-		return ok && slices.EqualFunc(a, b, same)
-	case json.Number:
-		b, ok := b.(json.Number)
-		if !ok {
-			return false
-		}
-		x, ok1 := new(big.Rat).SetString(a.String())
-		y, ok2 := new(big.Rat).SetString(b.String())
-		return ok1 && ok2 && x.Cmp(y) == 0
-	}
-	return a == b
 }
 
 // itemSchema returns what a schema says of item i; closed means that there must be
