@@ -127,59 +127,52 @@ func (b *builder) step(s *scope, i int) {
 	id := b.id("step-" + path)
 	s.nodes[i] = id
 	tone, icon := look(st.Action)
-	label := cmp.Or(st.Type, ir.ActionName(st.Action))
+	n := Node{
+		ID: id, Kind: NodeStep, Tone: tone, Icon: icon, Step: path, Group: s.group, Lane: s.lane,
+		Label: clean(cmp.Or(st.Type, ir.ActionName(st.Action))), Title: clean(st.Title()), Text: clean(st.Description),
+		Reads: readPaths(st), Writes: writePaths(st),
+	}
 	if b.isClosed(st, path) {
 		b.folds[id] = map[string]string{}
-		b.add(foldedGroup(s, st, id, path))
+		b.add(foldedGroup(n, st))
 		return
 	}
 	switch a := st.Action.(type) {
 	case ir.Parallel:
-		g := Group{
-			ID: id, Kind: GroupBundle, Tone: tone, Icon: icon, Step: path, Group: s.group, Lane: s.lane,
-			Label: clean(label), Detail: clean(a.Name), Title: clean(st.Title()), Text: clean(st.Description),
-			Notes: stepNotes(st), Footer: joinText(a), Reads: readPaths(st), Writes: writePaths(st),
-		}
-		at := len(b.graph.Groups)
-		g.Order = b.next()
-		b.graph.Groups = append(b.graph.Groups, g)
+		n.Kind, n.Detail = GroupBundle, clean(a.Name)
 		branches := a.Branches
 		if a.Each != nil {
 			branches = append(branches[:len(branches):len(branches)], ir.Branch{Name: "each", Block: a.Each.Block})
-			g.Notes = append([]Note{{NoteCheck, "for each " + clean(a.Each.Var) + " in " + condition(a.Each.Items)}},
-				g.Notes...)
+			n.Notes = []Note{eachNote(a.Each)}
 		}
-		for n, branch := range branches {
-			g.Lanes = append(g.Lanes, clean(branch.Name))
-			inside := place{group: id, lane: n, path: path + "."}
+		n.Notes = append(n.Notes, stepNotes(st)...)
+		var lanes []string
+		for _, branch := range branches {
+			lanes = append(lanes, clean(branch.Name))
+		}
+		b.addGroup(Group{Node: n, Footer: joinText(a), Lanes: lanes})
+		for lane, branch := range branches {
+			inside := place{group: id, lane: lane, path: path + "."}
 			if !b.single(branch.Block) {
 				inside.path += branch.Name + "."
 			}
 			if in := b.block(branch.Block, inside, s, i); in != nil {
 				s.inner[i] = append(s.inner[i], in)
 				if branch.When != nil && len(in.nodes) > 0 {
-					b.note(in.nodes[0], Note{NoteWhen, condition(branch.When)})
+					first := b.graph.node(in.nodes[0])
+					first.Notes = append(first.Notes, Note{NoteWhen, condition(branch.When)})
 				}
 			}
 		}
-		b.graph.Groups[at].Lanes, b.graph.Groups[at].Notes = g.Lanes, g.Notes
 	case ir.Loop:
-		b.graph.Groups = append(b.graph.Groups, Group{
-			ID: id, Kind: GroupLoop, Order: b.next(), Tone: tone, Icon: icon, Step: path,
-			Group: s.group, Lane: s.lane, Label: clean(label), Title: clean(st.Title()), Text: clean(st.Description),
-			Notes: append(loopNotes(a), stepNotes(st)...), Lanes: []string{""}, Reads: readPaths(st),
-			Writes: writePaths(st),
-		})
+		n.Kind, n.Notes = GroupLoop, append(loopNotes(a), stepNotes(st)...)
+		b.addGroup(Group{Node: n, Lanes: []string{""}})
 		if in := b.block(a.Block, place{group: id, path: path + "."}, s, i); in != nil {
 			in.parent, in.inLoop = s, true
 			s.inner[i] = append(s.inner[i], in)
 		}
 	default:
-		n := Node{
-			ID: id, Kind: NodeStep, Tone: tone, Icon: icon, Step: path, Group: s.group, Lane: s.lane,
-			Label: clean(label), Detail: b.detail(st), Title: clean(st.Title()), Text: clean(st.Description),
-			Notes: append(b.approvalNotes(st), stepNotes(st)...), Reads: readPaths(st), Writes: writePaths(st),
-		}
+		n.Detail, n.Notes = b.detail(st), append(b.approvalNotes(st), stepNotes(st)...)
 		if s.outer != nil && st.Description == s.outer.steps[s.at].Description {
 			n.Text = "" // the frame shows it already
 		}
@@ -215,19 +208,6 @@ func (b *builder) step(s *scope, i int) {
 
 func (b *builder) single(id ir.BlockID) bool {
 	return int(id) >= 0 && int(id) < len(b.program.Blocks) && len(b.program.Blocks[id].Steps) == 1
-}
-
-func (b *builder) note(id string, n Note) {
-	for i := range b.graph.Nodes {
-		if b.graph.Nodes[i].ID == id {
-			b.graph.Nodes[i].Notes = append(b.graph.Nodes[i].Notes, n)
-		}
-	}
-	for i := range b.graph.Groups {
-		if b.graph.Groups[i].ID == id {
-			b.graph.Groups[i].Notes = append(b.graph.Groups[i].Notes, n)
-		}
-	}
 }
 
 // drawStart draws the triggers, or a plain start, with edges to the first step.
@@ -522,6 +502,11 @@ func (b *builder) add(n Node) {
 	b.graph.Nodes = append(b.graph.Nodes, n)
 }
 
+func (b *builder) addGroup(g Group) {
+	g.Order = b.next()
+	b.graph.Groups = append(b.graph.Groups, g)
+}
+
 func (b *builder) next() int { return len(b.graph.Nodes) + len(b.graph.Groups) }
 
 // controlEdge adds an edge that a run can follow after the given outcomes.
@@ -697,10 +682,14 @@ func stepNotes(st *ir.Step) []Note {
 	return notes
 }
 
+func eachNote(e *ir.Each) Note {
+	return Note{NoteCheck, "for each " + clean(e.Var) + " in " + condition(e.Items)}
+}
+
 func loopNotes(l ir.Loop) []Note {
 	var notes []Note
 	if l.Each != nil {
-		notes = append(notes, Note{NoteCheck, "for each " + clean(l.Each.Var) + " in " + condition(l.Each.Items)})
+		notes = append(notes, eachNote(l.Each))
 	}
 	if l.While != nil {
 		notes = append(notes, Note{NoteCheck, "while " + condition(l.While)})

@@ -435,11 +435,15 @@ func bars(i *Items) []barPart {
 	return parts
 }
 
+// node returns a node or a frame, or nil.
 func (g *Graph) node(id string) *Node {
 	for i := range g.Nodes {
 		if g.Nodes[i].ID == id {
 			return &g.Nodes[i]
 		}
+	}
+	if group := g.group(id); group != nil {
+		return &group.Node
 	}
 	return nil
 }

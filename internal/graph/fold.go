@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -91,18 +90,13 @@ func (b *builder) countInside(st *ir.Step, limit int) int {
 }
 
 // foldedGroup returns the node of a group that is drawn closed.
-func foldedGroup(s *scope, st *ir.Step, id, path string) Node {
-	tone, icon := look(st.Action)
-	n := Node{
-		ID: id, Kind: NodeFolded, Tone: tone, Icon: icon, Step: path, Group: s.group, Lane: s.lane,
-		Label: cmp.Or(clean(st.Type), ir.ActionName(st.Action)), Title: clean(st.Title()), Text: clean(st.Description),
-		Reads: readPaths(st), Writes: writePaths(st),
-	}
+func foldedGroup(n Node, st *ir.Step) Node {
+	n.Kind = NodeFolded
 	switch a := st.Action.(type) {
 	case ir.Parallel:
 		n.Detail = clean(a.Name)
 		if a.Each != nil {
-			n.Notes = []Note{{NoteCheck, "for each " + clean(a.Each.Var) + " in " + condition(a.Each.Items)}}
+			n.Notes = []Note{eachNote(a.Each)}
 		} else {
 			n.Notes = []Note{{NoteCheck, grouped(len(a.Branches)) + " branches"}}
 		}

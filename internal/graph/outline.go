@@ -36,37 +36,23 @@ func (o outline) order(id string) int {
 
 // lines returns the text of a node for writers without their own layout.
 func (n *Node) lines() []string {
-	return boxLines(n.Label, n.Detail, n.Title, n.Text, n.Notes, n.State, n.Off)
-}
-
-func (g *Group) lines() []string {
-	return boxLines(g.Label, g.Detail, g.Title, g.Text, g.Notes, g.State, false)
-}
-
-func boxLines(label, detail, title, text string, notes []Note, state string, off bool) []string {
-	var lines []string
-	if title != "" {
-		lines = append(lines, shorten(title, 60))
-	}
-	if text != "" {
-		lines = append(lines, shorten(text, 60))
-	}
-	kind := label
-	if kind != "" && detail != "" {
+	kind := n.Label
+	if kind != "" && n.Detail != "" {
 		kind += ": "
 	}
-	kind += detail
-	if off {
+	kind += n.Detail
+	if n.Off {
 		kind += " (off)"
 	}
-	if kind != "" {
-		lines = append(lines, shorten(kind, 60))
+	all := []string{n.Title, n.Text, kind}
+	for _, note := range n.Notes {
+		all = append(all, note.String())
 	}
-	for _, n := range notes {
-		lines = append(lines, shorten(n.String(), 60))
-	}
-	if state != "" {
-		lines = append(lines, shorten(state, 60))
+	var lines []string
+	for _, line := range append(all, n.State) {
+		if line != "" {
+			lines = append(lines, shorten(line, 60))
+		}
 	}
 	return lines
 }
