@@ -35,12 +35,8 @@ func shapeOf(v any) shape {
 
 // open reports whether undeclared properties are allowed.
 func (s shape) open() bool {
-	for _, keyword := range [...]string{"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternProperties"} {
-		if _, ok := s[keyword]; ok {
-			return true
-		}
-	}
-	return false
+	keywords := []string{"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternProperties"}
+	return slices.ContainsFunc(keywords, func(keyword string) bool { _, ok := s[keyword]; return ok })
 }
 
 func (s shape) properties() map[string]any {

@@ -123,11 +123,10 @@ func readWebhooks(f *fields) []Named[Webhook] {
 				Map: f.mappings("map",
 					"Expressions that compute inputs from the request: {repo: event.data.repository.name}."),
 			}
+			f.require("workflow", "verify")
 			if name.Value == "" {
-				f.require("workflow", "verify")
 				return w
 			}
-			f.require("workflow", "verify")
 			f.checkKey(w.Secret, "secret: secret://NAME")
 			if !secretName().MatchString(name.Value) {
 				f.out.Errorf(CodeBadValue, name.Span, "Use letters, digits, dashes and underscores.",

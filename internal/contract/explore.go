@@ -534,11 +534,8 @@ func (f *flow) endsWithout(from *ir.Step, others ...*ir.Step) bool {
 // looksAt reports whether a condition reads what a step writes.
 func looksAt(e *expr.Expr, s *ir.Step) bool {
 	for _, p := range e.Paths() {
-		path := join(p.Segments)
-		for _, w := range s.Writes {
-			if _, ok := below(path, w.Path); ok {
-				return true
-			}
+		if writes(s, join(p.Segments)) {
+			return true
 		}
 	}
 	return false

@@ -786,8 +786,10 @@ func (t *tracer) typeOf(path []string) (kind string, number float64) {
 			return kind, 0
 		}
 	}
-	if t.writes(name) {
-		return "number", 0
+	for s := range t.p.Steps() {
+		if writes(s, name) {
+			return "number", 0
+		}
 	}
 	return "", 0
 }
@@ -804,13 +806,9 @@ func ordered(node map[string]any) string {
 }
 
 // writes reports whether a step writes a variable, or one that it is a part of.
-func (t *tracer) writes(name string) bool {
-	for s := range t.p.Steps() {
-		for _, w := range s.Writes {
-			if _, ok := below(name, w.Path); ok {
-				return true
-			}
-		}
-	}
-	return false
+func writes(s *ir.Step, name string) bool {
+	return slices.ContainsFunc(s.Writes, func(w ir.Write) bool {
+		_, ok := below(name, w.Path)
+		return ok
+	})
 }

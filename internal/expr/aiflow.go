@@ -123,11 +123,8 @@ func (a *aiflowParser) lexAIFlow() {
 			content, at = aiflowString(text, at)
 			if at > len(text) {
 				at = len(text)
-				a.report(diag.Diagnostic{
-					Code: CodeString, Severity: diag.Warning, Span: place(a.at, text, start, at),
-					Message: "The string has no closing quote; it goes on to the end.",
-					Help:    fmt.Sprintf("Add %c where the string ends.", c),
-				})
+				a.report(CodeString, diag.Warning, start, at, fmt.Sprintf("Add %c where the string ends.", c),
+					"The string has no closing quote; it goes on to the end.")
 			}
 			a.list = append(a.list, aiflowToken{kind: aiString, start: start, end: at, text: content})
 			continue

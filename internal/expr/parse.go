@@ -61,10 +61,7 @@ func parse(d Dialect, text string, at source.Span) (*Expr, *parser) {
 }
 
 func (p *parser) add(code diag.Code, start, end int, help, format string, args ...any) *diag.Diagnostic {
-	return p.report(diag.Diagnostic{
-		Code: code, Severity: diag.Error, Span: place(p.at, p.text, start, end),
-		Message: fmt.Sprintf(format, args...), Help: help,
-	})
+	return p.report(code, diag.Error, start, end, help, format, args...)
 }
 
 // addFix adds an error about an operator, and the operator that replaces it.
@@ -81,18 +78,16 @@ func (p *parser) replace(d *diag.Diagnostic, start, end int, newText string) {
 }
 
 func (p *parser) warn(code diag.Code, n *node, help, format string, args ...any) {
-	p.report(diag.Diagnostic{
-		Code: code, Severity: diag.Warning, Span: place(p.at, p.text, n.start, n.end),
-		Message: fmt.Sprintf(format, args...), Help: help,
-	})
+	p.report(code, diag.Warning, n.start, n.end, help, format, args...)
 }
 
 // understood adds a note about a symbol that is accepted in the place of a word.
 func (p *parser) understood(start, end int, word, help string) {
-	d := p.report(diag.Diagnostic{
-		Code: CodeSymbol, Severity: diag.Note, Lenient: true, Span: place(p.at, p.text, start, end),
-		Message: fmt.Sprintf("%q was understood as %q.", p.text[start:end], word), Help: help,
-	})
+	d := p.report(CodeSymbol, diag.Note, start, end, help, "%q was understood as %q.", p.text[start:end], word)
+	if d == nil {
+		return
+	}
+	d.Lenient = true
 	newText := word
 	if start > 0 && p.text[start-1] != ' ' && p.text[start-1] != '(' {
 		newText = " " + newText
@@ -105,9 +100,11 @@ func (p *parser) understood(start, end int, word, help string) {
 
 // report adds a diagnostic up to a limit. The limit counts errors alone, so the list contains an error whenever one is
 // dropped.
-func (p *parser) report(d diag.Diagnostic) *diag.Diagnostic {
-	if d.Severity != diag.Error && len(p.diags) < 4*maxDiags || p.diags.Count(diag.Error) < maxDiags {
-		return p.diags.Add(d)
+func (p *parser) report(
+	code diag.Code, severity diag.Severity, start, end int, help, format string, args ...any,
+) *diag.Diagnostic {
+	if severity != diag.Error && len(p.diags) < 4*maxDiags || p.diags.Count(diag.Error) < maxDiags {
+		return p.diags.Reportf(code, severity, place(p.at, p.text, start, end), help, format, args...)
 	}
 	return nil
 }

@@ -370,10 +370,9 @@ func (r *Reader) Done() {
 		if slices.Contains(r.asked, p.Key.Value) {
 			continue
 		}
-		found := r.out.Add(diag.Diagnostic{
-			Code: r.codes.Unknown, Severity: r.codes.UnknownAs, Span: p.Key.Span, Lenient: r.codes.UnknownLenient,
-			Message: fmt.Sprintf("The %s has no key %q.", r.what, p.Key.Value),
-		})
+		found := r.out.Reportf(r.codes.Unknown, r.codes.UnknownAs, p.Key.Span, "", "The %s has no key %q.", r.what,
+			p.Key.Value)
+		found.Lenient = r.codes.UnknownLenient
 		found.Suggest(p.Key.Value, r.asked, r.node.Keys()...)
 		if r.shape == nil || diag.Nearest(p.Key.Value, r.asked) != "" {
 			continue

@@ -317,16 +317,9 @@ const pairHelp = `Write "key: value" or, in a list, "- entry"; indent the line i
 
 // isKey reports whether s looks like the name of a key.
 func isKey(s string) bool {
-	if s == "" {
-		return false
-	}
-	for _, r := range s {
-		if r < utf8.RuneSelf &&
-			!strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.$/<>\"'", r) {
-			return false
-		}
-	}
-	return true
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return r < utf8.RuneSelf && !isWordByte(byte(r)) && !strings.ContainsRune("$/<>\"'", r)
+	})
 }
 
 // quoted returns s in YAML quotes.

@@ -187,14 +187,9 @@ func dollars(r *text.Reader, f *text.Field, what string, out *diag.List) (int64,
 	if n == nil {
 		return 0, source.Span{}, false
 	}
-	found := diag.Diagnostic{
-		Severity: diag.Error, Span: n.Span,
-		Help: fmt.Sprintf("Use a positive number of dollars with at most six decimals: %s: 0.50.", f.Name),
-	}
+	help := fmt.Sprintf("Use a positive number of dollars with at most six decimals: %s: 0.50.", f.Name)
 	if n.Kind != text.Int && n.Kind != text.Float {
-		found.Code = CodeWrongType
-		found.Message = fmt.Sprintf("%q of the %s is %s, not a number.", f.Name, what, n.Kind)
-		out.Add(found)
+		out.Errorf(CodeWrongType, n.Span, help, "%q of the %s is %s, not a number.", f.Name, what, n.Kind)
 		return 0, n.Span, false
 	}
 	value, ok := new(big.Rat).SetString(string(n.JSON()))
@@ -202,9 +197,7 @@ func dollars(r *text.Reader, f *text.Field, what string, out *diag.List) (int64,
 		value.Mul(value, big.NewRat(1_000_000, 1))
 	}
 	if !ok || value.Sign() <= 0 || !value.IsInt() || !value.Num().IsInt64() {
-		found.Code = CodeBadValue
-		found.Message = fmt.Sprintf("%q of the %s is not a valid amount: %s dollars.", f.Name, what, n.Value)
-		out.Add(found)
+		out.Errorf(CodeBadValue, n.Span, help, "%q of the %s is not a valid amount: %s dollars.", f.Name, what, n.Value)
 		return 0, n.Span, false
 	}
 	return value.Num().Int64(), n.Span, true

@@ -228,12 +228,8 @@ func (l *lowering) meta() {
 // own example of a bundle version is 1.0.
 func isVersion(s string) bool {
 	numbers := strings.Split(s, ".")
-	for _, n := range numbers {
-		if n == "" || strings.Trim(n, "0123456789") != "" {
-			return false
-		}
-	}
-	return len(numbers) <= 3
+	return len(numbers) <= 3 && !slices.ContainsFunc(numbers,
+		func(n string) bool { return n == "" || strings.Trim(n, "0123456789") != "" })
 }
 
 func quoted(s string) json.RawMessage {

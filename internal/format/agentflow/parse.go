@@ -316,22 +316,17 @@ func (d *document) checkSection(fence *text.Fence, out *diag.List) bool {
 		return false
 	}
 	title := upper(usual)
-	found := diag.Diagnostic{
-		Code: CodeSection, Severity: diag.Note, Span: fence.InfoSpan,
-		Message: fmt.Sprintf("The %s block is not under the heading %q.", fence.Info, title),
-		Help:    fmt.Sprintf("Add the heading \"## %s\" above the %s blocks.", title, fence.Info),
-	}
 	if written := d.nearestHeading(fence.Heading, usual); !written.Span.IsZero() {
-		found.Severity, found.Span = diag.Warning, written.Span
-		found.Message = fmt.Sprintf("The heading %q above the %s blocks is not recognized.", written.Text, fence.Info)
-		found.Help = fmt.Sprintf("Did you mean %q?", title)
+		out.Warnf(CodeSection, written.Span, fmt.Sprintf("Did you mean %q?", title),
+			"The heading %q above the %s blocks is not recognized.", written.Text, fence.Info)
 	} else if above != "" {
-		found.Severity = diag.Warning
-		found.Message = fmt.Sprintf("The %s block is under the heading %q.", fence.Info, upper(above))
-		found.Help = fmt.Sprintf("Move it under a heading %q.", "## "+title)
+		out.Warnf(CodeSection, fence.InfoSpan, fmt.Sprintf("Move it under a heading %q.", "## "+title),
+			"The %s block is under the heading %q.", fence.Info, upper(above))
+	} else {
+		out.Notef(CodeSection, fence.InfoSpan,
+			fmt.Sprintf("Add the heading \"## %s\" above the %s blocks.", title, fence.Info),
+			"The %s block is not under the heading %q.", fence.Info, title).Lenient = true
 	}
-	found.Lenient = found.Severity == diag.Note
-	out.Add(found)
 	return true
 }
 

@@ -196,10 +196,7 @@ func (l *lowering) checkName(name text.Text, skill bool) {
 	if problem == "" {
 		return
 	}
-	found := diag.Diagnostic{
-		Code: CodeSkillName, Severity: diag.Warning, Span: name.Span,
-		Message: fmt.Sprintf("The name %q %s.", name.Value, problem), Help: "Shorten the name.",
-	}
+	found := l.out.Warnf(CodeSkillName, name.Span, "Shorten the name.", "The name %q %s.", name.Value, problem)
 	if better := kebab(name.Value); better == "" {
 		folder, _ := l.folder()
 		found.Help = "Use lowercase letters, digits and hyphens."
@@ -213,7 +210,6 @@ func (l *lowering) checkName(name text.Text, skill bool) {
 	if skill {
 		found.Severity, found.Lenient = diag.Note, true
 	}
-	l.out.Add(found)
 }
 
 func isKebab(s string) bool { return inCase(s, 'a', 'z', '-') }

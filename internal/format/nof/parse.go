@@ -121,11 +121,8 @@ func (d *document) frontmatter(out *diag.List) bool {
 		return false
 	case m[2] != "0":
 		later = true
-		out.Add(diag.Diagnostic{ // N22
-			Code: CodeMinor, Severity: diag.Warning, Span: format.Span,
-			Message: fmt.Sprintf("%q is newer than nof/1.0. New keys and sections are ignored.", format.Value),
-			Help:    "Use format: nof/1.0 unless you need a newer feature.",
-		})
+		out.Warnf(CodeMinor, format.Span, "Use format: nof/1.0 unless you need a newer feature.", // N22
+			"%q is newer than nof/1.0. New keys and sections are ignored.", format.Value)
 	}
 	d.name, d.description, d.version = r.String("name"), r.String("description"), r.String("version")
 	d.agents = r.Strings("agents")

@@ -129,12 +129,9 @@ func readAgent(from *source.File, files format.Reader, key string) (*source.File
 
 // isKey reports whether a string is a valid agent key, and therefore a safe file name.
 func isKey(key string) bool {
-	for _, r := range key {
-		if r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') {
-			return false
-		}
-	}
-	return key != ""
+	return key != "" && !strings.ContainsFunc(key, func(r rune) bool {
+		return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	})
 }
 
 var registryCodes = text.Codes{

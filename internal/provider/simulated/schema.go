@@ -127,12 +127,7 @@ func (m *maker) valueBut(all []*schema.Node, at spot, unwanted func(any) bool) (
 }
 
 func valid(all []*schema.Node, v any) bool {
-	for _, s := range all {
-		if !s.Accepts(v) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(all, func(s *schema.Node) bool { return !s.Accepts(v) })
 }
 
 // roomy reports whether there is space for what is optional.
