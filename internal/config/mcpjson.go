@@ -63,7 +63,7 @@ var mcpTypes = []string{"stdio", "http", "streamable-http", "streamableHttp", "s
 func readMCP(name text.Text, n *text.Node, out *diag.List) Server {
 	r := text.Read(n, "MCP server", mcpCodes, out)
 	kind := r.Enum("type", mcpTypes...)
-	s := Server{URL: r.String("url"), Env: texts(r, "env", out), Headers: texts(r, "headers", out)}
+	s := Server{URL: r.String("url"), Env: texts(r, "env", mcpCodes, out), Headers: texts(r, "headers", mcpCodes, out)}
 	program, words := r.String("command"), r.Strings("args")
 	if program.Value != "" {
 		s.Command = append([]text.Text{program}, words...)
@@ -93,13 +93,13 @@ func readMCP(name text.Text, n *text.Node, out *diag.List) Server {
 	return s
 }
 
-// texts reads a map of strings.
-func texts(r *text.Reader, key string, out *diag.List) []Header {
+// texts reads a map from names to strings, in the order of the file.
+func texts(r *text.Reader, key string, codes text.Codes, out *diag.List) []Header {
 	n := r.Map(key)
 	if n == nil {
 		return nil
 	}
-	inner := text.Read(n, key, mcpCodes, out)
+	inner := text.Read(n, key, codes, out)
 	var all []Header
 	for _, pair := range n.Pairs {
 		all = append(all, Header{Name: pair.Key.Value, Value: inner.String(pair.Key.Value)})

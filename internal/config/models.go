@@ -142,14 +142,5 @@ func (p *Provider) checkURL(f *fields) {
 // named reads a map from names to strings, in the order of the file.
 func (f *fields) named(key, doc string) []Header {
 	f.note(key, doc, map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}})
-	n := f.r.Map(key)
-	if n == nil {
-		return nil
-	}
-	inner := text.Read(n, key, codes, f.out)
-	var out []Header
-	for _, pair := range n.Pairs {
-		out = append(out, Header{Name: pair.Key.Value, Value: inner.String(pair.Key.Value)})
-	}
-	return out
+	return texts(f.r, key, codes, f.out)
 }

@@ -81,6 +81,13 @@ func lineStart(s string, at int) int {
 	return at
 }
 
+// splitLine returns the line at an offset without white space at its end, its content, and the column of the content.
+func splitLine(s string, at int) (line, content string, column int) {
+	line = strings.TrimRight(lineAround(s, at), " \t")
+	content = strings.TrimLeft(line, " ")
+	return line, content, len(line) - len(content)
+}
+
 func lineAround(s string, at int) string { return s[lineStart(s, at):endOfLine(s, at)] }
 
 func wordEnd(s string, at int) int {
@@ -441,12 +448,10 @@ func (m mistake) nearColumn(start, column int) (key string, at int, ok bool) {
 	least := 2
 	for start > 0 {
 		start = lineStart(m.p.text, start-1)
-		line := strings.TrimRight(lineAround(m.p.text, start), " \t")
-		content := strings.TrimLeft(line, " ")
+		line, content, is := splitLine(m.p.text, start)
 		if isBlank(line) || !strings.HasSuffix(line, ":") {
 			continue
 		}
-		is := len(line) - len(content)
 		if off := max(is-column, column-is); off > 0 && off <= least {
 			key, at, ok, least = strings.TrimSuffix(content, ":"), is, true, off
 		}

@@ -72,15 +72,14 @@ func (r *lineReader) skip(at int) int {
 
 // indentAt returns the indentation of the line at an offset.
 func (r *lineReader) indentAt(at int) int {
-	return len(lineAround(r.text, at)) - len(strings.TrimLeft(lineAround(r.text, at), " "))
+	line := lineAround(r.text, at)
+	return len(line) - len(strings.TrimLeft(line, " "))
 }
 
 // line checks one line and returns the offset of the next.
 func (r *lineReader) line(at int) (next int, found bool) {
 	next = r.after(at)
-	line := strings.TrimRight(lineAround(r.text, at), " \t")
-	content := strings.TrimLeft(line, " ")
-	column := len(line) - len(content)
+	line, content, column := splitLine(r.text, at)
 	if content == "" || content[0] == '#' || content[0] == '\t' || line == "---" || line == "..." {
 		return next, false
 	}
@@ -257,13 +256,12 @@ func (r *lineReader) endsBefore(at, column int) bool {
 	if at >= len(r.text) {
 		return true
 	}
-	line := strings.TrimRight(lineAround(r.text, at), " \t")
-	content := strings.TrimLeft(line, " ")
-	if len(line)-len(content) > column {
+	_, content, is := splitLine(r.text, at)
+	if is > column {
 		return false
 	}
 	entry := strings.TrimLeft(strings.TrimPrefix(content, "- "), " ")
-	if len(entry) < len(content) && len(line)-len(content) == column {
+	if len(entry) < len(content) && is == column {
 		return true // the next entry
 	}
 	if entry == "" {
@@ -277,12 +275,10 @@ func (r *lineReader) endsBefore(at, column int) bool {
 func (r *lineReader) block(indent, at int) (int, bool) {
 	first, own, lines := -1, 0, 0
 	for ; at < len(r.text); at = r.after(at) {
-		line := strings.TrimRight(lineAround(r.text, at), " \t")
-		content := strings.TrimLeft(line, " ")
+		line, content, column := splitLine(r.text, at)
 		if content == "" {
 			continue
 		}
-		column := len(line) - len(content)
 		switch {
 		case column <= indent:
 			r.emptyBlock, r.blockIndent = first < 0, own
@@ -319,15 +315,14 @@ func firstWords(s string, at int) string {
 // if the library stopped further down, because then the lines are correct.
 func (r *lineReader) below(at, column int) (lines, pairs int) {
 	for ; at < len(r.text); at = r.after(at) {
-		line := strings.TrimRight(lineAround(r.text, at), " \t")
-		content := strings.TrimLeft(line, " ")
+		_, content, is := splitLine(r.text, at)
 		if content == "" {
 			continue
 		}
-		if len(line)-len(content) <= r.column {
+		if is <= r.column {
 			break
 		}
-		if len(line)-len(content) == column {
+		if is == column {
 			lines++
 			_, _, isPair := linePair(content)
 			_, _, isGlued := cutGlued(content)

@@ -546,19 +546,14 @@ func (d *document) readFlow(flow *object) {
 		flow.out.Errorf(CodeTwoEntries, entry.Span, "Keep one of the two.",
 			"\"entry_agent\" is %q, but \"start\" is %q.", entry.Value, start.Value).Relate(start.Span, "the other one")
 	}
-	known := make([]string, len(d.agents))
-	for i, a := range d.agents {
-		known[i] = a.id.Value
-	}
+	known := d.agentIDs()
 	switch {
 	case len(d.agents) == 0:
 	case d.entry.Value == "":
 		flow.out.Errorf(CodeMissingEntry, firstKey(flow.node), fmt.Sprintf("Add \"start\": %q.", known[0]),
 			"The flow has no starting agent.")
 	case !slices.Contains(known, d.entry.Value):
-		flow.out.Errorf(CodeInvalidEntry, d.entry.Span, candidates(d.entry.Value, known),
-			"The flow starts with agent %q, which is not defined.", d.entry.Value).
-			Replace(d.entry.Value, diag.Nearest(d.entry.Value, known))
+		d.undefined(CodeInvalidEntry, d.entry, "The flow starts with agent", flow.out)
 		d.entry = text.Text{}
 	}
 	if n := flow.get("variables"); n != nil {
@@ -581,20 +576,28 @@ func (d *document) readFlow(flow *object) {
 	}
 	if d.fallback = handling.text("fallback_agent"); d.fallback.Value != "" &&
 		!slices.Contains(known, d.fallback.Value) {
-		handling.out.Errorf(CodeRuleUnknownTo, d.fallback.Span, candidates(d.fallback.Value, known),
-			"The fallback is agent %q, which is not defined.", d.fallback.Value).
-			Replace(d.fallback.Value, diag.Nearest(d.fallback.Value, known))
+		d.undefined(CodeRuleUnknownTo, d.fallback, "The fallback is agent", handling.out)
 		d.fallback = text.Text{}
 	}
 	handling.done()
 }
 
-// candidates returns help with the nearest name, or all known names (A16).
-func candidates(name string, known []string) string {
-	if near := diag.Nearest(name, known); near != "" {
-		return fmt.Sprintf("Did you mean %q?", near)
+func (d *document) agentIDs() []string {
+	ids := make([]string, len(d.agents))
+	for i, a := range d.agents {
+		ids[i] = a.id.Value
 	}
-	return fmt.Sprintf("The agents are %s.", listed(known))
+	return ids
+}
+
+// undefined reports a reference to an agent that is not defined. Its help has the nearest name, or all names (A16).
+func (d *document) undefined(code diag.Code, ref text.Text, refers string, out *diag.List) {
+	near := diag.Nearest(ref.Value, d.agentIDs())
+	help := fmt.Sprintf("The agents are %s.", listed(d.agentIDs()))
+	if near != "" {
+		help = fmt.Sprintf("Did you mean %q?", near)
+	}
+	out.Errorf(code, ref.Span, help, "%s %q, which is not defined.", refers, ref.Value).Replace(ref.Value, near)
 }
 
 // readRules parses the rules of any generation, below the flow or beside it.
@@ -669,18 +672,13 @@ func (d *document) readRule(root *object, from, item *text.Node) {
 		r.id = fmt.Sprintf("rule %d", 1+len(slices.DeleteFunc(slices.Clone(d.rules),
 			func(other *rule) bool { return other.from.Value != r.from.Value })))
 	}
-	known := make([]string, len(d.agents))
-	for i, a := range d.agents {
-		known[i] = a.id.Value
-	}
+	known := d.agentIDs()
 	switch {
 	case r.from.Value == "":
 		o.out.Errorf(CodeRuleNoFrom, r.span, "Add \"from\" with an agent's id.", "Rule %q has no agent.", r.id)
 		return
 	case !slices.Contains(known, r.from.Value):
-		o.out.Errorf(CodeRuleUnknownFrom, r.from.Span, candidates(r.from.Value, known),
-			"The rule belongs to agent %q, which is not defined.", r.from.Value).
-			Replace(r.from.Value, diag.Nearest(r.from.Value, known))
+		d.undefined(CodeRuleUnknownFrom, r.from, "The rule belongs to agent", o.out)
 		return
 	}
 	switch {
@@ -692,9 +690,7 @@ func (d *document) readRule(root *object, from, item *text.Node) {
 		}
 		r.to.Value = ""
 	default:
-		o.out.Errorf(CodeRuleUnknownTo, r.to.Span, candidates(r.to.Value, known),
-			"The rule leads to agent %q, which is not defined.", r.to.Value).
-			Replace(r.to.Value, diag.Nearest(r.to.Value, known))
+		d.undefined(CodeRuleUnknownTo, r.to, "The rule leads to agent", o.out)
 		return
 	}
 	if !hasCondition || strings.TrimSpace(r.condition.Value) == "" {

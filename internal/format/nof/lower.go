@@ -1,6 +1,7 @@
 package nof
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -428,14 +429,9 @@ func (l *lowering) declare() {
 	properties, output := map[string]any{}, map[string]any{}
 	var names []string
 	for _, f := range d.state.fields {
-		v := ir.Var{Path: statePath(f.name), Init: l.initial(f), Span: f.at}
-		switch f.reducer {
-		case reduceAppend:
-			v.Reducer = ir.Append
-		case reduceMerge:
-			v.Reducer = ir.Merge
-		}
-		l.p.Vars = append(l.p.Vars, v)
+		l.p.Vars = append(l.p.Vars, ir.Var{
+			Path: statePath(f.name), Init: l.initial(f), Reducer: programReducers[f.reducer], Span: f.at,
+		})
 		properties[f.name], output[f.name] = f.kind.schema(), map[string]any{}
 		names = append(names, f.name)
 	}
@@ -702,15 +698,13 @@ func (l *lowering) written(n *node) []field {
 }
 
 func stateWrite(f field, at source.Span) ir.Write {
-	w := ir.Write{Path: statePath(f.name), Part: f.name, Reducer: ir.Set, Span: at}
-	switch f.reducer {
-	case reduceAppend:
-		w.Reducer = ir.Append
-	case reduceMerge:
-		w.Reducer = ir.Merge
+	return ir.Write{
+		Path: statePath(f.name), Part: f.name, Reducer: cmp.Or(programReducers[f.reducer], ir.Set), Span: at,
 	}
-	return w
 }
+
+// programReducers are the reducers that every program has; nodes apply the others.
+var programReducers = map[string]ir.Reducer{reduceAppend: ir.Append, reduceMerge: ir.Merge}
 
 // code adds blocks of code to a task's settings, with their positions.
 func (l *lowering) code(t *ir.Task, blocks ...*python.Module) {

@@ -1,6 +1,7 @@
 package nof
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -67,25 +68,16 @@ func (s *stateSchema) names() []string {
 	return out
 }
 
+var zeros = map[string]string{
+	"str": `""`, "int": "0", "float": "0.0", "bool": "false", "list": "[]", "dict": "{}",
+}
+
 // zero returns the initial value of a field (N21).
 func (t fieldType) zero() json.RawMessage {
-	switch {
-	case t.null:
+	if t.null {
 		return json.RawMessage("null")
-	case t.name == "str":
-		return json.RawMessage(`""`)
-	case t.name == "int":
-		return json.RawMessage("0")
-	case t.name == "float":
-		return json.RawMessage("0.0")
-	case t.name == "bool":
-		return json.RawMessage("false")
-	case t.name == "list":
-		return json.RawMessage("[]")
-	case t.name == "dict":
-		return json.RawMessage("{}")
 	}
-	return json.RawMessage("null")
+	return json.RawMessage(cmp.Or(zeros[t.name], "null"))
 }
 
 // python returns the type for the analysis of code.

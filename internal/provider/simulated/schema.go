@@ -235,28 +235,18 @@ func (m *maker) proposals(flat []*schema.Node, at spot) iter.Seq[any] {
 		}
 		for _, s := range flat {
 			if s.Enum != nil {
-				for v := range m.oneOf(s.Enum, at) {
-					if !yield(v) {
-						return
-					}
-				}
+				m.oneOf(s.Enum, at)(yield)
 				return
 			}
 		}
-		if !m.lean {
-			for _, s := range flat {
-				for v := range m.oneOf(s.Examples, at) {
-					if !yield(v) {
-						return
-					}
-				}
+		for _, s := range flat {
+			if !m.lean && !each(m.oneOf(s.Examples, at), yield) {
+				return
 			}
 		}
 		for _, t := range m.types(flat, at) {
-			for v := range m.ofType(t, flat, at) {
-				if !yield(v) {
-					return
-				}
+			if !each(m.ofType(t, flat, at), yield) {
+				return
 			}
 		}
 		for _, s := range flat {
@@ -265,6 +255,16 @@ func (m *maker) proposals(flat []*schema.Node, at spot) iter.Seq[any] {
 			}
 		}
 	}
+}
+
+// each yields values. It returns false when no more are wanted.
+func each(values iter.Seq[any], yield func(any) bool) bool {
+	for v := range values {
+		if !yield(v) {
+			return false
+		}
+	}
+	return true
 }
 
 // oneOf goes round a list, from another place each round.
