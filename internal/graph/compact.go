@@ -63,22 +63,16 @@ func (c *Compact) build() {
 func (c *Compact) nameElements() {
 	c.names = map[string]string{}
 	used := map[string]bool{}
-	add := func(id, name string) {
-		for used[name] {
-			name += "~"
-		}
-		c.names[id], used[name] = name, true
-	}
 	for _, steps := range []bool{true, false} {
-		for i := range c.graph.Groups {
-			if id := c.graph.Groups[i].ID; steps {
-				add(id, strings.TrimPrefix(id, "step-"))
+		for n := range c.graph.all() {
+			if (n.Step != "") != steps {
+				continue
 			}
-		}
-		for i := range c.graph.Nodes {
-			if n := &c.graph.Nodes[i]; (n.Step != "") == steps {
-				add(n.ID, strings.TrimPrefix(n.ID, "step-"))
+			name := strings.TrimPrefix(n.ID, "step-")
+			for used[name] {
+				name += "~"
 			}
+			c.names[n.ID], used[name] = name, true
 		}
 	}
 }
@@ -437,13 +431,10 @@ func bars(i *Items) []barPart {
 
 // node returns a node or a frame, or nil.
 func (g *Graph) node(id string) *Node {
-	for i := range g.Nodes {
-		if g.Nodes[i].ID == id {
-			return &g.Nodes[i]
+	for n := range g.all() {
+		if n.ID == id {
+			return n
 		}
-	}
-	if group := g.group(id); group != nil {
-		return &group.Node
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package graph
 
 import (
+	"iter"
+
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 )
@@ -116,6 +118,22 @@ type Group struct {
 	Footer string `json:"footer,omitempty"` // how the branches join
 	// Lanes are the names of the branches; a lane with one step needs none.
 	Lanes []string `json:"lanes,omitempty"`
+}
+
+// all yields the nodes of the frames, then the others.
+func (g *Graph) all() iter.Seq[*Node] {
+	return func(yield func(*Node) bool) {
+		for i := range g.Groups {
+			if !yield(&g.Groups[i].Node) {
+				return
+			}
+		}
+		for i := range g.Nodes {
+			if !yield(&g.Nodes[i]) {
+				return
+			}
+		}
+	}
 }
 
 // EdgeKind is the meaning of an edge.

@@ -4,34 +4,24 @@ import "slices"
 
 // outline is the graph as a tree: the direct members of each frame, in document order. "" is the page itself.
 type outline struct {
-	nodes   map[string]*Node
+	nodes   map[string]*Node // with those of frames
 	groups  map[string]*Group
 	members map[string][]string
 }
 
 func (g *Graph) outline() outline {
 	o := outline{nodes: map[string]*Node{}, groups: map[string]*Group{}, members: map[string][]string{}}
-	for i := range g.Nodes {
-		n := &g.Nodes[i]
+	for n := range g.all() {
 		o.nodes[n.ID] = n
 		o.members[n.Group] = append(o.members[n.Group], n.ID)
 	}
 	for i := range g.Groups {
-		c := &g.Groups[i]
-		o.groups[c.ID] = c
-		o.members[c.Group] = append(o.members[c.Group], c.ID)
+		o.groups[g.Groups[i].ID] = &g.Groups[i]
 	}
 	for _, inside := range o.members {
-		slices.SortStableFunc(inside, func(a, b string) int { return o.order(a) - o.order(b) })
+		slices.SortStableFunc(inside, func(a, b string) int { return o.nodes[a].Order - o.nodes[b].Order })
 	}
 	return o
-}
-
-func (o outline) order(id string) int {
-	if n := o.nodes[id]; n != nil {
-		return n.Order
-	}
-	return o.groups[id].Order
 }
 
 // lines returns the text of a node for writers without their own layout.

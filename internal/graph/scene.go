@@ -162,11 +162,8 @@ func (g *Graph) surfaces() map[string]paint {
 		fills[g.Groups[i].ID] = g.Groups[i].Tone.fill()
 	}
 	on := map[string]paint{}
-	for i := range g.Nodes {
-		on[g.Nodes[i].ID] = fills[g.Nodes[i].Group]
-	}
-	for i := range g.Groups {
-		on[g.Groups[i].ID] = fills[g.Groups[i].Group]
+	for n := range g.all() {
+		on[n.ID] = fills[n.Group]
 	}
 	return on
 }
