@@ -720,9 +720,9 @@ func (v *Validation) checkTriggers(r *resolver, f *source.File) error {
 		if slices.Contains(names, t.Name.Value) {
 			continue
 		}
-		v.Diagnostics.Report(config.CodeBadValue, diag.Warning, t.Name.Span,
-			fmt.Sprintf("There is no workflow %q in this project, so nothing is triggered.", t.Name.Value),
-			cmp.Or(diag.DidYouMean(t.Name.Value, names), "Use the name of a workflow, as \"espalier list\" shows it."))
+		v.Diagnostics.Warnf(config.CodeBadValue, t.Name.Span,
+			cmp.Or(diag.DidYouMean(t.Name.Value, names), "Use the name of a workflow, as \"espalier list\" shows it."),
+			"There is no workflow %q in this project, so nothing is triggered.", t.Name.Value)
 	}
 	return nil
 }

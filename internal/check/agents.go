@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,11 +31,11 @@ func (c *checker) agents() {
 			used[diag.Nearest(a.Name, there)] = true // probably the intended agent
 			if i, ok := reported[a.Name]; ok {
 				c.list[i].Related = append(c.list[i].Related,
-					diag.Related{Span: spanOr(a.Span, t.step.Span), Message: "also asked here"})
+					diag.Related{Span: cmp.Or(a.Span, t.step.Span), Message: "also asked here"})
 				continue
 			}
 			before := len(c.list)
-			c.noAgent(a.Name, spanOr(a.Span, t.step.Span), there)
+			c.noAgent(a.Name, cmp.Or(a.Span, t.step.Span), there)
 			if len(c.list) > before {
 				reported[a.Name] = before
 			}
@@ -45,8 +46,8 @@ func (c *checker) agents() {
 		// A workflow without steps has another diagnostic, and a step that was not read may use the agent.
 		if !a.Implied && !used[a.ID] && len(c.found) > 0 && !c.p.Unread.Steps {
 			c.missing(a.ID, CodeUnusedAgent, diag.Warning, a.Span,
-				fmt.Sprintf("No step uses agent %q.", a.ID),
-				fmt.Sprintf("Name it in the step that it is meant for (\"agent: %s\"), or remove it.", a.ID))
+				fmt.Sprintf("Name it in the step that it is meant for (\"agent: %s\"), or remove it.", a.ID),
+				"No step uses agent %q.", a.ID)
 		}
 	}
 }
@@ -56,12 +57,12 @@ func (c *checker) noAgent(name string, at source.Span, there []string) {
 	if len(there) == 0 {
 		help = fmt.Sprintf("Define an agent %q with a role and a goal.", name)
 	}
-	var related []diag.Related
-	if near := c.p.Agent(diag.Nearest(name, there)); near != nil {
-		related = append(related, diag.Related{Span: near.Span, Message: "defined here"})
+	near := diag.Nearest(name, there)
+	found := c.missing(name, CodeNoAgent, diag.Error, at, help, "There is no agent %q.", name)
+	found.Replace(name, near)
+	if agent := c.p.Agent(near); agent != nil {
+		found.Relate(agent.Span, "defined here")
 	}
-	c.missing(name, CodeNoAgent, diag.Error, at, fmt.Sprintf("There is no agent %q.", name), help, related...).
-		Replace(name, diag.Nearest(name, there))
 }
 
 // tools reports tools that the workflow's own lists deny.
@@ -70,9 +71,9 @@ func (c *checker) tools() {
 	for _, t := range c.found {
 		for _, name := range t.uses.Tools {
 			if why, at := c.refused(name.Name); why != "" {
-				c.add(CodeToolRefused, diag.Error, spanOr(name.Span, t.step.Span),
-					fmt.Sprintf("Step %q cannot call %q: %s.", t.step.ID, name.Name, why),
-					c.toolHelp(name.Name), relatedAt(at)...).Replace(name.Name, c.toolMeant(name.Name))
+				c.add(CodeToolRefused, diag.Error, cmp.Or(name.Span, t.step.Span), c.toolHelp(name.Name),
+					"Step %q cannot call %q: %s.", t.step.ID, name.Name, why).Relate(at, "refused here").
+					Replace(name.Name, c.toolMeant(name.Name))
 			}
 		}
 	}
@@ -80,9 +81,9 @@ func (c *checker) tools() {
 		a := &c.p.Agents[i]
 		for _, name := range a.Tools {
 			if why, at := c.refused(name.Name); why != "" {
-				c.add(CodeToolRefused, diag.Warning, spanOr(name.Span, a.Span),
-					fmt.Sprintf("Agent %q will not get the tool %q: %s.", a.ID, name.Name, why),
-					c.toolHelp(name.Name), relatedAt(at)...).Replace(name.Name, c.toolMeant(name.Name))
+				c.add(CodeToolRefused, diag.Warning, cmp.Or(name.Span, a.Span), c.toolHelp(name.Name),
+					"Agent %q will not get the tool %q: %s.", a.ID, name.Name, why).Relate(at, "refused here").
+					Replace(name.Name, c.toolMeant(name.Name))
 			}
 		}
 	}
@@ -90,10 +91,9 @@ func (c *checker) tools() {
 		deny := &c.p.Tools.Deny[i]
 		for j := range c.p.Tools.Allow {
 			if c.p.Tools.Allow[j].Name == deny.Name {
-				c.add(CodeToolRefused, diag.Warning, deny.Span,
-					fmt.Sprintf("%q is on the allowlist and on the denylist; the denylist wins.", deny.Name),
-					"Take it off one of the two lists.",
-					diag.Related{Span: c.p.Tools.Allow[j].Span, Message: "allowed here"})
+				c.add(CodeToolRefused, diag.Warning, deny.Span, "Take it off one of the two lists.",
+					"%q is on the allowlist and on the denylist; the denylist wins.", deny.Name).
+					Relate(c.p.Tools.Allow[j].Span, "allowed here")
 			}
 		}
 	}
@@ -110,8 +110,8 @@ func (c *checker) toolNames() {
 				name = before
 			}
 			if name = strings.ReplaceAll(name, "*", "x"); !stepkind.IsToolName(name) {
-				c.add(stepkind.CodeToolName, diag.Error, list[i].Span,
-					fmt.Sprintf("%q cannot be the name of a tool.", list[i].Name), stepkind.ToolNameHelp+".")
+				c.add(stepkind.CodeToolName, diag.Error, list[i].Span, stepkind.ToolNameHelp+".",
+					"%q cannot be the name of a tool.", list[i].Name)
 			}
 		}
 	}
@@ -135,10 +135,9 @@ func (c *checker) workers() {
 		}
 		for _, name := range t.uses.Agents {
 			if a := c.p.Agent(name.Name); a != nil && len(a.Tools) > 0 {
-				c.add(CodeWorkerTools, diag.Warning, spanOr(name.Span, t.step.Span),
-					fmt.Sprintf("Agent %q has tools, but as a worker it will not get them.", a.ID),
+				c.add(CodeWorkerTools, diag.Warning, cmp.Or(name.Span, t.step.Span),
 					"Set workers_can_call_tools to true under tools, or give the work to an agent without tools.",
-					diag.Related{Span: a.Span, Message: "the agent"})
+					"Agent %q has tools, but as a worker it will not get them.", a.ID).Relate(a.Span, "the agent")
 			}
 		}
 	}
@@ -152,13 +151,6 @@ func (c *checker) inBranch(b ir.BlockID) bool {
 		}
 	}
 	return false
-}
-
-func relatedAt(at source.Span) []diag.Related {
-	if at.IsZero() {
-		return nil
-	}
-	return []diag.Related{{Span: at, Message: "refused here"}}
 }
 
 // refused returns why a tool may not be called, and the place of that rule.

@@ -107,24 +107,21 @@ func (e *estimator) countSteps() measure {
 
 // countTools counts unavoidable tool calls.
 func (e *estimator) countTools() measure {
-	return measure{join: sum, of: func(s *ir.Step) need {
-		n := need{n: e.bound(s).Base.ToolCalls.N}
-		e.certain(s, func(in *estimator, b ir.BlockID) {
-			if more, ok := in.cheapest(b, in.countTools()); ok {
-				n = sum(n, more)
-			}
-		})
-		return n
-	}}
+	return e.nested(sum, func(e *estimator, s *ir.Step) need { return need{n: e.bound(s).Base.ToolCalls.N} })
 }
 
 // largestCall finds the largest unavoidable reservation.
 func (e *estimator) largestCall() measure {
-	return measure{join: larger, of: func(s *ir.Step) need {
-		n := need{n: e.bound(s).Reserve, at: s}
+	return e.nested(larger, func(e *estimator, s *ir.Step) need { return need{n: e.bound(s).Reserve, at: s} })
+}
+
+// nested measures what a step needs itself, joined with the need of the blocks that always run in it.
+func (e *estimator) nested(join func(a, b need) need, own func(*estimator, *ir.Step) need) measure {
+	return measure{join: join, of: func(s *ir.Step) need {
+		n := own(e, s)
 		e.certain(s, func(in *estimator, b ir.BlockID) {
-			if more, ok := in.cheapest(b, in.largestCall()); ok {
-				n = larger(n, more)
+			if more, ok := in.cheapest(b, in.nested(join, own)); ok {
+				n = join(n, more)
 			}
 		})
 		return n
@@ -306,18 +303,15 @@ func (c *checker) budgets() {
 			if b.scope != "" {
 				who = fmt.Sprintf("Worker %q", b.scope)
 			}
-			var related []diag.Related
-			if i.step != nil && !i.step.Span.IsZero() {
-				related = append(related, diag.Related{Span: i.step.Span, Message: "the step"})
-			}
 			what := i.line.Name
 			if i.line.Limit == 1 {
 				what = strings.TrimSuffix(what, "s")
 			}
-			c.add(CodeCannotFinish, diag.Error, spanOr(i.at, c.p.Span),
-				fmt.Sprintf("%s cannot finish inside its budget of %s %s: %s.", who, stepkind.N(i.line.Limit), what,
-					i.line.Because),
-				"Raise the budget, or let the workflow do less.", related...)
+			found := c.add(CodeCannotFinish, diag.Error, i.at, "Raise the budget, or let the workflow do less.",
+				"%s cannot finish inside its budget of %s %s: %s.", who, stepkind.N(i.line.Limit), what, i.line.Because)
+			if i.step != nil {
+				found.Relate(i.step.Span, "the step")
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/espalier-run/espalier/internal/contract"
@@ -75,16 +76,16 @@ type usedTask struct {
 	uses  stepkind.Uses
 }
 
-func (c *checker) add(code diag.Code, severity diag.Severity, at source.Span, message, help string,
-	related ...diag.Related,
+func (c *checker) add(
+	code diag.Code, severity diag.Severity, at source.Span, help, format string, args ...any,
 ) *diag.Diagnostic {
-	return c.list.Report(code, severity, spanOr(at, c.p.Span), message, help, related...)
+	return c.list.Reportf(code, severity, cmp.Or(at, c.p.Span), help, format, args...)
 }
 
 // missing is add for diagnostics about an undefined name. It returns nil if an unreadable part of the file may define
 // that name.
-func (c *checker) missing(name string, code diag.Code, severity diag.Severity, at source.Span, message, help string,
-	related ...diag.Related,
+func (c *checker) missing(
+	name string, code diag.Code, severity diag.Severity, at source.Span, help, format string, args ...any,
 ) *diag.Diagnostic {
 	names := []string{name}
 	if rootOf(name) == outputRoot {
@@ -93,7 +94,7 @@ func (c *checker) missing(name string, code diag.Code, severity diag.Severity, a
 	if c.p.Unread.Explains(severity, names...) {
 		return nil
 	}
-	return c.add(code, severity, at, message, help, related...)
+	return c.add(code, severity, at, help, format, args...)
 }
 
 // steps calls do for every step of the program.
@@ -105,52 +106,22 @@ func (c *checker) steps(do func(b ir.BlockID, s *ir.Step)) {
 	}
 }
 
-// tasksOf returns the tasks of a step.
-func tasksOf(s *ir.Step) []*ir.Task {
-	switch a := s.Action.(type) {
-	case ir.Task:
-		return []*ir.Task{&a}
-	case ir.Gate:
-		if a.Verdict != nil {
-			return []*ir.Task{a.Verdict}
-		}
-	case ir.Parallel:
-		if a.Combine != nil {
-			return []*ir.Task{a.Combine}
-		}
-	case ir.End:
-		if a.Work != nil {
-			return []*ir.Task{a.Work}
-		}
-	}
-	return nil
-}
-
 // tasks lets each step kind check the settings of its tasks.
 func (c *checker) tasks() {
 	c.found = make([]usedTask, 0, len(c.flow.nodes))
 	c.replies = make(map[*ir.Step]*contract.Contract, len(c.flow.nodes))
 	c.steps(func(b ir.BlockID, s *ir.Step) {
-		for _, t := range tasksOf(s) {
-			kind, ok := c.kinds[t.Kind]
-			if !ok {
-				continue // the format reports it
-			}
-			c.list = append(c.list, kind.Check(c.p, s, t)...)
-			c.replies[s] = stepkind.ContractOf(kind, c.p, s, t)
-			uses := kind.Uses(t)
-			c.found = append(c.found, usedTask{block: b, step: s, task: t, uses: uses})
-			for i := range uses.Schemas {
-				c.schema(&uses.Schemas[i], decoded(uses.Schemas[i].Schema), fmt.Sprintf("the reply of step %q", s.ID))
-			}
+		t := s.Task()
+		if t == nil || c.kinds[t.Kind] == nil {
+			return // the format reports an unknown kind
+		}
+		kind := c.kinds[t.Kind]
+		c.list = append(c.list, kind.Check(c.p, s, t)...)
+		c.replies[s] = stepkind.ContractOf(kind, c.p, s, t)
+		uses := kind.Uses(t)
+		c.found = append(c.found, usedTask{block: b, step: s, task: t, uses: uses})
+		for i := range uses.Schemas {
+			c.schema(&uses.Schemas[i], decoded(uses.Schemas[i].Schema), fmt.Sprintf("the reply of step %q", s.ID))
 		}
 	})
-}
-
-func keys[V any](m map[string]V) []string {
-	list := make([]string, 0, len(m))
-	for k := range m {
-		list = append(list, k)
-	}
-	return list
 }

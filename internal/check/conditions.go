@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -90,8 +91,8 @@ func (c *checker) conditions() {
 			if !sure {
 				severity, help = diag.Note, "This is fine if a setting in the file turns it on and off."
 			}
-			c.add(CodeNeverHolds, severity, spanOr(cond.expr.Span, s.Span),
-				fmt.Sprintf("This can never hold, so %s%s.", cond.dead, why), help)
+			c.add(CodeNeverHolds, severity, cmp.Or(cond.expr.Span, s.Span), help, "This can never hold, so %s%s.",
+				cond.dead, why)
 		}
 	})
 }
@@ -121,8 +122,7 @@ func (c *checker) decisions() {
 		if c.answered(s, arms) {
 			return
 		}
-		c.add(CodeNoDefault, diag.Warning, s.Span,
-			fmt.Sprintf("Decision %q has no default: the run fails when no branch matches.", s.ID),
-			"Add a default branch that says where to go with any other value.")
+		c.add(CodeNoDefault, diag.Warning, s.Span, "Add a default branch that says where to go with any other value.",
+			"Decision %q has no default: the run fails when no branch matches.", s.ID)
 	})
 }

@@ -276,14 +276,13 @@ func (e *estimator) bound(s *ir.Step) stepkind.Bound {
 		return b
 	}
 	var b stepkind.Bound
-	for _, t := range tasksOf(s) { // at most one task
-		if kind, ok := e.kinds[t.Kind]; ok {
-			reply, known := e.replies[s]
-			if !known {
-				reply = stepkind.ContractOf(kind, e.p, s, t)
-			}
-			b = kind.Bound(e.p, s, t, reply)
+	if t := s.Task(); t != nil && e.kinds[t.Kind] != nil {
+		kind := e.kinds[t.Kind]
+		reply, known := e.replies[s]
+		if !known {
+			reply = stepkind.ContractOf(kind, e.p, s, t)
 		}
+		b = kind.Bound(e.p, s, t, reply)
 	}
 	if e.program != nil && b.Worst.ModelCalls != (stepkind.Amount{}) {
 		if name := e.program(b.Model); name != "" {

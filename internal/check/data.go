@@ -36,10 +36,10 @@ func (c *checker) data() {
 			if up := c.flow.inside[b]; up.step != nil && slices.Contains(up.step.Reads, *r) {
 				continue // passed down by the enclosing step, and checked there
 			}
-			c.read(w, s, r.Path, spanOr(r.Span, s.Span))
+			c.read(w, s, r.Path, cmp.Or(r.Span, s.Span))
 		}
 		for _, path := range s.TimeoutExpr.Paths() {
-			c.read(w, s, strings.Join(path.Segments, "."), spanOr(path.Span, s.Span))
+			c.read(w, s, strings.Join(path.Segments, "."), cmp.Or(path.Span, s.Span))
 		}
 		for _, cond := range conditionsOf(s) {
 			later := map[*ir.Step]bool{}
@@ -60,7 +60,7 @@ func (c *checker) optional(w *writers, s *ir.Step, r *ir.Ref) {
 		return
 	}
 	if !slices.ContainsFunc(steps, func(from *ir.Step) bool { return w.before(from, s) }) {
-		c.writtenLater(s, steps, r.Path, diag.Warning, spanOr(r.Span, s.Span), "reads")
+		c.writtenLater(s, steps, r.Path, diag.Warning, cmp.Or(r.Span, s.Span), "reads")
 	}
 }
 
@@ -80,9 +80,8 @@ func (c *checker) givenNothing(w *writers) {
 		if c.p.Input == nil && !slices.ContainsFunc(w.by, earlier) {
 			return
 		}
-		c.add(CodeGivenNothing, diag.Note, s.Span,
-			fmt.Sprintf("Step %q reads nothing, so its agent receives only the description of the step.", s.ID),
-			"Let it read what it needs: the input, or what another step writes.")
+		c.add(CodeGivenNothing, diag.Note, s.Span, "Let it read what it needs: the input, or what another step writes.",
+			"Step %q reads nothing, so its agent receives only the description of the step.", s.ID)
 	})
 }
 
@@ -241,17 +240,17 @@ func writable(path string) string {
 }
 
 // near returns the place where the name is written that help suggests.
-func (w *writers) near(path string, facts ...string) []diag.Related {
+func (w *writers) near(path string, facts ...string) source.Span {
 	if w.c.p.Unread.Explains(diag.Warning, path) {
-		return nil
+		return source.Span{}
 	}
 	near := w.nearest(path, facts)
 	for i := range w.by {
 		if w.by[i].path == near && !w.by[i].at.IsZero() {
-			return []diag.Related{{Span: w.by[i].at, Message: "written here"}}
+			return w.by[i].at
 		}
 	}
-	return nil
+	return source.Span{}
 }
 
 // before reports whether some path leads from a write to the step. The write happens if its step succeeds, or is a gate
@@ -285,9 +284,9 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 		return
 	case workflowRoot:
 		if !c.domains.fact(path) {
-			c.missing(strings.TrimPrefix(path, workflowRoot+"."), CodeNeverWritten, diag.Error, at,
-				fmt.Sprintf("Step %q reads %q, which is not in the workflow's metadata.", s.ID, path),
-				"").Suggest(path, c.domains.facts())
+			c.missing(strings.TrimPrefix(path, workflowRoot+"."), CodeNeverWritten, diag.Error, at, "",
+				"Step %q reads %q, which is not in the workflow's metadata.", s.ID, path).
+				Suggest(path, c.domains.facts())
 		}
 		return
 	}
@@ -297,9 +296,9 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 	steps := w.of(path)
 	if len(steps) == 0 {
 		w.undefined(path, at, "also read here", func() {
-			c.missing(path, CodeNeverWritten, diag.Error, at,
-				fmt.Sprintf("Step %q reads %q, but no step writes it.", s.ID, path),
-				w.help(path), w.near(path)...).Replace(path, w.meant(s, path))
+			c.missing(path, CodeNeverWritten, diag.Error, at, w.help(path),
+				"Step %q reads %q, but no step writes it.", s.ID, path).
+				Relate(w.near(path), "written here").Replace(path, w.meant(s, path))
 		})
 		return
 	}
@@ -315,10 +314,9 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 	}
 	if without, writer := c.misses(s, path, steps); without != "" {
 		found := c.missing(path, CodeMaybeMissing, diag.Note, at,
-			fmt.Sprintf("%q may be missing when step %q reads it: %s.", path, s.ID, without),
 			"Without it the step gets null, or fails where a text needs it: let every way lead through a step that "+
-				"writes it, or give this one a condition.",
-			diag.Related{Span: writer.Span, Message: "written here"})
+				"writes it, or give this one a condition.", "%q may be missing when step %q reads it: %s.", path, s.ID,
+			without).Relate(writer.Span, "written here")
 		if found != nil {
 			found.Lenient = true
 		}
@@ -330,14 +328,14 @@ func (c *checker) writtenLater(s *ir.Step, steps []*ir.Step, path string, severi
 ) {
 	if steps[0] == s {
 		c.missing(path, CodeWrittenLater, severity, at,
-			fmt.Sprintf("Step %q %s %q, which only it writes itself, afterwards.", s.ID, does, path),
-			"Let an earlier step write it, or read the values that it is computed from.")
+			"Let an earlier step write it, or read the values that it is computed from.",
+			"Step %q %s %q, which only it writes itself, afterwards.", s.ID, does, path)
 		return
 	}
 	c.missing(path, CodeWrittenLater, severity, at,
-		fmt.Sprintf("Step %q %s %q before step %q writes it.", s.ID, does, path, steps[0].ID),
 		fmt.Sprintf("Move step %q before step %q, or let an earlier step write %q.", steps[0].ID, s.ID, path),
-		diag.Related{Span: steps[0].Span, Message: "written only here"})
+		"Step %q %s %q before step %q writes it.", s.ID, does, path, steps[0].ID).
+		Relate(steps[0].Span, "written only here")
 }
 
 // misses describes how a step can be reached before the path is written. It returns "" if that is impossible or the
@@ -421,15 +419,15 @@ func (c *checker) input(path string, worst diag.Severity, at source.Span) {
 				strings.TrimPrefix(missing, inputRoot+"."))
 	}
 	if c.domains.schema.empty() { // there is no declaration to show
-		c.add(CodeNoSuchInput, severity, at, message, c.inputHelp(missing))
+		c.add(CodeNoSuchInput, severity, at, c.inputHelp(missing), "%s", message)
 		return
 	}
 	var around []string // pointer to the place of the missing declaration
 	for _, name := range strings.Split(missing, ".")[1:] {
 		around = append(around, "properties", name)
 	}
-	c.add(CodeNoSuchInput, severity, at, message, c.inputHelp(missing),
-		diag.Related{Span: c.p.Input.At(pointerTo(around[:len(around)-1]...)), Message: "what is declared"})
+	c.add(CodeNoSuchInput, severity, at, c.inputHelp(missing), "%s", message).
+		Relate(c.p.Input.At(pointerTo(around[:len(around)-1]...)), "what is declared")
 }
 
 func (c *checker) inputHelp(missing string) string {
@@ -443,7 +441,7 @@ func (c *checker) inputHelp(missing string) string {
 // named checks a name in a condition. later has the steps that the condition reads too early: each is reported once.
 func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path, later map[*ir.Step]bool) {
 	dotted := strings.Join(path.Segments, ".")
-	at := spanOr(path.Span, spanOr(cond.expr.Span, s.Span))
+	at := cmp.Or(path.Span, cmp.Or(cond.expr.Span, s.Span))
 	worst := diag.Error
 	if cond.expr.Dialect.MissingIsFalse() {
 		worst = diag.Warning // the condition can be decided nevertheless
@@ -458,9 +456,9 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path, 
 		if len(path.Segments) == 1 || c.domains.fact(dotted) {
 			return
 		}
-		c.missing(path.Segments[1], CodeNoSuchName, diag.Error, at,
-			fmt.Sprintf("The workflow has no metadata %q, so it is always null here.", path.Segments[1]),
-			"").Suggest(dotted, c.domains.facts())
+		c.missing(path.Segments[1], CodeNoSuchName, diag.Error, at, "",
+			"The workflow has no metadata %q, so it is always null here.", path.Segments[1]).
+			Suggest(dotted, c.domains.facts())
 		return
 	}
 	if w.declared(dotted) || slices.ContainsFunc(s.Reads, func(r ir.Ref) bool { return r.Path == dotted }) {
@@ -473,10 +471,10 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path, 
 			severity = diag.Warning // the input may contain it
 		}
 		w.undefined(dotted, at, "also looked at here", func() {
-			c.missing(dotted, CodeNoSuchName, severity, at,
-				fmt.Sprintf("%q is not defined: no step writes it, so it is always null.", dotted),
-				w.help(dotted, c.domains.facts()...), w.near(dotted, c.domains.facts()...)...).
-				Replace(dotted, w.meant(s, dotted, c.domains.facts()...))
+			facts := c.domains.facts()
+			c.missing(dotted, CodeNoSuchName, severity, at, w.help(dotted, facts...),
+				"%q is not defined: no step writes it, so it is always null.", dotted).
+				Relate(w.near(dotted, facts...), "written here").Replace(dotted, w.meant(s, dotted, facts...))
 		})
 		return
 	}
@@ -499,10 +497,11 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path, 
 	if cond.first && !slices.ContainsFunc(steps, outside) && !readsLoop(cond.expr) {
 		later[steps[0]] = true
 		c.missing(dotted, CodeWrittenLater, diag.Warning, at,
-			fmt.Sprintf("%q is null before the first iteration: only the loop %q itself writes it.", dotted, s.ID),
-			fmt.Sprintf("Tests of null are false, except for !=, so the loop may never start. Run step %q before it, "+
-				"or test for the first iteration, too: loop.First or …", steps[0].ID),
-			diag.Related{Span: steps[0].Span, Message: "written only here"})
+			fmt.Sprintf(
+				"Tests of null are false, except for !=, so the loop may never start. Run step %q before it, or test "+
+					"for the first iteration, too: loop.First or …", steps[0].ID),
+			"%q is null before the first iteration: only the loop %q itself writes it.", dotted, s.ID).
+			Relate(steps[0].Span, "written only here")
 	}
 }
 
@@ -531,11 +530,11 @@ func (c *checker) undeclaredOutput(w *writers, path string, at source.Span) bool
 			fmt.Sprintf("The output can never have %q: its schema allows no other properties.", missing)
 	}
 	var there []string
-	for _, name := range keys(declared.properties()) {
+	for name := range declared.properties() {
 		there = append(there, outputRoot+"."+name)
 	}
-	c.missing(missing, CodeNoSuchName, severity, at, message, "",
-		diag.Related{Span: c.p.Output.At("/properties"), Message: "what is declared"}).Suggest(missing, there)
+	c.missing(missing, CodeNoSuchName, severity, at, "", "%s", message).
+		Relate(c.p.Output.At("/properties"), "what is declared").Suggest(missing, there)
 	return true
 }
 
@@ -554,8 +553,8 @@ func (c *checker) outputs(w *writers) {
 			c.branchOutput(w, path, steps)
 		case len(steps) == 0:
 			c.missing(path, CodeNoOutput, diag.Warning, c.p.Output.At(pointerTo("required", strconv.Itoa(i))),
-				fmt.Sprintf("The output must have %q, but no step writes %q.", name, path),
-				fmt.Sprintf("Add %q to the writes of the step that makes it, or take it off the required list.", path))
+				fmt.Sprintf("Add %q to the writes of the step that makes it, or take it off the required list.", path),
+				"The output must have %q, but no step writes %q.", name, path)
 		}
 	}
 }
@@ -598,10 +597,11 @@ func (c *checker) branchOutput(w *writers, path string, steps []*ir.Step) {
 			if e.Label != "" {
 				way = fmt.Sprintf("branch %q of step %q", e.Label, s.ID)
 			}
-			c.missing(path, CodeBranchNoOutput, diag.Warning, spanOr(e.Span, s.Span),
-				fmt.Sprintf("No step writes %q after %s, and the output must have it.", path, way),
+			c.missing(path, CodeBranchNoOutput, diag.Warning, cmp.Or(e.Span, s.Span),
 				fmt.Sprintf("A run that takes it fails at its end. Let a step there write %q, or take it off the "+
-					"required list.", path), diag.Related{Span: steps[0].Span, Message: "written here"})
+					"required list.", path),
+				"No step writes %q after %s, and the output must have it.", path, way,
+			).Relate(steps[0].Span, "written here")
 		}
 	}
 }

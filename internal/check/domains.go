@@ -3,6 +3,7 @@ package check
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -34,12 +35,8 @@ func shapeOf(v any) shape {
 
 // open reports whether undeclared properties are allowed.
 func (s shape) open() bool {
-	for _, keyword := range [...]string{"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternProperties"} {
-		if _, ok := s[keyword]; ok {
-			return true
-		}
-	}
-	return false
+	keywords := []string{"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternProperties"}
+	return slices.ContainsFunc(keywords, func(keyword string) bool { _, ok := s[keyword]; return ok })
 }
 
 func (s shape) properties() map[string]any {
@@ -93,7 +90,7 @@ func (d *domains) inputKnown() bool {
 
 // inputs returns the declared properties of the input.
 func (d *domains) inputs() []string {
-	return keys(d.schema.properties())
+	return slices.Collect(maps.Keys(d.schema.properties()))
 }
 
 // undeclared follows a path into the schema of its root. It returns the part of the path that is not declared, or "" if

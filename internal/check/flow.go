@@ -1,6 +1,7 @@
 package check
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/espalier-run/espalier/internal/ir"
@@ -124,23 +125,12 @@ func (f *flow) nest(b ir.BlockID, seen []bool) {
 	}
 }
 
-// blocksOf yields the blocks that a step runs, with the names of branches.
-func (f *flow) blocksOf(s *ir.Step) func(yield func(ir.BlockID, string) bool) {
+// blocksOf is Step.Blocks without blocks that do not exist.
+func (f *flow) blocksOf(s *ir.Step) iter.Seq2[ir.BlockID, string] {
 	return func(yield func(ir.BlockID, string) bool) {
-		exists := func(b ir.BlockID) bool { return b >= 0 && int(b) < len(f.p.Blocks) }
-		switch a := s.Action.(type) {
-		case ir.Loop:
-			if exists(a.Block) {
-				yield(a.Block, "")
-			}
-		case ir.Parallel:
-			if a.Each != nil && exists(a.Each.Block) && !yield(a.Each.Block, "") {
+		for b, name := range s.Blocks() {
+			if b >= 0 && int(b) < len(f.p.Blocks) && !yield(b, name) {
 				return
-			}
-			for i := range a.Branches {
-				if exists(a.Branches[i].Block) && !yield(a.Branches[i].Block, a.Branches[i].Name) {
-					return
-				}
 			}
 		}
 	}

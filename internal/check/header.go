@@ -49,7 +49,7 @@ func (c *checker) version() {
 		better = strings.Join(append(numbers, "0", "0")[:3], ".")
 		help = fmt.Sprintf("Write %q.", better)
 	}
-	c.add(CodeVersion, diag.Warning, at, fmt.Sprintf("The version %q is not of the form X.Y.Z.", c.p.Version), help).
+	c.add(CodeVersion, diag.Warning, at, help, "The version %q is not of the form X.Y.Z.", c.p.Version).
 		Replace(c.p.Version, better)
 }
 
@@ -79,9 +79,8 @@ func (c *checker) trigger(t *ir.Trigger) {
 	if t.Timezone != "" {
 		loaded, err := time.LoadLocation(t.Timezone)
 		if err != nil || t.Timezone == "Local" {
-			c.add(CodeTimezone, diag.Error, spanOr(t.TimezoneSpan, t.Span),
-				fmt.Sprintf("There is no time zone %q.", t.Timezone),
-				zoneHelp(t.Timezone)).Replace(t.Timezone, diag.Nearest(t.Timezone, commonZones))
+			c.add(CodeTimezone, diag.Error, cmp.Or(t.TimezoneSpan, t.Span), zoneHelp(t.Timezone),
+				"There is no time zone %q.", t.Timezone).Replace(t.Timezone, diag.Nearest(t.Timezone, commonZones))
 		} else {
 			zone = loaded
 		}
@@ -92,15 +91,14 @@ func (c *checker) trigger(t *ir.Trigger) {
 	times, err := schedule.Parse(t.Schedule, zone)
 	if err != nil {
 		c.add(CodeSchedule, diag.Error, t.Span,
-			fmt.Sprintf("The schedule %q cannot be read: %s.", t.Schedule, strings.TrimSuffix(err.Error(), ".")),
-			"Write five fields (minute, hour, day of month, month, day of week), such as \"0 6 * * 1-5\". "+
-				"A sixth field in front of them sets the seconds.")
+			"Write five fields (minute, hour, day of month, month, day of week), such as \"0 6 * * 1-5\". A sixth "+
+				"field in front of them sets the seconds.", "The schedule %q cannot be read: %s.", t.Schedule,
+			strings.TrimSuffix(err.Error(), "."))
 		return
 	}
 	if times.Next(epoch).IsZero() {
-		c.add(CodeSchedule, diag.Error, t.Span,
-			fmt.Sprintf("The schedule %q never fires: there is no such day.", t.Schedule),
-			"Choose a day that the month has.")
+		c.add(CodeSchedule, diag.Error, t.Span, "Choose a day that the month has.",
+			"The schedule %q never fires: there is no such day.", t.Schedule)
 	}
 }
 

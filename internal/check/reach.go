@@ -1,19 +1,13 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/source"
 )
-
-func spanOr(a, b source.Span) source.Span {
-	if a.IsZero() {
-		return b
-	}
-	return a
-}
 
 // fallbackCycles reports fallbacks that form a cycle.
 func (c *checker) fallbackCycles() {
@@ -38,8 +32,8 @@ func (c *checker) fallbackCycles() {
 		if len(chain) == 1 {
 			message = fmt.Sprintf("Step %q falls back to itself.", s.ID)
 		}
-		c.add(CodeFallbackCycle, diag.Error, spanOr(s.Fallback.Span, s.Span), message,
-			"Let the last step of the chain have no fallback; to try the same step again, use retry.")
+		c.add(CodeFallbackCycle, diag.Error, cmp.Or(s.Fallback.Span, s.Span),
+			"Let the last step of the chain have no fallback; to try the same step again, use retry.", "%s", message)
 	})
 }
 
@@ -70,19 +64,14 @@ func (c *checker) reachability() {
 			message = fmt.Sprintf("Step %q can never run: no other step leads to it, nor to %s after it.", at.step.ID,
 				count(more, "step"))
 		}
-		c.missing(at.step.ID, CodeUnreachable, diag.Warning, at.step.Span, message,
-			"Lead to it from another step (a goto, a branch, a fallback), or remove it.")
+		c.missing(at.step.ID, CodeUnreachable, diag.Warning, at.step.Span,
+			"Lead to it from another step (a goto, a branch, a fallback), or remove it.", "%s", message)
 	}
 }
 
 // enters reports whether a step can run at all, by itself or as a fallback.
 func (c *checker) enters(s *ir.Step) bool {
-	for _, n := range c.flow.nodesOf[s] {
-		if c.reached[n] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.flow.nodesOf[s], func(n int) bool { return c.reached[n] })
 }
 
 func count(n int, what string) string {

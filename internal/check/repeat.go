@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,7 +75,8 @@ func (f *flow) components(b ir.BlockID, follow func(n int, w *way) bool) []compo
 					break
 				}
 			}
-			c.cyclic = len(c.nodes) > 1 || f.loopsOnItself(n, follow)
+			c.cyclic = len(c.nodes) > 1 || slices.ContainsFunc(f.nodes[n].ways,
+				func(w way) bool { return w.to == n && follow(n, &w) })
 			found = append(found, c)
 		}
 	}
@@ -89,15 +91,6 @@ func (f *flow) set(c component) func(n int) bool {
 		in[f.nodes[n].local] = true
 	}
 	return func(n int) bool { return f.nodes[n].block == block && in[f.nodes[n].local] }
-}
-
-func (f *flow) loopsOnItself(n int, follow func(n int, w *way) bool) bool {
-	for i := range f.nodes[n].ways {
-		if w := &f.nodes[n].ways[i]; w.to == n && follow(n, w) {
-			return true
-		}
-	}
-	return false
 }
 
 // repetitions reports repetitions that never end, or that only the engine's cap ends.
@@ -148,20 +141,19 @@ func (c *checker) circle(comp component) {
 	at, help := c.flow.nodes[comp.nodes[0]].step.Span,
 		"Give a step in it a condition, so that it is left when the work is done."
 	if back != nil {
-		at = spanOr(back.Span, from.Span)
+		at = cmp.Or(back.Span, from.Span)
 	}
 	switch {
 	case !leaves && c.bounded():
-		c.add(CodeEndless, diag.Warning, at,
-			fmt.Sprintf("%s, and nothing leaves that circle, so every run ends by using up its budget.", names), help)
+		c.add(CodeEndless, diag.Warning, at, help,
+			"%s, and nothing leaves that circle, so every run ends by using up its budget.", names)
 	case !leaves:
-		c.add(CodeEndless, diag.Error, at,
-			fmt.Sprintf("%s, nothing leaves that circle, and no budget stops it.", names), help)
+		c.add(CodeEndless, diag.Error, at, help, "%s, nothing leaves that circle, and no budget stops it.", names)
 	case !c.bounded():
 		c.add(CodeOnlyCap, diag.Warning, at,
-			fmt.Sprintf("%s, and nothing says how often: only the cap of %s visits of each step would stop it.", names,
-				stepkind.N(ir.VisitCap)),
-			"Give the workflow a budget of steps or tokens, or a deadline; or repeat with a loop that has a limit.")
+			"Give the workflow a budget of steps or tokens, or a deadline; or repeat with a loop that has a limit.",
+			"%s, and nothing says how often: only the cap of %s visits of each step would stop it.", names,
+			stepkind.N(ir.VisitCap))
 	}
 }
 
@@ -205,17 +197,15 @@ func (c *checker) loop(s *ir.Step, loop ir.Loop) {
 	if loop.Max > 0 || loop.Each != nil || c.bounded() {
 		return
 	}
-	at := spanOr(loop.Span, s.Span)
+	at := cmp.Or(loop.Span, s.Span)
 	if loop.While == nil && loop.BreakWhen == nil && loop.MaxExpr == nil && !c.leavesLoop(loop.Block) {
-		c.add(CodeEndless, diag.Error, at,
-			fmt.Sprintf("Step %q repeats without an end: it has no limit and no condition.", s.ID),
-			"Give it a limit, or a condition that ends it.")
+		c.add(CodeEndless, diag.Error, at, "Give it a limit, or a condition that ends it.",
+			"Step %q repeats without an end: it has no limit and no condition.", s.ID)
 		return
 	}
-	c.add(CodeOnlyCap, diag.Warning, at,
-		fmt.Sprintf("Step %q can repeat without a limit of its own: only its condition and the cap of %s visits stop "+
-			"it.", s.ID, stepkind.N(ir.VisitCap)),
-		"Give it a limit.")
+	c.add(CodeOnlyCap, diag.Warning, at, "Give it a limit.",
+		"Step %q can repeat without a limit of its own: only its condition and the cap of %s visits stop it.", s.ID,
+		stepkind.N(ir.VisitCap))
 }
 
 // leavesLoop reports whether a step inside a loop can leave the loop for good.

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,14 +24,11 @@ func (c *checker) replyUses() {
 			continue
 		}
 		for _, one := range reply.Conflicts {
-			c.add(CodeConflictingUses, diag.Warning, spanOr(one.Span, used.step.Span),
-				fmt.Sprintf("%s is used as %s here and as %s elsewhere, so step %q cannot be told what to reply.",
-					one.Path, article(one.Second), article(one.First), used.step.ID),
+			c.add(CodeConflictingUses, diag.Warning, cmp.Or(one.Span, used.step.Span),
 				"Use the value in one way, or let the step write two values.",
-				diag.Related{
-					Span:    spanOr(one.Related, used.step.Span),
-					Message: fmt.Sprintf("used as %s here", article(one.First)),
-				})
+				"%s is used as %s here and as %s elsewhere, so step %q cannot be told what to reply.", one.Path,
+				article(one.Second), article(one.First), used.step.ID).
+				Relate(cmp.Or(one.Related, used.step.Span), fmt.Sprintf("used as %s here", article(one.First)))
 		}
 		for _, one := range reply.NeverTrue {
 			at := place{fmt.Sprint(one.Span), one.Path + one.Compared}
@@ -46,9 +44,8 @@ func (c *checker) replyUses() {
 	order = slices.DeleteFunc(order, func(at place) bool { return possible[at] })
 	for _, at := range order {
 		one := found[at]
-		c.add(CodeNeverReplied, diag.Warning, one.Span,
-			fmt.Sprintf("%s is never %s: the reply that it comes from is %s.", one.Path, one.Compared, one.Allowed),
-			"Correct the comparison, or what is declared about the reply.")
+		c.add(CodeNeverReplied, diag.Warning, one.Span, "Correct the comparison, or what is declared about the reply.",
+			"%s is never %s: the reply that it comes from is %s.", one.Path, one.Compared, one.Allowed)
 	}
 }
 
@@ -82,10 +79,9 @@ func (c *checker) neverNull() {
 			for _, u := range cond.expr.Uses() {
 				path := strings.Join(u.Path.Segments, ".")
 				if u.Null && !u.Negated && c.replied(s, path, (*contract.Contract).NeverNull) {
-					c.add(CodeNeverReplied, diag.Warning, spanOr(u.Path.Span, cond.expr.Span),
-						fmt.Sprintf("%s is never equal to null: the reply that it comes from always has a value.",
-							path),
-						"Correct the comparison, or what is declared about the reply.")
+					c.add(CodeNeverReplied, diag.Warning, cmp.Or(u.Path.Span, cond.expr.Span),
+						"Correct the comparison, or what is declared about the reply.",
+						"%s is never equal to null: the reply that it comes from always has a value.", path)
 				}
 			}
 		}

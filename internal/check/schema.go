@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -36,10 +35,6 @@ func (c *checker) badSchema(contract *ir.Contract, of string, problem *schema.Er
 		where = " at " + problem.Pointer
 	}
 	at := contract.At(problem.Pointer)
-	var related []diag.Related
-	if at.File != contract.Span.File && !contract.Span.IsZero() {
-		related = append(related, diag.Related{Span: contract.Span, Message: "the schema is referred to here"})
-	}
 	help := "Correct the schema (JSON Schema draft 2020-12)."
 	switch {
 	case problem.Outside:
@@ -47,9 +42,12 @@ func (c *checker) badSchema(contract *ir.Contract, of string, problem *schema.Er
 	case len(problem.Allowed) > 0:
 		help = cmp.Or(diag.DidYouMean(problem.Got, problem.Allowed), help)
 	}
-	c.add(CodeSchema, diag.Error, at,
-		fmt.Sprintf("The schema of %s is not a JSON Schema%s: %s.", of, where, problem.Message), help, related...).
-		Replace(problem.Got, diag.Nearest(problem.Got, problem.Allowed))
+	found := c.add(CodeSchema, diag.Error, at, help, "The schema of %s is not a JSON Schema%s: %s.", of, where,
+		problem.Message)
+	found.Replace(problem.Got, diag.Nearest(problem.Got, problem.Allowed))
+	if at.File != contract.Span.File {
+		found.Relate(contract.Span, "the schema is referred to here")
+	}
 }
 
 // pointerTo returns the JSON pointer of a path.

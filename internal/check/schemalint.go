@@ -3,6 +3,7 @@ package check
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"regexp"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/source"
 )
 
 // keywords are the keywords of JSON Schema draft 2020-12, and some of other drafts that are still common.
@@ -34,17 +36,15 @@ var keywords = []string{
 // and defaults that the schema itself rejects.
 func (c *checker) doubtful(contract *ir.Contract, doc any, of string) {
 	eachSchema(doc, nil, func(s shape, path []string) {
-		say := func(message, help string, more ...string) *diag.Diagnostic {
-			return c.add(CodeDoubtfulSchema, diag.Warning,
-				contract.At(pointerTo(append(slices.Clone(path), more...)...)), message, help)
-		}
+		at := func(more ...string) source.Span { return contract.At(pointerTo(slices.Concat(path, more)...)) }
 		for keyword := range s {
 			if slices.Contains(keywords, keyword) {
 				continue
 			}
 			if near := diag.Nearest(keyword, keywords); len(near) > 3 { // "note" is not a misspelled "not"
-				say(fmt.Sprintf("JSON Schema has no keyword %q, so it does nothing in the schema of %s.", keyword, of),
-					fmt.Sprintf("Did you mean %q?", near), keyword).Replace(keyword, near)
+				c.add(CodeDoubtfulSchema, diag.Warning, at(keyword), fmt.Sprintf("Did you mean %q?", near),
+					"JSON Schema has no keyword %q, so it does nothing in the schema of %s.", keyword, of).
+					Replace(keyword, near)
 			}
 		}
 		declared := s.properties()
@@ -53,17 +53,18 @@ func (c *checker) doubtful(contract *ir.Contract, doc any, of string) {
 				continue
 			}
 			help := fmt.Sprintf("Add %q to the properties, or take it off the required list.", name)
-			near := diag.Nearest(name, keys(declared))
+			near := diag.Nearest(name, slices.Collect(maps.Keys(declared)))
 			if near != "" {
 				help = fmt.Sprintf("Did you mean %q?", near)
 			}
-			say(fmt.Sprintf("The schema of %s requires %q, which its properties do not have.", of, name), help,
-				"required", strconv.Itoa(i)).Replace(name, near)
+			c.add(CodeDoubtfulSchema, diag.Warning, at("required", strconv.Itoa(i)), help,
+				"The schema of %s requires %q, which its properties do not have.", of, name).Replace(name, near)
 		}
 		if value, ok := s["default"]; ok {
 			if why := s.refuses(value); why != "" {
-				say(fmt.Sprintf("This default does not fit its own schema: %s.", why),
-					"Choose a default that the schema allows, or change the schema.", "default")
+				c.add(CodeDoubtfulSchema, diag.Warning, at("default"),
+					"Choose a default that the schema allows, or change the schema.",
+					"This default does not fit its own schema: %s.", why)
 			}
 		}
 	})

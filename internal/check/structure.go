@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -41,11 +42,10 @@ func (c *checker) share(s *ir.Step, what string, part, whole *ir.Limit) {
 	if part == nil || whole == nil || part.Max <= whole.Max {
 		return
 	}
-	c.add(CodeBudgetShare, diag.Warning, spanOr(part.Span, s.Span),
-		fmt.Sprintf("Each worker of step %q may use %s %s, but the whole run only %s.", s.ID, stepkind.N(part.Max),
-			what, stepkind.N(whole.Max)),
+	c.add(CodeBudgetShare, diag.Warning, cmp.Or(part.Span, s.Span),
 		"Lower the one or raise the other; the smaller of the two is what counts.",
-		diag.Related{Span: whole.Span, Message: "the budget of the run"})
+		"Each worker of step %q may use %s %s, but the whole run only %s.", s.ID, stepkind.N(part.Max), what,
+		stepkind.N(whole.Max)).Relate(whole.Span, "the budget of the run")
 }
 
 // call checks that a child workflow receives its required inputs.
@@ -86,10 +86,9 @@ func (c *checker) call(s *ir.Step, call ir.Call) {
 			severity = diag.Warning
 			help = fmt.Sprintf("Let the step read something whose name ends in %q.", "."+name)
 		}
-		c.add(CodeChildInput, severity, spanOr(call.Span, s.Span),
-			fmt.Sprintf("Workflow %q needs the input %q, which step %q does not give it.", child.Name, name, s.ID),
-			help,
-			diag.Related{Span: child.Input.At(pointerTo("required", strconv.Itoa(i))), Message: "needed here"})
+		c.add(CodeChildInput, severity, cmp.Or(call.Span, s.Span), help,
+			"Workflow %q needs the input %q, which step %q does not give it.", child.Name, name, s.ID).
+			Relate(child.Input.At(pointerTo("required", strconv.Itoa(i))), "needed here")
 	}
 }
 
@@ -115,10 +114,10 @@ func (c *checker) literals(call ir.Call, child *ir.Program) {
 		for _, p := range problems {
 			if err == nil && (p.Path == b.Name || strings.HasPrefix(p.Path, b.Name+".") ||
 				strings.HasPrefix(p.Path, b.Name+"[")) {
-				c.add(CodeChildInput, diag.Error, spanOr(b.Span, call.Span),
-					fmt.Sprintf("Workflow %q does not accept this input: %s: %s.", child.Name, p.Path, p.Message),
-					"Use a value that the called workflow declares.",
-					diag.Related{Span: child.Input.At(pointerTo("properties", b.Name)), Message: "declared here"})
+				c.add(CodeChildInput, diag.Error, cmp.Or(b.Span, call.Span),
+					"Use a value that the called workflow declares.", "Workflow %q does not accept this input: %s: %s.",
+					child.Name, p.Path, p.Message).
+					Relate(child.Input.At(pointerTo("properties", b.Name)), "declared here")
 			}
 		}
 	}
@@ -143,10 +142,10 @@ func (c *checker) mayBeMissing(s *ir.Step, call ir.Call, child *ir.Program, name
 			if schema.property(own) == nil || schema.hasDefault(own) || slices.Contains(schema.required(), own) {
 				continue
 			}
-			c.add(CodeChildInput, diag.Warning, spanOr(path.Span, b.Span),
-				fmt.Sprintf("Workflow %q needs the input %q, but the input %q may be missing, which fails step %q.",
-					child.Name, name, own, s.ID),
-				fmt.Sprintf("Require the input %q, or give it a default.", own))
+			c.add(CodeChildInput, diag.Warning, cmp.Or(path.Span, b.Span),
+				fmt.Sprintf("Require the input %q, or give it a default.", own),
+				"Workflow %q needs the input %q, but the input %q may be missing, which fails step %q.", child.Name,
+				name, own, s.ID)
 		}
 	}
 }

@@ -69,24 +69,24 @@ func readCLI(name text.Text, f *fields) CLI {
 		return c
 	}
 	if strings.Contains(name.Value, "/") {
-		f.report(CodeBadValue, name.Span, "Use letters, digits and dashes.",
+		f.out.Errorf(CodeBadValue, name.Span, "Use letters, digits and dashes.",
 			"%q cannot be the name of a program, because models are written program/model.", name.Value)
 	}
 	if !slices.Contains(BuiltInCLIs(), name.Value) {
 		if c.Speaks == "" && !f.r.Has("speaks") {
-			f.report(CodeMissing, name.Span,
+			f.out.Errorf(CodeMissing, name.Span,
 				"Add a line such as speaks: text, or use a built-in program: "+strings.Join(BuiltInCLIs(), ", ")+".",
 				"The program %q has no protocol.", name.Value)
 		}
 		if f.lacks("command") && c.Speaks == PlainText {
-			f.report(CodeMissing, name.Span, "Add a line such as command: [my-agent, --quiet].",
+			f.out.Errorf(CodeMissing, name.Span, "Add a line such as command: [my-agent, --quiet].",
 				"The program %q has no command.", name.Value)
 		}
 	}
 	if c.Speaks != PlainText && !(c.Speaks == "" && (name.Value == OpenCode || name.Value == Vibe)) {
 		for _, part := range c.Command {
 			if strings.Contains(part.Value, "{prompt}") || strings.Contains(part.Value, "{model}") {
-				f.report(CodeBadValue, part.Span, "Remove it, or write speaks: text.",
+				f.out.Errorf(CodeBadValue, part.Span, "Remove it, or write speaks: text.",
 					"The command contains %s, which only programs with speaks: text may use.", part.Value)
 			}
 		}

@@ -38,11 +38,11 @@ func readConcurrency(f *fields) []Named[Concurrency] {
 				return c
 			}
 			if f.lacks("runs", "calls", "priority") {
-				f.report(CodeMissing, name.Span, "Add runs: 4, calls: 4 or priority: 10.",
+				f.out.Errorf(CodeMissing, name.Span, "Add runs: 4, calls: 4 or priority: 10.",
 					"The concurrency limit %q limits nothing.", name.Value)
 			}
 			if c.Runs > 0 && (c.Provider.Value != "" || c.Each == EachProvider) {
-				f.report(CodeBadValue, f.r.KeySpan("runs"), "Use calls to limit a provider.",
+				f.out.Errorf(CodeBadValue, f.r.KeySpan("runs"), "Use calls to limit a provider.",
 					"%q limits runs, which do not belong to a provider.", name.Value)
 			}
 			return c

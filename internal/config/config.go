@@ -172,16 +172,14 @@ func Schema() json.RawMessage {
 
 // check reports references between sections that do not resolve.
 func (c *Config) check(out *diag.List) {
-	for _, p := range c.Models.Providers {
-		c.checkReference(p.Is.Key, out)
-		for _, h := range p.Is.Headers {
-			c.checkReference(h.Value, out)
-		}
-	}
 	headers := func(list []Header) {
 		for _, h := range list {
 			c.checkReference(h.Value, out)
 		}
+	}
+	for _, p := range c.Models.Providers {
+		c.checkReference(p.Is.Key, out)
+		headers(p.Is.Headers)
 	}
 	c.checkReference(c.Temporal.APIKey, out)
 	c.checkReference(c.Objects.AccessKey, out)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"net"
 
 	"github.com/espalier-run/espalier/internal/text"
@@ -33,10 +34,7 @@ const DefaultTemporal = "localhost:7233"
 
 // Shown returns the address of the server.
 func (t *Temporal) Shown() string {
-	if t.Address.Value == "" {
-		return DefaultTemporal
-	}
-	return t.Address.Value
+	return cmp.Or(t.Address.Value, DefaultTemporal)
 }
 
 func (t *Temporal) read(f *fields) {
@@ -57,7 +55,7 @@ func (t *Temporal) read(f *fields) {
 		f.checkKey(secret, "encryption: [secret://NAME]")
 	}
 	if _, _, err := net.SplitHostPort(t.Address.Value); t.Address.Value != "" && err != nil {
-		f.report(CodeBadValue, t.Address.Span, "Write host and port: address: temporal.example.com:7233.",
+		f.out.Errorf(CodeBadValue, t.Address.Span, "Write host and port: address: temporal.example.com:7233.",
 			"%q is not the address of a Temporal server.", t.Address.Value)
 	}
 	if (t.Cert.Value == "") != (t.Key.Value == "") {
@@ -65,6 +63,6 @@ func (t *Temporal) read(f *fields) {
 		if t.Cert.Value == "" {
 			at, missing = t.Key.Span, "cert"
 		}
-		f.report(CodeMissing, at, "Set both cert and key.", "The client certificate has no %q.", missing)
+		f.out.Errorf(CodeMissing, at, "Set both cert and key.", "The client certificate has no %q.", missing)
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/schema"
-	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
 )
 
@@ -35,10 +34,6 @@ func (f *fields) note(key, doc string, more map[string]any) {
 		one[k] = v
 	}
 	f.schema["properties"].(map[string]any)[key] = one
-}
-
-func (f *fields) report(code diag.Code, at source.Span, help, format string, args ...any) {
-	f.out.Report(code, diag.Error, at, fmt.Sprintf(format, args...), help)
 }
 
 // done reports the keys that were not read.
@@ -79,8 +74,8 @@ func (f *fields) number(key, doc string, least, most int64) int64 {
 	f.note(key, doc, map[string]any{"type": "integer", "minimum": least, "maximum": most})
 	n, at, ok := f.r.Int(key, least)
 	if ok && n > most {
-		f.report(CodeBadValue, at, fmt.Sprintf("Write %s: %d or less.", key, most), "%q of the %s must be at most %d.",
-			key, f.what, most)
+		f.out.Errorf(CodeBadValue, at, fmt.Sprintf("Write %s: %d or less.", key, most),
+			"%q of the %s must be at most %d.", key, f.what, most)
 		return 0
 	}
 	return n
@@ -94,7 +89,7 @@ func (f *fields) decimal(key, doc string) text.Text {
 	case n == nil:
 		return text.Text{}
 	case n.Kind != text.Int && n.Kind != text.Float:
-		f.report(CodeWrongType, n.Span, fmt.Sprintf("Write a number without quotes: %s: 3.75.", key),
+		f.out.Errorf(CodeWrongType, n.Span, fmt.Sprintf("Write a number without quotes: %s: 3.75.", key),
 			"%q of the %s must be a number, but this is %s.", key, f.what, n.Kind)
 		return text.Text{}
 	}
@@ -122,7 +117,7 @@ func (f *fields) positive(
 	d, err := parse(t.Value)
 	if err != nil || d <= 0 {
 		help := "Write a number and its unit: " + key + ": " + strings.Join(examples, ", "+key+": ") + "."
-		f.report(CodeBadValue, t.Span, help, "%q is not a duration.", t.Value)
+		f.out.Errorf(CodeBadValue, t.Span, help, "%q is not a duration.", t.Value)
 		return 0
 	}
 	return d
@@ -148,7 +143,7 @@ func (f *fields) contract(key, doc string) json.RawMessage {
 	if near := diag.DidYouMean(problem.Got, problem.Allowed); len(problem.Allowed) > 0 && near != "" {
 		help = near
 	}
-	f.report(CodeSchema, at, help, "%q of the %s is not a JSON Schema%s: %s.", key, f.what, where, problem.Message)
+	f.out.Errorf(CodeSchema, at, help, "%q of the %s is not a JSON Schema%s: %s.", key, f.what, where, problem.Message)
 	return nil
 }
 
@@ -209,7 +204,7 @@ func (f *fields) exclusive(keys ...string) {
 		case first == "":
 			first = key
 		default:
-			f.report(CodeSources, f.r.KeySpan(key), "Keep one of: "+strings.Join(keys, ", ")+".",
+			f.out.Errorf(CodeSources, f.r.KeySpan(key), "Keep one of: "+strings.Join(keys, ", ")+".",
 				"%q and %q of the %s exclude each other.", first, key, f.what)
 		}
 	}

@@ -63,7 +63,7 @@ func (r *Retention) read(f *fields) {
 	r.Keep = f.number("keep", "How many of the newest finished runs are kept, however old they are.", 0, 1_000_000_000)
 	f.schema["dependentRequired"] = map[string]any{"keep": []string{"older_than"}}
 	if f.lacks("older_than") && !f.lacks("keep") {
-		f.report(CodeMissing, f.r.KeySpan("keep"), "Add older_than: 30d or another age.",
+		f.out.Errorf(CodeMissing, f.r.KeySpan("keep"), "Add older_than: 30d or another age.",
 			"Retention without \"older_than\" removes no runs.")
 	}
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,11 +62,8 @@ var mcpTypes = []string{"stdio", "http", "streamable-http", "streamableHttp", "s
 
 func readMCP(name text.Text, n *text.Node, out *diag.List) Server {
 	r := text.Read(n, "MCP server", mcpCodes, out)
-	say := func(code diag.Code, severity diag.Severity, at source.Span, message, help string) {
-		out.Report(code, severity, at, message, help)
-	}
 	kind := r.Enum("type", mcpTypes...)
-	s := Server{URL: r.String("url"), Env: texts(r, "env", out), Headers: texts(r, "headers", out)}
+	s := Server{URL: r.String("url"), Env: texts(r, "env", mcpCodes, out), Headers: texts(r, "headers", mcpCodes, out)}
 	program, words := r.String("command"), r.Strings("args")
 	if program.Value != "" {
 		s.Command = append([]text.Text{program}, words...)
@@ -76,34 +74,32 @@ func readMCP(name text.Text, n *text.Node, out *diag.List) Server {
 	}
 	switch {
 	case kind.Value == "sse":
-		say(CodeTransport, diag.Warning, kind.Span,
-			fmt.Sprintf("The MCP server %q uses the SSE transport, which is deprecated and not supported.", name.Value),
-			"Look up the server's address for streamable HTTP, and write \"type\": \"http\".")
+		out.Warnf(CodeTransport, kind.Span,
+			"Look up the server's address for streamable HTTP, and write \"type\": \"http\".",
+			"The MCP server %q uses the SSE transport, which is deprecated and not supported.", name.Value)
 	case lacks("command") && lacks("url") && n.Kind == text.Map:
-		say(CodeMissing, diag.Error, name.Span,
-			fmt.Sprintf("The MCP server %q has neither a command nor a URL.", name.Value),
-			`Add "command": "npx" and "args", or "url": "https://…".`)
+		out.Errorf(CodeMissing, name.Span, `Add "command": "npx" and "args", or "url": "https://…".`,
+			"The MCP server %q has neither a command nor a URL.", name.Value)
 	case program.Value != "" && s.URL.Value != "":
-		say(CodeSources, diag.Error, r.KeySpan("url"), `"command" and "url" of the MCP server exclude each other.`,
-			"Keep one of them.")
+		out.Errorf(CodeSources, r.KeySpan("url"), "Keep one of them.",
+			`"command" and "url" of the MCP server exclude each other.`)
 	}
 	if strings.ContainsAny(name.Value, serverless) {
-		say(CodeBadValue, diag.Warning, name.Span,
-			fmt.Sprintf("%q cannot be the name of a server here, because tools are written server.tool.", name.Value),
-			"Use letters, digits, dashes and underscores.")
+		out.Warnf(CodeBadValue, name.Span, "Use letters, digits, dashes and underscores.",
+			"%q cannot be the name of a server here, because tools are written server.tool.", name.Value)
 	}
 	s.checkVariables(out)
 	r.Done()
 	return s
 }
 
-// texts reads a map of strings.
-func texts(r *text.Reader, key string, out *diag.List) []Header {
+// texts reads a map from names to strings, in the order of the file.
+func texts(r *text.Reader, key string, codes text.Codes, out *diag.List) []Header {
 	n := r.Map(key)
 	if n == nil {
 		return nil
 	}
-	inner := text.Read(n, key, mcpCodes, out)
+	inner := text.Read(n, key, codes, out)
 	var all []Header
 	for _, pair := range n.Pairs {
 		all = append(all, Header{Name: pair.Key.Value, Value: inner.String(pair.Key.Value)})
@@ -136,9 +132,8 @@ func (s *Server) checkVariables(out *diag.List) {
 
 func checkVariables(t text.Text, out *diag.List) {
 	if _, ok := variables(t.Value); !ok {
-		out.Report(CodeBadValue, diag.Error, t.Span,
-			fmt.Sprintf("%q has a ${ that is not closed.", t.Value),
-			"Write ${NAME}, or ${NAME:-default} for an optional variable.")
+		out.Errorf(CodeBadValue, t.Span, "Write ${NAME}, or ${NAME:-default} for an optional variable.",
+			"%q has a ${ that is not closed.", t.Value)
 	}
 }
 
@@ -191,9 +186,7 @@ func Expand(s string, getenv func(string) string) (string, error) {
 		if value == "" && !hasDefault {
 			return "", fmt.Errorf("the environment variable %s is not set", name)
 		}
-		if value == "" {
-			value = otherwise
-		}
+		value = cmp.Or(value, otherwise)
 		out.WriteString(value)
 		s = after
 	}

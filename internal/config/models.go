@@ -67,7 +67,7 @@ func (m *Models) read(f *fields) {
 	for _, c := range m.CLIs {
 		for _, p := range m.Providers {
 			if c.Name.Value == p.Name.Value {
-				f.report(CodeSources, c.Name.Span, "Rename one of them.", "%q is both a provider and a program.",
+				f.out.Errorf(CodeSources, c.Name.Span, "Rename one of them.", "%q is both a provider and a program.",
 					c.Name.Value)
 			}
 		}
@@ -96,25 +96,24 @@ func readProvider(name text.Text, f *fields) Provider {
 	f.exclusive("key", "key_env")
 	if name.Value != "" && !slices.Contains(BuiltIn(), name.Value) {
 		if p.API == "" && !f.r.Has("api") {
-			f.report(CodeMissing, name.Span,
+			f.out.Errorf(CodeMissing, name.Span,
 				"Add a line such as api: openai, which most servers support; or use a built-in provider: "+
-					strings.Join(BuiltIn(), ", ")+".",
-				"The provider %q has no API.", name.Value)
+					strings.Join(BuiltIn(), ", ")+".", "The provider %q has no API.", name.Value)
 		}
 		if f.lacks("base_url") {
-			f.report(CodeMissing, name.Span, "Add a line with base_url: and the server's address.",
+			f.out.Errorf(CodeMissing, name.Span, "Add a line with base_url: and the server's address.",
 				"The provider %q has no base_url.", name.Value)
 			p.BaseURL = text.Text{}
 		}
 	}
 	for _, pattern := range p.Models {
 		if _, err := path.Match(pattern.Value, ""); err != nil {
-			f.report(CodeBadValue, pattern.Span, "Write names, with * for any text: models: [llama-*].",
+			f.out.Errorf(CodeBadValue, pattern.Span, "Write names, with * for any text: models: [llama-*].",
 				"%q is not a valid pattern for model names.", pattern.Value)
 		}
 	}
 	if strings.Contains(name.Value, "/") {
-		f.report(CodeBadValue, name.Span, "Use letters, digits and dashes.",
+		f.out.Errorf(CodeBadValue, name.Span, "Use letters, digits and dashes.",
 			"%q cannot be the name of a provider, because models are written provider/model.", name.Value)
 	}
 	p.checkURL(f)
@@ -129,13 +128,13 @@ func (p *Provider) checkURL(f *fields) {
 	u, err := url.Parse(p.BaseURL.Value)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		f.report(CodeBadValue, p.BaseURL.Span, "Write a whole address: base_url: http://localhost:8000/v1.",
+		f.out.Errorf(CodeBadValue, p.BaseURL.Span, "Write a whole address: base_url: http://localhost:8000/v1.",
 			"%q is not the address of a server.", p.BaseURL.Value)
 	case u.User != nil:
-		f.report(CodeOpenKey, p.BaseURL.Span, "Declare a secret, and name it with key: secret://NAME.",
+		f.out.Errorf(CodeOpenKey, p.BaseURL.Span, "Declare a secret, and name it with key: secret://NAME.",
 			"The address contains a password in plain text.")
 	case u.RawQuery != "" || u.Fragment != "":
-		f.report(CodeBadValue, p.BaseURL.Span, fmt.Sprintf("Write base_url: %s://%s%s.", u.Scheme, u.Host, u.Path),
+		f.out.Errorf(CodeBadValue, p.BaseURL.Span, fmt.Sprintf("Write base_url: %s://%s%s.", u.Scheme, u.Host, u.Path),
 			"The address of a server must not contain a query (%q).", "?"+u.RawQuery)
 	}
 }
@@ -143,14 +142,5 @@ func (p *Provider) checkURL(f *fields) {
 // named reads a map from names to strings, in the order of the file.
 func (f *fields) named(key, doc string) []Header {
 	f.note(key, doc, map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}})
-	n := f.r.Map(key)
-	if n == nil {
-		return nil
-	}
-	inner := text.Read(n, key, codes, f.out)
-	var out []Header
-	for _, pair := range n.Pairs {
-		out = append(out, Header{Name: pair.Key.Value, Value: inner.String(pair.Key.Value)})
-	}
-	return out
+	return texts(f.r, key, codes, f.out)
 }

@@ -38,7 +38,7 @@ func readNeeds(f *fields) []Named[Needs] {
 					return StepNeeds{f.labels()}
 				})}
 			if len(n.Labels) == 0 && len(n.Steps) == 0 {
-				f.report(CodeMissing, name.Span, "Add a line with labels: and its value.",
+				f.out.Errorf(CodeMissing, name.Span, "Add a line with labels: and its value.",
 					"The need has no \"labels\".")
 			}
 			return n
@@ -49,7 +49,7 @@ func (f *fields) labels() []text.Text {
 	all := f.texts("labels", "Labels that a worker has all of.")
 	for _, label := range all {
 		if !IsLabel(label.Value) {
-			f.report(CodeBadValue, label.Span, LabelForm+".", "%q is not a label.", label.Value)
+			f.out.Errorf(CodeBadValue, label.Span, LabelForm+".", "%q is not a label.", label.Value)
 		}
 	}
 	return all

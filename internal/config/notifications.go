@@ -43,7 +43,7 @@ func readNotifications(f *fields) []Named[Notification] {
 			for _, on := range f.texts("on", "Only for these reasons: waiting, failed, budget, missed.") {
 				n.On = append(n.On, on.Value)
 				if !slices.Contains(known, on.Value) {
-					f.report(CodeBadValue, on.Span, "Use waiting, failed, budget or missed.", "%q is not a reason.",
+					f.out.Errorf(CodeBadValue, on.Span, "Use waiting, failed, budget or missed.", "%q is not a reason.",
 						on.Value)
 				}
 			}
@@ -54,17 +54,17 @@ func readNotifications(f *fields) []Named[Notification] {
 				return n
 			}
 			if f.lacks("url", "webhook") {
-				f.report(CodeMissing, name.Span, "Add url: secret://NAME, or webhook: https://….",
+				f.out.Errorf(CodeMissing, name.Span, "Add url: secret://NAME, or webhook: https://….",
 					"The notification %q has no destination.", name.Value)
 			}
 			if n.Webhook.Value != "" {
 				u, err := url.Parse(n.Webhook.Value)
 				if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-					f.report(CodeBadValue, n.Webhook.Span, "Write a whole address: https://HOST/PATH.",
+					f.out.Errorf(CodeBadValue, n.Webhook.Span, "Write a whole address: https://HOST/PATH.",
 						"%q is not the address of a webhook.", n.Webhook.Value)
 				}
 				if n.Secret.Value == "" {
-					f.report(CodeMissing, name.Span, "Declare a secret, and add a line secret: secret://NAME.",
+					f.out.Errorf(CodeMissing, name.Span, "Declare a secret, and add a line secret: secret://NAME.",
 						"The notification %q has no secret to sign requests with.", name.Value)
 				}
 			}
@@ -77,10 +77,5 @@ func (n *Notification) Wants(kind, workflow string) bool {
 	if len(n.On) > 0 && !slices.Contains(n.On, kind) && kind != NotifyTimeout {
 		return false
 	}
-	for _, w := range n.Workflows {
-		if w.Value == workflow {
-			return true
-		}
-	}
-	return len(n.Workflows) == 0
+	return len(n.Workflows) == 0 || slices.Contains(text.Values(n.Workflows), workflow)
 }

@@ -38,17 +38,18 @@ func (o *Objects) read(f *fields) {
 		if missing {
 			span = o.Bucket.Span
 		}
-		f.report(CodeMissing, span, "Add the line that is missing.", "Object storage needs an endpoint and a bucket.")
+		f.out.Errorf(CodeMissing, span, "Add the line that is missing.",
+			"Object storage needs an endpoint and a bucket.")
 	}
 	f.checkKey(o.SecretKey, "secret_key: secret://NAME")
 	if (o.AccessKey.Value == "") != (o.SecretKey.Value == "") {
-		f.report(CodeMissing, o.Endpoint.Span, "Set both, or none to use those of the environment.",
+		f.out.Errorf(CodeMissing, o.Endpoint.Span, "Set both, or none to use those of the environment.",
 			"access_key and secret_key belong together.")
 	}
 	u, err := url.Parse(o.Endpoint.Value)
 	if o.Endpoint.Value != "" && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" ||
 		u.Path != "" && u.Path != "/") {
-		f.report(CodeBadValue, o.Endpoint.Span, "Write endpoint: https://s3.example.com.",
+		f.out.Errorf(CodeBadValue, o.Endpoint.Span, "Write endpoint: https://s3.example.com.",
 			"%q is not the URL of a service.", o.Endpoint.Value)
 	}
 }

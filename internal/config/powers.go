@@ -140,14 +140,10 @@ func Local(address string) bool {
 
 // words joins the words of a command; without a command it returns name.
 func words(name string, list []text.Text) string {
-	var out []string
-	for _, w := range list {
-		out = append(out, w.Value)
-	}
-	if len(out) == 0 {
+	if len(list) == 0 {
 		return name
 	}
-	return strings.Join(out, " ")
+	return strings.Join(text.Values(list), " ")
 }
 
 // Withhold disables the settings that need approval in one of the two files and returns them. Using a disabled entry

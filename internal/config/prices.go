@@ -29,7 +29,7 @@ func (f *fields) rate(key, doc string, otherwise price.Rate) price.Rate {
 	}
 	r, err := price.ParseRate(t.Value)
 	if err != nil {
-		f.report(CodeBadValue, t.Span, "Write US dollars per million tokens: "+key+": 3.75.",
+		f.out.Errorf(CodeBadValue, t.Span, "Write US dollars per million tokens: "+key+": 3.75.",
 			"%q of the price is invalid: %v.", key, err)
 		return otherwise
 	}

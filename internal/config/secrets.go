@@ -45,18 +45,17 @@ func readSecrets(f *fields) []Named[Secret] {
 			s := Secret{
 				Env:  f.text("env", "The environment variable that contains the secret.").Value,
 				File: f.text("file", "The file that contains only the secret; ~ is your home folder.").Value,
-			}
-			for _, part := range f.texts("command",
-				"The command that prints the secret, and its arguments, as a list.") {
-				s.Command = append(s.Command, part.Value)
+				Command: text.Values(f.texts("command",
+					"The command that prints the secret, and its arguments, as a list.")),
 			}
 			f.exclusive("env", "file", "command")
 			if name.Value != "" && f.lacks("env", "file", "command") {
-				f.report(CodeMissing, name.Span, "Add one of: env: VARIABLE, file: PATH, command: [NAME, ARGUMENT].",
-					"The secret %q has no source.", name.Value)
+				f.out.Errorf(CodeMissing, name.Span,
+					"Add one of: env: VARIABLE, file: PATH, command: [NAME, ARGUMENT].", "The secret %q has no source.",
+					name.Value)
 			}
 			if name.Value != "" && !secretName().MatchString(name.Value) {
-				f.report(CodeBadValue, name.Span, "Use letters, digits, dashes and underscores.",
+				f.out.Errorf(CodeBadValue, name.Span, "Use letters, digits, dashes and underscores.",
 					"%q cannot be the name of a secret.", name.Value)
 			}
 			return s
@@ -72,7 +71,7 @@ func Reference(value string) (name string, ok bool) { return strings.CutPrefix(v
 // write.
 func (f *fields) checkKey(key text.Text, instead string) {
 	if _, ok := Reference(key.Value); key.Value != "" && !ok {
-		f.report(CodeOpenKey, key.Span, "Declare a secret, and write "+instead+".",
+		f.out.Errorf(CodeOpenKey, key.Span, "Declare a secret, and write "+instead+".",
 			"The key of the %s is in plain text.", f.what)
 	}
 }
@@ -92,7 +91,7 @@ func (c *Config) checkReference(t text.Text, out *diag.List) {
 	if near != "" {
 		help = fmt.Sprintf("Did you mean %q?", secret.Scheme+near)
 	}
-	out.Report(CodeNoSecret, diag.Error, t.Span, fmt.Sprintf("There is no secret %q.", name), help).Replace(name, near)
+	out.Errorf(CodeNoSecret, t.Span, help, "There is no secret %q.", name).Replace(name, near)
 }
 
 // Secret returns the declared secret of that name, or nil if there is none.

@@ -37,7 +37,7 @@ func readSpending(f *fields) []Named[Spending] {
 			}
 			rate, err := price.ParseRate(dollars.Value) // both count millionths
 			if err != nil || rate <= 0 {
-				f.report(CodeMissing, name.Span, "Add dollars_per_day: 20.",
+				f.out.Errorf(CodeMissing, name.Span, "Add dollars_per_day: 20.",
 					"The spending limit %q does not say how much may be spent.", name.Value)
 			}
 			s.MicroDollars = int64(rate)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -49,9 +50,7 @@ func readTools(f *fields) []Named[Tool] {
 			continue
 		}
 		t.RequiresApproval = true
-		if t.ApprovalTimeout == 0 {
-			t.ApprovalTimeout = other.ApprovalTimeout
-		}
+		t.ApprovalTimeout = cmp.Or(t.ApprovalTimeout, other.ApprovalTimeout)
 	}
 	return list
 }
@@ -98,7 +97,7 @@ func (t *Tool) check(name text.Text, f *fields) {
 	// In the tool lists of workflows these patterns select several tools or some calls. An entry under such a name
 	// would have no effect, so its approval rule would be ignored.
 	if strings.ContainsAny(name.Value, "*?[(") || strings.HasPrefix(name.Value, "mcp__") {
-		f.report(CodeBadValue, name.Span,
+		f.out.Errorf(CodeBadValue, name.Span,
 			"Write an entry for each tool, under its own name: Bash, or SERVER.TOOL for a tool of an MCP server.",
 			"%q is not the name of one tool.", name.Value)
 	}
@@ -108,7 +107,7 @@ func (t *Tool) check(name text.Text, f *fields) {
 			"side_effects",
 		} {
 			if f.r.Has(key) && !f.r.Has("url") {
-				f.report(CodeMissing, f.r.KeySpan(key),
+				f.out.Errorf(CodeMissing, f.r.KeySpan(key),
 					"Add a line such as url: https://api.example.com/search, or remove this one.",
 					"%q of the tool %q requires a url.", key, name.Value)
 			}
@@ -118,10 +117,11 @@ func (t *Tool) check(name text.Text, f *fields) {
 	u, err := url.Parse(t.URL.Value)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.ContainsAny(u.Host, "{}"):
-		f.report(CodeBadValue, t.URL.Span, "Write a whole address: url: https://api.example.com/search. Only the "+
-			"part after the host may contain arguments.", "%q is not the address of a tool.", t.URL.Value)
+		f.out.Errorf(CodeBadValue, t.URL.Span,
+			"Write a whole address: url: https://api.example.com/search. Only the part after the host may contain "+
+				"arguments.", "%q is not the address of a tool.", t.URL.Value)
 	case u.User != nil:
-		f.report(CodeOpenKey, t.URL.Span, "Declare a secret, and name it with bearer: secret://NAME.",
+		f.out.Errorf(CodeOpenKey, t.URL.Span, "Declare a secret, and name it with bearer: secret://NAME.",
 			"The address contains a password in plain text.")
 	}
 }
@@ -167,7 +167,7 @@ func readServers(f *fields) []Named[Server] {
 			s.Sandbox = f.flag("sandbox",
 				"true: the program can read the project, change only its own folder, and has no network access.")
 			if s.Sandbox && f.r.Has("url") {
-				f.report(CodeSources, f.r.KeySpan("sandbox"),
+				f.out.Errorf(CodeSources, f.r.KeySpan("sandbox"),
 					"Remove it: a remote server cannot run in the local sandbox.",
 					"\"url\" and \"sandbox\" of the MCP server exclude each other.")
 			}
@@ -189,7 +189,7 @@ func readServers(f *fields) []Named[Server] {
 					}
 				})
 			if s.OAuth != nil && !f.r.Has("url") {
-				f.report(CodeSources, f.r.KeySpan("oauth"), "Remove it: a program needs no token.",
+				f.out.Errorf(CodeSources, f.r.KeySpan("oauth"), "Remove it: a program needs no token.",
 					"\"oauth\" of the MCP server needs \"url\".")
 			}
 			if on := f.flag("enabled",
@@ -198,11 +198,11 @@ func readServers(f *fields) []Named[Server] {
 			}
 			f.exclusive("command", "url")
 			if name.Value != "" && !s.Off && f.lacks("command", "url") {
-				f.report(CodeMissing, name.Span, "Add command: [npx, -y, PACKAGE], or url: https://….",
+				f.out.Errorf(CodeMissing, name.Span, "Add command: [npx, -y, PACKAGE], or url: https://….",
 					"The MCP server %q has neither a command nor a URL.", name.Value)
 			}
 			if strings.ContainsAny(name.Value, serverless) {
-				f.report(CodeBadValue, name.Span, "Use letters, digits, dashes and underscores.",
+				f.out.Errorf(CodeBadValue, name.Span, "Use letters, digits, dashes and underscores.",
 					"%q cannot be the name of a server, because tools are written server.tool.", name.Value)
 			}
 			return s

@@ -64,13 +64,14 @@ func readTriggers(f *fields) []Named[Trigger] {
 func (f *fields) checkSchedule(t Trigger) {
 	zone, err := time.LoadLocation(t.Timezone.Value) // no name is UTC
 	if err != nil || t.Timezone.Value == "Local" {
-		f.report(CodeBadValue, t.Timezone.Span, "Write a name of the IANA list, such as \"Europe/Berlin\" or \"UTC\".",
-			"There is no time zone %q.", t.Timezone.Value)
+		f.out.Errorf(CodeBadValue, t.Timezone.Span,
+			"Write a name of the IANA list, such as \"Europe/Berlin\" or \"UTC\".", "There is no time zone %q.",
+			t.Timezone.Value)
 		zone = time.UTC
 	}
 	if t.Schedule.Value == "" {
 		if t.Timezone.Value != "" {
-			f.report(CodeMissing, t.Timezone.Span, "Add a line schedule: \"0 6 * * 1-5\", or remove the time zone.",
+			f.out.Errorf(CodeMissing, t.Timezone.Span, "Add a line schedule: \"0 6 * * 1-5\", or remove the time zone.",
 				"A time zone without a schedule has no effect.")
 		}
 		return
@@ -78,11 +79,12 @@ func (f *fields) checkSchedule(t Trigger) {
 	times, err := schedule.Parse(t.Schedule.Value, zone)
 	switch {
 	case err != nil:
-		f.report(CodeBadValue, t.Schedule.Span, "Write five fields (minute, hour, day of month, month, day of week), "+
-			"such as \"0 6 * * 1-5\". A sixth field in front of them sets the seconds.",
-			"The schedule %q cannot be read: %s.", t.Schedule.Value, strings.TrimSuffix(err.Error(), "."))
+		f.out.Errorf(CodeBadValue, t.Schedule.Span,
+			"Write five fields (minute, hour, day of month, month, day of week), such as \"0 6 * * 1-5\". A sixth "+
+				"field in front of them sets the seconds.", "The schedule %q cannot be read: %s.", t.Schedule.Value,
+			strings.TrimSuffix(err.Error(), "."))
 	case times.Next(time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero():
-		f.report(CodeBadValue, t.Schedule.Span, "Choose a day that the month has.",
+		f.out.Errorf(CodeBadValue, t.Schedule.Span, "Choose a day that the month has.",
 			"The schedule %q never fires: there is no such day.", t.Schedule.Value)
 	}
 }
@@ -121,18 +123,17 @@ func readWebhooks(f *fields) []Named[Webhook] {
 				Map: f.mappings("map",
 					"Expressions that compute inputs from the request: {repo: event.data.repository.name}."),
 			}
+			f.require("workflow", "verify")
 			if name.Value == "" {
-				f.require("workflow", "verify")
 				return w
 			}
-			f.require("workflow", "verify")
 			f.checkKey(w.Secret, "secret: secret://NAME")
 			if !secretName().MatchString(name.Value) {
-				f.report(CodeBadValue, name.Span, "Use letters, digits, dashes and underscores.",
+				f.out.Errorf(CodeBadValue, name.Span, "Use letters, digits, dashes and underscores.",
 					"%q cannot be the name of a webhook.", name.Value)
 			}
 			if w.Secret.Value == "" && w.Verify != "" && w.Verify != VerifyNothing {
-				f.report(CodeMissing, name.Span, "Declare a secret, and add a line secret: secret://NAME.",
+				f.out.Errorf(CodeMissing, name.Span, "Declare a secret, and add a line secret: secret://NAME.",
 					"The webhook %q verifies signatures and has no secret.", name.Value)
 			}
 			return w
@@ -173,8 +174,9 @@ func (f *fields) mappings(key, doc string) []Mapping {
 		}
 		for _, path := range value.Paths() {
 			if path.Segments[0] != "event" {
-				f.report(CodeBadValue, one.Value.Span, "Write event.data.NAME, event.type, event.source or event.id.",
-					"%q is not known here.", strings.Join(path.Written, "."))
+				f.out.Errorf(CodeBadValue, one.Value.Span,
+					"Write event.data.NAME, event.type, event.source or event.id.", "%q is not known here.",
+					strings.Join(path.Written, "."))
 			}
 		}
 		if !slices.ContainsFunc(problems, func(d diag.Diagnostic) bool { return d.Severity == diag.Error }) {

@@ -316,25 +316,22 @@ func (b *builder) mergeable() bool {
 
 // passed reports whether a tool, a script or a workflow takes what the step writes.
 func (b *builder) passed() bool {
-	for i := range b.p.Blocks {
-		for j := range b.p.Blocks[i].Steps {
-			s := &b.p.Blocks[i].Steps[j]
-			call, _ := s.Action.(ir.Call)
-			task, _ := s.Action.(ir.Task)
-			if gate, ok := s.Action.(ir.Gate); ok && gate.Verdict != nil {
-				task = *gate.Verdict
-			}
-			if !call.PassReads && task.Kind != "tool" && task.Kind != "script" {
-				continue
-			}
-			if slices.ContainsFunc(s.Reads, func(r ir.Ref) bool {
-				return slices.ContainsFunc(b.slots, func(one slot) bool {
-					_, ok := below(one.write.Path, r.Path)
-					return ok
-				})
-			}) {
-				return true
-			}
+	for s := range b.p.Steps() {
+		call, _ := s.Action.(ir.Call)
+		task, _ := s.Action.(ir.Task)
+		if gate, ok := s.Action.(ir.Gate); ok && gate.Verdict != nil {
+			task = *gate.Verdict
+		}
+		if !call.PassReads && task.Kind != "tool" && task.Kind != "script" {
+			continue
+		}
+		if slices.ContainsFunc(s.Reads, func(r ir.Ref) bool {
+			return slices.ContainsFunc(b.slots, func(one slot) bool {
+				_, ok := below(one.write.Path, r.Path)
+				return ok
+			})
+		}) {
+			return true
 		}
 	}
 	return false
@@ -418,9 +415,7 @@ func (b *builder) name() string {
 		if len(one.at) > 0 {
 			return ""
 		}
-		if name == "" {
-			name = one.write.Path[strings.LastIndexByte(one.write.Path, '.')+1:]
-		}
+		name = cmp.Or(name, one.write.Path[strings.LastIndexByte(one.write.Path, '.')+1:])
 	}
 	return name
 }

@@ -440,7 +440,7 @@ func (f *flow) work(s *ir.Step, of Parts) (steps []*ir.Step, fails bool) {
 	case ir.Call:
 		return nil, true
 	}
-	for _, b := range blocksOf(s) {
+	for b := range s.Blocks() {
 		inner := f.p.Blocks[b].Steps
 		for i := range inner {
 			if inner[i].Fallback != nil ||
@@ -495,7 +495,7 @@ func (f *flow) reachesWithout(from, to, without *ir.Step) bool {
 		}
 		seen[s] = true
 		next, _ := f.next(s)
-		for _, b := range blocksOf(s) {
+		for b := range s.Blocks() {
 			if first := f.first(b); first != nil {
 				next = append(next, first)
 			}
@@ -534,11 +534,8 @@ func (f *flow) endsWithout(from *ir.Step, others ...*ir.Step) bool {
 // looksAt reports whether a condition reads what a step writes.
 func looksAt(e *expr.Expr, s *ir.Step) bool {
 	for _, p := range e.Paths() {
-		path := join(p.Segments)
-		for _, w := range s.Writes {
-			if _, ok := below(path, w.Path); ok {
-				return true
-			}
+		if writes(s, join(p.Segments)) {
+			return true
 		}
 	}
 	return false

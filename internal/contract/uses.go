@@ -216,47 +216,21 @@ func mentioned(p *ir.Program, path string) bool {
 	}
 	name := path[strings.LastIndexByte(path, '.')+1:]
 	mentions := func(e *expr.Expr) bool {
-		return e != nil && (len(e.Names) > 0 || e.Dialect == expr.AIFlow || e.Dialect == expr.AIFlowReference ||
-			strings.Contains(e.Text, name))
+		return len(e.Names) > 0 || e.Dialect == expr.AIFlow || e.Dialect == expr.AIFlowReference ||
+			strings.Contains(e.Text, name)
 	}
-	for b := range p.Blocks {
-		for i := range p.Blocks[b].Steps {
-			s := &p.Blocks[b].Steps[i]
-			if mentions(s.When) || mentions(s.StopWhen) || mentions(s.Result) {
+	part := func(r ir.Ref) bool {
+		rest, ok := below(r.Path, path)
+		return ok && rest != ""
+	}
+	for s := range p.Steps() {
+		for e := range s.Expressions {
+			if mentions(e) {
 				return true
 			}
-			for j := range s.Next {
-				if mentions(s.Next[j].When) {
-					return true
-				}
-			}
-			part := func(r ir.Ref) bool {
-				rest, ok := below(r.Path, path)
-				return ok && rest != ""
-			}
-			if slices.ContainsFunc(s.Reads, part) || slices.ContainsFunc(s.Mentions, part) {
-				return true
-			}
-			switch a := s.Action.(type) {
-			case ir.Parallel:
-				if a.Each != nil && mentions(a.Each.Items) ||
-					slices.ContainsFunc(a.Branches, func(b ir.Branch) bool { return mentions(b.When) }) {
-					return true
-				}
-			case ir.Loop:
-				if a.Each != nil && mentions(a.Each.Items) || mentions(a.While) ||
-					mentions(a.BreakWhen) || mentions(a.MaxExpr) {
-					return true
-				}
-			case ir.Call:
-				if slices.ContainsFunc(a.Inputs, func(b ir.Binding) bool { return mentions(b.Value) }) {
-					return true
-				}
-			case ir.End:
-				if mentions(a.Check) || mentions(a.MessageExpr) {
-					return true
-				}
-			}
+		}
+		if slices.ContainsFunc(s.Reads, part) || slices.ContainsFunc(s.Mentions, part) {
+			return true
 		}
 	}
 	return false
@@ -275,29 +249,12 @@ func newFlow(p *ir.Program) *flow {
 		for i := range p.Blocks[b].Steps {
 			s := &p.Blocks[b].Steps[i]
 			f.block[s] = ir.BlockID(b)
-			for _, inner := range blocksOf(s) {
+			for inner := range s.Blocks() {
 				f.holder[inner] = s
 			}
 		}
 	}
 	return f
-}
-
-// blocksOf are the blocks that a step holds.
-func blocksOf(s *ir.Step) []ir.BlockID {
-	var out []ir.BlockID
-	switch a := s.Action.(type) {
-	case ir.Parallel:
-		for _, b := range a.Branches {
-			out = append(out, b.Block)
-		}
-		if a.Each != nil {
-			out = append(out, a.Each.Block)
-		}
-	case ir.Loop:
-		out = append(out, a.Block)
-	}
-	return out
 }
 
 // first is the step that a block begins with.
@@ -385,7 +342,7 @@ func (f *flow) reaches(from, to *ir.Step) bool {
 			return false
 		}
 		seen[s] = true
-		for _, b := range blocksOf(s) {
+		for b := range s.Blocks() {
 			if first := f.first(b); first != nil && visit(first) {
 				return true
 			}
@@ -464,7 +421,7 @@ func (t *tracer) enter(s *ir.Step) {
 	}
 	t.action(s)
 	t.computed(s)
-	for _, b := range blocksOf(s) {
+	for b := range s.Blocks() {
 		if first := t.first(b); first != nil {
 			t.enter(first)
 		}
@@ -829,8 +786,10 @@ func (t *tracer) typeOf(path []string) (kind string, number float64) {
 			return kind, 0
 		}
 	}
-	if t.writes(name) {
-		return "number", 0
+	for s := range t.p.Steps() {
+		if writes(s, name) {
+			return "number", 0
+		}
 	}
 	return "", 0
 }
@@ -847,13 +806,9 @@ func ordered(node map[string]any) string {
 }
 
 // writes reports whether a step writes a variable, or one that it is a part of.
-func (t *tracer) writes(name string) bool {
-	for s := range t.p.Steps() {
-		for _, w := range s.Writes {
-			if _, ok := below(name, w.Path); ok {
-				return true
-			}
-		}
-	}
-	return false
+func writes(s *ir.Step, name string) bool {
+	return slices.ContainsFunc(s.Writes, func(w ir.Write) bool {
+		_, ok := below(name, w.Path)
+		return ok
+	})
 }

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"cmp"
 	"encoding/json"
 	"iter"
 	"maps"
@@ -418,9 +419,7 @@ func limitItems(list map[string]any, words, count string) {
 		count = strconv.Itoa(i + 1)
 	}
 	count = strings.TrimLeft(count, "0")
-	if count == "" {
-		count = "0"
-	}
+	count = cmp.Or(count, "0")
 	if words == "at least" || words == "exactly" {
 		list["minItems"] = json.Number(count)
 	}

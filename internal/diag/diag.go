@@ -68,13 +68,35 @@ func (l *List) Add(d Diagnostic) *Diagnostic {
 	return &(*l)[len(*l)-1]
 }
 
-// Report appends a diagnostic with a message and a help text. The pointer is valid until the next call.
-func (l *List) Report(code Code, severity Severity, at source.Span, message, help string,
-	related ...Related,
-) *Diagnostic {
+// Reportf appends a diagnostic with a help text and a message in the form of fmt.Sprintf. The pointer is valid until
+// the next call.
+func (l *List) Reportf(code Code, severity Severity, at source.Span, help, format string, args ...any) *Diagnostic {
 	return l.Add(Diagnostic{
-		Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related,
+		Code: code, Severity: severity, Span: at, Message: fmt.Sprintf(format, args...), Help: help,
 	})
+}
+
+// Errorf is Reportf for an error.
+func (l *List) Errorf(code Code, at source.Span, help, format string, args ...any) *Diagnostic {
+	return l.Reportf(code, Error, at, help, format, args...)
+}
+
+// Warnf is Reportf for a warning.
+func (l *List) Warnf(code Code, at source.Span, help, format string, args ...any) *Diagnostic {
+	return l.Reportf(code, Warning, at, help, format, args...)
+}
+
+// Notef is Reportf for a note.
+func (l *List) Notef(code Code, at source.Span, help, format string, args ...any) *Diagnostic {
+	return l.Reportf(code, Note, at, help, format, args...)
+}
+
+// Relate adds a place that explains the diagnostic. It does nothing if d is nil or the place is not known.
+func (d *Diagnostic) Relate(at source.Span, message string) *Diagnostic {
+	if d != nil && !at.IsZero() {
+		d.Related = append(d.Related, Related{Span: at, Message: message})
+	}
+	return d
 }
 
 // Errors reports whether the list contains an error.

@@ -123,11 +123,8 @@ func (a *aiflowParser) lexAIFlow() {
 			content, at = aiflowString(text, at)
 			if at > len(text) {
 				at = len(text)
-				a.report(diag.Diagnostic{
-					Code: CodeString, Severity: diag.Warning, Span: place(a.at, text, start, at),
-					Message: "The string has no closing quote; it goes on to the end.",
-					Help:    fmt.Sprintf("Add %c where the string ends.", c),
-				})
+				a.report(CodeString, diag.Warning, start, at, fmt.Sprintf("Add %c where the string ends.", c),
+					"The string has no closing quote; it goes on to the end.")
 			}
 			a.list = append(a.list, aiflowToken{kind: aiString, start: start, end: at, text: content})
 			continue
@@ -189,7 +186,7 @@ func (a *aiflowParser) stranger(start, end int, r rune) {
 	if !unicode.IsGraphic(r) {
 		shown = fmt.Sprintf("The character U+%04X", r)
 	}
-	a.add(CodeCharacter, start, end, shown+" means nothing in a condition.", help)
+	a.add(CodeCharacter, start, end, help, "%s means nothing in a condition.", shown)
 }
 
 // aiflowString reads a string. A backslash quotes the next character. If the string is not closed, end is beyond the
@@ -292,8 +289,8 @@ func (a *aiflowParser) tooDeep(t aiflowToken) bool {
 		return false
 	}
 	if !a.diags.Errors() {
-		a.add(CodeTooDeep, t.start, t.end, fmt.Sprintf("The expression is nested more than %d levels deep.", maxDepth),
-			"Let an agent compute a part of it.")
+		a.add(CodeTooDeep, t.start, t.end, "Let an agent compute a part of it.",
+			"The expression is nested more than %d levels deep.", maxDepth)
 	}
 	a.next = len(a.list) - 1
 	a.deep--
@@ -314,8 +311,8 @@ func (a *aiflowParser) primary() *node {
 		compares = true
 		f, err := strconv.ParseFloat(t.text, 64)
 		if errors.Is(err, strconv.ErrSyntax) {
-			a.add(CodeOperand, t.start, t.end, fmt.Sprintf("%s is not a number.", inQuotes(t.text)),
-				"Use digits with one decimal point.")
+			a.add(CodeOperand, t.start, t.end, "Use digits with one decimal point.", "%s is not a number.",
+				inQuotes(t.text))
 		}
 		n.op, n.value, n.fixed = opConstant, number(f), true
 	case t.kind == aiString:
@@ -356,16 +353,14 @@ func (a *aiflowParser) compared(left *node, compares bool) *node {
 		return left
 	}
 	if !compares {
-		a.add(CodeUnexpected, t.start, t.end,
-			fmt.Sprintf("%s cannot be compared in the reference program.", inQuotes(a.text[left.start:left.end])),
-			"Put it on the right side, or leave --compat reference out.")
+		a.add(CodeUnexpected, t.start, t.end, "Put it on the right side, or leave --compat reference out.",
+			"%s cannot be compared in the reference program.", inQuotes(a.text[left.start:left.end]))
 		return left
 	}
 	operator := a.takeToken()
 	if next := a.peekToken(); next.kind == aiEnd {
-		a.add(CodeOperand, operator.start, operator.end,
-			fmt.Sprintf("There is nothing to the right of %s.", inQuotes(a.text[operator.start:operator.end])),
-			"Write the value that belongs there.")
+		a.add(CodeOperand, operator.start, operator.end, "Write the value that belongs there.",
+			"There is nothing to the right of %s.", inQuotes(a.text[operator.start:operator.end]))
 		return left
 	}
 	right := a.primary()
@@ -407,7 +402,7 @@ func (a *aiflowParser) name(t aiflowToken) (n *node, compares bool) {
 	case t.text == "contains" && a.peekToken().text == "(" && a.peekToken().kind == aiSymbol:
 		return a.containsCall(t), !a.exact
 	case t.text == "contains" && a.exact: // in the reference program, it cannot be a name
-		a.add(CodeFunction, t.start, t.end, "\"contains\" has no arguments.", "Use contains(a, b).")
+		a.add(CodeFunction, t.start, t.end, "Use contains(a, b).", "\"contains\" has no arguments.")
 		return &node{op: opBroken, start: t.start, end: t.end}, false
 	case !a.exact && (folded == "and" || folded == "or" || folded == "not"):
 		a.noOperand(t)
@@ -418,15 +413,15 @@ func (a *aiflowParser) name(t aiflowToken) (n *node, compares bool) {
 		return n, true
 	}
 	if next := a.peekToken(); next.kind == aiSymbol && next.text == "(" && next.start == t.end {
-		a.add(CodeFunction, t.start, t.end, fmt.Sprintf("There is no function %q.", t.text), "").
+		a.add(CodeFunction, t.start, t.end, "", "There is no function %q.", t.text).
 			Suggest(t.text, []string{"contains"})
 		return &node{op: opBroken, start: t.start, end: t.end}, false
 	}
 	n.op, n.path = opPath, strings.Split(t.text, ".")
 	for _, segment := range n.path {
 		if segment == "" {
-			a.warn(CodePath, n, fmt.Sprintf("%q has a dot with nothing behind it, so it is always missing.", t.text),
-				"Write the whole name, such as output.name.")
+			a.warn(CodePath, n, "Write the whole name, such as output.name.",
+				"%q has a dot with nothing behind it, so it is always missing.", t.text)
 			break
 		}
 	}
@@ -440,12 +435,12 @@ func (a *aiflowParser) containsCall(t aiflowToken) *node {
 	switch {
 	case a.diags.Errors():
 	case len(n.kids) < 2:
-		a.add(CodeArguments, t.start, n.end, fmt.Sprintf("\"contains\" takes two arguments, not %d.", len(n.kids)),
-			"Write contains(a, b).")
+		a.add(CodeArguments, t.start, n.end, "Write contains(a, b).", "\"contains\" takes two arguments, not %d.",
+			len(n.kids))
 		n.op = opBroken
 	case len(n.kids) > 2:
-		a.warn(CodeArguments, n, "\"contains\" looks at two arguments; the others are ignored.",
-			"Write contains(a, b), and one for each further text.")
+		a.warn(CodeArguments, n, "Write contains(a, b), and one for each further text.",
+			"\"contains\" looks at two arguments; the others are ignored.")
 		n.kids = n.kids[:2]
 	}
 	return n
@@ -478,8 +473,8 @@ func (a *aiflowParser) negative(t aiflowToken) *node {
 	next := a.takeToken()
 	f, err := strconv.ParseFloat(next.text, 64)
 	if next.kind != aiNumber || err != nil {
-		a.add(CodeOperand, t.start, t.end, "A minus belongs before a number.",
-			"Conditions compare and cannot calculate: let an agent compute the value.")
+		a.add(CodeOperand, t.start, t.end, "Conditions compare and cannot calculate: let an agent compute the value.",
+			"A minus belongs before a number.")
 		return &node{op: opBroken, start: t.start, end: t.end}
 	}
 	return &node{op: opConstant, start: t.start, end: next.end, value: number(-f), fixed: true}
@@ -498,9 +493,8 @@ func (a *aiflowParser) closing(open aiflowToken, bracket string) {
 		return
 	}
 	end := a.last()
-	a.add(CodeUnclosed, end, end, fmt.Sprintf("%q is never closed.", open.text),
-		fmt.Sprintf("Add %q where it ends.", bracket),
-		diag.Related{Span: place(a.at, a.text, open.start, open.end), Message: "opened here"})
+	a.add(CodeUnclosed, end, end, fmt.Sprintf("Add %q where it ends.", bracket), "%q is never closed.", open.text).
+		Relate(place(a.at, a.text, open.start, open.end), "opened here")
 }
 
 // strayed reports a token in the place of an operator or the end.
@@ -516,8 +510,7 @@ func (a *aiflowParser) strayed(t aiflowToken) {
 	case t.kind == aiOperator:
 		help = "Compare one value at a time."
 	}
-	a.add(CodeUnexpected, t.start, t.end,
-		fmt.Sprintf("%s is not expected here.", inQuotes(a.text[t.start:t.end])), help)
+	a.add(CodeUnexpected, t.start, t.end, help, "%s is not expected here.", inQuotes(a.text[t.start:t.end]))
 }
 
 func (a *aiflowParser) noOperand(t aiflowToken) {
@@ -525,12 +518,12 @@ func (a *aiflowParser) noOperand(t aiflowToken) {
 		return
 	}
 	if t.kind == aiEnd {
-		a.add(CodeOperand, max(0, a.last()-1), len(a.text), "Something is missing at the end of the condition.",
-			"Write the value that belongs there.")
+		a.add(CodeOperand, max(0, a.last()-1), len(a.text), "Write the value that belongs there.",
+			"Something is missing at the end of the condition.")
 		return
 	}
-	a.add(CodeOperand, t.start, t.end, fmt.Sprintf("There is no value before %s.", inQuotes(a.text[t.start:t.end])),
-		"Write the value that belongs there.")
+	a.add(CodeOperand, t.start, t.end, "Write the value that belongs there.", "There is no value before %s.",
+		inQuotes(a.text[t.start:t.end]))
 }
 
 // lintAIFlow reports conditions that are valid but misleading.
@@ -542,8 +535,8 @@ func (p *parser) lintAIFlow(root *node) {
 			if n.name == "!" {
 				meant = "!="
 			}
-			p.warn(CodeSingleEquals, n, fmt.Sprintf("A single %q compares nothing: this is always false.", n.name),
-				fmt.Sprintf("Write %s.", meant))
+			p.warn(CodeSingleEquals, n, fmt.Sprintf("Write %s.", meant),
+				"A single %q compares nothing: this is always false.", n.name)
 		case opEqual, opUnequal:
 			for i, kid := range n.kids {
 				other := n.kids[1-i]
@@ -551,8 +544,9 @@ func (p *parser) lintAIFlow(root *node) {
 					(kid.value.str == "true" || kid.value.str == "false")
 				if quoted && (other.op == opPath || other.op == opConstant && other.value.kind == kindBool) {
 					word := kid.value.str
-					p.warn(CodeNeverEqual, n, fmt.Sprintf("The text '%s' is not equal to the value %s.", word, word),
-						fmt.Sprintf("Write %s without quotes, unless the agent answers with a text.", word))
+					p.warn(CodeNeverEqual, n,
+						fmt.Sprintf("Write %s without quotes, unless the agent answers with a text.", word),
+						"The text '%s' is not equal to the value %s.", word, word)
 					return
 				}
 			}

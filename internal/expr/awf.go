@@ -61,7 +61,7 @@ func ParseWithin(d Dialect, text string, at source.Span, within func(start, end 
 	var list diag.List
 	report := func(code diag.Code, start, end int, message, help string) {
 		e.broken = true
-		list.Report(code, diag.Error, within(start, end), message, help)
+		list.Errorf(code, within(start, end), help, "%s", message)
 	}
 	switch {
 	case d != AWFTemplate && strings.TrimSpace(text) == "":

@@ -189,7 +189,7 @@ func (p *parser) lexStranger(at int, r rune, size int) token {
 	rest := p.text[at:]
 	switch {
 	case r == utf8.RuneError && size == 1:
-		p.add(CodeCharacter, at, t.end, "The text is not valid UTF-8 here.", "Save the file as UTF-8.")
+		p.add(CodeCharacter, at, t.end, "Save the file as UTF-8.", "The text is not valid UTF-8 here.")
 		return t
 	case strings.HasPrefix(rest, "{{"), strings.HasPrefix(rest, "}}"), strings.HasPrefix(rest, "${"):
 		t.kind, t.end, help = tokSkip, at+2, "Conditions are not templates: write the name alone, such as input.name."
@@ -222,7 +222,7 @@ func (p *parser) lexStranger(at int, r rune, size int) token {
 	if t.end == at+size && !unicode.IsGraphic(r) {
 		shown = fmt.Sprintf("The character U+%04X", r)
 	}
-	p.add(CodeCharacter, at, t.end, shown+" means nothing in a condition.", help)
+	p.add(CodeCharacter, at, t.end, help, "%s means nothing in a condition.", shown)
 	return t
 }
 
@@ -249,8 +249,7 @@ func (p *parser) lexWord(at int) token {
 		return t
 	}
 	if meant, ok := p.rules.elsewhere[folded]; ok {
-		p.add(CodeConstantName, at, t.end, fmt.Sprintf("%q is the word of another language.", word),
-			fmt.Sprintf("Write %s.", meant))
+		p.add(CodeConstantName, at, t.end, fmt.Sprintf("Write %s.", meant), "%q is the word of another language.", word)
 		t.kind, t.value = tokConstant, p.rules.constants[meant]
 	}
 	return t
@@ -282,11 +281,12 @@ func (p *parser) lexNumber(at int) token {
 	f, err := strconv.ParseFloat(word, 64)
 	switch {
 	case !source.IsJSONNumber(word):
-		p.add(CodeNumber, at, end, fmt.Sprintf("%q is not a number.", word),
-			fmt.Sprintf("Write numbers like 3, -1.5 or 2e6, and put anything else in quotes: %s.", quote(word)))
+		p.add(CodeNumber, at, end,
+			fmt.Sprintf("Write numbers like 3, -1.5 or 2e6, and put anything else in quotes: %s.", quote(word)),
+			"%q is not a number.", word)
 		t.kind = tokBad
 	case err != nil || math.IsInf(f, 0):
-		p.add(CodeNumber, at, end, fmt.Sprintf("%q is too large a number.", word), "Write a number below 1.8e308.")
+		p.add(CodeNumber, at, end, "Write a number below 1.8e308.", "%q is too large a number.", word)
 		t.kind = tokBad
 	}
 	t.value = number(f)
@@ -306,7 +306,7 @@ func (p *parser) lexString(at int) token {
 		if p.text[i] != '\\' {
 			r, size := utf8.DecodeRuneInString(p.text[i:])
 			if r == utf8.RuneError && size == 1 {
-				p.add(CodeCharacter, i, i+1, "The text is not valid UTF-8 here.", "Save the file as UTF-8.")
+				p.add(CodeCharacter, i, i+1, "Save the file as UTF-8.", "The text is not valid UTF-8 here.")
 			}
 			b.WriteString(p.text[i : i+size])
 			i += size
@@ -316,8 +316,8 @@ func (p *parser) lexString(at int) token {
 	}
 	t := token{kind: tokConstant, start: at, end: min(i+1, len(p.text)), value: text(b.String())}
 	if i >= len(p.text) {
-		p.add(CodeString, at, len(p.text), "The string has no closing quote.",
-			fmt.Sprintf("Add %c where the string ends.", closing))
+		p.add(CodeString, at, len(p.text), fmt.Sprintf("Add %c where the string ends.", closing),
+			"The string has no closing quote.")
 	}
 	return t
 }
@@ -341,13 +341,13 @@ func (p *parser) lexEscape(b *strings.Builder, at int) int {
 		for end < len(p.text) && end < at+6 && isHex(p.text[end]) {
 			end++
 		}
-		p.add(CodeEscape, at, end, fmt.Sprintf("%s is not a character.", p.text[at:end]),
-			`Write \u and four hexadecimal digits, such as \u00e9.`)
+		p.add(CodeEscape, at, end, `Write \u and four hexadecimal digits, such as \u00e9.`, "%s is not a character.",
+			p.text[at:end])
 		return end - at
 	}
 	_, size := utf8.DecodeRuneInString(rest[1:])
-	p.add(CodeEscape, at, at+1+size, fmt.Sprintf("There is no escape %s.", rest[:1+size]),
-		`Write \\ for a backslash; there are also \n, \t, \r, \", \' and \u00e9.`)
+	p.add(CodeEscape, at, at+1+size, `Write \\ for a backslash; there are also \n, \t, \r, \", \' and \u00e9.`,
+		"There is no escape %s.", rest[:1+size])
 	return 1 + size
 }
 

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,7 +37,7 @@ func (p *parser) lintDecides(n *node) {
 				help = fmt.Sprintf("Write %s without quotes if you mean the variable.", kid.value.str)
 			}
 		})
-		p.warn(CodeConstant, n, fmt.Sprintf("%s is always %t.", p.text[n.start:n.end], result), help)
+		p.warn(CodeConstant, n, help, "%s is always %t.", p.text[n.start:n.end], result)
 		return
 	}
 	if n.op == opAnd || n.op == opOr || n.op == opNot {
@@ -78,8 +79,8 @@ func (p *parser) notCondition(n *node, test string) {
 	case n.op == opCall:
 		help = "Compare it, such as " + p.text[n.start:n.end] + ` == "yes".`
 	}
-	p.add(CodeNotCondition, n.start, n.end,
-		fmt.Sprintf("%s is %s, not true or false.", p.text[n.start:n.end], kinds(withoutNull(p.types(n)))), help)
+	p.add(CodeNotCondition, n.start, n.end, help, "%s is %s, not true or false.", p.text[n.start:n.end],
+		kinds(withoutNull(p.types(n))))
 }
 
 func looksLikePath(s string) bool {
@@ -118,8 +119,8 @@ func (p *parser) lintValue(n *node) {
 		}
 	case opLocal:
 		if item, ok := p.locals[n.path[0]]; ok && len(n.path) > 1 && item&kindObject == 0 {
-			p.warn(CodeOperandType, n, fmt.Sprintf("%s has no property %q, so this is always null.",
-				upperFirst(kinds(withoutNull(item))), n.path[1]), fmt.Sprintf("Compare %s itself.", n.path[0]))
+			p.warn(CodeOperandType, n, fmt.Sprintf("Compare %s itself.", n.path[0]),
+				"%s has no property %q, so this is always null.", upperFirst(kinds(withoutNull(item))), n.path[1])
 		}
 	case opEqual, opUnequal:
 		p.lintEqual(n)
@@ -132,16 +133,14 @@ func (p *parser) lintValue(n *node) {
 	case opQuantify:
 		p.lintDecides(n.kids[0])
 		if list := withoutNull(p.types(n.kids[1])); list&(kindList|kindNull) == 0 {
-			p.add(CodeOperandType, n.kids[1].start, n.kids[1].end,
-				fmt.Sprintf("%s is not a list.", upperFirst(kinds(list))),
-				"Write a list after in.")
+			p.add(CodeOperandType, n.kids[1].start, n.kids[1].end, "Write a list after in.", "%s is not a list.",
+				upperFirst(kinds(list)))
 		}
 	case opAdd, opSubtract, opMultiply, opDivide, opFloor, opModulo, opNegate:
 		for _, kid := range n.kids {
 			if t := withoutNull(p.types(kid)); t&(kindNumber|kindNull) == 0 {
-				p.add(CodeOperandType, kid.start, kid.end, fmt.Sprintf("%s cannot be calculated with.",
-					upperFirst(kinds(t))),
-					calculateHelp)
+				p.add(CodeOperandType, kid.start, kid.end, calculateHelp, "%s cannot be calculated with.",
+					upperFirst(kinds(t)))
 			}
 		}
 	case opEmpty, opNotEmpty:
@@ -151,13 +150,14 @@ func (p *parser) lintValue(n *node) {
 			if t == kindNumber {
 				help = fmt.Sprintf("Compare it, such as %s > 0.", written)
 			}
-			p.warn(CodeConstant, n, fmt.Sprintf("%s is never empty, so this only asks whether %s has a value.",
-				upperFirst(kinds(t)), written), help)
+			p.warn(CodeConstant, n, help, "%s is never empty, so this only asks whether %s has a value.",
+				upperFirst(kinds(t)), written)
 		}
 	case opCall:
 		if arg := withoutNull(p.types(n.kids[0])); arg&n.call.operand == 0 {
-			p.add(CodeOperandType, n.start, n.end, fmt.Sprintf("%s cannot be taken of %s.", n.name, kinds(arg)),
-				fmt.Sprintf("Give %s %s.", n.name, kinds(withoutNull(n.call.operand))))
+			p.add(CodeOperandType, n.start, n.end,
+				fmt.Sprintf("Give %s %s.", n.name, kinds(withoutNull(n.call.operand))), "%s cannot be taken of %s.",
+				n.name, kinds(arg))
 		}
 	}
 }
@@ -177,8 +177,8 @@ func (p *parser) lintEqual(n *node) {
 			help = fmt.Sprintf("Write %s.", quote(kid.value.literal()))
 		}
 	}
-	p.warn(CodeNeverEqual, n, fmt.Sprintf("%s and %s are never equal, so this is always %t.",
-		upperFirst(kinds(withoutNull(a))), kinds(withoutNull(b)), n.op == opUnequal), help)
+	p.warn(CodeNeverEqual, n, help, "%s and %s are never equal, so this is always %t.",
+		upperFirst(kinds(withoutNull(a))), kinds(withoutNull(b)), n.op == opUnequal)
 }
 
 // withoutNull removes null from a set of kinds, unless it is the only one. Any value may be null, so messages leave it
@@ -196,8 +196,8 @@ func (p *parser) lintOrder(n *node) {
 	a, b := p.types(n.kids[0]), p.types(n.kids[1])
 	switch {
 	case a == kindNull || b == kindNull:
-		p.warn(CodeNeverEqual, n, "Nothing is smaller or larger than null, so this is always false.",
-			"Write == null or != null.")
+		p.warn(CodeNeverEqual, n, "Write == null or != null.",
+			"Nothing is smaller or larger than null, so this is always false.")
 	case a&b&(kindNumber|kindText) == 0:
 		message := fmt.Sprintf("%s cannot be ordered against %s.", upperFirst(kinds(withoutNull(a))),
 			kinds(withoutNull(b)))
@@ -206,7 +206,7 @@ func (p *parser) lintOrder(n *node) {
 				message = fmt.Sprintf("%s has no order.", upperFirst(kinds(withoutNull(side))))
 			}
 		}
-		p.add(CodeOperandType, n.start, n.end, message, orderHelp)
+		p.add(CodeOperandType, n.start, n.end, orderHelp, "%s", message)
 	}
 }
 
@@ -214,10 +214,9 @@ func (p *parser) lintContains(n, whole, part *node) {
 	a, b := withoutNull(p.types(whole)), withoutNull(p.types(part))
 	switch {
 	case a&(sized|kindNull) == 0:
-		p.add(CodeOperandType, n.start, n.end, fmt.Sprintf("%s cannot contain anything.", upperFirst(kinds(a))),
-			containsHelp)
+		p.add(CodeOperandType, n.start, n.end, containsHelp, "%s cannot contain anything.", upperFirst(kinds(a)))
 	case a == kindText && b&(kindText|kindNull) == 0:
-		p.add(CodeOperandType, n.start, n.end, fmt.Sprintf("A text cannot contain %s.", kinds(b)), containsHelp)
+		p.add(CodeOperandType, n.start, n.end, containsHelp, "A text cannot contain %s.", kinds(b))
 	}
 }
 
@@ -262,10 +261,7 @@ func (e *Expr) CheckTypes(types func(path []string) []string) diag.List {
 		for _, name := range types(path) {
 			set |= schemaKinds[name]
 		}
-		if set == 0 {
-			return anyKind
-		}
-		return set
+		return cmp.Or(set, anyKind)
 	}
 	p.known = func(n *node) kind {
 		path := e.pathOf(n)

@@ -45,12 +45,11 @@ func parse(d Dialect, text string, at source.Span) (*Expr, *parser) {
 	e := &Expr{Dialect: d, Text: text, Span: at}
 	switch {
 	case strings.TrimSpace(text) == "" && rules.parse == nil:
-		p.add(CodeEmpty, 0, len(text), "The condition is empty.",
-			"Write a condition such as input.name != null, or remove the key.")
+		p.add(CodeEmpty, 0, len(text), "Write a condition such as input.name != null, or remove the key.",
+			"The condition is empty.")
 	case len(text) > maxText:
-		p.add(CodeTooLong, maxText, len(text),
-			fmt.Sprintf("The expression is %d bytes long; the limit is %d.", len(text), maxText),
-			"Let a step compute the decision and compare its result.")
+		p.add(CodeTooLong, maxText, len(text), "Let a step compute the decision and compare its result.",
+			"The expression is %d bytes long; the limit is %d.", len(text), maxText)
 	case rules.parse != nil:
 		e.root = rules.parse(p)
 	default:
@@ -61,16 +60,13 @@ func parse(d Dialect, text string, at source.Span) (*Expr, *parser) {
 	return e, p
 }
 
-func (p *parser) add(code diag.Code, start, end int, message, help string, related ...diag.Related) *diag.Diagnostic {
-	return p.report(diag.Diagnostic{
-		Code: code, Severity: diag.Error, Span: place(p.at, p.text, start, end),
-		Message: message, Help: help, Related: related,
-	})
+func (p *parser) add(code diag.Code, start, end int, help, format string, args ...any) *diag.Diagnostic {
+	return p.report(code, diag.Error, start, end, help, format, args...)
 }
 
 // addFix adds an error about an operator, and the operator that replaces it.
 func (p *parser) addFix(code diag.Code, start, end int, message, operator string) {
-	p.replace(p.add(code, start, end, message, fmt.Sprintf("Write %s.", operator)), start, end, operator)
+	p.replace(p.add(code, start, end, fmt.Sprintf("Write %s.", operator), "%s", message), start, end, operator)
 }
 
 // replace adds a fix that replaces a part of the expression. There is none if the place of the part in the file is not
@@ -81,18 +77,17 @@ func (p *parser) replace(d *diag.Diagnostic, start, end int, newText string) {
 	}
 }
 
-func (p *parser) warn(code diag.Code, n *node, message, help string) {
-	p.report(diag.Diagnostic{
-		Code: code, Severity: diag.Warning, Span: place(p.at, p.text, n.start, n.end), Message: message, Help: help,
-	})
+func (p *parser) warn(code diag.Code, n *node, help, format string, args ...any) {
+	p.report(code, diag.Warning, n.start, n.end, help, format, args...)
 }
 
 // understood adds a note about a symbol that is accepted in the place of a word.
 func (p *parser) understood(start, end int, word, help string) {
-	d := p.report(diag.Diagnostic{
-		Code: CodeSymbol, Severity: diag.Note, Lenient: true, Span: place(p.at, p.text, start, end),
-		Message: fmt.Sprintf("%q was understood as %q.", p.text[start:end], word), Help: help,
-	})
+	d := p.report(CodeSymbol, diag.Note, start, end, help, "%q was understood as %q.", p.text[start:end], word)
+	if d == nil {
+		return
+	}
+	d.Lenient = true
 	newText := word
 	if start > 0 && p.text[start-1] != ' ' && p.text[start-1] != '(' {
 		newText = " " + newText
@@ -105,9 +100,11 @@ func (p *parser) understood(start, end int, word, help string) {
 
 // report adds a diagnostic up to a limit. The limit counts errors alone, so the list contains an error whenever one is
 // dropped.
-func (p *parser) report(d diag.Diagnostic) *diag.Diagnostic {
-	if d.Severity != diag.Error && len(p.diags) < 4*maxDiags || p.diags.Count(diag.Error) < maxDiags {
-		return p.diags.Add(d)
+func (p *parser) report(
+	code diag.Code, severity diag.Severity, start, end int, help, format string, args ...any,
+) *diag.Diagnostic {
+	if severity != diag.Error && len(p.diags) < 4*maxDiags || p.diags.Count(diag.Error) < maxDiags {
+		return p.diags.Reportf(code, severity, place(p.at, p.text, start, end), help, format, args...)
 	}
 	return nil
 }
@@ -195,7 +192,7 @@ func (p *parser) complainAbout(t token) {
 			help = "Conditions compare and cannot calculate: let a step compute the value."
 		}
 	}
-	p.add(CodeUnexpected, t.start, t.end, what, help)
+	p.add(CodeUnexpected, t.start, t.end, help, "%s", what)
 }
 
 // lastEnd returns the end of the last consumed token.
@@ -243,9 +240,8 @@ var calculations = map[tokenKind]op{
 func (p *parser) calculation(start int, left *node, binding int) *node {
 	if p.operators++; p.operators > maxItems {
 		t := p.peek()
-		p.add(CodeTooLong, t.start, t.end, fmt.Sprintf("The expression has more than %d arithmetic operators.",
-			maxItems),
-			"Let a step compute the value.")
+		p.add(CodeTooLong, t.start, t.end, "Let a step compute the value.",
+			"The expression has more than %d arithmetic operators.", maxItems)
 		p.giveUp()
 		return left
 	}
@@ -278,9 +274,8 @@ func (p *parser) noteSymbol(t token, word string) {
 // after parses the right operand of an operator.
 func (p *parser) after(operator token, binding int) *node {
 	if t := p.peek(); !p.startsOperand(t) && t.kind != tokSegment {
-		p.add(CodeOperand, operator.start, operator.end,
-			fmt.Sprintf("There is nothing to the right of %s.", p.shown(operator)),
-			"Write the value or condition that belongs there.")
+		p.add(CodeOperand, operator.start, operator.end, "Write the value or condition that belongs there.",
+			"There is nothing to the right of %s.", p.shown(operator))
 		return &node{op: opBroken, start: operator.end, end: operator.end}
 	}
 	return p.parse(binding)
@@ -302,8 +297,8 @@ func (p *parser) comparison(start int, left *node) *node {
 	}
 	for p.comparesNext() {
 		t := p.peek()
-		p.add(CodeChained, t.start, t.end, "Comparisons cannot be chained.",
-			"Compare two values at a time and join the parts with and.")
+		p.add(CodeChained, t.start, t.end, "Compare two values at a time and join the parts with and.",
+			"Comparisons cannot be chained.")
 		n = &node{op: opBroken, start: start, kids: []*node{p.oneComparison(start, n)}}
 		n.end = p.lastEnd()
 	}
@@ -362,8 +357,7 @@ func (p *parser) isEmpty(start int, left *node, is token) *node {
 				help = fmt.Sprintf("Write %s %s.", map[string]string{"": "==", "not ": "!="}[negated], p.written(t))
 			}
 		}
-		p.add(CodeIs, is.start, p.lastEnd(),
-			fmt.Sprintf("%s can only be followed by empty or not empty.", p.shown(is)), help)
+		p.add(CodeIs, is.start, p.lastEnd(), help, "%s can only be followed by empty or not empty.", p.shown(is))
 		n.op = opBroken
 	}
 	n.end = p.lastEnd()
@@ -374,8 +368,8 @@ func (p *parser) isEmpty(start int, left *node, is token) *node {
 func (p *parser) operand() *node {
 	if p.depth++; p.depth > maxDepth {
 		t := p.peek()
-		p.add(CodeTooDeep, t.start, t.end, fmt.Sprintf("The expression is nested more than %d levels deep.", maxDepth),
-			"Let a step compute a part of it.")
+		p.add(CodeTooDeep, t.start, t.end, "Let a step compute a part of it.",
+			"The expression is nested more than %d levels deep.", maxDepth)
 		p.giveUp()
 	}
 	defer func() { p.depth-- }()
@@ -407,12 +401,12 @@ func (p *parser) operand() *node {
 		n.op, n.kids = opNegate, []*node{p.after(t, bindOperand)}
 		n.end = p.lastEnd()
 	case tokSegment:
-		p.add(CodePath, t.start, t.end, fmt.Sprintf("There is no name before %s.", p.shown(t)),
-			"Write the whole name, such as input.name; a number below 1 starts with 0.")
+		p.add(CodePath, t.start, t.end, "Write the whole name, such as input.name; a number below 1 starts with 0.",
+			"There is no name before %s.", p.shown(t))
 	case tokEnd:
 		if !p.diags.Errors() {
-			p.add(CodeOperand, 0, len(p.text), "The condition has no value.",
-				"Write a condition such as input.name != null.")
+			p.add(CodeOperand, 0, len(p.text), "Write a condition such as input.name != null.",
+				"The condition has no value.")
 		}
 	default:
 		if t.kind == tokContains && p.peek().kind == tokOpen {
@@ -428,16 +422,16 @@ func (p *parser) operand() *node {
 func (p *parser) missingLeft(t token) {
 	switch t.kind {
 	case tokClose, tokListClose, tokComma:
-		p.add(CodeOperand, t.start, t.end, fmt.Sprintf("There is nothing before %s.", p.shown(t)),
-			"Write the value that belongs there.")
+		p.add(CodeOperand, t.start, t.end, "Write the value that belongs there.", "There is nothing before %s.",
+			p.shown(t))
 	case tokAnd, tokOr, tokIs, tokIn, tokContains:
-		p.add(CodeOperand, t.start, t.end, fmt.Sprintf("There is nothing to the left of %s.", p.shown(t)),
-			fmt.Sprintf("Write what belongs there; a variable of that name is written with its namespace, such as "+
-				"input.%s.",
-				p.written(t)))
+		p.add(CodeOperand, t.start, t.end,
+			fmt.Sprintf(
+				"Write what belongs there; a variable of that name is written with its namespace, such as input.%s.",
+				p.written(t)), "There is nothing to the left of %s.", p.shown(t))
 	default:
-		p.add(CodeOperand, t.start, t.end, fmt.Sprintf("There is nothing to the left of %s.", p.shown(t)),
-			"Write the value that belongs there.")
+		p.add(CodeOperand, t.start, t.end, "Write the value that belongs there.", "There is nothing to the left of %s.",
+			p.shown(t))
 	}
 }
 
@@ -450,8 +444,8 @@ func (p *parser) bang(t token, n *node) *node {
 	if !p.comparesNext() {
 		p.noteSymbol(t, opText[opNot])
 	} else {
-		p.add(CodeSymbol, t.start, t.end, `It is not clear what "!" belongs to here.`,
-			"Write not before the whole comparison, or put (not x) in parentheses.")
+		p.add(CodeSymbol, t.start, t.end, "Write not before the whole comparison, or put (not x) in parentheses.",
+			`It is not clear what "!" belongs to here.`)
 	}
 	return n
 }
@@ -476,9 +470,8 @@ func (p *parser) close(open token, kind tokenKind, text string) {
 		}
 	}
 	end := p.lastEnd()
-	p.add(CodeUnclosed, end, end, fmt.Sprintf("%s is never closed.", p.shown(open)),
-		fmt.Sprintf("Add %q where it ends.", text),
-		diag.Related{Span: place(p.at, p.text, open.start, open.end), Message: "opened here"})
+	p.add(CodeUnclosed, end, end, fmt.Sprintf("Add %q where it ends.", text), "%s is never closed.", p.shown(open)).
+		Relate(place(p.at, p.text, open.start, open.end), "opened here")
 }
 
 // items parses expressions separated by commas and the closing bracket.
@@ -505,9 +498,8 @@ func (p *parser) items(open token, kind tokenKind, text string) []*node {
 // list completes a list. A list of constants becomes a constant.
 func (p *parser) list(n *node) {
 	if len(n.kids) > maxItems {
-		p.add(CodeTooLong, n.start, n.end,
-			fmt.Sprintf("The list has %d elements; the limit is %d.", len(n.kids),
-				maxItems), "Keep the list in a variable.")
+		p.add(CodeTooLong, n.start, n.end, "Keep the list in a variable.", "The list has %d elements; the limit is %d.",
+			len(n.kids), maxItems)
 		return
 	}
 	values := make([]any, len(n.kids))
@@ -551,8 +543,8 @@ func (p *parser) quantifier(name token) *node {
 	}
 	variable := p.take()
 	if variable.kind != tokName || p.peek().kind != tokIn {
-		p.add(CodeUnexpected, variable.start, variable.end, fmt.Sprintf("%s is not expected here.", p.shown(variable)),
-			fmt.Sprintf("Write %s(CONDITION for NAME in LIST).", n.name))
+		p.add(CodeUnexpected, variable.start, variable.end,
+			fmt.Sprintf("Write %s(CONDITION for NAME in LIST).", n.name), "%s is not expected here.", p.shown(variable))
 		p.giveUp()
 		return &node{op: opBroken, start: n.start, end: p.lastEnd(), kids: []*node{condition}}
 	}
@@ -580,15 +572,16 @@ func (p *parser) call(name token) *node {
 	n.call = p.rules.functions[n.name]
 	switch {
 	case n.call == nil:
-		p.add(CodeFunction, name.start, name.end, fmt.Sprintf("There is no function %q.", n.name),
-			"").Suggest(n.name, slices.Collect(maps.Keys(p.rules.functions)))
+		p.add(CodeFunction, name.start, name.end, "", "There is no function %q.", n.name).
+			Suggest(n.name, slices.Collect(maps.Keys(p.rules.functions)))
 		n.op = opBroken
 	case p.diags.Count(diag.Error) > before: // the number of arguments is not known
 		n.op = opBroken
 	case len(n.kids) != n.call.takes:
 		wanted := []string{"one argument", "two arguments"}[n.call.takes-1]
-		p.add(CodeArguments, name.start, n.end, fmt.Sprintf("%q takes %s, not %d.", n.name, wanted, len(n.kids)),
-			fmt.Sprintf("Write %s(%s).", n.name, []string{"a", "a, b"}[n.call.takes-1]))
+		p.add(CodeArguments, name.start, n.end,
+			fmt.Sprintf("Write %s(%s).", n.name, []string{"a", "a, b"}[n.call.takes-1]), "%q takes %s, not %d.", n.name,
+			wanted, len(n.kids))
 		n.op = opBroken
 	case n.call.op != opBroken:
 		n.op, n.name, n.call = n.call.op, "", nil
@@ -615,7 +608,7 @@ func (p *parser) path(n *node) *node {
 		case t.kind == tokSegment:
 			p.take()
 			if t.end == t.start+1 {
-				p.add(CodePath, n.start, t.end, "The name ends in a dot.", "Write what follows the dot, or remove it.")
+				p.add(CodePath, n.start, t.end, "Write what follows the dot, or remove it.", "The name ends in a dot.")
 				n.op = opBroken
 			}
 			n.path = append(n.path, p.text[t.start+1:t.end])
@@ -623,8 +616,9 @@ func (p *parser) path(n *node) *node {
 			p.index(n)
 		case t.kind == tokOpen:
 			known := strings.Join(slices.Sorted(maps.Keys(p.rules.functions)), ", ")
-			p.add(CodePath, n.start, t.end, fmt.Sprintf("%s is not a function.", inQuotes(p.text[n.start:n.end])),
-				fmt.Sprintf("Write functions before their argument, such as len(x). Available: %s.", known))
+			p.add(CodePath, n.start, t.end,
+				fmt.Sprintf("Write functions before their argument, such as len(x). Available: %s.", known),
+				"%s is not a function.", inQuotes(p.text[n.start:n.end]))
 			p.take()
 			kids := p.items(t, tokClose, ")")
 			return &node{op: opBroken, start: n.start, end: p.lastEnd(), kids: append([]*node{n}, kids...)}
@@ -647,8 +641,8 @@ func (p *parser) index(n *node) {
 		n.path = append(n.path, p.written(t))
 		p.take()
 	default:
-		p.add(CodePath, open.start, t.end, "An index is a whole number or a text in quotes.",
-			`Write [0] for the first element, or ["key"].`)
+		p.add(CodePath, open.start, t.end, `Write [0] for the first element, or ["key"].`,
+			"An index is a whole number or a text in quotes.")
 		for k := p.peek().kind; k != tokListClose && k != tokEnd; k = p.peek().kind {
 			p.take()
 		}

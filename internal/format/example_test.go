@@ -33,7 +33,7 @@ func (todo) Compile(f *source.File, _ format.Files) (*ir.Program, diag.List) {
 		text, span := strings.TrimSpace(line), f.Span(at, at+len(line))
 		at += len(line)
 		if text == "" {
-			list.Report("TODO001", diag.Error, span, "The line is empty.", "Write a task, or remove the line.")
+			list.Errorf("TODO001", span, "Write a task, or remove the line.", "The line is empty.")
 			continue
 		}
 		quoted, _ := json.Marshal(text)

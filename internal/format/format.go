@@ -38,6 +38,21 @@ type Schema struct {
 	Schema json.RawMessage
 }
 
+// NewSchema returns the JSON Schema of a block, with its title.
+func NewSchema(block, title string, schema map[string]any) Schema {
+	schema["$schema"], schema["title"] = "https://json-schema.org/draft/2020-12/schema", title
+	return Schema{Block: block, Schema: JSON(schema)}
+}
+
+// JSON returns plain data as JSON.
+func JSON(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic("format: " + err.Error()) // unreachable: plain data encodes
+	}
+	return raw
+}
+
 // Conventional is an optional interface of formats that differ from others in how people use their files.
 type Conventional interface{ Conventions() Conventions }
 

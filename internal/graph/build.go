@@ -1,8 +1,10 @@
 package graph
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -125,62 +127,52 @@ func (b *builder) step(s *scope, i int) {
 	id := b.id("step-" + path)
 	s.nodes[i] = id
 	tone, icon := look(st.Action)
-	label := st.Type
-	if label == "" {
-		label = ir.ActionName(st.Action)
+	n := Node{
+		ID: id, Kind: NodeStep, Tone: tone, Icon: icon, Step: path, Group: s.group, Lane: s.lane,
+		Label: clean(cmp.Or(st.Type, ir.ActionName(st.Action))), Title: clean(st.Title()), Text: clean(st.Description),
+		Reads: readPaths(st), Writes: writePaths(st),
 	}
 	if b.isClosed(st, path) {
 		b.folds[id] = map[string]string{}
-		b.add(foldedGroup(s, st, id, path))
+		b.add(foldedGroup(n, st))
 		return
 	}
 	switch a := st.Action.(type) {
 	case ir.Parallel:
-		g := Group{
-			ID: id, Kind: GroupBundle, Tone: tone, Icon: icon, Step: path, Group: s.group, Lane: s.lane,
-			Label: clean(label), Detail: clean(a.Name), Title: clean(st.Title()), Text: clean(st.Description),
-			Notes: stepNotes(st), Footer: joinText(a), Reads: readPaths(st), Writes: writePaths(st),
-		}
-		at := len(b.graph.Groups)
-		g.Order = b.next()
-		b.graph.Groups = append(b.graph.Groups, g)
+		n.Kind, n.Detail = GroupBundle, clean(a.Name)
 		branches := a.Branches
 		if a.Each != nil {
 			branches = append(branches[:len(branches):len(branches)], ir.Branch{Name: "each", Block: a.Each.Block})
-			g.Notes = append([]Note{{NoteCheck, "for each " + clean(a.Each.Var) + " in " + condition(a.Each.Items)}},
-				g.Notes...)
+			n.Notes = []Note{eachNote(a.Each)}
 		}
-		for n, branch := range branches {
-			g.Lanes = append(g.Lanes, clean(branch.Name))
-			inside := place{group: id, lane: n, path: path + "."}
+		n.Notes = append(n.Notes, stepNotes(st)...)
+		var lanes []string
+		for _, branch := range branches {
+			lanes = append(lanes, clean(branch.Name))
+		}
+		b.addGroup(Group{Node: n, Footer: joinText(a), Lanes: lanes})
+		for lane, branch := range branches {
+			inside := place{group: id, lane: lane, path: path + "."}
 			if !b.single(branch.Block) {
 				inside.path += branch.Name + "."
 			}
 			if in := b.block(branch.Block, inside, s, i); in != nil {
 				s.inner[i] = append(s.inner[i], in)
 				if branch.When != nil && len(in.nodes) > 0 {
-					b.note(in.nodes[0], Note{NoteWhen, condition(branch.When)})
+					first := b.graph.node(in.nodes[0])
+					first.Notes = append(first.Notes, Note{NoteWhen, condition(branch.When)})
 				}
 			}
 		}
-		b.graph.Groups[at].Lanes, b.graph.Groups[at].Notes = g.Lanes, g.Notes
 	case ir.Loop:
-		b.graph.Groups = append(b.graph.Groups, Group{
-			ID: id, Kind: GroupLoop, Order: b.next(), Tone: tone, Icon: icon, Step: path,
-			Group: s.group, Lane: s.lane, Label: clean(label), Title: clean(st.Title()), Text: clean(st.Description),
-			Notes: append(loopNotes(a), stepNotes(st)...), Lanes: []string{""}, Reads: readPaths(st),
-			Writes: writePaths(st),
-		})
+		n.Kind, n.Notes = GroupLoop, append(loopNotes(a), stepNotes(st)...)
+		b.addGroup(Group{Node: n, Lanes: []string{""}})
 		if in := b.block(a.Block, place{group: id, path: path + "."}, s, i); in != nil {
 			in.parent, in.inLoop = s, true
 			s.inner[i] = append(s.inner[i], in)
 		}
 	default:
-		n := Node{
-			ID: id, Kind: NodeStep, Tone: tone, Icon: icon, Step: path, Group: s.group, Lane: s.lane,
-			Label: clean(label), Detail: b.detail(st), Title: clean(st.Title()), Text: clean(st.Description),
-			Notes: append(b.approvalNotes(st), stepNotes(st)...), Reads: readPaths(st), Writes: writePaths(st),
-		}
+		n.Detail, n.Notes = b.detail(st), append(b.approvalNotes(st), stepNotes(st)...)
 		if s.outer != nil && st.Description == s.outer.steps[s.at].Description {
 			n.Text = "" // the frame shows it already
 		}
@@ -194,9 +186,7 @@ func (b *builder) step(s *scope, i int) {
 			}
 		case ir.End:
 			n.Kind = NodeEnd
-			if n.Text == "" {
-				n.Text = clean(a.Message)
-			}
+			n.Text = cmp.Or(n.Text, clean(a.Message))
 			if a.Failed {
 				n.Icon = IconCross
 			}
@@ -220,19 +210,6 @@ func (b *builder) single(id ir.BlockID) bool {
 	return int(id) >= 0 && int(id) < len(b.program.Blocks) && len(b.program.Blocks[id].Steps) == 1
 }
 
-func (b *builder) note(id string, n Note) {
-	for i := range b.graph.Nodes {
-		if b.graph.Nodes[i].ID == id {
-			b.graph.Nodes[i].Notes = append(b.graph.Nodes[i].Notes, n)
-		}
-	}
-	for i := range b.graph.Groups {
-		if b.graph.Groups[i].ID == id {
-			b.graph.Groups[i].Notes = append(b.graph.Groups[i].Notes, n)
-		}
-	}
-}
-
 // drawStart draws the triggers, or a plain start, with edges to the first step.
 func (b *builder) drawStart(body *scope) {
 	first := ""
@@ -248,9 +225,7 @@ func (b *builder) drawStart(body *scope) {
 		switch t.Kind {
 		case ir.OnSchedule:
 			n.Title, n.Text = clean(t.Schedule), clean(t.Timezone)
-			if n.Text == "" {
-				n.Text = "UTC"
-			}
+			n.Text = cmp.Or(n.Text, "UTC")
 		case ir.OnEvent:
 			n.Title = clean(t.Event)
 		case ir.OnFile:
@@ -262,9 +237,7 @@ func (b *builder) drawStart(body *scope) {
 		case ir.OnDemand:
 			n.Title = "started manually"
 		}
-		if n.Title == "" {
-			n.Title = "starts a run"
-		}
+		n.Title = cmp.Or(n.Title, "starts a run")
 		nodes = append(nodes, n)
 	}
 	if len(nodes) == 0 {
@@ -444,7 +417,7 @@ func (b *builder) stepExits(s *scope, st *ir.Step, from string) []exit {
 		if w.kind == EdgeSkipped && !maySkip(st) && st.Fallback == nil {
 			continue
 		}
-		if has(e.On, ir.OK) {
+		if slices.Contains(e.On, ir.OK) {
 			some = true
 			if e.When == nil && e.Limit == 0 {
 				always = true
@@ -452,10 +425,7 @@ func (b *builder) stepExits(s *scope, st *ir.Step, from string) []exit {
 		}
 		switch {
 		case e.To.Exit == ir.ExitFail:
-			reason := clean(e.To.Reason)
-			if reason == "" {
-				reason = "fails"
-			}
+			reason := cmp.Or(clean(e.To.Reason), "fails")
 			w.kind = EdgeFailed
 			if decides {
 				w.on |= outcomeSet(ir.Failed) // the decision itself then fails, with this reason
@@ -532,6 +502,11 @@ func (b *builder) add(n Node) {
 	b.graph.Nodes = append(b.graph.Nodes, n)
 }
 
+func (b *builder) addGroup(g Group) {
+	g.Order = b.next()
+	b.graph.Groups = append(b.graph.Groups, g)
+}
+
 func (b *builder) next() int { return len(b.graph.Nodes) + len(b.graph.Groups) }
 
 // controlEdge adds an edge that a run can follow after the given outcomes.
@@ -593,30 +568,21 @@ func (b *builder) id(wanted string) string {
 
 func edgeKind(e ir.Edge, decides bool) EdgeKind {
 	switch {
-	case has(e.On, ir.OK) && decides, has(e.On, ir.OK) && e.When != nil:
+	case slices.Contains(e.On, ir.OK) && decides, slices.Contains(e.On, ir.OK) && e.When != nil:
 		return EdgeBranch
-	case has(e.On, ir.OK) && e.Sequential:
+	case slices.Contains(e.On, ir.OK) && e.Sequential:
 		return EdgeFlow
-	case has(e.On, ir.OK):
+	case slices.Contains(e.On, ir.OK):
 		return EdgeJump
-	case has(e.On, ir.Failed):
+	case slices.Contains(e.On, ir.Failed):
 		return EdgeFailed
-	case has(e.On, ir.Rejected):
+	case slices.Contains(e.On, ir.Rejected):
 		return EdgeRejected
-	case has(e.On, ir.Skipped):
+	case slices.Contains(e.On, ir.Skipped):
 		return EdgeSkipped
 	default:
 		return EdgeFlow
 	}
-}
-
-func has(all []ir.Outcome, one ir.Outcome) bool {
-	for _, o := range all {
-		if o == one {
-			return true
-		}
-	}
-	return false
 }
 
 func edgeLabel(e ir.Edge) string {
@@ -629,12 +595,12 @@ func edgeLabel(e ir.Edge) string {
 		switch {
 		case e.When != nil:
 			label = condition(e.When)
-		case has(e.On, ir.OK):
-		case has(e.On, ir.Failed):
+		case slices.Contains(e.On, ir.OK):
+		case slices.Contains(e.On, ir.Failed):
 			label = "on error"
-		case has(e.On, ir.Rejected):
+		case slices.Contains(e.On, ir.Rejected):
 			label = "rejected"
-		case has(e.On, ir.Skipped):
+		case slices.Contains(e.On, ir.Skipped):
 			label = "skipped"
 		}
 	}
@@ -716,10 +682,14 @@ func stepNotes(st *ir.Step) []Note {
 	return notes
 }
 
+func eachNote(e *ir.Each) Note {
+	return Note{NoteCheck, "for each " + clean(e.Var) + " in " + condition(e.Items)}
+}
+
 func loopNotes(l ir.Loop) []Note {
 	var notes []Note
 	if l.Each != nil {
-		notes = append(notes, Note{NoteCheck, "for each " + clean(l.Each.Var) + " in " + condition(l.Each.Items)})
+		notes = append(notes, eachNote(l.Each))
 	}
 	if l.While != nil {
 		notes = append(notes, Note{NoteCheck, "while " + condition(l.While)})

@@ -86,6 +86,15 @@ func (s *stacker) title(name string, size float64, p paint, room, gap float64) {
 	}
 }
 
+// text writes a description, over a few lines.
+func (s *stacker) text(text string, p paint, room float64, most int) {
+	gap := 3.0
+	for _, l := range s.ruler.wrap(regular, textSize, text, room, most) {
+		s.line(l, regular, textSize, p, gap)
+		gap = 0
+	}
+}
+
 func (s *stacker) notes(notes []Note, p paint, room float64) {
 	for i, n := range notes {
 		gap := 1.0
@@ -141,13 +150,7 @@ func (r *ruler) step(n *Node, textLines int) *card {
 	c.iconX, c.iconY = pad+6.5, 11+labelSize*0.55
 	s.title(n.Title, titleSize, n.Tone.title(), cardMaxText, 4)
 	inner := max(s.w, width-2*pad)
-	for i, l := range r.wrap(regular, textSize, n.Text, inner, textLines) {
-		gap := 0.0
-		if i == 0 {
-			gap = 3
-		}
-		s.line(l, regular, textSize, n.Tone.body(), gap)
-	}
+	s.text(n.Text, n.Tone.body(), inner, textLines)
 	s.notes(n.Notes, n.Tone.body(), inner)
 	c.texts = s.texts
 	c.w = max(width, s.w+2*pad)
@@ -207,13 +210,7 @@ func (r *ruler) frameHead(g *Group, room float64) *card {
 	s.w += 18
 	s.x -= 18
 	s.title(g.Title, titleSize, paintText, room, 4)
-	for i, l := range r.wrap(regular, textSize, g.Text, room, 2) {
-		gap := 0.0
-		if i == 0 {
-			gap = 3
-		}
-		s.line(l, regular, textSize, paintMuted, gap)
-	}
+	s.text(g.Text, paintMuted, room, 2)
 	s.notes(g.Notes, paintMuted, room)
 	c.texts = s.texts
 	c.w = s.w + 2*cardPad

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -62,22 +63,16 @@ func (c *Compact) build() {
 func (c *Compact) nameElements() {
 	c.names = map[string]string{}
 	used := map[string]bool{}
-	add := func(id, name string) {
-		for used[name] {
-			name += "~"
-		}
-		c.names[id], used[name] = name, true
-	}
 	for _, steps := range []bool{true, false} {
-		for i := range c.graph.Groups {
-			if id := c.graph.Groups[i].ID; steps {
-				add(id, strings.TrimPrefix(id, "step-"))
+		for n := range c.graph.all() {
+			if (n.Step != "") != steps {
+				continue
 			}
-		}
-		for i := range c.graph.Nodes {
-			if n := &c.graph.Nodes[i]; (n.Step != "") == steps {
-				add(n.ID, strings.TrimPrefix(n.ID, "step-"))
+			name := strings.TrimPrefix(n.ID, "step-")
+			for used[name] {
+				name += "~"
 			}
+			c.names[n.ID], used[name] = name, true
 		}
 	}
 }
@@ -255,10 +250,7 @@ func (c *Compact) edgeNames() []string {
 
 // dataState returns the data-state of a step.
 func dataState(state string) string {
-	if state == "" {
-		return "pending"
-	}
-	return state
+	return cmp.Or(state, "pending")
 }
 
 // stateWord returns the word for a data-state.
@@ -437,10 +429,11 @@ func bars(i *Items) []barPart {
 	return parts
 }
 
+// node returns a node or a frame, or nil.
 func (g *Graph) node(id string) *Node {
-	for i := range g.Nodes {
-		if g.Nodes[i].ID == id {
-			return &g.Nodes[i]
+	for n := range g.all() {
+		if n.ID == id {
+			return n
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -68,10 +69,7 @@ func (c *Compact) SVG(o CompactOptions) ([]byte, error) {
 		return nil, err
 	}
 	w := &compactWriter{Compact: c, CompactOptions: o, ruler: r}
-	name := c.graph.Name
-	if name == "" {
-		name = "the workflow"
-	}
+	name := cmp.Or(c.graph.Name, "the workflow")
 	class, label := "by-kind", "Steps of "+name
 	if c.tracker != nil {
 		class, label = "by-state", label+" and their states"

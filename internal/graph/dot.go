@@ -34,13 +34,13 @@ type dot struct {
 func (d *dot) write(group string, depth int) {
 	pad := strings.Repeat("  ", depth)
 	for _, id := range d.members[group] {
-		if n := d.nodes[id]; n != nil {
+		n, c := d.nodes[id], d.groups[id]
+		if c == nil {
 			fmt.Fprintf(&d.out, "%s%s [label=%s, fillcolor=%q, color=%q, fontcolor=%q%s]\n", pad, dotString(id),
 				dotLines(n.lines()),
 				d.light.hex(n.Tone.fill()), d.light.hex(n.Tone.line()), d.light.hex(n.Tone.title()), dotShape(n))
 			continue
 		}
-		c := d.groups[id]
 		lines := c.lines()
 		if c.Footer != "" {
 			lines = append(lines, c.Footer)

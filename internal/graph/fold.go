@@ -72,7 +72,7 @@ func (b *builder) isClosed(st *ir.Step, path string) bool {
 // countInside returns the cost of the steps inside a group, or a number above limit.
 func (b *builder) countInside(st *ir.Step, limit int) int {
 	n := 0
-	for _, id := range innerBlocks(st) {
+	for id := range st.Blocks() {
 		if int(id) < 0 || int(id) >= len(b.program.Blocks) || b.open[id] {
 			continue
 		}
@@ -89,40 +89,14 @@ func (b *builder) countInside(st *ir.Step, limit int) int {
 	return n
 }
 
-func innerBlocks(st *ir.Step) []ir.BlockID {
-	switch a := st.Action.(type) {
-	case ir.Parallel:
-		var all []ir.BlockID
-		for _, branch := range a.Branches {
-			all = append(all, branch.Block)
-		}
-		if a.Each != nil {
-			all = append(all, a.Each.Block)
-		}
-		return all
-	case ir.Loop:
-		return []ir.BlockID{a.Block}
-	default:
-		return nil
-	}
-}
-
 // foldedGroup returns the node of a group that is drawn closed.
-func foldedGroup(s *scope, st *ir.Step, id, path string) Node {
-	tone, icon := look(st.Action)
-	n := Node{
-		ID: id, Kind: NodeFolded, Tone: tone, Icon: icon, Step: path, Group: s.group, Lane: s.lane,
-		Label: clean(st.Type), Title: clean(st.Title()), Text: clean(st.Description), Reads: readPaths(st),
-		Writes: writePaths(st),
-	}
-	if n.Label == "" {
-		n.Label = ir.ActionName(st.Action)
-	}
+func foldedGroup(n Node, st *ir.Step) Node {
+	n.Kind = NodeFolded
 	switch a := st.Action.(type) {
 	case ir.Parallel:
 		n.Detail = clean(a.Name)
 		if a.Each != nil {
-			n.Notes = []Note{{NoteCheck, "for each " + clean(a.Each.Var) + " in " + condition(a.Each.Items)}}
+			n.Notes = []Note{eachNote(a.Each)}
 		} else {
 			n.Notes = []Note{{NoteCheck, grouped(len(a.Branches)) + " branches"}}
 		}

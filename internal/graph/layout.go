@@ -159,11 +159,7 @@ type inset struct {
 func (a *arranger) items(group string, lane int) []string {
 	var items []string
 	for _, id := range a.members[group] {
-		if n := a.nodes[id]; n != nil {
-			if n.Lane == lane && n.Kind != NodeArtifact {
-				items = append(items, id)
-			}
-		} else if a.groups[id].Lane == lane {
+		if n := a.nodes[id]; n.Lane == lane && n.Kind != NodeArtifact {
 			items = append(items, id)
 		}
 	}

@@ -371,12 +371,7 @@ func (t *lines) levelRow(r int) {
 
 // labelRow reports whether a row contains labels and no items.
 func (t *lines) labelRow(r int) bool {
-	for _, i := range t.rows[r] {
-		if i < len(t.items) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(t.rows[r], func(i int) bool { return i < len(t.items) })
 }
 
 // besideStep is the distance between the lines from a step to its fallback.

@@ -464,12 +464,9 @@ func (c *columns) snap() {
 // straighten aligns columns that are almost aligned, if there is space: small steps in a line look like mistakes.
 func (c *columns) straighten() {
 	free := func(i int, to float64) bool {
-		for _, l := range c.limits {
-			if l.left == i && c.x[l.right] < to+l.gap || l.right == i && to < c.x[l.left]+l.gap {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(c.limits, func(l limit) bool {
+			return l.left == i && c.x[l.right] < to+l.gap || l.right == i && to < c.x[l.left]+l.gap
+		})
 	}
 	size := make([]int, len(c.boxes))
 	for i := range c.boxes {

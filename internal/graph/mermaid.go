@@ -60,13 +60,13 @@ func (m *mermaid) name(id string) string {
 func (m *mermaid) write(group string, depth int) {
 	pad := strings.Repeat("  ", depth)
 	for _, id := range m.members[group] {
-		if n := m.nodes[id]; n != nil {
+		n, c := m.nodes[id], m.groups[id]
+		if c == nil {
 			open, shut := mermaidShape(n)
 			fmt.Fprintf(&m.out, "%s%s%s\"%s\"%s:::%s\n", pad, m.name(id), open, mermaidText(n.lines()), shut,
 				mermaidClass(n.Tone))
 			continue
 		}
-		c := m.groups[id]
 		// Mermaid reserves one line for the title of a subgraph.
 		title := c.Title
 		if c.Detail != "" {

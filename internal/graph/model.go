@@ -1,6 +1,8 @@
 package graph
 
 import (
+	"iter"
+
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 )
@@ -31,7 +33,7 @@ const (
 	NodeFolded   NodeKind = "folded"   // steps that are not drawn one by one
 )
 
-// Node is one element of the picture that is not a frame.
+// Node is one element of the picture.
 type Node struct {
 	ID   string   `json:"id"`             // unique, safe as an XML id and in a link
 	Kind NodeKind `json:"kind"`           //
@@ -104,36 +106,34 @@ type Note struct {
 	Text string   `json:"text"`
 }
 
-// GroupKind is what a frame represents.
-type GroupKind string
-
 // The kinds of frames.
 const (
-	GroupBundle GroupKind = "bundle" // concurrent branches
-	GroupLoop   GroupKind = "loop"   // a repeated block
+	GroupBundle NodeKind = "bundle" // concurrent branches
+	GroupLoop   NodeKind = "loop"   // a repeated block
 )
 
 // Group is a frame around other nodes: a bundle or a loop. It is a step as well, so edges may start and end at it.
 type Group struct {
-	ID     string    `json:"id"`
-	Kind   GroupKind `json:"kind"`
-	Tone   Tone      `json:"tone"`
-	Icon   Icon      `json:"icon,omitempty"`
-	Step   string    `json:"step"`
-	Group  string    `json:"group,omitempty"` // the enclosing frame
-	Lane   int       `json:"lane,omitempty"`
-	Order  int       `json:"order"`
-	Label  string    `json:"label,omitempty"`
-	Detail string    `json:"detail,omitempty"`
-	Title  string    `json:"title"`
-	Text   string    `json:"text,omitempty"`
-	Notes  []Note    `json:"notes,omitempty"`
-	Footer string    `json:"footer,omitempty"` // how the branches join
+	Node
+	Footer string `json:"footer,omitempty"` // how the branches join
 	// Lanes are the names of the branches; a lane with one step needs none.
-	Lanes  []string `json:"lanes,omitempty"`
-	Reads  []string `json:"reads,omitempty"`
-	Writes []string `json:"writes,omitempty"`
-	Progress
+	Lanes []string `json:"lanes,omitempty"`
+}
+
+// all yields the nodes of the frames, then the others.
+func (g *Graph) all() iter.Seq[*Node] {
+	return func(yield func(*Node) bool) {
+		for i := range g.Groups {
+			if !yield(&g.Groups[i].Node) {
+				return
+			}
+		}
+		for i := range g.Nodes {
+			if !yield(&g.Nodes[i]) {
+				return
+			}
+		}
+	}
 }
 
 // EdgeKind is the meaning of an edge.

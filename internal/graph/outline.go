@@ -4,69 +4,45 @@ import "slices"
 
 // outline is the graph as a tree: the direct members of each frame, in document order. "" is the page itself.
 type outline struct {
-	nodes   map[string]*Node
+	nodes   map[string]*Node // with those of frames
 	groups  map[string]*Group
 	members map[string][]string
 }
 
 func (g *Graph) outline() outline {
 	o := outline{nodes: map[string]*Node{}, groups: map[string]*Group{}, members: map[string][]string{}}
-	for i := range g.Nodes {
-		n := &g.Nodes[i]
+	for n := range g.all() {
 		o.nodes[n.ID] = n
 		o.members[n.Group] = append(o.members[n.Group], n.ID)
 	}
 	for i := range g.Groups {
-		c := &g.Groups[i]
-		o.groups[c.ID] = c
-		o.members[c.Group] = append(o.members[c.Group], c.ID)
+		o.groups[g.Groups[i].ID] = &g.Groups[i]
 	}
 	for _, inside := range o.members {
-		slices.SortStableFunc(inside, func(a, b string) int { return o.order(a) - o.order(b) })
+		slices.SortStableFunc(inside, func(a, b string) int { return o.nodes[a].Order - o.nodes[b].Order })
 	}
 	return o
 }
 
-func (o outline) order(id string) int {
-	if n := o.nodes[id]; n != nil {
-		return n.Order
-	}
-	return o.groups[id].Order
-}
-
 // lines returns the text of a node for writers without their own layout.
 func (n *Node) lines() []string {
-	return boxLines(n.Label, n.Detail, n.Title, n.Text, n.Notes, n.State, n.Off)
-}
-
-func (g *Group) lines() []string {
-	return boxLines(g.Label, g.Detail, g.Title, g.Text, g.Notes, g.State, false)
-}
-
-func boxLines(label, detail, title, text string, notes []Note, state string, off bool) []string {
-	var lines []string
-	if title != "" {
-		lines = append(lines, shorten(title, 60))
-	}
-	if text != "" {
-		lines = append(lines, shorten(text, 60))
-	}
-	kind := label
-	if kind != "" && detail != "" {
+	kind := n.Label
+	if kind != "" && n.Detail != "" {
 		kind += ": "
 	}
-	kind += detail
-	if off {
+	kind += n.Detail
+	if n.Off {
 		kind += " (off)"
 	}
-	if kind != "" {
-		lines = append(lines, shorten(kind, 60))
+	all := []string{n.Title, n.Text, kind}
+	for _, note := range n.Notes {
+		all = append(all, note.String())
 	}
-	for _, n := range notes {
-		lines = append(lines, shorten(n.String(), 60))
-	}
-	if state != "" {
-		lines = append(lines, shorten(state, 60))
+	var lines []string
+	for _, line := range append(all, n.State) {
+		if line != "" {
+			lines = append(lines, shorten(line, 60))
+		}
 	}
 	return lines
 }

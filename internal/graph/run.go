@@ -50,22 +50,14 @@ func (g *Graph) Track(p *ir.Program, frame string) *Tracker {
 		nodes: map[string]*Node{}, shown: map[string]*Progress{}, leaving: map[string][]int{},
 		changed: map[string]bool{},
 	}
-	for i := range g.Nodes {
-		n := &g.Nodes[i]
+	for n := range g.all() {
 		t.nodes[n.ID], t.shown[n.ID] = n, &n.Progress
-		switch n.Kind {
-		case NodeStep, NodeWait, NodeEnd, NodeFolded:
-			if n.Step != "" {
-				t.steps[n.Step] = n.ID
-			}
+		if n.Step != "" && n.Kind != NodeArtifact {
+			t.steps[n.Step] = n.ID
 		}
 		for _, step := range n.folded {
 			t.steps[step] = n.ID
 		}
-	}
-	for i := range g.Groups {
-		t.shown[g.Groups[i].ID] = &g.Groups[i].Progress
-		t.steps[g.Groups[i].Step] = g.Groups[i].ID
 	}
 	for i := range g.Edges {
 		t.leaving[g.Edges[i].From] = append(t.leaving[g.Edges[i].From], i)

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/expr"
@@ -51,7 +52,7 @@ func (f *flow) done() *ir.Program {
 		}
 		on := []ir.Outcome{ir.OK, ir.Skipped}
 		for _, e := range s.Next {
-			if has(e.On, ir.OK) {
+			if slices.Contains(e.On, ir.OK) {
 				on = []ir.Outcome{ir.Skipped}
 			}
 		}

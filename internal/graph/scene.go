@@ -162,21 +162,23 @@ func (g *Graph) surfaces() map[string]paint {
 		fills[g.Groups[i].ID] = g.Groups[i].Tone.fill()
 	}
 	on := map[string]paint{}
-	for i := range g.Nodes {
-		on[g.Nodes[i].ID] = fills[g.Nodes[i].Group]
-	}
-	for i := range g.Groups {
-		on[g.Groups[i].ID] = fills[g.Groups[i].Group]
+	for n := range g.all() {
+		on[n.ID] = fills[n.Group]
 	}
 	return on
 }
 
-func framePart(g *Group, box rect, head *card) part {
-	pt := part{
-		id: g.ID, class: "group " + string(g.Kind) + " tone-" + string(g.Tone),
-		title: tooltip(g.Title, g.Text, g.Reads, g.Writes),
-		href:  "#" + g.ID, data: [][2]string{{"step", g.Step}},
+func newPart(class string, n *Node) part {
+	pt := part{id: n.ID, class: class + " " + string(n.Kind) + " tone-" + string(n.Tone), title: n.tooltip()}
+	if n.Step != "" {
+		pt.data = append(pt.data, [2]string{"step", n.Step})
+		pt.href = "#" + n.ID
 	}
+	return pt
+}
+
+func framePart(g *Group, box rect, head *card) part {
+	pt := newPart("group", &g.Node)
 	pt.shapes = append(pt.shapes, shape{
 		path: roundRect(box, 12), fill: g.Tone.fill(), stroke: g.Tone.line(),
 		width: 1.4,
@@ -200,14 +202,7 @@ func framePart(g *Group, box rect, head *card) part {
 }
 
 func nodePart(n *Node, box rect, c *card) part {
-	pt := part{
-		id: n.ID, class: "node " + string(n.Kind) + " tone-" + string(n.Tone),
-		title: tooltip(n.Title, n.Text, n.Reads, n.Writes),
-	}
-	if n.Step != "" {
-		pt.data = append(pt.data, [2]string{"step", n.Step})
-		pt.href = "#" + n.ID
-	}
+	pt := newPart("node", n)
 	outline := shape{fill: n.Tone.fill(), stroke: n.Tone.line(), width: 1.3}
 	if n.Off {
 		outline.dash = []float64{4, 3}
@@ -449,17 +444,17 @@ func arrowHead(tip, before point, length, half float64) path {
 }
 
 // tooltip returns the text shown when the pointer rests on a step.
-func tooltip(title, text string, reads, writes []string) string {
+func (n *Node) tooltip() string {
 	var lines []string
-	if title != "" {
-		lines = append(lines, shorten(title, 200))
+	if n.Title != "" {
+		lines = append(lines, shorten(n.Title, 200))
 	}
-	if text != "" {
-		lines = append(lines, shorten(text, 600))
+	if n.Text != "" {
+		lines = append(lines, shorten(n.Text, 600))
 	}
-	if len(reads)+len(writes) > 0 {
-		lines = append(lines, strings.TrimSpace(shorten(strings.Join(reads, ", "), 300)+" → "+
-			shorten(strings.Join(writes, ", "), 300)))
+	if len(n.Reads)+len(n.Writes) > 0 {
+		lines = append(lines, strings.TrimSpace(shorten(strings.Join(n.Reads, ", "), 300)+" → "+
+			shorten(strings.Join(n.Writes, ", "), 300)))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -56,10 +57,7 @@ func (m *markup) text(text string, attributes ...string) {
 }
 
 func (s *svg) write() {
-	name := s.name
-	if name == "" {
-		name = "workflow"
-	}
+	name := cmp.Or(s.name, "workflow")
 	fmt.Fprintf(&s.out, `<svg xmlns="http://www.w3.org/2000/svg" width="%s" height="%s" viewBox="0 0 %s %s" `+
 		`role="img" aria-labelledby="graph-title" class="espalier-graph">`,
 		number(s.w), number(s.h), number(s.w), number(s.h))

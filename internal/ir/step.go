@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"reflect"
 	"slices"
 	"strconv"
@@ -280,6 +281,59 @@ func (s *Step) Task() *Task {
 		return a.Work
 	}
 	return nil
+}
+
+// Blocks yields the blocks that a step runs, with the names of branches.
+func (s *Step) Blocks() iter.Seq2[BlockID, string] {
+	return func(yield func(BlockID, string) bool) {
+		switch a := s.Action.(type) {
+		case Loop:
+			yield(a.Block, "")
+		case Parallel:
+			for i := range a.Branches {
+				if !yield(a.Branches[i].Block, a.Branches[i].Name) {
+					return
+				}
+			}
+			if a.Each != nil {
+				yield(a.Each.Block, "")
+			}
+		}
+	}
+}
+
+// Expressions yields the expressions of a step: its conditions, and the values that it computes.
+func (s *Step) Expressions(yield func(*expr.Expr) bool) {
+	more := true
+	visit := func(list ...*expr.Expr) {
+		for _, e := range list {
+			more = more && (e == nil || yield(e))
+		}
+	}
+	visit(s.When, s.StopWhen, s.Result, s.TimeoutExpr)
+	for i := range s.Next {
+		visit(s.Next[i].When)
+	}
+	var each *Each
+	switch a := s.Action.(type) {
+	case Parallel:
+		each = a.Each
+		for i := range a.Branches {
+			visit(a.Branches[i].When)
+		}
+	case Loop:
+		each = a.Each
+		visit(a.While, a.BreakWhen, a.MaxExpr)
+	case Call:
+		for i := range a.Inputs {
+			visit(a.Inputs[i].Value)
+		}
+	case End:
+		visit(a.MessageExpr, a.Check)
+	}
+	if each != nil {
+		visit(each.Items)
+	}
 }
 
 // Action is what a step does. The set of implementations is closed.

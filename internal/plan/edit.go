@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
-	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 )
@@ -131,13 +130,6 @@ func variables(p *ir.Program) []string {
 			out = append(out, path)
 		}
 	}
-	uses := func(list ...*expr.Expr) {
-		for _, e := range list {
-			for _, path := range e.Paths() {
-				add(strings.Join(path.Segments, "."))
-			}
-		}
-	}
 	for i := range p.Vars {
 		add(p.Vars[i].Path)
 	}
@@ -148,29 +140,10 @@ func variables(p *ir.Program) []string {
 		for _, w := range s.Writes {
 			add(w.Path)
 		}
-		uses(s.When, s.StopWhen, s.Result, s.TimeoutExpr)
-		for i := range s.Next {
-			uses(s.Next[i].When)
-		}
-		switch a := s.Action.(type) {
-		case ir.Parallel:
-			if a.Each != nil {
-				uses(a.Each.Items)
+		for e := range s.Expressions {
+			for _, path := range e.Paths() {
+				add(strings.Join(path.Segments, "."))
 			}
-			for i := range a.Branches {
-				uses(a.Branches[i].When)
-			}
-		case ir.Loop:
-			if a.Each != nil {
-				uses(a.Each.Items)
-			}
-			uses(a.While, a.BreakWhen, a.MaxExpr)
-		case ir.Call:
-			for i := range a.Inputs {
-				uses(a.Inputs[i].Value)
-			}
-		case ir.End:
-			uses(a.MessageExpr, a.Check)
 		}
 	}
 	slices.Sort(out)

@@ -68,7 +68,7 @@ type analysis struct {
 }
 
 func (a *analysis) report(code diag.Code, at Range, help, message string, args ...any) {
-	a.found.Report(code, diag.Error, a.module.Span(at), fmt.Sprintf(message, args...), help)
+	a.found.Errorf(code, a.module.Span(at), help, message, args...)
 }
 
 // body analyzes the statements of a scope.

@@ -37,12 +37,8 @@ func (a *analysis) classOf(n *ClassDef) *class {
 		}
 		data = true
 	}
-	for _, b := range n.Bases {
-		if lastName(b) != "object" {
-			return c
-		}
-	}
-	if len(n.Keywords) > 0 || a.changesAttributes {
+	other := func(base Expr) bool { return lastName(base) != "object" }
+	if slices.ContainsFunc(n.Bases, other) || len(n.Keywords) > 0 || a.changesAttributes {
 		return c
 	}
 	body := newScope(nil, classScope)

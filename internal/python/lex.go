@@ -41,7 +41,7 @@ type lexer struct {
 	nested  int // number of enclosing f-strings
 	indents []int
 	out     []token
-	fail    func(at Range, message, help string)
+	fail    func(at Range, help, format string, args ...any)
 }
 
 // keywords are reserved words.
@@ -136,8 +136,8 @@ done:
 			l.out = append(l.out, token{kind: tokDedent, at: Range{l.pos, l.pos}})
 		}
 		if width != l.indents[len(l.indents)-1] {
-			l.fail(Range{start, l.pos}, "The indentation of this line matches no enclosing block.",
-				"Use the indentation of one of the lines above.")
+			l.fail(Range{start, l.pos}, "Use the indentation of one of the lines above.",
+				"The indentation of this line matches no enclosing block.")
 			l.indents = append(l.indents, width)
 			l.out = append(l.out, token{kind: tokIndent, at: Range{start, l.pos}})
 		}
@@ -176,7 +176,7 @@ func (l *lexer) next() bool {
 			return false
 		}
 		l.pos++
-		l.fail(Range{start, l.pos}, "A backslash is only allowed at the end of a line.", "Remove it.")
+		l.fail(Range{start, l.pos}, "Remove it.", "A backslash is only allowed at the end of a line.")
 		return false
 	case c >= '0' && c <= '9', c == '.' && l.pos+1 < l.end && l.text[l.pos+1] >= '0' && l.text[l.pos+1] <= '9':
 		l.number()
@@ -212,8 +212,7 @@ func (l *lexer) next() bool {
 		}
 	}
 	l.pos += size
-	l.fail(Range{start, l.pos}, fmt.Sprintf("Unexpected character %q.", l.text[start:l.pos]),
-		"Remove it, or put text in quotes.")
+	l.fail(Range{start, l.pos}, "Remove it, or put text in quotes.", "Unexpected character %q.", l.text[start:l.pos])
 	return false
 }
 
@@ -258,8 +257,7 @@ func (l *lexer) number() {
 	}
 	f, err := strconv.ParseFloat(strings.ReplaceAll(l.text[start:l.pos], "_", ""), 64)
 	if err != nil && f == 0 {
-		l.fail(Range{start, l.pos}, fmt.Sprintf("%q is not a number.", l.text[start:l.pos]),
-			"Write a number such as 3, 0.5 or 1e6.")
+		l.fail(Range{start, l.pos}, "Write a number such as 3, 0.5 or 1e6.", "%q is not a number.", l.text[start:l.pos])
 	}
 	l.out = append(l.out, token{kind: tokNumber, at: Range{start, l.pos}, value: f})
 	l.suffix(start)
@@ -269,8 +267,7 @@ func (l *lexer) integer(start, base int) {
 	text := strings.ReplaceAll(l.text[start:l.pos], "_", "")
 	n, ok := new(big.Int).SetString(text, base)
 	if !ok || len(text) > maxDigits || base == 10 && len(text) > 1 && text[0] == '0' && strings.Trim(text, "0") != "" {
-		l.fail(Range{start, l.pos}, fmt.Sprintf("%q is not a number.", l.text[start:l.pos]),
-			"Write a number such as 3, 0.5 or 1e6.")
+		l.fail(Range{start, l.pos}, "Write a number such as 3, 0.5 or 1e6.", "%q is not a number.", l.text[start:l.pos])
 		n = new(big.Int)
 	}
 	l.out = append(l.out, token{kind: tokNumber, at: Range{start, l.pos}, value: number(n)})
@@ -305,8 +302,8 @@ func (l *lexer) suffix(start int) {
 			l.pos = at
 			return
 		}
-		l.fail(Range{start, l.pos}, fmt.Sprintf("%q is not a number.", l.text[start:l.pos]),
-			"Write a number such as 3, 0.5 or 1e6, or put text in quotes.")
+		l.fail(Range{start, l.pos}, "Write a number such as 3, 0.5 or 1e6, or put text in quotes.",
+			"%q is not a number.", l.text[start:l.pos])
 	}
 }
 
@@ -370,7 +367,7 @@ func (l *lexer) str(n int) {
 		l.pos += len(quote)
 	} else {
 		l.pos = inner.End
-		l.fail(Range{start, l.pos}, "This string is never closed.", fmt.Sprintf("Write %s where it ends.", quote))
+		l.fail(Range{start, l.pos}, fmt.Sprintf("Write %s where it ends.", quote), "This string is never closed.")
 	}
 	t := token{
 		kind: tokString, at: Range{start, l.pos}, inner: inner,
@@ -441,7 +438,8 @@ func (l *lexer) specEnd(i, limit int, lines bool) int {
 // exprEnd returns the offset of the first !, :, = or } outside of brackets and strings, which ends the expression of a
 // replacement field that begins at pos, or the limit.
 func (l *lexer) exprEnd(pos, limit int) int {
-	in := &lexer{text: l.text, pos: pos, end: limit, inside: 1, nested: l.nested, fail: func(Range, string, string) {}}
+	silent := func(Range, string, string, ...any) {}
+	in := &lexer{text: l.text, pos: pos, end: limit, inside: 1, nested: l.nested, fail: silent}
 	for in.pos < limit {
 		if rest := l.text[in.pos:limit]; in.inside == 1 && rest[0] == '!' && !strings.HasPrefix(rest, "!=") {
 			return in.pos
@@ -498,8 +496,8 @@ func (l *lexer) content(at Range, raw bool) string {
 			end := min(i+2+digits, len(text))
 			n, err := strconv.ParseUint(text[i+2:end], 16, 32)
 			if err != nil || end != i+2+digits || n > unicode.MaxRune {
-				l.fail(Range{at.Start + i, at.Start + end}, fmt.Sprintf("%s is not a valid escape.", text[i:end]),
-					`Write \x and two, or \u and four hexadecimal digits.`)
+				l.fail(Range{at.Start + i, at.Start + end}, `Write \x and two, or \u and four hexadecimal digits.`,
+					"%s is not a valid escape.", text[i:end])
 			}
 			b.WriteRune(rune(n))
 			i = end
@@ -514,8 +512,8 @@ func (l *lexer) content(at Range, raw bool) string {
 		case c == 'N':
 			end := strings.IndexByte(text[i:], '}')
 			if end < 0 || !strings.HasPrefix(text[i+2:], "{") {
-				l.fail(Range{at.Start + i, at.Start + i + 2}, `\N is not followed by the name of a character.`,
-					`Write \N{NAME}.`)
+				l.fail(Range{at.Start + i, at.Start + i + 2}, `Write \N{NAME}.`,
+					`\N is not followed by the name of a character.`)
 				end = 1
 			}
 			b.WriteRune(utf8.RuneError) // the value does not matter

@@ -1,7 +1,5 @@
 package python
 
-import "fmt"
-
 // matchStatement parses a match statement.
 func (p *parser) matchStatement() Stmt {
 	start := p.take().at.Start
@@ -21,8 +19,7 @@ func (p *parser) matchStatement() Stmt {
 		n.Cases = append(n.Cases, c)
 	}
 	if t := p.peek(); t.kind != tokDedent && t.kind != tokEnd {
-		p.fail(p.visible(t), fmt.Sprintf("Expected \"case\" instead of %s.", p.shown(t)),
-			"Write case PATTERN and a colon.")
+		p.fail(p.visible(t), "Write case PATTERN and a colon.", "Expected \"case\" instead of %s.", p.shown(t))
 	}
 	p.take()
 	n.Range = p.from(start)

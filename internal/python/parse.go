@@ -42,23 +42,22 @@ type parser struct {
 // one.
 type stop struct{}
 
-func (p *parser) add(at Range, message, help string) {
+func (p *parser) add(at Range, help, format string, args ...any) {
 	if len(p.found) < maxFound {
-		p.found.Report(CodeSyntax, diag.Error, p.module.Span(at), message, help)
+		p.found.Errorf(CodeSyntax, p.module.Span(at), help, format, args...)
 	}
 }
 
 // fail reports an error and abandons the statement. After a bracket that is never closed, all lines are part of the
 // same expression; the bracket is the mistake, as in CPython.
-func (p *parser) fail(at Range, message, help string) {
+func (p *parser) fail(at Range, help, format string, args ...any) {
 	for _, b := range slices.Backward(p.unclosed) {
 		if b.at.End <= at.Start && strings.Contains(p.module.Code[b.at.End:at.Start], "\n") {
-			at, message, help = b.at, fmt.Sprintf("The bracket %s is never closed.", b.text),
-				fmt.Sprintf("Add the missing %s.", closing[b.text])
-			break
+			p.add(b.at, fmt.Sprintf("Add the missing %s.", closing[b.text]), "The bracket %s is never closed.", b.text)
+			panic(stop{})
 		}
 	}
-	p.add(at, message, help)
+	p.add(at, help, format, args...)
 	panic(stop{})
 }
 
@@ -81,13 +80,12 @@ func unclosed(tokens []token) []token {
 
 func (p *parser) parse() {
 	if len(p.module.Code) > maxCode {
-		p.add(Range{0, 1},
-			fmt.Sprintf("The code is %d bytes long; the limit is %d.", len(p.module.Code),
-				maxCode), "Move work into agents.")
+		p.add(Range{0, 1}, "Move work into agents.", "The code is %d bytes long; the limit is %d.", len(p.module.Code),
+			maxCode)
 		return
 	}
 	if i := strings.IndexByte(p.module.Code, 0); i >= 0 || !utf8.ValidString(p.module.Code) {
-		p.add(Range{max(i, 0), max(i, 0) + 1}, "The code is not valid UTF-8.", "Save the file as UTF-8.")
+		p.add(Range{max(i, 0), max(i, 0) + 1}, "Save the file as UTF-8.", "The code is not valid UTF-8.")
 		return
 	}
 	lex := &lexer{text: p.module.Code, end: len(p.module.Code), fail: p.add}
@@ -95,8 +93,7 @@ func (p *parser) parse() {
 	p.unclosed = unclosed(p.tokens)
 	for p.peek().kind != tokEnd {
 		if t := p.peek(); t.kind == tokIndent {
-			p.add(t.at, "This line is indented, but nothing above begins a block.",
-				"Remove the indentation.")
+			p.add(t.at, "Remove the indentation.", "This line is indented, but nothing above begins a block.")
 			p.pos++
 			continue
 		}
@@ -169,7 +166,7 @@ func (p *parser) shown(t token) string {
 func (p *parser) expectOp(op string) {
 	if !p.isOp(op) {
 		t := p.peek()
-		p.fail(p.visible(t), fmt.Sprintf("Expected %q before %s.", op, p.shown(t)), fmt.Sprintf("Write %s here.", op))
+		p.fail(p.visible(t), fmt.Sprintf("Write %s here.", op), "Expected %q before %s.", op, p.shown(t))
 	}
 	p.take()
 }
@@ -189,8 +186,8 @@ func (p *parser) visible(t token) Range {
 func (p *parser) name(what string) token {
 	t := p.peek()
 	if t.kind != tokName || keywords[t.text] {
-		p.fail(p.visible(t), fmt.Sprintf("Expected the name of %s, not %s.", what, p.shown(t)),
-			"Write a name of letters, digits and underscores.")
+		p.fail(p.visible(t), "Write a name of letters, digits and underscores.", "Expected the name of %s, not %s.",
+			what, p.shown(t))
 	}
 	return p.take()
 }
@@ -199,8 +196,8 @@ func (p *parser) name(what string) token {
 func (p *parser) deeper() func() {
 	if p.depth++; p.depth > maxDepth {
 		p.depth = 0
-		p.fail(p.visible(p.peek()), fmt.Sprintf("The code is nested more than %d levels deep.", maxDepth),
-			"Assign parts of it to variables.")
+		p.fail(p.visible(p.peek()), "Assign parts of it to variables.", "The code is nested more than %d levels deep.",
+			maxDepth)
 	}
 	at := p.depth
 	return func() { p.depth = at - 1 }
@@ -305,7 +302,7 @@ func (p *parser) line(help string) []Stmt {
 		}
 	}
 	if t := p.peek(); t.kind != tokNewline && t.kind != tokEnd {
-		p.fail(p.visible(t), fmt.Sprintf("Unexpected %s.", p.shown(t)), help)
+		p.fail(p.visible(t), help, "Unexpected %s.", p.shown(t))
 	}
 	p.take()
 	return out
@@ -346,8 +343,8 @@ func (p *parser) decorated() Stmt {
 	case p.isWord("async"):
 		return p.asyncStatement(list)
 	default:
-		p.fail(p.visible(t), "Expected a function or a class below the decorator.",
-			"Add a function, or remove the decorator.")
+		p.fail(p.visible(t), "Add a function, or remove the decorator.",
+			"Expected a function or a class below the decorator.")
 	}
 	return nil
 }
@@ -355,7 +352,7 @@ func (p *parser) decorated() Stmt {
 // lineEnd consumes the end of a line.
 func (p *parser) lineEnd() {
 	if t := p.peek(); t.kind != tokNewline && t.kind != tokEnd {
-		p.fail(p.visible(t), fmt.Sprintf("Unexpected %s.", p.shown(t)), "Start a new line.")
+		p.fail(p.visible(t), "Start a new line.", "Unexpected %s.", p.shown(t))
 	}
 	p.take()
 }
@@ -373,8 +370,7 @@ func (p *parser) asyncStatement(decorators []Expr) Stmt {
 	case p.isWord("with") && decorators == nil:
 		return p.withStatement()
 	default:
-		p.fail(p.visible(t), fmt.Sprintf("Unexpected %s after \"async\".", p.shown(t)),
-			"Write async def, async for or async with.")
+		p.fail(p.visible(t), "Write async def, async for or async with.", "Unexpected %s after \"async\".", p.shown(t))
 	}
 	return nil
 }
@@ -462,7 +458,7 @@ func (p *parser) block(after string) []Stmt {
 	if p.isOp(":") {
 		p.take()
 	} else { // go on as if it were there
-		p.add(p.visible(p.peek()), fmt.Sprintf("Expected a colon after the %s.", after), "Add the colon.")
+		p.add(p.visible(p.peek()), "Add the colon.", "Expected a colon after the %s.", after)
 		for p.peek().kind != tokNewline && p.peek().kind != tokEnd {
 			p.take()
 		}
@@ -472,15 +468,14 @@ func (p *parser) block(after string) []Stmt {
 	}
 	p.take()
 	if t := p.peek(); t.kind != tokIndent {
-		p.add(p.visible(t), fmt.Sprintf("Expected an indented block below the %s.", after),
-			"Indent its body, or write pass.")
+		p.add(p.visible(t), "Indent its body, or write pass.", "Expected an indented block below the %s.", after)
 		return nil
 	}
 	p.take()
 	var out []Stmt
 	for p.peek().kind != tokDedent && p.peek().kind != tokEnd {
 		if t := p.peek(); t.kind == tokIndent {
-			p.add(t.at, "This line is indented more than the one above.", "Give it the same indentation.")
+			p.add(t.at, "Give it the same indentation.", "This line is indented more than the one above.")
 			p.skipBlock()
 			continue
 		}
@@ -520,8 +515,7 @@ func (p *parser) forStatement() Stmt {
 	start := p.take().at.Start
 	n := &For{Target: p.targets("for")}
 	if !p.acceptWord("in") {
-		p.fail(p.visible(p.peek()), fmt.Sprintf("Expected \"in\" before %s.", p.shown(p.peek())),
-			"Write for NAME in LIST.")
+		p.fail(p.visible(p.peek()), "Write for NAME in LIST.", "Expected \"in\" before %s.", p.shown(p.peek()))
 	}
 	n.In = p.exprList()
 	n.Body, n.Else = p.loopBody("for")
@@ -581,8 +575,7 @@ func (p *parser) params(closing string, annotated bool) []Param {
 		name := p.name("a parameter")
 		one.Name, one.KeyOnly = name.text, keyOnly && one.Stars == 0
 		if slices.ContainsFunc(out, func(o Param) bool { return o.Name == one.Name }) {
-			p.add(name.at, fmt.Sprintf("The parameter %q is declared twice.", one.Name),
-				"Give it another name.")
+			p.add(name.at, "Give it another name.", "The parameter %q is declared twice.", one.Name)
 		}
 		if one.Stars == 1 {
 			keyOnly = true
@@ -593,9 +586,8 @@ func (p *parser) params(closing string, annotated bool) []Param {
 		if p.acceptOp("=") {
 			one.Default = p.expr()
 		} else if one.Stars == 0 && !one.KeyOnly && len(out) > 0 && out[len(out)-1].Default != nil {
-			p.add(name.at,
-				fmt.Sprintf("The parameter %q without a default follows one with a default.", one.Name),
-				"Give it a default, or move it to the front.")
+			p.add(name.at, "Give it a default, or move it to the front.",
+				"The parameter %q without a default follows one with a default.", one.Name)
 		}
 		out = append(out, one)
 		if !p.acceptOp(",") {
@@ -661,7 +653,7 @@ func (p *parser) tryStatement() Stmt {
 	if p.acceptWord("finally") {
 		n.Finally = p.block("finally")
 	} else if len(n.Handlers) == 0 {
-		p.add(first.at, "This try has neither except nor finally.", "Add an except clause.")
+		p.add(first.at, "Add an except clause.", "This try has neither except nor finally.")
 	}
 	n.Range = p.from(first.at.Start)
 	return n
@@ -705,7 +697,7 @@ func (p *parser) simple() Stmt {
 func (p *parser) jump() Stmt {
 	t := p.take()
 	if t.text != "pass" && !p.inLoop {
-		p.add(t.at, fmt.Sprintf("%q is outside of a loop.", t.text), "Remove it.")
+		p.add(t.at, "Remove it.", "%q is outside of a loop.", t.text)
 	}
 	return &Jump{Range: t.at, Word: t.text}
 }
@@ -718,7 +710,7 @@ func (p *parser) returnStatement() Stmt {
 	}
 	n.Range = p.from(t.at.Start)
 	if !p.inDef {
-		p.add(t.at, "\"return\" is outside of a function.", "Remove it.")
+		p.add(t.at, "Remove it.", "\"return\" is outside of a function.")
 	}
 	return n
 }
@@ -799,7 +791,7 @@ func (p *parser) augmentedAssignment(target Expr, start int) Stmt {
 	op := p.take()
 	n := &AugAssign{Target: target, Op: strings.TrimSuffix(op.text, "="), X: p.exprList()}
 	if _, tuple := target.(*Seq); tuple {
-		p.fail(target.Where(), "An augmented assignment cannot have several targets.", "Change one variable at a time.")
+		p.fail(target.Where(), "Change one variable at a time.", "An augmented assignment cannot have several targets.")
 	}
 	p.assignable(target, "changed")
 	n.Range = p.from(start)
@@ -831,8 +823,8 @@ func (p *parser) importStatement() Stmt {
 		}
 		n.FromAt = p.from(at)
 		if !p.acceptWord("import") {
-			p.fail(p.visible(p.peek()), fmt.Sprintf("Expected \"import\" before %s.", p.shown(p.peek())),
-				"Write from MODULE import NAME.")
+			p.fail(p.visible(p.peek()), "Write from MODULE import NAME.", "Expected \"import\" before %s.",
+				p.shown(p.peek()))
 		}
 		bracket := p.acceptOp("(")
 		for {
@@ -922,10 +914,10 @@ func (p *parser) assignable(x Expr, how string) {
 				p.assignable(item, how)
 			}
 			if stars > 1 {
-				p.fail(x.Where(), "Only one target of an assignment can be starred.", "Remove one of the stars.")
+				p.fail(x.Where(), "Remove one of the stars.", "Only one target of an assignment can be starred.")
 			}
 			return
 		}
 	}
-	p.fail(x.Where(), fmt.Sprintf("This cannot be %s.", how), "Write the name of a variable; == compares.")
+	p.fail(x.Where(), "Write the name of a variable; == compares.", "This cannot be %s.", how)
 }

@@ -15,8 +15,8 @@ func (p *parser) exprList() Expr {
 	x := p.starExpr()
 	if !p.isOp(",") {
 		if s, ok := x.(*Starred); ok {
-			p.fail(s.Where(), "A starred expression is only allowed in a list or a call.",
-				"Write a comma after it, or brackets around it.")
+			p.fail(s.Where(), "Write a comma after it, or brackets around it.",
+				"A starred expression is only allowed in a list or a call.")
 		}
 		return x
 	}
@@ -35,7 +35,7 @@ func (p *parser) exprList() Expr {
 func (p *parser) yield() Expr {
 	t := p.take()
 	if !p.inDef {
-		p.add(t.at, "\"yield\" is outside of a function.", "Remove it.")
+		p.add(t.at, "Remove it.", "\"yield\" is outside of a function.")
 	}
 	n := &Await{}
 	switch {
@@ -83,7 +83,7 @@ func (p *parser) expr() Expr {
 	if p.isOp(":=") {
 		name, ok := x.(*Name)
 		if !ok {
-			p.fail(x.Where(), "Only a name can be assigned with :=.", "Write NAME := VALUE.")
+			p.fail(x.Where(), "Write NAME := VALUE.", "Only a name can be assigned with :=.")
 		}
 		p.take()
 		n := &Walrus{Name: name, X: p.expr()}
@@ -94,7 +94,7 @@ func (p *parser) expr() Expr {
 		p.take()
 		n := &IfExp{Then: x, Cond: p.or()}
 		if !p.acceptWord("else") {
-			p.fail(p.visible(p.peek()), "This if has no else.", "Write A if CONDITION else B.")
+			p.fail(p.visible(p.peek()), "Write A if CONDITION else B.", "This if has no else.")
 		}
 		n.Else = p.expr()
 		n.Range = p.from(start)
@@ -266,8 +266,8 @@ func (p *parser) postfix() Expr {
 // chain limits the length of a chain of operators, because its tree is as deep as the chain is long.
 func (p *parser) chain(n int, at token) {
 	if n > maxChain {
-		p.fail(p.visible(at), fmt.Sprintf("The expression has more than %d operators in a row.", maxChain),
-			"Assign parts of it to variables.")
+		p.fail(p.visible(at), "Assign parts of it to variables.", "The expression has more than %d operators in a row.",
+			maxChain)
 	}
 }
 
@@ -337,8 +337,8 @@ func (p *parser) call(start int, fn Expr) Expr {
 				a.X = p.comprehension(at, '(', nil, a.X)
 			}
 			if last := len(n.Args) - 1; last >= 0 && (n.Args[last].Name != "" || n.Args[last].Stars == 2) {
-				p.add(a.X.Where(), "A positional argument follows a keyword argument.",
-					"Move it to the front, or give it a name.")
+				p.add(a.X.Where(), "Move it to the front, or give it a name.",
+					"A positional argument follows a keyword argument.")
 			}
 		}
 		n.Args = append(n.Args, a)
@@ -358,11 +358,9 @@ func (p *parser) closing(open token, bracket string) {
 	}
 	t := p.peek()
 	if t.kind == tokEnd || t.kind == tokNewline || t.kind == tokDedent {
-		p.fail(open.at, fmt.Sprintf("This %q is never closed.", open.text),
-			fmt.Sprintf("Write %s where it ends.", bracket))
+		p.fail(open.at, fmt.Sprintf("Write %s where it ends.", bracket), "This %q is never closed.", open.text)
 	}
-	p.fail(p.visible(t), fmt.Sprintf("Expected a comma or %q before %s.", bracket, p.shown(t)),
-		"Write a comma between two values.")
+	p.fail(p.visible(t), "Write a comma between two values.", "Expected a comma or %q before %s.", bracket, p.shown(t))
 }
 
 func (p *parser) atom() Expr {
@@ -385,7 +383,7 @@ func (p *parser) atom() Expr {
 			return p.lambda()
 		}
 		if keywords[t.text] {
-			p.fail(t.at, fmt.Sprintf("Unexpected %q.", t.text), "Write a value.")
+			p.fail(t.at, "Write a value.", "Unexpected %q.", t.text)
 		}
 		p.take()
 		return &Name{Range: t.at, ID: t.text}
@@ -402,7 +400,7 @@ func (p *parser) atom() Expr {
 			return &Const{Range: t.at, Value: Opaque("ellipsis")}
 		}
 	}
-	p.fail(p.visible(t), fmt.Sprintf("Expected a value before %s.", p.shown(t)), "Write the missing value.")
+	p.fail(p.visible(t), "Write the missing value.", "Expected a value before %s.", p.shown(t))
 	return nil
 }
 
@@ -438,7 +436,7 @@ func (p *parser) paren() Expr {
 	}
 	p.closing(open, ")")
 	if s, ok := x.(*Starred); ok {
-		p.fail(s.Where(), "A starred expression is only allowed in a list or a call.", "Write a comma after it.")
+		p.fail(s.Where(), "Write a comma after it.", "A starred expression is only allowed in a list or a call.")
 	}
 	return x
 }
@@ -477,7 +475,7 @@ func (p *parser) braces() Expr {
 			x := p.starExpr()
 			if p.acceptOp(":") {
 				if s, ok := x.(*Starred); ok {
-					p.fail(s.Range, "A key of a dict cannot be unpacked.", "Write {**OTHER} to include another dict.")
+					p.fail(s.Range, "Write {**OTHER} to include another dict.", "A key of a dict cannot be unpacked.")
 				}
 				value := p.expr()
 				if len(dict.Pairs) == 0 && (p.isWord("for") || p.isWord("async")) {
@@ -498,7 +496,7 @@ func (p *parser) braces() Expr {
 			}
 		}
 		if len(set.Items) > 0 && len(dict.Pairs) > 0 {
-			p.fail(p.visible(p.peek()), "This mixes a set and a dict.", "Give every value a key, or none.")
+			p.fail(p.visible(p.peek()), "Give every value a key, or none.", "This mixes a set and a dict.")
 		}
 		if !p.acceptOp(",") {
 			break
@@ -522,8 +520,7 @@ func (p *parser) comprehension(start int, kind byte, key, item Expr) *Comp {
 		}
 		one := Clause{Target: p.targets("for")}
 		if !p.acceptWord("in") {
-			p.fail(p.visible(p.peek()), fmt.Sprintf("Expected \"in\" before %s.", p.shown(p.peek())),
-				"Write for NAME in LIST.")
+			p.fail(p.visible(p.peek()), "Write for NAME in LIST.", "Expected \"in\" before %s.", p.shown(p.peek()))
 		}
 		one.In = p.or()
 		for p.acceptWord("if") {
@@ -589,7 +586,7 @@ func (p *parser) fstring(at Range, raw bool, level int) *FString {
 			i += 2
 			lit = i
 		case c == '}':
-			p.fail(Range{i, i + 1}, "An f-string contains a single \"}\".", "Write }} for the character itself.")
+			p.fail(Range{i, i + 1}, "Write }} for the character itself.", "An f-string contains a single \"}\".")
 		case c == '{':
 			plain(i)
 			part, end := p.hole(Range{i, at.End}, level)
@@ -609,18 +606,18 @@ func (p *parser) hole(at Range, level int) ([]FPart, int) {
 	text := p.module.Code
 	brace := Range{at.Start, at.Start + 1}
 	if level > 1 {
-		p.fail(brace, "Format specifications are nested too deeply.", "Compute the specification before.")
+		p.fail(brace, "Compute the specification before.", "Format specifications are nested too deeply.")
 	}
 	lex := &lexer{text: text, end: at.End}
 	end := lex.exprEnd(at.Start+1, at.End)
 	if end >= at.End {
-		p.fail(brace, "This \"{\" of the f-string is never closed.",
-			"Write } where the expression ends; {{ is the character itself.")
+		p.fail(brace, "Write } where the expression ends; {{ is the character itself.",
+			"This \"{\" of the f-string is never closed.")
 	}
 	inner := Range{at.Start + 1, end}
 	if strings.TrimSpace(text[inner.Start:inner.End]) == "" {
-		p.fail(Range{at.Start, end + 1}, "There is no expression between the braces of the f-string.",
-			"Write a value, or {{ and }} for the characters themselves.")
+		p.fail(Range{at.Start, end + 1}, "Write a value, or {{ and }} for the characters themselves.",
+			"There is no expression between the braces of the f-string.")
 	}
 	part := FPart{X: p.part(inner)}
 	var out []FPart
@@ -632,7 +629,7 @@ func (p *parser) hole(at Range, level int) ([]FPart, int) {
 	}
 	if end < at.End && text[end] == '!' {
 		if end+1 >= at.End || strings.IndexByte("rsa", text[end+1]) < 0 {
-			p.fail(Range{end, min(end+2, at.End)}, "There is no such conversion.", "Write !r, !s or !a.")
+			p.fail(Range{end, min(end+2, at.End)}, "Write !r, !s or !a.", "There is no such conversion.")
 		}
 		part.Conv = text[end+1]
 		end += 2
@@ -646,8 +643,8 @@ func (p *parser) hole(at Range, level int) ([]FPart, int) {
 		}
 	}
 	if end >= at.End || text[end] != '}' {
-		p.fail(Range{at.Start, min(end+1, at.End)}, "This \"{\" of the f-string is never closed.",
-			"Write } where the expression ends.")
+		p.fail(Range{at.Start, min(end+1, at.End)}, "Write } where the expression ends.",
+			"This \"{\" of the f-string is never closed.")
 	}
 	return append(out, part), end + 1
 }
@@ -664,7 +661,7 @@ func (p *parser) part(at Range) Expr {
 	defer func() { p.tokens, p.pos = outer, pos }()
 	x := p.exprList()
 	if t := p.peek(); t.kind != tokEnd {
-		p.fail(p.visible(t), fmt.Sprintf("Unexpected %s.", p.shown(t)), "Write one expression between the braces.")
+		p.fail(p.visible(t), "Write one expression between the braces.", "Unexpected %s.", p.shown(t))
 	}
 	return x
 }

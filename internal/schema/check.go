@@ -282,12 +282,12 @@ func (r *evaluation) general(n *Node, v any, at *path) {
 	if n.Types != nil && !slices.ContainsFunc(n.Types, func(t string) bool { return isType(v, t) }) {
 		r.failMismatch(at, "must be %s, not %s", typeList(n.Types), typeName(v))
 	}
-	if n.Const != nil && !equal(*n.Const, v) {
+	if n.Const != nil && !Equal(*n.Const, v) {
 		r.failMismatch(at, "must be %s", show(*n.Const))
 	}
 	if n.Enum != nil {
 		r.work += len(n.Enum)
-		if !slices.ContainsFunc(n.Enum, func(one any) bool { return equal(one, v) }) {
+		if !slices.ContainsFunc(n.Enum, func(one any) bool { return Equal(one, v) }) {
 			r.failMismatch(at, "must be one of %s", showAll(n.Enum))
 		}
 	}

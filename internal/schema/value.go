@@ -60,19 +60,19 @@ func isType(v any, name string) bool {
 	return n != nil && n.IsInt()
 }
 
-// equal reports whether two JSON values are equal. Numbers are compared by value: 1.0 equals 1.
-func equal(a, b any) bool {
+// Equal reports whether two JSON values are equal. Numbers are compared by value: 1.0 equals 1.
+func Equal(a, b any) bool {
 	switch a := a.(type) {
 	case []any:
 		b, ok := b.([]any)
-		return ok && slices.EqualFunc(a, b, equal)
+		return ok && slices.EqualFunc(a, b, Equal)
 	case map[string]any:
 		b, ok := b.(map[string]any)
 		if !ok || len(a) != len(b) {
 			return false
 		}
 		for name := range a {
-			if other, ok := b[name]; !ok || !equal(a[name], other) {
+			if other, ok := b[name]; !ok || !Equal(a[name], other) {
 				return false
 			}
 		}

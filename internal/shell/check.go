@@ -271,13 +271,9 @@ func summarizes(list []*syntax.Stmt) bool {
 		return false
 	}
 	call, ok := cmd.(*syntax.CallExpr)
-	if !ok || len(call.Args) == 0 {
+	named := func(w *syntax.Word) bool { return !strings.HasPrefix(w.Lit(), "-") } // wc prints the names of files
+	if !ok || len(call.Args) == 0 || slices.ContainsFunc(call.Args[1:], named) {
 		return false
-	}
-	for _, w := range call.Args[1:] {
-		if lit := w.Lit(); !strings.HasPrefix(lit, "-") { // wc prints the names of files
-			return false
-		}
 	}
 	switch call.Args[0].Lit() {
 	case "wc", "cksum", "md5sum", "sha1sum", "sha256sum", "sha512sum":

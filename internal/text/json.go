@@ -20,13 +20,13 @@ func ParseJSON(f *source.File) (*Node, diag.List) {
 	}
 	p.space()
 	if p.at == len(p.text) {
-		p.say(CodeJSONSyntax, 0, 0, "The file is empty.", "Write a JSON object: { … }.")
+		p.report(CodeJSONSyntax, 0, 0, "Write a JSON object: { … }.", "The file is empty.")
 		return nil, p.out
 	}
 	n := p.value(0)
 	if p.space(); n != nil && p.at < len(p.text) && !p.lost {
-		p.say(CodeJSONSyntax, p.at, p.at+1, "There is more text after the end of the JSON value.",
-			"Remove it; perhaps a bracket closes too early further up.")
+		p.report(CodeJSONSyntax, p.at, p.at+1, "Remove it; perhaps a bracket closes too early further up.",
+			"There is more text after the end of the JSON value.")
 	}
 	return n, p.out.Sorted()
 }
@@ -40,8 +40,8 @@ type jsonParser struct {
 	next int  // end of the white space that was last skipped
 }
 
-func (p *jsonParser) say(code diag.Code, start, end int, message, help string, related ...diag.Related) {
-	p.out.Report(code, diag.Error, p.file.Span(start, end), message, help, related...)
+func (p *jsonParser) report(code diag.Code, start, end int, help, format string, args ...any) *diag.Diagnostic {
+	return p.out.Errorf(code, p.file.Span(start, end), help, format, args...)
 }
 
 // space skips white space and comments, and reports the comments.
@@ -70,16 +70,15 @@ func (p *jsonParser) comment(rest string) {
 	}
 	p.at += end
 	line, _, _ := strings.Cut(rest[:end], "\n")
-	p.say(CodeJSONSyntax, start, start+len(strings.TrimRight(line, "\r")), "JSON has no comments.",
-		`Remove it, or keep it in a key such as "description".`)
+	p.report(CodeJSONSyntax, start, start+len(strings.TrimRight(line, "\r")),
+		`Remove it, or keep it in a key such as "description".`, "JSON has no comments.")
 }
 
 // value parses one value, or returns nil if there is none.
 func (p *jsonParser) value(depth int) *Node {
 	p.space()
 	if depth > maxDepth {
-		p.say(CodeJSONSyntax, p.at, p.at+1, fmt.Sprintf("The file is nested more than %d levels deep.", maxDepth),
-			"Flatten it.")
+		p.report(CodeJSONSyntax, p.at, p.at+1, "Flatten it.", "The file is nested more than %d levels deep.", maxDepth)
 		p.lost = true
 		return nil
 	}
@@ -114,23 +113,21 @@ func (p *jsonParser) object(depth int) *Node {
 			break
 		}
 		if first := seen[key.Value]; first != nil {
-			p.say(CodeJSONDuplicate, key.Span.Start, key.Span.End,
-				fmt.Sprintf("The key %q appears twice in one object.", key.Value),
-				"Keep one of the two.", diag.Related{Span: first.Span, Message: "first defined here"})
+			p.report(CodeJSONDuplicate, key.Span.Start, key.Span.End, "Keep one of the two.",
+				"The key %q appears twice in one object.", key.Value).Relate(first.Span, "first defined here")
 		}
 		p.space()
 		if p.at < len(p.text) && p.text[p.at] == ':' {
 			p.at++
 		} else {
-			p.say(CodeJSONSyntax, key.Span.Start, key.Span.End,
-				fmt.Sprintf("There is no colon after the key %q.", key.Value),
-				"Write \"key\": value.")
+			p.report(CodeJSONSyntax, key.Span.Start, key.Span.End, "Write \"key\": value.",
+				"There is no colon after the key %q.", key.Value)
 		}
 		p.space()
 		value := &Node{Kind: Null, Span: p.file.Span(p.at, p.at)}
 		if p.at < len(p.text) && (p.text[p.at] == ',' || p.text[p.at] == '}') {
-			p.say(CodeJSONSyntax, key.Span.Start, key.Span.End, fmt.Sprintf("The key %q has no value.", key.Value),
-				"Write a value after the colon, or remove the key.")
+			p.report(CodeJSONSyntax, key.Span.Start, key.Span.End, "Write a value after the colon, or remove the key.",
+				"The key %q has no value.", key.Value)
 		} else if got := p.value(depth + 1); got != nil {
 			value = got
 		}
@@ -174,15 +171,16 @@ func (p *jsonParser) closes(open int, bracket byte) bool {
 		return true
 	}
 	if p.at < len(p.text) && p.text[p.at] == ',' {
-		p.say(CodeJSONComma, p.at, p.at+1, "There is a comma with nothing before it.", "Remove the comma.")
+		p.report(CodeJSONComma, p.at, p.at+1, "Remove the comma.", "There is a comma with nothing before it.")
 	}
 	for p.at < len(p.text) && p.text[p.at] == ',' { // several commas are reported once
 		p.at++
 		p.space()
 	}
 	if p.at == len(p.text) {
-		p.say(CodeJSONUnclosed, open, open+1, fmt.Sprintf("%q is never closed.", p.text[open:open+1]),
-			fmt.Sprintf("Add %q where it ends; perhaps the end of the file is missing.", string(bracket)))
+		p.report(CodeJSONUnclosed, open, open+1,
+			fmt.Sprintf("Add %q where it ends; perhaps the end of the file is missing.", string(bracket)),
+			"%q is never closed.", p.text[open:open+1])
 		p.lost = true
 		return true
 	}
@@ -191,10 +189,8 @@ func (p *jsonParser) closes(open int, bracket byte) bool {
 		p.at++
 		return true
 	case '}', ']':
-		p.say(CodeJSONUnclosed, p.at, p.at+1, fmt.Sprintf("%q does not close what is open here.", string(c)),
-			fmt.Sprintf("Write %q before it.", string(bracket)), diag.Related{
-				Span: p.file.Span(open, open+1), Message: "opened here",
-			})
+		p.report(CodeJSONUnclosed, p.at, p.at+1, fmt.Sprintf("Write %q before it.", string(bracket)),
+			"%q does not close what is open here.", string(c)).Relate(p.file.Span(open, open+1), "opened here")
 		p.lost = true
 		return true
 	}
@@ -216,11 +212,11 @@ func (p *jsonParser) separator(bracket byte) bool {
 		comma := p.at
 		p.at++
 		if p.space(); p.at < len(p.text) && p.text[p.at] == bracket {
-			p.say(CodeJSONComma, comma, comma+1, "There is a comma with nothing after it.", "Remove the comma.")
+			p.report(CodeJSONComma, comma, comma+1, "Remove the comma.", "There is a comma with nothing after it.")
 		}
 	case c == '}' || c == ']':
 	case c == '"' || c == '\'' || c == '{' || c == '[' || c == '-' || isLetterOrDigit(c):
-		p.say(CodeJSONComma, end, end, "There is no comma between two entries.", "Write a comma here.")
+		p.report(CodeJSONComma, end, end, "Write a comma here.", "There is no comma between two entries.")
 	default:
 		p.stray()
 	}
@@ -247,8 +243,7 @@ func (p *jsonParser) key() *Node {
 	}
 	word := p.text[p.at:end]
 	n := &Node{Kind: String, Value: word, Span: p.file.Span(p.at, end)}
-	p.say(CodeJSONQuotes, p.at, end, fmt.Sprintf("The key %s is not in quotes.", word),
-		fmt.Sprintf("Write \"%s\".", word))
+	p.report(CodeJSONQuotes, p.at, end, fmt.Sprintf("Write \"%s\".", word), "The key %s is not in quotes.", word)
 	p.at = end
 	return n
 }
@@ -270,7 +265,7 @@ func (p *jsonParser) stray() {
 	case r == '<' && strings.HasPrefix(p.text[p.at:], "<<<<"):
 		help = "Resolve the merge conflict first."
 	}
-	p.say(CodeJSONSyntax, p.at, p.at+size, shown+" is not expected here.", help)
+	p.report(CodeJSONSyntax, p.at, p.at+size, help, "%s is not expected here.", shown)
 	p.lost = true
 }
 
@@ -296,20 +291,19 @@ func (p *jsonParser) word() *Node {
 		n.Kind, n.Value = Bool, strings.ToLower(word)
 	case word == "None" || word == "nil" || word == "undefined" || strings.EqualFold(word, "null"):
 		n.Value = ""
-		p.say(CodeJSONQuotes, start, p.at, fmt.Sprintf("%s is the word of another language.", word), "Write null.")
+		p.report(CodeJSONQuotes, start, p.at, "Write null.", "%s is the word of another language.", word)
 		return n
 	case word == "NaN" || word == "Infinity":
-		p.say(CodeJSONQuotes, start, p.at, fmt.Sprintf("%s is not a number in JSON.", word), "Write a number, or null.")
+		p.report(CodeJSONQuotes, start, p.at, "Write a number, or null.", "%s is not a number in JSON.", word)
 		n.Value = ""
 		return n
 	default:
 		n.Kind = String
-		p.say(CodeJSONQuotes, start, p.at, fmt.Sprintf("The text %s is not in quotes.", word),
-			fmt.Sprintf("Write \"%s\".", word))
+		p.report(CodeJSONQuotes, start, p.at, fmt.Sprintf("Write \"%s\".", word), "The text %s is not in quotes.", word)
 		return n
 	}
-	p.say(CodeJSONQuotes, start, p.at, fmt.Sprintf("%s is the word of another language.", word),
-		fmt.Sprintf("Write %s.", n.Value))
+	p.report(CodeJSONQuotes, start, p.at, fmt.Sprintf("Write %s.", n.Value), "%s is the word of another language.",
+		word)
 	return n
 }
 
@@ -321,8 +315,8 @@ func (p *jsonParser) number() *Node {
 	word := p.text[start:p.at]
 	n := &Node{Kind: Int, Value: word, Span: p.file.Span(start, p.at)}
 	if !source.IsJSONNumber(word) {
-		p.say(CodeJSONSyntax, start, p.at, fmt.Sprintf("%s is not a number.", word),
-			"Write numbers like 3, -1.5 or 2e6, and put anything else in double quotes.")
+		p.report(CodeJSONSyntax, start, p.at,
+			"Write numbers like 3, -1.5 or 2e6, and put anything else in double quotes.", "%s is not a number.", word)
 		n.Kind = String
 		return n
 	}
@@ -337,7 +331,7 @@ func (p *jsonParser) str() *Node {
 	open := p.at
 	quote := p.text[open]
 	if quote == '\'' {
-		p.say(CodeJSONQuotes, open, open+1, "JSON texts are written in double quotes.", "Write \" instead of '.")
+		p.report(CodeJSONQuotes, open, open+1, "Write \" instead of '.", "JSON texts are written in double quotes.")
 	}
 	var b strings.Builder
 	p.at++
@@ -349,7 +343,7 @@ func (p *jsonParser) str() *Node {
 			p.escape(&b)
 			continue
 		case c == '\n' && p.endsHere(quote):
-			p.say(CodeJSONQuotes, open, p.at, "The text has no closing quote.", "Add \" where it ends.")
+			p.report(CodeJSONQuotes, open, p.at, "Add \" where it ends.", "The text has no closing quote.")
 			return &Node{Kind: String, Value: b.String(), Span: p.file.Span(open+1, p.at)}
 		case c < ' ' && !broken:
 			broken = true
@@ -359,19 +353,19 @@ func (p *jsonParser) str() *Node {
 			} else if c != '\n' && c != '\r' {
 				what, help = fmt.Sprintf("the character U+%04X", c), fmt.Sprintf(`\u%04x`, c)
 			}
-			p.say(CodeJSONEscape, p.at, p.at+1, fmt.Sprintf("A text cannot hold %s as it is.", what),
-				fmt.Sprintf("Write %s.", help))
+			p.report(CodeJSONEscape, p.at, p.at+1, fmt.Sprintf("Write %s.", help), "A text cannot hold %s as it is.",
+				what)
 		}
 		r, size := utf8.DecodeRuneInString(p.text[p.at:])
 		if r == utf8.RuneError && size == 1 {
-			p.say(CodeJSONEscape, p.at, p.at+1, "The text is not valid UTF-8 here.", "Save the file as UTF-8.")
+			p.report(CodeJSONEscape, p.at, p.at+1, "Save the file as UTF-8.", "The text is not valid UTF-8 here.")
 		}
 		b.WriteString(p.text[p.at : p.at+size])
 		p.at += size
 	}
 	n := &Node{Kind: String, Value: b.String(), Span: p.file.Span(open+1, p.at)}
 	if p.at == len(p.text) {
-		p.say(CodeJSONQuotes, open, open+1, "The text has no closing quote.", "Add \" where it ends.")
+		p.report(CodeJSONQuotes, open, open+1, "Add \" where it ends.", "The text has no closing quote.")
 		p.lost = true
 		return n
 	}
@@ -414,6 +408,6 @@ func (p *jsonParser) escape(b *strings.Builder) {
 	_, size := utf8.DecodeRuneInString(rest[1:])
 	p.at += 1 + size
 	b.WriteString(rest[1 : 1+size])
-	p.say(CodeJSONEscape, start, p.at, fmt.Sprintf("There is no escape %s.", rest[:1+size]),
-		`Write \\ for a backslash, or \u and four hexadecimal digits.`)
+	p.report(CodeJSONEscape, start, p.at, `Write \\ for a backslash, or \u and four hexadecimal digits.`,
+		"There is no escape %s.", rest[:1+size])
 }

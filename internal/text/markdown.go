@@ -321,22 +321,17 @@ func fenceLength(s string) int {
 func (d *Document) Problems(blocks ...string) diag.List {
 	var out diag.List
 	if d.HasFrontmatter && !d.FrontmatterClosed {
-		found := diag.Diagnostic{
-			Code: CodeFrontmatter, Severity: diag.Error, Span: d.opening(),
-			Message: "The frontmatter that begins here is never closed.",
-			Help:    "Write a line with --- after its last key.",
-		}
+		found := out.Errorf(CodeFrontmatter, d.opening(), "Write a line with --- after its last key.",
+			"The frontmatter that begins here is never closed.")
 		inside := strings.TrimRight(d.File.Text[d.Frontmatter.Start:d.Frontmatter.End], " \t\r\n")
 		if last := d.Frontmatter.Start + len(inside); inside != "" {
 			first := d.Frontmatter.Start + strings.LastIndexByte(inside, '\n') + 1
-			found.Related = []diag.Related{{Span: d.File.Span(first, last), Message: "perhaps this is its last line"}}
+			found.Relate(d.File.Span(first, last), "perhaps this is its last line")
 		}
-		out.Add(found)
 	}
 	if !d.tooDeep.IsZero() {
-		out.Report(CodeNested, diag.Error, d.tooDeep,
-			fmt.Sprintf("More than %d lists or quotations are nested here; the rest of the line is read as "+
-				"text.", maxNesting), "Use fewer levels.")
+		out.Errorf(CodeNested, d.tooDeep, "Use fewer levels.",
+			"More than %d lists or quotations are nested here; the rest of the line is read as text.", maxNesting)
 	}
 	for _, fence := range d.Fences {
 		ours := slices.Contains(blocks, fence.Info)
@@ -344,15 +339,12 @@ func (d *Document) Problems(blocks ...string) diag.List {
 		opening := d.File.Span(fence.Span.Start, fence.Span.Start+len(strings.TrimRight(line, " \t")))
 		switch {
 		case fence.Unopened:
-			out.Report(CodeUnopened, diag.Error, fence.InfoSpan,
-				fmt.Sprintf("The line that opens this %s block is missing.", fence.Info),
-				fmt.Sprintf("Write a line with ```%s above this one.", fence.Info))
+			out.Errorf(CodeUnopened, fence.InfoSpan, fmt.Sprintf("Write a line with ```%s above this one.", fence.Info),
+				"The line that opens this %s block is missing.", fence.Info)
 		case !fence.Closed:
-			found := diag.Diagnostic{
-				Code: CodeFence, Severity: diag.Warning, Span: opening,
-				Message: "This block is never closed.",
-				Help:    fmt.Sprintf("Write a line with %s after its last line.", line[:fenceLength(line)]),
-			}
+			found := out.Warnf(CodeFence, opening,
+				fmt.Sprintf("Write a line with %s after its last line.", line[:fenceLength(line)]),
+				"This block is never closed.")
 			if ours {
 				found.Severity = diag.Error
 			}
@@ -361,18 +353,16 @@ func (d *Document) Problems(blocks ...string) diag.List {
 			case slices.Contains(blocks,
 				strings.TrimSpace(strings.TrimLeft(d.File.Text[fence.Stop.Start:fence.Stop.End], "`~"))):
 				found.Message = "This block is not closed before the next one begins."
-				found.Related = []diag.Related{{Span: fence.Stop, Message: "the next one begins here"}}
+				found.Relate(fence.Stop, "the next one begins here")
 			default:
 				found.Help = fmt.Sprintf("Write a line with %s and nothing else where the block ends.",
 					line[:fenceLength(line)])
-				found.Related = []diag.Related{{Span: fence.Stop, Message: "this does not close it"}}
+				found.Relate(fence.Stop, "this does not close it")
 			}
-			out.Add(found)
 		}
 		if fence.Quoted && ours {
-			out.Report(CodeQuoted, diag.Error, opening,
-				fmt.Sprintf("This %s block stands in a quotation and is not read.", fence.Info),
-				"Remove the > at the beginning of its lines.")
+			out.Errorf(CodeQuoted, opening, "Remove the > at the beginning of its lines.",
+				"This %s block stands in a quotation and is not read.", fence.Info)
 		}
 	}
 	return out

@@ -112,8 +112,8 @@ func ParseFlowchart(f *source.File, start, end int) (*Flowchart, diag.List) {
 	}
 	for _, i := range p.open {
 		s := p.chart.Subgraphs[i]
-		p.fail(CodeFlowBlock, s.Span, fmt.Sprintf("The subgraph %q is never closed.", s.ID),
-			"Write a line with end after its last node.")
+		p.out.Errorf(CodeFlowBlock, s.Span, "Write a line with end after its last node.",
+			"The subgraph %q is never closed.", s.ID)
 	}
 	return p.chart, p.out
 }
@@ -134,10 +134,6 @@ func (p *flowParser) space() {
 	for p.pos < p.stop && (p.file.Text[p.pos] == ' ' || p.file.Text[p.pos] == '\t' || p.file.Text[p.pos] == '\r') {
 		p.pos++
 	}
-}
-
-func (p *flowParser) fail(code diag.Code, at source.Span, message, help string) *diag.Diagnostic {
-	return p.out.Report(code, diag.Error, at, message, help)
 }
 
 // word returns the letters at the current position.
@@ -166,13 +162,13 @@ func (p *flowParser) header() bool {
 	word := p.word()
 	if slices.Contains(otherDiagrams, word) {
 		p.foreign = true
-		p.fail(CodeFlowHeader, p.file.Span(start, start+len(word)), fmt.Sprintf("This is a %s, not a flowchart.", word),
-			"Draw the topology as a flowchart: begin with graph TD.")
+		p.out.Errorf(CodeFlowHeader, p.file.Span(start, start+len(word)),
+			"Draw the topology as a flowchart: begin with graph TD.", "This is a %s, not a flowchart.", word)
 		return false
 	}
 	if word != "graph" && word != "flowchart" && word != "flowchart-elk" {
-		p.fail(CodeFlowHeader, p.file.Span(start, p.stop), "The diagram does not begin with graph or flowchart.",
-			"Write graph TD on a line of its own before this one.")
+		p.out.Errorf(CodeFlowHeader, p.file.Span(start, p.stop), "Write graph TD on a line of its own before this one.",
+			"The diagram does not begin with graph or flowchart.")
 		return false
 	}
 	p.pos += len(word)
@@ -188,9 +184,8 @@ func (p *flowParser) header() bool {
 		return true
 	}
 	if p.pos < p.stop && !strings.HasPrefix(p.rest(), "%%") {
-		p.fail(CodeFlowSyntax, p.file.Span(p.pos, p.stop),
-			fmt.Sprintf("%q does not belong behind the direction.", p.rest()),
-			"Begin a new line after graph TD.")
+		p.out.Errorf(CodeFlowSyntax, p.file.Span(p.pos, p.stop), "Begin a new line after graph TD.",
+			"%q does not belong behind the direction.", p.rest())
 	}
 	return true
 }
@@ -224,8 +219,8 @@ func (p *flowParser) statement() bool {
 			strings.HasPrefix(after, "%%") {
 			p.pos += len(word)
 			if len(p.open) == 0 {
-				p.fail(CodeFlowBlock, p.file.Span(start, p.pos), "This end closes no subgraph.",
-					"Remove it, or write subgraph NAME above.")
+				p.out.Errorf(CodeFlowBlock, p.file.Span(start, p.pos), "Remove it, or write subgraph NAME above.",
+					"This end closes no subgraph.")
 				return true
 			}
 			p.open = p.open[:len(p.open)-1]
@@ -277,16 +272,15 @@ func (p *flowParser) class(start int) {
 	p.space()
 	name := p.word()
 	if len(nodes) == 0 || name == "" {
-		p.fail(CodeFlowSyntax, p.file.Span(start, p.stop), "This line does not say which nodes get which class.",
-			"Write class NODE,NODE NAME.")
+		p.out.Errorf(CodeFlowSyntax, p.file.Span(start, p.stop), "Write class NODE,NODE NAME.",
+			"This line does not say which nodes get which class.")
 		return
 	}
 	class := Text{Value: name, Span: p.file.Span(p.pos, p.pos+len(name))}
 	for _, id := range nodes {
 		n := p.chart.Node(id.Value)
 		if n == nil {
-			p.fail(CodeFlowSyntax, id.Span, fmt.Sprintf("There is no node %q.", id.Value), "").Suggest(id.Value,
-				p.ids())
+			p.out.Errorf(CodeFlowSyntax, id.Span, "", "There is no node %q.", id.Value).Suggest(id.Value, p.ids())
 			continue
 		}
 		n.Class = append(n.Class, class)
@@ -354,7 +348,7 @@ func (p *flowParser) chain() bool {
 		to, ok := p.group()
 		if !ok {
 			if p.pos >= p.stop {
-				p.fail(CodeFlowSyntax, link.Span, "This arrow leads nowhere.", "Write the node that it leads to.")
+				p.out.Errorf(CodeFlowSyntax, link.Span, "Write the node that it leads to.", "This arrow leads nowhere.")
 				return false
 			}
 			return p.lost()
@@ -373,9 +367,9 @@ func (p *flowParser) chain() bool {
 // lost reports text that does not parse.
 func (p *flowParser) lost() bool {
 	rest := strings.TrimRight(p.rest(), " \t\r")
-	p.fail(CodeFlowSyntax, p.file.Span(p.pos, p.pos+max(len(rest), 1)),
-		fmt.Sprintf("%q cannot be read as part of a flowchart.", clip(rest)),
-		"Write nodes as ID[label] and arrows as -->, -.-> or ==>, with labels as -->|text|.")
+	p.out.Errorf(CodeFlowSyntax, p.file.Span(p.pos, p.pos+max(len(rest), 1)),
+		"Write nodes as ID[label] and arrows as -->, -.-> or ==>, with labels as -->|text|.",
+		"%q cannot be read as part of a flowchart.", clip(rest))
 	p.pos = p.stop
 	return false
 }
@@ -459,10 +453,8 @@ func (p *flowParser) node() (string, bool) {
 			n.Label, n.Shape = label, shape
 			n.Span = span
 		} else if n.Label.Value != label.Value {
-			p.out.Report(CodeFlowLabel, diag.Warning, label.Span,
-				fmt.Sprintf("The node %q has another label here.", id),
-				"Write its label once, or give this node a name of its own.",
-				diag.Related{Span: n.Label.Span, Message: "the first label"})
+			p.out.Warnf(CodeFlowLabel, label.Span, "Write its label once, or give this node a name of its own.",
+				"The node %q has another label here.", id).Relate(n.Label.Span, "the first label")
 		}
 	}
 	if strings.HasPrefix(p.rest(), ":::") {

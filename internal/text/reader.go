@@ -44,6 +44,15 @@ type Text struct {
 // IsZero reports whether the text has neither content nor span.
 func (t Text) IsZero() bool { return t == Text{} }
 
+// Values returns the contents of texts.
+func Values(texts []Text) []string {
+	var out []string
+	for _, t := range texts {
+		out = append(out, t.Value)
+	}
+	return out
+}
+
 // Text returns the content and the span of a scalar.
 func (n *Node) Text() Text { return Text{Value: n.Value, Span: n.Span} }
 
@@ -57,21 +66,16 @@ func Read(n *Node, what string, codes Codes, out *diag.List) *Reader {
 			r.node.Span = n.Span
 		}
 	} else if n.Kind != Map {
-		r.report(codes.WrongType, n.Span,
-			fmt.Sprintf("The %s must be a map, but this is %s.", what, n.Kind),
-			`Write it as lines of "key: value".`)
+		r.out.Errorf(codes.WrongType, n.Span, `Write it as lines of "key: value".`,
+			"The %s must be a map, but this is %s.", what, n.Kind)
 		r.node, r.wrong = &Node{Kind: Map, Span: n.Span}, true
 	}
 	return r
 }
 
-func (r *Reader) report(code diag.Code, span source.Span, message, help string) *diag.Diagnostic {
-	return r.out.Report(code, diag.Error, span, message, help)
-}
-
 func (r *Reader) wrongType(key string, n *Node, wanted, help string) *diag.Diagnostic {
-	return r.report(r.codes.WrongType, n.headSpan(),
-		fmt.Sprintf("%q of the %s must be %s, but this is %s.", key, r.what, wanted, n.Kind), help)
+	return r.out.Errorf(r.codes.WrongType, n.headSpan(), help, "%q of the %s must be %s, but this is %s.", key, r.what,
+		wanted, n.Kind)
 }
 
 // headSpan returns the span of a scalar, or of the first line of other nodes.
@@ -156,13 +160,12 @@ func (r *Reader) Strings(key string) []Text {
 	for _, item := range n.Items {
 		switch {
 		case item.Kind == Null:
-			r.report(r.codes.WrongType, item.Span,
-				fmt.Sprintf("An entry of %q of the %s is empty.", key, r.what),
-				"Write a string there, or remove the entry.")
+			r.out.Errorf(r.codes.WrongType, item.Span, "Write a string there, or remove the entry.",
+				"An entry of %q of the %s is empty.", key, r.what)
 		case item.Kind >= List:
-			r.report(r.codes.WrongType, item.headSpan(),
-				fmt.Sprintf("An entry of %q of the %s must be a string, but this is %s.", key, r.what, item.Kind),
-				"Write one text per entry; put it in quotes if it holds a colon.")
+			r.out.Errorf(r.codes.WrongType, item.headSpan(),
+				"Write one text per entry; put it in quotes if it holds a colon.",
+				"An entry of %q of the %s must be a string, but this is %s.", key, r.what, item.Kind)
 		default:
 			out = append(out, item.Text())
 		}
@@ -189,14 +192,12 @@ func (r *Reader) Int(key string, least int64) (n int64, at source.Span, ok bool)
 	}
 	switch {
 	case value == nil || !value.IsInt64():
-		r.report(r.codes.BadValue, node.Span,
-			fmt.Sprintf("%q of the %s is too large a number.", key, r.what),
-			"Write a number below 9223372036854775808.")
+		r.out.Errorf(r.codes.BadValue, node.Span, "Write a number below 9223372036854775808.",
+			"%q of the %s is too large a number.", key, r.what)
 		return 0, node.Span, false
 	case value.Cmp(big.NewInt(least)) < 0:
-		r.report(r.codes.BadValue, node.Span,
-			fmt.Sprintf("%q of the %s must be at least %d.", key, r.what, least),
-			fmt.Sprintf("Write %s: %d or more.", key, least))
+		r.out.Errorf(r.codes.BadValue, node.Span, fmt.Sprintf("Write %s: %d or more.", key, least),
+			"%q of the %s must be at least %d.", key, r.what, least)
 		return 0, node.Span, false
 	}
 	return value.Int64(), node.Span, true
@@ -268,8 +269,7 @@ func (r *Reader) Enum(key string, allowed ...string) Text {
 	if near != "" {
 		help = fmt.Sprintf("Did you mean %q?", near)
 	}
-	r.report(r.codes.BadValue, t.Span, fmt.Sprintf("%q of the %s cannot be %q.", key, r.what, t.Value),
-		help).
+	r.out.Errorf(r.codes.BadValue, t.Span, help, "%q of the %s cannot be %q.", key, r.what, t.Value).
 		Replace(t.Value, near)
 	return Text{}
 }
@@ -337,11 +337,11 @@ func (r *Reader) Require(keys ...string) {
 			if near != "" {
 				help = fmt.Sprintf("There is a key %q; rename it to %q.", near, key)
 			}
-			r.report(r.codes.Missing, r.firstKey(), fmt.Sprintf("The %s has no %q.", r.what, key), help).
+			r.out.Errorf(r.codes.Missing, r.firstKey(), help, "The %s has no %q.", r.what, key).
 				ReplaceAt(r.KeySpan(near), near, key)
 		case n.Kind == Null || n.Kind == String && strings.TrimSpace(n.Value) == "":
-			r.report(r.codes.Missing, r.KeySpan(key), fmt.Sprintf("%q of the %s is empty.", key, r.what),
-				fmt.Sprintf("Write a value after %s:.", key))
+			r.out.Errorf(r.codes.Missing, r.KeySpan(key), fmt.Sprintf("Write a value after %s:.", key),
+				"%q of the %s is empty.", key, r.what)
 		}
 	}
 }
@@ -370,10 +370,9 @@ func (r *Reader) Done() {
 		if slices.Contains(r.asked, p.Key.Value) {
 			continue
 		}
-		found := r.out.Add(diag.Diagnostic{
-			Code: r.codes.Unknown, Severity: r.codes.UnknownAs, Span: p.Key.Span, Lenient: r.codes.UnknownLenient,
-			Message: fmt.Sprintf("The %s has no key %q.", r.what, p.Key.Value),
-		})
+		found := r.out.Reportf(r.codes.Unknown, r.codes.UnknownAs, p.Key.Span, "", "The %s has no key %q.", r.what,
+			p.Key.Value)
+		found.Lenient = r.codes.UnknownLenient
 		found.Suggest(p.Key.Value, r.asked, r.node.Keys()...)
 		if r.shape == nil || diag.Nearest(p.Key.Value, r.asked) != "" {
 			continue

@@ -16,7 +16,7 @@ import (
 func (p *yamlParser) explain(err error, tooDeep bool) {
 	var e *yaml.LoadError
 	if !errors.As(err, &e) {
-		p.report(CodeSyntax, 0, 0, "This is not YAML: "+err.Error()+".", lookHere)
+		p.report(CodeSyntax, 0, 0, lookHere, "This is not YAML: %s.", err.Error())
 		return
 	}
 	if e.Stage == yaml.ReaderStage {
@@ -28,8 +28,7 @@ func (p *yamlParser) explain(err error, tooDeep bool) {
 		context = p.seek(e.ContextMark.Line, e.ContextMark.Column)
 	}
 	if tooDeep {
-		p.report(CodeTooMuch, at, at+1, fmt.Sprintf("Values are nested more than %d deep here.", maxDepth),
-			"Flatten the structure.")
+		p.report(CodeTooMuch, at, at+1, "Flatten the structure.", "Values are nested more than %d deep here.", maxDepth)
 		return
 	}
 	m := mistake{p: p, at: at, context: context, stage: e.Stage}
@@ -42,7 +41,7 @@ func (p *yamlParser) explain(err error, tooDeep bool) {
 			return
 		}
 	}
-	p.report(CodeSyntax, at, wordEnd(p.text, at), "This is not YAML: "+e.Message+".", lookHere)
+	p.report(CodeSyntax, at, wordEnd(p.text, at), lookHere, "This is not YAML: %s.", e.Message)
 }
 
 const lookHere = "Check the quotation marks, the indentation and the colons of this line and of the one above."
@@ -51,12 +50,12 @@ func (p *yamlParser) explainCharacter(e *yaml.LoadError) {
 	for i, r := range p.text {
 		if r < 0x20 && r != '\t' && r != '\n' && r != '\r' || r == 0xFFFE || r == 0xFFFF {
 			p.report(CodeCharacter, i, i+utf8.RuneLen(r),
-				fmt.Sprintf("The control character U+%04X is not allowed.", r),
-				`Remove it; in double quotes it can be written as an escape such as "\x07".`)
+				`Remove it; in double quotes it can be written as an escape such as "\x07".`,
+				"The control character U+%04X is not allowed.", r)
 			return
 		}
 	}
-	p.report(CodeCharacter, 0, 0, "This cannot be read as text: "+e.Message+".", "Save the file in the UTF-8 encoding.")
+	p.report(CodeCharacter, 0, 0, "Save the file in the UTF-8 encoding.", "This cannot be read as text: %s.", e.Message)
 }
 
 // mistake is an error of the library. Each method checks for one cause, and reports it and returns true if it applies.
@@ -82,6 +81,13 @@ func lineStart(s string, at int) int {
 	return at
 }
 
+// splitLine returns the line at an offset without white space at its end, its content, and the column of the content.
+func splitLine(s string, at int) (line, content string, column int) {
+	line = strings.TrimRight(lineAround(s, at), " \t")
+	content = strings.TrimLeft(line, " ")
+	return line, content, len(line) - len(content)
+}
+
 func lineAround(s string, at int) string { return s[lineStart(s, at):endOfLine(s, at)] }
 
 func wordEnd(s string, at int) int {
@@ -102,8 +108,8 @@ func (m mistake) tab() bool {
 		line := lineAround(m.p.text, start)
 		white := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
 		if t := strings.IndexByte(white, '\t'); t >= 0 && white != line {
-			m.p.report(CodeTab, start+t, start+len(white), "This line is indented with a tab.",
-				"Indent with spaces; YAML does not allow tabs there.")
+			m.p.report(CodeTab, start+t, start+len(white), "Indent with spaces; YAML does not allow tabs there.",
+				"This line is indented with a tab.")
 			return true
 		}
 		start = endOfLine(m.p.text, start)
@@ -112,8 +118,8 @@ func (m mistake) tab() bool {
 		}
 	}
 	if m.char(m.at) == '\t' {
-		m.p.report(CodeTab, m.at, m.at+1, "There is a tab where a value is expected.",
-			"Use spaces between the key and its value.")
+		m.p.report(CodeTab, m.at, m.at+1, "Use spaces between the key and its value.",
+			"There is a tab where a value is expected.")
 		return true
 	}
 	return false
@@ -124,9 +130,8 @@ func (m mistake) alias() bool {
 		return false
 	}
 	end := wordEnd(m.p.text, m.at)
-	m.p.report(CodeAnchor, m.at, end,
-		fmt.Sprintf("There is no anchor %q that this alias could repeat.", "&"+m.p.text[m.at+1:end]),
-		"Put the value in quotes if the asterisk belongs to the text.")
+	m.p.report(CodeAnchor, m.at, end, "Put the value in quotes if the asterisk belongs to the text.",
+		"There is no anchor %q that this alias could repeat.", "&"+m.p.text[m.at+1:end])
 	return true
 }
 
@@ -178,7 +183,7 @@ func (m mistake) reportQuote(at int) {
 	} else {
 		help += ": " + written + written[:1]
 	}
-	m.p.report(CodeQuote, at, at+1, "This quotation mark is never closed.", help)
+	m.p.report(CodeQuote, at, at+1, help, "This quotation mark is never closed.")
 }
 
 // cutPair splits a line at the colon of its key. The value has no leading white space.
@@ -200,8 +205,8 @@ func (m mistake) escape() bool {
 		_, size := utf8.DecodeRuneInString(m.p.text[end:])
 		end += size
 	}
-	m.p.report(CodeEscape, m.at, end, fmt.Sprintf("%s is not an escape that YAML knows.", m.p.text[m.at:end]),
-		`Write the backslash twice, or use single quotes, in which it has no meaning.`)
+	m.p.report(CodeEscape, m.at, end, `Write the backslash twice, or use single quotes, in which it has no meaning.`,
+		"%s is not an escape that YAML knows.", m.p.text[m.at:end])
 	return true
 }
 
@@ -214,12 +219,12 @@ func (m mistake) openBracket() bool {
 	if m.at < len(m.p.text) &&
 		(lineStart(m.p.text, m.at) == lineStart(m.p.text, m.context) || closingBracket(m.p.text, m.context) > 0) {
 		m.p.report(CodeBracket, m.at, wordEnd(m.p.text, m.at),
-			fmt.Sprintf("A comma or a closing %c is missing before this.", closing),
-			"Separate the entries with commas, and put texts that hold commas, colons or brackets in quotes.")
+			"Separate the entries with commas, and put texts that hold commas, colons or brackets in quotes.",
+			"A comma or a closing %c is missing before this.", closing)
 		return true
 	}
-	m.p.report(CodeBracket, m.context, m.context+1, "This bracket is never closed.",
-		fmt.Sprintf("Write a closing %c after the last entry.", closing))
+	m.p.report(CodeBracket, m.context, m.context+1, fmt.Sprintf("Write a closing %c after the last entry.", closing),
+		"This bracket is never closed.")
 	return true
 }
 
@@ -236,13 +241,12 @@ func (m mistake) colon() bool {
 		value = strings.TrimSpace(value)
 		opening := start + len(line) - len(strings.TrimLeft(line[len(line)-len(first)-len(line[m.at-start:]):], " \t"))
 		if missing := missingOpening(value); missing != "" {
-			m.p.report(CodeColon, opening, start+len(line),
-				fmt.Sprintf("The %s that opens this value is missing.", missing),
-				fmt.Sprintf("Write %s: %s%s", key, missing, value))
+			m.p.report(CodeColon, opening, start+len(line), fmt.Sprintf("Write %s: %s%s", key, missing, value),
+				"The %s that opens this value is missing.", missing)
 			return true
 		}
-		m.p.report(CodeColon, m.at, m.at+1, "This value holds a colon and a space, which YAML takes for another key.",
-			fmt.Sprintf("Put the value in quotes: %s: %s", key, quoted(value)))
+		m.p.report(CodeColon, m.at, m.at+1, fmt.Sprintf("Put the value in quotes: %s: %s", key, quoted(value)),
+			"This value holds a colon and a space, which YAML takes for another key.")
 		return true
 	}
 	above := lineStart(m.p.text, max(start-1, 0))
@@ -258,21 +262,22 @@ func (m mistake) colon() bool {
 	case found && rest != "" && !isSpace(rest[0]) && !strings.Contains(rest, ": ") &&
 		isKey(strings.TrimLeft(name, " -")):
 		colon := above + len(name)
-		m.p.report(CodeColon, colon, colon+1,
-			fmt.Sprintf("There is no space after the colon of %q.", strings.TrimLeft(name, " -")),
-			fmt.Sprintf("Write %q.", strings.TrimSpace(name)+": "+rest)).Write(m.p.span(colon, colon+1), ": ")
+		m.p.report(CodeColon, colon, colon+1, fmt.Sprintf("Write %q.", strings.TrimSpace(name)+": "+rest),
+			"There is no space after the colon of %q.", strings.TrimLeft(name, " -")).
+			Write(m.p.span(colon, colon+1), ": ")
 	case found && strings.HasPrefix(before, " ") && !isKey(strings.TrimLeft(before, " -")):
 		m.p.report(CodeColon, m.at, m.at+1,
-			"This line continues the value above, and YAML takes the colon and the space in it for another key.",
-			"Put the whole value in quotes, or begin it with |- on the line of its key.")
+			"Put the whole value in quotes, or begin it with |- on the line of its key.",
+			"This line continues the value above, and YAML takes the colon and the space in it for another key.")
 	case found && strings.HasPrefix(before, " "):
 		text := start + len(before) - len(strings.TrimLeft(before, " "))
-		m.p.report(CodeIndentation, text, m.at, "This line is indented although the key above it has a value already.",
-			likeAbove(aboveLine)+", or put the text above in quotes if this line belongs to it.")
+		m.p.report(CodeIndentation, text, m.at,
+			likeAbove(aboveLine)+", or put the text above in quotes if this line belongs to it.",
+			"This line is indented although the key above it has a value already.")
 	case !found:
 		text := above + len(aboveLine) - len(strings.TrimLeft(aboveLine, " "))
-		m.p.report(CodeNotAPair, text, above+len(aboveLine), "This line has no colon, so it is not a key with a value.",
-			pairHelp)
+		m.p.report(CodeNotAPair, text, above+len(aboveLine), pairHelp,
+			"This line has no colon, so it is not a key with a value.")
 	default:
 		return false
 	}
@@ -319,16 +324,9 @@ const pairHelp = `Write "key: value" or, in a list, "- entry"; indent the line i
 
 // isKey reports whether s looks like the name of a key.
 func isKey(s string) bool {
-	if s == "" {
-		return false
-	}
-	for _, r := range s {
-		if r < utf8.RuneSelf &&
-			!strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.$/<>\"'", r) {
-			return false
-		}
-	}
-	return true
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return r < utf8.RuneSelf && !isWordByte(byte(r)) && !strings.ContainsRune("$/<>\"'", r)
+	})
 }
 
 // quoted returns s in YAML quotes.
@@ -343,8 +341,8 @@ func (m mistake) listAfterKey() bool {
 	if m.stage != yaml.ScannerStage || m.char(m.at) != '-' {
 		return false
 	}
-	m.p.report(CodeSyntax, m.at, m.at+1, "A list with dashes cannot begin on the line of its key.",
-		"Put each entry on a line of its own below the key, or write [one, two].")
+	m.p.report(CodeSyntax, m.at, m.at+1, "Put each entry on a line of its own below the key, or write [one, two].",
+		"A list with dashes cannot begin on the line of its key.")
 	return true
 }
 
@@ -363,8 +361,8 @@ func (m mistake) forbiddenStart() bool {
 	}
 	end := endOfLine(m.p.text, at)
 	m.p.report(CodeNeedsQuotes, at, at+1,
-		fmt.Sprintf("A value without quotes cannot begin like this: %c has a meaning of its own.", c),
-		fmt.Sprintf("Put the value in quotes: %s", quoted(strings.TrimSpace(m.p.text[at:end]))))
+		fmt.Sprintf("Put the value in quotes: %s", quoted(strings.TrimSpace(m.p.text[at:end]))),
+		"A value without quotes cannot begin like this: %c has a meaning of its own.", c)
 	return true
 }
 
@@ -377,7 +375,7 @@ func (m mistake) notAPair() bool {
 	if lineStart(m.p.text, m.context) == lineStart(m.p.text, m.at) && m.at < len(m.p.text) {
 		return false
 	}
-	m.p.report(CodeNotAPair, m.context, end, "This line has no colon, so it is not a key with a value.", pairHelp)
+	m.p.report(CodeNotAPair, m.context, end, pairHelp, "This line has no colon, so it is not a key with a value.")
 	return true
 }
 
@@ -388,13 +386,13 @@ func (m mistake) outOfPlace() bool {
 	}
 	switch c := m.char(m.at); c {
 	case ',', ']', '}':
-		m.p.report(CodeNeedsQuotes, m.at, m.at+1, fmt.Sprintf("The %c here belongs to nothing.", c),
-			"Remove it, or put the whole value in quotes if it belongs to a text.")
+		m.p.report(CodeNeedsQuotes, m.at, m.at+1,
+			"Remove it, or put the whole value in quotes if it belongs to a text.", "The %c here belongs to nothing.",
+			c)
 	case ':':
-		m.p.report(CodeNotAPair, m.at, m.at+1, "There is no key before this colon.", `Write "key: value".`)
+		m.p.report(CodeNotAPair, m.at, m.at+1, `Write "key: value".`, "There is no key before this colon.")
 	case '%':
-		m.p.report(CodeSyntax, m.at, wordEnd(m.p.text, m.at),
-			"This directive is not supported.", "Remove the line.")
+		m.p.report(CodeSyntax, m.at, wordEnd(m.p.text, m.at), "Remove the line.", "This directive is not supported.")
 	default:
 		return false
 	}
@@ -413,8 +411,8 @@ func (m mistake) trailing() bool {
 	if _, after, found := cutPair(value); found {
 		value = after
 	}
-	m.p.report(CodeNeedsQuotes, m.at, end, "There is text after the end of the value.",
-		"Put the whole value in quotes: "+quoted(strings.TrimSpace(value)))
+	m.p.report(CodeNeedsQuotes, m.at, end, "Put the whole value in quotes: "+quoted(strings.TrimSpace(value)),
+		"There is text after the end of the value.")
 	return true
 }
 
@@ -441,7 +439,7 @@ func (m mistake) indentation() bool {
 		help = fmt.Sprintf("There are %d spaces before it, and %d before %q; give both the same.", first-start, column,
 			name)
 	}
-	m.p.report(CodeIndentation, first, wordEnd(m.p.text, first), what, help)
+	m.p.report(CodeIndentation, first, wordEnd(m.p.text, first), help, "%s", what)
 	return true
 }
 
@@ -450,12 +448,10 @@ func (m mistake) nearColumn(start, column int) (key string, at int, ok bool) {
 	least := 2
 	for start > 0 {
 		start = lineStart(m.p.text, start-1)
-		line := strings.TrimRight(lineAround(m.p.text, start), " \t")
-		content := strings.TrimLeft(line, " ")
+		line, content, is := splitLine(m.p.text, start)
 		if isBlank(line) || !strings.HasSuffix(line, ":") {
 			continue
 		}
-		is := len(line) - len(content)
 		if off := max(is-column, column-is); off > 0 && off <= least {
 			key, at, ok, least = strings.TrimSuffix(content, ":"), is, true, off
 		}

@@ -26,8 +26,8 @@ func (r *lineReader) misplaced(here pairLine) bool {
 	// next one is correct.
 	if here.column > above.column && parent.known && r.dashFollows(here.at, above.column) {
 		return r.report(CodeNotAPair, above.at+above.column, above.at+above.column+1,
-			"This is the first key of a list entry, and its dash is missing.",
-			fmt.Sprintf("Write %q.", "- "+strings.TrimSpace(lineAround(r.text, above.at))))
+			fmt.Sprintf("Write %q.", "- "+strings.TrimSpace(lineAround(r.text, above.at))),
+			"This is the first key of a list entry, and its dash is missing.")
 	}
 	usual := 0
 	if parent.known {
@@ -55,7 +55,7 @@ func (r *lineReader) indent(line pairLine, wanted int) bool {
 		message = "This line is indented further than the lines that it belongs with."
 	}
 	end := line.at + len(strings.TrimRight(lineAround(r.text, line.at), " \t"))
-	return r.report(CodeIndentation, line.at+line.column, end, message, indentHelp(wanted, line.column))
+	return r.report(CodeIndentation, line.at+line.column, end, indentHelp(wanted, line.column), "%s", message)
 }
 
 func indentHelp(wanted, is int) string {

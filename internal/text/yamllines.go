@@ -45,8 +45,8 @@ func (m mistake) lines() bool {
 	return false
 }
 
-func (r *lineReader) report(code diag.Code, start, end int, message, help string) bool {
-	r.m.p.report(code, start, end, message, help)
+func (r *lineReader) report(code diag.Code, start, end int, help, format string, args ...any) bool {
+	r.m.p.report(code, start, end, help, format, args...)
 	return true
 }
 
@@ -72,15 +72,14 @@ func (r *lineReader) skip(at int) int {
 
 // indentAt returns the indentation of the line at an offset.
 func (r *lineReader) indentAt(at int) int {
-	return len(lineAround(r.text, at)) - len(strings.TrimLeft(lineAround(r.text, at), " "))
+	line := lineAround(r.text, at)
+	return len(line) - len(strings.TrimLeft(line, " "))
 }
 
 // line checks one line and returns the offset of the next.
 func (r *lineReader) line(at int) (next int, found bool) {
 	next = r.after(at)
-	line := strings.TrimRight(lineAround(r.text, at), " \t")
-	content := strings.TrimLeft(line, " ")
-	column := len(line) - len(content)
+	line, content, column := splitLine(r.text, at)
 	if content == "" || content[0] == '#' || content[0] == '\t' || line == "---" || line == "..." {
 		return next, false
 	}
@@ -99,8 +98,8 @@ func (r *lineReader) line(at int) (next int, found bool) {
 	if !isPair {
 		switch {
 		case !entry && len(content) > 1 && content[0] == '-' && isLetter(content[1]) && r.dash == column+1:
-			r.m.p.report(CodeNotAPair, at+column, at+len(line), "There is no space after the dash of this entry.",
-				fmt.Sprintf("Write %q.", "- "+content[1:])).Write(r.m.p.span(at+column, at+column+1), "- ")
+			r.m.p.report(CodeNotAPair, at+column, at+len(line), fmt.Sprintf("Write %q.", "- "+content[1:]),
+				"There is no space after the dash of this entry.").Write(r.m.p.span(at+column, at+column+1), "- ")
 			return next, true
 		case entry:
 			if r.entryMisplaced(at, parent) {
@@ -122,13 +121,12 @@ func (r *lineReader) line(at int) (next int, found bool) {
 			}
 		case r.blockIndent > 0 && !looksLikePair(content):
 			return next, r.report(CodeIndentation, at+column, at+len(line),
-				"This line is indented less than the text above it.",
 				fmt.Sprintf("Indent it by %d spaces if it belongs to the text; if not, write a key and a colon.",
-					r.blockIndent))
+					r.blockIndent), "This line is indented less than the text above it.")
 		case r.emptyBlock:
 			return next, r.report(CodeIndentation, at+column, at+len(line),
-				"The text that begins with | on the line above must be indented.",
-				fmt.Sprintf("Put %d spaces or more before each of its lines.", r.column+2))
+				fmt.Sprintf("Put %d spaces or more before each of its lines.", r.column+2),
+				"The text that begins with | on the line above must be indented.")
 		default:
 			return next, r.notAPair(at+column, content, next)
 		}
@@ -138,8 +136,8 @@ func (r *lineReader) line(at int) (next int, found bool) {
 	r.hasValue = value != "" && value[0] != '#'
 	here := pairLine{at: at, column: column, hasValue: r.hasValue, entry: entry, known: true}
 	if strings.HasPrefix(key, "-") && !entry {
-		r.m.p.report(CodeNotAPair, at+column, at+column+len(key), "There is no space after the dash of this entry.",
-			fmt.Sprintf("Write %q.", "- "+content[1:])).Write(r.m.p.span(at+column, at+column+1), "- ")
+		r.m.p.report(CodeNotAPair, at+column, at+column+len(key), fmt.Sprintf("Write %q.", "- "+content[1:]),
+			"There is no space after the dash of this entry.").Write(r.m.p.span(at+column, at+column+1), "- ")
 		return next, true
 	}
 	if r.misplaced(here) {
@@ -208,14 +206,14 @@ func (r *lineReader) value(line, at, indent, next int) (int, bool) {
 			} else {
 				help += ": " + written + string(closingFor(c))
 			}
-			return next, r.report(CodeBracket, at, at+1, "This bracket is never closed.", help)
+			return next, r.report(CodeBracket, at, at+1, help, "This bracket is never closed.")
 		}
 		rest := strings.TrimRight(r.text[end:endOfLine(r.text, end)], " \t")
 		if rest != "" && isStray(rest) {
 			start := end + len(rest) - len(strings.TrimLeft(rest, " \t"))
 			return next, r.report(CodeNeedsQuotes, start, end+len(rest),
-				"There is something after the closing bracket.",
-				fmt.Sprintf("Remove it: %s", strings.TrimSpace(r.text[lineStart(r.text, line):end])))
+				fmt.Sprintf("Remove it: %s", strings.TrimSpace(r.text[lineStart(r.text, line):end])),
+				"There is something after the closing bracket.")
 		}
 	}
 	return next, false
@@ -258,13 +256,12 @@ func (r *lineReader) endsBefore(at, column int) bool {
 	if at >= len(r.text) {
 		return true
 	}
-	line := strings.TrimRight(lineAround(r.text, at), " \t")
-	content := strings.TrimLeft(line, " ")
-	if len(line)-len(content) > column {
+	_, content, is := splitLine(r.text, at)
+	if is > column {
 		return false
 	}
 	entry := strings.TrimLeft(strings.TrimPrefix(content, "- "), " ")
-	if len(entry) < len(content) && len(line)-len(content) == column {
+	if len(entry) < len(content) && is == column {
 		return true // the next entry
 	}
 	if entry == "" {
@@ -278,12 +275,10 @@ func (r *lineReader) endsBefore(at, column int) bool {
 func (r *lineReader) block(indent, at int) (int, bool) {
 	first, own, lines := -1, 0, 0
 	for ; at < len(r.text); at = r.after(at) {
-		line := strings.TrimRight(lineAround(r.text, at), " \t")
-		content := strings.TrimLeft(line, " ")
+		line, content, column := splitLine(r.text, at)
 		if content == "" {
 			continue
 		}
-		column := len(line) - len(content)
 		switch {
 		case column <= indent:
 			r.emptyBlock, r.blockIndent = first < 0, own
@@ -294,14 +289,13 @@ func (r *lineReader) block(indent, at int) (int, bool) {
 			continue
 		case column < own && lines == 1 && r.columnBelow(at) < own:
 			return at, r.report(CodeIndentation, first, first+own,
-				"The first line of this text is indented further than the lines below it.",
-				fmt.Sprintf("Give all lines of the text the same indentation: %d spaces before %q.",
-					column, firstWords(r.text, first)))
+				fmt.Sprintf("Give all lines of the text the same indentation: %d spaces before %q.", column,
+					firstWords(r.text, first)),
+				"The first line of this text is indented further than the lines below it.")
 		case column < own:
 			return at, r.report(CodeIndentation, at+column, at+len(line),
-				"This line is indented less than the text that it belongs to.",
 				fmt.Sprintf("Indent it by %d spaces, as the lines above, or by %d if it is a key of its own.", own,
-					indent))
+					indent), "This line is indented less than the text that it belongs to.")
 		}
 		lines++
 	}
@@ -321,15 +315,14 @@ func firstWords(s string, at int) string {
 // if the library stopped further down, because then the lines are correct.
 func (r *lineReader) below(at, column int) (lines, pairs int) {
 	for ; at < len(r.text); at = r.after(at) {
-		line := strings.TrimRight(lineAround(r.text, at), " \t")
-		content := strings.TrimLeft(line, " ")
+		_, content, is := splitLine(r.text, at)
 		if content == "" {
 			continue
 		}
-		if len(line)-len(content) <= r.column {
+		if is <= r.column {
 			break
 		}
-		if len(line)-len(content) == column {
+		if is == column {
 			lines++
 			_, _, isPair := linePair(content)
 			_, _, isGlued := cutGlued(content)
@@ -348,9 +341,8 @@ func (r *lineReader) reportBar() bool {
 	start := lineStart(r.text, r.colon)
 	written := strings.TrimLeft(r.text[start:r.colon], " -") + ": |"
 	r.m.p.report(CodeNotAPair, start+r.column, r.colon+1,
-		"A text over several lines needs a | after the colon of its key.",
-		fmt.Sprintf("Write %q and leave the lines below as they are.", written)).
-		Write(r.m.p.span(r.colon, r.colon+1), ": |")
+		fmt.Sprintf("Write %q and leave the lines below as they are.", written),
+		"A text over several lines needs a | after the colon of its key.").Write(r.m.p.span(r.colon, r.colon+1), ": |")
 	return true
 }
 
@@ -359,8 +351,8 @@ func (r *lineReader) notAPair(at int, content string, next int) bool {
 	name, rest, hasColon := strings.Cut(content, ":")
 	if hasColon && isKey(name) && rest != "" && !isSpace(rest[0]) && !strings.HasPrefix(rest, "//") {
 		colon := at + len(name)
-		r.m.p.report(CodeColon, colon, colon+1, fmt.Sprintf("There is no space after the colon of %q.", name),
-			fmt.Sprintf("Write %q.", name+": "+rest)).Write(r.m.p.span(colon, colon+1), ": ")
+		r.m.p.report(CodeColon, colon, colon+1, fmt.Sprintf("Write %q.", name+": "+rest),
+			"There is no space after the colon of %q.", name).Write(r.m.p.span(colon, colon+1), ": ")
 		return true
 	}
 	if glued, bracket, ok := cutGlued(content); ok {
@@ -371,8 +363,8 @@ func (r *lineReader) notAPair(at int, content string, next int) bool {
 		strings.Contains(content, ": ") || strings.HasSuffix(content, ":") {
 		return false
 	}
-	return r.report(CodeNotAPair, at, at+len(content), "This line has no colon, so it is not a key with a value.",
-		r.pairHelp(at, content, next))
+	return r.report(CodeNotAPair, at, at+len(content), r.pairHelp(at, content, next),
+		"This line has no colon, so it is not a key with a value.")
 }
 
 // cutGlued returns the key of a line without ": " between a key and a value in brackets, and the offset of the bracket.
@@ -391,12 +383,11 @@ func cutGlued(content string) (name string, bracket int, ok bool) {
 func (p *yamlParser) reportGlued(at int, content, name string, bracket int) {
 	help := fmt.Sprintf("Write %q.", name+": "+content[bracket:])
 	if content[bracket-1] == ':' {
-		p.report(CodeColon, at+len(name), at+len(name)+1, fmt.Sprintf("There is no space after the colon of %q.", name),
-			help).
+		p.report(CodeColon, at+len(name), at+len(name)+1, help, "There is no space after the colon of %q.", name).
 			Write(p.span(at+len(name), at+len(name)+1), ": ")
 		return
 	}
-	p.report(CodeNotAPair, at, at+len(name), fmt.Sprintf("There is no colon after the key %q.", name), help).
+	p.report(CodeNotAPair, at, at+len(name), help, "There is no colon after the key %q.", name).
 		Write(p.span(at, at+bracket), name+": ")
 }
 

@@ -71,8 +71,8 @@ func parseOnce(f *source.File, base int, text string) (*Node, diag.List) {
 	}
 	p := &yamlParser{file: f, base: base, text: text, line: 1, column: 1}
 	if at := invalidUTF8(text); at >= 0 {
-		p.report(CodeCharacter, at, at+1, "This byte is not part of UTF-8 text.",
-			"Save the file in the UTF-8 encoding.")
+		p.report(CodeCharacter, at, at+1, "Save the file in the UTF-8 encoding.",
+			"This byte is not part of UTF-8 text.")
 		return nil, p.out
 	}
 	if n := parsePlain(p); n != nil {
@@ -139,7 +139,7 @@ func (p *yamlParser) parseAny() (*Node, diag.List) {
 	limit := &depthLimit{}
 	loader, err := yaml.NewLoader(strings.NewReader(text), yaml.WithPlugin(limit))
 	if err != nil { // unreachable: only invalid options cause an error
-		p.report(CodeSyntax, 0, 0, "This is not YAML: "+err.Error()+".", lookHere)
+		p.report(CodeSyntax, 0, 0, lookHere, "This is not YAML: %s.", err.Error())
 		return nil, p.out
 	}
 	var document, second yaml.Node
@@ -155,8 +155,9 @@ func (p *yamlParser) parseAny() (*Node, diag.List) {
 	}
 	if err := loader.Load(&second); err == nil {
 		at := p.seek(second.Line, second.Column)
-		p.report(CodeSecond, at, endOfLine(text, at), "A second YAML document begins here; only one is allowed.",
-			"Remove the line with --- and what follows it, or indent it if it belongs to a text.")
+		p.report(CodeSecond, at, endOfLine(text, at),
+			"Remove the line with --- and what follows it, or indent it if it belongs to a text.",
+			"A second YAML document begins here; only one is allowed.")
 	} else if !errors.Is(err, io.EOF) {
 		p.explain(err, limit.hit)
 		return nil, p.out
@@ -192,8 +193,8 @@ func invalidUTF8(s string) int {
 	return -1
 }
 
-func (p *yamlParser) report(code diag.Code, start, end int, message, help string) *diag.Diagnostic {
-	return p.out.Report(code, diag.Error, p.span(start, end), message, help)
+func (p *yamlParser) report(code diag.Code, start, end int, help, format string, args ...any) *diag.Diagnostic {
+	return p.out.Errorf(code, p.span(start, end), help, format, args...)
 }
 
 func (p *yamlParser) span(start, end int) source.Span {
@@ -312,8 +313,9 @@ func (p *yamlParser) alias(n *yaml.Node, start int) (*Node, int) {
 	name := n.Value
 	a := p.anchors[n.Alias]
 	if a == nil || a.open {
-		p.report(CodeAnchor, start, end, fmt.Sprintf("The alias %q stands inside the value that it repeats.", name),
-			"Write the value out here, or put the anchor on a part that does not contain the alias.")
+		p.report(CodeAnchor, start, end,
+			"Write the value out here, or put the anchor on a part that does not contain the alias.",
+			"The alias %q stands inside the value that it repeats.", name)
 		return p.new(Null, "", start, start), end
 	}
 	if p.expanded > maxExpanded {
@@ -321,9 +323,8 @@ func (p *yamlParser) alias(n *yaml.Node, start int) (*Node, int) {
 	}
 	p.expanded += a.size
 	if p.expanded > maxExpanded {
-		p.report(CodeTooMuch, start, end,
-			fmt.Sprintf("The aliases of this text repeat more than %d values.", maxExpanded),
-			"Write out what is needed instead of repeating it by aliases.")
+		p.report(CodeTooMuch, start, end, "Write out what is needed instead of repeating it by aliases.",
+			"The aliases of this text repeat more than %d values.", maxExpanded)
 		return p.new(Null, "", start, start), end
 	}
 	return a.node, end
@@ -441,14 +442,12 @@ func (p *yamlParser) swallowedEntries(item *Node, end int) []*Node {
 	second := lineStart(p.text, entries[1].Span.Start-p.base)
 	below := strings.IndexByte(p.text[second:], '-')
 	if len(entries) > 2 {
-		p.report(CodeIndentation, item.Span.Start-p.base, entries[0].Span.End-p.base,
-			"This entry is indented less than those below, so YAML reads them as words of this one.",
-			indentHelp(below, column))
+		p.report(CodeIndentation, item.Span.Start-p.base, entries[0].Span.End-p.base, indentHelp(below, column),
+			"This entry is indented less than those below, so YAML reads them as words of this one.")
 		return entries
 	}
-	p.report(CodeIndentation, entries[1].Span.Start-p.base, entries[1].Span.End-p.base,
-		"This entry is indented further than the one above, so YAML reads it as words of that one.",
-		indentHelp(column, below))
+	p.report(CodeIndentation, entries[1].Span.Start-p.base, entries[1].Span.End-p.base, indentHelp(column, below),
+		"This entry is indented further than the one above, so YAML reads it as words of that one.")
 	return entries
 }
 
@@ -490,23 +489,21 @@ func (p *yamlParser) mapping(n *yaml.Node, start int) (*Node, int) {
 		switch {
 		case key.Kind == Map && strings.HasPrefix(p.text[start:], "{{") && key.Span.Start == p.base+start+1:
 			p.report(CodeNeedsQuotes, start, start+2,
-				"A value without quotes cannot begin with {{, which YAML takes for a map in a map.",
 				fmt.Sprintf("Put the whole value in quotes, with %q in it.",
-					"{"+p.file.Text[key.Span.Start:key.Span.End]+"}"))
+					"{"+p.file.Text[key.Span.Start:key.Span.End]+"}"),
+				"A value without quotes cannot begin with {{, which YAML takes for a map in a map.")
 		case key.Kind == List || key.Kind == Map:
 			p.report(CodeKey, key.Span.Start-p.base, key.Span.End-p.base,
-				"A key must be a word or a string, not "+key.Kind.String()+".",
-				"Write a plain key, and put lists and maps after its colon.")
+				"Write a plain key, and put lists and maps after its colon.",
+				"A key must be a word or a string, not %s.", key.Kind.String())
 		case n.Style&yaml.FlowStyle == 0 && n.Content[i].Style == 0 && value.Kind < List && p.gluedPair(key, node,
 			seen):
 		case n.Content[i].Tag == "!!merge":
 			merges = append(merges, p.merged(value)...)
 		default:
 			if first := seen[key.Value]; first != nil {
-				p.out.Report(CodeDuplicate, diag.Error, key.Span,
-					fmt.Sprintf("The key %q is written twice.", key.Value),
-					"Keep one of the two, or give the second one another name.",
-					diag.Related{Span: first.Span, Message: "first written here"})
+				p.out.Errorf(CodeDuplicate, key.Span, "Keep one of the two, or give the second one another name.",
+					"The key %q is written twice.", key.Value).Relate(first.Span, "first written here")
 				continue
 			}
 			seen[key.Value] = key
@@ -557,8 +554,8 @@ func (p *yamlParser) merged(value *Node) []*Node {
 				return nil // an alias that was reported
 			}
 			p.report(CodeMerge, m.Span.Start-p.base, m.Span.End-p.base,
-				"Only a map can be merged by <<, not "+m.Kind.String()+".",
-				`Let << point to a map, as in "<<: *defaults", or put the key in quotes if it is a name.`)
+				`Let << point to a map, as in "<<: *defaults", or put the key in quotes if it is a name.`,
+				"Only a map can be merged by <<, not %s.", m.Kind.String())
 			return nil
 		}
 	}
@@ -715,8 +712,9 @@ var tagKinds = map[string]Kind{"!!null": Null, "!!bool": Bool, "!!int": Int, "!!
 // finite is like scalarKind and reports numbers that JSON cannot represent.
 func (p *yamlParser) finite(s string, start int) Kind {
 	if isEndless(s) {
-		p.report(CodeNumber, start, start+len(s), fmt.Sprintf("%s is not a number that a workflow can use.", s),
-			fmt.Sprintf("Write a finite number, or %q in quotes if a string is meant.", s))
+		p.report(CodeNumber, start, start+len(s),
+			fmt.Sprintf("Write a finite number, or %q in quotes if a string is meant.", s),
+			"%s is not a number that a workflow can use.", s)
 	}
 	return scalarKind(s)
 }
@@ -733,6 +731,7 @@ func (p *yamlParser) badTag(n *yaml.Node) {
 		at += tag // after an anchor
 	}
 	end := p.nameEnd(at)
-	p.report(CodeTag, at, end, fmt.Sprintf("The tag %q means nothing here.", p.text[at:end]),
-		"Remove it, or put the whole value in quotes if the exclamation mark belongs to the text.")
+	p.report(CodeTag, at, end,
+		"Remove it, or put the whole value in quotes if the exclamation mark belongs to the text.",
+		"The tag %q means nothing here.", p.text[at:end])
 }

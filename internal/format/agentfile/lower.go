@@ -1,7 +1,7 @@
 package agentfile
 
 import (
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -56,19 +56,12 @@ type product struct {
 func (l *lowering) program() *ir.Program {
 	d := l.doc
 	l.agents, l.env = map[string]string{}, map[string]bool{}
-	l.variable = defaultVariable
-	if d.trigger.variable.Value != "" {
-		l.variable = d.trigger.variable.Value
-	}
+	l.variable = cmp.Or(d.trigger.variable.Value, defaultVariable)
 	l.p = &ir.Program{
-		Format: Format{}.Name(), Name: d.name.Value, Version: d.version.Value, Description: d.description.Value,
-		Tools: ir.Tools{AllowAll: true}, MayIntervene: true, Blocks: make([]ir.Block, 1), Span: d.first,
-	}
-	if !d.name.Span.IsZero() {
-		l.p.Span = d.name.Span
-	}
-	if l.p.Name == "" {
-		l.p.Name = path.Base(folder(l.file))
+		Format: Format{}.Name(), Name: cmp.Or(d.name.Value, path.Base(folder(l.file))), Version: d.version.Value,
+		Description: d.description.Value,
+		Tools:       ir.Tools{AllowAll: true}, MayIntervene: true, Blocks: make([]ir.Block, 1),
+		Span: cmp.Or(d.name.Span, d.first),
 	}
 	l.otherName()
 	l.manifest()
@@ -90,9 +83,9 @@ func (l *lowering) program() *ir.Program {
 func (l *lowering) otherName() {
 	in := folder(l.file)
 	if name := l.doc.name; name.Value != "" && path.Base(path.Dir(in)) == "workflows" && path.Base(in) != name.Value {
-		l.out.Report(CodeOtherName, diag.Warning, name.Span,
-			fmt.Sprintf("The workflow is named %q, but its folder %q.", name.Value, path.Base(in)),
-			"Use the same name for both: other programs find workflows by their folders.")
+		l.out.Warnf(CodeOtherName, name.Span,
+			"Use the same name for both: other programs find workflows by their folders.",
+			"The workflow is named %q, but its folder %q.", name.Value, path.Base(in))
 	}
 }
 
@@ -122,10 +115,7 @@ func (l *lowering) about() {
 	d := l.doc
 	meta := func(name string, t text.Text) {
 		if t.Value != "" {
-			raw, err := json.Marshal(t.Value)
-			if err == nil { // always true: strings encode
-				l.p.Meta = append(l.p.Meta, ir.Meta{Name: name, Value: raw, Span: t.Span})
-			}
+			l.p.Meta = append(l.p.Meta, ir.Meta{Name: name, Value: format.JSON(t.Value), Span: t.Span})
 		}
 	}
 	meta("trigger", d.trigger.kind)
@@ -138,24 +128,15 @@ func (l *lowering) about() {
 		}
 		trigger = ir.Trigger{Kind: ir.OnSchedule, Schedule: d.trigger.schedule.Value, Span: d.trigger.schedule.Span}
 	case "file":
-		trigger = ir.Trigger{Kind: ir.OnFile, Paths: values(d.trigger.paths), Span: d.trigger.kind.Span}
+		trigger = ir.Trigger{Kind: ir.OnFile, Paths: text.Values(d.trigger.paths), Span: d.trigger.kind.Span}
 	case "command":
-		trigger = ir.Trigger{Kind: ir.OnCommand, Names: values(d.trigger.commands), Span: d.trigger.kind.Span}
+		trigger = ir.Trigger{Kind: ir.OnCommand, Names: text.Values(d.trigger.commands), Span: d.trigger.kind.Span}
 	case "natural-language":
 		trigger = ir.Trigger{Kind: ir.OnMention, Span: d.trigger.kind.Span}
 	}
 	if d.trigger.kind.Value != "" {
 		l.p.Triggers = []ir.Trigger{trigger}
 	}
-}
-
-// values returns the values of texts.
-func values(texts []text.Text) []string {
-	var out []string
-	for _, t := range texts {
-		out = append(out, t.Value)
-	}
-	return out
 }
 
 // input sets the contract of the run's input.
@@ -175,24 +156,15 @@ func (l *lowering) input() {
 	switch scheduled := l.doc.trigger.kind.Value == "schedule" && l.doc.trigger.schedule.Value != ""; {
 	case l.used && scheduled: // a schedule passes no input
 		properties[l.variable].(map[string]any)["default"] = ""
-		l.out.Report(CodeNoVariable, diag.Warning, l.doc.trigger.schedule.Span,
-			fmt.Sprintf("A scheduled run has no input, so $%s is empty.", l.variable),
-			"Let the steps read files instead, or use another type of trigger.")
+		l.out.Warnf(CodeNoVariable, l.doc.trigger.schedule.Span,
+			"Let the steps read files instead, or use another type of trigger.",
+			"A scheduled run has no input, so $%s is empty.", l.variable)
 	case l.used:
 		schema["required"] = []string{l.variable}
 	}
-	raw, err := json.Marshal(schema)
-	if err != nil {
-		return // unreachable: plain data encodes
+	l.p.Input = &ir.Contract{
+		Schema: format.JSON(schema), Span: cmp.Or(l.doc.trigger.variable.Span, l.doc.trigger.at, l.doc.first),
 	}
-	at := l.doc.trigger.variable.Span
-	if at.IsZero() {
-		at = l.doc.trigger.at
-	}
-	if at.IsZero() {
-		at = l.doc.first
-	}
-	l.p.Input = &ir.Contract{Schema: raw, Span: at}
 }
 
 // body compiles the steps, each of which leads to the next.
@@ -207,14 +179,11 @@ func (l *lowering) body() {
 	seen := map[string]source.Span{}
 	last := l.lastAgent()
 	for i, n := range l.doc.steps {
-		if n.id.Value == "" {
-			n.id.Value = fmt.Sprintf("step-%d", i+1) // already reported
-		}
+		n.id.Value = cmp.Or(n.id.Value, fmt.Sprintf("step-%d", i+1)) // a missing one is reported already
 		first, twice := seen[n.id.Value]
 		if twice {
-			l.out.Report(CodeRepeated, diag.Error, n.at, fmt.Sprintf("Duplicate step id %q.", n.id.Value),
-				"Use a unique id for each step.",
-				diag.Related{Span: first, Message: "The first one."})
+			l.out.Errorf(CodeRepeated, n.at, "Use a unique id for each step.", "Duplicate step id %q.", n.id.Value).
+				Relate(first, "The first one.")
 		} else {
 			seen[n.id.Value] = n.at
 		}
@@ -364,27 +333,25 @@ func (l *lowering) produced(n *node, t *ir.Task) {
 		return
 	}
 	if slices.Contains([]string{".", "outputs", "artifacts", "workflows", "shared"}, made) {
-		l.out.Report(CodeBadValue, diag.Error, n.produces.Span,
-			fmt.Sprintf("%q is a folder, but the step produces a single file.", n.produces.Value),
-			fmt.Sprintf("Use a file name such as outputs/%s.md, or add a trailing / if the step produces a folder "+
-				"of files.", n.id.Value))
+		l.out.Errorf(CodeBadValue, n.produces.Span,
+			fmt.Sprintf(
+				"Use a file name such as outputs/%s.md, or add a trailing / if the step produces a folder of files.",
+				n.id.Value), "%q is a folder, but the step produces a single file.", n.produces.Value)
 		return
 	}
 	if kept := staged(made); kept != made {
-		l.out.Report(CodeStaged, diag.Warning, n.produces.Span,
-			fmt.Sprintf("Step %q does not write to %s, because Espalier trusts what is there.", n.id.Value,
-				n.produces.Value),
-			"No action is required: the product is kept in the run's folder. To install a generated workflow, "+
-				"run \"espalier promote\".")
+		l.out.Warnf(CodeStaged, n.produces.Span,
+			"No action is required: the product is kept in the run's folder. To install a generated workflow, run "+
+				"\"espalier promote\".", "Step %q does not write to %s, because Espalier trusts what is there.",
+			n.id.Value, n.produces.Value)
 		made = kept
 	}
 	l.unwritable(made, n.produces.Span)
 	t.Settings.Put("produces", made, n.produces.Span)
 	for _, other := range l.made {
 		if other.path == made && other.step != n.id.Value {
-			l.out.Report(CodeMadeTwice, diag.Warning, n.produces.Span,
-				fmt.Sprintf("Step %q overwrites the product of step %q.", n.id.Value, other.step),
-				"Use another path, unless this is intended.", diag.Related{Span: other.at, Message: "The first one."})
+			l.out.Warnf(CodeMadeTwice, n.produces.Span, "Use another path, unless this is intended.",
+				"Step %q overwrites the product of step %q.", n.id.Value, other.step).Relate(other.at, "The first one.")
 		}
 	}
 	l.made = append(l.made, product{step: n.id.Value, path: made, at: n.produces.Span})
@@ -444,10 +411,9 @@ func (l *lowering) sections(f *source.File, ref text.Text, what string, wanted .
 	if len(missing) > 1 {
 		word = "sections"
 	}
-	l.out.Report(CodeNoSection, diag.Warning, f.Span(0, len(f.Line(1))),
-		fmt.Sprintf("The %s %s has no %s %s.", what, f.Path, word, strings.Join(missing, ", ")),
-		"Add the missing sections: models rely on them.",
-		diag.Related{Span: ref.Span, Message: fmt.Sprintf("The %s is referenced here.", what)})
+	l.out.Warnf(CodeNoSection, f.Span(0, len(f.Line(1))), "Add the missing sections: models rely on them.",
+		"The %s %s has no %s %s.", what, f.Path, word, strings.Join(missing, ", ")).
+		Relate(ref.Span, fmt.Sprintf("The %s is referenced here.", what))
 }
 
 // open reads a file that the workflow refers to. missing is the severity of the diagnostic if there is none.
@@ -463,8 +429,8 @@ func (l *lowering) open(ref text.Text, what string, missing diag.Severity) *sour
 func (l *lowering) noFile(ref text.Text, what string, missing diag.Severity, err error) {
 	var failed *source.RefError
 	if errors.As(err, &failed) && (failed.Problem == source.RefEscapes || failed.Problem == source.RefAbsolute) {
-		l.out.Report(CodeOutside, diag.Error, ref.Span, fmt.Sprintf("The %s %q is outside of the project.", what,
-			ref.Value), "Use a path relative to the workflow's folder and inside the project.")
+		l.out.Errorf(CodeOutside, ref.Span, "Use a path relative to the workflow's folder and inside the project.",
+			"The %s %q is outside of the project.", what, ref.Value)
 		return
 	}
 	help := fmt.Sprintf("Create the file, or fix the path, which is relative to the folder of %s.",
@@ -472,7 +438,7 @@ func (l *lowering) noFile(ref text.Text, what string, missing diag.Severity, err
 	if failed != nil && len(failed.Near) > 0 {
 		help = fmt.Sprintf("Did you mean %q?", failed.Near[0])
 	}
-	l.out.Report(CodeNoFile, missing, ref.Span, fmt.Sprintf("The %s %q does not exist.", what, ref.Value), help)
+	l.out.Reportf(CodeNoFile, missing, ref.Span, help, "The %s %q does not exist.", what, ref.Value)
 }
 
 var placeholder = lazyregexp.New(`\{([A-Za-z_][A-Za-z0-9_]*)\}`)
@@ -485,22 +451,21 @@ func (l *lowering) path(ref text.Text, step string) (string, bool) {
 	}
 	for _, m := range placeholder().FindAllStringSubmatch(ref.Value, -1) {
 		if !slices.Contains([]string{"workflow_name", "run_id", "step_id"}, m[1]) {
-			l.out.Report(CodePlaceholder, diag.Warning, ref.Span,
-				fmt.Sprintf("The placeholder %q is unknown and stays as it is.", m[0]),
-				"Use {workflow_name}, {run_id} or {step_id}.")
+			l.out.Warnf(CodePlaceholder, ref.Span, "Use {workflow_name}, {run_id} or {step_id}.",
+				"The placeholder %q is unknown and stays as it is.", m[0])
 		}
 	}
 	name := strings.ReplaceAll(ref.Value, "{step_id}", step)
 	if i := strings.IndexAny(name, `\:`); i >= 0 {
-		l.out.Report(CodeOutside, diag.Error, ref.Span,
-			fmt.Sprintf("%q is not a path: it contains %q.", ref.Value, name[i]),
-			"Use a path relative to the workflow's folder, with / as separator, or one variable such as $AGENT_INPUT.")
+		l.out.Errorf(CodeOutside, ref.Span,
+			"Use a path relative to the workflow's folder, with / as separator, or one variable such as $AGENT_INPUT.",
+			"%q is not a path: it contains %q.", ref.Value, name[i])
 		return "", false
 	}
 	if strings.HasPrefix(name, "/") || !filepath.IsLocal(filepath.FromSlash(path.Clean(name))) {
-		l.out.Report(CodeOutside, diag.Error, ref.Span,
-			fmt.Sprintf("The path %q is outside of the project.", ref.Value),
-			"Use a path relative to the workflow's folder, with / as separator and no .. at the start.")
+		l.out.Errorf(CodeOutside, ref.Span,
+			"Use a path relative to the workflow's folder, with / as separator and no .. at the start.",
+			"The path %q is outside of the project.", ref.Value)
 		return "", false
 	}
 	clean := path.Clean(name)
@@ -557,8 +522,7 @@ func (l *lowering) variableOf(name text.Text) (artifactInput, bool) {
 	if near != "" {
 		help = fmt.Sprintf("Did you mean $%s?", near)
 	}
-	l.out.Report(CodeNoVariable, diag.Error, name.Span,
-		fmt.Sprintf("Variable %q is not defined.", "$"+name.Value), help).
+	l.out.Errorf(CodeNoVariable, name.Span, help, "Variable %q is not defined.", "$"+name.Value).
 		Replace(name.Value, near)
 	return artifactInput{}, false
 }
@@ -568,10 +532,9 @@ func (l *lowering) variableOf(name text.Text) (artifactInput, bool) {
 func (l *lowering) fileOf(n *node, in text.Text, name string) (artifactInput, bool) {
 	for _, later := range l.doc.steps {
 		if made, _ := l.quiet(later); made != "" && strings.TrimSuffix(made, "/") == strings.TrimSuffix(name, "/") {
-			l.out.Report(CodeNotMade, diag.Error, in.Span,
-				fmt.Sprintf("Step %q reads %q, which the later step %q produces.", n.id.Value, in.Value,
-					later.id.Value),
-				"Change the order of the steps.", diag.Related{Span: later.produces.Span, Message: "Produced here."})
+			l.out.Errorf(CodeNotMade, in.Span, "Change the order of the steps.",
+				"Step %q reads %q, which the later step %q produces.", n.id.Value, in.Value, later.id.Value).
+				Relate(later.produces.Span, "Produced here.")
 			return artifactInput{}, false
 		}
 	}
@@ -588,8 +551,8 @@ func (l *lowering) fileOf(n *node, in text.Text, name string) (artifactInput, bo
 		if len(names) > 0 {
 			help = diag.DidYouMean(name, names)
 		}
-		l.out.Report(CodeNotMade, diag.Error, in.Span, fmt.Sprintf("Step %q reads %q, which no earlier step produces.",
-			n.id.Value, in.Value), help).Replace(name, diag.Nearest(name, names))
+		l.out.Errorf(CodeNotMade, in.Span, help, "Step %q reads %q, which no earlier step produces.", n.id.Value,
+			in.Value).Replace(name, diag.Nearest(name, names))
 		return artifactInput{}, false
 	}
 	f, err := l.files.Read(l.file, name)
@@ -684,12 +647,12 @@ func (l *lowering) unwritable(name string, at source.Span) bool {
 	}
 	switch {
 	case defines:
-		l.out.Report(CodeBadValue, diag.Error, at,
-			fmt.Sprintf("A run cannot write %q: it is part of a workflow's definition.", name),
-			"Use a path in outputs/ or artifacts/, and \"espalier promote\" to install a workflow.")
+		l.out.Errorf(CodeBadValue, at,
+			"Use a path in outputs/ or artifacts/, and \"espalier promote\" to install a workflow.",
+			"A run cannot write %q: it is part of a workflow's definition.", name)
 	case slices.ContainsFunc(parts, protected.Name):
-		l.out.Report(CodeBadValue, diag.Error, at,
-			fmt.Sprintf("A run cannot write %q: programs read it as configuration.", name), "Use another path.")
+		l.out.Errorf(CodeBadValue, at, "Use another path.", "A run cannot write %q: programs read it as configuration.",
+			name)
 	default:
 		return false
 	}
@@ -714,9 +677,9 @@ func (l *lowering) collect(last *node) ir.Step {
 	var products []source
 	published := l.published()
 	if ok && len(published) == 0 {
-		l.out.Report(CodeUnpublished, diag.Warning, l.doc.outputDir.Span, "The output directory receives nothing.",
+		l.out.Warnf(CodeUnpublished, l.doc.outputDir.Span,
 			"It receives products in outputs/ that no later step reads, except manifests, products of scripts and "+
-				"generated workflows.")
+				"generated workflows.", "The output directory receives nothing.")
 	}
 	for _, m := range published {
 		if l.unwritable(path.Join(dir, strings.TrimPrefix(m.path, runFolder)), l.doc.outputDir.Span) {

@@ -1,7 +1,6 @@
 package agentfile
 
 import (
-	"fmt"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -64,9 +63,8 @@ func (p *parser) parse() *document {
 	case root == nil:
 		return nil
 	case root.Kind != text.Map:
-		p.out.Report(CodeWrongType, diag.Error, p.file.Span(0, len(p.file.Line(1))),
-			fmt.Sprintf("The workflow is %s, not a map.", root.Kind),
-			`Start with specVersion: "1.0", name: and steps:.`)
+		p.out.Errorf(CodeWrongType, p.file.Span(0, len(p.file.Line(1))),
+			`Start with specVersion: "1.0", name: and steps:.`, "The workflow is %s, not a map.", root.Kind)
 		return nil
 	}
 	d := &document{first: root.Span}
@@ -93,8 +91,8 @@ func (p *parser) parse() *document {
 	}
 	items := r.List("steps")
 	if n := r.Node("steps"); n != nil && n.Kind == text.List && len(items) == 0 {
-		p.out.Report(CodeMissing, diag.Error, r.KeySpan("steps"), "The workflow has no steps.",
-			"Add at least one step below steps:.")
+		p.out.Errorf(CodeMissing, r.KeySpan("steps"), "Add at least one step below steps:.",
+			"The workflow has no steps.")
 	}
 	for _, n := range items {
 		d.steps = append(d.steps, p.step(n))
@@ -111,7 +109,7 @@ var (
 
 func (p *parser) fits(t text.Text, pattern *regexp.Regexp, what, help string) {
 	if t.Value != "" && !pattern.MatchString(t.Value) {
-		p.out.Report(CodeBadValue, diag.Error, t.Span, fmt.Sprintf("%q is not a valid %s.", t.Value, what), help)
+		p.out.Errorf(CodeBadValue, t.Span, help, "%q is not a valid %s.", t.Value, what)
 	}
 }
 
@@ -121,14 +119,13 @@ func (p *parser) specVersion(r *text.Reader, d *document) {
 	n := r.Node("specVersion")
 	switch {
 	case n == nil:
-		p.out.Report(CodeSpecVersion, diag.Warning, d.first, `The workflow has no specVersion, so "1.0" is assumed.`,
-			`Add specVersion: "1.0" as the first line.`)
+		p.out.Warnf(CodeSpecVersion, d.first, `Add specVersion: "1.0" as the first line.`,
+			`The workflow has no specVersion, so "1.0" is assumed.`)
 	case n.Kind == text.Float && n.Value == "1.0":
-		p.out.Report(CodeSpecVersion, diag.Warning, n.Span, "specVersion is a number, not a string.",
-			`Put it in quotes: specVersion: "1.0".`)
+		p.out.Warnf(CodeSpecVersion, n.Span, `Put it in quotes: specVersion: "1.0".`,
+			"specVersion is a number, not a string.")
 	case n.Value != "1.0" && n.Value != "1.0.0":
-		p.out.Report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("specVersion %q is not supported.", n.Value),
-			`Use specVersion: "1.0".`)
+		p.out.Errorf(CodeBadValue, n.Span, `Use specVersion: "1.0".`, "specVersion %q is not supported.", n.Value)
 	}
 }
 
@@ -152,18 +149,19 @@ func (p *parser) trigger(r *text.Reader, d *document) {
 		}
 	}
 	if t.kind.Value == "schedule" && t.schedule.Value == "" {
-		p.out.Report(CodeMissing, diag.Warning, t.kind.Span, "The trigger is a schedule without a cron expression.",
-			`Add schedule: "0 9 * * 1-5" or another cron expression.`)
+		p.out.Warnf(CodeMissing, t.kind.Span, `Add schedule: "0 9 * * 1-5" or another cron expression.`,
+			"The trigger is a schedule without a cron expression.")
 	}
 	if t.kind.Value == "file" && len(t.paths) == 0 {
-		p.out.Report(CodeMissing, diag.Warning, t.kind.Span, "The trigger watches files and names none.",
-			"Add paths: [inbox/*.csv] or other patterns of files below the root of the project.")
+		p.out.Warnf(CodeMissing, t.kind.Span,
+			"Add paths: [inbox/*.csv] or other patterns of files below the root of the project.",
+			"The trigger watches files and names none.")
 	}
 	for _, pattern := range t.paths {
 		if _, err := path.Match(pattern.Value, ""); err != nil || !filepath.IsLocal(filepath.FromSlash(pattern.Value)) {
-			p.out.Report(CodeBadValue, diag.Error, pattern.Span,
-				fmt.Sprintf("%q is not a pattern of files below the root of the project.", pattern.Value),
-				"Write a relative path, in which * stands for any characters of a name: inbox/*.csv.")
+			p.out.Errorf(CodeBadValue, pattern.Span,
+				"Write a relative path, in which * stands for any characters of a name: inbox/*.csv.",
+				"%q is not a pattern of files below the root of the project.", pattern.Value)
 		}
 	}
 	tr.Done()
@@ -184,9 +182,8 @@ func commandNames(r *text.Reader) []text.Text {
 }
 
 func (p *parser) extension(at source.Span, key string) {
-	p.out.Report(CodeExtension, diag.Note, at,
-		fmt.Sprintf("%q is not in the specification. Espalier supports it, but other programs may not.", key),
-		"Remove it if other programs must run the workflow.")
+	p.out.Notef(CodeExtension, at, "Remove it if other programs must run the workflow.",
+		"%q is not in the specification. Espalier supports it, but other programs may not.", key)
 }
 
 func (p *parser) step(n *text.Node) *node {
@@ -222,46 +219,43 @@ func (p *parser) step(n *text.Node) *node {
 func (p *parser) kind(r *text.Reader, s *node, script bool) {
 	switch {
 	case s.shell && r.Has("agent"):
-		p.out.Report(CodeStepKind, diag.Error, r.KeySpan("agent"),
-			fmt.Sprintf("Step %q has both \"action: shell\" and an agent.", s.id.Value),
-			"Remove agent, or remove action and script.")
+		p.out.Errorf(CodeStepKind, r.KeySpan("agent"), "Remove agent, or remove action and script.",
+			"Step %q has both \"action: shell\" and an agent.", s.id.Value)
 	case s.shell:
 		for _, key := range []string{"skill", "input", "gate"} {
 			if r.Has(key) {
-				p.out.Report(CodeUnknownKey, diag.Warning, r.KeySpan(key),
-					fmt.Sprintf("%q has no effect in a shell step.", key),
-					"Remove it. The script receives the run's input in its environment.")
+				p.out.Warnf(CodeUnknownKey, r.KeySpan(key),
+					"Remove it. The script receives the run's input in its environment.",
+					"%q has no effect in a shell step.", key)
 			}
 		}
 		if r.Has("produces") { // G10
-			p.out.Report(CodeExtension, diag.Warning, r.KeySpan("produces"),
-				"A shell step does not produce a file by itself. The file is expected after the script has run.",
-				"Make sure that the script writes it to $AGENTFILE_RUN_DIR.")
+			p.out.Warnf(CodeExtension, r.KeySpan("produces"),
+				"Make sure that the script writes it to $AGENTFILE_RUN_DIR.",
+				"A shell step does not produce a file by itself. The file is expected after the script has run.")
 		}
 		if wrong := r.Has("script") && !script; s.bash.Value == "" && s.pwsh.Value == "" && !wrong {
-			p.out.Report(CodeMissing, diag.Error, s.at, fmt.Sprintf("Shell step %q has no script.", s.id.Value),
-				"Add script: with bash: scripts/NAME.sh, or pwsh:, or both.")
+			p.out.Errorf(CodeMissing, s.at, "Add script: with bash: scripts/NAME.sh, or pwsh:, or both.",
+				"Shell step %q has no script.", s.id.Value)
 		}
 	case r.Has("agent"):
 		r.Require("input", "produces")
 		if script {
-			p.out.Report(CodeStepKind, diag.Error, r.KeySpan("script"),
-				fmt.Sprintf("Step %q has both an agent and a script.", s.id.Value),
-				"Remove script, or remove agent and add \"action: shell\".")
+			p.out.Errorf(CodeStepKind, r.KeySpan("script"), "Remove script, or remove agent and add \"action: shell\".",
+				"Step %q has both an agent and a script.", s.id.Value)
 		}
 	case script:
 		s.shell = true
-		p.out.Report(CodeStepKind, diag.Error, r.KeySpan("script"),
-			fmt.Sprintf("Step %q has a script but no \"action: shell\".", s.id.Value), "Add \"action: shell\".")
+		p.out.Errorf(CodeStepKind, r.KeySpan("script"), "Add \"action: shell\".",
+			"Step %q has a script but no \"action: shell\".", s.id.Value)
 	case r.Has("goal") && r.Has("produces"): // as in the creator of the reference project
-		p.out.Report(CodeStepKind, diag.Warning, s.at,
-			fmt.Sprintf("Step %q has no agent, so a model follows its goal without instructions.", s.id.Value),
-			"Add agent: agents/NAME.md (specification, \"Agent Step Fields\").")
+		p.out.Warnf(CodeStepKind, s.at, "Add agent: agents/NAME.md (specification, \"Agent Step Fields\").",
+			"Step %q has no agent, so a model follows its goal without instructions.", s.id.Value)
 	default:
-		p.out.Report(CodeStepKind, diag.Error, s.at, fmt.Sprintf("Step %q is neither an agent step nor a shell step.",
-			s.id.Value),
+		p.out.Errorf(CodeStepKind, s.at,
 			"Add agent: agents/NAME.md with input: and produces: (specification, \"Agent Step Fields\"), or action: "+
-				"shell with script: (\"Shell Step Fields\").")
+				"shell with script: (\"Shell Step Fields\").", "Step %q is neither an agent step nor a shell step.",
+			s.id.Value)
 	}
 }
 

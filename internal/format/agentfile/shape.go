@@ -1,9 +1,6 @@
 package agentfile
 
 import (
-	"encoding/json"
-	"fmt"
-
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/text"
 )
@@ -82,11 +79,5 @@ var (
 
 // Schemas returns the JSON Schema of workflow.yaml for editors.
 func (Format) Schemas() []format.Schema {
-	schema := workflowShape.Schema()
-	schema["$schema"], schema["title"] = "https://json-schema.org/draft/2020-12/schema", "Agentfile workflow"
-	raw, err := json.MarshalIndent(schema, "", "  ")
-	if err != nil {
-		panic(fmt.Sprintf("agentfile: schema: %v", err)) // unreachable: a schema is plain data
-	}
-	return []format.Schema{{Block: "workflow", Schema: raw}}
+	return []format.Schema{format.NewSchema("workflow", "Agentfile workflow", workflowShape.Schema())}
 }

@@ -158,9 +158,9 @@ func (b *binder) value(r *text.Reader, f *text.Field, pair text.Pair, what strin
 		case f.Name == argumentHint:
 			at.text = joined(at.node)
 		case at.node.Kind == text.String && strings.Contains(at.node.Value, ","):
-			out.Report(CodeWrongType, diag.Error, at.node.Span,
-				fmt.Sprintf("%q of the %s is one string with commas, not a list.", f.Name, what),
-				fmt.Sprintf("Use %s: [%s].", f.Name, strings.Trim(at.node.Value, "[] ")))
+			out.Errorf(CodeWrongType, at.node.Span,
+				fmt.Sprintf("Use %s: [%s].", f.Name, strings.Trim(at.node.Value, "[] ")),
+				"%q of the %s is one string with commas, not a list.", f.Name, what)
 			at.list = pieces(at.node)
 		default:
 			at.list = r.Strings(f.Name)
@@ -187,14 +187,9 @@ func dollars(r *text.Reader, f *text.Field, what string, out *diag.List) (int64,
 	if n == nil {
 		return 0, source.Span{}, false
 	}
-	found := diag.Diagnostic{
-		Severity: diag.Error, Span: n.Span,
-		Help: fmt.Sprintf("Use a positive number of dollars with at most six decimals: %s: 0.50.", f.Name),
-	}
+	help := fmt.Sprintf("Use a positive number of dollars with at most six decimals: %s: 0.50.", f.Name)
 	if n.Kind != text.Int && n.Kind != text.Float {
-		found.Code = CodeWrongType
-		found.Message = fmt.Sprintf("%q of the %s is %s, not a number.", f.Name, what, n.Kind)
-		out.Add(found)
+		out.Errorf(CodeWrongType, n.Span, help, "%q of the %s is %s, not a number.", f.Name, what, n.Kind)
 		return 0, n.Span, false
 	}
 	value, ok := new(big.Rat).SetString(string(n.JSON()))
@@ -202,9 +197,7 @@ func dollars(r *text.Reader, f *text.Field, what string, out *diag.List) (int64,
 		value.Mul(value, big.NewRat(1_000_000, 1))
 	}
 	if !ok || value.Sign() <= 0 || !value.IsInt() || !value.Num().IsInt64() {
-		found.Code = CodeBadValue
-		found.Message = fmt.Sprintf("%q of the %s is not a valid amount: %s dollars.", f.Name, what, n.Value)
-		out.Add(found)
+		out.Errorf(CodeBadValue, n.Span, help, "%q of the %s is not a valid amount: %s dollars.", f.Name, what, n.Value)
 		return 0, n.Span, false
 	}
 	return value.Num().Int64(), n.Span, true

@@ -1,6 +1,7 @@
 package agentflow
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -31,8 +32,8 @@ func (l *lowering) parallel(s *step) ir.Action {
 	if n, span, ok := b.number("min_success"); ok {
 		par.MinSuccess = int(n)
 		if int(n) > len(par.Branches) {
-			l.out.Report(CodeWorker, diag.Error, span, fmt.Sprintf("Bundle %q needs %d successful workers, but has %d.",
-				par.Name, n, len(par.Branches)), "Lower \"min_success\", or add workers.")
+			l.out.Errorf(CodeWorker, span, "Lower \"min_success\", or add workers.",
+				"Bundle %q needs %d successful workers, but has %d.", par.Name, n, len(par.Branches))
 		}
 	} else if s.word("on_error").Value == "skip" {
 		par.MinSuccess = 1 // F25
@@ -54,11 +55,9 @@ func (l *lowering) bundle(name text.Text) *values {
 		names = append(names, known)
 	}
 	slices.Sort(names)
-	help := diag.DidYouMean(name.Value, names)
-	if help == "" {
-		help = fmt.Sprintf("Add a ```bundle block with \"name: %s\".", name.Value)
-	}
-	l.out.Report(CodeNoBundle, diag.Error, name.Span, fmt.Sprintf("Bundle %q is not defined.", name.Value), help).
+	help := cmp.Or(diag.DidYouMean(name.Value, names),
+		fmt.Sprintf("Add a ```bundle block with \"name: %s\".", name.Value))
+	l.out.Errorf(CodeNoBundle, name.Span, help, "Bundle %q is not defined.", name.Value).
 		Replace(name.Value, diag.Nearest(name.Value, names))
 	return l.bundles[diag.Nearest(name.Value, names)]
 }
@@ -89,8 +88,8 @@ func (l *lowering) workers(b *values) []worker {
 		out = append(out, w)
 	}
 	if len(out) == 0 && b.has("workers") {
-		l.out.Report(CodeWorker, diag.Error, b.key("workers"), fmt.Sprintf("Bundle %q has no workers.",
-			b.word("name").Value), "Add at least one entry with \"id\" and \"agent\".")
+		l.out.Errorf(CodeWorker, b.key("workers"), "Add at least one entry with \"id\" and \"agent\".",
+			"Bundle %q has no workers.", b.word("name").Value)
 	}
 	return out
 }
@@ -142,17 +141,16 @@ func (l *lowering) workerAgent(b *values, w worker) (string, source.Span) {
 	switch {
 	case agent.Value != "":
 		if role.Value != "" {
-			l.out.Report(CodeUnusedChoice, diag.Warning, w.key("role"),
-				"The role has no effect: the worker has an agent.", "Remove \"role\" or \"agent\".")
+			l.out.Warnf(CodeUnusedChoice, w.key("role"), "Remove \"role\" or \"agent\".",
+				"The role has no effect: the worker has an agent.")
 		}
 		return agent.Value, agent.Span
 	case role.Value != "":
-		l.generic(w.key("role"), fmt.Sprintf("Worker %q names no agent; Espalier creates one from its role.",
-			w.id.Value), "Define an ```agent block with this role and name it in \"agent\".")
+		l.out.Warnf(CodeGeneric, w.key("role"), "Define an ```agent block with this role and name it in \"agent\".",
+			"Worker %q names no agent; Espalier creates one from its role.", w.id.Value)
 	case slices.Contains(w.blank, "agent"): // already reported
 	default:
-		l.out.Report(CodeWorker, diag.Error, w.id.Span, fmt.Sprintf("Worker %q has no agent.", w.id.Value),
-			"Add \"agent\" with an agent's id.")
+		l.out.Errorf(CodeWorker, w.id.Span, "Add \"agent\" with an agent's id.", "Worker %q has no agent.", w.id.Value)
 	}
 	name := b.word("name").Value + "_" + w.id.Value
 	return l.impliedAgent(name, role.Value, "", w.id.Span), w.id.Span
@@ -181,9 +179,9 @@ func (l *lowering) combine(s *step, b *values) ir.Task {
 	t.Settings.Put("conflict", conflict.Value, conflict.Span)
 	keepsAll := merge.word("strategy").Value == "union" || merge.word("strategy").Value == "combine_by_type"
 	if keepsAll && merge.word("conflict").Value != "" && !merge.has("dedupe_key") {
-		l.out.Report(CodeUnusedChoice, diag.Note, merge.key("conflict"),
-			fmt.Sprintf("\"conflict\" has no effect: %q keeps all outputs.", strategy.Value),
-			"Add \"dedupe_key\" with the fields that identify an item, or remove \"conflict\".")
+		l.out.Notef(CodeUnusedChoice, merge.key("conflict"),
+			"Add \"dedupe_key\" with the fields that identify an item, or remove \"conflict\".",
+			"\"conflict\" has no effect: %q keeps all outputs.", strategy.Value)
 	}
 	critical := strategy.Value == "send_to_critic" || conflict.Value == "send_to_critic"
 	if critic := l.critic(s, merge); critic.Value != "" && critical {
@@ -204,9 +202,8 @@ func (l *lowering) combine(s *step, b *values) ir.Task {
 
 func (l *lowering) checkUnusedCritic(v *values, key string) {
 	if v.has(key) {
-		l.out.Report(CodeUnusedChoice, diag.Warning, v.key(key),
-			fmt.Sprintf("%q has no effect: no conflict is sent to a critic.", key),
-			"Add \"conflict: send_to_critic\" under \"merge\", or remove it.")
+		l.out.Warnf(CodeUnusedChoice, v.key(key), "Add \"conflict: send_to_critic\" under \"merge\", or remove it.",
+			"%q has no effect: no conflict is sent to a critic.", key)
 	}
 }
 

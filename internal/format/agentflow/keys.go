@@ -106,8 +106,8 @@ func (b *binder) blank(f *text.Field, key *text.Node) {
 	if f.Remark {
 		severity = diag.Warning
 	}
-	b.out.Report(CodeNoValue, severity, key.Span,
-		fmt.Sprintf("%q has no value.", f.Name), fmt.Sprintf("Add a value after %s:, or remove the line.", f.Name))
+	b.out.Reportf(CodeNoValue, severity, key.Span, fmt.Sprintf("Add a value after %s:, or remove the line.", f.Name),
+		"%q has no value.", f.Name)
 }
 
 // strange reports unknown keys of a map, and where misplaced ones belong.
@@ -119,10 +119,7 @@ func (b *binder) strange(v *values, rest *leftovers) {
 		if slices.ContainsFunc(misplaced, func(s *text.Shape) bool { return s.Find(key) != nil }) {
 			continue
 		}
-		found := diag.Diagnostic{
-			Code: CodeUnknownKey, Severity: diag.Warning, Span: pair.Key.Span,
-			Message: fmt.Sprintf("Unknown key %[2]q in the %[1]s.", rest.what, key),
-		}
+		found := b.out.Warnf(CodeUnknownKey, pair.Key.Span, "", "Unknown key %q in the %s.", key, rest.what)
 		found.Suggest(key, v.shape.Names(), v.keys()...)
 		if rest.parent != nil && rest.parent.Find(rest.what) != nil {
 			found.Message = fmt.Sprintf("Unknown key %q under %q.", key, rest.what)
@@ -140,7 +137,6 @@ func (b *binder) strange(v *values, rest *leftovers) {
 		if guards {
 			found.Severity = diag.Error
 		}
-		b.out.Add(found)
 	}
 }
 
@@ -167,16 +163,12 @@ func (b *binder) looseSchema(v *values, rest *leftovers) {
 		b.warned = append(b.warned, pairSpan(pair))
 	}
 	key := rest.strange[0].Key
-	found := diag.Diagnostic{
-		Code: CodeUnknownKey, Severity: diag.Warning, Span: key.Span,
-		Message: fmt.Sprintf("Unknown key %q under %q.", key.Value, rest.what),
-		Help:    "Indent the keys of the JSON Schema below \"schema:\".",
-	}
+	found := b.out.Warnf(CodeUnknownKey, key.Span, "Indent the keys of the JSON Schema below \"schema:\".",
+		"Unknown key %q under %q.", key.Value, rest.what)
 	if near := diag.Nearest(key.Value, v.shape.Names()); near != "" {
 		found.Help = fmt.Sprintf("Did you mean %q?", near)
 		found.Replace(key.Value, near)
 	}
-	b.out.Add(found)
 }
 
 func pairSpan(p text.Pair) source.Span {
@@ -242,9 +234,8 @@ func (b *binder) stray(at *value) {
 		default:
 			return
 		}
-		b.out.Report(CodeStray, diag.Warning, t.Span,
-			fmt.Sprintf("The value ends with an unmatched %s, which becomes part of it.", last),
-			"Add the matching character, or remove it.")
+		b.out.Warnf(CodeStray, t.Span, "Add the matching character, or remove it.",
+			"The value ends with an unmatched %s, which becomes part of it.", last)
 	}
 	switch at.field.Form {
 	case text.AString:

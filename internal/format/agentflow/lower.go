@@ -1,6 +1,7 @@
 package agentflow
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -70,9 +71,11 @@ func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // missing is report for diagnostics about an undefined name. It stays silent if an unreadable
 // part of the file may define that name.
-func (l *lowering) missing(name string, code diag.Code, severity diag.Severity, at source.Span, message, help string) {
+func (l *lowering) missing(
+	name string, code diag.Code, severity diag.Severity, at source.Span, help, format string, args ...any,
+) {
 	if !l.doc.unread.Explains(severity, name) {
-		l.out.Report(code, severity, at, message, help)
+		l.out.Reportf(code, severity, at, help, format, args...)
 	}
 }
 
@@ -118,8 +121,8 @@ func (l *lowering) program() *ir.Program {
 		}
 		if name.Value != "" && l.bundles[name.Value] == b {
 			l.missing(name.Value, CodeUnusedBundle, diag.Warning, name.Span,
-				fmt.Sprintf("Bundle %q is not used by any step.", name.Value),
-				fmt.Sprintf("Add \"bundle: %s\" to a parallel step, or remove the block.", name.Value))
+				fmt.Sprintf("Add \"bundle: %s\" to a parallel step, or remove the block.", name.Value),
+				"Bundle %q is not used by any step.", name.Value)
 		}
 		l.doc.skip(&l.doc.unread.Warned, b.span) // an unused bundle explains missing names, too
 	}
@@ -149,8 +152,7 @@ func (l *lowering) frontmatter() {
 		if head.has("kind") {
 			at = head.key("kind")
 		}
-		l.out.Report(CodeNeedsVersion, diag.Warning, at, "The workflow has no version.",
-			"Add \"version: 1.0.0\" to the frontmatter.")
+		l.out.Warnf(CodeNeedsVersion, at, "Add \"version: 1.0.0\" to the frontmatter.", "The workflow has no version.")
 	}
 	l.meta()
 	budgets := head.object("budgets")
@@ -173,8 +175,8 @@ func (l *lowering) frontmatter() {
 				help = "Assign tools to agents with \"tools\", and restrict them with \"tools: allowlist\" in the " +
 					"frontmatter."
 			}
-			l.out.Report(CodeSkillKey, diag.Warning, head.key(key),
-				fmt.Sprintf("%q is a key of skills and has no effect in a workflow.", key), help)
+			l.out.Warnf(CodeSkillKey, head.key(key), help, "%q is a key of skills and has no effect in a workflow.",
+				key)
 		}
 	}
 }
@@ -211,17 +213,14 @@ func (l *lowering) meta() {
 	for _, b := range l.doc.bundles {
 		if v := b.word("version"); v.Value != "" {
 			if !isVersion(v.Value) {
-				l.out.Report(CodeBadValue, diag.Warning, v.Span, fmt.Sprintf("%q is not a valid bundle version.",
-					v.Value), "Use three numbers separated by dots, such as \"1.0.0\".")
+				l.out.Warnf(CodeBadValue, v.Span, "Use three numbers separated by dots, such as \"1.0.0\".",
+					"%q is not a valid bundle version.", v.Value)
 			}
 			versions[b.word("name").Value] = v.Value
 		}
 	}
 	if len(versions) > 0 {
-		raw, err := json.Marshal(versions)
-		if err == nil { // always true: strings encode as JSON
-			l.p.Meta = append(l.p.Meta, ir.Meta{Name: "bundle_versions", Value: raw})
-		}
+		l.p.Meta = append(l.p.Meta, ir.Meta{Name: "bundle_versions", Value: format.JSON(versions)})
 	}
 }
 
@@ -229,12 +228,8 @@ func (l *lowering) meta() {
 // own example of a bundle version is 1.0.
 func isVersion(s string) bool {
 	numbers := strings.Split(s, ".")
-	for _, n := range numbers {
-		if n == "" || strings.Trim(n, "0123456789") != "" {
-			return false
-		}
-	}
-	return len(numbers) <= 3
+	return len(numbers) <= 3 && !slices.ContainsFunc(numbers,
+		func(n string) bool { return n == "" || strings.Trim(n, "0123456789") != "" })
 }
 
 func quoted(s string) json.RawMessage {
@@ -262,8 +257,9 @@ func (l *lowering) triggers(v *values) {
 			TimezoneSpan: zone.Span,
 		})
 	} else if zone.Value != "" {
-		l.out.Report(CodeTimezone, diag.Warning, v.key("timezone"), "The time zone has no effect without a schedule.",
-			"Add \"schedule\" with a cron expression, or remove the time zone.")
+		l.out.Warnf(CodeTimezone, v.key("timezone"),
+			"Add \"schedule\" with a cron expression, or remove the time zone.",
+			"The time zone has no effect without a schedule.")
 	}
 	if v.has("api") {
 		l.p.Triggers = append(l.p.Triggers, ir.Trigger{
@@ -287,9 +283,7 @@ func (l *lowering) agents() {
 			ID: id.Value, Span: id.Span, Role: v.word("role").Value, Goal: v.word("goal").Value,
 			Expected: v.word("expected_output").Value, Model: v.word("model").Value, Tools: named(v.words("tools")),
 		}
-		if agent.Model == "" {
-			agent.Model = l.doc.head.word("model").Value
-		}
+		agent.Model = cmp.Or(agent.Model, l.doc.head.word("model").Value)
 		if n, _, ok := v.number("max_tokens"); ok {
 			agent.MaxTokens = int(n)
 		}
@@ -328,9 +322,8 @@ func uniqueNames(l *lowering, blocks []*values, key, what string) map[string]*va
 }
 
 func (l *lowering) duplicate(name text.Text, what string, first source.Span) {
-	l.out.Report(CodeDuplicate, diag.Error, name.Span, fmt.Sprintf("Duplicate %s %q.", what, name.Value),
-		"Rename one of the two.",
-		diag.Related{Span: first, Message: "first defined here"})
+	l.out.Errorf(CodeDuplicate, name.Span, "Rename one of the two.", "Duplicate %s %q.", what, name.Value).
+		Relate(first, "first defined here")
 }
 
 // checkID checks that an id contains only characters that paths and records support, and notes
@@ -350,11 +343,10 @@ func (l *lowering) checkID(id text.Text, what string) {
 			help = fmt.Sprintf("Use %q.", better)
 		}
 		l.doc.skip(&l.doc.unread.Texts, id.Span) // the correct spelling may be used elsewhere
-		l.out.Report(CodeBadID, diag.Error, id.Span,
-			fmt.Sprintf("%q is not a valid id for %s.", id.Value, article(what)), help)
+		l.out.Errorf(CodeBadID, id.Span, help, "%q is not a valid id for %s.", id.Value, article(what))
 	case what != "worker" && what != "waitpoint" && id.Value != better && better != "":
-		l.out.Report(CodeConvention, diag.Note, id.Span, fmt.Sprintf("The id %q is not in snake_case.", id.Value),
-			fmt.Sprintf("Use %q.", better)) // no fix: references to the id would have to change, too
+		l.out.Notef(CodeConvention, id.Span, fmt.Sprintf("Use %q.", better), "The id %q is not in snake_case.",
+			id.Value) // no fix: references to the id would have to change, too
 	}
 }
 
@@ -369,8 +361,8 @@ func (l *lowering) checkReason(t text.Text) string {
 	}
 	better := strings.ToUpper(strings.ReplaceAll(kebab(t.Value), "-", "_"))
 	if better != "" {
-		l.out.Report(CodeConvention, diag.Note, t.Span, fmt.Sprintf("The reason code %q is not in UPPER_SNAKE_CASE.",
-			t.Value), fmt.Sprintf("Use %q.", better)).Replace(t.Value, better)
+		l.out.Notef(CodeConvention, t.Span, fmt.Sprintf("Use %q.", better),
+			"The reason code %q is not in UPPER_SNAKE_CASE.", t.Value).Replace(t.Value, better)
 	}
 	return t.Value
 }
@@ -391,12 +383,12 @@ func (l *lowering) overlayChanges() {
 		}
 		const help = "Add \"extends\" with the path of the base skill to the frontmatter."
 		for _, o := range l.doc.overrides {
-			l.out.Report(CodeNoBase, diag.Warning, o.first,
-				"The override has no effect: the workflow does not extend a base skill.", help)
+			l.out.Warnf(CodeNoBase, o.first, help,
+				"The override has no effect: the workflow does not extend a base skill.")
 		}
 		if l.doc.baseText.Value != "" {
-			l.out.Report(CodeNoBase, diag.Warning, l.doc.baseText.Span,
-				"The text under \"Base Skill\" has no effect: the workflow does not extend a base skill.", help)
+			l.out.Warnf(CodeNoBase, l.doc.baseText.Span, help,
+				"The text under \"Base Skill\" has no effect: the workflow does not extend a base skill.")
 		}
 		return
 	}
@@ -407,8 +399,9 @@ func (l *lowering) overlayChanges() {
 		if l.doc.unread.Steps {
 			return // an unreadable step may use it
 		}
-		l.out.Report(CodeUnusedBase, diag.Warning, extends.Span, "The base skill is not used by any step.",
-			fmt.Sprintf("Add a step with \"type: skill\" and \"skill_ref: %s\".", extends.Value))
+		l.out.Warnf(CodeUnusedBase, extends.Span,
+			fmt.Sprintf("Add a step with \"type: skill\" and \"skill_ref: %s\".", extends.Value),
+			"The base skill is not used by any step.")
 		return
 	}
 	i := l.children[l.base.Path]
@@ -429,9 +422,8 @@ func (l *lowering) overlayChanges() {
 			return
 		}
 	}
-	l.out.Report(CodeNoBase, diag.Warning, l.doc.baseText.Span,
-		fmt.Sprintf("The text under \"Base Skill\" cannot be added to %q, which is not a plain skill.", extends.Value),
-		"Move the text to that workflow, or extend a SKILL.md.")
+	l.out.Warnf(CodeNoBase, l.doc.baseText.Span, "Move the text to that workflow, or extend a SKILL.md.",
+		"The text under \"Base Skill\" cannot be added to %q, which is not a plain skill.", extends.Value)
 }
 
 // override replaces a contract of the base skill (F37).
@@ -442,8 +434,8 @@ func (l *lowering) override(base *ir.Program, o *values) {
 	switch {
 	case target.Value == "" || with.Value == "": // already reported
 	case !ok:
-		l.out.Report(CodeTarget, diag.Warning, target.Span, fmt.Sprintf("%q cannot be overridden.", target.Value),
-			"").Suggest(target.Value, []string{"base_skill.output", "base_skill.input"})
+		l.out.Warnf(CodeTarget, target.Span, "", "%q cannot be overridden.", target.Value).
+			Suggest(target.Value, []string{"base_skill.output", "base_skill.input"})
 	default:
 		c := l.schemaFile(with)
 		if c == nil {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/text"
 )
@@ -104,13 +103,12 @@ func (l *lowering) condition(t text.Text) *expr.Expr {
 			continue // the unreadable header may define it
 		}
 		if l.names.fields[name] && l.names.input[name] {
-			l.out.Report(CodeAmbiguous, diag.Warning, path.Span,
-				fmt.Sprintf("%q is both a frontmatter field and an input property; it means %s.", name, meaning),
-				fmt.Sprintf("Use \"workflow.%s\" or \"input.%s\".", name, name))
+			l.out.Warnf(CodeAmbiguous, path.Span, fmt.Sprintf("Use \"workflow.%s\" or \"input.%s\".", name, name),
+				"%q is both a frontmatter field and an input property; it means %s.", name, meaning)
 			continue
 		}
-		l.out.Report(CodeBound, diag.Note, path.Span, fmt.Sprintf("%q means %s.", name, meaning),
-			fmt.Sprintf("Use \"%s\" to make it explicit.", meaning))
+		l.out.Notef(CodeBound, path.Span, fmt.Sprintf("Use \"%s\" to make it explicit.", meaning), "%q means %s.", name,
+			meaning)
 	}
 	return e
 }

@@ -49,9 +49,8 @@ func parse(f *source.File, out *diag.List) *document {
 			return nil
 		}
 		if at, ok := d.unopened(); ok {
-			out.Report(CodeNoKind, diag.Error, at,
-				"The opening --- of the frontmatter is missing, so the file is not a workflow.",
-				"Put --- alone on the first line of the file.")
+			out.Errorf(CodeNoKind, at, "Put --- alone on the first line of the file.",
+				"The opening --- of the frontmatter is missing, so the file is not a workflow.")
 			return nil
 		}
 		d.noteBlocks(out)
@@ -113,9 +112,8 @@ func (d *document) readFrontmatter(out *diag.List) {
 		node = &text.Node{Kind: text.Map, Span: node.Span}
 	}
 	if node.Kind != text.Map {
-		out.Report(CodeWrongType, diag.Error, node.Span,
-			fmt.Sprintf("The frontmatter is %s, not a map.", node.Kind),
-			`Use lines of "key: value" between the two --- lines.`)
+		out.Errorf(CodeWrongType, node.Span, `Use lines of "key: value" between the two --- lines.`,
+			"The frontmatter is %s, not a map.", node.Kind)
 		return
 	}
 	d.front, d.unread = node, ir.Unread{}
@@ -134,10 +132,11 @@ func (d *document) readFrontmatter(out *diag.List) {
 func (d *document) noteBlocks(out *diag.List) {
 	for _, fence := range d.md.Fences {
 		if slices.Contains(blockNames, fence.Info) {
-			out.Report(CodeNoKind, diag.Warning, fence.InfoSpan,
-				fmt.Sprintf("The %s block is ignored: the file is a plain skill.", fence.Info),
-				fmt.Sprintf("Add \"kind: %s\" to the frontmatter to make the file a workflow, or label "+
-					"the block yaml if it is an example.", workflowKind))
+			out.Warnf(CodeNoKind, fence.InfoSpan,
+				fmt.Sprintf(
+					"Add \"kind: %s\" to the frontmatter to make the file a workflow, or label the block yaml if it "+
+						"is an example.", workflowKind), "The %s block is ignored: the file is a plain skill.",
+				fence.Info)
 			return
 		}
 	}
@@ -202,8 +201,8 @@ func (d *document) readBlock(fence *text.Fence, out *diag.List) {
 	if node == nil || node.Kind != text.Map {
 		d.unread.Steps = d.unread.Steps || label == stepShape.What
 		if node != nil {
-			out.Report(CodeWrongType, diag.Error, fence.InfoSpan,
-				fmt.Sprintf("The %s block is %s, not a map.", label, node.Kind), `Use lines of "key: value".`)
+			out.Errorf(CodeWrongType, fence.InfoSpan, `Use lines of "key: value".`, "The %s block is %s, not a map.",
+				label, node.Kind)
 		}
 		return
 	}
@@ -246,17 +245,15 @@ func (d *document) only(slot **values, v *values, at source.Span, out *diag.List
 		*slot = v
 		return
 	}
-	out.Report(CodeSecondBlock, diag.Error, at,
-		fmt.Sprintf("The file has a second %s block.", v.shape.What), "Move its keys to the first one.",
-		diag.Related{Span: (*slot).first, Message: "the first one"})
+	out.Errorf(CodeSecondBlock, at, "Move its keys to the first one.", "The file has a second %s block.", v.shape.What).
+		Relate((*slot).first, "the first one")
 }
 
 // checkOther warns about fences that were probably meant as blocks.
 func (d *document) checkOther(fence *text.Fence, out *diag.List) {
 	if near := diag.Nearest(fence.Info, blockNames); fence.Info != "" && near != "" {
-		out.Report(CodeNearFence, diag.Warning, fence.InfoSpan,
-			fmt.Sprintf("The block labeled %q is ignored.", fence.Info), fmt.Sprintf("Did you mean %q?", near)).
-			Replace(fence.Info, near)
+		out.Warnf(CodeNearFence, fence.InfoSpan, fmt.Sprintf("Did you mean %q?", near),
+			"The block labeled %q is ignored.", fence.Info).Replace(fence.Info, near)
 		d.skip(&d.unread.Warned, fence.Span)
 		return
 	}
@@ -264,9 +261,8 @@ func (d *document) checkOther(fence *text.Fence, out *diag.List) {
 	case "", "yaml", "yml":
 	default:
 		if block, at := guessBlock(d.file.Text[fence.Content.Start:fence.Content.End]); block != "" && at == 0 {
-			out.Report(CodeNearFence, diag.Warning, fence.InfoSpan,
-				fmt.Sprintf("The block labeled %q is ignored, but it has the keys of %s block.", fence.Info,
-					article(block)), fmt.Sprintf("Label it ```%s, or yaml if it is an example.", block))
+			out.Warnf(CodeNearFence, fence.InfoSpan, fmt.Sprintf("Label it ```%s, or yaml if it is an example.", block),
+				"The block labeled %q is ignored, but it has the keys of %s block.", fence.Info, article(block))
 			d.skip(&d.unread.Warned, fence.Span)
 		}
 		return
@@ -276,8 +272,8 @@ func (d *document) checkOther(fence *text.Fence, out *diag.List) {
 		if fence.Info == "" {
 			span = d.file.Span(fence.Span.Start, fence.Span.Start+3)
 		}
-		out.Report(CodeUnlabeled, diag.Warning, span,
-			fmt.Sprintf("The block is ignored: it is not labeled %q.", usual), fmt.Sprintf("Label it ```%s.", usual))
+		out.Warnf(CodeUnlabeled, span, fmt.Sprintf("Label it ```%s.", usual),
+			"The block is ignored: it is not labeled %q.", usual)
 		d.skip(&d.unread.Warned, fence.Span)
 	}
 }
@@ -320,22 +316,17 @@ func (d *document) checkSection(fence *text.Fence, out *diag.List) bool {
 		return false
 	}
 	title := upper(usual)
-	found := diag.Diagnostic{
-		Code: CodeSection, Severity: diag.Note, Span: fence.InfoSpan,
-		Message: fmt.Sprintf("The %s block is not under the heading %q.", fence.Info, title),
-		Help:    fmt.Sprintf("Add the heading \"## %s\" above the %s blocks.", title, fence.Info),
-	}
 	if written := d.nearestHeading(fence.Heading, usual); !written.Span.IsZero() {
-		found.Severity, found.Span = diag.Warning, written.Span
-		found.Message = fmt.Sprintf("The heading %q above the %s blocks is not recognized.", written.Text, fence.Info)
-		found.Help = fmt.Sprintf("Did you mean %q?", title)
+		out.Warnf(CodeSection, written.Span, fmt.Sprintf("Did you mean %q?", title),
+			"The heading %q above the %s blocks is not recognized.", written.Text, fence.Info)
 	} else if above != "" {
-		found.Severity = diag.Warning
-		found.Message = fmt.Sprintf("The %s block is under the heading %q.", fence.Info, upper(above))
-		found.Help = fmt.Sprintf("Move it under a heading %q.", "## "+title)
+		out.Warnf(CodeSection, fence.InfoSpan, fmt.Sprintf("Move it under a heading %q.", "## "+title),
+			"The %s block is under the heading %q.", fence.Info, upper(above))
+	} else {
+		out.Notef(CodeSection, fence.InfoSpan,
+			fmt.Sprintf("Add the heading \"## %s\" above the %s blocks.", title, fence.Info),
+			"The %s block is not under the heading %q.", fence.Info, title).Lenient = true
 	}
-	found.Lenient = found.Severity == diag.Note
-	out.Add(found)
 	return true
 }
 

@@ -19,10 +19,9 @@ func (l *lowering) contract(name string) *ir.Contract {
 	ref := v.word("schema_ref")
 	if inline := v.node("schema"); inline != nil {
 		if v.has("schema_ref") {
-			l.out.Report(CodeTwoSchemas, diag.Error, v.key("schema_ref"),
-				fmt.Sprintf("The %s has both an inline schema and a schema file.", name),
-				"Remove \"schema\" or \"schema_ref\".",
-				diag.Related{Span: v.key("schema"), Message: "the inline schema"})
+			l.out.Errorf(CodeTwoSchemas, v.key("schema_ref"), "Remove \"schema\" or \"schema_ref\".",
+				"The %s has both an inline schema and a schema file.", name).
+				Relate(v.key("schema"), "the inline schema")
 		}
 		return &ir.Contract{Schema: inline.JSON(), Places: inline.Places(), Span: inline.Span}
 	}
@@ -58,9 +57,8 @@ func (l *lowering) schemaFile(ref text.Text) *ir.Contract {
 			end := int(syntax.Offset) + len(f.Text) - len(raw)
 			at = f.Span(end-1, end)
 		}
-		l.out.Report(CodeSchemaFile, diag.Error, at, fmt.Sprintf("The schema file is not valid JSON: %s.", err),
-			"Fix the JSON syntax at this position.",
-			diag.Related{Span: ref.Span, Message: "the schema is referred to here"})
+		l.out.Errorf(CodeSchemaFile, at, "Fix the JSON syntax at this position.",
+			"The schema file is not valid JSON: %s.", err).Relate(ref.Span, "the schema is referred to here")
 		return nil
 	}
 	c := &ir.Contract{Schema: any, Span: ref.Span}
@@ -107,43 +105,35 @@ func (l *lowering) refProblem(ref text.Text, what string, err error) {
 	if !errors.As(err, &problem) {
 		problem = &source.RefError{Ref: ref.Value, Problem: source.RefUnread, Detail: err.Error()}
 	}
-	found := diag.Diagnostic{Severity: diag.Error, Span: ref.Span}
+	detail := strings.TrimSuffix(problem.Detail, ".")
 	switch problem.Problem {
 	case source.RefMissing:
-		found.Code = CodeRefMissing
-		found.Message = fmt.Sprintf("%s %q does not exist.", upper(what), ref.Value)
-		found.Help = "Paths are resolved from this file's folder, then from the project root."
+		help := "Paths are resolved from this file's folder, then from the project root."
 		if isBare(ref.Value) {
-			found.Help = "A bare name must be a skill of the project or the user. Use the path of the file otherwise."
+			help = "A bare name must be a skill of the project or the user. Use the path of the file otherwise."
 			if f, err := l.files.Read(l.file, path.Join("skills", ref.Value, skillFile)); err == nil {
 				problem.Near = []string{f.Path}
 			}
 		}
 		if len(problem.Near) > 0 {
-			found.Help = fmt.Sprintf("Did you mean %q?", problem.Near[0])
+			help = fmt.Sprintf("Did you mean %q?", problem.Near[0])
 		}
+		l.out.Errorf(CodeRefMissing, ref.Span, help, "%s %q does not exist.", upper(what), ref.Value)
 	case source.RefAbsolute:
-		found.Code = CodeRefAbsolute
-		found.Message = fmt.Sprintf("%q is an absolute path, which is not allowed.", ref.Value)
-		found.Help = "Use a path relative to this file's folder or the project root."
+		l.out.Errorf(CodeRefAbsolute, ref.Span, "Use a path relative to this file's folder or the project root.",
+			"%q is an absolute path, which is not allowed.", ref.Value)
 	case source.RefEscapes:
-		found.Code = CodeRefEscapes
-		found.Message = fmt.Sprintf("%q is outside the project.", ref.Value)
-		found.Help = "Copy the file into the project and refer to it there."
+		l.out.Errorf(CodeRefEscapes, ref.Span, "Copy the file into the project and refer to it there.",
+			"%q is outside the project.", ref.Value)
 	case source.RefNotFile:
-		found.Code = CodeRefUnusable
-		found.Message = fmt.Sprintf("%q is not a file.", ref.Value)
-		found.Help = "Use the path of a file, not of a folder."
+		l.out.Errorf(CodeRefUnusable, ref.Span, "Use the path of a file, not of a folder.", "%q is not a file.",
+			ref.Value)
 	case source.RefTooLarge:
-		found.Code = CodeRefUnusable
-		found.Message = fmt.Sprintf("%q is too large: %s.", ref.Value, strings.TrimSuffix(problem.Detail, "."))
-		found.Help = "Refer to a smaller file."
+		l.out.Errorf(CodeRefUnusable, ref.Span, "Refer to a smaller file.", "%q is too large: %s.", ref.Value, detail)
 	default:
-		found.Code = CodeRefUnusable
-		found.Message = fmt.Sprintf("%q cannot be read: %s.", ref.Value, strings.TrimSuffix(problem.Detail, "."))
-		found.Help = "Check the file and its permissions."
+		l.out.Errorf(CodeRefUnusable, ref.Span, "Check the file and its permissions.", "%q cannot be read: %s.",
+			ref.Value, detail)
 	}
-	l.out.Add(found)
 }
 
 // child compiles a skill or workflow that a step runs, once per file, and returns its index in

@@ -29,9 +29,9 @@ func (l *lowering) runtime() {
 	if v.flag("approval_required", false) {
 		l.approveStart(v)
 	} else if v.has("approvers") {
-		l.out.Report(CodeApprovers, diag.Warning, v.key("approvers"),
-			"\"approvers\" has no effect: the start of a run needs no approval.",
-			"Add \"approval_required: true\", or move the approvers to a gate.")
+		l.out.Warnf(CodeApprovers, v.key("approvers"),
+			"Add \"approval_required: true\", or move the approvers to a gate.",
+			"\"approvers\" has no effect: the start of a run needs no approval.")
 	}
 }
 
@@ -50,12 +50,11 @@ func (l *lowering) checkpoints(v *values) {
 		n, err := strconv.ParseUint(count, 10, 31)
 		switch {
 		case !isSteps || err != nil || n == 0:
-			l.out.Report(CodeInterval, diag.Error, every.Span, fmt.Sprintf("%q is not a valid checkpoint interval.",
-				every.Value), "Use a number and _steps, such as \"3_steps\".")
+			l.out.Errorf(CodeInterval, every.Span, "Use a number and _steps, such as \"3_steps\".",
+				"%q is not a valid checkpoint interval.", every.Value)
 		case always:
-			l.out.Report(CodeInterval, diag.Note, every.Span,
-				"The interval has no effect: there is a checkpoint after each step.",
-				"Remove it, or \"checkpoint_after_each_step\".")
+			l.out.Notef(CodeInterval, every.Span, "Remove it, or \"checkpoint_after_each_step\".",
+				"The interval has no effect: there is a checkpoint after each step.")
 		case l.p.CheckpointEvery == 0 || int(n) < l.p.CheckpointEvery:
 			l.p.CheckpointEvery = int(n)
 		}
@@ -91,10 +90,10 @@ func (l *lowering) waitpoint(w *values, first map[string]source.Span) {
 		gate.Timeout = ir.Millis(min(seconds, maxSeconds) * 1000)
 	}
 	if w.word("on_timeout").Value == "fallback" && s.fallback == nil {
-		l.out.Report(CodeWaitpoint, diag.Error, w.word("on_timeout").Span,
-			fmt.Sprintf("The waitpoint falls back on timeout, but step %q has no fallback.", s.id.Value),
+		l.out.Errorf(CodeWaitpoint, w.word("on_timeout").Span,
 			"Add \"fallback\" to that step, or choose another on_timeout.",
-			diag.Related{Span: s.id.Span, Message: "the step"})
+			"The waitpoint falls back on timeout, but step %q has no fallback.", s.id.Value).
+			Relate(s.id.Span, "the step")
 	}
 	steps := &l.p.Blocks[ir.Body].Steps
 	i := slices.IndexFunc(*steps, func(one ir.Step) bool { return one.ID == s.id.Value })
@@ -103,8 +102,8 @@ func (l *lowering) waitpoint(w *values, first map[string]source.Span) {
 	if g, ok := own.Action.(ir.Gate); ok && g.Decider == ir.Person && g.Name == "" {
 		gate.Decider = ir.Person
 		if g.Approvers != nil && gate.Approvers != nil {
-			l.out.Report(CodeApprovers, diag.Error, w.key("approvers"),
-				fmt.Sprintf("The gate %q has approvers, too.", s.id.Value), "Remove one of them.")
+			l.out.Errorf(CodeApprovers, w.key("approvers"), "Remove one of them.", "The gate %q has approvers, too.",
+				s.id.Value)
 		}
 		if gate.Approvers == nil {
 			gate.Approvers = g.Approvers
@@ -116,13 +115,12 @@ func (l *lowering) waitpoint(w *values, first map[string]source.Span) {
 	if gate.Approvers != nil {
 		gate.Decider = ir.Person
 	} else if gate.Event == "" && !w.has("event") {
-		l.out.Report(CodeMissing, diag.Error, id.Span, "The waitpoint has no \"event\".",
-			"Add \"event:\" with the name of the event.")
+		l.out.Errorf(CodeMissing, id.Span, "Add \"event:\" with the name of the event.",
+			"The waitpoint has no \"event\".")
 	}
 	if _, ends := own.Action.(ir.End); ends {
-		l.out.Report(CodeWaitpoint, diag.Warning, after.Span,
-			fmt.Sprintf("The waitpoint is never reached: step %q ends the workflow.", s.id.Value),
-			"Use a step before the end.")
+		l.out.Warnf(CodeWaitpoint, after.Span, "Use a step before the end.",
+			"The waitpoint is never reached: step %q ends the workflow.", s.id.Value)
 		return
 	}
 	l.splice(s, gate)
@@ -143,9 +141,8 @@ func (l *lowering) approvers(v *values) *ir.Approvers {
 	}
 	escalate := v.object("escalate")
 	if len(a.Roles) == 0 {
-		l.out.Report(CodeApprovers, diag.Error, v.key("escalate"),
-			"The gate escalates, but anyone who may decide gates may decide it.",
-			"Add \"roles\" with the roles that decide first.")
+		l.out.Errorf(CodeApprovers, v.key("escalate"), "Add \"roles\" with the roles that decide first.",
+			"The gate escalates, but anyone who may decide gates may decide it.")
 		return a
 	}
 	seconds, _, _ := escalate.number("after_seconds")
@@ -164,8 +161,9 @@ func (l *lowering) roles(list []text.Text) []string {
 	var out []string
 	for _, t := range list {
 		if !roleName.MatchString(t.Value) {
-			l.out.Report(CodeApprovers, diag.Error, t.Span, fmt.Sprintf("%q is not a valid role.", t.Value),
-				"Use letters, digits, dots, hyphens and underscores, and at most 64 characters.")
+			l.out.Errorf(CodeApprovers, t.Span,
+				"Use letters, digits, dots, hyphens and underscores, and at most 64 characters.",
+				"%q is not a valid role.", t.Value)
 		}
 		out = append(out, t.Value)
 	}
@@ -175,9 +173,8 @@ func (l *lowering) roles(list []text.Text) []string {
 // checkEscalation warns about an escalation that comes too late.
 func (l *lowering) checkEscalation(v *values, g ir.Gate) {
 	if a := g.Approvers; a != nil && v.has("approvers") && g.Timeout > 0 && a.EscalateAfter >= g.Timeout {
-		l.out.Report(CodeApprovers, diag.Warning, v.object("approvers").key("escalate"),
-			fmt.Sprintf("The gate never escalates: it times out after %s.", g.Timeout.Words()),
-			"Use a shorter \"after_seconds\".")
+		l.out.Warnf(CodeApprovers, v.object("approvers").key("escalate"), "Use a shorter \"after_seconds\".",
+			"The gate never escalates: it times out after %s.", g.Timeout.Words())
 	}
 }
 
@@ -298,8 +295,7 @@ func (l *lowering) known(list []text.Text, what string, names []string) []ir.Nam
 	var out []ir.Name
 	for _, t := range list {
 		if !slices.Contains(names, t.Value) {
-			l.out.Report(CodeEvent, diag.Warning, t.Span, fmt.Sprintf("%q is not %s.", t.Value, what),
-				"").Suggest(t.Value, names)
+			l.out.Warnf(CodeEvent, t.Span, "", "%q is not %s.", t.Value, what).Suggest(t.Value, names)
 			continue
 		}
 		out = append(out, ir.Name{Name: t.Value, Span: t.Span})
@@ -316,18 +312,16 @@ func (l *lowering) patterns(list []text.Text) []ir.Name {
 		switch {
 		case slices.Contains(detectors, t.Value):
 		case err != nil:
-			l.out.Report(CodePattern, diag.Warning, t.Span,
-				fmt.Sprintf("%q is neither a detector nor a valid regular expression, so it redacts nothing.",
-					t.Value), "").Suggest(t.Value, detectors)
+			l.out.Warnf(CodePattern, t.Span, "",
+				"%q is neither a detector nor a valid regular expression, so it redacts nothing.", t.Value).
+				Suggest(t.Value, detectors)
 			continue
 		case near != "":
-			l.out.Report(CodePattern, diag.Warning, t.Span,
-				fmt.Sprintf("%q is not a detector. It is used as a regular expression.", t.Value),
-				fmt.Sprintf("Did you mean %q?", near)).Replace(t.Value, near)
+			l.out.Warnf(CodePattern, t.Span, fmt.Sprintf("Did you mean %q?", near),
+				"%q is not a detector. It is used as a regular expression.", t.Value).Replace(t.Value, near)
 		default:
-			l.out.Report(CodePattern, diag.Note, t.Span,
-				fmt.Sprintf("%q is not a detector. It is used as a regular expression.", t.Value),
-				"").Suggest(t.Value, detectors)
+			l.out.Notef(CodePattern, t.Span, "", "%q is not a detector. It is used as a regular expression.", t.Value).
+				Suggest(t.Value, detectors)
 		}
 		out = append(out, ir.Name{Name: t.Value, Span: t.Span})
 	}

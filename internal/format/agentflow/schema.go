@@ -1,8 +1,6 @@
 package agentflow
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/espalier-run/espalier/internal/format"
@@ -414,29 +412,19 @@ var blockNames = func() (names []string) {
 
 // Schemas returns a JSON Schema for the frontmatter and for each block.
 func (Format) Schemas() []format.Schema {
-	out := []format.Schema{{Block: frontmatterShape.What, Schema: schemaDocument(frontmatterShape)}}
-	for _, s := range blockShapes {
-		out = append(out, format.Schema{Block: s.What, Schema: schemaDocument(s)})
+	var out []format.Schema
+	for _, s := range slices.Concat([]*text.Shape{frontmatterShape}, blockShapes) {
+		schema := s.Schema()
+		switch s {
+		case frontmatterShape:
+			schema["if"] = map[string]any{"required": []string{"kind"}}
+			schema["then"] = map[string]any{"required": []string{"version"}}
+		case stepShape:
+			schema["allOf"] = stepConditions()
+		}
+		out = append(out, format.NewSchema(s.What, "Agent Flow: "+s.What, schema))
 	}
 	return out
-}
-
-func schemaDocument(s *text.Shape) json.RawMessage {
-	schema := s.Schema()
-	schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-	schema["title"] = "Agent Flow: " + s.What
-	switch s {
-	case frontmatterShape:
-		schema["if"] = map[string]any{"required": []string{"kind"}}
-		schema["then"] = map[string]any{"required": []string{"version"}}
-	case stepShape:
-		schema["allOf"] = stepConditions()
-	}
-	raw, err := json.MarshalIndent(schema, "", "  ")
-	if err != nil {
-		panic(fmt.Sprintf("agentflow: schema of %s: %v", s.What, err)) // unreachable: a schema is plain data
-	}
-	return raw
 }
 
 // stepConditions returns the schema of the keys that each type of step requires.

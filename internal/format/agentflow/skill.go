@@ -146,25 +146,25 @@ func (l *lowering) skillName(start source.Span) text.Text {
 	folder, isSkill := l.folder()
 	switch {
 	case l.late:
-		l.lenient(CodeNoFrontmatter, l.lateLine(),
-			"The frontmatter does not start on the first line, so it is ignored.", "Remove the lines above it.")
+		l.lenient(CodeNoFrontmatter, l.lateLine(), "Remove the lines above it.",
+			"The frontmatter does not start on the first line, so it is ignored.")
 	case !l.doc.md.HasFrontmatter:
 		l.lenient(CodeNoFrontmatter, start,
-			"The skill has no frontmatter. Its name comes from its path and its description from its text.",
-			fmt.Sprintf("Start the file with a line of ---, then \"name: %s\", \"description: …\" and another "+
-				"line of ---.", kebab(folder)))
+			fmt.Sprintf(
+				"Start the file with a line of ---, then \"name: %s\", \"description: …\" and another line of ---.",
+				kebab(folder)),
+			"The skill has no frontmatter. Its name comes from its path and its description from its text.")
 	case strings.TrimSpace(name.Value) == "":
-		l.lenient(CodeSkillName, start, "The skill has no name. It is derived from its path.",
-			fmt.Sprintf("Add \"name: %s\".", kebab(folder)))
+		l.lenient(CodeSkillName, start, fmt.Sprintf("Add \"name: %s\".", kebab(folder)),
+			"The skill has no name. It is derived from its path.")
 	}
 	if strings.TrimSpace(name.Value) == "" {
 		return text.Text{Value: folder, Span: start}
 	}
 	l.checkName(name, true)
 	if isSkill && folder != name.Value {
-		l.lenient(CodeFolderName, name.Span,
-			fmt.Sprintf("The skill is named %q, but its folder %q.", name.Value, folder),
-			"Use the same name for both: other programs find skills by their folder.")
+		l.lenient(CodeFolderName, name.Span, "Use the same name for both: other programs find skills by their folder.",
+			"The skill is named %q, but its folder %q.", name.Value, folder)
 	}
 	return name
 }
@@ -196,10 +196,7 @@ func (l *lowering) checkName(name text.Text, skill bool) {
 	if problem == "" {
 		return
 	}
-	found := diag.Diagnostic{
-		Code: CodeSkillName, Severity: diag.Warning, Span: name.Span,
-		Message: fmt.Sprintf("The name %q %s.", name.Value, problem), Help: "Shorten the name.",
-	}
+	found := l.out.Warnf(CodeSkillName, name.Span, "Shorten the name.", "The name %q %s.", name.Value, problem)
 	if better := kebab(name.Value); better == "" {
 		folder, _ := l.folder()
 		found.Help = "Use lowercase letters, digits and hyphens."
@@ -213,7 +210,6 @@ func (l *lowering) checkName(name text.Text, skill bool) {
 	if skill {
 		found.Severity, found.Lenient = diag.Note, true
 	}
-	l.out.Add(found)
 }
 
 func isKebab(s string) bool { return inCase(s, 'a', 'z', '-') }
@@ -251,8 +247,8 @@ func kebab(s string) string {
 func (l *lowering) skillDescription(start source.Span, body string) text.Text {
 	description := l.scalar("description")
 	if n := l.doc.front.Get("description"); n != nil && n.Kind >= text.List {
-		l.lenient(CodeSkillType, headOf(n), fmt.Sprintf("The description is %s, not a string.", n.Kind),
-			"Use a single string, in quotes if it contains a colon.")
+		l.lenient(CodeSkillType, headOf(n), "Use a single string, in quotes if it contains a colon.",
+			"The description is %s, not a string.", n.Kind)
 		description = text.Text{Value: l.file.Text[n.Span.Start:n.Span.End], Span: n.Span}
 	}
 	if strings.TrimSpace(description.Value) != "" {
@@ -261,17 +257,17 @@ func (l *lowering) skillDescription(start source.Span, body string) text.Text {
 	}
 	paragraph := firstParagraph(body)
 	if l.doc.md.HasFrontmatter || paragraph == "" {
-		l.out.Report(CodeNoDescription, diag.Warning, start,
-			"The skill has no description, so agents cannot tell when to use it.",
-			"Add \"description: …\" to the frontmatter: what the skill does and when to use it.")
+		l.out.Warnf(CodeNoDescription, start,
+			"Add \"description: …\" to the frontmatter: what the skill does and when to use it.",
+			"The skill has no description, so agents cannot tell when to use it.")
 	}
 	return text.Text{Value: paragraph, Span: start}
 }
 
 func (l *lowering) tooLong(key string, t text.Text, limit int) {
 	if n := utf8.RuneCountInString(t.Value); n > limit {
-		l.lenient(CodeTooLong, t.Span, fmt.Sprintf("The %s has %d characters. Other programs allow %d.", key, n, limit),
-			"Shorten it.")
+		l.lenient(CodeTooLong, t.Span, "Shorten it.", "The %s has %d characters. Other programs allow %d.", key, n,
+			limit)
 	}
 }
 
@@ -309,8 +305,8 @@ func (l *lowering) skillMeta(p *ir.Program) {
 			p.Meta = append(p.Meta, ir.Meta{Name: key, Value: n.JSON(), Span: n.Span})
 		}
 		if frontmatterShape.Find(key) == nil {
-			l.lenient(CodeSkillUnknownKey, pair.Key.Span,
-				fmt.Sprintf("%q is not a key of skills. It is shown, but has no effect.", key), l.nearKey(key))
+			l.lenient(CodeSkillUnknownKey, pair.Key.Span, l.nearKey(key),
+				"%q is not a key of skills. It is shown, but has no effect.", key)
 			continue
 		}
 		l.skillValue(key, n)
@@ -331,44 +327,42 @@ func (l *lowering) skillValue(key string, n *text.Node) {
 		l.tooLong(key, n.Text(), maxCompatibility)
 	case "metadata":
 		if n.Kind != text.Map {
-			l.lenient(CodeSkillType, headOf(n), fmt.Sprintf("%q is %s, not a map of names to strings.", key, n.Kind),
-				"Use lines of \"name: text\" below it.")
+			l.lenient(CodeSkillType, headOf(n), "Use lines of \"name: text\" below it.",
+				"%q is %s, not a map of names to strings.", key, n.Kind)
 			return
 		}
 		for _, pair := range n.Pairs {
 			if pair.Value.Kind != text.String {
-				l.lenient(CodeSkillType, headOf(pair.Value), fmt.Sprintf("%q in \"metadata\" is %s, not a string.",
-					pair.Key.Value, pair.Value.Kind), "Put the value in quotes.")
+				l.lenient(CodeSkillType, headOf(pair.Value), "Put the value in quotes.",
+					"%q in \"metadata\" is %s, not a string.", pair.Key.Value, pair.Value.Kind)
 			}
 		}
 	case "argument-hint":
 		if n.Kind >= text.List {
-			l.lenient(CodeSkillType, headOf(n), fmt.Sprintf("%q is %s in YAML, not a string.", key, n.Kind),
-				"Put it in quotes: argument-hint: \"[…]\".")
+			l.lenient(CodeSkillType, headOf(n), "Put it in quotes: argument-hint: \"[…]\".",
+				"%q is %s in YAML, not a string.", key, n.Kind)
 		}
 	case "allowed-tools":
 		if n.Kind == text.Map {
-			l.lenient(CodeSkillType, headOf(n), "\"allowed-tools\" is a map, not a list, so no tool is allowed.",
-				"Separate the tools with spaces: allowed-tools: Read Grep.")
+			l.lenient(CodeSkillType, headOf(n), "Separate the tools with spaces: allowed-tools: Read Grep.",
+				"\"allowed-tools\" is a map, not a list, so no tool is allowed.")
 		}
 		for _, item := range n.Items {
 			if item.Kind >= text.List {
-				l.lenient(CodeSkillType, headOf(item),
-					fmt.Sprintf("An entry of \"allowed-tools\" is %s, not the name of a tool. It is ignored.",
-						item.Kind), "Use one tool name per entry.")
+				l.lenient(CodeSkillType, headOf(item), "Use one tool name per entry.",
+					"An entry of \"allowed-tools\" is %s, not the name of a tool. It is ignored.", item.Kind)
 			}
 		}
 		for _, tool := range toolNames(n) {
 			if strings.Count(tool.Value, "(") > strings.Count(tool.Value, ")") {
-				l.lenient(CodeSkillType, tool.Span,
-					fmt.Sprintf("The parenthesis in %q is never closed, so the whole text is one tool.", tool.Value),
-					"Add a closing ).")
+				l.lenient(CodeSkillType, tool.Span, "Add a closing ).",
+					"The parenthesis in %q is never closed, so the whole text is one tool.", tool.Value)
 			}
 		}
 	case "kind":
 		l.lenient(CodeOtherKind, n.Span,
-			fmt.Sprintf("The kind %q is not an Agent Flow kind, so the file is a plain skill.", n.Value),
-			fmt.Sprintf("Use \"kind: %s\" for a workflow, or remove the line.", workflowKind))
+			fmt.Sprintf("Use \"kind: %s\" for a workflow, or remove the line.", workflowKind),
+			"The kind %q is not an Agent Flow kind, so the file is a plain skill.", n.Value)
 	}
 }
 
@@ -460,8 +454,8 @@ func (l *lowering) bodySpan() source.Span {
 	return l.file.Span(l.doc.md.Body.Start, len(l.file.Text))
 }
 
-func (l *lowering) lenient(code diag.Code, at source.Span, message, help string) {
-	l.out.Add(diag.Diagnostic{Code: code, Severity: diag.Note, Span: at, Message: message, Help: help, Lenient: true})
+func (l *lowering) lenient(code diag.Code, at source.Span, help, format string, args ...any) {
+	l.out.Notef(code, at, help, format, args...).Lenient = true
 }
 
 func named(list []text.Text) []ir.Name {

@@ -20,8 +20,9 @@ import (
 // identifySteps assigns a unique name and a type to every step block.
 func (l *lowering) identifySteps() {
 	if len(l.doc.steps) == 0 && !l.doc.unread.Steps {
-		l.out.Report(CodeNoSteps, diag.Error, l.doc.head.first, "The workflow has no steps.",
-			"Add a ```step block under \"## Steps\", or remove \"kind\" if this is a plain skill.")
+		l.out.Errorf(CodeNoSteps, l.doc.head.first,
+			"Add a ```step block under \"## Steps\", or remove \"kind\" if this is a plain skill.",
+			"The workflow has no steps.")
 	}
 	l.byID = map[string]*step{}
 	for i, v := range l.doc.steps {
@@ -52,9 +53,9 @@ func (l *lowering) checkFields(s *step) {
 		if f.Types == nil || slices.Contains(f.Types, s.kind) {
 			continue
 		}
-		l.out.Report(CodeNotForType, diag.Warning, s.key(f.Name),
-			fmt.Sprintf("%q has no effect in %s step.", f.Name, article(s.kind)),
-			fmt.Sprintf("Remove it, or use it in a step of type %s.", strings.Join(f.Types, ", ")))
+		l.out.Warnf(CodeNotForType, s.key(f.Name),
+			fmt.Sprintf("Remove it, or use it in a step of type %s.", strings.Join(f.Types, ", ")),
+			"%q has no effect in %s step.", f.Name, article(s.kind))
 	}
 }
 
@@ -90,15 +91,14 @@ func (l *lowering) find(name text.Text) *step {
 			ids = append(ids, s.id.Value)
 		}
 	}
+	found := l.out.Errorf(CodeNoStep, name.Span, "", "Step %q is not defined.", name.Value)
+	found.Suggest(name.Value, ids)
 	meant := l.byID[diag.Nearest(name.Value, ids)]
-	var related []diag.Related
 	if meant != nil {
-		related = append(related, diag.Related{Span: meant.id.Span, Message: "defined here"})
+		found.Relate(meant.id.Span, "defined here")
 	} else {
 		l.doc.unread.Steps = true // the target is unknown
 	}
-	l.out.Report(CodeNoStep, diag.Error, name.Span, fmt.Sprintf("Step %q is not defined.", name.Value),
-		"", related...).Suggest(name.Value, ids)
 	return meant
 }
 
@@ -125,29 +125,26 @@ func (l *lowering) resolveFallback(s *step) {
 	policy, name := s.word("on_error"), s.word("fallback")
 	if name.Value == "" {
 		if policy.Value == "fallback" && !s.has("fallback") {
-			l.out.Report(CodeOnError, diag.Error, policy.Span,
-				"on_error is \"fallback\", but the step has no fallback.",
-				"Add \"fallback\" with the id of the step to run instead.")
+			l.out.Errorf(CodeOnError, policy.Span, "Add \"fallback\" with the id of the step to run instead.",
+				"on_error is \"fallback\", but the step has no fallback.")
 		}
 		return
 	}
 	if policy.Value == "stop" || policy.Value == "skip" {
-		l.out.Report(CodeOnError, diag.Error, policy.Span, fmt.Sprintf("on_error is %q, but the step has a fallback.",
-			policy.Value), "Use \"on_error: fallback\", or remove the fallback.",
-			diag.Related{Span: s.key("fallback"), Message: "the fallback"})
+		l.out.Errorf(CodeOnError, policy.Span, "Use \"on_error: fallback\", or remove the fallback.",
+			"on_error is %q, but the step has a fallback.", policy.Value).Relate(s.key("fallback"), "the fallback")
 	}
 	target := l.find(name)
 	switch {
 	case target == nil:
 	case target == s:
-		l.out.Report(CodeOwnFallback, diag.Error, name.Span, fmt.Sprintf("Step %q is its own fallback.", s.id.Value),
-			"Use another step, or \"retry\" to repeat this one.")
+		l.out.Errorf(CodeOwnFallback, name.Span, "Use another step, or \"retry\" to repeat this one.",
+			"Step %q is its own fallback.", s.id.Value)
 	case target.index < s.index && target.id.Value != name.Value: // a guess, after the error
 	case target.index < s.index:
-		l.out.Report(CodeEarlyFall, diag.Warning, name.Span,
-			fmt.Sprintf("The fallback %q precedes this step, so it also runs in document order.", target.id.Value),
-			"Move it below this step to run it only as a fallback.",
-			diag.Related{Span: target.id.Span, Message: "the fallback"})
+		l.out.Warnf(CodeEarlyFall, name.Span, "Move it below this step to run it only as a fallback.",
+			"The fallback %q precedes this step, so it also runs in document order.", target.id.Value).
+			Relate(target.id.Span, "the fallback")
 		s.fallback = target
 	default:
 		s.fallback, target.offChain = target, true
@@ -166,16 +163,14 @@ func (l *lowering) resolveBranches(s *step) {
 	for _, pair := range n.Pairs {
 		key := branchKey(pair.Key)
 		if first, ok := seen[key]; ok {
-			l.out.Report(CodeDuplicate, diag.Error, pair.Key.Span, fmt.Sprintf("Duplicate branch for %q.", key),
-				"Remove one of the two. Branch values are compared as strings.",
-				diag.Related{Span: first, Message: "the first one"})
+			l.out.Errorf(CodeDuplicate, pair.Key.Span, "Remove one of the two. Branch values are compared as strings.",
+				"Duplicate branch for %q.", key).Relate(first, "the first one")
 			continue
 		}
 		seen[key] = pair.Key.Span
 		if pair.Value.Kind != text.String {
-			l.out.Report(CodeWrongType, diag.Error, headOf(pair.Value),
-				fmt.Sprintf("The branch %q is %s, not the id of a step.", key, pair.Value.Kind),
-				"Use the id of the next step.")
+			l.out.Errorf(CodeWrongType, headOf(pair.Value), "Use the id of the next step.",
+				"The branch %q is %s, not the id of a step.", key, pair.Value.Kind)
 			l.doc.unread.Steps = true // the target is unknown
 			continue
 		}
@@ -195,8 +190,8 @@ func (l *lowering) resolveBranches(s *step) {
 	}
 	s.arms = append(s.arms, otherwise...)
 	if len(n.Pairs) == 0 {
-		l.out.Report(CodeMissing, diag.Error, s.key("branches"), "The decision has no branches.",
-			"Add lines of \"value: step\", and a line \"default: step\".")
+		l.out.Errorf(CodeMissing, s.key("branches"), "Add lines of \"value: step\", and a line \"default: step\".",
+			"The decision has no branches.")
 	}
 }
 
@@ -231,9 +226,7 @@ func (l *lowering) lowerStep(s *step) {
 		When: l.condition(s.word("when")), Reads: l.reads(s), Writes: l.writes(s),
 		ReasonOK: l.checkReason(s.word("reason_code")), ReasonFail: l.checkReason(s.word("reason_code_on_fail")),
 	}
-	if s.ir.Type == "" {
-		s.ir.Type = s.kind
-	}
+	s.ir.Type = cmp.Or(s.ir.Type, s.kind)
 	if s.applies("output_files") {
 		s.ir.Produces = named(l.inside(s.words("output_files")))
 	}
@@ -263,9 +256,8 @@ func (l *lowering) lowerStep(s *step) {
 	case "decision":
 		s.ir.Action = ir.Route{}
 		if reads := s.words("reads"); len(reads) > 1 {
-			l.out.Report(CodeSelector, diag.Warning, reads[1].Span, "A decision uses only the first key that it reads.",
-				"Remove the other keys, or combine them in an earlier step.",
-				diag.Related{Span: reads[0].Span, Message: "the key that decides"})
+			l.out.Warnf(CodeSelector, reads[1].Span, "Remove the other keys, or combine them in an earlier step.",
+				"A decision uses only the first key that it reads.").Relate(reads[0].Span, "the key that decides")
 		}
 	case "gate":
 		s.ir.Action = l.gate(s)
@@ -284,9 +276,9 @@ func (l *lowering) checkFilesOfGate(s *step) {
 	}
 	for _, key := range []string{"output_files", "audit_output"} {
 		if s.applies(key) {
-			l.out.Report(CodeUnusedChoice, diag.Warning, s.key(key),
-				fmt.Sprintf("%q has no effect: a gate that a person decides creates no files.", key),
-				"Remove it, or move it to the step that does the work. The audit log contains the decision.")
+			l.out.Warnf(CodeUnusedChoice, s.key(key),
+				"Remove it, or move it to the step that does the work. The audit log contains the decision.",
+				"%q has no effect: a gate that a person decides creates no files.", key)
 		}
 	}
 }
@@ -301,8 +293,8 @@ func (l *lowering) inside(files []text.Text) []text.Text {
 			out = append(out, file)
 			continue
 		}
-		l.out.Report(CodeFileOutside, diag.Error, file.Span, fmt.Sprintf("%q is outside the run folder.", file.Value),
-			"Use a relative path without .., such as reports/summary.md.")
+		l.out.Errorf(CodeFileOutside, file.Span, "Use a relative path without .., such as reports/summary.md.",
+			"%q is outside the run folder.", file.Value)
 	}
 	return out
 }
@@ -382,14 +374,14 @@ func (l *lowering) checkKey(key text.Text, verb string) bool {
 	})
 	if strings.ContainsAny(key.Value, "[]{}\"'") {
 		l.doc.skip(&l.doc.unread.Texts, key.Span)
-		l.out.Report(CodeKey, diag.Error, key.Span, fmt.Sprintf("%q is not a key that a step can %s.", key.Value, verb),
-			fmt.Sprintf("Use both brackets: %ss: [state.one, state.two].", verb))
+		l.out.Errorf(CodeKey, key.Span, fmt.Sprintf("Use both brackets: %ss: [state.one, state.two].", verb),
+			"%q is not a key that a step can %s.", key.Value, verb)
 		return false
 	}
 	switch {
 	case known && malformed, !known && strings.ContainsAny(key.Value, " \t"), key.Value == "":
-		l.out.Report(CodeKey, diag.Error, key.Span, fmt.Sprintf("%q is not a key that a step can %s.", key.Value, verb),
-			"Use letters, digits and underscores, separated by dots, such as state.report.")
+		l.out.Errorf(CodeKey, key.Span, "Use letters, digits and underscores, separated by dots, such as state.report.",
+			"%q is not a key that a step can %s.", key.Value, verb)
 	case !known:
 		meant := "state." + key.Value
 		help := fmt.Sprintf("Use %q for data that steps pass on.", meant)
@@ -397,14 +389,14 @@ func (l *lowering) checkKey(key text.Text, verb string) bool {
 			meant = near + "." + rest
 			help = fmt.Sprintf("Did you mean %q?", meant)
 		}
-		l.out.Report(CodeKey, diag.Error, key.Span,
-			fmt.Sprintf("%q does not start with input, state or output.", key.Value), help).Replace(key.Value, meant)
+		l.out.Errorf(CodeKey, key.Span, help, "%q does not start with input, state or output.", key.Value).
+			Replace(key.Value, meant)
 	case verb == "write" && space == "input":
-		l.out.Report(CodeWritesInput, diag.Error, key.Span, "The input is read-only.",
-			fmt.Sprintf("Use %q instead.", "state."+cmp.Or(rest, "request")))
+		l.out.Errorf(CodeWritesInput, key.Span, fmt.Sprintf("Use %q instead.", "state."+cmp.Or(rest, "request")),
+			"The input is read-only.")
 	case verb == "write" && key.Value == "state":
-		l.out.Report(CodeKey, diag.Error, key.Span, "A step cannot write the whole state.",
-			"List the keys that it writes, such as state.report.")
+		l.out.Errorf(CodeKey, key.Span, "List the keys that it writes, such as state.report.",
+			"A step cannot write the whole state.")
 	default:
 		return true
 	}
@@ -444,12 +436,12 @@ func (l *lowering) retry(s *step) *ir.Retry {
 	for _, class := range v.words("retry_on") {
 		switch {
 		case class.Value == "BUDGET":
-			l.out.Report(CodeErrorClass, diag.Warning, class.Span, "A step that exhausted its budget is never retried.",
-				"Remove BUDGET.")
+			l.out.Warnf(CodeErrorClass, class.Span, "Remove BUDGET.",
+				"A step that exhausted its budget is never retried.")
 			continue
 		case !slices.Contains(errorClasses, class.Value):
-			l.out.Report(CodeErrorClass, diag.Warning, class.Span,
-				fmt.Sprintf("%q is not an error class.", class.Value), "").Suggest(class.Value, errorClasses)
+			l.out.Warnf(CodeErrorClass, class.Span, "", "%q is not an error class.", class.Value).
+				Suggest(class.Value, errorClasses)
 		}
 		r.On = append(r.On, class.Value)
 	}
@@ -483,9 +475,9 @@ func (l *lowering) transform(s *step) ir.Action {
 	if len(reads) == 1 && reads[0].Value == "input" && l.p.Input != nil {
 		mode, at = "validate", reads[0].Span
 		if s.has("expected_output") {
-			l.out.Report(CodePassThrough, diag.Note, s.key("expected_output"),
-				"A transform that reads the whole input validates it and passes it on. No model is called.",
-				"To produce this with a model, use a step of type skill with an agent.")
+			l.out.Notef(CodePassThrough, s.key("expected_output"),
+				"To produce this with a model, use a step of type skill with an agent.",
+				"A transform that reads the whole input validates it and passes it on. No model is called.")
 		}
 	}
 	return s.transformTask(mode, at)
@@ -504,9 +496,8 @@ func (s *step) placeholder() ir.Task { return s.transformTask("model", s.id.Span
 
 func (l *lowering) script(s *step) ir.Task {
 	if s.has("tool") {
-		l.out.Report(CodeUnusedChoice, diag.Warning, s.key("tool"), "The tool is not called: the step has code.",
-			"Remove \"tool\" or \"code\".",
-			diag.Related{Span: s.key("code"), Message: "the code"})
+		l.out.Warnf(CodeUnusedChoice, s.key("tool"), "Remove \"tool\" or \"code\".",
+			"The tool is not called: the step has code.").Relate(s.key("code"), "the code")
 	}
 	v := s.object("code")
 	t := ir.Task{Kind: "script"}
@@ -553,9 +544,8 @@ func (l *lowering) skillStep(s *step) ir.Action {
 	switch {
 	case s.has("skill_ref"):
 		if s.has("agent") {
-			l.out.Report(CodeUnusedChoice, diag.Warning, s.key("agent"),
-				"The agent has no effect: the step runs a skill.", "Remove \"agent\" or \"skill_ref\".",
-				diag.Related{Span: s.key("skill_ref"), Message: "the skill"})
+			l.out.Warnf(CodeUnusedChoice, s.key("agent"), "Remove \"agent\" or \"skill_ref\".",
+				"The agent has no effect: the step runs a skill.").Relate(s.key("skill_ref"), "the skill")
 		}
 		if ref.Value != "" {
 			if f := l.skillFileOf(ref, "skill"); f != nil {
@@ -568,15 +558,11 @@ func (l *lowering) skillStep(s *step) ir.Action {
 		return l.call(s, l.base, s.id.Span)
 	case slices.Contains(s.blank, "agent") || slices.Contains(s.blank, "skill_ref"): // already reported
 	case l.doc.head.word("extends").Value == "":
-		l.generic(s.typeSpan(), "The step names neither an agent nor a skill, so a generic agent performs it.",
-			"Add \"agent\" or \"skill_ref\".")
+		l.out.Warnf(CodeGeneric, s.typeSpan(), "Add \"agent\" or \"skill_ref\".",
+			"The step names neither an agent nor a skill, so a generic agent performs it.")
 	}
 	return s.agentTask(l.impliedAgent(s.id.Value, s.word("description").Value, s.word("expected_output").Value,
 		s.id.Span), s.id.Span)
-}
-
-func (l *lowering) generic(at source.Span, message, help string) {
-	l.out.Report(CodeGeneric, diag.Warning, at, message, help)
 }
 
 func (l *lowering) call(s *step, f *source.File, at source.Span) ir.Action {
@@ -614,9 +600,8 @@ func (l *lowering) gate(s *step) ir.Action {
 	g := ir.Gate{Span: method.Span}
 	unused := func(key, why string) {
 		if s.has(key) {
-			l.out.Report(CodeUnusedChoice, diag.Warning, s.key(key), fmt.Sprintf("%q has no effect: %s.", key, why),
-				"Remove it, or use another gate_method.",
-				diag.Related{Span: method.Span, Message: "the method is chosen here"})
+			l.out.Warnf(CodeUnusedChoice, s.key(key), "Remove it, or use another gate_method.", "%q has no effect: %s.",
+				key, why).Relate(method.Span, "the method is chosen here")
 		}
 	}
 	switch method.Value {
@@ -635,8 +620,8 @@ func (l *lowering) gate(s *step) ir.Action {
 		unused("approvers", "an agent decides")
 		if agent.Value == "" {
 			if !slices.Contains(s.blank, "agent") {
-				l.out.Report(CodeGateDecider, diag.Error, method.Span, "The gate has no agent to decide it.",
-					"Add \"agent\" with the critic's id.")
+				l.out.Errorf(CodeGateDecider, method.Span, "Add \"agent\" with the critic's id.",
+					"The gate has no agent to decide it.")
 			}
 			agent = text.Text{
 				Value: l.impliedAgent(s.id.Value, s.word("description").Value, "", method.Span),
@@ -659,8 +644,8 @@ func (l *lowering) gate(s *step) ir.Action {
 
 func (l *lowering) checkGateReads(s *step, message string) {
 	if len(s.words("reads")) == 0 && !slices.Contains(s.blank, "reads") {
-		l.out.Report(CodeGateDecider, diag.Warning, s.typeSpan(), message,
-			"Add \"reads\" with the data to approve, such as reads: [state.draft].")
+		l.out.Warnf(CodeGateDecider, s.typeSpan(),
+			"Add \"reads\" with the data to approve, such as reads: [state.draft].", "%s", message)
 	}
 }
 
@@ -671,8 +656,9 @@ func (l *lowering) check(s *step, method text.Text) ir.Task {
 		return l.toolTask(s)
 	}
 	if len(s.words("reads")) == 0 {
-		l.out.Report(CodeGateDecider, diag.Error, method.Span, "The gate has nothing to check.",
-			"Add \"reads\" with the keys that must be present, or decide with \"code\" or \"tool\".")
+		l.out.Errorf(CodeGateDecider, method.Span,
+			"Add \"reads\" with the keys that must be present, or decide with \"code\" or \"tool\".",
+			"The gate has nothing to check.")
 	}
 	t := ir.Task{Kind: "transform"}
 	t.Settings.Put("mode", "present", method.Span)
@@ -683,8 +669,9 @@ func (l *lowering) check(s *step, method text.Text) ir.Task {
 func (l *lowering) end(s *step, check *expr.Expr) ir.Action {
 	e := ir.End{Check: check}
 	if len(s.ir.Writes) > 0 {
-		l.generic(s.key("writes"), "The end step has writes but no agent, so a generic agent produces them.",
-			"Move the writes to a step of type skill or transform before the end.")
+		l.out.Warnf(CodeGeneric, s.key("writes"),
+			"Move the writes to a step of type skill or transform before the end.",
+			"The end step has writes but no agent, so a generic agent produces them.")
 		work := s.agentTask(l.impliedAgent(s.id.Value, s.word("description").Value, s.word("expected_output").Value,
 			s.id.Span), s.id.Span)
 		e.Work = &work
@@ -855,12 +842,10 @@ func (l *lowering) checkArm(starts []*step, i int) {
 			return
 		}
 		if next.index > sibling.index && next.index < last.index {
-			l.out.Report(CodeSiblings, diag.Warning, at.id.Span,
-				fmt.Sprintf("After %q the flow skips %q, another branch of the same decision, and continues at %q.",
-					at.id.Value, sibling.id.Value, next.id.Value),
-				"End the branch with \"goto\" and the step where the branches join.",
-				diag.Related{Span: sibling.id.Span, Message: "the other branch starts here"},
-				diag.Related{Span: next.id.Span, Message: "the flow continues here"})
+			l.out.Warnf(CodeSiblings, at.id.Span, "End the branch with \"goto\" and the step where the branches join.",
+				"After %q the flow skips %q, another branch of the same decision, and continues at %q.", at.id.Value,
+				sibling.id.Value, next.id.Value).Relate(sibling.id.Span, "the other branch starts here").
+				Relate(next.id.Span, "the flow continues here")
 			return
 		}
 		at = next

@@ -42,24 +42,15 @@ type lowering struct {
 	none       string          // ID of the end for the case that no rule matches
 }
 
-func (l *lowering) report(
-	code diag.Code, severity diag.Severity, at source.Span, help, message string, args ...any,
-) *diag.Diagnostic {
-	return l.out.Report(code, severity, at, fmt.Sprintf(message, args...), help)
-}
-
 func (l *lowering) program() *ir.Program {
 	d := l.doc
 	l.prompts = map[string]bool{}
 	l.p = &ir.Program{
-		Format: "aiflow", Dialect: d.generation, Name: d.name.Value, Version: d.version.Value,
-		Description: d.about.Value,
-		Tools:       ir.Tools{AllowAll: true}, MayIntervene: true,
+		Format: "aiflow", Dialect: d.generation, Version: d.version.Value, Description: d.about.Value,
+		Name:  cmp.Or(d.name.Value, strings.TrimSuffix(path.Base(d.file.Path), ".aiflow")),
+		Tools: ir.Tools{AllowAll: true}, MayIntervene: true,
 		Budget: ir.Budget{Steps: &ir.Limit{Max: defaultSteps}},
 		Span:   d.entry.Span,
-	}
-	if l.p.Name == "" {
-		l.p.Name = strings.TrimSuffix(d.file.Path[strings.LastIndexByte(d.file.Path, '/')+1:], ".aiflow")
 	}
 	if d.maxSteps != nil {
 		l.p.Budget.Steps = d.maxSteps
@@ -71,7 +62,7 @@ func (l *lowering) program() *ir.Program {
 	}
 	// Prompts and rules may read the context and an output before any agent has replied.
 	if d.variables.Get("flow") == nil {
-		l.p.Vars = append(l.p.Vars, ir.Var{Path: "context.flow", Init: mustJSON(l.p.Name)})
+		l.p.Vars = append(l.p.Vars, ir.Var{Path: "context.flow", Init: format.JSON(l.p.Name)})
 	}
 	l.p.Vars = append(l.p.Vars, ir.Var{Path: "output", Init: json.RawMessage("null")})
 	l.taken = map[string]bool{}
@@ -123,10 +114,7 @@ func (l *lowering) reached() []*agent {
 	if len(d.agents) == 0 {
 		return nil
 	}
-	first := d.entry.Value
-	if first == "" { // already reported; start anywhere
-		first = d.agents[0].id.Value
-	}
+	first := cmp.Or(d.entry.Value, d.agents[0].id.Value) // a missing entry is reported already
 	found := map[string]bool{}
 	queue := []string{first}
 	for len(queue) > 0 {
@@ -153,7 +141,7 @@ func (l *lowering) reached() []*agent {
 		case found[a.id.Value]:
 			out = append(out, a)
 		case d.entry.Value != "":
-			l.report(CodeUnreachable, diag.Warning, a.id.Span, "Add a rule that leads to it, or remove it.",
+			l.out.Warnf(CodeUnreachable, a.id.Span, "Add a rule that leads to it, or remove it.",
 				"Agent %q never runs: no rule leads to it.", a.id.Value)
 		}
 	}
@@ -248,9 +236,9 @@ func (l *lowering) condition(t text.Text) *expr.Expr {
 		case "output", "agentId":
 		default:
 			l.want(name)
-			l.report(CodeBareName, diag.Warning, p.Span, fmt.Sprintf("Use output.%s or context.%s.", name, name),
-				"%q is resolved in the latest output, then in the context. "+
-					"The reference program does not resolve it.", strings.Join(p.Written, "."))
+			l.out.Warnf(CodeBareName, p.Span, fmt.Sprintf("Use output.%s or context.%s.", name, name),
+				"%q is resolved in the latest output, then in the context. The reference program does not resolve it.",
+				strings.Join(p.Written, "."))
 		}
 	}
 	if list.Errors() {
@@ -298,8 +286,8 @@ func (l *lowering) checkContext(p expr.Path) {
 	if near != "" {
 		help = fmt.Sprintf("Did you mean %q?", "context."+near)
 	}
-	l.report(CodeMissingField, diag.Warning, p.Span, help,
-		"The flow does not set \"context.%s\", so it must be an input.", name).Replace(name, near)
+	l.out.Warnf(CodeMissingField, p.Span, help, "The flow does not set \"context.%s\", so it must be an input.", name).
+		Replace(name, near)
 	l.want(name)
 	l.p.Vars = append(l.p.Vars, ir.Var{Path: "context." + name, Span: p.Span})
 }
@@ -312,10 +300,9 @@ func (l *lowering) lintRules(a *agent, rules []*rule, conditions []*expr.Expr) [
 	seen := map[string]*rule{}
 	for i, r := range rules {
 		if always >= 0 {
-			l.out.Report(CodeSeveralAlways, diag.Warning, r.span,
-				fmt.Sprintf("Rule %q never decides: an earlier rule always matches.", r.id),
-				"Move the rule that always matches to the end.",
-				diag.Related{Span: rules[always].span, Message: "this rule always matches"})
+			l.out.Warnf(CodeSeveralAlways, r.span, "Move the rule that always matches to the end.",
+				"Rule %q never decides: an earlier rule always matches.", r.id).
+				Relate(rules[always].span, "this rule always matches")
 			continue
 		}
 		if len(conditions[i].Paths()) == 0 {
@@ -328,15 +315,14 @@ func (l *lowering) lintRules(a *agent, rules []*rule, conditions []*expr.Expr) [
 		}
 		written := strings.Join(strings.Fields(r.condition.Value), " ")
 		if other := seen[written]; other != nil && !other.human {
-			l.out.Report(CodeSameCondition, diag.Warning, r.span,
-				fmt.Sprintf("Rule %q is never used: an earlier rule has the same condition.", r.id),
-				"Change one of the conditions, or remove the rule.",
-				diag.Related{Span: other.span, Message: "the earlier rule"})
+			l.out.Warnf(CodeSameCondition, r.span, "Change one of the conditions, or remove the rule.",
+				"Rule %q is never used: an earlier rule has the same condition.", r.id).
+				Relate(other.span, "the earlier rule")
 		}
 		seen[written] = r
 	}
 	if len(rules) > 0 && always < 0 && !complementary(conditions) {
-		l.report(CodeNotExhaustive, diag.Note, a.id.Span,
+		l.out.Notef(CodeNotExhaustive, a.id.Span,
 			"Add a last rule with the condition \"always\", to \"end\" if nothing follows.",
 			"The flow ends if no rule of agent %q matches.", a.id.Value)
 	}
@@ -391,10 +377,7 @@ func (l *lowering) retry(a *agent) *ir.Retry {
 	}
 	on := []string{"transient"}
 	if a.retryOn != nil {
-		on = nil
-		for _, class := range a.retryOn {
-			on = append(on, class.Value)
-		}
+		on = text.Values(a.retryOn)
 	}
 	for _, class := range on {
 		for _, ours := range retryClasses[class] {
@@ -428,7 +411,7 @@ func (l *lowering) step(a *agent) ir.Step {
 		MaxTokens: a.maxTokens, Span: a.id.Span,
 	}
 	if len(a.options) > 0 {
-		one.Options = mustJSON(a.options)
+		one.Options = format.JSON(a.options)
 	}
 	for _, t := range a.tools {
 		one.Tools = append(one.Tools, ir.Name{Name: t.Value, Span: t.Span})
@@ -484,14 +467,6 @@ func providerName(name string) string {
 	return strings.ToLower(name)
 }
 
-func mustJSON(v any) json.RawMessage {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		panic("aiflow: " + err.Error()) // unreachable: parts of decoded JSON
-	}
-	return raw
-}
-
 // promptText returns the text that the prompts of the file have under a key.
 func (l *lowering) promptText(ref text.Text) (string, source.Span, bool) {
 	for _, p := range l.doc.prompts {
@@ -509,8 +484,8 @@ func (l *lowering) promptText(ref text.Text) (string, source.Span, bool) {
 		if p.Value.Kind < text.List && p.Value.Kind != text.Null {
 			return p.Value.Value, p.Value.Span, true
 		}
-		l.report(CodeWrongType, diag.Error, head(p.Value), "Use a string.", "The prompt %q is %s, not a string.",
-			ref.Value, p.Value.Kind)
+		l.out.Errorf(CodeWrongType, head(p.Value), "Use a string.", "The prompt %q is %s, not a string.", ref.Value,
+			p.Value.Kind)
 		return "", ref.Span, true
 	}
 	return "", source.Span{}, false
@@ -542,7 +517,7 @@ func (l *lowering) instructions(a *agent) string {
 		}
 		// Exports of the editor name files that are not exported. A file name does not instruct a model.
 		if slices.Contains([]string{".md", ".txt"}, strings.ToLower(path.Ext(ref.Value))) {
-			l.report(CodePromptMissing, diag.Warning, ref.Span,
+			l.out.Warnf(CodePromptMissing, ref.Span,
 				fmt.Sprintf("Create the file %s, or write the text inline.", ref.Value),
 				"%q is neither a prompt of this file nor a file, so agent %q has no instructions besides its prompt.",
 				ref.Value, a.id.Value)
@@ -565,7 +540,7 @@ func (l *lowering) prompt(a *agent) (string, source.Span) {
 	ref := a.prompt.Value
 	if ref == "" {
 		if a.instructions.Value == "" {
-			l.report(CodePromptMissing, diag.Warning, a.id.Span, "Add \"prompt\" with the agent's instructions.",
+			l.out.Warnf(CodePromptMissing, a.id.Span, "Add \"prompt\" with the agent's instructions.",
 				"Agent %q has no prompt. Espalier generates one from its name and role.", a.id.Value)
 		}
 		return generated, a.id.Span
@@ -580,7 +555,7 @@ func (l *lowering) prompt(a *agent) (string, source.Span) {
 			return file, a.prompt.Span
 		}
 		if refused, ok := errors.AsType[*source.RefError](err); ok && refused.Problem != source.RefMissing {
-			l.report(CodePromptMissing, diag.Error, a.prompt.Span, "Use a file inside the project.",
+			l.out.Errorf(CodePromptMissing, a.prompt.Span, "Use a file inside the project.",
 				"The prompt of agent %q cannot be read: %v.", a.id.Value, err)
 			return generated, a.prompt.Span
 		}
@@ -594,17 +569,15 @@ func (l *lowering) prompt(a *agent) (string, source.Span) {
 			keys = append(keys, p.Key.Value)
 		}
 		if l.dialect == expr.AIFlowReference {
-			l.report(CodeUnknownPrompt, diag.Error, a.prompt.Span, "", "Prompt %q is not defined.", ref).
-				Suggest(ref, keys)
+			l.out.Errorf(CodeUnknownPrompt, a.prompt.Span, "", "Prompt %q is not defined.", ref).Suggest(ref, keys)
 			break
 		}
-		l.report(CodePromptMissing, diag.Warning, a.prompt.Span, "",
+		l.out.Warnf(CodePromptMissing, a.prompt.Span, "",
 			"Prompt %q is not defined. Espalier generates one from the agent's name and role.", ref).Suggest(ref, keys)
 	default:
-		l.report(CodePromptMissing, diag.Warning, a.prompt.Span,
-			fmt.Sprintf("Create the file %s, or write the text inline.", ref),
-			"%q is neither a prompt of this file nor a file. Espalier generates a prompt from the agent's name "+
-				"and role.", ref)
+		l.out.Warnf(CodePromptMissing, a.prompt.Span, fmt.Sprintf("Create the file %s, or write the text inline.", ref),
+			"%q is neither a prompt of this file nor a file. Espalier generates a prompt from the agent's name and "+
+				"role.", ref)
 	}
 	return generated, a.prompt.Span
 }
@@ -675,7 +648,7 @@ func (l *lowering) inputContract() *ir.Contract {
 		return nil
 	}
 	return &ir.Contract{
-		Schema: mustJSON(map[string]any{"type": "object", "properties": properties}), Places: places,
+		Schema: format.JSON(map[string]any{"type": "object", "properties": properties}), Places: places,
 		Inserted: l.inserts, Span: l.doc.entry.Span,
 	}
 }
@@ -690,7 +663,7 @@ func (l *lowering) checkTools(a *agent) {
 		known = append(known, t.id.Value)
 	}
 	if len(known) == 0 {
-		l.report(CodeToolsWithoutTools, diag.Warning, a.tools[0].Span,
+		l.out.Warnf(CodeToolsWithoutTools, a.tools[0].Span,
 			"Declare them under \"tools\", or configure them in espalier.yaml.",
 			"Agent %q lists tools, but the file declares none.", a.id.Value)
 		return
@@ -704,7 +677,7 @@ func (l *lowering) checkTools(a *agent) {
 		if near != "" {
 			help = fmt.Sprintf("Did you mean %q?", near)
 		}
-		l.report(CodeUnknownTool, diag.Error, t.Span, help, "Tool %q is not declared in the file.", t.Value).
+		l.out.Errorf(CodeUnknownTool, t.Span, help, "Tool %q is not declared in the file.", t.Value).
 			Replace(t.Value, near)
 	}
 }
@@ -716,13 +689,13 @@ func (l *lowering) unused() {
 			func(a *agent) bool {
 				return a.prompt.Value == p.Key.Value || a.instructions.Value == p.Key.Value
 			}) {
-			l.report(CodePromptUnused, diag.Note, p.Key.Span, "Remove it, or use it in an agent.",
+			l.out.Notef(CodePromptUnused, p.Key.Span, "Remove it, or use it in an agent.",
 				"Prompt %q is not used by any agent.", p.Key.Value)
 		}
 	}
 	for _, t := range l.doc.tools {
 		if !l.listed(t) {
-			l.report(CodeToolUnused, diag.Note, t.span, "Remove it, or add it to an agent's \"tools\".",
+			l.out.Notef(CodeToolUnused, t.span, "Remove it, or add it to an agent's \"tools\".",
 				"Tool %q is not used by any agent.", t.id.Value)
 		}
 	}

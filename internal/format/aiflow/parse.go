@@ -84,12 +84,6 @@ type object struct {
 	read  []string
 }
 
-func (o *object) report(
-	code diag.Code, severity diag.Severity, at source.Span, help, message string, args ...any,
-) *diag.Diagnostic {
-	return o.out.Report(code, severity, at, fmt.Sprintf(message, args...), help)
-}
-
 // get returns the value of a key, or nil if it is missing or null.
 func (o *object) get(key string) *text.Node {
 	if o.shape != nil {
@@ -107,8 +101,8 @@ func (o *object) wrong(key string, n *text.Node, wanted string) {
 	if n.Kind == text.Int || n.Kind == text.Float {
 		is = n.Value
 	}
-	o.report(CodeWrongType, diag.Error, head(n), fmt.Sprintf("Use %s.", wanted),
-		"%q of the %s must be %s, but this is %s.", key, o.what, wanted, is)
+	o.out.Errorf(CodeWrongType, head(n), fmt.Sprintf("Use %s.", wanted), "%q of the %s must be %s, but this is %s.",
+		key, o.what, wanted, is)
 }
 
 // head returns the span of a scalar, or of the opening bracket of another value.
@@ -189,7 +183,7 @@ func (o *object) tokens(a *agent) int {
 	if value, ok := integer(n); ok {
 		o.get("max_tokens")
 		if value == 0 {
-			o.report(CodeBadValue, diag.Warning, n.Span, "Remove it.",
+			o.out.Warnf(CodeBadValue, n.Span, "Remove it.",
 				"\"max_tokens\" of the agent %q has no effect, because the agent only calls a tool.", a.id.Value)
 		}
 		return 0
@@ -218,8 +212,7 @@ func (o *object) done() {
 		if slices.Contains(known, name) || strings.HasPrefix(name, "_") {
 			continue
 		}
-		o.report(CodeUnknownKey, diag.Warning, p.Key.Span, "",
-			"Unknown key %[2]q in the %[1]s.", o.what, name).
+		o.out.Warnf(CodeUnknownKey, p.Key.Span, "", "Unknown key %[2]q in the %[1]s.", o.what, name).
 			Suggest(name, known, o.node.Keys()...)
 	}
 }
@@ -233,14 +226,14 @@ func parse(f *source.File, out *diag.List) *document {
 	}
 	root := object{node: node, shape: fileShape, what: "file", out: out}
 	if node.Kind != text.Map {
-		root.report(CodeInvalidProject, diag.Error, head(node), `Use an object with "metadata", "flow" and "agents".`,
+		root.out.Errorf(CodeInvalidProject, head(node), `Use an object with "metadata", "flow" and "agents".`,
 			"The file is %s, not an object.", node.Kind)
 		return nil
 	}
 	d := &document{file: f}
 	flow := root.inner("flow", "flow")
 	if !slices.Contains(node.Keys(), "flow") && !slices.Contains(node.Keys(), "agents") {
-		root.report(CodeInvalidProject, diag.Error, head(node), `Add "flow" and "agents".`,
+		root.out.Errorf(CodeInvalidProject, head(node), `Add "flow" and "agents".`,
 			"The file has neither a flow nor agents.")
 		return nil
 	}
@@ -258,7 +251,7 @@ func parse(f *source.File, out *diag.List) *document {
 	root.done()
 	if missing := slices.DeleteFunc([]string{"tools", "memory"},
 		func(name string) bool { return node.Get(name) != nil }); len(missing) > 0 {
-		root.report(CodeNoSection, diag.Note, firstKey(node),
+		root.out.Notef(CodeNoSection, firstKey(node),
 			"No action is required. The standard includes both in every file.", "The file has no %s.", listed(missing))
 	}
 	return d
@@ -308,12 +301,12 @@ func (d *document) readMetadata(root *object) {
 	}
 	if v := meta.node.Get("version"); v != nil && d.version.Value == "" &&
 		(v.Kind == text.String || v.Kind == text.Null) {
-		root.report(CodeMetadata, diag.Error, v.Span, "Use MAJOR.MINOR.PATCH, such as 1.0.0, or remove the key.",
+		root.out.Errorf(CodeMetadata, v.Span, "Use MAJOR.MINOR.PATCH, such as 1.0.0, or remove the key.",
 			"The version is empty, which is not a semantic version.")
 		missing = slices.DeleteFunc(missing, func(name string) bool { return name == "version" })
 	}
 	if v := d.version; v.Value != "" && !ir.ValidVersion(v.Value) { // §9
-		root.report(CodeMetadata, diag.Error, v.Span, "Use MAJOR.MINOR.PATCH, such as 1.0.0 or 1.0.0-beta.1.",
+		root.out.Errorf(CodeMetadata, v.Span, "Use MAJOR.MINOR.PATCH, such as 1.0.0 or 1.0.0-beta.1.",
 			"The version %q is not a semantic version.", v.Value)
 		d.version = text.Text{}
 	}
@@ -322,7 +315,7 @@ func (d *document) readMetadata(root *object) {
 		if slices.Contains(missing, "name") || slices.Contains(missing, "version") {
 			severity = diag.Warning
 		}
-		root.report(CodeMetadata, severity, at, "Add the missing keys. Runs do not depend on them.",
+		root.out.Reportf(CodeMetadata, severity, at, "Add the missing keys. Runs do not depend on them.",
 			"The metadata has no %s.", listed(missing))
 	}
 }
@@ -378,7 +371,7 @@ func (d *document) readAgents(root *object) {
 		if k := root.node.Key("agents"); k != nil {
 			at = k.Span
 		}
-		root.report(CodeNoAgents, diag.Error, at,
+		root.out.Errorf(CodeNoAgents, at,
 			`Add "agents": {"first": {"name": "…", "role": "…", "provider": "…", "model": "…", "prompt": "…"}}.`,
 			"The file has no agents.")
 		return
@@ -389,9 +382,8 @@ func (d *document) readAgents(root *object) {
 			if key != nil {
 				at = key.Span
 			}
-			root.report(CodeAgentInvalid, diag.Error, at,
-				"Use an object with name, role, provider, model and prompt.", "The agent is %s, not an object.",
-				value.Kind)
+			root.out.Errorf(CodeAgentInvalid, at, "Use an object with name, role, provider, model and prompt.",
+				"The agent is %s, not an object.", value.Kind)
 			continue
 		}
 		if a := d.readAgent(root, key, value); a != nil {
@@ -407,15 +399,14 @@ func (d *document) readAgent(root *object, key, value *text.Node) *agent {
 		a.id = key.Text()
 	}
 	if a.id.Value == "" {
-		o.report(CodeAgentNoID, diag.Error, firstKey(value), `Add "id": "name".`, "The agent has no \"id\".")
+		o.out.Errorf(CodeAgentNoID, firstKey(value), `Add "id": "name".`, "The agent has no \"id\".")
 		return nil
 	}
 	o.what = fmt.Sprintf("agent %q", a.id.Value)
 	a.span = a.id.Span
 	if i := slices.IndexFunc(d.agents, func(other *agent) bool { return other.id.Value == a.id.Value }); i >= 0 {
-		o.out.Report(CodeDuplicateAgent, diag.Error, a.span,
-			fmt.Sprintf("Duplicate agent %q.", a.id.Value), "Change one of the ids.",
-			diag.Related{Span: d.agents[i].span, Message: "first defined here"})
+		o.out.Errorf(CodeDuplicateAgent, a.span, "Change one of the ids.", "Duplicate agent %q.", a.id.Value).
+			Relate(d.agents[i].span, "first defined here")
 		return nil
 	}
 	a.name, a.role = o.text("name"), o.text("role")
@@ -429,13 +420,13 @@ func (d *document) readAgent(root *object, key, value *text.Node) *agent {
 		case slices.Contains(outputFormats, lower):
 			a.output.Value = lower
 		case a.isTool(): // editors write "raw"
-			o.report(CodeBadValue, diag.Warning, a.output.Span, "Remove it.",
+			o.out.Warnf(CodeBadValue, a.output.Span, "Remove it.",
 				"%q of the %s has no effect, because the agent only calls a tool: %q.", "output_format", o.what,
 				a.output.Value)
 			a.output = text.Text{}
 		default:
-			o.report(CodeBadValue, diag.Error, a.output.Span, "Use json, text or markdown.",
-				"%q of the %s is not valid: %q.", "output_format", o.what, a.output.Value)
+			o.out.Errorf(CodeBadValue, a.output.Span, "Use json, text or markdown.", "%q of the %s is not valid: %q.",
+				"output_format", o.what, a.output.Value)
 			a.output = text.Text{}
 		}
 	}
@@ -444,8 +435,8 @@ func (d *document) readAgent(root *object, key, value *text.Node) *agent {
 	a.retryOn = policy.texts("retryOn")
 	for _, on := range a.retryOn {
 		if !slices.Contains(errorClasses, on.Value) {
-			policy.report(CodeBadValue, diag.Error, on.Span, "",
-				"%q is not an error class.", on.Value).Suggest(on.Value, errorClasses)
+			policy.out.Errorf(CodeBadValue, on.Span, "", "%q is not an error class.", on.Value).
+				Suggest(on.Value, errorClasses)
 		}
 	}
 	policy.done()
@@ -491,13 +482,12 @@ func (d *document) readModel(o *object, a *agent) {
 		if a.model.Value != "" {
 			missing = "provider"
 		}
-		o.report(CodeModelIncomplete, diag.Warning, a.id.Span,
+		o.out.Warnf(CodeModelIncomplete, a.id.Span,
 			"Add \"provider\" and \"model\", or rely on the project's configuration.", "The %s has no %s.", o.what,
 			missing)
 	}
 	if a.isTool() && len(a.tools) == 0 {
-		o.report(CodeBadValue, diag.Warning, a.provider.Span,
-			"Add the tool to \"tools\", or use the provider of a model.",
+		o.out.Warnf(CodeBadValue, a.provider.Span, "Add the tool to \"tools\", or use the provider of a model.",
 			"The %s is a tool, by its provider %q, but lists no tool.", o.what, a.provider.Value)
 	}
 }
@@ -520,7 +510,7 @@ func (d *document) readTools(root *object) {
 			at = key.Span
 		}
 		if value.Kind != text.Map {
-			root.report(CodeToolInvalid, diag.Error, at,
+			root.out.Errorf(CodeToolInvalid, at,
 				`Use an object such as {"type": "http", "endpoint": "https://…", "method": "GET"}.`,
 				"The tool is %s, not an object.", value.Kind)
 			continue
@@ -533,14 +523,13 @@ func (d *document) readTools(root *object) {
 			t.id = o.text("name")
 		}
 		if t.id.Value == "" {
-			o.report(CodeToolInvalid, diag.Error, firstKey(value), `Add "id": "name".`, "The tool has no \"id\".")
+			o.out.Errorf(CodeToolInvalid, firstKey(value), `Add "id": "name".`, "The tool has no \"id\".")
 			continue
 		}
 		t.span = t.id.Span
 		if i := slices.IndexFunc(d.tools, func(other *tool) bool { return other.id.Value == t.id.Value }); i >= 0 {
-			o.out.Report(CodeDuplicateTool, diag.Error, t.span,
-				fmt.Sprintf("Duplicate tool %q.", t.id.Value), "Rename one of them.",
-				diag.Related{Span: d.tools[i].span, Message: "first defined here"})
+			o.out.Errorf(CodeDuplicateTool, t.span, "Rename one of them.", "Duplicate tool %q.", t.id.Value).
+				Relate(d.tools[i].span, "first defined here")
 			continue
 		}
 		d.tools = append(d.tools, t)
@@ -554,23 +543,17 @@ func (d *document) readFlow(flow *object) {
 		d.entry = start
 	}
 	if start.Value != "" && entry.Value != "" && start.Value != entry.Value {
-		flow.out.Report(CodeTwoEntries, diag.Error, entry.Span,
-			fmt.Sprintf("\"entry_agent\" is %q, but \"start\" is %q.", entry.Value, start.Value),
-			"Keep one of the two.", diag.Related{Span: start.Span, Message: "the other one"})
+		flow.out.Errorf(CodeTwoEntries, entry.Span, "Keep one of the two.",
+			"\"entry_agent\" is %q, but \"start\" is %q.", entry.Value, start.Value).Relate(start.Span, "the other one")
 	}
-	known := make([]string, len(d.agents))
-	for i, a := range d.agents {
-		known[i] = a.id.Value
-	}
+	known := d.agentIDs()
 	switch {
 	case len(d.agents) == 0:
 	case d.entry.Value == "":
-		flow.report(CodeMissingEntry, diag.Error, firstKey(flow.node), fmt.Sprintf("Add \"start\": %q.", known[0]),
+		flow.out.Errorf(CodeMissingEntry, firstKey(flow.node), fmt.Sprintf("Add \"start\": %q.", known[0]),
 			"The flow has no starting agent.")
 	case !slices.Contains(known, d.entry.Value):
-		flow.report(CodeInvalidEntry, diag.Error, d.entry.Span, candidates(d.entry.Value, known),
-			"The flow starts with agent %q, which is not defined.", d.entry.Value).
-			Replace(d.entry.Value, diag.Nearest(d.entry.Value, known))
+		d.undefined(CodeInvalidEntry, d.entry, "The flow starts with agent", flow.out)
 		d.entry = text.Text{}
 	}
 	if n := flow.get("variables"); n != nil {
@@ -593,20 +576,28 @@ func (d *document) readFlow(flow *object) {
 	}
 	if d.fallback = handling.text("fallback_agent"); d.fallback.Value != "" &&
 		!slices.Contains(known, d.fallback.Value) {
-		handling.report(CodeRuleUnknownTo, diag.Error, d.fallback.Span, candidates(d.fallback.Value, known),
-			"The fallback is agent %q, which is not defined.", d.fallback.Value).
-			Replace(d.fallback.Value, diag.Nearest(d.fallback.Value, known))
+		d.undefined(CodeRuleUnknownTo, d.fallback, "The fallback is agent", handling.out)
 		d.fallback = text.Text{}
 	}
 	handling.done()
 }
 
-// candidates returns help with the nearest name, or all known names (A16).
-func candidates(name string, known []string) string {
-	if near := diag.Nearest(name, known); near != "" {
-		return fmt.Sprintf("Did you mean %q?", near)
+func (d *document) agentIDs() []string {
+	ids := make([]string, len(d.agents))
+	for i, a := range d.agents {
+		ids[i] = a.id.Value
 	}
-	return fmt.Sprintf("The agents are %s.", listed(known))
+	return ids
+}
+
+// undefined reports a reference to an agent that is not defined. Its help has the nearest name, or all names (A16).
+func (d *document) undefined(code diag.Code, ref text.Text, refers string, out *diag.List) {
+	near := diag.Nearest(ref.Value, d.agentIDs())
+	help := fmt.Sprintf("The agents are %s.", listed(d.agentIDs()))
+	if near != "" {
+		help = fmt.Sprintf("Did you mean %q?", near)
+	}
+	out.Errorf(code, ref.Span, help, "%s %q, which is not defined.", refers, ref.Value).Replace(ref.Value, near)
 }
 
 // readRules parses the rules of any generation, below the flow or beside it.
@@ -627,7 +618,7 @@ func (d *document) readRules(root, flow *object) {
 	}
 	for _, p := range logic.Pairs {
 		if p.Value.Kind != text.List {
-			root.report(CodeInvalidRule, diag.Error, p.Key.Span, `Use a list: [{"if": "…", "then": "…"}].`,
+			root.out.Errorf(CodeInvalidRule, p.Key.Span, `Use a list: [{"if": "…", "then": "…"}].`,
 				"The rules of the agent are %s, not a list.", p.Value.Kind)
 			continue
 		}
@@ -639,7 +630,7 @@ func (d *document) readRules(root, flow *object) {
 
 func (d *document) readRule(root *object, from, item *text.Node) {
 	if item.Kind != text.Map {
-		root.report(CodeInvalidRule, diag.Error, head(item),
+		root.out.Errorf(CodeInvalidRule, head(item),
 			`Use an object such as {"if": "output.ok == true", "then": "next"}.`, "The rule is %s, not an object.",
 			item.Kind)
 		return
@@ -673,7 +664,7 @@ func (d *document) readRule(root *object, from, item *text.Node) {
 		r.human = true
 	case owner.Value != "" && !slices.Contains([]string{"ai", "agent", "system", "auto", "model"},
 		strings.ToLower(owner.Value)):
-		o.report(CodeBadValue, diag.Warning, owner.Span, "Use human, or remove it.",
+		o.out.Warnf(CodeBadValue, owner.Span, "Use human, or remove it.",
 			"\"decisionOwner\" is %q, but only human has an effect.", owner.Value)
 	}
 	o.done()
@@ -681,36 +672,29 @@ func (d *document) readRule(root *object, from, item *text.Node) {
 		r.id = fmt.Sprintf("rule %d", 1+len(slices.DeleteFunc(slices.Clone(d.rules),
 			func(other *rule) bool { return other.from.Value != r.from.Value })))
 	}
-	known := make([]string, len(d.agents))
-	for i, a := range d.agents {
-		known[i] = a.id.Value
-	}
+	known := d.agentIDs()
 	switch {
 	case r.from.Value == "":
-		o.report(CodeRuleNoFrom, diag.Error, r.span, "Add \"from\" with an agent's id.", "Rule %q has no agent.", r.id)
+		o.out.Errorf(CodeRuleNoFrom, r.span, "Add \"from\" with an agent's id.", "Rule %q has no agent.", r.id)
 		return
 	case !slices.Contains(known, r.from.Value):
-		o.report(CodeRuleUnknownFrom, diag.Error, r.from.Span, candidates(r.from.Value, known),
-			"The rule belongs to agent %q, which is not defined.", r.from.Value).
-			Replace(r.from.Value, diag.Nearest(r.from.Value, known))
+		d.undefined(CodeRuleUnknownFrom, r.from, "The rule belongs to agent", o.out)
 		return
 	}
 	switch {
 	case slices.Contains(known, r.to.Value):
 	case r.to.Value == "" || strings.EqualFold(r.to.Value, "end"): // A6
 		if !hasTo {
-			o.report(CodeRuleNoTo, diag.Note, r.span, "Add \"to\" with an agent's id, or \"end\" to end the flow.",
+			o.out.Notef(CodeRuleNoTo, r.span, "Add \"to\" with an agent's id, or \"end\" to end the flow.",
 				"Rule %q has no target, so the flow ends if it matches.", r.id)
 		}
 		r.to.Value = ""
 	default:
-		o.report(CodeRuleUnknownTo, diag.Error, r.to.Span, candidates(r.to.Value, known),
-			"The rule leads to agent %q, which is not defined.", r.to.Value).
-			Replace(r.to.Value, diag.Nearest(r.to.Value, known))
+		d.undefined(CodeRuleUnknownTo, r.to, "The rule leads to agent", o.out)
 		return
 	}
 	if !hasCondition || strings.TrimSpace(r.condition.Value) == "" {
-		o.report(CodeRuleNoCondition, diag.Warning, r.span, "Use \"always\" if this is intended.",
+		o.out.Warnf(CodeRuleNoCondition, r.span, "Use \"always\" if this is intended.",
 			"Rule %q has no condition, so it always matches.", r.id)
 	}
 	d.rules = append(d.rules, r)

@@ -1,9 +1,6 @@
 package aiflow
 
 import (
-	"encoding/json"
-	"fmt"
-
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/text"
 )
@@ -175,7 +172,6 @@ func mapOrList(entry map[string]any) map[string]any {
 // Schemas returns the JSON Schema of files of all generations for editors.
 func (Format) Schemas() []format.Schema {
 	schema := fileShape.Schema()
-	schema["$schema"], schema["title"] = "https://json-schema.org/draft/2020-12/schema", "AIFLOW file"
 	schema["description"] = "Agents, and rules that select the next agent. Accepts files of all three generations."
 	rules := map[string]any{"type": "array", "items": reference("rule")}
 	schema["$defs"] = map[string]any{
@@ -185,9 +181,5 @@ func (Format) Schemas() []format.Schema {
 			map[string]any{"type": "object", "additionalProperties": rules}, rules,
 		}},
 	}
-	raw, err := json.MarshalIndent(schema, "", "  ")
-	if err != nil {
-		panic(fmt.Sprintf("aiflow: schema: %v", err)) // unreachable: a schema is plain data
-	}
-	return []format.Schema{{Block: "aiflow", Schema: raw}}
+	return []format.Schema{format.NewSchema("aiflow", "AIFLOW file", schema)}
 }

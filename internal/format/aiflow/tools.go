@@ -1,6 +1,7 @@
 package aiflow
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
@@ -47,7 +49,7 @@ func (l *lowering) tool(t *tool) (ir.ToolDef, bool) {
 		}
 		if !slices.Contains([]string{"", calculator, "add", "subtract", "multiply", "divide"},
 			strings.ToLower(op.Value)) {
-			l.report(CodeToolInvalid, severity, op.Span, "Use calculator, add, subtract, multiply or divide.",
+			l.out.Reportf(CodeToolInvalid, severity, op.Span, "Use calculator, add, subtract, multiply or divide.",
 				"%q is not a built-in tool.", op.Value)
 			return def, false
 		}
@@ -57,7 +59,7 @@ func (l *lowering) tool(t *tool) (ir.ToolDef, bool) {
 		}
 		return def, true
 	}
-	l.report(CodeToolInvalid, severity, kind.Span,
+	l.out.Reportf(CodeToolInvalid, severity, kind.Span,
 		"Use http, builtin or mcp. For a tool that espalier.yaml configures, use project.", "%q is not a tool type.",
 		kind.Value)
 	return def, false
@@ -67,13 +69,11 @@ func (l *lowering) tool(t *tool) (ir.ToolDef, bool) {
 // format.
 func (l *lowering) served(o *object, def *ir.ToolDef, severity diag.Severity) bool {
 	server, name := o.text("server"), o.text("tool")
-	if name.Value == "" {
-		name.Value = def.Name
-	}
+	name.Value = cmp.Or(name.Value, def.Name)
 	if server.Value == "" {
-		l.report(CodeToolInvalid, severity, def.Span,
-			"Add \"server\" with the name of a server under \"mcp\" in espalier.yaml.",
-			"Tool %q has no MCP server.", def.Name)
+		l.out.Reportf(CodeToolInvalid, severity, def.Span,
+			"Add \"server\" with the name of a server under \"mcp\" in espalier.yaml.", "Tool %q has no MCP server.",
+			def.Name)
 		return false
 	}
 	def.Use = server.Value + "." + name.Value
@@ -93,7 +93,7 @@ func (l *lowering) request(o *object, def *ir.ToolDef, severity diag.Severity) b
 		def.Method = "GET"
 	}
 	if methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}; !slices.Contains(methods, def.Method) {
-		l.report(CodeBadValue, severity, method.Span, fmt.Sprintf("Use one of %s.", strings.Join(methods, ", ")),
+		l.out.Reportf(CodeBadValue, severity, method.Span, fmt.Sprintf("Use one of %s.", strings.Join(methods, ", ")),
 			"\"method\" of the %s is not valid: %q.", o.what, method.Value)
 	}
 	headers := o.inner("headers", "headers of the "+o.what)
@@ -113,7 +113,7 @@ func (l *lowering) request(o *object, def *ir.ToolDef, severity diag.Severity) b
 			at = base.Span
 		}
 		// Exports of the editor contain such tools. A run does not start without the tool.
-		l.report(CodeToolInvalid, diag.Warning, at,
+		l.out.Warnf(CodeToolInvalid, at,
 			fmt.Sprintf("Use an absolute address such as \"https://…\", or configure %s in espalier.yaml.", def.Name),
 			"Tool %q has no absolute address, so it cannot be called.", def.Name)
 		return false
@@ -155,24 +155,21 @@ func (l *lowering) auth(o *object, def *ir.ToolDef) {
 	case "", "none":
 		return
 	case "api_key":
-		name := header.Value
-		if name == "" {
-			name = "X-API-Key"
-		}
+		name := cmp.Or(header.Value, "X-API-Key")
 		value = key
 		def.Headers = append(def.Headers, ir.HeaderDef{Name: name, Value: key.Value})
 	case "bearer", "oauth2":
 		def.Headers = append(def.Headers, ir.HeaderDef{Name: "Authorization", Value: "Bearer " + token.Value})
 	default:
-		l.report(CodeBadValue, diag.Error, kind.Span, "Use none, api_key, bearer or oauth2.",
-			"\"auth\" is not valid: %q.", kind.Value)
+		l.out.Errorf(CodeBadValue, kind.Span, "Use none, api_key, bearer or oauth2.", "\"auth\" is not valid: %q.",
+			kind.Value)
 		return
 	}
 	if value.Value == "" || asksForSecret(value.Value) {
 		l.noSecrets(def, head(n))
 		return
 	}
-	l.report(CodeSecretInFile, diag.Warning, value.Span,
+	l.out.Warnf(CodeSecretInFile, value.Span,
 		fmt.Sprintf("Configure %s in espalier.yaml with secret://NAME as the key, and remove it here.", def.Name),
 		"The key of tool %q is stored in plain text.", def.Name)
 }
@@ -185,7 +182,7 @@ func asksForSecret(value string) bool {
 // noSecrets rejects references to secrets: a file determines where its requests go, so it must
 // not determine which secrets they contain.
 func (l *lowering) noSecrets(def *ir.ToolDef, at source.Span) {
-	l.report(CodeToolInvalid, diag.Error, at,
+	l.out.Errorf(CodeToolInvalid, at,
 		fmt.Sprintf("Configure %s in espalier.yaml, with its url and the header for the key, and remove it here.",
 			def.Name), "Tool %q requires a key, which a workflow file cannot request.", def.Name)
 }
@@ -210,5 +207,5 @@ func inputSchema(n *text.Node) json.RawMessage {
 			properties[p.Key.Value] = map[string]any{}
 		}
 	}
-	return mustJSON(map[string]any{"type": "object", "properties": properties})
+	return format.JSON(map[string]any{"type": "object", "properties": properties})
 }

@@ -1,7 +1,6 @@
 package awf
 
 import (
-	"encoding/json"
 	"path"
 	"slices"
 	"strings"
@@ -89,22 +88,13 @@ func outline(text string) []string {
 func (Format) Compile(f *source.File, files format.Files) (*ir.Program, diag.List) {
 	var list diag.List
 	l := &lowering{
-		file: f, files: files, out: &list, children: map[string]int{}, seen: map[string]bool{},
-		internals: map[string]*expr.Expr{},
+		file: f, files: files, out: &list, children: map[string]int{}, internals: map[string]*expr.Expr{},
 	}
 	p := &parser{file: f, out: &list, templates: l.template}
 	l.doc = p.parse()
 	if l.doc == nil {
 		return nil, list
 	}
-	return l.program(), list
-}
-
-// Schemas returns the JSON Schema of a workflow file.
-func (Format) Schemas() []format.Schema {
-	raw, err := json.Marshal(workflowSchema())
-	if err != nil {
-		return nil // unreachable: plain data encodes
-	}
-	return []format.Schema{{Block: "workflow", Schema: raw}}
+	program := l.program()
+	return program, list.Sorted() // a state may be compiled several times
 }

@@ -154,9 +154,9 @@ func (l *lowering) edges(s *state, at *place) []ir.Edge {
 		out = append(out, ir.Edge{On: on, To: to, Span: s.success.Span})
 	case s.success.Value == "" && !certain:
 		if len(s.transitions) == 0 && s.kind != "" {
-			l.report(CodeNoWayOn, diag.Warning, s.name.Span,
-				fmt.Sprintf("State %q has no transition after success, so the run fails.", s.name.Value),
-				fmt.Sprintf("Add \"%s:\" with the name of the next state.", successKey(s)))
+			l.out.Warnf(CodeNoWayOn, s.name.Span,
+				fmt.Sprintf("Add \"%s:\" with the name of the next state.", successKey(s)),
+				"State %q has no transition after success, so the run fails.", s.name.Value)
 		}
 		out = append(out, ir.Edge{On: onSuccess, To: ir.Target{Exit: ir.ExitFail, Reason: ir.NoTransition}})
 	}
@@ -200,9 +200,9 @@ func (l *lowering) failsLoop(s, loop *state) bool {
 	if handled {
 		help = fmt.Sprintf("Remove it: %q defines what follows its failure.", loop.name.Value)
 	}
-	l.report(CodeIgnoredWay, diag.Warning, s.failure.Span,
-		fmt.Sprintf("The transition is ignored: %q is in the body of %q, so its failure fails the loop.", s.name.Value,
-			loop.name.Value), help)
+	l.out.Warnf(CodeIgnoredWay, s.failure.Span, help,
+		"The transition is ignored: %q is in the body of %q, so its failure fails the loop.", s.name.Value,
+		loop.name.Value)
 	return true
 }
 
@@ -246,9 +246,8 @@ func (l *lowering) target(s *state, target text.Text, at *place) (ir.Target, boo
 	for up := at.up; up != nil; through, up = up.loop, up.up {
 		switch {
 		case up.branch:
-			l.report(CodeIgnoredWay, diag.Warning, target.Span,
-				fmt.Sprintf("The transition leaves the loop, but not its parallel branch, so %q is not entered.", name),
-				"Add the transition to the parallel step.")
+			l.out.Warnf(CodeIgnoredWay, target.Span, "Add the transition to the parallel step.",
+				"The transition leaves the loop, but not its parallel branch, so %q is not entered.", name)
 			return ir.Target{Exit: ir.ExitLoop}, true
 		case up.loop != nil && up.loop.name.Value == name:
 			return l.leaveInto(through, up, at), true

@@ -651,8 +651,8 @@ func TestReportsInvalidWorkflows(t *testing.T) {
 		"":      `error AWF002 : The workflow is empty, not a map.`,
 		"{}\n": `error AWF001 {}: The workflow has no "name".; error AWF001 {}: The ` +
 			`workflow has no "states".`,
-		"name: f\nstates: {}\n": `error AWF001 states: "states" has no initial state.; error AWF006 name: ` +
-			`The workflow has no states.`,
+		"name: f\nstates: {}\n": `error AWF006 name: The workflow has no states.; error AWF001 states: ` +
+			`"states" has no initial state.`,
 		"name: f\nauthr: me\n" + states: `warning AWF003 authr: The workflow has no ` +
 			`key "authr".`,
 		"name: f\nstates:\n  initial:\n  z: {type: terminal}\n":    `error AWF001 states: "states" has no initial state.`,
@@ -703,8 +703,8 @@ func TestReportsInvalidWorkflows(t *testing.T) {
 			states: `warning AWF008 max: "max" has no effect: it applies to integers, and the input ` +
 			`"n" is a string.`,
 		"name: f\ninputs: [{name: n, type: boolean, validation: {pattern: a, max: 1}}]\n" +
-			states: `warning AWF008 max: "max" has no effect: it applies to integers, and the input "n" is true ` +
-			`or false.; warning AWF008 pattern: "pattern" has no effect: it applies to strings, and the input ` +
+			states: `warning AWF008 pattern: "pattern" has no effect: it applies to strings, and the input "n" is ` +
+			`true or false.; warning AWF008 max: "max" has no effect: it applies to integers, and the input ` +
 			`"n" is true or false.`,
 		"name: f\ninputs: [{name: n, type: integer, validation: {file_extension: .a}}]\n" +
 			states: `warning AWF008 file_extension: "file_extension" has no effect: it applies to strings, and ` +

@@ -1,6 +1,7 @@
 package awf
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -9,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
@@ -38,8 +39,8 @@ func (l *lowering) inputs() {
 		if def != nil {
 			value, ok := asInput(def, kind)
 			if !ok {
-				l.report(CodeBadValue, diag.Error, def.Span, fmt.Sprintf("The default of input %q is not %s.", name,
-					article(kind)), fmt.Sprintf("Use %s, or change the type.", article(kind)))
+				l.out.Errorf(CodeBadValue, def.Span, fmt.Sprintf("Use %s, or change the type.", article(kind)),
+					"The default of input %q is not %s.", name, article(kind))
 			} else {
 				one["default"] = value
 				places["/properties/"+name+"/default"] = def.Span
@@ -62,15 +63,9 @@ func (l *lowering) inputs() {
 	if len(required) > 0 {
 		schema["required"] = required
 	}
-	raw, err := json.Marshal(schema)
-	if err != nil {
-		return // unreachable: plain data encodes
+	l.p.Input = &ir.Contract{
+		Schema: format.JSON(schema), Places: places, Files: files, Span: cmp.Or(l.doc.inputsAt, l.doc.first),
 	}
-	at := l.doc.inputsAt
-	if at.IsZero() {
-		at = l.doc.first
-	}
-	l.p.Input = &ir.Contract{Schema: raw, Places: places, Files: files, Span: at}
 }
 
 // allowed returns the values that an input may have, if it lists them.
@@ -80,9 +75,8 @@ func (l *lowering) allowed(in *input) []any {
 		v, ok := asInput(n, in.kind.Value)
 		if !ok {
 			kind := article(in.kind.Value)
-			l.report(CodeBadValue, diag.Warning, n.Span,
-				fmt.Sprintf("Input %q can never have this value: it is not %s.", in.name.Value, kind),
-				fmt.Sprintf("Use %s, or change the type.", kind))
+			l.out.Warnf(CodeBadValue, n.Span, fmt.Sprintf("Use %s, or change the type.", kind),
+				"Input %q can never have this value: it is not %s.", in.name.Value, kind)
 			v = string(n.JSON()) // matches no input of this type
 		}
 		out = append(out, v)
@@ -94,8 +88,8 @@ func (l *lowering) bounds(in *input, one map[string]any) {
 	var patterns []string
 	if in.pattern.Value != "" {
 		if _, err := regexp.Compile(in.pattern.Value); err != nil {
-			l.report(CodeBadValue, diag.Error, in.pattern.Span, fmt.Sprintf("%q is not a valid regular expression.",
-				in.pattern.Value), "Use Go's regular expression syntax.")
+			l.out.Errorf(CodeBadValue, in.pattern.Span, "Use Go's regular expression syntax.",
+				"%q is not a valid regular expression.", in.pattern.Value)
 		} else {
 			patterns = append(patterns, in.pattern.Value)
 		}
@@ -213,6 +207,5 @@ func (l *lowering) known(name string) (json.RawMessage, bool) {
 	default:
 		return nil, false
 	}
-	raw, err := json.Marshal(dir)
-	return raw, err == nil
+	return format.JSON(dir), true
 }

@@ -2,7 +2,6 @@ package awf
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -29,51 +28,27 @@ type lowering struct {
 	doc       *document
 	out       *diag.List
 	p         *ir.Program
-	children  map[string]int  // by name: index in Program.Children
-	seen      map[string]bool // diagnostics that were already reported
-	loops     int             // number of enclosing loops
-	tainted   bool            // the items of an enclosing loop come from steps
-	enclosing []*state        // enclosing loops and parallel steps
+	children  map[string]int // by name: index in Program.Children
+	loops     int            // number of enclosing loops
+	tainted   bool           // the items of an enclosing loop come from steps
+	enclosing []*state       // enclosing loops and parallel steps
 	vars      map[string]ir.Var
 	used      []*source.File        // templates, which are read before the program exists
 	internals map[string]*expr.Expr // internal expressions, by their code
 }
 
-func (l *lowering) report(code diag.Code, severity diag.Severity, at source.Span, message, help string,
-	related ...diag.Related,
-) *diag.Diagnostic {
-	return l.add(diag.List{{
-		Code: code, Severity: severity, Span: at, Message: message, Help: help, Related: related,
-	}})
-}
-
-// add adds diagnostics that were not reported yet: a state may be compiled several times. It returns the last one that
-// it has added, or nil.
-func (l *lowering) add(list diag.List) (last *diag.Diagnostic) {
-	for _, d := range list {
-		key := fmt.Sprint(d.Code, d.Span, d.Message)
-		if !l.seen[key] {
-			l.seen[key] = true
-			last = l.out.Add(d)
-		}
-	}
-	return last
-}
+func (l *lowering) add(list diag.List) { *l.out = append(*l.out, list...) }
 
 func (l *lowering) program() *ir.Program {
 	d := l.doc
 	l.vars = map[string]ir.Var{}
 	l.p = &ir.Program{
-		Format: Format{}.Name(), Name: d.name.Value, Version: d.version.Value, Description: d.description.Value,
+		Format: Format{}.Name(), Version: d.version.Value, Description: d.description.Value,
 		Meta:  d.meta,
-		Tools: ir.Tools{AllowAll: true, WorkersMayUse: true}, Blocks: make([]ir.Block, 1), Span: d.first,
+		Tools: ir.Tools{AllowAll: true, WorkersMayUse: true}, Blocks: make([]ir.Block, 1),
+		Span: cmp.Or(d.name.Span, d.first),
 	}
-	if !d.name.Span.IsZero() {
-		l.p.Span = d.name.Span
-	}
-	if l.p.Name == "" {
-		l.p.Name = strings.TrimSuffix(path.Base(l.file.Path), path.Ext(l.file.Path))
-	}
+	l.p.Name = cmp.Or(d.name.Value, strings.TrimSuffix(path.Base(l.file.Path), path.Ext(l.file.Path)))
 	for _, f := range l.used {
 		l.p.AddFile(f, "template")
 	}
@@ -93,8 +68,8 @@ func (l *lowering) checkTargets() {
 		return
 	}
 	if len(d.states) == 0 {
-		l.report(CodeNoTerminal, diag.Error, d.first, "The workflow has no states.",
-			"Add a state below \"states:\", and one with \"type: terminal\".")
+		l.out.Errorf(CodeNoTerminal, d.first, "Add a state below \"states:\", and one with \"type: terminal\".",
+			"The workflow has no states.")
 		return
 	}
 	if d.initial.Value != "" {
@@ -111,8 +86,7 @@ func (l *lowering) checkTargets() {
 			for _, name := range list {
 				l.checkDefined(name, s, "runs")
 				if names[name.Value] {
-					l.report(CodeRepeated, diag.Error, name.Span, fmt.Sprintf("%q is listed twice.", name.Value),
-						"Remove one of them.")
+					l.out.Errorf(CodeRepeated, name.Span, "Remove one of them.", "%q is listed twice.", name.Value)
 				}
 				names[name.Value] = true
 			}
@@ -122,8 +96,8 @@ func (l *lowering) checkTargets() {
 		}
 	}
 	if !terminal {
-		l.report(CodeNoTerminal, diag.Error, d.states[0].name.Span, "The workflow has no terminal state.",
-			"Add a state with \"type: terminal\".")
+		l.out.Errorf(CodeNoTerminal, d.states[0].name.Span, "Add a state with \"type: terminal\".",
+			"The workflow has no terminal state.")
 	}
 }
 
@@ -152,8 +126,8 @@ func (l *lowering) checkDefined(name text.Text, s *state, leads string) {
 		subject = fmt.Sprintf("State %q %s", s.name.Value, leads)
 	}
 	l.p.Unread.Steps = true // the intended state may be reached only from here
-	l.report(CodeNoState, diag.Error, name.Span, fmt.Sprintf("%s %q, which is not defined.", subject, name.Value),
-		"").Suggest(name.Value, l.names())
+	l.out.Errorf(CodeNoState, name.Span, "", "%s %q, which is not defined.", subject, name.Value).
+		Suggest(name.Value, l.names())
 }
 
 // names returns the names of all states.
@@ -206,9 +180,8 @@ func (l *lowering) tooMany() bool {
 	total := 0
 	for _, s := range l.doc.states {
 		if total += count(s); total > maxNested {
-			l.report(CodeTooDeep, diag.Error, s.name.Span,
-				fmt.Sprintf("Loops and parallel steps contain more than %d nested states.", maxNested),
-				"Move the shared states to another workflow and call it.")
+			l.out.Errorf(CodeTooDeep, s.name.Span, "Move the shared states to another workflow and call it.",
+				"Loops and parallel steps contain more than %d nested states.", maxNested)
 			return true
 		}
 	}
@@ -240,10 +213,7 @@ func (l *lowering) body() {
 			return
 		}
 		loops = append(slices.Clone(loops), s.name.Value)
-		var own []string
-		for _, name := range s.body {
-			own = append(own, name.Value)
-		}
+		own := text.Values(s.body)
 		all := append(slices.Clone(members), own...)
 		for _, name := range own {
 			inner := d.byName[name]
@@ -364,8 +334,9 @@ func (l *lowering) timeout(s *state) *expr.Expr {
 // must decide the same, even if the file has changed.
 func (l *lowering) rejectFileReads(e *expr.Expr, severity diag.Severity, at source.Span, what string) {
 	if e.ReadsFiles() {
-		l.report(CodeBadValue, severity, at, what+" cannot be read from a file.",
-			"Print the file in an earlier step (\"cat FILE\") and use {{.states.STEP.Output}}.")
+		l.out.Reportf(CodeBadValue, severity, at,
+			"Print the file in an earlier step (\"cat FILE\") and use {{.states.STEP.Output}}.",
+			"%s cannot be read from a file.", what)
 	}
 }
 
@@ -440,14 +411,10 @@ func (l *lowering) outputs() (*expr.Expr, []ir.Ref) {
 		reads = l.refs(reads, e)
 		texts[o.name.Value] = from.Value
 	}
-	written, err := json.Marshal(texts)
-	if err != nil {
-		panic(err) // unreachable: strings encode
-	}
-	e, list := expr.ParseValue(expr.AWFOutputs, string(written), source.Span{})
+	e, list := expr.ParseValue(expr.AWFOutputs, string(format.JSON(texts)), source.Span{})
 	if list.Errors() {
-		l.report(CodeBadValue, diag.Error, l.doc.outputs[0].name.Span, "The outputs are invalid.",
-			"Use \"from: states.STEP.Output\" for each output.")
+		l.out.Errorf(CodeBadValue, l.doc.outputs[0].name.Span, "Use \"from: states.STEP.Output\" for each output.",
+			"The outputs are invalid.")
 		return l.internalExpr(`""`), nil
 	}
 	return e, reads
@@ -476,11 +443,11 @@ func (l *lowering) parallel(s *state, out *ir.Step, at *place) {
 		for t := range inner.targets() {
 			if inner.kind != kindForEach && inner.kind != kindWhile && l.doc.byName[t.Value] != nil &&
 				l.doc.byName[t.Value].kind != kindTerminal && t.Value != s.name.Value {
-				l.report(CodeIgnoredWay, diag.Note, t.Span,
-					fmt.Sprintf("The transition is ignored: %q is a branch of %q, and a branch is one state.",
-						inner.name.Value, s.name.Value),
-					fmt.Sprintf("Add the transition to %q, or move the states of the branch to another workflow "+
-						"and call it.", s.name.Value))
+				l.out.Notef(CodeIgnoredWay, t.Span,
+					fmt.Sprintf(
+						"Add the transition to %q, or move the states of the branch to another workflow and call it.",
+						s.name.Value), "The transition is ignored: %q is a branch of %q, and a branch is one state.",
+					inner.name.Value, s.name.Value)
 			}
 		}
 		branch := ir.Branch{Name: name.Value, Block: l.block(name.Value, []text.Text{name},
@@ -494,8 +461,9 @@ func (l *lowering) parallel(s *state, out *ir.Step, at *place) {
 const defaultConcurrent = 32
 
 func (l *lowering) reportSelfContainment(s *state, name text.Text) {
-	l.report(CodeContains, diag.Error, name.Span, fmt.Sprintf("%q contains itself.", name.Value),
-		fmt.Sprintf("Remove %q from the states that %q runs.", name.Value, s.name.Value))
+	l.out.Errorf(CodeContains, name.Span,
+		fmt.Sprintf("Remove %q from the states that %q runs.", name.Value, s.name.Value), "%q contains itself.",
+		name.Value)
 }
 
 func (l *lowering) loop(s *state, out *ir.Step, at *place) {
@@ -517,9 +485,7 @@ func (l *lowering) loop(s *state, out *ir.Step, at *place) {
 	loop := ir.Loop{Max: int(s.max), Span: s.at}
 	before := l.tainted
 	if s.kind == kindForEach {
-		if loop.Max == 0 {
-			loop.Max = maxIterations
-		}
+		loop.Max = cmp.Or(loop.Max, maxIterations)
 		items := text.Text{Value: "[]"}
 		if s.items != nil {
 			items = s.items.Text()
@@ -534,9 +500,7 @@ func (l *lowering) loop(s *state, out *ir.Step, at *place) {
 		}
 		l.tainted = l.tainted || l.comesFromSteps(loop.Each.Items)
 	} else {
-		if loop.Max == 0 {
-			loop.Max = defaultIterations
-		}
+		loop.Max = cmp.Or(loop.Max, defaultIterations)
 		if s.while.Value != "" {
 			loop.While = l.condition(expr.AWF, s.while)
 		}
@@ -582,10 +546,9 @@ func (l *lowering) checkLength(s *state, loop *ir.Loop) {
 		}
 	}
 	if list, ok := constant(loop.Each.Items).([]any); ok && most > 0 && int64(len(list)) > most {
-		l.report(CodeBadValue, diag.Warning, s.items.Span,
-			fmt.Sprintf("The list has %d items, but \"max_iterations\" is %d, so the loop fails after %d of them.",
-				len(list), most, most),
-			fmt.Sprintf("Use \"max_iterations: %d\", or remove it.", len(list)))
+		l.out.Warnf(CodeBadValue, s.items.Span, fmt.Sprintf("Use \"max_iterations: %d\", or remove it.", len(list)),
+			"The list has %d items, but \"max_iterations\" is %d, so the loop fails after %d of them.", len(list), most,
+			most)
 	}
 }
 
@@ -633,10 +596,9 @@ func (l *lowering) call(s *state, out *ir.Step) {
 			for _, pair := range s.inputs.Pairs {
 				kind, known := types[pair.Key.Value]
 				if !known {
-					l.report(CodeBadValue, diag.Warning, pair.Key.Span,
-						fmt.Sprintf("Workflow %q has no input %q, so the value is ignored.", s.workflow.Value,
-							pair.Key.Value),
-						"").Suggest(pair.Key.Value, slices.Sorted(maps.Keys(types)))
+					l.out.Warnf(CodeBadValue, pair.Key.Span, "",
+						"Workflow %q has no input %q, so the value is ignored.", s.workflow.Value, pair.Key.Value).
+						Suggest(pair.Key.Value, slices.Sorted(maps.Keys(types)))
 					continue
 				}
 				given, dialect, ok := l.callInput(s, pair, kind)
@@ -679,9 +641,9 @@ func (l *lowering) callInput(s *state, pair text.Pair, kind string) (text.Text, 
 	if value, ok := asInput(pair.Value, kind); ok {
 		given.Value = fmt.Sprint(value)
 	} else if !strings.Contains(given.Value, "{{") && !readsValues().MatchString(given.Value) {
-		l.report(CodeBadValue, diag.Error, pair.Value.Span,
-			fmt.Sprintf("Input %q of workflow %q is not %s.", pair.Key.Value, s.workflow.Value, article(kind)),
-			fmt.Sprintf("Use %s, or a placeholder such as {{.inputs.%s}}.", article(kind), pair.Key.Value))
+		l.out.Errorf(CodeBadValue, pair.Value.Span,
+			fmt.Sprintf("Use %s, or a placeholder such as {{.inputs.%s}}.", article(kind), pair.Key.Value),
+			"Input %q of workflow %q is not %s.", pair.Key.Value, s.workflow.Value, article(kind))
 		return given, "", false
 	}
 	return given, expr.AWFNumber, true
@@ -770,10 +732,8 @@ func (l *lowering) callOutputs(s *state, program *ir.Program, call *ir.Call) {
 	}
 	for _, pair := range s.outputs.Pairs {
 		if pair.Value.Kind >= text.List {
-			l.report(CodeWrongType, diag.Error, pair.Value.Span,
-				fmt.Sprintf("An output of workflow %q is mapped to %s, not to a name.", s.workflow.Value,
-					pair.Value.Kind),
-				fmt.Sprintf("Use \"%s: NAME\".", pair.Key.Value))
+			l.out.Errorf(CodeWrongType, pair.Value.Span, fmt.Sprintf("Use \"%s: NAME\".", pair.Key.Value),
+				"An output of workflow %q is mapped to %s, not to a name.", s.workflow.Value, pair.Value.Kind)
 			continue
 		}
 		theirs, ours := pair.Key.Value, cmp.Or(pair.Value.Value, pair.Key.Value)
@@ -791,10 +751,8 @@ func (l *lowering) callOutputs(s *state, program *ir.Program, call *ir.Call) {
 			from = code(theirs)
 		}
 		if from == "" {
-			l.report(CodeBadValue, diag.Error, pair.Key.Span,
-				fmt.Sprintf("Workflow %q has no output or state named %q or %q.", s.workflow.Value, pair.Key.Value,
-					pair.Value.Value),
-				"").Suggest(pair.Key.Value, append(outputs, states...))
+			l.out.Errorf(CodeBadValue, pair.Key.Span, "", "Workflow %q has no output or state named %q or %q.",
+				s.workflow.Value, pair.Key.Value, pair.Value.Value).Suggest(pair.Key.Value, append(outputs, states...))
 			continue
 		}
 		call.Outputs = append(call.Outputs, ir.Binding{Name: ours, Value: l.internalExpr(from), Span: pair.Key.Span})
@@ -808,33 +766,30 @@ func (l *lowering) childHas(s *state, program *ir.Program, e *expr.Expr, at sour
 		name := strings.Join(p.Written, ".")
 		switch {
 		case p.Segments[0] != "states" || len(p.Segments) < 2:
-			l.report(CodeBadValue, diag.Error, at, fmt.Sprintf("Workflow %q does not define %q.", s.workflow.Value,
-				name), "Use the name of one of its outputs or states.")
+			l.out.Errorf(CodeBadValue, at, "Use the name of one of its outputs or states.",
+				"Workflow %q does not define %q.", s.workflow.Value, name)
 		case !slices.Contains(states, p.Segments[1]):
-			l.report(CodeBadValue, diag.Error, at, fmt.Sprintf("Workflow %q has no state %q.", s.workflow.Value,
-				p.Segments[1]), "").Suggest(p.Segments[1], states)
+			l.out.Errorf(CodeBadValue, at, "", "Workflow %q has no state %q.", s.workflow.Value, p.Segments[1]).
+				Suggest(p.Segments[1], states)
 		case len(p.Segments) > 2 && !slices.Contains(expr.StateFields(), p.Segments[2]):
-			l.report(CodeNoProperty, diag.Error, at, fmt.Sprintf("State %q has no property %q.", p.Segments[1],
-				p.Segments[2]), "").Suggest(p.Segments[2], expr.StateFields())
+			l.out.Errorf(CodeNoProperty, at, "", "State %q has no property %q.", p.Segments[1], p.Segments[2]).
+				Suggest(p.Segments[2], expr.StateFields())
 		}
 	}
 }
 
 // childNames returns the declared outputs and the steps of a child.
 func childNames(p *ir.Program) (outputs, states []string) {
-	for b := range p.Blocks {
-		for i := range p.Blocks[b].Steps {
-			s := &p.Blocks[b].Steps[i]
-			if _, end := s.Action.(ir.End); !end && !s.Implied {
-				states = append(states, s.ID)
-			}
-			if s.Result == nil || len(s.Writes) == 0 || s.Writes[0].Path != "output" {
-				continue
-			}
-			for _, name := range s.Result.OutputNames() {
-				if !slices.Contains(outputs, name) {
-					outputs = append(outputs, name)
-				}
+	for s := range p.Steps() {
+		if _, end := s.Action.(ir.End); !end && !s.Implied {
+			states = append(states, s.ID)
+		}
+		if s.Result == nil || len(s.Writes) == 0 || s.Writes[0].Path != "output" {
+			continue
+		}
+		for _, name := range s.Result.OutputNames() {
+			if !slices.Contains(outputs, name) {
+				outputs = append(outputs, name)
 			}
 		}
 	}
@@ -855,19 +810,17 @@ func (l *lowering) child(s *state) int {
 	f, err := l.findWorkflow(name.Value)
 	if err != nil {
 		if strings.Contains(name.Value, "/") && !strings.HasSuffix(name.Value, ".yaml") {
-			l.report(CodeUnsupported, diag.Error, name.Span,
-				fmt.Sprintf("%q is a workflow of a pack, and packs are not supported.", name.Value),
-				"Copy the workflow to .awf/workflows and call it by its own name.")
+			l.out.Errorf(CodeUnsupported, name.Span, "Copy the workflow to .awf/workflows and call it by its own name.",
+				"%q is a workflow of a pack, and packs are not supported.", name.Value)
 			return -1
 		}
 		if several, ok := errors.AsType[*ambiguousError](err); ok {
-			l.report(CodeNoWorkflow, diag.Error, name.Span,
-				fmt.Sprintf("Several workflows are named %q: %v.", name.Value, several),
-				"Call the workflow by the name of its file, or rename the others.")
+			l.out.Errorf(CodeNoWorkflow, name.Span, "Call the workflow by the name of its file, or rename the others.",
+				"Several workflows are named %q: %v.", name.Value, several)
 			return -1
 		}
-		l.report(CodeNoWorkflow, diag.Error, name.Span, fmt.Sprintf("Workflow %q does not exist.", name.Value),
-			l.workflowHelp(name.Value, err))
+		l.out.Errorf(CodeNoWorkflow, name.Span, l.workflowHelp(name.Value, err), "Workflow %q does not exist.",
+			name.Value)
 		return -1
 	}
 	program, list := l.files.Compile(f, name.Span)
@@ -876,9 +829,8 @@ func (l *lowering) child(s *state) int {
 		return -1
 	}
 	if depth(program) > maxDepth {
-		l.report(CodeTooDeep, diag.Error, name.Span,
-			fmt.Sprintf("Workflows call each other more than %d levels deep.", maxDepth),
-			"Call the inner workflows one after the other from this workflow.")
+		l.out.Errorf(CodeTooDeep, name.Span, "Call the inner workflows one after the other from this workflow.",
+			"Workflows call each other more than %d levels deep.", maxDepth)
 		return -1
 	}
 	l.p.Children = append(l.p.Children, *program)
@@ -995,8 +947,8 @@ func (l *lowering) template(name text.Text) *text.Node {
 		f, err = l.files.Read(l.file, "templates/"+file)
 	}
 	if err != nil {
-		l.report(CodeTemplate, diag.Error, name.Span, fmt.Sprintf("Template %q does not exist.", name.Value),
-			fmt.Sprintf("Create .awf/templates/%s.yaml.", name.Value))
+		l.out.Errorf(CodeTemplate, name.Span, fmt.Sprintf("Create .awf/templates/%s.yaml.", name.Value),
+			"Template %q does not exist.", name.Value)
 		return nil
 	}
 	node, list := text.ParseYAML(f, 0, len(f.Text))

@@ -176,9 +176,8 @@ func (p *parser) parse() *document {
 	}
 	p.doc = &document{byName: map[string]*state{}, hooks: map[string][]hook{}, first: node.Span}
 	if node.Kind != text.Map {
-		p.out.Report(CodeWrongType, diag.Error, p.file.Span(0, len(p.file.Line(1))),
-			fmt.Sprintf("The workflow is %s, not a map.", node.Kind),
-			"Start with \"name:\" and \"states:\".")
+		p.out.Errorf(CodeWrongType, p.file.Span(0, len(p.file.Line(1))), "Start with \"name:\" and \"states:\".",
+			"The workflow is %s, not a map.", node.Kind)
 		return nil
 	}
 	if len(node.Pairs) > 0 {
@@ -197,8 +196,9 @@ func (p *parser) parse() *document {
 	p.outputs(r)
 	p.workflowHooks(r)
 	if n := r.Node("plugins"); n != nil {
-		p.out.Report(CodeUnsupported, diag.Error, r.KeySpan("plugins"), "AWF plugins are not supported.",
-			"Configure a tool or an MCP server in espalier.yaml, and call it with \"type: operation\".")
+		p.out.Errorf(CodeUnsupported, r.KeySpan("plugins"),
+			"Configure a tool or an MCP server in espalier.yaml, and call it with \"type: operation\".",
+			"AWF plugins are not supported.")
 	}
 	initial := r.String("initial") // deprecated position
 	r.RequireDeclared()
@@ -215,8 +215,8 @@ func (p *parser) parse() *document {
 	}
 	d.initial = initial
 	if initial.Value == "" && (begin == nil || begin.Kind < text.List) {
-		p.out.Report(CodeMissing, diag.Error, r.KeySpan("states"), "\"states\" has no initial state.",
-			"Add \"initial:\" with the name of the first state below \"states:\".")
+		p.out.Errorf(CodeMissing, r.KeySpan("states"),
+			"Add \"initial:\" with the name of the first state below \"states:\".", "\"states\" has no initial state.")
 	}
 	d.states, d.byName = make([]*state, 0, len(states.Pairs)), make(map[string]*state, len(states.Pairs))
 	for _, pair := range states.Pairs {
@@ -243,8 +243,7 @@ func (p *parser) inputs(r *text.Reader) {
 			continue
 		}
 		if seen[in.name.Value] {
-			p.out.Report(CodeRepeated, diag.Error, in.name.Span, fmt.Sprintf("Duplicate input %q.", in.name.Value),
-				"Rename one of them.")
+			p.out.Errorf(CodeRepeated, in.name.Span, "Rename one of them.", "Duplicate input %q.", in.name.Value)
 			continue
 		}
 		seen[in.name.Value] = true
@@ -279,10 +278,9 @@ func (p *parser) validation(in *input, n *text.Node, typed bool) {
 		{"file_extension", "strings", words},
 	} {
 		if r.Has(rule.key) && !rule.counts {
-			p.out.Report(CodeNoEffect, diag.Warning, r.KeySpan(rule.key),
-				fmt.Sprintf("%q has no effect: it applies to %s, and the input %q is %s.", rule.key, rule.of,
-					in.name.Value, article(in.kind.Value)),
-				"Remove it, or change the type of the input.")
+			p.out.Warnf(CodeNoEffect, r.KeySpan(rule.key), "Remove it, or change the type of the input.",
+				"%q has no effect: it applies to %s, and the input %q is %s.", rule.key, rule.of, in.name.Value,
+				article(in.kind.Value))
 		}
 	}
 }
@@ -320,8 +318,8 @@ func (p *parser) outputs(r *text.Reader) {
 			p.output(o)
 		}
 	default:
-		p.out.Report(CodeWrongType, diag.Error, n.Span, "\"outputs\" of the workflow is not a list.",
-			"Use entries of \"- name: NAME\" with \"from: states.STEP.Output\".")
+		p.out.Errorf(CodeWrongType, n.Span, "Use entries of \"- name: NAME\" with \"from: states.STEP.Output\".",
+			"\"outputs\" of the workflow is not a list.")
 	}
 }
 
@@ -341,8 +339,8 @@ func (p *parser) output(o *output) {
 	switch {
 	case o.name.Value == "": // already reported
 	case slices.ContainsFunc(p.doc.outputs, func(one *output) bool { return one.name.Value == o.name.Value }):
-		p.out.Report(CodeRepeated, diag.Warning, o.name.Span,
-			fmt.Sprintf("Duplicate output %q: this one is ignored.", o.name.Value), "Rename one of them.")
+		p.out.Warnf(CodeRepeated, o.name.Span, "Rename one of them.", "Duplicate output %q: this one is ignored.",
+			o.name.Value)
 	default:
 		p.doc.outputs = append(p.doc.outputs, o)
 	}
@@ -351,8 +349,8 @@ func (p *parser) output(o *output) {
 // redundant reports a key that has no effect because another one is present.
 func (p *parser) redundant(r *text.Reader, key, other string) {
 	if r.Has(key) && r.Has(other) {
-		p.out.Report(CodeNoEffect, diag.Warning, r.KeySpan(key),
-			fmt.Sprintf("%q has no effect: %q takes precedence.", key, other), "Keep one of them.")
+		p.out.Warnf(CodeNoEffect, r.KeySpan(key), "Keep one of them.", "%q has no effect: %q takes precedence.", key,
+			other)
 	}
 }
 
@@ -395,7 +393,7 @@ func (p *parser) hooks(n *text.Node, what string) []hook {
 		h.timeout = p.fixed(r, "timeout")
 		r.Done()
 		if h.log.Value == "" && h.command.Value == "" {
-			p.out.Report(CodeMissing, diag.Warning, one.Span, "The hook has no effect.", "Add \"log\" or \"command\".")
+			p.out.Warnf(CodeMissing, one.Span, "Add \"log\" or \"command\".", "The hook has no effect.")
 			continue
 		}
 		if h.log.Value != "" {
@@ -425,8 +423,8 @@ func (p *parser) duration(r *text.Reader, key string) (ir.Millis, text.Text) {
 	if n.Kind >= text.List {
 		is = n.Kind.String()
 	}
-	p.out.Report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("%q has an invalid value: %s.", key, is),
-		"Use seconds such as 30, or a duration such as \"1m30s\" or \"500ms\".")
+	p.out.Errorf(CodeBadValue, n.Span, "Use seconds such as 30, or a duration such as \"1m30s\" or \"500ms\".",
+		"%q has an invalid value: %s.", key, is)
 	return 0, text.Text{}
 }
 
@@ -437,8 +435,7 @@ const maxSeconds = int64(math.MaxInt64 / time.Second)
 func (p *parser) fixed(r *text.Reader, key string) ir.Millis {
 	d, template := p.duration(r, key)
 	if template.Value != "" {
-		p.out.Report(CodeBadValue, diag.Error, template.Span, fmt.Sprintf("%q cannot be a template.", key),
-			"Use a duration such as \"2s\".")
+		p.out.Errorf(CodeBadValue, template.Span, "Use a duration such as \"2s\".", "%q cannot be a template.", key)
 	}
 	return d
 }
@@ -446,7 +443,7 @@ func (p *parser) fixed(r *text.Reader, key string) ir.Millis {
 func (p *parser) state(pair text.Pair) {
 	s := &state{name: pair.Key.Text(), at: pair.Key.Span}
 	if s.name.Value == "" {
-		p.out.Report(CodeBadValue, diag.Error, pair.Key.Span, "The state has no name.", "Add a name before the colon.")
+		p.out.Errorf(CodeBadValue, pair.Key.Span, "Add a name before the colon.", "The state has no name.")
 		return
 	}
 	p.keys(s, pair.Value)
@@ -454,8 +451,7 @@ func (p *parser) state(pair text.Pair) {
 	if p.doc.byName[s.name.Value] == nil {
 		p.doc.byName[s.name.Value] = s
 	} else { // one is in a parallel state; the YAML parser reports duplicate keys
-		p.out.Report(CodeRepeated, diag.Error, s.name.Span, fmt.Sprintf("Duplicate state %q.", s.name.Value),
-			"Rename one of them.")
+		p.out.Errorf(CodeRepeated, s.name.Span, "Rename one of them.", "Duplicate state %q.", s.name.Value)
 	}
 }
 
@@ -487,23 +483,21 @@ func (p *parser) keys(s *state, n *text.Node) {
 	case slices.Contains(kinds, s.kind):
 	case kind.Value == "":
 		s.kind = inferKind(r)
-		p.out.Report(CodeMissing, diag.Error, s.name.Span, fmt.Sprintf("The %s has no \"type\".", what),
-			fmt.Sprintf("Add \"type: %s\".", s.kind))
+		p.out.Errorf(CodeMissing, s.name.Span, fmt.Sprintf("Add \"type: %s\".", s.kind), "The %s has no \"type\".",
+			what)
 	case strings.Contains(s.kind, "."):
-		p.out.Report(CodeUnsupported, diag.Error, kind.Span,
-			fmt.Sprintf("%q is a step type of a plugin, and AWF plugins are not supported.", kind.Value),
+		p.out.Errorf(CodeUnsupported, kind.Span,
 			fmt.Sprintf("Configure a tool or an MCP server, and use \"type: operation\" with \"operation: %s\".",
-				kind.Value))
+				kind.Value), "%q is a step type of a plugin, and AWF plugins are not supported.", kind.Value)
 		s.kind = ""
 	case slices.Contains(approvalTypes, s.kind):
-		p.out.Report(CodeBadValue, diag.Error, kind.Span,
-			fmt.Sprintf("%q is not a step type.", kind.Value),
+		p.out.Errorf(CodeBadValue, kind.Span,
 			"AWF has no step for an approval. Use \"type: operation\" with a tool that has \"requires_approval: "+
-				"true\" in espalier.yaml, or \"type: call_workflow\" with an Agent Flow file that has a gate.")
+				"true\" in espalier.yaml, or \"type: call_workflow\" with an Agent Flow file that has a gate.",
+			"%q is not a step type.", kind.Value)
 		s.kind = ""
 	default:
-		p.out.Report(CodeBadValue, diag.Error, kind.Span, fmt.Sprintf("%q is not a step type.", kind.Value),
-			"").Suggest(kind.Value, kinds)
+		p.out.Errorf(CodeBadValue, kind.Span, "", "%q is not a step type.", kind.Value).Suggest(kind.Value, kinds)
 		s.kind = ""
 	}
 	if s.kind == "" { // its own keys are unknown, but its transitions are not
@@ -577,9 +571,8 @@ func (p *parser) common(s *state, r *text.Reader) {
 		s.inline = &inline{message: ir.String("message"), status: 1, at: r.KeySpan("on_failure")}
 		switch code, at, ok := ir.Int("status", 0); {
 		case ok && (code == 0 || code > 255):
-			p.out.Report(CodeBadValue, diag.Warning, at,
-				fmt.Sprintf("%d is not a valid exit code for a failure, so 1 is used.", code),
-				"Use a number from 1 to 255.")
+			p.out.Warnf(CodeBadValue, at, "Use a number from 1 to 255.",
+				"%d is not a valid exit code for a failure, so 1 is used.", code)
 		case ok:
 			s.inline.status = code
 		}
@@ -610,8 +603,9 @@ func (p *parser) common(s *state, r *text.Reader) {
 	s.post = append(s.post, p.hooks(r.Node("post_hook"), "post_hook")...)
 	for _, key := range []string{"capture", "depends_on"} { // the reference program parses and ignores them
 		if r.Node(key) != nil {
-			p.out.Report(CodeNoEffect, diag.Note, r.KeySpan(key), fmt.Sprintf("%q has no effect.", key),
-				"Remove it. The output of a step is always kept, and transitions determine the order of steps.")
+			p.out.Notef(CodeNoEffect, r.KeySpan(key),
+				"Remove it. The output of a step is always kept, and transitions determine the order of steps.",
+				"%q has no effect.", key)
 		}
 	}
 }
@@ -625,9 +619,10 @@ func (p *parser) retry(n *text.Node) *ir.Retry {
 	for _, key := range []string{"initial_delay", "max_delay"} {
 		d := p.fixed(r, key)
 		if value := r.Node(key); value != nil && value.Kind == text.Int && d > 0 {
-			p.out.Report(CodeSeconds, diag.Note, value.Span, fmt.Sprintf("%q means %s seconds.", key, value.Value),
-				fmt.Sprintf("Use \"%ss\" to make it explicit. AWF's documentation says milliseconds, but its "+
-					"program uses seconds.", value.Value))
+			p.out.Notef(CodeSeconds, value.Span,
+				fmt.Sprintf(
+					"Use \"%ss\" to make it explicit. AWF's documentation says milliseconds, but its program uses "+
+						"seconds.", value.Value), "%q means %s seconds.", key, value.Value)
 		}
 		if key == "max_delay" {
 			out.MaxDelay = d
@@ -645,8 +640,8 @@ func (p *parser) retry(n *text.Node) *ir.Retry {
 		}
 		v, err := strconv.ParseFloat(n.Value, 64)
 		if err != nil || math.IsNaN(v) || v < least || v > most {
-			p.out.Report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("%q has an invalid value: %q.", key, n.Value),
-				fmt.Sprintf("Use a number from %g to %g.", least, most))
+			p.out.Errorf(CodeBadValue, n.Span, fmt.Sprintf("Use a number from %g to %g.", least, most),
+				"%q has an invalid value: %q.", key, n.Value)
 			return 0
 		}
 		return v
@@ -655,8 +650,7 @@ func (p *parser) retry(n *text.Node) *ir.Retry {
 	for _, code := range r.List("retryable_exit_codes") {
 		v, err := strconv.Atoi(code.Value)
 		if err != nil || code.Kind != text.Int {
-			p.out.Report(CodeWrongType, diag.Error, code.Span, "The exit code is not an integer.",
-				"Use numbers such as [1, 75].")
+			p.out.Errorf(CodeWrongType, code.Span, "Use numbers such as [1, 75].", "The exit code is not an integer.")
 			continue
 		}
 		out.ExitCodes = append(out.ExitCodes, v)
@@ -670,8 +664,8 @@ func (p *parser) commandKeys(s *state, r *text.Reader) {
 		r.String("shell")
 	switch {
 	case s.command.Value != "" && s.scriptFile.Value != "":
-		p.out.Report(CodeEither, diag.Error, r.KeySpan("script_file"),
-			fmt.Sprintf("State %q has both \"command\" and \"script_file\".", s.name.Value), "Keep one of them.")
+		p.out.Errorf(CodeEither, r.KeySpan("script_file"), "Keep one of them.",
+			"State %q has both \"command\" and \"script_file\".", s.name.Value)
 	case s.scriptFile.Value == "":
 		r.Require("command")
 	}
@@ -691,8 +685,8 @@ func (p *parser) parallelKeys(s *state, r *text.Reader) {
 		case text.Map: // the documented form: a step that contains its name
 			s.branches = append(s.branches, p.inlineBranch(s, n, i))
 		case text.List, text.Null:
-			p.out.Report(CodeWrongType, diag.Error, n.Span, "The branch is not the name of a state.",
-				"Use \"parallel: [first, second]\".")
+			p.out.Errorf(CodeWrongType, n.Span, "Use \"parallel: [first, second]\".",
+				"The branch is not the name of a state.")
 		default:
 			s.branches = append(s.branches, n.Text())
 		}
@@ -706,8 +700,8 @@ func (p *parser) parallelKeys(s *state, r *text.Reader) {
 func (p *parser) requireNonEmpty(s *state, r *text.Reader, key string) {
 	r.Require(key)
 	if n := r.Node(key); n != nil && n.Kind == text.List && len(n.Items) == 0 {
-		p.out.Report(CodeMissing, diag.Error, r.KeySpan(key),
-			fmt.Sprintf("%q of the state %q is empty.", key, s.name.Value), "Add the names of the states to run.")
+		p.out.Errorf(CodeMissing, r.KeySpan(key), "Add the names of the states to run.", "%q of the state %q is empty.",
+			key, s.name.Value)
 	}
 }
 
@@ -755,8 +749,9 @@ func (p *parser) loopKeys(s *state, r *text.Reader) {
 		s.items = r.Node("items")
 		r.Require("items")
 		if s.items != nil && s.items.Kind == text.Map {
-			p.out.Report(CodeWrongType, diag.Error, s.items.Span, "\"items\" is a map, not a list.",
-				"Use \"items: [first, second]\", or a string or template that yields a list.")
+			p.out.Errorf(CodeWrongType, s.items.Span,
+				"Use \"items: [first, second]\", or a string or template that yields a list.",
+				"\"items\" is a map, not a list.")
 			s.items = nil
 		}
 		if s.items != nil && s.items.Kind == text.String && s.items.Value == "" {
@@ -769,8 +764,8 @@ func (p *parser) loopKeys(s *state, r *text.Reader) {
 		case until.Value != "" && s.while.Value == "" && s.breakWhen.Value == "":
 			s.breakWhen = until
 		case until.Value != "":
-			p.out.Report(CodeEither, diag.Error, r.KeySpan("until"), "\"until\" is combined with another condition.",
-				"Use \"while\" with \"break_when\", or \"until\" alone.")
+			p.out.Errorf(CodeEither, r.KeySpan("until"), "Use \"while\" with \"break_when\", or \"until\" alone.",
+				"\"until\" is combined with another condition.")
 		default:
 			r.Require("while")
 		}
@@ -781,13 +776,13 @@ func (p *parser) loopKeys(s *state, r *text.Reader) {
 	case n.Kind == text.Int:
 		v, at, _ := r.Int("max_iterations", 1)
 		if v > maxIterations {
-			p.out.Report(CodeBadValue, diag.Error, at, fmt.Sprintf("\"max_iterations\" is %d, above the maximum of %d.",
-				v, maxIterations), "Use a smaller number, or split the items over several loops.")
+			p.out.Errorf(CodeBadValue, at, "Use a smaller number, or split the items over several loops.",
+				"\"max_iterations\" is %d, above the maximum of %d.", v, maxIterations)
 		}
 		s.max = v
 	case n.Kind == text.Float || n.Kind == text.Bool:
-		p.out.Report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("\"max_iterations\" has an invalid value: %s.",
-			n.Value), fmt.Sprintf("Use an integer from 1 to %d.", maxIterations))
+		p.out.Errorf(CodeBadValue, n.Span, fmt.Sprintf("Use an integer from 1 to %d.", maxIterations),
+			"\"max_iterations\" has an invalid value: %s.", n.Value)
 	default:
 		s.maxText = r.String("max_iterations")
 	}
@@ -823,8 +818,7 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 	a.provider = r.String("provider")
 	r.Require("provider")
 	if v := a.provider.Value; v != "" && !strings.Contains(v, "{{") && !slices.Contains(providers, v) {
-		p.out.Report(CodeBadValue, diag.Warning, a.provider.Span, fmt.Sprintf("AWF has no provider %q.", v),
-			"").Suggest(v, providers)
+		p.out.Warnf(CodeBadValue, a.provider.Span, "", "AWF has no provider %q.", v).Suggest(v, providers)
 	}
 	a.mode = r.Choice("mode")
 	a.prompt, a.promptFile = r.String("prompt"), r.String("prompt_file")
@@ -834,13 +828,13 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 	p.redundant(r, "initial_prompt", "prompt")
 	switch {
 	case a.prompt.Value != "" && a.promptFile.Value != "":
-		p.out.Report(CodeEither, diag.Error, r.KeySpan("prompt_file"),
-			fmt.Sprintf("State %q has both \"prompt\" and \"prompt_file\".", s.name.Value), "Keep one of them.")
+		p.out.Errorf(CodeEither, r.KeySpan("prompt_file"), "Keep one of them.",
+			"State %q has both \"prompt\" and \"prompt_file\".", s.name.Value)
 	case a.prompt.Value == "" && a.promptFile.Value == "":
 		r.Require("prompt")
 	case a.promptFile.Value != "" && a.mode.Value == conversationMode:
-		p.out.Report(CodeEither, diag.Error, r.KeySpan("prompt_file"), "A conversation cannot use \"prompt_file\".",
-			"Use \"prompt\" instead.")
+		p.out.Errorf(CodeEither, r.KeySpan("prompt_file"), "Use \"prompt\" instead.",
+			"A conversation cannot use \"prompt_file\".")
 	}
 	a.system, a.role = r.String("system_prompt"), r.String("role")
 	a.format = r.Choice("output_format")
@@ -858,8 +852,9 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 		}
 		for _, key := range noEffect {
 			if cr.Node(key) != nil {
-				p.out.Report(CodeNoEffect, diag.Note, cr.KeySpan(key), fmt.Sprintf("%q has no effect.", key),
-					"Remove it. The whole conversation is sent to the model, and an empty line ends it.")
+				p.out.Notef(CodeNoEffect, cr.KeySpan(key),
+					"Remove it. The whole conversation is sent to the model, and an empty line ends it.",
+					"%q has no effect.", key)
 			}
 		}
 		cr.Done()
@@ -875,8 +870,8 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 			sr.Done()
 			a.skills = append(a.skills, ref)
 		case text.List, text.Null:
-			p.out.Report(CodeWrongType, diag.Error, n.Span, "The skill is neither a name nor a map with \"path\".",
-				"Use \"skills: [review]\".")
+			p.out.Errorf(CodeWrongType, n.Span, "Use \"skills: [review]\".",
+				"The skill is neither a name nor a map with \"path\".")
 		default:
 			a.skills = append(a.skills, skillRef{name: n.Text()})
 		}
@@ -889,8 +884,9 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 	p.pluginTools(mr)
 	if on, at, ok := mr.Bool("intercept_builtins"); ok && !on {
 		if a.tools && len(listItems(mr.Node("plugin_tools"))) == 0 {
-			p.out.Report(CodeBadValue, diag.Error, at, "\"intercept_builtins: false\" leaves the proxy without tools.",
-				"Remove it to offer Read, Write, Edit, Bash, Glob and Grep, or remove \"mcp_proxy\".")
+			p.out.Errorf(CodeBadValue, at,
+				"Remove it to offer Read, Write, Edit, Bash, Glob and Grep, or remove \"mcp_proxy\".",
+				"\"intercept_builtins: false\" leaves the proxy without tools.")
 		}
 		a.tools = false
 	}
@@ -903,8 +899,8 @@ func (p *parser) pluginTools(r *text.Reader) {
 	if list == nil {
 		return
 	}
-	p.out.Report(CodeUnsupported, diag.Warning, r.KeySpan("plugin_tools"), "Tools of AWF plugins are not available.",
-		"Configure them as an MCP server in espalier.yaml.")
+	p.out.Warnf(CodeUnsupported, r.KeySpan("plugin_tools"), "Configure them as an MCP server in espalier.yaml.",
+		"Tools of AWF plugins are not available.")
 	seen := map[string]bool{}
 	for _, n := range listItems(list) {
 		name := n.Get("plugin")
@@ -912,8 +908,8 @@ func (p *parser) pluginTools(r *text.Reader) {
 			continue
 		}
 		if seen[name.Value] {
-			p.out.Report(CodeRepeated, diag.Error, name.Span, fmt.Sprintf("Plugin %q is listed twice.", name.Value),
-				"List its tools under one entry.")
+			p.out.Errorf(CodeRepeated, name.Span, "List its tools under one entry.", "Plugin %q is listed twice.",
+				name.Value)
 		}
 		seen[name.Value] = true
 	}

@@ -2,7 +2,6 @@ package awf
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -113,8 +112,8 @@ func (l *lowering) checkPaths(e *expr.Expr, severity diag.Severity) {
 			continue
 		}
 		if p.Computed && len(p.Segments) == 1 && p.Segments[0] == "states" {
-			l.report(CodeNoState, diag.Warning, p.Span, "The name of the state is computed.",
-				"If the state is not defined or has not run, its properties are nil.")
+			l.out.Warnf(CodeNoState, p.Span, "If the state is not defined or has not run, its properties are nil.",
+				"The name of the state is computed.")
 			continue
 		}
 		written := p.Written
@@ -127,25 +126,24 @@ func (l *lowering) checkPaths(e *expr.Expr, severity diag.Severity) {
 			}
 		}
 		if p.Segments[0] == "loop" && l.loops < around && l.loops > 0 {
-			l.report(CodeNoProperty, severity, p.Span,
-				fmt.Sprintf("%q is not defined: the loop is not inside another loop.", strings.Join(p.Written, ".")),
-				"Remove \"Parent\" to use the item of this loop.")
+			l.out.Reportf(CodeNoProperty, severity, p.Span, "Remove \"Parent\" to use the item of this loop.",
+				"%q is not defined: the loop is not inside another loop.", strings.Join(p.Written, "."))
 			continue
 		}
 		if p.Segments[0] == "loop" && l.loops == 0 {
-			l.report(CodeNoProperty, severity, p.Span,
-				fmt.Sprintf("%q is not defined outside of a loop.", strings.Join(p.Written, ".")),
-				"Use it in a loop's body. To use it later, print it in a state of the loop.")
+			l.out.Reportf(CodeNoProperty, severity, p.Span,
+				"Use it in a loop's body. To use it later, print it in a state of the loop.",
+				"%q is not defined outside of a loop.", strings.Join(p.Written, "."))
 			continue
 		}
 		if known, ok := expr.AWFFact(written); !ok {
-			l.report(CodeNoProperty, severity, p.Span,
-				fmt.Sprintf("%q is not defined.", strings.Join(p.Written, ".")), "").Suggest(written[1], known)
+			l.out.Reportf(CodeNoProperty, severity, p.Span, "", "%q is not defined.", strings.Join(p.Written, ".")).
+				Suggest(written[1], known)
 			continue
 		}
 		if p.Guarded && p.Segments[0] == "states" && len(p.Segments) > 1 && l.doc.byName[p.Segments[1]] == nil &&
 			!slices.ContainsFunc(e.Indexed(), func(i expr.Path) bool { return i.Segments[1] == p.Segments[1] }) {
-			l.report(CodeNoState, diag.Warning, p.Span, fmt.Sprintf("State %q is not defined.", p.Segments[1]), "").
+			l.out.Warnf(CodeNoState, p.Span, "", "State %q is not defined.", p.Segments[1]).
 				Suggest(p.Segments[1], l.names())
 		}
 		if len(p.Segments) < 3 || p.Segments[0] != "states" {
@@ -172,8 +170,8 @@ func (l *lowering) checkPaths(e *expr.Expr, severity diag.Severity) {
 		if slices.Contains(known, property) {
 			continue
 		}
-		l.report(CodeNoProperty, severity, p.Span, fmt.Sprintf("State %q has no property %q.", name, property),
-			"").Suggest(property, known)
+		l.out.Reportf(CodeNoProperty, severity, p.Span, "", "State %q has no property %q.", name, property).
+			Suggest(property, known)
 	}
 }
 
@@ -198,14 +196,14 @@ func (l *lowering) checkIndexed(e *expr.Expr) {
 		s := l.doc.byName[p.Segments[1]]
 		switch {
 		case s == nil && len(p.Segments) == 2: // nil, which a condition may test for
-			l.report(CodeNoState, diag.Warning, p.Span, fmt.Sprintf("State %q is not defined.", p.Segments[1]),
-				"").Suggest(p.Segments[1], l.names())
+			l.out.Warnf(CodeNoState, p.Span, "", "State %q is not defined.", p.Segments[1]).
+				Suggest(p.Segments[1], l.names())
 		case s == nil:
-			l.report(CodeNoState, diag.Error, p.Span, fmt.Sprintf("State %q is not defined.", p.Segments[1]),
-				"").Suggest(p.Segments[1], l.names())
+			l.out.Errorf(CodeNoState, p.Span, "", "State %q is not defined.", p.Segments[1]).
+				Suggest(p.Segments[1], l.names())
 		case len(p.Segments) > 2 && s.kind != kindCall && !slices.Contains(stateFields(s), p.Segments[2]):
-			l.report(CodeNoProperty, diag.Error, p.Span, fmt.Sprintf("State %q has no property %q.", p.Segments[1],
-				p.Segments[2]), "").Suggest(p.Segments[2], stateFields(s))
+			l.out.Errorf(CodeNoProperty, p.Span, "", "State %q has no property %q.", p.Segments[1], p.Segments[2]).
+				Suggest(p.Segments[2], stateFields(s))
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package awf
 
-import "github.com/espalier-run/espalier/internal/text"
+import (
+	"github.com/espalier-run/espalier/internal/format"
+	"github.com/espalier-run/espalier/internal/text"
+)
 
 // The keys of a file. Hidden keys are deprecated spellings, or have no effect. All shapes are open in
 // the JSON Schema, because unknown keys are only warnings.
@@ -235,11 +238,10 @@ func hooksShape(names ...string) *text.Shape {
 	return text.NewShape(fields...).Open()
 }
 
-// workflowSchema returns the JSON Schema for editors.
-func workflowSchema() map[string]any {
+// Schemas returns the JSON Schema of a workflow file for editors.
+func (Format) Schemas() []format.Schema {
 	schema := workflowShape.Schema()
-	schema["$schema"], schema["title"] = "https://json-schema.org/draft/2020-12/schema", "AWF workflow"
 	states := schema["properties"].(map[string]any)["states"].(map[string]any)
 	states["additionalProperties"] = stateShape.Schema() // its other keys are names of states
-	return schema
+	return []format.Schema{format.NewSchema("workflow", "AWF workflow", schema)}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
@@ -36,9 +35,8 @@ func (p *parser) fromTemplate(name text.Text, n *text.Node) *text.Node {
 		}
 		if required := one.Get("required"); value == nil && string(required.JSON()) == "true" {
 			value = key // a placeholder, to avoid follow-up errors
-			p.out.Report(CodeTemplate, diag.Error, name.Span,
-				fmt.Sprintf("Template %q requires the parameter %q.", name.Value, key.Value),
-				fmt.Sprintf("Add \"%s: …\" below \"parameters:\".", key.Value))
+			p.out.Errorf(CodeTemplate, name.Span, fmt.Sprintf("Add \"%s: …\" below \"parameters:\".", key.Value),
+				"Template %q requires the parameter %q.", name.Value, key.Value)
 		}
 		if value == nil {
 			value = &text.Node{Kind: text.String}
@@ -48,21 +46,20 @@ func (p *parser) fromTemplate(name text.Text, n *text.Node) *text.Node {
 	if value := n.Get("parameters"); value != nil {
 		for _, pair := range value.Pairs {
 			if !slices.Contains(declared, pair.Key.Value) {
-				p.out.Report(CodeTemplate, diag.Warning, pair.Key.Span,
-					fmt.Sprintf("Template %q has no parameter %q.", name.Value, pair.Key.Value), "").
-					Suggest(pair.Key.Value, declared)
+				p.out.Warnf(CodeTemplate, pair.Key.Span, "", "Template %q has no parameter %q.", name.Value,
+					pair.Key.Value).Suggest(pair.Key.Value, declared)
 			}
 		}
 	}
 	base := templateStep(tree)
 	if base == nil {
-		p.out.Report(CodeTemplate, diag.Error, name.Span, fmt.Sprintf("Template %q has no state.", name.Value),
-			"Add one state below \"states:\" in the template.")
+		p.out.Errorf(CodeTemplate, name.Span, "Add one state below \"states:\" in the template.",
+			"Template %q has no state.", name.Value)
 		return nil
 	}
 	if base.Get("use_template") != nil {
-		p.out.Report(CodeTemplate, diag.Error, name.Span, fmt.Sprintf("Template %q uses another template.", name.Value),
-			"Copy the keys of the other template into the state.")
+		p.out.Errorf(CodeTemplate, name.Span, "Copy the keys of the other template into the state.",
+			"Template %q uses another template.", name.Value)
 		return nil
 	}
 	merged := &text.Node{Kind: text.Map, Span: n.Span}
@@ -93,9 +90,8 @@ func (p *parser) undeclared(name text.Text, merged *text.Node, declared []string
 		for _, found := range parameterForm().FindAllStringSubmatch(t.Value, -1) {
 			if values[found[1]] == nil {
 				values[found[1]] = &text.Node{Kind: text.String, Value: found[1]}
-				p.out.Report(CodeTemplate, diag.Error, t.Span,
-					fmt.Sprintf("Template %q does not declare the parameter %q.", name.Value, found[1]),
-					"").Suggest(found[1], declared)
+				p.out.Errorf(CodeTemplate, t.Span, "", "Template %q does not declare the parameter %q.", name.Value,
+					found[1]).Suggest(found[1], declared)
 			}
 		}
 	}

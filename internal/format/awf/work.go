@@ -13,6 +13,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/shell"
@@ -61,8 +62,8 @@ func (l *lowering) command(s *state, out *ir.Step) {
 	l.read(out, body, s.dir, s.shell, s.timeoutText)
 	l.checkCode(body, s.shell.Value, s.scriptFile.Value != "")
 	if len(expr.StepActions(s.shell.Value, true)) > 0 {
-		l.report(CodeAsCode, diag.Error, s.shell.Span, "Step output chooses the program that runs this command.",
-			"Use {{raw …}} if you trust the value.")
+		l.out.Errorf(CodeAsCode, s.shell.Span, "Use {{raw …}} if you trust the value.",
+			"Step output chooses the program that runs this command.")
 	}
 	l.commandReads(out)
 	out.Action, out.Result = t, l.internalExpr(failedState)
@@ -79,13 +80,13 @@ func (l *lowering) checkCode(body text.Text, program string, script bool) {
 	}
 	by := shell.Interpreter(body.Value)
 	if script && by != "" && !shell.IsShell(by) {
-		l.report(CodeAsCode, diag.Warning, body.Span,
-			fmt.Sprintf("Step output becomes part of this %s script: its author can execute any code.", by),
-			"Write the value to a file in an earlier step, and read the file in the script.")
+		l.out.Warnf(CodeAsCode, body.Span,
+			"Write the value to a file in an earlier step, and read the file in the script.",
+			"Step output becomes part of this %s script: its author can execute any code.", by)
 		return
 	}
 	if err := expr.CheckShell(cmp.Or(by, program, "sh"), body.Value, parts); err != nil {
-		l.report(CodeAsCode, diag.Error, body.Span, strings.ToUpper(err.Message[:1])+err.Message[1:]+".", err.Help+".")
+		l.out.Errorf(CodeAsCode, body.Span, err.Help+".", "%s%s.", strings.ToUpper(err.Message[:1]), err.Message[1:])
 	}
 }
 
@@ -170,7 +171,7 @@ func (l *lowering) noFile(what string, ref text.Text, err error) {
 	if failedRef, ok := errors.AsType[*source.RefError](err); ok && len(failedRef.Near) > 0 {
 		help = fmt.Sprintf("Did you mean %q?", failedRef.Near[0])
 	}
-	l.report(CodeNoFile, diag.Error, ref.Span, fmt.Sprintf("The %s %q cannot be read.", what, ref.Value), help)
+	l.out.Errorf(CodeNoFile, ref.Span, help, "The %s %q cannot be read.", what, ref.Value)
 }
 
 // undefined reports a role or a skill that does not exist.
@@ -179,7 +180,7 @@ func (l *lowering) undefined(what string, name text.Text, file string, err error
 	if failed, ok := errors.AsType[*source.RefError](err); ok && len(failed.Near) > 0 {
 		help = fmt.Sprintf("Did you mean %q?", failed.Near[0])
 	}
-	l.report(CodeNoFile, diag.Error, name.Span, fmt.Sprintf("The %s %q does not exist.", what, name.Value), help)
+	l.out.Errorf(CodeNoFile, name.Span, help, "The %s %q does not exist.", what, name.Value)
 }
 
 // operations are AWF's own operations that are supported, with their required and optional
@@ -201,25 +202,22 @@ func (l *lowering) knownOperation(s *state) {
 	o, ok := operations[s.operation.Value]
 	if !ok {
 		if near := diag.Nearest(s.operation.Value, slices.Sorted(maps.Keys(operations))); near != "" {
-			l.report(CodeBadValue, diag.Warning, s.operation.Span,
-				fmt.Sprintf("AWF has no operation %q.", s.operation.Value),
-				fmt.Sprintf("Did you mean %q? Your own tools must be configured in espalier.yaml.", near)).
-				Replace(s.operation.Value, near)
+			l.out.Warnf(CodeBadValue, s.operation.Span,
+				fmt.Sprintf("Did you mean %q? Your own tools must be configured in espalier.yaml.", near),
+				"AWF has no operation %q.", s.operation.Value).Replace(s.operation.Value, near)
 		}
 		return
 	}
 	known := append([]string{o.must}, o.may...)
 	for _, key := range s.inputs.Keys() {
 		if !slices.Contains(known, key) {
-			l.report(CodeUnknownKey, diag.Warning, s.inputs.Key(key).Span,
-				fmt.Sprintf("Operation %q has no input %q.", s.operation.Value, key),
-				"").Suggest(key, known)
+			l.out.Warnf(CodeUnknownKey, s.inputs.Key(key).Span, "", "Operation %q has no input %q.", s.operation.Value,
+				key).Suggest(key, known)
 		}
 	}
 	if s.inputs.Get(o.must) == nil {
-		l.report(CodeMissing, diag.Error, s.operation.Span,
-			fmt.Sprintf("Operation %q requires the input %q.", s.operation.Value, o.must),
-			fmt.Sprintf("Add \"%s: …\" below \"inputs:\".", o.must))
+		l.out.Errorf(CodeMissing, s.operation.Span, fmt.Sprintf("Add \"%s: …\" below \"inputs:\".", o.must),
+			"Operation %q requires the input %q.", s.operation.Value, o.must)
 	}
 	if s.operation.Value != "http.request" {
 		return
@@ -227,8 +225,8 @@ func (l *lowering) knownOperation(s *state) {
 	methods := []string{"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"}
 	if n := s.inputs.Get("method"); n != nil && !strings.Contains(n.Value, "{{") &&
 		!slices.Contains(methods, strings.ToUpper(strings.TrimSpace(n.Value))) {
-		l.report(CodeBadValue, diag.Error, n.Span, fmt.Sprintf("%q is not an HTTP method.", n.Value),
-			"").Suggest(strings.ToUpper(n.Value), methods)
+		l.out.Errorf(CodeBadValue, n.Span, "", "%q is not an HTTP method.", n.Value).
+			Suggest(strings.ToUpper(n.Value), methods)
 	}
 }
 
@@ -408,14 +406,15 @@ func (l *lowering) forwarded(options *text.Node, provider string) json.RawMessag
 				out[key] = pair.Value.JSON()
 				if v := pair.Value.Value; key == "api_key" && !strings.HasPrefix(v, "secret://") &&
 					!strings.Contains(v, "${") {
-					l.report(CodeKeyInFile, diag.Warning, pair.Value.Span, "The API key is stored in plain text.",
-						"Use \"api_key: ${NAME}\" with an environment variable, or secret://NAME.")
+					l.out.Warnf(CodeKeyInFile, pair.Value.Span,
+						"Use \"api_key: ${NAME}\" with an environment variable, or secret://NAME.",
+						"The API key is stored in plain text.")
 				}
 				continue
 			}
-			l.report(CodeNoEffect, diag.Warning, pair.Key.Span, fmt.Sprintf("The option %q has no effect.", key),
+			l.out.Warnf(CodeNoEffect, pair.Key.Span,
 				"Configure the server and its key in espalier.yaml, under models: providers: and the provider's "+
-					"name, or use \"provider: openai_compatible\".")
+					"name, or use \"provider: openai_compatible\".", "The option %q has no effect.", key)
 		case "allowed_tools", "allowedTools", "dangerously_skip_permissions", "yolo", "full_auto",
 			"allow_all_tools": // reflected in its tools
 		default:
@@ -425,11 +424,7 @@ func (l *lowering) forwarded(options *text.Node, provider string) json.RawMessag
 	if len(out) == 0 {
 		return nil
 	}
-	raw, err := json.Marshal(out)
-	if err != nil {
-		panic("awf: " + err.Error()) // unreachable: parts of a parsed tree
-	}
-	return raw
+	return format.JSON(out)
 }
 
 // proxyTools are the tools that AWF's proxy offers to agents. readOnlyTools are those that some

@@ -74,14 +74,13 @@ func (d *document) signature(n *node, def *python.FuncDef, out *diag.List) {
 		}
 	}
 	if def.Def.Async {
-		out.Report(python.CodeArguments, diag.Error, n.at,
-			fmt.Sprintf("Node %q is asynchronous.", n.function),
-			"Remove async and await. AgentRunner.run returns when the agent is done.")
+		out.Errorf(python.CodeArguments, n.at,
+			"Remove async and await. AgentRunner.run returns when the agent is done.", "Node %q is asynchronous.",
+			n.function)
 	}
 	if needed > 1 || places == 0 {
-		out.Report(python.CodeArguments, diag.Error, n.at,
-			fmt.Sprintf("Node %q cannot be called with the state as its only argument.", n.function),
-			fmt.Sprintf("Define it as %s(state).", n.function))
+		out.Errorf(python.CodeArguments, n.at, fmt.Sprintf("Define it as %s(state).", n.function),
+			"Node %q cannot be called with the state as its only argument.", n.function)
 	}
 }
 
@@ -170,9 +169,9 @@ func (d *document) agentCalls(n *node, def *python.FuncDef, out *diag.List) {
 			})
 		}
 		if workload != nil && wholeState(workload, n.param) { // N31
-			out.Report(CodeWholeState, diag.Error, d.span(d.helpers, workload.Where()),
-				fmt.Sprintf("Node %q passes the whole state to its agent.", n.function),
-				fmt.Sprintf("Pass only the fields that the agent needs: {\"field\": %s[\"field\"]}.", n.param))
+			out.Errorf(CodeWholeState, d.span(d.helpers, workload.Where()),
+				fmt.Sprintf("Pass only the fields that the agent needs: {\"field\": %s[\"field\"]}.", n.param),
+				"Node %q passes the whole state to its agent.", n.function)
 		}
 		return true
 	})

@@ -120,18 +120,16 @@ func (l *lowering) compare(q *ir.Quote, cycles bool) {
 		inert = ", including the Cycle-back rules"
 	}
 	if q.Stated != nil && q.Stated.Max != q.Worst {
-		related := l.cycleSpans()
-		l.out.Report(CodeEstimate, diag.Warning, q.Stated.Span,
-			fmt.Sprintf("The cost estimate is %s, but the worst case is %s%s.", dollars(q.Stated.Max),
-				dollars(q.Worst), inert),
-			fmt.Sprintf("Use cost_estimate: %q. One pass costs %s.", dollars(q.Worst), dollars(q.Base)), related...)
+		l.out.Warnf(CodeEstimate, q.Stated.Span,
+			fmt.Sprintf("Use cost_estimate: %q. One pass costs %s.", dollars(q.Worst), dollars(q.Base)),
+			"The cost estimate is %s, but the worst case is %s%s.", dollars(q.Stated.Max), dollars(q.Worst), inert).
+			Related = l.cycleSpans()
 	}
 	for _, c := range q.Ceilings {
 		if c.Max < q.Worst {
-			l.out.Report(CodeCeiling, diag.Warning, c.Span,
-				fmt.Sprintf("The prose allows %s, but the worst case is %s%s.", dollars(c.Max), dollars(q.Worst),
-					inert),
-				"Raise the ceiling, allow fewer cycles, or use cheaper agents.", l.cycleSpans()...)
+			l.out.Warnf(CodeCeiling, c.Span, "Raise the ceiling, allow fewer cycles, or use cheaper agents.",
+				"The prose allows %s, but the worst case is %s%s.", dollars(c.Max), dollars(q.Worst), inert).
+				Related = l.cycleSpans()
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/source"
@@ -181,13 +180,9 @@ func (l *lowering) inertRules() {
 	if len(inert) > 1 {
 		what = fmt.Sprintf("This and %d more routing rules are", len(inert)-1)
 	}
-	var related []diag.Related
-	if !l.doc.routing.IsZero() {
-		related = append(related, diag.Related{Span: l.doc.routing.Span, Message: "the routing mode"})
-	}
-	l.out.Report(CodeInert, diag.Warning, inert[0].at,
-		fmt.Sprintf("%s ignored: the routing mode is %s.", what, l.doc.mode()),
-		"Set \"routing: dynamic\" in the frontmatter, or run the workflow with --honor-rules.", related...)
+	l.out.Warnf(CodeInert, inert[0].at,
+		"Set \"routing: dynamic\" in the frontmatter, or run the workflow with --honor-rules.",
+		"%s ignored: the routing mode is %s.", what, l.doc.mode()).Relate(l.doc.routing.Span, "the routing mode")
 }
 
 var failurePolicy = lazyregexp.New(
@@ -207,10 +202,10 @@ func (l *lowering) policy() {
 	prose := l.doc.file.Text[s.at.Start:s.at.End]
 	for _, m := range failurePolicy().FindAllStringSubmatchIndex(prose, -1) {
 		if key := prose[m[2]:m[3]]; l.doc.lists(key) {
-			l.out.Report(CodePolicy, diag.Note, l.doc.file.Span(s.at.Start+m[0], s.at.Start+m[1]),
-				fmt.Sprintf("The prose says that a failure of %q aborts the workflow, but there is no such rule.", key),
+			l.out.Notef(CodePolicy, l.doc.file.Span(s.at.Start+m[0], s.at.Start+m[1]),
 				"Add \"- **If** `errors` is non-empty **then** abort pipeline, return partial results\", with "+
-					"routing: dynamic.")
+					"routing: dynamic.",
+				"The prose says that a failure of %q aborts the workflow, but there is no such rule.", key)
 			return
 		}
 	}
@@ -225,17 +220,15 @@ func (l *lowering) diagramAgents() {
 	}
 	for _, a := range d.agents {
 		if !slices.Contains(labels, a.Value) {
-			l.out.Report(CodeDiagram, diag.Warning, a.Span,
-				fmt.Sprintf("The diagram does not contain agent %q.", a.Value),
+			l.out.Warnf(CodeDiagram, a.Span,
 				fmt.Sprintf("Add a node such as %s[%s] to the diagram.", alias(a.Value), a.Value),
-				diag.Related{Span: d.chartAt, Message: "the diagram"})
+				"The diagram does not contain agent %q.", a.Value).Relate(d.chartAt, "the diagram")
 		}
 	}
 	for _, n := range d.chart.Nodes {
 		if key, ok := drawn[n.ID]; ok && !d.lists(key) {
-			l.out.Report(CodeDiagram, diag.Warning, n.Label.Span,
-				fmt.Sprintf("The diagram contains %q, which is not one of the agents.", key),
-				"", diag.Related{Span: d.agentsSpan(), Message: "the agents"}).Suggest(key, d.keys())
+			l.out.Warnf(CodeDiagram, n.Label.Span, "", "The diagram contains %q, which is not one of the agents.", key).
+				Relate(d.agentsSpan(), "the agents").Suggest(key, d.keys())
 		}
 	}
 }
@@ -272,11 +265,9 @@ func (l *lowering) diagramOrder() {
 		if from < 0 || to < 0 || from < to || a.conditional || back || from == to {
 			continue
 		}
-		l.out.Report(CodeOrder, diag.Warning, a.at,
-			fmt.Sprintf("The diagram leads from %q to %q, but %q comes first in the list of agents.", a.from, a.to,
-				a.to),
-			"Reverse the arrow, or change the order of the agents.",
-			diag.Related{Span: d.agents[to].Span, Message: "the list"})
+		l.out.Warnf(CodeOrder, a.at, "Reverse the arrow, or change the order of the agents.",
+			"The diagram leads from %q to %q, but %q comes first in the list of agents.", a.from, a.to, a.to).
+			Relate(d.agents[to].Span, "the list")
 	}
 	if d.mode() == hierarchical {
 		return
@@ -291,11 +282,10 @@ func (l *lowering) diagramOrder() {
 		})
 		together := d.crewOf(before.agents[0]) != nil && d.crewOf(before.agents[0]) == d.crewOf(after.agents[0])
 		if !linked && !both && !together {
-			l.out.Report(CodeOrder, diag.Warning, d.agentSpan(after.agents[0]),
-				fmt.Sprintf("%q runs after %q, but the diagram has no arrow between them.", after.agents[0],
-					before.agents[len(before.agents)-1]),
+			l.out.Warnf(CodeOrder, d.agentSpan(after.agents[0]),
 				"Add the arrow, put both in a crew, or change the order of the agents.",
-				diag.Related{Span: d.chartAt, Message: "the diagram"})
+				"%q runs after %q, but the diagram has no arrow between them.", after.agents[0],
+				before.agents[len(before.agents)-1]).Relate(d.chartAt, "the diagram")
 		}
 	}
 }
@@ -323,24 +313,22 @@ func (l *lowering) drawnCrews() {
 			}
 		}
 		if match == nil {
-			l.out.Report(CodeDrawnCrew, diag.Note, c.name.Span,
-				fmt.Sprintf("The diagram does not contain crew %q.", c.name.Value),
+			l.out.Notef(CodeDrawnCrew, c.name.Span,
 				fmt.Sprintf("Move its members into \"subgraph %s … end\".", c.name.Value),
-				diag.Related{Span: d.chartAt, Message: "the diagram"})
+				"The diagram does not contain crew %q.", c.name.Value).Relate(d.chartAt, "the diagram")
 			continue
 		}
 		used[match] = true
 		if !sameMembers(match, drawn, c) {
-			l.out.Report(CodeDrawnCrew, diag.Warning, match.Span,
-				fmt.Sprintf("Subgraph %q and crew %q have different members.", match.ID, c.name.Value),
-				"Use the members that the frontmatter lists.", diag.Related{Span: c.name.Span, Message: "the crew"})
+			l.out.Warnf(CodeDrawnCrew, match.Span, "Use the members that the frontmatter lists.",
+				"Subgraph %q and crew %q have different members.", match.ID, c.name.Value).
+				Relate(c.name.Span, "the crew")
 		}
 	}
 	for _, s := range d.chart.Subgraphs {
 		if !used[s] {
-			l.out.Report(CodeDrawnCrew, diag.Warning, s.Span,
-				fmt.Sprintf("Subgraph %q is not a crew, so its agents run sequentially.", s.ID),
-				"Add it to \"crews\" in the frontmatter, or remove the subgraph.")
+			l.out.Warnf(CodeDrawnCrew, s.Span, "Add it to \"crews\" in the frontmatter, or remove the subgraph.",
+				"Subgraph %q is not a crew, so its agents run sequentially.", s.ID)
 		}
 	}
 }
@@ -370,9 +358,8 @@ func (l *lowering) tiers() {
 		for _, class := range n.Class {
 			tier := strings.ToLower(class.Value)
 			if _, known := prices[tier]; known && tier != e.tier {
-				l.out.Report(CodeTier, diag.Warning, class.Span,
-					fmt.Sprintf("The diagram shows %q as %s, but its tier is %s.", e.key, tier, e.tier),
-					fmt.Sprintf("Use \"class %s %s\".", n.ID, e.tier), diag.Related{Span: n.Span, Message: "the node"})
+				l.out.Warnf(CodeTier, class.Span, fmt.Sprintf("Use \"class %s %s\".", n.ID, e.tier),
+					"The diagram shows %q as %s, but its tier is %s.", e.key, tier, e.tier).Relate(n.Span, "the node")
 			}
 		}
 	}
@@ -390,9 +377,9 @@ func (l *lowering) drawnRules() {
 			return r.kind != saveRule && r.kind != abortRule &&
 				r.target.Value == a.to
 		}) {
-			l.out.Report(CodeDrawnRule, diag.Warning, a.at,
-				fmt.Sprintf("The diagram has a conditional arrow from %q to %q, but no rule for it.", a.from, a.to),
-				fmt.Sprintf("Add a rule with \"route to `%s`\", or draw the arrow as -->.", a.to))
+			l.out.Warnf(CodeDrawnRule, a.at,
+				fmt.Sprintf("Add a rule with \"route to `%s`\", or draw the arrow as -->.", a.to),
+				"The diagram has a conditional arrow from %q to %q, but no rule for it.", a.from, a.to)
 		}
 	}
 	if d.mode() != dynamic {
@@ -413,9 +400,9 @@ func (l *lowering) drawnRules() {
 				!slices.ContainsFunc(r.skips, func(s text.Text) bool { return s.Value == a.from })
 		})
 		if !ok {
-			l.out.Report(CodeDrawnRule, diag.Note, r.at,
-				fmt.Sprintf("The diagram has no arrow for this rule, which routes to %q.", r.target.Value),
-				"Add a conditional arrow: -.->|condition|.", diag.Related{Span: d.chartAt, Message: "the diagram"})
+			l.out.Notef(CodeDrawnRule, r.at, "Add a conditional arrow: -.->|condition|.",
+				"The diagram has no arrow for this rule, which routes to %q.", r.target.Value).
+				Relate(d.chartAt, "the diagram")
 		}
 	}
 }
@@ -426,32 +413,23 @@ func (l *lowering) pipelineAgents() {
 	var order []text.Text
 	for _, a := range d.pipeline.adds {
 		if !d.lists(a.agent.Value) {
-			l.out.Report(CodePipeline, diag.Warning, a.agent.Span,
-				fmt.Sprintf("The pipeline adds %q, which is not one of the agents.", a.agent.Value),
-				"", diag.Related{Span: d.agentsSpan(), Message: "the agents"}).Suggest(a.agent.Value, d.keys())
+			l.out.Warnf(CodePipeline, a.agent.Span, "", "The pipeline adds %q, which is not one of the agents.",
+				a.agent.Value).Relate(d.agentsSpan(), "the agents").Suggest(a.agent.Value, d.keys())
 			continue
 		}
 		order = append(order, a.agent)
 	}
 	for _, a := range d.agents {
 		if !slices.ContainsFunc(order, func(o text.Text) bool { return o.Value == a.Value }) {
-			l.out.Report(CodePipeline, diag.Warning, a.Span,
-				fmt.Sprintf("The pipeline does not add agent %q.", a.Value),
-				fmt.Sprintf("Add pipeline.add(%q, …).", a.Value), diag.Related{
-					Span:    d.pipeline.adds[0].at,
-					Message: "the pipeline",
-				})
+			l.out.Warnf(CodePipeline, a.Span, fmt.Sprintf("Add pipeline.add(%q, …).", a.Value),
+				"The pipeline does not add agent %q.", a.Value).Relate(d.pipeline.adds[0].at, "the pipeline")
 		}
 	}
 	for i := 1; i < len(order); i++ {
 		if d.position(order[i].Value) < d.position(order[i-1].Value) {
-			l.out.Report(CodeOrder, diag.Warning, order[i].Span,
-				fmt.Sprintf("The pipeline adds %q after %q, but the list of agents has the reverse order.",
-					order[i].Value, order[i-1].Value),
-				"Use the same order in both places.", diag.Related{
-					Span:    d.agentSpan(order[i].Value),
-					Message: "the list",
-				})
+			l.out.Warnf(CodeOrder, order[i].Span, "Use the same order in both places.",
+				"The pipeline adds %q after %q, but the list of agents has the reverse order.", order[i].Value,
+				order[i-1].Value).Relate(d.agentSpan(order[i].Value), "the list")
 		}
 	}
 }
@@ -462,16 +440,14 @@ func (l *lowering) dependencies() {
 	needs, arrows := d.needs(), d.arrows()
 	for _, n := range needs {
 		if !d.lists(n.from) {
-			l.out.Report(CodeDepends, diag.Warning, n.at,
-				fmt.Sprintf("%q depends on %q, which is not one of the agents.", n.to, n.from), "").
+			l.out.Warnf(CodeDepends, n.at, "", "%q depends on %q, which is not one of the agents.", n.to, n.from).
 				Suggest(n.from, d.keys())
 			continue
 		}
 		if d.chart != nil && !d.unread && d.lists(n.to) && !leads(arrows, n.from, n.to) {
-			l.out.Report(CodeDepends, diag.Warning, n.at,
-				fmt.Sprintf("In the pipeline, %q depends on %q, but the diagram has no arrow between them.", n.to,
-					n.from),
-				"Add the arrow, or remove the dependency.", diag.Related{Span: d.chartAt, Message: "the diagram"})
+			l.out.Warnf(CodeDepends, n.at, "Add the arrow, or remove the dependency.",
+				"In the pipeline, %q depends on %q, but the diagram has no arrow between them.", n.to, n.from).
+				Relate(d.chartAt, "the diagram")
 		}
 	}
 	for _, a := range arrows {
@@ -481,10 +457,8 @@ func (l *lowering) dependencies() {
 			continue
 		}
 		i := slices.IndexFunc(d.pipeline.adds, func(p addition) bool { return p.agent.Value == a.to })
-		l.out.Report(CodeDepends, diag.Warning, a.at,
-			fmt.Sprintf("The diagram leads from %q to %q, but in the pipeline %q does not depend on it.", a.from,
-				a.to, a.to),
-			fmt.Sprintf("Add depends_on=[%q], or remove the arrow.", a.from),
-			diag.Related{Span: d.pipeline.adds[i].agent.Span, Message: "the pipeline"})
+		l.out.Warnf(CodeDepends, a.at, fmt.Sprintf("Add depends_on=[%q], or remove the arrow.", a.from),
+			"The diagram leads from %q to %q, but in the pipeline %q does not depend on it.", a.from, a.to, a.to).
+			Relate(d.pipeline.adds[i].agent.Span, "the pipeline")
 	}
 }

@@ -1,6 +1,7 @@
 package nof
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -91,9 +92,8 @@ func (l *lowering) checkAgents() {
 	var unique []text.Text
 	for _, a := range d.agents {
 		if i := slices.IndexFunc(unique, func(o text.Text) bool { return o.Value == a.Value }); i >= 0 {
-			l.out.Report(CodeTwice, diag.Error, a.Span, fmt.Sprintf("Agent %q is listed twice.", a.Value),
-				"List each agent once. To repeat an agent, use a Cycle-back rule.",
-				diag.Related{Span: unique[i].Span, Message: "the first time"})
+			l.out.Errorf(CodeTwice, a.Span, "List each agent once. To repeat an agent, use a Cycle-back rule.",
+				"Agent %q is listed twice.", a.Value).Relate(unique[i].Span, "the first time")
 			continue
 		}
 		unique = append(unique, a)
@@ -123,14 +123,13 @@ func (l *lowering) checkAgents() {
 		c := &d.crews[i]
 		c.members = slices.DeleteFunc(c.members, func(m text.Text) bool {
 			if !d.lists(m.Value) {
-				l.out.Report(CodeCrew, diag.Error, m.Span,
-					fmt.Sprintf("Crew %q has the member %q, which is not one of the agents.", c.name.Value, m.Value),
-					"").Suggest(m.Value, d.keys())
+				l.out.Errorf(CodeCrew, m.Span, "", "Crew %q has the member %q, which is not one of the agents.",
+					c.name.Value, m.Value).Suggest(m.Value, d.keys())
 				return true
 			}
 			if other, twice := in[m.Value]; twice {
-				l.out.Report(CodeCrew, diag.Error, m.Span, fmt.Sprintf("%q is a member of two crews.", m.Value),
-					"Remove it from one of them.", diag.Related{Span: other.Span, Message: "also here"})
+				l.out.Errorf(CodeCrew, m.Span, "Remove it from one of them.", "%q is a member of two crews.", m.Value).
+					Relate(other.Span, "also here")
 				return true
 			}
 			in[m.Value] = m
@@ -141,8 +140,9 @@ func (l *lowering) checkAgents() {
 
 func (l *lowering) unknownAgent(a text.Text) {
 	l.unknownAgents = true
-	l.out.Report(CodeAgent, diag.Error, a.Span, fmt.Sprintf("Agent %q is not defined.", a.Value),
-		strings.TrimSpace(near(a.Value)+fmt.Sprintf(" To define an agent, create %s/%s.md.", registryFolder, a.Value)))
+	l.out.Errorf(CodeAgent, a.Span,
+		strings.TrimSpace(near(a.Value)+fmt.Sprintf(" To define an agent, create %s/%s.md.", registryFolder, a.Value)),
+		"Agent %q is not defined.", a.Value)
 }
 
 func near(key string) string {
@@ -209,9 +209,9 @@ func (l *lowering) checkNodes() {
 	d := l.doc
 	for _, a := range d.agents {
 		if d.node(a.Value) == nil && d.sections[agentNodes] != nil && !d.unread && !l.unknownAgents {
-			l.out.Report(CodeNode, diag.Error, a.Span, fmt.Sprintf("Agent %q has no node function.", a.Value),
+			l.out.Errorf(CodeNode, a.Span,
 				fmt.Sprintf("Add a function %s(state) that calls AgentRunner.run(%q, …).", functionName(a.Value),
-					a.Value))
+					a.Value), "Agent %q has no node function.", a.Value)
 		}
 	}
 	for i := range l.p.Agents { // an agent without a node has been reported, or its node cannot be read
@@ -222,37 +222,32 @@ func (l *lowering) checkNodes() {
 	for _, n := range d.nodes {
 		key := n.key()
 		if first := seen[key]; first != nil {
-			l.out.Report(CodeNode, diag.Error, n.at, fmt.Sprintf("Agent %q has a second node function.", key),
-				"Keep one function for each agent.",
-				diag.Related{Span: first.at, Message: "the first one"})
+			l.out.Errorf(CodeNode, n.at, "Keep one function for each agent.", "Agent %q has a second node function.",
+				key).Relate(first.at, "the first one")
 			continue
 		}
 		seen[key] = n
 		if !d.lists(key) && !l.unknownAgents {
-			l.out.Report(CodeNode, diag.Warning, n.at,
-				fmt.Sprintf("Function %q never runs: its agent %q is not listed in the frontmatter.", n.function, key),
-				fmt.Sprintf("Add %q to \"agents\", or remove the function.", key))
+			l.out.Warnf(CodeNode, n.at, fmt.Sprintf("Add %q to \"agents\", or remove the function.", key),
+				"Function %q never runs: its agent %q is not listed in the frontmatter.", n.function, key)
 		}
 		if want := functionName(key); n.function != want { // N3
-			l.out.Report(CodeNodeName, diag.Warning, n.at, fmt.Sprintf("The node function of %q is named %q.", key,
-				n.function), fmt.Sprintf("Rename it to %s.", want))
+			l.out.Warnf(CodeNodeName, n.at, fmt.Sprintf("Rename it to %s.", want),
+				"The node function of %q is named %q.", key, n.function)
 		}
 		if d.state.open {
 			continue
 		}
 		for _, use := range n.reads {
 			if d.state.find(use.Value) == nil {
-				l.out.Report(CodeField, diag.Error, use.Span,
-					fmt.Sprintf("Node %q reads the field %q, which is not in the state schema.", n.function, use.Value),
-					"", diag.Related{Span: d.state.at, Message: "the schema"}).Suggest(use.Value, d.state.names())
+				l.out.Errorf(CodeField, use.Span, "", "Node %q reads the field %q, which is not in the state schema.",
+					n.function, use.Value).Relate(d.state.at, "the schema").Suggest(use.Value, d.state.names())
 			}
 		}
 		for _, use := range n.writes {
 			if d.state.find(use.Value) == nil { // N20
-				l.out.Report(CodeField, diag.Error, use.Span,
-					fmt.Sprintf("Node %q returns the field %q, which is not in the state schema.", n.function,
-						use.Value),
-					"", diag.Related{Span: d.state.at, Message: "the schema"}).Suggest(use.Value, d.state.names())
+				l.out.Errorf(CodeField, use.Span, "", "Node %q returns the field %q, which is not in the state schema.",
+					n.function, use.Value).Relate(d.state.at, "the schema").Suggest(use.Value, d.state.names())
 			}
 		}
 	}
@@ -317,11 +312,11 @@ func (l *lowering) parallel(c *crew) bool {
 func (l *lowering) independent(c *crew) bool {
 	d := l.doc
 	safe := true
-	warn := func(at source.Span, message string, related ...diag.Related) {
+	warn := func(at, written source.Span, why string, args ...any) {
 		if safe {
-			l.out.Report(CodeUnsafeCrew, diag.Warning, c.name.Span, message,
-				"Its members run sequentially. Remove the dependency or the crew.",
-				append(related, diag.Related{Span: at, Message: "here"})...)
+			l.out.Warnf(CodeUnsafeCrew, c.name.Span, "Its members run sequentially. Remove the dependency or the crew.",
+				"Crew %q cannot run in parallel: %s.", c.name.Value, fmt.Sprintf(why, args...)).
+				Relate(written, "written here").Relate(at, "here")
 		}
 		safe = false
 	}
@@ -331,14 +326,11 @@ func (l *lowering) independent(c *crew) bool {
 				continue
 			}
 			if at, ok := d.depends(a.Value, b.Value); ok {
-				warn(at, fmt.Sprintf("Crew %q cannot run in parallel: %q depends on %q.", c.name.Value, b.Value,
-					a.Value))
+				warn(at, source.Span{}, "%q depends on %q", b.Value, a.Value)
 				continue
 			}
 			if w, r, ok := d.sharedField(a.Value, b.Value); ok {
-				warn(r.Span, fmt.Sprintf("Crew %q cannot run in parallel: %q reads the field %q, which %q writes.",
-					c.name.Value, b.Value, w.Value, a.Value),
-					diag.Related{Span: w.Span, Message: "written here"})
+				warn(r.Span, w.Span, "%q reads the field %q, which %q writes", b.Value, w.Value, a.Value)
 			}
 		}
 	}
@@ -354,14 +346,12 @@ func (l *lowering) independent(c *crew) bool {
 				continue
 			}
 			if at, ok := d.depends(other.Value, m.Value); ok {
-				warn(at, fmt.Sprintf("Crew %q cannot run in parallel: %q depends on %q, which runs between its "+
-					"members.", c.name.Value, m.Value, other.Value))
+				warn(at, source.Span{}, "%q depends on %q, which runs between its members", m.Value, other.Value)
 			}
 			for _, pair := range [][2]string{{other.Value, m.Value}, {m.Value, other.Value}} {
 				if w, r, ok := d.sharedField(pair[0], pair[1]); ok {
-					warn(r.Span, fmt.Sprintf("Crew %q cannot run in parallel: %q, which runs between its members, "+
-						"and %q share the field %q.", c.name.Value, other.Value, m.Value, w.Value),
-						diag.Related{Span: w.Span, Message: "written here"})
+					warn(r.Span, w.Span, "%q, which runs between its members, and %q share the field %q",
+						other.Value, m.Value, w.Value)
 				}
 			}
 		}
@@ -402,11 +392,9 @@ func (l *lowering) sharedFields(c *crew) {
 			}
 			mine[w.Value] = true
 			if first, twice := by[w.Value]; twice {
-				l.out.Report(CodeSharedField, diag.Warning, w.Span,
-					fmt.Sprintf("Two members of crew %q write the field %q. The member listed last wins.",
-						c.name.Value, w.Value),
-					"Use separate fields, or make it an accumulator.",
-					diag.Related{Span: first.Span, Message: "the first one"})
+				l.out.Warnf(CodeSharedField, w.Span, "Use separate fields, or make it an accumulator.",
+					"Two members of crew %q write the field %q. The member listed last wins.", c.name.Value, w.Value).
+					Relate(first.Span, "the first one")
 			}
 			by[w.Value] = w
 		}
@@ -441,14 +429,9 @@ func (l *lowering) declare() {
 	properties, output := map[string]any{}, map[string]any{}
 	var names []string
 	for _, f := range d.state.fields {
-		v := ir.Var{Path: statePath(f.name), Init: l.initial(f), Span: f.at}
-		switch f.reducer {
-		case reduceAppend:
-			v.Reducer = ir.Append
-		case reduceMerge:
-			v.Reducer = ir.Merge
-		}
-		l.p.Vars = append(l.p.Vars, v)
+		l.p.Vars = append(l.p.Vars, ir.Var{
+			Path: statePath(f.name), Init: l.initial(f), Reducer: programReducers[f.reducer], Span: f.at,
+		})
 		properties[f.name], output[f.name] = f.kind.schema(), map[string]any{}
 		names = append(names, f.name)
 	}
@@ -458,9 +441,9 @@ func (l *lowering) declare() {
 	slices.SortStableFunc(l.p.Vars[len(d.state.fields):],
 		func(a, b ir.Var) int { return strings.Compare(a.Path, b.Path) })
 	input := map[string]any{"type": "object", "properties": properties, "additionalProperties": d.state.open}
-	l.p.Input = &ir.Contract{Schema: mustJSON(input), Span: d.state.at}
+	l.p.Input = &ir.Contract{Schema: format.JSON(input), Span: d.state.at}
 	if !l.Execution {
-		l.p.Output = &ir.Contract{Schema: mustJSON(map[string]any{
+		l.p.Output = &ir.Contract{Schema: format.JSON(map[string]any{
 			"type": "object", "properties": output,
 			"required": names,
 		}), Span: d.state.at}
@@ -500,14 +483,6 @@ func (l *lowering) initial(f field) json.RawMessage {
 		}
 	}
 	return f.kind.zero()
-}
-
-func mustJSON(v any) json.RawMessage {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		panic(fmt.Sprintf("nof: %v", err)) // unreachable: plain data encodes
-	}
-	return raw
 }
 
 func okEdge(to string, at source.Span) ir.Edge {
@@ -723,15 +698,13 @@ func (l *lowering) written(n *node) []field {
 }
 
 func stateWrite(f field, at source.Span) ir.Write {
-	w := ir.Write{Path: statePath(f.name), Part: f.name, Reducer: ir.Set, Span: at}
-	switch f.reducer {
-	case reduceAppend:
-		w.Reducer = ir.Append
-	case reduceMerge:
-		w.Reducer = ir.Merge
+	return ir.Write{
+		Path: statePath(f.name), Part: f.name, Reducer: cmp.Or(programReducers[f.reducer], ir.Set), Span: at,
 	}
-	return w
 }
+
+// programReducers are the reducers that every program has; nodes apply the others.
+var programReducers = map[string]ir.Reducer{reduceAppend: ir.Append, reduceMerge: ir.Merge}
 
 // code adds blocks of code to a task's settings, with their positions.
 func (l *lowering) code(t *ir.Task, blocks ...*python.Module) {
@@ -964,16 +937,14 @@ func (l *lowering) routesBack() {
 		}
 		const help = "Use a Cycle-back rule to run an agent again."
 		if to == 0 {
-			l.out.Report(CodeRouteBack, diag.Warning, r.target.Span,
-				fmt.Sprintf("The route never applies: %q is the first agent and has already run.", r.target.Value),
-				help)
+			l.out.Warnf(CodeRouteBack, r.target.Span, help,
+				"The route never applies: %q is the first agent and has already run.", r.target.Value)
 			continue
 		}
 		if first, field := l.decidedBy(r); first >= to {
 			key := l.units[first].agents[0]
-			l.out.Report(CodeRouteBack, diag.Warning, r.target.Span,
-				fmt.Sprintf("The route does not apply after %q, which writes %q: %q has already run.", key, field,
-					r.target.Value), help)
+			l.out.Warnf(CodeRouteBack, r.target.Span, help,
+				"The route does not apply after %q, which writes %q: %q has already run.", key, field, r.target.Value)
 		}
 	}
 }

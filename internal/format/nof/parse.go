@@ -1,6 +1,7 @@
 package nof
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -86,10 +87,9 @@ func parse(f *source.File, out *diag.List) *document {
 	*out = append(*out, d.md.Problems("python", "mermaid")...)
 	if !d.md.HasFrontmatter {
 		line, _, _ := strings.Cut(f.Text, "\n")
-		out.Report(CodeVersion, diag.Error, f.Span(0, len(line)),
-			"The file has no frontmatter.",
-			"Start the file with a line of ---, the keys format, name, description and agents, and "+
-				"another line of ---.")
+		out.Errorf(CodeVersion, f.Span(0, len(line)),
+			"Start the file with a line of ---, the keys format, name, description and agents, and another line of "+
+				"---.", "The file has no frontmatter.")
 		return nil
 	}
 	if !d.frontmatter(out) {
@@ -117,16 +117,12 @@ func (d *document) frontmatter(out *diag.List) bool {
 	switch {
 	case format.IsZero():
 	case m == nil || m[1] != "1":
-		out.Report(CodeVersion, diag.Error, format.Span,
-			fmt.Sprintf("Format %q is not supported.", format.Value), "Use format: nof/1.0.")
+		out.Errorf(CodeVersion, format.Span, "Use format: nof/1.0.", "Format %q is not supported.", format.Value)
 		return false
 	case m[2] != "0":
 		later = true
-		out.Add(diag.Diagnostic{ // N22
-			Code: CodeMinor, Severity: diag.Warning, Span: format.Span,
-			Message: fmt.Sprintf("%q is newer than nof/1.0. New keys and sections are ignored.", format.Value),
-			Help:    "Use format: nof/1.0 unless you need a newer feature.",
-		})
+		out.Warnf(CodeMinor, format.Span, "Use format: nof/1.0 unless you need a newer feature.", // N22
+			"%q is newer than nof/1.0. New keys and sections are ignored.", format.Value)
 	}
 	d.name, d.description, d.version = r.String("name"), r.String("description"), r.String("version")
 	d.agents = r.Strings("agents")
@@ -141,8 +137,8 @@ func (d *document) frontmatter(out *diag.List) bool {
 		r.Done()
 	}
 	if n := r.Node("agents"); n != nil && n.Kind == text.List && len(n.Items) == 0 {
-		out.Report(CodeMissing, diag.Error, r.KeySpan("agents"),
-			"The workflow has no agents.", "List at least one agent, such as - cost-advisor.")
+		out.Errorf(CodeMissing, r.KeySpan("agents"), "List at least one agent, such as - cost-advisor.",
+			"The workflow has no agents.")
 	}
 	return true
 }
@@ -158,8 +154,8 @@ func (d *document) money(r *text.Reader, out *diag.List) text.Text {
 	}
 	t := n.Text()
 	if _, ok := microDollars(t.Value); !ok {
-		out.Report(CodeBadValue, diag.Error, t.Span,
-			fmt.Sprintf("%q is not an amount in dollars.", t.Value), `Use an amount such as "$0.00625".`)
+		out.Errorf(CodeBadValue, t.Span, `Use an amount such as "$0.00625".`, "%q is not an amount in dollars.",
+			t.Value)
 		return text.Text{}
 	}
 	return t
@@ -193,9 +189,8 @@ func (d *document) crewList(n *text.Node, out *diag.List) {
 		c := crew{name: p.Key.Text(), members: r.Strings(p.Key.Value)}
 		if len(c.members) == 0 {
 			if p.Value.Kind == text.List || p.Value.Kind == text.Null {
-				out.Report(CodeCrew, diag.Warning, p.Key.Span,
-					fmt.Sprintf("Crew %q has no members.", c.name.Value),
-					"List the agents that run in parallel, or remove the crew.")
+				out.Warnf(CodeCrew, p.Key.Span, "List the agents that run in parallel, or remove the crew.",
+					"Crew %q has no members.", c.name.Value)
 			}
 			continue
 		}
@@ -210,9 +205,10 @@ func (d *document) fileName(out *diag.List) {
 	}
 	base := path.Base(d.file.Path)
 	stem, _, _ := strings.Cut(base, ".")
-	out.Report(CodeFileName, diag.Warning, d.file.Span(d.md.Frontmatter.Start,
-		d.md.Frontmatter.Start+strings.IndexByte(d.file.Text[d.md.Frontmatter.Start:]+"\n", '\n')),
-		fmt.Sprintf("The file name %q does not end in .nof.md.", base), fmt.Sprintf("Rename it to %s.nof.md.", stem))
+	out.Warnf(CodeFileName,
+		d.file.Span(d.md.Frontmatter.Start,
+			d.md.Frontmatter.Start+strings.IndexByte(d.file.Text[d.md.Frontmatter.Start:]+"\n", '\n')),
+		fmt.Sprintf("Rename it to %s.nof.md.", stem), "The file name %q does not end in .nof.md.", base)
 }
 
 // split finds the sections.
@@ -241,15 +237,14 @@ func (d *document) split(out *diag.List) {
 					return o.Level == 2 &&
 						strings.EqualFold(o.Text, near)
 				}) {
-				out.Report(CodeSection, diag.Warning, h.Span,
-					fmt.Sprintf("Section %q is not recognized.", h.Text), fmt.Sprintf("Did you mean %q?", near))
+				out.Warnf(CodeSection, h.Span, fmt.Sprintf("Did you mean %q?", near), "Section %q is not recognized.",
+					h.Text)
 			}
 			continue
 		}
 		if first := d.sections[names[k]]; first != nil {
-			out.Report(CodeSection, diag.Error, h.Span,
-				fmt.Sprintf("Duplicate section %q.", names[k]), "Merge the two.",
-				diag.Related{Span: first.heading.Span, Message: "the first one"})
+			out.Errorf(CodeSection, h.Span, "Merge the two.", "Duplicate section %q.", names[k]).
+				Relate(first.heading.Span, "the first one")
 			continue
 		}
 		d.sections[names[k]] = s
@@ -268,9 +263,8 @@ func (d *document) headings(out *diag.List) {
 	const form = "# Workflow: NAME"
 	if len(d.md.Headings) == 0 || d.md.Headings[0].Level != 1 ||
 		!strings.HasPrefix(strings.ToLower(d.md.Headings[0].Text), "workflow:") {
-		out.Report(CodeSection, diag.Error, place,
-			fmt.Sprintf("The first heading is not %q.", form),
-			fmt.Sprintf("Add \"# Workflow: %s\" after the frontmatter.", d.name.Value))
+		out.Errorf(CodeSection, place, fmt.Sprintf("Add \"# Workflow: %s\" after the frontmatter.", d.name.Value),
+			"The first heading is not %q.", form)
 	} else {
 		h := d.md.Headings[0]
 		_, name, _ := strings.Cut(h.Text, ":")
@@ -281,25 +275,22 @@ func (d *document) headings(out *diag.List) {
 			d.title.Span = h.Span
 		}
 		if !d.name.IsZero() && name != d.name.Value { // N26
-			out.Report(CodeName, diag.Warning, d.title.Span,
-				fmt.Sprintf("The heading names the workflow %q, but the frontmatter %q.", name, d.name.Value),
-				"Use the same name in both places.",
-				diag.Related{Span: d.name.Span, Message: "the name in the frontmatter"})
+			out.Warnf(CodeName, d.title.Span, "Use the same name in both places.",
+				"The heading names the workflow %q, but the frontmatter %q.", name, d.name.Value).
+				Relate(d.name.Span, "the name in the frontmatter")
 		}
 	}
 	for _, name := range required {
 		if d.sections[name] == nil {
-			out.Report(CodeSection, diag.Error, place,
-				fmt.Sprintf("Section %q is missing.", name),
-				fmt.Sprintf("Add \"## %s\" with %s.", name, purposes[name]))
+			out.Errorf(CodeSection, place, fmt.Sprintf("Add \"## %s\" with %s.", name, purposes[name]),
+				"Section %q is missing.", name)
 		}
 	}
 	if len(d.agents) > 2 { // N31
 		for _, name := range []string{stateSection, ruleSection} {
 			if d.sections[name] == nil {
-				out.Report(CodeRecommended, diag.Note, place,
-					fmt.Sprintf("Section %[2]q is recommended for a workflow of %[1]d agents.", len(d.agents), name),
-					fmt.Sprintf("Add \"## %s\" with %s.", name, purposes[name]))
+				out.Notef(CodeRecommended, place, fmt.Sprintf("Add \"## %s\" with %s.", name, purposes[name]),
+					"Section %[2]q is recommended for a workflow of %[1]d agents.", len(d.agents), name)
 			}
 		}
 	}
@@ -406,9 +397,8 @@ func (d *document) block(name, label string, out *diag.List) *text.Fence {
 			continue
 		}
 		if found != nil {
-			out.Report(CodeBlock, diag.Error, f.InfoSpan,
-				fmt.Sprintf("Section %q has a second %s block.", name, label), "Merge the two.",
-				diag.Related{Span: found.InfoSpan, Message: "the first one"})
+			out.Errorf(CodeBlock, f.InfoSpan, "Merge the two.", "Section %q has a second %s block.", name, label).
+				Relate(found.InfoSpan, "the first one")
 			return found
 		}
 		found = f
@@ -420,7 +410,7 @@ func (d *document) block(name, label string, out *diag.List) *text.Fence {
 		for _, f := range s.fences {
 			span, help = d.file.Span(f.Span.Start, f.Content.Start-1), fmt.Sprintf("Label the block ```%s.", label)
 		}
-		out.Report(CodeBlock, diag.Error, span, fmt.Sprintf("Section %q has no %s block.", name, label), help)
+		out.Errorf(CodeBlock, span, help, "Section %q has no %s block.", name, label)
 	}
 	return found
 }
@@ -443,20 +433,11 @@ func (d *document) position(key string) int {
 	return slices.IndexFunc(d.agents, func(a text.Text) bool { return a.Value == key })
 }
 
-func (d *document) keys() []string {
-	var out []string
-	for _, a := range d.agents {
-		out = append(out, a.Value)
-	}
-	return out
-}
+func (d *document) keys() []string { return text.Values(d.agents) }
 
 // mode returns the routing mode.
 func (d *document) mode() string {
-	if d.routing.Value == "" {
-		return sequential
-	}
-	return d.routing.Value
+	return cmp.Or(d.routing.Value, sequential)
 }
 
 // span returns the source position of a range in a module.

@@ -2,7 +2,6 @@ package nof
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -100,8 +99,8 @@ func (d *document) find(key string, files format.Reader, out *diag.List) *entry 
 	}
 	var found *entry
 	if f, err := readAgent(d.file, files, key); err != nil {
-		out.Report(CodeRegistry, diag.Error, d.agentSpan(key),
-			fmt.Sprintf("The file of agent %q cannot be read: %v.", key, err), "Fix or remove the file.")
+		out.Errorf(CodeRegistry, d.agentSpan(key), "Fix or remove the file.",
+			"The file of agent %q cannot be read: %v.", key, err)
 	} else if f != nil {
 		found = parseAgent(f, key, out)
 	}
@@ -130,12 +129,9 @@ func readAgent(from *source.File, files format.Reader, key string) (*source.File
 
 // isKey reports whether a string is a valid agent key, and therefore a safe file name.
 func isKey(key string) bool {
-	for _, r := range key {
-		if r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') {
-			return false
-		}
-	}
-	return key != ""
+	return key != "" && !strings.ContainsFunc(key, func(r rune) bool {
+		return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	})
 }
 
 var registryCodes = text.Codes{
@@ -161,22 +157,20 @@ func parseAgent(f *source.File, key string, out *diag.List) *entry {
 		e.tier = r.Enum("tier", opus, sonnet, haiku).Value
 		e.maxTokens, _, _ = r.Int("max_tokens", 1)
 		if e.maxTokens > maxTokens {
-			out.Report(CodeRegistry, diag.Error, r.Node("max_tokens").Span,
-				fmt.Sprintf("max_tokens is larger than %d.", maxTokens), "Use a smaller number.")
+			out.Errorf(CodeRegistry, r.Node("max_tokens").Span, "Use a smaller number.",
+				"max_tokens is larger than %d.", maxTokens)
 			e.maxTokens = 0
 		}
-		for _, word := range r.Strings("command") {
-			e.command = append(e.command, word.Value)
-		}
+		e.command = text.Values(r.Strings("command"))
 		r.Done()
 		if at := r.KeySpan("command"); !at.IsZero() {
 			e.at = at
 		}
 	}
 	if e.instructions == "" && e.description == "" && len(e.command) == 0 {
-		out.Report(CodeRegistry, diag.Error, e.at,
-			fmt.Sprintf("Agent %q has neither a command nor instructions.", key),
-			"Add instructions below the frontmatter, or \"command: [PROGRAM, ARGUMENT]\" to it.")
+		out.Errorf(CodeRegistry, e.at,
+			"Add instructions below the frontmatter, or \"command: [PROGRAM, ARGUMENT]\" to it.",
+			"Agent %q has neither a command nor instructions.", key)
 	}
 	return e
 }

@@ -1,7 +1,6 @@
 package nof
 
 import (
-	"fmt"
 	"path"
 	"regexp"
 	"slices"
@@ -121,9 +120,9 @@ func (d *document) ignoredRule(line string, at int, out *diag.List) {
 		m != nil && strings.Contains(m[1], "`") && (acts(routeForm) || acts(skipForm) || acts(abortForm))
 	if isRule {
 		start := at + len(line) - len(strings.TrimLeft(line, " \t"))
-		out.Report(CodeRule, diag.Warning, d.file.Span(start, start+len(strings.TrimSpace(line))),
-			"The line looks like a routing rule, but it is not an item of a list, so it is ignored.",
-			"Write it as an item of a list, outside of code blocks, quotations and tables.")
+		out.Warnf(CodeRule, d.file.Span(start, start+len(strings.TrimSpace(line))),
+			"Write it as an item of a list, outside of code blocks, quotations and tables.",
+			"The line looks like a routing rule, but it is not an item of a list, so it is ignored.")
 	}
 }
 
@@ -156,8 +155,8 @@ func (d *document) readRule(begin, end int, out *diag.List) {
 			r.target = sub(rest, m[2], m[3])
 			n, err := strconv.Atoi(rest.Value[m[4]:m[5]])
 			if err != nil || n > maxCycles {
-				out.Report(CodeRule, diag.Error, sub(rest, m[4], m[5]).Span,
-					fmt.Sprintf("A rule can cycle at most %d times.", maxCycles), "Use a smaller number.")
+				out.Errorf(CodeRule, sub(rest, m[4], m[5]).Span, "Use a smaller number.",
+					"A rule can cycle at most %d times.", maxCycles)
 				return
 			}
 			r.cycles = n
@@ -192,7 +191,7 @@ func (d *document) unreadRule(r *rule, whole string, out *diag.List) {
 	case !strings.Contains(lower, "if") && !strings.Contains(lower, "route") && !strings.Contains(lower, "abort"):
 		severity = diag.Warning // most likely a remark
 	}
-	out.Report(CodeRule, severity, r.at, "The routing rule is invalid.", help)
+	out.Reportf(CodeRule, severity, r.at, help, "The routing rule is invalid.")
 }
 
 func blank(s string) bool { return strings.Trim(s, " \t\r\n.;") == "" }
@@ -229,8 +228,7 @@ func (d *document) action(r *rule, t text.Text, out *diag.List) bool {
 		r.priority = slices.Index(priorities, strings.ToLower(word.Value))
 		if r.priority < 0 {
 			r.priority = 1
-			out.Report(CodeRule, diag.Error, word.Span,
-				fmt.Sprintf("%q is not a priority.", word.Value), "").Suggest(word.Value, priorities)
+			out.Errorf(CodeRule, word.Span, "", "%q is not a priority.", word.Value).Suggest(word.Value, priorities)
 		}
 		return true
 	}
@@ -269,8 +267,7 @@ func (d *document) bindRules(out *diag.List) {
 		for _, a := range agents {
 			if r.kind != abortRule && !d.lists(a.Value) {
 				ok = false
-				out.Report(CodeRuleName, diag.Error, a.Span,
-					fmt.Sprintf("The rule refers to %q, which is not one of the agents.", a.Value), "").
+				out.Errorf(CodeRuleName, a.Span, "", "The rule refers to %q, which is not one of the agents.", a.Value).
 					Suggest(a.Value, d.keys())
 			}
 		}
@@ -307,8 +304,7 @@ func (d *document) condition(r *rule, names map[string]string, out *diag.List) b
 		if names[p.Written[0]] == "" {
 			ok = false
 			known := append(append(d.state.names(), reserved...), d.keys()...)
-			found := out.Report(CodeRuleName, diag.Error, p.Span,
-				fmt.Sprintf("%q is neither a state field nor an agent.", p.Written[0]), "")
+			found := out.Errorf(CodeRuleName, p.Span, "", "%q is neither a state field nor an agent.", p.Written[0])
 			found.Suggest(p.Written[0], known)
 			if first, _, minus := strings.Cut(p.Written[0], "-"); minus && names[first] != "" && found != nil {
 				found.Help = "Put spaces around the minus sign to subtract. Without spaces it is part of a name."
@@ -319,11 +315,10 @@ func (d *document) condition(r *rule, names map[string]string, out *diag.List) b
 	for _, p := range cond.Paths() {
 		if len(p.Written) > 1 && d.lists(p.Written[0]) && !slices.Contains(outputKeys, p.Written[1]) &&
 			p.Written[1] != expr.Items {
-			out.Report(CodeRuleName, diag.Warning, p.Span,
-				fmt.Sprintf("The output contract of agents has no %q. If %q does not return it anyway, it is None.",
-					p.Written[1], p.Written[0]),
-				"Use "+strings.Join(outputKeys, ", ")+". Own results belong in analysis_data.").
-				Suggest(p.Written[1], outputKeys)
+			out.Warnf(CodeRuleName, p.Span,
+				"Use "+strings.Join(outputKeys, ", ")+". Own results belong in analysis_data.",
+				"The output contract of agents has no %q. If %q does not return it anyway, it is None.", p.Written[1],
+				p.Written[0]).Suggest(p.Written[1], outputKeys)
 		}
 	}
 	r.cond = cond
@@ -376,9 +371,8 @@ func (d *document) checkPath(r *rule, out *diag.List) bool {
 	clean := path.Clean(p)
 	if p == "" || path.IsAbs(p) || strings.Contains(p, ":") || clean == "." || clean == ".." ||
 		strings.HasPrefix(clean, "../") {
-		out.Report(CodeCheckpoint, diag.Error, r.path.Span,
-			fmt.Sprintf("The checkpoint %q is outside the run folder.", r.path.Value),
-			"Use a relative path without .., such as `checkpoints/state.json`.")
+		out.Errorf(CodeCheckpoint, r.path.Span, "Use a relative path without .., such as `checkpoints/state.json`.",
+			"The checkpoint %q is outside the run folder.", r.path.Value)
 		return false
 	}
 	return true

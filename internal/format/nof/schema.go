@@ -36,7 +36,5 @@ var frontmatterShape = text.NewShape(
 
 // Schemas returns the JSON Schema of the frontmatter for editors.
 func (Format) Schemas() []format.Schema {
-	schema := frontmatterShape.Schema()
-	schema["$schema"], schema["title"] = "https://json-schema.org/draft/2020-12/schema", "NOF frontmatter"
-	return []format.Schema{{Block: "frontmatter", Schema: mustJSON(schema)}}
+	return []format.Schema{format.NewSchema("frontmatter", "NOF frontmatter", frontmatterShape.Schema())}
 }

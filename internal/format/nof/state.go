@@ -1,6 +1,7 @@
 package nof
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -67,25 +68,16 @@ func (s *stateSchema) names() []string {
 	return out
 }
 
+var zeros = map[string]string{
+	"str": `""`, "int": "0", "float": "0.0", "bool": "false", "list": "[]", "dict": "{}",
+}
+
 // zero returns the initial value of a field (N21).
 func (t fieldType) zero() json.RawMessage {
-	switch {
-	case t.null:
+	if t.null {
 		return json.RawMessage("null")
-	case t.name == "str":
-		return json.RawMessage(`""`)
-	case t.name == "int":
-		return json.RawMessage("0")
-	case t.name == "float":
-		return json.RawMessage("0.0")
-	case t.name == "bool":
-		return json.RawMessage("false")
-	case t.name == "list":
-		return json.RawMessage("[]")
-	case t.name == "dict":
-		return json.RawMessage("{}")
 	}
-	return json.RawMessage("null")
+	return json.RawMessage(cmp.Or(zeros[t.name], "null"))
 }
 
 // python returns the type for the analysis of code.
@@ -150,22 +142,20 @@ func (d *document) readState(m *python.Module, out *diag.List) {
 	}
 	if class == nil {
 		if !d.unread {
-			out.Report(CodeSchema, diag.Error, d.sections[stateSection].heading.Span,
-				"The state schema has no TypedDict class.",
-				"Add \"class NAME(TypedDict):\" with a line for each field.")
+			out.Errorf(CodeSchema, d.sections[stateSection].heading.Span,
+				"Add \"class NAME(TypedDict):\" with a line for each field.",
+				"The state schema has no TypedDict class.")
 		}
 		return
 	}
 	s := &stateSchema{name: class.Name, at: d.span(m, class.NameAt)}
 	switch {
 	case d.stateSchema.IsZero():
-		out.Report(CodeSchema, diag.Warning, s.at,
-			fmt.Sprintf("The frontmatter does not name the state schema %q.", class.Name),
-			fmt.Sprintf("Add \"state_schema: %s\" to the frontmatter.", class.Name))
+		out.Warnf(CodeSchema, s.at, fmt.Sprintf("Add \"state_schema: %s\" to the frontmatter.", class.Name),
+			"The frontmatter does not name the state schema %q.", class.Name)
 	case d.stateSchema.Value != class.Name:
-		out.Report(CodeSchema, diag.Error, d.stateSchema.Span,
-			fmt.Sprintf("TypedDict %q is not defined.", d.stateSchema.Value), "",
-			diag.Related{Span: s.at, Message: "the defined class"}).Suggest(d.stateSchema.Value, all)
+		out.Errorf(CodeSchema, d.stateSchema.Span, "", "TypedDict %q is not defined.", d.stateSchema.Value).
+			Relate(s.at, "the defined class").Suggest(d.stateSchema.Value, all)
 	}
 	for _, line := range class.Body {
 		switch line := line.(type) {
@@ -177,32 +167,30 @@ func (d *document) readState(m *python.Module, out *diag.List) {
 			f := field{name: name.ID, at: d.span(m, name.Where())}
 			f.kind, f.reducer = d.annotation(m, line.Type, out)
 			if first := s.find(f.name); first != nil {
-				out.Report(CodeSchema, diag.Error, f.at,
-					fmt.Sprintf("Duplicate field %q.", f.name), "Remove one of the two.",
-					diag.Related{Span: first.at, Message: "the first one"})
+				out.Errorf(CodeSchema, f.at, "Remove one of the two.", "Duplicate field %q.", f.name).
+					Relate(first.at, "the first one")
 				continue
 			}
 			s.fields = append(s.fields, f)
 		case *python.ExprStmt, *python.Jump: // a docstring or pass
 		default:
-			out.Report(CodeSchema, diag.Error, d.span(m, line.Where()),
-				"The state schema contains something other than fields.", "Use only lines such as \"score: float\".")
+			out.Errorf(CodeSchema, d.span(m, line.Where()), "Use only lines such as \"score: float\".",
+				"The state schema contains something other than fields.")
 		}
 	}
 	for _, a := range accumulators { // N20
 		f := s.find(a.name)
 		switch {
 		case f == nil:
-			out.Report(CodeAccumulator, diag.Error, s.at,
-				fmt.Sprintf("The state schema has no accumulator %q.", a.name),
-				fmt.Sprintf("Add \"%s: %s\".", a.name, a.written))
+			out.Errorf(CodeAccumulator, s.at, fmt.Sprintf("Add \"%s: %s\".", a.name, a.written),
+				"The state schema has no accumulator %q.", a.name)
 			s.fields = append(s.fields, field{
 				name: a.name, at: s.at, kind: fieldType{name: "list"},
 				reducer: reduceAppend,
 			})
 		case f.kind.name != "list" || f.reducer != reduceAppend:
-			out.Report(CodeAccumulator, diag.Error, f.at,
-				fmt.Sprintf("%q is not an appended list.", a.name), fmt.Sprintf("Use \"%s: %s\".", a.name, a.written))
+			out.Errorf(CodeAccumulator, f.at, fmt.Sprintf("Use \"%s: %s\".", a.name, a.written),
+				"%q is not an appended list.", a.name)
 			f.kind, f.reducer = fieldType{name: "list"}, reduceAppend
 		}
 	}
@@ -214,18 +202,14 @@ func (d *document) annotation(m *python.Module, x python.Expr, out *diag.List) (
 	if index, ok := x.(*python.Index); ok && lastName(index.X) == "Annotated" {
 		parts, ok := index.Key.(*python.Seq)
 		if !ok || len(parts.Items) < 2 {
-			d.badAnnotation(m, x, "Annotated has no type or no reducer.", "Use Annotated[List[str], operator.add].",
-				out)
+			out.Errorf(CodeAnnotation, d.span(m, x.Where()), "Use Annotated[List[str], operator.add].",
+				"Annotated has no type or no reducer.")
 			return fieldType{name: "any"}, ""
 		}
 		t := d.typeOf(m, parts.Items[0], out)
 		return t, d.reducer(m, t, parts.Items[1], out)
 	}
 	return d.typeOf(m, x, out), ""
-}
-
-func (d *document) badAnnotation(m *python.Module, x python.Expr, message, help string, out *diag.List) {
-	out.Report(CodeAnnotation, diag.Error, d.span(m, x.Where()), message, help)
 }
 
 func (d *document) reducer(m *python.Module, t fieldType, x python.Expr, out *diag.List) string {
@@ -238,8 +222,9 @@ func (d *document) reducer(m *python.Module, t fieldType, x python.Expr, out *di
 	case (name == "or_" || name == "ior") && t.name == "dict":
 		return reduceMerge
 	}
-	d.badAnnotation(m, x, fmt.Sprintf("The reducer does not apply to a field of type %s.", t.text()),
-		"Use operator.add for lists, numbers and strings, or operator.or_ for dicts.", out)
+	out.Errorf(CodeAnnotation, d.span(m, x.Where()),
+		"Use operator.add for lists, numbers and strings, or operator.or_ for dicts.",
+		"The reducer does not apply to a field of type %s.", t.text())
 	if t.name == "list" {
 		return reduceAppend
 	}
@@ -317,8 +302,9 @@ func (d *document) typeOf(m *python.Module, x python.Expr, out *diag.List) field
 			return anything
 		}
 	}
-	d.badAnnotation(m, x, "The type is not supported for state fields.",
-		"Use str, int, float, bool, List, Dict, Optional or Any. The state is stored as JSON.", out)
+	out.Errorf(CodeAnnotation, d.span(m, x.Where()),
+		"Use str, int, float, bool, List, Dict, Optional or Any. The state is stored as JSON.",
+		"The type is not supported for state fields.")
 	return anything
 }
 

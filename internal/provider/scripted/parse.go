@@ -49,10 +49,6 @@ type parser struct {
 	out  *diag.List
 }
 
-func (p *parser) report(code diag.Code, at source.Span, message, help string) {
-	p.out.Report(code, diag.Error, at, message, help)
-}
-
 // reply parses one entry for models.
 func (p *parser) reply(n *text.Node) *entry {
 	r := text.Read(n, "reply", codes, p.out)
@@ -94,7 +90,7 @@ func (p *parser) exit(r *text.Reader) *int {
 	}
 	const most = 255
 	if n > most {
-		p.report(CodeBadValue, at, fmt.Sprintf("%d is not an exit code.", n), "Use a number from 0 to 255.")
+		p.out.Errorf(CodeBadValue, at, "Use a number from 0 to 255.", "%d is not an exit code.", n)
 	}
 	code := int(n)
 	return &code
@@ -103,13 +99,12 @@ func (p *parser) exit(r *text.Reader) *int {
 // whole reports entries that are empty or contradictory.
 func (p *parser) whole(n *text.Node, r *text.Reader) {
 	if !r.Has("reply") && !r.Has("tools") && !r.Has("fail") && !r.Has("exit") {
-		p.report(CodeMissing, head(n), `The reply says neither "reply" nor "tools" nor "fail".`,
-			`Add a line such as reply: "the text that the model says".`)
+		p.out.Errorf(CodeMissing, head(n), `Add a line such as reply: "the text that the model says".`,
+			`The reply says neither "reply" nor "tools" nor "fail".`)
 	}
 	together := func(key, with, help string) {
 		if r.Has(key) && r.Has(with) {
-			p.report(CodeTogether, r.KeySpan(with),
-				fmt.Sprintf("%q and %q of the reply do not go together.", key, with), help)
+			p.out.Errorf(CodeTogether, r.KeySpan(with), help, "%q and %q of the reply do not go together.", key, with)
 		}
 	}
 	together("fail", "tools", `Write two entries: one asks for the tools, the other, with turn: 2, fails.`)
@@ -130,8 +125,9 @@ func (p *parser) entry(n *text.Node, r *text.Reader) *entry {
 		attempt: p.numbers(r, "attempt"), visit: p.numbers(r, "visit"), iteration: p.numbers(r, "iteration"),
 	}
 	if _, err := path.Match(e.when.key.Value, ""); err != nil {
-		p.report(CodeBadValue, e.when.key.Span, fmt.Sprintf("%q is not a valid pattern for keys.", e.when.key.Value),
-			"Write a task's key, with * for any text between two slashes: each/*/draft.")
+		p.out.Errorf(CodeBadValue, e.when.key.Span,
+			"Write a task's key, with * for any text between two slashes: each/*/draft.",
+			"%q is not a valid pattern for keys.", e.when.key.Value)
 	}
 	e.delay = p.duration(r, "delay")
 	return e
@@ -155,8 +151,9 @@ func (p *parser) numbers(r *text.Reader, key string) numbers {
 	}
 	m := severalNumbers().FindStringSubmatch(strings.TrimSpace(t.Value))
 	if m == nil {
-		p.report(CodeBadValue, t.Span, fmt.Sprintf("%q cannot be %q.", key, t.Value),
-			fmt.Sprintf("Write a number from 1 on, or several: %s: 2, %s: 2-4, %s: 2+.", key, key, key))
+		p.out.Errorf(CodeBadValue, t.Span,
+			fmt.Sprintf("Write a number from 1 on, or several: %s: 2, %s: 2-4, %s: 2+.", key, key, key),
+			"%q cannot be %q.", key, t.Value)
 		return numbers{}
 	}
 	from, _ := strconv.Atoi(m[1]) // cannot fail: the pattern limits it to six digits
@@ -168,8 +165,8 @@ func (p *parser) numbers(r *text.Reader, key string) numbers {
 		to, _ = strconv.Atoi(m[3])
 	}
 	if to != 0 && to < from {
-		p.report(CodeBadValue, t.Span, fmt.Sprintf("%q is an empty range: %d to %d.", key, from, to),
-			fmt.Sprintf("Write %s: %d-%d.", key, to, from))
+		p.out.Errorf(CodeBadValue, t.Span, fmt.Sprintf("Write %s: %d-%d.", key, to, from),
+			"%q is an empty range: %d to %d.", key, from, to)
 	}
 	return numbers{from, to, t.Span}
 }
@@ -181,8 +178,9 @@ func (p *parser) duration(r *text.Reader, key string) time.Duration {
 	}
 	d, err := time.ParseDuration(t.Value)
 	if err != nil || d < 0 {
-		p.report(CodeBadValue, t.Span, fmt.Sprintf("%q is not a duration.", t.Value),
-			fmt.Sprintf("Write a number and its unit: %s: 200ms, %s: 1.5s, %s: 2m.", key, key, key))
+		p.out.Errorf(CodeBadValue, t.Span,
+			fmt.Sprintf("Write a number and its unit: %s: 200ms, %s: 1.5s, %s: 2m.", key, key, key),
+			"%q is not a duration.", t.Value)
 		return 0
 	}
 	return d
@@ -224,8 +222,7 @@ func (p *parser) failure(r *text.Reader, classes []string) *failure {
 		}
 		f.class = class.Value
 		if !slices.Contains(classes, f.class) {
-			p.report(CodeBadValue, class.Span, fmt.Sprintf("There is no error class %q.", f.class),
-				classHelp(f.class, classes))
+			p.out.Errorf(CodeBadValue, class.Span, classHelp(f.class, classes), "There is no error class %q.", f.class)
 		}
 		return f
 	}
@@ -271,8 +268,8 @@ func (p *parser) tool(pair text.Pair) toolScript {
 	}
 	if len(answers) == 0 &&
 		(pair.Value.Kind == text.List || pair.Value.Kind == text.Null || pair.Value.Get("answers") == nil) {
-		p.report(CodeMissing, pair.Key.Span, fmt.Sprintf("The tool %q has no answers.", pair.Key.Value),
-			`Add an entry below it, such as "- output: {}".`)
+		p.out.Errorf(CodeMissing, pair.Key.Span, `Add an entry below it, such as "- output: {}".`,
+			"The tool %q has no answers.", pair.Key.Value)
 	}
 	for _, n := range answers {
 		t.answers = append(t.answers, p.answer(n))
@@ -303,12 +300,12 @@ func (p *parser) answer(n *text.Node) *entry {
 	switch {
 	case n.Kind != text.Map:
 	case len(says) == 0:
-		p.report(CodeMissing, head(n), `The answer has no "output", "error" or "fail".`,
-			"Add a line such as output: {}.")
+		p.out.Errorf(CodeMissing, head(n), "Add a line such as output: {}.",
+			`The answer has no "output", "error" or "fail".`)
 	case len(says) > 1:
-		p.report(CodeTogether, r.KeySpan(says[1]),
-			fmt.Sprintf("%q and %q of the answer do not go together.", says[0], says[1]),
-			`Keep one: "output" is a result, "error" a refusal by the tool, "fail" a failed call.`)
+		p.out.Errorf(CodeTogether, r.KeySpan(says[1]),
+			`Keep one: "output" is a result, "error" a refusal by the tool, "fail" a failed call.`,
+			"%q and %q of the answer do not go together.", says[0], says[1])
 	}
 	return e
 }

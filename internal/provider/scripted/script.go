@@ -150,14 +150,12 @@ type checker struct {
 func (c *checker) check(e *entry) bool {
 	if of := e.when.workflow; of.Value != "" && !slices.Contains(c.names["workflow"], of.Value) {
 		if c.known.OtherWorkflows != nil && slices.Contains(c.known.OtherWorkflows(), of.Value) {
-			c.out.Report(CodeNoSuch, diag.Warning, of.Span,
-				fmt.Sprintf("The entry is for the workflow %q, so it is not used here.", of.Value),
-				"Ignore this if the script is for both workflows.")
+			c.out.Warnf(CodeNoSuch, of.Span, "Ignore this if the script is for both workflows.",
+				"The entry is for the workflow %q, so it is not used here.", of.Value)
 			return false
 		}
-		c.out.Report(CodeNoSuch, diag.Error, of.Span,
-			fmt.Sprintf("There is no workflow %q, so this entry is never used.", of.Value),
-			or(diag.DidYouMean(of.Value, c.names["workflow"]), "Remove the entry."))
+		c.out.Errorf(CodeNoSuch, of.Span, or(diag.DidYouMean(of.Value, c.names["workflow"]), "Remove the entry."),
+			"There is no workflow %q, so this entry is never used.", of.Value)
 		return false
 	}
 	for _, n := range e.when.names() {
@@ -169,17 +167,17 @@ func (c *checker) check(e *entry) bool {
 		if n.key == "step" && slices.Contains(c.names[quietStep], n.value.Value) {
 			message = fmt.Sprintf("Step %q asks no model, so this entry is never used.", n.value.Value)
 		}
-		c.out.Report(CodeNoSuch, diag.Error, n.value.Span,
-			message, or(diag.DidYouMean(n.value.Value, have), "Remove the entry."))
+		c.out.Errorf(CodeNoSuch, n.value.Span, or(diag.DidYouMean(n.value.Value, have), "Remove the entry."), "%s",
+			message)
 	}
 	if key := e.when.key; key.Value != "" && !c.hasKey(key.Value) {
-		c.out.Report(CodeNoSuch, diag.Error, key.Span,
-			fmt.Sprintf("No step of the workflow has the key %q, so this entry is never used.", key.Value),
-			"A key ends with the id of a step. "+diag.DidYouMean(lastStep(key.Value), c.names["step"]))
+		c.out.Errorf(CodeNoSuch, key.Span,
+			"A key ends with the id of a step. "+diag.DidYouMean(lastStep(key.Value), c.names["step"]),
+			"No step of the workflow has the key %q, so this entry is never used.", key.Value)
 	}
 	if why := unreachable(e, c.p); why != "" {
-		c.out.Report(CodeNever, diag.Error, e.when.step.Span, why+", so this entry is never used.",
-			"Change the entry, or remove it.")
+		c.out.Errorf(CodeNever, e.when.step.Span, "Change the entry, or remove it.", "%s, so this entry is never used.",
+			why)
 	}
 	c.often(e)
 	return true
@@ -217,8 +215,8 @@ func (c *checker) often(e *entry) {
 		if most > 1 {
 			help = fmt.Sprintf("Use a %s from 1 to %d.", key, most)
 		}
-		c.out.Report(CodeNever, diag.Error, n.span,
-			fmt.Sprintf("There is no %s %s: %s %s, so this entry is never used.", key, n, happens, times(most)), help)
+		c.out.Errorf(CodeNever, n.span, help, "There is no %s %s: %s %s, so this entry is never used.", key, n, happens,
+			times(most))
 	}
 	report("visit", e.when.visit, visits, "a run comes here")
 	report("turn", e.when.turn, turns, "an attempt asks its model")
@@ -257,10 +255,10 @@ func (c *checker) covered(entries []*entry) {
 		for _, earlier := range entries[:i] {
 			if earlier.when.sameOrMore(later.when) && !earlier.usedUp() && !better(later, earlier) &&
 				string(earlier.input) == string(later.input) {
-				c.out.Report(CodeNever, diag.Error, later.span,
-					fmt.Sprintf("This entry is never used: an earlier one also matches %s.", later),
+				c.out.Errorf(CodeNever, later.span,
 					"Remove one of the two, or distinguish them by attempt, visit, iteration, call or turn.",
-					diag.Related{Span: earlier.span, Message: "this one answers"})
+					"This entry is never used: an earlier one also matches %s.", later).
+					Relate(earlier.span, "this one answers")
 				break
 			}
 		}
@@ -276,19 +274,16 @@ func (c *checker) commands(s *Script, e *entry) {
 	const simulate = `Add "otherwise: simulate" to the script: commands are simulated then.`
 	switch {
 	case e.exit != nil && every(func(w Work) bool { return !w.Command }):
-		c.out.Report(CodeNever, diag.Error, e.span,
-			fmt.Sprintf("There is no command and no exit code for %s, so this entry is never used.", e),
-			`Replace "exit" with "reply" or "fail".`)
+		c.out.Errorf(CodeNever, e.span, `Replace "exit" with "reply" or "fail".`,
+			"There is no command and no exit code for %s, so this entry is never used.", e)
 	case e.exit != nil && e.when.step.Value == "" && e.when.agent.Value == "" && e.when.key.Value == "":
-		c.out.Report(CodeNever, diag.Error, e.span, "This entry selects no command, so it is never used.",
-			`Add the step of the command, such as "step: test".`)
+		c.out.Errorf(CodeNever, e.span, `Add the step of the command, such as "step: test".`,
+			"This entry selects no command, so it is never used.")
 	case s.simulate:
 	case e.exit != nil:
-		c.out.Report(CodeNever, diag.Error, e.span,
-			fmt.Sprintf("The command of %s is real, so this entry is never used.", e), simulate)
+		c.out.Errorf(CodeNever, e.span, simulate, "The command of %s is real, so this entry is never used.", e)
 	case every(func(w Work) bool { return w.Command && !w.Asks }):
-		c.out.Report(CodeNever, diag.Error, e.span,
-			fmt.Sprintf("The command of %s is real, so this entry is never used.", e), simulate)
+		c.out.Errorf(CodeNever, e.span, simulate, "The command of %s is real, so this entry is never used.", e)
 	}
 }
 
@@ -323,8 +318,7 @@ func (c *checker) noTool(name text.Text, so string) {
 	if len(have) == 0 {
 		help = "It calls no tools."
 	}
-	c.out.Report(CodeNoSuch, diag.Error, name.Span,
-		fmt.Sprintf("The workflow calls no tool %q, so %s.", name.Value, so), help)
+	c.out.Errorf(CodeNoSuch, name.Span, help, "The workflow calls no tool %q, so %s.", name.Value, so)
 }
 
 // lastStep returns the part of a pattern of keys that is compared with the id of a step.

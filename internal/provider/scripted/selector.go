@@ -106,12 +106,8 @@ func (s selector) fits(o origin) (yes, no int) {
 
 // sharesName reports whether one of the selector's names is that of the origin.
 func (s selector) sharesName(o origin) bool {
-	for _, n := range s.names() {
-		if n.value.Value != "" && n.value.Value == o.name(n.key) {
-			return true
-		}
-	}
-	return s.key.Value != "" && matchesKey(s.key.Value, o.key)
+	return s.key.Value != "" && matchesKey(s.key.Value, o.key) || slices.ContainsFunc(s.names(),
+		func(n name) bool { return n.value.Value != "" && n.value.Value == o.name(n.key) })
 }
 
 // matchesKey compares the pattern of a key with the key of a task, with or without its attempt; * matches any text

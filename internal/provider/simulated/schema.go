@@ -127,12 +127,7 @@ func (m *maker) valueBut(all []*schema.Node, at spot, unwanted func(any) bool) (
 }
 
 func valid(all []*schema.Node, v any) bool {
-	for _, s := range all {
-		if !s.Accepts(v) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(all, func(s *schema.Node) bool { return !s.Accepts(v) })
 }
 
 // roomy reports whether there is space for what is optional.
@@ -240,28 +235,18 @@ func (m *maker) proposals(flat []*schema.Node, at spot) iter.Seq[any] {
 		}
 		for _, s := range flat {
 			if s.Enum != nil {
-				for v := range m.oneOf(s.Enum, at) {
-					if !yield(v) {
-						return
-					}
-				}
+				m.oneOf(s.Enum, at)(yield)
 				return
 			}
 		}
-		if !m.lean {
-			for _, s := range flat {
-				for v := range m.oneOf(s.Examples, at) {
-					if !yield(v) {
-						return
-					}
-				}
+		for _, s := range flat {
+			if !m.lean && !each(m.oneOf(s.Examples, at), yield) {
+				return
 			}
 		}
 		for _, t := range m.types(flat, at) {
-			for v := range m.ofType(t, flat, at) {
-				if !yield(v) {
-					return
-				}
+			if !each(m.ofType(t, flat, at), yield) {
+				return
 			}
 		}
 		for _, s := range flat {
@@ -270,6 +255,16 @@ func (m *maker) proposals(flat []*schema.Node, at spot) iter.Seq[any] {
 			}
 		}
 	}
+}
+
+// each yields values. It returns false when no more are wanted.
+func each(values iter.Seq[any], yield func(any) bool) bool {
+	for v := range values {
+		if !yield(v) {
+			return false
+		}
+	}
+	return true
 }
 
 // oneOf goes round a list, from another place each round.
@@ -679,7 +674,10 @@ func (m *maker) list(flat []*schema.Node, at spot, least, n int, unique bool) ([
 			}
 		}
 		item := at.item(i)
-		unwanted := func(v any) bool { return unique && has(list, v) || tooMuch(flat, i, v) }
+		unwanted := func(v any) bool {
+			return tooMuch(flat, i, v) ||
+				unique && slices.ContainsFunc(list, func(w any) bool { return schema.Equal(v, w) })
+		}
 		v, ok := m.sparingly(i >= least, func() (any, bool) {
 			v, ok := m.valueBut(all, item, unwanted)
 			for try := 1; !ok && try <= 5 && m.tries <= m.limit && i > 0; try++ {
@@ -700,39 +698,6 @@ func tooMuch(flat []*schema.Node, i int, v any) bool {
 	return slices.ContainsFunc(flat, func(s *schema.Node) bool {
 		return s.Contains != nil && s.MaxContains != nil && i >= wanted(s) && s.Contains.Accepts(v)
 	})
-}
-
-func has(list []any, v any) bool {
-	return slices.ContainsFunc(list, func(w any) bool { return same(v, w) })
-}
-
-// same compares as JSON does: 1.0 is 1.
-func same(a, b any) bool {
-	switch a := a.(type) {
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		if !ok || len(a) != len(b) {
-			return false
-		}
-		for k := range a {
-			if other, ok := b[k]; !ok || !same(a[k], other) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		b, ok := b.([]any)
-		return ok && slices.EqualFunc(a, b, same)
-	case json.Number:
-		b, ok := b.(json.Number)
-		if !ok {
-			return false
-		}
-		x, ok1 := new(big.Rat).SetString(a.String())
-		y, ok2 := new(big.Rat).SetString(b.String())
-		return ok1 && ok2 && x.Cmp(y) == 0
-	}
-	return a == b
 }
 
 // itemSchema returns what a schema says of item i; closed means that there must be

@@ -1,6 +1,7 @@
 package simulated
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -216,12 +217,12 @@ func (d dice) text(s subject, at spot) string {
 	case anID:
 		return fmt.Sprintf("sim-%04d", d.pick(at.path, 10000))
 	case aTitle:
-		return fmt.Sprintf("Simulated %s %d", or(what, "title"), 1+d.along(at, 9))
+		return fmt.Sprintf("Simulated %s %d", cmp.Or(what, "title"), 1+d.along(at, 9))
 	}
 	if list := samples()[s]; len(list) > 0 && s.typeFor() == "string" && s != anything {
 		return list[d.along(at, len(list))]
 	}
-	return fmt.Sprintf("Simulated %s: %s", or(what, "text"), sentences[d.along(at, len(sentences))])
+	return fmt.Sprintf("Simulated %s: %s", cmp.Or(what, "text"), sentences[d.along(at, len(sentences))])
 }
 
 // number returns a likely number, as it is written.
@@ -246,11 +247,4 @@ func (d dice) yes(s subject, question string) bool {
 		return d.rotate(question, 4) == 0
 	}
 	return d.rotate(question, 2) == 0
-}
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }

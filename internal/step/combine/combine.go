@@ -59,19 +59,18 @@ func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 		if set.Conflict != Critic {
 			at = "strategy"
 		}
-		list.Report(stepkind.CodeNoCritic, diag.Error, stepkind.At(s, t, at),
-			fmt.Sprintf("Conflicts in step %q go to a critic, but no agent is the critic.", s.ID),
-			"Name one with \"critic: AGENT\" in the merge, or call an agent \"critic\".")
+		list.Errorf(stepkind.CodeNoCritic, stepkind.At(s, t, at),
+			"Name one with \"critic: AGENT\" in the merge, or call an agent \"critic\".",
+			"Conflicts in step %q go to a critic, but no agent is the critic.", s.ID)
 	}
 	if n := voters(s); set.Strategy == Vote && n > 0 && n%2 == 0 {
 		severity := diag.Note // the author has set a rule for ties
 		if cmp.Or(set.Conflict, Fail) == Fail {
 			severity = diag.Warning
 		}
-		list.Report(stepkind.CodeEvenVoters, severity, stepkind.At(s, t, "strategy"),
-			fmt.Sprintf("%d workers vote in step %q, so a vote can end in a tie.", n, s.ID),
+		list.Reportf(stepkind.CodeEvenVoters, severity, stepkind.At(s, t, "strategy"),
 			fmt.Sprintf("Let an odd number of workers vote; a tie is settled as a conflict (%s).",
-				cmp.Or(set.Conflict, Fail)))
+				cmp.Or(set.Conflict, Fail)), "%d workers vote in step %q, so a vote can end in a tie.", n, s.ID)
 	}
 	return list
 }

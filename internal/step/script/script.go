@@ -51,13 +51,13 @@ func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 	set := stepkind.Lenient[Settings](t)
 	var list diag.List
 	if set.Language != "" && !slices.Contains(Languages(), set.Language) {
-		list.Report(stepkind.CodeLanguage, diag.Error, stepkind.At(s, t, "language"),
-			fmt.Sprintf("Scripts in %q cannot be run.", set.Language), suggest(set.Language))
+		list.Errorf(stepkind.CodeLanguage, stepkind.At(s, t, "language"), suggest(set.Language),
+			"Scripts in %q cannot be run.", set.Language)
 	}
 	if set.Script != "" && empty(set.Script) {
-		list.Report(stepkind.CodeEmptyScript, diag.Error, stepkind.At(s, t, "script"),
-			fmt.Sprintf("The script of step %q has nothing to run.", s.ID),
-			"Write the code under \"script: |\", or remove the code from the step.")
+		list.Errorf(stepkind.CodeEmptyScript, stepkind.At(s, t, "script"),
+			"Write the code under \"script: |\", or remove the code from the step.",
+			"The script of step %q has nothing to run.", s.ID)
 	}
 	return list
 }

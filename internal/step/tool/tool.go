@@ -2,7 +2,6 @@ package tool
 
 import (
 	"encoding/json"
-	"fmt"
 
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
@@ -36,9 +35,8 @@ func (k Kind) Check(p *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 	set := stepkind.Lenient[Settings](t)
 	var list diag.List
 	if set.Tool != "" && !stepkind.IsToolName(set.Tool) {
-		list.Report(stepkind.CodeToolName, diag.Error, stepkind.At(s, t, "tool"),
-			fmt.Sprintf("%q cannot be the name of a tool.", set.Tool),
-			stepkind.ToolNameHelp+"; arguments go under args.")
+		list.Errorf(stepkind.CodeToolName, stepkind.At(s, t, "tool"),
+			stepkind.ToolNameHelp+"; arguments go under args.", "%q cannot be the name of a tool.", set.Tool)
 	}
 	if ir.ToolName(set.Tool) == ir.ShellTool {
 		list = append(list, k.CheckCode(p, s, t)...)
