@@ -159,11 +159,11 @@ func TestTwoRepliesToOneTurn(t *testing.T) {
 	c.until("\r\n> ")
 	p.exits(4, "signal", awfRun, "chat", "--step", "chat:input~1", "--text", "from elsewhere")
 	if said := p.exits(2, "signal", awfRun, "chat", "--step", "chat:input~1",
-		"--text", "too late"); !strings.Contains(said, "chat was answered already") {
+		"--text", "too late"); !strings.Contains(said, "gate chat was already answered") {
 		t.Error(said)
 	}
 	c.types("mine\n")
-	c.until("Your answer was not used: chat was answered already")
+	c.until("Your answer was not used: gate chat was already answered")
 	c.until("Two\r\n")
 	c.until("\r\n> ")
 	c.types("mine again\n")
