@@ -87,7 +87,7 @@ func TestInterruptedConversationWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	rest, _ := io.ReadAll(stderr)
-	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 4 ||
+	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 130 ||
 		!strings.Contains(string(rest), "To reply: espalier signal") {
 		t.Errorf("exit code %d: %s", cmd.ProcessState.ExitCode(), rest)
 	}
