@@ -15,18 +15,35 @@ type prepared struct {
 	stmts map[string]*sql.Stmt
 }
 
+// stmt returns a prepared statement. Preparing waits for a connection, and who has one may wait for mu: so mu is not
+// held meanwhile, and a transaction asks only for statements that have been prepared before it began.
 func (s *Store) stmt(text string) (*sql.Stmt, error) {
-	s.prepared.mu.Lock()
-	defer s.prepared.mu.Unlock()
-	if stmt := s.prepared.stmts[text]; stmt != nil {
+	if stmt := s.prepared.get(text); stmt != nil {
 		return stmt, nil
 	}
 	stmt, err := s.reader.Prepare(text)
 	if err != nil {
 		return nil, err
 	}
-	xmaps.Set(&s.prepared.stmts, text, stmt)
-	return stmt, nil
+	return s.prepared.put(text, stmt), nil
+}
+
+func (p *prepared) get(text string) *sql.Stmt {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stmts[text]
+}
+
+// put keeps a statement, and returns the one to use: another goroutine may have prepared the same.
+func (p *prepared) put(text string, stmt *sql.Stmt) *sql.Stmt {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if other := p.stmts[text]; other != nil {
+		stmt.Close()
+		return other
+	}
+	xmaps.Set(&p.stmts, text, stmt)
+	return stmt
 }
 
 // queryIn runs a query in a transaction, which may be nil.
