@@ -441,7 +441,7 @@ func (c *checker) inputHelp(missing string) string {
 // named checks a name in a condition. later has the steps that the condition reads too early: each is reported once.
 func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path, later map[*ir.Step]bool) {
 	dotted := strings.Join(path.Segments, ".")
-	at := cmp.Or(path.Span, cmp.Or(cond.expr.Span, s.Span))
+	at := cmp.Or(path.Span, cond.expr.Span, s.Span)
 	worst := diag.Error
 	if cond.expr.Dialect.MissingIsFalse() {
 		worst = diag.Warning // the condition can be decided nevertheless
@@ -577,8 +577,8 @@ func (c *checker) branchOutput(w *writers, path string, steps []*ir.Step) {
 	for i := range body {
 		s := &body[i]
 		n := c.flow.start[ir.Body] + i
-		if !c.reached[n] || !writes[n] || slices.ContainsFunc(steps, func(from *ir.Step) bool {
-			return from == s || c.holds(s, steps) || w.before(from, s)
+		if !c.reached[n] || !writes[n] || c.holds(s, steps) || slices.ContainsFunc(steps, func(from *ir.Step) bool {
+			return from == s || w.before(from, s)
 		}) {
 			continue
 		}

@@ -20,6 +20,20 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 )
 
+// runIn runs a command in a folder, which is also the home of the user, and returns what it prints.
+func runIn(t *testing.T, dir string, want int, args ...string) string {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code := Main(World{
+		Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Dir: dir,
+		Getenv: func(name string) string { return map[string]string{"HOME": dir}[name] },
+	}, args)
+	if code != want {
+		t.Fatalf("%v: exit code %d: %s", args, code, stderr.String())
+	}
+	return stdout.String()
+}
+
 // run is one command line in a folder, with nothing in the environment.
 func run(t *testing.T, dir string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
@@ -148,18 +162,7 @@ func TestGatePatternsReturnWhatWasApproved(t *testing.T) {
 		t.Run(of.format+" "+of.pattern, func(t *testing.T) {
 			dir := t.TempDir()
 			const id = "00000000-0000-4000-8000-000000000001"
-			espalier := func(want int, args ...string) string {
-				t.Helper()
-				var stdout, stderr bytes.Buffer
-				code := Main(World{
-					Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Dir: dir,
-					Getenv: func(name string) string { return map[string]string{"HOME": dir}[name] },
-				}, args)
-				if code != want {
-					t.Fatalf("%v: exit code %d: %s", args, code, stderr.String())
-				}
-				return stdout.String()
-			}
+			espalier := func(want int, args ...string) string { t.Helper(); return runIn(t, dir, want, args...) }
 			espalier(exitOK, "init") // the pattern waits without any other setting
 			path, _, _ := strings.Cut(
 				espalier(exitOK, "new", "x", "--format", of.format, "--pattern", of.pattern), "\n")
@@ -217,18 +220,7 @@ func TestPatternsPassOnWhatTheySay(t *testing.T) {
 		t.Run(of.format+" "+of.pattern, func(t *testing.T) {
 			dir := t.TempDir()
 			const id = "00000000-0000-4000-8000-000000000001"
-			espalier := func(args ...string) string {
-				t.Helper()
-				var stdout, stderr bytes.Buffer
-				code := Main(World{
-					Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Dir: dir,
-					Getenv: func(name string) string { return map[string]string{"HOME": dir}[name] },
-				}, args)
-				if code != exitOK {
-					t.Fatalf("%v: exit code %d: %s", args, code, stderr.String())
-				}
-				return stdout.String()
-			}
+			espalier := func(args ...string) string { t.Helper(); return runIn(t, dir, exitOK, args...) }
 			path, _, _ := strings.Cut(espalier("new", "x", "--format", of.format, "--pattern", of.pattern), "\n")
 			espalier(append([]string{"run", path, "--simulate", "--run-id", id}, of.inputs...)...)
 			last := ""

@@ -35,7 +35,7 @@ func TestPreparingHoldsUpNoTransaction(t *testing.T) {
 		prepared <- err
 	}()
 	for s.reader.Stats().WaitCount == 0 {
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // nothing announces that a connection is waited for
 	}
 	read := make(chan error, 1)
 	go func() {
