@@ -7,6 +7,7 @@ package analysis
 import (
 	"context"
 	"path/filepath"
+	"slices"
 
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
@@ -63,18 +64,13 @@ func (r *Result) DependsOn(abs string) bool {
 	}
 	base := filepath.Base(abs)
 	isSkill := base == "SKILL.md"
-	switch {
-	case isSkill && (r.reads.skills || filepath.Base(r.File.Abs) == base): // another one of the name may hide it
-		return true
-	case r.reads.names[base]:
+	if isSkill && (r.reads.skills || filepath.Base(r.File.Abs) == base) { // another one of the name may hide it
 		return true
 	}
-	for _, dir := range r.reads.bundles {
-		if rel, err := filepath.Rel(dir, abs); err == nil && filepath.IsLocal(rel) {
-			return true
-		}
-	}
-	return false
+	return r.reads.names[base] || slices.ContainsFunc(r.reads.bundles, func(dir string) bool {
+		rel, err := filepath.Rel(dir, abs)
+		return err == nil && filepath.IsLocal(rel)
+	})
 }
 
 // reader is the format.Reader of one analysis. It records what the result depends on besides the

@@ -5,6 +5,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // The methods below turn the forms back into what they were made from, as far as
@@ -62,9 +63,7 @@ func (s *Status) App() *app.Status {
 		micro := int64(math.Round(*d * 1e6))
 		out.Limits.MicroDollars = &micro
 	}
-	for i := range s.Gates {
-		out.Gates = append(out.Gates, s.Gates[i].app())
-	}
+	out.Gates = xslices.Map(s.Gates, func(one Gate) app.Gate { return one.app() })
 	return out
 }
 

@@ -539,12 +539,7 @@ func (r *resolver) resolveName(name string) (*Analysis, error) {
 		}
 	}
 	for _, fits := range []func(Workflow) bool{called(false), called(true), commanded(name)} {
-		var matches []Workflow
-		for _, w := range found.Workflows {
-			if fits(w) && w.ShadowedBy == "" {
-				matches = append(matches, w)
-			}
-		}
+		matches := xslices.Filter(found.Workflows, func(w Workflow) bool { return fits(w) && w.ShadowedBy == "" })
 		switch len(matches) {
 		case 0:
 		case 1:

@@ -25,6 +25,7 @@ import (
 	"github.com/espalier-run/espalier/internal/report/audit"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/trust"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Options configure an App. The zero value of each field but Dir is usable.
@@ -337,12 +338,7 @@ func (rt *environment) driving() error {
 
 // holder returns the environment that has a run in memory; nil if none has.
 func (a *App) holder(id journal.RunID) *environment {
-	for _, env := range a.environments() {
-		if env.isOpen() && env.Engine.Owns(id) {
-			return env
-		}
-	}
-	return nil
+	return xslices.Find(a.environments(), func(env *environment) bool { return env.isOpen() && env.Engine.Owns(id) })
 }
 
 func (rt *environment) isOpen() bool {

@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Cost is what a run can cost.
@@ -121,11 +122,8 @@ func estimate(p *ir.Program, env *environment, model func(asked string) string) 
 // repeats returns how often a model call is repeated at most after failures of its provider.
 func repeats(r check.Report, models *registry.Models, model string) int {
 	most := 0
-	names := []string{""} // of steps that have no agent
-	for _, a := range r.PerAgent {
-		names = append(names, a.Model)
-	}
-	for _, name := range names {
+	names := xslices.Map(r.PerAgent, func(a check.AgentCost) string { return a.Model })
+	for _, name := range append(names, "") { // "" is for steps that have no agent
 		choice, _ := models.Choose(cmp.Or(model, name)) // an unknown provider has the usual limit
 		most = max(most, choice.Retries())
 	}

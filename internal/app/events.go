@@ -21,6 +21,7 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/trigger"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Incoming is an event from outside of the project. Source and ID identify it.
@@ -70,12 +71,9 @@ func (a *App) Receive(ctx context.Context, e Incoming, by journal.Actor) (*Deliv
 	if err != nil {
 		return nil, err
 	}
-	var subscribed []*workflowTrigger
-	for _, d := range all {
-		if d.spec.Kind == ir.OnEvent && !d.spec.Off && d.spec.Event == e.Type {
-			subscribed = append(subscribed, d)
-		}
-	}
+	subscribed := xslices.Filter(all, func(d *workflowTrigger) bool {
+		return d.spec.Kind == ir.OnEvent && !d.spec.Off && d.spec.Event == e.Type
+	})
 	by.As = fmt.Sprintf("event %s from %s", e.ID, e.Source)
 	return a.deliver(ctx, rt, e, subscribed, true, by)
 }

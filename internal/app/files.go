@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/trigger"
 	"github.com/espalier-run/espalier/internal/trust"
 	"github.com/espalier-run/espalier/internal/xmaps"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // maxWatched bounds the files that one trigger watches.
@@ -174,11 +175,8 @@ func glob(root fs.FS, pattern string) (names []string, err error) {
 				return err
 			}
 			found, err := glob(folder, cmp.Or(after, "*"))
-			for _, one := range found {
-				if one = path.Join(name, one); !slices.Contains(names, one) {
-					names = append(names, one)
-				}
-			}
+			names = xslices.AppendNew(names,
+				xslices.Map(found, func(one string) string { return path.Join(name, one) })...)
 			return err
 		})
 		if err != nil {

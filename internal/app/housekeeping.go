@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/text"
 )
 
 // Housekeeping is what people who operate a project ask about it.
@@ -58,13 +59,10 @@ func (a *App) Housekeeping(ctx context.Context) (*Housekeeping, error) {
 }
 
 func notificationTarget(n *config.Named[config.Notification]) NotificationTarget {
-	t := NotificationTarget{
+	return NotificationTarget{
 		Name: n.Name.Value, Address: cmp.Or(n.Is.URL.Value, n.Is.Webhook.Value), On: n.Is.On, Approved: !n.Is.Withheld,
+		Workflows: text.Values(n.Is.Workflows),
 	}
-	for _, w := range n.Is.Workflows {
-		t.Workflows = append(t.Workflows, w.Value)
-	}
-	return t
 }
 
 // folderSize returns the size of all files in a folder. Files that disappear meanwhile do not count.

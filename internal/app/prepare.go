@@ -20,6 +20,7 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // RunOptions are how a run was asked for; they are pinned with the run.
@@ -145,9 +146,7 @@ func (p *Prepared) script(a *App, f *source.File, shared bool) {
 		known := scriptFacts(p.Workflow.Program)
 		known.OtherWorkflows = func() (names []string) {
 			if found, err := a.Workflows(context.Background(), Reading{}); err == nil {
-				for i := range found.Workflows {
-					names = append(names, found.Workflows[i].Name)
-				}
+				names = xslices.Map(found.Workflows, func(one Workflow) string { return one.Name })
 			}
 			return names
 		}
@@ -422,10 +421,7 @@ func (rt *environment) consented(p *ir.Program, o RunOptions) error {
 	if len(commands) == 0 {
 		return nil
 	}
-	lines := make([]string, len(commands))
-	for i, c := range commands {
-		lines[i] = c.String()
-	}
+	lines := xslices.Map(commands, func(c registry.Command) string { return c.String() })
 	e := fail(NotReady, NeedsConsent, "the workflow runs commands on this machine, which needs your consent:\n  %s",
 		strings.Join(lines, "\n  "))
 	e.Commands = commands

@@ -8,6 +8,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // need is the amount that the cheapest path through a block uses in any case, and for the largest call the step that
@@ -280,9 +281,7 @@ func (e *estimator) compare(base, worst vector, perStep []StepCost) []BudgetLine
 			b.worst, _ = e.within(b.block, b.budget.Steps)
 			b.worst[steps] = e.block(b.block).worst[steps]
 		}
-		for _, i := range e.items(&b, perStep) {
-			out = append(out, i.line)
-		}
+		out = append(out, xslices.Map(e.items(&b, perStep), func(i item) BudgetLine { return i.line })...)
 	}
 	return out
 }

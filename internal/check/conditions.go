@@ -116,10 +116,7 @@ func (c *checker) decisions() {
 				arms = append(arms, e.When)
 			}
 		}
-		if len(arms) == 0 || c.p.Unread.Steps || c.domains.alwaysOne(arms) {
-			return
-		}
-		if c.answered(s, arms) {
+		if len(arms) == 0 || c.p.Unread.Steps || c.domains.alwaysOne(arms) || c.answered(s, arms) {
 			return
 		}
 		c.add(CodeNoDefault, diag.Warning, s.Span, "Add a default branch that says where to go with any other value.",

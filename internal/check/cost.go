@@ -10,6 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Estimate computes the cost of a run of the program.
@@ -383,10 +384,7 @@ func (e *estimator) inside(s *ir.Step) vector {
 func (e *estimator) insideBase(s *ir.Step) vector {
 	switch a := s.Action.(type) {
 	case ir.Parallel:
-		var list []vector
-		for i := range a.Branches {
-			list = append(list, e.block(a.Branches[i].Block).base)
-		}
+		list := xslices.Map(a.Branches, func(one ir.Branch) vector { return e.block(one.Block).base })
 		if a.Each != nil {
 			list = append(list, e.block(a.Each.Block).base)
 		}

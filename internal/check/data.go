@@ -11,6 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // The variables of every program: input and workflow metadata, which no step writes, and the output.
@@ -142,9 +143,7 @@ type writer struct {
 
 func (c *checker) written() *writers {
 	w := &writers{c: c, after: map[*ir.Step][]bool{}, unwritten: map[string]int{}}
-	for i := range c.p.Vars {
-		w.vars = append(w.vars, c.p.Vars[i].Path)
-	}
+	w.vars = xslices.Map(c.p.Vars, func(one ir.Var) string { return one.Path })
 	c.steps(func(_ ir.BlockID, s *ir.Step) {
 		for i := range s.Writes {
 			w.by = append(w.by, writer{path: s.Writes[i].Path, step: s, at: s.Writes[i].Span})
@@ -181,15 +180,9 @@ func (w *writers) declared(path string) bool {
 
 // keys returns all names that a read or a condition can refer to.
 func (w *writers) keys() []string {
-	var list []string
-	for i := range w.by {
-		list = append(list, w.by[i].path)
-	}
-	list = append(list, w.vars...)
-	for _, name := range w.c.domains.inputs() {
-		list = append(list, inputRoot+"."+name)
-	}
-	return list
+	paths := xslices.Map(w.by, func(one writer) string { return one.path })
+	inputs := xslices.Map(w.c.domains.inputs(), func(name string) string { return inputRoot + "." + name })
+	return slices.Concat(paths, w.vars, inputs)
 }
 
 // help returns suggestions for a name that does not exist.
@@ -478,13 +471,7 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path, 
 		})
 		return
 	}
-	if c.undeclaredOutput(w, dotted, at) {
-		return
-	}
-	if !c.enters(s) || !slices.ContainsFunc(steps, c.enters) {
-		return
-	}
-	if later[steps[0]] {
+	if c.undeclaredOutput(w, dotted, at) || !c.enters(s) || !slices.ContainsFunc(steps, c.enters) || later[steps[0]] {
 		return
 	}
 	inside := func(from *ir.Step) bool { return cond.after && (from == s || c.holds(s, []*ir.Step{from})) }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // domains knows the values that names can have before the run: workflow metadata, and inputs whose schema lists their
@@ -136,12 +137,9 @@ func (d *domains) fact(path string) bool {
 
 // facts returns the paths of the workflow's metadata.
 func (d *domains) facts() []string {
-	var list []string
+	list := xslices.Map(d.p.Meta, func(one ir.Meta) string { return workflowRoot + "." + one.Name })
 	for name := range d.own() {
 		list = append(list, workflowRoot+"."+name)
-	}
-	for i := range d.p.Meta {
-		list = append(list, workflowRoot+"."+d.p.Meta[i].Name)
 	}
 	return list
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // fields reads the keys of one map and records them in a JSON Schema.
@@ -159,6 +160,11 @@ func (f *fields) object(key, what, doc string, read func(*fields)) {
 type Named[T any] struct {
 	Name text.Text
 	Is   T
+}
+
+// Names returns the names of the entries of a map, in the order of the file.
+func Names[T any](all []Named[T]) []string {
+	return xslices.Map(all, func(one Named[T]) string { return one.Name.Value })
 }
 
 // entry returns the entry of a name, or nil if there is none.

@@ -9,6 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // MCPFileName is the file in which other programs, too, declare MCP servers.
@@ -100,11 +101,9 @@ func texts(r *text.Reader, key string, codes text.Codes, out *diag.List) []Heade
 		return nil
 	}
 	inner := text.Read(n, key, codes, out)
-	var all []Header
-	for _, pair := range n.Pairs {
-		all = append(all, Header{Name: pair.Key.Value, Value: inner.String(pair.Key.Value)})
-	}
-	return all
+	return xslices.Map(n.Pairs, func(pair text.Pair) Header {
+		return Header{Name: pair.Key.Value, Value: inner.String(pair.Key.Value)}
+	})
 }
 
 // serverless are the characters that a server's name must not contain.
@@ -112,11 +111,8 @@ const serverless = ".*?[ "
 
 // texts returns all strings in which variables are expanded.
 func (s *Server) texts() []text.Text {
-	out := slices.Clone(s.Command)
-	out = append(out, s.URL)
-	for _, h := range slices.Concat(s.Env, s.Headers) {
-		out = append(out, h.Value)
-	}
+	values := xslices.Map(slices.Concat(s.Env, s.Headers), func(h Header) text.Text { return h.Value })
+	out := slices.Concat(s.Command, []text.Text{s.URL}, values)
 	if s.OAuth != nil {
 		out = append(out, s.OAuth.ClientID, s.OAuth.Secret, s.OAuth.Issuer)
 	}
@@ -140,15 +136,11 @@ func checkVariables(t text.Text, out *diag.List) {
 // Variables returns the names of the environment variables that servers and headers of tools refer to.
 func (c *Config) Variables() []string {
 	var all []text.Text
-	for _, list := range [][]Named[Server]{c.MCP, c.MCPFile.Servers} {
-		for i := range list {
-			all = append(all, list[i].Is.texts()...)
-		}
+	for _, one := range slices.Concat(c.MCP, c.MCPFile.Servers) {
+		all = append(all, one.Is.texts()...)
 	}
 	for _, t := range c.Tools {
-		for _, h := range t.Is.Headers {
-			all = append(all, h.Value)
-		}
+		all = append(all, xslices.Map(t.Is.Headers, func(h Header) text.Text { return h.Value })...)
 	}
 	var out []string
 	for _, t := range all {

@@ -2,9 +2,9 @@ package config
 
 import (
 	"regexp"
-	"slices"
 
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // labelForm is the form of a worker's label.
@@ -57,13 +57,7 @@ func (f *fields) labels() []text.Text {
 
 // LabelsOf returns the labels that a process needs to drive runs of a workflow: those of the workflow and of its steps.
 func (c *Config) LabelsOf(workflow string) (labels []string) {
-	add := func(all []text.Text) {
-		for _, label := range all {
-			if !slices.Contains(labels, label.Value) {
-				labels = append(labels, label.Value)
-			}
-		}
-	}
+	add := func(all []text.Text) { labels = xslices.AppendNew(labels, text.Values(all)...) }
 	for _, n := range c.Needs {
 		if n.Name.Value != workflow {
 			continue
@@ -80,9 +74,7 @@ func (c *Config) LabelsOf(workflow string) (labels []string) {
 func (c *Config) StepsWithNeeds(workflow string) (steps []string) {
 	for _, n := range c.Needs {
 		if n.Name.Value == workflow {
-			for _, step := range n.Is.Steps {
-				steps = append(steps, step.Name.Value)
-			}
+			steps = append(steps, Names(n.Is.Steps)...)
 		}
 	}
 	return steps

@@ -81,10 +81,7 @@ func (c *Config) checkReference(t text.Text, out *diag.List) {
 	if !ok || c.Secret(name) != nil {
 		return
 	}
-	var names []string
-	for _, s := range c.Secrets {
-		names = append(names, s.Name.Value)
-	}
+	names := Names(c.Secrets)
 	help := fmt.Sprintf("Declare it: secrets: {%s: {env: %s}}.", name,
 		strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
 	near := diag.Nearest(name, names)

@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/jsonfast"
 	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Kind is what a reply is, in one word.
@@ -749,10 +750,7 @@ func (b *builder) close(decisions []Decision) {
 		if d.Open || node == nil || node["enum"] != nil || node["const"] != nil || soleType(node) == "boolean" {
 			continue
 		}
-		var values []any
-		for _, o := range d.Options {
-			values = append(values, decode(o.Value))
-		}
+		values := xslices.Map(d.Options, func(o Option) any { return decode(o.Value) })
 		if len(values) > 1 {
 			node["enum"] = values
 		}
@@ -830,9 +828,7 @@ func (c *Contract) String() string {
 			Enum []json.RawMessage `json:"enum"`
 		}
 		_ = json.Unmarshal(c.Schema, &doc) // without a list of values the decisions have them
-		for _, v := range doc.Enum {
-			values = append(values, string(v))
-		}
+		values = xslices.Map(doc.Enum, func(v json.RawMessage) string { return string(v) })
 		if len(values) == 0 && len(c.Choices) > 0 {
 			open = c.Choices[0].Open
 			for _, o := range c.Choices[0].Options {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // wholeOutput is the variable that a program's result is read from.
@@ -166,12 +167,10 @@ func (b *builder) shared(doc map[string]any) {
 	if len(required) == 0 {
 		return
 	}
-	var kept []any
-	for _, name := range required {
-		if key, ok := name.(string); !ok || !b.elsewhere(key) {
-			kept = append(kept, name)
-		}
-	}
+	kept := xslices.Filter(required, func(name any) bool {
+		key, ok := name.(string)
+		return !ok || !b.elsewhere(key)
+	})
 	if len(kept) == len(required) {
 		return
 	}
@@ -261,10 +260,7 @@ func below(path, top string) (string, bool) {
 // describe is a schema in a few words.
 func describe(node map[string]any) string {
 	if values, ok := node["enum"].([]any); ok {
-		var words []string
-		for _, v := range values {
-			words = append(words, string(encode(v)))
-		}
+		words := xslices.Map(values, func(v any) string { return string(encode(v)) })
 		return "one of " + strings.Join(words, ", ")
 	}
 	if v, ok := node["const"]; ok {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // search looks for plans that take branches which others miss.
@@ -59,10 +60,7 @@ func (s *search) spare() bool { return len(s.tried) < mostPlans && s.steps < mos
 
 // add walks a plan and keeps it. It reports whether the plan takes a branch that no other one takes.
 func (s *search) add(p plan) bool {
-	var order []*ir.Step
-	for _, d := range s.deciders {
-		order = append(order, d.step)
-	}
+	order := xslices.Map(s.deciders, func(d decider) *ir.Step { return d.step })
 	for _, one := range s.recoveries {
 		order = append(order, one.work...)
 	}

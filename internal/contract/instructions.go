@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/lazyregexp"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Instructions tell a model what its reply must be; empty for free text.
@@ -119,12 +120,7 @@ func (c *Contract) noun() string {
 }
 
 func (c *Contract) decision(at string) *Decision {
-	for i := range c.Choices {
-		if c.Choices[i].At == at {
-			return &c.Choices[i]
-		}
-	}
-	return nil
+	return xslices.FindPointer(c.Choices, func(one *Decision) bool { return one.At == at })
 }
 
 // choice asks for one of several values.

@@ -70,10 +70,8 @@ func (b *builder) named(text string, s *ir.Step) string {
 	var written []string
 	for i := range b.uses {
 		u := &b.uses[i]
-		if u.decision == nil || u.decision.step != s || u.written == "" || slices.Contains(u.at, each) {
-			continue
-		}
-		if names[u.written] != "" {
+		if u.decision == nil || u.decision.step != s || u.written == "" || slices.Contains(u.at, each) ||
+			names[u.written] != "" {
 			continue
 		}
 		if names[u.written] = join(u.at); len(u.at) == 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/xmaps"
 )
 
 // how a value is used.
@@ -384,10 +385,7 @@ func (t *tracer) onward(s *ir.Step) {
 	if !ok || holder == nil || t.left[block] {
 		return
 	}
-	if t.left == nil {
-		t.left = map[ir.BlockID]bool{}
-	}
-	t.left[block] = true
+	xmaps.Set(&t.left, block, true)
 	if loop, ok := holder.Action.(ir.Loop); ok {
 		t.loop(holder, &loop)
 		if first := t.first(block); first != nil {

@@ -73,10 +73,7 @@ func schemaIn(text string) map[string]any {
 // a {placeholder}, they do not.
 func introduces(before string) bool {
 	before = strings.TrimSpace(before)
-	if before == "" || strings.ContainsAny(before[len(before)-1:], ":[(=") {
-		return true
-	}
-	if countBefore().MatchString(before) {
+	if before == "" || strings.ContainsAny(before[len(before)-1:], ":[(=") || countBefore().MatchString(before) {
 		return true
 	}
 	switch before = strings.ToLower(before); before[len(strings.TrimRightFunc(before, inWord)):] {

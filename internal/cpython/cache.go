@@ -21,6 +21,7 @@ import (
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/espalier-run/espalier/internal/private"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 //go:embed python.wasm.gz
@@ -172,13 +173,9 @@ func recordSums(dir string) {
 // cached returns the files that hold machine code.
 func cached(dir string) []string {
 	all, _ := filepath.Glob(filepath.Join(dir, "*", "*"))
-	var out []string
-	for _, path := range all {
-		if !strings.HasSuffix(path, sumSuffix) && !strings.HasSuffix(path, ".tmp") {
-			out = append(out, path)
-		}
-	}
-	return out
+	return xslices.Filter(all, func(path string) bool {
+		return !strings.HasSuffix(path, sumSuffix) && !strings.HasSuffix(path, ".tmp")
+	})
 }
 
 func sum(path string) string {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Printer writes diagnostics for people: the message, the position, and the lines of the file with carets under the
@@ -93,11 +94,7 @@ func (p Printer) diagnostic(w *bufio.Writer, d Diagnostic) {
 }
 
 func (d Diagnostic) spans() []source.Span {
-	all := []source.Span{d.Span}
-	for _, r := range d.Related {
-		all = append(all, r.Span)
-	}
-	return all
+	return append([]source.Span{d.Span}, xslices.Map(d.Related, func(r Related) source.Span { return r.Span })...)
 }
 
 // place writes "--> file:line:column".

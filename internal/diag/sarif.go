@@ -10,6 +10,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // SARIF writes a list in the Static Analysis Results Interchange Format 2.1.0, which code hosts and editors read.
@@ -51,9 +52,7 @@ func (s SARIF) Write(w io.Writer, l List) error {
 			related.Message = &sarifText{other.Message}
 			r.Related = append(r.Related, related)
 		}
-		for _, fix := range d.Fixes {
-			r.Fixes = append(r.Fixes, s.fix(fix))
-		}
+		r.Fixes = xslices.Map(d.Fixes, s.fix)
 		results = append(results, r)
 	}
 	return writeIndented(w, sarifLog{
@@ -70,10 +69,7 @@ func (s SARIF) Write(w io.Writer, l List) error {
 
 // rules describes the codes that the list uses, in their order.
 func (s SARIF) rules(l List) ([]sarifRule, map[Code]int) {
-	var codes []Code
-	for _, d := range l {
-		codes = append(codes, d.Code)
-	}
+	codes := xslices.Map(l, func(d Diagnostic) Code { return d.Code })
 	slices.Sort(codes)
 	codes = slices.Compact(codes)
 	rules := make([]sarifRule, 0, len(codes))

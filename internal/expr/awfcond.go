@@ -19,6 +19,7 @@ import (
 	"github.com/expr-lang/expr/vm"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // condition is an expr-lang expression.
@@ -75,10 +76,7 @@ func conditionOptions() []exprlang.Option {
 			return args[0], nil
 		}, new(func(any) any)),
 	}
-	for _, name := range unstable {
-		out = append(out, exprlang.DisableBuiltin(name))
-	}
-	return out
+	return append(out, xslices.Map(unstable, exprlang.DisableBuiltin)...)
 }
 
 // asWritten formats a value like a template.

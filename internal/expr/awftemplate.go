@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/shell"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // template is a Go template.
@@ -84,11 +85,7 @@ func functions(o TemplateOptions, sh *ShellOptions, tree map[string]any) gotempl
 			return jsonText(v)
 		},
 		"split": func(v, by any) []any {
-			var out []any
-			for part := range strings.SplitSeq(bare(v), bare(by)) {
-				out = append(out, like(v, part))
-			}
-			return out
+			return xslices.Map(strings.Split(bare(v), bare(by)), func(part string) any { return like(v, part) })
 		},
 		"join": func(list, by any) any {
 			v := reflect.ValueOf(list)
@@ -699,7 +696,7 @@ func (it *items) eval(env Env) (any, error) {
 	}
 	// If the template is a single name of a list, return that list: rendering it as text and splitting it may not yield
 	// the same elements.
-	if len(it.fill.reads) == 1 && onlyName(it.fill.text) {
+	if _, onlyName := braced(strings.TrimSpace(it.fill.text)); onlyName && len(it.fill.reads) == 1 {
 		if v, ok := lookup(env, it.fill.reads[0].written); ok {
 			if l, isList := v.([]any); isList {
 				return l, nil
@@ -713,11 +710,6 @@ func (it *items) eval(env Env) (any, error) {
 	return splitItems(text), nil
 }
 
-func onlyName(s string) bool {
-	_, ok := braced(strings.TrimSpace(s))
-	return ok
-}
-
 // splitItems parses a list: JSON, or words separated by commas.
 func splitItems(text string) any {
 	text = strings.TrimSpace(text)
@@ -728,8 +720,5 @@ func splitItems(text string) any {
 	if text == "" {
 		return []any{}
 	}
-	for part := range strings.SplitSeq(text, ",") {
-		out = append(out, strings.TrimSpace(part))
-	}
-	return out
+	return xslices.Map(strings.Split(text, ","), func(part string) any { return strings.TrimSpace(part) })
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Dialect identifies the language of an expression.
@@ -160,11 +161,9 @@ func (e *Expr) Indexed() []Path {
 	if !ok {
 		return nil
 	}
-	var out []Path
-	for _, p := range t.indexed {
-		out = append(out, Path{Segments: p.written, Written: p.written, Span: e.within(p.start, p.end)})
-	}
-	return out
+	return xslices.Map(t.indexed, func(p foreignPath) Path {
+		return Path{Segments: p.written, Written: p.written, Span: e.within(p.start, p.end)}
+	})
 }
 
 // Eval returns the value: nil, bool, float64, string, []any or map[string]any. Errors are of type *EvalError.

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/expr-lang/expr/ast"
+
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Look is the way in which an expression uses a name.
@@ -78,11 +80,7 @@ func (e *Expr) Uses() []Use {
 		return e.foreignUses(c)
 	}
 	if e.root == nil {
-		var out []Use
-		for _, p := range e.Paths() {
-			out = append(out, Use{Path: p, How: Reads})
-		}
-		return out
+		return xslices.Map(e.Paths(), func(p Path) Use { return Use{Path: p, How: Reads} })
 	}
 	u := &userOf{e: e, loose: e.Dialect == AIFlow || e.Dialect == AIFlowReference}
 	u.condition(e.root, false)

@@ -10,6 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Set is a list of formats to choose from.
@@ -17,21 +18,12 @@ type Set []Format
 
 // Names returns the formats' names, in order.
 func (s Set) Names() []string {
-	names := make([]string, len(s))
-	for i, f := range s {
-		names[i] = f.Name()
-	}
-	return names
+	return xslices.Map(s, func(f Format) string { return f.Name() })
 }
 
 // Find returns the format with the given name, or nil.
 func (s Set) Find(name string) Format {
-	for _, f := range s {
-		if f.Name() == name {
-			return f
-		}
-	}
-	return nil
+	return xslices.Find(s, func(f Format) bool { return f.Name() == name })
 }
 
 // Conventions returns the conventions of the format with the given name; those of an unknown format are empty.
@@ -47,13 +39,7 @@ func (s Set) Conventions(name string) Conventions {
 func (s Set) Certain(f *source.File) Set { return s.matching(f, Certain) }
 
 func (s Set) matching(f *source.File, m Match) Set {
-	var out Set
-	for _, one := range s {
-		if one.Match(f) == m {
-			out = append(out, one)
-		}
-	}
-	return out
+	return xslices.Filter(s, func(one Format) bool { return one.Match(f) == m })
 }
 
 // Detect returns the format of a file that the user named: the only one that is certain, or
@@ -249,10 +235,7 @@ func (l *loader) compile(f *source.File) compiled {
 func (l *loader) cycle(from int, f *source.File, at source.Span) diag.Diagnostic {
 	message := fmt.Sprintf("%s refers to itself.", f.Path)
 	if from < len(l.open)-1 {
-		var names []string
-		for _, o := range l.open[from:] {
-			names = append(names, o.file.Path)
-		}
+		names := xslices.Map(l.open[from:], func(o opened) string { return o.file.Path })
 		message = fmt.Sprintf("Workflows refer to each other in a cycle: %s → %s.", strings.Join(names, " → "), f.Path)
 	}
 	return diag.Diagnostic{

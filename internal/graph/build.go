@@ -12,6 +12,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Options selects what a picture shows besides the flow.
@@ -146,10 +147,7 @@ func (b *builder) step(s *scope, i int) {
 			n.Notes = []Note{eachNote(a.Each)}
 		}
 		n.Notes = append(n.Notes, stepNotes(st)...)
-		var lanes []string
-		for _, branch := range branches {
-			lanes = append(lanes, clean(branch.Name))
-		}
+		lanes := xslices.Map(branches, func(branch ir.Branch) string { return clean(branch.Name) })
 		b.addGroup(Group{Node: n, Footer: joinText(a), Lanes: lanes})
 		for lane, branch := range branches {
 			inside := place{group: id, lane: lane, path: path + "."}
@@ -757,19 +755,11 @@ func condition(e *expr.Expr) string {
 }
 
 func readPaths(st *ir.Step) []string {
-	var all []string
-	for _, r := range st.Reads {
-		all = append(all, clean(r.Path))
-	}
-	return all
+	return xslices.Map(st.Reads, func(r ir.Ref) string { return clean(r.Path) })
 }
 
 func writePaths(st *ir.Step) []string {
-	var all []string
-	for _, w := range st.Writes {
-		all = append(all, clean(w.Path))
-	}
-	return all
+	return xslices.Map(st.Writes, func(w ir.Write) string { return clean(w.Path) })
 }
 
 // clean converts a text to one line: runs of white space become a space, and characters that cannot be shown (control

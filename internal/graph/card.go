@@ -173,9 +173,7 @@ func (r *ruler) pill(n *Node, size, icon, pad float64) *card {
 		if n.Off {
 			second += "  ·  disabled"
 		}
-	case n.Kind != NodeWait:
-		second = n.Text
-	case n.Text != "" && len(n.Notes) == 0:
+	case n.Kind != NodeWait, len(n.Notes) == 0:
 		second = n.Text
 	}
 	for _, l := range r.wrap(regular, labelSize, second, 190, 2) {

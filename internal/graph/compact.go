@@ -10,6 +10,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Compact is the small picture of a workflow, or of one run of it, for a web page. It has no styles of its own: the
@@ -97,12 +98,7 @@ func (c *Compact) Apply(e journal.Event) {
 }
 
 func (g *Graph) group(id string) *Group {
-	for i := range g.Groups {
-		if g.Groups[i].ID == id {
-			return &g.Groups[i]
-		}
-	}
-	return nil
+	return xslices.FindPointer(g.Groups, func(one *Group) bool { return one.ID == id })
 }
 
 // resume copies the progress of another picture of the same run, in which more groups are open.

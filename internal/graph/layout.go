@@ -4,6 +4,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 type point struct{ x, y float64 }
@@ -157,13 +159,10 @@ type inset struct {
 
 // items returns the elements of a lane of a frame, without artifacts, which are placed with their step.
 func (a *arranger) items(group string, lane int) []string {
-	var items []string
-	for _, id := range a.members[group] {
-		if n := a.nodes[id]; n.Lane == lane && n.Kind != NodeArtifact {
-			items = append(items, id)
-		}
-	}
-	return items
+	return xslices.Filter(a.members[group], func(id string) bool {
+		n := a.nodes[id]
+		return n.Lane == lane && n.Kind != NodeArtifact
+	})
 }
 
 // size is the space that an item takes: left and right of its center, and in height.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // sort orders the boxes inside their rows: it sweeps down and up, moves each box to the mean of its neighbors, and
@@ -48,11 +50,7 @@ func (b *block) sort() {
 }
 
 func (b *block) snapshot() [][]int {
-	rows := make([][]int, len(b.rows))
-	for i := range b.rows {
-		rows[i] = slices.Clone(b.rows[i])
-	}
-	return rows
+	return xslices.Map(b.rows, func(one []int) []int { return slices.Clone(one) })
 }
 
 // offset returns a box's position in its row, relative to the row's center.
@@ -500,8 +498,6 @@ func (b *block) gap(left, right int) float64 {
 			}
 		}
 		return gap
-	case l.bend && r.bend:
-		return bendGap
 	case l.bend || r.bend:
 		return bendGap
 	case l.link >= 0 || r.link >= 0:

@@ -8,6 +8,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // fontStack is the font list of an SVG: the Go fonts, in which text is measured, or narrower ones.
@@ -144,10 +146,7 @@ func (s *svg) shape(sh *shape) {
 		attributes = append(attributes, "stroke-width", number(sh.width))
 	}
 	if len(sh.dash) > 0 {
-		var parts []string
-		for _, d := range sh.dash {
-			parts = append(parts, number(d))
-		}
+		parts := xslices.Map(sh.dash, number)
 		attributes = append(attributes, "stroke-dasharray", strings.Join(parts, " "))
 		if sh.phase != 0 {
 			attributes = append(attributes, "stroke-dashoffset", number(sh.phase))

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/espalier-run/espalier/internal/private"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // OIDCSettings are how people sign in through an OpenID Connect provider.
@@ -226,11 +227,7 @@ func (o *OIDC) roles(claims map[string]any) []Role {
 	groups, _ := claims[claim].([]any)
 	for _, g := range groups {
 		group, _ := g.(string)
-		for _, r := range o.settings.Roles[group] {
-			if !slices.Contains(roles, r) {
-				roles = append(roles, r)
-			}
-		}
+		roles = xslices.AppendNew(roles, o.settings.Roles[group]...)
 	}
 	slices.Sort(roles)
 	return roles

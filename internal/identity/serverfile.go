@@ -71,10 +71,8 @@ func ReadServerFile(stateDir string) (f ServerFile, token string, ok bool) {
 		return f, "", false
 	}
 	host, err := os.Hostname()
-	if err != nil || json.Unmarshal(raw, &f) != nil || f.Host != host || f.TokenFile != tokenFile {
-		return f, "", false
-	}
-	if private.Check(filepath.Join(stateDir, tokenFile)) != nil {
+	if err != nil || json.Unmarshal(raw, &f) != nil || f.Host != host || f.TokenFile != tokenFile ||
+		private.Check(filepath.Join(stateDir, tokenFile)) != nil {
 		return f, "", false
 	}
 	content, err := os.ReadFile(filepath.Join(stateDir, tokenFile))

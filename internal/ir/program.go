@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Program is a complete workflow.
@@ -361,12 +362,7 @@ type QuoteLine struct {
 
 // Step returns the step of block b with the given ID, or nil.
 func (p *Program) Step(b BlockID, id string) *Step {
-	for i := range p.Blocks[b].Steps {
-		if p.Blocks[b].Steps[i].ID == id {
-			return &p.Blocks[b].Steps[i]
-		}
-	}
-	return nil
+	return xslices.FindPointer(p.Blocks[b].Steps, func(one *Step) bool { return one.ID == id })
 }
 
 // Steps returns the steps of all blocks, without those of children.
@@ -414,12 +410,7 @@ func (p *Program) Labels() map[string]string {
 
 // Agent returns the agent with the given ID, or nil.
 func (p *Program) Agent(id string) *Agent {
-	for i := range p.Agents {
-		if p.Agents[i].ID == id {
-			return &p.Agents[i]
-		}
-	}
-	return nil
+	return xslices.FindPointer(p.Agents, func(one *Agent) bool { return one.ID == id })
 }
 
 // AddFile records that the program was compiled from f. A file with the same role is recorded once.

@@ -22,6 +22,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/terminal"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Options configure the server of one client.
@@ -166,10 +167,7 @@ func (h *handlers) general(s *mcp.Server) {
 		if err != nil {
 			return h.failed(err), nil, nil
 		}
-		list := []api.Workflow{}
-		for _, w := range found.Workflows {
-			list = append(list, api.NewWorkflow(w))
-		}
+		list := append([]api.Workflow{}, xslices.Map(found.Workflows, api.NewWorkflow)...)
 		return nil, map[string]any{"workflows": list}, nil
 	})
 	mcp.AddTool(s, &mcp.Tool{

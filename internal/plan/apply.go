@@ -84,7 +84,7 @@ func (s *State) applyOther(e *journal.Event) {
 	case journal.GateDecided:
 		s.decideGate(&x)
 	case journal.Signalled:
-		s.keepSignal(&x)
+		xmaps.Set(&s.Signals, x.Event, append(s.Signals[x.Event], Signalled{Data: x.Data, By: x.By}))
 	case journal.CancelRequested:
 		s.cancel(&x)
 	case journal.CleanupBegun:
@@ -299,10 +299,6 @@ func (s *State) decideGate(x *journal.GateDecided) {
 		s.write(f, w, x.Value)
 	}
 	s.endStep(f, Ending{Outcome: x.Outcome, Reason: x.Reason, Class: x.Class, Error: x.Error, Value: x.Value})
-}
-
-func (s *State) keepSignal(x *journal.Signalled) {
-	xmaps.Set(&s.Signals, x.Event, append(s.Signals[x.Event], Signalled{Data: x.Data, By: x.By}))
 }
 
 func (s *State) startCleanup(x *journal.CleanupBegun) {

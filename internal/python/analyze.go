@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Analyze reports mistakes in the code of one program that can be found without running it: undefined names, attributes
@@ -459,10 +460,7 @@ func (a *analysis) imports(n *Import) {
 	if len(missing) == 0 {
 		return
 	}
-	var names []string
-	for _, one := range missing {
-		names = append(names, fmt.Sprintf("%q", one.Name))
-	}
+	names := xslices.Map(missing, func(one Alias) string { return fmt.Sprintf("%q", one.Name) })
 	at := Range{missing[0].Start, missing[len(missing)-1].End}
 	a.report(CodeAttribute, at, diag.DidYouMean(missing[0].Name, known), "The module %q has no %s.", n.From,
 		strings.Join(names, ", "))
@@ -745,18 +743,12 @@ func (a *analysis) definition(s *scope, fn Expr) *Def {
 	return b.defs[0].Def
 }
 
-func required(names ...string) (out []Param) {
-	for _, name := range names {
-		out = append(out, Param{Name: name})
-	}
-	return out
+func required(names ...string) []Param {
+	return xslices.Map(names, func(name string) Param { return Param{Name: name} })
 }
 
-func optional(names ...string) (out []Param) {
-	for _, name := range names {
-		out = append(out, Param{Name: name, Default: &Const{}})
-	}
-	return out
+func optional(names ...string) []Param {
+	return xslices.Map(names, func(name string) Param { return Param{Name: name, Default: &Const{}} })
 }
 
 func keyOnly(names ...string) []Param {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // libraryText lists the modules of the built-in interpreter, one per line, and the names in those that code often uses.
@@ -49,14 +51,8 @@ func isClass(name string) bool { return strings.Contains(libraryText, "\nclass "
 
 // exporters returns the modules that define a name, in the order of how common they are.
 func exporters(name string) []string {
-	var out []string
-	for _, module := range []string{
+	return xslices.Filter([]string{
 		sdk, base, "typing", "dataclasses", "collections", "datetime", "functools", "enum",
 		"itertools", "pathlib", "decimal", "re", "json", "math",
-	} {
-		if slices.Contains(library()[module], name) {
-			out = append(out, module)
-		}
-	}
-	return out
+	}, func(module string) bool { return slices.Contains(library()[module], name) })
 }

@@ -897,9 +897,7 @@ func (p *parser) targets(what string) Expr {
 // assignable reports an error if x cannot be assigned to.
 func (p *parser) assignable(x Expr, how string) {
 	switch x := x.(type) {
-	case *Name, *Index:
-		return
-	case *Attr:
+	case *Name, *Index, *Attr:
 		return
 	case *Starred:
 		p.assignable(x.X, how)

@@ -162,9 +162,7 @@ func arithmetic(op, x, y string) (kind string, ok bool) {
 	sequence := func(k string) bool { return k == builtin+"str" || k == builtin+"list" || k == builtin+"tuple" }
 	whole := func(k string) bool { return number(k) && k != builtin+"float" }
 	switch {
-	case x == "decimal.Decimal" && y == x:
-		return x, true
-	case op == "%" && x == builtin+"str":
+	case x == "decimal.Decimal" && y == x, op == "%" && x == builtin+"str":
 		return x, true
 	case !known(x) || !known(y):
 		return "", true
@@ -176,9 +174,7 @@ func arithmetic(op, x, y string) (kind string, ok bool) {
 			return builtin + "int", true
 		}
 		return "", true // depends on the values
-	case op == "+" && sequence(x) && x == y:
-		return x, true
-	case op == "*" && sequence(x) && whole(y):
+	case op == "+" && sequence(x) && x == y, op == "*" && sequence(x) && whole(y):
 		return x, true
 	case op == "*" && whole(x) && sequence(y):
 		return y, true

@@ -13,6 +13,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/jsonfast"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Rules are redaction rules. A nil *Rules redacts nothing.
@@ -62,9 +63,7 @@ func Of(secrets bool, audits ...*ir.Audit) *Rules {
 	var patterns []string
 	for _, a := range audits {
 		pii, secrets = pii || a.RedactPII, secrets || a.RedactSecrets
-		for _, name := range a.RedactPatterns {
-			patterns = append(patterns, name.Name)
-		}
+		patterns = append(patterns, xslices.Map(a.RedactPatterns, func(name ir.Name) string { return name.Name })...)
 	}
 	// An invalid pattern was reported when the workflow was checked.
 	rules, _ := New(pii, secrets, patterns...)

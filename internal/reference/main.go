@@ -19,6 +19,7 @@ import (
 	"github.com/espalier-run/espalier/internal/cli"
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/explain"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 func main() {
@@ -128,10 +129,7 @@ type schema struct {
 func (s *schema) kind() string {
 	switch {
 	case len(s.Enum) > 0:
-		texts := make([]string, len(s.Enum))
-		for i, v := range s.Enum {
-			texts[i] = fmt.Sprintf("`%v`", v)
-		}
+		texts := xslices.Map(s.Enum, func(v any) string { return fmt.Sprintf("`%v`", v) })
 		return strings.Join(texts, ", ")
 	case s.Type == nil:
 		return ""

@@ -20,6 +20,8 @@ import (
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/provider/cliagent"
+	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // knownCLI is a program that works as a model, as far as everybody knows it.
@@ -137,9 +139,7 @@ func (c *cli) find(root string) (path string, first []string, err error) {
 	program := c.known.program
 	if len(c.settings.Command) > 0 {
 		program = c.settings.Command[0].Value
-		for _, word := range c.settings.Command[1:] {
-			first = append(first, word.Value)
-		}
+		first = text.Values(c.settings.Command[1:])
 		if strings.ContainsRune(program, filepath.Separator) && !filepath.IsAbs(program) {
 			program = filepath.Join(root, program)
 		}
@@ -221,16 +221,13 @@ func (m *Models) agent(c *cli) (*cliagent.Agent, error) {
 	a := &cliagent.Agent{
 		Name: c.name, Dialect: c.dialect(first), Program: path, Dir: m.root,
 		Env: func(ctx context.Context) ([]string, error) { return m.cliEnv(ctx, c) }, Timeout: cliMinutes * time.Minute,
-		Limits: m.config.Commands.Or(process.DefaultLimits),
+		Limits: m.config.Commands.Or(process.DefaultLimits), Args: text.Values(c.settings.Args),
 	}
 	if c.known.speaks != config.PlainText {
 		a.First = first
 	}
 	if c.settings.Timeout > 0 {
 		a.Timeout = c.settings.Timeout
-	}
-	for _, arg := range c.settings.Args {
-		a.Args = append(a.Args, arg.Value)
 	}
 	return a, nil
 }
@@ -252,11 +249,7 @@ func (c *cli) dialect(first []string) cliagent.Dialect {
 // cliEnv is all that a program gets to see of the environment.
 func (m *Models) cliEnv(ctx context.Context, c *cli) ([]string, error) {
 	out := process.Environment(os.Environ())
-	names := slices.Concat(usualEnv, c.known.keys, c.known.env)
-	for _, name := range c.settings.PassEnv {
-		names = append(names, name.Value)
-	}
-	for _, name := range names {
+	for _, name := range slices.Concat(usualEnv, c.known.keys, c.known.env, text.Values(c.settings.PassEnv)) {
 		if value := m.getenv(name); value != "" {
 			out = append(out, name+"="+value)
 		}
@@ -322,18 +315,10 @@ func cliPrice(c *cli, model string) (price.Price, bool) {
 // cliNames are the programs that a model can be looked for with: those that
 // need no entry, and those that have one.
 func (m *Models) cliNames() []string {
-	var out []string
-	for _, name := range config.BuiltInCLIs() {
-		if knownCLIs[name].speaks != config.PlainText {
-			out = append(out, name)
-		}
-	}
-	for _, c := range m.config.Models.CLIs {
-		if !slices.Contains(out, c.Name.Value) {
-			out = append(out, c.Name.Value)
-		}
-	}
-	return out
+	out := xslices.Filter(config.BuiltInCLIs(), func(name string) bool {
+		return knownCLIs[name].speaks != config.PlainText
+	})
+	return xslices.AppendNew(out, config.Names(m.config.Models.CLIs)...)
 }
 
 // examineCLIs looks for programs: those that are there, and those that the

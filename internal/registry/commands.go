@@ -25,6 +25,7 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/tool"
 	"github.com/espalier-run/espalier/internal/trust"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Command is a command that a workflow runs on this machine.
@@ -88,12 +89,8 @@ func commands(p *ir.Program, c *config.Config, prefix string, named bool) []Comm
 		out = append(out, shellCommands(p, c, s, &uses, prefix)...)
 	}
 	for i := range p.Children {
-		for _, one := range commands(&p.Children[i], c, prefix+p.Children[i].Name+".", named) {
-			// A file that is called in several ways is several children.
-			if !slices.Contains(out, one) {
-				out = append(out, one)
-			}
-		}
+		// A file that is called in several ways is several children.
+		out = xslices.AppendNew(out, commands(&p.Children[i], c, prefix+p.Children[i].Name+".", named)...)
 	}
 	return out
 }
@@ -212,13 +209,7 @@ func CallsTools(p *ir.Program) bool { return len(toolUses(p, "")) > 0 }
 
 // commandSteps are the steps of the commands, each once.
 func commandSteps(p *ir.Program, c *config.Config) []string {
-	var out []string
-	for _, c := range Commands(p, c) {
-		if !slices.Contains(out, c.Step) {
-			out = append(out, c.Step)
-		}
-	}
-	return out
+	return xslices.AppendNew(nil, xslices.Map(Commands(p, c), func(c Command) string { return c.Step })...)
 }
 
 // coveredByName reports whether naming a workflow's file is the consent to its

@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/engine/embedded"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // The registers with the runs that are driven and the model calls under way, and those that wait.
@@ -263,10 +264,7 @@ func (c *concurrency) leave(
 	}
 	err = c.update(ctx, key, func(l *queue) bool {
 		a, b := remove(&l.Held, held), remove(&l.Waiting, waiting)
-		next = nil
-		for _, t := range c.next(l) {
-			next = append(next, t.Owner)
-		}
+		next = xslices.Map(c.next(l), func(t ticket) journal.Owner { return t.Owner })
 		return a || b
 	})
 	return slices.Compact(slices.Sorted(slices.Values(next))), err

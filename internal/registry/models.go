@@ -24,6 +24,7 @@ import (
 	"github.com/espalier-run/espalier/internal/secret"
 	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Models finds the model that answers, and what it costs.
@@ -332,13 +333,7 @@ func (m *Models) names() []string { return slices.Concat(m.Providers(), m.cliNam
 
 // Providers returns the names of the providers that are reached over the network.
 func (m *Models) Providers() []string {
-	out := config.BuiltIn()
-	for _, p := range m.config.Models.Providers {
-		if !slices.Contains(out, p.Name.Value) {
-			out = append(out, p.Name.Value)
-		}
-	}
-	return out
+	return xslices.AppendNew(config.BuiltIn(), config.Names(m.config.Models.Providers)...)
 }
 
 // withheld returns an error if the entry of a provider or program is not approved; nil if it is, or needs no approval.

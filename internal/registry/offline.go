@@ -10,6 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/provider/simulated"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/tool"
 	"github.com/espalier-run/espalier/internal/tool/builtin"
 	"github.com/espalier-run/espalier/internal/tool/notebook"
 	"github.com/espalier-run/espalier/internal/xslices"
@@ -54,21 +55,14 @@ func ScriptWorks(p *ir.Program) map[string][]scripted.Work {
 func ToolNames(p *ir.Program) (named, builtIn []string) {
 	named = xslices.Map(toolUses(p, ""), func(use toolUse) string { return use.name })
 	for p := range p.All() {
+		names := slices.Concat(p.Tools.Allow, p.Tools.Deny)
 		for i := range p.Agents {
-			for _, one := range p.Agents[i].Tools {
-				named = append(named, one.Name)
-			}
+			names = append(names, p.Agents[i].Tools...)
 		}
-		for _, one := range slices.Concat(p.Tools.Allow, p.Tools.Deny) {
-			named = append(named, one.Name)
-		}
-		for i := range p.ToolDefs {
-			named = append(named, p.ToolDefs[i].Name)
-		}
+		named = append(named, xslices.Map(names, func(one ir.Name) string { return one.Name })...)
+		named = append(named, xslices.Map(p.ToolDefs, func(one ir.ToolDef) string { return one.Name })...)
 	}
-	for _, one := range slices.Concat(builtin.Tools(builtin.Options{}), notebook.Tools("")) {
-		builtIn = append(builtIn, one.Spec().Name)
-	}
+	builtIns := slices.Concat(builtin.Tools(builtin.Options{}), notebook.Tools(""))
 	slices.Sort(named)
-	return slices.Compact(named), builtIn
+	return slices.Compact(named), xslices.Map(builtIns, func(one tool.Tool) string { return one.Spec().Name })
 }

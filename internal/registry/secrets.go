@@ -18,6 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/secret"
 	"github.com/espalier-run/espalier/internal/tool"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Secrets returns the secrets that the configuration declares, the keys of models in the environment, and the variables
@@ -32,16 +33,11 @@ func Secrets(root string, c *config.Config, getenv func(string) string) *secret.
 		})
 		declared = append(declared, s.Is.Env)
 	}
-	keys := slices.Clone(usualKeys)
-	for _, p := range c.Models.Providers {
-		keys = append(keys, p.Is.KeyEnv.Value)
-	}
+	keys := slices.Concat(usualKeys, xslices.Map(c.Models.Providers, func(p config.Named[config.Provider]) string {
+		return p.Is.KeyEnv.Value
+	}))
 	for _, name := range config.BuiltInCLIs() {
-		for _, key := range knownCLIs[name].keys {
-			if !slices.Contains(keys, key) {
-				keys = append(keys, key)
-			}
-		}
+		keys = xslices.AppendNew(keys, knownCLIs[name].keys...)
 	}
 	variable := func(env string, find func(context.Context) (string, error)) {
 		if env == "" || slices.Contains(declared, env) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/text"
 	"github.com/espalier-run/espalier/internal/tool"
 	"github.com/espalier-run/espalier/internal/tool/mcp"
 	"github.com/espalier-run/espalier/internal/trust"
@@ -106,10 +107,7 @@ func (t *Tools) server(name string, is config.Server) (*mcp.Server, error) {
 		}
 		c.Sandbox = box.For(dir)
 	}
-	for _, one := range is.Tools {
-		c.Only = append(c.Only, one.Value)
-	}
-	c.Sampling = is.Sampling
+	c.Only, c.Sampling = text.Values(is.Tools), is.Sampling
 	if o := is.OAuth; o != nil {
 		c.OAuth = &mcp.OAuth{}
 		if o.Secret.Value != "" {
@@ -264,9 +262,7 @@ func (t *Tools) ListServers(ctx context.Context, ask bool) []ServerTools {
 		if err == nil && ask {
 			var offered []tool.Tool
 			offered, err = t.offers(ctx, name)
-			for _, o := range offered {
-				one.Tools = append(one.Tools, o.Spec())
-			}
+			one.Tools = append(one.Tools, xslices.Map(offered, func(o tool.Tool) tool.Spec { return o.Spec() })...)
 		}
 		if err != nil {
 			one.Problem = err.Error()

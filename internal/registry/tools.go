@@ -62,7 +62,7 @@ type Tools struct {
 // NewTools returns the tools of a project. Nothing is started.
 func NewTools(root string, c *config.Config, getenv func(string) string, secrets *secret.Registry) *Tools {
 	t := &Tools{root: root, config: c, getenv: getenv, secrets: secrets, limits: c.Commands.Or(process.DefaultLimits)}
-	t.guard.Allow = xslices.Map(c.Allow.Hosts, func(host text.Text) string { return host.Value })
+	t.guard.Allow = text.Values(c.Allow.Hosts)
 	paths := foldersOf(root, c.Allow.Paths)
 	builtins := func(box *process.Sandbox) map[string]tool.Tool {
 		out := map[string]tool.Tool{}
@@ -262,25 +262,15 @@ func (b toolbox) base(name string) tool.Tool {
 
 // Names are the tools that a pattern means.
 func (b toolbox) Names(pattern string) []string {
-	var all []string
-	for name := range b.scripted {
-		all = append(all, name)
-	}
+	all := slices.Collect(maps.Keys(b.scripted))
 	if b.Tools != nil {
-		for name := range b.plain {
-			all = append(all, name)
-		}
-		for _, one := range b.config.Tools {
-			all = append(all, one.Name.Value)
-		}
+		all = append(slices.AppendSeq(all, maps.Keys(b.plain)), config.Names(b.config.Tools)...)
 		if !b.simulate {
 			all = append(all, b.servedNames(pattern)...)
 		}
 	}
 	if b.program != nil {
-		for _, def := range b.program.ToolDefs {
-			all = append(all, def.Name)
-		}
+		all = append(all, xslices.Map(b.program.ToolDefs, func(def ir.ToolDef) string { return def.Name })...)
 	}
 	slices.Sort(all)
 	return slices.DeleteFunc(slices.Compact(all), func(name string) bool {
@@ -445,11 +435,9 @@ func (t *Tools) Missing(p *ir.Program, o RunOptions, models *Models) []MissingDe
 		name := ir.ToolName(use.name)
 		box.program = use.program
 		switch {
-		case use.agent != nil && script == nil && models != nil && answers.Agent(use.agent.ModelName()) != nil:
-			continue
-		case tool.Caller{Program: use.program, Step: use.step, Agent: use.agent}.Refusal(name, nil) != "":
-			continue // it will not be called
-		case box.scripted[name] != nil:
+		case use.agent != nil && script == nil && models != nil && answers.Agent(use.agent.ModelName()) != nil,
+			tool.Caller{Program: use.program, Step: use.step, Agent: use.agent}.Refusal(name, nil) != "", // not called
+			box.scripted[name] != nil:
 			continue
 		}
 		lacks := t.lacksValues(name)

@@ -80,10 +80,7 @@ const (
 func kindOf(s *ir.Step) string {
 	switch a := s.Action.(type) {
 	case ir.Task:
-		switch {
-		case a.Kind == KindAgent, a.Kind == KindCommand, a.Kind == KindOperation:
-			return a.Kind
-		case s.Type == "":
+		if a.Kind == KindAgent || a.Kind == KindCommand || a.Kind == KindOperation || s.Type == "" {
 			return a.Kind
 		}
 	case ir.Parallel:

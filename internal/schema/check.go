@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/espalier-run/espalier/internal/xmaps"
 )
 
 // Limits of a validation. Ordinary schemas stay far below them.
@@ -87,19 +89,9 @@ func (a *evaluated) add(b evaluated) {
 	a.first = max(a.first, b.first)
 }
 
-func (a *evaluated) property(name string) {
-	if a.properties == nil {
-		a.properties = map[string]bool{}
-	}
-	a.properties[name] = true
-}
+func (a *evaluated) property(name string) { xmaps.Set(&a.properties, name, true) }
 
-func (a *evaluated) item(i int) {
-	if a.items == nil {
-		a.items = map[int]bool{}
-	}
-	a.items[i] = true
-}
+func (a *evaluated) item(i int) { xmaps.Set(&a.items, i, true) }
 
 func (r *evaluation) fail(at *path, format string, args ...any) {
 	r.failed++

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+
+	"github.com/espalier-run/espalier/internal/xmaps"
 )
 
 // keyword compiles one keyword of a schema into a node.
@@ -226,16 +228,10 @@ func (k *keyword) dependencies() {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		one := keyword{c: k.c, n: k.n, value: object[name], at: k.at + "/" + escapes.Replace(name)}
 		if _, isList := one.value.([]any); isList {
-			if k.n.DependentRequired == nil {
-				k.n.DependentRequired = map[string][]string{}
-			}
-			k.n.DependentRequired[name] = one.texts()
-			continue
+			xmaps.Set(&k.n.DependentRequired, name, one.texts())
+		} else {
+			xmaps.Set(&k.n.DependentSchemas, name, one.sub())
 		}
-		if k.n.DependentSchemas == nil {
-			k.n.DependentSchemas = map[string]*Node{}
-		}
-		k.n.DependentSchemas[name] = one.sub()
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Schema is a compiled JSON Schema.
@@ -61,10 +63,7 @@ func (s *Schema) Check(value json.RawMessage) ([]Problem, error) {
 	if r.exceeded() {
 		return nil, ErrTooMuch
 	}
-	var out []Problem
-	for _, f := range r.found {
-		out = append(out, Problem{Path: f.at.String(), Message: f.message})
-	}
+	out := xslices.Map(r.found, func(f failure) Problem { return Problem{Path: f.at.String(), Message: f.message} })
 	slices.SortFunc(out, func(a, b Problem) int {
 		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Message, b.Message))
 	})

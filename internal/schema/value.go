@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Limits that keep exact arithmetic cheap.
@@ -183,10 +185,7 @@ func show(v any) string {
 }
 
 func showAll(list []any) string {
-	var out []string
-	for _, v := range list[:min(len(list), maxShownValues)] {
-		out = append(out, show(v))
-	}
+	out := xslices.Map(list[:min(len(list), maxShownValues)], show)
 	if len(list) > maxShownValues {
 		out = append(out, "…")
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Scheme begins a reference to a secret.
@@ -51,12 +53,7 @@ func (r *Registry) source(name string) *Source {
 	if r == nil {
 		return nil
 	}
-	for i := range r.sources {
-		if r.sources[i].Name == name {
-			return &r.sources[i]
-		}
-	}
-	return nil
+	return xslices.FindPointer(r.sources, func(one *Source) bool { return one.Name == name })
 }
 
 // Error is why a secret cannot be used.

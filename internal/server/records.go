@@ -17,6 +17,7 @@ import (
 	"github.com/espalier-run/espalier/internal/graph"
 	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/terminal"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 const jsonLines = "application/x-ndjson"
@@ -105,10 +106,7 @@ func (s *Server) registerRecords() {
 			if err != nil {
 				return nil, err
 			}
-			out := []api.Execution{}
-			for _, e := range found {
-				out = append(out, api.NewExecution(e))
-			}
+			out := append([]api.Execution{}, xslices.Map(found, api.NewExecution)...)
 			return &body[[]api.Execution]{out}, nil
 		})
 	handle(s, http.MethodGet, "/runs/{run}/artifacts", identity.Read, "List the files of a run", tag,

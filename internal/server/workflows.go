@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/graph"
 	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // WorkflowPath names a workflow in an address.
@@ -76,11 +77,8 @@ func (s *Server) registerWorkflows() {
 			if err != nil {
 				return nil, err
 			}
-			list := workflowList{Workflows: []api.Workflow{}}
-			for _, w := range found.Workflows {
-				list.Workflows = append(list.Workflows, api.NewWorkflow(w))
-			}
-			return &body[workflowList]{list}, nil
+			list := append([]api.Workflow{}, xslices.Map(found.Workflows, api.NewWorkflow)...)
+			return &body[workflowList]{workflowList{Workflows: list}}, nil
 		})
 	handle(s, http.MethodGet, "/workflows/{workflow}", identity.Read, "Describe a workflow", tag,
 		ofWorkflow(s.analyze, func(an *app.Analysis) (*body[workflowDetail], error) {

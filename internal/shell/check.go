@@ -15,14 +15,7 @@ import (
 // set is a set of values, by the indexes of their parts.
 type set map[int]bool
 
-func (s set) sorted() []int {
-	out := make([]int, 0, len(s))
-	for n := range s {
-		out = append(out, n)
-	}
-	slices.Sort(out)
-	return out
-}
+func (s set) sorted() []int { return slices.Sorted(maps.Keys(s)) }
 
 // positional is the name under which the positional parameters are followed.
 const positional = "@"

@@ -10,6 +10,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/espalier-run/espalier/internal/lazyregexp"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // program describes which arguments of a program are code, or names of variables.
@@ -339,10 +340,7 @@ func (c *insertion) call(call *syntax.CallExpr, in set, here *syntax.Word) {
 	if len(call.Args) == 0 {
 		return
 	}
-	args := make([]string, len(call.Args))
-	for i, w := range call.Args {
-		args[i] = c.cook(w.Parts, false)
-	}
+	args := xslices.Map(call.Args, func(w *syntax.Word) string { return c.cook(w.Parts, false) })
 	first, piped := c.commandName(call.Args, args)
 	if first < len(args) {
 		if c.funcs[args[first]] {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Call is work that is asked for from inside a running task.
@@ -115,9 +116,7 @@ func callRequest(c Call) any {
 	for _, s := range c.Task.Settings {
 		out.Settings[s.Name] = s.Value
 	}
-	for _, r := range c.Reads {
-		out.Reads = append(out.Reads, read{r.Path, r.Value})
-	}
+	out.Reads = append(out.Reads, xslices.Map(c.Reads, func(r Read) read { return read{r.Path, r.Value} })...)
 	return out
 }
 

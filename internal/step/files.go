@@ -148,9 +148,8 @@ func contentOf(name string, value json.RawMessage) ([]byte, error) {
 	switch {
 	case len(value) == 0 || string(value) == "null":
 		return nil, errNotMade
-	case ext == ".json" && text != nil && json.Valid([]byte(*text)):
-		return line(*text), nil
-	case text != nil && ext != ".json" && slices.Contains(textTypes, ext):
+	case text != nil && ext == ".json" && json.Valid([]byte(*text)),
+		text != nil && ext != ".json" && slices.Contains(textTypes, ext):
 		return line(*text), nil
 	case ext == ".json" || text == nil && slices.Contains(jsonToo, ext):
 		var b bytes.Buffer

@@ -47,10 +47,7 @@ func (a Amount) By(n Amount) Amount {
 	if n.Unbounded == "" {
 		return a.Times(n.N)
 	}
-	if a == (Amount{}) {
-		return a
-	}
-	if a.Unbounded != "" {
+	if a == (Amount{}) || a.Unbounded != "" {
 		return a
 	}
 	return n

@@ -11,6 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Flowchart is a Mermaid flowchart.
@@ -63,22 +64,12 @@ type Subgraph struct {
 
 // Node returns the node with an ID, or nil.
 func (c *Flowchart) Node(id string) *FlowNode {
-	for _, n := range c.Nodes {
-		if n.ID == id {
-			return n
-		}
-	}
-	return nil
+	return xslices.Find(c.Nodes, func(n *FlowNode) bool { return n.ID == id })
 }
 
 // Subgraph returns the subgraph with an ID, or nil.
 func (c *Flowchart) Subgraph(id string) *Subgraph {
-	for _, s := range c.Subgraphs {
-		if s.ID == id {
-			return s
-		}
-	}
-	return nil
+	return xslices.Find(c.Subgraphs, func(s *Subgraph) bool { return s.ID == id })
 }
 
 // ParseFlowchart parses the Mermaid flowchart at [start, end) of a file. Text that does not parse is an error, so no
@@ -288,11 +279,7 @@ func (p *flowParser) class(start int) {
 }
 
 func (p *flowParser) ids() []string {
-	var out []string
-	for _, n := range p.chart.Nodes {
-		out = append(out, n.ID)
-	}
-	return out
+	return xslices.Map(p.chart.Nodes, func(n *FlowNode) string { return n.ID })
 }
 
 func (p *flowParser) subgraph(start int) {

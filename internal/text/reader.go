@@ -11,6 +11,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Reader decodes a map key by key. It reports missing, mistyped and unknown keys with the codes of a format. A key
@@ -46,11 +47,7 @@ func (t Text) IsZero() bool { return t == Text{} }
 
 // Values returns the contents of texts.
 func Values(texts []Text) []string {
-	var out []string
-	for _, t := range texts {
-		out = append(out, t.Value)
-	}
-	return out
+	return xslices.Map(texts, func(t Text) string { return t.Value })
 }
 
 // Text returns the content and the span of a scalar.

@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Shape declares the keys of one kind of map. A format has one table of shapes: its parser can read no other keys,
@@ -91,11 +92,7 @@ func (s *Shape) Find(key string) *Field { return s.index[key] }
 
 // Names returns the keys.
 func (s *Shape) Names() []string {
-	names := make([]string, len(s.Fields))
-	for i := range s.Fields {
-		names[i] = s.Fields[i].Name
-	}
-	return names
+	return xslices.Map(s.Fields, func(one Field) string { return one.Name })
 }
 
 // Field returns the declaration of a key. It panics if there is none: a parser can read declared keys alone.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Kind is the type of a YAML node.
@@ -69,11 +70,7 @@ func (n *Node) Keys() []string {
 	if n == nil {
 		return nil
 	}
-	keys := make([]string, len(n.Pairs))
-	for i, p := range n.Pairs {
-		keys[i] = p.Key.Value
-	}
-	return keys
+	return xslices.Map(n.Pairs, func(p Pair) string { return p.Key.Value })
 }
 
 // Exact reports whether the file contains the scalar's content verbatim, so that offsets in Value are offsets in Span.

@@ -138,10 +138,7 @@ func (m mistake) alias() bool {
 func (m mistake) openQuote() bool {
 	quote := m.char(m.context)
 	if m.stage != yaml.ScannerStage || quote != '"' && quote != '\'' ||
-		closingQuote(m.p.text, m.context) < len(m.p.text) {
-		return false
-	}
-	if m.char(m.at) == '\\' {
+		closingQuote(m.p.text, m.context) < len(m.p.text) || m.char(m.at) == '\\' {
 		return false
 	}
 	m.reportQuote(m.context)

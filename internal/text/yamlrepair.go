@@ -34,7 +34,7 @@ func parseRepairing(f *source.File, start, end int) (*Node, []Repair, diag.List)
 	start, end = region.Start, region.End
 	text := f.Text[start:end]
 	node, out := parseOnce(f, start, text)
-	if node != nil && !needsRepair(out) {
+	if _, needed := firstRepairable(out); node != nil && !needed {
 		return node, nil, out
 	}
 	firstOut := out
@@ -96,11 +96,6 @@ func parseRepairing(f *source.File, start, end int) (*Node, []Repair, diag.List)
 // isProse reports whether a key looks like part of a sentence.
 func isProse(key string) bool { return !isKey(key) }
 
-func needsRepair(l diag.List) bool {
-	_, ok := firstRepairable(l)
-	return ok
-}
-
 func firstRepairable(l diag.List) (diag.Diagnostic, bool) {
 	for _, d := range l {
 		if repairable(d.Code) {
@@ -140,10 +135,7 @@ func entryAt(s string, start int) (entry, bool) {
 		indent = len(line) - len(trimmed)
 	}
 	key, value, found := cutPair(trimmed)
-	if !found || !isKey(key) || key[0] == '"' || key[0] == '\'' {
-		return entry{}, false
-	}
-	if value == "" || value[0] == '#' {
+	if !found || !isKey(key) || key[0] == '"' || key[0] == '\'' || value == "" || value[0] == '#' {
 		return entry{}, false
 	}
 	e := entry{key: key, start: start + len(line) - len(value)}

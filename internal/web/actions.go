@@ -123,7 +123,8 @@ func (h *Handler) retry(r *request, run *app.Run) error {
 		for i, name := range r.PostForm["set-name"] {
 			value, before := nth(r.PostForm["set-value"], i), nth(r.PostForm["set-before"], i)
 			if normalized(value) != normalized(before) {
-				req.Set = append(req.Set, app.Edit{Variable: name, Value: valueLike(before, value)})
+				kind := nth(r.PostForm["set-kind"], i)
+				req.Set = append(req.Set, app.Edit{Variable: name, Value: valueOf(kind, value)})
 			}
 		}
 	}
@@ -147,11 +148,9 @@ func nth(list []string, i int) string {
 // normalized returns a text as forms send it: with line ends of one kind.
 func normalized(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
-// valueLike returns the value of a text in a field that showed another value: text stays text, even if it looks like a
-// number.
-func valueLike(before, text string) json.RawMessage {
-	var shown any
-	if json.Unmarshal([]byte(before), &shown) == nil {
+// valueOf returns the value of a field: text stays text, even if it looks like a number.
+func valueOf(kind, text string) json.RawMessage {
+	if kind == "json" {
 		return app.ValueOfText(normalized(text))
 	}
 	raw, err := json.Marshal(normalized(text))

@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // defaultVariable contains the run's input if the trigger names no other variable.
@@ -543,10 +544,7 @@ func (l *lowering) fileOf(n *node, in text.Text, name string) (artifactInput, bo
 		return atRun, true
 	}
 	if strings.HasPrefix(name, "outputs/") {
-		var names []string
-		for _, m := range l.made {
-			names = append(names, m.path)
-		}
+		names := xslices.Map(l.made, func(m product) string { return m.path })
 		help := "Add a step before it that produces the file."
 		if len(names) > 0 {
 			help = diag.DidYouMean(name, names)

@@ -10,6 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // document is the syntax tree of a file.
@@ -94,9 +95,7 @@ func (p *parser) parse() *document {
 		p.out.Errorf(CodeMissing, r.KeySpan("steps"), "Add at least one step below steps:.",
 			"The workflow has no steps.")
 	}
-	for _, n := range items {
-		d.steps = append(d.steps, p.step(n))
-	}
+	d.steps = xslices.Map(items, p.step)
 	r.Done()
 	return d
 }
@@ -174,11 +173,7 @@ func commandNames(r *text.Reader) []text.Text {
 	if n == nil || n.Kind != text.Map {
 		return r.Strings("commands")
 	}
-	var out []text.Text
-	for _, p := range n.Pairs {
-		out = append(out, p.Key.Text())
-	}
-	return out
+	return xslices.Map(n.Pairs, func(p text.Pair) text.Text { return p.Key.Text() })
 }
 
 func (p *parser) extension(at source.Span, key string) {

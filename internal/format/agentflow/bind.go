@@ -9,6 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // values is a map that was parsed by its shape. Values of the wrong type have been reported and
@@ -246,12 +247,7 @@ func wholeNumbers(r *text.Reader, f *text.Field, n *text.Node, what string, out 
 
 // find returns the value of a key, or nil.
 func (v *values) find(name string) *value {
-	for i := range v.found {
-		if v.found[i].field.Name == name {
-			return &v.found[i]
-		}
-	}
-	return nil
+	return xslices.FindPointer(v.found, func(one *value) bool { return one.field.Name == name })
 }
 
 // at is like find for keys of the shape; an absent one is empty.

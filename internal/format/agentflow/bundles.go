@@ -3,6 +3,7 @@ package agentflow
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -50,11 +51,7 @@ func (l *lowering) bundle(name text.Text) *values {
 	if b, ok := l.bundles[name.Value]; ok || l.doc.unread.Explains(diag.Error, name.Value) {
 		return b
 	}
-	var names []string
-	for known := range l.bundles {
-		names = append(names, known)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(l.bundles))
 	help := cmp.Or(diag.DidYouMean(name.Value, names),
 		fmt.Sprintf("Add a ```bundle block with \"name: %s\".", name.Value))
 	l.out.Errorf(CodeNoBundle, name.Span, help, "Bundle %q is not defined.", name.Value).
@@ -110,7 +107,7 @@ func (l *lowering) branch(s *step, b *values, w worker) ir.Branch {
 		task.Settings.Put("max_turns", min(max(most.Max, 1), math.MaxInt32), most.Span)
 	}
 	if fields := b.object("worker_output").words("required_fields"); len(fields) > 0 {
-		task.Settings.Put("required", plain(fields), b.object("worker_output").key("required_fields"))
+		task.Settings.Put("required", text.Values(fields), b.object("worker_output").key("required_fields"))
 	}
 	strategy := b.object("merge").word("strategy")
 	if strategy.Value != "combine_by_type" && len(s.ir.Writes) == 1 {
@@ -166,7 +163,7 @@ func (l *lowering) combine(s *step, b *values) ir.Task {
 	}
 	t.Settings.Put("strategy", strategy.Value, strategy.Span)
 	if keys := merge.words("dedupe_key"); len(keys) > 0 {
-		t.Settings.Put("dedupe_key", plain(keys), merge.key("dedupe_key"))
+		t.Settings.Put("dedupe_key", text.Values(keys), merge.key("dedupe_key"))
 	}
 	if conflict.Value == "" {
 		conflict = text.Text{Value: "fail", Span: strategy.Span} // F22
@@ -192,7 +189,7 @@ func (l *lowering) combine(s *step, b *values) ir.Task {
 		l.checkUnusedCritic(merge, "critic")
 	}
 	if fields := output.words("required_fields"); len(fields) > 0 {
-		t.Settings.Put("required_fields", plain(fields), output.key("required_fields"))
+		t.Settings.Put("required_fields", text.Values(fields), output.key("required_fields"))
 	}
 	if format := output.word("format"); format.Value != "" {
 		t.Settings.Put("format", format.Value, format.Span)

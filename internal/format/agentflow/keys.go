@@ -8,6 +8,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // leftovers are the entries of a map that did not bind to a field with a value.
@@ -159,9 +160,7 @@ func nearest(s *text.Shape, key string) *text.Field {
 // looseSchema reports keys beside "schema" that probably belong in it. All of them are one
 // mistake.
 func (b *binder) looseSchema(v *values, rest *leftovers) {
-	for _, pair := range rest.strange {
-		b.warned = append(b.warned, pairSpan(pair))
-	}
+	b.warned = append(b.warned, xslices.Map(rest.strange, pairSpan)...)
 	key := rest.strange[0].Key
 	found := b.out.Warnf(CodeUnknownKey, key.Span, "Indent the keys of the JSON Schema below \"schema:\".",
 		"Unknown key %q under %q.", key.Value, rest.what)
@@ -179,11 +178,7 @@ func pairSpan(p text.Pair) source.Span {
 
 // keys returns the known keys that are present.
 func (v *values) keys() []string {
-	keys := slices.Clone(v.blank)
-	for i := range v.found {
-		keys = append(keys, v.found[i].field.Name)
-	}
-	return keys
+	return slices.Concat(v.blank, xslices.Map(v.found, func(one value) string { return one.field.Name }))
 }
 
 // stepKind returns a step's type. If it is missing or invalid, which is reported elsewhere,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xmaps"
 )
 
 var namespaces = []string{"input", "state", "output", "workflow"}
@@ -91,10 +92,7 @@ func (l *lowering) condition(t text.Text) *expr.Expr {
 		if meaning == "" {
 			continue
 		}
-		if e.Names == nil {
-			e.Names = map[string]string{}
-		}
-		e.Names[name] = meaning
+		xmaps.Set(&e.Names, name, meaning)
 		if l.names.reported[name] {
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // document is the syntax tree of a file.
@@ -119,9 +120,7 @@ func (d *document) readFrontmatter(out *diag.List) {
 	d.front, d.unread = node, ir.Unread{}
 	if d.workflow {
 		b := binder{out: out, broken: errorsIn(list)}
-		for _, r := range repairs {
-			b.broken = append(b.broken, r.Problem.Span)
-		}
+		b.broken = append(b.broken, xslices.Map(repairs, func(r text.Repair) source.Span { return r.Problem.Span })...)
 		d.head = b.bind(node, frontmatterShape, frontmatterShape.What, nil)
 		d.unread.Header = len(repairs) > 0 || list.Errors() || len(b.unread) > 0
 		d.keep(&b)
@@ -234,9 +233,7 @@ func (d *document) keep(b *binder) {
 
 // skip records that parts of the file were not read.
 func (d *document) skip(list *[]string, places ...source.Span) {
-	for _, at := range places {
-		*list = append(*list, d.file.Text[at.Start:at.End])
-	}
+	*list = append(*list, xslices.Map(places, func(at source.Span) string { return d.file.Text[at.Start:at.End] })...)
 }
 
 // only stores the first block of a kind that may occur once, and reports any other.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // newShape declares the keys of one kind of block.
@@ -62,20 +63,10 @@ var stepTypes = []stepType{
 	{"end", "end the workflow", nil},
 }
 
-var stepTypeNames = func() (names []string) {
-	for _, t := range stepTypes {
-		names = append(names, t.name)
-	}
-	return names
-}()
+var stepTypeNames = xslices.Map(stepTypes, func(t stepType) string { return t.name })
 
 func findStepType(name string) *stepType {
-	for i := range stepTypes {
-		if stepTypes[i].name == name {
-			return &stepTypes[i]
-		}
-	}
-	return nil
+	return xslices.FindPointer(stepTypes, func(one *stepType) bool { return one.name == name })
 }
 
 // Groups of step types, for the keys that only some of them use.
@@ -403,12 +394,7 @@ var overrideShape = newShape("override", "Replaces a property of the base skill.
 // blockShapes are the shapes of the labeled fences, in the order in which Schemas lists them.
 var blockShapes = []*text.Shape{stepShape, agentShape, bundleShape, runtimeShape, observabilityShape, overrideShape}
 
-var blockNames = func() (names []string) {
-	for _, s := range blockShapes {
-		names = append(names, s.What)
-	}
-	return names
-}()
+var blockNames = xslices.Map(blockShapes, func(s *text.Shape) string { return s.What })
 
 // Schemas returns a JSON Schema for the frontmatter and for each block.
 func (Format) Schemas() []format.Schema {
@@ -433,10 +419,7 @@ func stepConditions() []any {
 	for _, t := range stepTypes {
 		var needs []any
 		for _, group := range t.needs {
-			var either []any
-			for _, key := range group {
-				either = append(either, map[string]any{"required": []string{key}})
-			}
+			either := xslices.Map(group, func(key string) any { return map[string]any{"required": []string{key}} })
 			needs = append(needs, map[string]any{"anyOf": either})
 		}
 		if needs == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // readOnlyTools are the tools of a skill that declares none (F26).
@@ -408,10 +409,7 @@ func joined(n *text.Node) text.Text {
 	if n.Kind < text.List {
 		return n.Text()
 	}
-	var items []string
-	for _, item := range n.Items {
-		items = append(items, item.Value)
-	}
+	items := xslices.Map(n.Items, func(item *text.Node) string { return item.Value })
 	return text.Text{Value: "[" + strings.Join(items, ", ") + "]", Span: n.Span}
 }
 
@@ -459,9 +457,5 @@ func (l *lowering) lenient(code diag.Code, at source.Span, help, format string, 
 }
 
 func named(list []text.Text) []ir.Name {
-	var out []ir.Name
-	for _, t := range list {
-		out = append(out, ir.Name{Name: t.Value, Span: t.Span})
-	}
-	return out
+	return xslices.Map(list, func(t text.Text) ir.Name { return ir.Name{Name: t.Value, Span: t.Span} })
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // identifySteps assigns a unique name and a type to every step block.
@@ -508,7 +509,7 @@ func (l *lowering) script(s *step) ir.Task {
 	t.Settings.Put("language", language.Value, language.Span)
 	t.Settings.Put("script", script.Value, script.Span)
 	if needed := v.words("dependencies"); len(needed) > 0 {
-		t.Settings.Put("dependencies", plain(needed), v.key("dependencies"))
+		t.Settings.Put("dependencies", text.Values(needed), v.key("dependencies"))
 	}
 	return t
 }
@@ -527,14 +528,6 @@ func (l *lowering) toolTask(s *step) ir.Task {
 		t.Settings.Put("args", args.JSON(), args.Span)
 	}
 	return t
-}
-
-func plain(list []text.Text) []string {
-	out := make([]string, len(list))
-	for i, t := range list {
-		out[i] = t.Value
-	}
-	return out
 }
 
 // skillStep runs an agent, another skill or workflow, the base skill, or an agent created for
@@ -692,12 +685,7 @@ func (l *lowering) connect() {
 
 // following returns the next step on the chain, or nil.
 func (l *lowering) following(s *step) *step {
-	for _, next := range l.steps[s.index+1:] {
-		if !next.offChain {
-			return next
-		}
-	}
-	return nil
+	return xslices.Find(l.steps[s.index+1:], func(next *step) bool { return !next.offChain })
 }
 
 func (l *lowering) edges(s *step) []ir.Edge {

@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 const (
@@ -74,8 +75,7 @@ func (l *lowering) program() *ir.Program {
 	body := l.p.AddBlock(ir.Block{})
 	var steps []ir.Step
 	for _, a := range reached {
-		own := l.agentSteps(a)
-		steps = append(steps, own...)
+		steps = append(steps, l.agentSteps(a)...)
 	}
 	if slices.ContainsFunc(steps, func(s ir.Step) bool {
 		return slices.ContainsFunc(s.Next, func(e ir.Edge) bool { return e.To.Step == l.none })
@@ -151,16 +151,8 @@ func (l *lowering) reached() []*agent {
 // agentSteps returns the agent's step and the gates of the rules that people decide.
 func (l *lowering) agentSteps(a *agent) []ir.Step {
 	d := l.doc
-	var rules []*rule
-	for _, r := range d.rules {
-		if r.from.Value == a.id.Value {
-			rules = append(rules, r)
-		}
-	}
-	conditions := make([]*expr.Expr, len(rules))
-	for i, r := range rules {
-		conditions[i] = l.condition(r.condition)
-	}
+	rules := xslices.Filter(d.rules, func(r *rule) bool { return r.from.Value == a.id.Value })
+	conditions := xslices.Map(rules, func(r *rule) *expr.Expr { return l.condition(r.condition) })
 	constant := l.lintRules(a, rules, conditions)
 	gates := make([]string, len(rules)) // of rules that can match
 	for i, r := range rules {
@@ -380,11 +372,7 @@ func (l *lowering) retry(a *agent) *ir.Retry {
 		on = text.Values(a.retryOn)
 	}
 	for _, class := range on {
-		for _, ours := range retryClasses[class] {
-			if !slices.Contains(r.On, ours) {
-				r.On = append(r.On, ours)
-			}
-		}
+		r.On = xslices.AppendNew(r.On, retryClasses[class]...)
 	}
 	if r.MaxAttempts < 2 || len(r.On) == 0 {
 		return nil
@@ -564,10 +552,7 @@ func (l *lowering) prompt(a *agent) (string, source.Span) {
 	case spaced:
 		return ref, a.prompt.Span
 	case l.doc.hasPrompts:
-		var keys []string
-		for _, p := range l.doc.prompts {
-			keys = append(keys, p.Key.Value)
-		}
+		keys := xslices.Map(l.doc.prompts, func(p text.Pair) string { return p.Key.Value })
 		if l.dialect == expr.AIFlowReference {
 			l.out.Errorf(CodeUnknownPrompt, a.prompt.Span, "", "Prompt %q is not defined.", ref).Suggest(ref, keys)
 			break
@@ -658,10 +643,7 @@ func (l *lowering) checkTools(a *agent) {
 	if len(a.tools) == 0 {
 		return
 	}
-	var known []string
-	for _, t := range l.doc.tools {
-		known = append(known, t.id.Value)
-	}
+	known := xslices.Map(l.doc.tools, func(t *tool) string { return t.id.Value })
 	if len(known) == 0 {
 		l.out.Warnf(CodeToolsWithoutTools, a.tools[0].Span,
 			"Declare them under \"tools\", or configure them in espalier.yaml.",

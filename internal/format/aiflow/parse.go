@@ -11,6 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // The generations of files, as "espalier show" displays them.
@@ -321,10 +322,7 @@ func (d *document) readMetadata(root *object) {
 }
 
 func listed(names []string) string {
-	quoted := make([]string, len(names))
-	for i, n := range names {
-		quoted[i] = fmt.Sprintf("%q", n)
-	}
+	quoted := xslices.Map(names, func(n string) string { return fmt.Sprintf("%q", n) })
 	if len(quoted) < 2 {
 		return strings.Join(quoted, "")
 	}
@@ -583,11 +581,7 @@ func (d *document) readFlow(flow *object) {
 }
 
 func (d *document) agentIDs() []string {
-	ids := make([]string, len(d.agents))
-	for i, a := range d.agents {
-		ids[i] = a.id.Value
-	}
-	return ids
+	return xslices.Map(d.agents, func(a *agent) string { return a.id.Value })
 }
 
 // undefined reports a reference to an agent that is not defined. Its help has the nearest name, or all names (A16).

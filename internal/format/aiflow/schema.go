@@ -3,6 +3,7 @@ package aiflow
 import (
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // The values that some keys allow.
@@ -138,11 +139,9 @@ var (
 )
 
 func hidden(names ...string) []text.Field {
-	var out []text.Field
-	for _, name := range names {
-		out = append(out, text.Field{Name: name, Form: text.AnyForm, Hidden: true})
-	}
-	return out
+	return xslices.Map(names, func(name string) text.Field {
+		return text.Field{Name: name, Form: text.AnyForm, Hidden: true}
+	})
 }
 
 // settings declares the settings of a model.

@@ -36,11 +36,9 @@ func (Format) Match(f *source.File) format.Match {
 		return format.Certain
 	}
 	keys := outline(f.Text)
-	if slices.Contains(keys, "states") &&
-		(slices.Contains(keys, "initial") || slices.Contains(keys, "states.initial")) && !inFolder(f, "templates") {
-		return format.Certain
-	}
-	if flowStates().MatchString(f.Text) && !inFolder(f, "templates") {
+	states := slices.Contains(keys, "states") &&
+		(slices.Contains(keys, "initial") || slices.Contains(keys, "states.initial"))
+	if (states || flowStates().MatchString(f.Text)) && !inFolder(f, "templates") {
 		return format.Certain
 	}
 	return format.No

@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // inputs compiles the inputs to a JSON Schema.
@@ -95,10 +96,7 @@ func (l *lowering) bounds(in *input, one map[string]any) {
 		}
 	}
 	if len(in.extensions) > 0 {
-		var ends []string
-		for _, e := range in.extensions {
-			ends = append(ends, regexp.QuoteMeta(e.Value))
-		}
+		ends := xslices.Map(in.extensions, func(e text.Text) string { return regexp.QuoteMeta(e.Value) })
 		patterns = append(patterns, "("+strings.Join(ends, "|")+")$")
 	}
 	switch len(patterns) {
@@ -181,10 +179,7 @@ func (l *lowering) configured() *text.Node {
 
 // exports returns the inputs that commands receive as environment variables.
 func (l *lowering) exports() []string {
-	var out []string
-	for _, in := range l.doc.inputs {
-		out = append(out, in.name.Value)
-	}
+	out := xslices.Map(l.doc.inputs, func(in *input) string { return in.name.Value })
 	slices.Sort(out)
 	return out
 }

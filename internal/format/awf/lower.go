@@ -19,6 +19,7 @@ import (
 	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // lowering compiles one document to a program.
@@ -132,11 +133,7 @@ func (l *lowering) checkDefined(name text.Text, s *state, leads string) {
 
 // names returns the names of all states.
 func (l *lowering) names() []string {
-	var names []string
-	for _, s := range l.doc.states {
-		names = append(names, s.name.Value)
-	}
-	return names
+	return xslices.Map(l.doc.states, func(s *state) string { return s.name.Value })
 }
 
 // place is the position of a state's step in the program.
@@ -787,11 +784,7 @@ func childNames(p *ir.Program) (outputs, states []string) {
 		if s.Result == nil || len(s.Writes) == 0 || s.Writes[0].Path != "output" {
 			continue
 		}
-		for _, name := range s.Result.OutputNames() {
-			if !slices.Contains(outputs, name) {
-				outputs = append(outputs, name)
-			}
-		}
+		outputs = xslices.AppendNew(outputs, s.Result.OutputNames()...)
 	}
 	return outputs, states
 }
@@ -885,10 +878,7 @@ func (l *lowering) findWorkflow(name string) (f *source.File, err error) {
 type ambiguousError struct{ files []*source.File }
 
 func (e *ambiguousError) Error() string {
-	var names []string
-	for _, f := range e.files {
-		names = append(names, path.Base(f.Path))
-	}
+	names := xslices.Map(e.files, func(f *source.File) string { return path.Base(f.Path) })
 	return strings.Join(names, ", ")
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // arrow is an edge of the diagram between two agents.
@@ -334,13 +335,8 @@ func (l *lowering) drawnCrews() {
 }
 
 func sameMembers(s *text.Subgraph, drawn map[string]string, c crew) bool {
-	var a, b []string
-	for _, id := range s.Members {
-		a = append(a, drawn[id])
-	}
-	for _, m := range c.members {
-		b = append(b, m.Value)
-	}
+	a := xslices.Map(s.Members, func(id string) string { return drawn[id] })
+	b := text.Values(c.members)
 	slices.Sort(a)
 	slices.Sort(b)
 	return slices.Equal(slices.Compact(a), slices.Compact(b))

@@ -11,6 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 var _ format.Drifter = Format{}
@@ -23,13 +24,7 @@ var driftCodes = []diag.Code{
 
 // Drift returns the diagnostics about parts that disagree.
 func (Format) Drift(list diag.List) diag.List {
-	var out diag.List
-	for _, d := range list {
-		if slices.Contains(driftCodes, d.Code) {
-			out = append(out, d)
-		}
-	}
-	return out
+	return xslices.Filter(list, func(d diag.Diagnostic) bool { return slices.Contains(driftCodes, d.Code) })
 }
 
 // FixTopology regenerates the diagram from the agents, the crews that can run in parallel, the
@@ -221,12 +216,7 @@ func (l *lowering) header() string {
 // links returns the arrows of the pipeline or, if it has none, of the order of agents.
 func (l *lowering) links() []arrow {
 	d := l.doc
-	var out []arrow
-	for _, n := range d.needs() {
-		if d.lists(n.from) && d.lists(n.to) {
-			out = append(out, n)
-		}
-	}
+	out := xslices.Filter(d.needs(), func(n arrow) bool { return d.lists(n.from) && d.lists(n.to) })
 	if len(out) > 0 {
 		return out
 	}
@@ -236,9 +226,7 @@ func (l *lowering) links() []arrow {
 			from = l.units[0].agents
 		}
 		for _, a := range from {
-			for _, b := range l.units[i].agents {
-				out = append(out, arrow{from: a, to: b})
-			}
+			out = append(out, xslices.Map(l.units[i].agents, func(b string) arrow { return arrow{from: a, to: b} })...)
 		}
 	}
 	return out

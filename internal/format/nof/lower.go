@@ -14,6 +14,8 @@ import (
 	"github.com/espalier-run/espalier/internal/python"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xmaps"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // lowering compiles a document to a program.
@@ -196,12 +198,7 @@ const outputContract = "recommendations: what to do, one object for each recomme
 
 // node returns the node function of an agent, or nil.
 func (d *document) node(key string) *node {
-	for _, n := range d.nodes {
-		if n.key() == key {
-			return n
-		}
-	}
-	return nil
+	return xslices.Find(d.nodes, func(n *node) bool { return n.key() == key })
 }
 
 // checkNodes checks the node functions against agents and schema.
@@ -284,12 +281,9 @@ func (l *lowering) group() {
 }
 
 func (d *document) crewOf(key string) *crew {
-	for i := range d.crews {
-		if slices.ContainsFunc(d.crews[i].members, func(m text.Text) bool { return m.Value == key }) {
-			return &d.crews[i]
-		}
-	}
-	return nil
+	return xslices.FindPointer(d.crews, func(one *crew) bool {
+		return slices.ContainsFunc(one.members, func(m text.Text) bool { return m.Value == key })
+	})
 }
 
 // parallel determines, once per crew, whether it can run in parallel (N13).
@@ -297,14 +291,12 @@ func (l *lowering) parallel(c *crew) bool {
 	if safe, known := l.safe[c]; known {
 		return safe
 	}
-	if l.safe == nil {
-		l.safe = map[*crew]bool{}
-	}
-	l.safe[c] = len(c.members) > 1 && l.independent(c)
-	if l.safe[c] {
+	safe := len(c.members) > 1 && l.independent(c)
+	xmaps.Set(&l.safe, c, safe)
+	if safe {
 		l.sharedFields(c)
 	}
-	return l.safe[c]
+	return safe
 }
 
 // independent reports whether no member of a crew depends on another, and warns about the first
@@ -688,13 +680,9 @@ func (l *lowering) delegated(key string) *expr.Expr {
 
 // written returns the fields that a node may write.
 func (l *lowering) written(n *node) []field {
-	var out []field
-	for _, f := range l.doc.state.fields {
-		if n.anyWrite || slices.ContainsFunc(n.writes, func(w text.Text) bool { return w.Value == f.name }) {
-			out = append(out, f)
-		}
-	}
-	return out
+	return xslices.Filter(l.doc.state.fields, func(f field) bool {
+		return n.anyWrite || slices.ContainsFunc(n.writes, func(w text.Text) bool { return w.Value == f.name })
+	})
 }
 
 func stateWrite(f field, at source.Span) ir.Write {
@@ -712,10 +700,7 @@ func (l *lowering) code(t *ir.Task, blocks ...*python.Module) {
 		Code string `json:"code"`
 		Line int    `json:"line"`
 	}
-	var list []block
-	for _, m := range l.doc.program(blocks...) {
-		list = append(list, block{m.Code, m.Line})
-	}
+	list := xslices.Map(l.doc.program(blocks...), func(m *python.Module) block { return block{m.Code, m.Line} })
 	at := l.doc.name.Span
 	t.Settings.Put("code", list, at)
 	t.Settings.Put("file", l.doc.file.Path, at)
@@ -914,12 +899,9 @@ func (l *lowering) ruleEdges(i int) []ir.Edge {
 			}
 		}
 	}
-	var routes []*rule
-	for _, r := range d.rules {
-		if (r.kind == routeRule || r.kind == skipRule) && !d.inert(r, l.HonorRules) && l.eligible(r, i) {
-			routes = append(routes, r)
-		}
-	}
+	routes := xslices.Filter(d.rules, func(r *rule) bool {
+		return (r.kind == routeRule || r.kind == skipRule) && !d.inert(r, l.HonorRules) && l.eligible(r, i)
+	})
 	slices.SortStableFunc(routes, func(a, b *rule) int { return a.priority - b.priority })
 	for _, r := range routes {
 		edge(r, l.units[l.unitOf(r.target.Value)].id, 0, strings.TrimSpace(r.cond.Text))
@@ -1008,10 +990,7 @@ func (l *lowering) executionStep() {
 	}
 	task := ir.Task{Kind: "node"}
 	l.code(&task, d.helpers, d.pipeline.module)
-	var calls []text.Text
-	for _, a := range d.pipeline.adds {
-		calls = append(calls, a.agent)
-	}
+	calls := xslices.Map(d.pipeline.adds, func(a addition) text.Text { return a.agent })
 	for _, n := range d.nodes {
 		calls = append(calls, n.calls...)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/python"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // document is the syntax tree of a file.
@@ -333,10 +334,7 @@ func (d *document) analyze(out *diag.List) {
 	if d.broken || d.helpers == nil {
 		return
 	}
-	var nodes python.Nodes
-	for _, n := range d.nodes {
-		nodes.Functions = append(nodes.Functions, n.function)
-	}
+	nodes := python.Nodes{Functions: xslices.Map(d.nodes, func(n *node) string { return n.function })}
 	if d.state != nil && !d.state.open {
 		nodes.Fields = map[string]python.Type{}
 		for _, f := range d.state.fields {
@@ -365,12 +363,7 @@ func (d *document) analyze(out *diag.List) {
 // program returns the blocks that run as one program. The State Schema block is one of them only if
 // the others use what it defines: annotations are not evaluated, so that it need not be complete.
 func (d *document) program(blocks ...*python.Module) []*python.Module {
-	var out []*python.Module
-	for _, m := range blocks {
-		if m != nil {
-			out = append(out, m)
-		}
-	}
+	out := xslices.Filter(blocks, func(m *python.Module) bool { return m != nil })
 	if d.schema != nil && python.Uses(out, d.schema) {
 		out = append([]*python.Module{d.schema}, out...)
 	}

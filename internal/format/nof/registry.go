@@ -9,6 +9,8 @@ import (
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xmaps"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // The tiers, and the price of one agent call in each, in millionths of a dollar (section 10).
@@ -77,11 +79,7 @@ var builtIn = []entry{
 }
 
 func builtInKeys() []string {
-	var out []string
-	for _, e := range builtIn {
-		out = append(out, e.key)
-	}
-	return out
+	return xslices.Map(builtIn, func(e entry) string { return e.key })
 }
 
 // maxTokens is the largest max_tokens of an agent.
@@ -108,10 +106,7 @@ func (d *document) find(key string, files format.Reader, out *diag.List) *entry 
 		copied := builtIn[i]
 		found = &copied
 	}
-	if d.known == nil {
-		d.known = map[string]*entry{}
-	}
-	d.known[key] = found
+	xmaps.Set(&d.known, key, found)
 	return found
 }
 

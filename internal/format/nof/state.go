@@ -9,6 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/python"
 	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // stateSchema is the state schema (section 7).
@@ -52,20 +53,11 @@ var accumulators = []struct{ name, written string }{
 
 // find returns a field, or nil.
 func (s *stateSchema) find(name string) *field {
-	for i := range s.fields {
-		if s.fields[i].name == name {
-			return &s.fields[i]
-		}
-	}
-	return nil
+	return xslices.FindPointer(s.fields, func(one *field) bool { return one.name == name })
 }
 
 func (s *stateSchema) names() []string {
-	var out []string
-	for _, f := range s.fields {
-		out = append(out, f.name)
-	}
-	return out
+	return xslices.Map(s.fields, func(f field) string { return f.name })
 }
 
 var zeros = map[string]string{

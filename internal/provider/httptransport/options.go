@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // The options of an agent that formats write in the same way for every
@@ -34,13 +35,10 @@ func (d Dialect) Ignored(options json.RawMessage) []string {
 	if json.Unmarshal(options, &all) != nil {
 		return nil // Extra reports it
 	}
-	var out []string
-	for _, key := range slices.Sorted(maps.Keys(all)) {
-		if word, known := d[key]; known && word == "" {
-			out = append(out, key)
-		}
-	}
-	return out
+	return xslices.Filter(slices.Sorted(maps.Keys(all)), func(key string) bool {
+		word, known := d[key]
+		return known && word == ""
+	})
 }
 
 // Extra returns what an agent's options add to a request, in the server's own words.

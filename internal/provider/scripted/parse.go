@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
 	"github.com/espalier-run/espalier/internal/tool"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 var codes = text.Codes{
@@ -31,13 +32,9 @@ func Parse(f *source.File) (*Script, diag.List) {
 		return s, out
 	}
 	r := text.Read(node, "script", codes, &out)
-	for _, n := range r.List("replies") {
-		s.replies = append(s.replies, p.reply(n))
-	}
+	s.replies = xslices.Map(r.List("replies"), p.reply)
 	if tools := r.Map("tools"); tools != nil {
-		for _, pair := range tools.Pairs {
-			s.tools = append(s.tools, p.tool(pair))
-		}
+		s.tools = xslices.Map(tools.Pairs, p.tool)
 	}
 	s.simulate = r.Enum("otherwise", "simulate", "fail").Value == "simulate"
 	r.Done()
@@ -62,14 +59,9 @@ func (p *parser) reply(n *text.Node) *entry {
 		e.reply = &said
 	}
 	e.thinking = r.String("thinking").Value
-	for _, c := range r.List("tools") {
-		e.calls = append(e.calls, p.call(c))
-	}
+	e.calls = xslices.Map(r.List("tools"), p.call)
 	e.stop = provider.StopReason(r.Enum("stop", string(provider.CutOff), string(provider.Refused)).Value)
-	var classes []string
-	for _, c := range provider.Classes() {
-		classes = append(classes, string(c))
-	}
+	classes := xslices.Map(provider.Classes(), func(c provider.Class) string { return string(c) })
 	e.fail = p.failure(r, classes)
 	e.exit = p.exit(r)
 	if u := r.Map("usage"); u != nil {
@@ -271,9 +263,7 @@ func (p *parser) tool(pair text.Pair) toolScript {
 		p.out.Errorf(CodeMissing, pair.Key.Span, `Add an entry below it, such as "- output: {}".`,
 			"The tool %q has no answers.", pair.Key.Value)
 	}
-	for _, n := range answers {
-		t.answers = append(t.answers, p.answer(n))
-	}
+	t.answers = xslices.Map(answers, p.answer)
 	return t
 }
 
@@ -291,12 +281,7 @@ func (p *parser) answer(n *text.Node) *entry {
 	}
 	e.fail = p.failure(r, toolClasses)
 	r.Done()
-	var says []string
-	for _, key := range []string{"output", "error", "fail"} {
-		if r.Has(key) {
-			says = append(says, key)
-		}
-	}
+	says := xslices.Filter([]string{"output", "error", "fail"}, func(key string) bool { return r.Has(key) })
 	switch {
 	case n.Kind != text.Map:
 	case len(says) == 0:

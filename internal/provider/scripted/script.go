@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
 	"github.com/espalier-run/espalier/internal/tool"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Name is the model and provider name of scripted replies.
@@ -280,9 +281,7 @@ func (c *checker) commands(s *Script, e *entry) {
 		c.out.Errorf(CodeNever, e.span, `Add the step of the command, such as "step: test".`,
 			"This entry selects no command, so it is never used.")
 	case s.simulate:
-	case e.exit != nil:
-		c.out.Errorf(CodeNever, e.span, simulate, "The command of %s is real, so this entry is never used.", e)
-	case every(func(w Work) bool { return w.Command && !w.Asks }):
+	case e.exit != nil, every(func(w Work) bool { return w.Command && !w.Asks }):
 		c.out.Errorf(CodeNever, e.span, simulate, "The command of %s is real, so this entry is never used.", e)
 	}
 }
@@ -299,21 +298,14 @@ func (c *checker) works(e *entry) []Work {
 	var out []Work
 	if agent := e.when.agent.Value; agent != "" {
 		for _, works := range c.known.Works {
-			for _, w := range works {
-				if slices.Contains(w.Agents, agent) {
-					out = append(out, w)
-				}
-			}
+			out = append(out, xslices.Filter(works, func(w Work) bool { return slices.Contains(w.Agents, agent) })...)
 		}
 	}
 	return out
 }
 
 func (c *checker) noTool(name text.Text, so string) {
-	var have []string
-	for _, entry := range c.known.Tools {
-		have = append(have, ir.ToolName(entry))
-	}
+	have := xslices.Map(c.known.Tools, ir.ToolName)
 	help := diag.DidYouMean(name.Value, have)
 	if len(have) == 0 {
 		help = "It calls no tools."
@@ -389,9 +381,7 @@ const quietStep = "quiet step"
 
 func collect(p *ir.Program, names map[string][]string) {
 	names["workflow"] = append(names["workflow"], p.Name)
-	for _, a := range p.Agents {
-		names["agent"] = append(names["agent"], a.ID)
-	}
+	names["agent"] = append(names["agent"], xslices.Map(p.Agents, func(a ir.Agent) string { return a.ID })...)
 	for _, b := range p.Blocks {
 		for i := range b.Steps {
 			kind := "step"

@@ -10,6 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // selector decides which requests an entry answers. Empty fields match any request.
@@ -230,10 +231,7 @@ func nearest(entries []*entry, o origin) *entry {
 		return best
 	}
 	// The name of the step may be misspelled.
-	var steps []string
-	for _, e := range entries {
-		steps = append(steps, e.when.step.Value)
-	}
+	steps := xslices.Map(entries, func(e *entry) string { return e.when.step.Value })
 	if i := slices.Index(steps, diag.Nearest(o.step, steps)); i >= 0 && steps[i] != "" {
 		return entries[i]
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/tool"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Tools returns the tools of the script, in the order of the file.
@@ -16,11 +17,9 @@ func (s *Script) Tools(o Options) []tool.Tool {
 	if o.Sleep == nil {
 		o.Sleep = sleep
 	}
-	out := make([]tool.Tool, len(s.tools))
-	for i, t := range s.tools {
-		out[i] = scriptedTool{script: s, toolScript: t, sleep: o.Sleep}
-	}
-	return out
+	return xslices.Map(s.tools, func(t toolScript) tool.Tool {
+		return scriptedTool{script: s, toolScript: t, sleep: o.Sleep}
+	})
 }
 
 type scriptedTool struct {

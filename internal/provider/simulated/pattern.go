@@ -5,6 +5,8 @@ import (
 	"iter"
 	"regexp/syntax"
 	"strings"
+
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // longestMatch keeps patterns such as (a{1000}){1000} from filling memory.
@@ -119,12 +121,7 @@ func (m *matcher) from(ranges []rune) rune {
 			plain = append(plain, r)
 		}
 	}
-	var letters []rune
-	for _, r := range plain {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-			letters = append(letters, r)
-		}
-	}
+	letters := xslices.Filter(plain, func(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' })
 	switch {
 	case len(letters) > 0:
 		return letters[m.choose(len(letters))]

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/espalier-run/espalier/internal/schema"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // compile reads a JSON Schema.
@@ -195,10 +196,7 @@ func (m *maker) ways(s *schema.Node, at spot) [][][]*schema.Node {
 		order := append(slices.Clone(of[first:]), of[:first]...)
 		slices.SortStableFunc(order,
 			func(a, b *schema.Node) int { return effort(a, m.roomy(at)) - effort(b, m.roomy(at)) })
-		group := make([][]*schema.Node, len(order))
-		for j, one := range order {
-			group[j] = []*schema.Node{one}
-		}
+		group := xslices.Map(order, func(one *schema.Node) []*schema.Node { return []*schema.Node{one} })
 		out = append(out, group)
 	}
 	if s.If != nil {
@@ -753,13 +751,7 @@ func (m *maker) objects(flat []*schema.Node, at spot) iter.Seq[any] {
 }
 
 func unique(names []string) []string {
-	var out []string
-	for _, n := range names {
-		if !slices.Contains(out, n) {
-			out = append(out, n)
-		}
-	}
-	return out
+	return xslices.AppendNew(nil, names...)
 }
 
 func (m *maker) object(

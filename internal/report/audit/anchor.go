@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"time"
 
@@ -309,12 +310,7 @@ func (v *anchorVerifier) verify(ctx context.Context) error {
 			return err
 		}
 	}
-	missing := make([]journal.RunID, 0, len(v.runs))
-	for id := range v.runs {
-		missing = append(missing, id)
-	}
-	slices.Sort(missing)
-	for _, id := range missing {
+	for _, id := range slices.Sorted(maps.Keys(v.runs)) {
 		if !v.removed(id) {
 			v.fault(id, "the run was removed, and there is no tombstone for it")
 		}

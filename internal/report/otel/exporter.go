@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Options configure an Exporter.
@@ -334,7 +336,7 @@ func (x *Exporter) fill() (more bool, failed error) {
 	news := x.news
 	x.news = map[journal.RunID]journal.Seq{}
 	x.mu.Unlock()
-	for _, run := range sorted(news) {
+	for _, run := range slices.Sorted(maps.Keys(news)) {
 		whole, err := false, x.ctx.Err()
 		if err == nil && failed == nil && len(x.pending) < x.o.Settings.Queue {
 			whole, err = x.read(run)
@@ -478,10 +480,7 @@ func (x *Exporter) newTracer(run journal.RunID) *Tracer {
 func (x *Exporter) sendSpans() error {
 	for len(x.pending) > 0 {
 		batch := x.pending[:min(len(x.pending), x.o.Settings.Batch)]
-		spans := make([]*tracepb.Span, len(batch))
-		for i := range batch {
-			spans[i] = batch[i].span
-		}
+		spans := xslices.Map(batch, func(one item) *tracepb.Span { return one.span })
 		body, err := encodeSpans(&x.resource, spans, x.traces.to.JSON)
 		if err != nil {
 			return err

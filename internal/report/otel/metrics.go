@@ -1,6 +1,7 @@
 package otel
 
 import (
+	"maps"
 	"slices"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
@@ -106,11 +107,11 @@ func (m *Metrics) Gather(now journal.Millis) []*metricspb.Metric {
 		temporality = metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_DELTA
 	}
 	var out []*metricspb.Metric
-	for _, n := range sorted(m.all) {
+	for _, n := range slices.Sorted(maps.Keys(m.all)) {
 		how := instruments[n]
 		sum := &metricspb.Sum{AggregationTemporality: temporality, IsMonotonic: true}
 		histogram := &metricspb.Histogram{AggregationTemporality: temporality}
-		for _, key := range sorted(m.all[n]) {
+		for _, key := range slices.Sorted(maps.Keys(m.all[n])) {
 			s := m.all[n][key]
 			start, end := nanos(s.since), nanos(max(now, s.since))
 			point := &metricspb.NumberDataPoint{Attributes: s.attrs, StartTimeUnixNano: start, TimeUnixNano: end}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -411,7 +412,7 @@ func (t *Tracer) endTask(open *openStep, ev *report.Event, text string) {
 
 // abandon ends calls without a result. The reservation of a lost one is charged.
 func (t *Tracer) abandon(task *openTask, at journal.Millis, result journal.Outcome, class journal.Class) {
-	for _, n := range sorted(task.Held) {
+	for _, n := range slices.Sorted(maps.Keys(task.Held)) {
 		if h := task.Held[n]; h.Amount.ModelCalls > 0 {
 			var charged journal.Usage
 			if result == lost {
@@ -425,7 +426,7 @@ func (t *Tracer) abandon(task *openTask, at journal.Millis, result journal.Outco
 	if result == lost {
 		return // the tool call is repeated, or a person decides about it
 	}
-	for _, id := range sorted(task.Tools) {
+	for _, id := range slices.Sorted(maps.Keys(task.Tools)) {
 		open := task.Tools[id]
 		why := class
 		if result == journal.OutcomeOK {
@@ -839,12 +840,3 @@ func seconds(from, to journal.Millis) float64 { return float64(to-from) / 1000 }
 
 // bare returns a model's name without that of its provider.
 func bare(model string) string { return model[strings.IndexByte(model, '/')+1:] }
-
-func sorted[K cmp.Ordered, V any](m map[K]V) []K {
-	out := make([]K, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
-}

@@ -11,6 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/chat"
 	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Settings are the settings of a task of kind "artifact".
@@ -63,9 +64,7 @@ func (s Settings) Ask(*ir.Program) (chat.Ask, bool) {
 	if s.producesJSON() {
 		ask.Reply = contract.Spec{Base: contract.AnyData, From: "the name of the file"}
 	}
-	for _, in := range s.Inputs {
-		ask.Texts = append(ask.Texts, in.Text)
-	}
+	ask.Texts = append(ask.Texts, xslices.Map(s.Inputs, func(in Input) string { return in.Text })...)
 	return ask, true
 }
 

@@ -334,10 +334,7 @@ func appendActions(parts []string, text string) []string {
 // language, every part is an action: an additional step does less harm than one that is lost.
 func isAction(part, first string) bool {
 	words := strings.Fields(strings.ToLower(part))
-	switch {
-	case verbs[strings.Trim(words[0], ",.")] != "":
-		return true
-	case verbs[strings.ToLower(firstWord(first))] == "":
+	if verbs[strings.Trim(words[0], ",.")] != "" || verbs[strings.ToLower(firstWord(first))] == "" {
 		return true
 	}
 	return len(words) > 1 && slices.Contains(objects, strings.Trim(words[1], ",.")) && !slices.Contains(objects,

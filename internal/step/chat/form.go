@@ -244,10 +244,7 @@ func (r *reader) chosen(text string) (json.RawMessage, bool) {
 		}
 		texts := []string{text}
 		for tier := range candidates(text, r.form.LastFence, true) {
-			if tier = distinct(tier); len(tier) > 1 {
-				return nil, false
-			}
-			if len(unusable(tier[0])) > 0 {
+			if tier = distinct(tier); len(tier) > 1 || len(unusable(tier[0])) > 0 {
 				return nil, false
 			}
 			texts = textsIn(r.repaired(tier[0]))

@@ -8,6 +8,7 @@ import (
 	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Models put their answers into XML elements, Markdown lists and Markdown tables, also if a prompt asks for JSON.
@@ -208,9 +209,7 @@ func table(text string) (header []string, rows [][]string, ok bool) {
 
 // cells returns the cells of a row, without the marks for bold and code.
 func cells(line string) []string {
-	var out []string
-	for cell := range strings.SplitSeq(strings.Trim(line, "|"), "|") {
-		out = append(out, strings.TrimSpace(strings.Trim(strings.TrimSpace(cell), "*`")))
-	}
-	return out
+	return xslices.Map(strings.Split(strings.Trim(line, "|"), "|"), func(cell string) string {
+		return strings.TrimSpace(strings.Trim(strings.TrimSpace(cell), "*`"))
+	})
 }

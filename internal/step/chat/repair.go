@@ -11,6 +11,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/schema"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Models often give the right value in the wrong form: "Yes." for true, "seven"
@@ -612,12 +613,9 @@ func option(s string, values []any) (any, bool) {
 			return v, true
 		}
 	}
-	var found []any
-	for _, v := range values {
-		if plainKey(optionText(v)) == plainKey(s) && plainKey(s) != "" {
-			found = append(found, v)
-		}
-	}
+	found := xslices.Filter(values, func(v any) bool {
+		return plainKey(optionText(v)) == plainKey(s) && plainKey(s) != ""
+	})
 	if number, ok := numeralOf(s); ok && len(found) == 0 { // "two" for 2
 		for _, v := range values {
 			if n, isNumber := v.(json.Number); isNumber && sameNumber(n, number.(json.Number)) {

@@ -15,16 +15,11 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/tool"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 func toolUses(blocks []provider.Block) []provider.Block {
-	var out []provider.Block
-	for _, b := range blocks {
-		if b.Type == provider.ToolUse {
-			out = append(out, b)
-		}
-	}
-	return out
+	return xslices.Filter(blocks, func(b provider.Block) bool { return b.Type == provider.ToolUse })
 }
 
 // useTools makes the calls that the model asks for, several at the same time, and

@@ -12,6 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // merge sorts the results of branches into slots. Each slot keeps one value.
@@ -235,13 +236,7 @@ func (m *merge) agree(vote bool) {
 func (c *claim) votes() int { return len(slices.Compact(slices.Sorted(slices.Values(c.from)))) }
 
 func (m *merge) conflicts() []*slot {
-	var out []*slot
-	for _, s := range m.slots {
-		if s.chosen < 0 {
-			out = append(out, s)
-		}
-	}
-	return out
+	return xslices.Filter(m.slots, func(s *slot) bool { return s.chosen < 0 })
 }
 
 func (s *slot) choose(i int, why string) { s.chosen, s.why = i, why }

@@ -14,16 +14,12 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/chat"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Run merges the results of the branches that succeeded, and records every choice.
 func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
-	var branches []step.Branch
-	for _, b := range job.Branches {
-		if b.Outcome == ir.OK {
-			branches = append(branches, b)
-		}
-	}
+	branches := xslices.Filter(job.Branches, func(b step.Branch) bool { return b.Outcome == ir.OK })
 	if err := complete(s, branches); err != nil {
 		return step.Result{}, err
 	}
@@ -81,10 +77,7 @@ func (m *merge) settle(ctx context.Context, job *step.Job, set Settings, conflic
 	case Critic:
 		return m.ask(ctx, job, set, conflicts)
 	default:
-		names := make([]string, len(conflicts))
-		for i, s := range conflicts {
-			names[i] = s.contradiction()
-		}
+		names := xslices.Map(conflicts, func(s *slot) string { return s.contradiction() })
 		return step.Result{},
 			step.Errorf(step.ClassMerge, "the workers of step %q contradict each other: %s", job.Step.ID,
 				strings.Join(names, "; "))
@@ -102,10 +95,7 @@ func (m *merge) ask(ctx context.Context, job *step.Job, set Settings, conflicts 
 	}
 	alone := *critic
 	alone.Tools = nil // the critic judges only the given values
-	sizes := make([]int, len(conflicts))
-	for i, s := range conflicts {
-		sizes[i] = len(s.claims)
-	}
+	sizes := xslices.Map(conflicts, func(s *slot) int { return len(s.claims) })
 	t := chat.Conversation{
 		Agent: &alone, Task: task,
 		Form: chat.Form{Contract: replies(job.Workflow, job.Step, sizes...)},

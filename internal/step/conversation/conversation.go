@@ -6,6 +6,7 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/chat"
 	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Settings are the settings of a task. Prompt and Provider are templates.
@@ -56,9 +57,7 @@ func (s Settings) Ask(*ir.Program) (chat.Ask, bool) {
 	ask := chat.Ask{Agent: s.Agent, Texts: []string{s.Prompt, s.System}, Reply: contract.Spec{
 		Within: []string{"Output", "JSON", "Response"}, Texts: []string{"Output"},
 	}}
-	for _, one := range s.Skills {
-		ask.Texts = append(ask.Texts, one.Text)
-	}
+	ask.Texts = append(ask.Texts, xslices.Map(s.Skills, func(one Skill) string { return one.Text })...)
 	if s.Format == "json" {
 		ask.Reply.Base = contract.AnyData
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/tool"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // storage is Espalier's folder in the project. It holds the records of runs and approvals.
@@ -47,9 +48,7 @@ func (o Options) areas(dir string) []area {
 	if o.Root != "" {
 		out = append(out, area{path: real(o.Root)})
 	}
-	for _, path := range o.Readable {
-		out = append(out, area{path: real(path), only: true})
-	}
+	out = append(out, xslices.Map(o.Readable, func(path string) area { return area{path: real(path), only: true} })...)
 	for i := range out {
 		out[i].may, out[i].keep = o.may, o.keep
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/espalier-run/espalier/internal/netguard"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/tool"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Config is how a server is started, or where it is.
@@ -140,10 +141,7 @@ func (s *Server) Tools(ctx context.Context) ([]tool.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make([]tool.Tool, len(now.tools))
-	for i, t := range now.tools {
-		out[i] = t
-	}
+	out := xslices.Map(now.tools, func(t *remote) tool.Tool { return t })
 	return out, nil
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/tool"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // The names of the tools.
@@ -63,10 +64,8 @@ func (r reader) Call(_ context.Context, call tool.Call) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, failed(err)
 	}
-	texts := []string{}
-	for _, n := range notes[max(0, len(notes)-mostNotes):] {
-		texts = append(texts, n.Text)
-	}
+	recent := notes[max(0, len(notes)-mostNotes):]
+	texts := append([]string{}, xslices.Map(recent, func(n Note) string { return n.Text })...)
 	out, err := json.Marshal(texts)
 	return tool.Result{Output: out}, err
 }
