@@ -109,13 +109,13 @@ test-engines: ## compare SQLite, PostgreSQL and Temporal: the same runs with the
 		./internal/format/formattest -v | grep -v '^ *\(===\|---\)'"
 
 # One minute, once the server is in the cache.
-SHORT_TEMPORAL = TestChain|TestLongRun|TestReplay|TestLarge|TestStarved|TestLaterVersionsTake|TestPayloads|TestRunsAreFound|TestStored|Append
+SHORT_TEMPORAL = TestChain|TestLongRun|TestReplay|TestLarge|TestStarved|TestLaterVersionsTake|TestPayloads|TestRunsAreFound|TestStored|TestLostWorkflowRepeats|Append
 
 test-temporal-short: ## the most important of these tests, in a minute; installs the server
 	$(GO) test -tags temporal -count=1 -timeout 30m -run '$(SHORT_TEMPORAL)' ./internal/engine/temporal
 
 # The release that works beside this one while machines are updated: a commit, until there is a release.
-PREVIOUS_RELEASE = 11538faf
+PREVIOUS_RELEASE = db76c200
 
 test-upgrade: ## run workers of the previous release and of this one on one database
 	rm -rf bin/previous && git worktree prune && git worktree add --detach bin/previous $(PREVIOUS_RELEASE)

@@ -197,11 +197,11 @@ states:
   done: {type: terminal}
 `, 0o600)
 	c := onConsole(t, p.command("run", "flow", "--simulate", "--run-id", awfRun), 80, 24)
-	c.until("both/one/one/call/chat:")
+	c.until("both.one › chat:")
 	c.until("\r\n> ")
 	c.types("\x03")
 	c.ends(130)
-	const one, two = "both/one/one/call/chat", "both/two/two/call/chat"
+	const one, two = "both.one › chat", "both.two › chat"
 	if said := p.exits(2, "signal", awfRun, "chat", "--text", "for both?"); !strings.Contains(said,
 		"several steps are waiting for text: name one of "+one+", "+two) {
 		t.Error(said)

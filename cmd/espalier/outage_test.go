@@ -93,15 +93,7 @@ func TestServerWithoutItsDatabase(t *testing.T) {
 			requests.Wait()
 
 			up()
-			for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-				status, body := s.answer("GET", "/readyz", "")
-				if status == 200 {
-					break
-				}
-				if time.Now().After(end) {
-					t.Fatalf("/readyz: %d %s", status, body)
-				}
-			}
+			s.untilReady()
 			again := s.call("POST", "/api/v1/runs", `{"workflow": "flow"}`, 201)["run_id"].(string)
 			s.until(again, "finished")
 			p.trace("a", "b", "c", "a", "b", "c")

@@ -90,6 +90,20 @@ func (s *serverProcess) until(run, state string) {
 	s.untilOne(run, state)
 }
 
+// untilReady asks the server until it is ready, for up to a minute.
+func (s *serverProcess) untilReady() {
+	s.t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		status, body := s.answer("GET", "/readyz", "")
+		if status == 200 {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("/readyz: %d %s", status, body)
+		}
+	}
+}
+
 // untilOne asks for a run until it is in one of several states.
 func (s *serverProcess) untilOne(run string, states ...string) {
 	s.t.Helper()
@@ -118,7 +132,8 @@ func TestKilledServerContinuesItsRunsAfterARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.cmd.Wait()
-	s = startServer(p)
+	var log bytes.Buffer
+	s = startServerTo(p, &log)
 	s.until(run, "unknown") // the command may have done its work
 	s.call("POST", "/api/v1/runs/"+run+"/resolve", `{"step": "b", "answer": "rerun"}`, 200)
 	s.until(run, "finished")
@@ -129,6 +144,9 @@ func TestKilledServerContinuesItsRunsAfterARestart(t *testing.T) {
 	s.cmd.Wait()
 	if code := s.cmd.ProcessState.ExitCode(); code != 130 {
 		t.Errorf("exit code %d", code)
+	}
+	if !strings.Contains(log.String(), `msg="run claimed" run_id=`+run) {
+		t.Errorf("the log does not say what happens to runs: %s", &log)
 	}
 }
 
@@ -143,6 +161,25 @@ func TestTerminalAndServerShareRuns(t *testing.T) {
 	if out := p.exits(0, "status", awfRun, "--json"); !strings.Contains(out, "finished") {
 		t.Error(out)
 	}
+}
+
+// The records of a run that has the id of a removed one are its own, also if one process has written both.
+func TestServerWritesRecordsOfAnIDThatIsUsedAgain(t *testing.T) {
+	p := newAWF(t, awfChain)
+	put(t, filepath.Join(p.dir, "espalier.yaml"), "allow: {shell: true}\n")
+	put(t, filepath.Join(p.dir, "hold"), "a")
+	s := startServer(p)
+	p.exits(0, "run", "flow", "--detach", "--run-id", awfRun)
+	if _, err := os.ReadFile(filepath.Join(p.dir, "held")); err != nil { // waits for the step
+		t.Fatal(err)
+	}
+	p.exits(0, "cancel", awfRun)
+	s.until(awfRun, "finished")
+	p.exits(0, "runs", "rm", awfRun)
+	p.exits(0, "run", "flow", "--detach", "--run-id", awfRun)
+	s.until(awfRun, "finished")
+	p.trace("a", "a", "b", "c") // the first is of the removed run
+	p.exits(0, "audit", "verify", awfRun)
 }
 
 func TestServeRefusesToBeReachedWithoutUsersAndEncryption(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -23,7 +24,9 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"google.golang.org/protobuf/proto"
 
@@ -376,4 +379,212 @@ func dialTemporal(t *testing.T) (*temporaltest.Server, client.Client) {
 	}
 	t.Cleanup(c.Close)
 	return server, c
+}
+
+// slowFlow leaves traces. Its first step runs until a file says that it may end.
+const slowFlow = "---\nname: slow\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Leave traces.\n---\n" +
+	"```step\nid: one\ntype: transform\ndescription: Wait\nwrites: [state.one]\ncode:\n  language: sh\n  script: |\n" +
+	"    echo one >> effects\n    while [ ! -e end ]; do sleep 0.1; done\n    echo '{\"n\": 1}'\n```\n" +
+	"```step\nid: two\ntype: transform\ndescription: Go on\nwrites: [output]\ncode:\n  language: sh\n  script: |\n" +
+	"    echo two >> effects\n    echo '{\"n\": 2}'\n```\n"
+
+// Workflows that an operator deletes, terminates or resets in Temporal while a step runs repeat nothing: a person says
+// what came of the step, or cancels the run. The id of a run that was removed can be used again.
+func TestLostWorkflowsOnTemporal(t *testing.T) {
+	server, c := dialTemporal(t)
+	p := &awfProject{t: t, dir: t.TempDir()}
+	put(t, filepath.Join(p.dir, "slow.md"), strings.NewReplacer(
+		">> effects", ">> '"+filepath.Join(p.dir, "effects")+"'", "-e end", "-e '"+filepath.Join(p.dir, "end")+"'",
+	).Replace(slowFlow))
+	put(t, filepath.Join(p.dir, "espalier.yaml"),
+		"engine: temporal\ntemporal:\n  address: "+server.Address+"\n  task_queue: lost\nallow: {shell: true}\n")
+	p.exits(0, "trust", "--yes")
+	effects := func() string {
+		raw, err := os.ReadFile(filepath.Join(p.dir, "effects"))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		return strings.Join(strings.Fields(string(raw)), " ")
+	}
+	until := func(why string, holds func() bool) {
+		t.Helper()
+		for range 600 {
+			if holds() {
+				return
+			}
+			time.Sleep(100 * time.Millisecond) // a worker in another process is at work
+		}
+		t.Fatalf("not %s: effects %q\n%s", why, effects(), p.exits(0, "status", killedRun))
+	}
+	work := func() *exec.Cmd {
+		t.Helper()
+		cmd := p.command("work")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			cmd.Process.Kill()
+			cmd.Wait()
+		})
+		return cmd
+	}
+	status := func() (s standing) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(p.exits(0, "status", killedRun, "--json")), &s); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	begin := func() {
+		t.Helper()
+		put(t, filepath.Join(p.dir, "effects"), "")
+		p.exits(0, "run", "slow", "--detach", "--run-id", killedRun)
+		until("started", func() bool { return effects() == "one" })
+	}
+	end := func(args ...string) {
+		t.Helper()
+		until("unknown", func() bool { return status().Status == "unknown" })
+		if got := effects(); got != "one" {
+			t.Errorf("effects before the decision: %s", got)
+		}
+		p.exits(0, args...)
+		until("finished", func() bool { return status().Status == "finished" })
+		p.exits(0, "audit", "verify", killedRun)
+		p.exits(0, "runs", "rm", killedRun)
+	}
+
+	first := work()
+	begin()
+	first.Process.Kill()
+	first.Wait()
+	workflow := &commonpb.WorkflowExecution{WorkflowId: "lost/" + killedRun}
+	if _, err := c.WorkflowService().DeleteWorkflowExecution(t.Context(),
+		&workflowservice.DeleteWorkflowExecutionRequest{
+			Namespace: client.DefaultNamespace, WorkflowExecution: workflow,
+		}); err != nil {
+		t.Fatal(err)
+	}
+	until("deleted", func() bool {
+		_, err := c.DescribeWorkflowExecution(t.Context(), workflow.WorkflowId, "")
+		return err != nil
+	})
+	work()
+	end("resume", killedRun, "--decide", `one=result={"n": 1}`)
+	if got := effects(); got != "one two" {
+		t.Errorf("effects after a deletion: %s", got)
+	}
+
+	begin()
+	if err := c.TerminateWorkflow(t.Context(), workflow.WorkflowId, "", "test"); err != nil {
+		t.Fatal(err)
+	}
+	end("cancel", killedRun)
+	if got := effects(); got != "one" {
+		t.Errorf("effects after a termination: %s", got)
+	}
+
+	begin()
+	if _, err := c.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
+		Namespace: client.DefaultNamespace, WorkflowExecution: workflow,
+		Reason: "test", WorkflowTaskFinishEventId: 4, RequestId: "reset",
+	}); err != nil {
+		t.Fatal(err)
+	}
+	end("resume", killedRun, "--decide", `one=result={"n": 1}`)
+	if got := effects(); got != "one two" {
+		t.Errorf("effects after a reset: %s", got)
+	}
+}
+
+// While the Temporal server is down, requests that need it fail soon and say so, and the process counts as alive. The
+// log says it once. When the server is back, everything works again.
+func TestServerWithoutItsEngineOnTemporal(t *testing.T) {
+	server, err := temporaltest.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Remove)
+	t.Setenv("ESPALIER_TEMPORAL", server.Address)
+	p := newGated(t)
+	var log bytes.Buffer
+	s := startServerTo(p, &log)
+	const request = `{"workflow": "gated", "simulate": true, "input": {"question": "why"}}`
+	run := s.call("POST", "/api/v1/runs", request, 201)["run_id"].(string)
+	s.until(run, "waiting")
+	if status, body := s.answer("GET", "/readyz", ""); status != 200 {
+		t.Errorf("/readyz: %d %s", status, body)
+	}
+
+	server.Kill()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		if status, body := s.answer("GET", "/readyz", ""); status != 200 {
+			checkEngineOutage(t, "/readyz", status, body)
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("/readyz succeeds without the Temporal server")
+		}
+	}
+	if status, body := s.answer("GET", "/healthz", ""); status != 200 {
+		t.Errorf("/healthz: %d %s", status, body)
+	}
+	status, body := s.answer("POST", "/api/v1/runs", request)
+	checkEngineOutage(t, "start", status, body)
+	status, body = s.answer("POST", "/api/v1/runs/"+run+"/cancel", "{}")
+	checkEngineOutage(t, "cancel", status, body)
+	if status, body := s.answer("GET", "/api/v1/runs/"+run, ""); status != 200 {
+		t.Errorf("a run cannot be read: %d %s", status, body)
+	}
+	if n := len(s.call("GET", "/api/v1/runs", "", 200)["runs"].([]any)); n != 1 {
+		t.Errorf("there are %d runs", n)
+	}
+
+	// Commands do not suggest to resume a run that does not exist.
+	out := p.exits(6, "run", "gated", "--simulate", "--input", "question=why")
+	if !strings.Contains(out, "the Temporal server cannot be reached: "+server.Address) ||
+		!strings.Contains(out, "Nothing was started. Check that the Temporal server is running") ||
+		strings.Contains(out, "resume") || strings.Contains(out, "database") {
+		t.Errorf("run: %s", out)
+	}
+	out = p.exits(6, "cancel", run) // through the server
+	if !strings.Contains(out, "the Temporal server cannot be reached") || strings.Contains(out, "database") {
+		t.Errorf("cancel: %s", out)
+	}
+
+	if err := server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	s.untilReady()
+	s.call("POST", "/api/v1/runs/"+run+"/cancel", "{}", 200)
+	s.until(run, "finished")
+	s.cmd.Process.Kill()
+	s.cmd.Wait()
+	if n := strings.Count(log.String(), "runs wait for it"); n != 1 {
+		t.Errorf("the log names the outage %d times: %s", n, &log)
+	}
+}
+
+// checkEngineOutage checks the answer to a request while the Temporal server is down. It does not name its host.
+func checkEngineOutage(t *testing.T, what string, status int, body string) {
+	t.Helper()
+	var problem struct{ Code, Detail string }
+	if err := json.Unmarshal([]byte(body), &problem); err != nil || status != 503 ||
+		problem.Code != "engine-unavailable" || problem.Detail != "the Temporal server cannot be reached" {
+		t.Errorf("%s: %d %s %v", what, status, body, err)
+	}
+	if strings.Contains(body, "127.0.0.1") {
+		t.Errorf("%s: the answer names the server: %s", what, body)
+	}
+}
+
+// A run of the embedded engine cannot be continued on Temporal. The message says what to do instead.
+func TestRunsOfTheOtherEngineOnTemporal(t *testing.T) {
+	p := newGated(t)
+	p.exits(4, "run", "gated", "--simulate", "--input", "question=why", "--run-id", killedRun)
+	onTemporal(t)
+	out := p.exits(6, "resume", killedRun)
+	if !strings.Contains(out, "was started by the embedded engine") || !strings.Contains(out, "ESPALIER_TEMPORAL") ||
+		strings.Contains(out, "continues") {
+		t.Errorf("%s", out)
+	}
 }

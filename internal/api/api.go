@@ -161,6 +161,37 @@ func NewStatus(s *app.Status) Status {
 	}
 }
 
+// ListedRun is a run in a list, with what it has used.
+type ListedRun struct {
+	Run
+	Millis       *int64   `json:"duration_ms,omitempty" doc:"Absent if it is not known: the run is queued or interrupted"`
+	Dollars      *float64 `json:"dollars,omitempty" doc:"Absent for a child run: its parent has it"`
+	MicroDollars *int64   `json:"micro_dollars,omitempty" doc:"Millionths of a dollar, exactly"`
+	Simulated    string   `json:"simulated,omitempty" doc:"simulated or scripted, if replies are not from real models"`
+}
+
+// NewListedRun returns the form of a run in a list. The status is that of its root; nil if it is not known.
+func NewListedRun(r *app.Run, root *app.Status, now time.Time) ListedRun {
+	out := ListedRun{Run: NewRun(r)}
+	end := r.Updated.Time()
+	if out.State == Running {
+		end = now
+	}
+	// The process of an interrupted run may have worked for any time after the last event.
+	if out.State != Interrupted && out.State != Queued {
+		out.Millis = new(max(0, end.Sub(r.Started.Time()).Milliseconds()))
+	}
+	if root == nil {
+		return out
+	}
+	out.Simulated = root.Offline
+	if r.Root == "" {
+		used := root.Used.MicroDollars
+		out.MicroDollars, out.Dollars = &used, new(float64(used)/1e6)
+	}
+	return out
+}
+
 // Usage is what has been spent, or is reserved.
 type Usage struct {
 	Steps        int64   `json:"steps"`

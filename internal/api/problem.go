@@ -1,11 +1,10 @@
 package api
 
 import (
-	"errors"
+	"cmp"
 
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
-	"github.com/espalier-run/espalier/internal/journal"
 )
 
 // Problem is an error as RFC 9457 describes it, with members of our own.
@@ -58,11 +57,11 @@ func (p *Problem) ContentType(string) string { return "application/problem+json"
 // Unreachable returns what clients learn about an error of a server that cannot be reached; empty for other errors. The
 // error itself may name hosts and users, and belongs into the log.
 func Unreachable(err error) (detail, help string) {
-	e, ok := errors.AsType[*journal.UnavailableError](err)
-	if !ok {
+	what, help := app.Outage(err)
+	if what == "" {
 		return "", ""
 	}
-	return e.What, "Try again in a moment. The log of the server has the reason."
+	return what, cmp.Or(help, "Try again in a moment. The log of the server has the reason.")
 }
 
 // Codes name the kinds of errors that have no reason of their own.
@@ -71,4 +70,5 @@ var Codes = map[app.Kind]string{
 	app.InvalidWorkflow: "invalid-workflow", app.NotReady: "not-ready", app.Refused: "refused",
 	app.Conflict: "conflict", app.StoreUnavailable: "store-unavailable", app.StoreDamaged: "store-damaged",
 	app.StoreFull: "store-full", app.StoreLost: "store-lost", app.Interrupted: "stopping",
+	app.EngineUnavailable: "engine-unavailable",
 }

@@ -8,18 +8,19 @@ import (
 
 // statuses maps the kinds of errors to HTTP.
 var statuses = map[app.Kind]int{
-	app.Internal:         http.StatusInternalServerError,
-	app.InvalidRequest:   http.StatusUnprocessableEntity,
-	app.NotFound:         http.StatusNotFound,
-	app.InvalidWorkflow:  http.StatusUnprocessableEntity,
-	app.NotReady:         http.StatusFailedDependency,
-	app.Refused:          http.StatusConflict,
-	app.Conflict:         http.StatusConflict,
-	app.StoreUnavailable: http.StatusServiceUnavailable,
-	app.StoreDamaged:     http.StatusServiceUnavailable,
-	app.StoreFull:        http.StatusInsufficientStorage,
-	app.StoreLost:        http.StatusServiceUnavailable,
-	app.Interrupted:      http.StatusServiceUnavailable,
+	app.Internal:          http.StatusInternalServerError,
+	app.InvalidRequest:    http.StatusUnprocessableEntity,
+	app.NotFound:          http.StatusNotFound,
+	app.InvalidWorkflow:   http.StatusUnprocessableEntity,
+	app.NotReady:          http.StatusFailedDependency,
+	app.Refused:           http.StatusConflict,
+	app.Conflict:          http.StatusConflict,
+	app.StoreUnavailable:  http.StatusServiceUnavailable,
+	app.StoreDamaged:      http.StatusServiceUnavailable,
+	app.StoreFull:         http.StatusInsufficientStorage,
+	app.StoreLost:         http.StatusServiceUnavailable,
+	app.Interrupted:       http.StatusServiceUnavailable,
+	app.EngineUnavailable: http.StatusServiceUnavailable,
 }
 
 // HTTPStatus returns the status of a response that reports an error of a kind.

@@ -49,7 +49,8 @@ func (a *App) Diagnose(ctx context.Context, reach bool) (*Diagnosis, error) {
 		d.Config = s.File.Path
 		file.State, file.About = ComponentOK, s.File.Path
 		if s.problems.Errors() {
-			file.State, file.About = ComponentBroken, diag.Summary(s.problems)
+			first := slices.IndexFunc(s.problems, func(d diag.Diagnostic) bool { return d.Severity == diag.Error })
+			file.State, file.About = ComponentBroken, diag.Summary(s.problems)+": "+s.problems[first].Message
 		}
 	}
 	d.Findings = append(d.Findings, file)
@@ -62,7 +63,14 @@ func (a *App) Diagnose(ctx context.Context, reach bool) (*Diagnosis, error) {
 	}
 	d.Findings = append(d.Findings, env.models.Examine(ctx, reach)...)
 	d.Findings = append(d.Findings, registry.ExamineCommands(s.Config, a.o.Confined)...)
-	d.Findings = append(d.Findings, a.storeComponent(ctx, root, s.Config, reach), env.models.ExamineEngine(ctx, reach))
+	for _, f := range []Component{
+		a.storeComponent(ctx, root, s.Config, reach), env.models.ExamineEngine(ctx, reach),
+	} {
+		if s.problems.Errors() && f.Fix == config.Approval { // a file with errors cannot be approved
+			f.About, f.Fix = "not checked, because "+config.FileName+" has errors", ""
+		}
+		d.Findings = append(d.Findings, f)
+	}
 	if slices.ContainsFunc(d.Findings, func(f Component) bool {
 		return f.State == ComponentMissing || f.State == ComponentBroken
 	}) {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"syscall"
@@ -20,18 +21,19 @@ type Kind int
 
 // The kinds of errors.
 const (
-	Internal         Kind = iota // unexpected, such as a file that cannot be written
-	InvalidRequest               // the request contradicts itself, the workflow or the run
-	NotFound                     // no such workflow, run or step
-	InvalidWorkflow              // see Error.Diagnostics
-	NotReady                     // see Error.Missing and Error.Commands; nothing was started
-	Refused                      // the run does not accept the message; Error.Message has the reason
-	Conflict                     // the run exists, has finished, or belongs to another process
-	StoreUnavailable             // the storage cannot be opened, or its server cannot be reached
-	StoreDamaged                 // the journal is damaged or is not a journal
-	StoreFull                    // the disk is full
-	StoreLost                    // the disk did not keep what was written
-	Interrupted                  // the App is closing
+	Internal          Kind = iota // unexpected, such as a file that cannot be written
+	InvalidRequest                // the request contradicts itself, the workflow or the run
+	NotFound                      // no such workflow, run or step
+	InvalidWorkflow               // see Error.Diagnostics
+	NotReady                      // see Error.Missing and Error.Commands; nothing was started
+	Refused                       // the run does not accept the message; Error.Message has the reason
+	Conflict                      // the run exists, has finished, or belongs to another process
+	StoreUnavailable              // the storage cannot be opened, or its server cannot be reached
+	StoreDamaged                  // the journal is damaged or is not a journal
+	StoreFull                     // the disk is full
+	StoreLost                     // the disk did not keep what was written
+	Interrupted                   // the App is closing
+	EngineUnavailable             // the server that drives runs cannot be reached or used
 )
 
 // Reason tells errors of one kind apart, so that a caller can add advice in its own terms.
@@ -151,6 +153,10 @@ func (rt *environment) runError(id journal.RunID, err error) error {
 			out.Message = "Temporal drives this run"
 			out.Advice = "Set \"engine: temporal\" in the configuration, as it was when the run started."
 		}
+		if owned.Place != "" {
+			out.Message += fmt.Sprintf(", with the server, namespace and task queue %s of Temporal", owned.Place)
+			out.Advice = "Use these, or stop that process to move the run to those of this project."
+		}
 		if driver := rt.describeOwner(owned.Owner); !driver.Since.IsZero() {
 			out.Message += ": " + driver.String()
 		}
@@ -159,6 +165,10 @@ func (rt *environment) runError(id journal.RunID, err error) error {
 		if reason.Code == plan.Approved {
 			out.Reason, out.Name = GateApproved, cmp.Or(reason.Step, "STEP")
 		}
+	case errors.Is(err, engine.ErrNotTemporal):
+		out.Kind, out.Reason, out.Message = Conflict, RunOwned, err.Error()
+		out.Advice = "Use the embedded engine for it, as when the run started: leave out \"engine: temporal\" in the " +
+			"configuration, and do not set " + registry.TemporalVariable + "."
 	case errors.Is(err, engine.ErrNotReached):
 		out.Kind, out.Reason = InvalidRequest, NotReached
 	case errors.Is(err, journal.ErrFinished):
@@ -178,6 +188,9 @@ func (rt *environment) runError(id journal.RunID, err error) error {
 			out.Message = gone.Error()
 			out.Advice = "Restore the folder from a backup, or start a new run."
 		}
+		if remote, ok := errors.AsType[*engine.UnavailableError](err); ok {
+			out.Advice = remote.Help
+		}
 		if out.Kind == StoreDamaged {
 			out.Advice = storeAdvice(err)
 		}
@@ -186,9 +199,42 @@ func (rt *environment) runError(id journal.RunID, err error) error {
 	return out
 }
 
-// storeKind classifies an error of the store; Internal if it is none.
+// startError converts the error of a run that could not be started. It is not about a run if there is none.
+func (rt *environment) startError(ctx context.Context, id journal.RunID, err error) error {
+	err = rt.runError(id, err)
+	own, ok := errors.AsType[*Error](err)
+	if !ok {
+		return err
+	}
+	if _, missing := rt.Store.Entry(ctx, id); errors.Is(missing, journal.ErrUnknownRun) {
+		about := *own
+		about.Run = ""
+		if storeKind(own.Err) != Internal {
+			about.Advice = cmp.Or(own.Advice, storeAdvice(own.Err))
+		}
+		return &about
+	}
+	return err
+}
+
+// Outage returns what people learn about a server that cannot be used, without names of hosts and users, and what to do
+// if it is not known already. It is empty for other errors.
+func Outage(err error) (what, help string) {
+	if remote, ok := errors.AsType[*engine.UnavailableError](err); ok {
+		return remote.What, remote.Help
+	}
+	if store, ok := errors.AsType[*journal.UnavailableError](err); ok {
+		return store.What, ""
+	}
+	return "", ""
+}
+
+// storeKind classifies an error of the store or of the server that drives runs; Internal if it is neither.
 func storeKind(err error) Kind {
+	_, remote := errors.AsType[*engine.UnavailableError](err)
 	switch {
+	case remote:
+		return EngineUnavailable
 	case errors.Is(err, journal.ErrCorrupt), errors.Is(err, journal.ErrNotJournal), errors.Is(err, journal.ErrBusy):
 		return StoreDamaged
 	case errors.Is(err, journal.ErrNotKept):
@@ -208,6 +254,10 @@ func storeAdvice(err error) string {
 	}
 	if _, ok := errors.AsType[registry.StoreError](err); ok {
 		return "" // the message has it
+	}
+	if remote, ok := errors.AsType[*engine.UnavailableError](err); ok {
+		return cmp.Or(remote.Help,
+			"Check that the Temporal server is running, and its address, namespace and credentials.")
 	}
 	var newer *journal.NewerError
 	switch {

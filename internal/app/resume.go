@@ -193,7 +193,11 @@ func lostRecords(drives func(journal.Owner) bool, entry func() (journal.Entry, e
 func (a *App) Resume(ctx context.Context, r *Resumption) error {
 	rt := r.env
 	if r.Step != "" {
-		return rt.runError(r.Of, notReached(rt.Engine.StartFrom(ctx, r.Run, r.Of, r.Step, r.by, r.set...), r.from))
+		err := rt.Engine.StartFrom(ctx, r.Run, r.Of, r.Step, r.by, r.set...)
+		if _, remote := errors.AsType[*engine.UnavailableError](err); remote {
+			return rt.startError(ctx, r.Run, err)
+		}
+		return rt.runError(r.Of, notReached(err, r.from))
 	}
 	return rt.sendTo(ctx, r.Run, func() error {
 		for _, in := range r.says {

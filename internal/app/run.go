@@ -85,6 +85,9 @@ func (a *App) Start(ctx context.Context, p *Prepared, id journal.RunID, by journ
 		if _, err := p.env.Store.Last(ctx); err != nil {
 			return "", p.env.runError(id, err)
 		}
+		if err := p.env.engineReady(ctx); err != nil {
+			return "", p.env.startError(ctx, id, err)
+		}
 	}
 	options := p.Options
 	if registry.CountsUsers(p.env.settings.Config) {
@@ -93,7 +96,7 @@ func (a *App) Start(ctx context.Context, p *Prepared, id journal.RunID, by journ
 	if !registry.CountsTokens(p.env.settings.Config) {
 		options.Token = ""
 	}
-	return id, p.env.runError(id, p.env.Engine.Start(ctx, id, p.def, p.Input, options.Encode(), by))
+	return id, p.env.startError(ctx, id, p.env.Engine.Start(ctx, id, p.def, p.Input, options.Encode(), by))
 }
 
 // Open opens the storage that keeps the run, which Start does otherwise.

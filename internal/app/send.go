@@ -45,7 +45,7 @@ func (a *App) Send(ctx context.Context, id journal.RunID, by journal.Actor, mess
 	}
 	if !rt.ReadOnly() {
 		if err := rt.reportSetBack(ctx, id); err != nil && !errors.Is(err, journal.ErrUnknownRun) {
-			a.o.Log.Warn("the audit log is not compared with the journal", "run", id, "error", err)
+			a.o.Log.Warn("the audit log is not compared with the journal", "run_id", id, "error", err)
 		}
 	}
 	if !a.o.RecordOnly {
@@ -205,7 +205,7 @@ func meant[G any](open []G, key func(G) string, name string) []G {
 		switch k := key(g); name {
 		case "", k, journal.StepID(k):
 			exact = append(exact, g)
-		case journal.StepName(k), journal.PlaceName(k):
+		case journal.StepName(k), journal.PlaceName(k), journal.LocalName(k), journal.LocalID(k):
 			named = append(named, g)
 		default:
 			if slices.Contains(ir.GateTitles(journal.StepID(k)), name) {
@@ -223,8 +223,7 @@ func gateKey(f *plan.Frame) string { return f.Place().Key() }
 
 // placeNames lists gates for people.
 func placeNames(gates []*plan.Frame) string {
-	names := xslices.Map(gates, func(f *plan.Frame) string { return journal.PlaceName(gateKey(f)) })
-	return strings.Join(names, ", ")
+	return strings.Join(journal.PlaceNames(xslices.Map(gates, gateKey)), ", ")
 }
 
 // address returns a signal with the key of the step that a person means by its name. The signal stays as it is if no
@@ -257,10 +256,7 @@ type gateContent struct {
 
 // paths returns the files that were edited.
 func (c *gateContent) paths() []string {
-	var out []string
-	for variable := range c.edits {
-		out = append(out, c.files[variable])
-	}
+	out := xslices.Map(slices.Collect(maps.Keys(c.edits)), func(variable string) string { return c.files[variable] })
 	slices.Sort(out)
 	return out
 }

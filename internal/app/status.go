@@ -224,20 +224,20 @@ func (s *Status) Decisions(name string) []*Gate {
 	return meant(open, func(g *Gate) string { return g.Step }, name)
 }
 
-// GateName returns the name of a gate for people, which commands take: that of its step in the file, with its place if
-// another gate has the same name.
+// GateName returns the name of a gate for people, which commands take: that of its step in its run or, if other gates
+// have the same name, that with the steps that called the run, or its key.
 func (s *Status) GateName(g *Gate) string {
-	name, whole := journal.StepName(g.Step), journal.PlaceName(g.Step)
+	names := []func(key string) string{journal.LocalName, journal.PlaceName}
 	if g.Kind == GateDoubt { // hooks have outcomes of their own
-		name, whole = journal.StepID(g.Step), g.Step
+		names = []func(key string) string{journal.LocalID}
 	}
-	for i := range s.Gates {
-		other := s.Gates[i].Step
-		if other != g.Step && (journal.StepName(other) == name || journal.StepID(other) == name) {
-			return whole
+	for _, of := range names {
+		name := of(g.Step)
+		if !slices.ContainsFunc(s.Gates, func(o Gate) bool { return o.Step != g.Step && of(o.Step) == name }) {
+			return name
 		}
 	}
-	return name
+	return g.Step
 }
 
 // InDoubt reports whether the outcome of a step is unknown.
@@ -450,10 +450,12 @@ func (h *historian) end(rec *Execution, ev *report.Event, reason string) {
 func (h *historian) start(s *report.Step) {
 	h.known[s.Name] = true
 	frame := h.state.Frames[s.Place.Frame]
-	if h.name != s.Name && h.name != s.Place.Key() || frame == nil {
+	key := s.Place.Key()
+	named := h.name == s.Name || h.name == key || h.name == s.Path || h.name == journal.PlaceName(key)
+	if !named || frame == nil {
 		return
 	}
-	rec := &Execution{Step: s.Place.Key(), For: s.FallbackFor, Began: s.Started.Time().Format(time.RFC3339Nano)}
+	rec := &Execution{Step: key, For: s.FallbackFor, Began: s.Started.Time().Format(time.RFC3339Nano)}
 	if step := h.program.StepAt(frame, s.Name); step != nil {
 		rec.Type, rec.Description = step.Type, step.Description
 		if h.only == 0 || h.only == len(h.found)+1 {

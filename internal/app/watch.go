@@ -5,6 +5,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
 )
@@ -39,6 +40,26 @@ func (a *App) Position(ctx context.Context) (journal.Pos, error) {
 		return 0, err
 	}
 	return rt.Store.Last(ctx)
+}
+
+// Ready returns an error if the store or the server that drives runs cannot be reached.
+func (a *App) Ready(ctx context.Context) error {
+	rt, err := a.runs(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := rt.Store.Last(ctx); err != nil {
+		return err
+	}
+	return rt.engineReady(ctx)
+}
+
+// engineReady returns an error if the server that drives runs cannot be reached.
+func (rt *environment) engineReady(ctx context.Context) error {
+	if remote, ok := rt.Engine.(engine.Remote); ok {
+		return remote.Ready(ctx)
+	}
+	return nil
 }
 
 // Watch yields the events of runs in the order of the journal, without gaps or duplicates, as they happen and whichever

@@ -364,7 +364,8 @@ func waitingHelp(s *app.Status) string {
 	for _, g := range s.Gates {
 		switch g.Kind {
 		case app.GatePerson, app.GateCall:
-			lines = append(lines, fmt.Sprintf("To decide: espalier approve %s %s   (or reject)", id, s.GateName(&g)))
+			lines = append(lines, fmt.Sprintf("To decide: espalier approve %s %s   (or reject)", id,
+				shellWord(s.GateName(&g))))
 			evidence = "To see what is asked: espalier status " + id
 		case app.GateEvent:
 			if g.Text {

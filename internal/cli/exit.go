@@ -125,6 +125,7 @@ var exitCodes = map[app.Kind]int{
 	app.InvalidWorkflow: exitInvalid, app.NotReady: exitNotReady, app.Refused: exitUsage, app.Conflict: exitUsage,
 	app.StoreUnavailable: exitNotReady, app.StoreDamaged: exitNotReady, app.StoreFull: exitNotReady,
 	app.StoreLost: exitNotReady, app.Interrupted: exitInterrupted,
+	app.EngineUnavailable: exitNotReady,
 }
 
 // advice is what to type next, by the reason of an error; {run}, {name} and {dir} stand for what the error is about.
@@ -134,8 +135,8 @@ var advice = map[app.Reason]string{
 	app.NoRuns:       `"espalier run WORKFLOW" starts one. A run is kept in the project of its workflow: change to that folder to see it.`,
 	app.AsksNoModel:  "\"espalier show {name}\" says which steps ask a model.",
 	app.NotOnDemand:  "Use --force to run it anyway.",
-	app.InvalidInput: "Pass inputs with --input NAME=VALUE; \"espalier show\" lists them.",
-	app.UndeclaredInput: "Pass inputs with --input NAME=VALUE; \"espalier show\" lists them.\nUse " +
+	app.InvalidInput: "Pass inputs with --input NAME=VALUE; \"espalier show WORKFLOW\" lists them.",
+	app.UndeclaredInput: "Pass inputs with --input NAME=VALUE; \"espalier show WORKFLOW\" lists them.\nUse " +
 		"--allow-undeclared to pass other inputs.",
 	app.InvalidConfig:   "Nothing was started. Fix the problems above; \"espalier validate {name}\" checks it again.",
 	app.PythonSimulated: "Leave out --python: the built-in interpreter runs the code without starting a program.",
@@ -170,6 +171,8 @@ var kindAdvice = map[app.Kind]string{
 		"there.",
 	app.StoreUnavailable: "What was done so far is kept. Check that the database server is running; " +
 		"\"espalier resume {run}\" continues from there.",
+	app.EngineUnavailable: "What was done so far is kept. Check that the Temporal server is running, and its " +
+		"address, namespace and credentials; \"espalier resume {run}\" continues from there.",
 	app.Internal: "What was done so far is kept; \"espalier resume {run}\" continues from there.",
 }
 
@@ -237,7 +240,8 @@ func (a *invocation) failure(e *app.Error) *failure {
 	case app.MissingModels, app.MissingTools, app.MissingBoth, app.NeedsConsent:
 		end.help = a.remediesFor(e)
 	}
-	if e.Kind == app.StoreUnavailable && e.Run == "" || e.Reason == app.MissingSecret {
+	unavailable := e.Kind == app.StoreUnavailable || e.Kind == app.EngineUnavailable
+	if unavailable && e.Run == "" || e.Reason == app.MissingSecret {
 		end.help = strings.TrimSpace("Nothing was started. " + end.help)
 	}
 	return end

@@ -32,6 +32,7 @@ import (
 type resumeFlags struct {
 	raise, decide, set []string
 	from               string
+	script             string // refused: a run keeps its script
 }
 
 func (a *invocation) resumeCommand() *cobra.Command {
@@ -42,8 +43,8 @@ func (a *invocation) resumeCommand() *cobra.Command {
 		Short: "Resume a run",
 		Long: `Resume a run where it stopped: after a crash, an interruption or a pause, with a
 higher budget, or after you resolve a step whose outcome is unknown. The run
-continues with the workflow as it was when it started; files that have changed
-since are listed.
+continues with the workflow, the options and the script of replies as they were
+when it started; files that have changed since are listed.
 
 --from takes the run back to an earlier step of its main line: what the steps
 before it wrote is kept, the rest is done again. "current" is the step that the
@@ -69,6 +70,8 @@ workflow has to allow it (human_in_the_loop), and the change is recorded.`,
 		"go back to this `STEP`, with the values that the run had when it reached the step")
 	flags.StringArrayVar(&f.set, "set", nil, "with --from: edit a variable of the new run: `NAME=VALUE`")
 	flags.StringArrayVar(&f.decide, "decide", nil, "resolve a step whose outcome is unknown: `STEP=ANSWER`")
+	flags.StringVar(&f.script, "script", "", "")
+	flags.MarkHidden("script") // people try it, because run has it
 	cmd.RegisterFlagCompletionFunc("from", a.completeStep)
 	cmd.RegisterFlagCompletionFunc("decide", a.completeDecision)
 	cmd.RegisterFlagCompletionFunc("raise", completeBudget)
@@ -76,6 +79,10 @@ workflow has to allow it (human_in_the_loop), and the change is recorded.`,
 }
 
 func (a *invocation) resume(name string, f *resumeFlags) error {
+	if f.script != "" {
+		return usage("Start a new run to play another script: espalier run WORKFLOW --script "+shellWord(f.script),
+			"a run keeps the script that it was started with, or its real models")
+	}
 	messages, err := f.messages()
 	if err != nil {
 		return err

@@ -208,34 +208,14 @@ continues from it, because its commands have no consent on this machine.`,
 }
 
 // listedRun is a run in a list, with what it has used.
-type listedRun struct {
-	api.Run
-	Millis       *int64   `json:"duration_ms,omitempty"`   // absent if it is not known
-	Dollars      *float64 `json:"dollars,omitempty"`       // absent for a child run: its parent has it
-	MicroDollars *int64   `json:"micro_dollars,omitempty"` // exactly
-	Simulated    string   `json:"simulated,omitempty"`     // simulated or scripted
-}
+type listedRun struct{ api.ListedRun }
 
 func (a *invocation) listed(run *app.Run) listedRun {
-	out := listedRun{Run: api.NewRun(run)}
-	end := run.Updated.Time()
-	if out.State == api.Running {
-		end = a.Now()
-	}
-	// The process of an interrupted run may have worked for any time after the last event.
-	if out.State != api.Interrupted && out.State != api.Queued {
-		out.Millis = new(max(0, end.Sub(run.Started.Time()).Milliseconds()))
-	}
 	status, err := a.runs().Status(context.Background(), cmp.Or(run.Root, run.ID))
 	if err != nil {
-		return out
+		status = nil // the run is listed without what it has used
 	}
-	out.Simulated = status.Offline
-	if run.Root == "" {
-		used := status.Used.MicroDollars
-		out.MicroDollars, out.Dollars = &used, new(float64(used)/1e6)
-	}
-	return out
+	return listedRun{api.NewListedRun(run, status, a.Now())}
 }
 
 // duration returns how long a run took so far, or "-" if it is not known.
@@ -523,10 +503,11 @@ func (a *invocation) printStatus(s *app.Status) {
 			writeGate(w, s, &g)
 			if len(g.Shows[app.AnswerSchema]) > 0 {
 				fmt.Fprintf(w, "  espalier approve %[1]s %[2]s --value JSON    espalier reject %[1]s %[2]s\n",
-					short(s.ID), name)
+					short(s.ID), shellWord(name))
 				break
 			}
-			fmt.Fprintf(w, "  espalier approve %[1]s %[2]s    espalier reject %[1]s %[2]s\n", short(s.ID), name)
+			fmt.Fprintf(w, "  espalier approve %[1]s %[2]s    espalier reject %[1]s %[2]s\n", short(s.ID),
+				shellWord(name))
 		case app.GateEvent:
 			if g.Text {
 				fmt.Fprintf(w, "%s waits for text: %s\n", name, g.Description)

@@ -151,7 +151,7 @@ func (a *invocation) serve(f *serveFlags) error {
 	_, release := a.Signals.handle() // also between two configurations
 	defer release()
 	for first := true; ; first = false {
-		a.app(worker)
+		a.app(worker, func(o *app.Options) { o.Log = log })
 		watch := a.watchConfig(more...)
 		reload, err := a.serveOnce(f, public, log, &port, watch, first)
 		if !reload && (port == nil || err == nil || !a.waitForConfig(err, watch, a.note)) { // it could be used before

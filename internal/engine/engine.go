@@ -120,9 +120,31 @@ type Config struct {
 const SnapshotShare = 4
 
 var (
+	// ErrNotTemporal means that a run was started without Temporal, and that this engine is Temporal.
+	ErrNotTemporal = errors.New("the run was started by the embedded engine, not on Temporal")
 	// ErrClosed is returned by an engine that is closed.
 	ErrClosed = errors.New("the engine is shutting down")
 	// ErrNotReached means that a run cannot continue from a step that it has
 	// never reached.
 	ErrNotReached = errors.New("the run has never reached that step")
 )
+
+// UnavailableError means that the server that drives runs does not answer, or cannot be used as it is configured.
+type UnavailableError struct {
+	What string // for people: "the Temporal server cannot be reached"
+	Help string // what to do; empty if the address, the server and the credentials are to be checked
+	Err  error  // may name hosts and files
+	// Temporary reports that the server may answer later.
+	Temporary bool
+}
+
+func (e *UnavailableError) Error() string { return e.What + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *UnavailableError) Unwrap() error { return e.Err }
+
+// Remote is an engine that needs a server to drive runs.
+type Remote interface {
+	// Ready returns an *UnavailableError if the server does not answer soon.
+	Ready(ctx context.Context) error
+}

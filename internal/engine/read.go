@@ -39,7 +39,7 @@ func (c *Core) Fold(ctx context.Context, id journal.RunID) (*plan.State, error) 
 		state, err = plan.Restore(snapshot)
 		if err != nil || state.Seq != seq {
 			// A snapshot is only a cache.
-			c.Log.Warn("snapshot ignored", "run", id, "error", err)
+			c.Log.Warn("snapshot ignored", "run_id", id, "error", err)
 		}
 		if err != nil || state.Seq != seq || state.Form != plan.SnapshotForm {
 			state, seq = &plan.State{Run: id}, 0

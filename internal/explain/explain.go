@@ -3,10 +3,13 @@ package explain
 import (
 	"embed"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
 	"golang.org/x/tools/txtar"
+
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 //go:embed pages/*.txtar
@@ -34,10 +37,7 @@ func Codes() []string {
 	if err != nil {
 		panic(err) // unreachable: the folder is embedded
 	}
-	codes := make([]string, len(entries))
-	for i, e := range entries {
-		codes[i] = strings.TrimSuffix(e.Name(), ".txtar")
-	}
+	codes := xslices.Map(entries, func(e fs.DirEntry) string { return strings.TrimSuffix(e.Name(), ".txtar") })
 	slices.Sort(codes)
 	return codes
 }

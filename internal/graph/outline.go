@@ -1,6 +1,10 @@
 package graph
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/espalier-run/espalier/internal/xslices"
+)
 
 // outline is the graph as a tree: the direct members of each frame, in document order. "" is the page itself.
 type outline struct {
@@ -34,12 +38,9 @@ func (n *Node) lines() []string {
 	if n.Off {
 		kind += " (off)"
 	}
-	all := []string{n.Title, n.Text, kind}
-	for _, note := range n.Notes {
-		all = append(all, note.String())
-	}
+	notes := xslices.Map(n.Notes, func(note Note) string { return note.String() })
 	var lines []string
-	for _, line := range append(all, n.State) {
+	for _, line := range slices.Concat([]string{n.Title, n.Text, kind}, notes, []string{n.State}) {
 		if line != "" {
 			lines = append(lines, shorten(line, 60))
 		}

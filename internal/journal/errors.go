@@ -62,7 +62,10 @@ func (e *UnavailableError) Error() string { return e.What + ": " + e.Err.Error()
 func (e *UnavailableError) Unwrap() []error { return []error{ErrUnavailable, e.Err} }
 
 // OwnedError is the error of a claim on a run that another process owns.
-type OwnedError struct{ Owner Owner }
+type OwnedError struct {
+	Owner Owner
+	Place string // the server, namespace and task queue of Temporal that it uses, if they are not those of this process
+}
 
 func (e *OwnedError) Error() string { return fmt.Sprintf("the run is owned by %s", e.Owner) }
 

@@ -60,12 +60,59 @@ func StepName(key string) string {
 	return id
 }
 
-// PlaceName returns the key of a place as people read it, without numbers of visits and attempts.
-func PlaceName(key string) string {
-	parts := strings.Split(key, "/")
-	for i := range parts {
-		parts[i] = withoutNumbers(parts[i])
+// PlaceName returns the key of a place as people read it: "each.check[2]" is step check in the third round of the loop
+// each, or of the innermost loop around it, and "call › check" is step check of the workflow that step call calls. It
+// has no numbers of visits and attempts, nor names of branches.
+func PlaceName(key string) string { return placeName(key, StepName(key)) }
+
+// LocalName is PlaceName within the run of the step, without the steps that called the run.
+func LocalName(key string) string { return PlaceName(local(key)) }
+
+// LocalID is LocalName with the ID of the step, which tells steps that a format has generated from those of the file.
+func LocalID(key string) string { return placeName(local(key), StepID(key)) }
+
+func local(key string) string {
+	const call = "/" + FrameCall + "/"
+	if i := strings.LastIndex(key, call); i >= 0 {
+		return key[i+len(call):]
 	}
-	parts[len(parts)-1] = StepName(key)
-	return strings.Join(parts, "/")
+	return key
 }
+
+func placeName(key, step string) string {
+	parts := strings.Split(key, "/")
+	if len(parts)%2 == 0 { // not a step after pairs of a step and its frame: a name has a slash
+		return key
+	}
+	var b strings.Builder
+	round := ""
+	for i := 0; i+1 < len(parts); i += 2 {
+		b.WriteString(withoutNumbers(parts[i]))
+		switch frame := parts[i+1]; {
+		case frame == FrameCall:
+			b.WriteString(round + " › ")
+			round = ""
+			continue
+		case strings.Trim(frame, "0123456789") == "":
+			round = "[" + frame + "]"
+		}
+		b.WriteByte('.')
+	}
+	return b.String() + step + round
+}
+
+// PlaceNames returns places as people read them: by name or, if two have the same name, by key.
+func PlaceNames(keys []string) []string {
+	names, seen := make([]string, len(keys)), make(map[string]bool, len(keys))
+	for i, key := range keys {
+		names[i] = PlaceName(key)
+		if seen[names[i]] {
+			return keys
+		}
+		seen[names[i]] = true
+	}
+	return names
+}
+
+// FrameCall is the name of the frame of a child run.
+const FrameCall = "call"

@@ -81,6 +81,9 @@ type Ownership interface {
 	// a run again changes nothing. The owner reads the inbox after the claim:
 	// then no message is lost between two owners.
 	Claim(ctx context.Context, run RunID, me Owner) (Claim, error)
+	// Renew is like Claim, but also changes the fence of a run that me owns:
+	// appends with an earlier fence are refused from then on.
+	Renew(ctx context.Context, run RunID, me Owner) (Claim, error)
 	// ClaimNext claims up to n running root runs that no living process owns,
 	// and returns them together with those that me owns already. It leaves out
 	// runs for which skip returns true. Processes that call it at the same time

@@ -13,6 +13,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Refusal is the error of an input that a run does not accept.
@@ -118,25 +119,23 @@ func (s *State) busy() error {
 
 // gateFor returns the gate that a decision is about.
 func (s *State) gateFor(p *Program, x *Decision) (*Frame, error) {
-	var found []*Frame
-	for _, f := range s.OpenGates() {
-		if x.Step != "" && x.Step != f.Step && x.Step != f.Place().Key() || x.Frame != "" && x.Frame != f.Path {
-			continue
-		}
-		found = append(found, f)
-	}
+	open := s.OpenGates()
+	found := xslices.Filter(open, func(f *Frame) bool {
+		step := x.Step == "" || x.Step == f.Step || x.Step == f.Place().Key()
+		return step && (x.Frame == "" || x.Frame == f.Path)
+	})
 	names := func(frames []*Frame) string {
-		var out []string
+		var keys, doubts []string
 		for _, f := range frames {
-			name := f.Place().Key()
-			if f.Gate.Kind != journal.GateInDoubt { // hooks have outcomes of their own
-				name = journal.PlaceName(name)
+			if key := f.Place().Key(); f.Gate.Kind == journal.GateInDoubt {
+				doubts = append(doubts, key) // hooks have outcomes of their own
+			} else {
+				keys = append(keys, key)
 			}
-			out = append(out, name)
 		}
-		return strings.Join(out, ", ")
+		return strings.Join(append(journal.PlaceNames(keys), doubts...), ", ")
 	}
-	switch open := s.OpenGates(); {
+	switch {
 	case len(open) == 0:
 		return nil, refusal(NoGate, "nothing is waiting for a decision")
 	case len(found) == 0:
@@ -257,9 +256,9 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 	if said := ""; text != "" && len(x.Data) > 0 && json.Unmarshal(x.Data, &said) != nil {
 		return refusal(WrongKind, "step %q waits for text: the data of the event must be a string", text)
 	}
-	var waiting, receivers, texts []string // as people know them
+	var waiting, receivers, texts []string // keys
 	for _, f := range s.OpenGates() {
-		name := journal.PlaceName(f.Place().Key())
+		name := f.Place().Key()
 		if f.Gate.Event == x.Event {
 			waiting = append(waiting, name)
 		}
@@ -294,17 +293,19 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 			text)
 	case x.Step != "" && len(receivers) == 0 && len(waiting) > 0:
 		return refusal(NoGate, "step %q is not waiting for the event %q; name one of %s", x.Step, x.Event,
-			strings.Join(waiting, ", "))
+			listed(waiting))
 	case x.Step != "" && len(receivers) == 0:
 		return refusal(NoGate, "step %q is not waiting for the event %q", x.Step, x.Event)
 	case x.Step != "" && len(receivers) > 1:
-		return refusal(Ambiguous, "several steps are waiting for the event: name one of %s",
-			strings.Join(receivers, ", "))
+		return refusal(Ambiguous, "several steps are waiting for the event: name one of %s", listed(receivers))
 	case len(texts) > 1: // a text is the reply to one of them
-		return refusal(Ambiguous, "several steps are waiting for text: name one of %s", strings.Join(texts, ", "))
+		return refusal(Ambiguous, "several steps are waiting for text: name one of %s", listed(texts))
 	}
 	return nil
 }
+
+// listed lists places for people.
+func listed(keys []string) string { return strings.Join(journal.PlaceNames(keys), ", ") }
 
 // reaches reports whether an open gate receives the signal.
 func (x *Signal) reaches(f *Frame) bool {
@@ -588,10 +589,8 @@ func retryable(step *ir.Step, attempt int, class journal.Class, exit int) bool {
 	if len(on) > 0 && !slices.Contains(on, string(class)) || len(on) == 0 && slices.Contains(notRetried, class) {
 		return false
 	}
-	if codes := step.Retry.ExitCodes; len(codes) > 0 && exit != 0 && !slices.Contains(codes, exit) {
-		return false
-	}
-	return true
+	codes := step.Retry.ExitCodes
+	return len(codes) == 0 || exit == 0 || slices.Contains(codes, exit)
 }
 
 // delay returns the time to wait before an attempt. Jitter is derived from the run and the task's key, so that deciding

@@ -130,7 +130,8 @@ func (d *decider) join(f *Frame, a *ir.Parallel) {
 	}
 	var gathered journal.Value
 	if step := d.step(f); len(step.Writes) > 0 || step.Result != nil {
-		gathered.JSON = mustJSON(d.results(f))
+		values, _ := d.s.BranchValues(d.p, f) // a value that cannot be read is null
+		gathered.JSON = mustJSON(values)
 	}
 	d.succeed(f, left, gathered)
 }
@@ -174,11 +175,6 @@ type BranchValue struct {
 	Value   json.RawMessage `json:"value"`
 	Used    journal.Usage   `json:"-"`
 	Child   journal.RunID   `json:"-"`
-}
-
-func (d *decider) results(f *Frame) []BranchValue {
-	values, _ := d.s.BranchValues(d.p, f) // a value that cannot be read is null
-	return values
 }
 
 // BranchValues returns the results of branches in branch order.
@@ -360,7 +356,7 @@ func (d *decider) openChild(f *Frame, a *ir.Call) {
 			failed.Class, failed.Error = journal.ClassInput, err.Error()
 		}
 	}
-	path := framePath(f, "call")
+	path := framePath(f, journal.FrameCall)
 	vars := InitialVars(child)
 	for _, v := range child.Vars { // variables from the machine were read when the run started
 		if found, ok := d.s.Root().Scope[v.Path]; ok && v.From != "" {

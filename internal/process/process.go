@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Command is a program to run, and how.
@@ -180,12 +182,10 @@ func (c *capture) bytes() []byte {
 // Environment returns the variables of environ that commands may see, followed by
 // more. Commands see what programs need to run, and nothing that could be a secret.
 func Environment(environ []string, more ...string) []string {
-	var out []string
-	for _, one := range environ {
-		if name, _, ok := strings.Cut(one, "="); ok && Harmless(name) {
-			out = append(out, one)
-		}
-	}
+	out := xslices.Filter(environ, func(one string) bool {
+		name, _, ok := strings.Cut(one, "=")
+		return ok && Harmless(name)
+	})
 	return append(out, more...)
 }
 

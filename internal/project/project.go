@@ -12,6 +12,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Project is a folder within which workflows may refer to each other.
@@ -23,11 +24,16 @@ type Project struct {
 	// folders, each confined to itself.
 	roots []confined
 	files map[string]*source.File // by absolute path: one text is one File
+	// missing are the errors of files that do not exist: all workflows of a folder may look for the same one, and
+	// finding a name to suggest reads the folder.
+	missing map[missingFile]error
 
 	skills  []Skill
 	skipped []Skipped
 	scanned bool
 }
+
+type missingFile struct{ dir, name, ref string }
 
 type confined struct {
 	dir  string
@@ -93,7 +99,11 @@ func (p *Project) open(within confined, name, ref string) (*source.File, error) 
 	}
 	info, err := within.root.Stat(name)
 	if err != nil {
-		return nil, refused(within, name, ref, err)
+		key := missingFile{within.dir, name, ref}
+		if p.missing[key] == nil || !errors.Is(err, fs.ErrNotExist) {
+			p.missing[key] = refused(within, name, ref, err)
+		}
+		return nil, p.missing[key]
 	}
 	abs, err := p.space.files.EvalSymlinks(filepath.Join(within.dir, name))
 	if err != nil {
@@ -165,9 +175,7 @@ func (p *Project) Candidates(dir string) (paths []string, skipped []Skipped) {
 		return nil, []Skipped{{Path: filepath.ToSlash(dir), Reason: reason(err)}}
 	}
 	files, _, skipped := p.walk(start)
-	for _, full := range files {
-		paths = append(paths, p.space.Display(full))
-	}
+	paths = xslices.Map(files, p.space.Display)
 	slices.Sort(paths)
 	return paths, skipped
 }

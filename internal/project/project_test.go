@@ -215,6 +215,26 @@ func TestReadSuggestsANearName(t *testing.T) {
 	}
 }
 
+// Workflows that look for the same file share the search for a name to suggest.
+func TestMissingFileIsSearchedOnce(t *testing.T) {
+	dir := tree(t, "-- .git/HEAD --\n-- flow.md --\n-- schemas/invoice.json --\n")
+	p, from, err := space(t, dir, "").File("flow.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, first := p.Read(from, "schemas/invioce.json")
+	_, second := p.Read(from, "schemas/invioce.json")
+	if first == nil || first != second { //nolint:errorlint // the same error, not an equal one
+		t.Errorf("got %v, then %v", first, second)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "schemas", "invioce.json"), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Read(from, "schemas/invioce.json"); err != nil {
+		t.Errorf("a file that exists meanwhile: %v", err)
+	}
+}
+
 func TestOneFileIsReadOnce(t *testing.T) {
 	dir := tree(t, "-- .git/HEAD --\n-- flow.md --\n-- a/x.json --\n-- link --\nlink a\n")
 	p, from, err := space(t, dir, "").File("flow.md")

@@ -110,7 +110,7 @@ func (w *Workspace) at(root string) (*Project, error) {
 		return nil, err
 	}
 	p := &Project{
-		Root: root, space: w, files: map[string]*source.File{},
+		Root: root, space: w, files: map[string]*source.File{}, missing: map[missingFile]error{},
 		roots: []confined{{dir: root, root: opened}},
 	}
 	w.projects[root] = p

@@ -2,6 +2,8 @@ package registry
 
 import (
 	"context"
+	"fmt"
+	"net"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/config"
@@ -9,9 +11,12 @@ import (
 )
 
 // TemporalVariable names the environment variable with the address of the
-// Temporal server that drives runs: host:port or host:port/namespace. It
-// overrides the project's configuration.
+// Temporal server that drives runs: host:port or host:port/namespace. Without a
+// port, it is 7233. It overrides the project's configuration.
 const TemporalVariable = "ESPALIER_TEMPORAL"
+
+// temporalPort is the port of a Temporal server if none is given.
+const temporalPort = "7233"
 
 // onTemporal reports whether Temporal drives the runs.
 func onTemporal(o RuntimeOptions) bool {
@@ -22,11 +27,18 @@ func onTemporal(o RuntimeOptions) bool {
 func temporalServer(o RuntimeOptions) (*config.Temporal, error) {
 	c := o.Config.Temporal
 	if chosen := o.Getenv(TemporalVariable); chosen != "" {
-		if address, namespace, ok := strings.Cut(chosen, "/"); ok {
-			c.Address.Value, c.Namespace.Value = address, namespace
-		} else {
-			c.Address.Value = chosen
+		if strings.Contains(chosen, "://") {
+			return nil, StoreError(fmt.Sprintf("%s is %q, and takes no scheme: write host:port or host:port/namespace",
+				TemporalVariable, chosen))
 		}
+		address, namespace, named := strings.Cut(chosen, "/")
+		if named {
+			c.Namespace.Value = namespace
+		}
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			address = net.JoinHostPort(strings.Trim(address, "[]"), temporalPort)
+		}
+		c.Address.Value = address
 	} else if c.Withheld {
 		return nil, StoreError(config.NotApproved("the Temporal server in "+config.FileName) + ". " + config.Approval)
 	}

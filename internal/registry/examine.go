@@ -259,6 +259,10 @@ func (m *Models) ExamineEngine(ctx context.Context, reach bool) Finding {
 	}
 	f := Finding{What: "engine", Name: config.EngineTemporal, State: Missing}
 	c, err := temporalServer(o)
+	if err != nil && m.getenv(TemporalVariable) != "" {
+		f.State, f.About, f.Fix = Broken, err.Error(), "Set "+TemporalVariable+" to host:port or host:port/namespace."
+		return f
+	}
 	if err != nil {
 		f.About, f.Fix = config.NotApproved("the Temporal server in "+config.FileName), config.Approval
 		return f
@@ -269,9 +273,9 @@ func (m *Models) ExamineEngine(ctx context.Context, reach bool) Finding {
 		f.About += ", not contacted"
 		return f
 	}
-	limited, stop := context.WithTimeout(ctx, reachSeconds*time.Second)
+	brief, stop := context.WithTimeout(ctx, reachSeconds*time.Second)
 	defer stop()
-	version, err := reachTemporal(limited, m.root, c, m)
+	version, limited, err := reachTemporal(brief, m.root, c, m)
 	_, unbuilt := errors.AsType[StoreError](err)
 	switch {
 	case unbuilt:
@@ -282,6 +286,10 @@ func (m *Models) ExamineEngine(ctx context.Context, reach bool) Finding {
 	default:
 		f.State = Fine
 		f.About += ", version " + version + ", reachable"
+		if limited != "" {
+			f.About += "; " + limited
+			f.Fix = "Use another namespace, or remove these search attributes of the namespace: Espalier adds its own."
+		}
 	}
 	return f
 }

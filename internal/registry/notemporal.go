@@ -23,6 +23,6 @@ const errNoTemporal = StoreError("this build of Espalier has no Temporal engine:
 	"build it with \"go build -tags temporal\"")
 
 // reachTemporal reports that this program was built without Temporal.
-func reachTemporal(context.Context, string, *config.Temporal, *Models) (string, error) {
-	return "", errNoTemporal
+func reachTemporal(context.Context, string, *config.Temporal, *Models) (version, limited string, err error) {
+	return "", "", errNoTemporal
 }

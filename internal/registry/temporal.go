@@ -42,7 +42,8 @@ func (r *Runtime) useTemporal(common engine.Config, o RuntimeOptions, now func()
 	}
 	r.Engine = temporal.New(temporal.Config{
 		Config: common, Store: r.observed(r.Store, o), Now: now, Process: r.Process,
-		Needs: needs(o.Config), Labels: o.Labels, Address: c.Shown(), Namespace: c.Namespace.Value, TaskQueue: queue,
+		Notice: o.Notice, Needs: needs(o.Config), Labels: o.Labels, Address: c.Shown(), Namespace: c.Namespace.Value,
+		TaskQueue: queue,
 		Client: func(ctx context.Context, options *client.Options) error {
 			return credentials(ctx, filepath.Dir(r.dir), c, o.Models, options)
 		},
@@ -50,11 +51,14 @@ func (r *Runtime) useTemporal(common engine.Config, o RuntimeOptions, now func()
 	return nil
 }
 
-// reachTemporal returns the version of the server, which has the namespace and accepts the credentials.
-func reachTemporal(ctx context.Context, root string, c *config.Temporal, models *Models) (string, error) {
+// reachTemporal returns the version of the server, which has the namespace and accepts the credentials, and what does
+// not work although runs do.
+func reachTemporal(
+	ctx context.Context, root string, c *config.Temporal, models *Models,
+) (version, limited string, err error) {
 	options := client.Options{HostPort: c.Shown(), Namespace: c.Namespace.Value}
 	if err := credentials(ctx, root, c, models, &options); err != nil {
-		return "", err
+		return "", "", err
 	}
 	return temporal.Reach(ctx, options)
 }

@@ -314,7 +314,7 @@ func (w *Writer) checkpoint(s *stream) {
 		return
 	}
 	if err := w.saveCheckpoint(s, p); err != nil {
-		w.o.Log.Warn("checkpoint not written", "record", w.o.What, "run", s.Run, "error", err)
+		w.o.Log.Warn("checkpoint not written", "record", w.o.What, "run_id", s.Run, "error", err)
 	}
 }
 
@@ -354,7 +354,7 @@ func (w *Writer) restore(ctx context.Context, s *stream) error {
 		return nil
 	}
 	if err := p.Restore(c.State); err != nil {
-		w.o.Log.Warn("checkpoint ignored", "record", w.o.What, "run", s.Run, "error", err)
+		w.o.Log.Warn("checkpoint ignored", "record", w.o.What, "run_id", s.Run, "error", err)
 		return nil
 	}
 	for id, offset := range c.Files {

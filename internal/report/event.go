@@ -39,7 +39,7 @@ const (
 	TaskFinished    EventType = "task.finished"    // journal.TaskEnded
 	TaskLost        EventType = "task.lost"        // journal.TaskLost; Step is nil when the step is not open
 	BranchFinished  EventType = "branch.finished"  // Name, Ending; of a branch or an iteration of Step
-	CheckpointSaved EventType = "checkpoint.saved" // Variables
+	CheckpointSaved EventType = "checkpoint.saved" // Variables; Step is nil: it has finished, and Work names it
 	GateOpened      EventType = "gate.opened"      // journal.GateOpened, also in Step.Gate
 	GateApproved    EventType = "gate.approved"    // journal.GateApproved: the gate needs more approvals
 	GateEscalated   EventType = "gate.escalated"   // journal.TimerFired: more people may decide

@@ -489,7 +489,7 @@ func (in *Interpreter) end(w journal.Work, fallbackFor string, end Ending) error
 	if step.Depth == 0 && !uncounted {
 		f.run.Steps++
 		if p := f.run.Program; p != nil && p.CheckpointEvery > 0 && f.run.Steps%p.CheckpointEvery == 0 {
-			in.add(CheckpointSaved, f.run, step).Work = w
+			in.add(CheckpointSaved, f.run, nil).Work = w
 		}
 	}
 	return nil

@@ -201,6 +201,7 @@ func TestRunsAndStepsStartOnceAndFinishOnce(t *testing.T) {
 		if g.chance("budget", 30) {
 			g.p.Budget.Steps = &ir.Limit{Max: rapid.Int64Range(1, 8).Draw(t, "max steps")}
 		}
+		g.p.CheckpointEvery = rapid.IntRange(0, 2).Draw(t, "checkpoint every")
 		w := start(t, g.p, `{"yes": true, "no": false, "list": [1, 2]}`)
 		for range rapid.IntRange(5, 60).Draw(t, "events") {
 			if w.s.Finished != nil {
@@ -258,7 +259,6 @@ func TestRunsAndStepsStartOnceAndFinishOnce(t *testing.T) {
 					t.Fatalf("step %s finishes, but is not open or has no budget", ev.Step.Path)
 				}
 				steps[ev.Step] = false
-			case report.CheckpointSaved:
 			default:
 				if ev.Step != nil && !steps[ev.Step] {
 					t.Fatalf("%s of step %s, which is not open", ev.Type, ev.Step.Path)

@@ -144,7 +144,8 @@ type stream struct {
 	Stream
 	w         *Writer
 	projector Projector
-	seq       journal.Seq // of the last event
+	seq       journal.Seq    // of the last event
+	began     journal.Millis // when the run has started; 0 if a checkpoint was restored
 	files     map[journal.RunID]*file
 	at        *file       // file of the last line
 	dirty     []*file     // files with pending lines, in the order of their first
@@ -332,6 +333,9 @@ func (w *Writer) record(ctx context.Context, s *stream, a *journal.Appended) err
 	case s == nil && first == 1:
 		s = w.newStream(a.Run)
 	case s == nil, first > s.seq+1 && !s.skip:
+		return w.catchUp(ctx, a.Run)
+	case first == 1 && s.began != a.Events[0].At: // another run, which has the id of one that was removed
+		w.forget(s)
 		return w.catchUp(ctx, a.Run)
 	}
 	if s.skip || last <= s.seq {
@@ -594,7 +598,9 @@ func (w *Writer) project(ctx context.Context, s *stream, events []journal.Event)
 		if e.Seq <= s.seq {
 			continue
 		}
-		s.seq, s.last = e.Seq, *e
+		if s.seq, s.last = e.Seq, *e; e.Seq == 1 {
+			s.began = e.At
+		}
 		if x, ok := e.Fact.(journal.RunStarted); ok && w.o.Skip != nil && w.o.Skip(x) {
 			s.skip = true
 		}
@@ -708,7 +714,7 @@ func (w *Writer) seal(f *file) {
 	}
 	if err := f.seal(); err != nil {
 		w.closeFile(f)
-		w.o.Log.Warn("record not compressed", "record", w.o.What, "run", f.run, "error", err)
+		w.o.Log.Warn("record not compressed", "record", w.o.What, "run_id", f.run, "error", err)
 	}
 	if f.f == nil {
 		delete(w.open, f)

@@ -17,6 +17,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/terminal"
 )
 
@@ -245,6 +246,8 @@ func eventText(e app.Event, id eventID) ([]byte, error) {
 	}
 	if e.Step != nil {
 		data.Step, data.Kind, data.Attempt = e.Step.Path, e.Step.Kind, e.Step.Attempt
+	} else if e.Type == report.CheckpointSaved {
+		data.Step = e.Work.Step
 	}
 	raw, err := json.Marshal(data)
 	if err != nil {

@@ -29,7 +29,7 @@ const (
 	readyTimeout  = time.Second
 )
 
-// readiness reports whether the server drives runs and its store can be read.
+// readiness reports whether the server drives runs and reaches its store and the server that drives runs, if any.
 func (s *Server) readiness(w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-s.isReady:
@@ -45,8 +45,8 @@ func (s *Server) readiness(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(journal.WithPatience(r.Context(), readyPatience), readyTimeout)
 	defer cancel()
-	_, err := s.o.App.Position(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
+	err := s.o.App.Ready(ctx)
+	if app.AsError(err) == nil && errors.Is(err, context.DeadlineExceeded) {
 		err = &app.Error{Kind: app.StoreUnavailable, Message: "the store does not answer", Err: err}
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -47,8 +48,8 @@ type started struct {
 }
 
 type runList struct {
-	Runs []api.Run `json:"runs"`
-	Next string    `json:"next,omitempty" doc:"Cursor of the next page; absent on the last one"`
+	Runs []api.ListedRun `json:"runs"`
+	Next string          `json:"next,omitempty" doc:"Cursor of the next page; absent on the last one"`
 }
 
 type listInput struct {
@@ -355,13 +356,17 @@ func (s *Server) listRuns(ctx context.Context, in *listInput) (*body[runList], e
 	if err != nil {
 		return nil, err
 	}
-	list := runList{Runs: []api.Run{}}
+	list := runList{Runs: []api.ListedRun{}}
 	if len(runs) > in.Limit {
 		runs = runs[:in.Limit]
 		list.Next = string(runs[len(runs)-1].ID)
 	}
 	for i := range runs {
-		list.Runs = append(list.Runs, api.NewRun(&runs[i]))
+		root, err := s.o.App.Status(ctx, cmp.Or(runs[i].Root, runs[i].ID))
+		if e := app.AsError(err); e != nil && e.Kind == app.StoreUnavailable {
+			return nil, err
+		} // the status of a run that was removed meanwhile, or cannot be read, is not known
+		list.Runs = append(list.Runs, api.NewListedRun(&runs[i], root, time.Now()))
 	}
 	return &body[runList]{list}, nil
 }

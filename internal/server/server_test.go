@@ -452,6 +452,25 @@ func TestRunIDsHaveOneSpelling(t *testing.T) {
 	}
 }
 
+// A list says what runs have cost and how long they took, and which were simulated, as that of the command line does.
+func TestListedRunsHaveTheirCost(t *testing.T) {
+	p := newProject(t)
+	var s api.Status
+	p.call("POST", "/api/v1/runs", map[string]any{
+		"workflow": "gated", "input": map[string]any{"question": "why?"}, "simulate": true,
+	}, &s, 201)
+	s = p.until(s.ID, api.Waiting)
+	var list runList
+	p.call("GET", "/api/v1/runs", nil, &list, 200)
+	if len(list.Runs) != 1 {
+		t.Fatalf("%+v", list)
+	}
+	if r := list.Runs[0]; r.Simulated != "simulated" || r.Millis == nil || r.Dollars == nil ||
+		*r.Dollars != s.Used.Dollars || *r.MicroDollars != s.Used.MicroDollars {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestListsHavePages(t *testing.T) {
 	p := newProject(t)
 	want := map[string]bool{}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"mvdan.cc/sh/v3/syntax"
 
@@ -672,6 +673,17 @@ func Quote(s string) string {
 		}
 	}
 	return b.String()
+}
+
+// Word returns a text as one word of shell code, in quotes if it needs them.
+func Word(s string) string {
+	special := func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-./@%+=:,", r)
+	}
+	if s == "" || strings.ContainsFunc(s, special) {
+		return Quote(s)
+	}
+	return s
 }
 
 // IsFileName reports whether a text is the name of a file that leads to no other folder and is no option.

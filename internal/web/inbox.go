@@ -202,7 +202,7 @@ func oneLine(input json.RawMessage) string {
 		}
 		parts = append(parts, text)
 	}
-	text := []rune(visible(strings.Join(parts, ", ")))
+	text := []rune(visible(strings.Join(parts, " · ")))
 	if len(text) > maxInput {
 		return string(text[:maxInput]) + "…"
 	}
@@ -217,7 +217,7 @@ func asksOf(st api.Status) []*ask {
 		a := &ask{Run: st, Gate: g, Step: name, Since: st.Updated, About: visible(g.Description)}
 		switch g.Kind {
 		case api.Approval:
-			a.Kind, a.Icon, a.Title = "gate", "i-k-gate", "Approve "+name
+			a.Kind, a.Icon, a.Title = "gate", "i-k-gate", "Decide on "+name
 		case api.ToolApproval:
 			a.Kind, a.Icon, a.Title = "tool", "i-k-tool", "Allow "+toolOf(g)+" in "+name
 		case api.EventGate:

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http/httptest"
 	"slices"
@@ -71,5 +72,12 @@ func TestInboxNamesTheExhaustedBudget(t *testing.T) {
 		if asks := asksOf(st); len(asks) != 1 || asks[0].Title != want {
 			t.Errorf("%s: got %+v, want %q", waiting, asks, want)
 		}
+	}
+}
+
+func TestInputInOneLineSeparatesSentences(t *testing.T) {
+	got := oneLine(json.RawMessage(`{"contract": "Liable without\n limit.", "customer": "C-1"}`))
+	if want := "contract: Liable without limit. · customer: C-1"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

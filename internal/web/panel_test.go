@@ -524,3 +524,35 @@ func TestExportsControlNoTerminal(t *testing.T) {
 		}
 	}
 }
+
+// A step has one row in the timeline, also if the run saved a checkpoint after it, and none of them runs once the run
+// is over.
+func TestTimelineOfAFailedRunHasNoRunningSteps(t *testing.T) {
+	files := map[string]string{}
+	for _, name := range []string{"vendor-onboarding.md", "schemas/vendor.json"} {
+		raw, err := os.ReadFile(filepath.Join("..", "..", "examples", "agent-flow", filepath.FromSlash(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = string(raw)
+	}
+	s := newSite(t, files)
+	id := s.play("vendor-onboarding", `replies: [{step: assess, fail: {class: TIMEOUT, message: too slow}}]
+otherwise: simulate
+`, app.Field{Name: "company", Text: "Elm Tools"}, app.Field{Name: "contact", Text: "sales@elm-tools.example"})
+	s.rest(id)
+	by := journal.Actor{User: "ann"}
+	if _, err := s.app.Send(t.Context(), id, by, app.Signal{Event: "papers_received"}); err != nil {
+		t.Fatal(err)
+	}
+	s.rest(id)
+	_, page := s.get(s.client(), "/runs/"+string(id))
+	for _, step := range []string{"validate", "request_papers", "look_up", "assess"} {
+		if n := strings.Count(page, `<a class="gantt-row" href="?step=`+step); n != 1 {
+			t.Errorf("step %s has %d rows", step, n)
+		}
+	}
+	if strings.Contains(page, `data-state="running"`) {
+		t.Error("a step of the finished run is shown as running")
+	}
+}

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -77,6 +80,56 @@ func TestEveryPageRedacts(t *testing.T) {
 	}
 	if marked < 20 {
 		t.Errorf("only %d pages have redacted content; the test does not test much", marked)
+	}
+}
+
+// A form that corrects a value is not filled with the replacement of a redacted one, which the step would get as its
+// value. A field that is left empty keeps the value.
+func TestCorrectionDoesNotSendRedactedValues(t *testing.T) {
+	raw, err := os.ReadFile("examples/parcel-refund.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(raw) + "\n~~~observability\nredaction: {pii: true}\n~~~\n"
+	s := newSite(t, map[string]string{"parcel-refund.md": text})
+	failed := s.play("parcel-refund", `replies: [{step: read_complaint, reply: ada@mail.example}]
+tools:
+  mail.send:
+    answers:
+      - {input: {address: ada@mail.example}, fail: {class: TOOL_ERROR, message: refused}}
+      - {output: {sent: true}}
+otherwise: simulate
+`, app.Field{Name: "complaint", Text: "My parcel never arrived."})
+	s.rest(failed)
+	client, path := s.client(), "/runs/"+string(failed)
+	_, page := s.get(client, path+"?step=send_answer")
+	if !strings.Contains(page, `name="set-value" value=""`) || !strings.Contains(page, "The value is redacted.") {
+		t.Error("the field of the redacted value is not empty, or does not say why")
+	}
+	if strings.Contains(page, "<b>Model</b>") || !strings.Contains(page, "<b>Tool call</b>") {
+		t.Error("the tool call of a step without a model has the heading of a model")
+	}
+	retried := func(value string) *app.Run {
+		t.Helper()
+		response, err := client.PostForm(s.url(path+"/retry"), url.Values{
+			"from": {"send_answer"}, "set-name": {"state.address"}, "set-before": {""}, "set-kind": {"text"},
+			"set-value": {value},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		next := response.Request.URL
+		if at, err := response.Location(); err == nil {
+			next = at
+		}
+		return s.rest(journal.RunID(filepath.Base(next.Path)))
+	}
+	if run := retried(""); run.ID == failed || run.Outcome != journal.OutcomeFailed {
+		t.Errorf("with an empty field, run %s is %s; the address was to stay as it is", run.ID, run.Outcome)
+	}
+	if run := retried("bob@mail.example"); run.Outcome != journal.OutcomeOK {
+		t.Errorf("with another address, the run is %s", run.Outcome)
 	}
 }
 

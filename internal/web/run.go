@@ -26,6 +26,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
+	"github.com/espalier-run/espalier/internal/redact"
 	"github.com/espalier-run/espalier/internal/report"
 )
 
@@ -78,6 +79,8 @@ type whyView struct {
 // setField is a variable that can be corrected before a retry.
 type setField struct {
 	Name, Value string
+	Kind        string // text or json: how a new value is read
+	Redacted    bool   // the value is not shown; the field is empty
 	Long        bool
 }
 
@@ -350,7 +353,17 @@ func (h *Handler) correctable(r *request, run *app.Run, step string, visits int)
 			continue
 		}
 		text := editable(reads[name])
-		out = append(out, setField{Name: name, Value: text, Long: len(text) > 80 || strings.Contains(text, "\n")})
+		field := setField{
+			Name: name, Value: text, Kind: "json", Long: len(text) > 80 || strings.Contains(text, "\n"),
+			Redacted: redact.Marked(text),
+		}
+		if bytes.HasPrefix(reads[name], []byte(`"`)) {
+			field.Kind = "text"
+		}
+		if field.Redacted { // the step would get the replacement as its value
+			field.Value = ""
+		}
+		out = append(out, field)
 	}
 	return out, nil
 }

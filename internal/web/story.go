@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -84,6 +83,7 @@ type stepView struct {
 	asked  time.Time // when the gate opened
 	gate   journal.GateKind
 	ask    time.Time // when the model or tool was called
+	models bool      // a model was called
 	live   string    // chunks of the reply that is being received
 	output []journal.Output
 	info   *report.StepInfo
@@ -305,7 +305,15 @@ func (v *stepView) converse(e *event, at time.Time) {
 			v.Messages = v.Messages[1:]
 		}
 	}
-	who := cmp.Or(visible(v.Agent), "Model")
+	v.models = v.models || e.Type == report.ModelPrompted || e.Type == report.ModelReplied
+	who := visible(v.Agent)
+	switch {
+	case who != "":
+	case v.models:
+		who = "Model"
+	default:
+		who = "Tool call"
+	}
 	switch e.Type {
 	case report.ModelPrompted:
 		p := report.Body[journal.Prompt](e.Note)

@@ -105,7 +105,7 @@ func (e *Engine) wakeStored(id journal.RunID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !isHandledElsewhere(err) {
-		e.Log.Error("run not driven", "run", id, "error", err)
+		e.Log.Error("run not driven", "run_id", id, "error", err)
 		e.unloaded[id] = time.Now().Add(unloadedInterval)
 		if e.waiting[id] != nil {
 			e.failed[id] = err
@@ -159,7 +159,7 @@ func (e *Engine) readInboxes(ctx context.Context) {
 		}
 		posted, err := e.store.Inbox(ctx, box.Run)
 		if err != nil {
-			e.Log.Error("inbox not read", "run", box.Run, "error", err)
+			e.Log.Error("inbox not read", "run_id", box.Run, "error", err)
 			continue
 		}
 		r.deliver(posted)
@@ -367,7 +367,7 @@ func (e *Engine) CatchUp(ctx context.Context) error {
 		}
 		if err != nil && !isHandledElsewhere(err) {
 			// A failure of one run does not affect the others.
-			e.Log.Warn("run not brought up to date", "run", id, "error", err)
+			e.Log.Warn("run not brought up to date", "run_id", id, "error", err)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -483,7 +483,7 @@ func (e *Engine) reacquire(id journal.RunID, loading chan struct{}, requests []r
 			return
 		}
 		if !isHandledElsewhere(err) {
-			e.Log.Error("run not driven", "run", id, "error", err)
+			e.Log.Error("run not driven", "run_id", id, "error", err)
 		}
 		for _, q := range requests {
 			if q.done != nil {

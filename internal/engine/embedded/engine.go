@@ -295,7 +295,7 @@ func (e *Engine) admit(r *run) error {
 func (e *Engine) release(id journal.RunID, fence int64, last journal.Seq) {
 	batch := journal.Batch{Run: id, Fence: fence, After: last, Release: true}
 	if err := journal.Append(context.Background(), e.store, batch); err != nil {
-		e.Log.Warn("run not released", "run", id, "error", err)
+		e.Log.Warn("run not released", "run_id", id, "error", err)
 	}
 }
 

@@ -178,7 +178,7 @@ func (r *run) messages(posted []journal.InboxMessage) []request {
 		r.delivered = max(r.delivered, m.ID)
 		in, ref, err := engine.DecodeMessage(m.Message)
 		if err != nil {
-			r.e.Log.Error("message ignored", "run", r.id, "error", err)
+			r.e.Log.Error("message ignored", "run_id", r.id, "error", err)
 			continue
 		}
 		out = append(out, request{in: in, ref: ref, inbox: m.ID})

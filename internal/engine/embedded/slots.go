@@ -79,7 +79,7 @@ func (e *Engine) releaseSlot(id journal.RunID, slot int64) {
 	e.tasks.Go(func() {
 		next, err := e.slots.Release(context.Background(), id, slot)
 		if err != nil {
-			e.Log.Error("slot not released", "run", id, "error", err)
+			e.Log.Error("slot not released", "run_id", id, "error", err)
 		}
 		e.wakeNext(next)
 	})
@@ -91,7 +91,7 @@ func (e *Engine) leaveQueue(id journal.RunID) {
 	e.tasks.Go(func() {
 		next, err := e.slots.Leave(context.Background(), id)
 		if err != nil {
-			e.Log.Error("run not removed from the queue", "run", id, "error", err)
+			e.Log.Error("run not removed from the queue", "run_id", id, "error", err)
 		}
 		e.wakeNext(next)
 	})

@@ -3,7 +3,8 @@ package temporal
 import (
 	"context"
 	"errors"
-	"log/slog"
+	"fmt"
+	"strings"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
@@ -70,31 +71,57 @@ func (d *driver) show(ctx workflow.Context) {
 	}
 }
 
-// registerAttributes adds the search attributes to the namespace. Without the
-// permission to do that, runs have none.
-func registerAttributes(ctx context.Context, c client.Client, namespace string, log *slog.Logger) bool {
-	operator := c.OperatorService()
-	known, err := operator.ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
+// searchAttributes are all search attributes.
+var searchAttributes = []temporal.SearchAttributeKey{
+	attributeWorkflow, attributeStatus, attributeOutcome, attributeWaiting, attributeCost,
+}
+
+// listAttributes returns which search attributes the namespace lacks, and describes those that it has with another
+// type: workflows that set them would fail.
+func listAttributes(
+	ctx context.Context, c client.Client, namespace string,
+) (missing map[string]enumspb.IndexedValueType, wrong string, err error) {
+	known, err := c.OperatorService().ListSearchAttributes(ctx,
+		&operatorservice.ListSearchAttributesRequest{Namespace: namespace})
 	if err != nil {
-		log.Warn("search attributes of Temporal not read", "error", err)
+		return nil, "", err
+	}
+	missing = map[string]enumspb.IndexedValueType{}
+	var others []string
+	for _, key := range searchAttributes {
+		switch has, ok := known.GetCustomAttributes()[key.GetName()]; {
+		case !ok:
+			missing[key.GetName()] = key.GetValueType()
+		case has != key.GetValueType():
+			others = append(others, fmt.Sprintf("%s has type %v, not %v", key.GetName(), has, key.GetValueType()))
+		}
+	}
+	if len(others) > 0 {
+		wrong = fmt.Sprintf("runs have no search attributes, because in namespace %s %s", namespace,
+			strings.Join(others, " and "))
+	}
+	return missing, wrong, nil
+}
+
+// registerAttributes adds the search attributes to the namespace. Without the permission to do that, runs have none.
+func (e *Engine) registerAttributes(ctx context.Context, c client.Client) bool {
+	missing, wrong, err := listAttributes(ctx, c, e.c.Namespace)
+	if err != nil {
+		e.Log.Warn("search attributes of Temporal not read", "error", err)
 		return false
 	}
-	missing := map[string]enumspb.IndexedValueType{}
-	for _, key := range []temporal.SearchAttributeKey{
-		attributeWorkflow, attributeStatus, attributeOutcome, attributeWaiting, attributeCost,
-	} {
-		if _, ok := known.GetCustomAttributes()[key.GetName()]; !ok {
-			missing[key.GetName()] = key.GetValueType()
-		}
+	if wrong != "" {
+		e.c.Notice("On Temporal, " + wrong + ".")
+		return false
 	}
 	if len(missing) == 0 {
 		return true
 	}
-	_, err = operator.AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
-		Namespace: namespace, SearchAttributes: missing,
+	_, err = c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
+		Namespace: e.c.Namespace, SearchAttributes: missing,
 	})
 	if _, ok := errors.AsType[*serviceerror.AlreadyExists](err); err != nil && !ok {
-		log.Warn("search attributes of Temporal not added", "error", err)
+		e.Log.Warn("search attributes of Temporal not added", "error", err)
 		return false
 	}
 	return true

@@ -167,37 +167,6 @@ func TestWaitReturnsAfterPendingDecisions(t *testing.T) {
 	}
 }
 
-// A workflow that Temporal has terminated is reported, not waited for.
-func TestTerminatedWorkflowIsReported(t *testing.T) {
-	w := newWorld(t)
-	kind := enginetest.NewKind()
-	started, end := make(chan struct{}), make(chan struct{})
-	defer close(end)
-	kind.Hold = func(ctx context.Context, _ *step.Job) error {
-		close(started)
-		select {
-		case <-ctx.Done():
-		case <-end:
-		}
-		return ctx.Err()
-	}
-	e := w.open(map[string]step.Runner{"test": kind})
-	id := start(t, e, enginetest.Program([]ir.Step{enginetest.Task("a")}))
-	<-started
-	c, err := e.Client(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.TerminateWorkflow(t.Context(), e.WorkflowID(id), "", "test"); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
-	defer stop()
-	if _, err := e.Wait(ctx, id); err == nil || !strings.Contains(err.Error(), "was ended in Temporal") {
-		t.Errorf("%v", err)
-	}
-}
-
 func approve(t *testing.T, e engine.Engine, id journal.RunID) {
 	t.Helper()
 	state, p, _, err := e.Load(t.Context(), id)

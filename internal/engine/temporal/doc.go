@@ -9,6 +9,8 @@ package temporal
 //
 //   - One workflow per root run. Its id is the id of the run. The journal has
 //     RunStarted before the workflow starts, so that a run exists once.
+//   - The journal is the truth. A run whose workflow Temporal has lost or reset
+//     continues from the journal, in a new workflow with a new fence (recover.go).
 //   - Facts reach the journal by activities. An append is idempotent: what the
 //     journal has already must equal, byte for byte, what is appended. The ids
 //     of activities contain a hash of all facts so far. So Temporal itself

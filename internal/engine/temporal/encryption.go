@@ -115,5 +115,5 @@ func (c codec) decrypt(id string, data []byte) ([]byte, error) {
 			return key.aead.Open(nil, data[:n], data[n:], nil)
 		}
 	}
-	return nil, errors.New("a payload in Temporal was encrypted with a key that is not in the configuration")
+	return nil, errors.New("it was encrypted with a secret that is not in the configuration")
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"regexp"
 	"strings"
 	"sync"
@@ -201,4 +202,33 @@ func TestShortSecretsAreRefused(t *testing.T) {
 	if err := temporal.Encrypt(&client.Options{}, "short"); err == nil {
 		t.Error("a secret of five characters encrypts")
 	}
+}
+
+// A message from a process with another secret fails at once and says why. If only later messages of the run were
+// encrypted with another secret, the message fails when the workflow has failed to decide.
+func TestAnotherSecretIsNamed(t *testing.T) {
+	w := newWorld(t)
+	e := w.openEncrypted(oldSecret)
+	p := enginetest.Program([]ir.Step{
+		{ID: "g", Type: "gate", Action: ir.Gate{Decider: ir.Person}},
+		{ID: "h", Type: "gate", Action: ir.Gate{Decider: ir.Person}},
+	})
+	id := start(t, e, p)
+	rest(t, e, id)
+	enginetest.Stop(e)
+	named := func(e *temporal.Engine, want string) {
+		t.Helper()
+		err := e.Send(t.Context(), id, plan.Cancel{By: actor}, "c")
+		failed, ok := errors.AsType[*engine.UnavailableError](err)
+		if !ok || !strings.Contains(failed.What, want) || !strings.Contains(failed.Help, `secret under "encryption"`) {
+			t.Errorf("%v", err)
+		}
+		enginetest.Stop(e)
+	}
+	named(w.openEncrypted(newSecret), "cannot be read")
+	later := w.openEncrypted(newSecret, oldSecret)
+	approve(t, later, id)
+	rest(t, later, id)
+	enginetest.Stop(later)
+	named(w.openEncrypted(oldSecret), "fails to decide")
 }

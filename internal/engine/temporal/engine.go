@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -23,6 +24,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
+	"google.golang.org/grpc"
 
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -52,6 +54,8 @@ type Config struct {
 	// Needs are the labels that a process needs to run tasks, by workflow, and Labels are those of this process.
 	Needs  map[string][]string
 	Labels []string
+	// Notice receives messages for people; nil discards them.
+	Notice func(text string)
 	// Client sets the credentials of the connection; nil uses none.
 	Client func(context.Context, *client.Options) error
 }
@@ -72,19 +76,30 @@ type Engine struct {
 	store    journal.Store
 	identity string // of this engine among the workers of the task queue
 
-	connecting sync.Mutex // guards client and attributes until client is set
+	connecting sync.Mutex // guards client, attributes and cluster until client is set
 	client     client.Client
-	attributes bool // the namespace has the search attributes
+	conn       client.Client // that of client, for workers
+	payloads   converter.DataConverter
+	attributes bool   // the namespace has the search attributes
+	cluster    string // identifies the server
+	outage     *outage
 
 	mu      sync.Mutex // guards everything below
 	jobs    map[*job]bool
-	mine    map[journal.RunID]bool   // runs that this process has started or continued
-	claimed map[journal.RunID]bool   // runs of which the log says that this process runs their tasks
-	all     bool                     // run the tasks of all runs, not only of mine
-	skip    func(journal.RunID) bool // runs whose tasks this process does not run; nil for none
+	mine    map[journal.RunID]bool      // runs that this process has started or continued
+	claimed map[journal.RunID]bool      // runs of which the log says that this process runs their tasks
+	left    map[journal.RunID]bool      // runs of which the log says that another process may drive them elsewhere
+	touched map[journal.RunID]time.Time // when this process last did something for the workflow of a run
+	strays  map[journal.RunID]bool      // runs of which the log says that the journal does not have them
+	all     bool                        // run the tasks of all runs, not only of mine
+	skip    func(journal.RunID) bool    // runs whose tasks this process does not run; nil for none
+	sending int                         // messages that have been sent and not answered
 	held    bool
 	closed  bool
-	workers []worker.Worker
+	workers []worker.Worker // the last one appends facts
+
+	stopping sync.WaitGroup // workers that poll no more and whose tasks are still running
+	polls    atomic.Int64   // requests for workflow tasks that the server has not answered
 
 	scheduling sync.Mutex // guards schedules
 	schedules  scheduleState
@@ -103,29 +118,19 @@ func New(c Config) *Engine {
 		c.Now = time.Now
 	}
 	c.Version = cmp.Or(c.Version, workflowVersion)
+	if c.Notice == nil {
+		c.Notice = func(string) {}
+	}
 	host, _ := os.Hostname() // only for people to read
 	e := &Engine{
 		Core: engine.NewCore(c.Config, c.Store), c: c, store: c.Store, jobs: map[*job]bool{},
-		mine: map[journal.RunID]bool{}, claimed: map[journal.RunID]bool{},
+		mine: map[journal.RunID]bool{}, claimed: map[journal.RunID]bool{}, left: map[journal.RunID]bool{},
+		strays: map[journal.RunID]bool{}, touched: map[journal.RunID]time.Time{}, outage: outageOf(c.Address),
 		identity: fmt.Sprintf("%d@%s %s", os.Getpid(), host, rand.Text()[:8]),
 	}
 	e.Launch = e.start
 	return e
 }
-
-// UnreachableError means that the Temporal server does not answer.
-type UnreachableError struct {
-	Address string
-	Err     error
-}
-
-func (e *UnreachableError) Error() string {
-	return fmt.Sprintf("the Temporal server at %s cannot be reached: %v", e.Address, e.Err)
-}
-
-// Unwrap returns journal.ErrUnavailable and the cause: what happens to the run is
-// not known until the server answers.
-func (e *UnreachableError) Unwrap() []error { return []error{journal.ErrUnavailable, e.Err} }
 
 func (e *Engine) externalStorage() converter.ExternalStorage {
 	return converter.ExternalStorage{
@@ -146,35 +151,46 @@ func (e *Engine) connect(ctx context.Context) error {
 	}
 	if e.c.Client != nil {
 		if err := e.c.Client(ctx, &options); err != nil {
-			return err
+			return &engine.UnavailableError{What: "the connection to the Temporal server cannot be set up", Err: err}
 		}
 	}
+	e.payloads = options.DataConverter
 	options.DataConverter = retrying{options.DataConverter}
+	options.ConnectionOptions.DialOptions = append(options.ConnectionOptions.DialOptions,
+		grpc.WithChainUnaryInterceptor(e.countPolls, e.watch))
 	c, err := client.DialContext(ctx, options)
 	if err != nil {
-		return &UnreachableError{e.c.Address, err}
+		return e.unreachable(err)
 	}
-	e.attributes = registerAttributes(ctx, c, e.c.Namespace, e.Log)
-	e.client = c
+	e.attributes = e.registerAttributes(ctx, c)
+	e.cluster = e.c.Address // without the permission to ask for it
+	if info, err := c.WorkflowService().GetClusterInfo(ctx, &workflowservice.GetClusterInfoRequest{}); err == nil {
+		e.cluster = cmp.Or(info.GetClusterId(), e.cluster)
+	}
+	e.conn, e.client = c, explaining{c, e}
 	return nil
 }
 
-// Reach connects to a server and returns its version. It is an error if the namespace does not exist.
-func Reach(ctx context.Context, options client.Options) (version string, err error) {
+// Reach connects to a server and returns its version, and what does not work although runs do. It is an error if the
+// namespace does not exist.
+func Reach(ctx context.Context, options client.Options) (version, limited string, err error) {
 	options.Logger = logger{slog.New(slog.DiscardHandler)}
 	c, err := client.DialContext(ctx, options)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	defer c.Close()
 	server, err := c.WorkflowService().GetSystemInfo(ctx, &workflowservice.GetSystemInfoRequest{})
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	_, err = c.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{
-		Namespace: cmp.Or(options.Namespace, client.DefaultNamespace),
-	})
-	return server.GetServerVersion(), err
+	namespace := cmp.Or(options.Namespace, client.DefaultNamespace)
+	_, err = c.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespace})
+	if err != nil {
+		return "", "", err
+	}
+	_, limited, _ = listAttributes(ctx, c, namespace) // without the permission, runs have none
+	return server.GetServerVersion(), limited, nil
 }
 
 // logger passes messages of Temporal's library on. What it reports as an error is
@@ -206,35 +222,46 @@ func (e *Engine) serve(ctx context.Context) error {
 	if len(e.workers) > 0 {
 		return nil
 	}
-	common := worker.Options{
-		WorkerStopTimeout: forever, StickyScheduleToStartTimeout: 2 * time.Second,
-		DeadlockDetectionTimeout: 5 * time.Second, DisableRegistrationAliasing: true,
-	}
-	main := common
-	main.LocalActivityWorkerOnly = e.held
-	w := worker.New(e.client, e.queue(), main)
-	w.RegisterWorkflowWithOptions(e.runWorkflow, workflow.RegisterOptions{Name: workflowName})
+	w := e.newWorker(e.held)
 	if !e.held {
 		w.RegisterActivityWithOptions(e.taskActivity, activity.RegisterOptions{Name: taskName})
 	}
+	common := e.workerOptions()
 	common.DisableWorkflowWorker = true
-	p := worker.New(e.client, e.publishQueue(), common)
+	p := worker.New(e.conn, e.publishQueue(), common)
 	p.RegisterActivityWithOptions(e.publishActivity, activity.RegisterOptions{Name: publishName})
+	p.RegisterActivityWithOptions(e.recoverActivity, activity.RegisterOptions{Name: recoverName})
 	all := []worker.Worker{p, w}
 	if !e.held {
 		for _, labels := range e.served() {
-			l := worker.New(e.client, e.labelQueue(labels), common)
+			l := worker.New(e.conn, e.labelQueue(labels), common)
 			l.RegisterActivityWithOptions(e.taskActivity, activity.RegisterOptions{Name: taskName})
 			all = append(all, l)
 		}
 	}
 	for _, one := range all {
 		if err := one.Start(); err != nil {
-			return err
+			return e.explain(ctx, err)
 		}
 		e.workers = append([]worker.Worker{one}, e.workers...)
 	}
 	return nil
+}
+
+func (e *Engine) workerOptions() worker.Options {
+	return worker.Options{
+		WorkerStopTimeout: forever, StickyScheduleToStartTimeout: 2 * time.Second,
+		DeadlockDetectionTimeout: 5 * time.Second, DisableRegistrationAliasing: true,
+	}
+}
+
+// newWorker returns a worker that decides in workflows. If it only decides, it runs no tasks.
+func (e *Engine) newWorker(onlyDecides bool) worker.Worker {
+	o := e.workerOptions()
+	o.LocalActivityWorkerOnly = onlyDecides
+	w := worker.New(e.conn, e.queue(), o)
+	w.RegisterWorkflowWithOptions(e.runWorkflow, workflow.RegisterOptions{Name: workflowName})
+	return w
 }
 
 // drives makes this process run the tasks of a run.
@@ -291,13 +318,14 @@ func (e *Engine) enter(j *job) (declined string, labels []string) {
 const manyRuns = 10_000
 
 func (e *Engine) leave(j *job) {
+	e.touch(j.in.Run)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.jobs, j)
 }
 
 // start records that a run has started and starts its workflow. If the process
-// dies in between, Resume and Work start the workflow.
+// dies in between, Resume and Work recover the run.
 func (e *Engine) start(ctx context.Context, id journal.RunID, b *engine.Beginning) error {
 	if err := e.serve(ctx); err != nil {
 		return err
@@ -317,44 +345,28 @@ func (e *Engine) start(ctx context.Context, id journal.RunID, b *engine.Beginnin
 	if err != nil {
 		return err
 	}
-	return e.startWorkflow(ctx, id)
+	return e.startWorkflow(ctx, id, events[0], b.Edits)
 }
 
 // workflowID returns the id of the workflow of a run. Projects may share a
 // namespace, and ids of scheduled runs are derived from names in the project.
 func (e *Engine) workflowID(id journal.RunID) string { return e.c.TaskQueue + "/" + string(id) }
 
-// startWorkflow starts the workflow of a run from the beginning of its journal,
-// unless it has been started.
-func (e *Engine) startWorkflow(ctx context.Context, id journal.RunID) error {
-	in := runInput{Run: id, Heartbeat: e.c.Heartbeat, Attributes: e.attributes, ContinueAfter: e.c.ContinueAfter}
-	name := ""
-	for event, err := range e.store.Events(ctx, id, 0) {
-		if err != nil {
-			return err
-		}
-		switch x := event.Fact.(type) {
-		case journal.RunStarted:
-			line, err := journal.Encode(nil, []journal.Event{event})
-			if err != nil {
-				return err
-			}
-			in.Started, name = string(line), x.Name
-			continue
-		case journal.StateEdited:
-			in.Edits = append(in.Edits, plan.Edit{Path: x.Path, Value: x.Value.JSON, By: x.By})
-			continue
-		}
-		break
+// startWorkflow starts the workflow of a run that has just been recorded. If there is an open one, it belongs to an
+// earlier run of the same id that was removed.
+func (e *Engine) startWorkflow(ctx context.Context, id journal.RunID, first journal.Event, edits []plan.Edit) error {
+	line, err := journal.Encode(nil, []journal.Event{first})
+	if err != nil {
+		return err
 	}
-	_, err := e.client.ExecuteWorkflow(withRun(ctx, id), client.StartWorkflowOptions{
-		ID: e.workflowID(id), TaskQueue: e.queue(), StaticSummary: name,
-		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
-		WorkflowExecutionErrorWhenAlreadyStarted: true,
-	}, workflowName, in)
+	in := e.newInput(id)
+	in.Started, in.Edits = string(line), edits
+	name := first.Fact.(journal.RunStarted).Name
+	err = e.execute(ctx, in, name, enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL)
 	if _, ok := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); ok {
-		return nil
+		in = e.newInput(id)
+		in.Recover = true // it may have been started by a worker
+		return e.execute(ctx, in, name, enumspb.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING)
 	}
 	return err
 }
@@ -368,17 +380,16 @@ func (e *Engine) entry(ctx context.Context, id journal.RunID) (journal.Entry, er
 	case entry.Root != "":
 		return entry, &journal.ChildError{Root: entry.Root}
 	case entry.Status != journal.Finished && entry.Owner != journal.Temporal:
-		return entry, ErrNotTemporal
+		return entry, engine.ErrNotTemporal
 	}
 	return entry, nil
 }
 
-// ErrNotTemporal means that a run was started without Temporal.
-var ErrNotTemporal = errors.New("the run was started by the embedded engine, not on Temporal")
-
 // Resume implements engine.Driver. Temporal continues runs by itself: Resume
 // makes sure that the workflow exists and that this process can drive it.
-func (e *Engine) Resume(ctx context.Context, id journal.RunID) error {
+func (e *Engine) Resume(ctx context.Context, id journal.RunID) error { return e.resume(ctx, id, false) }
+
+func (e *Engine) resume(ctx context.Context, id journal.RunID, rerun bool) error {
 	entry, err := e.entry(ctx, id)
 	if err != nil {
 		return err
@@ -386,25 +397,32 @@ func (e *Engine) Resume(ctx context.Context, id journal.RunID) error {
 	if entry.Status == journal.Finished {
 		return journal.ErrFinished
 	}
-	if entry.Status == journal.Running && !e.isMine(id) && e.Driven(ctx, entry) {
+	if err := e.connect(ctx); err != nil {
+		return err
+	}
+	state, _, err := e.findWorkflow(ctx, id)
+	if err != nil {
+		return err
+	}
+	if state == workflowOpen && entry.Status == journal.Running && !e.isMine(id) && e.Driven(ctx, entry) {
 		return &journal.OwnedError{Owner: journal.Temporal}
 	}
 	e.drives(ctx, id)
 	if err := e.serve(ctx); err != nil {
 		return err
 	}
-	if err := e.takeOver(ctx, id); err != nil {
+	if state != workflowOpen {
+		return e.recoverRun(ctx, id, rerun)
+	}
+	if err := e.takeOver(ctx, id); err != nil || !rerun {
 		return err
 	}
-	return e.startWorkflow(ctx, id)
+	return e.update(ctx, id, rerunLostName, nil)
 }
 
 // ResumeAgain implements engine.Driver.
 func (e *Engine) ResumeAgain(ctx context.Context, id journal.RunID) error {
-	if err := e.Resume(ctx, id); err != nil {
-		return err
-	}
-	return e.update(ctx, id, rerunLostName, nil)
+	return e.resume(ctx, id, true)
 }
 
 // Send implements engine.Driver.
@@ -422,7 +440,10 @@ func (e *Engine) Send(ctx context.Context, id journal.RunID, in plan.Input, ref 
 		if err != nil {
 			return err
 		}
-		return state.Check(program, in)
+		if err := state.Check(program, in); !state.MayBeInDoubt(in) {
+			return err
+		}
+		return nil
 	}
 	if entry.Status == journal.Finished {
 		return check()
@@ -438,14 +459,32 @@ func (e *Engine) Send(ctx context.Context, id journal.RunID, in plan.Input, ref 
 	if err != nil {
 		return err
 	}
+	// Once sent, it has an effect, also if the person does not wait for it.
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return engine.ErrClosed
+	}
+	e.sending++
+	e.mu.Unlock()
+	defer func() {
+		e.mu.Lock()
+		e.sending--
+		e.mu.Unlock()
+	}()
+	ctx, stop := lingering(ctx, settleTime)
+	defer stop()
 	var refused *plan.Refusal
-	err = e.update(ctx, id, sendName, &refused, m)
-	if errors.Is(err, errEnded) {
-		// The run has finished since, or its workflow was never started.
-		if err = check(); err == nil {
-			if err = e.startWorkflow(ctx, id); err == nil {
-				err = e.update(ctx, id, sendName, &refused, m)
-			}
+	for range 3 {
+		if err = e.update(ctx, id, sendName, &refused, m); !errors.Is(err, errEnded) {
+			break
+		}
+		// The run has finished since, or Temporal has lost its workflow.
+		if err := check(); err != nil {
+			return err
+		}
+		if err := e.recoverRun(ctx, id, false); err != nil {
+			return err
 		}
 	}
 	if err == nil && refused != nil {
@@ -454,13 +493,25 @@ func (e *Engine) Send(ctx context.Context, id journal.RunID, in plan.Input, ref 
 	return err
 }
 
+// lingering returns a context that ends some time after another one.
+func lingering(ctx context.Context, after time.Duration) (context.Context, context.CancelFunc) {
+	later, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		time.AfterFunc(after, func() { cancel(context.Cause(ctx)) })
+	})
+	return later, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
 // errEnded means that there is no workflow that could be updated.
 var errEnded = errors.New("the workflow of this run was ended in Temporal")
 
 // update sends an update to the workflow of a run and waits for its answer. While
 // the workflow continues as a new one, the update is sent again.
 func (e *Engine) update(ctx context.Context, id journal.RunID, name string, answer any, args ...any) error {
-	for {
+	for began := time.Now(); ; {
 		options := client.UpdateWorkflowOptions{
 			WorkflowID: e.workflowID(id), UpdateName: name, Args: args,
 			WaitForStage: client.WorkflowUpdateStageCompleted,
@@ -471,13 +522,24 @@ func (e *Engine) update(ctx context.Context, id journal.RunID, name string, answ
 		}
 		var refused *temporal.ApplicationError
 		var missing *serviceerror.NotFound
+		var failing *serviceerror.WorkflowNotReady
 		switch {
+		case errors.As(err, &failing) && time.Since(began) < failingTime:
+			select {
+			case <-time.After(time.Second):
+				continue
+			case <-ctx.Done():
+			}
+		case errors.As(err, &refused) && refused.Type() == endedType:
+			return errEnded
 		case errors.As(err, &refused) && refused.Type() == refusalType:
 			var code string
 			if err := refused.Details(&code); err != nil {
 				return err
 			}
 			return &plan.Refusal{Code: plan.RefusalCode(code), Why: refused.Message()}
+		case errors.As(err, &refused) && refused.Type() == stoppedType:
+			continue
 		case errors.As(err, &missing):
 			state, err := e.client.DescribeWorkflowExecution(ctx, e.workflowID(id), "")
 			if err != nil || state.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
@@ -488,6 +550,14 @@ func (e *Engine) update(ctx context.Context, id journal.RunID, name string, answ
 		return err
 	}
 }
+
+const (
+	// failingTime is how long a message waits for a workflow that fails to decide: what was wrong may have been
+	// corrected, and the server tries again after a while.
+	failingTime = 30 * time.Second
+	// endedType is the type of the error of a message that the workflow had accepted when it was ended.
+	endedType = "AcceptedUpdateCompletedWorkflow"
+)
 
 // pollInterval is how often Wait reads the journal if appends of other processes
 // do not wake it.
@@ -561,25 +631,21 @@ const failedAttempts = 3
 // lookInterval is how often Wait looks at the workflow itself.
 const lookInterval = 5 * time.Second
 
-// look returns an error if Temporal has ended the workflow of a run that has not
-// finished, and warns if the workflow cannot proceed.
+// look recovers a run that has not finished if Temporal has lost its workflow, and warns if the workflow cannot
+// proceed.
 func (e *Engine) look(ctx context.Context, id journal.RunID) error {
-	found, err := e.client.DescribeWorkflowExecution(ctx, e.workflowID(id), "")
-	if err != nil {
+	state, task, err := e.findWorkflow(ctx, id)
+	if task.GetAttempt() > failedAttempts {
+		e.Log.Warn("the workflow cannot proceed; Temporal shows why", "run_id", id, "attempt", task.GetAttempt())
+	}
+	if err != nil || state == workflowOpen {
 		return nil //nolint:nilerr // the server may come back
 	}
-	if task := found.GetPendingWorkflowTask(); task.GetAttempt() > failedAttempts {
-		e.Log.Warn("the workflow cannot proceed; Temporal shows why", "run", id, "attempt", task.GetAttempt())
-	}
-	switch found.GetWorkflowExecutionInfo().GetStatus() {
-	case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW:
-		return nil
-	}
 	entry, err := e.entry(ctx, id) // after the workflow has ended, the journal is complete
-	if err == nil && entry.Status != journal.Finished {
-		err = errEnded
+	if err != nil || entry.Status == journal.Finished {
+		return err
 	}
-	return err
+	return e.recoverRun(ctx, id, false)
 }
 
 // Listen implements engine.Driver. Temporal delivers messages.
@@ -591,33 +657,28 @@ func (e *Engine) Work(ctx context.Context, skip func(journal.RunID) bool) error 
 	e.all, e.skip = true, skip
 	e.mu.Unlock()
 	e.announce(ctx)
-	if err := e.serve(ctx); err != nil {
-		return err
-	}
-	if err := e.startOrphans(ctx, skip); err != nil {
-		return err
-	}
-	go e.announceBusy(ctx)
-	e.takeOverAll(ctx)
-	return nil
-}
-
-// startOrphans starts the workflows of runs whose process has died before it
-// could start them.
-func (e *Engine) startOrphans(ctx context.Context, skip func(journal.RunID) bool) error {
-	for entry, err := range e.store.Runs(ctx, journal.Filter{Status: journal.Running}) {
-		if err != nil {
+	for {
+		err := e.serve(ctx)
+		if err == nil {
+			err = e.recoverLost(ctx, justStarted, skip)
+		}
+		if err == nil {
+			break
+		}
+		if down, ok := errors.AsType[*engine.UnavailableError](err); !ok || !down.Temporary {
 			return err
 		}
-		if entry.Owner == journal.Temporal {
-			if err := e.startWorkflow(ctx, entry.ID); err != nil {
-				return err
-			}
-		}
-		if skip != nil {
-			skip(entry.ID) // reports at once why the run is left alone; its tasks may come later
+		e.outage.begin(e.Log, e.c.Address, err)
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return nil
 		}
 	}
+	e.announce(ctx) // with the identity of the server
+	go e.announceBusy(ctx)
+	go e.keepRunsAlive(ctx)
+	e.takeOverAll(ctx)
 	return nil
 }
 
@@ -626,23 +687,29 @@ func (e *Engine) startOrphans(ctx context.Context, skip func(journal.RunID) bool
 func (e *Engine) CatchUp(ctx context.Context) error {
 	limit, stop := context.WithTimeout(ctx, catchUpTime)
 	defer stop()
+	looked := false // whether Temporal has lost one of them
 	for {
 		now := journal.MillisOf(e.c.Now())
 		ids, _, err := e.store.Due(limit, now)
 		if err != nil && limit.Err() == nil {
 			return err
 		}
-		due := false
-		for _, id := range ids {
+		ids = slices.DeleteFunc(ids, func(id journal.RunID) bool {
 			entry, err := e.store.Entry(limit, id)
-			due = due || err == nil && entry.Owner == journal.Temporal
-		}
-		if !due {
+			return err != nil || entry.Owner != journal.Temporal
+		})
+		if len(ids) == 0 {
 			return context.Cause(ctx)
 		}
 		if err := e.serve(ctx); err != nil {
 			return nil //nolint:nilerr // runs can be read without the server
 		}
+		for ; !looked && len(ids) > 0; ids = ids[1:] {
+			if err := e.recoverIfLost(limit, ids[0]); err != nil {
+				e.Log.Debug("run not recovered", "run_id", ids[0], "error", err)
+			}
+		}
+		looked = true
 		select {
 		case <-e.store.Changed():
 		case <-time.After(pollInterval):
@@ -681,6 +748,7 @@ func (e *Engine) Drain() {
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
+	e.settle()
 	e.stop()
 }
 
@@ -691,6 +759,8 @@ func (e *Engine) Park() {
 	e.closed = true
 	e.mu.Unlock()
 	if !parked {
+		e.awaitAnswers()
+		e.stopPolling()
 		e.cancelJobs(func(j *job) bool { return j.recovery() == journal.RecoveryRerun })
 	}
 }
@@ -707,7 +777,9 @@ func (e *Engine) Close(now <-chan struct{}) {
 		case <-ended:
 		}
 	}()
+	e.onlyDecide()
 	e.record(now)
+	e.settle()
 	e.stop()
 }
 
@@ -780,6 +852,7 @@ func (e *Engine) stop() {
 	for _, w := range workers {
 		w.Stop()
 	}
+	e.stopping.Wait()
 	e.announce(context.Background())
 	e.connecting.Lock()
 	defer e.connecting.Unlock()

@@ -35,7 +35,15 @@ func (e *Engine) TakeOverFrom(ctx context.Context, version int) error {
 }
 
 // Client returns the engine's connection.
-func (e *Engine) Client(ctx context.Context) (client.Client, error) { return e.client, e.connect(ctx) }
+func (e *Engine) Client(ctx context.Context) (client.Client, error) {
+	err := e.connect(ctx)
+	return e.client, err
+}
+
+// Publish appends nothing to a run, as the activity does that publishes facts.
+func (e *Engine) Publish(ctx context.Context, id journal.RunID) error {
+	return e.publishActivity(ctx, facts{Run: id, After: 1, Lines: ""})
+}
 
 // WorkflowID returns the id of the workflow of a run.
 func (e *Engine) WorkflowID(id journal.RunID) string { return e.workflowID(id) }
@@ -55,4 +63,14 @@ func (e *Engine) Replayer() (worker.WorkflowReplayer, error) {
 		r.RegisterWorkflowWithOptions(e.runWorkflow, workflow.RegisterOptions{Name: workflowName})
 	}
 	return r, err
+}
+
+// IsDown reports whether an engine has noticed that its server does not answer.
+func IsDown(e *Engine) bool { return e.outage.down.Load() }
+
+// Sending returns how many messages of an engine are not answered.
+func Sending(e *Engine) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.sending
 }

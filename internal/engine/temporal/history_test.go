@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
+	sdktemporal "go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/espalier-run/espalier/internal/engine/enginetest"
@@ -79,7 +81,8 @@ func settled(t *testing.T, e *temporal.Engine, id journal.RunID) []*historypb.Hi
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.GetWorkflow(t.Context(), e.WorkflowID(id), "").Get(t.Context(), nil); err != nil {
+	err = c.GetWorkflow(t.Context(), e.WorkflowID(id), "").Get(t.Context(), nil)
+	if _, failed := errors.AsType[*sdktemporal.WorkflowExecutionError](err); err != nil && !failed {
 		t.Fatal(err)
 	}
 	return histories(t, e, id)

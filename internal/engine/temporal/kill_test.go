@@ -44,7 +44,8 @@ const victimVariable = "ESPALIER_TEST_VICTIM"
 // point is empty.
 type victim struct {
 	Point, Dir, Address, Queue string
-	Server                     int // the process of the server, which is killed, too; 0 for none
+	Namespace                  string // empty is the default
+	Server                     int    // the process of the server, which is killed, too; 0 for none
 
 	mu     sync.Mutex
 	counts map[string]int
@@ -223,7 +224,7 @@ func (v *victim) open() (*temporal.Engine, journal.Store, func(), error) {
 	acts.Policy = step.Ask
 	e := temporal.New(temporal.Config{
 		Config: engine.Config{Kinds: map[string]step.Runner{"call": victimKind{calls, v}, "act": victimKind{acts, v}}},
-		Store:  surrounded{store, v}, Address: v.Address, TaskQueue: v.Queue,
+		Store:  surrounded{store, v}, Address: v.Address, Namespace: v.Namespace, TaskQueue: v.Queue,
 		Heartbeat: 3 * time.Second, ContinueAfter: 35,
 		Client: func(_ context.Context, o *client.Options) error {
 			o.ConnectionOptions.DialOptions = append(o.ConnectionOptions.DialOptions,
@@ -289,7 +290,9 @@ func (v *victim) answer(ctx context.Context, e *temporal.Engine) error {
 // die runs the worker in a process of its own. It reports whether it was killed.
 func (v *victim) die(t *testing.T, point string) (killed bool) {
 	t.Helper()
-	raw, err := json.Marshal(victim{Point: point, Dir: v.Dir, Address: v.Address, Queue: v.Queue, Server: v.Server})
+	raw, err := json.Marshal(victim{
+		Point: point, Dir: v.Dir, Address: v.Address, Namespace: v.Namespace, Queue: v.Queue, Server: v.Server,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +314,9 @@ func (v *victim) die(t *testing.T, point string) (killed bool) {
 // that is under way when the call is made does not contain its note.
 func (v *victim) check(t *testing.T) {
 	t.Helper()
-	*v = victim{Dir: v.Dir, Address: v.Address, Queue: v.Queue, counts: map[string]int{}}
+	*v = victim{
+		Dir: v.Dir, Address: v.Address, Namespace: v.Namespace, Queue: v.Queue, counts: map[string]int{},
+	}
 	e, store, leave, err := v.open()
 	if err != nil {
 		t.Fatal(err)

@@ -109,7 +109,7 @@ func (d blobDriver) Store(
 		claims = append(claims, converter.StorageDriverClaim{ClaimData: map[string]string{"blob": blob.Hash}})
 	}
 	return claims, ctx.GetLimiter().Permit(ctx.Context, payloads[0], func() error { // one operation for all of them
-		return putBlobs(ctx.Context, d.store, run, blobs...)
+		return putBlobs(ctx.Context, d.store, run, 0, blobs...)
 	})
 }
 
@@ -153,21 +153,23 @@ func newBlob(data []byte) journal.Blob {
 	return journal.Blob{Hash: hex.EncodeToString(sum[:]), Data: data}
 }
 
-// putBlobs stores blobs of a run with an append that has no events.
-func putBlobs(ctx context.Context, store journal.Store, run journal.RunID, blobs ...journal.Blob) error {
+// putBlobs stores blobs of an unfinished run with an append that has no events. Fence 0 is the current one.
+func putBlobs(
+	ctx context.Context, store journal.Store, run journal.RunID, fence int64, blobs ...journal.Blob,
+) error {
+	current := fence == 0
+	if current {
+		fence = journal.FirstFence // of most runs
+	}
 	for {
-		entry, err := store.Entry(ctx, run)
+		err := checkFence(ctx, store, run, fence, 0, blobs...)
+		if !current || !errors.Is(err, errSuperseded) {
+			return err
+		}
+		claim, err := claimUnfinished(ctx, store, run, store.Claim)
 		if err != nil {
 			return err
 		}
-		err = journal.Append(ctx, store, journal.Batch{
-			Run: run, Fence: journal.FirstFence, After: entry.Seq, Blobs: blobs,
-		})
-		if !errors.Is(err, journal.ErrConflict) {
-			return err
-		}
-		if entry.Owner != journal.Temporal {
-			return err // the run has finished: another fence counts
-		}
+		fence = claim.Fence
 	}
 }

@@ -22,9 +22,14 @@ const presencePrefix = "temporal/process/"
 
 // presence is what a process says about itself.
 type presence struct {
-	All  bool            `json:"all,omitempty"`  // it runs the tasks of all runs
-	Runs []journal.RunID `json:"runs,omitempty"` // that it has started or continued
-	Busy []journal.RunID `json:"busy,omitempty"` // whose tasks are running in it, as of the last second
+	// Place is the namespace and the task queue that it uses; empty for earlier builds.
+	Place string `json:"place,omitempty"`
+	// Server is the address of the server, and Cluster identifies it; empty until it has answered.
+	Server  string          `json:"server,omitempty"`
+	Cluster string          `json:"cluster,omitempty"`
+	All     bool            `json:"all,omitempty"`  // it runs the tasks of all runs
+	Runs    []journal.RunID `json:"runs,omitempty"` // that it has started or continued
+	Busy    []journal.RunID `json:"busy,omitempty"` // whose tasks are running in it, as of the last second
 	// Labels are those of the process: it runs only tasks that need no others.
 	Labels []string `json:"labels,omitempty"`
 }
@@ -37,8 +42,12 @@ func (e *Engine) announce(ctx context.Context) {
 	}
 	e.announcing.Lock()
 	defer e.announcing.Unlock()
+	cluster := e.knownCluster()
 	e.mu.Lock()
-	now := presence{All: e.all, Runs: slices.Sorted(maps.Keys(e.mine)), Labels: e.c.Labels}
+	now := presence{
+		Place: e.place(), Server: e.c.Address, Cluster: cluster, All: e.all, Runs: slices.Sorted(maps.Keys(e.mine)),
+		Labels: e.c.Labels,
+	}
 	for j := range e.jobs {
 		now.Busy = append(now.Busy, j.in.Run)
 	}
@@ -134,6 +143,42 @@ func (e *Engine) Driven(ctx context.Context, run journal.Entry) bool {
 		}
 	}
 	return false
+}
+
+// place is the namespace and the task queue of this engine.
+func (e *Engine) place() string { return e.c.Namespace + "/" + e.c.TaskQueue }
+
+// knownCluster identifies the server, whatever its address; empty until it has answered.
+func (e *Engine) knownCluster() string {
+	e.connecting.Lock()
+	defer e.connecting.Unlock()
+	return e.cluster
+}
+
+// elsewhere returns the server, namespace and task queue, if they are not those of this engine, of a living process
+// that runs a task of a run, or that has started or continued it. With all, it may also be one that would run the next
+// task.
+func (e *Engine) elsewhere(ctx context.Context, id journal.RunID, all bool) (string, error) {
+	if e.c.Process == nil {
+		return "", nil
+	}
+	processes, err := e.store.List(ctx, presencePrefix)
+	if err != nil {
+		return "", err
+	}
+	for _, r := range processes {
+		owner, _, _ := strings.Cut(strings.TrimPrefix(r.Key, presencePrefix), "/")
+		var p presence
+		if err := r.Decode(&p); err != nil {
+			return "", err
+		}
+		drives := slices.Contains(p.Busy, id) || p.All && all || !p.All && slices.Contains(p.Runs, id)
+		away := p.Cluster != "" && p.Cluster != e.knownCluster()
+		if p.Place != "" && (away || p.Place != e.place()) && drives && !e.c.Process.Dead(journal.Owner(owner)) {
+			return strings.Join([]string{p.Server, p.Place}, "/"), nil
+		}
+	}
+	return "", nil
 }
 
 // isMine reports whether this process has started or continued a run.

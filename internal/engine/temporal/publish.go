@@ -2,6 +2,7 @@ package temporal
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,10 @@ import (
 // facts are decisions of a run on their way to the journal.
 type facts struct {
 	Run journal.RunID `json:"run"`
+	// Execution is the workflow execution that has decided them, and Fence is from its claim; empty and 0 in histories
+	// of earlier builds.
+	Execution string `json:"execution,omitempty"`
+	Fence     int64  `json:"fence,omitempty"`
 	// After is the last event before these.
 	After journal.Seq `json:"after"`
 	// Lines are the events as the journal encodes them.
@@ -44,20 +49,21 @@ func appendFacts(ctx context.Context, store journal.Store, f *facts, appended fu
 		return err
 	}
 	blobs := xslices.Map(f.Blobs, func(text string) journal.Blob { return newBlob([]byte(text)) })
+	fence, last := cmp.Or(f.Fence, journal.FirstFence), f.After+journal.Seq(len(events))
 	for {
 		known, err := compareFacts(ctx, store, f)
 		if err != nil {
+			if current := checkFence(ctx, store, f.Run, fence, last); errors.Is(current, errSuperseded) {
+				return current
+			}
 			return err
 		}
 		rest := events[known:]
 		if len(rest) == 0 {
-			if len(blobs) == 0 {
-				return nil
-			}
-			return putBlobs(ctx, store, f.Run, blobs...)
+			return checkFence(ctx, store, f.Run, fence, last, blobs...)
 		}
 		batch := journal.Batch{
-			Run: f.Run, Fence: journal.FirstFence, After: rest[0].Seq - 1, Events: rest, Index: &f.Index,
+			Run: f.Run, Fence: fence, After: rest[0].Seq - 1, Events: rest, Index: &f.Index,
 			Children: f.Children, Blobs: blobs, Release: f.Index.Status == journal.Finished,
 		}
 		if f.Snapshot != "" {
@@ -74,8 +80,41 @@ func appendFacts(ctx context.Context, store journal.Store, f *facts, appended fu
 		if err != nil {
 			return err
 		}
-		if entry.Seq < batch.After+1 { // it was not another worker that appended the same events
+		if entry.Seq == batch.After {
+			return errSuperseded // the fence is an old one
+		}
+		if entry.Seq < batch.After { // it was not another worker that appended the same events
 			return fmt.Errorf("%w: run %s ends at event %d, not %d", journal.ErrConflict, f.Run, entry.Seq, batch.After)
+		}
+	}
+}
+
+// checkFence returns errSuperseded if a fence is not that of the run's claim. A run that has finished is released: then
+// last must be its last event. It stores blobs, if there are any.
+func checkFence(
+	ctx context.Context, store journal.Store, run journal.RunID, fence int64, last journal.Seq, blobs ...journal.Blob,
+) error {
+	for {
+		entry, err := store.Entry(ctx, run)
+		if err != nil {
+			return err
+		}
+		if entry.Status == journal.Finished {
+			if entry.Seq != last {
+				return errSuperseded
+			}
+			return nil
+		}
+		err = journal.Append(ctx, store, journal.Batch{Run: run, Fence: fence, After: entry.Seq, Blobs: blobs})
+		if !errors.Is(err, journal.ErrConflict) {
+			return err
+		}
+		now, err := store.Entry(ctx, run)
+		if err != nil {
+			return err
+		}
+		if now.Seq == entry.Seq && now.Status == entry.Status {
+			return errSuperseded
 		}
 	}
 }

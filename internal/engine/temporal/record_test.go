@@ -67,6 +67,17 @@ func recordings(t *testing.T) map[string]recorded {
 			}
 		},
 	}
+	for name, lose := range loses {
+		all[name] = recorded{program: gated(), act: func(t *testing.T, e *temporal.Engine) {
+			rest(t, e, enginetest.ID)
+			lose(t, e, enginetest.ID)
+			approve(t, e, enginetest.ID)
+		}}
+	}
+	all["cancelled-in-temporal"] = recorded{program: gated(), act: func(t *testing.T, e *temporal.Engine) {
+		rest(t, e, enginetest.ID)
+		cancelInTemporal(t, e, enginetest.ID)
+	}}
 	slow := enginetest.Task("flaky")
 	slow.Retry = &ir.Retry{MaxAttempts: 3, Backoff: ir.Constant, Delays: []ir.Millis{1200}}
 	all["timer"] = recorded{program: enginetest.Program([]ir.Step{slow, enginetest.Task("b")})}

@@ -108,7 +108,7 @@ func (e *Engine) serveSchedules(fire engine.Fire) error {
 	if e.closed {
 		return engine.ErrClosed
 	}
-	w := worker.New(e.client, e.scheduleQueue(), worker.Options{
+	w := worker.New(e.conn, e.scheduleQueue(), worker.Options{
 		WorkerStopTimeout: forever, DisableRegistrationAliasing: true,
 	})
 	w.RegisterWorkflowWithOptions(e.scheduleWorkflow, workflow.RegisterOptions{Name: scheduleName})

@@ -1,6 +1,7 @@
 package temporal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,9 @@ type taskInput struct {
 	Work   journal.Work  `json:"work"`
 	Rerun  int           `json:"rerun,omitempty"`
 	Launch int           `json:"launch"`
+	// Execution and Fence are those of the workflow, as in facts.
+	Execution string `json:"execution,omitempty"`
+	Fence     int64  `json:"fence,omitempty"`
 	// Facts are appended to the journal first; nil if it has them.
 	Facts *facts `json:"facts,omitempty"`
 }
@@ -104,12 +108,38 @@ const divergedType = "diverged"
 
 // publishActivity appends facts to the journal.
 func (e *Engine) publishActivity(ctx context.Context, f facts) error {
-	err := appendFacts(ctx, e.store, &f, e.LogAppend)
-	if diverged, ok := errors.AsType[*DivergedError](err); ok {
-		e.Log.Error("the journal differs from the history", "run", f.Run, "seq", diverged.Seq)
-		return temporal.NewNonRetryableApplicationError(err.Error(), divergedType, err)
+	defer e.touch(f.Run)
+	err := checkExecution(ctx, f.Execution)
+	if err == nil {
+		err = appendFacts(ctx, e.store, &f, e.LogAppend)
+	}
+	if stop := stopping(err); stop != nil {
+		e.Log.Warn("workflow not continued", "run_id", f.Run, "error", err)
+		return stop
+	}
+	if errors.Is(err, journal.ErrUnknownRun) {
+		return e.stray(f.Run, err)
 	}
 	return err
+}
+
+// stray returns the error of an activity for a run that the journal does not have. It is tried again, because a process
+// with another journal may get it; the log says so once.
+func (e *Engine) stray(id journal.RunID, err error) error {
+	e.mu.Lock()
+	known := e.strays[id]
+	if len(e.strays) == manyRuns {
+		clear(e.strays)
+	}
+	e.strays[id] = true
+	e.mu.Unlock()
+	if !known {
+		e.Log.Warn("Temporal has a run that the store does not have: it was removed, or projects with different "+
+			"stores share a task queue", "run_id", id, "task_queue", e.c.TaskQueue)
+	}
+	return temporal.NewApplicationErrorWithOptions(err.Error(), "stray", temporal.ApplicationErrorOptions{
+		Cause: err, Category: temporal.ApplicationErrorCategoryBenign,
+	})
 }
 
 // taskActivity runs a task.
@@ -120,6 +150,9 @@ func (e *Engine) taskActivity(ctx context.Context, in taskInput) (taskOutput, er
 	j.cancel = stop
 	j.stopper = step.NewCalls(stop)
 	defer stop(nil)
+	if err := checkExecution(ctx, in.Execution); err != nil {
+		return taskOutput{}, stopping(err)
+	}
 	interval := min(beatInterval, activity.GetInfo(ctx).HeartbeatTimeout/4)
 	if why, labels := e.enter(j); why != "" {
 		return taskOutput{Declined: why, Labels: labels}, nil
@@ -128,9 +161,15 @@ func (e *Engine) taskActivity(ctx context.Context, in taskInput) (taskOutput, er
 	ended := make(chan struct{})
 	var beats sync.WaitGroup
 	beats.Go(func() { j.beatUntil(ended, interval) })
-	defer beats.Wait()
-	defer close(ended)
-	return j.run()
+	out, err := j.run()
+	close(ended)
+	beats.Wait()
+	j.beating.Lock()
+	defer j.beating.Unlock()
+	if j.orphaned {
+		go e.taskOrphaned(in.Run)
+	}
+	return out, err
 }
 
 // beatInterval is how often a running task sends a heartbeat. The answer says
@@ -149,7 +188,8 @@ type job struct {
 
 	stopper *step.Calls
 
-	beating sync.Mutex // one heartbeat at a time, so that a later one has more
+	beating  sync.Mutex // one heartbeat at a time, so that a later one has more
+	orphaned bool       // Temporal does not know the activity anymore; guarded by beating
 
 	mu        sync.Mutex // guards everything below
 	published bool
@@ -168,8 +208,9 @@ func (j *job) run() (taskOutput, error) {
 	ready, err := j.prepare()
 	switch {
 	case err != nil:
-		if diverged, ok := errors.AsType[*DivergedError](err); ok {
-			return taskOutput{}, temporal.NewNonRetryableApplicationError(diverged.Error(), divergedType, err)
+		if stop := stopping(err); stop != nil {
+			j.e.Log.Warn("workflow not continued", "run_id", j.in.Run, "error", err)
+			return taskOutput{}, stop
 		}
 		return taskOutput{Published: j.published, Declined: err.Error()}, nil
 	case !ready:
@@ -191,7 +232,7 @@ func (j *job) run() (taskOutput, error) {
 	}
 	in, blob := j.e.Ended(j.Task, j.history, result, cause, err)
 	if blob != nil {
-		if err := putBlobs(context.WithoutCancel(j.ctx), j.e.store, j.in.Run, *blob); err != nil {
+		if err := putBlobs(context.WithoutCancel(j.ctx), j.e.store, j.in.Run, j.fence(), *blob); err != nil {
 			in = j.e.Lost(j.Work, j.in.Rerun, j.Job.Task, j.history, err.Error())
 		}
 	}
@@ -210,8 +251,7 @@ func (j *job) run() (taskOutput, error) {
 func (j *job) prepare() (ready bool, err error) {
 	for {
 		ready, err = j.load()
-		_, diverged := errors.AsType[*DivergedError](err)
-		if err == nil || diverged || !errors.Is(err, journal.ErrUnavailable) {
+		if err == nil || !errors.Is(err, journal.ErrUnavailable) {
 			return ready, err
 		}
 		select {
@@ -221,6 +261,8 @@ func (j *job) prepare() (ready bool, err error) {
 		}
 	}
 }
+
+func (j *job) fence() int64 { return cmp.Or(j.in.Fence, journal.FirstFence) }
 
 func (j *job) load() (ready bool, err error) {
 	if j.in.Facts != nil && !j.published {
@@ -232,8 +274,13 @@ func (j *job) load() (ready bool, err error) {
 		j.mu.Unlock()
 	}
 	entry, err := j.e.store.Entry(j.ctx, j.in.Run)
-	if err != nil {
+	if err != nil || entry.Status == journal.Finished {
 		return false, err
+	}
+	if j.in.Facts == nil {
+		if err := checkFence(j.ctx, j.e.store, j.in.Run, j.fence(), 0); err != nil {
+			return false, err
+		}
 	}
 	def, err := j.e.Compiled(j.ctx, entry.Definition)
 	if err != nil {
@@ -330,6 +377,7 @@ func (j *job) answered(err error) error {
 		}
 		return nil // what was sent is durable
 	case errors.As(err, &gone):
+		j.orphaned = true
 		j.cancel(engine.ErrParked)
 	}
 	return err

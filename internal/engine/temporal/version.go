@@ -94,6 +94,12 @@ func (e *Engine) takeOver(ctx context.Context, id journal.RunID) error {
 	case found.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
 		return nil
 	}
+	if err := e.readable(found); err != nil {
+		return err
+	}
+	if ended, err := e.endReset(ctx, found); ended || err != nil {
+		return err
+	}
 	version := versionOf(e.c.TaskQueue, found.GetExecutionConfig().GetTaskQueue().GetName())
 	switch {
 	case version == e.c.Version || version == 0:

@@ -30,10 +30,11 @@ const (
 	rerunLostName = "espalier.rerun-lost"
 	expiredName   = "espalier.expired" // asks whether a task is cancelled because the deadline has passed
 	handOverName  = "espalier.hand-over"
+	recoverName   = "espalier.recover"
 )
 
 // runInput is the input of a workflow: a run that starts, or one that continues
-// from a snapshot.
+// from a snapshot or from the journal.
 type runInput struct {
 	Run journal.RunID `json:"run"`
 	// Started is the first event of the run as the journal encodes it, and Edits
@@ -48,6 +49,13 @@ type runInput struct {
 	Children []journal.Entry `json:"children,omitempty"`
 	// Refused are the reservations of open tasks that were refused.
 	Refused map[string]string `json:"refused,omitempty"`
+
+	// Recover makes the workflow continue from the journal: Temporal has lost the previous one. RerunLost makes lost
+	// tasks run again without a decision.
+	Recover   bool `json:"recover,omitempty"`
+	RerunLost bool `json:"rerun_lost,omitempty"`
+	// Fence is from the claim of the workflow that this one continues; 0 is journal.FirstFence.
+	Fence int64 `json:"fence,omitempty"`
 
 	// Heartbeat is the timeout of the heartbeats of tasks.
 	Heartbeat time.Duration `json:"heartbeat"`
@@ -64,8 +72,11 @@ type runInput struct {
 type driver struct {
 	e       *Engine
 	in      runInput
-	state   *plan.State
+	state   *plan.State // nil until the run is recovered
 	program *plan.Program
+	// execution is the execution that this history belongs to, unless it was reset.
+	execution string
+	stopped   string // the type of the error because of which the workflow must not continue; empty if it may
 
 	queue    []*request
 	tasks    map[string]*launch // running activities, by the key of the task
@@ -97,11 +108,14 @@ type driver struct {
 	timerAt     journal.Millis // 0 if no timer is set
 	cancelTimer workflow.CancelFunc
 	woken       bool // something has changed: the loop looks again
+
+	ignoresCancelled bool // Temporal has cancelled the workflow, of an earlier build that ignored it
 }
 
 // request is an input for the run.
 type request struct {
 	in      plan.Input
+	with    []plan.Input // decided together with in
 	ref     string
 	done    bool
 	refused *plan.Refusal
@@ -134,28 +148,39 @@ type launch struct {
 func (e *Engine) runWorkflow(ctx workflow.Context, in runInput) error {
 	d := &driver{
 		e: e, in: in, tasks: map[string]*launch{}, parked: map[string]*launch{}, refused: map[string]string{},
-		rerunLost: map[string]bool{}, children: engine.Children{},
+		rerunLost: map[string]bool{}, children: engine.Children{}, execution: workflow.GetInfo(ctx).OriginalRunID,
 	}
 	maps.Copy(d.refused, in.Refused)
 	var events []journal.Event
-	if in.Snapshot == "" {
+	switch {
+	case in.Recover:
+	case in.Snapshot == "":
 		events = d.begin()
-	} else {
-		d.restore()
+	default:
+		d.restore(nil)
 	}
 	if err := d.handleUpdates(ctx); err != nil {
 		return err
 	}
+	d.handleCancellation(ctx)
+	if in.Recover && !d.recover(ctx) {
+		d.stopped = supersededType
+		d.await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
+		return nil
+	}
 	d.record(events)
 	d.effects(events)
 	for {
+		if d.stopped != "" {
+			return d.stop(ctx)
+		}
 		d.hold(ctx)
 		d.decide(ctx)
 		d.startTasks(ctx)
 		d.publish(ctx)
 		d.show(ctx)
 		if d.state.Finished != nil && d.quiet() && workflow.AllHandlersFinished(ctx) {
-			return nil
+			return d.end(ctx)
 		}
 		if next, ok := d.continued(ctx); ok {
 			if d.successor > 0 {
@@ -165,7 +190,7 @@ func (e *Engine) runWorkflow(ctx workflow.Context, in runInput) error {
 		}
 		if d.state.Moving() {
 			// A decision that goes on for long must not keep the workflow task.
-			d.await(ctx, func() bool { return d.quietJournal() })
+			d.await(ctx, func() bool { return d.quietJournal() || d.stopped != "" })
 			continue
 		}
 		d.setTimer(ctx)
@@ -173,8 +198,7 @@ func (e *Engine) runWorkflow(ctx workflow.Context, in runInput) error {
 	}
 }
 
-// await waits for a condition. A workflow that Temporal cancels continues: runs
-// are cancelled by a message.
+// await waits for a condition. A workflow that Temporal cancels continues until its run has ended.
 func (d *driver) await(ctx workflow.Context, until func() bool) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	if err := workflow.Await(ctx, until); err != nil {
@@ -210,8 +234,8 @@ func (d *driver) begin() []journal.Event {
 }
 
 // restore continues from a snapshot. Tasks do not run at that point, except for
-// those that wait for budget.
-func (d *driver) restore() {
+// those that wait for budget and those that are lost.
+func (d *driver) restore(lost map[string]bool) {
 	raw, err := d.e.store.Blob(context.Background(), d.in.Snapshot)
 	if err == nil {
 		d.state, err = plan.Restore(raw)
@@ -228,6 +252,9 @@ func (d *driver) restore() {
 		d.children[entry.ID] = entry
 	}
 	for _, t := range d.state.OpenTasks() {
+		if lost[t.Key()] {
+			continue
+		}
 		d.parked[t.Key()] = &launch{work: t.Work, rerun: t.Rerun, number: d.waitsFor(t.Work)}
 	}
 	d.state.MarkAll() // tasks were held
@@ -270,11 +297,14 @@ func (d *driver) handleUpdates(ctx workflow.Context) error {
 // refusalType is the type of the error of a message that the run does not accept.
 const refusalType = "refusal"
 
+// stoppedType is the type of the error of a message that has to be sent again.
+const stoppedType = "stopped"
+
 // validate refuses a message that the plan refuses. It leaves no trace in the
 // history.
 func (d *driver) validate(_ workflow.Context, m journal.Message) error {
 	in, _, err := engine.DecodeMessage(m)
-	if err != nil {
+	if err != nil || d.state == nil {
 		return err
 	}
 	err = d.state.Check(d.program, in)
@@ -291,14 +321,26 @@ func (d *driver) send(ctx workflow.Context, m journal.Message) (*plan.Refusal, e
 	if err != nil {
 		return nil, err
 	}
+	ctx = d.detached(ctx)
+	if d.state == nil {
+		if err := d.awaitState(ctx); err != nil {
+			return nil, err
+		}
+		if err := d.validate(ctx, m); err != nil {
+			return nil, err
+		}
+	}
 	q := &request{in: in, ref: ref}
 	d.queue = append(d.queue, q)
 	d.waiters++
-	err = workflow.Await(ctx, func() bool { return q.done && d.published >= q.seq })
+	err = workflow.Await(ctx, func() bool { return q.done && d.published >= q.seq || d.stopped != "" })
+	if err == nil && !(q.done && d.published >= q.seq) {
+		err = d.errStopped()
+	}
 	if _, ok := in.(plan.Cancel); ok && err == nil && q.refused == nil {
 		// Tasks that no worker has started end at once.
 		_, err = workflow.AwaitWithTimeout(ctx, cancelTime, func() bool {
-			return d.state.Finished != nil && d.published >= d.state.Seq
+			return d.state.Finished != nil && d.published >= d.state.Seq || d.stopped != ""
 		})
 	}
 	d.waiters--
@@ -306,11 +348,28 @@ func (d *driver) send(ctx workflow.Context, m journal.Message) (*plan.Refusal, e
 	return q.refused, err
 }
 
+// awaitState waits until the run is recovered.
+func (d *driver) awaitState(ctx workflow.Context) error {
+	err := workflow.Await(ctx, func() bool { return d.state != nil || d.stopped != "" })
+	if err == nil && d.state == nil {
+		err = d.errStopped()
+	}
+	return err
+}
+
+// errStopped is the error of a message for a workflow that must not continue. The sender tries again.
+func (d *driver) errStopped() error {
+	return temporal.NewApplicationError("the workflow does not continue", stoppedType)
+}
+
 // cancelTime is how long the sender of a cancellation waits for the end of the run.
 const cancelTime = 2 * time.Second
 
 // rerunLostTasks makes open tasks run again without a decision if they are lost.
-func (d *driver) rerunLostTasks(workflow.Context) error {
+func (d *driver) rerunLostTasks(ctx workflow.Context) error {
+	if err := d.awaitState(d.detached(ctx)); err != nil {
+		return err
+	}
 	for _, t := range d.state.OpenTasks() {
 		d.rerunLost[t.Key()] = true
 	}
@@ -341,8 +400,11 @@ func (d *driver) reserve(ctx workflow.Context, r reservation) (reserved, error) 
 	d.queue = append(d.queue, requests...)
 	if len(requests) > 0 {
 		last := requests[len(requests)-1]
-		if err := workflow.Await(ctx, func() bool { return last.done }); err != nil {
+		if err := workflow.Await(d.detached(ctx), func() bool { return last.done || d.stopped != "" }); err != nil {
 			return reserved{}, err
+		}
+		if !last.done {
+			return reserved{Gone: errSuperseded.Error()}, nil
 		}
 	}
 	d.woken = true
@@ -373,7 +435,7 @@ func (d *driver) decide(ctx workflow.Context) {
 	for len(d.queue) > 0 {
 		q := d.queue[0]
 		d.queue = d.queue[1:]
-		events := d.state.Decide(d.program, now, q.in)
+		events := d.state.Decide(d.program, now, append([]plan.Input{q.in}, q.with...)...)
 		for i := range events {
 			if x, ok := events[i].Fact.(journal.InputRefused); ok && q.refused == nil {
 				q.refused = &plan.Refusal{Code: plan.RefusalCode(x.Code), Why: x.Why, Step: x.Step}
@@ -532,7 +594,10 @@ func (d *driver) launch(ctx workflow.Context, l *launch, carries *facts) {
 			// The worker that decides would get it first, again and again.
 			DisableEagerExecution: l.declined > 0,
 		}),
-		taskName, taskInput{Run: d.in.Run, Work: l.work, Rerun: l.rerun, Launch: d.launches, Facts: carries},
+		taskName, taskInput{
+			Run: d.in.Run, Work: l.work, Rerun: l.rerun, Launch: d.launches, Facts: carries,
+			Execution: d.execution, Fence: d.in.Fence,
+		},
 	)
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		ctx, _ = workflow.NewDisconnectedContext(ctx)
@@ -553,7 +618,6 @@ func (d *driver) ended(ctx workflow.Context, l *launch, carried *facts, out *tas
 	d.woken = true
 	var timeout *temporal.TimeoutError
 	var cancelled *temporal.CanceledError
-	var failed *temporal.ApplicationError
 	switch {
 	case err == nil:
 	case errors.As(err, &timeout) && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START:
@@ -565,8 +629,11 @@ func (d *driver) ended(ctx workflow.Context, l *launch, carried *facts, out *tas
 		*out = taskOutput{End: &ending{Result: &plan.Result{
 			Work: l.work, Rerun: l.rerun, Outcome: journal.OutcomeCancelled,
 		}}}
-	case errors.As(err, &failed) && failed.Type() == divergedType:
-		panic(err)
+	case d.stops(err):
+		if d.state.Finished != nil {
+			d.stopped = "" // the task is too late, not the workflow
+		}
+		*out = taskOutput{}
 	default:
 		*out = taskOutput{End: &ending{Gone: &plan.Gone{
 			Work: l.work, Rerun: l.rerun, Why: err.Error(), Policy: journal.RecoveryAsk,
@@ -682,9 +749,13 @@ func (d *driver) sizeOfDecided() int {
 	return size
 }
 
+func (d *driver) newFacts() *facts {
+	return &facts{Run: d.in.Run, Execution: d.execution, Fence: d.in.Fence, After: d.published}
+}
+
 // take returns the first n decisions that are not in the journal.
 func (d *driver) take(n int) *facts {
-	f := &facts{Run: d.in.Run, After: d.published}
+	f := d.newFacts()
 	var lines []byte
 	for _, x := range d.decided[:n] {
 		lines = append(lines, x.lines...)
@@ -732,19 +803,26 @@ func (d *driver) append(ctx workflow.Context, f *facts) {
 		workflow.WithActivityOptions(detached, workflow.ActivityOptions{
 			ActivityID: fmt.Sprintf("publish %d-%d %s", f.After+1, last, d.chainText()[:12]),
 			TaskQueue:  d.e.publishQueue(), StartToCloseTimeout: 10 * time.Second,
-			RetryPolicy: &temporal.RetryPolicy{
-				InitialInterval: 100 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second,
-			},
+			RetryPolicy: publishRetries(),
 		}), publishName, f,
 	)
 	workflow.Go(detached, func(ctx workflow.Context) {
-		if err := future.Get(ctx, nil); err != nil {
+		if err := future.Get(ctx, nil); d.stops(err) {
+			return
+		} else if err != nil {
 			panic(err) // an alarm: the workflow task fails until a person looks at it
 		}
 		d.publishing = false
 		d.confirm(f)
 		d.woken = true
 	})
+}
+
+// publishRetries is the policy of activities that need only the journal: they are tried until it answers.
+func publishRetries() *temporal.RetryPolicy {
+	return &temporal.RetryPolicy{
+		InitialInterval: 100 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second,
+	}
 }
 
 // quietJournal reports whether the journal has all decisions.
@@ -807,14 +885,16 @@ func (d *driver) continued(ctx workflow.Context) (next runInput, ok bool) {
 		return next, false
 	}
 	snapshot, seq := d.state.Snapshot(), d.state.Seq
-	d.append(ctx, &facts{Run: d.in.Run, After: d.published, Blobs: []string{string(snapshot)}})
-	d.await(ctx, func() bool { return !d.publishing })
+	f := d.newFacts()
+	f.Blobs = []string{string(snapshot)}
+	d.append(ctx, f)
+	d.await(ctx, func() bool { return !d.publishing || d.stopped != "" })
 	d.woken = true
 	if !still() || d.state.Seq != seq {
 		return next, false
 	}
 	next = runInput{
-		Run: d.in.Run, Snapshot: newBlob(snapshot).Hash, Chain: d.chainText(), Refused: d.refused,
+		Run: d.in.Run, Snapshot: newBlob(snapshot).Hash, Chain: d.chainText(), Refused: d.refused, Fence: d.in.Fence,
 		Heartbeat: d.in.Heartbeat, Attributes: d.in.Attributes, ContinueAfter: d.in.ContinueAfter,
 	}
 	for _, id := range slices.Sorted(maps.Keys(d.children)) {

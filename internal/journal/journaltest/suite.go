@@ -388,6 +388,21 @@ func keepingTemporalRuns(t *testing.T, s *group) {
 	if e, err := s.Entry(ctx, "a"); err != nil || e.Owner != journal.Temporal || e.Seq != 3 {
 		t.Errorf("%+v, %v", e, err)
 	}
+	c, err := s.Renew(ctx, "a", journal.Temporal)
+	if err != nil || c.Fence <= journal.FirstFence || c.Seq != 3 {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	if again, err := s.Claim(ctx, "a", journal.Temporal); err != nil || again != c {
+		t.Errorf("claiming again gave %+v, %v", again, err)
+	}
+	wantError(t, journal.Append(ctx, s, Steps("a", journal.FirstFence, 3, 1)), journal.ErrConflict)
+	Append(t, s, Steps("a", c.Fence, 3, 1))
+	// A batch without content checks the fence.
+	wantError(t, journal.Append(ctx, s, journal.Batch{Run: "a", Fence: 1, After: 4}), journal.ErrConflict)
+	Append(t, s, journal.Batch{Run: "a", Fence: c.Fence, After: 4})
+	if _, owned := errors.AsType[*journal.OwnedError](second(s.Renew(ctx, "a", "me"))); !owned {
+		t.Error("a process has renewed the claim of another one")
+	}
 }
 
 func second[T any](_ T, err error) error { return err }

@@ -332,14 +332,23 @@ func (s *Store) Changed() <-chan struct{} { return s.changes.Wait() }
 
 // Claim implements journal.Store.
 func (s *Store) Claim(_ context.Context, id journal.RunID, me journal.Owner) (journal.Claim, error) {
+	return s.claim(id, me, false)
+}
+
+// Renew implements journal.Ownership.
+func (s *Store) Renew(_ context.Context, id journal.RunID, me journal.Owner) (journal.Claim, error) {
+	return s.claim(id, me, true)
+}
+
+func (s *Store) claim(id journal.RunID, me journal.Owner, renew bool) (journal.Claim, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, err := s.root(id)
 	if err != nil {
 		return journal.Claim{}, err
 	}
-	if r.Owner != me {
-		if r.Owner != "" && !s.dead(r.Owner) {
+	if r.Owner != me || renew {
+		if r.Owner != me && r.Owner != "" && !s.dead(r.Owner) {
 			return journal.Claim{}, &journal.OwnedError{Owner: r.Owner}
 		}
 		r.Owner = me

@@ -64,7 +64,18 @@ func (s *Store) findRoot(ctx context.Context, id journal.RunID) (root, error) {
 }
 
 // Claim implements journal.Ownership.
-func (s *Store) Claim(ctx context.Context, id journal.RunID, me journal.Owner) (claim journal.Claim, err error) {
+func (s *Store) Claim(ctx context.Context, id journal.RunID, me journal.Owner) (journal.Claim, error) {
+	return s.claim(ctx, id, me, false)
+}
+
+// Renew implements journal.Ownership.
+func (s *Store) Renew(ctx context.Context, id journal.RunID, me journal.Owner) (journal.Claim, error) {
+	return s.claim(ctx, id, me, true)
+}
+
+func (s *Store) claim(
+	ctx context.Context, id journal.RunID, me journal.Owner, renew bool,
+) (claim journal.Claim, err error) {
 	err = s.call(ctx, func() error {
 		for {
 			r, err := s.findRoot(ctx, id)
@@ -72,8 +83,8 @@ func (s *Store) Claim(ctx context.Context, id journal.RunID, me journal.Owner) (
 				return err
 			}
 			var hash []byte
-			if r.owner != me {
-				if r.owner != "" {
+			if r.owner != me || renew {
+				if r.owner != "" && r.owner != me {
 					if dead, err := s.seal(ctx, r.owner); err != nil {
 						return err
 					} else if !dead {

@@ -343,14 +343,23 @@ func findRoot(c *conn, id journal.RunID) (r root, err error) {
 
 // Claim implements journal.Store.
 func (s *Store) Claim(ctx context.Context, id journal.RunID, me journal.Owner) (journal.Claim, error) {
+	return s.claim(ctx, id, me, false)
+}
+
+// Renew implements journal.Ownership.
+func (s *Store) Renew(ctx context.Context, id journal.RunID, me journal.Owner) (journal.Claim, error) {
+	return s.claim(ctx, id, me, true)
+}
+
+func (s *Store) claim(ctx context.Context, id journal.RunID, me journal.Owner, renew bool) (journal.Claim, error) {
 	var claim journal.Claim
 	err := s.write(ctx, func(c *conn) error {
 		r, err := findRoot(c, id)
 		if err != nil {
 			return err
 		}
-		if r.owner != me {
-			if r.owner != "" && !s.dead(r.owner) {
+		if r.owner != me || renew {
+			if r.owner != me && r.owner != "" && !s.dead(r.owner) {
 				return refuse(&journal.OwnedError{Owner: r.owner})
 			}
 			r.fence++

@@ -62,8 +62,18 @@ type printer struct {
 
 // cost is a row of the table at the end.
 type cost struct {
-	step string
+	step string // its path
+	name string
 	spend
+}
+
+// place returns the path of a step as people know it, with the round of the loop around it.
+func (p *printer) place(path string, d data) string {
+	name := report.Titled(path, p.o.Titles)
+	if d["iteration"] != nil {
+		name += "[" + strconv.FormatInt(d.number("iteration"), 10) + "]"
+	}
+	return name
 }
 
 // data has the members of the data of a record.
@@ -123,7 +133,7 @@ func (p *printer) record(r *Record) {
 	}
 	fmt.Fprintf(p.w, "%s  ", p.paint(report.Dim, clock))
 	if r.StepID != "" {
-		fmt.Fprintf(p.w, "%s  ", p.paint(report.Bold, report.Clean(report.Titled(r.StepID, p.o.Titles))))
+		fmt.Fprintf(p.w, "%s  ", p.paint(report.Bold, report.Clean(p.place(r.StepID, d))))
 	}
 	fmt.Fprintln(p.w, p.paint(colour, report.Clean(text)))
 	switch r.Event {
@@ -146,7 +156,7 @@ func (p *printer) record(r *Record) {
 			p.line("to", readable(value))
 		}
 	case StepComplete:
-		p.spent(cost{r.StepID, d.spend("")})
+		p.spent(cost{r.StepID, p.place(r.StepID, d), d.spend("")})
 	case RunComplete, RunFailed:
 		total := d.spend("total_")
 		p.total = &total
@@ -434,7 +444,7 @@ func (p *printer) costs() {
 	}
 	width := len("the run so far")
 	for _, c := range p.steps {
-		width = max(width, report.Width(report.Titled(c.step, p.o.Titles))+2)
+		width = max(width, report.Width(c.name)+2)
 	}
 	row := func(name string, s *spend) {
 		pad := strings.Repeat(" ", max(width-report.Width(name), 0))
@@ -446,7 +456,7 @@ func (p *printer) costs() {
 	name, sum := "the run so far", p.sum
 	for i := range p.steps {
 		c := &p.steps[i]
-		name := report.Titled(c.step, p.o.Titles)
+		name := c.name
 		if strings.Contains(c.step, ".") {
 			name = "  " + name
 		}

@@ -209,8 +209,10 @@ func (p *projector) write(ev *report.Event, r *recipe) error {
 		if ev.Step.Loop {
 			f.number("iteration", int64(ev.Step.Index))
 		}
-		f.text("step_id", path)
+	} else if ev.Type == report.CheckpointSaved {
+		path = ev.Work.Step
 	}
+	f.text("step_id", path)
 	b, err := p.out.Begin(ev.Run)
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/shell"
 )
 
 // Event names what a Notice reports. The names are part of the --json output.
@@ -469,16 +470,13 @@ func (n *Notice) waits(s *Style) string {
 		if what = "waiting for approval"; n.Tool != "" {
 			what += " to call " + n.Tool
 		}
-		command = fmt.Sprintf("approve %s %s", run, journal.PlaceName(n.Step))
+		command = fmt.Sprintf("approve %s %s", run, shell.Word(journal.LocalName(n.Step)))
 	case ForEvent:
 		what, command = "waiting for event "+n.Signal, fmt.Sprintf("signal %s %s", run, n.Signal)
 	case ForDecision:
 		what = "waiting for a decision"
-		step := n.Step
-		if !strings.Contains(step, "/") { // a step of several branches needs its whole key
-			step = journal.StepID(step)
-		}
-		command = fmt.Sprintf("resume %s --decide %s=rerun   (or =skip, =fail, =result=JSON)", run, step)
+		command = fmt.Sprintf("resume %s --decide %s   (or =skip, =fail, =result=JSON)", run,
+			shell.Word(journal.LocalID(n.Step)+"=rerun"))
 	case ForBudget:
 		what = exhausted(n.Budget, &n.limits) // the end of the command says which limit suffices
 	}

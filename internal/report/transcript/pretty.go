@@ -48,7 +48,10 @@ func Pretty(w io.Writer, events iter.Seq2[Event, error], o PrettyOptions) error 
 // NewPrinter returns a Printer.
 func NewPrinter(w io.Writer, o PrettyOptions) *Printer {
 	o.Zone = cmp.Or(o.Zone, time.UTC)
-	return &Printer{w: bufio.NewWriter(w), o: o, began: map[openStep]time.Time{}, parts: map[openStep]*Event{}}
+	return &Printer{
+		w: bufio.NewWriter(w), o: o, began: map[openStep]time.Time{}, parts: map[openStep]*Event{},
+		loops: map[string]bool{},
+	}
 }
 
 // Print prints the events and everything that follows them.
@@ -90,6 +93,7 @@ type Printer struct {
 	o     PrettyOptions
 	began map[openStep]time.Time // start times of open steps
 	parts map[openStep]*Event    // of replies that are not complete, joined
+	loops map[string]bool        // runs and paths of loops
 }
 
 // openStep identifies an open step, as far as a line allows: several iterations
@@ -185,13 +189,23 @@ func (p *Printer) event(e *Event) {
 	}
 }
 
-// where returns the path, with the iteration unless it is 0.
+// where returns the path, with the iteration inside a loop. Inside a fan-out, whose branches may be those of a list,
+// and for attempts, it is there unless it is 0.
 func (p *Printer) where(e *Event) string {
 	path := report.Titled(e.Path, p.o.Titles)
-	if e.Iteration > 0 {
+	if e.Iteration > 0 || p.inLoop(e) {
 		return path + "[" + strconv.Itoa(e.Iteration) + "]"
 	}
 	return path
+}
+
+func (p *Printer) inLoop(e *Event) bool {
+	for i, r := range e.Path {
+		if r == '.' && p.loops[e.RunID+" "+e.Path[:i]] {
+			return true
+		}
+	}
+	return false
 }
 
 // head prints a line with time and place.
@@ -224,6 +238,9 @@ func (p *Printer) step(e *Event) {
 			p.began[key] = time.Time{}
 		} else {
 			p.began[key] = e.Timestamp
+		}
+		if s.Kind == report.KindForEach || s.Kind == report.KindWhile {
+			p.loops[e.RunID+" "+e.Path] = true
 		}
 		text := s.Kind + " started"
 		if e.Type == RunStarted {

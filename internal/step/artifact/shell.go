@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/exec"
 	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // ShellSettings are the settings of a task of kind "shell".
@@ -43,11 +44,10 @@ func (Shell) Name() string { return "shell" }
 
 // Uses returns the scripts.
 func (Shell) Uses(t *ir.Task) stepkind.Uses {
-	var u stepkind.Uses
-	for _, s := range stepkind.Lenient[ShellSettings](t).Scripts {
-		u.Commands = append(u.Commands, stepkind.CommandUse{Text: s.Shell + " " + s.Path})
-	}
-	return u
+	scripts := stepkind.Lenient[ShellSettings](t).Scripts
+	return stepkind.Uses{Commands: xslices.Map(scripts, func(s Script) stepkind.CommandUse {
+		return stepkind.CommandUse{Text: s.Shell + " " + s.Path}
+	})}
 }
 
 // Bound returns the time limit of scripts.
