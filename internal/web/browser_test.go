@@ -423,11 +423,13 @@ func eval[T any](b *tab, script string) T {
 	return out
 }
 
-// wait waits until a condition holds, across navigations.
+// wait waits until a condition holds on a page that is loaded, across navigations. Before it is loaded, a page has an
+// address and contents but may not react to keys.
 func (b *tab) wait(condition string) {
 	b.t.Helper()
 	ctx, cancel := b.limited()
 	defer cancel()
+	condition = `document.readyState === "complete" && (` + condition + `)`
 	for {
 		// A navigation ends the evaluation with an error; the condition is then that of the next page.
 		ok, err := chromedp.Run(ctx, chromedp.Poll[bool](condition, chromedp.WithPollingTimeout(5*time.Second)))
