@@ -9,6 +9,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/schema"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Schemas are handled as raw JSON throughout: the providers' SDKs write a
@@ -374,9 +375,38 @@ func (f *fitter) enum(in, out object) bool {
 	}
 	f.values += len(values)
 	out["enum"] = raw(values)
+	if out["type"] == nil { // OpenAI rejects schemas without one
+		out["type"] = typesOf(values)
+	}
 	characters := len(out["enum"]) // bytes, quotes and commas too: never fewer than characters
 	f.characters += characters
 	return f.subset.EnumCharacters == 0 || len(values) <= manyValues || characters <= f.subset.EnumCharacters
+}
+
+// typesOf returns the type of values, or a list of their types.
+func typesOf(values []json.RawMessage) json.RawMessage {
+	var types []string
+	for _, v := range values {
+		one := "number"
+		switch v = bytes.TrimSpace(v); {
+		case v[0] == '"':
+			one = "string"
+		case v[0] == 't', v[0] == 'f':
+			one = "boolean"
+		case v[0] == 'n':
+			one = "null"
+		case !bytes.ContainsAny(v, ".eE"):
+			one = "integer"
+		}
+		types = xslices.AppendNew(types, one)
+	}
+	if slices.Contains(types, "number") {
+		types = slices.DeleteFunc(types, func(t string) bool { return t == "integer" })
+	}
+	if len(types) == 1 {
+		return raw(types[0])
+	}
+	return raw(types)
 }
 
 // object closes a schema that describes an object.

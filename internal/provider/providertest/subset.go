@@ -17,6 +17,9 @@ type subset struct {
 	formats []string
 	// closed wants additionalProperties: false in every object.
 	closed bool
+	// typed wants a type in every schema, except beside anyOf and $ref. The error of a server is "schema must have a
+	// 'type' key".
+	typed bool
 	// allRequired wants every property in "required".
 	allRequired bool
 	// enumTypes are the types that values of enum and const may have.
@@ -44,7 +47,7 @@ var openAISubset = subset{
 		"items", "minItems", "maxItems", "pattern", "format", "multipleOf", "minimum", "maximum", "exclusiveMinimum",
 		"exclusiveMaximum",
 	},
-	formats: commonFormats, closed: true, allRequired: true, enumTypes: scalarTypes, depth: 10, properties: 5000,
+	formats: commonFormats, closed: true, typed: true, allRequired: true, enumTypes: scalarTypes, depth: 10, properties: 5000,
 	enumValues: 1000,
 	characters: 120_000, enumCharacters: 15_000,
 }
@@ -123,6 +126,9 @@ func (w *walker) walk(schema map[string]any, at string, depth int) error {
 	}
 	if n, ok := schema["minItems"].(json.Number); ok && w.minItems != nil && !slices.Contains(w.minItems, n.String()) {
 		return fmt.Errorf("%s: minItems %s is not supported", at, n)
+	}
+	if w.typed && schema["type"] == nil && schema["anyOf"] == nil && schema["$ref"] == nil {
+		return fmt.Errorf("%s: schema must have a 'type' key", at)
 	}
 	if err := w.enum(schema, at); err != nil {
 		return err
