@@ -307,8 +307,8 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 	}
 	if without, writer := c.misses(s, path, steps); without != "" {
 		found := c.missing(path, CodeMaybeMissing, diag.Note, at,
-			"Without it the step gets null, or fails where a text needs it: let every way lead through a step that "+
-				"writes it, or give this one a condition.", "%q may be missing when step %q reads it: %s.", path, s.ID,
+			"The step then gets null, and a text that needs the value fails. Write the value on every path to this "+
+				"step, or give the step a condition.", "%q may be missing when step %q reads it: %s.", path, s.ID,
 			without).Relate(writer.Span, "written here")
 		if found != nil {
 			found.Lenient = true
@@ -323,6 +323,14 @@ func (c *checker) writtenLater(s *ir.Step, steps []*ir.Step, path string, severi
 		c.missing(path, CodeWrittenLater, severity, at,
 			"Let an earlier step write it, or read the values that it is computed from.",
 			"Step %q %s %q, which only it writes itself, afterwards.", s.ID, does, path)
+		return
+	}
+	if from := steps[0].Span; from.File == s.Span.File && from.Start < s.Span.Start {
+		c.missing(path, CodeWrittenLater, severity, at,
+			fmt.Sprintf("Let the branch of step %q continue with step %q, or let a step before %q write %q.",
+				steps[0].ID, s.ID, s.ID, path),
+			"Step %q %s %q, but no path leads there from step %q, which writes it.", s.ID, does, path, steps[0].ID).
+			Relate(from, "written only here")
 		return
 	}
 	c.missing(path, CodeWrittenLater, severity, at,
@@ -585,8 +593,8 @@ func (c *checker) branchOutput(w *writers, path string, steps []*ir.Step) {
 				way = fmt.Sprintf("branch %q of step %q", e.Label, s.ID)
 			}
 			c.missing(path, CodeBranchNoOutput, diag.Warning, cmp.Or(e.Span, s.Span),
-				fmt.Sprintf("A run that takes it fails at its end. Let a step there write %q, or take it off the "+
-					"required list.", path),
+				fmt.Sprintf("A run that takes it fails at its end. Let the branch continue with a step that writes "+
+					"%q, or do not require it.", path),
 				"No step writes %q after %s, and the output must have it.", path, way,
 			).Relate(steps[0].Span, "written here")
 		}
