@@ -32,9 +32,9 @@ shown = @echo; echo '$$ $(1)'; $(1)
 demo: export PATH := $(abspath $(dir $(ESPALIER))):$(PATH)
 demo: build ## show what Espalier does, without an API key or an account
 	@echo; echo '$$ PATH="$(abspath $(dir $(ESPALIER))):$$PATH"'
-	$(call shown,(cd examples && espalier list))
-	$(call shown,espalier validate examples 2>&1 | tail -1)
-	@echo 'Notes are advice: the workflows are valid. Without the tail, the command prints them.'
+	$(call shown,espalier list examples)
+	$(call shown,espalier validate examples 2>&1 | grep workflows:)
+	@echo 'Notes are advice: the workflows are valid. Without the grep, the command prints them.'
 	$(call shown,espalier show $(EXAMPLE))
 	$(call shown,espalier graph $(EXAMPLE) -o $(BIN)/contract-review.svg)
 	@echo 'The picture is in $(BIN)/contract-review.svg.'

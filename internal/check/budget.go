@@ -255,6 +255,9 @@ func (b *bill) because(d int, perStep []StepCost) string {
 	if most == nil || most.Worst.at(d).N == 0 {
 		return ""
 	}
+	if used := most.Worst.at(d); used.N < b.worst[d].N {
+		return fmt.Sprintf("the steps can use %s, %q alone %s", b.worst[d], most.Step, used)
+	}
 	return fmt.Sprintf("step %q alone can use %s", most.Step, most.Worst.at(d))
 }
 

@@ -44,7 +44,11 @@ func (c *checker) replyUses() {
 	order = slices.DeleteFunc(order, func(at place) bool { return possible[at] })
 	for _, at := range order {
 		one := found[at]
-		c.add(CodeNeverReplied, diag.Warning, one.Span, "Correct the comparison, or what is declared about the reply.",
+		help := "Correct the comparison, or what is declared about the reply."
+		if one.Meant != "" {
+			help = fmt.Sprintf("Use %s instead.", one.Meant)
+		}
+		c.add(CodeNeverReplied, diag.Warning, one.Span, help,
 			"%s is never %s: the reply that it comes from is %s.", one.Path, one.Compared, one.Allowed)
 	}
 }

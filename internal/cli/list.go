@@ -3,23 +3,39 @@ package cli
 import (
 	"cmp"
 	"context"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/espalier-run/espalier/internal/app"
 )
 
 func (a *invocation) listCommand() *cobra.Command {
 	return a.jsonFlag(&cobra.Command{
-		Use:   "list [--json]",
+		Use:   "list [DIR] [--json]",
 		Short: "List the workflows of this project and the user's skills",
 		Long: `List the workflows of the project around the working folder, and the skills in
-the user's folders. "espalier help formats" says which files are workflows and
-where a project begins.`,
-		Args: takes(0, 0, ""),
-		RunE: func(*cobra.Command, []string) error {
+the user's folders; with a folder, only the workflows below it. "espalier help
+formats" says which files are workflows and where a project begins.`,
+		Args:              takes(0, 1, "at most one folder"),
+		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
+		RunE: func(_ *cobra.Command, args []string) error {
 			found, err := a.app().Workflows(context.Background(), a.reading)
 			if err != nil {
 				return err
+			}
+			if len(args) == 1 {
+				dir := a.inDir(args[0])
+				if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+					return usage("", "%s is not a folder", args[0])
+				}
+				found.Workflows = slices.DeleteFunc(found.Workflows, func(w app.Workflow) bool {
+					below, err := filepath.Rel(dir, a.inDir(w.Path))
+					return err != nil || !filepath.IsLocal(below)
+				})
 			}
 			if a.json {
 				return a.writeJSON(found)

@@ -859,6 +859,12 @@ func (b *builder) compare() (never, sometimes []Comparison) {
 			one.Allowed = "a text, which is never empty"
 		}
 		if excluded || says(node) && !possible(node, u) || len(u.at) == 0 && node["type"] != "array" && u.empty() {
+			properties, _ := node["properties"].(map[string]any)
+			for _, name := range slices.Sorted(maps.Keys(properties)) {
+				if inner, _ := properties[name].(map[string]any); one.Meant == "" && says(inner) && possible(inner, u) {
+					one.Meant = u.path + "." + name
+				}
+			}
 			never = append(never, one)
 		} else {
 			sometimes = append(sometimes, one)
@@ -873,10 +879,15 @@ type Comparison struct {
 	Compared string // "equal to true", "above 10"
 	Span     source.Span
 	Allowed  string // what the value can be
+	Meant    string // a part of the value that the comparison fits, if there is one
 }
 
 func (c Comparison) String() string {
-	return fmt.Sprintf("%s is never %s: the reply must be %s", c.Path, c.Compared, c.Allowed)
+	text := fmt.Sprintf("%s is never %s: the reply must be %s", c.Path, c.Compared, c.Allowed)
+	if c.Meant != "" {
+		text += ", but " + c.Meant + " can be"
+	}
+	return text
 }
 
 func split(path string) []string {

@@ -47,8 +47,8 @@ var openAISubset = subset{
 		"items", "minItems", "maxItems", "pattern", "format", "multipleOf", "minimum", "maximum", "exclusiveMinimum",
 		"exclusiveMaximum",
 	},
-	formats: commonFormats, closed: true, typed: true, allRequired: true, enumTypes: scalarTypes, depth: 10, properties: 5000,
-	enumValues: 1000,
+	formats: commonFormats, closed: true, typed: true, allRequired: true, enumTypes: scalarTypes, depth: 10,
+	properties: 5000, enumValues: 1000,
 	characters: 120_000, enumCharacters: 15_000,
 }
 
