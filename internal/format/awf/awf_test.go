@@ -137,6 +137,17 @@ func TestChecksInputsOfAWFOperations(t *testing.T) {
 	}
 }
 
+// A provider of the configuration is named with its model; other names that AWF does not have are mistakes.
+func TestProvidersOfTheConfiguration(t *testing.T) {
+	for provider, want := range map[string]int{"claude": 0, "local/tiny": 0, "'{{.inputs.u}}'": 0, "cluade": 1} {
+		_, list := compile("name: flow\ninputs: [{name: u}]\nstates:\n  initial: a\n  a: {type: agent, provider: "+
+			provider+", prompt: Hi, on_success: done}\n  done: {type: terminal}\n", nil)
+		if len(list) != want {
+			t.Errorf("%s: %v", provider, list)
+		}
+	}
+}
+
 // A few states that contain each other twice per level are rejected instead of expanded
 // exponentially. Deep nesting alone is accepted.
 func TestBoundsExpandedStates(t *testing.T) {

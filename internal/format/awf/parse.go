@@ -817,7 +817,9 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 	s.agent = a
 	a.provider = r.String("provider")
 	r.Require("provider")
-	if v := a.provider.Value; v != "" && !strings.Contains(v, "{{") && !slices.Contains(providers, v) {
+	// PROVIDER/MODEL is a model of the configuration, which is an Espalier extension.
+	if v := a.provider.Value; v != "" && !strings.Contains(v, "{{") && !strings.Contains(v, "/") &&
+		!slices.Contains(providers, v) {
 		p.out.Warnf(CodeBadValue, a.provider.Span, "", "AWF has no provider %q.", v).Suggest(v, providers)
 	}
 	a.mode = r.Choice("mode")
