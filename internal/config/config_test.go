@@ -85,7 +85,7 @@ func TestParse(t *testing.T) {
 
 func TestParseReportsMistakes(t *testing.T) {
 	for text, want := range map[string]string{
-		"modles: {}":                      `1:1 CFG003 The configuration has no key "modles". Did you mean "models"?`,
+		"modles: {}":                      `1:1 CFG003 Unknown key "modles" in the configuration. Did you mean "models"?`,
 		"models: [a]":                     `1:9 CFG001 "models"`,
 		"models: {providers: {groq: {}}}": "1:22 CFG002 The provider \"groq\" has no API",
 		"models: {providers: {openai: {base_url: localhost}}}":       "1:41 CFG004 \"localhost\" is not the address",
@@ -120,7 +120,7 @@ func TestParseReportsMistakes(t *testing.T) {
 		"tools: {'Bash(git push)': {requires_approval: true}}": "CFG004 \"Bash(git push)\" is not the name of one " +
 			"tool",
 		"tools: {mcp__crm__read: {enabled: false}}":       "CFG004 \"mcp__crm__read\" is not the name of one tool",
-		"allow: {commands: [git]}":                        "CFG003 The allow section has no key \"commands\".",
+		"allow: {commands: [git]}":                        "CFG003 Unknown key \"commands\" in the allow section.",
 		"tools: {a: {use: b, url: http://c}}":             "CFG007 \"use\" and \"url\"",
 		"tools: {a: {method: GET}}":                       "CFG002 \"method\" of the tool \"a\" requires a url",
 		"tools: {a: {url: 'http://{host}/x'}}":            "CFG004 \"http://{host}/x\" is not the address of a tool",

@@ -64,7 +64,7 @@ func TestParseMCPReportsAllMistakes(t *testing.T) {
 		`8:22 CFG004 error "type" of the MCP server cannot be "carrier-pigeon".`,
 		`8:50 CFG001 error "command" of the MCP server must be a string, but this is a list.`,
 		`9:14 CFG001 error The MCP server must be a map, but this is a string.`,
-		`10:31 CFG003 note The MCP server has no key "cwd".`,
+		`10:31 CFG003 note Unknown key "cwd" in the MCP server.`,
 		`10:44 JSON002 error There is a comma with nothing after it.`,
 	}
 	if diff := cmp.Diff(want, problems); diff != "" {

@@ -367,8 +367,8 @@ func (r *Reader) Done() {
 		if slices.Contains(r.asked, p.Key.Value) {
 			continue
 		}
-		found := r.out.Reportf(r.codes.Unknown, r.codes.UnknownAs, p.Key.Span, "", "The %s has no key %q.", r.what,
-			p.Key.Value)
+		found := r.out.Reportf(r.codes.Unknown, r.codes.UnknownAs, p.Key.Span, "", "Unknown key %q in the %s.",
+			p.Key.Value, r.what)
 		found.Lenient = r.codes.UnknownLenient
 		found.Suggest(p.Key.Value, r.asked, r.node.Keys()...)
 		if r.shape == nil || diag.Nearest(p.Key.Value, r.asked) != "" {

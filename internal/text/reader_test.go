@@ -147,8 +147,8 @@ MISSING "tpye" The step has no "role". Add a line with role: and its value.`,
 		{
 			"unknown", "id: a\nread: [b]\n\"x\": 1\n",
 			func(r *text.Reader) { r.String("id"); r.Strings("reads"); r.Done() },
-			`UNKNOWN "read" The step has no key "read". Did you mean "reads"?
-UNKNOWN "x" The step has no key "x". There are id and reads.`,
+			`UNKNOWN "read" Unknown key "read" in the step. Did you mean "reads"?
+UNKNOWN "x" Unknown key "x" in the step. There are id and reads.`,
 		},
 		{
 			"not a map", "[a]\n", func(r *text.Reader) { r.Require("id") },

@@ -36,7 +36,7 @@ func TestShapeDecidesWhatTheReaderAccepts(t *testing.T) {
 	want := map[string]string{
 		`The step has no "id".`:                `There is a key "idd"; rename it to "id".`,
 		`"mode" of the step cannot be "fats".`: `Did you mean "fast"?`,
-		`The step has no key "idd".`:           `Did you mean "id"?`,
+		`Unknown key "idd" in the step.`:       `Did you mean "id"?`,
 	}
 	for _, d := range *list {
 		if want[d.Message] != d.Help || len(d.Fixes) != 1 {

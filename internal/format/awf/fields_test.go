@@ -475,15 +475,14 @@ func TestReportsInvalidStateKeys(t *testing.T) {
 		"type: step, command: ''": `error AWF001 command: "command" of the state ` +
 			`"x" is empty.`,
 		"type: step, comand: c": `error AWF001 type: The state "x" has no ` +
-			`"command".; warning AWF003 comand: The state "x" has no key "comand".`,
+			`"command".; warning AWF003 comand: Unknown key "comand" in the state "x".`,
 		"type: operation": `error AWF001 type: The state "x" has no ` +
 			`"operation".`,
 		"type: call_workflow, inputs: {}": `error AWF001 type: The state "x" has no ` +
 			`"workflow".`,
 		"type: call_workflow, call_workflow: {inputs: {}}": `error AWF001 inputs: The call_workflow has no ` +
 			`"workflow".`,
-		"type: call_workflow, call_workflow: {workflow: c, k: v}": `warning AWF003 k: The call_workflow has no ` +
-			`key "k".`,
+		"type: call_workflow, call_workflow: {workflow: c, k: v}": `warning AWF003 k: Unknown key "k" in the call_workflow.`,
 		"type: parallel": `error AWF001 type: The state "x" has no ` +
 			`"parallel".`,
 		"type: parallel, parallel: []": `error AWF001 parallel: "parallel" of the ` +
@@ -511,27 +510,27 @@ func TestReportsInvalidStateKeys(t *testing.T) {
 
 		// Unknown keys.
 		"type: terminal, timeout: 3": `warning AWF003 timeout: ` +
-			`The state "x" has no key "timeout".; warning AWF003 on_success: The state "x" has no key "on_success".`,
-		"type: step, command: c, transitions: [{goto: z, wen: 'true'}]": `warning AWF003 wen: The ` +
-			`transition has no key "wen".`,
-		"type: step, command: c, on_failure: {message: m, staus: 3}": `warning AWF003 staus: The ` +
-			`on_failure has no key "staus".`,
+			`Unknown key "timeout" in the state "x".; warning AWF003 on_success: Unknown key "on_success" in the state "x".`,
+		"type: step, command: c, transitions: [{goto: z, wen: 'true'}]": `warning AWF003 wen: Unknown ` +
+			`key "wen" in the transition.`,
+		"type: step, command: c, on_failure: {message: m, staus: 3}": `warning AWF003 staus: Unknown ` +
+			`key "staus" in the on_failure.`,
 		"type: step, command: c, retry: {attempts: 3}": `warning AWF003 attempts: ` +
-			`The retry has no key "attempts".`,
+			`Unknown key "attempts" in the retry.`,
 		"type: step, command: c, hooks: {pre: [{comand: k, log: l}]}": `warning AWF003 comand: ` +
-			`The pre hook has no key "comand".`,
-		"type: step, command: c, hooks: {post: [{log: l, x: 1}]}": `warning AWF003 x: The ` +
-			`post hook has no key "x".`,
-		"type: step, command: c, pre_hook: {log: l, x: 1}, post_hook: {log: l, y: 1}": `warning AWF003 x: The ` +
-			`pre_hook hook has no key "x".; warning AWF003 y: The post_hook hook has no key "y".`,
+			`Unknown key "comand" in the pre hook.`,
+		"type: step, command: c, hooks: {post: [{log: l, x: 1}]}": `warning AWF003 x: Unknown ` +
+			`key "x" in the post hook.`,
+		"type: step, command: c, pre_hook: {log: l, x: 1}, post_hook: {log: l, y: 1}": `warning AWF003 x: Unknown ` +
+			`key "x" in the pre_hook hook.; warning AWF003 y: Unknown key "y" in the post_hook hook.`,
 		"type: step, command: c, hooks: {before: []}": `warning AWF003 before: ` +
-			`The block "hooks" has no key "before".`,
-		"type: agent, provider: claude, prompt: p, conversation: {from: y}": `warning AWF003 from: The ` +
-			`conversation has no key "from".`,
-		"type: agent, provider: claude, prompt: p, skills: [{name: r, pth: x}]": `warning AWF003 pth: The ` +
-			`skill has no key "pth".`,
-		"type: agent, provider: claude, prompt: p, mcp_proxy: {enable: true, k: 1}": `error AWF003 k: The ` +
-			`mcp_proxy has no key "k".`,
+			`Unknown key "before" in the block "hooks".`,
+		"type: agent, provider: claude, prompt: p, conversation: {from: y}": `warning AWF003 from: Unknown ` +
+			`key "from" in the conversation.`,
+		"type: agent, provider: claude, prompt: p, skills: [{name: r, pth: x}]": `warning AWF003 pth: Unknown ` +
+			`key "pth" in the skill.`,
+		"type: agent, provider: claude, prompt: p, mcp_proxy: {enable: true, k: 1}": `error AWF003 k: Unknown ` +
+			`key "k" in the mcp_proxy.`,
 
 		"type: agent, provider: claude, prompt: p, mcp_proxy: {enable: true, intercept_builtins: false}": `error ` +
 			`AWF004 false: "intercept_builtins: false" leaves the proxy without tools.`,
@@ -558,7 +557,7 @@ func TestReportsInvalidStateKeys(t *testing.T) {
 		"type: parallel, parallel: [y], steps: [z]": `warning AWF008 steps: ` +
 			`"steps" has no effect: "parallel" takes precedence.`,
 		"type: call_workflow, call_workflow: {workflow: c}, workflow: d": `warning AWF003 workflow: ` +
-			`The state "x" has no key "workflow".`,
+			`Unknown key "workflow" in the state "x".`,
 
 		// Contradictions.
 		"type: while, while: 'true', until: 'true', body: [y]": `error AWF014 until: "until" is ` +
@@ -653,8 +652,7 @@ func TestReportsInvalidWorkflows(t *testing.T) {
 			`workflow has no "states".`,
 		"name: f\nstates: {}\n": `error AWF006 name: The workflow has no states.; error AWF001 states: ` +
 			`"states" has no initial state.`,
-		"name: f\nauthr: me\n" + states: `warning AWF003 authr: The workflow has no ` +
-			`key "authr".`,
+		"name: f\nauthr: me\n" + states:                            `warning AWF003 authr: Unknown key "authr" in the workflow.`,
 		"name: f\nstates:\n  initial:\n  z: {type: terminal}\n":    `error AWF001 states: "states" has no initial state.`,
 		"name: f\nstates:\n  initial: ~\n  z: {type: terminal}\n":  `error AWF001 states: "states" has no initial state.`,
 		"name: f\nstates:\n  initial: ''\n  z: {type: terminal}\n": `error AWF001 states: "states" has no initial state.`,
@@ -666,8 +664,8 @@ func TestReportsInvalidWorkflows(t *testing.T) {
 		"name: f\nstates:\n  initial: [z]\n  z: {type: terminal}\n":         `error AWF002 [z: "initial" of the block "states" must be a string, but this is a list.`,
 		"name: f\nstates:\n  initial: z\n  '': {}\n  z: {type: terminal}\n": `error AWF004 : The state has no name.`,
 		"name: f\nhooks: {workflow_end: [{log: l, x: 1}], on_end: k}\n" +
-			states: `warning AWF003 x: The workflow_end hook has no key "x".; warning ` +
-			`AWF003 on_end: The block "hooks" has no key "on_end".`,
+			states: `warning AWF003 x: Unknown key "x" in the workflow_end hook.; warning ` +
+			`AWF003 on_end: Unknown key "on_end" in the block "hooks".`,
 
 		"name: f\ninputs: [{type: string}]\n" +
 			states: `error AWF001 type: The input has no "name".`,
@@ -678,9 +676,9 @@ func TestReportsInvalidWorkflows(t *testing.T) {
 			states: `error AWF001 name: "name" of the output is empty.; error ` +
 			`AWF001 name: "name" of the output is empty.`,
 		"name: f\ninputs: [{name: n, requird: true}]\n" +
-			states: `warning AWF003 requird: The input has no key "requird".`,
+			states: `warning AWF003 requird: Unknown key "requird" in the input.`,
 		"name: f\ninputs: [{name: n, validation: {patern: x}}]\n" +
-			states: `warning AWF003 patern: The validation has no key "patern".`,
+			states: `warning AWF003 patern: Unknown key "patern" in the validation.`,
 		"name: f\ninputs: [{name: n, validation: {pattern: '('}}]\n" +
 			states: `error AWF004 (: "(" is not a valid regular expression.`,
 		"name: f\ninputs: [{name: n, type: integer, default: many}]\n" +
@@ -715,13 +713,13 @@ func TestReportsInvalidWorkflows(t *testing.T) {
 		"name: f\noutputs: [{from: '1'}]\n" +
 			states: `error AWF001 from: The output has no "name".`,
 		"name: f\noutputs: [{name: r, from: '1', form: x}]\n" +
-			states: `warning AWF003 form: The output has no key "form".`,
+			states: `warning AWF003 form: Unknown key "form" in the output.`,
 		"name: f\noutputs: [{name: r, from: '1', value: '2'}]\n" +
 			states: `warning AWF008 value: "value" has no effect: "from" takes precedence.`,
 		"name: f\noutputs: [{name: r, from: '1'}, {name: r, from: '2'}]\n" +
 			states: `warning AWF009 r: Duplicate output "r": this one is ignored.`,
 		"name: f\noutputs: {r: {form: '1', from: '1'}}\n" +
-			states: `warning AWF003 form: The output has no key "form".`,
+			states: `warning AWF003 form: Unknown key "form" in the output.`,
 		"name: f\noutputs: {r: ['1']}\n" +
 			states: `error AWF002 ['1']: The output must be a map, but this is ` +
 			`a list.`,
@@ -830,8 +828,8 @@ states:
 			`error AWF018 undeclared: Template "undeclared" does not declare the parameter "traget".`,
 		},
 		"use_template: typo": {
-			`warning AWF003 typo: The retry has no key "attempts".; warning AWF003 typo: The state "x" has no key ` +
-				`"comand".`,
+			`warning AWF003 typo: Unknown key "attempts" in the retry.; warning AWF003 typo: Unknown ` +
+				`key "comand" in the state "x".`,
 		},
 		"use_template: empty": {
 			`error AWF018 empty: Template "empty" has no state.`,
