@@ -112,7 +112,7 @@ func continuesSession(t *testing.T, program, name, script string) {
 	p.file("espalier.yaml", "models: {clis: {"+name+": {pass_env: [CALLS]}}}\n", 0o600)
 	t.Setenv("CALLS", filepath.Join(p.dir, "calls"))
 	c := onConsole(t, p.command("run", "flow", "--allow-shell", "--run-id", awfRun), 80, 24)
-	c.until("What it can cost is not known")
+	c.until("Its worst case is not known")
 	c.until("Start it? [y/N] ")
 	c.types("y\n")
 	c.until("\r\n> ")

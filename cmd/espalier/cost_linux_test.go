@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -41,7 +43,7 @@ func TestFirstRunThatCostsMoneyIsConfirmed(t *testing.T) {
 	p, requests := billedProject(t, "")
 	run := func() *console { return onConsole(t, p.command("run", "flow", "--model", "local/small"), 80, 24) }
 	c := run()
-	c.until("This run asks local/small. At worst it costs $")
+	c.until("This run calls local/small. It costs at most $")
 	c.until("It stops before it costs more than $5.00")
 	c.until("Start it? [y/N] ")
 	c.types("\n")
@@ -60,7 +62,52 @@ func TestFirstRunThatCostsMoneyIsConfirmed(t *testing.T) {
 	c.ends(0)
 	if screen := run().ends(0); strings.Contains(screen, "Start it?") || requests.Load() != 2 {
 		t.Errorf("the second run asks again, %d requests:\n%s", requests.Load(), screen)
+	} else if !strings.Contains(screen, "It costs at most $") {
+		t.Errorf("the second run does not say what it costs:\n%s", screen)
 	}
+	quiet := onConsole(t, p.command("run", "flow", "--model", "local/small", "-q"), 80, 24)
+	if screen := quiet.ends(0); strings.Contains(screen, "It costs") {
+		t.Errorf("a quiet run says what it costs:\n%s", screen)
+	}
+}
+
+// A person who has confirmed what a run can cost is asked again if it can cost more, or if that is not known.
+func TestHigherCostIsConfirmedAgain(t *testing.T) {
+	p, _ := billedProject(t, "defaults: {max_cost: 0}\n")
+	run := func(asks bool) {
+		t.Helper()
+		c := onConsole(t, p.command("run", "flow", "--model", "local/small"), 80, 24)
+		if asks {
+			c.until("Start it? [y/N] ")
+			c.types("y\n")
+		}
+		if screen := c.ends(0); strings.Contains(screen, "Start it?") != asks {
+			t.Errorf("the run asks: %t\n%s", !asks, screen)
+		}
+	}
+	run(true)
+	prices := func(price string) {
+		t.Helper()
+		path := filepath.Join(p.dir, "espalier.yaml")
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, _, _ := strings.Cut(string(raw), "prices:\n")
+		p.file("espalier.yaml", before+"prices:\n"+price+"defaults: {max_cost: 0}\n", 0o600)
+	}
+	prices("  local/small: {input: 30, output: 150}\n")
+	run(true)
+	run(false)
+	prices("  local/small: {input: 3, output: 15}\n") // less than was confirmed
+	run(false)
+	prices("  local/other: {input: 3, output: 15}\n") // not known
+	run(true)
+	run(false)
+	prices("  local/small: {input: 30, output: 150}\n")
+	run(false)
+	prices("  local/small: {input: 300, output: 1500}\n")
+	run(true)
 }
 
 // A person who gives a limit, and a run without a terminal, are not asked.
@@ -88,7 +135,7 @@ func TestCostIsToldWithoutATerminal(t *testing.T) {
 		}
 		return text.String()
 	}
-	worst := regexp.MustCompile(`(?m)^This run asks local/small\. At worst it costs \$[0-9.]+ by estimate\. ` +
+	worst := regexp.MustCompile(`(?m)^This run calls local/small\. It costs at most \$[0-9.]+ \(estimate\)\. ` +
 		`It stops before it costs more than \$(\d+\.\d+); --max-cost sets another limit\.$`)
 	for limit, args := range map[string][]string{"5.00": {}, "0.50": {"--max-cost", "0.5"}, "5.000": {"--json"}} {
 		if found := worst.FindStringSubmatch(stderr(0, args...)); found == nil || !strings.HasPrefix(limit, found[1]) {
@@ -98,7 +145,7 @@ func TestCostIsToldWithoutATerminal(t *testing.T) {
 	if text := stderr(0, "-q"); text != "" {
 		t.Errorf("with -q: %s", text)
 	}
-	if text := stderr(0, "--simulate"); strings.Contains(text, "At worst") {
+	if text := stderr(0, "--simulate"); strings.Contains(text, "It costs at most") {
 		t.Errorf("simulated: %s", text)
 	}
 	onConsole(t, p.command("run", "flow", "--model", "local/small", "--max-cost", "1"), 80, 24).ends(0)

@@ -33,7 +33,8 @@ func project(t *testing.T, set func(*app.Options)) *app.App {
 	t.Helper()
 	dir, home := t.TempDir(), t.TempDir()
 	for name, steps := range map[string]string{
-		"gated": gate + command, "shell": command, "asks": ask, "broken": "```step\nid: x\ntype: transfrom\n```\n",
+		"gated": gate + command, "shell": command, "asks": ask, "late": ask + gate, "early": gate + ask,
+		"broken": "```step\nid: x\ntype: transfrom\n```\n",
 	} {
 		text := fmt.Sprintf(head, name) + steps
 		if err := os.WriteFile(filepath.Join(dir, name+".md"), []byte(text), 0o600); err != nil {
@@ -328,5 +329,19 @@ func TestRecordOnlyLeavesRunsToAWorker(t *testing.T) {
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// What a run can still use is what the steps that can still run use, not what the budgets leave.
+func TestDoneStepsUseNothingMore(t *testing.T) {
+	a := project(t, nil)
+	simulated := app.RunOptions{Simulate: true}
+	rest, err := a.Remaining(t.Context(), start(t, a, "late", simulated))
+	if err != nil || rest.Steps.N != 0 || rest.ToolCalls.N != 0 || rest.Tokens.N != 0 || rest.Money.AtMost != 0 {
+		t.Errorf("after the last model call: %+v, %v", rest, err)
+	}
+	rest, err = a.Remaining(t.Context(), start(t, a, "early", simulated))
+	if err != nil || rest.Steps.N != 1 || rest.Tokens.N < 4096 {
+		t.Errorf("before the model call: %+v, %v", rest, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/stepkind"
@@ -32,7 +33,8 @@ type Money struct {
 	Known   bool   `json:"known"`
 	Because string `json:"because,omitempty"`
 	// AtMost is in millionths of a dollar.
-	AtMost int64            `json:"at_most_micro_dollars,omitempty"`
+	AtMost int64 `json:"at_most_micro_dollars,omitempty"`
+	// Agents are the shares that are known.
 	Agents map[string]int64 `json:"agents,omitempty"`
 	Models []string         `json:"models,omitempty"`
 	Prices string           `json:"prices_of,omitempty"` // date of the built-in prices, if one of them is used
@@ -41,6 +43,18 @@ type Money struct {
 	// Limit is the budget of money, and Verdict how it compares.
 	Limit   int64         `json:"limit_micro_dollars,omitempty"`
 	Verdict check.Verdict `json:"verdict,omitempty"`
+}
+
+// Bound returns the most that a run can cost, in millionths of a dollar: by the estimate, or by the limit of money.
+// Without either, it is not known.
+func (m *Money) Bound() (micro int64, known bool) {
+	switch {
+	case m.Limit > 0 && (!m.Known || m.Limit < m.AtMost):
+		return m.Limit, true
+	case m.Known:
+		return m.AtMost, true
+	}
+	return 0, false
 }
 
 // Cost returns what a run can cost with the project's configuration. A model replaces those that the steps name.
@@ -57,8 +71,15 @@ func (a *App) Cost(an *Analysis, model string) (*Cost, error) {
 	return c, nil
 }
 
-// RunCost returns what a run can use in all with the models and the limits that it has.
-func (a *App) RunCost(ctx context.Context, r *Run) (*Cost, error) {
+// Remaining is what a run can still use at worst.
+type Remaining struct {
+	Steps, ToolCalls, Tokens stepkind.Amount
+	Money                    Money
+}
+
+// Remaining returns what a run can still use with the models and the limits that it has: what the steps that can still
+// run use at worst, but no more than its budgets leave, nor than the worst case of the whole run without what was used.
+func (a *App) Remaining(ctx context.Context, r *Run) (*Remaining, error) {
 	env, err := a.reader(ctx, r.ID)
 	if err != nil {
 		return nil, err
@@ -67,11 +88,65 @@ func (a *App) RunCost(ctx context.Context, r *Run) (*Cost, error) {
 	if err != nil {
 		return nil, err
 	}
-	limited := *program.Root()
-	if root := state.Root(); root != nil && root.Ledger != nil {
-		limited.Budget = budgetOf(root.Ledger.Limits)
+	root := state.Root()
+	if root == nil || root.Ledger == nil {
+		root = &plan.Frame{Ledger: &plan.Ledger{}}
 	}
-	return env.estimateRun(&limited, state.Options)
+	limits, used := root.Ledger.Limits, root.Ledger.Used
+	whole := *program.Root()
+	whole.Budget = budgetOf(limits)
+	total, err := env.estimateRun(&whole, state.Options)
+	if err != nil {
+		return nil, err
+	}
+	left := whole
+	left.Budget = budgetLeft(whole.Budget, used)
+	rest, err := env.estimateRun(check.From(&left, position(root)), state.Options)
+	if err != nil {
+		return nil, err
+	}
+	out := &Remaining{rest.Steps.Worst, rest.ToolCalls.Worst, rest.Tokens.Worst, rest.Money}
+	if !root.Rewound { // steps that run again count again
+		// Calls without a reply are not part of the worst case.
+		answered := used.Minus(journal.Usage{
+			ToolCalls: used.Lost.ToolCalls, InputTokens: used.Lost.InputTokens, OutputTokens: used.Lost.OutputTokens,
+			MicroDollars: used.Lost.MicroDollars,
+		})
+		without := func(most stepkind.Amount, used int64, rest *stepkind.Amount) {
+			if most.Unbounded == "" {
+				*rest = rest.AtMost(max(0, most.N-used))
+			}
+		}
+		without(total.Steps.Worst, answered.Steps, &out.Steps)
+		without(total.ToolCalls.Worst, answered.ToolCalls, &out.ToolCalls)
+		without(total.Tokens.Worst, answered.InputTokens+answered.OutputTokens, &out.Tokens)
+		if total.Money.Known {
+			out.Money.AtMost = min(out.Money.AtMost, max(0, total.Money.AtMost-answered.MicroDollars))
+		}
+	}
+	if bound := limits.MicroDollars; bound != nil && !rest.External {
+		left := max(0, *bound-used.MicroDollars)
+		if !out.Money.Known || out.Money.AtMost > left {
+			out.Money.Known, out.Money.AtMost = true, left
+		}
+	}
+	return out, nil
+}
+
+// position returns the step that a frame is at. If a fallback runs, that is the step that it replaces.
+func position(f *plan.Frame) string { return cmp.Or(f.For, f.Step) }
+
+// budgetLeft returns what is left of a budget.
+func budgetLeft(b ir.Budget, used journal.Usage) ir.Budget {
+	less := func(limit *ir.Limit, used int64) *ir.Limit {
+		if limit == nil {
+			return nil
+		}
+		return &ir.Limit{Max: max(0, limit.Max-used)}
+	}
+	b.Steps, b.ToolCalls = less(b.Steps, used.Steps), less(b.ToolCalls, used.ToolCalls)
+	b.Tokens = less(b.Tokens, used.InputTokens+used.OutputTokens)
+	return b
 }
 
 // budgetOf returns the limits of a run, which may have been raised, as a budget.
@@ -130,64 +205,76 @@ func repeats(r check.Report, models *registry.Models, model string) int {
 	return most
 }
 
-// money adds up what models cost at worst. The shares of agents add up to no less than any run can cost. model returns
-// the model that is used instead of the one that a step names.
+// money adds up what models cost at worst. The shares of agents add up to no less than any run can cost. A bound of all
+// tokens, such as that of a budget, is a bound of money as well: all of them at the highest price. model returns the
+// model that is used instead of the one that a step names.
 func money(p *ir.Program, r check.Report, models *registry.Models, model func(asked string) string) Money {
 	out := Money{Agents: map[string]int64{}}
 	if limit := p.Budget.MicroDollars; limit != nil {
 		out.Limit = limit.Max
 	}
-	rest := stepkind.Cost{PromptTokens: r.PromptTokens.Worst, ReplyTokens: r.ReplyTokens.Worst}
-	limit, dearest := p.Budget.Tokens, int64(0) // what all tokens of the budget cost at the highest price
-	add := func(name, asked string, prompt, reply stepkind.Amount) string {
+	var unpriced, unbounded string // why
+	dearest := int64(0)            // what all tokens cost at the highest price
+	add := func(name, asked string, prompt, reply stepkind.Amount) {
 		choice, trouble := models.Choose(model(asked))
 		if trouble != nil {
-			return trouble.Message
+			unpriced = cmp.Or(unpriced, trouble.Message)
+			return
 		}
 		p, known := models.Price(choice)
-		switch {
-		case !known:
-			return fmt.Sprintf("the price of %s is not known", choice)
-		case prompt.Unbounded != "":
-			return prompt.Unbounded
-		case reply.Unbounded != "":
-			return reply.Unbounded
-		}
-		worst := p.Worst(prompt.N, reply.N)
-		if limit != nil {
-			most := max(limit.Max, 0)
-			dearest = max(dearest, p.Worst(most, 0), p.Worst(0, most))
-		}
-		out.AtMost += worst
-		if name != "" {
-			out.Agents[name] = worst
-		}
 		if !slices.Contains(out.Models, choice.String()) {
 			out.Models = append(out.Models, choice.String())
 			if _, ok := models.ConfiguredPrice(choice); ok {
 				out.Configured = append(out.Configured, choice.String())
-			} else {
+			} else if known {
 				out.Prices = price.Date()
 			}
 		}
-		return ""
+		if !known {
+			unpriced = cmp.Or(unpriced, fmt.Sprintf("the price of %s is not known", choice))
+			return
+		}
+		dearest = max(dearest, p.AnyTokens(r.Tokens.Worst.N))
+		if because := cmp.Or(prompt.Unbounded, reply.Unbounded); because != "" {
+			unbounded = cmp.Or(unbounded, because)
+			return
+		}
+		worst := p.Worst(prompt.N, reply.N)
+		out.AtMost += worst
+		if name != "" {
+			out.Agents[name] = worst
+		}
 	}
 	for _, c := range r.PerAgent {
-		if because := add(c.Agent, c.Model, c.PromptTokens, c.ReplyTokens); because != "" {
-			return Money{Because: because, Limit: out.Limit}
-		}
-		rest.PromptTokens.N -= c.PromptTokens.N
-		rest.ReplyTokens.N -= c.ReplyTokens.N
+		add(c.Agent, c.Model, c.PromptTokens, c.ReplyTokens)
 	}
-	if rest.PromptTokens.N > 0 || rest.ReplyTokens.N > 0 { // of steps that have no agent
-		rest.PromptTokens.N, rest.ReplyTokens.N = max(0, rest.PromptTokens.N), max(0, rest.ReplyTokens.N)
-		if because := add("", "", rest.PromptTokens, rest.ReplyTokens); because != "" {
-			return Money{Because: because, Limit: out.Limit}
+	var rest stepkind.Cost // of steps that have no agent
+	for i := range r.PerStep {
+		if s := &r.PerStep[i]; s.Bound.Agent == "" {
+			rest.PromptTokens = rest.PromptTokens.Plus(s.Worst.PromptTokens)
+			rest.ReplyTokens = rest.ReplyTokens.Plus(s.Worst.ReplyTokens)
 		}
 	}
-	out.Known = true
-	if limit != nil {
-		out.AtMost = min(out.AtMost, dearest)
+	if rest != (stepkind.Cost{}) {
+		add("", "", rest.PromptTokens, rest.ReplyTokens)
+	}
+	bounded := r.Tokens.Worst.Unbounded == ""
+	switch {
+	case unpriced != "":
+		out.Because = unpriced
+	case unbounded != "" && !bounded:
+		out.Because = unbounded
+	case unbounded != "":
+		out.Known, out.AtMost = true, dearest
+	default:
+		out.Known = true
+		if bounded {
+			out.AtMost = min(out.AtMost, dearest)
+		}
+	}
+	if !out.Known {
+		out.AtMost = 0
+		return out
 	}
 	if p.Budget.MicroDollars != nil {
 		out.Verdict = check.ShouldFit

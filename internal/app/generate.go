@@ -237,7 +237,7 @@ func (g *Generation) carryOn(ctx context.Context) (begun bool, err error) {
 		return false, nil
 	}
 	if err == nil {
-		err = rt.readyAgain(old, state, def)
+		err = rt.readyAgain(old, state, def, "")
 	}
 	if err == nil && !g.options.Simulate && g.options.ScriptName == "" && g.options.Model == "" { // for repairs
 		err = json.Unmarshal(state.Options, &g.options)

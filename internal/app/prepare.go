@@ -269,9 +269,12 @@ func (p *Prepared) limitCost() {
 	}
 }
 
-// ConfirmedBefore reports whether a person agreed to what a run of the workflow can cost, in one of the latest runs.
-func (p *Prepared) ConfirmedBefore(ctx context.Context) (bool, error) {
+// ConfirmedBefore reports whether a person agreed, in one of the latest runs of the workflow, to what a run can cost
+// now, and adds that to the options. A cost that is not known is confirmed by a run whose cost was not known, or by one
+// of a release that did not record the amount.
+func (p *Prepared) ConfirmedBefore(ctx context.Context, m *Money) (bool, error) {
 	const latest = 20
+	most, known := m.Bound()
 	for entry, err := range p.env.Store.Runs(ctx, journal.Filter{Name: p.Workflow.Program.Name, Limit: latest}) {
 		if err != nil {
 			return false, err
@@ -281,11 +284,24 @@ func (p *Prepared) ConfirmedBefore(ctx context.Context) (bool, error) {
 			continue // "runs" reports what is wrong with it
 		}
 		var o RunOptions
-		if json.Unmarshal(state.Options, &o) == nil && o.CostConfirmed {
+		if json.Unmarshal(state.Options, &o) != nil || !o.CostConfirmed {
+			continue
+		}
+		agreed := o.ConfirmedMicroDollars
+		if known && agreed != nil && most <= *agreed || !known && agreed == nil {
+			p.Options.CostConfirmed, p.Options.ConfirmedMicroDollars = true, agreed
 			return true, nil
 		}
 	}
 	return false, nil
+}
+
+// Confirm adds to the options that a person has agreed to what the run can cost.
+func (p *Prepared) Confirm(m *Money) {
+	p.Options.CostConfirmed, p.Options.ConfirmedMicroDollars = true, nil
+	if most, known := m.Bound(); known {
+		p.Options.ConfirmedMicroDollars = &most
+	}
 }
 
 // readiness checks whether the run could start.
@@ -386,10 +402,14 @@ func LabelWords(labels []string) string {
 }
 
 // ready returns an *Error with everything that a run lacks; if that is nothing, with the commands that need consent.
-func (rt *environment) ready(p *ir.Program, o RunOptions) error {
-	if err := rt.labeled(p); err != nil {
+func (rt *environment) ready(p *ir.Program, o RunOptions) error { return rt.readyFrom(p, "", o) }
+
+// readyFrom is ready for a run that continues with a step: it lacks only what that step and those that can follow need.
+func (rt *environment) readyFrom(program *ir.Program, from string, o RunOptions) error {
+	if err := rt.labeled(program); err != nil {
 		return err
 	}
+	p := check.From(program, from)
 	var models []MissingDependency
 	if o.ScriptName == "" && !o.Simulate {
 		models = rt.models.Missing(p, o)
@@ -398,7 +418,7 @@ func (rt *environment) ready(p *ir.Program, o RunOptions) error {
 	e := &Error{Kind: NotReady, Missing: slices.Concat(models, tools)}
 	switch {
 	case len(e.Missing) == 0:
-		return rt.consented(p, o)
+		return rt.consented(program, o)
 	case len(tools) == 0:
 		e.Reason, e.Message = MissingModels, "the models are not ready:"
 	case len(models) == 0:
@@ -428,15 +448,18 @@ func (rt *environment) consented(p *ir.Program, o RunOptions) error {
 	return e
 }
 
-// readyAgain returns what a run lacks that is to continue.
-func (rt *environment) readyAgain(id journal.RunID, state *plan.State, def *engine.Definition) error {
+// readyAgain returns what a run lacks that is to continue with a step; "" is where it is.
+func (rt *environment) readyAgain(id journal.RunID, state *plan.State, def *engine.Definition, from string) error {
 	var asked RunOptions
 	if len(state.Options) > 0 {
 		if err := json.Unmarshal(state.Options, &asked); err != nil {
 			return nil // the engine reports it
 		}
 	}
-	err := rt.ready(def.Program, asked)
+	if root := state.Root(); from == "" && state.Finished == nil && root != nil {
+		from = position(root)
+	}
+	err := rt.readyFrom(def.Program, from, asked)
 	if missing, ok := errors.AsType[*Error](err); ok {
 		missing.Run = id
 	}

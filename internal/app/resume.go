@@ -138,7 +138,7 @@ func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*
 				"are used.", l.Used.Steps, *l.Limits.Steps)})
 		}
 	}
-	if err := rt.readyAgain(req.Run, state, def); err != nil {
+	if err := rt.readyAgain(req.Run, state, def, from); err != nil {
 		return nil, err
 	}
 	if state.Paused {

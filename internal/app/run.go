@@ -647,7 +647,7 @@ func (a *App) Work(ctx context.Context, ready func(root string), skipped func(*R
 			return false // the engine handles it, and reports its errors
 		}
 		var missing *Error
-		if lacks[id] = errors.As(rt.readyAgain(id, state, def), &missing); lacks[id] {
+		if lacks[id] = errors.As(rt.readyAgain(id, state, def, ""), &missing); lacks[id] {
 			skipped(&Run{Entry: journal.Entry{ID: id}}, missing)
 		}
 		return lacks[id]

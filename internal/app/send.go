@@ -102,7 +102,7 @@ func (rt *environment) canContinue(ctx context.Context, id journal.RunID) error 
 	if err != nil {
 		return err
 	}
-	return rt.readyAgain(id, state, def)
+	return rt.readyAgain(id, state, def, "")
 }
 
 // decide sends a decision about what the gate shows now, or about what had the digest of the decision. An approval is

@@ -589,6 +589,7 @@ func (e *estimator) report() Report {
 	r.Steps, r.ModelCalls, r.ToolCalls = at(steps), at(modelCalls), at(toolCalls)
 	r.PromptTokens, r.ReplyTokens, r.Tokens = at(promptTokens), at(replyTokens), at(tokens)
 	r.ActiveSeconds, r.WaitSeconds = at(activeSeconds), at(waitSeconds)
+	r.External = *e.external
 	r.PerStep = []StepCost{}
 	e.perStep(ir.Body, "", stepkind.N(1), e.p.Budget.Steps, walk, &r.PerStep)
 	r.PerAgent = perAgent(r.PerStep)

@@ -15,6 +15,9 @@ type Report struct {
 	ActiveSeconds Range `json:"active_seconds"`
 	WaitSeconds   Range `json:"wait_seconds"` // waiting for people and events
 
+	// External reports that an external agent does a step: it makes calls by itself, which no budget bounds.
+	External bool `json:"-"`
+
 	PerStep  []StepCost   `json:"per_step"`
 	PerAgent []AgentCost  `json:"per_agent"`
 	Budgets  []BudgetLine `json:"budgets"`

@@ -331,6 +331,25 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// Numbers do not break from their units; the widest text gives way.
+func TestTableKeepsNumbersWhole(t *testing.T) {
+	table := table{header: []string{"STEP", "ACTIVE"}, right: []int{1}}
+	table.add("name_parts", "5 h 44 min")
+	table.add("y", "11 h 28 min")
+	var out strings.Builder
+	if err := table.write(&out, 20, ""); err != nil {
+		t.Fatal(err)
+	}
+	want := `STEP          ACTIVE
+name_     5 h 44 min
+parts
+y        11 h 28 min
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
 // Nobody sees half a file, a file keeps its mode, and nothing is left when writing fails.
 func TestReplaceFile(t *testing.T) {
 	dir := t.TempDir()

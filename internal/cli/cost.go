@@ -236,16 +236,21 @@ func perAgentTable(agents []check.AgentCost, m app.Money) table {
 	}
 	for _, c := range agents {
 		t.add(c.Agent, c.Model, some(c.ModelCalls), some(c.ToolCalls), some(c.PromptTokens), some(c.ReplyTokens),
-			some(c.Tokens), moneyOf(m, c.Agent))
+			some(c.Tokens), moneyOf(&m, &c))
 	}
 	return t
 }
 
-func moneyOf(m app.Money, agent string) string {
-	if !m.Known {
-		return "unknown"
+// moneyOf returns the share of an agent without budgets, as the other columns are.
+func moneyOf(m *app.Money, c *check.AgentCost) string {
+	share, known := m.Agents[c.Agent]
+	switch {
+	case known:
+		return price.Dollars(share)
+	case m.Known && c.Tokens.Unbounded != "":
+		return c.Tokens.String()
 	}
-	return price.Dollars(m.Agents[agent])
+	return "unknown"
 }
 
 func budgetTable(budgets []check.BudgetLine, money app.Money) table {

@@ -284,7 +284,7 @@ var (
 		newGeneration.still, newGeneration.instead, newGeneration.allow,
 		" Use --unready to start anyway; steps that need them fail.",
 	}
-	oldRun = remedies{still: "Nothing of it was started.", allow: "run \"espalier trust\"."} // its options are pinned
+	oldRun = remedies{still: "The run was not continued.", allow: "run \"espalier trust\"."} // its options are pinned
 )
 
 // remediesFor lists what a run lacks, with what to do about it.

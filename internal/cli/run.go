@@ -388,31 +388,33 @@ func (a *invocation) start(p *app.Prepared, f *runFlags) error {
 	return err
 }
 
-// confirmCost asks the person at the terminal before the first run of a workflow that costs money, unless they have
-// set its limit. Without a terminal, it says in one line what the run can cost.
-func (a *invocation) confirmCost(ctx context.Context, p *app.Prepared, limited bool) (err error) {
-	if p.Options.CostConfirmed, err = p.ConfirmedBefore(ctx); err != nil {
-		return err
-	}
-	attended := a.attended()
-	if attended && (limited || p.Options.CostConfirmed) || !attended && a.quiet {
-		return nil
-	}
+// confirmCost says in one line what a run can cost. On a terminal, it asks the person to confirm that, unless they have
+// confirmed as much for an earlier run of the workflow or have set the limit.
+func (a *invocation) confirmCost(ctx context.Context, p *app.Prepared, limited bool) error {
 	cost, err := a.app().Cost(p.Workflow, p.Options.Model)
 	if err != nil {
 		return err
 	}
-	worst := "This run asks real models. What it can cost is not known: " + cost.Money.Because + "."
+	confirmed, err := p.ConfirmedBefore(ctx, &cost.Money)
+	if err != nil {
+		return err
+	}
+	asks := a.attended() && !limited && !confirmed
+	if a.quiet && !asks {
+		return nil
+	}
+	worst := "This run calls " + cmp.Or(strings.Join(cost.Money.Models, ", "), "models") + ". "
 	if cost.Money.Known {
-		worst = fmt.Sprintf("This run asks %s. At worst it costs %s by estimate.",
-			strings.Join(cost.Money.Models, ", "), price.Dollars(cost.Money.AtMost))
+		worst += fmt.Sprintf("It costs at most %s (estimate).", price.Dollars(cost.Money.AtMost))
+	} else {
+		worst += "Its worst case is not known: " + sentence(cost.Money.Because)
 	}
 	limit := "No limit applies. --simulate runs it without a model."
 	if most := p.Workflow.Program.Budget.MicroDollars; most != nil {
 		limit = fmt.Sprintf("It stops before it costs more than %s; --max-cost sets another limit.",
 			price.Dollars(most.Max))
 	}
-	if !attended {
+	if !asks {
 		a.note("%s %s", worst, limit)
 		return nil
 	}
@@ -424,7 +426,7 @@ func (a *invocation) confirmCost(ctx context.Context, p *app.Prepared, limited b
 	if answer = strings.ToLower(answer); answer != "y" && answer != "yes" {
 		return &failure{code: exitNotReady, message: "nothing was started"}
 	}
-	p.Options.CostConfirmed = true
+	p.Confirm(&cost.Money)
 	return nil
 }
 

@@ -231,7 +231,7 @@ func (r *listedRun) cost() string {
 	if r.MicroDollars == nil {
 		return cmp.Or(r.Simulated, "-")
 	}
-	return cmp.Or(r.Simulated, price.Dollars(*r.MicroDollars))
+	return cmp.Or(r.Simulated, price.Spent(*r.MicroDollars))
 }
 
 // writeRuns prints one JSON object for each run.
@@ -609,9 +609,9 @@ func usedWords(u journal.Usage, l journal.Limits) string {
 	}
 	switch {
 	case l.MicroDollars != nil:
-		parts = append(parts, fmt.Sprintf("%s of %s", price.Dollars(u.MicroDollars), price.Dollars(*l.MicroDollars)))
+		parts = append(parts, fmt.Sprintf("%s of %s", price.Spent(u.MicroDollars), price.Dollars(*l.MicroDollars)))
 	case u.MicroDollars > 0:
-		parts = append(parts, price.Dollars(u.MicroDollars))
+		parts = append(parts, price.Spent(u.MicroDollars))
 	}
 	return strings.Join(parts, ", ") + report.LostWords(u.Lost)
 }

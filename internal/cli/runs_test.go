@@ -20,6 +20,9 @@ func TestUsedWords(t *testing.T) {
 			journal.Limits{Steps: &three},
 			"1 of 3 steps, 1,500 tokens, 0 tool calls, $0.0200",
 		},
+		{ // rounded to the nearest
+			journal.Usage{Steps: 1, MicroDollars: 6145}, journal.Limits{}, "1 step, 0 tokens, 0 tool calls, $0.0061",
+		},
 		{
 			journal.Usage{
 				Steps: 1, ModelCalls: 1, InputTokens: 700, OutputTokens: 800,

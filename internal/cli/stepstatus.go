@@ -65,7 +65,7 @@ func (a *invocation) printStep(rec *app.Execution, last bool) {
 			report.Number(n.InputTokens+n.OutputTokens) + " tokens",
 		}
 		if n.MicroDollars > 0 {
-			parts = append(parts, price.Dollars(n.MicroDollars))
+			parts = append(parts, price.Spent(n.MicroDollars))
 		}
 		fmt.Fprintf(w, "  used: %s%s\n", strings.Join(parts, ", "), report.LostWords(n.Lost))
 	}

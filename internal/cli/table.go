@@ -94,12 +94,18 @@ func (t *table) widths(keep []int, columns int) []int {
 			}
 		}
 	}
+	room := columns - columnGap*(len(widths)-1)
+	numbers := slices.Clone(words)
 	for i, c := range keep {
-		if slices.Contains(t.whole, c) {
-			words[i] = unbroken
+		switch {
+		case slices.Contains(t.whole, c):
+			words[i], numbers[i] = unbroken, unbroken
+		case slices.Contains(t.right, c): // with their units, such as 5 h 44 min
+			numbers[i] = unbroken
 		}
 	}
-	shrink(widths, words, columns-columnGap*(len(widths)-1))
+	shrink(widths, numbers, room)
+	shrink(widths, words, room) // if the other columns are too narrow already
 	return widths
 }
 

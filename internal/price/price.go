@@ -3,6 +3,7 @@ package price
 import (
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 )
 
@@ -93,10 +94,26 @@ func (p Price) Worst(input, output int64) int64 {
 	return highest.cost(Tokens{Input: input, Output: output})
 }
 
+// AnyTokens returns the highest possible cost of a number of tokens of any kind.
+func (p Price) AnyTokens(n int64) int64 {
+	rates := []Rate{p.Input, p.CacheRead, p.CacheWrite, p.Output}
+	if p.Above > 0 && n > p.Above {
+		rates = append(rates, p.Long.Input, p.Long.CacheRead, p.Long.CacheWrite, p.Long.Output)
+	}
+	return Rates{Input: slices.Max(rates)}.cost(Tokens{Input: n})
+}
+
 const maxCost = int64(1) << 60 // far beyond any bill, far from overflow
 
-// Dollars formats millionths of a dollar, such as $0.42. Small amounts get more decimal places. It rounds up.
-func Dollars(micro int64) string {
+// Dollars formats a bound in millionths of a dollar, such as $0.42. Small amounts get more decimal places. It rounds
+// up.
+func Dollars(micro int64) string { return format(micro, func(unit int64) int64 { return unit - 1 }) }
+
+// Spent formats an amount that was spent, as Dollars does, but rounds to the nearest amount.
+func Spent(micro int64) string { return format(micro, func(unit int64) int64 { return unit / 2 }) }
+
+// format formats millionths of a dollar. more returns what is added to an amount before the part below a unit is cut.
+func format(micro int64, more func(unit int64) int64) string {
 	sign := ""
 	if micro < 0 {
 		sign, micro = "-", -micro
@@ -105,12 +122,12 @@ func Dollars(micro int64) string {
 		unit   int64
 		places int
 	}{{10_000, 2}, {100, 4}} {
-		if up := (micro + step.unit - 1) / step.unit; up >= 10 || micro == 0 {
+		if n := (micro + more(step.unit)) / step.unit; n >= 10 || micro == 0 {
 			whole := int64(1)
 			for range step.places {
 				whole *= 10
 			}
-			return fmt.Sprintf("%s$%d.%0*d", sign, up/whole, step.places, up%whole)
+			return fmt.Sprintf("%s$%d.%0*d", sign, n/whole, step.places, n%whole)
 		}
 	}
 	return fmt.Sprintf("%s$%d.%06d", sign, micro/1_000_000, micro%1_000_000)

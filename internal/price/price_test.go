@@ -53,6 +53,9 @@ func TestLongRatesApplyToTheWholePrompt(t *testing.T) {
 	if short, long := p.Worst(100, 10), p.Worst(101, 10); short != 110 || long != 232 {
 		t.Errorf("%d and %d", short, long)
 	}
+	if short, long := p.AnyTokens(100), p.AnyTokens(101); short != 100 || long != 303 {
+		t.Errorf("%d and %d for any tokens", short, long)
+	}
 }
 
 func TestKnown(t *testing.T) {
@@ -104,6 +107,14 @@ func TestFormatting(t *testing.T) {
 	} {
 		if got := Dollars(micro); got != want {
 			t.Errorf("%d: %s, want %s", micro, got, want)
+		}
+	}
+	for micro, want := range map[int64]string{
+		0: "$0.00", 6145: "$0.0061", 6150: "$0.0062", 420_001: "$0.42", 427_999: "$0.43", 12_345: "$0.0123",
+		7: "$0.000007", 949: "$0.000949", 950: "$0.0010", 94_999: "$0.0950", 95_000: "$0.10", -6145: "-$0.0061",
+	} {
+		if got := Spent(micro); got != want {
+			t.Errorf("spent %d: %s, want %s", micro, got, want)
 		}
 	}
 	for rate, want := range map[Rate]string{3e6: "3", 75e3: "0.075", 0: "0"} {

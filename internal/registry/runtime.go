@@ -421,8 +421,9 @@ type RunOptions struct {
 	// Unready starts although models are missing: steps that need them fail.
 	Unready bool `json:"unready,omitempty"`
 	// CostConfirmed reports that a person at a terminal has agreed to what this run, or an earlier one of the workflow,
-	// can cost.
-	CostConfirmed bool `json:"cost_confirmed,omitempty"`
+	// can cost. ConfirmedMicroDollars is how much; nil if that was not known.
+	CostConfirmed         bool   `json:"cost_confirmed,omitempty"`
+	ConfirmedMicroDollars *int64 `json:"confirmed_micro_dollars,omitempty"`
 	// User has started the run. It is set if spending limits depend on it.
 	User string `json:"user,omitempty"`
 	// Token is the id of the server's token that has started the run. It is set if spending limits depend on it.

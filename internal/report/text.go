@@ -109,7 +109,7 @@ func Plural(n int64, what string) string {
 func TokensAndMoney(tokens, microDollars int64) string {
 	out := Number(tokens) + " tokens"
 	if microDollars > 0 {
-		out += " and " + price.Dollars(microDollars)
+		out += " and " + price.Spent(microDollars)
 	}
 	return out
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/report"
 )
 
@@ -130,7 +131,7 @@ func (p *comparePage) fill() {
 	fact("Started", stamp(p.A.Started), stamp(p.B.Started))
 	fact("Duration", took(p.A.Took), took(p.B.Took))
 	fact("Tokens", report.Number(p.A.Tokens), report.Number(p.B.Tokens))
-	fact("Cost", dollars(p.A.Cost), dollars(p.B.Cost))
+	fact("Cost", price.Spent(p.A.Cost), price.Spent(p.B.Cost))
 	fact("Steps done", report.Number(p.A.story.done), report.Number(p.B.story.done))
 	fact("Started by", cmp.Or(visible(p.A.By), "—"), cmp.Or(visible(p.B.By), "—"))
 	p.paths()

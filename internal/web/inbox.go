@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/report"
 )
 
@@ -481,7 +482,7 @@ func (h *Handler) describeBudget(r *request, d *askDetail, run *app.Run) error {
 	}
 	d.Limit, d.Suggestion = report.Number(*b.Limit), b.Enough
 	if b.Name == app.BudgetMoney {
-		d.Unit, d.Limit, d.Suggestion = "dollars", dollars(*b.Limit), (b.Enough+999_999)/1_000_000
+		d.Unit, d.Limit, d.Suggestion = "dollars", price.Dollars(*b.Limit), (b.Enough+999_999)/1_000_000
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"mime"
 	"net/http"
 	"net/url"
@@ -21,13 +22,13 @@ import (
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
-	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/graph"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/redact"
 	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // runPage is the page of a run; each of its tabs is a page of its own.
@@ -173,11 +174,11 @@ func (h *Handler) run(r *request) error {
 	}
 	p.Graph, p.Edited = inlineHTML(svg), s.edits
 	p.Done, p.Of = s.doneOf(p.program, p.From)
-	worst, err := h.o.App.RunCost(ctx, p.run)
+	rest, err := h.o.App.Remaining(ctx, p.run)
 	if err != nil {
 		return err
 	}
-	p.meters(s, worst)
+	p.meters(s, rest)
 	if err := h.explain(r, p, s); err != nil {
 		return err
 	}
@@ -254,9 +255,9 @@ func (s *story) doneOf(p *ir.Program, from *journal.Origin) (done, of int) {
 	return done, of
 }
 
-func (p *runPage) meters(s *story, worst *app.Cost) {
+func (p *runPage) meters(s *story, rest *app.Remaining) {
 	used, held, limits := p.Run.Used, p.Run.Reserved, p.Run.Limits
-	add := func(name string, u, hold int64, limit *int64, most check.Range, show func(int64) string) {
+	add := func(name string, u, hold int64, limit *int64, most stepkind.Amount, show func(int64) string) {
 		m := meter{Name: name, Title: budgetWords[name].title, Used: show(u)}
 		if hold > 0 {
 			m.Held = show(hold) + " reserved"
@@ -268,10 +269,10 @@ func (p *runPage) meters(s *story, worst *app.Cost) {
 		}
 		switch {
 		case p.Run.State == api.Finished, name == "seconds": // providers and machines can always take longer
-		case most.Worst.Unbounded != "":
+		case most.Unbounded != "":
 			m.Worst = "no bound on what is left"
 		default:
-			m.Worst = "at most " + show(max(0, most.Worst.N-u)) + " more"
+			m.Worst = "at most " + show(most.N) + " more"
 			if name == "tokens" {
 				m.Worst += " (estimate)"
 			}
@@ -279,36 +280,37 @@ func (p *runPage) meters(s *story, worst *app.Cost) {
 		p.Meters = append(p.Meters, m)
 	}
 	tokens := func(u api.Usage) int64 { return u.InputTokens + u.OutputTokens }
-	add("tokens", tokens(used), tokens(held), limits.Tokens, worst.Tokens, report.Number[int64])
-	add("steps", used.Steps, held.Steps, limits.Steps, worst.Steps, report.Number[int64])
-	add("tool_calls", used.ToolCalls, held.ToolCalls, limits.ToolCalls, worst.ToolCalls, report.Number[int64])
+	add("tokens", tokens(used), tokens(held), limits.Tokens, rest.Tokens, report.Number[int64])
+	add("steps", used.Steps, held.Steps, limits.Steps, rest.Steps, report.Number[int64])
+	add("tool_calls", used.ToolCalls, held.ToolCalls, limits.ToolCalls, rest.ToolCalls, report.Number[int64])
 	seconds := func(n int64) string { return took(time.Duration(n) * time.Second) }
-	add("seconds", int64(s.active.Seconds()), 0, limits.ActiveSeconds, worst.ActiveSeconds, seconds)
+	add("seconds", int64(s.active.Seconds()), 0, limits.ActiveSeconds, stepkind.Amount{}, seconds)
 	p.Meters[3].Used = took(s.active)
 	if used.Dollars > 0 || limits.Dollars != nil {
-		m := meter{Name: app.BudgetMoney, Title: "Money", Used: dollars(int64(used.Dollars * 1e6))}
+		m := meter{Name: app.BudgetMoney, Title: "Money", Used: price.Spent(micro(used.Dollars))}
 		if limits.Dollars != nil {
-			m.Limited, m.Limit = true, dollars(int64(*limits.Dollars*1e6))
+			m.Limited, m.Limit = true, price.Dollars(micro(*limits.Dollars))
 			m.UsedShare = min(100, 100*used.Dollars / *limits.Dollars)
 			m.HeldShare = min(100-m.UsedShare, 100*held.Dollars / *limits.Dollars)
 		}
 		if held.Dollars > 0 {
-			m.Held = dollars(int64(held.Dollars*1e6)) + " reserved"
+			m.Held = price.Dollars(micro(held.Dollars)) + " reserved"
 		}
-		switch left := worst.Money.AtMost - int64(used.Dollars*1e6); {
+		switch {
 		case p.Run.Simulated != "":
 			m.Worst = p.Run.Simulated + ": not paid"
 		case p.Run.State == api.Finished:
-		case worst.Money.Known:
-			m.Worst = "at most " + dollars(max(0, left)) + " more (estimate)"
+		case rest.Money.Known:
+			m.Worst = "at most " + price.Dollars(rest.Money.AtMost) + " more (estimate)"
 		default:
-			m.Worst = "what is left is unknown: " + visible(worst.Money.Because)
+			m.Worst = "what is left is unknown: " + visible(rest.Money.Because)
 		}
 		p.Meters = append(p.Meters, m)
 	}
 }
 
-func dollars(micro int64) string { return price.Dollars(micro) }
+// micro returns dollars in millionths.
+func micro(dollars float64) int64 { return int64(math.Round(dollars * 1e6)) }
 
 // explain says why a run failed, and what can be corrected.
 func (h *Handler) explain(r *request, p *runPage, s *story) error {

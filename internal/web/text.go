@@ -29,7 +29,7 @@ func (h *Handler) functions() template.FuncMap {
 		"plural": func(n int, one, many string) string {
 			return report.Number(n) + " " + map[bool]string{true: one, false: many}[n == 1]
 		},
-		"money": price.Dollars,
+		"money": price.Spent,
 		"ago":   func(t time.Time) template.HTML { return h.ago(t) },
 		"clock": func(t time.Time) string { return t.Local().Format("15:04:05") },
 		"stamp": stamp,

@@ -20,6 +20,7 @@ import (
 	"github.com/espalier-run/espalier/internal/graph"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/redact"
 	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/source"
@@ -316,7 +317,7 @@ func (h *Handler) costs(p *workflowPage, an *app.Analysis) error {
 	add("Tokens (estimate)", "tokens", cost.Tokens, report.Number[int64])
 	seconds := func(n int64) string { return took(time.Duration(n) * time.Second) }
 	add("Active time at the limits of calls", "active seconds", cost.ActiveSeconds, seconds)
-	p.Money = "at most " + dollars(cost.Money.AtMost) + " (estimate)"
+	p.Money = "at most " + price.Dollars(cost.Money.AtMost) + " (estimate)"
 	if !cost.Money.Known {
 		p.Money = "unknown: " + cost.Money.Because
 	}
@@ -499,9 +500,9 @@ func (h *Handler) history(r *request, name string) (*history, error) {
 	slices.Sort(spent)
 	var dearest int64
 	if len(spent) > 0 {
-		out.Cost, dearest = dollars(spent[len(spent)/2]), spent[len(spent)-1]
+		out.Cost, dearest = price.Spent(spent[len(spent)/2]), spent[len(spent)-1]
 	}
-	out.MostCost = dollars(dearest)
+	out.MostCost = price.Spent(dearest)
 	for _, d := range dots {
 		out.Dots = append(out.Dots,
 			dot{d.x, plotBottom - (plotBottom-plotTop)*float64(d.cost)/float64(max(dearest, 1))})

@@ -289,7 +289,7 @@ func (p *printer) runStart(r *Record, d data) (report.Colour, string) {
 func (p *printer) runResumed(r *Record, d data) (report.Colour, string) {
 	if d.text("cause") == report.CauseTakenOver && d.number("waited_ms") == 0 { // it was not suspended
 		since := report.Duration(r.Timestamp.Sub(p.last))
-		return report.Amber, "taken over by another process, " + since + " after the last record"
+		return report.Amber, "continued by another process, " + since + " after the last record"
 	}
 	return report.Plain, fmt.Sprintf("resumed (%s) after %s", words(d.text("cause")), d.duration("waited_ms"))
 }
@@ -404,6 +404,9 @@ func lost(s spend) string {
 	if s.lostCalls == 0 {
 		return ""
 	}
+	if s.lostTokens+s.lostMoney == 0 {
+		return "; not charged"
+	}
 	text := "; no reply arrived, so it is charged in full: "
 	if s.lostCalls > 1 {
 		text = fmt.Sprintf("; no replies arrived to %d model calls, so they are charged in full: ", s.lostCalls)
@@ -473,6 +476,10 @@ func (p *printer) costs() {
 		calls := "1 model call"
 		if n > 1 {
 			calls = fmt.Sprintf("%d model calls", n)
+		}
+		if sum.lostTokens+sum.lostMoney == 0 {
+			fmt.Fprintf(p.w, "  of these, %s without a reply, not charged\n", calls)
+			return
 		}
 		fmt.Fprintf(p.w, "  of these, at most %s tokens%s for %s without a reply\n",
 			report.Number(sum.lostTokens), dollars(" and ", sum.lostMoney), calls)

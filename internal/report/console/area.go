@@ -117,9 +117,9 @@ func spending(budget *report.Budget, named bool) []string {
 		counted(used.ToolCalls, limits.ToolCalls, "tool call")
 	}
 	if m := limits.MicroDollars; m != nil {
-		limited(price.Dollars(max(*m-used.MicroDollars, 0)), "", price.Dollars(*m))
+		limited(price.Spent(max(*m-used.MicroDollars, 0)), "", price.Dollars(*m))
 	} else if used.MicroDollars > 0 {
-		parts = append(parts, price.Dollars(used.MicroDollars))
+		parts = append(parts, price.Spent(used.MicroDollars))
 	}
 	if s := limits.ActiveSeconds; s != nil {
 		whole := time.Duration(*s) * time.Second

@@ -296,7 +296,7 @@ func (n *Notice) stepLost() string {
 // used returns tokens and their cost, if that is known.
 func used(n, microDollars int64) string {
 	if microDollars > 0 {
-		return tokens(n) + " and " + price.Dollars(microDollars)
+		return tokens(n) + " and " + price.Spent(microDollars)
 	}
 	return tokens(n)
 }
@@ -361,7 +361,7 @@ func spent(parts []string, used, micro int64, offline string) []string {
 		parts = append(parts, tokens(used))
 	}
 	if micro > 0 {
-		parts = append(parts, price.Dollars(micro))
+		parts = append(parts, price.Spent(micro))
 	}
 	if offline != "" {
 		parts = append(parts, offline)

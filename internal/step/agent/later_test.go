@@ -93,4 +93,13 @@ func TestRepeatedCallsAreCountedApart(t *testing.T) {
 	if got := log.Used; got.ModelCalls != 9 || got.Lost.ModelCalls != 6 {
 		t.Errorf("%+v, not nine calls of which six have no reply", got)
 	}
+
+	log, model.Times = &steptest.Log{}, 1
+	model.Model = &overloaded{Model: world, failed: map[int]int{}}
+	if _, err := play.Done(t, agent.Kind{}, log, world); err == nil {
+		t.Fatal("the call succeeds")
+	}
+	if got := log.Used; got.ModelCalls != 2 || got.Lost.ModelCalls != 2 {
+		t.Errorf("%+v, not two calls without a reply: the last one has none either", got)
+	}
 }

@@ -542,7 +542,7 @@ func (c *loop) charged(err error, worst journal.Usage) journal.Usage {
 	case failed.Spent:
 		return worst.Unanswered()
 	}
-	return journal.Usage{ModelCalls: 1}
+	return journal.Usage{ModelCalls: 1}.Unanswered()
 }
 
 // receive returns the complete reply. It notes a failed attempt before the
