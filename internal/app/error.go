@@ -99,6 +99,7 @@ type Error struct {
 	Files       source.Set // for Diagnostics
 	Missing     []MissingDependency
 	Commands    []Command
+	Changed     []string // files that have changed since a person approved Commands
 	// Startable reports that the run could start without the missing models and fail where it needs them.
 	Startable bool
 

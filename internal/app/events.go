@@ -110,17 +110,25 @@ func (a *App) deliver(
 			_, _ = journal.SaveJSON(context.WithoutCancel(ctx), rt.Store, register, state)
 		}
 	}()
+	var failed error
 	for _, d := range triggers {
 		id := trigger.RunID(d.file, d.name, e.Source, e.ID)
 		started, problem, err := a.startForEvent(ctx, rt, d, id, e, by)
-		if err != nil {
-			return nil, err
-		}
-		if started {
+		switch {
+		case started:
 			out.Started = append(out.Started, id)
-		} else {
+		case err != nil && problem == "":
+			return nil, err
+		default:
 			out.Problems = append(out.Problems, d.id+": "+problem)
+			failed = cmp.Or(failed, err)
 		}
+		if problem != "" && err != nil {
+			a.o.Notify(Notice{Text: "Trigger " + d.id + " started no run: " + problem})
+		}
+	}
+	if failed != nil && len(out.Started)+len(out.Woken) == 0 {
+		return nil, failed // the sender may send it again when the reason is gone
 	}
 	for _, id := range state.Woken {
 		if err := a.wake(ctx, rt, id, e, by); err != nil {
@@ -227,7 +235,8 @@ func (a *App) wake(ctx context.Context, rt *environment, id journal.RunID, e Inc
 	return err
 }
 
-// startForEvent starts a run for an event. problem is why there is none.
+// startForEvent starts a run for an event. problem is why there is none, and err its cause unless that is a pause. An
+// error without a problem may not repeat.
 func (a *App) startForEvent(
 	ctx context.Context, rt *environment, d *workflowTrigger, id journal.RunID, e Incoming, by journal.Actor,
 ) (started bool, problem string, err error) {
@@ -235,14 +244,15 @@ func (a *App) startForEvent(
 	if err != nil {
 		return false, "", err
 	}
+	var cause error
 	if state.Paused {
 		problem = "the trigger was paused"
-	} else if err := a.startMapped(ctx, d, id, e, RunOptions{Simulate: d.settings.Simulate}, by); err == nil {
+	} else if cause = a.startMapped(ctx, d, id, e, RunOptions{Simulate: d.settings.Simulate}, by); cause == nil {
 		started = true
-	} else if lasting(err) {
-		problem = a.Redact(Summary(err))
+	} else if lasting(cause) {
+		problem = a.Redact(Summary(cause))
 	} else {
-		return false, "", err
+		return false, "", cause
 	}
 	err = rt.changeTrigger(ctx, d, func(state *triggerState) {
 		switch {
@@ -252,7 +262,10 @@ func (a *App) startForEvent(
 			state.Active = append(state.Active, id)
 		}
 	})
-	return started, problem, err
+	if err != nil {
+		return false, "", err
+	}
+	return started, problem, cause
 }
 
 // maxActive bounds the runs that the state of a trigger names.

@@ -279,3 +279,44 @@ func TestCommandsOfAgentfilesNameTheirWorkflow(t *testing.T) {
 		t.Error("a command that no workflow declares names one")
 	}
 }
+
+// A delivery that starts no run is reported, and succeeds when it is sent again after the reason is gone.
+func TestDeliveriesWithoutARunCanBeRepeated(t *testing.T) {
+	const hooks = "webhooks: {push: {workflow: upload, verify: none}}\n"
+	p := newTriggered(t, map[string]string{"upload.md": subscribing + answering, "espalier.yaml": hooks})
+	event := Incoming{ID: "1", Source: "x", Type: "uploaded", Data: json.RawMessage(`{"name": "a"}`)}
+	request := Incoming{ID: "2", Source: "/hooks/push", Data: json.RawMessage(`{"name": "a"}`)}
+	s := p.server()
+	s.at(t, &p.clock, midnight)
+	_, atEvent := s.app.Receive(t.Context(), event, journal.Actor{User: "x"})
+	_, atHook := s.app.ReceiveHook(t.Context(), "push", request)
+	for _, err := range []error{atEvent, atHook} {
+		if failed, ok := errors.AsType[*Error](err); !ok || failed.Kind != NotReady {
+			t.Errorf("%v", err)
+		}
+	}
+	p.mu.Lock()
+	said := strings.Join(p.notices, "\n")
+	p.mu.Unlock()
+	for _, id := range []string{"upload.md#event", "upload.md#webhook:push"} {
+		if !strings.Contains(said, "Trigger "+id+" started no run: the models are not ready: ") {
+			t.Errorf("it is not reported for %s: %s", id, said)
+		}
+	}
+	// The settings of the workflow's triggers apply to its webhooks, too.
+	p.write("espalier.yaml", hooks+"triggers: {upload: {simulate: true}}\n")
+	other := p.server()
+	other.at(t, &p.clock, midnight)
+	for range 2 {
+		d, err := other.app.Receive(t.Context(), event, journal.Actor{User: "x"})
+		if err != nil || len(d.Started) != 1 {
+			t.Errorf("%+v, %v", d, err)
+		}
+		if d, err = other.app.ReceiveHook(t.Context(), "push", request); err != nil || len(d.Started) != 1 {
+			t.Errorf("%+v, %v", d, err)
+		}
+	}
+	if n := len(other.runs(t)); n != 2 {
+		t.Errorf("%d runs", n)
+	}
+}

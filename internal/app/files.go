@@ -106,7 +106,7 @@ func (s *triggerService) fireFile(ctx context.Context, d *workflowTrigger, name,
 	}
 	e := Incoming{ID: version, Source: name, Type: string(ir.OnFile), Time: s.rt.now(), Data: text}
 	_, problem, err := s.app.startForEvent(ctx, s.rt, d, id, e, triggerActor(d))
-	if err != nil {
+	if err != nil && problem == "" {
 		return err
 	}
 	if problem != "" {

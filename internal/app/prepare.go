@@ -176,10 +176,10 @@ func scriptFacts(p *ir.Program) (known registry.ScriptFacts) {
 	known.Works = registry.ScriptWorks(p)
 	unlimited := *p
 	unlimited.Budget = ir.Budget{}
-	kinds := map[string]string{}
+	dialogs := map[string]bool{}
 	for s := range p.Steps() {
 		if t := s.Task(); t != nil {
-			kinds[s.ID] = t.Kind
+			dialogs[s.ID] = t.Settings.Get("dialog") != nil
 		}
 	}
 	for _, cost := range check.Estimate(&unlimited, registry.Kinds()).PerStep {
@@ -191,7 +191,7 @@ func scriptFacts(p *ir.Program) (known registry.ScriptFacts) {
 		if calls := cost.Bound.Worst.ModelCalls; calls.Unbounded == "" {
 			b.Turns = calls.N // 0 for a tool, whose server may ask a model all the same
 		}
-		if kinds[id] == "conversation" { // other steps continue it, in its name
+		if dialogs[id] { // other steps continue it, in its name
 			b.Visits, b.Turns = 0, 0
 		}
 		known.Bounds = append(known.Bounds, b)
@@ -311,7 +311,13 @@ func (p *Prepared) readiness(a *App) {
 		p.note("%s in %s is not approved on this machine and does not count. %s",
 			strings.Join(s.ignored, ", "), config.FileName, config.Approval)
 	}
-	_ = p.problem(p.env.ready(program, o)) // it has no other errors
+	err := p.env.ready(program, o)
+	if e, ok := errors.AsType[*Error](err); ok && e.Reason == NeedsConsent {
+		if e.Changed = a.changedSince(p.Root, p.Workflow); len(e.Changed) > 0 {
+			e.Message += "\nThe approval no longer counts. " + changedText(e.Changed)
+		}
+	}
+	_ = p.problem(err) // it has no other errors
 	python, simulates := p.Workflow.reading.Python, registry.Simulates(o)
 	if python != "" && simulates {
 		_ = p.problem(fail(InvalidRequest, PythonSimulated, "a simulated run starts no python3"))
@@ -336,6 +342,10 @@ func (p *Prepared) readiness(a *App) {
 	if o.Sandbox && !o.Simulate {
 		p.Unconfined = p.env.tools.Unconfined(program)
 	}
+}
+
+func changedText(files []string) string {
+	return "Changed since the approval: " + strings.Join(files, ", ")
 }
 
 // Real returns what the run does for real: its commands, and the tools that it calls.

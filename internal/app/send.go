@@ -376,14 +376,15 @@ func (rt *environment) decidedBefore(ctx context.Context, id journal.RunID, step
 	}
 	var last *journal.GateDecided
 	var at journal.Millis
-	for e, failed := range rt.Shown.Events(ctx, id, 0) {
+	run := id // of the gate: the workflow may have called another one
+	for e, failed := range report.Events(ctx, rt.Shown, id) {
 		if failed != nil {
 			return err
 		}
-		if x, ok := e.Fact.(journal.GateDecided); ok &&
+		if x, ok := e.Fact.(journal.GateDecided); ok && e.Type == report.GateDecided &&
 			slices.Contains(append(ir.GateTitles(x.Step), "", x.Step, x.Key(), journal.StepName(x.Key()),
 				journal.PlaceName(x.Key())), step) {
-			last, at = &x, e.At
+			last, at, run = &x, e.At, e.Run.ID
 		}
 	}
 	if last == nil {
@@ -398,7 +399,7 @@ func (rt *environment) decidedBefore(ctx context.Context, id journal.RunID, step
 	e := fail(Refused, AlreadyDecided, "gate %s was already %s, on %s by %s; a gate is decided once",
 		journal.PlaceName(last.Key()), answer, at.Time().Local().Format(time.DateTime),
 		DescribeActor(last.By, last.Method, last.Note))
-	e.Run, e.Name = id, last.Step
+	e.Run, e.Name = run, last.Step
 	return e
 }
 

@@ -169,8 +169,11 @@ func (rt *environment) webhooks(found *Discovery, root string) []*workflowTrigge
 			}
 			d := &workflowTrigger{
 				name: "webhook:" + hook.Name.Value, file: filepath.ToSlash(file), workflow: w.Name, path: w.Path,
-				spec:     ir.Trigger{Kind: ir.OnWebhook, Event: hook.Name.Value},
-				settings: config.Trigger{Simulate: hook.Is.Simulate, Map: hook.Is.Map}, an: w.Analysis,
+				spec: ir.Trigger{Kind: ir.OnWebhook, Event: hook.Name.Value},
+				settings: config.Trigger{
+					Simulate: hook.Is.Simulate || rt.settings.Trigger(w.Name).Simulate, Map: hook.Is.Map,
+				},
+				an: w.Analysis,
 			}
 			d.id = d.file + "#" + d.name
 			if err := w.Analysis.Err(); err != nil {
@@ -498,6 +501,9 @@ func Summary(err error) string {
 		missing = append(missing, xslices.Map(own.Commands, Command.String)...)
 		if len(missing) > 0 {
 			first += " " + strings.Join(missing, "; ")
+		}
+		if len(own.Changed) > 0 {
+			first += ". " + changedText(own.Changed)
 		}
 	}
 	return cmp.Or(first, "unknown")

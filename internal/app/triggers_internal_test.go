@@ -620,3 +620,54 @@ func TestScheduleIsInTheTimeZoneOfItsWorkflow(t *testing.T) {
 		}
 	}
 }
+
+// A person can approve the commands of a workflow whose schedule is in the configuration. The approval outlasts what
+// the commands write, and a firing after a change of a program names it.
+func TestApprovalCoversSchedulesOfTheConfiguration(t *testing.T) {
+	p := newTriggered(t, map[string]string{
+		"beat.yaml": "name: beat\nstates:\n  initial: tick\n" +
+			"  tick: {type: step, command: sh tool.sh | tee -a beats.txt, on_success: done}\n" +
+			"  done: {type: terminal}\n",
+		"tool.sh": "echo beat\n", "beats.txt": "beat\n",
+		"espalier.yaml": "triggers: {beat: {schedule: \"0 * * * *\", overlap: allow}}\n",
+	})
+	t.Chdir(p.dir) // where commands run
+	s := p.server()
+	s.at(t, &p.clock, midnight)
+	review := func() *Review {
+		t.Helper()
+		r, err := s.app.Review(p.dir, Reading{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	r := review()
+	if len(r.Commands) != 1 || r.Approved {
+		t.Fatalf("%+v", r)
+	}
+	if err := s.app.Approve(r); err != nil {
+		t.Fatal(err)
+	}
+	if !review().Approved {
+		t.Error("what was approved does not count as approved")
+	}
+	s.at(t, &p.clock, hour(1))
+	s.rest(t)
+	p.write("beats.txt", "beat\nbeat\n")
+	s.at(t, &p.clock, hour(2))
+	s.rest(t)
+	if got := s.trigger(t, "beat.yaml#schedule"); len(s.runs(t)) != 2 || len(got.Missed) != 0 {
+		t.Fatalf("%d runs, %+v", len(s.runs(t)), got.Missed)
+	}
+	p.write("tool.sh", "echo other\n")
+	s.at(t, &p.clock, hour(3))
+	got := s.trigger(t, "beat.yaml#schedule")
+	if len(s.runs(t)) != 2 || len(got.Missed) != 1 ||
+		!strings.HasSuffix(got.Missed[0].Reason, ". Changed since the approval: tool.sh") {
+		t.Errorf("%d runs, %+v", len(s.runs(t)), got.Missed)
+	}
+	if review().Approved {
+		t.Error("a changed program counts as approved")
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/project"
 	"github.com/espalier-run/espalier/internal/registry"
@@ -21,7 +22,8 @@ import (
 
 // Review is everything in a project that needs the approval of a person on this machine.
 type Review struct {
-	Root     string            `json:"root"`
+	Root string `json:"root"`
+	// Approved reports that a person has approved all of it, as it is now.
 	Approved bool              `json:"approved"`
 	Powers   []config.Power    `json:"configuration"`
 	Commands []WorkflowCommand `json:"commands"`
@@ -68,9 +70,13 @@ func (a *App) Review(dir string, as Reading) (*Review, error) {
 		if home.Root != p.Root || an.Program == nil || an.Diagnostics.Errors() {
 			return
 		}
-		unattended := slices.ContainsFunc(c.Webhooks, func(hook config.Named[config.Webhook]) bool {
-			return slices.Contains([]string{an.Name(), an.File.Path}, hook.Is.Workflow.Value)
-		})
+		unattended := c.Trigger(an.Name()).Schedule.Value != "" ||
+			slices.ContainsFunc(an.Program.Triggers, func(t ir.Trigger) bool {
+				return t.Kind != ir.OnDemand && !t.Off
+			}) ||
+			slices.ContainsFunc(c.Webhooks, func(hook config.Named[config.Webhook]) bool {
+				return slices.Contains([]string{an.Name(), an.placeOf(p.Root, an.File.Path)}, hook.Is.Workflow.Value)
+			})
 		written, err := a.writtenPrograms(p.Root, an)
 		unattended = unattended || err != nil || len(written) > 0
 		needs := slices.DeleteFunc(an.Commands(), func(c Command) bool { return c.Covered && !unattended })
@@ -84,6 +90,7 @@ func (a *App) Review(dir string, as Reading) (*Review, error) {
 		}
 	})
 	r.State = registry.ForeignStorage(filepath.Join(p.Root, storageFolder), trust.Open(a.o.Getenv))
+	r.Approved = !r.State && a.approved(p.Root, r.Files...)
 	return r, nil
 }
 
@@ -140,6 +147,19 @@ func (a *App) approvedCommands(root string, an *Analysis) (bool, []trust.File) {
 	})
 	return true, slices.Concat(programs, namedByCommands(root, an, interpretedFiles),
 		namedByCommands(root, an, missingPrograms))
+}
+
+// changedSince returns the files without approval that the commands of a workflow come from, if a person has approved
+// the workflow before: they have changed since then.
+func (a *App) changedSince(root string, an *Analysis) []string {
+	before, _, err := trust.Open(a.o.Getenv).Record(root)
+	files := commandSources(root, an) // the first one is the workflow
+	known := func(f trust.File) bool { return f.Path == files[0].Path }
+	if err != nil || !slices.ContainsFunc(before.Files, known) {
+		return nil
+	}
+	files = slices.DeleteFunc(files, func(f trust.File) bool { return slices.Contains(before.Files, f) })
+	return xslices.Map(files, func(f trust.File) string { return f.Path })
 }
 
 // writtenPrograms returns the programs of a workflow's commands that a run has written and that no person has approved.
@@ -252,8 +272,12 @@ var programs = []string{
 	".sh", ".bash", ".zsh", ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".awk", ".sed", ".ps1",
 }
 
-// isProgram reports whether a file is meant to be executed: by its mode, its ending or its first bytes.
+// isProgram reports whether a file is meant to be executed: by its mode, its ending or its first bytes. A link is what
+// it leads to.
 func isProgram(path string) bool {
+	if to, err := filepath.EvalSymlinks(path); err == nil {
+		path = to
+	}
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() { // to open a pipe would wait for its other end
 		return false
@@ -273,17 +297,11 @@ func isProgram(path string) bool {
 
 // namedFiles returns the files that the words of a command name, in any of the folders. A link counts as the file that
 // it leads to, wherever that is: its content is what the command runs. Of the files that a word names by a way out of
-// the command's folder, only programs count: the others are often what the command writes.
+// the command's folder, and of those that it only writes, only programs count: the others change with every run.
 func namedFiles(root string, folders []string, command string) []trust.File {
-	words := slices.Concat(strings.Fields(command), strings.FieldsFunc(command, func(r rune) bool {
-		return unicode.IsSpace(r) || strings.ContainsRune("\"'`();&|<>{}$=,", r)
-	}))
-	for _, m := range quoted().FindAllString(command, -1) { // a path with spaces
-		words = append(words, m[1:len(m)-1])
-	}
 	var out []trust.File
-	slices.Sort(words)
-	for _, word := range slices.Compact(words) {
+	read := wordsOf(withoutOutputs(command))
+	for _, word := range wordsOf(command) {
 		local, ok := localPath(root, word)
 		if !ok {
 			continue
@@ -291,13 +309,43 @@ func namedFiles(root string, folders []string, command string) []trust.File {
 		for _, folder := range folders {
 			full := filepath.Join(folder, local)
 			sum, err := trust.SumFile(full)
-			if err != nil || sum == "" || local != word && !isProgram(full) {
+			if err != nil || sum == "" || (local != word || !slices.Contains(read, word)) && !isProgram(full) {
 				continue
 			}
 			out = append(out, trust.File{Path: pathBelow(root, full), SHA256: sum})
 		}
 	}
 	return out
+}
+
+// wordsOf returns everything in a command that can be a path, sorted.
+func wordsOf(command string) []string {
+	words := slices.Concat(strings.Fields(command), strings.FieldsFunc(command, func(r rune) bool {
+		return unicode.IsSpace(r) || strings.ContainsRune("\"'`();&|<>{}$=,", r)
+	}))
+	for _, m := range quoted().FindAllString(command, -1) { // a path with spaces
+		words = append(words, m[1:len(m)-1])
+	}
+	slices.Sort(words)
+	return slices.Compact(words)
+}
+
+// outputs matches the target of a redirection that writes, and the command tee with its files. It also matches what
+// must not be mistaken for one: text in quotes, escaped characters, and "<>", which reads.
+var outputs = lazyregexp.New(`'[^']*'|"(?:\\.|[^"\\])*"|\\.|<>|` +
+	`[0-9&]*>>?[|&]?[ \t]*(?:` + outputWord + `)|(?:^|[\s;&|(])tee(?:[ \t]+(?:` + outputWord + `))+`)
+
+// outputWord matches a path in a command.
+const outputWord = `"[^"$\x60]*"|'[^']*'|[\w./+:@%-]+`
+
+// withoutOutputs returns a command without the files that it writes by a redirection or with tee.
+func withoutOutputs(command string) string {
+	return outputs().ReplaceAllStringFunc(command, func(m string) string {
+		if strings.HasPrefix(m, "'") || strings.HasPrefix(m, `"`) || strings.HasPrefix(m, `\`) || m == "<>" {
+			return m
+		}
+		return " "
+	})
 }
 
 var (

@@ -116,3 +116,56 @@ func TestMissingProgramsAreThoseThatCommandsRun(t *testing.T) {
 		}
 	}
 }
+
+// What a command only writes changes with every run, so an approval does not cover it, unless it is a program.
+func TestApprovalLeavesOutWhatCommandsWrite(t *testing.T) {
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"log.txt": "x\n", "my log.txt": "x\n", "list": "x\n", "tool.sh": "echo\n", "script": "#!/bin/sh\n",
+	} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("tool.sh", filepath.Join(root, "link")); err != nil {
+		t.Fatal(err)
+	}
+	log := []string{"log.txt"}
+	for command, want := range map[string][]string{
+		"date > log.txt":                          nil,
+		"date >> log.txt 2>&1":                    nil,
+		"date >>log.txt":                          nil,
+		"date &> 'log.txt'":                       nil,
+		`date >| "my log.txt"`:                    nil,
+		"date | tee -a log.txt list":              nil,
+		"date | tee log.txt | sort > list":        nil,
+		"{ date; sh tool.sh; } >> log.txt":        {"tool.sh"},
+		"cat log.txt >> log.txt":                  log,
+		"date >> log.txt; sh log.txt":             log,
+		"date >> log.txt && . ./log.txt":          log,
+		"sort < log.txt > list":                   log,
+		"date > list; xargs sh < log.txt":         log,
+		"date >> tool.sh":                         {"tool.sh"},
+		"date >> script":                          {"script"},
+		"date >> link":                            {"link"},
+		"date | tee tool.sh":                      {"tool.sh"},
+		"tee list\ncat log.txt":                   log,
+		"sh <> log.txt":                           log,
+		`cat \> log.txt`:                          log,
+		`grep '>' log.txt`:                        log,
+		`sh -c "cat '>' log.txt"`:                 log,
+		"./tee log.txt":                           log,
+		"for f in list; do sh $f; done > log.txt": {"list"},
+	} {
+		var got []string
+		folders := entered(root, []string{root}, command)
+		for _, f := range slices.Concat(namedFiles(root, folders, command), interpretedFiles(root, folders, command)) {
+			if !slices.Contains(got, f.Path) {
+				got = append(got, f.Path)
+			}
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+	}
+}

@@ -284,6 +284,11 @@ var (
 		newGeneration.still, newGeneration.instead, newGeneration.allow,
 		" Use --unready to start anyway; steps that need them fail.",
 	}
+	newFiring = remedies{
+		still:   newGeneration.still,
+		instead: " Set simulate of the workflow under triggers in espalier.yaml to simulate the replies.",
+		allow:   oldRun.allow,
+	}
 	oldRun = remedies{still: "The run was not continued.", allow: "run \"espalier trust\"."} // its options are pinned
 )
 

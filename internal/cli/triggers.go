@@ -167,6 +167,7 @@ paused. A running "espalier serve" or "espalier work" drives the run.`,
 		Args:              takes(1, 1, "a trigger"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(_ *cobra.Command, args []string) error {
+			a.remedies = newFiring
 			id, err := a.app(recordOnly).RunTrigger(context.Background(), args[0], actor(""))
 			if err != nil {
 				return err

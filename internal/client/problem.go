@@ -62,5 +62,8 @@ func (c *Client) problem(w *http.Response) error {
 		one.Message, one.Help = n.Message, n.Help
 		e.Missing = append(e.Missing, one)
 	}
+	if len(e.Missing) > 0 {
+		e.Message += ":" // the list follows
+	}
 	return e
 }

@@ -334,6 +334,9 @@ func TestAWFErrorsHaveASpan(t *testing.T) {
 			t.Errorf("%s: %v", text, list)
 			continue
 		}
+		if strings.HasPrefix(list[0].Help, "Use ==") != (c.at == "=") {
+			t.Errorf("%s: %s", text, list[0].Help)
+		}
 		if _, err := e.Eval(nil); err == nil {
 			t.Errorf("%s was evaluated", text)
 		}

@@ -135,8 +135,11 @@ func parseCondition(text string, report reporter) *condition {
 	tree, err := langparser.ParseWithConfig(code, config)
 	if err != nil {
 		start, end, message := syntax(text, err)
-		report(CodeForeign, start, end, "The condition cannot be understood: "+message+".",
-			`Write it like states.build.ExitCode == 0 and inputs.mode == "fast".`)
+		help := `Write it like states.build.ExitCode == 0 and inputs.mode == "fast".`
+		if strings.Contains(message, `Operator("=")`) {
+			help = "Use == to compare. " + help
+		}
+		report(CodeForeign, start, end, "The condition cannot be understood: "+message+".", help)
 		return nil
 	}
 	// Clone the text, so that the cache does not keep the whole file in memory.

@@ -5,7 +5,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -168,7 +167,7 @@ func TestWebhooksDoNotConsentToCommandsOfAWF(t *testing.T) {
 		mac.Write([]byte(body))
 		return p.hook("push", body, "X-Hub-Signature-256", "sha256="+hex.EncodeToString(mac.Sum(nil)))
 	}
-	if got := post(`{"n":1}`); len(got.Started) != 0 || !strings.Contains(fmt.Sprint(got), "consent") {
+	if got := post(`{"n":1}`); got.Status != 503 || len(got.Started) != 0 || !strings.Contains(got.Detail, "consent") {
 		t.Fatalf("%+v", got)
 	}
 	review, err := p.app.Review(dir, app.Reading{})
@@ -178,8 +177,8 @@ func TestWebhooksDoNotConsentToCommandsOfAWF(t *testing.T) {
 	if err := p.app.Approve(review); err != nil {
 		t.Fatal(err)
 	}
-	got := post(`{"n":2}`)
-	if len(got.Started) != 1 {
+	got := post(`{"n":1}`) // the same delivery: it has started nothing before
+	if len(got.Started) != 1 || got.Duplicate {
 		t.Fatalf("after the approval: %+v", got)
 	}
 	p.until(got.Started[0], api.Finished)

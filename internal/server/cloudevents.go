@@ -12,6 +12,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -95,8 +96,11 @@ func (s *Server) writeDelivery(
 	done, err := deliver(context.WithoutCancel(r.Context()))
 	if err != nil {
 		p := problemOf(r.Context(), err)
-		if p.Code == string(app.EventUnderWay) {
+		switch {
+		case p.Code == string(app.EventUnderWay):
 			w.Header().Set("Retry-After", "1")
+		case p.Status == api.HTTPStatus(app.NotReady): // senders know that they may try again later
+			p.Status, p.Title = http.StatusServiceUnavailable, http.StatusText(http.StatusServiceUnavailable)
 		}
 		writeProblem(w, r, *p)
 		return

@@ -141,11 +141,11 @@ func TestCloudEventsOfTheOfficialSDKStartRunsOnce(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	for i, want := range []struct {
-		started, problems int
-		duplicate         bool
-	}{{1, 0, false}, {1, 0, false}, {1, 0, true}, {1, 0, true}, {0, 0, false}, {0, 1, false}} {
+		status, started int
+		duplicate       bool
+	}{{202, 1, false}, {202, 1, false}, {202, 1, true}, {202, 1, true}, {202, 0, false}, {422, 0, false}} {
 		a := got[i]
-		if a.Status != 202 || len(a.Started) != want.started || len(a.Problems) != want.problems ||
+		if a.Status != want.status || len(a.Started) != want.started || len(a.Problems) != 0 ||
 			a.Duplicate != want.duplicate {
 			t.Errorf("event %d: %+v", i, a)
 		}
@@ -155,8 +155,10 @@ func TestCloudEventsOfTheOfficialSDKStartRunsOnce(t *testing.T) {
 	}
 	// The approver sees that the input comes from outside, and who sent it is recorded.
 	s := p.until(got[0].Started[0], api.Waiting)
-	if !s.Untrusted {
-		t.Errorf("%+v", s)
+	var box inbox
+	p.call("GET", "/api/v1/inbox", nil, &box, 200)
+	if !s.Untrusted || len(box.Items) == 0 || !box.Items[0].Untrusted {
+		t.Errorf("%+v, %+v", s, box)
 	}
 	var raw []byte
 	p.call("GET", "/api/v1/runs/"+s.ID+"/audit", nil, &raw, 200)

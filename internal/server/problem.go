@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -58,7 +59,7 @@ func problemOf(ctx context.Context, err error) *Problem {
 		p.Name, p.Startable = e.Name, e.Startable
 		p.Code = cmp.Or(p.Code, api.Codes[e.Kind])
 		if e.Kind != app.Internal {
-			p.Detail, p.Cause = e.Message, nil
+			p.Detail, p.Cause = strings.TrimSuffix(e.Message, ":"), nil // Missing has the rest
 		}
 		if len(e.Diagnostics) > 0 {
 			p.Diagnostics, p.Sources = diag.NewReport(e.Files, e.Diagnostics).Diagnostics, sources(ctx, e)
@@ -89,7 +90,9 @@ func newHumaError(ctx huma.Context, status int, message string, errs ...error) h
 		p.Request = requestID(ctx.Context())
 	}
 	for _, err := range errs {
-		if err != nil {
+		if detail, ok := errors.AsType[*huma.ErrorDetail](err); ok && detail.Location != "" {
+			p.Details = append(p.Details, detail.Message+" ("+detail.Location+")") // without the value, which is a map
+		} else if err != nil {
 			p.Details = append(p.Details, err.Error())
 		}
 	}

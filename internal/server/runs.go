@@ -61,8 +61,10 @@ type listInput struct {
 }
 
 type inboxItem struct {
-	Run  api.Run  `json:"run"`
-	Gate api.Gate `json:"gate"`
+	Run       api.Run  `json:"run"`
+	Gate      api.Gate `json:"gate"`
+	Simulated string   `json:"simulated,omitempty" doc:"simulated or scripted, if replies are not from real models"`
+	Untrusted bool     `json:"untrusted,omitempty" doc:"The input comes from outside of the project: an event, a webhook or a file"`
 }
 
 type inbox struct {
@@ -471,13 +473,18 @@ func (s *Server) inbox(ctx context.Context, _ *struct{}) (*body[inbox], error) {
 				return nil, err
 			}
 			st := api.NewStatus(full)
+			add := func(g api.Gate) {
+				out.Items = append(out.Items, inboxItem{
+					Run: st.Run, Gate: g, Simulated: st.Simulated, Untrusted: st.Untrusted,
+				})
+			}
 			for _, g := range st.Gates {
 				if g.Kind != api.EventGate {
-					out.Items = append(out.Items, inboxItem{Run: st.Run, Gate: g})
+					add(g)
 				}
 			}
 			if st.State == api.Budget {
-				out.Items = append(out.Items, inboxItem{Run: st.Run, Gate: api.Gate{Kind: api.BudgetGate}})
+				add(api.Gate{Kind: api.BudgetGate})
 			}
 		}
 	}

@@ -355,7 +355,8 @@ func TestRunIsStartedApprovedAndReadThroughTheAPI(t *testing.T) {
 	}
 	var box inbox
 	p.call("GET", "/api/v1/inbox", nil, &box, 200)
-	if len(box.Items) != 1 || box.Items[0].Run.ID != s.ID || box.Items[0].Gate.Digest != waiting.Gates[0].Digest {
+	if len(box.Items) != 1 || box.Items[0].Run.ID != s.ID || box.Items[0].Gate.Digest != waiting.Gates[0].Digest ||
+		box.Items[0].Simulated != waiting.Simulated || box.Items[0].Untrusted {
 		t.Fatalf("%+v", box)
 	}
 	var problem Problem

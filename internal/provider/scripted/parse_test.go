@@ -224,7 +224,10 @@ func TestCheckFindsUnreachableEntries(t *testing.T) {
 	loops := &ir.Program{Name: "demo", Blocks: []ir.Block{
 		{Steps: []ir.Step{{ID: "again", Action: ir.Loop{Block: 1}}}}, flow.Blocks[0],
 	}}
-	calls := &ir.Program{Name: "demo", Blocks: flow.Blocks, Children: []ir.Program{{}}}
+	calls := &ir.Program{Name: "demo", Blocks: flow.Blocks, Children: []ir.Program{{Blocks: flow.Blocks[:1]}}}
+	callsOthers := &ir.Program{Name: "demo", Blocks: flow.Blocks, Children: []ir.Program{
+		{Blocks: []ir.Block{{Steps: []ir.Step{{ID: "inner"}}}}},
+	}}
 	known := scripted.Facts{
 		Bounds: []scripted.Bound{
 			{Step: "draft", Visits: 3, Turns: 2}, {Step: "build", Agent: "writer", Visits: 1, Turns: 1}, {Step: "node"},
@@ -275,6 +278,12 @@ func TestCheckFindsUnreachableEntries(t *testing.T) {
 		},
 		{"{turn: 9, visit: 9, reply: x}", flow, ""}, // no bound of the node is known
 		{"{step: draft, turn: 9, reply: x}", calls, ""},
+		{"{turn: 9, reply: x}", callsOthers, ""},
+		{
+			"{step: draft, visit: 4, reply: x}", callsOthers,
+			"4: There is no visit 4: a run comes here at most 3 times, so this entry is never used. " +
+				"Use a visit from 1 to 3.",
+		},
 		{
 			"{key: drafts, reply: x}", flow,
 			`drafts: No step of the workflow has the key "drafts", so this entry is never used. ` +
