@@ -247,7 +247,7 @@ func moneyOf(m *app.Money, c *check.AgentCost) string {
 	switch {
 	case known:
 		return price.Dollars(share)
-	case m.Known && c.Tokens.Unbounded != "":
+	case c.Tokens.Unbounded != "":
 		return c.Tokens.String()
 	}
 	return "unknown"
