@@ -345,8 +345,11 @@ func TestUnknownOutcomeIsResolvedOnTheTerminal(t *testing.T) {
 	p.kill(p.begin("y"))
 	c := onConsole(t, p.command("resume", awfRun), 80, 24)
 	c.until("It is unknown whether it was done.")
+	c.until("It was running the command: sh ./step y")
+	c.until("If you know its result: espalier resume " + awfRun[:8] + " --decide it=result=JSON")
 	c.types("\n")
-	if screen := c.ends(4); !strings.Contains(screen, "--decide it=rerun   (or =skip, =fail, =result=JSON)") {
+	const hint = "--decide it=rerun   (instead of rerun: skip, fail or result=JSON)"
+	if screen := c.ends(4); !strings.Contains(screen, hint) {
 		t.Error(screen)
 	}
 	c = onConsole(t, p.command("resume", awfRun), 80, 24)

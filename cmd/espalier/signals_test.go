@@ -249,7 +249,7 @@ func TestInterruptKeepsTheReplyOfARunningCall(t *testing.T) {
 			if err := cmd.Process.Signal(os.Interrupt); err != nil {
 				t.Fatal(err)
 			}
-			said.until(t, "Stopping when the running commands and calls have ended.")
+			said.until(t, "Waiting for running commands and calls.")
 			close(proceed)
 			said.until(t, "one  done")
 			if name == "alone" {

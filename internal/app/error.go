@@ -51,7 +51,7 @@ const (
 	EventUnderWay    Reason = "event-under-way"   // another request delivers the same event
 	NotOnDemand      Reason = "not-on-demand"     // the workflow must not be started by hand
 	UnnamedInput     Reason = "unnamed-input"     // Error.Name is the value; Error.Names are the declared inputs
-	InvalidInput     Reason = "invalid-input"     // Error.Names are the mismatches, one per line
+	InvalidInput     Reason = "invalid-input"     // of the workflow Error.Name; Error.Names has one line per mismatch
 	UndeclaredInput  Reason = "undeclared-input"  // as InvalidInput; some inputs are not declared
 	MissingSecret    Reason = "missing-secret"    // a secret in the input cannot be read
 	AsksNoModel      Reason = "asks-no-model"     // the step has no request to a model

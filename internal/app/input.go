@@ -257,7 +257,7 @@ func (p *Prepared) mismatch(problems []schema.Problem, object map[string]json.Ra
 		}
 		e = fail(InvalidRequest, reason, "%s: %s", what, diag.Enumerate(missing))
 	}
-	e.Names = lines
+	e.Name, e.Names = p.Workflow.File.Path, lines
 	return e
 }
 

@@ -36,6 +36,8 @@ type Status struct {
 	// By is the user who started the run; From is the step of another run that it continues.
 	By   journal.Actor   `json:"by,omitzero"`
 	From *journal.Origin `json:"from,omitempty"`
+	// Rejected is the decision that has ended a rejected run.
+	Rejected *Decided `json:"-"`
 }
 
 // FromInput reports whether a value that a step reads is the input of the run, or a part of it.
@@ -47,6 +49,7 @@ type Gate struct {
 	Kind        journal.GateKind           `json:"kind"`
 	Description string                     `json:"description,omitempty"`
 	Event       string                     `json:"event,omitempty"`
+	Doing       string                     `json:"-"`              // command or tool call with an unknown outcome
 	Text        bool                       `json:"text,omitempty"` // the event carries text that a person writes
 	Key         string                     `json:"key,omitempty"`  // idempotency key of a task with an unknown outcome
 	Shows       map[string]json.RawMessage `json:"shows,omitempty"`
@@ -129,6 +132,11 @@ func (a *App) Status(ctx context.Context, id journal.RunID) (*Status, error) {
 		return nil, rt.runError(id, err)
 	}
 	defer s.redact(rules)
+	if s.InDoubt() || s.Outcome == journal.OutcomeRejected {
+		if err := rt.recall(ctx, s); err != nil {
+			return nil, err
+		}
+	}
 	if state.Finished != nil {
 		return s, nil
 	}
@@ -143,6 +151,37 @@ func (a *App) Status(ctx context.Context, id journal.RunID) (*Status, error) {
 		s.Gates[i].Shows, s.Gates[i].Digest, s.Gates[i].Files = shown.reads, shown.digest, shown.files
 	}
 	return s, nil
+}
+
+// lastFacts is how many facts of a rejected run are searched for the rejection.
+const lastFacts = 100
+
+// recall adds what only the journal has: the last command or tool call of steps with an unknown outcome, and who has
+// rejected the run.
+func (rt *environment) recall(ctx context.Context, s *Status) error {
+	var after journal.Seq
+	if s.Outcome == journal.OutcomeRejected { // the rejection is among the last facts
+		after = max(0, s.Seq-lastFacts)
+	}
+	for e, err := range rt.Shown.Events(ctx, cmp.Or(s.Root, s.ID), after) {
+		if err != nil {
+			return rt.runError(s.ID, err)
+		}
+		if x, ok := e.Fact.(journal.GateDecided); ok && x.Outcome == journal.OutcomeRejected &&
+			s.Outcome == journal.OutcomeRejected {
+			s.Rejected = &Decided{By: x.By, Method: x.Method, Note: x.Note, Digest: x.Digest}
+		}
+		x, ok := e.Fact.(journal.TaskNoted)
+		if !ok {
+			continue
+		}
+		for i := range s.Gates {
+			if g := &s.Gates[i]; g.Kind == GateDoubt && g.Step == x.Place.Key() {
+				g.Doing = cmp.Or(report.Action(&x), g.Doing)
+			}
+		}
+	}
+	return nil
 }
 
 // redact redacts what the run works on. Digests are those of the values themselves.
@@ -308,6 +347,8 @@ type Execution struct {
 	Decided     *Decided                   `json:"-"`
 	Result      json.RawMessage            `json:"result,omitempty"`
 	Writes      []string                   `json:"writes,omitempty"`
+	Branch      string                     `json:"branch,omitempty" doc:"Branch that a decision has chosen"`
+	Next        string                     `json:"next,omitempty" doc:"Step that a decision leads to"`
 	Used        journal.Usage              `json:"-"`
 	State       map[string]json.RawMessage `json:"state,omitempty" doc:"Variables of the run after the step"`
 }
@@ -344,8 +385,10 @@ func (a *App) executions(ctx context.Context, id journal.RunID, name string, onl
 	if err != nil {
 		return nil, rt.runError(id, err)
 	}
+	outline := report.NewOutline(program.Root())
 	h := &historian{
-		program: program, in: report.NewInterpreter(id, nil), state: &plan.State{Run: id},
+		program: program, state: &plan.State{Run: id},
+		in:   report.NewInterpreter(id, func(string) (*report.Outline, error) { return outline, nil }),
 		name: stepID(program.Root(), name), only: only, known: map[string]bool{},
 	}
 	for e, err := range rt.Shown.Events(ctx, id, 0) {
@@ -382,6 +425,11 @@ func (h *historian) apply(e journal.Event) error {
 	var ended *Execution
 	var at journal.Place
 	err := h.in.Interpret(&e, func(ev *report.Event) error {
+		if ev.Type == report.BranchChosen {
+			if rec, ok := ev.Decision.Data.(*Execution); ok && ev.Next != nil {
+				rec.Branch, rec.Next = ev.Name, ev.Next.Place.Key()
+			}
+		}
 		if ev.Step == nil {
 			return nil
 		}

@@ -45,8 +45,11 @@ beside the new one; the exit code is 1 then.`,
 			if a.json {
 				_, err = io.Copy(terminal.JSON(a.stdout), text)
 			} else {
-				err = audit.Pretty(a.painted(), text,
-					audit.PrettyOptions{Colour: a.colorOut, Titles: a.titles(ctx, run)})
+				o := audit.PrettyOptions{Colour: a.colorOut, Titles: a.titles(ctx, run)}
+				if status, err := a.runs().Status(ctx, cmp.Or(run.Root, run.ID)); err == nil {
+					o.Offline = status.Offline
+				}
+				err = audit.Pretty(a.painted(), text, o)
 			}
 			if err != nil {
 				return err
@@ -134,7 +137,7 @@ no longer be verified. --key is the public key.`,
 			if err != nil {
 				return err
 			}
-			return a.verified(reports)
+			return a.verified(run, reports)
 		},
 	}
 	flags := a.jsonFlag(cmd).Flags()
@@ -146,10 +149,14 @@ no longer be verified. --key is the public key.`,
 	return cmd
 }
 
-func (a *invocation) verified(reports []app.AuditReport) error {
+func (a *invocation) verified(run *app.Run, reports []app.AuditReport) error {
 	faults := 0
+	var renamed []string
 	for _, one := range reports {
 		faults += len(one.Faults)
+		for _, file := range one.SetAside() {
+			renamed = append(renamed, a.recordPath(file))
+		}
 	}
 	if a.json {
 		if err := a.writeJSON(reports); err != nil {
@@ -169,10 +176,16 @@ func (a *invocation) verified(reports []app.AuditReport) error {
 			help: "Take a copy of the journal: it shows what was changed. Restore it from a backup.",
 		}
 	}
+	if faults == len(renamed) {
+		return &failure{
+			code: exitFailed, message: "the records are correct again; what was changed is still there",
+			help: "Move it away, and verify again:\n  " + strings.Join(renamed, "\n  "),
+		}
+	}
 	return &failure{
 		code: exitFailed, message: "the records are not valid",
-		help: "Take a copy of the files: they show what was changed. \"espalier audit RUN\" then makes the log as " +
-			"the journal has it.",
+		help: fmt.Sprintf("Take a copy of the files: they show what was changed. Then \"espalier audit %s\" "+
+			"writes the log again from the journal.", short(run.ID)),
 	}
 }
 

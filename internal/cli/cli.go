@@ -189,9 +189,9 @@ func (a *invocation) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "espalier",
 		Short: "Read, check, draw and run workflows of LLM agents",
-		Long: `Espalier validates workflows of LLM agents, computes their worst-case cost, draws
-them, and runs them durably. A workflow is named by its path, by its folder, or
-by its name as "espalier list" shows it.`,
+		Long: `Espalier validates workflows of LLM agents, computes their worst-case cost,
+draws them, and runs them durably. A workflow is named by its path, by its
+folder, or by its name as "espalier list" shows it.`,
 		Example: `  espalier new invoice-check --pattern pipeline   create a workflow
   espalier validate .                             check every workflow here
   espalier show invoice-check                     what it does, on one page

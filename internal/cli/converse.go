@@ -185,7 +185,12 @@ func (a *invocation) decide(s *app.Status, g *app.Gate, given string) (app.Messa
 
 // resolve asks what to do about a step whose outcome is unknown. It returns nil if the person leaves it for later.
 func (a *invocation) resolve(s *app.Status, g *app.Gate) (app.Message, error) {
-	a.note("\nIt is unknown whether %s was done.", s.GateName(g))
+	name := s.GateName(g)
+	a.note("\nIt is unknown whether %s was done.", name)
+	if g.Doing != "" {
+		a.note("  It was running %s", diag.Printable(g.Doing))
+	}
+	a.note("If you know its result: espalier resume %s --decide %s", short(s.ID), shellWord(name+"=result=JSON"))
 	for {
 		answer, err := a.ask("Type rerun, skip or fail, or press Enter to decide later: ")
 		switch answer = strings.ToLower(answer); {

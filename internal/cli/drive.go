@@ -102,8 +102,8 @@ func (a *invocation) showID(id journal.RunID) {
 
 // reportRest reports a run that has come to rest, to a person at a terminal with its id.
 func (a *invocation) reportRest(run *app.Run) error {
-	if a.IsTerminal(a.Stderr) && !a.quiet {
-		a.note("Run %s: %s", run.ID, standing(run))
+	if a.IsTerminal(a.Stderr) && !a.quiet && run.Status == journal.Finished && run.Outcome == journal.OutcomeOK {
+		a.note("Run %s: %s", run.ID, standing(run)) // that of others is in the message at the end
 	}
 	return a.reportRun(run)
 }
@@ -180,7 +180,7 @@ func (a *invocation) parkFor(first os.Signal, signals <-chan os.Signal, reloads 
 		decisive = sig
 		if sig == os.Interrupt {
 			grace.Stop()
-			a.note("\nStopping when the running commands and calls have ended. Interrupt again to stop now.")
+			a.note("\nWaiting for running commands and calls. Press Ctrl-C again to stop now.")
 			return
 		}
 		grace.Reset(period)
@@ -320,7 +320,11 @@ func (a *invocation) reportEnd(run *app.Run) error {
 		code = end.Status
 	}
 	help := fmt.Sprintf("To see what happened: espalier transcript %s --pretty", short(run.ID))
-	if end.From != "" {
+	switch {
+	case end.From == "":
+	case a.scripted(run):
+		help += "\nThe run keeps its script of replies. To try again, correct the script and start a new run."
+	default:
 		help += fmt.Sprintf(
 			"\nTo continue from there, keeping what was done and paid for: espalier resume %s --from %s",
 			short(run.ID), end.From)
@@ -329,6 +333,12 @@ func (a *invocation) reportEnd(run *app.Run) error {
 		code:    code,
 		message: runSentence(run, end.Outcome, cmp.Or(end.Error, report.ReasonWords(end.Reason))), help: help,
 	}
+}
+
+// scripted reports whether the replies of a run are those of a script.
+func (a *invocation) scripted(run *app.Run) bool {
+	status, err := a.runs().Status(context.Background(), run.ID)
+	return err == nil && status.Offline == "scripted"
 }
 
 func runSentence(run *app.Run, outcome journal.Outcome, why string) string {
@@ -354,6 +364,9 @@ func raiseHint(b app.Exhausted) string {
 	return fmt.Sprintf("%s=%d", name, b.Enough)
 }
 
+// otherAnswers follows a command that runs a step with an unknown outcome again.
+const otherAnswers = "   (instead of rerun: skip, fail or result=JSON)"
+
 // waitingHelp returns what a person can do for a run that waits.
 func waitingHelp(s *app.Status) string {
 	id, evidence := short(s.ID), ""
@@ -364,8 +377,11 @@ func waitingHelp(s *app.Status) string {
 	for _, g := range s.Gates {
 		switch g.Kind {
 		case app.GatePerson, app.GateCall:
-			lines = append(lines, fmt.Sprintf("To decide: espalier approve %s %s   (or reject)", id,
-				shellWord(s.GateName(&g))))
+			run := id
+			if len(s.Decisions("")) > 1 {
+				run += " " + shellWord(s.GateName(&g))
+			}
+			lines = append(lines, fmt.Sprintf("To decide: espalier approve %[1]s   or   espalier reject %[1]s", run))
 			evidence = "To see what is asked: espalier status " + id
 		case app.GateEvent:
 			if g.Text {
@@ -376,8 +392,8 @@ func waitingHelp(s *app.Status) string {
 			lines = append(lines, fmt.Sprintf("To send the event: espalier signal %s %s", id, g.Event))
 		case app.GateDoubt:
 			lines = append(lines,
-				fmt.Sprintf("It is unknown whether %s was done. To decide:\n  espalier resume %s --decide "+
-					"%s   (or =skip, =fail, =result=JSON)", s.GateName(&g), id, shellWord(s.GateName(&g)+"=rerun")))
+				fmt.Sprintf("It is unknown whether %s was done. To decide:\n  espalier resume %s --decide %s"+
+					"%s", s.GateName(&g), id, shellWord(s.GateName(&g)+"=rerun"), otherAnswers))
 		}
 	}
 	if s.InDoubt() {

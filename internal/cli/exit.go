@@ -44,10 +44,10 @@ const exitCodesHelp = `Every command ends with one of these codes:
   130  interrupted; "espalier resume" continues the run
   141  the reader of the output closed it; a run continues to its end
 
-An AWF workflow may choose its own exit status, which is passed on. With --json
-the object has "outcome", so that scripts need not guess; with --follow too, it is
-the last line. Warnings and notes
-do not change the code, unless --strict turns them into errors.
+An AWF workflow may choose its own exit status, which is passed on. With --json,
+the object has "outcome", so that scripts need not guess; with --follow, too, it
+is the last line. Warnings and notes do not change the code, unless --strict turns
+them into errors.
 `
 
 // failure is an error that knows how the program ends and what to do next.
@@ -135,8 +135,8 @@ var advice = map[app.Reason]string{
 	app.NoRuns:       `"espalier run WORKFLOW" starts one. A run is kept in the project of its workflow: change to that folder to see it.`,
 	app.AsksNoModel:  "\"espalier show {name}\" says which steps ask a model.",
 	app.NotOnDemand:  "Use --force to run it anyway.",
-	app.InvalidInput: "Pass inputs with --input NAME=VALUE; \"espalier show WORKFLOW\" lists them.",
-	app.UndeclaredInput: "Pass inputs with --input NAME=VALUE; \"espalier show WORKFLOW\" lists them.\nUse " +
+	app.InvalidInput: "Pass inputs with --input NAME=VALUE; \"espalier show {name}\" lists them.",
+	app.UndeclaredInput: "Pass inputs with --input NAME=VALUE; \"espalier show {name}\" lists them.\nUse " +
 		"--allow-undeclared to pass other inputs.",
 	app.InvalidConfig:   "Nothing was started. Fix the problems above; \"espalier validate {name}\" checks it again.",
 	app.PythonSimulated: "Leave out --python: the built-in interpreter runs the code without starting a program.",
@@ -193,7 +193,8 @@ func (a *invocation) failure(e *app.Error) *failure {
 		if len(e.Names) > 0 {
 			dir = a.display(e.Names[0])
 		}
-		end.help = strings.NewReplacer("{run}", short(e.Run), "{name}", e.Name, "{dir}", dir).Replace(text)
+		name := cmp.Or(e.Name, "WORKFLOW")
+		end.help = strings.NewReplacer("{run}", short(e.Run), "{name}", name, "{dir}", dir).Replace(text)
 	}
 	switch e.Reason {
 	case app.RunOwned:

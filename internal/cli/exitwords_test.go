@@ -500,7 +500,7 @@ func TestInterruptIsExplainedAboveTheStatusArea(t *testing.T) {
 	code := wait()
 	said := stderr.String()
 	if !strings.Contains(said,
-		"\x1b[JStopping when the running commands and calls have ended. Interrupt again to stop now.\r\n") {
+		"\x1b[JWaiting for running commands and calls. Press Ctrl-C again to stop now.\r\n") {
 		t.Errorf("%q", said)
 	}
 	var result struct{ State, Outcome string }
@@ -564,7 +564,7 @@ func TestRunShowsItsIDOnATerminal(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, &stderr)
 	}
 	before, rest, _ := strings.Cut(stderr.String(), "draft")
-	if !strings.Contains(before, newRun) || !strings.Contains(rest, "Run "+newRun+": waiting (approval: ok)\n") {
+	if !strings.Contains(before, newRun) || strings.Count(rest, newRun[:8]+" is waiting (approval: ok)") != 1 {
 		t.Error(stderr.String())
 	}
 }

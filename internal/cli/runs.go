@@ -270,7 +270,8 @@ func (a *invocation) printRuns(list []app.Run) error {
 		room -= t.naturalWidth() - widths[name] - widths[status]
 		names := min(widths[name], max(room-widths[status], room/2, leastCell)) // each gets at least half
 		for _, row := range t.rows {
-			row[name], row[status] = fit(row[name], names), fit(row[status], max(room-names, leastCell))
+			row[name] = fit(row[name], names)
+			row[status] = report.Shorten(row[status], max(room-names, leastCell))
 		}
 	}
 	return t.write(a.stdout, t.naturalWidth(), "")
@@ -476,13 +477,16 @@ func (a *invocation) printStatus(s *app.Status) {
 	if s.Error != "" {
 		fmt.Fprintf(w, "  %s\n", s.Error)
 	}
+	if d := s.Rejected; d != nil {
+		fmt.Fprintf(w, "  rejected by %s\n", diag.Printable(app.DescribeActor(d.By, d.Method, d.Note)))
+	}
 	fmt.Fprintf(w, "  used: %s\n", usedWords(s.Used, s.Limits))
 	if calls := s.Held.ModelCalls; calls > 0 {
-		then := "are set aside"
+		what, then := "in progress", "reserved"
 		if s.Idle {
-			then = "may have been spent, and are charged when the run continues"
+			what, then = "interrupted", "charged on resume"
 		}
-		fmt.Fprintf(w, "  under way: %s, for which up to %s %s\n", plural(int(calls), "model call"),
+		fmt.Fprintf(w, "  %s: %s, up to %s %s\n", what, plural(int(calls), "model call"),
 			report.TokensAndMoney(s.Held.InputTokens+s.Held.OutputTokens, s.Held.MicroDollars), then)
 	}
 	if s.Idle && s.Queue == nil {
@@ -522,8 +526,11 @@ func (a *invocation) printStatus(s *app.Status) {
 		case app.GateDoubt:
 			fmt.Fprintf(w,
 				"%s has an unknown outcome: it was started, and no result was recorded\n  key %s\n"+
-					"  espalier resume %s --decide %s   (or =skip, =fail, =result=JSON)\n",
-				name, g.Key, short(s.ID), shellWord(name+"=rerun"))
+					"  espalier resume %s --decide %s%s\n",
+				name, g.Key, short(s.ID), shellWord(name+"=rerun"), otherAnswers)
+			if g.Doing != "" {
+				fmt.Fprintf(w, "  it was running %s\n", diag.Printable(g.Doing))
+			}
 		}
 	}
 }

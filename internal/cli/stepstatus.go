@@ -53,6 +53,9 @@ func (a *invocation) printStep(rec *app.Execution, last bool) {
 		outcome += ", in the place of " + rec.For
 	}
 	fmt.Fprintf(w, "  %s\n", outcome)
+	if rec.Next != "" {
+		fmt.Fprintf(w, "  %s\n", strings.TrimSpace(rec.Branch+" → "+journal.PlaceName(rec.Next)))
+	}
 	if rec.Error != "" {
 		fmt.Fprintf(w, "  %s\n", rec.Error)
 	}

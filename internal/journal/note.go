@@ -174,6 +174,9 @@ type Sample struct {
 	Error   string          `json:"error,omitempty"` // why there is no reply
 }
 
+// SimulatedMark precedes commands that a simulated run did not start.
+const SimulatedMark = "[simulated] "
+
 // Command is a command for a shell or an interpreter.
 type Command struct {
 	Command string `json:"command"`

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/provider/scripted"
@@ -24,7 +25,7 @@ type simulatedMachine struct {
 var _ step.Machine = simulatedMachine{}
 
 // simulatedMark begins what a simulated command prints, and its records.
-const simulatedMark = "[simulated] "
+const simulatedMark = journal.SimulatedMark
 
 // Find finds every program: none is run.
 func (simulatedMachine) Find(program string) (string, error) { return program, nil }

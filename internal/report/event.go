@@ -2,6 +2,7 @@ package report
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -35,6 +36,7 @@ const (
 	StepSkipped     EventType = "step.skipped"     // its condition was false: it never started
 	StepRetrying    EventType = "step.retrying"    // journal.RetrySet; Ending is that of the failed attempt
 	StepRouted      EventType = "step.routed"      // journal.Routed
+	BranchChosen    EventType = "branch.chosen"    // Name, Decision, Next; Step is nil: the decision has finished
 	TaskStarted     EventType = "task.started"     // journal.TaskStarted
 	TaskFinished    EventType = "task.finished"    // journal.TaskEnded
 	TaskLost        EventType = "task.lost"        // journal.TaskLost; Step is nil when the step is not open
@@ -82,9 +84,11 @@ type Event struct {
 	Step *Step          `json:"step,omitempty"` // nil for events of the run
 	Work journal.Work   `json:"work,omitzero"`  // the task or the place that the fact names
 	Ending
-	By         journal.Actor   `json:"by,omitzero"`    // the user who caused it
-	Name       string          `json:"name,omitempty"` // of a branch
-	Usage      journal.Usage   `json:"usage,omitzero"` // spent with this event
+	By         journal.Actor   `json:"by,omitzero"`        // the user who caused it
+	Name       string          `json:"name,omitempty"`     // of a branch
+	Decision   *Step           `json:"decision,omitempty"` // that has chosen a branch
+	Next       *Step           `json:"next,omitempty"`     // that a decision leads to; nil if it ends its block
+	Usage      journal.Usage   `json:"usage,omitzero"`     // spent with this event
 	Limits     *journal.Limits `json:"limits,omitempty"`
 	Note       *Note           `json:"note,omitempty"`
 	Budget     *Budget         `json:"budget,omitempty"` // of the root run
@@ -213,6 +217,22 @@ type Note struct {
 
 // Body returns the data of a note, whose type the event's type determines.
 func Body[T any](n *Note) *T { return n.body.(*T) }
+
+// Offline returns "simulated" or "scripted" if no real model or tool has given the answer that is noted, or if the
+// command was not started; empty for other notes.
+func (n *Note) Offline() string {
+	switch x := n.body.(type) {
+	case *journal.Reply:
+		return x.Offline
+	case *journal.ToolUse:
+		return x.Offline
+	case *journal.Command:
+		if strings.HasPrefix(x.Command, journal.SimulatedMark) {
+			return "simulated"
+		}
+	}
+	return ""
+}
 
 // Budget is a budget and what has been used of it.
 type Budget struct {

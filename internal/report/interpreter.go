@@ -1,9 +1,11 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 )
@@ -34,6 +36,9 @@ type frame struct {
 	unit *unit
 	up   *Step // step that the frame belongs to
 	step *Step // open visit
+
+	decision *Step // that has finished, until the next step is known
+	held     int   // index of the edge of the decision whose condition was true; -1 if there is none
 }
 
 // position is the part of a frame that checkpoints have as it is.
@@ -212,6 +217,11 @@ func (in *Interpreter) interpret(e *journal.Event) error {
 			}
 		}
 	case journal.Routed:
+		if f := in.frames[x.Frame]; f != nil && len(x.Tried) > 0 {
+			if last := x.Tried[len(x.Tried)-1]; last.Held && last.Of == "" {
+				f.held = last.Edge
+			}
+		}
 		in.addWork(StepRouted, journal.Work{Place: x.Place})
 	case journal.GateOpened:
 		in.rests = true
@@ -299,6 +309,7 @@ func (in *Interpreter) finishRun(path string, end Ending) error {
 	if err != nil {
 		return err
 	}
+	in.choose(f, nil)
 	end.Problem = problem(&end)
 	in.add(RunFinished, f.run, nil).Ending = end
 	if path == "" {
@@ -357,6 +368,7 @@ func (in *Interpreter) closeFrame(x *journal.FrameClosed) error {
 	if f.run.Caller != nil && f.Depth == 0 { // the body of a child run
 		err = in.finishRun(x.Frame, end)
 	} else if f.up != nil {
+		in.choose(f, nil)
 		finished := in.add(BranchFinished, f.run, f.up)
 		finished.Name, finished.Ending = f.Name, end
 	}
@@ -387,6 +399,7 @@ func (in *Interpreter) leaveStep(x *journal.StepLeft) error {
 	if f.step == nil && x.Outcome == journal.OutcomeSkipped && x.Reason == ReasonCondition {
 		step := in.newStep(f, x.Place, "")
 		step.FallbackFor = x.For
+		in.choose(f, step)
 		in.add(StepSkipped, f.run, step).Outcome = x.Outcome
 		return nil
 	}
@@ -434,6 +447,7 @@ func (in *Interpreter) openStep(at journal.Place, kind, fallbackFor string) (*fr
 	if err == nil && f.step == nil {
 		f.step = in.newStep(f, at, kind)
 		f.step.FallbackFor = fallbackFor
+		in.choose(f, f.step)
 		if f.Retried != at.Step {
 			f.Attempt = 0
 		}
@@ -456,6 +470,28 @@ func (in *Interpreter) newStep(f *frame, at journal.Place, kind string) *Step {
 	}
 	s.Earlier = f.Round * s.attempts()
 	return s
+}
+
+// choose queues BranchChosen if the last step of a frame was a decision.
+func (in *Interpreter) choose(f *frame, next *Step) {
+	if f.decision == nil {
+		return
+	}
+	chosen := in.add(BranchChosen, f.run, nil)
+	chosen.Decision, chosen.Next = f.decision, next
+	edges := f.decision.Info.Step.Next
+	switch {
+	case f.held >= 0 && f.held < len(edges):
+		chosen.Name = edges[f.held].Label
+	case next != nil:
+		for i := range edges {
+			if edges[i].When == nil && edges[i].To.Step == next.Name {
+				chosen.Name = edges[i].Label
+				break
+			}
+		}
+	}
+	f.decision = nil
 }
 
 // announce queues StepStarted, once for each visit.
@@ -485,6 +521,11 @@ func (in *Interpreter) end(w journal.Work, fallbackFor string, end Ending) error
 	}
 	finished := in.add(StepFinished, f.run, step)
 	finished.Work, finished.Ending = w, end
+	if step.Info != nil && end.Outcome == journal.OutcomeOK {
+		if _, ok := step.Info.Step.Action.(ir.Route); ok {
+			f.decision, f.held = step, -1
+		}
+	}
 	uncounted := step.Info != nil && step.Info.Step.Uncounted
 	if step.Depth == 0 && !uncounted {
 		f.run.Steps++
@@ -573,8 +614,8 @@ func (in *Interpreter) annotate(x *journal.TaskNoted) error {
 	} else {
 		in.note.body = t.body()
 		in.note.Unreadable = journal.ReadNote(x.Data, in.note.body) != nil
-		if offline := offlineOf(in.note.body); offline != "" {
-			in.frames[""].run.Offline = offline
+		if root := in.frames[""].run; x.Kind != journal.NoteCommand || root.Offline == "" {
+			root.Offline = cmp.Or(in.note.Offline(), root.Offline)
 		}
 	}
 	if hooks, ok := in.note.body.(*journal.Hooks); ok && !in.note.Unreadable {
@@ -582,17 +623,6 @@ func (in *Interpreter) annotate(x *journal.TaskNoted) error {
 	}
 	in.addWork(t.event, x.Work).Note = &in.note
 	return nil
-}
-
-// offlineOf returns how an answer was made without a model or a tool; empty if it was not.
-func offlineOf(body any) string {
-	switch x := body.(type) {
-	case *journal.Reply:
-		return x.Offline
-	case *journal.ToolUse:
-		return x.Offline
-	}
-	return ""
 }
 
 // Standing reports whether the run is paused, and which budget it waits for.

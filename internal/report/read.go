@@ -2,8 +2,10 @@ package report
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
+	"strings"
 
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
@@ -63,6 +65,42 @@ func Pending(f journal.Fact) (pending, known bool) {
 		return false, true
 	}
 	return false, false
+}
+
+// Action returns the command or the tool call that a note records, as people read it; empty if it records neither.
+func Action(n *journal.TaskNoted) string {
+	switch n.Kind {
+	case journal.NoteCommand:
+		var c journal.Command
+		if journal.ReadNote(n.Data, &c) == nil {
+			return "the command: " + CommandLine(c.Command)
+		}
+	case journal.NoteToolCall:
+		var use journal.ToolUse
+		if journal.ReadNote(n.Data, &use) == nil {
+			return "the tool " + use.Name + ": " + ToolInput(use.Input)
+		}
+	}
+	return ""
+}
+
+// maxAction is how many columns of a command or of the input of a tool are shown.
+const maxAction = 100
+
+// CommandLine returns a command in one line, with a mark between its lines.
+func CommandLine(command string) string {
+	return Shorten(Clean(strings.ReplaceAll(strings.TrimSpace(command), "\n", " ⏎ ")), maxAction)
+}
+
+// ToolInput returns the input of a tool in one line: its command, or else the whole input.
+func ToolInput(input json.RawMessage) string {
+	var shell struct {
+		Command string `json:"command"`
+	}
+	if json.Unmarshal(input, &shell) == nil && shell.Command != "" {
+		return CommandLine(shell.Command)
+	}
+	return Shorten(Clean(string(input)), maxAction)
 }
 
 // Attention is why people should look at a run.

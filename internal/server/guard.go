@@ -133,6 +133,8 @@ func withLog(next http.Handler, log *slog.Logger, redact func(string) string) ht
 				level = slog.LevelError
 			} else if entry.err != nil {
 				level = slog.LevelWarn
+			} else if rec.status < http.StatusBadRequest && strings.HasPrefix(r.URL.Path, "/static/") {
+				level = slog.LevelDebug // a page has many of them
 			}
 			attrs := []slog.Attr{
 				slog.String("request_id", id), slog.String("method", r.Method), slog.String("path", redact(r.URL.Path)),

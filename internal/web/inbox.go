@@ -107,6 +107,7 @@ type decidedView struct {
 	Step string
 	Name string // of the step, as people know it
 	Word string
+	How  string // a step with an unknown outcome was resolved; empty for other decisions
 	By   string
 	Note string
 	At   time.Time
@@ -588,7 +589,8 @@ func (h *Handler) lately(r *request) ([]decidedView, error) {
 				out = append(out, decidedView{
 					Run: api.NewRun(&app.Run{Entry: e}), Step: d.Key(),
 					Name: cmp.Or(d.Event, journal.PlaceName(d.Key())),
-					Word: decisionWord(kinds[d.Key()], d.Outcome), At: fact.At.Time(),
+					Word: decisionWord(kinds[d.Key()], d.Outcome), How: resolution(kinds[d.Key()], d.Outcome),
+					At: fact.At.Time(),
 					By: app.DescribeActor(d.By, d.Method, ""), Note: d.Note,
 				})
 			}
@@ -611,6 +613,23 @@ func decisionWord(kind journal.GateKind, outcome journal.Outcome) string {
 		return wordRejected
 	}
 	return "Decided"
+}
+
+// resolution returns how a person has resolved a step with an unknown outcome, for the end of a sentence; empty for
+// other gates.
+func resolution(kind journal.GateKind, outcome journal.Outcome) string {
+	if kind != journal.GateInDoubt {
+		return ""
+	}
+	switch outcome {
+	case journal.OutcomeRerun:
+		return ": rerun"
+	case journal.OutcomeSkipped:
+		return ": skipped"
+	case journal.OutcomeFailed:
+		return ": failed"
+	}
+	return ": result given"
 }
 
 const wordRejected = "Rejected"
@@ -657,7 +676,7 @@ func (h *Handler) decidedItem(r *request, name, step string) (*decidedView, erro
 		return nil, err
 	}
 	d.Word, d.By = decisionWord(kind, last.Outcome), app.DescribeActor(last.Decided.By, last.Decided.Method, "")
-	d.Note = last.Decided.Note
+	d.How, d.Note = resolution(kind, last.Outcome), last.Decided.Note
 	d.At, _ = time.Parse(time.RFC3339Nano, last.Ended) // the zero time is shown as unknown
 	return d, nil
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -78,6 +79,7 @@ type stepView struct {
 	Visit                   int    // of the step, from 1
 	Items, Failed           int    // steps inside, and those that failed
 	Key                     string // names this visit in live events
+	Offline                 string // its models, tools or commands are simulated or scripted
 
 	parent *stepView
 	asked  time.Time // when the gate opened
@@ -95,6 +97,7 @@ type attempt struct {
 	Started, Ended time.Time
 	Error, Class   string
 	OK             bool
+	Lost           bool // its process ended before it did
 }
 
 // interval is a part of the time of a step.
@@ -234,6 +237,9 @@ func (s *story) apply(e *event) {
 }
 
 func (s *story) step(e *event, v *stepView, at time.Time) {
+	if e.Note != nil && !e.Note.Unreadable {
+		v.Offline = cmp.Or(e.Note.Offline(), v.Offline)
+	}
 	switch e.Type {
 	case report.StepFinished, report.StepSkipped:
 		v.Ended, v.State, v.Error, v.Class = at, string(e.Outcome), e.Error, string(e.Class)
@@ -260,6 +266,10 @@ func (s *story) step(e *event, v *stepView, at time.Time) {
 		if n := len(v.Attempts); n > 0 {
 			a := &v.Attempts[n-1]
 			a.Ended, a.Error, a.Class, a.OK = at, e.Error, string(e.Class), e.Outcome == journal.OutcomeOK
+		}
+	case report.TaskLost:
+		if n := len(v.Attempts); n > 0 {
+			v.Attempts[n-1].Lost = true
 		}
 	case report.StepRetrying:
 		v.State, v.asked = "sleeping", at
@@ -376,8 +386,9 @@ func (v *stepView) converse(e *event, at time.Time) {
 	case report.GateDecided:
 		x := e.Fact.(journal.GateDecided)
 		m := message{
-			From:  "note",
-			Title: decisionWord(v.gate, x.Outcome) + " by " + visible(app.DescribeActor(x.By, x.Method, "")),
+			From: "note",
+			Title: decisionWord(v.gate, x.Outcome) + " by " + visible(app.DescribeActor(x.By, x.Method, "")) +
+				resolution(v.gate, x.Outcome),
 		}
 		if x.Note != "" {
 			m.Texts = []string{x.Note}

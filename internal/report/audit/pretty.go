@@ -18,6 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/xmaps"
 )
 
 // PrettyOptions configure Pretty.
@@ -26,6 +27,8 @@ type PrettyOptions struct {
 	Zone   *time.Location // of times; nil is UTC
 	// Titles are labels of steps whose names are generated, by name.
 	Titles map[string]string
+	// Offline is "simulated" or "scripted" if the run does not call real models.
+	Offline string
 }
 
 // Pretty prints an audit log for people: what happened, who decided on what
@@ -41,11 +44,13 @@ func Pretty(w io.Writer, file io.Reader, o PrettyOptions) error {
 		n++
 		var r Record
 		if err := json.Unmarshal(line, &r); err != nil {
+			p.flush("")
 			fmt.Fprintf(p.w, "%s\n", p.paint(report.Red, fmt.Sprintf("line %d is damaged: %v", n, err)))
 			continue
 		}
-		p.record(&r)
+		p.next(r)
 	}
+	p.flush("")
 	p.costs()
 	return p.w.Flush()
 }
@@ -58,6 +63,52 @@ type printer struct {
 	sum   spend  // of all steps that are not inside others
 	total *spend
 	last  time.Time // of the previous record
+
+	decisions map[string]bool // open steps that only choose the next one
+	held      []Record        // records whose lines depend on a later one
+	chosen    string          // step that the decision in held has chosen
+}
+
+// next prints a record. The records of a decision are held until it is known what they have led to: the decision about
+// a gate makes the run continue, which is printed after it, and a decision step names the step that it has chosen.
+func (p *printer) next(r Record) {
+	if len(p.held) > 0 {
+		switch r.Event {
+		case StepOutput, StepComplete, BudgetCheck, CheckpointSaved:
+			p.held = append(p.held, r)
+			return
+		case RunResumed:
+			if p.held[0].Event != StepComplete {
+				p.record(&p.held[0])
+				p.held[0] = r
+				p.flush("")
+				return
+			}
+		case StepStart, StepSkipped:
+			p.flush(report.Titled(r.StepID, p.o.Titles))
+		}
+		p.flush("")
+	}
+	switch r.Event {
+	case GateDecision, WaitpointPassed, DoubtDecided:
+		p.held = append(p.held, r)
+		return
+	case StepComplete:
+		if p.decisions[r.StepID] {
+			p.held = append(p.held, r)
+			return
+		}
+	}
+	p.record(&r)
+}
+
+// flush prints the records that are held. Decisions among them have chosen a step; "" if that is not known.
+func (p *printer) flush(chosen string) {
+	p.chosen = chosen
+	for i := range p.held {
+		p.record(&p.held[i])
+	}
+	p.held, p.chosen = p.held[:0], ""
 }
 
 // cost is a row of the table at the end.
@@ -283,6 +334,9 @@ func (p *printer) runStart(r *Record, d data) (report.Colour, string) {
 	if r.ParentRunID != "" {
 		return report.Bold, text + ", called by run " + r.ParentRunID
 	}
+	if p.o.Offline != "" {
+		text += ", " + p.o.Offline
+	}
 	return report.Bold, text + ", started by " + who(d)
 }
 
@@ -303,16 +357,25 @@ func (d data) with(before, name, after string) string {
 	return before + text + after
 }
 
-func (p *printer) stepStart(_ *Record, d data) (report.Colour, string) {
+func (p *printer) stepStart(r *Record, d data) (report.Colour, string) {
 	kind := d.text("type")
+	if kind == "decision" {
+		xmaps.Set(&p.decisions, r.StepID, true)
+	}
 	text := kind + " started" + d.with(", agent ", "agent", "") + d.with(", fallback for ", "fallback_for", "")
 	return report.KindColour(kind), text
 }
 
-func (p *printer) stepComplete(_ *Record, d data) (report.Colour, string) {
+func (p *printer) stepComplete(r *Record, d data) (report.Colour, string) {
 	status, colour := d.text("status"), report.Red
 	if status == "completed" {
 		colour = report.Green
+	}
+	if p.decisions[r.StepID] {
+		delete(p.decisions, r.StepID)
+		if p.chosen != "" {
+			status += " → " + p.chosen
+		}
 	}
 	return colour, status + d.part("reason_code") + d.with(" (", "declared_reason_code", ")") +
 		d.part("error") + " (" + d.duration("duration_ms") + ")"
@@ -344,14 +407,26 @@ func (p *printer) modelError(_ *Record, d data) (report.Colour, string) {
 }
 
 func (p *printer) toolCall(_ *Record, d data) (report.Colour, string) {
-	if d.text("error") != "" {
-		return report.Red, "tool " + d.text("tool") + " failed: " + d.text("error")
+	text := "tool " + d.text("tool")
+	var input struct {
+		Command string `json:"command"`
 	}
-	return report.Cyan, "tool " + d.text("tool")
+	if json.Unmarshal(d["input_summary"], &input) == nil && input.Command != "" { // a long input is a text
+		text += ": " + report.CommandLine(input.Command)
+	}
+	if d.text("error") != "" {
+		return report.Red, text + " failed: " + d.text("error")
+	}
+	return report.Cyan, text + d.with(", ", "offline", "")
 }
 
 func (p *printer) commandRun(_ *Record, d data) (report.Colour, string) {
-	return report.Cyan, "command " + report.Shorten(report.Clean(d.text("command")), 100) // a long one is an object
+	text, simulated := strings.CutPrefix(d.text("command"), journal.SimulatedMark) // a long one is an object
+	text = "command " + report.CommandLine(text)
+	if simulated {
+		text += ", simulated"
+	}
+	return report.Cyan, text
 }
 
 func (p *printer) line(name, text string) {

@@ -36,6 +36,7 @@ const (
 	ToolFinished Event = "tool.finished"
 	ScriptRuns   Event = "script.started" // a script of the project is about to run
 	StepSaid     Event = "step.said"      // a message that the author wrote
+	BranchChosen Event = "branch.chosen"  // by a decision
 	WaitStarted  Event = "wait.started"
 	WaitFinished Event = "wait.finished"
 	Signalled    Event = "event.received" // nothing waits for it yet
@@ -50,6 +51,9 @@ const (
 
 // kindHook is the kind of steps around other steps: messages and small commands, whose starts and ends are not shown.
 const kindHook = "hook"
+
+// kindDecision is the kind of steps that only choose the next one.
+const kindDecision = "decision"
 
 // What a wait is for.
 const (
@@ -94,8 +98,10 @@ type Notice struct {
 	Command      string       `json:"command,omitempty"` // that runs it
 	Attempt      int          `json:"attempt,omitempty"` // the next one, from 1
 	Attempts     int          `json:"attempts,omitempty"`
-	For          string       `json:"for,omitempty"`  // what the wait is for
-	Step         string       `json:"step,omitempty"` // as approve, reject, --decide and --from take it
+	For          string       `json:"for,omitempty"`    // what the wait is for
+	Step         string       `json:"step,omitempty"`   // as approve, reject, --decide and --from take it
+	Branch       string       `json:"branch,omitempty"` // that a decision has chosen
+	Next         string       `json:"next,omitempty"`   // step that it leads to
 	Signal       string       `json:"signal,omitempty"`
 	Budget       string       `json:"budget,omitempty"`
 	To           int64        `json:"to,omitempty"` // the new limit
@@ -111,7 +117,9 @@ type Notice struct {
 	root    journal.RunID  // the run that commands name
 	limits  journal.Limits // of the run that waits for budget
 	printed string         // output of a command
+	next    string         // name of Next, as people know it
 	quiet   bool           // another notice of the same event is more precise
+	repeats bool           // the line of a step has the same error
 	badly   bool           // it is an end that the author marked as a failure
 }
 
@@ -218,6 +226,7 @@ var phrases = map[Event]phrase{
 	StepSkipped:  inColor(report.Dim, func(*Notice) string { return "skipped: condition is false" }),
 	StepRetrying: inColor(report.Amber, (*Notice).stepRetrying),
 	StepLost:     inColor(report.Amber, (*Notice).stepLost),
+	BranchChosen: inColor(report.Green, (*Notice).chosen),
 	StepSaid:     inColor(report.Plain, func(n *Notice) string { return strings.TrimSpace(n.Note) }),
 	ModelRetried: inColor(report.Amber, func(n *Notice) string {
 		return fmt.Sprintf("model call failed: %s; retrying in %s", n.Error, report.Duration(n.Due.Sub(n.At.Time)))
@@ -261,13 +270,21 @@ func (n *Notice) runStarted() string {
 
 func (n *Notice) stepStarted() string {
 	switch n.Kind {
-	case report.KindTerminal, "decision", kindHook:
+	case report.KindTerminal, kindDecision, kindHook:
 		return "" // it takes no time
 	}
 	if n.Agent != "" {
 		return "started (" + n.Kind + " " + n.Agent + ")"
 	}
 	return "started (" + n.Kind + ")"
+}
+
+// chosen returns which branch a decision has chosen.
+func (n *Notice) chosen() string {
+	if n.next == "" {
+		return cmp.Or(n.Branch, "done")
+	}
+	return strings.TrimSpace(n.Branch + " → " + n.next)
 }
 
 func (n *Notice) stepRetrying() string {
@@ -393,6 +410,8 @@ func (n *Notice) stepFinished() (string, report.Colour) {
 		return end.text + n.sums(), end.colour
 	case n.fails():
 		return "ended the run as failed" + because(n.Error), report.Red
+	case n.next != "" || n.Branch != "":
+		return n.chosen(), report.Green
 	case n.Kind == kindHook:
 		return "", report.Plain // its messages have lines of their own
 	case n.Reason == string(journal.ClassLoopLimit): // the work may not be done
@@ -440,6 +459,9 @@ func (n *Notice) finished() (string, report.Colour) {
 	case journal.OutcomeCancelled:
 		return "canceled after " + sums, report.Amber
 	}
+	if n.repeats {
+		return "failed after " + sums, report.Red
+	}
 	return "failed after " + sums + because(why(n.Error)), report.Red
 }
 
@@ -475,7 +497,7 @@ func (n *Notice) waits(s *Style) string {
 		what, command = "waiting for event "+n.Signal, fmt.Sprintf("signal %s %s", run, n.Signal)
 	case ForDecision:
 		what = "waiting for a decision"
-		command = fmt.Sprintf("resume %s --decide %s   (or =skip, =fail, =result=JSON)", run,
+		command = fmt.Sprintf("resume %s --decide %s   (instead of rerun: skip, fail or result=JSON)", run,
 			shell.Word(journal.LocalID(n.Step)+"=rerun"))
 	case ForBudget:
 		what = exhausted(n.Budget, &n.limits) // the end of the command says which limit suffices

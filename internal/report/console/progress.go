@@ -31,6 +31,7 @@ type Progress struct {
 	active   []*active   // open steps, in the order in which they started
 	done     []Notice    // the last outermost steps that have finished
 	ended    int         // how many there were
+	failure  string      // error of the last step that failed
 	shown    journal.Seq // the last event that an earlier console has shown
 	out      []Notice
 }
@@ -187,6 +188,7 @@ var handlers = map[report.EventType]func(p *Progress, ev *report.Event, a *activ
 	report.TaskStarted:     (*Progress).taskStarted,
 	report.TaskLost:        of(StepLost, taskLost),
 	report.BranchFinished:  (*Progress).branchFinished,
+	report.BranchChosen:    (*Progress).branchChosen,
 	report.GateOpened:      (*Progress).gateOpened,
 	report.GateDecided:     (*Progress).gateDecided,
 	report.ModelReplied:    (*Progress).modelReplied,
@@ -226,6 +228,7 @@ func (p *Progress) runFinished(ev *report.Event, _ *active) {
 	n.Steps, n.Tokens, n.MicroDollars, n.Lost, n.Offline = used.Steps, total(used), used.MicroDollars, used.Lost,
 		p.offline
 	n.Reason, n.Status = ev.Reason, ev.Status
+	n.repeats = n.Error != "" && n.Error == p.failure
 	end := *n
 	p.end = &end
 }
@@ -248,13 +251,17 @@ func (p *Progress) stepFinished(ev *report.Event, a *active) {
 		n.printed = printed(n.Result)
 	}
 	_, decided := ev.Fact.(journal.GateDecided)
-	n.quiet = decided || n.Outcome == journal.OutcomeFailed && repeats(ev.Step)
+	n.quiet = decided || n.Outcome == journal.OutcomeFailed && repeats(ev.Step) ||
+		n.Outcome == journal.OutcomeOK && n.Kind == kindDecision // BranchChosen has a line
 	if a != nil {
 		n.Tokens, n.MicroDollars, n.Offline = a.tokens, a.cost, a.offline
 		if ev.Reason == string(journal.ClassLoopLimit) && ev.Outcome == journal.OutcomeOK {
 			n.Reason, n.Note = ev.Reason, fmt.Sprintf("iteration limit (%d) reached", ev.Step.MaxRounds)
 		}
 		p.active = slices.DeleteFunc(p.active, func(one *active) bool { return one == a })
+	}
+	if n.Outcome == journal.OutcomeFailed && !n.quiet {
+		p.failure = n.Error
 	}
 	p.keep(n, ev.Step)
 }
@@ -342,6 +349,27 @@ func (p *Progress) branchFinished(ev *report.Event, a *active) {
 	}
 }
 
+// branchChosen adds what a decision has chosen, also to the line of the step in the summary.
+func (p *Progress) branchChosen(ev *report.Event, _ *active) {
+	of := *ev
+	of.Step = ev.Decision
+	n := p.add(&of, BranchChosen)
+	n.quiet = ev.Decision.Kind != kindDecision // the step has a line
+	n.Branch = ev.Name
+	if ev.Next != nil {
+		n.Next, n.next = ev.Next.Name, ev.Next.Name
+		if ev.Next.Info != nil {
+			n.next = ev.Next.Info.Step.Title()
+		}
+	}
+	for i := range slices.Backward(p.done) {
+		if done := &p.done[i]; done.Event == StepFinished && done.place == n.place {
+			done.Branch, done.next = n.Branch, n.next
+			return
+		}
+	}
+}
+
 func (p *Progress) modelReplied(ev *report.Event, a *active) {
 	r := report.Body[journal.Reply](ev.Note)
 	n := p.add(ev, ModelReplied)
@@ -368,8 +396,12 @@ func (p *Progress) messagePrinted(ev *report.Event, _ *active) {
 	p.remember(n)
 }
 
-func (p *Progress) commandStarted(ev *report.Event, _ *active) {
-	if c := report.Body[journal.Command](ev.Note); c.Script != "" {
+func (p *Progress) commandStarted(ev *report.Event, a *active) {
+	c := report.Body[journal.Command](ev.Note)
+	if a.offline = cmp.Or(ev.Note.Offline(), a.offline); p.offline == "" {
+		p.offline = a.offline
+	}
+	if c.Script != "" {
 		n := p.add(ev, ScriptRuns)
 		n.Script, n.Command = c.Script, c.Command
 		p.remember(n)

@@ -11,17 +11,19 @@ import (
 // and the terminal of the client formats it.
 type wire struct {
 	Notice
-	Place   string         `json:"place,omitempty"`
-	Root    journal.RunID  `json:"root,omitempty"`
-	Limits  journal.Limits `json:"limits,omitzero"`
-	Printed string         `json:"printed,omitempty"`
-	Quiet   bool           `json:"quiet,omitempty"`
-	Badly   bool           `json:"badly,omitempty"`
+	Place    string         `json:"place,omitempty"`
+	Root     journal.RunID  `json:"root,omitempty"`
+	Limits   journal.Limits `json:"limits,omitzero"`
+	Printed  string         `json:"printed,omitempty"`
+	NextName string         `json:"next_name,omitempty"`
+	Quiet    bool           `json:"quiet,omitempty"`
+	Repeats  bool           `json:"repeats,omitempty"`
+	Badly    bool           `json:"badly,omitempty"`
 }
 
 // Encode returns a notice for [Decode], which may be in another process.
 func Encode(n *Notice) ([]byte, error) {
-	return json.Marshal(wire{*n, n.place, n.root, n.limits, n.printed, n.quiet, n.badly})
+	return json.Marshal(wire{*n, n.place, n.root, n.limits, n.printed, n.next, n.quiet, n.repeats, n.badly})
 }
 
 // Decode returns the notice that [Encode] has encoded.
@@ -31,7 +33,8 @@ func Decode(raw []byte) (*Notice, error) {
 		return nil, err
 	}
 	n := w.Notice
-	n.place, n.root, n.limits, n.printed, n.quiet, n.badly = w.Place, w.Root, w.Limits, w.Printed, w.Quiet, w.Badly
+	n.place, n.root, n.limits, n.printed, n.next = w.Place, w.Root, w.Limits, w.Printed, w.NextName
+	n.quiet, n.repeats, n.badly = w.Quiet, w.Repeats, w.Badly
 	return &n, nil
 }
 

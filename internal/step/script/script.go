@@ -66,7 +66,10 @@ func suggest(language string) string {
 	if known := aliases[strings.ToLower(language)]; known != "" {
 		return fmt.Sprintf("Did you mean %q?", known)
 	}
-	return diag.DidYouMean(language, Languages())
+	if near := diag.Nearest(language, Languages()); near != "" {
+		return fmt.Sprintf("Did you mean %q?", near)
+	}
+	return "Supported languages: " + diag.Enumerate(Languages()) + "."
 }
 
 // empty reports whether a script has only blank lines and comments.
