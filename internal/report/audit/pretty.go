@@ -62,8 +62,9 @@ type printer struct {
 
 // cost is a row of the table at the end.
 type cost struct {
-	step string // its path
-	name string
+	step  string // its path
+	name  string
+	outer string // path of the outermost step around it that has ended
 	spend
 }
 
@@ -156,7 +157,7 @@ func (p *printer) record(r *Record) {
 			p.line("to", readable(value))
 		}
 	case StepComplete:
-		p.spent(cost{r.StepID, p.place(r.StepID, d), d.spend("")})
+		p.spent(cost{step: r.StepID, name: p.place(r.StepID, d), spend: d.spend("")})
 	case RunComplete, RunFailed:
 		total := d.spend("total_")
 		p.total = &total
@@ -306,6 +307,9 @@ func (d data) with(before, name, after string) string {
 func (p *printer) stepStart(_ *Record, d data) (report.Colour, string) {
 	kind := d.text("type")
 	text := kind + " started" + d.with(", agent ", "agent", "") + d.with(", fallback for ", "fallback_for", "")
+	if child := d.text("child_run_id"); child != "" {
+		text += fmt.Sprintf(", called run %[1]s (espalier audit %[1]s)", child[:min(len(child), 8)])
+	}
 	return report.KindColour(kind), text
 }
 
@@ -347,7 +351,24 @@ func (p *printer) toolCall(_ *Record, d data) (report.Colour, string) {
 	if d.text("error") != "" {
 		return report.Red, "tool " + d.text("tool") + " failed: " + d.text("error")
 	}
-	return report.Cyan, "tool " + d.text("tool")
+	return report.Cyan, "tool " + d.text("tool") + d.arguments()
+}
+
+// arguments returns the start of the arguments of a tool call, after a space. The record of long ones has their start.
+func (d data) arguments() string {
+	text := string(d["input_summary"])
+	var long struct {
+		Shortened struct {
+			Begins string `json:"begins"`
+		} `json:"shortened"`
+	}
+	if json.Unmarshal(d["input_summary"], &long) == nil && long.Shortened.Begins != "" {
+		text = long.Shortened.Begins + "…"
+	}
+	if text == "" || text == "{}" || text == "null" {
+		return ""
+	}
+	return " " + report.Shorten(report.Clean(text), 100)
 }
 
 func (p *printer) commandRun(_ *Record, d data) (report.Colour, string) {
@@ -429,11 +450,21 @@ func (p *printer) spent(c cost) {
 			*p.sum.members()[k] += *n
 		}
 	}
-	if len(p.steps) < maxCosts {
-		p.steps = append(p.steps, c)
-	} else {
-		p.more++
+	// Steps inside have ended before it. They follow it in the table.
+	var others, inside []cost
+	for _, one := range p.steps {
+		if strings.HasPrefix(one.step, c.step+".") && (one.outer == "" || len(one.outer) > len(c.step)) {
+			one.outer = c.step
+			inside = append(inside, one)
+		} else { // also those of earlier visits
+			others = append(others, one)
+		}
 	}
+	if len(p.steps) >= maxCosts && len(inside) == 0 {
+		p.more++
+		return
+	}
+	p.steps = slices.Concat(others, []cost{c}, inside)
 }
 
 // costs prints what each step and the whole run cost. The figures of a step
@@ -454,11 +485,14 @@ func (p *printer) costs() {
 	fmt.Fprintf(p.w, "\n  %s%s  %s\n", "step", strings.Repeat(" ", width-4),
 		p.paint(report.Dim, "model calls  tool calls   tokens in  tokens out          cost"))
 	name, sum := "the run so far", p.sum
+	outer := ""
 	for i := range p.steps {
 		c := &p.steps[i]
 		name := c.name
-		if strings.Contains(c.step, ".") {
+		if outer != "" && strings.HasPrefix(c.step, outer+".") {
 			name = "  " + name
+		} else {
+			outer = c.step
 		}
 		row(name, &c.spend)
 	}
