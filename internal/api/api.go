@@ -253,6 +253,7 @@ type Gate struct {
 	Description string                     `json:"description,omitempty"`
 	Event       string                     `json:"event,omitempty" doc:"Name of the event that an event or input gate waits for"`
 	Shows       map[string]json.RawMessage `json:"shows,omitempty" doc:"What is decided on"`
+	Order       []string                   `json:"order,omitempty" doc:"Names of what is decided on, as the file lists them"`
 	Digest      string                     `json:"digest,omitempty" doc:"Binds a decision to what is shown"`
 	Until       string                     `json:"until,omitempty" doc:"When the gate expires"`
 	Key         string                     `json:"key,omitempty" doc:"Idempotency key of a step with an unknown outcome"`
@@ -304,8 +305,8 @@ func newApprovers(a *app.Approvers) *Approvers {
 // NewGate returns the form of a gate.
 func NewGate(g app.Gate) Gate {
 	out := Gate{
-		Step: g.Step, Description: g.Description, Event: g.Event, Shows: g.Shows, Digest: g.Digest, Until: g.Until,
-		Key: g.Key, Files: g.Files, Approvers: newApprovers(g.Approvers),
+		Step: g.Step, Description: g.Description, Event: g.Event, Shows: g.Shows, Order: g.Order, Digest: g.Digest,
+		Until: g.Until, Key: g.Key, Files: g.Files, Approvers: newApprovers(g.Approvers),
 	}
 	switch g.Kind {
 	case app.GatePerson:

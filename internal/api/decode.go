@@ -85,7 +85,7 @@ func (g *Gate) app() app.Gate {
 	}
 	return app.Gate{
 		Step: g.Step, Kind: kinds[g.Kind], Description: g.Description, Event: g.Event, Text: g.Kind == InputGate,
-		Key: g.Key, Shows: g.Shows, Digest: g.Digest, Until: g.Until,
+		Key: g.Key, Shows: g.Shows, Order: g.Order, Digest: g.Digest, Until: g.Until,
 	}
 }
 

@@ -53,11 +53,34 @@ type Gate struct {
 	Text        bool                       `json:"text,omitempty"` // the event carries text that a person writes
 	Key         string                     `json:"key,omitempty"`  // idempotency key of a task with an unknown outcome
 	Shows       map[string]json.RawMessage `json:"shows,omitempty"`
+	Order       []string                   `json:"order,omitempty"` // the names in Shows, as the file lists them
 	Digest      string                     `json:"digest,omitempty"`
 	Until       string                     `json:"until,omitempty"`
 	// Files are the paths of the files that hold what the gate shows, by the names in Shows.
 	Files     map[string]string `json:"files,omitempty"`
 	Approvers *Approvers        `json:"approvers,omitempty"`
+}
+
+// NoValue is what people see instead of a value that a gate shows and that no step has written.
+const NoValue = "(no value)"
+
+// callOrder are the names of what the gate of a tool call shows first.
+var callOrder = []string{"question", "tool", "arguments"}
+
+// Names returns the names of what the gate shows in the order in which people read them: that of the file, and the
+// others by name.
+func (g *Gate) Names() []string {
+	order := g.Order
+	if g.Kind == GateCall {
+		order = callOrder
+	}
+	var out []string
+	for _, name := range slices.Concat(order, slices.Sorted(maps.Keys(g.Shows))) {
+		if _, shown := g.Shows[name]; shown && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // Approvers are the people who may decide a gate, and those who have approved it.
@@ -234,6 +257,9 @@ func statusOf(state *plan.State, program *plan.Program, run *Run) *Status {
 		switch f.Gate.Kind {
 		case journal.GatePerson, journal.GateToolCall:
 			g.Shows, g.Digest = state.Shown(program, f)
+			if f.Gate.Kind == journal.GatePerson {
+				g.Order = xslices.Map(state.StepOf(program, f).Reads, func(r ir.Ref) string { return r.Path })
+			}
 		case journal.GateEvent:
 			if gate, ok := state.StepOf(program, f).Action.(ir.Gate); ok && gate.Text {
 				g.Text = true

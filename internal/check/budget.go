@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -186,6 +187,9 @@ func (e *estimator) bills() []bill {
 	return list
 }
 
+// ScopeName returns the scope of a BudgetLine as people know it: "extract.W1_ACTIONS".
+func ScopeName(scope string) string { return strings.ReplaceAll(scope, "/", ".") }
+
 // item is one line of a bill.
 type item struct {
 	line BudgetLine
@@ -255,10 +259,11 @@ func (b *bill) because(d int, perStep []StepCost) string {
 	if most == nil || most.Worst.at(d).N == 0 {
 		return ""
 	}
+	name := cmp.Or(most.Label, most.Step)
 	if used := most.Worst.at(d); used.N < b.worst[d].N {
-		return fmt.Sprintf("the steps can use %s, %q alone %s", b.worst[d], most.Step, used)
+		return fmt.Sprintf("the steps can use %s, %q alone %s", b.worst[d], name, used)
 	}
-	return fmt.Sprintf("step %q alone can use %s", most.Step, most.Worst.at(d))
+	return fmt.Sprintf("step %q alone can use %s", name, most.Worst.at(d))
 }
 
 func (t Totals) at(d int) stepkind.Amount {
@@ -303,7 +308,7 @@ func (c *checker) budgets() {
 			}
 			who := "This workflow"
 			if b.scope != "" {
-				who = fmt.Sprintf("Worker %q", b.scope)
+				who = fmt.Sprintf("Worker %q", ScopeName(b.scope))
 			}
 			what := i.line.Name
 			if i.line.Limit == 1 {

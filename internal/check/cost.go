@@ -591,17 +591,20 @@ func (e *estimator) report() Report {
 	r.ActiveSeconds, r.WaitSeconds = at(activeSeconds), at(waitSeconds)
 	r.External = *e.external
 	r.PerStep = []StepCost{}
-	e.perStep(ir.Body, "", stepkind.N(1), e.p.Budget.Steps, walk, &r.PerStep)
+	e.perStep(ir.Body, prefix{}, stepkind.N(1), e.p.Budget.Steps, walk, &r.PerStep)
 	r.PerAgent = perAgent(r.PerStep)
 	worst[steps] = body.worst[steps]
 	r.Budgets = e.compare(base, worst, r.PerStep)
 	return r
 }
 
+// prefix names the enclosing steps of a block: in keys and, for people, in titles.
+type prefix struct{ key, title string }
+
 // perStep lists the steps of a block that can be entered often times. walk is the graph of the steps that count against
 // a limit; it is nil if the limit has no effect.
 func (e *estimator) perStep(
-	b ir.BlockID, prefix string, often stepkind.Amount, limit *ir.Limit, walk *walker, into *[]StepCost,
+	b ir.BlockID, before prefix, often stepkind.Amount, limit *ir.Limit, walk *walker, into *[]StepCost,
 ) {
 	if int(b) >= len(e.p.Blocks) {
 		return
@@ -617,9 +620,11 @@ func (e *estimator) perStep(
 			entered, started := walk.attempts(s, max(limit.Max, 0))
 			visits, tries = least(visits, entered), least(tries, started)
 		}
-		path, label := prefix+s.ID, ""
-		if title := s.Title(); title != s.ID {
-			label = prefix + title
+		path, title := before.key+s.ID, before.title+s.Title()
+		inside := prefix{path + "/", title + "."}
+		label := ""
+		if title != path {
+			label = title
 		}
 		*into = append(*into, StepCost{
 			Step: path, Label: label, Type: s.Type, Attempts: s.Attempts(), Visits: visits, Starts: tries,
@@ -628,14 +633,14 @@ func (e *estimator) perStep(
 		switch a := s.Action.(type) {
 		case ir.Loop:
 			if e.flow.owns(s, a.Block, "") {
-				e.perStep(a.Block, path+"/", tries.By(e.rounds(s, a)), limit, walk, into)
+				e.perStep(a.Block, inside, tries.By(e.rounds(s, a)), limit, walk, into)
 			}
 		case ir.Parallel:
 			for j := range a.Branches {
 				branch := &a.Branches[j]
-				inner := path + "/"
+				inner := inside
 				if !e.alone(branch) {
-					inner += branch.Name + "/"
+					inner.key += branch.Name + "/"
 				}
 				if e.flow.owns(s, branch.Block, branch.Name) {
 					e.perBranch(branch, inner, tries, into)
@@ -643,15 +648,16 @@ func (e *estimator) perStep(
 			}
 			if a.Each != nil && e.flow.owns(s, a.Each.Block, "") {
 				often := tries.By(e.length(a.Each, "the list has no known length"))
-				e.perStep(a.Each.Block, path+"/", often, nil, nil, into)
+				e.perStep(a.Each.Block, inside, often, nil, nil, into)
 			}
 		case ir.Call:
 			if child := e.childOf(s, a); child != nil {
+				inside.title = title + " › "
 				if walk == nil { // its own budget may have an effect
 					_, inner := child.within(ir.Body, child.p.Budget.Steps)
-					child.perWalk(ir.Body, path+"/", tries, child.p.Budget.Steps, inner, into)
+					child.perWalk(ir.Body, inside, tries, child.p.Budget.Steps, inner, into)
 				} else {
-					child.perStep(ir.Body, path+"/", tries, limit, walk, into)
+					child.perStep(ir.Body, inside, tries, limit, walk, into)
 				}
 			}
 		}
@@ -659,21 +665,21 @@ func (e *estimator) perStep(
 }
 
 // perBranch lists the steps of a branch.
-func (e *estimator) perBranch(branch *ir.Branch, prefix string, often stepkind.Amount, into *[]StepCost) {
+func (e *estimator) perBranch(branch *ir.Branch, before prefix, often stepkind.Amount, into *[]StepCost) {
 	_, walk := e.within(branch.Block, branch.Budget.Steps)
-	e.perWalk(branch.Block, prefix, often, branch.Budget.Steps, walk, into)
+	e.perWalk(branch.Block, before, often, branch.Budget.Steps, walk, into)
 }
 
 // perWalk lists the steps of a block with its own budget, each activation of which may use the whole budget.
 func (e *estimator) perWalk(
-	b ir.BlockID, prefix string, often stepkind.Amount, limit *ir.Limit, walk *walker, into *[]StepCost,
+	b ir.BlockID, before prefix, often stepkind.Amount, limit *ir.Limit, walk *walker, into *[]StepCost,
 ) {
 	if walk == nil {
-		e.perStep(b, prefix, often, nil, nil, into)
+		e.perStep(b, before, often, nil, nil, into)
 		return
 	}
 	from := len(*into)
-	e.perStep(b, prefix, stepkind.N(1), limit, walk, into)
+	e.perStep(b, before, stepkind.N(1), limit, walk, into)
 	for i := from; i < len(*into); i++ {
 		s := &(*into)[i]
 		s.Visits, s.Starts = s.Visits.By(often), s.Starts.By(often)

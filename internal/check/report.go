@@ -46,7 +46,7 @@ type Totals struct {
 // shares may add up to more than the totals of the report.
 type StepCost struct {
 	Step     string          `json:"step"`            // with its enclosing steps: "extract/W1_ACTIONS"
-	Label    string          `json:"label,omitempty"` // the step's name for people, if it differs
+	Label    string          `json:"label,omitempty"` // its name for people, if it differs: "extract.W1_ACTIONS"
 	Type     string          `json:"type"`
 	Attempts int             `json:"attempts"` // per visit, including retries
 	Visits   stepkind.Amount `json:"visits"`   // how often the step can be entered

@@ -8,9 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -126,7 +124,7 @@ func (a *invocation) reply(s *app.Status, g *app.Gate) (app.Message, error) {
 		} else {
 			a.note("")
 		}
-		for _, name := range slices.Sorted(maps.Keys(g.Shows)) {
+		for _, name := range g.Names() {
 			a.noteLines(g.Shows[name])
 		}
 		a.note("")

@@ -83,7 +83,8 @@ func (a *invocation) printCost(r costReport) error {
 		p.table(budgetTable(r.Budgets, r.Money))
 		for _, b := range r.Budgets {
 			if b.Because != "" {
-				p.text(sentence(fmt.Sprintf("%s: %s", strings.TrimSpace(b.Scope+" "+b.Name), b.Because)))
+				name := strings.TrimSpace(check.ScopeName(b.Scope) + " " + b.Name)
+				p.text(sentence(fmt.Sprintf("%s: %s", name, b.Because)))
 			}
 		}
 	}
@@ -256,7 +257,7 @@ func moneyOf(m *app.Money, c *check.AgentCost) string {
 func budgetTable(budgets []check.BudgetLine, money app.Money) table {
 	t := table{header: []string{"BUDGET", "OF", "LIMIT", "BASE", "UNLIMITED", "VERDICT"}, right: []int{2, 3, 4}}
 	for _, b := range budgets {
-		of := cmp.Or(b.Scope, "the run")
+		of := cmp.Or(check.ScopeName(b.Scope), "the run")
 		t.add(b.Name, of, stepkind.N(b.Limit).String(), b.Base.String(), b.Worst.String(), string(b.Verdict))
 	}
 	if money.Limit > 0 {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -352,14 +351,15 @@ func (a *invocation) noteGate(s *app.Status, g *app.Gate) {
 	} else {
 		a.note("%s: %s", s.GateName(g), g.Description)
 	}
-	for _, name := range slices.Sorted(maps.Keys(g.Shows)) {
-		value := strings.Join(strings.Fields(indented(g.Shows[name], "")), " ")
+	for _, name := range g.Names() {
+		shown := shownValue(g.Shows[name])
+		value := strings.Join(strings.Fields(indented(shown, "")), " ")
 		if utf8.RuneCountInString(value) <= columns {
 			a.note("  %s: %s", name, value)
 			continue
 		}
 		a.note("  %s:", name)
-		for line := range strings.Lines(indented(g.Shows[name], "    ")) {
+		for line := range strings.Lines(indented(shown, "    ")) {
 			a.note("%s", strings.TrimRight(line, "\n"))
 		}
 	}

@@ -496,8 +496,12 @@ func (a *invocation) printStatus(s *app.Status) {
 		fmt.Fprintf(w, "  no worker has %s; to start one: espalier work --label %s\n", app.LabelWords(s.Queue.Labels),
 			strings.Join(s.Queue.Labels, " --label "))
 	}
+	doing := "running"
+	if s.Idle {
+		doing = "was running"
+	}
 	for _, step := range s.Step {
-		fmt.Fprintf(w, "  doing %s\n", journal.PlaceName(step))
+		fmt.Fprintf(w, "  %s %s\n", doing, journal.PlaceName(step))
 	}
 	for _, g := range s.Gates {
 		fmt.Fprintln(w)
@@ -516,7 +520,7 @@ func (a *invocation) printStatus(s *app.Status) {
 			if g.Text {
 				fmt.Fprintf(w, "%s waits for text: %s\n", name, g.Description)
 				for _, name := range slices.Sorted(maps.Keys(g.Shows)) {
-					fmt.Fprintf(w, "  %s:\n%s\n", name, indented(g.Shows[name], "    "))
+					fmt.Fprintf(w, "  %s:\n%s\n", name, indented(shownValue(g.Shows[name]), "    "))
 				}
 				fmt.Fprintf(w, "  espalier signal %s %s --text TEXT\n", short(s.ID), receiver(s, &g))
 				break
@@ -567,7 +571,7 @@ func writeGate(w io.Writer, s *app.Status, g *app.Gate) {
 	} else {
 		fmt.Fprintf(w, "%s asks for approval: %s\n", name, g.Description)
 	}
-	for _, name := range slices.Sorted(maps.Keys(g.Shows)) {
+	for _, name := range g.Names() {
 		from := ""
 		if file := g.Files[name]; file != "" {
 			from = " (file " + file + ")"
@@ -575,7 +579,7 @@ func writeGate(w io.Writer, s *app.Status, g *app.Gate) {
 		if untrusted && app.FromInput(name) {
 			from += " (untrusted)"
 		}
-		fmt.Fprintf(w, "  %s%s:\n%s\n", name, from, indented(g.Shows[name], "    "))
+		fmt.Fprintf(w, "  %s%s:\n%s\n", name, from, indented(shownValue(g.Shows[name]), "    "))
 	}
 	if untrusted {
 		fmt.Fprintln(w, "  The input of the run comes from outside of the project and is untrusted.")
@@ -633,6 +637,14 @@ func readableJSON(raw json.RawMessage) any {
 		return raw
 	}
 	return value
+}
+
+// shownValue returns a value that a gate shows; if there is none, the text that says so.
+func shownValue(raw json.RawMessage) json.RawMessage {
+	if string(raw) == "null" {
+		return json.RawMessage(`"` + app.NoValue + `"`)
+	}
+	return raw
 }
 
 // indented returns a value as people read it, each line with a margin.

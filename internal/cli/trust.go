@@ -99,7 +99,7 @@ func (a *invocation) approve(dir string, yes bool) error {
 }
 
 func (a *invocation) printReview(r *app.Review) {
-	fmt.Fprintf(a.stdout, "%s\n", a.display(r.Root))
+	fmt.Fprintf(a.stdout, "%s\n", r.Root)
 	for _, mcp := range []bool{false, true} {
 		name := config.FileName
 		if mcp {

@@ -232,8 +232,6 @@ func (b *builder) drawStart(body *scope) {
 			n.Title = clean(strings.Join(t.Names, ", "))
 		case ir.OnAPI:
 			n.Title = "HTTP request"
-		case ir.OnDemand:
-			n.Title = "started manually"
 		}
 		n.Title = cmp.Or(n.Title, "starts a run")
 		nodes = append(nodes, n)

@@ -408,6 +408,34 @@ func (p *Program) Labels() map[string]string {
 	return out
 }
 
+// Places returns the names of the steps with those of the steps around them, as people know them: "review.policy".
+func (p *Program) Places() map[*Step]string {
+	out := map[*Step]string{}
+	var visit func(b BlockID, prefix string)
+	visit = func(b BlockID, prefix string) {
+		if b < 0 || int(b) >= len(p.Blocks) {
+			return
+		}
+		for i := range p.Blocks[b].Steps {
+			s := &p.Blocks[b].Steps[i]
+			if _, shared := out[s]; shared {
+				continue
+			}
+			out[s] = prefix + s.Title()
+			for inner := range s.Blocks() {
+				visit(inner, out[s]+".")
+			}
+		}
+	}
+	visit(Body, "")
+	for s := range p.Steps() { // those that no other step contains
+		if out[s] == "" {
+			out[s] = s.Title()
+		}
+	}
+	return out
+}
+
 // Agent returns the agent with the given ID, or nil.
 func (p *Program) Agent(id string) *Agent {
 	return xslices.FindPointer(p.Agents, func(one *Agent) bool { return one.ID == id })

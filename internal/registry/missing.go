@@ -35,6 +35,7 @@ type asking struct {
 func askings(p *ir.Program, prefix string, money bool) []asking {
 	kinds := Kinds()
 	money = money || p.Budget.MicroDollars != nil
+	places := p.Places()
 	var out []asking
 	for s := range p.Steps() {
 		t := s.Task()
@@ -49,12 +50,12 @@ func askings(p *ir.Program, prefix string, money bool) []asking {
 		names := kinds[t.Kind].Uses(t).Agents
 		if len(names) == 0 {
 			out = append(out, asking{
-				step: prefix + s.ID, model: bound.Model, money: limited,
+				step: prefix + places[s], model: bound.Model, money: limited,
 				who: tool.Caller{Program: p, Step: s},
 			})
 		}
 		for _, name := range names {
-			a := asking{step: prefix + s.ID, money: limited, who: tool.Caller{Program: p, Step: s}}
+			a := asking{step: prefix + places[s], money: limited, who: tool.Caller{Program: p, Step: s}}
 			if agent := p.Agent(name.Name); agent != nil {
 				a.who.Agent = agent
 				a.model, a.options, a.late = agent.ModelName(), agent.Options, agent.Late

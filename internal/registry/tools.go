@@ -586,6 +586,7 @@ type toolUse struct {
 
 func toolUses(p *ir.Program, prefix string) []toolUse {
 	kinds := Kinds()
+	places := p.Places()
 	var out []toolUse
 	for s := range p.Steps() {
 		t := s.Task()
@@ -594,7 +595,7 @@ func toolUses(p *ir.Program, prefix string) []toolUse {
 		}
 		uses := kinds[t.Kind].Uses(t)
 		for _, name := range uses.Tools {
-			out = append(out, toolUse{where: prefix + s.ID, name: name.Name, program: p, step: s})
+			out = append(out, toolUse{where: prefix + places[s], name: name.Name, program: p, step: s})
 		}
 		for _, name := range uses.Agents {
 			agent := p.Agent(name.Name)
@@ -603,7 +604,7 @@ func toolUses(p *ir.Program, prefix string) []toolUse {
 			}
 			for _, one := range agent.Tools {
 				out = append(out, toolUse{
-					prefix + s.ID, one.Name, p, s, agent,
+					prefix + places[s], one.Name, p, s, agent,
 					len(tool.Needed([]ir.Name{one})) == 0,
 				})
 			}

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/price"
@@ -66,7 +67,7 @@ const DigestDigits = 12
 // ShortDigest returns the first digits of a digest.
 func ShortDigest(digest string) string { return digest[:min(len(digest), DigestDigits)] }
 
-// Duration formats a duration for people: 250 ms, 2.1 s, 3 m 05 s, 2 h 05 m.
+// Duration formats a duration for people, with at most two units: 250 ms, 2.1 s, 3 min 5 s, 2 h 5 min, 2 days 3 h.
 func Duration(d time.Duration) string {
 	switch d = max(d, 0); {
 	case d < time.Second:
@@ -74,14 +75,13 @@ func Duration(d time.Duration) string {
 	case d < time.Minute-50*time.Millisecond:
 		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
 	}
-	s := int64(d.Round(time.Second) / time.Second)
-	switch {
-	case s < 3600:
-		return fmt.Sprintf("%d m %02d s", s/60, s%60)
-	case s < 48*3600:
-		return fmt.Sprintf("%d h %02d m", s/3600, s/60%60)
+	switch d = d.Round(time.Second); {
+	case d >= 48*time.Hour:
+		d = d.Truncate(time.Hour)
+	case d >= time.Hour:
+		d = d.Truncate(time.Minute)
 	}
-	return fmt.Sprintf("%d d %d h", s/86400, s/3600%24)
+	return ir.Millis(d.Milliseconds()).Words()
 }
 
 // Number formats a number with commas between thousands.

@@ -129,7 +129,7 @@ func (p *comparePage) fill() {
 	fact := func(name, a, b string) { p.Facts = append(p.Facts, factRow{name, a, b, a != b}) }
 	fact("State", stateOf(p.A.State, p.A.Outcome).Word, stateOf(p.B.State, p.B.Outcome).Word)
 	fact("Started", stamp(p.A.Started), stamp(p.B.Started))
-	fact("Duration", took(p.A.Took), took(p.B.Took))
+	fact("Duration", report.Duration(p.A.Took), report.Duration(p.B.Took))
 	fact("Tokens", report.Number(p.A.Tokens), report.Number(p.B.Tokens))
 	fact("Cost", price.Spent(p.A.Cost), price.Spent(p.B.Cost))
 	fact("Steps done", report.Number(p.A.story.done), report.Number(p.B.story.done))
@@ -170,7 +170,7 @@ func (p *comparePage) paths() {
 	for _, s := range []*story{p.A.story, p.B.story} {
 		for _, v := range s.steps {
 			if titles[v.Path] == "" && len(order) < rowsPerPage {
-				order, titles[v.Path] = append(order, v.Path), v.place()
+				order, titles[v.Path] = append(order, v.Path), v.path()
 			}
 		}
 	}
@@ -178,10 +178,10 @@ func (p *comparePage) paths() {
 		a, b := find(p.A.story, path), find(p.B.story, path)
 		row := pathRow{Step: visible(path), Title: visible(titles[path]), OnlyA: b == nil, OnlyB: a == nil}
 		if a != nil {
-			row.A, row.TookA = stateView{a.State, words[a.State]}, took(a.length())
+			row.A, row.TookA = stateView{a.State, words[a.State]}, report.Duration(a.length())
 		}
 		if b != nil {
-			row.B, row.TookB = stateView{b.State, words[b.State]}, took(b.length())
+			row.B, row.TookB = stateView{b.State, words[b.State]}, report.Duration(b.length())
 		}
 		row.Differs = a == nil || b == nil || a.State != b.State
 		p.Path = append(p.Path, row)
@@ -201,7 +201,7 @@ func (p *comparePage) prompts() {
 	asked := func(s *story) map[string]json.RawMessage {
 		out := map[string]json.RawMessage{}
 		for _, v := range s.steps {
-			titles[v.Path] = v.place()
+			titles[v.Path] = v.path()
 			for _, m := range v.Messages {
 				if m.From != "engine" || out[v.Path] != nil {
 					continue

@@ -66,7 +66,7 @@ func TestInboxDecidesToolCalls(t *testing.T) {
 		b.waitText("#inbox-mine .ask[data-kind=tool]", "Allow Read in act")
 		b.waitText("article .evidence", "Read")
 		b.waitText("article .evidence", "notes.txt")
-		b.waitText("article .facts", "role approver, and so you")
+		b.waitText("article .facts", "role approver (you are one)")
 		b.set("#note", "not today")
 		b.click("button[value=" + c.button + "]")
 		b.waitText("#notice", c.notice)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -32,6 +33,7 @@ type ask struct {
 	Input   string // of the run, in one line
 	Since   time.Time
 	Current bool
+	names   []string // of what the gate shows, in the order in which people read them
 }
 
 // Address returns the address of the item.
@@ -95,6 +97,7 @@ type evidence struct {
 	Value     json.RawMessage
 	Untrusted bool
 	Writer    string
+	Missing   bool   // no step has written it
 	Edited    bool   // a person has changed it since
 	File      string // path of the file that holds the value
 	Size      int
@@ -216,10 +219,13 @@ func asksOf(st api.Status) []*ask {
 	full := st.App()
 	for i, g := range st.Gates {
 		name := visible(full.GateName(&full.Gates[i]))
-		a := &ask{Run: st, Gate: g, Step: name, Since: st.Updated, About: visible(g.Description)}
+		a := &ask{
+			Run: st, Gate: g, Step: name, Since: st.Updated, About: visible(g.Description),
+			names: full.Gates[i].Names(),
+		}
 		switch g.Kind {
 		case api.Approval:
-			a.Kind, a.Icon, a.Title = "gate", "i-k-gate", "Decide on "+name
+			a.Kind, a.Icon, a.Title = "gate", "i-k-gate", "Decision: "+name
 		case api.ToolApproval:
 			a.Kind, a.Icon, a.Title = "tool", "i-k-tool", "Allow "+toolOf(g)+" in "+name
 		case api.EventGate:
@@ -283,26 +289,6 @@ func (h *Handler) answer(r *request, run *app.Run, step string) (json.RawMessage
 		}
 	}
 	return app.InputOf("", a.Gate.Shows[app.AnswerSchema], nil, values)
-}
-
-// shownFirst are values of a tool call that are shown before the others.
-var shownFirst = []string{"question", "tool", "arguments"}
-
-// namesOf returns the names of the values that a gate shows, in the order in which people read them.
-func namesOf(g api.Gate) []string {
-	names := slices.Sorted(maps.Keys(g.Shows))
-	if g.Kind == api.ToolApproval {
-		slices.SortStableFunc(names, func(a, b string) int {
-			rank := func(name string) int {
-				if i := slices.Index(shownFirst, name); i >= 0 {
-					return i
-				}
-				return len(shownFirst)
-			}
-			return rank(a) - rank(b)
-		})
-	}
-	return names
 }
 
 // budgetWord is how a budget is called.
@@ -408,13 +394,16 @@ func mayDecide(r *request, a *ask) bool {
 	return r.id.MayDecide(who.Roles) && !approved && !(who.FourEyes && who.Starter == r.id.Name)
 }
 
-// whoMayDecide describes the approvers of a gate.
-func whoMayDecide(a *api.Approvers) string {
+// whoMayDecide describes the approvers of a gate, which may be nil, for a person who is or is not one of them.
+func whoMayDecide(a *api.Approvers, included bool) string {
 	text := "People with the role approver"
-	if len(a.Roles) > 0 {
+	if a != nil && len(a.Roles) > 0 {
 		text = "People with the role " + strings.Join(a.Roles, " or ")
 	}
-	if a.FourEyes {
+	if included {
+		text += " (you are one)"
+	}
+	if a != nil && a.FourEyes {
 		text += ", except the person who started the run"
 	}
 	return visible(text)
@@ -446,14 +435,14 @@ func (h *Handler) detail(r *request, a *ask) (*askDetail, error) {
 	}
 	d.Deadline, _ = time.Parse(time.RFC3339Nano, a.Gate.Until) // most gates have none
 	d.Answer = answerOf(a.Gate)
-	for _, name := range namesOf(a.Gate) {
+	for _, name := range a.names {
 		if name == app.AnswerSchema && d.Answer != nil { // the form shows it
 			continue
 		}
 		value := a.Gate.Shows[name]
 		e := evidence{
 			Name: visible(name), Value: value, Size: len(value), Writer: visible(origins.writer[name]),
-			File: visible(a.Gate.Files[name]),
+			File: visible(a.Gate.Files[name]), Missing: string(value) == "null",
 		}
 		e.Untrusted = a.Run.Untrusted && app.FromInput(name) || origins.tool[name]
 		before := origins.before[name]
@@ -539,9 +528,9 @@ func (h *Handler) origins(r *request, run *app.Run, gate string) (*origins, erro
 			if e.Work.Place.Key() == gate {
 				out.opened = e.At.Time()
 			}
-		case report.TaskFinished:
+		case report.StepFinished:
 			for _, w := range e.Writes {
-				out.writer[w.Path], out.tool[w.Path] = cmp.Or(e.Step.Agent, titleOf(e.Step)), e.Step.Kind == "tool"
+				out.writer[w.Path], out.tool[w.Path] = placeOf(e.Step), e.Step.Kind == "tool"
 				out.edited[w.Path] = false
 				wrote(w.Path, e.Value.JSON)
 			}
@@ -681,9 +670,19 @@ func (h *Handler) decidedItem(r *request, name, step string) (*decidedView, erro
 	return d, nil
 }
 
+// decisionFields are the fields of a decision. Those of an answer start with "i.".
+var decisionFields = []string{"step", "digest", "note", "decision", "value"}
+
 // decide approves or rejects a gate. The digest is that of what the form has shown.
 func (h *Handler) decide(r *request, run *app.Run) error {
 	step, note, digest := r.PostFormValue("step"), r.PostFormValue("note"), r.PostFormValue("digest")
+	for name := range r.PostForm {
+		if !slices.Contains(decisionFields, name) && !strings.HasPrefix(name, "i.") {
+			return &app.Error{
+				Kind: app.InvalidRequest, Message: fmt.Sprintf("a decision has no field %q", visible(name)),
+			}
+		}
+	}
 	if digest == "" {
 		return &app.Error{Kind: app.InvalidRequest, Message: "a decision needs the digest of what was shown"}
 	}

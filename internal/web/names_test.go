@@ -36,10 +36,10 @@ func TestPagesShowTheNamesOfTheFile(t *testing.T) {
 			}
 		}
 	}
-	shows("/inbox", "Decide on analyse")
+	shows("/inbox", "Decision: analyse")
 	shows("/inbox/"+run+"/analyse:gate", " analyse ")
 	shows("/runs", "Waits for a decision about analyse")
-	shows("/runs/"+run, "Decide on analyse")
+	shows("/runs/"+run, "Decision: analyse")
 	shows("/runs/"+run+"?step=analyse:gate", "gate of analyse")
 	shows("/runs/"+run+"/transcript", "gate of analyse")
 	if _, page := s.get(c, "/runs/"+run); !strings.Contains(page, "?step=analyse%3Agate") {

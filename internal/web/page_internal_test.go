@@ -51,9 +51,9 @@ func TestSentencesStartWithCapitals(t *testing.T) {
 func TestAxisNamesAUnitOnce(t *testing.T) {
 	for total, want := range map[time.Duration][]string{
 		211 * time.Millisecond: {"0", "52", "105", "158", "211 ms"},
-		16 * time.Second:       {"0", "4.0", "8.0", "12", "16 s"},
+		16 * time.Second:       {"0", "4.0", "8.0", "12.0", "16.0 s"},
 		2 * time.Second:        {"0", "500 ms", "1.0", "1.5", "2.0 s"},
-		85 * time.Second:       {"0", "21 s", "42 s", "", "1 min 25 s"},
+		85 * time.Second:       {"0", "21.2 s", "42.5 s", "", "1 min 25 s"},
 		2 * time.Millisecond:   {"0", "", "1", "", "2 ms"},
 		3 * time.Minute:        {"0", "", "1 min 30 s", "", "3 min"},
 	} {
@@ -79,5 +79,16 @@ func TestInputInOneLineSeparatesSentences(t *testing.T) {
 	got := oneLine(json.RawMessage(`{"contract": "Liable without\n limit.", "customer": "C-1"}`))
 	if want := "contract: Liable without limit. · customer: C-1"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Time in which a step and the one that calls its workflow wait together counts once.
+func TestLengthCountsTimeOnce(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
+	list := []interval{
+		{Start: at(7), End: at(9)}, {Start: at(1), End: at(5)}, {Start: at(2), End: at(3)}, {Start: at(4), End: at(6)},
+	}
+	if got := length(list); got != 7*time.Second {
+		t.Errorf("%s", got)
 	}
 }

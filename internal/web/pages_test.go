@@ -33,7 +33,7 @@ func TestFirstVisitLeadsToAnApprovedRun(t *testing.T) {
 	b.waitText("h1", "Run your first workflow in a minute")
 	b.click("#first button")
 	b.waitText("#run-state", "Waiting")
-	b.waitText("#asks", "Decide on")
+	b.waitText("#asks", "Decision:")
 	b.click("#asks a.btn")
 	b.wait(`!!document.querySelector("form.decide")`)
 	b.waitText(".evidence h3", "state.summary")
@@ -326,7 +326,7 @@ func TestInboxRaisesBudgetsAndSendsEvents(t *testing.T) {
 	b.set("#to", "400000")
 	b.click(`form[action$="/raise"] .primary`)
 	b.waitText("#notice", "limit is raised")
-	b.waitText("#inbox-mine", "Decide on check")
+	b.waitText("#inbox-mine", "Decision: check")
 	rest, err := s.app.Remaining(t.Context(), s.rest(id))
 	if err != nil || rest.Tokens.Unbounded != "" || rest.Tokens.N > 400000 {
 		t.Errorf("after the limit was raised, %+v is left: %v", rest, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
@@ -69,8 +70,8 @@ func (p *panel) list(s *story, from int) {
 				return
 			}
 			p.Inside = append(p.Inside, lane{
-				Step: v.Path, Visit: v.Visit, Label: visible(v.label()), State: stateView{v.State, words[v.State]},
-				Took: took(v.length()),
+				Step: v.Path, Visit: v.Visit, Label: visible(v.Place), State: stateView{v.State, words[v.State]},
+				Took: report.Duration(v.length()),
 			})
 		}
 	}

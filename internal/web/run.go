@@ -283,9 +283,9 @@ func (p *runPage) meters(s *story, rest *app.Remaining) {
 	add("tokens", tokens(used), tokens(held), limits.Tokens, rest.Tokens, report.Number[int64])
 	add("steps", used.Steps, held.Steps, limits.Steps, rest.Steps, report.Number[int64])
 	add("tool_calls", used.ToolCalls, held.ToolCalls, limits.ToolCalls, rest.ToolCalls, report.Number[int64])
-	seconds := func(n int64) string { return took(time.Duration(n) * time.Second) }
+	seconds := func(n int64) string { return report.Duration(time.Duration(n) * time.Second) }
 	add("seconds", int64(s.active.Seconds()), 0, limits.ActiveSeconds, stepkind.Amount{}, seconds)
-	p.Meters[3].Used = took(s.active)
+	p.Meters[3].Used = report.Duration(s.active)
 	if used.Dollars > 0 || limits.Dollars != nil {
 		m := meter{Name: app.BudgetMoney, Title: "Money", Used: price.Spent(micro(used.Dollars))}
 		if limits.Dollars != nil {
@@ -324,7 +324,7 @@ func (h *Handler) explain(r *request, p *runPage, s *story) error {
 	w := &whyView{Error: end.Error, From: end.From, Allowed: p.MayEdit && end.From != ""}
 	for _, v := range slices.Backward(s.steps) {
 		if v.State == "failed" {
-			w.Step, w.Name, w.Class = v.Path, v.place(), v.Class
+			w.Step, w.Name, w.Class = v.Path, v.Place, v.Class
 			w.Error = cmp.Or(w.Error, v.Error)
 			break
 		}

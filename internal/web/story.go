@@ -20,12 +20,19 @@ type event = report.Event
 
 // events interprets the facts of a run. For a child run, it yields the events of that run alone.
 func (h *Handler) events(ctx context.Context, run *app.Run, yield func(*event) error) error {
-	_, err := h.interpret(ctx, run, yield)
+	_, err := h.interpret(ctx, run, func(_ *report.Interpreter, e *event) error {
+		if run.Root != "" && e.Run.ID != run.ID {
+			return nil
+		}
+		return yield(e)
+	})
 	return err
 }
 
-// interpret is events; it also returns the interpreter, which knows the budget.
-func (h *Handler) interpret(ctx context.Context, run *app.Run, yield func(*event) error) (*report.Interpreter, error) {
+// interpret yields all events of the root run and its children, with the interpreter, which knows the budget.
+func (h *Handler) interpret(
+	ctx context.Context, run *app.Run, yield func(*report.Interpreter, *event) error,
+) (*report.Interpreter, error) {
 	root, err := h.o.App.RootRun(ctx, run)
 	if err != nil {
 		return nil, err
@@ -36,8 +43,8 @@ func (h *Handler) interpret(ctx context.Context, run *app.Run, yield func(*event
 	}
 	in := report.NewInterpreter(root.ID, j.Outline).TrackBudgets()
 	for e, err := range in.Events(j.Events(ctx, root.ID, 0)) {
-		if err == nil && (run.ID == root.ID || e.Run.ID == run.ID) {
-			err = yield(e)
+		if err == nil {
+			err = yield(in, e)
 		}
 		if err != nil {
 			return nil, err
@@ -52,10 +59,13 @@ type story struct {
 	open    map[*report.Step]*stepView
 	visits  map[string]int       // of each step, by its path
 	keep    func(*stepView) bool // reports whether the messages of a step are kept
+	run     journal.RunID
 	started time.Time
 	ended   time.Time
-	active  time.Duration
-	edits   []string // variables that were edited at the start
+	last    time.Time     // of the latest event
+	before  time.Duration // active time of the root run when this run started
+	active  time.Duration // of this run
+	edits   []string      // variables that were edited at the start
 	done    int
 	writes  map[string]json.RawMessage
 }
@@ -64,6 +74,7 @@ type story struct {
 type stepView struct {
 	Name, Path, Kind, Agent string
 	Title                   string // the name of the step, as people know it
+	Place                   string // its path, as people know it
 	Description             string
 	Depth, Index            int
 	Loop, End               bool
@@ -153,19 +164,53 @@ const maxMessages = 200
 // read builds the story of a run. It keeps the messages of the steps that keep selects.
 func (h *Handler) read(ctx context.Context, run *app.Run, keep func(*stepView) bool) (*story, error) {
 	s := &story{
-		open: map[*report.Step]*stepView{}, visits: map[string]int{}, keep: keep, writes: map[string]json.RawMessage{},
+		run: run.ID, open: map[*report.Step]*stepView{}, visits: map[string]int{}, keep: keep,
+		writes: map[string]json.RawMessage{},
 	}
-	in, err := h.interpret(ctx, run, func(e *event) error {
-		s.apply(e)
+	in, err := h.interpret(ctx, run, func(in *report.Interpreter, e *event) error {
+		if e.Type == report.RunStarted && e.Run.ID == run.ID {
+			s.before = time.Duration(in.Budget(e.At).Active) * time.Millisecond
+		}
+		if e.Type == report.RunResumed && e.Suspension.Cause == report.CauseTakenOver {
+			s.idle(e.At.Time())
+		}
+		if run.Root == "" || e.Run.ID == run.ID {
+			s.apply(e)
+		}
+		if e.Type != report.RunClaimed { // the process that claimed it has not done anything yet
+			s.last = e.At.Time()
+		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	if b := in.Budget(journal.MillisOf(h.o.Now())); b != nil && s.ended.IsZero() {
-		s.active = time.Duration(b.Active) * time.Millisecond
+	if !s.ended.IsZero() {
+		return s, nil
+	}
+	now := h.o.Now()
+	if run.Idle {
+		s.idle(now)
+		now = s.last
+	}
+	if b := in.Budget(journal.MillisOf(now)); b != nil {
+		s.count(b)
 	}
 	return s, nil
+}
+
+// count sets the active time from the budget of the root run, which is active while a child run is.
+func (s *story) count(b *report.Budget) {
+	s.active = time.Duration(b.Active)*time.Millisecond - s.before
+}
+
+// idle notes that no process has driven the run between the latest event and a time.
+func (s *story) idle(until time.Time) {
+	for _, v := range s.open {
+		if v.asked.IsZero() { // otherwise it waits anyway
+			v.Waits = append(v.Waits, interval{"waits", "hold", s.last, until})
+		}
+	}
 }
 
 func everyStep(*stepView) bool { return true }
@@ -185,19 +230,35 @@ func titleOf(s *report.Step) string {
 	return s.Name
 }
 
-// place returns the path of a step, as people know it.
-func (v *stepView) place() string { return strings.TrimSuffix(v.Path, v.Name) + v.Title }
+// placeOf returns the path of a step, as people know it.
+func placeOf(s *report.Step) string {
+	name := strings.TrimSuffix(s.Path, s.Name) + titleOf(s)
+	if s.Loop {
+		name += "[" + strconv.Itoa(s.Index) + "]"
+	}
+	if s.Run.Caller != nil {
+		return placeOf(s.Run.Caller) + " › " + name
+	}
+	return name
+}
+
+// path returns the path of a step with its title, for all rounds of a loop.
+func (v *stepView) path() string { return strings.TrimSuffix(v.Path, v.Name) + v.Title }
 
 func (s *story) apply(e *event) {
 	at := e.At.Time()
 	if e.Budget != nil {
-		s.active = time.Duration(e.Budget.Active) * time.Millisecond
+		s.count(e.Budget)
 	}
 	switch e.Type {
 	case report.RunStarted:
-		s.started = at
+		if e.Run.ID == s.run {
+			s.started = at
+		}
 	case report.RunFinished:
-		s.ended = at
+		if e.Run.ID == s.run {
+			s.ended = at
+		}
 	case report.StateEdited:
 		if x, ok := e.Fact.(journal.StateEdited); ok {
 			s.writes[x.Path] = x.Value.JSON
@@ -212,7 +273,8 @@ func (s *story) apply(e *event) {
 	v := s.open[e.Step]
 	if v == nil {
 		v = &stepView{
-			Name: e.Step.Name, Title: titleOf(e.Step), Path: e.Step.Path, Kind: e.Step.Kind, Agent: e.Step.Agent,
+			Name: e.Step.Name, Title: titleOf(e.Step), Place: placeOf(e.Step), Path: e.Step.Path,
+			Kind: e.Step.Kind, Agent: e.Step.Agent,
 			Depth: e.Step.Depth, Index: e.Step.Index, Loop: e.Step.Loop, State: "running", Started: at,
 			Key: liveKey(e.Step), parent: s.open[e.Step.Parent],
 		}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
-	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/report"
@@ -35,7 +34,7 @@ func (h *Handler) functions() template.FuncMap {
 		"stamp": stamp,
 		"when":  func(t time.Time) string { return t.Format("Mon 2 Jan 15:04 MST") },
 		"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"took":  func(d time.Duration) string { return took(d) },
+		"took":  report.Duration,
 		"state": func(r api.Run) stateView { return stateOf(r.State, r.Outcome) },
 		"st":    func(state string) stateView { return stateView{state, words[state]} },
 		"who":   whoMayDecide,
@@ -162,23 +161,6 @@ func span(d time.Duration) string {
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
-
-// took returns a duration with at most two units.
-func took(d time.Duration) string {
-	switch {
-	case d < time.Second:
-		return fmt.Sprintf("%d ms", max(d.Milliseconds(), 0))
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.1f s", d.Seconds())
-	case d < time.Minute:
-		return fmt.Sprintf("%d s", int(d.Seconds()))
-	case d < time.Hour:
-		return ir.Millis(d.Truncate(time.Second).Milliseconds()).Words()
-	case d < 48*time.Hour:
-		return ir.Millis(d.Truncate(time.Minute).Milliseconds()).Words()
-	}
-	return fmt.Sprintf("%d days", int(d.Hours()/24))
-}
 
 // visible returns a text in which control characters and characters that reorder text can be seen, because text from
 // models and files can use them to look like something else.

@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,7 +15,7 @@ import (
 type timeline struct {
 	Rows    []lane
 	Axis    []string
-	Worked  string
+	Active  string // the active time, as the budget counts it
 	Waited  string // empty if nothing has waited
 	Since   string // if something waits: the time since which it would have, without a break
 	Next    int    // row that the next page starts with; 0 on the last page
@@ -109,7 +110,7 @@ func (s *story) timeline(now time.Time, chosen *stepView, show string, from int)
 		width := max(y-x, 0.5)
 		return segment{class, state, percent(min(x, 99.5)), percent(width), class == "hold"}
 	}
-	var worked, waited time.Duration
+	var waited []interval
 	waits := false // now
 	shown := 0
 	for _, v := range s.steps {
@@ -122,13 +123,8 @@ func (s *story) timeline(now time.Time, chosen *stepView, show string, from int)
 			holds = append(holds[:len(holds):len(holds)], interval{"waits", "hold", v.asked, end})
 			waits = waits || v.Depth == 0 && s.ended.IsZero()
 		}
-		var rest time.Duration
-		for _, w := range holds {
-			rest += w.End.Sub(w.Start)
-		}
 		if v.Depth == 0 {
-			waited += rest
-			worked += over.Sub(v.Started) - rest
+			waited = append(waited, holds...)
 		}
 		switch {
 		case show != "" && v.State != show:
@@ -145,8 +141,8 @@ func (s *story) timeline(now time.Time, chosen *stepView, show string, from int)
 			continue
 		}
 		l := lane{
-			Step: v.Path, Label: visible(v.label()), State: stateView{v.State, words[v.State]}, Sub: v.Depth > 0,
-			Current: v == chosen, Took: took(over.Sub(v.Started)), Show: show,
+			Step: v.Path, Label: visible(v.Place), State: stateView{v.State, words[v.State]}, Sub: v.Depth > 0,
+			Current: v == chosen, Took: report.Duration(over.Sub(v.Started)), Show: show,
 		}
 		if v.Ended.IsZero() && s.ended.IsZero() {
 			l.Since = v.Started.UTC().Format(time.RFC3339Nano)
@@ -176,23 +172,40 @@ func (s *story) timeline(now time.Time, chosen *stepView, show string, from int)
 			t.Rows = append(t.Rows, v.parts(bar)...)
 		}
 	}
-	t.Worked = took(worked)
-	if waited > 0 {
-		t.Waited = took(waited)
+	t.Active = report.Duration(s.active)
+	all := length(waited)
+	if all > 0 {
+		t.Waited = report.Duration(all)
 	}
 	if waits {
-		t.Since = now.Add(-waited).UTC().Format(time.RFC3339Nano)
+		t.Since = now.Add(-all).UTC().Format(time.RFC3339Nano)
 	}
 	return t
 }
 
+// length returns how long a time is that is in one interval or more: a step waits with the one that calls its workflow.
+func length(list []interval) (sum time.Duration) {
+	slices.SortFunc(list, func(a, b interval) int { return a.Start.Compare(b.Start) })
+	var end time.Time
+	for _, one := range list {
+		if one.Start.Before(end) {
+			one.Start = end
+		}
+		if one.End.After(one.Start) {
+			sum += one.End.Sub(one.Start)
+			end = one.End
+		}
+	}
+	return sum
+}
+
 // axis returns the labels of the quarters of a duration. Those with the unit of the last one leave it out.
 func axis(total time.Duration) []string {
-	last := took(total)
+	last := report.Duration(total)
 	_, unit, _ := strings.Cut(last, " ")
 	out := []string{"0"}
 	for i := range 3 {
-		label := took(total * time.Duration(i+1) / 4)
+		label := report.Duration(total * time.Duration(i+1) / 4)
 		if n, same := strings.CutSuffix(label, " "+unit); same && !strings.Contains(n, " ") {
 			label = n
 		}
@@ -209,13 +222,6 @@ func axis(total time.Duration) []string {
 
 func percent(f float64) string { return fmt.Sprintf("%.3f%%", f) }
 
-func (v *stepView) label() string {
-	if v.Loop {
-		return fmt.Sprintf("%s (%d)", v.Title, v.Index+1)
-	}
-	return v.Title
-}
-
 // count describes the steps inside a step.
 func (v *stepView) count() string {
 	text := report.Number(v.Items) + " steps"
@@ -229,8 +235,9 @@ func (v *stepView) count() string {
 func (v *stepView) parts(bar func(class, state string, a, b time.Time) segment) []lane {
 	var out []lane
 	add := func(label string, s segment, d time.Duration) {
-		out = append(out,
-			lane{Step: v.Path, Visit: v.Visit, Label: label, Sub: true, Segments: []segment{s}, Took: took(d)})
+		out = append(out, lane{
+			Step: v.Path, Visit: v.Visit, Label: label, Sub: true, Segments: []segment{s}, Took: report.Duration(d),
+		})
 	}
 	if len(v.Attempts) > 1 {
 		for _, a := range v.Attempts {

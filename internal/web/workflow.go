@@ -206,13 +206,7 @@ func (h *Handler) loadWorkflow(r *request) (*workflowPage, []formField, error) {
 		p.Triggers = append(p.Triggers, workflowTrigger{t, upcoming(t, h.o.Now())})
 	}
 	p.Agents = len(program.Agents)
-	for _, b := range program.Blocks {
-		for i := range b.Steps {
-			if !b.Steps[i].Implied {
-				p.Steps++
-			}
-		}
-	}
+	p.Steps = countSteps(program, ir.Body)
 	svg, err := graph.NewCompact(program).
 		SVG(graph.CompactOptions{Link: func(step string) string { return sourceLink(an, step) }})
 	if err != nil {
@@ -231,6 +225,21 @@ func (h *Handler) loadWorkflow(r *request) (*workflowPage, []formField, error) {
 	fields := formOf(program)
 	p.Text = fields == nil
 	return p, fields, nil
+}
+
+// countSteps returns the number of steps of a block, as a budget counts them: without the workers of fan-outs, which
+// have budgets of their own.
+func countSteps(p *ir.Program, b ir.BlockID) (n int) {
+	for i := range p.Blocks[b].Steps {
+		s := &p.Blocks[b].Steps[i]
+		if !s.Implied {
+			n++
+		}
+		if loop, ok := s.Action.(ir.Loop); ok {
+			n += countSteps(p, loop.Block)
+		}
+	}
+	return n
 }
 
 // sourceLink returns the address of the line that declares a step, or of the source if the line is not shown.
@@ -315,7 +324,7 @@ func (h *Handler) costs(p *workflowPage, an *app.Analysis) error {
 	add("Steps", "steps", cost.Steps, report.Number[int64])
 	add("Tool calls", "tool calls", cost.ToolCalls, report.Number[int64])
 	add("Tokens (estimate)", "tokens", cost.Tokens, report.Number[int64])
-	seconds := func(n int64) string { return took(time.Duration(n) * time.Second) }
+	seconds := func(n int64) string { return report.Duration(time.Duration(n) * time.Second) }
 	add("Active time at the limits of calls", "active seconds", cost.ActiveSeconds, seconds)
 	p.Money = "at most " + price.Dollars(cost.Money.AtMost) + " (estimate)"
 	if !cost.Money.Known {
@@ -496,7 +505,7 @@ func (h *Handler) history(r *request, name string) (*history, error) {
 		out.Success = report.Number(100*ok/(ok+failed)) + " %"
 	}
 	p50, p95 := quantile(durations, 50), quantile(durations, 95)
-	out.P50, out.P95 = took(p50), took(p95)
+	out.P50, out.P95 = report.Duration(p50), report.Duration(p95)
 	slices.Sort(spent)
 	var dearest int64
 	if len(spent) > 0 {
@@ -518,7 +527,7 @@ func (out *history) scale() {
 		out.Most = max(out.Most, out.Days[i].N)
 		longest = max(longest, quantile(out.Days[i].took, 95))
 	}
-	out.MostTook = took(longest)
+	out.MostTook = report.Duration(longest)
 	var lower, upper []string
 	for i := range out.Days {
 		d := &out.Days[i]

@@ -113,8 +113,9 @@ func (p *printer) flush(chosen string) {
 
 // cost is a row of the table at the end.
 type cost struct {
-	step string // its path
-	name string
+	step  string // its path
+	name  string
+	outer string // path of the outermost step around it that has ended
 	spend
 }
 
@@ -207,7 +208,7 @@ func (p *printer) record(r *Record) {
 			p.line("to", readable(value))
 		}
 	case StepComplete:
-		p.spent(cost{r.StepID, p.place(r.StepID, d), d.spend("")})
+		p.spent(cost{step: r.StepID, name: p.place(r.StepID, d), spend: d.spend("")})
 	case RunComplete, RunFailed:
 		total := d.spend("total_")
 		p.total = &total
@@ -363,6 +364,9 @@ func (p *printer) stepStart(r *Record, d data) (report.Colour, string) {
 		xmaps.Set(&p.decisions, r.StepID, true)
 	}
 	text := kind + " started" + d.with(", agent ", "agent", "") + d.with(", fallback for ", "fallback_for", "")
+	if child := d.text("child_run_id"); child != "" {
+		text += fmt.Sprintf(", called run %[1]s (espalier audit %[1]s)", child[:min(len(child), 8)])
+	}
 	return report.KindColour(kind), text
 }
 
@@ -407,17 +411,32 @@ func (p *printer) modelError(_ *Record, d data) (report.Colour, string) {
 }
 
 func (p *printer) toolCall(_ *Record, d data) (report.Colour, string) {
-	text := "tool " + d.text("tool")
-	var input struct {
-		Command string `json:"command"`
-	}
-	if json.Unmarshal(d["input_summary"], &input) == nil && input.Command != "" { // a long input is a text
-		text += ": " + report.CommandLine(input.Command)
-	}
+	text := "tool " + d.text("tool") + d.arguments()
 	if d.text("error") != "" {
 		return report.Red, text + " failed: " + d.text("error")
 	}
 	return report.Cyan, text + d.with(", ", "offline", "")
+}
+
+// arguments returns the command of a tool call, or the start of its arguments. The record of long ones has their start.
+func (d data) arguments() string {
+	text := string(d["input_summary"])
+	var input struct {
+		Command   string `json:"command"`
+		Shortened struct {
+			Begins string `json:"begins"`
+		} `json:"shortened"`
+	}
+	switch err := json.Unmarshal(d["input_summary"], &input); {
+	case err == nil && input.Command != "":
+		return ": " + report.CommandLine(input.Command)
+	case err == nil && input.Shortened.Begins != "":
+		text = input.Shortened.Begins + "…"
+	}
+	if text == "" || text == "{}" || text == "null" {
+		return ""
+	}
+	return " " + report.Shorten(report.Clean(text), 100)
 }
 
 func (p *printer) commandRun(_ *Record, d data) (report.Colour, string) {
@@ -507,11 +526,21 @@ func (p *printer) spent(c cost) {
 			*p.sum.members()[k] += *n
 		}
 	}
-	if len(p.steps) < maxCosts {
-		p.steps = append(p.steps, c)
-	} else {
-		p.more++
+	// Steps inside have ended before it. They follow it in the table.
+	var others, inside []cost
+	for _, one := range p.steps {
+		if strings.HasPrefix(one.step, c.step+".") && (one.outer == "" || len(one.outer) > len(c.step)) {
+			one.outer = c.step
+			inside = append(inside, one)
+		} else { // also those of earlier visits
+			others = append(others, one)
+		}
 	}
+	if len(p.steps) >= maxCosts && len(inside) == 0 {
+		p.more++
+		return
+	}
+	p.steps = slices.Concat(others, []cost{c}, inside)
 }
 
 // costs prints what each step and the whole run cost. The figures of a step
@@ -532,11 +561,14 @@ func (p *printer) costs() {
 	fmt.Fprintf(p.w, "\n  %s%s  %s\n", "step", strings.Repeat(" ", width-4),
 		p.paint(report.Dim, "model calls  tool calls   tokens in  tokens out          cost"))
 	name, sum := "the run so far", p.sum
+	outer := ""
 	for i := range p.steps {
 		c := &p.steps[i]
 		name := c.name
-		if strings.Contains(c.step, ".") {
+		if outer != "" && strings.HasPrefix(c.step, outer+".") {
 			name = "  " + name
+		} else {
+			outer = c.step
 		}
 		row(name, &c.spend)
 	}

@@ -2,6 +2,7 @@ package audit_test
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,5 +45,52 @@ func TestPrettyCallsWithoutAReply(t *testing.T) {
 `
 	if got.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", got.String(), want)
+	}
+}
+
+// A step that calls a workflow names the called run, tool calls have their arguments, and workers follow their step in
+// the table of costs, also if the step is repeated.
+func TestPrettyNamesCallsAndArguments(t *testing.T) {
+	const at = `"timestamp":"2026-01-02T03:04:05.000Z","data":`
+	records := []string{
+		`"event":"step_start","step_id":"assess",` + at +
+			`{"type":"skill","child_run_id":"c692d724-0000-4000-8000-000000000000"}`,
+		`"event":"tool_call","step_id":"look",` + at + `{"tool":"orders.lookup","input_summary":{"order":"A-7"}}`,
+		`"event":"tool_call","step_id":"look",` + at +
+			`{"tool":"orders.lookup","input_summary":{"shortened":{"begins":"{\"order\":\"B","bytes":9000}}}`,
+		`"event":"tool_call","step_id":"look",` + at + `{"tool":"orders.list","input_summary":{}}`,
+		`"event":"step_complete","step_id":"look",` + at + `{"status":"completed"}`,
+		`"event":"step_complete","step_id":"review.policy",` + at + `{"status":"completed","model_calls":1}`,
+		`"event":"step_complete","step_id":"review.tone",` + at + `{"status":"completed","model_calls":2}`,
+		`"event":"step_complete","step_id":"review",` + at + `{"status":"completed","model_calls":3}`,
+		`"event":"step_complete","step_id":"review.policy",` + at + `{"status":"completed","model_calls":4}`,
+		`"event":"step_complete","step_id":"review",` + at + `{"status":"completed","model_calls":4}`,
+		`"event":"step_complete","step_id":"open.inner",` + at + `{"status":"completed","model_calls":5}`,
+	}
+	file := "{" + strings.Join(records, "}\n{") + "}\n"
+	var got bytes.Buffer
+	if err := audit.Pretty(&got, strings.NewReader(file), audit.PrettyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"assess  skill started, called run c692d724 (espalier audit c692d724)\n",
+		"look  tool orders.lookup {\"order\":\"A-7\"}\n", "look  tool orders.lookup {\"order\":\"B…\n",
+		"look  tool orders.list\n",
+	} {
+		if !strings.Contains(got.String(), want) {
+			t.Errorf("no %q in\n%s", want, got.String())
+		}
+	}
+	_, table, _ := strings.Cut(got.String(), "\n\n")
+	var rows []string
+	for line := range strings.Lines(table) {
+		name, _, _ := strings.Cut(strings.TrimLeft(line, " "), " ")
+		rows = append(rows, line[2:strings.Index(line, name)]+name)
+	}
+	want := []string{
+		"step", "look", "review", "  review.policy", "  review.tone", "review", "  review.policy", "open.inner", "the",
+	}
+	if !slices.Equal(rows, want) {
+		t.Errorf("rows %q, want %q", rows, want)
 	}
 }

@@ -273,7 +273,7 @@ func TestEveryBudgetFitsTheLine(t *testing.T) {
 		Steps: &steps, Tokens: &tokens, ToolCalls: &tools, MicroDollars: &money, ActiveSeconds: &seconds,
 	}}, journal.TaskStarted{Work: work, Kind: "agent"})
 	line := s.p.Area(time.UnixMilli(2000), console.Size{Columns: 80, Rows: 24}, console.Style{})[0]
-	if want := "left: 9 steps, 50,000 tokens, 40 tool calls, $5.00, 9 m 59 s"; !strings.Contains(line, want) {
+	if want := "left: 9 steps, 50,000 tokens, 40 tool calls, $5.00, 9 min 59 s"; !strings.Contains(line, want) {
 		t.Errorf("got %q", line)
 	}
 }
@@ -305,7 +305,7 @@ func TestCostBudgetIsShown(t *testing.T) {
 	reply.Usage.MicroDollars = 500_000
 	s.take(reply)
 	s.expectArea("$1.50 of $2.00 left")
-	s.expectArea("59.0 s of 1 m 00 s left")
+	s.expectArea("59.0 s of 1 min left")
 	s.expectArea("▸ send  1.0 s · $0.50")
 	s.take(journal.BudgetWait{Work: work, N: 1, Budget: plan.BudgetMoney})
 	s.expectLines("send  paused: cost budget ($2.00) exhausted")
@@ -319,5 +319,5 @@ func TestCostBudgetIsShown(t *testing.T) {
 func TestSleepingTaskSaysWhenItContinues(t *testing.T) {
 	s := play(t, journal.RunStarted{Name: "w"}, journal.TaskStarted{Work: work, Kind: "agent"})
 	s.take(journal.RetrySet{Work: work, Due: 1000 + 7_200_000, Continues: true, Why: "rate limit"})
-	s.expectLines("send  waits: rate limit; continues in 2 h 00 m")
+	s.expectLines("send  waits: rate limit; continues in 2 h")
 }

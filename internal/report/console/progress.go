@@ -284,7 +284,12 @@ func (n *Notice) result(v journal.Value) {
 func (p *Progress) keep(n *Notice, s *report.Step) {
 	outermost := s.Depth == 0 && s.Run.Caller == nil
 	if outermost && (s.Kind != kindHook || !n.quiet && n.Outcome != journal.OutcomeOK) {
-		p.remember(n)
+		whole := *n // with the steps inside, which the summary does not show
+		whole.Tokens, whole.MicroDollars = total(s.Used), s.Used.MicroDollars
+		if whole.Tokens > 0 {
+			whole.Offline = cmp.Or(whole.Offline, p.offline)
+		}
+		p.remember(&whole)
 	}
 }
 

@@ -50,7 +50,7 @@ func NewPrinter(w io.Writer, o PrettyOptions) *Printer {
 	o.Zone = cmp.Or(o.Zone, time.UTC)
 	return &Printer{
 		w: bufio.NewWriter(w), o: o, began: map[openStep]time.Time{}, parts: map[openStep]*Event{},
-		loops: map[string]bool{},
+		loops: map[string]bool{}, called: map[openStep]bool{},
 	}
 }
 
@@ -94,6 +94,8 @@ type Printer struct {
 	began map[openStep]time.Time // start times of open steps
 	parts map[openStep]*Event    // of replies that are not complete, joined
 	loops map[string]bool        // runs and paths of loops
+	// called has the open steps whose latest event is the result of a tool.
+	called map[openStep]bool
 }
 
 // openStep identifies an open step, as far as a line allows: several iterations
@@ -176,6 +178,7 @@ func (p *Printer) event(e *Event) {
 	if p.join(e) {
 		return
 	}
+	defer p.follow(e)
 	switch e.Type {
 	case RunStarted, RunCompleted, StepStarted, StepCompleted, CallStarted, CallCompleted:
 		p.step(e)
@@ -186,6 +189,16 @@ func (p *Printer) event(e *Event) {
 	default:
 		p.head(e.Timestamp, p.where(e), report.Plain, string(e.Type))
 		p.json("  ", e.Payload)
+	}
+}
+
+// follow notes whether the next message of a step follows the result of a tool.
+func (p *Printer) follow(e *Event) {
+	key := openStep{e.Path, e.ChildRunID, e.Iteration}
+	if e.Type == ToolResult {
+		p.called[key] = true
+	} else {
+		delete(p.called, key)
 	}
 }
 
@@ -279,11 +292,14 @@ func (p *Printer) message(e *Event) {
 	if m.Offline != "" {
 		who += " (" + m.Offline + ")"
 	}
+	blocks := m.Blocks
+	if system := p.system(e, &m); system != "" {
+		p.head(e.Timestamp, p.where(e), report.Cyan, "system")
+		p.text("  ", system)
+		blocks = blocks[:len(blocks)-1]
+	}
 	p.head(e.Timestamp, p.where(e), report.Cyan, who)
-	for i, b := range m.Blocks {
-		if i > 0 && b.Type == BlockText && m.Blocks[i-1].Type == BlockText {
-			p.text("  ", "---") // the system prompt follows the message
-		}
+	for _, b := range blocks {
 		switch b.Type {
 		case BlockText:
 			p.text("  ", b.Text)
@@ -303,6 +319,21 @@ func (p *Printer) message(e *Event) {
 			p.text("  ", b.Type)
 		}
 	}
+}
+
+// system returns the system prompt of a request. Records have it as the last text of the first message, after one text
+// or more. Later messages have one text, unless they are warnings that follow results of tools.
+func (p *Printer) system(e *Event, m *Message) string {
+	n := len(m.Blocks)
+	if e.Type != MessageUser || n < 2 || p.called[openStep{e.Path, e.ChildRunID, e.Iteration}] {
+		return ""
+	}
+	for _, b := range m.Blocks {
+		if b.Type != BlockText {
+			return ""
+		}
+	}
+	return m.Blocks[n-1].Text
 }
 
 func (p *Printer) tool(e *Event) {

@@ -6,14 +6,14 @@ function span(s) {
   return Math.floor(s / 86400) + " days";
 }
 
-// The same rules as took in text.go, in whole seconds.
+// The same rules as report.Duration, in whole seconds.
 function took(s) {
   const parts = (a, long, b, short) => a + " " + long + (b ? " " + b + " " + short : "");
   s = Math.floor(s);
   if (s < 60) return s + " s";
   if (s < 3600) return parts(Math.floor(s / 60), "min", s % 60, "s");
   if (s < 48 * 3600) return parts(Math.floor(s / 3600), "h", Math.floor(s / 60) % 60, "min");
-  return Math.floor(s / 86400) + " days";
+  return parts(Math.floor(s / 86400), "days", Math.floor(s / 3600) % 24, "h");
 }
 
 function tick() {
