@@ -373,7 +373,7 @@ func TestAWFInterrupted(t *testing.T) {
 		last := ""
 		for lines.Scan() {
 			last = lines.Text()
-			if strings.Contains(lines.Text(), "Stopping") { // a command that may not be done twice is waited for
+			if strings.Contains(lines.Text(), "unning commands and calls") { // for one that may not be done twice
 				if err := cmd.Process.Signal(signal); err != nil {
 					t.Fatal(err)
 				}

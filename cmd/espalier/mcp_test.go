@@ -91,7 +91,7 @@ func TestMCPServerEndsWithTheRun(t *testing.T) {
 			var reading sync.WaitGroup
 			reading.Go(func() {
 				for lines := bufio.NewScanner(notes); lines.Scan(); {
-					if strings.HasPrefix(lines.Text(), "Stopping") {
+					if strings.Contains(lines.Text(), "unning commands and calls") {
 						stop() // what is being done is not waited for then
 					}
 				}

@@ -141,7 +141,7 @@ func TestRunThatFinishesWhileStoppingIsReportedAsFinished(t *testing.T) {
 		if signal == syscall.SIGTERM {
 			said.until(t, "Stopping. Running commands and calls have 10s to finish.") // the default
 		} else {
-			said.until(t, "Stopping")
+			said.until(t, "Waiting for running commands and calls.")
 		}
 		if err := os.WriteFile(filepath.Join(p.dir, "release"), []byte("the result\n"), 0o600); err != nil {
 			t.Fatal(err)

@@ -64,7 +64,7 @@ type thawing struct {
 }
 
 func (w *thawing) Write(text []byte) (int, error) {
-	if bytes.Contains(text, []byte("Stopping")) {
+	if bytes.Contains(text, []byte("Press Ctrl-C")) {
 		w.thaw()
 	}
 	return w.text.Write(text)
@@ -103,7 +103,7 @@ func TestInterruptAfterAnotherProcessFinishedTheRun(t *testing.T) {
 		signals.Deliver(os.Interrupt)
 		code := <-ended
 		said := stderr.text.String()
-		if code != 1 || !strings.Contains(said, "Stopping") || !strings.Contains(said, "was canceled") ||
+		if code != 1 || !strings.Contains(said, "Press Ctrl-C") || !strings.Contains(said, "was canceled") ||
 			strings.Contains(said, "is interrupted") || strings.Contains(said, "To continue: ") {
 			t.Errorf("%v: exit code %d: %s%s", args, code, &stdout, said)
 		}
