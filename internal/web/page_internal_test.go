@@ -99,8 +99,8 @@ func TestTimelineCountsTimeWithoutAProcessAsWaiting(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
 	calling, inner := &stepView{Path: "call", Started: at(0)}, &stepView{Path: "judge", Started: at(0)}
 	s := &story{
-		steps: []*stepView{calling, inner}, visits: map[string]int{}, started: at(0), last: at(4), active: 6 * time.Second,
-		open: map[*report.Step]*stepView{{Name: "call"}: calling, {Name: "judge"}: inner},
+		steps: []*stepView{calling, inner}, visits: map[string]int{}, started: at(0), last: at(4),
+		active: 6 * time.Second, open: map[*report.Step]*stepView{{Name: "call"}: calling, {Name: "judge"}: inner},
 	}
 	s.idle(at(12))
 	s.ended, calling.Ended, inner.Ended = at(14), at(14), at(14)
