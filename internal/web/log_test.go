@@ -99,10 +99,10 @@ func TestStepsAreFilteredByState(t *testing.T) {
 	rows := `[...document.querySelectorAll("#timeline a:not(.sub .sub) .lab bdi")].map((e) => e.textContent).join()`
 	b.waitText("#step-filter", "Failed 1")
 	b.click(`#step-filter a[href="?show=failed"]`)
-	b.wait(rows + ` === "bad"`)
+	b.wait(rows + ` === "all.bad"`)
 	b.click("#timeline a.gantt-row")
 	b.wait(`location.search.includes("show=failed") && location.search.includes("step=")`)
-	b.wait(rows + ` === "bad"`)
+	b.wait(rows + ` === "all.bad"`)
 	b.waitText("#log li[data-stream=stderr]", "because")
 	b.visit("/runs/" + string(id) + "?show=sleeping")
 	b.waitText("#timeline", "No step is in this state")

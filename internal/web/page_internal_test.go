@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/api"
+	"github.com/espalier-run/espalier/internal/report"
 )
 
 // endless is a record without an end. It fails after more than a page and a buffer have been read.
@@ -90,5 +91,20 @@ func TestLengthCountsTimeOnce(t *testing.T) {
 	}
 	if got := length(list); got != 7*time.Second {
 		t.Errorf("%s", got)
+	}
+}
+
+// The time between the last event of a process that was killed and the next process counts as waiting, and once.
+func TestTimelineCountsTimeWithoutAProcessAsWaiting(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
+	calling, inner := &stepView{Path: "call", Started: at(0)}, &stepView{Path: "judge", Started: at(0)}
+	s := &story{
+		steps: []*stepView{calling, inner}, visits: map[string]int{}, started: at(0), last: at(4),
+		active: 6 * time.Second, open: map[*report.Step]*stepView{{Name: "call"}: calling, {Name: "judge"}: inner},
+	}
+	s.idle(at(12))
+	s.ended, calling.Ended, inner.Ended = at(14), at(14), at(14)
+	if got := s.timeline(at(20), nil, "", 0); got.Active != "6.0 s" || got.Waited != "8.0 s" {
+		t.Errorf("%s active, %s waiting", got.Active, got.Waited)
 	}
 }
