@@ -222,7 +222,7 @@ var changing = []struct {
 	{regexp.MustCompile(`,"ms":N`), ""},
 	{regexp.MustCompile(`\b[0-9a-f]{64}\b`), "HASH"},
 	{regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b`), "RUN"},
-	{regexp.MustCompile(`(run|approve|status) [0-9a-f]{8}\b`), "$1 RUN"},
+	{regexp.MustCompile(`(run|approve|reject|status) [0-9a-f]{8}\b`), "$1 RUN"},
 	// How a person was identified: a server knows that better.
 	{regexp.MustCompile(`,"actor_method":"project-token"`), ""},
 	{regexp.MustCompile(`\(project-token, `), "("},
@@ -290,7 +290,7 @@ func TestAuditThroughAServerFindsChangedRecords(t *testing.T) {
 			t.Errorf("%v: %s", args, said)
 		}
 	}
-	if said := away.exits(1, "audit", "verify", "5555"); !strings.Contains(said, "the records are not valid") {
+	if said := away.exits(1, "audit", "verify", "5555"); !strings.Contains(said, "the records are correct again") {
 		t.Error(said)
 	}
 }

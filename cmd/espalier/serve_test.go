@@ -175,6 +175,7 @@ func TestServerWritesRecordsOfAnIDThatIsUsedAgain(t *testing.T) {
 	}
 	p.exits(0, "cancel", awfRun)
 	s.until(awfRun, "finished")
+	p.exits(0, "audit", "verify", awfRun) // which completes the records that the server still has to write
 	p.exits(0, "runs", "rm", awfRun)
 	p.exits(0, "run", "flow", "--detach", "--run-id", awfRun)
 	s.until(awfRun, "finished")

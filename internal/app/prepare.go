@@ -414,7 +414,8 @@ func LabelWords(labels []string) string {
 // ready returns an *Error with everything that a run lacks; if that is nothing, with the commands that need consent.
 func (rt *environment) ready(p *ir.Program, o RunOptions) error { return rt.readyFrom(p, "", o) }
 
-// readyFrom is ready for a run that continues with a step: it lacks only what that step and those that can follow need.
+// readyFrom is ready for a run that continues with a step: it lacks only the models that this step and those that can
+// follow need. All servers of tools count, because values of the run can contain secrets that only they provide.
 func (rt *environment) readyFrom(program *ir.Program, from string, o RunOptions) error {
 	if err := rt.labeled(program); err != nil {
 		return err
@@ -424,7 +425,7 @@ func (rt *environment) readyFrom(program *ir.Program, from string, o RunOptions)
 	if o.ScriptName == "" && !o.Simulate {
 		models = rt.models.Missing(p, o)
 	}
-	tools := rt.tools.Missing(p, o, rt.models)
+	tools := rt.tools.Missing(program, o, rt.models)
 	e := &Error{Kind: NotReady, Missing: slices.Concat(models, tools)}
 	switch {
 	case len(e.Missing) == 0:
