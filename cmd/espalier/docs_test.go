@@ -84,6 +84,27 @@ func readPage(t *testing.T, page string) []string {
 	return strings.Split(string(raw), "\n")
 }
 
+// The tutorial continues in the project of the README, so that its runs need other IDs.
+func TestTutorialUsesNoRunOfTheREADME(t *testing.T) {
+	ids := func(page string) []string {
+		var out []string
+		text := strings.Join(readPage(t, page), "\n")
+		for _, m := range regexp.MustCompile(`--run-id (\S+)`).FindAllStringSubmatch(text, -1) {
+			out = append(out, m[1])
+		}
+		return out
+	}
+	readme, tutorial := ids("README.md"), ids("docs/first-steps.md")
+	if len(readme) == 0 || len(tutorial) == 0 {
+		t.Fatal(readme, tutorial)
+	}
+	for _, id := range tutorial {
+		if slices.Contains(readme, id) {
+			t.Errorf("both use %s", id)
+		}
+	}
+}
+
 // fence is one block of a page: the lines from first up to after, which are indented if the block is part of a list.
 type fence struct {
 	label, indent string

@@ -330,10 +330,10 @@ func wordsOf(command string) []string {
 	return slices.Compact(words)
 }
 
-// outputs matches the target of a redirection that writes, and the command tee with its files. It also matches what
-// must not be mistaken for one: text in quotes, escaped characters, and "<>", which reads.
+// outputs matches the target of a redirection that writes, and tee with its files where a command begins. It also
+// matches what must not be mistaken for one: text in quotes, escaped characters, and "<>", which reads.
 var outputs = lazyregexp.New(`'[^']*'|"(?:\\.|[^"\\])*"|\\.|<>|` +
-	`[0-9&]*>>?[|&]?[ \t]*(?:` + outputWord + `)|(?:^|[\s;&|(])tee(?:[ \t]+(?:` + outputWord + `))+`)
+	`[0-9&]*>>?[|&]?[ \t]*(?:` + outputWord + `)|(?:^|[\n;&|(])[ \t]*tee(?:[ \t]+(?:` + outputWord + `))+`)
 
 // outputWord matches a path in a command.
 const outputWord = `"[^"$\x60]*"|'[^']*'|[\w./+:@%-]+`

@@ -155,6 +155,7 @@ func TestApprovalLeavesOutWhatCommandsWrite(t *testing.T) {
 		`grep '>' log.txt`:                        log,
 		`sh -c "cat '>' log.txt"`:                 log,
 		"./tee log.txt":                           log,
+		"grep tee log.txt":                        log,
 		"for f in list; do sh $f; done > log.txt": {"list"},
 	} {
 		var got []string

@@ -30,7 +30,7 @@ formats" says which files are workflows and where a project begins.`,
 			if len(args) == 1 {
 				dir := a.inDir(args[0])
 				if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-					return usage("", "%s is not a folder", args[0])
+					return usage("Pass a folder, or nothing for the whole project.", "%s is not a folder", args[0])
 				}
 				found.Workflows = slices.DeleteFunc(found.Workflows, func(w app.Workflow) bool {
 					below, err := filepath.Rel(dir, a.inDir(w.Path))
