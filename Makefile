@@ -15,7 +15,7 @@ RACE := $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env C
 export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build install screenshots pictures test test-fast test-clis test-temporal test-objects test-deploy test-engines test-upgrade test-live race lint vuln cross check fix bench bench-postgres bench-temporal bench-web lines soak soak-short soak-workers soak-model soak-bounds docs recording release test-release test-confinement test-temporal-short
+.PHONY: help demo build install screenshots pictures test test-exhaustive test-fast test-clis test-temporal test-objects test-deploy test-engines test-upgrade test-live race lint vuln cross check fix bench bench-postgres bench-temporal bench-web lines soak soak-short soak-workers soak-model soak-bounds docs recording release test-release test-confinement test-temporal-short
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,7 +49,7 @@ demo: build ## show what Espalier does, without an API key or an account
 # concurrent; "make race" for all.
 LISTED = $$($(GO) list -f '{{.ImportPath}} {{join .Deps " "}} {{join .TestImports " "}} {{join .XTestImports " "}} .' ./... | grep $(1) '$(LIBRARIES)|espalier/internal/(registry|app|cli) |$(COMPARISONS)' | cut -d' ' -f1)
 LIBRARIES = anthropic-sdk-go|openai-go|modelcontextprotocol
-COMPARISONS = ^[^ ]*/internal/(format/formattest|shell|step/node|secret|graph|python|expr)[ ]
+COMPARISONS = ^[^ ]*/internal/(format/formattest|shell|step/node|secret|graph|python|expr|arch|cpython|report/(audit|transcript))[ ]
 
 test: ## run all tests, with the race detector where that is cheap and there is a C compiler
 	@$(if $(RACE),,echo 'No C compiler was found: the tests run without the race detector.')
@@ -63,6 +63,11 @@ test: ## run all tests, with the race detector where that is cheap and there is 
 
 # What takes longest: real processes, browsers and databases, and comparisons with other programs.
 SLOW = cmd/espalier|internal/(web|server|cli|app|registry|process|shell|cpython|secret|soak|journal/(sqlite|postgres)|engine/(embedded|temporal)|format/formattest|step/(node|command)|tool/(mcp|builtin)|report/(transcript|otel)|graph)
+
+# "make test" takes a selection of the moments to kill a run at and of the seeds of simulations.
+test-exhaustive: ## kill runs at every write, before and after it; takes longer than "make test"
+	ESPALIER_TEST_EXHAUSTIVE=1 $(GO) test -count=1 -timeout 60m -run 'TestCrash|TestCreateInterrupted|TestRunsSurviveStops|TestExamplesTakeSloppyReplies' \
+		./cmd/espalier ./internal/engine/embedded ./internal/format/formattest
 
 test-fast: ## run the tests that need no other process, in less than a minute once compiled
 	$(GO) test $$($(GO) list ./... | grep -vE '/($(SLOW))$$')

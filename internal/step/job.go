@@ -1,10 +1,12 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -146,13 +148,17 @@ func (j *Job) Agent(id string) (*ir.Agent, error) {
 // TraceParent returns the W3C traceparent for what the task calls.
 func (j *Job) TraceParent() string { return journal.TraceParent(j.Root, j.Run) }
 
-// MakeDir creates the run's folder if it does not exist.
+// MakeDir creates the run's folder if it does not exist, and the folder of all runs, but no storage folder: if that was
+// removed during the run, a new one would look like one that another user made.
 func (j *Job) MakeDir() error {
 	if j.Dir == "" {
 		return nil
 	}
-	if err := os.MkdirAll(j.Dir, 0o700); err != nil {
-		return Errorf(ClassMissing, "cannot create the run's folder: %v", err)
+	for _, dir := range []string{filepath.Dir(j.Dir), j.Dir} {
+		made := os.Mkdir(dir, 0o700) // fails if it exists, as a folder or as a file
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			return Errorf(ClassMissing, "cannot create the run's folder: %v", cmp.Or(made, err))
+		}
 	}
 	return nil
 }

@@ -2,6 +2,8 @@ package step_test
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"reflect"
 	"testing"
 
@@ -47,5 +49,23 @@ func TestJobIsPlainDataApartFromItsHost(t *testing.T) {
 	walk("Job", reflect.TypeFor[step.Job]())
 	if !seen[reflect.TypeFor[ir.Program]()] || seen[reflect.TypeFor[step.Host]()] {
 		t.Error("the walk misses the workflow or enters the host")
+	}
+}
+
+// A storage folder that was removed while a step starts is not made again: without its signature, the next command
+// would take it for one of another user.
+func TestRunFolderNeedsItsStorage(t *testing.T) {
+	storage := filepath.Join(t.TempDir(), ".espalier")
+	job := &step.Job{Host: step.Host{Dir: filepath.Join(storage, "runs", "a")}}
+	if err := job.MakeDir(); err == nil {
+		t.Error("the folder of a run was made in a storage that does not exist")
+	}
+	if err := os.Mkdir(storage, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := job.MakeDir(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -50,7 +50,7 @@ func asCareful(k *enginetest.Kind) step.Runner { return careful{Kind: k} }
 func TestCrashAtEveryAppendOfWriteAheadTasks(t *testing.T) {
 	for name, p := range enginetest.Shapes(t) {
 		t.Run(name, func(t *testing.T) {
-			crashAtEveryAppend(t, name, p, 3, asCareful, func(*testing.T) journal.Store { return memorytest.New() })
+			crashAtEveryAppend(t, name, p, 3, 1, asCareful, func(*testing.T) journal.Store { return memorytest.New() })
 		})
 	}
 }

@@ -68,7 +68,7 @@ func inProject(t *testing.T) func(*step.Job) {
 	return func(j *step.Job) {
 		with("a")(j)
 		j.Project = t.TempDir()
-		j.Dir = filepath.Join(j.Project, ".espalier", "runs", "r1")
+		j.Dir = filepath.Join(t.TempDir(), "runs", "r1")
 	}
 }
 

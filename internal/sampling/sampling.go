@@ -1,0 +1,14 @@
+// Package sampling selects among the cases of tests that have very many, such as a kill at every write of every run.
+// "make test" runs a fixed selection of them, and "make test-exhaustive" all.
+package sampling
+
+import "os"
+
+// variable is set to run every case.
+const variable = "ESPALIER_TEST_EXHAUSTIVE"
+
+// Includes reports whether case n is tested: one of every few, or every one if the tests are exhaustive. Callers with
+// several series of cases add the number of the series to n, so that not all of them select the same cases.
+func Includes(n, of int) bool {
+	return os.Getenv(variable) != "" || n%of == 0
+}
