@@ -692,8 +692,8 @@ func measureCold(dir string) (figures, error) {
 	if err := os.WriteFile(flow, []byte(twelveSteps), 0o644); err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(filepath.Join(filepath.Dir(dir), espalierFile), "run", flow, "--simulate", "--json", "--input",
-		"ticket=It broke", "--input", "customer_id=42")
+	cmd := exec.Command(filepath.Join(filepath.Dir(dir), espalierFile), "run", flow, "--simulate", "--json", "--follow",
+		"--input", "ticket=It broke", "--input", "customer_id=42")
 	cmd.Dir = dir
 	began := time.Now()
 	p, err := startProcess(cmd)

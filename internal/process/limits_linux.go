@@ -90,10 +90,11 @@ func threads() int64 {
 
 // childrenOf returns the children of all threads of a process.
 func childrenOf(pid int) []int {
-	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is well-formed
+	tasks := fmt.Sprintf("/proc/%d/task", pid)
+	threads, _ := os.ReadDir(tasks) // a process that has ended has none
 	var out []int
-	for _, list := range lists {
-		raw, _ := os.ReadFile(list) // a thread that has ended has none
+	for _, thread := range threads {
+		raw, _ := os.ReadFile(filepath.Join(tasks, thread.Name(), "children")) // as above
 		out = append(out, parsePIDs(raw)...)
 	}
 	return out

@@ -339,12 +339,15 @@ func (t *Tools) Real(p *ir.Program, o RunOptions) []string {
 	}
 	box := t.box(o, script)
 	var out []string
+	seen := map[string]bool{}
 	add := func(what string) {
-		if !slices.Contains(out, what) {
-			out = append(out, what)
+		if !seen[what] {
+			seen[what], out = true, append(out, what)
 		}
 	}
+	calls := map[string]bool{} // the steps that call tools
 	for _, use := range toolUses(p, "") {
+		calls[use.where] = true
 		name := ir.ToolName(use.name)
 		if found := t.plain[name]; box.scripted[name] != nil || found != nil && !found.Spec().SideEffects {
 			continue
@@ -352,7 +355,7 @@ func (t *Tools) Real(p *ir.Program, o RunOptions) []string {
 		add("the tool " + name)
 	}
 	for _, c := range Commands(p, t.config) {
-		if !slices.ContainsFunc(toolUses(p, ""), func(u toolUse) bool { return u.where == c.Step }) {
+		if !calls[c.Step] {
 			add("the command of " + c.Step)
 		}
 	}

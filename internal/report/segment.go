@@ -58,7 +58,10 @@ func newSegment(text []byte) ([]byte, error) {
 	first, _ := firstLine(bytes.NewReader(text))
 	copy(extra[20:], first[:])
 	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
+	w, err := gzip.NewWriterLevel(&b, gzip.BestSpeed) // while the run goes on
+	if err != nil {
+		return nil, err
+	}
 	w.Extra = extra
 	if _, err := w.Write(text); err != nil {
 		return nil, err

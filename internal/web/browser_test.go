@@ -21,6 +21,7 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	"github.com/espalier-run/espalier/internal/app"
@@ -396,6 +397,19 @@ func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 func (b *tab) size(width, height int64) { b.t.Helper(); b.do(chromedp.EmulateViewport(width, height)) }
 
 func (b *tab) visit(path string) { b.t.Helper(); b.do(chromedp.Navigate(b.s.url(path))) }
+
+// inject evaluates JavaScript on every page before its own.
+func (b *tab) inject(script string) {
+	b.t.Helper()
+	ctx, cancel := b.limited()
+	defer cancel()
+	_, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
+		Source: script,
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
 
 func (b *tab) click(selector string) {
 	b.t.Helper()

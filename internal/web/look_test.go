@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	"github.com/espalier-run/espalier/internal/app"
@@ -160,6 +159,7 @@ func TestPagesAreAccessible(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.inject(string(raw))
 	for _, width := range []int64{1280, 360} {
 		b.size(width, 800)
 		for _, p := range places {
@@ -169,7 +169,7 @@ func TestPagesAreAccessible(t *testing.T) {
 			if wide := eval[int](b, "document.documentElement.scrollWidth - innerWidth"); wide > 0 {
 				t.Errorf("%s: the page is %d px wider than the screen", where, wide)
 			}
-			for _, v := range axe(b, string(raw), "") {
+			for _, v := range axe(b, "") {
 				t.Errorf("%s: %s", where, v)
 			}
 			if width == 360 {
@@ -177,7 +177,7 @@ func TestPagesAreAccessible(t *testing.T) {
 			}
 			// The dark theme changes nothing but colors.
 			b.theme("dark")
-			for _, v := range axe(b, string(raw), `, runOnly: ["color-contrast"]`) {
+			for _, v := range axe(b, `, runOnly: ["color-contrast"]`) {
 				t.Errorf("%s, dark: %s", where, v)
 			}
 		}
@@ -190,27 +190,6 @@ const boxes = `[...document.querySelectorAll("main .card, main h1, main h2, main
 		return (e.id || e.className || e.textContent.slice(0, 20)) + " " + Math.round(b.x) + " " + Math.round(b.y + scrollY);
 	}).join("\n")`
 
-// Scripts do not move anything on a page: its parts are where they are without JavaScript.
-func TestScriptsDoNotShiftPages(t *testing.T) {
-	s, places := furnished(t)
-	b := s.open()
-	b.expect("404")
-	for _, width := range []int64{360, 1280} {
-		b.size(width, 900)
-		for _, p := range places {
-			b.scripts(false)
-			b.visit(p.path)
-			want := eval[string](b, boxes)
-			b.scripts(true)
-			b.visit(p.path)
-			b.wait(`(document.querySelector("#link")?.textContent ?? "Live") === "Live"`)
-			if got := eval[string](b, boxes); got != want || got == "" {
-				t.Errorf("%s at %d px: with scripts:\n%s\nwithout:\n%s", p.name, width, got, want)
-			}
-		}
-	}
-}
-
 // words are the words that a page shows, without times, which go on, and without what only scripts can do.
 const words = `(() => {
 	const page = document.body.cloneNode(true);
@@ -219,29 +198,39 @@ const words = `(() => {
 	return page.textContent.replace(/[\d.,]+ (ms|s|min|h|kB|MB)\b/g, "").replace(/\s+/g, "");
 })()`
 
-// Every page says the same without JavaScript, and everything that acts is a link or a form. Buttons that do nothing
-// without scripts only help to look at what is there.
-func TestPagesSayTheSameWithoutJavaScript(t *testing.T) {
+// inert are links, forms and buttons that do nothing without scripts, except for buttons that only help to look at what
+// is there.
+const inert = `[...document.querySelectorAll("a:not([href]), a[href='#'], form:not([action])")].map(
+	(e) => e.outerHTML).concat([...document.querySelectorAll("button")].filter((e) => e.type === "button" ?
+	!e.matches("[data-zoom], [data-follow], [data-fold], [data-copy], [data-copy-from], [data-theme-toggle], " +
+	"[data-keys]")
+	: !e.form).map((e) => e.outerHTML)).filter((e) => !e.includes("method=\"dialog\"")).join("\n")`
+
+// Every page says the same without JavaScript, its parts are in the same places, and everything that acts is a link or
+// a form.
+func TestPagesAreTheSameWithoutJavaScript(t *testing.T) {
 	s, places := furnished(t)
 	b := s.open()
 	b.expect("404")
-	for _, p := range places {
-		b.scripts(true)
-		b.visit(p.path)
-		b.wait(`(document.querySelector("#link")?.textContent ?? "Live") === "Live"`)
-		want := eval[string](b, words)
-		b.scripts(false)
-		b.visit(p.path)
-		if got := eval[string](b, words); got != want || got == "" {
-			t.Errorf("%s without scripts:\n%s\nwith scripts:\n%s", p.name, got, want)
-		}
-		inert := eval[string](b, `[...document.querySelectorAll("a:not([href]), a[href='#'], form:not([action])")].map(
-			(e) => e.outerHTML).concat([...document.querySelectorAll("button")].filter((e) => e.type === "button" ?
-			!e.matches("[data-zoom], [data-follow], [data-fold], [data-copy], [data-copy-from], [data-theme-toggle], " +
-			"[data-keys]")
-			: !e.form).map((e) => e.outerHTML)).filter((e) => !e.includes("method=\"dialog\"")).join("\n")`)
-		if inert != "" {
-			t.Errorf("%s: these do nothing without scripts:\n%s", p.name, inert)
+	for _, width := range []int64{360, 1280} {
+		b.size(width, 900)
+		for _, p := range places {
+			where := fmt.Sprintf("%s at %d px", p.name, width)
+			b.scripts(false)
+			b.visit(p.path)
+			placed, said := eval[string](b, boxes), eval[string](b, words)
+			if useless := eval[string](b, inert); useless != "" {
+				t.Errorf("%s: these do nothing without scripts:\n%s", where, useless)
+			}
+			b.scripts(true)
+			b.visit(p.path)
+			b.wait(`(document.querySelector("#link")?.textContent ?? "Live") === "Live"`)
+			if got := eval[string](b, boxes); got != placed || got == "" {
+				t.Errorf("%s: with scripts:\n%s\nwithout:\n%s", where, got, placed)
+			}
+			if got := eval[string](b, words); got != said || got == "" {
+				t.Errorf("%s: with scripts:\n%s\nwithout:\n%s", where, got, said)
+			}
 		}
 	}
 }
@@ -265,14 +254,7 @@ func TestPagesDoNotShiftWhileTheyArrive(t *testing.T) {
 	s, places := furnished(t)
 	b := s.open()
 	b.expect("404")
-	ctx, cancel := b.limited()
-	defer cancel()
-	_, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
-		Source: shifts,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b.inject(shifts)
 	for _, width := range []int64{360, 1280} {
 		b.size(width, 900)
 		for _, p := range places {
@@ -352,9 +334,9 @@ func (b *tab) scripts(on bool) {
 }
 
 // axe returns the violations on the page that is shown.
-func axe(b *tab, source, rules string) []string {
+func axe(b *tab, rules string) []string {
 	b.t.Helper()
-	out := eval[string](b, source+`;axe.run(document, {resultTypes: ["violations"]`+rules+`}).then((r) => JSON.stringify(
+	out := eval[string](b, `axe.run(document, {resultTypes: ["violations"]`+rules+`}).then((r) => JSON.stringify(
 		r.violations.map((v) => v.id + ": " + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200) + " " +
 		n.any.concat(n.all, n.none).map((c) => c.message).join("; ").slice(0, 200)).join(" | "))))`)
 	var violations []string

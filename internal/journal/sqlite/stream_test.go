@@ -15,7 +15,7 @@ import (
 func TestEventsOfALongRunAreReadInPages(t *testing.T) {
 	s := openWith(t, t.TempDir(), sqlite.Options{Dead: everyone, Relaxed: true})
 	defer s.Close()
-	const appends, large = 1600, 20 << 10
+	const appends, large = 2600, 4 << 10
 	journaltest.Append(t, s, journaltest.Start("a", "me"))
 	text := json.RawMessage(`"` + strings.Repeat("x", large) + `"`)
 	done := make(chan error, appends)
