@@ -62,7 +62,7 @@ test: ## run all tests, with the race detector where that is cheap and there is 
 	$(GO) test -timeout 20m -p 3 ./internal/web $(call LISTED,-E) # the longest first; processes of tests often wait
 
 # What takes longest: real processes, browsers and databases, and comparisons with other programs.
-SLOW = cmd/espalier|internal/(web|server|cli|app|registry|process|shell|cpython|secret|soak|journal/(sqlite|postgres)|engine/(embedded|temporal)|format/formattest|step/(node|command)|tool/(mcp|builtin)|report/(transcript|otel)|graph)
+SLOW = cmd/espalier|internal/(web|server|cli|app|registry|process|shell|cpython|secret|soak|provider/cliagent|journal/(sqlite|postgres)|engine/(embedded|temporal)|format/formattest|step/(node|command|script)|tool/(mcp|builtin)|report/(transcript|otel)|graph)
 
 # "make test" takes a selection of the moments to kill a run at and of the seeds of simulations.
 test-exhaustive: ## kill runs at every write, before and after it; takes longer than "make test"
