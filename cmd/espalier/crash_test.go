@@ -90,10 +90,7 @@ func (s *shape) matrix(t *testing.T, compared func(label string, differences []s
 	}
 	turn := 0
 	for first := 1; first <= back.Writes; first++ {
-		for i, after := range []bool{false, true} {
-			if !sampling.Includes(first+i, 2) {
-				continue
-			}
+		for _, after := range moments(first) {
 			label := fmt.Sprintf("killed %s write %d", beforeOrAfter(after), first)
 			broken := s.project(t)
 			one := s.errand
@@ -127,6 +124,16 @@ func (s *shape) matrix(t *testing.T, compared func(label string, differences []s
 			os.RemoveAll(again)
 		}
 	}
+}
+
+// moments returns when to kill at a write: before it or after it, in turn, or both if the tests are exhaustive.
+func moments(write int) (after []bool) {
+	for i, moment := range []bool{false, true} {
+		if sampling.Includes(write+i, 2) {
+			after = append(after, moment)
+		}
+	}
+	return after
 }
 
 func beforeOrAfter(after bool) string {
