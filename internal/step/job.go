@@ -1,7 +1,6 @@
 package step
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -148,17 +147,15 @@ func (j *Job) Agent(id string) (*ir.Agent, error) {
 // TraceParent returns the W3C traceparent for what the task calls.
 func (j *Job) TraceParent() string { return journal.TraceParent(j.Root, j.Run) }
 
-// MakeDir creates the run's folder if it does not exist, and the folder of all runs, but no storage folder: if that was
-// removed during the run, a new one would look like one that another user made.
+// MakeDir creates the run's folder, and the folder of all runs, if they do not exist.
 func (j *Job) MakeDir() error {
 	if j.Dir == "" {
 		return nil
 	}
-	for _, dir := range []string{filepath.Dir(j.Dir), j.Dir} {
-		made := os.Mkdir(dir, 0o700) // fails if it exists, as a folder or as a file
-		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			return Errorf(ClassMissing, "cannot create the run's folder: %v", cmp.Or(made, err))
-		}
+	runs, id := filepath.Split(j.Dir)
+	storage, folder := filepath.Split(filepath.Clean(runs))
+	if err := protected.MkdirIn(storage, filepath.Join(folder, id)); err != nil {
+		return Errorf(ClassMissing, "cannot create the run's folder: %v", err)
 	}
 	return nil
 }

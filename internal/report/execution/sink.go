@@ -498,7 +498,7 @@ func (w *Writer) save(r *record) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Mkdir(w.Dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := protected.MkdirIn(filepath.Split(w.Dir)); err != nil {
 		return err
 	}
 	_, err = c.Write(checkpointPath(w.Dir, journal.RunID(r.Run)))

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/report"
 )
 
@@ -130,7 +131,7 @@ func (l *ledger) owe(run journal.RunID) error {
 	}
 	err := os.WriteFile(l.debt(run), nil, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = os.MkdirAll(l.mine(), 0o700); err == nil {
+		if err = protected.MkdirIn(l.dir, filepath.Join(owed, string(l.me))); err == nil {
 			err = os.WriteFile(l.debt(run), nil, 0o600)
 		}
 	}
@@ -173,7 +174,7 @@ func (l *ledger) inherit(gone func(journal.Owner) bool) []journal.RunID {
 		}
 		theirs := filepath.Join(l.dir, owed, owner.Name())
 		debts, err := os.ReadDir(theirs)
-		if err != nil || os.MkdirAll(l.mine(), 0o700) != nil {
+		if err != nil || protected.MkdirIn(l.dir, filepath.Join(owed, string(l.me))) != nil {
 			continue // another process was faster, or will do it
 		}
 		for _, debt := range debts {
