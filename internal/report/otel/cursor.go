@@ -89,6 +89,12 @@ func checkpointIn(dir string, run journal.RunID) string {
 // mine returns the folder of what this process owes.
 func (l *ledger) mine() string { return filepath.Join(l.dir, owed, string(l.me)) }
 
+// makeMine creates it and the folder of all processes.
+func (l *ledger) makeMine() error {
+	storage, telemetry := filepath.Split(l.dir)
+	return protected.MkdirIn(storage, filepath.Join(telemetry, owed, string(l.me)))
+}
+
 func (l *ledger) debt(run journal.RunID) string { return filepath.Join(l.mine(), string(run)) }
 
 // read returns a run's cursor. A missing or unreadable one is zero: spans that arrive twice have the same ids.
@@ -131,7 +137,7 @@ func (l *ledger) owe(run journal.RunID) error {
 	}
 	err := os.WriteFile(l.debt(run), nil, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = protected.MkdirIn(l.dir, filepath.Join(owed, string(l.me))); err == nil {
+		if err = l.makeMine(); err == nil {
 			err = os.WriteFile(l.debt(run), nil, 0o600)
 		}
 	}
@@ -174,7 +180,7 @@ func (l *ledger) inherit(gone func(journal.Owner) bool) []journal.RunID {
 		}
 		theirs := filepath.Join(l.dir, owed, owner.Name())
 		debts, err := os.ReadDir(theirs)
-		if err != nil || protected.MkdirIn(l.dir, filepath.Join(owed, string(l.me))) != nil {
+		if err != nil || l.makeMine() != nil {
 			continue // another process was faster, or will do it
 		}
 		for _, debt := range debts {

@@ -222,6 +222,20 @@ func (g *growing) Events(ctx context.Context, run journal.RunID, after journal.S
 	return (&reporttest.Shelf{Appends: g.appends}).Events(ctx, run, after)
 }
 
+// A storage folder that was removed is not created again: it would lack the signature of its owner.
+func TestRemovedStorageStaysRemoved(t *testing.T) {
+	r := reporttest.Recorded(t, "gate-approved")
+	storage := filepath.Join(t.TempDir(), "removed")
+	l := newLife(t, filepath.Join(storage, "telemetry"), r.Program, variables{}.at(reporttest.NewCollector(t)), nil)
+	l.sees(r.Appends)
+	if s := l.Close(time.Minute); s.Unreadable == nil {
+		t.Errorf("%+v", s)
+	}
+	if _, err := os.Stat(storage); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the storage folder: %v", err)
+	}
+}
+
 // Two processes that drive a run in turn deliver every span once, also when both run all the time.
 func TestTwoProcessesDeliverEverySpanOnce(t *testing.T) {
 	r := reporttest.Recorded(t, "gate-approved")

@@ -71,11 +71,11 @@ func (l *life) sees(appends []journal.Appended) {
 	}
 }
 
-// export exports a recording by one process.
+// export exports a recording by one process, the first in its storage folder.
 func export(t *testing.T, r *reporttest.Recording, env variables, change func(*otel.Options)) *reporttest.Collector {
 	t.Helper()
 	c := reporttest.NewCollector(t)
-	l := newLife(t, t.TempDir(), r.Program, env.at(c), change)
+	l := newLife(t, filepath.Join(t.TempDir(), "telemetry"), r.Program, env.at(c), change)
 	l.sees(r.Appends)
 	if s := l.Close(time.Minute); s.Waiting+s.Refused > 0 || s.Trouble != "" || s.Unreadable != nil || s.Measured {
 		t.Errorf("%+v", s)
