@@ -205,3 +205,32 @@ func FuzzJSON(f *testing.F) {
 		}
 	})
 }
+
+// What is appended in canonical form is what JSON makes of the output of encoding/json.
+func TestAppendedFormIsCanonical(t *testing.T) {
+	name := rapid.OneOf(rapid.String(), rapid.StringOfN(rapid.RuneFrom([]rune{'a', 0xD7FF, 0xE000, 0xFFFD, 0x10000}), 0, 3, -1))
+	rapid.Check(t, func(t *rapid.T) {
+		texts := rapid.MapOf(name, name).Draw(t, "texts")
+		numbers := rapid.MapOf(rapid.StringMatching("[a-z]{1,3}"), rapid.Int64()).Draw(t, "numbers")
+		all := map[string]any{"": numbers}
+		var inner, outer []canonical.Member
+		for key, n := range numbers {
+			inner = append(inner, canonical.Member{Name: key, Value: canonical.AppendInt(nil, n)})
+		}
+		outer = append(outer, canonical.Member{Value: canonical.AppendObject(nil, inner)})
+		for key, text := range texts {
+			if key != "" {
+				all[key] = text
+				outer = append(outer, canonical.Member{Name: key, Value: canonical.AppendString(nil, text)})
+			}
+		}
+		plain, err := json.Marshal(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := canonical.JSON(plain)
+		if got := canonical.AppendObject([]byte("x"), outer); err != nil || string(got) != "x"+string(want) {
+			t.Fatalf("got %s\nwant %s, %v", got, want, err)
+		}
+	})
+}

@@ -22,26 +22,39 @@ const (
 	beginsBytes = 512
 )
 
-// fields are the data of a record.
+// fields are an object of a record, in canonical form.
 type fields struct {
 	rules    *redact.Rules
-	data     map[string]any
+	members  []canonical.Member
+	forms    []byte // of the values that were encoded here
 	redacted bool
 }
 
-func newFields(rules *redact.Rules) *fields { return &fields{rules: rules, data: map[string]any{}} }
+func newFields(rules *redact.Rules) *fields {
+	return &fields{rules: rules, members: make([]canonical.Member, 0, 16), forms: make([]byte, 0, 512)}
+}
 
-func (f *fields) set(name string, value any) { f.data[name] = value }
+func (f *fields) set(name string, form []byte) {
+	f.members = append(f.members, canonical.Member{Name: name, Value: form})
+}
+
+// setLast sets a member to what was appended to forms.
+func (f *fields) setLast(name string, forms []byte) {
+	f.set(name, forms[len(f.forms):])
+	f.forms = forms
+}
 
 func (f *fields) object(name string, inner *fields) {
 	f.redacted = f.redacted || inner.redacted
-	f.set(name, inner.data)
+	f.setLast(name, inner.append(f.forms))
 }
+
+func (f *fields) append(b []byte) []byte { return canonical.AppendObject(b, f.members) }
 
 // text adds a name, an id or a code, which is never redacted.
 func (f *fields) text(name, text string) {
 	if text != "" {
-		f.set(name, validText(text))
+		f.setLast(name, canonical.AppendString(f.forms, validText(text)))
 	}
 }
 
@@ -55,7 +68,7 @@ func (f *fields) says(name, text string) {
 	f.text(name, hidden)
 }
 
-func (f *fields) number(name string, n int64) { f.set(name, n) }
+func (f *fields) number(name string, n int64) { f.setLast(name, canonical.AppendInt(f.forms, n)) }
 
 // some adds a number unless it is 0.
 func (f *fields) some(name string, n int64) {
@@ -66,7 +79,7 @@ func (f *fields) some(name string, n int64) {
 
 func (f *fields) flag(name string, on bool) {
 	if on {
-		f.set(name, true)
+		f.set(name, []byte("true"))
 	}
 }
 
@@ -79,11 +92,19 @@ func textsOf[T any](f *fields, name string, list []T, text func(*T) string) {
 	if len(list) == 0 {
 		return
 	}
-	texts := make([]string, len(list))
+	setList(f, name, list, func(b []byte, one *T) []byte { return canonical.AppendString(b, validText(text(one))) })
+}
+
+// setList adds a list.
+func setList[T any](f *fields, name string, list []T, item func([]byte, *T) []byte) {
+	b := []byte{'['}
 	for i := range list {
-		texts[i] = validText(text(&list[i]))
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = item(b, &list[i])
 	}
-	f.set(name, texts)
+	f.set(name, append(b, ']'))
 }
 
 // actor adds the user, the name that the user claims, and how a server has established the user. Without a server, the
@@ -115,8 +136,7 @@ func (f *fields) value(name string, raw json.RawMessage, most int) {
 	}
 	form := f.content(raw)
 	if len(form) > most {
-		f.set(name, shortened(form))
-		return
+		form = shortened(form)
 	}
 	f.set(name, form)
 }
@@ -163,11 +183,7 @@ func canonicalForm(raw json.RawMessage) json.RawMessage {
 }
 
 // textForm returns the canonical form of a text.
-func textForm(text string) json.RawMessage {
-	raw, _ := json.Marshal(validText(text))
-	form, _ := canonical.JSON(raw) // neither fails for valid UTF-8
-	return form
-}
+func textForm(text string) json.RawMessage { return canonical.AppendString(nil, validText(text)) }
 
 // longNumbers reports whether there may be a number that a double cannot hold.
 // Most values have none, and need not be decoded.
@@ -204,14 +220,17 @@ func exact(v any) any {
 }
 
 // shortened returns the size, the hash and the start of a long value.
-func shortened(value []byte) any {
+func shortened(value []byte) json.RawMessage {
 	begins := value[:beginsBytes]
 	for len(begins) > 0 && !utf8.Valid(begins) {
 		begins = begins[:len(begins)-1]
 	}
-	return map[string]any{"shortened": map[string]any{
-		"begins": string(begins), "bytes": len(value), "sha256": hash(value),
-	}}
+	about, all := newFields(nil), newFields(nil)
+	about.text("begins", string(begins))
+	about.number("bytes", int64(len(value)))
+	about.text("sha256", hash(value))
+	all.object("shortened", about)
+	return all.append(nil)
 }
 
 func hash(b []byte) string {
@@ -226,29 +245,23 @@ type chain struct {
 	prev               string // hash of the last record
 }
 
-// next returns the next record, without a line feed.
-func (c *chain) next(event, step string, at journal.Millis, data *fields) ([]byte, error) {
+// appendNext appends the next record, without a line feed. Its members are those of Record.
+func (c *chain) appendNext(b []byte, event, step string, at journal.Millis, data *fields) []byte {
 	if data.redacted {
 		data.flag("redacted", true)
 	}
-	raw, err := json.Marshal(struct {
-		Record
-		Timestamp string         `json:"timestamp"`
-		Data      map[string]any `json:"data"`
-	}{
-		Record: Record{
-			Seq: c.seq + 1, RunID: string(c.run), TraceID: string(c.trace), ParentRunID: string(c.parent),
-			StepID: step, Event: event, PrevHash: c.prev,
-		},
-		Timestamp: string(report.AppendTime(nil, at)),
-		Data:      data.data,
-	})
-	if err != nil {
-		return nil, err
-	}
-	line, err := canonical.JSON(raw)
-	if err == nil {
-		c.seq, c.prev = c.seq+1, hash(line)
-	}
-	return line, err
+	r := newFields(nil)
+	r.number("seq", c.seq+1)
+	r.text("run_id", string(c.run))
+	r.text("trace_id", string(c.trace))
+	r.text("parent_run_id", string(c.parent))
+	r.text("step_id", step)
+	r.text("event", event)
+	r.text("timestamp", string(report.AppendTime(nil, at)))
+	r.object("data", data)
+	r.text("prev_hash", c.prev)
+	start := len(b)
+	b = r.append(b)
+	c.seq, c.prev = c.seq+1, hash(b[start:])
+	return b
 }

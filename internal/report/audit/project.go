@@ -166,15 +166,13 @@ func (p *projector) sources(definition string, f *fields) error {
 	if err != nil || len(files) == 0 {
 		return err
 	}
-	list := make([]map[string]any, len(files))
-	for i, one := range files {
+	setList(f, "files", files, func(b []byte, one *ir.File) []byte {
 		o := newFields(nil)
 		o.text("path", one.Path)
 		o.text("role", one.Role)
 		o.text("sha256", one.SHA256)
-		list[i] = o.data
-	}
-	f.set("files", list)
+		return o.append(b)
+	})
 	return nil
 }
 
@@ -207,7 +205,7 @@ func (p *projector) runEnd(ev *report.Event, f *fields) error {
 		f.says("error", ev.Problem)
 		f.text("reason_code", code)
 	case cmp.Or(ev.Reason, string(ev.Class)) == plan.ReasonStopNotMet:
-		f.set("stop_condition_met", false)
+		f.set("stop_condition_met", []byte("false"))
 	default:
 		f.text("reason_code", code)
 	}
@@ -367,7 +365,7 @@ func budgetCheck(_ *projector, ev *report.Event, f *fields) error {
 func remaining(f *fields, b *report.Budget) {
 	put := func(remaining, used string, n int64, limit *int64) {
 		if limit == nil {
-			f.set(remaining, nil)
+			f.set(remaining, []byte("null"))
 		} else {
 			f.number(remaining, *limit-n)
 		}

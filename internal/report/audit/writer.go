@@ -217,11 +217,7 @@ func (p *projector) write(ev *report.Event, r *recipe) error {
 	if err != nil {
 		return err
 	}
-	line, err := l.next(name, path, ev.At, f)
-	if err != nil {
-		return err
-	}
-	p.out.End(ev.Run, append(append(b, line...), '\n'), ev.Type == report.RunFinished)
+	p.out.End(ev.Run, append(l.appendNext(b, name, path, ev.At, f), '\n'), ev.Type == report.RunFinished)
 	return nil
 }
 
