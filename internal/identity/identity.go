@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Kind is what an identity stands for.
@@ -70,13 +71,17 @@ const (
 	starterOf = "starter:"
 )
 
-var gateRole = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+// gateRole is compiled when it is first used, as are the other patterns of names: bounded repetitions are large, and
+// most commands need none of them.
+var gateRole = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+})
 
 // ParseRole returns the role that a text names.
 func ParseRole(text string) (Role, error) {
 	for prefix, what := range map[string]string{approverFor: "gate role", starterOf: "workflow"} {
 		if name, ok := strings.CutPrefix(text, prefix); ok {
-			if !gateRole.MatchString(name) {
+			if !gateRole().MatchString(name) {
 				return "", fmt.Errorf("the role %q names no %s: write %sNAME", text, what, prefix)
 			}
 			return Role(text), nil

@@ -204,7 +204,7 @@ func (o *OIDC) identity(token *oidc.IDToken) (Identity, error) {
 	}
 	claim := cmp.Or(o.settings.NameClaim, "email")
 	name, _ := claims[claim].(string)
-	if !accountName.MatchString(name) || claim == "email" && claims["email_verified"] != true {
+	if !accountName().MatchString(name) || claim == "email" && claims["email_verified"] != true {
 		return Identity{}, fmt.Errorf("%w: the provider has not verified your %s", ErrNotAdmitted, claim)
 	}
 	// The provider decides about its names; it must not decide about accounts of the users file.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/private"
@@ -56,7 +57,9 @@ var (
 	ErrInvalidToken = errors.New("the token is not valid")
 )
 
-var accountName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9@._+-]{0,127}$`)
+var accountName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9@._+-]{0,127}$`)
+})
 
 // List returns all accounts in the order of their names.
 func (u *Users) List() ([]Account, error) { return u.file.Read() }
@@ -72,7 +75,7 @@ func (u *Users) update(change func([]Account) ([]Account, error)) error {
 // Add adds an account with its first token, which it returns. A lifetime of 0
 // means that the token does not expire.
 func (u *Users) Add(name string, service bool, roles []Role, lifetime time.Duration) (token string, err error) {
-	if !accountName.MatchString(name) {
+	if !accountName().MatchString(name) {
 		return "", fmt.Errorf("%q is not a name for a user: use letters, digits and . _ @ + -", name)
 	}
 	if len(roles) == 0 {

@@ -14,6 +14,7 @@ import (
 	"iter"
 	"regexp"
 	"slices"
+	"sync"
 )
 
 // An archive is a ZIP file with one finished run:
@@ -185,11 +186,14 @@ type Archive struct {
 var _ ArchiveSource = (*Archive)(nil)
 
 // archiveNames are the names that an archive may contain.
-var archiveNames = regexp.MustCompile(
-	`^(manifest\.json|journal\.ndjson|blobs/[0-9a-f]{64}|(audit|transcript)/[0-9A-Za-z][0-9A-Za-z_-]{0,63}\.ndjson)$`)
+var archiveNames = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(manifest\.json|journal\.ndjson|blobs/[0-9a-f]{64}|(audit|transcript)/[0-9A-Za-z][0-9A-Za-z_-]{0,63}\.ndjson)$`)
+})
 
 // runIDs are the IDs that are safe in names of files.
-var runIDs = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,63}$`)
+var runIDs = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,63}$`)
+})
 
 // Limits of what an archive may contain.
 const (
@@ -212,7 +216,7 @@ func OpenArchive(r io.ReaderAt, size int64) (*Archive, error) {
 	a := &Archive{files: map[string]*zip.File{}}
 	for _, f := range in.File {
 		switch {
-		case !archiveNames.MatchString(f.Name) || !f.Mode().IsRegular():
+		case !archiveNames().MatchString(f.Name) || !f.Mode().IsRegular():
 			return nil, fmt.Errorf("%w: it contains %q, which does not belong to a run", ErrArchive, f.Name)
 		case a.files[f.Name] != nil:
 			return nil, fmt.Errorf("%w: it contains %s twice", ErrArchive, f.Name)
@@ -245,7 +249,7 @@ func (a *Archive) check() error {
 	for i := range m.Runs {
 		r := &m.Runs[i]
 		switch {
-		case !runIDs.MatchString(string(r.ID)) || seen[r.ID]:
+		case !runIDs().MatchString(string(r.ID)) || seen[r.ID]:
 			return fmt.Errorf("%w: %q is not the ID of a run, or is listed twice", ErrArchive, r.ID)
 		case i > 0 && r.Root != m.Run:
 			return fmt.Errorf("%w: run %s is not part of run %s", ErrArchive, r.ID, m.Run)

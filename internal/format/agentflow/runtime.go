@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -154,13 +155,15 @@ func (l *lowering) approvers(v *values) *ir.Approvers {
 const maxApprovers = 1000
 
 // roleName is the form of an approver role, as in "espalier user add --role approver:NAME".
-var roleName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var roleName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+})
 
 // roles returns the names of approver roles, and reports those that no person can have.
 func (l *lowering) roles(list []text.Text) []string {
 	var out []string
 	for _, t := range list {
-		if !roleName.MatchString(t.Value) {
+		if !roleName().MatchString(t.Value) {
 			l.out.Errorf(CodeApprovers, t.Span,
 				"Use letters, digits, dots, hyphens and underscores, and at most 64 characters.",
 				"%q is not a valid role.", t.Value)
