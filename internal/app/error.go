@@ -89,7 +89,7 @@ type Error struct {
 	Kind    Kind
 	Reason  Reason // empty when the kind says enough
 	Message string // lower case, without a final period
-	Advice  string // what to do, free of command-line phrases; may be empty
+	Advice  string // what to do; may be empty. Entry points add what depends on them, by Reason.
 
 	Name  string   // what the error is about; see the reasons
 	Names []string // candidates or details; see the reasons

@@ -174,7 +174,7 @@ var seams = []string{
 // shared are folders below a seam that are no implementations of it but what
 // several of them need.
 var shared = map[string]string{
-	// Every record may have to hide something.
+	// Stores tell which process owns a run, and pass appends to the one that commits them.
 	"internal/journal/owner": "internal/journal",
 	"internal/journal/queue": "internal/journal",
 	// What all providers that use HTTP share.
@@ -187,7 +187,9 @@ var shared = map[string]string{
 
 // entryPoints may import app and what its responses are made of: journal for the types of runs and facts, report and
 // its renderers, and the packages of the language. They must not import what only app and registry put together.
-var entryPoints = []string{"internal/cli", "internal/server", "internal/mcpserver", "internal/api", "internal/client"}
+var entryPoints = []string{
+	"internal/cli", "internal/server", "internal/web", "internal/mcpserver", "internal/api", "internal/client",
+}
 
 // hidden are the packages that entry points reach only through app.
 var hidden = []string{"internal/registry", "internal/engine", "internal/plan"}

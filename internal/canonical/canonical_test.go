@@ -208,7 +208,8 @@ func FuzzJSON(f *testing.F) {
 
 // What is appended in canonical form is what JSON makes of the output of encoding/json.
 func TestAppendedFormIsCanonical(t *testing.T) {
-	name := rapid.OneOf(rapid.String(), rapid.StringOfN(rapid.RuneFrom([]rune{'a', 0xD7FF, 0xE000, 0xFFFD, 0x10000}), 0, 3, -1))
+	order := rapid.RuneFrom([]rune{'a', 0xD7FF, 0xE000, 0xFFFD, 0x10000}) // what UTF-8 and UTF-16 sort differently
+	name := rapid.OneOf(rapid.String(), rapid.StringOfN(order, 0, 3, -1))
 	rapid.Check(t, func(t *rapid.T) {
 		texts := rapid.MapOf(name, name).Draw(t, "texts")
 		numbers := rapid.MapOf(rapid.StringMatching("[a-z]{1,3}"), rapid.Int64()).Draw(t, "numbers")
