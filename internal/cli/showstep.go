@@ -147,8 +147,8 @@ func requestText(r *provider.Request) []byte {
 	for _, t := range r.Tools {
 		section("tool "+t.Name, strings.TrimSpace(t.Description+"\n"+string(t.Schema)))
 	}
-	if r.Work != nil {
-		section("own tools", grantsText(r.Work.Grants))
+	if r.Task != nil {
+		section("own tools", grantsText(r.Task.Grants))
 	}
 	section("reply schema", string(r.Schema))
 	section("options", string(r.Options))

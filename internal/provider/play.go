@@ -9,7 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/price"
 )
 
-// Tokens estimates what the request costs to read.
+// Tokens estimates the input tokens of the request.
 func (r *Request) Tokens() int64 {
 	n := len(r.System) + len(r.Schema)
 	for _, m := range r.Messages {
@@ -21,7 +21,7 @@ func (r *Request) Tokens() int64 {
 	return int64((n+price.BytesPerToken-1)/price.BytesPerToken) + r.mediaTokens()
 }
 
-// mediaTokens estimates what images and sounds cost to read, from above.
+// mediaTokens returns an upper bound of the input tokens of images and sounds.
 func (r *Request) mediaTokens() int64 {
 	const image, bytesOfSound = 2000, 200 // providers resize larger images; sounds count by the second
 	var n int64
@@ -39,9 +39,9 @@ func (r *Request) mediaTokens() int64 {
 	return n
 }
 
-// MostTokens returns more than a tokenizer should make of the request: at worst
-// two letters are a token, or one byte of a letter that is not ASCII, and the
-// form around blocks and tools counts as well.
+// MostTokens returns an upper bound of the input tokens of the request. It
+// counts a token for every two ASCII characters and for every other byte, and a
+// surcharge for the request and for each block and tool.
 func (r *Request) MostTokens() int64 {
 	const perRequest, perPart = 600, 24
 	n := int64(perRequest)
@@ -79,12 +79,11 @@ func size(blocks []Block) int {
 
 func (b *Block) size() int { return len(b.Text) + len(b.ToolName) + len(b.Input) + len(b.Content) }
 
-// Play streams a reply that is known as a whole: in pieces, as a model would,
-// and cut off where the request says that it has to end. Usage that is zero is
-// estimated.
+// Play streams a complete reply in pieces, as a model would, and truncates it to
+// the token limit of the request. Usage that is zero is estimated.
 func Play(ctx context.Context, req Request, reply Reply) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
-		reply := reply.fit(req.MaxTokens)
+		reply := reply.truncate(req.MaxTokens)
 		reply.FillUsage(&req)
 		for _, b := range reply.Blocks {
 			if b.Type != Text && b.Type != Thinking {
@@ -108,7 +107,7 @@ func Play(ctx context.Context, req Request, reply Reply) iter.Seq2[Chunk, error]
 	}
 }
 
-// FillUsage estimates the usage that the model did not report.
+// FillUsage estimates the usage if the model did not report it.
 func (r *Reply) FillUsage(req *Request) {
 	if r.Usage.Input+r.Usage.CacheRead+r.Usage.CacheWrite <= 0 {
 		r.Usage.Input = max(1, req.Tokens())
@@ -121,14 +120,14 @@ func (r *Reply) FillUsage(req *Request) {
 	}
 }
 
-// tokensOf returns at least 1: no reply is free.
+// tokensOf estimates the tokens of blocks. It returns at least 1.
 func tokensOf(blocks []Block) int64 {
 	return max(1, int64((size(blocks)+price.BytesPerToken-1)/price.BytesPerToken))
 }
 
-// fit returns the reply, at most so many tokens long. Of a text the beginning
-// is kept, of a call for a tool all or nothing.
-func (r Reply) fit(tokens int) Reply {
+// truncate returns the reply with at most the given number of tokens. It cuts
+// texts, but drops a tool call that does not fit.
+func (r Reply) truncate(tokens int) Reply {
 	if tokens <= 0 || tokensOf(r.Blocks) <= int64(tokens) {
 		return r
 	}
@@ -153,8 +152,8 @@ func (r Reply) fit(tokens int) Reply {
 	return r
 }
 
-// pieces cuts a text the way it would come over a network: after words, a few
-// at a time.
+// pieces splits a text as a network would deliver it: after words, a few at a
+// time.
 func pieces(text string) iter.Seq[string] {
 	const about = 24
 	return func(yield func(string) bool) {

@@ -14,14 +14,14 @@ import (
 
 // Model answers requests.
 type Model interface {
-	// Generate streams a reply: any number of pieces as they come, and last
-	// the whole of it. An error ends the stream; it is an *Error when the
-	// model's side is to blame.
+	// Generate streams a reply: any number of pieces as they arrive, then the
+	// complete Reply. An error ends the stream; failures of the provider are
+	// of type *Error.
 	Generate(ctx context.Context, req Request) iter.Seq2[Chunk, error]
 }
 
 // Stream streams the chunks that call emits, and then the reply that it returns, or its error. When emit returns false,
-// call must return; what it returns then does not matter.
+// call must return; its results are then ignored.
 func Stream(
 	ctx context.Context, req *Request, call func(emit func(Chunk) bool) (*Reply, error),
 ) iter.Seq2[Chunk, error] {
@@ -30,13 +30,13 @@ func Stream(
 			yield(Chunk{}, err)
 			return
 		}
-		gone := false
+		stopped := false
 		reply, err := call(func(c Chunk) bool {
-			gone = !yield(c, nil)
-			return !gone
+			stopped = !yield(c, nil)
+			return !stopped
 		})
 		switch {
-		case gone:
+		case stopped:
 		case err != nil:
 			yield(Chunk{}, err)
 		default:
@@ -47,57 +47,56 @@ func Stream(
 	}
 }
 
-// Sizer is a Model that knows how large a request can be to it. What others
-// count is an estimate.
+// Sizer is a Model that bounds the size of a request itself. For other models,
+// Request.MostTokens applies.
 type Sizer interface {
-	// MostTokens is an estimate from above of what the model will count.
+	// MostTokens returns an upper bound of the tokens that the model counts.
 	MostTokens(req *Request) int64
 }
 
-// Request is everything a model gets to see.
+// Request is a request to a model.
 type Request struct {
 	Model     string    `json:"model,omitempty"`
 	System    string    `json:"system,omitempty"`
 	Messages  []Message `json:"messages"`
 	Tools     []Tool    `json:"tools,omitempty"`
 	MaxTokens int       `json:"max_tokens,omitempty"`
-	// Schema asks for a reply that is JSON of this shape.
+	// Schema is the JSON Schema of the reply; nil allows any text.
 	Schema  json.RawMessage `json:"schema,omitempty"`
-	Options json.RawMessage `json:"options,omitempty"` // the provider's own, passed on as they are
-	// Work is what an agent needs to know that works by itself; nil for a model
-	// that only answers.
-	Work *Work `json:"work,omitempty"`
-	// For says what the request is for. Models of the network never see it;
-	// offline ones choose their reply by it.
+	Options json.RawMessage `json:"options,omitempty"` // passed to the provider unchanged
+	// Task is set for agents (see Agents), and nil for other models.
+	Task *AgentTask `json:"work,omitempty"`
+	// For is the purpose of the request. It is never sent to a server; offline
+	// models choose their reply by it.
 	For Purpose `json:"for,omitzero"`
 }
 
-// Purpose is where in a workflow a request comes from.
+// Purpose identifies the part of a workflow that makes a request.
 type Purpose struct {
 	Workflow string `json:"workflow,omitempty"`
 	Step     string `json:"step,omitempty"`
 	Agent    string `json:"agent,omitempty"`
 	Key      string `json:"key,omitempty"` // of the task: stable across crashes
-	// Visit is how often the step had been entered before, Iteration the index
-	// in the innermost loop around it, Attempt that of the task and Turn that
-	// of the conversation: all from 0. Together they are the only "how often"
-	// that offline models know: counting calls would forget them in a crash.
+	// Visit counts earlier visits of the step, Iteration is the index in the
+	// innermost loop around it, Attempt that of the task and Turn that of the
+	// conversation: all from 0. Offline models distinguish repeated requests by
+	// these only, because a counter in memory does not survive a crash.
 	Visit     int `json:"visit,omitempty"`
 	Iteration int `json:"iteration,omitempty"`
 	Attempt   int `json:"attempt,omitempty"`
 	Turn      int `json:"turn,omitempty"`
 	// Call is the number of the call, from 1, in a step whose code calls agents; otherwise 0.
 	Call int `json:"call,omitempty"`
-	// Contract is what the reply must be.
+	// Contract states the required form of the reply.
 	Contract contract.Contract `json:"contract,omitzero"`
 	// Expected is the author's description of the reply.
 	Expected string `json:"expected,omitempty"`
-	// Sample is a reply that would do, worked out by rules: what offline models
-	// answer with.
+	// Sample is an acceptable reply that was derived by rules; the simulated
+	// model sends it.
 	Sample string `json:"sample,omitempty"`
 }
 
-// Role is who says something.
+// Role is the author of a message.
 type Role string
 
 // The roles.
@@ -112,7 +111,7 @@ type Message struct {
 	Blocks []Block `json:"blocks"`
 }
 
-// BlockType is what a block carries.
+// BlockType is the kind of a block's content.
 type BlockType string
 
 // The types of blocks.
@@ -127,7 +126,7 @@ const (
 type Block struct {
 	Type BlockType `json:"type"`
 	Text string    `json:"text,omitempty"` // text and thinking
-	// Signature is what some providers want back with their thinking.
+	// Signature must be sent back with the block; some providers sign thinking and tool uses.
 	Signature string          `json:"signature,omitempty"`
 	ToolID    string          `json:"tool_id,omitempty"`
 	ToolName  string          `json:"tool_name,omitempty"`
@@ -135,7 +134,7 @@ type Block struct {
 	Content   json.RawMessage `json:"content,omitempty"` // of a tool result
 	IsError   bool            `json:"is_error,omitempty"`
 	// Media are files that a tool returned. Content has a placeholder for each,
-	// so that models that do not take its type still learn about it.
+	// for models that do not accept its type.
 	Media []Media `json:"media,omitempty"`
 }
 
@@ -145,7 +144,7 @@ type Media struct {
 	Data []byte `json:"data"`
 }
 
-// Tool is a tool that a model may ask for.
+// Tool is a tool that a model may call.
 type Tool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
@@ -157,19 +156,19 @@ type Chunk struct {
 	Type  BlockType
 	Text  string
 	Reply *Reply
-	// Retried says that the pieces so far do not count: the reply begins anew.
+	// Retried reports a failed attempt. The chunks before it are void: the reply starts over.
 	Retried *Retried
-	// Again says that the wait is over, and the next attempt is about to be made.
-	Again bool
-	// Session and Did are of agents that work by themselves: what they call the
-	// conversation, as soon as that is known, and what they do with tools.
-	Session string
-	Did     *Did
-	// Used is what such an agent has reported to have used so far.
+	// NextAttempt is set when the wait after Retried is over, before the next attempt.
+	NextAttempt bool
+	// Session is the ID of an agent's session, as soon as it is known; ToolEvent is the start or end of a call to one
+	// of the agent's own tools.
+	Session   string
+	ToolEvent *AgentToolEvent
+	// Used holds the usage that an agent has reported so far.
 	Used *Reply
 }
 
-// StopReason is why a model stopped.
+// StopReason is the reason why a model stopped.
 type StopReason string
 
 // The reasons.
@@ -180,7 +179,7 @@ const (
 	Refused   StopReason = "refused"
 )
 
-// Reply is a whole answer.
+// Reply is a complete reply.
 type Reply struct {
 	Blocks []Block    `json:"blocks"`
 	Stop   StopReason `json:"stop"`
@@ -188,18 +187,18 @@ type Reply struct {
 	Refusal string `json:"refusal,omitempty"`
 	Usage   Usage  `json:"usage"`
 	Model   string `json:"model"`
-	// ID is the server's id of the reply, for questions to its operator.
+	// ID is the server's ID of the reply, for support requests.
 	ID string `json:"id,omitempty"`
-	// Asked is what the request asked for; nil for offline models.
+	// Asked holds parameters of the request; nil for offline models.
 	Asked *Asked `json:"asked,omitempty"`
 	// Provider is the name of the provider in the project. The router that
 	// chooses among providers sets it.
 	Provider string `json:"provider,omitempty"`
-	// Offline is "simulated" or "scripted" when no real model answered; the
-	// records and the screen say so wherever the reply appears.
+	// Offline is "simulated" or "scripted" if no real model answered. Records and
+	// user interfaces label the reply with it.
 	Offline string `json:"offline,omitempty"`
-	// Worked is set when an agent gave the reply that works by itself.
-	Worked *Worked `json:"worked,omitempty"`
+	// AgentResult is set for replies of agents (see Agents).
+	AgentResult *AgentResult `json:"worked,omitempty"`
 }
 
 // Asked is the part of a request that the records keep with its reply.
@@ -207,20 +206,21 @@ type Asked struct {
 	Server      string   `json:"server,omitempty"` // its host
 	MaxTokens   int      `json:"max_tokens,omitempty"`
 	Temperature *float64 `json:"temperature,omitempty"`
-	JSON        bool     `json:"json,omitempty"` // of a shape
+	JSON        bool     `json:"json,omitempty"` // the request had a schema
 }
 
-// Text returns the reply's text blocks, joined; of an agent's work only what it
-// came to in the end.
+// Text returns the joined text blocks of the reply, or the final answer of an
+// agent.
 func (r *Reply) Text() string {
-	if r.Worked != nil {
-		return r.Worked.Answer
+	if r.AgentResult != nil {
+		return r.AgentResult.Answer
 	}
-	return r.Said()
+	return r.AllText()
 }
 
-// Said returns all that the reply says, what an agent says on the way included.
-func (r *Reply) Said() string {
+// AllText returns the joined text blocks of the reply, including the
+// intermediate texts of an agent.
+func (r *Reply) AllText() string {
 	var out []byte
 	for _, b := range r.Blocks {
 		if b.Type == Text {
@@ -230,7 +230,7 @@ func (r *Reply) Said() string {
 	return string(out)
 }
 
-// Usage is the tokens of one reply.
+// Usage counts the tokens of one reply.
 type Usage struct {
 	Input      int64 `json:"input"`
 	Output     int64 `json:"output"`
@@ -238,7 +238,7 @@ type Usage struct {
 	CacheWrite int64 `json:"cache_write,omitempty"`
 }
 
-// Class is the class of a failure: what workflows retry on.
+// Class is the class of a failure. Workflows select by it what they retry.
 type Class = journal.Class
 
 // The classes that models return.
@@ -246,12 +246,12 @@ const (
 	Timeout    = journal.ClassTimeout
 	RateLimit  = journal.ClassRateLimit
 	APIError   = journal.ClassAPI
-	BadRequest = journal.ClassBadRequest // and anything else that a retry does not help
+	BadRequest = journal.ClassBadRequest // and other failures that a retry does not fix
 	NoQuota    = journal.ClassNoQuota
-	NotReady   = journal.ClassMissing // a key is missing
+	NotReady   = journal.ClassMissing // such as a missing key
 )
 
-// Classes lists them all.
+// Classes returns all classes.
 func Classes() []Class {
 	return []Class{Timeout, RateLimit, APIError, BadRequest, NoQuota, NotReady}
 }
@@ -260,19 +260,19 @@ func Classes() []Class {
 type Error struct {
 	Class      Class
 	Status     int
-	RetryAfter time.Duration // what the provider asked for; 0 when it did not
+	RetryAfter time.Duration // as requested by the provider; 0 if it states none
 	Message    string
-	// Spent says that an answer had begun, or may have: it may be paid for.
-	Spent bool
-	// NoSession says that the session to go on with is not there, and that
-	// nothing was done.
+	// Billable reports whether the provider may charge for this attempt.
+	Billable bool
+	// NoSession reports that the session to resume does not exist, so the agent
+	// did nothing.
 	NoSession bool
-	// Partial is what the model says to have used all the same; nil when it says
-	// nothing, and then all that was set aside counts if Spent.
+	// Partial holds the usage that was reported before the failure. If it is nil
+	// and Billable is set, the full reservation is charged.
 	Partial *Reply
 }
 
-// Errorf returns an error of a class.
+// Errorf returns an Error with a class and a formatted message.
 func Errorf(class Class, format string, args ...any) *Error {
 	return &Error{Class: class, Message: fmt.Sprintf(format, args...)}
 }
@@ -284,10 +284,10 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s", e.Class, e.Message)
 }
 
-// Interrupted is the error of a call that was cancelled after the model had
-// reported what it used until then.
+// Interrupted is the error of a call that was canceled after the model had
+// reported usage.
 type Interrupted struct {
-	Cause   error // of the context
+	Cause   error // the error of the context
 	Partial *Reply
 }
 
@@ -296,7 +296,7 @@ func (e *Interrupted) Error() string { return e.Cause.Error() }
 // Unwrap returns the cause.
 func (e *Interrupted) Unwrap() error { return e.Cause }
 
-// Retryable reports whether trying again may help.
+// Retryable reports whether a retry may succeed.
 func (e *Error) Retryable() bool {
 	return e.Class == Timeout || e.Class == RateLimit || e.Class == APIError
 }

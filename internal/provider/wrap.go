@@ -10,31 +10,32 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// Retried is an attempt that failed and is made again.
+// Retried is a failed attempt that will be repeated.
 type Retried struct {
 	Error *Error
 	Wait  time.Duration // before the next attempt
 }
 
-// Retry asks again when a failure may pass. The stream reports each failed
-// attempt before the wait, so that readers can record it; what had arrived of
-// the reply until then does not count.
+// Retry repeats calls that fail with a retryable error. The stream reports each
+// failed attempt before the wait, so that consumers can record it; the chunks
+// of that attempt are void.
 type Retry struct {
 	Model Model
-	Times int // further attempts
-	// Jitter is a number from 0 to 1; Pause waits.
+	Times int // maximum number of retries
+	// Jitter returns a number from 0 to 1; Pause waits.
 	Jitter func() float64
 	Pause  func(context.Context, time.Duration) error
 }
 
 const (
-	firstWait   = time.Second
-	longestWait = time.Minute
-	// patience is the longest wait that Retry makes itself.
-	patience = 15 * time.Minute
+	firstBackoff = time.Second
+	maxBackoff   = time.Minute
+	// maxRetryAfter is the longest requested wait that Retry honors; for longer
+	// ones the call fails, and RateLimitWait returns the wait.
+	maxRetryAfter = 15 * time.Minute
 )
 
-// Generate asks until there is a reply, or no hope of one.
+// Generate calls the model until it replies or a retry is pointless.
 func (r Retry) Generate(ctx context.Context, req Request) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		for attempt := 0; ; attempt++ {
@@ -51,7 +52,7 @@ func (r Retry) Generate(ctx context.Context, req Request) iter.Seq2[Chunk, error
 				return
 			}
 			wait := r.wait(attempt, failed)
-			if !failed.Retryable() || attempt >= r.Times || wait > patience {
+			if !failed.Retryable() || attempt >= r.Times || wait > maxRetryAfter {
 				yield(Chunk{}, failed)
 				return
 			}
@@ -62,46 +63,47 @@ func (r Retry) Generate(ctx context.Context, req Request) iter.Seq2[Chunk, error
 				yield(Chunk{}, err)
 				return
 			}
-			if !yield(Chunk{Again: true}, nil) {
+			if !yield(Chunk{NextAttempt: true}, nil) {
 				return
 			}
 		}
 	}
 }
 
-// Busy returns how long to wait before a call can succeed that failed because
-// of a rate limit, when that is longer than Retry waits itself; otherwise 0.
-func Busy(err error) time.Duration {
-	if failed, ok := errors.AsType[*Error](err); ok && failed.Class == RateLimit && failed.RetryAfter > patience {
+// RateLimitWait returns the wait that a rate limit requests, if it is longer
+// than Retry waits itself; otherwise 0.
+func RateLimitWait(err error) time.Duration {
+	failed, ok := errors.AsType[*Error](err)
+	if ok && failed.Class == RateLimit && failed.RetryAfter > maxRetryAfter {
 		return failed.RetryAfter
 	}
 	return 0
 }
 
-// wait returns what the provider asks for, or else twice as long each time, less a
-// part that differs, so that many callers do not come back together.
+// wait returns the wait that the provider requests, or else exponential backoff
+// with jitter.
 func (r Retry) wait(attempt int, failed *Error) time.Duration {
 	if failed.RetryAfter > 0 {
 		return failed.RetryAfter
 	}
-	d := min(firstWait<<min(attempt, 16), longestWait)
+	d := min(firstBackoff<<min(attempt, 16), maxBackoff)
 	return d - time.Duration(r.Jitter()*float64(d)/2)
 }
 
-// Limit lets only so many calls happen at the same time. Models that share a
-// Slots share the limit.
+// Limit bounds the number of concurrent calls. Models with the same Slots share
+// the limit.
 type Limit struct {
 	Model Model
 	Slots Slots
 }
 
-// Slots are places for calls.
+// Slots is a semaphore for concurrent calls.
 type Slots chan struct{}
 
-// NewSlots makes n places.
+// NewSlots returns a semaphore for n calls.
 func NewSlots(n int) Slots { return make(Slots, n) }
 
-// Generate waits for a place, and holds it until the stream is over.
+// Generate waits for a slot and holds it until the stream ends.
 func (l Limit) Generate(ctx context.Context, req Request) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		select {
@@ -115,16 +117,16 @@ func (l Limit) Generate(ctx context.Context, req Request) iter.Seq2[Chunk, error
 	}
 }
 
-// Bounds of replies. The longest replies of models have about 128,000 tokens, which is half a megabyte of text.
+// Limits of a reply. The longest replies of models have about 128,000 tokens, which is half a megabyte of text.
 const (
-	MaxReply     = 8 << 20 // bytes of texts and of the inputs of tools
+	MaxReply     = 8 << 20 // bytes of texts and tool inputs
 	MaxToolCalls = 500     // in one reply
 )
 
-// Bound fails a reply that is larger than any model's: servers of models can be hostile, or broken.
+// Bound rejects replies above the limits, which only hostile or broken servers send.
 type Bound struct{ Model Model }
 
-// Generate asks, and stops listening when the reply is too large. The call is not repeated.
+// Generate calls the model and fails as soon as the reply exceeds a limit. The error is not retryable.
 func (b Bound) Generate(ctx context.Context, req Request) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		size := 0
@@ -133,14 +135,14 @@ func (b Bound) Generate(ctx context.Context, req Request) iter.Seq2[Chunk, error
 			if size > MaxReply || c.Reply != nil && c.Reply.size() > MaxReply {
 				yield(Chunk{}, &Error{
 					Class:   BadRequest,
-					Message: fmt.Sprintf("the reply is larger than %d MiB", MaxReply>>20), Spent: true,
+					Message: fmt.Sprintf("the reply is larger than %d MiB", MaxReply>>20), Billable: true,
 				})
 				return
 			}
 			if c.Reply != nil && c.Reply.toolCalls() > MaxToolCalls {
 				yield(Chunk{}, &Error{
 					Class:   BadRequest,
-					Message: fmt.Sprintf("the reply has more than %d tool calls", MaxToolCalls), Spent: true,
+					Message: fmt.Sprintf("the reply has more than %d tool calls", MaxToolCalls), Billable: true,
 				})
 				return
 			}
@@ -167,19 +169,19 @@ func (r *Reply) toolCalls() (n int) {
 	return n
 }
 
-// Deadline gives up on a reply that takes too long.
+// Deadline limits the duration of a call.
 type Deadline struct {
 	Model Model
 	After time.Duration
 }
 
-// Generate asks, and stops waiting when the time is up.
+// Generate calls the model and fails with a Timeout error after d.After.
 func (d Deadline) Generate(ctx context.Context, req Request) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		slow := &Error{
-			Class:   Timeout,
-			Message: fmt.Sprintf("the model did not answer within %s", ir.Millis(d.After.Milliseconds()).Words()),
-			Spent:   true,
+			Class:    Timeout,
+			Message:  fmt.Sprintf("the model did not answer within %s", ir.Millis(d.After.Milliseconds()).Words()),
+			Billable: true,
 		}
 		limited, stop := context.WithTimeoutCause(ctx, d.After, slow)
 		defer stop()

@@ -159,7 +159,7 @@ func TestDeadline(t *testing.T) {
 		_, err := providertest.Collect(t,
 			provider.Deadline{Model: b, After: time.Minute}.Generate(t.Context(), providertest.AskText()))
 		var failed *provider.Error
-		if !errors.As(err, &failed) || failed.Class != provider.Timeout || !failed.Spent {
+		if !errors.As(err, &failed) || failed.Class != provider.Timeout || !failed.Billable {
 			t.Errorf("got %v", err)
 		}
 	})

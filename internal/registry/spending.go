@@ -255,10 +255,10 @@ func (m spendingModel) Generate(ctx context.Context, req provider.Request) iter.
 			switch {
 			case errors.As(err, &failed) && failed.Partial != nil:
 				cost = costOf(p, failed.Partial)
-			case failed != nil && !failed.Spent:
-			case err != nil, c.Retried != nil && c.Retried.Error.Spent:
+			case failed != nil && !failed.Billable:
+			case err != nil, c.Retried != nil && c.Retried.Error.Billable:
 				cost = worst // it may be billed
-			case c.Again:
+			case c.NextAttempt:
 				if refused := m.claim(ctx, shares, worst); refused != nil {
 					yield(provider.Chunk{}, refused)
 					return
@@ -283,7 +283,7 @@ func (m spendingModel) Generate(ctx context.Context, req provider.Request) iter.
 // costOf returns what a reply costs: what the agent that gave it reports, or what
 // its tokens cost.
 func costOf(p price.Price, reply *provider.Reply) int64 {
-	if w := reply.Worked; w != nil && w.MicroDollars != nil {
+	if w := reply.AgentResult; w != nil && w.MicroDollars != nil {
 		return *w.MicroDollars
 	}
 	return p.Cost(price.Tokens(reply.Usage))

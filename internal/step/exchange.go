@@ -167,7 +167,7 @@ func (e *exchange) generate(ctx context.Context, s tool.Sampling) (
 	if reply == nil {
 		failed = cmp.Or(failed, errors.New("the model's reply broke off"))
 		charged := worst.Unanswered()
-		if known, ok := errors.AsType[*provider.Error](failed); ok && !known.Spent {
+		if known, ok := errors.AsType[*provider.Error](failed); ok && !known.Billable {
 			charged = journal.Usage{ModelCalls: 1}.Unanswered()
 		}
 		return nil, 0, used, errors.Join(failed, j.Log.Note(ctx, Note{

@@ -101,7 +101,7 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 		for stream.Next() {
 			event := stream.Current()
 			if err := whole.Accumulate(event); err != nil {
-				return nil, &provider.Error{Class: provider.APIError, Message: err.Error(), Spent: true}
+				return nil, &provider.Error{Class: provider.APIError, Message: err.Error(), Billable: true}
 			}
 			chunk := provider.Chunk{}
 			switch {

@@ -77,9 +77,9 @@ func (a *Agent) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 	return provider.Stream(ctx, &req, func(emit func(provider.Chunk) bool) (*provider.Reply, error) {
 		limited, stop := ctx, context.CancelFunc(func() {})
 		slow := &provider.Error{
-			Class:   provider.Timeout,
-			Message: fmt.Sprintf("%s did not end within %s", a.Name, ir.Millis(a.Timeout.Milliseconds()).Words()),
-			Spent:   true,
+			Class:    provider.Timeout,
+			Message:  fmt.Sprintf("%s did not end within %s", a.Name, ir.Millis(a.Timeout.Milliseconds()).Words()),
+			Billable: true,
 		}
 		if a.Timeout > 0 {
 			limited, stop = context.WithTimeoutCause(ctx, a.Timeout, slow)
@@ -108,10 +108,10 @@ var errConsumerGone = errors.New("the consumer stopped reading")
 
 // work runs the program to its end. When it returns, no process of the program is left.
 func (a *Agent) work(ctx context.Context, req *provider.Request, t *Turn, yield func(provider.Chunk) bool) error {
-	if req.Work == nil {
-		req.Work = &provider.Work{}
+	if req.Task == nil {
+		req.Task = &provider.AgentTask{}
 	}
-	for _, word := range []string{req.Model, req.Work.Session} {
+	for _, word := range []string{req.Model, req.Task.Session} {
 		if strings.HasPrefix(word, "-") { // some programs would parse it as an option
 			return provider.Errorf(provider.BadRequest, "%s cannot be called with %q, which looks like an option",
 				a.Name, word)
@@ -157,7 +157,7 @@ func (a *Agent) work(ctx context.Context, req *provider.Request, t *Turn, yield 
 	p.Stdout.Close()
 	switch {
 	case errors.Is(died, process.ErrAlive):
-		return &provider.Error{Class: provider.APIError, Message: fmt.Sprintf("%s: %v", a.Name, died), Spent: true}
+		return &provider.Error{Class: provider.APIError, Message: fmt.Sprintf("%s: %v", a.Name, died), Billable: true}
 	case readErr != nil:
 		return readErr
 	case ctx.Err() != nil:
@@ -185,12 +185,12 @@ func (a *Agent) readOutput(p *process.Process, t *Turn, yield func(provider.Chun
 		if len(all) > mostText {
 			return &provider.Error{
 				Class:   provider.APIError,
-				Message: fmt.Sprintf("%s wrote more than %d MiB", a.Name, mostText>>20), Spent: true,
+				Message: fmt.Sprintf("%s wrote more than %d MiB", a.Name, mostText>>20), Billable: true,
 			}
 		}
 		a.Dialect.ParseLine(clean(all), t)
 		if err != nil {
-			return &provider.Error{Class: provider.APIError, Message: err.Error(), Spent: true}
+			return &provider.Error{Class: provider.APIError, Message: err.Error(), Billable: true}
 		}
 		return t.flush(yield)
 	}
@@ -216,7 +216,7 @@ func (t *Turn) end(a *Agent, o process.Outcome) error {
 	if t.failed != nil {
 		failed := *t.failed
 		failed.Message = fmt.Sprintf("%s: %s", a.Name, failed.Message)
-		failed.Spent = failed.Spent || t.begun
+		failed.Billable = failed.Billable || t.begun
 		failed.NoSession = t.asked.Session != "" && !t.begun
 		failed.Partial = t.partial(a.Name)
 		return &failed
@@ -248,7 +248,7 @@ func (t *Turn) end(a *Agent, o process.Outcome) error {
 		class = provider.BadRequest // it failed on startup; a retry does not help
 	}
 	return &provider.Error{
-		Class: class, Message: fmt.Sprintf("%s: %s", a.Name, how), Spent: t.begun,
+		Class: class, Message: fmt.Sprintf("%s: %s", a.Name, how), Billable: t.begun,
 		NoSession: t.asked.Session != "" && !t.begun, Partial: t.partial(a.Name),
 	}
 }

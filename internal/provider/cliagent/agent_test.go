@@ -161,7 +161,7 @@ func TestSuite(t *testing.T) {
 		Model: fakeAgent(t, "answers"), NoTools: true,
 		Failures: []providertest.Failure{{
 			Request: overloaded,
-			Want:    provider.Error{Class: provider.APIError, Status: 529, Spent: true},
+			Want:    provider.Error{Class: provider.APIError, Status: 529, Billable: true},
 		}},
 	})
 }
@@ -233,13 +233,13 @@ func TestCommandLines(t *testing.T) {
 	git := provider.Grant{Tool: "Bash", Only: []string{"Bash(git *)"}, Never: []string{"Bash(git push)"}}
 	for _, c := range []struct {
 		dialect Dialect
-		work    provider.Work
+		work    provider.AgentTask
 		has     string // parts of the arguments, separated by |
 		lacks   string
 	}{
 		{
 			Claude{},
-			provider.Work{NewSession: "n-1"},
+			provider.AgentTask{NewSession: "n-1"},
 			"--print| --output-format|stream-json| --permission-mode|dontAsk| " +
 				"--setting-sources||--strict-mcp-config| --tools|| --disallowedTools|Read(./.espalier/**)| " +
 				"--model|big| --append-system-prompt-file| --session-id|n-1|--more",
@@ -247,7 +247,7 @@ func TestCommandLines(t *testing.T) {
 		},
 		{
 			Claude{},
-			provider.Work{
+			provider.AgentTask{
 				Session: "s-1", Turns: 7, MicroDollars: 1_500_000,
 				Grants: []provider.Grant{{Tool: "Read"}, git},
 			},
@@ -257,40 +257,40 @@ func TestCommandLines(t *testing.T) {
 		},
 		{
 			Codex{},
-			provider.Work{},
+			provider.AgentTask{},
 			`exec|--json| --ignore-rules| --sandbox|read-only| --config|web_search="disabled"| --model|big|--more|-`,
 			"resume workspace-write",
 		},
 		{
 			Codex{},
-			provider.Work{Session: "s-1", Grants: []provider.Grant{{Tool: "Bash"}, {Tool: "WebSearch"}}},
+			provider.AgentTask{Session: "s-1", Grants: []provider.Grant{{Tool: "Bash"}, {Tool: "WebSearch"}}},
 			"exec|--json| --sandbox|workspace-write| --more|resume|s-1|-", "disabled read-only",
 		},
 		{
 			Codex{},
-			provider.Work{Grants: []provider.Grant{{Tool: "Read"}, {Tool: "Grep"}}},
+			provider.AgentTask{Grants: []provider.Grant{{Tool: "Read"}, {Tool: "Grep"}}},
 			"--sandbox|read-only",
 			"workspace-write",
 		},
 		{
 			Gemini{},
-			provider.Work{NewSession: "n-1"},
+			provider.AgentTask{NewSession: "n-1"},
 			"--output-format|stream-json| --admin-policy| --model|big|--session-id|n-1|--more", "--resume --yolo",
 		},
-		{Gemini{}, provider.Work{Session: "s-1"}, "--resume|s-1", "--session-id"},
+		{Gemini{}, provider.AgentTask{Session: "s-1"}, "--resume|s-1", "--session-id"},
 		{
 			Copilot{},
-			provider.Work{NewSession: "n-1"},
+			provider.AgentTask{NewSession: "n-1"},
 			"--output-format|json| --no-ask-user|--disable-builtin-mcps| --available-tools=none| " +
 				"--model|big|--session-id=n-1|--more", "--allow-all-urls",
 		},
 		{
 			Copilot{},
-			provider.Work{Session: "s-1", Grants: []provider.Grant{{Tool: "Read"}, {Tool: "Bash"}}},
+			provider.AgentTask{Session: "s-1", Grants: []provider.Grant{{Tool: "Read"}, {Tool: "Bash"}}},
 			"--available-tools=view,bash,read_bash,stop_bash,list_bash| --resume=s-1", "--session-id",
 		},
 	} {
-		req.Work = &c.work
+		req.Task = &c.work
 		got := invoke(t, c.dialect, req)
 		args := strings.ReplaceAll(strings.Join(got.Args, "|"), " ", "_")
 		rest := args
@@ -371,7 +371,7 @@ func TestModelCannotBeAnOption(t *testing.T) {
 		a.Dialect = d
 		req := providertest.AskText()
 		req.Model = "--yolo"
-		if _, failed := generate(t, a, req); failed == nil || failed.Class != provider.BadRequest || failed.Spent {
+		if _, failed := generate(t, a, req); failed == nil || failed.Class != provider.BadRequest || failed.Billable {
 			t.Errorf("%T: %+v", d, failed)
 		}
 	}
@@ -383,14 +383,14 @@ func TestFailuresAreClassified(t *testing.T) {
 		"killed": "signal",
 	} {
 		_, failed := generate(t, fakeAgent(t, mode), providertest.AskText())
-		if failed == nil || failed.Class != provider.APIError || !failed.Spent ||
+		if failed == nil || failed.Class != provider.APIError || !failed.Billable ||
 			!strings.Contains(failed.Message, want) {
 			t.Errorf("%s: %+v", mode, failed)
 		}
 	}
 	gone := fakeAgent(t, "answers")
 	gone.Program = filepath.Join(t.TempDir(), "no-such-agent")
-	if _, failed := generate(t, gone, providertest.AskText()); failed == nil || failed.Spent {
+	if _, failed := generate(t, gone, providertest.AskText()); failed == nil || failed.Billable {
 		t.Errorf("no program: %+v", failed)
 	}
 	reply, failed := generate(t, fakeAgent(t, "long"), providertest.AskText())

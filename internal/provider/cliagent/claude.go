@@ -43,7 +43,7 @@ func (Claude) Call(req *provider.Request, more []string) (Call, error) {
 	add("--permission-mode", "dontAsk", "--setting-sources", "", "--strict-mcp-config", "--disable-slash-commands")
 	var tools []string
 	var allowed, denied []string
-	for _, g := range req.Work.Grants {
+	for _, g := range req.Task.Grants {
 		tools = append(tools, g.Tool)
 		if len(g.Only) == 0 {
 			allowed = append(allowed, g.Tool)
@@ -63,17 +63,17 @@ func (Claude) Call(req *provider.Request, more []string) (Call, error) {
 		call.Files = map[string]string{"system.md": req.System} // a file, because it may be too long for an argument
 		add("--append-system-prompt-file", FilesDir+"/system.md")
 	}
-	if n := req.Work.Turns; n > 0 {
+	if n := req.Task.Turns; n > 0 {
 		add("--max-turns", strconv.Itoa(n))
 	}
-	if m := req.Work.MicroDollars; m > 0 {
+	if m := req.Task.MicroDollars; m > 0 {
 		add("--max-budget-usd", strconv.FormatFloat(float64(m)/1e6, 'f', 6, 64))
 	}
 	switch {
-	case req.Work.Session != "":
-		add("--resume", req.Work.Session)
-	case req.Work.NewSession != "":
-		add("--session-id", req.Work.NewSession)
+	case req.Task.Session != "":
+		add("--resume", req.Task.Session)
+	case req.Task.NewSession != "":
+		add("--session-id", req.Task.NewSession)
 	}
 	add(more...)
 	call.Env = []string{"DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1"}

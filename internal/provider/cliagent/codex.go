@@ -73,19 +73,19 @@ func (Codex) Call(req *provider.Request, more []string) (Call, error) {
 	call := Call{Stdin: prompt(req, true)}
 	add := func(args ...string) { call.Args = append(call.Args, args...) }
 	mode := "read-only"
-	if acts(req.Work.Grants) {
+	if acts(req.Task.Grants) {
 		mode = "workspace-write"
 	}
 	add("exec", "--json", "--color", "never", "--skip-git-repo-check", "--ignore-rules", "--sandbox", mode)
-	if !granted(req.Work.Grants, "WebSearch") {
+	if !granted(req.Task.Grants, "WebSearch") {
 		add("--config", `web_search="disabled"`)
 	}
 	if req.Model != "" {
 		add("--model", req.Model)
 	}
 	add(more...)
-	if req.Work.Session != "" {
-		add("resume", req.Work.Session)
+	if req.Task.Session != "" {
+		add("resume", req.Task.Session)
 	}
 	add("-")
 	return call, nil

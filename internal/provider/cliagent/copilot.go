@@ -37,7 +37,7 @@ func (Copilot) Call(req *provider.Request, more []string) (Call, error) {
 		"--disable-builtin-mcps", "--disallow-temp-dir")
 	var seen []string
 	for _, t := range copilotTools {
-		if granted(req.Work.Grants, t.name) {
+		if granted(req.Task.Grants, t.name) {
 			seen = append(seen, t.own...)
 		}
 	}
@@ -52,10 +52,10 @@ func (Copilot) Call(req *provider.Request, more []string) (Call, error) {
 		add("--model", req.Model)
 	}
 	switch {
-	case req.Work.Session != "":
-		add("--resume=" + req.Work.Session)
-	case req.Work.NewSession != "":
-		add("--session-id=" + req.Work.NewSession)
+	case req.Task.Session != "":
+		add("--resume=" + req.Task.Session)
+	case req.Task.NewSession != "":
+		add("--session-id=" + req.Task.NewSession)
 	}
 	add(more...)
 	return call, nil

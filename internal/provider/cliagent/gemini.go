@@ -32,17 +32,17 @@ func (Gemini) Whole() bool { return false }
 
 // Call passes a policy that overrides those of the user and of the project.
 func (Gemini) Call(req *provider.Request, more []string) (Call, error) {
-	call := Call{Stdin: prompt(req, true), Files: map[string]string{"policy.toml": geminiPolicy(req.Work.Grants)}}
+	call := Call{Stdin: prompt(req, true), Files: map[string]string{"policy.toml": geminiPolicy(req.Task.Grants)}}
 	add := func(args ...string) { call.Args = append(call.Args, args...) }
 	add("--output-format", "stream-json", "--skip-trust", "--admin-policy", FilesDir+"/policy.toml")
 	if req.Model != "" {
 		add("--model", req.Model)
 	}
 	switch {
-	case req.Work.Session != "":
-		add("--resume", req.Work.Session)
-	case req.Work.NewSession != "":
-		add("--session-id", req.Work.NewSession)
+	case req.Task.Session != "":
+		add("--resume", req.Task.Session)
+	case req.Task.NewSession != "":
+		add("--session-id", req.Task.NewSession)
 	}
 	add(more...)
 	return call, nil

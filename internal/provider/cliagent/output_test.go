@@ -59,7 +59,7 @@ func TestParseOutput(t *testing.T) {
 func resultOf(t *testing.T, path string, archive *txtar.Archive) string {
 	name, _, _ := strings.Cut(filepath.Base(path), "-")
 	a := &Agent{Name: name, Dialect: dialects[strings.TrimSuffix(name, ".txtar")]}
-	req := provider.Request{Work: &provider.Work{}}
+	req := provider.Request{Task: &provider.AgentTask{}}
 	var written []byte
 	outcome := process.Outcome{}
 	for _, f := range archive.Files {
@@ -89,10 +89,11 @@ func parseOutput(a *Agent, req *provider.Request, written []byte, outcome proces
 		switch {
 		case c.Session != "":
 			fmt.Fprintf(&out, "session %s\n", c.Session)
-		case c.Did != nil && !c.Did.Returned:
-			fmt.Fprintf(&out, "calls %s %s %s\n", c.Did.ID, c.Did.Name, c.Did.Input)
-		case c.Did != nil:
-			fmt.Fprintf(&out, "returned %s %s %s %q\n", c.Did.ID, c.Did.Name, c.Did.Output, c.Did.Error)
+		case c.ToolEvent != nil && !c.ToolEvent.Returned:
+			fmt.Fprintf(&out, "calls %s %s %s\n", c.ToolEvent.ID, c.ToolEvent.Name, c.ToolEvent.Input)
+		case c.ToolEvent != nil:
+			e := c.ToolEvent
+			fmt.Fprintf(&out, "returned %s %s %s %q\n", e.ID, e.Name, e.Output, e.Error)
 		case c.Used != nil:
 			fmt.Fprintf(&out, "used %d of input and %d of output\n",
 				c.Used.Usage.Input+c.Used.Usage.CacheRead+c.Used.Usage.CacheWrite, c.Used.Usage.Output)
@@ -116,13 +117,13 @@ func parseOutput(a *Agent, req *provider.Request, written []byte, outcome proces
 	err := turn.end(a, outcome)
 	var failed *provider.Error
 	if errors.As(err, &failed) {
-		fmt.Fprintf(&out, "failed %s %d spent=%t nosession=%t: %s\n", failed.Class, failed.Status, failed.Spent,
+		fmt.Fprintf(&out, "failed %s %d spent=%t nosession=%t: %s\n", failed.Class, failed.Status, failed.Billable,
 			failed.NoSession, failed.Message)
 		return out.String()
 	}
 	reply := turn.reply(a.Name)
 	fmt.Fprintf(&out, "answer %q, %s by %s, %+v", reply.Text(), reply.Stop, reply.Model, reply.Usage)
-	if w := reply.Worked; w.MicroDollars != nil {
+	if w := reply.AgentResult; w.MicroDollars != nil {
 		fmt.Fprintf(&out, ", %d turns for %d", w.Turns, *w.MicroDollars)
 	}
 	out.WriteString("\nblocks")
@@ -155,11 +156,10 @@ func FuzzParseOutput(f *testing.F) {
 					if strings.ContainsRune(c.Text, 0) {
 						t.Errorf("%s: a zero byte in %q", name, c.Text)
 					}
-					if c.Did != nil {
-						ids[c.Did.ID]++
-						if c.Did.ID == "" || !json.Valid(c.Did.Input) || c.Did.Returned && !json.Valid(c.Did.Output) ||
-							ids[c.Did.ID] > 2 {
-							t.Errorf("%s: %+v", name, c.Did)
+					if e := c.ToolEvent; e != nil {
+						ids[e.ID]++
+						if e.ID == "" || !json.Valid(e.Input) || e.Returned && !json.Valid(e.Output) || ids[e.ID] > 2 {
+							t.Errorf("%s: %+v", name, e)
 						}
 					}
 					return true
@@ -201,7 +201,7 @@ func TestToolOutputIsTruncated(t *testing.T) {
 	turn := newTurn(&provider.Request{})
 	turn.call("1", "Bash", nil)
 	turn.returned("1", "", nil, toJSON(strings.Repeat("é", 3<<20)), "")
-	output := turn.chunks[1].Did.Output
+	output := turn.chunks[1].ToolEvent.Output
 	if len(output) > maxToolOutput || !json.Valid(output) || !bytes.Contains(output, []byte(`"truncated":true`)) {
 		t.Errorf("%d bytes: %.100s", len(output), output)
 	}

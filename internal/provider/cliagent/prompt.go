@@ -13,7 +13,7 @@ import (
 // otherwise it contains the whole conversation.
 func prompt(req *provider.Request, withSystem bool) string {
 	messages := req.Messages
-	if req.Work.Session != "" && len(messages) > 0 {
+	if req.Task.Session != "" && len(messages) > 0 {
 		return textOfMessage(messages[len(messages)-1])
 	}
 	var parts []string

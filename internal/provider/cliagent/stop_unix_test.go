@@ -65,7 +65,7 @@ func TestTimeoutStopsProgram(t *testing.T) {
 	a := fakeAgent(t, "ignore signals")
 	a.Timeout = time.Nanosecond
 	if _, failed := generate(t, a, providertest.AskText()); failed == nil || failed.Class != provider.Timeout ||
-		!failed.Spent {
+		!failed.Billable {
 		t.Errorf("%+v", failed)
 	}
 }

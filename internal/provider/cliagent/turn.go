@@ -13,7 +13,7 @@ import (
 
 // Turn collects the output of a program for one request. It is used by one goroutine.
 type Turn struct {
-	asked     provider.Work
+	asked     provider.AgentTask
 	maxTokens int
 
 	begun   bool // the program has started to work
@@ -22,9 +22,9 @@ type Turn struct {
 	session string
 	model   string
 	blocks  []provider.Block
-	calls   map[string]provider.Did // calls without a result
-	answer  *string                 // the reply, as reported with the result
-	last    string                  // the last text of the program
+	calls   map[string]provider.AgentToolEvent // calls without a result
+	answer  *string                            // the reply, as reported with the result
+	last    string                             // the last text of the program
 	stop    provider.StopReason
 	usage   provider.Usage
 	turns   int
@@ -42,11 +42,11 @@ type Turn struct {
 
 func newTurn(req *provider.Request) *Turn {
 	t := &Turn{
-		maxTokens: req.MaxTokens, model: req.Model, stop: provider.Done, calls: map[string]provider.Did{},
+		maxTokens: req.MaxTokens, model: req.Model, stop: provider.Done, calls: map[string]provider.AgentToolEvent{},
 		spent: map[string]provider.Usage{},
 	}
-	if req.Work != nil {
-		t.asked = *req.Work
+	if req.Task != nil {
+		t.asked = *req.Task
 	}
 	return t
 }
@@ -111,11 +111,11 @@ func (t *Turn) call(id, name string, input json.RawMessage) string {
 	for n := len(t.blocks) + 1; id == "" || t.used(id); n++ {
 		id = fmt.Sprintf("call-%d", n)
 	}
-	did := provider.Did{ID: id, Name: plain(cmp.Or(name, "tool")), Input: object(input)}
+	did := provider.AgentToolEvent{ID: id, Name: plain(cmp.Or(name, "tool")), Input: object(input)}
 	t.calls[id] = did
 	t.blocks = append(t.blocks,
 		provider.Block{Type: provider.ToolUse, ToolID: did.ID, ToolName: did.Name, Input: did.Input})
-	t.chunks = append(t.chunks, provider.Chunk{Did: &did})
+	t.chunks = append(t.chunks, provider.Chunk{ToolEvent: &did})
 	return id
 }
 
@@ -136,7 +136,7 @@ func (t *Turn) returned(id, name string, input, output json.RawMessage, problem 
 	did := t.calls[id]
 	delete(t.calls, id)
 	did.Returned, did.Output, did.Error = true, bounded(output), plain(problem)
-	t.chunks = append(t.chunks, provider.Chunk{Did: &did})
+	t.chunks = append(t.chunks, provider.Chunk{ToolEvent: &did})
 }
 
 // uses records the usage of a message during the work; the last record of a message counts. If the total exceeds the
@@ -153,7 +153,7 @@ func (t *Turn) uses(message string, u provider.Usage) {
 	t.turns = max(t.turns, len(t.spent))
 	if t.usage != sum {
 		t.usage = sum
-		soFar := &provider.Reply{Usage: sum, Model: t.model, Worked: &provider.Worked{Turns: t.turns}}
+		soFar := &provider.Reply{Usage: sum, Model: t.model, AgentResult: &provider.AgentResult{Turns: t.turns}}
 		t.chunks = append(t.chunks, provider.Chunk{Used: soFar})
 	}
 	if t.maxTokens > 0 && sum.Output > int64(t.maxTokens) {
@@ -169,7 +169,7 @@ func (t *Turn) reply(name string) *provider.Reply {
 	}
 	r := &provider.Reply{
 		Blocks: t.blocks, Stop: t.stop, Usage: t.usage, Model: cmp.Or(t.model, name),
-		Worked: &provider.Worked{Session: t.session, Answer: answer, Turns: t.turns, MicroDollars: t.cost},
+		AgentResult: &provider.AgentResult{Session: t.session, Answer: answer, Turns: t.turns, MicroDollars: t.cost},
 	}
 	if t.cut {
 		r.Stop = provider.CutOff

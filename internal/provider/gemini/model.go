@@ -97,11 +97,13 @@ func (m *Model) ask(ctx context.Context, req *provider.Request, names *httptrans
 // read decodes one piece of a reply, which may report a failure instead.
 func read(data []byte, piece *generated) error {
 	if err := json.Unmarshal(data, piece); err != nil {
-		return &provider.Error{Class: provider.APIError, Message: "the reply is not JSON: " + err.Error(), Spent: true}
+		return &provider.Error{
+			Class: provider.APIError, Message: "the reply is not JSON: " + err.Error(), Billable: true,
+		}
 	}
 	if piece.Error != nil {
 		failed := httptransport.Refusal(piece.Error.Code, nil, data, time.Time{})
-		failed.Spent = true
+		failed.Billable = true
 		return failed
 	}
 	return nil

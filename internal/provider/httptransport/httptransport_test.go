@@ -155,7 +155,7 @@ func TestFailed(t *testing.T) {
 		"what it is said": {fmt.Errorf("post: %w", &provider.Error{Class: provider.NoQuota}), provider.NoQuota, false},
 	} {
 		var got *provider.Error
-		if !errors.As(Failed(t.Context(), c.err), &got) || got.Class != c.class || got.Spent != c.spent {
+		if !errors.As(Failed(t.Context(), c.err), &got) || got.Class != c.class || got.Billable != c.spent {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

@@ -119,7 +119,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	if b.left -= int64(n); b.left < 0 {
 		return 0, &provider.Error{
 			Class:   provider.BadRequest,
-			Message: fmt.Sprintf("the reply is longer than %d MiB", longestReply>>20), Spent: true,
+			Message: fmt.Sprintf("the reply is longer than %d MiB", longestReply>>20), Billable: true,
 		}
 	}
 	return n, err
@@ -153,7 +153,8 @@ func (t *transport) streamed(resp *http.Response) (*http.Response, error) {
 	}
 	if !json.Valid(body) {
 		return nil, &provider.Error{
-			Class: provider.APIError, Status: resp.StatusCode, Message: "the reply is not complete JSON", Spent: true,
+			Class: provider.APIError, Status: resp.StatusCode, Billable: true,
+			Message: "the reply is not complete JSON",
 		}
 	}
 	out, err := t.stream(body)
@@ -349,7 +350,7 @@ func atMostLongest(seconds float64) time.Duration {
 // InStream returns an error that a provider reports in the middle of a reply.
 func InStream(data []byte) *provider.Error {
 	out := Refusal(0, nil, data, time.Time{})
-	out.Spent = true
+	out.Billable = true
 	if out.Class == provider.BadRequest {
 		// It was good enough to begin with an answer, so the fault is theirs.
 		out.Class = provider.APIError
@@ -368,19 +369,19 @@ func Failed(ctx context.Context, err error) error {
 	}
 	var network net.Error
 	var dial *net.OpError
-	out := &provider.Error{Class: provider.APIError, Message: netguard.ErrorText(err), Spent: true}
+	out := &provider.Error{Class: provider.APIError, Message: netguard.ErrorText(err), Billable: true}
 	if errors.As(err, &network) && network.Timeout() {
 		out.Class = provider.Timeout
 	}
 	if errors.As(err, &dial) && dial.Op == "dial" {
-		out.Spent = false // it did not reach the server
+		out.Billable = false // it did not reach the server
 	}
 	return out
 }
 
 // BrokeOff returns the error of a reply that ends without an end.
 func BrokeOff() error {
-	return &provider.Error{Class: provider.APIError, Message: "the reply broke off before its end", Spent: true}
+	return &provider.Error{Class: provider.APIError, Message: "the reply broke off before its end", Billable: true}
 }
 
 func shorten(text string) string {

@@ -269,14 +269,14 @@ func NetworkFailures(p Protocol) []Failure {
 		},
 		{
 			Trouble{Status: 200, Raw: `{"half":`}.Ask("half a reply"),
-			provider.Error{Class: provider.APIError, Status: 200, Spent: true},
+			provider.Error{Class: provider.APIError, Status: 200, Billable: true},
 		},
-		{Trouble{Cut: true}.Ask("cut"), provider.Error{Spent: true, Class: provider.APIError}},
-		{Trouble{End: true}.Ask("no end"), provider.Error{Spent: true, Class: provider.APIError}},
-		{Trouble{Garbage: true}.Ask("garbage"), provider.Error{Spent: true, Class: provider.APIError}},
+		{Trouble{Cut: true}.Ask("cut"), provider.Error{Billable: true, Class: provider.APIError}},
+		{Trouble{End: true}.Ask("no end"), provider.Error{Billable: true, Class: provider.APIError}},
+		{Trouble{Garbage: true}.Ask("garbage"), provider.Error{Billable: true, Class: provider.APIError}},
 		{
 			Trouble{Event: true, Code: "overloaded_error"}.Ask("in the middle"),
-			provider.Error{Spent: true, Class: provider.APIError},
+			provider.Error{Billable: true, Class: provider.APIError},
 		},
 	}
 	quota := Trouble{Status: 429, Code: "insufficient_quota"}
@@ -288,7 +288,7 @@ func NetworkFailures(p Protocol) []Failure {
 		// In the middle the status comes with it.
 		out[len(out)-1] = Failure{
 			Trouble{Event: true, Status: 503}.Ask("in the middle"),
-			provider.Error{Spent: true, Class: provider.APIError, Status: 503},
+			provider.Error{Billable: true, Class: provider.APIError, Status: 503},
 		}
 		out = append(out, Failure{
 			Trouble{

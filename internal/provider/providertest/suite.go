@@ -142,8 +142,8 @@ func Collect(t testing.TB, stream iter.Seq2[provider.Chunk, error]) (*provider.R
 	if reply == nil {
 		t.Fatal("the stream ends without a reply or an error")
 	}
-	if said.String() != reply.Said() {
-		t.Errorf("the pieces say %q, the reply %q", said.String(), reply.Said())
+	if said.String() != reply.AllText() {
+		t.Errorf("the pieces say %q, the reply %q", said.String(), reply.AllText())
 	}
 	if got := thinking(reply); thought.String() != got {
 		t.Errorf("the pieces think %q, the reply %q", thought.String(), got)
@@ -286,7 +286,7 @@ func (s Subject) failure(t *testing.T, f Failure) {
 		t.Fatalf("%v is a %T", err, err)
 	}
 	if got.Class != f.Want.Class || got.Status != f.Want.Status || got.RetryAfter != f.Want.RetryAfter ||
-		got.Spent != f.Want.Spent {
+		got.Billable != f.Want.Billable {
 		t.Errorf("got %+v, want %+v", got, f.Want)
 	}
 	if got.Message == "" {

@@ -48,7 +48,7 @@ func (o *outside) Agent(model string) *provider.AgentInfo {
 func (o *outside) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	o.requests = append(o.requests, req)
 	return func(yield func(provider.Chunk, error) bool) {
-		id := req.Work.Session
+		id := req.Task.Session
 		p := o.sessions[id]
 		if id != "" && p == nil {
 			yield(provider.Chunk{},
@@ -56,7 +56,7 @@ func (o *outside) Generate(ctx context.Context, req provider.Request) iter.Seq2[
 			return
 		}
 		if p == nil {
-			if id = req.Work.NewSession; id == "" {
+			if id = req.Task.NewSession; id == "" {
 				id = fmt.Sprintf("s%d", len(o.sessions)+1)
 			}
 			p = &planting{}
@@ -68,7 +68,8 @@ func (o *outside) Generate(ctx context.Context, req provider.Request) iter.Seq2[
 		}
 		if o.killed != nil {
 			used := &provider.Reply{
-				Usage: provider.Usage{Input: 200, Output: 40}, Worked: &provider.Worked{Session: id, Turns: 2},
+				Usage:       provider.Usage{Input: 200, Output: 40},
+				AgentResult: &provider.AgentResult{Session: id, Turns: 2},
 			}
 			if tell(provider.Chunk{Used: used}) {
 				yield(provider.Chunk{}, o.killed(ctx, used))
@@ -83,7 +84,7 @@ func (o *outside) Generate(ctx context.Context, req provider.Request) iter.Seq2[
 				{Type: provider.ToolUse, ToolID: "t1", ToolName: "Plant", Input: json.RawMessage(`{}`)}, {Type: provider.Text, Text: answer},
 			},
 			Stop: provider.Done, Model: "outside", Usage: provider.Usage{Input: 10, Output: 5},
-			Worked: &provider.Worked{Session: id, Answer: answer, Turns: 3, MicroDollars: &cost},
+			AgentResult: &provider.AgentResult{Session: id, Answer: answer, Turns: 3, MicroDollars: &cost},
 		}})
 	}
 }
@@ -93,15 +94,15 @@ func (o *outside) work(p *planting, tell func(provider.Chunk) bool) bool {
 	if p.done {
 		return true
 	}
-	call := provider.Did{ID: "t1", Name: "Plant", Input: json.RawMessage(`{}`)}
-	if !p.called && !tell(provider.Chunk{Did: &call}) {
+	call := provider.AgentToolEvent{ID: "t1", Name: "Plant", Input: json.RawMessage(`{}`)}
+	if !p.called && !tell(provider.Chunk{ToolEvent: &call}) {
 		return false
 	}
 	p.called = true
 	o.planted++
 	p.done = true
 	call.Returned, call.Output = true, json.RawMessage(`"planted"`)
-	return tell(provider.Chunk{Did: &call})
+	return tell(provider.Chunk{ToolEvent: &call})
 }
 
 func newOutside() *outside {
@@ -153,7 +154,7 @@ func TestOutside(t *testing.T) {
 		log.Most.OutputTokens != stepkind.DefaultMaxTurns*stepkind.DefaultReplyTokens {
 		t.Errorf("set aside %+v", log.Most)
 	}
-	w := o.requests[0].Work
+	w := o.requests[0].Task
 	if len(w.Grants) != 1 || w.Grants[0].Tool != "Plant" || w.Turns != stepkind.DefaultMaxTurns ||
 		len(o.requests[0].Tools) > 0 {
 		t.Errorf("%+v", w)
@@ -167,7 +168,7 @@ func TestKilledCodingAgentIsChargedWhatItReported(t *testing.T) {
 	for name, killed := range map[string]func(context.CancelFunc) func(context.Context, *provider.Reply) error{
 		"program": func(context.CancelFunc) func(context.Context, *provider.Reply) error {
 			return func(_ context.Context, used *provider.Reply) error {
-				return &provider.Error{Class: provider.APIError, Message: "killed", Spent: true, Partial: used}
+				return &provider.Error{Class: provider.APIError, Message: "killed", Billable: true, Partial: used}
 			}
 		},
 		"step": func(cancel context.CancelFunc) func(context.Context, *provider.Reply) error {
@@ -268,8 +269,8 @@ func TestOutsideRepairs(t *testing.T) {
 	if err != nil || string(result.Value) != `{"approved":true}` {
 		t.Fatalf("%s, %v", result.Value, err)
 	}
-	if len(o.requests) != 2 || o.requests[1].Work.Session != o.requests[0].Work.NewSession || o.planted != 1 {
-		t.Errorf("%+v", o.requests[1].Work)
+	if len(o.requests) != 2 || o.requests[1].Task.Session != o.requests[0].Task.NewSession || o.planted != 1 {
+		t.Errorf("%+v", o.requests[1].Task)
 	}
 }
 

@@ -19,7 +19,7 @@ func (i interrupted) Generate(ctx context.Context, _ provider.Request) iter.Seq2
 	return func(yield func(provider.Chunk, error) bool) {
 		i.cancel()
 		yield(provider.Chunk{}, &provider.Interrupted{Cause: ctx.Err(), Partial: &provider.Reply{
-			Usage: provider.Usage{Input: 200, Output: 40}, Worked: &provider.Worked{Turns: 2},
+			Usage: provider.Usage{Input: 200, Output: 40}, AgentResult: &provider.AgentResult{Turns: 2},
 		}})
 	}
 }
@@ -41,7 +41,9 @@ type reporting struct{}
 
 func (reporting) Generate(context.Context, provider.Request) iter.Seq2[provider.Chunk, error] {
 	return func(yield func(provider.Chunk, error) bool) {
-		used := &provider.Reply{Usage: provider.Usage{Input: 200, Output: 40}, Worked: &provider.Worked{Turns: 2}}
+		used := &provider.Reply{
+			Usage: provider.Usage{Input: 200, Output: 40}, AgentResult: &provider.AgentResult{Turns: 2},
+		}
 		_ = yield(provider.Chunk{Used: used}, nil) && yield(provider.Chunk{Reply: &provider.Reply{
 			Blocks: []provider.Block{{Type: provider.Text, Text: "x"}}, Stop: provider.Done,
 			Model: "m", Usage: provider.Usage{Input: 300, Output: 50},

@@ -42,7 +42,7 @@ func (p paid) Generate(_ context.Context, _ provider.Request) iter.Seq2[provider
 					return
 				}
 			}
-			if !yield(provider.Chunk{Again: true}, nil) {
+			if !yield(provider.Chunk{NextAttempt: true}, nil) {
 				return
 			}
 		}
@@ -79,7 +79,7 @@ func TestAttemptsAreRecorded(t *testing.T) {
 		priced(j)
 		j.Model = paid{usage: provider.Usage{Input: 1, Output: 1}, fails: []*provider.Error{
 			{Class: provider.RateLimit, Status: 429, Message: "slow down"},
-			{Class: provider.APIError, Message: "cut", Spent: true},
+			{Class: provider.APIError, Message: "cut", Billable: true},
 		}}
 	}}.Done(t, agent.Kind{}, log, &steptest.World{})
 	if err != nil {
@@ -137,7 +137,7 @@ func TestStoppedBetweenAttempts(t *testing.T) {
 func TestNoBudgetForAnotherAttempt(t *testing.T) {
 	log := &steptest.Log{RefuseAfter: 1, Refuse: step.Errorf(step.ClassBudget, "used up")}
 	_, err := steptest.Play{Settings: plain, With: func(j *step.Job) {
-		j.Model = paid{fails: []*provider.Error{{Class: provider.APIError, Spent: true}}}
+		j.Model = paid{fails: []*provider.Error{{Class: provider.APIError, Billable: true}}}
 	}}.Done(t, agent.Kind{}, log, &steptest.World{})
 	var failure *step.Error
 	if !errors.As(err, &failure) || failure.Class != step.ClassBudget {

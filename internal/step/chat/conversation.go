@@ -213,7 +213,7 @@ func (c *loop) run(ctx context.Context, read *reader) (json.RawMessage, error) {
 		if err != nil {
 			return nil, err
 		}
-		if uses := toolUses(reply.Blocks); len(uses) > 0 && reply.Worked == nil {
+		if uses := toolUses(reply.Blocks); len(uses) > 0 && reply.AgentResult == nil {
 			if c.turns-repairs >= most {
 				return nil, step.Errorf(step.ClassInvalid, "%s asked for the tool %q in turn %d, its last one",
 					c.agentName(), uses[0].ToolName, most)
@@ -379,7 +379,7 @@ func (c *loop) generate(ctx context.Context) (*provider.Reply, error) {
 		}
 	}
 	c.turns++
-	if reply.Worked != nil && c.external != nil {
+	if reply.AgentResult != nil && c.external != nil {
 		c.external.finished(reply)
 	}
 	if c.Transcript != nil {
@@ -388,7 +388,7 @@ func (c *loop) generate(ctx context.Context) (*provider.Reply, error) {
 		c.Transcript.Estimated = c.Transcript.Estimated || reply.Offline != "" || reply.Usage == (provider.Usage{})
 	}
 	message := provider.Message{Role: provider.Assistant, Blocks: reply.Blocks}
-	if reply.Worked == nil {
+	if reply.AgentResult == nil {
 		message.Blocks = c.withDistinctIDs(reply.Blocks)
 	}
 	c.request.Messages = append(c.request.Messages, message)
@@ -447,7 +447,7 @@ func (c *loop) call(ctx context.Context) (*provider.Reply, error) {
 	request.MaxTokens = int(worst.OutputTokens) // the budget may grant less than asked for
 	c.sent = request.MaxTokens
 	if c.external != nil {
-		request.Work.MicroDollars = worst.MicroDollars
+		request.Task.MicroDollars = worst.MicroDollars
 	}
 	if c.external == nil { // an external agent can continue its session
 		if c.endCall, err = c.job.BeginCall(); err != nil {
@@ -479,7 +479,7 @@ func (c *loop) call(ctx context.Context) (*provider.Reply, error) {
 	if errors.As(err, &short) || errors.As(err, &unwritten) {
 		return nil, err
 	}
-	if wait := provider.Busy(err); wait > 0 {
+	if wait := provider.RateLimitWait(err); wait > 0 {
 		c.note(c.retryNote(err, wait, worst, held))
 		return nil, &step.Later{After: wait, Why: modelError(err).Message}
 	}
@@ -499,7 +499,7 @@ func (c *loop) worst(request *provider.Request) journal.Usage {
 		worst.InputTokens = sizer.MostTokens(request)
 	}
 	if c.external != nil {
-		worst = c.external.worst(worst, request.Work.Turns)
+		worst = c.external.worst(worst, request.Task.Turns)
 	}
 	if p, known := c.price(); known {
 		worst.MicroDollars = p.Worst(worst.InputTokens, worst.OutputTokens)
@@ -514,7 +514,7 @@ func (c *loop) used(reply *provider.Reply) journal.Usage {
 	if p, known := c.price(); known {
 		out.MicroDollars = p.Cost(price.Tokens(u))
 	}
-	if w := reply.Worked; w != nil {
+	if w := reply.AgentResult; w != nil {
 		out.ModelCalls = int64(max(1, w.Turns))
 		if w.MicroDollars != nil {
 			out.MicroDollars = *w.MicroDollars
@@ -539,7 +539,7 @@ func (c *loop) charged(err error, worst journal.Usage) journal.Usage {
 	case !errors.As(err, &failed):
 	case failed.Partial != nil:
 		return c.used(failed.Partial)
-	case failed.Spent:
+	case failed.Billable:
 		return worst.Unanswered()
 	}
 	return journal.Usage{ModelCalls: 1}.Unanswered()
@@ -562,7 +562,7 @@ func (c *loop) receive(
 			}
 			held = 0 // nothing is reserved during the wait
 			c.stopCall()
-		case chunk.Again:
+		case chunk.NextAttempt:
 			if held, err = c.job.Log.Reserve(ctx, worst); err != nil {
 				return nil, 0, err
 			}
@@ -577,8 +577,8 @@ func (c *loop) receive(
 			if err := c.noteNow(ctx, step.Note{Kind: journal.NoteUsage, Data: c.used(chunk.Used)}); err != nil {
 				return nil, held, err
 			}
-		case chunk.Did != nil:
-			if err := c.noteToolUse(ctx, chunk.Did); err != nil {
+		case chunk.ToolEvent != nil:
+			if err := c.noteToolUse(ctx, chunk.ToolEvent); err != nil {
 				return nil, held, err
 			}
 		case chunk.Reply != nil:
@@ -604,7 +604,7 @@ func (c *loop) retryNote(err error, wait time.Duration, worst journal.Usage, hel
 	}
 }
 
-var errNoReply = &provider.Error{Class: provider.APIError, Message: "the model's reply broke off", Spent: true}
+var errNoReply = &provider.Error{Class: provider.APIError, Message: "the model's reply broke off", Billable: true}
 
 func modelError(err error) journal.ModelError {
 	if failed, ok := errors.AsType[*provider.Error](err); ok {

@@ -78,7 +78,7 @@ const resumePrompt = "You were interrupted while you worked on this task. Contin
 // startExternal adds the work of an external agent to a request, and notes it.
 func (c *loop) startExternal(request *provider.Request) {
 	w := c.external
-	work := &provider.Work{Grants: w.grants, Turns: stepkind.Turns(c.Agent, c.MaxTurns)}
+	work := &provider.AgentTask{Grants: w.grants, Turns: stepkind.Turns(c.Agent, c.MaxTurns)}
 	noted := journal.AgentWork{Agent: w.info.Name, Acts: w.info.Acts(w.grants)}
 	switch {
 	case w.session != "" && w.info.Resumes:
@@ -97,13 +97,13 @@ func (c *loop) startExternal(request *provider.Request) {
 	}
 	w.starts++
 	c.note(step.Note{Kind: journal.NoteAgent, Data: noted})
-	request.Work = work
+	request.Task = work
 }
 
 // finished records that the agent has replied.
 func (w *externalAgent) finished(reply *provider.Reply) {
-	if reply.Worked.Session != "" {
-		w.session = reply.Worked.Session
+	if reply.AgentResult.Session != "" {
+		w.session = reply.AgentResult.Session
 	}
 	w.interrupted, w.acted = false, false
 }
@@ -155,7 +155,7 @@ func (c *loop) noteSession(ctx context.Context, session string) error {
 }
 
 // noteToolUse notes a call of the agent's own tool, as the agent reports it.
-func (c *loop) noteToolUse(ctx context.Context, d *provider.Did) error {
+func (c *loop) noteToolUse(ctx context.Context, d *provider.AgentToolEvent) error {
 	use := journal.ToolUse{Name: d.Name, CallID: d.ID, Input: d.Input, Fidelity: journal.ByAgent}
 	kind := journal.NoteToolCall
 	if d.Returned {
