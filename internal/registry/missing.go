@@ -156,7 +156,7 @@ func (m *Models) Ignored(p *ir.Program, o RunOptions) []string {
 			continue
 		}
 		options := withoutAddress(a.options)
-		names := choice.dialect().Ignored(options)
+		names := choice.optionNames().Ignored(options)
 		if choice.server.cli != nil { // which is not told any
 			names = optionNames(options)
 		}

@@ -135,18 +135,18 @@ func (m *Models) server(name string) (server, bool) {
 	return s, true
 }
 
-// dialect is what the server calls the options that all have.
-func (c *Choice) dialect() httptransport.Dialect {
+// optionNames returns the names that the API of the choice has for the common options.
+func (c *Choice) optionNames() httptransport.OptionNames {
 	s := &c.server
 	switch s.api {
 	case config.Anthropic:
-		return anthropic.Dialect(c.Model)
+		return anthropic.OptionNames(c.Model)
 	case config.OpenAIResponses:
-		return openai.ResponsesDialect(s.base == "", c.Model)
+		return openai.ResponsesOptionNames(s.base == "", c.Model)
 	case config.Gemini:
-		return gemini.Dialect()
+		return gemini.OptionNames()
 	default: // config.OpenAI
-		return openai.ChatDialect(s.base == "", c.Model)
+		return openai.ChatOptionNames(s.base == "", c.Model)
 	}
 }
 
@@ -682,7 +682,7 @@ func (c *Choice) asked(req *provider.Request) *provider.Asked {
 	var options struct {
 		Temperature *float64 `json:"temperature"`
 	}
-	ignored := c.dialect().Ignored(req.Options)
+	ignored := c.optionNames().Ignored(req.Options)
 	if json.Unmarshal(req.Options, &options) == nil && !slices.Contains(ignored, httptransport.Temperature) {
 		out.Temperature = options.Temperature
 	}

@@ -1,3 +1,3 @@
-// Package anthropic is the models of Anthropic, and of servers that speak as
-// Anthropic's Messages API does.
+// Package anthropic implements provider.Model for Anthropic's Messages API and
+// servers that are compatible with it.
 package anthropic

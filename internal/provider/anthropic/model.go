@@ -21,18 +21,18 @@ import (
 // BaseURL is Anthropic's own server.
 const BaseURL = "https://api.anthropic.com/"
 
-// Model answers through the Messages API.
+// Model implements provider.Model with the Messages API.
 type Model struct {
 	messages sdk.MessageService
 	http     *http.Client
 	base     string
 }
 
-// New makes a model. Nothing is sent yet.
+// New returns a model. It sends no request.
 func New(o httptransport.Options) *Model {
 	base := cmp.Or(o.BaseURL, BaseURL)
-	// The service instead of the whole client: the client looks for keys and
-	// addresses in the environment.
+	// Use the service rather than the SDK's client, which reads keys and
+	// addresses from the environment.
 	client := o.Client(httptransport.Auth{Header: "X-Api-Key"}, events)
 	base = strings.TrimSuffix(base, "/") + "/"
 	return &Model{http: client, base: base, messages: sdk.NewMessageService(
@@ -40,26 +40,26 @@ func New(o httptransport.Options) *Model {
 	)}
 }
 
-// Reach finds out whether the server is there and takes the key. It costs nothing.
+// Reach reports whether the server is reachable and accepts the key. It is free of charge.
 func (m *Model) Reach(ctx context.Context) error {
 	return httptransport.Reach(ctx, m.http, m.base+"v1/models", http.Header{"Anthropic-Version": {"2023-06-01"}})
 }
 
-// Dialect returns what the Messages API calls common options.
-func Dialect(model string) httptransport.Dialect {
-	d := httptransport.Dialect{
+// OptionNames returns the names of common options in the Messages API.
+func OptionNames(model string) httptransport.OptionNames {
+	d := httptransport.OptionNames{
 		httptransport.Stop: "stop_sequences", httptransport.Seed: "",
 		httptransport.PresencePenalty: "", httptransport.FrequencyPenalty: "",
 	}
-	if !samples(model) {
+	if !acceptsSampling(model) {
 		d[httptransport.Temperature], d[httptransport.TopP], d[httptransport.TopK] = "", "", ""
 	}
 	return d
 }
 
-// samples reports whether a model can be told how to choose its words. Since Opus
-// 4.7 and the fifth family Anthropic's refuse to; other people's do not.
-func samples(model string) bool {
+// acceptsSampling reports whether the model accepts temperature, top_p and top_k;
+// Anthropic's models since Opus 4.7 and Claude 5 reject them.
+func acceptsSampling(model string) bool {
 	if !strings.HasPrefix(model, "claude-") {
 		return true
 	}
@@ -74,20 +74,20 @@ func samples(model string) bool {
 	return model == "claude-opus-4"
 }
 
-// ours are the keys of a request that options must not change.
-var ours = []string{"model", "messages", "system", "max_tokens", "tools", "output_config"}
+// reservedKeys are keys of a request that options must not set.
+var reservedKeys = []string{"model", "messages", "system", "max_tokens", "tools", "output_config"}
 
-// Generate asks for one reply.
+// Generate streams one reply.
 func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	return provider.Stream(ctx, &req, func(emit func(provider.Chunk) bool) (*provider.Reply, error) {
-		extra, err := Dialect(req.Model).Extra(req.Options, ours...)
+		extra, err := OptionNames(req.Model).Extra(req.Options, reservedKeys...)
 		if err != nil {
 			return nil, err
 		}
 		var options []option.RequestOption
 		if extra[httptransport.Stream] != nil {
 			delete(extra, httptransport.Stream)
-			options = append(options, option.WithMiddleware(unstreamed))
+			options = append(options, option.WithMiddleware(disableStreaming))
 		}
 		for key, value := range extra {
 			options = append(options, option.WithJSONSet(key, value))
@@ -96,7 +96,7 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 		stream := m.messages.NewStreaming(ctx, params(&req, names), options...)
 		defer stream.Close()
 		var whole sdk.Message
-		inputs := map[int64]string{} // the library empties those that were cut off
+		inputs := map[int64]string{} // the SDK drops truncated inputs
 		ended := false
 		for stream.Next() {
 			event := stream.Current()
@@ -126,23 +126,23 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 			}
 		}
 		if err := stream.Err(); err != nil {
-			return nil, failed(ctx, err)
+			return nil, callError(ctx, err)
 		}
-		if err := httptransport.Ended(ctx, ended); err != nil {
+		if err := httptransport.CheckComplete(ctx, ended); err != nil {
 			return nil, err
 		}
 		return reply(&whole, inputs, names), nil
 	})
 }
 
-func unstreamed(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-	if err := httptransport.Unstreamed(req); err != nil {
+func disableStreaming(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+	if err := httptransport.DisableStreaming(req); err != nil {
 		return nil, err
 	}
 	return next(req)
 }
 
-// events turns a whole message into the stream that it would have come as.
+// events converts a complete message to an equivalent event stream.
 func events(body []byte) ([]byte, error) {
 	var message map[string]json.RawMessage
 	var content []json.RawMessage
@@ -150,7 +150,7 @@ func events(body []byte) ([]byte, error) {
 		return nil, err
 	}
 	if err := json.Unmarshal(message["content"], &content); err != nil {
-		return nil, errors.New("it has no content")
+		return nil, errors.New(`no "content"`)
 	}
 	start := maps.Clone(message)
 	start["content"], start["stop_reason"] = json.RawMessage("[]"), json.RawMessage("null")
@@ -175,12 +175,12 @@ func events(body []byte) ([]byte, error) {
 	return out, err
 }
 
-// failed also knows the errors that come in the middle of a reply.
-func failed(ctx context.Context, err error) error {
+// callError converts the error of a call; it also handles errors within a stream.
+func callError(ctx context.Context, err error) error {
 	if inStream, ok := errors.AsType[*sdk.Error](err); ok && ctx.Err() == nil {
-		return httptransport.InStream([]byte(inStream.RawJSON()))
+		return httptransport.ErrorFromStream([]byte(inStream.RawJSON()))
 	}
-	return httptransport.Failed(ctx, err)
+	return httptransport.ErrorFromCall(ctx, err)
 }
 
 // names translates the names of tools and of their properties.
@@ -209,7 +209,7 @@ func params(req *provider.Request, names *names) sdk.MessageNewParams {
 		p.System = []sdk.TextBlockParam{{Text: req.System}}
 	}
 	convert := func(b provider.Block) (sdk.ContentBlockParamUnion, bool) {
-		return block(b, names, httptransport.Sees(req.Model))
+		return block(b, names, httptransport.HasVision(req.Model))
 	}
 	for _, turn := range httptransport.Turns(req.Messages, convert) {
 		if turn.Role == provider.Assistant {
@@ -222,21 +222,21 @@ func params(req *provider.Request, names *names) sdk.MessageNewParams {
 		p.Tools = append(p.Tools, sdk.ToolUnionParam{OfTool: tool(t, names)})
 	}
 	if len(req.Tools) > 0 {
-		// Every turn sends the whole conversation again.
+		// Each turn sends the whole conversation again, so cache it.
 		p.CacheControl = sdk.NewCacheControlEphemeralParam()
 	}
-	if schema, ok := enforced.Fit(req.Schema); ok && holdsToSchema(req.Model) {
+	if schema, ok := enforced.Fit(req.Schema); ok && supportsSchemas(req.Model) {
 		p.OutputConfig.Format = sdk.JSONOutputFormatParam{Schema: httptransport.Schema(schema)}
 	}
 	return p
 }
 
-// enforced is what the documentation of structured outputs allows.
+// enforced is the documented subset for structured outputs.
 var enforced = httptransport.Subset{Optional: 24, Unions: 16}
 
-// holdsToSchema reports whether a model can be held to a schema. The first
-// models of the fourth family and all before cannot.
-func holdsToSchema(model string) bool {
+// supportsSchemas reports whether a model supports structured outputs. Models
+// before Claude 4.1 do not.
+func supportsSchemas(model string) bool {
 	for _, old := range []string{
 		"claude-2", "claude-3", "claude-instant", "claude-opus-4-0", "claude-opus-4-2025",
 		"claude-sonnet-4-0", "claude-sonnet-4-2025",
@@ -248,10 +248,10 @@ func holdsToSchema(model string) bool {
 	return true
 }
 
-// redacted marks thinking that the provider does not show.
+// redacted is the prefix of the signature of redacted thinking.
 const redacted = "redacted:"
 
-func block(b provider.Block, names *names, sees bool) (sdk.ContentBlockParamUnion, bool) {
+func block(b provider.Block, names *names, vision bool) (sdk.ContentBlockParamUnion, bool) {
 	var none sdk.ContentBlockParamUnion
 	switch b.Type {
 	case provider.Text:
@@ -260,20 +260,20 @@ func block(b provider.Block, names *names, sees bool) (sdk.ContentBlockParamUnio
 		if data, ok := strings.CutPrefix(b.Signature, redacted); ok {
 			return sdk.NewRedactedThinkingBlock(data), true
 		}
-		// A signature is opaque. That of a model of OpenAI is a JSON object.
+		// Signatures of OpenAI's models, which are JSON objects, are not sent.
 		own := b.Signature != "" && !strings.HasPrefix(b.Signature, "{")
 		return sdk.NewThinkingBlock(b.Signature, b.Text), own
 	case provider.ToolUse:
 		input := object(names.properties[b.ToolName].Out(b.Input))
 		return sdk.NewToolUseBlock(httptransport.CallID(b.ToolID), input, names.Out(b.ToolName)), true
 	case provider.ToolResult:
-		return result(b, names, sees), true
+		return result(b, names, vision), true
 	}
 	return none, false
 }
 
-// result returns what a tool returned. The server rejects empty texts.
-func result(b provider.Block, names *names, sees bool) sdk.ContentBlockParamUnion {
+// result converts a tool result. It omits empty texts, which the server rejects.
+func result(b provider.Block, names *names, vision bool) sdk.ContentBlockParamUnion {
 	out := sdk.ToolResultBlockParam{ToolUseID: httptransport.CallID(b.ToolID), IsError: sdk.Bool(b.IsError)}
 	for _, text := range names.ResultTexts(b) {
 		if strings.TrimSpace(text) != "" {
@@ -282,7 +282,7 @@ func result(b provider.Block, names *names, sees bool) sdk.ContentBlockParamUnio
 		}
 	}
 	for _, m := range b.Media {
-		if sees && httptransport.Takes(m, httptransport.Images) {
+		if vision && httptransport.AcceptsMedia(m, httptransport.Images) {
 			image := sdk.NewImageBlockBase64(m.Type, httptransport.Base64(m))
 			out.Content = append(out.Content, sdk.ToolResultBlockParamContentUnion{OfImage: image.OfImage})
 		}
@@ -290,7 +290,7 @@ func result(b provider.Block, names *names, sees bool) sdk.ContentBlockParamUnio
 	return sdk.ContentBlockParamUnion{OfToolResult: &out}
 }
 
-// object returns an input as the server takes it back: always an object.
+// object returns a tool input; the server accepts only objects.
 func object(input json.RawMessage) any {
 	var all map[string]any
 	if json.Unmarshal(input, &all) != nil || all == nil {
@@ -329,13 +329,13 @@ func reply(m *sdk.Message, inputs map[int64]string, names *names) *provider.Repl
 		case "tool_use":
 			input := cmp.Or(inputs[int64(i)], string(b.Input))
 			if r.Stop == provider.CutOff && !json.Valid([]byte(input)) {
-				continue // half a call is none
+				continue // drop a truncated call
 			}
 			calls++
 			name := names.In(b.Name)
 			r.Blocks = append(r.Blocks, provider.Block{
 				Type: provider.ToolUse, ToolID: b.ID, ToolName: name,
-				Input: names.properties[name].In(httptransport.Input(input)),
+				Input: names.properties[name].In(httptransport.ToolInput(input)),
 			})
 		}
 	}

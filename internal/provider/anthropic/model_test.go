@@ -106,7 +106,7 @@ func TestSampling(t *testing.T) {
 		"claude-opus-4-7": false, "claude-opus-4-8": false, "claude-opus-5-5": false, "claude-sonnet-5": false,
 		"claude-haiku-5-5": false, "claude-fable-5-1": false, "glm-5": true,
 	} {
-		ignored := anthropic.Dialect(model).Ignored([]byte(`{"temperature":0.2,"top_p":1,"top_k":2}`))
+		ignored := anthropic.OptionNames(model).Ignored([]byte(`{"temperature":0.2,"top_p":1,"top_k":2}`))
 		if (len(ignored) == 0) != want || !want && len(ignored) != 3 {
 			t.Errorf("%s: %q", model, ignored)
 		}

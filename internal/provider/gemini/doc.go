@@ -1,2 +1,2 @@
-// Package gemini is the models of Google's Gemini API.
+// Package gemini implements provider.Model for Google's Gemini API.
 package gemini

@@ -22,31 +22,31 @@ import (
 // BaseURL is Google's own server.
 const BaseURL = "https://generativelanguage.googleapis.com/"
 
-// Model answers through generateContent.
+// Model implements provider.Model with streamGenerateContent.
 type Model struct {
 	http *http.Client
 	base string
 }
 
-// New makes a model. Nothing is sent yet.
+// New returns a model. It sends no request.
 func New(o httptransport.Options) *Model {
 	base := cmp.Or(o.BaseURL, BaseURL)
 	client := o.Client(httptransport.Auth{Header: "X-Goog-Api-Key"}, events)
 	return &Model{http: client, base: strings.TrimSuffix(base, "/") + "/"}
 }
 
-// Reach finds out whether the server is there and takes the key. It costs nothing.
+// Reach reports whether the server is reachable and accepts the key. It is free of charge.
 func (m *Model) Reach(ctx context.Context) error {
 	return httptransport.Reach(ctx, m.http, m.base+"v1beta/models", nil)
 }
 
-// Generate asks for one reply.
+// Generate streams one reply.
 func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	return provider.Stream(ctx, &req, func(emit func(provider.Chunk) bool) (*provider.Reply, error) {
-		w := whole{names: httptransport.NewNames(&req), turn: req.For.Turn}
-		body, err := m.ask(ctx, &req, w.names)
+		w := accumulator{names: httptransport.NewNames(&req), turn: req.For.Turn}
+		body, err := m.send(ctx, &req, w.names)
 		if err != nil {
-			return nil, httptransport.Failed(ctx, err)
+			return nil, httptransport.ErrorFromCall(ctx, err)
 		}
 		defer body.Close()
 		for data, err := range httptransport.Events(body) {
@@ -55,23 +55,23 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 				err = read(data, &piece)
 			}
 			if err != nil {
-				return nil, httptransport.Failed(ctx, err)
+				return nil, httptransport.ErrorFromCall(ctx, err)
 			}
-			for _, c := range w.take(&piece) {
+			for _, c := range w.add(&piece) {
 				if !emit(c) {
 					return nil, nil
 				}
 			}
 		}
-		if err := httptransport.Ended(ctx, w.finish != "" || w.blocked != ""); err != nil {
+		if err := httptransport.CheckComplete(ctx, w.finish != "" || w.blocked != ""); err != nil {
 			return nil, err
 		}
 		return w.reply(), nil
 	})
 }
 
-// ask sends the request and returns the stream of the reply.
-func (m *Model) ask(ctx context.Context, req *provider.Request, names *httptransport.Names) (io.ReadCloser, error) {
+// send sends the request and returns the stream of the reply.
+func (m *Model) send(ctx context.Context, req *provider.Request, names *httptransport.Names) (io.ReadCloser, error) {
 	sent, err := body(req, names)
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (m *Model) ask(ctx context.Context, req *provider.Request, names *httptrans
 	return resp.Body, nil
 }
 
-// read decodes one piece of a reply, which may report a failure instead.
+// read decodes one piece of a reply, or returns the error that it reports.
 func read(data []byte, piece *generated) error {
 	if err := json.Unmarshal(data, piece); err != nil {
 		return &provider.Error{
@@ -102,15 +102,15 @@ func read(data []byte, piece *generated) error {
 		}
 	}
 	if piece.Error != nil {
-		failed := httptransport.Refusal(piece.Error.Code, nil, data, time.Time{})
+		failed := httptransport.ErrorFromResponse(piece.Error.Code, nil, data, time.Time{})
 		failed.Billable = true
 		return failed
 	}
 	return nil
 }
 
-// events turns a reply that does not come as a stream into one: a piece, or a
-// list of pieces.
+// events converts a reply that is not a stream, which is one piece or a list of
+// pieces, to an event stream.
 func events(body []byte) ([]byte, error) {
 	var list []json.RawMessage
 	if json.Unmarshal(body, &list) != nil {
@@ -121,7 +121,7 @@ func events(body []byte) ([]byte, error) {
 	for _, piece := range list {
 		var one generated
 		if json.Unmarshal(piece, &one) != nil || one.Candidates == nil && one.PromptFeedback == nil {
-			return nil, errors.New("it has no candidates")
+			return nil, errors.New(`no "candidates"`)
 		}
 		for _, c := range one.Candidates {
 			hasContent = hasContent || c.Content != nil
@@ -129,28 +129,28 @@ func events(body []byte) ([]byte, error) {
 		}
 		out.Write(httptransport.Event("", piece))
 	}
-	// Some servers give no reason. The reply is complete: it is valid JSON.
+	// Some servers send no finish reason. The reply is complete, because it is valid JSON.
 	if hasContent && !finished {
 		out.Write(httptransport.Event("", []byte(`{"candidates":[{"finishReason":"STOP"}]}`)))
 	}
 	return out.Bytes(), nil
 }
 
-// Dialect returns what generateContent calls common options; it has all of them.
-func Dialect() httptransport.Dialect {
-	return httptransport.Dialect{httptransport.Stop: "stopSequences"}
+// OptionNames returns the names of common options in generateContent, which supports all of them.
+func OptionNames() httptransport.OptionNames {
+	return httptransport.OptionNames{httptransport.Stop: "stopSequences"}
 }
 
-// topLevel are the keys of a request that are not about how to generate.
+// topLevel are the options that do not belong to generationConfig.
 var topLevel = map[string]bool{"safetySettings": true, "toolConfig": true, "labels": true, "serviceTier": true}
 
-// ours are keys that options must not change.
-var ours = []string{
+// reservedKeys are keys of a request that options must not set.
+var reservedKeys = []string{
 	"model", "contents", "systemInstruction", "tools", "maxOutputTokens", "candidateCount", "responseMimeType",
 	"responseJsonSchema", "responseSchema", "cachedContent", "generationConfig",
 }
 
-// enforced is what the reference of responseJsonSchema allows.
+// enforced is the documented subset for responseJsonSchema.
 var enforced = httptransport.Subset{PlainEnum: true}
 
 type content struct {
@@ -172,8 +172,8 @@ type blob struct {
 	Data []byte `json:"data"`
 }
 
-// takes are the types that the models see and hear.
-var takes = []string{
+// mediaTypes are the media types that the models accept.
+var mediaTypes = []string{
 	"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif",
 	"audio/wav", "audio/mp3", "audio/mpeg", "audio/aiff", "audio/aac", "audio/ogg", "audio/flac",
 }
@@ -196,9 +196,9 @@ type function struct {
 	Parameters  json.RawMessage `json:"parametersJsonSchema,omitempty"`
 }
 
-// body returns the whole request.
+// body returns the body of the request.
 func body(req *provider.Request, names *httptransport.Names) (map[string]any, error) {
-	extra, err := Dialect().Extra(req.Options, ours...)
+	extra, err := OptionNames().Extra(req.Options, reservedKeys...)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +223,7 @@ func body(req *provider.Request, names *httptransport.Names) (map[string]any, er
 	} else if schema, ok := enforced.Fit(req.Schema); ok {
 		generation["responseMimeType"], generation["responseJsonSchema"] = "application/json", schema
 	}
-	delete(extra, httptransport.Stream) // which is in the address, and makes no difference here
+	delete(extra, httptransport.Stream) // the URL selects streaming
 	for key, value := range extra {
 		if key = camel(key); topLevel[key] {
 			out[key] = value
@@ -234,7 +234,7 @@ func body(req *provider.Request, names *httptransport.Names) (map[string]any, er
 	return out, nil
 }
 
-// camel spells top_p as Google does: topP.
+// camel converts a key to camel case: top_p to topP.
 func camel(key string) string {
 	parts := strings.Split(key, "_")
 	for i, p := range parts {
@@ -250,7 +250,7 @@ func contents(req *provider.Request, names *httptransport.Names) []content {
 		one, ok := partOf(b, names)
 		out := []part{one}
 		for _, m := range b.Media {
-			if httptransport.Takes(m, takes) {
+			if httptransport.AcceptsMedia(m, mediaTypes) {
 				out = append(out, part{InlineData: &blob{Type: m.Type, Data: m.Data}})
 			}
 		}
@@ -267,15 +267,15 @@ func contents(req *provider.Request, names *httptransport.Names) []content {
 	return out
 }
 
-// partOf converts a block. A signature that another provider has given is not
-// sent.
+// partOf converts a block and reports whether it can be sent. It omits
+// signatures of other providers.
 func partOf(b provider.Block, names *httptransport.Names) (part, bool) {
 	signature := signatureOf(b)
 	switch b.Type {
 	case provider.Text:
 		return part{Text: &b.Text, ThoughtSignature: signature}, b.Text != "" || signature != ""
 	case provider.ToolUse:
-		one := call{ID: httptransport.OwnID(b.ToolID), Name: names.Out(b.ToolName)}
+		one := call{ID: httptransport.ServerID(b.ToolID), Name: names.Out(b.ToolName)}
 		if httptransport.IsObject(b.Input) {
 			one.Args = b.Input
 		}
@@ -287,11 +287,11 @@ func partOf(b provider.Block, names *httptransport.Names) (part, bool) {
 		}
 		value := b.Content
 		if texts := names.ResultTexts(b); b.IsError || len(texts) > 1 || !json.Valid(value) {
-			value, _ = json.Marshal(strings.Join(texts, "\n\n")) // a text always can be
+			value, _ = json.Marshal(strings.Join(texts, "\n\n")) // cannot fail: a string
 		}
-		said := map[string]json.RawMessage{key: value}
+		result := map[string]json.RawMessage{key: value}
 		return part{FunctionResponse: &response{
-			ID: httptransport.OwnID(b.ToolID), Name: names.Out(b.ToolName), Response: said,
+			ID: httptransport.ServerID(b.ToolID), Name: names.Out(b.ToolName), Response: result,
 		}}, true
 	}
 	return part{}, false
@@ -322,8 +322,8 @@ type generated struct {
 	} `json:"error"`
 }
 
-// whole puts a reply together from its pieces.
-type whole struct {
+// accumulator assembles a reply from its pieces.
+type accumulator struct {
 	names   *httptransport.Names
 	id      string
 	model   string
@@ -331,12 +331,13 @@ type whole struct {
 	turn    int
 	calls   int
 	finish  string
-	message string // about the finish
-	blocked string // reason why the server blocked the prompt
+	message string // explains the finish or block reason
+	blocked string // why the server blocked the prompt
 	usage   provider.Usage
 }
 
-func (w *whole) take(piece *generated) []provider.Chunk {
+// add adds a piece and returns its chunks.
+func (w *accumulator) add(piece *generated) []provider.Chunk {
 	w.id = cmp.Or(piece.ResponseID, w.id)
 	w.model = cmp.Or(piece.ModelVersion, w.model)
 	if u := piece.Usage; u != nil {
@@ -368,18 +369,18 @@ func (w *whole) take(piece *generated) []provider.Chunk {
 		case p.FunctionCall != nil:
 			id := p.FunctionCall.ID
 			if id == "" {
-				id = httptransport.MakeUpID(w.turn, w.calls)
+				id = httptransport.GenerateID(w.turn, w.calls)
 			}
 			w.calls++
 			w.blocks = append(w.blocks, provider.Block{
 				Type: provider.ToolUse, ToolID: id, ToolName: w.names.In(p.FunctionCall.Name),
-				Input: httptransport.Input(string(p.FunctionCall.Args)), Signature: p.ThoughtSignature,
+				Input: httptransport.ToolInput(string(p.FunctionCall.Args)), Signature: p.ThoughtSignature,
 			})
 		case p.Thought:
-			w.add(provider.Thinking, text, "") // thoughts are not sent back, and other providers reject the signature
+			w.addText(provider.Thinking, text, "") // without signature: thoughts are not sent back
 			out = append(out, provider.Chunk{Type: provider.Thinking, Text: text})
 		case text != "" || p.ThoughtSignature != "":
-			w.add(provider.Text, text, p.ThoughtSignature)
+			w.addText(provider.Text, text, p.ThoughtSignature)
 			if text != "" {
 				out = append(out, provider.Chunk{Type: provider.Text, Text: text})
 			}
@@ -388,8 +389,8 @@ func (w *whole) take(piece *generated) []provider.Chunk {
 	return out
 }
 
-// add continues the last block, or starts another.
-func (w *whole) add(kind provider.BlockType, text, signature string) {
+// addText extends the last block, or starts another.
+func (w *accumulator) addText(kind provider.BlockType, text, signature string) {
 	if n := len(w.blocks); n > 0 && w.blocks[n-1].Type == kind && w.blocks[n-1].Signature == "" {
 		w.blocks[n-1].Text += text
 		w.blocks[n-1].Signature = signature
@@ -398,8 +399,8 @@ func (w *whole) add(kind provider.BlockType, text, signature string) {
 	w.blocks = append(w.blocks, provider.Block{Type: kind, Text: text, Signature: signature})
 }
 
-func (w *whole) reply() *provider.Reply {
-	// An unknown finish reason ends the reply all the same.
+func (w *accumulator) reply() *provider.Reply {
+	// Unknown finish reasons count as Done.
 	r := &provider.Reply{ID: w.id, Model: w.model, Blocks: w.blocks, Usage: w.usage, Stop: provider.Done}
 	switch w.finish {
 	case "MAX_TOKENS", "CONTINUATION":
@@ -416,7 +417,7 @@ func (w *whole) reply() *provider.Reply {
 	return r
 }
 
-// withMessage returns a reason such as SAFETY and what the server says about it.
+// withMessage returns a reason such as SAFETY with the server's message.
 func withMessage(reason, message string) string {
 	if message == "" {
 		return reason
@@ -424,7 +425,7 @@ func withMessage(reason, message string) string {
 	return reason + ", " + message
 }
 
-// signatureOf returns a signature in Google's form, which is base64.
+// signatureOf returns the signature of a block if it may be Google's, which are base64.
 func signatureOf(b provider.Block) string {
 	if httptransport.IsBase64(b.Signature) {
 		return b.Signature

@@ -17,8 +17,8 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// Names translates names of tools: servers take letters, digits, dashes and
-// underscores, and not too many of them.
+// Names translates tool names: servers accept up to 64 letters, digits, dashes
+// and underscores.
 type Names struct {
 	out, in map[string]string
 	legal   func(string) string
@@ -26,9 +26,9 @@ type Names struct {
 
 const longestName = 64
 
-// NewNames maps the names of a request's tools. Names that servers accept stay
-// as they are; the others are rewritten in their order, to names that no other
-// tool has. So a name is sent the same way in every turn.
+// NewNames maps the names of a request's tools. Names that servers accept are
+// unchanged; the others are rewritten, in order, to unique names. So a name is
+// the same in every turn.
 func NewNames(req *provider.Request) *Names {
 	return newNames(xslices.Map(req.Tools, func(t provider.Tool) string { return t.Name }), legal)
 }
@@ -46,7 +46,7 @@ func newNames(all []string, legal func(string) string) *Names {
 	return n
 }
 
-// Out returns the name that the server sees.
+// Out returns the server's name of a tool.
 func (n *Names) Out(name string) string {
 	if sent, ok := n.out[name]; ok {
 		return sent
@@ -61,7 +61,7 @@ func (n *Names) Out(name string) string {
 	return sent
 }
 
-// legal replaces what servers reject in a name.
+// legal replaces the characters of a tool name that servers reject.
 func legal(name string) string {
 	clean := strings.Map(func(r rune) rune {
 		switch {
@@ -70,7 +70,7 @@ func legal(name string) string {
 		}
 		return '_'
 	}, name)
-	if clean == "" || !isLetter(clean[0]) { // which Gemini rejects
+	if clean == "" || !isLetter(clean[0]) { // Gemini rejects other first characters
 		clean = "_" + clean
 	}
 	return clean[:min(len(clean), longestName)]
@@ -78,7 +78,7 @@ func legal(name string) string {
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' }
 
-// In returns the name that the server means.
+// In returns the tool name for a server's name.
 func (n *Names) In(sent string) string {
 	if name, ok := n.in[sent]; ok {
 		return name
@@ -87,7 +87,7 @@ func (n *Names) In(sent string) string {
 }
 
 // Properties translates the names of a tool's properties, the keys of its input, for servers that accept
-// letters, digits, dots, dashes and underscores only. It is nil if all names are accepted.
+// letters, digits, dots, dashes and underscores only. It is nil if the server accepts all names.
 type Properties struct{ names *Names }
 
 // NewProperties maps the names of the properties of a schema.
@@ -113,8 +113,8 @@ func legalProperty(name string) string {
 	return clean[:min(len(clean), longestName)]
 }
 
-// Schema returns the schema with the names that the server sees. A schema that refers to a property by its name
-// becomes one that accepts every object.
+// Schema returns the schema with the server's names. If renaming makes the schema invalid, because it refers to a
+// property by name, Schema returns one that accepts every object.
 func (p *Properties) Schema(in map[string]json.RawMessage) map[string]json.RawMessage {
 	if p == nil {
 		return in
@@ -139,7 +139,7 @@ func (p *Properties) Schema(in map[string]json.RawMessage) map[string]json.RawMe
 	return out
 }
 
-// Out returns an input with the names that the server sees.
+// Out returns an input with the server's names.
 func (p *Properties) Out(input json.RawMessage) json.RawMessage {
 	if p == nil {
 		return input
@@ -147,7 +147,7 @@ func (p *Properties) Out(input json.RawMessage) json.RawMessage {
 	return p.renamed(input, p.names.Out)
 }
 
-// In returns an input with the names of the tool.
+// In returns an input with the tool's names.
 func (p *Properties) In(input json.RawMessage) json.RawMessage {
 	if p == nil {
 		return input
@@ -171,8 +171,8 @@ func (p *Properties) rename(all object, name func(string) string) object {
 	return out
 }
 
-// CallID returns the id of a tool call for servers that accept letters, digits, dashes and underscores only.
-// Calls of other servers can have other ids.
+// CallID returns the ID of a tool call for servers that accept letters, digits, dashes and underscores only.
+// Conversations that started with another server can have other IDs.
 func CallID(id string) string {
 	plain := strings.Map(func(r rune) rune {
 		if r == '-' || r >= '0' && r <= '9' || r < 0x80 && isLetter(byte(r)) {
@@ -186,15 +186,15 @@ func CallID(id string) string {
 	return fmt.Sprintf("%s_%x", plain, sha256.Sum256([]byte(id)))[:len(plain)+17]
 }
 
-// Turn is what one side says before the other does.
+// Turn is a sequence of blocks with the same role.
 type Turn[T any] struct {
 	Role   provider.Role
 	Blocks []T
 }
 
-// Turns converts a conversation for servers that want the sides to alternate,
-// nothing empty, and the results of tools before any text. convert reports
-// whether the server takes a block at all.
+// Turns converts a conversation for servers that require alternating roles, no
+// empty messages, and tool results before texts. convert reports whether the
+// server accepts a block.
 func Turns[T any](messages []provider.Message, convert func(provider.Block) (T, bool)) []Turn[T] {
 	var out []Turn[T]
 	results := 0 // in the last turn
@@ -220,8 +220,8 @@ func Turns[T any](messages []provider.Message, convert func(provider.Block) (T, 
 	return out
 }
 
-// ResultTexts returns what a tool returned, as texts for a model: one for each block of an MCP result, else one. The
-// texts of an error have the names of tools that the server sees.
+// ResultTexts returns the result of a tool as texts: one for each block of an MCP result, else one. Errors name tools
+// by the server's names.
 func (n *Names) ResultTexts(b provider.Block) []string {
 	out, ok := contentTexts(b.Content)
 	if !ok {
@@ -235,11 +235,11 @@ func (n *Names) ResultTexts(b provider.Block) []string {
 	return out
 }
 
-// ResultText returns what a tool returned, as one text.
+// ResultText returns the result of a tool as one text.
 func (n *Names) ResultText(b provider.Block) string { return strings.Join(n.ResultTexts(b), "\n\n") }
 
-// translate replaces the names of tools in a message by those that the server sees. Messages have names in quotes, or
-// with a restriction in parentheses.
+// translate replaces tool names in a message by the server's names. Messages contain names in quotes, or followed by a
+// restriction in parentheses.
 func (n *Names) translate(message string) string {
 	longestFirst := func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }
 	for _, name := range slices.SortedFunc(maps.Keys(n.out), longestFirst) {
@@ -264,9 +264,8 @@ type contentBlock struct {
 	} `json:"resource"`
 }
 
-// contentTexts returns the texts of an MCP result. It reports whether the content is one that has several blocks, or
-// one that is not a text.
-func contentTexts(content json.RawMessage) ([]string, bool) {
+// contentTexts returns the texts of an MCP result. ok is false for other content, and for a single text block.
+func contentTexts(content json.RawMessage) (texts []string, ok bool) {
 	var blocks []contentBlock
 	if json.Unmarshal(content, &blocks) != nil {
 		blocks = make([]contentBlock, 1)
@@ -304,8 +303,9 @@ func IsBase64(text string) bool {
 	return err == nil
 }
 
-// Input returns a tool's input as a server sent it: an object, or what it was.
-func Input(text string) json.RawMessage {
+// ToolInput returns a tool's input as JSON. Text that is not valid JSON becomes
+// a JSON string.
+func ToolInput(text string) json.RawMessage {
 	text = strings.TrimSpace(text)
 	if text == "" {
 		return json.RawMessage("{}")
@@ -321,15 +321,15 @@ func Input(text string) json.RawMessage {
 	return quoted
 }
 
-const madeUp = "call-"
+const generatedPrefix = "call-"
 
-// MakeUpID names the n-th call of a turn that the server has given no id. No
-// other call of the conversation has the same.
-func MakeUpID(turn, n int) string { return fmt.Sprintf("%s%d-%d", madeUp, turn, n) }
+// GenerateID returns an ID for the n-th tool call of a turn, if the server sends
+// none. It is unique in the conversation.
+func GenerateID(turn, n int) string { return fmt.Sprintf("%s%d-%d", generatedPrefix, turn, n) }
 
-// OwnID returns an id that the server itself has given; "" when it is made up.
-func OwnID(id string) string {
-	if strings.HasPrefix(id, madeUp) {
+// ServerID returns the ID of a tool call, or "" if GenerateID generated it.
+func ServerID(id string) string {
+	if strings.HasPrefix(id, generatedPrefix) {
 		return ""
 	}
 	return id

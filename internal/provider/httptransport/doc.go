@@ -1,9 +1,9 @@
-// Package httptransport implements what all models that use HTTP have in
-// common: how keys are sent, what error responses mean, and names and schemas that
+// Package httptransport implements what the HTTP providers share: sending keys,
+// classifying error responses, and rewriting names and schemas to a form that
 // servers accept.
 package httptransport
 
-// The libraries of the providers find keys by themselves, in variables and
-// files. Here they never get to use one: the transport takes off whatever they
-// put into a request and puts in the key that was meant for this server, or
-// none. So no key can reach a server that it was not meant for.
+// The SDKs of the providers look for keys in environment variables and files.
+// The transport removes every authentication header that an SDK sets, and adds
+// the key that is configured for the server, or none. So no key reaches a
+// server that it is not configured for.

@@ -104,7 +104,7 @@ func TestNames(t *testing.T) {
 }
 
 // A name that servers accept is never rewritten for the sake of another one.
-func TestLegalNamesStay(t *testing.T) {
+func TestLegalNamesAreUnchanged(t *testing.T) {
 	n := NewNames(&provider.Request{Tools: []provider.Tool{
 		{Name: "http.request"}, {Name: "http_request"}, {Name: "http/request"}, {Name: "http_request_2"},
 	}})
@@ -120,7 +120,7 @@ func TestLegalNamesStay(t *testing.T) {
 
 func TestInput(t *testing.T) {
 	for text, want := range map[string]string{"": "{}", ` {"a": 1} `: `{"a": 1}`, `{"a":`: `"{\"a\":"`} {
-		if got := string(Input(text)); got != want {
+		if got := string(ToolInput(text)); got != want {
 			t.Errorf("%q: %s", text, got)
 		}
 	}
@@ -142,28 +142,26 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// Whether an attempt may be paid for is known by how far it came.
-func TestFailed(t *testing.T) {
+func TestAttemptsThatReachTheServerAreBillable(t *testing.T) {
 	for name, c := range map[string]struct {
-		err   error
-		class provider.Class
-		spent bool
+		err      error
+		class    provider.Class
+		billable bool
 	}{
-		"nobody there":    {&net.OpError{Op: "dial", Err: errors.New("connection refused")}, provider.APIError, false},
-		"cut off":         {&net.OpError{Op: "read", Err: errors.New("connection reset")}, provider.APIError, true},
-		"too slow":        {&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, provider.Timeout, true},
-		"what it is said": {fmt.Errorf("post: %w", &provider.Error{Class: provider.NoQuota}), provider.NoQuota, false},
+		"no server":     {&net.OpError{Op: "dial", Err: errors.New("connection refused")}, provider.APIError, false},
+		"cut off":       {&net.OpError{Op: "read", Err: errors.New("connection reset")}, provider.APIError, true},
+		"too slow":      {&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, provider.Timeout, true},
+		"a known error": {fmt.Errorf("post: %w", &provider.Error{Class: provider.NoQuota}), provider.NoQuota, false},
 	} {
 		var got *provider.Error
-		if !errors.As(Failed(t.Context(), c.err), &got) || got.Class != c.class || got.Billable != c.spent {
+		if !errors.As(ErrorFromCall(t.Context(), c.err), &got) || got.Class != c.class || got.Billable != c.billable {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }
 
-// What Google says besides the status decides: a day's quota is not waited for,
-// whatever wait it asks for, and a wrong key is no wrong request.
-func TestRefusalsOfGoogle(t *testing.T) {
+// A daily quota is NoQuota, even if Google requests a short wait, and a wrong key is NotReady.
+func TestGoogleErrorDetailsDecideTheClass(t *testing.T) {
 	const retry = `{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.5s"}`
 	quota := func(ids ...string) string {
 		var all []string
@@ -189,14 +187,14 @@ func TestRefusalsOfGoogle(t *testing.T) {
 		"a minute's, by unit":   {429, []string{info("RATE_LIMIT_EXCEEDED", "1/min/{project}")}, provider.RateLimit, 0},
 		"a day's, by unit":      {429, []string{info("RATE_LIMIT_EXCEEDED", "1/d/{project}")}, provider.NoQuota, 0},
 		"a name that has a day": {429, []string{quota("MondayRequestsPerMinute-PerDayTier")}, provider.RateLimit, 0},
-		"nothing said":          {429, nil, provider.RateLimit, 0},
+		"no details":            {429, nil, provider.RateLimit, 0},
 		"a wrong key":           {400, []string{info("API_KEY_INVALID", "")}, provider.NotReady, 0},
 		"a wrong request":       {400, []string{info("FIELD_INVALID", "")}, provider.BadRequest, 0},
 		"overloaded":            {503, []string{quota(day)}, provider.APIError, 0},
 	} {
 		body := fmt.Sprintf(`{"error":{"code":%d,"message":"per day, quota, api key","status":"RESOURCE_EXHAUSTED","details":[%s]}}`, c.status, strings.Join(c.details, ","))
 		for _, form := range []string{body, "[" + body + "]"} {
-			if got := Refusal(c.status, nil, []byte(form), time.Time{}); got.Class != c.class ||
+			if got := ErrorFromResponse(c.status, nil, []byte(form), time.Time{}); got.Class != c.class ||
 				got.RetryAfter != c.wait {
 				t.Errorf("%s: %s after %s", name, got.Class, got.RetryAfter)
 			}
@@ -204,8 +202,7 @@ func TestRefusalsOfGoogle(t *testing.T) {
 	}
 }
 
-// What happened is said in few words that help.
-func TestWhatIsSaid(t *testing.T) {
+func TestErrorMessagesNameTheCause(t *testing.T) {
 	refused := &url.Error{Op: "Post", URL: "http://127.0.0.1:9/v1/messages", Err: &net.OpError{
 		Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED),
 	}}
@@ -215,15 +212,16 @@ func TestWhatIsSaid(t *testing.T) {
 			"api.example.com broke: unexpected EOF",
 	} {
 		var got *provider.Error
-		if !errors.As(Failed(t.Context(), err), &got) || got.Message != want {
+		if !errors.As(ErrorFromCall(t.Context(), err), &got) || got.Message != want {
 			t.Errorf("%v", got)
 		}
 	}
 	for status, want := range map[int]string{
 		401: "the server rejects the key: model: x", 402: "the quota is exhausted: model: x",
-		404: "the server does not have it: model: x", 400: "model: x",
+		403: "access denied (key, region or model permission): model: x",
+		404: "not found (404); check the model name and base_url: model: x", 400: "model: x",
 	} {
-		if got := Refusal(status, nil, []byte(`{"error":{"message":"model: x"}}`), time.Time{}); got.Message != want {
+		if got := ErrorFromResponse(status, nil, []byte(`{"error":{"message":"model: x"}}`), time.Time{}); got.Message != want {
 			t.Errorf("%d: %s", status, got.Message)
 		}
 	}

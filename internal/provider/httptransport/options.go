@@ -11,82 +11,83 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// The options of an agent that formats write in the same way for every
-// provider. Any other is the provider's own, and passed on as it is.
+// The common options of an agent, which have the same name for every provider.
+// Other options are passed to the provider unchanged.
 const (
 	Temperature      = "temperature"
 	TopP             = "top_p"
 	TopK             = "top_k"
-	Stop             = "stop" // a text, or a list of texts
+	Stop             = "stop" // a string or a list of strings
 	Seed             = "seed"
 	PresencePenalty  = "presence_penalty"
 	FrequencyPenalty = "frequency_penalty"
-	// Stream is false when the server shall send the reply as a whole.
+	// Stream is false to request the complete reply at once.
 	Stream = "stream"
 )
 
-// Dialect is what a server calls the common options where it has a word of its
-// own. What it has not at all is called "".
-type Dialect map[string]string
+// OptionNames maps common options to the names that an API has for them.
+// Options with the same name are absent; unsupported ones map to "".
+type OptionNames map[string]string
 
-// Ignored returns the options among an agent's that the server does not have.
-func (d Dialect) Ignored(options json.RawMessage) []string {
+// Ignored returns the options of an agent that the API does not support.
+func (names OptionNames) Ignored(options json.RawMessage) []string {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(options, &all) != nil {
-		return nil // Extra reports it
+		return nil // Extra reports the error
 	}
 	return xslices.Filter(slices.Sorted(maps.Keys(all)), func(key string) bool {
-		word, known := d[key]
-		return known && word == ""
+		name, listed := names[key]
+		return listed && name == ""
 	})
 }
 
-// Extra returns what an agent's options add to a request, in the server's own words.
-// Keys that would change what was reserved or recorded are refused, in every
-// spelling; so is what is no key but a path, by which the libraries reach into
-// other values.
-func (d Dialect) Extra(options json.RawMessage, ours ...string) (map[string]json.RawMessage, error) {
+// Extra returns the keys that an agent's options add to a request, by the names
+// of the API. It rejects reserved keys in every spelling, because they would
+// change what was budgeted or recorded, and keys with other characters than
+// letters, digits and underscores, because SDKs treat them as paths.
+func (names OptionNames) Extra(options json.RawMessage, reserved ...string) (map[string]json.RawMessage, error) {
 	if len(options) == 0 || string(options) == "null" {
 		return nil, nil
 	}
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(options, &all); err != nil {
-		return nil, &provider.Error{Class: provider.BadRequest, Message: "the options of the agent are not a map"}
+		return nil, &provider.Error{Class: provider.BadRequest, Message: "the agent's options must be a map"}
 	}
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		if strings.ContainsFunc(key,
 			func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' }) {
-			return nil, provider.Errorf(provider.BadRequest, "the options of the agent cannot have the key %q", key)
+			return nil, provider.Errorf(provider.BadRequest,
+				"the agent's options have the invalid key %q: use letters, digits and underscores", key)
 		}
-		if slices.ContainsFunc(ours, func(our string) bool { return spelling(our) == spelling(key) }) {
-			return nil, provider.Errorf(provider.BadRequest, "the options of the agent cannot set %q: Espalier does",
-				key)
+		if slices.ContainsFunc(reserved, func(one string) bool { return normalized(one) == normalized(key) }) {
+			return nil, provider.Errorf(provider.BadRequest,
+				"the agent's options cannot set %q, which Espalier sets itself", key)
 		}
 	}
 	switch stream := string(all[Stream]); stream {
 	case "", "false":
 	case "true":
-		delete(all, Stream) // as always
+		delete(all, Stream) // the default
 	default:
-		return nil, provider.Errorf(provider.BadRequest, "the option %q of the agent is true or false, not %s", Stream,
-			stream)
+		return nil, provider.Errorf(provider.BadRequest, "the agent's option %q must be true or false, not %s",
+			Stream, stream)
 	}
-	for key, word := range d {
+	for key, name := range names {
 		value, set := all[key]
 		if !set {
 			continue
 		}
 		delete(all, key)
-		if _, own := all[word]; word == "" || own {
-			continue // it has none, or its own word has been used as well
+		if _, set := all[name]; name == "" || set {
+			continue // the API does not support it, or the agent also sets it by the API's name
 		}
 		if key == Stop && len(value) > 0 && value[0] == '"' {
 			value = slices.Concat(json.RawMessage("["), value, json.RawMessage("]"))
 		}
-		all[word] = value
+		all[name] = value
 	}
 	return all, nil
 }
 
-// spelling returns a key as it sounds: max_tokens and maxTokens are the same.
-func spelling(key string) string { return strings.ToLower(strings.ReplaceAll(key, "_", "")) }
+// normalized makes keys comparable: max_tokens and maxTokens are the same.
+func normalized(key string) string { return strings.ToLower(strings.ReplaceAll(key, "_", "")) }

@@ -30,7 +30,7 @@ func readList(raw json.RawMessage) ([]json.RawMessage, bool) {
 	return out, err == nil && out != nil
 }
 
-// raw writes a value that holds nothing but raw JSON and strings.
+// raw encodes a value that consists of raw JSON and strings.
 func raw(v any) json.RawMessage {
 	out, err := json.Marshal(v)
 	if err != nil {
@@ -51,7 +51,7 @@ var openObject = object{"type": json.RawMessage(`"object"`), "properties": json.
 func Parameters(t provider.Tool) map[string]json.RawMessage {
 	in, _ := readObject(t.Schema)
 	in = maps.Clone(in)
-	delete(in, "$schema") // which may name an older draft
+	delete(in, "$schema") // it may name an older draft
 	for _, convert := range []func(object) object{func(o object) object { return o }, modern} {
 		out := root(convert(in))
 		if _, err := schema.Compile(raw(out)); err == nil {
@@ -61,8 +61,8 @@ func Parameters(t provider.Tool) map[string]json.RawMessage {
 	return maps.Clone(openObject)
 }
 
-// root makes a schema one of an object. Servers reject combinators at the root,
-// so the properties of the alternatives become properties of the object.
+// root rewrites a schema to one of type object. Servers reject combinators at
+// the root, so the properties of all alternatives become properties of the object.
 func root(in object) object {
 	out := object{}
 	maps.Copy(out, in)
@@ -106,7 +106,7 @@ func unique(list []json.RawMessage) []json.RawMessage {
 	})
 }
 
-// The keywords that hold schemas.
+// The keywords whose values are maps of schemas, lists of schemas, and schemas.
 var (
 	schemaMaps  = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
 	schemaLists = []string{"allOf", "anyOf", "oneOf", "prefixItems"}
@@ -116,8 +116,8 @@ var (
 	}
 )
 
-// modern rewrites what older drafts spell differently: lists of items,
-// exclusive limits that are true or false, and required as a boolean.
+// modern converts keywords of older drafts to draft 2020-12: lists in items,
+// and booleans in exclusiveMinimum, exclusiveMaximum and required.
 func modern(in object) object {
 	out := object{}
 	maps.Copy(out, in)
@@ -170,9 +170,9 @@ func modern(in object) object {
 	return out
 }
 
-// Loose returns a reply's schema for servers that take it as a hint only, or
-// nil when it is not the schema of an object.
-func Loose(reply json.RawMessage) map[string]json.RawMessage {
+// HintSchema returns a reply's schema for servers that do not enforce it, or nil
+// if it is not the schema of an object.
+func HintSchema(reply json.RawMessage) map[string]json.RawMessage {
 	in, ok := readObject(reply)
 	if !ok || !in.is("type", `"object"`) || in["anyOf"] != nil || in["oneOf"] != nil || in["allOf"] != nil {
 		return nil
@@ -185,15 +185,15 @@ func Loose(reply json.RawMessage) map[string]json.RawMessage {
 	return out
 }
 
-// Subset is the part of JSON Schema that a provider documents for replies that
-// it enforces. All of them accept types, enum, properties, required, items and
-// anyOf, and want closed objects; the fields are where they differ.
+// Subset is the part of JSON Schema that a provider supports for enforced
+// replies. All providers accept type, enum, properties, required, items and
+// anyOf, and require closed objects; the fields state the differences.
 type Subset struct {
 	// AllRequired rejects optional properties.
 	AllRequired bool
 	// PlainEnum allows texts and numbers in enum, but not true, false and null.
 	PlainEnum bool
-	// Limits over the whole schema; 0 is none. Characters counts names and the values of enum.
+	// Limits of the whole schema; 0 means none. Characters counts names and the values of enum.
 	Depth, Properties, EnumValues, Optional, Unions, Characters int
 	// EnumCharacters is the limit of an enum with more than manyValues values.
 	EnumCharacters int
@@ -201,10 +201,9 @@ type Subset struct {
 
 const manyValues = 250
 
-// Fit rewrites the schema of a reply so that it lies in the subset. Keywords
-// that narrow values further are left out: every reply is checked against the
-// whole schema afterwards. ok is false when the subset cannot express what the
-// schema accepts.
+// Fit rewrites the schema of a reply to the subset. It drops keywords that only
+// narrow values, because every reply is also checked against the original
+// schema. ok is false if the subset cannot express the schema.
 func (s Subset) Fit(reply json.RawMessage) (fit map[string]json.RawMessage, ok bool) {
 	in, isObject := readObject(reply)
 	if !isObject || !in.is("type", `"object"`) {
@@ -227,7 +226,7 @@ type fitter struct {
 	nodes, properties, values, optional, unions, characters int
 }
 
-// mostNodes bounds what references can expand to.
+// mostNodes limits the size of a schema after references are expanded.
 const mostNodes = 2000
 
 func (f *fitter) exceeds() bool {
@@ -285,7 +284,7 @@ func (f *fitter) schema(in object, depth int, refs []string) (object, bool) {
 	return out, out["type"] != nil || out["enum"] != nil || out["anyOf"] != nil
 }
 
-// reference puts a referenced schema in the place of its reference.
+// reference replaces a reference with its target.
 func (f *fitter) reference(in object, depth int, refs []string) (object, bool) {
 	var to string
 	if json.Unmarshal(in["$ref"], &to) != nil || slices.Contains(refs, to) {
@@ -354,8 +353,8 @@ func (f *fitter) each(value json.RawMessage, depth int, refs []string) (json.Raw
 	return raw(list), true
 }
 
-// enum keeps the values that a schema lists. Where the subset has no enum of
-// their types, the type alone has to do.
+// enum keeps the listed values, or only their type if the subset does not
+// support an enum of that type.
 func (f *fitter) enum(in, out object) bool {
 	values, _ := readList(in["enum"])
 	if only, ok := in["const"]; ok {
@@ -375,7 +374,7 @@ func (f *fitter) enum(in, out object) bool {
 	}
 	f.values += len(values)
 	out["enum"] = raw(values)
-	if out["type"] == nil { // OpenAI rejects schemas without one
+	if out["type"] == nil { // OpenAI requires a type
 		out["type"] = typesOf(values)
 	}
 	characters := len(out["enum"]) // bytes, quotes and commas too: never fewer than characters
@@ -420,7 +419,7 @@ func (f *fitter) object(in, out object) bool {
 		return true
 	}
 	if len(properties) == 0 || in["additionalProperties"] != nil && !in.is("additionalProperties", "false") {
-		return false // it may have properties that are not known
+		return false // the object is not closed
 	}
 	var required []string
 	if out["required"] != nil && json.Unmarshal(out["required"], &required) != nil {
@@ -443,7 +442,7 @@ func (f *fitter) object(in, out object) bool {
 	return true
 }
 
-// Schema returns a schema as the type that the SDKs want, with raw values.
+// Schema converts a schema to the type that the SDKs accept; its values stay raw.
 func Schema(in map[string]json.RawMessage) map[string]any {
 	out := map[string]any{}
 	for key, value := range in {

@@ -11,10 +11,10 @@ import (
 	"net/http"
 )
 
-// longestLine bounds one line of an event stream.
+// longestLine limits one line of an event stream.
 const longestLine = 64 << 20
 
-// Events reads the data of a stream of server-sent events.
+// Events returns the data of each server-sent event.
 func Events(r io.Reader) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		lines := bufio.NewScanner(r)
@@ -46,15 +46,16 @@ func Events(r io.Reader) iter.Seq2[[]byte, error] {
 	}
 }
 
-// Ended returns an error if a stream without errors ended before the reply did.
-func Ended(ctx context.Context, complete bool) error {
+// CheckComplete returns the error of the context, or ErrTruncated if a stream
+// ended before the reply was complete.
+func CheckComplete(ctx context.Context, complete bool) error {
 	if ctx.Err() == nil && !complete {
-		return BrokeOff()
+		return ErrTruncated
 	}
 	return ctx.Err()
 }
 
-// Event writes one server-sent event.
+// Event returns a server-sent event in its wire format.
 func Event(name string, data []byte) []byte {
 	var out bytes.Buffer
 	if name != "" {
@@ -69,9 +70,9 @@ func Event(name string, data []byte) []byte {
 	return out.Bytes()
 }
 
-// Unstreamed rewrites a request so that it asks for the whole reply at once. The
-// SDKs set their own value last, whatever the options say.
-func Unstreamed(req *http.Request) error {
+// DisableStreaming rewrites the body of a request to request the complete reply
+// at once. The SDKs override the option otherwise.
+func DisableStreaming(req *http.Request) error {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
 		return err

@@ -21,23 +21,23 @@ import (
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
-// Options is how a server of models is reached.
+// Options configure the connection to a model server.
 type Options struct {
-	BaseURL string // empty is the provider's own
-	// Key finds the key at the moment of use; nil sends none.
+	BaseURL string // "" means the provider's own server
+	// Key returns the API key; it is called for each request. Nil sends none.
 	Key func(context.Context) (string, error)
-	// Headers finds further headers at the moment of use; nil sends none.
+	// Headers returns additional headers; it is called for each request. Nil sends none.
 	Headers func(context.Context) (map[string]string, error)
-	// Base carries the requests; nil is the usual way.
+	// Base sends the requests; nil means http.DefaultTransport.
 	Base http.RoundTripper
 }
 
 // Auth is the header that carries a provider's key.
 type Auth struct{ Header, Prefix string }
 
-// Client returns an HTTP client for the SDKs of the providers. stream turns a
-// whole reply, which servers may send in place of a stream, into a stream of
-// events; it fails when the JSON is not a reply.
+// Client returns an HTTP client for the SDKs of the providers. stream converts a
+// complete reply, which servers may send instead of a stream, to a stream of
+// events; it fails if the JSON is not a reply.
 func (o Options) Client(auth Auth, stream func(body []byte) ([]byte, error)) *http.Client {
 	base := cmp.Or(o.Base, http.DefaultTransport)
 	return &http.Client{Transport: &transport{options: o, auth: auth, stream: stream, base: base}}
@@ -50,15 +50,15 @@ type transport struct {
 	base    http.RoundTripper
 }
 
-// authHeaders are all headers that a library may have put a key into.
+// authHeaders are all headers that an SDK may use for credentials.
 var authHeaders = [...]string{
 	"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Api-Key", "Openai-Organization",
 	"Openai-Project", "X-Goog-User-Project",
 }
 
-// RoundTrip turns every answer but success into an error, so that there is one
-// place that knows what statuses and headers mean. Redirects are refusals,
-// too: a key must not follow them.
+// RoundTrip returns an error for every response but success, so that statuses
+// and headers are interpreted in one place. Redirects are errors too, because a
+// key must not follow them.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	req = req.Clone(ctx)
@@ -89,13 +89,13 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch {
 	case resp.StatusCode >= 300:
 		defer resp.Body.Close()
-		body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // what there is of it
-		return nil, Refusal(resp.StatusCode, resp.Header, body, time.Now())
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // best effort: the status suffices
+		return nil, ErrorFromResponse(resp.StatusCode, resp.Header, body, time.Now())
 	case kind == "text/html":
 		resp.Body.Close()
 		return nil, &provider.Error{
 			Class: provider.BadRequest, Status: resp.StatusCode,
-			Message: fmt.Sprintf("%s answers with a web page, so it is no server of models", req.URL.Host),
+			Message: fmt.Sprintf("%s answers with a web page instead of an API response; check base_url", req.URL.Host),
 		}
 	}
 	resp.Body = &boundedBody{ReadCloser: resp.Body, left: longestReply}
@@ -105,7 +105,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// longestReply bounds the body of a reply. In a stream, each token takes up to a few hundred bytes.
+// longestReply limits the body of a reply. In a stream, each token takes up to a few hundred bytes.
 const longestReply = 64 << 20
 
 // boundedBody fails when a body is longer than longestReply.
@@ -125,15 +125,15 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// streamed turns a reply that is one JSON value into a stream. The first character decides: some servers send JSON as
-// text/event-stream, or a stream as JSON. No line of a stream of events begins with a brace or a bracket.
+// streamed converts a reply that is one JSON value to a stream. It looks at the first character rather than at the
+// content type, which some servers set wrongly. No line of an event stream starts with a brace or a bracket.
 func (t *transport) streamed(resp *http.Response) (*http.Response, error) {
 	buffered := bufio.NewReader(resp.Body)
-	const mark = "\ufeff" // a byte order mark
-	if head, err := buffered.Peek(len(mark)); err == nil && string(head) == mark {
-		_, _ = buffered.Discard(len(mark)) // it is in the buffer
+	const byteOrderMark = "\ufeff"
+	if head, err := buffered.Peek(len(byteOrderMark)); err == nil && string(head) == byteOrderMark {
+		_, _ = buffered.Discard(len(byteOrderMark)) // cannot fail: the bytes are buffered
 	}
-	if !beginsJSON(buffered) {
+	if !startsJSON(buffered) {
 		resp.Body = struct {
 			io.Reader
 			io.Closer
@@ -149,7 +149,7 @@ func (t *transport) streamed(resp *http.Response) (*http.Response, error) {
 		Error json.RawMessage `json:"error"`
 	}
 	if json.Unmarshal(body, &failed) == nil && len(failed.Error) > 0 && string(failed.Error) != "null" {
-		return nil, Refusal(statusIn(body, resp.StatusCode), resp.Header, body, time.Now())
+		return nil, ErrorFromResponse(statusIn(body, resp.StatusCode), resp.Header, body, time.Now())
 	}
 	if !json.Valid(body) {
 		return nil, &provider.Error{
@@ -161,7 +161,7 @@ func (t *transport) streamed(resp *http.Response) (*http.Response, error) {
 	if err != nil {
 		return nil, &provider.Error{
 			Class: provider.BadRequest, Status: resp.StatusCode,
-			Message: fmt.Sprintf("the server answers with JSON that is not a reply: %v", err),
+			Message: fmt.Sprintf("the server answers with JSON that is not a model reply (check base_url): %v", err),
 		}
 	}
 	resp.Header = resp.Header.Clone()
@@ -170,9 +170,9 @@ func (t *transport) streamed(resp *http.Response) (*http.Response, error) {
 	return resp, nil
 }
 
-// beginsJSON reports whether the first character that is not a space begins a
+// startsJSON reports whether the first character that is not a space starts a
 // JSON object or list.
-func beginsJSON(r *bufio.Reader) bool {
+func startsJSON(r *bufio.Reader) bool {
 	for n := 1; n <= r.Size(); n++ {
 		head, err := r.Peek(n)
 		if err != nil {
@@ -189,10 +189,10 @@ func beginsJSON(r *bufio.Reader) bool {
 	return false
 }
 
-// statusIn returns the status that an error in the body names: some gateways
-// answer 200 and put it there.
+// statusIn returns the status in an error body, or else the given status. Some
+// gateways answer 200 and report the real status in the body.
 func statusIn(body []byte, status int) int {
-	var s said
+	var s errorBody
 	if json.Unmarshal(body, &s) == nil {
 		if n, err := strconv.Atoi(strings.Trim(string(s.Error.Code), `"`)); err == nil && n >= 400 && n < 600 {
 			return n
@@ -202,22 +202,22 @@ func statusIn(body []byte, status int) int {
 }
 
 func notReady(err error) error {
-	return provider.Errorf(provider.NotReady, "the key cannot be read: %v", err)
+	return provider.Errorf(provider.NotReady, "cannot resolve the API key or headers: %v", err)
 }
 
-// said is what the providers put into the body of a refusal.
-type said struct {
+// errorBody is the body of an error response, in the forms of all providers.
+type errorBody struct {
 	Error struct {
 		Type    string          `json:"type"`
-		Code    json.RawMessage `json:"code"` // a text, or a number at Google
+		Code    json.RawMessage `json:"code"` // a string, or a number from Google
 		Status  string          `json:"status"`
 		Message string          `json:"message"`
 		Details []detail        `json:"details"`
 	} `json:"error"`
 }
 
-// detail is what Google adds to a refusal: a RetryInfo, a QuotaFailure or an
-// ErrorInfo, whose keys do not get into each other's way.
+// detail is a detail of an error from Google: a RetryInfo, a QuotaFailure or an
+// ErrorInfo, which have no key in common.
 type detail struct {
 	RetryDelay string `json:"retryDelay"`
 	Violations []struct {
@@ -229,9 +229,9 @@ type detail struct {
 	} `json:"metadata"`
 }
 
-// untilTomorrow reports whether a quota is exhausted that renews with the next
-// day, at the earliest. Google asks for a short wait even then.
-func (d *detail) untilTomorrow() bool {
+// isDailyQuota reports whether the exhausted quota is one per day. Google
+// requests a short wait even then.
+func (d *detail) isDailyQuota() bool {
 	for _, v := range d.Violations {
 		name, _, _ := strings.Cut(v.QuotaID, "-")
 		if slices.Contains(strings.Split(name, "Per"), "Day") {
@@ -243,10 +243,10 @@ func (d *detail) untilTomorrow() bool {
 	return unit == "d"
 }
 
-// Refusal returns what an answer with this status means.
-func Refusal(status int, header http.Header, body []byte, now time.Time) *provider.Error {
-	var s said
-	var list []said // Google sometimes answers with a list of one
+// ErrorFromResponse returns the error for an HTTP error response.
+func ErrorFromResponse(status int, header http.Header, body []byte, now time.Time) *provider.Error {
+	var s errorBody
+	var list []errorBody // Google sometimes sends a list of one
 	if json.Unmarshal(body, &s) != nil && json.Unmarshal(body, &list) == nil && len(list) > 0 {
 		s = list[0]
 	}
@@ -254,14 +254,14 @@ func Refusal(status int, header http.Header, body []byte, now time.Time) *provid
 		Status: status, Class: classOf(status, s), Message: s.Error.Message, RetryAfter: RetryAfter(header, now),
 	}
 	if out.Message == "" {
-		out.Message = cmp.Or(shorten(string(body)), http.StatusText(status), "the server refuses")
+		out.Message = cmp.Or(shorten(string(body)), http.StatusText(status), "an error without a message")
 	}
-	defer func() { out.Message = about(out) + out.Message }()
+	defer func() { out.Message = errorPrefix(out) + out.Message }()
 	for _, d := range s.Error.Details {
 		switch {
-		case out.Class == provider.RateLimit && d.untilTomorrow():
+		case out.Class == provider.RateLimit && d.isDailyQuota():
 			out.Class = provider.NoQuota
-		case d.Reason == "API_KEY_INVALID": // which Google calls a wrong request
+		case d.Reason == "API_KEY_INVALID": // Google sends it with status 400
 			out.Class = provider.NotReady
 		}
 		if wait, err := time.ParseDuration(d.RetryDelay); err == nil && out.RetryAfter == 0 && wait > 0 {
@@ -271,39 +271,41 @@ func Refusal(status int, header http.Header, body []byte, now time.Time) *provid
 	return out
 }
 
-// about returns what a refusal is about, which providers often do not say: "model: x".
-func about(e *provider.Error) string {
+// errorPrefix explains an error, because messages of providers are often as terse as "model: x".
+func errorPrefix(e *provider.Error) string {
 	switch {
+	case e.Class == provider.NotReady && e.Status == http.StatusForbidden:
+		return "access denied (key, region or model permission): "
 	case e.Class == provider.NotReady:
 		return "the server rejects the key: "
 	case e.Class == provider.NoQuota:
 		return "the quota is exhausted: "
 	case e.Status == http.StatusNotFound:
-		return "the server does not have it: "
+		return "not found (404); check the model name and base_url: "
 	}
 	return ""
 }
 
-// What providers call their refusals, where the status does not say it all.
+// The error types of Anthropic, and of servers that use its names.
 const (
-	overloaded     = "overloaded_error"
-	rateLimit      = "rate_limit_error"
-	apiTrouble     = "api_error"
-	timeoutTrouble = "timeout_error"
-	billing        = "billing_error"
+	overloaded   = "overloaded_error"
+	rateLimit    = "rate_limit_error"
+	apiError     = "api_error"
+	timeoutError = "timeout_error"
+	billing      = "billing_error"
 )
 
-func classOf(status int, s said) provider.Class {
+func classOf(status int, s errorBody) provider.Class {
 	code := strings.Trim(string(s.Error.Code), `"`)
 	for _, word := range []string{code, s.Error.Type} {
 		switch word {
 		case "insufficient_quota", "billing_hard_limit_reached", "billing_not_active", billing:
 			return provider.NoQuota
-		case overloaded, apiTrouble, "server_error", "server_overloaded":
+		case overloaded, apiError, "server_error", "server_overloaded":
 			return provider.APIError
 		case rateLimit, "rate_limit_exceeded":
 			return provider.RateLimit
-		case timeoutTrouble:
+		case timeoutError:
 			return provider.Timeout
 		}
 	}
@@ -322,7 +324,8 @@ func classOf(status int, s said) provider.Class {
 	return provider.BadRequest
 }
 
-// RetryAfter reads how long to wait: a number of seconds, or a date.
+// RetryAfter returns the wait that the headers request, in seconds or until a
+// date; 0 if they request none.
 func RetryAfter(header http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(header.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
 		return atMostLongest(ms / 1000)
@@ -339,7 +342,8 @@ func RetryAfter(header http.Header, now time.Time) time.Duration {
 
 const longest = 24 * time.Hour
 
-// atMostLongest returns a number of seconds; what is none, or less, is 0.
+// atMostLongest converts seconds to a duration of at most longest. NaN and
+// negative numbers are 0.
 func atMostLongest(seconds float64) time.Duration {
 	if !(seconds > 0) {
 		return 0
@@ -347,20 +351,20 @@ func atMostLongest(seconds float64) time.Duration {
 	return time.Duration(min(seconds, longest.Seconds()) * float64(time.Second))
 }
 
-// InStream returns an error that a provider reports in the middle of a reply.
-func InStream(data []byte) *provider.Error {
-	out := Refusal(0, nil, data, time.Time{})
+// ErrorFromStream returns the error that a provider reports within a stream.
+func ErrorFromStream(data []byte) *provider.Error {
+	out := ErrorFromResponse(0, nil, data, time.Time{})
 	out.Billable = true
 	if out.Class == provider.BadRequest {
-		// It was good enough to begin with an answer, so the fault is theirs.
+		// The server accepted the request, so the failure is the server's.
 		out.Class = provider.APIError
 	}
 	return out
 }
 
-// Failed returns the error of a call in our own words: the context's when that is
-// over, the server's when it has said something.
-func Failed(ctx context.Context, err error) error {
+// ErrorFromCall converts the error of an SDK call: to the context's error if the
+// context is done, and else to a *provider.Error.
+func ErrorFromCall(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -374,14 +378,15 @@ func Failed(ctx context.Context, err error) error {
 		out.Class = provider.Timeout
 	}
 	if errors.As(err, &dial) && dial.Op == "dial" {
-		out.Billable = false // it did not reach the server
+		out.Billable = false // the request did not reach the server
 	}
 	return out
 }
 
-// BrokeOff returns the error of a reply that ends without an end.
-func BrokeOff() error {
-	return &provider.Error{Class: provider.APIError, Message: "the reply broke off before its end", Billable: true}
+// ErrTruncated is the error for a reply whose stream ends before the reply is
+// complete.
+var ErrTruncated error = &provider.Error{
+	Class: provider.APIError, Message: "the reply ended before it was complete", Billable: true,
 }
 
 func shorten(text string) string {
@@ -393,7 +398,8 @@ func shorten(text string) string {
 	return text
 }
 
-// Reach asks for something that costs nothing, and drops the answer.
+// Reach sends a GET request and discards the response. It reports whether the
+// server is reachable and accepts the key.
 func Reach(ctx context.Context, client *http.Client, url string, header http.Header) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -404,7 +410,7 @@ func Reach(ctx context.Context, client *http.Client, url string, header http.Hea
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return Failed(ctx, err)
+		return ErrorFromCall(ctx, err)
 	}
 	return resp.Body.Close()
 }

@@ -24,11 +24,11 @@ import (
 // BaseURL is OpenAI's own server.
 const BaseURL = "https://api.openai.com/v1/"
 
-// server is what both ways of speaking share.
+// server is the connection that both APIs share.
 type server struct {
 	http *http.Client
 	base string
-	own  bool // OpenAI's
+	own  bool // the server is OpenAI's
 }
 
 func newServer(o httptransport.Options, events func([]byte) ([]byte, error)) (server, []option.RequestOption) {
@@ -44,59 +44,59 @@ func newServer(o httptransport.Options, events func([]byte) ([]byte, error)) (se
 	}
 }
 
-// Reach finds out whether the server is there and takes the key. It costs nothing.
+// Reach reports whether the server is reachable and accepts the key. It is free of charge.
 func (s *server) Reach(ctx context.Context) error {
 	return httptransport.Reach(ctx, s.http, s.base+"models", nil)
 }
 
-// Chat answers through Chat Completions.
+// Chat implements provider.Model with the Chat Completions API.
 type Chat struct {
 	server
 	completions sdk.ChatCompletionService
 }
 
-// NewChat makes a model. Nothing is sent yet.
+// NewChat returns a model. It sends no request.
 func NewChat(o httptransport.Options) *Chat {
 	s, options := newServer(o, chatEvents)
-	// The service instead of the whole client: the client looks for keys and
-	// addresses in the environment.
+	// Use the service rather than the SDK's client, which reads keys and
+	// addresses from the environment.
 	return &Chat{server: s, completions: sdk.NewChatCompletionService(options...)}
 }
 
-// ChatDialect returns what Chat Completions call common options; own is OpenAI's
-// server, the others often have more.
-func ChatDialect(own bool, model string) httptransport.Dialect {
-	d := httptransport.Dialect{}
+// ChatOptionNames returns the names of common options in Chat Completions. own
+// means OpenAI's server; compatible servers often support more options.
+func ChatOptionNames(own bool, model string) httptransport.OptionNames {
+	d := httptransport.OptionNames{}
 	if own {
 		d[httptransport.TopK] = ""
 	}
 	return withoutSampling(d, own, model)
 }
 
-// withoutSampling removes the options that reasoning models reject.
-func withoutSampling(d httptransport.Dialect, own bool, model string) httptransport.Dialect {
-	if own && thinks(model) || reasons(model) {
+// withoutSampling marks the options that reasoning models reject as unsupported.
+func withoutSampling(d httptransport.OptionNames, own bool, model string) httptransport.OptionNames {
+	if own && mayReason(model) || isReasoningModel(model) {
 		d[httptransport.Temperature], d[httptransport.TopP] = "", ""
 	}
 	return d
 }
 
-// chatOurs are the keys of a request that options must not change.
-var chatOurs = []string{
+// chatReservedKeys are keys of a request that options must not set.
+var chatReservedKeys = []string{
 	"model", "messages", "max_tokens", "max_completion_tokens", "n", "stream_options", "tools", "response_format",
 }
 
-// Generate asks for one reply.
+// Generate streams one reply.
 func (m *Chat) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	return provider.Stream(ctx, &req, func(emit func(provider.Chunk) bool) (*provider.Reply, error) {
-		options, err := prepare(&req, ChatDialect(m.own, req.Model), chatOurs)
+		options, err := prepare(&req, ChatOptionNames(m.own, req.Model), chatReservedKeys)
 		if err != nil {
 			return nil, err
 		}
 		names := httptransport.NewNames(&req)
 		stream := m.completions.NewStreaming(ctx, m.params(&req, names), options...)
-		if !m.own && req.Schema != nil && lacksFormats(stream.Err()) {
-			// The prompt describes the form as well, and the reply is checked.
+		if !m.own && req.Schema != nil && rejectsResponseFormat(stream.Err()) {
+			// Retry without the schema: the prompt also describes it, and the reply is checked.
 			stream.Close()
 			req.Schema = nil
 			stream = m.completions.NewStreaming(ctx, m.params(&req, names), options...)
@@ -104,25 +104,25 @@ func (m *Chat) Generate(ctx context.Context, req provider.Request) iter.Seq2[pro
 		defer stream.Close()
 		c := chat{names: names, turn: req.For.Turn}
 		for stream.Next() {
-			for _, piece := range c.take(stream.Current()) {
+			for _, piece := range c.add(stream.Current()) {
 				if !emit(piece) {
 					return nil, nil
 				}
 			}
 		}
 		if err := stream.Err(); err != nil {
-			return nil, failed(ctx, err)
+			return nil, callError(ctx, err)
 		}
-		if err := httptransport.Ended(ctx, c.finish != ""); err != nil {
+		if err := httptransport.CheckComplete(ctx, c.finish != ""); err != nil {
 			return nil, err
 		}
 		return c.reply(), nil
 	})
 }
 
-// lacksFormats reports whether a server rejects a request because it has no
-// structured output, as not all OpenAI-compatible servers do.
-func lacksFormats(err error) bool {
+// rejectsResponseFormat reports whether a server rejects a request because it does
+// not support structured outputs.
+func rejectsResponseFormat(err error) bool {
 	refused, ok := errors.AsType[*provider.Error](err)
 	if !ok || refused.Class != provider.BadRequest {
 		return false
@@ -130,23 +130,25 @@ func lacksFormats(err error) bool {
 	return strings.Contains(refused.Message, "response_format") || strings.Contains(refused.Message, "json_schema")
 }
 
-func unstreamed(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-	if err := httptransport.Unstreamed(req); err != nil {
+func disableStreaming(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+	if err := httptransport.DisableStreaming(req); err != nil {
 		return nil, err
 	}
 	return next(req)
 }
 
-// prepare turns an agent's options into those of the library.
-func prepare(req *provider.Request, words httptransport.Dialect, ours []string) ([]option.RequestOption, error) {
-	extra, err := words.Extra(req.Options, ours...)
+// prepare converts an agent's options to request options of the SDK.
+func prepare(
+	req *provider.Request, names httptransport.OptionNames, reserved []string,
+) ([]option.RequestOption, error) {
+	extra, err := names.Extra(req.Options, reserved...)
 	if err != nil {
 		return nil, err
 	}
 	var out []option.RequestOption
 	if extra[httptransport.Stream] != nil {
 		delete(extra, httptransport.Stream)
-		out = append(out, option.WithMiddleware(unstreamed))
+		out = append(out, option.WithMiddleware(disableStreaming))
 	}
 	for key, value := range extra {
 		out = append(out, option.WithJSONSet(key, value))
@@ -154,21 +156,21 @@ func prepare(req *provider.Request, words httptransport.Dialect, ours []string) 
 	return out, nil
 }
 
-// failed also knows the errors that come in the middle of a reply.
-func failed(ctx context.Context, err error) error {
+// callError converts the error of a call; it also handles errors within a stream.
+func callError(ctx context.Context, err error) error {
 	if inStream, ok := errors.AsType[*ssestream.StreamError](err); ok && ctx.Err() == nil {
-		return httptransport.InStream(inStream.Event.Data)
+		return httptransport.ErrorFromStream(inStream.Event.Data)
 	}
-	return httptransport.Failed(ctx, err)
+	return httptransport.ErrorFromCall(ctx, err)
 }
 
 func (m *Chat) params(req *provider.Request, names *httptransport.Names) sdk.ChatCompletionNewParams {
 	p := sdk.ChatCompletionNewParams{Model: req.Model}
 	p.StreamOptions.IncludeUsage = sdk.Bool(true)
 	if req.MaxTokens > 0 {
-		// Other servers have the older name only, OpenAI's reasoning models the
-		// newer one only, also behind a gateway.
-		if m.own || reasons(req.Model) {
+		// Compatible servers support the older name only; OpenAI's reasoning
+		// models support the newer one only, also behind a gateway.
+		if m.own || isReasoningModel(req.Model) {
 			p.MaxCompletionTokens = sdk.Int(int64(req.MaxTokens))
 		} else {
 			p.MaxTokens = sdk.Int(int64(req.MaxTokens))
@@ -201,17 +203,17 @@ func (m *Chat) params(req *provider.Request, names *httptransport.Names) sdk.Cha
 	return p
 }
 
-// enforced is what the documentation of structured outputs allows.
+// enforced is the documented subset for structured outputs.
 var enforced = httptransport.Subset{
 	AllRequired: true, Depth: 10, Properties: 5000, EnumValues: 1000, Characters: 120_000, EnumCharacters: 15_000,
 }
 
-// replySchema returns the schema of a reply, and whether the server can enforce
-// it; nil when the server takes no such schema.
+// replySchema returns the schema of a reply and whether the server can enforce
+// it, or nil if the server accepts no such schema.
 func replySchema(reply json.RawMessage) (map[string]any, bool) {
 	schema, strict := enforced.Fit(reply)
 	if !strict {
-		schema = httptransport.Loose(reply)
+		schema = httptransport.HintSchema(reply)
 	}
 	if schema == nil {
 		return nil, false
@@ -219,19 +221,18 @@ func replySchema(reply json.RawMessage) (map[string]any, bool) {
 	return httptransport.Schema(schema), strict
 }
 
-// messages returns one of our messages: results of tools are messages of their own,
-// and what they show comes after them, as the user's, because theirs hold text
-// only.
+// messages converts a message. Tool results become separate messages, which hold
+// text only, so their media follow in a user message.
 func messages(m provider.Message, names *httptransport.Names, model string) []sdk.ChatCompletionMessageParamUnion {
 	var out []sdk.ChatCompletionMessageParamUnion
-	var said []string
+	var texts []string
 	var shown []sdk.ChatCompletionContentPartUnionParam
 	var calls []sdk.ChatCompletionMessageToolCallUnionParam
 	for _, b := range m.Blocks {
 		switch b.Type {
 		case provider.Text:
 			if b.Text != "" {
-				said = append(said, b.Text)
+				texts = append(texts, b.Text)
 			}
 		case provider.ToolUse:
 			calls = append(calls, sdk.ChatCompletionMessageToolCallUnionParam{
@@ -246,12 +247,12 @@ func messages(m provider.Message, names *httptransport.Names, model string) []sd
 			shown = append(shown, parts(b.Media, model)...)
 		}
 	}
-	text := strings.Join(said, "\n\n")
+	text := strings.Join(texts, "\n\n")
 	switch {
 	case m.Role == provider.Assistant && (text != "" || len(calls) > 0):
 		one := sdk.ChatCompletionAssistantMessageParam{ToolCalls: calls}
 		if text != "" {
-			one.Content.OfString = sdk.String(strings.Join(said, ""))
+			one.Content.OfString = sdk.String(strings.Join(texts, ""))
 		}
 		out = append(out, sdk.ChatCompletionMessageParamUnion{OfAssistant: &one})
 	case m.Role == provider.User && len(shown) > 0:
@@ -265,17 +266,17 @@ func messages(m provider.Message, names *httptransport.Names, model string) []sd
 	return out
 }
 
-// parts returns the images and sounds that a model takes.
+// parts returns the images and sounds that the model accepts.
 func parts(media []provider.Media, model string) []sdk.ChatCompletionContentPartUnionParam {
 	formats := map[string]string{"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
-	hears := strings.Contains(family(model), "audio")
+	acceptsAudio := strings.Contains(family(model), "audio")
 	var out []sdk.ChatCompletionContentPartUnionParam
 	for _, m := range media {
 		switch {
-		case httptransport.Sees(model) && httptransport.Takes(m, httptransport.Images):
+		case httptransport.HasVision(model) && httptransport.AcceptsMedia(m, httptransport.Images):
 			image := sdk.ChatCompletionContentPartImageImageURLParam{URL: httptransport.DataURL(m)}
 			out = append(out, sdk.ImageContentPart(image))
-		case hears && httptransport.Takes(m, slices.Collect(maps.Keys(formats))):
+		case acceptsAudio && httptransport.AcceptsMedia(m, slices.Collect(maps.Keys(formats))):
 			sound := sdk.ChatCompletionContentPartInputAudioInputAudioParam{
 				Data: httptransport.Base64(m), Format: formats[m.Type],
 			}
@@ -285,7 +286,7 @@ func parts(media []provider.Media, model string) []sdk.ChatCompletionContentPart
 	return out
 }
 
-// errorPrefix returns how the text of a failed call starts: the API has no field for it.
+// errorPrefix returns the prefix of a failed call's text, because the API has no field for errors.
 func errorPrefix(b provider.Block) string {
 	if b.IsError {
 		return "Error: "
@@ -293,8 +294,7 @@ func errorPrefix(b provider.Block) string {
 	return ""
 }
 
-// chatEvents turns a whole completion into the stream that it would have come
-// as: one chunk.
+// chatEvents converts a complete completion to an event stream of one chunk.
 func chatEvents(body []byte) ([]byte, error) {
 	var completion map[string]json.RawMessage
 	var choices []map[string]json.RawMessage
@@ -302,7 +302,7 @@ func chatEvents(body []byte) ([]byte, error) {
 		return nil, err
 	}
 	if err := json.Unmarshal(completion["choices"], &choices); err != nil || len(choices) == 0 {
-		return nil, errors.New("it has no choices")
+		return nil, errors.New(`no "choices"`)
 	}
 	for _, choice := range choices {
 		var message map[string]json.RawMessage
@@ -326,7 +326,7 @@ func chatEvents(body []byte) ([]byte, error) {
 		}
 		delete(choice, "message")
 		choice["delta"] = delta
-		// Some servers give no reason. The reply is complete: it is valid JSON.
+		// Some servers send no finish reason. The reply is complete, because it is valid JSON.
 		var reason string
 		if json.Unmarshal(choice["finish_reason"], &reason) != nil || reason == "" {
 			choice["finish_reason"] = json.RawMessage(`"stop"`)
@@ -344,7 +344,7 @@ func chatEvents(body []byte) ([]byte, error) {
 	return append(httptransport.Event("", data), httptransport.Event("", []byte("[DONE]"))...), err
 }
 
-// chat puts a reply together from its pieces.
+// chat assembles a reply from its chunks.
 type chat struct {
 	names    *httptransport.Names
 	turn     int
@@ -363,7 +363,8 @@ type call struct {
 	id, name, input string
 }
 
-func (c *chat) take(chunk sdk.ChatCompletionChunk) []provider.Chunk {
+// add adds a chunk of the API and returns its chunks.
+func (c *chat) add(chunk sdk.ChatCompletionChunk) []provider.Chunk {
 	c.id = cmp.Or(chunk.ID, c.id)
 	c.model = cmp.Or(chunk.Model, c.model)
 	if u := chunk.Usage; u.TotalTokens > 0 || u.PromptTokens > 0 {
@@ -379,16 +380,16 @@ func (c *chat) take(chunk sdk.ChatCompletionChunk) []provider.Chunk {
 			continue
 		}
 		d := choice.Delta
-		said := contentOf(d)
-		if thought := thoughts(d) + said.thinking; thought != "" {
+		content := contentOf(d)
+		if thought := reasoningOf(d) + content.thinking; thought != "" {
 			c.thinking.WriteString(thought)
 			out = append(out, provider.Chunk{Type: provider.Thinking, Text: thought})
 		}
-		if said.text != "" {
-			c.text.WriteString(said.text)
-			out = append(out, provider.Chunk{Type: provider.Text, Text: said.text})
+		if content.text != "" {
+			c.text.WriteString(content.text)
+			out = append(out, provider.Chunk{Type: provider.Text, Text: content.text})
 		}
-		c.refusal.WriteString(d.Refusal + said.refusal)
+		c.refusal.WriteString(d.Refusal + content.refusal)
 		for _, t := range d.ToolCalls {
 			c.call(t.Index, t.ID, t.Function.Name, t.Function.Arguments)
 		}
@@ -399,7 +400,7 @@ func (c *chat) take(chunk sdk.ChatCompletionChunk) []provider.Chunk {
 	return out
 }
 
-// contentPart is one part of a content that is a list. The thinking of a part is a list of parts.
+// contentPart is a part of content that is a list. The thinking of a part is a list of parts.
 type contentPart struct {
 	Type     string        `json:"type"`
 	Text     string        `json:"text"`
@@ -407,7 +408,7 @@ type contentPart struct {
 	Thinking []contentPart `json:"thinking"`
 }
 
-// content is the content of a message by its kinds.
+// content is the content of a message, by kind.
 type content struct{ text, thinking, refusal string }
 
 // contentOf returns the content of a message. OpenAI sends a text, some other servers send a list of parts.
@@ -427,8 +428,8 @@ func contentOf(d sdk.ChatCompletionChunkChoiceDelta) content {
 	return out
 }
 
-// thoughts returns what some servers add to what OpenAI itself has.
-func thoughts(d sdk.ChatCompletionChunkChoiceDelta) string {
+// reasoningOf returns the reasoning in fields that compatible servers add.
+func reasoningOf(d sdk.ChatCompletionChunkChoiceDelta) string {
 	for _, key := range []string{"reasoning_content", "reasoning"} {
 		var text string
 		if f, ok := d.JSON.ExtraFields[key]; ok && json.Unmarshal([]byte(f.Raw()), &text) == nil && text != "" {
@@ -440,8 +441,8 @@ func thoughts(d sdk.ChatCompletionChunkChoiceDelta) string {
 
 func (c *chat) call(index int64, id, name, input string) {
 	for i := range slices.Backward(c.calls) {
-		// Some servers give every call the index 0: what has no id goes on
-		// with the last one.
+		// Some servers send index 0 for every call. A piece without an ID
+		// continues the last call.
 		if one := &c.calls[i]; one.index == index && (id == "" || one.id == id) {
 			one.name += name
 			one.input += input
@@ -468,15 +469,15 @@ func (c *chat) reply() *provider.Reply {
 	calls := 0
 	for i, one := range c.calls {
 		if r.Stop == provider.CutOff && !json.Valid([]byte(one.input)) {
-			continue // half a call is none
+			continue // drop a truncated call
 		}
 		if one.id == "" {
-			one.id = httptransport.MakeUpID(c.turn, i)
+			one.id = httptransport.GenerateID(c.turn, i)
 		}
 		calls++
 		r.Blocks = append(r.Blocks, provider.Block{
 			Type: provider.ToolUse, ToolID: one.id,
-			ToolName: c.names.In(one.name), Input: httptransport.Input(one.input),
+			ToolName: c.names.In(one.name), Input: httptransport.ToolInput(one.input),
 		})
 	}
 	switch {
@@ -489,4 +490,4 @@ func (c *chat) reply() *provider.Reply {
 }
 
 // contentFilter is the refusal of a reply that the server's filter stops.
-const contentFilter = "the content filter of the server stopped the reply"
+const contentFilter = "the server's content filter stopped the reply"

@@ -1,3 +1,3 @@
-// Package openai is the models of OpenAI, and of the many servers that speak
-// as OpenAI's Chat Completions or Responses do.
+// Package openai implements provider.Model for OpenAI's Chat Completions and
+// Responses APIs and for compatible servers.
 package openai

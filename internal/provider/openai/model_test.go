@@ -195,7 +195,7 @@ func TestRefusalKeepsItsWords(t *testing.T) {
 		},
 		"chat, filter": {
 			chat, plainJSON, `{"choices":[{"index":0,"message":{"role":"assistant","content":null},` +
-				`"finish_reason":"content_filter"}]}`, "the content filter of the server stopped the reply",
+				`"finish_reason":"content_filter"}]}`, "the server's content filter stopped the reply",
 		},
 		"responses": {
 			responses, plainJSON, `{"id":"r","object":"response","status":"completed","output":[{"type":"message",` +

@@ -17,37 +17,37 @@ import (
 	"github.com/espalier-run/espalier/internal/provider/httptransport"
 )
 
-// Responses answers through Responses.
+// Responses implements provider.Model with the Responses API.
 type Responses struct {
 	server
 	responses api.ResponseService
 }
 
-// NewResponses makes a model. Nothing is sent yet.
+// NewResponses returns a model. It sends no request.
 func NewResponses(o httptransport.Options) *Responses {
 	s, options := newServer(o, responseEvents)
 	return &Responses{server: s, responses: api.NewResponseService(options...)}
 }
 
-// ResponsesDialect returns what Responses call common options; own is OpenAI's server.
-func ResponsesDialect(own bool, model string) httptransport.Dialect {
-	d := httptransport.Dialect{
+// ResponsesOptionNames returns the names of common options in Responses; own means OpenAI's server.
+func ResponsesOptionNames(own bool, model string) httptransport.OptionNames {
+	d := httptransport.OptionNames{
 		httptransport.TopK: "", httptransport.Stop: "", httptransport.Seed: "",
 		httptransport.PresencePenalty: "", httptransport.FrequencyPenalty: "",
 	}
 	return withoutSampling(d, own, model)
 }
 
-// responsesOurs are the keys of a request that options must not change.
-var responsesOurs = []string{
+// responsesReservedKeys are keys of a request that options must not set.
+var responsesReservedKeys = []string{
 	"model", "input", "instructions", "max_output_tokens", "tools", "text", "store", "include", "background",
 	"conversation", "previous_response_id",
 }
 
-// Generate asks for one reply.
+// Generate streams one reply.
 func (m *Responses) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	return provider.Stream(ctx, &req, func(emit func(provider.Chunk) bool) (*provider.Reply, error) {
-		options, err := prepare(&req, ResponsesDialect(m.own, req.Model), responsesOurs)
+		options, err := prepare(&req, ResponsesOptionNames(m.own, req.Model), responsesReservedKeys)
 		if err != nil {
 			return nil, err
 		}
@@ -76,9 +76,9 @@ func (m *Responses) Generate(ctx context.Context, req provider.Request) iter.Seq
 			}
 		}
 		if err := stream.Err(); err != nil {
-			return nil, failed(ctx, err)
+			return nil, callError(ctx, err)
 		}
-		if err := httptransport.Ended(ctx, end != nil); err != nil {
+		if err := httptransport.CheckComplete(ctx, end != nil); err != nil {
 			return nil, err
 		}
 		if end.Status == api.ResponseStatusFailed {
@@ -91,8 +91,7 @@ func (m *Responses) Generate(ctx context.Context, req provider.Request) iter.Seq
 	})
 }
 
-// responseEvents turns a whole response into the stream that it would have come
-// as.
+// responseEvents converts a complete response to an equivalent event stream.
 func responseEvents(body []byte) ([]byte, error) {
 	var response struct {
 		Status string            `json:"status"`
@@ -102,7 +101,7 @@ func responseEvents(body []byte) ([]byte, error) {
 		return nil, err
 	}
 	if response.Output == nil && response.Status == "" {
-		return nil, errors.New("it has no output")
+		return nil, errors.New(`no "output"`)
 	}
 	var out []byte
 	add := func(kind string, fields map[string]any) error {
@@ -139,22 +138,22 @@ func responseEvents(body []byte) ([]byte, error) {
 	return out, errors.Join(problem, last)
 }
 
-// inResponse returns a failure that the server reports as part of a reply.
+// inResponse returns the error for a failure that the server reports within a reply.
 func inResponse(code, message string) error {
 	data, err := json.Marshal(map[string]any{"error": map[string]string{"code": code, "message": message}})
 	if err != nil {
-		return httptransport.BrokeOff()
+		return httptransport.ErrTruncated
 	}
-	return httptransport.InStream(data)
+	return httptransport.ErrorFromStream(data)
 }
 
-// leastOutput is the smallest limit that the server accepts.
+// leastOutput is the smallest max_output_tokens that the server accepts.
 const leastOutput = 16
 
 func responseParams(req *provider.Request, names *httptransport.Names) api.ResponseNewParams {
 	p := api.ResponseNewParams{Model: req.Model, Store: sdk.Bool(false)}
-	if thinks(req.Model) {
-		// Nothing is kept at the server, so thoughts have to be given back.
+	if mayReason(req.Model) {
+		// The server stores nothing, so reasoning must be sent back.
 		p.Include = []api.ResponseIncludable{api.ResponseIncludableReasoningEncryptedContent}
 	}
 	if req.MaxTokens > 0 {
@@ -165,7 +164,7 @@ func responseParams(req *provider.Request, names *httptransport.Names) api.Respo
 	}
 	for _, m := range req.Messages {
 		p.Input.OfInputItemList = append(p.Input.OfInputItemList,
-			inputItems(m, names, httptransport.Sees(req.Model))...)
+			inputItems(m, names, httptransport.HasVision(req.Model))...)
 	}
 	for _, t := range req.Tools {
 		f := &api.FunctionToolParam{
@@ -185,15 +184,15 @@ func responseParams(req *provider.Request, names *httptransport.Names) api.Respo
 	return p
 }
 
-// family returns a model's name without what gateways put before it, as in
-// openai/gpt-5, and without the mark of a fine-tuned model.
+// family returns a model's name without the prefix of a gateway, as in
+// openai/gpt-5, and without that of a fine-tuned model.
 func family(model string) string {
 	return strings.TrimPrefix(model[strings.LastIndexByte(model, '/')+1:], "ft:")
 }
 
-// thinks reports whether a model of OpenAI's own server may think before it
-// answers; asking the others for their thoughts is an error.
-func thinks(model string) bool {
+// mayReason reports whether a model on OpenAI's own server may be a reasoning
+// model; requesting the reasoning of other models is an error.
+func mayReason(model string) bool {
 	name := family(model)
 	return !slices.ContainsFunc([]string{"gpt-3", "gpt-4", "chatgpt-"}, func(old string) bool {
 		return strings.HasPrefix(name, old)
@@ -202,23 +201,23 @@ func thinks(model string) bool {
 
 var reasoningNames = regexp.MustCompile(`^(o\d|gpt-([5-9]|\d\d))`)
 
-// reasons reports whether a name is that of an OpenAI model that takes
-// max_completion_tokens only, and no temperature, whichever server it is at.
-func reasons(model string) bool { return reasoningNames.MatchString(family(model)) }
+// isReasoningModel reports whether a name is that of an OpenAI reasoning model.
+// On any server, these require max_completion_tokens and reject temperature.
+func isReasoningModel(model string) bool { return reasoningNames.MatchString(family(model)) }
 
-// reasoning is what has to be given back of a thought.
+// reasoning is the part of a reasoning item that must be sent back; it is kept as the signature of a block.
 type reasoning struct {
 	ID        string `json:"id"`
 	Encrypted string `json:"encrypted_content,omitempty"`
 }
 
-func inputItems(m provider.Message, names *httptransport.Names, sees bool) []api.ResponseInputItemUnionParam {
+func inputItems(m provider.Message, names *httptransport.Names, vision bool) []api.ResponseInputItemUnionParam {
 	role := api.EasyInputMessageRoleUser
 	if m.Role == provider.Assistant {
 		role = api.EasyInputMessageRoleAssistant
 	}
 	var out []api.ResponseInputItemUnionParam
-	kept := 0 // items up to the last one that is not a thought: the server rejects a thought that leads to nothing
+	kept := 0 // items up to the last one that is not reasoning: the server rejects trailing reasoning
 	for _, b := range m.Blocks {
 		switch b.Type {
 		case provider.Text:
@@ -246,7 +245,7 @@ func inputItems(m provider.Message, names *httptransport.Names, sees bool) []api
 			texts := names.ResultTexts(b)
 			texts[0] = errorPrefix(b) + texts[0]
 			one := api.ResponseInputItemParamOfFunctionCallOutput(texts[0])
-			if shown := images(b.Media, sees); len(texts)+len(shown) > 1 {
+			if shown := images(b.Media, vision); len(texts)+len(shown) > 1 {
 				var list api.ResponseFunctionCallOutputItemListParam
 				for _, text := range texts {
 					input := &api.ResponseInputTextContentParam{Text: text}
@@ -264,10 +263,10 @@ func inputItems(m provider.Message, names *httptransport.Names, sees bool) []api
 	return out[:kept]
 }
 
-func images(media []provider.Media, sees bool) api.ResponseFunctionCallOutputItemListParam {
+func images(media []provider.Media, vision bool) api.ResponseFunctionCallOutputItemListParam {
 	var out api.ResponseFunctionCallOutputItemListParam
 	for _, m := range media {
-		if sees && httptransport.Takes(m, httptransport.Images) {
+		if vision && httptransport.AcceptsMedia(m, httptransport.Images) {
 			image := &api.ResponseInputImageContentParam{ImageURL: sdk.String(httptransport.DataURL(m))}
 			out = append(out, api.ResponseFunctionCallOutputItemUnionParam{OfInputImage: image})
 		}
@@ -310,12 +309,12 @@ func responseReply(end *api.Response, items []api.ResponseOutputItemUnion, names
 		case "function_call":
 			input := item.AsFunctionCall().Arguments
 			if r.Stop == provider.CutOff && !json.Valid([]byte(input)) {
-				continue // half a call is none
+				continue // drop a truncated call
 			}
 			calls++
 			r.Blocks = append(r.Blocks, provider.Block{
 				Type: provider.ToolUse, ToolID: item.CallID,
-				ToolName: names.In(item.Name), Input: httptransport.Input(input),
+				ToolName: names.In(item.Name), Input: httptransport.ToolInput(input),
 			})
 		}
 	}
