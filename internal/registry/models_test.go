@@ -167,8 +167,8 @@ func TestKeysInHeaders(t *testing.T) {
 	_, err := providertest.Collect(t, router{models: m, instead: "mine/suite"}.Generate(t.Context(),
 		providertest.AskText()))
 	var failed *provider.Error
-	if !errors.As(err, &failed) || failed.Class != provider.NotReady || len(s.Seen()) > 0 {
-		t.Errorf("%v after %d requests", err, len(s.Seen()))
+	if !errors.As(err, &failed) || failed.Class != provider.NotReady || len(s.Requests()) > 0 {
+		t.Errorf("%v after %d requests", err, len(s.Requests()))
 	}
 }
 
@@ -244,12 +244,12 @@ func TestRouter(t *testing.T) {
 			t.Errorf("%+v, %v", reply, err)
 		}
 	}
-	before := len(s.Seen())
-	bad := providertest.Trouble{Status: 429, Header: map[string]string{"Retry-After": "0.01"}}.Ask("limited")
+	before := len(s.Requests())
+	bad := providertest.Fault{Status: 429, Header: map[string]string{"Retry-After": "0.01"}}.Ask("limited")
 	_, err := providertest.Collect(t, router{models: m, instead: "mine/suite"}.Generate(t.Context(), bad))
 	var failed *provider.Error
-	if !errors.As(err, &failed) || failed.Class != provider.RateLimit || len(s.Seen())-before != 2 {
-		t.Errorf("%v after %d calls", err, len(s.Seen())-before)
+	if !errors.As(err, &failed) || failed.Class != provider.RateLimit || len(s.Requests())-before != 2 {
+		t.Errorf("%v after %d calls", err, len(s.Requests())-before)
 	}
 	_, err = providertest.Collect(t, router{models: m}.Generate(t.Context(), providertest.AskText()))
 	if !errors.As(err, &failed) || failed.Class != provider.NotReady {

@@ -36,12 +36,12 @@ func TestOptions(t *testing.T) {
 			MaxOutputTokens int
 		}
 	}
-	if err := json.Unmarshal(s.Seen()[0].Body, &sent); err != nil {
+	if err := json.Unmarshal(s.Requests()[0].Body, &sent); err != nil {
 		t.Fatal(err)
 	}
 	if sent.SafetySettings == nil || sent.GenerationConfig.TopP != 0.25 ||
 		sent.GenerationConfig.MaxOutputTokens != req.MaxTokens {
-		t.Errorf("sent %s", s.Seen()[0].Body)
+		t.Errorf("sent %s", s.Requests()[0].Body)
 	}
 }
 

@@ -50,7 +50,7 @@ var compiledContracts = sync.OnceValues(func() (map[Protocol]contract, error) {
 		}
 		c := jsonschema.NewCompiler()
 		c.DefaultDraft(jsonschema.Draft2020)
-		// OpenAI's document leaves objects open, and its server does not.
+		// OpenAI's document allows unknown keys, but its server does not.
 		closed := []byte(`{"$ref": "contract.json", "unevaluatedProperties": false}`)
 		for url, text := range map[string][]byte{"contract.json": raw, "closed.json": closed} {
 			doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
@@ -86,15 +86,15 @@ var compiledContracts = sync.OnceValues(func() (map[Protocol]contract, error) {
 	return out, nil
 })
 
-// check reports the first way in which a body breaks the contract.
+// check returns an error if a body violates the contract.
 func (c contract) check(body any) error {
 	object, ok := body.(map[string]any)
 	if !ok {
 		return errors.New("the body is not an object")
 	}
 	if object["stream"] == false {
-		// The contract of Anthropic is that of streams; the other form differs in
-		// this key only.
+		// Anthropic's contract covers streaming requests; others differ only in
+		// this key.
 		object["stream"] = true
 	}
 	rest := map[string]any{}
@@ -113,7 +113,7 @@ var metaschema = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	return jsonschema.NewCompiler().Compile("https://json-schema.org/draft/2020-12/schema")
 })
 
-// checkSchema reports whether a value is a JSON Schema of draft 2020-12.
+// checkSchema returns an error if a value is not a JSON Schema of draft 2020-12.
 func checkSchema(value any) error {
 	meta, err := metaschema()
 	if err != nil {
@@ -125,8 +125,8 @@ func checkSchema(value any) error {
 	return nil
 }
 
-// Problem reports why the provider's real server would reject a request body,
-// or nil.
+// Problem returns an error if the provider's real server would reject a request
+// body.
 func (p Protocol) Problem(raw []byte) error {
 	body, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package providertest is the suite that every model passes.
+// Package providertest provides the test suite for implementations of
+// provider.Model.
 package providertest
 
-// The requests are fixed, so that a model which answers from a file or through
-// a server of ours can be prepared for them: by the name of the step in
-// Request.For, or by the words of the message, which no other request has.
+// The requests are fixed, so that scripts and test servers can prepare replies.
+// The step in Request.For and the text of the message identify each request.

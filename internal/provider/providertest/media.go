@@ -28,11 +28,11 @@ var mediaTypes = map[Protocol][]string{
 	},
 }
 
-// dataURL is how media looks that is sent as a text.
+// dataURL matches media in a text.
 var dataURL = regexp.MustCompile(`data:[a-z]+/[a-z0-9.+-]+;base64,`)
 
-// mediaIn returns the media blocks of a request, by the protocol's own shapes. It reports blocks that the real server
-// rejects and, as a rule of ours, media in a text.
+// mediaIn returns the media blocks of a request, by the protocol's own shapes. It returns an error for blocks that the real
+// server rejects, and for media in a text.
 func (p Protocol) mediaIn(value any) ([]provider.Media, error) {
 	var out []provider.Media
 	var inside []any
@@ -108,8 +108,8 @@ func (p Protocol) checkMedia(kind, data string) (provider.Media, error) {
 	return out, nil
 }
 
-// media holds that what a tool shows reaches models that take it, as what it
-// is, and that no model gets it as text.
+// media checks that media of tool results are sent to models that accept their
+// type, and never as text.
 func media(t *testing.T, p Protocol, s *Server, open func(httptransport.Options) NetworkModel) {
 	image := provider.Media{Type: "image/png", Data: []byte("\x89PNG\r\n\x1a\nand so on")}
 	sound := provider.Media{Type: "audio/wav", Data: []byte("RIFF....WAVEfmt and so on")}
@@ -145,7 +145,7 @@ func media(t *testing.T, p Protocol, s *Server, open func(httptransport.Options)
 				result("t1", image, other), result("t2", sound), {Type: provider.Text, Text: "What is it?"},
 			}},
 		)
-		before := len(s.Seen())
+		before := len(s.Requests())
 		model := open(httptransport.Options{
 			BaseURL: s.URL,
 			Key:     func(context.Context) (string, error) { return s.Key, nil },
@@ -154,7 +154,7 @@ func media(t *testing.T, p Protocol, s *Server, open func(httptransport.Options)
 			t.Errorf("%s: %v", c.model, err)
 			continue
 		}
-		body, err := decode(s.Seen()[before].Body)
+		body, err := decode(s.Requests()[before].Body)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,8 +20,8 @@ type NetworkModel interface {
 	Reach(context.Context) error
 }
 
-// ambient are the variables in which the providers' libraries look for keys
-// and addresses by themselves.
+// ambient are the environment variables from which the SDKs read keys and
+// addresses.
 var ambient = []string{
 	"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS", "OPENAI_API_KEY",
 	"OPENAI_BASE_URL", "OPENAI_ORG_ID",
@@ -29,7 +29,7 @@ var ambient = []string{
 	"GOOGLE_CLOUD_PROJECT",
 }
 
-// network is a model under test, and the server that speaks its protocol.
+// network is a model under test with a server for its protocol.
 type network struct {
 	*Server
 	protocol Protocol
@@ -37,8 +37,8 @@ type network struct {
 	open     func(httptransport.Options) NetworkModel
 }
 
-// RunNetwork runs the suite for a model of the network, against a server that
-// speaks its protocol, and what holds for such models only.
+// RunNetwork runs the suite and additional tests for a network model, against a
+// test server for its protocol.
 func RunNetwork(t *testing.T, p Protocol, open func(httptransport.Options) NetworkModel) {
 	for _, name := range ambient {
 		t.Setenv(name, "http://ambient.invalid/")
@@ -50,8 +50,8 @@ func RunNetwork(t *testing.T, p Protocol, open func(httptransport.Options) Netwo
 	})
 	Run(t, Subject{Model: n.model, Failures: NetworkFailures(p)})
 	t.Run("usage", n.usage)
-	t.Run("not a stream", n.notAStream)
-	t.Run("cut off", n.cutOff)
+	t.Run("replies without streaming", n.notAStream)
+	t.Run("truncated replies", n.truncated)
 	t.Run("thinking", n.thinkingBlocks)
 	t.Run("options", n.ownOptions)
 	t.Run("common options", n.commonOptions)
@@ -60,14 +60,14 @@ func RunNetwork(t *testing.T, p Protocol, open func(httptransport.Options) Netwo
 	t.Run("schemas of replies", func(t *testing.T) { replySchemas(t, p, s, n.model) })
 	t.Run("names of tools", n.toolNames)
 	t.Run("results of tools", n.toolResults)
-	t.Run("odd conversations", n.oddConversations)
+	t.Run("irregular conversations", n.irregularConversations)
 	t.Run("conversations of other providers", n.foreignConversations)
 	t.Run("images and sounds", func(t *testing.T) { media(t, p, s, open) })
 	t.Run("keys", n.keys)
-	for _, seen := range s.Seen() {
+	for _, seen := range s.Requests() {
 		for name, values := range seen.Header {
 			if strings.Contains(strings.Join(values, " "), "ambient") {
-				t.Errorf("what the environment holds was sent as %s: %s", name, values)
+				t.Errorf("a value of the environment was sent as %s: %s", name, values)
 			}
 		}
 		if seen.Path == "/elsewhere" {
@@ -98,20 +98,20 @@ func (n *network) notAStream(t *testing.T) {
 			t.Fatal(err)
 		}
 		plain := ask
-		plain.System += " " + troubleWord + `{"plain":true}`
+		plain.System += " " + faultPrefix + `{"plain":true}`
 		mistyped := ask
-		mistyped.System += " " + troubleWord + `{"plain":true,"mistyped":true}`
+		mistyped.System += " " + faultPrefix + `{"plain":true,"mistyped":true}`
 		unwanted := ask
 		unwanted.Options = json.RawMessage(`{"stream":false}`)
 		for _, req := range []provider.Request{plain, mistyped, unwanted} {
-			before := len(n.Seen())
+			before := len(n.Requests())
 			whole, err := Collect(t, n.model.Generate(t.Context(), req))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if body := string(n.Seen()[before].Body); n.protocol != Gemini && req.Options != nil &&
+			if body := string(n.Requests()[before].Body); n.protocol != Gemini && req.Options != nil &&
 				!strings.Contains(body, `"stream":false`) {
-				t.Errorf("a stream is asked for: %s", body)
+				t.Errorf("the request does not disable streaming: %s", body)
 			}
 			if diff := cmp.Diff(streamed, whole); diff != "" {
 				t.Errorf("as one JSON value the reply differs:\n%s", diff)
@@ -120,7 +120,7 @@ func (n *network) notAStream(t *testing.T) {
 	}
 }
 
-func (n *network) cutOff(t *testing.T) {
+func (n *network) truncated(t *testing.T) {
 	if r, err := Collect(t, n.model.Generate(t.Context(), AskShort())); err != nil || r.Stop != provider.CutOff {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -136,11 +136,11 @@ func (n *network) thinkingBlocks(t *testing.T) {
 func (n *network) ownOptions(t *testing.T) {
 	req := AskText()
 	req.Options = json.RawMessage(`{"temperature":0.5}`)
-	before := len(n.Seen())
+	before := len(n.Requests())
 	if _, err := Collect(t, n.model.Generate(t.Context(), req)); err != nil {
 		t.Fatal(err)
 	}
-	if body := string(n.Seen()[before].Body); !strings.Contains(body, `"temperature":0.5`) {
+	if body := string(n.Requests()[before].Body); !strings.Contains(body, `"temperature":0.5`) {
 		t.Error(body)
 	}
 	limit := map[Protocol]string{
@@ -149,20 +149,20 @@ func (n *network) ownOptions(t *testing.T) {
 	}[n.protocol]
 	for _, bad := range []string{
 		`{"model":"other"}`, `[1]`, `{"tools.0.name":"other"}`,
-		`{"` + limit + `":1000000}`, `{"max_output_tokens":1000000,"max_tokens":1000000}`, // however it is spelt
+		`{"` + limit + `":1000000}`, `{"max_output_tokens":1000000,"max_tokens":1000000}`, // in every spelling
 	} {
 		req.Options = json.RawMessage(bad)
-		before := len(n.Seen())
+		before := len(n.Requests())
 		_, err := Collect(t, n.model.Generate(t.Context(), req))
 		var failed *provider.Error
-		if !errors.As(err, &failed) || failed.Class != provider.BadRequest || len(n.Seen()) != before {
+		if !errors.As(err, &failed) || failed.Class != provider.BadRequest || len(n.Requests()) != before {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
 }
 
 func (n *network) commonOptions(t *testing.T) {
-	// The server refuses what its protocol has no word for.
+	// The server rejects options that its protocol does not have.
 	req := AskText()
 	for _, stop := range []string{`"END"`, `["END","."]`} {
 		req.Options = json.RawMessage(`{"temperature":0.5,"top_p":0.25,"top_k":40,"stop":` + stop +
@@ -183,12 +183,12 @@ func (n *network) commonOptions(t *testing.T) {
 				`"presencePenalty":0.5`, `"frequencyPenalty":0.75`,
 			},
 		}[n.protocol]
-		before := len(n.Seen())
+		before := len(n.Requests())
 		if _, err := Collect(t, n.model.Generate(t.Context(), req)); err != nil {
 			t.Fatal(err)
 		}
 		for _, one := range want {
-			if body := string(n.Seen()[before].Body); !strings.Contains(body, one) {
+			if body := string(n.Requests()[before].Body); !strings.Contains(body, one) {
 				t.Errorf("%s is missing: %s", one, body)
 			}
 		}
@@ -196,7 +196,7 @@ func (n *network) commonOptions(t *testing.T) {
 }
 
 func (n *network) largeNumbers(t *testing.T) {
-	// What a step hands on, a tool returns and a model asked for is not rounded.
+	// Numbers in schemas, tool inputs and tool results are not rounded.
 	const large = "9007199254740993"
 	req := AskText()
 	req.Tools = []provider.Tool{{
@@ -219,11 +219,11 @@ func (n *network) largeNumbers(t *testing.T) {
 			}},
 		},
 	)
-	before := len(n.Seen())
+	before := len(n.Requests())
 	if _, err := Collect(t, n.model.Generate(t.Context(), req)); err != nil {
 		t.Fatal(err)
 	}
-	if body := string(n.Seen()[before].Body); strings.Count(body, large) != 3 {
+	if body := string(n.Requests()[before].Body); strings.Count(body, large) != 3 {
 		t.Errorf("a number was rounded: %s", body)
 	}
 }
@@ -253,7 +253,7 @@ func (n *network) toolNames(t *testing.T) {
 	Check(t, req, r)
 }
 
-// toolResults holds that the blocks of a result are texts, and that errors name tools as the model knows them.
+// toolResults checks that the blocks of a result become texts, and that errors name tools by the server's names.
 func (n *network) toolResults(t *testing.T) {
 	const message = `agent "a" may call the tool "http.request" only as in http.request(https://a.example/*)`
 	denied, err := json.Marshal(message)
@@ -277,12 +277,12 @@ func (n *network) toolResults(t *testing.T) {
 			{Type: provider.ToolResult, ToolID: "t3", ToolName: "http.request", Content: json.RawMessage(`[{"type":"a"}]`)},
 		}},
 	)
-	before := len(n.Seen())
+	before := len(n.Requests())
 	if _, err := Collect(t, n.model.Generate(t.Context(), req)); err != nil {
 		t.Fatal(err)
 	}
 	var sent any
-	if err := json.Unmarshal(n.Seen()[before].Body, &sent); err != nil {
+	if err := json.Unmarshal(n.Requests()[before].Body, &sent); err != nil {
 		t.Fatal(err)
 	}
 	got := texts(sent)
@@ -322,7 +322,7 @@ func texts(value any) []string {
 	return out
 }
 
-func (n *network) oddConversations(t *testing.T) {
+func (n *network) irregularConversations(t *testing.T) {
 	req := AskText()
 	req.Tools = []provider.Tool{{Name: "a.b"}}
 	req.Messages = append(req.Messages,
@@ -350,8 +350,7 @@ func (n *network) oddConversations(t *testing.T) {
 	}
 }
 
-// foreignConversations holds that a conversation that began with another provider can continue: with its thoughts,
-// signatures and ids.
+// foreignConversations checks that a conversation with thoughts, signatures and IDs of another provider can continue.
 func (n *network) foreignConversations(t *testing.T) {
 	req := AskText()
 	req.Tools = []provider.Tool{{Name: "a.b"}}
@@ -390,7 +389,7 @@ func (n *network) keys(t *testing.T) {
 	}
 	wrong := func(context.Context) (string, error) { return "wrong", nil }
 	if err := n.open(httptransport.Options{BaseURL: n.URL, Key: wrong}).Reach(t.Context()); err == nil {
-		t.Error("a wrong key is taken")
+		t.Error("a wrong key is accepted")
 	}
 	none := n.open(httptransport.Options{
 		BaseURL: n.URL,
@@ -406,11 +405,11 @@ func (n *network) keys(t *testing.T) {
 		BaseURL: n.URL,
 		Headers: func(context.Context) (map[string]string, error) { return map[string]string{"X-Team": "roses"}, nil },
 	})
-	before := len(n.Seen())
+	before := len(n.Requests())
 	if _, err := Collect(t, keyless.Generate(t.Context(), AskText())); err != nil {
 		t.Error(err)
 	}
-	if got := n.Seen()[before].Header.Get("X-Team"); got != "roses" {
+	if got := n.Requests()[before].Header.Get("X-Team"); got != "roses" {
 		t.Errorf("the header is %q", got)
 	}
 }

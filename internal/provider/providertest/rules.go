@@ -26,7 +26,7 @@ var (
 	openAIName    = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 	geminiName    = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$`)
 	anthropicID   = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
-	// anthropicKey is what the server's own message demands of the properties of a tool.
+	// anthropicKey matches the names of a tool's properties; the server's error message states it.
 	anthropicKey = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
 )
 

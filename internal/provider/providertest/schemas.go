@@ -9,7 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
-// trickySchemas are input schemas that have gone wrong on the way to a server.
+// trickySchemas are input schemas that were once converted wrongly.
 // Those under "as is" must arrive unchanged.
 var trickySchemas = map[string]map[string]string{
 	"as is": {
@@ -48,14 +48,14 @@ var trickySchemas = map[string]map[string]string{
 	},
 }
 
-// toolSchemas holds that the server accepts every schema, and that a schema it
-// accepts as it is arrives as it is.
+// toolSchemas checks that the server accepts every schema after conversion, and
+// that schemas which need no conversion are sent unchanged.
 func toolSchemas(t *testing.T, p Protocol, s *Server, model provider.Model) {
 	for kind, schemas := range trickySchemas {
 		for name, schema := range schemas {
 			req := AskText()
 			req.Tools = []provider.Tool{{Name: "tool", Schema: json.RawMessage(schema)}}
-			before := len(s.Seen())
+			before := len(s.Requests())
 			if _, err := Collect(t, model.Generate(t.Context(), req)); err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue
@@ -64,7 +64,7 @@ func toolSchemas(t *testing.T, p Protocol, s *Server, model provider.Model) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := p.sentSchema(t, s.Seen()[before].Body); kind == "as is" && !reflect.DeepEqual(got, want) {
+			if got := p.sentSchema(t, s.Requests()[before].Body); kind == "as is" && !reflect.DeepEqual(got, want) {
 				t.Errorf("%s: the schema arrived as %v", name, got)
 			}
 		}
@@ -86,12 +86,11 @@ func (p Protocol) sentSchema(t *testing.T, body []byte) any {
 	}[p]...)
 }
 
-// replySchemas holds that no schema of a reply, however unusual, makes a
-// request that the server rejects.
+// replySchemas checks that the server accepts requests with any reply schema.
 func replySchemas(t *testing.T, p Protocol, s *Server, model provider.Model) {
 	for name, c := range map[string]struct {
 		schema string
-		native []Protocol // which servers are asked to enforce it
+		native []Protocol // the protocols that enforce the schema
 	}{
 		"limits":          {`{"type":"object","properties":{"n":{"type":"integer","minimum":1,"maximum":5},"s":{"type":"string","minLength":1,"pattern":"^a"}},"required":["n","s"]}`, everyProtocol},
 		"integers":        {`{"type":"object","properties":{"n":{"enum":[1,2,3]}},"required":["n"],"additionalProperties":false}`, everyProtocol},
@@ -151,7 +150,7 @@ func replySchemas(t *testing.T, p Protocol, s *Server, model provider.Model) {
 	} {
 		req := AskText()
 		req.Schema = json.RawMessage(c.schema)
-		before := len(s.Seen())
+		before := len(s.Requests())
 		if _, err := Collect(t, model.Generate(t.Context(), req)); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -160,7 +159,7 @@ func replySchemas(t *testing.T, p Protocol, s *Server, model provider.Model) {
 		for _, one := range c.native {
 			want = want || one == p
 		}
-		body := s.Seen()[before].Body
+		body := s.Requests()[before].Body
 		if got := enforces(t, p, body); got != want {
 			t.Errorf("%s: asked to enforce the schema: %t, want %t", name, got, want)
 		}
@@ -170,7 +169,7 @@ func replySchemas(t *testing.T, p Protocol, s *Server, model provider.Model) {
 		}
 		sent := p.sentReplySchema(t, body)
 		if sent == nil {
-			continue // it is in the prompt only
+			continue // only the prompt contains it
 		}
 		properties, _ := at(schema, "properties").(map[string]any)
 		for key := range properties {
@@ -217,7 +216,7 @@ func at(value any, path ...any) any {
 
 var everyProtocol = []Protocol{Anthropic, Chat, Responses, Gemini}
 
-// enforces reports whether a request wants the server to enforce a schema.
+// enforces reports whether a request asks the server to enforce a schema.
 func enforces(t *testing.T, p Protocol, body []byte) bool {
 	t.Helper()
 	type strict struct {
@@ -257,7 +256,7 @@ func manyOptional(n int) string {
 	return marshal(map[string]any{"type": "object", "properties": properties})
 }
 
-// longEnum returns the schema of one of n texts of a length.
+// longEnum returns the schema of an enum of n strings of a length.
 func longEnum(n, length int) string {
 	var values []string
 	for i := range n {

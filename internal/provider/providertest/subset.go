@@ -15,16 +15,16 @@ type subset struct {
 	keywords []string
 	// formats are the values of "format"; nil accepts every value.
 	formats []string
-	// closed wants additionalProperties: false in every object.
+	// closed requires additionalProperties: false in every object.
 	closed bool
-	// typed wants a type in every schema, except beside anyOf and $ref. The error of a server is "schema must have a
+	// typed requires a type in every schema, except beside anyOf and $ref. The server's error is "schema must have a
 	// 'type' key".
 	typed bool
-	// allRequired wants every property in "required".
+	// allRequired requires every property in "required".
 	allRequired bool
 	// enumTypes are the types that values of enum and const may have.
 	enumTypes []string
-	// loneRef wants no keywords beside $ref, apart from those that start with $.
+	// loneRef allows no keywords beside $ref, apart from those that start with $.
 	loneRef bool
 	// minItems are the accepted values; nil accepts every value.
 	minItems []string
@@ -79,7 +79,7 @@ type walker struct {
 	nProperties, nEnum, nOptional, nUnions, nCharacters int
 }
 
-// check reports why a schema lies outside of the subset, or nil.
+// check returns an error if a schema is not in the subset.
 func (s subset) check(schema any) error {
 	if err := checkSchema(schema); err != nil {
 		return err

@@ -19,15 +19,15 @@ import (
 	"github.com/espalier-run/espalier/internal/schema"
 )
 
-// Subject is a model under test, and what it can do.
+// Subject is a model under test, with its capabilities.
 type Subject struct {
 	Model provider.Model
-	// Offline is what its replies say of themselves; empty for a real model.
-	// An offline model gives the same reply to the same request, for ever.
+	// Offline is the expected Reply.Offline; "" for a real model. An offline
+	// model must always send the same reply to the same request.
 	Offline string
-	// NoTools: it never asks for a tool.
+	// NoTools is set if the model never calls a tool.
 	NoTools bool
-	// Failures are requests that fail, each with an error of its class.
+	// Failures are requests that fail, with the expected errors.
 	Failures []Failure
 }
 
@@ -37,12 +37,13 @@ type Failure struct {
 	Want    provider.Error // Message is not compared
 }
 
-// The requests that the suite makes. A model must be ready to answer them.
+// AskText returns a request for a text. Like the other Ask functions, it is part
+// of the suite; a model must be able to answer it.
 func AskText() provider.Request {
 	return ask("text", "Say hello, and tell at some length what an espalier is.")
 }
 
-// AskJSON wants an object {"answer": text, "score": 0…10}.
+// AskJSON returns a request for an object {"answer": string, "score": 0…10}.
 func AskJSON() provider.Request {
 	r := ask("json", "Answer with an object that has an answer and a score.")
 	r.Schema = json.RawMessage(`{
@@ -52,7 +53,7 @@ func AskJSON() provider.Request {
 	return r
 }
 
-// AskTool offers one tool, which the model must ask for.
+// AskTool returns a request with one tool, which the model must call.
 func AskTool() provider.Request {
 	r := ask("tool", "Look up the weather in Leeds with the tool, then say it.")
 	r.Tools = []provider.Tool{{
@@ -62,7 +63,7 @@ func AskTool() provider.Request {
 	return r
 }
 
-// AskShort wants more text than it allows: a reply is cut off, or very short.
+// AskShort returns a request for more text than its limit allows: the reply is truncated or very short.
 func AskShort() provider.Request {
 	r := ask("short", "Recite something that is much longer than a few words.")
 	r.MaxTokens = 16 // the least that every server accepts
@@ -102,24 +103,24 @@ func Run(t *testing.T, s Subject) {
 	for _, f := range s.Failures {
 		t.Run("failure "+f.Request.For.Step, func(t *testing.T) { s.failure(t, f) })
 	}
-	t.Run("cancelled before", s.cancelledBefore)
-	t.Run("cancelled between", s.cancelledBetween)
-	t.Run("left early", s.leftEarly)
-	t.Run("at once", s.atOnce)
+	t.Run("canceled before the call", s.canceledBefore)
+	t.Run("canceled during the stream", s.canceledDuring)
+	t.Run("consumer stops early", s.consumerStops)
+	t.Run("concurrent calls", s.concurrent)
 }
 
-// Collect reads a stream to its end and holds it to the rules of streams.
+// Collect reads a stream to its end and checks the rules for streams.
 func Collect(t testing.TB, stream iter.Seq2[provider.Chunk, error]) (*provider.Reply, error) {
 	t.Helper()
-	var said, thought strings.Builder
+	var text, thought strings.Builder
 	var reply *provider.Reply
 	var failed error
 	for c, err := range stream {
 		switch {
 		case failed != nil:
-			t.Fatalf("the stream goes on after its error %v", failed)
+			t.Fatalf("the stream continues after the error %v", failed)
 		case reply != nil:
-			t.Fatalf("the stream goes on after the reply, with %+v, %v", c, err)
+			t.Fatalf("the stream continues after the reply, with %+v, %v", c, err)
 		case err != nil:
 			failed = err
 			if c != (provider.Chunk{}) {
@@ -128,10 +129,10 @@ func Collect(t testing.TB, stream iter.Seq2[provider.Chunk, error]) (*provider.R
 		case c.Reply != nil:
 			reply = c.Reply
 		case c.Retried != nil:
-			said.Reset()
+			text.Reset()
 			thought.Reset()
 		case c.Type == provider.Text:
-			said.WriteString(c.Text)
+			text.WriteString(c.Text)
 		case c.Type == provider.Thinking:
 			thought.WriteString(c.Text)
 		}
@@ -142,11 +143,11 @@ func Collect(t testing.TB, stream iter.Seq2[provider.Chunk, error]) (*provider.R
 	if reply == nil {
 		t.Fatal("the stream ends without a reply or an error")
 	}
-	if said.String() != reply.AllText() {
-		t.Errorf("the pieces say %q, the reply %q", said.String(), reply.AllText())
+	if text.String() != reply.AllText() {
+		t.Errorf("the text of the chunks is %q, that of the reply %q", text.String(), reply.AllText())
 	}
 	if got := thinking(reply); thought.String() != got {
-		t.Errorf("the pieces think %q, the reply %q", thought.String(), got)
+		t.Errorf("the thinking of the chunks is %q, that of the reply %q", thought.String(), got)
 	}
 	return reply, nil
 }
@@ -161,7 +162,7 @@ func thinking(r *provider.Reply) string {
 	return out.String()
 }
 
-// answer asks, and holds the reply to the rules of replies.
+// answer makes a request and checks the reply.
 func (s Subject) answer(t *testing.T, req provider.Request) *provider.Reply {
 	t.Helper()
 	before := copied(t, req)
@@ -174,7 +175,7 @@ func (s Subject) answer(t *testing.T, req provider.Request) *provider.Reply {
 	}
 	Check(t, req, reply)
 	if reply.Offline != s.Offline {
-		t.Errorf("the reply calls itself %q, want %q", reply.Offline, s.Offline)
+		t.Errorf("Offline is %q, want %q", reply.Offline, s.Offline)
 	}
 	if s.Offline != "" {
 		again, err := Collect(t, s.Model.Generate(t.Context(), req))
@@ -182,7 +183,7 @@ func (s Subject) answer(t *testing.T, req provider.Request) *provider.Reply {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(reply, again); diff != "" {
-			t.Errorf("asked again, it says something else:\n%s", diff)
+			t.Errorf("the same request gets another reply:\n%s", diff)
 		}
 	}
 	return reply
@@ -198,7 +199,7 @@ func copied(t *testing.T, req provider.Request) provider.Request {
 	if err := json.Unmarshal(raw, &out); err != nil {
 		t.Fatal(err)
 	}
-	// Marshalling compacts raw JSON; whoever changes it changes its meaning.
+	// json.Marshal compacts raw JSON; compare the original bytes.
 	out.Schema = slices.Clone(req.Schema)
 	for i := range req.Tools {
 		out.Tools[i].Schema = slices.Clone(req.Tools[i].Schema)
@@ -206,7 +207,7 @@ func copied(t *testing.T, req provider.Request) provider.Request {
 	return out
 }
 
-// Check holds a reply to what is true of every reply.
+// Check checks the rules for all replies.
 func Check(t testing.TB, req provider.Request, r *provider.Reply) {
 	t.Helper()
 	if !slices.Contains([]provider.StopReason{provider.Done, provider.WantsTool, provider.CutOff, provider.Refused},
@@ -214,7 +215,7 @@ func Check(t testing.TB, req provider.Request, r *provider.Reply) {
 		t.Errorf("it stopped because of %q", r.Stop)
 	}
 	if r.Model == "" {
-		t.Error("the reply does not say which model gave it")
+		t.Error("the reply has no model")
 	}
 	if r.Usage.Input <= 0 || r.Usage.Output <= 0 || r.Usage.CacheRead < 0 || r.Usage.CacheWrite < 0 {
 		t.Errorf("usage %+v", r.Usage)
@@ -230,12 +231,12 @@ func Check(t testing.TB, req provider.Request, r *provider.Reply) {
 		case provider.ToolUse:
 			calls++
 			if b.ToolID == "" || ids[b.ToolID] {
-				t.Errorf("the id %q of a tool call is empty or not its own", b.ToolID)
+				t.Errorf("the id %q of a tool call is empty or not unique", b.ToolID)
 			}
 			ids[b.ToolID] = true
 			i := slices.IndexFunc(req.Tools, func(o provider.Tool) bool { return o.Name == b.ToolName })
 			if i < 0 {
-				t.Errorf("it asks for %q, which nobody offered", b.ToolName)
+				t.Errorf("it calls %q, which the request does not offer", b.ToolName)
 			} else if err := Validate(req.Tools[i].Schema, b.Input); err != nil {
 				t.Errorf("input of %s: %s\n%v", b.ToolName, b.Input, err)
 			}
@@ -248,7 +249,7 @@ func Check(t testing.TB, req provider.Request, r *provider.Reply) {
 	}
 }
 
-// roundTrip answers the model's tool calls until it replies.
+// roundTrip returns results for the model's tool calls until it replies.
 func (s Subject) roundTrip(t *testing.T) {
 	req := AskTool()
 	asked := 0
@@ -257,7 +258,7 @@ func (s Subject) roundTrip(t *testing.T) {
 		reply := s.answer(t, req)
 		if reply.Stop != provider.WantsTool {
 			if asked == 0 || reply.Text() == "" {
-				t.Errorf("it asked %d times and then said %q", asked, reply.Text())
+				t.Errorf("after %d tool calls it replies %q", asked, reply.Text())
 			}
 			return
 		}
@@ -273,7 +274,7 @@ func (s Subject) roundTrip(t *testing.T) {
 		}
 		req.Messages = append(req.Messages, provider.Message{Role: provider.Assistant, Blocks: reply.Blocks}, results)
 	}
-	t.Errorf("it still asks, after %d calls", asked)
+	t.Errorf("it still calls tools after %d calls", asked)
 }
 
 func (s Subject) failure(t *testing.T, f Failure) {
@@ -290,11 +291,11 @@ func (s Subject) failure(t *testing.T, f Failure) {
 		t.Errorf("got %+v, want %+v", got, f.Want)
 	}
 	if got.Message == "" {
-		t.Error("the error says nothing")
+		t.Error("the error has no message")
 	}
 }
 
-func (s Subject) cancelledBefore(t *testing.T) {
+func (s Subject) canceledBefore(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := Collect(t, s.Model.Generate(ctx, AskText())); !errors.Is(err, context.Canceled) {
@@ -302,9 +303,8 @@ func (s Subject) cancelledBefore(t *testing.T) {
 	}
 }
 
-// A reply that nobody wants any more is not given: whoever cancelled has moved
-// on and would have to throw it away.
-func (s Subject) cancelledBetween(t *testing.T) {
+// canceledDuring checks that no reply follows a cancellation.
+func (s Subject) canceledDuring(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	pieces := 0
@@ -316,7 +316,7 @@ func (s Subject) cancelledBetween(t *testing.T) {
 			return
 		}
 		if c.Reply != nil {
-			t.Fatalf("a reply after %d pieces, though the first was the end of it", pieces)
+			t.Fatalf("a reply after %d pieces, though the context is canceled", pieces)
 		}
 		pieces++
 		cancel()
@@ -324,15 +324,14 @@ func (s Subject) cancelledBetween(t *testing.T) {
 	t.Error("the stream ends without an error")
 }
 
-func (s Subject) leftEarly(t *testing.T) {
+func (s Subject) consumerStops(t *testing.T) {
 	for range s.Model.Generate(t.Context(), AskText()) {
-		break // an implementation that goes on yielding panics here
+		break // an implementation that continues to yield panics here
 	}
 }
 
-// atOnce asks from many sides at the same time; run with -race it finds
-// models that share what they should not.
-func (s Subject) atOnce(t *testing.T) {
+// concurrent makes concurrent calls; with -race it finds unsynchronized state.
+func (s Subject) concurrent(t *testing.T) {
 	var all sync.WaitGroup
 	replies := make([]*provider.Reply, 8)
 	for i := range replies {
@@ -355,8 +354,8 @@ func (s Subject) atOnce(t *testing.T) {
 	}
 }
 
-// Validate says why a JSON text does not satisfy a schema; nil when it does.
-// An empty schema wants JSON only.
+// Validate returns an error if a JSON text does not satisfy a schema. An empty
+// schema accepts any JSON.
 func Validate(wanted json.RawMessage, text []byte) error {
 	if len(wanted) == 0 {
 		_, err := schema.Decode(text)

@@ -7,77 +7,77 @@ import (
 	"strings"
 )
 
-// What the server thinks before it asks for a tool, and wants back unchanged.
+// The thinking before a tool call, which the client must send back unchanged.
 const (
 	thought   = "I should look it up."
 	signature = "c2lnbmVk"
 )
 
-// spoken is an answer, before it has a protocol's form.
-type spoken struct {
+// serverReply is a reply in a form that does not depend on the protocol.
+type serverReply struct {
 	think bool
 	text  []string
 	call  bool
 	cut   bool
 }
 
-// answer decides what to say by what is asked.
+// answer sends the reply that matches the text of the request.
 func (s *Server) answer(w http.ResponseWriter, body []byte) {
 	asked := string(body)
-	var trouble *Trouble
-	if _, rest, ok := strings.Cut(asked, troubleWord); ok {
-		// It stands in a JSON string.
+	var fault *Fault
+	if _, rest, ok := strings.Cut(asked, faultPrefix); ok {
+		// The fault is inside a JSON string.
 		var text string
 		if json.NewDecoder(strings.NewReader(`"`+rest)).Decode(&text) == nil {
-			trouble = new(Trouble)
-			if err := json.NewDecoder(strings.NewReader(text)).Decode(trouble); err != nil {
+			fault = new(Fault)
+			if err := json.NewDecoder(strings.NewReader(text)).Decode(fault); err != nil {
 				s.t.Errorf("%v in %s", err, text)
 			}
 		}
 	}
-	say := spoken{text: []string{
+	reply := serverReply{text: []string{
 		"Hello. ", "An espalier is a tree that grows along a frame; ",
 		"its growth is free, the frame is not.",
 	}}
 	switch {
 	case strings.Contains(asked, "rain"):
-		s.wantsBack(asked)
-		say.text = []string{"It rains ", "in Leeds."}
+		s.checkSignature(asked)
+		reply.text = []string{"It rains ", "in Leeds."}
 	case strings.Contains(asked, "weather in Leeds"):
-		say = spoken{think: true, call: true}
+		reply = serverReply{think: true, call: true}
 	case strings.Contains(asked, "an answer and a score"):
-		s.wantsSchema(asked)
-		say.text = []string{`{"answer": "yes", `, `"score": 7}`}
+		s.checkReplySchema(asked)
+		reply.text = []string{`{"answer": "yes", `, `"score": 7}`}
 	case strings.Contains(asked, "much longer than"):
-		say.text, say.cut = []string{"Once upon"}, true
+		reply.text, reply.cut = []string{"Once upon"}, true
 	}
-	if trouble != nil && trouble.Status != 0 && !trouble.Event {
-		s.refuse(w, *trouble)
+	if fault != nil && fault.Status != 0 && !fault.Event {
+		s.refuse(w, *fault)
 		return
 	}
-	if trouble != nil && trouble.Plain || strings.Contains(asked, `"stream":false`) {
+	if fault != nil && fault.Plain || strings.Contains(asked, `"stream":false`) {
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-		if trouble != nil && trouble.Mistyped {
+		if fault != nil && fault.Mistyped {
 			w.Header().Set("Content-Type", "text/event-stream")
 		}
-		fmt.Fprint(w, s.protocol.plain(say))
+		fmt.Fprint(w, s.protocol.plain(reply))
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	events := s.protocol.events(say)
+	events := s.protocol.events(reply)
 	flush := func() { w.(http.Flusher).Flush() }
 	for i, e := range events {
-		if trouble != nil && i == len(events)/2 {
+		if fault != nil && i == len(events)/2 {
 			switch {
-			case trouble.Cut:
+			case fault.Cut:
 				flush()
 				panic(http.ErrAbortHandler)
-			case trouble.End:
+			case fault.End:
 				return
-			case trouble.Garbage:
+			case fault.Garbage:
 				e.data = `{"half":`
-			case trouble.Event:
-				e = streamed{name: "error", data: string(s.protocol.failure(*trouble))}
+			case fault.Event:
+				e = streamed{name: "error", data: string(s.protocol.failure(*fault))}
 				if s.protocol == Gemini {
 					e.name = ""
 				}
@@ -88,17 +88,17 @@ func (s *Server) answer(w http.ResponseWriter, body []byte) {
 	}
 }
 
-// wantsBack holds that the thought of the turn before came back, where the
-// provider needs it.
-func (s *Server) wantsBack(asked string) {
+// checkSignature checks that the thinking of the previous turn was sent back, if
+// the protocol requires it.
+func (s *Server) checkSignature(asked string) {
 	if s.protocol != Chat && !strings.Contains(asked, signature) {
 		s.t.Errorf("the signature of the thought is missing: %s", asked)
 	}
 }
 
-func (s *Server) wantsSchema(asked string) {
+func (s *Server) checkReplySchema(asked string) {
 	if !strings.Contains(asked, `"additionalProperties":false`) || strings.Contains(asked, `"maximum"`) {
-		s.t.Errorf("the schema is missing, or has what servers do not understand: %s", asked)
+		s.t.Errorf("the schema is missing, or has unsupported keywords: %s", asked)
 	}
 }
 
@@ -111,8 +111,8 @@ func (e streamed) write(w http.ResponseWriter) {
 	fmt.Fprintf(w, "data: %s\n\n", e.data)
 }
 
-// events returns the answer as the protocol streams it.
-func (p Protocol) events(say spoken) []streamed {
+// events returns the reply as the protocol's event stream.
+func (p Protocol) events(reply serverReply) []streamed {
 	var out []streamed
 	add := func(name, format string, args ...any) {
 		out = append(out, streamed{name, fmt.Sprintf(format, args...)})
@@ -122,30 +122,30 @@ func (p Protocol) events(say spoken) []streamed {
 		add("message_start", `{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"suite-1","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":11,"output_tokens":1,"cache_read_input_tokens":5,"cache_creation_input_tokens":3}}}`)
 		add("ping", `{"type":"ping"}`)
 		i := 0
-		if say.think {
+		if reply.think {
 			add("content_block_start", `{"type":"content_block_start","index":%d,"content_block":{"type":"thinking","thinking":"","signature":""}}`, i)
 			add("content_block_delta", `{"type":"content_block_delta","index":%d,"delta":{"type":"thinking_delta","thinking":%q}}`, i, thought)
 			add("content_block_delta", `{"type":"content_block_delta","index":%d,"delta":{"type":"signature_delta","signature":%q}}`, i, signature)
 			add("content_block_stop", `{"type":"content_block_stop","index":%d}`, i)
 			i++
 		}
-		if len(say.text) > 0 {
+		if len(reply.text) > 0 {
 			add("content_block_start", `{"type":"content_block_start","index":%d,"content_block":{"type":"text","text":""}}`, i)
-			for _, t := range say.text {
+			for _, t := range reply.text {
 				add("content_block_delta", `{"type":"content_block_delta","index":%d,"delta":{"type":"text_delta","text":%q}}`, i, t)
 			}
 			add("content_block_stop", `{"type":"content_block_stop","index":%d}`, i)
 			i++
 		}
 		stop := "end_turn"
-		if say.call {
+		if reply.call {
 			stop = "tool_use"
 			add("content_block_start", `{"type":"content_block_start","index":%d,"content_block":{"type":"tool_use","id":"toolu_1","name":"weather","input":{}}}`, i)
 			add("content_block_delta", `{"type":"content_block_delta","index":%d,"delta":{"type":"input_json_delta","partial_json":"{\"city\":"}}`, i)
 			add("content_block_delta", `{"type":"content_block_delta","index":%d,"delta":{"type":"input_json_delta","partial_json":"\"Leeds\"}"}}`, i)
 			add("content_block_stop", `{"type":"content_block_stop","index":%d}`, i)
 		}
-		if say.cut {
+		if reply.cut {
 			stop = "max_tokens"
 		}
 		add("message_delta", `{"type":"message_delta","delta":{"stop_reason":%q,"stop_sequence":null},"usage":{"output_tokens":5}}`, stop)
@@ -155,20 +155,20 @@ func (p Protocol) events(say spoken) []streamed {
 			add("", `{"id":"c1","object":"chat.completion.chunk","created":1,"model":"suite-1","choices":[{"index":0,"delta":%s,"finish_reason":%s}]}`, delta, finish)
 		}
 		chunk(`{"role":"assistant","content":""}`, "null")
-		if say.think {
+		if reply.think {
 			chunk(fmt.Sprintf(`{"reasoning_content":%q}`, thought), "null")
 		}
-		for _, t := range say.text {
+		for _, t := range reply.text {
 			chunk(fmt.Sprintf(`{"content":%q}`, t), "null")
 		}
 		finish := `"stop"`
-		if say.call {
+		if reply.call {
 			chunk(`{"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"weather","arguments":""}}]}`, "null")
 			chunk(`{"tool_calls":[{"index":0,"function":{"arguments":"{\"city\":"}}]}`, "null")
 			chunk(`{"tool_calls":[{"index":0,"function":{"arguments":"\"Leeds\"}"}}]}`, "null")
 			finish = `"tool_calls"`
 		}
-		if say.cut {
+		if reply.cut {
 			finish = `"length"`
 		}
 		chunk("{}", finish)
@@ -181,7 +181,7 @@ func (p Protocol) events(say spoken) []streamed {
 			n++
 		}
 		send("response.created", `"response":{"id":"r1","object":"response","model":"suite-1","status":"in_progress","output":[]}`)
-		if say.think {
+		if reply.think {
 			send("response.output_item.added", `"output_index":%d,"item":{"id":"rs_1","type":"reasoning","summary":[]}`,
 				i)
 			send("response.reasoning_summary_text.delta",
@@ -190,17 +190,17 @@ func (p Protocol) events(say spoken) []streamed {
 				`"output_index":%d,"item":{"id":"rs_1","type":"reasoning","summary":[{"type":"summary_text","text":%q}],"encrypted_content":%q}`, i, thought, signature)
 			i++
 		}
-		if len(say.text) > 0 {
+		if len(reply.text) > 0 {
 			send("response.output_item.added",
 				`"output_index":%d,"item":{"id":"m1","type":"message","role":"assistant","status":"in_progress","content":[]}`, i)
-			for _, t := range say.text {
+			for _, t := range reply.text {
 				send("response.output_text.delta", `"item_id":"m1","output_index":%d,"content_index":0,"delta":%q`, i,
 					t)
 			}
 			send("response.output_item.done",
-				`"output_index":%d,"item":{"id":"m1","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":%q,"annotations":[]}]}`, i, strings.Join(say.text, ""))
+				`"output_index":%d,"item":{"id":"m1","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":%q,"annotations":[]}]}`, i, strings.Join(reply.text, ""))
 		}
-		if say.call {
+		if reply.call {
 			send("response.output_item.added",
 				`"output_index":%d,"item":{"id":"fc_1","type":"function_call","call_id":"call_1","name":"weather","arguments":""}`, i)
 			send("response.function_call_arguments.delta",
@@ -209,7 +209,7 @@ func (p Protocol) events(say spoken) []streamed {
 				`"output_index":%d,"item":{"id":"fc_1","type":"function_call","call_id":"call_1","name":"weather","arguments":"{\"city\":\"Leeds\"}","status":"completed"}`, i)
 		}
 		kind, details := "completed", "null"
-		if say.cut {
+		if reply.cut {
 			kind, details = "incomplete", `{"reason":"max_output_tokens"}`
 		}
 		send("response."+kind, `"response":{"id":"r1","object":"response","model":"suite-1","status":%q,"incomplete_details":%s,"output":[],"usage":{"input_tokens":19,"output_tokens":5,"total_tokens":24,"input_tokens_details":{"cached_tokens":5},"output_tokens_details":{"reasoning_tokens":0}}}`, kind, details)
@@ -218,17 +218,17 @@ func (p Protocol) events(say spoken) []streamed {
 			add("", `{"candidates":[{"content":{"role":"model","parts":[%s]}%s,"index":0}],"usageMetadata":{"promptTokenCount":19,"cachedContentTokenCount":5,"candidatesTokenCount":4,"thoughtsTokenCount":1,"totalTokenCount":24},"modelVersion":"suite-1","responseId":"g1"}`, part, finish)
 		}
 		finish := `,"finishReason":"STOP"`
-		if say.cut {
+		if reply.cut {
 			finish = `,"finishReason":"MAX_TOKENS"`
 		}
-		if say.think {
+		if reply.think {
 			piece(fmt.Sprintf(`{"text":%q,"thought":true}`, thought), "")
 		}
-		for _, t := range say.text {
+		for _, t := range reply.text {
 			piece(fmt.Sprintf(`{"text":%q}`, t), "")
 		}
-		if say.call {
-			finish = `,"finishReason":"FUNCTION_CALL"` // which no list has, and servers send
+		if reply.call {
+			finish = `,"finishReason":"FUNCTION_CALL"` // undocumented, but servers send it
 			piece(fmt.Sprintf(`{"functionCall":{"name":"weather","args":{"city":"Leeds"}},"thoughtSignature":%q}`,
 				signature), "")
 		}
@@ -237,30 +237,29 @@ func (p Protocol) events(say spoken) []streamed {
 	return out
 }
 
-// plain returns the answer as the protocol sends it to clients that do not want a
-// stream.
-func (p Protocol) plain(say spoken) string {
-	text := strings.Join(say.text, "")
+// plain returns the reply as one JSON value, without streaming.
+func (p Protocol) plain(reply serverReply) string {
+	text := strings.Join(reply.text, "")
 	var parts []string
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	choose := func(done, call, cut string) string {
 		switch {
-		case say.cut:
+		case reply.cut:
 			return cut
-		case say.call:
+		case reply.call:
 			return call
 		}
 		return done
 	}
 	switch p {
 	case Anthropic:
-		if say.think {
+		if reply.think {
 			add(`{"type":"thinking","thinking":%q,"signature":%q}`, thought, signature)
 		}
 		if text != "" {
 			add(`{"type":"text","text":%q}`, text)
 		}
-		if say.call {
+		if reply.call {
 			add(`{"type":"tool_use","id":"toolu_1","name":"weather","input":{"city":"Leeds"}}`)
 		}
 		return fmt.Sprintf(`{"id":"msg_1","type":"message","role":"assistant","model":"suite-1","content":[%s],"stop_reason":%q,"stop_sequence":null,`+
@@ -268,25 +267,25 @@ func (p Protocol) plain(say spoken) string {
 			strings.Join(parts, ","), choose("end_turn", "tool_use", "max_tokens"))
 	case Chat:
 		add(`"role":"assistant"`)
-		if say.think {
+		if reply.think {
 			add(`"reasoning_content":%q`, thought)
 		}
 		add(`"content":%q`, text)
-		if say.call {
+		if reply.call {
 			add(`"tool_calls":[{"id":"call_1","type":"function","function":{"name":"weather","arguments":"{\"city\":\"Leeds\"}"}}]`)
 		}
 		return fmt.Sprintf(`{"id":"c1","object":"chat.completion","created":1,"model":"suite-1","choices":[{"index":0,"message":{%s},"finish_reason":%q}],`+
 			`"usage":{"prompt_tokens":19,"completion_tokens":5,"total_tokens":24,"prompt_tokens_details":{"cached_tokens":5}}}`,
 			strings.Join(parts, ","), choose("stop", "tool_calls", "length"))
 	case Responses:
-		if say.think {
+		if reply.think {
 			add(`{"id":"rs_1","type":"reasoning","summary":[{"type":"summary_text","text":%q}],"encrypted_content":%q}`,
 				thought, signature)
 		}
 		if text != "" {
 			add(`{"id":"m1","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":%q,"annotations":[]}]}`, text)
 		}
-		if say.call {
+		if reply.call {
 			add(`{"id":"fc_1","type":"function_call","call_id":"call_1","name":"weather","arguments":"{\"city\":\"Leeds\"}","status":"completed"}`)
 		}
 		return fmt.Sprintf(`{"id":"r1","object":"response","model":"suite-1","status":%q,"incomplete_details":%s,"error":null,"output":[%s],`+
@@ -294,13 +293,13 @@ func (p Protocol) plain(say spoken) string {
 			choose("completed", "completed", "incomplete"), choose("null", "null", `{"reason":"max_output_tokens"}`),
 			strings.Join(parts, ","))
 	}
-	if say.think {
+	if reply.think {
 		add(`{"text":%q,"thought":true}`, thought)
 	}
 	if text != "" {
 		add(`{"text":%q}`, text)
 	}
-	if say.call {
+	if reply.call {
 		add(`{"functionCall":{"name":"weather","args":{"city":"Leeds"}},"thoughtSignature":%q}`, signature)
 	}
 	return fmt.Sprintf(`{"candidates":[{"content":{"role":"model","parts":[%s]},"finishReason":%q,"index":0}],`+
