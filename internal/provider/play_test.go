@@ -12,10 +12,9 @@ import (
 	"github.com/espalier-run/espalier/internal/provider/providertest"
 )
 
-// Whatever is played, and however short it has to be: the pieces make up the
-// reply, the reply is the beginning of what was meant, and it is whole unless
-// it says that it was cut off.
-func TestPlay(t *testing.T) {
+// For every reply and limit, the pieces equal the streamed reply, which is a prefix
+// of the given one, and the whole of it unless Stop is CutOff.
+func TestPlayStreamsAPrefix(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var blocks []provider.Block
 		for range rapid.IntRange(0, 4).Draw(rt, "blocks") {

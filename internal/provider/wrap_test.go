@@ -93,7 +93,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-func TestRetryStopsWhenCancelled(t *testing.T) {
+func TestRetryStopsWhenCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	calls := 0
 	m := provider.Retry{
@@ -107,7 +107,7 @@ func TestRetryStopsWhenCancelled(t *testing.T) {
 	}
 }
 
-// blocking answers when it is let.
+// blocking answers when it is released.
 type blocking struct{ begun, let chan struct{} }
 
 func (b blocking) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
@@ -123,7 +123,7 @@ func (b blocking) Generate(ctx context.Context, req provider.Request) iter.Seq2[
 	}
 }
 
-func TestLimit(t *testing.T) {
+func TestLimitBoundsConcurrentCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := blocking{begun: make(chan struct{}, 9), let: make(chan struct{})}
 		m := provider.Limit{Model: b, Slots: provider.NewSlots(2)}
@@ -153,7 +153,7 @@ func TestLimit(t *testing.T) {
 	})
 }
 
-func TestDeadline(t *testing.T) {
+func TestDeadlineFailsSlowCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := blocking{begun: make(chan struct{}, 1), let: make(chan struct{})}
 		_, err := providertest.Collect(t,
@@ -165,7 +165,7 @@ func TestDeadline(t *testing.T) {
 	})
 }
 
-// Servers that send without end, or more than any model says, fail the call once.
+// The call fails without a retry.
 func TestOversizedRepliesFail(t *testing.T) {
 	piece := provider.Chunk{Type: provider.Text, Text: strings.Repeat("x", 1<<20)}
 	calls := func(n int) *provider.Reply {

@@ -18,9 +18,9 @@ func TestSuite(t *testing.T) {
 		func(o httptransport.Options) providertest.NetworkModel { return gemini.New(o) })
 }
 
-// Options find their place, spelt as in Google's documentation or with
+// Options may be written in camel case, as in Google's documentation, or with
 // underscores.
-func TestOptions(t *testing.T) {
+func TestOptionsAreSentInTheirPlace(t *testing.T) {
 	s := providertest.NewServer(t, providertest.Gemini)
 	s.Key = ""
 	m := gemini.New(httptransport.Options{BaseURL: s.URL})
@@ -74,8 +74,8 @@ func generate(t *testing.T, body string) (*provider.Reply, error) {
 	return providertest.Collect(t, model.Generate(t.Context(), providertest.AskText()))
 }
 
-// A reply that is one JSON value is complete, also if it gives no reason for its end.
-func TestPlainRepliesWithoutAReason(t *testing.T) {
+// A reply that is one JSON value is complete, even without a finish reason.
+func TestPlainRepliesNeedNoFinishReason(t *testing.T) {
 	const yes = `{"candidates":[{"content":{"role":"model","parts":[{"text":"Yes."}]}}]}`
 	for body, stop := range map[string]provider.StopReason{
 		yes:             provider.Done,

@@ -17,7 +17,7 @@ func (s endlessServer) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// repeated is a reader of a text without end.
+// repeated is a reader that repeats a text forever.
 type repeated string
 
 func (r repeated) Read(p []byte) (int, error) { return copy(p, r), nil }

@@ -78,9 +78,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// Whatever tools are called, servers get names that they take, and each comes
-// back as what it was.
-func TestNames(t *testing.T) {
+func TestNamesAreAcceptedAndReversible(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		req := provider.Request{}
 		seen := map[string]bool{}
@@ -103,7 +101,6 @@ func TestNames(t *testing.T) {
 	})
 }
 
-// A name that servers accept is never rewritten for the sake of another one.
 func TestLegalNamesAreUnchanged(t *testing.T) {
 	n := NewNames(&provider.Request{Tools: []provider.Tool{
 		{Name: "http.request"}, {Name: "http_request"}, {Name: "http/request"}, {Name: "http_request_2"},
@@ -126,8 +123,7 @@ func TestInput(t *testing.T) {
 	}
 }
 
-// The schema of a tool's input is an object's, whatever a server of tools says.
-func TestParameters(t *testing.T) {
+func TestParametersHaveTypeObject(t *testing.T) {
 	for schema, want := range map[string]string{
 		``:                                    `{"properties":{},"type":"object"}`,
 		`[]`:                                  `{"properties":{},"type":"object"}`,

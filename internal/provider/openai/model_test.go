@@ -24,9 +24,8 @@ func TestResponses(t *testing.T) {
 	providertest.RunNetwork(t, providertest.Responses, responses)
 }
 
-// Servers that merely speak like OpenAI's number calls and name them as they
-// please.
-func TestCallsOfOtherServers(t *testing.T) {
+// OpenAI-compatible servers differ in the indexes and IDs of tool calls.
+func TestToolCallsOfCompatibleServersAreAssembled(t *testing.T) {
 	for name, c := range map[string]struct{ calls, want string }{
 		"all have the index 0": {
 			`{"index":0,"id":"a","function":{"name":"one","arguments":""}} {"index":0,"function":{"arguments":"{\"x\":"}} {"index":0,"function":{"arguments":"1}"}} ` +
@@ -70,7 +69,7 @@ func TestCallsOfOtherServers(t *testing.T) {
 	}
 }
 
-// sent keeps what is sent, and answers nothing.
+// sent records the request and sends no reply.
 type sent struct{ body string }
 
 func (s *sent) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -80,7 +79,7 @@ func (s *sent) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // The limit of a reply and the sampling options follow the model, also behind a
-// gateway. OpenAI's own server takes the newer name for all models.
+// gateway. OpenAI's own server accepts the newer name for all models.
 func TestOptionsFollowTheModel(t *testing.T) {
 	const gateway = "http://localhost:1/v1"
 	for name, c := range map[string]struct {
@@ -121,8 +120,7 @@ func TestOptionsFollowTheModel(t *testing.T) {
 	}
 }
 
-// An OpenAI-compatible server without structured output is asked without it.
-func TestServerWithoutFormats(t *testing.T) {
+func TestServersWithoutStructuredOutputGetNoSchema(t *testing.T) {
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
@@ -143,7 +141,7 @@ func TestServerWithoutFormats(t *testing.T) {
 }
 
 // The server rejects limits below 16.
-func TestLeastLimitOfResponses(t *testing.T) {
+func TestResponsesLimitIsAtLeast16(t *testing.T) {
 	s := &sent{}
 	req := providertest.AskText()
 	req.MaxTokens = 5
@@ -175,8 +173,7 @@ const (
 	plainJSON = "application/json"
 )
 
-// A refusal has its own place beside the text. The reply keeps its words.
-func TestRefusalKeepsItsWords(t *testing.T) {
+func TestReplyKeepsTheRefusal(t *testing.T) {
 	for name, c := range map[string]struct {
 		open             func(httptransport.Options) providertest.NetworkModel
 		kind, body, want string
@@ -237,8 +234,8 @@ func TestContentInPartsIsText(t *testing.T) {
 	}
 }
 
-// A reply that is one JSON value is complete, also if it gives no reason for its end or starts with a byte order mark.
-func TestPlainRepliesWithoutAReason(t *testing.T) {
+// A reply that is one JSON value is complete, even without a finish reason or with a byte order mark.
+func TestPlainRepliesNeedNoFinishReason(t *testing.T) {
 	for _, c := range []struct {
 		choice string
 		stop   provider.StopReason

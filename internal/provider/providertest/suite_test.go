@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
-// critic remembers that a test failed instead of failing.
+// critic records failures instead of failing the test.
 type critic struct {
 	testing.TB
 	complained bool
@@ -48,7 +48,6 @@ func stream(events ...event) iter.Seq2[provider.Chunk, error] {
 	}
 }
 
-// A suite that finds nothing would pass everything.
 func TestCollectFindsBrokenStreams(t *testing.T) {
 	said := event{chunk: provider.Chunk{Type: provider.Text, Text: "hello"}}
 	thought := event{chunk: provider.Chunk{Type: provider.Thinking, Text: "hm"}}

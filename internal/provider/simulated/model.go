@@ -19,19 +19,19 @@ import (
 	"github.com/espalier-run/espalier/internal/schema"
 )
 
-// Name is what replies give as their model and as what they are.
+// Name is the model name of replies, and the value of their Offline field.
 const Name = "simulated"
 
-// Model makes up replies. The zero value is ready to use.
+// Model generates replies. The zero value is ready to use.
 type Model struct {
 	// Seed chooses among the replies that a request could have.
 	Seed uint64
-	// UseTools asks for every tool that is offered, once in a conversation,
-	// before it answers. Without, no tool is asked for.
+	// UseTools calls every offered tool once in a conversation before the reply.
+	// Otherwise no tool is called.
 	UseTools bool
 }
 
-// Generate streams a made-up reply.
+// Generate streams a generated reply.
 func (m Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	return func(yield func(provider.Chunk, error) bool) {
 		reply, err := m.reply(req)
@@ -59,8 +59,8 @@ func (m Model) reply(req provider.Request) (provider.Reply, error) {
 	return provider.Reply{Blocks: []provider.Block{{Type: provider.Text, Text: text}}, Stop: provider.Done}, nil
 }
 
-// Answer makes up what a tool answers with: JSON of the form that the schema
-// and the purpose ask for. It is nil if no form is required.
+// Answer generates the result of a tool: JSON that satisfies the schema and the
+// contract of the purpose. It returns nil if there is neither.
 func (m Model) Answer(p provider.Purpose, schema json.RawMessage) (json.RawMessage, error) {
 	if len(schema) == 0 && len(p.Contract.Schema) == 0 && len(p.Contract.Probes) == 0 {
 		return nil, nil
@@ -77,8 +77,8 @@ func (m Model) Answer(p provider.Purpose, schema json.RawMessage) (json.RawMessa
 	return encode(text, false), nil // one of several texts to choose from
 }
 
-// Probed makes up the places of a result that the contract of the purpose has
-// probes for, as a JSON object. It is nil without probes.
+// Probed generates a JSON object with the values that the contract's probes read.
+// It returns nil if there are no probes.
 func (m Model) Probed(p provider.Purpose) (json.RawMessage, error) {
 	if len(p.Contract.Probes) == 0 {
 		return nil, nil
@@ -89,9 +89,9 @@ func (m Model) Probed(p provider.Purpose) (json.RawMessage, error) {
 	return m.Answer(p, json.RawMessage(`{"type":"object"}`))
 }
 
-// dice returns dice seeded by the purpose of the request. Its text counts only if
-// the request has no purpose: prompts contain the times of approvals and the
-// like, and a reply must not change because of them.
+// dice returns dice seeded by the purpose of the request. The text of the request
+// matters only if it has no purpose: prompts contain varying data such as
+// approval times, which must not change a reply.
 func (m Model) dice(req provider.Request) dice {
 	p := req.For
 	place := hash(m.Seed, p.Workflow, p.Step, p.Agent)
@@ -110,8 +110,7 @@ func (m Model) dice(req provider.Request) dice {
 	}
 }
 
-// toolCalls asks for the tools that the conversation has not seen yet, all at
-// once.
+// toolCalls returns calls of all tools that the conversation has not called yet.
 func (d dice) toolCalls(req provider.Request) ([]provider.Block, error) {
 	used := map[string]bool{}
 	for _, message := range req.Messages {
@@ -133,7 +132,7 @@ func (d dice) toolCalls(req provider.Request) ([]provider.Block, error) {
 			if err != nil {
 				return nil, badSchema("of the tool "+strconv.Quote(t.Name), err)
 			}
-			v, ok := newMaker(d).value([]*schema.Node{s}, spot{path: "tool " + t.Name})
+			v, ok := newGenerator(d).value([]*schema.Node{s}, location{path: "tool " + t.Name})
 			if !ok {
 				return nil, unsatisfied("of the tool " + strconv.Quote(t.Name))
 			}
@@ -147,13 +146,13 @@ func (d dice) toolCalls(req provider.Request) ([]provider.Block, error) {
 	return calls, nil
 }
 
-// text returns the reply's text: JSON if a contract requires it, else a few
-// sentences.
+// text returns the text of the reply: JSON if a schema or contract requires it,
+// else prose.
 func (m Model) text(d dice, req provider.Request) (string, error) {
 	if req.For.Sample != "" {
 		return req.For.Sample, nil
 	}
-	var wanted []*schema.Node // by the request itself: never given up
+	var wanted []*schema.Node // the schema of the request, which every attempt must satisfy
 	if raw := cmp.Or(string(req.Schema), string(req.For.Contract.Schema)); raw != "" {
 		s, err := compileText(json.RawMessage(raw))
 		if err != nil {
@@ -170,18 +169,18 @@ func (m Model) text(d dice, req provider.Request) (string, error) {
 			return "", badSchema("that the step's choices make", err)
 		}
 		all := append(slices.Clone(wanted), s)
-		for _, lean := range []bool{false, true} {
-			maker := newMaker(d)
-			maker.happy, maker.lean = string(tried.at["approved"]) == "true", lean
-			v, ok := maker.value(all, spot{})
+		for _, minimal := range []bool{false, true} {
+			generator := newGenerator(d)
+			generator.approved, generator.minimal = string(tried.at["approved"]) == "true", minimal
+			v, ok := generator.value(all, location{})
 			if !ok {
-				continue // perhaps there was too much to try
+				continue // the limit of tries may be reached; a minimal value needs fewer
 			}
 			text := string(encode(v, true))
 			if s, plain := v.(string); plain && len(req.Schema) == 0 {
 				text = s
 			}
-			if lean || req.MaxTokens <= 0 || price.EstimateTokens(text) <= int64(req.MaxTokens) {
+			if minimal || req.MaxTokens <= 0 || price.EstimateTokens(text) <= int64(req.MaxTokens) {
 				return text, nil
 			}
 		}
@@ -192,13 +191,13 @@ func (m Model) text(d dice, req provider.Request) (string, error) {
 	return "", unsatisfied("of the reply")
 }
 
-// attempt is one choice of values for the places that decide where a run goes.
+// attempt is a combination of values for the places that conditions of the workflow read.
 type attempt struct{ at map[string]json.RawMessage }
 
-// explore lists the values to try, the best first: the combination that the
-// seed and the round stand for, those that follow it, in case a schema rules
-// it out, and at last none. Consecutive seeds and consecutive rounds go through
-// all combinations, so that some run takes every branch and every loop ends.
+// explore returns the combinations to try: first the one for the seed and the
+// round, then its successors, in case a schema excludes it, and finally none.
+// Consecutive seeds and rounds cover all combinations, so that every branch is
+// taken in some run and every loop ends.
 func (m Model) explore(d dice, c *contract.Contract) []attempt {
 	var out []attempt
 	first := c.FirstCombination(m.Seed, d.round)
@@ -210,7 +209,7 @@ func (m Model) explore(d dice, c *contract.Contract) []attempt {
 	return append(out, attempt{})
 }
 
-// schema returns what the values make of the reply.
+// schema returns a schema that requires the values.
 func (a attempt) schema() any {
 	if len(a.at) == 0 {
 		return true
@@ -225,8 +224,8 @@ func (a attempt) schema() any {
 	return root
 }
 
-// within returns the schema of a dotted path below an object's schema, which
-// it makes required. The empty path is the object itself. Lists have at least one item on the way.
+// within returns the schema at a dotted path below doc, which it makes required.
+// The empty path is doc itself. Lists on the path get at least one item.
 func within(doc map[string]any, key string) map[string]any {
 	if key == "" {
 		return doc
@@ -263,7 +262,7 @@ func within(doc map[string]any, key string) map[string]any {
 	return doc
 }
 
-// prose returns a reply for people. It says that it is simulated.
+// prose returns a text that states that it is simulated.
 func (d dice) prose(req provider.Request) string {
 	var out strings.Builder
 	out.WriteString("This is a simulated reply")
@@ -284,7 +283,7 @@ func (d dice) prose(req provider.Request) string {
 	return out.String()
 }
 
-// question returns the beginning of what the conversation began with.
+// question returns an excerpt of the first user message.
 func question(req provider.Request) string {
 	for _, m := range req.Messages {
 		if m.Role != provider.User {
@@ -318,7 +317,7 @@ func encode(v any, indented bool) json.RawMessage {
 	}
 	out, err := marshal(v)
 	if err != nil {
-		panic(err) // maps, lists, texts and numbers that came from JSON always have a JSON form
+		panic(err) // cannot happen: the values come from JSON
 	}
 	return out
 }

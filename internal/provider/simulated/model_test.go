@@ -44,8 +44,7 @@ func user(text string) []provider.Message {
 	return []provider.Message{{Role: provider.User, Blocks: []provider.Block{{Type: provider.Text, Text: text}}}}
 }
 
-// A text never looks like somebody's work.
-func TestTextsSayWhatTheyAre(t *testing.T) {
+func TestProseIsLabeledAsSimulated(t *testing.T) {
 	got := reply(t, simulated.Model{}, provider.Request{
 		Messages: user("Write the brief.\nHere is the data."),
 		For:      provider.Purpose{Step: "draft", Agent: "writer", Expected: "One page of Markdown"},
@@ -57,7 +56,7 @@ func TestTextsSayWhatTheyAre(t *testing.T) {
 	}
 }
 
-func TestSentencesSayWhatTheyAre(t *testing.T) {
+func TestSentencesAreLabeledAsSimulated(t *testing.T) {
 	got := object(t, simulated.Model{}, provider.Request{For: provider.Purpose{
 		Step: "s", Contract: described("Object: { summary, email, confidence, due_date, findings, good_enough }"),
 	}})
@@ -81,7 +80,7 @@ func TestSentencesSayWhatTheyAre(t *testing.T) {
 	}
 }
 
-// described returns the contract that words make.
+// described returns the contract that a description results in.
 func described(words string, probes ...contract.Probe) contract.Contract {
 	c := contract.Of(&ir.Program{}, &ir.Step{ID: "s"}, contract.Spec{Expected: []string{words}})
 	c.Probes = probes
@@ -96,10 +95,10 @@ func probe(at string, values ...string) contract.Probe {
 	return p
 }
 
-// Within as many visits as there are values each is taken once, whatever the
-// seed: no loop that waits for one of them runs forever. A value that is held is
-// repeated up to a limit.
-func TestProbesGoRound(t *testing.T) {
+// For every seed, each value occurs once within as many visits as there are
+// values, so that no loop waits forever. A value that is held is repeated up to
+// a limit.
+func TestVisitsCoverAllProbedValues(t *testing.T) {
 	values := []string{`"billing"`, `"technical"`, `"other"`}
 	rapid.Check(t, func(rt *rapid.T) {
 		m := simulated.Model{Seed: rapid.Uint64Max(1<<60).Draw(rt, "seed")}
@@ -134,8 +133,8 @@ func TestProbesGoRound(t *testing.T) {
 	})
 }
 
-// Consecutive seeds take every combination of two values that decide together.
-func TestProbesAreCombined(t *testing.T) {
+// Consecutive seeds cover every combination of two values that one condition reads.
+func TestSeedsCoverAllCombinations(t *testing.T) {
 	c := described("Object: { ok: boolean, score: number }",
 		probe("ok", "false", "true"), probe("score", "4", "5", "6"))
 	seen := map[string]bool{}
@@ -159,7 +158,7 @@ func TestProbesAreCombined(t *testing.T) {
 	}
 }
 
-func TestProbesKeepToTheSchema(t *testing.T) {
+func TestProbedValuesSatisfyTheSchema(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		schema string
@@ -183,7 +182,7 @@ func TestProbesKeepToTheSchema(t *testing.T) {
 	}
 }
 
-// The empty key is the reply itself: a step that decides by a whole value.
+// The empty key is the whole reply.
 func TestProbeOfTheWholeReply(t *testing.T) {
 	for value, want := range map[string]string{`"billing"`: "billing", `"two words"`: "two words", "true": "true", "7": "7"} {
 		p := provider.Purpose{Step: "s", Contract: contract.Contract{Probes: []contract.Probe{probe("", value)}}}
@@ -214,7 +213,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// A value that is held is repeated, so that a loop with a limit reaches it, and is given up after some rounds.
+// A value that is held is repeated, so that a loop with a limit reaches it, and changes after some rounds.
 func TestHeldValuesAreRepeated(t *testing.T) {
 	c := contract.Contract{
 		Probes: []contract.Probe{probe("", `"no"`, `"yes"`)},
@@ -232,8 +231,8 @@ func TestHeldValuesAreRepeated(t *testing.T) {
 	}
 }
 
-// Loops that wait for a yes or for a no both end.
-func TestYesAndNoComeRound(t *testing.T) {
+// Loops that wait for true and loops that wait for false end.
+func TestFlagsTakeBothValues(t *testing.T) {
 	for _, name := range []string{"good_enough", "needs_revision", "whatever"} {
 		seen := map[any]bool{}
 		for visit := range 4 {
@@ -246,8 +245,8 @@ func TestYesAndNoComeRound(t *testing.T) {
 	}
 }
 
-// What a prompt says may hold the time of an approval; the reply is the same.
-func TestContentDoesNotCount(t *testing.T) {
+// Prompts can contain varying data such as the time of an approval.
+func TestReplyDoesNotDependOnThePrompt(t *testing.T) {
 	p := provider.Purpose{Step: "s", Key: "s#0", Contract: described(
 		"Object: { summary, count: integer, ok: boolean }")}
 	a := reply(t, simulated.Model{}, provider.Request{Messages: user("at 10:00"), For: p})
@@ -269,8 +268,8 @@ func TestSeedsDiffer(t *testing.T) {
 	}
 }
 
-// A reply that would be too long says less rather than break off, if it can.
-func TestShortRepliesAreWhole(t *testing.T) {
+// A reply that exceeds the token limit is generated with required properties only.
+func TestRepliesFitTheTokenLimit(t *testing.T) {
 	schema := json.RawMessage(`{"type": "object", "required": ["ok"], "properties": {
 		"ok": {"type": "boolean"}, "summary": {"type": "string"}, "notes": {"type": "array", "items": {"type": "string"}}}}`)
 	for _, most := range []int{10, 30, 1000} {
@@ -291,7 +290,7 @@ func TestShortRepliesAreWhole(t *testing.T) {
 	}
 }
 
-func TestToolsAreAskedForOnce(t *testing.T) {
+func TestEachToolIsCalledOnce(t *testing.T) {
 	req := provider.Request{Messages: user("Go."), Tools: []provider.Tool{
 		{Name: "a", Schema: json.RawMessage(`{"type": "object", "required": ["q"], "properties": {"q": {"type": "string", "minLength": 3}}}`)}, {Name: "b"},
 	}}

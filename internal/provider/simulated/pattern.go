@@ -9,13 +9,12 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// longestMatch keeps patterns such as (a{1000}){1000} from filling memory.
+// longestMatch limits the memory for patterns such as (a{1000}){1000}.
 const longestMatch = 4096
 
-// matches makes up texts that contain a match of a regular expression, most
-// often; what stands at its edges (\b, ^ in the middle) may be wrong, so the
-// caller looks at the result. First come usual lengths, then all from the
-// shortest on.
+// matches generates texts that probably match a regular expression; it ignores
+// assertions such as \b, so the caller must check the result. Texts of usual
+// lengths come first, then texts of increasing length.
 func (d dice) matches(pattern, question string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		re, err := syntax.Parse(pattern, syntax.Perl)
@@ -39,7 +38,7 @@ func (d dice) matches(pattern, question string) iter.Seq[string] {
 	}
 }
 
-// match makes up one text.
+// match returns the first of matches.
 func (d dice) match(pattern, question string) string {
 	for text := range d.matches(pattern, question) {
 		return text
@@ -50,8 +49,8 @@ func (d dice) match(pattern, question string) string {
 type matcher struct {
 	dice
 	question string
-	extra    int  // repetitions beyond the fewest; -1 for any few
-	grows    bool // more repetitions would make it longer
+	extra    int  // repetitions beyond the minimum; -1 chooses a few
+	grows    bool // more repetitions would make the text longer
 	n        int  // questions so far
 	out      strings.Builder
 }
@@ -112,8 +111,8 @@ func (m *matcher) repeat(re *syntax.Regexp, least, most int) {
 	}
 }
 
-// from chooses from ranges of characters, printable ones of ASCII if there
-// are any.
+// from chooses a character from ranges; it prefers lowercase letters and digits,
+// then printable ASCII.
 func (m *matcher) from(ranges []rune) rune {
 	var plain []rune
 	for i := 0; i+1 < len(ranges); i += 2 {

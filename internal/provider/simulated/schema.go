@@ -33,34 +33,34 @@ func compileText(raw json.RawMessage) (*schema.Node, error) {
 	return s.Root(), nil
 }
 
-// What keeps made-up values small and making them up quick.
+// Limits of the size of generated values and of the search for them.
 const (
 	deepest    = 40    // depth at which a branch of a schema is abandoned
-	roomyDepth = 4     // beyond, only what is required is there
+	roomyDepth = 4     // below it, only required properties are generated
 	roomyNodes = 120   // likewise
-	mostTries  = 4_000 // values made up, those thrown away included
+	mostTries  = 4_000 // generated values, including rejected ones
 	mostItems  = 1_000
 	mostLength = 100_000
 	mostBits   = 4_096
 )
 
-// maker makes up one value. It proposes and the validator disposes: what it
-// does not understand of a schema costs tries, never a wrong value.
-type maker struct {
+// generator generates one value. It validates every candidate, so a keyword that
+// it does not support costs tries but never yields an invalid value.
+type generator struct {
 	dice
-	lean  bool // only what is required
-	happy bool // nothing to complain about
-	nodes int
-	tries int
-	limit int // of tries
+	minimal  bool // only required properties
+	approved bool // lists of problems are empty
+	nodes    int
+	tries    int
+	limit    int // of tries
 }
 
-func newMaker(d dice) *maker { return &maker{dice: d, limit: mostTries} }
+func newGenerator(d dice) *generator { return &generator{dice: d, limit: mostTries} }
 
-// sparingly makes up something that need not be there, with a part of the
-// tries that are left, so that enough remain for what must be there.
-func (m *maker) sparingly(spare bool, do func() (any, bool)) (any, bool) {
-	if !spare {
+// withFewerTries calls do. If the value is optional, do gets only a part of the
+// remaining tries, so that enough remain for required values.
+func (m *generator) withFewerTries(optional bool, do func() (any, bool)) (any, bool) {
+	if !optional {
 		return do()
 	}
 	limit := m.limit
@@ -70,43 +70,43 @@ func (m *maker) sparingly(spare bool, do func() (any, bool)) (any, bool) {
 	return v, ok
 }
 
-// spot is where in the value something is made up.
-type spot struct {
+// location is a place in the generated value.
+type location struct {
 	path  string
 	name  string
 	depth int
-	// like is the path without the numbers of list items, nth their sum:
-	// neighbours in a list differ because they come one after the other.
+	// like is the path without list indexes, nth the sum of the indexes. They
+	// make neighboring items differ.
 	like string
 	nth  int
 }
 
-func (s spot) below(name string) spot {
-	return spot{path: s.path + "/" + name, name: name, depth: s.depth + 1, like: s.like + "/" + name, nth: s.nth}
+func (s location) below(name string) location {
+	return location{path: s.path + "/" + name, name: name, depth: s.depth + 1, like: s.like + "/" + name, nth: s.nth}
 }
 
-func (s spot) item(i int) spot {
-	return spot{
+func (s location) item(i int) location {
+	return location{
 		path: s.path + "/" + strconv.Itoa(i), name: singular(s.name),
 		depth: s.depth + 1, like: s.like + "/*", nth: s.nth + i,
 	}
 }
 
-// again returns the same place, asked once more for something else.
-func (s spot) again(n int) spot {
+// again returns the same location with another path, so that other values are chosen.
+func (s location) again(n int) location {
 	if n > 0 {
 		s.path += "~" + strconv.Itoa(n)
 	}
 	return s
 }
 
-// value makes up a value that satisfies all of the schemas.
-func (m *maker) value(all []*schema.Node, at spot) (any, bool) {
+// value generates a value that satisfies all schemas.
+func (m *generator) value(all []*schema.Node, at location) (any, bool) {
 	return m.valueBut(all, at, func(any) bool { return false })
 }
 
-// valueBut returns value, without the values that are unwanted.
-func (m *maker) valueBut(all []*schema.Node, at spot, unwanted func(any) bool) (any, bool) {
+// valueBut is like value, but excludes unwanted values.
+func (m *generator) valueBut(all []*schema.Node, at location, unwanted func(any) bool) (any, bool) {
 	m.nodes++
 	if at.name == "" && len(all) > 0 {
 		at.name = all[0].Title
@@ -131,20 +131,20 @@ func valid(all []*schema.Node, v any) bool {
 	return !slices.ContainsFunc(all, func(s *schema.Node) bool { return !s.Accepts(v) })
 }
 
-// roomy reports whether there is space for what is optional.
-func (m *maker) roomy(at spot) bool {
-	return !m.lean && at.depth < roomyDepth && m.nodes < roomyNodes
+// hasRoom reports whether optional properties and items should be generated.
+func (m *generator) hasRoom(at location) bool {
+	return !m.minimal && at.depth < roomyDepth && m.nodes < roomyNodes
 }
 
 // readings returns the ways to satisfy the schemas, each as a list of schemas
-// whose own keywords all apply: references followed, allOf joined, one way
-// taken where there are several.
-func (m *maker) readings(all []*schema.Node, at spot) iter.Seq[[]*schema.Node] {
+// whose own keywords all apply: references are resolved, allOf is merged, and
+// one alternative is chosen for anyOf, oneOf and if.
+func (m *generator) readings(all []*schema.Node, at location) iter.Seq[[]*schema.Node] {
 	return func(yield func([]*schema.Node) bool) { m.read(all, nil, at, yield) }
 }
 
-// read returns false when yield wants no further readings.
-func (m *maker) read(open, flat []*schema.Node, at spot, yield func([]*schema.Node) bool) bool {
+// read yields the readings; it returns false if yield stops or the tries are exhausted.
+func (m *generator) read(open, flat []*schema.Node, at location, yield func([]*schema.Node) bool) bool {
 	if m.tries++; m.tries > m.limit {
 		return false
 	}
@@ -156,7 +156,7 @@ func (m *maker) read(open, flat []*schema.Node, at spot, yield func([]*schema.No
 	case s == nil || slices.Contains(flat, s):
 		return m.read(open, flat, at, yield)
 	case s.Never():
-		return true // a dead end
+		return true // unsatisfiable
 	case s.Bool != nil:
 		return m.read(open, flat, at, yield)
 	}
@@ -169,9 +169,9 @@ func (m *maker) read(open, flat []*schema.Node, at spot, yield func([]*schema.No
 	return m.choose(m.ways(s, at), open, flat, at, yield)
 }
 
-// choose goes through the combinations of one way of each kind.
-func (m *maker) choose(
-	ways [][][]*schema.Node, open, flat []*schema.Node, at spot, yield func([]*schema.Node) bool,
+// choose reads all combinations of one alternative for each keyword.
+func (m *generator) choose(
+	ways [][][]*schema.Node, open, flat []*schema.Node, at location, yield func([]*schema.Node) bool,
 ) bool {
 	if len(ways) == 0 {
 		return m.read(open, flat, at, yield)
@@ -184,9 +184,9 @@ func (m *maker) choose(
 	return true
 }
 
-// ways returns the alternatives that a schema leaves: one list for each keyword,
-// of which one entry is to be taken.
-func (m *maker) ways(s *schema.Node, at spot) [][][]*schema.Node {
+// ways returns the alternatives of a schema: for each keyword a list, of which one
+// entry must be chosen.
+func (m *generator) ways(s *schema.Node, at location) [][][]*schema.Node {
 	var out [][][]*schema.Node
 	for i, of := range [][]*schema.Node{s.AnyOf, s.OneOf} {
 		if len(of) == 0 {
@@ -195,7 +195,7 @@ func (m *maker) ways(s *schema.Node, at spot) [][][]*schema.Node {
 		first := m.pick(at.path+" way "+strconv.Itoa(i), len(of))
 		order := append(slices.Clone(of[first:]), of[:first]...)
 		slices.SortStableFunc(order,
-			func(a, b *schema.Node) int { return effort(a, m.roomy(at)) - effort(b, m.roomy(at)) })
+			func(a, b *schema.Node) int { return effort(a, m.hasRoom(at)) - effort(b, m.hasRoom(at)) })
 		group := xslices.Map(order, func(one *schema.Node) []*schema.Node { return []*schema.Node{one} })
 		out = append(out, group)
 	}
@@ -208,8 +208,8 @@ func (m *maker) ways(s *schema.Node, at spot) [][][]*schema.Node {
 	return out
 }
 
-// effort orders alternatives: null says nothing and comes last; where there
-// is no room, what refers to more schemas comes late too.
+// effort orders alternatives: null is tried late, and without room, schemas that
+// contain other schemas are tried last.
 func effort(s *schema.Node, roomy bool) int {
 	n := 0
 	if slices.Equal(s.Types, []string{"null"}) {
@@ -222,8 +222,8 @@ func effort(s *schema.Node, roomy bool) int {
 	return n
 }
 
-// proposals returns values to try for schemas that all apply.
-func (m *maker) proposals(flat []*schema.Node, at spot) iter.Seq[any] {
+// proposals returns candidate values for schemas that all apply.
+func (m *generator) proposals(flat []*schema.Node, at location) iter.Seq[any] {
 	return func(yield func(any) bool) {
 		for _, s := range flat {
 			if s.Const != nil {
@@ -238,7 +238,7 @@ func (m *maker) proposals(flat []*schema.Node, at spot) iter.Seq[any] {
 			}
 		}
 		for _, s := range flat {
-			if !m.lean && !each(m.oneOf(s.Examples, at), yield) {
+			if !m.minimal && !each(m.oneOf(s.Examples, at), yield) {
 				return
 			}
 		}
@@ -255,7 +255,7 @@ func (m *maker) proposals(flat []*schema.Node, at spot) iter.Seq[any] {
 	}
 }
 
-// each yields values. It returns false when no more are wanted.
+// each yields values. It returns false if yield stops.
 func each(values iter.Seq[any], yield func(any) bool) bool {
 	for v := range values {
 		if !yield(v) {
@@ -265,8 +265,8 @@ func each(values iter.Seq[any], yield func(any) bool) bool {
 	return true
 }
 
-// oneOf goes round a list, from another place each round.
-func (m *maker) oneOf(list []any, at spot) iter.Seq[any] {
+// oneOf returns the values of a list, starting at another one each round.
+func (m *generator) oneOf(list []any, at location) iter.Seq[any] {
 	return func(yield func(any) bool) {
 		if len(list) == 0 {
 			return
@@ -281,21 +281,21 @@ func (m *maker) oneOf(list []any, at spot) iter.Seq[any] {
 }
 
 // types returns the JSON types to try, the likeliest first.
-func (m *maker) types(flat []*schema.Node, at spot) []string {
+func (m *generator) types(flat []*schema.Node, at location) []string {
 	allowed := []string{"string", "integer", "number", "boolean", "array", "object", "null"}
-	said := false
+	stated := false
 	for _, s := range flat {
 		if s.Types == nil {
 			continue
 		}
-		said = true
+		stated = true
 		allowed = slices.DeleteFunc(allowed, func(t string) bool {
 			return !slices.Contains(s.Types, t) && (t != "integer" || !slices.Contains(s.Types, "number"))
 		})
 	}
-	subject := about(at.name, description(flat))
+	subject := subjectOf(at.name, description(flat))
 	likely := subject.typeFor()
-	if !said {
+	if !stated {
 		likely = hinted(flat, likely)
 	}
 	if likely == "integer" && !slices.Contains(allowed, "integer") {
@@ -303,7 +303,7 @@ func (m *maker) types(flat []*schema.Node, at spot) []string {
 	}
 	if subject == anything && slices.Contains(allowed, "integer") &&
 		slices.Contains(allowed, "number") && likely != "number" {
-		// "number" alone allows both; a fraction is what tells it apart.
+		// Prefer a fraction, which distinguishes "number" from "integer".
 		allowed = slices.DeleteFunc(allowed, func(t string) bool { return t == "integer" })
 	}
 	if i := slices.Index(allowed, likely); i > 0 {
@@ -312,7 +312,7 @@ func (m *maker) types(flat []*schema.Node, at spot) []string {
 	return allowed
 }
 
-// hinted returns the type that the keywords speak of.
+// hinted returns the type that the keywords apply to, or else otherwise.
 func hinted(flat []*schema.Node, otherwise string) string {
 	for _, s := range flat {
 		switch {
@@ -340,14 +340,14 @@ func description(flat []*schema.Node) string {
 	return ""
 }
 
-func (m *maker) ofType(t string, flat []*schema.Node, at spot) iter.Seq[any] {
+func (m *generator) ofType(t string, flat []*schema.Node, at location) iter.Seq[any] {
 	switch t {
 	case "string":
 		return m.strings(flat, at)
 	case "integer", "number":
 		return m.numbers(flat, at, t == "integer")
 	case "boolean":
-		first := m.yes(about(at.name, ""), at.path)
+		first := m.flag(subjectOf(at.name, ""), at.path)
 		return slices.Values([]any{first, !first})
 	case "array":
 		return m.arrays(flat, at)
@@ -357,7 +357,7 @@ func (m *maker) ofType(t string, flat []*schema.Node, at spot) iter.Seq[any] {
 	return slices.Values([]any{nil})
 }
 
-// textLimits are what schemas require of a text.
+// textLimits are the constraints of schemas on a text.
 type textLimits struct {
 	least, most       int // in characters; most < 0 is unlimited
 	patterns, formats []string
@@ -382,7 +382,7 @@ func textLimitsOf(flat []*schema.Node) textLimits {
 	return l
 }
 
-// impossible reports whether no text, or only one that is too long, is allowed.
+// impossible reports whether every allowed text is too long, or none is allowed.
 func (l *textLimits) impossible() bool {
 	return l.least > mostLength || l.most >= 0 && l.least > l.most
 }
@@ -392,9 +392,9 @@ func (l *textLimits) allows(text string) bool {
 	return n >= l.least && (l.most < 0 || n <= l.most)
 }
 
-// strings proposes texts: examples of the formats, a likely text, texts that match
-// the patterns, and others in case those are taken.
-func (m *maker) strings(flat []*schema.Node, at spot) iter.Seq[any] {
+// strings proposes texts: examples of the formats, a plausible text, texts that
+// match the patterns, and others in case those are excluded.
+func (m *generator) strings(flat []*schema.Node, at location) iter.Seq[any] {
 	l := textLimitsOf(flat)
 	if l.impossible() {
 		return func(func(any) bool) {}
@@ -409,7 +409,7 @@ func (m *maker) strings(flat []*schema.Node, at spot) iter.Seq[any] {
 				}
 			}
 		}
-		if !yield(fit(m.text(about(at.name, description(flat)), at), l.least, l.most)) {
+		if !yield(fit(m.text(subjectOf(at.name, description(flat)), at), l.least, l.most)) {
 			return
 		}
 		for _, p := range l.patterns {
@@ -427,7 +427,7 @@ func (m *maker) strings(flat []*schema.Node, at spot) iter.Seq[any] {
 	}
 }
 
-// formatted are texts of the formats that JSON Schema knows.
+// formatted are examples of the formats of JSON Schema.
 var formatted = sync.OnceValue(func() map[string][]string {
 	return map[string][]string{
 		"email": samples()[anEmail], "idn-email": samples()[anEmail],
@@ -442,7 +442,7 @@ var formatted = sync.OnceValue(func() map[string][]string {
 	}
 })
 
-// fit makes a text as long as it has to be and no longer than it may be.
+// fit extends or truncates a text to a length from least to most; a negative most is unlimited.
 func fit(text string, least, most int) string {
 	n := utf8.RuneCountInString(text)
 	if n < least {
@@ -454,7 +454,7 @@ func fit(text string, least, most int) string {
 		return text
 	}
 	cut := string([]rune(text)[:most])
-	// Whole words, if that leaves enough.
+	// Cut at a word boundary if the rest is long enough.
 	if i := strings.LastIndexByte(cut, ' '); i > 0 &&
 		utf8.RuneCountInString(cut[:i]) >= max(least, most/2) && text[len(cut)] != ' ' {
 		cut = cut[:i]
@@ -465,7 +465,7 @@ func fit(text string, least, most int) string {
 	return cut
 }
 
-// numberLimits are what schemas require of a number. A nil limit is none.
+// numberLimits are the constraints of schemas on a number; nil means none.
 type numberLimits struct{ low, high, grid *big.Rat }
 
 func numberLimitsOf(flat []*schema.Node, whole bool) numberLimits {
@@ -510,8 +510,8 @@ func (l *numberLimits) unit() *big.Rat {
 	return big.NewRat(1, 1)
 }
 
-// candidates returns numbers near the likely one and near the limits. They may be
-// out of range.
+// candidates returns numbers near the plausible one and near the limits. They may
+// be out of range.
 func (l *numberLimits) candidates(likely *big.Rat, pick int64) []*big.Rat {
 	out := []*big.Rat{likely}
 	switch {
@@ -554,14 +554,14 @@ func (l *numberLimits) others(likely *big.Rat, pick int64) iter.Seq[*big.Rat] {
 	}
 }
 
-// numbers proposes a likely number, moved into the range and on the grid that
-// the schemas ask for.
-func (m *maker) numbers(flat []*schema.Node, at spot, whole bool) iter.Seq[any] {
+// numbers proposes a plausible number, adjusted to the limits of the schemas, and
+// then others.
+func (m *generator) numbers(flat []*schema.Node, at location, whole bool) iter.Seq[any] {
 	l := numberLimitsOf(flat, whole)
 	if l.huge() {
 		return func(func(any) bool) {}
 	}
-	likely, _ := new(big.Rat).SetString(m.number(about(at.name, ""), at))
+	likely, _ := new(big.Rat).SetString(m.number(subjectOf(at.name, ""), at))
 	return func(yield func(any) bool) {
 		for _, n := range l.candidates(likely, int64(m.pick(at.path, 4))) {
 			for _, v := range onGrid(n, l.grid) {
@@ -602,8 +602,8 @@ func commonMultiple(a, b *big.Rat) *big.Rat {
 	return new(big.Rat).SetFrac(lcm, new(big.Int).GCD(nil, nil, a.Denom(), b.Denom()))
 }
 
-// decimal writes a number with all its digits. What comes from a schema always
-// has finitely many.
+// decimal formats a number with all its digits. Numbers from schemas have
+// finitely many.
 func decimal(n *big.Rat) json.Number {
 	if n.IsInt() {
 		return json.Number(n.Num().String())
@@ -616,7 +616,7 @@ func decimal(n *big.Rat) json.Number {
 }
 
 // arrays proposes lists.
-func (m *maker) arrays(flat []*schema.Node, at spot) iter.Seq[any] {
+func (m *generator) arrays(flat []*schema.Node, at location) iter.Seq[any] {
 	return func(yield func(any) bool) {
 		least, most := 0, mostItems
 		unique := false
@@ -628,7 +628,7 @@ func (m *maker) arrays(flat []*schema.Node, at spot) iter.Seq[any] {
 				most = min(most, *s.MaxItems)
 			}
 			if s.Contains != nil {
-				least = max(least, wanted(s))
+				least = max(least, minContains(s))
 			}
 			unique = unique || s.UniqueItems
 		}
@@ -636,7 +636,7 @@ func (m *maker) arrays(flat []*schema.Node, at spot) iter.Seq[any] {
 			return
 		}
 		n := 2 + m.pick(at.path+" length", 2)
-		if !m.roomy(at) || m.happy && about(at.name, "") == complaints {
+		if !m.hasRoom(at) || m.approved && subjectOf(at.name, "") == problemList {
 			n = least
 		}
 		for _, n := range []int{n, least, least + 1} {
@@ -649,15 +649,15 @@ func (m *maker) arrays(flat []*schema.Node, at spot) iter.Seq[any] {
 	}
 }
 
-// wanted returns how many items must fit the schema's "contains".
-func wanted(s *schema.Node) int {
+// minContains returns how many items must match the schema's "contains".
+func minContains(s *schema.Node) int {
 	if s.MinContains != nil {
 		return *s.MinContains
 	}
 	return 1
 }
 
-func (m *maker) list(flat []*schema.Node, at spot, least, n int, unique bool) ([]any, bool) {
+func (m *generator) list(flat []*schema.Node, at location, least, n int, unique bool) ([]any, bool) {
 	list := []any{}
 	for i := range n {
 		var all []*schema.Node
@@ -667,16 +667,16 @@ func (m *maker) list(flat []*schema.Node, at spot, least, n int, unique bool) ([
 			} else if item != nil {
 				all = append(all, item)
 			}
-			if s.Contains != nil && i < wanted(s) {
+			if s.Contains != nil && i < minContains(s) {
 				all = append(all, s.Contains)
 			}
 		}
 		item := at.item(i)
 		unwanted := func(v any) bool {
-			return tooMuch(flat, i, v) ||
+			return exceedsMaxContains(flat, i, v) ||
 				unique && slices.ContainsFunc(list, func(w any) bool { return schema.Equal(v, w) })
 		}
-		v, ok := m.sparingly(i >= least, func() (any, bool) {
+		v, ok := m.withFewerTries(i >= least, func() (any, bool) {
 			v, ok := m.valueBut(all, item, unwanted)
 			for try := 1; !ok && try <= 5 && m.tries <= m.limit && i > 0; try++ {
 				v, ok = m.valueBut(all, item.again(try), unwanted)
@@ -691,15 +691,15 @@ func (m *maker) list(flat []*schema.Node, at spot, least, n int, unique bool) ([
 	return list, true
 }
 
-// tooMuch reports whether v is one more than may fit a schema's "contains".
-func tooMuch(flat []*schema.Node, i int, v any) bool {
+// exceedsMaxContains reports whether an optional item would count for a schema's "maxContains".
+func exceedsMaxContains(flat []*schema.Node, i int, v any) bool {
 	return slices.ContainsFunc(flat, func(s *schema.Node) bool {
-		return s.Contains != nil && s.MaxContains != nil && i >= wanted(s) && s.Contains.Accepts(v)
+		return s.Contains != nil && s.MaxContains != nil && i >= minContains(s) && s.Contains.Accepts(v)
 	})
 }
 
-// itemSchema returns what a schema says of item i; closed means that there must be
-// no such item.
+// itemSchema returns the schema of item i; closed means that the list must not
+// have such an item.
 func itemSchema(s *schema.Node, i int) (item *schema.Node, closed bool) {
 	if i < len(s.PrefixItems) {
 		return s.PrefixItems[i], false
@@ -710,9 +710,9 @@ func itemSchema(s *schema.Node, i int) (item *schema.Node, closed bool) {
 	return s.Items, false
 }
 
-// objects proposes objects: with all that is declared, with what is required,
-// and with more than is declared.
-func (m *maker) objects(flat []*schema.Node, at spot) iter.Seq[any] {
+// objects proposes objects: with the optional properties if there is room, with
+// the required ones only, and with all.
+func (m *generator) objects(flat []*schema.Node, at location) iter.Seq[any] {
 	return func(yield func(any) bool) {
 		least, most := 0, -1
 		var required, optional []string
@@ -734,11 +734,11 @@ func (m *maker) objects(flat []*schema.Node, at spot) iter.Seq[any] {
 		optional = slices.DeleteFunc(unique(optional),
 			func(name string) bool { return slices.Contains(required, name) })
 		required = unique(required)
-		if open && len(required)+len(optional) == 0 && m.roomy(at) {
+		if open && len(required)+len(optional) == 0 && m.hasRoom(at) {
 			optional = []string{"note"}
 		}
 		some := optional
-		if !m.roomy(at) {
+		if !m.hasRoom(at) {
 			some = nil
 		}
 		for _, names := range [][]string{some, nil, optional} {
@@ -754,8 +754,8 @@ func unique(names []string) []string {
 	return xslices.AppendNew(nil, names...)
 }
 
-func (m *maker) object(
-	flat []*schema.Node, at spot, required, optional []string, least, most int,
+func (m *generator) object(
+	flat []*schema.Node, at location, required, optional []string, least, most int,
 ) (map[string]any, bool) {
 	out := map[string]any{}
 	open := slices.Clone(required)
@@ -770,18 +770,18 @@ func (m *maker) object(
 			return nil, false
 		}
 		out[name] = v
-		open = append(open, drawn(flat, name)...)
+		open = append(open, dependents(flat, name)...)
 	}
 	room := func() bool { return most < 0 || len(out) < most }
 	for _, name := range optional {
 		if _, there := out[name]; there || !room() {
 			continue
 		}
-		if more := drawn(flat, name); slices.ContainsFunc(more,
+		if more := dependents(flat, name); slices.ContainsFunc(more,
 			func(n string) bool { return out[n] == nil && !slices.Contains(optional, n) }) {
-			continue // it would bring others along that may not fit
+			continue // it requires properties that are not generated
 		}
-		if v, ok := m.sparingly(true, func() (any, bool) { return m.property(flat, at, name) }); ok {
+		if v, ok := m.withFewerTries(true, func() (any, bool) { return m.property(flat, at, name) }); ok {
 			out[name] = v
 		}
 	}
@@ -794,8 +794,8 @@ func (m *maker) object(
 			out[name] = v
 		}
 	}
-	// A map of things of one kind looks strange when it is empty.
-	if len(out) == 0 && m.roomy(at) && room() {
+	// Prefer an example entry to an empty map.
+	if len(out) == 0 && m.hasRoom(at) && room() {
 		if name := m.newName(flat, at, 0); mapLike(flat) {
 			if v, ok := m.property(flat, at, name); ok {
 				out[name] = v
@@ -805,8 +805,8 @@ func (m *maker) object(
 	return out, len(out) >= least
 }
 
-// drawn returns the properties that must be there when name is.
-func drawn(flat []*schema.Node, name string) []string {
+// dependents returns the properties that name requires.
+func dependents(flat []*schema.Node, name string) []string {
 	var out []string
 	for _, s := range flat {
 		out = append(out, s.DependentRequired[name]...)
@@ -821,12 +821,12 @@ func mapLike(flat []*schema.Node) bool {
 }
 
 // newName returns a name for a property that is not declared.
-func (m *maker) newName(flat []*schema.Node, at spot, try int) string {
+func (m *generator) newName(flat []*schema.Node, at location, try int) string {
 	question := at.path + " name " + strconv.Itoa(try)
 	for _, s := range flat {
 		if s.PropertyNames != nil {
 			if v, ok := m.value([]*schema.Node{s.PropertyNames},
-				spot{path: question, name: "key", depth: at.depth + 1}); ok {
+				location{path: question, name: "key", depth: at.depth + 1}); ok {
 				if name, ok := v.(string); ok {
 					return name
 				}
@@ -848,8 +848,8 @@ func (m *maker) newName(flat []*schema.Node, at spot, try int) string {
 	return "example_" + strconv.Itoa(try+1)
 }
 
-// property makes up the value of one property.
-func (m *maker) property(flat []*schema.Node, at spot, name string) (any, bool) {
+// property generates the value of a property.
+func (m *generator) property(flat []*schema.Node, at location, name string) (any, bool) {
 	var all []*schema.Node
 	for _, s := range flat {
 		known := false

@@ -18,8 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/provider/simulated"
 )
 
-// corpus are schemas as people and programs write them, and some that nobody
-// should.
+// corpus are common schemas and some unusual ones.
 var corpus = map[string]string{
 	"anything":        `{}`,
 	"true":            `true`,
@@ -125,8 +124,7 @@ func TestRepliesSatisfyTheirSchema(t *testing.T) {
 	}
 }
 
-// satisfies asks another implementation than the one that the model itself
-// holds its values against.
+// satisfies validates with another implementation than the model does.
 func satisfies(schema, text string) error {
 	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(schema))
 	if err != nil {
@@ -158,8 +156,7 @@ func reply(t testing.TB, m provider.Model, req provider.Request) string {
 	return r.Text()
 }
 
-// What cannot be satisfied, or not be read, is said instead of answered.
-func TestSchemasWithoutAnswer(t *testing.T) {
+func TestUnsatisfiableAndInvalidSchemasFail(t *testing.T) {
 	for name, schema := range map[string]string{
 		"false":           `false`,
 		"empty range":     `{"type": "integer", "minimum": 3, "maximum": 2}`,
@@ -186,9 +183,7 @@ func TestSchemasWithoutAnswer(t *testing.T) {
 	}
 }
 
-// Any schema that has an answer, of the kinds that rapid puts together here,
-// gets one.
-func TestRepliesSatisfyAnySchema(t *testing.T) {
+func TestRepliesSatisfyGeneratedSchemas(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		schema, err := json.Marshal(anySchema(rt, 3))
 		if err != nil {
@@ -206,7 +201,7 @@ func TestRepliesSatisfyAnySchema(t *testing.T) {
 	})
 }
 
-// anySchema makes a schema that has at least one answer.
+// anySchema generates a satisfiable schema.
 func anySchema(t *rapid.T, depth int) any {
 	leaf := []string{"string", "integer", "number", "boolean", "null", "enum", "const", "any"}
 	if depth > 0 {
@@ -301,8 +296,7 @@ func anySchema(t *rapid.T, depth int) any {
 	return map[string]any{}
 }
 
-// Whatever the schema says, there is an answer that satisfies it or an error
-// that says why not.
+// Every schema results in a valid reply or an error.
 func FuzzSchema(f *testing.F) {
 	for _, s := range corpus {
 		f.Add(uint64(1), s)

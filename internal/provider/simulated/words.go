@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/contract"
 )
 
-// subject is what a value is about, as far as its name tells.
+// subject is the kind of content that the name of a value suggests.
 type subject int
 
 const (
@@ -41,14 +41,14 @@ const (
 	aCount
 	aSum // of money
 	aYear
-	goodYes // true is what one hopes for
-	badYes  // false is what one hopes for
+	goodFlag // true is favorable
+	badFlag  // false is favorable
 	aList
-	complaints // a list that is empty when all is well
+	problemList // a list that is empty if there are no problems
 )
 
-// subjects tells what words are about. This table and others are made when
-// they are first needed: most processes never make anything up.
+// subjects maps words to subjects. Like other tables, it is created on first use,
+// because most processes do not simulate.
 var subjects = sync.OnceValue(func() map[string]subject {
 	return byWord(map[subject]string{
 		aSentence: `summary description text body draft content answer reply response message comment note notes reason
@@ -78,14 +78,14 @@ var subjects = sync.OnceValue(func() map[string]subject {
 		aCount:      `count total number quantity length pages words index position hours days weeks months age duration seconds tokens`,
 		aSum:        `price cost amount budget fee revenue salary value sum balance turnover`,
 		aYear:       `year`,
-		goodYes: `approved ok okay passed valid enough good complete completed done success successful ready satisfied accepted finished
+		goodFlag: `approved ok okay passed valid enough good complete completed done success successful ready satisfied accepted finished
 		correct verified resolved confirmed safe compliant accurate sufficient pass passes`,
-		badYes: `blocked failed invalid incomplete escalate escalated retry more rejected conflict duplicate spam unsafe revise revision
+		badFlag: `blocked failed invalid incomplete escalate escalated retry more rejected conflict duplicate spam unsafe revise revision
 		rework required needed needs flagged`,
 		aList: `items results findings actions steps tags keywords sources reasons recommendations questions facts topics points links
 		files names highlights options sections tasks entries records suggestions references citations attendees participants insights
 		quotes examples decisions deadlines owners changes rows list`,
-		complaints: `problems issues errors missing concerns violations blockers objections gaps warnings defects flaws`,
+		problemList: `problems issues errors missing concerns violations blockers objections gaps warnings defects flaws`,
 	})
 })
 
@@ -99,9 +99,9 @@ func byWord(words map[subject]string) map[string]subject {
 	return out
 }
 
-// about returns what the value of a name is about. The last word counts most: a
-// customer_email is an email.
-func about(name, description string) subject {
+// subjectOf returns the subject of a value. The last word of the name takes
+// precedence: a customer_email is an email.
+func subjectOf(name, description string) subject {
 	words := split(name)
 	for _, word := range slices.Backward(words) {
 		if s := subjects()[word]; s != anything {
@@ -116,8 +116,8 @@ func about(name, description string) subject {
 	return anything
 }
 
-// split takes a name apart: goodEnough, good_enough and Good-Enough are the
-// same two words.
+// split splits a name into words: goodEnough, good_enough and Good-Enough are
+// the same two words.
 func split(name string) []string {
 	var words []string
 	var word []rune
@@ -145,7 +145,7 @@ func split(name string) []string {
 // readable returns a name as words in a sentence: "good enough".
 func readable(name string) string { return strings.Join(split(name), " ") }
 
-// singular names one of the things that a list's name stands for.
+// singular returns the name of an item of a list.
 func singular(name string) string {
 	if strings.EqualFold(name, "missing") {
 		return "missing_point"
@@ -153,23 +153,23 @@ func singular(name string) string {
 	return contract.Singular(name)
 }
 
-// typeFor returns the JSON type of a value of which only the name is known.
+// typeFor returns the JSON type that a subject suggests.
 func (s subject) typeFor() string {
 	switch s {
 	case aShare, aScore, aPercentage, aSum:
 		return "number"
 	case aCount, aYear:
 		return "integer"
-	case goodYes, badYes:
+	case goodFlag, badFlag:
 		return "boolean"
-	case aList, complaints:
+	case aList, problemList:
 		return "array"
 	}
 	return "string"
 }
 
-// samples are values that look human. None belongs to anybody: the addresses
-// and numbers are of the ranges set aside for examples.
+// samples are realistic values. Addresses and phone numbers are from ranges that
+// are reserved for examples.
 var samples = sync.OnceValue(func() map[subject][]string {
 	return map[subject][]string{
 		aPerson:   {"Sam Example", "Alex Sample", "Robin Placeholder", "Kim Example"},
@@ -209,9 +209,9 @@ var sentences = []string{
 	"what was asked for can be done as described.",
 }
 
-// text returns a text about something. Whatever could be taken for a statement
-// about the world says that it is made up.
-func (d dice) text(s subject, at spot) string {
+// text returns a text for a subject. Sentences and titles state that they are
+// simulated.
+func (d dice) text(s subject, at location) string {
 	what := readable(at.name)
 	switch s {
 	case anID:
@@ -225,8 +225,8 @@ func (d dice) text(s subject, at spot) string {
 	return fmt.Sprintf("Simulated %s: %s", cmp.Or(what, "text"), sentences[d.along(at, len(sentences))])
 }
 
-// number returns a likely number, as it is written.
-func (d dice) number(s subject, at spot) string {
+// number returns a plausible number for a subject, in decimal.
+func (d dice) number(s subject, at location) string {
 	list := samples()[s]
 	if s.typeFor() != "number" && s.typeFor() != "integer" {
 		list = samples()[anything]
@@ -234,16 +234,16 @@ func (d dice) number(s subject, at spot) string {
 	return list[d.along(at, len(list))]
 }
 
-// along picks one of n, another one for each neighbour in a list.
-func (d dice) along(at spot, n int) int { return (d.pick(at.like, n) + at.nth) % n }
+// along returns a number from 0 to n-1 that differs between neighboring items of a list.
+func (d dice) along(at location, n int) int { return (d.pick(at.like, n) + at.nth) % n }
 
-// yes returns mostly the favorable value, and over four rounds at least once the
-// other: whether a flow waits for yes or for no, it does not wait for ever.
-func (d dice) yes(s subject, question string) bool {
+// flag returns the favorable value in three of four rounds; flags without one
+// alternate. So loops end whichever value they wait for.
+func (d dice) flag(s subject, question string) bool {
 	switch s {
-	case goodYes:
+	case goodFlag:
 		return d.rotate(question, 4) != 0
-	case badYes:
+	case badFlag:
 		return d.rotate(question, 4) == 0
 	}
 	return d.rotate(question, 2) == 0
