@@ -173,7 +173,7 @@ func (p *Prepared) script(a *App, f *source.File, shared bool) {
 // scriptFacts returns what decides whether the entries of a script can answer. Budgets, which can be raised, do not.
 func scriptFacts(p *ir.Program) (known registry.ScriptFacts) {
 	known.Tools, known.OtherTools = registry.ToolNames(p)
-	known.Works = registry.ScriptWorks(p)
+	known.Activities = registry.ScriptActivities(p)
 	unlimited := *p
 	unlimited.Budget = ir.Budget{}
 	dialogs := map[string]bool{}

@@ -29,9 +29,9 @@ type (
 	ScriptBound = scripted.Bound
 )
 
-// ScriptWorks returns what the steps of a program and its children request, by step.
-func ScriptWorks(p *ir.Program) map[string][]scripted.Work {
-	out, kinds := map[string][]scripted.Work{}, Kinds()
+// ScriptActivities returns what the steps of a program and its children request, by step.
+func ScriptActivities(p *ir.Program) map[string][]scripted.Activity {
+	out, kinds := map[string][]scripted.Activity{}, Kinds()
 	for p := range p.All() {
 		for s := range p.Steps() {
 			t := s.Task()
@@ -39,7 +39,7 @@ func ScriptWorks(p *ir.Program) map[string][]scripted.Work {
 				continue
 			}
 			uses := kinds[t.Kind].Uses(t)
-			w := scripted.Work{Command: len(uses.Commands) > 0}
+			w := scripted.Activity{Command: len(uses.Commands) > 0}
 			// The code of a node calls agents by itself. Where an agent is a program, its step asks no model.
 			w.Asks = !w.Command || len(uses.Tools) > 0 || t.Kind == "node" ||
 				stepkind.ContractOf(kinds[t.Kind], p, s, t) != nil

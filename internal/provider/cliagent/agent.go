@@ -229,18 +229,18 @@ func (t *Turn) end(a *Agent, o process.Outcome) error {
 	if t.ended {
 		return nil
 	}
-	how := fmt.Sprintf("it ended with exit code %d", o.Exit)
+	how := fmt.Sprintf("exited with code %d", o.Exit)
 	switch {
 	case o.Signal != "":
-		how = fmt.Sprintf("it was ended by a signal (%s)", o.Signal)
+		how = fmt.Sprintf("killed by signal %s", o.Signal)
 	case o.Exit == 0:
-		how = "it ended without a result"
+		how = "exited without a result"
 	}
-	if said := cmp.Or(t.trouble, stderrTail(o.Stderr)); said != "" {
-		how += ": " + said
+	if message := cmp.Or(t.problem, stderrTail(o.Stderr)); message != "" {
+		how += ": " + message
 	}
 	if t.skipped > 0 {
-		how += fmt.Sprintf(" (%d lines of its output were too long to be read)", t.skipped)
+		how += fmt.Sprintf(" (skipped %d lines of output that were too long)", t.skipped)
 	}
 	t.begun = t.begun || a.Dialect.Whole() // unknown, so assume that it started
 	class := provider.APIError

@@ -379,7 +379,7 @@ func TestModelCannotBeAnOption(t *testing.T) {
 
 func TestFailuresAreClassified(t *testing.T) {
 	for mode, want := range map[string]string{
-		"dies":   "it ended with exit code 3: out of memory",
+		"dies":   "exited with code 3: out of memory",
 		"killed": "signal",
 	} {
 		_, failed := generate(t, fakeAgent(t, mode), providertest.AskText())
@@ -464,8 +464,8 @@ func TestPlainPassesPrompt(t *testing.T) {
 	nowhere := fakeAgent(t, "plain")
 	nowhere.Dialect = Plain{Args: []string{"run"}}
 	if _, failed := generate(t, nowhere, req); failed == nil || failed.Class != provider.BadRequest ||
-		!strings.Contains(failed.Message, "no place for the model") {
-		t.Errorf("a model that has no place: %+v", failed)
+		!strings.Contains(failed.Message, "no placeholder for the model") {
+		t.Errorf("a model without a placeholder: %+v", failed)
 	}
 	req.Model = ""
 	req.Messages[0].Blocks[0].Text = "--yes"

@@ -18,12 +18,12 @@ var claudeTools = []string{
 	"Read", "Write", "Edit", "Glob", "Grep", "Bash", "NotebookEdit", "WebFetch", "WebSearch", "Task", "TodoWrite",
 }
 
-// reading are the tools, of all agents, that change nothing.
-var reading = []string{"Read", "Glob", "Grep", "WebFetch", "WebSearch", "TodoWrite"}
+// readOnlyTools are the tools, of all agents, that change nothing.
+var readOnlyTools = []string{"Read", "Glob", "Grep", "WebFetch", "WebSearch", "TodoWrite"}
 
 // acts reports whether grants allow an agent to change something.
 func acts(grants []provider.Grant) bool {
-	return slices.ContainsFunc(grants, func(g provider.Grant) bool { return !slices.Contains(reading, g.Tool) })
+	return slices.ContainsFunc(grants, func(g provider.Grant) bool { return !slices.Contains(readOnlyTools, g.Tool) })
 }
 
 // Info reports that every restriction of a step can be enforced.
@@ -151,7 +151,7 @@ func (Claude) ParseLine(line []byte, t *Turn) {
 		}
 	case "assistant":
 		if l.Message != nil {
-			claudeSays(&l, t)
+			claudeAssistant(&l, t)
 		}
 	case "user":
 		if l.Message == nil {
@@ -159,18 +159,21 @@ func (Claude) ParseLine(line []byte, t *Turn) {
 		}
 		for _, b := range claudeBlocks(l.Message.Content) {
 			if b.Type == "tool_result" {
-				claudeReturned(b, t)
+				claudeToolResult(b, t)
 			}
 		}
 	case "result":
-		claudeEnds(&l, t)
+		claudeResult(&l, t)
 	}
 }
+
+// unexplained is the message for a failure that a program reports without a reason.
+const unexplained = "reported a failure without a reason"
 
 // synthetic is the model of error messages that the program generates itself; the result repeats them.
 const synthetic = "<synthetic>"
 
-func claudeSays(l *claudeLine, t *Turn) {
+func claudeAssistant(l *claudeLine, t *Turn) {
 	m := l.Message
 	if m.Model == synthetic {
 		return
@@ -192,7 +195,7 @@ func claudeSays(l *claudeLine, t *Turn) {
 	t.uses(m.ID, m.Usage.usage())
 }
 
-func claudeReturned(b claudeBlock, t *Turn) {
+func claudeToolResult(b claudeBlock, t *Turn) {
 	problem := ""
 	if b.IsError {
 		problem = textOf(b.Content)
@@ -241,7 +244,7 @@ func claudeBlocks(raw json.RawMessage) []claudeBlock {
 	return out
 }
 
-func claudeEnds(l *claudeLine, t *Turn) {
+func claudeResult(l *claudeLine, t *Turn) {
 	if !l.IsError || t.begun {
 		t.inSession(l.Session)
 	}
@@ -258,16 +261,16 @@ func claudeEnds(l *claudeLine, t *Turn) {
 	}
 	switch {
 	case l.Subtype == "error_max_turns":
-		t.fail(provider.BadRequest, 0, "it has made the %d turns that it may make, and is not done", t.asked.Turns)
+		t.fail(provider.BadRequest, 0, "reached its limit of %d turns before it finished", t.asked.Turns)
 	case l.Subtype == "error_max_budget_usd":
-		t.fail(provider.NoQuota, 0, "it has used the money that was set aside for it, and is not done")
+		t.fail(provider.NoQuota, 0, "reached its budget before it finished")
 	case l.IsError:
 		why := strings.Join(l.Errors, "; ")
 		if l.Result != nil && *l.Result != "" {
 			why = *l.Result
 		}
 		if why == "" {
-			why = fmt.Sprintf("it says that it failed (%s)", l.Subtype)
+			why = fmt.Sprintf("%s (%s)", unexplained, l.Subtype)
 		}
 		t.fail(classOf(status), status, "%s", why)
 	default:

@@ -149,9 +149,9 @@ func (Codex) ParseLine(line []byte, t *Turn) {
 			}
 		}
 	case "error":
-		t.trouble = l.Message // the program may retry
+		t.problem = l.Message // the program may retry
 	case "turn.failed":
-		why := "it says that it failed"
+		why := unexplained
 		if l.Error != nil && l.Error.Message != "" {
 			why = l.Error.Message
 		}
@@ -210,7 +210,7 @@ func codexItem(l *codexLine, t *Turn, done bool) {
 	case i.Error != nil && i.Error.Message != "":
 		problem = i.Error.Message
 	case problem == "" && (i.Status == "failed" || i.Status == "declined"):
-		problem = "it " + map[string]string{"failed": "failed", "declined": "was not allowed"}[i.Status]
+		problem = map[string]string{"failed": "it failed", "declined": "it was not allowed"}[i.Status]
 	}
 	t.returned(i.ID, name, input, output, problem)
 }

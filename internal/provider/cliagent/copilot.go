@@ -131,10 +131,10 @@ func (Copilot) ParseLine(line []byte, t *Turn) {
 		}
 		t.returned(d.ID, d.Tool, nil, output, problem)
 	case "session.error":
-		t.trouble, t.status = d.Message, d.Status
+		t.problem, t.status = d.Message, d.Status
 	case "result":
 		if l.Exit != nil && *l.Exit != 0 {
-			why := cmp.Or(t.trouble, "it says that it failed")
+			why := cmp.Or(t.problem, unexplained)
 			t.fail(classOf(t.status), t.status, "%s", why)
 			return
 		}

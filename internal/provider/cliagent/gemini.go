@@ -127,7 +127,7 @@ func (Gemini) ParseLine(line []byte, t *Turn) {
 			t.turns = s.Calls + 1
 		}
 		if l.Status == "error" {
-			why := "it says that it failed"
+			why := unexplained
 			if l.Error != nil && l.Error.Message != "" {
 				why = l.Error.Message
 			}

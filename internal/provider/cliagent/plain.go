@@ -58,7 +58,7 @@ func (p Plain) Call(req *provider.Request, more []string) (Call, error) {
 	if req.Model != "" {
 		args = append(args, p.ModelArgs...)
 		if !strings.Contains(strings.Join(args, " "), ModelPlace) {
-			return Call{}, fmt.Errorf("there is no place for the model %q in its command: write %s where it belongs",
+			return Call{}, fmt.Errorf("its command has no placeholder for the model %q: add %s to the command",
 				req.Model, ModelPlace)
 		}
 	}

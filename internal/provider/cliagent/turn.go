@@ -31,9 +31,9 @@ type Turn struct {
 	cost    *int64
 	failed  *provider.Error
 	skipped int
-	// trouble is the last problem that the program reported, with the HTTP status if known; it matters only if there is
+	// problem is the last problem that the program reported, with the HTTP status if known; it matters only if there is
 	// no result.
-	trouble string
+	problem string
 	status  int
 
 	chunks []provider.Chunk          // not yet streamed

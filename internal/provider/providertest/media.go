@@ -31,8 +31,8 @@ var mediaTypes = map[Protocol][]string{
 // dataURL matches media in a text.
 var dataURL = regexp.MustCompile(`data:[a-z]+/[a-z0-9.+-]+;base64,`)
 
-// mediaIn returns the media blocks of a request, by the protocol's own shapes. It returns an error for blocks that the real
-// server rejects, and for media in a text.
+// mediaIn returns the media blocks of a request, in the protocol's format. It returns an error for blocks that the
+// real server rejects, and for media in a text.
 func (p Protocol) mediaIn(value any) ([]provider.Media, error) {
 	var out []provider.Media
 	var inside []any

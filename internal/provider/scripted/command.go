@@ -13,7 +13,7 @@ type CommandAnswer struct {
 // the others are for models.
 func (s *Script) Command(p provider.Purpose) (CommandAnswer, bool) {
 	e := choose(s.replies, originOf(p), func(e *entry) bool {
-		return !e.usedUp() && (e.when.step.Value != "" || e.when.agent.Value != "" || e.when.key.Value != "") &&
+		return !e.onlyCallsTools() && (e.when.step.Value != "" || e.when.agent.Value != "" || e.when.key.Value != "") &&
 			(e.reply != nil || e.fail != nil || e.exit != nil)
 	})
 	switch {

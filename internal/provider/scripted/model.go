@@ -37,7 +37,7 @@ func (m model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pro
 	return func(yield func(provider.Chunk, error) bool) {
 		from := originOf(req.For)
 		e := choose(m.script.replies, from, func(e *entry) bool {
-			return e.exit == nil && (!e.usedUp() || !e.asked(req))
+			return e.exit == nil && (!e.onlyCallsTools() || !e.asked(req))
 		})
 		switch {
 		case e == nil && m.script.simulate && m.options.Simulate != nil:
@@ -123,7 +123,7 @@ func (s *Script) miss(from origin, req provider.Request) *provider.Error {
 
 func (s *Script) near(entries []*entry, from origin) string {
 	if len(entries) == 0 {
-		return " It has none at all."
+		return " It has no entries."
 	}
 	if e := nearest(entries, from); e != nil {
 		return fmt.Sprintf(" The nearest entry, in line %d, is for %s.", e.line, e)
@@ -139,7 +139,7 @@ func asking(req provider.Request) string {
 			if b.Type != provider.Text || req.Messages[i].Role != provider.User || text == "" {
 				continue
 			}
-			return fmt.Sprintf(", which was asked: %q", diag.Shorten(text, maxShown))
+			return fmt.Sprintf(", whose prompt starts with %q", diag.Shorten(text, maxShown))
 		}
 	}
 	return ""

@@ -246,7 +246,7 @@ func TestMiss(t *testing.T) {
 	_, err := providertest.Collect(t, s.Model(scripted.Options{}).Generate(t.Context(), req))
 	want := `BAD_REQUEST: demo.yaml has no reply for step "draft", agent "writer", visit 1, iteration 1, attempt 2, ` +
 		`turn 1, ` +
-		`which was asked: "Write the brief.". The nearest entry, in line 4, is for step "draft", attempt 1.`
+		`whose prompt starts with "Write the brief.". The nearest entry, in line 4, is for step "draft", attempt 1.`
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
@@ -255,7 +255,7 @@ func TestMiss(t *testing.T) {
 		!strings.HasSuffix(err.Error(), `in line 2, is for step "research".`) {
 		t.Errorf("got %v", err)
 	}
-	if got := answer(t, good(t, ""), provider.Purpose{Step: "a"}); !strings.HasSuffix(got, "It has none at all.") {
+	if got := answer(t, good(t, ""), provider.Purpose{Step: "a"}); !strings.HasSuffix(got, "It has no entries.") {
 		t.Errorf("got %q", got)
 	}
 }
@@ -327,7 +327,7 @@ tools:
 			p{Step: "sent"},
 			`TOOL_ERROR: demo.yaml has no answer of the tool "mail.send" for step "sent", key "k", visit 1, ` +
 				`iteration 1, attempt 1, ` +
-				`which was given {"to": "x"}. The nearest entry, in line 16, is for step "send".`,
+				`with the input {"to": "x"}. The nearest entry, in line 16, is for step "send".`,
 		},
 	} {
 		r, err := tools[c.tool].Call(t.Context(), tool.Call{Key: "k", Input: json.RawMessage(c.input), For: c.where})

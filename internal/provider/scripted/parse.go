@@ -52,11 +52,11 @@ func (p *parser) reply(n *text.Node) *entry {
 	e := p.entry(n, r)
 	e.when.call, e.when.turn = p.numbers(r, "call"), p.numbers(r, "turn")
 	if reply := r.Node("reply"); reply != nil {
-		said := string(reply.JSON())
+		value := string(reply.JSON())
 		if reply.Kind == text.String {
-			said = reply.Value
+			value = reply.Value
 		}
-		e.reply = &said
+		e.reply = &value
 	}
 	e.thinking = r.String("thinking").Value
 	e.calls = xslices.Map(r.List("tools"), p.call)
@@ -69,7 +69,7 @@ func (p *parser) reply(n *text.Node) *entry {
 	}
 	r.Done()
 	if n.Kind == text.Map {
-		p.whole(n, r)
+		p.checkReply(n, r)
 	}
 	return e
 }
@@ -88,24 +88,24 @@ func (p *parser) exit(r *text.Reader) *int {
 	return &code
 }
 
-// whole reports entries that are empty or contradictory.
-func (p *parser) whole(n *text.Node, r *text.Reader) {
+// checkReply reports entries that are empty or contradictory.
+func (p *parser) checkReply(n *text.Node, r *text.Reader) {
 	if !r.Has("reply") && !r.Has("tools") && !r.Has("fail") && !r.Has("exit") {
-		p.out.Errorf(CodeMissing, head(n), `Add a line such as reply: "the text that the model says".`,
-			`The reply says neither "reply" nor "tools" nor "fail".`)
+		p.out.Errorf(CodeMissing, head(n), `Add a line such as reply: "the text of the reply".`,
+			`The entry has no "reply", "tools", "fail" or "exit".`)
 	}
 	together := func(key, with, help string) {
 		if r.Has(key) && r.Has(with) {
-			p.out.Errorf(CodeTogether, r.KeySpan(with), help, "%q and %q of the reply do not go together.", key, with)
+			p.out.Errorf(CodeTogether, r.KeySpan(with), help, "%q and %q of the reply exclude each other.", key, with)
 		}
 	}
-	together("fail", "tools", `Write two entries: one asks for the tools, the other, with turn: 2, fails.`)
+	together("fail", "tools", `Write two entries: one calls the tools, the other, with turn: 2, fails.`)
 	together("fail", "exit", `Remove "fail": a command fails with every exit code but 0.`)
 	together("tools", "exit", `Remove one of them: a command calls no tools.`)
-	together("fail", "usage", `Remove "usage": nothing is used by what fails.`)
-	together("fail", "stop", `Remove one of them: what fails does not stop by itself.`)
+	together("fail", "usage", `Remove "usage": a failed call has no usage.`)
+	together("fail", "stop", `Remove one of them: a failed call has no stop reason.`)
 	if r.Has("stop") && r.Has("tools") && !r.Has("reply") {
-		together("tools", "stop", `Remove "stop": asking for tools is why the model stops.`)
+		together("tools", "stop", `Remove "stop": the tool calls are the stop reason.`)
 	}
 }
 
@@ -290,7 +290,7 @@ func (p *parser) answer(n *text.Node) *entry {
 	case len(says) > 1:
 		p.out.Errorf(CodeTogether, r.KeySpan(says[1]),
 			`Keep one: "output" is a result, "error" a refusal by the tool, "fail" a failed call.`,
-			"%q and %q of the answer do not go together.", says[0], says[1])
+			"%q and %q of the answer exclude each other.", says[0], says[1])
 	}
 	return e
 }

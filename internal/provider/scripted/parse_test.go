@@ -101,7 +101,7 @@ func TestParse(t *testing.T) {
 		{"a text for an entry", "replies:\n  - hello\n", "PROV001 hello", "must be a map"},
 		{"tools as a list", "tools:\n  - a\n", "PROV001", "must be a map"},
 		{"input as a text", "tools:\n  a:\n    - input: x\n      output: 1\n", "PROV001 x", ""},
-		{"nothing said", "replies:\n  - step: a\n    attempt: 1\n", "PROV002 step", "neither"},
+		{"an empty entry", "replies:\n  - step: a\n    attempt: 1\n", "PROV002 step", "has no"},
 		{"no answers", "tools:\n  a: []\n", "PROV002 a", "no answers"},
 		{"no answers at all", "tools:\n  a:\n", "PROV002 a", "no answers"},
 		{"no answers in a map", "tools:\n  a: {side_effects: true}\n", "PROV002 a", "no answers"},
@@ -126,7 +126,7 @@ func TestParse(t *testing.T) {
 		{"usage", "replies:\n  - reply: a\n    usage: {input: -1}\n", "PROV004 -1", ""},
 		{
 			"fail and tools", "replies:\n  - fail: TIMEOUT\n    tools: [{name: a}]\n", "PROV005 tools",
-			"do not go together",
+			"exclude each other",
 		},
 		{"fail and usage", "replies:\n  - fail: TIMEOUT\n    usage: {input: 1}\n", "PROV005 usage", ""},
 		{"fail and stop", "replies:\n  - fail: TIMEOUT\n    stop: refused\n", "PROV005 stop", ""},
@@ -233,7 +233,7 @@ func TestCheckFindsUnreachableEntries(t *testing.T) {
 			{Step: "draft", Visits: 3, Turns: 2}, {Step: "build", Agent: "writer", Visits: 1, Turns: 1}, {Step: "node"},
 		},
 		Tools: []string{"web.search", "notes.*"}, OtherTools: []string{"Bash"},
-		Works: map[string][]scripted.Work{
+		Activities: map[string][]scripted.Activity{
 			"draft": {{Asks: true, Agents: []string{"writer"}}}, "build": {{Command: true}},
 			"node": {{Command: true, Asks: true}}, "program": {{Command: true, Agents: []string{"coder"}}},
 		},
@@ -323,7 +323,7 @@ func TestCheckFindsUnreachableEntries(t *testing.T) {
 func TestCheckFindsEntriesForRealCommands(t *testing.T) {
 	steps := []ir.Step{{ID: "build", Action: ir.Task{Kind: "command"}}, {ID: "node", Action: ir.Task{Kind: "node"}}}
 	p := &ir.Program{Name: "demo", Agents: []ir.Agent{{ID: "coder"}}, Blocks: []ir.Block{{Steps: steps}}}
-	known := scripted.Facts{Works: map[string][]scripted.Work{
+	known := scripted.Facts{Activities: map[string][]scripted.Activity{
 		"build": {{Command: true}}, "node": {{Command: true, Asks: true}},
 		"program": {{Command: true, Agents: []string{"coder"}}},
 	}}

@@ -78,8 +78,8 @@ type toolScript struct {
 	answers []*entry
 }
 
-// usedUp reports whether the entry only calls tools and has no reply to send after them.
-func (e *entry) usedUp() bool { return len(e.calls) > 0 && e.reply == nil && e.fail == nil }
+// onlyCallsTools reports whether the entry calls tools and has no reply to send after them.
+func (e *entry) onlyCallsTools() bool { return len(e.calls) > 0 && e.reply == nil && e.fail == nil }
 
 // String returns the selector of the entry, for messages.
 func (e *entry) String() string {
@@ -89,27 +89,27 @@ func (e *entry) String() string {
 	return e.when.String()
 }
 
-// Facts is what Check knows about a workflow besides its program.
+// Facts are what Check needs to know about a workflow besides its program.
 type Facts struct {
 	Bounds []Bound
 	// Tools are the names and patterns of the tools that the workflow calls or names.
 	Tools []string
-	// OtherTools are tools that exist without being named by the workflow. Models can ask for them in vain.
+	// OtherTools are tools that exist but are not named by the workflow. Calls of models to them are refused.
 	OtherTools []string
-	// Works are the parts of steps that do something, by step. Nil if they are not known.
-	Works map[string][]Work
+	// Activities are the parts of steps that do something, by step; nil if they are not known.
+	Activities map[string][]Activity
 	// OtherWorkflows returns the names of the other workflows of the project; it may be nil.
 	OtherWorkflows func() []string
 }
 
-// Work is what a step requests.
-type Work struct {
+// Activity is a part of a step that makes requests or runs a command.
+type Activity struct {
 	Agents  []string
 	Command bool // it runs a command of its own
-	Asks    bool // it can ask a model or call a tool
+	Asks    bool // it can call a model or a tool
 }
 
-// Bound is how often a step is visited in a run, and how often it asks its model in one attempt; 0 is no bound.
+// Bound limits the visits of a step in a run and its model calls in one attempt; 0 means no limit.
 type Bound struct {
 	Step, Agent   string
 	Visits, Turns int64
@@ -268,7 +268,7 @@ func (c *checker) namesTool(name string) bool {
 func (c *checker) covered(entries []*entry) {
 	for i, later := range entries {
 		for _, earlier := range entries[:i] {
-			if earlier.when.sameOrMore(later.when) && !earlier.usedUp() && !better(later, earlier) &&
+			if earlier.when.sameOrMore(later.when) && !earlier.onlyCallsTools() && !better(later, earlier) &&
 				string(earlier.input) == string(later.input) {
 				c.out.Errorf(CodeNever, later.span,
 					"Remove one of the two, or distinguish them by attempt, visit, iteration, call or turn.",
@@ -283,36 +283,37 @@ func (c *checker) covered(entries []*entry) {
 // commands reports entries for commands that are real, and exit codes where there is no command.
 func (c *checker) commands(s *Script, e *entry) {
 	works := c.works(e)
-	every := func(is func(Work) bool) bool {
-		return len(works) > 0 && !slices.ContainsFunc(works, func(w Work) bool { return !is(w) })
+	every := func(is func(Activity) bool) bool {
+		return len(works) > 0 && !slices.ContainsFunc(works, func(w Activity) bool { return !is(w) })
 	}
 	const simulate = `Add "otherwise: simulate" to the script: commands are simulated then.`
 	switch {
-	case e.exit != nil && every(func(w Work) bool { return !w.Command }):
+	case e.exit != nil && every(func(w Activity) bool { return !w.Command }):
 		c.out.Errorf(CodeNever, e.span, `Replace "exit" with "reply" or "fail".`,
 			"There is no command and no exit code for %s, so this entry is never used.", e)
 	case e.exit != nil && e.when.step.Value == "" && e.when.agent.Value == "" && e.when.key.Value == "":
 		c.out.Errorf(CodeNever, e.span, `Add the step of the command, such as "step: test".`,
 			"This entry selects no command, so it is never used.")
 	case s.simulate:
-	case e.exit != nil, every(func(w Work) bool { return w.Command && !w.Asks }):
+	case e.exit != nil, every(func(w Activity) bool { return w.Command && !w.Asks }):
 		c.out.Errorf(CodeNever, e.span, simulate, "The command of %s is real, so this entry is never used.", e)
 	}
 }
 
 // works returns what the steps that an entry selects by their name or agent do.
-func (c *checker) works(e *entry) []Work {
+func (c *checker) works(e *entry) []Activity {
 	id := e.when.step.Value
 	if id == "" && e.when.key.Value != "" {
 		id = lastStep(e.when.key.Value)
 	}
 	if id != "" {
-		return c.known.Works[id]
+		return c.known.Activities[id]
 	}
-	var out []Work
+	var out []Activity
 	if agent := e.when.agent.Value; agent != "" {
-		for _, works := range c.known.Works {
-			out = append(out, xslices.Filter(works, func(w Work) bool { return slices.Contains(w.Agents, agent) })...)
+		for _, works := range c.known.Activities {
+			out = append(out,
+				xslices.Filter(works, func(w Activity) bool { return slices.Contains(w.Agents, agent) })...)
 		}
 	}
 	return out
@@ -368,7 +369,7 @@ func unreachable(e *entry, p *ir.Program) string {
 			loops = loops || a.Each != nil
 		}
 	}
-	// The steps of called workflows are not looked at: they may have the same name.
+	// Steps of called workflows can have the same name, and are not considered.
 	if len(steps) == 0 || len(p.Children) > 0 {
 		return ""
 	}

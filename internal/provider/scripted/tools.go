@@ -43,7 +43,7 @@ func (t scriptedTool) Call(ctx context.Context, c tool.Call) (tool.Result, error
 	e := choose(t.answers, from, func(e *entry) bool { return holds(c.Input, e.input) })
 	if e == nil {
 		return tool.Result{},
-			tool.Errorf(tool.ClassTool, "%s has no answer of the tool %q for %s, which was given %s.%s", t.script.path,
+			tool.Errorf(tool.ClassTool, "%s has no answer of the tool %q for %s, with the input %s.%s", t.script.path,
 				t.spec.Name, from, diag.Shorten(string(c.Input), maxShown), t.script.near(t.answers, from))
 	}
 	if e.delay > 0 {
