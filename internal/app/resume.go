@@ -242,7 +242,7 @@ func (rt *environment) anchor(
 		var answers []plan.Input
 		for _, f := range state.OpenGates() {
 			if f.Gate.Kind == journal.GateInDoubt {
-				answers = append(answers, plan.Decision{
+				answers = append(answers, plan.GateDecision{
 					Frame: f.Path, Step: f.Step, Answer: plan.AnswerRerun, By: req.By,
 				})
 			}
@@ -532,18 +532,18 @@ const (
 )
 
 func (m Approve) input(by journal.Actor) plan.Input {
-	return plan.Decision{
+	return plan.GateDecision{
 		Step: m.Step, Answer: plan.Approve, Note: m.Note, Digest: m.Digest, By: by, Roles: m.Roles, Value: m.Value,
 		Automated: m.Automated,
 	}
 }
 
 func (m Reject) input(by journal.Actor) plan.Input {
-	return plan.Decision{Step: m.Step, Answer: plan.Reject, Note: m.Note, Digest: m.Digest, By: by, Roles: m.Roles}
+	return plan.GateDecision{Step: m.Step, Answer: plan.Reject, Note: m.Note, Digest: m.Digest, By: by, Roles: m.Roles}
 }
 
 func (m Resolve) input(by journal.Actor) plan.Input {
-	return plan.Decision{Step: m.Step, Answer: m.Answer, Value: m.Value, By: by}
+	return plan.GateDecision{Step: m.Step, Answer: m.Answer, Value: m.Value, By: by}
 }
 
 func (m Signal) input(by journal.Actor) plan.Input {

@@ -80,7 +80,7 @@ func (a *App) Start(ctx context.Context, p *Prepared, id journal.RunID, by journ
 	if err := p.Open(ctx); err != nil {
 		return "", err
 	}
-	if journal.PatienceOf(ctx) != nil {
+	if journal.WaitLimitOf(ctx) != nil {
 		// The append of the start waits as long as the store does, so find out first whether it can be reached.
 		if _, err := p.env.Store.Last(ctx); err != nil {
 			return "", p.env.runError(id, err)

@@ -65,7 +65,7 @@ func (a *App) Send(ctx context.Context, id journal.RunID, by journal.Actor, mess
 					return err
 				}
 			}
-			if d, ok := in.(plan.Decision); ok && (d.Answer == plan.Approve || d.Answer == plan.Reject) {
+			if d, ok := in.(plan.GateDecision); ok && (d.Answer == plan.Approve || d.Answer == plan.Reject) {
 				if err := rt.decide(ctx, id, d, sent); err != nil {
 					return err
 				}
@@ -107,7 +107,7 @@ func (rt *environment) canContinue(ctx context.Context, id journal.RunID) error 
 
 // decide sends a decision about what the gate shows now, or about what had the digest of the decision. An approval is
 // about the files that hold what the gate shows, as they are now.
-func (rt *environment) decide(ctx context.Context, id journal.RunID, d plan.Decision, sent *Sent) error {
+func (rt *environment) decide(ctx context.Context, id journal.RunID, d plan.GateDecision, sent *Sent) error {
 	state, program, _, err := rt.Engine.Load(ctx, id)
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func (rt *environment) decide(ctx context.Context, id journal.RunID, d plan.Deci
 const AnswerSchema = step.AnswerSchema
 
 // checkAnswer returns an error unless the value of an approval is what the gate asks for.
-func checkAnswer(f *plan.Frame, shown *gateContent, d *plan.Decision) error {
+func checkAnswer(f *plan.Frame, shown *gateContent, d *plan.GateDecision) error {
 	wants, name := shown.reads[step.AnswerSchema], journal.StepName(f.Step)
 	if f.Gate.Kind != journal.GateToolCall || d.Answer != plan.Approve {
 		wants = nil

@@ -112,8 +112,8 @@ func (b *builder) decisions() []Decision {
 	return slices.DeleteFunc(out, func(d Decision) bool { return len(d.Options) == 0 })
 }
 
-// unsay removes what rulings say about other values.
-func (b *builder) unsay(decisions []Decision) {
+// clearElse removes the effect of other values from ruled decisions.
+func (b *builder) clearElse(decisions []Decision) {
 	for i := range decisions {
 		if decisions[i].Ruled {
 			decisions[i].Else = ""

@@ -278,7 +278,7 @@ func (b *builder) contract() Contract {
 	c.Choices = b.decisions()
 	b.close(c.Choices)
 	b.open(c.Choices)
-	b.unsay(c.Choices)
+	b.clearElse(c.Choices)
 	c.Rulings = b.rulings()
 	if doc, says := b.doc.(map[string]any); says && len(doc) > 0 {
 		c.Schema, c.Document = b.written(doc), doc

@@ -12,7 +12,7 @@ import (
 
 // messages are the inputs that can be sent to a run, by the kind of their message.
 var messages = map[string]reflect.Type{
-	"decision": reflect.TypeFor[plan.Decision](),
+	"decision": reflect.TypeFor[plan.GateDecision](),
 	"signal":   reflect.TypeFor[plan.Signal](),
 	"cancel":   reflect.TypeFor[plan.Cancel](),
 	"pause":    reflect.TypeFor[plan.Pause](),

@@ -37,15 +37,15 @@ func (c *Core) Recovery(task *ir.Task, history []journal.TaskNoted) journal.Reco
 }
 
 // Lost returns the input for a task whose outcome is unknown.
-func (c *Core) Lost(w journal.Work, rerun int, task *ir.Task, history []journal.TaskNoted, why string) plan.Gone {
+func (c *Core) Lost(w journal.TaskID, rerun int, task *ir.Task, history []journal.TaskNoted, why string) plan.Gone {
 	return plan.Gone{
 		Work: w, Rerun: rerun, Why: why, Policy: c.Recovery(task, history), Used: journal.Reported(history),
 	}
 }
 
 // NewNote returns the n-th note of a task: for the plan, and as it is stored.
-func NewNote(w journal.Work, rerun, n int, note step.Note) (plan.Note, journal.TaskNoted, error) {
-	noted := journal.TaskNoted{Work: w, N: n, Kind: note.Kind, Settles: int(note.Settles), Usage: note.Usage}
+func NewNote(w journal.TaskID, rerun, n int, note step.Note) (plan.Note, journal.TaskNoted, error) {
+	noted := journal.TaskNoted{TaskID: w, N: n, Kind: note.Kind, Settles: int(note.Settles), Usage: note.Usage}
 	if note.Data != nil {
 		var err error
 		if noted.Data, err = step.Encode(note.Data); err != nil {
@@ -61,7 +61,7 @@ func NewNote(w journal.Work, rerun, n int, note step.Note) (plan.Note, journal.T
 type Task struct {
 	Job     *step.Job
 	Runner  step.Runner // nil if no runner does steps of this kind
-	Work    journal.Work
+	Work    journal.TaskID
 	Timeout ir.Millis // 0 for none
 
 	hasSecrets bool
@@ -90,7 +90,7 @@ func (c *Core) NewTask(
 		job.Reads = append(job.Reads, step.Read{Path: read.Path, Value: value, Missing: !ok})
 	}
 	task := &Task{
-		Job: job, Runner: c.Kind(job.Task.Kind), Work: t.Work, Timeout: stepOf.Timeout,
+		Job: job, Runner: c.Kind(job.Task.Kind), Work: t.TaskID, Timeout: stepOf.Timeout,
 		hasSecrets: def.hasSecrets, options: s.Options,
 	}
 	if t.Part == plan.PartCombine {

@@ -150,11 +150,11 @@ func TestCompactIDsAreUnique(t *testing.T) {
 func runOfTwelve() []journal.Fact {
 	worker := func(i int, name string) []journal.Fact {
 		frame := fmt.Sprintf("research[%d]", i)
-		w := journal.Work{Place: journal.Place{Frame: frame, Step: name}}
+		w := journal.TaskID{Place: journal.Place{Frame: frame, Step: name}}
 		return []journal.Fact{
 			journal.FrameOpened{Frame: frame, Step: "research", Block: i + 1, Index: i},
-			journal.TaskStarted{Work: w},
-			journal.TaskEnded{Work: w, Outcome: journal.OutcomeOK, Final: true},
+			journal.TaskStarted{TaskID: w},
+			journal.TaskEnded{TaskID: w, Outcome: journal.OutcomeOK, Final: true},
 			journal.FrameClosed{Frame: frame, Outcome: journal.OutcomeOK},
 		}
 	}
@@ -215,12 +215,12 @@ func TestCompactFoldsWideFanOutOnce(t *testing.T) {
 	}
 	for i := range 900 {
 		frame := fmt.Sprintf("judge[%d]", i)
-		w := journal.Work{Place: journal.Place{Frame: frame, Step: "summarise"}}
+		w := journal.TaskID{Place: journal.Place{Frame: frame, Step: "summarise"}}
 		outcome := journal.OutcomeOK
 		if i%300 == 0 {
 			outcome = journal.OutcomeFailed
 		}
-		apply(journal.FrameOpened{Frame: frame, Step: "judge", Block: 2, Index: i}, journal.TaskStarted{Work: w})
+		apply(journal.FrameOpened{Frame: frame, Step: "judge", Block: 2, Index: i}, journal.TaskStarted{TaskID: w})
 		if i < 800 {
 			apply(journal.FrameClosed{Frame: frame, Outcome: outcome})
 		}

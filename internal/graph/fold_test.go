@@ -117,9 +117,9 @@ func iteration(i int) []journal.Fact {
 	var facts []journal.Fact
 	facts = append(facts, journal.FrameOpened{Frame: frame, Step: "pages", Block: 1, Index: i})
 	for _, step := range []string{"fetch", "parse"} {
-		w := journal.Work{Place: journal.Place{Frame: frame, Step: step}}
-		facts = append(facts, journal.TaskStarted{Work: w},
-			journal.TaskEnded{Work: w, Outcome: journal.OutcomeOK, Final: true})
+		w := journal.TaskID{Place: journal.Place{Frame: frame, Step: step}}
+		facts = append(facts, journal.TaskStarted{TaskID: w},
+			journal.TaskEnded{TaskID: w, Outcome: journal.OutcomeOK, Final: true})
 	}
 	return append(facts, journal.FrameClosed{Frame: frame, Outcome: journal.OutcomeOK})
 }

@@ -18,12 +18,12 @@ func TestRewindDoesNotMarkBackEdge(t *testing.T) {
 	p := f.done()
 	at := func(step string, visit int) journal.Place { return journal.Place{Step: step, Visit: visit} }
 	events := []journal.Fact{
-		journal.TaskStarted{Work: journal.Work{Place: at("draft", 0)}},
-		journal.TaskEnded{Work: journal.Work{Place: at("draft", 0)}, Outcome: journal.OutcomeOK, Final: true},
+		journal.TaskStarted{TaskID: journal.TaskID{Place: at("draft", 0)}},
+		journal.TaskEnded{TaskID: journal.TaskID{Place: at("draft", 0)}, Outcome: journal.OutcomeOK, Final: true},
 		journal.GateOpened{Place: at("review", 0)},
 		journal.StepLeft{Place: at("review", 0), Outcome: journal.OutcomeCancelled},
 		journal.Rewound{Step: "draft"},
-		journal.TaskStarted{Work: journal.Work{Place: at("draft", 1)}},
+		journal.TaskStarted{TaskID: journal.TaskID{Place: at("draft", 1)}},
 	}
 	g := Build(p, Options{})
 	track(g, p, events...)
@@ -64,11 +64,11 @@ func left(step string, outcome journal.Outcome, reason string) journal.Fact {
 }
 
 func started(step, fallbackFor string) journal.Fact {
-	return journal.TaskStarted{Work: journal.Work{Place: journal.Place{Step: step}}, For: fallbackFor}
+	return journal.TaskStarted{TaskID: journal.TaskID{Place: journal.Place{Step: step}}, For: fallbackFor}
 }
 
 func ended(step string, outcome journal.Outcome) journal.Fact {
-	return journal.TaskEnded{Work: journal.Work{Place: journal.Place{Step: step}}, Outcome: outcome, Final: true}
+	return journal.TaskEnded{TaskID: journal.TaskID{Place: journal.Place{Step: step}}, Outcome: outcome, Final: true}
 }
 
 // reviewed has a step with a condition, a fallback and a jump: skipped or failed, it is replaced by its fallback.
@@ -133,9 +133,9 @@ func TestLoopExitThatWasTakenIsMarked(t *testing.T) {
 		journal.FrameOpened{Frame: "pages[0]", Step: "pages", Block: 1},
 	}
 	in := func(step string, outcome journal.Outcome) []journal.Fact {
-		w := journal.Work{Place: journal.Place{Frame: "pages[0]", Step: step}}
+		w := journal.TaskID{Place: journal.Place{Frame: "pages[0]", Step: step}}
 		return []journal.Fact{
-			journal.TaskStarted{Work: w}, journal.TaskEnded{Work: w, Outcome: outcome, Final: true},
+			journal.TaskStarted{TaskID: w}, journal.TaskEnded{TaskID: w, Outcome: outcome, Final: true},
 		}
 	}
 	for outcome, want := range map[journal.Outcome]string{

@@ -229,7 +229,7 @@ func TestEmptyRawFieldsAreOmitted(t *testing.T) {
 
 func TestInvalidUTF8IsReplaced(t *testing.T) {
 	for _, s := range []string{"\xff", "a\xc3", "\xed\xa0\x80", "\xf0\x9d\x84"} {
-		events := []Event{{Seq: 1, Fact: TaskStarted{Work: Work{Place: Place{Step: s}}}}}
+		events := []Event{{Seq: 1, Fact: TaskStarted{TaskID: TaskID{Place: Place{Step: s}}}}}
 		body, err := Encode(nil, events)
 		if err != nil {
 			t.Fatal(err)
@@ -349,12 +349,12 @@ func FuzzDecode(f *testing.F) {
 
 var chainStep = []Event{
 	{Seq: 41, At: 1763170000000, Fact: TaskEnded{
-		Work: Work{Place: Place{Step: "summarise"}}, Outcome: "ok",
+		TaskID: TaskID{Place: Place{Step: "summarise"}}, Outcome: "ok",
 		Value:  Value{JSON: json.RawMessage(`{"summary":"short","score":0.93}`)},
 		Writes: []Write{{Path: "state.summary"}},
 		Usage:  Usage{Steps: 1, ModelCalls: 1, InputTokens: 812, OutputTokens: 95}, Final: true,
 	}},
-	{Seq: 42, At: 1763170000000, Fact: TaskStarted{Work: Work{Place: Place{Step: "review"}}, Kind: "agent"}},
+	{Seq: 42, At: 1763170000000, Fact: TaskStarted{TaskID: TaskID{Place: Place{Step: "review"}}, Kind: "agent"}},
 }
 
 // What Encode writes is read the short way: otherwise it would be slow, and

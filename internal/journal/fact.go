@@ -13,9 +13,9 @@ type Place struct {
 	Visit int    `json:"v,omitempty"` // number of the visit, for steps on a cycle; from 1
 }
 
-// Work identifies a task: a place, the part of the step's work, and the attempt.
+// TaskID identifies a task: a place, the part of the step's work, and the attempt.
 // Its Key is stable across crashes and unique in the run.
-type Work struct {
+type TaskID struct {
 	Place
 	Part    string `json:"p,omitempty"` // empty, "verdict", "combine" or "work"
 	Attempt int    `json:"a,omitempty"` // from 0
@@ -231,7 +231,7 @@ type Tried struct {
 // TaskStarted is the intent to run a task. It is durable before the task runs,
 // except for write-ahead tasks.
 type TaskStarted struct {
-	Work
+	TaskID
 	Kind  string `json:"kind"`
 	Rerun int    `json:"rerun,omitempty"` // how often it was lost or stopped before
 	Via   *int   `json:"via,omitempty"`
@@ -242,7 +242,7 @@ type TaskStarted struct {
 
 // TaskEnded is the result of a task. It is durable before anything depends on it.
 type TaskEnded struct {
-	Work
+	TaskID
 	Outcome Outcome `json:"outcome"`         // ok, failed, rejected, cancelled, skipped
 	Class   Class   `json:"class,omitempty"` // of the error
 	Error   string  `json:"error,omitempty"`
@@ -255,7 +255,7 @@ type TaskEnded struct {
 
 // TaskLost is a task whose outcome is unknown because its process ended.
 type TaskLost struct {
-	Work
+	TaskID
 	Why     string   `json:"why"`
 	Policy  Recovery `json:"policy"`           // rerun, ask
 	Charged Usage    `json:"charged,omitzero"` // reservations that may have been spent
@@ -265,7 +265,7 @@ type TaskLost struct {
 // TaskNoted is something that happened inside a running task: a message, a reply,
 // a tool's result. N numbers the notes of a task from 1.
 type TaskNoted struct {
-	Work
+	TaskID
 	N    int             `json:"n"`
 	Kind string          `json:"kind"`
 	Data json.RawMessage `json:"data,omitempty"`
@@ -276,14 +276,14 @@ type TaskNoted struct {
 
 // Reserved reserves the worst-case usage of a call inside a task.
 type Reserved struct {
-	Work
+	TaskID
 	N      int   `json:"n"`
 	Amount Usage `json:"amount"`
 }
 
 // BudgetWait is a reservation or the start of a task that waits for budget.
 type BudgetWait struct {
-	Work
+	TaskID
 	N      int   `json:"n,omitempty"` // of the reservation; 0 for the start of the task
 	Amount Usage `json:"amount"`
 	// Least is the number of output tokens that suffices if less than Amount is
@@ -297,7 +297,7 @@ type BudgetWait struct {
 // BudgetRefused is a reservation that can never be granted: the budget of the
 // branch or child is exhausted.
 type BudgetRefused struct {
-	Work
+	TaskID
 	N      int    `json:"n"`
 	Amount Usage  `json:"amount"`
 	Budget string `json:"budget"`
@@ -312,8 +312,8 @@ type BudgetRaised struct {
 
 // RetrySet schedules another attempt, or the continuation of one.
 type RetrySet struct {
-	Work        // the next attempt
-	Due  Millis `json:"due"`
+	TaskID        // the next attempt
+	Due    Millis `json:"due"`
 	// Continues is set if the attempt has stopped until Due and then continues
 	// from its notes. Why is the reason.
 	Continues bool   `json:"continues,omitempty"`
@@ -347,8 +347,8 @@ type GateOpened struct {
 	Escalates Millis `json:"escalates,omitempty"`
 	// Task is the task that waits, and Call the key of the tool call that needs
 	// an approval.
-	Task *Work  `json:"task,omitempty"`
-	Call string `json:"call,omitempty"`
+	Task *TaskID `json:"task,omitempty"`
+	Call string  `json:"call,omitempty"`
 	// Uncounted is set if the gate is not the execution of a step.
 	Uncounted bool   `json:"uncounted,omitempty"`
 	Via       *int   `json:"via,omitempty"`
@@ -499,7 +499,7 @@ func Spent(f Fact) Usage {
 
 // Key returns the task's stable name: frame, step, visit, part and attempt. Tools
 // receive it as their idempotency key.
-func (w Work) Key() string {
+func (w TaskID) Key() string {
 	var room [64]byte
 	return string(w.appendKey(room[:0]))
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // appendKey appends "frame/step~visit:part#attempt", without parts that are zero.
-func (w Work) appendKey(b []byte) []byte {
+func (w TaskID) appendKey(b []byte) []byte {
 	b = w.Place.appendKey(b)
 	if w.Part != "" {
 		b = append(b, ':')

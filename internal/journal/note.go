@@ -27,7 +27,7 @@ const (
 	NoteToolAnswer  = "tool_answer"    // ToolAnswer: a person's answer to a tool call
 	NoteSample      = "sample"         // Sample: a reply that a tool has requested from the model
 	NoteMissingFile = "missing_file"   // MissingFile: a declared file that does not exist
-	NoteSaid        = "said"           // Said: a message for people
+	NoteLogLine     = "said"           // LogLine
 	NoteHooks       = "hooks"          // Hooks: what came of the hooks of a step
 	NoteProgress    = "progress"       // Progress: the progress of a tool call, from time to time
 	NoteAgent       = "agent"          // AgentWork: an external agent starts, or reports its session
@@ -241,8 +241,8 @@ type AgentWork struct {
 	Acts bool `json:"acts,omitempty"`
 }
 
-// Said is a message for people who watch a run.
-type Said struct {
+// LogLine is a line of the run's log, for people.
+type LogLine struct {
 	Text string `json:"text"`
 }
 

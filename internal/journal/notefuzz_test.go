@@ -41,7 +41,7 @@ func FuzzReadNote(f *testing.F) {
 		journal.ModelRetry{},
 		journal.MergeDecision{},
 		journal.AgentWork{},
-		journal.Said{},
+		journal.LogLine{},
 		journal.DoneBy{},
 		journal.MissingFile{},
 		journal.Call{},

@@ -54,7 +54,7 @@ func (s *State) Check(p *Program, in Input) error {
 	switch x := in.(type) {
 	case taskInput:
 		return s.checkRunning(x.task())
-	case Decision:
+	case GateDecision:
 		_, err := s.gateFor(p, &x)
 		return err
 	case Signal:
@@ -85,7 +85,7 @@ func (s *State) Check(p *Program, in Input) error {
 }
 
 // checkRunning refuses the inputs of tasks that do not run, or run again by now.
-func (s *State) checkRunning(w journal.Work, rerun int) error {
+func (s *State) checkRunning(w journal.TaskID, rerun int) error {
 	f := s.Frames[w.Frame]
 	if f == nil || f.Phase != Working || f.Work() != w || f.Rerun != rerun {
 		return refusal(TooLate, "task %s is not running", w.Key())
@@ -118,7 +118,7 @@ func (s *State) busy() error {
 }
 
 // gateFor returns the gate that a decision is about.
-func (s *State) gateFor(p *Program, x *Decision) (*Frame, error) {
+func (s *State) gateFor(p *Program, x *GateDecision) (*Frame, error) {
 	open := s.OpenGates()
 	found := xslices.Filter(open, func(f *Frame) bool {
 		step := x.Step == "" || x.Step == f.Step || x.Step == f.Place().Key()
@@ -335,7 +335,7 @@ func (d *decider) refuse(in Input, err error) {
 		refused.Code, refused.Step = string(r.Code), r.Step
 	}
 	switch x := in.(type) {
-	case Decision:
+	case GateDecision:
 		refused.By = x.By
 	case Signal:
 		refused.By = x.By
@@ -355,7 +355,7 @@ func (d *decider) accept(in Input) {
 	case Note:
 		if f := d.s.Frames[x.Work.Frame]; x.N > f.Notes { // a note may arrive twice
 			d.fact(f, journal.TaskNoted{
-				Work: x.Work, N: x.N, Kind: x.Kind, Data: x.Data, Settles: x.Settles, Usage: x.Usage,
+				TaskID: x.Work, N: x.N, Kind: x.Kind, Data: x.Data, Settles: x.Settles, Usage: x.Usage,
 			})
 		}
 	case Reserve:
@@ -366,8 +366,8 @@ func (d *decider) accept(in Input) {
 		d.ask(&x)
 	case Sleep:
 		f := d.s.Frames[x.Work.Frame]
-		d.fact(f, journal.RetrySet{Work: x.Work, Due: d.now + x.For, Continues: true, Why: x.Why})
-	case Decision:
+		d.fact(f, journal.RetrySet{TaskID: x.Work, Due: d.now + x.For, Continues: true, Why: x.Why})
+	case GateDecision:
 		if f, _ := d.s.gateFor(d.p, &x); f.Gate.Kind == journal.GateToolCall {
 			by, method := x.decidedBy()
 			d.answerCall(f, journal.ToolAnswer{
@@ -462,7 +462,7 @@ func (d *decider) checked(f *Frame, step *ir.Step, v journal.Value) (journal.Val
 func (d *decider) endTask(f *Frame, r *Result) {
 	step := d.step(f)
 	ended := journal.TaskEnded{
-		Work: r.Work, Outcome: r.Outcome, Class: r.Class, Error: r.Error, Value: r.Value, Usage: r.Usage,
+		TaskID: r.Work, Outcome: r.Outcome, Class: r.Class, Error: r.Error, Value: r.Value, Usage: r.Usage,
 	}
 	if r.Outcome == journal.OutcomeOK {
 		switch {
@@ -491,7 +491,7 @@ func (d *decider) endTask(f *Frame, r *Result) {
 	if retries {
 		next := r.Work
 		next.Attempt++
-		d.fact(f, journal.RetrySet{Work: next, Due: d.now + delay(step.Retry, d.s.Run, next)})
+		d.fact(f, journal.RetrySet{TaskID: next, Due: d.now + delay(step.Retry, d.s.Run, next)})
 	}
 }
 
@@ -595,7 +595,7 @@ func retryable(step *ir.Step, attempt int, class journal.Class, exit int) bool {
 
 // delay returns the time to wait before an attempt. Jitter is derived from the run and the task's key, so that deciding
 // stays pure.
-func delay(r *ir.Retry, run journal.RunID, next journal.Work) journal.Millis {
+func delay(r *ir.Retry, run journal.RunID, next journal.TaskID) journal.Millis {
 	if len(r.Delays) == 0 {
 		return 0
 	}
@@ -630,14 +630,14 @@ func (d *decider) reserve(x *Reserve) {
 	granted, budget, at, later := d.s.grant(f, x.Amount, x.Least)
 	switch {
 	case budget == "" && len(d.s.BudgetWaiters) == 0:
-		d.fact(f, journal.Reserved{Work: x.Work, N: x.N, Amount: granted})
+		d.fact(f, journal.Reserved{TaskID: x.Work, N: x.N, Amount: granted})
 	case budget != "" && at.Path != "" && !later:
-		d.fact(f, journal.BudgetRefused{Work: x.Work, N: x.N, Amount: x.Amount, Budget: budget})
+		d.fact(f, journal.BudgetRefused{TaskID: x.Work, N: x.N, Amount: x.Amount, Budget: budget})
 	default:
 		if budget == "" { // it would fit, but others wait in front of it
 			budget = d.s.BudgetWaiters[0].Budget
 		}
-		d.fact(f, journal.BudgetWait{Work: x.Work, N: x.N, Amount: x.Amount, Least: x.Least, Budget: budget})
+		d.fact(f, journal.BudgetWait{TaskID: x.Work, N: x.N, Amount: x.Amount, Least: x.Least, Budget: budget})
 	}
 }
 
@@ -652,10 +652,10 @@ func (d *decider) loseTask(x *Gone) {
 	if x.Used != nil {
 		charged = *x.Used
 	}
-	d.fact(f, journal.TaskLost{Work: x.Work, Why: x.Why, Policy: x.Policy, Charged: charged, Until: x.Until})
+	d.fact(f, journal.TaskLost{TaskID: x.Work, Why: x.Why, Policy: x.Policy, Charged: charged, Until: x.Until})
 }
 
-func (d *decider) decideGate(f *Frame, x *Decision) {
+func (d *decider) decideGate(f *Frame, x *GateDecision) {
 	step := d.step(f)
 	decided := journal.GateDecided{Place: f.Place(), Note: x.Note}
 	decided.By, decided.Method = x.decidedBy()

@@ -67,7 +67,7 @@ func (s *State) applyOther(e *journal.Event) {
 	case journal.BudgetWait:
 		s.waitForBudget(&x)
 	case journal.BudgetRefused:
-		s.removeWaiter(x.Work, x.N)
+		s.removeWaiter(x.TaskID, x.N)
 	case journal.BudgetRaised:
 		s.raiseBudget(&x)
 	case journal.RetrySet:
@@ -194,7 +194,7 @@ func (s *State) noteTask(x *journal.TaskNoted) {
 
 func (s *State) reserve(x *journal.Reserved) {
 	f := s.frame(x.Frame)
-	s.removeWaiter(x.Work, x.N)
+	s.removeWaiter(x.TaskID, x.N)
 	xmaps.Set(&f.Reserved, x.N, x.Amount)
 	s.ledgers(f, func(_ *Frame, l *Ledger) { l.Held = l.Held.Plus(x.Amount) })
 }
@@ -205,7 +205,7 @@ func (s *State) waitForBudget(x *journal.BudgetWait) {
 		f.Phase, f.Part, f.Attempt, f.Due = AwaitingBudget, x.Part, x.Attempt, 0
 	}
 	s.BudgetWaiters = append(s.BudgetWaiters, BudgetWaiter{
-		Work: x.Work, N: x.N, Amount: x.Amount, Least: x.Least, Budget: x.Budget,
+		Work: x.TaskID, N: x.N, Amount: x.Amount, Least: x.Least, Budget: x.Budget,
 	})
 }
 
@@ -314,9 +314,9 @@ func (s *State) startTask(x *journal.TaskStarted, e *journal.Event) {
 		f.Notes, f.Begun = 0, e.Seq
 	}
 	f.Phase, f.Part, f.Attempt, f.Rerun, f.Due = Working, x.Part, x.Attempt, x.Rerun, 0
-	s.removeWaiter(x.Work, 0)
+	s.removeWaiter(x.TaskID, 0)
 	s.Open++
-	if counts(x.Work, x.Rerun) {
+	if counts(x.TaskID, x.Rerun) {
 		s.countStep(f)
 	}
 	s.ledgers(f, func(owner *Frame, l *Ledger) {
@@ -536,7 +536,7 @@ func (s *State) release(f *Frame, used journal.Usage) {
 }
 
 // removeWaiter removes a reservation, or the start of a task (n is 0), from the queue for budget.
-func (s *State) removeWaiter(w journal.Work, n int) {
+func (s *State) removeWaiter(w journal.TaskID, n int) {
 	for i := range s.BudgetWaiters {
 		if s.BudgetWaiters[i].N == n && s.BudgetWaiters[i].Work == w {
 			s.BudgetWaiters = append(s.BudgetWaiters[:i], s.BudgetWaiters[i+1:]...)

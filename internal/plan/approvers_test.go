@@ -28,9 +28,9 @@ func atGate(t *testing.T, g ir.Gate) *world {
 }
 
 // signed returns the decision of an authenticated person about what the gate shows.
-func (w *world) signed(answer, user string, roles ...string) plan.Decision {
+func (w *world) signed(answer, user string, roles ...string) plan.GateDecision {
 	_, digest := w.s.Shown(w.p, w.s.OpenGates()[0])
-	return plan.Decision{
+	return plan.GateDecision{
 		Step: "g", Answer: answer, Digest: digest, By: journal.Actor{User: user, Method: "token"}, Roles: roles,
 	}
 }

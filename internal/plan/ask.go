@@ -46,5 +46,5 @@ func (d *decider) answerCall(f *Frame, answer journal.ToolAnswer, method string)
 		Place: f.Place(), Outcome: journal.OutcomeRerun, Method: method, Reason: reason, By: answer.By,
 		Note: answer.Note, Digest: answer.Digest,
 	})
-	d.fact(f, journal.TaskNoted{Work: work, N: f.Notes + 1, Kind: journal.NoteToolAnswer, Data: mustJSON(answer)})
+	d.fact(f, journal.TaskNoted{TaskID: work, N: f.Notes + 1, Kind: journal.NoteToolAnswer, Data: mustJSON(answer)})
 }

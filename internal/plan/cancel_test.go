@@ -11,7 +11,7 @@ import (
 )
 
 // stopped ends a task as cancelled.
-func stopped(journal.Work) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
+func stopped(journal.TaskID) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
 
 // end ends the running task of a step.
 func (w *world) end(step string, r plan.Result) {
@@ -19,7 +19,7 @@ func (w *world) end(step string, r plan.Result) {
 	for i, task := range w.tasks {
 		if task.Step == step {
 			do := w.do
-			w.do = func(journal.Work) plan.Result { return r }
+			w.do = func(journal.TaskID) plan.Result { return r }
 			w.result(i)
 			w.do = do
 			return
@@ -183,21 +183,21 @@ func TestResultsFromPeopleAreValidated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := lost(c.step)
-			events := w.send(plan.Decision{Answer: plan.AnswerResult, Value: json.RawMessage(c.bad)})
+			events := w.send(plan.GateDecision{Answer: plan.AnswerResult, Value: json.RawMessage(c.bad)})
 			if len(events) != 1 || len(w.s.OpenGates()) != 1 {
 				t.Fatalf("taken: %s", describe(events))
 			}
 			if x, ok := events[0].Fact.(journal.InputRefused); !ok || x.Why == "" {
 				t.Errorf("%+v", events[0].Fact)
 			}
-			w.send(plan.Decision{Answer: plan.AnswerResult, Value: json.RawMessage(c.good)})
+			w.send(plan.GateDecision{Answer: plan.AnswerResult, Value: json.RawMessage(c.good)})
 			if w.s.Finished == nil || w.s.Finished.Outcome != c.outcome {
 				t.Error(describe(w.log))
 			}
 		})
 	}
 	w := lost(task("g"))
-	w.send(plan.Decision{Answer: plan.AnswerFail})
+	w.send(plan.GateDecision{Answer: plan.AnswerFail})
 	if f := w.s.Finished; f == nil || f.Outcome != journal.OutcomeFailed || f.Reason != string(journal.ClassInDoubt) ||
 		f.Error != "a person decided that it failed" {
 		t.Errorf("%+v", f)

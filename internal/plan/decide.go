@@ -204,14 +204,14 @@ func (d *decider) enter(f *Frame, id string, via *int, standIn string) {
 			return
 		}
 	}
-	d.startStep(f, step, journal.Work{Place: at}, via, standIn)
+	d.startStep(f, step, journal.TaskID{Place: at}, via, standIn)
 }
 
 // oneStep is the cost of starting a step.
 var oneStep = journal.Usage{Steps: 1}
 
 // startStep starts a step after its condition, if there is budget for it.
-func (d *decider) startStep(f *Frame, step *ir.Step, w journal.Work, via *int, standIn string) {
+func (d *decider) startStep(f *Frame, step *ir.Step, w journal.TaskID, via *int, standIn string) {
 	at := w.Place
 	if task, part := opensWith(step); task {
 		w.Part = part
@@ -223,7 +223,7 @@ func (d *decider) startStep(f *Frame, step *ir.Step, w journal.Work, via *int, s
 			d.noBudget(f, at, budget, via, standIn)
 			return
 		}
-		d.fact(f, journal.BudgetWait{Work: w, Amount: oneStep, Budget: budget, Via: via, For: standIn})
+		d.fact(f, journal.BudgetWait{TaskID: w, Amount: oneStep, Budget: budget, Via: via, For: standIn})
 		return
 	}
 	limit, err := d.limit(f, step)
@@ -333,7 +333,7 @@ const ReasonUndecided = "UNDECIDED"
 func (s *State) TaskOf(p *Program, f *Frame) *ir.Task { return s.StepOf(p, f).Task() }
 
 // startTask starts a task, if there is time and budget for it.
-func (d *decider) startTask(f *Frame, w journal.Work, rerun int, via *int, standIn string) {
+func (d *decider) startTask(f *Frame, w journal.TaskID, rerun int, via *int, standIn string) {
 	step := d.unit(f).step(f.Block, w.Step)
 	if d.s.Holds(d.p, step.Task()) {
 		return // the frame keeps its phase: the process that continues decides the same
@@ -342,7 +342,7 @@ func (d *decider) startTask(f *Frame, w journal.Work, rerun int, via *int, stand
 		if spent.Path != "" {
 			d.leave(f, journal.StepLeft{
 				Place: w.Place, Outcome: journal.OutcomeFailed, Class: journal.ClassTimeout, Via: via, For: standIn,
-				Error: "no time is left to run it",
+				Error: "deadline exceeded before the step started",
 			})
 			return
 		}
@@ -360,13 +360,13 @@ func (d *decider) startTask(f *Frame, w journal.Work, rerun int, via *int, stand
 				d.noBudget(f, w.Place, budget, via, standIn)
 				return
 			}
-			d.fact(f, journal.BudgetWait{Work: w, Amount: oneStep, Budget: budget, Via: via, For: standIn})
+			d.fact(f, journal.BudgetWait{TaskID: w, Amount: oneStep, Budget: budget, Via: via, For: standIn})
 			return
 		}
 	}
 	missing := d.s.missing(d.p, f, step)
 	d.fact(f, journal.TaskStarted{
-		Work: w, Kind: step.Task().Kind, Rerun: rerun, Via: via, For: standIn, MissingReads: missing,
+		TaskID: w, Kind: step.Task().Kind, Rerun: rerun, Via: via, For: standIn, MissingReads: missing,
 	})
 }
 
@@ -406,7 +406,7 @@ func (d *decider) enterGate(f *Frame, at journal.Place, step *ir.Step, g *ir.Gat
 		opened.Due = d.now + journal.Millis(g.Timeout)
 	}
 	if kind == journal.GatePerson {
-		reads, digest := d.s.shown(d.p, f, step, journal.Work{Place: at}.Key(), kind)
+		reads, digest := d.s.shown(d.p, f, step, journal.TaskID{Place: at}.Key(), kind)
 		opened.Shows, opened.Digest = d.s.shows(f, reads), digest
 		if a := g.Approvers; a != nil && a.EscalateAfter > 0 {
 			opened.Escalates = d.now + journal.Millis(a.EscalateAfter)
@@ -969,13 +969,13 @@ func (d *decider) grantPending() bool {
 			return true
 		}
 		missing := d.s.missing(d.p, f, step)
-		d.fact(f, journal.TaskStarted{Work: head.Work, Kind: step.Task().Kind, For: f.For, MissingReads: missing})
+		d.fact(f, journal.TaskStarted{TaskID: head.Work, Kind: step.Task().Kind, For: f.For, MissingReads: missing})
 	case budget == "":
-		d.fact(f, journal.Reserved{Work: head.Work, N: head.N, Amount: granted})
+		d.fact(f, journal.Reserved{TaskID: head.Work, N: head.N, Amount: granted})
 	case at.Path != "" && !later && head.N == 0:
 		d.noBudget(f, head.Work.Place, budget, nil, f.For)
 	case at.Path != "" && !later:
-		d.fact(f, journal.BudgetRefused{Work: head.Work, N: head.N, Amount: head.Amount, Budget: budget})
+		d.fact(f, journal.BudgetRefused{TaskID: head.Work, N: head.N, Amount: head.Amount, Budget: budget})
 	default:
 		return false
 	}

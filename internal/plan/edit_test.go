@@ -19,7 +19,7 @@ func edit(path, value string) plan.Edit {
 func (w *world) approveGate() {
 	g := w.s.OpenGates()[0]
 	_, digest := w.s.Shown(w.p, g)
-	w.send(plan.Decision{Step: g.Step, Frame: g.Path, Answer: plan.Approve, Digest: digest})
+	w.send(plan.GateDecision{Step: g.Step, Frame: g.Path, Answer: plan.Approve, Digest: digest})
 }
 
 // release returns a program whose gate shows state.a, before the step b.
@@ -71,7 +71,7 @@ func TestApprovedValuesCannotBeEdited(t *testing.T) {
 		w.result(0)
 		w.send(plan.Pause{})
 		_, digest := w.s.Shown(w.p, w.s.OpenGates()[0])
-		w.send(plan.Decision{Answer: plan.Reject, Digest: digest})
+		w.send(plan.GateDecision{Answer: plan.Reject, Digest: digest})
 		if err := w.s.Check(w.p, edit("state.a", `1`)); err != nil {
 			t.Error(err)
 		}

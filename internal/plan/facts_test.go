@@ -442,7 +442,7 @@ func stories(t *testing.T) map[string]story {
 			if kind == "event" {
 				w.send(plan.Signal{Event: "go", Data: json.RawMessage(`{"n":1}`), By: journal.Actor{User: "eva"}})
 			}
-			w.do = func(task journal.Work) plan.Result {
+			w.do = func(task journal.TaskID) plan.Result {
 				if task.Step == "a" {
 					return no("no luck")
 				}
@@ -479,7 +479,7 @@ func stories(t *testing.T) map[string]story {
 func people(t *testing.T) map[string]story {
 	out := map[string]story{}
 	eva := journal.Actor{User: "eva", As: "boss"}
-	answer := func(w *world, d plan.Decision) {
+	answer := func(w *world, d plan.GateDecision) {
 		w.t.Helper()
 		if open := w.s.OpenGates(); len(open) > 0 && d.Digest == "" {
 			_, d.Digest = w.s.Shown(w.p, open[0])
@@ -493,13 +493,13 @@ func people(t *testing.T) map[string]story {
 		s.Fallback = &ir.Name{Name: "spare"}
 		return program(append(chain(task("a"), s, task("after")), task("spare"))...)
 	}
-	said := func(d plan.Decision) func(w *world) {
+	said := func(d plan.GateDecision) func(w *world) {
 		return func(w *world) { w.result(0); w.now += 70; answer(w, d) }
 	}
-	out["a person approves"] = story{program: gate(ir.Gate{Decider: ir.Person}), tell: said(plan.Decision{
+	out["a person approves"] = story{program: gate(ir.Gate{Decider: ir.Person}), tell: said(plan.GateDecision{
 		Answer: plan.Approve, Note: "fine", Value: json.RawMessage(`{"n":1}`),
 	})}
-	out["a person rejects"] = story{program: gate(ir.Gate{Decider: ir.Person}), tell: said(plan.Decision{
+	out["a person rejects"] = story{program: gate(ir.Gate{Decider: ir.Person}), tell: said(plan.GateDecision{
 		Answer: plan.Reject, Note: "not fine", Value: json.RawMessage(`{"n":1}`),
 	})}
 	for _, on := range []ir.OnTimeout{"", ir.TimeoutFail, ir.TimeoutNotify, ir.TimeoutSkip, ir.TimeoutFallback} {
@@ -543,7 +543,7 @@ func people(t *testing.T) map[string]story {
 		return p
 	}(), tell: func(w *world) {
 		w.send(
-			plan.Decision{Answer: plan.Approve, By: eva},
+			plan.GateDecision{Answer: plan.Approve, By: eva},
 			plan.Continue{By: eva}, plan.Pause{By: eva}, plan.Pause{By: eva}, plan.Continue{By: eva},
 			plan.Raise{Budget: "patience", To: 1}, plan.Raise{Budget: plan.BudgetTokens, To: 1},
 			plan.Raise{Budget: plan.BudgetSteps, To: 50}, plan.Raise{Budget: plan.BudgetMoney, To: 2_500_000},
@@ -558,9 +558,9 @@ func people(t *testing.T) map[string]story {
 		w.send(
 			plan.Result{Work: late}, plan.Note{Work: late}, plan.Reserve{Work: late}, plan.Gone{Work: late},
 			plan.Ask{Work: late}, plan.Sleep{Work: late},
-			plan.Result{Work: journal.Work{Place: journal.Place{Frame: "nowhere"}}},
-			plan.Decision{Step: "g", Answer: plan.Approve, By: eva},
-			plan.Decision{Step: "h", Answer: plan.Approve, By: eva},
+			plan.Result{Work: journal.TaskID{Place: journal.Place{Frame: "nowhere"}}},
+			plan.GateDecision{Step: "g", Answer: plan.Approve, By: eva},
+			plan.GateDecision{Step: "h", Answer: plan.Approve, By: eva},
 			plan.Edit{Path: "input.n", Value: json.RawMessage("1")},
 			plan.Edit{Path: "input", Value: json.RawMessage("1")}, plan.Edit{Value: json.RawMessage("1")},
 			plan.Edit{Path: "state.a", Value: json.RawMessage("{")},
@@ -582,14 +582,15 @@ func people(t *testing.T) map[string]story {
 		_, x := w.s.Shown(w.p, w.s.OpenGates()[0])
 		_, y := w.s.Shown(w.p, w.s.OpenGates()[1])
 		w.send(
-			plan.Decision{Answer: plan.Approve}, plan.Decision{Step: "ask", Answer: plan.Approve},
-			plan.Decision{Step: "none", Answer: plan.Approve}, plan.Decision{Frame: "fan/z", Answer: plan.Approve},
-			plan.Decision{Frame: "fan/x", Answer: plan.AnswerRerun, Digest: x},
-			plan.Decision{Frame: "fan/x", Answer: plan.Approve, Digest: y},
+			plan.GateDecision{Answer: plan.Approve}, plan.GateDecision{Step: "ask", Answer: plan.Approve},
+			plan.GateDecision{Step: "none", Answer: plan.Approve},
+			plan.GateDecision{Frame: "fan/z", Answer: plan.Approve},
+			plan.GateDecision{Frame: "fan/x", Answer: plan.AnswerRerun, Digest: x},
+			plan.GateDecision{Frame: "fan/x", Answer: plan.Approve, Digest: y},
 			plan.Signal{Event: "go"}, plan.Edit{Path: "state.a", Value: json.RawMessage("1")}, plan.Rewind{Step: "ask"},
-			plan.Decision{Frame: "fan/y", Answer: plan.Approve, Digest: y},
-			plan.Decision{Step: "fan/x/ask", Answer: plan.Approve, Digest: x},
-			plan.Decision{Answer: plan.Approve},
+			plan.GateDecision{Frame: "fan/y", Answer: plan.Approve, Digest: y},
+			plan.GateDecision{Step: "fan/x/ask", Answer: plan.Approve, Digest: x},
+			plan.GateDecision{Answer: plan.Approve},
 		)
 	}}
 
@@ -629,11 +630,11 @@ func people(t *testing.T) map[string]story {
 		}})
 	}}
 	out["a call that is agreed to"] = asks(0, func(w *world) {
-		answer(w, plan.Decision{
+		answer(w, plan.GateDecision{
 			Answer: plan.Approve, Note: "go on",
 		})
 	})
-	out["a call that is not agreed to"] = asks(0, func(w *world) { answer(w, plan.Decision{Answer: plan.Reject}) })
+	out["a call that is not agreed to"] = asks(0, func(w *world) { answer(w, plan.GateDecision{Answer: plan.Reject}) })
 	out["a call that nobody answers"] = asks(5000, func(*world) {})
 	out["a call that is cancelled"] = asks(0, func(w *world) { w.send(plan.Cancel{}) })
 	for _, said := range []string{plan.AnswerRerun, plan.AnswerSkip, plan.AnswerResult, plan.AnswerFail} {
@@ -645,8 +646,8 @@ func people(t *testing.T) map[string]story {
 			w.tasks = nil
 			w.send(plan.Reserve{Work: lost, N: 1, Amount: journal.Usage{OutputTokens: 20, ModelCalls: 1}})
 			w.send(plan.Gone{Work: lost, Why: "killed", Policy: journal.RecoveryAsk, Until: 900})
-			answer(w, plan.Decision{Answer: plan.AnswerResult, Value: json.RawMessage("{")})
-			answer(w, plan.Decision{Answer: said, Note: "looked", Value: json.RawMessage(`{"n":1}`)})
+			answer(w, plan.GateDecision{Answer: plan.AnswerResult, Value: json.RawMessage("{")})
+			answer(w, plan.GateDecision{Answer: said, Note: "looked", Value: json.RawMessage(`{"n":1}`)})
 		}}
 	}
 	critic := ir.Step{ID: "check", Writes: []ir.Write{{Path: "state.check"}}}
@@ -869,7 +870,7 @@ func endings(t *testing.T) map[string]story {
 		gone := w.tasks[0]
 		w.tasks = nil
 		w.send(plan.Gone{Work: gone, Why: "killed", Policy: journal.RecoveryAsk})
-		w.send(plan.Decision{Answer: plan.AnswerRerun})
+		w.send(plan.GateDecision{Answer: plan.AnswerRerun})
 	}}
 	many := program()
 	many.Blocks[0].Steps = []ir.Step{branches(many, "fan", ir.JoinAll, 0, "x", "y", "z")}
@@ -897,7 +898,7 @@ func endings(t *testing.T) map[string]story {
 		r.MaxAttempts = 4
 		a.Retry, a.Writes = &r, always("a")
 		out["delays "+backoff] = story{program: program(a), tell: func(w *world) {
-			w.do = func(journal.Work) plan.Result { return no("no luck") }
+			w.do = func(journal.TaskID) plan.Result { return no("no luck") }
 		}}
 	}
 	// Facts name the replaced step and the limited edge also if the budget is exhausted.
@@ -1026,7 +1027,7 @@ func endings(t *testing.T) map[string]story {
 	}
 	chain(gathering.Blocks[0].Steps...)
 	out["what is gathered"] = story{program: gathering, tell: func(w *world) {
-		w.do = func(journal.Work) plan.Result {
+		w.do = func(journal.TaskID) plan.Result {
 			r := value(`{"n": [1]}`)
 			r.Usage = journal.Usage{OutputTokens: 5}
 			return r
@@ -1115,7 +1116,7 @@ func bounds(t *testing.T) map[string]story {
 	money.Blocks[0].Steps = []ir.Step{fan}
 	out["what tasks reserve"] = story{program: money, tell: func(w *world) {
 		x, y := w.tasks[0], w.tasks[1]
-		ask := func(work journal.Work, n int, tokens, least int64) {
+		ask := func(work journal.TaskID, n int, tokens, least int64) {
 			w.send(plan.Reserve{
 				Work: work, N: n, Amount: journal.Usage{OutputTokens: tokens, ModelCalls: 1}, Least: least,
 			})
@@ -1192,7 +1193,7 @@ func bounds(t *testing.T) map[string]story {
 			w.send(plan.Signal{Event: "go"})
 			for range 2 {
 				_, digest := w.s.Shown(w.p, w.s.OpenGates()[0])
-				w.send(plan.Decision{Answer: plan.Approve, Digest: digest})
+				w.send(plan.GateDecision{Answer: plan.Approve, Digest: digest})
 				for len(w.tasks) > 0 && w.s.Finished == nil {
 					w.result(0)
 				}

@@ -125,7 +125,7 @@ func (d *decider) join(f *Frame, a *ir.Parallel) {
 		return
 	}
 	if a.Combine != nil {
-		d.startTask(f, journal.Work{Place: f.Place(), Part: PartCombine}, 0, nil, f.For)
+		d.startTask(f, journal.TaskID{Place: f.Place(), Part: PartCombine}, 0, nil, f.For)
 		return
 	}
 	var gathered journal.Value
@@ -139,7 +139,7 @@ func (d *decider) join(f *Frame, a *ir.Parallel) {
 // retryBranches schedules another attempt at the branches that failed, if it can make the step succeed.
 func (d *decider) retryBranches(f *Frame, a *ir.Parallel) bool {
 	step, g := d.step(f), f.Group
-	retry := journal.RetrySet{Work: journal.Work{Place: f.Place(), Attempt: f.Attempt + 1}}
+	retry := journal.RetrySet{TaskID: journal.TaskID{Place: f.Place(), Attempt: f.Attempt + 1}}
 	for i := range g.Total {
 		r := g.Results[i]
 		if r == nil || r.Outcome != journal.OutcomeFailed || !retryable(step, f.Attempt, r.Class, r.Status) {
@@ -155,7 +155,7 @@ func (d *decider) retryBranches(f *Frame, a *ir.Parallel) bool {
 	if again == 0 || !enough {
 		return false
 	}
-	retry.Due = d.now + delay(step.Retry, d.s.Run, retry.Work)
+	retry.Due = d.now + delay(step.Retry, d.s.Run, retry.TaskID)
 	d.fact(f, retry)
 	return true
 }
@@ -314,7 +314,7 @@ func (d *decider) call(f *Frame, a *ir.Call) {
 		Place: f.Place(), Outcome: last.Outcome, Class: last.Class, Reason: last.Reason, Error: last.Error, For: f.For,
 	}
 	if last.Outcome == journal.OutcomeOK && a.Finish != nil {
-		d.startTask(f, journal.Work{Place: f.Place(), Part: PartCombine}, 0, nil, f.For)
+		d.startTask(f, journal.TaskID{Place: f.Place(), Part: PartCombine}, 0, nil, f.For)
 		return
 	}
 	if last.Outcome == journal.OutcomeOK {

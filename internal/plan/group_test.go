@@ -70,7 +70,7 @@ func TestStateDoesNotGrowWithFinishedIterations(t *testing.T) {
 			w := start(t, build(n), "")
 			w.quick = true
 			bodies, attempts := 0, 0
-			w.do = func(work journal.Work) plan.Result {
+			w.do = func(work journal.TaskID) plan.Result {
 				switch work.Step {
 				case "body":
 					if bodies++; bodies == n {
@@ -177,7 +177,7 @@ func TestUnreadableValuesFail(t *testing.T) {
 			w := start(t, p, "")
 			w.p.Blobs = func(string) (json.RawMessage, error) { return nil, errors.New(why) }
 			w.end("a", lost)
-			if slices.ContainsFunc(w.tasks, func(task journal.Work) bool { return task.Step == "big" }) {
+			if slices.ContainsFunc(w.tasks, func(task journal.TaskID) bool { return task.Step == "big" }) {
 				w.end("big", lost)
 			}
 			w.run(first)

@@ -13,15 +13,15 @@ type Input interface{ inputName() string }
 // execution still sends is not taken for that of its rerun.
 type taskInput interface {
 	Input
-	task() (w journal.Work, rerun int)
+	task() (w journal.TaskID, rerun int)
 }
 
-func (x Result) task() (journal.Work, int)  { return x.Work, x.Rerun }
-func (x Note) task() (journal.Work, int)    { return x.Work, x.Rerun }
-func (x Reserve) task() (journal.Work, int) { return x.Work, x.Rerun }
-func (x Gone) task() (journal.Work, int)    { return x.Work, x.Rerun }
-func (x Ask) task() (journal.Work, int)     { return x.Work, x.Rerun }
-func (x Sleep) task() (journal.Work, int)   { return x.Work, x.Rerun }
+func (x Result) task() (journal.TaskID, int)  { return x.Work, x.Rerun }
+func (x Note) task() (journal.TaskID, int)    { return x.Work, x.Rerun }
+func (x Reserve) task() (journal.TaskID, int) { return x.Work, x.Rerun }
+func (x Gone) task() (journal.TaskID, int)    { return x.Work, x.Rerun }
+func (x Ask) task() (journal.TaskID, int)     { return x.Work, x.Rerun }
+func (x Sleep) task() (journal.TaskID, int)   { return x.Work, x.Rerun }
 
 // The modes of a step that consists of frames.
 const (
@@ -41,7 +41,7 @@ const (
 
 // Result is the end of a task.
 type Result struct {
-	Work    journal.Work
+	Work    journal.TaskID
 	Rerun   int
 	Outcome journal.Outcome // ok, failed, cancelled
 	Class   journal.Class
@@ -54,7 +54,7 @@ type Result struct {
 
 // Note is something that happened inside a task. Settles is the reservation that it ends.
 type Note struct {
-	Work    journal.Work
+	Work    journal.TaskID
 	Rerun   int
 	N       int
 	Kind    string
@@ -65,7 +65,7 @@ type Note struct {
 
 // Reserve requests budget before a call inside a task.
 type Reserve struct {
-	Work   journal.Work
+	Work   journal.TaskID
 	Rerun  int
 	N      int
 	Amount journal.Usage
@@ -75,7 +75,7 @@ type Reserve struct {
 
 // Gone reports that a task has lost its process, so that its outcome is unknown.
 type Gone struct {
-	Work   journal.Work
+	Work   journal.TaskID
 	Rerun  int
 	Why    string
 	Policy journal.Recovery
@@ -88,7 +88,7 @@ type Gone struct {
 // Ask reports that a task has stopped before a tool call that needs a person's approval. After the answer it continues
 // from its notes.
 type Ask struct {
-	Work  journal.Work
+	Work  journal.TaskID
 	Rerun int
 	Call  string // key of the call
 	Shows map[string]json.RawMessage
@@ -99,14 +99,14 @@ type Ask struct {
 // Sleep reports that a task has stopped because something that it needs is not available for some time. Then it
 // continues from its notes.
 type Sleep struct {
-	Work  journal.Work
+	Work  journal.TaskID
 	Rerun int
 	For   journal.Millis
 	Why   string
 }
 
 // Decision answers an open gate.
-type Decision struct {
+type GateDecision struct {
 	// Frame and Step select the gate; an empty Step is the only open one.
 	Frame, Step string
 	Answer      string // approve, reject; for a lost task: rerun, skip, result, fail
@@ -127,7 +127,7 @@ type Decision struct {
 const AutoApprove = "--auto-approve"
 
 // decidedBy returns the actor and the method of a decision, for the records.
-func (x *Decision) decidedBy() (by journal.Actor, method string) {
+func (x *GateDecision) decidedBy() (by journal.Actor, method string) {
 	switch {
 	case !x.Automated:
 		return x.By, MethodPerson
@@ -200,19 +200,19 @@ type TakenOver struct{ Owner string }
 // time.
 type ClockJump struct{ By journal.Millis }
 
-func (Result) inputName() string    { return "result" }
-func (Note) inputName() string      { return "note" }
-func (Reserve) inputName() string   { return "reserve" }
-func (Gone) inputName() string      { return "gone" }
-func (Ask) inputName() string       { return "ask" }
-func (Sleep) inputName() string     { return "sleep" }
-func (Decision) inputName() string  { return "decision" }
-func (Signal) inputName() string    { return "signal" }
-func (Cancel) inputName() string    { return "cancel" }
-func (Pause) inputName() string     { return "pause" }
-func (Continue) inputName() string  { return "continue" }
-func (Raise) inputName() string     { return "raise" }
-func (Edit) inputName() string      { return "edit" }
-func (Rewind) inputName() string    { return "rewind" }
-func (TakenOver) inputName() string { return "taken over" }
-func (ClockJump) inputName() string { return "clock jump" }
+func (Result) inputName() string       { return "result" }
+func (Note) inputName() string         { return "note" }
+func (Reserve) inputName() string      { return "reserve" }
+func (Gone) inputName() string         { return "gone" }
+func (Ask) inputName() string          { return "ask" }
+func (Sleep) inputName() string        { return "sleep" }
+func (GateDecision) inputName() string { return "decision" }
+func (Signal) inputName() string       { return "signal" }
+func (Cancel) inputName() string       { return "cancel" }
+func (Pause) inputName() string        { return "pause" }
+func (Continue) inputName() string     { return "continue" }
+func (Raise) inputName() string        { return "raise" }
+func (Edit) inputName() string         { return "edit" }
+func (Rewind) inputName() string       { return "rewind" }
+func (TakenOver) inputName() string    { return "taken over" }
+func (ClockJump) inputName() string    { return "clock jump" }

@@ -242,7 +242,7 @@ func (s *State) countStep(f *Frame) {
 
 // counts reports whether starting a task is an execution of its step. Combining branches belongs to a step that has
 // started, and so does the rerun of a lost task.
-func counts(w journal.Work, rerun int) bool {
+func counts(w journal.TaskID, rerun int) bool {
 	return rerun == 0 && (w.Part != PartCombine || w.Attempt > 0)
 }
 

@@ -35,10 +35,10 @@ type world struct {
 	s     *plan.State
 	log   []journal.Event
 	now   journal.Millis
-	tasks []journal.Work // running, in the order of their starts
-	done  map[string]int // executions by task key
+	tasks []journal.TaskID // running, in the order of their starts
+	done  map[string]int   // executions by task key
 	// do returns the result of a task; nil ends every task with its key as value.
-	do    func(w journal.Work) plan.Result
+	do    func(w journal.TaskID) plan.Result
 	quick bool // do not check the laws
 }
 
@@ -75,7 +75,7 @@ func current(s *plan.State, in []plan.Input) []plan.Input {
 		if !rerun.IsValid() {
 			continue
 		}
-		work := v.FieldByName("Work").Interface().(journal.Work)
+		work := v.FieldByName("Work").Interface().(journal.TaskID)
 		if f := s.Frames[work.Frame]; f != nil && rerun.Int() == 0 {
 			rerun.SetInt(int64(f.Rerun))
 		}
@@ -93,7 +93,7 @@ func (w *world) took(events []journal.Event) {
 			w.t.Fatalf("event %d has the number %d", want, e.Seq)
 		}
 		if x, ok := e.Fact.(journal.TaskStarted); ok {
-			w.tasks = append(w.tasks, x.Work)
+			w.tasks = append(w.tasks, x.TaskID)
 		}
 	}
 	if !w.quick {
@@ -295,8 +295,8 @@ func items(t reporter, text string) *expr.Expr {
 	return e
 }
 
-func failing(ids ...string) func(journal.Work) plan.Result {
-	return func(w journal.Work) plan.Result {
+func failing(ids ...string) func(journal.TaskID) plan.Result {
+	return func(w journal.TaskID) plan.Result {
 		if slices.Contains(ids, w.Step) || slices.Contains(ids, w.Key()) {
 			return plan.Result{Outcome: journal.OutcomeFailed, Class: "API_ERROR", Error: "no luck"}
 		}
@@ -317,7 +317,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 		name    string
 		program func() *ir.Program
 		input   string
-		do      func(journal.Work) plan.Result
+		do      func(journal.TaskID) plan.Result
 		want    string
 	}{
 		{
@@ -499,7 +499,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 					}
 				}))
 			},
-			do: func(journal.Work) plan.Result {
+			do: func(journal.TaskID) plan.Result {
 				return plan.Result{Outcome: journal.OutcomeFailed, Class: "NOT_READY"}
 			},
 			want: "start a#0; end a#0 failed NOT_READY; finished failed NOT_READY",
@@ -511,7 +511,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 					s.Writes = []ir.Write{{Path: "state.x", Part: "x"}, {Path: "state.y", Part: "y"}}
 				}))
 			},
-			do:   func(journal.Work) plan.Result { return value(`{"x": 1}`) },
+			do:   func(journal.TaskID) plan.Result { return value(`{"x": 1}`) },
 			want: "start a#0; end a#0 failed INVALID_OUTPUT; finished failed INVALID_OUTPUT",
 		},
 		{
@@ -521,7 +521,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 					Kind: "agent",
 				}}}, task("b"))...)
 			},
-			do:   func(w journal.Work) plan.Result { return value(`{"approved": true}`) },
+			do:   func(w journal.TaskID) plan.Result { return value(`{"approved": true}`) },
 			want: "start g:verdict#0; end g:verdict#0 ok; start b#0; end b#0 ok; finished ok",
 		},
 		{
@@ -531,7 +531,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 					Kind: "agent",
 				}}}, task("b"))...)
 			},
-			do:   func(w journal.Work) plan.Result { return value(`{"approved": false}`) },
+			do:   func(w journal.TaskID) plan.Result { return value(`{"approved": false}`) },
 			want: "start g:verdict#0; end g:verdict#0 rejected; finished rejected GATE_REJECTED",
 		},
 		{
@@ -539,7 +539,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 			program: func() *ir.Program {
 				return program(ir.Step{ID: "g", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}})
 			},
-			do:   func(w journal.Work) plan.Result { return value(`{"approved": "yes"}`) },
+			do:   func(w journal.TaskID) plan.Result { return value(`{"approved": "yes"}`) },
 			want: "start g:verdict#0; end g:verdict#0 failed INVALID_OUTPUT; finished failed INVALID_OUTPUT",
 		},
 		{
@@ -587,7 +587,7 @@ func TestParallelJoins(t *testing.T) {
 		name string
 		join ir.Join
 		most int
-		do   func(journal.Work) plan.Result
+		do   func(journal.TaskID) plan.Result
 		pick func(int) int
 		want string
 	}{
@@ -603,7 +603,7 @@ func TestParallelJoins(t *testing.T) {
 			p := program()
 			p.Blocks[0].Steps = chain(branches(p, "fan", c.join, c.most, "x", "y", "z"), task("after"))
 			w := start(t, p, "")
-			w.do = func(task journal.Work) plan.Result {
+			w.do = func(task journal.TaskID) plan.Result {
 				if f := w.s.Frames[task.Frame]; f != nil && f.Cancelled {
 					return plan.Result{Outcome: journal.OutcomeCancelled}
 				}
@@ -747,7 +747,7 @@ func TestJitterIsDeterministic(t *testing.T) {
 			for _, e := range events {
 				switch x := e.Fact.(type) {
 				case journal.TaskStarted:
-					events = s.Decide(p, s.At, plan.Result{Work: x.Work, Outcome: journal.OutcomeFailed, Error: "no"})
+					events = s.Decide(p, s.At, plan.Result{Work: x.TaskID, Outcome: journal.OutcomeFailed, Error: "no"})
 				case journal.RetrySet:
 					out = append(out, x.Due-e.At)
 					events = s.Decide(p, x.Due)
@@ -798,7 +798,7 @@ func TestCyclesEnd(t *testing.T) {
 			w := start(t, program(steps...), "")
 			w.quick = true
 			if strings.Contains(name, "that fail") {
-				w.do = func(journal.Work) plan.Result {
+				w.do = func(journal.TaskID) plan.Result {
 					return plan.Result{
 						Outcome: journal.OutcomeFailed, Error: "no",
 					}
@@ -869,7 +869,7 @@ func TestGatesTakeOneDecision(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		d := digest(w)
-		yes := plan.Decision{Step: "g", Answer: plan.Approve, Digest: d, By: journal.Actor{User: "eva"}}
+		yes := plan.GateDecision{Step: "g", Answer: plan.Approve, Digest: d, By: journal.Actor{User: "eva"}}
 		w.send(yes, yes)
 		w.run(first)
 		if got := describe(w.log); !strings.Contains(got, "decided g ok human_review") ||
@@ -880,7 +880,7 @@ func TestGatesTakeOneDecision(t *testing.T) {
 	t.Run("a claimed name stands beside the actor, never in its place", func(t *testing.T) {
 		w := start(t, gate(ir.Gate{Decider: ir.Person}), "")
 		w.run(first)
-		w.send(plan.Decision{Answer: plan.Approve, Digest: digest(w), By: journal.Actor{User: "eva", As: "boss"}})
+		w.send(plan.GateDecision{Answer: plan.Approve, Digest: digest(w), By: journal.Actor{User: "eva", As: "boss"}})
 		var got struct{ Actor, Claimed string }
 		if err := json.Unmarshal(w.s.Root().Scope["state.g"].JSON, &got); err != nil || got.Actor != "eva" ||
 			got.Claimed != "boss" {
@@ -892,7 +892,7 @@ func TestGatesTakeOneDecision(t *testing.T) {
 		w.run(first)
 		d := digest(w)
 		w.send(plan.Edit{Path: "state.a", Value: json.RawMessage(`"changed"`)})
-		err := w.s.Check(w.p, plan.Decision{Step: "g", Answer: plan.Approve, Digest: d})
+		err := w.s.Check(w.p, plan.GateDecision{Step: "g", Answer: plan.Approve, Digest: d})
 		if r, ok := plan.IsRefusal(err); !ok || r.Code != plan.Changed {
 			t.Errorf("got %v", err)
 		}
@@ -901,7 +901,7 @@ func TestGatesTakeOneDecision(t *testing.T) {
 		w := start(t, gate(ir.Gate{Decider: ir.Person}), "")
 		w.run(first)
 		w.send(plan.Edit{Path: "state.a", Value: json.RawMessage(`{"text": "<b>", "n": 1.0}`)})
-		w.send(plan.Decision{Answer: plan.Approve, Digest: digest(w)})
+		w.send(plan.GateDecision{Answer: plan.Approve, Digest: digest(w)})
 		var opened journal.GateOpened
 		var decided journal.GateDecided
 		for _, e := range w.log {
@@ -942,7 +942,7 @@ func TestGatesTakeOneDecision(t *testing.T) {
 		w = start(t, gate(ir.Gate{Decider: ir.Person, Timeout: 100}), "")
 		w.result(0)
 		w.now += 500 // after the deadline, but the decision arrives before the timer
-		w.send(plan.Decision{Answer: plan.Approve, Digest: digest(w)})
+		w.send(plan.GateDecision{Answer: plan.Approve, Digest: digest(w)})
 		w.run(first)
 		if w.s.Finished.Outcome != "ok" {
 			t.Errorf("%+v", w.s.Finished)
@@ -1008,11 +1008,11 @@ func TestLostTasksFollowTheirRecovery(t *testing.T) {
 		if w.s.Summary().Waiting != "doubt: a" {
 			t.Errorf("%+v", w.s.Summary())
 		}
-		w.send(plan.Decision{Step: "a", Answer: plan.Approve})
+		w.send(plan.GateDecision{Step: "a", Answer: plan.Approve})
 		if len(w.tasks) > 0 {
 			t.Fatal("a doubt cannot be approved")
 		}
-		w.send(plan.Decision{Step: "a", Answer: answer, Value: json.RawMessage("1")})
+		w.send(plan.GateDecision{Step: "a", Answer: answer, Value: json.RawMessage("1")})
 		w.run(first)
 		if w.s.Finished.Outcome != want {
 			t.Errorf("%s: %+v", answer, w.s.Finished)
@@ -1059,7 +1059,7 @@ func TestAttemptAfterALostOneIsANewTask(t *testing.T) {
 	lost := w.tasks[0]
 	w.tasks = nil
 	w.send(plan.Gone{Work: lost, Why: "crash", Policy: journal.RecoveryRerun})
-	w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: journal.OutcomeFailed, Class: "TOOL"} }
+	w.do = func(journal.TaskID) plan.Result { return plan.Result{Outcome: journal.OutcomeFailed, Class: "TOOL"} }
 	w.result(0)
 	w.now, _ = w.s.Wake()
 	w.send()
@@ -1109,7 +1109,7 @@ func TestBudgetsAreReservations(t *testing.T) {
 		// Each granted call uses 30: others can continue, in order, until 300 are used.
 		granted := 0
 		for {
-			f := slices.IndexFunc(w.tasks, func(task journal.Work) bool {
+			f := slices.IndexFunc(w.tasks, func(task journal.TaskID) bool {
 				return w.s.Frames[task.Frame].Reserved != nil
 			})
 			if f < 0 {
@@ -1199,7 +1199,7 @@ func TestCancelWaitsForTasksAndPauseHoldsThem(t *testing.T) {
 	if w.s.Finished != nil {
 		t.Fatal("a run is over only when its tasks are")
 	}
-	w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
+	w.do = func(journal.TaskID) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
 	w.run(first)
 	if w.s.Finished == nil || w.s.Finished.Outcome != "cancelled" {
 		t.Error(describe(w.log))
@@ -1247,7 +1247,7 @@ func TestStepTimeLimitsCountActiveTime(t *testing.T) {
 	}
 	w.now = wake
 	w.send()
-	w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
+	w.do = func(journal.TaskID) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
 	w.result(0)
 	if got := last(w); got != "start late#0" {
 		t.Error(describe(w.log))
@@ -1358,7 +1358,7 @@ func TestStepTimeLimitsCanBeExpressions(t *testing.T) {
 		}
 		w.now += 400
 		w.send()
-		w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
+		w.do = func(journal.TaskID) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
 		w.result(0)
 		w.now = wakes(t, w)
 		w.send()
@@ -1388,7 +1388,7 @@ func TestCancelledProgramsCleanUp(t *testing.T) {
 
 	w := start(t, p, "")
 	w.send(plan.Cancel{Reason: "enough"})
-	w.do = func(task journal.Work) plan.Result {
+	w.do = func(task journal.TaskID) plan.Result {
 		if task.Step == "one" {
 			return plan.Result{Outcome: journal.OutcomeCancelled}
 		}
@@ -1403,7 +1403,7 @@ func TestCancelledProgramsCleanUp(t *testing.T) {
 	w = start(t, p, "")
 	w.send(plan.Pause{})
 	w.send(plan.Cancel{})
-	w.do = func(journal.Work) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
+	w.do = func(journal.TaskID) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
 	w.result(0)
 	w.send(plan.Cancel{})
 	w.result(0)
@@ -1435,7 +1435,7 @@ func TestAnyOrderOfTheSameResultsEndsTheSame(t *testing.T) {
 	), ir.Step{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{
 		{Name: "a", Block: outer}, {Name: "b", Block: loop},
 	}}}, task("end"))
-	do := func(w journal.Work) plan.Result {
+	do := func(w journal.TaskID) plan.Result {
 		if w.Step == "retried" && w.Attempt < 2 {
 			return plan.Result{Outcome: journal.OutcomeFailed, Class: "TIMEOUT"}
 		}

@@ -196,7 +196,7 @@ func TestLawsHoldForRandomPrograms(t *testing.T) {
 	})
 }
 
-func (g *generator) result(w journal.Work) plan.Result {
+func (g *generator) result(w journal.TaskID) plan.Result {
 	r := plan.Result{
 		Work:    w,
 		Outcome: pick(g, "outcome", journal.OutcomeOK, journal.OutcomeOK, journal.OutcomeOK, journal.OutcomeFailed),
@@ -250,9 +250,9 @@ func (g *generator) happen(w *world) {
 				plan.AnswerResult,
 			)
 			_, digest := w.s.Shown(w.p, f)
-			w.send(plan.Decision{Frame: f.Path, Step: f.Step, Answer: answer, Digest: digest, Value: json.RawMessage(
-				`{"approved": true}`,
-			)})
+			w.send(plan.GateDecision{
+				Frame: f.Path, Step: f.Step, Answer: answer, Digest: digest, Value: json.RawMessage(`{"approved": true}`),
+			})
 			return
 		}
 	case "signal":
@@ -281,7 +281,7 @@ func (g *generator) happen(w *world) {
 		g.goBack(w)
 	case "late":
 		w.send(plan.Result{
-			Work: journal.Work{Place: journal.Place{Step: "s1"}, Attempt: 7}, Outcome: journal.OutcomeOK,
+			Work: journal.TaskID{Place: journal.Place{Step: "s1"}, Attempt: 7}, Outcome: journal.OutcomeOK,
 		})
 	}
 }
@@ -334,9 +334,9 @@ func (g *generator) bringToAnEnd(w *world) {
 			_, digest := w.s.Shown(w.p, f)
 			switch f.Gate.Kind {
 			case journal.GatePerson:
-				w.send(plan.Decision{Frame: f.Path, Step: f.Step, Answer: plan.Approve, Digest: digest})
+				w.send(plan.GateDecision{Frame: f.Path, Step: f.Step, Answer: plan.Approve, Digest: digest})
 			case journal.GateInDoubt:
-				w.send(plan.Decision{Frame: f.Path, Step: f.Step, Answer: plan.AnswerRerun})
+				w.send(plan.GateDecision{Frame: f.Path, Step: f.Step, Answer: plan.AnswerRerun})
 			default:
 				w.send(plan.Signal{Event: f.Gate.Event})
 			}

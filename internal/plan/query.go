@@ -18,7 +18,7 @@ func (s *State) paths() []string { return slices.Sorted(maps.Keys(s.Frames)) }
 
 // OpenTask is a task that has started and not ended.
 type OpenTask struct {
-	journal.Work
+	journal.TaskID
 	Rerun int
 	Frame *Frame
 }
@@ -28,7 +28,7 @@ func (s *State) OpenTasks() []OpenTask {
 	var out []OpenTask
 	for _, path := range s.paths() {
 		if f := s.Frames[path]; f.Phase == Working {
-			out = append(out, OpenTask{Work: f.Work(), Rerun: f.Rerun, Frame: f})
+			out = append(out, OpenTask{TaskID: f.Work(), Rerun: f.Rerun, Frame: f})
 		}
 	}
 	return out
@@ -48,7 +48,7 @@ func (s *State) OpenGates() []*Frame {
 // MayBeInDoubt reports whether a decision names a running task. If its process has ended, the task is in doubt as soon
 // as another process claims the run.
 func (s *State) MayBeInDoubt(in Input) bool {
-	x, ok := in.(Decision)
+	x, ok := in.(GateDecision)
 	return ok && slices.ContainsFunc(s.OpenTasks(), func(t OpenTask) bool {
 		return x.Step == t.Frame.Step || x.Step == t.Place.Key()
 	})

@@ -108,8 +108,8 @@ func (d *decider) retryGroup(f *Frame, step *ir.Step) bool {
 		!retryable(step, f.Attempt, f.Last.Class, f.Last.Status) {
 		return false
 	}
-	next := journal.Work{Place: f.Place(), Attempt: f.Attempt + 1}
-	d.fact(f, journal.RetrySet{Work: next, Due: d.now + delay(step.Retry, d.s.Run, next)})
+	next := journal.TaskID{Place: f.Place(), Attempt: f.Attempt + 1}
+	d.fact(f, journal.RetrySet{TaskID: next, Due: d.now + delay(step.Retry, d.s.Run, next)})
 	return true
 }
 

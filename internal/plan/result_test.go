@@ -42,7 +42,7 @@ func TestFailedStepsMakeTheirWrites(t *testing.T) {
 	gate := ir.Step{ID: "b", Action: ir.Gate{Decider: ir.Person}}
 	p := program(run, gate)
 	w := start(t, p, "")
-	w.do = func(journal.Work) plan.Result {
+	w.do = func(journal.TaskID) plan.Result {
 		return plan.Result{
 			Outcome: journal.OutcomeFailed, Class: "COMMAND_FAILED", Error: "no", Exit: 7,
 			Value: journal.Value{JSON: json.RawMessage(`{"ExitCode":7}`)},
@@ -126,7 +126,7 @@ func TestEndStepsComputeResultAndMessage(t *testing.T) {
 		Path: "output",
 	}}}
 	w := start(t, program(chain(task("a"), done)...), "")
-	w.do = func(journal.Work) plan.Result { return value(`{"Output":"hello"}`) }
+	w.do = func(journal.TaskID) plan.Result { return value(`{"Output":"hello"}`) }
 	w.run(first)
 	if string(w.s.Finished.Output.JSON) != `"hello"` {
 		t.Errorf("%s", w.s.Finished.Output.JSON)
@@ -162,7 +162,7 @@ func TestStepsOfFramesAreRetried(t *testing.T) {
 			p.Children = []ir.Program{*program(task("inner"))}
 			tries := 0
 			w := start(t, p, `{"list":[1]}`)
-			w.do = func(task journal.Work) plan.Result {
+			w.do = func(task journal.TaskID) plan.Result {
 				if task.Step == "inner" {
 					if tries++; tries < 3 {
 						return plan.Result{Outcome: journal.OutcomeFailed, Class: "API_ERROR", Error: "no luck"}

@@ -216,19 +216,19 @@ type Signalled struct {
 
 // BudgetWaiter is a task that waits for budget: to start (N is 0) or to continue.
 type BudgetWaiter struct {
-	Work   journal.Work  `json:"work"`
-	N      int           `json:"n,omitempty"`
-	Amount journal.Usage `json:"amount"`
-	Least  int64         `json:"least,omitempty"`
-	Budget string        `json:"budget"`
+	Work   journal.TaskID `json:"work"`
+	N      int            `json:"n,omitempty"`
+	Amount journal.Usage  `json:"amount"`
+	Least  int64          `json:"least,omitempty"`
+	Budget string         `json:"budget"`
 }
 
 // Root returns the frame of the run's body; nil before the run has started.
 func (s *State) Root() *Frame { return s.Frames[""] }
 
 // Work returns the task that a frame runs or is about to run.
-func (f *Frame) Work() journal.Work {
-	return journal.Work{Place: f.Place(), Part: f.Part, Attempt: f.Attempt}
+func (f *Frame) Work() journal.TaskID {
+	return journal.TaskID{Place: f.Place(), Part: f.Part, Attempt: f.Attempt}
 }
 
 // Place returns the place of a frame's current step.

@@ -24,7 +24,7 @@ func TestNamespaceAndPartAreMerged(t *testing.T) {
 			p := program(ir.Step{ID: "around", Action: around})
 			p.Blocks = append(p.Blocks, ir.Block{Steps: inside()})
 			w := start(t, p, "")
-			w.do = func(w journal.Work) plan.Result {
+			w.do = func(w journal.TaskID) plan.Result {
 				if w.Step == "whole" {
 					return value(`{"a":1,"b":2}`)
 				}

@@ -45,7 +45,8 @@ func TestActingOnALongRunReadsOnlyItsEnd(t *testing.T) {
 		{ID: "gate", Action: ir.Gate{Decider: ir.Person}},
 	}, []ir.Step{enginetest.Task("turn")})
 	for name, act := range map[string]plan.Input{
-		"approve": plan.Decision{Step: "gate", Answer: plan.Approve}, "cancel": plan.Cancel{}, "pause": plan.Pause{},
+		"approve": plan.GateDecision{Step: "gate", Answer: plan.Approve},
+		"cancel":  plan.Cancel{}, "pause": plan.Pause{},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var read atomic.Int64
@@ -77,7 +78,7 @@ func TestActingOnALongRunReadsOnlyItsEnd(t *testing.T) {
 			}
 			read.Store(0)
 			r = open()
-			if d, ok := act.(plan.Decision); ok {
+			if d, ok := act.(plan.GateDecision); ok {
 				state, program, _, err := r.Engine.Load(t.Context(), enginetest.ID)
 				if err != nil {
 					t.Fatal(err)

@@ -48,7 +48,7 @@ func (simulatedMachine) Start(context.Context, process.Command) (*process.Proces
 }
 
 // Run returns what the script has for the step, or else simulates the output.
-func (m simulatedMachine) Run(ctx context.Context, j *step.Job, w step.Work) (process.Outcome, error) {
+func (m simulatedMachine) Run(ctx context.Context, j *step.Job, w step.CommandSpec) (process.Outcome, error) {
 	if ctx.Err() != nil {
 		return process.Outcome{}, context.Cause(ctx)
 	}
@@ -109,7 +109,7 @@ func (m failingModel) Generate(ctx context.Context, req provider.Request) iter.S
 }
 
 // prints returns the outcome of a command that printed a text and succeeded.
-func prints(w step.Work, stdout []byte) (process.Outcome, error) {
+func prints(w step.CommandSpec, stdout []byte) (process.Outcome, error) {
 	if w.Leave != nil {
 		if err := w.Leave(string(bytes.TrimSpace(stdout))); err != nil {
 			return process.Outcome{}, err

@@ -134,7 +134,7 @@ func (idleMachine) Absent(_ *step.Job, name string) (string, bool) {
 }
 
 // Run fails.
-func (idleMachine) Run(context.Context, *step.Job, step.Work) (process.Outcome, error) {
+func (idleMachine) Run(context.Context, *step.Job, step.CommandSpec) (process.Outcome, error) {
 	return process.Outcome{}, errIdle
 }
 

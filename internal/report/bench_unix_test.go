@@ -81,7 +81,9 @@ func turns(runs, steps int) (*ir.Program, []journal.Appended) {
 			ir.Step{ID: fmt.Sprintf("step%d", i), Type: "transform", Action: ir.Task{Kind: "transform"}})
 	}
 	value := journal.Value{JSON: json.RawMessage(`"done well"`)}
-	work := func(i int) journal.Work { return journal.Work{Place: journal.Place{Step: fmt.Sprintf("step%d", i)}} }
+	work := func(i int) journal.TaskID {
+		return journal.TaskID{Place: journal.Place{Step: fmt.Sprintf("step%d", i)}}
+	}
 	var out []journal.Appended
 	for i := range steps + 1 {
 		var facts []journal.Fact
@@ -92,12 +94,12 @@ func turns(runs, steps int) (*ir.Program, []journal.Appended) {
 			})
 		} else {
 			facts = append(facts, journal.TaskEnded{
-				Work: work(i - 1), Outcome: "ok", Value: value,
+				TaskID: work(i - 1), Outcome: "ok", Value: value,
 				Writes: []journal.Write{{Path: fmt.Sprintf("state.step%d", i-1)}}, Final: true,
 			})
 		}
 		if i < steps {
-			facts = append(facts, journal.TaskStarted{Work: work(i), Kind: "transform"})
+			facts = append(facts, journal.TaskStarted{TaskID: work(i), Kind: "transform"})
 		} else {
 			facts = append(facts, journal.RunFinished{Outcome: "ok", Output: value})
 		}

@@ -62,7 +62,7 @@ func TestRestoredInterpreterKeepsHooks(t *testing.T) {
 		events = append(events, e)
 		if x, ok := e.Fact.(journal.TaskStarted); ok {
 			note := journal.TaskNoted{
-				Work: x.Work, Kind: journal.NoteHooks,
+				TaskID: x.TaskID, Kind: journal.NoteHooks,
 				Data: []byte(`{"hooks":[{"log":"ready"}]}`),
 			}
 			events = append(events, journal.Event{At: e.At, Fact: note})

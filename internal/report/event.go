@@ -68,7 +68,7 @@ const (
 	CallStarted    EventType = "call.started"    // journal.Call
 	CallFinished   EventType = "call.finished"   // journal.CallEnd
 	MergeDecided   EventType = "merge.decided"   // journal.MergeDecision
-	MessagePrinted EventType = "message.printed" // journal.Said
+	MessagePrinted EventType = "message.printed" // journal.LogLine
 	WorkerChosen   EventType = "worker.chosen"   // journal.DoneBy
 	FileMissing    EventType = "file.missing"    // journal.MissingFile
 	StepAnnotated  EventType = "step.annotated"  // a kind of note that has no event of its own
@@ -82,7 +82,7 @@ type Event struct {
 	At   journal.Millis `json:"at"`
 	Run  *Run           `json:"run"`
 	Step *Step          `json:"step,omitempty"` // nil for events of the run
-	Work journal.Work   `json:"work,omitzero"`  // the task or the place that the fact names
+	Work journal.TaskID `json:"work,omitzero"`  // the task or the place that the fact names
 	Ending
 	By         journal.Actor   `json:"by,omitzero"`        // the user who caused it
 	Name       string          `json:"name,omitempty"`     // of a branch

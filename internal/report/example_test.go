@@ -9,11 +9,11 @@ import (
 
 // An Interpreter turns the facts of a run into events that records and screens render.
 func Example() {
-	draft := journal.Work{Place: journal.Place{Step: "draft"}}
+	draft := journal.TaskID{Place: journal.Place{Step: "draft"}}
 	facts := []journal.Fact{
 		journal.RunStarted{Name: "essay"},
-		journal.TaskStarted{Work: draft, Kind: "agent"},
-		journal.TaskEnded{Work: draft, Outcome: journal.OutcomeOK, Final: true},
+		journal.TaskStarted{TaskID: draft, Kind: "agent"},
+		journal.TaskEnded{TaskID: draft, Outcome: journal.OutcomeOK, Final: true},
 		journal.RunFinished{Outcome: journal.OutcomeOK},
 	}
 	in := report.NewInterpreter("run-1", nil)

@@ -139,7 +139,7 @@ func (in *Interpreter) addRun(t EventType) *Event {
 
 // addWork queues an event about a task: of its step or, if that is not open,
 // of the root run.
-func (in *Interpreter) addWork(t EventType, w journal.Work) *Event {
+func (in *Interpreter) addWork(t EventType, w journal.TaskID) *Event {
 	var e *Event
 	if step := in.open(w.Place); step != nil {
 		e = in.add(t, step.Run, step)
@@ -151,7 +151,7 @@ func (in *Interpreter) addWork(t EventType, w journal.Work) *Event {
 }
 
 // addStep queues an event of the step at a place, if it is open.
-func (in *Interpreter) addStep(t EventType, w journal.Work) *Event {
+func (in *Interpreter) addStep(t EventType, w journal.TaskID) *Event {
 	if in.open(w.Place) == nil {
 		return &Event{}
 	}
@@ -186,13 +186,13 @@ func (in *Interpreter) interpret(e *journal.Event) error {
 			f.step.Attempt = x.Attempt
 		}
 		in.announce(f)
-		in.addWork(TaskStarted, x.Work)
+		in.addWork(TaskStarted, x.TaskID)
 	case journal.TaskEnded:
 		in.rests = true
 		return in.endTask(&x)
 	case journal.TaskLost:
 		in.rests = true // after the deadline of the run, nothing continues the step
-		in.addWork(TaskLost, x.Work)
+		in.addWork(TaskLost, x.TaskID)
 	case journal.TaskNoted:
 		return in.annotate(&x)
 	case journal.RetrySet:
@@ -206,7 +206,7 @@ func (in *Interpreter) interpret(e *journal.Event) error {
 			f.Retried = x.Step
 		}
 		if step := f.step; step != nil {
-			ev := in.addStep(StepRetrying, x.Work)
+			ev := in.addStep(StepRetrying, x.TaskID)
 			if x.Continues { // the attempt goes on later; it has not failed
 				ev.Ending = Ending{Error: x.Why}
 			} else if x.Error != "" {
@@ -222,7 +222,7 @@ func (in *Interpreter) interpret(e *journal.Event) error {
 				f.held = last.Edge
 			}
 		}
-		in.addWork(StepRouted, journal.Work{Place: x.Place})
+		in.addWork(StepRouted, journal.TaskID{Place: x.Place})
 	case journal.GateOpened:
 		in.rests = true
 		f, err := in.openStep(x.Place, "gate", x.For)
@@ -231,10 +231,10 @@ func (in *Interpreter) interpret(e *journal.Event) error {
 		}
 		f.step.Gate = &Gate{x, e.At}
 		in.announce(f)
-		in.addStep(GateOpened, journal.Work{Place: x.Place})
+		in.addStep(GateOpened, journal.TaskID{Place: x.Place})
 	case journal.GateApproved:
 		in.rests, in.cause = true, x.Method
-		in.addStep(GateApproved, journal.Work{Place: x.Place}).By = x.By
+		in.addStep(GateApproved, journal.TaskID{Place: x.Place}).By = x.By
 	case journal.GateDecided:
 		in.rests, in.cause = true, x.Method
 		return in.decideGate(&x)
@@ -242,20 +242,20 @@ func (in *Interpreter) interpret(e *journal.Event) error {
 		in.rests, in.cause = true, "timer"
 		switch x.What {
 		case plan.TimerGate:
-			in.addStep(GateExpired, journal.Work{Place: x.Place})
+			in.addStep(GateExpired, journal.TaskID{Place: x.Place})
 		case plan.TimerEscalation:
-			in.addStep(GateEscalated, journal.Work{Place: x.Place})
+			in.addStep(GateEscalated, journal.TaskID{Place: x.Place})
 		case plan.TimerDeadline:
 			in.addRun(DeadlineReached)
 		}
 	case journal.Reserved:
-		in.addWork(BudgetReserved, x.Work)
+		in.addWork(BudgetReserved, x.TaskID)
 	case journal.BudgetWait:
 		in.rests = true
-		in.addWork(BudgetWaiting, x.Work)
+		in.addWork(BudgetWaiting, x.TaskID)
 	case journal.BudgetRefused:
 		in.rests = true
-		in.addStep(BudgetRefused, x.Work)
+		in.addStep(BudgetRefused, x.TaskID)
 	case journal.BudgetRaised:
 		in.cause = "budget_raised"
 		in.addRun(BudgetRaised).By = x.By
@@ -403,7 +403,7 @@ func (in *Interpreter) leaveStep(x *journal.StepLeft) error {
 		in.add(StepSkipped, f.run, step).Outcome = x.Outcome
 		return nil
 	}
-	return in.end(journal.Work{Place: x.Place}, x.For, Ending{
+	return in.end(journal.TaskID{Place: x.Place}, x.For, Ending{
 		Outcome: x.Outcome, Class: x.Class, Reason: x.Reason, Error: x.Error, Status: x.Status,
 		Value: x.Value, Writes: x.Writes,
 	})
@@ -415,27 +415,27 @@ func (in *Interpreter) endTask(x *journal.TaskEnded) error {
 		if !x.Final {
 			step.failed = &Ending{Outcome: x.Outcome, Class: x.Class, Error: x.Error}
 		}
-		in.addStep(TaskFinished, x.Work).Ending = end
+		in.addStep(TaskFinished, x.TaskID).Ending = end
 		if x.Final && x.Part == plan.PartVerdict && (x.Outcome == journal.OutcomeOK ||
 			x.Outcome == journal.OutcomeRejected) {
 			judged := in.add(GateJudged, step.Run, step)
-			judged.Work, judged.Ending = x.Work, end
+			judged.Work, judged.Ending = x.TaskID, end
 		}
 	}
 	if !x.Final {
 		return nil
 	}
-	return in.end(x.Work, "", end)
+	return in.end(x.TaskID, "", end)
 }
 
 func (in *Interpreter) decideGate(x *journal.GateDecided) error {
 	end := Ending{
 		Outcome: x.Outcome, Class: x.Class, Reason: x.Reason, Error: x.Error, Value: x.Value, Writes: x.Writes,
 	}
-	decided := in.addStep(GateDecided, journal.Work{Place: x.Place})
+	decided := in.addStep(GateDecided, journal.TaskID{Place: x.Place})
 	decided.Ending, decided.By = end, x.By
 	if x.Outcome != journal.OutcomeRerun {
-		return in.end(journal.Work{Place: x.Place}, "", end)
+		return in.end(journal.TaskID{Place: x.Place}, "", end)
 	}
 	return nil
 }
@@ -504,7 +504,7 @@ func (in *Interpreter) announce(f *frame) {
 
 // end closes a step. One that never started, because it could not or because
 // it takes no time, starts and finishes at once.
-func (in *Interpreter) end(w journal.Work, fallbackFor string, end Ending) error {
+func (in *Interpreter) end(w journal.TaskID, fallbackFor string, end Ending) error {
 	f, err := in.openStep(w.Place, "step", fallbackFor)
 	if err != nil {
 		return err
@@ -591,7 +591,7 @@ var noteTypes = map[string]struct {
 	journal.NoteCall:        {CallStarted, body[journal.Call]},
 	journal.NoteCallEnd:     {CallFinished, body[journal.CallEnd]},
 	journal.NoteMerge:       {MergeDecided, body[journal.MergeDecision]},
-	journal.NoteSaid:        {MessagePrinted, body[journal.Said]},
+	journal.NoteLogLine:     {MessagePrinted, body[journal.LogLine]},
 	journal.NoteHooks:       {StepAnnotated, body[journal.Hooks]},
 	journal.NoteDone:        {WorkerChosen, body[journal.DoneBy]},
 	journal.NoteMissingFile: {FileMissing, body[journal.MissingFile]},
@@ -621,7 +621,7 @@ func (in *Interpreter) annotate(x *journal.TaskNoted) error {
 	if hooks, ok := in.note.body.(*journal.Hooks); ok && !in.note.Unreadable {
 		f.step.hooks = hooks
 	}
-	in.addWork(t.event, x.Work).Note = &in.note
+	in.addWork(t.event, x.TaskID).Note = &in.note
 	return nil
 }
 

@@ -169,7 +169,7 @@ func (g *generator) happen(w *world) {
 			_, digest := w.s.Shown(w.p, f)
 			answer := pick(g, "answer", plan.Approve, plan.Reject, plan.AnswerRerun, plan.AnswerSkip, plan.AnswerFail,
 				plan.AnswerResult)
-			w.tell(plan.Decision{
+			w.tell(plan.GateDecision{
 				Frame: f.Path, Step: f.Step, Answer: answer, Digest: digest,
 				Value: json.RawMessage(`{"approved": true}`),
 			})
@@ -357,13 +357,13 @@ func loopRun(t *testing.T, mode string, n int) int {
 	take(journal.StepEntered{Place: journal.Place{Step: "each"}, Mode: mode, Total: n})
 	for i := range n {
 		path := fmt.Sprintf("each/%d", i)
-		work := journal.Work{Place: journal.Place{Frame: path, Step: "do"}}
+		work := journal.TaskID{Place: journal.Place{Frame: path, Step: "do"}}
 		item := journal.Value{JSON: json.RawMessage(`"one of many values"`)}
 		take(journal.FrameOpened{Frame: path, Step: "each", Index: i, Vars: map[string]journal.Value{"item": item}})
-		take(journal.TaskStarted{Work: work, Kind: "agent"})
-		take(journal.TaskNoted{Work: work, N: 1, Kind: journal.NoteReply, Data: json.RawMessage(`{"blocks":[]}`)})
+		take(journal.TaskStarted{TaskID: work, Kind: "agent"})
+		take(journal.TaskNoted{TaskID: work, N: 1, Kind: journal.NoteReply, Data: json.RawMessage(`{"blocks":[]}`)})
 		take(journal.TaskEnded{
-			Work: work, Outcome: journal.OutcomeOK, Final: true, Value: item,
+			TaskID: work, Outcome: journal.OutcomeOK, Final: true, Value: item,
 			Writes: []journal.Write{{Path: "state.all", Reducer: "append"}},
 		})
 		take(journal.FrameClosed{Frame: path, Outcome: journal.OutcomeOK, Value: item})

@@ -25,7 +25,7 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 		p := program("greeting", chain(task("prepare", "transform", "transform"), agent("greet", "writer"),
 			end("done"))...)
 		w := start(t, p, `{"name":"Ada <ada@example.org>"}`)
-		w.do = func(w *world, task journal.Work) plan.Result {
+		w.do = func(w *world, task journal.TaskID) plan.Result {
 			if task.Step == "greet" {
 				return value(`{"text": "Hello & welcome"}`)
 			}
@@ -38,7 +38,7 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 			s.Retry = &ir.Retry{MaxAttempts: 3, Backoff: ir.List, Delays: []ir.Millis{500, 2000}}
 		}), task("use", "transform", "transform"))...)
 		w := start(t, p, "{}")
-		w.do = func(w *world, task journal.Work) plan.Result {
+		w.do = func(w *world, task journal.TaskID) plan.Result {
 			if task.Step == "fetch" {
 				w.note(task, 1, journal.NoteToolCall,
 					journal.ToolUse{
@@ -58,7 +58,7 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 			s.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{1000}}
 		}))
 		w := start(t, p, "{}")
-		w.do = func(*world, journal.Work) plan.Result { return failed("TIMEOUT", "") }
+		w.do = func(*world, journal.TaskID) plan.Result { return failed("TIMEOUT", "") }
 		return p, w.run()
 	},
 	"skip": func(t *testing.T) (*ir.Program, *world) {
@@ -73,7 +73,7 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 			task("send", "tool", "tool"))
 		p := program("stand-in", append(steps, task("template", "transform", "transform"))...)
 		w := start(t, p, "{}")
-		w.do = func(_ *world, task journal.Work) plan.Result {
+		w.do = func(_ *world, task journal.TaskID) plan.Result {
 			if task.Step == "draft" {
 				return failed("RATE_LIMIT", "RATE_LIMIT (429): slow down")
 			}
@@ -154,7 +154,7 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 		extract.Action = par
 		p.Blocks[0].Steps = chain(extract, task("publish", "tool", "tool"))
 		w := start(t, p, "{}")
-		w.do = func(w *world, task journal.Work) plan.Result {
+		w.do = func(w *world, task journal.TaskID) plan.Result {
 			if task.Part == "" && task.Frame != "" {
 				w.note(task, 1, journal.NotePrompt,
 					journal.Prompt{Blocks: []journal.Block{{Type: "text", Text: "Read the minutes."}}}, journal.Usage{})
@@ -183,7 +183,7 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 			Action: ir.Loop{Block: body, Each: &ir.Each{Items: items(t, "input.list"), Var: "item"}},
 		}}
 		w := start(t, p, `{"list":["x","y"]}`)
-		w.do = func(w *world, task journal.Work) plan.Result {
+		w.do = func(w *world, task journal.TaskID) plan.Result {
 			w.note(task, 1, journal.NoteCommand, journal.Command{Command: "echo \"" + task.Step + "\" > out\n"},
 				journal.Usage{})
 			return plan.Result{Outcome: journal.OutcomeOK}
@@ -222,7 +222,7 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 		}}
 		p.Children = []ir.Program{*program("child", task("one", "tool", "tool"))}
 		w := start(t, p, "{}")
-		w.do = func(w *world, task journal.Work) plan.Result {
+		w.do = func(w *world, task journal.TaskID) plan.Result {
 			if task.Frame != "each/0/ask/call" {
 				return failed("API_ERROR", "the second one broke")
 			}
@@ -259,7 +259,7 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 		p.Agents = []ir.Agent{{ID: "researcher", Role: "Researcher"}}
 		p.Budget.Tokens = &ir.Limit{Max: 10_000}
 		w := start(t, p, "{}")
-		w.do = func(w *world, task journal.Work) plan.Result {
+		w.do = func(w *world, task journal.TaskID) plan.Result {
 			input := json.RawMessage(`{"query": "a<b & c", "n": [1, 2]}`)
 			usage := journal.Usage{ModelCalls: 1, InputTokens: 1000, OutputTokens: 240}
 			w.note(task, 1, journal.NotePrompt,
@@ -336,7 +336,7 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 		w.tell(plan.Pause{By: journal.Actor{User: "eva"}})
 		w.now += 1000
 		w.tell(plan.Edit{Path: "state.a", Value: json.RawMessage(`1`), By: journal.Actor{User: "eva", As: "bo"}})
-		w.tell(plan.Decision{Step: "papers", Answer: plan.Approve, By: journal.Actor{User: "eva"}})
+		w.tell(plan.GateDecision{Step: "papers", Answer: plan.Approve, By: journal.Actor{User: "eva"}})
 		w.tell(plan.Continue{By: journal.Actor{User: "eva", Method: "oidc"}})
 		w.now += 1000
 		w.tell(plan.Signal{Event: "papers.in", Data: json.RawMessage(`{"n": 3}`), By: journal.Actor{User: "mail"}})
@@ -355,7 +355,7 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 				Writes: []ir.Write{{Path: "state.complete"}}, ReasonFail: "INCOMPLETE",
 			})...)
 		w := start(t, p, "{}")
-		w.do = func(w *world, task journal.Work) plan.Result {
+		w.do = func(w *world, task journal.TaskID) plan.Result {
 			if task.Step != "review" {
 				return value(`{"approved": false}`)
 			}
@@ -402,7 +402,7 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 			}},
 			end("done"))
 		w := start(t, p, `{"who":"ada@example.org","n":12345678901234567890}`)
-		w.do = func(w *world, task journal.Work) plan.Result {
+		w.do = func(w *world, task journal.TaskID) plan.Result {
 			switch {
 			case task.Part == plan.PartCombine:
 				w.note(task, 1, journal.NoteMerge,

@@ -34,9 +34,9 @@ type world struct {
 	s       *plan.State
 	appends [][]journal.Event
 	now     journal.Millis
-	tasks   []journal.Work
+	tasks   []journal.TaskID
 	// do executes a task: it may add notes before it returns the result.
-	do func(w *world, task journal.Work) plan.Result
+	do func(w *world, task journal.TaskID) plan.Result
 	// idle is called when no task is open and no timer is set.
 	idle func(w *world) bool
 }
@@ -71,7 +71,7 @@ func current(s *plan.State, in []plan.Input) []plan.Input {
 		if !rerun.IsValid() {
 			continue
 		}
-		work := v.FieldByName("Work").Interface().(journal.Work)
+		work := v.FieldByName("Work").Interface().(journal.TaskID)
 		if f := s.Frames[work.Frame]; f != nil && rerun.Int() == 0 {
 			rerun.SetInt(int64(f.Rerun))
 		}
@@ -88,7 +88,7 @@ func (w *world) took(events []journal.Event) {
 	w.appends = append(w.appends, events)
 	for _, e := range events {
 		if x, ok := e.Fact.(journal.TaskStarted); ok {
-			w.tasks = append(w.tasks, x.Work)
+			w.tasks = append(w.tasks, x.TaskID)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func (w *world) runUntilGate() {
 }
 
 // note adds a note to a task.
-func (w *world) note(task journal.Work, n int, kind string, data any, usage journal.Usage) {
+func (w *world) note(task journal.TaskID, n int, kind string, data any, usage journal.Usage) {
 	w.t.Helper()
 	raw, err := json.Marshal(data)
 	if err != nil {
@@ -162,7 +162,7 @@ func (w *world) decide(answer, note string) {
 	f := w.s.OpenGates()[0]
 	_, digest := w.s.Shown(w.p, f)
 	w.now += 60_000
-	w.tell(plan.Decision{Step: f.Step, Answer: answer, Digest: digest, Note: note, By: journal.Actor{User: "eva"}})
+	w.tell(plan.GateDecision{Step: f.Step, Answer: answer, Digest: digest, Note: note, By: journal.Actor{User: "eva"}})
 }
 
 // Helpers to build programs.

@@ -126,7 +126,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, run journal.RunI
 		writeProblem(w, r, *problemOf(r.Context(), err))
 		return
 	}
-	ctx, cancel := context.WithCancelCause(journal.WithoutPatience(r.Context()))
+	ctx, cancel := context.WithCancelCause(journal.WithoutWaitLimit(r.Context()))
 	defer cancel(nil)
 	defer context.AfterFunc(s.stop, func() { cancel(errStopping) })()
 

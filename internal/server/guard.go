@@ -103,7 +103,7 @@ const patience = 3 * time.Second
 // withPatience makes requests fail soon while the database cannot be reached.
 func withPatience(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(journal.WithPatience(r.Context(), patience)))
+		next.ServeHTTP(w, r.WithContext(journal.WithWaitLimit(r.Context(), patience)))
 	})
 }
 

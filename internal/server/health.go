@@ -43,7 +43,7 @@ func (s *Server) readiness(w http.ResponseWriter, r *http.Request) {
 			Problem{Status: http.StatusServiceUnavailable, Code: "stopping", Detail: "The server is stopping."})
 		return
 	}
-	ctx, cancel := context.WithTimeout(journal.WithPatience(r.Context(), readyPatience), readyTimeout)
+	ctx, cancel := context.WithTimeout(journal.WithWaitLimit(r.Context(), readyPatience), readyTimeout)
 	defer cancel()
 	err := s.o.App.Ready(ctx)
 	if app.AsError(err) == nil && errors.Is(err, context.DeadlineExceeded) {

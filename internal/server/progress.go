@@ -86,7 +86,7 @@ func (s *Server) progress(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	feed.out = s.eventWriter(w)
-	if err := feed.send(journal.WithoutPatience(ctx), r.URL.Query().
+	if err := feed.send(journal.WithoutWaitLimit(ctx), r.URL.Query().
 		Get("until") == "now"); err != nil && ctx.Err() == nil {
 		logEntryOf(r.Context()).err = err
 	}

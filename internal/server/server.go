@@ -111,7 +111,7 @@ func New(o Options) *Server {
 	if o.MCP != nil {
 		h := o.MCP(func(r *http.Request) (journal.Actor, string) { return actor(r.Context()), token(r.Context()) })
 		s.mux.Handle("/mcp", s.needs(identity.Operate, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			h.ServeHTTP(w, r.WithContext(journal.WithoutPatience(r.Context()))) // a call can wait for a run
+			h.ServeHTTP(w, r.WithContext(journal.WithoutWaitLimit(r.Context()))) // a call can wait for a run
 		})))
 	}
 	s.mux.HandleFunc("/", s.index)

@@ -18,45 +18,43 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// ToolCall is a call of a tool that a task wants to make.
+// ToolCall is a tool call that a task requests.
 type ToolCall struct {
-	Name   string // as the workflow calls it
+	Name   string // the tool's name in the workflow
 	CallID string
 	N      int       // which of the task's calls, from 1: part of its key
 	Agent  *ir.Agent // nil when the step itself calls
 	Input  json.RawMessage
-	// Wants is what the workflow needs of the answer.
+	// Wants is the contract that the tool's output must meet.
 	Wants contract.Contract
-	// Made is set when an earlier life of the task has noted the call: it is
-	// not noted again, and its input counts.
+	// Made is the call as an earlier execution of this attempt noted it, or nil. It is not noted again, and its
+	// input replaces Input.
 	Made *journal.ToolUse
-	// Answer is what a person has said to it, as far as that is noted.
+	// Answer is the noted decision of a person about the call, or nil.
 	Answer *journal.ToolAnswer
 }
 
-// ToolDone is what came of a call.
+// ToolDone is the outcome of a tool call.
 type ToolDone struct {
 	Use journal.ToolUse
-	// Called says that the tool was really called; else the call was refused.
+	// Called reports whether the tool was called; otherwise the call was denied.
 	Called bool
-	// Notes are to be made durable with what follows.
+	// Notes must be made durable together with the caller's next notes.
 	Notes []Note
-	// InFlight is what was set aside for a call that did not come to its end.
+	// InFlight is the reservation of a call that was interrupted.
 	InFlight journal.Usage
 }
 
-// maxToolOutput is how much of a tool's answer is kept at most.
+// maxToolOutput bounds the bytes of a tool's output.
 const maxToolOutput = 8 << 20
 
-// UseTool calls a tool; there is no other way to call one. Whether the call may be made is decided
-// here and now, not in a prompt: by the workflow's lists, the agent's tools,
-// the tool's schema, a person if the tool wants one, and the budget. What it
-// may use is set aside and the intent is durable before the call. notes are
-// made durable on the way, or are among the notes of the result.
+// UseTool checks, reserves budget for, notes and makes one tool call; there is no other way to call a tool. The
+// checks are the workflow's lists, the agent's tools, the tool's schema, an approval if the tool requires one,
+// and the budget. The reservation and the intent are durable before the call. notes become durable on the way,
+// or are among the notes of the result.
 //
-// A call that is refused, and a tool that does not work, are no errors here
-// but what came of it. An error means that the task has to end: a *ApprovalRequired if
-// a person has to agree first.
+// Denials and tool failures are in ToolDone. An error ends the task; it is an *ApprovalRequired if a person
+// must approve the call first.
 func (j *Job) UseTool(ctx context.Context, c ToolCall, notes ...Note) (ToolDone, error) {
 	found, denial := j.admit(&c)
 	if denial == nil && c.Made == nil && found.Spec().RequiresApproval {
@@ -77,8 +75,7 @@ func (j *Job) UseTool(ctx context.Context, c ToolCall, notes ...Note) (ToolDone,
 	return j.callTool(ctx, c, found, notes)
 }
 
-// question returns what a person has to agree to: what is called with which
-// arguments, and what that really reaches.
+// question returns the request for approval of a call: the tool, its arguments and its target.
 func (j *Job) question(c ToolCall, spec tool.Spec) *ApprovalRequired {
 	return j.showing(c, spec, map[string]json.RawMessage{"tool": JSON(c.Name), "arguments": c.Input})
 }
@@ -104,11 +101,11 @@ func (q *ApprovalRequired) digest(run journal.RunID) string {
 // CallKey names a task's n-th call within its run.
 func (j *Job) CallKey(n int) string { return fmt.Sprintf("%s/call:%d", j.Key, n) }
 
-// Idempotency returns a key of the task, or of one of its calls, as the world
-// outside gets it: the same after a crash, and another in every run.
+// Idempotency returns the idempotency key of the task, or of one of its calls, for external systems. It is the
+// same after a crash and differs between runs.
 func (j *Job) Idempotency(key string) string { return string(j.Root) + "/" + key }
 
-// disapproval says what a person said.
+// disapproval explains why a call was not approved.
 func disapproval(c ToolCall) string {
 	switch {
 	case c.Answer.TimedOut:
@@ -119,7 +116,7 @@ func disapproval(c ToolCall) string {
 	return fmt.Sprintf("a person rejected this call of the tool %q", c.Name)
 }
 
-// refused returns a call that is not made: it is recorded all the same.
+// refused returns the outcome of a call that is denied. It is noted nevertheless.
 func refused(c ToolCall, why *tool.Denial, notes []Note) ToolDone {
 	done := ToolDone{Use: journal.ToolUse{
 		Name: c.Name, CallID: c.CallID, Input: c.Input, Fidelity: journal.ByRouter, Repeatable: true,
@@ -132,7 +129,7 @@ func refused(c ToolCall, why *tool.Denial, notes []Note) ToolDone {
 	return done
 }
 
-// intent returns a call as it is noted before it is made.
+// intent returns the note of a call before it is made.
 func (c *ToolCall) intent(found tool.Tool) journal.ToolUse {
 	return journal.ToolUse{
 		Name: c.Name, CallID: c.CallID, Input: c.Input, Fidelity: journal.ByRouter,
@@ -151,8 +148,7 @@ func (j *Job) callTool(ctx context.Context, c ToolCall, found tool.Tool, notes [
 	if err != nil {
 		return done, err
 	}
-	// Apart from the reservation, which may have to wait: a call that is noted
-	// is one that may have been made.
+	// The intent is noted separately from the reservation, which may wait: a noted call may have been made.
 	if c.Made == nil {
 		if err := j.Log.Note(ctx, Note{Kind: journal.NoteToolCall, Data: done.Use}); err != nil {
 			end()
@@ -170,17 +166,16 @@ func (j *Job) callTool(ctx context.Context, c ToolCall, found tool.Tool, notes [
 	return done, nil
 }
 
-// withLine returns the note of a result, and the line that the tool has for people.
+// withLine returns the note of a result, and the note of the tool's log line if there is one.
 func withLine(result Note, line string) []Note {
 	if line == "" {
 		return []Note{result}
 	}
-	return []Note{result, {Kind: journal.NoteSaid, Data: journal.Said{Text: line}}}
+	return []Note{result, {Kind: journal.NoteLogLine, Data: journal.LogLine{Text: line}}}
 }
 
-// make makes a call, writes down what came of it and returns what there is to
-// log for people. An error means that the task has to end before the outcome is
-// known: an *ApprovalRequired if the tool asks a person a question.
+// make makes a call, records the outcome in use and returns the tool's log line. An error ends the task before
+// the outcome is known; it is an *ApprovalRequired if the tool asks a person a question.
 func (j *Job) make(ctx context.Context, c ToolCall, found tool.Tool, use *journal.ToolUse) (line string, _ error) {
 	result, err := j.callInTime(ctx, c, found)
 	if err != nil && ctx.Err() != nil {
@@ -207,7 +202,7 @@ func (j *Job) make(ctx context.Context, c ToolCall, found tool.Tool, use *journa
 	return line, nil
 }
 
-// keepMedia writes what a tool returned besides its output into the run's folder.
+// keepMedia writes the media that a tool returned into the run's folder.
 func (j *Job) keepMedia(media []tool.Media) ([]journal.Media, error) {
 	if len(media) == 0 {
 		return nil, nil
@@ -258,12 +253,12 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 			call.Readable = []string{b.Dir}
 		}
 	}
-	told := j.tellProgress(ctx, c)
-	call.Progress = told.tell
+	progress := j.newProgress(ctx, c)
+	call.Progress = progress.report
 	asks := &exchange{job: j, call: c, spec: found.Spec()}
 	call.Ask, call.Sample = asks.ask, asks.sample
 	result, err := found.Call(ctx, call)
-	told.end()
+	progress.end()
 	if question := asks.unanswered(); question != nil {
 		return tool.Result{}, question
 	}
@@ -281,8 +276,7 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 	return result, err
 }
 
-// PastCall returns what earlier lives of a task have left of one of its calls, by
-// the call's id and number.
+// PastCall returns what earlier executions of this attempt noted about a call, by its ID and number.
 func (j *Job) PastCall(id string, n int) (made, returned *journal.ToolUse, answer *journal.ToolAnswer) {
 	for _, note := range j.History {
 		var use journal.ToolUse

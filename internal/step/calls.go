@@ -11,18 +11,17 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// ToolsDone is what came of several calls.
+// ToolsDone is the outcome of several tool calls.
 type ToolsDone struct {
 	Uses []journal.ToolUse // in the order of the calls
-	// Notes are to be made durable with what follows.
+	// Notes must be made durable together with the caller's next notes.
 	Notes []Note
-	// InFlight is what was set aside for calls that did not come to their end.
+	// InFlight is the reservation of calls that were interrupted.
 	InFlight journal.Usage
 }
 
-// UseTools makes several calls, as UseTool does: those that need no
-// approval at the same time. The intents are noted in the order of the calls,
-// and each result as soon as it is there, so that a crash repeats none.
+// UseTools makes several calls as UseTool does, concurrently if they need no approval. Intents are noted in the
+// order of the calls, and each result as soon as it arrives, so that a crash repeats none.
 func (j *Job) UseTools(ctx context.Context, calls []ToolCall, notes ...Note) (ToolsDone, error) {
 	var out ToolsDone
 	out.Notes = notes
@@ -56,7 +55,7 @@ func (j *Job) together(calls []ToolCall) int {
 	return len(calls)
 }
 
-// admit finds the tool of a call, or why it is not to be made.
+// admit returns the tool of a call, or the reason why the call is denied.
 func (j *Job) admit(c *ToolCall) (tool.Tool, *tool.Denial) {
 	if c.Made != nil {
 		c.Input = c.Made.Input // the same call, under the same key
@@ -157,7 +156,7 @@ func (j *Job) atOnce(ctx context.Context, calls []ToolCall, out *ToolsDone) erro
 	if question, ok := errors.AsType[*ApprovalRequired](ended); ok && err == nil {
 		// The calls that returned count; the gate releases the rest.
 		return cmp.Or[error](j.Log.Note(ctx, Note{
-			Kind: journal.NoteSaid, Data: journal.Said{Text: "A tool asks a question."}, Settles: held,
+			Kind: journal.NoteLogLine, Data: journal.LogLine{Text: "A tool asks a question."}, Settles: held,
 			Usage: journal.Usage{ToolCalls: returned},
 		}), question)
 	}

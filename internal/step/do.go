@@ -12,29 +12,27 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// Call is work that is asked for from inside a running task.
+// Call is work that a running task requests.
 type Call struct {
 	Task  ir.Task
-	Reads []Read // what it works on
+	Reads []Read // its input
 }
 
-// Done is what came of a Call.
+// Done is the outcome of a Call.
 type Done struct {
 	Result
-	// Failure is why it failed; nil when it did not.
+	// Failure is why the call failed; nil if it succeeded.
 	Failure *Error
-	// Took is how long it took when it was done, not when it is looked up.
+	// Took is how long the call took when it was made, not when it is replayed.
 	Took time.Duration
 }
 
-// Do has a task done and returns what came of it. The intent and the result
-// are noted: when this job is done again, its N-th call returns what the N-th
-// call returned before, and one that was not finished continues from its own
-// notes. So the caller must ask for the same in the same order; anything
-// else is a failure of class CHANGED.
+// Do makes a call and returns its outcome. The intent and the result are noted: when the job is executed again,
+// its N-th call returns the noted outcome, and an unfinished one continues from its own notes. The caller must
+// therefore make the same calls in the same order; a difference fails with class CHANGED.
 //
-// An error means that this job has to end, too: it belongs into the result
-// together with the notes and the usage that come with it.
+// An error means that the job must end, too. The error belongs into its result, together with the notes and the
+// usage returned with it.
 func (j *Job) Do(ctx context.Context, c Call) (Done, error) {
 	j.calls++
 	key := j.CallKey(j.calls)
@@ -45,11 +43,11 @@ func (j *Job) Do(ctx context.Context, c Call) (Done, error) {
 	}
 	switch {
 	case begun == nil && j.hasCall(j.calls+1):
-		return Done{}, Errorf(ClassChanged, "the notes of %s do not fit: a later call comes where call %d should be",
-			j.Key, j.calls)
+		return Done{}, Errorf(ClassChanged, "journal mismatch on resume of %s: expected call %d, found a later one; "+
+			RepeatHelp, j.Key, j.calls)
 	case begun != nil && (begun.Kind != asked.Kind || !sameValue(begun.Request, asked.Request)):
-		return Done{}, Errorf(ClassChanged, "call %d of step %q asks for something else than it did before it was "+
-			"interrupted, so what was done then cannot be used", j.calls, j.Step.ID)
+		return Done{}, Errorf(ClassChanged, "journal mismatch on resume of %s: call %d differs from the recorded one; "+
+			RepeatHelp, j.Key, j.calls)
 	case end != nil:
 		return end.done(), nil
 	case begun == nil:
@@ -62,16 +60,16 @@ func (j *Job) Do(ctx context.Context, c Call) (Done, error) {
 		runner = j.Kinds(c.Task.Kind)
 	}
 	if runner == nil {
-		return Done{}, Errorf(ClassMissing, "nothing here does work of kind %q", c.Task.Kind)
+		return Done{}, Errorf(ClassMissing, "unknown step kind %q", c.Task.Kind)
 	}
 	started := time.Now()
 	result, err := runner.Run(ctx, j.inside(key, c, inner))
 	var failed *Error
 	if err != nil && (ctx.Err() != nil || !errors.As(err, &failed)) {
-		return Done{Result: result}, err // it continues when the job is done again
+		return Done{Result: result}, err // it continues when the job is executed again
 	}
 	if failed != nil && failed.Class == ClassBudget {
-		return Done{Result: result}, err // the budget is that of the job, so the job has to end
+		return Done{Result: result}, err // the job's own budget is exhausted
 	}
 	out := journal.CallEnd{Key: key, Millis: time.Since(started).Milliseconds()}
 	if failed != nil {
@@ -89,9 +87,11 @@ func (j *Job) Do(ctx context.Context, c Call) (Done, error) {
 	return (*callEnd)(&out).done(), nil
 }
 
-// ClassChanged is the class of a job that asks for something else when it is
-// done again.
+// ClassChanged is the class of a job whose calls differ from those of an earlier execution.
 const ClassChanged = "CHANGED"
+
+// RepeatHelp tells users how to run a step again that cannot continue from its notes.
+const RepeatHelp = "run \"espalier resume RUN --from STEP\" to run the step again"
 
 // inside returns the job of a call.
 func (j *Job) inside(key string, c Call, history []journal.TaskNoted) *Job {
@@ -103,7 +103,7 @@ func (j *Job) inside(key string, c Call, history []journal.TaskNoted) *Job {
 	return &inner
 }
 
-// callRequest returns what a call asks for, as it is noted and compared.
+// callRequest returns the request of a call, as it is noted and compared.
 func callRequest(c Call) any {
 	type read struct {
 		Path  string          `json:"path"`
@@ -135,8 +135,7 @@ func (e *callEnd) done() Done {
 	return out
 }
 
-// callHistory finds a call in the notes of a task: how it began, what was
-// noted inside of it, and how it ended.
+// callHistory returns a call from the notes of a task: its intent, the notes inside it, and its end.
 func callHistory(
 	history []journal.TaskNoted, key string,
 ) (begun *journal.Call, inner []journal.TaskNoted, end *callEnd, err error) {
@@ -173,9 +172,8 @@ func (j *Job) hasCall(n int) bool {
 	return err == nil && begun != nil
 }
 
-// OpenCall returns the call that a task was in when it was lost, and the notes of
-// it; false when it was in none. What happens to the task is then for the
-// kind of the call to say.
+// OpenCall returns the call that a task was in when it was interrupted, and the notes of the call; false if it
+// was in none. The kind of the call then decides how the task recovers.
 func OpenCall(history []journal.TaskNoted) (ir.Task, []journal.TaskNoted, bool) {
 	var open []journal.Call
 	from := 0

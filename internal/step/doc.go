@@ -1,12 +1,12 @@
-// Package step is the seam to running leaf work: a Runner does one attempt at a
-// task, its Job, with what the Host offers.
+// Package step runs tasks, the work of a workflow's leaf steps. A Runner executes one attempt at a task (Job)
+// with the resources that a Host provides.
 package step
 
-// A Job is plain data, so that an engine can send it to another process; what
-// cannot be sent is in Host. Package stepkind describes the same kinds to code
-// that does not run them.
+// Package stepkind describes the same kinds of tasks to code that only checks or estimates workflows; package
+// step adds running them. Each kind is a package below step and implements both interfaces.
 //
-// A Runner notes before it acts, and notes the result. After a crash, Recovery
-// decides from the notes what the task can have done, and Run continues from
-// them instead of acting twice. steptest holds every kind to that, from each of
-// its own notes on.
+// A Job is plain data, so that an engine can send it to another process; everything else is in Host.
+//
+// A Runner notes its intent before it acts, and the result afterwards. After a crash, Recovery decides from the
+// notes whether the task may have acted, and Run continues from them instead of acting twice. steptest checks
+// this for every kind, from each of its notes.

@@ -23,8 +23,8 @@ const AnswerSchema = "answer_schema"
 // maxSamples is the number of replies that a tool can request from the model during one call.
 const maxSamples = 20
 
-// exchange is what a tool asks for during one call: answers of people and replies of the model. Both are notes of the
-// task, and are used again if the call is made again.
+// exchange holds what a tool requests during one call: answers of people and replies of the model. Both are
+// notes of the task, and are reused if the call is made again.
 type exchange struct {
 	job  *Job
 	call ToolCall

@@ -17,10 +17,9 @@ import (
 	"github.com/espalier-run/espalier/internal/redact"
 )
 
-// Finish looks after the files that a step declares, once its task has ended
-// (F42): a file that the task did not make itself is taken from its result
-// where that makes sense, and what is missing is noted. history is everything
-// that this attempt has noted. Files never lie outside of the run's folder.
+// Finish handles the files that a step declares, after its task has ended (F42): a file that the task did not
+// write is written from the result if the result has its content, and missing files are noted. history is
+// everything that this attempt has noted. Files never lie outside of the run's folder.
 func (j *Job) Finish(history []journal.TaskNoted, r Result, failed error) Result {
 	if j.Dir == "" || len(j.Step.Produces) == 0 && j.Step.AuditFile == "" {
 		return r
@@ -62,13 +61,13 @@ func (j *Job) Finish(history []journal.TaskNoted, r Result, failed error) Result
 
 // Why a file is missing.
 var (
-	errNotMade = errors.New("the step did not make it")
+	errNotMade = errors.New("the step did not create it")
 	errNotText = errors.New(
-		"the step did not make it, and it is not a file of text that its result could be written to")
-	errNotAFile = errors.New("there is something else of that name")
+		"the step did not create it, and its result cannot be written to a file that is not text")
+	errNotAFile = errors.New("a directory or link has that name")
 )
 
-// produce makes sure of one file.
+// produce creates one declared file if the task did not.
 func (j *Job) produce(root *os.Root, name string, history []journal.TaskNoted, r Result) error {
 	info, err := root.Stat(filepath.FromSlash(name))
 	switch {
@@ -95,8 +94,7 @@ func (j *Job) produce(root *os.Root, name string, history []journal.TaskNoted, r
 	return replace(root, name, content)
 }
 
-// handedOver returns a file of that name that a child run has made in its own
-// folder; nil when there is none.
+// handedOver returns a file of that name that a child run wrote to its own folder; nil if there is none.
 func (j *Job) handedOver(name string) []byte {
 	for _, b := range j.Branches {
 		if b.Run == "" {
@@ -104,7 +102,7 @@ func (j *Job) handedOver(name string) []byte {
 		}
 		root, err := os.OpenRoot(filepath.Join(filepath.Dir(j.Dir), string(b.Run)))
 		if err != nil {
-			continue // it has made no files
+			continue // it has written no files
 		}
 		content, err := root.ReadFile(filepath.FromSlash(name))
 		root.Close() // only read from
@@ -115,20 +113,19 @@ func (j *Job) handedOver(name string) []byte {
 	return nil
 }
 
-// again reports whether the step may have been done before, so that a file of
-// its name is what it made then.
+// again reports whether the step may have run before, so that an existing file may be from then.
 func (j *Job) again() bool { return j.Visit > 0 || j.Iteration > 0 || j.Attempt > 0 || j.Rerun > 0 }
 
-// acted reports whether the attempt can have made files itself.
+// acted reports whether the attempt can have written files itself.
 func acted(history []journal.TaskNoted, last []Note) bool {
 	acts := []string{journal.NoteCommand, journal.NoteToolCall}
 	return slices.ContainsFunc(history, func(n journal.TaskNoted) bool { return slices.Contains(acts, n.Kind) }) ||
 		slices.ContainsFunc(last, func(n Note) bool { return slices.Contains(acts, n.Kind) })
 }
 
-// contentOf returns what of a result goes into a file: the part that is called like
-// the file, else all of it. Text goes into any file of text; anything else
-// only where its JSON does no harm. A wrong file is worse than none.
+// contentOf returns the content of a file: the part of the result with the file's name, else the whole result.
+// Text goes into any text file; other values only into files that can hold JSON, because a wrong file is worse
+// than a missing one.
 func contentOf(name string, value json.RawMessage) ([]byte, error) {
 	ext := strings.ToLower(path.Ext(name))
 	var object map[string]json.RawMessage
@@ -161,8 +158,7 @@ func contentOf(name string, value json.RawMessage) ([]byte, error) {
 	return nil, errNotText
 }
 
-// The endings of files that are text, and of those among them in which JSON
-// can be read too.
+// The extensions of text files, and of those that can hold JSON.
 var (
 	textTypes = []string{
 		".adoc", ".css", ".csv", ".htm", ".html", ".js", ".jsonl", ".log", ".markdown", ".md", ".mmd", ".ndjson", ".py",
@@ -171,7 +167,7 @@ var (
 	jsonToo = []string{".log", ".markdown", ".md", ".text", ".txt", ".yaml", ".yml"}
 )
 
-// line ends a text with a line break, as files of text do.
+// line returns a text that ends with a line break.
 func line(text string) []byte {
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
@@ -179,12 +175,12 @@ func line(text string) []byte {
 	return []byte(text)
 }
 
-// replace puts a file into the folder, whole or not at all.
+// replace writes a file atomically.
 func replace(root *os.Root, name string, content []byte) error {
 	return protected.WriteFile(root, name, content, protected.Options{File: 0o600, Folder: 0o700})
 }
 
-// audit returns the step's own record: what it read, what came of it and what it cost.
+// audit returns the step's audit record: its reads, result and usage.
 func (j *Job) audit(history []journal.TaskNoted, r Result, failed error) []byte {
 	type read struct {
 		Path    string          `json:"path"`
@@ -219,7 +215,7 @@ func (j *Job) audit(history []journal.TaskNoted, r Result, failed error) []byte 
 	hide := func(raw json.RawMessage) json.RawMessage {
 		hidden, _, err := rules.JSON(raw)
 		if err != nil {
-			return nil // what is not JSON cannot be redacted
+			return nil // only JSON can be redacted
 		}
 		return hidden
 	}

@@ -18,7 +18,7 @@ import (
 // WorkingDir is the variable that holds the folder in which a run was started.
 const WorkingDir = "context.WorkingDir"
 
-// Values are what the step reads, by name, without what is missing.
+// Values returns the values that the step reads, by name, without missing ones.
 func (j *Job) Values() expr.Values {
 	out := make(expr.Values, len(j.Reads))
 	for _, r := range j.Reads {
@@ -32,8 +32,7 @@ func (j *Job) Values() expr.Values {
 	return out
 }
 
-// Folder is where the run was started, if the step reads that; else the run's
-// own folder.
+// Folder returns the folder in which the run was started if the step reads it, else the run's own folder.
 func (j *Job) Folder() string {
 	for _, r := range j.Reads {
 		if r.Path != WorkingDir {
@@ -47,7 +46,7 @@ func (j *Job) Folder() string {
 	return j.Dir
 }
 
-// Fill writes a template with what the step reads.
+// Fill renders a template with the values that the step reads.
 func (j *Job) Fill(template string, values expr.Values) (string, error) {
 	if !strings.Contains(template, "{{") {
 		return template, nil
@@ -63,7 +62,8 @@ func (j *Job) Fill(template string, values expr.Values) (string, error) {
 	return text, nil
 }
 
-// FillParts writes a template with what the step reads, and tells the values apart from what the author wrote.
+// FillParts renders a template with the values that the step reads, and separates the values from the author's
+// text.
 func (j *Job) FillParts(template string, values expr.Values) ([]expr.TextPart, error) {
 	e, err := j.template(template)
 	if err != nil {
@@ -183,8 +183,8 @@ func (j *Job) FillCode(template string, values expr.Values, doubts []string) (st
 	return text.Standalone(), err
 }
 
-// mostRead is how much of a file a template may take in.
-const mostRead = 1 << 20
+// maxRead bounds the size of a file that a template inserts.
+const maxRead = 1 << 20
 
 // readFile reads a file below the folder in which the run was started, and
 // nothing outside of it.
@@ -219,11 +219,11 @@ func (j *Job) readFile(name string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, mostRead+1))
+	raw, err := io.ReadAll(io.LimitReader(f, maxRead+1))
 	if err != nil {
 		return "", err
 	}
-	if len(raw) > mostRead {
+	if len(raw) > maxRead {
 		return "", fmt.Errorf("the file %q is too long: a template may take in up to 1 MiB", written)
 	}
 	return string(raw), nil

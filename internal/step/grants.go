@@ -9,9 +9,9 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// Grants returns the tools that an agent outside may use by itself when it does a
-// step: those that the gate would let pass. problem says why it cannot be held
-// to that; it is asked before a run starts, and again when the step is done.
+// Grants returns the tools that an external agent may use by itself in a step: those that the router would
+// allow. problem explains why the agent cannot be restricted to them. Grants is called before a run starts, and
+// again when the step runs.
 func Grants(info *provider.AgentInfo, who tool.Caller) (grants []provider.Grant, problem string) {
 	if foreign := tool.Foreign(who, info.Tools); len(foreign) > 0 {
 		name := foreign[0]

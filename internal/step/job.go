@@ -21,21 +21,19 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// Runner is a Kind that does its work.
+// Runner is a Kind that runs its tasks.
 type Runner interface {
 	stepkind.Kind
-	// Recovery returns what happens to a task that was started and whose outcome
-	// is unknown. history is what it had noted: a kind that notes before it
-	// acts knows from it whether it can have acted at all.
+	// Recovery returns what happens to a task that was started and whose outcome is unknown. history is what it
+	// noted: a kind that notes before it acts can tell from it whether it may have acted.
 	Recovery(t *ir.Task, history []journal.TaskNoted) Recovery
-	// Run does one attempt. An error is an *Error, or the context's.
+	// Run executes one attempt. An error is an *Error, or the context's.
 	Run(ctx context.Context, job *Job) (Result, error)
 }
 
-// WriteAhead is a Runner that does nothing to the world before its first note
-// is durable, and gets there at once. It may begin before its own start is
-// durable: one write is enough for the end of the task before it, its start
-// and its note.
+// WriteAhead is a Runner that has no side effects before its first note is durable, and writes that note at
+// once. It may run before its start is durable, so that one write covers the end of the previous task, the
+// start and the note.
 type WriteAhead interface {
 	Runner
 	WriteAhead()
@@ -50,7 +48,7 @@ type Instant interface {
 	Instant(t *ir.Task) bool
 }
 
-// Recovery is what happens to a task that may or may not have acted.
+// Recovery is what happens to a task that may have acted.
 type Recovery = journal.Recovery
 
 // The recoveries.
@@ -62,8 +60,8 @@ const (
 // Job is one attempt at a task. Its own fields are plain data, which can be sent
 // to another process as JSON. The Host is set where the task runs.
 type Job struct {
-	Run      journal.RunID // the run, or child run, that the task belongs to
-	Root     journal.RunID // the run at the top
+	Run      journal.RunID // the run, or child run, of the task
+	Root     journal.RunID // the top-level run
 	Key      string        // of the task in its run, stable across crashes
 	Attempt  int           // from 0
 	Rerun    int           // how often this attempt was lost before
@@ -77,11 +75,11 @@ type Job struct {
 	Branches []Branch
 	// Iteration is the index of the innermost loop.
 	Iteration int
-	// Call is the number of the call that the job is, from 1, in a step that calls others; otherwise 0.
+	// Call is the number of this call, from 1, if the job is a call of another job; otherwise 0.
 	Call int
-	// History is what earlier lives of this attempt noted.
+	// History is what earlier executions of this attempt noted.
 	History []journal.TaskNoted
-	// Untrusted says that the run's input comes from outside of the project.
+	// Untrusted reports whether the run's input comes from outside of the project.
 	Untrusted bool
 	// CapsMoney reports whether a workflow of the run has a budget of money.
 	CapsMoney bool
@@ -99,8 +97,8 @@ type Job struct {
 	Sampling *sync.Mutex `json:"-"`
 }
 
-// Host is what a task can use of the process and the machine that it runs on.
-// Each field is a seam that an engine, a test or a preview fills in.
+// Host is what a task can use of the process and the machine that it runs on. Engines, tests and previews set
+// the fields.
 type Host struct {
 	Log   Log
 	Model provider.Model
@@ -115,8 +113,7 @@ type Host struct {
 	Sandbox func() (*process.Sandbox, error)
 	// Limits bounds the resources that the commands of the workflow use.
 	Limits process.Limits
-	// MayRunCommands says that a person has consented to the commands of the
-	// workflow.
+	// MayRunCommands reports whether a person has consented to the commands of the workflow.
 	MayRunCommands bool
 	// Consents reports whether naming a file is consent to the commands in it.
 	Consents func(path string, content []byte) bool
@@ -126,7 +123,7 @@ type Host struct {
 	// need none: MakeDir creates it.
 	Dir     string
 	Project string // folder of the project
-	// RecordStream asks for replies and the output of commands to be noted as they arrive.
+	// RecordStream makes replies and the output of commands be noted as they arrive.
 	RecordStream bool
 	// Simulated reports whether nothing real is started.
 	Simulated bool
@@ -242,8 +239,8 @@ type Log interface {
 	// Note returns when the notes are durable. A note that settles a reservation
 	// carries the usage.
 	Note(ctx context.Context, notes ...Note) error
-	// Reserve returns when the amount is reserved, or an *Error of class BUDGET
-	// if it never can be. notes are made durable with it.
+	// Reserve returns when the amount is reserved, or with an *Error of class BUDGET if it never can be. notes
+	// become durable with it.
 	Reserve(ctx context.Context, amount journal.Usage, notes ...Note) (Reservation, error)
 	// ReserveUpTo is Reserve for a call whose reply may be shorter: if the budget
 	// is too small and waiting does not help, it grants the output tokens that are
@@ -277,14 +274,14 @@ type Error struct {
 	Class   journal.Class
 	Message string
 	Exit    int // of a command
-	// Value is a result in spite of the failure, for steps that keep it.
+	// Value is a result despite the failure, for steps that keep it.
 	Value json.RawMessage
 }
 
 func (e *Error) Error() string { return e.Message }
 
-// Later is the error of a task that has to wait. Its notes are kept, and the task
-// continues from them afterwards.
+// Later is the error of a task that has to wait. Its notes are kept, and the task continues from them
+// afterwards.
 type Later struct {
 	After time.Duration
 	Why   string
@@ -292,18 +289,17 @@ type Later struct {
 
 func (l *Later) Error() string { return l.Why }
 
-// ApprovalRequired is the error of a task that cannot go on without a person's answer.
-// Its notes are kept; when it is done again, the answer is among them. What it
-// shows is what people get to see: without the values of secrets.
+// ApprovalRequired is the error of a task that needs a person's answer to continue. Its notes are kept; in the
+// next execution, they include the answer. Shows has no values of secrets.
 type ApprovalRequired struct {
 	Call   string // key of the call that it is about
 	Shows  map[string]json.RawMessage
-	Within time.Duration // 0 is for ever
+	Within time.Duration // 0 means no timeout
 }
 
-func (q *ApprovalRequired) Error() string { return "a person has to agree to " + q.Call }
+func (q *ApprovalRequired) Error() string { return "approval required for " + q.Call }
 
-// Errorf makes an Error.
+// Errorf returns an Error with a formatted message.
 func Errorf(class journal.Class, format string, args ...any) *Error {
 	return &Error{Class: class, Message: fmt.Sprintf(format, args...)}
 }
@@ -325,7 +321,7 @@ const (
 	ClassMissing = journal.ClassMissing
 )
 
-// Noted returns how many notes of a kind earlier lives of the attempt left.
+// Noted returns how many notes of a kind earlier executions of this attempt wrote.
 func (j *Job) Noted(kind string) int {
 	n := 0
 	for _, note := range j.History {

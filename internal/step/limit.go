@@ -3,11 +3,11 @@ package step
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
-// Limit runs work for at most the given time. When that time is up, the failure
-// has class TIMEOUT and the given message.
+// Limit runs work for at most the given time. On timeout, the failure has class TIMEOUT and the given message.
 func Limit(
 	ctx context.Context, limit time.Duration, message string, work func(context.Context) (Result, error),
 ) (Result, error) {
@@ -21,9 +21,8 @@ func Limit(
 	return result, err
 }
 
-// Within runs work for at most the time that a template gives, in seconds or as
-// a duration. An empty template sets no limit. Timeouts that contain no template
-// are the engine's to enforce.
+// Within runs work with a timeout from a template: seconds or a duration. An empty template sets no timeout.
+// The engine enforces timeouts that contain no template.
 func (j *Job) Within(
 	ctx context.Context, template string, work func(context.Context) (Result, error),
 ) (Result, error) {
@@ -38,5 +37,5 @@ func (j *Job) Within(
 	if err != nil {
 		return Result{}, Errorf(ClassInput, "%v", err)
 	}
-	return Limit(ctx, limit.Duration(), "the step's time is up", work)
+	return Limit(ctx, limit.Duration(), fmt.Sprintf("step timed out after %s", limit.Duration()), work)
 }

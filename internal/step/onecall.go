@@ -8,11 +8,11 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// Kinds whose whole work is one call of a tool share what follows: a call that
-// was made and may have acted is in doubt; one that returned is not made again.
+// Kinds whose tasks are a single tool call share the following functions. The outcome of a call that was made
+// and may have acted is unknown; a call that returned is not repeated.
 
-// OneCallRecovery returns what happens to a task that consists of one call: a person
-// is asked when the call was made and may have acted.
+// OneCallRecovery returns how a task recovers that is a single tool call: a person decides if the call was made
+// and may have acted.
 func OneCallRecovery(history []journal.TaskNoted) Recovery {
 	var made, returned *journal.ToolUse
 	for _, n := range history {
@@ -33,9 +33,9 @@ func OneCallRecovery(history []journal.TaskNoted) Recovery {
 	return Rerun
 }
 
-// OneCall calls a tool, whose answer has to meet the contract wants,
-// or returns what an earlier life of the task has noted about it. input
-// returns the input of the call; result turns its outcome into the result.
+// OneCall makes the only tool call of a task, or returns its outcome if an earlier execution of this attempt
+// noted it. The output must meet the contract wants. input returns the input of the call; result converts its
+// outcome.
 func (j *Job) OneCall(
 	ctx context.Context, name string, wants contract.Contract, input func() (json.RawMessage, error),
 	result func(journal.ToolUse) (Result, error),
@@ -57,7 +57,7 @@ func (j *Job) OneCall(
 		return Result{Usage: done.InFlight}, err
 	}
 	out, err := result(done.Use)
-	// What does not fit a tool, or is meant for none, is no call to speak of.
+	// A call with invalid input, or of an unknown tool, is not recorded as a call.
 	if done.Called || made != nil || done.Use.Class != ClassInput && done.Use.Class != ClassMissing {
 		out.Notes = done.Notes
 	}

@@ -9,22 +9,22 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// How often the progress of a call is noted: so often, and less often the
-// longer it takes, so that a call of hours does not fill the journal.
+// How often the progress of a call is noted. The interval grows with the duration, so that a long call does not
+// fill the journal.
 const (
 	progressEvery = time.Second
 	progressShare = 60 // of the time that has passed
 )
 
-// progress notes how far a call has come while it lasts. Tools may tell as
-// often as they like: what is not noted in time is replaced by what is newer.
+// progress notes the progress of a call. Tools may report as often as they like: a newer report replaces one
+// that is not noted yet.
 type progress struct {
 	newest chan tool.Progress // holds at most one
 	over   chan struct{}
-	noted  chan struct{} // closed when nothing will be noted any more
+	noted  chan struct{} // closed after the last note
 }
 
-func (j *Job) tellProgress(ctx context.Context, c ToolCall) *progress {
+func (j *Job) newProgress(ctx context.Context, c ToolCall) *progress {
 	p := &progress{newest: make(chan tool.Progress, 1), over: make(chan struct{}), noted: make(chan struct{})}
 	go func() {
 		defer close(p.noted)
@@ -32,11 +32,10 @@ func (j *Job) tellProgress(ctx context.Context, c ToolCall) *progress {
 		for {
 			select {
 			case now := <-p.newest:
-				// One that cannot be noted is no reason to end the call: what
-				// keeps it from being noted will be met by its result.
+				// A note that fails does not end the call: the result meets the same error.
 				_ = j.Log.Note(ctx, Note{Kind: journal.NoteProgress, Data: journal.Progress{
 					Name: c.Name, CallID: c.CallID, Done: now.Done,
-					Total: now.Total, Message: diag.Shorten(now.Message, mostMessage),
+					Total: now.Total, Message: diag.Shorten(now.Message, maxMessage),
 				}})
 			case <-p.over:
 				return
@@ -51,8 +50,8 @@ func (j *Job) tellProgress(ctx context.Context, c ToolCall) *progress {
 	return p
 }
 
-// tell is what a tool calls.
-func (p *progress) tell(now tool.Progress) {
+// report implements tool.Call.Progress.
+func (p *progress) report(now tool.Progress) {
 	for {
 		select {
 		case p.newest <- now:
@@ -66,11 +65,11 @@ func (p *progress) tell(now tool.Progress) {
 	}
 }
 
-// end returns when nothing will be noted any more.
+// end stops noting and waits for the last note.
 func (p *progress) end() {
 	close(p.over)
 	<-p.noted
 }
 
-// mostMessage is how much of a message is kept: it is one line on a screen.
-const mostMessage = 500
+// maxMessage bounds the length of a message, which is one line on a screen.
+const maxMessage = 500

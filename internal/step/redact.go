@@ -15,13 +15,13 @@ import (
 	"github.com/espalier-run/espalier/internal/xmaps"
 )
 
-// RedactingRunner is a Runner that gives the task the values of secrets. Outside
-// of it, the job, its notes, its result and its errors have marks in their place.
-// It is the only border between values that are used and values that are kept.
+// RedactingRunner is a Runner that gives the task the values of secrets. Outside of it, the job, its notes, its
+// result and its errors have placeholders instead. It is the only boundary between values in use and values
+// that are stored.
 type RedactingRunner struct {
 	Runner
 	Secrets *secret.Registry
-	// InWorkflow says that the text of the workflow has marks too.
+	// InWorkflow reports whether the text of the workflow has placeholders, too.
 	InWorkflow bool
 }
 

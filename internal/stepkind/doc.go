@@ -1,13 +1,10 @@
-// Package stepkind describes kinds of leaf work to code that does not run it: how
-// their settings are checked, what their tasks name, what they can cost and what
-// the replies of models must be.
+// Package stepkind describes the kinds of tasks, the work of leaf steps, to code that does not run them: it checks
+// settings, lists agents and tools, bounds costs and defines the contracts of model replies.
 package stepkind
 
-// Package step runs the work. Each kind lives in a folder below it and is listed
-// once, in the registry. It alone knows its settings: formats write them, and no
-// other package reads them. Checks ask through Kind.
+// Package step runs the tasks. Each kind is a package below step, is listed once in the registry, and is the only
+// package that reads its settings; formats write them. Checks use the Kind interface.
 //
-// bounds.go holds every number that an estimate assumes.
+// bounds.go holds all assumptions of estimates.
 //
-// This package and those that check workflows do not depend on models, tools or
-// processes.
+// This package and those that check workflows do not depend on models, tools or processes.

@@ -77,7 +77,7 @@ func (h *Handler) live(r *request) error {
 	if err != nil && !noRuns(err) {
 		return err
 	}
-	ctx = journal.WithoutPatience(ctx)
+	ctx = journal.WithoutWaitLimit(ctx)
 	r.w.Header().Set("Content-Type", "text/event-stream")
 	r.w.Header().Set("X-Accel-Buffering", "no")
 	out := &stream{r.w, http.NewResponseController(r.w)}

@@ -430,7 +430,7 @@ func (v *stepView) converse(e *event, at time.Time) {
 		v.live = ""
 		add(message{From: "error", Title: "The model call failed", Texts: []string{why}})
 	case report.MessagePrinted:
-		add(message{From: "note", Title: "Message", Texts: []string{report.Body[journal.Said](e.Note).Text}})
+		add(message{From: "note", Title: "Message", Texts: []string{report.Body[journal.LogLine](e.Note).Text}})
 	case report.CommandWrote:
 		v.wrote(*report.Body[journal.Output](e.Note))
 	case report.CommandStarted:

@@ -29,13 +29,13 @@ func (r *run) startEarly(p *pending) bool {
 			continue
 		}
 		f := r.state.Frames[x.Frame]
-		if f == nil || f.Phase != plan.Working || f.Work() != x.Work {
+		if f == nil || f.Phase != plan.Working || f.Work() != x.TaskID {
 			continue
 		}
 		if r.early == nil {
 			r.early = map[string]bool{}
 		}
-		j := r.launch(plan.OpenTask{Work: x.Work, Rerun: x.Rerun, Frame: f})
+		j := r.launch(plan.OpenTask{TaskID: x.TaskID, Rerun: x.Rerun, Frame: f})
 		r.early[j.Job.Key] = true
 		j.holds = p
 		p.waits++

@@ -242,12 +242,12 @@ func gate(id string) ir.Step {
 }
 
 // decision returns a decision about what the open gate shows.
-func decision(t *testing.T, e *embedded.Engine, answer string) plan.Decision {
+func decision(t *testing.T, e *embedded.Engine, answer string) plan.GateDecision {
 	state, program, _, err := e.Load(t.Context(), enginetest.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := plan.Decision{Answer: answer}
+	d := plan.GateDecision{Answer: answer}
 	for _, f := range state.OpenGates() {
 		d.Step = f.Step
 		_, d.Digest = state.Shown(program, f)

@@ -74,7 +74,8 @@ func TestRerunTaskHasItsNotes(t *testing.T) {
 	}
 	enginetest.Stop(e)
 	e = open(t, disk, kind, "three")
-	if err := e.Send(t.Context(), enginetest.ID, plan.Decision{Step: "a", Answer: plan.AnswerRerun}, "r"); err != nil {
+	rerun := plan.GateDecision{Step: "a", Answer: plan.AnswerRerun}
+	if err := e.Send(t.Context(), enginetest.ID, rerun, "r"); err != nil {
 		t.Fatal(err)
 	}
 	if entry := enginetest.Rest(t, e); entry.Outcome != "ok" {

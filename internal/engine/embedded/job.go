@@ -183,7 +183,7 @@ func (j *job) abortTask(err error) error {
 }
 
 // answer passes the answer to a reservation to its task. r.mu is held.
-func (r *run) answer(w journal.Work, n int, amount journal.Usage, err error) {
+func (r *run) answer(w journal.TaskID, n int, amount journal.Usage, err error) {
 	if j := r.jobs[w.Key()]; j != nil && j.waiting == n {
 		j.waiting = 0
 		j.answered <- grant{amount, err}

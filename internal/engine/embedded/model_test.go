@@ -385,7 +385,7 @@ func (p *proc) decide(answer string) func(context.Context) error {
 		if err != nil {
 			return err
 		}
-		d := plan.Decision{Answer: answer, By: p.actor()}
+		d := plan.GateDecision{Answer: answer, By: p.actor()}
 		for _, f := range state.OpenGates() {
 			d.Step = f.Step
 			_, d.Digest = state.Shown(program, f)

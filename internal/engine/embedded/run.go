@@ -136,7 +136,7 @@ func (r *run) continueLoaded(more []request) {
 		if starved[t.Key()] {
 			continue // it waited for budget before a call: it can continue there
 		}
-		gone := r.e.Lost(t.Work, t.Rerun, r.state.TaskOf(r.program, t.Frame),
+		gone := r.e.Lost(t.TaskID, t.Rerun, r.state.TaskOf(r.program, t.Frame),
 			r.history[t.Key()], "its process has ended")
 		gone.Until = r.state.At
 		if gone.Policy == journal.RecoveryAsk && r.e.reruns(r.id) {
@@ -160,7 +160,7 @@ func (r *run) continueLoaded(more []request) {
 		case !starved[t.Key()] || r.gone:
 		case t.Frame.Cancelled: // no goroutine runs it that could end it
 			r.queue = append(r.queue, request{in: plan.Result{
-				Work: t.Work, Rerun: t.Rerun, Outcome: journal.OutcomeCancelled,
+				Work: t.TaskID, Rerun: t.Rerun, Outcome: journal.OutcomeCancelled,
 			}})
 		case r.jobs[t.Key()] == nil && r.state.Summary().Status != journal.Exceeded:
 			r.launch(t)
@@ -346,7 +346,7 @@ func (r *run) decide(p *pending, now journal.Millis) bool {
 func grants(events []journal.Event, x plan.Reserve) bool {
 	return slices.ContainsFunc(events, func(e journal.Event) bool {
 		granted, ok := e.Fact.(journal.Reserved)
-		return ok && granted.Work == x.Work && granted.N == x.N
+		return ok && granted.TaskID == x.Work && granted.N == x.N
 	})
 }
 
@@ -461,24 +461,24 @@ func (r *run) effect(e *journal.Event) {
 			return
 		}
 		f := r.state.Frames[x.Frame]
-		if f == nil || f.Phase != plan.Working || f.Work() != x.Work {
+		if f == nil || f.Phase != plan.Working || f.Work() != x.TaskID {
 			return
 		}
 		if r.state.Holds(r.program, r.state.TaskOf(r.program, f)) { // the task has not started
 			r.queue = append(r.queue, request{in: plan.Gone{
-				Work: x.Work, Rerun: x.Rerun, Why: engine.ErrParked.Error(), Policy: journal.RecoveryRerun,
+				Work: x.TaskID, Rerun: x.Rerun, Why: engine.ErrParked.Error(), Policy: journal.RecoveryRerun,
 			}})
 			return
 		}
-		r.launch(plan.OpenTask{Work: x.Work, Rerun: x.Rerun, Frame: f})
+		r.launch(plan.OpenTask{TaskID: x.TaskID, Rerun: x.Rerun, Frame: f})
 	case journal.TaskNoted:
 		if x.Kind == journal.NoteToolAnswer { // the answer of a person; the task does not run
 			xmaps.Set(&r.history, x.Key(), append(r.history[x.Key()], x))
 		}
 	case journal.Reserved:
-		r.answer(x.Work, x.N, x.Amount, nil)
+		r.answer(x.TaskID, x.N, x.Amount, nil)
 	case journal.BudgetRefused:
-		r.answer(x.Work, x.N, journal.Usage{}, engine.BudgetError(x.Budget))
+		r.answer(x.TaskID, x.N, journal.Usage{}, engine.BudgetError(x.Budget))
 	case journal.CancelRequested:
 		for key, j := range r.jobs {
 			if !r.early[key] && (x.Frame == "" || strings.HasPrefix(j.Work.Frame+"/", x.Frame+"/")) {

@@ -154,7 +154,7 @@ func asksAboutLostTasks(t *testing.T, s Subject) {
 		t.Error("done again without asking")
 	}
 	if err := e.Send(
-		t.Context(), ID, plan.Decision{Step: "a", Answer: plan.AnswerResult, Value: json.RawMessage(`"told"`)}, "r",
+		t.Context(), ID, plan.GateDecision{Step: "a", Answer: plan.AnswerResult, Value: json.RawMessage(`"told"`)}, "r",
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func refusesOtherDecisions(t *testing.T, s Subject) {
 	e := w.open(t, NewKind())
 	Begin(t, e, Program([]ir.Step{{ID: "g", Action: ir.Gate{Decider: ir.Person}}}))
 	Rest(t, e)
-	err := e.Send(t.Context(), ID, plan.Decision{Step: "g", Answer: plan.Approve, Digest: "other"}, "r")
+	err := e.Send(t.Context(), ID, plan.GateDecision{Step: "g", Answer: plan.Approve, Digest: "other"}, "r")
 	if r, ok := plan.IsRefusal(err); !ok || r.Code != plan.Changed {
 		t.Errorf("%v", err)
 	}
@@ -301,7 +301,7 @@ func acceptsEarlyDecisions(t *testing.T, s Subject) {
 	e, kind := runningTask(t, w)
 	told := func(step string) error {
 		return e.Send(
-			t.Context(), ID, plan.Decision{Step: step, Answer: plan.AnswerResult, Value: json.RawMessage(`"told"`)},
+			t.Context(), ID, plan.GateDecision{Step: step, Answer: plan.AnswerResult, Value: json.RawMessage(`"told"`)},
 			"r",
 		)
 	}
@@ -440,7 +440,7 @@ func (a *asker) answers(t *testing.T) []journal.ToolAnswer {
 }
 
 // asked returns what the open gate shows, and an approval of it.
-func asked(t *testing.T, e engine.Engine) (shows map[string]json.RawMessage, decision plan.Decision) {
+func asked(t *testing.T, e engine.Engine) (shows map[string]json.RawMessage, decision plan.GateDecision) {
 	t.Helper()
 	state, p, _, err := e.Load(t.Context(), ID)
 	if err != nil {
@@ -451,7 +451,7 @@ func asked(t *testing.T, e engine.Engine) (shows map[string]json.RawMessage, dec
 		t.Fatalf("%d gates", len(gates))
 	}
 	shows, digest := state.Shown(p, gates[0])
-	return shows, plan.Decision{
+	return shows, plan.GateDecision{
 		Step: gates[0].Step, Answer: plan.Approve, Digest: digest, By: journal.Actor{User: "eva"}, Note: "fine",
 	}
 }
@@ -507,13 +507,13 @@ func bindsApprovals(t *testing.T, s Subject) {
 	Begin(t, e, Program([]ir.Step{Task("a")}))
 	Rest(t, e)
 	_, good := asked(t, e)
-	for name, change := range map[string]func(*plan.Decision){
-		"no digest": func(d *plan.Decision) { d.Digest = "" },
-		"another digest": func(d *plan.Decision) {
+	for name, change := range map[string]func(*plan.GateDecision){
+		"no digest": func(d *plan.GateDecision) { d.Digest = "" },
+		"another digest": func(d *plan.GateDecision) {
 			d.Digest = journal.GateDigest(ID, "a#0/call:2", journal.GateToolCall, nil)
 		},
-		"a doubt's":    func(d *plan.Decision) { d.Answer = plan.AnswerSkip },
-		"another step": func(d *plan.Decision) { d.Step = "b" },
+		"a doubt's":    func(d *plan.GateDecision) { d.Answer = plan.AnswerSkip },
+		"another step": func(d *plan.GateDecision) { d.Step = "b" },
 	} {
 		d := good
 		change(&d)

@@ -177,7 +177,7 @@ func (e *Engine) recoverActivity(ctx context.Context, in recovery) (out recovere
 		}
 		// The notes of the task are in heartbeats that only Temporal had, so what it has done is unknown.
 		gone := plan.Gone{
-			Work: t.Work, Rerun: t.Rerun, Why: "Temporal has lost its workflow", Policy: journal.RecoveryAsk,
+			Work: t.TaskID, Rerun: t.Rerun, Why: "Temporal has lost its workflow", Policy: journal.RecoveryAsk,
 			Until: state.At,
 		}
 		if program.Instant(state.TaskOf(program, t.Frame)) {

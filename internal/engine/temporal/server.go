@@ -134,7 +134,7 @@ func (e *Engine) Ready(ctx context.Context) error {
 		return err
 	}
 	limit := probeTime
-	if p := journal.PatienceOf(ctx); p != nil {
+	if p := journal.WaitLimitOf(ctx); p != nil {
 		limit = p.Limit
 	}
 	ctx, stop := context.WithTimeout(ctx, limit)
@@ -157,7 +157,7 @@ type explaining struct {
 
 // soon returns an error if the server is known not to answer and the caller may not wait for it.
 func (c explaining) soon(ctx context.Context) error {
-	if journal.PatienceOf(ctx) == nil || !c.e.outage.down.Load() {
+	if journal.WaitLimitOf(ctx) == nil || !c.e.outage.down.Load() {
 		return nil
 	}
 	return c.e.Ready(ctx)

@@ -22,10 +22,10 @@ import (
 // taskInput is the input of the activity that runs a task. Everything else is in
 // the journal.
 type taskInput struct {
-	Run    journal.RunID `json:"run"`
-	Work   journal.Work  `json:"work"`
-	Rerun  int           `json:"rerun,omitempty"`
-	Launch int           `json:"launch"`
+	Run    journal.RunID  `json:"run"`
+	Work   journal.TaskID `json:"work"`
+	Rerun  int            `json:"rerun,omitempty"`
+	Launch int            `json:"launch"`
 	// Execution and Fence are those of the workflow, as in facts.
 	Execution string `json:"execution,omitempty"`
 	Fence     int64  `json:"fence,omitempty"`
@@ -299,7 +299,7 @@ func (j *job) load() (ready bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if note, ok := event.Fact.(journal.TaskNoted); ok && note.Work == j.in.Work {
+		if note, ok := event.Fact.(journal.TaskNoted); ok && note.TaskID == j.in.Work {
 			history = append(history, note)
 		}
 	}
@@ -311,7 +311,7 @@ func (j *job) load() (ready bool, err error) {
 	}
 	j.bounded = state.Bounded()
 	j.Task = j.e.NewTask(
-		state, j.e.Program(def), def, plan.OpenTask{Work: j.in.Work, Rerun: j.in.Rerun, Frame: f}, history,
+		state, j.e.Program(def), def, plan.OpenTask{TaskID: j.in.Work, Rerun: j.in.Rerun, Frame: f}, history,
 	)
 	j.Job.Log, j.Job.Calls = j, j.stopper
 	return true, nil

@@ -133,7 +133,7 @@ type decision struct {
 
 // launch is one execution of a task.
 type launch struct {
-	work   journal.Work
+	work   journal.TaskID
 	rerun  int
 	seq    journal.Seq // the journal must have the facts up to here
 	number int         // number of the reservation that the task waits for
@@ -255,7 +255,7 @@ func (d *driver) restore(lost map[string]bool) {
 		if lost[t.Key()] {
 			continue
 		}
-		d.parked[t.Key()] = &launch{work: t.Work, rerun: t.Rerun, number: d.waitsFor(t.Work)}
+		d.parked[t.Key()] = &launch{work: t.TaskID, rerun: t.Rerun, number: d.waitsFor(t.TaskID)}
 	}
 	d.state.MarkAll() // tasks were held
 	d.unpark()
@@ -263,7 +263,7 @@ func (d *driver) restore(lost map[string]bool) {
 }
 
 // waitsFor returns the number of the reservation that a task waits for.
-func (d *driver) waitsFor(w journal.Work) int {
+func (d *driver) waitsFor(w journal.TaskID) int {
 	for _, one := range d.state.BudgetWaiters {
 		if one.Work == w {
 			return one.N
@@ -423,7 +423,7 @@ func (d *driver) reserve(ctx workflow.Context, r reservation) (reserved, error) 
 	return reserved{Gone: "the task has ended"}, nil
 }
 
-func refusedKey(w journal.Work, n int) string { return fmt.Sprint(w.Key(), " ", n) }
+func refusedKey(w journal.TaskID, n int) string { return fmt.Sprint(w.Key(), " ", n) }
 
 // now returns the time of the workflow.
 func (d *driver) now(ctx workflow.Context) journal.Millis { return journal.MillisOf(workflow.Now(ctx)) }
@@ -486,18 +486,18 @@ func (d *driver) effects(events []journal.Event) {
 		switch x := events[i].Fact.(type) {
 		case journal.TaskStarted:
 			f := d.state.Frames[x.Frame]
-			if f == nil || f.Phase != plan.Working || f.Work() != x.Work || f.Rerun != x.Rerun {
+			if f == nil || f.Phase != plan.Working || f.Work() != x.TaskID || f.Rerun != x.Rerun {
 				continue
 			}
 			delete(d.parked, x.Key())
-			d.starting = append(d.starting, &launch{work: x.Work, rerun: x.Rerun, seq: d.state.Seq})
+			d.starting = append(d.starting, &launch{work: x.TaskID, rerun: x.Rerun, seq: d.state.Seq})
 		case journal.TaskEnded:
 			delete(d.rerunLost, x.Key())
 			prefix := x.Key() + " "
 			maps.DeleteFunc(d.refused, func(key, _ string) bool { return strings.HasPrefix(key, prefix) })
 		case journal.BudgetRefused:
 			if x.N > 0 {
-				d.refused[refusedKey(x.Work, x.N)] = x.Budget
+				d.refused[refusedKey(x.TaskID, x.N)] = x.Budget
 			}
 		case journal.CancelRequested:
 			d.cancel(x.Frame, engine.ErrCancelled)

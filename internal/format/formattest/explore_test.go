@@ -173,11 +173,11 @@ func (h *happened) took(into map[string]bool) {
 			}
 			into[x.Step+" "+way] = true
 		case journal.TaskStarted:
-			into[x.Work.Step+" runs"] = true
-			delete(failed, x.Work.Step)
+			into[x.TaskID.Step+" runs"] = true
+			delete(failed, x.TaskID.Step)
 		case journal.TaskEnded:
-			into[x.Work.Step+map[journal.Outcome]string{"ok": " approves", "rejected": " rejects"}[x.Outcome]] = true
-			failed[x.Work.Step] = x.Outcome == "failed"
+			into[x.TaskID.Step+map[journal.Outcome]string{"ok": " approves", "rejected": " rejects"}[x.Outcome]] = true
+			failed[x.TaskID.Step] = x.Outcome == "failed"
 		case journal.StepLeft:
 			into[x.Step+map[bool]string{true: " is skipped", false: " runs"}[x.Outcome == "skipped"]] = true
 			failed[x.Step] = x.Outcome == "failed"
@@ -289,7 +289,7 @@ func TestSimulationsExploreNodes(t *testing.T) {
 		tr := trial{files: []txtar.File{{Name: "graph-repair.nof.md", Data: raw}}, seed: seed + 1, agreeable: true}
 		n := 0
 		for _, e := range tr.run(t).events {
-			if started, ok := e.Fact.(journal.TaskStarted); ok && started.Work.Step == "relationship-suggester" {
+			if started, ok := e.Fact.(journal.TaskStarted); ok && started.TaskID.Step == "relationship-suggester" {
 				n++
 			}
 		}

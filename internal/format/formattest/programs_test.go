@@ -259,7 +259,7 @@ func (h *happened) trail() []string {
 	failed := map[string]bool{}
 	for _, e := range h.events {
 		if x, ok := e.Fact.(journal.TaskEnded); ok && x.Outcome == ir.Failed {
-			failed[x.Work.Key()] = true
+			failed[x.TaskID.Key()] = true
 		}
 	}
 	var out []string
@@ -270,7 +270,7 @@ func (h *happened) trail() []string {
 				continue
 			}
 			name := x.Step
-			if failed[x.Work.Key()] {
+			if failed[x.TaskID.Key()] {
 				name += "!"
 			}
 			out = append(out, name)

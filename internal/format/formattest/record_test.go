@@ -167,22 +167,22 @@ func line(fact journal.Fact) string {
 		if len(x.MissingReads) > 0 {
 			missing = "missing " + strings.Join(x.MissingReads, ", ")
 		}
-		return join(x.Work.Key(), "starts", x.Kind, fallbackOf(x.For), missing)
+		return join(x.TaskID.Key(), "starts", x.Kind, fallbackOf(x.For), missing)
 	case journal.TaskEnded:
 		again := ""
 		if !x.Final {
 			again = "not the last attempt"
 		}
-		return join(x.Work.Key(), string(x.Outcome), string(x.Class), quote(x.Error), again,
+		return join(x.TaskID.Key(), string(x.Outcome), string(x.Class), quote(x.Error), again,
 			value(x.Value), writes(x.Writes))
 	case journal.TaskNoted:
 		if slices.Contains([]string{journal.NoteMerge, journal.NoteDone, journal.NoteMissingFile}, x.Kind) {
-			return join(x.Work.Key(), "notes", x.Kind, string(x.Data))
+			return join(x.TaskID.Key(), "notes", x.Kind, string(x.Data))
 		}
 		if x.Kind == journal.NoteToolCall || x.Kind == journal.NoteToolResult {
 			var use journal.ToolUse
 			if json.Unmarshal(x.Data, &use) == nil {
-				return join(x.Work.Key(), strings.ReplaceAll(x.Kind, "_", " "), use.Name, string(use.Input),
+				return join(x.TaskID.Key(), strings.ReplaceAll(x.Kind, "_", " "), use.Name, string(use.Input),
 					string(use.Output), quote(use.Error))
 			}
 		}
@@ -193,17 +193,17 @@ func line(fact journal.Fact) string {
 		}
 		return join(x.Key(), "ways on", strings.Join(tried, " "))
 	case journal.TaskLost:
-		return join(x.Work.Key(), "is lost", string(x.Policy))
+		return join(x.TaskID.Key(), "is lost", string(x.Policy))
 	case journal.Reserved:
-		return join(x.Work.Key(), "reserves", amount(x.Amount))
+		return join(x.TaskID.Key(), "reserves", amount(x.Amount))
 	case journal.BudgetWait:
-		return join(x.Work.Key(), "waits for", x.Budget)
+		return join(x.TaskID.Key(), "waits for", x.Budget)
 	case journal.BudgetRefused:
-		return join(x.Work.Key(), "is refused", x.Budget)
+		return join(x.TaskID.Key(), "is refused", x.Budget)
 	case journal.BudgetRaised:
 		return join("raised", x.Budget, fmt.Sprint(x.To), by(x.By))
 	case journal.RetrySet:
-		return join(x.Work.Key(), "is planned")
+		return join(x.TaskID.Key(), "is planned")
 	case journal.TimerFired:
 		return join(x.Key(), "timer", x.What)
 	case journal.GateOpened:

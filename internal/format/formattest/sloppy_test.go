@@ -54,7 +54,7 @@ func eachExample(t *testing.T, do func(t *testing.T, name string, tr trial)) {
 
 // said is one reply of a run: whose it is, and what its contract asks for.
 type said struct {
-	work journal.Work
+	work journal.TaskID
 	turn int // from 1
 	text string
 	kind contract.Kind
@@ -75,7 +75,7 @@ func (h *happened) said(t *testing.T) []said {
 		if err := json.Unmarshal(note.Data, &reply); err != nil {
 			t.Fatal(err)
 		}
-		one := said{work: note.Work, turn: turns[note.Key()], kind: h.kindOf(note.Step)}
+		one := said{work: note.TaskID, turn: turns[note.Key()], kind: h.kindOf(note.Step)}
 		calls := false
 		for _, b := range reply.Blocks {
 			calls = calls || b.Type == journal.BlockToolUse

@@ -32,11 +32,11 @@ func Steps(run journal.RunID, fence int64, after journal.Seq, n int) journal.Bat
 	b := journal.Batch{Run: run, Fence: fence, After: after}
 	for i := range n {
 		seq := after + journal.Seq(i) + 1
-		work := journal.Work{Place: journal.Place{Step: fmt.Sprintf("step%d", seq/2)}}
-		var fact journal.Fact = journal.TaskStarted{Work: work, Kind: "agent"}
+		work := journal.TaskID{Place: journal.Place{Step: fmt.Sprintf("step%d", seq/2)}}
+		var fact journal.Fact = journal.TaskStarted{TaskID: work, Kind: "agent"}
 		if seq%2 == 1 {
 			fact = journal.TaskEnded{
-				Work: work, Outcome: "ok", Final: true,
+				TaskID: work, Outcome: "ok", Final: true,
 				Value:  journal.Value{JSON: json.RawMessage(`{"answer":42}`)},
 				Writes: []journal.Write{{Path: "state.answer"}},
 				Usage:  journal.Usage{Steps: 1, ModelCalls: 1, InputTokens: 100, OutputTokens: 20},

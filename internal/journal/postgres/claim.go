@@ -17,8 +17,8 @@ func (s *Store) call(ctx context.Context, do func() error) error {
 	if s.closed.Load() {
 		return journal.ErrClosed
 	}
-	patience := journal.PatienceOf(ctx)
-	if err := patience.Err(); err != nil {
+	limit := journal.WaitLimitOf(ctx)
+	if err := limit.Err(); err != nil {
 		return err
 	}
 	err := s.retry(ctx, do)
@@ -35,7 +35,7 @@ func (s *Store) call(ctx context.Context, do func() error) error {
 	}
 	err = explain(err)
 	if errors.Is(err, journal.ErrUnavailable) {
-		patience.End(err)
+		limit.Exceed(err)
 	}
 	return err
 }

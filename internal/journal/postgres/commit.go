@@ -93,7 +93,7 @@ func (s *Store) appendGroup(jobs []job) error {
 	ctx := context.Background()
 	token := newToken()
 	begun := time.Now()
-	deadline := begun.Add(s.patience)
+	deadline := begun.Add(s.maxWait)
 	pause := 5 * time.Millisecond
 	lookUp, unknown := false, false // check everything; an earlier attempt may have been committed
 	refused := make([]error, len(jobs))

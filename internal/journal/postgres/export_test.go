@@ -67,6 +67,6 @@ func Plans(t testing.TB, s *Store) (executions, anew int) {
 // Age makes what was uploaded and is not used older than an upload takes.
 func Age(t testing.TB, s *Store) {
 	t.Helper()
-	s.exec(t, "UPDATE @.garbage SET added = added - 2 * $1::interval", uploadPatience)
-	s.exec(t, "UPDATE @.blobs SET added = added - 2 * $1::interval", uploadPatience)
+	s.exec(t, "UPDATE @.garbage SET added = added - 2 * $1::interval", orphanAge)
+	s.exec(t, "UPDATE @.blobs SET added = added - 2 * $1::interval", orphanAge)
 }

@@ -208,7 +208,7 @@ func beginElsewhere(t *testing.T, server *pgtest.Server) pgx.Tx {
 	return tx
 }
 
-// A statement that takes long is not given up while the server is there, also if its caller has little patience.
+// A statement that takes long is not given up while the server is there, also if its caller has a short wait limit.
 func TestSlowStatementsAreNotGivenUp(t *testing.T) {
 	dir := t.TempDir()
 	server := pgtest.Shared(t)
@@ -219,7 +219,7 @@ func TestSlowStatementsAreNotGivenUp(t *testing.T) {
 	}
 	read := make(chan error, 1)
 	go func() {
-		_, err := s.PendingInboxes(journal.WithPatience(context.Background(), 0))
+		_, err := s.PendingInboxes(journal.WithWaitLimit(context.Background(), 0))
 		read <- err
 	}()
 	awaitLock(t, server, read)
@@ -234,14 +234,14 @@ func TestSlowStatementsAreNotGivenUp(t *testing.T) {
 	}
 }
 
-// Calls with one context share its patience: when one has waited in vain, the others fail at once.
-func TestPatienceIsShared(t *testing.T) {
+// Calls with one context share its wait limit: when one has waited in vain, the others fail at once.
+func TestWaitLimitIsShared(t *testing.T) {
 	server, err := pgtest.Start("fsync=off")
 	pgtest.Require(t, err)
 	defer server.Remove()
 	s := openURL(t, server.URL("postgres"), postgres.Options{Lease: time.Hour})
 	server.Kill()
-	ctx := journal.WithPatience(t.Context(), 10*time.Millisecond)
+	ctx := journal.WithWaitLimit(t.Context(), 10*time.Millisecond)
 	_, first := s.Last(ctx)
 	if !errors.Is(first, journal.ErrUnavailable) {
 		t.Fatal(first)
@@ -252,7 +252,7 @@ func TestPatienceIsShared(t *testing.T) {
 	if _, err := s.PendingInboxes(ctx); err != first { //nolint:errorlint // it is the same
 		t.Errorf("the next call waits again: %v", err)
 	}
-	if _, err := s.Last(journal.WithoutPatience(ctx)); err != nil {
+	if _, err := s.Last(journal.WithoutWaitLimit(ctx)); err != nil {
 		t.Error(err)
 	}
 }
@@ -663,7 +663,7 @@ func TestPgBouncerInTransactionMode(t *testing.T) {
 }
 
 // A pooler in session mode that has too few connections lets a process wait. People learn what it waits for, and it
-// fails after its patience.
+// fails after its wait limit.
 func TestPoolerWithoutFreeConnections(t *testing.T) {
 	server := pgtest.Shared(t)
 	for name, others := range map[string]int{"too few": 0, "all in use": 1} {
@@ -684,7 +684,7 @@ func TestPoolerWithoutFreeConnections(t *testing.T) {
 			const session = "in session mode it needs up to 7"
 			var notices []string
 			s, err := postgres.Open(t.Context(), address+"&schema="+schemaOf(t.TempDir()), postgres.Options{
-				Patience: 6 * time.Second, Notice: func(text string) { notices = append(notices, text) },
+				MaxWait: 6 * time.Second, Notice: func(text string) { notices = append(notices, text) },
 			})
 			if err == nil {
 				s.Close()

@@ -33,8 +33,8 @@ type Info struct {
 	Latest  int           // the version that this release creates
 }
 
-// inspectPatience is how long Inspect waits for the server.
-const inspectPatience = 5 * time.Second
+// inspectTimeout is how long Inspect waits for the server.
+const inspectTimeout = 5 * time.Second
 
 // Describe returns what a URL says about a database, without its password.
 func Describe(url string) (Info, error) {
@@ -74,7 +74,7 @@ func Inspect(ctx context.Context, url string) (info Info, err error) {
 	if err != nil {
 		return info, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, inspectPatience)
+	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()
 	s := &Store{schema: pgx.Identifier{info.Schema}.Sanitize(), name: info.Schema}
 	if err := s.probe(ctx, config); err != nil {

@@ -148,8 +148,8 @@ func (s *Store) readObject(ctx context.Context, hash, name string) ([]byte, erro
 	return s.objects.Get(ctx, name)
 }
 
-// uploadPatience is how old an object without a blob has to be before it is taken for the rest of a process that died.
-const uploadPatience = time.Hour
+// orphanAge is the age at which an object without a blob counts as left behind by a process that crashed.
+const orphanAge = time.Hour
 
 // sweep deletes objects that no blob refers to. What fails is tried again by the next sweep.
 func (s *Store) sweep(ctx context.Context) error {
@@ -158,7 +158,7 @@ func (s *Store) sweep(ctx context.Context) error {
 	}
 	// A process that is about to refer to an object does not find it among the garbage anymore.
 	rows, err := s.pool.Query(ctx, s.q(`UPDATE @.garbage SET removed = true
-		WHERE removed OR added < now() - $1::interval RETURNING object`), uploadPatience)
+		WHERE removed OR added < now() - $1::interval RETURNING object`), orphanAge)
 	if err != nil {
 		return err
 	}

@@ -29,10 +29,10 @@ type Options struct {
 	// Lease is how long after its last sign of life a process counts as alive;
 	// 10 seconds if zero.
 	Lease time.Duration
-	// Patience is how long a call waits for a server that is unavailable; one
+	// MaxWait is how long a call waits for a server that is unavailable; one
 	// minute if zero.
-	Patience time.Duration
-	Log      *slog.Logger // nil discards
+	MaxWait time.Duration
+	Log     *slog.Logger // nil discards
 	// Notice receives messages for people; nil discards them.
 	Notice func(text string)
 	// Objects keeps blobs that are larger than ObjectsAbove, in bytes; 1 MiB if zero. Nil keeps all in the database.
@@ -41,24 +41,24 @@ type Options struct {
 }
 
 const (
-	defaultLease    = 10 * time.Second
-	minLease        = time.Second
-	defaultPatience = time.Minute
-	openPatience    = 3 * time.Second
-	connectTimeout  = 10 * time.Second // unless the URL has one
+	defaultLease   = 10 * time.Second
+	minLease       = time.Second
+	defaultMaxWait = time.Minute
+	openWait       = 3 * time.Second
+	connectTimeout = 10 * time.Second // unless the URL has one
 )
 
 // Store is a journal.Store in a PostgreSQL database.
 type Store struct {
-	schema   string // quoted
-	name     string // not quoted
-	pooled   bool   // there is a pooler between this process and the server
-	lease    time.Duration
-	patience time.Duration
-	log      *slog.Logger
-	notice   func(string)
-	config   *pgx.ConnConfig
-	pool     *pgxpool.Pool
+	schema  string // quoted
+	name    string // not quoted
+	pooled  bool   // there is a pooler between this process and the server
+	lease   time.Duration
+	maxWait time.Duration
+	log     *slog.Logger
+	notice  func(string)
+	config  *pgx.ConnConfig
+	pool    *pgxpool.Pool
 
 	objects      Objects
 	objectsAbove int64
@@ -153,14 +153,14 @@ func Open(ctx context.Context, url string, o Options) (_ *Store, err error) {
 		return nil, err
 	}
 	s := &Store{
-		schema: pgx.Identifier{schema}.Sanitize(), name: schema, lease: o.Lease, patience: o.Patience, log: o.Log,
+		schema: pgx.Identifier{schema}.Sanitize(), name: schema, lease: o.Lease, maxWait: o.MaxWait, log: o.Log,
 		notice: o.Notice, objects: o.Objects, objectsAbove: cmp.Or(o.ObjectsAbove, defaultObjectsAbove),
 		jobs: queue.New[job](), stopped: make(chan struct{}),
 		uploading: map[journal.RunID][]job{}, noticed: map[journal.RunID]bool{},
 		heads: map[journal.RunID]head{}, stored: map[string]bool{},
 	}
 	s.lease = cmp.Or(s.lease, defaultLease)
-	s.patience = cmp.Or(s.patience, defaultPatience)
+	s.maxWait = cmp.Or(s.maxWait, defaultMaxWait)
 	s.log = cmp.Or(s.log, slog.New(slog.DiscardHandler))
 	if s.notice == nil {
 		s.notice = func(string) {}
@@ -177,10 +177,10 @@ func Open(ctx context.Context, url string, o Options) (_ *Store, err error) {
 			}
 		}
 	}()
-	patience := s.patience
-	s.patience = min(patience, openPatience) // the URL may be wrong
+	maxWait := s.maxWait
+	s.maxWait = min(maxWait, openWait) // the URL may be wrong
 	err = s.retry(ctx, func() error { return s.probe(ctx, config) })
-	s.patience = patience
+	s.maxWait = maxWait
 	if _, silent := errors.AsType[*silentError](err); silent || code(err) == codeTooMany { // the URL is right
 		err = s.retry(ctx, func() error { return s.probe(ctx, config) })
 	}
@@ -401,14 +401,14 @@ func statements(text string) []string {
 }
 
 // retry repeats what fails because the server is unavailable or transactions
-// collided, until the patience of the Store or of the context is exhausted.
+// collided, until the wait limit of the Store or of the context is exceeded.
 func (s *Store) retry(ctx context.Context, try func() error) error {
-	patience := s.patience
-	if p := journal.PatienceOf(ctx); p != nil {
-		patience = min(patience, p.Limit)
+	maxWait := s.maxWait
+	if p := journal.WaitLimitOf(ctx); p != nil {
+		maxWait = min(maxWait, p.Limit)
 	}
 	begun := time.Now()
-	deadline := begun.Add(patience)
+	deadline := begun.Add(maxWait)
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
 		err := try()
 		if err == nil {

@@ -21,7 +21,7 @@ const (
 // read runs a statement that changes nothing.
 func (s *Store) read(ctx context.Context, do func(context.Context) error) error {
 	wait := unanswered
-	if p := journal.PatienceOf(ctx); p != nil {
+	if p := journal.WaitLimitOf(ctx); p != nil {
 		wait = min(wait, max(p.Limit, 100*time.Millisecond))
 	}
 	return s.call(ctx, func() error { return s.watched(ctx, wait, do) })
@@ -96,7 +96,7 @@ func (s *Store) waits(begun time.Time, err error) {
 	if time.Since(begun) < noticeAfter || s.waiting.Swap(true) {
 		return
 	}
-	s.notice(fmt.Sprintf("Waiting for the database, for up to %s: %v", s.patience, err))
+	s.notice(fmt.Sprintf("Waiting for the database, for up to %s: %v", s.maxWait, err))
 }
 
 // works notes that the server has answered.

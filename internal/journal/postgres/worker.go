@@ -238,7 +238,7 @@ func (s *Store) Drives(o journal.Owner) bool {
 }
 
 func (s *Store) lives(o journal.Owner) (driving, alive bool, err error) {
-	ctx := journal.WithPatience(s.life, openPatience) // there is an answer for a server that is unavailable
+	ctx := journal.WithWaitLimit(s.life, openWait) // there is an answer for a server that is unavailable
 	err = s.read(ctx, func(ctx context.Context) error {
 		return s.pool.QueryRow(ctx, s.q(`SELECT coalesce(bool_or(driving), false), count(*) > 0 FROM @.workers
 			WHERE id = $1 AND NOT sealed AND until >= clock_timestamp()`), encodeText(o)).Scan(&driving, &alive)
@@ -293,7 +293,7 @@ func (s *Store) Workers(ctx context.Context) ([]owner.Worker, error) {
 func (s *Store) Describe(o journal.Owner) (owner.Info, error) {
 	var info owner.Info
 	var about string
-	err := s.read(journal.WithPatience(s.life, openPatience), func(ctx context.Context) error {
+	err := s.read(journal.WithWaitLimit(s.life, openWait), func(ctx context.Context) error {
 		return s.pool.QueryRow(ctx, s.q("SELECT about FROM @.workers WHERE id = $1"), encodeText(o)).Scan(&about)
 	})
 	if err != nil {

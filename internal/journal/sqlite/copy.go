@@ -18,8 +18,8 @@ func Copy(path, to string) error {
 		return nil
 	}
 	// A process elsewhere may write while the files are read. Then they are read again.
-	const patience = 10 * time.Second
-	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	const timeout = 10 * time.Second
+	for end := time.Now().Add(timeout); ; time.Sleep(10 * time.Millisecond) {
 		before, err := versions(path)
 		if err != nil {
 			return explain(path, err)

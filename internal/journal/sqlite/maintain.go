@@ -90,7 +90,7 @@ func (s *Store) Compact(ctx context.Context) (freed int64, err error) {
 
 // alone calls do with a connection of its own.
 func (s *Store) alone(ctx context.Context, do func(*sql.DB) error) error {
-	db, err := sql.Open("sqlite", dsn(s.path, fmt.Sprintf("_busy_timeout=%d", s.patience.Milliseconds())))
+	db, err := sql.Open("sqlite", dsn(s.path, fmt.Sprintf("_busy_timeout=%d", s.busyTimeout.Milliseconds())))
 	if err != nil {
 		return s.failed(ctx, err)
 	}

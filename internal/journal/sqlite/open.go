@@ -24,9 +24,9 @@ type Options struct {
 	// Relaxed skips the sync of each commit: appends survive the end of the
 	// process, but the newest ones do not survive a power failure.
 	Relaxed bool
-	// Patience is how long a write waits for another program that keeps the file
+	// BusyTimeout is how long a write waits for another program that keeps the file
 	// locked; 0 is 10 seconds.
-	Patience time.Duration
+	BusyTimeout time.Duration
 	// Dead reports whether the process of an owner has ended. It must not call
 	// the store. If it is nil, every other owner counts as alive.
 	Dead func(journal.Owner) bool
@@ -40,17 +40,17 @@ type Options struct {
 
 // Store is a journal.Store in a SQLite file.
 type Store struct {
-	path     string
-	patience time.Duration
-	dead     func(journal.Owner) bool
-	jobs     *queue.Queue[job]
-	changes  *queue.Notifier
-	closed   atomic.Bool
-	stopped  chan struct{}
-	reader   *sql.DB
-	prepared prepared
-	is       os.FileInfo  // identity of the file
-	present  atomic.Int64 // when the file was last seen, in Unix milliseconds
+	path        string
+	busyTimeout time.Duration
+	dead        func(journal.Owner) bool
+	jobs        *queue.Queue[job]
+	changes     *queue.Notifier
+	closed      atomic.Bool
+	stopped     chan struct{}
+	reader      *sql.DB
+	prepared    prepared
+	is          os.FileInfo  // identity of the file
+	present     atomic.Int64 // when the file was last seen, in Unix milliseconds
 
 	// Only the commit goroutine uses these fields.
 	writer    *conn
@@ -73,13 +73,15 @@ func Open(path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{path: path, patience: o.Patience, dead: o.Dead, jobs: queue.New[job](), stopped: make(chan struct{})}
+	s := &Store{
+		path: path, busyTimeout: o.BusyTimeout, dead: o.Dead, jobs: queue.New[job](), stopped: make(chan struct{}),
+	}
 	s.changes = cmp.Or(o.Changes, &queue.Notifier{})
 	if s.dead == nil {
 		s.dead = func(journal.Owner) bool { return false }
 	}
 	s.dead = journal.Mortal(s.dead)
-	s.patience = cmp.Or(s.patience, 10*time.Second)
+	s.busyTimeout = cmp.Or(s.busyTimeout, 10*time.Second)
 	if err := s.open(o); err != nil {
 		return nil, err
 	}
@@ -244,7 +246,7 @@ func (s *Store) retryBusy(try func() error) error {
 		}
 		now := time.Now()
 		if deadline.IsZero() {
-			deadline = now.Add(s.patience)
+			deadline = now.Add(s.busyTimeout)
 		}
 		if now.After(deadline) {
 			return err

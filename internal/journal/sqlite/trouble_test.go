@@ -189,7 +189,7 @@ func TestReadOnlyFolderIsReported(t *testing.T) {
 
 func TestLockedJournalIsReported(t *testing.T) {
 	dir := t.TempDir()
-	s := openWith(t, dir, sqlite.Options{Patience: 20 * time.Millisecond})
+	s := openWith(t, dir, sqlite.Options{BusyTimeout: 20 * time.Millisecond})
 	defer s.Close()
 	journaltest.Append(t, s, journaltest.Start("a", "me"))
 
@@ -376,7 +376,7 @@ func TestQueriesUseIndexes(t *testing.T) {
 // no longer.
 func TestWaitingWritersAnnounceThemselves(t *testing.T) {
 	dir := t.TempDir()
-	s := openWith(t, dir, sqlite.Options{Patience: time.Minute})
+	s := openWith(t, dir, sqlite.Options{BusyTimeout: time.Minute})
 	defer s.Close()
 	journaltest.Append(t, s, journaltest.Start("a", "me"))
 	want, err := filelock.OpenExisting(filepath.Join(dir, "espalier.db-want"))

@@ -146,7 +146,7 @@ func (p *projector) shown(f *fields, x *journal.GateOpened) error {
 	if x.Kind == journal.GateToolCall { // a step may ask about several calls
 		inner.text("gate", x.Call)
 	} else {
-		inner.text("gate", journal.Work{Place: x.Place}.Key())
+		inner.text("gate", journal.TaskID{Place: x.Place}.Key())
 	}
 	inner.text("kind", string(x.Kind))
 	inner.contents("reads", reads, shownBytes)

@@ -190,8 +190,8 @@ func TestWideRunsStayLinear(t *testing.T) {
 			events = append(events, journal.Event{Seq: journal.Seq(len(events) + 1), At: 1_772_000_000_000, Fact: f})
 		}
 		at := journal.Place{Step: "map"}
-		work := func(i int) journal.Work {
-			return journal.Work{Place: journal.Place{Frame: fmt.Sprintf("map/%d", i), Step: "one"}}
+		work := func(i int) journal.TaskID {
+			return journal.TaskID{Place: journal.Place{Frame: fmt.Sprintf("map/%d", i), Step: "one"}}
 		}
 		add(journal.RunStarted{Name: "wide", Definition: "d"})
 		add(journal.StepEntered{
@@ -202,10 +202,10 @@ func TestWideRunsStayLinear(t *testing.T) {
 			add(journal.FrameOpened{Frame: fmt.Sprintf("map/%d", i), Step: "map", Block: 1, Index: i})
 		}
 		for i := range n {
-			add(journal.TaskStarted{Work: work(i), Kind: "tool"})
+			add(journal.TaskStarted{TaskID: work(i), Kind: "tool"})
 		}
 		for i := range n {
-			add(journal.TaskEnded{Work: work(i), Outcome: "ok", Final: true})
+			add(journal.TaskEnded{TaskID: work(i), Outcome: "ok", Final: true})
 			add(journal.FrameClosed{Frame: fmt.Sprintf("map/%d", i), Outcome: "ok"})
 		}
 		add(journal.StepLeft{Place: at, Outcome: "ok"})

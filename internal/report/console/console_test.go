@@ -433,7 +433,7 @@ func TestManyWorkersFitTheScreen(t *testing.T) {
 	for i := range 1000 {
 		path := fmt.Sprintf("fan/%d", i)
 		take(journal.FrameOpened{Frame: path, Step: "fan", Index: i})
-		take(journal.TaskStarted{Work: journal.Work{Place: journal.Place{Frame: path, Step: "w"}}, Kind: "agent"})
+		take(journal.TaskStarted{TaskID: journal.TaskID{Place: journal.Place{Frame: path, Step: "w"}}, Kind: "agent"})
 	}
 	for _, rows := range []int{1, 2, 3, 10, 24} {
 		lines := p.Area(time.UnixMilli(2000), console.Size{Columns: 40, Rows: rows}, console.Style{})
@@ -479,13 +479,13 @@ func TestTallFanOutLeavesNoStaleLines(t *testing.T) {
 	v.Write([]byte("$ espalier run\r\n"))
 	take(journal.RunStarted{Name: "wide"},
 		journal.StepEntered{Place: journal.Place{Step: "fan"}, Mode: "parallel", Total: workers})
-	work := func(i int) journal.Work {
-		return journal.Work{Place: journal.Place{Frame: fmt.Sprintf("fan/%d", i), Step: "w"}}
+	work := func(i int) journal.TaskID {
+		return journal.TaskID{Place: journal.Place{Frame: fmt.Sprintf("fan/%d", i), Step: "w"}}
 	}
 	for i := range workers {
 		now = now.Add(time.Second)
 		take(journal.FrameOpened{Frame: work(i).Frame, Step: "fan", Index: i},
-			journal.TaskStarted{Work: work(i), Kind: "agent"})
+			journal.TaskStarted{TaskID: work(i), Kind: "agent"})
 		if err := l.Tick(); err != nil {
 			t.Fatal(err)
 		}
@@ -493,7 +493,7 @@ func TestTallFanOutLeavesNoStaleLines(t *testing.T) {
 	}
 	for i := range workers {
 		now = now.Add(time.Second)
-		take(journal.TaskEnded{Work: work(i), Outcome: "ok", Final: true},
+		take(journal.TaskEnded{TaskID: work(i), Outcome: "ok", Final: true},
 			journal.FrameClosed{Frame: work(i).Frame, Outcome: "ok"})
 		if err := l.Tick(); err != nil {
 			t.Fatal(err)

@@ -62,14 +62,14 @@ func (s *stage) expectArea(want string) {
 	}
 }
 
-var work = journal.Work{Place: journal.Place{Step: "send"}}
+var work = journal.TaskID{Place: journal.Place{Step: "send"}}
 
 func note(n int, kind string, data any) journal.TaskNoted {
 	raw, err := json.Marshal(data)
 	if err != nil {
 		panic(err)
 	}
-	return journal.TaskNoted{Work: work, N: n, Kind: kind, Data: raw}
+	return journal.TaskNoted{TaskID: work, N: n, Kind: kind, Data: raw}
 }
 
 // The line of a finished command has the last line of its output.
@@ -84,8 +84,8 @@ func TestFinishedCommandShowsOutput(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{Work: work, Kind: "command"})
-		s.take(journal.TaskEnded{Work: work, Outcome: "ok", Final: true, Value: journal.Value{JSON: raw}})
+		s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{TaskID: work, Kind: "command"})
+		s.take(journal.TaskEnded{TaskID: work, Outcome: "ok", Final: true, Value: journal.Value{JSON: raw}})
 		s.expectLines(want)
 		if output == "built\n" {
 			s.expectArea("✓ send  done in 0 ms: built")
@@ -143,7 +143,7 @@ func TestToolCallWaitsForApproval(t *testing.T) {
 			"send  call to mail.send timed out",
 		},
 	} {
-		s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{Work: work, Kind: "agent"})
+		s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{TaskID: work, Kind: "agent"})
 		s.take(opened)
 		s.expectLines("send  waiting for approval to call mail.send: espalier approve 11111111 send")
 		s.expectArea("? send  waiting for approval to call mail.send")
@@ -151,8 +151,8 @@ func TestToolCallWaitsForApproval(t *testing.T) {
 		c.decided.Place, c.decided.Outcome = work.Place, journal.OutcomeRerun
 		s.take(c.decided)
 		s.expectLines(c.want)
-		s.take(journal.TaskStarted{Work: work, Kind: "agent", Rerun: 1},
-			journal.TaskEnded{Work: work, Outcome: "ok", Final: true})
+		s.take(journal.TaskStarted{TaskID: work, Kind: "agent", Rerun: 1},
+			journal.TaskEnded{TaskID: work, Outcome: "ok", Final: true})
 		s.expectLines("send  done")
 		s.expectArea("1 step")
 	}
@@ -168,8 +168,8 @@ func TestHookDoesNotRepeatFailure(t *testing.T) {
 			Action: task,
 		}}}}})
 		s := &stage{t: t, p: console.NewProgress(run, func(string) (*report.Outline, error) { return outline, nil })}
-		s.take(journal.RunStarted{Name: "flow"}, journal.TaskStarted{Work: work, Kind: "hook"})
-		s.take(journal.TaskEnded{Work: work, Outcome: "failed", Error: "exit code 4", Final: true})
+		s.take(journal.RunStarted{Name: "flow"}, journal.TaskStarted{TaskID: work, Kind: "hook"})
+		s.take(journal.TaskEnded{TaskID: work, Outcome: "failed", Error: "exit code 4", Final: true})
 		want := []string{"send  failed after 0 ms: exit code 4"}
 		if again {
 			want = nil
@@ -197,12 +197,12 @@ func TestLoopAtItsLimitShowsTheLimit(t *testing.T) {
 
 func TestHookMessagesAreShown(t *testing.T) {
 	s := play(t, journal.RunStarted{Name: "flow"})
-	s.take(journal.TaskStarted{Work: work, Kind: "hook"})
+	s.take(journal.TaskStarted{TaskID: work, Kind: "hook"})
 	s.expectLines()
-	s.take(note(1, journal.NoteSaid, journal.Said{Text: "about to send"}))
+	s.take(note(1, journal.NoteLogLine, journal.LogLine{Text: "about to send"}))
 	s.expectLines("send  about to send")
 	s.expectArea("· send  about to send")
-	s.take(journal.TaskEnded{Work: work, Outcome: "ok", Final: true})
+	s.take(journal.TaskEnded{TaskID: work, Outcome: "ok", Final: true})
 	s.expectLines()
 	s.take(journal.RunFinished{Outcome: "ok"})
 	if got := strings.Join(s.p.Summary(console.Style{}),
@@ -212,7 +212,7 @@ func TestHookMessagesAreShown(t *testing.T) {
 }
 
 func TestModelRetryIsShown(t *testing.T) {
-	s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{Work: work, Kind: "agent"})
+	s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{TaskID: work, Kind: "agent"})
 	s.take(note(1, journal.NoteModelRetry,
 		journal.ModelRetry{ModelError: journal.ModelError{Class: "RATE_LIMIT", Message: "slow down"}, Wait: 5000}))
 	s.expectLines("send  model call failed: slow down; retrying in 5.0 s")
@@ -225,7 +225,7 @@ func TestModelRetryIsShown(t *testing.T) {
 }
 
 func TestConcurrentToolCallsAreShown(t *testing.T) {
-	s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{Work: work, Kind: "agent"})
+	s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{TaskID: work, Kind: "agent"})
 	s.take(note(1, journal.NoteToolCall, journal.ToolUse{Name: "look", CallID: "1"}),
 		note(2, journal.NoteToolCall, journal.ToolUse{Name: "read", CallID: "2"}))
 	s.expectArea("tool look and 1 more")
@@ -234,7 +234,7 @@ func TestConcurrentToolCallsAreShown(t *testing.T) {
 }
 
 func TestToolProgressIsShown(t *testing.T) {
-	s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{Work: work, Kind: "agent"},
+	s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{TaskID: work, Kind: "agent"},
 		note(1, journal.NoteToolCall, journal.ToolUse{Name: "look", CallID: "1"}))
 	for i, c := range []struct {
 		far  journal.Progress
@@ -271,7 +271,7 @@ func TestEveryBudgetFitsTheLine(t *testing.T) {
 	steps, tokens, tools, money, seconds := int64(10), int64(50_000), int64(40), int64(5_000_000), int64(600)
 	s := play(t, journal.RunStarted{Name: "hello", Budget: &journal.Limits{
 		Steps: &steps, Tokens: &tokens, ToolCalls: &tools, MicroDollars: &money, ActiveSeconds: &seconds,
-	}}, journal.TaskStarted{Work: work, Kind: "agent"})
+	}}, journal.TaskStarted{TaskID: work, Kind: "agent"})
 	line := s.p.Area(time.UnixMilli(2000), console.Size{Columns: 80, Rows: 24}, console.Style{})[0]
 	if want := "left: 9 steps, 50,000 tokens, 40 tool calls, $5.00, 9 min 59 s"; !strings.Contains(line, want) {
 		t.Errorf("got %q", line)
@@ -284,7 +284,7 @@ func TestNoBudgetIsCutInTheMiddle(t *testing.T) {
 	s := play(t, journal.RunStarted{
 		Name:   "support-triage",
 		Budget: &journal.Limits{Steps: &steps, Tokens: &tokens, ToolCalls: &tools, ActiveSeconds: &seconds},
-	}, journal.TaskStarted{Work: work, Kind: "agent"})
+	}, journal.TaskStarted{TaskID: work, Kind: "agent"})
 	s.take(note(1, journal.NoteReply, journal.Reply{Offline: "scripted"}))
 	line := s.p.Area(time.UnixMilli(2000), console.Size{Columns: 80, Rows: 24}, console.Style{})[0]
 	if want := "scripted · left: 29 steps, 600,000 tokens, …"; !strings.HasSuffix(line, want) {
@@ -298,8 +298,8 @@ func TestCostBudgetIsShown(t *testing.T) {
 		Name:   "flow",
 		Budget: &journal.Limits{MicroDollars: &limit, ActiveSeconds: &seconds},
 	}, journal.TaskStarted{
-		Work: work,
-		Kind: "agent",
+		TaskID: work,
+		Kind:   "agent",
 	})
 	reply := note(1, journal.NoteReply, journal.Reply{})
 	reply.Usage.MicroDollars = 500_000
@@ -307,17 +307,17 @@ func TestCostBudgetIsShown(t *testing.T) {
 	s.expectArea("$1.50 of $2.00 left")
 	s.expectArea("59.0 s of 1 min left")
 	s.expectArea("▸ send  1.0 s · $0.50")
-	s.take(journal.BudgetWait{Work: work, N: 1, Budget: plan.BudgetMoney})
+	s.take(journal.BudgetWait{TaskID: work, N: 1, Budget: plan.BudgetMoney})
 	s.expectLines("send  paused: cost budget ($2.00) exhausted")
 	s.take(journal.BudgetRaised{Budget: plan.BudgetMoney, To: 3_000_000})
 	s.expectLines("flow  cost budget raised to $3.00")
-	s.take(journal.TaskEnded{Work: work, Outcome: "ok", Final: true}, journal.RunFinished{Outcome: "ok"})
+	s.take(journal.TaskEnded{TaskID: work, Outcome: "ok", Final: true}, journal.RunFinished{Outcome: "ok"})
 	s.expectLines("send  done in 0 ms, $0.50", "flow  finished in 0 ms, 1 step, $0.50")
 }
 
 // A task that sleeps shows the reason, and when it continues.
 func TestSleepingTaskSaysWhenItContinues(t *testing.T) {
-	s := play(t, journal.RunStarted{Name: "w"}, journal.TaskStarted{Work: work, Kind: "agent"})
-	s.take(journal.RetrySet{Work: work, Due: 1000 + 7_200_000, Continues: true, Why: "rate limit"})
+	s := play(t, journal.RunStarted{Name: "w"}, journal.TaskStarted{TaskID: work, Kind: "agent"})
+	s.take(journal.RetrySet{TaskID: work, Due: 1000 + 7_200_000, Continues: true, Why: "rate limit"})
 	s.expectLines("send  waits: rate limit; continues in 2 h")
 }

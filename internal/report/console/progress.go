@@ -397,7 +397,7 @@ func (p *Progress) modelRetried(ev *report.Event, a *active) {
 
 func (p *Progress) messagePrinted(ev *report.Event, _ *active) {
 	n := p.add(ev, StepSaid)
-	n.Note = report.Body[journal.Said](ev.Note).Text
+	n.Note = report.Body[journal.LogLine](ev.Note).Text
 	p.remember(n)
 }
 

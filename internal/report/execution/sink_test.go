@@ -100,7 +100,7 @@ func (w *world) state() (s execution.State) {
 	return s
 }
 
-func work(step string) journal.Work { return journal.Work{Place: journal.Place{Step: step}} }
+func work(step string) journal.TaskID { return journal.TaskID{Place: journal.Place{Step: step}} }
 
 // G5, G8: the record of a run from start to end.
 func TestG8StateOfARun(t *testing.T) {
@@ -109,11 +109,11 @@ func TestG8StateOfARun(t *testing.T) {
 		len(s.Steps) != 2 || s.Steps[0].Status != "pending" {
 		t.Errorf("%+v", s)
 	}
-	w.add(journal.TaskStarted{Work: work("one")})
+	w.add(journal.TaskStarted{TaskID: work("one")})
 	if s := w.state(); s.Steps[0].Status != "in_progress" || s.Current != "one" {
 		t.Errorf("%+v", s)
 	}
-	w.add(journal.TaskEnded{Work: work("one"), Outcome: "ok", Final: true},
+	w.add(journal.TaskEnded{TaskID: work("one"), Outcome: "ok", Final: true},
 		journal.GateOpened{Place: journal.Place{Step: "one:gate"}, Kind: "person"})
 	if s := w.state(); s.Steps[0].Status != "awaiting_approval" || s.Status != "awaiting_approval" {
 		t.Errorf("%+v", s)
@@ -122,7 +122,7 @@ func TestG8StateOfARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.add(journal.GateDecided{Place: journal.Place{Step: "one:gate"}, Outcome: "ok", By: journal.Actor{User: "eva"}},
-		journal.TaskStarted{Work: work("two")})
+		journal.TaskStarted{TaskID: work("two")})
 	if s := w.state(); s.Steps[0].Status != "completed" || s.Steps[0].ApprovedBy != "eva" ||
 		s.Steps[0].ApprovedAt == "" || s.Status != "running" {
 		t.Errorf("%+v", s)
@@ -131,8 +131,8 @@ func TestG8StateOfARun(t *testing.T) {
 	if s := w.state(); s.Steps[0].Status != "pending" || s.Steps[1].Status != "pending" {
 		t.Errorf("%+v", s)
 	}
-	w.add(journal.TaskStarted{Work: work("one")}, journal.TaskEnded{
-		Work: work("one"), Outcome: "failed", Error: "no",
+	w.add(journal.TaskStarted{TaskID: work("one")}, journal.TaskEnded{
+		TaskID: work("one"), Outcome: "failed", Error: "no",
 		Final: true,
 	}, journal.RunFinished{Outcome: "failed"})
 	if s := w.state(); s.Status != "failed" || s.Steps[0].Error != "no" || len(s.Errors) != 1 {
@@ -143,7 +143,7 @@ func TestG8StateOfARun(t *testing.T) {
 // Steps that are running or waiting when a run is cancelled end with it.
 func TestCancelledRunEndsItsSteps(t *testing.T) {
 	w := begin(t, "agentfile", `{"AGENT_INPUT":"roses"}`)
-	w.add(journal.TaskStarted{Work: work("one")}, journal.TaskEnded{Work: work("one"), Outcome: "ok", Final: true},
+	w.add(journal.TaskStarted{TaskID: work("one")}, journal.TaskEnded{TaskID: work("one"), Outcome: "ok", Final: true},
 		journal.GateOpened{Place: journal.Place{Step: "one:gate"}, Kind: "person"})
 	w.add(journal.RunFinished{Outcome: "cancelled"})
 	if s := w.state(); s.Status != "failed" || s.Steps[0].Status != "failed" || s.Steps[0].Error != "cancelled" ||
@@ -167,7 +167,7 @@ func TestG18Manifest(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "01-one.md"), []byte("1"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	w.add(journal.TaskStarted{Work: work("one")}, journal.TaskEnded{Work: work("one"), Outcome: "ok", Final: true})
+	w.add(journal.TaskStarted{TaskID: work("one")}, journal.TaskEnded{TaskID: work("one"), Outcome: "ok", Final: true})
 	m, err := manifest.Read(dir)
 	if err != nil || m.Status != manifest.Generating || m.Steps[0].Status != manifest.Completed ||
 		m.Steps[1].Status != manifest.Pending {
@@ -199,9 +199,9 @@ func TestContinuedRunSharesRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.add(
-		journal.TaskStarted{Work: work("one")}, journal.TaskEnded{Work: work("one"), Outcome: "ok", Final: true},
-		journal.TaskStarted{Work: work("two")}, journal.TaskEnded{
-			Work: work("two"), Outcome: "failed", Error: "no",
+		journal.TaskStarted{TaskID: work("one")}, journal.TaskEnded{TaskID: work("one"), Outcome: "ok", Final: true},
+		journal.TaskStarted{TaskID: work("two")}, journal.TaskEnded{
+			TaskID: work("two"), Outcome: "failed", Error: "no",
 			Final: true,
 		}, journal.RunFinished{Outcome: "failed"},
 	)
@@ -221,12 +221,12 @@ func TestContinuedRunSharesRecords(t *testing.T) {
 			t.Errorf("%+v %v", m, err)
 		}
 		if run == "s" {
-			w.add(journal.TaskStarted{Work: work("two")},
-				journal.TaskEnded{Work: work("two"), Outcome: "failed", Error: "no", Final: true},
+			w.add(journal.TaskStarted{TaskID: work("two")},
+				journal.TaskEnded{TaskID: work("two"), Outcome: "failed", Error: "no", Final: true},
 				journal.RunFinished{Outcome: "failed"})
 		}
 	}
-	w.add(journal.TaskStarted{Work: work("two")}, journal.TaskEnded{Work: work("two"), Outcome: "ok", Final: true},
+	w.add(journal.TaskStarted{TaskID: work("two")}, journal.TaskEnded{TaskID: work("two"), Outcome: "ok", Final: true},
 		journal.RunFinished{Outcome: "ok"})
 	if s := w.state(); s.Status != "completed" || s.Steps[1].Error != "" {
 		t.Errorf("%+v", s)
@@ -262,7 +262,7 @@ func TestUnwritableRecordIsRetried(t *testing.T) {
 			if err := os.WriteFile(dir, nil, 0o600); err != nil { // prevents the folder
 				t.Fatal(err)
 			}
-			if err := w.append(journal.TaskStarted{Work: work("one"), Kind: "artifact"}); err == nil {
+			if err := w.append(journal.TaskStarted{TaskID: work("one"), Kind: "artifact"}); err == nil {
 				t.Error("no error")
 			}
 			if err := w.append(journal.RunFinished{Outcome: "cancelled"}); err == nil {
@@ -311,7 +311,9 @@ func TestJournalIsReadOnlyIfNeeded(t *testing.T) {
 			Name: "w", Format: "agentfile",
 			Vars: map[string]journal.Value{"agentfile.run": {JSON: json.RawMessage(`"` + stamp + `"`)}},
 		}}}},
-		{Run: w.run, Events: []journal.Event{{Seq: 2, Fact: journal.TaskStarted{Work: work("one"), Kind: "artifact"}}}},
+		{Run: w.run, Events: []journal.Event{
+			{Seq: 2, Fact: journal.TaskStarted{TaskID: work("one"), Kind: "artifact"}},
+		}},
 	}
 	if err := writer.Record(t.Context(), appends...); err != nil {
 		t.Fatal(err)
@@ -339,7 +341,7 @@ func TestRecordStaysInTheProject(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(w.root, "outputs")); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.append(journal.TaskStarted{Work: work("one"), Kind: "artifact"}); err == nil {
+	if err := w.append(journal.TaskStarted{TaskID: work("one"), Kind: "artifact"}); err == nil {
 		t.Error("no error")
 	}
 	if made, err := os.ReadDir(outside); err != nil || len(made) > 0 {
@@ -368,9 +370,9 @@ func (w *world) addAttempts(step string, n int) {
 	w.t.Helper()
 	var facts []journal.Fact
 	for i := range n {
-		one := journal.Work{Place: journal.Place{Step: step}, Attempt: i}
+		one := journal.TaskID{Place: journal.Place{Step: step}, Attempt: i}
 		facts = append(
-			facts, journal.TaskStarted{Work: one}, journal.TaskEnded{Work: one, Outcome: "failed", Class: "tool"},
+			facts, journal.TaskStarted{TaskID: one}, journal.TaskEnded{TaskID: one, Outcome: "failed", Class: "tool"},
 		)
 	}
 	for some := range slices.Chunk(facts, 100) {
@@ -386,18 +388,18 @@ func TestNextProcessContinuesFromACheckpoint(t *testing.T) {
 	source := &counted{Reader: w.store}
 	w.writer = execution.New(execution.Options{Root: w.root, Dir: dir, Source: source, Program: program})
 	const rounds = 2000
-	w.add(journal.TaskStarted{Work: work("one")}, journal.TaskEnded{Work: work("one"), Outcome: "ok", Final: true})
+	w.add(journal.TaskStarted{TaskID: work("one")}, journal.TaskEnded{TaskID: work("one"), Outcome: "ok", Final: true})
 	w.addAttempts("two", rounds)
 	// The process dies, and the next one reads what follows the checkpoint.
 	source.n = 0
 	w.writer = execution.New(execution.Options{Root: w.root, Dir: dir, Source: source, Program: program})
-	w.add(journal.TaskStarted{Work: journal.Work{Place: journal.Place{Step: "two"}, Attempt: rounds}})
+	w.add(journal.TaskStarted{TaskID: journal.TaskID{Place: journal.Place{Step: "two"}, Attempt: rounds}})
 	if source.n > 1200 {
 		t.Errorf("%d of %d events are read", source.n, w.seq)
 	}
 	got := w.state()
 	w.writer = execution.New(execution.Options{Root: w.root, Source: w.store, Program: program})
-	w.add(journal.BudgetWait{Work: journal.Work{Place: journal.Place{Step: "two"}, Attempt: rounds}})
+	w.add(journal.BudgetWait{TaskID: journal.TaskID{Place: journal.Place{Step: "two"}, Attempt: rounds}})
 	if diff := cmp.Diff(w.state(), got); diff != "" || got.Steps[0].Status != "completed" ||
 		got.Steps[1].Status != "in_progress" {
 		t.Errorf("%+v, the record from the start differs: %s", got, diff)
@@ -431,7 +433,7 @@ func TestCheckpointsThatDoNotFitAreIgnored(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.writer = execution.New(execution.Options{Root: w.root, Dir: dir, Source: w.store, Program: program})
-		w.add(journal.TaskStarted{Work: work("two")})
+		w.add(journal.TaskStarted{TaskID: work("two")})
 		if s := w.state(); s.Input != "roses" || len(s.Steps) != 2 || s.Steps[1].Status != "in_progress" {
 			t.Errorf("%+v", s)
 		}

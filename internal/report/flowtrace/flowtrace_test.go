@@ -28,12 +28,12 @@ var flow = &ir.Program{
 	}}},
 }
 
-func work(step string, attempt int) journal.Work {
-	return journal.Work{Place: journal.Place{Step: step}, Attempt: attempt}
+func work(step string, attempt int) journal.TaskID {
+	return journal.TaskID{Place: journal.Place{Step: step}, Attempt: attempt}
 }
 
 func note(step string, attempt int, kind, data string) journal.TaskNoted {
-	return journal.TaskNoted{Work: work(step, attempt), Kind: kind, Data: json.RawMessage(data)}
+	return journal.TaskNoted{TaskID: work(step, attempt), Kind: kind, Data: json.RawMessage(data)}
 }
 
 var told = []journal.Event{
@@ -41,23 +41,23 @@ var told = []journal.Event{
 		Input: value(`{"ticket":"twice"}`),
 		Vars:  map[string]journal.Value{"context.language": value(`"en"`), "agentId": value(`"x"`)},
 	}},
-	{At: 1000, Fact: journal.TaskStarted{Work: work("sort", 0)}},
+	{At: 1000, Fact: journal.TaskStarted{TaskID: work("sort", 0)}},
 	{At: 1100, Fact: journal.TaskEnded{
-		Work: work("sort", 0), Outcome: "failed", Class: "RATE_LIMIT",
+		TaskID: work("sort", 0), Outcome: "failed", Class: "RATE_LIMIT",
 		Error: "slow down",
 	}},
-	{At: 1100, Fact: journal.RetrySet{Work: work("sort", 1), Due: 2100}},
-	{At: 2150, Fact: journal.TaskStarted{Work: work("sort", 1)}},
+	{At: 1100, Fact: journal.RetrySet{TaskID: work("sort", 1), Due: 2100}},
+	{At: 2150, Fact: journal.TaskStarted{TaskID: work("sort", 1)}},
 	{At: 2200, Fact: note("sort", 1, journal.NoteReply, `{"model":"m","offline":"scripted","blocks":[{"type":"text",`+
 		`"text":"{\"kind\":"},{"type":"text","text":"1}"}]}`)},
 	{At: 2250, Fact: note("sort", 1, journal.NoteToolCall, `{"name":"sum","input":{"a":1}}`)},
 	{At: 2300, Fact: journal.TaskEnded{
-		Work: work("sort", 1), Outcome: "ok", Final: true, Value: journal.Value{Hash: "h"},
+		TaskID: work("sort", 1), Outcome: "ok", Final: true, Value: journal.Value{Hash: "h"},
 		Writes: []journal.Write{{Path: "context.output_sort", Part: "output"}, {Path: "output", Part: "output"}},
 	}},
-	{At: 2300, Fact: journal.TaskStarted{Work: work("answer", 0)}},
+	{At: 2300, Fact: journal.TaskStarted{TaskID: work("answer", 0)}},
 	{At: 2400, Fact: journal.TaskEnded{
-		Work: work("answer", 0), Outcome: "failed", Class: "BAD_REQUEST", Error: "no",
+		TaskID: work("answer", 0), Outcome: "failed", Class: "BAD_REQUEST", Error: "no",
 		Final: true,
 	}},
 }

@@ -101,8 +101,9 @@ func TestNextProcessContinuesFromACheckpoint(t *testing.T) {
 	place := journal.Place{Step: "again"}
 	for range rounds {
 		add(
-			journal.StepEntered{Place: place}, journal.TaskStarted{Work: journal.Work{Place: place}, Kind: "command"},
-			journal.TaskEnded{Work: journal.Work{Place: place}, Outcome: journal.OutcomeOK, Final: true},
+			journal.StepEntered{Place: place},
+			journal.TaskStarted{TaskID: journal.TaskID{Place: place}, Kind: "command"},
+			journal.TaskEnded{TaskID: journal.TaskID{Place: place}, Outcome: journal.OutcomeOK, Final: true},
 		)
 	}
 	add(journal.RunFinished{Outcome: journal.OutcomeOK})

@@ -15,7 +15,7 @@ import (
 // A node calls two agents. The first one's model call fails and is retried; the process is killed during the second
 // one's, and another process resumes; a tool never returns; and the task ends without its result.
 func TestSpansInsideATask(t *testing.T) {
-	work := journal.Work{Place: journal.Place{Step: "node"}}
+	work := journal.TaskID{Place: journal.Place{Step: "node"}}
 	p := &ir.Program{
 		Name: "nodes", Version: "0.1.0", Format: "nof",
 		Agents: []ir.Agent{
@@ -40,11 +40,11 @@ func TestSpansInsideATask(t *testing.T) {
 			t.Fatal(err)
 		}
 		n++
-		add(after, journal.TaskNoted{Work: work, N: n, Kind: kind, Data: raw, Settles: settles, Usage: u})
+		add(after, journal.TaskNoted{TaskID: work, N: n, Kind: kind, Data: raw, Settles: settles, Usage: u})
 	}
 	reserve := func(n int) {
 		add(0, journal.Reserved{
-			Work: work, N: n,
+			TaskID: work, N: n,
 			Amount: journal.Usage{ModelCalls: 1, InputTokens: 50, MicroDollars: 900},
 		})
 	}
@@ -72,7 +72,7 @@ func TestSpansInsideATask(t *testing.T) {
 		Name: "nodes", Format: "nof", Definition: "definition",
 		Input: journal.Value{JSON: json.RawMessage("{}")},
 	})
-	add(0, journal.TaskStarted{Work: work, Kind: "node"})
+	add(0, journal.TaskStarted{TaskID: work, Kind: "node"})
 	call("node#0/call:1", "scout")
 	reserve(1)
 	note(100, journal.NoteModelRetry,
@@ -87,16 +87,16 @@ func TestSpansInsideATask(t *testing.T) {
 	reserve(3)
 	add(60_000, journal.Claimed{Owner: "another"})
 	add(0, journal.TaskLost{
-		Work: work, Why: "its process has ended", Policy: "rerun",
+		TaskID: work, Why: "its process has ended", Policy: "rerun",
 		Charged: journal.Usage{ModelCalls: 1, InputTokens: 50, MicroDollars: 900}, Until: at - 59_000,
 	})
-	add(0, journal.TaskStarted{Work: work, Kind: "node", Rerun: 1})
+	add(0, journal.TaskStarted{TaskID: work, Kind: "node", Rerun: 1})
 	reserve(4)
 	reply(300, 4, "claude-1", "")
 	note(0, journal.NoteToolCall, journal.ToolUse{Name: "mail.send", CallID: "t"}, 0, journal.Usage{})
 	note(20, journal.NoteCallEnd, journal.CallEnd{Key: "node#0/call:2", Class: "TIMEOUT", Error: "too late"}, 0,
 		journal.Usage{})
-	add(5, journal.TaskEnded{Work: work, Outcome: "failed", Class: "TIMEOUT", Error: "too late", Final: true})
+	add(5, journal.TaskEnded{TaskID: work, Outcome: "failed", Class: "TIMEOUT", Error: "too late", Final: true})
 	add(0, journal.RunFinished{Outcome: "failed", Reason: "TIMEOUT", Error: "too late", Last: "node"})
 	r := &reporttest.Recording{
 		Name: "inside", Program: p,
@@ -110,15 +110,15 @@ func TestSpansInsideATask(t *testing.T) {
 
 // Notes of a call without a child run belong to no span.
 func TestCallWithoutChildRun(t *testing.T) {
-	work := journal.Work{Place: journal.Place{Step: "call"}}
+	work := journal.TaskID{Place: journal.Place{Step: "call"}}
 	tracer := otel.NewTracer(reporttest.Run, otel.TracerOptions{})
 	var out otel.Yield
 	for i, f := range []journal.Fact{
 		journal.RunStarted{Name: "caller"},
 		journal.StepEntered{Place: work.Place, Mode: "call"},
-		journal.BudgetWait{Work: work},
-		journal.RetrySet{Work: work},
-		journal.TaskLost{Work: work},
+		journal.BudgetWait{TaskID: work},
+		journal.RetrySet{TaskID: work},
+		journal.TaskLost{TaskID: work},
 		journal.StepLeft{Place: work.Place, Outcome: "failed"},
 		journal.RunFinished{Outcome: "failed"},
 	} {
@@ -136,14 +136,14 @@ func TestCallWithoutChildRun(t *testing.T) {
 // two calls with one ID it is the first.
 func TestTraceParentLeadsToTheToolCall(t *testing.T) {
 	const root = reporttest.Run
-	work := journal.Work{Place: journal.Place{Step: "node"}}
+	work := journal.TaskID{Place: journal.Place{Step: "node"}}
 	inner := work.Key() + "/call:1"
 	noted := func(kind string, data any) journal.Fact {
 		raw, err := json.Marshal(data)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return journal.TaskNoted{Work: work, Kind: kind, Data: raw}
+		return journal.TaskNoted{TaskID: work, Kind: kind, Data: raw}
 	}
 	use := journal.ToolUse{Name: "search", CallID: "t"}
 	tracer := otel.NewTracer(root, otel.TracerOptions{})
@@ -151,13 +151,13 @@ func TestTraceParentLeadsToTheToolCall(t *testing.T) {
 	var events []journal.Event
 	for i, f := range []journal.Fact{
 		journal.RunStarted{Name: "nodes"},
-		journal.TaskStarted{Work: work, Kind: "node"},
+		journal.TaskStarted{TaskID: work, Kind: "node"},
 		noted(journal.NoteToolCall, use), noted(journal.NoteToolResult, use),
 		noted(journal.NoteToolCall, use), noted(journal.NoteToolResult, use),
 		noted(journal.NoteCall, journal.Call{Key: inner, Kind: "worker", Request: json.RawMessage(`{}`)}),
 		noted(journal.NoteToolCall, use), noted(journal.NoteToolResult, use),
 		noted(journal.NoteCallEnd, journal.CallEnd{Key: inner}),
-		journal.TaskEnded{Work: work, Outcome: "ok", Final: true},
+		journal.TaskEnded{TaskID: work, Outcome: "ok", Final: true},
 		journal.RunFinished{Outcome: "ok"},
 	} {
 		events = append(events, journal.Event{Seq: journal.Seq(i + 1), At: journal.Millis(i), Fact: f})

@@ -81,7 +81,7 @@ func openOf(s *report.Step) *openStep {
 
 // openTask is an attempt at a task, reruns after crashes included.
 type openTask struct {
-	Work  journal.Work `json:"work"`
+	Work  journal.TaskID `json:"work"`
 	step  *report.Step
 	Who   []*actor            `json:"who"` // the task and the calls inside it, innermost last
 	Held  map[int]hold        `json:"held"`
@@ -360,7 +360,7 @@ func (t *Tracer) taskStarted(ev *report.Event, open *openStep) {
 }
 
 // does reports whether the task is the given one; a nil task is none.
-func (k *openTask) does(w journal.Work) bool { return k != nil && k.Work == w }
+func (k *openTask) does(w journal.TaskID) bool { return k != nil && k.Work == w }
 
 func (t *Tracer) reserved(ev *report.Event, open *openStep) {
 	if open == nil || !open.Task.does(ev.Work) {

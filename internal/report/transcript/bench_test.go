@@ -27,18 +27,20 @@ func steps(run journal.RunID, n int) (*ir.Program, []journal.Appended) {
 		at++
 		return journal.Event{Seq: seq, At: at, Fact: f}
 	}
-	work := func(i int) journal.Work { return journal.Work{Place: journal.Place{Step: fmt.Sprintf("step%d", i)}} }
+	work := func(i int) journal.TaskID {
+		return journal.TaskID{Place: journal.Place{Step: fmt.Sprintf("step%d", i)}}
+	}
 	out := []journal.Appended{{Run: run, Events: []journal.Event{
 		event(journal.RunStarted{Name: "bench", Definition: "d"}),
-		event(journal.TaskStarted{Work: work(0), Kind: "transform"}),
+		event(journal.TaskStarted{TaskID: work(0), Kind: "transform"}),
 	}}}
 	for i := range n {
 		a := journal.Appended{Run: run, Events: []journal.Event{event(journal.TaskEnded{
-			Work: work(i), Outcome: "ok",
+			TaskID: work(i), Outcome: "ok",
 			Value: value, Final: true,
 		})}}
 		if i+1 < n {
-			a.Events = append(a.Events, event(journal.TaskStarted{Work: work(i + 1), Kind: "transform"}))
+			a.Events = append(a.Events, event(journal.TaskStarted{TaskID: work(i + 1), Kind: "transform"}))
 		} else {
 			a.Events = append(a.Events, event(journal.RunFinished{Outcome: "ok", Output: value}))
 		}

@@ -531,7 +531,7 @@ func skills(r request) string {
 			continue
 		}
 		done[s.Skill] = true
-		from, next := "what the run was given", "whoever asked for it"
+		from, next := "what the run was given", "the person who asked for it"
 		if i > 0 {
 			from = fmt.Sprintf("the result of %q", d.Steps[i-1].Name)
 		}

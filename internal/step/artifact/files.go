@@ -167,7 +167,7 @@ func (p *place) read(name string) (string, error) {
 		return readFile(root, below)
 	}
 	if !info.IsDir() {
-		return "", errors.New("it is neither a file nor a folder")
+		return "", errors.New("neither a file nor a folder")
 	}
 	files, err := walk(root, below, visible)
 	return joined(p.fill(name), files), err

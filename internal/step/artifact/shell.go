@@ -81,7 +81,7 @@ func (s ShellSettings) Run(ctx context.Context, job *step.Job) (step.Result, err
 	}
 	p := exec.Program{
 		Name: script.Path, Script: script.Path, Reads: append(files.Paths, file), Writes: []string{dir},
-		Work: step.Work{
+		CommandSpec: step.CommandSpec{
 			Command: process.Command{Path: shell, Args: []string{file}, Dir: at.folder, Env: environ},
 			Shown:   script.Shell + " " + script.Path, Leave: at.leave(s.Produces),
 		},

@@ -127,7 +127,7 @@ func Recovery(history []journal.TaskNoted) step.Recovery {
 type loop struct {
 	*Conversation
 	job      *step.Job
-	past     []journal.TaskNoted // notes of an earlier life, not yet replayed
+	past     []journal.TaskNoted // notes of an earlier execution, not yet replayed
 	pending  []step.Note         // not yet durable
 	inFlight journal.Usage       // of a call that no note settles
 	request  provider.Request
@@ -300,8 +300,7 @@ func (c *loop) agentName() string {
 	return fmt.Sprintf("agent %q", c.Agent.ID)
 }
 
-// replay decodes the next note of an earlier life into a value if it has the
-// given kind.
+// replay decodes the next note of an earlier execution of this attempt if it has the given kind.
 func (c *loop) replay(kind string, into any) (bool, error) {
 	if len(c.past) == 0 || c.past[0].Kind != kind {
 		return false, nil
@@ -313,12 +312,12 @@ func (c *loop) replay(kind string, into any) (bool, error) {
 	return true, nil
 }
 
-// checkReplayed returns an error if notes of an earlier life are left. It is
-// called before anything new is done: a conversation that differs from its notes
-// would repeat what was paid for.
+// checkReplayed returns an error if notes of an earlier execution are left. It is called before anything new is
+// done: a conversation that differs from its notes would pay again for replies.
 func (c *loop) checkReplayed() error {
 	if len(c.past) > 0 {
-		return step.Errorf(classInternal, "the notes of %s do not fit: unexpected %s", c.job.Key, c.past[0].Kind)
+		return step.Errorf(classInternal, "journal mismatch on resume of %s: unexpected note %q; "+step.RepeatHelp,
+			c.job.Key, c.past[0].Kind)
 	}
 	return nil
 }
@@ -343,7 +342,7 @@ func (c *loop) addPrompt(p journal.Prompt) error {
 		return err
 	}
 	if again {
-		p = said // word for word, even if this version words it differently
+		p = said // verbatim, even if this version has another text
 	} else {
 		if err := c.checkReplayed(); err != nil {
 			return err

@@ -22,11 +22,11 @@ type externalAgent struct {
 	grants      []provider.Grant
 	session     string // that can be resumed
 	starts      int    // how often it was started
-	interrupted bool   // it was running when an earlier life ended
+	interrupted bool   // it was running when an earlier execution ended
 	acted       bool   // and had used tools by then
 }
 
-// newExternalAgent restores the state of the agent from the notes of earlier lives.
+// newExternalAgent restores the state of the agent from the notes of earlier executions.
 func newExternalAgent(info *provider.AgentInfo, history []journal.TaskNoted) *externalAgent {
 	w := &externalAgent{info: info}
 	for _, n := range history {

@@ -14,22 +14,22 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// Form is what a reply has to be. The zero Form takes any text.
+// Form describes valid replies. The zero Form accepts any text.
 type Form struct {
 	contract.Contract
-	Plain bool // the text as it is, also when it looks like JSON
-	// LastFence takes the last of several fenced blocks and not the first.
+	Plain bool // the reply is text, even if it looks like JSON
+	// LastFence selects the last of several fenced blocks instead of the first.
 	LastFence bool
-	// Check says what is wrong with a plain text; nil takes any.
+	// Check returns the problems of a plain text; nil accepts any.
 	Check func(text string) []string
-	// Accept lets values pass that the contract does not describe; nil lets none.
+	// Accept accepts values that the contract does not describe; nil accepts none.
 	Accept func(value json.RawMessage) bool
 }
 
-// strict reports whether a reply can be wrong.
+// strict reports whether a reply can be invalid.
 func (f *Form) strict() bool { return f.Check != nil || f.Strict() }
 
-// reader reads replies of one form.
+// reader parses replies of one form.
 type reader struct {
 	form   Form
 	schema *schema.Schema
@@ -47,8 +47,7 @@ func newReader(f Form) (*reader, error) {
 	return r, nil
 }
 
-// read finds the value in a reply's text, or says everything that is wrong.
-// Only what needs no guessing is repaired.
+// read returns the value in a reply's text, or all its problems. It repairs only what is unambiguous.
 func (r *reader) read(text string) (json.RawMessage, []string) {
 	text = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "\ufeff")) // a byte order mark
 	if text == "" {
@@ -99,7 +98,7 @@ func (r *reader) read(text string) (json.RawMessage, []string) {
 	return value, problems
 }
 
-// readValue finds the value in a text.
+// readValue returns the value in a text.
 func (r *reader) readValue(text string, root *schema.Node) (json.RawMessage, []string) {
 	if object, ok := keyedElements(text, root); ok {
 		if value := r.repaired(step.JSON(object)); len(r.problems(value)) == 0 {
@@ -169,8 +168,8 @@ func (r *reader) readValue(text string, root *schema.Node) (json.RawMessage, []s
 	return nil, first
 }
 
-// unusable returns what keeps JSON from having one meaning: keys with two different values, and numbers that are too
-// large.
+// unusable returns the problems of JSON that is ambiguous: keys with two different values, and numbers that are
+// too large.
 func unusable(value json.RawMessage) []string {
 	d := json.NewDecoder(bytes.NewReader(value))
 	d.UseNumber()
@@ -236,7 +235,7 @@ func only(values []json.RawMessage) (json.RawMessage, []string) {
 	return values[0], nil
 }
 
-// chosen finds the option that a reply names, where other replies are allowed.
+// chosen returns the option that a reply names, where other replies are allowed.
 func (r *reader) chosen(text string) (json.RawMessage, bool) {
 	for _, d := range r.form.Choices {
 		if d.At != "" || !d.Open {
@@ -330,8 +329,7 @@ func (r *reader) choose(v any) {
 	}
 }
 
-// repaired returns a value in the form that the schema asks for, as far as it can
-// be brought into it.
+// repaired returns a value converted to the schema, as far as possible.
 func (r *reader) repaired(value json.RawMessage) json.RawMessage {
 	v, err := schema.Decode(value)
 	if r.schema == nil || err != nil || r.form.Accept != nil && r.form.Accept(value) {
@@ -346,7 +344,7 @@ func (r *reader) repaired(value json.RawMessage) json.RawMessage {
 	return value // with its keys in their order
 }
 
-// problems returns everything in which a value misses the form.
+// problems returns all differences between a value and the form.
 func (r *reader) problems(value json.RawMessage) []string {
 	if r.schema == nil || r.form.Accept != nil && r.form.Accept(value) {
 		return nil
@@ -560,8 +558,7 @@ func parseLines(text string, n *schema.Node) (json.RawMessage, bool) {
 	return step.JSON(out), len(out) > 1
 }
 
-// balanced returns the length of the object or list that text begins with, 0 when
-// its brackets do not close.
+// balanced returns the length of the object or list at the start of text; 0 if its brackets do not close.
 func balanced(text string) int {
 	depth := 0
 	for i := range skipStrings(text) {
@@ -614,7 +611,7 @@ func withoutTrailingCommas(text string) string {
 	})
 }
 
-// withoutComments leaves out comments as JavaScript has them.
+// withoutComments removes JavaScript comments.
 func withoutComments(text string) string {
 	return rewritten(text, func(i int, _ byte) (int, string) {
 		switch {
@@ -717,7 +714,7 @@ var bareText = lazyregexp.New(`^[^\s"{}\[\],:](?:[^"{}\[\],:\n]*[^\s"{}\[\],:])?
 
 var bareKey = lazyregexp.New(`^([A-Za-z_][A-Za-z0-9_]*)\s*:`)
 
-// constants are what other languages write for the constants of JSON. JSON has no number that is none.
+// constants maps the constants of other languages to JSON. JSON has no NaN.
 var constants = map[string]string{
 	"True": "true", "False": "false", "None": "null", "NaN": "null", "-Infinity": "null", "Infinity": "null",
 	"undefined": "null",
@@ -774,7 +771,7 @@ func fences(text string) []string {
 	return out
 }
 
-// onlyFence takes a text apart that is nothing but one fenced block.
+// onlyFence returns the parts of a text that is nothing but one fenced block.
 func onlyFence(text string) (info, body string, ok bool) {
 	inner, ok := strings.CutPrefix(text, "```")
 	if !ok {

@@ -14,29 +14,24 @@ import (
 	"github.com/espalier-run/espalier/internal/schema"
 )
 
-// A model sometimes fills in something that fits the form and means nothing.
-// That is worse than no answer: later steps would take it for the truth. But
-// nearly every word may be an answer, and to refuse one costs a call and, as the
-// model says it again, the step. So what counts is a matter of form: "<div>" is
-// an answer to a question about HTML, {"name": "<name>"} to none. Only where a
-// model was asked to repair its reply, and is most tempted, some words that it had
-// not said before are not taken either. What says "not known", such as "N/A", is
-// an answer.
+// Models sometimes reply with placeholders that fit the schema, such as {"name": "<name>"}; later steps would
+// take them for answers. The checks match form, not words, because a false positive costs a retry and may fail
+// the step: "<div>" can be an answer. Words such as "TODO" are rejected only in a repaired reply, and only if
+// the first reply did not contain them. "N/A" is an answer.
 
 var (
-	// dots stand for something that was left out.
+	// dots matches an ellipsis in place of an answer.
 	dots = lazyregexp.New(`^\s*(\.{3,}|…)\s*$`)
-	// standIn is a text in brackets. ${API_KEY} and {{ image }} are not among
-	// them: so are configurations and templates written.
+	// standIn matches a text in brackets, but not ${API_KEY} or {{ image }}, which occur in configurations and
+	// templates.
 	standIn = lazyregexp.New(`^\s*(?:<([^<>]*)>|\[([^\[\]]*)\])\s*$`)
-	// emptyWord are texts that stand for a text.
+	// emptyWord matches common placeholders.
 	emptyWord = lazyregexp.New(
 		`(?i)^\s*(<[^<>]*>|\{\{[^{}]*\}\}|\[(insert|your|todo|placeholder)[^\[\]]*\]|todo|tbd|placeholder|lorem ipsum.*)\s*$`)
 )
 
-// placeholders names the texts of a value that stand for an answer instead of
-// being one. What the schema itself allows by name is none. before is the first
-// reply, which had to be repaired; nil when this is it.
+// placeholders returns a problem for each placeholder in a value. Texts that the schema lists are no
+// placeholders. before is the first reply if this one is its repair, otherwise nil.
 func (r *reader) placeholders(value json.RawMessage, before *provider.Reply) []string {
 	if !r.form.strict() || r.form.Plain {
 		return nil
@@ -65,8 +60,8 @@ func (r *reader) placeholders(value json.RawMessage, before *provider.Reply) []s
 	return s.found
 }
 
-// typeName as every text of a reply makes it a copy of the schema. One such
-// text may be the answer, and so may each among others.
+// typeName is a placeholder if every text of a reply is equal to it: then the reply copies the schema. Among
+// other texts it may be an answer.
 const typeName = "string"
 
 type search struct {
@@ -77,8 +72,7 @@ type search struct {
 	types  int // texts that are typeName, and are not about types
 }
 
-// look goes through a value together with everything in the schema that is
-// about it.
+// look checks a value against all schema nodes that describe it.
 func (s *search) look(at, key string, value any, about []*schema.Node) {
 	switch v := value.(type) {
 	case string:
@@ -113,7 +107,7 @@ func (s *search) look(at, key string, value any, about []*schema.Node) {
 	}
 }
 
-// property returns what a schema says about one property.
+// property returns the schema nodes of one property.
 func property(n *schema.Node, name string) []*schema.Node {
 	var out []*schema.Node
 	if one := n.Properties[name]; one != nil {
@@ -130,8 +124,7 @@ func property(n *schema.Node, name string) []*schema.Node {
 	return out
 }
 
-// plain returns what schemas say about a value: themselves, and what they refer to
-// or are combined of.
+// plain returns schema nodes together with those that they refer to or combine.
 func plain(all ...*schema.Node) []*schema.Node {
 	var out []*schema.Node
 	for len(all) > 0 {
@@ -154,13 +147,12 @@ func (s *search) isPlaceholder(key, text string, about []*schema.Node) bool {
 	return s.mended && emptyWord().MatchString(text) && !s.saidBefore(text)
 }
 
-// saidBefore reports whether a text stood in the first reply, and so was not made
-// up to repair it.
+// saidBefore reports whether the first reply contains a text, so that the repair did not add it.
 func (s *search) saidBefore(text string) bool {
 	return strings.Contains(s.before, strings.TrimSpace(text))
 }
 
-// named reports whether a schema has the text among the values that it names.
+// named reports whether a schema lists the text as a value.
 func named(about []*schema.Node, text string) bool {
 	return slices.ContainsFunc(about, func(n *schema.Node) bool {
 		return n.Const != nil && *n.Const == text || n.Default != nil && *n.Default == text ||
@@ -168,7 +160,7 @@ func named(about []*schema.Node, text string) bool {
 	})
 }
 
-// echoes reports whether a text is what the schema says about it.
+// echoes reports whether a text repeats a description in the schema.
 func echoes(about []*schema.Node, text string) bool {
 	same := func(said string) bool {
 		said = strings.TrimSpace(said)
@@ -178,8 +170,7 @@ func echoes(about []*schema.Node, text string) bool {
 	return slices.ContainsFunc(about, func(n *schema.Node) bool { return same(n.Description) || same(n.Title) })
 }
 
-// namesItself reports whether a text in brackets is about its own key:
-// {"name": "<your name>"}.
+// namesItself reports whether a text in brackets names its own key: {"name": "<your name>"}.
 func namesItself(key, text string) bool {
 	inside := standIn().FindStringSubmatch(text)
 	if inside == nil || key == "" {
@@ -199,8 +190,7 @@ func namesItself(key, text string) bool {
 	return true
 }
 
-// words returns the words of a text or a key, in small letters: customerName and
-// customer_name are two.
+// words returns the words of a text or a key in lower case: customerName and customer_name are two.
 func words(text string) []string {
 	var spaced strings.Builder
 	before := ' '

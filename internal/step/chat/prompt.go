@@ -34,7 +34,7 @@ func system(a *ir.Agent, task string) string {
 	return strings.Join(append(out, AboutData), "\n\n")
 }
 
-// firstMessage returns what to do, what there is to work on, and last what the reply must be.
+// firstMessage returns the task, the data, and last the form of the reply.
 func (t *Conversation) firstMessage(job *step.Job) []journal.Block {
 	blocks := []journal.Block{}
 	add := func(format, text string) {
@@ -67,7 +67,7 @@ func readBlock(r step.Read, untrusted bool) journal.Block {
 	case r.Missing:
 		return textBlock(fmt.Sprintf("There is no %s, because the step that produces it did not run.", r.Path))
 	case r.Path == "input" && !untrusted && json.Unmarshal(r.Value, &text) == nil && text != "":
-		// What a person says to a skill is the request itself (F43).
+		// The text of a person to a skill is the request itself (F43).
 		return textBlock("The user's request:\n" + delimited("request", "", text))
 	}
 	return textBlock(DataBlock(r.Path, r.Value))

@@ -19,8 +19,7 @@ import (
 // changes such a value into what the schema asks for, provided that there is
 // only one way to read it. What is ambiguous stays as it is and is reported.
 
-// repair brings a value into the form of a schema. name is what the value is
-// called.
+// repair converts a value to a schema. name is the key of the value.
 func repair(v any, n *schema.Node, name string) any {
 	n = target(n)
 	if n == nil || n.Accepts(v) {
@@ -139,7 +138,7 @@ func quoted(text string, n *schema.Node) (any, bool) {
 	return v, n.Accepts(v)
 }
 
-// target follows references that stand alone.
+// target follows references that have no other keywords beside them.
 func target(n *schema.Node) *schema.Node {
 	for range 10 {
 		if n == nil || n.Ref == nil || len(n.Types) > 0 {

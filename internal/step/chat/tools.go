@@ -22,9 +22,8 @@ func toolUses(blocks []provider.Block) []provider.Block {
 	return xslices.Filter(blocks, func(b provider.Block) bool { return b.Type == provider.ToolUse })
 }
 
-// useTools makes the calls that the model asks for, several at the same time, and
-// adds the results to the request in the order of the calls. A call that an
-// earlier life noted is not repeated.
+// useTools makes the calls that the model requests, several at the same time, and adds the results to the
+// request in the order of the calls. A call that an earlier execution noted is not repeated.
 func (c *loop) useTools(ctx context.Context, uses []provider.Block) error {
 	past, err := c.pastCalls()
 	if err != nil {
@@ -159,13 +158,13 @@ func (c *loop) caller() tool.Caller {
 	return tool.Caller{Program: c.job.Workflow, Step: c.job.Step, Agent: cmp.Or(c.Agent, &ir.Agent{})}
 }
 
-// pastCall is what an earlier life noted about one call.
+// pastCall is what an earlier execution noted about one call.
 type pastCall struct {
 	made, returned *journal.ToolUse
 	answer         *journal.ToolAnswer
 }
 
-// pastCalls are what an earlier life noted about the calls of a turn.
+// pastCalls is what an earlier execution noted about the calls of a turn.
 type pastCalls struct {
 	uses    []pastUse
 	answers []journal.ToolAnswer
@@ -227,7 +226,8 @@ func (p *pastCalls) of(id, key string) pastCall {
 func (p *pastCalls) leftOver(key string) error {
 	for _, use := range p.uses {
 		if !use.found {
-			return step.Errorf(classInternal, "the notes of %s do not fit: unexpected call of %q", key, use.Name)
+			return step.Errorf(classInternal, "journal mismatch on resume of %s: unexpected call of tool %q; "+
+				step.RepeatHelp, key, use.Name)
 		}
 	}
 	return nil

@@ -822,7 +822,7 @@ func hooked(
 	result, err := (command.Hook{}).Run(t.Context(), job)
 	var notes []string
 	for _, n := range result.Notes {
-		if said, ok := n.Data.(journal.Said); ok && n.Kind == journal.NoteSaid {
+		if said, ok := n.Data.(journal.LogLine); ok && n.Kind == journal.NoteLogLine {
 			notes = append(notes, said.Text)
 		}
 	}
@@ -847,7 +847,7 @@ func TestHooks(t *testing.T) {
 		"after a", "a hook failed: exit code 1",
 		"a hook failed: step \"work\": There is no inputs.nope. Give the input, or declare a default for it.",
 		"a hook failed: step \"work\": There is no inputs.nope. Give the input, or declare a default for it.",
-		"a hook failed: the hook's time is up", "the end",
+		"a hook failed: the hook timed out after 1ms", "the end",
 	}
 	if err != nil || !slices.Equal(notes, want) || string(result.Value) != "{}" {
 		t.Errorf("%q, %s, %v", notes, result.Value, err)
@@ -1022,7 +1022,7 @@ func TestTheProjectIsGone(t *testing.T) {
 	gone := filepath.Join(t.TempDir(), "gone")
 	_, err := run(t, t.TempDir(), cmd("true"), reads(gone, nil))
 	if failed, ok := errors.AsType[*step.Error](err); !ok || failed.Class != step.ClassMissing ||
-		!strings.Contains(failed.Message, "no such folder") {
+		!strings.Contains(failed.Message, "which does not exist") {
 		t.Errorf("%v", err)
 	}
 }

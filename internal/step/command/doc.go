@@ -3,9 +3,8 @@
 // before and after other steps.
 package command
 
-// A command is noted before it starts, so after a crash its notes tell whether
-// it can have acted; then a person decides. What it prints, and how it ended,
-// is its result also when it failed.
+// A command is noted before it starts, so the notes show after a crash whether it may have run; if so, a person
+// decides. The output and the exit status are the result, also if the command failed.
 //
-// Systems limit how long one argument may be. A text that comes near to that
-// is put into a file of the run's folder, and the shell reads that.
+// Systems limit the length of one argument. A longer text goes into a file of the run's folder, which the shell
+// reads.

@@ -123,7 +123,7 @@ func (s HookSettings) Run(ctx context.Context, job *step.Job) (step.Result, erro
 				step.Errorf(step.ClassCommand, "%s", text)
 		}
 		if text != "" {
-			notes = append(notes, step.Note{Kind: journal.NoteSaid, Data: journal.Said{Text: text}})
+			notes = append(notes, step.Note{Kind: journal.NoteLogLine, Data: journal.LogLine{Text: text}})
 		}
 	}
 	if len(results.Hooks) > 0 {
@@ -191,9 +191,8 @@ func failedAt(name string, value json.RawMessage) json.RawMessage {
 	return step.JSON(left)
 }
 
-// hook runs one hook and returns the line that it logs. commands counts the
-// commands of the task. All commands that an earlier life of the attempt noted,
-// except for the last, ended then.
+// hook runs one hook and returns the line that it logs. commands counts the commands of the task. Of the
+// commands that an earlier execution of this attempt noted, all but the last have ended.
 func (r *runner) hook(ctx context.Context, h HookSetting, commands *int) (string, error) {
 	if h.Command == "" {
 		return r.job.Fill(h.Log, r.values)
@@ -215,7 +214,8 @@ func (r *runner) hook(ctx context.Context, h HookSetting, commands *int) (string
 		return step.Result{}, err
 	}
 	if h.Timeout > 0 {
-		_, err = step.Limit(ctx, h.Timeout.Duration(), "the hook's time is up", run)
+		message := fmt.Sprintf("the hook timed out after %s", h.Timeout.Duration())
+		_, err = step.Limit(ctx, h.Timeout.Duration(), message, run)
 	} else {
 		_, err = run(ctx)
 	}

@@ -99,7 +99,7 @@ func newRunner(job *step.Job, values expr.Values, export, doubts []string) *runn
 	return &runner{Files: exec.Files{Job: job}, job: job, values: values, export: export, doubts: doubts}
 }
 
-// folder returns the job's folder, from the values that are decoded already.
+// folder returns the job's folder, from values that are already decoded.
 func (r *runner) folder() string {
 	if dir, ok := r.values[step.WorkingDir].(string); ok && dir != "" {
 		return dir
@@ -157,7 +157,7 @@ func (r *runner) prepare(set Settings) (*exec.Program, error) {
 	}
 	return &exec.Program{
 		Name: fmt.Sprintf("the command of step %q", job.Step.ID), Reads: r.Paths,
-		Work: step.Work{Command: c, Shown: filled.Read},
+		CommandSpec: step.CommandSpec{Command: c, Shown: filled.Read},
 	}, nil
 }
 
@@ -179,8 +179,8 @@ func (r *runner) isOwn(dir string) bool {
 	return within(r.folder()) || within(r.job.Dir) || within(os.TempDir()) && private.Check(real) == nil
 }
 
-// fill renders a command, or a script for the program in its first line. How programs other than shells read a value
-// is not known: it is inserted as it is if the run is trusted.
+// fill renders a command, or a script for the program in its first line. Espalier does not know how programs
+// other than shells parse a value: it is inserted verbatim if the run is trusted.
 func (r *runner) fill(template, path string, script bool) (expr.ShellText, error) {
 	by := shell.Interpreter(template)
 	if !script || by == "" || shell.IsShell(by) {
@@ -194,9 +194,9 @@ func (r *runner) fill(template, path string, script bool) (expr.ShellText, error
 	return expr.ShellText{Command: shell.Command{Text: text}, Read: text}, err
 }
 
-// mostInputs is how much of the environment inputs may take up together: all of
-// it, with the arguments, may be as little as 1 MiB.
-const mostInputs = 512 << 10
+// maxInputs bounds the size of all inputs in the environment. Systems limit the environment and the arguments
+// together to as little as 1 MiB.
+const maxInputs = 512 << 10
 
 // command passes a text to a shell, or runs it as a script.
 func (r *runner) command(filled shell.Command, path string, script bool) (process.Command, error) {
@@ -205,7 +205,7 @@ func (r *runner) command(filled shell.Command, path string, script bool) (proces
 		return process.Command{}, err
 	}
 	job := r.job
-	text, values := filled.Pass(exec.MaxVariable, mostInputs)
+	text, values := filled.Pass(exec.MaxVariable, maxInputs)
 	c := process.Command{Dir: r.folder(), Env: append(environment(job, inputs), values...), Path: path}
 	switch {
 	case script && strings.HasPrefix(text, "#!"):
@@ -226,9 +226,9 @@ func (r *runner) command(filled shell.Command, path string, script bool) (proces
 	return c, nil
 }
 
-// interpreted is the program that a script's first line names, and what it is
-// given. Systems do that too, but not for a file that a process which is just
-// being started still holds open, nor in folders that programs are not run from.
+// interpreted returns the program that a script's first line names, and its arguments. The system would do so
+// too, but not for a file that another process, which is just starting, still holds open for writing, nor in a
+// folder mounted noexec.
 func interpreted(text, path, shell string) (program string, args []string) {
 	line, _, _ := strings.Cut(strings.TrimPrefix(text, "#!"), "\n")
 	line = strings.TrimSpace(line)
@@ -236,7 +236,7 @@ func interpreted(text, path, shell string) (program string, args []string) {
 		return shell, []string{path}
 	}
 	if blank := strings.IndexAny(line, " \t"); blank >= 0 {
-		line, args = line[:blank], []string{strings.TrimSpace(line[blank:])} // one, as Linux does it
+		line, args = line[:blank], []string{strings.TrimSpace(line[blank:])} // one argument, as on Linux
 	}
 	return line, append(args, path)
 }
@@ -251,7 +251,7 @@ func environment(job *step.Job, inputs []string) []string {
 	return append(own, exec.Variables(job, inputs...)...)
 }
 
-// inputs are the variables that hold what the step exports.
+// inputs returns the environment variables of the inputs that the step exports.
 func (r *runner) inputs() (env []string, err error) {
 	total := 0
 	for _, name := range r.export {
@@ -264,7 +264,7 @@ func (r *runner) inputs() (env []string, err error) {
 			continue // no environment can hold it
 		}
 		upper := "AWF_INPUT_" + strings.Map(inName, strings.ToUpper(name))
-		if len(text) > exec.MaxVariable || total+2*len(text) > mostInputs {
+		if len(text) > exec.MaxVariable || total+2*len(text) > maxInputs {
 			path, err := r.Add(".input-*", text)
 			if err != nil {
 				return nil, err
@@ -281,7 +281,7 @@ func (r *runner) inputs() (env []string, err error) {
 	return env, nil
 }
 
-// inName keeps what names of variables can have, for shells to read them.
+// inName maps a character that shells do not allow in a variable's name.
 func inName(r rune) rune {
 	if r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
 		return r
@@ -301,7 +301,7 @@ func ownName(name string) bool { return variable().MatchString(name) && !shell.G
 
 var variable = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// userShell is the user's shell if it is one that can be started.
+// userShell returns the user's shell if it can be started.
 func userShell() string {
 	shell := os.Getenv("SHELL")
 	if _, known := shells.Load(shell); known {
@@ -316,7 +316,7 @@ func userShell() string {
 	return "/bin/sh"
 }
 
-// shells are those that were there when we looked.
+// shells caches which shells exist.
 var shells sync.Map
 
 func home(path string) string {
@@ -328,8 +328,8 @@ func home(path string) string {
 	return path
 }
 
-// mostScript is how large a script file may be.
-const mostScript = 1 << 20
+// maxScript bounds the size of a script file.
+const maxScript = 1 << 20
 
 func readScript(path, folder string) (string, error) {
 	path = home(path)
@@ -340,7 +340,7 @@ func readScript(path, folder string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if !info.Mode().IsRegular() || info.Size() > mostScript {
+	if !info.Mode().IsRegular() || info.Size() > maxScript {
 		return "", fmt.Errorf("%s is not a file of up to 1 MiB", path)
 	}
 	raw, err := os.ReadFile(path)

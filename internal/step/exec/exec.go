@@ -46,7 +46,7 @@ func Bound(s *ir.Step, limit stepkind.Amount) stepkind.Bound {
 
 // Program is a command that a task runs.
 type Program struct {
-	step.Work
+	step.CommandSpec
 	// Name is the command in messages, such as `the script of step "build"`.
 	Name string
 	// Script is the file of the command, if it has one that people know.
@@ -57,9 +57,8 @@ type Program struct {
 	Reads, Writes []string
 }
 
-// Run runs the program in the sandbox of the job and returns how it ended, also
-// with an exit code other than 0. The program is noted before it starts, unless
-// an earlier life of the attempt has noted it.
+// Run runs the program in the sandbox of the job and returns how it ended, also with an exit code other than 0.
+// The program is noted before it starts, unless an earlier execution of this attempt has noted it.
 func (p *Program) Run(ctx context.Context, job *step.Job) (process.Outcome, error) {
 	none := process.Outcome{}
 	if err := job.ApplySandbox(&p.Command, p.Writes...); err != nil {
@@ -74,7 +73,7 @@ func (p *Program) Run(ctx context.Context, job *step.Job) (process.Outcome, erro
 			return none, err
 		}
 	}
-	work := p.Work
+	work := p.CommandSpec
 	end := func() error { return nil }
 	if job.RecordStream {
 		r := newRecorder(ctx, job.Log)
@@ -130,7 +129,7 @@ func Exit(o process.Outcome) string {
 
 // NoFolder returns the failure of a step whose folder does not exist.
 func NoFolder(job *step.Job, dir string) error {
-	return step.Errorf(step.ClassMissing, "step %q runs in %s, and there is no such folder", job.Step.ID, dir)
+	return step.Errorf(step.ClassMissing, "step %q runs in %s, which does not exist", job.Step.ID, dir)
 }
 
 // Text returns what a command wrote as valid UTF-8.

@@ -78,7 +78,7 @@ func (h *host) child(
 func interpreter(ctx context.Context, job *step.Job, c *process.Command) ([]string, error) {
 	ask := *c
 	ask.Args = []string{"-I", "-c", "import sys; print(sys.executable); print(sys.base_prefix); print(sys.prefix)"}
-	outcome, err := job.Machine.Run(ctx, job, step.Work{Command: ask})
+	outcome, err := job.Machine.Run(ctx, job, step.CommandSpec{Command: ask})
 	if err != nil {
 		return nil, err
 	}

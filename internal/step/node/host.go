@@ -18,25 +18,24 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// host is what code can do in the world: call agents.
+// host implements what code can do outside of itself: call agents.
 type host struct {
 	job *step.Job
 	set Settings
-	// last is what each agent gave in its last call, spent what all calls
-	// cost by the price list.
+	// last is the latest output of each agent; spent is the cost of all calls by the price list.
 	last    map[string]json.RawMessage
 	spent   int64
 	printed output
 	logged  output
-	// unread is the last reply of an orchestrator that does not meet its contract.
+	// unread is the error of the last reply of an orchestrator, if it does not meet its contract.
 	unread *step.Error
-	// ended is why the job has to end, with what belongs into its result.
+	// ended is why the job must end.
 	ended error
 	notes []step.Note
 	usage journal.Usage
 }
 
-// reply is what a call of an agent came to.
+// reply is the outcome of a call of an agent.
 type reply struct {
 	Agent    string          `json:"agent_name"`
 	Success  bool            `json:"success"`
@@ -45,7 +44,7 @@ type reply struct {
 	Error    *string         `json:"error"`
 }
 
-// call has an agent work on a workload. An error ends the code.
+// call runs an agent on a workload. An error ends the code.
 func (h *host) call(ctx context.Context, key string, workload json.RawMessage) (reply, error) {
 	out := reply{Agent: key, Output: json.RawMessage("{}")}
 	fail := func(why string) reply {
@@ -100,7 +99,7 @@ func quoted(agents map[string]Agent) string {
 	return strings.Join(out, ", ")
 }
 
-// withDelegates tells an orchestrator whom there is (N15).
+// withDelegates adds the agents that an orchestrator can delegate to (N15).
 func withDelegates(workload json.RawMessage, delegates []string) json.RawMessage {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(workload, &object) != nil || object == nil {

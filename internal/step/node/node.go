@@ -16,27 +16,26 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// Settings is what a task of kind "node" says.
+// Settings are the settings of a task of kind "node".
 type Settings struct {
-	// Function is the node; without one all of the code is run, and what it
-	// prints is the result.
+	// Function is the name of the function to run. If it is empty, all of the code runs, and its output is the
+	// result.
 	Function string  `json:"function,omitempty"`
 	Code     []Block `json:"code"`
 	File     string  `json:"file,omitempty"` // for messages
-	// Fields are the fields of the state with their types, Reducers how those
-	// meet what is there that do not just replace it.
+	// Fields maps the fields of the state to their types. Reducers maps fields to how changes are merged;
+	// fields without a reducer are replaced.
 	Fields   map[string]string `json:"fields,omitempty"`
 	Reducers map[string]string `json:"reducers,omitempty"`
-	// Delta: what the function returned is the result, as it is. Otherwise
-	// fields that it did not return keep their value.
+	// Delta makes the returned fields the result. Otherwise fields that the function did not return keep their
+	// values.
 	Delta  bool             `json:"delta,omitempty"`
 	Agents map[string]Agent `json:"agents,omitempty"`
-	// Track are further things to give: pass.cost_so_far, pass.cycle,
-	// pass.delegates, agents.KEY.
+	// Track lists further values in the result: pass.cost_so_far, pass.cycle, pass.delegates, agents.KEY.
 	Track []string `json:"track,omitempty"`
-	// Delegates are whom the function's agent may delegate to.
+	// Delegates are the agents that the function's agent may delegate to.
 	Delegates []string `json:"delegates,omitempty"`
-	Python    bool     `json:"python,omitempty"` // by a real python3
+	Python    bool     `json:"python,omitempty"` // run by python3
 	// Unconfined runs python3 without a sandbox. The user has asked for it.
 	Unconfined bool `json:"unconfined,omitempty"`
 	SDK        bool `json:"sdk,omitempty"` // pipelines as the public SDK runs them
@@ -44,13 +43,13 @@ type Settings struct {
 	Seconds float64 `json:"seconds,omitempty"`
 }
 
-// Block is some code and the line of the file that it begins on.
+// Block is code, and the line of the file at which it starts.
 type Block struct {
 	Code string `json:"code"`
 	Line int    `json:"line"`
 }
 
-// Agent is what is known of an agent that the code may call.
+// Agent describes an agent that the code may call.
 type Agent struct {
 	MicroDollars int64    `json:"micro_dollars,omitempty"` // of one call, by the price list
 	Command      []string `json:"command,omitempty"`
@@ -60,7 +59,7 @@ type Agent struct {
 	Output []stepkind.OutputField `json:"output,omitempty"`
 }
 
-// What a node gives besides fields of the state.
+// Values that a node returns besides fields of the state.
 const (
 	trackCost      = "pass.cost_so_far"
 	trackCycle     = "pass.cycle"
@@ -71,8 +70,8 @@ const (
 // Kind is the step kind "node".
 type Kind struct {
 	stepkind.Base[Settings]
-	// Confine makes the sandbox of a python3 that may read a folder, but for
-	// some names in it; nil is process.NewSandbox.
+	// Confine returns the sandbox of a python3 that may read a folder, except for some names in it; nil is
+	// process.NewSandbox.
 	Confine func(root string, without ...string) (*process.Sandbox, error)
 }
 
@@ -137,10 +136,10 @@ func (s Settings) output(key string) []stepkind.OutputField {
 	return out
 }
 
-// Name is "node".
+// Name returns "node".
 func (Kind) Name() string { return "node" }
 
-// Uses names the agents that the code calls, and the commands that they are.
+// Uses returns the agents that the code calls, and their commands.
 func (Kind) Uses(t *ir.Task) stepkind.Uses {
 	var u stepkind.Uses
 	at := t.Settings.At("agents")
@@ -160,7 +159,8 @@ func (Kind) Uses(t *ir.Task) stepkind.Uses {
 	return u
 }
 
-// Bound is a call of each agent that the code names and, at worst, all calls that the code can make.
+// Bound returns the cost of one call of each agent that the code names and, at worst, of all calls that the
+// code can make.
 func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, _ *contract.Contract) stepkind.Bound {
 	set := stepkind.Lenient[Settings](t)
 	var b stepkind.Bound
@@ -208,9 +208,9 @@ func product(c stepkind.Cost, n stepkind.Amount) stepkind.Cost {
 	}
 }
 
-// CollectSettings is what a task of kind "collect" says.
+// CollectSettings are the settings of a task of kind "collect".
 type CollectSettings struct {
-	// Defaults lie below what is read.
+	// Defaults are the values of fields that are not read.
 	Defaults map[string]json.RawMessage `json:"defaults,omitempty"`
 	Reducers map[string]string          `json:"reducers,omitempty"`
 }
@@ -220,5 +220,5 @@ type Collect struct{ step.Base[CollectSettings] }
 
 var _ step.Runner = Collect{}
 
-// Name is "collect".
+// Name returns "collect".
 func (Collect) Name() string { return "collect" }

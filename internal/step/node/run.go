@@ -16,11 +16,10 @@ import (
 
 var _ step.Runner = Kind{}
 
-// Recovery is to do it again: finished calls are not repeated, and about an
-// unfinished one its own kind is asked.
+// Recovery returns Rerun: finished calls are not repeated, and an unfinished one recovers as its own kind does.
 func (Kind) Recovery(*ir.Task, []journal.TaskNoted) step.Recovery { return step.Rerun }
 
-// NotePrinted is the note of what code has printed.
+// NotePrinted is the note of the output of the code.
 const NotePrinted = "printed"
 
 // Run runs the code.
@@ -61,7 +60,7 @@ func (k Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	return step.Result{Value: step.JSON(out), Notes: printedNotes(h.printed.String() + h.logged.String())}, nil
 }
 
-// printedNotes returns the note of what code has printed, unless it is empty.
+// printedNotes returns the note of the output of the code, or none if it is empty.
 func printedNotes(text string) []step.Note {
 	if text == "" {
 		return nil
@@ -69,7 +68,7 @@ func printedNotes(text string) []step.Note {
 	return []step.Note{{Kind: NotePrinted, Data: map[string]string{"text": text}}}
 }
 
-// track adds what rules read besides the state.
+// track adds the values that conditions read besides the state.
 func (h *host) track(out map[string]json.RawMessage) error {
 	for _, path := range h.set.Track {
 		switch {
@@ -101,9 +100,8 @@ func (h *host) track(out map[string]json.RawMessage) error {
 	return nil
 }
 
-// cycle is how many passes went before: as many as a step has had visits, and
-// never fewer than a step of this pass has counted. A step that the first pass
-// skipped has had fewer.
+// cycle returns the number of earlier passes: the number of earlier visits, but not less than a step of this
+// pass has counted. A step that the first pass skipped has fewer visits.
 func cycle(job *step.Job) json.RawMessage {
 	before, _ := strconv.Atoi(string(valueOf(job, trackCycle)))
 	return step.JSON(max(before, job.Visit))

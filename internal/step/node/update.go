@@ -16,9 +16,8 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// Run puts values together. Of branches it gives their changes: lists one
-// after the other, numbers added up, of everything else the last. Otherwise it
-// gives what the step reads, over the defaults.
+// Run merges the changes of branches: it concatenates lists, adds numbers and otherwise keeps the last value.
+// Without branches, it returns the values that the step reads, with the defaults.
 func (set CollectSettings) Run(_ context.Context, job *step.Job) (step.Result, error) {
 	out := map[string]json.RawMessage{}
 	if len(job.Branches) == 0 {
@@ -61,8 +60,8 @@ func (set CollectSettings) Run(_ context.Context, job *step.Job) (step.Result, e
 	return step.Result{Value: step.JSON(out)}, nil
 }
 
-// fill adds the writes of a step that the code has not changed: nothing for
-// values that grow, the current value for all others.
+// fill adds the step's writes that the code has not changed: an empty change for fields with a reducer, the
+// current value for all others.
 func fill(job *step.Job, reducers map[string]string, out map[string]json.RawMessage) {
 	for _, w := range job.Step.Writes {
 		if _, changed := out[w.Part]; changed || w.Part == "" {
@@ -79,7 +78,7 @@ func fill(job *step.Job, reducers map[string]string, out map[string]json.RawMess
 	}
 }
 
-// valueOf is what a step reads at a path; null when it does not.
+// valueOf returns the value that a step reads at a path, or null.
 func valueOf(job *step.Job, path string) json.RawMessage {
 	for _, r := range job.Reads {
 		if r.Path == path {
@@ -160,8 +159,8 @@ func typeName(raw json.RawMessage) string {
 	return "int"
 }
 
-// misfit explains why a value does not fit an annotation such as "list[float]"; it is
-// empty if the value fits. None fits every annotation: it is a value that is not there.
+// misfit explains why a value does not fit an annotation such as "list[float]", or returns "". None fits every
+// annotation.
 func misfit(raw json.RawMessage, annotation string) string {
 	kind, element, _ := strings.Cut(strings.TrimSuffix(strings.TrimSuffix(annotation, "?"), "]"), "[")
 	name := typeName(raw)
@@ -190,8 +189,7 @@ func misfit(raw json.RawMessage, annotation string) string {
 	return ""
 }
 
-// name is what a field of the state is called in results: without "state.".
-// Everything else keeps its whole path.
+// name returns the name of a field in results: a path without "state.".
 func name(path string) string {
 	if field, ok := strings.CutPrefix(path, "state."); ok {
 		return field

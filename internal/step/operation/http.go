@@ -14,9 +14,8 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// httpRequest is an operation with words of its own: workflows say "timeout" and
-// "retryable_status_codes" to it, and read "status_code". Every answer of a
-// server is a result, unless its status is one to try again after.
+// httpRequest is an operation with its own names: workflows set "timeout" and "retryable_status_codes", and
+// read "status_code". Every response is a result, unless its status is retryable.
 const httpRequest = "http.request"
 
 const (
@@ -26,7 +25,7 @@ const (
 	retryInput   = "retryable_status_codes"
 )
 
-// requested turns the inputs of a request into those of the tool.
+// requested converts the inputs of a request to those of the tool.
 func requested(in map[string]any) error {
 	delete(in, retryInput)
 	if method, ok := in[methodInput].(string); ok {
@@ -35,7 +34,7 @@ func requested(in map[string]any) error {
 	if headers, ok := in[headersInput].(map[string]any); ok {
 		for name, value := range headers {
 			switch value.(type) {
-			case json.Number, bool: // YAML takes a version or a yes for what it looks like
+			case json.Number, bool: // YAML reads 1.0 and yes as such
 				headers[name] = fmt.Sprint(value)
 			}
 		}
@@ -55,22 +54,21 @@ func requested(in map[string]any) error {
 	if err != nil || seconds < 0 {
 		return step.Errorf(step.ClassInput, "the timeout of a request is %q, not seconds or a duration", text)
 	}
-	if seconds > 0 { // 0 is none of its own
+	if seconds > 0 { // 0 means the default
 		in["timeout_seconds"] = int(math.Ceil(seconds))
 	}
 	return nil
 }
 
-// response is what a workflow reads of a server's answer.
+// response is the server's response as the workflow reads it.
 type response struct {
 	Status    int               `json:"status_code"`
 	Body      string            `json:"body"`
 	Headers   map[string]string `json:"headers"`
-	Truncated bool              `json:"body_truncated"` // what is too long is a failure instead
+	Truncated bool              `json:"body_truncated"` // always false: a body that is too long is a failure
 }
 
-// answered returns the use of the tool as the workflow sees it; codes are the statuses
-// after which a request is tried again.
+// answered returns the use of the tool as the workflow sees it; codes are the retryable statuses.
 func answered(use journal.ToolUse, codes []int) journal.ToolUse {
 	var answer tool.Answer
 	if use.Class != "" || json.Unmarshal(use.Output, &answer) != nil || answer.Status == 0 {
@@ -90,8 +88,7 @@ func answered(use journal.ToolUse, codes []int) journal.ToolUse {
 	return use
 }
 
-// retried returns the statuses after which a request is tried again: a list, or one
-// alone, as numbers or texts.
+// retried returns the retryable statuses: a list or a single one, as numbers or texts.
 func retried(job *step.Job, set Settings) ([]int, error) {
 	var in map[string]json.RawMessage
 	if json.Unmarshal(set.Inputs, &in) != nil || len(in[retryInput]) == 0 {
@@ -110,7 +107,7 @@ func retried(job *step.Job, set Settings) ([]int, error) {
 		for text := range strings.SplitSeq(strings.Trim(fmt.Sprint(code), "[] "), ",") {
 			text = strings.TrimSpace(text)
 			if text == "" {
-				continue // a template that gave none
+				continue // a template with an empty result
 			}
 			n, err := strconv.Atoi(text)
 			if err != nil {

@@ -60,8 +60,7 @@ func result(use journal.ToolUse) (step.Result, error) {
 	}
 }
 
-// lines writes an object as key=value, one for each line in the order of the
-// keys; anything else as it is.
+// lines returns the keys of an object as key=value, one per line and sorted; other values as they are.
 func lines(output json.RawMessage) string {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(output, &object) == nil && object != nil {
@@ -74,7 +73,7 @@ func lines(output json.RawMessage) string {
 	return ir.PlainText(output)
 }
 
-// inputs fills in the templates of the inputs at all depths.
+// inputs renders the templates in the inputs, at all depths.
 func inputs(job *step.Job, set Settings) (json.RawMessage, error) {
 	if len(set.Inputs) == 0 {
 		return json.RawMessage("{}"), nil
@@ -94,8 +93,8 @@ func inputs(job *step.Job, set Settings) (json.RawMessage, error) {
 	return step.JSON(given), nil
 }
 
-// filled returns some of the inputs with their templates filled in. code is the input that a shell executes, or "".
-// Numbers stay as they are written: an id may be longer than a float is exact.
+// filled returns inputs with their templates rendered. code is the input that a shell executes, or "". Numbers
+// keep their digits, because an ID may exceed the precision of a float.
 func filled(job *step.Job, raw json.RawMessage, code string, doubts []string) (any, error) {
 	var tree any
 	d := json.NewDecoder(bytes.NewReader(raw))

@@ -1,4 +1,3 @@
-// Package prompt implements the step kind "prompt", which asks an agent with a prompt of the
-// author's own: names in it are filled in, the reply is read as the agent's
-// output format says, and tools that the reply asks for are called.
+// Package prompt implements the step kind "prompt", which sends an agent the author's own prompt: it replaces
+// names in the prompt, parses the reply as the agent's output format, and calls tools that the reply requests.
 package prompt

@@ -8,13 +8,12 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// Settings are the settings of a task: an agent with its prompt, or a tool that
-// gets the latest output.
+// Settings are the settings of a task: an agent with its prompt, or a tool that receives the latest output.
 type Settings struct {
 	Agent    string `json:"agent,omitempty"`    // ID of the agent
 	Template string `json:"template,omitempty"` // with {{names}} in it
 	Format   string `json:"format,omitempty"`   // of the reply: json, text, markdown; empty is JSON or else text
-	Memory   bool   `json:"memory,omitempty"`   // the agent has a notebook that outlives the run
+	Memory   bool   `json:"memory,omitempty"`   // the agent has a notebook that persists across runs
 	Tool     string `json:"tool,omitempty"`
 	Name     string `json:"name,omitempty"` // of a tool as a member of the flow
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/espalier-run/espalier/internal/step/chat"
 )
 
-// outcome is the step's result: the parts go to different places. Tools is
-// there whenever the agent has some, for the step writes it then.
+// outcome is the step's result; its parts go to different variables. Tools is set if the agent has tools,
+// because the step then writes it.
 type outcome struct {
 	Agent  string                     `json:"agent"`
 	Output json.RawMessage            `json:"output"`
@@ -104,8 +104,8 @@ func (s Settings) readNotebook(ctx context.Context, job *step.Job, c *chat.Conve
 	return result, err
 }
 
-// mayRemember reports whether a reply can hold a note besides the answer: if it is
-// an object, or free text, which may be JSON as well.
+// mayRemember reports whether a reply can contain a note besides the answer: if it is an object, or text, which
+// may be JSON.
 func (s Settings) mayRemember(c *contract.Contract) bool {
 	switch c.Kind {
 	case contract.Object, contract.JSON:
@@ -116,16 +116,15 @@ func (s Settings) mayRemember(c *contract.Contract) bool {
 	return false
 }
 
-// bookkeeper returns the agent as far as its notebook goes, which it need not list
-// among its tools.
+// bookkeeper returns the agent with the tools of the notebook, which it need not list.
 func bookkeeper(a *ir.Agent) *ir.Agent {
 	return &ir.Agent{ID: a.ID, Tools: []ir.Name{{Name: readNotes}, {Name: addNote}}}
 }
 
-// firstNotebook numbers the calls of the notebook apart from others.
+// firstNotebook is the number of the first call of the notebook, apart from those of other calls.
 const firstNotebook = 2000
 
-// remembered returns what a reply wants to have in the notebook, as the tool takes it.
+// remembered returns the note that a reply adds to the notebook, as input for the tool.
 func remembered(output json.RawMessage) json.RawMessage {
 	var reply struct {
 		Remember string `json:"remember"`
@@ -136,8 +135,7 @@ func remembered(output json.RawMessage) json.RawMessage {
 	return step.JSON(map[string]string{"note": reply.Remember})
 }
 
-// ours tells the notes of calls that this kind makes from those of the
-// conversation.
+// ours reports whether a note is about a call of this kind and not of the conversation.
 func ours(n journal.TaskNoted) bool {
 	var use journal.ToolUse
 	return (n.Kind == journal.NoteToolCall || n.Kind == journal.NoteToolResult) &&
@@ -145,8 +143,8 @@ func ours(n journal.TaskNoted) bool {
 		(strings.Contains(use.CallID, "/asked:") || strings.Contains(use.CallID, "/notebook:"))
 }
 
-// read takes a reply for JSON if it is JSON: all of it, its last JSON fence, or
-// the text between its fences. Otherwise it is text (A9).
+// read returns a reply as JSON if it is JSON: all of it, its last JSON fence, or the text between its fences.
+// Otherwise it is text (A9).
 func read(reply json.RawMessage) json.RawMessage {
 	var text string
 	if json.Unmarshal(reply, &text) != nil {
@@ -178,8 +176,8 @@ func read(reply json.RawMessage) json.RawMessage {
 
 var jsonFence = lazyregexp.New("(?is)```json\\s*\n(.*?)```")
 
-// known is what a template may name: the context, with what the run was given
-// laid over it, and the latest output.
+// known holds the values that a template may name: the context, overlaid with the run's input, and the latest
+// output.
 type known struct {
 	context map[string]any
 	output  any
@@ -201,14 +199,14 @@ func newKnown(job *step.Job) *known {
 	over("input")
 	for _, r := range job.Reads {
 		if r.Path == "output" && !r.Missing {
-			_ = json.Unmarshal(r.Value, &k.output) // what is no JSON is nothing
+			_ = json.Unmarshal(r.Value, &k.output) // anything but JSON is ignored
 		}
 	}
 	return k
 }
 
-// withInput returns the reads with what the run was given laid over the context, as templates and conditions see it: a
-// prompt does not contradict itself.
+// withInput returns the reads with the run's input laid over the context, so that templates and conditions see
+// the same values.
 func withInput(reads []step.Read) []step.Read {
 	at := slices.IndexFunc(reads, func(r step.Read) bool { return r.Path == "context" })
 	var context, input map[string]json.RawMessage
@@ -236,7 +234,7 @@ func withInput(reads []step.Read) []step.Read {
 
 var placeholder = lazyregexp.New(`\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}`)
 
-// fill replaces the names that it knows and leaves the others as they are.
+// fill replaces known names and leaves others as they are.
 func (k *known) fill(template string) string {
 	var parts []expr.TextPart
 	add := func(text string, value bool) {
@@ -285,14 +283,14 @@ func (k *known) lookup(path []string) (value any, ok bool) {
 	return value, ok
 }
 
-// request is a tool that a reply asks for in its own words.
+// request is a tool call that a reply requests in its text.
 type request struct {
 	name  string
 	input json.RawMessage
 }
 
-// requests finds what a reply asks for: {"tool_name": …, "parameters": …}, or
-// {"tool_code": "name(k=v)"}. Only tools that the agent lists count.
+// requests returns the tool calls that a reply requests: {"tool_name": …, "parameters": …}, or {"tool_code":
+// "name(k=v)"}. Only tools that the agent lists count.
 func requests(output json.RawMessage, a *ir.Agent) []request {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(output, &object) != nil {
@@ -341,7 +339,7 @@ func requests(output json.RawMessage, a *ir.Agent) []request {
 
 var callForm = lazyregexp.New(`(?s)^([A-Za-z_][A-Za-z0-9_.\-]*)\((.*)\)$`)
 
-// parseCall reads name(k=v, …), perhaps inside print().
+// parseCall parses name(k=v, …), also inside print().
 func parseCall(text string) (string, json.RawMessage, bool) {
 	m := callForm().FindStringSubmatch(strings.TrimSpace(text))
 	if m != nil && m[1] == "print" {
@@ -361,8 +359,7 @@ func parseCall(text string) (string, json.RawMessage, bool) {
 	return m[1], step.JSON(input), true
 }
 
-// split cuts at the separators that stand outside of quotes and brackets, and
-// leaves empty parts out. Quotes end with their line.
+// split splits at separators outside of quotes and brackets, and omits empty parts. Quotes end with their line.
 func split(s, separators string) []string {
 	var out []string
 	add := func(part string) {
@@ -399,7 +396,7 @@ func split(s, separators string) []string {
 	return out
 }
 
-// unescaped undoes the escapes that people use in quotes.
+// unescaped replaces the usual escapes in quotes.
 var unescaped = strings.NewReplacer(`\\`, `\`, `\'`, `'`, `\"`, `"`, `\n`, "\n", `\t`, "\t")
 
 func argument(s string) any {
@@ -421,8 +418,7 @@ func argument(s string) any {
 	return s
 }
 
-// callAll calls the tools one after the other, those that an earlier life of
-// the task has called excepted.
+// callAll calls the tools one after the other, except for calls that an earlier execution of this attempt made.
 func callAll(
 	ctx context.Context, job *step.Job, a *ir.Agent, calls []request, out *outcome, result *step.Result,
 ) error {
@@ -437,11 +433,10 @@ func callAll(
 	return nil
 }
 
-// firstAsked numbers the calls that a reply asks for apart from those that
-// were made while it came about.
+// firstAsked is the number of the first call that a reply requests, apart from those of the conversation.
 const firstAsked = 1000
 
-// callNamed makes one call, or returns what an earlier life of it came to.
+// callNamed makes one call, or returns its outcome if an earlier execution of this attempt made it.
 func callNamed(
 	ctx context.Context, job *step.Job, a *ir.Agent, name, id string, n int, input json.RawMessage, result *step.Result,
 ) (journal.ToolUse, error) {
@@ -460,12 +455,12 @@ func callNamed(
 	result.Notes = done.Notes
 	if done.Use.Class == step.ClassMissing {
 		return done.Use, step.Errorf(step.ClassMissing,
-			"step %q needs the tool %q, and there is none of that name", job.Step.ID, name)
+			"step %q needs the tool %q, which does not exist", job.Step.ID, name)
 	}
 	return done.Use, nil
 }
 
-// record is what conditions see of a call.
+// record is a call as conditions see it.
 type record struct {
 	OK    bool            `json:"ok"`
 	Data  json.RawMessage `json:"data"`
@@ -476,7 +471,7 @@ func answer(use journal.ToolUse) json.RawMessage {
 	return step.JSON(record{OK: use.Error == "", Data: use.Output, Error: use.Error})
 }
 
-// called returns what came of the tools that the model called while it answered.
+// called returns the outcomes of the tools that the model called during the conversation.
 func called(t *chat.Transcript) map[string]json.RawMessage {
 	out := map[string]json.RawMessage{}
 	for _, m := range t.Messages {

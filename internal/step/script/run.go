@@ -32,7 +32,7 @@ func (s Settings) run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err := job.MakeDir(); err != nil {
 		return step.Result{}, err
 	}
-	p := exec.Program{Name: fmt.Sprintf("the script of step %q", job.Step.ID), Work: step.Work{
+	p := exec.Program{Name: fmt.Sprintf("the script of step %q", job.Step.ID), CommandSpec: step.CommandSpec{
 		Shown: s.Script, Wants: Kind{}.Explored(job.Workflow, job.Step, job.Task),
 	}}
 	job.Explore(&p.Wants)
@@ -143,7 +143,7 @@ func (s Settings) checkDependencies(ctx context.Context, job *step.Job, in inter
 		if err := job.ApplySandbox(&probe); err != nil {
 			return err
 		}
-		outcome, err := job.Machine.Run(ctx, job, step.Work{Command: probe})
+		outcome, err := job.Machine.Run(ctx, job, step.CommandSpec{Command: probe})
 		switch {
 		case ctx.Err() != nil && err != nil:
 			return err

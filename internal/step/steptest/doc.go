@@ -1,2 +1,2 @@
-// Package steptest is the suite that every step kind passes.
+// Package steptest provides the test suite that every step kind passes.
 package steptest

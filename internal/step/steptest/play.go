@@ -13,21 +13,20 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// Play is a task that is done, and what has to come of it.
+// Play is a task to run, and its expected outcome.
 type Play struct {
 	Name     string
 	Settings Settings
 	Replies  []Reply // of the model, by turn
 	Tools    map[string]Tool
-	// With changes the job before it is done.
+	// With changes the job before it runs.
 	With func(*step.Job)
-	// Value is the result, as JSON; Class the failure, when it has to fail.
+	// Value is the expected result, as JSON; Class is the expected failure, if any.
 	Value string
 	Class journal.Class
 	// Notes are the kinds of its notes, in order, if they matter.
 	Notes []string
-	// Repeats: being done again from the middle does everything once more, as
-	// a person has decided.
+	// Repeats allows an interrupted task to do everything again, because a person decided so.
 	Repeats bool
 }
 
@@ -50,12 +49,12 @@ func (p Play) Job(kind string, dir string, log *Log, world *World) *step.Job {
 	return job
 }
 
-// fresh returns the world before anything was asked of it.
+// fresh returns a new world.
 func (p Play) fresh() *World {
 	return &World{Replies: p.Replies, Tools: p.Tools}
 }
 
-// Done does a play once, from the notes that log has already.
+// Done runs a play once, from the notes in log.
 func (p Play) Done(t *testing.T, k step.Runner, log *Log, world *World) (step.Result, error) {
 	t.Helper()
 	job := p.Job(k.Name(), t.TempDir(), log, world)
@@ -69,7 +68,7 @@ func (p Play) Done(t *testing.T, k step.Runner, log *Log, world *World) (step.Re
 	return result, err
 }
 
-// Runs holds a kind to what step.Runner promises.
+// Runs checks that a kind keeps the contract of step.Runner.
 func Runs(t *testing.T, k step.Runner, plays ...Play) {
 	for _, p := range plays {
 		t.Run(p.Name, func(t *testing.T) {
@@ -114,8 +113,8 @@ func sameJSON(a, b string) bool {
 	return string(step.JSON(x)) == string(step.JSON(y))
 }
 
-// fromEveryNote does the rest of the task from each of its notes on. The same
-// has to come of it, and nothing that was answered may be asked again.
+// fromEveryNote continues the task from each of its notes. The result must be the same, and no answered request
+// may be repeated.
 func (p Play) fromEveryNote(t *testing.T, k step.Runner, whole *Log, first *World) {
 	for n := range len(whole.Notes) + 1 {
 		log, world := &Log{Notes: slices.Clone(whole.Notes[:n])}, p.fresh()
@@ -144,14 +143,14 @@ func (p Play) fromEveryNote(t *testing.T, k step.Runner, whole *Log, first *Worl
 	}
 }
 
-// Resumed returns the log of a task that goes on from notes of an earlier life.
+// Resumed returns the log of a task that continues from notes of an earlier execution.
 func Resumed(notes []journal.TaskNoted) *Log {
 	log := &Log{Notes: notes}
 	reopened(log)
 	return log
 }
 
-// reopened makes the notes of an earlier life settle nothing of this one.
+// reopened returns the notes of an earlier execution such that they settle no reservation of this one.
 func reopened(log *Log) []journal.TaskNoted {
 	for _, n := range log.Notes {
 		log.calls = max(log.calls, step.Reservation(n.Settles))
@@ -169,9 +168,8 @@ func count(notes []journal.TaskNoted, kinds ...string) int {
 	return n
 }
 
-// stopped kills the task at each of its writes, and does the rest. Only what
-// was under way may be asked twice, and only if that does no harm or the kind
-// wants a person to be asked.
+// stopped kills the task at each of its writes, and continues it. Only a request in flight may be repeated, and
+// only if that is harmless or the kind asks a person.
 func (p Play) stopped(t *testing.T, k step.Runner, whole *Log, first *World) {
 	for at := 1; ; at++ {
 		for _, after := range []bool{false, true} {
@@ -214,8 +212,7 @@ func (p Play) harmless() bool {
 	return true
 }
 
-// elsewhere does the task from the JSON of its job, as another process would,
-// with a Host of its own.
+// elsewhere runs the task from the JSON of its job, as another process would, with a Host of its own.
 func (p Play) elsewhere(t *testing.T, k step.Runner, whole *Log) {
 	log := &Log{}
 	job := p.Job(k.Name(), t.TempDir(), log, p.fresh())
@@ -235,8 +232,7 @@ func (p Play) elsewhere(t *testing.T, k step.Runner, whole *Log) {
 	}
 }
 
-// cancelled ends the context before the task and, if it asks anything of the
-// world, while it waits for the answer.
+// cancelled cancels the context before the task and, if it sends requests, while it waits for a reply.
 func (p Play) cancelled(t *testing.T, k step.Runner) {
 	why := errors.New("why")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -267,13 +263,13 @@ func (p Play) cancelled(t *testing.T, k step.Runner) {
 	}
 }
 
-// failed tells a failure that was there before the context mattered.
+// failed reports whether an error is a failure from before the cancellation.
 func failed(err error) bool {
 	var f *step.Error
 	return errors.As(err, &f)
 }
 
-// Writes returns the step of a job several writes, each a part of the result.
+// Writes returns a function that gives the step of a job several writes, each a part of the result.
 func Writes(parts ...string) func(*step.Job) {
 	return func(job *step.Job) {
 		for _, part := range parts {

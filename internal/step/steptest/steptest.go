@@ -25,22 +25,21 @@ type Case struct {
 	Name string
 	// Settings each get a place of their own, in the order of their names.
 	Settings Settings
-	// Action is the step's action when it is not the task itself.
+	// Action is the step's action if it is not the task itself.
 	Action ir.Action
 	// Misfit settings do not decode, or describe no work.
 	Misfit bool
-	// Codes are the diagnostics that it gives, each at the setting that At
-	// names for it.
+	// Codes are the expected diagnostics, each at the setting that At maps it to.
 	Codes []diag.Code
 	At    []string
 }
 
-// Settings is what a task says, by name.
+// Settings are the settings of a task, by name.
 type Settings map[string]any
 
 func (s Settings) names() []string { return slices.Sorted(maps.Keys(s)) }
 
-// Program returns what the cases' tasks belong to.
+// Program returns the program of the cases' tasks.
 func Program() *ir.Program {
 	return &ir.Program{
 		Name: "suite",
@@ -72,7 +71,7 @@ func (c Case) Task(kind string) (*ir.Step, *ir.Task) {
 
 func place(i int) source.Span { return source.Span{File: "f", Start: 100 + 10*i, End: 105 + 10*i} }
 
-// Run holds a kind to what stepkind.Kind promises.
+// Run checks that a kind keeps the contract of stepkind.Kind.
 func Run(t *testing.T, k stepkind.Kind, cases ...Case) {
 	t.Run("name", func(t *testing.T) {
 		if !regexp.MustCompile(`^[a-z]+$`).MatchString(k.Name()) {
@@ -153,7 +152,7 @@ func bounded(t interface{ Errorf(string, ...any) }, b stepkind.Bound) {
 	}
 }
 
-// anything returns the kind settings of its own names with any values.
+// anything checks a kind with random values for its settings.
 func anything(t *testing.T, k stepkind.Kind, cases []Case) {
 	names := []string{"no_such_setting"}
 	for _, c := range cases {

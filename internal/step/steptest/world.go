@@ -18,7 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// ErrStopped is what a Log answers when its process "is gone".
+// ErrStopped is the error of a Log whose process was killed.
 var ErrStopped = errors.New("the process is gone")
 
 // Log is a step.Log in memory, which can stop like a process that is killed.
@@ -27,7 +27,7 @@ type Log struct {
 	Notes []journal.TaskNoted
 	// Open are the reservations that no note has settled.
 	Open map[step.Reservation]journal.Usage
-	// Used is what notes say was used.
+	// Used is the usage of the notes.
 	Used journal.Usage
 	// StopAt is the write, from 1, at which the process is killed: before it
 	// is durable, or, with After, once it is. 0 is never.
@@ -36,7 +36,7 @@ type Log struct {
 	// Refuse is the error of every reservation but the first RefuseAfter, if set.
 	Refuse      error
 	RefuseAfter int
-	// Most is the largest amount that was set aside.
+	// Most is the largest reservation.
 	Most journal.Usage
 
 	writes int
@@ -76,7 +76,7 @@ func (l *Log) Reserve(ctx context.Context, amount journal.Usage, notes ...step.N
 	return l.calls, err
 }
 
-// ReserveUpTo grants everything, too.
+// ReserveUpTo grants everything.
 func (l *Log) ReserveUpTo(
 	ctx context.Context, most journal.Usage, _ int64, notes ...step.Note,
 ) (step.Reservation, journal.Usage, error) {
@@ -112,7 +112,7 @@ func (l *Log) keep(notes []step.Note) {
 	}
 }
 
-// Finish takes the end of a task: its last notes, and what it used besides.
+// Finish adds the end of a task: its last notes, and its remaining usage.
 func (l *Log) Finish(r step.Result) {
 	l.keep(r.Notes)
 	l.Used = l.Used.Plus(r.Usage)
@@ -127,7 +127,7 @@ func (l *Log) Kinds() []string {
 	return out
 }
 
-// Reply is what the world's model says in one turn.
+// Reply is the reply of the world's model in one turn.
 type Reply struct {
 	Text  string
 	Calls []Call // of tools
@@ -137,18 +137,18 @@ type Reply struct {
 	Fail    error
 }
 
-// Call is a tool that a model asks for.
+// Call is a tool call that a model requests.
 type Call struct {
 	Tool  string
 	Input string // JSON
 	ID    string // of the call; empty: a unique one
 }
 
-// World is everything outside of a task. It counts what is asked of it.
+// World is everything outside of a task. It counts requests.
 type World struct {
 	Replies []Reply // by turn
 	Tools   map[string]Tool
-	// Hold is called before anything is answered; its error is the answer.
+	// Hold is called before every reply; its error is the reply.
 	Hold func(ctx context.Context) error
 
 	mu       sync.Mutex
@@ -166,7 +166,7 @@ type Tool struct {
 	Fail   error
 }
 
-// Generate plays the reply of the turn.
+// Generate returns the reply of the turn.
 func (w *World) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	w.mu.Lock()
 	req.Messages = slices.Clone(req.Messages)
@@ -215,7 +215,7 @@ func (w *World) Tool(name string) tool.Tool {
 	return nil
 }
 
-// Names returns the tools that a pattern means.
+// Names returns the tools that match a pattern.
 func (w *World) Names(pattern string) []string {
 	var out []string
 	for name := range w.Tools {
@@ -250,5 +250,5 @@ func (t worldTool) Call(ctx context.Context, call tool.Call) (tool.Result, error
 	return tool.Result{Output: json.RawMessage(t.t.Answer), IsError: t.t.No, Offline: "scripted"}, t.t.Fail
 }
 
-// keys returns those of the calls that were made.
+// keys returns the keys of the calls that were made.
 func (w *World) keys() []string { return slices.Sorted(maps.Keys(w.Calls)) }

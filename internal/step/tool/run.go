@@ -39,9 +39,8 @@ func result(job *step.Job, use journal.ToolUse) (step.Result, error) {
 	return step.Result{Value: use.Output}, nil
 }
 
-// input makes the tool's input (F39): the arguments if there are any, else the
-// one object that is read, else all that is read by name; of the latter what
-// the tool knows. It is checked before the call.
+// input returns the tool's input (F39): the arguments if there are any, else the only object that is read, else
+// all reads by name that the tool's schema knows. It is checked before the call.
 func input(job *step.Job, set Settings) (json.RawMessage, error) {
 	if set.Args != nil {
 		return fill(job, set.Args, job.CodeArgument(set.Tool))
@@ -72,7 +71,7 @@ func read(job *step.Job) map[string]json.RawMessage {
 	return object
 }
 
-// reduce keeps what a tool's schema declares; all if it declares nothing.
+// reduce keeps the properties that a tool's schema declares, or all if it declares none.
 func reduce(object map[string]json.RawMessage, schema json.RawMessage) json.RawMessage {
 	var declared struct {
 		Properties map[string]json.RawMessage `json:"properties"`
@@ -87,7 +86,7 @@ func reduce(object map[string]json.RawMessage, schema json.RawMessage) json.RawM
 	return step.JSON(object)
 }
 
-// fill puts what the step reads into the arguments. code is the argument that a shell executes, or "".
+// fill renders the arguments with what the step reads. code is the argument that a shell executes, or "".
 func fill(job *step.Job, args map[string]json.RawMessage, code string) (json.RawMessage, error) {
 	out := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(args)) {
@@ -214,8 +213,7 @@ func insert(list []part, untrusted bool) (shell.Command, *shell.Error) {
 // isInput reports whether a value is of the input of the run.
 func (p part) isInput() bool { return p.path == "input" || strings.HasPrefix(p.path, "input.") }
 
-// lookup finds a path in what the step reads: the longest read that it begins
-// with, and then on inside.
+// lookup returns the value of a path: of the longest read that is a prefix of it, and then of the keys below.
 func lookup(job *step.Job, path string) (json.RawMessage, error) {
 	best := -1
 	for i, r := range job.Reads {
@@ -234,7 +232,7 @@ func lookup(job *step.Job, path string) (json.RawMessage, error) {
 			continue
 		}
 		var object map[string]json.RawMessage
-		_ = json.Unmarshal(value, &object) // what is no object has no parts
+		_ = json.Unmarshal(value, &object) // other values have no parts
 		value = object[name]
 		if value == nil {
 			value = json.RawMessage("null") // as conditions have it: what is not there is null

@@ -18,7 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// Run has the agent work on the workload, which is what the task reads.
+// Run runs the agent on the workload, which is what the task reads.
 func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	ask, isModel := s.Ask(job.Workflow)
 	if !isModel {
@@ -40,7 +40,7 @@ func (s Settings) runCommand(ctx context.Context, job *step.Job, ask chat.Ask) (
 	if len(job.Reads) > 0 {
 		workload = job.Reads[0].Value
 	}
-	p := exec.Program{Name: fmt.Sprintf("the command of the agent %q", s.Agent), Work: step.Work{
+	p := exec.Program{Name: fmt.Sprintf("the command of the agent %q", s.Agent), CommandSpec: step.CommandSpec{
 		Command: process.Command{
 			Path: program, Args: s.Command[1:], Dir: job.Project, Stdin: workload, Env: exec.Environment(job),
 		},
@@ -67,7 +67,7 @@ func find(job *step.Job, name string) (string, error) {
 	return job.Machine.Find(name)
 }
 
-// read returns an output, or how it breaks the contract.
+// read returns an output, or its problems.
 func read(stdout []byte) (json.RawMessage, []string) {
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, stdout); err != nil || compact.Len() == 0 {
