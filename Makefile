@@ -225,7 +225,7 @@ fix: ## fix formatting
 SOAK ?= 600
 SOAKFLAGS ?=
 
-MODEL = TestProtocol|TestEvery|TestClocksMayJump
+MODEL = TestRandomInterleavingsLeaveNoRunStuck|TestEvery|TestClocksMayJump
 
 soak: ## act on runs from many processes at once, with kills, full disks, clock jumps and slow readers: ten minutes
 	start=$$(date +%s); \

@@ -526,7 +526,7 @@ func (l *Link) Events(first Seq) ([]Event, error) {
 	}
 	for i := 0; i < len(events) && err == nil; i++ {
 		if want := first + Seq(i); events[i].Seq != want {
-			err = fmt.Errorf("event %d stands where %d should", events[i].Seq, want)
+			err = fmt.Errorf("found event %d, expected %d", events[i].Seq, want)
 		}
 	}
 	if err != nil {

@@ -13,7 +13,7 @@ func (b *Batch) Check() error {
 	}
 	for i := range b.Events {
 		if want := b.After + Seq(i) + 1; b.Events[i].Seq != want {
-			return invalid("event %d stands where %d should", b.Events[i].Seq, want)
+			return invalid("found event %d, expected %d", b.Events[i].Seq, want)
 		}
 	}
 	if b.After == 0 {

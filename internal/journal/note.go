@@ -28,7 +28,7 @@ const (
 	NoteSample      = "sample"         // Sample: a reply that a tool has requested from the model
 	NoteMissingFile = "missing_file"   // MissingFile: a declared file that does not exist
 	NoteLogLine     = "said"           // LogLine
-	NoteHooks       = "hooks"          // Hooks: what came of the hooks of a step
+	NoteHooks       = "hooks"          // Hooks: the results of the hooks of a step
 	NoteProgress    = "progress"       // Progress: the progress of a tool call, from time to time
 	NoteAgent       = "agent"          // AgentWork: an external agent starts, or reports its session
 	NoteUsage       = "usage"          // Usage: what a running model call has reported so far
@@ -277,12 +277,12 @@ type CallEnd struct {
 // ReadNote decodes the data of a note.
 func ReadNote(data json.RawMessage, into any) error { return jsonfast.Unmarshal(data, into) }
 
-// Hooks is what came of the hooks that one step runs, in order.
+// Hooks are the results of the hooks that one step runs, in order.
 type Hooks struct {
 	Hooks []HookResult `json:"hooks"`
 }
 
-// HookResult is a line that a hook logged, or what came of its command.
+// HookResult is a line that a hook logged, or the result of its command.
 type HookResult struct {
 	Log     string `json:"log,omitempty"`
 	Command string `json:"command,omitempty"` // as it is written in the file

@@ -233,7 +233,7 @@ func (i Index) WaitingWords() string {
 
 const unknownOutcome = "unknown outcome: "
 
-// InDoubt reports whether the run waits for a person to say what came of a step.
+// InDoubt reports whether the run waits for a person to resolve a step whose outcome is unknown.
 func (i Index) InDoubt() bool { return strings.HasPrefix(i.WaitingFor(), unknownOutcome) }
 
 // BudgetMoney is the name of the cost budget in the journal, which counts millionths of a dollar. CostBudget is its

@@ -26,7 +26,7 @@ func (d *decider) ask(x *Ask) {
 const (
 	ReasonApproved = "approved"
 	ReasonDenied   = "rejected"
-	ReasonNobody   = "timed out"
+	ReasonTimedOut = "timed out"
 )
 
 // answerCall records the answer to a tool call and lets the task continue. The answer is a note of the task, so it
@@ -39,7 +39,7 @@ func (d *decider) answerCall(f *Frame, answer journal.ToolAnswer, method string)
 	case answer.Approved:
 		reason = ReasonApproved
 	case answer.TimedOut:
-		reason = ReasonNobody
+		reason = ReasonTimedOut
 	}
 	work := f.Work()
 	d.fact(f, journal.GateDecided{

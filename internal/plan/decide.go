@@ -60,13 +60,13 @@ func (s *State) Decide(p *Program, now journal.Millis, in ...Input) []journal.Ev
 	return d.out
 }
 
-// mostAtOnce bounds the facts of one decision, approximately. Nested loops without tasks could otherwise fill the
+// maxFacts bounds the facts of one decision, approximately. Nested loops without tasks could otherwise fill the
 // memory.
-const mostAtOnce = 10_000
+const maxFacts = 10_000
 
-func (d *decider) full() bool { return len(d.out) >= mostAtOnce }
+func (d *decider) full() bool { return len(d.out) >= maxFacts }
 
-// Moving reports whether the last decision stopped at mostAtOnce facts: the next one continues without any input.
+// Moving reports whether the last decision stopped at maxFacts facts: the next one continues without any input.
 func (s *State) Moving() bool { return s.cut && s.Finished == nil }
 
 type decider struct {

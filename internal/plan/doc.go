@@ -1,4 +1,5 @@
-// Package plan decides what a run does next. State is the fold of a run's events; Decide turns inputs into new events.
+// Package plan decides what a run does next; package engine executes the decisions. State is the fold of a
+// run's events. Decide turns inputs into new facts and returns them as events.
 package plan
 
 // The plan is pure: it has no clock, no randomness, no I/O and no goroutines. Time, results, decisions and signals are

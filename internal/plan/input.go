@@ -105,7 +105,7 @@ type Sleep struct {
 	Why   string
 }
 
-// Decision answers an open gate.
+// GateDecision is a person's answer to an open gate. Decide records it as journal.GateDecided.
 type GateDecision struct {
 	// Frame and Step select the gate; an empty Step is the only open one.
 	Frame, Step string
@@ -154,7 +154,7 @@ type Signal struct {
 	Step  string          `json:",omitempty"`
 	Data  json.RawMessage `json:",omitempty"`
 	By    journal.Actor
-	Roles []string `json:",omitempty"` // as in Decision
+	Roles []string `json:",omitempty"` // as in GateDecision
 	// Automated reports that a program sends it. It does not reach a gate that waits for the text of a person.
 	Automated bool `json:",omitempty"`
 }

@@ -235,7 +235,7 @@ func (p *Program) raw(v journal.Value) (json.RawMessage, error) {
 		return v.JSON, nil
 	}
 	if p.Blobs == nil {
-		return nil, fmt.Errorf("value %s is kept by hash and there is nowhere to read it from", v.Hash)
+		return nil, fmt.Errorf("value %s is stored by hash, and no store of blobs is configured", v.Hash)
 	}
 	return p.Blobs(v.Hash)
 }

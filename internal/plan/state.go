@@ -37,7 +37,7 @@ type State struct {
 	FinishInstant bool `json:"-"`
 
 	moved  []*Frame // frames that the next decision has to look at
-	cut    bool     // the last decision stopped at mostAtOnce facts
+	cut    bool     // the last decision stopped at maxFacts facts
 	timers timers
 }
 

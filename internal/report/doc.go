@@ -1,5 +1,5 @@
-// Package report implements what all readers of the journal share: following
-// it, interpreting its facts, and writing records to files.
+// Package report provides what all readers of the journal share: following it, interpreting its facts, and
+// writing records to files.
 package report
 
 // A reader (transcript, audit, console, …) renders events for people or

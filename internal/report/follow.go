@@ -13,24 +13,22 @@ import (
 
 // Sink is a reader of the journal.
 type Sink interface {
-	// Record takes appends; many at once cost less than one after the other. It must not retain the list. The appends
-	// of a run come in order; one may come again, and the first to come need not be the run's first: a sink finds its
-	// place by what it has written. An error, which is that of all that could not be recorded, is reported and does
-	// not end the following: a sink makes up for it when it can.
+	// Record adds appends; one call with many is cheaper than many calls. It must not retain the list. Appends
+	// of a run arrive in order, may repeat, and need not start with the run's first, so Record must be
+	// idempotent. Errors are logged and following continues; the sink retries.
 	Record(ctx context.Context, appends ...journal.Appended) error
 }
 
-// Idler is a sink that has something to do when nothing happens: to try again
-// what went wrong, to let go of what it does not need. It is called now and
-// then, when the sink has had everything.
+// Idler is a Sink with maintenance, such as retries. Idle is called from time to time while there are no new
+// appends.
 type Idler interface {
 	Idle(ctx context.Context) error
 }
 
-// Sinks are several readers that are fed as one: the journal is read once.
+// Sinks feeds several readers, so that the journal is read once.
 type Sinks []Sink
 
-// Record gives appends to each of them, to one after the other.
+// Record passes appends to each sink in turn.
 func (s Sinks) Record(ctx context.Context, appends ...journal.Appended) error {
 	var errs []error
 	for _, one := range s {
@@ -41,7 +39,7 @@ func (s Sinks) Record(ctx context.Context, appends ...journal.Appended) error {
 	return errors.Join(errs...)
 }
 
-// Idle lets each of them do what it has to do now and then.
+// Idle runs the maintenance of each sink.
 func (s Sinks) Idle(ctx context.Context) error {
 	var errs []error
 	for _, one := range s {
@@ -52,17 +50,17 @@ func (s Sinks) Idle(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// FollowOptions are where and how to follow.
+// FollowOptions configures Follow.
 type FollowOptions struct {
 	After journal.Pos
-	// Poll is how often to look for what other processes have appended; 0 is
-	// once in a second. Appends of this process are seen at once.
+	// Poll is the interval at which appends of other processes are looked for; 0 is one second. Appends of this
+	// process are seen at once.
 	Poll time.Duration
 	Log  *slog.Logger     // nil is slog.Default
-	Now  func() time.Time // nil is time.Now; only how often it warns depends on it
+	Now  func() time.Time // nil is time.Now; limits how often it warns
 }
 
-// Follower feeds one sink in a goroutine of its own.
+// Follower feeds one sink in its own goroutine.
 type Follower struct {
 	journal journal.Tailer
 	sink    Sink
@@ -70,21 +68,21 @@ type Follower struct {
 	now     func() time.Time
 	stop    context.CancelFunc
 	done    chan struct{}
-	// kick makes the goroutine look at once.
-	kick   chan struct{}
-	handed int // appends, since it began to look
+	// kick makes the goroutine read at once.
+	kick      chan struct{}
+	delivered int // appends passed to the sink in this round
 
 	mu      sync.Mutex
 	pos     journal.Pos
-	waiting chan struct{} // closed when something has moved; nil when nobody waits
-	failed  error         // of the last appends, or of idling since
-	stuck   error         // of the last look
+	waiting chan struct{} // closed on the next update; nil if no Flush waits
+	failed  error         // of the last Record or Idle
+	stuck   error         // of the last read
 	asked   int           // calls of Flush
-	looked  int           // of these, how many precede the last look that reached the end of the journal
+	looked  int           // of these, how many precede the last read to the end of the journal
 	warned  time.Time
 }
 
-// Follow begins to feed a sink.
+// Follow starts to feed a sink.
 func Follow(j journal.Tailer, sink Sink, o FollowOptions) *Follower {
 	ctx, stop := context.WithCancel(context.Background())
 	f := &Follower{
@@ -111,17 +109,17 @@ func (f *Follower) run(ctx context.Context, poll time.Duration) {
 	defer gathering.Stop()
 	idler, _ := f.sink.(Idler)
 	idle := false
-	busy := 0 // how often in a row more had come by the time that some were gathered
+	busy := 0 // consecutive batching delays during which appends arrived
 	for {
-		changed := f.journal.Changed() // before reading, so that nothing falls between
-		f.handed = 0
-		if f.look(ctx) && idle && idler != nil {
+		changed := f.journal.Changed() // before reading, so that no append is missed
+		f.delivered = 0
+		if f.drain(ctx) && idle && idler != nil {
 			if err := idler.Idle(ctx); ctx.Err() == nil {
-				f.moved(f.Pos(), err, nil)
+				f.update(f.Pos(), err, nil)
 			}
 		}
 		idle = false
-		if wait := pause(f.handed, busy); wait > 0 {
+		if wait := pause(f.delivered, busy); wait > 0 {
 			gathering.Reset(wait)
 			select {
 			case <-gathering.C:
@@ -148,80 +146,77 @@ func (f *Follower) run(ctx context.Context, poll time.Duration) {
 	}
 }
 
-// pause is how long appends gather after so many were handed over, of what has
-// been coming for so many pauses in a row. What comes alone is handed over at
-// once; of what comes thick and fast a sink takes many for little more than one,
-// and nobody sees that it is some milliseconds late.
-func pause(handed, busy int) time.Duration {
+// pause returns the batching delay: 0 if nothing was delivered, else 5–50 ms, growing with load.
+func pause(delivered, busy int) time.Duration {
 	const each, least, most = 50 * time.Microsecond, 5 * time.Millisecond, 50 * time.Millisecond
-	if handed == 0 {
+	if delivered == 0 {
 		return 0
 	}
-	return min(max(time.Duration(handed)*each, least<<min(busy, 2)), most)
+	return min(max(time.Duration(delivered)*each, least<<min(busy, 2)), most)
 }
 
-// look hands over everything that is there, and tells whether it could.
-func (f *Follower) look(ctx context.Context) bool {
+// drain delivers all new appends, and reports whether it succeeded.
+func (f *Follower) drain(ctx context.Context) bool {
 	f.mu.Lock()
 	asked := f.asked
 	f.mu.Unlock()
 	for {
 		read, err := f.page(ctx)
-		if len(read) > 0 && !f.hand(ctx, read) {
+		if len(read) > 0 && !f.deliver(ctx, read) {
 			return false
 		}
-		if len(read) < atOnce || err != nil {
+		if len(read) < pageSize || err != nil {
 			if ctx.Err() != nil {
-				return false // Close has ended the look; the next process continues at the saved position
+				return false // closed; the next process continues at the saved position
 			}
 			if err == nil {
 				f.reachedEnd(asked)
 			}
-			f.moved(0, nil, err)
+			f.update(0, nil, err)
 			return err == nil
 		}
 	}
 }
 
-// reachedEnd records that a look has read the journal to its end. Its start follows asked calls of Flush.
+// reachedEnd records that drain has read the journal to its end, and that it started after asked calls of
+// Flush.
 func (f *Follower) reachedEnd(asked int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.looked = max(f.looked, asked)
 }
 
-// atOnce is how many appends are read before they are handed over.
-const atOnce = 1024
+// pageSize is the number of appends that are delivered together.
+const pageSize = 1024
 
-// page reads what comes next.
+// page reads the next appends.
 func (f *Follower) page(ctx context.Context) (read []journal.Appended, err error) {
 	for a, err := range f.journal.Tail(ctx, f.Pos()) {
 		if err != nil {
 			return read, err
 		}
-		if read = append(read, a); len(read) == atOnce {
+		if read = append(read, a); len(read) == pageSize {
 			break
 		}
 	}
 	return read, nil
 }
 
-// hand gives appends to the sink. It tells whether it could: when following
-// ends in between, they count as not recorded.
-func (f *Follower) hand(ctx context.Context, appends []journal.Appended) bool {
+// deliver passes appends to the sink, and reports whether they count as recorded: not if the context has ended
+// meanwhile.
+func (f *Follower) deliver(ctx context.Context, appends []journal.Appended) bool {
 	err := f.sink.Record(ctx, appends...)
 	if ctx.Err() != nil {
 		return false
 	}
-	f.handed += len(appends)
-	f.moved(appends[len(appends)-1].Pos, err, nil)
+	f.delivered += len(appends)
+	f.update(appends[len(appends)-1].Pos, err, nil)
 	return true
 }
 
-// moved notes how far following has come, or what keeps it from going on, and
-// warns about trouble, once in a second at most. pos is 0 when there is no
-// append to speak of.
-func (f *Follower) moved(pos journal.Pos, failed, stuck error) {
+// update records the position and the errors, wakes Flush, and logs a warning at most once per second. pos is 0
+// if it has not changed.
+func (f *Follower) update(pos journal.Pos, failed, stuck error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.stuck = stuck
@@ -242,27 +237,25 @@ func (f *Follower) moved(pos journal.Pos, failed, stuck error) {
 	}
 }
 
-// Pos is the place up to which the sink has had everything.
+// Pos returns the position up to which the sink has received all appends.
 func (f *Follower) Pos() journal.Pos {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.pos
 }
 
-// Flush waits until the sink has had everything that was appended before the
-// call. It returns what went wrong with the last appends, if anything did; what
-// a sink still owes, the sink itself says when it is closed.
+// Flush waits until the sink has received everything that was appended before the call, and returns the error
+// of the last Record or Idle.
 //
-// The newest append may be one that Tail does not return, because its run has been
-// removed. Therefore a look that starts after the call and reaches the end of the
-// journal suffices.
+// The newest append may be one that Tail does not return, because its run has been removed. Therefore a drain
+// that starts after the call and reaches the end of the journal suffices.
 func (f *Follower) Flush(ctx context.Context) error {
 	last, err := f.journal.Last(ctx)
 	if err != nil {
 		return err
 	}
 	f.mu.Lock()
-	f.stuck = nil // what the next look says counts
+	f.stuck = nil // the next read sets it again
 	f.asked++
 	asked := f.asked
 	f.mu.Unlock()
@@ -294,7 +287,7 @@ func (f *Follower) Flush(ctx context.Context) error {
 	}
 }
 
-// Close ends the following and waits for it.
+// Close stops the goroutine and waits for it.
 func (f *Follower) Close() {
 	f.stop()
 	<-f.done

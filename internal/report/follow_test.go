@@ -56,7 +56,7 @@ func add(t *testing.T, s journal.Store, runs ...journal.RunID) {
 	}
 }
 
-func TestFollow(t *testing.T) {
+func TestFollowerDeliversAllAppendsInOrder(t *testing.T) {
 	store := memorytest.New()
 	defer store.Close()
 	add(t, store, "a", "b")
@@ -91,9 +91,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestTroubleDoesNotEndFollowing: a sink's error is said once in a second and
-// told by Flush, and the next append comes all the same.
-func TestTroubleDoesNotEndFollowing(t *testing.T) {
+// A sink's error is logged at most once per second and returned by Flush, and later appends are still delivered.
+func TestSinkErrorsDoNotStopTheFollower(t *testing.T) {
 	store := memorytest.New()
 	defer store.Close()
 	broken := errors.New("broken")
@@ -134,7 +133,7 @@ func (p *patient) Idle(context.Context) error {
 	return nil
 }
 
-func TestIdle(t *testing.T) {
+func TestIdleRunsWhenNothingIsAppended(t *testing.T) {
 	store := memorytest.New()
 	defer store.Close()
 	sink := &patient{idle: make(chan struct{}, 1)}
@@ -170,9 +169,8 @@ func (c told) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestFlushLooksAgain: that the journal could not be read a while ago is no
-// reason to go without what it has.
-func TestFlushLooksAgain(t *testing.T) {
+// Flush reads the journal again after an earlier read has failed.
+func TestFlushRetriesAfterAReadError(t *testing.T) {
 	store := memorytest.New()
 	defer store.Close()
 	add(t, store, "a")
@@ -196,7 +194,7 @@ func (unreadable) Tail(context.Context, journal.Pos) iter.Seq2[journal.Appended,
 	return func(yield func(journal.Appended, error) bool) { yield(journal.Appended{}, journal.ErrCorrupt) }
 }
 
-func TestAJournalThatCannotBeRead(t *testing.T) {
+func TestFlushReturnsReadErrors(t *testing.T) {
 	store := memorytest.New()
 	defer store.Close()
 	add(t, store, "a")

@@ -536,7 +536,7 @@ func (in *Interpreter) end(w journal.TaskID, fallbackFor string, end Ending) err
 	return nil
 }
 
-// hookEnding returns the ending of a step that runs hooks: what came of them. The outcome of the
+// hookEnding returns the ending of a step that runs hooks: their results. The outcome of the
 // step before, which control flow continues with, is not theirs.
 func (s *Step) hookEnding(end Ending) Ending {
 	raw, err := json.Marshal(s.hooks)

@@ -381,7 +381,7 @@ func TestStateDoesNotGrowWithIterations(t *testing.T) {
 }
 
 // The JSON of a provider's reply is the data of a note.
-func TestReplyIsANote(t *testing.T) {
+func TestProviderReplyDecodesAsNote(t *testing.T) {
 	reply := provider.Reply{
 		Blocks: []provider.Block{
 			{Type: provider.Thinking, Text: "t", Signature: "s"},

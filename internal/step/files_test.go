@@ -80,7 +80,7 @@ func TestF42FilesFromResults(t *testing.T) {
 	}
 }
 
-func TestF42WhatTheStepMadeStays(t *testing.T) {
+func TestF42FilesOfTheStepAreNotReplaced(t *testing.T) {
 	command := []journal.TaskNoted{{Kind: journal.NoteCommand}}
 	for name, c := range map[string]struct {
 		history []journal.TaskNoted
@@ -166,7 +166,7 @@ func TestF42Audit(t *testing.T) {
 	}
 }
 
-func TestFailedStepsDeliverNothing(t *testing.T) {
+func TestFailedStepsWriteNoFiles(t *testing.T) {
 	job := producing(t, "report.md")
 	if r := job.Finish(nil, step.Result{Value: json.RawMessage(`"x"`)}, errors.New("failed")); len(r.Notes) > 0 {
 		t.Error(missing(r))
@@ -176,9 +176,8 @@ func TestFailedStepsDeliverNothing(t *testing.T) {
 	}
 }
 
-// The run's folder is made for the first file, and what keeps it from being
-// made is noted.
-func TestNoFolder(t *testing.T) {
+// The run's folder is created for the first file, and the reason is noted if that fails.
+func TestRunFolderIsCreatedForTheFirstFile(t *testing.T) {
 	job := producing(t, "report.md")
 	job.Dir = filepath.Join(job.Dir, "runs", "r1")
 	if r := job.Finish(nil, step.Result{Value: json.RawMessage(`"x"`)}, nil); len(missing(r)) > 0 {

@@ -10,9 +10,8 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// A limit that a template gives ends the work, and says so; other ends stay
-// what they are.
-func TestWithin(t *testing.T) {
+// A timeout from a template ends the work with class TIMEOUT; other errors are unchanged.
+func TestTemplateTimeoutsEndTheWork(t *testing.T) {
 	job := &step.Job{Step: &ir.Step{ID: "ask"}, Reads: []step.Read{{Path: "input", Value: json.RawMessage(`{"short":"1ms","seconds":"0.001","long":"1h","odd":"soon"}`)}}}
 	waits := func(ctx context.Context) (step.Result, error) {
 		<-ctx.Done()

@@ -51,8 +51,8 @@ func told(t *testing.T, slow telling, after ...func()) (out []string) {
 	return out
 }
 
-// What a tool tells is noted at once, and then not more often than people look.
-func TestProgressIsNotedNowAndThen(t *testing.T) {
+// The first progress is noted at once, later ones at increasing intervals.
+func TestProgressNotesAreRateLimited(t *testing.T) {
 	got := told(t, func(tell func(tool.Progress)) {
 		for i := range 25 {
 			tell(tool.Progress{Done: float64(i), Total: 25, Message: "at it"})
@@ -80,9 +80,8 @@ func TestProgressIsNotedNowAndThen(t *testing.T) {
 	}
 }
 
-// A tool that tells more than anybody can take is not held up, and what comes
-// after its end is lost.
-func TestProgressHoldsNobodyUp(t *testing.T) {
+// A tool that reports faster than notes are written is not delayed, and reports after its end are dropped.
+func TestProgressNeverBlocksTheTool(t *testing.T) {
 	var late func(tool.Progress)
 	got := told(t, func(tell func(tool.Progress)) {
 		late = tell

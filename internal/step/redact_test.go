@@ -108,8 +108,8 @@ func TestRedactingRunnerMasksSecrets(t *testing.T) {
 	}
 }
 
-// Tools of one turn note at the same time; the race detector sees to it.
-func TestHidingAtTheSameTime(t *testing.T) {
+// Tools of one turn write notes concurrently; the race detector checks it.
+func TestRedactingLogIsSafeForConcurrentUse(t *testing.T) {
 	_, err := step.RedactingRunner{Secrets: hushed(), Runner: within{do: func(
 		ctx context.Context, job *step.Job,
 	) (step.Result, error) {

@@ -739,8 +739,8 @@ func (w *world) checkAnswer(p *proc, did []string, removed bool) {
 	}
 }
 
-// TestProtocol draws situations, commands and interleavings.
-func TestProtocol(t *testing.T) {
+// TestRandomInterleavingsLeaveNoRunStuck draws situations, commands and interleavings.
+func TestRandomInterleavingsLeaveNoRunStuck(t *testing.T) {
 	names := slices.Sorted(maps.Keys(commands))
 	rapid.Check(t, func(rt *rapid.T) {
 		situation := rapid.SampledFrom(slices.Sorted(maps.Keys(situations))).Draw(rt, "situation")

@@ -401,14 +401,14 @@ func Reserving(used int64) func(ctx context.Context, job *step.Job) error {
 // asker is a kind that needs one approval before it acts.
 type asker struct {
 	*Kind
-	within time.Duration
-	lives  [][]journal.TaskNoted // the notes that each execution of the task found
+	within     time.Duration
+	executions [][]journal.TaskNoted // the notes that each execution of the task found
 }
 
 func newAsker() *asker {
 	a := &asker{Kind: NewKind()}
 	a.Hold = func(ctx context.Context, job *step.Job) error {
-		a.lives = append(a.lives, job.History)
+		a.executions = append(a.executions, job.History)
 		if job.Noted(journal.NoteToolAnswer) > 0 {
 			return nil
 		}
@@ -427,7 +427,7 @@ func newAsker() *asker {
 func (a *asker) answers(t *testing.T) []journal.ToolAnswer {
 	t.Helper()
 	var out []journal.ToolAnswer
-	for _, n := range a.lives[len(a.lives)-1] {
+	for _, n := range a.executions[len(a.executions)-1] {
 		if n.Kind == journal.NoteToolAnswer {
 			var one journal.ToolAnswer
 			if err := json.Unmarshal(n.Data, &one); err != nil {
@@ -488,8 +488,9 @@ func continuesAfterApproval(t *testing.T, s Subject) {
 					Call: "a#0/call:1", Digest: decision.Digest, Approved: verdict == plan.Approve,
 					By: journal.Actor{User: "eva"}, Note: "fine",
 				}}
-				if len(kind.lives) != 2 || !reflect.DeepEqual(answers, want) || kind.lives[1][0].Kind != "reply" {
-					t.Errorf("%d lives, told %+v, with %+v", len(kind.lives), answers, kind.lives)
+				if len(kind.executions) != 2 || !reflect.DeepEqual(answers, want) ||
+					kind.executions[1][0].Kind != "reply" {
+					t.Errorf("%d executions, answers %+v, notes %+v", len(kind.executions), answers, kind.executions)
 				}
 				if err := e.Send(t.Context(), ID, decision, "again"); err == nil {
 					t.Error("the same approval counted twice")
@@ -522,7 +523,7 @@ func bindsApprovals(t *testing.T, s Subject) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if kind.Done["a#0"] != 0 || len(kind.lives) != 1 {
+	if kind.Done["a#0"] != 0 || len(kind.executions) != 1 {
 		t.Errorf("it went on: %v", kind.Done)
 	}
 }
@@ -558,15 +559,15 @@ func recordsWhileHeld(t *testing.T, s Subject) {
 		t.Fatal(err)
 	}
 	Stop(e)
-	if len(kind.lives) != 1 {
+	if len(kind.executions) != 1 {
 		t.Fatal("it was carried on")
 	}
 	e = w.open(t, kind)
 	if entry, err := Finish(t, e); err != nil || entry.Outcome != "ok" {
 		t.Fatalf("%+v, %v", entry, err)
 	}
-	if len(kind.lives) != 2 || len(kind.answers(t)) != 1 || kind.lives[1][0].Kind != "reply" {
-		t.Errorf("%+v", kind.lives)
+	if len(kind.executions) != 2 || len(kind.answers(t)) != 1 || kind.executions[1][0].Kind != "reply" {
+		t.Errorf("%+v", kind.executions)
 	}
 }
 
@@ -579,7 +580,7 @@ func cancelsWaitingTasks(t *testing.T, s Subject) {
 	if err := e.Send(t.Context(), ID, plan.Cancel{}, "ref"); err != nil {
 		t.Fatal(err)
 	}
-	if entry := Rest(t, e); entry.Outcome != "cancelled" || len(kind.lives) != 1 {
+	if entry := Rest(t, e); entry.Outcome != "cancelled" || len(kind.executions) != 1 {
 		t.Errorf("%+v", entry)
 	}
 }

@@ -27,15 +27,15 @@ func listen(path string, wake func()) (*wakePipe, error) {
 		defer close(e.done)
 		look := time.NewTicker(lookEvery)
 		defer look.Stop()
-		var heard int64
+		var seen int64
 		for {
 			select {
 			case <-e.stop:
 				return
 			case <-look.C:
 			}
-			if info, err := os.Stat(e.path); err == nil && info.Size() != heard {
-				heard = info.Size()
+			if info, err := os.Stat(e.path); err == nil && info.Size() != seen {
+				seen = info.Size()
 				wake()
 			}
 		}

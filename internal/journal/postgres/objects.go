@@ -99,7 +99,7 @@ func (s *Store) upload(ctx context.Context, run journal.RunID, blobs []journal.B
 // maxNoticed is how many runs are remembered so that each has one notice.
 const maxNoticed = 1000
 
-// noticeUpload tells people, once for each run, that a value is not in object storage.
+// noticeUpload logs, once for each run, that a value is not in object storage.
 func (s *Store) noticeUpload(run journal.RunID, size int, err error) {
 	s.mu.Lock()
 	known := s.noticed[run]

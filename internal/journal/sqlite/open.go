@@ -33,7 +33,7 @@ type Options struct {
 	// Frozen refuses all writes with ErrReadOnly, once the schema of the file is
 	// up to date: see Copy.
 	Frozen bool
-	// Changes is told about commits. Stores of one process over the same file share it, so that Changed reports the
+	// Changes is notified of commits. Stores of one process over the same file share it, so that Changed reports the
 	// commits of all of them; nil is one of the store's own.
 	Changes *queue.Notifier
 }

@@ -130,7 +130,7 @@ func (r *eventReader) decode(
 		}
 		first := events[0].Seq
 		if first > r.next || r.middle && first != r.next {
-			return false, r.damaged(rows[i].Pos, "event %d stands where %d should", first, r.next)
+			return false, r.damaged(rows[i].Pos, "found event %d, expected %d", first, r.next)
 		}
 		r.middle = true
 		for _, e := range events {

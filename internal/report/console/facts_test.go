@@ -139,7 +139,7 @@ func TestToolCallWaitsForApproval(t *testing.T) {
 			"send  call to mail.send rejected: not today",
 		},
 		{
-			journal.GateDecided{Method: plan.MethodTimeout, Reason: plan.ReasonNobody},
+			journal.GateDecided{Method: plan.MethodTimeout, Reason: plan.ReasonTimedOut},
 			"send  call to mail.send timed out",
 		},
 	} {

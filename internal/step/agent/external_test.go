@@ -126,9 +126,8 @@ func outsideJob(t *testing.T, o *outside, log *steptest.Log, set steptest.Settin
 	return job
 }
 
-// What an agent outside does is on record as its own account, its session
-// before anything happens, and what it says that it cost is what it cost.
-func TestOutside(t *testing.T) {
+// The tool calls and the usage that an external agent reports are recorded, and its session before anything else.
+func TestExternalAgentIsRecorded(t *testing.T) {
 	o, log := newOutside(), &steptest.Log{}
 	result, err := agent.Kind{}.Run(t.Context(), outsideJob(t, o, log, steptest.Settings{"agent": "handy"}))
 	log.Finish(result)
@@ -194,9 +193,8 @@ func TestKilledCodingAgentIsChargedWhatItReported(t *testing.T) {
 	}
 }
 
-// However often it is stopped, at whatever write: a session that can be gone
-// on with is, and the tree is planted once.
-func TestOutsideGoesOn(t *testing.T) {
+// After a stop at any write, a session that can be resumed is resumed, and the tool acts once.
+func TestExternalAgentResumesItsSession(t *testing.T) {
 	for _, names := range []bool{true, false} {
 		for at := 1; ; at++ {
 			stopped := false
@@ -242,9 +240,9 @@ func TestOutsideGoesOn(t *testing.T) {
 	}
 }
 
-// A session that is gone is begun anew if nothing was done in it; else nobody
-// knows how far it came, and it is not begun again.
-func TestOutsideSessionGone(t *testing.T) {
+// A lost session starts over if the agent has used no tool in it; otherwise the step fails, because the outcome is
+// unknown.
+func TestLostSessionStartsOverOnlyIfNothingWasDone(t *testing.T) {
 	for at, want := range map[int]bool{1: true, 2: false} { // before and after the call of its tool is noted
 		o, log := newOutside(), &steptest.Log{StopAt: at, After: true}
 		_, err := agent.Kind{}.Run(t.Context(), outsideJob(t, o, log, steptest.Settings{"agent": "handy"}))
@@ -260,8 +258,8 @@ func TestOutsideSessionGone(t *testing.T) {
 	}
 }
 
-// A reply that cannot be used goes back to the same session.
-func TestOutsideRepairs(t *testing.T) {
+// An invalid reply is repaired in the same session.
+func TestExternalAgentRepairsInTheSameSession(t *testing.T) {
 	o, log := newOutside(), &steptest.Log{}
 	o.answers = []string{"perhaps", `{"approved":true}`}
 	result, err := agent.Kind{}.Run(t.Context(),
@@ -274,8 +272,8 @@ func TestOutsideRepairs(t *testing.T) {
 	}
 }
 
-// An agent gets none but its own tools: what else the step wants is an error.
-func TestOutsideTools(t *testing.T) {
+// A tool of the step that the external agent does not have is an error.
+func TestExternalAgentUsesOnlyItsOwnTools(t *testing.T) {
 	o := newOutside()
 	o.own = []string{"Water"}
 	_, err := agent.Kind{}.Run(t.Context(), outsideJob(t, o, &steptest.Log{}, steptest.Settings{"agent": "handy"}))

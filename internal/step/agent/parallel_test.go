@@ -34,9 +34,9 @@ var twoAtOnce = []steptest.Reply{
 	{Calls: []steptest.Call{{Tool: "search", Input: `{"q":1}`}, {Tool: "search", Input: `{"q":2}`}}}, {Text: "found"},
 }
 
-// Calls of one turn are made at the same time: each of these waits for the
-// other. What is told to the model keeps its order, whoever comes first.
-func TestToolsAtOnce(t *testing.T) {
+// Calls of one turn run concurrently: each of these waits for the other. The model gets the results in the order of
+// the calls.
+func TestCallsOfOneTurnRunConcurrently(t *testing.T) {
 	begun := map[string]chan struct{}{"1": make(chan struct{}), "2": make(chan struct{})}
 	second := make(chan struct{})
 	log, world := &steptest.Log{}, &steptest.World{Replies: twoAtOnce}
@@ -113,8 +113,8 @@ func TestCrashBetweenTwoResults(t *testing.T) {
 	}
 }
 
-// Calls that are cancelled are all charged: they may have acted.
-func TestToolsCancelledAtOnce(t *testing.T) {
+// All canceled calls are charged, because they may have acted.
+func TestCancelledConcurrentCallsAreCharged(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	log, world := &steptest.Log{}, &steptest.World{Replies: twoAtOnce}
 	p := steptest.Play{Settings: handy, With: func(j *step.Job) {

@@ -191,7 +191,7 @@ func do(t *testing.T, p steptest.Play) (*steptest.Log, *steptest.World, step.Res
 }
 
 // Spec: Agent Flow §3.2 expected-output, §4.2 model, §4.2 max-tokens, §4.3 prompt
-func TestWhatTheModelSees(t *testing.T) {
+func TestRequestHasRoleTaskAndExpectedOutput(t *testing.T) {
 	_, world, _, err := do(t, steptest.Play{
 		Settings: steptest.Settings{"agent": "plain", "task": "Shorten it", "expected": "Three lines"},
 		Replies:  says("x"),
@@ -292,8 +292,8 @@ func TestTextInputIsTheRequest(t *testing.T) {
 	}
 }
 
-// A repair is told what is wrong, all of it.
-func TestRepairsAreToldWhatIsWrong(t *testing.T) {
+// The prompt of a repair lists all problems of the reply.
+func TestRepairPromptListsAllProblems(t *testing.T) {
 	_, world, _, err := do(t, steptest.Play{Settings: plain, With: steptest.Writes("a", "b"), Replies: says(`{}`, `{"a":1,"b":2}`)})
 	if err != nil {
 		t.Fatal(err)
@@ -305,7 +305,7 @@ func TestRepairsAreToldWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestWhatToolsReturnIsTold(t *testing.T) {
+func TestModelReceivesToolResults(t *testing.T) {
 	log, world, _, err := do(t, steptest.Play{Settings: handy, Replies: searches(1), Tools: search})
 	if err != nil {
 		t.Fatal(err)
@@ -427,9 +427,8 @@ func TestBoundCountsRepairsOfParts(t *testing.T) {
 	}
 }
 
-// Notes that cannot have come from this conversation stop it: going on would
-// do things twice.
-func TestNotesThatDoNotFit(t *testing.T) {
+// Notes of another conversation fail the step: continuing would repeat side effects.
+func TestMismatchedNotesFailTheStep(t *testing.T) {
 	for name, history := range map[string][]journal.TaskNoted{
 		"an answer before the question": {{Kind: journal.NoteReply, Data: step.JSON(provider.Reply{})}},
 		"a result of no call": {
@@ -446,7 +445,7 @@ func TestNotesThatDoNotFit(t *testing.T) {
 	}
 }
 
-func TestErrorHasTheWordsOfARefusal(t *testing.T) {
+func TestErrorQuotesTheRefusal(t *testing.T) {
 	for name, reply := range map[string]steptest.Reply{
 		"reason": {Stop: provider.Refused, Refusal: "I cannot help with that."},
 		"text":   {Stop: provider.Refused, Text: "I cannot help with that."},

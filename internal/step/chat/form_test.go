@@ -17,7 +17,7 @@ func form(schema string) Form {
 	return Form{Contract: contract.Contract{Kind: contract.JSON, Schema: json.RawMessage(schema)}}
 }
 
-func TestRead(t *testing.T) {
+func TestRepliesAreReadAsTheirForm(t *testing.T) {
 	strict, data := form(objectN), Form{Contract: contract.Contract{Data: true}}
 	for name, c := range map[string]struct {
 		form     Form

@@ -146,8 +146,8 @@ func TestShells(t *testing.T) {
 	}
 }
 
-// What a command left is there although it failed.
-func TestFailures(t *testing.T) {
+// A command that failed keeps its output.
+func TestFailedCommandsKeepTheirOutput(t *testing.T) {
 	dir := t.TempDir()
 	left, err := run(t, dir, cmd("echo half; exit 3"), reads(dir, nil))
 	var failed *step.Error
@@ -519,8 +519,8 @@ func TestValuesInScripts(t *testing.T) {
 	}
 }
 
-// In arithmetic a shell runs what it reads: there only numbers may stand.
-func TestArithmetic(t *testing.T) {
+// A shell evaluates variables in arithmetic, so only numbers may be inserted there.
+func TestOnlyNumbersAreInsertedIntoArithmetic(t *testing.T) {
 	dir := t.TempDir()
 	for _, template := range []string{`echo $(({{.states.a.Output}} + 1))`, `[[ {{.states.a.Output}} -gt 3 ]]; echo $?`, `((x = {{.states.a.Output}})); echo $x`} {
 		set := steptest.Settings{"command": template, "shell": "/bin/bash"}
@@ -702,9 +702,9 @@ func TestValuesChooseOwnFoldersOnly(t *testing.T) {
 	}
 }
 
-// What is noted of a command is what people would have written, and no more of
-// it than records can hold. It is noted once, whoever runs it again.
-func TestWhatIsNoted(t *testing.T) {
+// The note has the command as its author wrote it, shortened to what records can hold. A rerun does not note it
+// again.
+func TestCommandIsNotedOnceAndShortened(t *testing.T) {
 	dir := t.TempDir()
 	with := reads(dir, map[string]string{"states.a.Output": `"it is"`, "input": string(step.JSON(map[string]string{"long": strings.Repeat("é", 40<<10)}))})
 	noted := func(set steptest.Settings, log *steptest.Log) []journal.Command {
@@ -737,8 +737,8 @@ func TestWhatIsNoted(t *testing.T) {
 	}
 }
 
-// What keeps a command from being run has a class that says whose turn it is.
-func TestCommandsThatAreNotRun(t *testing.T) {
+// A command that cannot run fails with a class that tells the cause.
+func TestCommandsThatCannotRunHaveAClass(t *testing.T) {
 	dir := t.TempDir()
 	blocked := filepath.Join(dir, "blocked")
 	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
@@ -900,8 +900,8 @@ func TestFilesOfInputs(t *testing.T) {
 	}
 }
 
-// Hooks know why and where a run fails, also when a state that they are of ends it so.
-func TestWhatHooksSee(t *testing.T) {
+// Hooks see the error and the state of a failing run, also if their own state ends it.
+func TestHooksSeeWhyAndWhereTheRunFails(t *testing.T) {
 	const log = "{{.error.Message}} {{.error.Type}} {{.error.State}} at {{.workflow.CurrentState}}"
 	failed := `{"outcome":"failed","step":"a","error":"why","class":"X"}`
 	hookedOnce := `{"outcome":"failed","step":"__hooks of a","error":"why","class":"X","value":{"EndedState":"a"}}`
@@ -928,8 +928,8 @@ func TestWhatHooksSee(t *testing.T) {
 	}
 }
 
-// A step of hooks can end as the one before it.
-func TestHooksThatPassOn(t *testing.T) {
+// A step of hooks can end as the previous step did.
+func TestHooksCanEndLikeThePreviousStep(t *testing.T) {
 	set := steptest.Settings{"hooks": hooks{{"log": "x"}}, "again": true}
 	for last, want := range map[string]string{
 		`{"outcome":"failed","step":"a","error":"why","class":"X","value":{"ExitCode":2}}`:     `{"EndedState":"a","ExitCode":2}`,
@@ -958,10 +958,9 @@ func TestHooksThatPassOn(t *testing.T) {
 	}
 }
 
-// Of hooks that were begun before a crash only the last one is done again, once
-// a person has said so: the others are over. One that could not be begun then
-// does not count.
-func TestHooksGoOn(t *testing.T) {
+// After a crash, only the last hook that had started is repeated, and only after a person has decided so. A hook that
+// could not start does not count.
+func TestOnlyTheLastHookIsRepeatedAfterACrash(t *testing.T) {
 	set := steptest.Settings{"hooks": hooks{
 		{"command": "echo {{.inputs.nope}}"},
 		{"command": "echo a >> log"},
@@ -1016,9 +1015,8 @@ func TestHooksAreStopped(t *testing.T) {
 	}
 }
 
-// The project's folder is not looked at before every command; that it is gone
-// is told all the same.
-func TestTheProjectIsGone(t *testing.T) {
+// A missing project folder is reported, although it is not checked before every command.
+func TestMissingProjectFolderIsReported(t *testing.T) {
 	gone := filepath.Join(t.TempDir(), "gone")
 	_, err := run(t, t.TempDir(), cmd("true"), reads(gone, nil))
 	if failed, ok := errors.AsType[*step.Error](err); !ok || failed.Class != step.ClassMissing ||

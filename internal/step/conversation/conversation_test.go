@@ -107,8 +107,8 @@ func TestRepliesThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// The author's words reach the model as they are, and nothing but them.
-func TestWordsAsTheyAre(t *testing.T) {
+// The model receives the author's prompt without additions.
+func TestPromptIsSentVerbatim(t *testing.T) {
 	world := &steptest.World{Replies: []steptest.Reply{{Text: "ok"}}}
 	p := steptest.Play{Settings: steptest.Settings{
 		"agent": "plain", "prompt": "Do it.", "system": "Be kind.",

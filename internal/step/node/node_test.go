@@ -215,8 +215,8 @@ func TestRuns(t *testing.T) {
 	)
 }
 
-// When a node asks for something else than before, that is said.
-func TestAnotherRequestIsRefused(t *testing.T) {
+// A node that makes another call than before fails with class CHANGED.
+func TestChangedCallFailsOnResume(t *testing.T) {
 	log := &steptest.Log{StopAt: 3}
 	play := steptest.Play{
 		Settings: function("    AgentRunner.run('plain', {'x': 1})\n    return {}\n", nil),

@@ -61,9 +61,8 @@ func TestRuns(t *testing.T) {
 	steptest.Runs(t, operation.Kind{}, plays...)
 }
 
-// What a server answers is a result, whatever its status, unless that is one to
-// try again after.
-func TestAnswers(t *testing.T) {
+// Every response is a result, unless its status is retryable.
+func TestEveryResponseIsAResultUnlessRetryable(t *testing.T) {
 	const bad = `{"status":404,"headers":{"A":"b"},"body":"none"}`
 	schema := json.RawMessage(`{"type":"object","properties":{"url":{"type":"string"},"method":{"enum":["POST"]},"timeout_seconds":{"const":2}},"required":["url","timeout_seconds"],"additionalProperties":false}`)
 	answer := func(text string, no bool) map[string]steptest.Tool {
@@ -117,8 +116,8 @@ func TestAnswers(t *testing.T) {
 	)
 }
 
-// Numbers are sent as they are written, and headers may be numbers and truths.
-func TestNumbers(t *testing.T) {
+// Numbers are sent as they are written, and headers may be numbers and booleans.
+func TestNumbersKeepTheirDigits(t *testing.T) {
 	schema := json.RawMessage(`{"type":"object","properties":{"url":{"type":"string"},"body":{"const":{"id":9007199254740993}},"headers":{"const":{"V":"1000000","T":"true","S":"s"}}},"required":["body","headers"]}`)
 	steptest.Runs(t, operation.Kind{}, steptest.Play{
 		Name: "numbers", Settings: steptest.Settings{"operation": "http.request", "inputs": json.RawMessage(`{"url":"x","body":{"id":9007199254740993},"headers":{"V":1000000,"T":true,"S":"s"}}`)},

@@ -113,9 +113,8 @@ func TestRuns(t *testing.T) {
 	)
 }
 
-// What a reply writes as code is called with the arguments that it names;
-// what is no call is passed over.
-func TestCode(t *testing.T) {
+// A tool call that a reply writes as code is made with its named arguments; other code is ignored.
+func TestToolCallsInCodeAreMade(t *testing.T) {
 	for code, want := range map[string]string{
 		`search(q=1)`:                       `{"q":1}`,
 		`search()`:                          `{}`,

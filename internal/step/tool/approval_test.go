@@ -41,7 +41,7 @@ func told(log *steptest.Log, answer journal.ToolAnswer) *steptest.Log {
 		journal.TaskNoted{N: len(log.Notes) + 1, Kind: journal.NoteToolAnswer, Data: step.JSON(answer)})}
 }
 
-func TestACallThatNeedsApproval(t *testing.T) {
+func TestCallWaitsForApproval(t *testing.T) {
 	p := gated(seam.Spec{Target: "POST https://crm.example"})
 	log, world := &steptest.Log{}, &steptest.World{Tools: p.Tools}
 	q := ask(t, p, log, world)
@@ -80,9 +80,8 @@ func TestACallThatNeedsApproval(t *testing.T) {
 	}
 }
 
-// An approval is for exactly one call with exactly these arguments, in this
-// run, of what the tool was bound to.
-func TestAnApprovalOfSomethingElse(t *testing.T) {
+// An approval is for one call with these arguments, in this run, and with this target of the tool.
+func TestApprovalIsForOneCallOnly(t *testing.T) {
 	p := gated(seam.Spec{Target: "one"})
 	log, world := &steptest.Log{}, &steptest.World{Tools: p.Tools}
 	q := ask(t, p, log, world)

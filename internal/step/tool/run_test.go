@@ -61,8 +61,8 @@ func (b box) Names(string) []string                                       { retu
 func (b box) Spec() seam.Spec                                             { return seam.Spec{} }
 func (b box) Call(_ context.Context, call seam.Call) (seam.Result, error) { return b(call) }
 
-// Who may call a tool for one host only may not be sent on to others with it.
-func TestWhereACallMayBeSentOn(t *testing.T) {
+// A caller that may use a tool for one host is not redirected to others.
+func TestRedirectsStayOnAllowedHosts(t *testing.T) {
 	for _, c := range []struct {
 		allow, deny string
 		want        bool

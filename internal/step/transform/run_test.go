@@ -61,8 +61,8 @@ func TestRuns(t *testing.T) {
 	)
 }
 
-// Everything that is wrong with the input is said at once.
-func TestAllComplaintsAtOnce(t *testing.T) {
+// All problems of the input are reported at once.
+func TestAllProblemsOfTheInputAreReported(t *testing.T) {
 	_, err := steptest.Play{Settings: mode("validate"), With: input(`{"pages":"two"}`)}.Done(t, transform.Kind{}, &steptest.Log{}, &steptest.World{})
 	var failure *step.Error
 	if !errors.As(err, &failure) || !strings.Contains(failure.Message, "name") ||
