@@ -162,7 +162,7 @@ func TestMCPToolsPassTheGate(t *testing.T) {
 	}
 	espalier(4, "run", "routed.md", "--allow-shell", "--script", "ask.script.yaml", "--run-id", killedRun)
 	has(espalier(0, "status", killedRun), "everything.get-sum", `"a": 5`, `"b": 2`, "digest")
-	has(espalier(0, "transcript", killedRun), `denylist has the tool \"everything.echo\"`, "does not fit", `agent \"clerk\" has no tool \"Bash\"`)
+	has(espalier(0, "transcript", killedRun), `denylist has the tool \"everything.echo\"`, "is invalid", `agent \"clerk\" has no tool \"Bash\"`)
 	espalier(4, "approve", killedRun) // the first call; the step's own asks again
 	has(espalier(0, "status", killedRun), `"a": 20`, `"b": 3`)
 	espalier(1, "reject", killedRun, "--note", "not today")

@@ -195,9 +195,9 @@ func (j *Job) make(ctx context.Context, c ToolCall, found tool.Tool, use *journa
 			use.Error, use.Class = failed.Message, failed.Class
 		}
 	case result.IsError:
-		use.Error = cmp.Or(result.Said, ir.PlainText(result.Output))
+		use.Error = cmp.Or(result.LogLine, ir.PlainText(result.Output))
 	default:
-		line = result.Said
+		line = result.LogLine
 	}
 	return line, nil
 }

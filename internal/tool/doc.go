@@ -1,3 +1,2 @@
-// Package tool is the seam to what agents and tool steps act with, and the
-// gate that every call has to pass.
+// Package tool defines the Tool interface and checks every call against the allowlists.
 package tool

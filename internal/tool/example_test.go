@@ -38,7 +38,7 @@ func (b only) Tool(name string) tool.Tool {
 
 func (b only) Names(string) []string { return []string{b.one.Spec().Name} }
 
-// Admit decides about every call before it is made.
+// Admit checks every call before it is made.
 func Example() {
 	agent := &ir.Agent{ID: "crier", Tools: []ir.Name{{Name: "shout"}, {Name: "whisper"}}}
 	crier := tool.Caller{Program: &ir.Program{Tools: ir.Tools{AllowAll: true}}, Step: &ir.Step{}, Agent: agent}
@@ -55,7 +55,7 @@ func Example() {
 	}
 	// Output:
 	// "HEAR YE" <nil>
-	// INVALID_INPUT: the input of the tool "shout" does not fit: must have the property "text"
-	// NOT_READY: there is no tool "whisper" here
+	// INVALID_INPUT: the input of the tool "shout" is invalid: must have the property "text"
+	// NOT_READY: tool "whisper" does not exist
 	// NOT_ALLOWED: agent "crier" has no tool "Bash"
 }

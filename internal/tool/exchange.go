@@ -18,28 +18,28 @@ import (
 	"github.com/espalier-run/espalier/internal/netguard"
 )
 
-// SetTraceParent adds the call's traceparent to a request, unless it has one.
+// SetTraceParent adds the call's traceparent to the headers of a request, unless they have one.
 func SetTraceParent(h http.Header, call Call) {
 	if call.TraceParent != "" && h.Get("Traceparent") == "" {
 		h.Set("Traceparent", call.TraceParent)
 	}
 }
 
-// maxAnswer is the default limit on the length of an answer.
+// maxAnswer is the default limit on the size of a response.
 const maxAnswer = 4 << 20
 
-// Answer is what came back.
+// Answer is the response of an HTTP server.
 type Answer struct {
 	Status  int               `json:"status"`
 	Headers map[string]string `json:"headers,omitempty"`
 	Body    string            `json:"body"`
-	JSON    json.RawMessage   `json:"json,omitempty"` // the body, when it is JSON
+	JSON    json.RawMessage   `json:"json,omitempty"` // the body if it is JSON; Body is empty then
 	// Media is the body if it is an image, a sound or another binary file. Body is its placeholder then.
 	Media []Media `json:"-"`
 }
 
-// Words returns the status, and how the body begins, as people read it.
-func (a *Answer) Words() string {
+// Summary returns the status and the start of the body, for messages.
+func (a *Answer) Summary() string {
 	const most = 300
 	text := strings.TrimSpace(fmt.Sprintf("the server answered %d %s", a.Status, http.StatusText(a.Status)))
 	body := strings.TrimSpace(cmp.Or(a.Body, string(a.JSON)))
@@ -55,7 +55,7 @@ func (a *Answer) Words() string {
 	return text + ": " + body
 }
 
-// Exchange makes a request and reads its answer, up to a size.
+// Exchange sends a request and reads the response up to a size limit; 0 selects the default.
 func Exchange(client *http.Client, req *http.Request, most int64) (*Answer, error) {
 	most = cmp.Or(most, maxAnswer)
 	resp, err := client.Do(req)
@@ -66,9 +66,9 @@ func Exchange(client *http.Client, req *http.Request, most int64) (*Answer, erro
 	raw, err := netguard.ReadAll(resp.Body, most)
 	switch {
 	case errors.Is(err, netguard.ErrTooLong):
-		return nil, &Error{Class: ClassTool, Message: fmt.Sprintf("the answer is longer than %d bytes", most)}
+		return nil, &Error{Class: ClassTool, Message: fmt.Sprintf("the response is longer than %d bytes", most)}
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, &Error{Class: ClassTool, Message: fmt.Sprintf("the answer of %s broke off before its end",
+		return nil, &Error{Class: ClassTool, Message: fmt.Sprintf("the response of %s was cut off",
 			resp.Request.URL.Host)}
 	case err != nil:
 		return nil, unreachable(err)
@@ -116,7 +116,7 @@ func bodyText(declared string, raw []byte) (string, bool) {
 	case valid:
 		return string(raw), true
 	}
-	// Browsers read pages without a character set like this, too.
+	// Browsers use the same default for pages without a character set.
 	charset := strings.ToLower(cmp.Or(params["charset"], "windows-1252"))
 	western := slices.Contains([]string{"windows-1252", "iso-8859-1", "latin1", "us-ascii"}, charset)
 	switch {
@@ -126,12 +126,12 @@ func bodyText(declared string, raw []byte) (string, bool) {
 		text, err := charmap.Windows1252.NewDecoder().Bytes(raw)
 		return string(text), err == nil
 	case charset == "utf-8":
-		return strings.ToValidUTF8(string(raw), "�"), true // a text with a flaw
+		return strings.ToValidUTF8(string(raw), "�"), true
 	}
 	return "", false
 }
 
-// unreachable says why there is no answer.
+// unreachable returns the error of a request without a response.
 func unreachable(err error) error {
 	var ours *Error
 	var forbidden *netguard.ForbiddenError
@@ -141,9 +141,9 @@ func unreachable(err error) error {
 		return ours
 	case errors.As(err, &forbidden):
 		return &Error{Class: ClassDenied, Message: forbidden.Error() +
-			", which is not on the open internet and not allowed in the configuration"}
+			", which is neither public nor allowed in the configuration"}
 	case errors.As(err, &slow) && slow.Timeout():
-		return &Error{Class: ClassTimeout, Message: "there was no answer in time"}
+		return &Error{Class: ClassTimeout, Message: "the server did not respond in time"}
 	}
 	return &Error{Class: ClassTool, Message: netguard.ErrorText(err)}
 }

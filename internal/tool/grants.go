@@ -7,26 +7,24 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// Grant is a tool that an agent outside may use by itself. Only are the calls
-// that it may make, Never those that it may not, as entries such as
-// "Bash(git *)"; none are all calls, and none.
+// Grant is a tool of its own that an external agent may use. Only and Never list the calls that it may and may not
+// make, as entries such as "Bash(git *)". Empty Only allows every call; empty Never denies none.
 type Grant struct {
 	Tool        string
 	Only, Never []string
 }
 
-// Granted returns those of an agent's own tools that a caller may use, as the gate
-// would decide. What a list of the workflow and one of the agent say about
-// arguments is granted where they say the same.
+// Granted returns which of an external agent's own tools a caller may use, by the rules of [Caller.Refusal]. If both
+// the workflow and the agent restrict arguments, only the entries that they share are granted.
 func Granted(who Caller, own []string) []Grant {
 	var out []Grant
 	for _, name := range own {
 		if who.Agent == nil || who.Refusal(name, nil) != "" {
 			continue
 		}
-		g := Grant{Tool: name, Only: narrowed(who.Agent.Tools, name)}
+		g := Grant{Tool: name, Only: restrictions(who.Agent.Tools, name)}
 		if p := who.Program; !p.Tools.AllowAll {
-			switch allowed := narrowed(p.Tools.Allow, name); {
+			switch allowed := restrictions(p.Tools.Allow, name); {
 			case g.Only == nil:
 				g.Only = allowed
 			case allowed != nil:
@@ -47,8 +45,7 @@ func Granted(who Caller, own []string) []Grant {
 	return out
 }
 
-// Foreign returns the tools that an agent asks for by name, may call and does not
-// have among its own.
+// Foreign returns the tools that an agent lists by name and may call, and that are not among its own tools.
 func Foreign(who Caller, own []string) []string {
 	var out []string
 	if who.Agent == nil {
@@ -62,15 +59,14 @@ func Foreign(who Caller, own []string) []string {
 	return out
 }
 
-// narrowed returns the entries of a list that mean a tool; nil when one of them
-// means it whatever the arguments.
-func narrowed(list []ir.Name, name string) []string {
+// restrictions returns the entries of a list that match a tool; nil if one of them allows all arguments.
+func restrictions(list []ir.Name, name string) []string {
 	var out []string
 	for _, n := range list {
 		if !ir.MatchesTool(n.Name, name) {
 			continue
 		}
-		if narrow(n.Name).all {
+		if parseEntry(n.Name).all {
 			return nil
 		}
 		out = append(out, entry(name, n.Name))
@@ -78,9 +74,9 @@ func narrowed(list []ir.Name, name string) []string {
 	return out
 }
 
-// entry returns an entry of a list about one tool, which may be spelt as a pattern.
+// entry returns a list entry, which may have a pattern of names, as an entry for one tool.
 func entry(name, written string) string {
-	in := narrow(written)
+	in := parseEntry(written)
 	if in.all {
 		return name
 	}

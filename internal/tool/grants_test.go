@@ -19,8 +19,8 @@ func names(list string) []ir.Name {
 	return out
 }
 
-// What an agent outside is granted is what the gate would let pass.
-func TestGranted(t *testing.T) {
+// An external agent is granted the calls that Refusal allows.
+func TestGrantsFollowRefusal(t *testing.T) {
 	own := []string{"Read", "Write", "Bash"}
 	for _, c := range []struct {
 		agent, allow, deny string
@@ -38,7 +38,7 @@ func TestGranted(t *testing.T) {
 		{"Bash(npm *)", "Bash(git *)", "", "", ""},
 		{"Bash", "*", "Bash(rm *), Write", "{Bash [] [Bash(rm *)]}", ""},
 		{"Read, crm.read, mcp__crm__write, github.*", "*", "", "{Read [] []}", "crm.read crm.write"},
-		{"crm.read", "Read", "", "", ""}, // which it may not call anyway
+		{"crm.read", "Read", "", "", ""}, // not allowed
 	} {
 		p := &ir.Program{Tools: ir.Tools{AllowAll: c.allow == "*", Allow: names(c.allow), Deny: names(c.deny)}}
 		who := tool.Caller{Program: p, Step: &ir.Step{}, Agent: &ir.Agent{ID: "a", Tools: names(c.agent)}}
@@ -55,6 +55,6 @@ func TestGranted(t *testing.T) {
 	}
 	if tool.Granted(tool.Caller{Program: &ir.Program{}, Step: &ir.Step{}}, own) != nil ||
 		tool.Foreign(tool.Caller{}, own) != nil {
-		t.Error("nobody in particular has tools")
+		t.Error("a caller without an agent has grants")
 	}
 }

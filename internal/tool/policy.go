@@ -16,19 +16,17 @@ import (
 type Caller struct {
 	Program *ir.Program
 	Step    *ir.Step
-	Agent   *ir.Agent // nil outside of agents
+	Agent   *ir.Agent // nil if the step itself calls
 }
 
-// Refusal says why a tool must not be called, "" when it may be: an agent has
-// the tools that it lists, all others are for steps that name them; the
-// workflow's own lists hold for both, and branches of a parallel step may use
-// tools only when the workflow says so (F26). Without an input it is about the
-// tool as such: whether there is any call that may be made.
+// Refusal returns why a call is denied, or "" if it is allowed. An agent may call the tools that it lists, a step those
+// that it names. The workflow's allowlist and denylist apply to both. Agents in branches of a parallel step may call
+// tools only if the workflow allows it (F26). If input is nil, Refusal reports whether any call of the tool is allowed.
 func (c Caller) Refusal(name string, input json.RawMessage) string {
 	p := c.Program
 	switch {
 	case c.Agent != nil && c.Agent.ID == "":
-		return fmt.Sprintf("there are no tools here, so no %q either", name)
+		return fmt.Sprintf("tool %q: this step has no tools", name)
 	case c.Agent != nil &&
 		!slices.ContainsFunc(c.Agent.Tools, func(n ir.Name) bool { return ir.MatchesTool(n.Name, name) }):
 		return fmt.Sprintf("agent %q has no tool %q", c.Agent.ID, name)
@@ -40,14 +38,13 @@ func (c Caller) Refusal(name string, input json.RawMessage) string {
 	case !p.Tools.AllowAll && !grants(p.Tools.Allow, name, input):
 		return fmt.Sprintf("the workflow's allowlist does not have the tool %q", name)
 	case c.Agent != nil && !p.Tools.WorkersMayUse && inBranch(p, c.Step):
-		return fmt.Sprintf("workers may not call tools in this workflow, so not %q either", name)
+		return fmt.Sprintf("tool %q: this workflow does not let parallel branches call tools", name)
 	}
 	return ""
 }
 
-// MayTouch reports whether a tool may be called with the path that an argument
-// leads to: the denylist holds for it however the argument is written, and the
-// lists that allow something hold for where symbolic links lead.
+// MayTouch reports whether a tool may access the path that an argument resolves to. The denylist applies to every
+// spelling of the path; the allowlists apply if symbolic links were followed.
 func (c Caller) MayTouch(name, path string, linked bool) bool {
 	input, err := json.Marshal(map[string]string{"path": path})
 	switch {
@@ -59,26 +56,25 @@ func (c Caller) MayTouch(name, path string, linked bool) bool {
 	return !denies(c.Program.Tools.Deny, name, input)
 }
 
-// grants reports whether an entry of a list lets a call be made.
+// grants reports whether an entry of a list allows a call.
 func grants(list []ir.Name, name string, input json.RawMessage) bool {
 	return slices.ContainsFunc(list, func(n ir.Name) bool {
-		return ir.MatchesTool(n.Name, name) && (input == nil || narrow(n.Name).admits(ir.ToolName(name), input))
+		return ir.MatchesTool(n.Name, name) && (input == nil || parseEntry(n.Name).admits(ir.ToolName(name), input))
 	})
 }
 
-// denies reports whether an entry of a list keeps a call from being made. One
-// that is not understood keeps all of them.
+// denies reports whether an entry of a list denies a call.
 func denies(list []ir.Name, name string, input json.RawMessage) bool {
 	return slices.ContainsFunc(list, func(n ir.Name) bool {
 		if !ir.MatchesTool(n.Name, name) {
 			return false
 		}
-		in := narrow(n.Name)
-		return in.all || input != nil && in.concerns(ir.ToolName(name), input)
+		in := parseEntry(n.Name)
+		return in.all || input != nil && in.mayMatch(ir.ToolName(name), input)
 	})
 }
 
-// entries returns those of a list that mean a tool, for people.
+// entries returns the entries of a list that match a tool, for messages.
 func entries(list []ir.Name, name string) string {
 	var out []string
 	for _, n := range list {
@@ -89,30 +85,29 @@ func entries(list []ir.Name, name string) string {
 	return strings.Join(out, ", ")
 }
 
-// narrowing is what the brackets of an entry say about arguments.
-type narrowing struct {
-	all  bool // nothing
+// argPattern is the pattern of arguments in a list entry, such as "git *" in "Bash(git *)".
+type argPattern struct {
+	all  bool // the entry has no pattern: all arguments match
 	text string
 }
 
-func narrow(entry string) narrowing {
+func parseEntry(entry string) argPattern {
 	text, restricted := ir.ToolArguments(entry)
-	return narrowing{all: !restricted, text: text}
+	return argPattern{all: !restricted, text: text}
 }
 
-// fileTools are those whose brackets are about a path.
+// fileTools are the tools whose patterns match a path.
 var fileTools = []string{"Read", "Write", "Edit", "Glob", "Grep"}
 
-// folderTools are those of them that go on to everything below the path.
+// folderTools are the fileTools that search everything below the path.
 var folderTools = []string{"Glob", "Grep"}
 
-// admits reports whether arguments are what the brackets allow. What cannot be
-// told is not allowed.
-func (n narrowing) admits(name string, input json.RawMessage) bool {
+// admits reports whether arguments match the pattern of an allowlist entry. Unparseable arguments are denied.
+func (n argPattern) admits(name string, input json.RawMessage) bool {
 	if n.all {
 		return true
 	}
-	in, ok := read(input)
+	in, ok := parseArguments(input)
 	switch {
 	case !ok:
 		return false
@@ -126,16 +121,15 @@ func (n narrowing) admits(name string, input json.RawMessage) bool {
 	return false
 }
 
-// concerns reports whether arguments may be what the brackets mean. What cannot
-// be told is taken to be.
-func (n narrowing) concerns(name string, input json.RawMessage) bool {
-	in, ok := read(input)
+// mayMatch reports whether arguments may match the pattern of a denylist entry. Unparseable arguments count as a match.
+func (n argPattern) mayMatch(name string, input json.RawMessage) bool {
+	in, ok := parseArguments(input)
 	switch {
 	case n.all || !ok:
 		return true
 	case name == "Bash":
 		text, _ := n.command()
-		return strings.Contains(bare(in.command), bare(text))
+		return strings.Contains(withoutQuotes(in.command), withoutQuotes(text))
 	case slices.Contains(fileTools, name):
 		return n.mayReach(in.path, slices.Contains(folderTools, name))
 	case in.url != "" && strings.HasPrefix(n.text, domain):
@@ -145,12 +139,12 @@ func (n narrowing) concerns(name string, input json.RawMessage) bool {
 	return true
 }
 
-// arguments are those that brackets can be about.
+// arguments are those that patterns can match.
 type arguments struct{ command, path, url string }
 
-// read finds them by exactly these names, as servers do: Go itself would take
-// "URL" for "url". It is false when one of them is not a text.
-func read(input json.RawMessage) (in arguments, ok bool) {
+// parseArguments returns the arguments with exactly these names, as servers read them: encoding/json alone would accept
+// "URL" for "url". It returns false if one of them is not a string.
+func parseArguments(input json.RawMessage) (in arguments, ok bool) {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(input, &all) != nil {
 		return in, false
@@ -163,14 +157,13 @@ func read(input json.RawMessage) (in arguments, ok bool) {
 	return in, true
 }
 
-// bare returns a command without what a shell passes over: quotes, and more spaces
-// than one.
-func bare(command string) string {
+// withoutQuotes returns a command without quotes and backslashes, and with single spaces.
+func withoutQuotes(command string) string {
 	return strings.Join(strings.Fields(strings.NewReplacer("'", "", `"`, "", `\`, "").Replace(command)), " ")
 }
 
-// command returns what a command has to be, or to begin with.
-func (n narrowing) command() (text string, begins bool) {
+// command returns the command that the pattern matches; if begins is set, it matches every command with this prefix.
+func (n argPattern) command() (text string, begins bool) {
 	for _, suffix := range []string{":*", " *", "*"} {
 		if prefix, ok := strings.CutSuffix(n.text, suffix); ok {
 			return strings.TrimSpace(prefix), true
@@ -179,9 +172,8 @@ func (n narrowing) command() (text string, begins bool) {
 	return n.text, false
 }
 
-// plainCommand reports whether a command is the one that is meant, and nothing
-// besides: no shell can make two commands of it.
-func (n narrowing) plainCommand(command string) bool {
+// plainCommand reports whether a command matches and is a single one: a shell cannot split it into several.
+func (n argPattern) plainCommand(command string) bool {
 	text, begins := n.command()
 	command = strings.TrimSpace(command)
 	if !begins {
@@ -194,8 +186,8 @@ func (n narrowing) plainCommand(command string) bool {
 	return ok && (rest == "" || rest[0] == ' ' || rest[0] == '\t')
 }
 
-// path reports whether a path fits the pattern, by its name alone.
-func (n narrowing) path(name string) bool {
+// path reports whether a path matches the pattern. Links are not resolved.
+func (n argPattern) path(name string) bool {
 	pattern := path.Clean(n.text)
 	name = path.Clean(name)
 	if name == "." || strings.HasPrefix(name, "..") {
@@ -204,9 +196,9 @@ func (n narrowing) path(name string) bool {
 	return MatchPath(pattern, name)
 }
 
-// mayReach reports whether a path can lead to what the pattern means: written
-// in other letters, from the root of the disk, or as a folder above.
-func (n narrowing) mayReach(name string, folder bool) bool {
+// mayReach reports whether a path can lead to a file that the pattern matches: in another case, as an absolute path, or
+// as a parent folder.
+func (n argPattern) mayReach(name string, folder bool) bool {
 	pattern, name := strings.ToLower(path.Clean(n.text)), strings.ToLower(path.Clean(filepath.ToSlash(name)))
 	if strings.HasPrefix(name, "..") {
 		return true
@@ -215,7 +207,7 @@ func (n narrowing) mayReach(name string, folder bool) bool {
 	case absolute && !path.IsAbs(pattern):
 		pattern = "**/" + pattern
 	case !absolute && path.IsAbs(pattern):
-		// The path begins somewhere on the pattern's way.
+		// The relative path may start at any folder of the pattern.
 		for parts := strings.Split(pattern, "/")[1:]; len(parts) > 0; parts = parts[1:] {
 			if parts[0] != "**" && reaches(strings.Join(parts, "/"), name, folder) {
 				return true
@@ -226,8 +218,7 @@ func (n narrowing) mayReach(name string, folder bool) bool {
 	return reaches(pattern, name, folder)
 }
 
-// reaches reports whether a path fits a pattern, or is a folder in which
-// something may.
+// reaches reports whether a path matches a pattern, or is a folder that may contain a match.
 func reaches(pattern, name string, folder bool) bool {
 	if MatchPath(pattern, name) || folder && name == "." {
 		return true
@@ -240,11 +231,11 @@ func reaches(pattern, name string, folder bool) bool {
 	return false
 }
 
-// domain begins brackets that are about hosts.
+// domain is the prefix of patterns that match hosts.
 const domain = "domain:"
 
-// host reports whether a URL leads to "domain:NAME" or a name below it.
-func (n narrowing) host(text string) bool {
+// host reports whether the host of a URL is the NAME in "domain:NAME" or a subdomain of it.
+func (n argPattern) host(text string) bool {
 	name, ok := strings.CutPrefix(n.text, domain)
 	u, err := url.Parse(text)
 	if !ok || err != nil {
@@ -255,9 +246,8 @@ func (n narrowing) host(text string) bool {
 	return host == name || strings.HasSuffix(host, "."+name)
 }
 
-// MatchPath matches a path with slashes against a pattern in which ** stands
-// for any folders, with a table instead of trying again: a pattern of many **
-// takes no longer for it.
+// MatchPath reports whether a path with slashes matches a pattern in which ** matches any number of folders. It does
+// not backtrack, so patterns with many ** stay fast.
 func MatchPath(pattern, name string) bool {
 	parts := strings.Split(name, "/")
 	fits := make([]bool, len(parts)+1) // pattern so far against the first n parts
@@ -281,13 +271,13 @@ func MatchPath(pattern, name string) bool {
 // inBranch reports whether a step belongs to a branch of a parallel step, also
 // inside a loop there.
 func inBranch(p *ir.Program, s *ir.Step) bool {
-	holds := make([]bool, len(p.Blocks)) // blocks that are being looked at
+	visited := make([]bool, len(p.Blocks))
 	var within func(b ir.BlockID, branch bool) bool
 	within = func(b ir.BlockID, branch bool) bool {
-		if b < 0 || int(b) >= len(p.Blocks) || holds[b] {
+		if b < 0 || int(b) >= len(p.Blocks) || visited[b] {
 			return false
 		}
-		holds[b] = true
+		visited[b] = true
 		for i := range p.Blocks[b].Steps {
 			one := &p.Blocks[b].Steps[i]
 			if one == s && branch {

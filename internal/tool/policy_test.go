@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-func TestPlain(t *testing.T) {
+func TestToolNameDropsArguments(t *testing.T) {
 	for entry, want := range map[string]string{
 		"Read": "Read", "Bash(git status)": "Bash", "Bash (x)": "Bash", "crm.read": "crm.read", "github.*": "github.*",
 		"mcp__github__create_issue": "github.create_issue", "mcp__github": "github.*", "mcp__a__b__c": "a.b__c",
@@ -30,8 +30,8 @@ func named(list ...string) []ir.Name {
 	return out
 }
 
-// What entries allow, and what they deny: {entry, tool, input, allowed, denied}.
-func TestEntries(t *testing.T) {
+// Each case has a list entry, a call, and whether the entry allows it in an allowlist and denies it in a denylist.
+func TestListEntriesMatchArguments(t *testing.T) {
 	for _, c := range []struct {
 		entry, tool, input string
 		allowed, denied    bool
@@ -106,7 +106,7 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// F26: who has which tools.
+// F26: agents have the tools that they list, and the workflow's lists apply to all.
 func TestRefusal(t *testing.T) {
 	worker := ir.Step{ID: "w", Action: ir.Task{Kind: "agent"}}
 	inLoop := ir.Step{ID: "l", Action: ir.Task{Kind: "agent"}}
@@ -125,12 +125,12 @@ func TestRefusal(t *testing.T) {
 		"denied":              {tool.Caller{Program: p, Step: &p.Blocks[0].Steps[0], Agent: agent}, "b", "denylist"},
 		"not allowed":         {tool.Caller{Program: p, Step: &p.Blocks[0].Steps[0], Agent: agent}, "c", "allowlist"},
 		"not listed":          {tool.Caller{Program: p, Step: &p.Blocks[0].Steps[0], Agent: agent}, "d", "has no tool"},
-		"a worker":            {tool.Caller{Program: p, Step: &p.Blocks[1].Steps[0], Agent: agent}, "a", "workers"},
-		"a worker in a loop":  {tool.Caller{Program: p, Step: &p.Blocks[2].Steps[0], Agent: agent}, "a", "workers"},
+		"a worker":            {tool.Caller{Program: p, Step: &p.Blocks[1].Steps[0], Agent: agent}, "a", "parallel"},
+		"a worker in a loop":  {tool.Caller{Program: p, Step: &p.Blocks[2].Steps[0], Agent: agent}, "a", "parallel"},
 		"a step names it":     {tool.Caller{Program: p, Step: &p.Blocks[1].Steps[0]}, "a", ""},
 		"a step, not allowed": {tool.Caller{Program: p, Step: &p.Blocks[1].Steps[0]}, "c", "allowlist"},
-		"nobody": {
-			tool.Caller{Program: p, Step: &p.Blocks[0].Steps[0], Agent: &ir.Agent{}}, "a", "no tools here",
+		"a step without an agent": {
+			tool.Caller{Program: p, Step: &p.Blocks[0].Steps[0], Agent: &ir.Agent{}}, "a", "this step has no tools",
 		},
 	} {
 		if got := c.who.Refusal(c.tool, json.RawMessage("{}")); (got == "") != (c.want == "") ||
@@ -176,7 +176,7 @@ func TestAdmit(t *testing.T) {
 		{"a", `{}`, tool.ClassInput},
 		{"a", ``, tool.ClassInput},
 		{"a", `{`, tool.ClassInput},
-		{"a", `{"q":1,"q":2}`, tool.ClassInput}, // who knows which of them the tool takes
+		{"a", `{"q":1,"q":2}`, tool.ClassInput}, // the tool may read either of them
 		{"never", `{"q":1,"q":2}`, tool.ClassDenied},
 		{"never", `{}`, tool.ClassDenied},
 		{"none", `{}`, tool.ClassMissing},
@@ -191,7 +191,7 @@ func TestAdmit(t *testing.T) {
 	}
 	if _, denial := tool.Admit(nil, tool.Caller{Program: p}, "a", nil); denial == nil ||
 		denial.Class != tool.ClassMissing {
-		t.Errorf("without any: %+v", denial)
+		t.Errorf("without tools: %+v", denial)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestOffered(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	if got := tool.Offered(has, tool.Caller{Program: p}); got != nil {
-		t.Errorf("nobody is offered %v", got)
+		t.Errorf("without an agent: %v", got)
 	}
 }
 

@@ -13,23 +13,21 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// Box is the tools that there are.
+// Box looks up tools by name.
 type Box interface {
-	// Tool returns nil when there is none of that name.
+	// Tool returns the tool with a name, or nil if there is none.
 	Tool(name string) Tool
-	// Names are all tools that a pattern such as "github.*" means.
+	// Names returns the names of all tools that match a pattern such as "github.*".
 	Names(pattern string) []string
 }
 
-// Denial is why a call is not made.
+// Denial is the reason why a call is not made.
 type Denial struct {
 	Class journal.Class
 	Why   string
 }
 
-// Admit returns the gate before every call. It returns the tool, or why it is not
-// to be called: because it may not be, because there is none, or because the
-// arguments do not fit.
+// Admit checks permission, existence and input schema; it returns the tool or a Denial.
 func Admit(box Box, who Caller, name string, input json.RawMessage) (Tool, *Denial) {
 	if len(input) == 0 {
 		input = json.RawMessage("{}")
@@ -42,17 +40,16 @@ func Admit(box Box, who Caller, name string, input json.RawMessage) (Tool, *Deni
 		found = box.Tool(ir.ToolName(name))
 	}
 	if found == nil {
-		return nil, &Denial{ClassMissing, fmt.Sprintf("there is no tool %q here", name)}
+		return nil, &Denial{ClassMissing, fmt.Sprintf("tool %q does not exist", name)}
 	}
 	if problems := BadInput(found.Spec(), input); len(problems) > 0 {
-		return nil, &Denial{ClassInput, fmt.Sprintf("the input of the tool %q does not fit: %s",
+		return nil, &Denial{ClassInput, fmt.Sprintf("the input of the tool %q is invalid: %s",
 			name, strings.Join(problems, "; "))}
 	}
 	return found, nil
 }
 
-// Offered returns the tools that an agent may call, by their plain names: what it
-// lists, is allowed and can be had here.
+// Offered returns the tools that an agent lists and may call and that exist, under the names that the workflow uses.
 func Offered(box Box, who Caller) []Spec {
 	if box == nil || who.Agent == nil {
 		return nil
@@ -82,8 +79,8 @@ func Offered(box Box, who Caller) []Spec {
 	return out
 }
 
-// Needed returns the plain names of the tools that an entry asks for by name; none
-// if it is a pattern, which is content with what there is.
+// Needed returns the names of the tools in a list, without patterns of arguments. Patterns of names, which may match
+// nothing, are left out.
 func Needed(list []ir.Name) []ir.Name {
 	var out []ir.Name
 	for _, entry := range list {
@@ -94,22 +91,21 @@ func Needed(list []ir.Name) []ir.Name {
 	return out
 }
 
-// BadInput returns everything that is wrong with a tool's input; nil when it fits.
-// An input that programs may read in two ways never does: what was allowed, or
-// agreed to by a person, has to be what the tool gets.
+// BadInput returns the problems of a tool's input; nil if it is valid. Ambiguous JSON, such as an object with a
+// duplicate key, is never valid: the tool must read the same input that was checked and approved.
 func BadInput(spec Spec, input json.RawMessage) []string {
 	if !json.Valid(input) {
 		return []string{"the input is not JSON"}
 	}
 	if _, err := canonical.JSON(input); err != nil {
-		return []string{fmt.Sprintf("the input can be read in more than one way: %v", err)}
+		return []string{fmt.Sprintf("the input is ambiguous: %v", err)}
 	}
 	if len(spec.Schema) == 0 {
 		return nil
 	}
 	s, err := schema.Compile(spec.Schema)
 	if err != nil {
-		return []string{fmt.Sprintf("the schema of the tool cannot be used: %v", err)}
+		return []string{fmt.Sprintf("the schema of the tool is invalid: %v", err)}
 	}
 	problems, err := s.Check(input)
 	if err != nil {

@@ -11,46 +11,41 @@ import (
 	"github.com/espalier-run/espalier/internal/protected"
 )
 
-// Tool does one thing in the world.
+// Tool is an operation that agents and tool steps can call.
 type Tool interface {
 	Spec() Spec
 	Call(ctx context.Context, call Call) (Result, error)
 }
 
-// Spec is what a tool says about itself.
+// Spec describes a tool.
 type Spec struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	Schema      json.RawMessage `json:"schema,omitempty"` // of its input
-	// Returns is the JSON Schema of its answer, if it is known. Answers are not
-	// validated: simulations use it.
+	// Returns is the JSON Schema of its output, if it is known. Only simulations use it; outputs are not validated.
 	Returns json.RawMessage `json:"returns,omitempty"`
-	// SideEffects tells whether calling it twice may do something twice.
+	// SideEffects reports whether repeating a call may repeat its effect.
 	SideEffects bool `json:"side_effects,omitempty"`
-	// TakesKey tells whether it does nothing twice when the call's key is the same.
+	// TakesKey reports whether calls with the same key have their effect once.
 	TakesKey bool `json:"takes_key,omitempty"`
-	// RequiresApproval wants a person to agree to each call, with exactly its
-	// arguments, before it is made.
+	// RequiresApproval requires a person to approve each call with its exact arguments before it is made.
 	RequiresApproval bool `json:"requires_approval,omitempty"`
-	// ApprovalTimeout is how long a person has for that; 0 is for ever.
+	// ApprovalTimeout limits the wait for the approval; 0 sets no limit.
 	ApprovalTimeout time.Duration `json:"approval_timeout,omitempty"`
-	// Target is what a call really reaches, in a few words: an approval is
-	// about that, too.
+	// Target describes what a call reaches. People see it when they approve a call.
 	Target string `json:"target,omitempty"`
-	// Timeout is how long a call may take; 0 is the usual time.
+	// Timeout limits the duration of a call; 0 selects the default.
 	Timeout time.Duration `json:"timeout,omitempty"`
 	// Code is the argument that a shell executes, "" if there is none. Values that a step inserts into it are data.
 	Code string `json:"code,omitempty"`
 }
 
-// Repeater is a tool of which some calls do no harm when they are made twice,
-// although others do.
+// Repeater is implemented by tools with side effects that have some calls which are safe to repeat.
 type Repeater interface {
 	Repeatable(input json.RawMessage) bool
 }
 
-// Repeatable reports whether a call may be made again when it is unknown whether
-// it was made.
+// Repeatable reports whether a call may be made again if it is unknown whether it was made before.
 func Repeatable(t Tool, input json.RawMessage) bool {
 	spec := t.Spec()
 	if !spec.SideEffects || spec.TakesKey {
@@ -65,21 +60,19 @@ type Call struct {
 	Key   string // stable across crashes: the idempotency key
 	Input json.RawMessage
 	Dir   string // the run's folder
-	// Readable are further folders that this call may read from, and no other.
+	// Readable are additional folders that only this call may read.
 	Readable []string
-	// MayReach tells whether the caller may call the tool with another address,
-	// to which a server sends it on; nil lets it go anywhere.
+	// MayReach reports whether the allowlists permit the URL that a server redirects to; nil permits all.
 	MayReach func(address string) bool
-	// TraceParent is the W3C traceparent to hand on; empty is none.
+	// TraceParent is the W3C traceparent to propagate; it may be empty.
 	TraceParent string
-	// MayTouch reports whether the workflow's lists allow the path that an
-	// argument leads to, from the project's root or the run's folder. linked
-	// says that symbolic links lead there. Nil allows all.
+	// MayTouch reports whether the workflow's lists allow the path that an argument resolves to, relative to the
+	// project's root or the run's folder. linked is set if symbolic links were followed. Nil allows all.
 	MayTouch func(path string, linked bool) bool
 	// Keep are files that the call must not change.
 	Keep protected.Files
-	// Progress receives how far the call has come. It takes no time and may be
-	// called by any goroutine as long as the call lasts; nil is not told.
+	// Progress receives the progress of the call. It does not block, and any goroutine may call it during the call. It
+	// may be nil.
 	Progress func(Progress)
 	// Ask returns a person's answer to a question of the tool. ok is false if there is no answer yet: then the tool
 	// ends the call, whose result does not count, and the call is made again when a person has answered. Nil
@@ -87,8 +80,8 @@ type Call struct {
 	Ask func(Question) (response Response, ok bool)
 	// Sample generates a reply with the model of the caller, within the budget of the run. Nil generates none.
 	Sample func(context.Context, Sampling) (Sample, error)
-	// For says where in a workflow the call comes from. Tools that do
-	// something never look at it; scripted ones choose their answer by it.
+	// For identifies the origin of the call in its workflow. Only scripted and simulated tools use it, and notebooks,
+	// which belong to one agent.
 	For Purpose
 }
 
@@ -124,14 +117,14 @@ type Sample struct {
 	CutOff bool   `json:"cut_off,omitempty"` // the reply has reached its token limit
 }
 
-// Progress is how far a call has come.
+// Progress is the progress of a call.
 type Progress struct {
 	Done    float64
-	Total   float64 // 0 is not known
+	Total   float64 // 0 if unknown
 	Message string
 }
 
-// Purpose is where in a workflow a call comes from. The numbers count from 0.
+// Purpose is the origin of a call in its workflow. The numbers count from 0.
 type Purpose struct {
 	Workflow  string
 	Step      string
@@ -139,25 +132,25 @@ type Purpose struct {
 	Visit     int // how often the step had been entered before
 	Iteration int // in the innermost loop around the step
 	Attempt   int // of the task
-	// Wants is what the workflow needs of the answer, for tools that make one up.
+	// Wants is what the workflow requires of the output, for simulated tools.
 	Wants contract.Contract
 }
 
-// Result is what a tool gives back. IsError means that the tool worked and
-// says no; an error of Call means that it did not work.
+// Result is the output of a tool. IsError is set if the tool ran and reports a failure; if it could not run, Call
+// returns an error instead.
 type Result struct {
 	Output  json.RawMessage `json:"output"`
 	IsError bool            `json:"is_error,omitempty"`
-	// Offline is "simulated" or "scripted" when nothing real was called.
+	// Offline is "simulated" or "scripted" if no real tool was called.
 	Offline string `json:"offline,omitempty"`
-	// Media are what Output has placeholders for.
+	// Media are the files that placeholders in Output refer to.
 	Media []Media `json:"-"`
-	// Said is a line for the log of the run; of an error, what went wrong
-	// where Output would be too much to read.
-	Said string `json:"said,omitempty"`
+	// LogLine is a line for the log of the run. If IsError is set, it is a short message for an Output that is too long
+	// to show.
+	LogLine string `json:"said,omitempty"`
 }
 
-// Error is a call that did not work, with the class that retries look at.
+// Error reports a call that could not be made, with the class that retries match.
 type Error struct {
 	Class   journal.Class
 	Message string
@@ -170,7 +163,7 @@ func Errorf(class journal.Class, format string, args ...any) *Error {
 
 func (e *Error) Error() string { return string(e.Class) + ": " + e.Message }
 
-// Class is the class of an error: what workflows retry on.
+// Class is the class of an error, by which workflows select what to retry.
 type Class = journal.Class
 
 // The classes of errors that tools return.

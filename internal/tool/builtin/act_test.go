@@ -40,7 +40,7 @@ func TestBash(t *testing.T) {
 			`{"exit":0,"stdout":"out\n","stderr":"err\n"}`,
 			"",
 		},
-		"an exit code": {in{"command": "echo half; exit 3"}, `{"exit":3,"stdout":"half\n"}`, "no"},
+		"an exit code": {in{"command": "echo half; exit 3"}, `{"exit":3,"stdout":"half\n"}`, isError},
 		"where": {
 			in{"command": `cat note.txt; cat "$ESPALIER_PROJECT/src/a.go"`},
 			`{"exit":0,"stdout":"mine\npackage a\n"}`, "",
@@ -50,15 +50,15 @@ func TestBash(t *testing.T) {
 			`{"exit":0,"stdout":"|1|k1\n"}`, "",
 		},
 		"its trace":    {in{"command": `echo "$TRACEPARENT"`}, `{"exit":0,"stdout":"00-01-02-01\n"}`, ""},
-		"too much":     {in{"command": "yes"}, "wrote more than 1000 bytes", "no"},
-		"a hundred MB": {in{"command": "head -c 100000000 /dev/zero"}, "wrote more than 1000 bytes", "no"},
+		"too much":     {in{"command": "yes"}, "wrote more than 1000 bytes", isError},
+		"a hundred MB": {in{"command": "head -c 100000000 /dev/zero"}, "wrote more than 1000 bytes", isError},
 		"too long": {
 			in{"command": "sleep 1000; sleep 1000", "timeout_seconds": 1},
 			"stopped after 1 seconds",
-			"no",
+			isError,
 		},
 		"what is no text":  {in{"command": `printf 'a\377b'`}, `{"exit":0,"stdout":"a` + "�" + `b"}`, ""},
-		"something killed": {in{"command": `kill -9 $$`}, `{"exit":137,"stdout":"","signal":"killed"}`, "no"},
+		"something killed": {in{"command": `kill -9 $$`}, `{"exit":137,"stdout":"","signal":"killed"}`, isError},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -137,9 +137,9 @@ func TestBashInASandbox(t *testing.T) {
 	w.options.Shell.Sandbox = box
 	for command, class := range map[string]tool.Class{
 		`echo x > made; cat made "$ESPALIER_PROJECT/readme.md"`: "",
-		`echo x > "$ESPALIER_PROJECT/readme.md"`:                "no",
-		`cat ../../espalier.db`:                                 "no",
-		`cat ` + w.outside + `/secret`:                          "no",
+		`echo x > "$ESPALIER_PROJECT/readme.md"`:                isError,
+		`cat ../../espalier.db`:                                 isError,
+		`cat ` + w.outside + `/secret`:                          isError,
 	} {
 		if got, was := w.call(t, "Bash", in{"command": command}); was != class {
 			t.Errorf("%s: %s %s", command, was, got)
@@ -193,7 +193,7 @@ func TestRequest(t *testing.T) {
 			in{"url": s.URL + "/json", "method": "PUT", "body": "plain"},
 			`"body":"plain","type":"text/plain; charset=utf-8"`, "",
 		},
-		"a no":              {in{"url": s.URL + "/missing"}, `"status":404`, "no"},
+		"a no":              {in{"url": s.URL + "/missing"}, `"status":404`, isError},
 		"an endless answer": {in{"url": s.URL + "/flood"}, "longer than", tool.ClassTool},
 		"no answer":         {in{"url": s.URL + "/hang", "timeout_seconds": 1}, "in time", tool.ClassTimeout},
 		"a redirect inside": {
@@ -288,7 +288,7 @@ func TestNotify(t *testing.T) {
 	}{
 		"log":           {in{"message": "hi"}, `{"backend":"log","status":"sent"}`, ""},
 		"webhook":       {hook, `{"backend":"webhook","status":"sent","status_code":200}`, ""},
-		"its refusal":   {in{"backend": "webhook", "webhook_url": s.URL + "/other", "message": "x"}, "418", "no"},
+		"its refusal":   {in{"backend": "webhook", "webhook_url": s.URL + "/other", "message": "x"}, "418", isError},
 		"webhook of no": {in{"backend": "webhook", "message": "x"}, `needs "webhook_url"`, tool.ClassInput},
 		"no such scheme": {
 			in{"backend": "webhook", "webhook_url": "file:///etc/passwd", "message": "x"},

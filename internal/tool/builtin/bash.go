@@ -87,36 +87,36 @@ func (o Options) bashTool() tool.Tool {
 			}
 			switch {
 			case errors.Is(err, process.ErrTooMuch):
-				out.Error = fmt.Sprintf("it was stopped: it wrote more than %d bytes", limit)
+				out.Error = fmt.Sprintf("stopped: it wrote more than %d bytes", limit)
 			case errors.Is(err, errSlow):
-				out.Error = fmt.Sprintf("it was stopped after %d seconds", in.Timeout)
+				out.Error = fmt.Sprintf("stopped after %d seconds", in.Timeout)
 			case err != nil:
 				return nil, err
 			case outcome.Exit == 0:
 				return out, nil
 			}
-			return nil, no{value: out, words: failureWords(out.Exit, out.Signal, out.Error, out.Stderr)}
+			return nil, toolFailure{value: out, summary: summarize(out.Exit, out.Signal, out.Error, out.Stderr)}
 		},
 	}
 }
 
-// failureWords describes how a command failed.
-func failureWords(exit int, signal, reason, stderr string) string {
-	words := fmt.Sprintf("exit code %d", exit)
+// summarize describes how a command failed.
+func summarize(exit int, signal, reason, stderr string) string {
+	summary := fmt.Sprintf("exit code %d", exit)
 	switch {
 	case reason != "":
-		words = reason
+		summary = reason
 	case signal != "":
-		words = "it was ended by a signal (" + signal + ")"
+		summary = "killed by a signal (" + signal + ")"
 	}
 	if line, _, _ := strings.Cut(strings.TrimSpace(stderr), "\n"); line != "" {
-		words += ": " + line
+		summary += ": " + line
 	}
 	const notExecutable, notFound = 126, 127
 	if exit == notExecutable || exit == notFound {
-		words += ". Commands of this tool run in the run's folder; $ESPALIER_PROJECT is the folder of the project"
+		summary += ". Commands of this tool run in the run's folder; $ESPALIER_PROJECT is the folder of the project"
 	}
-	return words
+	return summary
 }
 
 var errSlow = errors.New("the command took too long")

@@ -26,7 +26,7 @@ const (
 	maxFound   = 1000    // files
 	maxMatches = 200     // lines
 	maxLine    = 500     // bytes of a line that matches
-	maxLooked  = 200_000 // files and folders visited
+	maxVisited = 200_000 // files and folders
 )
 
 // function is a tool that is implemented by a function of its decoded input.
@@ -44,19 +44,19 @@ func (f function[In]) Repeatable(input json.RawMessage) bool {
 	return f.repeatable != nil && json.Unmarshal(input, &in) == nil && f.repeatable(in)
 }
 
-// saying is a result with a line for the log of the run.
-type saying struct {
+// resultWithLog is a result with a line for the log of the run.
+type resultWithLog struct {
 	value any
 	line  string
 }
 
-// no is a result for a call that worked but did not achieve its purpose.
-type no struct {
-	value any
-	words string // a short description, for results that are too large to show; may be empty
+// toolFailure is the error of a call that ran and failed. Its value is the output of the call.
+type toolFailure struct {
+	value   any
+	summary string // for values that are too large to show; may be empty
 }
 
-func (no) Error() string { return "no" }
+func (toolFailure) Error() string { return "the tool reports a failure" }
 
 func (f function[In]) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
 	var in In
@@ -64,9 +64,9 @@ func (f function[In]) Call(ctx context.Context, call tool.Call) (tool.Result, er
 		return tool.Result{}, &tool.Error{Class: tool.ClassInput, Message: err.Error()}
 	}
 	value, err := f.call(ctx, call, in)
-	if said, ok := errors.AsType[no](err); ok {
-		raw, err := jsonfast.Marshal(said.value)
-		return tool.Result{Output: raw, IsError: true, Said: said.words, Media: mediaOf(said.value)}, err
+	if failed, ok := errors.AsType[toolFailure](err); ok {
+		raw, err := jsonfast.Marshal(failed.value)
+		return tool.Result{Output: raw, IsError: true, LogLine: failed.summary, Media: mediaOf(failed.value)}, err
 	}
 	if err != nil {
 		if ctx.Err() != nil {
@@ -75,11 +75,11 @@ func (f function[In]) Call(ctx context.Context, call tool.Call) (tool.Result, er
 		return tool.Result{}, forModel(err)
 	}
 	line := ""
-	if s, ok := value.(saying); ok {
-		value, line = s.value, s.line
+	if r, ok := value.(resultWithLog); ok {
+		value, line = r.value, r.line
 	}
 	raw, err := jsonfast.Marshal(value)
-	return tool.Result{Output: raw, Said: line, Media: mediaOf(value)}, err
+	return tool.Result{Output: raw, LogLine: line, Media: mediaOf(value)}, err
 }
 
 // mediaOf returns the binary body of a response.
@@ -158,7 +158,7 @@ func (o Options) readTool() tool.Tool {
 				return nil, err
 			}
 			if !isText(raw) {
-				return nil, tool.Errorf(tool.ClassInput, "%q is not a file of text", in.Path)
+				return nil, tool.Errorf(tool.ClassInput, "%q is not a text file", in.Path)
 			}
 			lines := strings.SplitAfter(string(raw), "\n")
 			if lines[len(lines)-1] == "" {
@@ -254,11 +254,10 @@ func (o Options) editTool() tool.Tool {
 			n := strings.Count(string(raw), in.Old)
 			switch {
 			case n == 0:
-				return nil, no{value: fmt.Sprintf("old_string is not in %q", in.Path)}
+				return nil, toolFailure{value: fmt.Sprintf("old_string is not in %q", in.Path)}
 			case n > 1 && !in.All:
-				return nil,
-					no{value: fmt.Sprintf("old_string is in %q %d times; write more of it, or set replace_all", in.Path,
-						n)}
+				return nil, toolFailure{value: fmt.Sprintf(
+					"old_string occurs in %q %d times; extend it, or set replace_all", in.Path, n)}
 			}
 			text := strings.ReplaceAll(string(raw), in.Old, in.New)
 			if len(text) > maxWrite {
@@ -416,9 +415,9 @@ func (o Options) files(ctx context.Context, dir, below string, visit func(a area
 			spots = append(spots, s)
 		}
 	}
-	looked := 0
+	visited := 0
 	for _, s := range spots {
-		err := s.visit(ctx, &looked, visit)
+		err := s.visit(ctx, &visited, visit)
 		s.close()
 		if errors.Is(err, fs.SkipAll) {
 			return nil
@@ -430,7 +429,7 @@ func (o Options) files(ctx context.Context, dir, below string, visit func(a area
 	return nil
 }
 
-func (s *spot) visit(ctx context.Context, looked *int, visit func(a area, name, below string) error) error {
+func (s *spot) visit(ctx context.Context, visited *int, visit func(a area, name, below string) error) error {
 	if !s.info.IsDir() {
 		return visit(s.area, s.rel, path.Base(s.rel))
 	}
@@ -444,8 +443,8 @@ func (s *spot) visit(ctx context.Context, looked *int, visit func(a area, name, 
 			below = strings.TrimPrefix(strings.TrimPrefix(at, s.base), "/")
 		}
 		name := path.Join(start, below)
-		if *looked++; *looked > maxLooked {
-			return &tool.Error{Class: tool.ClassInput, Message: "there are too many files; look in a smaller folder"}
+		if *visited++; *visited > maxVisited {
+			return &tool.Error{Class: tool.ClassInput, Message: "too many files; search a smaller folder"}
 		}
 		parts := splitPath(name)
 		switch {

@@ -72,6 +72,9 @@ func (w *world) link(t *testing.T, to, at string) {
 	}
 }
 
+// isError is the class that call returns for a result with IsError.
+const isError tool.Class = "IsError"
+
 // call calls a tool. It returns its result or error as text, and the class of the error.
 func (w *world) call(t *testing.T, name string, input any) (got string, class tool.Class) {
 	t.Helper()
@@ -94,7 +97,7 @@ func (w *world) call(t *testing.T, name string, input any) (got string, class to
 		case err != nil:
 			t.Fatalf("%s: %v", name, err)
 		case result.IsError:
-			return string(result.Output), "no"
+			return string(result.Output), isError
 		}
 		if problems := misfits(t, one.Spec().Returns, result.Output); len(problems) > 0 {
 			t.Errorf("%s does not return what it says: %v", name, problems)
@@ -345,8 +348,8 @@ func TestEdit(t *testing.T) {
 		class tool.Class
 		now   string
 	}{
-		{in{"path": "e.txt", "old_string": "a", "new_string": "c"}, "no", "a b a\n"},
-		{in{"path": "e.txt", "old_string": "z", "new_string": "c"}, "no", "a b a\n"},
+		{in{"path": "e.txt", "old_string": "a", "new_string": "c"}, isError, "a b a\n"},
+		{in{"path": "e.txt", "old_string": "z", "new_string": "c"}, isError, "a b a\n"},
 		{in{"path": "e.txt", "old_string": "b", "new_string": "c"}, "", "a c a\n"},
 		{in{"path": "e.txt", "old_string": "a", "new_string": "d", "replace_all": true}, "", "d c d\n"},
 	} {

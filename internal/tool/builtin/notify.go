@@ -76,7 +76,7 @@ func (o Options) notifyTool() tool.Tool {
 			case notifyDesktop:
 				err = show(ctx, in)
 			}
-			return saying{out, in.line()}, err
+			return resultWithLog{out, in.line()}, err
 		},
 	}
 }
@@ -113,7 +113,7 @@ func (o Options) post(ctx context.Context, call tool.Call, in notice) (status in
 		return 0, err
 	}
 	if answer.Status >= http.StatusBadRequest {
-		return answer.Status, no{answer, answer.Words()}
+		return answer.Status, toolFailure{answer, answer.Summary()}
 	}
 	return answer.Status, nil
 }

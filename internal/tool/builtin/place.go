@@ -14,7 +14,6 @@ import (
 
 	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/tool"
-	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // storage is Espalier's folder in the project. It holds the records of runs and approvals.
@@ -30,9 +29,9 @@ func refused(name, why string) error {
 
 // area is a folder that file tools may access.
 type area struct {
-	path string // absolute, without links
-	own  bool   // the run's folder, where every file can be read
-	only bool   // read-only
+	path     string // absolute, without links
+	own      bool   // the run's folder, where every file can be read
+	readOnly bool
 	// may reports whether the workflow allows the call to access a path in the area; nil allows all.
 	may func(path string, linked bool) bool
 	// keep are files that must not be changed.
@@ -48,7 +47,9 @@ func (o Options) areas(dir string) []area {
 	if o.Root != "" {
 		out = append(out, area{path: real(o.Root)})
 	}
-	out = append(out, xslices.Map(o.Readable, func(path string) area { return area{path: real(path), only: true} })...)
+	for _, path := range o.Readable {
+		out = append(out, area{path: real(path), readOnly: true})
+	}
 	for i := range out {
 		out[i].may, out[i].keep = o.may, o.keep
 	}
@@ -76,7 +77,7 @@ func real(dir string) string {
 // forbidden returns why a name in the area is inaccessible, or "" if it is accessible. The rule applies in every
 // folder, because a project can be nested in another project or in a readable folder.
 func (a area) forbidden(parts []string, write bool) string {
-	if a.only && write {
+	if a.readOnly && write {
 		return "may only be read"
 	}
 	if write {
@@ -106,7 +107,7 @@ type spot struct {
 func (s *spot) close() { s.dir.Close() }
 
 // errChanged reports a path that another process changes at the same time.
-var errChanged = errors.New("it changed while it was looked at")
+var errChanged = errors.New("the path changed while it was resolved")
 
 // walk resolves a path. It follows links as long as they stay in the area. If makeDirs is set, it creates missing
 // folders.

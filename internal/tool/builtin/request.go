@@ -94,8 +94,7 @@ func (o Options) requestTool() tool.Tool {
 			follow := client.CheckRedirect
 			client.CheckRedirect = func(next *http.Request, via []*http.Request) error {
 				if call.MayReach != nil && !call.MayReach(next.URL.String()) {
-					return tool.Errorf(tool.ClassDenied, "it was sent on to %s, which the lists of tools do not allow",
-						next.URL.Host)
+					return tool.Errorf(tool.ClassDenied, "redirect to %s denied by the tool allowlist", next.URL.Host)
 				}
 				return follow(next, via)
 			}
@@ -104,7 +103,7 @@ func (o Options) requestTool() tool.Tool {
 				return nil, err
 			}
 			if answer.Status >= http.StatusBadRequest {
-				return nil, no{answer, answer.Words()}
+				return nil, toolFailure{answer, answer.Summary()}
 			}
 			return answer, nil
 		},

@@ -110,7 +110,7 @@ func (d declared) Call(ctx context.Context, call tool.Call) (tool.Result, error)
 // failure describes a response that ends the call. Its media are not kept, so the text does not mention them.
 func failure(a *tool.Answer, body json.RawMessage) string {
 	if a.Media != nil {
-		return a.Words()
+		return a.Summary()
 	}
 	return status(a, body)
 }

@@ -133,7 +133,7 @@ func TestCallSendsRequest(t *testing.T) {
 		},
 		"too often":         {tools.Declared{URL: s.URL + "/busy"}, `{}`, "429", "RATE_LIMIT"},
 		"a broken server":   {tools.Declared{URL: s.URL + "/broken"}, `{}`, "502", "API_ERROR"},
-		"an answer cut off": {tools.Declared{URL: s.URL + "/cut"}, `{}`, "broke off before its end", tool.ClassTool},
+		"an answer cut off": {tools.Declared{URL: s.URL + "/cut"}, `{}`, "was cut off", tool.ClassTool},
 		"sent in a circle":  {tools.Declared{URL: s.URL + "/again"}, `{}`, "redirected more than", tool.ClassTool},
 		"sent away, inside": {tools.Declared{URL: s.URL + "/away"}, `{}`, "private address", tool.ClassDenied},
 		"an endless answer": {tools.Declared{URL: s.URL + "/flood"}, `{}`, "longer than", tool.ClassTool},
