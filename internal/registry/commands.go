@@ -381,7 +381,7 @@ func (t *Tools) Unconfined(p *ir.Program) []string {
 			name = set.Use.Value
 		}
 		server, known := t.serverOf(name)
-		if known && t.servers.known[server].Free() && !slices.Contains(out, server) {
+		if known && t.servers.known[server].Unconfined() && !slices.Contains(out, server) {
 			out = append(out, server)
 		}
 	}

@@ -15,16 +15,16 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// remote is one tool of a server.
-type remote struct {
+// remoteTool is one tool of a server.
+type remoteTool struct {
 	server *Server
-	name   string // as the server calls it
+	name   string // on the server
 	spec   tool.Spec
-	read   reader // nil for a tool of the server itself
+	read   reader // nil if the server itself has the tool
 }
 
-// request makes a call or a request of a reader.
-func (r *remote) request(ctx context.Context, c *mcp.ClientSession, params *mcp.CallToolParams) (
+// request calls the tool of the server, or its reader.
+func (r *remoteTool) request(ctx context.Context, c *mcp.ClientSession, params *mcp.CallToolParams) (
 	*mcp.CallToolResult, error,
 ) {
 	if r.read == nil {
@@ -37,15 +37,14 @@ func (r *remote) request(ctx context.Context, c *mcp.ClientSession, params *mcp.
 	return r.read(ctx, c, input)
 }
 
-// remote returns a tool of the server. sent is its schema as the server sent it, if
-// that is known.
-func (s *Server) remote(t *mcp.Tool, sent json.RawMessage) (*remote, error) {
-	r := &remote{server: s, name: t.Name, spec: tool.Spec{
+// remoteTool returns a tool of the server. sent is its schema as the server sent it; nil if unknown.
+func (s *Server) remoteTool(t *mcp.Tool, sent json.RawMessage) (*remoteTool, error) {
+	r := &remoteTool{server: s, name: t.Name, spec: tool.Spec{
 		Name: s.Name + "." + t.Name, Description: t.Description, SideEffects: true,
-		Target: fmt.Sprintf("the tool %q of the MCP server %q", t.Name, s.Name), Timeout: longestCall,
+		Target: fmt.Sprintf("the tool %q of the MCP server %q", t.Name, s.Name), Timeout: maxCallTime,
 	}}
 	if a := t.Annotations; a != nil {
-		// Hints: a server that lies about them harms only its own user.
+		// Hints are not verified: the user has chosen to trust the server.
 		r.spec.SideEffects, r.spec.TakesKey = !a.ReadOnlyHint, a.IdempotentHint
 	}
 	if r.spec.Schema = sent; sent == nil && t.InputSchema != nil {
@@ -57,22 +56,22 @@ func (s *Server) remote(t *mcp.Tool, sent json.RawMessage) (*remote, error) {
 	return r, nil
 }
 
-func (r *remote) Spec() tool.Spec { return r.spec }
+func (r *remoteTool) Spec() tool.Spec { return r.spec }
 
 // errSlow ends a call without progress.
 var errSlow = errors.New("the MCP server did not answer in time")
 
-// Call makes the call. Time begins anew with each sign of progress.
-func (r *remote) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
-	now, err := r.server.session(ctx)
+// Call calls the tool. Each progress notification restarts the timeout.
+func (r *remoteTool) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
+	sess, err := r.server.session(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
 			return tool.Result{}, context.Cause(ctx)
 		}
 		return tool.Result{}, &tool.Error{Class: tool.ClassMissing, Message: err.Error()}
 	}
-	if now.meter != nil {
-		now.meter.left.Store(int64(r.server.MaxFlood))
+	if sess.meter != nil {
+		sess.meter.left.Store(int64(r.server.MaxOutput))
 	}
 	bounded, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -87,13 +86,13 @@ func (r *remote) Call(ctx context.Context, call tool.Call) (tool.Result, error) 
 	current.idle = idle
 	bounded = context.WithValue(bounded, callKey{}, current)
 	token := "espalier-" + strconv.FormatInt(r.server.tokens.Add(1), 10)
-	r.server.await(token, func(p tool.Progress) {
+	r.server.setProgress(token, func(p tool.Progress) {
 		idle.Reset(r.server.Timeout)
 		if call.Progress != nil {
 			call.Progress(p)
 		}
 	})
-	defer r.server.await(token, nil)
+	defer r.server.setProgress(token, nil)
 	params := &mcp.CallToolParams{
 		Name: r.name, Arguments: call.Input, Meta: mcp.Meta{"espalier/idempotency-key": call.Key},
 	}
@@ -101,29 +100,28 @@ func (r *remote) Call(ctx context.Context, call tool.Call) (tool.Result, error) 
 	if call.TraceParent != "" {
 		params.Meta["traceparent"] = call.TraceParent
 	}
-	result, err := r.request(bounded, now.client, params)
+	result, err := r.request(bounded, sess.client, params)
 	switch {
 	case err == nil:
-		return answer(result)
+		return toResult(result)
 	case ctx.Err() != nil:
-		return tool.Result{}, context.Cause(ctx) // the server has been told
+		return tool.Result{}, context.Cause(ctx) // the SDK has canceled the call at the server
 	case errors.Is(context.Cause(bounded), errSlow):
-		now.end() // who knows what it still does
+		sess.end() // state unknown, so close
 		return tool.Result{}, tool.Errorf(tool.ClassTimeout, "the MCP server %q did not answer within %g seconds",
 			r.server.Name, r.server.Timeout.Seconds())
 	}
-	// Only an answer of the server's leaves it as it was. Everything else is a
-	// connection that is good for nothing any more.
-	if _, ok := errors.AsType[*jsonrpc.Error](err); !ok || errors.Is(err, mcp.ErrConnectionClosed) || now.over() {
-		now.end()
+	// Any non-RPC error closes the session.
+	if _, ok := errors.AsType[*jsonrpc.Error](err); !ok || errors.Is(err, mcp.ErrConnectionClosed) || sess.dead() {
+		sess.end()
 		return tool.Result{}, tool.Errorf(tool.ClassTool, "the MCP server %q is gone: %s (%v)", r.server.Name,
-			now.last(), err)
+			sess.exitReason(), err)
 	}
 	return tool.Result{}, &tool.Error{Class: tool.ClassTool, Message: err.Error()}
 }
 
-// await keeps what to do at a sign of progress; nil forgets it.
-func (s *Server) await(token string, do func(tool.Progress)) {
+// setProgress sets the handler for the notifications with a progress token; nil removes it.
+func (s *Server) setProgress(token string, do func(tool.Progress)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if do == nil {
@@ -146,9 +144,8 @@ func (s *Server) progress(_ context.Context, req *mcp.ProgressNotificationClient
 	}
 }
 
-// answer turns what a server gives into a result: what it gives in a
-// structure, else one text as it is, else all of its pieces.
-func answer(r *mcp.CallToolResult) (tool.Result, error) {
+// toResult converts the result of a server: its structured content, else a single text, else all of its content.
+func toResult(r *mcp.CallToolResult) (tool.Result, error) {
 	out := tool.Result{IsError: r.IsError}
 	content := make([]mcp.Content, len(r.Content))
 	for i, c := range r.Content {
@@ -163,7 +160,7 @@ func answer(r *mcp.CallToolResult) (tool.Result, error) {
 	case r.StructuredContent != nil && !r.IsError:
 		out.Output, err = structured(r.StructuredContent, text)
 	case text != nil:
-		out.Output, err = ofText(text.Text)
+		out.Output, err = textToJSON(text.Text)
 	case len(content) == 1:
 		out.Output, err = json.Marshal(content[0])
 	default:
@@ -172,7 +169,7 @@ func answer(r *mcp.CallToolResult) (tool.Result, error) {
 	return out, err
 }
 
-// withoutBytes replaces bytes by a placeholder, and adds them to media.
+// withoutBytes replaces binary content with a placeholder and adds its bytes to media.
 func withoutBytes(c mcp.Content, media *[]tool.Media) mcp.Content {
 	var one tool.Media
 	switch c := c.(type) {
@@ -192,8 +189,8 @@ func withoutBytes(c mcp.Content, media *[]tool.Media) mcp.Content {
 	return &mcp.TextContent{Text: one.Placeholder()}
 }
 
-// structured returns a structure as JSON. Servers send it as text as well, in
-// which numbers have all their digits: the SDK rounds them.
+// structured returns structured content as JSON. It prefers the same content sent as text: the SDK decodes numbers into
+// float64, which rounds large ones.
 func structured(value any, text *mcp.TextContent) (json.RawMessage, error) {
 	raw, err := json.Marshal(value)
 	if err != nil || text == nil {
@@ -207,8 +204,8 @@ func structured(value any, text *mcp.TextContent) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// ofText returns a text as JSON: itself if it is an object or a list, else a text.
-func ofText(text string) (json.RawMessage, error) {
+// textToJSON returns a text that is a JSON object or array unchanged, and any other text as a JSON string.
+func textToJSON(text string) (json.RawMessage, error) {
 	if len(text) > 0 && (text[0] == '{' || text[0] == '[') && json.Valid([]byte(text)) {
 		return json.RawMessage(text), nil
 	}

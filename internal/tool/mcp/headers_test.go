@@ -12,9 +12,8 @@ func (f answering) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{Body: http.NoBody}, nil
 }
 
-// Headers go to the server that they are for, and never where somebody on the
-// way could read them if the server is reached so that nobody can.
-func TestWhoGetsTheHeaders(t *testing.T) {
+// Headers are sent only to the server's own host, and never over plain HTTP if its URL has https.
+func TestHeadersAreSentOnlyToTheServer(t *testing.T) {
 	for _, c := range []struct {
 		server, asked string
 		want          bool

@@ -50,7 +50,7 @@ func (l *Logins) AccessToken(server string) (string, error) {
 	return all[server].Token.AccessToken, nil
 }
 
-// Remove removes a sign-in, and reports whether there was one.
+// Remove removes a sign-in and reports whether it existed.
 func (l *Logins) Remove(server string) (found bool, err error) {
 	return found, l.change(func(all map[string]login) error {
 		_, found = all[server]
@@ -130,7 +130,7 @@ func (s *signedIn) token(ctx context.Context, refused string) (*oauth2.Token, er
 	ctx = context.WithValue(context.WithoutCancel(ctx), oauth2.HTTPClient, s.client)
 	token, err := s.server.Logins.token(ctx, s.server.URL, refused)
 	if err != nil {
-		return nil, &SignInError{s.server.Name, fmt.Errorf("your sign-in is not valid any more: %w", err)}
+		return nil, &SignInError{s.server.Name, fmt.Errorf("your sign-in is no longer valid: %w", err)}
 	}
 	s.server.Hide(token.AccessToken)
 	return token, nil
@@ -140,7 +140,7 @@ func (s *signedIn) token(ctx context.Context, refused string) (*oauth2.Token, er
 func (s *signedIn) Authorize(ctx context.Context, req *http.Request, resp *http.Response) error {
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusUnauthorized {
-		return nil // the request is made again, and fails with the answer
+		return nil // the SDK repeats the request and returns its error
 	}
 	refused, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
 	if !ok {
@@ -213,8 +213,8 @@ func (s *Server) SignIn(ctx context.Context, show func(address string)) error {
 			return err
 		}
 	}
-	now := &session{gone: make(chan struct{})}
-	transport, err := s.overHTTP(now, headers, handler)
+	sess := &session{gone: make(chan struct{})}
+	transport, err := s.overHTTP(sess, headers, handler)
 	if err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func (s *Server) SignIn(ctx context.Context, show func(address string)) error {
 	case refused != nil:
 		return refused
 	case err != nil:
-		return now.plainly(err)
+		return sess.reword(err)
 	}
 	_ = client.Close() // the sign-in is stored
 	if !saved {
@@ -232,7 +232,7 @@ func (s *Server) SignIn(ctx context.Context, show func(address string)) error {
 	return nil
 }
 
-// fetchCode shows an address of an authorization server and returns what it sends to the listener through the browser.
+// fetchCode shows the address of an authorization server and returns the code that its redirect brings to the listener.
 func fetchCode(
 	ctx context.Context, l net.Listener, address string, show func(string),
 ) (*auth.AuthorizationResult, error) {
@@ -245,7 +245,7 @@ func fetchCode(
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		if r.URL.Path != "/callback" || q.Get("state") != state { // from another page
-			http.Error(w, "This is not the answer to a sign-in of Espalier.", http.StatusBadRequest)
+			http.Error(w, "This is not the response to a sign-in of Espalier.", http.StatusBadRequest)
 			return
 		}
 		fmt.Fprintln(w, "You can close this page and return to the terminal.")

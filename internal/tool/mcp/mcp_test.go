@@ -187,7 +187,7 @@ func serve(how string) error {
 
 // TestEndlessListOfToolsFails starts a server that always has another page of tools.
 func TestEndlessListOfToolsFails(t *testing.T) {
-	s := start(t, "lists tools without end", func(c *mcp.Config) { c.MaxFlood = 1 << 30 })
+	s := start(t, "lists tools without end", func(c *mcp.Config) { c.MaxOutput = 1 << 30 })
 	if _, err := s.Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 5000 tools") {
 		t.Error(err)
 	}
@@ -202,7 +202,7 @@ func start(t *testing.T, how string, change func(*mcp.Config)) *mcp.Server {
 	}
 	c := mcp.Config{
 		Name: "fake", Command: []string{self}, Dir: t.TempDir(), Timeout: 20 * time.Second,
-		MaxMessage: 1 << 20, MaxFlood: 8 << 20,
+		MaxMessage: 1 << 20, MaxOutput: 8 << 20,
 		Secrets: func(context.Context) ([]string, http.Header, error) {
 			return []string{mode + "=" + how, "GIVEN=1"}, nil, nil
 		},
@@ -228,7 +228,10 @@ func find(t *testing.T, s *mcp.Server, name string) tool.Tool {
 	return tools[i]
 }
 
-func call(t *testing.T, s *mcp.Server, name, input string) (said string, class tool.Class) {
+// isError is the class that call returns for a result with IsError.
+const isError tool.Class = "IsError"
+
+func call(t *testing.T, s *mcp.Server, name, input string) (output string, class tool.Class) {
 	t.Helper()
 	result, err := find(t, s, name).Call(t.Context(), tool.Call{Key: "k1", Input: json.RawMessage(input)})
 	var failed *tool.Error
@@ -238,12 +241,12 @@ func call(t *testing.T, s *mcp.Server, name, input string) (said string, class t
 	case err != nil:
 		t.Fatal(err)
 	case result.IsError:
-		return string(result.Output), "no"
+		return string(result.Output), isError
 	}
 	return string(result.Output), ""
 }
 
-func TestCalls(t *testing.T) {
+func TestCallReturnsResultOfServer(t *testing.T) {
 	t.Setenv("SOME_API_KEY", "secret")
 	s := start(t, "well", nil)
 	for _, c := range []struct {
@@ -255,8 +258,8 @@ func TestCalls(t *testing.T) {
 		{"fake.echo", `{"say":"{broken"}`, `"{broken"`, ""},
 		{"fake.env", `{"say":"SOME_API_KEY"}`, `""`, ""},
 		{"fake.env", `{"say":"GIVEN"}`, `"1"`, ""},
-		{"fake.no", `{"say":""}`, "it says no", "no"},
-		{"fake.echo", `{"say":7}`, "", "no"}, // whatever its schema says
+		{"fake.no", `{"say":""}`, "it says no", isError},
+		{"fake.echo", `{"say":7}`, "", isError}, // the server validates its input
 		{"fake.key", `{"say":""}`, `{"key":"k1"}`, ""},
 	} {
 		if got, class := call(t, s, c.tool, c.input); !strings.Contains(got, c.want) || class != c.class {
@@ -275,7 +278,7 @@ func TestSchemasKeepLargeIntegers(t *testing.T) {
 	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server() }, nil)
 	web := httptest.NewServer(handler)
 	defer web.Close()
-	remote := mcp.New(mcp.Config{Name: "fake", URL: web.URL, MaxMessage: 1 << 20, MaxFlood: 8 << 20})
+	remote := mcp.New(mcp.Config{Name: "fake", URL: web.URL, MaxMessage: 1 << 20, MaxOutput: 8 << 20})
 	defer remote.Close()
 	for name, s := range map[string]*mcp.Server{"program": start(t, "well", nil), "HTTP": remote} {
 		if got := string(find(t, s, "fake.large").Spec().Schema); got != largeSchema {
@@ -299,7 +302,7 @@ func TestSoundIsNotText(t *testing.T) {
 	}
 }
 
-func TestOnly(t *testing.T) {
+func TestOnlyListedToolsAreOffered(t *testing.T) {
 	s := start(t, "well", func(c *mcp.Config) { c.Only = []string{"echo"} })
 	tools, err := s.Tools(t.Context())
 	if err != nil || len(tools) != 1 || tools[0].Spec().Name != "fake.echo" {
@@ -307,8 +310,8 @@ func TestOnly(t *testing.T) {
 	}
 }
 
-// A server that dies is told about, and started again; but not for ever.
-func TestItDies(t *testing.T) {
+// A call whose server dies reports the exit code and the standard error. The server is restarted a few times.
+func TestDeadServerIsRestartedUpToALimit(t *testing.T) {
 	s := start(t, "well", nil)
 	for range 5 {
 		got, class := call(t, s, "fake.die", `{"say":""}`)
@@ -321,7 +324,7 @@ func TestItDies(t *testing.T) {
 	}
 }
 
-func TestItCannotBeStarted(t *testing.T) {
+func TestFailedStartReportsReason(t *testing.T) {
 	for how, c := range map[string]struct {
 		change func(*mcp.Config)
 		want   string
@@ -356,7 +359,7 @@ func TestItCannotBeStarted(t *testing.T) {
 	})
 }
 
-func TestItFloods(t *testing.T) {
+func TestOutputOfACallIsLimited(t *testing.T) {
 	s := start(t, "well", nil)
 	for _, name := range []string{"fake.flood", "fake.big"} {
 		if got, class := call(t, s, name, `{"say":""}`); class != tool.ClassTool {
@@ -373,7 +376,7 @@ func TestNumberOfMessagesInACallIsLimited(t *testing.T) {
 	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server() }, nil)
 	web := httptest.NewServer(handler)
 	t.Cleanup(web.Close)
-	remote := mcp.New(mcp.Config{Name: "fake", URL: web.URL, MaxMessage: 1 << 20, MaxFlood: 8 << 20})
+	remote := mcp.New(mcp.Config{Name: "fake", URL: web.URL, MaxMessage: 1 << 20, MaxOutput: 8 << 20})
 	t.Cleanup(remote.Close)
 	for name, s := range map[string]*mcp.Server{"program": start(t, "well", nil), "HTTP": remote} {
 		t.Run(name, func(t *testing.T) {
@@ -414,9 +417,8 @@ func line(t *testing.T, name string) (path string, wait func() io.Reader) {
 	}
 }
 
-// A call that is cancelled is cancelled at the server, which goes on; a call
-// that takes too long ends with its server.
-func TestItHangs(t *testing.T) {
+// A canceled call is canceled at the server, which keeps running. A call that times out stops its server.
+func TestHangingCallIsCanceledOrTimesOut(t *testing.T) {
 	for name, c := range map[string]struct {
 		timeout time.Duration
 		cancel  bool
@@ -459,14 +461,14 @@ func TestItHangs(t *testing.T) {
 	}
 }
 
-func TestProgressGivesTime(t *testing.T) {
+func TestProgressRestartsTheTimeout(t *testing.T) {
 	s := start(t, "well", func(c *mcp.Config) { c.Timeout = 500 * time.Millisecond })
 	if got, class := call(t, s, "fake.progress", `{"say":""}`); got != `"slow but sure"` {
 		t.Errorf("%s %s", class, got)
 	}
 }
 
-func TestClose(t *testing.T) {
+func TestCloseEndsRunningCalls(t *testing.T) {
 	s := start(t, "well", nil)
 	path, wait := line(t, "deaf")
 	hang := find(t, s, "fake.hang")
@@ -490,7 +492,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-func TestOverHTTP(t *testing.T) {
+func TestCallsOverHTTPSendHeaders(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[string]bool{}
 	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server() }, nil)
@@ -503,7 +505,7 @@ func TestOverHTTP(t *testing.T) {
 	defer web.Close()
 	s := mcp.New(mcp.Config{
 		Name: "web", URL: web.URL, MaxMessage: 1 << 20,
-		MaxFlood: 8 << 20, Secrets: func(context.Context) ([]string, http.Header, error) {
+		MaxOutput: 8 << 20, Secrets: func(context.Context) ([]string, http.Header, error) {
 			return nil, http.Header{"Authorization": {"Bearer x"}}, nil
 		},
 	})
@@ -513,7 +515,7 @@ func TestOverHTTP(t *testing.T) {
 		class             tool.Class
 	}{
 		{"web.echo", `{"say":"hello"}`, `"hello"`, ""},
-		{"web.no", `{"say":""}`, "it says no", "no"},
+		{"web.no", `{"say":""}`, "it says no", isError},
 		{"web.big", `{"say":""}`, "", tool.ClassTool},
 		{"web.echo", `{"say":"still here"}`, `"still here"`, ""},
 	} {
@@ -533,13 +535,13 @@ func TestOverHTTP(t *testing.T) {
 	}
 }
 
-// Why a server cannot be had is said without the words of the libraries.
-func TestWhyAServerCannotBeHad(t *testing.T) {
+// A failed start is reported without messages of the SDK.
+func TestStartErrorsAreReworded(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	for want, c := range map[string]mcp.Config{
-		`the MCP server "x" cannot be started: it ended without an answer; it says: no luck`:                                          {Command: []string{"sh", "-c", "echo no luck >&2; exit 3"}},
-		`the MCP server "x" cannot be started: what it writes to its standard output is not MCP`:                                      {Command: []string{"sh", "-c", "echo hello; cat"}},
+		`the MCP server "x" cannot be started: it exited before it responded; stderr: no luck`:                                        {Command: []string{"sh", "-c", "echo no luck >&2; exit 3"}},
+		`the MCP server "x" cannot be started: its standard output is not MCP`:                                                        {Command: []string{"sh", "-c", "echo hello; cat"}},
 		`the MCP server "x" cannot be started: ` + strings.TrimPrefix(gone.URL, "http://") + ` cannot be reached: connection refused`: {URL: gone.URL},
 	} {
 		c.Name = "x"
@@ -552,7 +554,7 @@ func TestWhyAServerCannotBeHad(t *testing.T) {
 }
 
 // A call belongs to the trace of its run.
-func TestTraceParentIsHandedOn(t *testing.T) {
+func TestTraceParentIsPropagated(t *testing.T) {
 	s := start(t, "well", nil)
 	result, err := find(t, s, "fake.key").Call(t.Context(), tool.Call{Key: "k1", Input: json.RawMessage(`{"say":""}`), TraceParent: "00-01-02-01"})
 	if err != nil || string(result.Output) != `{"key":"k1","trace":"00-01-02-01"}` {

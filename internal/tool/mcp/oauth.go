@@ -26,7 +26,7 @@ type OAuth struct {
 	Issuer string
 }
 
-// handler returns what gets tokens. Each one is given to hide before it is used.
+// handler returns a handler that fetches tokens. It passes each token to hide before the token is used.
 func (o *OAuth) handler(ctx context.Context, client *http.Client, hide func(token string)) (auth.OAuthHandler, error) {
 	secret, err := o.Secret(ctx)
 	if err != nil {
@@ -82,7 +82,7 @@ func (t *tokens) Authorize(ctx context.Context, req *http.Request, resp *http.Re
 	return t.inner.Authorize(context.WithoutCancel(ctx), req, resp)
 }
 
-// tokenGuard returns what requests for tokens can reach: public addresses, the server itself and the issuer.
+// tokenGuard returns the guard of requests for tokens: they reach public addresses, the server itself and the issuer.
 func (s *Server) tokenGuard(server *url.URL) netguard.Options {
 	guard := s.Guard
 	guard.Allow = append(slices.Clone(guard.Allow), server.Host)

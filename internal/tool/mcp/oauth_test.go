@@ -238,7 +238,7 @@ func TestPersonSignsInAtARemoteServer(t *testing.T) {
 				}
 			}
 			p.get(t, "/end")
-			needsSignIn("your sign-in is not valid any more")
+			needsSignIn("your sign-in is no longer valid")
 			if found, err := mcp.NewLogins(path).Remove(p.url); !found || err != nil {
 				t.Errorf("%v, %v", found, err)
 			}

@@ -21,26 +21,26 @@ const (
 	getPrompt     = "get_prompt"
 )
 
-// maxListed is the number of resources or prompts that a list has at most.
+// maxListed is the maximum number of resources or prompts in a list.
 const maxListed = 1000
 
-// reader is a request for what a server has besides tools.
+// reader requests resources or prompts of a server.
 type reader func(ctx context.Context, c *mcp.ClientSession, input json.RawMessage) (*mcp.CallToolResult, error)
 
 // readers returns the tools that read the resources and prompts of a server, if it has any.
-func (s *Server) readers(now *session) []*remote {
-	var out []*remote
+func (s *Server) readers(sess *session) []*remoteTool {
+	var out []*remoteTool
 	add := func(name, about, schema string, read reader) {
-		taken := slices.ContainsFunc(now.tools, func(t *remote) bool { return t.name == name })
+		taken := slices.ContainsFunc(sess.tools, func(t *remoteTool) bool { return t.name == name })
 		if taken || len(s.Only) > 0 && !slices.Contains(s.Only, name) {
 			return
 		}
-		out = append(out, &remote{server: s, name: name, read: read, spec: tool.Spec{
-			Name: s.Name + "." + name, Description: about, Schema: json.RawMessage(schema), Timeout: longestCall,
+		out = append(out, &remoteTool{server: s, name: name, read: read, spec: tool.Spec{
+			Name: s.Name + "." + name, Description: about, Schema: json.RawMessage(schema), Timeout: maxCallTime,
 			Target: fmt.Sprintf("the MCP server %q", s.Name),
 		}})
 	}
-	has := now.client.InitializeResult().Capabilities
+	has := sess.client.InitializeResult().Capabilities
 	if has.Resources != nil {
 		add(listResources, "List the resources and resource templates of the server "+s.Name+".", noInput, resources)
 		add(readResource, "Read a resource of the server "+s.Name+".",
@@ -73,7 +73,7 @@ func resources(ctx context.Context, c *mcp.ClientSession, _ json.RawMessage) (*m
 	return &mcp.CallToolResult{StructuredContent: out}, nil
 }
 
-// listed returns the first entries of a list that a server sends in pages.
+// listed returns the first maxListed entries of a list that a server sends in pages.
 func listed[T any](entries iter.Seq2[T, error]) ([]T, error) {
 	out := []T{}
 	for one, err := range entries {

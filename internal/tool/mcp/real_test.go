@@ -42,7 +42,7 @@ func calls(t *testing.T, s *mcp.Server) {
 	for _, c := range []struct{ tool, input, want, class string }{
 		{"everything.echo", `{"message":"roses"}`, "roses", ""},
 		{"everything.get-sum", `{"a":2,"b":3}`, "5", ""},
-		{"everything.get-sum", `{"a":"x","b":3}`, "", "no"},
+		{"everything.get-sum", `{"a":"x","b":3}`, "", string(isError)},
 		{"everything.trigger-long-running-operation", `{"duration":1,"steps":4}`, "completed", ""},
 		{"everything.get-structured-content", `{"location":"Chicago"}`, `"temperature":`, ""},
 		{"everything.get-tiny-image", `{}`, "image/png", ""},
@@ -53,8 +53,7 @@ func calls(t *testing.T, s *mcp.Server) {
 	}
 }
 
-// An image is handed over as what it is, and its place in the output is held by
-// one line.
+// An image is returned as media, with a placeholder in the output.
 func TestImagesAreNotText(t *testing.T) {
 	s := mcp.New(mcp.Config{
 		Name:    "everything",
@@ -72,10 +71,9 @@ func TestImagesAreNotText(t *testing.T) {
 	}
 }
 
-// What takes long, at a server of other people: it tells how far it has come,
-// it can be cancelled and goes on serving, and without a sign of life it is
-// ended and started again.
-func TestServerEverythingTakesLong(t *testing.T) {
+// A long call of a published server reports progress and can be canceled while the server keeps running. Without
+// progress, the server is stopped and restarted.
+func TestServerEverythingWithLongCalls(t *testing.T) {
 	program := npmtest.Program(t, everything, "mcp-server-everything")
 	start := func(t *testing.T, timeout time.Duration) (*mcp.Server, tool.Tool) {
 		t.Parallel()
@@ -180,7 +178,7 @@ func TestServerFilesystem(t *testing.T) {
 	defer s.Close()
 	for _, c := range []struct{ tool, input, want, class string }{
 		{"fs.read_text_file", `{"path":"` + filepath.Join(dir, "a.txt") + `"}`, "roses", ""},
-		{"fs.read_text_file", `{"path":"` + filepath.Join(outside, "b.txt") + `"}`, "denied", "no"},
+		{"fs.read_text_file", `{"path":"` + filepath.Join(outside, "b.txt") + `"}`, "denied", string(isError)},
 		{"fs.write_file", `{"path":"` + filepath.Join(dir, "new.txt") + `","content":"tulips"}`, "", ""},
 		{"fs.list_directory", `{"path":"` + dir + `"}`, "new.txt", ""},
 	} {

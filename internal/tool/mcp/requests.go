@@ -53,7 +53,7 @@ func (s *Server) enter(ctx context.Context, call *running) (leave func(), err er
 	}, nil
 }
 
-// caller returns the call that a request of the server belongs to. The time of the call stops until done is called.
+// caller returns the call that a request of the server belongs to. The timeout of the call pauses until done is called.
 func (s *Server) caller(ctx context.Context) (call *running, done func(), err error) {
 	call, _ = ctx.Value(callKey{}).(*running)
 	s.mu.Lock()
@@ -108,13 +108,13 @@ func (s *Server) sample(ctx context.Context, req *mcp.CreateMessageRequest) (*mc
 	}
 	defer done()
 	if call.call.Sample == nil {
-		return nil, errors.New("there is no model")
+		return nil, errors.New("no model is available")
 	}
 	sampling := tool.Sampling{System: req.Params.SystemPrompt, MaxTokens: int(req.Params.MaxTokens)}
 	for _, m := range req.Params.Messages {
 		text, ok := m.Content.(*mcp.TextContent)
 		if !ok {
-			return nil, errors.New("messages can only be text")
+			return nil, errors.New("only text messages are supported")
 		}
 		sampling.Messages = append(sampling.Messages, tool.SamplingMessage{
 			Assistant: m.Role == "assistant", Text: text.Text,

@@ -51,7 +51,7 @@ func (s *schemas) of(tool string) json.RawMessage {
 	return s.byTool[tool]
 }
 
-// close ends the collection.
+// close ends the collection and frees the schemas.
 func (s *schemas) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -29,24 +29,24 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// Config is how a server is started, or where it is.
+// Config describes a server: the command that starts it, or its URL.
 type Config struct {
 	Name    string
 	Command []string
 	Dir     string
 	URL     string
-	// Sandbox confines the program; nil leaves it what the user may do.
+	// Sandbox confines the program; nil runs it with all permissions of the user.
 	Sandbox *process.Sandbox
-	// Limits bounds what the program uses of the machine.
+	// Limits bounds the resources of the program.
 	Limits process.Limits
-	// Secrets finds what the program gets to see of the environment, and the
-	// headers of requests, when the server is started; nil is none.
+	// Secrets returns environment variables for the program and headers for requests when the server is started; nil
+	// adds none.
 	Secrets func(ctx context.Context) (env []string, headers http.Header, err error)
-	// Guard is what an address may reach; the address itself is the user's choice.
+	// Guard limits which hosts requests may reach. The host of the URL is always allowed.
 	Guard netguard.Options
-	// Timeout is how long a call may take without progress; 0 is usualTimeout.
+	// Timeout is the time that a call may take without progress; 0 selects defaultTimeout.
 	Timeout time.Duration
-	// Only are the tools that may be used; all when empty.
+	// Only are the tools that may be used; empty allows all.
 	Only []string
 	// Sampling lets the server ask the model of a call.
 	Sampling bool
@@ -57,35 +57,33 @@ type Config struct {
 	// Hide is called with each access token before it is sent; nil if none has to be hidden.
 	Hide func(token string)
 
-	// MaxMessage and MaxFlood are how much it may write: in one message, and
-	// since a call began. Each message counts messageCost bytes more than it
-	// has. 0 is the usual amount.
-	MaxMessage, MaxFlood int
+	// MaxMessage and MaxOutput limit the bytes of one message, and of all output since a call began, to which each
+	// message adds messageCost. 0 selects the defaults.
+	MaxMessage, MaxOutput int
 }
 
-// What holds when a Config says nothing else.
+// Defaults and limits.
 const (
-	usualTimeout = 60 * time.Second
-	longestCall  = 30 * time.Minute // with progress
-	startTime    = 60 * time.Second // a program may have to be fetched first
-	usualMessage = 16 << 20
-	usualFlood   = 64 << 20
-	// messageCost is what a message counts besides its bytes: decoding a short
-	// one takes as long as reading this many bytes. So the usual flood is at
-	// most 16,384 messages.
+	defaultTimeout    = 60 * time.Second
+	maxCallTime       = 30 * time.Minute // with progress
+	startTimeout      = 60 * time.Second // the command may download the program first
+	defaultMaxMessage = 16 << 20
+	defaultMaxOutput  = 64 << 20
+	// messageCost is what a message counts in addition to its bytes: decoding a short one takes as long as reading this
+	// many bytes. So defaultMaxOutput allows at most 16,384 messages.
 	messageCost  = 4 << 10
 	maxTools     = 5000
-	mostStarts   = 5 // within startsWithin
+	maxStarts    = 5 // within startsWithin
 	startsWithin = 10 * time.Minute
 )
 
-// Server is one server, whether it runs or not.
+// Server is an MCP server, which may not be running.
 type Server struct {
 	Config
 
-	starting sync.Mutex // held while it is being started
+	starting sync.Mutex // held while the server is started
 	mu       sync.Mutex
-	now      *session
+	sess     *session
 	starts   []time.Time
 	closed   bool
 	tokens   atomic.Int64
@@ -95,11 +93,11 @@ type Server struct {
 	asks     bool                           // the server has made a request of its own
 }
 
-// New makes a server. Nothing is started.
+// New returns a server without starting it.
 func New(c Config) *Server {
-	c.Timeout = cmp.Or(c.Timeout, usualTimeout)
-	c.MaxMessage = cmp.Or(c.MaxMessage, usualMessage)
-	c.MaxFlood = cmp.Or(c.MaxFlood, usualFlood)
+	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
+	c.MaxMessage = cmp.Or(c.MaxMessage, defaultMaxMessage)
+	c.MaxOutput = cmp.Or(c.MaxOutput, defaultMaxOutput)
 	if c.Hide == nil {
 		c.Hide = func(string) {}
 	}
@@ -108,81 +106,81 @@ func New(c Config) *Server {
 	}
 }
 
-// Free tells whether it is a program that nothing confines.
-func (s *Server) Free() bool { return s.URL == "" && s.Sandbox == nil }
+// Unconfined reports whether the server is a program without a sandbox.
+func (s *Server) Unconfined() bool { return s.URL == "" && s.Sandbox == nil }
 
-// session is a server that runs.
+// session is a running server.
 type session struct {
 	client *mcp.ClientSession
 	proc   *process.Process // nil over HTTP
 	meter  *meter           // nil over HTTP
-	tools  []*remote
+	tools  []*remoteTool
 	seen   schemas
 	gone   chan struct{} // closed when the server no longer answers
-	ended  atomic.Bool   // by us
+	ended  atomic.Bool   // end has been called
 }
 
-// over reports whether the server can no longer be used.
-func (s *session) over() bool {
+// dead reports whether the server can no longer be used.
+func (s *session) dead() bool {
 	select {
 	case <-s.gone:
 		return true
 	default:
-		return s.ended.Load() || s.meter.flooded()
+		return s.ended.Load() || s.meter.exceeded()
 	}
 }
 
-// ErrClosed is returned for a server that has been closed for good.
+// ErrClosed is returned for a server after Close.
 var ErrClosed = errors.New("the MCP server has been closed")
 
-// Tools are what the server offers, under its name. It is started if need be.
+// Tools returns the tools of the server, with its name as their prefix. It starts the server if it is not running.
 func (s *Server) Tools(ctx context.Context) ([]tool.Tool, error) {
-	now, err := s.session(ctx)
+	sess, err := s.session(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := xslices.Map(now.tools, func(t *remote) tool.Tool { return t })
+	out := xslices.Map(sess.tools, func(t *remoteTool) tool.Tool { return t })
 	return out, nil
 }
 
-// session is the one that runs, or a new one.
+// session returns the running session, or starts one.
 func (s *Server) session(ctx context.Context) (*session, error) {
 	s.starting.Lock()
 	defer s.starting.Unlock()
 	s.mu.Lock()
-	now, closed := s.now, s.closed
+	sess, closed := s.sess, s.closed
 	s.mu.Unlock()
 	if closed {
 		return nil, ErrClosed
 	}
-	if now != nil {
-		if !now.over() {
-			return now, nil
+	if sess != nil {
+		if !sess.dead() {
+			return sess, nil
 		}
-		now.end()
+		sess.end()
 	}
 	s.starts = slices.DeleteFunc(s.starts, func(at time.Time) bool { return time.Since(at) > startsWithin })
-	if len(s.starts) == mostStarts {
+	if len(s.starts) == maxStarts {
 		return nil, fmt.Errorf("the MCP server %q has ended %d times and is not started again: %s",
-			s.Name, mostStarts, now.last())
+			s.Name, maxStarts, sess.exitReason())
 	}
 	s.starts = append(s.starts, time.Now())
-	now, err := s.start(ctx)
+	sess, err := s.start(ctx)
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed { // while it started
-		now.end()
+		sess.end()
 		return nil, ErrClosed
 	}
-	s.now = now
-	return now, nil
+	s.sess = sess
+	return sess, nil
 }
 
 func (s *Server) start(ctx context.Context) (_ *session, err error) {
-	ctx, stop := context.WithTimeout(ctx, startTime)
+	ctx, stop := context.WithTimeout(ctx, startTimeout)
 	defer stop()
 	var env []string
 	var headers http.Header
@@ -191,56 +189,56 @@ func (s *Server) start(ctx context.Context) (_ *session, err error) {
 			return nil, fmt.Errorf("the MCP server %q cannot be started: %w", s.Name, err)
 		}
 	}
-	now := &session{gone: make(chan struct{})}
+	sess := &session{gone: make(chan struct{})}
 	defer func() {
 		if err != nil {
-			now.end() // before it is asked: then it has said everything
-			err = fmt.Errorf("the MCP server %q cannot be started: %w%s", s.Name, now.plainly(err), now.complaint())
+			sess.end() // first, so that the standard error is complete
+			err = fmt.Errorf("the MCP server %q cannot be started: %w%s", s.Name, sess.reword(err), sess.stderrSuffix())
 		}
 	}()
 	var transport mcp.Transport
 	if s.URL != "" {
 		var tokens auth.OAuthHandler
 		if tokens, err = s.authorizer(ctx, headers); err == nil {
-			transport, err = s.overHTTP(now, headers, tokens)
+			transport, err = s.overHTTP(sess, headers, tokens)
 		}
 	} else {
-		transport, err = s.asProgram(now, env)
+		transport, err = s.asProgram(sess, env)
 	}
 	if err != nil {
 		return nil, err
 	}
 	client := s.newClient()
-	if now.client, err = client.Connect(ctx, transport, nil); err != nil {
+	if sess.client, err = client.Connect(ctx, transport, nil); err != nil {
 		return nil, err
 	}
 	go func() {
-		_ = now.client.Wait() // why does not matter: it is gone
-		close(now.gone)
+		_ = sess.client.Wait() // the reason does not matter
+		close(sess.gone)
 	}()
-	for t, err := range now.client.Tools(ctx, nil) {
+	for t, err := range sess.client.Tools(ctx, nil) {
 		if err != nil {
 			return nil, err
 		}
 		if len(s.Only) > 0 && !slices.Contains(s.Only, t.Name) {
 			continue
 		}
-		if len(now.tools) == maxTools {
+		if len(sess.tools) == maxTools {
 			return nil, fmt.Errorf("it has more than %d tools", maxTools)
 		}
-		one, err := s.remote(t, now.seen.of(t.Name))
+		one, err := s.remoteTool(t, sess.seen.of(t.Name))
 		if err != nil {
 			return nil, err
 		}
-		now.tools = append(now.tools, one)
+		sess.tools = append(sess.tools, one)
 	}
-	now.seen.close()
-	now.tools = append(now.tools, s.readers(now)...)
-	return now, nil
+	sess.seen.close()
+	sess.tools = append(sess.tools, s.readers(sess)...)
+	return sess, nil
 }
 
-// newClient returns a client that answers the questions of the server. A program learns its roots; a server somewhere
-// else has no use for them.
+// newClient returns a client that handles the requests of the server. Only programs get roots: remote servers cannot
+// access the folders.
 func (s *Server) newClient() *mcp.Client {
 	options := &mcp.ClientOptions{
 		Capabilities: &mcp.ClientCapabilities{}, ProgressNotificationHandler: s.progress, ElicitationHandler: s.elicit,
@@ -280,50 +278,50 @@ func (s *Server) roots() []string {
 	return out
 }
 
-// plainly is an error in words that help, where those of the library do not.
-func (s *session) plainly(err error) error {
+// reword replaces error messages of the SDK that do not help users.
+func (s *session) reword(err error) error {
 	var request *url.Error
 	switch {
 	case errors.As(err, &request):
-		return &worded{err, netguard.ErrorText(err)}
+		return &rewordedError{err, netguard.ErrorText(err)}
 	case !errors.Is(err, mcp.ErrConnectionClosed) || s.proc == nil || s.client != nil:
 		return err
-	case s.meter.flooded():
-		return &worded{err, errFlood.Error()}
+	case s.meter.exceeded():
+		return &rewordedError{err, s.meter.limitError().Error()}
 	case s.meter.left.Load() < s.meter.most:
-		return &worded{err, "what it writes to its standard output is not MCP"}
+		return &rewordedError{err, "its standard output is not MCP"}
 	}
-	return &worded{err, "it ended without an answer"}
+	return &rewordedError{err, "it exited before it responded"}
 }
 
-// worded is an error in other words.
-type worded struct {
+// rewordedError is an error with another message.
+type rewordedError struct {
 	error
-	words string
+	message string
 }
 
-func (w *worded) Error() string { return w.words }
-func (w *worded) Unwrap() error { return w.error }
+func (e *rewordedError) Error() string { return e.message }
+func (e *rewordedError) Unwrap() error { return e.error }
 
-func (s *Server) asProgram(now *session, env []string) (mcp.Transport, error) {
+func (s *Server) asProgram(sess *session, env []string) (mcp.Transport, error) {
 	path, err := exec.LookPath(s.Command[0])
 	if err != nil {
 		return nil, err
 	}
-	// Not bound to a call: it serves many. Close ends it, and so does our end.
-	now.proc, err = process.Start(context.Background(), process.Command{
+	// The program serves many calls, so no call's context ends it: Close does, or the end of this process.
+	sess.proc, err = process.Start(context.Background(), process.Command{
 		Path: path, Args: s.Command[1:], Dir: s.Dir, Env: process.Environment(os.Environ(), env...), Sandbox: s.Sandbox,
 		Limits: s.Limits, EarlyLimits: true,
 	})
 	if err != nil {
 		return nil, err
 	}
-	now.meter = newMeter(now.proc.Stdout, int64(s.MaxFlood), &now.seen, now.proc.Stop)
-	now.meter.messages = countLines
-	return &mcp.IOTransport{Reader: now.meter, Writer: now.proc.Stdin, MaxLineLength: s.MaxMessage}, nil
+	sess.meter = newMeter(sess.proc.Stdout, int64(s.MaxOutput), &sess.seen, sess.proc.Stop)
+	sess.meter.messages = countLines
+	return &mcp.IOTransport{Reader: sess.meter, Writer: sess.proc.Stdin, MaxLineLength: s.MaxMessage}, nil
 }
 
-// authorizer returns what adds tokens to requests; nil if nothing does.
+// authorizer returns the handler that adds tokens to requests; nil if requests need none.
 func (s *Server) authorizer(ctx context.Context, headers http.Header) (auth.OAuthHandler, error) {
 	u, err := url.Parse(s.URL)
 	if err != nil {
@@ -339,7 +337,7 @@ func (s *Server) authorizer(ctx context.Context, headers http.Header) (auth.OAut
 	return nil, nil
 }
 
-func (s *Server) overHTTP(now *session, headers http.Header, tokens auth.OAuthHandler) (mcp.Transport, error) {
+func (s *Server) overHTTP(sess *session, headers http.Header, tokens auth.OAuthHandler) (mcp.Transport, error) {
 	u, err := url.Parse(s.URL)
 	if err == nil {
 		err = netguard.Check(u)
@@ -349,10 +347,10 @@ func (s *Server) overHTTP(now *session, headers http.Header, tokens auth.OAuthHa
 	}
 	guard := s.Guard
 	guard.Allow = append(slices.Clone(guard.Allow), u.Host)
-	guard.Timeout = -1 // an answer may be a stream; calls have times of their own
+	guard.Timeout = -1 // a response may be a stream; calls have their own timeouts
 	client := netguard.Client(guard)
 	client.Transport = &withHeaders{
-		next: client.Transport, server: u, headers: headers, most: int64(s.MaxFlood), seen: &now.seen,
+		next: client.Transport, server: u, headers: headers, most: int64(s.MaxOutput), seen: &sess.seen,
 	}
 	return &mcp.StreamableClientTransport{
 		Endpoint: s.URL, HTTPClient: client, MaxRetries: 2, DisableStandaloneSSE: true, MaxEventSize: s.MaxMessage,
@@ -360,8 +358,8 @@ func (s *Server) overHTTP(now *session, headers http.Header, tokens auth.OAuthHa
 	}, nil
 }
 
-// withHeaders adds headers to what goes to the server itself, as safely as its
-// address says, and bounds what comes back.
+// withHeaders adds headers to requests to the server itself, never over plain HTTP if its URL has https, and limits the
+// size of responses.
 type withHeaders struct {
 	next    http.RoundTripper
 	server  *url.URL
@@ -388,13 +386,13 @@ func (t *withHeaders) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// meter ends a stream that brings more than it may.
+// meter ends a stream that exceeds its limit.
 type meter struct {
 	io.ReadCloser
 	most     int64
 	left     atomic.Int64
 	messages func([]byte) int // counts the messages that end in the next part of the stream; nil for one message in all
-	over     func()
+	onExceed func()
 	seen     *schemas
 	line     []byte // the start of a message, until it is complete
 }
@@ -421,13 +419,15 @@ func (c *eventCounter) count(p []byte) (n int) {
 	return n
 }
 
-func newMeter(of io.ReadCloser, most int64, seen *schemas, over func()) *meter {
-	m := &meter{ReadCloser: of, most: most, seen: seen, over: over}
+func newMeter(of io.ReadCloser, most int64, seen *schemas, onExceed func()) *meter {
+	m := &meter{ReadCloser: of, most: most, seen: seen, onExceed: onExceed}
 	m.left.Store(most)
 	return m
 }
 
-var errFlood = errors.New("it wrote more than it may")
+func (m *meter) limitError() error {
+	return fmt.Errorf("output limit exceeded (%d MiB per call)", m.most>>20)
+}
 
 func (m *meter) Read(p []byte) (int, error) {
 	n, err := m.ReadCloser.Read(p)
@@ -436,21 +436,21 @@ func (m *meter) Read(p []byte) (int, error) {
 		cost += messageCost * int64(m.messages(p[:n]))
 	}
 	if m.left.Add(-cost) < 0 {
-		m.over()
-		return 0, errFlood
+		m.onExceed()
+		return 0, m.limitError()
 	}
 	m.collect(p[:n], err != nil)
 	return n, err
 }
 
-// collect hands complete lines to the schemas, as long as those are open.
+// collect passes complete lines to m.seen until that is closed.
 func (m *meter) collect(p []byte, end bool) {
 	if !m.seen.open() {
 		m.line = nil
 		return
 	}
 	for {
-		line, rest, whole := bytes.Cut(p, []byte("\n")) // what is in m.line has been searched before
+		line, rest, whole := bytes.Cut(p, []byte("\n")) // m.line has no newline
 		m.line = append(m.line, line...)
 		if !whole && !end {
 			return
@@ -463,51 +463,50 @@ func (m *meter) collect(p []byte, end bool) {
 	}
 }
 
-// flooded tells whether that has happened.
-func (m *meter) flooded() bool { return m != nil && m.left.Load() < 0 }
+// exceeded reports whether the stream has exceeded its limit.
+func (m *meter) exceeded() bool { return m != nil && m.left.Load() < 0 }
 
-// end makes sure that nothing of a session is left.
+// end closes the connection, stops the program and waits until its processes have ended.
 func (s *session) end() {
 	s.ended.Store(true)
 	if s.proc != nil {
-		s.proc.Stop() // first: a server that does not read cannot be told
+		s.proc.Stop() // first: closing the client would block if the server does not read
 	}
 	if s.client != nil {
-		_ = s.client.Close() // it may be gone already
+		_ = s.client.Close() // it may be closed already
 	}
 	if s.proc != nil {
-		_, _ = s.proc.Wait() // how it ended is of no interest any more
+		_, _ = s.proc.Wait() // the outcome does not matter
 		s.proc.Stdin.Close()
 		s.proc.Stdout.Close()
 	}
 }
 
-// complaint is the last that a program has said about itself, to be put after
-// a sentence.
-func (s *session) complaint() string {
+// stderrSuffix returns the last lines of the program's standard error, to append to a message.
+func (s *session) stderrSuffix() string {
 	if s.proc == nil {
 		return ""
 	}
 	if lines := lastLines(s.proc.Errors()); lines != "" {
-		return "; it says: " + lines
+		return "; stderr: " + lines
 	}
 	return ""
 }
 
-// last says how a session ended.
-func (s *session) last() string {
+// exitReason describes how a session ended.
+func (s *session) exitReason() string {
 	if s == nil || s.proc == nil {
-		return "it does not answer"
+		return "it does not respond"
 	}
 	outcome, _ := s.proc.Wait() // it has ended
-	how := fmt.Sprintf("it ended with exit code %d", outcome.Exit)
+	reason := fmt.Sprintf("exit code %d", outcome.Exit)
 	if outcome.Signal != "" {
-		how = fmt.Sprintf("it was ended by a signal (%s)", outcome.Signal)
+		reason = fmt.Sprintf("killed by a signal (%s)", outcome.Signal)
 	}
-	if s.meter.flooded() {
-		how = "it was stopped because it wrote more than it may"
+	if s.meter.exceeded() {
+		reason = s.meter.limitError().Error()
 	}
-	return how + s.complaint()
+	return reason + s.stderrSuffix()
 }
 
 func lastLines(stderr []byte) string {
@@ -516,15 +515,15 @@ func lastLines(stderr []byte) string {
 	return strings.ToValidUTF8(string(bytes.Join(lines[max(0, len(lines)-most):], []byte("\n"))), "�")
 }
 
-// Close ends the server for good. When it returns, nothing of it is left.
+// Close stops the server permanently. When it returns, no process of the server is left.
 func (s *Server) Close() {
 	s.mu.Lock()
-	now := s.now
-	s.closed, s.now = true, nil
+	sess := s.sess
+	s.closed, s.sess = true, nil
 	s.mu.Unlock()
-	if now != nil {
-		now.end()
+	if sess != nil {
+		sess.end()
 	}
-	s.starting.Lock() // one that is just starting ends itself before that is over
+	s.starting.Lock() // a start under way sees closed and ends its session
 	defer s.starting.Unlock()
 }

@@ -26,27 +26,25 @@ const (
 )
 
 const (
-	// mostNotes is how many of the newest notes an agent is shown.
-	mostNotes = 100
-	// longestNote is how many bytes a note may have.
-	longestNote = 4000
+	maxNotes      = 100  // the newest notes, which notebook.read returns
+	maxNoteLength = 4000 // bytes
 )
 
-// Note is something that an agent wants to remember.
+// Note is one entry of a notebook.
 type Note struct {
 	At   time.Time `json:"at"`
-	Key  string    `json:"key"` // of the call that made it
+	Key  string    `json:"key"` // of the call that added it
 	Text string    `json:"note"`
 }
 
-// Book is a notebook: whose it is, and what stands in it.
+// Book is the notebook of one agent of a workflow.
 type Book struct {
 	Workflow string `json:"workflow"`
 	Agent    string `json:"agent"`
 	Notes    []Note `json:"notes"`
 }
 
-// Tools returns the tools that keep their notebooks in a folder.
+// Tools returns the tools for notebooks in a folder.
 func Tools(dir string) []tool.Tool { return []tool.Tool{reader{dir}, adder{dir}} }
 
 type reader struct{ dir string }
@@ -64,7 +62,7 @@ func (r reader) Call(_ context.Context, call tool.Call) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, failed(err)
 	}
-	recent := notes[max(0, len(notes)-mostNotes):]
+	recent := notes[max(0, len(notes)-maxNotes):]
 	texts := append([]string{}, xslices.Map(recent, func(n Note) string { return n.Text })...)
 	out, err := json.Marshal(texts)
 	return tool.Result{Output: out}, err
@@ -76,7 +74,7 @@ func (adder) Spec() tool.Spec {
 	return tool.Spec{
 		Name: Add, Description: "Keep a note for your later runs.", SideEffects: true, TakesKey: true,
 		Schema: json.RawMessage(fmt.Sprintf(
-			`{"type":"object","properties":{"note":{"type":"string","minLength":1,"maxLength":%d}},"required":["note"],"additionalProperties":false}`, longestNote)),
+			`{"type":"object","properties":{"note":{"type":"string","minLength":1,"maxLength":%d}},"required":["note"],"additionalProperties":false}`, maxNoteLength)),
 		Returns: json.RawMessage(`{"type":"object","properties":{"kept":{"const":true}},"required":["kept"]}`),
 	}
 }
@@ -85,8 +83,8 @@ func (a adder) Call(_ context.Context, call tool.Call) (tool.Result, error) {
 	var in struct {
 		Note string `json:"note"`
 	}
-	if err := json.Unmarshal(call.Input, &in); err != nil || in.Note == "" || len(in.Note) > longestNote {
-		return tool.Result{}, tool.Errorf(tool.ClassInput, "a note is a text of at most %d bytes", longestNote)
+	if err := json.Unmarshal(call.Input, &in); err != nil || in.Note == "" || len(in.Note) > maxNoteLength {
+		return tool.Result{}, tool.Errorf(tool.ClassInput, "a note is a text of at most %d bytes", maxNoteLength)
 	}
 	name := file(call.For.Workflow, call.For.Agent)
 	notes, err := read(a.dir, name)
@@ -112,7 +110,7 @@ func failed(err error) error {
 	return tool.Errorf(tool.ClassTool, "the notebook cannot be used: %v", err)
 }
 
-// write appends a line, after what a crash may have left of another one.
+// write appends a line. If a crash has left an incomplete line, write starts a new one.
 func write(dir, name string, line []byte) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -143,7 +141,7 @@ func write(dir, name string, line []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// check returns an error if a notebook names configuration, or is a link or below one: Espalier creates none.
+// check returns an error if the path of a notebook names configuration or has a link, which Espalier never creates.
 func check(root *os.Root, name string) error {
 	at, err := protected.Resolve(root, name)
 	if err != nil {
@@ -151,13 +149,13 @@ func check(root *os.Root, name string) error {
 	}
 	info, err := root.Lstat(name)
 	if at != filepath.ToSlash(name) || err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%q is a link or no file", name)
+		return fmt.Errorf("%q is not a regular file, or is below a link", name)
 	}
 	return nil
 }
 
-// file returns the path of an agent's notebook below the folder of notebooks. Names become one part of the path each,
-// whatever stands in them, and never the name of configuration.
+// file returns the path of an agent's notebook below the folder of notebooks. It escapes both names, so that each is
+// one path element and never names configuration.
 func file(workflow, agent string) string {
 	return filepath.Join(segment(workflow, ""), segment(agent, ".jsonl"))
 }
@@ -177,7 +175,7 @@ func segment(name, extension string) string {
 	return b.String() + extension
 }
 
-// read reads a notebook; lines that are no notes are passed over.
+// read reads a notebook. It skips lines that are not notes.
 func read(dir, name string) ([]Note, error) {
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -209,7 +207,7 @@ func read(dir, name string) ([]Note, error) {
 	return out, lines.Err()
 }
 
-// Books returns all notebooks of a folder, by workflow and agent.
+// Books returns all notebooks in a folder, in the order of workflows and agents.
 func Books(dir string) ([]Book, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*", "*.jsonl"))
 	if err != nil {
@@ -219,7 +217,7 @@ func Books(dir string) ([]Book, error) {
 	for _, name := range names {
 		workflow, err := url.PathUnescape(filepath.Base(filepath.Dir(name)))
 		if err != nil {
-			continue // not one of ours
+			continue // not a notebook
 		}
 		agent, err := url.PathUnescape(strings.TrimSuffix(filepath.Base(name), ".jsonl"))
 		if err != nil {
@@ -234,8 +232,8 @@ func Books(dir string) ([]Book, error) {
 	return out, nil
 }
 
-// Forget removes the notebooks of a workflow, or of one of its agents. It
-// reports whether there were any.
+// Forget removes the notebooks of a workflow, or of one of its agents if agent is not empty. It reports whether there
+// were any.
 func Forget(dir, workflow, agent string) (bool, error) {
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
