@@ -184,8 +184,8 @@ func (env *environment) estimateRun(p *ir.Program, options json.RawMessage) (*Co
 func estimate(p *ir.Program, env *environment, model func(asked string) string) check.Report {
 	return check.EstimateWith(p, registry.Kinds(), check.Known{
 		Program: func(asked string) string {
-			choice, trouble := env.models.Choose(model(asked))
-			if trouble != nil {
+			choice, problem := env.models.Choose(model(asked))
+			if problem != nil {
 				return ""
 			}
 			return choice.Program()
@@ -216,9 +216,9 @@ func money(p *ir.Program, r check.Report, models *registry.Models, model func(as
 	var unpriced, unbounded string // why
 	dearest := int64(0)            // what all tokens cost at the highest price
 	add := func(name, asked string, prompt, reply stepkind.Amount) {
-		choice, trouble := models.Choose(model(asked))
-		if trouble != nil {
-			unpriced = cmp.Or(unpriced, trouble.Message)
+		choice, problem := models.Choose(model(asked))
+		if problem != nil {
+			unpriced = cmp.Or(unpriced, problem.Message)
 			return
 		}
 		p, known := models.Price(choice)

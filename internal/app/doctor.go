@@ -115,8 +115,8 @@ func (a *App) serverError(err error) error {
 		return nil
 	}
 	e := fail(NotReady, "", "%v", err)
-	if trouble, ok := errors.AsType[*registry.Trouble](err); ok {
-		e = e.advise("%s", trouble.Help)
+	if problem, ok := errors.AsType[*registry.Problem](err); ok {
+		e = e.advise("%s", problem.Help)
 	}
 	return e
 }

@@ -33,7 +33,7 @@ func TestTriggersWatchTheFilesOfFolders(t *testing.T) {
 // The reason why a trigger started no run names what is missing.
 func TestReasonNamesWhatIsMissing(t *testing.T) {
 	e := &Error{Message: "the models are not ready:", Missing: []MissingDependency{
-		{Trouble: registry.Trouble{Message: "OPENAI_API_KEY is not set"}},
+		{Problem: registry.Problem{Message: "OPENAI_API_KEY is not set"}},
 	}}
 	if got, want := Summary(e), "the models are not ready: OPENAI_API_KEY is not set"; got != want {
 		t.Errorf("got %q, want %q", got, want)

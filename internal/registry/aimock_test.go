@@ -27,12 +27,12 @@ func TestAgainstAimock(t *testing.T) {
 			m := models(t,
 				"models: {providers: {mock: {api: "+api+", base_url: '"+base+path+"', key_env: K, max_retries: 0}}}",
 				map[string]string{"K": "k"})
-			model := router{models: m, instead: "mock/" + map[string]string{
+			model := router{models: m, override: "mock/" + map[string]string{
 				config.Anthropic: "claude-sonnet-4-5",
 				config.Gemini:    "gemini-2.5-flash",
 			}[api]}
-			if model.instead == "mock/" {
-				model.instead = "mock/gpt-5-mini"
+			if model.override == "mock/" {
+				model.override = "mock/gpt-5-mini"
 			}
 			limited := provider.Error{Class: provider.RateLimit, Status: 429, RetryAfter: 7 * time.Second}
 			providertest.Run(t, providertest.Subject{Model: model, Failures: []providertest.Failure{

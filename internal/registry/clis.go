@@ -24,19 +24,18 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// knownCLI is a program that works as a model, as far as everybody knows it.
+// knownCLI is the built-in knowledge about an agent CLI that can be used as a model.
 type knownCLI struct {
-	speaks  string
+	speaks  string // its protocol
 	program string
-	install string // how it is had
-	keys    []string
-	env     []string // what else it needs to see
+	install string   // the command that installs it
+	keys    []string // environment variables with its keys
+	env     []string // other environment variables that it reads
 	prices  string   // the provider whose prices its models have
 	// projectSettings is the folder of a project whose settings can make the program start commands. Whether it reads
 	// them depends on its version and on its user's settings; no argument prevents it.
 	projectSettings string
-	// args is how a text program is called, modelArgs what comes after when a
-	// model is named.
+	// args are the arguments of a plain-text program; modelArgs follow them if a model is named.
 	args, modelArgs []string
 }
 
@@ -82,21 +81,21 @@ var knownCLIs = map[string]knownCLI{
 	},
 }
 
-// otherNames are what AWF workflows call programs that have another name here.
-// "gemini" is not among them: that is a provider, which needs no program.
+// otherNames maps the names of programs in AWF workflows to their names here. "gemini" is not among them: it is a
+// provider, which needs no program.
 var otherNames = map[string]string{
 	"claude": config.ClaudeCode, "github_copilot": config.Copilot,
 	"mistral_vibe": config.Vibe,
 }
 
-// usualEnv is what every program may need to reach its server.
-var usualEnv = []string{
+// commonEnv are environment variables that every program may need to reach its server.
+var commonEnv = []string{
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
 	"NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SSL_CERT_DIR",
 	"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME",
 }
 
-// cli is a program that works as a model in this project.
+// cli is a program that can be used as a model in this project.
 type cli struct {
 	name     string
 	asked    string // the name in the workflow
@@ -105,8 +104,7 @@ type cli struct {
 	declared bool
 }
 
-// cli finds a program by its name, or by what AWF calls it; nil when there is
-// none.
+// cli returns the program with a name of Espalier or AWF; nil if there is none.
 func (m *Models) cli(name string) *cli {
 	for _, one := range []string{name, otherNames[name]} {
 		entry := m.config.Models.CLI(one)
@@ -119,7 +117,7 @@ func (m *Models) cli(name string) *cli {
 			c.settings, c.declared = *entry, true
 		}
 		c.known.speaks = cmp.Or(c.settings.Speaks, c.known.speaks)
-		if !ok { // a program of the project's own that speaks like a known one needs what that needs
+		if !ok { // a program of the project with the protocol of a known one needs the same variables
 			c.known = like(c.settings.Speaks)
 		}
 		return c
@@ -127,14 +125,14 @@ func (m *Models) cli(name string) *cli {
 	return nil
 }
 
-// like is what a program needs that speaks as another one does.
+// like returns the knowledge about the program that defines a protocol.
 func like(speaks string) knownCLI {
 	known := knownCLIs[speaks]
 	known.speaks = speaks
 	return known
 }
 
-// find is the program that is run, and the words that always come after it.
+// find returns the path of the program and its first arguments.
 func (c *cli) find(root string) (path string, first []string, err error) {
 	program := c.known.program
 	if len(c.settings.Command) > 0 {
@@ -144,7 +142,7 @@ func (c *cli) find(root string) (path string, first []string, err error) {
 			program = filepath.Join(root, program)
 		}
 	}
-	if len(first) == 0 && c.known.speaks == config.PlainText { // an entry may say only where it is
+	if len(first) == 0 && c.known.speaks == config.PlainText { // an entry may have only the path
 		first = c.known.args
 	}
 	path, err = exec.LookPath(program)
@@ -156,12 +154,12 @@ func (c *cli) find(root string) (path string, first []string, err error) {
 }
 
 // lacksProgram returns what is missing before a program can be used; nil if nothing is.
-func (m *Models) lacksProgram(c *cli) *Trouble {
+func (m *Models) lacksProgram(c *cli) *Problem {
 	if c.known.speaks == config.PlainText && !c.declared {
-		return &Trouble{
-			Message: fmt.Sprintf("the program %s cannot be held to what a step allows, so it is used only if the "+
-				"configuration declares it", c.name),
-			Help: fmt.Sprintf("Write models: {clis: {%s: {}}} into %s to let it do what its own settings allow.",
+		return &Problem{
+			Message: fmt.Sprintf("Espalier cannot enforce tool permissions on %s; declare it in %s to allow it", c.name,
+				config.FileName),
+			Help: fmt.Sprintf("Add models: {clis: {%s: {}}} to %s. The program then does what its own settings allow.",
 				c.name, config.FileName),
 		}
 	}
@@ -170,17 +168,17 @@ func (m *Models) lacksProgram(c *cli) *Trouble {
 		return nil
 	}
 	if len(c.settings.Command) > 0 {
-		return &Trouble{
-			Message: fmt.Sprintf("the program %q of %s is not there", program, c.name),
+		return &Problem{
+			Message: fmt.Sprintf("the program %q of %s is not installed", program, c.name),
 			Help:    fmt.Sprintf("Install it, or change the command of %s in %s.", c.name, config.FileName),
 		}
 	}
-	help := fmt.Sprintf("Install it (%s), or say where it is in %s: models: {clis: {%s: {command: …}}}.",
+	help := fmt.Sprintf("Install it (%s), or set its path in %s: models: {clis: {%s: {command: …}}}.",
 		c.known.install, config.FileName, c.name)
-	if instead := asked[c.asked]; instead != "" {
-		help += fmt.Sprintf(" With %s set, the model is asked directly.", c.known.keys[0])
+	if instead := directProviders[c.asked]; instead != "" {
+		help += fmt.Sprintf(" If %s is set, the model's API is used instead.", c.known.keys[0])
 	}
-	return &Trouble{
+	return &Problem{
 		Message: fmt.Sprintf("the program %q, which %s needs, is not on the PATH", program, c.name),
 		Help:    help,
 	}
@@ -188,7 +186,7 @@ func (m *Models) lacksProgram(c *cli) *Trouble {
 
 // lacksConsent returns why a program is not started in this project unless a person has consented to commands; nil if
 // nothing is missing.
-func (m *Models) lacksConsent(c *cli, consented bool) *Trouble {
+func (m *Models) lacksConsent(c *cli, consented bool) *Problem {
 	folder := c.known.projectSettings
 	if folder == "" || consented || m.config.Allow.Shell {
 		return nil
@@ -196,20 +194,19 @@ func (m *Models) lacksConsent(c *cli, consented bool) *Trouble {
 	if _, err := os.Lstat(filepath.Join(m.root, folder)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return &Trouble{
+	return &Problem{
 		Message: fmt.Sprintf("the project has settings for %s in %s, which can start commands and need your consent",
 			c.name,
 			folder),
-		Help: "Review them; then use --allow-shell, or write allow: {shell: true} into " + config.FileName +
+		Help: "Review them; then use --allow-shell, or add allow: {shell: true} to " + config.FileName +
 			" and run \"espalier trust\".",
 	}
 }
 
-// cliMinutes is how long a program may work on one step unless its entry says
-// otherwise.
+// cliMinutes is the default time limit of a program for one step.
 const cliMinutes = 30
 
-// agent opens a program.
+// agent returns the agent that runs a program.
 func (m *Models) agent(c *cli) (*cliagent.Agent, error) {
 	if t := m.lacksProgram(c); t != nil {
 		return nil, t
@@ -246,10 +243,10 @@ func (c *cli) dialect(first []string) cliagent.Dialect {
 	return cliagent.Plain{Args: first, ModelArgs: c.known.modelArgs}
 }
 
-// cliEnv is all that a program gets to see of the environment.
+// cliEnv returns the environment of a program.
 func (m *Models) cliEnv(ctx context.Context, c *cli) ([]string, error) {
 	out := process.Environment(os.Environ())
-	for _, name := range slices.Concat(usualEnv, c.known.keys, c.known.env, text.Values(c.settings.PassEnv)) {
+	for _, name := range slices.Concat(commonEnv, c.known.keys, c.known.env, text.Values(c.settings.PassEnv)) {
 		if value := m.getenv(name); value != "" {
 			out = append(out, name+"="+value)
 		}
@@ -267,7 +264,7 @@ func (m *Models) cliEnv(ctx context.Context, c *cli) ([]string, error) {
 	return out, nil
 }
 
-// agentInfo is what a program can do in this project.
+// agentInfo returns what a program can do in this project.
 func (m *Models) agentInfo(c *cli, sandbox bool) *provider.AgentInfo {
 	info := (&cliagent.Agent{Name: c.name, Dialect: c.dialect(nil)}).Info()
 	info.Withheld = map[string]string{}
@@ -281,39 +278,37 @@ func (m *Models) agentInfo(c *cli, sandbox bool) *provider.AgentInfo {
 	return info
 }
 
-// withheld says why a tool of its own is not given to a program: because the
-// gate before our own tools, which the program's do not pass, would do more
-// than let a call through.
+// withheld returns why a program must not use its own tool of a name; "" if it may. Calls of its own tools do not pass
+// through Espalier, so rules of the configuration could not be enforced.
 func (m *Models) withheld(name string, sandbox bool) string {
 	if sandbox && name == "Bash" {
-		return "commands run in a sandbox here, which is not around those of programs"
+		return "commands must run in the sandbox, which does not confine those of programs"
 	}
 	switch set := m.config.Tool(name); {
 	case set == nil:
 	case set.Off:
-		return "it is switched off in " + config.FileName
+		return "it is disabled in " + config.FileName
 	case set.RequiresApproval:
-		return "a person has to approve its calls, for which the program does not wait"
+		return "its calls require approval, for which the program does not wait"
 	case set.URL.Value != "" || set.Use.Value != "" && set.Use.Value != name:
 		return config.FileName + " binds the name to something else"
 	}
 	return ""
 }
 
-// cliPrice is what a model of a program costs: what its provider takes, as far
-// as that is known.
+// cliPrice returns the price of a program's model, which is that of its provider; false if it is unknown.
 func cliPrice(c *cli, model string) (price.Price, bool) {
 	if c.known.prices == "" || model == "" {
 		return price.Price{}, false
 	}
-	if full, ok := short[model]; ok {
+	if full, ok := modelAliases[model]; ok {
 		_, model, _ = strings.Cut(full, "/")
 	}
 	return price.Known(c.known.prices, model, time.Now())
 }
 
-// cliNames are the programs that a model can be looked for with: those that
-// need no entry, and those that have one.
+// cliNames returns the programs that can be used: those that need no entry in the configuration, and those that have
+// one.
 func (m *Models) cliNames() []string {
 	out := xslices.Filter(config.BuiltInCLIs(), func(name string) bool {
 		return knownCLIs[name].speaks != config.PlainText
@@ -321,8 +316,7 @@ func (m *Models) cliNames() []string {
 	return xslices.AppendNew(out, config.Names(m.config.Models.CLIs)...)
 }
 
-// examineCLIs looks for programs: those that are there, and those that the
-// configuration names.
+// examineCLIs returns the state of the programs that are installed or declared.
 func (m *Models) examineCLIs(ctx context.Context) []Finding {
 	names := m.cliNames()
 	found := make([]*Finding, len(names))
@@ -341,7 +335,7 @@ func (m *Models) examineCLIs(ctx context.Context) []Finding {
 		out = append(out, *f)
 	}
 	if len(out) == 0 {
-		out = append(out, Finding{What: "cli", Name: "none", State: Unset, About: "looked for " +
+		out = append(out, Finding{What: "cli", Name: "none", State: Unset, About: "searched for " +
 			strings.Join(missing, ", ")})
 	}
 	return out
@@ -367,7 +361,7 @@ func (m *Models) examineCLI(ctx context.Context, c *cli) *Finding {
 	}
 	f.About = path
 	if c.known.speaks == config.PlainText {
-		return f // it may not have a flag for its version
+		return f // it may not support --version
 	}
 	limited, stop := context.WithTimeout(ctx, versionSeconds*time.Second)
 	defer stop()
@@ -382,18 +376,17 @@ func (m *Models) examineCLI(ctx context.Context, c *cli) *Finding {
 	})
 	switch version := versionIn().FindString(string(outcome.Stdout)); {
 	case limited.Err() != nil:
-		f.About = path + ", which takes its time to say its version"
+		f.About = path + ", version unknown: --version timed out"
 	case err != nil || outcome.Exit != 0:
-		f.State, f.Fix = Broken, "Run "+path+" --version, and mend what it says."
-		f.About = path + ", which does not say its version"
+		f.State, f.Fix = Broken, "Run "+path+" --version and fix the error."
+		f.About = path + ", which fails with --version"
 	case version != "":
 		f.About = "version " + version + ", " + path
 	}
 	return f
 }
 
-// versionSeconds is how long a program may take to say its version: some load a
-// great deal before they say anything.
+// versionSeconds is the time limit of --version. Some programs start slowly.
 const versionSeconds = 30
 
 var versionIn = lazyregexp.New(`[0-9]+(\.[0-9]+)+([-+.][0-9A-Za-z]+)*`)

@@ -82,7 +82,7 @@ func TestSettingsForProgramsNeedConsent(t *testing.T) {
 			t.Errorf("%+v is reported before the run: %t", c, reported)
 		}
 		_ = os.Remove(started) // it need not exist
-		r := router{models: m, instead: "gemini-cli", consented: c.options.AllowShell}
+		r := router{models: m, override: "gemini-cli", consented: c.options.AllowShell}
 		_, _ = providertest.Collect(t, r.Generate(t.Context(), providertest.AskText())) // the program says nothing
 		if _, err := os.Stat(started); (err != nil) != c.refused {
 			t.Errorf("%+v: the program was started: %t", c, err == nil)
@@ -119,9 +119,9 @@ func TestProgramPrices(t *testing.T) {
 		"claude-code/opus": true, "claude-code": false, "copilot": true,
 		"copilot/gpt-5": false, "codex/gpt-5": true,
 	} {
-		choice, trouble := m.Choose(name)
-		if trouble != nil {
-			t.Fatal(trouble)
+		choice, problem := m.Choose(name)
+		if problem != nil {
+			t.Fatal(problem)
 		}
 		if _, ok := m.Price(choice); ok != known {
 			t.Errorf("the price of %s is known: %t", name, ok)
@@ -133,7 +133,7 @@ func TestProgramPrices(t *testing.T) {
 func TestRouterKnowsAgents(t *testing.T) {
 	m := models(t, "models: {aliases: {coder: codex/gpt-5}, providers: {codex: {api: openai, base_url: 'http://x'}}}",
 		nil)
-	var agents provider.Agents = router{models: m, otherwise: "claude"}
+	var agents provider.Agents = router{models: m, fallback: "claude"}
 	for model, name := range map[string]string{"": "claude-code", "gemini-cli/x": "gemini-cli"} {
 		if info := agents.Agent(model); info == nil || info.Name != name {
 			t.Errorf("%q: %+v", model, info)

@@ -42,8 +42,8 @@ type Command struct {
 // maxIndent is how much of the indentation of code is shown.
 const maxIndent = 16
 
-// Lines returns the whole command: a person who consents has to see its end. Space within lines is reduced, because it
-// could hide what follows; so is indentation beyond maxIndent.
+// Lines returns all lines of the command, because a person consents to all of it. Spaces within lines are collapsed and
+// indentation is cut to maxIndent: wide gaps could hide text.
 func (c Command) Lines() []string {
 	var out []string
 	for line := range strings.Lines(c.Text) {
@@ -96,8 +96,8 @@ func commands(p *ir.Program, c *config.Config, prefix string, named bool) []Comm
 }
 
 // shellCommands lists the calls of the shell tool that a step can make. People approve these commands one by one, or
-// a model chooses them, so naming the file never covers them. An agent whose list only matches the tool by a pattern
-// does without it.
+// a model chooses them, so naming the file never covers them. For an agent whose list matches the tool only by a
+// pattern, they are optional.
 func shellCommands(p *ir.Program, c *config.Config, s *ir.Step, uses *stepkind.Uses, prefix string) []Command {
 	var out []Command
 	isShell := func(n ir.Name) bool { return runsShell(p, c, n.Name) }
@@ -143,7 +143,7 @@ func runsShell(p *ir.Program, c *config.Config, name string) bool {
 	return name == ir.ShellTool
 }
 
-// shellCall returns the command that a task calls the shell tool with, with the places of its values.
+// shellCall returns the command that a task passes to the shell tool, with its placeholders.
 func shellCall(t *ir.Task) string {
 	for _, setting := range []string{"args", "inputs"} {
 		var args map[string]json.RawMessage
@@ -156,7 +156,7 @@ func shellCall(t *ir.Task) string {
 			return command
 		}
 	}
-	return "any command, by the tool " + ir.ShellTool // it is a value of the run
+	return "any command, by the tool " + ir.ShellTool // the command is a value of the run
 }
 
 // isValue matches a command that a value of the run provides as a whole.
@@ -184,7 +184,7 @@ func CheckCalls(p *ir.Program, c *config.Config) diag.List {
 	return out
 }
 
-// Approval reports whether a person has to approve calls of a tool of a program, and how long they have; 0 is for ever.
+// Approval reports whether a person has to approve calls of a program's tool, and the timeout of approvals; 0 is none.
 // A name that the program gives to a tool of the project requires the approval of that tool.
 func Approval(p *ir.Program, c *config.Config, name string) (timeout time.Duration, required bool) {
 	if c == nil {
@@ -207,7 +207,7 @@ func Approval(p *ir.Program, c *config.Config, name string) (timeout time.Durati
 // CallsTools reports whether a program, or one that it calls, calls tools, whose names the configuration defines.
 func CallsTools(p *ir.Program) bool { return len(toolUses(p, "")) > 0 }
 
-// commandSteps are the steps of the commands, each once.
+// commandSteps returns the steps with commands, each once.
 func commandSteps(p *ir.Program, c *config.Config) []string {
 	return xslices.AppendNew(nil, xslices.Map(Commands(p, c), func(c Command) string { return c.Step })...)
 }
@@ -222,7 +222,7 @@ func coveredByName(p *ir.Program, named bool) bool {
 // consents reports whether naming a file, or a workflow that uses it as a template, is consent to the commands in it.
 func consents(path string, content []byte) bool {
 	f := source.NewFile(path, string(content))
-	found, _ := Formats().Detect(f) // what else is wrong with it does not matter
+	found, _ := Formats().Detect(f) // other errors in the file do not matter
 	return found != nil && Formats().Conventions(found.Name()).ConsentByName || awf.IsTemplate(f)
 }
 
@@ -275,8 +275,8 @@ func recordWrite(dir string, content []byte) error {
 }
 
 // Written returns the files whose contents a run has written into the project of a storage folder. A person who names
-// a workflow does not consent to programs that a model wrote. The folder may have come with the project, so what is in
-// it is not read without bounds.
+// a workflow does not consent to programs that a model wrote. The folder may have come with the project, so it is
+// untrusted.
 func Written(dir string, files []trust.File) ([]trust.File, error) {
 	if len(files) == 0 {
 		return nil, nil
@@ -388,13 +388,12 @@ func (t *Tools) Unconfined(p *ir.Program) []string {
 	return out
 }
 
-// executions keeps the records that other programs look for beside what runs
-// have produced.
+// executions returns the writer of the records that other programs expect next to the output of runs.
 func (r *Runtime) executions() *execution.Writer {
 	return execution.New(execution.Options{
 		Root: filepath.Dir(r.dir), Dir: r.executionDir(), Source: r.Store, Program: r.Program,
 	})
 }
 
-// executionDir has checkpoints of these records.
+// executionDir returns the folder with checkpoints of these records.
 func (r *Runtime) executionDir() string { return filepath.Join(r.records(), "executions") }

@@ -11,20 +11,19 @@ import (
 	"github.com/espalier-run/espalier/internal/config"
 )
 
-// compatible is what AWF calls any server that speaks as OpenAI's does. The
-// agent's own options say where it is, unless the configuration has a provider
-// of that name.
+// compatible is AWF's name for any OpenAI-compatible server. The options of the agent have its URL, unless the
+// configuration has a provider of that name.
 const compatible = "openai_compatible"
 
-// address is what options of an agent say about its server.
+// address is the server in the options of an agent.
 type address struct {
 	BaseURL string `json:"base_url"`
 	Key     string `json:"api_key"`
 }
 
-// ChooseWith is Choose for an agent with options. Where Gemini is asked for and
-// there is no key for it, its program answers if that is there.
-func (m *Models) ChooseWith(name string, options json.RawMessage) (Choice, *Trouble) {
+// ChooseWith is Choose for an agent with options. A model of Gemini without a key is replaced by the Gemini CLI if that
+// is installed.
+func (m *Models) ChooseWith(name string, options json.RawMessage) (Choice, *Problem) {
 	before, model, _ := strings.Cut(name, "/")
 	declared := slices.ContainsFunc(m.config.Models.Providers,
 		func(p config.Named[config.Provider]) bool { return p.Name.Value == before })
@@ -44,7 +43,7 @@ func (m *Models) ChooseWith(name string, options json.RawMessage) (Choice, *Trou
 		return m.Choose(config.OpenAI + "/" + model)
 	}
 	if model == "" {
-		return Choice{}, &Trouble{
+		return Choice{}, &Problem{
 			Message: "the provider \"openai_compatible\" is named without a model",
 			Help:    "Write \"model: …\" below the options of the step.",
 		}
@@ -54,9 +53,9 @@ func (m *Models) ChooseWith(name string, options json.RawMessage) (Choice, *Trou
 		given: at.Key, named: true,
 	}
 	if u, err := url.Parse(at.BaseURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return Choice{}, &Trouble{
-			Message: fmt.Sprintf("%q is no address of a server", at.BaseURL),
-			Help:    "Write base_url: as in https://models.example/v1.",
+		return Choice{}, &Problem{
+			Message: fmt.Sprintf("base_url %q is not an HTTP URL", at.BaseURL),
+			Help:    "Use a URL such as https://models.example/v1.",
 		}
 	} else if u.Scheme == "https" && u.Hostname() == "api.openai.com" && at.Key == "" {
 		s.ambient, s.keyless = []string{"OPENAI_API_KEY"}, false
@@ -67,11 +66,11 @@ func (m *Models) ChooseWith(name string, options json.RawMessage) (Choice, *Trou
 // lacksGiven checks the key in an agent's options. Variables and secrets are not sent to a server that only the
 // workflow names: the workflow would choose both what is sent and who receives it. A server on this machine receives
 // them, except for the usual keys.
-func (m *Models) lacksGiven(s server) *Trouble {
+func (m *Models) lacksGiven(s server) *Problem {
 	_, isSecret := config.Reference(s.given)
 	isUsual := slices.ContainsFunc(usualKeys, func(usual string) bool { return strings.Contains(s.given, "${"+usual) })
 	if isUsual || (isSecret || strings.Contains(s.given, "${")) && !config.Local(s.base) {
-		return &Trouble{
+		return &Problem{
 			Message: fmt.Sprintf("the api_key of the step is not sent to %s, which only the workflow names", s.base),
 			Help: fmt.Sprintf("Declare the server in %s: models: {providers: {%s: {base_url: …, key_env: …}}}.",
 				config.FileName, compatible),
@@ -81,7 +80,7 @@ func (m *Models) lacksGiven(s server) *Trouble {
 		return m.lacksSecret(s, "the key", name)
 	}
 	if _, err := config.Expand(s.given, m.getenv); err != nil {
-		return &Trouble{
+		return &Problem{
 			Message: fmt.Sprintf("the api_key of %s is not available: %v", s.base, err),
 			Help:    "Set the variable.",
 		}
@@ -89,7 +88,7 @@ func (m *Models) lacksGiven(s server) *Trouble {
 	return nil
 }
 
-// givenKey is the key that an agent's options give, at the moment of use.
+// givenKey returns a function that reads the key in an agent's options when it is used.
 func (m *Models) givenKey(s server) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		if t := m.lacksGiven(s); t != nil {
@@ -102,7 +101,7 @@ func (m *Models) givenKey(s server) func(context.Context) (string, error) {
 	}
 }
 
-// withoutAddress are options without what says where the server is.
+// withoutAddress returns options without the server's URL and key.
 func withoutAddress(options json.RawMessage) json.RawMessage {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(options, &all) != nil || all["base_url"] == nil && all["api_key"] == nil {
@@ -115,12 +114,12 @@ func withoutAddress(options json.RawMessage) json.RawMessage {
 	}
 	rest, err := json.Marshal(all)
 	if err != nil {
-		return options // what was JSON is JSON
+		return options // unreachable: the values are JSON
 	}
 	return rest
 }
 
-// id tells servers apart that have the same name.
+// id returns a key that distinguishes servers of the same name.
 func (s server) id() string {
 	if !s.named {
 		return s.name

@@ -38,7 +38,7 @@ func TestAgentsOfAWF(t *testing.T) {
 		{ask: "gemini/flash", want: "gemini/flash", lacks: "GEMINI_API_KEY is not set"},
 		{ask: "github_copilot", programs: "copilot", want: "copilot"},
 		{ask: "github_copilot", keys: "OPENAI_API_KEY", want: "copilot", lacks: "not on the PATH"},
-		{ask: "mistral_vibe", programs: "vibe", want: "vibe", lacks: "cannot be held"},
+		{ask: "mistral_vibe", programs: "vibe", want: "vibe", lacks: "cannot enforce tool permissions"},
 		{ask: "opencode", programs: "opencode", config: declared, want: "opencode"},
 		{
 			ask: "openai_compatible/m", options: `{"base_url":"http://127.0.0.1:9/v1/","api_key":"k"}`,
@@ -92,7 +92,7 @@ func TestAgentsOfAWF(t *testing.T) {
 			want: "openai_compatible/m", at: "http://mine.example ",
 		},
 		{ask: "openai_compatible", options: `{"base_url":"http://there.example"}`, want: "", lacks: "without a model"},
-		{ask: "openai_compatible/m", options: `{"base_url":"there"}`, want: "", lacks: "no address"},
+		{ask: "openai_compatible/m", options: `{"base_url":"there"}`, want: "", lacks: "is not an HTTP URL"},
 	} {
 		bin := t.TempDir()
 		for _, name := range strings.Fields(c.programs) {
@@ -111,10 +111,10 @@ func TestAgentsOfAWF(t *testing.T) {
 			}
 			return ""
 		})
-		choice, trouble := m.ChooseWith(c.ask, json.RawMessage(c.options))
+		choice, problem := m.ChooseWith(c.ask, json.RawMessage(c.options))
 		got, lacks, at := "", "", ""
-		if trouble != nil {
-			lacks = trouble.Message
+		if problem != nil {
+			lacks = problem.Message
 		} else {
 			got = choice.String()
 			if t := m.lacksKey(choice.server); t != nil {

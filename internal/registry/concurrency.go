@@ -36,7 +36,7 @@ type concurrency struct {
 
 var _ embedded.Slots = (*concurrency)(nil)
 
-// newConcurrency returns what enforces the limits and needs of a project; nil if it has none. labels are those of this
+// newConcurrency returns the concurrency of a project; nil if it has neither limits nor needs. labels are those of this
 // process.
 func newConcurrency(store journal.Registers, p Process, c *config.Config, labels []string) *concurrency {
 	if len(c.Concurrency) == 0 && len(c.Needs) == 0 {
@@ -418,8 +418,8 @@ type limitedModel struct {
 // Generate waits until the limits allow the call, and makes it.
 func (m limitedModel) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	return func(yield func(provider.Chunk, error) bool) {
-		choice, trouble := m.models.ChooseWith(m.name(req.Model), req.Options)
-		if trouble != nil { // which the call reports
+		choice, problem := m.models.ChooseWith(m.name(req.Model), req.Options)
+		if problem != nil { // the call reports it
 			m.next.Generate(ctx, req)(yield)
 			return
 		}

@@ -34,21 +34,21 @@ type Finding struct {
 const (
 	Fine    = "ok"
 	Missing = "missing" // needed by what is configured
-	Unset   = "unset"   // there is none, and nothing asks for it
-	Broken  = "broken"  // it is there and does not work
+	Unset   = "unset"   // not configured, and optional
+	Broken  = "broken"  // configured, but it does not work
 )
 
-// reachSeconds is how long a server may take to be there.
+// reachSeconds is the time limit of a request that checks a server.
 const reachSeconds = 10
 
-// Examine returns the state of everything that is configured. With reach, it asks the servers whether they are there
-// and accept the key, which costs nothing.
+// Examine returns the state of everything that is configured. With reach, it checks that the servers are reachable and
+// accept the keys, which costs nothing.
 func (m *Models) Examine(ctx context.Context, reach bool) []Finding {
 	var out []Finding
 	for _, s := range m.config.Secrets {
 		out = append(out, m.examineSecret(ctx, s.Name.Value, s.Is))
 	}
-	out = append(out, m.examineDefault()) // first the model that answers, then what can be wrong with it
+	out = append(out, m.examineDefault()) // before the providers, which may be the reason for its state
 	names := m.Providers()
 	found := make([]Finding, len(names))
 	var all sync.WaitGroup
@@ -58,7 +58,7 @@ func (m *Models) Examine(ctx context.Context, reach bool) []Finding {
 	all.Wait()
 	out = append(out, found...)
 	out = append(out, m.examineCLIs(ctx)...)
-	for i := range out { // a server may quote the key that it does not take
+	for i := range out { // a server may quote the key that it rejects
 		out[i].About, out[i].Fix = m.Secrets.Show(out[i].About), m.Secrets.Show(out[i].Fix)
 	}
 	return out
@@ -67,7 +67,7 @@ func (m *Models) Examine(ctx context.Context, reach bool) []Finding {
 func (m *Models) examineSecret(ctx context.Context, name string, s config.Secret) Finding {
 	f := Finding{What: "secret", Name: name, State: Fine, About: "from " + s.Place()}
 	if len(s.Command) > 0 {
-		f.About += ", which is not run to find out"
+		f.About += ", which is not run for this check"
 		return f
 	}
 	value, err := s.Value(ctx, m.root, m.getenv)
@@ -75,7 +75,7 @@ func (m *Models) examineSecret(ctx context.Context, name string, s config.Secret
 	case err != nil:
 		f.State, f.About, f.Fix = Missing, err.Error(), "Put the secret into "+s.Place()+"."
 	case !secret.Hideable(value):
-		f.State, f.About = Broken, fmt.Sprintf("fewer than %d characters, so it cannot be kept out of records",
+		f.State, f.About = Broken, fmt.Sprintf("fewer than %d characters, so it cannot be hidden in records",
 			secret.Least)
 		f.Fix = "Use a longer secret."
 	}
@@ -91,7 +91,7 @@ func (m *Models) examineProvider(ctx context.Context, name string, reach bool) F
 		f.About = "at " + s.base
 	}
 	place := m.keyPlace(s)
-	found := "" // the key, where something else failed
+	found := "" // where the key was found, for other failures
 	if place != "" {
 		f.About += ", key in " + place
 		found = "key in " + place + " found; "
@@ -155,9 +155,9 @@ func (m *Models) keyPlace(s server) string {
 
 func (m *Models) examineDefault() Finding {
 	f := Finding{What: "model", Name: "default", State: Fine}
-	choice, trouble := m.Choose("")
-	if trouble != nil {
-		f.State, f.About, f.Fix = Missing, trouble.Message, trouble.Help
+	choice, problem := m.Choose("")
+	if problem != nil {
+		f.State, f.About, f.Fix = Missing, problem.Message, problem.Help
 		return f
 	}
 	f.About = choice.String()
@@ -251,7 +251,7 @@ func examineFile(f Finding, path string) (Finding, error) {
 	return f, err
 }
 
-// ExamineEngine returns the state of what drives the runs. With reach, it asks a Temporal server whether it is there.
+// ExamineEngine returns the state of the engine. With reach, it checks that a Temporal server is reachable.
 func (m *Models) ExamineEngine(ctx context.Context, reach bool) Finding {
 	o := RuntimeOptions{Config: m.config, Getenv: m.getenv, Models: m}
 	if !onTemporal(o) {
@@ -288,7 +288,7 @@ func (m *Models) ExamineEngine(ctx context.Context, reach bool) Finding {
 		f.About += ", version " + version + ", reachable"
 		if limited != "" {
 			f.About += "; " + limited
-			f.Fix = "Use another namespace, or remove these search attributes of the namespace: Espalier adds its own."
+			f.Fix = "Use another namespace, or remove these search attributes from it: Espalier adds its own."
 		}
 	}
 	return f

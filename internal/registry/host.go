@@ -24,7 +24,7 @@ import (
 // host provides the models, tools and folders of tasks.
 type host struct {
 	dir    string // the storage folder
-	runs   string // folder of the runs' folders, with the separator behind it
+	runs   string // folder of the runs' folders, with a trailing separator
 	root   string // of the project
 	config *config.Config
 	getenv func(string) string
@@ -83,7 +83,7 @@ func (h *host) Provision(job *step.Job, options json.RawMessage) error {
 	job.Model, job.Price, job.Tools = o.model, o.price, box
 	stated := o.script != nil && o.script.StatesUsage()
 	if _, real := o.model.(router); !real && !job.CapsMoney && !stated {
-		job.Price = nil // there is no budget to try out
+		job.Price = nil // there is no budget to test
 	}
 	if answers, real := o.model.(router); real {
 		if h.spends != nil {
@@ -97,7 +97,7 @@ func (h *host) Provision(job *step.Job, options json.RawMessage) error {
 	job.Limits, job.Consents = h.tools.limits, consents
 	job.RecordWrite = func(content []byte) error { return recordWrite(h.dir, content) }
 	job.RecordStream, job.Untrusted = o.stream, o.options.Untrusted
-	if box.simulate { // nothing real is started, so there is nothing to consent to or to confine
+	if box.simulate { // no command is started, so none needs consent or a sandbox
 		job.Machine, job.MayRunCommands = simulatedMachine{seed: o.options.Seed, script: o.script}, true
 		job.Simulated = true
 		if o.options.Simulate && o.options.Seed > 0 {
@@ -131,7 +131,7 @@ func (h *host) runEnv(options json.RawMessage) (*runEnv, error) {
 		}
 		asked = RunOptions{}
 		if err := json.Unmarshal(revealed, &asked); err != nil {
-			return nil, fmt.Errorf("the run's options cannot be read: %w", err)
+			return nil, fmt.Errorf("the run's options are invalid: %w", err)
 		}
 	}
 	script, err := scriptOf(asked)
@@ -139,11 +139,10 @@ func (h *host) runEnv(options json.RawMessage) (*runEnv, error) {
 		return nil, err
 	}
 	o := &runEnv{options: asked, script: script, stream: asked.RecordStream, tools: h.tools.box(asked, script)}
-	// Offline models cost what the real ones would, so that budgets of money
-	// can be tried out; their replies say what they are. Without such a budget,
-	// only a script that states what its replies use costs anything.
+	// Simulated and scripted models have the prices of the real ones, so that cost budgets can be tested. Without a
+	// cost budget, only scripts that state usage have a cost.
 	answers := router{
-		models: h.models, instead: asked.Model, otherwise: asked.DefaultModel, sandbox: asked.Sandbox,
+		models: h.models, override: asked.Model, fallback: asked.DefaultModel, sandbox: asked.Sandbox,
 		consented: asked.AllowShell,
 	}
 	o.model, o.price = answers, answers.price
@@ -151,7 +150,9 @@ func (h *host) runEnv(options json.RawMessage) (*runEnv, error) {
 		o.model = Simulated(asked.Seed)
 	}
 	if script != nil {
-		o.model = provider.Deadline{Model: script.Model(played(asked)), After: stepkind.ModelCallSeconds * time.Second}
+		o.model = provider.Deadline{
+			Model: script.Model(scriptOptions(asked)), After: stepkind.ModelCallSeconds * time.Second,
+		}
 	}
 	if h.envs == nil || len(h.envs) >= maxRunEnvs {
 		h.envs = map[string]*runEnv{} // they are rebuilt when they are needed again
@@ -172,8 +173,10 @@ func scriptOf(o RunOptions) (*scripted.Script, error) {
 	return script, nil
 }
 
-func played(o RunOptions) scripted.Options { return scripted.Options{Simulate: Simulated(o.Seed)} }
+func scriptOptions(o RunOptions) scripted.Options {
+	return scripted.Options{Simulate: Simulated(o.Seed)}
+}
 
-func joined(problems []schema.Problem) string {
+func joinProblems(problems []schema.Problem) string {
 	return strings.Join(xslices.Map(problems, schema.Problem.String), "; ")
 }

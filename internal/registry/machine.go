@@ -24,20 +24,19 @@ type simulatedMachine struct {
 
 var _ step.Machine = simulatedMachine{}
 
-// simulatedMark begins what a simulated command prints, and its records.
+// simulatedMark starts the output of simulated commands, and their text in records.
 const simulatedMark = journal.SimulatedMark
 
-// Find finds every program: none is run.
+// Find finds every program, because none is started.
 func (simulatedMachine) Find(program string) (string, error) { return program, nil }
 
-// IsFolder is true: a command that was not run may have made it.
+// IsFolder returns true, because a simulated command may have created the folder.
 func (simulatedMachine) IsFolder(string) bool { return true }
 
 // Shown marks the command.
 func (simulatedMachine) Shown(command string) string { return simulatedMark + command }
 
-// Absent is a text where the workflow has commands: one that was not run may have
-// made the file.
+// Absent returns a text if the workflow has commands, because a simulated one may have created the file.
 func (simulatedMachine) Absent(job *step.Job, name string) (string, bool) {
 	return simulatedMark + name, len(Commands(job.Workflow, nil)) > 0
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/espalier-run/espalier/internal/tool/notebook"
 )
 
-// Notebook is what an agent of a workflow has noted for its later runs.
+// Notebook has the notes of an agent of a workflow for its later runs.
 type Notebook = notebook.Book
 
 // Notebooks lists the notebooks of a project.

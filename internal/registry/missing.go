@@ -17,26 +17,26 @@ import (
 
 // MissingDependency is something that steps need and that is not available.
 type MissingDependency struct {
-	Trouble
+	Problem
 	Steps []string `json:"steps"`
 }
 
-// asking is a step that asks a model.
-type asking struct {
+// modelUse is a model that a step calls.
+type modelUse struct {
 	step  string
-	model string // as the agent names it
-	// options are the agent's own.
+	model string // its name in the workflow
+	// options are those of the agent.
 	options json.RawMessage
-	late    bool // only when the step runs
-	money   bool // under a budget of money
+	late    bool // the model is known only when the step runs
+	money   bool // a cost budget applies
 	who     tool.Caller
 }
 
-func askings(p *ir.Program, prefix string, money bool) []asking {
+func modelUses(p *ir.Program, prefix string, money bool) []modelUse {
 	kinds := Kinds()
 	money = money || p.Budget.MicroDollars != nil
 	places := p.Places()
-	var out []asking
+	var out []modelUse
 	for s := range p.Steps() {
 		t := s.Task()
 		if t == nil || kinds[t.Kind] == nil {
@@ -46,16 +46,16 @@ func askings(p *ir.Program, prefix string, money bool) []asking {
 		if bound.Worst.ModelCalls == (stepkind.Amount{}) {
 			continue
 		}
-		limited := money || p.BranchCapsMoney() // then all prices have to be known
+		limited := money || p.BranchCapsMoney() // all prices must be known
 		names := kinds[t.Kind].Uses(t).Agents
 		if len(names) == 0 {
-			out = append(out, asking{
+			out = append(out, modelUse{
 				step: prefix + places[s], model: bound.Model, money: limited,
 				who: tool.Caller{Program: p, Step: s},
 			})
 		}
 		for _, name := range names {
-			a := asking{step: prefix + places[s], money: limited, who: tool.Caller{Program: p, Step: s}}
+			a := modelUse{step: prefix + places[s], money: limited, who: tool.Caller{Program: p, Step: s}}
 			if agent := p.Agent(name.Name); agent != nil {
 				a.who.Agent = agent
 				a.model, a.options, a.late = agent.ModelName(), agent.Options, agent.Late
@@ -64,7 +64,7 @@ func askings(p *ir.Program, prefix string, money bool) []asking {
 		}
 	}
 	for i := range p.Children {
-		out = append(out, askings(&p.Children[i], prefix+p.Children[i].Name+".", money)...)
+		out = append(out, modelUses(&p.Children[i], prefix+p.Children[i].Name+".", money)...)
 	}
 	return out
 }
@@ -72,9 +72,9 @@ func askings(p *ir.Program, prefix string, money bool) []asking {
 // Missing returns the models, keys and prices that a program's steps need and that are not available, without
 // duplicates.
 func (m *Models) Missing(p *ir.Program, o RunOptions) []MissingDependency {
-	r := router{models: m, instead: o.Model, otherwise: o.DefaultModel, sandbox: o.Sandbox}
+	r := router{models: m, override: o.Model, fallback: o.DefaultModel, sandbox: o.Sandbox}
 	var out []MissingDependency
-	add := func(step string, t *Trouble) {
+	add := func(step string, t *Problem) {
 		for i := range out {
 			if out[i].Message == t.Message {
 				if !slices.Contains(out[i].Steps, step) {
@@ -83,16 +83,16 @@ func (m *Models) Missing(p *ir.Program, o RunOptions) []MissingDependency {
 				return
 			}
 		}
-		out = append(out, MissingDependency{Trouble: *t, Steps: []string{step}})
+		out = append(out, MissingDependency{Problem: *t, Steps: []string{step}})
 	}
-	for _, a := range askings(p, "", false) {
+	for _, a := range modelUses(p, "", false) {
 		if a.late && o.Model == "" {
 			continue // not known yet
 		}
-		choice, trouble := m.ChooseWith(r.name(a.model), a.options)
-		if trouble != nil {
+		choice, problem := m.ChooseWith(r.name(a.model), a.options)
+		if problem != nil {
 			if !o.Unready {
-				add(a.step, trouble)
+				add(a.step, problem)
 			}
 			continue
 		}
@@ -104,7 +104,7 @@ func (m *Models) Missing(p *ir.Program, o RunOptions) []MissingDependency {
 				add(a.step, t)
 			}
 			if _, problem := step.Grants(m.agentInfo(c, o.Sandbox), a.who); problem != "" {
-				add(a.step, &Trouble{
+				add(a.step, &Problem{
 					Message: problem,
 					Help: "Give the agent other tools, or the step a model that is not a program: its tools are " +
 						"called through Espalier.",
@@ -112,9 +112,9 @@ func (m *Models) Missing(p *ir.Program, o RunOptions) []MissingDependency {
 			}
 		}
 		if _, known := m.Price(choice); a.money && !known {
-			add(a.step, &Trouble{
+			add(a.step, &Problem{
 				Message: fmt.Sprintf("the price of %s is not known, and there is a cost budget", choice),
-				Help: fmt.Sprintf("Write its price into %s: prices: {%s: {input: …, output: …}}.", config.FileName,
+				Help: fmt.Sprintf("Add its price to %s: prices: {%s: {input: …, output: …}}.", config.FileName,
 					choice),
 			})
 		}
@@ -125,11 +125,11 @@ func (m *Models) Missing(p *ir.Program, o RunOptions) []MissingDependency {
 // Billing reports whether the models that a run asks have known prices, and whether any of them can cost money. A model
 // that is known only when its step runs has no known price.
 func (m *Models) Billing(p *ir.Program, o RunOptions) (priced, billed bool) {
-	r := router{models: m, instead: o.Model, otherwise: o.DefaultModel}
+	r := router{models: m, override: o.Model, fallback: o.DefaultModel}
 	priced = true
-	for _, a := range askings(p, "", false) {
-		choice, trouble := m.ChooseWith(r.name(a.model), a.options)
-		if trouble != nil || a.late && o.Model == "" {
+	for _, a := range modelUses(p, "", false) {
+		choice, problem := m.ChooseWith(r.name(a.model), a.options)
+		if problem != nil || a.late && o.Model == "" {
 			priced, billed = false, true
 			continue
 		}
@@ -145,19 +145,19 @@ func (m *Models) Ignored(p *ir.Program, o RunOptions) []string {
 	if len(p.Agents) == 0 && len(p.Children) == 0 {
 		return nil
 	}
-	r := router{models: m, instead: o.Model, otherwise: o.DefaultModel}
+	r := router{models: m, override: o.Model, fallback: o.DefaultModel}
 	var out []string
-	for _, a := range askings(p, "", false) {
+	for _, a := range modelUses(p, "", false) {
 		if a.who.Agent == nil || a.late && o.Model == "" {
 			continue
 		}
-		choice, trouble := m.ChooseWith(r.name(a.model), a.options)
-		if trouble != nil {
+		choice, problem := m.ChooseWith(r.name(a.model), a.options)
+		if problem != nil {
 			continue
 		}
 		options := withoutAddress(a.options)
 		names := choice.optionNames().Ignored(options)
-		if choice.server.cli != nil { // which is not told any
+		if choice.server.cli != nil { // programs take no options
 			names = optionNames(options)
 		}
 		if len(names) == 0 {

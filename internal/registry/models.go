@@ -27,19 +27,19 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// Models finds the model that answers, and what it costs.
+// Models selects models by name and knows their prices.
 type Models struct {
 	root   string // of the project
 	config *config.Config
 	getenv func(string) string
-	// Secrets are where keys come from.
+	// Secrets has the keys.
 	Secrets *secret.Registry
 
 	mu   sync.Mutex
 	open map[string]provider.Model // by provider
 }
 
-// NewModels looks for models as the configuration and the environment say.
+// NewModels returns the models of a configuration and an environment.
 func NewModels(root string, c *config.Config, getenv func(string) string) *Models {
 	c = cmp.Or(c, &config.Config{})
 	return &Models{
@@ -48,30 +48,30 @@ func NewModels(root string, c *config.Config, getenv func(string) string) *Model
 	}
 }
 
-// server is one provider, as far as it is known without asking it.
+// server is a provider of models, or a program.
 type server struct {
 	name, api string
-	base      string   // empty is the provider's own address
-	ambient   []string // the usual variables of the key
-	model     string   // when only the provider is named
+	base      string   // base URL; empty is the provider's own
+	ambient   []string // environment variables that usually hold the key
+	model     string   // default model
 	settings  config.Provider
-	keyless   bool // none is needed
-	cli       *cli // it is a program
-	named     bool // by an agent's options, which may give a key as well
-	given     string
+	keyless   bool   // no key is needed
+	cli       *cli   // the program; nil for a provider
+	named     bool   // an agent's options name the server
+	given     string // the key in these options
 }
 
 // The default models of providers, and short names of models.
 var (
-	usual = map[string]string{
+	defaultModels = map[string]string{
 		config.Anthropic: "claude-sonnet-5-5", config.OpenAI: "gpt-6.1-sol",
 		config.Gemini: "gemini-3.8-flash",
 	}
-	short = map[string]string{
+	modelAliases = map[string]string{
 		"opus": "anthropic/claude-opus-5-5", "sonnet": "anthropic/claude-sonnet-5-5",
 		"haiku": "anthropic/claude-haiku-5-5",
 	}
-	// families are the beginnings of names by which a provider is known.
+	// families maps prefixes of model names to providers.
 	families = []struct{ begins, provider string }{
 		{"claude-", config.Anthropic},
 		{"gpt-", config.OpenAI},
@@ -85,7 +85,7 @@ var (
 	}
 )
 
-// server finds a provider by its name; false when there is none.
+// server returns the provider or program with a name; false if there is none.
 func (m *Models) server(name string) (server, bool) {
 	s := server{name: name}
 	declared := false
@@ -127,11 +127,10 @@ func (m *Models) server(name string) (server, bool) {
 		s.base, s.ambient, s.keyless = s.settings.BaseURL.Value, nil, true
 	}
 	if name == config.OpenAI && s.settings.API == "" && s.base == "" {
-		// At OpenAI's own, newer models take no tools in Chat Completions. Other
-		// servers that speak like it mostly know nothing else.
+		// OpenAI's newer models accept no tools in Chat Completions. Most compatible servers have only that API.
 		s.api = config.OpenAIResponses
 	}
-	s.model = cmp.Or(s.settings.Model.Value, usual[name])
+	s.model = cmp.Or(s.settings.Model.Value, defaultModels[name])
 	return s, true
 }
 
@@ -150,14 +149,12 @@ func (c *Choice) optionNames() httptransport.OptionNames {
 	}
 }
 
-// asked are the names by which AWF workflows call programs, and who runs their
-// models over the network.
-var asked = map[string]string{"claude": config.Anthropic, config.Codex: config.OpenAI}
+// directProviders maps programs, by their names in AWF workflows, to the providers of their models.
+var directProviders = map[string]string{"claude": config.Anthropic, config.Codex: config.OpenAI}
 
-// direct is who answers in the place of a program that is not there, where there
-// is a key for that.
+// direct returns the provider that replaces a program that is not installed, if there is a key for the provider.
 func (m *Models) direct(name string, c *cli) (server, bool) {
-	instead := asked[name]
+	instead := directProviders[name]
 	if instead == "" || c.declared || m.lacksProgram(c) == nil {
 		return server{}, false
 	}
@@ -165,7 +162,7 @@ func (m *Models) direct(name string, c *cli) (server, bool) {
 	return s, ok && m.lacksKey(s) == nil
 }
 
-// ollama is the address in OLLAMA_HOST, which may lack its parts.
+// ollama returns the base URL for the value of OLLAMA_HOST, which may lack scheme, host or port.
 func ollama(host string) string {
 	host = cmp.Or(host, "127.0.0.1:11434")
 	if !strings.Contains(host, "://") {
@@ -184,14 +181,14 @@ func ollama(host string) string {
 	return strings.TrimSuffix(u.String(), "/") + "/v1"
 }
 
-// Choice is the model that answers.
+// Choice is a selected model.
 type Choice struct {
 	Provider, Model string
 	server          server
 }
 
 func (c Choice) String() string {
-	if c.Model == "" { // a program's own choice
+	if c.Model == "" { // the program chooses
 		return c.Provider
 	}
 	return c.Provider + "/" + c.Model
@@ -216,24 +213,24 @@ func (c Choice) Retries() int {
 	return usualRetries
 }
 
-// Trouble is the reason why something cannot be used, and what to do about it.
-type Trouble struct {
+// Problem explains why something cannot be used, and how to fix it.
+type Problem struct {
 	Message string `json:"message"`
 	Help    string `json:"help"`
 }
 
-func (t *Trouble) Error() string { return t.Message }
+func (t *Problem) Error() string { return t.Message }
 
 // Choose returns the model of a name: PROVIDER/MODEL, a model name that implies its provider, an alias, or a provider.
 // The empty name is the default model.
-func (m *Models) Choose(name string) (Choice, *Trouble) {
+func (m *Models) Choose(name string) (Choice, *Problem) {
 	if name == "" || name == "inherit" {
 		name = m.Default()
 		if name == "" {
-			return Choice{}, &Trouble{
+			return Choice{}, &Problem{
 				Message: "no model is named, and none is configured",
-				Help: "Set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, use --model, or write models: " +
-					"{default: …} into " + config.FileName + ".",
+				Help: "Set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, use --model, or add models: " +
+					"{default: …} to " + config.FileName + ".",
 			}
 		}
 	}
@@ -243,7 +240,7 @@ func (m *Models) Choose(name string) (Choice, *Trouble) {
 			break
 		}
 	}
-	if full, ok := short[name]; ok {
+	if full, ok := modelAliases[name]; ok {
 		name = full
 	}
 	if before, after, ok := strings.Cut(name, "/"); ok {
@@ -252,13 +249,13 @@ func (m *Models) Choose(name string) (Choice, *Trouble) {
 				return Choice{}, withoutModel(before)
 			}
 			if s.cli != nil && strings.HasPrefix(after, "-") {
-				return Choice{}, &Trouble{
-					Message: fmt.Sprintf("%q is no model of %s", after, s.name),
+				return Choice{}, &Problem{
+					Message: fmt.Sprintf("%q is not a model of %s", after, s.name),
 					Help: fmt.Sprintf("Write %s/MODEL; other arguments go into %s, as args.", s.name,
 						config.FileName),
 				}
 			}
-			if by, full, ok := strings.Cut(short[after], "/"); ok && by == s.name {
+			if by, full, ok := strings.Cut(modelAliases[after], "/"); ok && by == s.name {
 				after = full
 			}
 			return Choice{Provider: s.name, Model: after, server: s}, nil
@@ -283,28 +280,28 @@ func (m *Models) Choose(name string) (Choice, *Trouble) {
 		}
 	}
 	if provider, _, ok := strings.Cut(name, "/"); ok {
-		return Choice{}, &Trouble{
+		return Choice{}, &Problem{
 			Message: fmt.Sprintf("there is no provider %q to run the model %q", provider, name),
 			Help: fmt.Sprintf("Declare it in %s, under models: providers:, or use --model with one of: %s.",
 				config.FileName, strings.Join(m.names(), ", ")),
 		}
 	}
-	return Choice{}, &Trouble{
+	return Choice{}, &Problem{
 		Message: fmt.Sprintf("no provider is known for the model %q", name),
 		Help:    fmt.Sprintf("Write PROVIDER/%s, with one of: %s.", name, strings.Join(m.names(), ", ")),
 	}
 }
 
-func withoutModel(provider string) *Trouble {
-	return &Trouble{
+func withoutModel(provider string) *Problem {
+	return &Problem{
 		Message: fmt.Sprintf("the provider %q is named without a model", provider),
 		Help:    fmt.Sprintf("Write %s/MODEL, or give the provider a model in %s.", provider, config.FileName),
 	}
 }
 
-// matches compares a name with a pattern in which * is any text.
+// matches reports whether a name matches a pattern in which * matches any text.
 func matches(pattern, name string) bool {
-	// A slash is a letter like any other here.
+	// Unlike in path.Match, * also matches slashes.
 	ok, err := path.Match(strings.ReplaceAll(pattern, "/", "\x00"), strings.ReplaceAll(name, "/", "\x00"))
 	return ok && err == nil
 }
@@ -336,17 +333,17 @@ func (m *Models) Providers() []string {
 	return xslices.AppendNew(config.BuiltIn(), config.Names(m.config.Models.Providers)...)
 }
 
-// withheld returns an error if the entry of a provider or program is not approved; nil if it is, or needs no approval.
-func (s *server) withheld() *Trouble {
+// withheld returns a problem if the entry of a provider or program needs approval and has none; nil otherwise.
+func (s *server) withheld() *Problem {
 	if s.settings.Withheld || s.cli != nil && s.cli.settings.Withheld {
-		return &Trouble{Message: config.NotApproved(fmt.Sprintf("the entry of %q under models in %s", s.name,
+		return &Problem{Message: config.NotApproved(fmt.Sprintf("the entry of %q under models in %s", s.name,
 			config.FileName)), Help: config.Approval}
 	}
 	return nil
 }
 
 // lacksKey returns what is missing before a provider can be used; nil if nothing is.
-func (m *Models) lacksKey(s server) *Trouble {
+func (m *Models) lacksKey(s server) *Problem {
 	if t := s.withheld(); t != nil {
 		return t
 	}
@@ -366,8 +363,8 @@ func (m *Models) lacksKey(s server) *Trouble {
 	return m.lacksHeader(s)
 }
 
-// lacksHeader is lacksKey for the secrets that travel in headers.
-func (m *Models) lacksHeader(s server) *Trouble {
+// lacksHeader is lacksKey for secrets in headers.
+func (m *Models) lacksHeader(s server) *Problem {
 	for _, h := range s.settings.Headers {
 		if name, ok := config.Reference(h.Value.Value); ok {
 			if t := m.lacksSecret(s, "the header "+h.Name, name); t != nil {
@@ -378,8 +375,8 @@ func (m *Models) lacksHeader(s server) *Trouble {
 	return nil
 }
 
-// lacksSecret looks for a secret that a provider is sent.
-func (m *Models) lacksSecret(s server, what, name string) *Trouble {
+// lacksSecret returns why a secret that is sent to a provider is not available; nil if it is.
+func (m *Models) lacksSecret(s server, what, name string) *Problem {
 	if declared := m.config.Secret(name); declared != nil {
 		if t := m.ownKey(s, declared.Env); t != nil {
 			return t
@@ -388,14 +385,14 @@ func (m *Models) lacksSecret(s server, what, name string) *Trouble {
 	return lacksSecret(m.config, m.root, m.getenv, what+" of "+s.name, name)
 }
 
-// lacksVariable looks for a key in the environment.
-func (m *Models) lacksVariable(s server) *Trouble {
+// lacksVariable returns why the key of a provider is not in the environment; nil if it is, or is not needed.
+func (m *Models) lacksVariable(s server) *Problem {
 	if env := s.settings.KeyEnv.Value; env != "" {
 		if t := m.ownKey(s, env); t != nil {
 			return t
 		}
 		if m.getenv(env) == "" {
-			return &Trouble{
+			return &Problem{
 				Message: fmt.Sprintf("there is no key for %s: %s is not set", s.name, env),
 				Help:    fmt.Sprintf("Set %s.", env),
 			}
@@ -405,34 +402,34 @@ func (m *Models) lacksVariable(s server) *Trouble {
 	switch {
 	case s.keyless || slices.ContainsFunc(s.ambient, func(env string) bool { return m.getenv(env) != "" }):
 		return nil
-	case len(s.ambient) == 0: // of a configuration with mistakes
-		return &Trouble{
+	case len(s.ambient) == 0: // the configuration has errors
+		return &Problem{
 			Message: fmt.Sprintf("there is no address for %s", s.name),
 			Help:    fmt.Sprintf("Give it a base_url in %s.", config.FileName),
 		}
 	}
-	return &Trouble{
+	return &Problem{
 		Message: fmt.Sprintf("there is no key for %s: %s is not set", s.name, s.ambient[0]),
 		Help:    fmt.Sprintf("Set %s.", strings.Join(s.ambient, " or ")),
 	}
 }
 
-// usualKeys are the variables whose keys belong to the providers themselves.
+// usualKeys are the environment variables that hold the keys of the built-in providers.
 var usualKeys = []string{"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"}
 
 // ownKey refuses to send a provider's usual key to an address that a file of the project names, because the file may
 // not be the user's own.
-func (m *Models) ownKey(s server, env string) *Trouble {
+func (m *Models) ownKey(s server, env string) *Problem {
 	if s.settings.BaseURL.Value == "" || !slices.Contains(usualKeys, env) {
 		return nil
 	}
-	return &Trouble{
+	return &Problem{
 		Message: fmt.Sprintf("the key in %s is not sent to %s", env, s.settings.BaseURL.Value),
 		Help:    "Give the key for that server a variable of its own, and name it with key_env.",
 	}
 }
 
-// key finds a provider's key at the moment of use; nil when none is sent.
+// key returns a function that reads a provider's key when it is used; nil if none is sent.
 func (m *Models) key(s server) func(context.Context) (string, error) {
 	read := func(env string) func(context.Context) (string, error) {
 		return func(context.Context) (string, error) {
@@ -467,12 +464,12 @@ func (m *Models) key(s server) func(context.Context) (string, error) {
 		}
 	}
 	if len(s.ambient) > 0 && !s.keyless {
-		return read(s.ambient[0]) // says what is missing
+		return read(s.ambient[0]) // fails and names the variable
 	}
 	return nil
 }
 
-// resolve puts the value in the place of a reference to a secret.
+// resolve returns the value of a secret if value is a reference to one, and otherwise value itself.
 func (m *Models) resolve(ctx context.Context, value string) (string, error) {
 	name, ok := config.Reference(value)
 	if !ok {
@@ -488,7 +485,7 @@ const (
 	usualPrograms = 4 // at the same time
 )
 
-// provider opens a provider, once.
+// provider returns the model of a provider or program. Later calls return the same one.
 func (m *Models) provider(s server) (provider.Model, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -506,12 +503,11 @@ func (m *Models) provider(s server) (provider.Model, error) {
 	if n := s.settings.MaxConcurrent; n > 0 {
 		atOnce = int(n)
 	}
-	patience := cmp.Or(m.config.Defaults.ModelTimeout, stepkind.ModelCallSeconds*time.Second)
-	// A place is held while a call is made, not while it is waited for
-	// another attempt; each attempt has its own time.
+	timeout := cmp.Or(m.config.Defaults.ModelTimeout, stepkind.ModelCallSeconds*time.Second)
+	// A call holds a slot during each attempt, not between attempts. Each attempt has its own timeout.
 	whole := provider.Retry{
 		Model: provider.Limit{
-			Model: provider.Deadline{Model: provider.Bound{Model: bare}, After: patience},
+			Model: provider.Deadline{Model: provider.Bound{Model: bare}, After: timeout},
 			Slots: provider.NewSlots(atOnce),
 		},
 		Times: Choice{server: s}.Retries(), Jitter: rand.Float64, Pause: pause,
@@ -520,8 +516,8 @@ func (m *Models) provider(s server) (provider.Model, error) {
 	return whole, nil
 }
 
-// program opens a program. It tries again by itself what may pass, and has a
-// time of its own: nothing that it does is done again because it failed.
+// program returns the model of a program. Its calls are not repeated: the program retries requests itself, and its work
+// may have side effects.
 func (m *Models) program(s server) (provider.Model, error) {
 	agent, err := m.agent(s.cli)
 	if err != nil {
@@ -547,7 +543,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// reachable is a model of the network.
+// reachable is a model that is reached over the network.
 type reachable interface {
 	provider.Model
 	Reach(context.Context) error
@@ -592,7 +588,7 @@ func (m *Models) Price(c Choice) (price.Price, bool) {
 		return cliPrice(c.server.cli, c.Model)
 	}
 	if c.Provider == "ollama" {
-		return price.Price{}, true // one's own machine sends no bill
+		return price.Price{}, true // local models are free
 	}
 	if c.server.named {
 		return price.Price{}, false // an agent's options name a server whose prices are not known
@@ -613,21 +609,21 @@ func (m *Models) ConfiguredPrice(c Choice) (price.Price, bool) {
 	return price.Price{}, false
 }
 
-// router hands each request to the model that it is for.
+// router passes each request to the model that it names.
 type router struct {
 	models    *Models
-	instead   string // of whatever a request names
-	otherwise string // when a request names none
+	override  string // replaces the model of every request
+	fallback  string // for requests that name no model
 	sandbox   bool   // commands are confined
 	consented bool   // a person has consented to commands
 }
 
 var _ provider.Agents = router{}
 
-// Agent tells how the program works that a model is; nil for one of the network.
+// Agent returns what the program behind a model can do; nil if the model is reached over the network.
 func (r router) Agent(model string) *provider.AgentInfo {
-	choice, trouble := r.models.ChooseWith(r.name(model), nil)
-	if trouble != nil || choice.server.cli == nil {
+	choice, problem := r.models.ChooseWith(r.name(model), nil)
+	if problem != nil || choice.server.cli == nil {
 		return nil
 	}
 	return r.models.agentInfo(choice.server.cli, r.sandbox)
@@ -637,19 +633,19 @@ func (r router) name(asked string) string {
 	if asked == "inherit" {
 		asked = ""
 	}
-	return cmp.Or(r.instead, asked, r.otherwise)
+	return cmp.Or(r.override, asked, r.fallback)
 }
 
-// Generate asks the model that the request names.
+// Generate sends the request to the model that it names.
 func (r router) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	return func(yield func(provider.Chunk, error) bool) {
-		choice, trouble := r.models.ChooseWith(r.name(req.Model), req.Options)
-		if c := choice.server.cli; trouble == nil && c != nil {
-			trouble = r.models.lacksConsent(c, r.consented)
+		choice, problem := r.models.ChooseWith(r.name(req.Model), req.Options)
+		if c := choice.server.cli; problem == nil && c != nil {
+			problem = r.models.lacksConsent(c, r.consented)
 		}
-		if trouble != nil {
-			yield(provider.Chunk{}, &provider.Error{Class: provider.NotReady, Message: trouble.Message + ". " +
-				trouble.Help})
+		if problem != nil {
+			yield(provider.Chunk{}, &provider.Error{Class: provider.NotReady, Message: problem.Message + ". " +
+				problem.Help})
 			return
 		}
 		m, err := r.models.provider(choice.server)
@@ -668,7 +664,7 @@ func (r router) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 	}
 }
 
-// asked is what the records keep of a request; nil when a program was asked.
+// asked returns what the records keep of a request; nil for a program.
 func (c *Choice) asked(req *provider.Request) *provider.Asked {
 	s := &c.server
 	if s.cli != nil {
@@ -689,13 +685,13 @@ func (c *Choice) asked(req *provider.Request) *provider.Asked {
 	return out
 }
 
-// MostTokens is what is set aside for a request: more than any model counts.
+// MostTokens returns an upper bound of the tokens of a request, for reservations.
 func (r router) MostTokens(req *provider.Request) int64 { return req.MostTokens() }
 
-// price is what the model of a name costs here.
+// price returns the price of a model; false if it is unknown.
 func (r router) price(asked string) (price.Price, bool) {
-	choice, trouble := r.models.Choose(r.name(asked))
-	if trouble != nil {
+	choice, problem := r.models.Choose(r.name(asked))
+	if problem != nil {
 		return price.Price{}, false
 	}
 	return r.models.Price(choice)

@@ -62,13 +62,13 @@ func TestChoose(t *testing.T) {
 		"codex/gpt-5.4":           "codex/gpt-5.4",
 		"github_copilot":          "copilot",
 		"gemini-cli/gemini-3":     "gemini-cli/gemini-3",
-		"gemini-cli/--yolo":       `"--yolo" is no model`,
+		"gemini-cli/--yolo":       `"--yolo" is not a model`,
 		"codex/":                  "without a model",
 	} {
-		got, trouble := m.Choose(name)
-		if trouble != nil && (!strings.Contains(trouble.Message, want) || trouble.Help == "") || trouble == nil &&
+		got, problem := m.Choose(name)
+		if problem != nil && (!strings.Contains(problem.Message, want) || problem.Help == "") || problem == nil &&
 			got.String() != want {
-			t.Errorf("%q: %s, %+v", name, got, trouble)
+			t.Errorf("%q: %s, %+v", name, got, problem)
 		}
 	}
 }
@@ -126,7 +126,7 @@ func TestKeys(t *testing.T) {
 		},
 		{
 			"models: {providers: {openai: {key: secret://s}}}\nsecrets: {s: {command: [no-such-thing]}}", "openai", all,
-			"", "which is not there",
+			"", "which is not installed",
 		},
 		{"models: {providers: {openai: {key_env: NONE}}}", "openai", all, "", "NONE is not set"},
 		{
@@ -164,7 +164,7 @@ func TestKeysInHeaders(t *testing.T) {
 	m := models(t,
 		"models: {providers: {mine: {api: openai, base_url: '"+s.URL+"', headers: {X-Key: secret://s}, max_retries: "+
 			"0}}}\nsecrets: {s: {env: OPENAI_API_KEY}}", map[string]string{"OPENAI_API_KEY": "of OpenAI"})
-	_, err := providertest.Collect(t, router{models: m, instead: "mine/suite"}.Generate(t.Context(),
+	_, err := providertest.Collect(t, router{models: m, override: "mine/suite"}.Generate(t.Context(),
 		providertest.AskText()))
 	var failed *provider.Error
 	if !errors.As(err, &failed) || failed.Class != provider.NotReady || len(s.Requests()) > 0 {
@@ -236,9 +236,9 @@ func TestRouter(t *testing.T) {
 	s := providertest.NewServer(t, providertest.Chat)
 	m := models(t, "models: {providers: {mine: {api: openai, base_url: '"+s.URL+"', key_env: K, max_retries: 1}}}",
 		map[string]string{"K": s.Key})
-	for _, r := range []router{{models: m, instead: "mine/suite"}, {models: m, otherwise: "mine/suite"}} {
+	for _, r := range []router{{models: m, override: "mine/suite"}, {models: m, fallback: "mine/suite"}} {
 		req := providertest.AskText()
-		req.Model = map[bool]string{true: "something-else"}[r.instead != ""]
+		req.Model = map[bool]string{true: "something-else"}[r.override != ""]
 		reply, err := providertest.Collect(t, r.Generate(t.Context(), req))
 		if err != nil || reply.Model != "suite-1" || reply.Provider != "mine" {
 			t.Errorf("%+v, %v", reply, err)
@@ -246,7 +246,7 @@ func TestRouter(t *testing.T) {
 	}
 	before := len(s.Requests())
 	bad := providertest.Fault{Status: 429, Header: map[string]string{"Retry-After": "0.01"}}.Ask("limited")
-	_, err := providertest.Collect(t, router{models: m, instead: "mine/suite"}.Generate(t.Context(), bad))
+	_, err := providertest.Collect(t, router{models: m, override: "mine/suite"}.Generate(t.Context(), bad))
 	var failed *provider.Error
 	if !errors.As(err, &failed) || failed.Class != provider.RateLimit || len(s.Requests())-before != 2 {
 		t.Errorf("%v after %d calls", err, len(s.Requests())-before)
@@ -294,9 +294,9 @@ func TestPricesBehindGateways(t *testing.T) {
 			t.Errorf("the price of %s is known: %t", name, known)
 		}
 	}
-	for _, names := range []map[string]string{usual, short} {
+	for _, names := range []map[string]string{defaultModels, modelAliases} {
 		for name := range names {
-			if choice, trouble := m.Choose(names[name]); trouble == nil {
+			if choice, problem := m.Choose(names[name]); problem == nil {
 				if _, known := m.Price(choice); !known {
 					t.Errorf("no price is known for %s", choice)
 				}

@@ -16,14 +16,13 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// Simulated returns the model that makes up its replies, the same ones for the
-// same seed.
+// Simulated returns a model with simulated replies, which are the same for the same seed.
 func Simulated(seed uint64) provider.Model { return simulated.Model{Seed: seed} }
 
-// Script reads a file of replies. It is usable unless the list has an error.
+// Script parses a file of replies. The script is valid unless the list has an error.
 func Script(f *source.File) (*scripted.Script, diag.List) { return scripted.Parse(f) }
 
-// ScriptFacts and ScriptBound are what decides whether the entries of a script can answer.
+// ScriptFacts and ScriptBound decide whether the entries of a script can match.
 type (
 	ScriptFacts = scripted.Facts
 	ScriptBound = scripted.Bound
@@ -40,7 +39,7 @@ func ScriptActivities(p *ir.Program) map[string][]scripted.Activity {
 			}
 			uses := kinds[t.Kind].Uses(t)
 			w := scripted.Activity{Command: len(uses.Commands) > 0}
-			// The code of a node calls agents by itself. Where an agent is a program, its step asks no model.
+			// The code of a node calls agents itself. A step whose agent is a program calls no model.
 			w.Asks = !w.Command || len(uses.Tools) > 0 || t.Kind == "node" ||
 				stepkind.ContractOf(kinds[t.Kind], p, s, t) != nil
 			w.Agents = xslices.Map(uses.Agents, func(one ir.Name) string { return one.Name })

@@ -21,8 +21,8 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// Preview is the first request that a step sends to a model. What is known only
-// when the step runs is replaced by its name in parentheses.
+// Preview returns the first request that a step sends to a model. Values that are known only when the step runs are
+// replaced with their names in parentheses.
 func (t *Tools) Preview(ctx context.Context, p *ir.Program, s *ir.Step, models *Models) (*provider.Request, error) {
 	task := s.Task()
 	runners := Runners()
@@ -60,7 +60,7 @@ func (t *Tools) Preview(ctx context.Context, p *ir.Program, s *ir.Step, models *
 	}
 	_, err := runners[task.Kind].Run(ctx, job)
 	if agent := stepkind.BoundOf(Kinds()[task.Kind], p, s, task).Agent; model.request == nil && task.Kind == nodeKind {
-		// The code of the node cannot compute with the placeholders, so the workload is one as a whole.
+		// The code of the node cannot compute with placeholders, so one placeholder replaces the whole workload.
 		call := stepkind.Lenient[node.Settings](task).Worker(agent, s.Span)
 		job.Task = &call
 		job.Reads = []step.Read{{Path: "workload", Value: step.JSON("(workload)")}}
@@ -90,7 +90,7 @@ func asksNoModel(s *ir.Step) error {
 	return fmt.Errorf("step %q %w", s.Title(), ErrAsksNoModel)
 }
 
-// claim is a result of a worker that contradicts those of the others.
+// claim returns a worker's result that contradicts those of the others.
 func claim(merge combine.Settings, worker string) json.RawMessage {
 	of := func(field string) string { return "(" + field + " as " + worker + " has it)" }
 	out := map[string]any{}
@@ -257,15 +257,16 @@ func placeholder(name string, paths [][]string) any {
 	return out
 }
 
-var errPreviewed = errors.New("the request was only looked at")
+var errPreviewed = errors.New("the request was recorded, not sent")
 
-// recorder is a model that keeps the first request and answers none. Programs get requests as they do in runs.
+// recorder is a model that records the first request and replies to none. Requests for programs are the same as in
+// runs.
 type recorder struct {
 	router
 	request *provider.Request
 }
 
-// Agent returns how the program works that a model is; nil if it is none.
+// Agent returns what the program behind a model can do; nil if the model is not a program.
 func (r *recorder) Agent(model string) *provider.AgentInfo {
 	if r.models == nil {
 		return nil
@@ -281,7 +282,7 @@ func (r *recorder) Generate(_ context.Context, req provider.Request) iter.Seq2[p
 	return func(yield func(provider.Chunk, error) bool) { yield(provider.Chunk{}, errPreviewed) }
 }
 
-// noLog grants everything and keeps nothing.
+// noLog is a step.Log that grants every reservation and records nothing.
 type noLog struct{}
 
 // Note does nothing.

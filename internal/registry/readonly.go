@@ -77,11 +77,11 @@ func removeDeadCopies() {
 	for _, dir := range found {
 		lock, err := filelock.OpenExisting(filepath.Join(dir, copyLock))
 		if err != nil {
-			continue // it belongs to another user, or its process has just begun
+			continue // it belongs to another user, or its process is just starting
 		}
 		if free, err := lock.TryExclusive(); err == nil && free {
-			os.RemoveAll(dir) // see above
+			os.RemoveAll(dir) // a failure leaves it to the next process
 		}
-		lock.Close() // it was only tried
+		lock.Close()
 	}
 }

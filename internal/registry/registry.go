@@ -29,13 +29,13 @@ import (
 // Formats returns all file formats.
 func Formats() format.Set { return FormatsFor(Reading{}) }
 
-// Reading selects how files are read that can be read in several ways.
+// Reading selects how ambiguous files are read.
 type Reading struct {
 	// Execution reads the Execution block of a NOF file instead of its graph.
 	Execution bool
-	// HonorRules looks at the routing rules of a NOF file in every mode.
+	// HonorRules applies the routing rules of a NOF file in every mode.
 	HonorRules bool
-	// Run reports what keeps a workflow from running here as an error.
+	// Run reports everything that prevents a run as an error.
 	Run bool
 	// Python runs the Python code of workflows in a real python3: one of the
 	// constants below, or empty for the built-in interpreter.
@@ -49,7 +49,7 @@ type Reading struct {
 	Env []string
 }
 
-// How a real python3 is run: in a sandbox, or with all that the user may do.
+// How a real python3 runs: in a sandbox, or with all permissions of the user.
 const (
 	PythonConfined   = "confined"
 	PythonUnconfined = "unconfined"

@@ -55,7 +55,7 @@ func TestEveryToolIsAccepted(t *testing.T) {
 				map[string]string{"K": server.Key})
 			req := providertest.AskText()
 			req.Tools, req.Options = offered, []byte(`{"temperature":0.5}`)
-			reply, err := providertest.Collect(t, router{models: m, instead: "mock/suite"}.Generate(t.Context(), req))
+			reply, err := providertest.Collect(t, router{models: m, override: "mock/suite"}.Generate(t.Context(), req))
 			if err != nil {
 				t.Fatal(err)
 			}

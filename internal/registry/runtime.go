@@ -40,13 +40,12 @@ type Runtime struct {
 	Store   journal.Store
 	Process Process
 	Engine  engine.Engine
-	// Transcripts and Audits write what happened; they follow the journal by
-	// themselves.
+	// Transcripts and Audits write records. They follow the journal in the background.
 	Transcripts *transcript.Writer
 	Audits      *audit.Writer
 	// Shown is the journal as people see it: redacted as the workflows of its runs ask for.
 	Shown *report.RedactedJournal
-	// Secrets has the values that are kept out of all of these.
+	// Secrets has the values that are hidden in all records.
 	Secrets *secret.Registry
 	// GracePeriod is how long running commands may take to finish when the process is asked to stop.
 	GracePeriod time.Duration
@@ -75,32 +74,32 @@ type Runtime struct {
 // Commits wakes readers of a journal when something is committed. The zero value is ready for use.
 type Commits = commits.Notifier
 
-// RuntimeOptions are the choices of a Runtime.
+// RuntimeOptions configures a Runtime.
 type RuntimeOptions struct {
 	// Relaxed leaves out the fsync of each commit.
 	Relaxed bool
 	Log     *slog.Logger
 	// Kinds are kinds of leaf work besides those that ship.
 	Kinds []step.Runner
-	// Config is the project's; nil is that of a project without any.
+	// Config is the project's; nil is an empty configuration.
 	Config *config.Config
 	// Tools are the project's; nil creates them. The runtime closes them.
 	Tools *Tools
-	// Models are the project's, with their secrets; nil makes them.
+	// Models are the project's, with their secrets; nil creates them.
 	Models *Models
 	// Getenv reads the environment; nil reads the process's own.
 	Getenv func(string) string
 	// Notice receives messages about the store and about telemetry for people; nil discards them. Several goroutines
 	// may call it.
 	Notice func(text string)
-	// Version is of the program; nil is unknown.
+	// Version returns the version of this program; nil if it is unknown.
 	Version func() string
 	// Journal wraps the store before anything uses it; nil leaves it as it is.
 	Journal func(journal.Store) journal.Store
-	// Changes connects the runtimes of one process over the same storage: readers are woken by the commits of all.
-	// Nil is one of the runtime's own.
+	// Changes connects the runtimes of one process over the same storage: readers are woken by the commits of all. Nil
+	// connects none.
 	Changes *Commits
-	// Labels are those of this process: it drives runs that need them.
+	// Labels are those of this process. It drives only runs that need no other labels.
 	Labels []string
 	// Trust signs the storage folder, and checks that this user has signed it;
 	// nil does neither.
@@ -198,7 +197,7 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	return r, nil
 }
 
-// record starts to write records.
+// record starts the writers of records.
 func (r *Runtime) record() error {
 	transcripts, lock, err := r.folder("transcripts")
 	if err != nil {
@@ -222,7 +221,7 @@ func (r *Runtime) record() error {
 			return def.Sources, nil
 		},
 	})
-	told, err := r.Transcripts.Position(context.Background())
+	transcribed, err := r.Transcripts.Position(context.Background())
 	if err != nil {
 		return err
 	}
@@ -230,9 +229,10 @@ func (r *Runtime) record() error {
 	if err != nil {
 		return err
 	}
-	// Sinks without a position of their own come first, so that they have had everything up to the others' positions.
-	sinks, after := report.Sinks{r.Transcripts, r.Audits}, min(told, audited)
-	if r.copied != "" { // nothing outside of the copy is written
+	// Sinks without a position of their own come first, so that they have received everything up to the positions of
+	// the others.
+	sinks, after := report.Sinks{r.Transcripts, r.Audits}, min(transcribed, audited)
+	if r.copied != "" { // only the copy is written
 		r.follow = report.Follow(r.Store, sinks, report.FollowOptions{After: after, Log: r.log})
 		return nil
 	}
@@ -259,14 +259,13 @@ func (r *Runtime) record() error {
 	return nil
 }
 
-// awfAuditLog is the variable that says where AWF's audit trail is.
+// awfAuditLog is the environment variable with the path of AWF's audit trail, or "off".
 const awfAuditLog = "AWF_AUDIT_LOG"
 
-// NoAWFAudit reports whether the environment switches AWF's audit trail off.
+// NoAWFAudit reports whether the environment disables AWF's audit trail.
 func NoAWFAudit(getenv func(string) string) bool { return getenv(awfAuditLog) == "off" }
 
-// awfTrail writes AWF's own audit trail, where AWF's environment says; nil
-// when that says "off".
+// awfTrail returns the writer of AWF's audit trail; nil if the environment disables it.
 func (r *Runtime) awfTrail() (*awfaudit.Writer, error) {
 	if NoAWFAudit(r.getenv) {
 		return nil, nil
@@ -309,10 +308,10 @@ func (r *Runtime) Program(ctx context.Context, definition string) (*ir.Program, 
 	return def.Program, nil
 }
 
-// Dir is the storage folder.
+// Dir returns the storage folder.
 func (r *Runtime) Dir() string { return r.dir }
 
-// RunDir is the folder of a run's files.
+// RunDir returns the folder of a run's files.
 func (r *Runtime) RunDir(id journal.RunID) string { return filepath.Join(r.dir, "runs", string(id)) }
 
 // RemoveFiles removes the records and files of runs that have been deleted.
@@ -450,7 +449,7 @@ func (o *RunOptions) Pin(c *config.Config, m *Models, sandbox *bool, confined fu
 	}
 }
 
-// Encode is how options travel with a run.
+// Encode returns the options as JSON, for the journal.
 func (o RunOptions) Encode() json.RawMessage {
 	raw, err := json.Marshal(o)
 	if err != nil {
@@ -469,7 +468,7 @@ func withoutTranscript(s journal.RunStarted) bool {
 	return json.Unmarshal(s.Options, &o) == nil && o.NoTranscript
 }
 
-// Runners returns every kind of leaf work that can be done.
+// Runners returns the kinds of steps that can run, by name.
 func Runners() map[string]step.Runner {
 	out := map[string]step.Runner{}
 	for name, k := range Kinds() {
@@ -502,7 +501,7 @@ func CheckOutput(p *ir.Program, output json.RawMessage, origin func(path string)
 			problems[i].Message += " (" + from + ")"
 		}
 	}
-	return fmt.Errorf("the output does not match its schema: %s", joined(problems))
+	return fmt.Errorf("the output does not match its schema: %s", joinProblems(problems))
 }
 
 // CheckVariable checks a new value of a variable against the schema that the program declares for it: that of the
@@ -533,7 +532,7 @@ func CheckVariable(p *ir.Program, path string, value json.RawMessage) error {
 		if len(problems) == 0 {
 			return nil
 		}
-		return fmt.Errorf("the new value of %s does not match its schema: %s", path, joined(problems))
+		return fmt.Errorf("the new value of %s does not match its schema: %s", path, joinProblems(problems))
 	}
 	for i := range p.Vars {
 		if rest, ok := strings.CutPrefix(path+".", p.Vars[i].Path+"."); ok {
@@ -562,7 +561,7 @@ func FillInput(p *ir.Program, input json.RawMessage) (json.RawMessage, error) {
 	if err != nil || len(problems) == 0 {
 		return input, err
 	}
-	return nil, fmt.Errorf("the input of %q does not fit: %s", p.Name, joined(problems))
+	return nil, fmt.Errorf("the input of %q does not match its schema: %s", p.Name, joinProblems(problems))
 }
 
 // machine returns the initial values of variables that come from this machine, for a project.

@@ -62,7 +62,7 @@ func Secrets(root string, c *config.Config, getenv func(string) string) *secret.
 		variable(env, func(ctx context.Context) (string, error) {
 			found, err := value(env)(ctx)
 			if err == nil && isOrdinary(found) {
-				return "", fmt.Errorf("%s has nothing that has to be hidden", env)
+				return "", fmt.Errorf("the value of %s is not secret", env)
 			}
 			return found, err
 		})
@@ -110,28 +110,28 @@ func isOrdinary(value string) bool {
 
 // lacksSecret returns why a secret is not available; nil if it is. A command that prints one is not run for that,
 // because it may ask a person.
-func lacksSecret(c *config.Config, root string, getenv func(string) string, what, name string) *Trouble {
+func lacksSecret(c *config.Config, root string, getenv func(string) string, what, name string) *Problem {
 	declared := c.Secret(name)
 	switch {
 	case declared == nil:
-		return &Trouble{
+		return &Problem{
 			Message: fmt.Sprintf("%s is the secret %q, which is not declared", what, name),
 			Help:    "Declare it in " + config.FileName + ".",
 		}
 	case declared.Withheld:
-		return &Trouble{
+		return &Problem{
 			Message: config.NotApproved(fmt.Sprintf("%s comes from %s, which", what, declared.Place())),
 			Help:    config.Approval,
 		}
 	case len(declared.Command) > 0:
 		if _, err := exec.LookPath(declared.Command[0]); err != nil {
-			return &Trouble{Message: fmt.Sprintf("%s comes from the command %q, which is not there", what,
+			return &Problem{Message: fmt.Sprintf("%s comes from the command %q, which is not installed", what,
 				declared.Command[0]), Help: "Install it, or change the secret in " + config.FileName + "."}
 		}
 		return nil
 	}
 	if _, err := declared.Value(context.Background(), root, getenv); err != nil {
-		return &Trouble{
+		return &Problem{
 			Message: fmt.Sprintf("%s is not available: %v", what, err),
 			Help:    fmt.Sprintf("Put the secret into %s.", declared.Place()),
 		}
@@ -139,8 +139,8 @@ func lacksSecret(c *config.Config, root string, getenv func(string) string, what
 	return nil
 }
 
-// lacksValues returns the values that a tool or its server needs and that are not available.
-func (t *Tools) lacksValues(name string) []Trouble {
+// lacksValues returns a problem for each value that a tool or its server needs and that is not available.
+func (t *Tools) lacksValues(name string) []Problem {
 	what, values := "", []config.Header(nil)
 	set := t.config.Tool(name)
 	if set != nil && set.Use.Value != "" {
@@ -152,21 +152,21 @@ func (t *Tools) lacksValues(name string) []Trouble {
 	} else if server, ok := t.serverOf(name); ok {
 		what = fmt.Sprintf("of the MCP server %q", server)
 		t.servers.mu.Lock()
-		is := t.servers.written[server]
+		is := t.servers.declared[server]
 		t.servers.mu.Unlock()
 		values = slices.Concat(is.Env, is.Headers)
 	}
-	var out []Trouble
+	var out []Problem
 	for _, v := range values {
 		what := v.Name + " " + what
 		if name, ok := config.Reference(v.Value.Value); ok {
-			if trouble := lacksSecret(t.config, t.root, t.getenv, what, name); trouble != nil {
-				out = append(out, *trouble)
+			if problem := lacksSecret(t.config, t.root, t.getenv, what, name); problem != nil {
+				out = append(out, *problem)
 			}
 		} else if _, err := config.Expand(v.Value.Value, t.getenv); err != nil {
-			out = append(out, Trouble{
+			out = append(out, Problem{
 				Message: fmt.Sprintf("%s is not available: %v", what, err),
-				Help:    "Set the variable, or give it a value to fall back on: ${NAME:-VALUE}.",
+				Help:    "Set the variable, or give it a default: ${NAME:-VALUE}.",
 			})
 		}
 	}
@@ -185,7 +185,7 @@ func checkOutput(s *secret.Registry) func(*ir.Program, json.RawMessage, func(str
 	}
 }
 
-// checkVariable is CheckVariable for what the engine holds.
+// checkVariable is CheckVariable for values with marks.
 func checkVariable(s *secret.Registry) func(*ir.Program, string, json.RawMessage) error {
 	return func(p *ir.Program, path string, value json.RawMessage) error {
 		revealed, err := s.Reveal(secret.WithoutAsking(context.Background()), value)
@@ -196,7 +196,7 @@ func checkVariable(s *secret.Registry) func(*ir.Program, string, json.RawMessage
 	}
 }
 
-// fillInput is FillInput for what the engine holds.
+// fillInput is FillInput for inputs with marks.
 func fillInput(s *secret.Registry) func(*ir.Program, json.RawMessage) (json.RawMessage, error) {
 	return func(p *ir.Program, input json.RawMessage) (json.RawMessage, error) {
 		revealed, err := s.Reveal(secret.WithoutAsking(context.Background()), input)

@@ -146,7 +146,7 @@ mcp: {crm: {command: [sh, -c, "echo started > started"], env: {TOKEN: secret://c
 		`[one] X-B of the tool "search" is not available: the file not-b cannot be read`,
 		`[one] X-V of the tool "search" is not available: the environment variable NOT_V is not set`,
 		`[one] Authorization of the tool "search" is not available: the environment variable NOT_A is empty`,
-		`[two three] TOKEN of the MCP server "crm" comes from the command "no-such-command-anywhere", which is not there`,
+		`[two three] TOKEN of the MCP server "crm" comes from the command "no-such-command-anywhere", which is not installed`,
 	}
 	if len(got) != len(want) {
 		t.Fatalf("%q", got)

@@ -21,41 +21,40 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// servers are a project's MCP servers. None runs before a tool of it is asked for.
+// servers are the MCP servers of a project. Each is started when one of its tools is first needed.
 type servers struct {
-	mu    sync.Mutex
-	known map[string]*mcp.Server
-	// written is what the files say about them.
-	written map[string]config.Server
-	found   map[string][]tool.Tool // by server, once it has said what it has
-	wrong   map[string]error       // servers that cannot be used, and why
-	read    bool
+	mu       sync.Mutex
+	known    map[string]*mcp.Server
+	declared map[string]config.Server
+	found    map[string][]tool.Tool // tools, by server; set when the server has listed them
+	wrong    map[string]error       // why servers cannot be used
+	loaded   bool
 }
 
-// load finds out which servers there are. s.mu is held.
+// load reads the declarations of the servers, once. t.servers.mu must be held.
 func (t *Tools) load() {
 	s := &t.servers
-	if s.read {
+	if s.loaded {
 		return
 	}
-	s.read = true
+	s.loaded = true
 	s.known, s.found, s.wrong = map[string]*mcp.Server{}, map[string][]tool.Tool{}, map[string]error{}
-	s.written = map[string]config.Server{}
+	s.declared = map[string]config.Server{}
 	add := func(list []config.Named[config.Server]) {
 		for _, one := range list {
 			name := one.Name.Value
 			if s.known[name] != nil || s.wrong[name] != nil {
-				continue // the configuration comes first
+				continue // the configuration takes precedence
 			}
 			if one.Is.Off {
-				s.wrong[name] = &Trouble{
-					Message: fmt.Sprintf("the MCP server %q is switched off", name),
-					Help:    "Take \"enabled: false\" out of its entry in " + config.FileName + ".",
+				s.wrong[name] = &Problem{
+					Message: fmt.Sprintf("the MCP server %q is disabled", name),
+					Help:    "Remove \"enabled: false\" from its entry in " + config.FileName + ".",
 				}
 				continue
 			}
 			if one.Is.Withheld {
-				s.wrong[name] = &Trouble{
+				s.wrong[name] = &Problem{
 					Message: config.NotApproved(fmt.Sprintf("the MCP server %q", name)),
 					Help:    config.Approval,
 				}
@@ -63,7 +62,7 @@ func (t *Tools) load() {
 			}
 			if len(one.Is.Wrong) > 0 {
 				s.wrong[name] = fmt.Errorf("the MCP server %q cannot be used:%w", name,
-					errors.New(t.told(one.Is.Wrong)))
+					errors.New(t.formatDiagnostics(one.Is.Wrong)))
 				continue
 			}
 			made, err := t.server(name, one.Is)
@@ -71,20 +70,20 @@ func (t *Tools) load() {
 				s.wrong[name] = fmt.Errorf("the MCP server %q: %w", name, err)
 				continue
 			}
-			s.known[name], s.written[name] = made, one.Is
+			s.known[name], s.declared[name] = made, one.Is
 		}
 	}
 	add(t.config.MCP)
 	add(t.config.MCPFile.Servers)
 }
 
-// serversFolder is where servers in a sandbox keep what is theirs.
+// serversFolder is the folder, below storageFolder, with a writable folder for each server in a sandbox.
 const serversFolder = "servers"
 
-// server makes one of what is written about it.
+// server returns the server for a declaration.
 func (t *Tools) server(name string, is config.Server) (*mcp.Server, error) {
 	c := mcp.Config{Name: name, Dir: t.root, Guard: t.guard, Timeout: is.Timeout, Limits: t.limits}
-	c.Limits.CPU = 0 // it serves many calls
+	c.Limits.CPU = 0 // the server serves many calls
 	for _, word := range is.Command {
 		expanded, err := config.Expand(word.Value, t.getenv)
 		if err != nil {
@@ -158,7 +157,7 @@ func loginsOf(getenv func(string) string) *mcp.Logins {
 // tokenSecret returns the name of the secret that is the token for an MCP server.
 func tokenSecret(server string) string { return "mcp." + server }
 
-// remote returns an MCP server that a person can sign in at.
+// remote returns the MCP server with a name, for sign-ins.
 func (t *Tools) remote(name string) (*mcp.Server, error) {
 	s := &t.servers
 	s.mu.Lock()
@@ -171,11 +170,11 @@ func (t *Tools) remote(name string) (*mcp.Server, error) {
 	switch {
 	case server == nil:
 		names := slices.Concat(slices.Collect(maps.Keys(s.known)), slices.Collect(maps.Keys(s.wrong)))
-		return nil, &Trouble{
+		return nil, &Problem{
 			Message: fmt.Sprintf("there is no MCP server %q", name), Help: diag.DidYouMean(name, names),
 		}
 	case server.URL != "" && server.Logins == nil:
-		return nil, &Trouble{Message: "there is no folder for your sign-ins", Help: "Set XDG_STATE_HOME."}
+		return nil, &Problem{Message: "there is no folder for your sign-ins", Help: "Set XDG_STATE_HOME."}
 	}
 	return server, nil
 }
@@ -192,7 +191,7 @@ func (t *Tools) SignIn(ctx context.Context, name string, show func(address strin
 	return nil
 }
 
-// SignOut removes a sign-in, and reports whether there was one.
+// SignOut removes a sign-in and reports whether it existed.
 func (t *Tools) SignOut(name string) (bool, error) {
 	server, err := t.remote(name)
 	if err != nil || server.Logins == nil {
@@ -201,7 +200,7 @@ func (t *Tools) SignOut(name string) (bool, error) {
 	return server.Logins.Remove(server.URL)
 }
 
-// serverOf is the server that a tool's name begins with.
+// serverOf returns the server in a tool's name, and reports whether the project has it.
 func (t *Tools) serverOf(name string) (string, bool) {
 	server, _, ok := strings.Cut(name, ".")
 	if !ok {
@@ -213,8 +212,7 @@ func (t *Tools) serverOf(name string) (string, bool) {
 	return server, t.servers.known[server] != nil
 }
 
-// offers asks a server what it has, once. One that cannot be asked is asked
-// again the next time.
+// offers returns the tools of a server. It asks the server until that succeeds once.
 func (t *Tools) offers(ctx context.Context, server string) ([]tool.Tool, error) {
 	s := &t.servers
 	s.mu.Lock()
@@ -228,7 +226,7 @@ func (t *Tools) offers(ctx context.Context, server string) ([]tool.Tool, error) 
 	defer s.mu.Unlock()
 	if err != nil {
 		if _, ok := errors.AsType[*mcp.SignInError](err); ok {
-			err = &Trouble{Message: err.Error(), Help: "Sign in: espalier login --mcp " + server}
+			err = &Problem{Message: err.Error(), Help: "Sign in: espalier login --mcp " + server}
 		}
 		s.wrong[server] = err
 		return nil, err
@@ -266,8 +264,8 @@ func (t *Tools) ListServers(ctx context.Context, ask bool) []ServerTools {
 		}
 		if err != nil {
 			one.Problem = err.Error()
-			if trouble, ok := errors.AsType[*Trouble](err); ok {
-				one.Help = trouble.Help
+			if problem, ok := errors.AsType[*Problem](err); ok {
+				one.Help = problem.Help
 			}
 		}
 		out = append(out, one)
@@ -275,22 +273,22 @@ func (t *Tools) ListServers(ctx context.Context, ask bool) []ServerTools {
 	return out
 }
 
-// siblings are the tools of the server that a name or a pattern belongs to.
+// siblings returns the tools of the server in a name or pattern.
 func (t *Tools) siblings(name string) []tool.Tool {
 	server, ok := t.serverOf(name)
 	if !ok {
 		return nil
 	}
-	ctx, stop := context.WithTimeout(context.Background(), preparing)
+	ctx, stop := context.WithTimeout(context.Background(), listTimeout)
 	defer stop()
 	offered, err := t.offers(ctx, server)
 	if err != nil {
-		return nil // serverTrouble says why
+		return nil // serverProblem returns the reason
 	}
 	return offered
 }
 
-// served is a tool of a server; nil when there is none.
+// served returns the tool of a server; nil if there is none.
 func (t *Tools) served(name string) tool.Tool {
 	offered := t.siblings(name)
 	if i := slices.IndexFunc(offered, func(one tool.Tool) bool { return one.Spec().Name == name }); i >= 0 {
@@ -299,14 +297,14 @@ func (t *Tools) served(name string) tool.Tool {
 	return nil
 }
 
-// servedNames are the tools of servers that a pattern may mean.
+// servedNames returns the names of the tools of the server in a pattern.
 func (t *Tools) servedNames(pattern string) []string {
 	return xslices.Map(t.siblings(pattern), func(one tool.Tool) string { return one.Spec().Name })
 }
 
-// serverTrouble is why a tool's server cannot be used; nil when that is not
-// what keeps it from being called.
-func (t *Tools) serverTrouble(name string) error {
+// serverProblem returns why the server of a tool cannot be used or does not have it; nil if the tool is not missing
+// because of a server.
+func (t *Tools) serverProblem(name string) error {
 	server, dotted := t.serverOf(name)
 	t.servers.mu.Lock()
 	defer t.servers.mu.Unlock()
@@ -321,7 +319,7 @@ func (t *Tools) serverTrouble(name string) error {
 	return nil
 }
 
-// noSuchTool is a server that works, and does not have a tool.
+// noSuchTool reports that a working server does not have a tool.
 type noSuchTool struct {
 	server, name string
 	offers       []tool.Tool
@@ -331,7 +329,7 @@ func (e *noSuchTool) Error() string {
 	return fmt.Sprintf("the MCP server %q has no tool %q", e.server, e.name)
 }
 
-// instead says what there is.
+// instead lists the tools of the server, with a suggestion.
 func (e *noSuchTool) instead() string {
 	has := xslices.Map(e.offers, func(one tool.Tool) string { return one.Spec().Name })
 	if near := diag.Nearest(e.name, has); near != "" {
@@ -347,13 +345,13 @@ func (t *Tools) noServers() error {
 	case file.Err != nil:
 		return fmt.Errorf("%s cannot be read: %w", config.MCPFileName, file.Err)
 	case len(file.Servers) == 0 && file.Problems.Errors():
-		return fmt.Errorf("%s cannot be used:%s", config.MCPFileName, t.told(file.Problems))
+		return fmt.Errorf("%s cannot be used:%s", config.MCPFileName, t.formatDiagnostics(file.Problems))
 	}
 	return nil
 }
 
-// told are problems of .mcp.json, each on a line of its own with its place.
-func (t *Tools) told(list diag.List) string {
+// formatDiagnostics returns problems of .mcp.json with their positions, each on its own line.
+func (t *Tools) formatDiagnostics(list diag.List) string {
 	var out strings.Builder
 	for _, d := range list {
 		at := t.config.MCPFile.File.Position(d.Span.Start)
@@ -362,7 +360,7 @@ func (t *Tools) told(list diag.List) string {
 	return out.String()
 }
 
-// close ends all of them, at the same time.
+// close stops all servers in parallel.
 func (s *servers) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

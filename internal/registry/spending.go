@@ -168,7 +168,7 @@ func (s *spending) reserve(ctx context.Context, shares []share, amount int64) (e
 	return nil, nil
 }
 
-// correct adds the difference between what a call was reserved and what it cost.
+// correct adds the difference between the cost of a call and its reservation.
 func (s *spending) correct(ctx context.Context, shares []share, difference int64) error {
 	if difference == 0 {
 		return nil
@@ -216,7 +216,7 @@ func (s *spending) status(ctx context.Context) ([]SpendingStatus, error) {
 	return out, nil
 }
 
-// spendingModel is a model whose calls count.
+// spendingModel is a model whose calls count toward the spending limits.
 type spendingModel struct {
 	router
 	*spending
@@ -224,8 +224,7 @@ type spendingModel struct {
 	by    spender
 }
 
-// minWait is the shortest wait for the next day. Shorter waits are made while
-// the task is running, and this one must not be.
+// minWait is the shortest wait for the next day. During shorter waits the task keeps running, and here it must not.
 const minWait = 16 * time.Minute
 
 // Generate reserves the worst case of a call, makes the call, and corrects the

@@ -38,11 +38,11 @@ func checkStorage(dir string) error {
 
 const ignoreFile = ".gitignore"
 
-// signatureFile says that this user has made a storage folder.
+// signatureFile has the signature of the user who created the storage folder.
 const signatureFile = "signature"
 
-// makeStorage makes the folder, usable by its owner alone and invisible to git.
-// It refuses a folder that others can change or that another user made.
+// makeStorage creates the folder, accessible only to its owner and ignored by git. It refuses a folder that others can
+// change or that another user created.
 func makeStorage(dir string, by *trust.Store) error {
 	fresh, err := isFresh(dir)
 	if err != nil {
@@ -65,8 +65,8 @@ func makeStorage(dir string, by *trust.Store) error {
 	return checkSignature(dir, *by)
 }
 
-// freshStorage makes a new folder, or takes over one that holds nothing.
-// Other processes may do the same at this moment, so what they see is whole.
+// freshStorage creates the folder, or completes an empty one. Other processes may do the same concurrently, so it
+// prepares a temporary folder and renames it.
 func freshStorage(dir string, by *trust.Store) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
@@ -118,8 +118,7 @@ func writeOver(from, to string) error {
 	return errors.Join(err, f.Close())
 }
 
-// isFresh reports whether nothing is in a folder that could decide anything:
-// at most empty files, which keep a folder in an archive, and what git ignores.
+// isFresh reports whether a folder contains nothing but empty files, which keep folders in archives, and ignoreFile.
 func isFresh(dir string) (bool, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -26,9 +26,9 @@ type Process interface {
 	embedded.Process
 	// Dead reports whether another process has certainly ended.
 	Dead(journal.Owner) bool
-	// Describe returns what a living process says about itself.
+	// Describe returns the published information about a living process.
 	Describe(journal.Owner) (owner.Info, error)
-	// Publish replaces what this process says about itself.
+	// Publish replaces the published information about this process.
 	Publish(owner.Info) error
 	// Workers lists the living processes. This process may be one of them.
 	Workers(context.Context) ([]owner.Worker, error)
@@ -45,7 +45,7 @@ func (r *Runtime) AnnounceWorker(version string, labels []string) error {
 	return r.Process.Publish(info)
 }
 
-// StoreError says why the store that a person has chosen cannot be used.
+// StoreError reports why the configured store cannot be used.
 type StoreError string
 
 func (e StoreError) Error() string { return string(e) }
@@ -66,8 +66,8 @@ func StoreURL(c *config.Config, getenv func(string) string) (string, error) {
 	return url, nil
 }
 
-// openStore opens the store and joins the processes that share it. It returns
-// the clock of the engine; nil is the machine's.
+// openStore opens the store and registers this process with those that share it. It returns the clock of the engine;
+// nil is the machine's.
 func (r *Runtime) openStore(o RuntimeOptions) (now func() time.Time, err error) {
 	url, err := StoreURL(o.Config, o.Getenv)
 	if err != nil {
@@ -142,8 +142,8 @@ func (r *Runtime) records() string {
 	return recordsIn(r.dir, r.own != nil)
 }
 
-// recordsIn returns the folder of records in a storage folder. Positions in a
-// journal mean nothing in another one, so each kind of store has its own.
+// recordsIn returns the folder of records in a storage folder. Each kind of store has its own, because positions in one
+// journal are invalid in another.
 func recordsIn(dir string, database bool) string {
 	if database {
 		return filepath.Join(dir, "storage", "postgres")

@@ -58,8 +58,8 @@ func (r *Runtime) observed(store journal.Store, o RuntimeOptions) journal.Store 
 	return observedStore{store, r.telemetry}
 }
 
-// DeliverTelemetry starts to deliver what processes that were killed have left. A process that drives runs does that
-// with its first append anyway.
+// DeliverTelemetry starts the delivery of data that killed processes have left. In a process that drives runs, the
+// first append starts it.
 func (r *Runtime) DeliverTelemetry() {
 	if r.telemetry != nil {
 		r.telemetry.Start()
@@ -76,7 +76,7 @@ func (r *Runtime) endTelemetry() {
 		r.notice(fmt.Sprintf("Telemetry: %s. %s", p, p.Help))
 	}
 	if s.Unreadable != nil {
-		r.notice(fmt.Sprintf("Telemetry: the spans of a run could not be made: %v.", s.Unreadable))
+		r.notice(fmt.Sprintf("Telemetry: the spans of a run could not be created: %v.", s.Unreadable))
 	}
 	at := ""
 	if s.Trouble != "" {
@@ -89,8 +89,8 @@ func (r *Runtime) endTelemetry() {
 	case s.Refused > 0:
 		r.notice(fmt.Sprintf("Telemetry: the collector refused %s%s.", spans(s.Refused), at))
 	case s.Unmeasured:
-		r.notice(fmt.Sprintf("Telemetry: the collector does not take metrics%s. OTEL_METRICS_EXPORTER=none leaves "+
-			"them out.", at))
+		r.notice(fmt.Sprintf("Telemetry: the collector does not accept metrics%s. Set OTEL_METRICS_EXPORTER=none to "+
+			"send none.", at))
 	case s.Measured:
 		r.notice(fmt.Sprintf("Telemetry: metrics could not be delivered%s. They are kept, and delivered with the "+
 			"next run here.", at))
@@ -134,7 +134,7 @@ func ExamineTelemetry(ctx context.Context, getenv func(string) string, reach boo
 // portHint returns advice if the port is the usual one for gRPC.
 func portHint(to *otel.Endpoint) string {
 	if u, err := url.Parse(to.URL); err == nil && u.Port() == "4317" {
-		return "Port 4317 mostly is for gRPC; try 4318, which is for HTTP. "
+		return "Port 4317 is usually for gRPC; try 4318, which is for HTTP. "
 	}
 	return ""
 }
@@ -151,8 +151,8 @@ func examineSignal(ctx context.Context, name string, to *otel.Endpoint, content,
 		if err := to.Reach(limited); err != nil {
 			f.State, f.About = Broken, f.About+", but "+err.Error()
 			f.Fix = portHint(to) +
-				"Check that a collector listens there for OTLP over HTTP, and what it wants in " +
-				"OTEL_EXPORTER_OTLP_HEADERS. Runs go on without it."
+				"Check that a collector accepts OTLP over HTTP there, and the headers in " +
+				"OTEL_EXPORTER_OTLP_HEADERS. Runs continue without it."
 			return f
 		}
 		f.About += ", reachable"

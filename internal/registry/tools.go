@@ -31,14 +31,13 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// storageFolder is the project's own folder, which no tool sees.
+// storageFolder is Espalier's folder in a project, which tools cannot access.
 const storageFolder = ".espalier"
 
-// notebookFolder is where agents keep their notes, below that.
+// notebookFolder is the folder of the agents' notes, below storageFolder.
 const notebookFolder = "memory"
 
-// calculator is the built-in tool that workflows bring along under names of
-// their own.
+// calculator is the built-in tool that workflows declare under names of their own.
 const calculator = "calculator"
 
 // Tools resolves the names of tools in a project: built-in tools, those that the configuration binds, and the tools of
@@ -49,8 +48,8 @@ type Tools struct {
 	getenv  func(string) string
 	secrets *secret.Registry
 	guard   netguard.Options
-	plain   map[string]tool.Tool                 // the built-in ones
-	boxed   func() (map[string]tool.Tool, error) // and in a sandbox
+	plain   map[string]tool.Tool                 // the built-in tools
+	boxed   func() (map[string]tool.Tool, error) // the built-in tools with commands in a sandbox
 	// Confined returns how commands are confined here, or why they cannot be; nil asks the machine.
 	Confined func() (process.Confinement, error)
 	// sandbox confines commands: those of tools, and those of the workflow itself.
@@ -59,7 +58,7 @@ type Tools struct {
 	servers servers
 }
 
-// NewTools returns the tools of a project. Nothing is started.
+// NewTools returns the tools of a project. It starts no servers.
 func NewTools(root string, c *config.Config, getenv func(string) string, secrets *secret.Registry) *Tools {
 	t := &Tools{root: root, config: c, getenv: getenv, secrets: secrets, limits: c.Commands.Or(process.DefaultLimits)}
 	t.guard.Allow = text.Values(c.Allow.Hosts)
@@ -104,7 +103,7 @@ func NewTools(root string, c *config.Config, getenv func(string) string, secrets
 	return t
 }
 
-// foldersOf are folders that the configuration names, seen from the project.
+// foldersOf returns the paths of folders in the configuration, which are relative to the project.
 func foldersOf(root string, list []text.Text) []string {
 	var out []string
 	for _, one := range list {
@@ -129,24 +128,23 @@ type toolbox struct {
 	seed     uint64
 	job      *step.Job // of a simulation that may fail calls; nil otherwise
 	confined bool      // commands run in the sandbox
-	noShell  bool      // without consent, models run no commands
+	noShell  bool      // no consent: models run no commands
 }
 
-// box has what a run with these options calls, for any program.
+// box returns the tools of a run with these options, without those of a program.
 func (t *Tools) box(o RunOptions, script *scripted.Script) toolbox {
 	b := toolbox{Tools: t, simulate: o.Simulate, seed: o.Seed, confined: o.Sandbox, noShell: !t.Consented(o, "")}
 	if script != nil {
 		b.simulate = o.Simulate || script.Simulates()
 		b.scripted = map[string]tool.Tool{}
-		for _, one := range script.Tools(played(o)) {
+		for _, one := range script.Tools(scriptOptions(o)) {
 			b.scripted[one.Spec().Name] = one
 		}
 	}
 	return b
 }
 
-// Tool finds a tool by its name. What a script says comes first; in a
-// simulated run nothing real is called at all.
+// Tool returns the tool with a name. Tools of a script come first; a simulated run has no real tools.
 func (b toolbox) Tool(name string) tool.Tool {
 	if found := b.scripted[name]; found != nil {
 		return scriptedTool{found, b.policy(name, found.Spec())}
@@ -203,8 +201,7 @@ func (b toolbox) policy(name string, spec tool.Spec) tool.Spec {
 	return spec
 }
 
-// returns is the schema of a tool's answer: what the configuration says, else
-// the tool itself.
+// returns returns the schema of a tool's output: that of the configuration, else that of the tool itself.
 func (b toolbox) returns(name string, found tool.Tool) json.RawMessage {
 	if b.Tools != nil {
 		if set := b.config.Tool(name); set != nil && len(set.Returns) > 0 {
@@ -217,7 +214,7 @@ func (b toolbox) returns(name string, found tool.Tool) json.RawMessage {
 	return nil
 }
 
-// base is a tool that no entry of the configuration is about.
+// base returns a tool without regard to the entries of the configuration.
 func (b toolbox) base(name string) tool.Tool {
 	if b.program != nil {
 		for i := range b.program.ToolDefs {
@@ -233,7 +230,7 @@ func (b toolbox) base(name string) tool.Tool {
 					}
 					return nil
 				}
-				// A file chooses where it goes, but sees no secrets for it.
+				// A workflow file chooses the URL, so its tool gets no secrets.
 				return http.New(defined(def), http.Options{Guard: b.guard})
 			}
 		}
@@ -242,7 +239,7 @@ func (b toolbox) base(name string) tool.Tool {
 		return nil
 	}
 	if b.plain[name] == nil {
-		if b.simulate { // which needs neither keys nor a network, as servers may
+		if b.simulate { // servers may need keys or a network, simulations do not
 			return nil
 		}
 		return b.served(name)
@@ -251,7 +248,7 @@ func (b toolbox) base(name string) tool.Tool {
 		return b.plain[name]
 	}
 	boxed, err := b.boxed()
-	if err != nil { // rather no commands than such that can do anything
+	if err != nil { // without a sandbox, there is no shell
 		if name == ir.ShellTool {
 			return nil
 		}
@@ -260,7 +257,7 @@ func (b toolbox) base(name string) tool.Tool {
 	return boxed[name]
 }
 
-// Names are the tools that a pattern means.
+// Names returns the names of the tools that match a pattern.
 func (b toolbox) Names(pattern string) []string {
 	all := slices.Collect(maps.Keys(b.scripted))
 	if b.Tools != nil {
@@ -278,8 +275,7 @@ func (b toolbox) Names(pattern string) []string {
 	})
 }
 
-// bound is a tool under the name that the configuration gives it, with what
-// the configuration says about its calls.
+// bound is a tool under the name that the configuration binds it to, with the configuration's rules for its calls.
 type bound struct {
 	tool.Tool
 	name string
@@ -302,7 +298,7 @@ func (b bound) Spec() tool.Spec {
 	return spec
 }
 
-// Repeatable asks the tool itself.
+// Repeatable implements tool.Repeater with the tool's own rule.
 func (b bound) Repeatable(input json.RawMessage) bool { return tool.Repeatable(b.Tool, input) }
 
 func declared(name string, set *config.Tool) http.Declared {
@@ -332,8 +328,7 @@ func defined(def *ir.ToolDef) http.Declared {
 	return d
 }
 
-// requests is what a request of the configuration may reach: also the host
-// that it names, wherever that is.
+// requests returns the options of a request that the configuration declares. It may also reach the host of its address.
 func (t *Tools) requests(address string) http.Options {
 	guard := t.guard
 	if u, err := url.Parse(address); err == nil {
@@ -342,7 +337,7 @@ func (t *Tools) requests(address string) http.Options {
 	return http.Options{Guard: guard, Value: t.value}
 }
 
-// value puts the values of secrets and variables into a text.
+// value replaces references to secrets and variables in a text with their values.
 func (t *Tools) value(ctx context.Context, text string) (string, error) {
 	before := ""
 	if rest, ok := strings.CutPrefix(text, bearer); ok {
@@ -359,14 +354,14 @@ func (t *Tools) value(ctx context.Context, text string) (string, error) {
 // simulatedTool replaces a tool in simulated runs. Its results are labeled as simulated.
 type simulatedTool struct {
 	name string
-	like tool.Tool // what is bound to the name; nil when nothing is
+	like tool.Tool // the real tool; nil if there is none
 	seed uint64
-	job  *step.Job // that may fail; nil if it cannot
+	job  *step.Job // whose calls may fail; nil if they cannot
 	// returns is the schema of its result; nil if unknown.
 	returns json.RawMessage
 }
 
-// Spec returns what the real tool checks before a call, so that a rehearsal waits for the same people.
+// Spec returns the rules of the real tool for calls, so that a simulated run requires the same approvals.
 func (t simulatedTool) Spec() tool.Spec {
 	if t.like == nil {
 		return tool.Spec{Name: t.name}
@@ -398,7 +393,7 @@ func (t simulatedTool) Call(_ context.Context, call tool.Call) (tool.Result, err
 	return tool.Result{Output: out, Offline: simulated.Name}, err
 }
 
-// both is a schema of what fits two.
+// both returns a schema that requires two others; either may be empty.
 func both(a, b json.RawMessage) json.RawMessage {
 	if len(a) == 0 || len(b) == 0 {
 		return slices.Concat(a, b)
@@ -406,11 +401,11 @@ func both(a, b json.RawMessage) json.RawMessage {
 	return slices.Concat([]byte(`{"allOf":[`), a, []byte(","), b, []byte("]}"))
 }
 
-// preparing is how long servers may take to say which tools they have.
-const preparing = 60 * time.Second
+// listTimeout is the time that a server may take to start and to list its tools.
+const listTimeout = 60 * time.Second
 
-// Missing returns the tools that a program's steps call and nothing is bound to, with configuration entries to paste,
-// and what else keeps tools from being called. Agents whose models are programs have their own tools.
+// Missing returns the tools that a program's steps call and that are not available: unbound ones with configuration
+// entries to paste, the others with their problem. Agents whose models are programs have their own tools.
 func (t *Tools) Missing(p *ir.Program, o RunOptions, models *Models) []MissingDependency {
 	script, err := scriptOf(o)
 	if err != nil {
@@ -420,7 +415,7 @@ func (t *Tools) Missing(p *ir.Program, o RunOptions, models *Models) []MissingDe
 	if o.Sandbox && !Simulates(o) {
 		if steps := commandSteps(p, t.config); len(steps) > 0 {
 			if _, err := t.sandbox(); err != nil {
-				out = []MissingDependency{{Trouble: unconfined(err), Steps: steps}}
+				out = []MissingDependency{{Problem: unconfined(err), Steps: steps}}
 			}
 		}
 	}
@@ -430,7 +425,7 @@ func (t *Tools) Missing(p *ir.Program, o RunOptions, models *Models) []MissingDe
 		return out
 	}
 	var names []string // of unbound
-	answers := router{models: models, instead: o.Model, otherwise: o.DefaultModel}
+	answers := router{models: models, override: o.Model, fallback: o.DefaultModel}
 	for _, use := range toolUses(p, "") {
 		name := ir.ToolName(use.name)
 		box.program = use.program
@@ -441,21 +436,21 @@ func (t *Tools) Missing(p *ir.Program, o RunOptions, models *Models) []MissingDe
 			continue
 		}
 		lacks := t.lacksValues(name)
-		for _, trouble := range lacks {
-			out = addMissing(out, use.where, trouble)
+		for _, problem := range lacks {
+			out = addMissing(out, use.where, problem)
 		}
 		if len(lacks) > 0 || use.pattern || box.Tool(name) != nil {
-			continue // a pattern is content with what there is
+			continue // a pattern may match nothing
 		}
-		trouble := t.missing(name, o.Sandbox)
-		if target := declaredUse(use.program, name); trouble == nil && target != "" && t.config.Tool(name) == nil {
-			trouble = t.missingTarget(name, target, o.Sandbox)
+		problem := t.missing(name, o.Sandbox)
+		if target := declaredUse(use.program, name); problem == nil && target != "" && t.config.Tool(name) == nil {
+			problem = t.missingTarget(name, target, o.Sandbox)
 		}
-		if trouble != nil {
-			out = addMissing(out, use.where, *trouble)
+		if problem != nil {
+			out = addMissing(out, use.where, *problem)
 			continue
 		}
-		unbound = addMissing(unbound, use.where, Trouble{Message: fmt.Sprintf("nothing is bound to the tool %q", name)})
+		unbound = addMissing(unbound, use.where, Problem{Message: fmt.Sprintf("nothing is bound to the tool %q", name)})
 		if len(unbound) > len(names) {
 			names = append(names, name)
 		}
@@ -471,7 +466,7 @@ func (t *Tools) Missing(p *ir.Program, o RunOptions, models *Models) []MissingDe
 	for i, name := range names {
 		entries[i] = config.Unbound{Tool: name, Steps: unbound[i].Steps}
 	}
-	// One text for all, which can be pasted as it is.
+	// One text for all tools, ready to paste.
 	unbound[len(unbound)-1].Help = t.config.Paste(entries, instead)
 	return append(out, unbound...)
 }
@@ -489,13 +484,13 @@ func declaredUse(p *ir.Program, name string) string {
 }
 
 // missingTarget returns why a tool of a workflow, which stands for a tool of the project, cannot be called.
-func (t *Tools) missingTarget(name, target string, sandbox bool) *Trouble {
-	if trouble := t.missing(target, sandbox); trouble != nil {
-		return trouble
+func (t *Tools) missingTarget(name, target string, sandbox bool) *Problem {
+	if problem := t.missing(target, sandbox); problem != nil {
+		return problem
 	}
 	server, _, dotted := strings.Cut(target, ".")
 	if !dotted {
-		return &Trouble{
+		return &Problem{
 			Message: fmt.Sprintf("the tool %q is bound to %q, and there is no such tool", name, target),
 			Help:    diag.DidYouMean(target, slices.Collect(maps.Keys(t.plain))),
 		}
@@ -503,7 +498,7 @@ func (t *Tools) missingTarget(name, target string, sandbox bool) *Trouble {
 	t.servers.mu.Lock()
 	known := slices.Sorted(maps.Keys(t.servers.known))
 	t.servers.mu.Unlock()
-	return &Trouble{
+	return &Problem{
 		Message: fmt.Sprintf("the tool %q is of the MCP server %q, which is not configured", name, server),
 		Help: strings.TrimSpace(diag.DidYouMean(server, known) + " Servers are entries under \"mcp\" in " +
 			config.FileName + " or in " + config.MCPFileName + "."),
@@ -511,10 +506,10 @@ func (t *Tools) missingTarget(name, target string, sandbox bool) *Trouble {
 }
 
 // addMissing adds what a step lacks to a list without duplicates.
-func addMissing(list []MissingDependency, step string, trouble Trouble) []MissingDependency {
-	i := slices.IndexFunc(list, func(l MissingDependency) bool { return l.Message == trouble.Message })
+func addMissing(list []MissingDependency, step string, problem Problem) []MissingDependency {
+	i := slices.IndexFunc(list, func(l MissingDependency) bool { return l.Message == problem.Message })
 	if i < 0 {
-		return append(list, MissingDependency{Trouble: trouble, Steps: []string{step}})
+		return append(list, MissingDependency{Problem: problem, Steps: []string{step}})
 	}
 	if !slices.Contains(list[i].Steps, step) {
 		list[i].Steps = append(list[i].Steps, step)
@@ -522,44 +517,44 @@ func addMissing(list []MissingDependency, step string, trouble Trouble) []Missin
 	return list
 }
 
-// missing returns why there is no tool of a name; nil if nothing is bound to it.
-func (t *Tools) missing(name string, sandbox bool) *Trouble {
+// missing returns why a tool cannot be called; nil if the only reason is that nothing is bound to its name.
+func (t *Tools) missing(name string, sandbox bool) *Problem {
 	set, target := t.config.Tool(name), name
 	if set != nil && set.Use.Value != "" {
 		target = set.Use.Value
 	}
 	if set != nil && set.Off {
-		return &Trouble{
-			Message: fmt.Sprintf("the tool %q is switched off", name),
+		return &Problem{
+			Message: fmt.Sprintf("the tool %q is disabled", name),
 			Help: fmt.Sprintf("Remove \"enabled: false\" from its entry in %s, or the tool from the workflow.",
 				config.FileName),
 		}
 	}
 	if set != nil && set.Withheld {
-		return &Trouble{
+		return &Problem{
 			Message: config.NotApproved(fmt.Sprintf("the tool %q in %s", name, config.FileName)),
 			Help:    config.Approval,
 		}
 	}
 	if sandbox && t.plain[target] != nil {
 		if _, err := t.boxed(); err != nil {
-			trouble := unconfined(err)
-			return &trouble
+			problem := unconfined(err)
+			return &problem
 		}
 	}
-	err := t.serverTrouble(target)
-	if known, ok := errors.AsType[*Trouble](err); ok {
+	err := t.serverProblem(target)
+	if known, ok := errors.AsType[*Problem](err); ok {
 		return known
 	}
 	if lacks, ok := errors.AsType[*noSuchTool](err); ok {
-		return &Trouble{Message: err.Error(), Help: lacks.instead()}
+		return &Problem{Message: err.Error(), Help: lacks.instead()}
 	}
 	if err != nil {
-		return &Trouble{Message: err.Error(), Help: "Check the server's entry under \"mcp\" in " + config.FileName +
+		return &Problem{Message: err.Error(), Help: "Check the server's entry under \"mcp\" in " + config.FileName +
 			" or in " + config.MCPFileName + "; \"espalier validate\" checks both files."}
 	}
 	if target != name {
-		return &Trouble{
+		return &Problem{
 			Message: fmt.Sprintf("the tool %q is bound to %q, and there is no such tool", name, target),
 			Help:    diag.DidYouMean(target, slices.Collect(maps.Keys(t.plain))),
 		}
@@ -567,20 +562,20 @@ func (t *Tools) missing(name string, sandbox bool) *Trouble {
 	return nil
 }
 
-// unconfined says that commands cannot be confined.
-func unconfined(err error) Trouble {
-	return Trouble{
+// unconfined returns the problem that commands cannot be confined.
+func unconfined(err error) Problem {
+	return Problem{
 		Message: err.Error(),
-		Help:    "Nothing else keeps commands from what you can do yourself; --sandbox=false runs them all the same.",
+		Help:    "Without a sandbox, commands run with all your permissions. Use --sandbox=false to accept that.",
 	}
 }
 
-// toolUse is a step that calls a tool, or whose agent may.
+// toolUse is a tool that a step calls, or that its agent may call.
 type toolUse struct {
 	where, name string
 	program     *ir.Program
 	step        *ir.Step
-	agent       *ir.Agent // nil when the step itself calls
+	agent       *ir.Agent // nil if the step itself calls
 	pattern     bool      // the name is a pattern
 }
 

@@ -104,7 +104,7 @@ secrets:
 		t.Errorf("another name: %s %s", class, got)
 	}
 	if box.Tool("Bash") != nil || box.Tool("unknown") != nil {
-		t.Error("what is switched off, or unknown, is there")
+		t.Error("a disabled or unknown tool is available")
 	}
 	if got := box.Names("crm.*"); !slices.Equal(got, []string{"crm.read"}) {
 		t.Errorf("%v", got)
@@ -181,8 +181,8 @@ tools:
 `, "")
 	tools.boxed = func() (map[string]tool.Tool, error) { return nil, process.ErrNoSandbox }
 	for name, want := range map[string]string{
-		"Write":     `the tool "Write" is switched off | Remove "enabled: false" from its entry in espalier.yaml, or the tool from the workflow.`,
-		"crm.list":  `the tool "crm.list" is switched off`,
+		"Write":     `the tool "Write" is disabled | Remove "enabled: false" from its entry in espalier.yaml, or the tool from the workflow.`,
+		"crm.list":  `the tool "crm.list" is disabled`,
 		"crm.read":  `the tool "crm.read" is bound to "Raed", and there is no such tool | Did you mean "Read"?`,
 		"Bash":      process.ErrNoSandbox.Error(),
 		"shell":     process.ErrNoSandbox.Error(),
@@ -420,7 +420,7 @@ func TestToolsOfServers(t *testing.T) {
 	}
 	for i, want := range []string{
 		`has no tool "everything.ecko" Did you mean "everything.echo"? It has everything.`,
-		`switched off Take "enabled: false" out of its entry`, "NOT_SET is not set",
+		`disabled Remove "enabled: false" from its entry`, "NOT_SET is not set",
 		`nothing is bound to the tool "nobody.x"`,
 	} {
 		if len(got) != 4 || !strings.Contains(got[i], want) {

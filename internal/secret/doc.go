@@ -1,6 +1,5 @@
-// Package secret keeps the values of secrets out of everything that is written
-// or shown. Hide replaces them with marks such as "[secret NAME]", and Reveal
-// puts the values back when they are used.
+// Package secret hides the values of secrets in everything that is written or displayed. Hide replaces them with marks
+// such as "[secret NAME]", and Reveal restores the values when they are used.
 package secret
 
 // Hidden text is what people see, so readers of the journal need not know about

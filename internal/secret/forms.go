@@ -12,8 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// Least is the fewest bytes that a value must have to be hidden. Shorter values
-// would occur by chance.
+// Least is the minimum length of a value that is hidden. Shorter values would occur by chance.
 const Least = 8
 
 // form is a value in a common encoding.
@@ -21,8 +20,8 @@ type form struct {
 	label string // in marks; "" is the value itself
 	text  string
 	kind  kind
-	// sought says that the matcher looks for the text. The other forms are
-	// found because the matcher decodes them, and only have a label of their own.
+	// sought reports that the matcher searches for the text. It finds the other forms by decoding; they only have
+	// labels of their own.
 	sought bool
 }
 
@@ -49,7 +48,7 @@ func forms(value string) []form {
 		form{"hex", hex.EncodeToString([]byte(value)), digits, true},
 		form{label: "hex-upper", text: strings.ToUpper(hex.EncodeToString([]byte(value)))})
 	all = append(all, base64Forms("", value)...)
-	// As programs of the command line print it.
+	// As command-line programs print it.
 	all = append(all, form{label: "base64-lines", text: lines(inside(base64.RawStdEncoding, value, 0), 76)})
 	// Documents that hold the value are encoded, too, such as the JSON of a token.
 	for _, f := range escaped {
@@ -83,7 +82,7 @@ func base64Forms(prefix, text string) []form {
 	return out
 }
 
-// ascii writes all other characters in the escapes of JSON.
+// ascii replaces all non-ASCII characters with JSON escapes.
 func ascii(text string) string {
 	var b strings.Builder
 	for _, r := range text {

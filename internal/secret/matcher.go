@@ -13,17 +13,15 @@ import (
 	"github.com/espalier-run/espalier/internal/xmaps"
 )
 
-// A matcher finds secrets in text, in whatever way programs have encoded them.
+// A matcher finds secrets in text, including values that programs have encoded.
 //
-// It does not list encodings. It reads the text through decoders while it
-// compares it with what it looks for: at each place, a character may stand for
-// itself or be the beginning of an escape, such as %2F, \u00e4, \/ or &amp;.
+// It does not list encodings. It decodes the text while it compares it with the needles: at each position, a character
+// may be literal or start an escape, such as %2F, \u00e4, \/ or &amp;.
 // Escapes are decoded up to maxDepth times, so that JSON in a string of JSON in
 // an address is found as well. Base64 and hex are looked for as they are, at
 // every offset, and may be wrapped.
 //
-// A matcher is not changed any more once it is used, and may then be used by
-// several goroutines.
+// Once a matcher is used, it no longer changes and is safe for concurrent use.
 type matcher struct {
 	roots [kinds]node
 	pairs [256][256]uint8 // bit k: a text of kind k may begin with these two bytes
@@ -43,8 +41,7 @@ const (
 // maxDepth is how often escapes may be nested.
 const maxDepth = 3
 
-// maxSkipped is how many characters are skipped at once. An escaped line end
-// with indentation is that long.
+// maxSkipped is the maximum number of characters that are skipped at once: enough for a line end with indentation.
 const maxSkipped = 16
 
 // needle is a text to look for.
@@ -55,7 +52,7 @@ type needle struct {
 	mark func(found string, units []string) string
 }
 
-// node is a place in the tree of all needles: what has been read so far.
+// node is a node in the trie of all needles.
 type node struct {
 	on     []byte  // the bytes that continue a needle
 	to     []*node // where each of them leads
@@ -69,7 +66,7 @@ func (n *node) next(c byte) *node {
 	return nil
 }
 
-// add looks for a text from now on. Of equal texts the first one counts.
+// add adds a needle. Of equal texts, the first one is kept.
 func (m *matcher) add(k kind, n *needle) {
 	at := &m.roots[k]
 	for i := range len(n.text) {
@@ -99,12 +96,12 @@ func (m *matcher) add(k kind, n *needle) {
 	}
 }
 
-// reads reports whether a byte as it is may be the byte of a needle.
+// reads reports whether a literal byte matches the byte of a needle.
 func (k kind) reads(c, needle byte) bool {
 	return c == needle || k == digits && c >= 'A' && c <= 'F' && c-'A'+'a' == needle
 }
 
-// stands reports whether an escape that begins with two bytes may stand for the byte of a needle.
+// stands reports whether an escape that starts with two bytes may represent the byte of a needle.
 func stands(c, next, needle byte) bool {
 	switch {
 	case beginsEscape(next): // an escape whose characters are encoded again
@@ -124,7 +121,7 @@ func (k kind) escapes(c byte) bool { return k != exact && beginsEscape(c) }
 
 func beginsEscape(c byte) bool { return c == '%' || c == '\\' || c == '&' || c == '+' }
 
-// skips reports whether a byte may stand between two bytes of a needle.
+// skips reports whether a byte may occur between two bytes of a needle.
 func (k kind) skips(c byte) bool {
 	switch c {
 	case '\n', '\r', '\t', ' ':
@@ -200,8 +197,8 @@ func (m *matcher) insideRun(text string, i int) bool {
 	return true
 }
 
-// units returns how the characters of an occurrence are encoded. That is found
-// out separately, because it takes time, and nearly no text holds a secret.
+// units returns how the characters of an occurrence are encoded. This is a separate pass because it is slow and few
+// texts contain secrets.
 func (m *matcher) units(text string, from, to int) []string {
 	s := search{decoder: decoder{text: text[:to], units: true}, final: true, last: from}
 	for k := range kind(kinds) {
@@ -252,7 +249,7 @@ func (s *search) step(at *node, pos, skipped int) {
 		s.take(at, char{s.text[pos : pos+1], pos + 1, literal}, skipped)
 		return
 	}
-	// Several ways may lead to the same place; one of them is enough.
+	// Several paths may lead to the same state; one of them is enough.
 	if at != s.root {
 		here := state{at, pos}
 		if s.seen[here] {
@@ -295,8 +292,8 @@ func (s *search) take(at *node, c char, skipped int) {
 	}
 }
 
-// Units describe how a character is encoded, without telling which it is: a
-// letter for each kind of escape, see encoders. An escape whose own characters
+// Units describe how a character is encoded, but not which one it is: a
+// letter for each kind of escape, see escapers. An escape whose own characters
 // are encoded again is nested, followed by the units of these.
 const (
 	literal = "."
@@ -307,9 +304,9 @@ const (
 
 var skippable = map[string]string{"\n": "n", "\r": "r", "\t": "t", " ": "b", ":": "c", "-": "m"}
 
-// encoders are the kinds of escapes, by their letters. Each returns "" for a
+// escapers are the kinds of escapes, by their letters. Each returns "" for a
 // character that it does not encode.
-var encoders = map[string]func(string) string{
+var escapers = map[string]func(string) string{
 	"+": func(s string) string { return pick(s == " ", "+") },
 	"U": func(s string) string { return each(s, "%", "0123456789ABCDEF") },
 	"l": func(s string) string { return each(s, "%", "0123456789abcdef") },
@@ -389,8 +386,7 @@ type char struct {
 	unit string // how it is encoded
 }
 
-// decoder decodes the escapes of a text. It remembers what it decoded last, because
-// nested escapes are read several times.
+// decoder decodes the escapes of a text. It caches recent results, because nested escapes are read several times.
 type decoder struct {
 	text  string
 	units bool // find out how characters are encoded
@@ -398,7 +394,7 @@ type decoder struct {
 	memo  *[maxDepth + 1][memoSize]decoded
 }
 
-// memoSize is how many places are remembered: more than the longest escape takes.
+// memoSize is the number of cached positions: more than the length of the longest escape.
 const memoSize = 256
 
 type decoded struct {
@@ -599,7 +595,7 @@ func (r *reader) is(first byte, text, letters string) (char, bool) {
 	}
 	read := string(first) + string(r.raw)
 	for _, letter := range strings.Split(letters, "") {
-		if encoders[letter](text) != read {
+		if escapers[letter](text) != read {
 			continue
 		}
 		out.unit = letter

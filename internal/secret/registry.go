@@ -15,30 +15,28 @@ import (
 // Scheme begins a reference to a secret.
 const Scheme = "secret://"
 
-// Source is where a secret comes from.
+// Source provides the value of a secret.
 type Source struct {
 	Name  string
-	Place string // for people
-	// Find finds the value out.
+	Place string // describes the source in messages
+	// Find returns the value.
 	Find func(context.Context) (string, error)
-	// Asks says that finding it out takes a command, which may ask a person:
-	// it is called once, when the value is needed.
+	// Asks reports that Find runs a command, which may prompt a person. It is called once, when the value is needed.
 	Asks bool
 }
 
-// Registry knows secrets and their values. A nil Registry knows none. Its
-// methods may be called by many goroutines at once.
+// Registry holds secrets and their values. A nil Registry has none. It is safe for concurrent use.
 type Registry struct {
 	sources []Source
 	asking  sync.Mutex
 
 	mu     sync.RWMutex
-	looked bool
+	read   bool                // all sources that do not ask have been read
 	values map[string][]string // by name; the newest is the last
 	table  *matcher
 }
 
-// New makes a registry. Of two sources with one name the first counts.
+// New returns a registry. If two sources have the same name, the first one is used.
 func New(sources ...Source) *Registry {
 	r := &Registry{values: map[string][]string{}}
 	for _, s := range sources {
@@ -56,7 +54,7 @@ func (r *Registry) source(name string) *Source {
 	return xslices.FindPointer(r.sources, func(one *Source) bool { return one.Name == name })
 }
 
-// Error is why a secret cannot be used.
+// Error reports why a secret cannot be used.
 type Error struct {
 	Name string
 	Why  string // continues "the secret NAME"
@@ -67,23 +65,23 @@ func (e *Error) Error() string { return fmt.Sprintf("the secret %q %s", e.Name, 
 
 type withoutAsking struct{}
 
-// WithoutAsking returns a context in which no command is run for a secret. One that only a command knows has a
-// stand-in as its value, unless the command has been run before.
+// WithoutAsking returns a context in which no command runs for a secret. A secret that needs a command has the value
+// StandIn, unless the command has run before.
 func WithoutAsking(ctx context.Context) context.Context {
 	return context.WithValue(ctx, withoutAsking{}, true)
 }
 
-// StandIn returns the value of a secret for which no command is run.
+// StandIn returns the placeholder value of a secret whose command does not run.
 func StandIn(name string) string { return "simulated-secret-" + name }
 
-// Value returns the value of a secret, and hides it from now on.
+// Value returns the value of a secret, which is hidden from then on.
 func (r *Registry) Value(ctx context.Context, name string) (string, error) {
 	s := r.source(name)
 	if s == nil {
 		return "", &Error{Name: name, Why: "is not declared", Help: "Declare it in the configuration."}
 	}
 	if s.Asks {
-		r.asking.Lock() // a person is asked once
+		r.asking.Lock() // prompt a person once
 		defer r.asking.Unlock()
 		if value, ok := r.newest(name); ok {
 			return value, nil
@@ -95,7 +93,7 @@ func (r *Registry) Value(ctx context.Context, name string) (string, error) {
 	value, err := s.Find(ctx)
 	if err != nil {
 		return "", &Error{
-			Name: name, Why: "cannot be found out: " + err.Error(), Help: "Put the secret into " + s.Place + ".",
+			Name: name, Why: "is not available: " + err.Error(), Help: "Put the secret into " + s.Place + ".",
 		}
 	}
 	r.Learn(name, value)
@@ -112,7 +110,7 @@ func (r *Registry) newest(name string) (string, bool) {
 	return all[len(all)-1], true
 }
 
-// Learn remembers the value of a source, which is hidden from now on. Earlier ones stay hidden.
+// Learn adds a value of a source, which is hidden from then on. Earlier values stay hidden.
 func (r *Registry) Learn(name, value string) {
 	if known, ok := r.newest(name); ok && known == value {
 		return
@@ -123,30 +121,30 @@ func (r *Registry) Learn(name, value string) {
 	r.table = nil
 }
 
-// matcher is up to date with all values that are known.
+// matcher returns a matcher for all known values.
 func (r *Registry) matcher() *matcher {
 	if r == nil {
 		return plain()
 	}
 	r.mu.RLock()
-	table, looked := r.table, r.looked
+	table, read := r.table, r.read
 	r.mu.RUnlock()
-	if table != nil && looked {
+	if table != nil && read {
 		return table
 	}
-	if !looked {
+	if !read {
 		for _, s := range r.sources {
 			if s.Asks {
 				continue
 			}
-			if value, err := s.Find(context.Background()); err == nil { // one that is not there cannot leak
+			if value, err := s.Find(context.Background()); err == nil { // a missing value cannot leak
 				r.Learn(s.Name, value)
 			}
 		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.looked = true
+	r.read = true
 	r.table = newMatcher()
 	empty := true
 	for _, s := range r.sources {
@@ -171,8 +169,7 @@ func Hideable(value string) bool { return len(value) >= Least }
 const (
 	opening = "[secret "
 	closing = "]"
-	// No name begins like these: they stand for text that begins like a mark,
-	// and for a number that holds one.
+	// These represent text that starts like a mark, and a number that contains a secret. No name starts like them.
 	escaped = opening + "-" + closing
 	numeric = opening + "#" + closing
 )
@@ -190,7 +187,7 @@ func newMatcher() *matcher {
 	return m
 }
 
-// addSecret looks for a value from now on, in every encoding.
+// addSecret adds a value in every encoding.
 func (m *matcher) addSecret(name, value string) {
 	all := forms(value)
 	labels := map[string]string{}
@@ -198,8 +195,8 @@ func (m *matcher) addSecret(name, value string) {
 		labels[f.text] = f.label
 	}
 	for _, f := range all {
-		// The end of a longer text may be that of the next secret: it is enough
-		// to find the shorter one.
+		// A form that starts with another one is not needed: finding the shorter one is enough, and the rest may
+		// belong to the next secret.
 		longer := func(o form) bool {
 			return o.sought && o.kind == f.kind && len(o.text) < len(f.text) && strings.HasPrefix(f.text, o.text)
 		}
@@ -210,54 +207,54 @@ func (m *matcher) addSecret(name, value string) {
 			if label, ok := labels[found]; ok {
 				return mark(name, label)
 			}
-			return mark(name, cooked+f.label+":"+recipe(f.text, found, units))
+			return mark(name, encodingMark+f.label+":"+encodingOf(f.text, found, units))
 		}})
 	}
 }
 
-// cooked begins the label of a text that is no common form, but one by a recipe:
-// "~FORM:RECIPE". Without a recipe, Reveal returns the form.
-const cooked = "~"
+// encodingMark starts the label of a text that is not one of the common forms: "~FORM:ENCODING". Without an encoding,
+// Reveal returns the form.
+const encodingMark = "~"
 
-// plain hides nothing, but escapes.
+// plain returns a matcher without secrets, which only escapes text that starts like a mark.
 var plain = sync.OnceValue(newMatcher)
 
-// HideText hides what is secret in a text.
+// HideText replaces secrets in a text with marks.
 func (r *Registry) HideText(text string) string {
 	out, _ := r.matcher().replace(text, true)
 	return out
 }
 
-// Show is HideText for text that is for people only: it is never revealed, so
-// what merely looks like a mark stays as it is.
+// Show is HideText for text that is only displayed. It is never revealed, so text that looks like a mark is not
+// escaped.
 func (r *Registry) Show(text string) string {
 	return strings.ReplaceAll(r.HideText(text), escaped, opening)
 }
 
-// Stream hides what is secret in a text that comes in pieces.
+// Stream hides secrets in a text that arrives in pieces.
 type Stream struct {
 	Registry *Registry
 	rest     string
 }
 
-// Next takes a piece, and gives what of the text is safe by now.
+// Next adds a piece and returns the text that is complete so far. It holds back an end that may start a secret.
 func (s *Stream) Next(piece string) string {
 	out, rest := s.Registry.matcher().replace(s.rest+piece, false)
 	s.rest = rest
 	return out
 }
 
-// End returns the rest of the text.
+// End returns the remaining text.
 func (s *Stream) End() string {
 	out := s.Registry.HideText(s.rest)
 	s.rest = ""
 	return out
 }
 
-// Hides reports whether hidden text has anything to reveal.
+// Hides reports whether hidden text contains marks.
 func Hides(hidden []byte) bool { return bytes.Contains(hidden, []byte(opening)) }
 
-// RevealText puts values back into hidden text.
+// RevealText replaces the marks in hidden text with values.
 func (r *Registry) RevealText(ctx context.Context, text string) (string, error) {
 	var b strings.Builder
 	for {
@@ -268,7 +265,7 @@ func (r *Registry) RevealText(ctx context.Context, text string) (string, error) 
 		}
 		inner, rest, closed := strings.Cut(after, closing)
 		switch {
-		case !closed: // it was truncated, and does not stand for a value
+		case !closed: // a truncated mark represents no value
 			b.WriteString(opening + after)
 			return b.String(), nil
 		case inner == "-":
@@ -291,24 +288,23 @@ func (r *Registry) form(ctx context.Context, inner string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	label, isCooked := strings.CutPrefix(label, cooked)
+	label, isEncoded := strings.CutPrefix(label, encodingMark)
 	label, how, _ := strings.Cut(label, ":")
 	for _, f := range forms(value) {
 		if f.label != label {
 			continue
 		}
-		if isCooked {
-			if text, ok := cook(f.text, how); ok {
+		if isEncoded {
+			if text, ok := encode(f.text, how); ok {
 				return text, nil
 			}
 		}
 		return f.text, nil
 	}
-	return value, nil // the value has changed since, and has no such form
+	return value, nil // the value has changed and has no such form
 }
 
-// Refer puts the values of secrets in the place of texts in a JSON value that
-// are references to them.
+// Refer replaces the strings in a JSON value that are references to secrets with their values.
 func (r *Registry) Refer(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
 	if !strings.Contains(string(raw), Scheme) {
 		return raw, nil
@@ -322,19 +318,19 @@ func (r *Registry) Refer(ctx context.Context, raw json.RawMessage) (json.RawMess
 		if err == nil && !Hideable(value) {
 			err = &Error{
 				Name: name,
-				Why:  fmt.Sprintf("has fewer than %d characters, so it cannot be kept out of records", Least),
-				Help: "Use a longer one.",
+				Why:  fmt.Sprintf("has fewer than %d characters, so it cannot be hidden in records", Least),
+				Help: "Use a longer secret.",
 			}
 		}
 		return value, false, err
 	}, nil)
 }
 
-// Hide hides what is secret in a JSON value: in texts, names and numbers.
+// Hide replaces secrets in the strings, names and numbers of a JSON value with marks.
 func (r *Registry) Hide(raw json.RawMessage) json.RawMessage {
 	m := r.matcher()
 	if m == plain() && !Hides(raw) && !spells(raw) {
-		return raw // as nearly always
+		return raw // the common case
 	}
 	out, err := walk(raw, func(text string) (string, bool, error) {
 		out, _ := m.replace(text, true)
@@ -351,12 +347,11 @@ func (r *Registry) Hide(raw json.RawMessage) json.RawMessage {
 	return out
 }
 
-// spells reports whether JSON may spell a mark with escapes: those of numbers. The
-// ones by which HTML is kept out are not part of any.
+// spells reports whether JSON may contain a mark written with \u escapes. Escapes of <, > and & are not part of marks.
 func spells(raw []byte) bool {
 	escapes := bytes.Count(raw, []byte(`\u`))
 	if escapes == 0 {
-		return false // as nearly always
+		return false // the common case
 	}
 	for _, harmless := range []string{`\u003c`, `\u003e`, `\u0026`} {
 		escapes -= bytes.Count(raw, []byte(harmless))
@@ -364,7 +359,7 @@ func spells(raw []byte) bool {
 	return escapes > 0
 }
 
-// Reveal puts values back into a hidden JSON value.
+// Reveal replaces the marks in a hidden JSON value with values.
 func (r *Registry) Reveal(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
 	if !Hides(raw) {
 		return raw, nil
@@ -376,6 +371,6 @@ func (r *Registry) Reveal(ctx context.Context, raw json.RawMessage) (json.RawMes
 			return is, false, err
 		}
 		is, err := r.RevealText(ctx, number)
-		return is, json.Valid([]byte(is)), err // a value that has changed since may be no number
+		return is, json.Valid([]byte(is)), err // a changed value may not be a number
 	}, nil)
 }

@@ -231,7 +231,7 @@ func TestRefer(t *testing.T) {
 		t.Errorf("got %s, %v, want %s", got, err, want)
 	}
 	for ref, why := range map[string]string{
-		"SHORT": `the secret "SHORT" has fewer than 8 characters, so it cannot be kept out of records`,
+		"SHORT": `the secret "SHORT" has fewer than 8 characters, so it cannot be hidden in records`,
 		"NONE":  `the secret "NONE" is not declared`,
 	} {
 		_, err := r.Refer(t.Context(), json.RawMessage(`["secret://`+ref+`"]`))

@@ -9,9 +9,8 @@ import (
 
 var errNotJSON = errors.New("not JSON")
 
-// walk changes the texts and names in a JSON value, and makes texts of the
-// numbers that number changes. Everything else stays as it is, byte for
-// byte. A text that comes back bare is put there without quotes.
+// walk replaces the strings and names in a JSON value, and turns the numbers that number changes into strings.
+// Everything else stays the same, byte for byte. A string that is returned as bare is inserted without quotes.
 func walk(
 	raw json.RawMessage, text func(string) (is string, bare bool, err error), number func(string) string,
 ) (json.RawMessage, error) {
@@ -62,7 +61,7 @@ func walk(
 	return append(out, raw[done:]...), nil
 }
 
-// closingQuote is where the text ends that begins at i; -1 when it does not.
+// closingQuote returns the end of the string that starts at i; -1 if it is not closed.
 func closingQuote(raw []byte, i int) int {
 	for i++; i < len(raw); i++ {
 		switch raw[i] {
