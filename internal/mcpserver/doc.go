@@ -1,4 +1,3 @@
-// Package mcpserver offers the workflows of a project as tools of the Model
-// Context Protocol. Agents can start runs and read them. They cannot decide
-// gates: that is for people.
+// Package mcpserver implements an MCP (Model Context Protocol) server with the workflows of a project as tools. Agents
+// can start and read runs, but cannot decide gates, which is left to people.
 package mcpserver

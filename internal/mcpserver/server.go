@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"regexp"
@@ -25,18 +26,18 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// Options configure the server of one client.
+// Options configures the server of one client.
 type Options struct {
 	App     *app.App
 	Version string
-	By      journal.Actor // who the client is
+	By      journal.Actor // the client, in the records of runs
 	// Token is the id of the token that the client presents, for spending limits; empty if it presents none.
 	Token string
 }
 
-// patience is how long a call of a workflow waits for its run. A run that takes
-// longer goes on, and the client asks for its status.
-const patience = 45 * time.Second
+// maxWait limits how long a call of a workflow waits for its run. A longer run continues, and the client asks for its
+// status.
+const maxWait = 45 * time.Second
 
 // New returns a server with the tools of the project as it is now.
 func New(ctx context.Context, o Options) (*mcp.Server, error) {
@@ -188,7 +189,7 @@ func (h *handlers) general(s *mcp.Server) {
 	) (*mcp.CallToolResult, any, error) {
 		page, ok := explain.Lookup(in.Code)
 		if !ok {
-			return h.failed(errors.New("there is no such code")), nil, nil
+			return h.failed(fmt.Errorf("unknown code %q", in.Code)), nil, nil
 		}
 		return nil, page, nil
 	})
@@ -244,8 +245,7 @@ func (h *handlers) general(s *mcp.Server) {
 	})
 }
 
-// runState is what a client gets to know about a run. It has no digest of a
-// gate: decisions are not for agents.
+// runState is the state of a run as clients see it. It has no digest of a gate, because agents cannot decide gates.
 type runState struct {
 	Run     string          `json:"run_id"`
 	State   string          `json:"state"`
@@ -301,7 +301,7 @@ func (h *handlers) workflow(s *mcp.Server, name string, w *app.Workflow) {
 	})
 }
 
-// start starts a run. What an agent writes is as untrusted as what it has read.
+// start starts a run. Its input is untrusted, because an agent may repeat what it has read.
 func (h *handlers) start(ctx context.Context, path string, input json.RawMessage) (journal.RunID, error) {
 	an, err := h.App.Analyze(ctx, app.AnalyzeRequest{Workflow: path, Reading: app.Reading{Run: true}})
 	if err != nil {
@@ -316,10 +316,10 @@ func (h *handlers) start(ctx context.Context, path string, input json.RawMessage
 	return h.App.Start(context.WithoutCancel(ctx), p, "", h.By)
 }
 
-// wait reports the progress of a run until it is at rest, the client leaves or
-// patience ends. The run goes on in any case.
+// wait reports the progress of a run until the run rests, the client disconnects or maxWait has passed. The run
+// continues in any case.
 func (h *handlers) wait(ctx context.Context, id journal.RunID, req *mcp.CallToolRequest) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	if token := req.Params.GetProgressToken(); token != nil {
 		go func() {
@@ -333,7 +333,7 @@ func (h *handlers) wait(ctx context.Context, id journal.RunID, req *mcp.CallTool
 				if e.Step != nil {
 					text += " " + e.Step.Name
 				}
-				// A client that does not listen misses nothing else.
+				// Progress is optional, so errors are ignored.
 				_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
 					ProgressToken: token, Progress: n, Message: text,
 				})

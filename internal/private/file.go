@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-run/espalier/internal/filelock"
 )
 
-// File is a JSON file of its owner that several processes read and change. Changes by other processes are seen at the
-// next call. It is safe for concurrent use. The zero value of T stands for a file that does not exist.
+// File is a JSON file of its owner that several processes read and change. The next call sees changes by other
+// processes. It is safe for concurrent use. The zero value of T represents a file that does not exist.
 type File[T any] struct {
 	path string
 
@@ -25,7 +25,7 @@ type File[T any] struct {
 // NewFile returns the file at a path. It does not access the disk.
 func NewFile[T any](path string) *File[T] { return &File[T]{path: path} }
 
-// Read returns the content, from memory if the file has not changed. Callers do not change it.
+// Read returns the content, from memory if the file has not changed. Callers must not change it.
 func (f *File[T]) Read() (T, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -60,8 +60,8 @@ func (f *File[T]) load() (none T, err error) {
 	return content, nil
 }
 
-// Update replaces the content under a lock that holds across processes. The file is replaced as a whole, so readers see
-// the old or the new one. change returns a new value and leaves the old one as it is.
+// Update replaces the content under a lock between processes. The file is replaced atomically, so readers see the old
+// or the new content. change returns a new value and must not modify the old one.
 func (f *File[T]) Update(change func(T) (T, error)) error {
 	if err := MakeFolder(filepath.Dir(f.path)); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (f *File[T]) Update(change func(T) (T, error)) error {
 	return replaceFile(f.path, append(raw, '\n'))
 }
 
-// replaceFile writes a file that only its owner can read, durably and at once.
+// replaceFile atomically replaces a file with one that only its owner can read.
 func replaceFile(path string, data []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*") // mode 0600
 	if err != nil {

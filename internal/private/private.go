@@ -1,5 +1,5 @@
-// Package private creates folders that only their owner can change, and checks
-// existing ones.
+// Package private creates and checks files and folders that only their owner may access, against other users of the
+// machine. Package protected is about what a run may write.
 package private
 
 import (
@@ -18,8 +18,8 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Path + " " + e.Why }
 
-// Check returns an *Error when a path is a symbolic link, belongs to another
-// user, or can be changed by others. A path that does not exist is accepted.
+// Check returns an *Error if a path is a symbolic link, belongs to another user, or can be changed by others. A path
+// that does not exist is accepted.
 func Check(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -36,8 +36,7 @@ func Check(path string) error {
 	return checkOwner(path, info)
 }
 
-// MakeFolder creates a folder that only its owner can use, or checks an existing
-// one.
+// MakeFolder creates a folder that only its owner can access, or checks an existing one.
 func MakeFolder(dir string) error {
 	if err := Check(dir); err != nil {
 		return err

@@ -1,6 +1,5 @@
-// Package process runs the commands of a workflow. It bounds their time, output
-// and resources, confines them in a sandbox if asked to, and makes sure that no
-// command outlives the run.
+// Package process runs commands as child processes: it limits their time, output and resources, optionally confines
+// them in a sandbox, and kills them when their run ends.
 package process
 
 // A command runs in its own process group. When the command ends, or must end,

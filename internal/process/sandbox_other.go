@@ -5,7 +5,7 @@ package process
 import "errors"
 
 // Cgroups returns an error: only Linux has cgroups.
-func Cgroups() error { return errors.New("only Linux has it") }
+func Cgroups() error { return errors.New("only Linux has cgroups") }
 
 func landlockAvailable() bool { return false }
 

@@ -1,5 +1,5 @@
-// Package protected decides which file names a run must never write, and
-// writes files that pass.
+// Package protected decides which files a run must never write, such as the configuration of programs, and writes the
+// files that are allowed. Package private is about other users of the machine.
 package protected
 
 // A file that a model chooses the name of must not become the configuration of

@@ -45,14 +45,13 @@ var visible = []string{
 // .git.
 var shortName = lazyregexp.New(`^[^.~]{1,6}~[0-9]{1,6}(\.[^.]{0,3})?$`)
 
-// Name reports whether a path component, in any spelling that a file system
-// takes for the same, names configuration.
+// Name reports whether a path component names configuration, in any spelling that a file system treats as the same.
 func Name(component string) bool {
 	if component == "." || component == ".." {
 		return false
 	}
 	name := Fold(component)
-	if name == "" { // a file system may drop all of it
+	if name == "" { // a file system may ignore all its characters
 		return true
 	}
 	if strings.HasPrefix(name, ".") {
@@ -80,7 +79,7 @@ var ignorable = []*unicode.RangeTable{
 	unicode.C, unicode.Mn, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector,
 }
 
-// Error is a path that a run must not write.
+// Error reports a path that a run must not write.
 type Error struct {
 	Path      string
 	Component string // the part of it that names configuration; "" when the whole file is protected
@@ -94,7 +93,7 @@ func (e *Error) Error() string {
 			e.Path)
 	}
 	if e.Component == "" {
-		return fmt.Sprintf("%q is a file of the workflow that is running, which no run may change", e.Path)
+		return fmt.Sprintf("%q cannot be written: it is a file of the running workflow", e.Path)
 	}
 	return fmt.Sprintf("%q cannot be written: programs read %q as configuration", e.Path, e.Component)
 }

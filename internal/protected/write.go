@@ -39,8 +39,8 @@ func Resolve(root *os.Root, name string) (string, error) {
 	return "", fmt.Errorf("%q leads over too many links", name)
 }
 
-// followFirst replaces the first symbolic link among the folders of a path by
-// its target; "" when there is none.
+// followFirst returns a path with the first symbolic link among its folders replaced by its target; "" if there is
+// none.
 func followFirst(root *os.Root, name string) (string, error) {
 	parts := strings.Split(name, "/")
 	for i := range parts[:len(parts)-1] {
@@ -117,7 +117,7 @@ func WriteFile(root *os.Root, name string, content []byte, o Options) (err error
 	name = filepath.FromSlash(resolved)
 	old, err := root.ReadFile(name)
 	if err != nil {
-		old = nil // it is not there, or is no file and cannot be replaced by one
+		old = nil // it does not exist, or is not a file, which the rename below cannot replace
 	}
 	if err := o.Keep.Allow(resolved, old, content); err != nil {
 		return err
