@@ -43,7 +43,7 @@ func fork(t *testing.T, script string, line *lifeline) (command process.Command,
 	}
 }
 
-func TestWhatForksAwayIsKilled(t *testing.T) {
+func TestEscapedProcessIsKilled(t *testing.T) {
 	for name, script := range forksAway {
 		t.Run(name, func(t *testing.T) {
 			line := newLifeline(t)
@@ -64,7 +64,7 @@ func TestWhatForksAwayIsKilled(t *testing.T) {
 	}
 }
 
-func TestWhatForksAwayDiesWithUs(t *testing.T) {
+func TestEscapedProcessIsKilledByTheWatchdog(t *testing.T) {
 	for name, script := range forksAway {
 		if strings.Contains(script, "env -i") {
 			continue // its adopter has ended, so only its mark identifies it
@@ -92,7 +92,7 @@ func TestWhatForksAwayDiesWithUs(t *testing.T) {
 }
 
 // A command that is over takes nothing down that belongs to another one.
-func TestOthersAreLeftAlone(t *testing.T) {
+func TestOtherProcessesAreNotKilled(t *testing.T) {
 	line := newLifeline(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("why")
@@ -265,9 +265,9 @@ func TestWatchdogEndsWithUs(t *testing.T) {
 	settled(t)
 }
 
-// One of us that is run by one of us: what the inner one runs is gone when the
-// command of the outer one is, and when the outer one is killed.
-func TestOneInsideOfAnother(t *testing.T) {
+// A command of an Espalier that runs inside a command is killed when the outer command ends, and when the outer
+// Espalier is killed.
+func TestNestedEspalierKillsItsCommands(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -321,8 +321,8 @@ func TestOneInsideOfAnother(t *testing.T) {
 	}
 }
 
-// The marks of an inner one are added to those of the outer one.
-func TestMarksAddUp(t *testing.T) {
+// The marks of an inner Espalier are added to those of the outer one.
+func TestMarksAreInherited(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -27,7 +27,7 @@ func shell(script string) process.Command {
 	return process.Command{Path: "/bin/sh", Args: []string{"-c", script}, Env: process.Environment(os.Environ())}
 }
 
-func TestHowItEnds(t *testing.T) {
+func TestRunReportsExitAndSignal(t *testing.T) {
 	for name, c := range map[string]struct {
 		command        process.Command
 		stdout, stderr string
@@ -66,7 +66,7 @@ func TestHowItEnds(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeStarted(t *testing.T) {
+func TestRunReportsFailedStart(t *testing.T) {
 	c := shell("true")
 	c.Dir = filepath.Join(t.TempDir(), "nowhere")
 	if _, err := process.Run(t.Context(), c); err == nil {
@@ -123,7 +123,7 @@ func (l *lifeline) dead(t *testing.T) {
 	}
 }
 
-func TestWhatItLeavesBehindIsKilled(t *testing.T) {
+func TestLeftoverProcessesAreKilled(t *testing.T) {
 	line := newLifeline(t)
 	began := make(chan struct{})
 	go func() {
@@ -192,7 +192,7 @@ func TestTooMuchOutput(t *testing.T) {
 	}
 }
 
-func TestTheEndOfTheErrorsIsKept(t *testing.T) {
+func TestEndOfStandardErrorIsKept(t *testing.T) {
 	got, err := process.Run(t.Context(), shell(`i=0; while [ $i -lt 30000 ]; do echo "line $i" >&2; i=$((i+1)); done`))
 	if err != nil || len(got.Stderr) != process.MaxErrors || !bytes.HasSuffix(got.Stderr, []byte("line 29999\n")) {
 		t.Errorf("%d bytes, %v", len(got.Stderr), err)
@@ -209,9 +209,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// Each name is there once, as it was given last: what C programs see of two is
-// the first.
-func TestEachNameOnce(t *testing.T) {
+// Of variables with the same name, only the last one is passed: C programs would read the first.
+func TestVariablesAreUnique(t *testing.T) {
 	dir := t.TempDir()
 	got, err := process.Run(t.Context(), process.Command{
 		Path: "/usr/bin/env", Dir: dir, Env: []string{"A=1", "B=2", "Aa=4", "BB=5", "PWD=/elsewhere", "A=3", "BB=6"},
@@ -245,8 +244,8 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
-// What the system cannot start itself ends as it does in a shell.
-func TestWhatTheShellStarts(t *testing.T) {
+// A file that the system cannot execute ends as it does in a shell.
+func TestUnstartableFileEndsAsInAShell(t *testing.T) {
 	dir := t.TempDir()
 	script := filepath.Join(dir, "script")
 	if err := os.WriteFile(script, []byte("echo no interpreter named $1\n"), 0o700); err != nil {
@@ -284,7 +283,7 @@ func TestWhatTheShellStarts(t *testing.T) {
 
 // A command must not have children that it has not started: one that waits for
 // all of them would wait for ever.
-func TestItHasNoChildrenButItsOwn(t *testing.T) {
+func TestCommandHasNoForeignChildren(t *testing.T) {
 	got, err := process.Run(t.Context(), process.Command{Path: "/bin/sh", Args: []string{
 		"-c",
 		`ps -o pid= --ppid $$ 2>/dev/null | wc -l`,
@@ -401,7 +400,7 @@ func sockets(at string) string {
 	return strings.Join(works, ", ")
 }
 
-func TestItDiesWithUs(t *testing.T) {
+func TestCommandDiesWithThisProcess(t *testing.T) {
 	for name, script := range map[string]string{
 		"a command":                   `echo on >&5; sleep 1000; sleep 1000`,
 		"one that ignores everything": `trap '' HUP INT QUIT TERM PIPE; (sleep 1000) & echo on >&5; sleep 1000; wait`,

@@ -11,7 +11,7 @@ import (
 
 // A command that reads its own output may be quicker than we are. Waiting for
 // what is not there any more would be waiting for ever: nothing could stop it.
-func TestWhoReadsItsOwnOutputCanBeStopped(t *testing.T) {
+func TestCommandThatReadsItsOwnOutputCanBeStopped(t *testing.T) {
 	line := newLifeline(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("why")

@@ -81,8 +81,8 @@ func TestWatchdogKillsOnlyItsProcesses(t *testing.T) {
 	}
 }
 
-// The table is as the watchdog reads it: lines of two words.
-func TestTheTable(t *testing.T) {
+// The table has the form that the watchdog reads: lines of two words.
+func TestTableHasTheFormThatTheWatchdogReads(t *testing.T) {
 	g := &watchdog{}
 	if err := g.begin(); err != nil {
 		t.Fatal(err)
