@@ -134,19 +134,43 @@ func (m *Models) server(name string) (server, bool) {
 	return s, true
 }
 
+// api is an implementation of one of config.APIs.
+type api struct {
+	baseURL string
+	model   func(httptransport.Options) reachable
+	// optionNames returns the names that the API has for the common options. own means the vendor's server.
+	optionNames func(own bool, model string) httptransport.OptionNames
+}
+
+var apis = map[string]api{
+	config.Anthropic: {
+		anthropic.BaseURL,
+		func(o httptransport.Options) reachable { return anthropic.New(o) },
+		func(_ bool, model string) httptransport.OptionNames { return anthropic.OptionNames(model) },
+	},
+	config.OpenAI: {
+		openai.BaseURL,
+		func(o httptransport.Options) reachable { return openai.NewChat(o) },
+		openai.ChatOptionNames,
+	},
+	config.OpenAIResponses: {
+		openai.BaseURL,
+		func(o httptransport.Options) reachable { return openai.NewResponses(o) },
+		openai.ResponsesOptionNames,
+	},
+	config.Gemini: {
+		gemini.BaseURL,
+		func(o httptransport.Options) reachable { return gemini.New(o) },
+		func(bool, string) httptransport.OptionNames { return gemini.OptionNames() },
+	},
+}
+
 // optionNames returns the names that the API of the choice has for the common options.
 func (c *Choice) optionNames() httptransport.OptionNames {
-	s := &c.server
-	switch s.api {
-	case config.Anthropic:
-		return anthropic.OptionNames(c.Model)
-	case config.OpenAIResponses:
-		return openai.ResponsesOptionNames(s.base == "", c.Model)
-	case config.Gemini:
-		return gemini.OptionNames()
-	default: // config.OpenAI
-		return openai.ChatOptionNames(s.base == "", c.Model)
+	if c.server.cli != nil {
+		return nil
 	}
+	return apis[c.server.api].optionNames(c.server.base == "", c.Model)
 }
 
 // directProviders maps programs, by their names in AWF workflows, to the providers of their models.
@@ -567,16 +591,7 @@ func (m *Models) bare(s server) reachable {
 			return out, nil
 		}
 	}
-	switch s.api {
-	case config.Anthropic:
-		return anthropic.New(o)
-	case config.OpenAIResponses:
-		return openai.NewResponses(o)
-	case config.Gemini:
-		return gemini.New(o)
-	default: // config.OpenAI
-		return openai.NewChat(o)
-	}
+	return apis[s.api].model(o)
 }
 
 // Price returns the price of a model; false if it is not known.
@@ -670,9 +685,8 @@ func (c *Choice) asked(req *provider.Request) *provider.Asked {
 	if s.cli != nil {
 		return nil
 	}
-	own := map[string]string{config.Anthropic: anthropic.BaseURL, config.Gemini: gemini.BaseURL}
 	out := &provider.Asked{MaxTokens: req.MaxTokens, JSON: len(req.Schema) > 0}
-	if u, err := url.Parse(cmp.Or(s.base, own[s.api], openai.BaseURL)); err == nil {
+	if u, err := url.Parse(cmp.Or(s.base, apis[s.api].baseURL)); err == nil {
 		out.Server = u.Hostname()
 	}
 	var options struct {

@@ -391,3 +391,11 @@ func TestWayToOpenAI(t *testing.T) {
 		}
 	}
 }
+
+func TestEveryAPIIsImplemented(t *testing.T) {
+	for _, name := range config.APIs() {
+		if a := apis[name]; a.baseURL == "" || a.model == nil || a.optionNames == nil {
+			t.Errorf("%s: %+v", name, a)
+		}
+	}
+}
