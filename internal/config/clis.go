@@ -17,8 +17,8 @@ const (
 	PlainText  = "text" // the prompt goes in as text, the reply comes out as text
 )
 
-// Speaks returns the supported protocols.
-func Speaks() []string { return []string{ClaudeCode, Codex, GeminiCLI, Copilot, PlainText} }
+// Protocols returns the supported protocols.
+func Protocols() []string { return []string{ClaudeCode, Codex, GeminiCLI, Copilot, PlainText} }
 
 // Known programs whose tools and spending Espalier cannot restrict. They are used only if the project has an entry for
 // them.
@@ -51,7 +51,7 @@ func readCLI(name text.Text, f *fields) CLI {
 	c := CLI{
 		Speaks: f.choice("speaks",
 			"The protocol of the program; text suits any program that accepts a prompt and prints its reply.",
-			Speaks()...),
+			Protocols()...),
 		Command: f.texts("command",
 			"The program and its arguments as a list; if not set, the program is searched for in PATH."),
 		Args: f.texts("args",

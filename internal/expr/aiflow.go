@@ -62,7 +62,7 @@ func parseAIFlow(exact bool) func(p *parser) *node {
 		}
 		root := a.or()
 		if t := a.peekToken(); t.kind != aiEnd && !p.diags.Errors() {
-			a.strayed(t)
+			a.unexpectedToken(t)
 		}
 		if p.diags.Errors() {
 			return a.salvage()
@@ -124,7 +124,7 @@ func (a *aiflowParser) lexAIFlow() {
 			if at > len(text) {
 				at = len(text)
 				a.report(CodeString, diag.Warning, start, at, fmt.Sprintf("Add %c where the string ends.", c),
-					"The string has no closing quote; it goes on to the end.")
+					"The string has no closing quote.")
 			}
 			a.list = append(a.list, aiflowToken{kind: aiString, start: start, end: at, text: content})
 			continue
@@ -156,14 +156,14 @@ func (a *aiflowParser) lexAIFlow() {
 		default:
 			r, size := utf8.DecodeRuneInString(text[at:])
 			at += size
-			a.stranger(start, at, r)
+			a.unexpectedCharacter(start, at, r)
 		}
 	}
 	a.list = append(a.list, aiflowToken{kind: aiEnd, start: len(text), end: len(text)})
 }
 
-// stranger reports an unexpected character.
-func (a *aiflowParser) stranger(start, end int, r rune) {
+// unexpectedCharacter reports an unexpected character.
+func (a *aiflowParser) unexpectedCharacter(start, end int, r rune) {
 	help := "Remove it, or put text in quotes."
 	switch {
 	case r == utf8.RuneError && end == start+1:
@@ -489,7 +489,7 @@ func (a *aiflowParser) closing(open aiflowToken, bracket string) {
 		return
 	}
 	if t := a.peekToken(); t.kind != aiEnd {
-		a.strayed(t)
+		a.unexpectedToken(t)
 		return
 	}
 	end := a.last()
@@ -497,8 +497,8 @@ func (a *aiflowParser) closing(open aiflowToken, bracket string) {
 		Relate(place(a.at, a.text, open.start, open.end), "opened here")
 }
 
-// strayed reports a token in the place of an operator or the end.
-func (a *aiflowParser) strayed(t aiflowToken) {
+// unexpectedToken reports a token in the place of an operator or the end.
+func (a *aiflowParser) unexpectedToken(t aiflowToken) {
 	help := "Put and, or or a comparison such as == before it."
 	switch {
 	case t.kind == aiSymbol && (t.text == ")" || t.text == "]"):

@@ -341,8 +341,8 @@ func loopObject(v any) any {
 	return out
 }
 
-// world returns the values of some names as one tree, and whether one is missing.
-func world(env Env, paths []foreignPath, convert func(written []string, v any) any) (map[string]any, bool) {
+// valueTree returns the values of names as one tree, and reports whether one is missing.
+func valueTree(env Env, paths []foreignPath, convert func(written []string, v any) any) (map[string]any, bool) {
 	tree, missing := map[string]any{}, false
 	sorted := slices.Clone(paths)
 	slices.SortStableFunc(sorted, func(a, b foreignPath) int { return len(a.written) - len(b.written) })

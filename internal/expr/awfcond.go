@@ -586,7 +586,7 @@ func (c *condition) eval(env Env) (any, error) {
 
 // run evaluates the program. It also reports whether a value that the condition reads is missing.
 func (c *condition) run(env Env) (v any, missing bool, err error) {
-	tree, missing := world(env, c.reads, func(written []string, v any) any {
+	tree, missing := valueTree(env, c.reads, func(written []string, v any) any {
 		if s, ok := v.(string); ok && !c.verbatim && written[0] == "inputs" && len(written) == 2 {
 			return coerced(s)
 		}

@@ -23,10 +23,10 @@ import (
 // ShellOptions configure how a command is rendered.
 type ShellOptions struct {
 	TemplateOptions
-	// Doubts are the roots of untrusted names. Without quotes around them, their values are split into words, as those
-	// of variables are.
-	Doubts []string
-	// OneWord are the roots in Doubts whose values are never split.
+	// Untrusted are the roots of untrusted names. Without quotes around them, their values are split into words, as
+	// those of variables are.
+	Untrusted []string
+	// OneWord are the roots in Untrusted whose values are never split.
 	OneWord []string
 	// Trusted are the roots of trusted names whose values are data where a value can be data, and code elsewhere.
 	Trusted []string
@@ -90,7 +90,7 @@ func (e *Expr) FillParts(env Env, o TemplateOptions) ([]TextPart, error) {
 	if !ok || e.broken {
 		return nil, e.unusable()
 	}
-	text, err := t.render(env, o, &ShellOptions{Doubts: []string{"inputs", "states", "loop", "error"}, prompt: true})
+	text, err := t.render(env, o, &ShellOptions{Untrusted: []string{"inputs", "states", "loop", "error"}, prompt: true})
 	if err != nil {
 		return nil, err
 	}
@@ -268,11 +268,11 @@ func like(v any, text string) any {
 	case trustedWords:
 		return trustedWords(text)
 	}
-	return oneWord(doubt(v), text)
+	return oneWord(taintOf(v), text)
 }
 
-// oneWord returns a text derived from values with the given doubt, as one word.
-func oneWord(d doubts, text string) any {
+// oneWord returns a text derived from values with the given taint, as one word.
+func oneWord(d taint, text string) any {
 	switch d {
 	case untrusted:
 		return word(text)
@@ -282,17 +282,17 @@ func oneWord(d doubts, text string) any {
 	return text
 }
 
-// doubts order values by how they may be used in a command.
-type doubts int
+// taint is how a value may be used in a command, in increasing order of restriction.
+type taint int
 
 const (
-	code      doubts = iota // by the author
-	trusted                 // data where possible
-	untrusted               // data
+	code      taint = iota // by the author
+	trusted                // data where possible
+	untrusted              // data
 )
 
-// doubt returns the doubt about a value, or the largest one about a part of it.
-func doubt(v any) doubts {
+// taintOf returns the taint of a value: the highest of its parts.
+func taintOf(v any) taint {
 	most := code
 	switch x := v.(type) {
 	case words, word, quoted, untrustedObject, untrustedList:
@@ -301,11 +301,11 @@ func doubt(v any) doubts {
 		return trusted
 	case map[string]any:
 		for _, inner := range x {
-			most = max(most, doubt(inner))
+			most = max(most, taintOf(inner))
 		}
 	case []any:
 		for _, inner := range x {
-			most = max(most, doubt(inner))
+			most = max(most, taintOf(inner))
 		}
 	}
 	return most
@@ -319,7 +319,7 @@ func printers() gotemplate.FuncMap {
 			plain := slices.Clone(args)
 			most := code
 			for i, v := range args {
-				if d := doubt(v); d != code {
+				if d := taintOf(v); d != code {
 					plain[i], most = unmarked(v), max(most, d)
 				}
 			}
@@ -373,13 +373,13 @@ func indexed(item any, keys ...any) (any, error) {
 	return item, nil
 }
 
-// doubted marks a value that a template reads under a name that begins with root, if it is data. keyed reports whether
+// markData marks a value that a template reads under a name that begins with root, if it is data. keyed reports whether
 // the template writes keys of objects, which cannot be marked.
-func (o *ShellOptions) doubted(root string, v any, keyed bool) (any, error) {
+func (o *ShellOptions) markData(root string, v any, keyed bool) (any, error) {
 	switch {
-	case slices.Contains(o.Doubts, root) && slices.Contains(o.OneWord, root):
+	case slices.Contains(o.Untrusted, root) && slices.Contains(o.OneWord, root):
 		return asData(v, asWord, keyed)
-	case slices.Contains(o.Doubts, root):
+	case slices.Contains(o.Untrusted, root):
 		return asData(v, asWords, keyed)
 	case slices.Contains(o.Trusted, root):
 		return asData(v, asTrustedWords, false)

@@ -37,7 +37,7 @@ func TestFillShell(t *testing.T) {
 		},
 	} {
 		e, _ := ParseValue(AWFTemplate, text, source.Span{})
-		got, err := e.FillShell(world, ShellOptions{Doubts: []string{"states"}})
+		got, err := e.FillShell(world, ShellOptions{Untrusted: []string{"states"}})
 		if err != nil || strings.TrimSuffix(got.Text, "\n") != want.run || got.Read != want.read ||
 			strings.Join(got.Values, "|") != want.values {
 			t.Errorf("%s: %+v, %v, want %+v", text, got, err, want)
@@ -51,7 +51,7 @@ func TestFillShell(t *testing.T) {
 	} {
 		world["states.b.Response"] = []any{map[string]any{"$(x)": 1.0}}
 		e, _ = ParseValue(AWFTemplate, text, source.Span{})
-		if got, err := e.FillShell(world, ShellOptions{Doubts: []string{"states"}}); err == nil {
+		if got, err := e.FillShell(world, ShellOptions{Untrusted: []string{"states"}}); err == nil {
 			t.Errorf("a key was taken as code: %+v", got)
 		}
 	}
@@ -59,7 +59,7 @@ func TestFillShell(t *testing.T) {
 	world["input"] = map[string]any{"x": "it\x00w$(x)\x00", "l": []any{"\x00q", map[string]any{"k": "\x00o"}}}
 	e, _ = ParseValue(AWFTemplate,
 		`echo {{.inputs.x}} {{.states.a.Output}} {{index .inputs.l 0}} {{(index .inputs.l 1).k}}`, source.Span{})
-	if got, err := e.FillShell(world, ShellOptions{Doubts: []string{"states"}}); err != nil ||
+	if got, err := e.FillShell(world, ShellOptions{Untrusted: []string{"states"}}); err != nil ||
 		got.Text != "echo itw$(x) ${__espalier_1} q o\n" {
 		t.Errorf("%q, %v", got.Text, err)
 	}
@@ -67,7 +67,7 @@ func TestFillShell(t *testing.T) {
 	e, _ = ParseValue(AWFTemplate, `echo {{.inputs.y}} {{.states.a.Output}} {{.inputs.m.z}}`, source.Span{})
 	world["input"] = map[string]any{"y": "y y", "m": map[string]any{"z": "z"}}
 	if got, err := e.FillShell(world,
-		ShellOptions{Doubts: []string{"states", "inputs"}, OneWord: []string{"inputs"}}); err != nil ||
+		ShellOptions{Untrusted: []string{"states", "inputs"}, OneWord: []string{"inputs"}}); err != nil ||
 		got.Text != `echo "${__espalier_1}" ${__espalier_2} "${__espalier_3}"`+"\n" {
 		t.Errorf("%q, %v", got.Text, err)
 	}
@@ -94,7 +94,7 @@ func TestTrustedValuesStayTrustedAfterFunctions(t *testing.T) {
 		},
 		"states.a.Output": "STEP",
 	}
-	o := ShellOptions{Doubts: []string{"states"}, Trusted: []string{"inputs"}, Shell: "sh"}
+	o := ShellOptions{Untrusted: []string{"states"}, Trusted: []string{"inputs"}, Shell: "sh"}
 	for _, action := range []string{
 		`.inputs.x`, `trimSpace .inputs.x`, `print .inputs.x 5`, `printf "a %s" .inputs.x`, `json .inputs.x`,
 		`.inputs.l`, `.inputs.m`, `json .inputs.m`, `index .inputs.l 0`, `index .inputs.m "$k"`, `join .inputs.l ","`,
@@ -132,7 +132,7 @@ func TestTrustedValuesStayTrustedAfterFunctions(t *testing.T) {
 // The content of a file is data in a command, even if it contains marks.
 func TestFileContentsAreNotExecuted(t *testing.T) {
 	o := ShellOptions{
-		Doubts:          []string{"states"},
+		Untrusted:       []string{"states"},
 		TemplateOptions: TemplateOptions{ReadFile: func(string) (string, error) { return "x\x00w", nil }},
 	}
 	e, _ := ParseValue(AWFTemplate, `echo {{readFile "f"}} {{.states.a.Output}}`, source.Span{})
@@ -188,7 +188,7 @@ func TestValuesStayDataAfterFunctions(t *testing.T) {
 		world["input"].(map[string]any)["none"] = ""
 		read, readErr := e.Eval(world)
 		e, _ = ParseValue(AWFTemplate, "echo "+text, source.Span{})
-		got, err := e.FillShell(world, ShellOptions{Doubts: []string{"states", "loop"}, Shell: "sh"})
+		got, err := e.FillShell(world, ShellOptions{Untrusted: []string{"states", "loop"}, Shell: "sh"})
 		if err != nil || readErr != nil || strings.Contains(got.Text, "SECRET") ||
 			strings.Contains(got.Text+got.Read, "\x00") {
 			t.Errorf("%s: %q, %v, %v", text, got.Text, err, readErr)

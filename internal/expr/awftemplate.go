@@ -79,7 +79,7 @@ func functions(o TemplateOptions, sh *ShellOptions, tree map[string]any) gotempl
 		},
 		"raw": func(v any) string { return bare(v) },
 		"json": func(v any) any {
-			if d := doubt(v); d != code {
+			if d := taintOf(v); d != code {
 				return oneWord(d, jsonText(unmarked(v)))
 			}
 			return jsonText(v)
@@ -93,11 +93,11 @@ func functions(o TemplateOptions, sh *ShellOptions, tree map[string]any) gotempl
 				return list
 			}
 			var parts []string
-			kind := by // or the element with the largest doubt
+			kind := by // or the element with the highest taint
 			for i := range v.Len() {
 				one := v.Index(i).Interface()
 				parts = append(parts, bare(one))
-				if d := doubt(one); d != code && d >= doubt(kind) {
+				if d := taintOf(one); d != code && d >= taintOf(kind) {
 					kind = one
 				}
 			}
@@ -109,7 +109,7 @@ func functions(o TemplateOptions, sh *ShellOptions, tree map[string]any) gotempl
 				return "", errors.New("files cannot be read here")
 			}
 			text, err := o.ReadFile(bare(path))
-			if sh != nil && err == nil && (!sh.prompt || doubt(path) != code) { // any step may have written the file
+			if sh != nil && err == nil && (!sh.prompt || taintOf(path) != code) { // any step may have written the file
 				return asData(text, asWords, false)
 			}
 			return text, err
@@ -536,14 +536,14 @@ func (t *template) render(env Env, o TemplateOptions, sh *ShellOptions) (string,
 		return t.text, nil
 	}
 	var refused error
-	tree, _ := world(env, t.reads, func(written []string, v any) any {
+	tree, _ := valueTree(env, t.reads, func(written []string, v any) any {
 		if v == nil && written[0] == "loop" && plainName(written[len(written)-1]) == "item" {
 			return noItem(nil)
 		}
 		if sh == nil {
 			return presentable(v)
 		}
-		marked, err := sh.doubted(written[0], v, t.keyed && !sh.prompt)
+		marked, err := sh.markData(written[0], v, t.keyed && !sh.prompt)
 		if err != nil && refused == nil {
 			refused = err
 		}

@@ -178,12 +178,12 @@ func (p *parser) next(at int) token {
 		p.addFix(CodeSingleEquals, at, at+1, `A single "=" does not compare.`, "==")
 		return token{kind: tokEqual, start: at, end: at + 1}
 	}
-	return p.lexStranger(at, r, size)
+	return p.lexUnexpected(at, r, size)
 }
 
-// lexStranger reports an unexpected character and returns the token that was probably meant, so that parsing can
+// lexUnexpected reports an unexpected character and returns the token that was probably meant, so that parsing can
 // continue.
-func (p *parser) lexStranger(at int, r rune, size int) token {
+func (p *parser) lexUnexpected(at int, r rune, size int) token {
 	t := token{kind: tokBad, start: at, end: at + size}
 	help := "Remove it, or put text in quotes."
 	rest := p.text[at:]

@@ -276,7 +276,7 @@ func (e *Expr) CheckTypes(types func(path []string) []string) diag.List {
 	return p.diags.Sorted()
 }
 
-// Items stands for the items of a list in a path.
+// Items is the path segment for the items of a list.
 const Items = "*"
 
 var schemaKinds = map[string]kind{

@@ -111,7 +111,7 @@ func (p *parser) report(
 
 func (p *parser) peek() token { return p.tokens[p.pos] }
 
-func (p *parser) take() token {
+func (p *parser) advance() token {
 	t := p.tokens[p.pos]
 	if t.kind != tokEnd {
 		p.pos++
@@ -142,14 +142,14 @@ func (p *parser) giveUp() {
 func (p *parser) parseAll() *node {
 	root := p.parse(bindAny)
 	for p.peek().kind != tokEnd {
-		p.complainAbout(p.peek())
+		p.unexpectedToken(p.peek())
 		before := p.pos
 		rest := &node{op: opBroken}
 		if p.startsOperand(p.peek()) {
 			rest = p.parse(bindAny)
 		}
 		if p.pos == before {
-			p.take()
+			p.advance()
 		}
 		root = &node{op: opBroken, start: root.start, end: p.lastEnd(), kids: []*node{root, rest}}
 	}
@@ -166,8 +166,8 @@ func (p *parser) startsOperand(t token) bool {
 	return false
 }
 
-// complainAbout reports a token in the place of an operator or the end.
-func (p *parser) complainAbout(t token) {
+// unexpectedToken reports a token in the place of an operator or the end.
+func (p *parser) unexpectedToken(t token) {
 	reported := p.unexpected || t.kind == tokBad // a consequence of an invalid character
 	p.unexpected = true
 	if reported {
@@ -245,7 +245,7 @@ func (p *parser) calculation(start int, left *node, binding int) *node {
 		p.giveUp()
 		return left
 	}
-	operator := p.take()
+	operator := p.advance()
 	right := p.after(operator, binding)
 	return &node{op: calculations[operator.kind], start: start, end: p.lastEnd(), kids: []*node{left, right}}
 }
@@ -254,7 +254,7 @@ func (p *parser) calculation(start int, left *node, binding int) *node {
 func (p *parser) series(start int, first *node, word tokenKind, o op, binding int) *node {
 	n := &node{op: o, start: start, kids: []*node{first}}
 	for p.peek().kind == word {
-		operator := p.take()
+		operator := p.advance()
 		p.noteSymbol(operator, opText[o])
 		n.kids = append(n.kids, p.after(operator, binding))
 	}
@@ -317,7 +317,7 @@ func (p *parser) chain(start int, first *node) *node {
 }
 
 func (p *parser) oneComparison(start int, left *node) *node {
-	operator := p.take()
+	operator := p.advance()
 	if operator.kind == tokIs {
 		return p.isEmpty(start, left, operator)
 	}
@@ -326,7 +326,7 @@ func (p *parser) oneComparison(start int, left *node) *node {
 		if o = opNotIn; p.peek().kind == tokContains {
 			o = opNotContains
 		}
-		operator.end = p.take().end
+		operator.end = p.advance().end
 	}
 	right := p.after(operator, bindAdd)
 	return &node{op: o, start: start, end: p.lastEnd(), kids: []*node{left, right}}
@@ -337,7 +337,7 @@ func (p *parser) isEmpty(start int, left *node, is token) *node {
 	o := opEmpty
 	negated := ""
 	if p.peek().kind == tokNot {
-		p.take()
+		p.advance()
 		o, negated = opNotEmpty, "not "
 	}
 	n := &node{op: o, start: start, kids: []*node{left}}
@@ -345,9 +345,9 @@ func (p *parser) isEmpty(start int, left *node, is token) *node {
 	word := strings.ToLower(p.written(t))
 	switch {
 	case t.kind == tokName && word == "empty":
-		p.take()
+		p.advance()
 	case t.kind == tokName && word == "non-empty" && negated == "":
-		p.take()
+		p.advance()
 		n.op = opNotEmpty
 	default:
 		help := "Write is empty, is not empty, or compare with == or !=."
@@ -373,7 +373,7 @@ func (p *parser) operand() *node {
 		p.giveUp()
 	}
 	defer func() { p.depth-- }()
-	t := p.take()
+	t := p.advance()
 	n := &node{start: t.start, end: t.end}
 	switch t.kind {
 	case tokBad:
@@ -453,19 +453,19 @@ func (p *parser) bang(t token, n *node) *node {
 // close consumes a closing bracket.
 func (p *parser) close(open token, kind tokenKind, text string) {
 	if p.peek().kind == kind {
-		p.take()
+		p.advance()
 		return
 	}
 	if p.gaveUp {
 		return
 	}
 	if t := p.peek(); t.kind != tokEnd {
-		p.complainAbout(t)
+		p.unexpectedToken(t)
 		for k := p.peek().kind; k != kind && k != tokEnd; k = p.peek().kind {
-			p.take()
+			p.advance()
 		}
 		if p.peek().kind == kind {
-			p.take()
+			p.advance()
 			return
 		}
 	}
@@ -478,7 +478,7 @@ func (p *parser) close(open token, kind tokenKind, text string) {
 func (p *parser) items(open token, kind tokenKind, text string) []*node {
 	var out []*node
 	if p.peek().kind == kind {
-		p.take()
+		p.advance()
 		return nil
 	}
 	for {
@@ -489,7 +489,7 @@ func (p *parser) items(open token, kind tokenKind, text string) []*node {
 		if p.peek().kind != tokComma {
 			break
 		}
-		p.take()
+		p.advance()
 	}
 	p.close(open, kind, text)
 	return out
@@ -535,20 +535,20 @@ func (p *parser) quantifies(name token) bool {
 
 // quantifier parses any(CONDITION for NAME in LIST).
 func (p *parser) quantifier(name token) *node {
-	open := p.take()
+	open := p.advance()
 	n := &node{op: opQuantify, start: name.start, name: p.written(name)}
 	condition := p.parse(bindAny)
 	if p.peek().kind == tokName && p.written(p.peek()) == "for" {
-		p.take()
+		p.advance()
 	}
-	variable := p.take()
+	variable := p.advance()
 	if variable.kind != tokName || p.peek().kind != tokIn {
 		p.add(CodeUnexpected, variable.start, variable.end,
 			fmt.Sprintf("Write %s(CONDITION for NAME in LIST).", n.name), "%s is not expected here.", p.shown(variable))
 		p.giveUp()
 		return &node{op: opBroken, start: n.start, end: p.lastEnd(), kids: []*node{condition}}
 	}
-	in := p.take()
+	in := p.advance()
 	n.path = []string{p.written(variable)}
 	condition.walk(func(kid *node) {
 		if kid.op == opPath && kid.path[0] == n.path[0] {
@@ -565,7 +565,7 @@ func (p *parser) call(name token) *node {
 	if p.quantifies(name) {
 		return p.quantifier(name)
 	}
-	open := p.take()
+	open := p.advance()
 	before := p.diags.Count(diag.Error)
 	n := &node{op: opCall, start: name.start, name: p.functionName(name), kids: p.items(open, tokClose, ")")}
 	n.end = p.lastEnd()
@@ -606,7 +606,7 @@ func (p *parser) path(n *node) *node {
 		case t.start != n.end:
 			return n
 		case t.kind == tokSegment:
-			p.take()
+			p.advance()
 			if t.end == t.start+1 {
 				p.add(CodePath, n.start, t.end, "Write what follows the dot, or remove it.", "The name ends in a dot.")
 				n.op = opBroken
@@ -619,7 +619,7 @@ func (p *parser) path(n *node) *node {
 			p.add(CodePath, n.start, t.end,
 				fmt.Sprintf("Write functions before their argument, such as len(x). Available: %s.", known),
 				"%s is not a function.", inQuotes(p.text[n.start:n.end]))
-			p.take()
+			p.advance()
 			kids := p.items(t, tokClose, ")")
 			return &node{op: opBroken, start: n.start, end: p.lastEnd(), kids: append([]*node{n}, kids...)}
 		default:
@@ -631,20 +631,20 @@ func (p *parser) path(n *node) *node {
 
 // index parses [0] or ["key"] after a name.
 func (p *parser) index(n *node) {
-	open := p.take()
+	open := p.advance()
 	t := p.peek()
 	switch {
 	case t.kind == tokConstant && t.value.kind == kindText:
 		n.path = append(n.path, t.value.str)
-		p.take()
+		p.advance()
 	case t.kind == tokConstant && t.value.kind == kindNumber && index(p.written(t)) >= 0:
 		n.path = append(n.path, p.written(t))
-		p.take()
+		p.advance()
 	default:
 		p.add(CodePath, open.start, t.end, `Write [0] for the first element, or ["key"].`,
 			"An index is a whole number or a text in quotes.")
 		for k := p.peek().kind; k != tokListClose && k != tokEnd; k = p.peek().kind {
-			p.take()
+			p.advance()
 		}
 		if p.peek().kind == tokEnd {
 			return

@@ -10,7 +10,7 @@ type class struct {
 	name string
 	// attributes are those of an instance; nil if code may add others.
 	attributes []string
-	// params are those of a call, without self; known is false if they cannot be told.
+	// params are those of a call, without self; known is false if they are not known.
 	params []Param
 	known  bool
 }
@@ -68,7 +68,7 @@ func (a *analysis) classOf(n *ClassDef) *class {
 	return c
 }
 
-// dataFields returns the parameters of a data class. It returns false if they cannot be told.
+// dataFields returns the parameters of a data class. It returns false if they are not known.
 func dataFields(body []Stmt) (out []Param, known bool) {
 	for _, s := range body {
 		field, ok := s.(*AnnAssign)

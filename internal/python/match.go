@@ -2,13 +2,13 @@ package python
 
 // matchStatement parses a match statement.
 func (p *parser) matchStatement() Stmt {
-	start := p.take().at.Start
+	start := p.next().at.Start
 	n := &Match{Subject: p.exprList()}
 	p.expectOp(":")
-	p.take() // the end of the line
-	p.take() // the indentation
+	p.next() // the end of the line
+	p.next() // the indentation
 	for p.isWord("case") {
-		at := p.take().at.Start
+		at := p.next().at.Start
 		c := Case{}
 		p.patterns(&c)
 		if p.acceptWord("if") {
@@ -21,7 +21,7 @@ func (p *parser) matchStatement() Stmt {
 	if t := p.peek(); t.kind != tokDedent && t.kind != tokEnd {
 		p.fail(p.visible(t), "Write case PATTERN and a colon.", "Expected \"case\" instead of %s.", p.shown(t))
 	}
-	p.take()
+	p.next()
 	n.Range = p.from(start)
 	return n
 }
@@ -64,13 +64,13 @@ func (p *parser) closedPattern(c *Case) {
 	switch {
 	case p.isOp("(") || p.isOp("["):
 		bracket := map[string]string{"(": ")", "[": "]"}[t.text]
-		p.take()
+		p.next()
 		if !p.isOp(bracket) {
 			p.patterns(c)
 		}
 		p.closing(t, bracket)
 	case p.isOp("{"):
-		p.take()
+		p.next()
 		for !p.isOp("}") {
 			if p.acceptOp("**") {
 				p.capture(c)
@@ -99,7 +99,7 @@ func (p *parser) namePattern(c *Case) {
 		p.capture(c)
 		return
 	}
-	p.take()
+	p.next()
 	var x Expr = &Name{Range: t.at, ID: t.text}
 	for p.acceptOp(".") {
 		name := p.name("an attribute")

@@ -107,7 +107,7 @@ func (p *parser) parse() {
 
 func (p *parser) peek() token { return p.tokens[p.pos] }
 
-func (p *parser) take() token {
+func (p *parser) next() token {
 	t := p.tokens[p.pos]
 	if t.kind != tokEnd {
 		p.pos++
@@ -168,7 +168,7 @@ func (p *parser) expectOp(op string) {
 		t := p.peek()
 		p.fail(p.visible(t), fmt.Sprintf("Write %s here.", op), "Expected %q before %s.", op, p.shown(t))
 	}
-	p.take()
+	p.next()
 }
 
 // visible returns a range that can be underlined: that of the token, or the end of the previous token if it has no
@@ -189,7 +189,7 @@ func (p *parser) name(what string) token {
 		p.fail(p.visible(t), "Write a name of letters, digits and underscores.", "Expected the name of %s, not %s.",
 			what, p.shown(t))
 	}
-	return p.take()
+	return p.next()
 }
 
 // deeper limits the nesting of code, which comes from untrusted files.
@@ -223,10 +223,10 @@ func (p *parser) statement() (out []Stmt) {
 // skipLine skips the logical line and the block that belongs to it.
 func (p *parser) skipLine(begin int) {
 	if p.pos == begin {
-		p.take()
+		p.next()
 	}
 	for p.peek().kind != tokEnd {
-		t := p.take()
+		t := p.next()
 		if t.kind == tokNewline {
 			break
 		}
@@ -243,7 +243,7 @@ func (p *parser) skipBlock() {
 		return
 	}
 	for level := 0; p.peek().kind != tokEnd; {
-		switch p.take().kind {
+		switch p.next().kind {
 		case tokIndent:
 			level++
 		case tokDedent:
@@ -263,7 +263,7 @@ func (p *parser) oneStatement() []Stmt {
 	if t.kind == tokName {
 		switch t.text {
 		case "if":
-			p.take()
+			p.next()
 			return []Stmt{p.ifStatement(t.at.Start, 0)}
 		case "for":
 			return []Stmt{p.forStatement()}
@@ -304,7 +304,7 @@ func (p *parser) line(help string) []Stmt {
 	if t := p.peek(); t.kind != tokNewline && t.kind != tokEnd {
 		p.fail(p.visible(t), help, "Unexpected %s.", p.shown(t))
 	}
-	p.take()
+	p.next()
 	return out
 }
 
@@ -354,12 +354,12 @@ func (p *parser) lineEnd() {
 	if t := p.peek(); t.kind != tokNewline && t.kind != tokEnd {
 		p.fail(p.visible(t), "Start a new line.", "Unexpected %s.", p.shown(t))
 	}
-	p.take()
+	p.next()
 }
 
 // asyncStatement parses async def, async for and async with.
 func (p *parser) asyncStatement(decorators []Expr) Stmt {
-	p.take()
+	p.next()
 	switch t := p.peek(); {
 	case p.isWord("def"):
 		def := p.defStatement(decorators).(*FuncDef)
@@ -376,11 +376,11 @@ func (p *parser) asyncStatement(decorators []Expr) Stmt {
 }
 
 func (p *parser) withStatement() Stmt {
-	start := p.take().at.Start
+	start := p.next().at.Start
 	n := &With{}
 	bracket := p.isOp("(") && p.withBrackets()
 	if bracket {
-		p.take()
+		p.next()
 	}
 	for {
 		item := WithItem{X: p.expr()}
@@ -423,7 +423,7 @@ func (p *parser) withBrackets() bool {
 
 // typeStatement parses type NAME = X.
 func (p *parser) typeStatement() Stmt {
-	start := p.take().at.Start
+	start := p.next().at.Start
 	n := &TypeAlias{Name: p.name("a type").text, Types: p.typeParams()}
 	p.expectOp("=")
 	n.X = p.expr()
@@ -456,22 +456,22 @@ func (p *parser) typeParams() []string {
 
 func (p *parser) block(after string) []Stmt {
 	if p.isOp(":") {
-		p.take()
+		p.next()
 	} else { // go on as if it were there
 		p.add(p.visible(p.peek()), "Add the colon.", "Expected a colon after the %s.", after)
 		for p.peek().kind != tokNewline && p.peek().kind != tokEnd {
-			p.take()
+			p.next()
 		}
 	}
 	if p.peek().kind != tokNewline {
 		return p.line("Start a new line.")
 	}
-	p.take()
+	p.next()
 	if t := p.peek(); t.kind != tokIndent {
 		p.add(p.visible(t), "Indent its body, or write pass.", "Expected an indented block below the %s.", after)
 		return nil
 	}
-	p.take()
+	p.next()
 	var out []Stmt
 	for p.peek().kind != tokDedent && p.peek().kind != tokEnd {
 		if t := p.peek(); t.kind == tokIndent {
@@ -481,7 +481,7 @@ func (p *parser) block(after string) []Stmt {
 		}
 		out = append(out, p.statement()...)
 	}
-	p.take()
+	p.next()
 	return out
 }
 
@@ -512,7 +512,7 @@ func (p *parser) loopBody(what string) (body, otherwise []Stmt) {
 }
 
 func (p *parser) forStatement() Stmt {
-	start := p.take().at.Start
+	start := p.next().at.Start
 	n := &For{Target: p.targets("for")}
 	if !p.acceptWord("in") {
 		p.fail(p.visible(p.peek()), "Write for NAME in LIST.", "Expected \"in\" before %s.", p.shown(p.peek()))
@@ -524,7 +524,7 @@ func (p *parser) forStatement() Stmt {
 }
 
 func (p *parser) whileStatement() Stmt {
-	start := p.take().at.Start
+	start := p.next().at.Start
 	n := &While{Cond: p.expr()}
 	n.Body, n.Else = p.loopBody("condition")
 	n.Range = p.from(start)
@@ -532,7 +532,7 @@ func (p *parser) whileStatement() Stmt {
 }
 
 func (p *parser) defStatement(decorators []Expr) Stmt {
-	start := p.take().at.Start
+	start := p.next().at.Start
 	name := p.name("a function")
 	n := &FuncDef{NameAt: name.at, Def: &Def{Name: name.text, Decorators: decorators, Types: p.typeParams()}}
 	p.expectOp("(")
@@ -567,7 +567,7 @@ func (p *parser) params(closing string, annotated bool) []Param {
 		case p.acceptOp("*"):
 			one.Stars = 1
 			if p.isOp(",") {
-				p.take()
+				p.next()
 				keyOnly = true
 				continue
 			}
@@ -598,7 +598,7 @@ func (p *parser) params(closing string, annotated bool) []Param {
 }
 
 func (p *parser) classStatement(decorators []Expr) Stmt {
-	start := p.take().at.Start
+	start := p.next().at.Start
 	name := p.name("a class")
 	n := &ClassDef{Name: name.text, NameAt: name.at, Decorators: decorators, Types: p.typeParams()}
 	if p.isOp("(") {
@@ -632,10 +632,10 @@ func (c *ClassDef) IsTypedDict() bool {
 }
 
 func (p *parser) tryStatement() Stmt {
-	first := p.take()
+	first := p.next()
 	n := &Try{Body: p.block("try")}
 	for p.isWord("except") {
-		at := p.take().at
+		at := p.next().at
 		h := Handler{Range: at}
 		p.acceptOp("*") // exception groups
 		if !p.isOp(":") {
@@ -695,7 +695,7 @@ func (p *parser) simple() Stmt {
 }
 
 func (p *parser) jump() Stmt {
-	t := p.take()
+	t := p.next()
 	if t.text != "pass" && !p.inLoop {
 		p.add(t.at, "Remove it.", "%q is outside of a loop.", t.text)
 	}
@@ -703,7 +703,7 @@ func (p *parser) jump() Stmt {
 }
 
 func (p *parser) returnStatement() Stmt {
-	t := p.take()
+	t := p.next()
 	n := &Return{}
 	if !p.lineEnds() {
 		n.X = p.exprList()
@@ -716,7 +716,7 @@ func (p *parser) returnStatement() Stmt {
 }
 
 func (p *parser) raiseStatement() Stmt {
-	t := p.take()
+	t := p.next()
 	n := &Raise{}
 	if !p.lineEnds() {
 		n.X = p.expr()
@@ -729,7 +729,7 @@ func (p *parser) raiseStatement() Stmt {
 }
 
 func (p *parser) assertStatement() Stmt {
-	t := p.take()
+	t := p.next()
 	n := &Assert{Cond: p.expr()}
 	if p.acceptOp(",") {
 		n.Message = p.expr()
@@ -739,7 +739,7 @@ func (p *parser) assertStatement() Stmt {
 }
 
 func (p *parser) delStatement() Stmt {
-	t := p.take()
+	t := p.next()
 	n := &Del{}
 	for more := true; more; more = p.acceptOp(",") && p.startsExpr() {
 		x := p.postfix()
@@ -751,7 +751,7 @@ func (p *parser) delStatement() Stmt {
 }
 
 func (p *parser) scopeStatement() Stmt {
-	t := p.take()
+	t := p.next()
 	n := &Scope{Word: t.text}
 	for more := true; more; more = p.acceptOp(",") {
 		n.Names = append(n.Names, p.name("a variable").text)
@@ -762,7 +762,7 @@ func (p *parser) scopeStatement() Stmt {
 
 // annotated parses the rest of "target: type = value".
 func (p *parser) annotated(target Expr, start int) Stmt {
-	p.take()
+	p.next()
 	n := &AnnAssign{Target: target, Type: p.expr()}
 	p.assignable(target, "annotated")
 	if p.acceptOp("=") {
@@ -788,7 +788,7 @@ func (p *parser) assignment(first Expr, start int) Stmt {
 }
 
 func (p *parser) augmentedAssignment(target Expr, start int) Stmt {
-	op := p.take()
+	op := p.next()
 	n := &AugAssign{Target: target, Op: strings.TrimSuffix(op.text, "="), X: p.exprList()}
 	if _, tuple := target.(*Seq); tuple {
 		p.fail(target.Where(), "Change one variable at a time.", "An augmented assignment cannot have several targets.")
@@ -804,7 +804,7 @@ func (p *parser) lineEnds() bool {
 }
 
 func (p *parser) importStatement() Stmt {
-	t := p.take()
+	t := p.next()
 	n := &Import{}
 	dotted := func() string {
 		name := p.name("a module").text
@@ -816,7 +816,7 @@ func (p *parser) importStatement() Stmt {
 	if t.text == "from" {
 		at := p.peek().at.Start
 		for p.isOp(".") || p.isOp("...") {
-			n.From += p.take().text
+			n.From += p.next().text
 		}
 		if n.From == "" || !p.isWord("import") {
 			n.From += dotted()
@@ -871,7 +871,7 @@ func (p *parser) targets(what string) Expr {
 	start := p.peek().at.Start
 	one := func() Expr {
 		if p.isOp("*") {
-			at := p.take().at.Start
+			at := p.next().at.Start
 			n := &Starred{X: p.postfix()}
 			n.Range = p.from(at)
 			return n

@@ -33,7 +33,7 @@ func (p *parser) exprList() Expr {
 
 // yield parses yield, yield x and yield from x.
 func (p *parser) yield() Expr {
-	t := p.take()
+	t := p.next()
 	if !p.inDef {
 		p.add(t.at, "Remove it.", "\"yield\" is outside of a function.")
 	}
@@ -50,7 +50,7 @@ func (p *parser) yield() Expr {
 
 func (p *parser) starExpr() Expr {
 	if p.isOp("*") {
-		start := p.take().at.Start
+		start := p.next().at.Start
 		n := &Starred{X: p.binary(0)}
 		n.Range = p.from(start)
 		return n
@@ -85,13 +85,13 @@ func (p *parser) expr() Expr {
 		if !ok {
 			p.fail(x.Where(), "Write NAME := VALUE.", "Only a name can be assigned with :=.")
 		}
-		p.take()
+		p.next()
 		n := &Walrus{Name: name, X: p.expr()}
 		n.Range = p.from(start)
 		return n
 	}
 	if p.isWord("if") {
-		p.take()
+		p.next()
 		n := &IfExp{Then: x, Cond: p.or()}
 		if !p.acceptWord("else") {
 			p.fail(p.visible(p.peek()), "Write A if CONDITION else B.", "This if has no else.")
@@ -104,7 +104,7 @@ func (p *parser) expr() Expr {
 }
 
 func (p *parser) lambda() Expr {
-	start := p.take().at.Start
+	start := p.next().at.Start
 	def := &Def{Name: "<lambda>", Params: p.params(":", false)}
 	p.expectOp(":")
 	inDef := p.inDef
@@ -141,7 +141,7 @@ func (p *parser) and() Expr {
 func (p *parser) not() Expr {
 	if p.isWord("not") {
 		defer p.deeper()()
-		start := p.take().at.Start
+		start := p.next().at.Start
 		n := &Unary{Op: "not", X: p.not()}
 		n.Range = p.from(start)
 		return n
@@ -165,19 +165,19 @@ func (p *parser) comparison() Expr {
 			op = "in"
 		case t.kind == tokName && t.text == "not" && p.tokens[p.pos+1].kind == tokName &&
 			p.tokens[p.pos+1].text == "in":
-			p.take()
+			p.next()
 			op = "not in"
 		case t.kind == tokName && t.text == "is":
 			op = "is"
 			if next := p.tokens[p.pos+1]; next.kind == tokName && next.text == "not" {
-				p.take()
+				p.next()
 				op = "is not"
 			}
 		}
 		if op == "" {
 			break
 		}
-		p.take()
+		p.next()
 		if n == nil {
 			n = &Compare{First: x}
 		}
@@ -201,7 +201,7 @@ func (p *parser) binary(level int) Expr {
 	start := p.peek().at.Start
 	x := p.binary(level + 1)
 	for n := 0; p.peek().kind == tokOp && slices.Contains(levels[level], p.peek().text); n++ {
-		op := p.take()
+		op := p.next()
 		p.chain(n, op)
 		n := &Binary{Op: op.text, X: x, Y: p.binary(level + 1)}
 		n.Range = p.from(start)
@@ -214,7 +214,7 @@ func (p *parser) unary() Expr {
 	t := p.peek()
 	if t.kind == tokOp && (t.text == "-" || t.text == "+" || t.text == "~") {
 		defer p.deeper()()
-		p.take()
+		p.next()
 		n := &Unary{Op: t.text, X: p.unary()}
 		n.Range = p.from(t.at.Start)
 		return n
@@ -222,7 +222,7 @@ func (p *parser) unary() Expr {
 	x := p.postfix()
 	if p.isOp("**") {
 		defer p.deeper()()
-		p.take()
+		p.next()
 		n := &Binary{Op: "**", X: x, Y: p.unary()}
 		n.Range = p.from(t.at.Start)
 		return n
@@ -244,7 +244,7 @@ func (p *parser) postfix() Expr {
 		p.chain(i, p.peek())
 		switch {
 		case p.isOp("."):
-			p.take()
+			p.next()
 			name := p.name("an attribute")
 			n := &Attr{X: x, Name: name.text}
 			n.Range = p.from(start)
@@ -252,7 +252,7 @@ func (p *parser) postfix() Expr {
 		case p.isOp("("):
 			x = p.call(start, x)
 		case p.isOp("["):
-			p.take()
+			p.next()
 			n := &Index{X: x, Key: p.subscript()}
 			p.expectOp("]")
 			n.Range = p.from(start)
@@ -300,7 +300,7 @@ func (p *parser) slice() Expr {
 		}
 	}
 	n := &SliceExpr{Lo: lo}
-	p.take()
+	p.next()
 	if !p.isOp(":") && !p.isOp("]") && !p.isOp(",") {
 		n.Hi = p.expr()
 	}
@@ -313,7 +313,7 @@ func (p *parser) slice() Expr {
 
 func (p *parser) call(start int, fn Expr) Expr {
 	defer p.deeper()()
-	open := p.take()
+	open := p.next()
 	n := &Call{Fn: fn}
 	for !p.isOp(")") {
 		if !p.startsExpr() && !p.isOp("**") {
@@ -328,8 +328,8 @@ func (p *parser) call(start int, fn Expr) Expr {
 			a.Stars, a.X = 1, p.expr()
 		case p.peek().kind == tokName && !keywords[p.peek().text] &&
 			p.tokens[p.pos+1].kind == tokOp && p.tokens[p.pos+1].text == "=":
-			a.Name = p.take().text
-			p.take()
+			a.Name = p.next().text
+			p.next()
 			a.X = p.expr()
 		default:
 			a.X = p.expr()
@@ -367,17 +367,17 @@ func (p *parser) atom() Expr {
 	t := p.peek()
 	switch t.kind {
 	case tokNumber:
-		p.take()
+		p.next()
 		return &Const{Range: t.at, Value: t.value}
 	case tokString:
 		return p.strings()
 	case tokName:
 		switch t.text {
 		case "None":
-			p.take()
+			p.next()
 			return &Const{Range: t.at}
 		case "True", "False":
-			p.take()
+			p.next()
 			return &Const{Range: t.at, Value: t.text == "True"}
 		case "lambda":
 			return p.lambda()
@@ -385,7 +385,7 @@ func (p *parser) atom() Expr {
 		if keywords[t.text] {
 			p.fail(t.at, "Write a value.", "Unexpected %q.", t.text)
 		}
-		p.take()
+		p.next()
 		return &Name{Range: t.at, ID: t.text}
 	case tokOp:
 		switch t.text {
@@ -396,7 +396,7 @@ func (p *parser) atom() Expr {
 		case "{":
 			return p.braces()
 		case "...":
-			p.take()
+			p.next()
 			return &Const{Range: t.at, Value: Opaque("ellipsis")}
 		}
 	}
@@ -406,7 +406,7 @@ func (p *parser) atom() Expr {
 
 func (p *parser) paren() Expr {
 	defer p.deeper()()
-	open := p.take()
+	open := p.next()
 	if p.acceptOp(")") {
 		return &Seq{Kind: '(', Range: p.from(open.at.Start)}
 	}
@@ -443,7 +443,7 @@ func (p *parser) paren() Expr {
 
 func (p *parser) list() Expr {
 	defer p.deeper()()
-	open := p.take()
+	open := p.next()
 	n := &Seq{Kind: '['}
 	for p.startsExpr() {
 		x := p.starExpr()
@@ -466,7 +466,7 @@ func (p *parser) list() Expr {
 // braces parses a dict, a set, or a comprehension of one.
 func (p *parser) braces() Expr {
 	defer p.deeper()()
-	open := p.take()
+	open := p.next()
 	dict, set := &DictExpr{}, &Seq{Kind: '{'}
 	for p.startsExpr() || p.isOp("**") {
 		if p.acceptOp("**") {
@@ -538,7 +538,7 @@ func (p *parser) strings() Expr {
 	var parts []FPart
 	holes, opaque := false, any(nil)
 	for p.peek().kind == tokString {
-		t := p.take()
+		t := p.next()
 		if o, ok := t.value.(Opaque); ok {
 			opaque = o
 			continue

@@ -139,7 +139,7 @@ func (c *insertion) declarations(file *syntax.File) {
 				c.arrays[n.Name.Value] = true
 			}
 			if n.Value != nil {
-				c.written[n.Name.Value] = append(c.written[n.Name.Value], c.cook(n.Value.Parts, false))
+				c.written[n.Name.Value] = append(c.written[n.Name.Value], c.wordText(n.Value.Parts, false))
 			}
 		}
 		return true
@@ -439,7 +439,7 @@ func (c *insertion) declaration(variant, options string, a *syntax.Assign) {
 	if len(values) == 0 {
 		return
 	}
-	text := c.cook(a.Value.Parts, false)
+	text := c.wordText(a.Value.Parts, false)
 	if name, _, ok := strings.Cut(text, "="); ok && syntax.ValidName(name) && !c.form.MatchString(name) {
 		c.assigned(name, values)
 		if Guarded(name) {
@@ -569,8 +569,8 @@ func (c *insertion) mustNotExecute(values set, program, message string) {
 	}
 }
 
-// cook returns the text of a word after the removal of quotes. Expansions become NUL.
-func (c *insertion) cook(parts []syntax.WordPart, quoted bool) string {
+// wordText returns the text of a word without its quotes. Expansions become NUL.
+func (c *insertion) wordText(parts []syntax.WordPart, quoted bool) string {
 	var b strings.Builder
 	for _, p := range parts {
 		switch p := p.(type) {
@@ -595,7 +595,7 @@ func (c *insertion) cook(parts []syntax.WordPart, quoted bool) string {
 		case *syntax.SglQuoted:
 			b.WriteString(p.Value)
 		case *syntax.DblQuoted:
-			b.WriteString(c.cook(p.Parts, true))
+			b.WriteString(c.wordText(p.Parts, true))
 		default:
 			b.WriteByte(0)
 		}

@@ -271,7 +271,7 @@ func (p program) roles(name string, args []string) (out []role, input bool) {
 			hasC = true
 		case IsShell(name) && option && arg[0] == '-' && !strings.HasPrefix(arg, "--") && strings.Contains(arg, "s"):
 			input, done = true, true
-		case option && slices.ContainsFunc(p.options, func(o string) bool { return introduces(arg, o) }),
+		case option && slices.ContainsFunc(p.options, func(o string) bool { return endsWithOption(arg, o) }),
 			slices.Contains(p.options, arg) && !(p.global && ends):
 			done = true
 			if i++; i < len(args) {
@@ -280,7 +280,7 @@ func (p program) roles(name string, args []string) (out []role, input bool) {
 		case option && slices.ContainsFunc(p.options, func(o string) bool { return attached(arg, o) }):
 			done, out[i] = true, code
 		case option && slices.ContainsFunc(p.files,
-			func(o string) bool { return introduces(arg, o) || attached(arg, o) }):
+			func(o string) bool { return endsWithOption(arg, o) || attached(arg, o) }):
 			done = true
 			i++
 		case option && slices.Contains(p.takes2, arg):
@@ -321,8 +321,8 @@ func (p program) roles(name string, args []string) (out []role, input bool) {
 	return out, input
 }
 
-// introduces reports whether an argument is an option, perhaps after other letters.
-func introduces(arg, option string) bool {
+// endsWithOption reports whether an argument is an option or ends with it, as -xc ends with -c.
+func endsWithOption(arg, option string) bool {
 	return arg == option || len(option) == 2 && option[0] == '-' && !strings.HasPrefix(arg, "--") && len(arg) > 1 &&
 		arg[0] == '-' && strings.HasSuffix(arg, option[1:])
 }
@@ -340,7 +340,7 @@ func (c *insertion) call(call *syntax.CallExpr, in set, here *syntax.Word) {
 	if len(call.Args) == 0 {
 		return
 	}
-	args := xslices.Map(call.Args, func(w *syntax.Word) string { return c.cook(w.Parts, false) })
+	args := xslices.Map(call.Args, func(w *syntax.Word) string { return c.wordText(w.Parts, false) })
 	first, piped := c.commandName(call.Args, args)
 	if first < len(args) {
 		if c.funcs[args[first]] {
@@ -527,7 +527,7 @@ func (c *insertion) arguments(name string, p program, args []string, words []*sy
 	}
 	if here != nil && p.words && len(c.expanded(here.Parts)) == 0 {
 		parameters := c.parameters(name, append([]*syntax.Word{{}}, words...), nil, false)
-		c.shellCode(name, c.cook(here.Parts, true), parameters, nil)
+		c.shellCode(name, c.wordText(here.Parts, true), parameters, nil)
 		return
 	}
 	c.mustNotExecute(in, name, name+" executes the value as code")
@@ -593,7 +593,7 @@ func (c *insertion) operand(name string, w *syntax.Word) {
 }
 
 func startsWithValue(c *insertion, w *syntax.Word) bool {
-	text := c.cook(w.Parts, false)
+	text := c.wordText(w.Parts, false)
 	at := c.form.FindStringIndex(text)
 	return at != nil && at[0] == 0 || strings.HasPrefix(text, "\x00")
 }

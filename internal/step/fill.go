@@ -129,10 +129,10 @@ func (j *Job) FillFolder(
 func (j *Job) shellOptions(doubts []string) expr.ShellOptions {
 	o := expr.ShellOptions{
 		TemplateOptions: expr.TemplateOptions{ReadFile: j.readFile},
-		Doubts:          append([]string{"states", "error"}, doubts...),
+		Untrusted:       append([]string{"states", "error"}, doubts...),
 	}
 	if j.Untrusted {
-		o.Doubts, o.OneWord = append(o.Doubts, "loop", "inputs"), []string{"inputs"}
+		o.Untrusted, o.OneWord = append(o.Untrusted, "loop", "inputs"), []string{"inputs"}
 	}
 	return o
 }

@@ -24,7 +24,7 @@ func ParseJSON(f *source.File) (*Node, diag.List) {
 		return nil, p.out
 	}
 	n := p.value(0)
-	if p.space(); n != nil && p.at < len(p.text) && !p.lost {
+	if p.space(); n != nil && p.at < len(p.text) && !p.abandoned {
 		p.report(CodeJSONSyntax, p.at, p.at+1, "Remove it; perhaps a bracket closes too early further up.",
 			"There is more text after the end of the JSON value.")
 	}
@@ -32,12 +32,12 @@ func ParseJSON(f *source.File) (*Node, diag.List) {
 }
 
 type jsonParser struct {
-	file *source.File
-	text string
-	at   int
-	out  diag.List
-	lost bool // parsing was abandoned; further errors are not reported
-	next int  // end of the white space that was last skipped
+	file      *source.File
+	text      string
+	at        int
+	out       diag.List
+	abandoned bool // parsing was abandoned; further errors are not reported
+	next      int  // end of the white space that was last skipped
 }
 
 func (p *jsonParser) report(code diag.Code, start, end int, help, format string, args ...any) *diag.Diagnostic {
@@ -79,7 +79,7 @@ func (p *jsonParser) value(depth int) *Node {
 	p.space()
 	if depth > maxDepth {
 		p.report(CodeJSONSyntax, p.at, p.at+1, "Flatten it.", "The file is nested more than %d levels deep.", maxDepth)
-		p.lost = true
+		p.abandoned = true
 		return nil
 	}
 	if p.at == len(p.text) {
@@ -167,7 +167,7 @@ func (p *jsonParser) list(depth int) *Node {
 
 // closes consumes the closing bracket, or reports that it is missing.
 func (p *jsonParser) closes(open int, bracket byte) bool {
-	if p.lost {
+	if p.abandoned {
 		return true
 	}
 	if p.at < len(p.text) && p.text[p.at] == ',' {
@@ -181,7 +181,7 @@ func (p *jsonParser) closes(open int, bracket byte) bool {
 		p.report(CodeJSONUnclosed, open, open+1,
 			fmt.Sprintf("Add %q where it ends; perhaps the end of the file is missing.", string(bracket)),
 			"%q is never closed.", p.text[open:open+1])
-		p.lost = true
+		p.abandoned = true
 		return true
 	}
 	switch c := p.text[p.at]; c {
@@ -191,7 +191,7 @@ func (p *jsonParser) closes(open int, bracket byte) bool {
 	case '}', ']':
 		p.report(CodeJSONUnclosed, p.at, p.at+1, fmt.Sprintf("Write %q before it.", string(bracket)),
 			"%q does not close what is open here.", string(c)).Relate(p.file.Span(open, open+1), "opened here")
-		p.lost = true
+		p.abandoned = true
 		return true
 	}
 	return false
@@ -199,7 +199,7 @@ func (p *jsonParser) closes(open int, bracket byte) bool {
 
 // separator consumes the comma between two entries. It returns false after an error from which parsing cannot continue.
 func (p *jsonParser) separator(bracket byte) bool {
-	if p.lost {
+	if p.abandoned {
 		return false
 	}
 	end := p.at
@@ -220,7 +220,7 @@ func (p *jsonParser) separator(bracket byte) bool {
 	default:
 		p.stray()
 	}
-	return !p.lost
+	return !p.abandoned
 }
 
 func isLetterOrDigit(c byte) bool {
@@ -266,7 +266,7 @@ func (p *jsonParser) stray() {
 		help = "Resolve the merge conflict first."
 	}
 	p.report(CodeJSONSyntax, p.at, p.at+size, help, "%s is not expected here.", shown)
-	p.lost = true
+	p.abandoned = true
 }
 
 // word parses true, false and null, and spellings of other languages.
@@ -366,7 +366,7 @@ func (p *jsonParser) str() *Node {
 	n := &Node{Kind: String, Value: b.String(), Span: p.file.Span(open+1, p.at)}
 	if p.at == len(p.text) {
 		p.report(CodeJSONQuotes, open, open+1, "Add \" where it ends.", "The text has no closing quote.")
-		p.lost = true
+		p.abandoned = true
 		return n
 	}
 	p.at++

@@ -362,7 +362,7 @@ func (d *Document) Problems(blocks ...string) diag.List {
 		}
 		if fence.Quoted && ours {
 			out.Errorf(CodeQuoted, opening, "Remove the > at the beginning of its lines.",
-				"This %s block stands in a quotation and is not read.", fence.Info)
+				"This %s block is in a quotation and is not read.", fence.Info)
 		}
 	}
 	return out

@@ -320,7 +320,7 @@ func (p *flowParser) subgraph(start int) {
 func (p *flowParser) chain() bool {
 	from, ok := p.group()
 	if !ok {
-		return p.lost()
+		return p.syntaxError()
 	}
 	for {
 		p.space()
@@ -329,7 +329,7 @@ func (p *flowParser) chain() bool {
 		}
 		link, ok := p.link()
 		if !ok {
-			return p.lost()
+			return p.syntaxError()
 		}
 		p.space()
 		to, ok := p.group()
@@ -338,7 +338,7 @@ func (p *flowParser) chain() bool {
 				p.out.Errorf(CodeFlowSyntax, link.Span, "Write the node that it leads to.", "This arrow leads nowhere.")
 				return false
 			}
-			return p.lost()
+			return p.syntaxError()
 		}
 		for _, a := range from {
 			for _, b := range to {
@@ -351,8 +351,8 @@ func (p *flowParser) chain() bool {
 	}
 }
 
-// lost reports text that does not parse.
-func (p *flowParser) lost() bool {
+// syntaxError reports the rest of the line, which does not parse, and skips it. It returns false.
+func (p *flowParser) syntaxError() bool {
 	rest := strings.TrimRight(p.rest(), " \t\r")
 	p.out.Errorf(CodeFlowSyntax, p.file.Span(p.pos, p.pos+max(len(rest), 1)),
 		"Write nodes as ID[label] and arrows as -->, -.-> or ==>, with labels as -->|text|.",

@@ -17,13 +17,13 @@ import (
 // Reader decodes a map key by key. It reports missing, mistyped and unknown keys with the codes of a format. A key
 // whose value is null counts as absent, except that Require reports it as empty.
 type Reader struct {
-	node  *Node
-	shape *Shape // the keys that may be read; nil for all
-	what  string
-	codes Codes
-	out   *diag.List
-	asked []string // keys that were read, possibly with duplicates
-	wrong bool     // the node is not a map, so missing keys are not reported
+	node     *Node
+	shape    *Shape // the keys that may be read; nil for all
+	what     string
+	codes    Codes
+	out      *diag.List
+	readKeys []string // keys that were read, possibly with duplicates
+	wrong    bool     // the node is not a map, so missing keys are not reported
 }
 
 // Codes are the diagnostic codes that a Reader reports.
@@ -94,7 +94,7 @@ func (r *Reader) Has(key string) bool {
 
 // Node returns the value of a key, or nil, and marks the key as known.
 func (r *Reader) Node(key string) *Node {
-	r.know(key)
+	r.markRead(key)
 	if n := r.node.Get(key); n != nil && n.Kind != Null {
 		return n
 	}
@@ -112,11 +112,11 @@ func (r *Reader) KeySpan(key string) source.Span {
 // Span returns the span of the map.
 func (r *Reader) Span() source.Span { return r.node.Span }
 
-func (r *Reader) know(key string) {
+func (r *Reader) markRead(key string) {
 	if r.shape != nil {
 		r.shape.Field(key)
 	}
-	r.asked = append(r.asked, key)
+	r.readKeys = append(r.readKeys, key)
 }
 
 // String returns a text. Numbers and booleans are returned as written.
@@ -324,12 +324,12 @@ func (r *Reader) RequireDeclared() {
 // Require reports missing keys at the first key of the map, and empty keys at their own position.
 func (r *Reader) Require(keys ...string) {
 	for _, key := range keys {
-		r.know(key)
+		r.markRead(key)
 		n := r.node.Get(key)
 		switch {
 		case r.wrong:
 		case n == nil:
-			near := diag.Nearest(key, r.unasked(keys))
+			near := diag.Nearest(key, r.unreadKeys(keys))
 			help := fmt.Sprintf("Add a line with %s: and its value.", key)
 			if near != "" {
 				help = fmt.Sprintf("There is a key %q; rename it to %q.", near, key)
@@ -343,11 +343,11 @@ func (r *Reader) Require(keys ...string) {
 	}
 }
 
-// unasked returns the keys of the map that were not read.
-func (r *Reader) unasked(required []string) []string {
+// unreadKeys returns the keys of the map that were not read.
+func (r *Reader) unreadKeys(required []string) []string {
 	var out []string
 	for _, p := range r.node.Pairs {
-		if name := p.Key.Value; !slices.Contains(r.asked, name) && !slices.Contains(required, name) {
+		if name := p.Key.Value; !slices.Contains(r.readKeys, name) && !slices.Contains(required, name) {
 			out = append(out, name)
 		}
 	}
@@ -364,14 +364,14 @@ func (r *Reader) firstKey() source.Span {
 // Done reports the keys that were not read. Call it after reading all known keys.
 func (r *Reader) Done() {
 	for _, p := range r.node.Pairs {
-		if slices.Contains(r.asked, p.Key.Value) {
+		if slices.Contains(r.readKeys, p.Key.Value) {
 			continue
 		}
 		found := r.out.Reportf(r.codes.Unknown, r.codes.UnknownAs, p.Key.Span, "", "Unknown key %q in the %s.",
 			p.Key.Value, r.what)
 		found.Lenient = r.codes.UnknownLenient
-		found.Suggest(p.Key.Value, r.asked, r.node.Keys()...)
-		if r.shape == nil || diag.Nearest(p.Key.Value, r.asked) != "" {
+		found.Suggest(p.Key.Value, r.readKeys, r.node.Keys()...)
+		if r.shape == nil || diag.Nearest(p.Key.Value, r.readKeys) != "" {
 			continue
 		}
 		if home, ok := r.shape.HomeOf(p, r.what, nil); ok {

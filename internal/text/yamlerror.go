@@ -426,10 +426,10 @@ func (m mistake) indentation() bool {
 	what := "The indentation of this line fits none of the lines above."
 	help := "Give it as many spaces as the lines that it belongs with."
 	if m.char(m.context) == '-' && m.char(first) != '-' {
-		what = "This key stands among the entries of a list."
+		what = "This key is among the entries of a list."
 		help = `Begin the entry with "- ", or indent the list deeper than the key.`
 	} else if m.char(first) == '-' && first == start && m.context >= 0 {
-		what = "This list entry stands among the keys of a map."
+		what = "This list entry is among the keys of a map."
 		help = "Indent it below the key that the list belongs to."
 	}
 	if name, column, ok := m.nearColumn(start, first-start); ok {

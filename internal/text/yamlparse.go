@@ -315,7 +315,7 @@ func (p *yamlParser) alias(n *yaml.Node, start int) (*Node, int) {
 	if a == nil || a.open {
 		p.report(CodeAnchor, start, end,
 			"Write the value out here, or put the anchor on a part that does not contain the alias.",
-			"The alias %q stands inside the value that it repeats.", name)
+			"The alias %q is inside the value that it repeats.", name)
 		return p.new(Null, "", start, start), end
 	}
 	if p.expanded > maxExpanded {

@@ -76,7 +76,7 @@ func parseRepairing(f *source.File, start, end int) (*Node, []Repair, diag.List)
 			// The list or map is valid without the stray marks after it.
 			mended = mended[:from] + strings.Repeat(" ", to-from) + mended[to:]
 		} else {
-			mended = mended[:entry.start] + harmless(mended[entry.start:entry.end]) + mended[entry.end:]
+			mended = mended[:entry.start] + filler(mended[entry.start:entry.end]) + mended[entry.end:]
 		}
 		node, out = parseOnce(f, start, mended)
 	}
@@ -155,8 +155,8 @@ func entryAt(s string, start int) (entry, bool) {
 	return e, true
 }
 
-// harmless returns a plain scalar with the length and the line breaks of s.
-func harmless(s string) string {
+// filler returns a plain scalar with the same length and line breaks as s.
+func filler(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {
 		size := lineBreak(s[i:])

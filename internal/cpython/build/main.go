@@ -220,7 +220,7 @@ func (zeros) Read(p []byte) (int, error) {
 const stackSize = 16 << 20
 
 // prepared returns the module whose instances begin as the image. They have a new stack behind the
-// memory of the image; the allocator goes on behind it.
+// memory of the image; the allocator continues behind it.
 func prepared(sections []section, m *image) ([]byte, error) {
 	const page = 1 << 16
 	size := len(m.memory) + stackSize

@@ -93,7 +93,7 @@ func (b *binder) bind(n *text.Node, s *text.Shape, what string, parent *text.Sha
 			}
 			switch {
 			case f == nil:
-				rest.strange = append(rest.strange, pair)
+				rest.unknown = append(rest.unknown, pair)
 			case v.find(f.Name) != nil: // a duplicate key, already reported
 			case isBlank(f, pair.Value):
 				rest.blank = append(rest.blank, pair)

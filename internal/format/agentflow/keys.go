@@ -16,7 +16,7 @@ type leftovers struct {
 	what    string      // the map, in messages
 	parent  *text.Shape // the enclosing shape, or nil
 	blank   []text.Pair // keys without a value
-	strange []text.Pair // keys that are not in the shape
+	unknown []text.Pair // keys that are not in the shape
 }
 
 // report adds diagnostics about missing, empty and unknown keys of a map. A key that is
@@ -27,7 +27,7 @@ func (b *binder) report(v *values, rest *leftovers) {
 			b.need(v, rest, []string{f.Name}, v.first, fmt.Sprintf("The %s has no %q.", rest.what, f.Name))
 		}
 	}
-	if v.shape == frontmatterShape && slices.ContainsFunc(rest.strange,
+	if v.shape == frontmatterShape && slices.ContainsFunc(rest.unknown,
 		func(p text.Pair) bool { return p.Value.Value == workflowKind }) {
 		b.need(v, rest, []string{"kind"}, v.first, "The frontmatter has no \"kind\".")
 	}
@@ -46,19 +46,19 @@ func (b *binder) report(v *values, rest *leftovers) {
 			b.need(v, rest, group, at, fmt.Sprintf("%s step needs %q.", upper(article(kind)), group[0]))
 		}
 	}
-	if v.shape == contractShape && len(rest.strange) > 0 {
+	if v.shape == contractShape && len(rest.unknown) > 0 {
 		b.looseSchema(v, rest)
 		return
 	}
 	for _, pair := range rest.blank {
 		f := v.shape.Find(pair.Key.Value)
 		outside := func(p text.Pair) bool { return f.Form == text.Object && f.Shape.Find(p.Key.Value) != nil }
-		if !slices.ContainsFunc(rest.strange, outside) { // those are reported with the section they belong to
+		if !slices.ContainsFunc(rest.unknown, outside) { // those are reported with the section they belong to
 			b.blank(f, pair.Key)
 		}
 	}
 	if !v.shape.IsOpen || v.shape == frontmatterShape {
-		b.strange(v, rest)
+		b.unknownKeys(v, rest)
 	}
 }
 
@@ -72,7 +72,7 @@ func (b *binder) need(v *values, rest *leftovers, keys []string, at source.Span,
 		Help: fmt.Sprintf("Add \"%s:\" with a value.", keys[0]),
 	}
 	empty := slices.IndexFunc(rest.blank, func(p text.Pair) bool { return slices.Contains(keys, p.Key.Value) })
-	misspelled := slices.IndexFunc(rest.strange, func(p text.Pair) bool {
+	misspelled := slices.IndexFunc(rest.unknown, func(p text.Pair) bool {
 		return slices.Contains(keys, diag.Nearest(p.Key.Value, v.shape.Names()))
 	})
 	switch {
@@ -86,13 +86,13 @@ func (b *binder) need(v *values, rest *leftovers, keys []string, at source.Span,
 			return // the syntax error may be in its value
 		}
 	case misspelled >= 0:
-		pair := rest.strange[misspelled]
+		pair := rest.unknown[misspelled]
 		found.Span = pair.Key.Span
 		near := diag.Nearest(pair.Key.Value, v.shape.Names())
 		found.Help = fmt.Sprintf("Rename the key %q to %q.", pair.Key.Value, near)
 		found.Replace(pair.Key.Value, near)
 		b.unread = append(b.unread, pairSpan(pair))
-		rest.strange = slices.Delete(rest.strange, misspelled, misspelled+1)
+		rest.unknown = slices.Delete(rest.unknown, misspelled, misspelled+1)
 	}
 	b.out.Add(found)
 }
@@ -111,10 +111,10 @@ func (b *binder) blank(f *text.Field, key *text.Node) {
 		"%q has no value.", f.Name)
 }
 
-// strange reports unknown keys of a map, and where misplaced ones belong.
-func (b *binder) strange(v *values, rest *leftovers) {
+// unknownKeys reports unknown keys of a map, and where misplaced ones belong.
+func (b *binder) unknownKeys(v *values, rest *leftovers) {
 	var misplaced []*text.Shape // sections that were moved here with all their keys
-	for _, pair := range rest.strange {
+	for _, pair := range rest.unknown {
 		key := pair.Key.Value
 		b.warned = append(b.warned, pairSpan(pair))
 		if slices.ContainsFunc(misplaced, func(s *text.Shape) bool { return s.Find(key) != nil }) {
@@ -160,8 +160,8 @@ func nearest(s *text.Shape, key string) *text.Field {
 // looseSchema reports keys beside "schema" that probably belong in it. All of them are one
 // mistake.
 func (b *binder) looseSchema(v *values, rest *leftovers) {
-	b.warned = append(b.warned, xslices.Map(rest.strange, pairSpan)...)
-	key := rest.strange[0].Key
+	b.warned = append(b.warned, xslices.Map(rest.unknown, pairSpan)...)
+	key := rest.unknown[0].Key
 	found := b.out.Warnf(CodeUnknownKey, key.Span, "Indent the keys of the JSON Schema below \"schema:\".",
 		"Unknown key %q under %q.", key.Value, rest.what)
 	if near := diag.Nearest(key.Value, v.shape.Names()); near != "" {

@@ -649,8 +649,8 @@ func (l *lowering) callInput(s *state, pair text.Pair, kind string) (text.Text, 
 // readsValues matches an expression without braces that reads a value.
 var readsValues = lazyregexp.New(`\b(inputs|states|loop|env|workflow)\.`)
 
-// doubters are the kinds of steps that can have the setting "doubts".
-var doubters = []string{"command", "hook", "operation"}
+// taintableKinds are the kinds of steps with the setting "doubts", which lists untrusted names.
+var taintableKinds = []string{"command", "hook", "operation"}
 
 // taint returns a copy of a program with inputs that come from steps: its commands, and those
 // of the programs it calls, must treat them as data.
@@ -661,7 +661,7 @@ func taint(p *ir.Program) ir.Program {
 		out.Blocks[b].Steps = slices.Clone(out.Blocks[b].Steps)
 		for i := range out.Blocks[b].Steps {
 			s := &out.Blocks[b].Steps[i]
-			if t, ok := s.Action.(ir.Task); ok && slices.Contains(doubters, t.Kind) {
+			if t, ok := s.Action.(ir.Task); ok && slices.Contains(taintableKinds, t.Kind) {
 				t.Settings = slices.DeleteFunc(slices.Clone(t.Settings),
 					func(one ir.Setting) bool { return one.Name == "doubts" })
 				t.Settings.Put("doubts", []string{"loop", "inputs"}, s.Span)

@@ -27,7 +27,7 @@ type lowering struct {
 	p     *ir.Program
 	units []*unit
 	safe  map[*crew]bool // whether its members can run in parallel
-	// strangers is set if an agent is unknown, which has been reported.
+	// unknownAgents is set if an agent is unknown, which has been reported.
 	unknownAgents bool
 }
 
@@ -351,7 +351,7 @@ func (l *lowering) independent(c *crew) bool {
 	return safe
 }
 
-// handsOn returns a field that one agent overwrites and another reads.
+// sharedField returns a field that one agent overwrites and another reads.
 func (d *document) sharedField(from, to string) (write, read text.Text, ok bool) {
 	a, b := d.node(from), d.node(to)
 	if a == nil || b == nil {

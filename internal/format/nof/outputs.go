@@ -19,10 +19,10 @@ type outputs struct {
 	tries   bool            // the code handles exceptions
 }
 
-// anyItem stands for the items of a list in a path.
+// anyItem is the path segment for the items of a list.
 const anyItem = "*"
 
-// ofState stands for the state instead of an agent.
+// ofState is the key of the state, in place of an agent's.
 const ofState = ""
 
 // outputField is a part of the output of an agent that a node reads.

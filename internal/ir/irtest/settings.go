@@ -53,7 +53,7 @@ func one(names ...string) rule {
 	}
 }
 
-// among requires one of several strings; "" stands for a missing setting, too.
+// among requires one of several strings; "" also allows a missing setting.
 func among(name string, allowed ...string) rule {
 	return func(settings map[string]json.RawMessage) string {
 		var value string

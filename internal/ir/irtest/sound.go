@@ -115,7 +115,7 @@ func (s *soundness) edges(b ir.BlockID, at *ir.Step) {
 			i)
 		s.want(len(at.Next[i].On) > 0, "step %q: edge %d is for no outcome", at.ID, i)
 		if to.Step != "" {
-			s.want(s.visible(b, to.Step), "step %q goes on to %q, which is not there", at.ID, to.Step)
+			s.want(s.visible(b, to.Step), "step %q continues with %q, which does not exist", at.ID, to.Step)
 		}
 	}
 	if at.Fallback != nil {
