@@ -121,7 +121,7 @@ func (e *estimator) largestCall() measure {
 func (e *estimator) nested(join func(a, b need) need, own func(*estimator, *ir.Step) need) measure {
 	return measure{join: join, of: func(s *ir.Step) need {
 		n := own(e, s)
-		e.certain(s, func(in *estimator, b ir.BlockID) {
+		e.eachCertainBlock(s, func(in *estimator, b ir.BlockID) {
 			if more, ok := in.cheapest(b, in.nested(join, own)); ok {
 				n = join(n, more)
 			}
@@ -130,8 +130,8 @@ func (e *estimator) nested(join func(a, b need) need, own func(*estimator, *ir.S
 	}}
 }
 
-// certain calls do for the blocks that always run when a step succeeds.
-func (e *estimator) certain(s *ir.Step, do func(*estimator, ir.BlockID)) {
+// eachCertainBlock calls do for each block that always runs when a step succeeds.
+func (e *estimator) eachCertainBlock(s *ir.Step, do func(*estimator, ir.BlockID)) {
 	switch a := s.Action.(type) {
 	case ir.Parallel:
 		if a.Join != ir.JoinAll && a.Join != ir.JoinSettle {
@@ -217,7 +217,7 @@ func (e *estimator) items(b *bill, perStep []StepCost) []item {
 			one.line.Verdict = ShouldFit
 		}
 		if b.worst[d].Exceeds(limit.Max) {
-			one.line.Verdict, one.line.Because = MayExceed, b.because(d, perStep)
+			one.line.Verdict, one.line.Because = MayExceed, b.mainReason(d, perStep)
 		}
 		if m != nil {
 			if least, ok := e.cheapest(b.block, *m); ok && least.n > limit.Max {
@@ -241,8 +241,8 @@ func (e *estimator) items(b *bill, perStep []StepCost) []item {
 	return list
 }
 
-// because returns the main reason for a high cost.
-func (b *bill) because(d int, perStep []StepCost) string {
+// mainReason returns the main reason for a high cost.
+func (b *bill) mainReason(d int, perStep []StepCost) string {
 	if why := b.worst[d].Unbounded; why != "" {
 		return "unbounded because " + why
 	}

@@ -49,7 +49,7 @@ func (c *checker) data() {
 			}
 		}
 	})
-	c.givenNothing(w)
+	c.agentsWithoutData(w)
 	c.outputs(w)
 }
 
@@ -65,8 +65,8 @@ func (c *checker) optional(w *writers, s *ir.Step, r *ir.Ref) {
 	}
 }
 
-// givenNothing reports steps whose agents receive no data of the run, although there is some.
-func (c *checker) givenNothing(w *writers) {
+// agentsWithoutData reports steps whose agents receive no data of the run, although there is some.
+func (c *checker) agentsWithoutData(w *writers) {
 	asks := map[*ir.Step]bool{}
 	for _, t := range c.found {
 		if len(t.uses.Agents) > 0 && !t.uses.Verbatim {
@@ -74,7 +74,7 @@ func (c *checker) givenNothing(w *writers) {
 		}
 	}
 	c.steps(func(b ir.BlockID, s *ir.Step) {
-		if b != ir.Body || s.Implied || len(s.Reads) > 0 || !c.handsOn(s, asks) {
+		if b != ir.Body || s.Implied || len(s.Reads) > 0 || !c.passesOnlyReads(s, asks) {
 			return
 		}
 		earlier := func(by writer) bool { return by.step != s && w.before(by.step, s) }
@@ -86,8 +86,8 @@ func (c *checker) givenNothing(w *writers) {
 	})
 }
 
-// handsOn reports whether the reads of a step are all the data that some agent, worker or child receives.
-func (c *checker) handsOn(s *ir.Step, asks map[*ir.Step]bool) bool {
+// passesOnlyReads reports whether the reads of a step are all the data that some agent, worker or child receives.
+func (c *checker) passesOnlyReads(s *ir.Step, asks map[*ir.Step]bool) bool {
 	switch a := s.Action.(type) {
 	case ir.Task:
 		return asks[s]
@@ -254,7 +254,7 @@ func (w *writers) before(from, to *ir.Step) bool {
 		f := w.c.flow
 		var next []int
 		for _, n := range f.nodesOf[from] {
-			f.after(n, func(at int, way *way) bool { return at != n || wrote(from, way.on) },
+			f.after(n, func(at int, way *way) bool { return at != n || writesAfter(from, way.on) },
 				func(m int) { next = append(next, m) })
 		}
 		reach = f.walk(next, anyWay)
@@ -263,7 +263,8 @@ func (w *writers) before(from, to *ir.Step) bool {
 	return slices.ContainsFunc(w.c.flow.nodesOf[to], func(n int) bool { return reach[n] })
 }
 
-func wrote(s *ir.Step, o ir.Outcome) bool {
+// writesAfter reports whether a step writes if it ends with an outcome.
+func writesAfter(s *ir.Step, o ir.Outcome) bool {
 	return o == ir.OK || o == ir.Rejected || slices.ContainsFunc(s.Writes, func(w ir.Write) bool { return w.Always })
 }
 
@@ -349,7 +350,7 @@ func (c *checker) misses(s *ir.Step, path string, steps []*ir.Step) (why string,
 			}
 		}
 	}
-	if !c.avoids(s, steps) {
+	if !c.reachableWithout(s, steps) {
 		return "", nil
 	}
 	for _, from := range steps {
@@ -366,12 +367,12 @@ func (c *checker) misses(s *ir.Step, path string, steps []*ir.Step) (why string,
 	return "not every way there leads through a step that writes it", steps[0]
 }
 
-// avoids reports whether a way leads to a step without passing one of the steps that write a variable.
-func (c *checker) avoids(s *ir.Step, writers []*ir.Step) bool {
-	isWriter := func(at *ir.Step) bool { return slices.Contains(writers, at) || c.holds(at, writers) }
+// reachableWithout reports whether a way leads to a step without passing one of the writers.
+func (c *checker) reachableWithout(s *ir.Step, writers []*ir.Step) bool {
+	isWriter := func(at *ir.Step) bool { return slices.Contains(writers, at) || c.containsAny(at, writers) }
 	entered := c.flow.walk(c.flow.entry(), func(n int, w *way) bool {
 		at := c.flow.nodes[n].step
-		return (!isWriter(at) || !wrote(at, w.on)) && !(w.leaps && c.leavesWriter(n, w.to, writers))
+		return (!isWriter(at) || !writesAfter(at, w.on)) && !(w.leaps && c.leavesWriter(n, w.to, writers))
 	})
 	return slices.ContainsFunc(c.flow.nodesOf[s], func(n int) bool { return entered[n] })
 }
@@ -388,8 +389,8 @@ func (c *checker) leavesWriter(from, to int, steps []*ir.Step) bool {
 	return false
 }
 
-// holds reports whether one of the steps is nested in outer.
-func (c *checker) holds(outer *ir.Step, steps []*ir.Step) bool {
+// containsAny reports whether one of the steps is nested in outer.
+func (c *checker) containsAny(outer *ir.Step, steps []*ir.Step) bool {
 	switch outer.Action.(type) {
 	case ir.Loop, ir.Parallel:
 	default:
@@ -482,7 +483,7 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path, 
 	if c.undeclaredOutput(w, dotted, at) || !c.enters(s) || !slices.ContainsFunc(steps, c.enters) || later[steps[0]] {
 		return
 	}
-	inside := func(from *ir.Step) bool { return cond.after && (from == s || c.holds(s, []*ir.Step{from})) }
+	inside := func(from *ir.Step) bool { return cond.after && (from == s || c.containsAny(s, []*ir.Step{from})) }
 	if !slices.ContainsFunc(steps, func(from *ir.Step) bool { return inside(from) || w.before(from, s) }) {
 		later[steps[0]] = true
 		c.writtenLater(s, steps, dotted, worst, at, "looks at")
@@ -572,9 +573,8 @@ func (c *checker) branchOutput(w *writers, path string, steps []*ir.Step) {
 	for i := range body {
 		s := &body[i]
 		n := c.flow.start[ir.Body] + i
-		if !c.reached[n] || !writes[n] || c.holds(s, steps) || slices.ContainsFunc(steps, func(from *ir.Step) bool {
-			return from == s || w.before(from, s)
-		}) {
+		written := func(from *ir.Step) bool { return from == s || w.before(from, s) }
+		if !c.reached[n] || !writes[n] || c.containsAny(s, steps) || slices.ContainsFunc(steps, written) {
 			continue
 		}
 		seen := map[ir.Target]bool{}

@@ -29,14 +29,14 @@ type container struct {
 }
 
 type node struct {
-	step   *ir.Step
-	block  ir.BlockID
-	local  int // position among the members of its block
-	stands int // the node that it is a fallback of, or -1
-	ways   []way
-	closes bool // may end its block successfully, after running or being skipped
-	fails  bool // may end its block with a failure
-	ends   bool // may end the whole program successfully
+	step       *ir.Step
+	block      ir.BlockID
+	local      int // position among the members of its block
+	fallbackOf int // the node that it is a fallback of, or -1
+	ways       []way
+	closes     bool // may end its block successfully, after running or being skipped
+	fails      bool // may end its block with a failure
+	ends       bool // may end the whole program successfully
 }
 
 // way is one way from a node to another.
@@ -66,7 +66,7 @@ func newFlow(p *ir.Program) *flow {
 		f.members[b] = make([]int, 0, len(p.Blocks[b].Steps))
 		for i := range p.Blocks[b].Steps {
 			s := &p.Blocks[b].Steps[i]
-			at := f.add(node{step: s, block: ir.BlockID(b), stands: -1})
+			at := f.add(node{step: s, block: ir.BlockID(b), fallbackOf: -1})
 			if _, taken := f.named[b][s.ID]; !taken {
 				f.named[b][s.ID] = at
 			}
@@ -93,7 +93,7 @@ func (f *flow) lift() {
 				continue
 			}
 			w.leaps = false
-			for _, outer := range f.nodesOf[f.holder(f.nodes[n].block, f.nodes[w.to].block)] {
+			for _, outer := range f.nodesOf[f.outerStep(f.nodes[n].block, f.nodes[w.to].block)] {
 				f.nodes[outer].ways = append(f.nodes[outer].ways, w)
 			}
 		}
@@ -208,12 +208,12 @@ func (f *flow) connect(n int) {
 		f.nodes[n].fails = true
 		return
 	}
-	for at := n; at >= 0; at = f.nodes[at].stands {
+	for at := n; at >= 0; at = f.nodes[at].fallbackOf {
 		if f.nodes[at].step == f.nodes[to].step {
 			return // a cycle of fallbacks, which is reported elsewhere
 		}
 	}
-	stand := f.add(node{step: f.nodes[to].step, block: block, stands: n})
+	stand := f.add(node{step: f.nodes[to].step, block: block, fallbackOf: n})
 	f.nodes[n].ways = append(f.nodes[n].ways, way{to: stand, on: ir.Failed})
 }
 
@@ -221,13 +221,13 @@ func (f *flow) connect(n int) {
 // that it replaces, and then along those of the steps that this one replaces. Sequential edges count only for the first
 // replaced step. ended is the outcome whose edges apply: after a success, Skipped for a step that was skipped.
 func (f *flow) follow(n, at int, outcome, ended ir.Outcome) {
-	s, replaced := f.nodes[at].step, f.nodes[at].stands
+	s, replaced := f.nodes[at].step, f.nodes[at].fallbackOf
 	for i := range s.Next {
 		e := &s.Next[i]
 		if e.Sequential && replaced >= 0 || !slices.Contains(e.On, ended) {
 			continue
 		}
-		f.take(n, outcome, e)
+		f.addEdge(n, outcome, e)
 		if e.When == nil && e.Limit == 0 {
 			return
 		}
@@ -247,8 +247,8 @@ func (f *flow) follow(n, at int, outcome, ended ir.Outcome) {
 	}
 }
 
-// take adds the way along an edge.
-func (f *flow) take(n int, on ir.Outcome, e *ir.Edge) {
+// addEdge adds the way along an edge of a node.
+func (f *flow) addEdge(n int, on ir.Outcome, e *ir.Edge) {
 	at := &f.nodes[n]
 	switch e.To.Exit {
 	case ir.ExitFail:
@@ -377,8 +377,8 @@ func (f *flow) within(b, outer ir.BlockID) bool {
 	return true
 }
 
-// holder returns the step of an outer block that contains a block, or nil if there is none.
-func (f *flow) holder(b, outer ir.BlockID) *ir.Step {
+// outerStep returns the step of the block outer that contains b, or nil if there is none.
+func (f *flow) outerStep(b, outer ir.BlockID) *ir.Step {
 	for {
 		up := f.inside[b]
 		if up.step == nil || up.block == outer {

@@ -43,7 +43,7 @@ func (c *checker) reachability() {
 	explained := make([]bool, len(c.flow.nodes))
 	for n := range c.flow.nodes {
 		at := &c.flow.nodes[n]
-		if at.stands >= 0 || explained[n] || c.enters(at.step) || c.p.Unread.Steps {
+		if at.fallbackOf >= 0 || explained[n] || c.enters(at.step) || c.p.Unread.Steps {
 			continue
 		}
 		if up := c.flow.inside[at.block]; at.block != ir.Body && (up.step == nil || !c.enters(up.step)) {
@@ -54,7 +54,7 @@ func (c *checker) reachability() {
 			other := &c.flow.nodes[m]
 			if after && m != n && !explained[m] && !c.enters(other.step) {
 				explained[m] = true
-				if other.stands < 0 {
+				if other.fallbackOf < 0 {
 					more++
 				}
 			}

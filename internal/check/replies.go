@@ -26,7 +26,7 @@ func (c *checker) replyUses() {
 		for _, one := range reply.Conflicts {
 			c.add(CodeConflictingUses, diag.Warning, cmp.Or(one.Span, used.step.Span),
 				"Use the value in one way, or let the step write two values.",
-				"%s is used as %s here and as %s elsewhere, so step %q cannot be told what to reply.", one.Path,
+				"%s is used as %s here and as %s elsewhere, so no reply of step %q fits both.", one.Path,
 				article(one.Second), article(one.First), used.step.ID).
 				Relate(cmp.Or(one.Related, used.step.Span), fmt.Sprintf("used as %s here", article(one.First)))
 		}
@@ -97,7 +97,7 @@ func (c *checker) neverNull() {
 func (c *checker) replied(s *ir.Step, path string, satisfies func(reply *contract.Contract, at []string) bool) bool {
 	w := c.written()
 	writers := w.of(path)
-	if path == "" || len(writers) == 0 || w.declared(path) || c.avoids(s, writers) {
+	if path == "" || len(writers) == 0 || w.declared(path) || c.reachableWithout(s, writers) {
 		return false
 	}
 	for _, from := range writers {

@@ -26,7 +26,7 @@ func (c *checker) schema(contract *ir.Contract, doc any, of string) {
 		}
 		return
 	}
-	c.doubtful(contract, doc, of)
+	c.lintSchema(contract, doc, of)
 }
 
 func (c *checker) badSchema(contract *ir.Contract, of string, problem *schema.Error) {

@@ -32,9 +32,9 @@ var keywords = []string{
 	"unevaluatedItems", "unevaluatedProperties", "uniqueItems", "writeOnly",
 }
 
-// doubtful reports mistakes that a JSON Schema allows: misspelled keywords, required properties that are not declared,
-// and defaults that the schema itself rejects.
-func (c *checker) doubtful(contract *ir.Contract, doc any, of string) {
+// lintSchema reports mistakes that a JSON Schema allows: misspelled keywords, required properties that are not
+// declared, and defaults that the schema itself rejects.
+func (c *checker) lintSchema(contract *ir.Contract, doc any, of string) {
 	eachSchema(doc, nil, func(s shape, path []string) {
 		at := func(more ...string) source.Span { return contract.At(pointerTo(slices.Concat(path, more)...)) }
 		for keyword := range s {
