@@ -79,8 +79,8 @@ func (r *Runtime) endTelemetry() {
 		r.notice(fmt.Sprintf("Telemetry: the spans of a run could not be created: %v.", s.Unreadable))
 	}
 	at := ""
-	if s.Trouble != "" {
-		at = " (" + s.To + ": " + s.Trouble + ")"
+	if s.Problem != "" {
+		at = " (" + s.To + ": " + s.Problem + ")"
 	}
 	switch {
 	case s.Waiting > 0:

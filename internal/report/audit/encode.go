@@ -61,8 +61,8 @@ func (f *fields) text(name, text string) {
 // validText replaces invalid UTF-8, several bytes in a row by one character.
 func validText(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
-// says adds text of a person, a model or a program, which is redacted.
-func (f *fields) says(name, text string) {
+// freeText adds text of a person, a model or a program, redacted.
+func (f *fields) freeText(name, text string) {
 	hidden, found := f.rules.Text(text)
 	f.redacted = f.redacted || found
 	f.text(name, hidden)
@@ -70,8 +70,8 @@ func (f *fields) says(name, text string) {
 
 func (f *fields) number(name string, n int64) { f.setLast(name, canonical.AppendInt(f.forms, n)) }
 
-// some adds a number unless it is 0.
-func (f *fields) some(name string, n int64) {
+// nonZero adds a number unless it is 0.
+func (f *fields) nonZero(name string, n int64) {
 	if n != 0 {
 		f.number(name, n)
 	}
@@ -119,10 +119,10 @@ func (f *fields) actor(by journal.Actor) {
 func (f *fields) usage(prefix string, u journal.Usage) {
 	f.number(prefix+"cost_micro_dollars", u.MicroDollars)
 	f.number(prefix+"input_tokens", u.InputTokens)
-	f.some(prefix+"lost_cost_micro_dollars", u.Lost.MicroDollars)
-	f.some(prefix+"lost_model_calls", u.Lost.ModelCalls)
-	f.some(prefix+"lost_tokens", u.Lost.InputTokens+u.Lost.OutputTokens)
-	f.some(prefix+"lost_tool_calls", u.Lost.ToolCalls)
+	f.nonZero(prefix+"lost_cost_micro_dollars", u.Lost.MicroDollars)
+	f.nonZero(prefix+"lost_model_calls", u.Lost.ModelCalls)
+	f.nonZero(prefix+"lost_tokens", u.Lost.InputTokens+u.Lost.OutputTokens)
+	f.nonZero(prefix+"lost_tool_calls", u.Lost.ToolCalls)
 	f.number(prefix+"model_calls", u.ModelCalls)
 	f.number(prefix+"output_tokens", u.OutputTokens)
 	f.number(prefix+"tokens", u.InputTokens+u.OutputTokens)

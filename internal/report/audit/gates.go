@@ -70,7 +70,7 @@ func (p *projector) gateApproved(ev *report.Event, f *fields) error {
 	x := ev.Fact.(journal.GateApproved)
 	f.flag("not_a_step", !isStep(ev))
 	f.text("method", x.Method)
-	f.says("evidence", x.Note)
+	f.freeText("evidence", x.Note)
 	f.text("digest", x.Digest)
 	f.text("actor_kind", kindOf(x.Method))
 	f.texts("actor_roles", x.Roles)
@@ -182,7 +182,7 @@ func (p *projector) gateDecided(ev *report.Event, f *fields) error {
 	case DoubtDecided:
 		f.text("result", string(x.Outcome))
 		f.text("method", x.Method)
-		f.says("evidence", x.Note)
+		f.freeText("evidence", x.Note)
 		return nil
 	case WaitpointPassed:
 		if g, ok := gateOf(ev.Step); ok {
@@ -224,7 +224,7 @@ func (p *projector) verdict(ev *report.Event, f *fields) {
 // answered adds how a question was answered, by whom, and why.
 func answered(f *fields, x *journal.GateDecided) {
 	f.text("method", x.Method)
-	f.says("evidence", x.Note)
+	f.freeText("evidence", x.Note)
 	f.text("digest", x.Digest)
 	f.texts("actor_roles", x.Roles)
 	if x.Method == plan.MethodTimeout {
@@ -292,7 +292,7 @@ func (p *projector) gateJudged(ev *report.Event, f *fields) error {
 	} else {
 		f.text("actor_kind", program)
 	}
-	f.says("evidence", value.Evidence)
+	f.freeText("evidence", value.Evidence)
 	p.verdict(ev, f)
 	f.usage("", ev.Step.Used)
 	if prompt := visitOf(ev.Step).prompt; len(prompt) > 0 {

@@ -236,8 +236,8 @@ func who(d data) string {
 // phrase returns the line of a record; "" if the record only repeats others.
 type phrase = func(p *printer, r *Record, d data) (report.Colour, string)
 
-// say makes a phrase of one color from a template with names of members.
-func say(colour report.Colour, template string) phrase {
+// fromTemplate returns a phrase of one color from a template with names of members.
+func fromTemplate(colour report.Colour, template string) phrase {
 	return func(_ *printer, _ *Record, d data) (report.Colour, string) {
 		return colour, os.Expand(template, d.part)
 	}
@@ -282,44 +282,44 @@ func (d data) part(name string) string {
 
 var phrases = map[string]phrase{
 	RunStart:         (*printer).runStart,
-	RunComplete:      say(report.Green, "run $status ($total_duration_ms)"),
-	RunFailed:        say(report.Red, "run $status$reason_code$error ($total_duration_ms)"),
-	RunSuspended:     say(report.Amber, "suspended, $waiting_for"),
+	RunComplete:      fromTemplate(report.Green, "run $status ($total_duration_ms)"),
+	RunFailed:        fromTemplate(report.Red, "run $status$reason_code$error ($total_duration_ms)"),
+	RunSuspended:     fromTemplate(report.Amber, "suspended, $waiting_for"),
 	RunResumed:       (*printer).runResumed,
-	RunPaused:        say(report.Amber, "run paused by $who"),
-	RunContinued:     say(report.Amber, "run continued by $who"),
-	RunRewound:       say(report.Amber, "rewound to $to_step by $who"),
-	CancelRequested:  say(report.Amber, "cancel requested by $who"),
-	CheckpointSaved:  say(report.Dim, "checkpoint $journal_seq"),
-	StateEdited:      say(report.Amber, "$path changed by $who"),
-	SignalReceived:   say(report.Plain, "event $signal received from $who; nothing waits for it yet"),
-	InputRefused:     say(report.Red, "refused $input by $who: $why"),
+	RunPaused:        fromTemplate(report.Amber, "run paused by $who"),
+	RunContinued:     fromTemplate(report.Amber, "run continued by $who"),
+	RunRewound:       fromTemplate(report.Amber, "rewound to $to_step by $who"),
+	CancelRequested:  fromTemplate(report.Amber, "cancel requested by $who"),
+	CheckpointSaved:  fromTemplate(report.Dim, "checkpoint $journal_seq"),
+	StateEdited:      fromTemplate(report.Amber, "$path changed by $who"),
+	SignalReceived:   fromTemplate(report.Plain, "event $signal received from $who; nothing waits for it yet"),
+	InputRefused:     fromTemplate(report.Red, "refused $input by $who: $why"),
 	StepStart:        (*printer).stepStart,
-	StepOutput:       say(report.Plain, ""),
+	StepOutput:       fromTemplate(report.Plain, ""),
 	StepComplete:     (*printer).stepComplete,
-	StepSkipped:      say(report.Dim, "skipped$reason_code$condition"),
-	StepRetry:        say(report.Amber, "attempt $attempt at $due$error"),
+	StepSkipped:      fromTemplate(report.Dim, "skipped$reason_code$condition"),
+	StepRetry:        fromTemplate(report.Amber, "attempt $attempt at $due$error"),
 	StepLost:         (*printer).stepLost,
-	WorkerSkipped:    say(report.Dim, "worker $worker skipped$reason_code$condition"),
-	GateOpened:       say(report.Amber, "waiting for a decision"),
-	GateApproval:     say(report.Green, "approved by $who; more approvals are needed"),
-	GateEscalated:    say(report.Amber, "escalated to more people"),
+	WorkerSkipped:    fromTemplate(report.Dim, "worker $worker skipped$reason_code$condition"),
+	GateOpened:       fromTemplate(report.Amber, "waiting for a decision"),
+	GateApproval:     fromTemplate(report.Green, "approved by $who; more approvals are needed"),
+	GateEscalated:    fromTemplate(report.Amber, "escalated to more people"),
 	GateDecision:     (*printer).gateDecision,
-	WaitpointOpened:  say(report.Amber, "waiting for event $waiting_for"),
-	WaitpointPassed:  say(report.Green, "event received from $who"),
-	WaitpointTimeout: say(report.Red, "timed out"),
-	DoubtOpened:      say(report.Amber, "interrupted, outcome unknown"),
-	DoubtDecided:     say(report.Amber, "outcome decided by $who: $result"),
+	WaitpointOpened:  fromTemplate(report.Amber, "waiting for event $waiting_for"),
+	WaitpointPassed:  fromTemplate(report.Green, "event received from $who"),
+	WaitpointTimeout: fromTemplate(report.Red, "timed out"),
+	DoubtOpened:      fromTemplate(report.Amber, "interrupted, outcome unknown"),
+	DoubtDecided:     fromTemplate(report.Amber, "outcome decided by $who: $result"),
 	ModelCall:        (*printer).modelCall,
 	ModelError:       (*printer).modelError,
 	ToolCall:         (*printer).toolCall,
 	CommandRun:       (*printer).commandRun,
-	MergeConflict:    say(report.Amber, "conflict over $key, resolved by $resolution"),
-	MergeDuplicate:   say(report.Dim, "duplicate of $key dropped"),
-	BudgetCheck:      say(report.Plain, ""),
-	BudgetWait:       say(report.Amber, "waiting for the $budget"),
-	BudgetRefused:    say(report.Red, "refused, $budget exhausted"),
-	BudgetRaised:     say(report.Amber, "$budget raised to $to by $who"),
+	MergeConflict:    fromTemplate(report.Amber, "conflict over $key, resolved by $resolution"),
+	MergeDuplicate:   fromTemplate(report.Dim, "duplicate of $key dropped"),
+	BudgetCheck:      fromTemplate(report.Plain, ""),
+	BudgetWait:       fromTemplate(report.Amber, "waiting for the $budget"),
+	BudgetRefused:    fromTemplate(report.Red, "refused, $budget exhausted"),
+	BudgetRaised:     fromTemplate(report.Amber, "$budget raised to $to by $who"),
 }
 
 // describe returns the line of a record. Records of other releases have their name.
@@ -386,7 +386,7 @@ func (p *printer) stepComplete(r *Record, d data) (report.Colour, string) {
 }
 
 func (p *printer) stepLost(_ *Record, d data) (report.Colour, string) {
-	return report.Red, "interrupted: " + d.text("why") + lost(d.spend("charged_"))
+	return report.Red, "interrupted: " + d.text("why") + lostCharge(d.spend("charged_"))
 }
 
 func (p *printer) gateDecision(_ *Record, d data) (report.Colour, string) {
@@ -407,7 +407,7 @@ func (p *printer) modelCall(_ *Record, d data) (report.Colour, string) {
 }
 
 func (p *printer) modelError(_ *Record, d data) (report.Colour, string) {
-	return report.Red, "model: " + d.text("error") + lost(d.spend(""))
+	return report.Red, "model: " + d.text("error") + lostCharge(d.spend(""))
 }
 
 func (p *printer) toolCall(_ *Record, d data) (report.Colour, string) {
@@ -492,9 +492,9 @@ func readable(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// lost returns what is charged for model calls without a reply, for the end of
+// lostCharge returns what is charged for model calls without a reply, as the end of
 // a sentence.
-func lost(s spend) string {
+func lostCharge(s spend) string {
 	if s.lostCalls == 0 {
 		return ""
 	}

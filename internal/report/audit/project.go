@@ -112,7 +112,7 @@ func none(*projector, *report.Event, *fields) error { return nil }
 func note[T any](fill func(f *fields, ev *report.Event, x *T)) func(*projector, *report.Event, *fields) error {
 	return func(_ *projector, ev *report.Event, f *fields) error {
 		f.text("part", ev.Work.Part)
-		f.some("attempt", int64(ev.Work.Attempt))
+		f.nonZero("attempt", int64(ev.Work.Attempt))
 		f.flag("unreadable", ev.Note.Unreadable)
 		fill(f, ev, report.Body[T](ev.Note))
 		return nil
@@ -202,7 +202,7 @@ func (p *projector) runEnd(ev *report.Event, f *fields) error {
 	code, _ := ev.ReasonCode()
 	switch {
 	case ev.Outcome != journal.OutcomeOK:
-		f.says("error", ev.Problem)
+		f.freeText("error", ev.Problem)
 		f.text("reason_code", code)
 	case cmp.Or(ev.Reason, string(ev.Class)) == plan.ReasonStopNotMet:
 		f.set("stop_condition_met", []byte("false"))
@@ -239,7 +239,7 @@ func resumed(_ *projector, ev *report.Event, f *fields) error {
 
 func cancelRequested(f *fields, x journal.CancelRequested) {
 	f.text("branch", x.Frame)
-	f.says("reason", x.Reason)
+	f.freeText("reason", x.Reason)
 }
 
 func (p *projector) stateEdited(ev *report.Event, f *fields) error {
@@ -256,7 +256,7 @@ func signalReceived(f *fields, x journal.Signalled) {
 func inputRefused(f *fields, x journal.InputRefused) {
 	f.text("input", x.Input)
 	f.text("code", x.Code)
-	f.says("why", x.Why)
+	f.freeText("why", x.Why)
 }
 
 func deadlineReached(f *fields, x journal.TimerFired) {
@@ -277,7 +277,7 @@ func budgetWait(_ *projector, ev *report.Event, f *fields) error {
 	f.usage("wanted_", x.Amount)
 	if ev.Step == nil { // it has not started
 		f.text("before_step", x.Key())
-		f.some("wanted_steps", x.Amount.Steps)
+		f.nonZero("wanted_steps", x.Amount.Steps)
 	}
 	return nil
 }
@@ -326,7 +326,7 @@ func (p *projector) stepComplete(ev *report.Event, f *fields) error {
 	f.text("declared_reason_code", declared)
 	f.text("done_by", visitOf(ev.Step).doneBy)
 	f.number("duration_ms", int64(ev.At-ev.Step.Started))
-	f.says("error", ev.Problem)
+	f.freeText("error", ev.Problem)
 	f.text("error_class", string(ev.Class))
 	f.text("fallback_for", ev.Step.FallbackFor)
 	f.usage("", ev.Step.Used)
@@ -396,12 +396,12 @@ func stepRetry(_ *projector, ev *report.Event, f *fields) error {
 	f.number("attempt", int64(x.Attempt)+1)
 	f.text("due", x.Due.Time().Format(report.TimeFormat))
 	f.text("error_class", string(ev.Class))
-	f.says("error", ev.Error)
+	f.freeText("error", ev.Error)
 	return nil
 }
 
 func stepLost(f *fields, x journal.TaskLost) {
-	f.says("why", x.Why)
+	f.freeText("why", x.Why)
 	f.text("policy", string(x.Policy))
 	f.usage("charged_", x.Charged)
 }
@@ -430,15 +430,15 @@ func modelCall(f *fields, ev *report.Event, r *journal.Reply) {
 	f.text("offline", r.Offline)
 	f.number("input_tokens", ev.Usage.InputTokens)
 	f.number("output_tokens", ev.Usage.OutputTokens)
-	f.some("cache_read_tokens", r.Usage.CacheRead)
-	f.some("cache_write_tokens", r.Usage.CacheWrite)
+	f.nonZero("cache_read_tokens", r.Usage.CacheRead)
+	f.nonZero("cache_write_tokens", r.Usage.CacheWrite)
 	f.number("cost_micro_dollars", ev.Usage.MicroDollars)
 }
 
 func modelError(f *fields, ev *report.Event, x *journal.ModelRetry) {
 	f.text("error_class", string(x.Class))
-	f.says("error", x.Message)
-	f.some("http_status", int64(x.Status))
+	f.freeText("error", x.Message)
+	f.nonZero("http_status", int64(x.Status))
 	if ev.Type == report.ModelRetried {
 		f.number("retried_after_ms", int64(x.Wait))
 	}
@@ -450,7 +450,7 @@ func toolCall(f *fields, ev *report.Event, t *journal.ToolUse) {
 	f.text("call_id", t.CallID)
 	f.text("offline", t.Offline)
 	f.text("reported_by", t.Fidelity)
-	f.says("error", t.Error)
+	f.freeText("error", t.Error)
 	f.text("error_class", string(t.Class))
 	f.value("input_summary", t.Input, someBytes)
 	f.value("output_summary", t.Output, someBytes)
@@ -471,9 +471,9 @@ func mergeName(ev *report.Event) string {
 }
 
 func merged(f *fields, _ *report.Event, d *journal.MergeDecision) {
-	f.says("key", d.Key)
+	f.freeText("key", d.Key)
 	f.text("resolution", d.Why)
-	f.says("reason", d.Reason)
+	f.freeText("reason", d.Reason)
 	f.texts("from", d.From)
 	f.value("kept", d.Kept, someBytes)
 	if len(d.Dropped) > 0 {

@@ -42,15 +42,15 @@ type Writer struct {
 	o     Options
 	rules *redact.Rules
 
-	mu      sync.Mutex
-	streams map[journal.RunID]*stream // open ones; nil for those that are not recorded
-	came    journal.Pos               // everything up to here has been received
-	pos     journal.Pos               // everything up to here is in the file
-	saved   journal.Pos
-	owed    []record        // lines that could not be written yet
-	gap     bool            // a read failed; the next process that starts at pos makes up for it
-	left    os.FileInfo     // the file as this writer left it; nil before it has written
-	there   map[string]bool // records that were in the file by then
+	mu        sync.Mutex
+	streams   map[journal.RunID]*stream // open ones; nil for those that are not recorded
+	came      journal.Pos               // everything up to here has been received
+	pos       journal.Pos               // everything up to here is in the file
+	saved     journal.Pos
+	unwritten []record        // lines that could not be written yet
+	gap       bool            // a read failed; the next process that starts at pos makes up for it
+	left      os.FileInfo     // the file as this writer left it; nil before it has written
+	there     map[string]bool // records that were in the file by then
 }
 
 var (
@@ -130,10 +130,10 @@ func (w *Writer) Record(ctx context.Context, appends ...journal.Appended) error 
 			errs = append(errs, fmt.Errorf("AWF's audit trail: %w", err))
 		}
 	}
-	return errors.Join(append(errs, w.writeOwed())...)
+	return errors.Join(append(errs, w.flushUnwritten())...)
 }
 
-// record adds the lines of an append to those that are owed.
+// record adds the lines of an append to the unwritten ones.
 func (w *Writer) record(ctx context.Context, a *journal.Appended) error {
 	s, known := w.streams[a.Run]
 	if !known {
@@ -155,9 +155,9 @@ func (w *Writer) record(ctx context.Context, a *journal.Appended) error {
 				if err != nil {
 					return err
 				}
-				w.owed = append(w.owed, line)
+				w.unwritten = append(w.unwritten, line)
 			case report.RunFinished:
-				w.owed = append(w.owed, w.end(ev))
+				w.unwritten = append(w.unwritten, w.end(ev))
 				over = ev.Run.ID == a.Run
 			}
 			return nil
@@ -285,17 +285,17 @@ func (w *Writer) Idle(context.Context) error {
 	if len(w.streams) > maxStreams { // runs may wait for months
 		w.streams = map[journal.RunID]*stream{}
 	}
-	return w.writeOwed()
+	return w.flushUnwritten()
 }
 
-// writeOwed writes the lines that are owed.
-func (w *Writer) writeOwed() error {
-	news := len(w.owed) > 0
+// flushUnwritten writes the unwritten lines.
+func (w *Writer) flushUnwritten() error {
+	news := len(w.unwritten) > 0
 	if news {
-		if err := w.write(w.owed); err != nil {
+		if err := w.write(w.unwritten); err != nil {
 			return fmt.Errorf("AWF's audit trail: %w", err)
 		}
-		w.owed = nil
+		w.unwritten = nil
 	}
 	if !w.gap {
 		w.pos = w.came
@@ -318,11 +318,11 @@ func (w *Writer) save() error {
 	return nil
 }
 
-// Close writes the lines that are owed and saves the position, from which the next process starts.
+// Close writes the unwritten lines and saves the position, from which the next process starts.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return errors.Join(w.writeOwed(), w.save())
+	return errors.Join(w.flushUnwritten(), w.save())
 }
 
 // start returns the record of a run that starts, and keeps its masked inputs with the run, for end.

@@ -15,8 +15,8 @@ import (
 // Size is the size of a terminal.
 type Size struct{ Columns, Rows int }
 
-// orUsual returns the size, with a usual one for what is unknown.
-func (s Size) orUsual() Size {
+// withDefaults returns the size with defaults for unknown dimensions.
+func (s Size) withDefaults() Size {
 	if s.Columns <= 0 {
 		s.Columns = 80
 	}
@@ -34,7 +34,7 @@ func (p *Progress) Area(now time.Time, size Size, s Style) []string {
 	if p.started == 0 {
 		return nil
 	}
-	size = size.orUsual()
+	size = size.withDefaults()
 	width := size.Columns - 1 // the last column would wrap on some terminals
 	lines := []string{p.headline(now, width, &s)}
 	room := max(size.Rows-2, 1)
@@ -66,8 +66,8 @@ func (p *Progress) headline(now time.Time, width int, s *Style) string {
 		parts = append(parts, "canceling")
 	case p.paused:
 		mark, parts = "‖", append(parts, "paused")
-	case p.starved != "":
-		mark, parts = "‖", append(parts, exhausted(p.starved, &budget.Limits))
+	case p.exhaustedBudget != "":
+		mark, parts = "‖", append(parts, exhausted(p.exhaustedBudget, &budget.Limits))
 	}
 	parts = append(parts, report.Duration(p.elapsed(now)))
 	if p.offline != "" { // early, so that a narrow screen does not cut it
@@ -185,9 +185,10 @@ func (a *active) line(now time.Time, width int, s *Style) string {
 	case a.again != 0:
 		parts = append(parts, "model call failed, retrying in "+report.Duration(a.again.Time().Sub(now)))
 	case len(a.tools) == 1:
-		parts = append(parts, "tool "+a.tools[0].Name+a.tools[0].far)
+		parts = append(parts, "tool "+a.tools[0].Name+a.tools[0].progress)
 	case len(a.tools) > 1:
-		parts = append(parts, fmt.Sprintf("tool %s%s and %d more", a.tools[0].Name, a.tools[0].far, len(a.tools)-1))
+		parts = append(parts,
+			fmt.Sprintf("tool %s%s and %d more", a.tools[0].Name, a.tools[0].progress, len(a.tools)-1))
 	case a.step.Attempt > 0:
 		parts = append(parts, fmt.Sprintf("attempt %d", a.step.Attempt+1))
 	}
@@ -220,7 +221,7 @@ func (p *Progress) doneLine(n *Notice, width int, s *Style) string {
 	text, colour := n.text(s)
 	mark := "✓"
 	switch {
-	case n.Event == StepSaid || n.Event == ScriptRuns:
+	case n.Event == StepMessage || n.Event == ScriptRuns:
 		mark = "·"
 	case n.Event == StepSkipped || n.Outcome == journal.OutcomeSkipped || n.Outcome == journal.OutcomeCancelled:
 		mark = "–"
@@ -258,8 +259,8 @@ func (p *Progress) Summary(s Style) []string {
 			lines = append(lines, fit(&s, "  ", "?", place(a.step), a.wait.waits(&s), colour, report.Amber, uncut))
 		}
 	}
-	if p.starved != "" {
-		n := Notice{For: ForBudget, Budget: p.starved, root: p.run, limits: p.in.Budget(0).Limits}
+	if p.exhaustedBudget != "" {
+		n := Notice{For: ForBudget, Budget: p.exhaustedBudget, root: p.run, limits: p.in.Budget(0).Limits}
 		lines = append(lines, fit(&s, "  ", "?", p.name, n.waits(&s), report.Bold, report.Amber, uncut))
 	}
 	return lines

@@ -35,7 +35,7 @@ const (
 	ToolProgress Event = "tool.progress"
 	ToolFinished Event = "tool.finished"
 	ScriptRuns   Event = "script.started" // a script of the project is about to run
-	StepSaid     Event = "step.said"      // a message that the author wrote
+	StepMessage  Event = "step.said"      // a message that the author wrote
 	BranchChosen Event = "branch.chosen"  // by a decision
 	WaitStarted  Event = "wait.started"
 	WaitFinished Event = "wait.finished"
@@ -113,14 +113,14 @@ type Notice struct {
 	// From is the run that this one continues, at Step.
 	From journal.RunID `json:"from_run_id,omitempty"`
 
-	place   string         // path with the calling steps and the iteration
-	root    journal.RunID  // the run that commands name
-	limits  journal.Limits // of the run that waits for budget
-	printed string         // output of a command
-	next    string         // name of Next, as people know it
-	quiet   bool           // another notice of the same event is more precise
-	repeats bool           // the line of a step has the same error
-	badly   bool           // it is an end that the author marked as a failure
+	place        string         // path with the calling steps and the iteration
+	root         journal.RunID  // the run that commands name
+	limits       journal.Limits // of the run that waits for budget
+	printed      string         // output of a command
+	next         string         // name of Next, as people know it
+	quiet        bool           // another notice of the same event is more precise
+	repeats      bool           // the line of a step has the same error
+	markedFailed bool           // it is an end that the author marked as a failure
 }
 
 // Time is a time whose JSON is RFC 3339 in UTC with milliseconds.
@@ -227,13 +227,13 @@ var phrases = map[Event]phrase{
 	StepRetrying: inColor(report.Amber, (*Notice).stepRetrying),
 	StepLost:     inColor(report.Amber, (*Notice).stepLost),
 	BranchChosen: inColor(report.Green, (*Notice).chosen),
-	StepSaid:     inColor(report.Plain, func(n *Notice) string { return strings.TrimSpace(n.Note) }),
+	StepMessage:  inColor(report.Plain, func(n *Notice) string { return strings.TrimSpace(n.Note) }),
 	ModelRetried: inColor(report.Amber, func(n *Notice) string {
 		return fmt.Sprintf("model call failed: %s; retrying in %s", n.Error, report.Duration(n.Due.Sub(n.At.Time)))
 	}),
 	ScriptRuns: inColor(report.Plain, func(n *Notice) string { return "running " + n.Script + ": " + n.Command }),
 	ToolProgress: inColor(report.Dim, func(n *Notice) string {
-		return "tool " + n.Tool + " " + howFar(n.Done, n.Total, n.Note)
+		return "tool " + n.Tool + " " + toolProgress(n.Done, n.Total, n.Note)
 	}),
 	ToolFinished: func(n *Notice, _ *Style) (string, report.Colour) { return n.toolFinished() },
 	WaitStarted:  func(n *Notice, s *Style) (string, report.Colour) { return n.waits(s), report.Amber },
@@ -241,20 +241,22 @@ var phrases = map[Event]phrase{
 	Signalled: inColor(report.Plain, func(n *Notice) string {
 		return "event " + n.Signal + " received" + n.actor(" from ") + "; nothing waits for it yet"
 	}),
-	Paused:    inColor(report.Amber, func(n *Notice) string { return "paused" + n.who() }),
-	Continued: inColor(report.Plain, func(n *Notice) string { return "continued" + n.who() }),
+	Paused:    inColor(report.Amber, func(n *Notice) string { return "paused" + n.bySuffix() }),
+	Continued: inColor(report.Plain, func(n *Notice) string { return "continued" + n.bySuffix() }),
 	Cancelling: inColor(report.Amber, func(n *Notice) string {
-		return "cancellation requested" + n.who() + because(n.Reason)
+		return "cancellation requested" + n.bySuffix() + reasonSuffix(n.Reason)
 	}),
 	BudgetRaised: inColor(report.Plain, func(n *Notice) string {
 		return fmt.Sprintf("%s raised to %s%s", journal.BudgetWords(n.Budget),
-			report.BudgetFigure(n.Budget, n.To), n.who())
+			report.BudgetFigure(n.Budget, n.To), n.bySuffix())
 	}),
 	Rewound: inColor(report.Amber, func(n *Notice) string {
-		return "rewound to " + journal.PlaceName(n.Step) + n.who()
+		return "rewound to " + journal.PlaceName(n.Step) + n.bySuffix()
 	}),
-	StateEdited:  inColor(report.Plain, func(n *Notice) string { return n.Variable + " changed" + n.who() }),
-	InputRefused: inColor(report.Amber, func(n *Notice) string { return "refused input" + n.who() + ": " + n.Error }),
+	StateEdited: inColor(report.Plain, func(n *Notice) string { return n.Variable + " changed" + n.bySuffix() }),
+	InputRefused: inColor(report.Amber, func(n *Notice) string {
+		return "refused input" + n.bySuffix() + ": " + n.Error
+	}),
 }
 
 func (n *Notice) runStarted() string {
@@ -331,8 +333,8 @@ func (n *Notice) toolFinished() (string, report.Colour) {
 	return text, colour
 }
 
-// howFar returns the progress of a tool call.
-func howFar(done, total float64, message string) string {
+// toolProgress formats the progress of a tool call.
+func toolProgress(done, total float64, message string) string {
 	text := ""
 	switch {
 	case total > 0:
@@ -346,8 +348,9 @@ func howFar(done, total float64, message string) string {
 	return text + message
 }
 
-// who returns the actor, for the end of a sentence. A claimed name is shown beside the user, never instead of it.
-func (n *Notice) who() string { return n.actor(" by ") }
+// bySuffix returns " by " and the actor, for the end of a sentence. A claimed name is shown beside the user, never
+// instead of it.
+func (n *Notice) bySuffix() string { return n.actor(" by ") }
 
 func (n *Notice) actor(before string) string {
 	switch {
@@ -359,7 +362,7 @@ func (n *Notice) actor(before string) string {
 	return before + n.By + " (as " + n.Claimed + ")"
 }
 
-func because(reason string) string {
+func reasonSuffix(reason string) string {
 	if reason == "" {
 		return ""
 	}
@@ -405,21 +408,21 @@ func (n *Notice) stepFinished() (string, report.Colour) {
 	end, special := endings[n.Outcome]
 	switch {
 	case n.Outcome == journal.OutcomeFailed:
-		return end.text + n.sums() + because(why(n.Error)), end.colour
+		return end.text + n.sums() + reasonSuffix(withoutOutcome(n.Error)), end.colour
 	case special:
 		return end.text + n.sums(), end.colour
 	case n.fails():
-		return "ended the run as failed" + because(n.Error), report.Red
+		return "ended the run as failed" + reasonSuffix(n.Error), report.Red
 	case n.next != "" || n.Branch != "":
 		return n.chosen(), report.Green
 	case n.Kind == kindHook:
 		return "", report.Plain // its messages have lines of their own
 	case n.Reason == string(journal.ClassLoopLimit): // the work may not be done
-		return "stopped after " + n.sums() + because(n.Note), report.Amber
+		return "stopped after " + n.sums() + reasonSuffix(n.Note), report.Amber
 	case n.Millis == 0 && n.Tokens == 0 && n.MicroDollars == 0 && n.printed == "":
 		return "done", report.Green
 	}
-	return "done in " + n.sums() + because(n.printed), report.Green
+	return "done in " + n.sums() + reasonSuffix(n.printed), report.Green
 }
 
 // printed returns the output of a command: its only line, or the last one.
@@ -440,7 +443,7 @@ func printed(result json.RawMessage) string {
 const maxPrinted = 100
 
 // fails reports whether the step is an end that its author marked as a failure.
-func (n *Notice) fails() bool { return n.badly && n.Outcome == journal.OutcomeOK }
+func (n *Notice) fails() bool { return n.markedFailed && n.Outcome == journal.OutcomeOK }
 
 func (n *Notice) finished() (string, report.Colour) {
 	if n.Parent != "" {
@@ -462,11 +465,11 @@ func (n *Notice) finished() (string, report.Colour) {
 	if n.repeats {
 		return "failed after " + sums, report.Red
 	}
-	return "failed after " + sums + because(why(n.Error)), report.Red
+	return "failed after " + sums + reasonSuffix(withoutOutcome(n.Error)), report.Red
 }
 
-// why returns an error without the outcome, which the line has already.
-func why(problem string) string {
+// withoutOutcome returns an error without its outcome, which the line has already.
+func withoutOutcome(problem string) string {
 	return strings.TrimPrefix(report.ProblemWords(problem), string(journal.OutcomeFailed)+": ")
 }
 
@@ -528,7 +531,7 @@ func (n *Notice) decided() (string, report.Colour) {
 	if n.Tool != "" {
 		text = "call to " + n.Tool + " " + text
 	}
-	return text + n.actor(before) + because(n.Note), colour
+	return text + n.actor(before) + reasonSuffix(n.Note), colour
 }
 
 // short returns the start of a run's id, enough to name it.

@@ -21,19 +21,19 @@ type Progress struct {
 	in  *report.Interpreter
 	seq journal.Seq
 
-	name     string
-	started  journal.Millis
-	offline  string
-	paused   bool
-	stopping bool
-	starved  string // the budget that is exhausted
-	end      *Notice
-	active   []*active   // open steps, in the order in which they started
-	done     []Notice    // the last outermost steps that have finished
-	ended    int         // how many there were
-	failure  string      // error of the last step that failed
-	shown    journal.Seq // the last event that an earlier console has shown
-	out      []Notice
+	name            string
+	started         journal.Millis
+	offline         string
+	paused          bool
+	stopping        bool
+	exhaustedBudget string // the budget that is exhausted
+	end             *Notice
+	active          []*active   // open steps, in the order in which they started
+	done            []Notice    // the last outermost steps that have finished
+	ended           int         // how many there were
+	failure         string      // error of the last step that failed
+	shown           journal.Seq // the last event that an earlier console has shown
+	out             []Notice
 }
 
 // maxDone is how many finished steps the summary shows.
@@ -66,7 +66,7 @@ func activeOf(s *report.Step) *active {
 // running is a tool call that has not returned.
 type running struct {
 	journal.ToolUse
-	far string // its progress, if it reports any
+	progress string // its progress, if it reports any
 }
 
 func (a *active) tool(name, id string) int {
@@ -131,7 +131,7 @@ func (p *Progress) restore(c *report.Checkpoint) {
 	if p.shown == 0 {
 		p.ended = run.Steps
 	}
-	p.paused, p.starved = p.in.Standing()
+	p.paused, p.exhaustedBudget = p.in.Standing()
 }
 
 // add adds a notice about the event's step, or about the run if it has none.
@@ -179,7 +179,7 @@ var handlers = map[report.EventType]func(p *Progress, ev *report.Event, a *activ
 		func(n *Notice, x journal.BudgetRaised) { n.Budget, n.To = x.Budget, x.To }),
 	report.CancelRequested: (*Progress).cancelRequested,
 	report.DeadlineReached: (*Progress).deadlineReached,
-	report.BudgetReserved:  func(p *Progress, _ *report.Event, _ *active) { p.starved = "" },
+	report.BudgetReserved:  func(p *Progress, _ *report.Event, _ *active) { p.exhaustedBudget = "" },
 	report.BudgetWaiting:   (*Progress).budgetWaiting,
 	report.StepStarted:     (*Progress).stepStarted,
 	report.StepFinished:    (*Progress).stepFinished,
@@ -245,7 +245,7 @@ func (p *Progress) stepFinished(ev *report.Event, a *active) {
 	n.result(ev.Value)
 	if ev.Step.Info != nil {
 		end, ok := ev.Step.Info.Step.Action.(ir.End)
-		n.badly = ok && end.Failed
+		n.markedFailed = ok && end.Failed
 	}
 	if n.Kind == report.KindCommand {
 		n.printed = printed(n.Result)
@@ -315,7 +315,7 @@ func (p *Progress) last() (shown []Notice, before int) {
 func total(u journal.Usage) int64 { return u.InputTokens + u.OutputTokens }
 
 func (p *Progress) taskStarted(_ *report.Event, a *active) {
-	p.starved = ""
+	p.exhaustedBudget = ""
 	if a != nil {
 		a.retry, a.again, a.tools = 0, 0, nil
 	}
@@ -350,7 +350,7 @@ func (p *Progress) branchFinished(ev *report.Event, a *active) {
 	a.over++
 	if ev.Reason == plan.ReasonUndecided && !a.undecided { // one notice is enough
 		a.undecided = true
-		p.add(ev, StepSaid).Note = "continues: the stop condition cannot be evaluated: " + ev.Error
+		p.add(ev, StepMessage).Note = "continues: the stop condition cannot be evaluated: " + ev.Error
 	}
 }
 
@@ -396,7 +396,7 @@ func (p *Progress) modelRetried(ev *report.Event, a *active) {
 }
 
 func (p *Progress) messagePrinted(ev *report.Event, _ *active) {
-	n := p.add(ev, StepSaid)
+	n := p.add(ev, StepMessage)
 	n.Note = report.Body[journal.LogLine](ev.Note).Text
 	p.remember(n)
 }
@@ -422,7 +422,7 @@ func (p *Progress) toolProgressed(ev *report.Event, a *active) {
 	n := p.add(ev, ToolProgress)
 	n.Tool, n.Done, n.Total, n.Note = far.Name, far.Done, far.Total, far.Message
 	if i := a.tool(far.Name, far.CallID); i >= 0 {
-		a.tools[i].far = " " + howFar(far.Done, far.Total, far.Message)
+		a.tools[i].progress = " " + toolProgress(far.Done, far.Total, far.Message)
 	}
 }
 
@@ -489,7 +489,7 @@ func (p *Progress) cancelRequested(ev *report.Event, _ *active) {
 
 func (p *Progress) budgetWaiting(ev *report.Event, _ *active) {
 	x := ev.Fact.(journal.BudgetWait)
-	if p.starved == x.Budget { // another step waits for it already
+	if p.exhaustedBudget == x.Budget { // another step waits for it already
 		return
 	}
 	n := p.budgetExhausted(ev, x.Budget)
@@ -499,7 +499,7 @@ func (p *Progress) budgetWaiting(ev *report.Event, _ *active) {
 }
 
 func (p *Progress) budgetExhausted(ev *report.Event, budget string) *Notice {
-	p.starved = budget
+	p.exhaustedBudget = budget
 	n := p.add(ev, WaitStarted)
 	n.For, n.Budget, n.limits = ForBudget, budget, p.in.Budget(ev.At).Limits
 	return n

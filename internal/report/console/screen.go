@@ -87,12 +87,12 @@ func (s *Screen) replace(lines []string, size Size, end string, widths []int) er
 func (s *Screen) back(out *bytes.Buffer, size Size) {
 	out.WriteByte('\r')
 	if rows := s.rows(size); rows > 0 {
-		fmt.Fprintf(out, "\x1b[%dA", min(rows, max(size.orUsual().Rows-1, 1)))
+		fmt.Fprintf(out, "\x1b[%dA", min(rows, max(size.withDefaults().Rows-1, 1)))
 	}
 }
 
 func (s *Screen) rows(size Size) int {
-	rows, columns := 0, size.orUsual().Columns
+	rows, columns := 0, size.withDefaults().Columns
 	for _, width := range s.widths {
 		rows += max(1, (width+columns-1)/columns)
 	}

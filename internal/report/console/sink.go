@@ -201,6 +201,6 @@ func (l *Live) Close() error {
 	l.closed = true
 	style := l.o.Style
 	size := l.size()
-	style.Width = size.orUsual().Columns - 1
+	style.Width = size.withDefaults().Columns - 1
 	return l.screen.Finish(l.p.Summary(style), size)
 }

@@ -23,7 +23,7 @@ type wire struct {
 
 // Encode returns a notice for [Decode], which may be in another process.
 func Encode(n *Notice) ([]byte, error) {
-	return json.Marshal(wire{*n, n.place, n.root, n.limits, n.printed, n.next, n.quiet, n.repeats, n.badly})
+	return json.Marshal(wire{*n, n.place, n.root, n.limits, n.printed, n.next, n.quiet, n.repeats, n.markedFailed})
 }
 
 // Decode returns the notice that [Encode] has encoded.
@@ -34,7 +34,7 @@ func Decode(raw []byte) (*Notice, error) {
 	}
 	n := w.Notice
 	n.place, n.root, n.limits, n.printed, n.next = w.Place, w.Root, w.Limits, w.Printed, w.NextName
-	n.quiet, n.repeats, n.badly = w.Quiet, w.Repeats, w.Badly
+	n.quiet, n.repeats, n.markedFailed = w.Quiet, w.Repeats, w.Badly
 	return &n, nil
 }
 

@@ -39,9 +39,9 @@ type Options struct {
 // Writer writes the records. It is a report.Sink.
 type Writer struct {
 	Options
-	mu   sync.Mutex
-	runs map[journal.RunID]*record // nil for a run of another format
-	owed map[journal.RunID]bool    // records that could not be written
+	mu        sync.Mutex
+	runs      map[journal.RunID]*record // nil for a run of another format
+	unwritten map[journal.RunID]bool    // records that could not be written
 }
 
 // format is the format whose runs have such a record.
@@ -54,7 +54,7 @@ var (
 
 // New returns a Writer. Close it.
 func New(o Options) *Writer {
-	return &Writer{Options: o, runs: map[journal.RunID]*record{}, owed: map[journal.RunID]bool{}}
+	return &Writer{Options: o, runs: map[journal.RunID]*record{}, unwritten: map[journal.RunID]bool{}}
 }
 
 // State is the record of a run, as other programs read it.
@@ -129,16 +129,16 @@ func (w *Writer) Record(ctx context.Context, appends ...journal.Appended) error 
 			errs = append(errs, w.fail(run, err))
 			continue
 		}
-		delete(w.owed, run)
+		delete(w.unwritten, run)
 	}
 	return errors.Join(errs...)
 }
 
-// fail drops a run from memory whose record is owed: the next try starts with
-// the journal.
+// fail drops a run from memory whose record could not be written: the next attempt
+// reads the journal.
 func (w *Writer) fail(run journal.RunID, err error) error {
 	delete(w.runs, run)
-	w.owed[run] = true
+	w.unwritten[run] = true
 	return fmt.Errorf("%s of run %s: %w", FileName, run, err)
 }
 
@@ -218,21 +218,21 @@ func (r *record) follow(events []journal.Event) (news bool, err error) {
 	return news, nil
 }
 
-// Idle writes the records that are owed, and drops what can be read again.
+// Idle writes the records that could not be written before, and drops what can be read again.
 func (w *Writer) Idle(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	err := w.writeOwed(ctx)
+	err := w.flushUnwritten(ctx)
 	if len(w.runs) > 0 { // clearing the map would keep its memory
 		w.runs = map[journal.RunID]*record{}
 	}
 	return err
 }
 
-// writeOwed writes what could not be written before.
-func (w *Writer) writeOwed(ctx context.Context) error {
+// flushUnwritten writes the records that could not be written before.
+func (w *Writer) flushUnwritten(ctx context.Context) error {
 	var errs []error
-	for run := range w.owed {
+	for run := range w.unwritten {
 		r, err := w.load(ctx, run)
 		if err == nil && r != nil {
 			err = w.write(r)
@@ -241,7 +241,7 @@ func (w *Writer) writeOwed(ctx context.Context) error {
 			errs = append(errs, w.fail(run, err))
 			continue
 		}
-		delete(w.owed, run)
+		delete(w.unwritten, run)
 	}
 	return errors.Join(errs...)
 }
@@ -250,7 +250,7 @@ func (w *Writer) writeOwed(ctx context.Context) error {
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.writeOwed(context.Background())
+	return w.flushUnwritten(context.Background())
 }
 
 // newRecord returns the record of a run that starts; nil for runs without a folder of

@@ -122,7 +122,7 @@ func TestNextProcessContinuesFromACheckpoint(t *testing.T) {
 		})
 		l.shelf.Appends = all[:i]
 		l.sees(all[:i+1])
-		if s := l.Close(time.Minute); s.Waiting+s.Refused > 0 || s.Trouble != "" || s.Unreadable != nil {
+		if s := l.Close(time.Minute); s.Waiting+s.Refused > 0 || s.Problem != "" || s.Unreadable != nil {
 			t.Fatalf("%+v", s)
 		}
 		if fresh := len(all[i].Events); source.n > fresh+1100 {

@@ -65,8 +65,8 @@ func (l *ledger) alone(do func() error) (err error) {
 }
 
 const (
-	// owed has a folder for each process, with an empty file for each run of which the process owes something.
-	owed = "owed"
+	// undeliveredDir has a folder for each process, with an empty file for each run that it has to deliver.
+	undeliveredDir = "owed"
 	// draft is the name of a cursor that is being written, in the process's folder.
 	draft = ".new"
 )
@@ -74,7 +74,8 @@ const (
 // isName reports whether an id is a plain file name.
 func isName(run journal.RunID) bool {
 	name := string(run)
-	return name != "" && name != owed && !strings.HasPrefix(name, ".") && !strings.ContainsAny(name, "/\\:\x00")
+	return name != "" && name != undeliveredDir && !strings.HasPrefix(name, ".") &&
+		!strings.ContainsAny(name, "/\\:\x00")
 }
 
 func (l *ledger) path(run journal.RunID) string { return filepath.Join(l.dir, string(run)) }
@@ -86,16 +87,17 @@ func checkpointIn(dir string, run journal.RunID) string {
 	return filepath.Join(dir, "."+string(run)+".checkpoint")
 }
 
-// mine returns the folder of what this process owes.
-func (l *ledger) mine() string { return filepath.Join(l.dir, owed, string(l.me)) }
+// ownDir returns this process's folder in undeliveredDir.
+func (l *ledger) ownDir() string { return filepath.Join(l.dir, undeliveredDir, string(l.me)) }
 
-// makeMine creates it and the folder of all processes.
-func (l *ledger) makeMine() error {
+// createOwnDir creates ownDir and undeliveredDir.
+func (l *ledger) createOwnDir() error {
 	storage, telemetry := filepath.Split(l.dir)
-	return protected.MkdirIn(storage, filepath.Join(telemetry, owed, string(l.me)))
+	return protected.MkdirIn(storage, filepath.Join(telemetry, undeliveredDir, string(l.me)))
 }
 
-func (l *ledger) debt(run journal.RunID) string { return filepath.Join(l.mine(), string(run)) }
+// marker returns the file that marks a run as undelivered.
+func (l *ledger) marker(run journal.RunID) string { return filepath.Join(l.ownDir(), string(run)) }
 
 // read returns a run's cursor. A missing or unreadable one is zero: spans that arrive twice have the same ids.
 func (l *ledger) read(run journal.RunID) (cursor, error) {
@@ -122,7 +124,7 @@ func (l *ledger) write(run journal.RunID, c cursor) error {
 		if err != nil {
 			return err
 		}
-		name := filepath.Join(l.mine(), draft)
+		name := filepath.Join(l.ownDir(), draft)
 		if err := os.WriteFile(name, raw, 0o600); err != nil {
 			return err
 		}
@@ -130,37 +132,38 @@ func (l *ledger) write(run journal.RunID, c cursor) error {
 	})
 }
 
-// owe records that this process has to deliver something of a run.
-func (l *ledger) owe(run journal.RunID) error {
+// markUndelivered records that this process has to deliver something of a run.
+func (l *ledger) markUndelivered(run journal.RunID) error {
 	if !isName(run) {
 		return fmt.Errorf("%q cannot be the name of a file", run)
 	}
-	err := os.WriteFile(l.debt(run), nil, 0o600)
+	err := os.WriteFile(l.marker(run), nil, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = l.makeMine(); err == nil {
-			err = os.WriteFile(l.debt(run), nil, 0o600)
+		if err = l.createOwnDir(); err == nil {
+			err = os.WriteFile(l.marker(run), nil, 0o600)
 		}
 	}
 	return err
 }
 
-// owes reports whether it still has to. The process that delivers the end of a run removes the debts of all.
-func (l *ledger) owes(run journal.RunID) bool {
-	_, err := os.Lstat(l.debt(run))
+// isUndelivered reports whether this process still has to deliver something of a run. The process that delivers the end
+// of a run removes the markers of all processes.
+func (l *ledger) isUndelivered(run journal.RunID) bool {
+	_, err := os.Lstat(l.marker(run))
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// paid records that there is nothing to deliver now.
-func (l *ledger) paid(run journal.RunID) {
-	os.Remove(l.debt(run)) // if this fails, a later process finds nothing to deliver
+// markDelivered records that this process has nothing to deliver of a run.
+func (l *ledger) markDelivered(run journal.RunID) {
+	os.Remove(l.marker(run)) // if this fails, a later process finds nothing to deliver
 }
 
-// close removes everything but what is owed.
+// close releases the lock and removes the folder of this process if it is empty.
 func (l *ledger) close() {
 	if l.lock != nil {
 		l.lock.Close()
 	}
-	os.Remove(l.mine()) // fails if there are debts in it
+	os.Remove(l.ownDir()) // fails if there are markers in it
 }
 
 // maxInherited is how many runs a process takes over at a time: one process must not deliver everything that
@@ -169,28 +172,28 @@ const maxInherited = 100
 
 // inherit takes over what processes that have ended did not deliver.
 func (l *ledger) inherit(gone func(journal.Owner) bool) []journal.RunID {
-	owners, err := os.ReadDir(filepath.Join(l.dir, owed))
+	owners, err := os.ReadDir(filepath.Join(l.dir, undeliveredDir))
 	if err != nil {
-		return nil // there is no such folder, so nothing is owed
+		return nil // there is no such folder, so everything is delivered
 	}
 	var out []journal.RunID
 	for _, owner := range owners {
 		if !owner.IsDir() || owner.Name() == string(l.me) || !gone(journal.Owner(owner.Name())) {
 			continue
 		}
-		theirs := filepath.Join(l.dir, owed, owner.Name())
-		debts, err := os.ReadDir(theirs)
-		if err != nil || l.makeMine() != nil {
+		theirs := filepath.Join(l.dir, undeliveredDir, owner.Name())
+		markers, err := os.ReadDir(theirs)
+		if err != nil || l.createOwnDir() != nil {
 			continue // another process was faster, or will do it
 		}
-		for _, debt := range debts {
-			run := journal.RunID(debt.Name())
+		for _, marker := range markers {
+			run := journal.RunID(marker.Name())
 			switch {
 			case run == draft:
 				os.Remove(filepath.Join(theirs, draft))
 			case len(out) == maxInherited:
 				return out
-			case os.Rename(filepath.Join(theirs, debt.Name()), l.debt(run)) == nil: // only one process succeeds
+			case os.Rename(filepath.Join(theirs, marker.Name()), l.marker(run)) == nil: // only one process succeeds
 				out = append(out, run)
 			}
 		}
@@ -204,13 +207,13 @@ func Forget(dir string, run journal.RunID) {
 	if !isName(run) {
 		return
 	}
-	owners, err := os.ReadDir(filepath.Join(dir, owed))
+	owners, err := os.ReadDir(filepath.Join(dir, undeliveredDir))
 	if err != nil {
-		owners = nil // nothing is owed
+		owners = nil // everything is delivered
 	}
-	// Debts go first: one without a cursor would mean that nothing was delivered.
+	// Markers go first: one without a cursor would mean that nothing was delivered.
 	for _, owner := range owners {
-		os.Remove(filepath.Join(dir, owed, owner.Name(), string(run)))
+		os.Remove(filepath.Join(dir, undeliveredDir, owner.Name(), string(run)))
 	}
 	os.Remove(checkpointIn(dir, run)) // it may have none
 	os.Remove(filepath.Join(dir, string(run)))

@@ -6,7 +6,7 @@ package otel
 // are hashes of names in the journal: every process exports the same span. So the only state is how far a run has been
 // delivered, which is a small file for each run, and a checkpoint of each long run, from which the next process reads
 // on. The Exporter follows the runs that this process drives; what cannot be delivered stays in the journal, and is
-// recorded as owed, until a later process delivers it.
+// marked as undelivered, until a later process delivers it.
 //
 // Spans and metrics are the generated types of opentelemetry-proto. The OpenTelemetry SDK is not used: it creates spans
 // as events happen, with random ids, and its exporters neither report which spans have arrived nor support http/json.

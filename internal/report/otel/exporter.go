@@ -48,14 +48,14 @@ type Exporter struct {
 	ledger   ledger
 	since    journal.Millis
 
-	mu      sync.Mutex
-	news    map[journal.RunID]journal.Seq // runs with events to read
-	owes    map[journal.RunID]bool        // runs that are recorded as owed
-	begun   map[journal.RunID]int         // number of appends in progress
-	running bool
-	closed  bool
+	mu          sync.Mutex
+	unread      map[journal.RunID]journal.Seq // runs with events to read
+	undelivered map[journal.RunID]bool        // runs that are marked as undelivered
+	begun       map[journal.RunID]int         // number of appends in progress
+	running     bool
+	closed      bool
 
-	work    chan struct{} // signals that news is not empty
+	work    chan struct{} // signals that unread is not empty
 	closing chan struct{}
 	done    chan struct{}
 	ctx     context.Context // of all requests
@@ -106,8 +106,8 @@ type Summary struct {
 	// Refused spans are lost: the collector rejects them. So are measurements, if Unmeasured is set.
 	Refused    int
 	Unmeasured bool
-	// Trouble is the last problem of a collector, To its address.
-	Trouble, To string
+	// Problem is the last problem of a collector, To its address.
+	Problem, To string
 	// Unreadable is why the spans of a run could not be made.
 	Unreadable error
 	Problems   []Problem
@@ -131,8 +131,8 @@ func New(o Options) *Exporter {
 		o.Gone = func(journal.Owner) bool { return false }
 	}
 	x := &Exporter{
-		o: o, ledger: ledger{dir: o.Dir, me: o.Process, open: o.Lock}, news: map[journal.RunID]journal.Seq{},
-		owes: map[journal.RunID]bool{}, begun: map[journal.RunID]int{}, streams: map[journal.RunID]*stream{},
+		o: o, ledger: ledger{dir: o.Dir, me: o.Process, open: o.Lock}, unread: map[journal.RunID]journal.Seq{},
+		undelivered: map[journal.RunID]bool{}, begun: map[journal.RunID]int{}, streams: map[journal.RunID]*stream{},
 		inherited: map[journal.RunID]bool{},
 		work:      make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
 		totals: NewMetrics(o.Settings.Names, o.Settings.Delta),
@@ -150,28 +150,28 @@ func (x *Exporter) Appending(run journal.RunID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.begun[run]++
-	_ = x.owe(run) // reading tries again, and reports the error
+	_ = x.markUndelivered(run) // reading tries again, and reports the error
 }
 
-// owe records that there is something to deliver of a run. x.mu is held.
-func (x *Exporter) owe(run journal.RunID) error {
-	if x.owes[run] {
+// markUndelivered records that there is something to deliver of a run. x.mu is held.
+func (x *Exporter) markUndelivered(run journal.RunID) error {
+	if x.undelivered[run] {
 		return nil
 	}
-	err := x.ledger.owe(run)
-	x.owes[run] = err == nil
+	err := x.ledger.markUndelivered(run)
+	x.undelivered[run] = err == nil
 	return err
 }
 
-// paid records that there is not, unless more is coming, and reports which.
-func (x *Exporter) paid(run journal.RunID) bool {
+// markDelivered records that everything of a run is delivered, unless more is coming. It reports whether it did.
+func (x *Exporter) markDelivered(run journal.RunID) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if _, more := x.news[run]; more || x.begun[run] > 0 {
+	if _, more := x.unread[run]; more || x.begun[run] > 0 {
 		return false
 	}
-	delete(x.owes, run)
-	x.ledger.paid(run)
+	delete(x.undelivered, run)
+	x.ledger.markDelivered(run)
 	return true
 }
 
@@ -185,7 +185,7 @@ func (x *Exporter) Appended(run journal.RunID, last journal.Seq) {
 	if x.closed || last == 0 || !x.startOnce() {
 		return
 	}
-	x.news[run] = max(x.news[run], last)
+	x.unread[run] = max(x.unread[run], last)
 	select {
 	case x.work <- struct{}{}:
 	default:
@@ -245,11 +245,11 @@ func (x *Exporter) inherit() {
 	x.looked = x.o.Now()
 	for _, run := range x.ledger.inherit(x.o.Gone) {
 		x.mu.Lock()
-		if !x.owes[run] {
+		if !x.undelivered[run] {
 			x.inherited[run] = true
 		}
-		x.owes[run] = true
-		x.news[run] = max(x.news[run], 1) // the last event is unknown
+		x.undelivered[run] = true
+		x.unread[run] = max(x.unread[run], 1) // the last event is unknown
 		x.mu.Unlock()
 	}
 }
@@ -270,7 +270,7 @@ func (x *Exporter) run() {
 func (x *Exporter) busy() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return len(x.news) > 0 || len(x.pending) > 0
+	return len(x.unread) > 0 || len(x.pending) > 0
 }
 
 // await waits until it is time to deliver. It returns false when the Exporter closes.
@@ -333,8 +333,8 @@ func (x *Exporter) deliver(last bool) {
 // now.
 func (x *Exporter) fill() (more bool, failed error) {
 	x.mu.Lock()
-	news := x.news
-	x.news = map[journal.RunID]journal.Seq{}
+	news := x.unread
+	x.unread = map[journal.RunID]journal.Seq{}
 	x.mu.Unlock()
 	for _, run := range slices.Sorted(maps.Keys(news)) {
 		whole, err := false, x.ctx.Err()
@@ -345,7 +345,7 @@ func (x *Exporter) fill() (more bool, failed error) {
 		switch {
 		case whole:
 			continue
-		case errors.Is(err, journal.ErrUnknownRun), errors.Is(err, errPaid): // deleted, or delivered by another process
+		case errors.Is(err, journal.ErrUnknownRun), errors.Is(err, errDelivered): // deleted, or delivered elsewhere
 			x.forget(run)
 			continue
 		case errors.As(err, &broken):
@@ -374,7 +374,7 @@ func (e *brokenError) Unwrap() error { return e.error }
 func (x *Exporter) readLater(run journal.RunID, last journal.Seq) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.news[run] = max(x.news[run], last)
+	x.unread[run] = max(x.unread[run], last)
 }
 
 // forget gives up a run that cannot be read: it was deleted, or is damaged.
@@ -382,13 +382,13 @@ func (x *Exporter) forget(run journal.RunID) {
 	delete(x.streams, run)
 	delete(x.inherited, run)
 	x.mu.Lock()
-	delete(x.owes, run)
+	delete(x.undelivered, run)
 	x.mu.Unlock()
 	Forget(x.o.Dir, run)
 }
 
-// errPaid reports that another process has delivered a run to its end.
-var errPaid = errors.New("everything has been delivered")
+// errDelivered reports that another process has delivered a run to its end.
+var errDelivered = errors.New("everything has been delivered")
 
 // read makes spans of a run's new events, and reports whether it read all of them.
 func (x *Exporter) read(run journal.RunID) (whole bool, err error) {
@@ -400,8 +400,8 @@ func (x *Exporter) read(run journal.RunID) (whole bool, err error) {
 	} else if there, err := x.ledger.read(run); err == nil {
 		s.done.reach(there) // another process may have driven the run since
 	}
-	if !x.ledger.owes(run) {
-		return false, errPaid
+	if !x.ledger.isUndelivered(run) {
+		return false, errDelivered
 	}
 	if s.finished {
 		return true, nil
@@ -450,7 +450,7 @@ func (x *Exporter) open(run journal.RunID) (*stream, error) {
 	}
 	s.saved = s.done
 	x.mu.Lock()
-	err = x.owe(run)
+	err = x.markUndelivered(run)
 	x.mu.Unlock()
 	if err != nil {
 		return nil, err
@@ -492,13 +492,13 @@ func (x *Exporter) sendSpans() error {
 			refused := min(int(rejected), len(batch))
 			x.summary.Delivered += len(batch) - refused
 			if x.summary.Refused += refused; refused > 0 {
-				x.trouble(x.traces, "it has not taken all of them")
+				x.recordProblem(x.traces, "it has rejected some spans")
 			}
 		case errors.As(err, &failed) && failed.Never:
 			x.summary.Refused += len(batch)
-			x.trouble(x.traces, failed.Why)
+			x.recordProblem(x.traces, failed.Why)
 		default:
-			x.trouble(x.traces, err.Error())
+			x.recordProblem(x.traces, err.Error())
 			return err
 		}
 		x.pending = x.pending[len(batch):]
@@ -508,10 +508,10 @@ func (x *Exporter) sendSpans() error {
 	return nil
 }
 
-// trouble records a problem of a collector. Problems of spans take precedence over those of metrics.
-func (x *Exporter) trouble(at *sender, why string) {
+// recordProblem records a problem of a collector. Problems of spans take precedence over those of metrics.
+func (x *Exporter) recordProblem(at *sender, why string) {
 	if at == x.traces || len(x.pending) == 0 {
-		x.summary.Trouble, x.summary.To = why, at.to.Shown()
+		x.summary.Problem, x.summary.To = why, at.to.Shown()
 	}
 }
 
@@ -523,7 +523,7 @@ func (x *Exporter) sendMetrics() error {
 	_, err = x.metrics.send(x.ctx, body)
 	var failed *sendError
 	if err != nil {
-		x.trouble(x.metrics, err.Error())
+		x.recordProblem(x.metrics, err.Error())
 		// Many collectors accept traces only; metrics are dropped for them.
 		if !errors.As(err, &failed) || !failed.Never && !failed.Nowhere {
 			return err
@@ -567,7 +567,7 @@ func (x *Exporter) saveCursors() {
 	}
 	if len(x.streams) > maxStreams {
 		for run, s := range x.streams {
-			if x.clean(s) && x.paid(run) {
+			if x.clean(s) && x.markDelivered(run) {
 				delete(x.streams, run)
 			}
 		}
@@ -577,7 +577,7 @@ func (x *Exporter) saveCursors() {
 // delivered reports whether everything that was read has arrived.
 func (s *stream) delivered() bool { return s.done.Spans >= s.seq && s.done.Metrics >= s.seq }
 
-// clean reports whether nothing of what was read is owed.
+// clean reports whether everything that was read has been delivered.
 func (x *Exporter) clean(s *stream) bool { return s.delivered() && s.saved == s.done }
 
 // Close delivers what there is, within the time of its context, and returns the summary.
@@ -600,7 +600,7 @@ func (x *Exporter) Close(limit time.Duration) Summary {
 	timer.Stop()
 	for run, s := range x.streams {
 		if x.clean(s) {
-			x.paid(run)
+			x.markDelivered(run)
 		}
 	}
 	x.summary.Waiting, x.summary.Measured = x.waiting(), x.metrics != nil && x.measured
@@ -612,8 +612,8 @@ func (x *Exporter) Close(limit time.Duration) Summary {
 	return x.summary
 }
 
-// waiting counts the spans of this process's runs that were not delivered. It records unread events as owed, and reads
-// them to count their spans.
+// waiting counts the spans of this process's runs that were not delivered. It marks runs with unread events as
+// undelivered, and reads the events to count their spans.
 func (x *Exporter) waiting() int {
 	n := 0
 	for _, i := range x.pending {
@@ -623,7 +623,7 @@ func (x *Exporter) waiting() int {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	for run := range x.news {
+	for run := range x.unread {
 		if ctx.Err() != nil {
 			break
 		}

@@ -30,8 +30,8 @@ import (
 // spansOf returns the number of spans of a recording.
 func spansOf(t *testing.T, r *reporttest.Recording) int { return len(export(t, r, nil, nil).Spans()) }
 
-// debts returns the runs that are owed, each with the process that owes it.
-func debts(t *testing.T, dir string) []string {
+// undelivered returns the runs that are owed, each with the process that owes it.
+func undelivered(t *testing.T, dir string) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "owed", "*", "*"))
 	if err != nil {
@@ -59,7 +59,7 @@ func TestCloseDoesNotWaitForHangingCollector(t *testing.T) {
 	l.sees(r.Appends)
 	<-asked // a request is in progress
 	s := l.Close(time.Millisecond)
-	if s.Waiting != spansOf(t, r) || !s.Measured || s.Trouble != "it does not answer in time" {
+	if s.Waiting != spansOf(t, r) || !s.Measured || s.Problem != "it does not answer in time" {
 		t.Errorf("%+v", s)
 	}
 }
@@ -86,8 +86,8 @@ func TestCollectorWithoutMetricsStillReceivesSpans(t *testing.T) {
 			s := l.Close(time.Minute)
 			kept := signal == "traces" && status != http.StatusBadRequest
 			if s.Unmeasured != (signal == "metrics") || s.Measured || (s.Waiting > 0) != kept ||
-				(len(debts(t, dir)) > 0) != kept || s.Trouble == "" {
-				t.Errorf("%d at %s: %+v, owed are %q", status, signal, s, debts(t, dir))
+				(len(undelivered(t, dir)) > 0) != kept || s.Problem == "" {
+				t.Errorf("%d at %s: %+v, owed are %q", status, signal, s, undelivered(t, dir))
 			}
 		}
 	}
@@ -109,10 +109,10 @@ func TestRejectedSpansAreNotSentAgain(t *testing.T) {
 	l.sees(r.Appends)
 	s := l.Close(time.Minute)
 	if want := spansOf(t, r); s.Refused != 1 || s.Waiting != 0 || s.Delivered != want-1 || len(c.Spans()) != want-1 ||
-		!strings.Contains(s.Trouble, "400") {
+		!strings.Contains(s.Problem, "400") {
 		t.Errorf("%+v, %d spans", s, len(c.Spans()))
 	}
-	if left := debts(t, dir); len(left) > 0 {
+	if left := undelivered(t, dir); len(left) > 0 {
 		t.Errorf("it is still owed: %q", left)
 	}
 }
@@ -141,7 +141,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	l := newLife(t, t.TempDir(), r.Program,
 		variables{"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL, "OTEL_EXPORTER_OTLP_HEADERS": "authorization=k3y"}, nil)
 	l.sees(r.Appends)
-	if s := l.Close(time.Minute); s.Waiting == 0 || !strings.Contains(s.Trouble, "307") {
+	if s := l.Close(time.Minute); s.Waiting == 0 || !strings.Contains(s.Problem, "307") {
 		t.Errorf("%+v", s)
 	}
 }
@@ -364,13 +364,13 @@ func TestStartDeliversWhatOthersLeft(t *testing.T) {
 	l.Start()
 	<-arrived
 	const other, own = "22222222-2222-4222-8222-222222222222", "33333333-3333-4333-8333-333333333333"
-	await(func() bool { return len(debts(t, dir)) == 0 })
+	await(func() bool { return len(undelivered(t, dir)) == 0 })
 	late := newLife(t, dir, &ir.Program{}, variables{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}, nil)
 	late.Appending(other)
 	now.Add(time.Minute.Milliseconds())
 	j.commit(append(renamed(r.Appends, other), renamed(r.Appends, own)...))
 	l.Appended(own, 1)
-	await(func() bool { return len(debts(t, dir)) == 0 })
+	await(func() bool { return len(undelivered(t, dir)) == 0 })
 	if s := l.Close(time.Minute); s.Waiting > 0 || s.Delivered != 3*spansOf(t, r) {
 		t.Errorf("%+v", s)
 	}
@@ -403,7 +403,7 @@ func TestInheritanceIsShared(t *testing.T) {
 	if got, want := len(c.Spans()), len(runs)*spansOf(t, r); got != want {
 		t.Errorf("%d spans, not %d", got, want)
 	}
-	if left := debts(t, dir); len(left) > 0 {
+	if left := undelivered(t, dir); len(left) > 0 {
 		t.Errorf("owed are %q", left)
 	}
 }
@@ -426,7 +426,7 @@ func TestInheritedAndResumedRun(t *testing.T) {
 		heir := begins("heir", r.Appends[:3])
 		heir.Start()
 		await(func() bool {
-			return slices.Contains(debts(t, dir), filepath.Join(dir, "owed", "heir", string(reporttest.Run)))
+			return slices.Contains(undelivered(t, dir), filepath.Join(dir, "owed", "heir", string(reporttest.Run)))
 		})
 		owner := begins("owner", r.Appends)
 		owner.Appending(reporttest.Run)
@@ -440,7 +440,7 @@ func TestInheritedAndResumedRun(t *testing.T) {
 				t.Errorf("%d spans, not %d", got, want)
 			}
 		}
-		if left := debts(t, dir); (len(left) == 1) == over {
+		if left := undelivered(t, dir); (len(left) == 1) == over {
 			t.Errorf("over %t: owed are %q", over, left)
 		}
 	}
@@ -493,12 +493,12 @@ func TestNextProcessDeliversUnreadEvents(t *testing.T) {
 	if got, want := len(c.Spans()), spansOf(t, r); got != want {
 		t.Errorf("%d spans, not %d", got, want)
 	}
-	if left := debts(t, dir); len(left) != 1 || filepath.Base(left[0]) != other {
+	if left := undelivered(t, dir); len(left) != 1 || filepath.Base(left[0]) != other {
 		t.Errorf("owed are %q", left)
 	}
 	const late = "33333333-3333-4333-8333-333333333333"
 	next.Appending(late) // after Close: another process delivers it
-	if left := debts(t, dir); len(left) != 2 || filepath.Base(left[1]) != late {
+	if left := undelivered(t, dir); len(left) != 2 || filepath.Base(left[1]) != late {
 		t.Errorf("owed are %q", left)
 	}
 }
@@ -572,7 +572,7 @@ func TestUnreadEventsAreOwedAtClose(t *testing.T) {
 	l.Appended(reporttest.Run, 1)
 	<-source.began
 	s := l.Close(time.Millisecond)
-	if left := debts(t, dir); s.Waiting != spansOf(t, r) || len(left) != 1 || s.Unreadable != nil {
+	if left := undelivered(t, dir); s.Waiting != spansOf(t, r) || len(left) != 1 || s.Unreadable != nil {
 		t.Errorf("%+v, owed are %q", s, left)
 	}
 }
@@ -581,7 +581,7 @@ func TestUnreadEventsAreOwedAtClose(t *testing.T) {
 func TestUnusedExporterCostsNothing(t *testing.T) {
 	dir := t.TempDir()
 	l := newLife(t, dir, &ir.Program{}, variables{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}, nil)
-	if s := l.Close(time.Minute); s.Waiting > 0 || s.Trouble != "" {
+	if s := l.Close(time.Minute); s.Waiting > 0 || s.Problem != "" {
 		t.Errorf("%+v", s)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
@@ -622,7 +622,7 @@ func TestInheritanceIsLimited(t *testing.T) {
 	}
 	dead.sees(all)
 	dead.Close(time.Minute)
-	owes := func() int { return len(debts(t, dir)) }
+	owes := func() int { return len(undelivered(t, dir)) }
 	if owes() != runs {
 		t.Fatalf("owed are %d runs", owes())
 	}

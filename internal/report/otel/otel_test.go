@@ -77,7 +77,7 @@ func export(t *testing.T, r *reporttest.Recording, env variables, change func(*o
 	c := reporttest.NewCollector(t)
 	l := newLife(t, filepath.Join(t.TempDir(), "telemetry"), r.Program, env.at(c), change)
 	l.sees(r.Appends)
-	if s := l.Close(time.Minute); s.Waiting+s.Refused > 0 || s.Trouble != "" || s.Unreadable != nil || s.Measured {
+	if s := l.Close(time.Minute); s.Waiting+s.Refused > 0 || s.Problem != "" || s.Unreadable != nil || s.Measured {
 		t.Errorf("%+v", s)
 	}
 	return c

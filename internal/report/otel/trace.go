@@ -347,7 +347,7 @@ func (t *Tracer) taskStarted(ev *report.Event, open *openStep) {
 		return
 	}
 	open.Attempts = max(open.Attempts, ev.Work.Attempt+1)
-	if open.Task.does(ev.Work) {
+	if open.Task.is(ev.Work) {
 		open.Task.Last = ev.At // the same attempt runs again
 		return
 	}
@@ -359,11 +359,11 @@ func (t *Tracer) taskStarted(ev *report.Event, open *openStep) {
 	}
 }
 
-// does reports whether the task is the given one; a nil task is none.
-func (k *openTask) does(w journal.TaskID) bool { return k != nil && k.Work == w }
+// is reports whether the task is the given one; a nil task is none.
+func (k *openTask) is(w journal.TaskID) bool { return k != nil && k.Work == w }
 
 func (t *Tracer) reserved(ev *report.Event, open *openStep) {
-	if open == nil || !open.Task.does(ev.Work) {
+	if open == nil || !open.Task.is(ev.Work) {
 		return
 	}
 	x, task := ev.Fact.(journal.Reserved), open.Task
@@ -441,7 +441,7 @@ func (t *Tracer) abandon(task *openTask, at journal.Millis, result journal.Outco
 const lost = "lost"
 
 func (t *Tracer) taskLost(ev *report.Event, open *openStep) {
-	if open == nil || !open.Task.does(ev.Work) {
+	if open == nil || !open.Task.is(ev.Work) {
 		return
 	}
 	x, task := ev.Fact.(journal.TaskLost), open.Task
@@ -477,7 +477,7 @@ func (t *Tracer) agentEnded(task *openTask, who *actor, at journal.Millis, resul
 
 // note applies an event inside a task.
 func (t *Tracer) note(ev *report.Event, open *openStep) {
-	if open == nil || !open.Task.does(ev.Work) {
+	if open == nil || !open.Task.is(ev.Work) {
 		return
 	}
 	task := open.Task

@@ -66,7 +66,7 @@ func (c *Collector) serve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if err := c.take(r); errors.Is(err, io.ErrUnexpectedEOF) {
+	if err := c.receive(r); errors.Is(err, io.ErrUnexpectedEOF) {
 		return // the sender was killed
 	} else if err != nil {
 		c.t.Errorf("%s: %v", r.URL, err)
@@ -78,7 +78,7 @@ func (c *Collector) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (c *Collector) take(r *http.Request) error {
+func (c *Collector) receive(r *http.Request) error {
 	var in io.Reader = r.Body
 	if r.Header.Get("Content-Encoding") == "gzip" {
 		z, err := gzip.NewReader(in)
@@ -150,7 +150,7 @@ func unknown(m proto.Message) error {
 		return err
 	}
 	if !proto.Equal(m, again) {
-		return fmt.Errorf("it has fields that nobody knows")
+		return fmt.Errorf("it has unknown fields")
 	}
 	return nil
 }

@@ -248,7 +248,7 @@ func (c *checker) step(f *transcriptFile, l *transcriptLine, ended bool) {
 		c.breach(f, l, "the payload has the keys %q", keys)
 	}
 	if l.step.Name == "" || l.step.Kind == "" || slices.Contains(keys, "error") && l.step.Error == "" {
-		c.breach(f, l, "the payload says nothing")
+		c.breach(f, l, "the payload is empty")
 	}
 }
 
@@ -310,7 +310,7 @@ func (f *transcriptFile) instance(l *transcriptLine) int {
 func (c *checker) ends(f *transcriptFile, l *transcriptLine) {
 	i := f.instance(l)
 	if i < 0 {
-		c.breach(f, l, "it ends without having begun")
+		c.breach(f, l, "it ends without a start")
 		return
 	}
 	began := f.open[l.Path][i].line
@@ -473,7 +473,7 @@ func (c *checker) linkage(root string) {
 	}
 	for _, run := range slices.Sorted(maps.Keys(c.files)) {
 		if run != root && !called[run] {
-			c.breaches = append(c.breaches, run+": nobody calls it")
+			c.breaches = append(c.breaches, run+": no run calls it")
 		}
 	}
 }

@@ -107,7 +107,7 @@ func (p *projector) write(ev *report.Event) error {
 	return nil
 }
 
-// attempts is what the lines of a step have said about its attempts.
+// attempts is the state of a step's attempts according to its lines so far.
 type attempts struct {
 	Last  int  `json:"last"` // the last one that has started
 	Ended bool `json:"ended,omitempty"`
