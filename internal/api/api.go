@@ -447,7 +447,7 @@ type Worker struct {
 	Works    bool     `json:"works" doc:"It drives every run of the project"`
 	Labels   []string `json:"labels,omitempty" doc:"It drives runs of workflows that need these"`
 	Since    string   `json:"since"`
-	LastSeen string   `json:"last_seen,omitempty" doc:"The last sign of life, if the store keeps leases"`
+	LastSeen string   `json:"last_seen,omitempty" doc:"The time of the last heartbeat, if the store keeps leases"`
 	Runs     int      `json:"runs" doc:"Unfinished runs that it owns"`
 	Draining bool     `json:"draining"`
 }

@@ -515,7 +515,7 @@ func (r *resolver) resolveFolder(dir string) (*Analysis, error) {
 			return r.resolveName(dir) // a folder may have a workflow's name by chance
 		}
 		return nil, fail(NotFound, "", "there is no workflow in the folder %q", dir).
-			advise("A folder stands for its workflow.yaml or its SKILL.md, or for the only workflow in it.")
+			advise("A folder means its workflow.yaml, its SKILL.md, or the only workflow in it.")
 	case 1:
 		return workflows[0].Analysis, nil
 	}

@@ -140,8 +140,8 @@ func userFolder() string {
 	return ""
 }
 
-// here opens the files around the working folder, and returns the root of the project around it.
-func (a *App) here() (*project.Workspace, string, error) {
+// currentProject opens the files around the working folder, and returns the root of the project around it.
+func (a *App) currentProject() (*project.Workspace, string, error) {
 	space, err := a.space()
 	if err != nil {
 		return nil, "", err
@@ -156,7 +156,7 @@ func (a *App) here() (*project.Workspace, string, error) {
 
 // Root returns the root folder of the project around the working folder.
 func (a *App) Root() (string, error) {
-	space, root, err := a.here()
+	space, root, err := a.currentProject()
 	if err != nil {
 		return "", err
 	}
@@ -278,7 +278,7 @@ const auditLogs = "storage/audit/*" + audit.Ext
 // runs opens the storage of the project around the working folder for reading and for messages. It is an error if
 // there is none. A configuration with errors does not hide what has happened: the runs can be read without it.
 func (a *App) runs(ctx context.Context) (*environment, error) {
-	space, root, err := a.here()
+	space, root, err := a.currentProject()
 	if err != nil {
 		return nil, err
 	}
@@ -336,8 +336,8 @@ func (rt *environment) driving() error {
 	return nil
 }
 
-// holder returns the environment that has a run in memory; nil if none has.
-func (a *App) holder(id journal.RunID) *environment {
+// environmentHolding returns the environment that has a run in memory; nil if none has.
+func (a *App) environmentHolding(id journal.RunID) *environment {
 	return xslices.Find(a.environments(), func(env *environment) bool { return env.isOpen() && env.Engine.Owns(id) })
 }
 

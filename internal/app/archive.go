@@ -56,11 +56,11 @@ func (rt *environment) archivedRecords(ctx context.Context, root journal.RunID) 
 	if err := rt.Audits.CatchUp(ctx, root); err != nil {
 		return nil, err
 	}
-	told, err := rt.hasTranscript(ctx, root, false)
+	transcript, err := rt.hasTranscript(ctx, root, false)
 	if err != nil {
 		return nil, err
 	}
-	if told {
+	if transcript {
 		if err := rt.Transcripts.CatchUp(ctx, root); err != nil {
 			return nil, err
 		}
@@ -75,7 +75,7 @@ func (rt *environment) archivedRecords(ctx context.Context, root journal.RunID) 
 	var out []journal.Record
 	for _, id := range runs {
 		out = append(out, journal.Record{Kind: journal.RecordAudit, Run: id})
-		if told {
+		if transcript {
 			out = append(out, journal.Record{Kind: journal.RecordTranscript, Run: id})
 		}
 	}
@@ -155,7 +155,7 @@ func (rt *environment) markImported(ctx context.Context, id journal.RunID) error
 }
 
 // checkStartedHere returns an *Error for a run that was imported. Its definition, its options and the consent in them
-// are those of whoever wrote the archive, so it is only a record: nothing continues from it.
+// come from the author of the archive, so it is only a record: nothing continues from it.
 func (rt *environment) checkStartedHere(ctx context.Context, id journal.RunID) error {
 	r, err := rt.Store.Load(ctx, importedPrefix+string(id))
 	if err != nil || r.Version == 0 {
@@ -167,7 +167,7 @@ func (rt *environment) checkStartedHere(ctx context.Context, id journal.RunID) e
 
 // storage opens the storage of the project, and creates it if needed.
 func (a *App) storage(ctx context.Context) (*environment, error) {
-	space, root, err := a.here()
+	space, root, err := a.currentProject()
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +232,7 @@ func (rt *environment) archiveVerification(ctx context.Context, archive *journal
 		transcripts: transcript.New(transcript.Options{Source: archive, Program: program}),
 	}
 	var err error
-	if v.transcript, err = rt.tells(archive.Events(ctx, root.ID, 0)); err != nil {
+	if v.transcript, err = rt.recordsTranscript(archive.Events(ctx, root.ID, 0)); err != nil {
 		return nil, err
 	}
 	pinned, err := archive.Blob(ctx, root.Definition)

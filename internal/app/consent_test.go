@@ -44,7 +44,7 @@ func TestConsentEndsWhenTheRunRests(t *testing.T) {
 	if _, err := a.Wait(ctx, id); err != nil {
 		t.Fatal(err)
 	}
-	later, err := a.keeper(ctx, id)
+	later, err := a.environmentFor(ctx, id)
 	if err != nil || later == p.env || later.settings.Allow.Shell {
 		t.Errorf("consent extends to %+v, %v", later.settings, err)
 	}

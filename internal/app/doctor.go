@@ -124,7 +124,7 @@ func (a *App) serverError(err error) error {
 // approvedSettings returns what a person has approved of the configuration of the project around the working folder,
 // and the root of the project.
 func (a *App) approvedSettings() (*settings, string, error) {
-	space, root, err := a.here()
+	space, root, err := a.currentProject()
 	if err != nil {
 		return nil, "", err
 	}

@@ -36,7 +36,7 @@ const (
 	EngineUnavailable             // the server that drives runs cannot be reached or used
 )
 
-// Reason tells errors of one kind apart, so that a caller can add advice in its own terms.
+// Reason distinguishes errors of one kind, so that a caller can add advice in its own terms.
 type Reason string
 
 // The reasons that callers distinguish.

@@ -223,12 +223,12 @@ func (a *App) wake(ctx context.Context, rt *environment, id journal.RunID, e Inc
 			return nil
 		}
 	}
-	keeper, err := a.keeper(ctx, id)
+	env, err := a.environmentFor(ctx, id)
 	if err != nil {
 		return err
 	}
 	signal := plan.Signal{Event: e.Type, Data: e.Data, By: by, Automated: true}
-	err = keeper.runError(id, keeper.Engine.Send(ctx, id, signal, uuid.NewString()))
+	err = env.runError(id, env.Engine.Send(ctx, id, signal, uuid.NewString()))
 	if failed, ok := errors.AsType[*Error](err); ok && (failed.Kind == Refused || failed.Reason == RunFinished) {
 		return nil // it does not wait any more
 	}
@@ -249,7 +249,7 @@ func (a *App) startForEvent(
 		problem = "the trigger was paused"
 	} else if cause = a.startMapped(ctx, d, id, e, RunOptions{Simulate: d.settings.Simulate}, by); cause == nil {
 		started = true
-	} else if lasting(cause) {
+	} else if isPermanent(cause) {
 		problem = a.Redact(Summary(cause))
 	} else {
 		return false, "", cause

@@ -117,8 +117,8 @@ func (s *triggerService) fireFile(ctx context.Context, d *workflowTrigger, name,
 	})
 }
 
-// watchedFiles returns the files that fit patterns, with what tells versions of a file apart without reading it. A
-// folder stands for the files in it.
+// watchedFiles returns the files that match patterns, with a text that identifies the version of a file without reading
+// it. A folder means the files in it.
 func watchedFiles(root fs.FS, patterns []string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, pattern := range patterns {
@@ -144,7 +144,7 @@ func watchedFiles(root fs.FS, patterns []string) (map[string]string, error) {
 	return out, nil
 }
 
-// anyFolders is the part of a pattern that stands for any number of folders, also for none.
+// anyFolders is the part of a pattern that matches any number of folders, also none.
 const anyFolders = "**"
 
 // glob is fs.Glob with patterns that may contain anyFolders.

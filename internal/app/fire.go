@@ -105,7 +105,7 @@ func (s *triggerService) fireDue(ctx context.Context) (time.Time, error) {
 				errs = append(errs, err)
 				continue // and look again
 			}
-			if s.scheduler != nil && !d.soon(wake, s.rt.now()) {
+			if s.scheduler != nil && !d.rechecksHere(wake, s.rt.now()) {
 				wake = time.Time{} // the engine fires it
 			}
 			s.wake[d.id] = wake
@@ -137,7 +137,7 @@ func (s *triggerService) fire(ctx context.Context, d *workflowTrigger) (time.Tim
 			switch err := s.app.startTriggered(ctx, d, f.Run, nil, triggerActor(d)); {
 			case err == nil:
 				state.Active = append(state.Active, f.Run)
-			case lasting(err):
+			case isPermanent(err):
 				next.Miss(f.At, s.app.Redact(Summary(err)))
 				s.app.o.Notify(Notice{Text: "Trigger " + d.id + " started no run: " + s.app.Redact(Summary(err))})
 			default:
@@ -254,7 +254,7 @@ func (s *triggerService) serve(ctx context.Context) {
 
 // fingerprint returns a text that changes when a file that can declare triggers changes, and the folders of the files.
 func (a *App) fingerprint() (print string, folders []string, err error) {
-	space, root, err := a.here()
+	space, root, err := a.currentProject()
 	if err != nil {
 		return "", nil, err
 	}

@@ -116,7 +116,7 @@ func (a *App) Generate(ctx context.Context, req GenerateRequest) (*Generation, [
 	if !again {
 		return g, p.Findings, g.createFolder(root)
 	}
-	begun, err := g.carryOn(ctx)
+	begun, err := g.resume(ctx)
 	if err == nil && !begun { // interrupted before it started
 		err = g.env.ready(compiled.Program, g.options)
 	}
@@ -217,9 +217,9 @@ func (g *Generation) pass() error {
 	return m.Write(g.Dir)
 }
 
-// carryOn continues a generation: with the run that it started with, or with a new one from where that has failed. It
-// reports whether that run has ever started.
-func (g *Generation) carryOn(ctx context.Context) (begun bool, err error) {
+// resume continues a generation with its first run, or with a new run from the step at which that run failed. It
+// reports whether the first run has ever started.
+func (g *Generation) resume(ctx context.Context) (begun bool, err error) {
 	rt := g.env
 	if err := rt.Flush(ctx); err != nil { // a process may have stopped before it wrote the manifest
 		return false, err

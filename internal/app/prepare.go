@@ -107,7 +107,7 @@ func (a *App) Prepare(_ context.Context, req PrepareRequest) (*Prepared, error) 
 	if err := an.Err(); err != nil {
 		return p, p.problem(err)
 	}
-	if offDemand(an.Program) && !req.Force && !req.Unattended {
+	if forbidsManualRuns(an.Program) && !req.Force && !req.Unattended {
 		_ = p.problem(fail(InvalidRequest, NotOnDemand,
 			"the workflow says \"manual: false\": it is not meant to be run by hand"))
 	}
@@ -351,7 +351,7 @@ func changedText(files []string) string {
 // Real returns what the run does for real: its commands, and the tools that it calls.
 func (p *Prepared) Real() []string { return p.env.tools.Real(p.Workflow.Program, p.Options) }
 
-func offDemand(p *ir.Program) bool {
+func forbidsManualRuns(p *ir.Program) bool {
 	return slices.ContainsFunc(p.Triggers, func(t ir.Trigger) bool { return t.Kind == ir.OnDemand && t.Off })
 }
 

@@ -74,7 +74,7 @@ func (a *App) PrepareResume(ctx context.Context, req ResumeRequest) (*Resumption
 
 // driver opens the storage of a run for driving it.
 func (a *App) driver(ctx context.Context, id journal.RunID) (*environment, error) {
-	rt, err := a.keeper(ctx, id)
+	rt, err := a.environmentFor(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*
 	return r, nil
 }
 
-// reportSetBack tells people if the audit log of a run has records that the journal lacks. The journal was set back
+// reportSetBack warns if the audit log of a run has records that the journal lacks. The journal was set back
 // then, as by a file that was cut off or restored, and steps that it does not know of may run again.
 func (rt *environment) reportSetBack(ctx context.Context, id journal.RunID) error {
 	lost, err := lostRecords(rt.Process.Drives,
@@ -471,7 +471,7 @@ func (a *App) Finish(ctx context.Context, id journal.RunID) (*Run, error) {
 	return a.Wait(ctx, id)
 }
 
-// Message is something that a person, a program or a trigger says to a run.
+// Message is a message to a run from a person, a program or a trigger.
 type Message interface {
 	input(by journal.Actor) plan.Input
 }

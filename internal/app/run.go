@@ -141,7 +141,7 @@ func (a *App) Wait(ctx context.Context, id journal.RunID) (*Run, error) {
 
 // reader returns an environment whose store has a run: the one that has the run in memory, if any.
 func (a *App) reader(ctx context.Context, id journal.RunID) (*environment, error) {
-	if env := a.holder(id); env != nil {
+	if env := a.environmentHolding(id); env != nil {
 		return env, nil
 	}
 	for _, env := range a.environments() {
@@ -154,9 +154,9 @@ func (a *App) reader(ctx context.Context, id journal.RunID) (*environment, error
 	return a.runs(ctx)
 }
 
-// keeper returns the environment that continues a run: the one that has the run in memory, or else the one with the
-// configuration that a person has approved by now.
-func (a *App) keeper(ctx context.Context, id journal.RunID) (*environment, error) {
+// environmentFor returns the environment that continues a run: the one that has the run in memory, or else the one
+// with the configuration that a person has approved by now.
+func (a *App) environmentFor(ctx context.Context, id journal.RunID) (*environment, error) {
 	found, err := a.reader(ctx, id)
 	if err != nil || found.Engine.Owns(id) {
 		return found, err
@@ -602,7 +602,7 @@ func worstOf(r check.Report, budget string) (int64, bool) {
 
 // Work drives every run of the project until the context ends: runs whose process has ended, timers, messages, and
 // runs that were recorded only. Unless Options.NoTriggers is set, it also fires triggers. A run that lacks something
-// is left alone, and skipped is called with the reason, once.
+// is not driven: skipped is called with the reason, once.
 func (a *App) Work(ctx context.Context, ready func(root string), skipped func(*Run, *Error)) error {
 	rt, err := a.openConfigured(ctx)
 	if err != nil {
@@ -682,7 +682,7 @@ func (a *App) StateDir(ctx context.Context) (string, error) {
 // ConfigFiles returns the files that decide how runs of the project around the working folder are driven: the
 // configuration, and the files of its secrets. They need not exist.
 func (a *App) ConfigFiles() []string {
-	space, root, err := a.here()
+	space, root, err := a.currentProject()
 	if err != nil {
 		return nil
 	}
@@ -713,7 +713,7 @@ func (a *App) ApprovalFile() string {
 // ApprovedConfig identifies the configuration of the project around the working folder and what of it a person has
 // approved: equal results have the same effect.
 func (a *App) ApprovedConfig() string {
-	space, root, err := a.here()
+	space, root, err := a.currentProject()
 	if err != nil {
 		return ""
 	}
@@ -730,7 +730,7 @@ func (a *App) CheckConfig() error {
 // configuredHere returns the environment of the project around the working folder. An error in its configuration is an
 // error.
 func (a *App) configuredHere() (*environment, error) {
-	space, root, err := a.here()
+	space, root, err := a.currentProject()
 	if err != nil {
 		return nil, err
 	}

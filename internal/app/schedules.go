@@ -34,7 +34,7 @@ func (s *triggerService) keepSchedules(ctx context.Context) {
 	}
 }
 
-// syncSchedules tells the engine which schedules there are.
+// syncSchedules passes the schedules of the project to the engine.
 func (s *triggerService) syncSchedules(ctx context.Context) error {
 	stored, err := s.rt.Store.List(ctx, triggerPrefix)
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *triggerService) fireScheduled(ctx context.Context, id string, at time.T
 			continue
 		}
 		wake, err := s.fire(ctx, d)
-		if err != nil || !d.soon(wake, s.rt.now()) && !d.soon(wake, at) {
+		if err != nil || !d.rechecksHere(wake, s.rt.now()) && !d.rechecksHere(wake, at) {
 			return time.Time{}, err
 		}
 		return wake, nil
@@ -98,10 +98,10 @@ func (s *triggerService) fireScheduled(ctx context.Context, id string, at time.T
 	return time.Time{}, engine.ErrUnknownSchedule
 }
 
-// soon reports whether this process looks at a schedule again at a time, and not the server: the scheduled time has
+// rechecksHere reports whether this process, not the server, checks a schedule again at wake: the scheduled time has
 // passed and is queued or delayed by its jitter, or clocks differ. Servers may keep the time in whole seconds, and may
 // not know it while the clocks of the zone change.
-func (d *workflowTrigger) soon(wake, now time.Time) bool {
+func (d *workflowTrigger) rechecksHere(wake, now time.Time) bool {
 	t, _ := d.schedule()
 	until := now.Add(queuePoll + t.Jitter)
 	if times, ok := t.Times.(*schedule.Schedule); ok {

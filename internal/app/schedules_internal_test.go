@@ -28,7 +28,7 @@ func TestServerKeepsTheTimeExceptSoon(t *testing.T) {
 		{"before these hours", d, due, due.Add(-151 * time.Minute), false},
 		{"after the change", d, due.Add(25 * time.Hour), due, false},
 	} {
-		if got := c.d.soon(c.wake, c.now); got != c.want {
+		if got := c.d.rechecksHere(c.wake, c.now); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}

@@ -32,10 +32,10 @@ type Sent struct {
 	Edited []string
 }
 
-// Send says something to a run, and returns when the answer is durable. Unless the App is RecordOnly, the run then
+// Send sends messages to a run, and returns when they are durable. Unless the App is RecordOnly, the run then
 // continues in the background; if it lacks something for that, the messages are refused with an error of kind NotReady.
 func (a *App) Send(ctx context.Context, id journal.RunID, by journal.Actor, messages ...Message) (*Sent, error) {
-	rt, err := a.keeper(ctx, id)
+	rt, err := a.environmentFor(ctx, id)
 	if err != nil {
 		return nil, err
 	}

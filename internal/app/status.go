@@ -361,7 +361,7 @@ type Execution struct {
 	Step        string                     `json:"step"` // with its frame and visit
 	Type        string                     `json:"kind,omitempty"`
 	Description string                     `json:"description,omitempty"`
-	For         string                     `json:"fallback_for,omitempty"` // step that it stands in for
+	For         string                     `json:"fallback_for,omitempty"` // step that it replaces
 	Began       string                     `json:"started,omitempty"`
 	Ended       string                     `json:"finished,omitempty"`
 	Outcome     journal.Outcome            `json:"outcome,omitempty" doc:"Absent while the step is being executed"`

@@ -171,13 +171,13 @@ func (a *App) CheckStore(ctx context.Context) (*StoreReport, error) {
 	if rt.Shared() { // the records here may be of runs that were removed elsewhere, or of another schema
 		return out, nil
 	}
-	strays, err := rt.strays(known)
-	out.Problems = append(slices.Clip(out.Problems), strays...)
+	orphans, err := rt.orphans(known)
+	out.Problems = append(slices.Clip(out.Problems), orphans...)
 	return out, err
 }
 
-// strays returns the records and folders of runs that the store does not have.
-func (rt *environment) strays(known map[string]bool) ([]string, error) {
+// orphans returns the records and folders of runs that the store does not have.
+func (rt *environment) orphans(known map[string]bool) ([]string, error) {
 	var found []string
 	storage := filepath.Join(rt.Dir(), "storage")
 	for _, dir := range []string{
@@ -201,7 +201,7 @@ func (rt *environment) strays(known map[string]bool) ([]string, error) {
 // schedules included. Without a URL it uses the store that the environment or the configuration names. It returns the
 // path of the journal that the folder keeps under another name.
 func (a *App) Migrate(ctx context.Context, url string) (done journal.Copied, kept string, err error) {
-	space, root, err := a.here()
+	space, root, err := a.currentProject()
 	if err != nil {
 		return done, "", err
 	}

@@ -111,7 +111,7 @@ func triggerNames(list []ir.Trigger) []string {
 func (a *App) declaredTriggers(
 	ctx context.Context, rt *environment, before []*workflowTrigger,
 ) ([]*workflowTrigger, error) {
-	space, root, err := a.here()
+	space, root, err := a.currentProject()
 	if err != nil {
 		return nil, err
 	}
@@ -479,8 +479,8 @@ func (d *workflowTrigger) analysis(ctx context.Context, a *App) (*Analysis, erro
 	return an, err
 }
 
-// lasting reports whether an error of a start repeats if the run is started again, so that the firing is missed.
-func lasting(err error) bool {
+// isPermanent reports whether an error of a start repeats if the run is started again, so that the firing is missed.
+func isPermanent(err error) bool {
 	failed, ok := errors.AsType[*Error](err)
 	return ok && slices.Contains([]Kind{InvalidRequest, InvalidWorkflow, NotReady, NotFound, Refused}, failed.Kind)
 }

@@ -148,15 +148,15 @@ func (rt *environment) newVerification(
 
 // hasTranscript reports whether a run has a transcript. In a damaged journal, that may be unknown.
 func (rt *environment) hasTranscript(ctx context.Context, root journal.RunID, damaged bool) (bool, error) {
-	told, err := rt.tells(rt.Store.Events(ctx, root, 0))
+	has, err := rt.recordsTranscript(rt.Store.Events(ctx, root, 0))
 	if damaged && err != nil {
 		return true, nil
 	}
-	return told, err
+	return has, err
 }
 
-// tells reports whether the run of these events has a transcript.
-func (rt *environment) tells(events iter.Seq2[journal.Event, error]) (bool, error) {
+// recordsTranscript reports whether the run with these events has a transcript.
+func (rt *environment) recordsTranscript(events iter.Seq2[journal.Event, error]) (bool, error) {
 	for e, err := range events {
 		started, ok := e.Fact.(journal.RunStarted)
 		return !ok || !rt.Transcripts.Omits(started), err

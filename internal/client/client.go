@@ -23,7 +23,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// Client talks to one server.
+// Client sends requests to one server.
 type Client struct {
 	base  string // without a final slash
 	token string

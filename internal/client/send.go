@@ -45,8 +45,8 @@ func (c *Client) Start(ctx context.Context, req StartRequest) (*app.Run, error) 
 	return s.Run.App(), nil
 }
 
-// Send says something to a run, and returns when the answer is durable. The
-// server records who says it; by contributes whom that person claims to be.
+// Send sends messages to a run, and returns when they are durable. The server
+// records the user of the client; by adds the name that this user claims.
 func (c *Client) Send(
 	ctx context.Context, id journal.RunID, by journal.Actor, messages ...app.Message,
 ) (*app.Sent, error) {

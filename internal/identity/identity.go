@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// Kind is what an identity stands for.
+// Kind is the kind of an identity.
 type Kind string
 
 // The kinds of identities.

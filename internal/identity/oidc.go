@@ -66,7 +66,7 @@ func (s *OIDCSettings) check() error {
 	case s.ClientID == "":
 		return errors.New("client_id is missing")
 	case len(s.Roles) == 0:
-		return errors.New("roles maps no group to roles, so nobody could sign in")
+		return errors.New("roles maps no group to a role, so no user could sign in")
 	}
 	for group, roles := range s.Roles {
 		for _, r := range roles {

@@ -15,8 +15,8 @@ import (
 	"github.com/espalier-run/espalier/internal/private"
 )
 
-// tokenFile holds the project's own token. Who can read it owns the state
-// folder, and so the project's runs.
+// tokenFile holds the project's own token. Only the owner of the state folder,
+// and so of the project's runs, can read it.
 const tokenFile = "server-token"
 
 // ProjectToken returns the token of a project, and makes it if there is none.

@@ -171,7 +171,7 @@ func (u *Users) Find(name string) (Account, error) {
 	return accounts[i], nil
 }
 
-// Authenticate returns the identity that a token stands for.
+// Authenticate returns the identity of a token's account.
 func (u *Users) Authenticate(token string) (Identity, error) {
 	accounts, err := u.List()
 	if err != nil {

@@ -179,7 +179,7 @@ func (st *State) trim() {
 }
 
 // Wake returns when Due has something to do next, or the zero time if it never
-// has. A queued firing starts when a run ends, which no time tells.
+// has. Queued firings do not count: they start when a run ends.
 func (s Schedule) Wake(state State) time.Time {
 	at := s.Times.Next(state.Handled)
 	if at.IsZero() {
