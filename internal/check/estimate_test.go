@@ -391,7 +391,7 @@ func TestSoundRejectsInvalidPrograms(t *testing.T) {
 		"no blocks":               {},
 		"has no steps":            program(ir.Block{}),
 		`called "a"`:              program(row(task("a"), task("a"))),
-		`continues with "z"`:          program(row(task("a", edge("z", 0)))),
+		`continues with "z"`:      program(row(task("a", edge("z", 0)))),
 		`falls back to "z"`:       program(row(task("a", fallback("z")))),
 		"to itself":               program(row(task("a", fallback("a")))),
 		"kind of work":            program(row(task("a", acts(ir.Task{Kind: "magic"})))),
