@@ -40,8 +40,8 @@ type authentication struct {
 }
 
 // newAuthentication returns the authentication of a project's server. Browsers
-// share cookies between the ports of a host, so the name of the cookie tells
-// projects apart.
+// share cookies between the ports of a host, so the name of the cookie
+// differs between projects.
 func newAuthentication(a *identity.Authenticator, stateDir, base string, secure bool) *authentication {
 	sum := sha256.Sum256([]byte(stateDir))
 	return &authentication{
@@ -123,7 +123,7 @@ func (a *authentication) identify(r *http.Request) (identity.Identity, error) {
 	return a.Session(cookie.Value)
 }
 
-// refuse answers a request with a wrong token, and slows down who guesses.
+// refuse answers a request with a wrong token, and slows down guessing.
 func (a *authentication) refuse(w http.ResponseWriter, r *http.Request) {
 	if wait := a.failures.add(remoteHost(r)); wait > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))

@@ -26,7 +26,7 @@ import (
 // A client that reconnects, also to another server, continues after the last
 // event that it got, without a gap and without a duplicate.
 
-// eventID is the id of an event. Number 0 stands for the whole append.
+// eventID is the id of an event. Number 0 means the whole append.
 type eventID struct {
 	pos    journal.Pos
 	number int

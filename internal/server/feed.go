@@ -104,7 +104,7 @@ func (f *feed) read(ctx context.Context, after journal.Pos) {
 	}
 }
 
-// add adds an event, or the error that ends the reader. It reports whether the reader goes on.
+// add adds an event, or the error that ends the reader. It reports whether the reader continues.
 func (f *feed) add(ctx context.Context, e sentEvent, err error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

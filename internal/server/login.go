@@ -84,8 +84,8 @@ func localPath(address string) string {
 	return u.RequestURI()
 }
 
-// index tells a person in a browser what is here, and answers for routes that do
-// not exist.
+// index lists the entry points for a person in a browser, and answers requests for
+// routes that do not exist.
 func (s *Server) index(w http.ResponseWriter, r *http.Request) {
 	if s.pages != nil && !strings.HasPrefix(r.URL.Path, "/api/") && !strings.HasPrefix(r.URL.Path, "/hooks/") {
 		s.pages.ServeHTTP(w, r)

@@ -378,7 +378,7 @@ var errCursor = &Problem{
 	Detail: "The cursor is not valid any more.", Help: "List again from the beginning.",
 }
 
-// send says something to a run and returns the state that follows.
+// send sends messages to a run and returns the state that follows.
 func (s *Server) send(ctx context.Context, run string, m ...app.Message) (*body[api.Status], error) {
 	r, err := s.find(ctx, run)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 )
 
-// dayPlot shows how the runs of the last 24 hours stand, by the half hour in which they started.
+// dayPlot shows the states of the runs of the last 24 hours, by the half hour in which they started.
 type dayPlot struct {
 	OK, Open, Stopped, Failed int
 	Most                      int // in half an hour
@@ -120,8 +120,8 @@ func newDayPlot(slots [halfHours]slot, now time.Time, cut bool) *dayPlot {
 	return out
 }
 
-// Words describes the plot.
-func (p *dayPlot) Words() string {
+// Label returns the text alternative of the plot.
+func (p *dayPlot) Label() string {
 	n := report.Number[int]
 	return fmt.Sprintf(
 		"Runs for each half hour: %s finished, %s open, %s stopped by a person, %s failed; at most %s in half an hour",

@@ -70,7 +70,7 @@ type inboxPage struct {
 	Open         string // item or list: which of them a narrow screen shows
 	Item         *askDetail
 	Decided      *decidedView
-	Lately       []decidedView // the latest decisions
+	Recent       []decidedView // the latest decisions
 	Problem      string        // why the last decision was refused
 	Kept         string        // the comment of that decision
 }
@@ -336,11 +336,11 @@ func (h *Handler) showInbox(r *request, status int, problem, kept string) error 
 	}
 	var current *ask
 	for _, a := range all {
-		if current == nil && (run == "" && h.mine(r, a) || run == a.Run.ID && step == a.key()) {
+		if current == nil && (run == "" && h.canAct(r, a) || run == a.Run.ID && step == a.key()) {
 			current = a
 			a.Current = true
 		}
-		if h.mine(r, a) {
+		if h.canAct(r, a) {
 			page.Mine = append(page.Mine, a)
 		} else {
 			page.Others = append(page.Others, a)
@@ -366,15 +366,15 @@ func (h *Handler) showInbox(r *request, status int, problem, kept string) error 
 		}
 	}
 	if before == "" {
-		if page.Lately, err = h.lately(r); err != nil {
+		if page.Recent, err = h.recentDecisions(r); err != nil {
 			return err
 		}
 	}
 	return h.render(r, status, "inbox.html", page)
 }
 
-// mine reports whether the user can act on an item.
-func (h *Handler) mine(r *request, a *ask) bool {
+// canAct reports whether the user may act on an item.
+func (h *Handler) canAct(r *request, a *ask) bool {
 	switch a.Kind {
 	case "gate", "tool":
 		return mayDecide(r, a)
@@ -410,7 +410,7 @@ func whoMayDecide(a *api.Approvers, included bool) string {
 }
 
 func (h *Handler) detail(r *request, a *ask) (*askDetail, error) {
-	d := &askDetail{ask: a, MayDecide: h.mine(r, a) || a.Kind == "event" && r.id.May(identity.Operate)}
+	d := &askDetail{ask: a, MayDecide: h.canAct(r, a) || a.Kind == "event" && r.id.May(identity.Operate)}
 	run, err := h.o.App.Find(r.Context(), a.Run.ID)
 	if err != nil {
 		return nil, err
@@ -553,8 +553,8 @@ const (
 	latelyFacts = 100
 )
 
-// lately returns what people have decided last, the latest first.
-func (h *Handler) lately(r *request) ([]decidedView, error) {
+// recentDecisions returns the latest decisions of people, newest first.
+func (h *Handler) recentDecisions(r *request) ([]decidedView, error) {
 	entries, err := h.entries(r.Context(), app.Filter{Limit: latelyRuns})
 	if err != nil {
 		return nil, err

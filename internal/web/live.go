@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 )
 
-// Live events tell an open page what to do:
+// Live events are instructions for an open page:
 //
 //	patch    change attributes and texts of the graph: a list of graph.Patch
 //	delta    append text to the reply that is being received: {step, text}; step is the key of the visit

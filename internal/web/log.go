@@ -18,8 +18,8 @@ type outputLine struct {
 // maxLines is how many lines of the output of a command a page shows; the newest ones.
 const maxLines = 1000
 
-// wrote adds what a command has written.
-func (v *stepView) wrote(o journal.Output) {
+// addOutput adds output of a command.
+func (v *stepView) addOutput(o journal.Output) {
 	if n := len(v.output); n > 0 && v.output[n-1].Stream == o.Stream {
 		v.output[n-1].Chunk += o.Chunk
 		return

@@ -228,5 +228,5 @@ func (p *runPage) forks() bool {
 // Retries reports whether the page offers to retry the failed run from the step that the panel shows.
 func (p *runPage) Retries() bool { return p.Why != nil && p.Step != nil && p.Why.From == p.Step.Path }
 
-// Talks reports whether the step has a conversation.
-func (p *panel) Talks() bool { return len(p.Messages) > 0 || p.Live != "" }
+// HasConversation reports whether the step has a conversation.
+func (p *panel) HasConversation() bool { return len(p.Messages) > 0 || p.Live != "" }

@@ -368,7 +368,7 @@ func (v *stepView) call(label, kind string, at time.Time) {
 	}
 }
 
-// converse adds what was said in a step.
+// converse adds the messages of an event to the conversation of a step.
 func (v *stepView) converse(e *event, at time.Time) {
 	add := func(m message) {
 		m.At = at
@@ -432,7 +432,7 @@ func (v *stepView) converse(e *event, at time.Time) {
 	case report.MessagePrinted:
 		add(message{From: "note", Title: "Message", Texts: []string{report.Body[journal.LogLine](e.Note).Text}})
 	case report.CommandWrote:
-		v.wrote(*report.Body[journal.Output](e.Note))
+		v.addOutput(*report.Body[journal.Output](e.Note))
 	case report.CommandStarted:
 		add(message{From: "note", Title: "Command", Texts: []string{report.Body[journal.Command](e.Note).Command}})
 	case report.GateApproved:
