@@ -51,8 +51,8 @@ func run() int {
 			}
 		}
 	}()
-	// A reader that has seen enough must not end a run: with somebody listening
-	// for the signal, writing returns an error instead of ending the program.
+	// A closed pipe must not end a run: with a handler for SIGPIPE, writing returns
+	// an error instead of ending the program.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	dir, err := os.Getwd()
 	if err != nil {

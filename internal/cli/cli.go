@@ -130,7 +130,7 @@ type invocation struct {
 	wait               bool                         // a run that waits is watched until it has finished
 	outputFile         string                       // for the output of a run; empty means stdout
 	live               atomic.Pointer[console.Live] // the status area on the terminal; nil if none is shown
-	// server is what the command talks to instead of the store; nil for the store.
+	// server is used instead of the store; nil for the store.
 	server    *client.Client
 	elsewhere bool // ESPALIER_SERVER names the server
 }
@@ -208,7 +208,7 @@ folder, or by its name as "espalier list" shows it.`,
 				return unknownCommand(cmd, args[0])
 			case version:
 				return a.printVersion()
-			case a.attended():
+			case a.interactive():
 				return a.greet()
 			}
 			return cmd.Help()

@@ -24,12 +24,12 @@ import (
 func (a *invocation) converse(j *app.Journal, id journal.RunID, begin func(ctx context.Context) error) error {
 	a.showID(id)
 	run, err := a.driveToRest(j, id, begin)
-	return a.attend(j, id, run, err)
+	return a.answerOrReport(j, id, run, err)
 }
 
-// attend answers a run at rest that waits for something that the person at hand can answer, and reports the state of
-// any other run.
-func (a *invocation) attend(j *app.Journal, id journal.RunID, run *app.Run, err error) error {
+// answerOrReport answers a run at rest that waits for something that the user can answer here, until the run needs no
+// more answers. Then it reports the state of the run.
+func (a *invocation) answerOrReport(j *app.Journal, id journal.RunID, run *app.Run, err error) error {
 	for {
 		if err != nil || run == nil {
 			return err
@@ -75,7 +75,7 @@ func (a *invocation) stoppedWaiting(id journal.RunID) error {
 	return err
 }
 
-// answer returns the answer of the person at hand to the first gate of a run that they can answer here, or nil.
+// answer returns the answer of the user to the first gate of a run that they can answer here, or nil.
 func (a *invocation) answer(run *app.Run) (app.Message, error) {
 	if run.Status != journal.Waiting {
 		return nil, nil
@@ -92,12 +92,12 @@ func (a *invocation) answer(run *app.Run) (app.Message, error) {
 		switch {
 		case g.Text:
 			return a.reply(status, g)
-		case g.Kind == app.GateDoubt && a.attended():
+		case g.Kind == app.GateDoubt && a.interactive():
 			return a.resolve(status, g)
 		case g.Kind != app.GatePerson && g.Kind != app.GateCall:
 		case a.autoApprove:
 			return app.Approve{Step: g.Step, Digest: g.Digest, Automated: true}, nil
-		case a.attended():
+		case a.interactive():
 			fmt.Fprintln(a.stderr)
 			return a.decide(status, g, "")
 		}
@@ -105,8 +105,8 @@ func (a *invocation) answer(run *app.Run) (app.Message, error) {
 	return nil, nil
 }
 
-// attended reports whether a person can be asked: they see stderr and type into stdin.
-func (a *invocation) attended() bool {
+// interactive reports whether the user can be asked: stdin and stderr are terminals.
+func (a *invocation) interactive() bool {
 	return !a.json && a.IsTerminal(a.Stderr) && a.typed()
 }
 

@@ -223,9 +223,9 @@ func perStepTable(steps []check.StepCost) table {
 		right:  []int{1, 2, 3, 4, 5, 6},
 	}
 	for _, s := range steps {
-		t.add(cmp.Or(s.Label, s.Step), s.Starts.String(), some(s.Worst.ModelCalls),
-			some(s.Worst.ToolCalls),
-			some(s.Worst.PromptTokens), some(s.Worst.ReplyTokens), amountOfTime(s.Worst.ActiveSeconds))
+		t.add(cmp.Or(s.Label, s.Step), s.Starts.String(), orDash(s.Worst.ModelCalls),
+			orDash(s.Worst.ToolCalls),
+			orDash(s.Worst.PromptTokens), orDash(s.Worst.ReplyTokens), amountOfTime(s.Worst.ActiveSeconds))
 	}
 	return t
 }
@@ -236,8 +236,8 @@ func perAgentTable(agents []check.AgentCost, m app.Money) table {
 		right:  []int{2, 3, 4, 5, 6, 7},
 	}
 	for _, c := range agents {
-		t.add(c.Agent, c.Model, some(c.ModelCalls), some(c.ToolCalls), some(c.PromptTokens), some(c.ReplyTokens),
-			some(c.Tokens), moneyOf(&m, &c))
+		t.add(c.Agent, c.Model, orDash(c.ModelCalls), orDash(c.ToolCalls), orDash(c.PromptTokens),
+			orDash(c.ReplyTokens), orDash(c.Tokens), moneyOf(&m, &c))
 	}
 	return t
 }
@@ -270,8 +270,8 @@ func budgetTable(budgets []check.BudgetLine, money app.Money) table {
 	return t
 }
 
-// some leaves zeros out, so that the figures that matter stand out.
-func some(a stepkind.Amount) string {
+// orDash returns an amount, or "-" for zero.
+func orDash(a stepkind.Amount) string {
 	if a == (stepkind.Amount{}) {
 		return "-"
 	}

@@ -103,7 +103,7 @@ func (a *invocation) showID(id journal.RunID) {
 // reportRest reports a run that has come to rest, to a person at a terminal with its id.
 func (a *invocation) reportRest(run *app.Run) error {
 	if a.IsTerminal(a.Stderr) && !a.quiet && run.Status == journal.Finished && run.Outcome == journal.OutcomeOK {
-		a.note("Run %s: %s", run.ID, standing(run)) // that of others is in the message at the end
+		a.note("Run %s: %s", run.ID, statusText(run)) // that of others is in the message at the end
 	}
 	return a.reportRun(run)
 }
@@ -232,7 +232,7 @@ func (a *invocation) interrupted(id journal.RunID, err error) error {
 			return err
 		}
 		// A task that was cut off is in doubt.
-		state, help, atRest = standing(run), waitingHelp(status), !status.InDoubt()
+		state, help, atRest = statusText(run), waitingHelp(status), !status.InDoubt()
 	}
 	if atRest || run.Driver != nil {
 		return a.reportRun(run)
@@ -282,7 +282,7 @@ func (a *invocation) reportRun(run *app.Run) error {
 		}
 	case journal.Waiting, journal.PausedAt, journal.Sleeping:
 		return &failure{
-			code: exitWaiting, message: fmt.Sprintf("run %s is %s", short(run.ID), standing(run)),
+			code: exitWaiting, message: fmt.Sprintf("run %s is %s", short(run.ID), statusText(run)),
 			help: strings.TrimPrefix(waitingHelp(status)+a.outputLater(run.ID, whenFinished), "\n"),
 		}
 	}

@@ -53,7 +53,7 @@ them into errors.
 // failure is an error that knows how the program ends and what to do next.
 type failure struct {
 	code    int
-	message string // "" when everything has been said already
+	message string // "" if the command has printed it already
 	help    string
 }
 

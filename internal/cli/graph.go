@@ -112,9 +112,9 @@ func pictureFormat(format, output string, json bool) (string, error) {
 	}
 	ext := pictureExtension(output)
 	if !slices.Contains(pictureFormats, ext) {
-		return "", usage(fmt.Sprintf("Give it one of the extensions .%s, or say --format.",
+		return "", usage(fmt.Sprintf("Give it one of the extensions .%s, or use --format.",
 			strings.Join(pictureFormats, ", .")),
-			"the name %q does not say which kind of picture it is to be", output)
+			"the name %q has no extension of a picture format", output)
 	}
 	return ext, nil
 }

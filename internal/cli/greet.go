@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// greet tells a person at a terminal what is in the project, and what to do next.
+// greet prints what is in the project and what to do next, for a person at a terminal.
 func (a *invocation) greet() error {
 	ctx := context.Background()
 	found, err := a.app().Workflows(ctx, a.reading)

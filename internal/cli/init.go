@@ -17,8 +17,8 @@ import (
 	"github.com/espalier-run/espalier/internal/manifest"
 )
 
-// firstConfig is an espalier.yaml that says what could stand in it. Below the
-// first empty line, everything behind "# " is a setting.
+// firstConfig is an espalier.yaml with commented-out settings. Below the first
+// empty line, everything behind "# " is a setting.
 const firstConfig = `# Settings of this project. Everything is optional: remove the # from what you
 # need. "espalier validate espalier.yaml" checks it, "espalier doctor" says what
 # is missing. Never put keys in this file: they come from the environment, such as
@@ -85,7 +85,7 @@ project, too, and a workflow also runs without one.`,
 			}
 			switch {
 			case f.workflow != "":
-			case a.attended():
+			case a.interactive():
 				if err := a.askForWorkflow(&f); err != nil {
 					return err
 				}
@@ -198,7 +198,7 @@ func (a *invocation) init(f *initFlags) error {
 			return cannotCreate(".gitignore", err)
 		}
 	}
-	if err := a.tellWritten(written); err != nil {
+	if err := a.listWritten(written); err != nil {
 		return err
 	}
 	if f.dir != "" && filepath.Clean(f.dir) != "." {

@@ -43,14 +43,14 @@ func (a *invocation) watchConfig(more ...string) *configWatch {
 
 // accept takes the files as they are for the current configuration.
 func (w *configWatch) accept() {
-	w.known = w.look()
+	w.known = w.scan()
 	w.latest = w.known
 }
 
 // changed reports whether the files differ from the current configuration. A file counts as changed when two looks find
 // the same content, because it may be half written before. A change is reported once.
 func (w *configWatch) changed() bool {
-	now := w.look()
+	now := w.scan()
 	settled := now == w.latest
 	w.latest = now
 	if !settled || now == w.known {
@@ -60,8 +60,8 @@ func (w *configWatch) changed() bool {
 	return true
 }
 
-// look describes the contents of the files, and what is approved.
-func (w *configWatch) look() string {
+// scan returns a text that identifies the contents of the files and what of them is approved.
+func (w *configWatch) scan() string {
 	if approvals := content(w.app.ApprovalFile()); approvals != w.approvals {
 		w.approvals, w.approved = approvals, w.app.ApprovedConfig()
 	}

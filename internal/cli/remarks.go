@@ -26,7 +26,7 @@ type remarks struct {
 	fetch     func() error // adds what is new, instead of reading the journal
 }
 
-// remark is a notice of the journal that is not printed yet, or has no line and tells where others belong.
+// remark is a notice of the journal that is not printed yet, or has no line and marks where others belong.
 type remark struct {
 	at        time.Time
 	line      string          // "" if the transcript says it
@@ -57,13 +57,13 @@ var sameEvents = map[transcript.Type]transcript.Type{
 }
 
 // around returns the remarks that belong before and after an event of the transcript; for nil, the rest. Times alone do
-// not tell, because many events happen within a millisecond: notices of the event itself divide the others.
+// not decide, because many events happen within a millisecond: notices of the event itself divide the others.
 func (m *remarks) around(e *transcript.Event) (before, after []string) {
 	if !m.read || m.live {
 		m.load()
 	}
 	if e == nil {
-		before = m.take(len(m.next))
+		before = m.pop(len(m.next))
 		if m.last != "" {
 			before = append(before, m.last)
 		}
@@ -73,7 +73,7 @@ func (m *remarks) around(e *transcript.Event) (before, after []string) {
 		m.seen = e.Timestamp
 	}
 	if own := m.index(e); own >= 0 {
-		return m.take(own), m.take(1)
+		return m.pop(own), m.pop(1)
 	}
 	n := 0
 	for n < len(m.next) {
@@ -83,7 +83,7 @@ func (m *remarks) around(e *transcript.Event) (before, after []string) {
 		}
 		n++
 	}
-	return m.take(n), nil
+	return m.pop(n), nil
 }
 
 // now returns the remarks that belong after the events so far, if the transcript has no other event yet.
@@ -93,7 +93,7 @@ func (m *remarks) now() []string {
 	for n < len(m.next) && (m.next[n].event == "" || m.next[n].at.Before(m.seen)) {
 		n++
 	}
-	return m.take(n)
+	return m.pop(n)
 }
 
 // index returns the notice of what an event is about, or -1.
@@ -114,8 +114,8 @@ func (m *remarks) index(e *transcript.Event) int {
 	return -1
 }
 
-// take removes the first notices, and returns their lines.
-func (m *remarks) take(n int) (lines []string) {
+// pop removes the first notices, and returns their lines.
+func (m *remarks) pop(n int) (lines []string) {
 	for _, one := range m.next[:n] {
 		if one.line != "" {
 			lines = append(lines, one.line)

@@ -49,7 +49,7 @@ type runsOf interface {
 	Send(ctx context.Context, id journal.RunID, by journal.Actor, messages ...app.Message) (*app.Sent, error)
 }
 
-// runs returns the server that the command talks to, or else the project on this
+// runs returns the server that the command uses, or else the project on this
 // machine.
 func (a *invocation) runs() runsOf {
 	if a.server != nil {
@@ -58,7 +58,7 @@ func (a *invocation) runs() runsOf {
 	return a.app()
 }
 
-// connect makes the command talk to the server that ESPALIER_SERVER names, if it
+// connect makes the command use the server that ESPALIER_SERVER names, if it
 // names one.
 func (a *invocation) connect() error {
 	address := strings.TrimSuffix(a.Getenv(serverVariable), "/")
@@ -81,7 +81,7 @@ func (a *invocation) connect() error {
 	return nil
 }
 
-// connectToAct makes a command that acts on existing runs talk to the server of
+// connectToAct makes a command that acts on existing runs use the server of
 // the project, if one is running: the server has the keys of the runs that it
 // drives, and records who decides. Commands that only read need no server: the
 // store has everything.
@@ -96,10 +96,10 @@ func (a *invocation) connectToAct() error {
 	return nil
 }
 
-// acting does something that acts on runs. If the server of the project lacks
-// something that this process may have, such as a key in the environment, it is
-// done again without the server.
-func (a *invocation) acting(do func() error) error {
+// tryServerFirst calls do, which acts on runs, with the server of the project if
+// one is running. If the server lacks something that this process may have, such
+// as a key in the environment, do is called again without the server.
+func (a *invocation) tryServerFirst(do func() error) error {
 	if err := a.connectToAct(); err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (a *invocation) followToRest(
 	select {
 	case <-rested:
 		if err == nil && a.IsTerminal(a.Stderr) {
-			a.note("Run %s: %s", id, standing(run))
+			a.note("Run %s: %s", id, statusText(run))
 		}
 		return run, err
 	case <-signals:
@@ -218,7 +218,7 @@ func (a *invocation) resumeOnServer(run *app.Run, req app.ResumeRequest) error {
 		after = 0
 	}
 	rested, err := a.followToRest(r.Run.ID, func(context.Context) (journal.Seq, error) { return after, nil })
-	return a.attend(nil, r.Run.ID, rested, err)
+	return a.answerOrReport(nil, r.Run.ID, rested, err)
 }
 
 // serverFlags are the flags of run that work with a server on another machine.

@@ -59,7 +59,7 @@ workflow has to allow it (human_in_the_loop), and the change is recorded.`,
 		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.acting(func() error { return a.resume(args[0], &f) })
+			return a.tryServerFirst(func() error { return a.resume(args[0], &f) })
 		},
 	}
 	flags := a.driveFlags(cmd).Flags()
@@ -244,7 +244,7 @@ all digits of it. The record has the user of this machine, and the name given wi
 			if len(args) > 1 {
 				step = args[1]
 			}
-			return a.acting(func() error {
+			return a.tryServerFirst(func() error {
 				if leave && a.server == nil {
 					a.app(recordOnly)
 				}
@@ -290,7 +290,7 @@ all digits of it. The record has the user of this machine, and the name given wi
 // errNotApproved ends an approval that the person does not confirm.
 var errNotApproved = &failure{code: exitWaiting, message: "nothing was decided"}
 
-// confirmed is what a person at a terminal says about a gate.
+// confirmed is the decision of a person at a terminal about a gate.
 type confirmed struct {
 	digest  string // of what they have seen
 	message app.Message
@@ -324,7 +324,7 @@ func (a *invocation) confirm(verb, name, step, digest, note string) (confirmed, 
 		return out, nil
 	case digest != "":
 		return confirmed{digest: digest}, nil // the decision is refused
-	case !a.attended():
+	case !a.interactive():
 		a.noteGate(status, gate)
 		return out, nil
 	case verb == "reject":
@@ -366,8 +366,7 @@ func (a *invocation) noteGate(s *app.Status, g *app.Gate) {
 	a.note("  digest %s", report.ShortDigest(g.Digest))
 }
 
-// send says something to a run and, unless the run is to be left to other processes, drives it to its next resting
-// point.
+// send sends a message to a run and, unless other processes are to drive the run, drives it to its next resting point.
 func (a *invocation) send(name string, leave bool, by journal.Actor, messages ...app.Message) error {
 	if leave {
 		run, err := a.record(name, by, messages...)
@@ -399,7 +398,7 @@ func (a *invocation) send(name string, leave bool, by journal.Actor, messages ..
 	return err
 }
 
-// record says something to a run and leaves the run to other processes.
+// record sends a message to a run and leaves the run to other processes.
 func (a *invocation) record(name string, by journal.Actor, messages ...app.Message) (*app.Run, error) {
 	if a.server == nil {
 		a.app(recordOnly)
@@ -476,7 +475,7 @@ func (a *invocation) reportState(run *app.Run) error {
 	if a.json {
 		return a.writeResult(api.NewResult(run, nil, nil))
 	}
-	a.note("Run %s: %s.", short(run.ID), standing(run))
+	a.note("Run %s: %s.", short(run.ID), statusText(run))
 	return nil
 }
 
@@ -508,7 +507,7 @@ If no step waits for it yet, the event is kept for the next one.`,
 				}
 				data = string(raw)
 			}
-			return a.acting(func() error {
+			return a.tryServerFirst(func() error {
 				return a.send(args[0], leave, actor(""), app.Signal{
 					Event: args[1], Step: step, Data: json.RawMessage(data),
 				})
@@ -534,7 +533,7 @@ func (a *invocation) interveneCommand(verb, about, more string, message app.Mess
 		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.acting(func() error { return a.intervene(args[0], message) })
+			return a.tryServerFirst(func() error { return a.intervene(args[0], message) })
 		},
 	}
 	return a.resultFlag(cmd)
@@ -602,7 +601,7 @@ workflow has to allow it (human_in_the_loop), and the change is recorded.`,
 			for i, edit := range edits {
 				messages[i] = edit
 			}
-			return a.acting(func() error {
+			return a.tryServerFirst(func() error {
 				run, err := a.record(args[0], actor(""), messages...)
 				if err == nil && a.json {
 					return a.reportState(run)
@@ -722,8 +721,8 @@ func (a *invocation) work(log *slog.Logger, structured bool, watch *configWatch)
 }
 
 // waitForStop waits until the work or the server ends, and returns its channel and its error; until a signal, or until
-// the process is drained, which has no signal. SIGHUP, which a change of the watched files stands for, counts only if
-// the configuration is valid.
+// the process is drained, which has no signal. A change of the watched files is like SIGHUP, which counts only if the
+// configuration is valid.
 func (a *invocation) waitForStop(
 	signals <-chan os.Signal, watch *configWatch, worked, served <-chan error,
 ) (sig os.Signal, ended <-chan error, err error) {
@@ -752,7 +751,7 @@ func (a *invocation) waitForStop(
 	}
 }
 
-// mayReload reports whether the configuration can be reloaded, and says so.
+// mayReload reports whether the configuration can be reloaded, and prints the result.
 func (a *invocation) mayReload(say func(format string, args ...any)) bool {
 	if err := a.app().CheckConfig(); err != nil {
 		a.notifyError(err)
@@ -770,7 +769,7 @@ func (a *invocation) notifyError(err error) {
 	}
 }
 
-// skipped reports a run that a worker leaves alone.
+// skipped prints why a worker does not drive a run.
 func (a *invocation) skipped(run *app.Run, missing *app.Error) {
 	f, redact := a.failure(missing), a.app().Redact
 	fmt.Fprintf(a.stderr,
@@ -778,8 +777,8 @@ func (a *invocation) skipped(run *app.Run, missing *app.Error) {
 		short(run.ID), redact(f.message), redact(f.help), short(run.ID))
 }
 
-// standing describes the status of a run in a few words.
-func standing(run *app.Run) string {
+// statusText returns the status of a run in a few words.
+func statusText(run *app.Run) string {
 	e := run.Entry
 	switch {
 	case run.Queue != nil && run.Queue.Provider != "":

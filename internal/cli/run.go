@@ -151,7 +151,7 @@ func (a *invocation) validateRun(f *runFlags) error {
 	for _, other := range []string{"simulate", "script", "detach", "run-id", "json", "layout"} {
 		if f.scripts && f.changed(other) {
 			return usage("Leave out one of them.",
-				"--scripts runs the workflow's own script, which knows nothing of --%s", other)
+				"--scripts runs the workflow's own script, which does not support --%s", other)
 		}
 	}
 	if !slices.Contains(layouts, f.layout) {
@@ -399,7 +399,7 @@ func (a *invocation) confirmCost(ctx context.Context, p *app.Prepared, limited b
 	if err != nil {
 		return err
 	}
-	asks := a.attended() && !limited && !confirmed
+	asks := a.interactive() && !limited && !confirmed
 	if a.quiet && !asks {
 		return nil
 	}

@@ -74,7 +74,7 @@ func (a *invocation) listRuns(status string, f app.Filter) ([]app.Run, error) {
 	if !f.Unfinished || status == "" {
 		return list, err
 	}
-	list = slices.DeleteFunc(list, func(r app.Run) bool { return !strings.HasPrefix(standing(&r), status) })
+	list = slices.DeleteFunc(list, func(r app.Run) bool { return !strings.HasPrefix(statusText(&r), status) })
 	if most > 0 && len(list) > most {
 		list = list[:most]
 	}
@@ -255,7 +255,7 @@ func (a *invocation) printRuns(list []app.Run) error {
 	const started, name, status = 1, 4, 5
 	t := table{header: []string{"ID", "STARTED", "DURATION", "COST", "WORKFLOW", "STATUS"}, right: []int{2, 3}}
 	for _, e := range list {
-		how := standing(&e)
+		how := statusText(&e)
 		if why := cmp.Or(e.Error, report.ReasonWords(e.Reason)); why != "" {
 			how += " (" + fit(diag.Printable(why), whyColumns) + ")"
 		}
@@ -410,7 +410,7 @@ func (a *invocation) prune(f *removeFlags, removal journal.Removal) error {
 	for i := range pruned.Runs {
 		r := &pruned.Runs[i]
 		fmt.Fprintf(a.stdout, "%s  %s  %-24s  %s\n", short(r.ID),
-			r.Started.Time().Local().Format(time.DateTime), r.Name, standing(r))
+			r.Started.Time().Local().Format(time.DateTime), r.Name, statusText(r))
 	}
 	if req.DryRun {
 		a.note("%s would be removed.", upper(plural(len(pruned.Runs), "run")))
@@ -463,7 +463,7 @@ func (a *invocation) writeStatus(s *app.Status) error {
 func (a *invocation) printStatus(s *app.Status) {
 	w := a.stdout
 	fmt.Fprintf(w, "%s  %s\n", a.paint(a.colorOut, a.screen, bold, string(s.ID)), s.Name)
-	fmt.Fprintf(w, "  %s", standing(&s.Run))
+	fmt.Fprintf(w, "  %s", statusText(&s.Run))
 	if words := report.ReasonWords(s.Reason); words != "" && s.Outcome == journal.OutcomeOK {
 		fmt.Fprintf(w, " (%s)", words) // that of others is in the error
 	}
@@ -694,7 +694,7 @@ func (a *invocation) printOutput(name, key string) error {
 			return err
 		}
 		return &failure{
-			code: exitWaiting, message: fmt.Sprintf("run %s has not finished: %s", short(run.ID), standing(run)),
+			code: exitWaiting, message: fmt.Sprintf("run %s has not finished: %s", short(run.ID), statusText(run)),
 			help: waitingHelp(status),
 		}
 	}
@@ -889,12 +889,12 @@ func (a *invocation) completeRun(
 	}
 	var out []string
 	for _, r := range runs {
-		out = append(out, fmt.Sprintf("%s\t%s, %s", short(r.ID), r.Name, standing(&r)))
+		out = append(out, fmt.Sprintf("%s\t%s, %s", short(r.ID), r.Name, statusText(&r)))
 	}
 	return out, done
 }
 
-// completeGate completes what stands behind a run: the steps of its open gates, or the events that it waits for.
+// completeGate completes the argument after a run: the steps of its open gates, or the events that it waits for.
 func (a *invocation) completeGate(cmd *cobra.Command, args []string) []string {
 	if len(args) > 1 || cmd.Name() != "approve" && cmd.Name() != "reject" && cmd.Name() != "signal" {
 		return nil

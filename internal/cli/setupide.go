@@ -24,7 +24,7 @@ var editors = []struct{ name, path, note string }{
 	{"copilot", ".github/prompts/agentfile-%s.prompt.md", "/agentfile-%s"},
 }
 
-// slashCommands are what the commands tell an editor's agent to do.
+// slashCommands are the instructions of each command for an editor's agent.
 var slashCommands = []struct{ name, about, text string }{
 	{
 		"run", "Run a workflow of this project",
@@ -142,7 +142,7 @@ func (a *invocation) setupIDE(root string, wanted []string) error {
 			a.note(alreadyThere, f.name)
 		}
 	}
-	return a.tellWritten(written)
+	return a.listWritten(written)
 }
 
 // missingFolders returns the folders of a path that do not exist, the outermost first.
@@ -174,10 +174,10 @@ func obstacle(root, path string) string {
 	return ""
 }
 
-const alreadyThere = "%s is there already and stays as it is."
+const alreadyThere = "%s already exists and is not changed."
 
-// tellWritten lists the files that a command has made.
-func (a *invocation) tellWritten(names []string) error {
+// listWritten prints the files that a command has written.
+func (a *invocation) listWritten(names []string) error {
 	if a.json {
 		return a.writeJSON(map[string]any{"written": names})
 	}

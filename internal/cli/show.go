@@ -130,13 +130,13 @@ type stepRow struct {
 	Reads       []string `json:"reads"`
 	Writes      []string `json:"writes"`
 	When        string   `json:"when,omitempty"`
-	Ways        []way    `json:"ways,omitempty"` // on from here, other than to the next step
+	Ways        []jump   `json:"ways,omitempty"` // on from here, other than to the next step
 	Implied     bool     `json:"implied,omitempty"`
 	AsksModel   bool     `json:"asks_model"`
 }
 
-// way is a jump that the file defines.
-type way struct {
+// jump is a jump that the file defines.
+type jump struct {
 	Label string `json:"label"`
 	To    string `json:"to"`
 }
@@ -186,7 +186,7 @@ func (s *summary) block(p *ir.Program, kinds stepkind.Set, id ir.BlockID, inside
 		row := stepRow{
 			ID: one.ID, Inside: inside, Type: one.Type, By: s.doneBy(p, kinds,
 				one), Description: one.Description,
-			Reads: []string{}, Writes: []string{}, Ways: ways(one), Implied: one.Implied,
+			Reads: []string{}, Writes: []string{}, Ways: jumps(one), Implied: one.Implied,
 			AsksModel: asksModel(p, kinds, one),
 		}
 		if title := one.Title(); title != one.ID {
@@ -277,8 +277,8 @@ func taskBy(kinds stepkind.Set, t *ir.Task) string {
 	return strings.Join(names, ", ")
 }
 
-func ways(s *ir.Step) []way {
-	var out []way
+func jumps(s *ir.Step) []jump {
+	var out []jump
 	for _, e := range s.Next {
 		if e.Sequential {
 			continue
@@ -293,31 +293,31 @@ func ways(s *ir.Step) []way {
 		}
 		label := e.Label
 		if label == "" {
-			label = on(e.On)
+			label = outcomeLabel(e.On)
 			if e.When != nil {
 				label = e.When.Text
 			}
 		}
-		out = append(out, way{label, to})
+		out = append(out, jump{label, to})
 	}
 	if s.Fallback != nil {
-		out = append(out, way{"if it fails or is skipped", s.Fallback.Name})
+		out = append(out, jump{"if it fails or is skipped", s.Fallback.Name})
 	}
 	if s.StopWhen != nil {
-		out = append(out, way{s.StopWhen.Text, "end"})
+		out = append(out, jump{s.StopWhen.Text, "end"})
 	}
 	return out
 }
 
-// on says after which outcomes of a step a way is taken.
-func on(outcomes []ir.Outcome) string {
-	well, badly := slices.Contains(outcomes, ir.OK), slices.Contains(outcomes, ir.Failed)
+// outcomeLabel returns the label of a jump that is taken after these outcomes of its step.
+func outcomeLabel(outcomes []ir.Outcome) string {
+	ok, failed := slices.Contains(outcomes, ir.OK), slices.Contains(outcomes, ir.Failed)
 	switch {
-	case well && badly:
+	case ok && failed:
 		return "in any case"
-	case well:
+	case ok:
 		return "then"
-	case len(outcomes) == 1 && badly:
+	case len(outcomes) == 1 && failed:
 		return "on error"
 	}
 	return strings.Join(xslices.Map(outcomes, func(o ir.Outcome) string { return string(o) }), "/")

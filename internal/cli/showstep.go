@@ -126,7 +126,7 @@ func contractText(c *contract.Contract) []byte {
 		fmt.Fprintf(&out, "\nJSON Schema:\n%s\n", prefixed(schema.String()))
 	}
 	if text := c.Instructions(); text != "" {
-		fmt.Fprintf(&out, "\nThe model is told:\n%s\n", prefixed(text))
+		fmt.Fprintf(&out, "\nInstructions for the model:\n%s\n", prefixed(text))
 	}
 	return out.Bytes()
 }

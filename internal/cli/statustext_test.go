@@ -16,7 +16,7 @@ func TestSleepingRunsSayUntilWhen(t *testing.T) {
 		Status: journal.Sleeping, Waiting: "retry: a",
 		Wake: journal.Millis(wake.UnixMilli()),
 	}}}
-	if got := standing(&entry); !strings.Contains(got, "sleeping until 2026-03-01 12:00:00 (retry: a)") {
+	if got := statusText(&entry); !strings.Contains(got, "sleeping until 2026-03-01 12:00:00 (retry: a)") {
 		t.Error(got)
 	}
 }
@@ -24,7 +24,7 @@ func TestSleepingRunsSayUntilWhen(t *testing.T) {
 // A step whose outcome is unknown is described in words.
 func TestUnknownOutcomesAreDescribedInWords(t *testing.T) {
 	entry := app.Run{Entry: journal.Entry{Index: journal.Index{Status: journal.Waiting, Waiting: "doubt: b"}}}
-	if got := standing(&entry); got != "waiting (unknown outcome: b)" {
+	if got := statusText(&entry); got != "waiting (unknown outcome: b)" {
 		t.Error(got)
 	}
 }

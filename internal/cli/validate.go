@@ -69,7 +69,7 @@ otherwise.`,
 				return err
 			}
 			err = a.summarizeValidation(v, list)
-			if code := heaviest(list); code != "" && !a.json && !sarif {
+			if code := worstCode(list); code != "" && !a.json && !sarif {
 				a.note("Run \"espalier explain %s\" for details.", string(code))
 			}
 			return err
@@ -141,8 +141,8 @@ func (a *invocation) noteCommands(commands []app.WorkflowCommand) {
 	}
 }
 
-// heaviest is the code of the first of the worst diagnostics; "" without any.
-func heaviest(list diag.List) diag.Code {
+// worstCode returns the code of the first diagnostic of the highest severity; "" without any.
+func worstCode(list diag.List) diag.Code {
 	if len(list) == 0 {
 		return ""
 	}

@@ -75,13 +75,13 @@ the start of its ID.`,
 	return cmd
 }
 
-// labelHelp says how a run goes on whose workflow needs labels that this process does not have.
+// labelHelp says how to continue a run whose workflow needs labels that this process does not have.
 func labelHelp(e *app.Error) string {
 	leave := "Add --detach to leave the run to a worker"
 	if e.Run != "" {
 		leave = "A worker continues the run, after --no-continue with decisions"
 	}
-	return fmt.Sprintf("%s (espalier work --label %s). If this machine has what the labels stand for, set %s=%s.",
+	return fmt.Sprintf("%s (espalier work --label %s). If this machine has what the labels name, set %s=%s.",
 		leave, strings.Join(e.Names, " --label "), labelsVariable, strings.Join(e.Names, ","))
 }
 
