@@ -105,7 +105,7 @@ func (a *invocation) answer(run *app.Run) (app.Message, error) {
 	return nil, nil
 }
 
-// interactive reports whether the user can be asked: stdin and stderr are terminals.
+// interactive reports whether the user can be asked: stdin and stderr are terminals, and --json is not set.
 func (a *invocation) interactive() bool {
 	return !a.json && a.IsTerminal(a.Stderr) && a.typed()
 }
