@@ -114,15 +114,15 @@ func TestWorkflowsEndAsTheirRunsDo(t *testing.T) {
 		send    plan.Input
 		want    enumspb.WorkflowExecutionStatus
 	}{
-		"ok":        {gated(), plan.Decision{Step: "g", Answer: plan.Approve}, completed},
-		"rejected":  {gated(), plan.Decision{Step: "g", Answer: plan.Reject}, completed},
+		"ok":        {gated(), plan.GateDecision{Step: "g", Answer: plan.Approve}, completed},
+		"rejected":  {gated(), plan.GateDecision{Step: "g", Answer: plan.Reject}, completed},
 		"cancelled": {gated(), plan.Cancel{By: actor}, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED},
 		"failed":    {failing, nil, enumspb.WORKFLOW_EXECUTION_STATUS_FAILED},
 	} {
 		id := start(t, e, one.program)
 		entry := rest(t, e, id)
 		if one.send != nil {
-			if x, ok := one.send.(plan.Decision); ok {
+			if x, ok := one.send.(plan.GateDecision); ok {
 				state, p, _, err := e.Load(t.Context(), id)
 				if err != nil {
 					t.Fatal(err)

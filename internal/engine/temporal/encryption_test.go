@@ -107,7 +107,7 @@ func TestPayloadsAreEncrypted(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, digest := state.Shown(program, state.OpenGates()[0])
-		if err := e.Send(t.Context(), id, plan.Decision{
+		if err := e.Send(t.Context(), id, plan.GateDecision{
 			Step: "g", Answer: plan.Approve, Digest: digest, Note: markers[4],
 		}, "ref"); err != nil {
 			t.Fatal(err)

@@ -277,7 +277,7 @@ func (v *victim) answer(ctx context.Context, e *temporal.Engine) error {
 	}
 	gate := gates[0]
 	_, digest := state.Shown(p, gate)
-	d := plan.Decision{Step: gate.Step, Answer: plan.Approve, Digest: digest, By: actor}
+	d := plan.GateDecision{Step: gate.Step, Answer: plan.Approve, Digest: digest, By: actor}
 	if gate.Gate.Kind == journal.GateInDoubt {
 		d.Answer = plan.AnswerRerun
 		if slices.Contains(v.lines("effects"), gate.Step+"#0") {

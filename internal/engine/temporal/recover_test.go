@@ -146,7 +146,7 @@ func TestLostWorkflowRepeatsNoStep(t *testing.T) {
 			if entry := rest(t, e, id); entry.WaitingFor() != "unknown outcome: slow" {
 				t.Fatalf("%+v, effects %q", entry, kind.did())
 			}
-			if err := e.Send(t.Context(), id, plan.Decision{
+			if err := e.Send(t.Context(), id, plan.GateDecision{
 				Step: "slow", Answer: plan.AnswerResult, Value: json.RawMessage(`"told"`), By: actor,
 			}, "ref"); err != nil {
 				t.Fatal(err)
