@@ -17,14 +17,14 @@ import (
 
 // TestLive runs the suite of models against the providers' own servers, with the
 // keys in the environment. ESPALIER_LIVE_ANTHROPIC and its likes name a model;
-// the default is the provider's defaultModels one.
+// without one, the test uses the provider's default model.
 func TestLive(t *testing.T) {
 	proven := 0
-	for _, c := range []struct{ api, base, key, model, defaultModels string }{
-		{config.Anthropic, anthropic.BaseURL, "ANTHROPIC_API_KEY", "ESPALIER_LIVE_ANTHROPIC", defaultModels[config.Anthropic]},
-		{config.OpenAI, openai.BaseURL, "OPENAI_API_KEY", "ESPALIER_LIVE_OPENAI", defaultModels[config.OpenAI]},
-		{config.OpenAIResponses, openai.BaseURL, "OPENAI_API_KEY", "ESPALIER_LIVE_OPENAI", defaultModels[config.OpenAI]},
-		{config.Gemini, gemini.BaseURL, "GEMINI_API_KEY", "ESPALIER_LIVE_GEMINI", defaultModels[config.Gemini]},
+	for _, c := range []struct{ api, base, key, model, vendor string }{
+		{config.Anthropic, anthropic.BaseURL, "ANTHROPIC_API_KEY", "ESPALIER_LIVE_ANTHROPIC", config.Anthropic},
+		{config.OpenAI, openai.BaseURL, "OPENAI_API_KEY", "ESPALIER_LIVE_OPENAI", config.OpenAI},
+		{config.OpenAIResponses, openai.BaseURL, "OPENAI_API_KEY", "ESPALIER_LIVE_OPENAI", config.OpenAI},
+		{config.Gemini, gemini.BaseURL, "GEMINI_API_KEY", "ESPALIER_LIVE_GEMINI", config.Gemini},
 	} {
 		t.Run(c.api, func(t *testing.T) {
 			key := os.Getenv(c.key)
@@ -34,7 +34,7 @@ func TestLive(t *testing.T) {
 			proven++
 			m := models(t, "models: {providers: {live: {api: "+c.api+", base_url: '"+c.base+"', key_env: K}}}",
 				map[string]string{"K": key})
-			model := router{models: m, override: "live/" + cmp.Or(os.Getenv(c.model), c.defaultModels)}
+			model := router{models: m, override: "live/" + cmp.Or(os.Getenv(c.model), defaultModels[c.vendor])}
 			providertest.Run(t, providertest.Subject{Model: model})
 			t.Run("built-in tools", func(t *testing.T) {
 				req := providertest.AskText()
