@@ -341,7 +341,7 @@ func TestRefusedTools(t *testing.T) {
 			inner := j.Workflow.AddBlock(ir.Block{Steps: []ir.Step{*j.Step}})
 			j.Step = &j.Workflow.Blocks[inner].Steps[0]
 			j.Workflow.Blocks[0].Steps[0].Action = ir.Parallel{Branches: []ir.Branch{{Name: "w", Block: inner}}}
-		}, "workers may not"},
+		}, "parallel branches"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			log, world, result, err := do(t,
