@@ -4,10 +4,10 @@ package identity
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
+
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 )
 
 // Kind is the kind of an identity.
@@ -71,11 +71,7 @@ const (
 	starterOf = "starter:"
 )
 
-// gateRole is compiled when it is first used, as are the other patterns of names: bounded repetitions are large, and
-// most commands need none of them.
-var gateRole = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-})
+var gateRole = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // ParseRole returns the role that a text names.
 func ParseRole(text string) (Role, error) {

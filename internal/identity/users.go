@@ -4,11 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"sync"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/private"
 )
 
@@ -57,9 +56,7 @@ var (
 	ErrInvalidToken = errors.New("the token is not valid")
 )
 
-var accountName = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9@._+-]{0,127}$`)
-})
+var accountName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9@._+-]{0,127}$`)
 
 // List returns all accounts in the order of their names.
 func (u *Users) List() ([]Account, error) { return u.file.Read() }

@@ -12,9 +12,9 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"regexp"
 	"slices"
-	"sync"
+
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 )
 
 // An archive is a ZIP file with one finished run:
@@ -186,14 +186,10 @@ type Archive struct {
 var _ ArchiveSource = (*Archive)(nil)
 
 // archiveNames are the names that an archive may contain.
-var archiveNames = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(manifest\.json|journal\.ndjson|blobs/[0-9a-f]{64}|(audit|transcript)/[0-9A-Za-z][0-9A-Za-z_-]{0,63}\.ndjson)$`)
-})
+var archiveNames = lazyregexp.New(`^(manifest\.json|journal\.ndjson|blobs/[0-9a-f]{64}|(audit|transcript)/[0-9A-Za-z][0-9A-Za-z_-]{0,63}\.ndjson)$`)
 
 // runIDs are the IDs that are safe in names of files.
-var runIDs = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,63}$`)
-})
+var runIDs = lazyregexp.New(`^[0-9A-Za-z][0-9A-Za-z_-]{0,63}$`)
 
 // Limits of what an archive may contain.
 const (

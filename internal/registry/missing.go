@@ -156,9 +156,9 @@ func (m *Models) Ignored(p *ir.Program, o RunOptions) []string {
 			continue
 		}
 		options := withoutAddress(a.options)
-		names := choice.optionNames().Ignored(options)
-		if choice.server.cli != nil { // programs take no options
-			names = optionNames(options)
+		names := keys(options) // programs take no options
+		if choice.server.cli == nil {
+			names = choice.optionNames().Ignored(options)
 		}
 		if len(names) == 0 {
 			continue
@@ -172,9 +172,10 @@ func (m *Models) Ignored(p *ir.Program, o RunOptions) []string {
 	return out
 }
 
-func optionNames(options json.RawMessage) []string {
+// keys returns the names of an object, sorted.
+func keys(object json.RawMessage) []string {
 	var all map[string]json.RawMessage
-	if json.Unmarshal(options, &all) != nil {
+	if json.Unmarshal(object, &all) != nil {
 		return nil
 	}
 	return slices.Sorted(maps.Keys(all))

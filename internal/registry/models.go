@@ -165,11 +165,8 @@ var apis = map[string]api{
 	},
 }
 
-// optionNames returns the names that the API of the choice has for the common options.
+// optionNames returns the names that the API of the choice, which is no program, has for the common options.
 func (c *Choice) optionNames() httptransport.OptionNames {
-	if c.server.cli != nil {
-		return nil
-	}
 	return apis[c.server.api].optionNames(c.server.base == "", c.Model)
 }
 

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
 )
@@ -155,9 +155,7 @@ func (l *lowering) approvers(v *values) *ir.Approvers {
 const maxApprovers = 1000
 
 // roleName is the form of an approver role, as in "espalier user add --role approver:NAME".
-var roleName = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-})
+var roleName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // roles returns the names of approver roles, and reports those that no person can have.
 func (l *lowering) roles(list []text.Text) []string {

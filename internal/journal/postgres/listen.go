@@ -25,7 +25,7 @@ func (s *Store) Wake(o journal.Owner) {
 		s.onWake()
 		return
 	}
-	ctx, cancel := context.WithTimeout(s.life, s.lease)
+	ctx, cancel := context.WithTimeout(s.lifetime, s.lease)
 	defer cancel()
 	if _, err := s.pool.Exec(ctx, "SELECT pg_notify($1, $2)", s.channel(), string(o)); err != nil {
 		s.log.Warn("wake-up not sent", "error", err) // the process polls
@@ -56,9 +56,9 @@ const (
 // that shares server connections between transactions none arrive; the process
 // polls then.
 func (s *Store) listen() {
-	for s.life.Err() == nil {
+	for s.lifetime.Err() == nil {
 		err := s.listenOnce()
-		if s.life.Err() == nil {
+		if s.lifetime.Err() == nil {
 			s.log.Debug("no notifications; polling", "error", err)
 		}
 		s.pollFor(5 * time.Second)
@@ -66,22 +66,22 @@ func (s *Store) listen() {
 }
 
 func (s *Store) listenOnce() error {
-	conn, err := pgx.ConnectConfig(s.life, s.config)
+	conn, err := pgx.ConnectConfig(s.lifetime, s.config)
 	if err != nil {
 		return err
 	}
 	defer conn.Close(context.Background())
-	limited, stop := context.WithTimeout(s.life, connectTimeout) // a pooler may have no free connection
+	limited, stop := context.WithTimeout(s.lifetime, connectTimeout) // a pooler may have no free connection
 	defer stop()
 	if _, err := conn.Exec(limited, "LISTEN "+s.channel()); err != nil {
 		return err
 	}
 	echo := "echo " + rand.Text()
-	if _, err := s.pool.Exec(s.life, "SELECT pg_notify($1, $2)", s.channel(), echo); err != nil {
+	if _, err := s.pool.Exec(s.lifetime, "SELECT pg_notify($1, $2)", s.channel(), echo); err != nil {
 		return err
 	}
 	s.onWake() // for what came before
-	ctx, cancel := context.WithTimeout(s.life, echoTimeout)
+	ctx, cancel := context.WithTimeout(s.lifetime, echoTimeout)
 	defer cancel()
 	for {
 		n, err := conn.WaitForNotification(ctx)
@@ -89,7 +89,7 @@ func (s *Store) listenOnce() error {
 			return err
 		}
 		if n.Payload == echo {
-			ctx = s.life
+			ctx = s.lifetime
 			continue
 		}
 		if id, _ := s.worker.names(); n.Payload == "" || n.Payload == string(id) {
@@ -104,7 +104,7 @@ func (s *Store) pollFor(d time.Duration) {
 	defer tick.Stop()
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		select {
-		case <-s.life.Done():
+		case <-s.lifetime.Done():
 			return
 		case <-tick.C:
 			s.onWake()

@@ -66,18 +66,18 @@ type Store struct {
 	uploading    map[journal.RunID][]job // batches that wait for an upload of an earlier one; mu guards it
 	noticed      map[journal.RunID]bool  // runs with a notice about an upload; mu guards it
 
-	jobs     *queue.Queue[job]
-	changes  queue.Notifier
-	own      ownTail
-	lastPos  atomic.Int64 // position of the last append of this Store
-	stopped  chan struct{}
-	closed   atomic.Bool
-	life     context.Context // ends with Close
-	endLife  context.CancelFunc
-	routines sync.WaitGroup
-	worker   worker
-	pings    pings
-	waiting  atomic.Bool // people know that the server is unavailable
+	jobs        *queue.Queue[job]
+	changes     queue.Notifier
+	own         ownTail
+	lastPos     atomic.Int64 // position of the last append of this Store
+	stopped     chan struct{}
+	closed      atomic.Bool
+	lifetime    context.Context // ends with Close
+	endLifetime context.CancelFunc
+	routines    sync.WaitGroup
+	worker      worker
+	pings       pings
+	waiting     atomic.Bool // people know that the server is unavailable
 
 	conn *pgx.Conn // of the committer; nil when it has to connect
 
@@ -165,10 +165,10 @@ func Open(ctx context.Context, url string, o Options) (_ *Store, err error) {
 	if s.notice == nil {
 		s.notice = func(string) {}
 	}
-	s.life, s.endLife = context.WithCancel(context.Background())
+	s.lifetime, s.endLifetime = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
-			s.endLife()
+			s.endLifetime()
 			if s.conn != nil {
 				s.conn.Close(context.Background())
 			}
@@ -441,7 +441,7 @@ func (s *Store) Close() error {
 	s.uploads.Wait()
 	s.jobs.Close()
 	<-s.stopped
-	s.endLife()
+	s.endLifetime()
 	s.routines.Wait()
 	s.unregister()
 	s.pool.Close()

@@ -66,7 +66,7 @@ func (s *Store) ping() error {
 	if time.Since(s.pings.at) < pingTimeout/2 {
 		return s.pings.err
 	}
-	ctx, cancel := context.WithTimeout(s.life, pingTimeout)
+	ctx, cancel := context.WithTimeout(s.lifetime, pingTimeout)
 	defer cancel()
 	conn, err := pgx.ConnectConfig(ctx, s.config)
 	if err == nil {

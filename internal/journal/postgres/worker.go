@@ -108,7 +108,7 @@ func (s *Store) renew(sealed journal.Owner) {
 		return // done already
 	}
 	s.log.Warn("this process was taken for dead and lost its runs", "worker", sealed)
-	if err := s.retry(s.life, func() error { return s.register(s.life) }); err != nil {
+	if err := s.retry(s.lifetime, func() error { return s.register(s.lifetime) }); err != nil {
 		s.log.Error("this process could not be registered again", "error", err)
 	}
 	s.onWake()
@@ -126,14 +126,14 @@ func (s *Store) beat() {
 	}()
 	for {
 		select {
-		case <-s.life.Done():
+		case <-s.lifetime.Done():
 			return
 		case <-tick.C:
 		}
 		id, _ := s.worker.names()
 		beats, err := s.beatOnce(&conn, id)
 		switch {
-		case s.life.Err() != nil:
+		case s.lifetime.Err() != nil:
 			return
 		case err != nil:
 			s.log.Warn("the lease of this process could not be renewed", "error", err)
@@ -148,7 +148,7 @@ func (s *Store) beat() {
 
 // beatOnce renews the lease once. It reports false if this process is sealed.
 func (s *Store) beatOnce(conn **pgx.Conn, id journal.Owner) (bool, error) {
-	ctx, cancel := context.WithTimeout(s.life, s.lease/2)
+	ctx, cancel := context.WithTimeout(s.lifetime, s.lease/2)
 	defer cancel()
 	if *conn == nil || (*conn).IsClosed() {
 		fresh, err := pgx.ConnectConfig(ctx, s.config)
@@ -178,7 +178,7 @@ func (s *Store) beatOnce(conn **pgx.Conn, id journal.Owner) (bool, error) {
 	return true, err
 }
 
-// unregister ends the life of this process for others.
+// unregister tells other processes that this one has ended.
 func (s *Store) unregister() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
@@ -227,18 +227,18 @@ func (s *Store) Dead(o journal.Owner) bool {
 	if o == id || o == journal.Temporal || past[o] {
 		return past[o]
 	}
-	_, alive, err := s.lives(o)
+	_, alive, err := s.stateOf(o)
 	return err == nil && !alive
 }
 
 // Drives reports whether another process is alive and has not called StopDriving.
 func (s *Store) Drives(o journal.Owner) bool {
-	driving, alive, err := s.lives(o)
+	driving, alive, err := s.stateOf(o)
 	return err == nil && alive && driving
 }
 
-func (s *Store) lives(o journal.Owner) (driving, alive bool, err error) {
-	ctx := journal.WithWaitLimit(s.life, openWait) // there is an answer for a server that is unavailable
+func (s *Store) stateOf(o journal.Owner) (driving, alive bool, err error) {
+	ctx := journal.WithWaitLimit(s.lifetime, openWait) // callers have an answer for a server that is unavailable
 	err = s.read(ctx, func(ctx context.Context) error {
 		return s.pool.QueryRow(ctx, s.q(`SELECT coalesce(bool_or(driving), false), count(*) > 0 FROM @.workers
 			WHERE id = $1 AND NOT sealed AND until >= clock_timestamp()`), encodeText(o)).Scan(&driving, &alive)
@@ -252,7 +252,7 @@ func (s *Store) StopDriving() {
 	s.worker.leaves = true
 	id := s.worker.id
 	s.worker.mu.Unlock()
-	ctx, cancel := context.WithTimeout(s.life, s.lease)
+	ctx, cancel := context.WithTimeout(s.lifetime, s.lease)
 	defer cancel()
 	if _, err := s.pool.Exec(ctx, s.q("UPDATE @.workers SET driving = false WHERE id = $1"), id); err != nil {
 		s.log.Warn("other processes do not know that this one stops", "error", err)
@@ -269,7 +269,7 @@ func (s *Store) Publish(is owner.Info) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.pool.Exec(s.life, s.q("UPDATE @.workers SET about = $2 WHERE id = $1"), id, string(about))
+	_, err = s.pool.Exec(s.lifetime, s.q("UPDATE @.workers SET about = $2 WHERE id = $1"), id, string(about))
 	return err
 }
 
@@ -293,7 +293,7 @@ func (s *Store) Workers(ctx context.Context) ([]owner.Worker, error) {
 func (s *Store) Describe(o journal.Owner) (owner.Info, error) {
 	var info owner.Info
 	var about string
-	err := s.read(journal.WithWaitLimit(s.life, openWait), func(ctx context.Context) error {
+	err := s.read(journal.WithWaitLimit(s.lifetime, openWait), func(ctx context.Context) error {
 		return s.pool.QueryRow(ctx, s.q("SELECT about FROM @.workers WHERE id = $1"), encodeText(o)).Scan(&about)
 	})
 	if err != nil {
