@@ -48,10 +48,10 @@ type ToolDone struct {
 // maxToolOutput bounds the bytes of a tool's output.
 const maxToolOutput = 8 << 20
 
-// UseTool checks, reserves budget for, notes and makes one tool call; there is no other way to call a tool. The
-// checks are the workflow's lists, the agent's tools, the tool's schema, an approval if the tool requires one,
-// and the budget. The reservation and the intent are durable before the call. notes become durable on the way,
-// or are among the notes of the result.
+// UseTool checks, reserves budget for, notes and makes one tool call. UseTools makes several at the same time; there
+// is no other way to call a tool. The checks are the workflow's lists, the agent's tools, the tool's schema, an
+// approval if the tool requires one, and the budget. The reservation and the intent are durable before the call.
+// notes become durable on the way, or are among the notes of the result.
 //
 // Denials and tool failures are in ToolDone. An error ends the task; it is an *ApprovalRequired if a person
 // must approve the call first.
