@@ -120,7 +120,7 @@ test-temporal-short: ## the most important of these tests, in a minute; installs
 	$(GO) test -tags temporal -count=1 -timeout 30m -run '$(SHORT_TEMPORAL)' ./internal/engine/temporal
 
 # The release that works beside this one while machines are updated: a commit, until there is a release.
-PREVIOUS_RELEASE = 7c5ce970
+PREVIOUS_RELEASE = 7e4c0216
 
 test-upgrade: ## run workers of the previous release and of this one on one database
 	rm -rf bin/previous && git worktree prune && git worktree add --detach bin/previous $(PREVIOUS_RELEASE)
