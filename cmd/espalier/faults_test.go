@@ -54,7 +54,7 @@ func put(t *testing.T, path, text string) {
 func (f *faulty) try(args ...string) (code int, out, told string) {
 	f.t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = cli.Main(cli.World{
+	code = cli.Main(cli.Environment{
 		Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Dir: f.dir, Journal: f.wrap,
 		Getenv: func(name string) string {
 			if name == "HOME" {

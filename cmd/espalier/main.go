@@ -59,7 +59,7 @@ func run() int {
 		fmt.Fprintln(os.Stderr, "espalier: the working folder is gone:", err)
 		return exitNotReady
 	}
-	return cli.Main(cli.World{
+	return cli.Main(cli.Environment{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Dir: dir, Signals: signals,
 		NewServer: newServer, ServeMCP: serveMCP,
 	}, os.Args[1:])

@@ -46,7 +46,7 @@ func TestMistakesInNOFFilesCostNothing(t *testing.T) {
 				"0}}}\ndefaults: {max_cost: 0}\n")
 		var out bytes.Buffer
 		before := calls.Load()
-		code = cli.Main(cli.World{
+		code = cli.Main(cli.Environment{
 			Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Dir: dir,
 			Getenv:   func(name string) string { return map[string]string{"HOME": dir}[name] },
 			Confined: func() (process.Confinement, error) { return process.Confinement{}, process.ErrNoSandbox },

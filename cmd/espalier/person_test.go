@@ -237,7 +237,7 @@ func traces(dir string) []string {
 
 // espalier runs a command line of Espalier.
 func (e *errand) espalier(s *stopping, out, stderr io.Writer, args ...string) int {
-	w := cli.World{
+	w := cli.Environment{
 		Stdin: strings.NewReader(""), Stdout: out, Stderr: stderr, Getenv: os.Getenv, Dir: e.Dir,
 		Journal: s.wrap,
 	}

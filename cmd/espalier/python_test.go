@@ -30,7 +30,7 @@ func TestPythonIsNeverUnconfinedInSilence(t *testing.T) {
 		"replies: [{reply: {recommendations: [], rules_applied: [], meta_insight: fine}}]\n")
 	try := func(args ...string) (int, string) {
 		var told bytes.Buffer
-		code := cli.Main(cli.World{
+		code := cli.Main(cli.Environment{
 			Stdin: strings.NewReader(""), Stdout: &told, Stderr: &told, Dir: dir,
 			Getenv:   func(name string) string { return map[string]string{"HOME": dir}[name] },
 			Confined: func() (process.Confinement, error) { return process.Confinement{}, process.ErrNoSandbox },

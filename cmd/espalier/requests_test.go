@@ -38,7 +38,7 @@ func TestSimulationsSendNoRequests(t *testing.T) {
 	espalier := func(args ...string) {
 		t.Helper()
 		var out bytes.Buffer
-		if code := cli.Main(cli.World{
+		if code := cli.Main(cli.Environment{
 			Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Dir: dir,
 			Getenv: func(name string) string { return map[string]string{"HOME": home}[name] },
 		}, args); code != 0 {

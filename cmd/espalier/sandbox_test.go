@@ -39,7 +39,7 @@ func TestNothingIsUnconfinedInSilence(t *testing.T) {
 			if name == "agent" && how == "--sandbox" {
 				args = append(args, "--script", "act.script.yaml")
 			}
-			code := cli.Main(cli.World{
+			code := cli.Main(cli.Environment{
 				Stdin: strings.NewReader(""), Stdout: &told, Stderr: &told, Dir: dir,
 				Getenv:   func(name string) string { return map[string]string{"HOME": dir}[name] },
 				Confined: func() (process.Confinement, error) { return process.Confinement{}, process.ErrNoSandbox },
@@ -66,7 +66,7 @@ func TestGapsOfTheSandboxAreNamed(t *testing.T) {
 		"code: {language: sh, script: echo done}\nwrites: [output.x]\n```\n")
 	espalier := func(args ...string) string {
 		var out bytes.Buffer
-		cli.Main(cli.World{
+		cli.Main(cli.Environment{
 			Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Dir: dir,
 			Getenv: func(name string) string { return map[string]string{"HOME": dir}[name] },
 			Confined: func() (process.Confinement, error) {

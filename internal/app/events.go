@@ -372,7 +372,7 @@ func (a *App) Webhook(ctx context.Context, name string) (*Webhook, error) {
 	switch {
 	case w == nil:
 		return nil, fail(NotFound, NoTrigger, "there is no webhook %q", name)
-	case w.Withheld:
+	case w.Unapproved:
 		return nil, fail(NotReady, NeedsConsent, "%s", config.NotApproved(fmt.Sprintf("the webhook %q", name))).
 			advise("%s", config.Approval)
 	}

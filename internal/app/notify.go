@@ -75,7 +75,7 @@ func (n *notifier) enqueue(ctx context.Context, m notify.Message) error {
 	m.Text = n.app.Redact(m.Text)
 	for i := range n.rt.settings.Notifications {
 		target := &n.rt.settings.Notifications[i]
-		if target.Is.Withheld || !target.Is.Wants(m.Kind, m.Workflow) {
+		if target.Is.Unapproved || !target.Is.Wants(m.Kind, m.Workflow) {
 			continue
 		}
 		r := journal.Register{Key: outboxPrefix + target.Name.Value + "/" + m.ID}
@@ -224,7 +224,7 @@ func (n *notifier) send(ctx context.Context) error {
 func (n *notifier) deliver(ctx context.Context, m *outgoing) error {
 	for i := range n.rt.settings.Notifications {
 		one := &n.rt.settings.Notifications[i]
-		if one.Name.Value != m.Target || one.Is.Withheld {
+		if one.Name.Value != m.Target || one.Is.Unapproved {
 			continue
 		}
 		target := notify.Target{Webhook: one.Is.Webhook.Value}

@@ -72,11 +72,11 @@ func (a *App) settings(space *project.Workspace, root string, how consent) (*set
 		if how != approvedOnly {
 			continue
 		}
-		if a.approved(root, configSources(root, f, c.Powers(), i == 1)...) {
+		if a.approved(root, configSources(root, f, c.PrivilegedSettings(), i == 1)...) {
 			s.texts += "+"
 			continue
 		}
-		for _, p := range c.Withhold(i == 1) {
+		for _, p := range c.DisableUnapproved(i == 1) {
 			if strings.HasPrefix(p.Where, "allow.") {
 				s.ignored = append(s.ignored, p.Where)
 			}
@@ -88,7 +88,7 @@ func (a *App) settings(space *project.Workspace, root string, how consent) (*set
 	// Neither a simulation nor consent to commands may send the data of a run to a server that a file names.
 	elsewhere := c.Store.URL.Value != "" || c.Objects.Endpoint.Value != "" || c.Engine == config.EngineTemporal
 	if elsewhere && !a.approved(root, trust.File{Path: config.FileName, SHA256: trust.Sum([]byte(c.File.Text))}) {
-		c.Store.Withheld, c.Objects.Withheld, c.Temporal.Withheld = true, true, true
+		c.Store.Unapproved, c.Objects.Unapproved, c.Temporal.Unapproved = true, true, true
 		s.texts += "-"
 	}
 	if list.Errors() {

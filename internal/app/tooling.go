@@ -48,7 +48,7 @@ func (a *App) Tooling(context.Context) (*Tooling, error) {
 		}
 		out.Tools = append(out.Tools, ToolBinding{
 			Name: t.Name.Value, Calls: calls, RequiresApproval: t.Is.RequiresApproval, Off: t.Is.Off,
-			Approved: !t.Is.Withheld,
+			Approved: !t.Is.Unapproved,
 		})
 	}
 	known := map[string]bool{}
@@ -63,7 +63,7 @@ func (a *App) Tooling(context.Context) (*Tooling, error) {
 			known[one.Name.Value] = true
 			server := ConfiguredServer{
 				Name: one.Name.Value, File: list.file, Runs: one.Is.URL.Value,
-				Off: one.Is.Off, Approved: !one.Is.Withheld,
+				Off: one.Is.Off, Approved: !one.Is.Unapproved,
 			}
 			if len(one.Is.Command) > 0 {
 				server.Runs = one.Is.Command[0].Value

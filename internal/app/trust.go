@@ -24,9 +24,9 @@ import (
 type Review struct {
 	Root string `json:"root"`
 	// Approved reports that a person has approved all of it, as it is now.
-	Approved bool              `json:"approved"`
-	Powers   []config.Power    `json:"configuration"`
-	Commands []WorkflowCommand `json:"commands"`
+	Approved bool                       `json:"approved"`
+	Settings []config.PrivilegedSetting `json:"configuration"`
+	Commands []WorkflowCommand          `json:"commands"`
 	// State reports that the project has a state folder that another user, or another machine, has created.
 	State bool         `json:"state_folder,omitempty"`
 	Files []trust.File `json:"files"`
@@ -53,13 +53,13 @@ func (a *App) Review(dir string, as Reading) (*Review, error) {
 			Message: "the configuration has errors", Name: config.FileName,
 		}
 	}
-	r := &Review{Root: p.Root, Powers: []config.Power{}, Commands: []WorkflowCommand{}, Files: []trust.File{}}
-	r.Powers = append(r.Powers, c.Powers()...)
+	r := &Review{Root: p.Root, Commands: []WorkflowCommand{}, Files: []trust.File{}}
+	r.Settings = append([]config.PrivilegedSetting{}, c.PrivilegedSettings()...) // JSON has a list, never null
 	for i, f := range []*source.File{c.File, c.MCPFile.File} {
 		mcpFile := i == 1
-		ofFile := func(p config.Power) bool { return p.MCPFile == mcpFile }
-		if f != nil && slices.ContainsFunc(r.Powers, ofFile) {
-			for _, one := range configSources(p.Root, f, r.Powers, mcpFile) {
+		ofFile := func(p config.PrivilegedSetting) bool { return p.MCPFile == mcpFile }
+		if f != nil && slices.ContainsFunc(r.Settings, ofFile) {
+			for _, one := range configSources(p.Root, f, r.Settings, mcpFile) {
 				r.add(one)
 			}
 		}
@@ -225,13 +225,13 @@ func (an *Analysis) placeOf(root, path string) string {
 }
 
 // configSources returns a configuration file and the files in the project that its commands name.
-func configSources(root string, f *source.File, powers []config.Power, mcpFile bool) []trust.File {
+func configSources(root string, f *source.File, settings []config.PrivilegedSetting, mcpFile bool) []trust.File {
 	name := config.FileName
 	if mcpFile {
 		name = config.MCPFileName
 	}
 	out := []trust.File{{Path: name, SHA256: trust.Sum([]byte(f.Text))}}
-	for _, p := range powers {
+	for _, p := range settings {
 		if p.MCPFile == mcpFile && p.Command != "" {
 			out = append(out, namedFiles(root, entered(root, []string{root}, p.Command), p.Command)...)
 		}

@@ -152,7 +152,7 @@ func (b *bench) requests() []asked {
 
 func (b *bench) do(wrap func(journal.Store) journal.Store, args ...string) (stdout, stderr string, code int) {
 	var out, told strings.Builder
-	code = Main(World{
+	code = Main(Environment{
 		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &told, Dir: b.dir, Journal: wrap,
 		Getenv: func(name string) string { return map[string]string{"HOME": b.home}[name] },
 	}, args)

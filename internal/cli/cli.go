@@ -26,8 +26,8 @@ import (
 	"github.com/espalier-run/espalier/internal/terminal"
 )
 
-// World is everything outside the program that commands touch.
-type World struct {
+// Environment is everything outside the program that commands touch.
+type Environment struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
@@ -51,22 +51,23 @@ type World struct {
 }
 
 // Main runs one command line and returns the exit code.
-func Main(w World, args []string) int {
-	if w.Now == nil {
-		w.Now = time.Now
+func Main(e Environment, args []string) int {
+	if e.Now == nil {
+		e.Now = time.Now
 	}
-	if w.Confined == nil {
-		w.Confined = process.Confined
+	if e.Confined == nil {
+		e.Confined = process.Confined
 	}
-	if w.IsTerminal == nil {
-		w.IsTerminal = isTerminal
+	if e.IsTerminal == nil {
+		e.IsTerminal = isTerminal
 	}
-	screen := terminal.New(w.Stdout, w.IsTerminal(w.Stdout))
+	screen := terminal.New(e.Stdout, e.IsTerminal(e.Stdout))
 	out := &results{to: screen}
 	a := &invocation{
-		World: w, stdout: out, stderr: terminal.New(w.Stderr, w.IsTerminal(w.Stderr)), screen: screen, remedies: newRun,
+		Environment: e, stdout: out, stderr: terminal.New(e.Stderr, e.IsTerminal(e.Stderr)),
+		screen: screen, remedies: newRun,
 	}
-	a.colorOut, a.colorErr = a.wantsColor(w.Stdout), a.wantsColor(w.Stderr)
+	a.colorOut, a.colorErr = a.wantsColor(e.Stdout), a.wantsColor(e.Stderr)
 	root := a.root()
 	root.SetArgs(args)
 	cmd, err := root.ExecuteC()
@@ -110,7 +111,7 @@ func (r *results) fail(err error) {
 
 // invocation is one command line that is being executed.
 type invocation struct {
-	World
+	Environment
 	stdout             io.Writer
 	stderr             *terminal.Writer
 	screen             *terminal.Writer // behind stdout

@@ -24,7 +24,7 @@ import (
 func runIn(t *testing.T, dir string, want int, args ...string) string {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code := Main(World{
+	code := Main(Environment{
 		Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Dir: dir,
 		Getenv: func(name string) string { return map[string]string{"HOME": dir}[name] },
 	}, args)
@@ -39,7 +39,7 @@ func run(t *testing.T, dir string, args ...string) (code int, stdout, stderr str
 	t.Helper()
 	var out, err bytes.Buffer
 	home := t.TempDir()
-	code = Main(World{
+	code = Main(Environment{
 		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &err, Dir: dir,
 		Getenv: func(name string) string { return map[string]string{"HOME": home}[name] },
 	}, args)
@@ -113,7 +113,7 @@ func TestPatternsAreValidAndRun(t *testing.T) {
 			dir := t.TempDir()
 			espalier := func(args ...string) (int, string) {
 				var out bytes.Buffer
-				code := Main(World{
+				code := Main(Environment{
 					Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Dir: dir,
 					Getenv: func(name string) string { return map[string]string{"HOME": dir}[name] },
 				}, args)
@@ -353,7 +353,7 @@ y        11 h 28 min
 // Nobody sees half a file, a file keeps its mode, and nothing is left when writing fails.
 func TestReplaceFile(t *testing.T) {
 	dir := t.TempDir()
-	a := &invocation{World: World{Dir: dir, Getenv: func(string) string { return "" }}}
+	a := &invocation{Environment: Environment{Dir: dir, Getenv: func(string) string { return "" }}}
 	target := filepath.Join(dir, "out.txt")
 	if err := os.WriteFile(target, []byte("old"), 0o600); err != nil {
 		t.Fatal(err)
@@ -392,7 +392,7 @@ func TestFullDisk(t *testing.T) {
 		{"list"},
 		{"completion", "bash"},
 	} {
-		world := World{
+		world := Environment{
 			Stdin: strings.NewReader(""), Stdout: full{}, Stderr: io.Discard,
 			Getenv: func(string) string { return "" }, Dir: t.TempDir(),
 		}
@@ -417,7 +417,7 @@ func TestShowSchedule(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out, errs bytes.Buffer
-	code := Main(World{
+	code := Main(Environment{
 		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Dir: dir, Getenv: func(string) string { return "" },
 		Now: func() time.Time { return time.Date(2026, time.March, 27, 12, 0, 0, 0, time.UTC) },
 	}, []string{"show", "nightly.md"})

@@ -161,8 +161,8 @@ type jsonProject struct {
 	stop func() // ends the run that is running
 }
 
-func (p *jsonProject) world(stdout, stderr io.Writer, signals *cli.Signals) cli.World {
-	return cli.World{
+func (p *jsonProject) world(stdout, stderr io.Writer, signals *cli.Signals) cli.Environment {
+	return cli.Environment{
 		Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr, Dir: p.dir, Signals: signals,
 		Getenv: func(name string) string { return map[string]string{"HOME": p.dir, "PATH": os.Getenv("PATH")}[name] },
 	}

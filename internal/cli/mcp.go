@@ -25,7 +25,9 @@ explain, and show the status and the output of runs. Agents cannot decide gates.
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
 			ended := make(chan error, 1)
-			go func() { ended <- a.ServeMCP(ctx, a.app(), actor(""), readVersion().Version, a.Stdin, a.World.Stdout) }()
+			go func() {
+				ended <- a.ServeMCP(ctx, a.app(), actor(""), readVersion().Version, a.Stdin, a.Environment.Stdout)
+			}()
 			select {
 			case err := <-ended:
 				a.app().Release()

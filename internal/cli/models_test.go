@@ -108,7 +108,7 @@ prices: {suite: {input: 1, output: 10, cache_read: 0.1}}
 `, server.URL))
 	do := func(args ...string) (string, string, int) {
 		var stdout, stderr strings.Builder
-		code := Main(World{
+		code := Main(Environment{
 			Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Dir: dir,
 			Getenv: func(name string) string { return map[string]string{"MY_KEY": good.Key, "HOME": dir}[name] },
 		}, args)
@@ -179,7 +179,7 @@ func TestRunSleepsAsLongAsTheProviderAsks(t *testing.T) {
 	}
 	do := func(signals *Signals, args ...string) (string, int) {
 		var out strings.Builder
-		code := Main(World{
+		code := Main(Environment{
 			Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Dir: dir,
 			Getenv: func(string) string { return "" }, Signals: signals,
 		}, args)
@@ -240,7 +240,7 @@ func TestRunAgainstAServerThatRefuses(t *testing.T) {
 				}
 			}
 			var stdout, stderr strings.Builder
-			code := Main(World{
+			code := Main(Environment{
 				Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr,
 				Dir: dir, Getenv: func(string) string { return "" },
 			}, []string{"run", "hello.md", "--model", "mine/m"})

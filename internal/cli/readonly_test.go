@@ -74,7 +74,7 @@ func TestReadOnlyStoreCanBeRead(t *testing.T) {
 	}
 	try := func(args ...string) (code int, out, said string) {
 		var stdout, stderr bytes.Buffer
-		code = cli.Main(cli.World{
+		code = cli.Main(cli.Environment{
 			Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Dir: dir,
 			Getenv: func(name string) string { return map[string]string{"HOME": dir}[name] },
 		}, args)

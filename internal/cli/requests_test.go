@@ -364,7 +364,7 @@ func TestRequests(t *testing.T) {
 			defer server.Close()
 			do := func(args ...string) (code int, stdout, stderr string) {
 				var out, errs bytes.Buffer
-				code = Main(World{
+				code = Main(Environment{
 					Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Dir: dir,
 					Getenv: func(name string) string {
 						return map[string]string{

@@ -19,7 +19,7 @@ import (
 	"github.com/espalier-run/espalier/internal/identity"
 )
 
-// HTTPServer serves a project; see World.NewServer.
+// HTTPServer serves a project; see Environment.NewServer.
 type HTTPServer interface {
 	// Serve serves a listener until the context ends, and then until the requests
 	// under way have been answered or grace has passed.

@@ -44,7 +44,7 @@ func TestResultsAreNotWrittenThroughPlantedLinks(t *testing.T) {
 	home := t.TempDir()
 	espalier := func(args ...string) (int, string) {
 		var out, err strings.Builder
-		code := Main(World{
+		code := Main(Environment{
 			Stdin: strings.NewReader(""), Stdout: &out, Stderr: &err, Dir: dir,
 			Getenv: func(name string) string { return map[string]string{"HOME": home}[name] },
 		}, args)

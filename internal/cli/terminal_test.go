@@ -111,7 +111,7 @@ func TestTerminalObeysNobodyElse(t *testing.T) {
 	}
 	on := func(args ...string) (code int, out string) {
 		var stdout, stderr strings.Builder
-		code = Main(World{
+		code = Main(Environment{
 			Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr,
 			Dir: dir, IsTerminal: func(io.Writer) bool { return true },
 			Getenv: func(name string) string { return map[string]string{"HOME": dir}[name] },

@@ -105,7 +105,7 @@ func (a *invocation) printReview(r *app.Review) {
 		if mcp {
 			name = config.MCPFileName
 		}
-		for _, p := range r.Powers {
+		for _, p := range r.Settings {
 			if p.MCPFile == mcp {
 				fmt.Fprintf(a.stdout, "  %s: %s: %s\n", name, p.Where, p.What)
 			}

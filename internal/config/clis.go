@@ -42,7 +42,7 @@ type CLI struct {
 	PassEnv []text.Text
 	Timeout time.Duration // limit for one step
 
-	Withheld bool // see Power
+	Unapproved bool // see PrivilegedSetting
 
 	MaxConcurrent int64
 }

@@ -62,8 +62,8 @@ type Config struct {
 // Store is the database that keeps runs.
 type Store struct {
 	URL text.Text
-	// Withheld reports that the URL is not approved.
-	Withheld bool
+	// Unapproved reports that the URL is not approved.
+	Unapproved bool
 }
 
 // Shown returns the URL without its passwords, which may also be parameters.

@@ -340,15 +340,15 @@ secrets:
 
 // A server that a file names gets the data of runs only after a person has
 // approved it.
-func TestTemporalServerIsWithheld(t *testing.T) {
+func TestTemporalServerNeedsApproval(t *testing.T) {
 	c, _ := parse("engine: temporal\n")
 	var found []string
-	for _, p := range c.Withhold(false) {
+	for _, p := range c.DisableUnapproved(false) {
 		found = append(found, p.Where+" "+p.What)
 	}
 	want := []string{"engine sends runs to the Temporal server at localhost:7233"}
-	if d := cmp.Diff(want, found); d != "" || !c.Temporal.Withheld {
-		t.Errorf("%s, withheld: %v", d, c.Temporal.Withheld)
+	if d := cmp.Diff(want, found); d != "" || !c.Temporal.Unapproved {
+		t.Errorf("%s, unapproved: %v", d, c.Temporal.Unapproved)
 	}
 }
 

@@ -25,8 +25,8 @@ type Temporal struct {
 	ServerName    text.Text
 	// Encryption are references to secrets. The first encrypts what the server gets; the others only decrypt.
 	Encryption []text.Text
-	// Withheld says that no person has approved the server.
-	Withheld bool
+	// Unapproved says that no person has approved the server.
+	Unapproved bool
 }
 
 // DefaultTemporal is the address of a Temporal server on this machine.

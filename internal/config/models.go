@@ -49,7 +49,7 @@ type Provider struct {
 	Models  []text.Text
 	Headers []Header
 
-	Withheld bool // see Power
+	Unapproved bool // see PrivilegedSetting
 
 	MaxConcurrent int64 // concurrent calls; 0 selects the default
 	MaxRetries    *int64

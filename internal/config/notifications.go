@@ -15,7 +15,7 @@ type Notification struct {
 	On        []string  // kinds of events; empty selects all
 	Workflows []text.Text
 
-	Withheld bool // see Power
+	Unapproved bool // see PrivilegedSetting
 }
 
 // Kinds of events that notifications are sent for.

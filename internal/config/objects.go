@@ -15,8 +15,8 @@ type Objects struct {
 	PathStyle            bool
 	// Above is the size in bytes of the largest value that stays in the database; 0 is the default.
 	Above int64
-	// Withheld says that no person has approved the bucket.
-	Withheld bool
+	// Unapproved says that no person has approved the bucket.
+	Unapproved bool
 }
 
 // Shown returns the address of the bucket.

@@ -21,8 +21,8 @@ type Secret struct {
 	Env     string
 	File    string
 	Command []string
-	// Withheld reports that the source is not approved; see Power.
-	Withheld bool
+	// Unapproved reports that the source is not approved; see PrivilegedSetting.
+	Unapproved bool
 	// simulated is the value in a simulated run, which starts no command.
 	simulated string
 }
@@ -119,7 +119,7 @@ func (s *Secret) Value(ctx context.Context, dir string, getenv func(string) stri
 	switch {
 	case s.simulated != "":
 		return s.simulated, nil
-	case s.Withheld:
+	case s.Unapproved:
 		return "", fmt.Errorf("%s. %s", NotApproved(s.Place()), Approval)
 	case s.Env != "":
 		value = getenv(s.Env)

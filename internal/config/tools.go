@@ -19,7 +19,7 @@ type Tool struct {
 	Use text.Text // another tool: the name of a built-in tool, or SERVER.TOOL
 	Off bool      // calls are refused
 
-	Withheld bool // see Power
+	Unapproved bool // see PrivilegedSetting
 
 	// The fields of a tool that sends HTTP requests.
 	URL         text.Text
@@ -141,7 +141,7 @@ type Server struct {
 	Off      bool
 	Wrong    diag.List // mistakes that make a server of .mcp.json unusable
 
-	Withheld bool // see Power
+	Unapproved bool // see PrivilegedSetting
 }
 
 // OAuth is a client that is registered at the authorization server of an MCP server.

@@ -98,7 +98,7 @@ type Webhook struct {
 	Simulate  bool
 	Map       []Mapping
 
-	Withheld bool // see Power
+	Unapproved bool // see PrivilegedSetting
 }
 
 // The methods of verifying requests to a webhook.

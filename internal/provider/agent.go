@@ -18,8 +18,8 @@ type AgentInfo struct {
 	Name string // as in messages, such as "claude-code"
 	// Tools are the agent's own tools that can be granted, by the names that workflows use.
 	Tools []string
-	// Withheld maps the agent's own tools that are never granted to the reason.
-	Withheld map[string]string
+	// Denied maps the agent's own tools that are never granted to the reason.
+	Denied map[string]string
 	// Resumes reports whether an interrupted session can be resumed.
 	Resumes bool
 	// NamesSession reports whether the caller can choose the ID of a new session.

@@ -267,20 +267,20 @@ func (m *Models) cliEnv(ctx context.Context, c *cli) ([]string, error) {
 // agentInfo returns what a program can do in this project.
 func (m *Models) agentInfo(c *cli, sandbox bool) *provider.AgentInfo {
 	info := (&cliagent.Agent{Name: c.name, Dialect: c.dialect(nil)}).Info()
-	info.Withheld = map[string]string{}
+	info.Denied = map[string]string{}
 	info.Tools = slices.DeleteFunc(slices.Clone(info.Tools), func(name string) bool {
-		why := m.withheld(name, sandbox && c.known.speaks != config.Codex)
+		why := m.toolDenial(name, sandbox && c.known.speaks != config.Codex)
 		if why != "" {
-			info.Withheld[name] = why
+			info.Denied[name] = why
 		}
 		return why != ""
 	})
 	return info
 }
 
-// withheld returns why a program must not use its own tool of a name; "" if it may. Calls of its own tools do not pass
+// toolDenial returns why a program must not use its own tool of a name; "" if it may. Calls of its own tools do not pass
 // through Espalier, so rules of the configuration could not be enforced.
-func (m *Models) withheld(name string, sandbox bool) string {
+func (m *Models) toolDenial(name string, sandbox bool) string {
 	if sandbox && name == "Bash" {
 		return "commands must run in the sandbox, which does not confine those of programs"
 	}
@@ -344,7 +344,7 @@ func (m *Models) examineCLIs(ctx context.Context) []Finding {
 // examineCLI asks a program for its version. It returns nil if the program is neither installed nor declared.
 func (m *Models) examineCLI(ctx context.Context, c *cli) *Finding {
 	f := &Finding{What: "cli", Name: c.name, State: Fine}
-	t := (&server{name: c.name, cli: c}).withheld()
+	t := (&server{name: c.name, cli: c}).unapproved()
 	if t == nil {
 		t = m.lacksProgram(c)
 	}

@@ -91,14 +91,14 @@ func TestSettingsForProgramsNeedConsent(t *testing.T) {
 }
 
 // Tools about which the project has decided something are not a program's.
-func TestWithheld(t *testing.T) {
+func TestAgentToolsThatAreDenied(t *testing.T) {
 	m := models(t,
 		"tools: {Bash: {requires_approval: true}, Read: {enabled: false}, Grep: {url: 'http://x/'}, Glob: {use: "+
 			"Read}, Edit: {timeout: 5s}}", nil)
 	info := m.agentInfo(m.cli("claude"), false)
 	for _, name := range []string{"Bash", "Read", "Grep", "Glob"} {
-		if slices.Contains(info.Tools, name) || info.Withheld[name] == "" {
-			t.Errorf("%s is given: %q", name, info.Withheld[name])
+		if slices.Contains(info.Tools, name) || info.Denied[name] == "" {
+			t.Errorf("%s is given: %q", name, info.Denied[name])
 		}
 	}
 	if !slices.Contains(info.Tools, "Edit") || !slices.Contains(info.Tools, "WebSearch") || info.Name != "claude-code" {

@@ -39,7 +39,7 @@ func temporalServer(o RuntimeOptions) (*config.Temporal, error) {
 			address = net.JoinHostPort(strings.Trim(address, "[]"), temporalPort)
 		}
 		c.Address.Value = address
-	} else if c.Withheld {
+	} else if c.Unapproved {
 		return nil, StoreError(config.NotApproved("the Temporal server in "+config.FileName) + ". " + config.Approval)
 	}
 	return &c, nil

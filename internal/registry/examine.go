@@ -184,7 +184,7 @@ func ExamineStore(
 		return examineFile(f, filepath.Join(dir, JournalFile))
 	}
 	f.Name, f.State = "PostgreSQL", Broken
-	if c.Store.Withheld && getenv(StoreVariable) == "" {
+	if c.Store.Unapproved && getenv(StoreVariable) == "" {
 		f.State, f.About, f.Fix = Missing, config.NotApproved("the store in "+config.FileName), config.Approval
 		return f, nil
 	}

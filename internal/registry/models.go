@@ -354,9 +354,9 @@ func (m *Models) Providers() []string {
 	return xslices.AppendNew(config.BuiltIn(), config.Names(m.config.Models.Providers)...)
 }
 
-// withheld returns a problem if the entry of a provider or program needs approval and has none; nil otherwise.
-func (s *server) withheld() *Problem {
-	if s.settings.Withheld || s.cli != nil && s.cli.settings.Withheld {
+// unapproved returns a problem if the entry of a provider or program needs approval and has none; nil otherwise.
+func (s *server) unapproved() *Problem {
+	if s.settings.Unapproved || s.cli != nil && s.cli.settings.Unapproved {
 		return &Problem{Message: config.NotApproved(fmt.Sprintf("the entry of %q under models in %s", s.name,
 			config.FileName)), Help: config.Approval}
 	}
@@ -365,7 +365,7 @@ func (s *server) withheld() *Problem {
 
 // lacksKey returns what is missing before a provider can be used; nil if nothing is.
 func (m *Models) lacksKey(s server) *Problem {
-	if t := s.withheld(); t != nil {
+	if t := s.unapproved(); t != nil {
 		return t
 	}
 	if s.cli != nil {
@@ -513,7 +513,7 @@ func (m *Models) provider(s server) (provider.Model, error) {
 	if found := m.open[s.id()]; found != nil {
 		return found, nil
 	}
-	if t := s.withheld(); t != nil {
+	if t := s.unapproved(); t != nil {
 		return nil, t
 	}
 	if s.cli != nil {

@@ -38,7 +38,7 @@ func TestBuildWithoutTemporalSaysSo(t *testing.T) {
 // A server that no person has approved is not used, whatever the build.
 func TestTemporalServerNeedsApproval(t *testing.T) {
 	c := &config.Config{Engine: config.EngineTemporal}
-	c.Temporal.Withheld = true
+	c.Temporal.Unapproved = true
 	r, err := registry.OpenRuntime(filepath.Join(t.TempDir(), ".espalier"), registry.RuntimeOptions{
 		Config: c, Getenv: func(string) string { return "" },
 	})

@@ -118,7 +118,7 @@ func lacksSecret(c *config.Config, root string, getenv func(string) string, what
 			Message: fmt.Sprintf("%s is the secret %q, which is not declared", what, name),
 			Help:    "Declare it in " + config.FileName + ".",
 		}
-	case declared.Withheld:
+	case declared.Unapproved:
 		return &Problem{
 			Message: config.NotApproved(fmt.Sprintf("%s comes from %s, which", what, declared.Place())),
 			Help:    config.Approval,

@@ -53,7 +53,7 @@ func (t *Tools) load() {
 				}
 				continue
 			}
-			if one.Is.Withheld {
+			if one.Is.Unapproved {
 				s.wrong[name] = &Problem{
 					Message: config.NotApproved(fmt.Sprintf("the MCP server %q", name)),
 					Help:    config.Approval,

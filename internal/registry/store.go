@@ -56,7 +56,7 @@ func StoreURL(c *config.Config, getenv func(string) string) (string, error) {
 	url := getenv(StoreVariable)
 	if url == "" {
 		url = c.Store.URL.Value
-		if url != "" && c.Store.Withheld {
+		if url != "" && c.Store.Unapproved {
 			return "", StoreError(config.NotApproved("the store in "+config.FileName) + ". " + config.Approval)
 		}
 	}
@@ -112,7 +112,7 @@ func objects(o RuntimeOptions) (postgres.Objects, error) {
 	switch {
 	case c.Endpoint.Value == "":
 		return nil, nil
-	case c.Withheld:
+	case c.Unapproved:
 		return nil, StoreError(config.NotApproved("the object storage in "+config.FileName) + ". " + config.Approval)
 	}
 	return bucket.New(bucket.Config{

@@ -162,7 +162,7 @@ func (b toolbox) real(name string) tool.Tool {
 	}
 	set := b.config.Tool(name)
 	switch {
-	case set != nil && (set.Off || set.Withheld):
+	case set != nil && (set.Off || set.Unapproved):
 		return nil
 	case set != nil && set.URL.Value != "":
 		return bound{http.New(declared(name, set), b.requests(set.URL.Value)), name, set}
@@ -530,7 +530,7 @@ func (t *Tools) missing(name string, sandbox bool) *Problem {
 				config.FileName),
 		}
 	}
-	if set != nil && set.Withheld {
+	if set != nil && set.Unapproved {
 		return &Problem{
 			Message: config.NotApproved(fmt.Sprintf("the tool %q in %s", name, config.FileName)),
 			Help:    config.Approval,

@@ -207,7 +207,7 @@ func TestToolsOfServersHaveAReason(t *testing.T) {
 	tools := projectTools(t, "mcp:\n  files: {command: [files]}\n  held: {command: [held]}\n", "")
 	for i := range tools.config.MCP {
 		if one := &tools.config.MCP[i]; one.Name.Value == "held" {
-			one.Is.Withheld = true
+			one.Is.Unapproved = true
 		}
 	}
 	tools.serverOf("files.find") // reads the configuration

@@ -107,7 +107,7 @@ type Host struct {
 	// Price returns the price of a model by the name that the agent gives it;
 	// false if the price is unknown. Nil knows no prices.
 	Price   func(model string) (price.Price, bool)
-	Tools   tool.Box
+	Tools   tool.Set
 	Machine Machine // runs commands
 	// Sandbox returns the sandbox of commands; nil runs them unconfined.
 	Sandbox func() (*process.Sandbox, error)

@@ -26,7 +26,7 @@ func (shout) Call(_ context.Context, call tool.Call) (tool.Result, error) {
 	return tool.Result{Output: output}, err
 }
 
-// only is a Box with one tool.
+// only is a Set with one tool.
 type only struct{ one tool.Tool }
 
 func (b only) Tool(name string) tool.Tool {

@@ -13,8 +13,8 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// Box looks up tools by name.
-type Box interface {
+// Set looks up tools by name.
+type Set interface {
 	// Tool returns the tool with a name, or nil if there is none.
 	Tool(name string) Tool
 	// Names returns the names of all tools that match a pattern such as "github.*".
@@ -28,7 +28,7 @@ type Denial struct {
 }
 
 // Admit checks permission, existence and input schema; it returns the tool or a Denial.
-func Admit(box Box, who Caller, name string, input json.RawMessage) (Tool, *Denial) {
+func Admit(tools Set, who Caller, name string, input json.RawMessage) (Tool, *Denial) {
 	if len(input) == 0 {
 		input = json.RawMessage("{}")
 	}
@@ -36,8 +36,8 @@ func Admit(box Box, who Caller, name string, input json.RawMessage) (Tool, *Deni
 		return nil, &Denial{ClassDenied, refusal}
 	}
 	var found Tool
-	if box != nil {
-		found = box.Tool(ir.ToolName(name))
+	if tools != nil {
+		found = tools.Tool(ir.ToolName(name))
 	}
 	if found == nil {
 		return nil, &Denial{ClassMissing, fmt.Sprintf("tool %q does not exist", name)}
@@ -50,8 +50,8 @@ func Admit(box Box, who Caller, name string, input json.RawMessage) (Tool, *Deni
 }
 
 // Offered returns the tools that an agent lists and may call and that exist, under the names that the workflow uses.
-func Offered(box Box, who Caller) []Spec {
-	if box == nil || who.Agent == nil {
+func Offered(tools Set, who Caller) []Spec {
+	if tools == nil || who.Agent == nil {
 		return nil
 	}
 	var out []Spec
@@ -60,7 +60,7 @@ func Offered(box Box, who Caller) []Spec {
 		if slices.ContainsFunc(out, has) || who.Refusal(name, nil) != "" {
 			return
 		}
-		if found := box.Tool(name); found != nil {
+		if found := tools.Tool(name); found != nil {
 			spec := found.Spec()
 			spec.Name = name // as the workflow calls it
 			out = append(out, spec)
@@ -72,7 +72,7 @@ func Offered(box Box, who Caller) []Spec {
 			add(name)
 			continue
 		}
-		for _, one := range box.Names(name) {
+		for _, one := range tools.Names(name) {
 			add(one)
 		}
 	}

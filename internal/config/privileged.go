@@ -11,9 +11,9 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// Power is a setting that runs a program, opens access, or sends a secret to an address in the file. It takes effect
-// only after a person approves the content of the file.
-type Power struct {
+// PrivilegedSetting is a setting that runs a program, opens access, or sends a secret to an address in the file. It
+// takes effect only after a person approves the content of the file.
+type PrivilegedSetting struct {
 	Where string `json:"where"` // the key, such as mcp.github
 	What  string `json:"what"`  // a description for people
 	// Command is what the setting runs; "" if it runs nothing.
@@ -21,25 +21,25 @@ type Power struct {
 	// MCPFile reports that the setting is in .mcp.json.
 	MCPFile bool `json:"mcp_file,omitempty"`
 
-	withhold func()
+	disable func()
 }
 
-// Powers returns the settings that need approval.
-func (c *Config) Powers() []Power {
-	var out []Power
-	add := func(where, what string, withhold func()) {
-		out = append(out, Power{Where: where, What: what, withhold: withhold})
+// PrivilegedSettings returns the settings that need approval.
+func (c *Config) PrivilegedSettings() []PrivilegedSetting {
+	var out []PrivilegedSetting
+	add := func(where, what string, disable func()) {
+		out = append(out, PrivilegedSetting{Where: where, What: what, disable: disable})
 	}
-	runs := func(where, command string, withhold func()) {
-		out = append(out, Power{Where: where, What: "runs " + command, Command: command, withhold: withhold})
+	runs := func(where, command string, disable func()) {
+		out = append(out, PrivilegedSetting{Where: where, What: "runs " + command, Command: command, disable: disable})
 	}
 	for i := range c.Secrets {
 		s := &c.Secrets[i]
 		switch {
 		case len(s.Is.Command) > 0:
-			runs("secrets."+s.Name.Value, strings.Join(s.Is.Command, " "), func() { s.Is.Withheld = true })
+			runs("secrets."+s.Name.Value, strings.Join(s.Is.Command, " "), func() { s.Is.Unapproved = true })
 		case s.Is.File != "":
-			add("secrets."+s.Name.Value, "reads the file "+s.Is.File, func() { s.Is.Withheld = true })
+			add("secrets."+s.Name.Value, "reads the file "+s.Is.File, func() { s.Is.Unapproved = true })
 		}
 	}
 	for i := range c.Models.Providers {
@@ -51,7 +51,7 @@ func (c *Config) Powers() []Power {
 			continue
 		}
 		if p.Is.BaseURL.Value != "" {
-			add("models.providers."+p.Name.Value, what+p.Is.BaseURL.Value, func() { p.Is.Withheld = true })
+			add("models.providers."+p.Name.Value, what+p.Is.BaseURL.Value, func() { p.Is.Unapproved = true })
 		}
 	}
 	for i := range c.Models.CLIs {
@@ -59,22 +59,22 @@ func (c *Config) Powers() []Power {
 		if is := &one.Is; len(is.Command)+len(is.Args)+len(is.Env)+len(is.PassEnv) > 0 ||
 			slices.Contains([]string{OpenCode, Vibe}, one.Name.Value) {
 			runs("models.clis."+one.Name.Value, words(one.Name.Value, slices.Concat(is.Command, is.Args)),
-				func() { is.Withheld = true })
+				func() { is.Unapproved = true })
 		}
 	}
 	for i := range c.Tools {
 		if t := &c.Tools[i]; t.Is.URL.Value != "" {
-			add("tools."+t.Name.Value, "sends requests to "+t.Is.URL.Value, func() { t.Is.Withheld = true })
+			add("tools."+t.Name.Value, "sends requests to "+t.Is.URL.Value, func() { t.Is.Unapproved = true })
 		}
 	}
 	servers := func(list []Named[Server]) {
 		for i := range list {
 			s := &list[i]
-			where, withhold := "mcp."+s.Name.Value, func() { s.Is.Withheld = true }
+			where, disable := "mcp."+s.Name.Value, func() { s.Is.Unapproved = true }
 			if len(s.Is.Command) > 0 {
-				runs(where, words("", s.Is.Command), withhold)
+				runs(where, words("", s.Is.Command), disable)
 			} else {
-				add(where, "connects to "+s.Is.URL.Value, withhold)
+				add(where, "connects to "+s.Is.URL.Value, disable)
 			}
 			if s.Is.Sampling {
 				out[len(out)-1].What += ", and lets it use the models of runs"
@@ -100,22 +100,22 @@ func (c *Config) Powers() []Power {
 		if n.Is.Webhook.Value == "" {
 			what = "sends notifications to the service in " + n.Is.URL.Value
 		}
-		add("notifications."+n.Name.Value, what, func() { n.Is.Withheld = true })
+		add("notifications."+n.Name.Value, what, func() { n.Is.Unapproved = true })
 	}
 	for i := range c.Webhooks {
 		if w := &c.Webhooks[i]; w.Is.Verify == VerifyNothing {
 			add("webhooks."+w.Name.Value, "starts runs of "+w.Is.Workflow.Value+" for requests without a signature",
-				func() { w.Is.Withheld = true })
+				func() { w.Is.Unapproved = true })
 		}
 	}
 	if c.Store.URL.Value != "" {
-		add("store", "keeps runs in "+c.Store.Shown(), func() { c.Store.Withheld = true })
+		add("store", "keeps runs in "+c.Store.Shown(), func() { c.Store.Unapproved = true })
 	}
 	if c.Objects.Endpoint.Value != "" {
-		add("objects", "keeps large values of runs in "+c.Objects.Shown(), func() { c.Objects.Withheld = true })
+		add("objects", "keeps large values of runs in "+c.Objects.Shown(), func() { c.Objects.Unapproved = true })
 	}
 	if c.Engine == EngineTemporal {
-		add("engine", "sends runs to the Temporal server at "+c.Temporal.Shown(), func() { c.Temporal.Withheld = true })
+		add("engine", "sends runs to the Temporal server at "+c.Temporal.Shown(), func() { c.Temporal.Unapproved = true })
 	}
 	if c.Allow.Shell {
 		add("allow.shell", "lets all workflows run commands", func() { c.Allow.Shell = false })
@@ -146,20 +146,21 @@ func words(name string, list []text.Text) string {
 	return strings.Join(text.Values(list), " ")
 }
 
-// Withhold disables the settings that need approval in one of the two files and returns them. Using a disabled entry
-// fails with NotApproved.
-func (c *Config) Withhold(mcpFile bool) []Power {
-	powers := slices.DeleteFunc(c.Powers(), func(p Power) bool { return p.MCPFile != mcpFile })
-	for _, p := range powers {
-		p.withhold()
+// DisableUnapproved disables the settings that need approval in one of the two files and returns them. Using a
+// disabled entry fails with NotApproved.
+func (c *Config) DisableUnapproved(mcpFile bool) []PrivilegedSetting {
+	inOtherFile := func(s PrivilegedSetting) bool { return s.MCPFile != mcpFile }
+	settings := slices.DeleteFunc(c.PrivilegedSettings(), inOtherFile)
+	for _, s := range settings {
+		s.disable()
 	}
-	return powers
+	return settings
 }
 
-// Approval is the instruction for approving withheld settings.
+// Approval is the instruction for approving settings.
 const Approval = "Review the file, then run \"espalier trust\"."
 
-// NotApproved returns the reason why a withheld setting cannot be used.
+// NotApproved returns the reason why an unapproved setting cannot be used.
 func NotApproved(what string) string {
 	return fmt.Sprintf("%s is not approved on this machine", what)
 }

@@ -33,7 +33,7 @@ func TestAddressesOfModelServersNeedApproval(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := len(c.Powers()) > 0; got != needs {
+		if got := len(c.PrivilegedSettings()) > 0; got != needs {
 			t.Errorf("%s: %t", settings, got)
 		}
 	}
