@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Checks the release in a folder: checksums, the binary's version, the deb package in a chroot, the npm packages through
 # npx, the image, the form of rpm, apk and formula, and that a second build elsewhere, without a network, gives the same
-# checksums. REBUILD=no leaves out the second build, which takes as long as the release. TestAction in cmd/espalier
-# checks the Action.
+# checksums. REBUILD=no leaves out the second build, which takes as long as the release.
+# TestGitHubActionRunsItsScripts in cmd/espalier checks the Action.
 set -euo pipefail
 dist=$(realpath "${1:?usage: packaging/check.sh DIST VERSION}")
 version=${2:?usage: packaging/check.sh DIST VERSION}

@@ -426,7 +426,7 @@ func TestRunWaitsForADecisionFromElsewhere(t *testing.T) {
 }
 
 // On a terminal, the command alone says what is in the folder and what to do next.
-func TestGreeting(t *testing.T) {
+func TestGreetingSaysWhatToDoNext(t *testing.T) {
 	p := gatedProject(t)
 	p.exits(4, "run", "gated.md", "--script", "replies.yaml")
 	screen := onConsole(t, p.command(), 80, 24).ends(0)

@@ -11,7 +11,7 @@ import (
 )
 
 // An interrupted command ends with 130.
-func TestInterrupt(t *testing.T) {
+func TestInterruptedCommandsExitWith130(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

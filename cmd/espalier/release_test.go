@@ -61,8 +61,8 @@ type action struct {
 	}
 }
 
-// TestAction checks the form of the GitHub Action and runs its scripts, except those that need GitHub.
-func TestAction(t *testing.T) {
+// The GitHub Action has the right form, and its scripts run, except those that need GitHub.
+func TestGitHubActionRunsItsScripts(t *testing.T) {
 	raw, err := os.ReadFile(atRoot("action.yml"))
 	if err != nil {
 		t.Fatal(err)

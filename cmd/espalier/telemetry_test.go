@@ -192,9 +192,9 @@ const tellingTree = `invoke_workflow telling
           chat scripted
 `
 
-// TestTelemetry runs a workflow that stops at a gate and is resumed by another process. Both export one trace, whose id
-// is also in the audit log.
-func TestTelemetry(t *testing.T) {
+// A workflow stops at a gate and is resumed by another process. Both export one trace, whose id is also in the audit
+// log.
+func TestProcessesOfARunExportOneTrace(t *testing.T) {
 	c := collected(t)
 	t.Setenv("TRACEPARENT", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20k3y")

@@ -344,7 +344,7 @@ func moduleRoot(t *testing.T) string {
 }
 
 // The rule itself is tested, because a table that forbids nothing passes too.
-func TestObjection(t *testing.T) {
+func TestForbiddenImportsAreFound(t *testing.T) {
 	for _, c := range []struct {
 		from, to string
 		allowed  bool

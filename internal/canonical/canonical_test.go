@@ -102,7 +102,7 @@ func TestTextsWithoutCanonicalFormAreRejected(t *testing.T) {
 	}
 }
 
-func TestExact(t *testing.T) {
+func TestExactNumbersKeepTheirValue(t *testing.T) {
 	for literal, want := range map[string]bool{
 		"0": true, "-0": true, "1": true, "0.1": true, "1e2": true, "1.50": true,
 		"123456789012345": true, "9007199254740992": true,

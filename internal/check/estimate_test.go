@@ -110,7 +110,7 @@ func row(steps ...ir.Step) ir.Block {
 
 func program(blocks ...ir.Block) *ir.Program { return &ir.Program{Name: "p", Blocks: blocks} }
 
-func TestEstimate(t *testing.T) {
+func TestEstimateGivesBaseAndWorstCase(t *testing.T) {
 	limit := func(n int64) *ir.Limit { return &ir.Limit{Max: n} }
 	branch := func(b ir.BlockID) ir.Branch { return ir.Branch{Name: fmt.Sprint("b", b), Block: b} }
 	withSteps := func(p *ir.Program, n int64) *ir.Program { p.Budget.Steps = limit(n); return p }

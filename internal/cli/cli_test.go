@@ -46,8 +46,8 @@ func run(t *testing.T, dir string, args ...string) (code int, stdout, stderr str
 	return code, out.String(), err.String()
 }
 
-// Every example is valid, and every command has something to say about it.
-func TestExamples(t *testing.T) {
+// Every example in Markdown is valid, and show, cost and graph print something about it.
+func TestExamplesPassValidateShowCostAndGraph(t *testing.T) {
 	root := filepath.Join("..", "..", "examples")
 	var found []string
 	err := filepath.WalkDir(root, func(name string, d os.DirEntry, err error) error {
@@ -282,7 +282,7 @@ func TestSampleKeysBelongToTheirServices(t *testing.T) {
 	}
 }
 
-func TestSeconds(t *testing.T) {
+func TestSecondsTakeAtMostTwoUnits(t *testing.T) {
 	for n, want := range map[int64]string{
 		0: "-", 1: "1 s", 59: "59 s", 60: "1 min", 90: "1 min 30 s", 3600: "1 h", 3660: "1 h 1 min", 3601: "1 h",
 		86400: "1 d", 86400*3 + 7200: "3 d 2 h", 86400 * 5000: "5,000 d",
@@ -310,7 +310,7 @@ func TestWrapKeepsEveryWordAndTheWidth(t *testing.T) {
 	})
 }
 
-func TestTable(t *testing.T) {
+func TestTableWrapsTextWithinTheWidth(t *testing.T) {
 	table := table{header: []string{"NAME", "EMPTY", "N", "TEXT"}, right: []int{2}}
 	table.add("one", "", "5", "a few words that do not fit on one line")
 	table.under("below the row")

@@ -58,7 +58,7 @@ func parse(text string) (*config.Config, []string) {
 	return c, out
 }
 
-func TestParse(t *testing.T) {
+func TestParseReadsModelsPricesAndDefaults(t *testing.T) {
 	c, problems := parse(full)
 	if problems != nil {
 		t.Fatal(problems)
@@ -225,7 +225,7 @@ func TestSchemaAcceptsWhatParseAccepts(t *testing.T) {
 	}
 }
 
-func TestSecrets(t *testing.T) {
+func TestSecretsComeFromVariablesFilesAndCommands(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "note.txt"), []byte("written\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -268,7 +268,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-func TestFind(t *testing.T) {
+func TestOnlyAMissingConfigurationIsIgnored(t *testing.T) {
 	c, list, err := config.Find(func(string) (*source.File, error) {
 		return nil, &source.RefError{Problem: source.RefMissing}
 	})

@@ -86,7 +86,7 @@ func TestParseMCPReportsAllMistakes(t *testing.T) {
 	}
 }
 
-func TestVariables(t *testing.T) {
+func TestVariablesAreFoundAndUnclosedOnesReported(t *testing.T) {
 	c, problems := parse(`
 tools: {look: {url: "https://a.example", headers: {Authorization: "Token ${A}"}}}
 mcp:
@@ -122,7 +122,7 @@ func TestPasteIsValidConfiguration(t *testing.T) {
 	}
 }
 
-func TestExpand(t *testing.T) {
+func TestExpandUsesValuesThenDefaults(t *testing.T) {
 	env := map[string]string{"A": "1", "EMPTY": ""}
 	for text, want := range map[string]string{
 		"plain": "plain", "${A}": "1", "a${A}b${A}": "a1b1", "${B:-two}": "two", "${B:-}": "", "${EMPTY:-x}": "x",

@@ -89,7 +89,7 @@ func contracts(p *ir.Program) string {
 	return out.String()
 }
 
-func TestContracts(t *testing.T) {
+func TestContractsMatchGoldenFiles(t *testing.T) {
 	names, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(names) == 0 {
 		t.Fatal(names, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-func TestStrict(t *testing.T) {
+func TestStrictTurnsWarningsIntoErrors(t *testing.T) {
 	list := diag.List{
 		{Code: "A", Severity: diag.Note},
 		{Code: "B", Severity: diag.Note, Lenient: true},
@@ -33,7 +33,7 @@ func TestStrict(t *testing.T) {
 	}
 }
 
-func TestSorted(t *testing.T) {
+func TestSortedOrdersByPlaceWithoutDuplicates(t *testing.T) {
 	at := func(code diag.Code, file string, start, end int) diag.Diagnostic {
 		return diag.Diagnostic{Code: code, Span: source.Span{File: file, Start: start, End: end}, Message: string(code)}
 	}
@@ -75,7 +75,7 @@ func TestSuggestionsAreBounded(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
+func TestNearestSuggestsOnlySimilarNames(t *testing.T) {
 	steps := []string{"validate_input", "extract", "review", "Publish", "id"}
 	for name, want := range map[string]string{
 		"validate_inptu": "validate_input", // two letters swapped

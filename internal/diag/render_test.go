@@ -42,7 +42,7 @@ func marked(name, in string) (*source.File, diag.Diagnostic) {
 	return f, d
 }
 
-func TestPrint(t *testing.T) {
+func TestPrintMatchesGoldenFile(t *testing.T) {
 	const path = "testdata/render.txtar"
 	archive, err := txtar.ParseFile(path)
 	if err != nil {
@@ -170,7 +170,7 @@ func TestFramesAreShortAndPrintable(t *testing.T) {
 	})
 }
 
-func TestSummary(t *testing.T) {
+func TestSummaryCountsBySeverity(t *testing.T) {
 	list := func(severities ...diag.Severity) (l diag.List) {
 		for _, s := range severities {
 			l.Add(diag.Diagnostic{Severity: s})

@@ -6,7 +6,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 )
 
-func TestWidth(t *testing.T) {
+func TestWidthCountsTerminalColumns(t *testing.T) {
 	for text, want := range map[string]int{
 		"":           0,
 		"abc":        3,

@@ -101,7 +101,7 @@ func checkSentences(t *testing.T, d diag.Diagnostic) {
 	}
 }
 
-func TestValues(t *testing.T) {
+func TestExpressionsHaveTheExpectedValues(t *testing.T) {
 	archive, err := txtar.ParseFile("testdata/values.txtar")
 	if err != nil {
 		t.Fatal(err)
@@ -314,7 +314,7 @@ func TestLargeValuesAreErrors(t *testing.T) {
 	}
 }
 
-func TestPaths(t *testing.T) {
+func TestPathsAreListedWithTheirSpans(t *testing.T) {
 	text := `tier == "x" and len(state.a.b) > docs.length or input["odd key"].0 in [tier, length, input.length]`
 	e, _ := Parse(AgentFlow, text, source.Span{File: "f", Start: 10, End: 10 + len(text)})
 	e.Names = map[string]string{"tier": "input.tier", "docs": "input.docs"}
@@ -404,7 +404,7 @@ func TestUnclosedBracketRefersToItsOpening(t *testing.T) {
 	}
 }
 
-func TestParts(t *testing.T) {
+func TestPartsShowEveryIntermediateValue(t *testing.T) {
 	text := `not (len(input.docs) > 1) or input.tier`
 	e, _ := Parse(AgentFlow, text, at(text))
 	var got []string
@@ -463,7 +463,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-func TestEqual(t *testing.T) {
+func TestEqualComparesTextNamesAndSpan(t *testing.T) {
 	base := func() *Expr { e, _ := Parse(AgentFlow, "a == 1", source.Span{File: "f", Start: 1, End: 7}); return e }
 	named := base()
 	named.Names = map[string]string{"a": "input.a"}

@@ -9,7 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-func TestUses(t *testing.T) {
+func TestUsesDescribeHowNamesAreCompared(t *testing.T) {
 	for _, c := range []struct {
 		dialect expr.Dialect
 		text    string

@@ -302,7 +302,7 @@ func TestContractAtFindsNearestPlace(t *testing.T) {
 	}
 }
 
-func TestLookups(t *testing.T) {
+func TestLookupsFindOnlyWhatExists(t *testing.T) {
 	p := &Program{Agents: []Agent{{ID: "writer"}}}
 	p.AddBlock(Block{})
 	inner := p.AddBlock(Block{Steps: []Step{{ID: "a", Action: Route{}}, {ID: "b", Action: End{}}}})

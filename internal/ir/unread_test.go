@@ -7,7 +7,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-func TestUnread(t *testing.T) {
+func TestUnreadPartsExplainTheirNames(t *testing.T) {
 	u := ir.Unread{
 		Texts:  []string{"id: \"sort\nwrites: [state.kind, state.request.text]\nagent: first-reader\n", "output"},
 		Warned: []string{"agent: second"},

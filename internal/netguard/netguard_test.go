@@ -178,7 +178,7 @@ func TestProxySettingsAreIgnored(t *testing.T) {
 	}
 }
 
-func TestCheck(t *testing.T) {
+func TestOnlyHTTPAddressesWithAHostPass(t *testing.T) {
 	for text, ok := range map[string]bool{
 		"http://a": true, "https://a/b?c": true,
 		"file:///etc/passwd": false, "ftp://a": false, "http:///x": false, "a": false,

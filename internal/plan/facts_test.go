@@ -51,8 +51,8 @@ type story struct {
 	tell    func(w *world)
 }
 
-// TestFacts compares the facts of stories with testdata/facts.
-func TestFacts(t *testing.T) {
+// The facts of stories are those in testdata/facts.
+func TestStoriesProduceTheirRecordedFacts(t *testing.T) {
 	told := map[string]bool{}
 	for name, s := range stories(t) {
 		file := filepath.Join("testdata", "facts", strings.ReplaceAll(name, " ", "-")+".txt")

@@ -20,7 +20,7 @@ func TestParseRate(t *testing.T) {
 	}
 }
 
-func TestCost(t *testing.T) {
+func TestCostRoundsUpAndNeverOverflows(t *testing.T) {
 	p := Price{Rates: Rates{Input: 3e6, Output: 15e6, CacheRead: 3e5, CacheWrite: 3_750_000}}
 	for _, c := range []struct {
 		tokens Tokens
@@ -58,7 +58,7 @@ func TestLongRatesApplyToTheWholePrompt(t *testing.T) {
 	}
 }
 
-func TestKnown(t *testing.T) {
+func TestPricesAreKnownUntilTheyExpire(t *testing.T) {
 	now := time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
 		provider, model string
@@ -100,7 +100,7 @@ func TestBuiltInPricesAreConsistent(t *testing.T) {
 	}
 }
 
-func TestFormatting(t *testing.T) {
+func TestBoundsRoundUpAndSpendingToNearest(t *testing.T) {
 	for micro, want := range map[int64]string{
 		0: "$0.00", 420_000: "$0.42", 420_001: "$0.43", 12_345: "$0.0124", 7: "$0.000007",
 		1_000_000: "$1.00", 95_000: "$0.10", 12_340_000: "$12.34", -420_000: "-$0.42",

@@ -140,7 +140,7 @@ func TestLeftoverProcessesAreKilled(t *testing.T) {
 	line.dead(t)
 }
 
-func TestCancelled(t *testing.T) {
+func TestCanceledCommandsEndWithAllTheirChildren(t *testing.T) {
 	for name, c := range map[string]struct {
 		script string
 		grace  time.Duration
@@ -199,7 +199,7 @@ func TestEndOfStandardErrorIsKept(t *testing.T) {
 	}
 }
 
-func TestEnvironment(t *testing.T) {
+func TestEnvironmentKeepsOnlyWhatProgramsNeed(t *testing.T) {
 	got := process.Environment([]string{
 		"PATH=/bin", "OPENAI_API_KEY=x", "LC_ALL=C", "HOME=/h", "LD_PRELOAD=y",
 		"broken", "AWS_SECRET=z",
@@ -442,7 +442,7 @@ func BenchmarkBare(b *testing.B) {
 	}
 }
 
-func TestStarted(t *testing.T) {
+func TestStartConnectsStandardInputAndOutput(t *testing.T) {
 	p, err := process.Start(t.Context(), shell(`echo ready >&2; while read -r x; do echo "<$x>"; done; exit 3`))
 	if err != nil {
 		t.Fatal(err)
@@ -466,7 +466,7 @@ func TestStarted(t *testing.T) {
 	}
 }
 
-func TestStopped(t *testing.T) {
+func TestStoppedProcessesEndWithTheirChildren(t *testing.T) {
 	why := errors.New("why")
 	for name, end := range map[string]func(*process.Process, context.CancelCauseFunc){
 		"by hand":        func(p *process.Process, _ context.CancelCauseFunc) { p.Stop(); p.Stop() },

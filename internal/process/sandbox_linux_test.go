@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-run/espalier/internal/process"
 )
 
-// TestSandbox runs scripts in a sandbox, some of which must fail.
-func TestSandbox(t *testing.T) {
+// Scripts in a sandbox succeed or fail by what they read, write and connect to.
+func TestSandboxConfinesFilesAndNetwork(t *testing.T) {
 	t.Run("Landlock", func(t *testing.T) {
 		t.Setenv("PATH", without(t, "bwrap"))
 		tryOut(t)

@@ -8,7 +8,7 @@ import (
 
 // The files of a skill are listed by the path under which they can be read: relative to the project's root, or absolute
 // if the skill is in a user's folder.
-func TestBundle(t *testing.T) {
+func TestSkillFilesAreListedByReadablePath(t *testing.T) {
 	dir := tree(t, `
 -- secret --
 x

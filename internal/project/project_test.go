@@ -287,7 +287,7 @@ link ../elsewhere/flow.md
 	}
 }
 
-func TestSkills(t *testing.T) {
+func TestProjectSkillsShadowSkillsOfTheUser(t *testing.T) {
 	dir := tree(t, `
 -- home/.agents/skills/lint/SKILL.md --
 user's lint
@@ -402,7 +402,7 @@ inside
 	}
 }
 
-func TestCandidates(t *testing.T) {
+func TestCandidatesAreFilesNamedLikeWorkflows(t *testing.T) {
 	dir := tree(t, `
 -- .git/hooks/x.md --
 -- .github/x.md --

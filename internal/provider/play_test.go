@@ -48,7 +48,7 @@ func TestPlayStreamsAPrefix(t *testing.T) {
 	})
 }
 
-func TestRetryable(t *testing.T) {
+func TestOnlyTransientErrorClassesAreRetryable(t *testing.T) {
 	for class, want := range map[provider.Class]bool{
 		provider.Timeout: true, provider.RateLimit: true, provider.APIError: true,
 		provider.BadRequest: false, provider.NoQuota: false, provider.NotReady: false,

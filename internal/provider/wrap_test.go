@@ -36,7 +36,7 @@ func (f flaky) Generate(ctx context.Context, req provider.Request) iter.Seq2[pro
 	}
 }
 
-func TestRetry(t *testing.T) {
+func TestRetryRepeatsOnlyTransientFailures(t *testing.T) {
 	limited := &provider.Error{
 		Class: provider.RateLimit, Status: 429, RetryAfter: 7 * time.Second, Message: "slow down",
 	}

@@ -22,7 +22,7 @@ func rules(t testing.TB, pii, secrets bool, patterns ...string) *redact.Rules {
 // join hides examples of keys from scanners that search for keys.
 func join(parts ...string) string { return strings.Join(parts, "") }
 
-func TestText(t *testing.T) {
+func TestPersonalDataAndSecretsAreRedacted(t *testing.T) {
 	all := rules(t, true, true)
 	for in, want := range map[string]string{
 		"": "", "nothing to hide, 12 items in 2026": "",
@@ -68,7 +68,7 @@ func TestText(t *testing.T) {
 // F31: patterns are names of rules in any case, or regular expressions.
 //
 // Spec: Agent Flow §7.2 redaction
-func TestPatterns(t *testing.T) {
+func TestPatternsAreRulesOrRegularExpressions(t *testing.T) {
 	text := "ada@example.org 123-45-6789 EMP-00042 x"
 	for _, c := range []struct {
 		patterns []string

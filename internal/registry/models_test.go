@@ -33,7 +33,7 @@ models:
     bare: {api: openai, base_url: "http://127.0.0.1:2/v1"}
 `
 
-func TestChoose(t *testing.T) {
+func TestChooseFindsTheProviderOfAModel(t *testing.T) {
 	m := models(t, someServers, map[string]string{"GROQ_KEY": "g"})
 	for name, want := range map[string]string{
 		"claude-sonnet-4-5":       "anthropic/claude-sonnet-4-5",
@@ -73,7 +73,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-func TestDefault(t *testing.T) {
+func TestDefaultModelFollowsConfigurationThenKeys(t *testing.T) {
 	for _, c := range []struct {
 		settings string
 		env      map[string]string
@@ -92,7 +92,7 @@ func TestDefault(t *testing.T) {
 }
 
 // A key of the environment goes to its provider, and nowhere else.
-func TestKeys(t *testing.T) {
+func TestKeysGoOnlyToTheirProvider(t *testing.T) {
 	all := map[string]string{"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o", "GEMINI_API_KEY": "g", "MINE": "m"}
 	for _, c := range []struct {
 		settings, provider string
@@ -207,7 +207,7 @@ func program(models ...string) *ir.Program {
 }
 
 // Everything that is missing is found at once, for all steps.
-func TestMissing(t *testing.T) {
+func TestEverythingMissingIsFoundAtOnce(t *testing.T) {
 	m := models(t, "prices: {my-model: {input: 1, output: 2}}", map[string]string{"OPENAI_API_KEY": "k"})
 	p := program("claude-a", "claude-b", "gpt-5", "mistral", "")
 	p.Children = []ir.Program{*program("claude-c")}
@@ -232,7 +232,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-func TestRouter(t *testing.T) {
+func TestRouterAppliesOverrideAndFallback(t *testing.T) {
 	s := providertest.NewServer(t, providertest.Chat)
 	m := models(t, "models: {providers: {mine: {api: openai, base_url: '"+s.URL+"', key_env: K, max_retries: 1}}}",
 		map[string]string{"K": s.Key})
@@ -259,7 +259,7 @@ func TestRouter(t *testing.T) {
 
 // What the configuration says about calls holds for them, and the usual where
 // it says nothing.
-func TestLimits(t *testing.T) {
+func TestConfiguredLimitsReplaceTheDefaults(t *testing.T) {
 	for settings, want := range map[string]string{
 		"": "4 retries, 10 at once, 2m0s",
 		"models: {providers: {ollama: {max_concurrent: 3, max_retries: 0}}}\n" +
@@ -305,7 +305,7 @@ func TestPricesBehindGateways(t *testing.T) {
 	}
 }
 
-func TestPause(t *testing.T) {
+func TestPauseEndsWhenCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	if err := pause(ctx, time.Nanosecond); err != nil {
 		t.Error(err)
@@ -349,7 +349,7 @@ func TestIgnoredOptions(t *testing.T) {
 }
 
 // A tier is the model that the project gives it; a model that is named stays.
-func TestTiers(t *testing.T) {
+func TestTiersFillInUnnamedModelsOnly(t *testing.T) {
 	m := models(t, "models: {default: gpt-5, tiers: {haiku: gpt-5-mini, opus: claude-opus-5}}",
 		map[string]string{"OPENAI_API_KEY": "k"})
 	p := program("", "gpt-5-nano")

@@ -7,7 +7,7 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-func TestRecognition(t *testing.T) {
+func TestFormatsRecognizeTheirFiles(t *testing.T) {
 	const flow = "---\nname: x\nkind: agent-flow/workflow\n---\n"
 	for _, c := range []struct{ path, text, certain, possible string }{
 		{path: "SKILL.md", certain: "agent-flow"},

@@ -232,8 +232,8 @@ func TestToolsOfServersHaveAReason(t *testing.T) {
 	}
 }
 
-// Every command that starts runs takes the same from the project.
-func TestPinned(t *testing.T) {
+// Pin turns the sandbox on if the run or the project asks for it, and records how commands are confined.
+func TestPinAddsTheSandboxOfTheProject(t *testing.T) {
 	models := NewModels(t.TempDir(), &config.Config{}, func(string) string { return "" })
 	for _, c := range []struct{ asked, project, want bool }{
 		{false, false, false},

@@ -32,7 +32,7 @@ func problems(t testing.TB, raw, value string) string {
 	return strings.Join(out, "; ")
 }
 
-func TestMessages(t *testing.T) {
+func TestMessagesSayWhatTheValueMustBe(t *testing.T) {
 	for _, c := range []struct{ schema, value, want string }{
 		{`{"properties": {"amount": {"type": "number"}}}`, `{"amount": "x"}`, `amount: must be a number, not a string`},
 		{`{"type": ["integer", "null"]}`, `1.5`, `must be an integer or null, not a number`},
@@ -113,7 +113,7 @@ func TestErrorsNameTheLocation(t *testing.T) {
 	}
 }
 
-func TestFormats(t *testing.T) {
+func TestFormatsAcceptOnlyValidValues(t *testing.T) {
 	for format, c := range map[string]struct{ good, bad string }{
 		"date": {"2024-02-29", "2023-02-29 2024-2-9 x"},
 		"time": {"09:30:00Z 09:30:00.5+02:00", "9:30:00Z 09:30:00 09:30:00,5Z 25:00:00Z"},

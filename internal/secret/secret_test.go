@@ -22,7 +22,7 @@ func fixed(name, value string) secret.Source {
 
 const key = `p&ss w/rd+"7"` // every encoding changes something of it
 
-func TestHide(t *testing.T) {
+func TestHideMasksEncodingsAndRevealRestoresThem(t *testing.T) {
 	r := secret.New(fixed("KEY", key), fixed("LONG", key+"-and-more"), fixed("PIN", "12345678"),
 		fixed("SHORT", "seven77"))
 	for _, c := range []struct{ name, text, want string }{
@@ -142,7 +142,7 @@ func TestForgedMark(t *testing.T) {
 	}
 }
 
-func TestStream(t *testing.T) {
+func TestStreamHidesSecretsAcrossChunks(t *testing.T) {
 	r := secret.New(fixed("KEY", key), fixed("MORE", key+"-and-more"))
 	text := "begin " + key + "-and" + url.QueryEscape(key) + key + "-and-more [secret x] " + key[:5] + " end p"
 	want := r.HideText(text)
@@ -224,7 +224,7 @@ func TestChangedSecret(t *testing.T) {
 	}
 }
 
-func TestRefer(t *testing.T) {
+func TestReferencesResolveToDeclaredSecretsOnly(t *testing.T) {
 	r := secret.New(fixed("KEY", "a value"+"!"), fixed("SHORT", "pin"))
 	got, err := r.Refer(t.Context(), json.RawMessage(`{"a":"secret://KEY","b":"see secret://KEY","c":1}`))
 	if want := `{"a":"a value!","b":"see secret://KEY","c":1}`; err != nil || string(got) != want {

@@ -100,7 +100,7 @@ func TestRequestsFromOtherSitesAreRefused(t *testing.T) {
 	}
 }
 
-func TestCredentials(t *testing.T) {
+func TestOnlyHeadersAndSessionsIdentifyUsers(t *testing.T) {
 	h, auth, token, logged := guarded(t, "")
 	login := httptest.NewRecorder()
 	if err := auth.startSession(login, identity.OwnerOf()); err != nil {

@@ -71,7 +71,7 @@ func TestOffsetsAndSpansAreClamped(t *testing.T) {
 	})
 }
 
-func TestLines(t *testing.T) {
+func TestFinalLineBreakAddsNoLine(t *testing.T) {
 	for text, want := range map[string]int{"": 1, "a": 1, "a\n": 1, "a\nb": 2, "a\r\nb\r\n": 2, "\n": 1, "\n\n": 2} {
 		f := source.NewFile("a", text)
 		if got := f.Lines(); got != want {

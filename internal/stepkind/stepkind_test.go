@@ -56,7 +56,7 @@ func TestAmountsNeverOverflow(t *testing.T) {
 	})
 }
 
-func TestOverlap(t *testing.T) {
+func TestPathsOverlapWithTheirParents(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want bool

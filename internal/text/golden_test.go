@@ -18,9 +18,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expectations in testdata")
 
-// TestGolden parses every NAME.yaml and NAME.md of the archives and compares the result with NAME.out. In the inputs, ␍
-// is a carriage return, → a tab and ¶ removes the newline, so that editors do not change them.
-func TestGolden(t *testing.T) {
+// Every NAME.yaml and NAME.md of the archives parses to NAME.out. In the inputs, ␍ is a carriage return, → a tab and ¶
+// removes the newline, so that editors do not change them.
+func TestParsedDocumentsMatchGoldenFiles(t *testing.T) {
 	archives, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(archives) == 0 {
 		t.Fatal("no archives", err)

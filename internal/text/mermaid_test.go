@@ -42,7 +42,7 @@ func drawn(c *text.Flowchart) string {
 	return strings.Join(out, "\n")
 }
 
-func TestFlowcharts(t *testing.T) {
+func TestFlowchartsAreReadDespiteMistakes(t *testing.T) {
 	for _, c := range []struct{ name, chart, want, codes string }{
 		{"chain", "graph TD\n A --> B-->C", "A\nB\nC\nA solid B\nB solid C", ""},
 		{

@@ -35,7 +35,7 @@ func read(t *testing.T, in string, take func(*text.Reader)) string {
 	return strings.Join(lines, "\n")
 }
 
-func TestReader(t *testing.T) {
+func TestReaderReportsValuesOfWrongType(t *testing.T) {
 	for _, c := range []struct {
 		name, in string
 		take     func(*text.Reader)

@@ -148,7 +148,7 @@ func TestLenientParsingRepairsOnlyMissingQuotes(t *testing.T) {
 	}
 }
 
-func TestPlaces(t *testing.T) {
+func TestPlacesAreFoundByJSONPointer(t *testing.T) {
 	const doc = "a: 1\n\"b/c\": {d: [x, {e: 'f'}], g: }\nh:\n  - i\n"
 	n, list := text.ParseYAML(source.NewFile("f.yaml", doc), 0, len(doc))
 	if len(list) > 0 {

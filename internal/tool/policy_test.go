@@ -107,7 +107,7 @@ func TestListEntriesMatchArguments(t *testing.T) {
 }
 
 // F26: agents have the tools that they list, and the workflow's lists apply to all.
-func TestRefusal(t *testing.T) {
+func TestToolsAreRefusedUnlessAllowed(t *testing.T) {
 	worker := ir.Step{ID: "w", Action: ir.Task{Kind: "agent"}}
 	inLoop := ir.Step{ID: "l", Action: ir.Task{Kind: "agent"}}
 	p := &ir.Program{Tools: ir.Tools{Allow: named("a", "b"), Deny: named("b")}, Blocks: []ir.Block{
@@ -165,7 +165,7 @@ type stub struct{ spec tool.Spec }
 func (s stub) Spec() tool.Spec                                        { return s.spec }
 func (stub) Call(context.Context, tool.Call) (r tool.Result, e error) { return }
 
-func TestAdmit(t *testing.T) {
+func TestAdmitRejectsDeniedAndInvalidCalls(t *testing.T) {
 	p := &ir.Program{Tools: ir.Tools{AllowAll: true, Deny: named("never")}}
 	has := box{"a": {Schema: json.RawMessage(`{"required":["q"]}`)}, "never": {}, "broken": {Schema: json.RawMessage(`{"type":7}`)}, "s.t": {}}
 	for _, c := range []struct {
@@ -195,7 +195,7 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
-func TestOffered(t *testing.T) {
+func TestAgentsAreOfferedOnlyTheirTools(t *testing.T) {
 	has := box{"Bash": {}, "Read": {}, "gh.issue": {}, "gh.pull": {}, "gh.push": {}, "other": {}}
 	p := &ir.Program{Tools: ir.Tools{AllowAll: true, Deny: named("gh.push")}}
 	agent := &ir.Agent{ID: "x", Tools: named("Bash(git:*)", "Bash(ls)", "mcp__gh", "gh.issue", "missing", "Read")}
@@ -211,7 +211,7 @@ func TestOffered(t *testing.T) {
 	}
 }
 
-func TestRepeatable(t *testing.T) {
+func TestToolsThatActRepeatOnlyWithKey(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec tool.Spec
 		want bool

@@ -200,8 +200,8 @@ func TestFiftyClicksMakeOneDecision(t *testing.T) {
 	}
 }
 
-// The keyboard moves the focus and never decides anything.
-func TestKeyboard(t *testing.T) {
+// Shortcuts move the focus and never decide anything.
+func TestShortcutsMoveFocusAndDecideNothing(t *testing.T) {
 	s := newSite(t, map[string]string{"gated.md": gated})
 	id := s.begin("gated", simulate, question)
 	s.rest(id)

@@ -31,9 +31,9 @@ const (
 	wantDiagnostics = "want diagnostics"
 )
 
-// TestCases compiles the first file of each archive in testdata and compares the program, the
-// diagnostics or both with the archive's expectations.
-func TestCases(t *testing.T) {
+// The first file of each archive in testdata compiles to the program, the diagnostics or both that
+// the archive expects.
+func TestCasesCompileToTheirExpectedResults(t *testing.T) {
 	for _, name := range caseNames(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
 			archive, err := txtar.ParseFile(name)

@@ -64,7 +64,7 @@ func subject() journaltest.Subject {
 }
 
 // The store keeps its promises with the privileges that the documentation grants to workers.
-func TestStore(t *testing.T) {
+func TestStoreKeepsItsPromises(t *testing.T) {
 	pgtest.Shared(t)
 	journaltest.Run(t, subject())
 }

@@ -41,7 +41,7 @@ func edit(t testing.TB, path string, statements ...string) {
 	}
 }
 
-func TestPragmas(t *testing.T) {
+func TestJournalUsesWALAndFullSync(t *testing.T) {
 	s := openWith(t, t.TempDir(), sqlite.Options{})
 	defer s.Close()
 	for name, want := range map[string]any{"synchronous": int64(2), "journal_mode": "wal", "wal_autocheckpoint": int64(

@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/provider/providertest"
 )
 
-func TestSuite(t *testing.T) {
+func TestAnthropicMeetsTheModelContract(t *testing.T) {
 	providertest.RunNetwork(t, providertest.Anthropic,
 		func(o httptransport.Options) providertest.NetworkModel { return anthropic.New(o) })
 }

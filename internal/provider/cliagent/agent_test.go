@@ -154,7 +154,7 @@ func fakeAgent(t *testing.T, mode string, env ...string) *Agent {
 	}
 }
 
-func TestSuite(t *testing.T) {
+func TestAgentProgramsMeetTheModelContract(t *testing.T) {
 	overloaded := providertest.AskText()
 	overloaded.Messages[0].Blocks[0].Text = "overloaded"
 	providertest.Run(t, providertest.Subject{

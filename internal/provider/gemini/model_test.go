@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/provider/providertest"
 )
 
-func TestSuite(t *testing.T) {
+func TestGeminiMeetsTheModelContract(t *testing.T) {
 	providertest.RunNetwork(t, providertest.Gemini,
 		func(o httptransport.Options) providertest.NetworkModel { return gemini.New(o) })
 }

@@ -47,7 +47,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestFit(t *testing.T) {
+func TestFitRejectsWhatASubsetCannotExpress(t *testing.T) {
 	strict := Subset{AllRequired: true, Depth: 3}
 	for name, c := range map[string]struct {
 		subset   Subset
@@ -115,7 +115,7 @@ func TestLegalNamesAreUnchanged(t *testing.T) {
 	}
 }
 
-func TestInput(t *testing.T) {
+func TestToolInputIsAlwaysValidJSON(t *testing.T) {
 	for text, want := range map[string]string{"": "{}", ` {"a": 1} `: `{"a": 1}`, `{"a":`: `"{\"a\":"`} {
 		if got := string(ToolInput(text)); got != want {
 			t.Errorf("%q: %s", text, got)

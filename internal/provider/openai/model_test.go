@@ -16,11 +16,11 @@ import (
 	"github.com/espalier-run/espalier/internal/provider/providertest"
 )
 
-func TestChat(t *testing.T) {
+func TestChatCompletionsMeetTheModelContract(t *testing.T) {
 	providertest.RunNetwork(t, providertest.Chat, chat)
 }
 
-func TestResponses(t *testing.T) {
+func TestResponsesAPIMeetsTheModelContract(t *testing.T) {
 	providertest.RunNetwork(t, providertest.Responses, responses)
 }
 

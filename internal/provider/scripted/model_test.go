@@ -20,7 +20,7 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-func TestSuite(t *testing.T) {
+func TestScriptedModelMeetsTheModelContract(t *testing.T) {
 	s := good(t, `
 replies:
   - step: text
@@ -143,7 +143,7 @@ func TestRepeatedRequestGetsTheSameReply(t *testing.T) {
 	}
 }
 
-func TestReplies(t *testing.T) {
+func TestRepliesAreSentAsWritten(t *testing.T) {
 	s := good(t, "replies:\n  - step: a\n    reply: {b: [1, 2.50, null], c: \"x\"}\n  - step: b\n    reply: "+
 		"\"true\"\n  - step: c\n    reply: 5\n  - step: d\n    reply: |\n      two\n      lines\n")
 	for step, want := range map[string]string{
@@ -207,7 +207,7 @@ func TestFailureAfterChunksHasNoReply(t *testing.T) {
 	}
 }
 
-func TestDelay(t *testing.T) {
+func TestRepliesWaitForTheirDelay(t *testing.T) {
 	s := good(t, "replies:\n  - reply: late\n    delay: 1h\ntools:\n  x:\n    - output: 1\n      delay: 2h\n")
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -234,7 +234,7 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-func TestMiss(t *testing.T) {
+func TestMissNamesTheNearestEntry(t *testing.T) {
 	s := good(t, "replies:\n  - step: research\n    reply: x\n  - step: draft\n    attempt: 1\n    reply: y\n")
 	req := provider.Request{
 		Messages: []provider.Message{{
@@ -260,7 +260,7 @@ func TestMiss(t *testing.T) {
 	}
 }
 
-func TestOtherwise(t *testing.T) {
+func TestUnscriptedRequestsCanBeSimulated(t *testing.T) {
 	s := good(t, "replies:\n  - step: a\n    reply: x\notherwise: simulate\n")
 	req := provider.Request{For: provider.Purpose{Step: "b"}}
 	r, err := providertest.Collect(t, s.Model(scripted.Options{Simulate: simulated.Model{}}).Generate(t.Context(), req))
@@ -277,7 +277,7 @@ func TestOtherwise(t *testing.T) {
 	}
 }
 
-func TestTools(t *testing.T) {
+func TestScriptedToolsAnswerByInputAndStep(t *testing.T) {
 	tools := good(t, `
 tools:
   web.search:

@@ -86,7 +86,7 @@ tools:
 otherwise: simulate
 `
 
-func TestParse(t *testing.T) {
+func TestParseReportsMistakesInScripts(t *testing.T) {
 	good(t, everything)
 	good(t, "")
 	good(t, "otherwise: fail\n")
@@ -187,7 +187,7 @@ func TestEntriesThatAnswer(t *testing.T) {
 	}
 }
 
-func TestCheck(t *testing.T) {
+func TestCheckFindsEntriesThatCannotAnswer(t *testing.T) {
 	script := "replies:\n  - step: reserch\n    reply: 1\n  - step: ask\n    reply: 1\n" +
 		"  - step: judge\n    reply: 1\n" +
 		"  - agent: nobody\n    reply: 2\n" +

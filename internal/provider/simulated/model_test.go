@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/provider/simulated"
 )
 
-func TestSuite(t *testing.T) {
+func TestSimulatedModelMeetsTheModelContract(t *testing.T) {
 	failing := provider.Request{Schema: json.RawMessage("false"), For: provider.Purpose{Step: "impossible"}}
 	failures := []providertest.Failure{{Request: failing, Want: provider.Error{Class: provider.BadRequest}}}
 	t.Run("with tools", func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestProbeOfTheWholeReply(t *testing.T) {
 	}
 }
 
-func TestVerdicts(t *testing.T) {
+func TestVerdictsAgreeWithTheirProblems(t *testing.T) {
 	c := contract.Of(&ir.Program{}, &ir.Step{ID: "review"},
 		contract.Spec{Verdict: true, Expected: []string{"Object: { approved: boolean, problems: list of strings }"}})
 	seen := map[bool]int{}

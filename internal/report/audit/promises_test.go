@@ -91,7 +91,7 @@ func TestF44AuditLevel(t *testing.T) {
 }
 
 // Suspensions and resumptions alternate, and no work is recorded in between.
-func TestSuspension(t *testing.T) {
+func TestSuspendedRunsRecordNoWork(t *testing.T) {
 	for _, r := range reporttest.All(t) {
 		suspended := false
 		for _, one := range records(t, undisturbed(t, r)[string(reporttest.Run)+audit.Ext]) {

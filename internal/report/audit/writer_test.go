@@ -52,7 +52,7 @@ func undisturbed(t testing.TB, r *reporttest.Recording) map[string]string {
 }
 
 // Every recorded run has the expected audit log.
-func TestLogs(t *testing.T) {
+func TestLogsMatchGoldenFiles(t *testing.T) {
 	for _, r := range reporttest.All(t) {
 		t.Run(r.Name, func(t *testing.T) {
 			all := undisturbed(t, r)
@@ -69,7 +69,7 @@ func TestLogs(t *testing.T) {
 
 // Every line is canonical and numbered, has the base fields and the hash of the
 // previous line; every log starts and ends with the right record.
-func TestChain(t *testing.T) {
+func TestEveryRecordHashesThePreviousOne(t *testing.T) {
 	for _, r := range reporttest.All(t) {
 		for name, text := range undisturbed(t, r) {
 			prev, lines := audit.Genesis, strings.SplitAfter(text, "\n")
@@ -155,7 +155,7 @@ func TestContinueAfterCrash(t *testing.T) {
 
 // A deleted log is written again, byte for byte, and can be derived without the
 // disk; only its owner may read it.
-func TestRebuild(t *testing.T) {
+func TestDeletedLogsAreRebuiltByteForByte(t *testing.T) {
 	for _, r := range reporttest.All(t) {
 		want := undisturbed(t, r)
 		dir := filepath.Join(t.TempDir(), "audit")

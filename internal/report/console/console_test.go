@@ -91,7 +91,7 @@ func (r recording) live(t *testing.T, size console.Size) string {
 	return b.String()
 }
 
-func TestForms(t *testing.T) {
+func TestAllFormsMatchGoldenFiles(t *testing.T) {
 	for _, r := range recordings(t) {
 		t.Run(r.Name, func(t *testing.T) {
 			var lines, objects bytes.Buffer

@@ -185,7 +185,7 @@ func stored(v journal.Value) (json.RawMessage, error) {
 	return v.JSON, nil
 }
 
-func TestDocument(t *testing.T) {
+func TestDocumentHasContextAndTrace(t *testing.T) {
 	got, err := flowtrace.Document(flow, events(told), stored)
 	if err != nil {
 		t.Fatal(err)

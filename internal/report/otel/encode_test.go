@@ -194,7 +194,7 @@ func TestNamesAreUnique(t *testing.T) {
 }
 
 // A value equal to a bound belongs to the bucket below it.
-func TestBuckets(t *testing.T) {
+func TestBoundsBelongToTheBucketBelow(t *testing.T) {
 	m := NewMetrics(Published, false)
 	for _, seconds := range []float64{0, 0.01, 0.011, 81.92, 82} {
 		m.Add(Point{metric: callDuration, value: seconds}, 0)
@@ -254,7 +254,7 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-func TestRejected(t *testing.T) {
+func TestRejectedItemsAreCountedInBothEncodings(t *testing.T) {
 	binary := sender{to: &Endpoint{}}
 	if n := binary.rejected([]byte{0x0a, 0x02, 0x08, 0x07}); n != 7 {
 		t.Errorf("%d", n)

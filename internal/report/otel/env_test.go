@@ -11,7 +11,7 @@ import (
 )
 
 // The standard variables have their standard meaning.
-func TestEnvironment(t *testing.T) {
+func TestVariablesHaveTheirStandardMeaning(t *testing.T) {
 	const base = "http://collector:4318"
 	endpoint := func(change func(*otel.Endpoint)) *otel.Endpoint {
 		e := &otel.Endpoint{
@@ -120,7 +120,7 @@ func TestInvalidVariablesAreReported(t *testing.T) {
 	}
 }
 
-func TestSampling(t *testing.T) {
+func TestSamplerVariablesSetTheShare(t *testing.T) {
 	share := func(sampler, arg string) float64 {
 		return otel.FromEnvironment(variables{
 			"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x", "OTEL_TRACES_SAMPLER": sampler,

@@ -669,7 +669,7 @@ func TestForgetRemovesAllFilesOfARun(t *testing.T) {
 var content = variables{"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true", "OTEL_METRICS_EXPORTER": "none"}
 
 // If enabled, spans have prompts, replies, arguments and results, in the form of the conventions.
-func TestContent(t *testing.T) {
+func TestSpansHaveContentIfEnabled(t *testing.T) {
 	for _, name := range []string{"agent-with-tools", "observed"} {
 		c := export(t, reporttest.Recorded(t, name), content, nil)
 		golden(t, filepath.Join("testdata", "content", name+".txt"), []byte(reporttest.Tree(c.Spans(), formatSpan)))
@@ -783,7 +783,7 @@ func TestInventedToolNames(t *testing.T) {
 }
 
 // A run that continues another one is linked to it.
-func TestOrigin(t *testing.T) {
+func TestContinuedRunsLinkToTheirOrigin(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	started := r.Appends[0].Events[0].Fact.(journal.RunStarted)
 	started.From = &journal.Origin{Run: "22222222-2222-4222-8222-222222222222", Step: "greet"}

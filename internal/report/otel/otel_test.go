@@ -133,7 +133,7 @@ func metrics(all []*metricspb.Metric) string {
 }
 
 // The traces of all recorded runs: parallel agents, child runs, retries, gates, failures, tools, and lost tasks.
-func TestTraces(t *testing.T) {
+func TestTracesMatchGoldenFiles(t *testing.T) {
 	for _, r := range reporttest.All(t) {
 		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()

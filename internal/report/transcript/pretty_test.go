@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/report/transcript"
 )
 
-func TestPretty(t *testing.T) {
+func TestPrettyTranscriptsMatchGoldenFiles(t *testing.T) {
 	texts := map[string]string{"reference": reference + "damaged\n" +
 		`{"seq":9,"type":"run.paused","path":"x","payload":{"by":"eva"}}` + "\n" + `{"seq":10,"ty`}
 	for _, name := range []string{"agent-with-tools", "child", "loop", "retry"} {

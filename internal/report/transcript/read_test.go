@@ -33,7 +33,7 @@ func describe(text string) string {
 	return strings.TrimSuffix(b.String(), "; ")
 }
 
-func TestRead(t *testing.T) {
+func TestReadContinuesAfterDamagedLines(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"nothing", "", ""},
 		{"one", `{"seq":1,"type":"run.started"}` + "\n", "1 run.started "},
@@ -68,7 +68,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func TestPayloads(t *testing.T) {
+func TestPayloadsDecodeByEventType(t *testing.T) {
 	var said []string
 	for e, err := range transcript.Read(strings.NewReader(reference)) {
 		if err != nil {

@@ -63,7 +63,7 @@ func undisturbed(t testing.TB, r *reporttest.Recording) map[string]string {
 	return reporttest.Files(t, dir, ".jsonl")
 }
 
-func TestTranscripts(t *testing.T) {
+func TestTranscriptsMatchGoldenFiles(t *testing.T) {
 	for _, r := range reporttest.All(t) {
 		t.Run(r.Name, func(t *testing.T) {
 			got := reporttest.Together(undisturbed(t, r))
@@ -596,7 +596,7 @@ func TestTwoWriters(t *testing.T) {
 	}
 }
 
-func TestModes(t *testing.T) {
+func TestOnlyTheOwnerMayReadTranscripts(t *testing.T) {
 	r := reporttest.Recorded(t, "child")
 	dir := filepath.Join(t.TempDir(), "transcripts")
 	write(t, dir, r, 0, len(r.Appends))

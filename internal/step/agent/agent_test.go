@@ -8,7 +8,7 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-func TestSuite(t *testing.T) {
+func TestAgentStepsMeetTheStepContract(t *testing.T) {
 	steptest.Run(t, agent.Kind{},
 		steptest.Case{Name: "an agent and a task", Settings: steptest.Settings{"agent": "plain", "task": "Write it"}},
 		steptest.Case{Name: "a critic", Settings: steptest.Settings{"agent": "plain", "verdict": true}},
@@ -27,7 +27,7 @@ func TestSuite(t *testing.T) {
 	)
 }
 
-func TestBound(t *testing.T) {
+func TestBoundCountsTurnsAndRepairs(t *testing.T) {
 	calls := func(settings steptest.Settings) stepkind.Bound {
 		s, task := steptest.Case{Settings: settings}.Task("agent")
 		return stepkind.BoundOf(agent.Kind{}, steptest.Program(), s, task)

@@ -48,7 +48,7 @@ func searches(n int) []steptest.Reply {
 
 var search = map[string]steptest.Tool{"search": {Answer: `["hit"]`}}
 
-func TestRuns(t *testing.T) {
+func TestAgentStepsKeepResultsWhenInterrupted(t *testing.T) {
 	const p, r, tc, tr = journal.NotePrompt, journal.NoteReply, journal.NoteToolCall, journal.NoteToolResult
 	steptest.Runs(t, agent.Kind{},
 		steptest.Play{Name: "text", Settings: plain, Replies: says("Here <it> is"), Value: `"Here <it> is"`, Notes: []string{p, r}},
@@ -378,7 +378,7 @@ func TestRefusedTools(t *testing.T) {
 }
 
 // A tool that may have acted and did not return is for a person to judge.
-func TestRecovery(t *testing.T) {
+func TestAgentsWithUnfinishedToolCallsAsk(t *testing.T) {
 	note := func(kind string, use journal.ToolUse) journal.TaskNoted {
 		return journal.TaskNoted{Kind: kind, Data: step.JSON(use)}
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/espalier-run/espalier/internal/usertest"
 )
 
-func TestSuite(t *testing.T) {
+func TestArtifactStepsMeetTheStepContract(t *testing.T) {
 	steptest.Run(t, artifact.Kind{},
 		steptest.Case{
 			Name:     "plain",
@@ -53,7 +53,7 @@ func says(texts ...string) []steptest.Reply {
 	return out
 }
 
-func TestRuns(t *testing.T) {
+func TestArtifactStepsKeepResultsWhenInterrupted(t *testing.T) {
 	root := t.TempDir()
 	with := func(j *step.Job) {
 		j.Project = root

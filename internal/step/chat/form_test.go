@@ -103,7 +103,7 @@ func FuzzRead(f *testing.F) {
 
 // What means nothing is no answer, in a first reply as little as in a mended
 // one; what merely looks odd is.
-func TestPlaceholders(t *testing.T) {
+func TestPlaceholdersAreNotAnswers(t *testing.T) {
 	const asked = `{"type":"object","properties":{
 		"name":{"type":"string","description":"The customer's full name"},
 		"firstName":{"type":"string","title":"First name of the customer"},

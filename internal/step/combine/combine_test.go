@@ -14,7 +14,7 @@ func workers(n int) ir.Action {
 	return ir.Parallel{Branches: make([]ir.Branch, n), Join: ir.JoinSettle}
 }
 
-func TestSuite(t *testing.T) {
+func TestCombineStepsMeetTheStepContract(t *testing.T) {
 	steptest.Run(t, combine.Kind{},
 		steptest.Case{
 			Name: "by type", Action: workers(2),

@@ -43,7 +43,7 @@ var (
 	critic = []any{"dedupe_key", []string{"label"}, "critic", "plain"}
 )
 
-func TestRuns(t *testing.T) {
+func TestCombineStepsKeepResultsWhenInterrupted(t *testing.T) {
 	const merge = journal.NoteMerge
 	asked := []string{journal.NotePrompt, journal.NoteReply, merge}
 	steptest.Runs(t, combine.Kind{},

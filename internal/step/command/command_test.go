@@ -22,7 +22,7 @@ import (
 	"github.com/espalier-run/espalier/internal/usertest"
 )
 
-func TestSuite(t *testing.T) {
+func TestCommandStepsMeetTheStepContract(t *testing.T) {
 	steptest.Run(t, command.Kind{},
 		steptest.Case{Name: "command", Settings: steptest.Settings{
 			"command": "make {{.inputs.x}}", "dir": "sub", "export": []string{"x"},
@@ -57,7 +57,7 @@ func cmd(text string) steptest.Settings {
 	return steptest.Settings{"command": text, "shell": "/bin/sh"}
 }
 
-func TestRuns(t *testing.T) {
+func TestCommandStepsKeepResultsWhenInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	with := reads(dir, map[string]string{"states.a.Output": `"it's"`, "input": `{"who":"me"}`, "loop": `{"index":1,"item":"x"}`})
 	notes := []string{journal.NoteCommand}
@@ -129,7 +129,7 @@ func run(t *testing.T, dir string, set steptest.Settings, with func(*step.Job)) 
 }
 
 // The shell is the user's, if its path is one and leads somewhere.
-func TestShells(t *testing.T) {
+func TestCommandsUseTheShellOfTheUser(t *testing.T) {
 	dir := t.TempDir()
 	mine := filepath.Join(dir, "mysh")
 	if err := os.Symlink("/bin/sh", mine); err != nil {
@@ -264,7 +264,7 @@ done | cut -c 1-20; echo "$tail"`)
 // A command sees our environment and the inputs that it may: under their own
 // names if no program is found or changed by those. Small letters make another
 // name, so inputs like "env" and "python_version" are fine.
-func TestEnvironment(t *testing.T) {
+func TestInputsNeverReplaceGuardedVariables(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("AWF_INPUT_OLD", "of somebody else")
 	t.Setenv("OF_OURS", "ours")
@@ -625,7 +625,7 @@ func TestScriptsAreInterpreted(t *testing.T) {
 
 // Where a command runs: in the project, or in a folder that its step names from
 // there, from the home, or from the top.
-func TestFolders(t *testing.T) {
+func TestCommandsRunInTheFolderTheyName(t *testing.T) {
 	dir, home := t.TempDir(), t.TempDir()
 	t.Setenv("HOME", home)
 	for _, sub := range []string{
@@ -797,7 +797,8 @@ func TestCommandsThatCannotRunHaveAClass(t *testing.T) {
 	}
 }
 
-func TestRecovery(t *testing.T) {
+// A command that was noted may have run; one that was not noted has not.
+func TestCommandsThatMayHaveRunAsk(t *testing.T) {
 	k := command.Kind{}
 	if k.Recovery(nil, nil) != step.Rerun ||
 		k.Recovery(nil, []journal.TaskNoted{{Kind: journal.NoteCommand}}) != step.Ask {
@@ -831,7 +832,7 @@ func hooked(
 
 type hooks = []map[string]any
 
-func TestHooks(t *testing.T) {
+func TestFailingHooksStopOnlyStrictSteps(t *testing.T) {
 	dir := t.TempDir()
 	result, notes, err := hooked(t, dir, steptest.Settings{"hooks": hooks{
 		{"log": "after {{.error.State}}"},

@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/step/steptest"
 )
 
-func TestSuite(t *testing.T) {
+func TestConversationStepsMeetTheStepContract(t *testing.T) {
 	steptest.Run(t, conversation.Kind{},
 		steptest.Case{Name: "plain", Settings: steptest.Settings{"agent": "plain", "prompt": "Hello"}},
 		steptest.Case{Name: "all", Settings: steptest.Settings{
@@ -27,7 +27,7 @@ func TestSuite(t *testing.T) {
 	)
 }
 
-func TestRuns(t *testing.T) {
+func TestConversationStepsKeepResultsWhenInterrupted(t *testing.T) {
 	with := func(j *step.Job) {
 		j.Reads = []step.Read{
 			{Path: "input", Value: json.RawMessage(`{"who":"Ann"}`)},
@@ -173,7 +173,7 @@ func TestInsertedValuesAreData(t *testing.T) {
 
 // A reply sends the whole conversation, and its result has only the new turn. An empty text ends
 // the conversation without a model call.
-func TestDialog(t *testing.T) {
+func TestRepliesSendTheWholeConversation(t *testing.T) {
 	turns := `[{"messages":[{"role":"user","blocks":[{"type":"text","text":"Hi"}]},` +
 		`{"role":"assistant","blocks":[{"type":"text","text":"Ho"}]}],"reply":"Ho","input":10,"output":5}]`
 	run := func(said string, world *steptest.World, set steptest.Settings) map[string]json.RawMessage {

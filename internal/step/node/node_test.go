@@ -25,7 +25,7 @@ func code(text string) []map[string]any { return []map[string]any{{"code": text,
 
 const head = "from agents.shared.agent_sdk import AgentRunner, Pipeline\n"
 
-func TestSuite(t *testing.T) {
+func TestNodeStepsMeetTheStepContract(t *testing.T) {
 	steptest.Run(t, node.Kind{},
 		steptest.Case{Name: "a function", Settings: settings{
 			"function": "f", "code": code("def f(s): return {}"),
@@ -77,7 +77,7 @@ func function(body string, more settings) settings {
 }
 
 // Each play is also killed at every write and done again: no call is repeated.
-func TestRuns(t *testing.T) {
+func TestNodeStepsKeepResultsWhenInterrupted(t *testing.T) {
 	says := func(n int) (out []steptest.Reply) {
 		for range n {
 			out = append(out, steptest.Reply{Text: reply})
@@ -453,7 +453,7 @@ func TestPrintingIsBounded(t *testing.T) {
 	}
 }
 
-func TestCollect(t *testing.T) {
+func TestCollectMergesDefaultsInputAndBranches(t *testing.T) {
 	steptest.Runs(t, node.Collect{},
 		steptest.Play{Name: "reads", Value: `{"a":"what a says"}`},
 		steptest.Play{

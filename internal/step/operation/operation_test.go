@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-func TestSuite(t *testing.T) {
+func TestOperationStepsMeetTheStepContract(t *testing.T) {
 	steptest.Run(t, operation.Kind{},
 		steptest.Case{Name: "call", Settings: steptest.Settings{
 			"operation": "http.request", "inputs": map[string]any{"url": "x"},
@@ -22,7 +22,7 @@ func TestSuite(t *testing.T) {
 	)
 }
 
-func TestRuns(t *testing.T) {
+func TestOperationStepsKeepResultsWhenInterrupted(t *testing.T) {
 	tools := map[string]steptest.Tool{
 		"http.request": {Spec: tool.Spec{Schema: json.RawMessage(`{"type":"object","required":["url"]}`)}, Answer: `{"status_code":200,"body":"hi","headers":{"A":"b"}}`},
 		"send":         {Spec: tool.Spec{SideEffects: true}, Answer: `"sent"`},

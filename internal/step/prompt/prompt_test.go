@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-func TestSuite(t *testing.T) {
+func TestPromptStepsMeetTheStepContract(t *testing.T) {
 	steptest.Run(t, prompt.Kind{},
 		steptest.Case{Name: "an agent and a prompt", Settings: steptest.Settings{
 			"agent": "plain", "template": "Write it",
@@ -41,7 +41,7 @@ func says(texts ...string) []steptest.Reply {
 	return out
 }
 
-func TestRuns(t *testing.T) {
+func TestPromptStepsKeepResultsWhenInterrupted(t *testing.T) {
 	const p, r, tc, tr = journal.NotePrompt, journal.NoteReply, journal.NoteToolCall, journal.NoteToolResult
 	plain := func(format string) steptest.Settings {
 		return steptest.Settings{"agent": "plain", "template": "Do it", "format": format}
@@ -149,7 +149,7 @@ func TestToolCallsInCodeAreMade(t *testing.T) {
 	}
 }
 
-func TestTemplates(t *testing.T) {
+func TestTemplatesPreferInputsOverTheContext(t *testing.T) {
 	values := map[string]string{
 		"context": `{"language":"nl","output_a":{"n":1},"text":"x"}`, "input": `{"ticket":"T1","language":"de","letter":"Dear\nyou"}`, "output": `{"n":2}`,
 	}

@@ -20,7 +20,7 @@ import (
 
 func sh(code string) steptest.Settings { return steptest.Settings{"language": "sh", "script": code} }
 
-func TestRuns(t *testing.T) {
+func TestScriptStepsKeepResultsWhenInterrupted(t *testing.T) {
 	notes := []string{journal.NoteCommand}
 	plays := []steptest.Play{
 		{Name: "text", Settings: sh("echo hello; echo there"), Value: `"hello\nthere"`, Notes: notes},
@@ -131,8 +131,8 @@ func TestFolderAndEnvironment(t *testing.T) {
 	}
 }
 
-// A script that was noted may have run; one that was not cannot have.
-func TestRecovery(t *testing.T) {
+// A script that was noted may have run; one that was not noted has not.
+func TestScriptsThatMayHaveRunAsk(t *testing.T) {
 	k := script.Kind{}
 	if k.Recovery(nil, nil) != step.Rerun ||
 		k.Recovery(nil, []journal.TaskNoted{{Kind: journal.NoteCommand}}) != step.Ask {
@@ -149,7 +149,7 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
-func TestCancelled(t *testing.T) {
+func TestCanceledScriptsReturnTheCause(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
 	if out, err := exec.Command("mkfifo", pipe).CombinedOutput(); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-func TestSuite(t *testing.T) {
+func TestScriptStepsMeetTheStepContract(t *testing.T) {
 	cases := []steptest.Case{
 		{Name: "needs", Settings: steptest.Settings{
 			"language": "python", "script": "print(1)", "dependencies": []string{"pandas"},

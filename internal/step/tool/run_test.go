@@ -19,7 +19,7 @@ func with(t steptest.Tool) map[string]steptest.Tool { return map[string]steptest
 
 var call = steptest.Settings{"tool": "search"}
 
-func TestRuns(t *testing.T) {
+func TestToolStepsKeepResultsWhenInterrupted(t *testing.T) {
 	notes := []string{journal.NoteToolCall, journal.NoteToolResult}
 	acts := seam.Spec{SideEffects: true}
 	steptest.Runs(t, tool.Kind{},
@@ -94,7 +94,7 @@ func TestRedirectsStayOnAllowedHosts(t *testing.T) {
 }
 
 // F39: how reads become arguments.
-func TestInput(t *testing.T) {
+func TestReadsBecomeArgumentsOfTheTool(t *testing.T) {
 	const schema = `{"type":"object","properties":{"q":{"type":"string"},"n":{"type":"integer"}}}`
 	read := func(pairs ...string) []step.Read {
 		var out []step.Read
@@ -160,7 +160,7 @@ func TestInput(t *testing.T) {
 	}
 }
 
-func TestRecovery(t *testing.T) {
+func TestUnfinishedToolCallsAskAPerson(t *testing.T) {
 	note := func(kind string, repeatable bool) journal.TaskNoted {
 		return journal.TaskNoted{Kind: kind, Data: step.JSON(journal.ToolUse{Repeatable: repeatable})}
 	}

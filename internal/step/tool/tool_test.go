@@ -9,7 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-func TestSuite(t *testing.T) {
+func TestToolStepsMeetTheStepContract(t *testing.T) {
 	var cases []steptest.Case
 	for _, name := range []string{
 		"web_search", "files.read", "mcp__github__create_issue", "Read", "github:issues/list", "a-b",

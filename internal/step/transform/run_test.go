@@ -36,7 +36,7 @@ func mode(m string) steptest.Settings {
 	return steptest.Settings{"mode": m, "text": "<b>fixed</b>", "task": "Shorten"}
 }
 
-func TestRuns(t *testing.T) {
+func TestTransformStepsKeepResultsWhenInterrupted(t *testing.T) {
 	done := []string{journal.NoteDone}
 	steptest.Runs(t, transform.Kind{},
 		steptest.Play{Name: "F27: input that fits", Settings: mode("validate"), With: input(`{"name":"x","pages":2}`), Value: `{"name":"x","pages":2,"tone":"dry"}`, Notes: done},

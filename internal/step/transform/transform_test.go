@@ -8,7 +8,7 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-func TestSuite(t *testing.T) {
+func TestTransformStepsMeetTheStepContract(t *testing.T) {
 	steptest.Run(t, transform.Kind{},
 		steptest.Case{Name: "validate", Settings: steptest.Settings{"mode": "validate"}},
 		steptest.Case{Name: "present", Settings: steptest.Settings{"mode": "present"}},

@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/step/worker"
 )
 
-func TestSuite(t *testing.T) {
+func TestWorkerStepsMeetTheStepContract(t *testing.T) {
 	steptest.Run(t, worker.Kind{},
 		steptest.Case{Name: "a model", Settings: steptest.Settings{"agent": "plain"}},
 		steptest.Case{Name: "a command", Settings: steptest.Settings{"agent": "plain", "command": []string{"cat"}}},
@@ -23,7 +23,7 @@ func TestSuite(t *testing.T) {
 
 const good = `{"recommendations": [{"a": 1}], "rules_applied": ["r"], "meta_insight": "m"}`
 
-func TestRuns(t *testing.T) {
+func TestWorkerStepsKeepResultsWhenInterrupted(t *testing.T) {
 	plain := steptest.Settings{"agent": "plain"}
 	p, r := journal.NotePrompt, journal.NoteReply
 	steptest.Runs(t, worker.Kind{},

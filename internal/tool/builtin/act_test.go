@@ -25,7 +25,7 @@ import (
 	"github.com/espalier-run/espalier/internal/tool/builtin"
 )
 
-func TestBash(t *testing.T) {
+func TestBashReturnsOutputWithinLimits(t *testing.T) {
 	w := newWorld(t)
 	w.options.Shell.MaxOutput = 1000
 	w.options.Shell.Env = []string{"GIVEN=1"}
@@ -147,7 +147,7 @@ func TestBashInASandbox(t *testing.T) {
 	}
 }
 
-func TestRequest(t *testing.T) {
+func TestRequestsReachOnlyAllowedAddresses(t *testing.T) {
 	w := newWorld(t)
 	s := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -258,7 +258,7 @@ func TestRepeatableCalls(t *testing.T) {
 	}
 }
 
-func TestNotify(t *testing.T) {
+func TestNotificationsGoToTheirBackend(t *testing.T) {
 	w := newWorld(t)
 	s := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

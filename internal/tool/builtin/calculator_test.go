@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/tool/builtin"
 )
 
-func TestCalculator(t *testing.T) {
+func TestCalculatorFollowsTheRulesOfArithmetic(t *testing.T) {
 	for input, want := range map[string]string{
 		`{"expression":"(2 + 3) * 4 - 6/4"}`:                "18.5",
 		`{"expression":"2^3^2"}`:                            "512",

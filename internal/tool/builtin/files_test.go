@@ -124,7 +124,7 @@ func misfits(t *testing.T, returns, answer json.RawMessage) []schema.Problem {
 	return problems
 }
 
-func TestRead(t *testing.T) {
+func TestReadFindsFilesOfRunAndProject(t *testing.T) {
 	w := newWorld(t)
 	w.link(t, "src/a.go", "inner")
 	w.link(t, filepath.Join(w.root, "src", "deep"), "deep")
@@ -281,7 +281,7 @@ func TestReadableFoldersAreReadOnly(t *testing.T) {
 	}
 }
 
-func TestWrite(t *testing.T) {
+func TestWriteChangesOnlyItsFile(t *testing.T) {
 	w := newWorld(t)
 	for name, c := range map[string]struct{ path, at string }{
 		"into the run's folder": {"out/report.md", filepath.Join(w.run, "out/report.md")},
@@ -340,7 +340,7 @@ func TestConcurrentWritesAreAtomic(t *testing.T) {
 	writing.Wait()
 }
 
-func TestEdit(t *testing.T) {
+func TestEditReplacesUniqueOrAllMatches(t *testing.T) {
 	w := newWorld(t)
 	w.put(t, filepath.Join(w.root, "e.txt"), "a b a\n")
 	for _, c := range []struct {

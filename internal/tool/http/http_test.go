@@ -172,7 +172,7 @@ func TestCallSendsRequest(t *testing.T) {
 	}
 }
 
-func TestSpec(t *testing.T) {
+func TestOnlySafeRequestsAreRepeatable(t *testing.T) {
 	no := false
 	for name, c := range map[string]struct {
 		d          tools.Declared

@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/usertest"
 )
 
-func TestNotebook(t *testing.T) {
+func TestNotebooksKeepTheNotesOfEachAgent(t *testing.T) {
 	dir := t.TempDir()
 	tools := map[string]tool.Tool{}
 	for _, one := range notebook.Tools(dir) {
