@@ -60,8 +60,8 @@ func (a *App) Housekeeping(ctx context.Context) (*Housekeeping, error) {
 
 func notificationTarget(n *config.Named[config.Notification]) NotificationTarget {
 	return NotificationTarget{
-		Name: n.Name.Value, Address: cmp.Or(n.Is.URL.Value, n.Is.Webhook.Value), On: n.Is.On, Approved: !n.Is.Unapproved,
-		Workflows: text.Values(n.Is.Workflows),
+		Name: n.Name.Value, Address: cmp.Or(n.Is.URL.Value, n.Is.Webhook.Value), On: n.Is.On,
+		Workflows: text.Values(n.Is.Workflows), Approved: !n.Is.Unapproved,
 	}
 }
 

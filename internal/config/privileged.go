@@ -115,7 +115,8 @@ func (c *Config) PrivilegedSettings() []PrivilegedSetting {
 		add("objects", "keeps large values of runs in "+c.Objects.Shown(), func() { c.Objects.Unapproved = true })
 	}
 	if c.Engine == EngineTemporal {
-		add("engine", "sends runs to the Temporal server at "+c.Temporal.Shown(), func() { c.Temporal.Unapproved = true })
+		add("engine", "sends runs to the Temporal server at "+c.Temporal.Shown(),
+			func() { c.Temporal.Unapproved = true })
 	}
 	if c.Allow.Shell {
 		add("allow.shell", "lets all workflows run commands", func() { c.Allow.Shell = false })

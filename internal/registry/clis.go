@@ -278,8 +278,8 @@ func (m *Models) agentInfo(c *cli, sandbox bool) *provider.AgentInfo {
 	return info
 }
 
-// toolDenial returns why a program must not use its own tool of a name; "" if it may. Calls of its own tools do not pass
-// through Espalier, so rules of the configuration could not be enforced.
+// toolDenial returns why a program must not use its own tool of a name; "" if it may. Calls of its own tools do not
+// pass through Espalier, so rules of the configuration could not be enforced.
 func (m *Models) toolDenial(name string, sandbox bool) string {
 	if sandbox && name == "Bash" {
 		return "commands must run in the sandbox, which does not confine those of programs"

@@ -56,24 +56,6 @@ func TestAmountsNeverOverflow(t *testing.T) {
 	})
 }
 
-func TestPathsOverlapWithTheirParents(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want bool
-	}{
-		{"state.a", "state.a", true},
-		{"state", "state.a", true},
-		{"state.a.b", "state.a", true},
-		{"state.a", "state.ab", false},
-		{"state.a", "state.b", false},
-		{"state.a.b", "state.a.c", false},
-	} {
-		if ir.Overlap(c.a, c.b) != c.want || ir.Overlap(c.b, c.a) != c.want {
-			t.Errorf("%s and %s: want %v", c.a, c.b, c.want)
-		}
-	}
-}
-
 func TestReadTokens(t *testing.T) {
 	agent := func(id string) ir.Task {
 		t := ir.Task{Kind: "agent"}

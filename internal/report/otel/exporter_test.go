@@ -788,15 +788,20 @@ func TestContinuedRunsLinkToTheirOrigin(t *testing.T) {
 	started := r.Appends[0].Events[0].Fact.(journal.RunStarted)
 	started.From = &journal.Origin{Run: "22222222-2222-4222-8222-222222222222", Step: "greet"}
 	r.Appends[0].Events[0].Fact = started
+	roots := 0
 	for _, s := range export(t, r, nil, nil).Spans() {
 		if len(s.ParentSpanId) > 0 {
 			continue
 		}
+		roots++
 		want := otel.SpanOf("22222222-2222-4222-8222-222222222222", "22222222-2222-4222-8222-222222222222")
 		if len(s.Links) != 1 || fmt.Sprintf("%x", s.Links[0].TraceId) != "22222222222242228222222222222222" ||
 			string(s.Links[0].SpanId) != string(want[:]) {
 			t.Errorf("%v", s.Links)
 		}
+	}
+	if roots != 1 {
+		t.Errorf("%d spans without a parent", roots)
 	}
 }
 

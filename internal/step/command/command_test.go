@@ -800,9 +800,11 @@ func TestCommandsThatCannotRunHaveAClass(t *testing.T) {
 // A command that was noted may have run; one that was not noted has not.
 func TestCommandsThatMayHaveRunAsk(t *testing.T) {
 	k := command.Kind{}
-	if k.Recovery(nil, nil) != step.Rerun ||
-		k.Recovery(nil, []journal.TaskNoted{{Kind: journal.NoteCommand}}) != step.Ask {
-		t.Error("wrong")
+	if got := k.Recovery(nil, nil); got != step.Rerun {
+		t.Errorf("not noted: %v", got)
+	}
+	if got := k.Recovery(nil, []journal.TaskNoted{{Kind: journal.NoteCommand}}); got != step.Ask {
+		t.Errorf("noted: %v", got)
 	}
 }
 
@@ -984,9 +986,11 @@ func TestOnlyTheLastHookIsRepeatedAfterACrash(t *testing.T) {
 		}
 	}
 	k := command.Hook{}
-	if k.Recovery(nil, nil) != step.Rerun ||
-		k.Recovery(nil, []journal.TaskNoted{{Kind: journal.NoteCommand}}) != step.Ask {
-		t.Error("wrong")
+	if got := k.Recovery(nil, nil); got != step.Rerun {
+		t.Errorf("not noted: %v", got)
+	}
+	if got := k.Recovery(nil, []journal.TaskNoted{{Kind: journal.NoteCommand}}); got != step.Ask {
+		t.Errorf("noted: %v", got)
 	}
 }
 

@@ -134,9 +134,11 @@ func TestFolderAndEnvironment(t *testing.T) {
 // A script that was noted may have run; one that was not noted has not.
 func TestScriptsThatMayHaveRunAsk(t *testing.T) {
 	k := script.Kind{}
-	if k.Recovery(nil, nil) != step.Rerun ||
-		k.Recovery(nil, []journal.TaskNoted{{Kind: journal.NoteCommand}}) != step.Ask {
-		t.Error("wrong")
+	if got := k.Recovery(nil, nil); got != step.Rerun {
+		t.Errorf("not noted: %v", got)
+	}
+	if got := k.Recovery(nil, []journal.TaskNoted{{Kind: journal.NoteCommand}}); got != step.Ask {
+		t.Errorf("noted: %v", got)
 	}
 	dir := t.TempDir()
 	log := &steptest.Log{StopAt: 1}
