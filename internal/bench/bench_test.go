@@ -17,7 +17,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A round of a scenario has every figure that the table prints. The scenarios left out take minutes or need the program.
+// A round of a scenario has every figure that the table prints. The scenarios that are left out take minutes or need
+// the program.
 func TestScenariosMeasureWhatTheTablePrints(t *testing.T) {
 	for _, scenario := range []string{"chain-relaxed", "runs-64", "fan-out", "resume-chain", "approve"} {
 		t.Run(scenario, func(t *testing.T) {
