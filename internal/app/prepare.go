@@ -218,11 +218,12 @@ func (p *Prepared) configure(a *App, req *PrepareRequest) error {
 	registry.ApplyDefaults(program, s.Config)
 	o.NoAWFAudit = o.NoAWFAudit || registry.NoAWFAudit(a.o.Getenv)
 	o.Pin(s.Config, p.env.models, req.Sandbox, a.o.Confined)
-	if o.Named, err = a.namedConsent(p, req); err != nil {
+	files := filesOfCommands(p.Root, p.Workflow)
+	if o.Named, err = a.namedConsent(p, req, files); err != nil {
 		return p.problem(err)
 	}
 	if !o.AllowShell && !registry.Simulates(*o) {
-		o.AllowShell, o.Approved = a.approvedCommands(p.Root, p.Workflow)
+		o.AllowShell, o.Approved = a.approvedCommands(files)
 	}
 	if registry.TelemetryAsked(a.o.Getenv) {
 		o.TraceParent = a.o.Getenv("TRACEPARENT")
@@ -232,12 +233,12 @@ func (p *Prepared) configure(a *App, req *PrepareRequest) error {
 }
 
 // namedConsent reports whether a person consents to the commands of the workflow by naming it.
-func (a *App) namedConsent(p *Prepared, req *PrepareRequest) (bool, error) {
+func (a *App) namedConsent(p *Prepared, req *PrepareRequest, files *commandFiles) (bool, error) {
 	o := &p.Options
 	if !registry.NamedConsent(p.Workflow.Program) || req.Unattended || o.Untrusted {
 		return false, nil
 	}
-	written, err := a.writtenPrograms(p.Root, p.Workflow)
+	written, err := a.writtenPrograms(files)
 	if err != nil {
 		return false, err
 	}

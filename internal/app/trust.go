@@ -77,14 +77,15 @@ func (a *App) Review(dir string, as Reading) (*Review, error) {
 			slices.ContainsFunc(c.Webhooks, func(hook config.Named[config.Webhook]) bool {
 				return slices.Contains([]string{an.Name(), an.placeOf(p.Root, an.File.Path)}, hook.Is.Workflow.Value)
 			})
-		written, err := a.writtenPrograms(p.Root, an)
+		files := filesOfCommands(p.Root, an)
+		written, err := a.writtenPrograms(files)
 		unattended = unattended || err != nil || len(written) > 0
 		needs := slices.DeleteFunc(an.Commands(), func(c Command) bool { return c.Covered && !unattended })
 		for _, c := range needs {
 			r.Commands = append(r.Commands, WorkflowCommand{an.File.Path, c})
 		}
 		if len(needs) > 0 {
-			for _, one := range commandSources(p.Root, an) {
+			for _, one := range files.sources() {
 				r.add(one)
 			}
 		}
@@ -138,22 +139,24 @@ func (a *App) Revoke(dir string) (root string, revoked bool, err error) {
 // approvedCommands reports whether a person has approved all files that the commands of a workflow come from, and
 // returns the programs that the commands name: unlike the workflow itself, they are read again whenever a command runs.
 // A program that does not exist must not appear during the run. Data may change.
-func (a *App) approvedCommands(root string, an *Analysis) (bool, []trust.File) {
-	if len(an.Commands()) == 0 || !a.approved(root, commandSources(root, an)...) {
+func (a *App) approvedCommands(c *commandFiles) (bool, []trust.File) {
+	if len(c.an.Commands()) == 0 || !a.approved(c.root, c.sources()...) {
 		return false, nil
 	}
-	programs := slices.DeleteFunc(namedByCommands(root, an, namedFiles), func(f trust.File) bool {
-		return !isProgram(filepath.Join(root, filepath.FromSlash(f.Path)))
-	})
-	return true, slices.Concat(programs, namedByCommands(root, an, interpretedFiles),
-		namedByCommands(root, an, missingPrograms))
+	var programs []trust.File
+	for _, f := range c.named {
+		if isProgram(filepath.Join(c.root, filepath.FromSlash(f.Path))) {
+			programs = append(programs, f)
+		}
+	}
+	return true, slices.Concat(programs, c.interpreted, namedByCommands(c.root, c.an, missingPrograms))
 }
 
 // changedSince returns the files without approval that the commands of a workflow come from, if a person has approved
 // the workflow before: they have changed since then.
 func (a *App) changedSince(root string, an *Analysis) []string {
 	before, _, err := trust.Open(a.o.Getenv).Record(root)
-	files := commandSources(root, an) // the first one is the workflow
+	files := filesOfCommands(root, an).sources() // the first one is the workflow
 	known := func(f trust.File) bool { return f.Path == files[0].Path }
 	if err != nil || !slices.ContainsFunc(before.Files, known) {
 		return nil
@@ -163,34 +166,46 @@ func (a *App) changedSince(root string, an *Analysis) []string {
 }
 
 // writtenPrograms returns the programs of a workflow's commands that a run has written and that no person has approved.
-func (a *App) writtenPrograms(root string, an *Analysis) ([]trust.File, error) {
-	interpreted := namedByCommands(root, an, interpretedFiles)
-	programs := slices.DeleteFunc(commandSources(root, an), func(f trust.File) bool {
-		return !slices.Contains(interpreted, f) && !isProgram(filepath.Join(root, filepath.FromSlash(f.Path))) ||
-			a.approved(root, f)
+func (a *App) writtenPrograms(c *commandFiles) ([]trust.File, error) {
+	programs := slices.DeleteFunc(c.sources(), func(f trust.File) bool {
+		return !slices.Contains(c.interpreted, f) && !isProgram(filepath.Join(c.root, filepath.FromSlash(f.Path))) ||
+			a.approved(c.root, f)
 	})
-	return registry.Written(filepath.Join(root, storageFolder), programs)
+	return registry.Written(filepath.Join(c.root, storageFolder), programs)
 }
 
-// commandSources returns the files that decide what the commands of a workflow do: its own, those that it refers to,
-// and those in the project that a command names.
-func commandSources(root string, an *Analysis) []trust.File {
+// commandFiles are the files in a project that the commands of a workflow name.
+type commandFiles struct {
+	root               string
+	an                 *Analysis
+	named, interpreted []trust.File
+}
+
+func filesOfCommands(root string, an *Analysis) *commandFiles {
+	return &commandFiles{
+		root: root, an: an,
+		named:       namedByCommands(root, an, namedFiles),
+		interpreted: namedByCommands(root, an, interpretedFiles),
+	}
+}
+
+// sources returns the files that decide what the commands do: the workflow, the files that it refers to, and those
+// that a command names.
+func (c *commandFiles) sources() []trust.File {
 	var out []trust.File
-	add := func(path, sum string) {
-		if one := (trust.File{Path: path, SHA256: sum}); !slices.Contains(out, one) {
+	add := func(one trust.File) {
+		if !slices.Contains(out, one) {
 			out = append(out, one)
 		}
 	}
-	add(an.placeOf(root, an.File.Path), sha256Hex([]byte(an.File.Text)))
-	for p := range an.Program.All() {
+	add(trust.File{Path: c.an.placeOf(c.root, c.an.File.Path), SHA256: sha256Hex([]byte(c.an.File.Text))})
+	for p := range c.an.Program.All() {
 		for _, f := range p.Files {
-			add(an.placeOf(root, f.Path), f.SHA256)
+			add(trust.File{Path: c.an.placeOf(c.root, f.Path), SHA256: f.SHA256})
 		}
 	}
-	for _, find := range []func(string, []string, string) []trust.File{namedFiles, interpretedFiles} {
-		for _, f := range namedByCommands(root, an, find) {
-			add(f.Path, f.SHA256)
-		}
+	for _, f := range slices.Concat(c.named, c.interpreted) {
+		add(f)
 	}
 	return out
 }

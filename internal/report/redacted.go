@@ -96,9 +96,10 @@ var noRules = &redact.Rules{}
 // Tail implements journal.Tailer.
 func (j *RedactedJournal) Tail(ctx context.Context, after journal.Pos) iter.Seq2[journal.Appended, error] {
 	return func(yield func(journal.Appended, error) bool) {
+		known := map[journal.RunID]*redact.Rules{}
 		for a, err := range j.Reader.Tail(ctx, after) {
 			if err == nil && len(a.Events) > 0 {
-				a, err = j.appended(ctx, a)
+				a, err = j.appended(ctx, a, known)
 			}
 			if !yield(a, err) || err != nil {
 				return
@@ -107,13 +108,19 @@ func (j *RedactedJournal) Tail(ctx context.Context, after journal.Pos) iter.Seq2
 	}
 }
 
-func (j *RedactedJournal) appended(ctx context.Context, a journal.Appended) (journal.Appended, error) {
-	var rules *redact.Rules
+// appended redacts an append. known has the rules of the runs of earlier appends.
+func (j *RedactedJournal) appended(
+	ctx context.Context, a journal.Appended, known map[journal.RunID]*redact.Rules,
+) (journal.Appended, error) {
+	rules, found := known[a.Run]
 	var err error
 	if started, ok := a.Events[0].Fact.(journal.RunStarted); ok {
-		rules, err = j.rulesOf(ctx, started.Definition)
-	} else {
+		rules, err = j.rulesOf(ctx, started.Definition) // also of a run with the ID of one that was removed
+	} else if !found {
 		rules, err = j.Rules(ctx, a.Run)
+	}
+	if err == nil {
+		known[a.Run] = rules
 	}
 	if errors.Is(err, journal.ErrUnknownRun) || errors.Is(err, journal.ErrCorrupt) {
 		a.Events = nil // what cannot be redacted is not shown

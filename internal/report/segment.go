@@ -12,6 +12,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/espalier-run/espalier/internal/xslices"
 )
@@ -58,10 +59,9 @@ func newSegment(text []byte) ([]byte, error) {
 	first, _ := firstLine(bytes.NewReader(text))
 	copy(extra[20:], first[:])
 	var b bytes.Buffer
-	w, err := gzip.NewWriterLevel(&b, gzip.BestSpeed) // while the run goes on
-	if err != nil {
-		return nil, err
-	}
+	w := compressors.Get().(*gzip.Writer)
+	defer compressors.Put(w)
+	w.Reset(&b)
 	w.Extra = extra
 	if _, err := w.Write(text); err != nil {
 		return nil, err
@@ -72,6 +72,12 @@ func newSegment(text []byte) ([]byte, error) {
 	binary.LittleEndian.PutUint64(b.Bytes()[extraStart+4:], uint64(b.Len()))
 	return b.Bytes(), nil
 }
+
+// compressors are reused: each takes a megabyte.
+var compressors = sync.Pool{New: func() any {
+	w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level exists; it is fast because the run goes on
+	return w
+}}
 
 // firstLine returns the hash of the first line, and whether there is a complete one.
 func firstLine(r io.Reader) (hash [sha256.Size]byte, ok bool) {
