@@ -70,9 +70,6 @@ func (s *Store) transact(group []job) error {
 	if s.broken != nil {
 		return s.broken
 	}
-	if s.broken = s.Present(); s.broken != nil {
-		return s.broken
-	}
 	if err := s.beginImmediate(); err != nil {
 		return s.explain(err)
 	}
@@ -100,7 +97,7 @@ func (s *Store) transact(group []job) error {
 		return s.explain(err)
 	}
 	s.writer.seen()
-	s.broken = s.Present() // it may have been removed during the commit
+	s.broken = s.Present() // a file that was removed before or during the commit does not count
 	return s.broken
 }
 
