@@ -109,7 +109,8 @@ func (f *Follower) run(ctx context.Context, poll time.Duration) {
 	defer gathering.Stop()
 	idler, _ := f.sink.(Idler)
 	idle := false
-	busy := 0 // consecutive batching delays during which appends arrived
+	busy := 0 // consecutive deliveries, each soon after the one before
+	var rested time.Time
 	for {
 		changed := f.journal.Changed() // before reading, so that no append is missed
 		f.delivered = 0
@@ -119,21 +120,22 @@ func (f *Follower) run(ctx context.Context, poll time.Duration) {
 			}
 		}
 		idle = false
-		if wait := pause(f.delivered, busy); wait > 0 {
-			gathering.Reset(wait)
-			select {
-			case <-gathering.C:
-			case <-f.kick:
-				continue
-			case <-ctx.Done():
-				return
-			}
-			select {
-			case <-changed:
-				busy++
-			default:
+		if f.delivered > 0 {
+			if time.Since(rested) >= leastPause {
 				busy = 0
 			}
+			if wait := pause(f.delivered, busy); wait > 0 {
+				gathering.Reset(wait)
+				select {
+				case <-gathering.C:
+				case <-f.kick:
+					continue
+				case <-ctx.Done():
+					return
+				}
+			}
+			busy++
+			rested = time.Now()
 		}
 		select {
 		case <-changed:
@@ -146,13 +148,17 @@ func (f *Follower) run(ctx context.Context, poll time.Duration) {
 	}
 }
 
-// pause returns the batching delay: 0 if nothing was delivered, else 5–50 ms, growing with load.
+// leastPause is the shortest batching delay.
+const leastPause = 5 * time.Millisecond
+
+// pause returns the batching delay after a delivery: 0 for one that nothing precedes, else 5–50 ms, growing with load.
+// Two appends in a row are common, such as a start and its first step, and the second one is not delayed.
 func pause(delivered, busy int) time.Duration {
-	const each, least, most = 50 * time.Microsecond, 5 * time.Millisecond, 50 * time.Millisecond
-	if delivered == 0 {
+	const each, most = 50 * time.Microsecond, 50 * time.Millisecond
+	if busy == 0 {
 		return 0
 	}
-	return min(max(time.Duration(delivered)*each, least<<min(busy, 2)), most)
+	return min(max(time.Duration(delivered)*each, leastPause<<min(busy-1, 2)), most)
 }
 
 // drain delivers all new appends, and reports whether it succeeded.
