@@ -14,25 +14,30 @@ import (
 
 const limiting = "ESPALIER_TEST_LIMITS"
 
-// TestLimitsHold exceeds each limit, inside and outside of a sandbox, as root
-// and as an ordinary user.
+// TestLimitsHold exceeds each limit, outside of a sandbox and with each mechanism that confines commands, as root and
+// as an ordinary user.
 func TestLimitsHold(t *testing.T) {
 	if os.Getenv(limiting) != "" {
 		testLimits(t)
 		return
 	}
 	for user, credential := range testUsers(t) {
-		t.Run(user, func(t *testing.T) {
-			dir := sharedFolder(t, credential)
-			self := filepath.Join(dir, "process.test")
-			copyProgram(t, self)
-			cmd := exec.Command(self, "-test.run=^TestLimitsHold$", "-test.v", "-test.timeout=2m")
-			cmd.Dir, cmd.Env = dir, append(os.Environ(), limiting+"=1", "HOME="+dir, "TMPDIR="+dir)
-			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Errorf("%v\n%s", err, out)
-			}
-		})
+		for by, env := range map[string]string{"bubblewrap": "", "Landlock": "PATH=" + pathWithoutBwrap(t)} {
+			t.Run(user+"/"+by, func(t *testing.T) {
+				if by == "bubblewrap" {
+					needsBubblewrap(t)
+				}
+				dir := sharedFolder(t, credential)
+				self := filepath.Join(dir, "process.test")
+				copyProgram(t, self)
+				cmd := exec.Command(self, "-test.run=^TestLimitsHold$", "-test.v", "-test.timeout=2m")
+				cmd.Dir, cmd.Env = dir, append(os.Environ(), limiting+"=1", "HOME="+dir, "TMPDIR="+dir, env)
+				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Errorf("%v\n%s", err, out)
+				}
+			})
+		}
 	}
 }
 

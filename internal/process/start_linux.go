@@ -101,7 +101,9 @@ func fork(c Command, f files, started func(slot, group int)) (*child, error) {
 		if ch.pid, ch.exit, err = c.forkExec(path, argv, env, f, cgroup); err == nil {
 			started(ch.slot, ch.pid)
 			dog.setGroup(ch.slot, ch.pid)
-			applyLimits(c.Limits, ch.pid)
+			if c.Sandbox == nil && !c.EarlyLimits { // otherwise the limits are set before the command begins
+				applyLimits(c.Limits, ch.pid)
+			}
 		}
 		return err
 	}
