@@ -277,8 +277,8 @@ type remedies struct{ still, instead, allow, unready string }
 
 var (
 	newGeneration = remedies{
-		still: "Nothing was started.", instead: " Use --simulate to simulate the replies, or --script FILE to play " +
-			"them from a file.",
+		still: "Nothing was started.", instead: " Use --model NAME for a model that \"espalier doctor\" lists, " +
+			"--simulate to simulate the replies, or --script FILE to play them from a file.",
 		allow: "use --allow-shell, or run \"espalier trust\".",
 	}
 	newRun = remedies{

@@ -28,11 +28,11 @@ letters alone, list the codes that start with them.`,
 			if len(args) == 0 {
 				return a.listCodes(explain.Codes())
 			}
-			if some := codesOf(args[0]); len(some) > 0 {
-				return a.listCodes(some)
-			}
 			page, ok := explain.Lookup(args[0])
 			if !ok {
+				if some := codesOf(args[0]); len(some) > 0 {
+					return a.listCodes(some)
+				}
 				help := `"espalier explain" lists all codes.`
 				if near := diag.Nearest(strings.ToUpper(args[0]), explain.Codes()); near != "" {
 					help = fmt.Sprintf("Did you mean %q? %s", near, help)

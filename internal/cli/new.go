@@ -78,6 +78,9 @@ var scheduled = map[string]string{
 
 // newSettings returns what a new workflow needs in espalier.yaml.
 func newSettings(name, format, pattern string) string {
+	if format == "agent-flow" && pattern == "tool" {
+		return "tools:\n  WebFetch: {use: http.request}   # reads public addresses\n"
+	}
 	input := scheduled[format]
 	if input == "" || pattern != "schedule" {
 		return ""

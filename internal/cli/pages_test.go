@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -38,6 +40,21 @@ func TestCodesAndPagesMatch(t *testing.T) {
 	for _, code := range pages {
 		if declared[code] == "" {
 			t.Errorf("the page %s explains a code that does not exist", code)
+		}
+	}
+}
+
+// A code without digits, as in AIFLOW, is not taken for the letters of a family.
+func TestExplainShowsThePageOfEveryCode(t *testing.T) {
+	for _, code := range explain.Codes() {
+		var out bytes.Buffer
+		exit := Main(Environment{
+			Stdin: strings.NewReader(""), Stdout: &out, Stderr: io.Discard,
+			Getenv: func(string) string { return "" }, Dir: t.TempDir(),
+		}, []string{"explain", code})
+		page, _ := explain.Lookup(code)
+		if want := code + ": " + page.Title + "\n"; exit != 0 || !strings.HasPrefix(out.String(), want) {
+			t.Errorf("explain %s ends with %d and starts with %.60q", code, exit, out.String())
 		}
 	}
 }
