@@ -70,7 +70,7 @@ func TestScenariosProduceTheirGoldenFacts(t *testing.T) {
 				Name: s.program.Name, Input: journal.Value{JSON: json.RawMessage(s.input)},
 				Vars: plan.InitialVars(s.program), Budget: plan.LimitsOf(s.program),
 			}, w.now, false)
-			w.took(events)
+			w.record(events)
 			between := ""
 			if s.drive != nil {
 				s.drive(w)
@@ -85,7 +85,7 @@ func TestScenariosProduceTheirGoldenFacts(t *testing.T) {
 					}
 				}
 			}
-			w.run(first)
+			w.run(pickFirst)
 			got := facts(w.log) + between
 			if w.s.Finished != nil {
 				spent, err := json.Marshal(w.s.Spent)
@@ -119,13 +119,13 @@ func TestScenariosProduceTheirGoldenFacts(t *testing.T) {
 	}
 }
 
-func no(text string) plan.Result {
+func apiError(text string) plan.Result {
 	return plan.Result{Outcome: journal.OutcomeFailed, Class: "API_ERROR", Error: text, Exit: 3}
 }
 
-func yes() plan.Result       { return value(`{"approved": true}`) }
-func rejected() plan.Result  { return value(`{"approved": false, "reason": "not now"}`) }
-func cancelled() plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
+func approvedReply() plan.Result   { return value(`{"approved": true}`) }
+func rejectedReply() plan.Result   { return value(`{"approved": false, "reason": "not now"}`) }
+func cancelledResult() plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
 
 // critics returns branches of one check each, inside a branch. Another branch beside it is independent of them.
 func critics(join ir.Join, most int) *ir.Program {
@@ -146,12 +146,12 @@ func critics(join ir.Join, most int) *ir.Program {
 	return p
 }
 
-// ends ends the running tasks of steps, in order.
-func ends(results ...any) func(w *world) {
+// endTasks returns a function that ends the running tasks of steps, in order: a name and a result for each.
+func endTasks(results ...any) func(w *world) {
 	return func(w *world) {
 		w.t.Helper()
 		for i := 0; i < len(results); i += 2 {
-			w.end(results[i].(string), results[i+1].(plan.Result))
+			w.endTask(results[i].(string), results[i+1].(plan.Result))
 		}
 	}
 }
@@ -166,35 +166,45 @@ func scenarios(t *testing.T) map[string]scenario {
 	}
 	out := map[string]scenario{
 		"join all with failure": {
-			program: critics(ir.JoinAll, 2), drive: ends("y", no("no luck"), "x", no("me too")),
+			program: critics(ir.JoinAll, 2),
+			drive:   endTasks("y", apiError("no luck"), "x", apiError("me too")),
 		},
 		"join all with rejection": {
-			program: critics(ir.JoinAll, 0), drive: ends("y", rejected(), "x", cancelled(), "z", yes()),
+			program: critics(ir.JoinAll, 0),
+			drive:   endTasks("y", rejectedReply(), "x", cancelledResult(), "z", approvedReply()),
 		},
 		"join all succeeds": {
-			program: critics(ir.JoinAll, 2), drive: ends("y", yes(), "x", yes(), "z", yes()),
+			program: critics(ir.JoinAll, 2),
+			drive:   endTasks("y", approvedReply(), "x", approvedReply(), "z", approvedReply()),
 		},
 		"join any succeeds": {
-			program: critics(ir.JoinAny, 0), drive: ends("x", no("no luck"), "y", yes(), "z", cancelled()),
+			program: critics(ir.JoinAny, 0),
+			drive:   endTasks("x", apiError("no luck"), "y", approvedReply(), "z", cancelledResult()),
 		},
-		"join any one at a time": {program: critics(ir.JoinAny, 1), drive: ends("x", yes())},
+		"join any one at a time": {program: critics(ir.JoinAny, 1), drive: endTasks("x", approvedReply())},
 		"join any with last success": {
-			program: critics(ir.JoinAny, 0), drive: ends("x", no("no luck"), "y", rejected(), "z", yes()),
+			program: critics(ir.JoinAny, 0),
+			drive:   endTasks("x", apiError("no luck"), "y", rejectedReply(), "z", approvedReply()),
 		},
 		"join any without success": {
-			program: critics(ir.JoinAny, 0), drive: ends("x", rejected(), "y", no("no luck"), "z", no("me too")),
+			program: critics(ir.JoinAny, 0),
+			drive:   endTasks("x", rejectedReply(), "y", apiError("no luck"), "z", apiError("me too")),
 		},
 		"join any with all rejected": {
-			program: critics(ir.JoinAny, 0), drive: ends("x", rejected(), "y", rejected(), "z", rejected()),
+			program: critics(ir.JoinAny, 0),
+			drive:   endTasks("x", rejectedReply(), "y", rejectedReply(), "z", rejectedReply()),
 		},
 		"join settle with rejection": {
-			program: critics(ir.JoinSettle, 0), drive: ends("x", rejected(), "y", yes(), "z", yes()),
+			program: critics(ir.JoinSettle, 0),
+			drive:   endTasks("x", rejectedReply(), "y", approvedReply(), "z", approvedReply()),
 		},
 		"join settle with rejection and failure": {
-			program: critics(ir.JoinSettle, 1), drive: ends("x", rejected(), "y", no("no luck"), "z", yes()),
+			program: critics(ir.JoinSettle, 1),
+			drive:   endTasks("x", rejectedReply(), "y", apiError("no luck"), "z", approvedReply()),
 		},
 		"join best with failures": {
-			program: critics(ir.JoinBest, 0), drive: ends("x", rejected(), "y", no("no luck"), "z", no("me too")),
+			program: critics(ir.JoinBest, 0),
+			drive:   endTasks("x", rejectedReply(), "y", apiError("no luck"), "z", apiError("me too")),
 		},
 	}
 	add := func(name, input string, drive func(w *world), build func(p *ir.Program) []ir.Step) {
@@ -218,13 +228,13 @@ func scenarios(t *testing.T) map[string]scenario {
 	})
 	add("branch for each item", `{"list": ["p", "q"]}`, nil, func(p *ir.Program) []ir.Step {
 		inner := ir.Step{ID: "each", Action: ir.Loop{Block: block(p, task("in")), Each: &ir.Each{
-			Items: items(t, "input.list"), Var: "loop.item",
+			Items: agentFlowValue(t, "input.list"), Var: "loop.item",
 		}}}
 		return []ir.Step{{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Each: &ir.Each{
-			Items: items(t, "input.list"), Var: "item", Block: block(p, inner),
+			Items: agentFlowValue(t, "input.list"), Var: "item", Block: block(p, inner),
 		}}}}
 	})
-	add("combine task", "", ends("x", no("no luck")), func(p *ir.Program) []ir.Step {
+	add("combine task", "", endTasks("x", apiError("no luck")), func(p *ir.Program) []ir.Step {
 		fan := branches(p, "fan", ir.JoinBest, 0, "x", "y")
 		par := fan.Action.(ir.Parallel)
 		par.Combine = &ir.Task{Kind: "combine"}
@@ -232,9 +242,9 @@ func scenarios(t *testing.T) map[string]scenario {
 		return []ir.Step{fan}
 	})
 	add("combine task retried", "", func(w *world) {
-		ends("x", plan.Result{Outcome: journal.OutcomeOK}, "y", plan.Result{
+		endTasks("x", plan.Result{Outcome: journal.OutcomeOK}, "y", plan.Result{
 			Outcome: journal.OutcomeOK,
-		}, "fan", no("no luck"))(w)
+		}, "fan", apiError("no luck"))(w)
 	}, func(p *ir.Program) []ir.Step {
 		fan := branches(p, "fan", ir.JoinAll, 0, "x", "y")
 		par := fan.Action.(ir.Parallel)
@@ -244,22 +254,22 @@ func scenarios(t *testing.T) map[string]scenario {
 	})
 	add("branches with result error", `{"n": 1}`, nil, func(p *ir.Program) []ir.Step {
 		fan := branches(p, "fan", ir.JoinAll, 0, "x")
-		fan.Writes, fan.Result, fan.Next = always("fan"), computed(t, `inputs.n > "x"`), []ir.Edge{
+		fan.Writes, fan.Result, fan.Next = alwaysWrites("fan"), awfValue(t, `inputs.n > "x"`), []ir.Edge{
 			on("after", ir.Failed),
 		}
 		return []ir.Step{fan, task("after")}
 	})
 
-	add("combine task fails", "", ends("x", plan.Result{
+	add("combine task fails", "", endTasks("x", plan.Result{
 		Outcome: journal.OutcomeOK,
-	}, "fan", no("no luck")), func(p *ir.Program) []ir.Step {
+	}, "fan", apiError("no luck")), func(p *ir.Program) []ir.Step {
 		fan := branches(p, "fan", ir.JoinAll, 0, "x")
 		par := fan.Action.(ir.Parallel)
 		par.Combine = &ir.Task{Kind: "combine"}
 		fan.Action, fan.Retry = par, &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, ExitCodes: []int{75}}
 		return []ir.Step{fan}
 	})
-	add("loop in branch retried", "", ends("in", no("no luck")), func(p *ir.Program) []ir.Step {
+	add("loop in branch retried", "", endTasks("in", apiError("no luck")), func(p *ir.Program) []ir.Step {
 		loop := ir.Step{
 			ID: "loop", Retry: &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{10}},
 			Action: ir.Loop{Block: block(p, task("in")), While: cond(t, "loop.index < 1")},
@@ -279,12 +289,12 @@ func scenarios(t *testing.T) map[string]scenario {
 		return func(p *ir.Program) []ir.Step {
 			l.Block = block(p, inner...)
 			return []ir.Step{
-				{ID: "loop", Action: l, Writes: always("loop"), Next: []ir.Edge{on("after", ir.OK, ir.Failed)}},
+				{ID: "loop", Action: l, Writes: alwaysWrites("loop"), Next: []ir.Edge{on("after", ir.OK, ir.Failed)}},
 				task("after"),
 			}
 		}
 	}
-	each := &ir.Each{Items: items(t, "input.list"), Var: "item"}
+	each := &ir.Each{Items: agentFlowValue(t, "input.list"), Var: "item"}
 	const list = `{"list": [1, null, 3], "n": 1}`
 	critic := ir.Step{ID: "check", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}}
 	add("loop break condition", list, nil, loop(ir.Loop{Each: each, BreakWhen: cond(t, "loop.index == 1")}, task(
@@ -300,10 +310,10 @@ func scenarios(t *testing.T) map[string]scenario {
 		ir.Loop{Each: each, BreakWhen: cond(t, `input.n < "x"`)}, task("in"),
 	))
 	add("loop break condition undecided", `{"list": [1]}`, nil, loop(
-		ir.Loop{Each: each, BreakWhen: lenient(t, "item > 'x'")}, task("in"),
+		ir.Loop{Each: each, BreakWhen: lenientCond(t, "item > 'x'")}, task("in"),
 	))
-	add("loop step rejected", list, ends("check", rejected()), loop(ir.Loop{Each: each}, critic))
-	add("loop step fails", list, ends("in", no("no luck")), loop(ir.Loop{Each: each}, task("in")))
+	add("loop step rejected", list, endTasks("check", rejectedReply()), loop(ir.Loop{Each: each}, critic))
+	add("loop step fails", list, endTasks("in", apiError("no luck")), loop(ir.Loop{Each: each}, task("in")))
 	add("loop ends the run", list, nil, loop(ir.Loop{Each: each}, task("in"), ir.Step{ID: "end", Action: ir.End{
 		Failed: true, Message: "enough", Status: 9,
 	}}))
@@ -314,7 +324,7 @@ func scenarios(t *testing.T) map[string]scenario {
 	}()))
 	add("loop over non-list", `{"list": 1}`, nil, loop(ir.Loop{Each: each}, task("in")))
 	add("loop limit is not an integer", `{"most": 1.5}`, nil, loop(
-		ir.Loop{While: cond(t, "true"), MaxExpr: items(t, "input.most")}, task("in"),
+		ir.Loop{While: cond(t, "true"), MaxExpr: agentFlowValue(t, "input.most")}, task("in"),
 	))
 	add("loop limit error", list, nil, loop(
 		ir.Loop{While: cond(t, "true"), MaxExpr: value(expr.AWF, `inputs.n > "x"`)}, task("in"),
@@ -341,7 +351,7 @@ func scenarios(t *testing.T) map[string]scenario {
 		nil,
 	)
 	called("call with input bindings", program(task("one")), ir.Step{Action: ir.Call{Child: 1, Inputs: []ir.Binding{
-		{Name: "n", Value: items(t, "state.before")},
+		{Name: "n", Value: agentFlowValue(t, "state.before")},
 	}}, Reads: reads}, nil)
 	called(
 		"call with input error", program(task("one")),
@@ -349,7 +359,7 @@ func scenarios(t *testing.T) map[string]scenario {
 		nil,
 	)
 	called("call with output error", program(task("one")), ir.Step{Action: ir.Call{
-		Child: 1, Inputs: []ir.Binding{{Name: "n", Value: items(t, "input.n")}},
+		Child: 1, Inputs: []ir.Binding{{Name: "n", Value: agentFlowValue(t, "input.n")}},
 		Outputs: []ir.Binding{{Name: "n", Value: value(expr.AWF, `inputs.n > "x"`)}},
 	}}, nil)
 	called(
@@ -362,16 +372,16 @@ func scenarios(t *testing.T) map[string]scenario {
 	)
 	called(
 		"call whose child step fails", program(task("one")),
-		ir.Step{Action: ir.Call{Child: 1, Finish: &ir.Task{Kind: "files"}}, Writes: always("call")},
-		ends("before", plan.Result{Outcome: journal.OutcomeOK}, "one", no("no luck")),
+		ir.Step{Action: ir.Call{Child: 1, Finish: &ir.Task{Kind: "files"}}, Writes: alwaysWrites("call")},
+		endTasks("before", plan.Result{Outcome: journal.OutcomeOK}, "one", apiError("no luck")),
 	)
-	called("call whose child is rejected", program(critic), ir.Step{Action: ir.Call{Child: 1}}, ends(
-		"before", plan.Result{Outcome: journal.OutcomeOK}, "check", rejected(),
+	called("call whose child is rejected", program(critic), ir.Step{Action: ir.Call{Child: 1}}, endTasks(
+		"before", plan.Result{Outcome: journal.OutcomeOK}, "check", rejectedReply(),
 	))
 	called(
 		"call whose child ends in failure",
 		program(chain(task("one"), ir.Step{ID: "end", Action: ir.End{Failed: true, Message: "enough", Status: 9}})...),
-		ir.Step{Action: ir.Call{Child: 1}, Writes: always("call")}, nil,
+		ir.Step{Action: ir.Call{Child: 1}, Writes: alwaysWrites("call")}, nil,
 	)
 	deep := program()
 	deep.Blocks[0].Steps = chain(
@@ -383,7 +393,7 @@ func scenarios(t *testing.T) map[string]scenario {
 	deep.Children = []ir.Program{*program(task("deepest"))}
 	called("nested call", deep, ir.Step{Action: ir.Call{Child: 1}}, nil)
 	out["call with invalid input"] = scenario{
-		program: call(program(task("one")), ir.Step{Action: ir.Call{Child: 1}, Writes: always("call")}),
+		program: call(program(task("one")), ir.Step{Action: ir.Call{Child: 1}, Writes: alwaysWrites("call")}),
 		begin: func(w *world) {
 			w.p.FillInput = func(*ir.Program, json.RawMessage) (json.RawMessage, error) {
 				return nil, errors.New("it does not fit")
@@ -429,7 +439,7 @@ func scenarios(t *testing.T) map[string]scenario {
 		},
 		"loop over non-list": func(p *ir.Program) ir.Step {
 			return ir.Step{ID: "spare", Action: ir.Loop{Block: block(p, task("in")), Each: &ir.Each{
-				Items: items(t, "input.n"), Var: "x",
+				Items: agentFlowValue(t, "input.n"), Var: "x",
 			}}}
 		},
 		"task with condition error": func(*ir.Program) ir.Step {
@@ -444,10 +454,10 @@ func scenarios(t *testing.T) map[string]scenario {
 			}
 			w.do = func(task journal.TaskID) plan.Result {
 				if task.Step == "a" {
-					return no("no luck")
+					return apiError("no luck")
 				}
 				if task.Part == "verdict" {
-					return yes()
+					return approvedReply()
 				}
 				return plan.Result{Outcome: journal.OutcomeOK}
 			}
@@ -494,7 +504,7 @@ func gateScenarios(t *testing.T) map[string]scenario {
 		return program(append(chain(task("a"), s, task("after")), task("spare"))...)
 	}
 	said := func(d plan.GateDecision) func(w *world) {
-		return func(w *world) { w.result(0); w.now += 70; answer(w, d) }
+		return func(w *world) { w.finishTask(0); w.now += 70; answer(w, d) }
 	}
 	out["gate approved"] = scenario{program: gate(ir.Gate{Decider: ir.Person}), drive: said(plan.GateDecision{
 		Answer: plan.Approve, Note: "fine", Value: json.RawMessage(`{"n":1}`),
@@ -515,7 +525,7 @@ func gateScenarios(t *testing.T) map[string]scenario {
 	) {
 		// before a gate waits for it
 		w.send(plan.Signal{Event: "go", Data: json.RawMessage(`{"approved": false, "why": 1}`), By: eva})
-		w.result(0)
+		w.finishTask(0)
 		w.send(plan.Signal{Event: "go", Data: json.RawMessage(`{"approved": true}`), By: eva})
 	}}
 	misses := task("a")
@@ -527,7 +537,7 @@ func gateScenarios(t *testing.T) map[string]scenario {
 	}}
 	out["early event is delivered to later gate"] = scenario{program: again, drive: func(w *world) {
 		w.send(plan.Signal{Event: "go", Data: json.RawMessage(`"early"`)})
-		w.result(0)
+		w.finishTask(0)
 		w.send(plan.Signal{Event: "go", Data: json.RawMessage(`{"approved": true}`)})
 	}}
 	out["two events before gate opens"] = scenario{program: gate(ir.Gate{Decider: ir.Event, Event: "go"}), drive: func(
@@ -554,7 +564,7 @@ func gateScenarios(t *testing.T) map[string]scenario {
 			plan.TakenOver{Owner: "me"},
 		)
 		late := w.tasks[0]
-		w.result(0)
+		w.finishTask(0)
 		w.send(
 			plan.Result{Work: late}, plan.Note{Work: late}, plan.Reserve{Work: late}, plan.Gone{Work: late},
 			plan.Ask{Work: late}, plan.Sleep{Work: late},
@@ -639,8 +649,8 @@ func gateScenarios(t *testing.T) map[string]scenario {
 	out["tool call approval cancelled"] = asks(0, func(w *world) { w.send(plan.Cancel{}) })
 	for _, answered := range []string{plan.AnswerRerun, plan.AnswerSkip, plan.AnswerResult, plan.AnswerFail} {
 		a := task("a")
-		a.Writes, a.Next = always("a"), []ir.Edge{on("after", ir.OK, ir.Skipped, ir.Failed)}
-		a.Result = computed(t, `{"outcome": outcome, "failure": failure}`)
+		a.Writes, a.Next = alwaysWrites("a"), []ir.Edge{on("after", ir.OK, ir.Skipped, ir.Failed)}
+		a.Result = awfValue(t, `{"outcome": outcome, "failure": failure}`)
 		out["unknown outcome decided as "+answered] = scenario{program: program(a, task("after")), drive: func(w *world) {
 			lost := w.tasks[0]
 			w.tasks = nil
@@ -658,7 +668,7 @@ func gateScenarios(t *testing.T) map[string]scenario {
 		}
 		s := critic
 		s.Action = ir.Gate{Decider: ir.Work, Verdict: &verdict}
-		out[kind+" verdict"] = scenario{program: program(s), drive: ends("check", value(
+		out[kind+" verdict"] = scenario{program: program(s), drive: endTasks("check", value(
 			`{"approved": true, "evidence": "seen", "reason": "because"}`,
 		))}
 	}
@@ -686,9 +696,9 @@ func endScenarios(t *testing.T) map[string]scenario {
 	end("failing end with message error", ir.End{Failed: true, Message: "as it is", MessageExpr: broken}, nil)
 	end("successful end with computed message", ir.End{Message: "as it is", MessageExpr: message}, nil)
 	end("end with result", ir.End{}, func(s *ir.Step) {
-		s.Result, s.Writes = computed(t, `{"n": inputs.n, "before": result}`), []ir.Write{{Path: "output"}}
+		s.Result, s.Writes = awfValue(t, `{"n": inputs.n, "before": result}`), []ir.Write{{Path: "output"}}
 	})
-	end("end with result error", ir.End{}, func(s *ir.Step) { s.Result = computed(t, `inputs.n > "x"`) })
+	end("end with result error", ir.End{}, func(s *ir.Step) { s.Result = awfValue(t, `inputs.n > "x"`) })
 	end("end with task", ir.End{Work: &ir.Task{Kind: "last"}}, func(s *ir.Step) {
 		s.Writes = []ir.Write{{
 			Path: "output.text",
@@ -741,8 +751,8 @@ func endScenarios(t *testing.T) map[string]scenario {
 		Failed: true, Message: "no", Status: 7,
 	}})}
 	leaves := program()
-	leaves.Blocks[0].Steps = chain(ir.Step{ID: "loop", Writes: always("loop"), Action: ir.Loop{Each: &ir.Each{
-		Items: items(t, "[1, 2]"), Var: "x",
+	leaves.Blocks[0].Steps = chain(ir.Step{ID: "loop", Writes: alwaysWrites("loop"), Action: ir.Loop{Each: &ir.Each{
+		Items: agentFlowValue(t, "[1, 2]"), Var: "x",
 	}, Block: leaves.AddBlock(ir.Block{
 		Steps: []ir.Step{after(task("in"), ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitLoop}})},
 	})}}, task("b"))
@@ -752,7 +762,7 @@ func endScenarios(t *testing.T) map[string]scenario {
 	primary := after(task("a"), ir.Edge{On: ok, When: no2, To: ir.Target{Step: "c"}}, on("b", ir.OK))
 	primary.Fallback = &ir.Name{Name: "spare"}
 	out["transitions of fallback and step"] = scenario{
-		program: program(primary, task("b"), spare, task("c")), input: `{"n": 1}`, drive: ends("a", no("no luck")),
+		program: program(primary, task("b"), spare, task("c")), input: `{"n": 1}`, drive: endTasks("a", apiError("no luck")),
 	}
 	second := task("second")
 	next := task("first")
@@ -760,7 +770,8 @@ func endScenarios(t *testing.T) map[string]scenario {
 	primary = after(task("a"), on("b", ir.OK))
 	primary.Fallback = &ir.Name{Name: "first"}
 	out["fallback of fallback"] = scenario{
-		program: program(primary, task("b"), next, second), drive: ends("a", no("no luck"), "first", no("nor there")),
+		program: program(primary, task("b"), next, second),
+		drive:   endTasks("a", apiError("no luck"), "first", apiError("nor there")),
 	}
 
 	// Exhausted budgets and time limits.
@@ -775,17 +786,19 @@ func endScenarios(t *testing.T) map[string]scenario {
 	}
 	one := int64(1)
 	more := func(w *world) {
-		w.run(first)
+		w.run(pickFirst)
 		w.send(plan.Raise{Budget: plan.BudgetSteps, To: 2, By: journal.Actor{User: "eva"}})
-		w.run(first)
+		w.run(pickFirst)
 		w.send(plan.Raise{Budget: plan.BudgetSteps, To: 20})
 	}
 	for kind, action := range map[string]ir.Action{
 		"task": ir.Task{Kind: "test"}, "call": ir.Call{}, "loop": ir.Loop{Block: 1, Each: &ir.Each{
-			Items: items(t, "[1, 2]"), Var: "x",
+			Items: agentFlowValue(t, "[1, 2]"), Var: "x",
 		}}, "gate": ir.Gate{Decider: ir.Event, Event: "go"},
 	} {
-		out["step budget exhausted before "+kind] = scenario{program: short(&one, ir.Step{ID: "x", Action: action}), drive: more}
+		out["step budget exhausted before "+kind] = scenario{
+			program: short(&one, ir.Step{ID: "x", Action: action}), drive: more,
+		}
 		p := program()
 		p.Children = []ir.Program{*program(task("in"))}
 		p.AddBlock(ir.Block{Steps: []ir.Step{task("in")}})
@@ -801,7 +814,7 @@ func endScenarios(t *testing.T) map[string]scenario {
 	slow := func(w *world) {
 		w.now += 1000
 		w.send()
-		w.do = stopped
+		w.do = cancelTask
 	}
 	late := program()
 	late.Blocks[0].Steps = []ir.Step{{ID: "fan", Action: ir.Parallel{Join: ir.JoinSettle, Branches: []ir.Branch{
@@ -811,20 +824,20 @@ func endScenarios(t *testing.T) map[string]scenario {
 		{Name: "y", Block: late.AddBlock(ir.Block{Steps: []ir.Step{task("c")}})},
 	}}}}
 	out["branch active time exhausted"] = scenario{
-		program: late, drive: func(w *world) { slow(w); w.end("a", cancelled()); w.do = nil },
+		program: late, drive: func(w *world) { slow(w); w.endTask("a", cancelledResult()); w.do = nil },
 	}
 	out["branch active time exhausted between tasks"] = scenario{
-		program: late, drive: func(w *world) { w.now += 1000; w.end("a", plan.Result{Outcome: journal.OutcomeOK}) },
+		program: late, drive: func(w *world) { w.now += 1000; w.endTask("a", plan.Result{Outcome: journal.OutcomeOK}) },
 	}
 	all := program(chain(task("a"), task("b"))...)
 	all.Budget.ActiveSeconds = limit(1)
 	out["run active time exhausted"] = scenario{program: all, drive: func(w *world) {
 		w.now += 1000
-		w.end("a", plan.Result{Outcome: journal.OutcomeOK})
+		w.endTask("a", plan.Result{Outcome: journal.OutcomeOK})
 		w.send(plan.Raise{Budget: plan.BudgetDeadline, To: 2})
 	}}
 	timed := program()
-	timed.Blocks[0].Steps = chain(ir.Step{ID: "fan", Timeout: 500, Writes: always("fan"), Fallback: &ir.Name{
+	timed.Blocks[0].Steps = chain(ir.Step{ID: "fan", Timeout: 500, Writes: alwaysWrites("fan"), Fallback: &ir.Name{
 		Name: "spare",
 	}, Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{
 		{Name: "x", Block: timed.AddBlock(ir.Block{Steps: chain(task("a"), task("b"))})},
@@ -834,10 +847,10 @@ func endScenarios(t *testing.T) map[string]scenario {
 		Block: timed.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}), While: cond(t, "loop.index < 2"),
 	}})
 	out["step timeouts"] = scenario{program: timed, drive: func(w *world) {
-		w.end("a", plan.Result{Outcome: journal.OutcomeOK})
-		w.end("c", plan.Result{Outcome: journal.OutcomeOK})
+		w.endTask("a", plan.Result{Outcome: journal.OutcomeOK})
+		w.endTask("c", plan.Result{Outcome: journal.OutcomeOK})
 		slow(w)
-		w.end("b", cancelled())
+		w.endTask("b", cancelledResult())
 		slow(w)
 	}}
 
@@ -846,27 +859,27 @@ func endScenarios(t *testing.T) map[string]scenario {
 	tidy.Blocks[0].Steps = append(tidy.Blocks[0].Steps, task("tidy"))
 	tidy.OnCancel, tidy.Budget.Steps = "tidy", limit(1)
 	out["cancel without step budget for cleanup"] = scenario{
-		program: tidy, drive: func(w *world) { w.run(first); w.send(plan.Cancel{Reason: "enough"}) },
+		program: tidy, drive: func(w *world) { w.run(pickFirst); w.send(plan.Cancel{Reason: "enough"}) },
 	}
 	standIn := task("spare")
 	standIn.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{1000}}
 	primary = after(task("a"), on("b", ir.OK))
 	primary.Fallback = &ir.Name{Name: "spare"}
 	out["fallback cancelled"] = scenario{program: program(primary, task("b"), standIn), drive: func(w *world) {
-		ends("a", no("no luck"), "spare", no("nor there"))(w)
+		endTasks("a", apiError("no luck"), "spare", apiError("nor there"))(w)
 		w.send(plan.Cancel{})
 	}}
-	standIn = ir.Step{ID: "spare", Action: ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "[1, 2]"), Var: "x"}}}
+	standIn = ir.Step{ID: "spare", Action: ir.Loop{Block: 1, Each: &ir.Each{Items: agentFlowValue(t, "[1, 2]"), Var: "x"}}}
 	group := program(primary, task("b"), standIn)
 	group.AddBlock(ir.Block{Steps: []ir.Step{task("in")}})
 	out["fallback loop cancelled"] = scenario{program: group, drive: func(w *world) {
-		w.end("a", no("no luck"))
+		w.endTask("a", apiError("no luck"))
 		w.send(plan.Cancel{})
-		w.do = stopped
+		w.do = cancelTask
 	}}
 	lost := program(primary, task("b"), task("spare"))
 	out["fallback with unknown outcome"] = scenario{program: lost, drive: func(w *world) {
-		w.end("a", no("no luck"))
+		w.endTask("a", apiError("no luck"))
 		gone := w.tasks[0]
 		w.tasks = nil
 		w.send(plan.Gone{Work: gone, Why: "killed", Policy: journal.RecoveryAsk})
@@ -896,9 +909,9 @@ func endScenarios(t *testing.T) map[string]scenario {
 	} {
 		a := task("a")
 		r.MaxAttempts = 4
-		a.Retry, a.Writes = &r, always("a")
+		a.Retry, a.Writes = &r, alwaysWrites("a")
 		out["retry delays "+backoff] = scenario{program: program(a), drive: func(w *world) {
-			w.do = func(journal.TaskID) plan.Result { return no("no luck") }
+			w.do = func(journal.TaskID) plan.Result { return apiError("no luck") }
 		}}
 	}
 	// Facts name the replaced step and the limited edge also if the budget is exhausted.
@@ -926,20 +939,21 @@ func endScenarios(t *testing.T) map[string]scenario {
 				}
 				return p
 			}
-			out[way+kind+" with exhausted step budget"] = scenario{program: build(ir.Budget{Steps: limit(1)}, false), drive: func(
-				w *world,
-			) {
-				w.end("a", no("no luck"))
-				w.send(plan.Raise{Budget: plan.BudgetSteps, To: 20})
-			}}
+			out[way+kind+" with exhausted step budget"] = scenario{
+				program: build(ir.Budget{Steps: limit(1)}, false),
+				drive: func(w *world) {
+					w.endTask("a", apiError("no luck"))
+					w.send(plan.Raise{Budget: plan.BudgetSteps, To: 20})
+				},
+			}
 			out[way+kind+" with exhausted branch step budget"] = scenario{
-				program: build(ir.Budget{Steps: limit(1)}, true), drive: ends("a", no("no luck")),
+				program: build(ir.Budget{Steps: limit(1)}, true), drive: endTasks("a", apiError("no luck")),
 			}
 			out[way+kind+" with exhausted branch active time"] = scenario{program: build(ir.Budget{
 				ActiveSeconds: limit(1),
 			}, true), drive: func(w *world) {
 				w.now += 1000
-				w.end("a", no("no luck"))
+				w.endTask("a", apiError("no luck"))
 			}}
 		}
 	}
@@ -951,21 +965,21 @@ func endScenarios(t *testing.T) map[string]scenario {
 		w.send(plan.Gone{Work: gone, Why: "killed", Policy: journal.RecoveryRerun})
 	}}
 	used := program()
-	used.Blocks[0].Steps = []ir.Step{{ID: "loop", TimeoutExpr: computed(t, "0.5"), Action: ir.Loop{
+	used.Blocks[0].Steps = []ir.Step{{ID: "loop", TimeoutExpr: awfValue(t, "0.5"), Action: ir.Loop{
 		Block: used.AddBlock(ir.Block{Steps: chain(task("a"), task("b"))}), While: cond(t, "true"),
 	}}}
 	out["step timeout between tasks"] = scenario{
-		program: used, drive: func(w *world) { w.now += 500; w.end("a", plan.Result{Outcome: journal.OutcomeOK}) },
+		program: used, drive: func(w *world) { w.now += 500; w.endTask("a", plan.Result{Outcome: journal.OutcomeOK}) },
 	}
 	listless := program()
 	listless.Blocks[0].Steps = []ir.Step{{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Each: &ir.Each{
-		Items: items(t, "input.n"), Var: "x", Block: listless.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}),
+		Items: agentFlowValue(t, "input.n"), Var: "x", Block: listless.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}),
 	}}}}
 	out["branches over non-list"] = scenario{program: listless, input: `{"n": 1}`}
 	just := program()
 	just.Blocks[0].Steps = []ir.Step{{ID: "loop", Action: ir.Loop{
 		Block: just.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}), While: cond(t, "true"), Max: 2,
-		MaxExpr: items(t, "input.n"),
+		MaxExpr: agentFlowValue(t, "input.n"),
 	}}}
 	out["computed loop limit equals maximum"] = scenario{program: just, input: `{"n": 2}`}
 	out["jump limit exhausted from another step"] = scenario{program: program(
@@ -982,21 +996,21 @@ func endScenarios(t *testing.T) map[string]scenario {
 		a := task("a")
 		a.Fallback = &ir.Name{Name: "nowhere"}
 		return program(a)
-	}(), drive: ends("a", no("no luck"))}
+	}(), drive: endTasks("a", apiError("no luck"))}
 	jumps := after(task("spare"), on("c", ir.OK))
 	primary = after(task("a"), on("b", ir.OK))
 	primary.Fallback = &ir.Name{Name: "spare"}
 	out["fallback with own transition"] = scenario{
-		program: program(primary, task("b"), jumps, task("c")), drive: ends("a", no("no luck")),
+		program: program(primary, task("b"), jumps, task("c")), drive: endTasks("a", apiError("no luck")),
 	}
 	jumps = after(task("spare"), on("c", ir.OK))
 	jumps.Next[0].Sequential = true
 	out["fallback with sequential transition"] = scenario{
-		program: program(primary, task("b"), jumps, task("c")), drive: ends("a", no("no luck")),
+		program: program(primary, task("b"), jumps, task("c")), drive: endTasks("a", apiError("no luck")),
 	}
 	jumps = after(task("spare"), ir.Edge{On: ok, When: breaks, To: ir.Target{Step: "c"}})
 	out["fallback with transition error"] = scenario{
-		program: program(primary, task("b"), jumps, task("c")), input: `{"n": 1}`, drive: ends("a", no("no luck")),
+		program: program(primary, task("b"), jumps, task("c")), input: `{"n": 1}`, drive: endTasks("a", apiError("no luck")),
 	}
 	out["branch exits with reason"] = scenario{program: inBranch(after(task("a"), ir.Edge{On: ok, To: ir.Target{
 		Exit: ir.ExitBlock, Reason: "ENOUGH",
@@ -1009,7 +1023,7 @@ func endScenarios(t *testing.T) map[string]scenario {
 	}, OnTimeout: ir.TimeoutFail}}, on("b", ir.OK))
 	check.Fallback = &ir.Name{Name: "spare"}
 	out["fallback of critic"] = scenario{
-		program: program(check, task("b"), task("spare")), drive: ends("check", no("no luck")),
+		program: program(check, task("b"), task("spare")), drive: endTasks("check", apiError("no luck")),
 	}
 
 	gathering := program()
@@ -1045,15 +1059,15 @@ func limitScenarios(t *testing.T) map[string]scenario {
 	// not.
 	check := ir.Step{ID: "check", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}}
 	check.Next = []ir.Edge{{On: []ir.Outcome{ir.Rejected}, To: ir.Target{Exit: ir.ExitBlock}}}
-	out["rejection ends run"] = scenario{program: program(check), drive: ends("check", rejected())}
+	out["rejection ends run"] = scenario{program: program(check), drive: endTasks("check", rejectedReply())}
 	inside := program(ir.Step{ID: "call", Action: ir.Call{}, Next: []ir.Edge{on("after", ir.OK)}}, task("after"))
 	inside.Children = []ir.Program{*program(check)}
-	out["rejection jumps out of child"] = scenario{program: inside, drive: ends("check", rejected())}
+	out["rejection jumps out of child"] = scenario{program: inside, drive: endTasks("check", rejectedReply())}
 	branch := program()
 	branch.Blocks[0].Steps = chain(ir.Step{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{
 		Name: "x", Block: branch.AddBlock(ir.Block{Steps: []ir.Step{check}}),
 	}}}}, task("after"))
-	out["rejection jumps out of branch"] = scenario{program: branch, drive: ends("check", rejected())}
+	out["rejection jumps out of branch"] = scenario{program: branch, drive: endTasks("check", rejectedReply())}
 
 	// Only outputs of successful programs are checked.
 	checks := func(say error) func(w *world) {
@@ -1066,7 +1080,7 @@ func limitScenarios(t *testing.T) map[string]scenario {
 	out["valid output"] = scenario{program: fits, begin: checks(nil)}
 	out["only the run output is validated"] = scenario{program: fits, begin: checks(errors.New("it does not fit"))}
 	out["output of failed run is not validated"] = scenario{
-		program: program(task("a")), begin: checks(errors.New("it does not fit")), drive: ends("a", no("no luck")),
+		program: program(task("a")), begin: checks(errors.New("it does not fit")), drive: endTasks("a", apiError("no luck")),
 	}
 
 	// Cleanup takes time, too.
@@ -1076,12 +1090,12 @@ func limitScenarios(t *testing.T) map[string]scenario {
 		w.now += 1000
 		w.send()
 		w.send(plan.Cancel{Reason: "enough", By: eva}, plan.Cancel{By: eva})
-		w.do = stopped
+		w.do = cancelTask
 	}}
 	late := program(ir.Step{ID: "call", Action: ir.Call{}})
 	late.Children = []ir.Program{*tidy}
 	out["child active time exhausted"] = scenario{
-		program: late, drive: func(w *world) { w.now += 1000; w.send(); w.do = stopped },
+		program: late, drive: func(w *world) { w.now += 1000; w.send(); w.do = cancelTask },
 	}
 
 	namesakes := program()
@@ -1094,10 +1108,10 @@ func limitScenarios(t *testing.T) map[string]scenario {
 		w.send(plan.ClockJump{By: 7_200_000})
 		w.now += 99
 		w.send()
-		w.do = stopped
+		w.do = cancelTask
 	}}
 	out["branch deadline ignores branch with same prefix"] = scenario{
-		program: namesakes, drive: func(w *world) { w.now += 1000; w.send(); w.end("x", cancelled()) },
+		program: namesakes, drive: func(w *world) { w.now += 1000; w.send(); w.endTask("x", cancelledResult()) },
 	}
 	again := task("a")
 	again.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant}
@@ -1105,7 +1119,7 @@ func limitScenarios(t *testing.T) map[string]scenario {
 	fresh.Blocks[0].Steps = chain(again, ir.Step{ID: "loop", Action: ir.Loop{
 		While: cond(t, "loop.index < 1"), Block: fresh.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}),
 	}})
-	out["loop after retried step"] = scenario{program: fresh, drive: ends("a", no("no luck"))}
+	out["loop after retried step"] = scenario{program: fresh, drive: endTasks("a", apiError("no luck"))}
 
 	// Budgets of tasks.
 	money := program()
@@ -1147,20 +1161,20 @@ func limitScenarios(t *testing.T) map[string]scenario {
 	}}
 	parts := task("a")
 	parts.Writes = []ir.Write{{Path: "state.n", Part: "n"}}
-	out["null result has no parts"] = scenario{program: program(parts), drive: ends("a", value("null"))}
+	out["null result has no parts"] = scenario{program: program(parts), drive: endTasks("a", value("null"))}
 	critic := ir.Task{Kind: "agent"}
 	critic.Settings.Put("agent", "", source.Span{})
 	critic.Settings.Put("tool", "the tool", source.Span{})
 	out["verdict with empty evidence"] = scenario{
 		program: program(ir.Step{ID: "check", Action: ir.Gate{Decider: ir.Work, Verdict: &critic}}),
-		drive:   ends("check", value(`{"approved": true, "evidence": "", "reason": "because"}`)),
+		drive:   endTasks("check", value(`{"approved": true, "evidence": "", "reason": "because"}`)),
 	}
 
 	// A rewind restores the values of the step, whatever is open, and keeps the usage.
 	back := program()
 	back.Vars = []ir.Var{{Path: "state.edited"}}
-	loop := ir.Step{ID: "loop", Writes: always("loop"), Action: ir.Loop{
-		Each: &ir.Each{Items: items(t, "[1, 2]"), Var: "n"},
+	loop := ir.Step{ID: "loop", Writes: alwaysWrites("loop"), Action: ir.Loop{
+		Each: &ir.Each{Items: agentFlowValue(t, "[1, 2]"), Var: "n"},
 		Block: back.AddBlock(ir.Block{Steps: chain(task("in"), ir.Step{ID: "ask", Action: ir.Gate{
 			Decider: ir.Person,
 		}})}),
@@ -1171,7 +1185,7 @@ func limitScenarios(t *testing.T) map[string]scenario {
 		{On: []ir.Outcome{ir.OK}, When: cond(t, "state.fan == null"), To: ir.Target{Step: "a"}, Limit: 1},
 		on("fan", ir.OK),
 	}
-	back.Blocks[0].Steps = chain(task("a"), b, ir.Step{ID: "fan", Writes: always(
+	back.Blocks[0].Steps = chain(task("a"), b, ir.Step{ID: "fan", Writes: alwaysWrites(
 		"fan",
 	), Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{
 		{Name: "x", Block: back.AddBlock(ir.Block{Steps: []ir.Step{loop}})},
@@ -1180,22 +1194,22 @@ func limitScenarios(t *testing.T) map[string]scenario {
 	for _, step := range []string{"a", "b", "fan"} {
 		out["rewind to "+step] = scenario{program: back, input: `{"n": 1}`, drive: func(w *world) {
 			for range 5 {
-				w.result(0)
+				w.finishTask(0)
 			}
 			w.send(plan.Edit{Path: "state.edited", Value: json.RawMessage("1")})
-			takeBack(w, step, eva)
+			rewindTo(w, step, eva)
 			if step == "fan" {
 				return // to see the state then
 			}
 			for len(w.tasks) > 0 {
-				w.result(0)
+				w.finishTask(0)
 			}
 			w.send(plan.Signal{Event: "go"})
 			for range 2 {
 				_, digest := w.s.Shown(w.p, w.s.OpenGates()[0])
 				w.send(plan.GateDecision{Answer: plan.Approve, Digest: digest})
 				for len(w.tasks) > 0 && w.s.Finished == nil {
-					w.result(0)
+					w.finishTask(0)
 				}
 			}
 		}}
@@ -1206,7 +1220,7 @@ func limitScenarios(t *testing.T) map[string]scenario {
 		p.Budget.Steps = limit(2)
 		out["rewind from exhausted step budget to "+step] = scenario{program: p, drive: func(w *world) {
 			w.send(plan.Signal{Event: "go"})
-			takeBack(w, step, eva)
+			rewindTo(w, step, eva)
 		}}
 	}
 	ends := program(
@@ -1215,23 +1229,16 @@ func limitScenarios(t *testing.T) map[string]scenario {
 	ends.OnCancel = "tidy"
 	out["rewind refused while cancelling"] = scenario{program: ends, drive: func(w *world) {
 		w.send(plan.Cancel{})
-		w.end("a", cancelled())
-		takeBack(w, "a", eva)
+		w.endTask("a", cancelledResult())
+		rewindTo(w, "a", eva)
 	}}
 	return out
 }
 
-// takeBack rewinds a run to a step that it had reached.
-func takeBack(w *world, step string, by journal.Actor) {
+// rewindTo rewinds a run to a step that it had reached.
+func rewindTo(w *world, step string, by journal.Actor) {
 	w.t.Helper()
-	var was plan.Checkpoint
-	reached, s := false, &plan.State{Run: "run-1"}
-	for i := range w.log {
-		if at, ok := s.Reaches(&w.log[i], step); ok {
-			was, reached = at, true
-		}
-		s.Fold(w.log[i : i+1])
-	}
+	was, reached := w.checkpoint(step)
 	if !reached {
 		w.t.Fatalf("step %q was not reached\n%s", step, describe(w.log))
 	}
