@@ -77,7 +77,7 @@ func TestOnlyApproversDecideAGate(t *testing.T) {
 			}
 		})
 	}
-	t.Run("an event in place of a decision", func(t *testing.T) {
+	t.Run("an event needs the role of an approver", func(t *testing.T) {
 		g := legal
 		g.Event = "go"
 		w := atGate(t, g)
@@ -104,7 +104,7 @@ func TestOnlyApproversDecideAGate(t *testing.T) {
 			t.Error("the event of the owner did not count")
 		}
 	})
-	t.Run("without a server, a claim", func(t *testing.T) {
+	t.Run("a claimed name counts without a server", func(t *testing.T) {
 		w := atGate(t, legal)
 		d := w.signedDecision(plan.Approve, "root")
 		d.By = journal.Actor{User: "root", As: "eva"}
@@ -150,7 +150,7 @@ func TestGateNeedsSeveralPeople(t *testing.T) {
 			t.Error(describe(w.log))
 		}
 	})
-	t.Run("an approval of something else does not count", func(t *testing.T) {
+	t.Run("an edit of what was shown discards approvals", func(t *testing.T) {
 		w := atGate(t, two)
 		w.send(w.signedDecision(plan.Approve, "ann", "legal"))
 		w.send(plan.Edit{Path: "state.a", Value: json.RawMessage(`"changed"`)})
@@ -197,7 +197,7 @@ func TestGatesEscalate(t *testing.T) {
 	escalating := ir.Gate{Timeout: 10_000, OnTimeout: ir.TimeoutFail, Approvers: &ir.Approvers{
 		Roles: []string{"legal"}, EscalateAfter: 4_000, EscalateTo: []string{"board"},
 	}}
-	t.Run("others may decide after the time", func(t *testing.T) {
+	t.Run("others may decide after the escalation", func(t *testing.T) {
 		w := atGate(t, escalating)
 		opened := w.now
 		w.checkRefused(t, w.signedDecision(plan.Approve, "cho", "board"), plan.NotAllowed)
@@ -216,7 +216,7 @@ func TestGatesEscalate(t *testing.T) {
 			t.Error("the board cannot decide")
 		}
 	})
-	t.Run("the first approvers still may", func(t *testing.T) {
+	t.Run("the first approvers may still decide", func(t *testing.T) {
 		w := atGate(t, escalating)
 		w.now += 4_000
 		w.send()
@@ -224,7 +224,7 @@ func TestGatesEscalate(t *testing.T) {
 			t.Error("they cannot decide")
 		}
 	})
-	t.Run("the timeout follows", func(t *testing.T) {
+	t.Run("the timeout follows the escalation", func(t *testing.T) {
 		w := atGate(t, escalating)
 		w.now += 60_000 // both timers are late
 		w.send()
@@ -232,7 +232,7 @@ func TestGatesEscalate(t *testing.T) {
 			t.Errorf("%d escalations, %d timeouts", e, g)
 		}
 	})
-	t.Run("not after the timeout", func(t *testing.T) {
+	t.Run("no escalation after the timeout", func(t *testing.T) {
 		late := escalating
 		late.Approvers = &ir.Approvers{Roles: []string{"legal"}, EscalateAfter: 10_000, EscalateTo: []string{"board"}}
 		w := atGate(t, late)

@@ -70,16 +70,16 @@ func TestCancelledStepsMakeTheirWrites(t *testing.T) {
 		until func(w *world) // brings the step to its phase
 		want  string         // states.x and states.g
 	}{
-		"at work": {
+		"running task": {
 			func(*ir.Program) ir.Step { return writingOutcome(t, task("x")) }, func(*world) {}, "cancelled cancelled|",
 		},
-		"asks": {func(*ir.Program) ir.Step { return asks }, func(*world) {}, "cancelled cancelled|"},
-		"in doubt": {func(*ir.Program) ir.Step { return writingOutcome(t, task("x")) }, func(w *world) {
+		"open gate": {func(*ir.Program) ir.Step { return asks }, func(*world) {}, "cancelled cancelled|"},
+		"unknown outcome": {func(*ir.Program) ir.Step { return writingOutcome(t, task("x")) }, func(w *world) {
 			lost := w.tasks[0]
 			w.tasks = nil
 			w.send(plan.Gone{Work: lost, Why: "crash", Policy: journal.RecoveryAsk})
 		}, "cancelled cancelled|"},
-		"waits to be tried again": {func(*ir.Program) ir.Step { return retried }, func(w *world) {
+		"waiting for a retry": {func(*ir.Program) ir.Step { return retried }, func(w *world) {
 			w.endTask("x", plan.Result{Outcome: journal.OutcomeFailed, Error: "no luck"})
 		}, "cancelled cancelled|"},
 		"a loop": {func(p *ir.Program) ir.Step {
@@ -105,7 +105,7 @@ func TestCancelledStepsMakeTheirWrites(t *testing.T) {
 			p.Children = []ir.Program{*program(writingOutcome(t, task("x")))}
 			return writingOutcome(t, ir.Step{ID: "g", Action: ir.Call{}})
 		}, func(*world) {}, "|cancelled cancelled"},
-		"branches that are put together": {func(p *ir.Program) ir.Step {
+		"branches with a combine task": {func(p *ir.Program) ir.Step {
 			return writingOutcome(t, ir.Step{ID: "g", Action: ir.Parallel{Join: ir.JoinSettle, Combine: &ir.Task{
 				Kind: "combine",
 			}, Branches: []ir.Branch{

@@ -59,7 +59,7 @@ func TestRefusedStepsDoNotRepeatForever(t *testing.T) {
 						}
 					}
 					if w.s.Finished == nil {
-						t.Errorf("%s: the run has %d facts and goes on", what, len(w.log))
+						t.Errorf("%s: the run has %d facts and has not finished", what, len(w.log))
 					} else if len(w.log) > 10_000 {
 						t.Errorf("%s: %d facts", what, len(w.log))
 					}

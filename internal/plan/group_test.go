@@ -131,13 +131,13 @@ func TestUnreadableValuesFail(t *testing.T) {
 				Block: p.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}), MaxExpr: agentFlowValue(t, "state.a"),
 			}}
 		},
-		"the end of a loop": func(p *ir.Program) ir.Step {
+		"the break condition of a loop": func(p *ir.Program) ir.Step {
 			return ir.Step{ID: "x", Action: ir.Loop{
 				Block: p.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}), While: cond(t, "loop.index < 1"),
 				BreakWhen: cond(t, "state.a == 1"),
 			}}
 		},
-		"the time of a step": func(p *ir.Program) ir.Step {
+		"the timeout of a step": func(p *ir.Program) ir.Step {
 			s := branches(p, "x", ir.JoinAll, 0, "in")
 			s.TimeoutExpr = template("{{.state.a}}")
 			return s
@@ -151,7 +151,7 @@ func TestUnreadableValuesFail(t *testing.T) {
 			s.Writes = []ir.Write{{Path: "state.n", Part: "n"}}
 			return s
 		},
-		"what a child gave": func(p *ir.Program) ir.Step {
+		"the output of a child": func(p *ir.Program) ir.Step {
 			p.Children = []ir.Program{*program(task("big"))}
 			return ir.Step{ID: "x", Action: ir.Call{}, Result: agentFlowValue(t, "result")}
 		},
@@ -160,12 +160,12 @@ func TestUnreadableValuesFail(t *testing.T) {
 			s.Result = agentFlowValue(t, "state.a")
 			return s
 		},
-		"a choice": func(*ir.Program) ir.Step {
+		"a route": func(*ir.Program) ir.Step {
 			return ir.Step{ID: "x", Action: ir.Route{}, Next: []ir.Edge{{
 				On: []ir.Outcome{ir.OK}, When: cond(t, "state.a == 1"), To: ir.Target{Exit: ir.ExitBlock},
 			}}}
 		},
-		"a condition to stop": func(*ir.Program) ir.Step {
+		"a stop condition": func(*ir.Program) ir.Step {
 			s := task("x")
 			s.StopWhen = cond(t, "state.a == 1")
 			return s

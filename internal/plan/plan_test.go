@@ -190,7 +190,7 @@ func (w *world) run(pick func(n int) int) {
 		}
 		w.now = max(w.now, wake)
 		if len(w.send()) == 0 {
-			w.t.Fatalf("woken at %d for nothing", wake)
+			w.t.Fatalf("a timer at %d yields no events", wake)
 		}
 	}
 	w.t.Fatal("the run does not come to rest")
@@ -382,7 +382,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 			want: "start a#0; end a#0 failed API_ERROR; start b#0; end b#0 ok; finished ok",
 		},
 		{
-			name: "a fallback takes the place of a step that failed, and its way on",
+			name: "a fallback replaces a failed step and takes its transitions",
 			program: func() *ir.Program {
 				steps := chain(edit(task("a"), func(s *ir.Step) { s.Fallback = &ir.Name{Name: "spare"} }), task("b"))
 				return program(append(steps, task("spare"))...)
@@ -392,7 +392,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 				"finished ok",
 		},
 		{
-			name: "a fallback takes the place of a step that was skipped",
+			name: "a fallback replaces a skipped step",
 			program: func() *ir.Program {
 				steps := chain(edit(task("a"), func(s *ir.Step) {
 					s.Fallback = &ir.Name{Name: "spare"}
@@ -416,7 +416,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 				"d#0 ok; finished ok",
 		},
 		{
-			name: "the fallback of a failed fallback follows the jump of that one",
+			name: "the fallback of a failed fallback follows its jump",
 			program: func() *ir.Program {
 				other := edit(task("other"), func(s *ir.Step) {
 					s.Fallback, s.Next = &ir.Name{Name: "spare"}, []ir.Edge{on("c", ir.OK)}
@@ -429,7 +429,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 				"start spare~1#0 for a; end spare~1#0 ok; start c#0; end c#0 ok; finished ok",
 		},
 		{
-			name: "the fallback of a skipped fallback does not follow the jump of that one",
+			name: "the fallback of a skipped fallback does not follow its jump",
 			program: func() *ir.Program {
 				other := edit(task("other"), func(s *ir.Step) {
 					s.When = cond(t, "input.go == true")
@@ -461,7 +461,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 				"start b#0; end b#0 ok; finished ok",
 		},
 		{
-			name: "ordered edges, the first that holds",
+			name: "the first edge that holds is taken",
 			program: func() *ir.Program {
 				pick := ir.Step{ID: "pick", Action: ir.Route{}, Next: []ir.Edge{
 					{On: []ir.Outcome{ir.OK}, When: cond(t, `input.kind == "x"`), To: ir.Target{Step: "b"}},
@@ -474,7 +474,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 			want:  "left pick ok; routed pick [0 no, 1 yes]; start a#0; end a#0 ok; finished ok",
 		},
 		{
-			name: "no branch fits",
+			name: "no edge matches",
 			program: func() *ir.Program {
 				return program(ir.Step{ID: "pick", Action: ir.Route{}, Next: []ir.Edge{{
 					On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"},
@@ -483,7 +483,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 			want: "left pick failed NO_BRANCH; finished failed NO_BRANCH",
 		},
 		{
-			name: "a limited edge goes back so often and no more",
+			name: "a limited edge is taken up to its limit",
 			program: func() *ir.Program {
 				b := task("b")
 				b.Next = []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "a"}, Limit: 2}}
@@ -494,7 +494,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 				"start a~3#0; end a~3#0 ok; start b~3#0; end b~3#0 ok; finished ok",
 		},
 		{
-			name: "retries with their delays, then failure",
+			name: "a step fails after its retries",
 			program: func() *ir.Program {
 				return program(edit(task("a"), func(s *ir.Step) {
 					s.Retry = &ir.Retry{MaxAttempts: 3, Backoff: ir.List, Delays: []ir.Millis{500, 2000}}
@@ -516,7 +516,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 			want: "start a#0; end a#0 failed API_ERROR; finished failed API_ERROR",
 		},
 		{
-			name: "what trying again does not help is not tried again",
+			name: "an error of a permanent class is not retried",
 			program: func() *ir.Program {
 				return program(edit(task("a"), func(s *ir.Step) {
 					s.Retry = &ir.Retry{
@@ -530,7 +530,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 			want: "start a#0; end a#0 failed NOT_READY; finished failed NOT_READY",
 		},
 		{
-			name: "several writes need their parts",
+			name: "a result without a written part is invalid",
 			program: func() *ir.Program {
 				return program(edit(task("a"), func(s *ir.Step) {
 					s.Writes = []ir.Write{{Path: "state.x", Part: "x"}, {Path: "state.y", Part: "y"}}
@@ -540,7 +540,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 			want: "start a#0; end a#0 failed INVALID_OUTPUT; finished failed INVALID_OUTPUT",
 		},
 		{
-			name: "a critic lets pass",
+			name: "a critic approves",
 			program: func() *ir.Program {
 				return program(chain(ir.Step{ID: "g", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{
 					Kind: "agent",
@@ -550,7 +550,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 			want: "start g:verdict#0; end g:verdict#0 ok; start b#0; end b#0 ok; finished ok",
 		},
 		{
-			name: "a critic says no: not an error, but the end",
+			name: "a critic rejects and ends the run as rejected",
 			program: func() *ir.Program {
 				return program(chain(ir.Step{ID: "g", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{
 					Kind: "agent",
@@ -560,7 +560,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 			want: "start g:verdict#0; end g:verdict#0 rejected; finished rejected GATE_REJECTED",
 		},
 		{
-			name: "a verdict that is none never passes",
+			name: "an invalid verdict is never an approval",
 			program: func() *ir.Program {
 				return program(ir.Step{ID: "g", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}})
 			},
@@ -568,7 +568,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 			want: "start g:verdict#0; end g:verdict#0 failed INVALID_OUTPUT; finished failed INVALID_OUTPUT",
 		},
 		{
-			name: "an end in the middle",
+			name: "an end step before other steps ends the run",
 			program: func() *ir.Program {
 				return program(chain(task("a"), ir.Step{ID: "stop", Action: ir.End{}}, task("b"))...)
 			},
@@ -902,7 +902,7 @@ func TestGatesTakeOneDecision(t *testing.T) {
 			t.Error(got)
 		}
 	})
-	t.Run("a claimed name stands beside the actor, never in its place", func(t *testing.T) {
+	t.Run("a claimed name never replaces the actor", func(t *testing.T) {
 		w := start(t, gate(ir.Gate{Decider: ir.Person}), "")
 		w.run(pickFirst)
 		w.send(plan.GateDecision{Answer: plan.Approve, Digest: digest(w), By: journal.Actor{User: "eva", As: "boss"}})
@@ -912,7 +912,7 @@ func TestGatesTakeOneDecision(t *testing.T) {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})
-	t.Run("a decision on something else is refused", func(t *testing.T) {
+	t.Run("a decision with another digest is refused", func(t *testing.T) {
 		w := start(t, gate(ir.Gate{Decider: ir.Person}), "")
 		w.run(pickFirst)
 		d := digest(w)
@@ -922,7 +922,7 @@ func TestGatesTakeOneDecision(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("what was shown is in the facts, and its digest is everybody's to compute", func(t *testing.T) {
+	t.Run("the facts have what was shown, and its digest can be computed from them", func(t *testing.T) {
 		w := start(t, gate(ir.Gate{Decider: ir.Person}), "")
 		w.run(pickFirst)
 		w.send(plan.Edit{Path: "state.a", Value: json.RawMessage(`{"text": "<b>", "n": 1.0}`)})
@@ -958,7 +958,7 @@ func TestGatesTakeOneDecision(t *testing.T) {
 			}
 		}
 	})
-	t.Run("approval and timeout race: what came first counts", func(t *testing.T) {
+	t.Run("approval and timeout race: the first input counts", func(t *testing.T) {
 		w := start(t, gate(ir.Gate{Decider: ir.Person, Timeout: 100}), "")
 		w.run(func(n int) int { return 0 })
 		if w.s.Finished == nil || w.s.Finished.Reason != "TIMEOUT" {
@@ -973,7 +973,7 @@ func TestGatesTakeOneDecision(t *testing.T) {
 			t.Errorf("%+v", w.s.Finished)
 		}
 	})
-	t.Run("an event may come before anybody waits for it", func(t *testing.T) {
+	t.Run("an event may arrive before its gate opens", func(t *testing.T) {
 		w := start(t, gate(ir.Gate{Decider: ir.Event, Event: "papers"}), "")
 		w.send(plan.Signal{Event: "papers", Data: json.RawMessage(`{"n":1}`)})
 		w.run(pickFirst)
@@ -1101,7 +1101,7 @@ func TestAttemptAfterALostOneIsANewTask(t *testing.T) {
 }
 
 func TestBudgetsAreReservations(t *testing.T) {
-	t.Run("steps park the run until they are raised", func(t *testing.T) {
+	t.Run("an exhausted step budget stops the run until it is raised", func(t *testing.T) {
 		p := program(chain(task("a"), task("b"), task("c"))...)
 		p.Budget.Steps = limit(2)
 		w := start(t, p, "")
@@ -1116,7 +1116,7 @@ func TestBudgetsAreReservations(t *testing.T) {
 			t.Error(describe(w.log))
 		}
 	})
-	t.Run("a fan-out never reserves more than there is", func(t *testing.T) {
+	t.Run("parallel tasks never reserve more than the budget", func(t *testing.T) {
 		p := program()
 		var names []string
 		for i := range 50 {

@@ -372,8 +372,8 @@ func (in *Interpreter) onStepLeft(x *journal.StepLeft) error {
 	})
 }
 
-// onTaskEnded finishes a task and, if no further attempt or task of the visit follows, its step. The verdict of a critic
-// is an event of its own.
+// onTaskEnded finishes a task and, if no further attempt or task of the visit follows, its step. The verdict of a
+// critic is an event of its own.
 func (in *Interpreter) onTaskEnded(x *journal.TaskEnded) error {
 	end := Ending{Outcome: x.Outcome, Class: x.Class, Error: x.Error, Value: x.Value, Writes: x.Writes}
 	if step := in.open(x.Place); step != nil {
