@@ -10,106 +10,127 @@ import (
 	"github.com/espalier-run/espalier/internal/schema"
 )
 
-// decisions lists, for each place in the reply, the values that later steps
-// look for and what they lead to.
+// decisions lists, for each place in the reply, the values that later steps look for and what they lead to.
 func (b *builder) decisions() []Decision {
 	if b.spec.Items {
 		return nil // the list that several replies are merged into decides
 	}
-	var out []Decision
-	var closed []bool
-	decisionAt := func(at string) int {
-		n := slices.IndexFunc(out, func(d Decision) bool { return d.At == at })
-		if n < 0 {
-			n = len(out)
-			out, closed = append(out, Decision{At: at}), append(closed, false)
-		}
-		return n
-	}
-	var negated []use
+	c := &decisionCollector{builder: b}
 	for i := range b.uses {
-		u := b.uses[i]
-		node := b.find(u.at)
-		if !u.options(node) {
-			continue
-		}
-		value, ok := encode(u.value), true
-		if u.how != isSearched {
-			value, ok = typed(&u, node)
-		}
-		if _, excluded := b.excluded(u.at); !ok || excluded {
-			continue
-		}
-		n := decisionAt(join(u.at))
-		if u.negated {
-			u.value = value
-			negated = append(negated, u)
-			continue
-		}
-		d := &out[n]
-		ruled := b.ruled(&u)
-		if u.how == isSearched && ruled {
-			continue // a rule
-		}
-		if ruled {
-			d.Ruled, u.leads = true, ""
-		}
-		d.add(Option{Value: value, Contained: u.search, Leads: u.leadsTo()})
-		if is, ok := u.value.(bool); ok && !ruled && u.condition != "" && !u.alternative && u.otherwise != "" {
-			d.add(Option{Value: encode(!is), Leads: u.otherwise})
-		}
-		if u.guarded {
-			continue
-		}
-		if u.decision != nil {
-			closed[n] = closed[n] || u.decision.closed
-		}
-		if d.Else == "" && (u.decision != nil || soleType(node) == "boolean") {
-			d.Else = u.otherwise
-		}
+		c.addUse(b.uses[i])
 	}
-	for i := range negated { // any value but one
-		u := &negated[i]
-		d := &out[decisionAt(join(u.at))]
-		value := u.value.(json.RawMessage)
-		known := slices.ContainsFunc(d.Options, func(o Option) bool { return string(o.Value) == string(value) })
-		if b.ruled(u) {
-			d.Ruled = true
-			if !known && u.how == isEqual {
-				d.add(Option{Value: value})
-			}
-			d.Else = cmp.Or(d.Else, u.leads)
-			continue
-		}
-		if !known && !u.alternative {
-			d.add(Option{Value: value, Contained: u.search, Leads: u.otherwise})
-		}
-		if d.Else == "" || u.condition == "" && !u.guarded {
-			d.Else = u.leadsTo()
-		}
+	for i := range c.negated {
+		c.addNegated(&c.negated[i])
 	}
-	for i := range out {
-		node := b.find(split(out[i].At))
-		boolean := soleType(node) == "boolean"
-		out[i].Open = (!boolean || b.defaults(&out[i])) &&
-			(!closed[i] || len(out[i].Options) == 1) && node["enum"] == nil
-		if boolean && len(out[i].Options) == 1 && out[i].Else != "" {
-			other := string(out[i].Options[0].Value) != "true"
-			leads := out[i].Else
-			if out[i].Ruled {
-				leads = ""
-			}
-			out[i].Options = append(out[i].Options, Option{Value: encode(other), Leads: leads})
-		}
-		if !out[i].Open && (boolean || closed[i] && node["enum"] == nil) {
-			out[i].Else = "" // there is no other value
-		}
-		if boolean {
-			slices.SortStableFunc(out[i].Options,
-				func(a, b Option) int { return strings.Compare(string(b.Value), string(a.Value)) })
-		}
+	for i := range c.out {
+		c.complete(&c.out[i], c.closed[i])
 	}
-	return slices.DeleteFunc(out, func(d Decision) bool { return len(d.Options) == 0 })
+	return slices.DeleteFunc(c.out, func(d Decision) bool { return len(d.Options) == 0 })
+}
+
+// decisionCollector puts the decisions of a reply together, one for each place, in the order of the uses.
+type decisionCollector struct {
+	*builder
+	out     []Decision
+	closed  []bool // by index in out: whether a step continues for the options alone
+	negated []use  // the comparisons that must be false; value is the constant as JSON
+}
+
+// index returns the index of the decision of a place, and adds one if there is none.
+func (c *decisionCollector) index(at string) int {
+	n := slices.IndexFunc(c.out, func(d Decision) bool { return d.At == at })
+	if n < 0 {
+		n = len(c.out)
+		c.out, c.closed = append(c.out, Decision{At: at}), append(c.closed, false)
+	}
+	return n
+}
+
+// addUse adds the constant that a use looks for to the decision of its place. Comparisons that must be false wait for
+// addNegated, because the options that they exclude may follow.
+func (c *decisionCollector) addUse(u use) {
+	node := c.find(u.at)
+	if !u.options(node) {
+		return
+	}
+	value, ok := encode(u.value), true
+	if u.how != isSearched {
+		value, ok = typed(&u, node)
+	}
+	if _, excluded := c.excluded(u.at); !ok || excluded {
+		return
+	}
+	n := c.index(join(u.at))
+	if u.negated {
+		u.value = value
+		c.negated = append(c.negated, u)
+		return
+	}
+	d := &c.out[n]
+	ruled := c.ruled(&u)
+	if u.how == isSearched && ruled {
+		return // a rule
+	}
+	if ruled {
+		d.Ruled, u.leads = true, ""
+	}
+	d.add(Option{Value: value, Contained: u.search, Leads: u.leadsTo()})
+	if is, ok := u.value.(bool); ok && !ruled && u.condition != "" && !u.alternative && u.otherwise != "" {
+		d.add(Option{Value: encode(!is), Leads: u.otherwise})
+	}
+	if u.guarded {
+		return
+	}
+	if u.decision != nil {
+		c.closed[n] = c.closed[n] || u.decision.closed
+	}
+	if d.Else == "" && (u.decision != nil || soleType(node) == "boolean") {
+		d.Else = u.otherwise
+	}
+}
+
+// addNegated adds a comparison that must be false: any value but the constant leads where the use does.
+func (c *decisionCollector) addNegated(u *use) {
+	d := &c.out[c.index(join(u.at))]
+	value := u.value.(json.RawMessage)
+	known := slices.ContainsFunc(d.Options, func(o Option) bool { return string(o.Value) == string(value) })
+	if c.ruled(u) {
+		d.Ruled = true
+		if !known && u.how == isEqual {
+			d.add(Option{Value: value})
+		}
+		d.Else = cmp.Or(d.Else, u.leads)
+		return
+	}
+	if !known && !u.alternative {
+		d.add(Option{Value: value, Contained: u.search, Leads: u.otherwise})
+	}
+	if d.Else == "" || u.condition == "" && !u.guarded {
+		d.Else = u.leadsTo()
+	}
+}
+
+// complete decides, with all options known, whether other values are allowed. A boolean gets its second value as an
+// option, and true comes before false.
+func (c *decisionCollector) complete(d *Decision, closed bool) {
+	node := c.find(split(d.At))
+	boolean := soleType(node) == "boolean"
+	d.Open = (!boolean || c.defaults(d)) && (!closed || len(d.Options) == 1) && node["enum"] == nil
+	if boolean && len(d.Options) == 1 && d.Else != "" {
+		other := string(d.Options[0].Value) != "true"
+		leads := d.Else
+		if d.Ruled {
+			leads = ""
+		}
+		d.Options = append(d.Options, Option{Value: encode(other), Leads: leads})
+	}
+	if !d.Open && (boolean || closed && node["enum"] == nil) {
+		d.Else = "" // there is no other value
+	}
+	if boolean {
+		slices.SortStableFunc(d.Options,
+			func(a, b Option) int { return strings.Compare(string(b.Value), string(a.Value)) })
+	}
 }
 
 // clearElse removes the effect of other values from ruled decisions.
@@ -157,7 +178,7 @@ func boolean(node map[string]any) bool {
 	return slices.Contains(append(anyList(node["type"]), node["type"]), any("boolean"))
 }
 
-// leadsTo is what happens if the comparison comes out as required.
+// leadsTo returns what happens if the comparison comes out as required, with the other conditions that it depends on.
 func (u *use) leadsTo() string {
 	if u.leads == "" || u.condition == "" {
 		return u.leads
@@ -199,8 +220,8 @@ const ifWords = " if `"
 // mostLeads keeps what an option leads to readable.
 const mostLeads = 400
 
-// typed is the constant of a comparison in the type that the value has. It
-// reports false if the value cannot be that constant.
+// typed returns the constant of a comparison in the type that the value has: "3" becomes 3 where the comparison
+// converts texts and the value is a number. It reports false if the value cannot be that constant.
 func typed(u *use, node map[string]any) (json.RawMessage, bool) {
 	v := u.value
 	if text, ok := v.(string); ok && u.loose {
@@ -260,8 +281,8 @@ func accepts(node map[string]any, raw json.RawMessage) bool {
 	return err != nil || len(problems) == 0
 }
 
-// acceptsSimple is accepts for the schemas that most steps have: a scalar type or a list of values.
-// ok is false for other schemas.
+// acceptsSimple reports whether a value matches a schema with a scalar type or a list of values, which most steps have.
+// ok is false for other schemas. It saves compiling a schema for each value.
 func acceptsSimple(node map[string]any, raw json.RawMessage) (matches, ok bool) {
 	matches = true
 	for keyword, v := range node {

@@ -280,7 +280,7 @@ func (b *builder) contract() Contract {
 	b.open(c.Choices)
 	b.clearElse(c.Choices)
 	c.Rulings = b.rulings()
-	if doc, says := b.doc.(map[string]any); says && len(doc) > 0 {
+	if doc, ok := b.doc.(map[string]any); ok && len(doc) > 0 {
 		c.Schema, c.Document = b.written(doc), doc
 	}
 	c.Data = len(c.Schema) == 0 && (b.mergeable() || b.passed())
@@ -409,7 +409,8 @@ func (b *builder) leadsBy(result string) string {
 	return strings.Join(slices.Compact(does), "; ")
 }
 
-// name is the last segment of the only variable that takes the whole reply.
+// name returns the last segment of the first variable that takes the whole reply. It returns "" if the step writes a
+// part of the reply anywhere: then no variable stands for the whole of it.
 func (b *builder) name() string {
 	name := ""
 	for _, one := range b.slots {
@@ -475,16 +476,17 @@ func (b *builder) put(at []string, doc map[string]any, required bool) bool {
 	if !ok {
 		return false
 	}
-	if !says(node) {
+	if !isConstrained(node) {
 		maps.Copy(node, doc)
 	}
 	return true
 }
 
-// child is a keyword's object in a schema of the type; nil if the schema is of another one.
+// child returns the object under a keyword of a schema, such as "properties", and creates it if there is none. It gives
+// a schema without restrictions the type kind, and returns nil for a schema of another type.
 func child(node map[string]any, kind, keyword string) map[string]any {
 	switch t := node["type"]; {
-	case t == nil && says(node):
+	case t == nil && isConstrained(node):
 		return nil // described in a way that is not looked into
 	case t == nil:
 		node["type"] = kind
@@ -502,8 +504,8 @@ func child(node map[string]any, kind, keyword string) map[string]any {
 	return inner
 }
 
-// says reports whether a schema restricts its values.
-func says(node map[string]any) bool {
+// isConstrained reports whether a schema restricts its values.
+func isConstrained(node map[string]any) bool {
 	for keyword := range node {
 		switch keyword {
 		case "title", "description", "examples", "default", "$comment", "$schema", "$id":
@@ -519,7 +521,7 @@ const AnyItem = "*"
 
 const each = AnyItem
 
-// find is the schema of a place; nil if nothing is known about it.
+// find returns the schema of a place, or nil if nothing is known about it.
 func (b *builder) find(at []string) map[string]any {
 	node, _ := b.doc.(map[string]any)
 	root := node
@@ -569,7 +571,7 @@ func (b *builder) infer() {
 	}
 	for _, key := range slices.Sorted(maps.Keys(places)) {
 		at := places[key]
-		if says(b.find(at)) {
+		if isConstrained(b.find(at)) {
 			continue // declared
 		}
 		doc, required := b.need(at)
@@ -595,8 +597,8 @@ func least(v any) int {
 	return int(f)
 }
 
-// need is the schema that the uses of a place add up to, and whether the place
-// must be there. nil says that any value will do.
+// need returns the schema that the uses of a place add up to, and whether a reply must have the place. A nil schema
+// allows any value. Uses that need different types are recorded as conflicts, and restrict nothing.
 func (b *builder) need(at []string) (map[string]any, bool) {
 	var first *use
 	var soft []any
@@ -701,8 +703,8 @@ func (b *builder) needsBoolean(u *use) bool {
 		(u.negated || u.decision != nil && u.otherwise != "" && !u.decision.exhausted)
 }
 
-// typeOfAll is the type of constants that are compared with conversion: that
-// which all of them have, or look like.
+// typeOfAll returns the type that all constants of comparisons with conversion have or look like, such as "number" for
+// 3 and "4". Constants of different types make it "string", because a text converts to each of them.
 func typeOfAll(constants []any) string {
 	kind := ""
 	for _, c := range constants {
@@ -806,7 +808,7 @@ func kindOf(doc any, decisions []Decision) Kind {
 	return JSON
 }
 
-// String is the contract in a few words, as a message names it.
+// String returns the contract in a few words, as messages name it.
 func (c *Contract) String() string {
 	switch c.Kind {
 	case Boolean:
@@ -858,10 +860,10 @@ func (b *builder) compare() (never, sometimes []Comparison) {
 		if len(node) == 0 && u.empty() {
 			one.Allowed = "a text, which is never empty"
 		}
-		if excluded || says(node) && !possible(node, u) || len(u.at) == 0 && node["type"] != "array" && u.empty() {
+		if excluded || isConstrained(node) && !possible(node, u) || len(u.at) == 0 && node["type"] != "array" && u.empty() {
 			properties, _ := node["properties"].(map[string]any)
 			for _, name := range slices.Sorted(maps.Keys(properties)) {
-				if inner, _ := properties[name].(map[string]any); one.Meant == "" && says(inner) && possible(inner, u) {
+				if inner, _ := properties[name].(map[string]any); one.Meant == "" && isConstrained(inner) && possible(inner, u) {
 					one.Meant = u.path + "." + name
 				}
 			}

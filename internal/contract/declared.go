@@ -104,7 +104,8 @@ func (b *builder) describe(words string) bool {
 	return true
 }
 
-// schemaOf is what is declared about the variable of a write.
+// schemaOf returns what is declared about the variable of a write, and where. A variable that values are appended to
+// declares the list, not the value that is written, so it does not count.
 func (b *builder) schemaOf(w *ir.Write) (map[string]any, string) {
 	reducer := w.Reducer
 	for i := range b.p.Vars {
@@ -126,7 +127,7 @@ func (b *builder) schemaOf(w *ir.Write) (map[string]any, string) {
 		return b.passedOn(w.Path)
 	}
 	doc := inside(decode(b.p.Output.Schema), split(rest))
-	if doc == nil || !says(doc) {
+	if doc == nil || !isConstrained(doc) {
 		return b.passedOn(w.Path)
 	}
 	if rest == "" {
@@ -153,7 +154,7 @@ func (b *builder) passedOn(path string) (map[string]any, string) {
 		if doc == nil && len(s.Reads) == 1 {
 			doc = inside(schema, nil)
 		}
-		if doc != nil && says(doc) {
+		if doc != nil && isConstrained(doc) {
 			return doc, fmt.Sprintf("the input of workflow %q", child.Name)
 		}
 	}
@@ -169,7 +170,7 @@ func (b *builder) shared(doc map[string]any) {
 	}
 	kept := xslices.Filter(required, func(name any) bool {
 		key, ok := name.(string)
-		return !ok || !b.elsewhere(key)
+		return !ok || !b.writtenByOtherStep(key)
 	})
 	if len(kept) == len(required) {
 		return
@@ -180,8 +181,8 @@ func (b *builder) shared(doc map[string]any) {
 	}
 }
 
-// elsewhere reports whether another step of the same way writes a key of the output.
-func (b *builder) elsewhere(key string) bool {
+// writtenByOtherStep reports whether a step that runs before or after this one writes a key of the output.
+func (b *builder) writtenByOtherStep(key string) bool {
 	flow := b.links()
 	for other := range b.p.Steps() {
 		if other == b.s || other.ID == b.s.ID {
@@ -198,8 +199,8 @@ func (b *builder) elsewhere(key string) bool {
 	return false
 }
 
-// inside is the schema of a place below a schema, as a document of its own;
-// nil if it is not declared.
+// inside returns the schema of a place below a schema as a document of its own, with the definitions that it refers to.
+// It returns nil if the place is not declared.
 func inside(root any, at []string) map[string]any {
 	top, _ := root.(map[string]any)
 	node := top
@@ -249,7 +250,8 @@ func resolve(root, node map[string]any) map[string]any {
 	return node
 }
 
-// below is what is left of a path behind another one.
+// below returns the rest of a path after the prefix top, without the dot between them. It reports false if path is
+// neither top nor below it.
 func below(path, top string) (string, bool) {
 	if path == top {
 		return "", true
@@ -257,7 +259,7 @@ func below(path, top string) (string, bool) {
 	return strings.CutPrefix(path, top+".")
 }
 
-// describe is a schema in a few words.
+// describe returns a schema in a few words.
 func describe(node map[string]any) string {
 	if values, ok := node["enum"].([]any); ok {
 		words := xslices.Map(values, func(v any) string { return string(encode(v)) })

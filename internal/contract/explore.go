@@ -16,8 +16,9 @@ type Probe struct {
 	Values []json.RawMessage `json:"values"`
 }
 
-// unlike is a text that no author writes as an option.
-const unlike = "something else"
+// unlistedText is the reply of a simulation that means none of the options, so that the run takes the default branch.
+// It must be a text that no author writes as an option.
+const unlistedText = "something else"
 
 // probes lists the values that make the comparisons of each place come out in
 // different ways. What belongs to no option comes first: it is the way that a
@@ -41,91 +42,139 @@ func (b *builder) probes(decisions []Decision) []Probe {
 	return out
 }
 
+// probe returns the values that a simulation tries at a place. Together they make each comparison of the place true and
+// false, and select each of its options. A value of no option comes first; see probes.
 func (b *builder) probe(at []string, decisions []Decision) []json.RawMessage {
-	node := b.find(at)
-	var values []json.RawMessage
-	add := func(all ...any) {
-		for _, v := range all {
-			raw := encode(v)
-			if v == "" && len(at) == 0 {
-				continue // a reply is never empty
-			}
-			if !slices.ContainsFunc(values, func(o json.RawMessage) bool { return string(o) == string(raw) }) &&
-				accepts(node, raw) {
-				values = append(values, raw)
-			}
+	p := &probeValues{at: at, node: b.find(at)}
+	decisions = slices.DeleteFunc(slices.Clone(decisions), func(d Decision) bool { return d.At != join(at) })
+	for i := range decisions {
+		if decisions[i].Open {
+			p.addDefault()
 		}
 	}
-	kind := soleType(node)
-	for _, d := range decisions {
-		if d.At != join(at) || !d.Open {
-			continue
-		}
-		if boolean(node) { // one of both is the default
-			add(false, true)
-		} else {
-			add(unlike)
+	if len(p.values) == 0 {
+		p.addOtherNumber(b.numbers(at, decisions))
+	}
+	for i := range b.uses {
+		if slices.Equal(b.uses[i].at, at) {
+			p.addSides(&b.uses[i])
 		}
 	}
-	if len(values) == 0 {
-		addOther(b.numbers(at, decisions), add, &values)
+	for i := range decisions {
+		p.addOptions(&decisions[i])
 	}
-	for _, u := range b.uses {
-		if !slices.Equal(u.at, at) {
-			continue
+	return p.values
+}
+
+// probeValues collects the values of a probe: those that the schema of the place accepts, each of them once.
+type probeValues struct {
+	at     []string
+	node   map[string]any // the schema of the place
+	values []json.RawMessage
+}
+
+func (p *probeValues) add(all ...any) {
+	for _, v := range all {
+		raw := encode(v)
+		if v == "" && len(p.at) == 0 {
+			continue // a reply is never empty
 		}
-		if u.how == isOrder && u.other == "number" {
-			add(u.sides(u.near)...)
-		}
-		switch constant := u.value.(type) {
-		case float64:
-			switch u.how {
-			case isEqual:
-				add(constant)
-			case isOrder:
-				add(u.sides(constant)...)
-			case isSized:
-				for _, n := range []int{max(int(constant)-1, 0), max(int(constant), 0), int(constant) + 1} {
-					add(ofLength(kind, min(n, mostLength)))
-				}
-			}
-		case string:
-			if u.how == isEqual && slices.Contains(at, each) { // no decision of the reply
-				add(unlike, constant)
-			}
-			if u.how == isSearched {
-				if kind == "array" {
-					add([]any{}, []any{constant})
-				} else {
-					add(unlike, u.found(constant))
-				}
-			}
-		}
-		switch {
-		case u.how == isTruth && !u.loose, kind == "boolean":
-			add(false, true)
-		case u.how == isSized && u.value == nil:
-			add(ofLength(kind, 0), ofLength(kind, 1))
+		if !slices.ContainsFunc(p.values, func(o json.RawMessage) bool { return string(o) == string(raw) }) &&
+			accepts(p.node, raw) {
+			p.values = append(p.values, raw)
 		}
 	}
-	for _, d := range decisions {
-		if d.At != join(at) {
-			continue
-		}
-		for _, value := range anyList(node["enum"]) { // declared, and not among the options
-			if raw := encode(value); !slices.ContainsFunc(d.Options,
-				func(o Option) bool { return string(o.Value) == string(raw) }) {
-				add(value)
-				break
-			}
-		}
-		for _, o := range d.Options {
-			if o.Contained == "" {
-				add(o.Value)
-			}
+}
+
+// addDefault adds a value that selects the default of an open decision. Of a boolean, one of both values does.
+func (p *probeValues) addDefault() {
+	if boolean(p.node) {
+		p.add(false, true)
+	} else {
+		p.add(unlistedText)
+	}
+}
+
+// addOtherNumber adds a number that is none of the given ones.
+func (p *probeValues) addOtherNumber(constants []float64) {
+	if len(constants) == 0 {
+		return
+	}
+	slices.Sort(constants)
+	candidates := []float64{constants[len(constants)-1] + 1, constants[0] - 1}
+	for i, c := range constants[:len(constants)-1] {
+		candidates = append(candidates, c+1, (c+constants[i+1])/2)
+	}
+	for _, one := range candidates {
+		if !slices.Contains(constants, one) && len(p.values) == 0 {
+			p.add(one)
 		}
 	}
-	return values
+}
+
+// addSides adds values for which a use of the place is false, and values for which it is true.
+func (p *probeValues) addSides(u *use) {
+	kind := soleType(p.node)
+	if u.how == isOrder && u.other == "number" {
+		p.add(u.sides(u.near)...)
+	}
+	switch constant := u.value.(type) {
+	case float64:
+		p.addAroundNumber(u, kind, constant)
+	case string:
+		p.addAroundText(u, kind, constant)
+	}
+	switch {
+	case u.how == isTruth && !u.loose, kind == "boolean":
+		p.add(false, true)
+	case u.how == isSized && u.value == nil:
+		p.add(ofLength(kind, 0), ofLength(kind, 1))
+	}
+}
+
+// addAroundNumber adds the values on both sides of a number that the place, or its length, is compared with.
+func (p *probeValues) addAroundNumber(u *use, kind string, constant float64) {
+	switch u.how {
+	case isEqual:
+		p.add(constant)
+	case isOrder:
+		p.add(u.sides(constant)...)
+	case isSized:
+		for _, n := range []int{max(int(constant)-1, 0), max(int(constant), 0), int(constant) + 1} {
+			p.add(ofLength(kind, min(n, mostLength)))
+		}
+	}
+}
+
+// addAroundText adds a value without and a value with the text that the place is compared with or searched for.
+func (p *probeValues) addAroundText(u *use, kind, constant string) {
+	if u.how == isEqual && slices.Contains(p.at, each) { // items of a list have no Decision, which adds its options
+		p.add(unlistedText, constant)
+	}
+	if u.how != isSearched {
+		return
+	}
+	if kind == "array" {
+		p.add([]any{}, []any{constant})
+	} else {
+		p.add(unlistedText, u.found(constant))
+	}
+}
+
+// addOptions adds a declared value that is not among the options of a decision, and the options themselves.
+func (p *probeValues) addOptions(d *Decision) {
+	for _, value := range anyList(p.node["enum"]) {
+		if raw := encode(value); !slices.ContainsFunc(d.Options,
+			func(o Option) bool { return string(o.Value) == string(raw) }) {
+			p.add(value)
+			break
+		}
+	}
+	for _, o := range d.Options {
+		if o.Contained == "" {
+			p.add(o.Value)
+		}
+	}
 }
 
 // found returns a text in which a search finds a constant.
@@ -187,24 +236,7 @@ func (b *builder) numbers(at []string, decisions []Decision) []float64 {
 	return out
 }
 
-// addOther adds a number that is none of the given ones.
-func addOther(constants []float64, add func(...any), values *[]json.RawMessage) {
-	if len(constants) == 0 {
-		return
-	}
-	slices.Sort(constants)
-	candidates := []float64{constants[len(constants)-1] + 1, constants[0] - 1}
-	for i, c := range constants[:len(constants)-1] {
-		candidates = append(candidates, c+1, (c+constants[i+1])/2)
-	}
-	for _, one := range candidates {
-		if !slices.Contains(constants, one) && len(*values) == 0 {
-			add(one)
-		}
-	}
-}
-
-// sides are a number for which the comparison is false, and one for which it is true.
+// sides returns a number for which the comparison is false, and one for which it is true.
 func (u *use) sides(limit float64) []any {
 	low, high := limit-1, limit // x >= limit, x < limit
 	if u.above == u.over {      // x > limit, x <= limit
@@ -219,7 +251,7 @@ func (u *use) sides(limit float64) []any {
 // mostLength bounds the replies that a simulation makes up.
 const mostLength = 5000
 
-// ofLength is a value with a number of characters or items.
+// ofLength returns a list of n items if kind is "array", otherwise a text of n characters.
 func ofLength(kind string, n int) any {
 	if kind == "array" {
 		out := make([]any, n)

@@ -270,7 +270,7 @@ func (w *walk) reply(s *ir.Step, round int) (value any, known bool) {
 	return value, true
 }
 
-// plainText returns a value as a text.
+// plainText returns a value as the text of a reply: a string without quotes, and anything else as JSON.
 func plainText(v any) string {
 	if text, ok := v.(string); ok {
 		return text

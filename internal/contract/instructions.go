@@ -130,13 +130,13 @@ func (c *Contract) choice(d *Decision) string {
 	if closed {
 		var lines strings.Builder
 		for _, v := range values {
-			fmt.Fprintf(&lines, "\n- %s%s", shown(v), leadsOf(d, string(encode(v))))
+			fmt.Fprintf(&lines, "\n- %s%s", plainText(v), leadsOf(d, string(encode(v))))
 		}
 		return "Reply with exactly one of these values and nothing else:" + lines.String()
 	}
 	var lines strings.Builder
 	for _, o := range d.Options {
-		fmt.Fprintf(&lines, "\n- %s%s", shown(decode(o.Value)), leadsOf(d, string(o.Value)))
+		fmt.Fprintf(&lines, "\n- %s%s", plainText(decode(o.Value)), leadsOf(d, string(o.Value)))
 	}
 	if d.Ruled {
 		return "If one of these values applies, reply with that value alone. Otherwise reply in your own words." +
@@ -189,12 +189,4 @@ func leadsOf(d *Decision, value string) string {
 		return ": " + d.Else
 	}
 	return ""
-}
-
-// shown is a value as a reply would have it: texts without quotes.
-func shown(v any) string {
-	if text, ok := v.(string); ok {
-		return text
-	}
-	return string(encode(v))
 }

@@ -104,7 +104,7 @@ func (u *use) required() bool {
 	return u.quoted || !u.guarded
 }
 
-// kind is the JSON type that the use asks for; empty if it takes several.
+// kind returns the JSON type that the use asks for, or "" if it takes several.
 func (u *use) kind() string {
 	switch u.how {
 	case isItems:
@@ -132,7 +132,7 @@ func (u *use) kind() string {
 	return ""
 }
 
-// compared is the comparison in words.
+// compared returns the comparison in words, such as "above 10".
 func (u *use) compared() string {
 	words := "equal to "
 	switch u.how {
@@ -155,7 +155,7 @@ func (u *use) empty() bool {
 	return isNumber && u.how == isSized && !u.above && (n == 0 || n == 1 && u.over)
 }
 
-// order is the kind of a comparison for order in words.
+// order returns the words for a comparison by order, such as "at least ".
 func (u *use) order() string {
 	return map[[2]bool]string{
 		{true, true}: "above ", {true, false}: "at least ", {false, true}: "below ", {false, false}: "at most ",
@@ -197,7 +197,7 @@ func (t *tracer) after(s *ir.Step) {
 		}
 	}
 	t.condition(s.StopWhen, runEnds)
-	t.onward(s)
+	t.followSuccessors(s)
 }
 
 // links returns the flow of the program. Most contracts do without it.
@@ -258,7 +258,7 @@ func newFlow(p *ir.Program) *flow {
 	return f
 }
 
-// first is the step that a block begins with.
+// first returns the first step of a block, or nil if the block has none.
 func (f *flow) first(b ir.BlockID) *ir.Step {
 	if b <= 0 || int(b) >= len(f.p.Blocks) || len(f.p.Blocks[b].Steps) == 0 {
 		return nil
@@ -367,8 +367,9 @@ type tracer struct {
 	finished bool
 }
 
-// onward goes on behind a step.
-func (t *tracer) onward(s *ir.Step) {
+// followSuccessors traces the variable through the steps that can run after s. If the block can end with s, it
+// continues with the next round of a loop, the steps after the block and the callers of the program.
+func (t *tracer) followSuccessors(s *ir.Step) {
 	steps, ends := t.next(s)
 	for _, to := range steps {
 		t.enter(to)
@@ -395,7 +396,7 @@ func (t *tracer) onward(s *ir.Step) {
 	for _, e := range holder.Next {
 		t.edge(holder, &e)
 	}
-	t.onward(holder)
+	t.followSuccessors(holder)
 }
 
 // enter looks at a step that finds the variable as it was written.
@@ -431,7 +432,7 @@ func (t *tracer) enter(s *ir.Step) {
 		t.edge(s, &s.Next[i])
 	}
 	t.condition(s.StopWhen, runEnds)
-	t.onward(s)
+	t.followSuccessors(s)
 }
 
 // avoids reports whether a run can end without passing a step after the
@@ -628,7 +629,7 @@ func (t *tracer) condition(e *expr.Expr, decides effect) {
 	}
 	for _, u := range e.Uses() {
 		rest, ok := below(t.variable(u.Path), t.path)
-		if !ok || t.elsewhere(u.Path) {
+		if !ok || t.isBareFlowName(u.Path) {
 			continue
 		}
 		one := use{
@@ -706,9 +707,9 @@ func leastItems(rest string) int {
 	return n
 }
 
-// elsewhere reports whether a name that is written without its root stands for
-// a variable of the flow unless a reply happens to have it.
-func (t *tracer) elsewhere(p expr.Path) bool {
+// isBareFlowName reports whether a name that is written without its root is also that of a declared variable of the
+// flow. The name then means that variable, unless a reply happens to have a key of the same name.
+func (t *tracer) isBareFlowName(p expr.Path) bool {
 	return len(p.Written) < len(p.Segments) &&
 		slices.ContainsFunc(t.p.Vars, func(v ir.Var) bool { return v.Path == "context."+p.Written[0] })
 }

@@ -48,7 +48,8 @@ func shapeOf(expected string) map[string]any {
 
 var proseWords = lazyregexp.New(`(?i)\b(markdown|prose|text|paragraphs?|sentences?|bullets?|bulleted|words|html|essay|letter|page)\b`)
 
-// schemaIn is for authors who write the JSON Schema itself.
+// schemaIn returns the JSON Schema that a text consists of, or nil. Other objects in JSON, such as an example of a reply,
+// have no type and properties that make a valid schema.
 func schemaIn(text string) map[string]any {
 	if !strings.HasPrefix(text, "{") {
 		return nil
@@ -286,7 +287,7 @@ func rejoined(fields []string) []string {
 var field = lazyregexp.New("(?s)^[\"'`]?([A-Za-z_][\\w-]*(?: [A-Za-z_][\\w-]*){0,2})[\"'`]?(\\?)?" +
 	"\\s*(?:\\(([^)]*)\\))?\\s*(?:(?:[:=]|\\s[-–—]\\s)(.*))?$")
 
-// fieldsOf is an object with these fields; nil when one of them is no field.
+// fieldsOf returns the schema of an object with these fields, or nil if one of the texts describes no field.
 func fieldsOf(fields []string, depth int) map[string]any {
 	properties, required := map[string]any{}, []any{}
 	for _, f := range fields {
@@ -521,7 +522,7 @@ func alternatives(parts []string, depth int) map[string]any {
 	return map[string]any{"anyOf": docs}
 }
 
-// literal is the value that a word stands for.
+// literal returns the value that a word stands for: true, false, null, a number, or the text without its quotes.
 func literal(word string) any {
 	switch {
 	case word == "true" || word == "false":

@@ -23,19 +23,21 @@ func atGate(t *testing.T, g ir.Gate) *world {
 	started := w.log[0].Fact.(journal.RunStarted)
 	started.By = journal.Actor{User: "starter", Method: "token"}
 	w.log[0].Fact, w.s.By = started, started.By
-	w.result(0)
+	w.finishTask(0)
 	return w
 }
 
-// signed returns the decision of an authenticated person about what the gate shows.
-func (w *world) signed(answer, user string, roles ...string) plan.GateDecision {
+// signedDecision returns the decision of an authenticated person about what the gate shows.
+func (w *world) signedDecision(answer, user string, roles ...string) plan.GateDecision {
 	_, digest := w.s.Shown(w.p, w.s.OpenGates()[0])
 	return plan.GateDecision{
 		Step: "g", Answer: answer, Digest: digest, By: journal.Actor{User: user, Method: "token"}, Roles: roles,
 	}
 }
 
-func (w *world) refused(t *testing.T, in plan.Input, want plan.RefusalCode) {
+// checkRefused checks that an input is refused with a code, before and when it is sent, and that it leaves the gates
+// open.
+func (w *world) checkRefused(t *testing.T, in plan.Input, want plan.RefusalCode) {
 	t.Helper()
 	if r, ok := plan.IsRefusal(w.s.Check(w.p, in)); !ok || r.Code != want {
 		t.Errorf("%+v: got %v, want the refusal %s", in, r, want)
@@ -65,23 +67,23 @@ func TestOnlyApproversDecideAGate(t *testing.T) {
 			for _, answer := range []string{plan.Approve, plan.Reject} {
 				w := atGate(t, c.gate)
 				if !c.allowed {
-					w.refused(t, w.signed(answer, "eva", c.roles...), plan.NotAllowed)
+					w.checkRefused(t, w.signedDecision(answer, "eva", c.roles...), plan.NotAllowed)
 					continue
 				}
-				w.send(w.signed(answer, "eva", c.roles...))
+				w.send(w.signedDecision(answer, "eva", c.roles...))
 				if len(w.s.OpenGates()) != 0 {
 					t.Error("the decision did not count")
 				}
 			}
 		})
 	}
-	t.Run("an event in place of a decision", func(t *testing.T) {
+	t.Run("an event needs the role of an approver", func(t *testing.T) {
 		g := legal
 		g.Event = "go"
 		w := atGate(t, g)
 		by := journal.Actor{User: "eva", Method: "token"}
 		yes := plan.Signal{Event: "go", Data: json.RawMessage(`{"approved": true}`), By: by, Roles: []string{"ops"}}
-		w.refused(t, yes, plan.NotAllowed)
+		w.checkRefused(t, yes, plan.NotAllowed)
 		yes.Roles = []string{"legal"}
 		if w.send(yes); len(w.s.OpenGates()) != 0 {
 			t.Error("the event did not count")
@@ -91,7 +93,7 @@ func TestOnlyApproversDecideAGate(t *testing.T) {
 		w := atGate(t, ir.Gate{Event: "go"})
 		by := journal.Actor{User: "nightly", Method: "token"}
 		yes := plan.Signal{Event: "go", Data: json.RawMessage(`{"approved": true}`), By: by}
-		w.refused(t, yes, plan.NotAllowed)
+		w.checkRefused(t, yes, plan.NotAllowed)
 		yes.Roles = []string{"approver"}
 		if w.send(yes); len(w.s.OpenGates()) != 0 {
 			t.Error("the event of an approver did not count")
@@ -102,9 +104,9 @@ func TestOnlyApproversDecideAGate(t *testing.T) {
 			t.Error("the event of the owner did not count")
 		}
 	})
-	t.Run("without a server, a claim", func(t *testing.T) {
+	t.Run("a claimed name counts without a server", func(t *testing.T) {
 		w := atGate(t, legal)
-		d := w.signed(plan.Approve, "root")
+		d := w.signedDecision(plan.Approve, "root")
 		d.By = journal.Actor{User: "root", As: "eva"}
 		if w.send(d); len(w.s.OpenGates()) != 0 {
 			t.Error("the claim did not count")
@@ -116,13 +118,13 @@ func TestGateNeedsSeveralPeople(t *testing.T) {
 	two := ir.Gate{Approvers: &ir.Approvers{Roles: []string{"legal"}, Min: 2}}
 	t.Run("each person counts once", func(t *testing.T) {
 		w := atGate(t, two)
-		w.send(w.signed(plan.Approve, "ann", "legal"))
-		w.refused(t, w.signed(plan.Approve, "ann", "legal"), plan.Voted)
+		w.send(w.signedDecision(plan.Approve, "ann", "legal"))
+		w.checkRefused(t, w.signedDecision(plan.Approve, "ann", "legal"), plan.Voted)
 		gate := w.s.OpenGates()[0]
 		if got := w.s.Approvals(w.p, gate); len(got) != 1 || got[0].By.User != "ann" || got[0].At != w.now {
 			t.Errorf("%+v", got)
 		}
-		w.send(w.signed(plan.Approve, "ben", "legal"))
+		w.send(w.signedDecision(plan.Approve, "ben", "legal"))
 		var value struct {
 			Result    string `json:"gate_result"`
 			Actor     string
@@ -135,45 +137,45 @@ func TestGateNeedsSeveralPeople(t *testing.T) {
 	})
 	t.Run("a person is the same with a token and at the terminal", func(t *testing.T) {
 		w := atGate(t, two)
-		w.send(w.signed(plan.Approve, "ann", "legal"))
-		again := w.signed(plan.Approve, "ann")
+		w.send(w.signedDecision(plan.Approve, "ann", "legal"))
+		again := w.signedDecision(plan.Approve, "ann")
 		again.By = journal.Actor{User: "root", As: "ann"}
-		w.refused(t, again, plan.Voted)
+		w.checkRefused(t, again, plan.Voted)
 	})
 	t.Run("one rejection decides", func(t *testing.T) {
 		w := atGate(t, two)
-		w.send(w.signed(plan.Approve, "ann", "legal"))
-		w.send(w.signed(plan.Reject, "ben", "legal"))
+		w.send(w.signedDecision(plan.Approve, "ann", "legal"))
+		w.send(w.signedDecision(plan.Reject, "ben", "legal"))
 		if len(w.s.OpenGates()) != 0 || !strings.Contains(describe(w.log), "decided g rejected") {
 			t.Error(describe(w.log))
 		}
 	})
-	t.Run("an approval of something else does not count", func(t *testing.T) {
+	t.Run("an edit of what was shown discards approvals", func(t *testing.T) {
 		w := atGate(t, two)
-		w.send(w.signed(plan.Approve, "ann", "legal"))
+		w.send(w.signedDecision(plan.Approve, "ann", "legal"))
 		w.send(plan.Edit{Path: "state.a", Value: json.RawMessage(`"changed"`)})
 		if got := w.s.Approvals(w.p, w.s.OpenGates()[0]); len(got) != 0 {
 			t.Errorf("%+v", got)
 		}
-		w.send(w.signed(plan.Approve, "ben", "legal"))
+		w.send(w.signedDecision(plan.Approve, "ben", "legal"))
 		if len(w.s.OpenGates()) != 1 {
 			t.Fatal("the gate counted the approval of the old text")
 		}
-		w.send(w.signed(plan.Approve, "ann", "legal"))
+		w.send(w.signedDecision(plan.Approve, "ann", "legal"))
 		if len(w.s.OpenGates()) != 0 {
 			t.Error("the gate is still open")
 		}
 	})
 	t.Run("approvals survive a snapshot", func(t *testing.T) {
 		w := atGate(t, two)
-		w.send(w.signed(plan.Approve, "ann", "legal"))
+		w.send(w.signedDecision(plan.Approve, "ann", "legal"))
 		restored, err := plan.Restore(w.s.Snapshot())
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.s = restored
-		w.refused(t, w.signed(plan.Approve, "ann", "legal"), plan.Voted)
-		if w.send(w.signed(plan.Approve, "ben", "legal")); len(w.s.OpenGates()) != 0 {
+		w.checkRefused(t, w.signedDecision(plan.Approve, "ann", "legal"), plan.Voted)
+		if w.send(w.signedDecision(plan.Approve, "ben", "legal")); len(w.s.OpenGates()) != 0 {
 			t.Error("the first approval is lost")
 		}
 	})
@@ -181,12 +183,12 @@ func TestGateNeedsSeveralPeople(t *testing.T) {
 
 func TestFourEyesExcludeThePersonWhoStartedTheRun(t *testing.T) {
 	w := atGate(t, ir.Gate{Approvers: &ir.Approvers{FourEyes: true}})
-	w.refused(t, w.signed(plan.Approve, "starter", plan.AnyRole), plan.NotAllowed)
-	w.refused(t, w.signed(plan.Reject, "starter", plan.AnyRole), plan.NotAllowed)
-	own := w.signed(plan.Approve, "")
+	w.checkRefused(t, w.signedDecision(plan.Approve, "starter", plan.AnyRole), plan.NotAllowed)
+	w.checkRefused(t, w.signedDecision(plan.Reject, "starter", plan.AnyRole), plan.NotAllowed)
+	own := w.signedDecision(plan.Approve, "")
 	own.By = journal.Actor{User: "starter"}
-	w.refused(t, own, plan.NotAllowed)
-	if w.send(w.signed(plan.Approve, "eva", "approver")); len(w.s.OpenGates()) != 0 {
+	w.checkRefused(t, own, plan.NotAllowed)
+	if w.send(w.signedDecision(plan.Approve, "eva", "approver")); len(w.s.OpenGates()) != 0 {
 		t.Error("another person cannot decide")
 	}
 }
@@ -195,10 +197,10 @@ func TestGatesEscalate(t *testing.T) {
 	escalating := ir.Gate{Timeout: 10_000, OnTimeout: ir.TimeoutFail, Approvers: &ir.Approvers{
 		Roles: []string{"legal"}, EscalateAfter: 4_000, EscalateTo: []string{"board"},
 	}}
-	t.Run("others may decide after the time", func(t *testing.T) {
+	t.Run("others may decide after the escalation", func(t *testing.T) {
 		w := atGate(t, escalating)
 		opened := w.now
-		w.refused(t, w.signed(plan.Approve, "cho", "board"), plan.NotAllowed)
+		w.checkRefused(t, w.signedDecision(plan.Approve, "cho", "board"), plan.NotAllowed)
 		if wake, ok := w.s.Wake(); !ok || wake != opened+4_000 {
 			t.Errorf("the run wakes at %d", wake)
 		}
@@ -210,19 +212,19 @@ func TestGatesEscalate(t *testing.T) {
 		if wake, ok := w.s.Wake(); !ok || wake != opened+10_000 {
 			t.Errorf("the run wakes at %d", wake)
 		}
-		if w.send(w.signed(plan.Approve, "cho", "board")); len(w.s.OpenGates()) != 0 {
+		if w.send(w.signedDecision(plan.Approve, "cho", "board")); len(w.s.OpenGates()) != 0 {
 			t.Error("the board cannot decide")
 		}
 	})
-	t.Run("the first approvers still may", func(t *testing.T) {
+	t.Run("the first approvers may still decide", func(t *testing.T) {
 		w := atGate(t, escalating)
 		w.now += 4_000
 		w.send()
-		if w.send(w.signed(plan.Approve, "ann", "legal")); len(w.s.OpenGates()) != 0 {
+		if w.send(w.signedDecision(plan.Approve, "ann", "legal")); len(w.s.OpenGates()) != 0 {
 			t.Error("they cannot decide")
 		}
 	})
-	t.Run("the timeout follows", func(t *testing.T) {
+	t.Run("the timeout follows the escalation", func(t *testing.T) {
 		w := atGate(t, escalating)
 		w.now += 60_000 // both timers are late
 		w.send()
@@ -230,7 +232,7 @@ func TestGatesEscalate(t *testing.T) {
 			t.Errorf("%d escalations, %d timeouts", e, g)
 		}
 	})
-	t.Run("not after the timeout", func(t *testing.T) {
+	t.Run("no escalation after the timeout", func(t *testing.T) {
 		late := escalating
 		late.Approvers = &ir.Approvers{Roles: []string{"legal"}, EscalateAfter: 10_000, EscalateTo: []string{"board"}}
 		w := atGate(t, late)

@@ -10,17 +10,17 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
-// stopped ends a task as cancelled.
-func stopped(journal.TaskID) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
+// cancelTask ends a task as cancelled.
+func cancelTask(journal.TaskID) plan.Result { return cancelledResult() }
 
-// end ends the running task of a step.
-func (w *world) end(step string, r plan.Result) {
+// endTask ends the running task of a step.
+func (w *world) endTask(step string, r plan.Result) {
 	w.t.Helper()
 	for i, task := range w.tasks {
 		if task.Step == step {
 			do := w.do
 			w.do = func(journal.TaskID) plan.Result { return r }
-			w.result(i)
+			w.finishTask(i)
 			w.do = do
 			return
 		}
@@ -28,10 +28,10 @@ func (w *world) end(step string, r plan.Result) {
 	w.t.Fatalf("step %q is not at work\n%s", step, describe(w.log))
 }
 
-// leaving makes a step write a value whatever its outcome.
-func leaving(t reporter, s ir.Step) ir.Step {
-	s.Writes = always(s.ID)
-	s.Result = computed(t, `outcome + " " + failure.error`)
+// writingOutcome makes a step write its outcome and error, whatever they are.
+func writingOutcome(t reporter, s ir.Step) ir.Step {
+	s.Writes = alwaysWrites(s.ID)
+	s.Result = awfValue(t, `outcome + " " + failure.error`)
 	return s
 }
 
@@ -45,14 +45,14 @@ func TestCleanupRunsAfterATimeout(t *testing.T) {
 	))
 	p.Children = []ir.Program{*child}
 	w := start(t, p, "")
-	w.now = wakes(t, w)
+	w.now = nextWake(t, w)
 	w.send()
-	w.end("one", plan.Result{Outcome: journal.OutcomeCancelled})
+	w.endTask("one", plan.Result{Outcome: journal.OutcomeCancelled})
 	if len(w.tasks) != 1 || w.tasks[0].Key() != "call/call/tidy#0" {
 		t.Fatal(describe(w.log))
 	}
 	w.now += 1000 // cleanup may take its time
-	w.run(first)
+	w.run(pickFirst)
 	if w.done["call/call/tidy#0"] != 1 || w.done["late#0"] != 1 || w.done["call/call/two#0"] != 0 {
 		t.Error(describe(w.log))
 	}
@@ -61,58 +61,58 @@ func TestCleanupRunsAfterATimeout(t *testing.T) {
 // Whatever phase a step is in when it is cancelled, it makes the writes that it always makes, and earlier writes stay.
 func TestCancelledStepsMakeTheirWrites(t *testing.T) {
 	inner := func(p *ir.Program, s ...ir.Step) ir.BlockID { return p.AddBlock(ir.Block{Steps: chain(s...)}) }
-	retried := leaving(t, task("x"))
+	retried := writingOutcome(t, task("x"))
 	retried.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{1000}}
-	asks := leaving(t, ir.Step{ID: "x", Action: ir.Gate{Decider: ir.Person}})
-	once := &ir.Each{Items: items(t, "input.list"), Var: "item"}
+	asks := writingOutcome(t, ir.Step{ID: "x", Action: ir.Gate{Decider: ir.Person}})
+	once := &ir.Each{Items: agentFlowValue(t, "input.list"), Var: "item"}
 	for name, c := range map[string]struct {
 		step  func(p *ir.Program) ir.Step
 		until func(w *world) // brings the step to its phase
 		want  string         // states.x and states.g
 	}{
-		"at work": {
-			func(*ir.Program) ir.Step { return leaving(t, task("x")) }, func(*world) {}, "cancelled cancelled|",
+		"running task": {
+			func(*ir.Program) ir.Step { return writingOutcome(t, task("x")) }, func(*world) {}, "cancelled cancelled|",
 		},
-		"asks": {func(*ir.Program) ir.Step { return asks }, func(*world) {}, "cancelled cancelled|"},
-		"in doubt": {func(*ir.Program) ir.Step { return leaving(t, task("x")) }, func(w *world) {
+		"open gate": {func(*ir.Program) ir.Step { return asks }, func(*world) {}, "cancelled cancelled|"},
+		"unknown outcome": {func(*ir.Program) ir.Step { return writingOutcome(t, task("x")) }, func(w *world) {
 			lost := w.tasks[0]
 			w.tasks = nil
 			w.send(plan.Gone{Work: lost, Why: "crash", Policy: journal.RecoveryAsk})
 		}, "cancelled cancelled|"},
-		"waits to be tried again": {func(*ir.Program) ir.Step { return retried }, func(w *world) {
-			w.end("x", plan.Result{Outcome: journal.OutcomeFailed, Error: "no luck"})
+		"waiting for a retry": {func(*ir.Program) ir.Step { return retried }, func(w *world) {
+			w.endTask("x", plan.Result{Outcome: journal.OutcomeFailed, Error: "no luck"})
 		}, "cancelled cancelled|"},
 		"a loop": {func(p *ir.Program) ir.Step {
-			return leaving(t, ir.Step{ID: "g", Action: ir.Loop{
-				Each: once, Block: inner(p, leaving(t, task("x")), leaving(t, task("y"))),
+			return writingOutcome(t, ir.Step{ID: "g", Action: ir.Loop{
+				Each: once, Block: inner(p, writingOutcome(t, task("x")), writingOutcome(t, task("y"))),
 			}})
-		}, func(w *world) { w.end("x", value(`"done"`)) }, "done|cancelled cancelled"},
+		}, func(w *world) { w.endTask("x", value(`"done"`)) }, "done|cancelled cancelled"},
 		"branches": {func(p *ir.Program) ir.Step {
-			return leaving(t, ir.Step{ID: "g", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{
-				{Name: "a", Block: inner(p, leaving(t, task("x")))},
-				{Name: "b", Block: inner(p, leaving(t, task("y")))},
+			return writingOutcome(t, ir.Step{ID: "g", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{
+				{Name: "a", Block: inner(p, writingOutcome(t, task("x")))},
+				{Name: "b", Block: inner(p, writingOutcome(t, task("y")))},
 			}}})
-		}, func(w *world) { w.end("x", value(`"done"`)) }, "done|cancelled cancelled"},
+		}, func(w *world) { w.endTask("x", value(`"done"`)) }, "done|cancelled cancelled"},
 		"a loop in a branch": {func(p *ir.Program) ir.Step {
 			loop := ir.Step{ID: "loop", Action: ir.Loop{
-				Each: once, Block: inner(p, leaving(t, task("x")), leaving(t, task("y"))),
+				Each: once, Block: inner(p, writingOutcome(t, task("x")), writingOutcome(t, task("y"))),
 			}}
-			return leaving(t, ir.Step{ID: "g", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{
+			return writingOutcome(t, ir.Step{ID: "g", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{
 				Name: "a", Block: inner(p, loop),
 			}}}})
-		}, func(w *world) { w.end("x", value(`"done"`)) }, "done|cancelled cancelled"},
+		}, func(w *world) { w.endTask("x", value(`"done"`)) }, "done|cancelled cancelled"},
 		"a call": {func(p *ir.Program) ir.Step {
-			p.Children = []ir.Program{*program(leaving(t, task("x")))}
-			return leaving(t, ir.Step{ID: "g", Action: ir.Call{}})
+			p.Children = []ir.Program{*program(writingOutcome(t, task("x")))}
+			return writingOutcome(t, ir.Step{ID: "g", Action: ir.Call{}})
 		}, func(*world) {}, "|cancelled cancelled"},
-		"branches that are put together": {func(p *ir.Program) ir.Step {
-			return leaving(t, ir.Step{ID: "g", Action: ir.Parallel{Join: ir.JoinSettle, Combine: &ir.Task{
+		"branches with a combine task": {func(p *ir.Program) ir.Step {
+			return writingOutcome(t, ir.Step{ID: "g", Action: ir.Parallel{Join: ir.JoinSettle, Combine: &ir.Task{
 				Kind: "combine",
 			}, Branches: []ir.Branch{
-				{Name: "a", Block: inner(p, leaving(t, task("x")))},
-				{Name: "b", Block: inner(p, leaving(t, task("y")))},
+				{Name: "a", Block: inner(p, writingOutcome(t, task("x")))},
+				{Name: "b", Block: inner(p, writingOutcome(t, task("y")))},
 			}}})
-		}, func(w *world) { w.end("x", value(`"done"`)) }, "|cancelled cancelled"},
+		}, func(w *world) { w.endTask("x", value(`"done"`)) }, "|cancelled cancelled"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := program()
@@ -122,12 +122,12 @@ func TestCancelledStepsMakeTheirWrites(t *testing.T) {
 			}})
 			p.OnCancel = "tidy"
 			w := start(t, p, `{"list": [1, 2]}`)
-			w.end("before", value(`"kept"`))
+			w.endTask("before", value(`"kept"`))
 			c.until(w)
 			w.send(plan.Cancel{})
-			w.do = stopped
-			w.run(first)
-			text := func(path string) string { return strings.Trim(w.seen(path), `"`) }
+			w.do = cancelTask
+			w.run(pickFirst)
+			text := func(path string) string { return strings.Trim(w.rootVar(path), `"`) }
 			if got := text("states.x") + "|" + text("states.g"); got != c.want || text("state.before") != "kept" ||
 				w.s.Root().Step != "tidy" {
 				t.Errorf("got %s, want %s\n%s", got, c.want, describe(w.log))
@@ -149,10 +149,10 @@ func TestCancelledBranchesDoNotOverwriteTheWinner(t *testing.T) {
 	p.Blocks[0].Steps = chain(ir.Step{ID: "fan", Action: fan}, ir.Step{ID: "wait", Action: ir.Gate{Decider: ir.Person}})
 	for n, want := range []string{`"fan/a/same#0"`, `"fan/b/same#0"`, `"fan/c/same#0"`} {
 		w := start(t, p, "")
-		w.result(n)
-		w.do = stopped
-		w.run(first)
-		if got := w.seen("states.same"); got != want {
+		w.finishTask(n)
+		w.do = cancelTask
+		w.run(pickFirst)
+		if got := w.rootVar("states.same"); got != want {
 			t.Errorf("got %s, want %s\n%s", got, want, describe(w.log))
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
+// edit returns an edit of a variable by the user "eva".
 func edit(path, value string) plan.Edit {
 	return plan.Edit{Path: path, Value: json.RawMessage(value), By: journal.Actor{User: "eva"}}
 }
@@ -22,8 +23,8 @@ func (w *world) approveGate() {
 	w.send(plan.GateDecision{Step: g.Step, Frame: g.Path, Answer: plan.Approve, Digest: digest})
 }
 
-// release returns a program whose gate shows state.a, before the step b.
-func release() *ir.Program {
+// gateProgram returns a program whose gate shows state.a, before the step b.
+func gateProgram() *ir.Program {
 	return program(chain(task("a"), ir.Step{
 		ID: "g", Action: ir.Gate{Decider: ir.Person}, Reads: []ir.Ref{{Path: "state.a"}, {Path: "input.x"}},
 		Writes: []ir.Write{{Path: "state.g"}},
@@ -33,8 +34,8 @@ func release() *ir.Program {
 // An approval is for what was shown: nothing of it can be edited afterwards, unless the gate opens again.
 func TestApprovedValuesCannotBeEdited(t *testing.T) {
 	approved := func(t *testing.T) *world {
-		w := start(t, release(), "")
-		w.result(0)
+		w := start(t, gateProgram(), "")
+		w.finishTask(0)
 		w.send(plan.Pause{})
 		w.approveGate() // as approve --no-continue does, nothing continues
 		return w
@@ -42,7 +43,7 @@ func TestApprovedValuesCannotBeEdited(t *testing.T) {
 	t.Run("the value, what contains it, and its parts", func(t *testing.T) {
 		w := approved(t)
 		for _, path := range []string{"state.a", "state.a.name"} {
-			w.refused(t, edit(path, `1`), plan.Approved)
+			w.checkRefused(t, edit(path, `1`), plan.Approved)
 		}
 		if err := w.s.Check(w.p, edit("state.a", `1`)); !strings.Contains(err.Error(), `the approval of "g" is for state.a`) {
 			t.Error(err)
@@ -62,13 +63,13 @@ func TestApprovedValuesCannotBeEdited(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.s = restored
-		w.refused(t, edit("state.a", `1`), plan.Approved)
+		w.checkRefused(t, edit("state.a", `1`), plan.Approved)
 	})
 	t.Run("a rejected gate does not bind", func(t *testing.T) {
-		p := release()
+		p := gateProgram()
 		p.Blocks[0].Steps[1].Next = []ir.Edge{{On: []ir.Outcome{ir.OK, ir.Rejected}, To: ir.Target{Step: "b"}}}
 		w := start(t, p, "")
-		w.result(0)
+		w.finishTask(0)
 		w.send(plan.Pause{})
 		_, digest := w.s.Shown(w.p, w.s.OpenGates()[0])
 		w.send(plan.GateDecision{Answer: plan.Reject, Digest: digest})
@@ -77,8 +78,8 @@ func TestApprovedValuesCannotBeEdited(t *testing.T) {
 		}
 	})
 	t.Run("a rewind to the gate opens it again", func(t *testing.T) {
-		w := start(t, release(), "")
-		w.result(0)
+		w := start(t, gateProgram(), "")
+		w.finishTask(0)
 		var at plan.Checkpoint // of the gate
 		state := &plan.State{Run: w.s.Run}
 		for _, e := range w.log {
@@ -105,8 +106,8 @@ func TestApprovedValuesCannotBeEdited(t *testing.T) {
 		}
 	})
 	t.Run("a rewind to a step after the gate keeps the approval", func(t *testing.T) {
-		w := start(t, release(), "")
-		w.result(0)
+		w := start(t, gateProgram(), "")
+		w.finishTask(0)
 		w.approveGate() // b runs
 		was, ok := plan.Checkpoint{}, false
 		state := &plan.State{Run: w.s.Run}
@@ -120,15 +121,15 @@ func TestApprovedValuesCannotBeEdited(t *testing.T) {
 			t.Fatalf("%+v", was)
 		}
 		w.send(plan.Pause{})
-		w.result(0)
+		w.finishTask(0)
 		w.send(plan.Rewind{Step: "b", Was: was})
-		w.refused(t, edit("state.a", `1`), plan.Approved)
+		w.checkRefused(t, edit("state.a", `1`), plan.Approved)
 	})
 }
 
 // A run that continues another one inherits its approvals.
 func TestContinuedRunsKeepApprovals(t *testing.T) {
-	p := plan.Compile(release())
+	p := plan.Compile(gateProgram())
 	was := plan.Checkpoint{Approved: []journal.Approved{{Gate: "g", At: "g", Back: "g", Shown: []string{"state.a"}}}}
 	x := edit("state.a", `1`)
 	if r, ok := plan.IsRefusal(was.CheckEdit(p, &x)); !ok || r.Code != plan.Approved || r.Step != "g" {
@@ -153,16 +154,16 @@ func TestGateInALoopForgetsItsApprovalWhenItOpensAgain(t *testing.T) {
 	}, task("b"))})
 	p.Blocks[0].Steps = []ir.Step{{ID: "again", Action: ir.Loop{Block: 1, Max: 2}}}
 	w := start(t, p, "")
-	w.result(0)
+	w.finishTask(0)
 	w.send(plan.Pause{})
 	w.approveGate()
-	w.refused(t, edit("state.a", `1`), plan.Approved)
+	w.checkRefused(t, edit("state.a", `1`), plan.Approved)
 	if r, _ := plan.IsRefusal(w.s.Check(w.p, edit("state.a", `1`))); r.Step != "again" {
 		t.Errorf("the step to go back to is %q, which is not on the main line", r.Step)
 	}
 	w.send(plan.Continue{})
-	w.result(0) // b, and then a of the second iteration
-	w.result(0)
+	w.finishTask(0) // b, and then a of the second iteration
+	w.finishTask(0)
 	if len(w.s.OpenGates()) != 1 {
 		t.Fatal(describe(w.log))
 	}
@@ -186,11 +187,11 @@ func TestParallelGatesKeepTheirApprovals(t *testing.T) {
 	if len(w.s.OpenGates()) != 1 {
 		t.Fatal(describe(w.log))
 	}
-	w.refused(t, edit("state.a", `1`), plan.Approved)
+	w.checkRefused(t, edit("state.a", `1`), plan.Approved)
 }
 
 func TestEditsNameVariablesOfTheProgram(t *testing.T) {
-	p := release()
+	p := gateProgram()
 	p.Vars = []ir.Var{{Path: "state.limit"}}
 	p.Blocks[0].Steps = append(p.Blocks[0].Steps, ir.Step{
 		ID: "d", Action: ir.Task{Kind: "test"}, Reads: []ir.Ref{{Path: "state.registry"}},
@@ -227,7 +228,7 @@ func TestEditsNameVariablesOfTheProgram(t *testing.T) {
 
 // Old snapshots do not know which gates were approved, so they have another form.
 func TestSnapshotsHaveAForm(t *testing.T) {
-	w := start(t, release(), "")
+	w := start(t, gateProgram(), "")
 	restored, err := plan.Restore(w.s.Snapshot())
 	if err != nil || restored.Form != plan.SnapshotForm {
 		t.Errorf("%v, %v", restored, err)

@@ -51,15 +51,15 @@ func TestRefusedStepsDoNotRepeatForever(t *testing.T) {
 					w := start(t, p, "")
 					w.quick = true
 					for range 50_000 {
-						if w.s.Finished != nil || len(w.tasks) == 0 && !w.more() {
+						if w.s.Finished != nil || len(w.tasks) == 0 && !w.decideRemainder() {
 							break
 						}
 						if len(w.tasks) > 0 {
-							w.result(0)
+							w.finishTask(0)
 						}
 					}
 					if w.s.Finished == nil {
-						t.Errorf("%s: the run has %d facts and goes on", what, len(w.log))
+						t.Errorf("%s: the run has %d facts and has not finished", what, len(w.log))
 					} else if len(w.log) > 10_000 {
 						t.Errorf("%s: %d facts", what, len(w.log))
 					}
@@ -72,9 +72,8 @@ func TestRefusedStepsDoNotRepeatForever(t *testing.T) {
 	}
 }
 
-// more decides what is left after a decision that was cut, and reports whether
-// anything happened.
-func (w *world) more() bool {
+// decideRemainder decides what is left after a decision that was cut, and reports whether it produced events.
+func (w *world) decideRemainder() bool {
 	w.s.MarkAll()
 	return len(w.send()) > 0
 }

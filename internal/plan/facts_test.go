@@ -43,20 +43,20 @@ func facts(events []journal.Event) string {
 	return b.String()
 }
 
-// story is a program and the inputs of its run.
-type story struct {
+// scenario is a program and the inputs of its run. After drive, every task succeeds until the run rests.
+type scenario struct {
 	program *ir.Program
 	input   string
 	begin   func(w *world) // before the run starts
-	tell    func(w *world)
+	drive   func(w *world)
 }
 
-// The facts of stories are those in testdata/facts.
-func TestStoriesProduceTheirRecordedFacts(t *testing.T) {
-	told := map[string]bool{}
-	for name, s := range stories(t) {
+// A scenario produces the facts in testdata/facts that are stored under its name.
+func TestScenariosProduceTheirGoldenFacts(t *testing.T) {
+	used := map[string]bool{}
+	for name, s := range scenarios(t) {
 		file := filepath.Join("testdata", "facts", strings.ReplaceAll(name, " ", "-")+".txt")
-		told[file] = true
+		used[file] = true
 		t.Run(name, func(t *testing.T) {
 			w := &world{t: t, p: plan.Compile(s.program), now: 1000, done: map[string]int{}}
 			if s.begin != nil {
@@ -70,10 +70,10 @@ func TestStoriesProduceTheirRecordedFacts(t *testing.T) {
 				Name: s.program.Name, Input: journal.Value{JSON: json.RawMessage(s.input)},
 				Vars: plan.InitialVars(s.program), Budget: plan.LimitsOf(s.program),
 			}, w.now, false)
-			w.took(events)
+			w.record(events)
 			between := ""
-			if s.tell != nil {
-				s.tell(w)
+			if s.drive != nil {
+				s.drive(w)
 				if w.s.Finished == nil { // a process that continues from a snapshot decides the same
 					index, err := json.Marshal(w.s.Summary())
 					if err != nil {
@@ -85,7 +85,7 @@ func TestStoriesProduceTheirRecordedFacts(t *testing.T) {
 					}
 				}
 			}
-			w.run(first)
+			w.run(pickFirst)
 			got := facts(w.log) + between
 			if w.s.Finished != nil {
 				spent, err := json.Marshal(w.s.Spent)
@@ -113,19 +113,19 @@ func TestStoriesProduceTheirRecordedFacts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		if !told[file] {
-			t.Errorf("%s belongs to no story", file)
+		if !used[file] {
+			t.Errorf("%s belongs to no scenario", file)
 		}
 	}
 }
 
-func no(text string) plan.Result {
+func apiError(text string) plan.Result {
 	return plan.Result{Outcome: journal.OutcomeFailed, Class: "API_ERROR", Error: text, Exit: 3}
 }
 
-func yes() plan.Result       { return value(`{"approved": true}`) }
-func rejected() plan.Result  { return value(`{"approved": false, "reason": "not now"}`) }
-func cancelled() plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
+func approvedReply() plan.Result   { return value(`{"approved": true}`) }
+func rejectedReply() plan.Result   { return value(`{"approved": false, "reason": "not now"}`) }
+func cancelledResult() plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
 
 // critics returns branches of one check each, inside a branch. Another branch beside it is independent of them.
 func critics(join ir.Join, most int) *ir.Program {
@@ -146,17 +146,17 @@ func critics(join ir.Join, most int) *ir.Program {
 	return p
 }
 
-// ends ends the running tasks of steps, in order.
-func ends(results ...any) func(w *world) {
+// endTasks returns a function that ends the running tasks of steps, in order: a name and a result for each.
+func endTasks(results ...any) func(w *world) {
 	return func(w *world) {
 		w.t.Helper()
 		for i := 0; i < len(results); i += 2 {
-			w.end(results[i].(string), results[i+1].(plan.Result))
+			w.endTask(results[i].(string), results[i+1].(plan.Result))
 		}
 	}
 }
 
-func stories(t *testing.T) map[string]story {
+func scenarios(t *testing.T) map[string]scenario {
 	value := func(dialect expr.Dialect, text string) *expr.Expr {
 		e, problems := expr.ParseValue(dialect, text, source.Span{})
 		if problems.Errors() {
@@ -164,43 +164,53 @@ func stories(t *testing.T) map[string]story {
 		}
 		return e
 	}
-	out := map[string]story{
-		"all must end well and one fails": {
-			program: critics(ir.JoinAll, 2), tell: ends("y", no("no luck"), "x", no("me too")),
+	out := map[string]scenario{
+		"join all with failure": {
+			program: critics(ir.JoinAll, 2),
+			drive:   endTasks("y", apiError("no luck"), "x", apiError("me too")),
 		},
-		"all must end well and one is rejected": {
-			program: critics(ir.JoinAll, 0), tell: ends("y", rejected(), "x", cancelled(), "z", yes()),
+		"join all with rejection": {
+			program: critics(ir.JoinAll, 0),
+			drive:   endTasks("y", rejectedReply(), "x", cancelledResult(), "z", approvedReply()),
 		},
-		"all end well": {
-			program: critics(ir.JoinAll, 2), tell: ends("y", yes(), "x", yes(), "z", yes()),
+		"join all succeeds": {
+			program: critics(ir.JoinAll, 2),
+			drive:   endTasks("y", approvedReply(), "x", approvedReply(), "z", approvedReply()),
 		},
-		"one is enough": {
-			program: critics(ir.JoinAny, 0), tell: ends("x", no("no luck"), "y", yes(), "z", cancelled()),
+		"join any succeeds": {
+			program: critics(ir.JoinAny, 0),
+			drive:   endTasks("x", apiError("no luck"), "y", approvedReply(), "z", cancelledResult()),
 		},
-		"one is enough and it is the first of one": {program: critics(ir.JoinAny, 1), tell: ends("x", yes())},
-		"one is enough and it is the last": {
-			program: critics(ir.JoinAny, 0), tell: ends("x", no("no luck"), "y", rejected(), "z", yes()),
+		"join any one at a time": {program: critics(ir.JoinAny, 1), drive: endTasks("x", approvedReply())},
+		"join any with last success": {
+			program: critics(ir.JoinAny, 0),
+			drive:   endTasks("x", apiError("no luck"), "y", rejectedReply(), "z", approvedReply()),
 		},
-		"one would be enough and all fail": {
-			program: critics(ir.JoinAny, 0), tell: ends("x", rejected(), "y", no("no luck"), "z", no("me too")),
+		"join any without success": {
+			program: critics(ir.JoinAny, 0),
+			drive:   endTasks("x", rejectedReply(), "y", apiError("no luck"), "z", apiError("me too")),
 		},
-		"one would be enough and all are rejected": {
-			program: critics(ir.JoinAny, 0), tell: ends("x", rejected(), "y", rejected(), "z", rejected()),
+		"join any with all rejected": {
+			program: critics(ir.JoinAny, 0),
+			drive:   endTasks("x", rejectedReply(), "y", rejectedReply(), "z", rejectedReply()),
 		},
-		"all are waited for and one is rejected": {
-			program: critics(ir.JoinSettle, 0), tell: ends("x", rejected(), "y", yes(), "z", yes()),
+		"join settle with rejection": {
+			program: critics(ir.JoinSettle, 0),
+			drive:   endTasks("x", rejectedReply(), "y", approvedReply(), "z", approvedReply()),
 		},
-		"all are waited for and two do not work": {
-			program: critics(ir.JoinSettle, 1), tell: ends("x", rejected(), "y", no("no luck"), "z", yes()),
+		"join settle with rejection and failure": {
+			program: critics(ir.JoinSettle, 1),
+			drive:   endTasks("x", rejectedReply(), "y", apiError("no luck"), "z", approvedReply()),
 		},
-		"none has to end well": {
-			program: critics(ir.JoinBest, 0), tell: ends("x", rejected(), "y", no("no luck"), "z", no("me too")),
+		"join best with failures": {
+			program: critics(ir.JoinBest, 0),
+			drive:   endTasks("x", rejectedReply(), "y", apiError("no luck"), "z", apiError("me too")),
 		},
 	}
-	add := func(name, input string, tell func(w *world), build func(p *ir.Program) []ir.Step) {
+	add := func(name, input string, drive func(w *world), build func(p *ir.Program) []ir.Step) {
 		p := program()
 		p.Blocks[0].Steps = build(p)
-		out[name] = story{program: p, input: input, tell: tell}
+		out[name] = scenario{program: p, input: input, drive: drive}
 	}
 	block := func(p *ir.Program, steps ...ir.Step) ir.BlockID { return p.AddBlock(ir.Block{Steps: chain(steps...)}) }
 
@@ -216,25 +226,25 @@ func stories(t *testing.T) map[string]story {
 			}},
 		}}}}
 	})
-	add("branches for each item", `{"list": ["p", "q"]}`, nil, func(p *ir.Program) []ir.Step {
+	add("branch for each item", `{"list": ["p", "q"]}`, nil, func(p *ir.Program) []ir.Step {
 		inner := ir.Step{ID: "each", Action: ir.Loop{Block: block(p, task("in")), Each: &ir.Each{
-			Items: items(t, "input.list"), Var: "loop.item",
+			Items: agentFlowValue(t, "input.list"), Var: "loop.item",
 		}}}
 		return []ir.Step{{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Each: &ir.Each{
-			Items: items(t, "input.list"), Var: "item", Block: block(p, inner),
+			Items: agentFlowValue(t, "input.list"), Var: "item", Block: block(p, inner),
 		}}}}
 	})
-	add("branches that are put together", "", ends("x", no("no luck")), func(p *ir.Program) []ir.Step {
+	add("combine task", "", endTasks("x", apiError("no luck")), func(p *ir.Program) []ir.Step {
 		fan := branches(p, "fan", ir.JoinBest, 0, "x", "y")
 		par := fan.Action.(ir.Parallel)
 		par.Combine = &ir.Task{Kind: "combine"}
 		fan.Action, fan.Writes = par, []ir.Write{{Path: "state.fan"}}
 		return []ir.Step{fan}
 	})
-	add("branches that are put together again", "", func(w *world) {
-		ends("x", plan.Result{Outcome: journal.OutcomeOK}, "y", plan.Result{
+	add("combine task retried", "", func(w *world) {
+		endTasks("x", plan.Result{Outcome: journal.OutcomeOK}, "y", plan.Result{
 			Outcome: journal.OutcomeOK,
-		}, "fan", no("no luck"))(w)
+		}, "fan", apiError("no luck"))(w)
 	}, func(p *ir.Program) []ir.Step {
 		fan := branches(p, "fan", ir.JoinAll, 0, "x", "y")
 		par := fan.Action.(ir.Parallel)
@@ -242,24 +252,24 @@ func stories(t *testing.T) map[string]story {
 		fan.Action, fan.Retry = par, &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{10}}
 		return []ir.Step{fan}
 	})
-	add("branches and a result that cannot be made", `{"n": 1}`, nil, func(p *ir.Program) []ir.Step {
+	add("branches with result error", `{"n": 1}`, nil, func(p *ir.Program) []ir.Step {
 		fan := branches(p, "fan", ir.JoinAll, 0, "x")
-		fan.Writes, fan.Result, fan.Next = always("fan"), computed(t, `inputs.n > "x"`), []ir.Edge{
+		fan.Writes, fan.Result, fan.Next = alwaysWrites("fan"), awfValue(t, `inputs.n > "x"`), []ir.Edge{
 			on("after", ir.Failed),
 		}
 		return []ir.Step{fan, task("after")}
 	})
 
-	add("branches that are put together badly", "", ends("x", plan.Result{
+	add("combine task fails", "", endTasks("x", plan.Result{
 		Outcome: journal.OutcomeOK,
-	}, "fan", no("no luck")), func(p *ir.Program) []ir.Step {
+	}, "fan", apiError("no luck")), func(p *ir.Program) []ir.Step {
 		fan := branches(p, "fan", ir.JoinAll, 0, "x")
 		par := fan.Action.(ir.Parallel)
 		par.Combine = &ir.Task{Kind: "combine"}
 		fan.Action, fan.Retry = par, &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, ExitCodes: []int{75}}
 		return []ir.Step{fan}
 	})
-	add("a loop in a branch again", "", ends("in", no("no luck")), func(p *ir.Program) []ir.Step {
+	add("loop in branch retried", "", endTasks("in", apiError("no luck")), func(p *ir.Program) []ir.Step {
 		loop := ir.Step{
 			ID: "loop", Retry: &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{10}},
 			Action: ir.Loop{Block: block(p, task("in")), While: cond(t, "loop.index < 1")},
@@ -268,7 +278,7 @@ func stories(t *testing.T) map[string]story {
 			Name: "x", Block: block(p, loop),
 		}}}}}
 	})
-	add("a condition that breaks is not tried again", `{"n": 1}`, nil, func(*ir.Program) []ir.Step {
+	add("condition error is not retried", `{"n": 1}`, nil, func(*ir.Program) []ir.Step {
 		a := task("a")
 		a.When, a.Retry = cond(t, `input.n < "x"`), &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant}
 		return []ir.Step{a}
@@ -279,44 +289,44 @@ func stories(t *testing.T) map[string]story {
 		return func(p *ir.Program) []ir.Step {
 			l.Block = block(p, inner...)
 			return []ir.Step{
-				{ID: "loop", Action: l, Writes: always("loop"), Next: []ir.Edge{on("after", ir.OK, ir.Failed)}},
+				{ID: "loop", Action: l, Writes: alwaysWrites("loop"), Next: []ir.Edge{on("after", ir.OK, ir.Failed)}},
 				task("after"),
 			}
 		}
 	}
-	each := &ir.Each{Items: items(t, "input.list"), Var: "item"}
+	each := &ir.Each{Items: agentFlowValue(t, "input.list"), Var: "item"}
 	const list = `{"list": [1, null, 3], "n": 1}`
 	critic := ir.Step{ID: "check", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}}
-	add("a loop that is broken off", list, nil, loop(ir.Loop{Each: each, BreakWhen: cond(t, "loop.index == 1")}, task(
+	add("loop break condition", list, nil, loop(ir.Loop{Each: each, BreakWhen: cond(t, "loop.index == 1")}, task(
 		"in",
 	)))
-	add("a loop at its limit", list, nil, loop(ir.Loop{While: cond(t, "true"), Max: 2}, task("in")))
-	add("a loop that may not reach its limit", list, nil, loop(
+	add("loop ends at its limit", list, nil, loop(ir.Loop{While: cond(t, "true"), Max: 2}, task("in")))
+	add("loop fails at its limit", list, nil, loop(
 		ir.Loop{While: cond(t, "true"), Max: 1, FailAtMax: true}, task("in"),
 	))
-	add("a list beyond the limit", list, nil, loop(ir.Loop{Each: each, Max: 2}, task("in")))
-	add("a loop with a condition that breaks", list, nil, loop(ir.Loop{While: cond(t, `input.n < "x"`)}, task("in")))
-	add("a loop with an end that breaks", list, nil, loop(
+	add("loop over list longer than limit", list, nil, loop(ir.Loop{Each: each, Max: 2}, task("in")))
+	add("loop while condition error", list, nil, loop(ir.Loop{While: cond(t, `input.n < "x"`)}, task("in")))
+	add("loop break condition error", list, nil, loop(
 		ir.Loop{Each: each, BreakWhen: cond(t, `input.n < "x"`)}, task("in"),
 	))
-	add("a loop with an end that is left open", `{"list": [1]}`, nil, loop(
-		ir.Loop{Each: each, BreakWhen: lenient(t, "item > 'x'")}, task("in"),
+	add("loop break condition undecided", `{"list": [1]}`, nil, loop(
+		ir.Loop{Each: each, BreakWhen: lenientCond(t, "item > 'x'")}, task("in"),
 	))
-	add("a loop that is rejected", list, ends("check", rejected()), loop(ir.Loop{Each: each}, critic))
-	add("a loop that fails", list, ends("in", no("no luck")), loop(ir.Loop{Each: each}, task("in")))
-	add("a loop that ends all", list, nil, loop(ir.Loop{Each: each}, task("in"), ir.Step{ID: "end", Action: ir.End{
+	add("loop step rejected", list, endTasks("check", rejectedReply()), loop(ir.Loop{Each: each}, critic))
+	add("loop step fails", list, endTasks("in", apiError("no luck")), loop(ir.Loop{Each: each}, task("in")))
+	add("loop ends the run", list, nil, loop(ir.Loop{Each: each}, task("in"), ir.Step{ID: "end", Action: ir.End{
 		Failed: true, Message: "enough", Status: 9,
 	}}))
-	add("a loop that is left for a step", list, nil, loop(ir.Loop{Each: each}, func() ir.Step {
+	add("loop jumps to outer step", list, nil, loop(ir.Loop{Each: each}, func() ir.Step {
 		in := task("in")
 		in.Next = []ir.Edge{on("after", ir.OK)}
 		return in
 	}()))
-	add("a loop with no list", `{"list": 1}`, nil, loop(ir.Loop{Each: each}, task("in")))
-	add("a loop with an odd limit", `{"most": 1.5}`, nil, loop(
-		ir.Loop{While: cond(t, "true"), MaxExpr: items(t, "input.most")}, task("in"),
+	add("loop over non-list", `{"list": 1}`, nil, loop(ir.Loop{Each: each}, task("in")))
+	add("loop limit is not an integer", `{"most": 1.5}`, nil, loop(
+		ir.Loop{While: cond(t, "true"), MaxExpr: agentFlowValue(t, "input.most")}, task("in"),
 	))
-	add("a loop with a limit that cannot be computed", list, nil, loop(
+	add("loop limit error", list, nil, loop(
 		ir.Loop{While: cond(t, "true"), MaxExpr: value(expr.AWF, `inputs.n > "x"`)}, task("in"),
 	))
 
@@ -329,49 +339,49 @@ func stories(t *testing.T) map[string]story {
 		p.Children = []ir.Program{*program(task("unused")), *child}
 		return p
 	}
-	called := func(name string, child *ir.Program, s ir.Step, tell func(w *world)) {
-		out[name] = story{program: call(child, s), input: `{"n": 1}`, tell: tell}
+	called := func(name string, child *ir.Program, s ir.Step, drive func(w *world)) {
+		out[name] = scenario{program: call(child, s), input: `{"n": 1}`, drive: drive}
 	}
 	reads := []ir.Ref{{Path: "state.before"}, {Path: "state.none", Optional: true}}
 	limited := program(task("one"))
 	limited.Budget = ir.Budget{Steps: limit(7), ToolCalls: limit(8), MicroDollars: limit(9)}
 	limited.Vars = []ir.Var{{Path: "state.begins", Init: json.RawMessage("1")}, {Path: "state.empty"}}
 	called(
-		"a call with what the step reads", limited, ir.Step{Action: ir.Call{Child: 1, PassReads: true}, Reads: reads},
+		"call passes reads", limited, ir.Step{Action: ir.Call{Child: 1, PassReads: true}, Reads: reads},
 		nil,
 	)
-	called("a call with what it is given", program(task("one")), ir.Step{Action: ir.Call{Child: 1, Inputs: []ir.Binding{
-		{Name: "n", Value: items(t, "state.before")},
+	called("call with input bindings", program(task("one")), ir.Step{Action: ir.Call{Child: 1, Inputs: []ir.Binding{
+		{Name: "n", Value: agentFlowValue(t, "state.before")},
 	}}, Reads: reads}, nil)
 	called(
-		"a call with an input that breaks", program(task("one")),
+		"call with input error", program(task("one")),
 		ir.Step{Action: ir.Call{Child: 1, Inputs: []ir.Binding{{Name: "n", Value: value(expr.AWF, `inputs.n > "x"`)}}}},
 		nil,
 	)
-	called("a call with an output that breaks", program(task("one")), ir.Step{Action: ir.Call{
-		Child: 1, Inputs: []ir.Binding{{Name: "n", Value: items(t, "input.n")}},
+	called("call with output error", program(task("one")), ir.Step{Action: ir.Call{
+		Child: 1, Inputs: []ir.Binding{{Name: "n", Value: agentFlowValue(t, "input.n")}},
 		Outputs: []ir.Binding{{Name: "n", Value: value(expr.AWF, `inputs.n > "x"`)}},
 	}}, nil)
 	called(
-		"a call that lacks a part", program(task("one")),
+		"call output lacks written part", program(task("one")),
 		ir.Step{Action: ir.Call{Child: 1}, Writes: []ir.Write{{Path: "state.n", Part: "n"}}}, nil,
 	)
 	called(
-		"a call that is finished", program(task("one")),
+		"call with finish task", program(task("one")),
 		ir.Step{Action: ir.Call{Child: 1, Finish: &ir.Task{Kind: "files"}}, Writes: []ir.Write{{Path: "state.n"}}}, nil,
 	)
 	called(
-		"a call that fails", program(task("one")),
-		ir.Step{Action: ir.Call{Child: 1, Finish: &ir.Task{Kind: "files"}}, Writes: always("call")},
-		ends("before", plan.Result{Outcome: journal.OutcomeOK}, "one", no("no luck")),
+		"call whose child step fails", program(task("one")),
+		ir.Step{Action: ir.Call{Child: 1, Finish: &ir.Task{Kind: "files"}}, Writes: alwaysWrites("call")},
+		endTasks("before", plan.Result{Outcome: journal.OutcomeOK}, "one", apiError("no luck")),
 	)
-	called("a call that is rejected", program(critic), ir.Step{Action: ir.Call{Child: 1}}, ends(
-		"before", plan.Result{Outcome: journal.OutcomeOK}, "check", rejected(),
+	called("call whose child is rejected", program(critic), ir.Step{Action: ir.Call{Child: 1}}, endTasks(
+		"before", plan.Result{Outcome: journal.OutcomeOK}, "check", rejectedReply(),
 	))
 	called(
-		"a call that ends badly",
+		"call whose child ends in failure",
 		program(chain(task("one"), ir.Step{ID: "end", Action: ir.End{Failed: true, Message: "enough", Status: 9}})...),
-		ir.Step{Action: ir.Call{Child: 1}, Writes: always("call")}, nil,
+		ir.Step{Action: ir.Call{Child: 1}, Writes: alwaysWrites("call")}, nil,
 	)
 	deep := program()
 	deep.Blocks[0].Steps = chain(
@@ -381,16 +391,16 @@ func stories(t *testing.T) map[string]story {
 		}}}},
 	)
 	deep.Children = []ir.Program{*program(task("deepest"))}
-	called("a call of what calls", deep, ir.Step{Action: ir.Call{Child: 1}}, nil)
-	out["a call with an input that does not fit"] = story{
-		program: call(program(task("one")), ir.Step{Action: ir.Call{Child: 1}, Writes: always("call")}),
+	called("nested call", deep, ir.Step{Action: ir.Call{Child: 1}}, nil)
+	out["call with invalid input"] = scenario{
+		program: call(program(task("one")), ir.Step{Action: ir.Call{Child: 1}, Writes: alwaysWrites("call")}),
 		begin: func(w *world) {
 			w.p.FillInput = func(*ir.Program, json.RawMessage) (json.RawMessage, error) {
 				return nil, errors.New("it does not fit")
 			}
 		},
 	}
-	out["outputs that do not fit"] = story{
+	out["invalid outputs"] = scenario{
 		program: call(program(task("one")), ir.Step{Action: ir.Call{Child: 1}}),
 		begin: func(w *world) {
 			w.p.CheckOutput = func(p *ir.Program, output json.RawMessage, _ func(string) string) error {
@@ -416,23 +426,23 @@ func stories(t *testing.T) map[string]story {
 		},
 		"route": func(*ir.Program) ir.Step { return ir.Step{ID: "spare", Action: ir.Route{}} },
 		"end":   func(*ir.Program) ir.Step { return ir.Step{ID: "spare", Action: ir.End{Message: "that is all"}} },
-		"skipped": func(*ir.Program) ir.Step {
+		"skipped task": func(*ir.Program) ir.Step {
 			s := task("spare")
 			s.When = cond(t, "input.none == true")
 			return s
 		},
-		"call without input": func(p *ir.Program) ir.Step {
+		"call with input error": func(p *ir.Program) ir.Step {
 			p.Children = []ir.Program{*program(task("in"))}
 			return ir.Step{ID: "spare", Action: ir.Call{Inputs: []ir.Binding{{
 				Name: "n", Value: value(expr.AWF, `inputs.n > "x"`),
 			}}}}
 		},
-		"loop without list": func(p *ir.Program) ir.Step {
+		"loop over non-list": func(p *ir.Program) ir.Step {
 			return ir.Step{ID: "spare", Action: ir.Loop{Block: block(p, task("in")), Each: &ir.Each{
-				Items: items(t, "input.n"), Var: "x",
+				Items: agentFlowValue(t, "input.n"), Var: "x",
 			}}}
 		},
-		"condition": func(*ir.Program) ir.Step {
+		"task with condition error": func(*ir.Program) ir.Step {
 			s := task("spare")
 			s.When = cond(t, `input.n < "x"`)
 			return s
@@ -444,40 +454,40 @@ func stories(t *testing.T) map[string]story {
 			}
 			w.do = func(task journal.TaskID) plan.Result {
 				if task.Step == "a" {
-					return no("no luck")
+					return apiError("no luck")
 				}
 				if task.Part == "verdict" {
-					return yes()
+					return approvedReply()
 				}
 				return plan.Result{Outcome: journal.OutcomeOK}
 			}
 		}
-		add("stands in as "+kind, list, do, func(p *ir.Program) []ir.Step {
+		add(kind+" as fallback", list, do, func(p *ir.Program) []ir.Step {
 			a := task("a")
 			a.Fallback = &ir.Name{Name: "spare"}
 			return append(chain(a, task("after")), build(p))
 		})
-		add("goes there once as "+kind, list, do, func(p *ir.Program) []ir.Step {
+		add("jump once to "+kind, list, do, func(p *ir.Program) []ir.Step {
 			a := task("a")
 			a.Next = []ir.Edge{{On: []ir.Outcome{ir.Failed}, To: ir.Target{Step: "spare"}, Limit: 1}}
 			return []ir.Step{a, build(p)}
 		})
 	}
-	for name, more := range people(t) {
+	for name, more := range gateScenarios(t) {
 		out[name] = more
 	}
-	for name, more := range bounds(t) {
+	for name, more := range limitScenarios(t) {
 		out[name] = more
 	}
-	for name, more := range endings(t) {
+	for name, more := range endScenarios(t) {
 		out[name] = more
 	}
 	return out
 }
 
-// people returns stories about gates and messages.
-func people(t *testing.T) map[string]story {
-	out := map[string]story{}
+// gateScenarios returns scenarios about gates and messages.
+func gateScenarios(t *testing.T) map[string]scenario {
+	out := map[string]scenario{}
 	eva := journal.Actor{User: "eva", As: "boss"}
 	answer := func(w *world, d plan.GateDecision) {
 		w.t.Helper()
@@ -494,54 +504,54 @@ func people(t *testing.T) map[string]story {
 		return program(append(chain(task("a"), s, task("after")), task("spare"))...)
 	}
 	said := func(d plan.GateDecision) func(w *world) {
-		return func(w *world) { w.result(0); w.now += 70; answer(w, d) }
+		return func(w *world) { w.finishTask(0); w.now += 70; answer(w, d) }
 	}
-	out["a person approves"] = story{program: gate(ir.Gate{Decider: ir.Person}), tell: said(plan.GateDecision{
+	out["gate approved"] = scenario{program: gate(ir.Gate{Decider: ir.Person}), drive: said(plan.GateDecision{
 		Answer: plan.Approve, Note: "fine", Value: json.RawMessage(`{"n":1}`),
 	})}
-	out["a person rejects"] = story{program: gate(ir.Gate{Decider: ir.Person}), tell: said(plan.GateDecision{
+	out["gate rejected"] = scenario{program: gate(ir.Gate{Decider: ir.Person}), drive: said(plan.GateDecision{
 		Answer: plan.Reject, Note: "not fine", Value: json.RawMessage(`{"n":1}`),
 	})}
 	for _, on := range []ir.OnTimeout{"", ir.TimeoutFail, ir.TimeoutNotify, ir.TimeoutSkip, ir.TimeoutFallback} {
-		out["nobody comes to a person "+cmp.Or(string(on), "unsaid")] = story{program: gate(ir.Gate{
+		out["approval timeout "+cmp.Or(string(on), "default")] = scenario{program: gate(ir.Gate{
 			Decider: ir.Person, Timeout: 90_000, OnTimeout: on,
 		})}
-		out["nobody comes with an event "+cmp.Or(string(on), "unsaid")] = story{program: gate(ir.Gate{
+		out["event timeout "+cmp.Or(string(on), "default")] = scenario{program: gate(ir.Gate{
 			Decider: ir.Event, Event: "go", Timeout: 90_000, OnTimeout: on,
 		})}
 	}
-	out["an event at the gate of a person"] = story{program: gate(ir.Gate{Decider: ir.Person, Event: "go"}), tell: func(
+	out["event approves gate"] = scenario{program: gate(ir.Gate{Decider: ir.Person, Event: "go"}), drive: func(
 		w *world,
 	) {
 		// before a gate waits for it
 		w.send(plan.Signal{Event: "go", Data: json.RawMessage(`{"approved": false, "why": 1}`), By: eva})
-		w.result(0)
+		w.finishTask(0)
 		w.send(plan.Signal{Event: "go", Data: json.RawMessage(`{"approved": true}`), By: eva})
 	}}
 	misses := task("a")
 	misses.Reads = []ir.Ref{{Path: "input.n"}, {Path: "state.none"}}
-	out["a task that misses something"] = story{program: program(misses), input: `{"n": 1}`}
+	out["task with missing read"] = scenario{program: program(misses), input: `{"n": 1}`}
 	again := gate(ir.Gate{Decider: ir.Person, Event: "go"})
 	again.Blocks[0].Steps[2] = ir.Step{ID: "after", Action: ir.Gate{Decider: ir.Event, Event: "go"}, Writes: []ir.Write{
 		{Path: "state.late"},
 	}}
-	out["an event that came before is still there"] = story{program: again, tell: func(w *world) {
+	out["early event is delivered to later gate"] = scenario{program: again, drive: func(w *world) {
 		w.send(plan.Signal{Event: "go", Data: json.RawMessage(`"early"`)})
-		w.result(0)
+		w.finishTask(0)
 		w.send(plan.Signal{Event: "go", Data: json.RawMessage(`{"approved": true}`)})
 	}}
-	out["two events before anybody waits"] = story{program: gate(ir.Gate{Decider: ir.Event, Event: "go"}), tell: func(
+	out["two events before gate opens"] = scenario{program: gate(ir.Gate{Decider: ir.Event, Event: "go"}), drive: func(
 		w *world,
 	) {
 		w.send(plan.Signal{Event: "go", Data: json.RawMessage(`1`), By: eva}, plan.Signal{Event: "go"})
 	}}
 
 	// A refusal has the reason and the sender.
-	out["what is refused"] = story{program: func() *ir.Program {
+	out["refused inputs"] = scenario{program: func() *ir.Program {
 		p := gate(ir.Gate{Decider: ir.Event, Event: "go"})
 		p.Budget = ir.Budget{Steps: limit(50), MicroDollars: limit(2_500_000)}
 		return p
-	}(), tell: func(w *world) {
+	}(), drive: func(w *world) {
 		w.send(
 			plan.GateDecision{Answer: plan.Approve, By: eva},
 			plan.Continue{By: eva}, plan.Pause{By: eva}, plan.Pause{By: eva}, plan.Continue{By: eva},
@@ -554,7 +564,7 @@ func people(t *testing.T) map[string]story {
 			plan.TakenOver{Owner: "me"},
 		)
 		late := w.tasks[0]
-		w.result(0)
+		w.finishTask(0)
 		w.send(
 			plan.Result{Work: late}, plan.Note{Work: late}, plan.Reserve{Work: late}, plan.Gone{Work: late},
 			plan.Ask{Work: late}, plan.Sleep{Work: late},
@@ -578,7 +588,7 @@ func people(t *testing.T) map[string]story {
 		}}})})
 	}
 	two.Blocks[0].Steps = []ir.Step{{ID: "fan", Action: fan}}
-	out["which gate is meant"] = story{program: two, tell: func(w *world) {
+	out["gate decision targets"] = scenario{program: two, drive: func(w *world) {
 		_, x := w.s.Shown(w.p, w.s.OpenGates()[0])
 		_, y := w.s.Shown(w.p, w.s.OpenGates()[1])
 		w.send(
@@ -595,8 +605,8 @@ func people(t *testing.T) map[string]story {
 	}}
 
 	// A task that needs approval, and one whose outcome is unknown.
-	asks := func(within journal.Millis, then func(w *world)) story {
-		return story{program: program(task("a")), tell: func(w *world) {
+	asks := func(within journal.Millis, then func(w *world)) scenario {
+		return scenario{program: program(task("a")), drive: func(w *world) {
 			work := w.tasks[0]
 			w.tasks = nil
 			w.send(plan.Note{Work: work, N: 1, Kind: "reply", Data: json.RawMessage(`"hm"`), Usage: journal.Usage{
@@ -609,7 +619,7 @@ func people(t *testing.T) map[string]story {
 			then(w)
 		}}
 	}
-	out["a task that sleeps"] = story{program: program(task("a"), task("after")), tell: func(w *world) {
+	out["sleeping task"] = scenario{program: program(task("a"), task("after")), drive: func(w *world) {
 		work := w.tasks[0]
 		w.tasks = nil
 		w.send(plan.Reserve{Work: work, N: 1, Amount: journal.Usage{OutputTokens: 20, ModelCalls: 1}})
@@ -619,7 +629,7 @@ func people(t *testing.T) map[string]story {
 		})
 		w.send(plan.Sleep{Work: work, For: 3600_000, Why: "rate limit"})
 	}}
-	out["a task that is lost and has counted"] = story{program: program(task("a")), tell: func(w *world) {
+	out["lost task with recorded usage"] = scenario{program: program(task("a")), drive: func(w *world) {
 		lost := w.tasks[0]
 		w.tasks = nil
 		w.send(plan.Reserve{Work: lost, N: 1, Amount: journal.Usage{
@@ -629,25 +639,25 @@ func people(t *testing.T) map[string]story {
 			InputTokens: 200, OutputTokens: 40, ModelCalls: 1,
 		}})
 	}}
-	out["a call that is agreed to"] = asks(0, func(w *world) {
+	out["tool call approved"] = asks(0, func(w *world) {
 		answer(w, plan.GateDecision{
 			Answer: plan.Approve, Note: "go on",
 		})
 	})
-	out["a call that is not agreed to"] = asks(0, func(w *world) { answer(w, plan.GateDecision{Answer: plan.Reject}) })
-	out["a call that nobody answers"] = asks(5000, func(*world) {})
-	out["a call that is cancelled"] = asks(0, func(w *world) { w.send(plan.Cancel{}) })
-	for _, said := range []string{plan.AnswerRerun, plan.AnswerSkip, plan.AnswerResult, plan.AnswerFail} {
+	out["tool call rejected"] = asks(0, func(w *world) { answer(w, plan.GateDecision{Answer: plan.Reject}) })
+	out["tool call approval timeout"] = asks(5000, func(*world) {})
+	out["tool call approval cancelled"] = asks(0, func(w *world) { w.send(plan.Cancel{}) })
+	for _, answered := range []string{plan.AnswerRerun, plan.AnswerSkip, plan.AnswerResult, plan.AnswerFail} {
 		a := task("a")
-		a.Writes, a.Next = always("a"), []ir.Edge{on("after", ir.OK, ir.Skipped, ir.Failed)}
-		a.Result = computed(t, `{"outcome": outcome, "failure": failure}`)
-		out["in doubt a person says "+said] = story{program: program(a, task("after")), tell: func(w *world) {
+		a.Writes, a.Next = alwaysWrites("a"), []ir.Edge{on("after", ir.OK, ir.Skipped, ir.Failed)}
+		a.Result = awfValue(t, `{"outcome": outcome, "failure": failure}`)
+		out["unknown outcome decided as "+answered] = scenario{program: program(a, task("after")), drive: func(w *world) {
 			lost := w.tasks[0]
 			w.tasks = nil
 			w.send(plan.Reserve{Work: lost, N: 1, Amount: journal.Usage{OutputTokens: 20, ModelCalls: 1}})
 			w.send(plan.Gone{Work: lost, Why: "killed", Policy: journal.RecoveryAsk, Until: 900})
 			answer(w, plan.GateDecision{Answer: plan.AnswerResult, Value: json.RawMessage("{")})
-			answer(w, plan.GateDecision{Answer: said, Note: "looked", Value: json.RawMessage(`{"n":1}`)})
+			answer(w, plan.GateDecision{Answer: answered, Note: "looked", Value: json.RawMessage(`{"n":1}`)})
 		}}
 	}
 	critic := ir.Step{ID: "check", Writes: []ir.Write{{Path: "state.check"}}}
@@ -658,38 +668,38 @@ func people(t *testing.T) map[string]story {
 		}
 		s := critic
 		s.Action = ir.Gate{Decider: ir.Work, Verdict: &verdict}
-		out["a verdict of a "+kind] = story{program: program(s), tell: ends("check", value(
+		out[kind+" verdict"] = scenario{program: program(s), drive: endTasks("check", value(
 			`{"approved": true, "evidence": "seen", "reason": "because"}`,
 		))}
 	}
 	return out
 }
 
-// endings returns stories about the end of a run.
-func endings(t *testing.T) map[string]story {
-	out := map[string]story{}
+// endScenarios returns scenarios about the end of a run.
+func endScenarios(t *testing.T) map[string]scenario {
+	out := map[string]scenario{}
 	after := func(s ir.Step, edges ...ir.Edge) ir.Step { s.Next = edges; return s }
 	end := func(name string, e ir.End, change func(s *ir.Step)) {
 		s := ir.Step{ID: "end", Action: e}
 		if change != nil {
 			change(&s)
 		}
-		out[name] = story{program: program(chain(task("a"), s)...), input: `{"n": 1}`}
+		out[name] = scenario{program: program(chain(task("a"), s)...), input: `{"n": 1}`}
 	}
 	message, _ := expr.ParseValue(expr.AWFTemplate, "{{.inputs.n}} is enough", source.Span{})
 	broken, _ := expr.ParseValue(expr.AWFTemplate, "{{index .inputs.n 7}}", source.Span{})
-	end("an end with words", ir.End{Message: "that is all", Status: 4, Check: cond(t, "input.n == 1")}, nil)
-	end("an end too early", ir.End{Message: "that is all", Check: cond(t, "input.n == 2")}, nil)
-	end("an end that nobody can tell", ir.End{Check: cond(t, `input.n < "x"`)}, nil)
-	end("an end in failure", ir.End{Failed: true}, nil)
-	end("an end in failure with words", ir.End{Failed: true, Message: "as it is", MessageExpr: message}, nil)
-	end("an end in failure with words that break", ir.End{Failed: true, Message: "as it is", MessageExpr: broken}, nil)
-	end("an end with words that do not count", ir.End{Message: "as it is", MessageExpr: message}, nil)
-	end("an end with a result", ir.End{}, func(s *ir.Step) {
-		s.Result, s.Writes = computed(t, `{"n": inputs.n, "before": result}`), []ir.Write{{Path: "output"}}
+	end("end with message", ir.End{Message: "that is all", Status: 4, Check: cond(t, "input.n == 1")}, nil)
+	end("end check is false", ir.End{Message: "that is all", Check: cond(t, "input.n == 2")}, nil)
+	end("end check error", ir.End{Check: cond(t, `input.n < "x"`)}, nil)
+	end("failing end", ir.End{Failed: true}, nil)
+	end("failing end with computed message", ir.End{Failed: true, Message: "as it is", MessageExpr: message}, nil)
+	end("failing end with message error", ir.End{Failed: true, Message: "as it is", MessageExpr: broken}, nil)
+	end("successful end with computed message", ir.End{Message: "as it is", MessageExpr: message}, nil)
+	end("end with result", ir.End{}, func(s *ir.Step) {
+		s.Result, s.Writes = awfValue(t, `{"n": inputs.n, "before": result}`), []ir.Write{{Path: "output"}}
 	})
-	end("an end with a result that breaks", ir.End{}, func(s *ir.Step) { s.Result = computed(t, `inputs.n > "x"`) })
-	end("an end with work", ir.End{Work: &ir.Task{Kind: "last"}}, func(s *ir.Step) {
+	end("end with result error", ir.End{}, func(s *ir.Step) { s.Result = awfValue(t, `inputs.n > "x"`) })
+	end("end with task", ir.End{Work: &ir.Task{Kind: "last"}}, func(s *ir.Step) {
 		s.Writes = []ir.Write{{
 			Path: "output.text",
 		}}
@@ -697,36 +707,36 @@ func endings(t *testing.T) map[string]story {
 	stop := func(name, text string) {
 		a := task("a")
 		a.StopWhen = cond(t, text)
-		out[name] = story{program: program(chain(a, task("b"))...), input: `{"n": 1}`}
+		out[name] = scenario{program: program(chain(a, task("b"))...), input: `{"n": 1}`}
 	}
-	stop("a condition to stop", "input.n == 1")
-	stop("a condition to stop that does not hold", "input.n == 2")
-	stop("a condition to stop that breaks", `input.n < "x"`)
+	stop("stop condition is true", "input.n == 1")
+	stop("stop condition is false", "input.n == 2")
+	stop("stop condition error", `input.n < "x"`)
 	no2 := cond(t, "input.n == 2")
 	breaks := cond(t, `input.n < "x"`)
 	way := func(name string, s ir.Step, do func(w *world), edges ...ir.Edge) {
-		out[name] = story{program: program(after(s, edges...), task("b")), input: `{"n": 1}`, tell: do}
+		out[name] = scenario{program: program(after(s, edges...), task("b")), input: `{"n": 1}`, drive: do}
 	}
 	ok := []ir.Outcome{ir.OK}
 	route := ir.Step{ID: "pick", Action: ir.Route{}}
-	way("a way that breaks", task("a"), nil, ir.Edge{On: ok, When: breaks, To: ir.Target{Step: "b"}})
-	way("a way that fails", task("a"), nil, ir.Edge{On: ok, When: no2, To: ir.Target{Step: "b"}}, ir.Edge{
+	way("transition condition error", task("a"), nil, ir.Edge{On: ok, When: breaks, To: ir.Target{Step: "b"}})
+	way("no matching transition", task("a"), nil, ir.Edge{On: ok, When: no2, To: ir.Target{Step: "b"}}, ir.Edge{
 		On: ok, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"},
 	})
-	way("a way out", task("a"), nil, ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitBlock, Reason: "ENOUGH"}})
-	way("a way to nowhere", task("a"), nil, on("nowhere", ir.OK))
-	way("a choice that breaks", route, nil, ir.Edge{On: ok, When: breaks, To: ir.Target{Step: "b"}})
+	way("step exits with reason", task("a"), nil, ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitBlock, Reason: "ENOUGH"}})
+	way("transition to missing step", task("a"), nil, on("nowhere", ir.OK))
+	way("route condition error", route, nil, ir.Edge{On: ok, When: breaks, To: ir.Target{Step: "b"}})
 	way(
-		"a choice that fails", route, nil, ir.Edge{On: []ir.Outcome{ir.Failed}, To: ir.Target{Step: "b"}},
+		"route without matching transition", route, nil, ir.Edge{On: []ir.Outcome{ir.Failed}, To: ir.Target{Step: "b"}},
 		ir.Edge{On: ok, When: no2, To: ir.Target{Step: "b"}},
 		ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}},
 	)
 	way(
-		"a choice that leads out", route, nil,
+		"route exits", route, nil,
 		ir.Edge{On: ok, When: no2, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}},
 		ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitBlock}},
 	)
-	way("a choice that is used up", route, nil, ir.Edge{On: ok, To: ir.Target{Step: "pick"}, Limit: 1}, ir.Edge{
+	way("jump limit exhausted", route, nil, ir.Edge{On: ok, To: ir.Target{Step: "pick"}, Limit: 1}, ir.Edge{
 		On: ok, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"},
 	})
 	inBranch := func(s ir.Step) *ir.Program {
@@ -736,31 +746,32 @@ func endings(t *testing.T) map[string]story {
 		}}}}, task("b")}
 		return p
 	}
-	out["a way out of a branch"] = story{program: inBranch(after(task("a"), on("b", ir.OK)))}
-	out["an end in a branch"] = story{program: inBranch(ir.Step{ID: "end", Action: ir.End{
+	out["jump out of branch"] = scenario{program: inBranch(after(task("a"), on("b", ir.OK)))}
+	out["end step in branch"] = scenario{program: inBranch(ir.Step{ID: "end", Action: ir.End{
 		Failed: true, Message: "no", Status: 7,
 	}})}
 	leaves := program()
-	leaves.Blocks[0].Steps = chain(ir.Step{ID: "loop", Writes: always("loop"), Action: ir.Loop{Each: &ir.Each{
-		Items: items(t, "[1, 2]"), Var: "x",
+	leaves.Blocks[0].Steps = chain(ir.Step{ID: "loop", Writes: alwaysWrites("loop"), Action: ir.Loop{Each: &ir.Each{
+		Items: agentFlowValue(t, "[1, 2]"), Var: "x",
 	}, Block: leaves.AddBlock(ir.Block{
 		Steps: []ir.Step{after(task("in"), ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitLoop}})},
 	})}}, task("b"))
-	out["a loop that is left"] = story{program: leaves}
+	out["loop exit transition"] = scenario{program: leaves}
 	spare := task("spare")
 	spare.Next = []ir.Edge{{On: ok, When: no2, To: ir.Target{Step: "c"}}}
 	primary := after(task("a"), ir.Edge{On: ok, When: no2, To: ir.Target{Step: "c"}}, on("b", ir.OK))
 	primary.Fallback = &ir.Name{Name: "spare"}
-	out["the ways of both"] = story{
-		program: program(primary, task("b"), spare, task("c")), input: `{"n": 1}`, tell: ends("a", no("no luck")),
+	out["transitions of fallback and step"] = scenario{
+		program: program(primary, task("b"), spare, task("c")), input: `{"n": 1}`, drive: endTasks("a", apiError("no luck")),
 	}
 	second := task("second")
 	next := task("first")
 	next.Fallback = &ir.Name{Name: "second"}
 	primary = after(task("a"), on("b", ir.OK))
 	primary.Fallback = &ir.Name{Name: "first"}
-	out["a spare for a spare"] = story{
-		program: program(primary, task("b"), next, second), tell: ends("a", no("no luck"), "first", no("nor there")),
+	out["fallback of fallback"] = scenario{
+		program: program(primary, task("b"), next, second),
+		drive:   endTasks("a", apiError("no luck"), "first", apiError("nor there")),
 	}
 
 	// Exhausted budgets and time limits.
@@ -775,17 +786,19 @@ func endings(t *testing.T) map[string]story {
 	}
 	one := int64(1)
 	more := func(w *world) {
-		w.run(first)
+		w.run(pickFirst)
 		w.send(plan.Raise{Budget: plan.BudgetSteps, To: 2, By: journal.Actor{User: "eva"}})
-		w.run(first)
+		w.run(pickFirst)
 		w.send(plan.Raise{Budget: plan.BudgetSteps, To: 20})
 	}
 	for kind, action := range map[string]ir.Action{
 		"task": ir.Task{Kind: "test"}, "call": ir.Call{}, "loop": ir.Loop{Block: 1, Each: &ir.Each{
-			Items: items(t, "[1, 2]"), Var: "x",
+			Items: agentFlowValue(t, "[1, 2]"), Var: "x",
 		}}, "gate": ir.Gate{Decider: ir.Event, Event: "go"},
 	} {
-		out["too few steps for a "+kind] = story{program: short(&one, ir.Step{ID: "x", Action: action}), tell: more}
+		out["step budget exhausted before "+kind] = scenario{
+			program: short(&one, ir.Step{ID: "x", Action: action}), drive: more,
+		}
 		p := program()
 		p.Children = []ir.Program{*program(task("in"))}
 		p.AddBlock(ir.Block{Steps: []ir.Step{task("in")}})
@@ -796,12 +809,12 @@ func endings(t *testing.T) map[string]story {
 			},
 			{Name: "y", Block: p.AddBlock(ir.Block{Steps: chain(task("c"), task("d"))})},
 		}}}}
-		out["too few steps of a branch for a "+kind] = story{program: p}
+		out["branch step budget exhausted before "+kind] = scenario{program: p}
 	}
 	slow := func(w *world) {
 		w.now += 1000
 		w.send()
-		w.do = stopped
+		w.do = cancelTask
 	}
 	late := program()
 	late.Blocks[0].Steps = []ir.Step{{ID: "fan", Action: ir.Parallel{Join: ir.JoinSettle, Branches: []ir.Branch{
@@ -810,21 +823,21 @@ func endings(t *testing.T) map[string]story {
 		}},
 		{Name: "y", Block: late.AddBlock(ir.Block{Steps: []ir.Step{task("c")}})},
 	}}}}
-	out["a branch without time"] = story{
-		program: late, tell: func(w *world) { slow(w); w.end("a", cancelled()); w.do = nil },
+	out["branch active time exhausted"] = scenario{
+		program: late, drive: func(w *world) { slow(w); w.endTask("a", cancelledResult()); w.do = nil },
 	}
-	out["a branch that has used its time"] = story{
-		program: late, tell: func(w *world) { w.now += 1000; w.end("a", plan.Result{Outcome: journal.OutcomeOK}) },
+	out["branch active time exhausted between tasks"] = scenario{
+		program: late, drive: func(w *world) { w.now += 1000; w.endTask("a", plan.Result{Outcome: journal.OutcomeOK}) },
 	}
 	all := program(chain(task("a"), task("b"))...)
 	all.Budget.ActiveSeconds = limit(1)
-	out["a run that has used its time"] = story{program: all, tell: func(w *world) {
+	out["run active time exhausted"] = scenario{program: all, drive: func(w *world) {
 		w.now += 1000
-		w.end("a", plan.Result{Outcome: journal.OutcomeOK})
+		w.endTask("a", plan.Result{Outcome: journal.OutcomeOK})
 		w.send(plan.Raise{Budget: plan.BudgetDeadline, To: 2})
 	}}
 	timed := program()
-	timed.Blocks[0].Steps = chain(ir.Step{ID: "fan", Timeout: 500, Writes: always("fan"), Fallback: &ir.Name{
+	timed.Blocks[0].Steps = chain(ir.Step{ID: "fan", Timeout: 500, Writes: alwaysWrites("fan"), Fallback: &ir.Name{
 		Name: "spare",
 	}, Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{
 		{Name: "x", Block: timed.AddBlock(ir.Block{Steps: chain(task("a"), task("b"))})},
@@ -833,11 +846,11 @@ func endings(t *testing.T) map[string]story {
 	timed.Blocks[0].Steps = append(timed.Blocks[0].Steps, ir.Step{ID: "spare", Timeout: 400, Action: ir.Loop{
 		Block: timed.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}), While: cond(t, "loop.index < 2"),
 	}})
-	out["steps that take too long"] = story{program: timed, tell: func(w *world) {
-		w.end("a", plan.Result{Outcome: journal.OutcomeOK})
-		w.end("c", plan.Result{Outcome: journal.OutcomeOK})
+	out["step timeouts"] = scenario{program: timed, drive: func(w *world) {
+		w.endTask("a", plan.Result{Outcome: journal.OutcomeOK})
+		w.endTask("c", plan.Result{Outcome: journal.OutcomeOK})
 		slow(w)
-		w.end("b", cancelled())
+		w.endTask("b", cancelledResult())
 		slow(w)
 	}}
 
@@ -845,28 +858,28 @@ func endings(t *testing.T) map[string]story {
 	tidy := program(chain(task("a"), task("b"))...)
 	tidy.Blocks[0].Steps = append(tidy.Blocks[0].Steps, task("tidy"))
 	tidy.OnCancel, tidy.Budget.Steps = "tidy", limit(1)
-	out["cancelled without a step left to tidy up"] = story{
-		program: tidy, tell: func(w *world) { w.run(first); w.send(plan.Cancel{Reason: "enough"}) },
+	out["cancel without step budget for cleanup"] = scenario{
+		program: tidy, drive: func(w *world) { w.run(pickFirst); w.send(plan.Cancel{Reason: "enough"}) },
 	}
 	standIn := task("spare")
 	standIn.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{1000}}
 	primary = after(task("a"), on("b", ir.OK))
 	primary.Fallback = &ir.Name{Name: "spare"}
-	out["a spare that is cancelled"] = story{program: program(primary, task("b"), standIn), tell: func(w *world) {
-		ends("a", no("no luck"), "spare", no("nor there"))(w)
+	out["fallback cancelled"] = scenario{program: program(primary, task("b"), standIn), drive: func(w *world) {
+		endTasks("a", apiError("no luck"), "spare", apiError("nor there"))(w)
 		w.send(plan.Cancel{})
 	}}
-	standIn = ir.Step{ID: "spare", Action: ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "[1, 2]"), Var: "x"}}}
+	standIn = ir.Step{ID: "spare", Action: ir.Loop{Block: 1, Each: &ir.Each{Items: agentFlowValue(t, "[1, 2]"), Var: "x"}}}
 	group := program(primary, task("b"), standIn)
 	group.AddBlock(ir.Block{Steps: []ir.Step{task("in")}})
-	out["a loop in the place of a step is cancelled"] = story{program: group, tell: func(w *world) {
-		w.end("a", no("no luck"))
+	out["fallback loop cancelled"] = scenario{program: group, drive: func(w *world) {
+		w.endTask("a", apiError("no luck"))
 		w.send(plan.Cancel{})
-		w.do = stopped
+		w.do = cancelTask
 	}}
 	lost := program(primary, task("b"), task("spare"))
-	out["a spare that is lost"] = story{program: lost, tell: func(w *world) {
-		w.end("a", no("no luck"))
+	out["fallback with unknown outcome"] = scenario{program: lost, drive: func(w *world) {
+		w.endTask("a", apiError("no luck"))
 		gone := w.tasks[0]
 		w.tasks = nil
 		w.send(plan.Gone{Work: gone, Why: "killed", Policy: journal.RecoveryAsk})
@@ -875,7 +888,7 @@ func endings(t *testing.T) map[string]story {
 	many := program()
 	many.Blocks[0].Steps = []ir.Step{branches(many, "fan", ir.JoinAll, 0, "x", "y", "z")}
 	many.Budget.Tokens = limit(100)
-	out["what one process left is lost together"] = story{program: many, tell: func(w *world) {
+	out["tasks of one process lost together"] = scenario{program: many, drive: func(w *world) {
 		var in []plan.Input
 		for i, work := range w.tasks {
 			w.send(plan.Reserve{
@@ -887,7 +900,7 @@ func endings(t *testing.T) map[string]story {
 		w.send(in...)
 	}}
 	for backoff, r := range map[string]ir.Retry{
-		"exponential": {Backoff: ir.Exponential, Delays: []ir.Millis{100}}, "exponential threefold": {
+		"exponential": {Backoff: ir.Exponential, Delays: []ir.Millis{100}}, "exponential with multiplier": {
 			Backoff: ir.Exponential, Delays: []ir.Millis{100}, Multiplier: 3, MaxDelay: 400,
 		},
 		"linear": {Backoff: ir.Linear, Delays: []ir.Millis{100}, MaxDelay: 250}, "list": {
@@ -896,9 +909,9 @@ func endings(t *testing.T) map[string]story {
 	} {
 		a := task("a")
 		r.MaxAttempts = 4
-		a.Retry, a.Writes = &r, always("a")
-		out["delays "+backoff] = story{program: program(a), tell: func(w *world) {
-			w.do = func(journal.TaskID) plan.Result { return no("no luck") }
+		a.Retry, a.Writes = &r, alwaysWrites("a")
+		out["retry delays "+backoff] = scenario{program: program(a), drive: func(w *world) {
+			w.do = func(journal.TaskID) plan.Result { return apiError("no luck") }
 		}}
 	}
 	// Facts name the replaced step and the limited edge also if the budget is exhausted.
@@ -906,8 +919,8 @@ func endings(t *testing.T) map[string]story {
 		t, "loop.index < 1",
 	)}} {
 		for way, edge := range map[string]func(s *ir.Step){
-			"a spare": func(s *ir.Step) { s.Fallback = &ir.Name{Name: "x"} },
-			"a rare step": func(s *ir.Step) {
+			"fallback to ": func(s *ir.Step) { s.Fallback = &ir.Name{Name: "x"} },
+			"limited jump to ": func(s *ir.Step) {
 				s.Next = []ir.Edge{{On: []ir.Outcome{ir.Failed}, To: ir.Target{Step: "x"}, Limit: 1}}
 			},
 		} {
@@ -926,90 +939,91 @@ func endings(t *testing.T) map[string]story {
 				}
 				return p
 			}
-			out[way+" without steps as a "+kind] = story{program: build(ir.Budget{Steps: limit(1)}, false), tell: func(
-				w *world,
-			) {
-				w.end("a", no("no luck"))
-				w.send(plan.Raise{Budget: plan.BudgetSteps, To: 20})
-			}}
-			out[way+" without steps in a branch as a "+kind] = story{
-				program: build(ir.Budget{Steps: limit(1)}, true), tell: ends("a", no("no luck")),
+			out[way+kind+" with exhausted step budget"] = scenario{
+				program: build(ir.Budget{Steps: limit(1)}, false),
+				drive: func(w *world) {
+					w.endTask("a", apiError("no luck"))
+					w.send(plan.Raise{Budget: plan.BudgetSteps, To: 20})
+				},
 			}
-			out[way+" without time in a branch as a "+kind] = story{program: build(ir.Budget{
+			out[way+kind+" with exhausted branch step budget"] = scenario{
+				program: build(ir.Budget{Steps: limit(1)}, true), drive: endTasks("a", apiError("no luck")),
+			}
+			out[way+kind+" with exhausted branch active time"] = scenario{program: build(ir.Budget{
 				ActiveSeconds: limit(1),
-			}, true), tell: func(w *world) {
+			}, true), drive: func(w *world) {
 				w.now += 1000
-				w.end("a", no("no luck"))
+				w.endTask("a", apiError("no luck"))
 			}}
 		}
 	}
 	bounded := program(task("a"))
 	bounded.Budget.Steps = limit(1)
-	out["done again without a step left"] = story{program: bounded, tell: func(w *world) {
+	out["rerun without step budget"] = scenario{program: bounded, drive: func(w *world) {
 		gone := w.tasks[0]
 		w.tasks = nil
 		w.send(plan.Gone{Work: gone, Why: "killed", Policy: journal.RecoveryRerun})
 	}}
 	used := program()
-	used.Blocks[0].Steps = []ir.Step{{ID: "loop", TimeoutExpr: computed(t, "0.5"), Action: ir.Loop{
+	used.Blocks[0].Steps = []ir.Step{{ID: "loop", TimeoutExpr: awfValue(t, "0.5"), Action: ir.Loop{
 		Block: used.AddBlock(ir.Block{Steps: chain(task("a"), task("b"))}), While: cond(t, "true"),
 	}}}
-	out["a step that has used its time"] = story{
-		program: used, tell: func(w *world) { w.now += 500; w.end("a", plan.Result{Outcome: journal.OutcomeOK}) },
+	out["step timeout between tasks"] = scenario{
+		program: used, drive: func(w *world) { w.now += 500; w.endTask("a", plan.Result{Outcome: journal.OutcomeOK}) },
 	}
 	listless := program()
 	listless.Blocks[0].Steps = []ir.Step{{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Each: &ir.Each{
-		Items: items(t, "input.n"), Var: "x", Block: listless.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}),
+		Items: agentFlowValue(t, "input.n"), Var: "x", Block: listless.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}),
 	}}}}
-	out["branches for what is no list"] = story{program: listless, input: `{"n": 1}`}
+	out["branches over non-list"] = scenario{program: listless, input: `{"n": 1}`}
 	just := program()
 	just.Blocks[0].Steps = []ir.Step{{ID: "loop", Action: ir.Loop{
 		Block: just.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}), While: cond(t, "true"), Max: 2,
-		MaxExpr: items(t, "input.n"),
+		MaxExpr: agentFlowValue(t, "input.n"),
 	}}}
-	out["a computed limit that is just allowed"] = story{program: just, input: `{"n": 2}`}
-	out["a choice that is used up from elsewhere"] = story{program: program(
+	out["computed loop limit equals maximum"] = scenario{program: just, input: `{"n": 2}`}
+	out["jump limit exhausted from another step"] = scenario{program: program(
 		after(
 			route, ir.Edge{On: ok, To: ir.Target{Step: "b"}, Limit: 1},
 			ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}}, on("c", ir.Failed),
 		),
 		after(task("b"), on("pick", ir.OK)), task("c"),
 	)}
-	out["a choice that leads out for a reason"] = story{program: program(after(route, ir.Edge{On: ok, To: ir.Target{
+	out["route exits with reason"] = scenario{program: program(after(route, ir.Edge{On: ok, To: ir.Target{
 		Exit: ir.ExitBlock, Reason: "ENOUGH",
 	}}))}
-	out["a spare that is not there"] = story{program: func() *ir.Program {
+	out["missing fallback"] = scenario{program: func() *ir.Program {
 		a := task("a")
 		a.Fallback = &ir.Name{Name: "nowhere"}
 		return program(a)
-	}(), tell: ends("a", no("no luck"))}
+	}(), drive: endTasks("a", apiError("no luck"))}
 	jumps := after(task("spare"), on("c", ir.OK))
 	primary = after(task("a"), on("b", ir.OK))
 	primary.Fallback = &ir.Name{Name: "spare"}
-	out["a spare with a way of its own"] = story{
-		program: program(primary, task("b"), jumps, task("c")), tell: ends("a", no("no luck")),
+	out["fallback with own transition"] = scenario{
+		program: program(primary, task("b"), jumps, task("c")), drive: endTasks("a", apiError("no luck")),
 	}
 	jumps = after(task("spare"), on("c", ir.OK))
 	jumps.Next[0].Sequential = true
-	out["a spare that others follow in the file"] = story{
-		program: program(primary, task("b"), jumps, task("c")), tell: ends("a", no("no luck")),
+	out["fallback with sequential transition"] = scenario{
+		program: program(primary, task("b"), jumps, task("c")), drive: endTasks("a", apiError("no luck")),
 	}
 	jumps = after(task("spare"), ir.Edge{On: ok, When: breaks, To: ir.Target{Step: "c"}})
-	out["a spare with a way that breaks"] = story{
-		program: program(primary, task("b"), jumps, task("c")), input: `{"n": 1}`, tell: ends("a", no("no luck")),
+	out["fallback with transition error"] = scenario{
+		program: program(primary, task("b"), jumps, task("c")), input: `{"n": 1}`, drive: endTasks("a", apiError("no luck")),
 	}
-	out["a branch that leads out"] = story{program: inBranch(after(task("a"), ir.Edge{On: ok, To: ir.Target{
+	out["branch exits with reason"] = scenario{program: inBranch(after(task("a"), ir.Edge{On: ok, To: ir.Target{
 		Exit: ir.ExitBlock, Reason: "ENOUGH",
 	}}))}
-	out["a branch without a way on"] = story{program: inBranch(after(task("a"), ir.Edge{On: ok, To: ir.Target{
+	out["branch without matching transition"] = scenario{program: inBranch(after(task("a"), ir.Edge{On: ok, To: ir.Target{
 		Exit: ir.ExitFail, Reason: "NO_BRANCH",
 	}}))}
 	check := after(ir.Step{ID: "check", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{
 		Kind: "agent",
 	}, OnTimeout: ir.TimeoutFail}}, on("b", ir.OK))
 	check.Fallback = &ir.Name{Name: "spare"}
-	out["a spare for a check"] = story{
-		program: program(check, task("b"), task("spare")), tell: ends("check", no("no luck")),
+	out["fallback of critic"] = scenario{
+		program: program(check, task("b"), task("spare")), drive: endTasks("check", apiError("no luck")),
 	}
 
 	gathering := program()
@@ -1026,7 +1040,7 @@ func endings(t *testing.T) map[string]story {
 		gathering.Blocks[0].Steps = append(gathering.Blocks[0].Steps, s)
 	}
 	chain(gathering.Blocks[0].Steps...)
-	out["what is gathered"] = story{program: gathering, tell: func(w *world) {
+	out["reducers"] = scenario{program: gathering, drive: func(w *world) {
 		w.do = func(journal.TaskID) plan.Result {
 			r := value(`{"n": [1]}`)
 			r.Usage = journal.Usage{OutputTokens: 5}
@@ -1036,24 +1050,24 @@ func endings(t *testing.T) map[string]story {
 	return out
 }
 
-// bounds returns stories about refusals, checks and rewinds.
-func bounds(t *testing.T) map[string]story {
-	out := map[string]story{}
+// limitScenarios returns scenarios about refusals, checks and rewinds.
+func limitScenarios(t *testing.T) map[string]scenario {
+	out := map[string]scenario{}
 	eva := journal.Actor{User: "eva"}
 
 	// A rejection ends the program as rejected, unless later work succeeds. Rejections inside a child or a branch do
 	// not.
 	check := ir.Step{ID: "check", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}}
 	check.Next = []ir.Edge{{On: []ir.Outcome{ir.Rejected}, To: ir.Target{Exit: ir.ExitBlock}}}
-	out["a no that leads out"] = story{program: program(check), tell: ends("check", rejected())}
+	out["rejection ends run"] = scenario{program: program(check), drive: endTasks("check", rejectedReply())}
 	inside := program(ir.Step{ID: "call", Action: ir.Call{}, Next: []ir.Edge{on("after", ir.OK)}}, task("after"))
 	inside.Children = []ir.Program{*program(check)}
-	out["a no that leads out of a child"] = story{program: inside, tell: ends("check", rejected())}
+	out["rejection jumps out of child"] = scenario{program: inside, drive: endTasks("check", rejectedReply())}
 	branch := program()
 	branch.Blocks[0].Steps = chain(ir.Step{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{
 		Name: "x", Block: branch.AddBlock(ir.Block{Steps: []ir.Step{check}}),
 	}}}}, task("after"))
-	out["a no that leads out of a branch"] = story{program: branch, tell: ends("check", rejected())}
+	out["rejection jumps out of branch"] = scenario{program: branch, drive: endTasks("check", rejectedReply())}
 
 	// Only outputs of successful programs are checked.
 	checks := func(say error) func(w *world) {
@@ -1063,41 +1077,41 @@ func bounds(t *testing.T) map[string]story {
 	}
 	fits := program()
 	fits.Blocks[0].Steps = []ir.Step{branches(fits, "fan", ir.JoinAll, 0, "x")}
-	out["an output that fits"] = story{program: fits, begin: checks(nil)}
-	out["a branch has no output"] = story{program: fits, begin: checks(errors.New("it does not fit"))}
-	out["the output of a failure is not looked at"] = story{
-		program: program(task("a")), begin: checks(errors.New("it does not fit")), tell: ends("a", no("no luck")),
+	out["valid output"] = scenario{program: fits, begin: checks(nil)}
+	out["only the run output is validated"] = scenario{program: fits, begin: checks(errors.New("it does not fit"))}
+	out["output of failed run is not validated"] = scenario{
+		program: program(task("a")), begin: checks(errors.New("it does not fit")), drive: endTasks("a", apiError("no luck")),
 	}
 
 	// Cleanup takes time, too.
 	tidy := program(append(chain(task("a"), task("b")), task("tidy"))...)
 	tidy.OnCancel, tidy.Budget.ActiveSeconds = "tidy", limit(1)
-	out["cancelled when the time is up"] = story{program: tidy, tell: func(w *world) {
+	out["cancel after active time exhausted"] = scenario{program: tidy, drive: func(w *world) {
 		w.now += 1000
 		w.send()
 		w.send(plan.Cancel{Reason: "enough", By: eva}, plan.Cancel{By: eva})
-		w.do = stopped
+		w.do = cancelTask
 	}}
 	late := program(ir.Step{ID: "call", Action: ir.Call{}})
 	late.Children = []ir.Program{*tidy}
-	out["a child whose own time is up"] = story{
-		program: late, tell: func(w *world) { w.now += 1000; w.send(); w.do = stopped },
+	out["child active time exhausted"] = scenario{
+		program: late, drive: func(w *world) { w.now += 1000; w.send(); w.do = cancelTask },
 	}
 
 	namesakes := program()
 	namesakes.Blocks[0].Steps = []ir.Step{branches(namesakes, "fan", ir.JoinSettle, 0, "x", "xy")}
 	namesakes.Blocks[0].Steps[0].Action.(ir.Parallel).Branches[0].Budget.ActiveSeconds = limit(1)
-	out["a jump of the clock is not active time"] = story{program: late, tell: func(w *world) {
+	out["clock jump is not active time"] = scenario{program: late, drive: func(w *world) {
 		w.now += 900
 		w.send()
 		w.now += 7_200_000
 		w.send(plan.ClockJump{By: 7_200_000})
 		w.now += 99
 		w.send()
-		w.do = stopped
+		w.do = cancelTask
 	}}
-	out["a branch whose name begins another one stops alone"] = story{
-		program: namesakes, tell: func(w *world) { w.now += 1000; w.send(); w.end("x", cancelled()) },
+	out["branch deadline ignores branch with same prefix"] = scenario{
+		program: namesakes, drive: func(w *world) { w.now += 1000; w.send(); w.endTask("x", cancelledResult()) },
 	}
 	again := task("a")
 	again.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant}
@@ -1105,7 +1119,7 @@ func bounds(t *testing.T) map[string]story {
 	fresh.Blocks[0].Steps = chain(again, ir.Step{ID: "loop", Action: ir.Loop{
 		While: cond(t, "loop.index < 1"), Block: fresh.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}),
 	}})
-	out["a loop after a step that was tried again"] = story{program: fresh, tell: ends("a", no("no luck"))}
+	out["loop after retried step"] = scenario{program: fresh, drive: endTasks("a", apiError("no luck"))}
 
 	// Budgets of tasks.
 	money := program()
@@ -1114,7 +1128,7 @@ func bounds(t *testing.T) map[string]story {
 	par := fan.Action.(ir.Parallel)
 	par.Branches[1].Budget.Tokens = limit(50)
 	money.Blocks[0].Steps = []ir.Step{fan}
-	out["what tasks reserve"] = story{program: money, tell: func(w *world) {
+	out["budget reservations"] = scenario{program: money, drive: func(w *world) {
 		x, y := w.tasks[0], w.tasks[1]
 		ask := func(work journal.TaskID, n int, tokens, least int64) {
 			w.send(plan.Reserve{
@@ -1138,29 +1152,29 @@ func bounds(t *testing.T) map[string]story {
 		ir.Step{ID: "z", Action: ir.Gate{Decider: ir.Event, Event: "z"}, Next: []ir.Edge{on("a", ir.OK)}},
 		ir.Step{ID: "a", Action: ir.Gate{Decider: ir.Event, Event: "a"}},
 	)
-	out["a jump of the clock while nothing runs"] = story{program: waits, tell: func(w *world) {
+	out["clock jump while no task runs"] = scenario{program: waits, drive: func(w *world) {
 		w.now += 7_200_000
 		w.send(plan.ClockJump{By: 7_200_000})
 	}}
-	out["which events there are"] = story{program: waits, tell: func(w *world) {
+	out["signals of unknown and expected events"] = scenario{program: waits, drive: func(w *world) {
 		w.send(plan.Signal{Event: "b"}, plan.Signal{Event: "z"}, plan.Signal{Event: "a"})
 	}}
 	parts := task("a")
 	parts.Writes = []ir.Write{{Path: "state.n", Part: "n"}}
-	out["nothing has no parts"] = story{program: program(parts), tell: ends("a", value("null"))}
+	out["null result has no parts"] = scenario{program: program(parts), drive: endTasks("a", value("null"))}
 	critic := ir.Task{Kind: "agent"}
 	critic.Settings.Put("agent", "", source.Span{})
 	critic.Settings.Put("tool", "the tool", source.Span{})
-	out["a verdict without grounds"] = story{
+	out["verdict with empty evidence"] = scenario{
 		program: program(ir.Step{ID: "check", Action: ir.Gate{Decider: ir.Work, Verdict: &critic}}),
-		tell:    ends("check", value(`{"approved": true, "evidence": "", "reason": "because"}`)),
+		drive:   endTasks("check", value(`{"approved": true, "evidence": "", "reason": "because"}`)),
 	}
 
 	// A rewind restores the values of the step, whatever is open, and keeps the usage.
 	back := program()
 	back.Vars = []ir.Var{{Path: "state.edited"}}
-	loop := ir.Step{ID: "loop", Writes: always("loop"), Action: ir.Loop{
-		Each: &ir.Each{Items: items(t, "[1, 2]"), Var: "n"},
+	loop := ir.Step{ID: "loop", Writes: alwaysWrites("loop"), Action: ir.Loop{
+		Each: &ir.Each{Items: agentFlowValue(t, "[1, 2]"), Var: "n"},
 		Block: back.AddBlock(ir.Block{Steps: chain(task("in"), ir.Step{ID: "ask", Action: ir.Gate{
 			Decider: ir.Person,
 		}})}),
@@ -1171,31 +1185,31 @@ func bounds(t *testing.T) map[string]story {
 		{On: []ir.Outcome{ir.OK}, When: cond(t, "state.fan == null"), To: ir.Target{Step: "a"}, Limit: 1},
 		on("fan", ir.OK),
 	}
-	back.Blocks[0].Steps = chain(task("a"), b, ir.Step{ID: "fan", Writes: always(
+	back.Blocks[0].Steps = chain(task("a"), b, ir.Step{ID: "fan", Writes: alwaysWrites(
 		"fan",
 	), Action: ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{
 		{Name: "x", Block: back.AddBlock(ir.Block{Steps: []ir.Step{loop}})},
 		{Name: "y", Block: back.AddBlock(ir.Block{Steps: []ir.Step{wait}})},
 	}}}, task("after"))
 	for _, step := range []string{"a", "b", "fan"} {
-		out["taken back to "+step] = story{program: back, input: `{"n": 1}`, tell: func(w *world) {
+		out["rewind to "+step] = scenario{program: back, input: `{"n": 1}`, drive: func(w *world) {
 			for range 5 {
-				w.result(0)
+				w.finishTask(0)
 			}
 			w.send(plan.Edit{Path: "state.edited", Value: json.RawMessage("1")})
-			takeBack(w, step, eva)
+			rewindTo(w, step, eva)
 			if step == "fan" {
 				return // to see the state then
 			}
 			for len(w.tasks) > 0 {
-				w.result(0)
+				w.finishTask(0)
 			}
 			w.send(plan.Signal{Event: "go"})
 			for range 2 {
 				_, digest := w.s.Shown(w.p, w.s.OpenGates()[0])
 				w.send(plan.GateDecision{Answer: plan.Approve, Digest: digest})
 				for len(w.tasks) > 0 && w.s.Finished == nil {
-					w.result(0)
+					w.finishTask(0)
 				}
 			}
 		}}
@@ -1204,34 +1218,27 @@ func bounds(t *testing.T) map[string]story {
 		p := program(chain(ir.Step{ID: "choose", Action: ir.Route{}}, wait, task("work"))...)
 		p.Blocks[0].Steps[0].Next = []ir.Edge{on("wait", ir.OK)}
 		p.Budget.Steps = limit(2)
-		out["taken back from a stop to "+step] = story{program: p, tell: func(w *world) {
+		out["rewind from exhausted step budget to "+step] = scenario{program: p, drive: func(w *world) {
 			w.send(plan.Signal{Event: "go"})
-			takeBack(w, step, eva)
+			rewindTo(w, step, eva)
 		}}
 	}
 	ends := program(
 		append(chain(task("a"), task("b")), ir.Step{ID: "tidy", Action: ir.Gate{Decider: ir.Event, Event: "go"}})...,
 	)
 	ends.OnCancel = "tidy"
-	out["nothing is taken back that is being cancelled"] = story{program: ends, tell: func(w *world) {
+	out["rewind refused while cancelling"] = scenario{program: ends, drive: func(w *world) {
 		w.send(plan.Cancel{})
-		w.end("a", cancelled())
-		takeBack(w, "a", eva)
+		w.endTask("a", cancelledResult())
+		rewindTo(w, "a", eva)
 	}}
 	return out
 }
 
-// takeBack rewinds a run to a step that it had reached.
-func takeBack(w *world, step string, by journal.Actor) {
+// rewindTo rewinds a run to a step that it had reached.
+func rewindTo(w *world, step string, by journal.Actor) {
 	w.t.Helper()
-	var was plan.Checkpoint
-	reached, s := false, &plan.State{Run: "run-1"}
-	for i := range w.log {
-		if at, ok := s.Reaches(&w.log[i], step); ok {
-			was, reached = at, true
-		}
-		s.Fold(w.log[i : i+1])
-	}
+	was, reached := w.checkpoint(step)
 	if !reached {
 		w.t.Fatalf("step %q was not reached\n%s", step, describe(w.log))
 	}

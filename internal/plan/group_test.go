@@ -19,7 +19,7 @@ import (
 // The variables of a branch or an iteration end with it; its writes stay.
 func TestVariablesOfAnIterationEndWithIt(t *testing.T) {
 	p := program()
-	each := &ir.Each{Items: items(t, "input.list"), Var: "item", Block: p.AddBlock(ir.Block{Steps: []ir.Step{
+	each := &ir.Each{Items: agentFlowValue(t, "input.list"), Var: "item", Block: p.AddBlock(ir.Block{Steps: []ir.Step{
 		task("in"),
 	}})}
 	fan := ir.Step{ID: "fan", Action: ir.Parallel{Join: ir.JoinAll, Each: each}}
@@ -27,15 +27,15 @@ func TestVariablesOfAnIterationEndWithIt(t *testing.T) {
 	after.When = cond(t, `loop.index == 0 and loop.length == 1 and item == "outer"`)
 	body := p.AddBlock(ir.Block{Steps: chain(fan, after)})
 	p.Blocks[0].Steps = chain(
-		ir.Step{ID: "loop", Action: ir.Loop{Block: body, Each: &ir.Each{Items: items(t, "input.one"), Var: "item"}}},
+		ir.Step{ID: "loop", Action: ir.Loop{Block: body, Each: &ir.Each{Items: agentFlowValue(t, "input.one"), Var: "item"}}},
 		ir.Step{ID: "wait", Action: ir.Gate{Decider: ir.Person}},
 	)
 	w := start(t, p, `{"list": [1, 2, 3], "one": ["outer"]}`)
-	w.run(first)
+	w.run(pickFirst)
 	if w.done["loop/0/after#0"] != 1 {
 		t.Errorf("what comes after the branches sees theirs\n%s", describe(w.log))
 	}
-	if w.seen("item") != "" || w.seen("loop") != "" || w.seen("state.in") != `"loop/0/fan/2/in#0"` {
+	if w.rootVar("item") != "" || w.rootVar("loop") != "" || w.rootVar("state.in") != `"loop/0/fan/2/in#0"` {
 		t.Errorf("%v", w.s.Root().Scope)
 	}
 }
@@ -78,7 +78,7 @@ func TestStateDoesNotGrowWithFinishedIterations(t *testing.T) {
 					}
 				case "flaky":
 					if attempts++; attempts%2 == 1 {
-						return no("once")
+						return apiError("once")
 					}
 					if name == "cycle" && bodies == n {
 						return plan.Result{Outcome: journal.OutcomeRejected}
@@ -86,8 +86,8 @@ func TestStateDoesNotGrowWithFinishedIterations(t *testing.T) {
 				}
 				return value(`"done"`)
 			}
-			w.run(first)
-			w.laws() // the snapshot is all of the state
+			w.run(pickFirst)
+			w.checkInvariants() // the snapshot is all of the state
 			if bodies != n || w.s.Root().Step != "wait" {
 				t.Fatalf("%s: after %d of %d iterations, the run is at %q", name, bodies, n, w.s.Root().Step)
 			}
@@ -123,49 +123,49 @@ func TestUnreadableValuesFail(t *testing.T) {
 		"the items of a loop": func(p *ir.Program) ir.Step {
 			return ir.Step{ID: "x", Action: ir.Loop{
 				Block: p.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}),
-				Each:  &ir.Each{Items: items(t, "state.a"), Var: "item"},
+				Each:  &ir.Each{Items: agentFlowValue(t, "state.a"), Var: "item"},
 			}}
 		},
 		"the limit of a loop": func(p *ir.Program) ir.Step {
 			return ir.Step{ID: "x", Action: ir.Loop{
-				Block: p.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}), MaxExpr: items(t, "state.a"),
+				Block: p.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}), MaxExpr: agentFlowValue(t, "state.a"),
 			}}
 		},
-		"the end of a loop": func(p *ir.Program) ir.Step {
+		"the break condition of a loop": func(p *ir.Program) ir.Step {
 			return ir.Step{ID: "x", Action: ir.Loop{
 				Block: p.AddBlock(ir.Block{Steps: []ir.Step{task("in")}}), While: cond(t, "loop.index < 1"),
 				BreakWhen: cond(t, "state.a == 1"),
 			}}
 		},
-		"the time of a step": func(p *ir.Program) ir.Step {
+		"the timeout of a step": func(p *ir.Program) ir.Step {
 			s := branches(p, "x", ir.JoinAll, 0, "in")
 			s.TimeoutExpr = template("{{.state.a}}")
 			return s
 		},
 		"an input of a child": func(p *ir.Program) ir.Step {
 			p.Children = []ir.Program{*program(task("in"))}
-			return ir.Step{ID: "x", Action: ir.Call{Inputs: []ir.Binding{{Name: "n", Value: items(t, "state.a")}}}}
+			return ir.Step{ID: "x", Action: ir.Call{Inputs: []ir.Binding{{Name: "n", Value: agentFlowValue(t, "state.a")}}}}
 		},
 		"the parts of a result": func(*ir.Program) ir.Step {
 			s := task("big")
 			s.Writes = []ir.Write{{Path: "state.n", Part: "n"}}
 			return s
 		},
-		"what a child gave": func(p *ir.Program) ir.Step {
+		"the output of a child": func(p *ir.Program) ir.Step {
 			p.Children = []ir.Program{*program(task("big"))}
-			return ir.Step{ID: "x", Action: ir.Call{}, Result: items(t, "result")}
+			return ir.Step{ID: "x", Action: ir.Call{}, Result: agentFlowValue(t, "result")}
 		},
 		"a result": func(p *ir.Program) ir.Step {
 			s := branches(p, "x", ir.JoinAll, 0, "in")
-			s.Result = items(t, "state.a")
+			s.Result = agentFlowValue(t, "state.a")
 			return s
 		},
-		"a choice": func(*ir.Program) ir.Step {
+		"a route": func(*ir.Program) ir.Step {
 			return ir.Step{ID: "x", Action: ir.Route{}, Next: []ir.Edge{{
 				On: []ir.Outcome{ir.OK}, When: cond(t, "state.a == 1"), To: ir.Target{Exit: ir.ExitBlock},
 			}}}
 		},
-		"a condition to stop": func(*ir.Program) ir.Step {
+		"a stop condition": func(*ir.Program) ir.Step {
 			s := task("x")
 			s.StopWhen = cond(t, "state.a == 1")
 			return s
@@ -176,11 +176,11 @@ func TestUnreadableValuesFail(t *testing.T) {
 			p.Blocks[0].Steps = chain(task("a"), build(p))
 			w := start(t, p, "")
 			w.p.Blobs = func(string) (json.RawMessage, error) { return nil, errors.New(why) }
-			w.end("a", lost)
+			w.endTask("a", lost)
 			if slices.ContainsFunc(w.tasks, func(task journal.TaskID) bool { return task.Step == "big" }) {
-				w.end("big", lost)
+				w.endTask("big", lost)
 			}
-			w.run(first)
+			w.run(pickFirst)
 			if f := w.s.Finished; f == nil || f.Outcome != journal.OutcomeFailed || !strings.Contains(f.Error, why) {
 				t.Errorf("%+v\n%s", f, describe(w.log))
 			}
@@ -205,10 +205,10 @@ func TestReducersReadLargeValues(t *testing.T) {
 			for _, step := range []string{"a", "b"} {
 				r := value("")
 				r.Value = journal.Value{Hash: step, Size: 1 << 20}
-				w.end(step, r)
+				w.endTask(step, r)
 			}
 			want := map[ir.Reducer]string{ir.Append: `[{"a":1},{"b":1}]`, ir.Merge: `{"a":1,"b":1}`}[reducer]
-			if got := w.seen("state.all"); got != want {
+			if got := w.rootVar("state.all"); got != want {
 				t.Errorf("%s, declared %t: got %s, want %s", reducer, declared, got, want)
 			}
 		}
@@ -227,12 +227,12 @@ func TestCombineTasksSeeAllBranches(t *testing.T) {
 	w := start(t, p, "")
 	w.p.Blobs = func(hash string) (json.RawMessage, error) { return nil, errors.New("lost: " + hash) }
 	for _, name := range []string{"y", "x"} {
-		w.end(name, plan.Result{
+		w.endTask(name, plan.Result{
 			Outcome: journal.OutcomeOK, Value: journal.Value{Hash: name, Size: 1 << 20},
 			Usage: journal.Usage{OutputTokens: 5},
 		})
 	}
-	w.end("z", no("no luck"))
+	w.endTask("z", apiError("no luck"))
 	got, err := w.s.BranchValues(w.p, w.s.Root())
 	if err == nil || err.Error() != "lost: x" {
 		t.Errorf("the first that is missing counts: %v", err)
@@ -253,7 +253,7 @@ func TestCombineTasksSeeAllBranches(t *testing.T) {
 	p.Children = []ir.Program{*program(task("in"))}
 	p.Children[0].Name = "child"
 	w = start(t, p, "")
-	w.end("in", value("1"))
+	w.endTask("in", value("1"))
 	got, err = w.s.BranchValues(w.p, w.s.Root())
 	want = []plan.BranchValue{{
 		Branch: "child", Outcome: "ok", Value: json.RawMessage("1"), Used: journal.Usage{Steps: 1},

@@ -46,7 +46,7 @@ func TestAutomatedApprovalIsNoPerson(t *testing.T) {
 		{journal.Actor{User: "ann", Method: "token"}, "ann"},
 	} {
 		w := atGate(t, ir.Gate{})
-		decision := w.signed(plan.Approve, "")
+		decision := w.signedDecision(plan.Approve, "")
 		decision.By, decision.Automated = c.by, true
 		var decided journal.GateDecided
 		for _, e := range w.send(decision) {

@@ -28,7 +28,7 @@ type reporter interface {
 	Fatalf(format string, args ...any)
 }
 
-// world provides tasks, time and people for a plan, and checks the plan's three laws after every batch.
+// world provides tasks, time and people for a plan, and checks the plan's three invariants after every batch.
 type world struct {
 	t     reporter
 	p     *plan.Program
@@ -39,9 +39,10 @@ type world struct {
 	done  map[string]int   // executions by task key
 	// do returns the result of a task; nil ends every task with its key as value.
 	do    func(w journal.TaskID) plan.Result
-	quick bool // do not check the laws
+	quick bool // do not check the invariants
 }
 
+// start starts a run of a program; an empty input means no values.
 func start(t reporter, program *ir.Program, input string) *world {
 	t.Helper()
 	w := &world{t: t, p: plan.Compile(program), now: 1000, done: map[string]int{}}
@@ -53,14 +54,15 @@ func start(t reporter, program *ir.Program, input string) *world {
 		Budget: plan.LimitsOf(program),
 	}, w.now, false)
 	w.s = s
-	w.took(events)
+	w.record(events)
 	return w
 }
 
+// send decides with inputs, and returns the events.
 func (w *world) send(in ...plan.Input) []journal.Event {
 	w.t.Helper()
 	events := w.s.Decide(w.p, w.now, current(w.s, in)...)
-	w.took(events)
+	w.record(events)
 	return events
 }
 
@@ -85,7 +87,8 @@ func current(s *plan.State, in []plan.Input) []plan.Input {
 	return out
 }
 
-func (w *world) took(events []journal.Event) {
+// record adds events to the log, and the tasks that they start to the running ones.
+func (w *world) record(events []journal.Event) {
 	w.t.Helper()
 	w.log = append(w.log, events...)
 	for i, e := range events {
@@ -97,13 +100,13 @@ func (w *world) took(events []journal.Event) {
 		}
 	}
 	if !w.quick {
-		w.laws()
+		w.checkInvariants()
 	}
 }
 
-// laws checks that the fold equals the live state, that deciding again yields nothing unless the decision was cut, and
-// that a snapshot round trip changes nothing.
-func (w *world) laws() {
+// checkInvariants checks that the fold equals the live state, that deciding again yields nothing unless the decision
+// was cut, and that a snapshot round trip changes nothing.
+func (w *world) checkInvariants() {
 	w.t.Helper()
 	live := string(w.s.Snapshot())
 	var whole strings.Builder
@@ -143,8 +146,21 @@ func (w *world) laws() {
 	}
 }
 
-// result ends the n-th running task.
-func (w *world) result(n int) {
+// checkpoint returns the latest checkpoint of a step in the log, which a rewind to the step needs. It reports false if
+// the run has not reached the step.
+func (w *world) checkpoint(step string) (latest plan.Checkpoint, reached bool) {
+	s := &plan.State{Run: "run-1"}
+	for i := range w.log {
+		if at, ok := s.Reaches(&w.log[i], step); ok {
+			latest, reached = at, true
+		}
+		s.Fold(w.log[i : i+1])
+	}
+	return latest, reached
+}
+
+// finishTask ends the n-th running task with the result that do returns.
+func (w *world) finishTask(n int) {
 	w.t.Helper()
 	task := w.tasks[n]
 	w.tasks = slices.Delete(w.tasks, n, n+1)
@@ -165,7 +181,7 @@ func (w *world) run(pick func(n int) int) {
 	w.t.Helper()
 	for range 100_000 {
 		if len(w.tasks) > 0 {
-			w.result(pick(len(w.tasks)))
+			w.finishTask(pick(len(w.tasks)))
 			continue
 		}
 		wake, ok := w.s.Wake()
@@ -174,30 +190,33 @@ func (w *world) run(pick func(n int) int) {
 		}
 		w.now = max(w.now, wake)
 		if len(w.send()) == 0 {
-			w.t.Fatalf("woken at %d for nothing", wake)
+			w.t.Fatalf("a timer at %d yields no events", wake)
 		}
 	}
 	w.t.Fatal("the run does not come to rest")
 }
 
-func first(int) int { return 0 }
+// pickFirst makes run end the task that started first.
+func pickFirst(int) int { return 0 }
 
+// describe returns events in words, one per line.
 func describe(events []journal.Event) string {
 	var b strings.Builder
 	for _, e := range events {
-		fmt.Fprintln(&b, line(e))
+		fmt.Fprintln(&b, describeEvent(e))
 	}
 	return b.String()
 }
 
-func line(e journal.Event) string {
+// describeEvent returns the part of an event that tests compare. Other facts have their type alone.
+func describeEvent(e journal.Event) string {
 	switch x := e.Fact.(type) {
 	case journal.TaskStarted:
-		return withFor("start "+x.Key(), x.For)
+		return withReplaced("start "+x.Key(), x.For)
 	case journal.TaskEnded:
 		return strings.TrimSpace(fmt.Sprintf("end %s %s %s", x.Key(), x.Outcome, x.Class))
 	case journal.StepLeft:
-		return withFor(
+		return withReplaced(
 			strings.TrimSpace(fmt.Sprintf("left %s %s %s%s", x.Place.Key(), x.Outcome, x.Class, x.To)), x.For,
 		)
 	case journal.StepEntered:
@@ -236,9 +255,10 @@ func line(e journal.Event) string {
 	return strings.TrimPrefix(fmt.Sprintf("%T", e.Fact), "journal.")
 }
 
-func withFor(text, standIn string) string {
-	if standIn != "" {
-		return text + " for " + standIn
+// withReplaced adds the step that a fallback replaces.
+func withReplaced(text, replaced string) string {
+	if replaced != "" {
+		return text + " for " + replaced
 	}
 	return text
 }
@@ -268,6 +288,7 @@ func task(id string) ir.Step {
 	return ir.Step{ID: id, Type: "task", Action: ir.Task{Kind: "test"}, Writes: []ir.Write{{Path: "state." + id}}}
 }
 
+// cond parses a condition.
 func cond(t reporter, text string) *expr.Expr {
 	t.Helper()
 	e, problems := expr.Parse(expr.AgentFlow, text, source.Span{})
@@ -277,7 +298,8 @@ func cond(t reporter, text string) *expr.Expr {
 	return e
 }
 
-func lenient(t reporter, text string) *expr.Expr {
+// lenientCond parses a condition that an error leaves undecided.
+func lenientCond(t reporter, text string) *expr.Expr {
 	t.Helper()
 	e, problems := expr.Parse(expr.AWFLenient, text, source.Span{})
 	if problems.Errors() {
@@ -286,7 +308,8 @@ func lenient(t reporter, text string) *expr.Expr {
 	return e
 }
 
-func items(t reporter, text string) *expr.Expr {
+// agentFlowValue parses an expression of any value.
+func agentFlowValue(t reporter, text string) *expr.Expr {
 	t.Helper()
 	e, problems := expr.ParseValue(expr.AgentFlow, text, source.Span{})
 	if problems.Errors() {
@@ -295,6 +318,7 @@ func items(t reporter, text string) *expr.Expr {
 	return e
 }
 
+// failing returns the results of tasks of which those of the steps, or with the keys, fail.
 func failing(ids ...string) func(journal.TaskID) plan.Result {
 	return func(w journal.TaskID) plan.Result {
 		if slices.Contains(ids, w.Step) || slices.Contains(ids, w.Key()) {
@@ -304,6 +328,7 @@ func failing(ids ...string) func(journal.TaskID) plan.Result {
 	}
 }
 
+// value returns the result of a task that succeeds with a value.
 func value(text string) plan.Result {
 	return plan.Result{Outcome: journal.OutcomeOK, Value: journal.Value{JSON: json.RawMessage(text)}}
 }
@@ -357,7 +382,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 			want: "start a#0; end a#0 failed API_ERROR; start b#0; end b#0 ok; finished ok",
 		},
 		{
-			name: "a fallback takes the place of a step that failed, and its way on",
+			name: "a fallback replaces a failed step and takes its transitions",
 			program: func() *ir.Program {
 				steps := chain(edit(task("a"), func(s *ir.Step) { s.Fallback = &ir.Name{Name: "spare"} }), task("b"))
 				return program(append(steps, task("spare"))...)
@@ -367,7 +392,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 				"finished ok",
 		},
 		{
-			name: "a fallback takes the place of a step that was skipped",
+			name: "a fallback replaces a skipped step",
 			program: func() *ir.Program {
 				steps := chain(edit(task("a"), func(s *ir.Step) {
 					s.Fallback = &ir.Name{Name: "spare"}
@@ -391,7 +416,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 				"d#0 ok; finished ok",
 		},
 		{
-			name: "the fallback of a failed fallback follows the jump of that one",
+			name: "the fallback of a failed fallback follows its jump",
 			program: func() *ir.Program {
 				other := edit(task("other"), func(s *ir.Step) {
 					s.Fallback, s.Next = &ir.Name{Name: "spare"}, []ir.Edge{on("c", ir.OK)}
@@ -404,7 +429,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 				"start spare~1#0 for a; end spare~1#0 ok; start c#0; end c#0 ok; finished ok",
 		},
 		{
-			name: "the fallback of a skipped fallback does not follow the jump of that one",
+			name: "the fallback of a skipped fallback does not follow its jump",
 			program: func() *ir.Program {
 				other := edit(task("other"), func(s *ir.Step) {
 					s.When = cond(t, "input.go == true")
@@ -436,7 +461,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 				"start b#0; end b#0 ok; finished ok",
 		},
 		{
-			name: "ordered edges, the first that holds",
+			name: "the first edge that holds is taken",
 			program: func() *ir.Program {
 				pick := ir.Step{ID: "pick", Action: ir.Route{}, Next: []ir.Edge{
 					{On: []ir.Outcome{ir.OK}, When: cond(t, `input.kind == "x"`), To: ir.Target{Step: "b"}},
@@ -449,7 +474,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 			want:  "left pick ok; routed pick [0 no, 1 yes]; start a#0; end a#0 ok; finished ok",
 		},
 		{
-			name: "no branch fits",
+			name: "no edge matches",
 			program: func() *ir.Program {
 				return program(ir.Step{ID: "pick", Action: ir.Route{}, Next: []ir.Edge{{
 					On: []ir.Outcome{ir.OK}, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"},
@@ -458,7 +483,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 			want: "left pick failed NO_BRANCH; finished failed NO_BRANCH",
 		},
 		{
-			name: "a limited edge goes back so often and no more",
+			name: "a limited edge is taken up to its limit",
 			program: func() *ir.Program {
 				b := task("b")
 				b.Next = []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "a"}, Limit: 2}}
@@ -469,7 +494,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 				"start a~3#0; end a~3#0 ok; start b~3#0; end b~3#0 ok; finished ok",
 		},
 		{
-			name: "retries with their delays, then failure",
+			name: "a step fails after its retries",
 			program: func() *ir.Program {
 				return program(edit(task("a"), func(s *ir.Step) {
 					s.Retry = &ir.Retry{MaxAttempts: 3, Backoff: ir.List, Delays: []ir.Millis{500, 2000}}
@@ -491,7 +516,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 			want: "start a#0; end a#0 failed API_ERROR; finished failed API_ERROR",
 		},
 		{
-			name: "what trying again does not help is not tried again",
+			name: "an error of a permanent class is not retried",
 			program: func() *ir.Program {
 				return program(edit(task("a"), func(s *ir.Step) {
 					s.Retry = &ir.Retry{
@@ -505,7 +530,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 			want: "start a#0; end a#0 failed NOT_READY; finished failed NOT_READY",
 		},
 		{
-			name: "several writes need their parts",
+			name: "a result without a written part is invalid",
 			program: func() *ir.Program {
 				return program(edit(task("a"), func(s *ir.Step) {
 					s.Writes = []ir.Write{{Path: "state.x", Part: "x"}, {Path: "state.y", Part: "y"}}
@@ -515,7 +540,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 			want: "start a#0; end a#0 failed INVALID_OUTPUT; finished failed INVALID_OUTPUT",
 		},
 		{
-			name: "a critic lets pass",
+			name: "a critic approves",
 			program: func() *ir.Program {
 				return program(chain(ir.Step{ID: "g", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{
 					Kind: "agent",
@@ -525,7 +550,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 			want: "start g:verdict#0; end g:verdict#0 ok; start b#0; end b#0 ok; finished ok",
 		},
 		{
-			name: "a critic says no: not an error, but the end",
+			name: "a critic rejects and ends the run as rejected",
 			program: func() *ir.Program {
 				return program(chain(ir.Step{ID: "g", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{
 					Kind: "agent",
@@ -535,7 +560,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 			want: "start g:verdict#0; end g:verdict#0 rejected; finished rejected GATE_REJECTED",
 		},
 		{
-			name: "a verdict that is none never passes",
+			name: "an invalid verdict is never an approval",
 			program: func() *ir.Program {
 				return program(ir.Step{ID: "g", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}})
 			},
@@ -543,7 +568,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 			want: "start g:verdict#0; end g:verdict#0 failed INVALID_OUTPUT; finished failed INVALID_OUTPUT",
 		},
 		{
-			name: "an end in the middle",
+			name: "an end step before other steps ends the run",
 			program: func() *ir.Program {
 				return program(chain(task("a"), ir.Step{ID: "stop", Action: ir.End{}}, task("b"))...)
 			},
@@ -562,7 +587,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := start(t, c.program(), c.input)
 			w.do = c.do
-			w.run(first)
+			w.run(pickFirst)
 			got := strings.ReplaceAll(strings.TrimSpace(describe(w.log[1:])), "\n", "; ")
 			if diff := cmp.Diff(strings.ReplaceAll(c.want, "; ", "\n"), strings.ReplaceAll(
 				got, "; ", "\n",
@@ -612,8 +637,8 @@ func TestParallelJoins(t *testing.T) {
 				}
 				return c.do(task)
 			}
-			w.run(first)
-			if got := line(w.log[len(w.log)-1]); got != c.want {
+			w.run(pickFirst)
+			if got := describeEvent(w.log[len(w.log)-1]); got != c.want {
 				t.Errorf("got %s, want %s\n%s", got, c.want, describe(w.log))
 			}
 			started, ended := 0, 0
@@ -641,8 +666,8 @@ func TestBranchesMergeInBranchOrder(t *testing.T) {
 	p.Blocks[0].Steps = chain(fan, task("after"))
 	for _, order := range [][]int{{0, 0}, {1, 0}} {
 		w := start(t, p, "")
-		w.result(order[0])
-		w.result(order[1])
+		w.finishTask(order[0])
+		w.finishTask(order[1])
 		if got := string(w.s.Root().Scope["state.same"].JSON); got != `"fan/y/y#0"` {
 			t.Errorf("order %v: the last branch wins, got %s", order, got)
 		}
@@ -655,7 +680,7 @@ func TestBranchesDoNotSeeEachOther(t *testing.T) {
 	p.Blocks[2].Steps[0].When = cond(t, `state.x != null`)
 	p.Blocks[0].Steps = []ir.Step{fan}
 	w := start(t, p, "")
-	w.run(first)
+	w.run(pickFirst)
 	if w.done["fan/y/y#0"] != 0 {
 		t.Error("branch y saw what branch x wrote")
 	}
@@ -668,18 +693,18 @@ func TestLoopsExitEarly(t *testing.T) {
 		Next: []ir.Edge{{On: []ir.Outcome{ir.OK}, When: cond(t, `item == "c"`), To: ir.Target{Step: "found"}}},
 	}}})
 	loop := ir.Step{
-		ID: "each", Action: ir.Loop{Block: body, Each: &ir.Each{Items: items(t, "input.list"), Var: "item"}},
+		ID: "each", Action: ir.Loop{Block: body, Each: &ir.Each{Items: agentFlowValue(t, "input.list"), Var: "item"}},
 		Next: []ir.Edge{on("none", ir.OK)},
 	}
 	p.Blocks[0].Steps = []ir.Step{loop, task("found"), task("none")}
 	w := start(t, p, `{"list": ["a", "b", "c", "d"]}`)
-	w.run(first)
+	w.run(pickFirst)
 	if w.done["each/2/body#0"] != 1 || w.done["each/3/body#0"] != 0 || w.done["found#0"] != 1 || w.done["none#0"] != 0 {
 		t.Errorf("done: %v", w.done)
 	}
 
 	w = start(t, p, `{"list": ["a", "b"]}`)
-	w.run(first)
+	w.run(pickFirst)
 	if w.done["found#0"] != 0 || w.done["none#0"] != 1 {
 		t.Errorf("done: %v", w.done)
 	}
@@ -692,7 +717,7 @@ func TestLoopsStopAtTheirLimits(t *testing.T) {
 		p.Blocks[0].Steps = []ir.Step{{ID: "loop", Action: l}}
 		return p
 	}
-	each := &ir.Each{Items: items(t, "input.list"), Var: "item"}
+	each := &ir.Each{Items: agentFlowValue(t, "input.list"), Var: "item"}
 	for _, c := range []struct {
 		name string
 		loop ir.Loop
@@ -711,24 +736,24 @@ func TestLoopsStopAtTheirLimits(t *testing.T) {
 		{"break", ir.Loop{Each: each, BreakWhen: cond(t, "item == 2")}, "finished ok", 2},
 		{
 			"a condition to stop that has no value",
-			ir.Loop{Each: each, BreakWhen: lenient(t, "item > 'x'")},
+			ir.Loop{Each: each, BreakWhen: lenientCond(t, "item > 'x'")},
 			"finished ok", 3,
 		},
 		{
 			"a computed limit",
-			ir.Loop{While: cond(t, "loop.index < 30"), MaxExpr: items(t, "input.most")},
+			ir.Loop{While: cond(t, "loop.index < 30"), MaxExpr: agentFlowValue(t, "input.most")},
 			"finished ok", 1,
 		},
 		{
 			"a computed limit beyond what there can be",
-			ir.Loop{While: cond(t, "loop.index < 30"), Max: 10, MaxExpr: items(t, "input.many")},
+			ir.Loop{While: cond(t, "loop.index < 30"), Max: 10, MaxExpr: agentFlowValue(t, "input.many")},
 			"finished failed CONDITION", 0,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := start(t, loop(c.loop), `{"list": [1, 2, 3], "most": 1, "many": 11}`)
-			w.run(first)
-			if got := line(w.log[len(w.log)-1]); got != c.want || len(w.done) != c.n {
+			w.run(pickFirst)
+			if got := describeEvent(w.log[len(w.log)-1]); got != c.want || len(w.done) != c.n {
 				t.Errorf("got %s after %d iterations, want %s after %d", got, len(w.done), c.want, c.n)
 			}
 		})
@@ -804,8 +829,8 @@ func TestCyclesEnd(t *testing.T) {
 					}
 				}
 			}
-			w.run(first)
-			w.laws()
+			w.run(pickFirst)
+			w.checkInvariants()
 			if w.s.Finished == nil || len(w.log) > 10_000 {
 				t.Fatalf("%d events, finished: %v", len(w.log), w.s.Finished)
 			}
@@ -830,7 +855,7 @@ func TestChildRunsReturnTheirOutput(t *testing.T) {
 		task("after"))...)
 	p.Children = []ir.Program{*child}
 	w := start(t, p, "")
-	w.run(first)
+	w.run(pickFirst)
 	if got := string(w.s.Finished.Output.JSON); w.s.Finished.Outcome != "ok" {
 		t.Fatalf("%s\n%s", got, describe(w.log))
 	}
@@ -864,22 +889,22 @@ func TestGatesTakeOneDecision(t *testing.T) {
 	}
 	t.Run("approve once", func(t *testing.T) {
 		w := start(t, gate(ir.Gate{Decider: ir.Person}), "")
-		w.run(first)
+		w.run(pickFirst)
 		if s := w.s.Summary(); s.Status != journal.Waiting || s.Waiting != "approval: g" {
 			t.Errorf("%+v", s)
 		}
 		d := digest(w)
 		yes := plan.GateDecision{Step: "g", Answer: plan.Approve, Digest: d, By: journal.Actor{User: "eva"}}
 		w.send(yes, yes)
-		w.run(first)
+		w.run(pickFirst)
 		if got := describe(w.log); !strings.Contains(got, "decided g ok human_review") ||
 			!strings.Contains(got, "no: nothing is waiting") {
 			t.Error(got)
 		}
 	})
-	t.Run("a claimed name stands beside the actor, never in its place", func(t *testing.T) {
+	t.Run("a claimed name never replaces the actor", func(t *testing.T) {
 		w := start(t, gate(ir.Gate{Decider: ir.Person}), "")
-		w.run(first)
+		w.run(pickFirst)
 		w.send(plan.GateDecision{Answer: plan.Approve, Digest: digest(w), By: journal.Actor{User: "eva", As: "boss"}})
 		var got struct{ Actor, Claimed string }
 		if err := json.Unmarshal(w.s.Root().Scope["state.g"].JSON, &got); err != nil || got.Actor != "eva" ||
@@ -887,9 +912,9 @@ func TestGatesTakeOneDecision(t *testing.T) {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})
-	t.Run("a decision on something else is refused", func(t *testing.T) {
+	t.Run("a decision with another digest is refused", func(t *testing.T) {
 		w := start(t, gate(ir.Gate{Decider: ir.Person}), "")
-		w.run(first)
+		w.run(pickFirst)
 		d := digest(w)
 		w.send(plan.Edit{Path: "state.a", Value: json.RawMessage(`"changed"`)})
 		err := w.s.Check(w.p, plan.GateDecision{Step: "g", Answer: plan.Approve, Digest: d})
@@ -897,9 +922,9 @@ func TestGatesTakeOneDecision(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("what was shown is in the facts, and its digest is everybody's to compute", func(t *testing.T) {
+	t.Run("the facts have what was shown, and its digest can be computed from them", func(t *testing.T) {
 		w := start(t, gate(ir.Gate{Decider: ir.Person}), "")
-		w.run(first)
+		w.run(pickFirst)
 		w.send(plan.Edit{Path: "state.a", Value: json.RawMessage(`{"text": "<b>", "n": 1.0}`)})
 		w.send(plan.GateDecision{Answer: plan.Approve, Digest: digest(w)})
 		var opened journal.GateOpened
@@ -933,25 +958,25 @@ func TestGatesTakeOneDecision(t *testing.T) {
 			}
 		}
 	})
-	t.Run("approval and timeout race: what came first counts", func(t *testing.T) {
+	t.Run("approval and timeout race: the first input counts", func(t *testing.T) {
 		w := start(t, gate(ir.Gate{Decider: ir.Person, Timeout: 100}), "")
 		w.run(func(n int) int { return 0 })
 		if w.s.Finished == nil || w.s.Finished.Reason != "TIMEOUT" {
 			t.Errorf("%+v", w.s.Finished)
 		}
 		w = start(t, gate(ir.Gate{Decider: ir.Person, Timeout: 100}), "")
-		w.result(0)
+		w.finishTask(0)
 		w.now += 500 // after the deadline, but the decision arrives before the timer
 		w.send(plan.GateDecision{Answer: plan.Approve, Digest: digest(w)})
-		w.run(first)
+		w.run(pickFirst)
 		if w.s.Finished.Outcome != "ok" {
 			t.Errorf("%+v", w.s.Finished)
 		}
 	})
-	t.Run("an event may come before anybody waits for it", func(t *testing.T) {
+	t.Run("an event may arrive before its gate opens", func(t *testing.T) {
 		w := start(t, gate(ir.Gate{Decider: ir.Event, Event: "papers"}), "")
 		w.send(plan.Signal{Event: "papers", Data: json.RawMessage(`{"n":1}`)})
-		w.run(first)
+		w.run(pickFirst)
 		if w.s.Finished == nil || w.done["b#0"] != 1 {
 			t.Error(describe(w.log))
 		}
@@ -967,7 +992,7 @@ func TestGatesTakeOneDecision(t *testing.T) {
 	})
 	t.Run("an event on an approval needs a verdict", func(t *testing.T) {
 		w := start(t, gate(ir.Gate{Decider: ir.Person, Event: "ok"}), "")
-		w.run(first)
+		w.run(pickFirst)
 		if r, ok := plan.IsRefusal(w.s.Check(w.p, plan.Signal{Event: "ok"})); !ok || r.Code != plan.WrongKind {
 			t.Error("not refused")
 		}
@@ -978,7 +1003,7 @@ func TestGatesTakeOneDecision(t *testing.T) {
 	})
 	t.Run("skip on timeout", func(t *testing.T) {
 		w := start(t, gate(ir.Gate{Decider: ir.Event, Event: "e", Timeout: 100, OnTimeout: ir.TimeoutSkip}), "")
-		w.run(first)
+		w.run(pickFirst)
 		if w.s.Finished == nil || w.s.Finished.Outcome != "ok" {
 			t.Error(describe(w.log))
 		}
@@ -997,7 +1022,7 @@ func TestLostTasksFollowTheirRecovery(t *testing.T) {
 	if len(w.tasks) != 1 || w.tasks[0].Key() != "a#0" {
 		t.Fatalf("the same task again, with the same key: %v", w.tasks)
 	}
-	w.run(first)
+	w.run(pickFirst)
 	if w.s.Spent.Used.Steps != 2 {
 		t.Errorf("a rerun does not count as a step: %d", w.s.Spent.Used.Steps)
 	}
@@ -1013,7 +1038,7 @@ func TestLostTasksFollowTheirRecovery(t *testing.T) {
 			t.Fatal("a doubt cannot be approved")
 		}
 		w.send(plan.GateDecision{Step: "a", Answer: answer, Value: json.RawMessage("1")})
-		w.run(first)
+		w.run(pickFirst)
 		if w.s.Finished.Outcome != want {
 			t.Errorf("%s: %+v", answer, w.s.Finished)
 		}
@@ -1060,7 +1085,7 @@ func TestAttemptAfterALostOneIsANewTask(t *testing.T) {
 	w.tasks = nil
 	w.send(plan.Gone{Work: lost, Why: "crash", Policy: journal.RecoveryRerun})
 	w.do = func(journal.TaskID) plan.Result { return plan.Result{Outcome: journal.OutcomeFailed, Class: "TOOL"} }
-	w.result(0)
+	w.finishTask(0)
 	w.now, _ = w.s.Wake()
 	w.send()
 	if len(w.tasks) != 1 || w.tasks[0].Key() != "a#1" {
@@ -1076,22 +1101,22 @@ func TestAttemptAfterALostOneIsANewTask(t *testing.T) {
 }
 
 func TestBudgetsAreReservations(t *testing.T) {
-	t.Run("steps park the run until they are raised", func(t *testing.T) {
+	t.Run("an exhausted step budget stops the run until it is raised", func(t *testing.T) {
 		p := program(chain(task("a"), task("b"), task("c"))...)
 		p.Budget.Steps = limit(2)
 		w := start(t, p, "")
-		w.run(first)
+		w.run(pickFirst)
 		if s := w.s.Summary(); s.Status != journal.Exceeded || s.Waiting != "budget: steps" {
 			t.Fatalf("%+v\n%s", s, describe(w.log))
 		}
 		w.send(plan.Raise{Budget: plan.BudgetSteps, To: 2})
 		w.send(plan.Raise{Budget: plan.BudgetSteps, To: 3})
-		w.run(first)
+		w.run(pickFirst)
 		if w.s.Finished == nil || w.s.Finished.Outcome != "ok" {
 			t.Error(describe(w.log))
 		}
 	})
-	t.Run("a fan-out never reserves more than there is", func(t *testing.T) {
+	t.Run("parallel tasks never reserve more than the budget", func(t *testing.T) {
 		p := program()
 		var names []string
 		for i := range 50 {
@@ -1131,7 +1156,7 @@ func TestBudgetsAreReservations(t *testing.T) {
 				t.Fatal("still waiting after the raise")
 			}
 		}
-		w.run(first)
+		w.run(pickFirst)
 		if w.s.Finished.Outcome != "ok" {
 			t.Error(describe(w.log[len(w.log)-3:]))
 		}
@@ -1165,7 +1190,7 @@ func TestBudgetsAreReservations(t *testing.T) {
 		p.Budget.ActiveSeconds = limit(10)
 		w := start(t, p, "")
 		w.now += 4000
-		w.result(0)
+		w.finishTask(0)
 		w.now += 3_600_000 // waiting does not count
 		w.send(plan.Signal{Event: "e"})
 		wake, ok := w.s.Wake()
@@ -1184,7 +1209,7 @@ func TestBudgetsAreReservations(t *testing.T) {
 			t.Fatalf("%+v", s)
 		}
 		w.send(plan.Raise{Budget: plan.BudgetDeadline, To: 20})
-		w.run(first)
+		w.run(pickFirst)
 		if w.s.Finished == nil || w.s.Finished.Outcome != "ok" {
 			t.Error(describe(w.log))
 		}
@@ -1200,19 +1225,19 @@ func TestCancelWaitsForTasksAndPauseHoldsThem(t *testing.T) {
 		t.Fatal("a run is over only when its tasks are")
 	}
 	w.do = func(journal.TaskID) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
-	w.run(first)
+	w.run(pickFirst)
 	if w.s.Finished == nil || w.s.Finished.Outcome != "cancelled" {
 		t.Error(describe(w.log))
 	}
 
 	w = start(t, program(chain(task("a"), task("b"))...), "")
 	w.send(plan.Pause{})
-	w.result(0)
+	w.finishTask(0)
 	if len(w.tasks) > 0 || w.s.Summary().Status != journal.PausedAt {
 		t.Errorf("%+v", w.s.Summary())
 	}
 	w.send(plan.Continue{})
-	w.run(first)
+	w.run(pickFirst)
 	if w.s.Finished == nil {
 		t.Error(describe(w.log))
 	}
@@ -1230,11 +1255,11 @@ func TestStepTimeLimitsCountActiveTime(t *testing.T) {
 		Next: []ir.Edge{on("late", ir.Failed), on("fine", ir.OK)},
 	}
 	p.Blocks[0].Steps = []ir.Step{loop, task("late"), task("fine")}
-	last := func(w *world) string { return line(w.log[len(w.log)-1]) }
+	last := func(w *world) string { return describeEvent(w.log[len(w.log)-1]) }
 
 	w := start(t, p, "")
 	w.now += 300
-	w.result(0)
+	w.finishTask(0)
 	w.now += 100
 	until := w.now
 	w.now += 3_600_000 // without a process
@@ -1248,7 +1273,7 @@ func TestStepTimeLimitsCountActiveTime(t *testing.T) {
 	w.now = wake
 	w.send()
 	w.do = func(journal.TaskID) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
-	w.result(0)
+	w.finishTask(0)
 	if got := last(w); got != "start late#0" {
 		t.Error(describe(w.log))
 	}
@@ -1257,12 +1282,12 @@ func TestStepTimeLimitsCountActiveTime(t *testing.T) {
 	w = start(t, p, "")
 	w.do = failing("body")
 	w.now += 100
-	w.result(0)
-	w.now = wakes(t, w)
+	w.finishTask(0)
+	w.now = nextWake(t, w)
 	w.send()
 	w.now += 150
-	w.result(0)
-	w.now = wakes(t, w) // after 500, before the third attempt
+	w.finishTask(0)
+	w.now = nextWake(t, w) // after 500, before the third attempt
 	w.send()
 	if got := last(w); got != "start late#0" || w.done["loop/0/body#2"] > 0 {
 		t.Error(describe(w.log))
@@ -1294,7 +1319,7 @@ func TestStepTimeLimitsCanBeExpressions(t *testing.T) {
 		p.Blocks[0].Steps = []ir.Step{s, task("late"), task("fine")}
 		return p
 	}
-	last := func(w *world) string { return line(w.log[len(w.log)-1]) }
+	last := func(w *world) string { return describeEvent(w.log[len(w.log)-1]) }
 	entered := func(w *world) (limits []journal.Millis) {
 		for _, e := range w.log {
 			if x, ok := e.Fact.(journal.StepEntered); ok {
@@ -1317,10 +1342,10 @@ func TestStepTimeLimitsCanBeExpressions(t *testing.T) {
 			`0.25`: 250, `"1e3"`: 1_000_000,
 		} {
 			w := start(t, p, `{"limit": `+limit+`}`)
-			if got := entered(w); len(got) != 1 || got[0] != want || wakes(t, w) != w.now+want {
+			if got := entered(w); len(got) != 1 || got[0] != want || nextWake(t, w) != w.now+want {
 				t.Errorf("%s, %s: %v\n%s", kind, limit, got, describe(w.log))
 			}
-			w.run(first)
+			w.run(pickFirst)
 			if got := w.done["fine#0"]; got != 1 {
 				t.Errorf("%s, %s: not in time\n%s", kind, limit, describe(w.log))
 			}
@@ -1350,29 +1375,30 @@ func TestStepTimeLimitsCanBeExpressions(t *testing.T) {
 		w = start(t, p, "")
 		w.now += 100
 		w.send(plan.Pause{})
-		w.result(0)
+		w.finishTask(0)
 		w.now += 3_600_000
 		w.send(plan.Edit{Path: "states.limit", Value: json.RawMessage(`"200ms"`)}, plan.Continue{})
-		if due := wakes(t, w); due != w.now+400 {
+		if due := nextWake(t, w); due != w.now+400 {
 			t.Errorf("%s: due at %d, at %d\n%s", kind, due, w.now, describe(w.log))
 		}
 		w.now += 400
 		w.send()
 		w.do = func(journal.TaskID) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
-		w.result(0)
-		w.now = wakes(t, w)
+		w.finishTask(0)
+		w.now = nextWake(t, w)
 		w.send()
-		if got := fmt.Sprint(entered(w)); got != "[500 200]" || wakes(t, w) != w.now+200 {
+		if got := fmt.Sprint(entered(w)); got != "[500 200]" || nextWake(t, w) != w.now+200 {
 			t.Error(kind, got, describe(w.log))
 		}
 	}
 }
 
-func wakes(t *testing.T, w *world) journal.Millis {
+// nextWake returns the time of the next timer.
+func nextWake(t *testing.T, w *world) journal.Millis {
 	t.Helper()
 	at, ok := w.s.Wake()
 	if !ok {
-		t.Fatal("it never wakes")
+		t.Fatal("the run has no timer")
 	}
 	return at
 }
@@ -1394,7 +1420,7 @@ func TestCancelledProgramsCleanUp(t *testing.T) {
 		}
 		return plan.Result{Outcome: journal.OutcomeFailed} // the outcome does not matter
 	}
-	w.run(first)
+	w.run(pickFirst)
 	if w.done["call/call/tidy#0"] != 1 || w.done["tell#0"] != 1 || len(w.done) != 3 ||
 		w.s.Finished.Outcome != "cancelled" {
 		t.Error(describe(w.log))
@@ -1404,22 +1430,22 @@ func TestCancelledProgramsCleanUp(t *testing.T) {
 	w.send(plan.Pause{})
 	w.send(plan.Cancel{})
 	w.do = func(journal.TaskID) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
-	w.result(0)
+	w.finishTask(0)
 	w.send(plan.Cancel{})
-	w.result(0)
+	w.finishTask(0)
 	w.send(plan.Cancel{})
-	if w.run(first); w.s.Finished == nil || w.s.Finished.Outcome != "cancelled" {
+	if w.run(pickFirst); w.s.Finished == nil || w.s.Finished.Outcome != "cancelled" {
 		t.Error(describe(w.log))
 	}
 
 	w = start(t, p, "") // without a cancellation it does not run
-	w.run(first)
+	w.run(pickFirst)
 	if w.done["tell#0"] != 0 || w.done["call/call/tidy#0"] != 0 || w.s.Finished.Outcome != "ok" {
 		t.Error(describe(w.log))
 	}
 }
 
-// TestAnyOrderOfTheSameResultsEndsTheSame checks the law that makes crashes, races and slow machines harmless.
+// TestAnyOrderOfTheSameResultsEndsTheSame checks the invariant that makes crashes, races and slow machines harmless.
 func TestAnyOrderOfTheSameResultsEndsTheSame(t *testing.T) {
 	p := program()
 	inner := branches(p, "inner", ir.JoinSettle, 2, "p", "q", "r")
@@ -1428,7 +1454,7 @@ func TestAnyOrderOfTheSameResultsEndsTheSame(t *testing.T) {
 	retried.Retry = &ir.Retry{MaxAttempts: 3, Backoff: ir.Exponential, Delays: []ir.Millis{100}, Jitter: 0.5}
 	body := p.AddBlock(ir.Block{Steps: chain(task("in1"), retried)})
 	loop := p.AddBlock(ir.Block{Steps: []ir.Step{{ID: "loop", Action: ir.Loop{Block: body, Each: &ir.Each{
-		Items: items(t, "[1, 2, 3]"), Var: "item",
+		Items: agentFlowValue(t, "[1, 2, 3]"), Var: "item",
 	}}}}})
 	p.Blocks[0].Steps = chain(task(
 		"begin",
@@ -1473,7 +1499,7 @@ func TestLongChainsStayLinear(t *testing.T) {
 	}
 	w := start(t, program(chain(steps...)...), "")
 	w.quick = true
-	w.run(first)
+	w.run(pickFirst)
 	if w.s.Finished.Outcome != "ok" || len(w.done) != 20_000 {
 		t.Error("not done")
 	}

@@ -108,11 +108,11 @@ func (g *generator) step(depth int) ir.Step {
 		s.Action = par
 	case "fan":
 		s.Action = ir.Parallel{Join: ir.JoinAll, Each: &ir.Each{
-			Items: items(g.t, "input.list"), Var: "x", Block: g.block(depth - 1),
+			Items: agentFlowValue(g.t, "input.list"), Var: "x", Block: g.block(depth - 1),
 		}}
 	case "loop":
 		s.Action = ir.Loop{
-			Block: g.block(depth - 1), Each: &ir.Each{Items: items(g.t, "input.list"), Var: "x"},
+			Block: g.block(depth - 1), Each: &ir.Each{Items: agentFlowValue(g.t, "input.list"), Var: "x"},
 			Max: rapid.IntRange(0, 3).Draw(g.t, "max"),
 		}
 	case "while":
@@ -132,13 +132,13 @@ func (g *generator) step(depth int) ir.Step {
 			s.Writes[i].Always = true
 		}
 		if g.chance("result", 50) {
-			s.Result = computed(g.t, `{"outcome": outcome, "result": result, "failure": failure}`)
+			s.Result = awfValue(g.t, `{"outcome": outcome, "result": result, "failure": failure}`)
 		}
 	}
 	if s.Task() == nil && g.chance("limit", 25) {
 		s.Timeout = ir.Millis(rapid.SampledFrom([]int{1, 100, 1500}).Draw(g.t, "time"))
 		if g.chance("computed", 30) {
-			s.Timeout, s.TimeoutExpr = 0, computed(g.t, pick(
+			s.Timeout, s.TimeoutExpr = 0, awfValue(g.t, pick(
 				g, "limit", `"1ms"`, `"0.1"`, `1.5`, `"soon"`, `inputs.none`,
 			))
 		}
@@ -168,9 +168,9 @@ func (g *generator) program(depth int) {
 	}
 }
 
-// TestLawsHoldForRandomPrograms applies random inputs to random programs and checks the plan's laws after every batch.
-// Every run can be brought to its end.
-func TestLawsHoldForRandomPrograms(t *testing.T) {
+// TestInvariantsHoldForRandomPrograms applies random inputs to random programs and checks the plan's invariants after
+// every batch. Every run must be able to finish.
+func TestInvariantsHoldForRandomPrograms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := &generator{t: t, p: &ir.Program{Name: "random", MayIntervene: true}}
 		g.program(2)
@@ -189,10 +189,10 @@ func TestLawsHoldForRandomPrograms(t *testing.T) {
 				break
 			}
 			w.now += journal.Millis(rapid.SampledFrom([]int{0, 0, 1, 60, 700}).Draw(t, "later"))
-			g.happen(w)
-			w.invariants()
+			g.applyRandomInput(w)
+			w.checkCounters()
 		}
-		g.bringToAnEnd(w)
+		g.driveToFinish(w)
 	})
 }
 
@@ -211,8 +211,8 @@ func (g *generator) result(w journal.TaskID) plan.Result {
 	return r
 }
 
-// happen applies one random input.
-func (g *generator) happen(w *world) {
+// applyRandomInput applies one random input.
+func (g *generator) applyRandomInput(w *world) {
 	// Tasks of cancelled frames and of finished runs may still report.
 	if len(w.tasks) > 0 && g.chance("work", 75) {
 		i := rapid.IntRange(0, len(w.tasks)-1).Draw(g.t, "task")
@@ -278,7 +278,7 @@ func (g *generator) happen(w *world) {
 	case "raise":
 		w.send(plan.Raise{Budget: pick(g, "budget", plan.Budgets...), To: 1 << 20})
 	case "back":
-		g.goBack(w)
+		g.rewind(w)
 	case "late":
 		w.send(plan.Result{
 			Work: journal.TaskID{Place: journal.Place{Step: "s1"}, Attempt: 7}, Outcome: journal.OutcomeOK,
@@ -286,25 +286,17 @@ func (g *generator) happen(w *world) {
 	}
 }
 
-// goBack rewinds the run to a step of its body, if it has reached it.
-func (g *generator) goBack(w *world) {
+// rewind rewinds the run to a random step of its body, if it has reached it.
+func (g *generator) rewind(w *world) {
 	body := w.p.Root().Blocks[ir.Body].Steps
 	step := body[rapid.IntRange(0, len(body)-1).Draw(g.t, "to")].ID
-	var was plan.Checkpoint
-	reached, s := false, &plan.State{Run: "run-1"}
-	for i := range w.log {
-		if at, ok := s.Reaches(&w.log[i], step); ok {
-			was, reached = at, true
-		}
-		s.Fold(w.log[i : i+1])
-	}
-	if reached && w.s.Finished == nil {
+	if was, reached := w.checkpoint(step); reached && w.s.Finished == nil {
 		w.send(plan.Rewind{Step: step, Was: was})
 	}
 }
 
-// bringToAnEnd answers everything until the run has finished.
-func (g *generator) bringToAnEnd(w *world) {
+// driveToFinish ends tasks, decides gates, raises budgets and advances the time until the run has finished.
+func (g *generator) driveToFinish(w *world) {
 	for range 2000 {
 		if w.s.Finished != nil {
 			return
@@ -348,13 +340,13 @@ func (g *generator) bringToAnEnd(w *world) {
 			w.now = max(w.now, wake)
 			w.send()
 		}
-		w.invariants()
+		w.checkCounters()
 	}
 	w.t.Fatalf("the run does not come to an end\n%s", w.s.Snapshot())
 }
 
-// invariants checks every state: nothing is counted twice or missing, and no budget is exceeded.
-func (w *world) invariants() {
+// checkCounters checks the counters of the state: nothing is counted twice or missing, and no budget is exceeded.
+func (w *world) checkCounters() {
 	if w.s.Finished != nil {
 		return
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-func computed(t reporter, text string) *expr.Expr {
+// awfValue parses an expression of any value.
+func awfValue(t reporter, text string) *expr.Expr {
 	t.Helper()
 	e, problems := expr.ParseValue(expr.AWF, text, source.Span{})
 	if problems.Errors() {
@@ -22,10 +23,11 @@ func computed(t reporter, text string) *expr.Expr {
 	return e
 }
 
-func always(id string) []ir.Write { return []ir.Write{{Path: "states." + id, Always: true}} }
+// alwaysWrites returns a write that a step makes whatever its outcome.
+func alwaysWrites(id string) []ir.Write { return []ir.Write{{Path: "states." + id, Always: true}} }
 
-// seen returns a variable of the run's body.
-func (w *world) seen(path string) string {
+// rootVar returns a variable of the run's body.
+func (w *world) rootVar(path string) string {
 	if w.s.Root() == nil {
 		return ""
 	}
@@ -35,8 +37,8 @@ func (w *world) seen(path string) string {
 // The steps after a failure can read what the failed step wrote.
 func TestFailedStepsMakeTheirWrites(t *testing.T) {
 	run := task("a")
-	run.Writes = append(always("a"), ir.Write{Path: "state.only_if_well"})
-	run.Next = []ir.Edge{{On: []ir.Outcome{ir.Failed}, When: computed(t, "states.a.ExitCode == 7"), To: ir.Target{
+	run.Writes = append(alwaysWrites("a"), ir.Write{Path: "state.only_if_well"})
+	run.Next = []ir.Edge{{On: []ir.Outcome{ir.Failed}, When: awfValue(t, "states.a.ExitCode == 7"), To: ir.Target{
 		Step: "b",
 	}}}
 	gate := ir.Step{ID: "b", Action: ir.Gate{Decider: ir.Person}}
@@ -48,14 +50,14 @@ func TestFailedStepsMakeTheirWrites(t *testing.T) {
 			Value: journal.Value{JSON: json.RawMessage(`{"ExitCode":7}`)},
 		}
 	}
-	w.run(first)
-	if len(w.s.OpenGates()) != 1 || w.seen("states.a") != `{"ExitCode":7}` || w.seen("state.only_if_well") != "" {
+	w.run(pickFirst)
+	if len(w.s.OpenGates()) != 1 || w.rootVar("states.a") != `{"ExitCode":7}` || w.rootVar("state.only_if_well") != "" {
 		t.Fatalf("%v\n%s", w.s.Root().Scope, describe(w.log))
 	}
 	// Without a value, the variable has the error.
 	w = start(t, p, "")
 	w.do = failing("a")
-	w.run(first)
+	w.run(pickFirst)
 	for _, e := range w.log {
 		if x, ok := e.Fact.(journal.TaskEnded); ok &&
 			string(x.Value.JSON) != `{"error":"no luck","class":"API_ERROR"}` {
@@ -67,7 +69,7 @@ func TestFailedStepsMakeTheirWrites(t *testing.T) {
 func TestStepsComputeTheirResults(t *testing.T) {
 	shape := `outcome == "ok" ? {"Output": result, "ok": true} : {"Output": failure.error, "ok": false}`
 	step := func(id string, a ir.Action) ir.Step {
-		return ir.Step{ID: id, Action: a, Writes: always(id), Result: computed(t, shape)}
+		return ir.Step{ID: id, Action: a, Writes: alwaysWrites(id), Result: awfValue(t, shape)}
 	}
 	for name, c := range map[string]struct {
 		action ir.Action
@@ -75,12 +77,12 @@ func TestStepsComputeTheirResults(t *testing.T) {
 		want   string
 	}{
 		"loop": {
-			ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "input.list"), Var: "loop.item"}},
+			ir.Loop{Block: 1, Each: &ir.Each{Items: agentFlowValue(t, "input.list"), Var: "loop.item"}},
 			false,
 			`{"Output":{"iterations":2},"ok":true}`,
 		},
 		"loop that fails": {
-			ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "input.list"), Var: "loop.item"}},
+			ir.Loop{Block: 1, Each: &ir.Each{Items: agentFlowValue(t, "input.list"), Var: "loop.item"}},
 			true,
 			`{"Output":"no luck","ok":false}`,
 		},
@@ -93,7 +95,7 @@ func TestStepsComputeTheirResults(t *testing.T) {
 			`{"Output":"x: no luck","ok":false}`,
 		},
 		"call": {
-			ir.Call{Outputs: []ir.Binding{{Name: "got", Value: computed(t, "state.inner")}}},
+			ir.Call{Outputs: []ir.Binding{{Name: "got", Value: awfValue(t, "state.inner")}}},
 			false,
 			`{"Output":{"got":"g/call/inner#0"},"ok":true}`,
 		},
@@ -110,8 +112,8 @@ func TestStepsComputeTheirResults(t *testing.T) {
 			if c.fails {
 				w.do = failing("inner")
 			}
-			w.run(first)
-			got := w.seen("states.g")
+			w.run(pickFirst)
+			got := w.rootVar("states.g")
 			if strings.HasPrefix(c.want, "{") && got != c.want || !strings.Contains(got, c.want) &&
 				!strings.Contains(got, `branch`) {
 				t.Errorf("got %s\n%s", got, describe(w.log))
@@ -122,12 +124,12 @@ func TestStepsComputeTheirResults(t *testing.T) {
 
 // An end step computes the run's result from the previous step, and its message from variables.
 func TestEndStepsComputeResultAndMessage(t *testing.T) {
-	done := ir.Step{ID: "done", Action: ir.End{}, Result: computed(t, "result.Output"), Writes: []ir.Write{{
+	done := ir.Step{ID: "done", Action: ir.End{}, Result: awfValue(t, "result.Output"), Writes: []ir.Write{{
 		Path: "output",
 	}}}
 	w := start(t, program(chain(task("a"), done)...), "")
 	w.do = func(journal.TaskID) plan.Result { return value(`{"Output":"hello"}`) }
-	w.run(first)
+	w.run(pickFirst)
 	if string(w.s.Finished.Output.JSON) != `"hello"` {
 		t.Errorf("%s", w.s.Finished.Output.JSON)
 	}
@@ -139,7 +141,7 @@ func TestEndStepsComputeResultAndMessage(t *testing.T) {
 	a.Next = []ir.Edge{on("broken", ir.Failed)}
 	w = start(t, program(a, broken), "")
 	w.do = failing("a")
-	w.run(first)
+	w.run(pickFirst)
 	if f := w.s.Finished; f.Error != "after a: no luck" || f.Status != 9 {
 		t.Errorf("%+v", f)
 	}
@@ -148,12 +150,12 @@ func TestEndStepsComputeResultAndMessage(t *testing.T) {
 // Steps of frames are retried as a whole, with new keys.
 func TestStepsOfFramesAreRetried(t *testing.T) {
 	for name, action := range map[string]ir.Action{
-		"loop":     ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "input.list"), Var: "x"}},
+		"loop":     ir.Loop{Block: 1, Each: &ir.Each{Items: agentFlowValue(t, "input.list"), Var: "x"}},
 		"parallel": ir.Parallel{Join: ir.JoinAll, Branches: []ir.Branch{{Name: "x", Block: 1}, {Name: "y", Block: 2}}},
 		"call":     ir.Call{},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := ir.Step{ID: "g", Action: action, Writes: always("g"), Retry: &ir.Retry{
+			g := ir.Step{ID: "g", Action: action, Writes: alwaysWrites("g"), Retry: &ir.Retry{
 				MaxAttempts: 3, Backoff: ir.Linear, Delays: []ir.Millis{100},
 			}}
 			p := program(g)
@@ -170,7 +172,7 @@ func TestStepsOfFramesAreRetried(t *testing.T) {
 				}
 				return plan.Result{Outcome: journal.OutcomeOK}
 			}
-			w.run(first)
+			w.run(pickFirst)
 			if w.s.Finished == nil || w.s.Finished.Outcome != "ok" || tries != 3 || w.now != 1300 {
 				t.Fatalf("%d tries, time %d\n%s", tries, w.now, describe(w.log))
 			}
@@ -182,7 +184,7 @@ func TestStepsOfFramesAreRetried(t *testing.T) {
 			// The last attempt fails the step once.
 			w = start(t, p, `{"list":[1]}`)
 			w.do = failing("inner")
-			w.run(first)
+			w.run(pickFirst)
 			if w.s.Finished == nil || w.s.Finished.Outcome != "failed" {
 				t.Errorf("%s", describe(w.log))
 			}
@@ -201,7 +203,7 @@ func TestCallsAreRetriedByExitCode(t *testing.T) {
 			*program(chain(task("inner"), ir.Step{ID: "end", Action: ir.End{Failed: true, Status: status}})...),
 		}
 		w := start(t, p, "")
-		w.run(first)
+		w.run(pickFirst)
 		if len(w.done) != want || w.s.Finished.Outcome != journal.OutcomeFailed || w.s.Finished.Status != 0 {
 			t.Errorf("status %d: %v, %+v", status, w.done, w.s.Finished)
 		}
@@ -211,33 +213,35 @@ func TestCallsAreRetriedByExitCode(t *testing.T) {
 // A loop that cannot start is not retried forever.
 func TestLoopsThatCannotStartFail(t *testing.T) {
 	g := ir.Step{
-		ID: "g", Action: ir.Loop{Block: 1, Each: &ir.Each{Items: items(t, "input"), Var: "x"}},
+		ID: "g", Action: ir.Loop{Block: 1, Each: &ir.Each{Items: agentFlowValue(t, "input"), Var: "x"}},
 		Retry: &ir.Retry{MaxAttempts: 2},
 	}
 	p := program(g)
 	p.AddBlock(ir.Block{Steps: []ir.Step{task("inner")}})
 	w := start(t, p, "")
-	w.run(first)
+	w.run(pickFirst)
 	if w.s.Finished == nil || w.s.Finished.Outcome != "failed" {
 		t.Error(describe(w.log))
 	}
 }
 
 func TestLoopVariablesHaveTheirParents(t *testing.T) {
-	inner := ir.Step{ID: "in", Action: ir.Loop{Block: 2, Each: &ir.Each{Items: items(t, "input.b"), Var: "loop.item"}}}
+	inner := ir.Step{ID: "in", Action: ir.Loop{Block: 2, Each: &ir.Each{
+		Items: agentFlowValue(t, "input.b"), Var: "loop.item",
+	}}}
 	work := task("work")
 	work.Next = []ir.Edge{{
 		On:   []ir.Outcome{ir.OK},
-		When: computed(t, `loop.Item == "y" and loop.Parent.Item == "q" and loop.Parent.Index1 == 2`),
+		When: awfValue(t, `loop.Item == "y" and loop.Parent.Item == "q" and loop.Parent.Index1 == 2`),
 		To:   ir.Target{Exit: ir.ExitFail, Reason: "FOUND"},
 	}}
 	p := program(ir.Step{ID: "out", Action: ir.Loop{Block: 1, Each: &ir.Each{
-		Items: items(t, "input.a"), Var: "loop.item",
+		Items: agentFlowValue(t, "input.a"), Var: "loop.item",
 	}}})
 	p.AddBlock(ir.Block{Steps: []ir.Step{inner}})
 	p.AddBlock(ir.Block{Steps: []ir.Step{work}})
 	w := start(t, p, `{"a":["p","q"],"b":["x","y"]}`)
-	w.run(first)
+	w.run(pickFirst)
 	if w.s.Finished.Reason != "FOUND" || len(w.done) != 4 {
 		t.Errorf("%d\n%s", len(w.done), describe(w.log))
 	}
@@ -253,18 +257,18 @@ func TestBranchesMergeAfterAFailure(t *testing.T) {
 	p := program(par, ir.Step{ID: "wait", Action: ir.Gate{Decider: ir.Person}})
 	p.AddBlock(ir.Block{Steps: []ir.Step{task("good")}})
 	bad := task("bad")
-	bad.Writes = always("bad")
+	bad.Writes = alwaysWrites("bad")
 	p.AddBlock(ir.Block{Steps: []ir.Step{bad}})
 	w := start(t, p, "")
 	w.do = failing("bad")
-	w.run(first)
-	if w.seen("state.good") == "" || w.seen("states.bad") == "" {
+	w.run(pickFirst)
+	if w.rootVar("state.good") == "" || w.rootVar("states.bad") == "" {
 		t.Error(w.s.Root().Scope)
 	}
 }
 
 func TestChildInputsAreFilledIn(t *testing.T) {
-	p := program(ir.Step{ID: "g", Action: ir.Call{Inputs: []ir.Binding{{Name: "n", Value: computed(t, "inputs.n")}}}})
+	p := program(ir.Step{ID: "g", Action: ir.Call{Inputs: []ir.Binding{{Name: "n", Value: awfValue(t, "inputs.n")}}}})
 	child := program(task("inner"))
 	child.Vars = []ir.Var{{Path: "env.HOME", From: "env:HOME"}, {Path: "env.X", From: "env:X"}}
 	p.Children = []ir.Program{*child}
@@ -280,7 +284,7 @@ func TestChildInputsAreFilledIn(t *testing.T) {
 			JSON: json.RawMessage(input),
 		}, Vars: map[string]journal.Value{"env.HOME": {JSON: json.RawMessage(`"/h"`)}}}, w.now, false)
 		w.s, w.log = s, nil
-		w.took(events)
+		w.record(events)
 	}
 	begin(`{"n":1}`)
 	if w.s.Finished == nil || w.s.Finished.Reason != string(journal.ClassInput) {

@@ -30,7 +30,7 @@ func TestNamespaceAndPartAreMerged(t *testing.T) {
 				}
 				return value(`3`)
 			}
-			w.run(first)
+			w.run(pickFirst)
 			if got := string(w.s.Finished.Output.JSON); got != `{"a":1,"b":3}` {
 				t.Fatalf("%s: %s", name, got)
 			}

@@ -158,96 +158,54 @@ func (in *Interpreter) addStep(t EventType, w journal.TaskID) *Event {
 	return in.addWork(t, w)
 }
 
+// interpret updates the open frames and steps by a fact, and queues the events that the fact consists of. It notes what
+// budgets.fold needs: whether the run can come to rest after the fact (rests), and what the fact can end a suspension
+// with (cause). It ignores facts without events.
 func (in *Interpreter) interpret(e *journal.Event) error {
 	switch x := e.Fact.(type) {
 	case journal.RunStarted:
-		return in.startRun(&x)
+		return in.onRunStarted(&x)
 	case journal.RunFinished:
 		return in.finishRun("", Ending{
 			Outcome: x.Outcome, Reason: x.Reason, Error: x.Error, Status: x.Status, Last: x.Last, Value: x.Output,
 		})
 	case journal.FrameOpened:
-		return in.openFrame(&x)
+		return in.onFrameOpened(&x)
 	case journal.FrameClosed:
 		in.rests = true
-		return in.closeFrame(&x)
+		return in.onFrameClosed(&x)
 	case journal.StepEntered:
-		return in.enterStep(&x)
+		return in.onStepEntered(&x)
 	case journal.StepLeft:
 		in.rests = true
-		return in.leaveStep(&x)
+		return in.onStepLeft(&x)
 	case journal.TaskStarted:
-		f, err := in.openStep(x.Place, x.Kind, x.For)
-		if err != nil {
-			return err
-		}
-		f.step.Gate = nil
-		if x.Part != plan.PartCombine || x.Attempt > f.step.Attempt { // others belong to the attempt of the step
-			f.step.Attempt = x.Attempt
-		}
-		in.announce(f)
-		in.addWork(TaskStarted, x.TaskID)
+		return in.onTaskStarted(&x)
 	case journal.TaskEnded:
 		in.rests = true
-		return in.endTask(&x)
+		return in.onTaskEnded(&x)
 	case journal.TaskLost:
 		in.rests = true // after the deadline of the run, nothing continues the step
 		in.addWork(TaskLost, x.TaskID)
 	case journal.TaskNoted:
-		return in.annotate(&x)
+		return in.onTaskNoted(&x)
 	case journal.RetrySet:
 		in.rests = true
-		f, err := in.frame(x.Frame)
-		if err != nil {
-			return err
-		}
-		f.Attempt = x.Attempt
-		if f.step == nil {
-			f.Retried = x.Step
-		}
-		if step := f.step; step != nil {
-			ev := in.addStep(StepRetrying, x.TaskID)
-			if x.Continues { // the attempt goes on later; it has not failed
-				ev.Ending = Ending{Error: x.Why}
-			} else if x.Error != "" {
-				ev.Ending = Ending{Outcome: journal.OutcomeFailed, Class: x.Class, Error: x.Error}
-			} else if step.failed != nil {
-				ev.Ending = *step.failed
-				ev.Problem = problem(step.failed)
-			}
-		}
+		return in.onRetrySet(&x)
 	case journal.Routed:
-		if f := in.frames[x.Frame]; f != nil && len(x.Tried) > 0 {
-			if last := x.Tried[len(x.Tried)-1]; last.Held && last.Of == "" {
-				f.held = last.Edge
-			}
-		}
-		in.addWork(StepRouted, journal.TaskID{Place: x.Place})
+		in.onRouted(&x)
 	case journal.GateOpened:
 		in.rests = true
-		f, err := in.openStep(x.Place, "gate", x.For)
-		if err != nil {
-			return err
-		}
-		f.step.Gate = &Gate{x, e.At}
-		in.announce(f)
-		in.addStep(GateOpened, journal.TaskID{Place: x.Place})
+		return in.onGateOpened(&x)
 	case journal.GateApproved:
 		in.rests, in.cause = true, x.Method
 		in.addStep(GateApproved, journal.TaskID{Place: x.Place}).By = x.By
 	case journal.GateDecided:
 		in.rests, in.cause = true, x.Method
-		return in.decideGate(&x)
+		return in.onGateDecided(&x)
 	case journal.TimerFired:
 		in.rests, in.cause = true, "timer"
-		switch x.What {
-		case plan.TimerGate:
-			in.addStep(GateExpired, journal.TaskID{Place: x.Place})
-		case plan.TimerEscalation:
-			in.addStep(GateEscalated, journal.TaskID{Place: x.Place})
-		case plan.TimerDeadline:
-			in.addRun(DeadlineReached)
-		}
+		in.onTimerFired(&x)
 	case journal.Reserved:
 		in.addWork(BudgetReserved, x.TaskID)
 	case journal.BudgetWait:
@@ -282,7 +240,8 @@ func (in *Interpreter) interpret(e *journal.Event) error {
 	return nil
 }
 
-func (in *Interpreter) startRun(x *journal.RunStarted) error {
+// onRunStarted opens the body of the root run. It reads the outline of the definition, which all further facts need.
+func (in *Interpreter) onRunStarted(x *journal.RunStarted) error {
 	run := &Run{
 		ID: in.root, Name: x.Name, Format: x.Format, Definition: x.Definition, By: x.By, From: x.From,
 		Started: in.fact.At,
@@ -318,7 +277,8 @@ func (in *Interpreter) finishRun(path string, end Ending) error {
 	return nil
 }
 
-func (in *Interpreter) openFrame(x *journal.FrameOpened) error {
+// onFrameOpened opens a branch or an iteration of the open step of the frame around it, or the child run of a call.
+func (in *Interpreter) onFrameOpened(x *journal.FrameOpened) error {
 	parent, err := in.frame(x.Parent)
 	if err != nil {
 		return err
@@ -356,7 +316,8 @@ func (in *Interpreter) openFrame(x *journal.FrameOpened) error {
 	return nil
 }
 
-func (in *Interpreter) closeFrame(x *journal.FrameClosed) error {
+// onFrameClosed closes a frame: it finishes the child run whose body the frame is, or a branch of a step.
+func (in *Interpreter) onFrameClosed(x *journal.FrameClosed) error {
 	f, err := in.frame(x.Frame)
 	if err != nil {
 		return err
@@ -377,7 +338,8 @@ func (in *Interpreter) closeFrame(x *journal.FrameClosed) error {
 	return err
 }
 
-func (in *Interpreter) enterStep(x *journal.StepEntered) error {
+// onStepEntered opens a step with blocks. A call is announced by its child, whose ID the event names.
+func (in *Interpreter) onStepEntered(x *journal.StepEntered) error {
 	f, err := in.openStep(x.Place, x.Mode, x.For)
 	if err != nil {
 		return err
@@ -391,7 +353,8 @@ func (in *Interpreter) enterStep(x *journal.StepEntered) error {
 	return nil
 }
 
-func (in *Interpreter) leaveStep(x *journal.StepLeft) error {
+// onStepLeft finishes a step that has no task of its own. One that its condition skips never starts.
+func (in *Interpreter) onStepLeft(x *journal.StepLeft) error {
 	f, err := in.frame(x.Frame)
 	if err != nil {
 		return err
@@ -409,7 +372,9 @@ func (in *Interpreter) leaveStep(x *journal.StepLeft) error {
 	})
 }
 
-func (in *Interpreter) endTask(x *journal.TaskEnded) error {
+// onTaskEnded finishes a task and, if no further attempt or task of the visit follows, its step. The verdict of a
+// critic is an event of its own.
+func (in *Interpreter) onTaskEnded(x *journal.TaskEnded) error {
 	end := Ending{Outcome: x.Outcome, Class: x.Class, Error: x.Error, Value: x.Value, Writes: x.Writes}
 	if step := in.open(x.Place); step != nil {
 		if !x.Final {
@@ -428,7 +393,82 @@ func (in *Interpreter) endTask(x *journal.TaskEnded) error {
 	return in.end(x.TaskID, "", end)
 }
 
-func (in *Interpreter) decideGate(x *journal.GateDecided) error {
+// onTaskStarted opens the step of a task and sets its attempt.
+func (in *Interpreter) onTaskStarted(x *journal.TaskStarted) error {
+	f, err := in.openStep(x.Place, x.Kind, x.For)
+	if err != nil {
+		return err
+	}
+	f.step.Gate = nil
+	if x.Part != plan.PartCombine || x.Attempt > f.step.Attempt { // others belong to the attempt of the step
+		f.step.Attempt = x.Attempt
+	}
+	in.announce(f)
+	in.addWork(TaskStarted, x.TaskID)
+	return nil
+}
+
+// onRetrySet remembers the number of the next attempt, and queues why the open step needs it.
+func (in *Interpreter) onRetrySet(x *journal.RetrySet) error {
+	f, err := in.frame(x.Frame)
+	if err != nil {
+		return err
+	}
+	f.Attempt = x.Attempt
+	if f.step == nil {
+		f.Retried = x.Step
+		return nil
+	}
+	ev := in.addStep(StepRetrying, x.TaskID)
+	if x.Continues { // the attempt continues later; it has not failed
+		ev.Ending = Ending{Error: x.Why}
+	} else if x.Error != "" {
+		ev.Ending = Ending{Outcome: journal.OutcomeFailed, Class: x.Class, Error: x.Error}
+	} else if f.step.failed != nil {
+		ev.Ending = *f.step.failed
+		ev.Problem = problem(f.step.failed)
+	}
+	return nil
+}
+
+// onRouted remembers which edge of a decision held: choose names the branch by it. An edge of the step that a fallback
+// replaces does not belong to the decision.
+func (in *Interpreter) onRouted(x *journal.Routed) {
+	if f := in.frames[x.Frame]; f != nil && len(x.Tried) > 0 {
+		if last := x.Tried[len(x.Tried)-1]; last.Held && last.Of == "" {
+			f.held = last.Edge
+		}
+	}
+	in.addWork(StepRouted, journal.TaskID{Place: x.Place})
+}
+
+// onGateOpened opens the step of a gate, or a gate about the task of the open step.
+func (in *Interpreter) onGateOpened(x *journal.GateOpened) error {
+	f, err := in.openStep(x.Place, "gate", x.For)
+	if err != nil {
+		return err
+	}
+	f.step.Gate = &Gate{*x, in.fact.At}
+	in.announce(f)
+	in.addStep(GateOpened, journal.TaskID{Place: x.Place})
+	return nil
+}
+
+// onTimerFired queues the event of a timer that means something to readers. Others continue steps, as further facts
+// show.
+func (in *Interpreter) onTimerFired(x *journal.TimerFired) {
+	switch x.What {
+	case plan.TimerGate:
+		in.addStep(GateExpired, journal.TaskID{Place: x.Place})
+	case plan.TimerEscalation:
+		in.addStep(GateEscalated, journal.TaskID{Place: x.Place})
+	case plan.TimerDeadline:
+		in.addRun(DeadlineReached)
+	}
+}
+
+// onGateDecided finishes the step of a gate, unless the decision is to run its task again.
+func (in *Interpreter) onGateDecided(x *journal.GateDecided) error {
 	end := Ending{
 		Outcome: x.Outcome, Class: x.Class, Reason: x.Reason, Error: x.Error, Value: x.Value, Writes: x.Writes,
 	}
@@ -599,7 +639,8 @@ var noteTypes = map[string]struct {
 
 func body[T any]() any { return new(T) }
 
-func (in *Interpreter) annotate(x *journal.TaskNoted) error {
+// onTaskNoted queues the event of a note about a running task. Notes of unknown kinds annotate the step.
+func (in *Interpreter) onTaskNoted(x *journal.TaskNoted) error {
 	f, err := in.frame(x.Frame)
 	if err != nil {
 		return err

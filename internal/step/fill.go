@@ -85,8 +85,10 @@ func (j *Job) template(text string) (*expr.Expr, error) {
 }
 
 // FillPath renders a template as the path of a program or a script. Untrusted values may only be parts of file names
-// in it, and only if parts is set.
-func (j *Job) FillPath(template string, values expr.Values, doubts []string, parts bool) (string, error) {
+// in it, and only if parts is set. untrustedRoots is as for FillShell.
+func (j *Job) FillPath(
+	template string, values expr.Values, untrustedRoots []string, parts bool,
+) (string, error) {
 	if !strings.Contains(template, "{{") {
 		return template, nil
 	}
@@ -94,7 +96,7 @@ func (j *Job) FillPath(template string, values expr.Values, doubts []string, par
 	if err != nil {
 		return "", err
 	}
-	path, untrusted, err := e.FillPath(values, j.shellOptions(doubts))
+	path, untrusted, err := e.FillPath(values, j.shellOptions(untrustedRoots))
 	if err != nil {
 		return "", Errorf(ClassInput, "step %q: %v", j.Step.ID, err)
 	}
@@ -108,8 +110,9 @@ func (j *Job) FillPath(template string, values expr.Values, doubts []string, par
 }
 
 // FillFolder renders a template as the path of a folder, and reports whether untrusted values are a part of it.
+// untrustedRoots is as for FillShell.
 func (j *Job) FillFolder(
-	template string, values expr.Values, doubts []string,
+	template string, values expr.Values, untrustedRoots []string,
 ) (path string, untrusted bool, err error) {
 	if !strings.Contains(template, "{{") {
 		return template, false, nil
@@ -118,18 +121,19 @@ func (j *Job) FillFolder(
 	if err != nil {
 		return "", false, err
 	}
-	path, chosen, err := e.FillPath(values, j.shellOptions(doubts))
+	path, chosen, err := e.FillPath(values, j.shellOptions(untrustedRoots))
 	if err != nil {
 		return "", false, Errorf(ClassInput, "step %q: %v", j.Step.ID, err)
 	}
 	return path, len(chosen) > 0, nil
 }
 
-// shellOptions returns which values of the job are not trusted.
-func (j *Job) shellOptions(doubts []string) expr.ShellOptions {
+// shellOptions returns which values of the job are not trusted: the results of steps, those under untrustedRoots and,
+// if the input comes from outside of the project, the input and the items of loops.
+func (j *Job) shellOptions(untrustedRoots []string) expr.ShellOptions {
 	o := expr.ShellOptions{
 		TemplateOptions: expr.TemplateOptions{ReadFile: j.readFile},
-		Untrusted:       append([]string{"states", "error"}, doubts...),
+		Untrusted:       append([]string{"states", "error"}, untrustedRoots...),
 	}
 	if j.Untrusted {
 		o.Untrusted, o.OneWord = append(o.Untrusted, "loop", "inputs"), []string{"inputs"}
@@ -138,9 +142,11 @@ func (j *Job) shellOptions(doubts []string) expr.ShellOptions {
 }
 
 // FillShell renders a template as a command for a shell, which is named by its path. The output of steps is data
-// there; so are the values under the roots in doubts, and the input of a run that is not trusted. Trusted inputs and
-// loop items are data wherever that is possible.
-func (j *Job) FillShell(template, path string, values expr.Values, doubts []string) (expr.ShellText, error) {
+// there; so are the values under untrustedRoots, such as "loop", and the input of a run that is not trusted. Trusted
+// inputs and loop items are data wherever that is possible.
+func (j *Job) FillShell(
+	template, path string, values expr.Values, untrustedRoots []string,
+) (expr.ShellText, error) {
 	if !strings.Contains(template, "{{") {
 		return expr.ShellText{Command: shell.Command{Text: template}, Read: template}, nil
 	}
@@ -148,7 +154,7 @@ func (j *Job) FillShell(template, path string, values expr.Values, doubts []stri
 	if err != nil {
 		return expr.ShellText{}, err
 	}
-	o := j.shellOptions(doubts)
+	o := j.shellOptions(untrustedRoots)
 	if o.Shell = filepath.Base(path); shell.IsShell(o.Shell) {
 		o.Trusted = []string{"inputs", "loop"}
 	}
@@ -177,9 +183,9 @@ func (j *Job) CodeArgument(name string) string {
 	return found.Spec().Code
 }
 
-// FillCode renders a template as the code that a tool executes.
-func (j *Job) FillCode(template string, values expr.Values, doubts []string) (string, error) {
-	text, err := j.FillShell(template, ir.ToolShell, values, doubts)
+// FillCode renders a template as the code that a tool executes. untrustedRoots is as for FillShell.
+func (j *Job) FillCode(template string, values expr.Values, untrustedRoots []string) (string, error) {
+	text, err := j.FillShell(template, ir.ToolShell, values, untrustedRoots)
 	return text.Standalone(), err
 }
 

@@ -638,7 +638,7 @@ states:
   z: {type: terminal}
 `, "d.yaml": "name: d\ninputs: [{name: i}]\nstates:\n  initial: b\n  b: {type: step, command: 'echo " +
 		"{{.inputs.i}}', on_success: z}\n  z: {type: terminal}\n"}
-	doubts := func(p *ir.Program) (out []string) {
+	untrustedRoots := func(p *ir.Program) (out []string) {
 		var walk func(p *ir.Program, name string)
 		walk = func(p *ir.Program, name string) {
 			for b := range p.Blocks {
@@ -673,7 +673,7 @@ states:
 	} {
 		p, list := compile("name: f\ninputs: [{name: i}]\nstates:\n  initial: a\n"+text+"  z: {type: terminal}\n",
 			child)
-		if got := fmt.Sprint(doubts(p)); got != want || list.Errors() {
+		if got := fmt.Sprint(untrustedRoots(p)); got != want || list.Errors() {
 			t.Errorf("%s: got %s, want %s; %v", text, got, want, list)
 		}
 	}

@@ -24,9 +24,9 @@ type Settings struct {
 	Shell      string   `json:"shell,omitempty"`       // empty: the user's
 	Timeout    string   `json:"timeout,omitempty"`     // seconds, or a duration
 	Export     []string `json:"export,omitempty"`      // inputs that it sees as environment variables
-	// Doubts are "loop" and "inputs" if their values come from steps. Such values
-	// are data for the command, never code, like the results of steps.
-	Doubts []string `json:"doubts,omitempty"`
+	// UntrustedRoots are "loop" and "inputs" if their values come from steps. Such values are data for the command,
+	// never code, like the results of steps.
+	UntrustedRoots []string `json:"doubts,omitempty"`
 }
 
 // Kind is the step kind "command".

@@ -36,8 +36,8 @@ type HookSettings struct {
 	State string `json:"state,omitempty"`
 
 	Export []string `json:"export,omitempty"`
-	// Doubts is that of Settings.
-	Doubts []string `json:"doubts,omitempty"`
+	// UntrustedRoots is that of Settings.
+	UntrustedRoots []string `json:"doubts,omitempty"`
 }
 
 // Failure describes a run that a state ends as failed.
@@ -102,7 +102,7 @@ func (s HookSettings) Run(ctx context.Context, job *step.Job) (step.Result, erro
 		}
 	}
 	setCurrentState(values, s.State)
-	r := newRunner(job, values, s.Export, s.Doubts)
+	r := newRunner(job, values, s.Export, s.UntrustedRoots)
 	defer r.Remove()
 	var notes []step.Note
 	var results journal.Hooks

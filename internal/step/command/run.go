@@ -35,7 +35,7 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 }
 
 func (s Settings) run(ctx context.Context, job *step.Job) (step.Result, error) {
-	r := newRunner(job, job.Values(), s.Export, s.Doubts)
+	r := newRunner(job, job.Values(), s.Export, s.UntrustedRoots)
 	defer r.Remove()
 	p, err := r.prepare(s)
 	if err != nil {
@@ -89,14 +89,16 @@ func failure(o process.Outcome) string {
 // runner prepares the commands of one step.
 type runner struct {
 	exec.Files
-	job    *step.Job
-	values expr.Values
-	export []string
-	doubts []string
+	job            *step.Job
+	values         expr.Values
+	export         []string
+	untrustedRoots []string
 }
 
-func newRunner(job *step.Job, values expr.Values, export, doubts []string) *runner {
-	return &runner{Files: exec.Files{Job: job}, job: job, values: values, export: export, doubts: doubts}
+func newRunner(job *step.Job, values expr.Values, export, untrustedRoots []string) *runner {
+	return &runner{
+		Files: exec.Files{Job: job}, job: job, values: values, export: export, untrustedRoots: untrustedRoots,
+	}
 }
 
 // folder returns the job's folder, from values that are already decoded.
@@ -110,11 +112,11 @@ func (r *runner) folder() string {
 // prepare returns the command that the settings describe.
 func (r *runner) prepare(set Settings) (*exec.Program, error) {
 	job := r.job
-	dir, untrusted, err := job.FillFolder(set.Dir, r.values, r.doubts)
+	dir, untrusted, err := job.FillFolder(set.Dir, r.values, r.untrustedRoots)
 	path := func(template string, parts bool) string {
 		var filled string
 		if err == nil {
-			filled, err = job.FillPath(template, r.values, r.doubts, parts)
+			filled, err = job.FillPath(template, r.values, r.untrustedRoots, parts)
 		}
 		return filled
 	}
@@ -184,7 +186,7 @@ func (r *runner) isOwn(dir string) bool {
 func (r *runner) fill(template, path string, script bool) (expr.ShellText, error) {
 	by := shell.Interpreter(template)
 	if !script || by == "" || shell.IsShell(by) {
-		return r.job.FillShell(template, cmp.Or(by, path), r.values, r.doubts)
+		return r.job.FillShell(template, cmp.Or(by, path), r.values, r.untrustedRoots)
 	}
 	if r.job.Untrusted && strings.Contains(template, "{{") {
 		return expr.ShellText{}, step.Errorf(step.ClassInput, "step %q inserts values into a script for %s, and the "+

@@ -18,9 +18,9 @@ type Settings struct {
 	Operation string          `json:"operation"` // the tool's name
 	Inputs    json.RawMessage `json:"inputs,omitempty"`
 	Timeout   string          `json:"timeout,omitempty"` // a template: seconds, or a duration
-	// Doubts are "loop" and "inputs" if their values come from steps. Such values are data in the code that a tool
-	// executes, like the results of steps.
-	Doubts []string `json:"doubts,omitempty"`
+	// UntrustedRoots are "loop" and "inputs" if their values come from steps. Such values are data in the code that a
+	// tool executes, like the results of steps.
+	UntrustedRoots []string `json:"doubts,omitempty"`
 }
 
 // Kind is the step kind "operation".
@@ -47,7 +47,7 @@ func (Kind) CheckCode(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 	if json.Unmarshal(set.Inputs, &inputs) != nil || json.Unmarshal(inputs[ir.ShellArgument], &command) != nil {
 		return nil
 	}
-	values := expr.StepActions(command, slices.Contains(set.Doubts, "loop"))
+	values := expr.StepActions(command, slices.Contains(set.UntrustedRoots, "loop"))
 	if len(values) == 0 {
 		return nil
 	}

@@ -78,7 +78,7 @@ func inputs(job *step.Job, set Settings) (json.RawMessage, error) {
 	if len(set.Inputs) == 0 {
 		return json.RawMessage("{}"), nil
 	}
-	given, err := filled(job, set.Inputs, job.CodeArgument(set.Operation), set.Doubts)
+	given, err := filled(job, set.Inputs, job.CodeArgument(set.Operation), set.UntrustedRoots)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func inputs(job *step.Job, set Settings) (json.RawMessage, error) {
 
 // filled returns inputs with their templates rendered. code is the input that a shell executes, or "". Numbers
 // keep their digits, because an ID may exceed the precision of a float.
-func filled(job *step.Job, raw json.RawMessage, code string, doubts []string) (any, error) {
+func filled(job *step.Job, raw json.RawMessage, code string, untrustedRoots []string) (any, error) {
 	var tree any
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -110,7 +110,7 @@ func filled(job *step.Job, raw json.RawMessage, code string, doubts []string) (a
 	}
 	out, err := fill(job, values, tree)
 	if isCode && err == nil {
-		object[code], err = job.FillCode(command, values, doubts)
+		object[code], err = job.FillCode(command, values, untrustedRoots)
 	}
 	return out, err
 }
