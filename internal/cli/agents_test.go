@@ -250,7 +250,7 @@ Not for everybody.
 	}
 }
 
-// A model that does not learn is told, and then stopped: the bill is bounded.
+// A model that repeats a failing call gets a warning and is then stopped, which bounds the cost.
 func TestLoopOnAFailingTool(t *testing.T) {
 	learns := false
 	b := newBench(t, `

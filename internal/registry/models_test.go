@@ -253,7 +253,7 @@ func TestRouterAppliesOverrideAndFallback(t *testing.T) {
 	}
 	_, err = providertest.Collect(t, router{models: m}.Generate(t.Context(), providertest.AskText()))
 	if !errors.As(err, &failed) || failed.Class != provider.NotReady {
-		t.Errorf("nobody's model: %v", err)
+		t.Errorf("a request without a model: %v", err)
 	}
 }
 

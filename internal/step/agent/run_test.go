@@ -354,7 +354,7 @@ func TestRefusedTools(t *testing.T) {
 			}
 			messages := world.Requests[1].Messages
 			if told := messages[len(messages)-1].Blocks[0]; !told.IsError || !strings.Contains(string(told.Content), strings.ReplaceAll(c.why, `"`, `\"`)) {
-				t.Errorf("the model is told %s", told.Content)
+				t.Errorf("tool result %s", told.Content)
 			}
 			if len(world.Requests[0].Tools) > 0 {
 				t.Error("the tool is offered all the same")

@@ -173,7 +173,7 @@ func TestFailedCommandsKeepTheirOutput(t *testing.T) {
 	}
 }
 
-// The system's limit for arguments is 128 KiB; nobody has to know.
+// Values above the system's limit of 128 KiB per argument work like small ones.
 func TestLargeInterpolations(t *testing.T) {
 	dir := t.TempDir()
 	big := strings.Repeat("0123456789abcdef", 64<<10) // 1 MiB
@@ -299,7 +299,7 @@ unset unset unset unset unset unset unset unset work r1 /work#0 ours
 	}
 }
 
-// What nobody vouches for is one word, unless the author says raw.
+// An untrusted value becomes a single shell word, unless the template says raw.
 func TestUntrustedInputs(t *testing.T) {
 	dir := t.TempDir()
 	with := func(j *step.Job) {
@@ -328,7 +328,7 @@ func TestUntrustedInputs(t *testing.T) {
 		}
 	}
 	for _, set := range []steptest.Settings{
-		{"script": "#!/usr/bin/env python3\nprint('{{.inputs.x}}')"}, // nobody knows how to quote for it
+		{"script": "#!/usr/bin/env python3\nprint('{{.inputs.x}}')"}, // there are no quoting rules for it
 		{"command": "echo {{.inputs.x}}", "shell": "/usr/bin/fish"},
 		{"command": "sh -c 'echo {{.inputs.x}}'", "shell": "/bin/sh"}, // a second shell reads it
 		{"command": "sed 's/x/{{.inputs.x}}/'", "shell": "/bin/sh"},
@@ -994,8 +994,8 @@ func TestOnlyTheLastHookIsRepeatedAfterACrash(t *testing.T) {
 	}
 }
 
-// Whoever stops a run learns that from the hooks, not that one has failed.
-func TestHooksAreStopped(t *testing.T) {
+// When a run is stopped, its hooks return the cause of the stop instead of a failure of their own.
+func TestStoppedHooksReturnTheCause(t *testing.T) {
 	dir := t.TempDir()
 	ctx, stop := context.WithCancelCause(t.Context())
 	over := errors.New("over")
