@@ -350,8 +350,8 @@ func TestAWFResumedAfterFailure(t *testing.T) {
 	p.wantExit(2, "resume", "ffffffff")
 }
 
-// F6: an interrupted run says so, with its own exit code, and goes on later.
-func TestAWFInterrupted(t *testing.T) {
+// F6: an interrupted run is reported with its own exit code, and can be resumed.
+func TestAWFInterruptedRunCanBeResumed(t *testing.T) {
 	for _, signal := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		p := newAWF(t, awfChain)
 		cmd := p.command("run", "flow", "--run-id", awfRunID)
@@ -399,7 +399,7 @@ func TestAWFInterrupted(t *testing.T) {
 
 // A run that is cancelled ends with the hooks for that, whichever process worked
 // on it, and those of workflows that it calls; the audit trail says how it ended.
-func TestAWFCancelled(t *testing.T) {
+func TestAWFCancelledRunExecutesItsCancelHooks(t *testing.T) {
 	const states = `  initial: call
   call: {type: call_workflow, workflow: inner, on_success: done}
   done: {type: terminal}
@@ -456,8 +456,8 @@ hooks:
 	})
 }
 
-// F7: a hundred branches of "true", as often as you like.
-func TestAWFManyBranches(t *testing.T) {
+// F7: a hundred branches of "true" finish, every time.
+func TestAWFHundredBranchesFinish(t *testing.T) {
 	var branches []string
 	var states strings.Builder
 	for i := range 100 {
@@ -532,8 +532,8 @@ func TestAWFLargeOutputs(t *testing.T) {
 	}
 }
 
-// F11: a circle that nothing leaves is found before it runs.
-func TestAWFEndless(t *testing.T) {
+// F11: a cycle without an exit is a diagnostic, so the run does not start.
+func TestAWFCycleWithoutExitIsRefused(t *testing.T) {
 	p := newAWF(t, `  initial: a
   a: {type: step, command: 'true', on_success: b}
   b: {type: step, command: 'true', on_success: a}

@@ -343,9 +343,8 @@ func (p *awfProject) stepClock(step string) (limit journal.Millis, used plan.Clo
 	return f.Group.Limit, f.Group.Clock
 }
 
-// Requests have AWF's words, and take the way that they take there: a status is
-// something to decide by, and some are tried again after.
-func TestAWFRequests(t *testing.T) {
+// Requests have AWF's settings and behave as in AWF: transitions depend on the status, and some statuses are retried.
+func TestAWFRequestsBranchOnStatusAndRetry(t *testing.T) {
 	var mu sync.Mutex
 	busy := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -362,9 +362,9 @@ func (s *billingServer) orderShape(project string) *shape {
 	}
 }
 
-// TestBillEqualsTheCalls kills the program at every write to its journal, where each prompt, reply and tool result of
-// three agents is a fact. The bill always equals the calls that the server counted.
-func TestBillEqualsTheCalls(t *testing.T) {
+// TestCostCoversEveryRequestAfterKills kills the program at every write to its journal, where each prompt, reply and
+// tool result of three agents is a fact. The bill always equals the calls that the server counted.
+func TestCostCoversEveryRequestAfterKills(t *testing.T) {
 	s := newBillingServer(t)
 	calm := s.orderShape("calm")
 	dir := calm.createProject(t)
@@ -404,8 +404,8 @@ func TestBillEqualsTheCalls(t *testing.T) {
 	}
 }
 
-// TestBillWhenKilledInACall kills the program with SIGKILL while the server responds.
-func TestBillWhenKilledInACall(t *testing.T) {
+// TestCostCoversRequestsCutOffByAKill kills the program with SIGKILL while the server responds.
+func TestCostCoversRequestsCutOffByAKill(t *testing.T) {
 	s := newBillingServer(t)
 	for request := 1; request <= 5; request++ {
 		for _, moment := range []string{arrived, halfSent, fullySent} {

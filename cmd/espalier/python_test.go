@@ -14,7 +14,7 @@ import (
 
 // On a machine that cannot confine commands, --python refuses before anything
 // starts, unless the flag is --python=unconfined.
-func TestPythonIsNeverUnconfinedInSilence(t *testing.T) {
+func TestPythonWithoutSandboxIsRefused(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("there is no python3")
 	}

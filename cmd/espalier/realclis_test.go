@@ -241,8 +241,8 @@ func commandsNaming(t *testing.T, text string) []string {
 	return out
 }
 
-// What a step does not allow the program does not do.
-func TestRealCLIsHeldBack(t *testing.T) {
+// Agent programs cannot use tools that the step does not allow.
+func TestRealCLIsCannotUseDeniedTools(t *testing.T) {
 	for _, c := range realCLIs() {
 		t.Run(c.name, func(t *testing.T) {
 			g := plot(t, c)

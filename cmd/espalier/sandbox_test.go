@@ -11,9 +11,9 @@ import (
 	"github.com/espalier-run/espalier/internal/process"
 )
 
-// TestNothingIsUnconfinedInSilence checks that on a machine that cannot confine commands, --sandbox refuses before
+// TestUnavailableSandboxStopsTheRun checks that on a machine that cannot confine commands, --sandbox refuses before
 // anything starts, whether a script, a tool or an agent runs the command. Workflows without commands run.
-func TestNothingIsUnconfinedInSilence(t *testing.T) {
+func TestUnavailableSandboxStopsTheRun(t *testing.T) {
 	head := func(name string) string {
 		return "---\nname: " + name + "\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Do something.\n---\n"
 	}

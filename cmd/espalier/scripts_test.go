@@ -29,7 +29,8 @@ func TestCLIScriptEndsWithUs(t *testing.T) {
 			writeApproved(t, filepath.Join(k.dir, "agentfile.yaml"), "version: 1.0.0\n")
 			writeApproved(t, filepath.Join(k.dir, "workflows", "w", "workflow.yaml"),
 				"specVersion: \"1.0\"\nname: w\nversion: "+
-					"1.0.0\ndescription: Publishes\ntrigger: {type: command}\nsteps:\n  - {id: publish, name: Publish, "+
+					"1.0.0\ndescription: Publishes\ntrigger: {type: command}\nsteps:\n"+
+					"  - {id: publish, name: Publish, "+
 					"action: shell, script: {bash: scripts/cli/run.sh}, goal: Publish it.}\n")
 			writeApproved(t, filepath.Join(k.dir, "workflows", "w", "scripts", "cli", "run.sh"),
 				"exec 9>"+alive+"\n(trap '' TERM INT; sleep 1000) &\necho begun >&2\nsleep 1000\n")

@@ -349,9 +349,9 @@ func spanCounts(spans []*tracepb.Span) map[string]int {
 	return out
 }
 
-// TestTelemetryDoesNotDisturb checks that a collector that is unreachable, or returns errors, changes nothing about a
-// run but one line on stderr. The next process delivers what the collector missed.
-func TestTelemetryDoesNotDisturb(t *testing.T) {
+// TestUnreachableCollectorDoesNotChangeTheRun checks that a collector that is unreachable, or returns errors, changes
+// nothing about a run but one line on stderr. The next process delivers what the collector missed.
+func TestUnreachableCollectorDoesNotChangeTheRun(t *testing.T) {
 	s := telemetryShape()
 	dir := s.createProject(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://u:hidden@127.0.0.1:1/x")

@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-// TestFaultsOfTools: whatever a tool does, the call ends or is refused, what
-// came of it is recorded, and nothing is left running.
-func TestFaultsOfTools(t *testing.T) {
+// TestFaultyToolCallsEndAndAreRecorded checks that every call ends or is refused, that its result is recorded, and
+// that no process is left.
+func TestFaultyToolCallsEndAndAreRecorded(t *testing.T) {
 	inside := httptest.NewServer(
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "inside") }))
 	t.Cleanup(inside.Close)

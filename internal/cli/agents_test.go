@@ -285,8 +285,8 @@ Read it.
 	}
 }
 
-// The first that names a model counts.
-func TestWhichModelAnswers(t *testing.T) {
+// The first setting that names a model applies.
+func TestFirstConfiguredModelApplies(t *testing.T) {
 	const flow = `
 -- project/.git/HEAD --
 -- project/skills/s/SKILL.md --

@@ -176,7 +176,7 @@ func kill(t *testing.T, us *exec.Cmd) {
 }
 
 // If this process is killed at any moment, no process that it has started survives.
-func TestKilledAtAnyMoment(t *testing.T) {
+func TestKilledProcessLeavesNoCommands(t *testing.T) {
 	becomeSubreaper(t)
 	for n := range 30 {
 		us := play(t, helperOrphansEnv+"=1")
@@ -377,7 +377,7 @@ func TestNoZombies(t *testing.T) {
 }
 
 // Later commands leave no more files open than the first one.
-func TestNoFilesLeft(t *testing.T) {
+func TestCommandsLeakNoFileDescriptors(t *testing.T) {
 	count := func() int {
 		entries, err := os.ReadDir("/proc/self/fd")
 		if err != nil {

@@ -178,7 +178,7 @@ func TestCanceledCommandsEndWithAllTheirChildren(t *testing.T) {
 	}
 }
 
-func TestTooMuchOutput(t *testing.T) {
+func TestOutputAboveTheLimitFails(t *testing.T) {
 	c := shell(`yes`)
 	c.MaxOutput = 1000
 	got, err := process.Run(t.Context(), c)
@@ -230,7 +230,7 @@ func TestVariablesAreUnique(t *testing.T) {
 }
 
 // Environment variables with a common prefix stay distinct, however many there are.
-func TestManyNames(t *testing.T) {
+func TestVariablesWithCommonPrefixesStayDistinct(t *testing.T) {
 	var env []string
 	for i := range 3000 {
 		env = append(env, fmt.Sprintf("A%d=%d", 3000-i, i))
@@ -495,7 +495,7 @@ func TestStoppedProcessesEndWithTheirChildren(t *testing.T) {
 }
 
 // Commands that start while others end are not mistaken for leftover processes of those.
-func TestManyAtOnce(t *testing.T) {
+func TestConcurrentCommandsAreNotKilledAsLeftovers(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

@@ -71,9 +71,9 @@ func TestCallsOfOneTurnRunConcurrently(t *testing.T) {
 	}
 }
 
-// A result that was there when the process died is not asked for again, even
-// if another call of the same turn was still under way.
-func TestCrashBetweenTwoResults(t *testing.T) {
+// A result that was recorded before the process died is not requested again, even if another call of the same turn was
+// still running.
+func TestRecordedToolResultIsNotRequestedAgain(t *testing.T) {
 	var mu sync.Mutex // both calls of a turn are made at once
 	var calls []string
 	count := func(j *step.Job) {

@@ -328,8 +328,8 @@ func TestModelReceivesToolResults(t *testing.T) {
 	}
 }
 
-// F26: who may call what, decided when the call is made.
-func TestRefusedTools(t *testing.T) {
+// F26: permissions of tools are checked at each call.
+func TestDisallowedToolCallsAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		with func(*step.Job)
 		why  string

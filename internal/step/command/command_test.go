@@ -174,7 +174,7 @@ func TestFailedCommandsKeepTheirOutput(t *testing.T) {
 }
 
 // Values above the system's limit of 128 KiB per argument work like small ones.
-func TestLargeInterpolations(t *testing.T) {
+func TestValuesAboveTheArgumentLimitAreInserted(t *testing.T) {
 	dir := t.TempDir()
 	big := strings.Repeat("0123456789abcdef", 64<<10) // 1 MiB
 	with := reads(dir, map[string]string{"states.a.Output": `"` + big + `"`, "input": `{"doc":"` + big + `"}`})
@@ -190,9 +190,8 @@ func TestLargeInterpolations(t *testing.T) {
 	}
 }
 
-// Values that are large only together are no trouble either: in one command, in
-// every kind of quotes, more than any system takes as arguments at once.
-func TestManyLargeInterpolations(t *testing.T) {
+// One command may insert values, in every kind of quotes, that together exceed the system's limit for arguments.
+func TestManyLargeValuesAreInserted(t *testing.T) {
 	dir := t.TempDir()
 	more := map[string]string{}
 	one := strings.Repeat("it's $(not) \"run\"\\\n", 40_000) // 800 kB each
@@ -223,9 +222,8 @@ echo done`)
 	}
 }
 
-// Inputs that are small enough one by one fill the environment only so far; the
-// rest is in files, and nothing of it is lost.
-func TestManyInputs(t *testing.T) {
+// Many small inputs fill the environment up to a limit; the others are in files, in full.
+func TestInputsAboveTheEnvironmentLimitAreInFiles(t *testing.T) {
 	dir := t.TempDir()
 	const count = 40
 	inputs := map[string]string{"tail": "short"}
