@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// awfProject is a project with one AWF workflow whose commands stop at a pipe
+// awfProject is a project with one AWF workflow whose commands block at a pipe
 // until the test kills the program.
 type awfProject struct {
 	t   *testing.T
