@@ -76,7 +76,7 @@ test-fast: ## run the tests that need no other process, in less than a minute on
 # to run: what other targets skip is a failure here.
 CONFINED = ./internal/process ./internal/usertest ./internal/trust ./internal/registry ./internal/tool/builtin ./internal/tool/notebook \
 	./internal/secret ./internal/cli ./internal/step/command ./internal/diag ./internal/text ./cmd/espalier
-CONFINEMENT = TestSandbox|TestLimitsHold|TestSocketsInASandbox|TestRunBecomesAnOrdinaryUser|TestApprovalIsForContentsOfAProject|TestStore|TestStorage|TestRunFolderTakesNoConfiguration|TestWorkflowRulesHoldForResolvedPaths|TestGitRunsNothingThatARunWrote|TestNotebooksAreNeverConfiguration|TestNoEncoderLeaks|TestNothingReachesTheTerminalRaw|TestTerminalObeysNobodyElse|TestInputsAreData|TestValuesAreNoCode|TestFramesOfLongLinesAreCropped|TestNestingCostsNoMoreThanText|TestNewestLandlock|TestGaps|TestPromisesHoldForOrdinaryUsers
+CONFINEMENT = TestSandbox|TestLimitsHold|TestSocketsInASandbox|TestRunBecomesAnOrdinaryUser|TestApprovalIsForContentsOfAProject|TestStore|TestStorage|TestRunFolderTakesNoConfiguration|TestWorkflowRulesHoldForResolvedPaths|TestGitRunsNothingThatARunWrote|TestNotebooksAreNeverConfiguration|TestNoEncoderLeaks|TestNothingReachesTheTerminalRaw|TestTerminalIgnoresControlSequencesInContent|TestInputsAreData|TestValuesAreNoCode|TestFramesOfLongLinesAreCropped|TestNestingCostsNoMoreThanText|TestNewestLandlock|TestGaps|TestPromisesHoldForOrdinaryUsers
 
 test-confinement: ## test the sandboxes as root and as an ordinary user; needs root and bubblewrap
 	@mkdir -p $(BIN)

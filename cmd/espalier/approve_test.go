@@ -11,8 +11,8 @@ import (
 	"github.com/espalier-run/espalier/internal/trust"
 )
 
-// approve is "espalier trust" for the configuration of a project that is also
-// the home folder, if the file is one.
+// approve approves a configuration file, as "espalier trust" does, in a project that is also the home folder. It
+// ignores other files.
 func approve(t *testing.T, file string) {
 	t.Helper()
 	names := []string{"espalier.yaml", ".mcp.json"}

@@ -14,14 +14,14 @@ import (
 	"testing"
 )
 
-// awfProject is a project with one AWF workflow whose commands stop at a pipe
-// until the test lets them go, or kills the program.
+// awfProject is a project with one AWF workflow whose commands block at a pipe
+// until the test kills the program.
 type awfProject struct {
 	t   *testing.T
 	dir string
 }
 
-const awfRun = "00000000-0000-4000-8000-0000000000aa"
+const awfRunID = "00000000-0000-4000-8000-0000000000aa"
 
 func newAWF(t *testing.T, states string) *awfProject {
 	t.Helper()
@@ -59,14 +59,14 @@ func (p *awfProject) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// begin starts the run and returns when the named step is held.
-func (p *awfProject) begin(step string) *exec.Cmd {
+// runUntilHeld starts the run and returns when the named step is held.
+func (p *awfProject) runUntilHeld(step string) *exec.Cmd {
 	p.t.Helper()
-	return p.until(step, "run", "flow", "--run-id", awfRun)
+	return p.startUntilHeld(step, "run", "flow", "--run-id", awfRunID)
 }
 
-// until starts a command and returns when the named step is held.
-func (p *awfProject) until(step string, args ...string) *exec.Cmd {
+// startUntilHeld starts a command and returns when the named step is held.
+func (p *awfProject) startUntilHeld(step string, args ...string) *exec.Cmd {
 	p.t.Helper()
 	if err := os.WriteFile(filepath.Join(p.dir, "hold"), []byte(step), 0o600); err != nil {
 		p.t.Fatal(err)
@@ -88,7 +88,7 @@ func (p *awfProject) until(step string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// kill ends the program without a word.
+// kill ends the program with SIGKILL.
 func (p *awfProject) kill(cmd *exec.Cmd) {
 	p.t.Helper()
 	if err := cmd.Process.Kill(); err != nil {
@@ -97,7 +97,8 @@ func (p *awfProject) kill(cmd *exec.Cmd) {
 	_ = cmd.Wait() // it was killed
 }
 
-func (p *awfProject) exits(want int, args ...string) string {
+// wantExit runs a command, checks its exit code and returns its output.
+func (p *awfProject) wantExit(want int, args ...string) string {
 	p.t.Helper()
 	out, err := p.command(args...).CombinedOutput()
 	got := 0
@@ -114,14 +115,15 @@ func (p *awfProject) exits(want int, args ...string) string {
 	return string(out)
 }
 
-func (p *awfProject) trace(want ...string) {
+// wantTrace checks which steps have run, in order.
+func (p *awfProject) wantTrace(want ...string) {
 	p.t.Helper()
 	raw, err := os.ReadFile(filepath.Join(p.dir, "trace"))
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	if got := strings.Fields(string(raw)); !slices.Equal(got, want) {
-		p.t.Errorf("the steps left %v, want %v", got, want)
+		p.t.Errorf("trace %v, want %v", got, want)
 	}
 }
 
@@ -235,28 +237,28 @@ func TestAWFKilled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newAWF(t, c.states)
-			p.kill(p.begin(c.held))
-			p.trace(c.before...)
+			p.kill(p.runUntilHeld(c.held))
+			p.wantTrace(c.before...)
 			// It is unknown whether it was done: that is not for us to decide.
-			if said := p.exits(4, "resume", awfRun); !strings.Contains(said, "--decide") ||
+			if said := p.wantExit(4, "resume", awfRunID); !strings.Contains(said, "--decide") ||
 				!strings.Contains(said, "--from current") {
 				t.Error(said)
 			}
-			if offered := p.exits(0, "__complete", "resume", awfRun, "--decide", ""); !strings.Contains(offered,
+			if offered := p.wantExit(0, "__complete", "resume", awfRunID, "--decide", ""); !strings.Contains(offered,
 				"=rerun\n") {
 				t.Errorf("nothing is offered for --decide: %s", offered)
 			}
-			p.trace(c.before...)
-			p.exits(0, "resume", awfRun, "--from", "current")
-			p.trace(c.after...)
-			p.whole(awfRun)
+			p.wantTrace(c.before...)
+			p.wantExit(0, "resume", awfRunID, "--from", "current")
+			p.wantTrace(c.after...)
+			p.checkTranscriptComplete(awfRunID)
 		})
 	}
 }
 
-// whole holds that a transcript was gone on with, and not begun anew: one
-// beginning, one end, no gaps, and every step that began has ended.
-func (p *awfProject) whole(run string) {
+// checkTranscriptComplete checks that a transcript was continued, not restarted: it has one start, one end and no
+// gaps, and every step that started has ended.
+func (p *awfProject) checkTranscriptComplete(run string) {
 	p.t.Helper()
 	events := p.transcript(run)
 	open := map[string]int{}
@@ -278,7 +280,7 @@ func (p *awfProject) whole(run string) {
 	}
 	for path, n := range open {
 		if n != 0 {
-			p.t.Errorf("%s is %d times open", path, n)
+			p.t.Errorf("%s: %d more starts than ends", path, n)
 		}
 	}
 }
@@ -289,7 +291,7 @@ func TestAWFKilledCommandsDie(t *testing.T) {
   a: {type: step, command: 'mkfifo line; exec 5<>line; echo a > held; (trap "" HUP TERM; sleep 1000) <&5 & exec sleep 1000', on_success: done}
   done: {type: terminal}
 `)
-	cmd := p.command("run", "flow", "--run-id", awfRun)
+	cmd := p.command("run", "flow", "--run-id", awfRunID)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +300,7 @@ func TestAWFKilledCommandsDie(t *testing.T) {
 		t.Fatal(string(held), err)
 	}
 	p.kill(cmd)
-	// Opening for writing without waiting works only while somebody reads.
+	// Opening for writing without waiting works only while a process reads.
 	for {
 		f, err := os.OpenFile(filepath.Join(p.dir, "line"), os.O_WRONLY|syscall.O_NONBLOCK, 0)
 		if err != nil {
@@ -311,14 +313,14 @@ func TestAWFKilledCommandsDie(t *testing.T) {
 // F3: of two that resume one run, one does.
 func TestAWFResumedTwice(t *testing.T) {
 	p := newAWF(t, awfChain)
-	running := p.begin("b")
-	if said := p.exits(6, "resume", awfRun); !strings.Contains(said, "another process is driving this run") {
+	running := p.runUntilHeld("b")
+	if said := p.wantExit(6, "resume", awfRunID); !strings.Contains(said, "another process is driving this run") {
 		t.Error(said)
 	}
 	p.kill(running)
-	p.exits(0, "resume", awfRun, "--from", "current")
-	p.exits(0, "resume", awfRun)
-	p.trace("a", "b", "b", "c")
+	p.wantExit(0, "resume", awfRunID, "--from", "current")
+	p.wantExit(0, "resume", awfRunID)
+	p.wantTrace("a", "b", "b", "c")
 }
 
 // F4, F5: a run that failed goes on from the failed step, in a run of its own;
@@ -331,28 +333,28 @@ func TestAWFResumedAfterFailure(t *testing.T) {
   done: {type: terminal}
   broken: {type: terminal, status: failure, message: b is broken}
 `)
-	if said := p.exits(1, "run", "flow", "--run-id", awfRun); !strings.Contains(said, "b is broken") ||
+	if said := p.wantExit(1, "run", "flow", "--run-id", awfRunID); !strings.Contains(said, "b is broken") ||
 		!strings.Contains(said, "--from b\n") {
 		t.Error(said)
 	}
 	if err := os.WriteFile(filepath.Join(p.dir, "mended"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p.exits(1, "resume", awfRun)
-	p.exits(0, "resume", awfRun, "--from", "current")
-	p.trace("a", "b", "b", "c")
-	p.exits(0, "resume", awfRun, "--from", "previous")
-	p.trace("a", "b", "b", "c", "a", "b", "c")
-	p.exits(0, "resume", awfRun, "--from", "b")
-	p.exits(2, "resume", "../../etc/passwd")
-	p.exits(2, "resume", "ffffffff")
+	p.wantExit(1, "resume", awfRunID)
+	p.wantExit(0, "resume", awfRunID, "--from", "current")
+	p.wantTrace("a", "b", "b", "c")
+	p.wantExit(0, "resume", awfRunID, "--from", "previous")
+	p.wantTrace("a", "b", "b", "c", "a", "b", "c")
+	p.wantExit(0, "resume", awfRunID, "--from", "b")
+	p.wantExit(2, "resume", "../../etc/passwd")
+	p.wantExit(2, "resume", "ffffffff")
 }
 
-// F6: an interrupted run says so, with its own exit code, and goes on later.
-func TestAWFInterrupted(t *testing.T) {
+// F6: an interrupted run is reported with its own exit code, and can be resumed.
+func TestAWFInterruptedRunCanBeResumed(t *testing.T) {
 	for _, signal := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		p := newAWF(t, awfChain)
-		cmd := p.command("run", "flow", "--run-id", awfRun)
+		cmd := p.command("run", "flow", "--run-id", awfRunID)
 		if err := os.WriteFile(filepath.Join(p.dir, "hold"), []byte("b"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -383,20 +385,21 @@ func TestAWFInterrupted(t *testing.T) {
 		if code := cmd.ProcessState.ExitCode(); code != 130 {
 			t.Errorf("%v: exit %d", signal, code)
 		}
-		if !strings.HasSuffix(last, "espalier resume "+awfRun[:8]+" --from current") { // a plain resume would only ask
+		if !strings.HasSuffix(last, "espalier resume "+awfRunID[:8]+" --from current") {
+			// A plain resume would only ask.
 			t.Errorf("%v: how to go on: %s", signal, last)
 		}
-		if said := p.exits(0, "runs"); !strings.Contains(said, "flow") {
+		if said := p.wantExit(0, "runs"); !strings.Contains(said, "flow") {
 			t.Error(said)
 		}
-		p.exits(0, "resume", awfRun, "--from", "current")
-		p.trace("a", "b", "b", "c")
+		p.wantExit(0, "resume", awfRunID, "--from", "current")
+		p.wantTrace("a", "b", "b", "c")
 	}
 }
 
 // A run that is cancelled ends with the hooks for that, whichever process worked
 // on it, and those of workflows that it calls; the audit trail says how it ended.
-func TestAWFCancelled(t *testing.T) {
+func TestAWFCancelledRunExecutesItsCancelHooks(t *testing.T) {
 	const states = `  initial: call
   call: {type: call_workflow, workflow: inner, on_success: done}
   done: {type: terminal}
@@ -418,43 +421,43 @@ hooks:
 	}
 	t.Run("while a process works on it", func(t *testing.T) {
 		p := project()
-		running := p.begin("deep")
-		p.exits(0, "cancel", awfRun)
+		running := p.runUntilHeld("deep")
+		p.wantExit(0, "cancel", awfRunID)
 		_ = running.Wait()
 		if code := running.ProcessState.ExitCode(); code != 1 {
 			t.Errorf("exit %d", code)
 		}
-		p.trace("deep", "inner-cancelled", "cancelled", "told")
+		p.wantTrace("deep", "inner-cancelled", "cancelled", "told")
 	})
-	t.Run("when nobody does", func(t *testing.T) {
+	t.Run("while no process works on it", func(t *testing.T) {
 		p := project()
-		p.kill(p.begin("deep"))
-		p.exits(0, "cancel", awfRun)
-		p.trace("deep", "inner-cancelled", "cancelled", "told")
-		if said := p.exits(0, "status", awfRun); !strings.Contains(said, "canceled") {
+		p.kill(p.runUntilHeld("deep"))
+		p.wantExit(0, "cancel", awfRunID)
+		p.wantTrace("deep", "inner-cancelled", "cancelled", "told")
+		if said := p.wantExit(0, "status", awfRunID); !strings.Contains(said, "canceled") {
 			t.Error(said)
 		}
 	})
 	t.Run("and killed once more in a hook", func(t *testing.T) {
 		p := project()
-		running := p.begin("deep")
+		running := p.runUntilHeld("deep")
 		if err := os.WriteFile(filepath.Join(p.dir, "hold"), []byte("cancelled"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		p.exits(0, "cancel", awfRun)
+		p.wantExit(0, "cancel", awfRunID)
 		if raw, err := os.ReadFile(filepath.Join(p.dir, "held")); err != nil ||
 			strings.TrimSpace(string(raw)) != "cancelled" {
 			t.Fatal(string(raw), err)
 		}
 		p.kill(running)
-		p.exits(4, "resume", awfRun)
-		p.exits(1, "resume", awfRun, "--from", "current")
-		p.trace("deep", "inner-cancelled", "cancelled", "cancelled", "told")
+		p.wantExit(4, "resume", awfRunID)
+		p.wantExit(1, "resume", awfRunID, "--from", "current")
+		p.wantTrace("deep", "inner-cancelled", "cancelled", "cancelled", "told")
 	})
 }
 
-// F7: a hundred branches of "true", as often as you like.
-func TestAWFManyBranches(t *testing.T) {
+// F7: a hundred branches of "true" finish, every time.
+func TestAWFHundredBranchesFinish(t *testing.T) {
 	var branches []string
 	var states strings.Builder
 	for i := range 100 {
@@ -465,7 +468,7 @@ func TestAWFManyBranches(t *testing.T) {
 	p := newAWF(t, "  initial: all\n  all: {type: parallel, parallel: ["+strings.Join(branches, ", ")+
 		"], on_success: done}\n  done: {type: terminal}\n"+states.String())
 	for range 2 {
-		p.exits(0, "run", "flow")
+		p.wantExit(0, "run", "flow")
 	}
 }
 
@@ -480,7 +483,7 @@ func TestAWFLoopsSideBySide(t *testing.T) {
   number: {type: step, command: 'echo {{.loop.Item}} >> numbers'}
   done: {type: terminal}
 `)
-	p.exits(0, "run", "flow", "--run-id", awfRun)
+	p.wantExit(0, "run", "flow", "--run-id", awfRunID)
 	for name, want := range map[string]string{"letters": "a b c d e f g h i j k l m n o p", "numbers": "1 2 3 4 5 6 " +
 		"7 8 9 10 11 12 13 14 15 16"} {
 		raw, err := os.ReadFile(filepath.Join(p.dir, name))
@@ -489,7 +492,7 @@ func TestAWFLoopsSideBySide(t *testing.T) {
 		}
 	}
 	paths := map[string]int{}
-	for line := range strings.Lines(p.exits(0, "transcript", awfRun)) {
+	for line := range strings.Lines(p.wantExit(0, "transcript", awfRunID)) {
 		var e struct {
 			Type, Path string
 			Iteration  int
@@ -524,19 +527,19 @@ func TestAWFLargeOutputs(t *testing.T) {
     on_success: done
   done: {type: terminal}
 `)
-	if said := p.exits(0, "run", "flow"); !strings.Contains(said, "\n2250000\n") {
+	if said := p.wantExit(0, "run", "flow"); !strings.Contains(said, "\n2250000\n") {
 		t.Error(said)
 	}
 }
 
-// F11: a circle that nothing leaves is found before it runs.
-func TestAWFEndless(t *testing.T) {
+// F11: a cycle without an exit is a diagnostic, so the run does not start.
+func TestAWFCycleWithoutExitIsRefused(t *testing.T) {
 	p := newAWF(t, `  initial: a
   a: {type: step, command: 'true', on_success: b}
   b: {type: step, command: 'true', on_success: a}
   done: {type: terminal}
 `)
-	if said := p.exits(3, "run", "flow"); !strings.Contains(said, "WF009") || !strings.Contains(said, "WF001") {
+	if said := p.wantExit(3, "run", "flow"); !strings.Contains(said, "WF009") || !strings.Contains(said, "WF001") {
 		t.Error(said)
 	}
 }
@@ -575,11 +578,11 @@ func TestAWFCallsAreLinked(t *testing.T) {
   sub: {type: call_workflow, workflow: inner}
   done: {type: terminal}
 `)
-	p.exits(0, "run", "flow", "--run-id", awfRun)
+	p.wantExit(0, "run", "flow", "--run-id", awfRunID)
 	begun := map[string]bool{}
 	var ended []string
-	for _, e := range p.transcript(awfRun) {
-		if e.Run != awfRun || e.Parent != "" {
+	for _, e := range p.transcript(awfRunID) {
+		if e.Run != awfRunID || e.Parent != "" {
 			t.Errorf("a line of another run: %+v", e)
 		}
 		called := strings.HasPrefix(e.Type, "step.call_workflow.")
@@ -604,7 +607,7 @@ func TestAWFCallsAreLinked(t *testing.T) {
 			t.Errorf("%+v", events)
 		}
 		for _, e := range events {
-			if e.Run != child || e.Parent != awfRun {
+			if e.Run != child || e.Parent != awfRunID {
 				t.Errorf("%+v", e)
 			}
 		}
@@ -624,7 +627,8 @@ func TestAWFSecretsOfTheEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("VAULT_TOKEN", hushed)
-	if said := p.exits(0, "run", "flow"); strings.Contains(said, hushed) || !strings.Contains(said, "[secret vault]") {
+	if said := p.wantExit(0, "run", "flow"); strings.Contains(said, hushed) ||
+		!strings.Contains(said, "[secret vault]") {
 		t.Error(said)
 	}
 	if raw, err := os.ReadFile(filepath.Join(p.dir, "used")); err != nil ||

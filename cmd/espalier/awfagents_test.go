@@ -37,7 +37,7 @@ echo '{"type":"assistant","message":{"id":"1","model":"m","content":[{"type":"te
 echo '{"type":"result","subtype":"success","session_id":"'$session'","result":"it heard: '"$prompt"'","num_turns":1,"total_cost_usd":0.01,"usage":{"input_tokens":5,"output_tokens":3}}'
 `
 
-func (p *awfProject) file(name, text string, mode os.FileMode) {
+func (p *awfProject) writeFile(name, text string, mode os.FileMode) {
 	p.t.Helper()
 	path := filepath.Join(p.dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -59,11 +59,11 @@ func TestAWFClaude(t *testing.T) {
   other: {type: agent, provider: claude, mode: conversation, prompt: "about {{.states.go_on.Output}}", on_success: done}
   done: {type: terminal}
 `)
-	p.file("bin/claude", awfClaude, 0o700)
+	p.writeFile("bin/claude", awfClaude, 0o700)
 	t.Setenv("PATH", filepath.Join(p.dir, "bin")+":"+os.Getenv("PATH"))
-	p.file("espalier.yaml", "models: {clis: {claude-code: {pass_env: [CALLS]}}}\n", 0o600)
+	p.writeFile("espalier.yaml", "models: {clis: {claude-code: {pass_env: [CALLS]}}}\n", 0o600)
 	t.Setenv("CALLS", filepath.Join(p.dir, "calls"))
-	run := p.command("run", "flow", "--allow-shell", "--run-id", awfRun)
+	run := p.command("run", "flow", "--allow-shell", "--run-id", awfRunID)
 	run.Stdin = strings.NewReader("\n") // an empty line ends the conversation
 	if said, err := run.CombinedOutput(); err != nil || !strings.Contains(string(said), "about it heard: third") {
 		t.Errorf("%v: %s", err, said)
@@ -93,18 +93,18 @@ func TestAWFClaude(t *testing.T) {
 	if calls[3][1] == first {
 		t.Error("a conversation of its own went on with another one")
 	}
-	if said := p.exits(0, "transcript", awfRun); !strings.Contains(said, `"path":"more.go_on","iteration":1`) || !strings.Contains(said, `"fidelity":"agent_emitted","text":"it heard: third"`) {
+	if said := p.wantExit(0, "transcript", awfRunID); !strings.Contains(said, `"path":"more.go_on","iteration":1`) || !strings.Contains(said, `"fidelity":"agent_emitted","text":"it heard: third"`) {
 		t.Error(said)
 	}
 }
 
-// heard is a request that the server got.
-type heard struct {
+// modelRequest is a request that the server received.
+type modelRequest struct {
 	Key, Path   string
-	Model       string    `json:"model"`
-	Temperature float64   `json:"temperature"`
-	Most        int       `json:"max_tokens"`
-	Messages    []message `json:"messages"`
+	Model       string           `json:"model"`
+	Temperature float64          `json:"temperature"`
+	Most        int              `json:"max_tokens"`
+	Messages    []requestMessage `json:"messages"`
 	Tools       []struct {
 		Function struct {
 			Name string `json:"name"`
@@ -113,7 +113,7 @@ type heard struct {
 	BaseURL any `json:"base_url"`
 }
 
-type message struct {
+type requestMessage struct {
 	Role    string          `json:"role"`
 	Content json.RawMessage `json:"content"`
 }
@@ -122,9 +122,9 @@ type message struct {
 // key that they give; JSON in a fence is JSON; tools of the proxy are called.
 func TestAWFOpenAICompatible(t *testing.T) {
 	var mu sync.Mutex
-	var requests []heard
+	var requests []modelRequest
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := heard{Key: r.Header.Get("Authorization"), Path: r.URL.Path}
+		h := modelRequest{Key: r.Header.Get("Authorization"), Path: r.URL.Path}
 		if err := json.NewDecoder(r.Body).Decode(&h); err != nil {
 			t.Error(err)
 		}
@@ -164,7 +164,7 @@ func TestAWFOpenAICompatible(t *testing.T) {
 `)
 	t.Setenv("MY_KEY", "key-of-mine-12345")
 	t.Setenv("OPENAI_API_KEY", "key-of-openai-999")
-	if said := p.exits(0, "run", "flow", "--allow-shell", "--run-id", awfRun); !strings.Contains(said,
+	if said := p.wantExit(0, "run", "flow", "--allow-shell", "--run-id", awfRunID); !strings.Contains(said,
 		"\n7 7 26 false\n") {
 		t.Error(said)
 	}
@@ -180,7 +180,7 @@ func TestAWFOpenAICompatible(t *testing.T) {
 		!strings.Contains(string(first.Messages[0].Content), "Be brief, {{.inputs.x}}.") {
 		t.Errorf("the system prompt is no template: %s", first.Messages[0].Content)
 	}
-	said := p.exits(0, "transcript", awfRun)
+	said := p.wantExit(0, "transcript", awfRunID)
 	if !strings.Contains(said, `"name":"Bash","call_id":"c1"`) || !strings.Contains(said, "tool-ran") {
 		t.Error(said)
 	}
@@ -219,7 +219,8 @@ func TestAWFWithoutStream(t *testing.T) {
   done: {type: terminal}
 `)
 	t.Setenv("OPENAI_API_KEY", "key-of-openai-999")
-	if said := p.exits(0, "run", "flow", "--allow-shell", "--run-id", awfRun); !strings.Contains(said, "\nseven 13\n") {
+	if said := p.wantExit(0, "run", "flow", "--allow-shell", "--run-id", awfRunID); !strings.Contains(said,
+		"\nseven 13\n") {
 		t.Error(said)
 	}
 	if len(bodies) != 1 || !strings.Contains(bodies[0], `"stream":false`) || strings.Contains(bodies[0], "stream_options") {

@@ -14,15 +14,15 @@ import (
 // TestConversationSurvivesKills kills a conversation while it waits for the model and while it waits for the person.
 // Each turn is asked for once, except the one that had no reply yet.
 func TestConversationSurvivesKills(t *testing.T) {
-	world := newAWFWorld(t, "hi,first")
+	world := newAWFServer(t, "hi,first")
 	p := newAWF(t, strings.ReplaceAll(`  initial: chat
   chat: {type: agent, provider: openai_compatible, mode: conversation, prompt: hi,
     options: {base_url: "URL/v1", model: small, api_key: k}, on_success: done}
   done: {type: terminal}
 `, "URL", world.URL))
-	p.file("espalier.yaml", "allow: {hosts: ['"+world.Listener.Addr().String()+"']}\n", 0o600)
+	p.writeFile("espalier.yaml", "allow: {hosts: ['"+world.Listener.Addr().String()+"']}\n", 0o600)
 
-	cmd := p.command("run", "flow", "--run-id", awfRun)
+	cmd := p.command("run", "flow", "--run-id", awfRunID)
 	cmd.Stdin = strings.NewReader("first\n")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -30,12 +30,12 @@ func TestConversationSurvivesKills(t *testing.T) {
 	select {
 	case <-world.held:
 	case <-time.After(30 * time.Second):
-		t.Fatalf("the model was not asked to continue the conversation, but %v", world.count())
+		t.Fatalf("the model was not asked to continue the conversation, but %v", world.requestCounts())
 	}
 	p.kill(cmd)
 
 	// The text survives: the turn continues without a person.
-	cmd = p.command("resume", awfRun)
+	cmd = p.command("resume", awfRunID)
 	open, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -47,18 +47,18 @@ func TestConversationSurvivesKills(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	newLines(stderr).until(t, "re hi,first")
+	newLines(stderr).skipTo(t, "re hi,first")
 	p.kill(cmd)
 	open.Close()
 
-	cmd = p.command("resume", awfRun)
+	cmd = p.command("resume", awfRunID)
 	cmd.Stdin = strings.NewReader("second\n\n")
 	out, err := cmd.Output()
 	if err != nil || string(out) != "re hi,first,second\n" {
 		t.Fatalf("%v: %q", err, out)
 	}
 	want := map[string]int{"hi": 1, "hi,first": 2, "hi,first,second": 1}
-	if got := world.count(); !maps.Equal(got, want) {
+	if got := world.requestCounts(); !maps.Equal(got, want) {
 		t.Errorf("the model was asked %v, want %v", got, want)
 	}
 }
@@ -69,7 +69,7 @@ func TestInterruptedConversationWaits(t *testing.T) {
   chat: {type: agent, provider: claude, mode: conversation, prompt: hi, on_success: done}
   done: {type: terminal}
 `)
-	cmd := p.command("run", "flow", "--run-id", awfRun, "--simulate")
+	cmd := p.command("run", "flow", "--run-id", awfRunID, "--simulate")
 	open, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestInterruptedConversationWaits(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	newLines(stderr).until(t, "Example")
+	newLines(stderr).skipTo(t, "Example")
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestInterruptedConversationWaits(t *testing.T) {
 		!strings.Contains(string(rest), "To reply: espalier signal") {
 		t.Errorf("exit code %d: %s", cmd.ProcessState.ExitCode(), rest)
 	}
-	if out := p.exits(0, "signal", awfRun, "chat"); !strings.Contains(out, "simulated reply") {
+	if out := p.wantExit(0, "signal", awfRunID, "chat"); !strings.Contains(out, "simulated reply") {
 		t.Error(out)
 	}
 }

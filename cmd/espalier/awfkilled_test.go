@@ -20,29 +20,29 @@ import (
 	"github.com/espalier-run/espalier/internal/registry"
 )
 
-// awfWorld is what the steps of a workflow talk to: a model, and a service. It
-// counts what it hears, and leaves one of its callers without an answer.
-type awfWorld struct {
+// awfServer serves a model and a service for the steps of a workflow. It counts requests, and does not answer one of
+// them.
+type awfServer struct {
 	*httptest.Server
-	mu    sync.Mutex
-	hold  string
-	heard map[string]int
-	held  chan struct{}
+	mu          sync.Mutex
+	holdRequest string
+	requests    map[string]int
+	held        chan struct{}
 }
 
-func newAWFWorld(t *testing.T, hold string) *awfWorld {
-	w := &awfWorld{hold: hold, heard: map[string]int{}, held: make(chan struct{})}
+func newAWFServer(t *testing.T, hold string) *awfServer {
+	w := &awfServer{holdRequest: hold, requests: map[string]int{}, held: make(chan struct{})}
 	w.Server = httptest.NewServer(w)
 	t.Cleanup(w.Close)
 	return w
 }
 
-func (w *awfWorld) ServeHTTP(out http.ResponseWriter, r *http.Request) {
-	raw, _ := io.ReadAll(r.Body) // who is killed sends no more
+func (w *awfServer) ServeHTTP(out http.ResponseWriter, r *http.Request) {
+	raw, _ := io.ReadAll(r.Body) // a killed client sends no more
 	what := r.URL.Query().Get("what")
 	model := strings.HasPrefix(r.URL.Path, "/v1/")
 	if model {
-		var asked heard
+		var asked modelRequest
 		_ = json.Unmarshal(raw, &asked) // then it is not what the test waits for
 		var words []string
 		for _, m := range asked.Messages {
@@ -53,10 +53,10 @@ func (w *awfWorld) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 		what = strings.Join(words, ",")
 	}
 	w.mu.Lock()
-	w.heard[what]++
-	hold := what == w.hold
+	w.requests[what]++
+	hold := what == w.holdRequest
 	if hold {
-		w.hold = ""
+		w.holdRequest = ""
 	}
 	w.mu.Unlock()
 	if hold {
@@ -76,21 +76,19 @@ func (w *awfWorld) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 		"\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":4,\"total_tokens\":13}}\n\ndata: [DONE]\n\n")
 }
 
-func (w *awfWorld) count() map[string]int {
+func (w *awfServer) requestCounts() map[string]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return maps.Clone(w.heard)
+	return maps.Clone(w.requests)
 }
 
-// The steps that talk to somebody, in a loop and in a branch: killed while they
-// wait for an answer, and killed when they have one. What was answered is never
-// asked again. What was not is asked again if that does no harm; if it may, a
-// person is asked, who can look at the world.
+// Steps that send requests, in a loop and in a branch, are killed while they wait for a response, and after it.
+// Requests with a response are never repeated. Others are repeated if that is safe; otherwise a person decides.
 func TestAWFKilledWhileTalking(t *testing.T) {
 	const agent = `type: agent, provider: openai_compatible, options: {base_url: "URL/v1", model: small, api_key: k}`
 	kinds := map[string]struct {
 		step  string
-		heard string // as the world hears it of ITEM
+		heard string // the request that the server receives for ITEM
 		doubt bool
 	}{
 		"agent":        {agent + `, prompt: "ITEM"`, "ITEM", false},
@@ -123,7 +121,7 @@ func TestAWFKilledWhileTalking(t *testing.T) {
 					if answered {
 						hold = ""
 					}
-					world := newAWFWorld(t, hold)
+					world := newAWFServer(t, hold)
 					states := p.states
 					if p.y == "" {
 						states = strings.ReplaceAll(states, "IT}", item(k.step, p.x)+"}")
@@ -135,14 +133,14 @@ func TestAWFKilledWhileTalking(t *testing.T) {
 						"  last: {type: step, command: 'sh ./step last; echo {{escape .states.it.Output}}', " +
 						"on_success: done}\n  done: {type: terminal}\n"
 					a := newAWF(t, strings.ReplaceAll(states, "URL", world.URL))
-					a.file("espalier.yaml", "allow: {hosts: ['"+world.Listener.Addr().String()+"']}\n", 0o600)
+					a.writeFile("espalier.yaml", "allow: {hosts: ['"+world.Listener.Addr().String()+"']}\n", 0o600)
 
 					want := map[string]int{"open": 1, x: 1, y: 1}
 					if answered {
-						a.kill(a.begin("y"))
-						a.trace("x", "y")
+						a.kill(a.runUntilHeld("y"))
+						a.wantTrace("x", "y")
 					} else {
-						running := a.command("run", "flow", "--run-id", awfRun)
+						running := a.command("run", "flow", "--run-id", awfRunID)
 						var said strings.Builder
 						running.Stderr = &said
 						if err := running.Start(); err != nil {
@@ -157,29 +155,29 @@ func TestAWFKilledWhileTalking(t *testing.T) {
 						}
 						_ = running.Process.Kill() // it cannot end before
 						<-ended
-						a.trace("x")
+						a.wantTrace("x")
 					}
-					if got := world.count(); !maps.Equal(got, want) {
+					if got := world.requestCounts(); !maps.Equal(got, want) {
 						t.Fatalf("before the kill the world heard %v", got)
 					}
 					switch {
 					case answered: // the command is in doubt
-						a.exits(4, "resume", awfRun)
-						a.exits(0, "resume", awfRun, "--from", "current")
-						a.trace("x", "y", "y", "last")
+						a.wantExit(4, "resume", awfRunID)
+						a.wantExit(0, "resume", awfRunID, "--from", "current")
+						a.wantTrace("x", "y", "y", "last")
 					case k.doubt:
-						said := a.exits(4, "resume", awfRun)
+						said := a.wantExit(4, "resume", awfRunID)
 						if !strings.Contains(said, "--decide") {
 							t.Error(said)
 						}
-						a.exits(0, "resume", awfRun, "--decide", a.doubt()+`=result={"Output":"I saw it","Stderr":"","ExitCode":0,"Status":"completed","Response":{}}`)
-						a.trace("x", "y", "last")
+						a.wantExit(0, "resume", awfRunID, "--decide", a.uncertainStep()+`=result={"Output":"I saw it","Stderr":"","ExitCode":0,"Status":"completed","Response":{}}`)
+						a.wantTrace("x", "y", "last")
 					default:
-						want[y] = 2 // nobody knows the answer, and to ask again does no harm
-						a.exits(0, "resume", awfRun)
-						a.trace("x", "y", "last")
+						want[y] = 2 // there is no response, and repeating is safe
+						a.wantExit(0, "resume", awfRunID)
+						a.wantTrace("x", "y", "last")
 					}
-					if got := world.count(); !maps.Equal(got, want) {
+					if got := world.requestCounts(); !maps.Equal(got, want) {
 						t.Errorf("the world heard %v, want %v", got, want)
 					}
 				})
@@ -188,14 +186,14 @@ func TestAWFKilledWhileTalking(t *testing.T) {
 	}
 }
 
-// doubt is the step that the run is in doubt about, as --decide takes it.
-func (p *awfProject) doubt() string {
+// uncertainStep returns the step with unknown outcome, as --decide takes it.
+func (p *awfProject) uncertainStep() string {
 	p.t.Helper()
-	out, err := p.command("status", awfRun, "--json").Output()
+	out, err := p.command("status", awfRunID, "--json").Output()
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	var s standing
+	var s runStatus
 	if err := json.Unmarshal(out, &s); err != nil || len(s.Gates) != 1 || s.Gates[0].Kind != "unknown_outcome" {
 		p.t.Fatalf("%v: %s", err, out)
 	}
@@ -232,12 +230,12 @@ func TestAWFKilledBeforeTheEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newAWF(t, "  initial: each\n"+c.states+"  done: {type: terminal}\n")
-			calm := p.exits(c.code, "run", "flow")
-			p.file("trace", "", 0o600)
-			p.kill(p.begin("y"))
-			p.exits(4, "resume", awfRun)
-			said := p.exits(c.code, "resume", awfRun, "--from", "current")
-			p.trace(c.after...)
+			calm := p.wantExit(c.code, "run", "flow")
+			p.writeFile("trace", "", 0o600)
+			p.kill(p.runUntilHeld("y"))
+			p.wantExit(4, "resume", awfRunID)
+			said := p.wantExit(c.code, "resume", awfRunID, "--from", "current")
+			p.wantTrace(c.after...)
 			for _, text := range []string{calm, said} {
 				if !strings.Contains(text, c.said) {
 					t.Error(text)
@@ -266,16 +264,15 @@ func TestAWFKilledInHooks(t *testing.T) {
 			t.Parallel()
 			p := newAWF(t, "  initial: it\n  it: {type: step, command: exit 3, hooks: {post: [{command: sh ./step "+
 				"y}]}, on_success: done}\n  done: {type: terminal}\n")
-			p.kill(p.begin("y"))
-			p.exits(4, "resume", awfRun)
-			p.exits(1, append([]string{"resume", awfRun}, says...)...)
+			p.kill(p.runUntilHeld("y"))
+			p.wantExit(4, "resume", awfRunID)
+			p.wantExit(1, append([]string{"resume", awfRunID}, says...)...)
 		})
 	}
 }
 
-// The time that a step may take is computed when it begins. Whoever goes on after a
-// kill keeps it, with what was used of it: what it was computed from is another
-// matter by then.
+// The time that a step may take is computed when it begins. A process that continues
+// after a kill keeps it, and the time already used, even if its inputs have changed.
 func TestAWFKilledKeepsTheDeadline(t *testing.T) {
 	const timeout = `timeout: "{{.states.first.Output}}", on_success: done`
 	for kind, states := range map[string]string{
@@ -296,45 +293,46 @@ func TestAWFKilledKeepsTheDeadline(t *testing.T) {
 			t.Parallel()
 			p := newAWF(t, "  initial: first\n  first: {type: step, command: cat limit, on_success: hold}\n"+
 				states+"  done: {type: terminal}\n")
-			p.file(".awf/workflows/two.yaml", `name: two
+			p.writeFile(".awf/workflows/two.yaml", `name: two
 states:
   initial: x
   x: {type: step, command: 'sh ./step x; sleep 0.02', on_success: y}
   y: {type: step, command: 'sh ./step y', on_success: done}
   done: {type: terminal}
 `, 0o600)
-			p.file("limit", "1h\n", 0o600)
-			p.kill(p.begin("y"))
-			p.file("limit", "1ms\n", 0o600)
-			limit, before := p.clock("hold")
+			p.writeFile("limit", "1h\n", 0o600)
+			p.kill(p.runUntilHeld("y"))
+			p.writeFile("limit", "1ms\n", 0o600)
+			limit, before := p.stepClock("hold")
 			if limit != 3_600_000 || before.Active < 20 || before.Open != 1 {
 				t.Fatalf("%d, %+v", limit, before)
 			}
-			p.exits(4, "resume", awfRun)
-			limit, parked := p.clock("hold")
+			p.wantExit(4, "resume", awfRunID)
+			limit, parked := p.stepClock("hold")
 			if limit != 3_600_000 || parked.Active < before.Active || parked.Open != 0 {
 				t.Fatalf("%d, %+v, before %+v", limit, parked, before)
 			}
-			p.kill(p.until("y", "resume", awfRun, "--from", "current"))
-			if limit, again := p.clock("hold"); limit != 3_600_000 || again.Active != parked.Active || again.Open != 1 {
+			p.kill(p.startUntilHeld("y", "resume", awfRunID, "--from", "current"))
+			if limit, again := p.stepClock("hold"); limit != 3_600_000 || again.Active != parked.Active ||
+				again.Open != 1 {
 				t.Fatalf("%d, %+v, before %+v", limit, again, parked)
 			}
-			p.exits(4, "resume", awfRun)
-			p.exits(0, "resume", awfRun, "--from", "current")
-			p.trace("x", "y", "y", "y")
+			p.wantExit(4, "resume", awfRunID)
+			p.wantExit(0, "resume", awfRunID, "--from", "current")
+			p.wantTrace("x", "y", "y", "y")
 		})
 	}
 }
 
-// clock is how long a step of the run may take, and how long it took.
-func (p *awfProject) clock(step string) (limit journal.Millis, used plan.Clock) {
+// stepClock returns the time limit of a step, and the time that it has used.
+func (p *awfProject) stepClock(step string) (limit journal.Millis, used plan.Clock) {
 	p.t.Helper()
 	r, err := registry.OpenRuntime(filepath.Join(p.dir, ".espalier"), registry.RuntimeOptions{})
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	defer r.Close()
-	state, _, _, err := r.Engine.Load(p.t.Context(), awfRun)
+	state, _, _, err := r.Engine.Load(p.t.Context(), awfRunID)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -345,9 +343,8 @@ func (p *awfProject) clock(step string) (limit journal.Millis, used plan.Clock) 
 	return f.Group.Limit, f.Group.Clock
 }
 
-// Requests have AWF's words, and take the way that they take there: a status is
-// something to decide by, and some are tried again after.
-func TestAWFRequests(t *testing.T) {
+// Requests have AWF's settings and behave as in AWF: transitions depend on the status, and some statuses are retried.
+func TestAWFRequestsBranchOnStatusAndRetry(t *testing.T) {
 	var mu sync.Mutex
 	busy := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -381,8 +378,8 @@ func TestAWFRequests(t *testing.T) {
   done: {type: terminal}
   broken: {type: terminal, status: failure}
 `, "URL", server.URL))
-	p.file("espalier.yaml", "allow: {hosts: ['"+server.Listener.Addr().String()+"']}\n", 0o600)
-	said := p.exits(0, "run", "flow")
+	p.writeFile("espalier.yaml", "allow: {hosts: ['"+server.Listener.Addr().String()+"']}\n", 0o600)
+	said := p.wantExit(0, "run", "flow")
 	if !strings.Contains(said, "\n"+`404 {"path":"/busy"}`+"\n") || busy != 3 {
 		t.Errorf("%d requests while it was busy\n%s", busy, said)
 	}

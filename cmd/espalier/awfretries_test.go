@@ -22,15 +22,15 @@ func TestAttemptsOfCallsGroupsAndLoopsHaveNumbers(t *testing.T) {
   two: {type: step, command: exit 2, on_success: loop}
   done: {type: terminal}
 `)
-	put(t, p.dir+"/.awf/workflows/broken.yaml", "name: broken\nstates:\n  initial: s\n"+
+	writeApproved(t, p.dir+"/.awf/workflows/broken.yaml", "name: broken\nstates:\n  initial: s\n"+
 		"  s: {type: step, command: exit 5, on_success: done}\n  done: {type: terminal}\n")
-	p.exits(0, "run", "flow", "--run-id", awfRun)
+	p.wantExit(0, "run", "flow", "--run-id", awfRunID)
 	type key struct {
 		path               string
 		iteration, attempt int
 	}
 	seen := map[key][]string{}
-	for line := range strings.Lines(p.exits(0, "transcript", awfRun)) {
+	for line := range strings.Lines(p.wantExit(0, "transcript", awfRunID)) {
 		var l struct {
 			Type      string
 			Path      string

@@ -25,9 +25,9 @@ import (
 	"github.com/espalier-run/espalier/internal/report/reporttest"
 )
 
-// till is a model server that records the usage of many projects. It counts a request when it arrives: a process that
-// is killed before the response has to pay for it nevertheless.
-type till struct {
+// billingServer is a model server that records the usage of many projects. It counts a request when it arrives: a
+// process that is killed before the response has to pay for it nevertheless.
+type billingServer struct {
 	t   *testing.T
 	url string
 
@@ -49,20 +49,20 @@ type account struct {
 
 // Moments of a request.
 const (
-	arrived  = "when it arrived"
-	halfSaid = "in the middle of the answer"
-	allSaid  = "after the answer"
+	arrived   = "when it arrived"
+	halfSent  = "in the middle of the answer"
+	fullySent = "after the answer"
 )
 
-func newTill(t *testing.T) *till {
-	s := &till{t: t, accounts: map[string]*account{}}
+func newBillingServer(t *testing.T) *billingServer {
+	s := &billingServer{t: t, accounts: map[string]*account{}}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	s.url = server.URL
 	return s
 }
 
-func (s *till) account(project string) *account {
+func (s *billingServer) account(project string) *account {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.accounts[project]
@@ -81,7 +81,7 @@ const (
 
 func (a *account) micro() int { return a.input*microIn + a.output*microOut }
 
-func (s *till) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *billingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	project := strings.Split(r.URL.Path, "/")[1]
 	var request struct {
 		Messages []struct {
@@ -118,7 +118,7 @@ func (s *till) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	if meet != nil && who == "Judges the taste" && results == 1 {
 		meet <- struct{}{}
-		n = calmCalls // however early the request was
+		n = tasterSecondCall // however early the request was
 	}
 	if meet != nil && who == "Judges the tree" {
 		<-meet
@@ -138,20 +138,20 @@ func (s *till) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if calls, ok := strings.CutPrefix(answer, "calls "); ok {
 		finish = "tool_calls"
 		say(`{"id":"c","model":"till-1","choices":[{"index":0,"delta":{"role":"assistant","content":"One moment."}}]}`)
-		stop(n, halfSaid)
+		stop(n, halfSent)
 		say(`{"id":"c","model":"till-1","choices":[{"index":0,"delta":{"tool_calls":` + calls + `}}]}`)
 	} else {
 		half := len(answer) / 2
 		say(`{"id":"c","model":"till-1","choices":[{"index":0,"delta":{"role":"assistant","content":` +
 			quote(answer[:half]) + `}}]}`)
-		stop(n, halfSaid)
+		stop(n, halfSent)
 		say(`{"id":"c","model":"till-1","choices":[{"index":0,"delta":{"content":` + quote(answer[half:]) + `}}]}`)
 	}
 	say(`{"id":"c","model":"till-1","choices":[{"index":0,"delta":{},"finish_reason":"` + finish + `"}]}`)
 	say(fmt.Sprintf(`{"id":"c","model":"till-1","choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":%d,`+
 		`"total_tokens":%d}}`, input, output, input+output))
 	say("[DONE]")
-	stop(n, allSaid)
+	stop(n, fullySent)
 }
 
 // answers are the replies of each agent, by the number of tool results in the request.
@@ -171,8 +171,8 @@ var answers = map[string][]string{
 
 const decision = "One quince tree is ordered."
 
-// orchard is a project in which two agents work in parallel, and a third acts on their replies.
-func (s *till) orchard(project string) map[string]string {
+// orderProject returns the files of a project in which two agents work in parallel, and a third acts on their replies.
+func (s *billingServer) orderProject(project string) map[string]string {
 	return map[string]string{
 		"espalier.yaml": fmt.Sprintf(`models:
   default: till/till
@@ -268,21 +268,21 @@ func espalierIn(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// settle compares a finished run with the server's account. The bill is the cost of recorded replies plus the possible
-// cost of lost ones; it covers every request, and no recorded reply was requested again.
-func (s *till) settle(t *testing.T, dir, project string) (lost int) {
+// checkBill compares a finished run with the server's account. The bill is the cost of recorded replies plus the
+// possible cost of lost ones; it covers every request, and no recorded reply was requested again.
+func (s *billingServer) checkBill(t *testing.T, dir, project string) (lost int) {
 	t.Helper()
 	var status struct {
 		Outcome string `json:"outcome"`
 		Used    billed `json:"used"`
 	}
-	if err := json.Unmarshal([]byte(espalierIn(t, dir, "status", errandRun, "--json")), &status); err != nil {
+	if err := json.Unmarshal([]byte(espalierIn(t, dir, "status", testRunID, "--json")), &status); err != nil {
 		t.Fatal(err)
 	}
 	u := status.Used
 	var paid, charged, paidIn, paidOut, replies int
 	var end auditRecord
-	for line := range strings.Lines(espalierIn(t, dir, "audit", errandRun, "--json")) {
+	for line := range strings.Lines(espalierIn(t, dir, "audit", testRunID, "--json")) {
 		var r auditRecord
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatal(err)
@@ -332,7 +332,7 @@ func (s *till) settle(t *testing.T, dir, project string) (lost int) {
 				Used billed `json:"used"`
 			} `json:"executions"`
 		}
-		if err := json.Unmarshal([]byte(espalierIn(t, dir, "status", errandRun, "--step", step, "--json")),
+		if err := json.Unmarshal([]byte(espalierIn(t, dir, "status", testRunID, "--step", step, "--json")),
 			&records); err != nil {
 			t.Fatal(err)
 		}
@@ -343,31 +343,33 @@ func (s *till) settle(t *testing.T, dir, project string) (lost int) {
 		}
 	}
 	if steps.ModelCalls != u.ModelCalls || steps.Micro != u.Micro || steps.Lost.Micro != u.Lost.Micro {
-		t.Errorf("the steps say %+v, the run %+v", steps, u)
+		t.Errorf("usage of all steps: %+v, of the run: %+v", steps, u)
 	}
-	espalierIn(t, dir, "audit", "verify", errandRun)
-	if done := traces(dir); !slices.Equal(done, []string{"ordered"}) {
-		t.Errorf("in the world there is %q", done)
+	espalierIn(t, dir, "audit", "verify", testRunID)
+	if done := recordedEffects(dir); !slices.Equal(done, []string{"ordered"}) {
+		t.Errorf("effects %q, want one order", done)
 	}
 	return u.Lost.ModelCalls
 }
 
-// buyer orders a tree, and checks before a repetition whether it was ordered.
-func (s *till) buyer(project string) *shape {
+// orderShape returns a run that orders a tree, and checks before a repetition whether it was ordered.
+func (s *billingServer) orderShape(project string) *shape {
 	return &shape{
-		errand: errand{Run: []string{"orchard.md"}, Results: map[string]string{"decide": quote(decision)}},
-		files:  s.orchard(project),
+		simulatedUser: simulatedUser{
+			Run: []string{"orchard.md"}, Results: map[string]string{"decide": quote(decision)},
+		},
+		files: s.orderProject(project),
 	}
 }
 
-// TestBillEqualsTheCalls kills the program at every write to its journal, where each prompt, reply and tool result of
-// three agents is a fact. The bill always equals the calls that the server counted.
-func TestBillEqualsTheCalls(t *testing.T) {
-	s := newTill(t)
-	calm := s.buyer("calm")
-	dir := calm.project(t)
-	back := calm.process(t, dir, calm.errand)
-	if lost := s.settle(t, dir, "calm"); lost != 0 || s.account("calm").calls != 5 {
+// TestCostCoversEveryRequestAfterKills kills the program at every write to its journal, where each prompt, reply and
+// tool result of three agents is a fact. The bill always equals the calls that the server counted.
+func TestCostCoversEveryRequestAfterKills(t *testing.T) {
+	s := newBillingServer(t)
+	calm := s.orderShape("calm")
+	dir := calm.createProject(t)
+	back := calm.runProcess(t, dir, calm.simulatedUser)
+	if lost := s.checkBill(t, dir, "calm"); lost != 0 || s.account("calm").calls != 5 {
 		t.Fatalf("undisturbed: %d lost, %+v", lost, s.account("calm"))
 	}
 	exact, covered := 0, 0
@@ -378,14 +380,14 @@ func TestBillEqualsTheCalls(t *testing.T) {
 				t.Run(fmt.Sprintf("%s write %d", beforeOrAfter(after), stop), func(t *testing.T) {
 					t.Parallel()
 					project := fmt.Sprintf("%s%d", beforeOrAfter(after), stop)
-					b := s.buyer(project)
-					dir := b.project(t)
-					one := b.errand
-					one.Stop, one.After = stop, after
-					if b.process(t, dir, one) == nil {
-						b.process(t, dir, b.errand)
+					b := s.orderShape(project)
+					dir := b.createProject(t)
+					one := b.simulatedUser
+					one.KillAt, one.After = stop, after
+					if b.runProcess(t, dir, one) == nil {
+						b.runProcess(t, dir, b.simulatedUser)
 					}
-					lost := s.settle(t, dir, project)
+					lost := s.checkBill(t, dir, project)
 					mu.Lock()
 					defer mu.Unlock()
 					if lost == 0 {
@@ -402,19 +404,19 @@ func TestBillEqualsTheCalls(t *testing.T) {
 	}
 }
 
-// TestBillWhenKilledInACall kills the program with SIGKILL while the server responds.
-func TestBillWhenKilledInACall(t *testing.T) {
-	s := newTill(t)
+// TestCostCoversRequestsCutOffByAKill kills the program with SIGKILL while the server responds.
+func TestCostCoversRequestsCutOffByAKill(t *testing.T) {
+	s := newBillingServer(t)
 	for request := 1; request <= 5; request++ {
-		for _, moment := range []string{arrived, halfSaid, allSaid} {
+		for _, moment := range []string{arrived, halfSent, fullySent} {
 			t.Run(fmt.Sprintf("request %d, %s", request, moment), func(t *testing.T) {
 				t.Parallel()
 				project := fmt.Sprintf("%d%s", request, strings.ReplaceAll(moment, " ", ""))
-				b := s.buyer(project)
-				dir := b.project(t)
-				s.killed(t, dir, project, request, moment)
-				b.process(t, dir, b.errand)
-				if lost := s.settle(t, dir, project); lost == 0 && moment != allSaid {
+				b := s.orderShape(project)
+				dir := b.createProject(t)
+				s.startAndKill(t, dir, project, request, moment)
+				b.runProcess(t, dir, b.simulatedUser)
+				if lost := s.checkBill(t, dir, project); lost == 0 && moment != fullySent {
 					t.Error("the call that was cut off is not on the bill")
 				}
 			})
@@ -422,10 +424,10 @@ func TestBillWhenKilledInACall(t *testing.T) {
 	}
 }
 
-// killed starts the run in a process that is killed at a moment of a request.
-func (s *till) killed(t *testing.T, dir, project string, request int, moment string) {
+// startAndKill starts the run in a process that is killed at a moment of a request.
+func (s *billingServer) startAndKill(t *testing.T, dir, project string, request int, moment string) {
 	t.Helper()
-	cmd := exec.Command("espalier", "run", "orchard.md", "--allow-shell", "--run-id", errandRun)
+	cmd := exec.Command("espalier", "run", "orchard.md", "--allow-shell", "--run-id", testRunID)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "NO_COLOR=1", "HOME="+dir, "GORACE="+quickExit)
 	begun, gone := make(chan struct{}), make(chan struct{})
@@ -447,7 +449,7 @@ func (s *till) killed(t *testing.T, dir, project string, request int, moment str
 	}
 	close(begun)
 	if err := cmd.Wait(); err == nil {
-		t.Error("it was not killed")
+		t.Error("the process was not killed")
 	}
 	close(gone)
 	s.mu.Lock()
@@ -455,18 +457,18 @@ func (s *till) killed(t *testing.T, dir, project string, request int, moment str
 	s.mu.Unlock()
 }
 
-// differing matches output that differs between runs.
-var differing = regexp.MustCompile(`\d\d:\d\d:\d\d|\d{4}-\d\d-\d\d|[\d.]+ m?s\b|started by \w+`)
+// varyingOutput matches output that differs between runs.
+var varyingOutput = regexp.MustCompile(`\d\d:\d\d:\d\d|\d{4}-\d\d-\d\d|[\d.]+ m?s\b|started by \w+`)
 
-// figures matches tokens and cost. They change with the descriptions of tools; settle verifies them.
-var figures = regexp.MustCompile(`\s*(\$[\d.]+|\b\d[\d,]*\d\b)`)
+// amounts matches tokens and cost. They change with the descriptions of tools; checkBill verifies them.
+var amounts = regexp.MustCompile(`\s*(\$[\d.]+|\b\d[\d,]*\d\b)`)
 
-// concurrent matches the start of lines whose order is random.
-var concurrent = regexp.MustCompile(`^(hh:mm:ss|  )  (judge\.\w+|decide  (tool \w+|\w+ returned))`)
+// concurrentLine matches the start of lines whose order is random.
+var concurrentLine = regexp.MustCompile(`^(hh:mm:ss|  )  (judge\.\w+|decide  (tool \w+|\w+ returned))`)
 
-// normalized returns a text without differing parts, and with concurrent lines in a fixed order.
-func normalized(text string) string {
-	text = differing.ReplaceAllStringFunc(text, func(s string) string {
+// normalizeOutput returns a text without differing parts, and with concurrent lines in a fixed order.
+func normalizeOutput(text string) string {
+	text = varyingOutput.ReplaceAllStringFunc(text, func(s string) string {
 		switch {
 		case strings.Contains(s, ":"):
 			return "hh:mm:ss"
@@ -480,33 +482,33 @@ func normalized(text string) string {
 	var parts []string
 	for line := range strings.Lines(text) {
 		if strings.Contains(line, "$") {
-			line = figures.ReplaceAllString(line, " N")
+			line = amounts.ReplaceAllString(line, " N")
 		}
-		if concurrent.MatchString(line) || !strings.HasPrefix(line, "      ") || len(parts) == 0 {
+		if concurrentLine.MatchString(line) || !strings.HasPrefix(line, "      ") || len(parts) == 0 {
 			parts = append(parts, "")
 		}
 		parts[len(parts)-1] += line
 	}
 	for i := 0; i < len(parts); {
 		n := 0
-		for i+n < len(parts) && concurrent.MatchString(parts[i+n]) {
+		for i+n < len(parts) && concurrentLine.MatchString(parts[i+n]) {
 			n++
 		}
 		slices.SortStableFunc(parts[i:i+n], func(a, b string) int {
-			return strings.Compare(concurrent.FindString(a), concurrent.FindString(b))
+			return strings.Compare(concurrentLine.FindString(a), concurrentLine.FindString(b))
 		})
 		i += max(n, 1)
 	}
 	return strings.Join(parts, "")
 }
 
-// agree compares the spans of a run with its bill: those of the run, of its steps, and of its calls.
-func agree(t *testing.T, dir string, spans []*tracepb.Span) {
+// checkSpansMatchBill compares the spans of a run with its bill: those of the run, of its steps, and of its calls.
+func checkSpansMatchBill(t *testing.T, dir string, spans []*tracepb.Span) {
 	t.Helper()
 	var status struct {
 		Used billed `json:"used"`
 	}
-	if err := json.Unmarshal([]byte(espalierIn(t, dir, "status", errandRun, "--json")), &status); err != nil {
+	if err := json.Unmarshal([]byte(espalierIn(t, dir, "status", testRunID, "--json")), &status); err != nil {
 		t.Fatal(err)
 	}
 	sums, seen := map[string]billed{}, map[string]bool{}
@@ -535,38 +537,39 @@ func agree(t *testing.T, dir string, spans []*tracepb.Span) {
 	want := billed{Input: status.Used.Input, Output: status.Used.Output, Micro: status.Used.Micro}
 	for _, kind := range []string{"invoke_workflow", "step", "invoke_agent", "chat"} {
 		if sums[kind] != want {
-			t.Errorf("the spans %q say %+v, the bill %+v", kind, sums[kind], want)
+			t.Errorf("spans %q: usage %+v, bill %+v", kind, sums[kind], want)
 		}
 	}
 }
 
-// calmCalls is the number of the taster's second call if all calls arrive in their usual order.
-const calmCalls = 3
+// tasterSecondCall is the number of the taster's second call if all calls arrive in their usual order.
+const tasterSecondCall = 3
 
 // TestAuditOfKilledParallelAgents checks the output for a run whose program was killed while two agents were active.
 // One had its tool result and was receiving a reply, the other had just sent its request.
 func TestAuditOfKilledParallelAgents(t *testing.T) {
-	c := collected(t)
-	s := newTill(t)
-	b := s.buyer("account")
-	dir := b.project(t)
+	c := startCollector(t)
+	s := newBillingServer(t)
+	b := s.orderShape("account")
+	dir := b.createProject(t)
 	s.account("account").meet = make(chan struct{})
-	s.killed(t, dir, "account", calmCalls, halfSaid)
+	s.startAndKill(t, dir, "account", tasterSecondCall, halfSent)
 	var got strings.Builder
 	fmt.Fprintf(&got, "-- espalier status, before it is resumed --\n%s",
-		normalized(espalierIn(t, dir, "status", errandRun)))
-	b.process(t, dir, b.errand)
-	if lost := s.settle(t, dir, "account"); lost != 2 {
+		normalizeOutput(espalierIn(t, dir, "status", testRunID)))
+	b.runProcess(t, dir, b.simulatedUser)
+	if lost := s.checkBill(t, dir, "account"); lost != 2 {
 		t.Errorf("%d calls were lost", lost)
 	}
-	agree(t, dir, c.Spans())
+	checkSpansMatchBill(t, dir, c.Spans())
 	for _, args := range [][]string{{"status"}, {"transcript", "--pretty"}, {"audit"}} {
-		args = slices.Insert(args, 1, errandRun)
-		fmt.Fprintf(&got, "-- espalier %s --\n%s", strings.Join(args, " "), normalized(espalierIn(t, dir, args...)))
+		args = slices.Insert(args, 1, testRunID)
+		fmt.Fprintf(&got, "-- espalier %s --\n%s", strings.Join(args, " "),
+			normalizeOutput(espalierIn(t, dir, args...)))
 	}
 	path := filepath.Join("..", "..", "testdata", "records", "interrupted.txt")
 	if *update {
-		write(t, path, got.String())
+		writeFile(t, path, got.String())
 	}
 	want, err := os.ReadFile(path)
 	if err != nil {

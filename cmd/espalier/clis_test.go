@@ -12,14 +12,14 @@ import (
 	"testing"
 )
 
-// garden is a project whose agent is a program that plants trees.
-type garden struct {
+// cliProject is a project whose agent is a program that plants trees.
+type cliProject struct {
 	t   *testing.T
 	dir string
 	env []string
 }
 
-const gardenRun = "00000000-0000-4000-8000-00000000000c"
+const cliRunID = "00000000-0000-4000-8000-00000000000c"
 
 const plantFlow = `---
 name: plant
@@ -32,14 +32,14 @@ tools:
 ` + "```agent\nid: gardener\nrole: Gardener\ngoal: Plant\ntools: [Bash]\n```\n```step\nid: plant\ntype: skill\n" +
 	"agent: gardener\ndescription: Plant a tree\nwrites: [output.tree]\n```\n"
 
-func newGarden(t *testing.T, env ...string) *garden {
-	g := &garden{t: t, dir: t.TempDir(), env: env}
-	g.write("plant.md", plantFlow, 0o600)
-	g.write(".espalier/keep", "", 0o600)
+func newCLIProject(t *testing.T, env ...string) *cliProject {
+	g := &cliProject{t: t, dir: t.TempDir(), env: env}
+	g.writeFile("plant.md", plantFlow, 0o600)
+	g.writeFile(".espalier/keep", "", 0o600)
 	return g
 }
 
-func (g *garden) write(name, text string, mode os.FileMode) {
+func (g *cliProject) writeFile(name, text string, mode os.FileMode) {
 	g.t.Helper()
 	path := filepath.Join(g.dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -51,7 +51,7 @@ func (g *garden) write(name, text string, mode os.FileMode) {
 	approve(g.t, path)
 }
 
-func (g *garden) read(name string) string {
+func (g *cliProject) readFile(name string) string {
 	g.t.Helper()
 	raw, err := os.ReadFile(filepath.Join(g.dir, name))
 	if err != nil {
@@ -60,7 +60,7 @@ func (g *garden) read(name string) string {
 	return string(raw)
 }
 
-func (g *garden) command(args ...string) *exec.Cmd {
+func (g *cliProject) command(args ...string) *exec.Cmd {
 	cmd := exec.Command("espalier", args...)
 	cmd.Dir = g.dir
 	cmd.Env = append(os.Environ(), "NO_COLOR=1", "HOME="+g.dir, "GORACE="+quickExit)
@@ -68,8 +68,8 @@ func (g *garden) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// succeeds runs espalier and returns its output.
-func (g *garden) succeeds(args ...string) string {
+// mustRun runs espalier and returns its output.
+func (g *cliProject) mustRun(args ...string) string {
 	g.t.Helper()
 	var out, errs bytes.Buffer
 	cmd := g.command(args...)
@@ -80,8 +80,8 @@ func (g *garden) succeeds(args ...string) string {
 	return out.String()
 }
 
-// pipe creates a named pipe, whose opening blocks until the other side opens it.
-func (g *garden) pipe(name string) string {
+// makeFIFO creates a named pipe, whose opening blocks until the other side opens it.
+func (g *cliProject) makeFIFO(name string) string {
 	g.t.Helper()
 	path := filepath.Join(g.dir, name)
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -90,8 +90,8 @@ func (g *garden) pipe(name string) string {
 	return path
 }
 
-// killWhen starts the run and kills espalier with SIGKILL as soon as the agent's tool opens the pipe for writing.
-func (g *garden) killWhen(pipe string, args ...string) {
+// killWhenOpened starts the run and kills espalier with SIGKILL as soon as the agent's tool opens the pipe for writing.
+func (g *cliProject) killWhenOpened(pipe string, args ...string) {
 	g.t.Helper()
 	cmd := g.command(args...)
 	var out bytes.Buffer
@@ -123,7 +123,7 @@ func (g *garden) killWhen(pipe string, args ...string) {
 		if f, e := os.OpenFile(pipe, os.O_RDWR, 0); e == nil {
 			f.Close()
 		}
-		g.t.Fatalf("it ended by itself: %v\n%s", err, out.String())
+		g.t.Fatalf("the command ended before it was killed: %v\n%s", err, out.String())
 	}
 }
 
@@ -159,51 +159,52 @@ echo "{\"type\":\"result\",\"subtype\":\"success\",\"result\":\"It is planted.\"
 // If Espalier is killed while an agent program works, the program dies with it. The resumed run continues the program's
 // session, and does not repeat its actions.
 func TestKilledAgentProgramContinuesItsSession(t *testing.T) {
-	g := newGarden(t)
-	g.write("claude", fakeClaude, 0o700)
-	g.write("espalier.yaml", "models: {clis: {claude-code: {command: ./claude, pass_env: [PIPE]}}}\n", 0o600)
-	g.succeeds("trust", "--yes")
-	pipe := g.pipe("pipe")
+	g := newCLIProject(t)
+	g.writeFile("claude", fakeClaude, 0o700)
+	g.writeFile("espalier.yaml", "models: {clis: {claude-code: {command: ./claude, pass_env: [PIPE]}}}\n", 0o600)
+	g.mustRun("trust", "--yes")
+	pipe := g.makeFIFO("pipe")
 	g.env = append(g.env, "PIPE="+pipe)
-	g.killWhen(pipe, "run", "plant.md", "--allow-shell", "--model", "claude-code", "--run-id", gardenRun)
-	out := g.succeeds("resume", gardenRun)
-	if !strings.Contains(out, "It is planted.") || g.read("trees") != "planted\n" {
-		t.Errorf("%s\n%s", out, g.read("trees"))
+	g.killWhenOpened(pipe, "run", "plant.md", "--allow-shell", "--model", "claude-code", "--run-id", cliRunID)
+	out := g.mustRun("resume", cliRunID)
+	if !strings.Contains(out, "It is planted.") || g.readFile("trees") != "planted\n" {
+		t.Errorf("%s\n%s", out, g.readFile("trees"))
 	}
-	sessions := strings.Fields(g.read("sessions"))
+	sessions := strings.Fields(g.readFile("sessions"))
 	if len(sessions) != 2 || sessions[0] != sessions[1] {
 		t.Errorf("the sessions were %q", sessions)
 	}
-	if prompt := g.read("prompt.txt"); !strings.Contains(prompt, "You were interrupted") {
+	if prompt := g.readFile("prompt.txt"); !strings.Contains(prompt, "You were interrupted") {
 		t.Errorf("it received %q", prompt)
 	}
-	record := g.succeeds("transcript", gardenRun)
+	record := g.mustRun("transcript", cliRunID)
 	for _, want := range []string{`"agent_emitted"`, `You were interrupted`, `"text":"It is planted."`} {
 		if strings.Count(record, want) < 1 {
 			t.Errorf("no %s in\n%s", want, record)
 		}
 	}
-	g.succeeds("audit", "verify", gardenRun)
+	g.mustRun("audit", "verify", cliRunID)
 }
 
 // A program without resumable sessions may have acted, so a person decides.
 func TestKilledAgentProgramWithoutSessionAsks(t *testing.T) {
-	g := newGarden(t)
-	g.write("parrot", "#!/bin/sh\ncat > /dev/null\necho planted >> trees\nif [ $(wc -l < trees) = 1 ]; then : > "+
+	g := newCLIProject(t)
+	g.writeFile("parrot", "#!/bin/sh\ncat > /dev/null\necho planted >> trees\nif [ $(wc -l < trees) = 1 ]; then : > "+
 		"\"$PIPE\"; sleep 1000; fi\necho It is planted.\n", 0o700)
-	g.write("espalier.yaml", "models: {clis: {parrot: {speaks: text, command: ./parrot, pass_env: [PIPE]}}}\n", 0o600)
-	g.succeeds("trust", "--yes")
-	pipe := g.pipe("pipe")
+	g.writeFile("espalier.yaml",
+		"models: {clis: {parrot: {speaks: text, command: ./parrot, pass_env: [PIPE]}}}\n", 0o600)
+	g.mustRun("trust", "--yes")
+	pipe := g.makeFIFO("pipe")
 	g.env = append(g.env, "PIPE="+pipe)
-	g.killWhen(pipe, "run", "plant.md", "--allow-shell", "--model", "parrot", "--run-id", gardenRun)
-	cmd := g.command("resume", gardenRun)
+	g.killWhenOpened(pipe, "run", "plant.md", "--allow-shell", "--model", "parrot", "--run-id", cliRunID)
+	cmd := g.command("resume", cliRunID)
 	if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 4 {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if g.read("trees") != "planted\n" {
-		t.Errorf("%s", g.read("trees"))
+	if g.readFile("trees") != "planted\n" {
+		t.Errorf("%s", g.readFile("trees"))
 	}
-	if out := g.succeeds("resume", gardenRun, "--decide", "plant=rerun"); !strings.Contains(out, "It is planted.") {
+	if out := g.mustRun("resume", cliRunID, "--decide", "plant=rerun"); !strings.Contains(out, "It is planted.") {
 		t.Error(out)
 	}
 }

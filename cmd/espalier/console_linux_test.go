@@ -15,16 +15,16 @@ func TestConversationOnATerminal(t *testing.T) {
   chat: {type: agent, provider: claude, mode: conversation, prompt: hi, on_success: done}
   done: {type: terminal}
 `)
-	p.file("replies.yaml",
+	p.writeFile("replies.yaml",
 		"replies:\n  - {step: chat, turn: 1, reply: \"One\\nTwo\"}\n  - {step: chat, turn: 2, reply: Three}\n", 0o600)
-	c := onConsole(t, p.command("run", "flow", "--script", "replies.yaml"), 80, 24)
-	c.until("One\r\nTwo\r\n")
-	c.until("\r\n> ")
-	c.types("more\n")
-	c.until("Three\r\n")
-	c.until("\r\n> ")
-	c.types("\n")
-	if screen := c.ends(0); strings.Count(screen, "Run ") != 2 {
+	c := startOnConsole(t, p.command("run", "flow", "--script", "replies.yaml"), 80, 24)
+	c.waitFor("One\r\nTwo\r\n")
+	c.waitFor("\r\n> ")
+	c.typeText("more\n")
+	c.waitFor("Three\r\n")
+	c.waitFor("\r\n> ")
+	c.typeText("\n")
+	if screen := c.waitExit(0); strings.Count(screen, "Run ") != 2 {
 		t.Errorf("the run is not shown once at its start and once at its end:\n%s", screen)
 	}
 }
@@ -32,9 +32,9 @@ func TestConversationOnATerminal(t *testing.T) {
 // A run whose terminal is closed is parked: its command gets the grace period, and the run can be resumed.
 func TestClosedTerminalParksTheRun(t *testing.T) {
 	p := newAWF(t, awfChain)
-	p.file("espalier.yaml", "allow: {shell: true}\ngrace_period: 100ms\n", 0o600)
-	p.file("hold", "b", 0o600)
-	c := onConsole(t, p.command("run", "flow", "--run-id", awfRun), 80, 24)
+	p.writeFile("espalier.yaml", "allow: {shell: true}\ngrace_period: 100ms\n", 0o600)
+	p.writeFile("hold", "b", 0o600)
+	c := startOnConsole(t, p.command("run", "flow", "--run-id", awfRunID), 80, 24)
 	if step, err := os.ReadFile(filepath.Join(p.dir, "held")); err != nil || string(step) != "b\n" {
 		t.Fatalf("%q is held, %v", step, err)
 	}
@@ -43,12 +43,12 @@ func TestClosedTerminalParksTheRun(t *testing.T) {
 	if code := c.cmd.ProcessState.ExitCode(); code != 130 {
 		t.Errorf("%v", c.cmd.ProcessState)
 	}
-	status := p.exits(0, "status", awfRun, "--json")
+	status := p.wantExit(0, "status", awfRunID, "--json")
 	if !strings.Contains(status, `"state": "unknown"`) || strings.Contains(status, `"driver"`) {
 		t.Errorf("the run is left as %s", status)
 	}
-	p.exits(0, "resume", awfRun, "--from", "current")
-	p.trace("a", "b", "b", "c")
+	p.wantExit(0, "resume", awfRunID, "--from", "current")
+	p.wantTrace("a", "b", "b", "c")
 }
 
 // Ctrl-C and Ctrl-D at the prompt leave the conversation waiting, an empty line ends it.
@@ -57,20 +57,20 @@ func TestControlKeysInAConversation(t *testing.T) {
   chat: {type: agent, provider: claude, mode: conversation, prompt: hi, on_success: done}
   done: {type: terminal}
 `)
-	c := onConsole(t, p.command("run", "flow", "--simulate", "--run-id", awfRun), 80, 24)
-	c.until("\r\n> ")
-	c.types("\x03")
-	if screen := c.ends(130); !strings.Contains(screen, "To reply: espalier signal") {
+	c := startOnConsole(t, p.command("run", "flow", "--simulate", "--run-id", awfRunID), 80, 24)
+	c.waitFor("\r\n> ")
+	c.typeText("\x03")
+	if screen := c.waitExit(130); !strings.Contains(screen, "To reply: espalier signal") {
 		t.Error(screen)
 	}
-	c = onConsole(t, p.command("resume", awfRun), 80, 24)
-	c.until("\r\n> ")
-	c.types("\x04")
-	c.ends(4)
-	c = onConsole(t, p.command("resume", awfRun), 80, 24)
-	c.until("\r\n> ")
-	c.types("\r")
-	c.ends(0)
+	c = startOnConsole(t, p.command("resume", awfRunID), 80, 24)
+	c.waitFor("\r\n> ")
+	c.typeText("\x04")
+	c.waitExit(4)
+	c = startOnConsole(t, p.command("resume", awfRunID), 80, 24)
+	c.waitFor("\r\n> ")
+	c.typeText("\r")
+	c.waitExit(0)
 }
 
 // awfCodex answers like codex exec: it names its session, which "codex exec … resume ID -" continues.
@@ -107,23 +107,23 @@ func continuesSession(t *testing.T, program, name, script string) {
   chat: {type: agent, provider: `+program+`, mode: conversation, prompt: first, on_success: done}
   done: {type: terminal}
 `)
-	p.file("bin/"+program, script, 0o700)
+	p.writeFile("bin/"+program, script, 0o700)
 	t.Setenv("PATH", filepath.Join(p.dir, "bin")+":"+os.Getenv("PATH"))
-	p.file("espalier.yaml", "models: {clis: {"+name+": {pass_env: [CALLS]}}}\n", 0o600)
+	p.writeFile("espalier.yaml", "models: {clis: {"+name+": {pass_env: [CALLS]}}}\n", 0o600)
 	t.Setenv("CALLS", filepath.Join(p.dir, "calls"))
-	c := onConsole(t, p.command("run", "flow", "--allow-shell", "--run-id", awfRun), 80, 24)
-	c.until("Its worst case is not known")
-	c.until("Start it? [y/N] ")
-	c.types("y\n")
-	c.until("\r\n> ")
-	c.types("second\n")
-	c.until("it heard: second\r\n")
-	c.until("\r\n> ")
+	c := startOnConsole(t, p.command("run", "flow", "--allow-shell", "--run-id", awfRunID), 80, 24)
+	c.waitFor("Its worst case is not known")
+	c.waitFor("Start it? [y/N] ")
+	c.typeText("y\n")
+	c.waitFor("\r\n> ")
+	c.typeText("second\n")
+	c.waitFor("it heard: second\r\n")
+	c.waitFor("\r\n> ")
 	if err := c.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = c.cmd.Wait()
-	cmd := p.command("resume", awfRun)
+	cmd := p.command("resume", awfRunID)
 	cmd.Stdin = strings.NewReader("third\n\n")
 	if out, err := cmd.Output(); err != nil || string(out) != "it heard: third\n" {
 		t.Fatalf("%v: %s", err, out)
@@ -149,29 +149,29 @@ func TestTwoRepliesToOneTurn(t *testing.T) {
   chat: {type: agent, provider: claude, mode: conversation, prompt: hi, on_success: done}
   done: {type: terminal}
 `)
-	p.file("replies.yaml", `replies:
+	p.writeFile("replies.yaml", `replies:
   - {step: chat, turn: 1, reply: One}
   - {step: chat, turn: 2, reply: Two}
   - {step: chat, turn: 3, reply: Three}
 `, 0o600)
-	c := onConsole(t, p.command("run", "flow", "--script", "replies.yaml", "--run-id", awfRun), 80, 24)
-	c.until("One\r\n")
-	c.until("\r\n> ")
-	p.exits(4, "signal", awfRun, "chat", "--step", "chat:input~1", "--text", "from elsewhere")
-	if said := p.exits(2, "signal", awfRun, "chat", "--step", "chat:input~1",
+	c := startOnConsole(t, p.command("run", "flow", "--script", "replies.yaml", "--run-id", awfRunID), 80, 24)
+	c.waitFor("One\r\n")
+	c.waitFor("\r\n> ")
+	p.wantExit(4, "signal", awfRunID, "chat", "--step", "chat:input~1", "--text", "from elsewhere")
+	if said := p.wantExit(2, "signal", awfRunID, "chat", "--step", "chat:input~1",
 		"--text", "too late"); !strings.Contains(said, "gate chat was already answered") {
 		t.Error(said)
 	}
-	c.types("mine\n")
-	c.until("Your answer was not used: gate chat was already answered")
-	c.until("Two\r\n")
-	c.until("\r\n> ")
-	c.types("mine again\n")
-	c.until("Three\r\n")
-	c.until("\r\n> ")
-	c.types("\n")
-	c.ends(0)
-	said := p.exits(0, "transcript", awfRun)
+	c.typeText("mine\n")
+	c.waitFor("Your answer was not used: gate chat was already answered")
+	c.waitFor("Two\r\n")
+	c.waitFor("\r\n> ")
+	c.typeText("mine again\n")
+	c.waitFor("Three\r\n")
+	c.waitFor("\r\n> ")
+	c.typeText("\n")
+	c.waitExit(0)
+	said := p.wantExit(0, "transcript", awfRunID)
 	for _, text := range []string{"from elsewhere", "mine again"} {
 		if strings.Count(said, `"fidelity":"router","text":"`+text+`"`) != 1 {
 			t.Errorf("%q is not one message:\n%s", text, said)
@@ -190,37 +190,37 @@ func TestReplyNamesOneOfSeveralSteps(t *testing.T) {
   two: {type: call_workflow, workflow: chat}
   done: {type: terminal}
 `)
-	p.file(".awf/workflows/chat.yaml", `name: chat
+	p.writeFile(".awf/workflows/chat.yaml", `name: chat
 states:
   initial: chat
   chat: {type: agent, provider: claude, mode: conversation, prompt: hi, on_success: done}
   done: {type: terminal}
 `, 0o600)
-	c := onConsole(t, p.command("run", "flow", "--simulate", "--run-id", awfRun), 80, 24)
-	c.until("both.one › chat:")
-	c.until("\r\n> ")
-	c.types("\x03")
-	c.ends(130)
+	c := startOnConsole(t, p.command("run", "flow", "--simulate", "--run-id", awfRunID), 80, 24)
+	c.waitFor("both.one › chat:")
+	c.waitFor("\r\n> ")
+	c.typeText("\x03")
+	c.waitExit(130)
 	const one, two = "both.one › chat", "both.two › chat"
-	if said := p.exits(2, "signal", awfRun, "chat", "--text", "for both?"); !strings.Contains(said,
+	if said := p.wantExit(2, "signal", awfRunID, "chat", "--text", "for both?"); !strings.Contains(said,
 		"several steps are waiting for text: name one of "+one+", "+two) {
 		t.Error(said)
 	}
-	said := p.exits(4, "signal", awfRun, "chat", "--step", one)
+	said := p.wantExit(4, "signal", awfRunID, "chat", "--step", one)
 	if !strings.Contains(said, "both.one  done") || strings.Contains(said, "both.two › reply to chat  event") {
 		t.Error(said)
 	}
-	p.exits(0, "signal", awfRun, "chat")
+	p.wantExit(0, "signal", awfRunID, "chat")
 }
 
 // gatedProject is a project with a workflow whose output a person approves.
 func gatedProject(t *testing.T) *awfProject {
 	p := newAWF(t, awfChain)
-	p.file("gated.md", "---\nname: gated\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Ask.\n---\n"+
+	p.writeFile("gated.md", "---\nname: gated\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Ask.\n---\n"+
 		"```step\nid: draft\ntype: transform\ndescription: Write\nwrites: [output.draft]\n```\n"+
 		"```step\nid: ok\ntype: gate\ngate_method: human_review\ndescription: May it go out?\n"+
 		"reads: [output.draft]\n```\n", 0o600)
-	p.file("replies.yaml", "replies:\n  - {step: draft, reply: {draft: The plan}}\n", 0o600)
+	p.writeFile("replies.yaml", "replies:\n  - {step: draft, reply: {draft: The plan}}\n", 0o600)
 	return p
 }
 
@@ -228,92 +228,92 @@ func gatedProject(t *testing.T) *awfProject {
 func TestGateIsDecidedOnTheTerminal(t *testing.T) {
 	p := gatedProject(t)
 	run := func(id string) *console {
-		c := onConsole(t, p.command("run", "gated.md", "--script", "replies.yaml", "--run-id", id), 80, 24)
-		c.until("ok asks for approval: May it go out?")
-		c.until("The plan")
-		c.until("digest ")
-		c.until("Approve? [y]es, [n]o, or Enter to decide later: ")
+		c := startOnConsole(t, p.command("run", "gated.md", "--script", "replies.yaml", "--run-id", id), 80, 24)
+		c.waitFor("ok asks for approval: May it go out?")
+		c.waitFor("The plan")
+		c.waitFor("digest ")
+		c.waitFor("Approve? [y]es, [n]o, or Enter to decide later: ")
 		return c
 	}
 	c := run("00000000-0000-4000-8000-00000000000a")
-	c.types("maybe\n")
-	c.until("\"maybe\" is not an answer. Type y to approve or n to reject")
-	c.until("Approve? ")
-	c.types("y\n")
-	screen := c.ends(0)
+	c.typeText("maybe\n")
+	c.waitFor("\"maybe\" is not an answer. Type y to approve or n to reject")
+	c.waitFor("Approve? ")
+	c.typeText("y\n")
+	screen := c.waitExit(0)
 	if _, after, _ := strings.Cut(screen, "✓ draft"); !strings.Contains(screen, "✓ draft") ||
 		strings.Contains(after[strings.LastIndex(after, "Approve? "):], "✓ draft") {
 		t.Errorf("a step that finished before the decision is shown again:\n%s", screen)
 	}
 
 	c = run("00000000-0000-4000-8000-00000000000b")
-	c.types("n\n")
-	c.until("Reason (optional): ")
-	c.types("too short\n")
-	if screen := c.ends(1); !strings.Contains(screen, "was rejected") {
+	c.typeText("n\n")
+	c.waitFor("Reason (optional): ")
+	c.typeText("too short\n")
+	if screen := c.waitExit(1); !strings.Contains(screen, "was rejected") {
 		t.Error(screen)
 	}
-	if said := p.exits(0, "audit", "00000000-0000-4000-8000-00000000000b"); !strings.Contains(said, "too short") {
+	if said := p.wantExit(0, "audit", "00000000-0000-4000-8000-00000000000b"); !strings.Contains(said, "too short") {
 		t.Error(said)
 	}
 
 	c = run("00000000-0000-4000-8000-00000000000d")
-	c.types("reject: too long\n")
-	c.ends(1)
-	if said := p.exits(0, "audit", "00000000-0000-4000-8000-00000000000d"); !strings.Contains(said, "too long") {
+	c.typeText("reject: too long\n")
+	c.waitExit(1)
+	if said := p.wantExit(0, "audit", "00000000-0000-4000-8000-00000000000d"); !strings.Contains(said, "too long") {
 		t.Error(said)
 	}
 
 	c = run("00000000-0000-4000-8000-00000000000e")
-	c.types("\x03") // as at the prompt of approve
-	if screen := c.ends(130); !strings.Contains(screen, "To decide: espalier approve") {
+	c.typeText("\x03") // as at the prompt of approve
+	if screen := c.waitExit(130); !strings.Contains(screen, "To decide: espalier approve") {
 		t.Error(screen)
 	}
 
 	c = run("00000000-0000-4000-8000-00000000000c")
-	c.types("\n")
-	if screen := c.ends(4); !strings.Contains(screen, "To decide: espalier approve") {
+	c.typeText("\n")
+	if screen := c.waitExit(4); !strings.Contains(screen, "To decide: espalier approve") {
 		t.Error(screen)
 	}
 	// Nothing is asked if stdin is not a terminal.
-	p.exits(4, "resume", "00000000-0000-4000-8000-00000000000c")
+	p.wantExit(4, "resume", "00000000-0000-4000-8000-00000000000c")
 }
 
 // On a terminal, approve shows what is approved and asks, unless the digest is given.
 func TestApproveAsksOnATerminal(t *testing.T) {
 	p := gatedProject(t)
-	p.exits(4, "run", "gated.md", "--script", "replies.yaml", "--run-id", awfRun)
+	p.wantExit(4, "run", "gated.md", "--script", "replies.yaml", "--run-id", awfRunID)
 	approve := func(more ...string) *console {
-		return onConsole(t, p.command(append([]string{"approve", awfRun}, more...)...), 80, 24)
+		return startOnConsole(t, p.command(append([]string{"approve", awfRunID}, more...)...), 80, 24)
 	}
 	c := approve()
-	c.until("The plan")
-	c.until("digest ")
-	c.until("Approve? [y]es, [n]o, or Enter to decide later: ")
-	c.types("\n")
-	if screen := c.ends(4); !strings.Contains(screen, "nothing was decided") {
+	c.waitFor("The plan")
+	c.waitFor("digest ")
+	c.waitFor("Approve? [y]es, [n]o, or Enter to decide later: ")
+	c.typeText("\n")
+	if screen := c.waitExit(4); !strings.Contains(screen, "nothing was decided") {
 		t.Error(screen)
 	}
 	c = approve()
-	c.until("Approve? ")
-	c.types("\x03")
-	if screen := c.ends(130); !strings.Contains(screen, "nothing was decided") {
+	c.waitFor("Approve? ")
+	c.typeText("\x03")
+	if screen := c.waitExit(130); !strings.Contains(screen, "nothing was decided") {
 		t.Error(screen)
 	}
-	if screen := approve("--digest", "0123").ends(2); strings.Contains(screen, "Approve?") {
+	if screen := approve("--digest", "0123").waitExit(2); strings.Contains(screen, "Approve?") {
 		t.Error(screen)
 	}
 	c = approve()
-	c.until("Approve? ")
-	c.types("y\n")
-	c.ends(0)
+	c.waitFor("Approve? ")
+	c.typeText("y\n")
+	c.waitExit(0)
 
 	const other = "00000000-0000-4000-8000-00000000000a"
-	p.exits(4, "run", "gated.md", "--script", "replies.yaml", "--run-id", other)
-	_, digest, _ := strings.Cut(p.exits(0, "status", other), "digest ")
+	p.wantExit(4, "run", "gated.md", "--script", "replies.yaml", "--run-id", other)
+	_, digest, _ := strings.Cut(p.wantExit(0, "status", other), "digest ")
 	digest, _, _ = strings.Cut(digest, "\n")
-	c = onConsole(t, p.command("approve", other, "--digest", digest), 80, 24)
-	if screen := c.ends(0); strings.Contains(screen, "Approve?") {
+	c = startOnConsole(t, p.command("approve", other, "--digest", digest), 80, 24)
+	if screen := c.waitExit(0); strings.Contains(screen, "Approve?") {
 		t.Error(screen)
 	}
 }
@@ -322,17 +322,17 @@ func TestApproveAsksOnATerminal(t *testing.T) {
 func TestRejectionAsksForTheReason(t *testing.T) {
 	for _, command := range []string{"approve", "reject"} {
 		p := gatedProject(t)
-		p.exits(4, "run", "gated.md", "--script", "replies.yaml", "--run-id", awfRun)
-		c := onConsole(t, p.command(command, awfRun), 80, 24)
-		c.until("The plan")
+		p.wantExit(4, "run", "gated.md", "--script", "replies.yaml", "--run-id", awfRunID)
+		c := startOnConsole(t, p.command(command, awfRunID), 80, 24)
+		c.waitFor("The plan")
 		if command == "approve" {
-			c.until("Approve? ")
-			c.types("n\n")
+			c.waitFor("Approve? ")
+			c.typeText("n\n")
 		}
-		c.until("Reason (optional): ")
-		c.types("not today\n")
-		c.ends(1)
-		if said := p.exits(0, "audit", awfRun); !strings.Contains(said, "not today") {
+		c.waitFor("Reason (optional): ")
+		c.typeText("not today\n")
+		c.waitExit(1)
+		if said := p.wantExit(0, "audit", awfRunID); !strings.Contains(said, "not today") {
 			t.Errorf("%s: %s", command, said)
 		}
 	}
@@ -342,36 +342,36 @@ func TestRejectionAsksForTheReason(t *testing.T) {
 func TestUnknownOutcomeIsResolvedOnTheTerminal(t *testing.T) {
 	p := newAWF(t, "  initial: it\n  it: {type: step, command: sh ./step y, on_success: done}\n"+
 		"  done: {type: terminal}\n")
-	p.kill(p.begin("y"))
-	c := onConsole(t, p.command("resume", awfRun), 80, 24)
-	c.until("It is unknown whether it was done.")
-	c.until("It was running the command: sh ./step y")
-	c.until("If you know its result: espalier resume " + awfRun[:8] + " --decide it=result=JSON")
-	c.types("\n")
+	p.kill(p.runUntilHeld("y"))
+	c := startOnConsole(t, p.command("resume", awfRunID), 80, 24)
+	c.waitFor("It is unknown whether it was done.")
+	c.waitFor("It was running the command: sh ./step y")
+	c.waitFor("If you know its result: espalier resume " + awfRunID[:8] + " --decide it=result=JSON")
+	c.typeText("\n")
 	const hint = "--decide it=rerun   (instead of rerun: skip, fail or result=JSON)"
-	if screen := c.ends(4); !strings.Contains(screen, hint) {
+	if screen := c.waitExit(4); !strings.Contains(screen, hint) {
 		t.Error(screen)
 	}
-	c = onConsole(t, p.command("resume", awfRun), 80, 24)
-	c.until("Type rerun, skip or fail, or press Enter to decide later: ")
-	c.types("perhaps\n")
-	c.until("\"perhaps\" is not an answer.")
-	c.types("rerun\n")
-	c.ends(0)
-	p.trace("y", "y")
+	c = startOnConsole(t, p.command("resume", awfRunID), 80, 24)
+	c.waitFor("Type rerun, skip or fail, or press Enter to decide later: ")
+	c.typeText("perhaps\n")
+	c.waitFor("\"perhaps\" is not an answer.")
+	c.typeText("rerun\n")
+	c.waitExit(0)
+	p.wantTrace("y", "y")
 }
 
 // An approver at a terminal sees which values come from outside of the project: in the status of the run, and where
 // "resume" asks for the decision. The input of a person in the project is not marked.
 func TestTerminalMarksUntrustedInput(t *testing.T) {
 	p := newAWF(t, awfChain)
-	p.file("asked.md", "---\nname: asked\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Asks.\n"+
+	p.writeFile("asked.md", "---\nname: asked\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Asks.\n"+
 		"triggers: {event: mail_came, api: true}\n"+
 		"input: {schema: {type: object, properties: {text: {type: string}}}}\n---\n"+
 		"```step\nid: note\ntype: transform\ndescription: Note it\nreads: [input.text]\nwrites: [output.note]\n```\n"+
 		"```step\nid: ok\ntype: gate\ngate_method: human_review\ndescription: May it go out?\n"+
 		"reads: [input.text, output.note]\n```\n", 0o600)
-	p.file("espalier.yaml", "triggers: {asked: {simulate: true}}\n", 0o600)
+	p.writeFile("espalier.yaml", "triggers: {asked: {simulate: true}}\n", 0o600)
 	s := startServer(p)
 	runs := map[string]string{
 		"mine": s.call("POST", "/api/v1/runs", `{"workflow": "asked", "simulate": true, "input": {"text": "pay me"}}`,
@@ -380,18 +380,18 @@ func TestTerminalMarksUntrustedInput(t *testing.T) {
 			"type": "mail_came", "data": {"text": "pay me"}}`, 202)["started"].([]any)[0].(string),
 	}
 	for _, run := range runs {
-		s.until(run, "waiting")
+		s.waitForState(run, "waiting")
 	}
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	_ = s.cmd.Wait() // it was interrupted
 	for whose, run := range runs {
-		said := p.exits(0, "status", run)
-		c := onConsole(t, p.command("resume", run), 80, 24)
-		c.until("Approve? [y]es, [n]o, or Enter to decide later: ")
-		c.types("\n")
-		for where, text := range map[string]string{"status": said, "prompt": c.ends(4)} {
+		said := p.wantExit(0, "status", run)
+		c := startOnConsole(t, p.command("resume", run), 80, 24)
+		c.waitFor("Approve? [y]es, [n]o, or Enter to decide later: ")
+		c.typeText("\n")
+		for where, text := range map[string]string{"status": said, "prompt": c.waitExit(4)} {
 			marked := strings.Contains(text, "input.text (untrusted):") &&
 				strings.Contains(text, "The input of the run comes from outside of the project and is untrusted.")
 			if !strings.Contains(text, "pay me") || strings.Contains(text, "output.note (untrusted)") ||
@@ -405,7 +405,7 @@ func TestTerminalMarksUntrustedInput(t *testing.T) {
 // With --wait, run stays at a gate until another process has decided, and prints the output.
 func TestRunWaitsForADecisionFromElsewhere(t *testing.T) {
 	p := gatedProject(t)
-	cmd := p.command("run", "gated.md", "--script", "replies.yaml", "--wait", "--run-id", awfRun)
+	cmd := p.command("run", "gated.md", "--script", "replies.yaml", "--wait", "--run-id", awfRunID)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -416,8 +416,8 @@ func TestRunWaitsForADecisionFromElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := newLines(stderr)
-	said.until(t, "waiting for approval")
-	p.exits(0, "approve", awfRun)
+	said.skipTo(t, "waiting for approval")
+	p.wantExit(0, "approve", awfRunID)
 	for said.Scan() { // to the end
 	}
 	if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), "The plan") {
@@ -428,8 +428,8 @@ func TestRunWaitsForADecisionFromElsewhere(t *testing.T) {
 // On a terminal, the command alone says what is in the folder and what to do next.
 func TestGreetingSaysWhatToDoNext(t *testing.T) {
 	p := gatedProject(t)
-	p.exits(4, "run", "gated.md", "--script", "replies.yaml")
-	screen := onConsole(t, p.command(), 80, 24).ends(0)
+	p.wantExit(4, "run", "gated.md", "--script", "replies.yaml")
+	screen := startOnConsole(t, p.command(), 80, 24).waitExit(0)
 	for _, text := range []string{
 		"and 1 run that is not over", "espalier runs --open", "1 run waiting for you", "--simulate",
 	} {
@@ -448,10 +448,10 @@ func TestVerboseListsEventsOnATerminal(t *testing.T) {
 		if verbose {
 			args = append(args, "-v")
 		}
-		c := onConsole(t, p.command(args...), 80, 24)
-		c.until("Approve? ")
-		c.types("\n")
-		screen := c.ends(4)
+		c := startOnConsole(t, p.command(args...), 80, 24)
+		c.waitFor("Approve? ")
+		c.typeText("\n")
+		screen := c.waitExit(4)
 		if redrawn := up.MatchString(screen); redrawn == verbose {
 			t.Errorf("verbose %t: redrawn %t:\n%q", verbose, redrawn, screen)
 		}
@@ -464,27 +464,27 @@ func TestGreetingOffersAnExample(t *testing.T) {
 	greeted := func(dir string) *console {
 		cmd := p.command()
 		cmd.Dir = dir
-		c := onConsole(t, cmd, 80, 40)
-		c.until("espalier init")
+		c := startOnConsole(t, cmd, 80, 40)
+		c.waitFor("espalier init")
 		return c
 	}
 	for _, answer := range []string{"\n", "n\n"} {
 		dir := t.TempDir()
 		c := greeted(dir)
-		c.until("[y/N] ")
-		c.types(answer)
-		c.ends(0)
+		c.waitFor("[y/N] ")
+		c.typeText(answer)
+		c.waitExit(0)
 		if made, err := os.ReadDir(dir); err != nil || len(made) > 0 {
 			t.Errorf("%q: the folder has %v: %v", answer, made, err)
 		}
 	}
 	dir := t.TempDir()
 	c := greeted(dir)
-	c.until("[y/N] ")
-	c.types("y\n")
-	c.until("Approve? ")
-	c.types("y\n")
-	screen := c.ends(0)
+	c.waitFor("[y/N] ")
+	c.typeText("y\n")
+	c.waitFor("Approve? ")
+	c.typeText("y\n")
+	screen := c.waitExit(0)
 	for _, text := range []string{"simulated", "Next: edit example.md"} {
 		if !strings.Contains(screen, text) {
 			t.Errorf("%q is missing:\n%s", text, screen)
@@ -497,7 +497,7 @@ func TestGreetingOffersAnExample(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(taken, "example.md"), []byte("# Notes\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if screen := greeted(taken).ends(0); strings.Contains(screen, "[y/N]") {
+	if screen := greeted(taken).waitExit(0); strings.Contains(screen, "[y/N]") {
 		t.Errorf("the file of another would be replaced:\n%s", screen)
 	}
 }
@@ -508,21 +508,21 @@ func TestInitAsksThreeQuestions(t *testing.T) {
 	p := newAWF(t, awfChain)
 	cmd := p.command("init")
 	cmd.Dir = dir
-	c := onConsole(t, cmd, 80, 24)
-	c.until("Name of a first workflow, or none [")
-	c.types("My Digest\n") // a wrong answer is asked for again
-	c.until("How about \"my-digest\"?")
-	c.types("digest\n")
-	c.until("[agent-flow]: ")
-	c.types("awk\n")
-	c.until("there is no format \"awk\"")
-	c.types("awf\n")
-	c.until("[pipeline]: ")
-	c.types("parallel\n")
-	c.until("\r\n  fanout ")
-	c.until("[pipeline]: ")
-	c.types("\n")
-	if screen := c.ends(0); strings.Contains(screen, "agentic") { // a pattern that AWF lacks
+	c := startOnConsole(t, cmd, 80, 24)
+	c.waitFor("Name of a first workflow, or none [")
+	c.typeText("My Digest\n") // a wrong answer is asked for again
+	c.waitFor("How about \"my-digest\"?")
+	c.typeText("digest\n")
+	c.waitFor("[agent-flow]: ")
+	c.typeText("awk\n")
+	c.waitFor("there is no format \"awk\"")
+	c.typeText("awf\n")
+	c.waitFor("[pipeline]: ")
+	c.typeText("parallel\n")
+	c.waitFor("\r\n  fanout ")
+	c.waitFor("[pipeline]: ")
+	c.typeText("\n")
+	if screen := c.waitExit(0); strings.Contains(screen, "agentic") { // a pattern that AWF lacks
 		t.Error(screen)
 	}
 	for _, name := range []string{"digest.yaml", "digest.script.yaml", "espalier.yaml"} {
@@ -538,10 +538,10 @@ func TestInitCanBeLeft(t *testing.T) {
 		dir, p := t.TempDir(), newAWF(t, awfChain)
 		cmd := p.command("init")
 		cmd.Dir = dir
-		c := onConsole(t, cmd, 80, 24)
-		c.until("Name of a first workflow, or none [")
-		c.types(typed)
-		if screen := c.ends(code); !strings.Contains(screen, "nothing was created") {
+		c := startOnConsole(t, cmd, 80, 24)
+		c.waitFor("Name of a first workflow, or none [")
+		c.typeText(typed)
+		if screen := c.waitExit(code); !strings.Contains(screen, "nothing was created") {
 			t.Error(screen)
 		}
 		if made, err := os.ReadDir(dir); len(made) > 0 || err != nil {
@@ -562,12 +562,12 @@ func TestInitTakesItsDefaults(t *testing.T) {
 		t.Helper()
 		cmd := p.command("init")
 		cmd.Dir = dir
-		c := onConsole(t, cmd, 80, 24)
+		c := startOnConsole(t, cmd, 80, 24)
 		for _, question := range questions {
-			c.until(question)
-			c.types("\n")
+			c.waitFor(question)
+			c.typeText("\n")
 		}
-		c.ends(0)
+		c.waitExit(0)
 	}
 	files := func() string {
 		t.Helper()

@@ -28,7 +28,7 @@ func billedProject(t *testing.T, settings string) (project *awfProject, requests
   greet: {type: agent, provider: claude, prompt: Say good morning., on_success: done}
   done: {type: terminal}
 `)
-	p.file("espalier.yaml", `models:
+	p.writeFile("espalier.yaml", `models:
   default: local/small
   providers:
     local: {api: openai, base_url: "`+server.URL+`/v1"}
@@ -41,32 +41,32 @@ prices:
 // The first run of a workflow that costs money says what it can cost, and starts when the person agrees.
 func TestFirstRunThatCostsMoneyIsConfirmed(t *testing.T) {
 	p, requests := billedProject(t, "")
-	run := func() *console { return onConsole(t, p.command("run", "flow", "--model", "local/small"), 80, 24) }
+	run := func() *console { return startOnConsole(t, p.command("run", "flow", "--model", "local/small"), 80, 24) }
 	c := run()
-	c.until("This run calls local/small. It costs at most $")
-	c.until("It stops before it costs more than $5.00")
-	c.until("Start it? [y/N] ")
-	c.types("\n")
-	if screen := c.ends(6); !strings.Contains(screen, "nothing was started") || requests.Load() != 0 {
+	c.waitFor("This run calls local/small. It costs at most $")
+	c.waitFor("It stops before it costs more than $5.00")
+	c.waitFor("Start it? [y/N] ")
+	c.typeText("\n")
+	if screen := c.waitExit(6); !strings.Contains(screen, "nothing was started") || requests.Load() != 0 {
 		t.Fatalf("%d requests:\n%s", requests.Load(), screen)
 	}
 	c = run()
-	c.until("Start it? [y/N] ")
-	c.types("\x03")
-	if c.ends(130); requests.Load() != 0 {
+	c.waitFor("Start it? [y/N] ")
+	c.typeText("\x03")
+	if c.waitExit(130); requests.Load() != 0 {
 		t.Fatalf("%d requests", requests.Load())
 	}
 	c = run()
-	c.until("Start it? [y/N] ")
-	c.types("y\n")
-	c.ends(0)
-	if screen := run().ends(0); strings.Contains(screen, "Start it?") || requests.Load() != 2 {
+	c.waitFor("Start it? [y/N] ")
+	c.typeText("y\n")
+	c.waitExit(0)
+	if screen := run().waitExit(0); strings.Contains(screen, "Start it?") || requests.Load() != 2 {
 		t.Errorf("the second run asks again, %d requests:\n%s", requests.Load(), screen)
 	} else if !strings.Contains(screen, "It costs at most $") {
 		t.Errorf("the second run does not say what it costs:\n%s", screen)
 	}
-	quiet := onConsole(t, p.command("run", "flow", "--model", "local/small", "-q"), 80, 24)
-	if screen := quiet.ends(0); strings.Contains(screen, "It costs") {
+	quiet := startOnConsole(t, p.command("run", "flow", "--model", "local/small", "-q"), 80, 24)
+	if screen := quiet.waitExit(0); strings.Contains(screen, "It costs") {
 		t.Errorf("a quiet run says what it costs:\n%s", screen)
 	}
 }
@@ -76,12 +76,12 @@ func TestHigherCostIsConfirmedAgain(t *testing.T) {
 	p, _ := billedProject(t, "defaults: {max_cost: 0}\n")
 	run := func(asks bool) {
 		t.Helper()
-		c := onConsole(t, p.command("run", "flow", "--model", "local/small"), 80, 24)
+		c := startOnConsole(t, p.command("run", "flow", "--model", "local/small"), 80, 24)
 		if asks {
-			c.until("Start it? [y/N] ")
-			c.types("y\n")
+			c.waitFor("Start it? [y/N] ")
+			c.typeText("y\n")
 		}
-		if screen := c.ends(0); strings.Contains(screen, "Start it?") != asks {
+		if screen := c.waitExit(0); strings.Contains(screen, "Start it?") != asks {
 			t.Errorf("the run asks: %t\n%s", !asks, screen)
 		}
 	}
@@ -94,7 +94,7 @@ func TestHigherCostIsConfirmedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		before, _, _ := strings.Cut(string(raw), "prices:\n")
-		p.file("espalier.yaml", before+"prices:\n"+price+"defaults: {max_cost: 0}\n", 0o600)
+		p.writeFile("espalier.yaml", before+"prices:\n"+price+"defaults: {max_cost: 0}\n", 0o600)
 	}
 	prices("  local/small: {input: 30, output: 150}\n")
 	run(true)
@@ -113,12 +113,12 @@ func TestHigherCostIsConfirmedAgain(t *testing.T) {
 // A person who gives a limit, and a run without a terminal, are not asked.
 func TestLimitOfCostIsConsent(t *testing.T) {
 	p, _ := billedProject(t, "")
-	c := onConsole(t, p.command("run", "flow", "--model", "local/small", "--max-cost", "1"), 80, 24)
-	if screen := c.ends(0); strings.Contains(screen, "Start it?") {
+	c := startOnConsole(t, p.command("run", "flow", "--model", "local/small", "--max-cost", "1"), 80, 24)
+	if screen := c.waitExit(0); strings.Contains(screen, "Start it?") {
 		t.Error(screen)
 	}
 	p, _ = billedProject(t, "")
-	p.exits(0, "run", "flow", "--model", "local/small")
+	p.wantExit(0, "run", "flow", "--model", "local/small")
 }
 
 // Without a terminal, one line says what a run can cost and what its limit is. Only a confirmed run counts as
@@ -148,12 +148,12 @@ func TestCostIsToldWithoutATerminal(t *testing.T) {
 	if text := stderr(0, "--simulate"); strings.Contains(text, "It costs at most") {
 		t.Errorf("simulated: %s", text)
 	}
-	onConsole(t, p.command("run", "flow", "--model", "local/small", "--max-cost", "1"), 80, 24).ends(0)
+	startOnConsole(t, p.command("run", "flow", "--model", "local/small", "--max-cost", "1"), 80, 24).waitExit(0)
 	before := requests.Load()
-	c := onConsole(t, p.command("run", "flow", "--model", "local/small"), 80, 24)
-	c.until("Start it? [y/N] ")
-	c.types("n\n")
-	if c.ends(6); requests.Load() != before {
+	c := startOnConsole(t, p.command("run", "flow", "--model", "local/small"), 80, 24)
+	c.waitFor("Start it? [y/N] ")
+	c.typeText("n\n")
+	if c.waitExit(6); requests.Load() != before {
 		t.Errorf("%d requests after a no", requests.Load()-before)
 	}
 }
@@ -173,9 +173,9 @@ func TestRunsHaveALimitOfCost(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p, _ := billedProject(t, test.settings)
-			args := append([]string{"run", "flow", "--model", "local/small", "--run-id", awfRun}, test.flags...)
-			p.exits(0, args...)
-			_, limits, _ := strings.Cut(p.exits(0, "status", awfRun, "--json"), `"limits": {`)
+			args := append([]string{"run", "flow", "--model", "local/small", "--run-id", awfRunID}, test.flags...)
+			p.wantExit(0, args...)
+			_, limits, _ := strings.Cut(p.wantExit(0, "status", awfRunID, "--json"), `"limits": {`)
 			limits, _, _ = strings.Cut(limits, "}")
 			if got := strings.TrimSpace(limits); got != test.want {
 				t.Errorf("limits %q, want %q", got, test.want)

@@ -26,20 +26,20 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// shape is a run that is hard to resume.
+// shape is a program, with its user and files, whose run is hard to resume.
 type shape struct {
-	errand
+	simulatedUser
 	// sideBySide reports that branches run in parallel, so that records may be in any order.
 	sideBySide bool
 	files      map[string]string // of the project
-	screens    strings.Builder   // output of its processes
+	stderr     strings.Builder   // output of its processes
 }
 
 // outcome is everything that a disturbed run must have in common with an undisturbed one.
 type outcome struct {
-	standing, output string
-	effects          []string
-	records          map[string][]string // keyed by the name of the transcript
+	status, output string
+	effects        []string
+	records        map[string][]string // keyed by the name of the transcript
 }
 
 // TestCrashMatrix kills the program at every write to its journal, before or after it in turn, and every third time
@@ -52,15 +52,15 @@ func TestCrashMatrix(t *testing.T) {
 	run := func(name string, s *shape) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s.matrix(t, func(label string, differences []string) {
+			s.killAtEveryWrite(t, func(label string, differences []string) {
 				if len(differences) > 0 {
 					t.Errorf("%s:\n%s", label, strings.Join(differences, "\n"))
 				}
 			})
 		})
 	}
-	all := shapes(t)
-	const longest = "cost-review" // it begins first, so that the end does not wait for it alone
+	all := crashShapes(t)
+	const longest = "cost-review" // it begins first, because it takes the longest
 	run(longest, all[longest])
 	delete(all, longest)
 	for name, s := range all {
@@ -70,39 +70,39 @@ func TestCrashMatrix(t *testing.T) {
 
 // TestCrashMatrixSeesALostWrite checks that the matrix detects a journal that loses one write.
 func TestCrashMatrixSeesALostWrite(t *testing.T) {
-	s := shapes(t)["chain"]
-	s.Late = true
+	s := crashShapes(t)["chain"]
+	s.AckEarly = true
 	found := 0
-	s.matrix(t, func(_ string, differences []string) { found += len(differences) })
+	s.killAtEveryWrite(t, func(_ string, differences []string) { found += len(differences) })
 	if found == 0 {
-		t.Error("one write was lost with every kill, and nobody noticed")
+		t.Error("the crash matrix did not detect the lost write")
 	}
 }
 
-func (s *shape) matrix(t *testing.T, compared func(label string, differences []string)) {
-	calmly := s.errand
-	calmly.Late = false
-	calm := s.project(t)
-	back := s.process(t, calm, calmly)
-	want := s.look(t, calm, back)
-	if !strings.HasPrefix(want.standing, "finished") {
-		t.Fatalf("undisturbed: %s", want.standing)
+func (s *shape) killAtEveryWrite(t *testing.T, compared func(label string, differences []string)) {
+	undisturbed := s.simulatedUser
+	undisturbed.AckEarly = false
+	calm := s.createProject(t)
+	back := s.runProcess(t, calm, undisturbed)
+	want := s.collectOutcome(t, calm, back)
+	if !strings.HasPrefix(want.status, "finished") {
+		t.Fatalf("undisturbed: %s", want.status)
 	}
 	turn := 0
 	for first := 1; first <= back.Writes; first++ {
-		for _, after := range moments(first) {
+		for _, after := range killTimes(first) {
 			label := fmt.Sprintf("killed %s write %d", beforeOrAfter(after), first)
-			broken := s.project(t)
-			one := s.errand
-			one.Stop, one.After = first, after
-			if ended := s.process(t, broken, one); ended != nil {
+			broken := s.createProject(t)
+			one := s.simulatedUser
+			one.KillAt, one.After = first, after
+			if ended := s.runProcess(t, broken, one); ended != nil {
 				// Parallel branches may share writes, so this run had fewer.
-				compared(label, s.look(t, broken, ended).differences(&want))
+				compared(label, s.collectOutcome(t, broken, ended).differences(&want))
 				continue
 			}
-			once := s.copied(t, broken)
-			ended := s.process(t, once, calmly)
-			compared(label, s.look(t, once, ended).differences(&want))
+			once := s.copyProject(t, broken)
+			ended := s.runProcess(t, once, undisturbed)
+			compared(label, s.collectOutcome(t, once, ended).differences(&want))
 
 			os.RemoveAll(once)
 			if turn++; turn%3 != 1 {
@@ -112,22 +112,22 @@ func (s *shape) matrix(t *testing.T, compared func(label string, differences []s
 			// Every third recovery is killed too: at its first, middle or last write, in turn, before and after it.
 			kill := turn / 3
 			second := []int{1, (ended.Writes + 1) / 2, ended.Writes}[kill%3]
-			two := s.errand
-			two.Stop, two.After = second, kill/3%2 == 0
-			again := s.copied(t, broken)
-			if ended = s.process(t, again, two); ended == nil {
-				ended = s.process(t, again, calmly)
+			two := s.simulatedUser
+			two.KillAt, two.After = second, kill/3%2 == 0
+			again := s.copyProject(t, broken)
+			if ended = s.runProcess(t, again, two); ended == nil {
+				ended = s.runProcess(t, again, undisturbed)
 			}
 			label += fmt.Sprintf(", then %s write %d", beforeOrAfter(two.After), second)
-			compared(label, s.look(t, again, ended).differences(&want))
+			compared(label, s.collectOutcome(t, again, ended).differences(&want))
 			os.RemoveAll(broken)
 			os.RemoveAll(again)
 		}
 	}
 }
 
-// moments returns when to kill at a write: before it or after it, in turn, or both if the tests are exhaustive.
-func moments(write int) (after []bool) {
+// killTimes returns when to kill at a write: before it or after it, in turn, or both if the tests are exhaustive.
+func killTimes(write int) (after []bool) {
 	for i, moment := range []bool{false, true} {
 		if sampling.Includes(write+i, 2) {
 			after = append(after, moment)
@@ -143,16 +143,16 @@ func beforeOrAfter(after bool) string {
 	return "before"
 }
 
-// process runs an errand in a separate process and waits until the process and all of its commands have ended. It
-// returns nil if the process was killed.
-func (s *shape) process(t *testing.T, dir string, e errand) *returned {
+// runProcess runs a simulated user in a separate process and waits until the process and all of its commands have
+// ended. It returns nil if the process was killed.
+func (s *shape) runProcess(t *testing.T, dir string, e simulatedUser) *userReport {
 	t.Helper()
 	e.Dir = dir
 	raw, err := json.Marshal(e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(dir, "errand.json")
+	path := filepath.Join(dir, "user.json")
 	if err := os.WriteFile(path, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func (s *shape) process(t *testing.T, dir string, e errand) *returned {
 	}
 	defer read.Close()
 	var out, stderr bytes.Buffer
-	cmd := exec.Command(personProgram(t), path)
+	cmd := exec.Command(simulatedUserProgram(t), path)
 	cmd.Env = append(os.Environ(), "NO_COLOR=1", "HOME="+dir, "GORACE="+quickExit)
 	cmd.Stdout, cmd.Stderr = &out, &stderr
 	for range 8 {
@@ -176,7 +176,7 @@ func (s *shape) process(t *testing.T, dir string, e errand) *returned {
 		t.Fatal(err)
 	}
 	err = cmd.Wait()
-	s.screens.WriteString(stderr.String())
+	s.stderr.WriteString(stderr.String())
 	if _, err := io.Copy(io.Discard, read); err != nil {
 		t.Fatal(err)
 	}
@@ -187,17 +187,19 @@ func (s *shape) process(t *testing.T, dir string, e errand) *returned {
 	if err != nil {
 		return nil
 	}
-	back := &returned{}
+	back := &userReport{}
 	if err := json.Unmarshal(out.Bytes(), back); err != nil {
 		t.Fatalf("%v: %s", err, out.String())
 	}
 	return back
 }
 
-// look combines the report of a process with the files that the run has left on disk.
-func (s *shape) look(t *testing.T, dir string, back *returned) outcome {
+// collectOutcome combines the report of a process with the files that the run has left on disk.
+func (s *shape) collectOutcome(t *testing.T, dir string, back *userReport) outcome {
 	t.Helper()
-	o := outcome{standing: back.Standing, output: back.Output, effects: traces(dir), records: map[string][]string{}}
+	o := outcome{
+		status: back.Status, output: back.Output, effects: recordedEffects(dir), records: map[string][]string{},
+	}
 	slices.Sort(o.effects)
 	once := o.effects[:0]
 	for i, key := range o.effects {
@@ -215,16 +217,16 @@ func (s *shape) look(t *testing.T, dir string, back *returned) outcome {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.records[filepath.Base(path)] = s.record(t, raw)
+		o.records[filepath.Base(path)] = s.normalizeTranscript(t, raw)
 	}
 	return o
 }
 
-// moment matches times of decisions, which results and prompts repeat.
-var moment = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z`)
+// timestamp matches times of decisions, which results and prompts repeat.
+var timestamp = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z`)
 
-// record returns a transcript without the parts that differ between runs.
-func (s *shape) record(t *testing.T, raw []byte) []string {
+// normalizeTranscript returns a transcript without the parts that differ between runs.
+func (s *shape) normalizeTranscript(t *testing.T, raw []byte) []string {
 	t.Helper()
 	var lines []string
 	seq := 0
@@ -235,7 +237,7 @@ func (s *shape) record(t *testing.T, raw []byte) []string {
 		}
 		seq++
 		if e["seq"] != float64(seq) {
-			t.Errorf("event %v stands in line %d", e["seq"], seq)
+			t.Errorf("event %v is in line %d", e["seq"], seq)
 		}
 		delete(e, "seq")
 		delete(e, "timestamp")
@@ -243,7 +245,7 @@ func (s *shape) record(t *testing.T, raw []byte) []string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lines = append(lines, moment.ReplaceAllString(string(text), "now"))
+		lines = append(lines, timestamp.ReplaceAllString(string(text), "now"))
 	}
 	if s.sideBySide {
 		slices.Sort(lines)
@@ -254,17 +256,17 @@ func (s *shape) record(t *testing.T, raw []byte) []string {
 // differences compares a run with the undisturbed one.
 func (got outcome) differences(want *outcome) []string {
 	var out []string
-	if got.standing != want.standing {
-		out = append(out, fmt.Sprintf("it stands at %q, not %q", got.standing, want.standing))
+	if got.status != want.status {
+		out = append(out, fmt.Sprintf("status %q, want %q", got.status, want.status))
 	}
 	if got.output != want.output {
-		out = append(out, fmt.Sprintf("it gives %s, not %s", got.output, want.output))
+		out = append(out, fmt.Sprintf("output %s, want %s", got.output, want.output))
 	}
 	if !slices.Equal(got.effects, want.effects) {
-		out = append(out, fmt.Sprintf("done was %q, not %q", got.effects, want.effects))
+		out = append(out, fmt.Sprintf("effects %q, want %q", got.effects, want.effects))
 	}
 	if a, b := slices.Sorted(maps.Keys(got.records)), slices.Sorted(maps.Keys(want.records)); !slices.Equal(a, b) {
-		return append(out, fmt.Sprintf("there are records %q, not %q", a, b))
+		return append(out, fmt.Sprintf("transcripts %q, want %q", a, b))
 	}
 	for name, lines := range want.records {
 		if !slices.Equal(got.records[name], lines) {
@@ -275,21 +277,21 @@ func (got outcome) differences(want *outcome) []string {
 	return out
 }
 
-// project creates a project in a new folder.
-func (s *shape) project(t *testing.T) string {
+// createProject creates a project in a new folder.
+func (s *shape) createProject(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(t.TempDir(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range s.files {
-		write(t, filepath.Join(dir, name), text)
+		writeFile(t, filepath.Join(dir, name), text)
 	}
-	write(t, filepath.Join(dir, ".espalier", "keep"), "")
+	writeFile(t, filepath.Join(dir, ".espalier", "keep"), "")
 	return dir
 }
 
-func write(t *testing.T, path, text string) {
+func writeFile(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
@@ -299,8 +301,8 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// copied copies a project as a killed process has left it, without the pipes by which processes wake each other.
-func (s *shape) copied(t *testing.T, from string) string {
+// copyProject copies a project as a killed process has left it, without the pipes by which processes wake each other.
+func (s *shape) copyProject(t *testing.T, from string) string {
 	t.Helper()
 	to, err := os.MkdirTemp(t.TempDir(), "")
 	if err != nil {
@@ -318,7 +320,7 @@ func (s *shape) copied(t *testing.T, from string) string {
 		if err != nil {
 			return err
 		}
-		write(t, filepath.Join(to, rel), string(raw))
+		writeFile(t, filepath.Join(to, rel), string(raw))
 		return nil
 	})
 	if err != nil {
@@ -327,12 +329,12 @@ func (s *shape) copied(t *testing.T, from string) string {
 	return to
 }
 
-// shapes returns the examples, and all kinds of runs that have ever been hard to resume.
-func shapes(t *testing.T) map[string]*shape {
+// crashShapes returns the examples, and all kinds of runs that have ever been hard to resume.
+func crashShapes(t *testing.T) map[string]*shape {
 	t.Helper()
 	out := map[string]*shape{}
 	files := examples(t, "agent-flow")
-	example := func(run ...string) *shape { return &shape{errand: errand{Run: run}, files: files} }
+	example := func(run ...string) *shape { return &shape{simulatedUser: simulatedUser{Run: run}, files: files} }
 	out["weekly-metrics"] = example("weekly-metrics.md", "--input",
 		`orders=[{"region":"north","amount":3},{"region":"south","amount":4}]`)
 	out["market-brief"] = example("market-brief.md", "--simulate", "--input", "question=What do roses cost in winter?")
@@ -349,70 +351,74 @@ func shapes(t *testing.T) map[string]*shape {
 
 	// Nodes call agents while they run; a crash during a node must not repeat a call.
 	nodes := examples(t, "nof")
-	out["cost-review"] = &shape{errand: errand{Run: []string{
+	out["cost-review"] = &shape{simulatedUser: simulatedUser{Run: []string{
 		"cost-review.nof.md", "--simulate", "--input",
 		"period=2026-01",
 	}}, files: nodes, sideBySide: true}
 
 	in := func(format string, run ...string) *shape {
-		return &shape{errand: errand{Run: append(run, "--simulate")}, files: examples(t, format), sideBySide: true}
+		user := simulatedUser{Run: append(run, "--simulate")}
+		return &shape{simulatedUser: user, files: examples(t, format), sideBySide: true}
 	}
 	out["interview-digest"] = in("agentfile", "interview-digest", "--input", "Beans need warmth.")
 	out["translate"] = in("aiflow", "translate.aiflow", "--input", "text=Good morning")
 
 	program := func(name string, p *ir.Program) *shape {
-		s := &shape{errand: errand{Program: p}}
+		s := &shape{simulatedUser: simulatedUser{Program: p}}
 		out[name] = s
 		return s
 	}
-	program("chain", blocks([]ir.Step{traced("a"), traced("b"), traced("c")}))
+	program("chain", newProgram([]ir.Step{effectStep("a"), effectStep("b"), effectStep("c")}))
 
-	again := approval("ask")
+	again := gateStep("ask")
 	again.Next = []ir.Edge{
 		{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "a"}, Limit: 1},
 		{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "b"}},
 	}
-	program("second pause in one step", blocks([]ir.Step{traced("a"), again, traced("b")}))
-	program("two pauses", blocks([]ir.Step{traced("a"), approval("g1"), approval("g2"), traced("b")}))
+	program("second pause in one step", newProgram([]ir.Step{effectStep("a"), again, effectStep("b")}))
+	program("two pauses", newProgram([]ir.Step{effectStep("a"), gateStep("g1"), gateStep("g2"), effectStep("b")}))
 
-	parent := blocks([]ir.Step{traced("a"), {ID: "call", Type: "call", Action: ir.Call{PassReads: true}}, traced("b")})
-	parent.Children = []ir.Program{*blocks([]ir.Step{traced("c1"), approval("cg"), traced("c2")})}
+	parent := newProgram([]ir.Step{
+		effectStep("a"), {ID: "call", Type: "call", Action: ir.Call{PassReads: true}}, effectStep("b"),
+	})
+	parent.Children = []ir.Program{*newProgram([]ir.Step{effectStep("c1"), gateStep("cg"), effectStep("c2")})}
 	program("pause in a child run", parent)
 
-	program("two pauses in parallel", fan(ir.JoinAll,
-		[]ir.Step{traced("x1"), approval("xg"), traced("x2")},
-		[]ir.Step{traced("y1"), approval("yg"), traced("y2")})).sideBySide = true
+	program("two pauses in parallel", fanOut(ir.JoinAll,
+		[]ir.Step{effectStep("x1"), gateStep("xg"), effectStep("x2")},
+		[]ir.Step{effectStep("y1"), gateStep("yg"), effectStep("y2")})).sideBySide = true
 
-	program("pause in a loop", blocks(
+	program("pause in a loop", newProgram(
 		[]ir.Step{{
 			ID: "each", Type: "loop",
-			Action: ir.Loop{Block: 1, Each: &ir.Each{Items: list(t, "[1, 2, 3]"), Var: "item"}},
-		}, traced("after")},
-		[]ir.Step{traced("body"), approval("ask")}))
+			Action: ir.Loop{Block: 1, Each: &ir.Each{Items: parseList(t, "[1, 2, 3]"), Var: "item"}},
+		}, effectStep("after")},
+		[]ir.Step{effectStep("body"), gateStep("ask")}))
 
-	flaky := scripted("flaky", trace+`; case "$ESPALIER_KEY" in *#2) ;; *) exit 1;; esac`)
+	flaky := scriptStep("flaky", recordEffect+`; case "$ESPALIER_KEY" in *#2) ;; *) exit 1;; esac`)
 	flaky.Retry = &ir.Retry{MaxAttempts: 3, Backoff: ir.Constant, Delays: []ir.Millis{1}}
-	program("retries", blocks([]ir.Step{traced("a"), flaky, traced("b")})).Fails = []string{"flaky#0", "flaky#1"}
+	retries := program("retries", newProgram([]ir.Step{effectStep("a"), flaky, effectStep("b")}))
+	retries.Fails = []string{"flaky#0", "flaky#1"}
 
-	program("join any, the other waits", fan(ir.JoinAny,
-		[]ir.Step{traced("x1"), approval("xg"), traced("x2")},
-		[]ir.Step{traced("y1"), approval("yg"), traced("y2")})).sideBySide = true
+	program("join any, the other waits", fanOut(ir.JoinAny,
+		[]ir.Step{effectStep("x1"), gateStep("xg"), effectStep("x2")},
+		[]ir.Step{effectStep("y1"), gateStep("yg"), effectStep("y2")})).sideBySide = true
 
 	// The winner ends only after the other branch has started.
-	working := program("join any, the other works", fan(ir.JoinAny,
-		[]ir.Step{scripted("x", `until grep -q y#0 ../../../`+effects+`; do sleep 0.01; done; `+trace)},
-		[]ir.Step{scripted("y", trace+`; exec sleep 1000`)}))
-	working.sideBySide, working.Hopeless = true, []string{"fan/y/y#0"}
+	working := program("join any, the other works", fanOut(ir.JoinAny,
+		[]ir.Step{scriptStep("x", `until grep -q y#0 ../../../`+effects+`; do sleep 0.01; done; `+recordEffect)},
+		[]ir.Step{scriptStep("y", recordEffect+`; exec sleep 1000`)}))
+	working.sideBySide, working.NeverEnding = true, []string{"fan/y/y#0"}
 
-	narrow := blocks(
+	narrow := newProgram(
 		[]ir.Step{{
 			ID: "fan", Type: "parallel",
 			Action: ir.Parallel{
 				Join: ir.JoinAll,
-				Each: &ir.Each{Items: list(t, "[1, 2, 3, 4, 5]"), Var: "item", Block: 1},
+				Each: &ir.Each{Items: parseList(t, "[1, 2, 3, 4, 5]"), Var: "item", Block: 1},
 			},
-		}, traced("after")},
-		[]ir.Step{traced("one")})
+		}, effectStep("after")},
+		[]ir.Step{effectStep("one")})
 	narrow.Budget.Steps = &ir.Limit{Max: 3}
 	s := program("budget of a fan-out", narrow)
 	s.sideBySide, s.Raise = true, "steps=50"
@@ -442,21 +448,21 @@ func examples(t *testing.T, format string) map[string]string {
 	return files
 }
 
-func scripted(id, script string) ir.Step {
+func scriptStep(id, script string) ir.Step {
 	task := ir.Task{Kind: "script"}
 	task.Settings.Put("language", "sh", source.Span{})
 	task.Settings.Put("script", script, source.Span{})
 	return ir.Step{ID: id, Type: "task", Action: task, Writes: []ir.Write{{Path: "state." + id}}}
 }
 
-func traced(id string) ir.Step { return scripted(id, trace) }
+func effectStep(id string) ir.Step { return scriptStep(id, recordEffect) }
 
-func approval(id string) ir.Step {
+func gateStep(id string) ir.Step {
 	return ir.Step{ID: id, Type: "gate", Action: ir.Gate{Decider: ir.Person}}
 }
 
-// blocks returns a program; steps without edges lead to the next step.
-func blocks(blocks ...[]ir.Step) *ir.Program {
+// newProgram returns a program; steps without edges lead to the next step.
+func newProgram(blocks ...[]ir.Step) *ir.Program {
 	p := &ir.Program{Name: "shape", Format: "test"}
 	for _, steps := range blocks {
 		for i := range steps[:len(steps)-1] {
@@ -469,13 +475,13 @@ func blocks(blocks ...[]ir.Step) *ir.Program {
 	return p
 }
 
-func fan(join ir.Join, x, y []ir.Step) *ir.Program {
-	return blocks([]ir.Step{traced("a"), {ID: "fan", Type: "parallel", Action: ir.Parallel{
+func fanOut(join ir.Join, x, y []ir.Step) *ir.Program {
+	return newProgram([]ir.Step{effectStep("a"), {ID: "fan", Type: "parallel", Action: ir.Parallel{
 		Join: join, Branches: []ir.Branch{{Name: "x", Block: 1}, {Name: "y", Block: 2}},
-	}}, traced("b")}, x, y)
+	}}, effectStep("b")}, x, y)
 }
 
-func list(t *testing.T, text string) *expr.Expr {
+func parseList(t *testing.T, text string) *expr.Expr {
 	t.Helper()
 	e, problems := expr.ParseValue(expr.AgentFlow, text, source.Span{})
 	if problems.Errors() {

@@ -21,26 +21,26 @@ import (
 // and around every change of the manifest. Carried on, it ends with the same
 // files and the same manifest, and no model has been asked twice.
 func TestCreateInterrupted(t *testing.T) {
-	for name, s := range generations() {
+	for name, s := range generationShapes() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			calm := s.project(t)
-			back := s.process(t, calm, s.errand)
-			want := generated(t, calm)
+			calm := s.createProject(t)
+			back := s.runProcess(t, calm, s.simulatedUser)
+			want := generatedFiles(t, calm)
 			if len(want) < 5 {
 				t.Fatalf("undisturbed: %q", want)
 			}
 			for at := 1; at <= back.Writes; at++ {
-				for _, after := range moments(at) {
-					broken := s.project(t)
-					one := s.errand
-					one.Stop, one.After = at, after
-					if s.process(t, broken, one) == nil {
-						again := s.errand
+				for _, after := range killTimes(at) {
+					broken := s.createProject(t)
+					one := s.simulatedUser
+					one.KillAt, one.After = at, after
+					if s.runProcess(t, broken, one) == nil {
+						again := s.simulatedUser
 						again.Resume = at/2%2 == 0 // for kills before a write and for kills after one
-						s.process(t, broken, again)
+						s.runProcess(t, broken, again)
 					}
-					if diff := cmp.Diff(want, generated(t, broken)); diff != "" {
+					if diff := cmp.Diff(want, generatedFiles(t, broken)); diff != "" {
 						t.Errorf("killed %s write %d of %d (-calm +killed):\n%s",
 							beforeOrAfter(after), at, back.Writes, diff)
 					}
@@ -51,14 +51,16 @@ func TestCreateInterrupted(t *testing.T) {
 	}
 }
 
-// generations are a workflow that is right at once and one that a model mends.
-func generations() map[string]*shape {
+// generationShapes returns a workflow that is valid at once and one that a model repairs.
+func generationShapes() map[string]*shape {
 	const words = "Read the letters and write answers"
 	return map[string]*shape{
-		"simulated": {errand: errand{Create: []string{"letters", words, "--simulate"}}, files: map[string]string{
+		"simulated": {simulatedUser: simulatedUser{
+			Create: []string{"letters", words, "--simulate"},
+		}, files: map[string]string{
 			"agentfile.yaml": "name: example\n",
 		}},
-		"mended": {errand: errand{
+		"repaired": {simulatedUser: simulatedUser{
 			Create: []string{"letters", words, "--script", "wrong.script.yaml"},
 		}, files: map[string]string{
 			"agentfile.yaml": "name: example\n",
@@ -90,11 +92,11 @@ replies:
 	}
 }
 
-// unsteady is what differs between two generations: times and ids.
-var unsteady = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d(\.\d+)?Z?|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+// varyingValues matches what differs between two generations: times and ids.
+var varyingValues = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d(\.\d+)?Z?|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
-// checksums and sizes go with what they are taken of, which may name the run.
-func generated(t *testing.T, dir string) map[string]string {
+// generatedFiles returns the generated files and the model calls, without times and ids.
+func generatedFiles(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	manifests, err := filepath.Glob(filepath.Join(dir, "artifacts", "letters", "*", manifest.FileName))
@@ -112,7 +114,7 @@ func generated(t *testing.T, dir string) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out[name] = unsteady.ReplaceAllString(string(raw), "*")
+		out[name] = varyingValues.ReplaceAllString(string(raw), "*")
 	}
 	// What was asked of models, in all runs.
 	var asked []string

@@ -60,7 +60,7 @@ func TestContainerRootIsEnough(t *testing.T) {
 		if _, err := exec.LookPath("buildah"); os.Getenv("NEED_BUILDAH") == "" && (err != nil || os.Getuid() != 0) {
 			t.Skip("building an image needs buildah and root; \"make test-deploy\" installs buildah")
 		}
-		put(t, filepath.Join(folder, "ca-certificates.crt"), "certificates of authorities\n")
+		writeApproved(t, filepath.Join(folder, "ca-certificates.crt"), "certificates of authorities\n")
 		storage := t.TempDir()
 		buildah := func(args ...string) string {
 			t.Helper()
@@ -108,7 +108,7 @@ func serveFromRoot(t *testing.T, root string, env []string) {
 		}
 	}
 	project, state := t.TempDir(), t.TempDir()
-	put(t, filepath.Join(project, "tight.md"), strings.NewReplacer("max_steps: 1", "max_steps: 5",
+	writeApproved(t, filepath.Join(project, "tight.md"), strings.NewReplacer("max_steps: 1", "max_steps: 5",
 		"budgets:", "triggers: {schedule: 0 9 * * *, timezone: Asia/Kolkata}\nbudgets:").Replace(tightFlow))
 	args := []string{
 		"--ro-bind", root, "/", "--bind", project, "/project", "--bind", state, "/state", "--tmpfs", "/tmp",
@@ -141,7 +141,7 @@ func serveFromRoot(t *testing.T, root string, env []string) {
 	}
 	s := &serverProcess{t: t, cmd: cmd, url: "http://" + at.Address, token: strings.TrimSpace(string(token))}
 	run := s.call(http.MethodPost, "/api/v1/runs", `{"workflow": "tight", "simulate": true}`, 201)["run_id"].(string)
-	s.until(run, "finished")
+	s.waitForState(run, "finished")
 	// The root has no files of time zones: they are part of the program.
 	next := s.call(http.MethodGet, "/api/v1/triggers/tight/next?count=1", "", 200)
 	if times := fmt.Sprint(next["times"]); !strings.Contains(times, "T09:00:00+05:30") {

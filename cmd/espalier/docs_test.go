@@ -59,7 +59,7 @@ func documentation(t *testing.T) []string {
 		"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "ROADMAP.md", "SECURITY.md", "CODE_OF_CONDUCT.md",
 	}
 	for _, dir := range []string{"docs", "docs/formats"} {
-		found, err := filepath.Glob(filepath.Join(atRoot(dir), "*.md"))
+		found, err := filepath.Glob(filepath.Join(repoPath(dir), "*.md"))
 		if err != nil || len(found) == 0 {
 			t.Fatal(dir, err)
 		}
@@ -73,11 +73,11 @@ func documentation(t *testing.T) []string {
 	return pages
 }
 
-func atRoot(path string) string { return filepath.Join("..", "..", filepath.FromSlash(path)) }
+func repoPath(path string) string { return filepath.Join("..", "..", filepath.FromSlash(path)) }
 
 func readPage(t *testing.T, page string) []string {
 	t.Helper()
-	raw, err := os.ReadFile(atRoot(page))
+	raw, err := os.ReadFile(repoPath(page))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +294,7 @@ func TestDocsRun(t *testing.T) {
 					t.Errorf("%s:%d: %s: exit code %d, want %d\n%s",
 						page, c.first, c.text, exit, c.exit, strings.Join(got, "\n"))
 				}
-				if alike(want, got) {
+				if matchesLines(want, got) {
 					mended = append(mended, lines[c.first:c.after]...)
 					continue
 				}
@@ -309,7 +309,7 @@ func TestDocsRun(t *testing.T) {
 				t.Errorf("%s: nothing has arrived at the collector", page)
 			}
 			if *update && !t.Failed() {
-				if err := os.WriteFile(atRoot(page), []byte(strings.Join(mended, "\n")), 0o644); err != nil {
+				if err := os.WriteFile(repoPath(page), []byte(strings.Join(mended, "\n")), 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -319,20 +319,20 @@ func TestDocsRun(t *testing.T) {
 
 func isAnyText(line string) bool { return strings.TrimSpace(line) == anyText }
 
-// alike compares lines with a pattern in which "..." stands for any lines.
-func alike(pattern, lines []string) bool {
+// matchesLines compares lines with a pattern in which "..." stands for any lines.
+func matchesLines(pattern, lines []string) bool {
 	if len(pattern) == 0 {
 		return len(lines) == 0
 	}
 	if isAnyText(pattern[0]) {
 		for skip := range len(lines) + 1 {
-			if alike(pattern[1:], lines[skip:]) {
+			if matchesLines(pattern[1:], lines[skip:]) {
 				return true
 			}
 		}
 		return false
 	}
-	return len(lines) > 0 && pattern[0] == lines[0] && alike(pattern[1:], lines[1:])
+	return len(lines) > 0 && pattern[0] == lines[0] && matchesLines(pattern[1:], lines[1:])
 }
 
 func TestDocsAlike(t *testing.T) {
@@ -351,7 +351,7 @@ func TestDocsAlike(t *testing.T) {
 		{"a ... d", "a b c", false},
 		{"a ...", "b", false},
 	} {
-		if got := alike(strings.Fields(c.pattern), strings.Fields(c.lines)); got != c.want {
+		if got := matchesLines(strings.Fields(c.pattern), strings.Fields(c.lines)); got != c.want {
 			t.Errorf("%q against %q: got %t", c.pattern, c.lines, got)
 		}
 	}
@@ -377,7 +377,7 @@ type shell struct {
 	path, home, pwd string
 	dir             string // where the next command runs
 	exported        []string
-	collector       *reporttest.Collector // nil before somebody names it
+	collector       *reporttest.Collector // nil until a command names it
 	alive           *os.File              // inherited by every process that a command starts
 }
 
@@ -392,7 +392,7 @@ func newShell(t *testing.T, path string) *shell {
 		path: path, home: filepath.Join(base, "home"), pwd: filepath.Join(base, "pwd"),
 		dir: filepath.Join(base, "work"),
 	}
-	if err := os.CopyFS(filepath.Join(s.dir, "examples"), os.DirFS(atRoot("examples"))); err != nil {
+	if err := os.CopyFS(filepath.Join(s.dir, "examples"), os.DirFS(repoPath("examples"))); err != nil {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{s.home, filepath.Join(s.dir, ".git")} { // where the project begins
@@ -543,11 +543,11 @@ func namesATest(t *testing.T, text string) bool {
 	case isTarget:
 		return strings.Contains(strings.Join(readPage(t, "Makefile"), "\n"), "\n"+target+":")
 	case strings.HasSuffix(name, ".txtar"):
-		_, err := os.Stat(atRoot(name))
+		_, err := os.Stat(repoPath(name))
 		return err == nil
 	}
 	found := false
-	err := filepath.WalkDir(atRoot("."), func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(repoPath("."), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || found || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
@@ -653,7 +653,7 @@ func TestDocsLinks(t *testing.T) {
 		lines := readPage(t, page)
 		for i, line := range prose(t, page, lines) {
 			for _, m := range link.FindAllStringSubmatch(line, -1) {
-				if why := broken(t, page, m[1], m[2]); why != "" {
+				if why := linkError(t, page, m[1], m[2]); why != "" {
 					t.Errorf("%s:%d: %s: %s", page, i+1, m[0], why)
 				}
 			}
@@ -661,7 +661,7 @@ func TestDocsLinks(t *testing.T) {
 	}
 }
 
-func broken(t *testing.T, page, name, target string) string {
+func linkError(t *testing.T, page, name, target string) string {
 	t.Helper()
 	if strings.HasPrefix(target, "https://") {
 		return ""
@@ -674,7 +674,7 @@ func broken(t *testing.T, page, name, target string) string {
 	if strings.HasPrefix(file, "..") {
 		return "this leads out of the repository"
 	}
-	if _, err := os.Stat(atRoot(file)); err != nil {
+	if _, err := os.Stat(repoPath(file)); err != nil {
 		return "there is no " + file
 	}
 	if heading != "" && !slices.Contains(headings(t, file), heading) {
@@ -715,7 +715,7 @@ func headings(t *testing.T, page string) []string {
 // its package or its type (check.Program, State.Apply), or is of that package.
 func declares(t *testing.T, file, name string) bool {
 	t.Helper()
-	parsed, err := parser.ParseFile(token.NewFileSet(), atRoot(file), nil, 0)
+	parsed, err := parser.ParseFile(token.NewFileSet(), repoPath(file), nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -747,7 +747,7 @@ func TestDocsListsWhatIsStored(t *testing.T) {
 		}
 	}
 	dir, home := t.TempDir(), t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(atRoot("examples/agentfile"))); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(repoPath("examples/agentfile"))); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Mkdir(filepath.Join(dir, ".git"), 0o755); err != nil {
@@ -803,7 +803,7 @@ func TestDocsListsWhatIsStored(t *testing.T) {
 // Every package has a place in the tour, and every leaf a word.
 func TestDocsTourIsComplete(t *testing.T) {
 	tour := strings.Join(readPage(t, "docs/architecture.md"), "\n")
-	entries, err := os.ReadDir(atRoot("internal"))
+	entries, err := os.ReadDir(repoPath("internal"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -812,7 +812,7 @@ func TestDocsTourIsComplete(t *testing.T) {
 			t.Errorf("docs/architecture.md has no row for internal/%s", e.Name())
 		}
 	}
-	leaves, err := filepath.Glob(atRoot("internal/*/*/doc.go"))
+	leaves, err := filepath.Glob(repoPath("internal/*/*/doc.go"))
 	if err != nil || len(leaves) == 0 {
 		t.Fatal(leaves, err)
 	}
@@ -913,7 +913,7 @@ func TestDocsPictures(t *testing.T) {
 		"support-triage.svg":  {"examples/agent-flow/support-triage.md"},
 		"contract-review.svg": {"examples/agent-flow/contract-review.md", "--data"},
 	}
-	entries, err := os.ReadDir(atRoot("docs/pictures"))
+	entries, err := os.ReadDir(repoPath("docs/pictures"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -926,12 +926,12 @@ func TestDocsPictures(t *testing.T) {
 	}
 	for name, args := range drawn {
 		cmd := exec.CommandContext(t.Context(), "espalier", append([]string{"graph", "--format", "svg"}, args...)...)
-		cmd.Dir = atRoot(".")
+		cmd.Dir = repoPath(".")
 		got, err := cmd.Output()
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		file := atRoot("docs/pictures/" + name)
+		file := repoPath("docs/pictures/" + name)
 		if *update {
 			if err := os.WriteFile(file, got, 0o644); err != nil {
 				t.Fatal(err)
@@ -952,7 +952,7 @@ func TestDocsPicturesAreOfTheExamples(t *testing.T) {
 			continue
 		}
 		sources++
-		raw, err := os.ReadFile(atRoot(name))
+		raw, err := os.ReadFile(repoPath(name))
 		if err != nil || fmt.Sprintf("%x", sha256.Sum256(raw)) != digest {
 			t.Errorf("docs/pictures shows web pages of another %s (%v). Run \"make pictures\".", name, err)
 		}
@@ -962,8 +962,8 @@ func TestDocsPicturesAreOfTheExamples(t *testing.T) {
 	}
 }
 
-// needsMake skips a test on a machine without make, which CI has.
-func needsMake(t *testing.T) {
+// requireMake skips a test on a machine without make, which CI has.
+func requireMake(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("make"); err != nil {
 		if os.Getenv("CI") != "" {
@@ -975,9 +975,9 @@ func needsMake(t *testing.T) {
 
 // TestDemo runs what "make demo" shows, with the program that is tested.
 func TestDemo(t *testing.T) {
-	needsMake(t)
+	requireMake(t)
 	dir := t.TempDir()
-	if err := os.CopyFS(filepath.Join(dir, "examples"), os.DirFS(atRoot("examples"))); err != nil {
+	if err := os.CopyFS(filepath.Join(dir, "examples"), os.DirFS(repoPath("examples"))); err != nil {
 		t.Fatal(err)
 	}
 	copyCandidates(t, dir)
@@ -1040,7 +1040,7 @@ func TestDemo(t *testing.T) {
 
 // copyCandidates copies every file of the repository that could be a workflow, except the examples.
 func copyCandidates(t *testing.T, to string) {
-	root := atRoot(".")
+	root := repoPath(".")
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -1084,13 +1084,13 @@ func TestDocsPromisesLinkToTests(t *testing.T) {
 		promises := false
 		for _, line := range readPage(t, page) {
 			for _, m := range linked.FindAllStringSubmatch(line, -1) {
-				code, err := os.ReadFile(atRoot(m[2]))
+				code, err := os.ReadFile(repoPath(m[2]))
 				if err != nil || !strings.Contains(string(code), "\nfunc "+m[1]+"(") {
 					t.Errorf("%s: there is no %s in %s", page, m[1], m[2])
 				}
 			}
 			for _, m := range script.FindAllStringSubmatch(line, -1) {
-				if _, err := os.Stat(filepath.Join(atRoot("docs"), m[2])); err != nil || m[1] != m[3] {
+				if _, err := os.Stat(filepath.Join(repoPath("docs"), m[2])); err != nil || m[1] != m[3] {
 					t.Errorf("%s: %s is not the script %s", page, m[2], m[1])
 				}
 			}
@@ -1140,10 +1140,10 @@ func TestDocsPromisesNameTests(t *testing.T) {
 
 // TestLiveWithoutKeysProvesNothing holds that "make test-live" says so if there is no key. Nothing is built.
 func TestLiveWithoutKeysProvesNothing(t *testing.T) {
-	needsMake(t)
+	requireMake(t)
 	for key, silent := range map[string]bool{"": false, "ANTHROPIC_API_KEY": true, "GEMINI_API_KEY": true} {
 		cmd := exec.Command("make", "--no-print-directory", "test-live", "GO=true")
-		cmd.Dir = atRoot(".")
+		cmd.Dir = repoPath(".")
 		cmd.Env = append(os.Environ(), "ANTHROPIC_API_KEY=", "OPENAI_API_KEY=", "GEMINI_API_KEY=")
 		if key != "" {
 			cmd.Env = append(cmd.Env, key+"=k")

@@ -14,18 +14,18 @@ import (
 	"testing"
 )
 
-// killed is a project whose program is killed again and again.
-type killed struct {
+// chainProject is a project with a workflow of several steps in a row, whose process tests kill.
+type chainProject struct {
 	t       *testing.T
 	dir     string
-	effects string // what the steps have done in the world, a line each
+	effects string // file in which the steps record their side effects, one per line
 	env     []string
 }
 
-const killedRun = "00000000-0000-4000-8000-000000000001"
+const chainRunID = "00000000-0000-4000-8000-000000000001"
 
-func newKilled(t *testing.T, steps int, env ...string) *killed {
-	k := &killed{t: t, dir: t.TempDir(), env: env}
+func newChainProject(t *testing.T, steps int, env ...string) *chainProject {
+	k := &chainProject{t: t, dir: t.TempDir(), env: env}
 	k.effects = filepath.Join(k.dir, "effects")
 	var b strings.Builder
 	b.WriteString("---\nname: chain\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Leave traces.\n---\n")
@@ -46,16 +46,16 @@ func newKilled(t *testing.T, steps int, env ...string) *killed {
 	return k
 }
 
-func (k *killed) command(args ...string) *exec.Cmd {
+func (k *chainProject) command(args ...string) *exec.Cmd {
 	cmd := exec.Command("espalier", args...)
 	cmd.Dir = k.dir
 	cmd.Env = append(append(os.Environ(), "NO_COLOR=1", "HOME="+k.dir, "GORACE="+quickExit), k.env...)
 	return cmd
 }
 
-// runs begins or resumes the run and kills the program with SIGKILL when it
-// has told that many lines of progress; never, when lines is 0.
-func (k *killed) runs(lines int, args ...string) {
+// runAndKill runs a command and kills it with SIGKILL after it has printed that many lines of progress. With 0 it
+// does not kill it.
+func (k *chainProject) runAndKill(lines int, args ...string) {
 	k.t.Helper()
 	cmd := k.command(args...)
 	progress, err := cmd.StderrPipe()
@@ -65,8 +65,8 @@ func (k *killed) runs(lines int, args ...string) {
 	if err := cmd.Start(); err != nil {
 		k.t.Fatal(err)
 	}
-	told := bufio.NewScanner(progress)
-	for n := 1; told.Scan(); n++ {
+	output := bufio.NewScanner(progress)
+	for n := 1; output.Scan(); n++ {
 		if n == lines {
 			if err := cmd.Process.Kill(); err != nil {
 				k.t.Fatal(err)
@@ -74,12 +74,12 @@ func (k *killed) runs(lines int, args ...string) {
 			break
 		}
 	}
-	for told.Scan() { // what was still in the pipe
+	for output.Scan() { // drain the pipe
 	}
-	_ = cmd.Wait() // how it ended is what the test is about
+	_ = cmd.Wait() // the test checks the effects instead
 }
 
-type standing struct {
+type runStatus struct {
 	Status  string `json:"state"`
 	Outcome string `json:"outcome"`
 	Gates   []struct {
@@ -88,10 +88,10 @@ type standing struct {
 	} `json:"gates"`
 }
 
-// stands asks how the run stands; false when it never began.
-func (k *killed) stands() (s standing, begun bool) {
+// status returns the status of the run, or false if it never started.
+func (k *chainProject) status() (s runStatus, begun bool) {
 	k.t.Helper()
-	out, err := k.command("status", killedRun, "--json").Output()
+	out, err := k.command("status", chainRunID, "--json").Output()
 	if err != nil {
 		return s, false
 	}
@@ -101,7 +101,7 @@ func (k *killed) stands() (s standing, begun bool) {
 	return s, true
 }
 
-func (k *killed) done() []string {
+func (k *chainProject) recordedEffects() []string {
 	raw, err := os.ReadFile(k.effects)
 	if err != nil {
 		k.t.Fatal(err)
@@ -109,10 +109,10 @@ func (k *killed) done() []string {
 	return strings.Fields(string(raw))
 }
 
-// record is the transcript without what differs from time to time.
-func (k *killed) record() []string {
+// transcriptEvents returns the types and paths of the transcript's events, which are the same for every execution.
+func (k *chainProject) transcriptEvents() []string {
 	k.t.Helper()
-	out, err := k.command("transcript", killedRun).Output()
+	out, err := k.command("transcript", chainRunID).Output()
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func (k *killed) record() []string {
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			k.t.Fatalf("%v: %s", err, line)
 		}
-		if e.Type != "message.user" { // a command that was in doubt is noted as often as it was tried
+		if e.Type != "message.user" { // a command with unknown outcome is recorded once per attempt
 			lines = append(lines, e.Type+" "+e.Path)
 		}
 		if e.Seq == 0 {
@@ -136,10 +136,9 @@ func (k *killed) record() []string {
 	return lines
 }
 
-// TestKilledAnywhere kills the program with SIGKILL at each line of progress
-// that it tells, and again while it recovers. Whatever is in doubt is decided
-// by looking at the world, as a person would. At the end everything was done
-// once, and the records say the same as those of an undisturbed run.
+// TestKilledAnywhere kills the program with SIGKILL at each line of progress, and again while it recovers. Unknown
+// outcomes are resolved by looking at the side effects, as a person would. At the end every step has had its side
+// effect once, and the records equal those of an undisturbed run.
 func TestKilledAnywhere(t *testing.T) {
 	var all [][2]int
 	for first := 1; first <= 10; first++ {
@@ -147,38 +146,37 @@ func TestKilledAnywhere(t *testing.T) {
 			all = append(all, [2]int{first, second})
 		}
 	}
-	killAnywhere(t, all)
+	testKillAtLines(t, all)
 }
 
-// killAnywhere kills the program at a line of progress, and at another one of the
-// recovery.
-func killAnywhere(t *testing.T, lines [][2]int, env ...string) {
+// testKillAtLines kills the program at a line of progress, and at another one of the recovery.
+func testKillAtLines(t *testing.T, lines [][2]int, env ...string) {
 	const steps = 5
-	calm := newKilled(t, steps, env...)
-	calm.runs(0, "run", "chain.md", "--allow-shell", "--run-id", killedRun)
-	if s, _ := calm.stands(); s.Outcome != "ok" {
+	calm := newChainProject(t, steps, env...)
+	calm.runAndKill(0, "run", "chain.md", "--allow-shell", "--run-id", chainRunID)
+	if s, _ := calm.status(); s.Outcome != "ok" {
 		t.Fatalf("undisturbed: %+v", s)
 	}
-	want := calm.record()
+	want := calm.transcriptEvents()
 	for _, at := range lines {
 		first, second := at[0], at[1]
 		t.Run(fmt.Sprintf("line %d, then %d", first, second), func(t *testing.T) {
 			t.Parallel()
-			k := newKilled(t, steps, env...)
-			k.runs(first, "run", "chain.md", "--allow-shell", "--run-id", killedRun)
+			k := newChainProject(t, steps, env...)
+			k.runAndKill(first, "run", "chain.md", "--allow-shell", "--run-id", chainRunID)
 			for try := range 4 * steps {
-				s, begun := k.stands()
+				s, begun := k.status()
 				if !begun {
-					k.runs(0, "run", "chain.md", "--allow-shell", "--run-id", killedRun)
+					k.runAndKill(0, "run", "chain.md", "--allow-shell", "--run-id", chainRunID)
 					continue
 				}
 				if s.Status == "finished" {
 					break
 				}
-				args := []string{"resume", killedRun}
+				args := []string{"resume", chainRunID}
 				for _, g := range s.Gates {
 					answer := "rerun"
-					if slices.Contains(k.done(), g.Step+"#0") {
+					if slices.Contains(k.recordedEffects(), g.Step+"#0") {
 						answer = `result={"n": 0}`
 					}
 					args = append(args, "--decide", g.Step+"="+answer)
@@ -187,22 +185,22 @@ func killAnywhere(t *testing.T, lines [][2]int, env ...string) {
 				if try > 0 {
 					kill = 0
 				}
-				k.runs(kill, args...)
+				k.runAndKill(kill, args...)
 			}
-			s, _ := k.stands()
+			s, _ := k.status()
 			if s.Outcome != "ok" {
 				t.Fatalf("%+v", s)
 			}
-			done := k.done()
+			done := k.recordedEffects()
 			slices.Sort(done)
 			if got := slices.Compact(slices.Clone(done)); len(got) != steps || len(done) != steps {
-				t.Errorf("done: %v", done)
+				t.Errorf("effects: %v", done)
 			}
-			if out, err := k.command("audit", "verify", killedRun).CombinedOutput(); err != nil {
+			if out, err := k.command("audit", "verify", chainRunID).CombinedOutput(); err != nil {
 				t.Errorf("the audit log: %v\n%s", err, out)
 			}
-			if got := k.record(); !slices.Equal(got, want) {
-				t.Errorf("the record says\n%s\nnot\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			if got := k.transcriptEvents(); !slices.Equal(got, want) {
+				t.Errorf("transcript:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
 		})
 	}

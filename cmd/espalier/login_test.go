@@ -75,15 +75,15 @@ const asksForTheToken = "---\nname: ask\nkind: agent-flow/workflow\nversion: 1.0
 func TestLoginToAnMCPServer(t *testing.T) {
 	address, issuer, _ := protectedServer(t)
 	p := newAWF(t, awfChain)
-	p.file("espalier.yaml",
+	p.writeFile("espalier.yaml",
 		"mcp: {crm: {url: \""+address+"\", oauth: {client_id: public, issuer: \""+issuer+"\"}}}\n", 0o600)
-	p.file("ask.md", asksForTheToken, 0o600)
-	p.exits(0, "trust", "--yes")
-	if said := p.exits(6, "tools"); !strings.Contains(said, "you are not signed in") ||
+	p.writeFile("ask.md", asksForTheToken, 0o600)
+	p.wantExit(0, "trust", "--yes")
+	if said := p.wantExit(6, "tools"); !strings.Contains(said, "you are not signed in") ||
 		!strings.Contains(said, "espalier login --mcp crm") {
 		t.Error(said)
 	}
-	if said := p.exits(6, "login", "--mcp", "cmr"); !strings.Contains(said, `Did you mean "crm"`) {
+	if said := p.wantExit(6, "login", "--mcp", "cmr"); !strings.Contains(said, `Did you mean "crm"`) {
 		t.Error(said)
 	}
 
@@ -135,26 +135,26 @@ func TestLoginToAnMCPServer(t *testing.T) {
 		t.Fatalf("%v: %s", err, said)
 	}
 
-	if said := p.exits(0, "tools"); !strings.Contains(said, "crm.token") {
+	if said := p.wantExit(0, "tools"); !strings.Contains(said, "crm.token") {
 		t.Error(said)
 	}
 	const run = "00000000-0000-4000-8000-00000000000c"
-	p.exits(0, "run", "ask", "--run-id", run)
-	if said := p.exits(0, "transcript", run); !strings.Contains(said, "[secret mcp.crm]") {
+	p.wantExit(0, "run", "ask", "--run-id", run)
+	if said := p.wantExit(0, "transcript", run); !strings.Contains(said, "[secret mcp.crm]") {
 		t.Errorf("the token is not hidden: %s", said)
 	}
-	p.exits(0, "logout", "--mcp", "crm")
-	p.exits(2, "logout", "--mcp", "crm")
-	p.exits(6, "tools")
+	p.wantExit(0, "logout", "--mcp", "crm")
+	p.wantExit(2, "logout", "--mcp", "crm")
+	p.wantExit(6, "tools")
 }
 
 // The token that a client of the configuration gets with its secret is in no file of the project, and is not printed.
 func TestTokenOfAClientIsMasked(t *testing.T) {
 	address, issuer, received := protectedServer(t)
 	p := newAWF(t, awfChain)
-	p.file("espalier.yaml", "mcp: {crm: {url: \""+address+"\", oauth: {client_id: espalier, client_secret: "+
+	p.writeFile("espalier.yaml", "mcp: {crm: {url: \""+address+"\", oauth: {client_id: espalier, client_secret: "+
 		"secret://crm, issuer: \""+issuer+"\"}}}\nsecrets: {crm: {env: CRM_SECRET}}\n", 0o600)
-	p.file("ask.md", strings.Replace(asksForTheToken, "output.answer", "state.answer", 1)+
+	p.writeFile("ask.md", strings.Replace(asksForTheToken, "output.answer", "state.answer", 1)+
 		"```step\nid: check\ntype: gate\ngate_method: human_review\ndescription: Check\nreads: [state.answer]\n```\n"+
 		"```step\nid: copy\ntype: transform\ndescription: Copy\nreads: [state.answer]\nwrites: [output.answer]\n"+
 		"code: {language: sh, script: cat}\n```\n", 0o600)

@@ -16,17 +16,17 @@ import (
 	"github.com/espalier-run/espalier/internal/npmtest"
 )
 
-// long is a workflow whose one step is a call that takes as long as its input says.
-const long = "---\nname: long\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Wait.\ninput:\n" +
+// longFlow is a workflow whose one step is a call that takes as long as its input says.
+const longFlow = "---\nname: long\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Wait.\ninput:\n" +
 	"  schema: {type: object, properties: {duration: {type: number}, steps: {type: number}}}\n---\n" +
 	"```step\nid: wait\ntype: tool\ndescription: Wait\ntool: everything.trigger-long-running-operation\n" +
 	"reads: [input]\nwrites: [output]\n```\n"
 
-// served is a project with an MCP server of other people, and a file that the
-// server holds open as long as anything of it lives.
-func served(t *testing.T) (k *killed, gone func()) {
+// newMCPServerProject returns a project with a third-party MCP server, and a function that waits until all processes of
+// that server have ended.
+func newMCPServerProject(t *testing.T) (k *chainProject, gone func()) {
 	t.Helper()
-	k = newKilled(t, 0)
+	k = newChainProject(t, 0)
 	alive := filepath.Join(k.dir, "alive")
 	if err := syscall.Mkfifo(alive, 0o600); err != nil {
 		t.Fatal(err)
@@ -38,8 +38,8 @@ func served(t *testing.T) (k *killed, gone func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, filepath.Join(k.dir, ".mcp.json"), string(config))
-	put(t, filepath.Join(k.dir, "long.md"), long)
+	writeApproved(t, filepath.Join(k.dir, ".mcp.json"), string(config))
+	writeApproved(t, filepath.Join(k.dir, "long.md"), longFlow)
 	held, err := os.OpenFile(alive, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -47,14 +47,14 @@ func served(t *testing.T) (k *killed, gone func()) {
 	t.Cleanup(func() { held.Close() })
 	return k, func() {
 		t.Helper()
-		if _, err := io.Copy(io.Discard, held); err != nil { // ends when nobody can write any more
+		if _, err := io.Copy(io.Discard, held); err != nil { // ends when all writers are gone
 			t.Error(err)
 		}
 	}
 }
 
-// How far a tool has come is told while it runs, and its server ends with the
-// command, however that ends; what was being done is in the records.
+// The progress of a tool is shown while it runs, and its server ends with the command, however that ends; the records
+// contain the call.
 func TestMCPServerEndsWithTheRun(t *testing.T) {
 	for name, c := range map[string]struct {
 		signal syscall.Signal // 0 lets it end
@@ -68,10 +68,10 @@ func TestMCPServerEndsWithTheRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k, gone := served(t)
-			put(t, filepath.Join(k.dir, "in.json"), c.input)
+			k, gone := newMCPServerProject(t)
+			writeApproved(t, filepath.Join(k.dir, "in.json"), c.input)
 			cmd := k.command("run", "long.md", "--allow-shell", "--input-file", "in.json", "--run-id",
-				killedRun, "--json", "--follow")
+				chainRunID, "--json", "--follow")
 			out, err := cmd.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -115,7 +115,7 @@ func TestMCPServerEndsWithTheRun(t *testing.T) {
 				t.Errorf("exit code %d, not %d", got, c.exit)
 			}
 			gone()
-			record, err := k.command("transcript", killedRun).Output()
+			record, err := k.command("transcript", chainRunID).Output()
 			if err != nil || !strings.Contains(string(record), `"name":"everything.trigger-long-running-operation"`) {
 				t.Errorf("%v: %s", err, record)
 			}
@@ -131,14 +131,14 @@ const routed = "---\nname: routed\nkind: agent-flow/workflow\nversion: 1.0.0\nde
 	"```step\nid: add\ntype: tool\ndescription: Add\ntool: everything.get-sum\nargs: {a: 20, b: 3}\n" +
 	"writes: [output.sum]\n```\n"
 
-// TestMCPToolsPassTheGate: tools of a server go through the same gate as all
-// others, whoever calls them: lists, schema, and a person who agrees to exactly
-// one call with its arguments.
+// TestMCPToolsPassTheGate: tools of a server pass the same checks as all
+// others for every caller: lists, schema, and approval of exactly one call with its
+// arguments.
 func TestMCPToolsPassTheGate(t *testing.T) {
-	k, gone := served(t)
-	put(t, filepath.Join(k.dir, "routed.md"), routed)
-	put(t, filepath.Join(k.dir, "espalier.yaml"), "tools:\n  everything.get-sum: {requires_approval: true}\n")
-	put(t, filepath.Join(k.dir, "ask.script.yaml"), "replies:\n"+
+	k, gone := newMCPServerProject(t)
+	writeApproved(t, filepath.Join(k.dir, "routed.md"), routed)
+	writeApproved(t, filepath.Join(k.dir, "espalier.yaml"), "tools:\n  everything.get-sum: {requires_approval: true}\n")
+	writeApproved(t, filepath.Join(k.dir, "ask.script.yaml"), "replies:\n"+
 		"  - step: ask\n    turn: 1\n    tools:\n      - {name: everything.echo, input: {message: x}}\n"+
 		"      - {name: everything.get-sum, input: {a: one, b: 2}}\n      - {name: Bash, input: {command: 'true'}}\n"+
 		"  - step: ask\n    turn: 2\n    tools: [{name: everything.get-sum, input: {a: 5, b: 2}}]\n"+
@@ -160,13 +160,13 @@ func TestMCPToolsPassTheGate(t *testing.T) {
 			}
 		}
 	}
-	espalier(4, "run", "routed.md", "--allow-shell", "--script", "ask.script.yaml", "--run-id", killedRun)
-	has(espalier(0, "status", killedRun), "everything.get-sum", `"a": 5`, `"b": 2`, "digest")
-	has(espalier(0, "transcript", killedRun), `denylist has the tool \"everything.echo\"`, "is invalid", `agent \"clerk\" has no tool \"Bash\"`)
-	espalier(4, "approve", killedRun) // the first call; the step's own asks again
-	has(espalier(0, "status", killedRun), `"a": 20`, `"b": 3`)
-	espalier(1, "reject", killedRun, "--note", "not today")
-	has(espalier(0, "transcript", killedRun), "The sum of 5 and 2 is 7", "not today")
+	espalier(4, "run", "routed.md", "--allow-shell", "--script", "ask.script.yaml", "--run-id", chainRunID)
+	has(espalier(0, "status", chainRunID), "everything.get-sum", `"a": 5`, `"b": 2`, "digest")
+	has(espalier(0, "transcript", chainRunID), `denylist has the tool \"everything.echo\"`, "is invalid", `agent \"clerk\" has no tool \"Bash\"`)
+	espalier(4, "approve", chainRunID) // the first call; the step's own asks again
+	has(espalier(0, "status", chainRunID), `"a": 20`, `"b": 3`)
+	espalier(1, "reject", chainRunID, "--note", "not today")
+	has(espalier(0, "transcript", chainRunID), "The sum of 5 and 2 is 7", "not today")
 	gone()
 }
 
@@ -183,16 +183,16 @@ const summing = `{"flow": {"name": "sum", "entry_agent": "a",
 // A tool of an AIFLOW file may be a tool of an MCP server. The agent calls it by the name in the file, and the trace
 // has its result.
 func TestAIFlowCallsToolsOfMCPServers(t *testing.T) {
-	k, gone := served(t)
-	put(t, filepath.Join(k.dir, "sum.aiflow"), summing)
-	put(t, filepath.Join(k.dir, "sum.script.yaml"), "replies:\n"+
+	k, gone := newMCPServerProject(t)
+	writeApproved(t, filepath.Join(k.dir, "sum.aiflow"), summing)
+	writeApproved(t, filepath.Join(k.dir, "sum.script.yaml"), "replies:\n"+
 		"  - {step: a, turn: 1, tools: [{name: plus, input: {a: 5, b: 2}}]}\n"+
 		"  - {step: a, turn: 2, reply: '{\"ok\": true}'}\n  - {step: b, reply: Done.}\n")
-	run := k.command("run", "sum.aiflow", "--allow-shell", "--script", "sum.script.yaml", "--run-id", killedRun)
+	run := k.command("run", "sum.aiflow", "--allow-shell", "--script", "sum.script.yaml", "--run-id", chainRunID)
 	if out, err := run.CombinedOutput(); err != nil || !strings.Contains(string(out), "Done.") {
 		t.Fatalf("%v: %s", err, out)
 	}
-	out, err := k.command("transcript", killedRun).CombinedOutput()
+	out, err := k.command("transcript", chainRunID).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "The sum of 5 and 2 is 7") {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -214,12 +214,12 @@ const asking = "---\nname: asking\nkind: agent-flow/workflow\nversion: 1.0.0\nde
 // process, the answer must fit the schema of the question, and the call is made again with it. Replies of the model
 // count toward the budget, and none is generated twice.
 func TestToolsOfMCPServersAskPeopleAndModels(t *testing.T) {
-	k := newKilled(t, 0)
+	k := newChainProject(t, 0)
 	program := npmtest.Program(t, "@modelcontextprotocol/server-everything@2026.8.31", "mcp-server-everything")
-	put(t, filepath.Join(k.dir, "espalier.yaml"),
+	writeApproved(t, filepath.Join(k.dir, "espalier.yaml"),
 		"mcp: {everything: {command: ["+program+", stdio], sampling: true}}\n")
-	put(t, filepath.Join(k.dir, "asking.md"), asking)
-	put(t, filepath.Join(k.dir, "replies.yaml"), "replies:\n"+
+	writeApproved(t, filepath.Join(k.dir, "asking.md"), asking)
+	writeApproved(t, filepath.Join(k.dir, "replies.yaml"), "replies:\n"+
 		"  - {step: poem, reply: autumn moonlight, usage: {input: 900, output: 11}}\n"+
 		"  - step: chat\n    turn: 1\n    usage: {input: 1, output: 1}\n    tools:\n"+
 		"      - {name: everything.get-sum, input: {a: 5, b: 2}}\n"+
@@ -242,16 +242,17 @@ func TestToolsOfMCPServersAskPeopleAndModels(t *testing.T) {
 			}
 		}
 	}
-	espalier(4, "run", "asking.md", "--allow-shell", "--script", "replies.yaml", "--run-id", killedRun)
-	has(espalier(0, "status", killedRun), "form asks a question", "Please provide inputs", "legal name", "--value JSON")
-	has(espalier(2, "approve", killedRun, "--value", `{"name": 7}`), "does not fit its schema")
-	has(espalier(2, "approve", killedRun, "--value", `{"name"`), "not JSON")
+	espalier(4, "run", "asking.md", "--allow-shell", "--script", "replies.yaml", "--run-id", chainRunID)
+	has(espalier(0, "status", chainRunID), "form asks a question", "Please provide inputs", "legal name",
+		"--value JSON")
+	has(espalier(2, "approve", chainRunID, "--value", `{"name": 7}`), "does not fit its schema")
+	has(espalier(2, "approve", chainRunID, "--value", `{"name"`), "not JSON")
 	// The agent asks in the next step, beside a call that needs no answer.
-	espalier(4, "approve", killedRun, "--value", `{"name": "Ada", "integer": 7}`)
-	status := espalier(0, "status", killedRun)
+	espalier(4, "approve", chainRunID, "--value", `{"name": "Ada", "integer": 7}`)
+	status := espalier(0, "status", chainRunID)
 	has(status, "chat asks a question", "clerk")
-	has(espalier(0, "reject", killedRun), "Done.")
-	record := espalier(0, "transcript", killedRun)
+	has(espalier(0, "reject", chainRunID), "Done.")
+	record := espalier(0, "transcript", chainRunID)
 	has(record, "autumn moonlight", `\"name\": \"Ada\"`, "decline", "The sum of 5 and 2 is 7")
 	if n := strings.Count(record, `"type":"tool_result"`); strings.Count(record, "The sum of 5 and 2 is 7") > 2 {
 		t.Errorf("the sum was computed again, with %d results: %s", n, record)
@@ -264,7 +265,7 @@ func TestToolsOfMCPServersAskPeopleAndModels(t *testing.T) {
 			OutputTokens int `json:"output_tokens"`
 		} `json:"used"`
 	}
-	if err := json.Unmarshal([]byte(espalier(0, "status", killedRun, "--json")), &state); err != nil {
+	if err := json.Unmarshal([]byte(espalier(0, "status", chainRunID, "--json")), &state); err != nil {
 		t.Fatal(err)
 	}
 	if u := state.Used; u.ToolCalls != 4 || u.ModelCalls != 3 || u.InputTokens != 902 || u.OutputTokens != 13 {
@@ -274,21 +275,21 @@ func TestToolsOfMCPServersAskPeopleAndModels(t *testing.T) {
 
 // A tool that asks the model does not exceed the budget of the run.
 func TestSamplingStaysWithinTheBudget(t *testing.T) {
-	k := newKilled(t, 0)
+	k := newChainProject(t, 0)
 	program := npmtest.Program(t, "@modelcontextprotocol/server-everything@2026.8.31", "mcp-server-everything")
-	put(t, filepath.Join(k.dir, "espalier.yaml"),
+	writeApproved(t, filepath.Join(k.dir, "espalier.yaml"),
 		"mcp: {everything: {command: ["+program+", stdio], sampling: true}}\n")
-	put(t, filepath.Join(k.dir, "poem.md"), "---\nname: poem\nkind: agent-flow/workflow\nversion: 1.0.0\n"+
+	writeApproved(t, filepath.Join(k.dir, "poem.md"), "---\nname: poem\nkind: agent-flow/workflow\nversion: 1.0.0\n"+
 		"description: Ask.\nbudgets: {max_tokens: 10}\n---\n"+
 		"```step\nid: poem\ntype: tool\ndescription: Sample\ntool: everything.trigger-sampling-request\n"+
 		"args: {prompt: a haiku, maxTokens: 40}\nwrites: [output.poem]\n```\n")
-	put(t, filepath.Join(k.dir, "replies.yaml"), "replies:\n  - {step: poem, reply: autumn moonlight}\n")
-	run := k.command("run", "poem.md", "--allow-shell", "--script", "replies.yaml", "--run-id", killedRun)
+	writeApproved(t, filepath.Join(k.dir, "replies.yaml"), "replies:\n  - {step: poem, reply: autumn moonlight}\n")
+	run := k.command("run", "poem.md", "--allow-shell", "--script", "replies.yaml", "--run-id", chainRunID)
 	out, _ := run.CombinedOutput() // how it ended is looked at
 	if code := run.ProcessState.ExitCode(); code == 0 || strings.Contains(string(out), "autumn moonlight") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
-	if status, err := k.command("status", killedRun).CombinedOutput(); err != nil ||
+	if status, err := k.command("status", chainRunID).CombinedOutput(); err != nil ||
 		!strings.Contains(string(status), "tokens") {
 		t.Errorf("%v: %s", err, status)
 	}

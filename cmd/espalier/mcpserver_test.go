@@ -182,13 +182,13 @@ func slowModel(t *testing.T) (url string, answer chan struct{}) {
 // slowProject is a project whose only workflow calls a model.
 func slowProject(t *testing.T, url, more string) *awfProject {
 	p := &awfProject{t: t, dir: t.TempDir()}
-	put(t, filepath.Join(p.dir, "slow.md"), "---\nname: slow\nkind: agent-flow/workflow\nversion: 1.0.0\n"+
+	writeApproved(t, filepath.Join(p.dir, "slow.md"), "---\nname: slow\nkind: agent-flow/workflow\nversion: 1.0.0\n"+
 		"description: Say hello.\ntriggers: {api: true}\ninput:\n"+
 		"  schema: {type: object, properties: {who: {type: string}, any: true}}\n"+
 		"---\n```agent\nid: writer\nrole: Writes.\ngoal: Write.\n```\n"+
 		"```step\nid: hello\ntype: skill\nagent: writer\ndescription: Say hello\n"+
 		"reads: [input.who]\nwrites: [output.text]\n```\n")
-	put(t, filepath.Join(p.dir, "espalier.yaml"),
+	writeApproved(t, filepath.Join(p.dir, "espalier.yaml"),
 		"models: {default: till/m, providers: {till: {api: openai, base_url: \""+
 			url+"\"}}}\n"+more)
 	return p
@@ -208,7 +208,7 @@ func TestMCPClientGetsProgressAndTheRunSurvivesIt(t *testing.T) {
 	if line := next(); line != "left" {
 		t.Errorf("%q", line)
 	}
-	p.exits(0, "run", "slow", "--input", "who=Ben", "--detach", "--run-id", awfRun)
+	p.wantExit(0, "run", "slow", "--input", "who=Ben", "--detach", "--run-id", awfRunID)
 	until := func(want string, args ...string) {
 		t.Helper()
 		for end := time.Now().Add(30 * time.Second); ; {
@@ -222,11 +222,11 @@ func TestMCPClientGetsProgressAndTheRunSurvivesIt(t *testing.T) {
 		}
 	}
 	until("queued (position 1)", "runs")
-	until("queued (position 1)", "status", awfRun)
+	until("queued (position 1)", "status", awfRunID)
 	close(answer)
-	until("hello", "output", awfRun)
+	until("hello", "output", awfRunID)
 	for end := time.Now().Add(30 * time.Second); ; {
-		out := p.exits(0, "runs", "--status", "finished", "--json")
+		out := p.wantExit(0, "runs", "--status", "finished", "--json")
 		if strings.Count(out, `"outcome": "ok"`)+strings.Count(out, `"outcome":"ok"`) == 2 {
 			break
 		}
@@ -258,8 +258,8 @@ func TestMCPClientOnStdioStartsRunsThatSurviveIt(t *testing.T) {
 		t.Errorf("%q", line)
 	}
 	close(answer)
-	p.exits(0, "resume", started.Run)
-	if out := p.exits(0, "output", started.Run); !strings.Contains(out, "hello") {
+	p.wantExit(0, "resume", started.Run)
+	if out := p.wantExit(0, "output", started.Run); !strings.Contains(out, "hello") {
 		t.Error(out)
 	}
 }

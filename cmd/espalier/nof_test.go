@@ -36,12 +36,12 @@ func TestMistakesInNOFFilesCostNothing(t *testing.T) {
 		dir := t.TempDir()
 		name := ""
 		for _, f := range files {
-			put(t, filepath.Join(dir, f.Path), f.Text)
+			writeApproved(t, filepath.Join(dir, f.Path), f.Text)
 			if strings.HasSuffix(f.Path, ".nof.md") {
 				name = f.Path
 			}
 		}
-		put(t, filepath.Join(dir, "espalier.yaml"),
+		writeApproved(t, filepath.Join(dir, "espalier.yaml"),
 			"models: {default: till/m, providers: {till: {api: openai, base_url: \""+server.URL+"/v1\", max_retries: "+
 				"0}}}\ndefaults: {max_cost: 0}\n")
 		var out bytes.Buffer

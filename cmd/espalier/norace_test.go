@@ -4,5 +4,5 @@ package main
 
 import "testing"
 
-// personProgram is this test program under another name.
-func personProgram(*testing.T) string { return "espalier-person" }
+// simulatedUserProgram is this test program under another name.
+func simulatedUserProgram(*testing.T) string { return "espalier-person" }

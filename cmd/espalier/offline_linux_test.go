@@ -13,7 +13,7 @@ import (
 // where there is no key, and no network at all.
 func TestSimulationNeedsNothing(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(atRoot("examples"))); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(repoPath("examples"))); err != nil {
 		t.Fatal(err)
 	}
 	alone := &syscall.SysProcAttr{
@@ -34,7 +34,7 @@ func TestSimulationNeedsNothing(t *testing.T) {
 		cmd.SysProcAttr = alone
 		out, err := cmd.CombinedOutput()
 		if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) {
-			t.Skip("this machine takes the network from nobody:", err)
+			t.Skip("network namespaces are not available:", err)
 		}
 		if err != nil {
 			t.Errorf("%s: %v\n%s", folder, err, out)

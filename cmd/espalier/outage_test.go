@@ -17,9 +17,9 @@ import (
 	"github.com/espalier-run/espalier/internal/pgtest"
 )
 
-// answer makes a request, and returns the status and the body. A request that waits as long as workers do fails the
-// test.
-func (s *serverProcess) answer(method, path, body string) (int, string) {
+// requestText makes a request, and returns the status and the body. A request that waits as long as workers do fails
+// the test.
+func (s *serverProcess) requestText(method, path, body string) (int, string) {
 	s.t.Helper()
 	r, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
 	if err != nil {
@@ -63,29 +63,29 @@ func TestServerWithoutItsDatabase(t *testing.T) {
 			host, down, up := outage(t, server)
 			t.Setenv("ESPALIER_STORE", "postgres://espalier@/postgres?host="+url.QueryEscape(host))
 			p := newAWF(t, awfChain)
-			put(t, filepath.Join(p.dir, "espalier.yaml"), "allow: {shell: true}\n")
+			writeApproved(t, filepath.Join(p.dir, "espalier.yaml"), "allow: {shell: true}\n")
 			var log bytes.Buffer
 			s := startServerTo(p, &log)
 			run := s.call("POST", "/api/v1/runs", `{"workflow": "flow"}`, 201)["run_id"].(string)
-			s.until(run, "finished")
+			s.waitForState(run, "finished")
 
 			down()
-			if status, body := s.answer("GET", "/healthz", ""); status != 200 {
+			if status, body := s.requestText("GET", "/healthz", ""); status != 200 {
 				t.Errorf("/healthz: %d %s", status, body)
 			}
 			var requests sync.WaitGroup // all at once, because each waits a while for the database
 			for _, path := range []string{"/readyz", "/api/v1/runs", "/api/v1/runs/" + run} {
 				requests.Go(func() {
-					status, body := s.answer("GET", path, "")
-					checkOutage(t, path, status, body)
+					status, body := s.requestText("GET", path, "")
+					checkStoreUnavailable(t, path, status, body)
 				})
 			}
 			requests.Go(func() {
-				status, body := s.answer("POST", "/api/v1/runs", `{"workflow": "flow"}`)
-				checkOutage(t, "start", status, body)
+				status, body := s.requestText("POST", "/api/v1/runs", `{"workflow": "flow"}`)
+				checkStoreUnavailable(t, "start", status, body)
 			})
 			requests.Go(func() {
-				status, body := s.answer("GET", "/runs", "")
+				status, body := s.requestText("GET", "/runs", "")
 				if status != 503 || !strings.Contains(body, "The database cannot be reached") {
 					t.Errorf("page: %d %s", status, body)
 				}
@@ -93,10 +93,10 @@ func TestServerWithoutItsDatabase(t *testing.T) {
 			requests.Wait()
 
 			up()
-			s.untilReady()
+			s.waitReady()
 			again := s.call("POST", "/api/v1/runs", `{"workflow": "flow"}`, 201)["run_id"].(string)
-			s.until(again, "finished")
-			p.trace("a", "b", "c", "a", "b", "c")
+			s.waitForState(again, "finished")
+			p.wantTrace("a", "b", "c", "a", "b", "c")
 			s.cmd.Process.Kill()
 			s.cmd.Wait()
 			if !strings.Contains(log.String(), "the database cannot be reached: ") {
@@ -106,8 +106,9 @@ func TestServerWithoutItsDatabase(t *testing.T) {
 	}
 }
 
-// checkOutage checks the answer to a request while the database is down. It names neither the host nor the user.
-func checkOutage(t *testing.T, what string, status int, body string) {
+// checkStoreUnavailable checks the answer to a request while the database is down. It names neither the host nor the
+// user.
+func checkStoreUnavailable(t *testing.T, what string, status int, body string) {
 	t.Helper()
 	var problem struct{ Code, Detail string }
 	if err := json.Unmarshal([]byte(body), &problem); err != nil || status != 503 ||

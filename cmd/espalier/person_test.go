@@ -24,9 +24,9 @@ import (
 	"github.com/espalier-run/espalier/internal/trust"
 )
 
-// errand is the work of a simulated user in one process: start the run unless it exists, and answer its questions until
-// it is over. The process may be killed at any write.
-type errand struct {
+// simulatedUser describes what one process does as a user: it starts the run unless the run exists, and answers its
+// questions until it has finished. The process may be killed at any write.
+type simulatedUser struct {
 	Dir string // of the project
 	// Run are the arguments of "espalier run". Program is used for programs that no format can express; it is started
 	// as the command would start it.
@@ -40,67 +40,67 @@ type errand struct {
 	Raise  string // answer to an exhausted budget: BUDGET=N
 	// Fails are the keys of tasks that fail, and are therefore repeated.
 	Fails []string
-	// Hopeless are the keys of tasks that never end. While they run, another process answers questions about unknown
-	// outcomes.
-	Hopeless []string
+	// NeverEnding holds the keys of tasks that never end. While they run, another process answers questions about
+	// unknown outcomes.
+	NeverEnding []string
 	// Results are the results of steps with unknown outcome whose side effects exist, by step id; the default is the
 	// key of the task.
 	Results map[string]string
 
-	// Stop is the number of the write to the journal at which the process is killed without cleanup: before the write,
-	// or with After once it is durable. 0 never kills it.
-	Stop  int
-	After bool
-	// Late injects a fault: the journal reports a write as durable too early, so that a kill loses the last write.
-	Late bool
+	// KillAt is the number of the write to the journal at which the process is killed without cleanup: before the
+	// write, or with After once it is durable. 0 never kills it.
+	KillAt int
+	After  bool
+	// AckEarly injects a fault: the journal reports a write as durable too early, so that a kill loses the last write.
+	AckEarly bool
 }
 
-// returned is the report of an errand.
-type returned struct {
-	Writes   int // writes to the journal
-	Standing string
-	Output   string
+// userReport is what the process of a simulated user reports.
+type userReport struct {
+	Writes int // writes to the journal
+	Status string
+	Output string
 }
 
-const errandRun = "00000000-0000-4000-8000-000000000001"
+const testRunID = "00000000-0000-4000-8000-000000000001"
 
 // effects is the file in which the steps of a run record side effects, one per line.
 const effects = "effects"
 
-// trace is the side effect of steps: it records the key of the task, without the id of the run, and returns it as the
-// result.
-const trace = `key="${ESPALIER_KEY#*/}"; echo "$key" >> ../../../` + effects + `; printf '"%s"' "$key"`
+// recordEffect is the side effect of steps: it records the key of the task, without the id of the run, and returns it
+// as the result.
+const recordEffect = `key="${ESPALIER_KEY#*/}"; echo "$key" >> ../../../` + effects + `; printf '"%s"' "$key"`
 
-// person runs the errand in the file that is its argument. It uses the command line for everything that has a command,
-// and prints its report.
-func person() {
-	var e errand
+// runSimulatedUser runs the simulatedUser that the file in its argument describes. It uses the command line for
+// everything that has a command, and prints its report.
+func runSimulatedUser() {
+	var e simulatedUser
 	raw, err := os.ReadFile(os.Args[1])
 	if err == nil {
 		err = json.Unmarshal(raw, &e)
 	}
 	if err == nil {
-		s := &stopping{errand: &e}
-		var r returned
+		s := &crashInjector{user: &e}
+		var r userReport
 		if len(e.Create) > 0 {
-			r.Standing, err = e.create(s)
+			r.Status, err = e.create(s)
 			r.Writes = s.writes
 			err = errors.Join(err, json.NewEncoder(os.Stdout).Encode(r))
-		} else if r.Standing, err = e.do(s); err == nil {
+		} else if r.Status, err = e.answerUntilFinished(s); err == nil {
 			var out bytes.Buffer
-			e.espalier(s, &out, os.Stderr, "output", errandRun)
+			e.runCommand(s, &out, os.Stderr, "output", testRunID)
 			r.Writes, r.Output = s.writes, out.String()
 			err = json.NewEncoder(os.Stdout).Encode(r)
 		}
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "person:", err)
+		fmt.Fprintln(os.Stderr, "simulated user:", err)
 		os.Exit(1)
 	}
 }
 
-// asked is the output of `espalier status --json`.
-type asked struct {
+// statusOutput is the output of `espalier status --json`.
+type statusOutput struct {
 	Status  string `json:"state"`
 	Outcome string `json:"outcome"`
 	Error   string `json:"error"`
@@ -112,42 +112,42 @@ type asked struct {
 	} `json:"gates"`
 }
 
-func (e *errand) do(s *stopping) (standing string, err error) {
+func (e *simulatedUser) answerUntilFinished(s *crashInjector) (standing string, err error) {
 	for range 300 {
-		a, begun, err := e.looks(s)
+		a, begun, err := e.readStatus(s)
 		switch {
 		case err != nil:
 			return "", err
 		case !begun:
-			if err := e.begin(s); err != nil {
+			if err := e.start(s); err != nil {
 				return "", err
 			}
 		case a.Status == "finished":
 			return a.Status + " " + a.Outcome + " " + a.Error, nil
-		case len(e.Hopeless) > 0:
-			if err := e.besides(s, e.answer(a)); err != nil {
+		case len(e.NeverEnding) > 0:
+			if err := e.answerDuring(s, e.nextCommand(a)); err != nil {
 				return "", err
 			}
 		default:
-			e.espalier(s, io.Discard, os.Stderr, e.answer(a)...)
+			e.runCommand(s, io.Discard, os.Stderr, e.nextCommand(a)...)
 		}
 	}
-	return "", fmt.Errorf("the run does not come to an end")
+	return "", fmt.Errorf("the run did not finish after 300 commands")
 }
 
 // create generates a workflow. If there is a staged one, it continues it; otherwise it passes the description again.
-func (e *errand) create(s *stopping) (standing string, err error) {
-	s.clock = true
+func (e *simulatedUser) create(s *crashInjector) (standing string, err error) {
+	s.countClock = true
 	name, flags := e.Create[0], e.Create[2:]
 	if staged, err := filepath.Glob(filepath.Join(e.Dir, "artifacts", name, "*", manifest.FileName)); err == nil &&
 		e.Resume && len(staged) > 0 {
 		if m, err := manifest.Read(filepath.Dir(staged[0])); err == nil {
-			e.espalier(s, io.Discard, os.Stderr, "resume", m.Run) // it may not have started, or be over
+			e.runCommand(s, io.Discard, os.Stderr, "resume", m.Run) // it may not have started, or be over
 		}
 	}
-	code := e.espalier(s, io.Discard, os.Stderr, append([]string{"create", name}, flags...)...)
+	code := e.runCommand(s, io.Discard, os.Stderr, append([]string{"create", name}, flags...)...)
 	if code == 2 {
-		code = e.espalier(s, io.Discard, os.Stderr, append([]string{"create"}, e.Create...)...)
+		code = e.runCommand(s, io.Discard, os.Stderr, append([]string{"create"}, e.Create...)...)
 	}
 	if code != 0 {
 		return "", fmt.Errorf("create: exit code %d", code)
@@ -155,10 +155,10 @@ func (e *errand) create(s *stopping) (standing string, err error) {
 	return "created", nil
 }
 
-// looks reads the status of the run; begun is false if it never started.
-func (e *errand) looks(s *stopping) (a *asked, begun bool, err error) {
+// readStatus reads the status of the run; begun is false if it never started.
+func (e *simulatedUser) readStatus(s *crashInjector) (a *statusOutput, begun bool, err error) {
 	var out bytes.Buffer
-	switch code := e.espalier(s, &out, os.Stderr, "status", errandRun, "--json"); code {
+	switch code := e.runCommand(s, &out, os.Stderr, "status", testRunID, "--json"); code {
 	case 0:
 		return a, true, json.Unmarshal(out.Bytes(), &a)
 	case 2:
@@ -168,51 +168,52 @@ func (e *errand) looks(s *stopping) (a *asked, begun bool, err error) {
 	}
 }
 
-// besides runs a command, and answers questions about unknown outcomes while it runs.
-func (e *errand) besides(s *stopping, args []string) error {
+// answerDuring runs a command, and answers questions about unknown outcomes while it runs.
+func (e *simulatedUser) answerDuring(s *crashInjector, args []string) error {
 	stderr, progress := io.Pipe()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		e.espalier(s, io.Discard, progress, args...)
+		e.runCommand(s, io.Discard, progress, args...)
 		progress.Close()
 	}()
 	lines := bufio.NewScanner(stderr)
 	for lines.Scan() {
 		fmt.Fprintln(os.Stderr, lines.Text())
-		a, _, err := e.looks(s)
+		a, _, err := e.readStatus(s)
 		if err != nil {
 			return err
 		}
-		if next := e.answer(a); slices.Contains(next, "--decide") {
-			e.espalier(s, io.Discard, os.Stderr, next...)
+		if next := e.nextCommand(a); slices.Contains(next, "--decide") {
+			e.runCommand(s, io.Discard, os.Stderr, next...)
 		}
 	}
 	<-ended
 	return lines.Err()
 }
 
-// answer returns the next command of the user. Unknown outcomes come first; they are decided by the recorded side
+// nextCommand returns the next command of the user. Unknown outcomes come first; they are decided by the recorded side
 // effects.
-func (e *errand) answer(a *asked) []string {
-	doubts := []string{"resume", errandRun}
+func (e *simulatedUser) nextCommand(a *statusOutput) []string {
+	doubts := []string{"resume", testRunID}
 	var others []string
 	for _, g := range a.Gates {
 		_, g.Key, _ = strings.Cut(g.Key, "/") // after the id of the run
 		switch {
-		case g.Kind == "unknown_outcome" && e.Results[g.Step] != "" && len(traces(e.Dir)) > 0:
+		case g.Kind == "unknown_outcome" && e.Results[g.Step] != "" && len(recordedEffects(e.Dir)) > 0:
 			doubts = append(doubts, "--decide", g.Step+"=result="+e.Results[g.Step])
-		case g.Kind == "unknown_outcome" && (!slices.Contains(traces(e.Dir), g.Key) || slices.Contains(e.Fails, g.Key)):
+		case g.Kind == "unknown_outcome" &&
+			(!slices.Contains(recordedEffects(e.Dir), g.Key) || slices.Contains(e.Fails, g.Key)):
 			doubts = append(doubts, "--decide", g.Step+"=rerun")
-		case g.Kind == "unknown_outcome" && slices.Contains(e.Hopeless, g.Key):
+		case g.Kind == "unknown_outcome" && slices.Contains(e.NeverEnding, g.Key):
 			// The other answers make it unnecessary.
 		case g.Kind == "unknown_outcome":
 			doubts = append(doubts, "--decide", fmt.Sprintf("%s=result=%q", g.Step, g.Key))
 		case others != nil: // one at a time
 		case g.Kind == "event":
-			others = []string{"signal", errandRun, g.Event}
+			others = []string{"signal", testRunID, g.Event}
 		default:
-			others = []string{"approve", errandRun, g.Step}
+			others = []string{"approve", testRunID, g.Step}
 		}
 	}
 	switch {
@@ -222,12 +223,12 @@ func (e *errand) answer(a *asked) []string {
 	case others != nil && a.Status != "running" && a.Status != "interrupted" && a.Status != "queued":
 		return others
 	case a.Status == "budget":
-		return []string{"resume", errandRun, "--raise", e.Raise}
+		return []string{"resume", testRunID, "--raise", e.Raise}
 	}
-	return []string{"resume", errandRun}
+	return []string{"resume", testRunID}
 }
 
-func traces(dir string) []string {
+func recordedEffects(dir string) []string {
 	raw, err := os.ReadFile(filepath.Join(dir, effects))
 	if err != nil {
 		return nil
@@ -235,23 +236,23 @@ func traces(dir string) []string {
 	return strings.Fields(string(raw))
 }
 
-// espalier runs a command line of Espalier.
-func (e *errand) espalier(s *stopping, out, stderr io.Writer, args ...string) int {
+// runCommand runs a command line of Espalier.
+func (e *simulatedUser) runCommand(s *crashInjector, out, stderr io.Writer, args ...string) int {
 	w := cli.Environment{
 		Stdin: strings.NewReader(""), Stdout: out, Stderr: stderr, Getenv: os.Getenv, Dir: e.Dir,
 		Journal: s.wrap,
 	}
-	if s.clock {
+	if s.countClock {
 		w.Now = s.now
 	}
 	return cli.Main(w, args)
 }
 
-func (e *errand) begin(s *stopping) error {
+func (e *simulatedUser) start(s *crashInjector) error {
 	if e.Program == nil {
 		args := append([]string{"run", "--allow-shell"}, e.Run...)
-		if code := e.espalier(s, io.Discard, os.Stderr,
-			append(args, "--run-id", errandRun, "--durability", "relaxed")...); code == 2 || code == 3 || code == 6 {
+		if code := e.runCommand(s, io.Discard, os.Stderr,
+			append(args, "--run-id", testRunID, "--durability", "relaxed")...); code == 2 || code == 3 || code == 6 {
 			return fmt.Errorf("run: exit code %d", code)
 		}
 		return nil
@@ -264,103 +265,103 @@ func (e *errand) begin(s *stopping) error {
 	}
 	defer r.Close()
 	ctx := context.Background()
-	if err := r.Engine.Start(ctx, errandRun, &engine.Definition{Program: e.Program}, json.RawMessage("{}"),
+	if err := r.Engine.Start(ctx, testRunID, &engine.Definition{Program: e.Program}, json.RawMessage("{}"),
 		registry.RunOptions{AllowShell: true}.Encode(), journal.Actor{User: "eva"}); err != nil {
 		return err
 	}
-	_, err = r.Engine.Wait(ctx, errandRun)
+	_, err = r.Engine.Wait(ctx, testRunID)
 	return err
 }
 
-// stopping counts the writes to a journal and kills the process at one of them.
-type stopping struct {
-	errand *errand
-	mu     sync.Mutex
-	writes int
-	late   func() // a write that was reported as durable too early
-	// clock also counts reads of the clock, which commands do before each change of a manifest.
-	clock bool
+// crashInjector counts the writes to a journal and kills the process at one of them.
+type crashInjector struct {
+	user      *simulatedUser
+	mu        sync.Mutex
+	writes    int
+	unwritten func() // a write that was reported as durable too early
+	// countClock also counts reads of the clock, which commands do before each change of a manifest.
+	countClock bool
 }
 
-func (s *stopping) now() time.Time {
-	if s.next() {
-		die()
+func (s *crashInjector) now() time.Time {
+	if s.countWrite() {
+		killSelf()
 	}
 	return time.Now()
 }
 
 // wrap wraps a journal. A process opens its journal several times.
-func (s *stopping) wrap(store journal.Store) journal.Store { return &counted{store, s} }
+func (s *crashInjector) wrap(store journal.Store) journal.Store { return &crashingStore{store, s} }
 
-type counted struct {
+type crashingStore struct {
 	journal.Store
-	s *stopping
+	injector *crashInjector
 }
 
-// next counts a write, and reports whether the process is killed after it. It does not return if the process is killed
-// before it.
-func (s *stopping) next() (last bool) {
+// countWrite counts a write, and reports whether the process is killed after it. It does not return if the process is
+// killed before it.
+func (s *crashInjector) countWrite() (last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.writes++
-	if s.writes == s.errand.Stop && !s.errand.After {
-		die()
+	if s.writes == s.user.KillAt && !s.user.After {
+		killSelf()
 	}
-	return s.writes == s.errand.Stop
+	return s.writes == s.user.KillAt
 }
 
-func (c *counted) Append(b journal.Batch, done func(error)) {
-	last := c.s.next()
-	if c.s.errand.Late {
-		c.appendLate(b, done, last)
+func (c *crashingStore) Append(b journal.Batch, done func(error)) {
+	last := c.injector.countWrite()
+	if c.injector.user.AckEarly {
+		c.ackBeforeWrite(b, done, last)
 		return
 	}
 	c.Store.Append(b, func(err error) {
 		if last {
-			die()
+			killSelf()
 		}
 		done(err)
 	})
 }
 
-// appendLate performs the previous write, and only reports this one as done.
-func (c *counted) appendLate(b journal.Batch, done func(error), last bool) {
-	c.s.mu.Lock()
-	before := c.s.late
-	c.s.late = func() { c.Store.Append(b, func(error) {}) }
-	c.s.mu.Unlock()
+// ackBeforeWrite performs the previous write, and only reports this one as done.
+func (c *crashingStore) ackBeforeWrite(b journal.Batch, done func(error), last bool) {
+	c.injector.mu.Lock()
+	before := c.injector.unwritten
+	c.injector.unwritten = func() { c.Store.Append(b, func(error) {}) }
+	c.injector.mu.Unlock()
 	if before != nil {
 		before()
 	}
 	if last {
-		die()
+		killSelf()
 	}
 	go done(nil)
 }
 
 // Close performs the late write: only a kill loses it.
-func (c *counted) Close() error {
-	c.s.mu.Lock()
-	before := c.s.late
-	c.s.late = nil
-	c.s.mu.Unlock()
+func (c *crashingStore) Close() error {
+	c.injector.mu.Lock()
+	before := c.injector.unwritten
+	c.injector.unwritten = nil
+	c.injector.mu.Unlock()
 	if before != nil {
 		before()
 	}
 	return c.Store.Close()
 }
 
-func (c *counted) Claim(ctx context.Context, run journal.RunID, me journal.Owner) (journal.Claim, error) {
-	last := c.s.next()
+func (c *crashingStore) Claim(ctx context.Context, run journal.RunID, me journal.Owner) (journal.Claim, error) {
+	last := c.injector.countWrite()
 	claim, err := c.Store.Claim(ctx, run, me)
 	if last {
-		die()
+		killSelf()
 	}
 	return claim, err
 }
 
-// die ends the process like kill -9: locks are not released and buffers are not flushed.
-func die() {
+// killSelf ends the process like kill -9: locks are not released and buffers are not flushed.
+func killSelf() {
 	if p, err := os.FindProcess(os.Getpid()); err == nil {
 		p.Kill()
 	}

@@ -104,13 +104,13 @@ func scriptsOnPostgres(t *testing.T, variable string, names ...string) {
 // fleet is several workers on one database.
 type fleet struct {
 	t       *testing.T
-	k       *killed
+	k       *chainProject
 	schema  string
 	url     string
 	program string // an executable instead of this one; empty for this one
 	store   *postgres.Store
 	workers []*exec.Cmd
-	said    []*bytes.Buffer
+	stderr  []*bytes.Buffer
 }
 
 // chainSteps is the length of the runs of a fleet. Each step leaves one line.
@@ -118,7 +118,7 @@ const chainSteps = 6
 
 func newFleet(t *testing.T, server *pgtest.Server, workers int) *fleet {
 	t.Helper()
-	f := &fleet{t: t, k: newKilled(t, chainSteps)}
+	f := &fleet{t: t, k: newChainProject(t, chainSteps)}
 	chain := filepath.Join(f.k.dir, "chain.md")
 	text, err := os.ReadFile(chain)
 	if err != nil {
@@ -138,7 +138,7 @@ func newFleet(t *testing.T, server *pgtest.Server, workers int) *fleet {
 	f.store = store
 	t.Cleanup(func() { store.Close() })
 	for range workers {
-		f.work()
+		f.startWorker()
 	}
 	return f
 }
@@ -152,11 +152,11 @@ func (f *fleet) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// work starts a worker.
-func (f *fleet) work() { f.workOn(f.url) }
+// startWorker starts a worker.
+func (f *fleet) startWorker() { f.startWorkerAt(f.url) }
 
-// workOn starts a worker that reaches the database under another URL.
-func (f *fleet) workOn(url string) {
+// startWorkerAt starts a worker that reaches the database under another URL.
+func (f *fleet) startWorkerAt(url string) {
 	cmd := f.command("work")
 	cmd.Env = append(cmd.Env, "ESPALIER_STORE="+url)
 	f.start(cmd)
@@ -168,19 +168,19 @@ func (f *fleet) start(cmd *exec.Cmd) {
 	if err := cmd.Start(); err != nil {
 		f.t.Fatal(err)
 	}
-	f.workers, f.said = append(f.workers, cmd), append(f.said, said)
+	f.workers, f.stderr = append(f.workers, cmd), append(f.stderr, said)
 	f.t.Cleanup(func() {
 		cmd.Process.Signal(syscall.SIGCONT)
 		cmd.Process.Kill()
 		cmd.Wait()
 		if f.t.Failed() {
-			f.t.Logf("a worker said: %s", said)
+			f.t.Logf("stderr of a worker: %s", said)
 		}
 	})
 }
 
-// begin leaves runs to the workers.
-func (f *fleet) begin(n int) {
+// startRuns starts runs for the workers.
+func (f *fleet) startRuns(n int) {
 	f.t.Helper()
 	for range n {
 		if out, err := f.command("run", "chain.md", "--allow-shell", "--detach").CombinedOutput(); err != nil {
@@ -189,8 +189,8 @@ func (f *fleet) begin(n int) {
 	}
 }
 
-// await waits until the runs are as they should be.
-func (f *fleet) await(what string, enough func([]journal.Entry) bool) []journal.Entry {
+// waitUntil waits until the runs satisfy a condition.
+func (f *fleet) waitUntil(what string, enough func([]journal.Entry) bool) []journal.Entry {
 	f.t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -212,24 +212,24 @@ func (f *fleet) await(what string, enough func([]journal.Entry) bool) []journal.
 			for _, e := range entries {
 				f.t.Logf("%s: %s %s, event %d, owner %s", e.ID, e.Status, e.Waiting, e.Seq, e.Owner)
 			}
-			f.t.Fatalf("this never happened: %s", what)
+			f.t.Fatalf("timed out waiting until %s", what)
 		}
 	}
 }
 
-// resting reports whether every run has finished or asks a person.
-func resting(entries []journal.Entry) bool {
+// allIdle reports whether every run has finished or asks a person.
+func allIdle(entries []journal.Entry) bool {
 	return !slices.ContainsFunc(entries, func(e journal.Entry) bool {
 		return e.Status != journal.Finished && e.Status != journal.Waiting
 	})
 }
 
-// check answers what became of interrupted steps, as a person does who looks for their effects, and compares the
-// effects of all steps with the runs: nothing is lost, and nothing happens twice.
-func (f *fleet) check(entries []journal.Entry, mostInDoubt int) {
+// checkExactlyOnce answers what became of interrupted steps, as a person does who looks for their effects, and compares
+// the effects of all steps with the runs: nothing is lost, and nothing happens twice.
+func (f *fleet) checkExactlyOnce(entries []journal.Entry, mostInDoubt int) {
 	f.t.Helper()
 	times := map[string]int{}
-	for _, key := range f.k.done() {
+	for _, key := range f.k.recordedEffects() {
 		times[key]++
 	}
 	inDoubt := 0
@@ -254,12 +254,12 @@ func (f *fleet) check(entries []journal.Entry, mostInDoubt int) {
 		f.t.Errorf("%d runs ask about a lost step, expected at most %d", inDoubt, mostInDoubt)
 	}
 	f.t.Logf("%d of %d runs ask about a step whose worker was lost", inDoubt, len(entries))
-	f.await("all runs finish", func(now []journal.Entry) bool {
+	f.waitUntil("all runs finish", func(now []journal.Entry) bool {
 		entries = now
 		return !slices.ContainsFunc(now, func(e journal.Entry) bool { return e.Status != journal.Finished })
 	})
 	clear(times)
-	for _, key := range f.k.done() {
+	for _, key := range f.k.recordedEffects() {
 		if times[key]++; times[key] > 1 {
 			f.t.Errorf("effect %s happened %d times", key, times[key])
 		}
@@ -281,20 +281,20 @@ func (f *fleet) check(entries []journal.Entry, mostInDoubt int) {
 	}
 }
 
-// stop stops a worker by SIGSTOP while it has runs, and returns its name in the store.
-func (f *fleet) stop(worker int) (owner journal.Owner) {
+// suspendWorker stops a worker by SIGSTOP while it has runs, and returns its name in the store.
+func (f *fleet) suspendWorker(worker int) (owner journal.Owner) {
 	f.t.Helper()
 	for {
-		f.await("a worker has runs", func(e []journal.Entry) bool {
-			_, held := f.owned(e, worker)
+		f.waitUntil("a worker has runs", func(e []journal.Entry) bool {
+			_, held := f.runsOf(e, worker)
 			return held > 0
 		})
 		if err := f.workers[worker].Process.Signal(syscall.SIGSTOP); err != nil {
 			f.t.Fatal(err)
 		}
 		held := 0
-		f.await("the runs are read", func(e []journal.Entry) bool {
-			owner, held = f.owned(e, worker)
+		f.waitUntil("the runs are read", func(e []journal.Entry) bool {
+			owner, held = f.runsOf(e, worker)
 			return true
 		})
 		if held > 0 {
@@ -303,12 +303,12 @@ func (f *fleet) stop(worker int) (owner journal.Owner) {
 		if err := f.workers[worker].Process.Signal(syscall.SIGCONT); err != nil { // it was faster
 			f.t.Fatal(err)
 		}
-		f.begin(8)
+		f.startRuns(8)
 	}
 }
 
-// owned returns a worker's runs. The description of an owner names its process.
-func (f *fleet) owned(entries []journal.Entry, worker int) (owner journal.Owner, runs int) {
+// runsOf returns a worker's runs. The description of an owner names its process.
+func (f *fleet) runsOf(entries []journal.Entry, worker int) (owner journal.Owner, runs int) {
 	for _, e := range entries {
 		if e.Owner == "" || e.Status != journal.Running {
 			continue
@@ -331,9 +331,9 @@ func TestFourWorkersFinishOneDatabase(t *testing.T) {
 			'BEGIN INSERT INTO public.owners VALUES (NEW.owner); RETURN NEW; END';
 		CREATE TRIGGER note_owner AFTER UPDATE OF owner ON %[1]s.runs FOR EACH ROW EXECUTE FUNCTION note_owner()`, f.schema))
 	const runs = 40
-	f.begin(runs)
-	entries := f.await("all runs finish", func(e []journal.Entry) bool { return len(e) == runs && resting(e) })
-	f.check(entries, 0)
+	f.startRuns(runs)
+	entries := f.waitUntil("all runs finish", func(e []journal.Entry) bool { return len(e) == runs && allIdle(e) })
+	f.checkExactlyOnce(entries, 0)
 	if n := server.Number(t, "SELECT count(DISTINCT owner) FROM owners WHERE owner != ''"); n != len(f.workers) {
 		t.Errorf("%d of %d workers had runs", n, len(f.workers))
 	}
@@ -346,9 +346,9 @@ func TestWorkersShareFewConnections(t *testing.T) {
 	t.Cleanup(server.Remove)
 	f := newFleet(t, server, 4)
 	const runs = 12
-	f.begin(runs)
-	entries := f.await("all runs finish", func(e []journal.Entry) bool { return len(e) == runs && resting(e) })
-	f.check(entries, runs) // a worker without a connection may lose its runs
+	f.startRuns(runs)
+	entries := f.waitUntil("all runs finish", func(e []journal.Entry) bool { return len(e) == runs && allIdle(e) })
+	f.checkExactlyOnce(entries, runs) // a worker without a connection may lose its runs
 	if !server.Said("too many clients already") {
 		t.Error("there were enough connections")
 	}
@@ -364,8 +364,8 @@ func TestWorkersReadOnlyTheirOwnRuns(t *testing.T) {
 	server.Exec(t, "CREATE EXTENSION pg_stat_statements")
 	f := newFleet(t, server, 4)
 	const runs = 16
-	f.begin(runs)
-	entries := f.await("all runs finish", func(e []journal.Entry) bool { return len(e) == runs && resting(e) })
+	f.startRuns(runs)
+	entries := f.waitUntil("all runs finish", func(e []journal.Entry) bool { return len(e) == runs && allIdle(e) })
 	appends := 0
 	for _, err := range f.store.Tail(t.Context(), 0) {
 		if err != nil {
@@ -380,7 +380,7 @@ func TestWorkersReadOnlyTheirOwnRuns(t *testing.T) {
 	if others := read - appends; others > 2*appends {
 		t.Errorf("four workers read %d rows of %d appends", others, appends)
 	}
-	f.check(entries, 0)
+	f.checkExactlyOnce(entries, 0)
 }
 
 // network forwards connections to a database. While it is cut, nothing passes and no connection is closed, as when a
@@ -455,7 +455,7 @@ func TestWorkerCutOffFromTheDatabase(t *testing.T) {
 	q := u.Query()
 	q.Set("host", n.dir)
 	u.RawQuery = q.Encode()
-	f.cutOff(func() { f.workOn(u.String()) }, n.mu.Lock, n.mu.Unlock)
+	f.testCutOff(func() { f.startWorkerAt(u.String()) }, n.mu.Lock, n.mu.Unlock)
 }
 
 // The same with a network of the kernel, whose cable is pulled out. It needs root.
@@ -494,7 +494,7 @@ func TestWorkerBehindACutLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := newFleet(t, server, 0)
-	f.cutOff(func() {
+	f.testCutOff(func() {
 		cmd := f.command("work")
 		cmd.Path, cmd.Args = program, slices.Concat([]string{"ip", "netns", "exec", name, cmd.Path}, cmd.Args[1:])
 		store := fmt.Sprintf("postgres://espalier@%s1/postgres?lease=2s&schema=%s", network, f.schema)
@@ -503,31 +503,31 @@ func TestWorkerBehindACutLink(t *testing.T) {
 	}, func() { ip("link", "set", name, "down") }, func() { ip("link", "set", name, "up") })
 }
 
-// cutOff cuts the first worker off while it has runs. The second one takes them over. When the first one is back, it
-// works alone.
-func (f *fleet) cutOff(work, cut, mend func()) {
+// testCutOff cuts the first worker off while it has runs. The second one takes them over. When the first one is back,
+// it works alone.
+func (f *fleet) testCutOff(work, cut, mend func()) {
 	f.t.Helper()
 	const runs = 16
-	f.begin(runs)
+	f.startRuns(runs)
 	work()
 	var owner journal.Owner
-	f.await("the first worker has runs", func(e []journal.Entry) bool {
+	f.waitUntil("the first worker has runs", func(e []journal.Entry) bool {
 		var held int
-		owner, held = f.owned(e, 0)
+		owner, held = f.runsOf(e, 0)
 		return held > 0
 	})
 	cut()
-	f.work()
-	f.await("the second worker takes over", func([]journal.Entry) bool { return f.store.Dead(owner) })
-	f.await("the second worker finishes what it can", resting)
+	f.startWorker()
+	f.waitUntil("the second worker takes over", func([]journal.Entry) bool { return f.store.Dead(owner) })
+	f.waitUntil("the second worker finishes what it can", allIdle)
 	if err := f.workers[1].Process.Kill(); err != nil {
 		f.t.Fatal(err)
 	}
 	mend()
-	f.begin(runs)
-	entries := f.await("the first worker is back",
-		func(e []journal.Entry) bool { return len(e) == 2*runs && resting(e) })
-	f.check(entries, runs)
+	f.startRuns(runs)
+	entries := f.waitUntil("the first worker is back",
+		func(e []journal.Entry) bool { return len(e) == 2*runs && allIdle(e) })
+	f.checkExactlyOnce(entries, runs)
 }
 
 // The runs of a worker that was killed, or stopped for longer than its lease, continue in another one.
@@ -536,30 +536,30 @@ func TestWorkerKilledAndWorkerStopped(t *testing.T) {
 	t.Cleanup(pgtest.StopShared)
 	f := newFleet(t, server, 0)
 	const runs = 16
-	f.begin(runs) // before there is a worker: the first has its hands full
-	f.work()
-	killed := f.stop(0)
+	f.startRuns(runs) // before there is a worker: the first has its hands full
+	f.startWorker()
+	killed := f.suspendWorker(0)
 	if err := f.workers[0].Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	f.begin(runs)
-	f.work()
-	f.await("the second worker takes the runs of the first", func(e []journal.Entry) bool {
+	f.startRuns(runs)
+	f.startWorker()
+	f.waitUntil("the second worker takes the runs of the first", func(e []journal.Entry) bool {
 		return f.store.Dead(killed) && !slices.ContainsFunc(e, func(e journal.Entry) bool { return e.Owner == killed })
 	})
-	stopped := f.stop(1)
-	f.work()
-	f.await("the third worker takes the runs of the second", func(e []journal.Entry) bool {
+	stopped := f.suspendWorker(1)
+	f.startWorker()
+	f.waitUntil("the third worker takes the runs of the second", func(e []journal.Entry) bool {
 		return f.store.Dead(stopped) &&
 			!slices.ContainsFunc(e, func(e journal.Entry) bool { return e.Owner == stopped })
 	})
 	if err := f.workers[1].Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	f.check(f.await("all runs rest", resting), 2*runs)
+	f.checkExactlyOnce(f.waitUntil("all runs rest", allIdle), 2*runs)
 	if err := f.workers[2].Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	f.begin(1) // the worker that was stopped works again
-	f.check(f.await("a later run finishes", resting), 0)
+	f.startRuns(1) // the worker that was stopped works again
+	f.checkExactlyOnce(f.waitUntil("a later run finishes", allIdle), 0)
 }

@@ -39,14 +39,15 @@ func TestServerWorksBelowAPathOfAProxy(t *testing.T) {
 			defer proxy.Close()
 
 			p := &awfProject{t: t, dir: t.TempDir()}
-			put(t, filepath.Join(p.dir, "tight.md"), strings.Replace(tightFlow, "max_steps: 1", "max_steps: 5", 1))
+			writeApproved(t, filepath.Join(p.dir, "tight.md"),
+				strings.Replace(tightFlow, "max_steps: 1", "max_steps: 5", 1))
 			s := startServer(p, "--public-url", proxy.URL+base)
 			var err error
 			if target, err = url.Parse(s.url); err != nil {
 				t.Fatal(err)
 			}
 			run := s.call(http.MethodPost, "/api/v1/runs", `{"workflow": "tight", "simulate": true}`, 201)["run_id"].(string)
-			s.until(run, "finished")
+			s.waitForState(run, "finished")
 
 			jar, err := cookiejar.New(nil)
 			if err != nil {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// console is a pseudo-terminal with a person at it.
+// console is a pseudo-terminal on which a command runs.
 type console struct {
 	t      *testing.T
 	master *os.File
@@ -27,8 +27,8 @@ type console struct {
 	closed bool
 }
 
-// onConsole starts a command on a new pseudo-terminal, which is its controlling terminal.
-func onConsole(t *testing.T, cmd *exec.Cmd, columns, rows uint16) *console {
+// startOnConsole starts a command on a new pseudo-terminal, which is its controlling terminal.
+func startOnConsole(t *testing.T, cmd *exec.Cmd, columns, rows uint16) *console {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -79,8 +79,8 @@ func (c *console) read() {
 	}
 }
 
-// until waits for text on the screen, after what was waited for before.
-func (c *console) until(text string) {
+// waitFor waits for text on the screen, after what was waited for before.
+func (c *console) waitFor(text string) {
 	c.t.Helper()
 	timer := time.AfterFunc(60*time.Second, func() { _ = c.cmd.Process.Kill() }) // which ends what read waits for
 	defer timer.Stop()
@@ -99,7 +99,7 @@ func (c *console) until(text string) {
 	}
 }
 
-func (c *console) types(text string) {
+func (c *console) typeText(text string) {
 	c.t.Helper()
 	if _, err := c.master.WriteString(text); err != nil {
 		c.t.Fatal(err)
@@ -114,8 +114,8 @@ func (c *console) hangUp() {
 	}
 }
 
-// ends waits for the end of the command and returns all that was on the screen.
-func (c *console) ends(code int) string {
+// waitExit waits for the end of the command and returns all that was on the screen.
+func (c *console) waitExit(code int) string {
 	c.t.Helper()
 	_ = c.cmd.Wait() // the exit code counts
 	c.mu.Lock()

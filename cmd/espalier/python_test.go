@@ -13,8 +13,8 @@ import (
 )
 
 // On a machine that cannot confine commands, --python refuses before anything
-// starts, unless somebody says that the code may do everything.
-func TestPythonIsNeverUnconfinedInSilence(t *testing.T) {
+// starts, unless the flag is --python=unconfined.
+func TestPythonWithoutSandboxIsRefused(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("there is no python3")
 	}
@@ -24,9 +24,9 @@ func TestPythonIsNeverUnconfinedInSilence(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	put(t, filepath.Join(dir, "flow.nof.md"), string(text))
-	put(t, filepath.Join(dir, ".espalier", "keep"), "")
-	put(t, filepath.Join(dir, "any.yaml"),
+	writeApproved(t, filepath.Join(dir, "flow.nof.md"), string(text))
+	writeApproved(t, filepath.Join(dir, ".espalier", "keep"), "")
+	writeApproved(t, filepath.Join(dir, "any.yaml"),
 		"replies: [{reply: {recommendations: [], rules_applied: [], meta_insight: fine}}]\n")
 	try := func(args ...string) (int, string) {
 		var told bytes.Buffer

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// personProgram is this test program without the race detector, which makes
+// simulatedUserProgram is this test program without the race detector, which makes
 // SQLite some thirty times slower: there are a thousand processes to start.
-func personProgram(t *testing.T) string {
+func simulatedUserProgram(t *testing.T) string {
 	t.Helper()
 	path, err := plainProgram()
 	if err != nil {

@@ -82,18 +82,18 @@ func realCLIs() []realCLI {
 }
 
 // plot is a garden in which a real program works.
-func plot(t *testing.T, c realCLI) *garden {
-	g := newGarden(t)
+func plot(t *testing.T, c realCLI) *cliProject {
+	g := newCLIProject(t)
 	dir := npmtest.Install(t, c.pkg)
 	if c.prepare != nil {
 		c.prepare(t, dir)
 	}
 	program := filepath.Join(dir, "node_modules", ".bin", c.program)
-	g.write("espalier.yaml",
+	g.writeFile("espalier.yaml",
 		fmt.Sprintf("models: {default: %s, clis: {%s: {command: %q}}}\n", c.model, c.name, program), 0o600)
-	pipe := g.pipe("pipe")
-	// The first tree takes its time: until espalier is killed, unless somebody
-	// has planted before.
+	pipe := g.makeFIFO("pipe")
+	// The first tree takes its time: until espalier is killed, unless a tree
+	// was planted before.
 	plant := fmt.Sprintf("echo planted >> trees; if [ ! -f hurry ]; then echo x > %s; sleep 1000; fi; cat trees", pipe)
 	call := map[string]any{"name": c.shell, "arguments": map[string]any{c.argument: plant}}
 	if c.name != "codex" { // which takes no such thing
@@ -118,13 +118,13 @@ func plot(t *testing.T, c realCLI) *garden {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.write("fixtures.json", string(fixtures), 0o600)
+	g.writeFile("fixtures.json", string(fixtures), 0o600)
 	g.leads(t, c)
 	return g
 }
 
 // leads serves the fixtures, and configures the program for them. It returns the program's home.
-func (g *garden) leads(t *testing.T, c realCLI) string {
+func (g *cliProject) leads(t *testing.T, c realCLI) string {
 	url := serveModels(t, filepath.Join(g.dir, "fixtures.json"))
 	g.env = append(g.env, c.env(url)...)
 	home := g.dir
@@ -170,16 +170,16 @@ func TestRealCLIs(t *testing.T) {
 	for _, c := range realCLIs() {
 		t.Run(c.name, func(t *testing.T) {
 			g := plot(t, c)
-			g.write("hurry", "", 0o600)
-			if out := g.succeeds("doctor", "--offline", "--json"); !strings.Contains(out,
+			g.writeFile("hurry", "", 0o600)
+			if out := g.mustRun("doctor", "--offline", "--json"); !strings.Contains(out,
 				"version "+c.pkg[strings.LastIndex(c.pkg, "@")+1:]) {
 				t.Errorf("%s", out)
 			}
-			out := g.succeeds("run", "plant.md", "--allow-shell", "--model", c.model, "--run-id", gardenRun)
-			if !strings.Contains(out, "The tree is planted.") || g.read("trees") != "planted\n" {
-				t.Errorf("%s\n%s", out, g.read("trees"))
+			out := g.mustRun("run", "plant.md", "--allow-shell", "--model", c.model, "--run-id", cliRunID)
+			if !strings.Contains(out, "The tree is planted.") || g.readFile("trees") != "planted\n" {
+				t.Errorf("%s\n%s", out, g.readFile("trees"))
 			}
-			record := g.succeeds("transcript", gardenRun)
+			record := g.mustRun("transcript", cliRunID)
 			t.Log(record)
 			for _, want := range []string{`"type":"tool.call"`, `"type":"tool.result"`, `"fidelity":"agent_emitted"`, "echo planted", `"text":"The tree is planted."`} {
 				if !strings.Contains(record, want) {
@@ -189,8 +189,8 @@ func TestRealCLIs(t *testing.T) {
 			if strings.Contains(record, "sk-of-nobody") {
 				t.Error("the key is on record")
 			}
-			g.succeeds("audit", "verify", gardenRun)
-			t.Log(g.succeeds("audit", gardenRun))
+			g.mustRun("audit", "verify", cliRunID)
+			t.Log(g.mustRun("audit", cliRunID))
 		})
 	}
 }
@@ -201,21 +201,21 @@ func TestRealCLIsKilled(t *testing.T) {
 	for _, c := range realCLIs() {
 		t.Run(c.name, func(t *testing.T) {
 			g := plot(t, c)
-			g.killWhen(filepath.Join(g.dir, "pipe"), "run", "plant.md", "--allow-shell", "--model",
-				c.model, "--run-id", gardenRun)
-			if got := g.read("trees"); got != "planted\n" {
+			g.killWhenOpened(filepath.Join(g.dir, "pipe"), "run", "plant.md", "--allow-shell", "--model",
+				c.model, "--run-id", cliRunID)
+			if got := g.readFile("trees"); got != "planted\n" {
 				t.Fatalf("when it was killed: %q", got)
 			}
-			out := g.succeeds("resume", gardenRun)
-			if !strings.Contains(out, "The tree is planted.") || g.read("trees") != "planted\n" {
-				t.Errorf("%s\n%s", out, g.read("trees"))
+			out := g.mustRun("resume", cliRunID)
+			if !strings.Contains(out, "The tree is planted.") || g.readFile("trees") != "planted\n" {
+				t.Errorf("%s\n%s", out, g.readFile("trees"))
 			}
-			record := g.succeeds("transcript", gardenRun)
+			record := g.mustRun("transcript", cliRunID)
 			t.Log(record)
 			if !strings.Contains(record, "You were interrupted") {
 				t.Error("it was not asked to go on")
 			}
-			g.succeeds("audit", "verify", gardenRun)
+			g.mustRun("audit", "verify", cliRunID)
 			if left := commandsNaming(t, g.dir); len(left) > 0 {
 				t.Errorf("still there: %q", left)
 			}
@@ -241,21 +241,21 @@ func commandsNaming(t *testing.T, text string) []string {
 	return out
 }
 
-// What a step does not allow the program does not do.
-func TestRealCLIsHeldBack(t *testing.T) {
+// Agent programs cannot use tools that the step does not allow.
+func TestRealCLIsCannotUseDeniedTools(t *testing.T) {
 	for _, c := range realCLIs() {
 		t.Run(c.name, func(t *testing.T) {
 			g := plot(t, c)
-			g.write("hurry", "", 0o600)
+			g.writeFile("hurry", "", 0o600)
 			flow := strings.NewReplacer("allowlist: [Bash]", "allowlist: [Read]",
 				"tools: [Bash]", "tools: [Read]").Replace(plantFlow)
-			g.write("plant.md", flow, 0o600)
-			out := g.succeeds("run", "plant.md", "--allow-shell", "--model", c.model, "--run-id", gardenRun)
+			g.writeFile("plant.md", flow, 0o600)
+			out := g.mustRun("run", "plant.md", "--allow-shell", "--model", c.model, "--run-id", cliRunID)
 			if _, err := os.Stat(filepath.Join(g.dir, "trees")); err == nil ||
 				!strings.Contains(out, "It did not work.") {
 				t.Errorf("it planted a tree: %s", out)
 			}
-			record := g.succeeds("transcript", gardenRun)
+			record := g.mustRun("transcript", cliRunID)
 			t.Log(record)
 			// codex does not always tell of a command that fails at once.
 			if c.name != "codex" && !strings.Contains(record, `"error":`) {
@@ -274,18 +274,18 @@ func TestRealCLIsHoldConversations(t *testing.T) {
 		}
 		t.Run(c.name, func(t *testing.T) {
 			g := plot(t, c)
-			g.write("fixtures.json", `{"fixtures":[
+			g.writeFile("fixtures.json", `{"fixtures":[
   {"match":{"userMessage":"Which tree"},"response":{"content":"An oak."}},
   {"match":{"userMessage":"How tall"},"response":{"content":"Forty meters."}}]}`, 0o600)
 			home := g.leads(t, c)
 			provider := strings.TrimSuffix(c.name, "-code")
-			g.write(".awf/workflows/talk.yaml", `name: talk
+			g.writeFile(".awf/workflows/talk.yaml", `name: talk
 states:
   initial: chat
   chat: {type: agent, provider: `+provider+`, mode: conversation, prompt: Which tree?, on_success: done}
   done: {type: terminal}
 `, 0o600)
-			cmd := g.command("run", "talk", "--allow-shell", "--run-id", gardenRun)
+			cmd := g.command("run", "talk", "--allow-shell", "--run-id", cliRunID)
 			cmd.Stdin = strings.NewReader("How tall?\n\n")
 			if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "Forty meters.") {
 				t.Fatalf("%v: %s", err, out)
@@ -341,8 +341,8 @@ func TestClaudeCodeRunsAWorkflowOverMCP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, filepath.Join(dir+"-home", "fixtures.json"), string(fixtures))
-	put(t, filepath.Join(dir+"-home", "mcp.json"), `{"mcpServers": {"espalier": {"command": "espalier", "args": ["mcp"]}}}`)
+	writeApproved(t, filepath.Join(dir+"-home", "fixtures.json"), string(fixtures))
+	writeApproved(t, filepath.Join(dir+"-home", "mcp.json"), `{"mcpServers": {"espalier": {"command": "espalier", "args": ["mcp"]}}}`)
 	cmd := exec.Command(filepath.Join(npm, "node_modules", ".bin", claude.program), "-p",
 		"Greet Ann", "--strict-mcp-config",
 		"--mcp-config", filepath.Join(dir+"-home", "mcp.json"), "--allowedTools", tool, "--model", "claude-sonnet-4-5")

@@ -25,14 +25,14 @@ type session struct {
 // of the recorded commands is in it.
 func TestRecordingIsOfThisProgram(t *testing.T) {
 	var s session
-	raw, err := os.ReadFile(atRoot("docs/recording/session.json"))
+	raw, err := os.ReadFile(repoPath("docs/recording/session.json"))
 	if err == nil {
 		err = json.Unmarshal(raw, &s)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	picture, err := os.ReadFile(atRoot("docs/pictures/recording.svg"))
+	picture, err := os.ReadFile(repoPath("docs/pictures/recording.svg"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestRecordingIsOfThisProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"examples/agent-flow/support-triage.md", "docs/recording/replies.script.yaml"} {
-		raw, err := os.ReadFile(atRoot(name))
+		raw, err := os.ReadFile(repoPath(name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,12 +63,12 @@ func TestRecordingIsOfThisProgram(t *testing.T) {
 		}
 		cmd := exec.Command("sh", "-c", c.Run)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+dir, "TERM=xterm-256color", "GORACE="+quickExit)
-		p := onConsole(t, cmd, s.Columns, s.Rows)
+		p := startOnConsole(t, cmd, s.Columns, s.Rows)
 		if c.Answer != nil {
-			p.until(c.Answer.To)
-			p.types(c.Answer.Type + "\n")
+			p.waitFor(c.Answer.To)
+			p.typeText(c.Answer.Type + "\n")
 		}
-		for _, line := range printedLines(p.ends(0), int(s.Columns)) {
+		for _, line := range printedLines(p.waitExit(0), int(s.Columns)) {
 			underWay := strings.ContainsRune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏▸", []rune(line)[0])
 			headlines = headlines || strings.Contains(line, "left: ") && recorded[string([]rune(line)[1:])]
 			if !underWay && !recorded[line] {

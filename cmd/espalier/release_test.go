@@ -25,7 +25,7 @@ func TestReleasePrintsCommitAndDate(t *testing.T) {
 		}
 		return strings.TrimSpace(string(out))
 	}
-	if info, err := os.Stat(atRoot(".git")); err != nil || !info.IsDir() {
+	if info, err := os.Stat(repoPath(".git")); err != nil || !info.IsDir() {
 		t.Skip("go build records the commit in a clone of the repository only, not in a worktree")
 	}
 	program := filepath.Join(t.TempDir(), "espalier")
@@ -63,7 +63,7 @@ type action struct {
 
 // The GitHub Action has the right form, and its scripts run, except those that need GitHub.
 func TestGitHubActionRunsItsScripts(t *testing.T) {
-	raw, err := os.ReadFile(atRoot("action.yml"))
+	raw, err := os.ReadFile(repoPath("action.yml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,14 +97,14 @@ func TestGitHubActionRunsItsScripts(t *testing.T) {
 	}
 
 	dir := t.TempDir()
-	put(t, filepath.Join(dir, "hello.md"), strings.Join([]string{
+	writeApproved(t, filepath.Join(dir, "hello.md"), strings.Join([]string{
 		"---", "name: hello", "kind: agent-flow/workflow", "version: 1.0.0",
 		"description: Say hello.", "budgets: {max_steps: 5}", "input:",
 		"  schema: {type: object, required: [who], properties: {who: {type: string}}}", "---", "```step", "id: approve",
 		"type: gate", "gate_method: human_review", "description: Approve", "reads: [input.who]", "```", "```step",
 		"id: greet", "type: transform", "description: Greet", "reads: [input.who]", "writes: [output]", "```", "",
 	}, "\n"))
-	put(t, filepath.Join(dir, "hello.script.yaml"),
+	writeApproved(t, filepath.Join(dir, "hello.script.yaml"),
 		"replies: [{step: greet, reply: {text: Good morning}}]\notherwise: simulate\n")
 	values := map[string]string{
 		"validate": "hello.md", "strict": "false", "sarif": "true", "run": "hello.md", "script": "hello.script.yaml",

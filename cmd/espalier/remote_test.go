@@ -187,8 +187,8 @@ var terminalScript = []struct {
 	{2, "run missing --simulate"},
 }
 
-// terminal runs the script and returns everything that was printed.
-func (p *awfProject) terminal(dir string, env ...string) (printed []string) {
+// runTerminalScript runs the script and returns everything that was printed.
+func (p *awfProject) runTerminalScript(dir string, env ...string) (printed []string) {
 	p.t.Helper()
 	for _, line := range terminalScript {
 		cmd := p.command(strings.Fields(line.args)...)
@@ -236,16 +236,16 @@ func withoutTimes(text string) string {
 	return text
 }
 
-func newGated(t *testing.T) *awfProject {
+func newGatedProject(t *testing.T) *awfProject {
 	t.Helper()
 	p := &awfProject{t: t, dir: t.TempDir()}
-	put(t, filepath.Join(p.dir, "gated.md"), gatedFlow)
-	put(t, filepath.Join(p.dir, "tight.md"), tightFlow)
+	writeApproved(t, filepath.Join(p.dir, "gated.md"), gatedFlow)
+	writeApproved(t, filepath.Join(p.dir, "tight.md"), tightFlow)
 	broken := strings.ReplaceAll(tightFlow, "name: tight", "name: broken")
-	put(t, filepath.Join(p.dir, "broken.md"), strings.ReplaceAll(broken, "reads: [state.a]",
+	writeApproved(t, filepath.Join(p.dir, "broken.md"), strings.ReplaceAll(broken, "reads: [state.a]",
 		"reads: [state.b]\nnext: nowhere"))
-	put(t, filepath.Join(p.dir, "letter.aiflow"), letterFlow)
-	put(t, filepath.Join(p.dir, "espalier.yaml"), "{}\n")
+	writeApproved(t, filepath.Join(p.dir, "letter.aiflow"), letterFlow)
+	writeApproved(t, filepath.Join(p.dir, "espalier.yaml"), "{}\n")
 	return p
 }
 
@@ -266,9 +266,9 @@ const letterFlow = `{
 
 // Through a server, "audit" and "audit verify" fail if records do not match the journal, as they do with the store.
 func TestAuditThroughAServerFindsChangedRecords(t *testing.T) {
-	p := newGated(t)
-	p.exits(4, "run", "letter", "--simulate", "--run-id", "55555555-1111-4111-8111-111111111111")
-	p.exits(0, "approve", "5555")
+	p := newGatedProject(t)
+	p.wantExit(4, "run", "letter", "--simulate", "--run-id", "55555555-1111-4111-8111-111111111111")
+	p.wantExit(0, "approve", "5555")
 	log := filepath.Join(p.dir, ".espalier", "storage", "audit", "55555555-1111-4111-8111-111111111111.audit.ndjson")
 	raw, err := os.ReadFile(log)
 	if err != nil {
@@ -278,19 +278,19 @@ func TestAuditThroughAServerFindsChangedRecords(t *testing.T) {
 	away := &awfProject{t: t, dir: t.TempDir()}
 	t.Setenv("ESPALIER_SERVER", s.url)
 	t.Setenv("ESPALIER_TOKEN", s.token)
-	away.exits(0, "audit", "5555")
-	away.exits(0, "audit", "verify", "5555")
-	put(t, log, strings.Replace(string(raw), `"human_review"`, `"robot_review"`, 1))
-	if said := away.exits(1, "audit", "verify", "5555"); !strings.Contains(said, "the records are not valid") {
+	away.wantExit(0, "audit", "5555")
+	away.wantExit(0, "audit", "verify", "5555")
+	writeApproved(t, log, strings.Replace(string(raw), `"human_review"`, `"robot_review"`, 1))
+	if said := away.wantExit(1, "audit", "verify", "5555"); !strings.Contains(said, "the records are not valid") {
 		t.Error(said)
 	}
 	for _, args := range [][]string{{"audit", "5555"}, {"audit", "5555", "--json"}} {
-		if said := away.exits(1, args...); !strings.Contains(said, "may have been changed") ||
+		if said := away.wantExit(1, args...); !strings.Contains(said, "may have been changed") ||
 			!strings.Contains(said, filepath.Dir(log)) {
 			t.Errorf("%v: %s", args, said)
 		}
 	}
-	if said := away.exits(1, "audit", "verify", "5555"); !strings.Contains(said, "the records are correct again") {
+	if said := away.wantExit(1, "audit", "verify", "5555"); !strings.Contains(said, "the records are correct again") {
 		t.Error(said)
 	}
 }
@@ -299,26 +299,26 @@ func TestAuditThroughAServerFindsChangedRecords(t *testing.T) {
 // the store, find the running server of the project, or are given the address of
 // a server from a folder without a project.
 func TestCommandsAreTheSameThroughAServer(t *testing.T) {
-	alone := newGated(t)
-	store := alone.terminal(alone.dir)
+	alone := newGatedProject(t)
+	store := alone.runTerminalScript(alone.dir)
 
-	local := newGated(t)
+	local := newGatedProject(t)
 	startServer(local)
-	found := local.terminal(local.dir)
+	found := local.runTerminalScript(local.dir)
 
 	// The server that was found has authenticated who decided.
-	if out := local.exits(0, "status", "1111", "--step", "check", "--json"); !strings.Contains(out, `"project-token"`) {
+	if out := local.wantExit(0, "status", "1111", "--step", "check", "--json"); !strings.Contains(out, `"project-token"`) {
 		t.Errorf("the decision was not made through the server: %s", out)
 	}
 
-	remote := newGated(t)
+	remote := newGatedProject(t)
 	r := startServer(remote)
-	named := remote.terminal(t.TempDir(), "ESPALIER_SERVER="+r.url, "ESPALIER_TOKEN="+r.token)
+	named := remote.runTerminalScript(t.TempDir(), "ESPALIER_SERVER="+r.url, "ESPALIER_TOKEN="+r.token)
 
 	for _, run := range []string{"1111", "2222", "3333", "4444"} {
-		want := alone.facts(run)
+		want := alone.journalFacts(run)
 		for how, p := range map[string]*awfProject{"a running server": local, "ESPALIER_SERVER": remote} {
-			if diff := cmp.Diff(want, p.facts(run)); diff != "" {
+			if diff := cmp.Diff(want, p.journalFacts(run)); diff != "" {
 				t.Errorf("facts of run %s with the store (-) and with %s (+):\n%s", run, how, diff)
 			}
 		}
@@ -341,9 +341,9 @@ func TestCommandsAreTheSameThroughAServer(t *testing.T) {
 func TestFollowedTranscriptShowsThatTheRunWaits(t *testing.T) {
 	for _, how := range []string{"store", "server"} {
 		t.Run(how, func(t *testing.T) {
-			p := newGated(t)
-			p.exits(4, "run", "gated", "--simulate", "--input", "question=why", "--run-id", awfRun)
-			cmd := p.command("transcript", awfRun, "--follow", "--pretty")
+			p := newGatedProject(t)
+			p.wantExit(4, "run", "gated", "--simulate", "--input", "question=why", "--run-id", awfRunID)
+			cmd := p.command("transcript", awfRunID, "--follow", "--pretty")
 			if how == "server" {
 				s := startServer(p)
 				cmd.Env = append(cmd.Env, "ESPALIER_SERVER="+s.url, "ESPALIER_TOKEN="+s.token)
@@ -357,12 +357,12 @@ func TestFollowedTranscriptShowsThatTheRunWaits(t *testing.T) {
 			}
 			defer time.AfterFunc(2*time.Minute, func() { cmd.Process.Kill() }).Stop() // instead of waiting forever
 			lines := newLines(stdout)
-			lines.until(t, "WP  waiting for event papers")
-			p.exits(4, "signal", awfRun, "papers")
-			lines.until(t, "check  waiting for approval")
-			p.exits(0, "approve", awfRun)
-			lines.until(t, "check  approved by")
-			lines.until(t, "workflow gated done")
+			lines.skipTo(t, "WP  waiting for event papers")
+			p.wantExit(4, "signal", awfRunID, "papers")
+			lines.skipTo(t, "check  waiting for approval")
+			p.wantExit(0, "approve", awfRunID)
+			lines.skipTo(t, "check  approved by")
+			lines.skipTo(t, "workflow gated done")
 			for lines.Scan() {
 				if strings.Contains(lines.Text(), "waiting") {
 					t.Errorf("it is printed again: %s", lines.Text())
@@ -377,8 +377,9 @@ func TestFollowedTranscriptShowsThatTheRunWaits(t *testing.T) {
 
 var dueTime = regexp.MustCompile(`"due":\d+`)
 
-// facts returns the facts of a run, without times and without how a person was identified: a server knows that better.
-func (p *awfProject) facts(prefix string) (facts []string) {
+// journalFacts returns the facts of a run, without times and without how a person was identified: a server knows that
+// better.
+func (p *awfProject) journalFacts(prefix string) (facts []string) {
 	p.t.Helper()
 	s, err := sqlite.Open(filepath.Join(p.dir, ".espalier", "espalier.db"), sqlite.Options{})
 	if err != nil {
@@ -412,9 +413,9 @@ func sortedLines(text string) string {
 // A person on another machine signs in once. What they do is recorded under the
 // name of their account, not of the user on their own machine.
 func TestLoginStoresATokenForAServer(t *testing.T) {
-	p := newGated(t)
+	p := newGatedProject(t)
 	s := startServer(p)
-	added := p.exits(0, "user", "add", "ana", "--role", "operator", "--role", "approver", "--json")
+	added := p.wantExit(0, "user", "add", "ana", "--role", "operator", "--role", "approver", "--json")
 	var account struct{ Token string }
 	if err := json.Unmarshal([]byte(added), &account); err != nil {
 		t.Fatalf("%s: %v", added, err)
@@ -442,10 +443,10 @@ func TestLoginStoresATokenForAServer(t *testing.T) {
 	if info, err := os.Stat(stored); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
-	ask("", 4, "run", "gated", "--simulate", "--input", "question=why", "--run-id", awfRun)
-	ask("", 4, "signal", awfRun, "papers")
-	ask("", 0, "approve", awfRun, "--as", "Eve")
-	decided := ask("", 0, "status", awfRun, "--step", "check", "--json")
+	ask("", 4, "run", "gated", "--simulate", "--input", "question=why", "--run-id", awfRunID)
+	ask("", 4, "signal", awfRunID, "papers")
+	ask("", 0, "approve", awfRunID, "--as", "Eve")
+	decided := ask("", 0, "status", awfRunID, "--step", "check", "--json")
 	for _, want := range []string{`"user": "ana"`, `"established": "token"`, `"as": "Eve"`} {
 		if !strings.Contains(decided, want) {
 			t.Errorf("%s is missing in %s", want, decided)
@@ -460,9 +461,9 @@ func TestLoginStoresATokenForAServer(t *testing.T) {
 
 // A program on the port of a server that is gone does not get the token.
 func TestTokenIsNotSentToAnotherProgram(t *testing.T) {
-	p := newGated(t)
+	p := newGatedProject(t)
 	s := startServer(p)
-	p.exits(4, "run", "gated", "--simulate", "--input", "question=why", "--run-id", awfRun)
+	p.wantExit(4, "run", "gated", "--simulate", "--input", "question=why", "--run-id", awfRunID)
 	if err := s.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -479,7 +480,7 @@ func TestTokenIsNotSentToAnotherProgram(t *testing.T) {
 	})}
 	go impostor.Serve(l)
 	defer impostor.Close()
-	p.exits(4, "signal", awfRun, "papers")
+	p.wantExit(4, "signal", awfRunID, "papers")
 	if got := <-asked; got != "/.well-known/espalier" || len(asked) > 0 {
 		t.Errorf("the other program was asked for %q and %d more", got, len(asked))
 	}
@@ -487,9 +488,9 @@ func TestTokenIsNotSentToAnotherProgram(t *testing.T) {
 
 // A server that was killed leaves its file behind. Commands use the store then.
 func TestCommandsWorkWithoutAKilledServer(t *testing.T) {
-	p := newGated(t)
+	p := newGatedProject(t)
 	s := startServer(p)
-	p.exits(4, "run", "gated", "--simulate", "--input", "question=why", "--run-id", awfRun)
+	p.wantExit(4, "run", "gated", "--simulate", "--input", "question=why", "--run-id", awfRunID)
 	file := filepath.Join(p.dir, ".espalier", "server.json")
 	info, err := os.Stat(file)
 	if err != nil || info.Mode().Perm() != 0o600 {
@@ -502,7 +503,7 @@ func TestCommandsWorkWithoutAKilledServer(t *testing.T) {
 	if _, err := os.Stat(file); err != nil {
 		t.Fatal(err)
 	}
-	p.exits(4, "signal", awfRun, "papers")
+	p.wantExit(4, "signal", awfRunID, "papers")
 	s = startServer(p)
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -517,7 +518,7 @@ func TestCommandsWorkWithoutAKilledServer(t *testing.T) {
 // are made meanwhile are answered, and a configuration with errors changes
 // nothing.
 func TestServerReloadsItsConfiguration(t *testing.T) {
-	p := newGated(t)
+	p := newGatedProject(t)
 	asked := make(chan string, 100)
 	provider := func(name string) string {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -529,7 +530,7 @@ func TestServerReloadsItsConfiguration(t *testing.T) {
 	}
 	file := filepath.Join(p.dir, "oidc.json")
 	use := func(issuer string) {
-		put(t, file, `{"issuer": "`+issuer+`", "client_id": "x", "roles": {"all": ["viewer"]}}`)
+		writeApproved(t, file, `{"issuer": "`+issuer+`", "client_id": "x", "roles": {"all": ["viewer"]}}`)
 	}
 	use(provider("first"))
 	lines, log := io.Pipe()
@@ -538,7 +539,7 @@ func TestServerReloadsItsConfiguration(t *testing.T) {
 	said := bufio.NewScanner(lines)
 	hup := func(config, want string) {
 		t.Helper()
-		put(t, filepath.Join(p.dir, "espalier.yaml"), config)
+		writeApproved(t, filepath.Join(p.dir, "espalier.yaml"), config)
 		if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
@@ -592,11 +593,11 @@ func TestServerAndWorkerReloadWhenTheirFilesChange(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newGated(t)
-			put(t, filepath.Join(p.dir, "espalier.yaml"), "secrets: {key: {file: key.txt}}\n")
-			put(t, filepath.Join(p.dir, "key.txt"), "first")
+			p := newGatedProject(t)
+			writeApproved(t, filepath.Join(p.dir, "espalier.yaml"), "secrets: {key: {file: key.txt}}\n")
+			writeApproved(t, filepath.Join(p.dir, "key.txt"), "first")
 			const oidc = `{"issuer": "https://a.example", "client_id": "x", "roles": {"all": ["viewer"]}}`
-			put(t, filepath.Join(p.dir, "oidc.json"), oidc)
+			writeApproved(t, filepath.Join(p.dir, "oidc.json"), oidc)
 			cmd := p.command(args...)
 			stderr, err := cmd.StderrPipe()
 			if err != nil {
@@ -638,7 +639,7 @@ func TestServerAndWorkerReloadWhenTheirFilesChange(t *testing.T) {
 						t.Fatal(err)
 					}
 				default:
-					put(t, path, change.text)
+					writeApproved(t, path, change.text)
 				}
 				if change.want == reloaded && name == "serve" {
 					change.want = "The configuration is reloaded"
@@ -671,13 +672,14 @@ func TestServerUsesAChangedSecret(t *testing.T) {
 	}))
 	defer model.Close()
 	p := slowProject(t, model.URL, "")
-	put(t, filepath.Join(p.dir, "espalier.yaml"), "models: {default: till/m, providers: {till: {api: openai, "+
-		"base_url: \""+model.URL+"\", key: \"secret://key\"}}}\nsecrets: {key: {file: key.txt}}\n")
-	put(t, filepath.Join(p.dir, "key.txt"), "the-first-key")
-	p.exits(0, "trust", "--yes")
+	writeApproved(t, filepath.Join(p.dir, "espalier.yaml"),
+		"models: {default: till/m, providers: {till: {api: openai, "+
+			"base_url: \""+model.URL+"\", key: \"secret://key\"}}}\nsecrets: {key: {file: key.txt}}\n")
+	writeApproved(t, filepath.Join(p.dir, "key.txt"), "the-first-key")
+	p.wantExit(0, "trust", "--yes")
 	s := startServer(p)
 	for _, key := range []string{"the-first-key", "the-other-key"} {
-		put(t, filepath.Join(p.dir, "key.txt"), key)
+		writeApproved(t, filepath.Join(p.dir, "key.txt"), key)
 		s.call("POST", "/api/v1/runs", `{"workflow": "slow", "input": {"who": "Ann"}}`, 201)
 		if got := <-sent; got != "Bearer "+key {
 			t.Errorf("%s was sent, and not %s", got, key)
@@ -697,7 +699,7 @@ func TestServerUsesALaterApproval(t *testing.T) {
 	}, &mcp.StreamableHTTPOptions{Stateless: true}))
 	defer remote.Close()
 	p := &awfProject{t: t, dir: t.TempDir()}
-	p.file("greet.md", "---\nname: greet\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Greets.\n---\n"+
+	p.writeFile("greet.md", "---\nname: greet\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Greets.\n---\n"+
 		"```step\nid: check\ntype: gate\ngate_method: human_review\ndescription: Check\n```\n"+
 		"```step\nid: greet\ntype: tool\ntool: crm.greet\ndescription: Greet\nwrites: [output.said]\n```\n", 0o600)
 	// file would approve it.
@@ -706,17 +708,17 @@ func TestServerUsesALaterApproval(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := startServer(p)
-	if _, code := s.try("POST", "/api/v1/runs", `{"workflow": "greet"}`); code != http.StatusFailedDependency {
+	if _, code := s.request("POST", "/api/v1/runs", `{"workflow": "greet"}`); code != http.StatusFailedDependency {
 		t.Fatalf("before the approval: %d", code)
 	}
-	p.exits(0, "trust", "--yes")
+	p.wantExit(0, "trust", "--yes")
 	for range 3 {
 		run := s.call("POST", "/api/v1/runs", `{"workflow": "greet"}`, 201)["run_id"].(string)
-		s.until(run, "waiting")
+		s.waitForState(run, "waiting")
 		status := s.call("GET", "/api/v1/runs/"+run, "", 200)
 		s.call("POST", "/api/v1/runs/"+run+"/decide", `{"step": "check", "decision": "approve", "digest": "`+
 			digestOf(status)+`"}`, 200)
-		s.until(run, "finished")
+		s.waitForState(run, "finished")
 		if got := s.call("GET", "/api/v1/runs/"+run, "", 200); got["outcome"] != "ok" {
 			t.Errorf("%v", got)
 		}

@@ -33,7 +33,7 @@ func TestSimulationsSendNoRequests(t *testing.T) {
 		"replies.yaml":   "replies: []\n",
 	} {
 		text = strings.ReplaceAll(text, "URL", server.URL)
-		put(t, filepath.Join(dir, name), strings.ReplaceAll(text, "HOST", server.Listener.Addr().String()))
+		writeApproved(t, filepath.Join(dir, name), strings.ReplaceAll(text, "HOST", server.Listener.Addr().String()))
 	}
 	espalier := func(args ...string) {
 		t.Helper()

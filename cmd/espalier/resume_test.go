@@ -13,10 +13,10 @@ import (
 
 // resume of a run that ends after the command has read it reports how the run ended.
 func TestResumeReportsAnEndThatComesMeanwhile(t *testing.T) {
-	p := newGated(t)
+	p := newGatedProject(t)
 	s := startServer(p)
 	const run = "11111111-1111-4111-8111-111111111111"
-	p.exits(4, "run", "gated", "--simulate", "--input", "question=why", "--run-id", run)
+	p.wantExit(4, "run", "gated", "--simulate", "--input", "question=why", "--run-id", run)
 	target, err := url.Parse(s.url)
 	if err != nil {
 		t.Fatal(err)

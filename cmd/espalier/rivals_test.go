@@ -24,8 +24,8 @@ import (
 	"github.com/espalier-run/espalier/internal/trust"
 )
 
-// own runs a command in a separate process.
-func (f *faulty) own(args ...string) (code int, stderr string) {
+// runSubprocess runs a command in a separate process.
+func (f *faultyProject) runSubprocess(args ...string) (code int, stderr string) {
 	f.t.Helper()
 	cmd := exec.Command("espalier", args...)
 	cmd.Dir, cmd.Env = f.dir, append(os.Environ(), "NO_COLOR=1", "HOME="+f.dir, "GORACE="+quickExit)
@@ -37,18 +37,18 @@ func (f *faulty) own(args ...string) (code int, stderr string) {
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// hold leaves a trace when the test releases it.
-const hold = `echo on > ../../../begun; read x < ../../../go; ` + trace
+// blockUntilReleased is a script that blocks until release, and then records its side effect.
+const blockUntilReleased = `echo on > ../../../begun; read x < ../../../go; ` + recordEffect
 
-// held resumes the run in a separate process, and returns when a step blocks it.
-func (f *faulty) held() *exec.Cmd {
+// resumeUntilBlocked resumes the run in a separate process, and returns when a step blocks it.
+func (f *faultyProject) resumeUntilBlocked() *exec.Cmd {
 	f.t.Helper()
 	for _, name := range []string{"begun", "go"} {
 		if err := syscall.Mkfifo(filepath.Join(f.dir, name), 0o600); err != nil {
 			f.t.Fatal(err)
 		}
 	}
-	cmd := exec.Command("espalier", "resume", errandRun)
+	cmd := exec.Command("espalier", "resume", testRunID)
 	cmd.Dir, cmd.Env = f.dir, append(os.Environ(), "NO_COLOR=1", "HOME="+f.dir, "GORACE="+quickExit)
 	if err := cmd.Start(); err != nil {
 		f.t.Fatal(err)
@@ -64,8 +64,8 @@ func (f *faulty) held() *exec.Cmd {
 	return cmd
 }
 
-// goOn releases the step and waits for the end of its process.
-func (f *faulty) goOn(cmd *exec.Cmd) {
+// release unblocks the step and waits for the end of its process.
+func (f *faultyProject) release(cmd *exec.Cmd) {
 	f.t.Helper()
 	if err := os.WriteFile(filepath.Join(f.dir, "go"), []byte("go\n"), 0); err != nil {
 		f.t.Fatal(err)
@@ -75,8 +75,8 @@ func (f *faulty) goOn(cmd *exec.Cmd) {
 	}
 }
 
-// begun starts a run of a program and leaves it to other processes.
-func (f *faulty) begun(p *ir.Program) {
+// startDetached starts a run of a program, which other processes then drive.
+func (f *faultyProject) startDetached(p *ir.Program) {
 	f.t.Helper()
 	approvals := trust.Open(func(name string) string { return map[string]string{"HOME": f.dir}[name] })
 	r, err := registry.OpenRuntime(filepath.Join(f.dir, ".espalier"), registry.RuntimeOptions{Trust: &approvals})
@@ -85,7 +85,7 @@ func (f *faulty) begun(p *ir.Program) {
 	}
 	defer r.Close()
 	r.Engine.Hold()
-	if err := r.Engine.Start(f.t.Context(), errandRun, &engine.Definition{Program: p}, json.RawMessage("{}"),
+	if err := r.Engine.Start(f.t.Context(), testRunID, &engine.Definition{Program: p}, json.RawMessage("{}"),
 		registry.RunOptions{AllowShell: true}.Encode(), journal.Actor{User: "eva"}); err != nil {
 		f.t.Fatal(err)
 	}
@@ -96,58 +96,58 @@ func (f *faulty) begun(p *ir.Program) {
 
 // TestTwoProcessesResumeOneRun checks that one process drives the run, and the other reports which one does.
 func TestTwoProcessesResumeOneRun(t *testing.T) {
-	f := newFaulty(t)
-	f.begun(blocks([]ir.Step{scripted("hold", hold)}))
-	first := f.held()
-	code, stderr := f.own("resume", errandRun)
+	f := newFaultyProject(t)
+	f.startDetached(newProgram([]ir.Step{scriptStep("hold", blockUntilReleased)}))
+	first := f.resumeUntilBlocked()
+	code, stderr := f.runSubprocess("resume", testRunID)
 	owner := regexp.MustCompile(fmt.Sprintf(`another process is driving this run: espalier, process %d on .+, since `,
 		first.Process.Pid))
 	if code != 6 || !owner.MatchString(stderr) {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}
-	f.goOn(first)
-	f.once("hold#0")
+	f.release(first)
+	f.wantEffects("hold#0")
 }
 
 // TestDecisionReachesTheActiveProcess checks that the process that drives the run accepts a decision of another
 // process, which succeeds.
 func TestDecisionReachesTheActiveProcess(t *testing.T) {
-	f := newFaulty(t)
-	f.begun(fan(ir.JoinAll, []ir.Step{scripted("x", hold)}, []ir.Step{approval("ask")}))
-	first := f.held()
-	if code, stderr := f.own("approve", errandRun); code != 0 ||
+	f := newFaultyProject(t)
+	f.startDetached(fanOut(ir.JoinAll, []ir.Step{scriptStep("x", blockUntilReleased)}, []ir.Step{gateStep("ask")}))
+	first := f.resumeUntilBlocked()
+	if code, stderr := f.runSubprocess("approve", testRunID); code != 0 ||
 		!strings.Contains(stderr, fmt.Sprintf("process %d", first.Process.Pid)) {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}
-	f.goOn(first)
-	f.once("a#0", "fan/x/x#0", "b#0")
+	f.release(first)
+	f.wantEffects("a#0", "fan/x/x#0", "b#0")
 }
 
 // TestOneOfManyApprovalsCounts checks that one approval is accepted, and the others report it.
 func TestOneOfManyApprovalsCounts(t *testing.T) {
-	f := newFaulty(t)
-	f.waits()
+	f := newFaultyProject(t)
+	f.startAtGate()
 	var wg sync.WaitGroup
 	codes := make([]int, 4)
 	for i := range codes {
-		wg.Go(func() { codes[i], _ = f.own("approve", errandRun, "--no-continue") })
+		wg.Go(func() { codes[i], _ = f.runSubprocess("approve", testRunID, "--no-continue") })
 	}
 	wg.Wait()
-	heard := 0
+	accepted := 0
 	for _, code := range codes {
 		switch code {
 		case 0:
-			heard++
+			accepted++
 		case 2:
 		default:
 			t.Errorf("exit code %d", code)
 		}
 	}
-	if heard != 1 {
-		t.Errorf("%d of %d approvals were taken", heard, len(codes))
+	if accepted != 1 {
+		t.Errorf("%d of %d approvals were accepted", accepted, len(codes))
 	}
-	f.try("resume", errandRun)
-	f.once("make#0", "hand_over#0")
+	f.run("resume", testRunID)
+	f.wantEffects("make#0", "hand_over#0")
 }
 
 // TestApproveAgainstTimeout checks that the first of both decides the gate, and that both sides report the same
@@ -155,22 +155,22 @@ func TestOneOfManyApprovalsCounts(t *testing.T) {
 func TestApproveAgainstTimeout(t *testing.T) {
 	approved, late := 0, 0
 	for i, timeout := range []ir.Millis{1, 60_000, 10, 20, 30, 40} {
-		f := newFaulty(t)
-		ask := approval("ask")
+		f := newFaultyProject(t)
+		ask := gateStep("ask")
 		ask.Action = ir.Gate{Decider: ir.Person, Timeout: timeout, OnTimeout: ir.TimeoutFail}
-		f.begun(blocks([]ir.Step{ask, traced("after")}))
-		code, stderr := f.own("approve", errandRun)
-		var a asked
-		if err := json.Unmarshal([]byte(f.exits(0, nil, "status", errandRun, "--json")), &a); err != nil {
+		f.startDetached(newProgram([]ir.Step{ask, effectStep("after")}))
+		code, stderr := f.runSubprocess("approve", testRunID)
+		var a statusOutput
+		if err := json.Unmarshal([]byte(f.wantExit(0, nil, "status", testRunID, "--json")), &a); err != nil {
 			t.Fatal(err)
 		}
 		switch {
 		case code == 0 && a.Outcome == "ok":
 			approved++
-			f.once("after#0")
+			f.wantEffects("after#0")
 		case code == 2 && a.Outcome == "failed":
 			late++
-			f.once()
+			f.wantEffects()
 		default:
 			t.Errorf("timeout %d ms: exit code %d, but %+v\n%s", timeout, code, a, strings.TrimSpace(stderr))
 		}
@@ -180,13 +180,13 @@ func TestApproveAgainstTimeout(t *testing.T) {
 	}
 }
 
-// interleaved is a journal that reports to the test how far a command has come.
-type interleaved struct {
+// observedStore is a journal that reports to the test how far a command has come.
+type observedStore struct {
 	journal.Store
 	claimed, posted func()
 }
 
-func (s *interleaved) Claim(ctx context.Context, run journal.RunID, me journal.Owner) (journal.Claim, error) {
+func (s *observedStore) Claim(ctx context.Context, run journal.RunID, me journal.Owner) (journal.Claim, error) {
 	claim, err := s.Store.Claim(ctx, run, me)
 	if err == nil {
 		s.claimed()
@@ -194,7 +194,7 @@ func (s *interleaved) Claim(ctx context.Context, run journal.RunID, me journal.O
 	return claim, err
 }
 
-func (s *interleaved) Enqueue(ctx context.Context, run journal.RunID, m journal.Message) (journal.Owner, error) {
+func (s *observedStore) Enqueue(ctx context.Context, run journal.RunID, m journal.Message) (journal.Owner, error) {
 	owner, err := s.Store.Enqueue(ctx, run, m)
 	s.posted()
 	return owner, err
@@ -204,26 +204,26 @@ func (s *interleaved) Enqueue(ctx context.Context, run journal.RunID, m journal.
 // decision of the other process in the inbox, and drives the run to its end.
 func TestApproveTwiceKeepsRunMoving(t *testing.T) {
 	for _, verb := range []string{"approve", "reject"} {
-		f := newFaulty(t)
-		f.waits()
+		f := newFaultyProject(t)
+		f.startAtGate()
 		claimed, posted := make(chan struct{}), make(chan struct{})
 		claim := sync.OnceFunc(func() {
 			close(claimed)
 			<-posted
 		})
 		loser, winner := *f, *f
-		loser.wrap = func(s journal.Store) journal.Store { return &interleaved{s, claim, func() {}} }
-		winner.wrap = func(s journal.Store) journal.Store {
-			return &interleaved{s, func() {}, sync.OnceFunc(func() { close(posted) })}
+		loser.wrapJournal = func(s journal.Store) journal.Store { return &observedStore{s, claim, func() {}} }
+		winner.wrapJournal = func(s journal.Store) journal.Store {
+			return &observedStore{s, func() {}, sync.OnceFunc(func() { close(posted) })}
 		}
 		var all sync.WaitGroup
-		all.Go(func() { loser.exits(2, []string{"was already approved"}, verb, errandRun) })
+		all.Go(func() { loser.wantExit(2, []string{"was already approved"}, verb, testRunID) })
 		<-claimed
-		winner.exits(0, nil, "approve", errandRun)
+		winner.wantExit(0, nil, "approve", testRunID)
 		all.Wait()
-		if status := f.exits(0, nil, "status", errandRun, "--json"); !strings.Contains(status, `"outcome": "ok"`) {
+		if status := f.wantExit(0, nil, "status", testRunID, "--json"); !strings.Contains(status, `"outcome": "ok"`) {
 			t.Errorf("approve and %s leave the run as %s", verb, status)
 		}
-		f.once("make#0", "hand_over#0")
+		f.wantEffects("make#0", "hand_over#0")
 	}
 }

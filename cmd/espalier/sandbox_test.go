@@ -11,10 +11,9 @@ import (
 	"github.com/espalier-run/espalier/internal/process"
 )
 
-// TestNothingIsUnconfinedInSilence: on a machine that cannot confine commands,
-// --sandbox refuses before anything starts, whoever runs the command; and what
-// runs no commands runs.
-func TestNothingIsUnconfinedInSilence(t *testing.T) {
+// TestUnavailableSandboxStopsTheRun checks that on a machine that cannot confine commands, --sandbox refuses before
+// anything starts, whether a script, a tool or an agent runs the command. Workflows without commands run.
+func TestUnavailableSandboxStopsTheRun(t *testing.T) {
 	head := func(name string) string {
 		return "---\nname: " + name + "\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Do something.\n---\n"
 	}
@@ -31,9 +30,9 @@ func TestNothingIsUnconfinedInSilence(t *testing.T) {
 	for name, flow := range flows {
 		for _, how := range []string{"--sandbox", "--simulate"} {
 			dir := t.TempDir()
-			put(t, filepath.Join(dir, name+".md"), flow)
-			put(t, filepath.Join(dir, "act.script.yaml"), "replies: [{step: act, reply: Done.}]\n")
-			put(t, filepath.Join(dir, "espalier.yaml"), "sandbox: true\n")
+			writeApproved(t, filepath.Join(dir, name+".md"), flow)
+			writeApproved(t, filepath.Join(dir, "act.script.yaml"), "replies: [{step: act, reply: Done.}]\n")
+			writeApproved(t, filepath.Join(dir, "espalier.yaml"), "sandbox: true\n")
 			var told bytes.Buffer
 			args := []string{"run", name + ".md", "--allow-shell", how}
 			if name == "agent" && how == "--sandbox" {
@@ -61,7 +60,7 @@ func TestNothingIsUnconfinedInSilence(t *testing.T) {
 func TestGapsOfTheSandboxAreNamed(t *testing.T) {
 	const gap = "Landlock (ABI 5); not confined: signals to your other processes"
 	dir := t.TempDir()
-	put(t, filepath.Join(dir, "calm.md"), "---\nname: calm\nkind: agent-flow/workflow\nversion: 1.0.0\n"+
+	writeApproved(t, filepath.Join(dir, "calm.md"), "---\nname: calm\nkind: agent-flow/workflow\nversion: 1.0.0\n"+
 		"description: Do something.\n---\n```step\nid: act\ntype: transform\ndescription: Act\n"+
 		"code: {language: sh, script: echo done}\nwrites: [output.x]\n```\n")
 	espalier := func(args ...string) string {

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	if cache, err := os.UserCacheDir(); err == nil { // also for programs with another home folder
 		os.Setenv("XDG_CACHE_HOME", cache)
 	}
-	testscript.Main(prepared{m}, map[string]func(){"espalier": main, "espalier-person": person})
+	testscript.Main(prepared{m}, map[string]func(){"espalier": main, "espalier-person": runSimulatedUser})
 }
 
 // prepared loads the Python interpreter before the tests, so that none of them is the first use.

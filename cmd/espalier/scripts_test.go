@@ -21,16 +21,18 @@ func TestCLIScriptEndsWithUs(t *testing.T) {
 	}{"terminated": {syscall.SIGTERM, 130}, "interrupted": {syscall.SIGINT, 130}, "killed": {syscall.SIGKILL, -1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k := newKilled(t, 0)
+			k := newChainProject(t, 0)
 			alive := filepath.Join(k.dir, "alive")
 			if err := syscall.Mkfifo(alive, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			put(t, filepath.Join(k.dir, "agentfile.yaml"), "version: 1.0.0\n")
-			put(t, filepath.Join(k.dir, "workflows", "w", "workflow.yaml"), "specVersion: \"1.0\"\nname: w\nversion: "+
-				"1.0.0\ndescription: Publishes\ntrigger: {type: command}\nsteps:\n  - {id: publish, name: Publish, "+
-				"action: shell, script: {bash: scripts/cli/run.sh}, goal: Publish it.}\n")
-			put(t, filepath.Join(k.dir, "workflows", "w", "scripts", "cli", "run.sh"),
+			writeApproved(t, filepath.Join(k.dir, "agentfile.yaml"), "version: 1.0.0\n")
+			writeApproved(t, filepath.Join(k.dir, "workflows", "w", "workflow.yaml"),
+				"specVersion: \"1.0\"\nname: w\nversion: "+
+					"1.0.0\ndescription: Publishes\ntrigger: {type: command}\nsteps:\n"+
+					"  - {id: publish, name: Publish, "+
+					"action: shell, script: {bash: scripts/cli/run.sh}, goal: Publish it.}\n")
+			writeApproved(t, filepath.Join(k.dir, "workflows", "w", "scripts", "cli", "run.sh"),
 				"exec 9>"+alive+"\n(trap '' TERM INT; sleep 1000) &\necho begun >&2\nsleep 1000\n")
 			cmd := k.command("run", "w", "--scripts", "--allow-shell")
 			notes, err := cmd.StderrPipe()

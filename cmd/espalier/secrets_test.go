@@ -20,22 +20,22 @@ import (
 	"github.com/espalier-run/espalier/internal/report/reporttest"
 )
 
-// planted is a secret that every encoding changes.
-const planted = `hush&k3y+"9Zq"=vault~42`
+// plantedSecret is a secret that every encoding changes.
+const plantedSecret = `hush&k3y+"9Zq"=vault~42`
 
-// needles are what must be found nowhere: the secret in every form, and halves
+// secretForms are what must be found nowhere: the secret in every form, and halves
 // of it.
-func needles() map[string]string {
-	quoted, err := json.Marshal(planted)
+func secretForms() map[string]string {
+	quoted, err := json.Marshal(plantedSecret)
 	if err != nil {
 		panic(err)
 	}
 	out := map[string]string{
-		"plain": planted, "JSON": strings.Trim(string(quoted), `"`), "query": url.QueryEscape(planted), "path": url.PathEscape(planted),
-		"first half": planted[:10], "second half": planted[len(planted)-10:],
+		"plain": plantedSecret, "JSON": strings.Trim(string(quoted), `"`), "query": url.QueryEscape(plantedSecret), "path": url.PathEscape(plantedSecret),
+		"first half": plantedSecret[:10], "second half": plantedSecret[len(plantedSecret)-10:],
 	}
 	for before := range 3 {
-		text := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", before) + planted + "yyy"))
+		text := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", before) + plantedSecret + "yyy"))
 		out[fmt.Sprintf("base64 after %d", before)] = text[4:28]
 	}
 	return out
@@ -45,9 +45,10 @@ func needles() map[string]string {
 func everyForm() string {
 	e := base64.StdEncoding
 	return strings.Join([]string{
-		planted, e.EncodeToString([]byte(planted)), e.EncodeToString([]byte("u" + planted)),
-		e.EncodeToString([]byte("u:" + planted + "!")),
-		url.QueryEscape(planted), url.PathEscape(planted), "https://x.example/?k=" + url.QueryEscape(planted) + "&z=1",
+		plantedSecret, e.EncodeToString([]byte(plantedSecret)), e.EncodeToString([]byte("u" + plantedSecret)),
+		e.EncodeToString([]byte("u:" + plantedSecret + "!")),
+		url.QueryEscape(plantedSecret), url.PathEscape(plantedSecret),
+		"https://x.example/?k=" + url.QueryEscape(plantedSecret) + "&z=1",
 	}, " ")
 }
 
@@ -59,9 +60,9 @@ func quote(text string) string {
 	return string(raw)
 }
 
-func planting() *shape {
+func secretShape() *shape {
 	return &shape{
-		errand: errand{Run: []string{
+		simulatedUser: simulatedUser{Run: []string{
 			"planted.md", "--script", "planted.script.yaml", "--allow-shell", "--input", "token=secret://vault",
 		}},
 		files: map[string]string{
@@ -127,10 +128,10 @@ type: transform
 description: Leave a file with the token in its name.
 reads: [state.printed]
 writes: [output.same]
-output_files: [` + quote("for-"+planted+".txt") + `]
+output_files: [` + quote("for-"+plantedSecret+".txt") + `]
 code:
   language: sh
-  script: ` + quote("cat ../../../forms.txt; : "+quote(planted)) + `
+  script: ` + quote("cat ../../../forms.txt; : "+quote(plantedSecret)) + `
 ` + "```\n",
 			"planted.script.yaml": `replies:
   - step: ask
@@ -140,13 +141,13 @@ code:
   - step: ask
     turn: 2
     tools:
-      - {name: vault.read, input: {key: ` + quote(planted) + `}}
+      - {name: vault.read, input: {key: ` + quote(plantedSecret) + `}}
   - step: ask
     turn: 3
     reply: ` + quote(everyForm()) + `
 tools:
   vault.read:
-    - input: {key: ` + quote(planted) + `}
+    - input: {key: ` + quote(plantedSecret) + `}
       output: {found: ` + quote(everyForm()) + `}
 `,
 		},
@@ -159,46 +160,46 @@ tools:
 // commands and tools get to see the real one, and every run ends like the
 // undisturbed one.
 func TestSecretsStayOut(t *testing.T) {
-	t.Setenv("PLANTED_SECRET", planted)
-	collector := collected(t)
+	t.Setenv("PLANTED_SECRET", plantedSecret)
+	collector := startCollector(t)
 	t.Setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "SPAN_ONLY")
-	s := planting()
-	calm := s.project(t)
-	back := s.process(t, calm, s.errand)
-	want := s.look(t, calm, back)
-	if !strings.HasPrefix(want.standing, "finished ok") {
-		t.Fatalf("undisturbed: %s\n%s", want.standing, s.screens.String())
+	s := secretShape()
+	calm := s.createProject(t)
+	back := s.runProcess(t, calm, s.simulatedUser)
+	want := s.collectOutcome(t, calm, back)
+	if !strings.HasPrefix(want.status, "finished ok") {
+		t.Fatalf("undisturbed: %s\n%s", want.status, s.stderr.String())
 	}
 	if !strings.Contains(want.output, "[secret vault]") {
 		t.Errorf("the output does not tell where the secret was: %s", want.output)
 	}
-	if strings.Contains(s.screens.String(), "tool Bash failed") {
-		t.Errorf("the tool did not work:\n%s", s.screens.String())
+	if strings.Contains(s.stderr.String(), "tool Bash failed") {
+		t.Errorf("the tool did not work:\n%s", s.stderr.String())
 	}
-	proof := proven(t, calm)
-	screens(t, calm)
-	clean(t, "undisturbed", calm)
+	proof := checkCommandGotSecret(t, calm)
+	checkOutputsHoldNoSecret(t, calm)
+	checkFilesHoldNoSecret(t, "undisturbed", calm)
 	for stop := 1; stop <= back.Writes; stop++ {
 		label := fmt.Sprintf("killed at write %d", stop)
-		dir := s.project(t)
-		one := s.errand
-		one.Stop, one.After = stop, stop%2 == 0
-		if s.process(t, dir, one) != nil {
+		dir := s.createProject(t)
+		one := s.simulatedUser
+		one.KillAt, one.After = stop, stop%2 == 0
+		if s.runProcess(t, dir, one) != nil {
 			t.Fatalf("%s: it was not killed", label)
 		}
-		clean(t, label, dir)
-		ended := s.process(t, dir, s.errand)
-		clean(t, label+" and resumed", dir)
-		if different := s.look(t, dir, ended).differences(&want); len(different) > 0 {
+		checkFilesHoldNoSecret(t, label, dir)
+		ended := s.runProcess(t, dir, s.simulatedUser)
+		checkFilesHoldNoSecret(t, label+" and resumed", dir)
+		if different := s.collectOutcome(t, dir, ended).differences(&want); len(different) > 0 {
 			t.Errorf("%s:\n%s", label, strings.Join(different, "\n"))
 		}
-		if got := proven(t, dir); got != proof {
+		if got := checkCommandGotSecret(t, dir); got != proof {
 			t.Errorf("%s: the command saw something else than in the undisturbed run", label)
 		}
 		os.RemoveAll(dir)
 	}
-	leaks(t, "the screen", s.screens.String())
-	leaks(t, "a span", collector.Text())
+	checkNoSecret(t, "the screen", s.stderr.String())
+	checkNoSecret(t, "a span", collector.Text())
 	told := map[string]bool{} // by what spans tell of
 	for _, span := range collector.Spans() {
 		for key, value := range reporttest.Attributes(span.Attributes) {
@@ -216,31 +217,31 @@ func TestSecretsStayOut(t *testing.T) {
 	}
 }
 
-// leaks looks for the secret in a text.
-func leaks(t *testing.T, where, text string) {
+// checkNoSecret looks for the secret in a text.
+func checkNoSecret(t *testing.T, where, text string) {
 	t.Helper()
-	for form, needle := range needles() {
+	for form, needle := range secretForms() {
 		if i := strings.Index(text, needle); i >= 0 {
 			t.Errorf("%s holds the secret (%s): …%q…", where, form, text[max(0, i-60):min(len(text), i+len(needle)+20)])
 		}
 	}
 }
 
-// clean looks for the secret in every byte and every name below .espalier.
-func clean(t *testing.T, label, dir string) {
+// checkFilesHoldNoSecret looks for the secret in every byte and every name below .espalier.
+func checkFilesHoldNoSecret(t *testing.T, label, dir string) {
 	t.Helper()
 	files := 0
 	err := filepath.WalkDir(filepath.Join(dir, ".espalier"), func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		leaks(t, label+": the name of "+path, d.Name())
+		checkNoSecret(t, label+": the name of "+path, d.Name())
 		if !d.Type().IsRegular() {
 			return nil
 		}
 		raw, err := os.ReadFile(path)
 		files++
-		leaks(t, label+": "+path, string(raw))
+		checkNoSecret(t, label+": "+path, string(raw))
 		return err
 	})
 	if err != nil || files < 3 {
@@ -248,24 +249,24 @@ func clean(t *testing.T, label, dir string) {
 	}
 }
 
-// proven is the digest of what the command was given; it must hold the real value.
-func proven(t *testing.T, dir string) string {
+// checkCommandGotSecret checks that the command received the real value, and returns the digest of its input.
+func checkCommandGotSecret(t *testing.T, dir string) string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(dir, "proof"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	given := standardInput(map[string]string{"said": everyForm(), "token": planted})
+	given := standardInput(map[string]string{"said": everyForm(), "token": plantedSecret})
 	sum := sha256.Sum256(given)
 	for line := range strings.Lines(string(raw)) {
 		if !strings.HasPrefix(line, hex.EncodeToString(sum[:])) {
-			t.Errorf("the command was not given the real value: %s", line)
+			t.Errorf("the command did not receive the real value: %s", line)
 		}
 	}
 	return strings.Fields(string(raw))[0]
 }
 
-// standardInput is what a script finds on its standard input.
+// standardInput returns what a script reads from its standard input.
 func standardInput(reads map[string]string) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -276,20 +277,20 @@ func standardInput(reads map[string]string) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// screens looks for the secret in whatever can be shown of a run.
-func screens(t *testing.T, dir string) {
+// checkOutputsHoldNoSecret looks for the secret in the output of every command that shows a run.
+func checkOutputsHoldNoSecret(t *testing.T, dir string) {
 	t.Helper()
 	for _, args := range [][]string{
-		{"status", errandRun},
-		{"status", errandRun, "--json"},
-		{"status", errandRun, "--step", "print"},
-		{"status", errandRun, "--step", "break", "--json"},
-		{"transcript", errandRun},
-		{"transcript", errandRun, "--pretty"},
-		{"output", errandRun},
-		{"audit", "verify", errandRun},
+		{"status", testRunID},
+		{"status", testRunID, "--json"},
+		{"status", testRunID, "--step", "print"},
+		{"status", testRunID, "--step", "break", "--json"},
+		{"transcript", testRunID},
+		{"transcript", testRunID, "--pretty"},
+		{"output", testRunID},
+		{"audit", "verify", testRunID},
 		{"runs"},
-		{"graph", errandRun},
+		{"graph", testRunID},
 	} {
 		cmd := exec.Command("espalier", args...)
 		cmd.Dir = dir
@@ -298,7 +299,7 @@ func screens(t *testing.T, dir string) {
 		if err != nil {
 			t.Errorf("espalier %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
-		leaks(t, "espalier "+strings.Join(args, " "), string(out))
+		checkNoSecret(t, "espalier "+strings.Join(args, " "), string(out))
 		if args[0] == "transcript" && !bytes.Contains(out, []byte("[secret vault]")) {
 			t.Errorf("espalier %s does not tell where the secret was:\n%s", strings.Join(args, " "), out)
 		}

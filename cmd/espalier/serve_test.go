@@ -21,7 +21,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// serverProcess is a server in a process of its own.
+// serverProcess is a server in a separate process.
 type serverProcess struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -84,17 +84,17 @@ func (s *serverProcess) call(method, path, body string, want int) map[string]any
 	return out
 }
 
-// until asks for a run until it is in a state.
-func (s *serverProcess) until(run, state string) {
+// waitForState asks for a run until it is in a state.
+func (s *serverProcess) waitForState(run, state string) {
 	s.t.Helper()
-	s.untilOne(run, state)
+	s.waitForAnyState(run, state)
 }
 
-// untilReady asks the server until it is ready, for up to a minute.
-func (s *serverProcess) untilReady() {
+// waitReady asks the server until it is ready, for up to a minute.
+func (s *serverProcess) waitReady() {
 	s.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		status, body := s.answer("GET", "/readyz", "")
+		status, body := s.requestText("GET", "/readyz", "")
 		if status == 200 {
 			return
 		}
@@ -104,8 +104,8 @@ func (s *serverProcess) untilReady() {
 	}
 }
 
-// untilOne asks for a run until it is in one of several states.
-func (s *serverProcess) untilOne(run string, states ...string) {
+// waitForAnyState asks for a run until it is in one of several states.
+func (s *serverProcess) waitForAnyState(run string, states ...string) {
 	s.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		got := s.call("GET", "/api/v1/runs/"+run, "", 200)
@@ -120,8 +120,8 @@ func (s *serverProcess) untilOne(run string, states ...string) {
 
 func TestKilledServerContinuesItsRunsAfterARestart(t *testing.T) {
 	p := newAWF(t, awfChain)
-	put(t, filepath.Join(p.dir, "espalier.yaml"), "allow: {shell: true}\n")
-	put(t, filepath.Join(p.dir, "hold"), "b")
+	writeApproved(t, filepath.Join(p.dir, "espalier.yaml"), "allow: {shell: true}\n")
+	writeApproved(t, filepath.Join(p.dir, "hold"), "b")
 	s := startServer(p)
 	run := s.call("POST", "/api/v1/runs", `{"workflow": "flow"}`, 201)["run_id"].(string)
 	// waits for the step
@@ -134,10 +134,10 @@ func TestKilledServerContinuesItsRunsAfterARestart(t *testing.T) {
 	s.cmd.Wait()
 	var log bytes.Buffer
 	s = startServerTo(p, &log)
-	s.until(run, "unknown") // the command may have done its work
+	s.waitForState(run, "unknown") // the command may have done its work
 	s.call("POST", "/api/v1/runs/"+run+"/resolve", `{"step": "b", "answer": "rerun"}`, 200)
-	s.until(run, "finished")
-	p.trace("a", "b", "b", "c")
+	s.waitForState(run, "finished")
+	p.wantTrace("a", "b", "b", "c")
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -153,12 +153,12 @@ func TestKilledServerContinuesItsRunsAfterARestart(t *testing.T) {
 // What a terminal decides, a server drives, and the other way round.
 func TestTerminalAndServerShareRuns(t *testing.T) {
 	p := newAWF(t, awfChain)
-	put(t, filepath.Join(p.dir, "espalier.yaml"), "allow: {shell: true}\n")
+	writeApproved(t, filepath.Join(p.dir, "espalier.yaml"), "allow: {shell: true}\n")
 	s := startServer(p)
-	p.exits(0, "run", "flow", "--detach", "--run-id", awfRun)
-	s.until(awfRun, "finished")
-	p.trace("a", "b", "c")
-	if out := p.exits(0, "status", awfRun, "--json"); !strings.Contains(out, "finished") {
+	p.wantExit(0, "run", "flow", "--detach", "--run-id", awfRunID)
+	s.waitForState(awfRunID, "finished")
+	p.wantTrace("a", "b", "c")
+	if out := p.wantExit(0, "status", awfRunID, "--json"); !strings.Contains(out, "finished") {
 		t.Error(out)
 	}
 }
@@ -166,21 +166,21 @@ func TestTerminalAndServerShareRuns(t *testing.T) {
 // The records of a run that has the id of a removed one are its own, also if one process has written both.
 func TestServerWritesRecordsOfAnIDThatIsUsedAgain(t *testing.T) {
 	p := newAWF(t, awfChain)
-	put(t, filepath.Join(p.dir, "espalier.yaml"), "allow: {shell: true}\n")
-	put(t, filepath.Join(p.dir, "hold"), "a")
+	writeApproved(t, filepath.Join(p.dir, "espalier.yaml"), "allow: {shell: true}\n")
+	writeApproved(t, filepath.Join(p.dir, "hold"), "a")
 	s := startServer(p)
-	p.exits(0, "run", "flow", "--detach", "--run-id", awfRun)
+	p.wantExit(0, "run", "flow", "--detach", "--run-id", awfRunID)
 	if _, err := os.ReadFile(filepath.Join(p.dir, "held")); err != nil { // waits for the step
 		t.Fatal(err)
 	}
-	p.exits(0, "cancel", awfRun)
-	s.until(awfRun, "finished")
-	p.exits(0, "audit", "verify", awfRun) // which completes the records that the server still has to write
-	p.exits(0, "runs", "rm", awfRun)
-	p.exits(0, "run", "flow", "--detach", "--run-id", awfRun)
-	s.until(awfRun, "finished")
-	p.trace("a", "a", "b", "c") // the first is of the removed run
-	p.exits(0, "audit", "verify", awfRun)
+	p.wantExit(0, "cancel", awfRunID)
+	s.waitForState(awfRunID, "finished")
+	p.wantExit(0, "audit", "verify", awfRunID) // which completes the records that the server still has to write
+	p.wantExit(0, "runs", "rm", awfRunID)
+	p.wantExit(0, "run", "flow", "--detach", "--run-id", awfRunID)
+	s.waitForState(awfRunID, "finished")
+	p.wantTrace("a", "a", "b", "c") // the first is of the removed run
+	p.wantExit(0, "audit", "verify", awfRunID)
 }
 
 func TestServeRefusesToBeReachedWithoutUsersAndEncryption(t *testing.T) {
@@ -208,17 +208,17 @@ func TestServeRefusesToBeReachedWithoutUsersAndEncryption(t *testing.T) {
 	if taken, err := net.Listen("tcp", "127.0.0.1:7477"); err == nil { // or another program has it
 		defer taken.Close()
 	}
-	if out := p.exits(6, "serve"); !strings.Contains(out, "cannot listen on 127.0.0.1:7477") {
+	if out := p.wantExit(6, "serve"); !strings.Contains(out, "cannot listen on 127.0.0.1:7477") {
 		t.Error(out)
 	}
-	p.exits(0, "user", "add", "ana", "--role", "viewer")
-	p.exits(0, "user", "roles", "ana", "operator", "approver:legal")
-	p.exits(0, "user", "logout", "ana")
-	if out := p.exits(0, "user", "list"); !strings.Contains(out, "ana  operator, approver:legal") {
+	p.wantExit(0, "user", "add", "ana", "--role", "viewer")
+	p.wantExit(0, "user", "roles", "ana", "operator", "approver:legal")
+	p.wantExit(0, "user", "logout", "ana")
+	if out := p.wantExit(0, "user", "list"); !strings.Contains(out, "ana  operator, approver:legal") {
 		t.Error(out)
 	}
-	p.exits(0, "user", "remove", "ana")
-	if out := p.exits(0, "user", "list"); strings.Contains(out, "ana") {
+	p.wantExit(0, "user", "remove", "ana")
+	if out := p.wantExit(0, "user", "list"); strings.Contains(out, "ana") {
 		t.Error(out)
 	}
 }
@@ -233,11 +233,11 @@ func TestTriggersOfAgentfileReachTheServerAndAgents(t *testing.T) {
 		"maker":  `{type: command, input_var: TOPIC, commands: {create: "/agentfile:create <name>", list: "/agentfile:list"}}`,
 		"talker": `{type: natural-language, input_var: TOPIC}`,
 	} {
-		p.file("workflows/"+name+"/agents/a.md", "# A\n", 0o600)
-		p.file("workflows/"+name+"/workflow.yaml", "specVersion: \"1.0\"\nname: "+name+
+		p.writeFile("workflows/"+name+"/agents/a.md", "# A\n", 0o600)
+		p.writeFile("workflows/"+name+"/workflow.yaml", "specVersion: \"1.0\"\nname: "+name+
 			"\nversion: 1.0.0\ndescription: Greet people\ntrigger: "+trigger+"\n"+steps, 0o600)
 	}
-	p.file("espalier.yaml", "triggers: {talker: {simulate: true}}\n", 0o600)
+	p.writeFile("espalier.yaml", "triggers: {talker: {simulate: true}}\n", 0o600)
 
 	found := map[string]any{}
 	server := startServer(p)

@@ -21,8 +21,8 @@ import (
 func TestOneSignalParksAfterTheGracePeriod(t *testing.T) {
 	for _, signal := range []os.Signal{syscall.SIGTERM, syscall.SIGHUP} {
 		p := newAWF(t, awfChain)
-		put(t, filepath.Join(p.dir, "espalier.yaml"), "allow: {shell: true}\ngrace_period: 100ms\n")
-		cmd := p.begin("b")
+		writeApproved(t, filepath.Join(p.dir, "espalier.yaml"), "allow: {shell: true}\ngrace_period: 100ms\n")
+		cmd := p.runUntilHeld("b")
 		if err := cmd.Process.Signal(signal); err != nil {
 			t.Fatal(err)
 		}
@@ -30,18 +30,18 @@ func TestOneSignalParksAfterTheGracePeriod(t *testing.T) {
 		if code := cmd.ProcessState.ExitCode(); code != 130 {
 			t.Errorf("%v: exit code %d", signal, code)
 		}
-		if status := p.exits(0, "status", awfRun, "--json"); !strings.Contains(status, `"state": "unknown"`) {
+		if status := p.wantExit(0, "status", awfRunID, "--json"); !strings.Contains(status, `"state": "unknown"`) {
 			t.Errorf("%v leaves the run as %s", signal, status)
 		}
-		p.exits(0, "resume", awfRun, "--from", "current")
-		p.trace("a", "b", "b", "c")
+		p.wantExit(0, "resume", awfRunID, "--from", "current")
+		p.wantTrace("a", "b", "b", "c")
 	}
 }
 
 // TestWorkReloadsOnHangup: a worker goes on after SIGHUP, with the configuration of that time.
 func TestWorkReloadsOnHangup(t *testing.T) {
 	p := newAWF(t, awfChain)
-	put(t, filepath.Join(p.dir, "espalier.yaml"), "{}\n")
+	writeApproved(t, filepath.Join(p.dir, "espalier.yaml"), "{}\n")
 	worker := p.command("work")
 	stderr, err := worker.StderrPipe()
 	if err != nil {
@@ -51,15 +51,15 @@ func TestWorkReloadsOnHangup(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := newLines(stderr)
-	lines.until(t, "Working in")
-	put(t, filepath.Join(p.dir, "espalier.yaml"), "allow: {shell: true}\n")
+	lines.skipTo(t, "Working in")
+	writeApproved(t, filepath.Join(p.dir, "espalier.yaml"), "allow: {shell: true}\n")
 	if err := worker.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	lines.until(t, "Reloading")
-	lines.until(t, "Working in")
-	p.exits(0, "run", "flow", "--detach", "--run-id", awfRun)
-	p.exits(0, "transcript", awfRun, "--follow")
+	lines.skipTo(t, "Reloading")
+	lines.skipTo(t, "Working in")
+	p.wantExit(0, "run", "flow", "--detach", "--run-id", awfRunID)
+	p.wantExit(0, "transcript", awfRunID, "--follow")
 	if err := worker.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestWorkReloadsOnHangup(t *testing.T) {
 	if code := worker.ProcessState.ExitCode(); code != 130 {
 		t.Errorf("exit code %d", code)
 	}
-	p.trace("a", "b", "c")
+	p.wantTrace("a", "b", "c")
 }
 
 // lines reads what a command prints, line by line.
@@ -75,8 +75,8 @@ type lines struct{ *bufio.Scanner }
 
 func newLines(r io.Reader) lines { return lines{bufio.NewScanner(r)} }
 
-// until reads up to a line that holds a text.
-func (l lines) until(t *testing.T, text string) {
+// skipTo reads up to a line that holds a text.
+func (l lines) skipTo(t *testing.T, text string) {
 	t.Helper()
 	for l.Scan() {
 		if strings.Contains(l.Text(), text) {
@@ -115,13 +115,13 @@ func TestRunThatFinishesWhileStoppingIsReportedAsFinished(t *testing.T) {
 	} {
 		signal := c.signal
 		p := newAWF(t, c.states)
-		put(t, filepath.Join(p.dir, ".awf", "workflows", "child.yaml"), "name: child\n"+
+		writeApproved(t, filepath.Join(p.dir, ".awf", "workflows", "child.yaml"), "name: child\n"+
 			"outputs: {result: '{{.states.last.Output}}'}\nhooks: {workflow_end: [{log: over}]}\n"+
 			"states:\n  initial: last\n  last: {"+command+"}\n"+done)
 		if err := syscall.Mkfifo(filepath.Join(p.dir, "release"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		cmd := p.command("run", "flow", "--run-id", awfRun)
+		cmd := p.command("run", "flow", "--run-id", awfRunID)
 		var stdout strings.Builder
 		cmd.Stdout = &stdout
 		stderr, err := cmd.StderrPipe()
@@ -139,9 +139,9 @@ func TestRunThatFinishesWhileStoppingIsReportedAsFinished(t *testing.T) {
 		}
 		said := newLines(stderr)
 		if signal == syscall.SIGTERM {
-			said.until(t, "Stopping. Running commands and calls have 10s to finish.") // the default
+			said.skipTo(t, "Stopping. Running commands and calls have 10s to finish.") // the default
 		} else {
-			said.until(t, "Waiting for running commands and calls.")
+			said.skipTo(t, "Waiting for running commands and calls.")
 		}
 		if err := os.WriteFile(filepath.Join(p.dir, "release"), []byte("the result\n"), 0o600); err != nil {
 			t.Fatal(err)
@@ -165,12 +165,12 @@ func TestSignalToStopDuringAReloadEndsTheProcess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newAWF(t, "  initial: last\n  last: {type: step, command: 'echo last > held; cat release', "+
 				"on_success: done}\n  done: {type: terminal}\n")
-			put(t, filepath.Join(p.dir, "espalier.yaml"), "allow: {shell: true}\ngrace_period: 10m\n")
+			writeApproved(t, filepath.Join(p.dir, "espalier.yaml"), "allow: {shell: true}\ngrace_period: 10m\n")
 			fifo := filepath.Join(p.dir, "release")
 			if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			p.exits(0, "run", "flow", "--detach", "--run-id", awfRun)
+			p.wantExit(0, "run", "flow", "--detach", "--run-id", awfRunID)
 			cmd := p.command(args...)
 			stderr, err := cmd.StderrPipe()
 			if err != nil {
@@ -191,7 +191,7 @@ func TestSignalToStopDuringAReloadEndsTheProcess(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				lines.until(t, stopping)
+				lines.skipTo(t, stopping)
 			}
 			go os.WriteFile(fifo, []byte("the result\n"), 0o600) // if the command still waits
 			for lines.Scan() {
@@ -200,7 +200,7 @@ func TestSignalToStopDuringAReloadEndsTheProcess(t *testing.T) {
 			if code := cmd.ProcessState.ExitCode(); code != 130 {
 				t.Errorf("exit code %d", code)
 			}
-			if status := p.exits(0, "status", awfRun, "--json"); !strings.Contains(status, `"outcome": "ok"`) {
+			if status := p.wantExit(0, "status", awfRunID, "--json"); !strings.Contains(status, `"outcome": "ok"`) {
 				t.Error(status)
 			}
 		})
@@ -227,7 +227,7 @@ func TestInterruptKeepsTheReplyOfARunningCall(t *testing.T) {
   two: {type: step, command: 'sh ./step two', on_success: done}
   done: {type: terminal}
 `)
-			put(t, filepath.Join(p.dir, "espalier.yaml"), "allow: {shell: true}\n")
+			writeApproved(t, filepath.Join(p.dir, "espalier.yaml"), "allow: {shell: true}\n")
 			begin := func(args ...string) (*exec.Cmd, lines) {
 				cmd := p.command(args...)
 				stderr, err := cmd.StderrPipe()
@@ -242,20 +242,20 @@ func TestInterruptKeepsTheReplyOfARunningCall(t *testing.T) {
 			}
 			if name != "alone" {
 				_, said := begin("work")
-				said.until(t, "Working in")
+				said.skipTo(t, "Working in")
 			}
-			cmd, said := begin("run", "flow", "--run-id", awfRun)
+			cmd, said := begin("run", "flow", "--run-id", awfRunID)
 			<-asked
 			if err := cmd.Process.Signal(os.Interrupt); err != nil {
 				t.Fatal(err)
 			}
-			said.until(t, "Waiting for running commands and calls.")
+			said.skipTo(t, "Waiting for running commands and calls.")
 			close(proceed)
-			said.until(t, "one  done")
+			said.skipTo(t, "one  done")
 			if name == "alone" {
-				said.until(t, "is interrupted")
-				p.exits(0, "resume", awfRun)
-				p.trace("two")
+				said.skipTo(t, "is interrupted")
+				p.wantExit(0, "resume", awfRunID)
+				p.wantTrace("two")
 				return
 			}
 			rest := ""

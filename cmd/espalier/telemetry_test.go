@@ -22,8 +22,8 @@ import (
 	"github.com/espalier-run/espalier/internal/report/reporttest"
 )
 
-// collected makes every process of a test export to a collector without delay.
-func collected(t *testing.T) *reporttest.Collector {
+// startCollector makes every process of a test export to a collector without delay.
+func startCollector(t *testing.T) *reporttest.Collector {
 	t.Helper()
 	c := reporttest.NewCollector(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
@@ -31,8 +31,8 @@ func collected(t *testing.T) *reporttest.Collector {
 	return c
 }
 
-// named formats a span as one line.
-func named(s *tracepb.Span) string {
+// spanLine formats a span as one line.
+func spanLine(s *tracepb.Span) string {
 	line := s.Name
 	if s.Status.GetCode() == tracepb.Status_STATUS_CODE_ERROR {
 		line += " ERROR " + s.Status.Message
@@ -43,23 +43,23 @@ func named(s *tracepb.Span) string {
 	return line
 }
 
-// tree formats a trace. Either of two parallel workers may finish first.
-func tree(spans []*tracepb.Span) string {
+// formatTrace formats a trace. Either of two parallel workers may finish first.
+func formatTrace(spans []*tracepb.Span) string {
 	at := func(name string) int {
 		return slices.IndexFunc(spans, func(s *tracepb.Span) bool { return s.Name == name })
 	}
 	if north, south := at("step look.NORTH"), at("step look.SOUTH"); north > south && south >= 0 {
 		spans[north], spans[south] = spans[south], spans[north]
 	}
-	return reporttest.Tree(spans, named)
+	return reporttest.Tree(spans, spanLine)
 }
 
-// telling is a project whose workflow covers everything in a trace: parallel agents that call tools, a child run, a
-// step that succeeds after a retry, one that fails, and a gate.
-func telling() *shape {
+// telemetryShape is a project whose workflow covers everything in a trace: parallel agents that call tools, a child
+// run, a step that succeeds after a retry, one that fails, and a gate.
+func telemetryShape() *shape {
 	return &shape{
-		errand:     errand{Run: []string{"telling.md", "--script", "telling.script.yaml"}},
-		sideBySide: true,
+		simulatedUser: simulatedUser{Run: []string{"telling.md", "--script", "telling.script.yaml"}},
+		sideBySide:    true,
 		files: map[string]string{
 			"telling.md": `---
 name: telling
@@ -169,7 +169,7 @@ tools:
 	}
 }
 
-const tellingTree = `invoke_workflow telling
+const telemetryTree = `invoke_workflow telling
   step look
     step look.NORTH
       invoke_agent scout
@@ -195,29 +195,29 @@ const tellingTree = `invoke_workflow telling
 // A workflow stops at a gate and is resumed by another process. Both export one trace, whose id is also in the audit
 // log.
 func TestProcessesOfARunExportOneTrace(t *testing.T) {
-	c := collected(t)
+	c := startCollector(t)
 	t.Setenv("TRACEPARENT", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20k3y")
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
-	s := telling()
-	dir := s.project(t)
-	back := s.process(t, dir, s.errand)
-	if !strings.HasPrefix(back.Standing, "finished ok") {
-		t.Fatalf("%s\n%s", back.Standing, s.screens.String())
+	s := telemetryShape()
+	dir := s.createProject(t)
+	back := s.runProcess(t, dir, s.simulatedUser)
+	if !strings.HasPrefix(back.Status, "finished ok") {
+		t.Fatalf("%s\n%s", back.Status, s.stderr.String())
 	}
 	spans := c.Spans()
-	if got := tree(spans); got != tellingTree {
-		t.Errorf("got\n%s\nwant\n%s", got, tellingTree)
+	if got := formatTrace(spans); got != telemetryTree {
+		t.Errorf("got\n%s\nwant\n%s", got, telemetryTree)
 	}
 	for _, span := range spans {
-		if got, want := fmt.Sprintf("%x", span.TraceId), strings.ReplaceAll(errandRun, "-", ""); got != want {
+		if got, want := fmt.Sprintf("%x", span.TraceId), strings.ReplaceAll(testRunID, "-", ""); got != want {
 			t.Errorf("%s is of trace %s, not %s", span.Name, got, want)
 		}
 		attrs := reporttest.Attributes(span.Attributes)
 		if span.Name == "invoke_workflow telling" {
 			for key, want := range map[string]string{
 				"agent_flow.workflow.name": "telling", "agent_flow.workflow.version": "1.2.0",
-				"agent_flow.run.id": errandRun, "espalier.outcome": "ok",
+				"agent_flow.run.id": testRunID, "espalier.outcome": "ok",
 				"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": "telling",
 				"agent_flow.reason_code": "COMPLETED",
 			} {
@@ -232,8 +232,8 @@ func TestProcessesOfARunExportOneTrace(t *testing.T) {
 			}
 		}
 	}
-	audit, err := os.ReadFile(filepath.Join(dir, ".espalier", "storage", "audit", errandRun+".audit.ndjson"))
-	if err != nil || !strings.Contains(string(audit), `"trace_id":"`+errandRun+`"`) {
+	audit, err := os.ReadFile(filepath.Join(dir, ".espalier", "storage", "audit", testRunID+".audit.ndjson"))
+	if err != nil || !strings.Contains(string(audit), `"trace_id":"`+testRunID+`"`) {
 		t.Errorf("the audit log has another trace_id: %v", err)
 	}
 	for _, r := range c.Requests() {
@@ -248,10 +248,10 @@ func TestProcessesOfARunExportOneTrace(t *testing.T) {
 		}
 	}
 	if strings.Contains(c.Text(), "PRIVATE") {
-		t.Error("content is exported although nobody has asked for it")
+		t.Error("content is exported although it is not enabled")
 	}
-	if strings.Contains(s.screens.String(), "Telemetry") {
-		t.Errorf("nothing went wrong:\n%s", s.screens.String())
+	if strings.Contains(s.stderr.String(), "Telemetry") {
+		t.Errorf("nothing went wrong:\n%s", s.stderr.String())
 	}
 	if left := telemetryFiles(t, dir); len(left) > 0 {
 		t.Errorf("of a run that is over and delivered, there is left: %q", left)
@@ -299,22 +299,22 @@ func telemetryFiles(t *testing.T, dir string) []string {
 // Whatever the next process repeats, the trace is complete: no span is missing, none has lost its parent, and a span
 // that arrives twice, because the process died before it recorded the delivery, is identical.
 func TestTelemetryOfKilledRuns(t *testing.T) {
-	c := collected(t)
-	s := telling()
-	calm := s.process(t, s.project(t), s.errand)
-	if got := tree(c.Spans()); got != tellingTree {
+	c := startCollector(t)
+	s := telemetryShape()
+	calm := s.runProcess(t, s.createProject(t), s.simulatedUser)
+	if got := formatTrace(c.Spans()); got != telemetryTree {
 		t.Fatalf("undisturbed:\n%s", got)
 	}
-	want := kinds(c.Spans())
+	want := spanCounts(c.Spans())
 	for stop := 1; stop <= calm.Writes; stop += 2 {
-		c := collected(t)
-		dir := s.project(t)
-		one := s.errand
-		one.Stop, one.After = stop, stop/2%2 == 0
+		c := startCollector(t)
+		dir := s.createProject(t)
+		one := s.simulatedUser
+		one.KillAt, one.After = stop, stop/2%2 == 0
 		label := fmt.Sprintf("killed %s write %d", beforeOrAfter(one.After), stop)
-		if s.process(t, dir, one) == nil {
-			if back := s.process(t, dir, s.errand); !strings.HasPrefix(back.Standing, "finished ok") {
-				t.Fatalf("%s: %s", label, back.Standing)
+		if s.runProcess(t, dir, one) == nil {
+			if back := s.runProcess(t, dir, s.simulatedUser); !strings.HasPrefix(back.Status, "finished ok") {
+				t.Fatalf("%s: %s", label, back.Status)
 			}
 		}
 		unique := map[string]*tracepb.Span{}
@@ -325,10 +325,10 @@ func TestTelemetryOfKilledRuns(t *testing.T) {
 			unique[string(span.SpanId)] = span
 		}
 		spans := slices.Collect(maps.Values(unique))
-		if tree := reporttest.Tree(spans, named); strings.Contains(tree, "WITHOUT ITS PARENT") {
+		if tree := reporttest.Tree(spans, spanLine); strings.Contains(tree, "WITHOUT ITS PARENT") {
 			t.Errorf("%s:\n%s", label, tree)
 		}
-		if got := kinds(spans); !maps.Equal(got, want) {
+		if got := spanCounts(spans); !maps.Equal(got, want) {
 			t.Errorf("%s: there are %v, not %v", label, got, want)
 		}
 		if left := telemetryFiles(t, dir); len(left) > 0 {
@@ -338,8 +338,8 @@ func TestTelemetryOfKilledRuns(t *testing.T) {
 	}
 }
 
-// kinds counts the spans of each name, except lost model calls that were repeated.
-func kinds(spans []*tracepb.Span) map[string]int {
+// spanCounts counts the spans of each name, except lost model calls that were repeated.
+func spanCounts(spans []*tracepb.Span) map[string]int {
 	out := map[string]int{}
 	for _, s := range spans {
 		if reporttest.Attributes(s.Attributes)["error.type"] != "lost" {
@@ -349,23 +349,23 @@ func kinds(spans []*tracepb.Span) map[string]int {
 	return out
 }
 
-// TestTelemetryDoesNotDisturb checks that a collector that is unreachable, or returns errors, changes nothing about a
-// run but one line on stderr. The next process delivers what the collector missed.
-func TestTelemetryDoesNotDisturb(t *testing.T) {
-	s := telling()
-	dir := s.project(t)
+// TestUnreachableCollectorDoesNotChangeTheRun checks that a collector that is unreachable, or returns errors, changes
+// nothing about a run but one line on stderr. The next process delivers what the collector missed.
+func TestUnreachableCollectorDoesNotChangeTheRun(t *testing.T) {
+	s := telemetryShape()
+	dir := s.createProject(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://u:hidden@127.0.0.1:1/x")
-	back := s.process(t, dir, s.errand)
-	if !strings.HasPrefix(back.Standing, "finished ok") {
-		t.Fatalf("%s\n%s", back.Standing, s.screens.String())
+	back := s.runProcess(t, dir, s.simulatedUser)
+	if !strings.HasPrefix(back.Status, "finished ok") {
+		t.Fatalf("%s\n%s", back.Status, s.stderr.String())
 	}
-	notes := strings.Count(s.screens.String(), "Telemetry: ")
+	notes := strings.Count(s.stderr.String(), "Telemetry: ")
 	if notes != 2 ||
-		!strings.Contains(s.screens.String(),
+		!strings.Contains(s.stderr.String(),
 			"spans could not be delivered (http://127.0.0.1:1/x/v1/traces: connection refused)") {
-		t.Errorf("%d notes of 2 processes:\n%s", notes, s.screens.String())
+		t.Errorf("%d notes of 2 processes:\n%s", notes, s.stderr.String())
 	}
-	if strings.Contains(s.screens.String(), "hidden") {
+	if strings.Contains(s.stderr.String(), "hidden") {
 		t.Error("the password of the collector is shown")
 	}
 
@@ -397,14 +397,14 @@ func TestTelemetryDoesNotDisturb(t *testing.T) {
 	var first []*tracepb.Span
 	roots := 0
 	for _, span := range c.Spans() {
-		if fmt.Sprintf("%x", span.TraceId) == strings.ReplaceAll(errandRun, "-", "") {
+		if fmt.Sprintf("%x", span.TraceId) == strings.ReplaceAll(testRunID, "-", "") {
 			first = append(first, span)
 		}
 		if len(span.ParentSpanId) == 0 {
 			roots++
 		}
 	}
-	if got := tree(first); got != tellingTree || roots != 3 {
+	if got := formatTrace(first); got != telemetryTree || roots != 3 {
 		t.Errorf("%d runs; of the first there is\n%s", roots, got)
 	}
 	if left := telemetryFiles(t, dir); len(left) > 0 {
@@ -415,9 +415,9 @@ func TestTelemetryDoesNotDisturb(t *testing.T) {
 // TestTelemetryLeftBehind checks that spans are delivered although no run starts or continues: by a command that tries
 // to resume the finished run, and by a worker.
 func TestTelemetryLeftBehind(t *testing.T) {
-	s := telling()
-	for _, args := range [][]string{{"resume", errandRun}, {"work"}} {
-		dir := s.project(t)
+	s := telemetryShape()
+	for _, args := range [][]string{{"resume", testRunID}, {"work"}} {
+		dir := s.createProject(t)
 		espalier := func(args ...string) *exec.Cmd {
 			cmd := exec.Command("espalier", args...)
 			cmd.Dir = dir
@@ -426,10 +426,10 @@ func TestTelemetryLeftBehind(t *testing.T) {
 		}
 		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
 		if out, err := espalier("run", "sending.md", "--allow-shell", "--script", "sending.script.yaml", "--run-id",
-			errandRun).CombinedOutput(); err != nil {
+			testRunID).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		c := collected(t)
+		c := startCollector(t)
 		t.Setenv("OTEL_METRICS_EXPORTER", "none")
 		arrived := make(chan struct{}, 10)
 		c.Answer(func(*http.Request, http.Header) int { arrived <- struct{}{}; return http.StatusOK })
@@ -447,7 +447,7 @@ func TestTelemetryLeftBehind(t *testing.T) {
 		if err := cmd.Wait(); args[0] == "work" && !errors.As(err, &exit) || args[0] != "work" && err != nil {
 			t.Errorf("%v: %v\n%s", args, err, screen.String())
 		}
-		if got := tree(c.Spans()); !strings.HasPrefix(got, "invoke_workflow sending\n  step write\n") {
+		if got := formatTrace(c.Spans()); !strings.HasPrefix(got, "invoke_workflow sending\n  step write\n") {
 			t.Errorf("%v: %s\n%s", args, got, screen.String())
 		}
 	}
@@ -463,7 +463,7 @@ func TestNoTelemetry(t *testing.T) {
 			"OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "none",
 			"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL,
 		},
-		"nobody's trace": {
+		"traces are sampled out": {
 			"OTEL_TRACES_SAMPLER": "always_off", "OTEL_METRICS_EXPORTER": "none",
 			"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL,
 		},
@@ -472,14 +472,14 @@ func TestNoTelemetry(t *testing.T) {
 			for key, value := range env {
 				t.Setenv(key, value)
 			}
-			s := telling()
-			dir := s.project(t)
-			if back := s.process(t, dir, s.errand); !strings.HasPrefix(back.Standing, "finished ok") {
-				t.Fatal(back.Standing)
+			s := telemetryShape()
+			dir := s.createProject(t)
+			if back := s.runProcess(t, dir, s.simulatedUser); !strings.HasPrefix(back.Status, "finished ok") {
+				t.Fatal(back.Status)
 			}
 			if len(c.Requests()) > 0 || len(telemetryFiles(t, dir)) > 0 ||
-				strings.Contains(s.screens.String(), "Telemetry") {
-				t.Errorf("%d requests, %q\n%s", len(c.Requests()), telemetryFiles(t, dir), s.screens.String())
+				strings.Contains(s.stderr.String(), "Telemetry") {
+				t.Errorf("%d requests, %q\n%s", len(c.Requests()), telemetryFiles(t, dir), s.stderr.String())
 			}
 		})
 	}
@@ -499,8 +499,8 @@ func TestInterruptEndsTelemetry(t *testing.T) {
 		<-r.Context().Done()
 		return http.StatusServiceUnavailable
 	})
-	s := telling()
-	dir := s.project(t)
+	s := telemetryShape()
+	dir := s.createProject(t)
 	espalier := func(env string, args ...string) *exec.Cmd {
 		cmd := exec.Command("espalier", args...)
 		cmd.Dir = dir
@@ -509,7 +509,7 @@ func TestInterruptEndsTelemetry(t *testing.T) {
 		return cmd
 	}
 	cmd := espalier("OTEL_EXPORTER_OTLP_ENDPOINT="+c.URL, "run", "sending.md", "--allow-shell", "--script",
-		"sending.script.yaml", "--run-id", errandRun)
+		"sending.script.yaml", "--run-id", testRunID)
 	var out strings.Builder
 	cmd.Stdout = &out
 	if err := cmd.Start(); err != nil {
@@ -532,7 +532,7 @@ func TestInterruptEndsTelemetry(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || !strings.Contains(out.String(), "PRIVATE") {
 		t.Errorf("exit code %d; before that it printed %q", code, out.String())
 	}
-	if raw, err := espalier("OTEL_SDK_DISABLED=true", "audit", "verify", errandRun).CombinedOutput(); err != nil {
+	if raw, err := espalier("OTEL_SDK_DISABLED=true", "audit", "verify", testRunID).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, raw)
 	}
 	whole := reporttest.NewCollector(t)
@@ -561,9 +561,9 @@ func TestTelemetryPicture(t *testing.T) {
 			fmt.Fprintf(&picture, "%s%s\n", strings.Repeat("  ", depth/3), strings.TrimSpace(name))
 		}
 	}
-	c := collected(t)
-	s := shapes(t)["support-triage"]
-	s.process(t, s.project(t), s.errand)
+	c := startCollector(t)
+	s := crashShapes(t)["support-triage"]
+	s.runProcess(t, s.createProject(t), s.simulatedUser)
 	plain := func(s *tracepb.Span) string { return s.Name }
 	if got := reporttest.Tree(c.Spans(), plain); got != picture.String() {
 		t.Errorf("the page shows\n%s\nand the trace is\n%s", picture.String(), got)

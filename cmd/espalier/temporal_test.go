@@ -72,7 +72,7 @@ func TestScriptsOnTemporal(t *testing.T) {
 func TestKilledOnTemporal(t *testing.T) {
 	server := temporaltest.Shared(t)
 	t.Cleanup(temporaltest.StopShared)
-	killAnywhere(t, [][2]int{{1, 0}, {2, 1}, {3, 2}, {5, 0}, {6, 2}, {9, 1}}, "ESPALIER_TEMPORAL="+server.Address)
+	testKillAtLines(t, [][2]int{{1, 0}, {2, 1}, {3, 2}, {5, 0}, {6, 2}, {9, 1}}, "ESPALIER_TEMPORAL="+server.Address)
 }
 
 // onTemporal makes the commands of a test use a Temporal server.
@@ -94,21 +94,21 @@ func TestMCPToolsOnTemporal(t *testing.T) {
 func TestServerOnTemporal(t *testing.T) {
 	onTemporal(t)
 	t.Run("commands", TestCommandsAreTheSameThroughAServer)
-	p := newGated(t)
+	p := newGatedProject(t)
 	s := startServer(p)
 	run := s.call("POST", "/api/v1/runs", `{"workflow": "gated", "simulate": true, "input": {"question": "why"}}`, 201)["run_id"].(string)
-	s.until(run, "waiting")
+	s.waitForState(run, "waiting")
 	s.call("POST", "/api/v1/runs/"+run+"/signal", `{"event": "papers"}`, 200)
-	s.until(run, "waiting")
+	s.waitForState(run, "waiting")
 	gate := s.call("GET", "/api/v1/runs/"+run, "", 200)["gates"].([]any)[0].(map[string]any)
 	s.call("POST", "/api/v1/runs/"+run+"/decide", fmt.Sprintf(
 		`{"decision": "approve", "step": %q, "digest": %q}`, gate["step"], gate["digest"]), 200)
-	s.until(run, "finished")
+	s.waitForState(run, "finished")
 	if got := s.call("GET", "/api/v1/runs/"+run, "", 200); got["outcome"] != "ok" {
 		t.Errorf("%v", got)
 	}
 	for _, page := range []string{"/runs", "/runs/" + run, "/runs/" + run + "/transcript", "/runs/" + run + "/audit"} {
-		if text := s.page(page); !strings.Contains(text, "gated") {
+		if text := s.getPage(page); !strings.Contains(text, "gated") {
 			t.Errorf("%s: %s", page, text)
 		}
 	}
@@ -117,8 +117,8 @@ func TestServerOnTemporal(t *testing.T) {
 	}
 }
 
-// page returns a page of the server.
-func (s *serverProcess) page(path string) string {
+// getPage returns a page of the server.
+func (s *serverProcess) getPage(path string) string {
 	s.t.Helper()
 	r, err := http.NewRequest(http.MethodGet, s.url+path, nil)
 	if err != nil {
@@ -142,7 +142,7 @@ func (s *serverProcess) page(path string) string {
 func TestTLSOnTemporal(t *testing.T) {
 	server := temporaltest.Shared(t)
 	t.Cleanup(temporaltest.StopShared)
-	k := newKilled(t, 2)
+	k := newChainProject(t, 2)
 	file := func(name string) string { return filepath.Join(k.dir, name) }
 	issue(t, file("server.pem"), file("server.key"), 1)
 	clients := issue(t, file("client.pem"), file("client.key"), 2)
@@ -175,11 +175,11 @@ func TestTLSOnTemporal(t *testing.T) {
 	proxy.Config.ErrorLog = nil
 	proxy.StartTLS()
 	defer proxy.Close()
-	put(t, file("temporal.token"), temporalKey+"\n")
+	writeApproved(t, file("temporal.token"), temporalKey+"\n")
 	settings := "engine: temporal\nsecrets: {temporal: {file: temporal.token}}\ntemporal:\n  address: " +
 		strings.TrimPrefix(proxy.URL, "https://") + "\n  api_key: secret://temporal\n  server_name: localhost\n"
 	run := func(more string) (string, error) {
-		put(t, file("espalier.yaml"), settings+more)
+		writeApproved(t, file("espalier.yaml"), settings+more)
 		if out, err := k.command("trust", "--yes").CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -202,7 +202,7 @@ func TestTLSOnTemporal(t *testing.T) {
 			t.Errorf("%s: %v: %s", name, err, out)
 		}
 	}
-	if done := k.done(); len(done) != 2 {
+	if done := k.recordedEffects(); len(done) != 2 {
 		t.Errorf("%v", done)
 	}
 }
@@ -215,14 +215,15 @@ func TestSchedulesOnTemporal(t *testing.T) {
 	p := &awfProject{t: t, dir: t.TempDir()}
 	const times = "triggers: { schedule: \"*/2 * * * * *\" }\n"
 	for _, name := range []string{"tick", "other"} {
-		put(t, filepath.Join(p.dir, name+".md"), "---\nname: "+name+"\nkind: agent-flow/workflow\nversion: 1.0.0\n"+
-			"description: Say hello.\n"+times+"---\n```step\nid: hello\ntype: transform\ndescription: Say hello\n"+
-			"writes: [output]\n```\n")
+		writeApproved(t, filepath.Join(p.dir, name+".md"),
+			"---\nname: "+name+"\nkind: agent-flow/workflow\nversion: 1.0.0\n"+
+				"description: Say hello.\n"+times+"---\n```step\nid: hello\ntype: transform\ndescription: Say hello\n"+
+				"writes: [output]\n```\n")
 	}
-	put(t, filepath.Join(p.dir, "espalier.yaml"),
+	writeApproved(t, filepath.Join(p.dir, "espalier.yaml"),
 		"engine: temporal\ntemporal:\n  address: "+server.Address+"\n  task_queue: scheduled\ntriggers:\n"+
 			"  tick: {simulate: true, overlap: allow}\n  other: {simulate: true, overlap: allow}\n")
-	p.exits(0, "trust", "--yes")
+	p.wantExit(0, "trust", "--yes")
 	for range 2 {
 		cmd := p.command("work")
 		var log bytes.Buffer
@@ -241,7 +242,7 @@ func TestSchedulesOnTemporal(t *testing.T) {
 	// runs returns when the runs of a workflow have started.
 	runs := func(name string) (started []time.Time) {
 		t.Helper()
-		for line := range strings.Lines(p.exits(0, "runs", "--limit", "0", "--json", "--workflow", name)) {
+		for line := range strings.Lines(p.wantExit(0, "runs", "--limit", "0", "--json", "--workflow", name)) {
 			var run struct{ Started time.Time }
 			if err := json.Unmarshal([]byte(line), &run); err != nil {
 				t.Fatalf("%v: %s", err, line)
@@ -295,11 +296,11 @@ func TestSchedulesOnTemporal(t *testing.T) {
 		}
 		t.Fatalf("not %s", why)
 	}
-	p.exits(0, "triggers", "pause", "other")
+	p.wantExit(0, "triggers", "pause", "other")
 	until("paused",
 		func(d *client.ScheduleDescription, err error) bool { return err == nil && d.Schedule.State.Paused })
 	rests("paused")
-	p.exits(0, "triggers", "resume", "other")
+	p.wantExit(0, "triggers", "resume", "other")
 	until("resumed",
 		func(d *client.ScheduleDescription, err error) bool { return err == nil && !d.Schedule.State.Paused })
 	more("other", 1)
@@ -308,7 +309,7 @@ func TestSchedulesOnTemporal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, filepath.Join(p.dir, "other.md"), strings.Replace(string(raw), times, "", 1))
+	writeApproved(t, filepath.Join(p.dir, "other.md"), strings.Replace(string(raw), times, "", 1))
 	until("deleted", func(_ *client.ScheduleDescription, err error) bool {
 		var missing *serviceerror.NotFound
 		return errors.As(err, &missing)
@@ -339,17 +340,17 @@ func TestEncryptionOnTemporal(t *testing.T) {
 		if encrypted {
 			settings += "  encryption: [secret://payloads]\nsecrets: {payloads: {file: payloads.key}}\n"
 		}
-		put(t, filepath.Join(p.dir, "espalier.yaml"), settings)
-		put(t, filepath.Join(p.dir, "gated.md"), flow)
-		put(t, filepath.Join(p.dir, "payloads.key"), strings.Repeat("0123456789abcdef", 4)+"\n")
-		p.exits(0, "trust", "--yes")
-		p.exits(4, "run", "gated", "--simulate", "--input", "question="+markers[0], "--run-id", killedRun)
-		p.exits(0, "approve", killedRun)
-		if out := p.exits(0, "output", killedRun); !strings.Contains(out, markers[2]) {
+		writeApproved(t, filepath.Join(p.dir, "espalier.yaml"), settings)
+		writeApproved(t, filepath.Join(p.dir, "gated.md"), flow)
+		writeApproved(t, filepath.Join(p.dir, "payloads.key"), strings.Repeat("0123456789abcdef", 4)+"\n")
+		p.wantExit(0, "trust", "--yes")
+		p.wantExit(4, "run", "gated", "--simulate", "--input", "question="+markers[0], "--run-id", chainRunID)
+		p.wantExit(0, "approve", chainRunID)
+		if out := p.wantExit(0, "output", chainRunID); !strings.Contains(out, markers[2]) {
 			t.Errorf("the output is %s", out)
 		}
 		var history []byte
-		for events := c.GetWorkflowHistory(t.Context(), queue+"/"+killedRun, "", false, 0); events.HasNext(); {
+		for events := c.GetWorkflowHistory(t.Context(), queue+"/"+chainRunID, "", false, 0); events.HasNext(); {
 			event, err := events.Next()
 			if err != nil {
 				t.Fatal(err)
@@ -393,12 +394,12 @@ const slowFlow = "---\nname: slow\nkind: agent-flow/workflow\nversion: 1.0.0\nde
 func TestLostWorkflowsOnTemporal(t *testing.T) {
 	server, c := dialTemporal(t)
 	p := &awfProject{t: t, dir: t.TempDir()}
-	put(t, filepath.Join(p.dir, "slow.md"), strings.NewReplacer(
+	writeApproved(t, filepath.Join(p.dir, "slow.md"), strings.NewReplacer(
 		">> effects", ">> '"+filepath.Join(p.dir, "effects")+"'", "-e end", "-e '"+filepath.Join(p.dir, "end")+"'",
 	).Replace(slowFlow))
-	put(t, filepath.Join(p.dir, "espalier.yaml"),
+	writeApproved(t, filepath.Join(p.dir, "espalier.yaml"),
 		"engine: temporal\ntemporal:\n  address: "+server.Address+"\n  task_queue: lost\nallow: {shell: true}\n")
-	p.exits(0, "trust", "--yes")
+	p.wantExit(0, "trust", "--yes")
 	effects := func() string {
 		raw, err := os.ReadFile(filepath.Join(p.dir, "effects"))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -414,7 +415,7 @@ func TestLostWorkflowsOnTemporal(t *testing.T) {
 			}
 			time.Sleep(100 * time.Millisecond) // a worker in another process is at work
 		}
-		t.Fatalf("not %s: effects %q\n%s", why, effects(), p.exits(0, "status", killedRun))
+		t.Fatalf("not %s: effects %q\n%s", why, effects(), p.wantExit(0, "status", chainRunID))
 	}
 	work := func() *exec.Cmd {
 		t.Helper()
@@ -428,17 +429,17 @@ func TestLostWorkflowsOnTemporal(t *testing.T) {
 		})
 		return cmd
 	}
-	status := func() (s standing) {
+	status := func() (s runStatus) {
 		t.Helper()
-		if err := json.Unmarshal([]byte(p.exits(0, "status", killedRun, "--json")), &s); err != nil {
+		if err := json.Unmarshal([]byte(p.wantExit(0, "status", chainRunID, "--json")), &s); err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
 	begin := func() {
 		t.Helper()
-		put(t, filepath.Join(p.dir, "effects"), "")
-		p.exits(0, "run", "slow", "--detach", "--run-id", killedRun)
+		writeApproved(t, filepath.Join(p.dir, "effects"), "")
+		p.wantExit(0, "run", "slow", "--detach", "--run-id", chainRunID)
 		until("started", func() bool { return effects() == "one" })
 	}
 	end := func(args ...string) {
@@ -447,17 +448,17 @@ func TestLostWorkflowsOnTemporal(t *testing.T) {
 		if got := effects(); got != "one" {
 			t.Errorf("effects before the decision: %s", got)
 		}
-		p.exits(0, args...)
+		p.wantExit(0, args...)
 		until("finished", func() bool { return status().Status == "finished" })
-		p.exits(0, "audit", "verify", killedRun)
-		p.exits(0, "runs", "rm", killedRun)
+		p.wantExit(0, "audit", "verify", chainRunID)
+		p.wantExit(0, "runs", "rm", chainRunID)
 	}
 
 	first := work()
 	begin()
 	first.Process.Kill()
 	first.Wait()
-	workflow := &commonpb.WorkflowExecution{WorkflowId: "lost/" + killedRun}
+	workflow := &commonpb.WorkflowExecution{WorkflowId: "lost/" + chainRunID}
 	if _, err := c.WorkflowService().DeleteWorkflowExecution(t.Context(),
 		&workflowservice.DeleteWorkflowExecutionRequest{
 			Namespace: client.DefaultNamespace, WorkflowExecution: workflow,
@@ -469,7 +470,7 @@ func TestLostWorkflowsOnTemporal(t *testing.T) {
 		return err != nil
 	})
 	work()
-	end("resume", killedRun, "--decide", `one=result={"n": 1}`)
+	end("resume", chainRunID, "--decide", `one=result={"n": 1}`)
 	if got := effects(); got != "one two" {
 		t.Errorf("effects after a deletion: %s", got)
 	}
@@ -478,7 +479,7 @@ func TestLostWorkflowsOnTemporal(t *testing.T) {
 	if err := c.TerminateWorkflow(t.Context(), workflow.WorkflowId, "", "test"); err != nil {
 		t.Fatal(err)
 	}
-	end("cancel", killedRun)
+	end("cancel", chainRunID)
 	if got := effects(); got != "one" {
 		t.Errorf("effects after a termination: %s", got)
 	}
@@ -490,7 +491,7 @@ func TestLostWorkflowsOnTemporal(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	end("resume", killedRun, "--decide", `one=result={"n": 1}`)
+	end("resume", chainRunID, "--decide", `one=result={"n": 1}`)
 	if got := effects(); got != "one two" {
 		t.Errorf("effects after a reset: %s", got)
 	}
@@ -505,19 +506,19 @@ func TestServerWithoutItsEngineOnTemporal(t *testing.T) {
 	}
 	t.Cleanup(server.Remove)
 	t.Setenv("ESPALIER_TEMPORAL", server.Address)
-	p := newGated(t)
+	p := newGatedProject(t)
 	var log bytes.Buffer
 	s := startServerTo(p, &log)
 	const request = `{"workflow": "gated", "simulate": true, "input": {"question": "why"}}`
 	run := s.call("POST", "/api/v1/runs", request, 201)["run_id"].(string)
-	s.until(run, "waiting")
-	if status, body := s.answer("GET", "/readyz", ""); status != 200 {
+	s.waitForState(run, "waiting")
+	if status, body := s.requestText("GET", "/readyz", ""); status != 200 {
 		t.Errorf("/readyz: %d %s", status, body)
 	}
 
 	server.Kill()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		if status, body := s.answer("GET", "/readyz", ""); status != 200 {
+		if status, body := s.requestText("GET", "/readyz", ""); status != 200 {
 			checkEngineOutage(t, "/readyz", status, body)
 			break
 		}
@@ -525,14 +526,14 @@ func TestServerWithoutItsEngineOnTemporal(t *testing.T) {
 			t.Fatal("/readyz succeeds without the Temporal server")
 		}
 	}
-	if status, body := s.answer("GET", "/healthz", ""); status != 200 {
+	if status, body := s.requestText("GET", "/healthz", ""); status != 200 {
 		t.Errorf("/healthz: %d %s", status, body)
 	}
-	status, body := s.answer("POST", "/api/v1/runs", request)
+	status, body := s.requestText("POST", "/api/v1/runs", request)
 	checkEngineOutage(t, "start", status, body)
-	status, body = s.answer("POST", "/api/v1/runs/"+run+"/cancel", "{}")
+	status, body = s.requestText("POST", "/api/v1/runs/"+run+"/cancel", "{}")
 	checkEngineOutage(t, "cancel", status, body)
-	if status, body := s.answer("GET", "/api/v1/runs/"+run, ""); status != 200 {
+	if status, body := s.requestText("GET", "/api/v1/runs/"+run, ""); status != 200 {
 		t.Errorf("a run cannot be read: %d %s", status, body)
 	}
 	if n := len(s.call("GET", "/api/v1/runs", "", 200)["runs"].([]any)); n != 1 {
@@ -540,13 +541,13 @@ func TestServerWithoutItsEngineOnTemporal(t *testing.T) {
 	}
 
 	// Commands do not suggest to resume a run that does not exist.
-	out := p.exits(6, "run", "gated", "--simulate", "--input", "question=why")
+	out := p.wantExit(6, "run", "gated", "--simulate", "--input", "question=why")
 	if !strings.Contains(out, "the Temporal server cannot be reached: "+server.Address) ||
 		!strings.Contains(out, "Nothing was started. Check that the Temporal server is running") ||
 		strings.Contains(out, "resume") || strings.Contains(out, "database") {
 		t.Errorf("run: %s", out)
 	}
-	out = p.exits(6, "cancel", run) // through the server
+	out = p.wantExit(6, "cancel", run) // through the server
 	if !strings.Contains(out, "the Temporal server cannot be reached") || strings.Contains(out, "database") {
 		t.Errorf("cancel: %s", out)
 	}
@@ -554,9 +555,9 @@ func TestServerWithoutItsEngineOnTemporal(t *testing.T) {
 	if err := server.Restart(); err != nil {
 		t.Fatal(err)
 	}
-	s.untilReady()
+	s.waitReady()
 	s.call("POST", "/api/v1/runs/"+run+"/cancel", "{}", 200)
-	s.until(run, "finished")
+	s.waitForState(run, "finished")
 	s.cmd.Process.Kill()
 	s.cmd.Wait()
 	if n := strings.Count(log.String(), "runs wait for it"); n != 1 {
@@ -579,10 +580,10 @@ func checkEngineOutage(t *testing.T, what string, status int, body string) {
 
 // A run of the embedded engine cannot be continued on Temporal. The message says what to do instead.
 func TestRunsOfTheOtherEngineOnTemporal(t *testing.T) {
-	p := newGated(t)
-	p.exits(4, "run", "gated", "--simulate", "--input", "question=why", "--run-id", killedRun)
+	p := newGatedProject(t)
+	p.wantExit(4, "run", "gated", "--simulate", "--input", "question=why", "--run-id", chainRunID)
 	onTemporal(t)
-	out := p.exits(6, "resume", killedRun)
+	out := p.wantExit(6, "resume", chainRunID)
 	if !strings.Contains(out, "was started by the embedded engine") || !strings.Contains(out, "ESPALIER_TEMPORAL") ||
 		strings.Contains(out, "continues") {
 		t.Errorf("%s", out)

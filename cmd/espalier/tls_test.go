@@ -60,7 +60,7 @@ func issue(t *testing.T, cert, key string, serial int64) *x509.CertPool {
 // A server with a certificate speaks TLS only, and presents a renewed certificate without a restart. Files that are
 // being replaced do not interrupt it.
 func TestServerUsesARenewedCertificate(t *testing.T) {
-	p := newGated(t)
+	p := newGatedProject(t)
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	trusted := issue(t, cert, key, 1)

@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-// TestFaultsOfTools: whatever a tool does, the call ends or is refused, what
-// came of it is recorded, and nothing is left running.
-func TestFaultsOfTools(t *testing.T) {
+// TestFaultyToolCallsEndAndAreRecorded checks that every call ends or is refused, that its result is recorded, and
+// that no process is left.
+func TestFaultyToolCallsEndAndAreRecorded(t *testing.T) {
 	inside := httptest.NewServer(
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "inside") }))
 	t.Cleanup(inside.Close)
@@ -39,16 +39,16 @@ func TestFaultsOfTools(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k := newKilled(t, 0)
+			k := newChainProject(t, 0)
 			args, err := json.Marshal(c.input)
 			if err != nil {
 				t.Fatal(err)
 			}
-			put(t, filepath.Join(k.dir, "fault.md"),
+			writeApproved(t, filepath.Join(k.dir, "fault.md"),
 				"---\nname: fault\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Go wrong.\n---\n"+
 					"```step\nid: act\ntype: tool\ndescription: Act\ntool: "+c.tool+"\nargs: "+string(args)+"\n"+
 					"writes: [output]\n```\n")
-			put(t, filepath.Join(k.dir, "espalier.yaml"),
+			writeApproved(t, filepath.Join(k.dir, "espalier.yaml"),
 				"allow: {hosts: ['"+strings.TrimPrefix(away.URL, "http://")+"']}\n")
 			if err := os.Symlink("/etc", filepath.Join(k.dir, "link")); err != nil {
 				t.Fatal(err)
@@ -62,15 +62,15 @@ func TestFaultsOfTools(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer held.Close()
-			cmd := k.command("run", "fault.md", "--allow-shell", "--run-id", killedRun)
+			cmd := k.command("run", "fault.md", "--allow-shell", "--run-id", chainRunID)
 			told, _ := cmd.CombinedOutput() // how it ended is looked at
 			if got := cmd.ProcessState.ExitCode(); got != c.exit {
 				t.Errorf("exit code %d, not %d\n%s", got, c.exit, told)
 			}
-			if _, err := io.Copy(io.Discard, held); err != nil { // ends when nobody can write any more
+			if _, err := io.Copy(io.Discard, held); err != nil { // ends when all writers are gone
 				t.Error(err)
 			}
-			record, err := k.command("transcript", killedRun).Output()
+			record, err := k.command("transcript", chainRunID).Output()
 			if err != nil || !strings.Contains(string(record), c.want) {
 				t.Errorf("%v: not recorded: %.2000s", err, record)
 			}

@@ -15,7 +15,7 @@ import (
 // TestToolsListsServersAndTheirTools lists the tools of a real MCP server. The command does not start a server that is
 // not approved, and reports why a server cannot be used.
 func TestToolsListsServersAndTheirTools(t *testing.T) {
-	p := newGated(t)
+	p := newGatedProject(t)
 	program := npmtest.Program(t, "@modelcontextprotocol/server-everything@2026.8.31", "mcp-server-everything")
 	config, err := json.Marshal(map[string]any{"mcpServers": map[string]any{
 		"everything": map[string]any{"command": program, "args": []string{"stdio"}},
@@ -28,12 +28,12 @@ func TestToolsListsServersAndTheirTools(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(p.dir, ".mcp.json"), config, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out := p.exits(6, "tools"); strings.Contains(out, "everything.echo") ||
+	if out := p.wantExit(6, "tools"); strings.Contains(out, "everything.echo") ||
 		!strings.Contains(out, "espalier trust") {
 		t.Errorf("before consent: %s", out)
 	}
-	p.exits(0, "trust", "--yes")
-	out := p.exits(6, "tools")
+	p.wantExit(0, "trust", "--yes")
+	out := p.wantExit(6, "tools")
 	for _, want := range []string{"everything.echo", "missing\n", "cannot be started", "1 MCP server cannot be used"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in %s", want, out)
@@ -43,16 +43,16 @@ func TestToolsListsServersAndTheirTools(t *testing.T) {
 		Server string
 		Tools  []struct{ Name string }
 	}
-	raw := p.exits(0, "tools", "everything", "--json")
+	raw := p.wantExit(0, "tools", "everything", "--json")
 	if err := json.Unmarshal([]byte(raw), &list); err != nil || len(list) != 1 || len(list[0].Tools) < 5 {
 		t.Errorf("%v: %s", err, raw)
 	}
-	p.exits(2, "tools", "nothing")
+	p.wantExit(2, "tools", "nothing")
 }
 
 // doctor lists the servers and their tools. It starts none that is not approved, and none with --offline.
 func TestDoctorListsServersAndTheirTools(t *testing.T) {
-	p := newGated(t)
+	p := newGatedProject(t)
 	program := npmtest.Program(t, "@modelcontextprotocol/server-everything@2026.8.31", "mcp-server-everything")
 	started := filepath.Join(p.dir, "started")
 	config, err := json.Marshal(map[string]any{"mcpServers": map[string]any{
@@ -72,7 +72,7 @@ func TestDoctorListsServersAndTheirTools(t *testing.T) {
 	servers := func(args ...string) map[string]finding {
 		t.Helper()
 		var report struct{ Findings []finding }
-		raw := p.exits(6, append([]string{"doctor", "--json"}, args...)...) // no model has a key
+		raw := p.wantExit(6, append([]string{"doctor", "--json"}, args...)...) // no model has a key
 		if err := json.Unmarshal([]byte(raw), &report); err != nil {
 			t.Fatalf("%v: %s", err, raw)
 		}
@@ -90,7 +90,7 @@ func TestDoctorListsServersAndTheirTools(t *testing.T) {
 	if got := servers()["everything"]; got.State != "broken" || !strings.Contains(got.Fix, "espalier trust") {
 		t.Errorf("before consent: %+v", got)
 	}
-	p.exits(0, "trust", "--yes")
+	p.wantExit(0, "trust", "--yes")
 	if got := servers("--offline")["everything"]; got.State != "ok" || got.About != "not started to find out" {
 		t.Errorf("offline: %+v", got)
 	}

@@ -23,16 +23,17 @@ func TestRollingUpgrade(t *testing.T) {
 	f := newFleet(t, server, 0)
 	const runs = 8
 	f.program = previous
-	f.begin(runs) // which also creates the tables
-	f.work()
-	f.await("the previous release has runs", func(e []journal.Entry) bool {
-		_, held := f.owned(e, 0)
+	f.startRuns(runs) // which also creates the tables
+	f.startWorker()
+	f.waitUntil("the previous release has runs", func(e []journal.Entry) bool {
+		_, held := f.runsOf(e, 0)
 		return held > 0
 	})
 	f.program = ""
-	f.begin(runs)
-	f.work()
-	f.await("all runs of both releases rest", func(e []journal.Entry) bool { return len(e) == 2*runs && resting(e) })
+	f.startRuns(runs)
+	f.startWorker()
+	f.waitUntil("all runs of both releases rest",
+		func(e []journal.Entry) bool { return len(e) == 2*runs && allIdle(e) })
 
 	// Each version continues what the other had begun when it was killed.
 	for n, next := range []string{previous, ""} {
@@ -47,17 +48,17 @@ func TestRollingUpgrade(t *testing.T) {
 			}
 		}
 		kill() // a worker that is alive would finish each run before the next one starts
-		f.begin(runs)
-		f.work()
-		f.await("a worker has runs", func(e []journal.Entry) bool {
+		f.startRuns(runs)
+		f.startWorker()
+		f.waitUntil("a worker has runs", func(e []journal.Entry) bool {
 			return slices.ContainsFunc(e,
 				func(e journal.Entry) bool { return e.Status == journal.Running && e.Owner != "" })
 		})
 		kill()
 		f.program = next
-		f.work()
+		f.startWorker()
 		all := (3 + n) * runs
-		f.await("the other version continues", func(e []journal.Entry) bool { return len(e) == all && resting(e) })
+		f.waitUntil("the other version continues", func(e []journal.Entry) bool { return len(e) == all && allIdle(e) })
 	}
-	f.check(f.await("all runs rest", resting), 4*runs)
+	f.checkExactlyOnce(f.waitUntil("all runs rest", allIdle), 4*runs)
 }

@@ -185,7 +185,7 @@ func TestArchivesWithHugeLinesAreRefused(t *testing.T) {
 	}
 }
 
-// An archive contains the consent to its commands, given by whoever wrote it. Nothing is continued with that.
+// An archive contains the consent to its commands that its author gave. It is not enough to continue a run.
 func TestImportedRunsDoNotContinue(t *testing.T) {
 	a, b := project(t, nil), project(t, nil)
 	run := start(t, a, "shell", allowed)

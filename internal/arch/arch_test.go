@@ -596,10 +596,10 @@ func TestFormatNamesAreFound(t *testing.T) {
 	}
 }
 
-// TestOneWayToActOnTheMachine holds that step kinds start programs through
+// TestStepsActOnTheMachineThroughOneInterface holds that step kinds start programs through
 // step.Machine alone, which a simulated run replaces, and that what tools, steps
 // and promotions write goes through the rule about names.
-func TestOneWayToActOnTheMachine(t *testing.T) {
+func TestStepsActOnTheMachineThroughOneInterface(t *testing.T) {
 	root := moduleRoot(t)
 	starts := regexp.MustCompile(`\b(process\.(Run|Start|NewLaunch)|exec\.(Command|CommandContext|LookPath)|os\.StartProcess|netguard\.Client|http\.(Get|Post|DefaultClient))\(?`)
 	writes := regexp.MustCompile(`\b(os|root|dir|folder)\.(WriteFile|Create|OpenFile|Rename|Symlink|Link)\(`)

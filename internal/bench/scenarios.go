@@ -438,7 +438,8 @@ func (o *other) kill() {
 	o.cmd.Wait()         // which reports that it was killed
 }
 
-func tell(moment time.Time) { fmt.Println(moment.UnixNano()) }
+// printTime prints a time for the process that measures.
+func printTime(moment time.Time) { fmt.Println(moment.UnixNano()) }
 
 // play runs an additional process of a scenario.
 func play(part, dir string, args []string) error {
@@ -488,11 +489,11 @@ func playResumer(dir string) error {
 	if err != nil {
 		return err
 	}
-	tell(time.Now())
+	printTime(time.Now())
 	if err := r.Engine.Resume(context.Background(), theRun); err != nil {
 		return err
 	}
-	tell(<-begun)
+	printTime(<-begun)
 	return shut(r)
 }
 
@@ -551,7 +552,7 @@ func playActor(dir, part string) error {
 	if err != nil {
 		return err
 	}
-	tell(time.Now())
+	printTime(time.Now())
 	return shut(r)
 }
 
@@ -602,7 +603,7 @@ func playOwner(dir string, busy bool) error {
 			close(owned)
 			<-ctx.Done()
 		case job.Run == theRun:
-			tell(time.Now())
+			printTime(time.Now())
 		}
 	})
 	if err != nil {
@@ -648,7 +649,7 @@ func playApprover(dir string) error {
 		if err := r.Engine.Send(ctx, theRun, d, uuid.NewString()); err != nil {
 			return err
 		}
-		tell(began)
+		printTime(began)
 	}
 	return shut(r)
 }

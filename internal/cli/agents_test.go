@@ -250,7 +250,7 @@ Not for everybody.
 	}
 }
 
-// A model that does not learn is told, and then stopped: the bill is bounded.
+// A model that repeats a failing call gets a warning and is then stopped, which bounds the cost.
 func TestLoopOnAFailingTool(t *testing.T) {
 	learns := false
 	b := newBench(t, `
@@ -285,8 +285,8 @@ Read it.
 	}
 }
 
-// The first that names a model counts.
-func TestWhichModelAnswers(t *testing.T) {
+// The first setting that names a model applies.
+func TestFirstConfiguredModelApplies(t *testing.T) {
 	const flow = `
 -- project/.git/HEAD --
 -- project/skills/s/SKILL.md --

@@ -350,7 +350,7 @@ y        11 h 28 min
 	}
 }
 
-// Nobody sees half a file, a file keeps its mode, and nothing is left when writing fails.
+// Files are replaced atomically and keep their mode, and a failed write leaves no files.
 func TestReplaceFile(t *testing.T) {
 	dir := t.TempDir()
 	a := &invocation{Environment: Environment{Dir: dir, Getenv: func(string) string { return "" }}}

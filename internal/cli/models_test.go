@@ -36,7 +36,7 @@ goal: A greeting
 ` + "```" + `
 `
 
-// faults refuses the first requests in the ways that it is told to.
+// faults rejects the first requests in configurable ways.
 type faults struct {
 	server http.Handler
 	first  []func(w http.ResponseWriter)

@@ -35,9 +35,8 @@ func broken(t *testing.T, space *project.Workspace, path, text string) *app.Anal
 	return an
 }
 
-// Whatever happens to a line, there are diagnostics that can be shown, and
-// nothing worse.
-func TestAnyLineMayBreak(t *testing.T) {
+// A file with any one line changed yields printable diagnostics, and no panic.
+func TestChangedLinesYieldPrintableDiagnostics(t *testing.T) {
 	space, err := project.NewWorkspace(".", "", "")
 	if err != nil {
 		t.Fatal(err)

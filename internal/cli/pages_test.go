@@ -119,7 +119,7 @@ func isCode(t ast.Expr) bool {
 
 // Each page's bad example produces its code, its good example has no error and
 // not that code.
-func TestPagesTellTheTruth(t *testing.T) {
+func TestExamplesOfDiagnosticPagesMatchTheirCode(t *testing.T) {
 	for _, code := range explain.Codes() {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()

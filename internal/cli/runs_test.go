@@ -6,7 +6,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-func TestUsedWords(t *testing.T) {
+func TestUsageTextCountsStepsTokensAndCost(t *testing.T) {
 	three := int64(3)
 	for _, c := range []struct {
 		used   journal.Usage

@@ -78,11 +78,10 @@ func TestShellWord(t *testing.T) {
 	}
 }
 
-// What models, files and tools say is shown on a terminal and never obeyed, in
-// every command that shows it; JSON escapes it. Approvers read commands
-// as they are.
-func TestTerminalObeysNobodyElse(t *testing.T) {
-	usertest.Run(t, "^TestTerminalObeysNobodyElse$")
+// Control sequences in the output of models, files and tools have no effect on a terminal, in every command that shows
+// them; JSON escapes them. Approvers see commands unchanged.
+func TestTerminalIgnoresControlSequencesInContent(t *testing.T) {
+	usertest.Run(t, "^TestTerminalIgnoresControlSequencesInContent$")
 	dir := t.TempDir()
 	const evil = `evil \u001b[2J\u001b]0;t\u0007 \u009b31m \u202e back \u2066 x \u007f y \r z`
 	for name, text := range map[string]string{

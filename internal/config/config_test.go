@@ -263,7 +263,7 @@ func TestSecretsComeFromVariablesFilesAndCommands(t *testing.T) {
 	}
 	fifo, err := os.OpenFile(filepath.Join(dir, "fifo"), os.O_WRONLY|syscall.O_NONBLOCK, 0)
 	if err == nil {
-		t.Error("somebody still reads")
+		t.Error("the pipe still has a reader")
 		fifo.Close()
 	}
 }

@@ -123,19 +123,17 @@ func TestOtherProcessesAreNotKilled(t *testing.T) {
 	line.dead(t)
 }
 
-// orphansComeToUs makes this process the one that gets all orphans below it,
-// as the first command does.
-func orphansComeToUs(t *testing.T) {
+// becomeSubreaper makes this process the parent of orphaned descendants, by running a first command.
+func becomeSubreaper(t *testing.T) {
 	t.Helper()
 	if _, err := process.Run(t.Context(), shell("true")); err != nil {
 		t.Fatal(err)
 	}
-	settled(t)
+	waitForOrphans(t)
 }
 
-// settled waits until all orphans that have come to us are dead; a survivor
-// makes the test time out.
-func settled(t *testing.T) {
+// waitForOrphans waits until all adopted orphans are dead; a survivor makes the test time out.
+func waitForOrphans(t *testing.T) {
 	t.Helper()
 	for {
 		raw, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
@@ -177,11 +175,11 @@ func kill(t *testing.T, us *exec.Cmd) {
 	_ = us.Wait() // it was killed
 }
 
-// Whatever it is that is going on when we are killed, nothing of it is left.
-func TestKilledAtAnyMoment(t *testing.T) {
-	orphansComeToUs(t)
+// If this process is killed at any moment, no process that it has started survives.
+func TestKilledProcessLeavesNoCommands(t *testing.T) {
+	becomeSubreaper(t)
 	for n := range 30 {
-		us := play(t, restless+"=1")
+		us := play(t, helperOrphansEnv+"=1")
 		out, err := us.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -194,13 +192,13 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		}
 		kill(t, us)
 	}
-	settled(t)
+	waitForOrphans(t)
 }
 
 // A watchdog that was killed is replaced, and the new one knows of
 // the commands that ran before it.
 func TestWatchdogIsReplaced(t *testing.T) {
-	orphansComeToUs(t)
+	becomeSubreaper(t)
 	line := newLifeline(t)
 	us := play(t, helper+"="+fmt.Sprintf(`exec 5>%q; (setsid sleep 1000 &); trap '' TERM HUP; echo on >&5; `+
 		`sleep 1000; sleep 1000`, line.path))
@@ -215,12 +213,12 @@ func TestWatchdogIsReplaced(t *testing.T) {
 	watchdogOf(t, us.Process.Pid, first)
 	kill(t, us)
 	line.dead(t)
-	settled(t)
+	waitForOrphans(t)
 }
 
 // While no command runs, escaped processes are not searched for. The next command searches.
 func TestWatchdogIsReplacedBeforeItIsNeeded(t *testing.T) {
-	orphansComeToUs(t)
+	becomeSubreaper(t)
 	first := watchdogOf(t, os.Getpid(), 0)
 	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -257,12 +255,12 @@ func watchdogOf(t *testing.T, of, other int) int {
 
 // When all is over the watchdog goes, too.
 func TestWatchdogEndsWithUs(t *testing.T) {
-	orphansComeToUs(t)
+	becomeSubreaper(t)
 	us := play(t, helper+"=echo done")
 	if err := us.Run(); err == nil {
 		t.Fatal("the helper always fails")
 	}
-	settled(t)
+	waitForOrphans(t)
 }
 
 // A command of an Espalier that runs inside a command is killed when the outer command ends, and when the outer
@@ -307,7 +305,7 @@ func TestNestedEspalierKillsItsCommands(t *testing.T) {
 			line.gone(t)
 		})
 		t.Run(name+", killed", func(t *testing.T) {
-			orphansComeToUs(t)
+			becomeSubreaper(t)
 			line := newLifeline(t)
 			us := play(t, helper+"="+nested(line))
 			if err := us.Start(); err != nil {
@@ -316,7 +314,7 @@ func TestNestedEspalierKillsItsCommands(t *testing.T) {
 			line.begun(t)
 			kill(t, us)
 			line.dead(t)
-			settled(t)
+			waitForOrphans(t)
 		})
 	}
 }
@@ -378,8 +376,8 @@ func TestNoZombies(t *testing.T) {
 	}
 }
 
-// However many commands there were, no more files are open than after the first.
-func TestNoFilesLeft(t *testing.T) {
+// Later commands leave no more files open than the first one.
+func TestCommandsLeakNoFileDescriptors(t *testing.T) {
 	count := func() int {
 		entries, err := os.ReadDir("/proc/self/fd")
 		if err != nil {

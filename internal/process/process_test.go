@@ -178,7 +178,7 @@ func TestCanceledCommandsEndWithAllTheirChildren(t *testing.T) {
 	}
 }
 
-func TestTooMuchOutput(t *testing.T) {
+func TestOutputAboveTheLimitFails(t *testing.T) {
 	c := shell(`yes`)
 	c.MaxOutput = 1000
 	got, err := process.Run(t.Context(), c)
@@ -229,8 +229,8 @@ func TestVariablesAreUnique(t *testing.T) {
 	}
 }
 
-// Names that begin alike are others, however many there are.
-func TestManyNames(t *testing.T) {
+// Environment variables with a common prefix stay distinct, however many there are.
+func TestVariablesWithCommonPrefixesStayDistinct(t *testing.T) {
 	var env []string
 	for i := range 3000 {
 		env = append(env, fmt.Sprintf("A%d=%d", 3000-i, i))
@@ -300,22 +300,22 @@ func TestCommandHasNoForeignChildren(t *testing.T) {
 const helper = "ESPALIER_TEST_HELPER"
 
 // TestMain lets the test binary play a process that runs a command and is killed.
-// innerTest is what a test binary does first that a test of this system has started.
+// innerTest runs first in test binaries that platform-specific tests start.
 var innerTest = func() {}
 
 func TestMain(m *testing.M) {
 	process.Confine(os.Args)
 	innerTest()
-	if os.Getenv(restless) != "" {
-		playRestless()
+	if os.Getenv(helperOrphansEnv) != "" {
+		helperSpawnOrphans()
 	}
 	if script := os.Getenv(helper); script != "" {
 		_, err := process.Run(context.Background(), shell(script))
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	if line := os.Getenv(thieving); line != "" {
-		playThief(line)
+	if line := os.Getenv(helperDrainEnv); line != "" {
+		helperDrainOwnOutput(line)
 	}
 	if at := os.Getenv(dialled); at != "" {
 		fmt.Print(sockets(at))
@@ -324,11 +324,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-const restless = "ESPALIER_TEST_RESTLESS"
+const helperOrphansEnv = "ESPALIER_TEST_RESTLESS"
 
-// playRestless runs one command after the other, several at once, each of which
-// leaves something behind, and says when one begins.
-func playRestless() {
+// helperSpawnOrphans runs commands in a loop, several at once, each of which leaves processes behind. It prints a dot
+// when one starts.
+func helperSpawnOrphans() {
 	for _, script := range []string{
 		`setsid sleep 1000 & sleep 1000 & exit 0`,
 		`(setsid sh -c 'sleep 1000; sleep 1000' &); (sleep 1000 &); exit 0`,
@@ -344,11 +344,10 @@ func playRestless() {
 	select {}
 }
 
-const thieving = "ESPALIER_TEST_THIEVING"
+const helperDrainEnv = "ESPALIER_TEST_THIEVING"
 
-// playThief takes back what it prints, as a command can that opens its own
-// output for reading, until it is stopped.
-func playThief(line string) {
+// helperDrainOwnOutput opens its own stdout for reading and consumes what it prints, until it is stopped.
+func helperDrainOwnOutput(line string) {
 	said, err := os.OpenFile(line, os.O_WRONLY, 0)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -495,8 +494,8 @@ func TestStoppedProcessesEndWithTheirChildren(t *testing.T) {
 	}
 }
 
-// Commands that begin while others end are not taken for what those left behind.
-func TestManyAtOnce(t *testing.T) {
+// Commands that start while others end are not mistaken for leftover processes of those.
+func TestConcurrentCommandsAreNotKilledAsLeftovers(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

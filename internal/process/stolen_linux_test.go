@@ -19,7 +19,7 @@ func TestCommandThatReadsItsOwnOutputCanBeStopped(t *testing.T) {
 		line.begun(t)
 		cancel(why)
 	}()
-	c := process.Command{Path: os.Args[0], Env: append(os.Environ(), thieving+"="+line.path), MaxOutput: 1 << 20}
+	c := process.Command{Path: os.Args[0], Env: append(os.Environ(), helperDrainEnv+"="+line.path), MaxOutput: 1 << 20}
 	if _, err := process.Run(ctx, c); !errors.Is(err, why) {
 		t.Error(err)
 	}

@@ -249,8 +249,8 @@ func TestOlderKernels(t *testing.T) {
 }
 
 // Without lists of children, no process learns how the command of another one ended, or
-// keeps it from hearing that.
-func TestWithoutLists(t *testing.T) {
+// takes that status away from it.
+func TestExitStatusIsNotStolenWithoutChildrenLists(t *testing.T) {
 	orphans.open() // once
 	list := orphans.file
 	orphans.file = nil

@@ -65,7 +65,7 @@ func TestOperationsOfAWFAreTheTools(t *testing.T) {
 			}
 		}
 		if got := told(spec.Name, all); got != "[]" {
-			t.Errorf("%s is told of what it takes: %s", spec.Name, got)
+			t.Errorf("%s: valid inputs yield diagnostics: %s", spec.Name, got)
 		}
 		for name, p := range takes.Properties {
 			for _, value := range p.Enum {

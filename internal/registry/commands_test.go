@@ -88,7 +88,7 @@ func TestEveryCommandIsGuarded(t *testing.T) {
 	}
 	for name, k := range Kinds() {
 		if uses := k.Uses(&ir.Task{Kind: name}); len(uses.Commands) > 0 && guarded[name] == nil {
-			t.Errorf("%s runs commands, and nobody has looked whether it is guarded", name)
+			t.Errorf("%s runs commands, but has no entry in guarded", name)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // What agents note for later runs lies on the disk, too.
-func TestNotebooksHoldNoSecrets(t *testing.T) {
+func TestNotebooksAreStoredWithoutSecrets(t *testing.T) {
 	root := t.TempDir()
 	c, _ := config.Parse(source.NewFile(config.FileName, "secrets: {vault: {env: VAULT}}"))
 	getenv := func(name string) string { return map[string]string{"VAULT": "hush-hush-hush"}[name] }

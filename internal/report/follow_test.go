@@ -18,7 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 )
 
-// list is a sink that remembers, and fails where it is told to.
+// list is a sink that records calls, and fails where a test configures it.
 type list struct {
 	mu   sync.Mutex
 	got  []journal.RunID
@@ -119,7 +119,7 @@ func TestSinkErrorsDoNotStopTheFollower(t *testing.T) {
 	}
 }
 
-// patient is a sink that is told when nothing happens.
+// patient is a sink that signals each call of Idle.
 type patient struct {
 	list
 	idle chan struct{}

@@ -185,8 +185,8 @@ func TestInvalidExpressionsAreRejected(t *testing.T) {
 	}
 }
 
-// While clocks change and three hours before and after, times are not left to others.
-func TestClocksChange(t *testing.T) {
+// Changing reports the three hours before and after a clock change.
+func TestChangingCoversThreeHoursAroundClockChanges(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)

@@ -122,7 +122,7 @@ func TestHideJSON(t *testing.T) {
 
 // Text from outside that says "[secret KEY]" must not be turned into the
 // value, not even when no secret was known at the time when it was hidden.
-func TestForgedMark(t *testing.T) {
+func TestForgedMarkIsNotReplacedByTheSecret(t *testing.T) {
 	for _, forged := range []string{
 		`"[secret KEY]"`, `"\u005bsecret KEY]"`, `"[secret [secret KEY]"`,
 		`{"[secret KEY]":1}`, `"[secret -]KEY]"`,
@@ -209,9 +209,8 @@ func TestCommandIsAskedOnce(t *testing.T) {
 	}
 }
 
-// A secret that is changed while the program runs: the new value is used, both
-// are hidden.
-func TestChangedSecret(t *testing.T) {
+// If a secret changes while the program runs, the new value is used, and both values are masked.
+func TestChangedSecretHidesOldAndNewValue(t *testing.T) {
 	value := "first value"
 	r := secret.New(secret.Source{Name: "KEY", Find: func(context.Context) (string, error) { return value, nil }})
 	hidden := r.HideText("first value")

@@ -54,7 +54,7 @@ func TestSecretsAfterBackslashesAreHidden(t *testing.T) {
 }
 
 // The table of pairs only saves work: without it, the same occurrences are found.
-func TestPairsOverlookNothing(t *testing.T) {
+func TestPairTableFindsTheSameSecrets(t *testing.T) {
 	fast := newMatcher()
 	values := []string{
 		"secret-value-1", "\n\"/+ &%\\x", "+/+/+/+/abc", " leading blank", "ABCDEFabcdef0123", "'ä€😀\t\b\f\r",

@@ -16,20 +16,20 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-// telling is a tool that tells how far it has come.
-type telling func(tell func(tool.Progress))
+// progressTool is a tool that reports progress.
+type progressTool func(report func(tool.Progress))
 
-func (telling) Spec() tool.Spec               { return tool.Spec{Name: "slow", Timeout: time.Hour} }
-func (t telling) Tool(string) tool.Tool       { return t }
-func (telling) Names(pattern string) []string { return nil }
+func (progressTool) Spec() tool.Spec               { return tool.Spec{Name: "slow", Timeout: time.Hour} }
+func (t progressTool) Tool(string) tool.Tool       { return t }
+func (progressTool) Names(pattern string) []string { return nil }
 
-func (t telling) Call(_ context.Context, call tool.Call) (tool.Result, error) {
+func (t progressTool) Call(_ context.Context, call tool.Call) (tool.Result, error) {
 	t(call.Progress)
 	return tool.Result{}, nil
 }
 
-// told returns the progress that is noted of a call.
-func told(t *testing.T, slow telling, after ...func()) (out []string) {
+// collectProgress calls the tool and returns the recorded progress of the call.
+func collectProgress(t *testing.T, slow progressTool, after ...func()) (out []string) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &steptest.Log{}
 		job := &step.Job{Workflow: &ir.Program{Tools: ir.Tools{AllowAll: true}}, Step: &ir.Step{}, Host: step.Host{
@@ -53,26 +53,26 @@ func told(t *testing.T, slow telling, after ...func()) (out []string) {
 
 // The first progress is noted at once, later ones at increasing intervals.
 func TestProgressNotesAreRateLimited(t *testing.T) {
-	got := told(t, func(tell func(tool.Progress)) {
+	got := collectProgress(t, func(report func(tool.Progress)) {
 		for i := range 25 {
-			tell(tool.Progress{Done: float64(i), Total: 25, Message: "at it"})
+			report(tool.Progress{Done: float64(i), Total: 25, Message: "at it"})
 			time.Sleep(110 * time.Millisecond)
 		}
 	})
 	if want := "slow c 0/25 at it,slow c 9/25 at it,slow c 18/25 at it"; strings.Join(got, ",") != want {
 		t.Errorf("noted: %q", got)
 	}
-	hour := told(t, func(tell func(tool.Progress)) {
+	hour := collectProgress(t, func(report func(tool.Progress)) {
 		for i := range 3600 {
-			tell(tool.Progress{Done: float64(i)})
+			report(tool.Progress{Done: float64(i)})
 			time.Sleep(time.Second)
 		}
 	})
 	if len(hour) < 200 || len(hour) > 400 {
 		t.Errorf("an hour leaves %d notes", len(hour))
 	}
-	long := told(t, func(tell func(tool.Progress)) {
-		tell(tool.Progress{Message: strings.Repeat("ß", 10_000)})
+	long := collectProgress(t, func(report func(tool.Progress)) {
+		report(tool.Progress{Message: strings.Repeat("ß", 10_000)})
 		time.Sleep(time.Second)
 	})
 	if len(long) != 1 || len([]rune(long[0])) > 600 {
@@ -83,10 +83,10 @@ func TestProgressNotesAreRateLimited(t *testing.T) {
 // A tool that reports faster than notes are written is not delayed, and reports after its end are dropped.
 func TestProgressNeverBlocksTheTool(t *testing.T) {
 	var late func(tool.Progress)
-	got := told(t, func(tell func(tool.Progress)) {
-		late = tell
+	got := collectProgress(t, func(report func(tool.Progress)) {
+		late = report
 		for i := range 100_000 {
-			tell(tool.Progress{Done: float64(i)})
+			report(tool.Progress{Done: float64(i)})
 		}
 	}, func() { late(tool.Progress{}) }, func() { late(tool.Progress{}) })
 	if len(got) > 1 {

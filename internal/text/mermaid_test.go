@@ -97,7 +97,7 @@ func TestFlowchartsAreReadDespiteMistakes(t *testing.T) {
 		{"no end", "graph TD\nsubgraph s\nA", "A in s", "MMD003"},
 		{"end too many", "graph TD\nA\nend", "A", "MMD003"},
 		{"two labels", "graph TD\nA[a] --> B\nA[b] --> C", "A[a]\nB\nC\nA solid B\nA solid C", "MMD004"},
-		{"class of nobody", "graph TD\nA\nclass Z x", "A", "MMD002"},
+		{"class of an undeclared node", "graph TD\nA\nclass Z x", "A", "MMD002"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := source.NewFile("x.md", c.chart)

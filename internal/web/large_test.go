@@ -131,8 +131,8 @@ func TestLargeRunsStayUsable(t *testing.T) {
 // rowsOfAPage is how many steps a page of the timeline lists if they are filtered.
 const rowsOfAPage = 100
 
-// One execution of a step is what it is among all of them, and the others are left out.
-func TestOneExecutionOfMany(t *testing.T) {
+// ExecutionAt returns one execution of a step as Executions does.
+func TestExecutionAtReturnsOneExecution(t *testing.T) {
 	s := newSite(t, map[string]string{"loop.yaml": loop})
 	id := s.begin("loop", simulate, items(7))
 	s.rest(id)

@@ -85,7 +85,7 @@ func TestWriteAheadTasksActAfterTheirNote(t *testing.T) {
 					}
 					for key := range kind.Done {
 						if !noted[key] {
-							t.Errorf("append %d, after %t: %s was done, and nobody knows", n, after, key)
+							t.Errorf("append %d, after %t: %s was done, and there is no record of it", n, after, key)
 						}
 					}
 					left = store.left
@@ -122,7 +122,7 @@ func TestRerunTasksDoNotStartEarly(t *testing.T) {
 		enginetest.Finish(t, e)
 		enginetest.Stop(e)
 		if !maps.Equal(kind.Done, before) {
-			t.Errorf("append %d: %v were done, then %v, of which nobody knows", n, before, kind.Done)
+			t.Errorf("append %d: %v were done, then %v without a record", n, before, kind.Done)
 		}
 	}
 }

@@ -499,7 +499,7 @@ func TestMessageToAnEndingRunIsRefused(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		case <-time.After(time.Minute): // time of the bubble
-			t.Error("nobody answers")
+			t.Error("there is no answer after a minute")
 		}
 		enginetest.Stop(owner)
 		enginetest.Stop(other)

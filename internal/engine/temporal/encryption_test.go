@@ -206,7 +206,7 @@ func TestShortSecretsAreRefused(t *testing.T) {
 
 // A message from a process with another secret fails at once and says why. If only later messages of the run were
 // encrypted with another secret, the message fails when the workflow has failed to decide.
-func TestAnotherSecretIsNamed(t *testing.T) {
+func TestMessageWithAnotherSecretFailsAtOnce(t *testing.T) {
 	w := newWorld(t)
 	e := w.openEncrypted(oldSecret)
 	p := enginetest.Program([]ir.Step{

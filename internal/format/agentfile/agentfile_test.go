@@ -143,7 +143,7 @@ func TestReportsMistakesAtTheirPositions(t *testing.T) {
 			text: steps(agentStep("one", "input: ../../../secret")),
 			want: "AFILE009 ../../../secret",
 		},
-		"G6: a variable that nobody sets": {
+		"G6: a variable that is never set": {
 			text: steps(agentStep("one", "input: $TOKEN")),
 			want: "AFILE010 $TOKEN",
 		},
@@ -168,7 +168,7 @@ func TestReportsMistakesAtTheirPositions(t *testing.T) {
 		"G12: placeholders": {
 			text: steps(agentStep("one", "produces: artifacts/{workflow_name}/{run_id}/{step_id}.md")),
 		},
-		"G12: one that nobody knows": {
+		"G12: an unknown one": {
 			text: steps(agentStep("one", "produces: outputs/{date}.md")),
 			want: "AFILE013 outputs/{date}.md",
 		},

@@ -179,7 +179,7 @@ func TestReportsMistakesAtTheirPositions(t *testing.T) {
 		"A16: a first agent that does not exist": {
 			text: document(`"start":"on"`, one), want: "INVALID_ENTRY_AGENT on",
 		},
-		"A16: a rule to nobody": {
+		"A16: a rule to an unknown agent": {
 			text: document(`"start":"one","logic":{"one":[{"if":"always","then":"thre"}]}`, one+","+two),
 			want: "LOGIC_UNKNOWN_TO thre, UNREACHABLE_AGENT two",
 		},
@@ -472,7 +472,7 @@ func FuzzAIFLOW(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		got := compile(text, nil)
 		if got.Program == nil && !got.Diagnostics.Errors() {
-			t.Fatal("nothing came of it, and nothing is said")
+			t.Fatal("parse returned neither a program nor a diagnostic")
 		}
 		if got.Program != nil {
 			checked(got)

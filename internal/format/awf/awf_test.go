@@ -306,7 +306,7 @@ func TestAgentToolsByProviderAndOptions(t *testing.T) {
 }
 
 // A while loop that reaches its limit succeeds. If nothing follows its success, it fails.
-func TestWhileAtItsLimit(t *testing.T) {
+func TestWhileLoopAtItsLimitSucceeds(t *testing.T) {
 	for keys, want := range map[string]bool{
 		"on_complete: z, on_failure: y":           false,
 		"on_success: z, on_failure: y":            false,

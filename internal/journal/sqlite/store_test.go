@@ -240,7 +240,7 @@ func TestRunRowsMayLagBehind(t *testing.T) {
 	refused := make(chan error)
 	ours.Append(journaltest.Steps("a", journal.FirstFence, seq["a"], 1), func(err error) { refused <- err })
 	if err := <-refused; !errors.Is(err, journal.ErrConflict) {
-		t.Errorf("whoever lost the run appended to it: %v", err)
+		t.Errorf("append after the claim was lost: %v, want ErrConflict", err)
 	}
 	end := journaltest.Steps("a", claim.Fence, seq["a"], 1)
 	end.Index = &journal.Index{Status: journal.Finished, Outcome: "ok"}

@@ -402,7 +402,7 @@ func TestWaitingWritersAnnounceThemselves(t *testing.T) {
 		t.Fatal(err)
 	}
 	if waiting() {
-		t.Error("nobody waits yet")
+		t.Error("a writer is reported as waiting before there is one")
 	}
 	outcome := make(chan error, 1)
 	s.Append(journaltest.Steps("a", 1, 1, 1), func(err error) { outcome <- err })
@@ -416,7 +416,7 @@ func TestWaitingWritersAnnounceThemselves(t *testing.T) {
 		t.Fatal(err)
 	}
 	if waiting() {
-		t.Error("nobody waits any more")
+		t.Error("a writer is still reported as waiting")
 	}
 	// A process that announces itself and never writes does not stop the writer.
 	if err := want.Shared(); err != nil {

@@ -268,7 +268,7 @@ func TestUnscriptedRequestsCanBeSimulated(t *testing.T) {
 		t.Errorf("got %+v, %v", r, err)
 	}
 	if _, err = providertest.Collect(t, s.Model(scripted.Options{}).Generate(t.Context(), req)); err == nil {
-		t.Error("there is nobody to simulate it")
+		t.Error("simulated without a simulator")
 	}
 	if r, err = providertest.Collect(t,
 		s.Model(scripted.Options{Simulate: simulated.Model{}}).Generate(t.Context(),

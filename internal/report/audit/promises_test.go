@@ -145,7 +145,7 @@ func TestLongAndInvalidContent(t *testing.T) {
 
 // A note with invalid data still counts as a call, so that audit and transcript
 // agree.
-func TestUnreadableNotes(t *testing.T) {
+func TestNotesWithInvalidDataCountAsCalls(t *testing.T) {
 	r := reporttest.Recorded(t, "bundle")
 	for _, a := range r.Appends {
 		for i := range a.Events {

@@ -238,7 +238,7 @@ func TestContinuedRunSharesRecords(t *testing.T) {
 }
 
 // Runs of other formats have no record.
-func TestOtherFormats(t *testing.T) {
+func TestOtherFormatsHaveNoExecutionRecord(t *testing.T) {
 	w := begin(t, "awf", `{}`)
 	w.add(journal.RunFinished{Outcome: "ok"})
 	if _, err := os.Stat(filepath.Join(w.root, "outputs")); err == nil {

@@ -410,7 +410,7 @@ func TestInheritanceIsShared(t *testing.T) {
 
 // One process resumes a run while another has inherited what its last process owed. Neither removes the other's debt
 // while there is something to deliver, and when one has delivered the end, the other has nothing to do.
-func TestInheritedAndResumedRun(t *testing.T) {
+func TestResumedRunAndInheritorDeliverOnce(t *testing.T) {
 	r := reporttest.Recorded(t, "gate-approved")
 	for _, over := range []bool{false, true} {
 		dir := left(t, reporttest.Run)
@@ -759,7 +759,7 @@ func TestLatestConventions(t *testing.T) {
 }
 
 // Tool names that a model invents are in spans, but not in the series of metrics.
-func TestInventedToolNames(t *testing.T) {
+func TestInventedToolNamesAreNotMetricAttributes(t *testing.T) {
 	r := reporttest.Recorded(t, "agent-with-tools")
 	for i := range r.Appends {
 		for j := range r.Appends[i].Events {

@@ -172,14 +172,14 @@ func TestProcessesDeliverEverythingOnce(t *testing.T) {
 			for _, arrive := range []int{0, 1, 2, 1000} {
 				t.Run(fmt.Sprintf("%s/%d appends, %d arrive", name, died, arrive), func(t *testing.T) {
 					t.Parallel()
-					lives(t, r, died, arrive, want, metrics(whole.Metrics()))
+					testRestartAfter(t, r, died, arrive, want, metrics(whole.Metrics()))
 				})
 			}
 		}
 	}
 }
 
-func lives(t *testing.T, r *reporttest.Recording, died, arrive int, want, wantMetrics string) {
+func testRestartAfter(t *testing.T, r *reporttest.Recording, died, arrive int, want, wantMetrics string) {
 	c := reporttest.NewCollector(t)
 	limit := &gate{most: arrive}
 	c.Answer(limit.answer)

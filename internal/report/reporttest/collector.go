@@ -272,8 +272,8 @@ func valueText(v *commonpb.AnyValue) string {
 }
 
 // Tree returns a trace as text: every span below its parent, in the order in which
-// they were received, with the text that tell returns for it.
-func Tree(spans []*tracepb.Span, tell func(*tracepb.Span) string) string {
+// they were received, with the text that format returns for it.
+func Tree(spans []*tracepb.Span, format func(*tracepb.Span) string) string {
 	known := map[string]bool{}
 	for _, s := range spans {
 		known[string(s.SpanId)] = true
@@ -291,7 +291,7 @@ func Tree(spans []*tracepb.Span, tell func(*tracepb.Span) string) string {
 	var walk func(parent, indent string)
 	walk = func(parent, indent string) {
 		for _, s := range below[parent] {
-			for line := range strings.Lines(tell(s)) {
+			for line := range strings.Lines(format(s)) {
 				b.WriteString(indent + strings.TrimSuffix(line, "\n") + "\n")
 			}
 			walk(string(s.SpanId), indent+"  ")
@@ -299,7 +299,7 @@ func Tree(spans []*tracepb.Span, tell func(*tracepb.Span) string) string {
 	}
 	walk("", "")
 	for _, s := range lost {
-		fmt.Fprintf(&b, "WITHOUT ITS PARENT: %s\n", tell(s))
+		fmt.Fprintf(&b, "WITHOUT ITS PARENT: %s\n", format(s))
 	}
 	return b.String()
 }

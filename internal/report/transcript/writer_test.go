@@ -562,7 +562,7 @@ func TestDeletedFileDuringLongAppend(t *testing.T) {
 }
 
 // A process that ends and one that has claimed the run write at the same time.
-func TestTwoWriters(t *testing.T) {
+func TestConcurrentWritersProduceOneTranscript(t *testing.T) {
 	r := reporttest.Recorded(t, "loop")
 	want := undisturbed(t, r)
 	for range 8 {
@@ -657,7 +657,7 @@ func TestUnwritableFileIsRetried(t *testing.T) {
 }
 
 // Idle writes what failed before, without further appends.
-func TestIdleRetries(t *testing.T) {
+func TestIdleWritesWhatFailedBefore(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	dir := t.TempDir()
 	name := string(reporttest.Run) + ".jsonl"
@@ -691,7 +691,7 @@ func TestIdleRetries(t *testing.T) {
 	}
 }
 
-func TestPositionOfAnotherJournal(t *testing.T) {
+func TestPositionBeyondTheJournalIsIgnored(t *testing.T) {
 	dir := t.TempDir()
 	r := reporttest.Recorded(t, "linear")
 	for text, want := range map[string]journal.Pos{"2\n": 2, "99\n": 0, "x": 0, "-1": 0, "": 0} {

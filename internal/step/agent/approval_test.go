@@ -14,7 +14,7 @@ import (
 )
 
 // An agent that wants to make two calls, each of which a person has to agree
-// to: no model call is made twice, and it is told what was refused.
+// to: no model call is made twice, and the model receives the refusal.
 func TestCallsThatNeedApproval(t *testing.T) {
 	act := steptest.Tool{Spec: tool.Spec{RequiresApproval: true, SideEffects: true}, Answer: `"sent"`}
 	p := steptest.Play{

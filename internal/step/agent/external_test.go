@@ -19,8 +19,8 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// outside is an agent that works by itself: it plants a tree with a tool of its
-// own. It remembers its sessions, and stops where whoever listens leaves.
+// outside is an external agent: it plants a tree with a tool of its own. It keeps its sessions, and stops when its
+// consumer stops.
 type outside struct {
 	names, resumes bool
 	own            []string

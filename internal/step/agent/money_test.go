@@ -108,9 +108,8 @@ func TestAttemptsAreRecorded(t *testing.T) {
 	}
 }
 
-// While it is waited for another attempt nothing is asked for, so whoever stops
-// then is not charged for it.
-func TestStoppedBetweenAttempts(t *testing.T) {
+// No request is open while a step waits for its next attempt, so a stop at that time costs nothing.
+func TestStopBetweenAttemptsIsNotCharged(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	log := &steptest.Log{}
 	var result step.Result

@@ -64,16 +64,16 @@ func TestCallsOfOneTurnRunConcurrently(t *testing.T) {
 	messages := world.Requests[1].Messages
 	blocks := messages[len(messages)-1].Blocks
 	if len(blocks) != 2 || string(blocks[0].Content) != `"answer 1"` || string(blocks[1].Content) != `"answer 2"` {
-		t.Errorf("the model is told %+v", blocks)
+		t.Errorf("tool results %+v", blocks)
 	}
 	if log.Used.ToolCalls != 2 || len(log.Open) > 0 {
 		t.Errorf("used %+v, open %v", log.Used, log.Open)
 	}
 }
 
-// A result that was there when the process died is not asked for again, even
-// if another call of the same turn was still under way.
-func TestCrashBetweenTwoResults(t *testing.T) {
+// A result that was recorded before the process died is not requested again, even if another call of the same turn was
+// still running.
+func TestRecordedToolResultIsNotRequestedAgain(t *testing.T) {
 	var mu sync.Mutex // both calls of a turn are made at once
 	var calls []string
 	count := func(j *step.Job) {
@@ -109,7 +109,7 @@ func TestCrashBetweenTwoResults(t *testing.T) {
 	}
 	last := again.Requests[len(again.Requests)-1].Messages
 	if blocks := last[len(last)-1].Blocks; string(blocks[1].Content) != `"kept"` {
-		t.Errorf("the model is told %s", blocks[1].Content)
+		t.Errorf("tool result %s", blocks[1].Content)
 	}
 }
 

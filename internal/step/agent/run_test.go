@@ -328,8 +328,8 @@ func TestModelReceivesToolResults(t *testing.T) {
 	}
 }
 
-// F26: who may call what, decided when the call is made.
-func TestRefusedTools(t *testing.T) {
+// F26: permissions of tools are checked at each call.
+func TestDisallowedToolCallsAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		with func(*step.Job)
 		why  string
@@ -354,7 +354,7 @@ func TestRefusedTools(t *testing.T) {
 			}
 			messages := world.Requests[1].Messages
 			if told := messages[len(messages)-1].Blocks[0]; !told.IsError || !strings.Contains(string(told.Content), strings.ReplaceAll(c.why, `"`, `\"`)) {
-				t.Errorf("the model is told %s", told.Content)
+				t.Errorf("tool result %s", told.Content)
 			}
 			if len(world.Requests[0].Tools) > 0 {
 				t.Error("the tool is offered all the same")

@@ -296,7 +296,7 @@ func TestG10ScriptsRunInTheWorkflowFolder(t *testing.T) {
 	refused := play
 	refused.With = func(j *step.Job) { play.With(j); j.MayRunCommands = false }
 	if _, err := refused.Done(t, artifact.Shell{}, &steptest.Log{}, &steptest.World{}); err == nil {
-		t.Error("a script ran that nobody has allowed")
+		t.Error("a script ran without approval")
 	}
 }
 

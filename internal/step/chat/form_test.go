@@ -74,7 +74,7 @@ func TestRepliesAreReadAsTheirForm(t *testing.T) {
 	}
 }
 
-func TestBadSchema(t *testing.T) {
+func TestInvalidSchemaFails(t *testing.T) {
 	if _, err := newReader(form(`{"type": 7}`)); err == nil {
 		t.Error("it was accepted")
 	}

@@ -173,8 +173,8 @@ func TestFailedCommandsKeepTheirOutput(t *testing.T) {
 	}
 }
 
-// The system's limit for arguments is 128 KiB; nobody has to know.
-func TestLargeInterpolations(t *testing.T) {
+// Values above the system's limit of 128 KiB per argument work like small ones.
+func TestValuesAboveTheArgumentLimitAreInserted(t *testing.T) {
 	dir := t.TempDir()
 	big := strings.Repeat("0123456789abcdef", 64<<10) // 1 MiB
 	with := reads(dir, map[string]string{"states.a.Output": `"` + big + `"`, "input": `{"doc":"` + big + `"}`})
@@ -190,9 +190,8 @@ func TestLargeInterpolations(t *testing.T) {
 	}
 }
 
-// Values that are large only together are no trouble either: in one command, in
-// every kind of quotes, more than any system takes as arguments at once.
-func TestManyLargeInterpolations(t *testing.T) {
+// One command may insert values, in every kind of quotes, that together exceed the system's limit for arguments.
+func TestManyLargeValuesAreInserted(t *testing.T) {
 	dir := t.TempDir()
 	more := map[string]string{}
 	one := strings.Repeat("it's $(not) \"run\"\\\n", 40_000) // 800 kB each
@@ -223,9 +222,8 @@ echo done`)
 	}
 }
 
-// Inputs that are small enough one by one fill the environment only so far; the
-// rest is in files, and nothing of it is lost.
-func TestManyInputs(t *testing.T) {
+// Many small inputs fill the environment up to a limit; the others are in files, in full.
+func TestInputsAboveTheEnvironmentLimitAreInFiles(t *testing.T) {
 	dir := t.TempDir()
 	const count = 40
 	inputs := map[string]string{"tail": "short"}
@@ -299,7 +297,7 @@ unset unset unset unset unset unset unset unset work r1 /work#0 ours
 	}
 }
 
-// What nobody vouches for is one word, unless the author says raw.
+// An untrusted value becomes a single shell word, unless the template says raw.
 func TestUntrustedInputs(t *testing.T) {
 	dir := t.TempDir()
 	with := func(j *step.Job) {
@@ -328,7 +326,7 @@ func TestUntrustedInputs(t *testing.T) {
 		}
 	}
 	for _, set := range []steptest.Settings{
-		{"script": "#!/usr/bin/env python3\nprint('{{.inputs.x}}')"}, // nobody knows how to quote for it
+		{"script": "#!/usr/bin/env python3\nprint('{{.inputs.x}}')"}, // there are no quoting rules for it
 		{"command": "echo {{.inputs.x}}", "shell": "/usr/bin/fish"},
 		{"command": "sh -c 'echo {{.inputs.x}}'", "shell": "/bin/sh"}, // a second shell reads it
 		{"command": "sed 's/x/{{.inputs.x}}/'", "shell": "/bin/sh"},
@@ -994,8 +992,8 @@ func TestOnlyTheLastHookIsRepeatedAfterACrash(t *testing.T) {
 	}
 }
 
-// Whoever stops a run learns that from the hooks, not that one has failed.
-func TestHooksAreStopped(t *testing.T) {
+// When a run is stopped, its hooks return the cause of the stop instead of a failure of their own.
+func TestStoppedHooksReturnTheCause(t *testing.T) {
 	dir := t.TempDir()
 	ctx, stop := context.WithCancelCause(t.Context())
 	over := errors.New("over")

@@ -71,7 +71,10 @@ func TestConversationStepsKeepResultsWhenInterrupted(t *testing.T) {
 			Name: "no time", Settings: steptest.Settings{"agent": "plain", "prompt": "x", "timeout": "{{.inputs.who}}"},
 			Class: step.ClassInput,
 		},
-		{Name: "nobody", Settings: steptest.Settings{"agent": "nobody", "prompt": "x"}, Class: step.ClassMissing},
+		{
+			Name: "unknown agent", Settings: steptest.Settings{"agent": "nobody", "prompt": "x"},
+			Class: step.ClassMissing,
+		},
 		{
 			Name:     "a name that nothing has",
 			Settings: steptest.Settings{"agent": "plain", "prompt": "{{.inputs.x}}"}, Class: step.ClassInput,

@@ -114,7 +114,7 @@ func TestNodeStepsKeepResultsWhenInterrupted(t *testing.T) {
 				"list"), Value: `{}`,
 		},
 		steptest.Play{
-			Name: "N23: an agent that nobody knows",
+			Name: "N23: an unknown agent",
 			Settings: function("    r = AgentRunner.run('nobody')\n"+
 				"    return {'list': [str(r.success), r.error]}\n", nil),
 			With: with("list"), Value: `{"list":["False","Unknown agent: nobody. Available: ['handy', 'plain']"]}`,
@@ -126,7 +126,7 @@ func TestNodeStepsKeepResultsWhenInterrupted(t *testing.T) {
 				reply + `}`,
 		},
 		steptest.Play{
-			Name: "N11: a pass is counted by whoever has seen more", Settings: function("    return {}\n",
+			Name: "N11: the higher of both pass counts applies", Settings: function("    return {}\n",
 				settings{"track": []string{"pass.cycle"}}), Value: `{"pass.cycle":2}`,
 			With: func(j *step.Job) {
 				with()(j)

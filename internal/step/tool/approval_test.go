@@ -65,7 +65,7 @@ func TestCallWaitsForApproval(t *testing.T) {
 	}{
 		"a no":             {journal.ToolAnswer{Call: q.Call, Digest: yes.Digest}, "rejected"},
 		"a no with reason": {journal.ToolAnswer{Call: q.Call, Digest: yes.Digest, Note: "too dear"}, "too dear"},
-		"nobody":           {journal.ToolAnswer{Call: q.Call, Digest: yes.Digest, TimedOut: true}, "in time"},
+		"timed out":        {journal.ToolAnswer{Call: q.Call, Digest: yes.Digest, TimedOut: true}, "in time"},
 	} {
 		log, world := told(log, c.answer), &steptest.World{Tools: p.Tools}
 		_, err := p.Done(t, tool.Kind{}, log, world)

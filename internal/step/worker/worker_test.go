@@ -37,7 +37,7 @@ func TestWorkerStepsKeepResultsWhenInterrupted(t *testing.T) {
 			Replies: []steptest.Reply{{Text: "no"}, {Text: `{"recommendations": "no"}`}, {Text: `{"recommendations": ["text"], "rules_applied": [], "meta_insight": ""}`}},
 		},
 		steptest.Play{
-			Name: "nobody of that name", Settings: steptest.Settings{"agent": "nobody"}, Class: step.ClassMissing,
+			Name: "unknown agent", Settings: steptest.Settings{"agent": "nobody"}, Class: step.ClassMissing,
 		},
 	)
 }

@@ -119,7 +119,7 @@ func TestCallSendsRequest(t *testing.T) {
 				Name:  "X-Api-Key",
 				Value: "secret://none",
 			}},
-		}, `{}`, "nobody knows", tool.ClassMissing},
+		}, `{}`, "no such key", tool.ClassMissing},
 		"an idempotency key": {
 			tools.Declared{URL: s.URL, IdempotencyHeader: "Idempotency-Key"},
 			`{}`, `"key":"k1"`,
@@ -137,7 +137,7 @@ func TestCallSendsRequest(t *testing.T) {
 		"sent in a circle":  {tools.Declared{URL: s.URL + "/again"}, `{}`, "redirected more than", tool.ClassTool},
 		"sent away, inside": {tools.Declared{URL: s.URL + "/away"}, `{}`, "private address", tool.ClassDenied},
 		"an endless answer": {tools.Declared{URL: s.URL + "/flood"}, `{}`, "longer than", tool.ClassTool},
-		"nobody there":      {tools.Declared{URL: "http://127.0.0.1:1/"}, `{}`, "loopback", tool.ClassDenied},
+		"unused port":       {tools.Declared{URL: "http://127.0.0.1:1/"}, `{}`, "loopback", tool.ClassDenied},
 	} {
 		t.Run(name, func(t *testing.T) {
 			one := tools.New(c.d,
@@ -146,7 +146,7 @@ func TestCallSendsRequest(t *testing.T) {
 					Value: func(_ context.Context, text string) (string, error) {
 						before, name, ok := strings.Cut(text, "secret://")
 						if name == "none" {
-							return "", errors.New("nobody knows it")
+							return "", errors.New("no such key")
 						}
 						if !ok {
 							return text, nil

@@ -86,7 +86,7 @@ func server() *sdk.Server {
 		return nil, nil
 	})
 	add("hang", nil, func(ctx context.Context, _ *sdk.CallToolRequest, in input) (*sdk.CallToolResult, error) {
-		// Whoever holds the file open has not been told to stop.
+		// The file stays open until this call is canceled.
 		f, err := os.OpenFile(in.Say, os.O_WRONLY, 0)
 		if err != nil {
 			return nil, err

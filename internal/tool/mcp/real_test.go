@@ -103,7 +103,7 @@ func TestServerEverythingWithLongCalls(t *testing.T) {
 	t.Run("cancelled", func(t *testing.T) {
 		s, long := start(t, time.Minute)
 		ctx, cancel := context.WithCancelCause(t.Context())
-		why := errors.New("somebody has had enough")
+		why := errors.New("canceled by the test")
 		_, err := long.Call(ctx, tool.Call{
 			Input: json.RawMessage(`{"duration":600,"steps":6000}`), Progress: func(tool.Progress) { cancel(why) },
 		})
