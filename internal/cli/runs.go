@@ -388,7 +388,7 @@ func (a *invocation) prune(f *removeFlags, removal journal.Removal) error {
 	if f.olderThan != "" {
 		var err error
 		if req.OlderThan, err = config.ParseAge(f.olderThan); err != nil {
-			return usage("Write a number and its unit: 30d, 2w or 12h.", "--older-than %q is no age", f.olderThan)
+			return usage("Write a number and its unit: 30d, 2w or 12h.", "invalid age %q for --older-than", f.olderThan)
 		}
 	}
 	if f.status != "" && !slices.Contains(removable, f.status) {
