@@ -127,7 +127,8 @@ func filter(o filterOptions) []unix.SockFilter {
 	out := []unix.SockFilter{
 		load(offsetArch),
 		skipIf(auditArch[runtime.GOARCH], 1),
-		returnAction(unix.SECCOMP_RET_KILL_PROCESS), // a program for another architecture, whose calls have other numbers
+		// A program for another architecture, whose calls have other numbers.
+		returnAction(unix.SECCOMP_RET_KILL_PROCESS),
 		load(offsetCall),
 		{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: x32Bit, Jf: 1},
 		deny(unix.EPERM),

@@ -115,7 +115,8 @@ func (r *remoteTool) Call(ctx context.Context, call tool.Call) (tool.Result, err
 	if _, ok := errors.AsType[*jsonrpc.Error](err); !ok || errors.Is(err, mcp.ErrConnectionClosed) || sess.dead() {
 		sess.end()
 		if sess.proc == nil {
-			return tool.Result{}, tool.Errorf(tool.ClassTool, "the MCP server %q does not respond: %v", r.server.Name, err)
+			return tool.Result{}, tool.Errorf(tool.ClassTool, "the MCP server %q does not respond: %v",
+				r.server.Name, err)
 		}
 		return tool.Result{}, tool.Errorf(tool.ClassTool, "the MCP server %q exited: %s (%v)", r.server.Name,
 			sess.exitReason(), err)
