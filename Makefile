@@ -6,7 +6,7 @@ ESPALIER := $(BIN)/espalier
 EXAMPLE := examples/agent-flow/contract-review.md
 RUNS := examples/agent-flow/support-triage.md
 comma := ,
-# Not .md: it is not to be found as a workflow.
+# Not .md, so that Espalier does not find it as a workflow.
 BROKEN := $(BIN)/broken.txt
 
 # The race detector needs cgo, and cgo a C compiler. The product itself needs neither.
@@ -61,7 +61,7 @@ test: ## run all tests, with the race detector where that is cheap and there is 
 	$(if $(RACE),CGO_ENABLED=1) GORACE=atexit_sleep_ms=0 $(GO) test -timeout 20m $(RACE) $(call LISTED,-vE)
 	$(GO) test -timeout 20m -p 3 ./internal/web $(call LISTED,-E) # the longest first; processes of tests often wait
 
-# What takes longest: real processes, browsers and databases, and comparisons with other programs.
+# The slowest packages: they use real processes, browsers and databases, and comparisons with other programs.
 SLOW = cmd/espalier|internal/(web|server|cli|app|registry|process|shell|cpython|secret|soak|provider/cliagent|journal/(sqlite|postgres)|engine/(embedded|temporal)|format/formattest|step/(node|command|script)|tool/(mcp|builtin)|report/(transcript|otel)|graph)
 
 # "make test" takes a selection of the moments to kill a run at and of the seeds of simulations.
@@ -145,7 +145,7 @@ race: ## run all tests with the race detector
 # take minutes. "make cross" builds the whole program.
 PORTABLE = $$($(GO) list -f '{{.ImportPath}} {{join .Deps " "}}' ./... | grep -vE '$(LIBRARIES)' | cut -d' ' -f1)
 
-# What only some tests build.
+# Build tags of tests that only some targets run.
 TAGS = clis,live,objects,site,temporal,upgrade
 
 lint: ## format, vet, staticcheck, and builds of our packages for other systems

@@ -127,7 +127,7 @@ func undeclared(p *ir.Program, fields []Field, reported []schema.Problem) []sche
 func InputOf(format string, contract, object json.RawMessage, fields []Field) (json.RawMessage, error) {
 	input := map[string]json.RawMessage{}
 	if len(object) > 0 && json.Unmarshal(object, &input) != nil {
-		return nil, fail(InvalidRequest, InvalidInput, "the input is no object, and fields cannot be added to it")
+		return nil, fail(InvalidRequest, InvalidInput, "the input must be a JSON object")
 	}
 	var compiled *schema.Schema
 	if len(contract) > 0 {

@@ -91,9 +91,8 @@ func (a *App) Drain(ctx context.Context, name string) (*Worker, error) {
 	case len(all) > 1:
 		return nil, fail(InvalidRequest, "", "%d workers start with %q", len(all), name).advise("Write more of the ID.")
 	case !all[0].Works:
-		return nil, fail(InvalidRequest, "", "process %d on %s drives only runs that a person has started with it",
-			all[0].PID, all[0].Host).
-			advise("Only \"espalier work\" and \"espalier serve\" can be drained. Interrupt it instead.")
+		return nil, fail(InvalidRequest, "", "process %d on %s is not a worker", all[0].PID, all[0].Host).
+			advise("Only \"espalier work\" and \"espalier serve\" can be drained. Interrupt the process instead.")
 	}
 	rt, err := a.runs(ctx)
 	if err != nil {

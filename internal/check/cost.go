@@ -639,7 +639,7 @@ func (e *estimator) perStep(
 			for j := range a.Branches {
 				branch := &a.Branches[j]
 				inner := inside
-				if !e.alone(branch) {
+				if !e.isNamedLikeOnlyStep(branch) {
 					inner.key += branch.Name + "/"
 				}
 				if e.flow.owns(s, branch.Block, branch.Name) {
@@ -695,8 +695,9 @@ func least(a, b stepkind.Amount) stepkind.Amount {
 	return a
 }
 
-// alone reports whether a branch consists of one step of the same name, so that naming both would be redundant.
-func (e *estimator) alone(b *ir.Branch) bool {
+// isNamedLikeOnlyStep reports whether a branch consists of one step of the same name, so that naming both would be
+// redundant.
+func (e *estimator) isNamedLikeOnlyStep(b *ir.Branch) bool {
 	if b.Block < 0 || int(b.Block) >= len(e.p.Blocks) {
 		return false
 	}

@@ -45,7 +45,7 @@ beside the new one; the exit code is 1 then.`,
 			if a.json {
 				_, err = io.Copy(terminal.JSON(a.stdout), text)
 			} else {
-				o := audit.PrettyOptions{Colour: a.colorOut, Titles: a.titles(ctx, run)}
+				o := audit.PrettyOptions{Color: a.colorOut, Titles: a.titles(ctx, run)}
 				if status, err := a.runs().Status(ctx, cmp.Or(run.Root, run.ID)); err == nil {
 					o.Offline = status.Offline
 				}

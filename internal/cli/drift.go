@@ -63,9 +63,9 @@ func (a *invocation) fixTopology(an *app.Analysis) (*app.Analysis, error) {
 		return nil, &failure{code: exitNotReady, message: fmt.Sprintf("%s cannot be written: %v", an.File.Path,
 			bareReason(err)), help: "Check the permissions of the file."}
 	case !changed:
-		a.note("%s: the diagram is as it should be.", an.File.Path)
+		a.note("%s: the diagram is up to date.", an.File.Path)
 		return an, nil
 	}
-	a.note("%s: the diagram was drawn anew.", an.File.Path)
+	a.note("%s: the diagram was updated.", an.File.Path)
 	return a.app().Analyze(context.Background(), app.AnalyzeRequest{Workflow: an.File.Abs, Reading: a.reading})
 }

@@ -181,8 +181,8 @@ func (a *invocation) addHelp(root *cobra.Command) {
 		fmt.Fprint(a.stdout, cmd.UsageString())
 	})
 	root.AddCommand(
-		&cobra.Command{Use: "exit-codes", Short: "How commands end", Long: exitCodesHelp},
-		&cobra.Command{Use: "environment", Short: "Variables that are read", Long: environmentHelp},
+		&cobra.Command{Use: "exit-codes", Short: "Exit codes", Long: exitCodesHelp},
+		&cobra.Command{Use: "environment", Short: "Environment variables", Long: environmentHelp},
 		&cobra.Command{Use: "formats", Short: "Which files are workflows, and where they are found", Long: formatsHelp},
 		&cobra.Command{Use: "models", Short: "Which model answers, and how it is named", Long: modelsHelp},
 		&cobra.Command{Use: "script", Short: "Files that answer in place of models and tools", Long: scriptHelp},

@@ -12,7 +12,7 @@ import (
 func (a *invocation) memoryCommand() *cobra.Command {
 	cmd := a.jsonFlag(&cobra.Command{
 		Use:   "memory [WORKFLOW [AGENT]] [--json]",
-		Short: "Show what agents have noted for their later runs",
+		Short: "Show agent notebooks",
 		Long: `Show the notebooks of agents: what they have noted for their later runs. AIFLOW
 files with "memory": {"enabled": true} give each agent one. Notes are kept in
 the project's .espalier folder; simulated runs leave none.`,

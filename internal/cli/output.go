@@ -27,7 +27,7 @@ const (
 	reset = "[0m"
 )
 
-// wantsColor follows NO_COLOR and CLICOLOR_FORCE, and else colours only what
+// wantsColor follows NO_COLOR and CLICOLOR_FORCE, and else colors only what
 // a person looks at.
 func (a *invocation) wantsColor(w io.Writer) bool {
 	if a.Getenv("NO_COLOR") != "" || a.Getenv("TERM") == "dumb" {

@@ -22,7 +22,7 @@ const redrawEvery = 100 * time.Millisecond
 // or else one line for each event.
 func (a *invocation) showProgress(j *app.Journal, run journal.RunID) (done func() error, err error) {
 	o := console.Options{
-		Run: run, Source: j, Style: console.Style{Colour: a.colorErr && !a.follow, Zone: time.Local},
+		Run: run, Source: j, Style: console.Style{Color: a.colorErr && !a.follow, Zone: time.Local},
 		Outline: j.Outline, Shown: a.shown,
 		Checkpoint: func(ctx context.Context) (*report.Checkpoint, error) { return j.Checkpoint(ctx, run) },
 	}

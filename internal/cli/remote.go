@@ -175,7 +175,7 @@ func (a *invocation) printNotice(n *console.Notice) error {
 		}
 		return err
 	}
-	if line := n.Line(console.Style{Colour: a.colorErr, Zone: time.Local}); line != "" {
+	if line := n.Line(console.Style{Color: a.colorErr, Zone: time.Local}); line != "" {
 		_, err := io.WriteString(a.paintedErr(), line+"\n")
 		if readerGone(err) {
 			return nil // the run continues, and its end counts

@@ -388,7 +388,7 @@ func (a *invocation) prune(f *removeFlags, removal journal.Removal) error {
 	if f.olderThan != "" {
 		var err error
 		if req.OlderThan, err = config.ParseAge(f.olderThan); err != nil {
-			return usage("Write a number and its unit: 30d, 2w or 12h.", "--older-than %q is no age", f.olderThan)
+			return usage("Write a number and its unit: 30d, 2w or 12h.", "invalid age %q for --older-than", f.olderThan)
 		}
 	}
 	if f.status != "" && !slices.Contains(removable, f.status) {
@@ -810,7 +810,7 @@ func (a *invocation) printTranscript(run *app.Run, follow, pretty bool) error {
 	}
 	more.live = follow
 	printer := transcript.NewPrinter(a.painted(), transcript.PrettyOptions{
-		Colour: a.colorOut, Remarks: more.around, Titles: titles, Live: follow,
+		Color: a.colorOut, Remarks: more.around, Titles: titles, Live: follow,
 	})
 	pause = func() { printer.Pause(more.now()) }
 	err = printer.Print(transcript.Read(in))
@@ -820,7 +820,7 @@ func (a *invocation) printTranscript(run *app.Run, follow, pretty bool) error {
 // remarksOn returns what is known of a run besides its transcript, and the titles of its steps.
 func (a *invocation) remarksOn(ctx context.Context, run *app.Run) (*remarks, map[string]string, error) {
 	root := cmp.Or(run.Root, run.ID)
-	more := &remarks{root: root, run: run.ID, style: console.Style{Colour: a.colorOut}}
+	more := &remarks{root: root, run: run.ID, style: console.Style{Color: a.colorOut}}
 	if a.server == nil {
 		program, err := a.app().Program(ctx, run)
 		if err != nil {
@@ -860,7 +860,7 @@ func (a *invocation) transcriptFile(path string, pretty, ofRuns bool) error {
 	}
 	defer f.Close()
 	if pretty {
-		return transcript.Pretty(a.painted(), transcript.Read(f), transcript.PrettyOptions{Colour: a.colorOut})
+		return transcript.Pretty(a.painted(), transcript.Read(f), transcript.PrettyOptions{Color: a.colorOut})
 	}
 	_, err = io.Copy(terminal.JSON(a.stdout), f)
 	return err

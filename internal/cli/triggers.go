@@ -161,7 +161,7 @@ func (a *invocation) triggersPause(use, short string, paused bool) *cobra.Comman
 func (a *invocation) triggersRun() *cobra.Command {
 	return a.resultFlag(&cobra.Command{
 		Use:   "run TRIGGER [--json]",
-		Short: "Start a run as a trigger does, now",
+		Short: "Fire a trigger now",
 		Long: `Start a run with the input and the settings of a trigger, also if the trigger is
 paused. A running "espalier serve" or "espalier work" drives the run.`,
 		Args:              takes(1, 1, "a trigger"),

@@ -157,6 +157,6 @@ func (a *invocation) revokeTrust(dir string) error {
 	case !revoked:
 		return usage("\"espalier trust --list\" shows what is approved.", "nothing is approved in %s", a.folder(root))
 	}
-	a.note("The approval of %s is taken back.", a.folder(root))
+	a.note("Revoked the approval of %s.", a.folder(root))
 	return nil
 }

@@ -66,7 +66,7 @@ func parseLifetime(text string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return 0, usage("Write it as 90d or 12h.", "%q is not how long a token is valid", text)
+		return 0, usage("Write it as 90d or 12h.", "invalid token lifetime %q", text)
 	}
 	return d, nil
 }

@@ -47,7 +47,7 @@ func (a *invocation) worker(labels []string) (func(*app.Options), error) {
 func (a *invocation) workersCommand() *cobra.Command {
 	cmd := a.jsonFlag(&cobra.Command{
 		Use:   "workers [--json]",
-		Short: "List the processes that drive runs, and drain one",
+		Short: "List workers and other processes that drive runs",
 		Long: `List the living processes that use the project's runs: workers ("espalier work"
 and "espalier serve") on all machines that share the store, and commands that
 drive a run of their own. RUNS is the number of unfinished runs that a process
@@ -57,7 +57,7 @@ owns.`,
 	})
 	cmd.AddCommand(&cobra.Command{
 		Use:   "drain WORKER",
-		Short: "Make a worker stop when its running steps have finished",
+		Short: "Stop a worker after its running steps finish",
 		Long: `Ask a worker to stop: it claims no more runs, lets its running steps finish, and
 ends with exit code 0. Other workers continue its runs. The worker is named by
 the start of its ID.`,

@@ -40,11 +40,11 @@ func readNotifications(f *fields) []Named[Notification] {
 				Workflows: f.texts("workflows", "Only for these workflows."),
 			}
 			known := []string{NotifyWaiting, NotifyFailed, NotifyBudget, NotifyMissed}
-			for _, on := range f.texts("on", "Only for these reasons: waiting, failed, budget, missed.") {
+			for _, on := range f.texts("on", "Only for these events: waiting, failed, budget, missed.") {
 				n.On = append(n.On, on.Value)
 				if !slices.Contains(known, on.Value) {
-					f.out.Errorf(CodeBadValue, on.Span, "Use waiting, failed, budget or missed.", "%q is not a reason.",
-						on.Value)
+					f.out.Errorf(CodeBadValue, on.Span, "Use waiting, failed, budget or missed.",
+						"Unknown notification event %q.", on.Value)
 				}
 			}
 			f.exclusive("url", "webhook")

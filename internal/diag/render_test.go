@@ -131,7 +131,7 @@ func TestPrintColor(t *testing.T) {
 		}
 	}
 	if strings.Contains(plain.String(), "\x1b") {
-		t.Errorf("an escape sequence without colour: %q", plain.String())
+		t.Errorf("an escape sequence without color: %q", plain.String())
 	}
 	if !strings.Contains(colored.String(), "\x1b[1;31m^\x1b[0m") {
 		t.Errorf("no red caret: %q", colored.String())
@@ -141,7 +141,7 @@ func TestPrintColor(t *testing.T) {
 		stripped = strings.ReplaceAll(stripped, code, "")
 	}
 	if stripped != plain.String() {
-		t.Errorf("colour changes the text:\n%s\n%s", plain.String(), stripped)
+		t.Errorf("color changes the text:\n%s\n%s", plain.String(), stripped)
 	}
 }
 

@@ -119,7 +119,7 @@ func (c *Core) Run(
 	case t.err != nil:
 		return result, context.Cause(ctx), t.err
 	case t.Runner == nil:
-		err = step.Errorf(step.ClassMissing, "nothing here does steps of kind %q", t.Job.Task.Kind)
+		err = step.Errorf(step.ClassMissing, "no runner for step kind %q", t.Job.Task.Kind)
 		return result, context.Cause(ctx), err
 	}
 	if c.Host != nil {

@@ -56,7 +56,7 @@ func killStrays(mark string, patient bool) (living, dead int) {
 			dead++ // another command has reaped it
 			continue
 		}
-		stray, alone := dog.stray(s.group)
+		stray, oneCommand := dog.isStray(s.group)
 		if !stray {
 			continue
 		}
@@ -75,7 +75,7 @@ func killStrays(mark string, patient bool) (living, dead int) {
 			if !bytes.Contains(environ, []byte(watchdogName+"=")) || !patient {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 			}
-		case alone && !bytes.Contains(environ, []byte(markName+"=")):
+		case oneCommand && !bytes.Contains(environ, []byte(markName+"=")):
 			living++
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}

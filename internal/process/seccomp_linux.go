@@ -106,7 +106,7 @@ func and(mask uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: mask}
 }
 
-func give(action uint32) unix.SockFilter {
+func returnAction(action uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: action}
 }
 
@@ -118,16 +118,17 @@ func skipIf(value uint32, n int) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: value, Jt: uint8(n)}
 }
 
-func deny(err unix.Errno) unix.SockFilter { return give(unix.SECCOMP_RET_ERRNO | uint32(err)) }
+func deny(err unix.Errno) unix.SockFilter { return returnAction(unix.SECCOMP_RET_ERRNO | uint32(err)) }
 
-var allow = give(unix.SECCOMP_RET_ALLOW)
+var allow = returnAction(unix.SECCOMP_RET_ALLOW)
 
 // filter assembles a filter.
 func filter(o filterOptions) []unix.SockFilter {
 	out := []unix.SockFilter{
 		load(offsetArch),
 		skipIf(auditArch[runtime.GOARCH], 1),
-		give(unix.SECCOMP_RET_KILL_PROCESS), // a program for another architecture, whose calls have other numbers
+		// A program for another architecture, whose calls have other numbers.
+		returnAction(unix.SECCOMP_RET_KILL_PROCESS),
 		load(offsetCall),
 		{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: x32Bit, Jf: 1},
 		deny(unix.EPERM),

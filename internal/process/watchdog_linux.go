@@ -152,7 +152,7 @@ func (g *watchdog) reserve() (slot int, mark string, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.pid == 0 { // if it has died since, the pump replaces it
-		if err := g.begin(); err != nil {
+		if err := g.ensureRunning(); err != nil {
 			return 0, "", fmt.Errorf(
 				"cannot start the watchdog, without which the command could outlive this process: %w", err)
 		}
@@ -198,9 +198,9 @@ func (g *watchdog) release(slot int) {
 	g.free = append(g.free, slot)
 }
 
-// stray reports whether a group belongs to no command, and whether only one
+// isStray reports whether a group belongs to no command, and whether only one
 // command is running. While others run, a process without a mark may be theirs.
-func (g *watchdog) stray(group int) (stray, alone bool) {
+func (g *watchdog) isStray(group int) (stray, oneCommand bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	stray = !slices.Contains(g.groups, group) && group != g.pid && group != syscall.Getpgrp()
@@ -237,8 +237,8 @@ func (g *watchdog) store(slot int, entry string) {
 	atomic.StoreUint64((*uint64)(unsafe.Pointer(&g.memory[slot*lineSize])), binary.NativeEndian.Uint64(word[:]))
 }
 
-// begin starts the watchdog process unless it is alive. g.mu must be held.
-func (g *watchdog) begin() error {
+// ensureRunning starts the watchdog process unless it is alive. g.mu must be held.
+func (g *watchdog) ensureRunning() error {
 	if g.alive() {
 		return nil
 	}
@@ -310,7 +310,7 @@ const maxReplaced = 100
 func (g *watchdog) replace() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	_ = g.begin() // the next command tries again and reports the error
+	_ = g.ensureRunning() // the next command tries again and reports the error
 }
 
 // alive reports whether there is a watchdog, and reaps a dead one. The pipe of a

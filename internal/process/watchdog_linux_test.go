@@ -84,7 +84,7 @@ func TestWatchdogKillsOnlyItsProcesses(t *testing.T) {
 // The table has the form that the watchdog reads: lines of two words.
 func TestTableHasTheFormThatTheWatchdogReads(t *testing.T) {
 	g := &watchdog{}
-	if err := g.begin(); err != nil {
+	if err := g.ensureRunning(); err != nil {
 		t.Fatal(err)
 	}
 	defer end(t, g)

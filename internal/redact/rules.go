@@ -95,8 +95,8 @@ var builtin = sync.OnceValue(func() []rule {
 	return all
 })
 
-// alone reports whether digits are not part of an id or of a longer number.
-func alone(text string, start, end int) bool {
+// isStandalone reports whether digits are not part of an id or of a longer number.
+func isStandalone(text string, start, end int) bool {
 	part := func(c byte) bool {
 		return c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 	}
@@ -129,7 +129,7 @@ func card(text string, start, end int) bool {
 		sum += n
 	}
 	called := start > 0 && text[start-1] == '+' // it is a telephone number
-	return sum%10 == 0 && strings.Trim(d, "0") != "" && !called && alone(text, start, end)
+	return sum%10 == 0 && strings.Trim(d, "0") != "" && !called && isStandalone(text, start, end)
 }
 
 // iban checks the check digits of an account number.
@@ -150,14 +150,14 @@ func iban(text string, start, end int) bool {
 func ssn(text string, start, end int) bool {
 	s := text[start:end]
 	return s[:3] != "000" && s[:3] != "666" && s[0] != '9' && s[4:6] != "00" && s[7:] != "0000" &&
-		alone(text, start, end)
+		isStandalone(text, start, end)
 }
 
 // phone excludes dates, versions and other numbers with separators.
 func phone(text string, start, end int) bool {
 	s := text[start:end]
 	n := len(digits(s))
-	if n < 7 || n > 15 || !alone(text, start, end) {
+	if n < 7 || n > 15 || !isStandalone(text, start, end) {
 		return false
 	}
 	if s[0] == '+' || s[0] == '(' {

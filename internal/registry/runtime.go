@@ -126,6 +126,7 @@ func (o RuntimeOptions) complete(dir string) RuntimeOptions {
 const DefaultGrace = 10 * time.Second
 
 // EngineConfig returns the settings that every engine needs, for an engine that writes the files of steps below dir.
+// Tests use it to run engines with stores of their own; commands use OpenRuntime.
 func EngineConfig(dir string, o RuntimeOptions) engine.Config {
 	o = o.complete(dir)
 	return engineConfig(dir, o, newHost(dir, o))

@@ -88,7 +88,7 @@ func (m *matcher) add(k kind, n *needle) {
 		}
 		for second := range m.pairs[first] {
 			next := byte(second)
-			if escaped && stands(c, next, n.text[0]) ||
+			if escaped && mayEncode(c, next, n.text[0]) ||
 				literally && (k.reads(next, n.text[1]) || k.escapes(next) || k.skips(next)) {
 				m.pairs[first][second] |= 1 << k
 			}
@@ -101,8 +101,8 @@ func (k kind) reads(c, needle byte) bool {
 	return c == needle || k == digits && c >= 'A' && c <= 'F' && c-'A'+'a' == needle
 }
 
-// stands reports whether an escape that starts with two bytes may represent the byte of a needle.
-func stands(c, next, needle byte) bool {
+// mayEncode reports whether an escape that starts with two bytes may represent the byte of a needle.
+func mayEncode(c, next, needle byte) bool {
 	switch {
 	case beginsEscape(next): // an escape whose characters are encoded again
 		return true
@@ -246,7 +246,7 @@ func (s *search) step(at *node, pos, skipped int) {
 	}
 	c := s.text[pos]
 	if !s.kind.escapes(c) {
-		s.take(at, char{s.text[pos : pos+1], pos + 1, literal}, skipped)
+		s.advance(at, char{s.text[pos : pos+1], pos + 1, literal}, skipped)
 		return
 	}
 	// Several paths may lead to the same state; one of them is enough.
@@ -260,12 +260,12 @@ func (s *search) step(at *node, pos, skipped int) {
 	chars, cut := s.decode(pos, maxDepth)
 	s.open = s.open || cut && !s.final
 	for _, one := range chars {
-		s.take(at, one, skipped)
+		s.advance(at, one, skipped)
 	}
 }
 
-// take continues behind a character.
-func (s *search) take(at *node, c char, skipped int) {
+// advance continues the search behind a character.
+func (s *search) advance(at *node, c char, skipped int) {
 	to := at
 	for i := 0; i < len(c.text) && to != nil; i++ {
 		to = to.next(c.text[i])

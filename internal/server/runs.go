@@ -52,6 +52,8 @@ type runList struct {
 	Next string          `json:"next,omitempty" doc:"Cursor of the next page; absent on the last one"`
 }
 
+// The store answers the filter from its index, which does not know whether a process drives a run or the outcome of its
+// step is known: the filter has no states queued, interrupted and unknown. Such runs count as running or waiting.
 type listInput struct {
 	State    string `query:"state" enum:"running,waiting,sleeping,paused,budget,finished,unfinished" doc:"Only runs in this state"`
 	Workflow string `query:"workflow" doc:"Only runs of workflows of this name"`

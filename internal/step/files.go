@@ -73,7 +73,7 @@ func (j *Job) produce(root *os.Root, name string, history []journal.TaskNoted, r
 	switch {
 	case err == nil && !info.Mode().IsRegular():
 		return errNotAFile
-	case err == nil && !(j.again() && !acted(history, r.Notes)):
+	case err == nil && !(j.mayHaveRunBefore() && !acted(history, r.Notes)):
 		return nil
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
@@ -113,8 +113,10 @@ func (j *Job) handedOver(name string) []byte {
 	return nil
 }
 
-// again reports whether the step may have run before, so that an existing file may be from then.
-func (j *Job) again() bool { return j.Visit > 0 || j.Iteration > 0 || j.Attempt > 0 || j.Rerun > 0 }
+// mayHaveRunBefore reports whether the step may have run before, so that an existing file may be from then.
+func (j *Job) mayHaveRunBefore() bool {
+	return j.Visit > 0 || j.Iteration > 0 || j.Attempt > 0 || j.Rerun > 0
+}
 
 // acted reports whether the attempt can have written files itself.
 func acted(history []journal.TaskNoted, last []Note) bool {

@@ -215,7 +215,7 @@ func (p *jsonParser) separator(bracket byte) bool {
 			p.report(CodeJSONComma, comma, comma+1, "Remove the comma.", "There is a comma with nothing after it.")
 		}
 	case c == '}' || c == ']':
-	case c == '"' || c == '\'' || c == '{' || c == '[' || c == '-' || isLetterOrDigit(c):
+	case c == '"' || c == '\'' || c == '{' || c == '[' || c == '-' || IsIdentByte(c):
 		p.report(CodeJSONComma, end, end, "Write a comma here.", "There is no comma between two entries.")
 	default:
 		p.stray()
@@ -223,7 +223,8 @@ func (p *jsonParser) separator(bracket byte) bool {
 	return !p.abandoned
 }
 
-func isLetterOrDigit(c byte) bool {
+// IsIdentByte reports whether a byte is an ASCII letter, a digit or an underscore.
+func IsIdentByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_'
 }
 
@@ -234,7 +235,7 @@ func (p *jsonParser) key() *Node {
 	}
 	end := p.at
 	for end < len(p.text) &&
-		(isLetterOrDigit(p.text[end]) || p.text[end] == '-' || p.text[end] == '$' || p.text[end] == '.') {
+		(IsIdentByte(p.text[end]) || p.text[end] == '-' || p.text[end] == '$' || p.text[end] == '.') {
 		end++
 	}
 	if end == p.at {
@@ -272,7 +273,7 @@ func (p *jsonParser) stray() {
 // word parses true, false and null, and spellings of other languages.
 func (p *jsonParser) word() *Node {
 	start := p.at
-	for p.at < len(p.text) && isLetterOrDigit(p.text[p.at]) {
+	for p.at < len(p.text) && IsIdentByte(p.text[p.at]) {
 		p.at++
 	}
 	word := p.text[start:p.at]
@@ -309,7 +310,7 @@ func (p *jsonParser) word() *Node {
 
 func (p *jsonParser) number() *Node {
 	start := p.at
-	for p.at < len(p.text) && (isLetterOrDigit(p.text[p.at]) || strings.IndexByte("+-.", p.text[p.at]) >= 0) {
+	for p.at < len(p.text) && (IsIdentByte(p.text[p.at]) || strings.IndexByte("+-.", p.text[p.at]) >= 0) {
 		p.at++
 	}
 	word := p.text[start:p.at]

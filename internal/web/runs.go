@@ -60,13 +60,15 @@ type choice struct{ Value, Label string }
 
 // stateFilters are the states that the list can be filtered by.
 var stateFilters = []string{
-	"running", "queued", "waiting", "unknown", "budget", "paused",
-	"sleeping", "interrupted", "ok", "failed", "rejected", "cancelled",
+	string(api.Running), string(api.Queued), string(api.Waiting), string(api.Unknown), string(api.Budget),
+	string(api.Paused), string(api.Sleeping), string(api.Interrupted),
+	"ok", "failed", "rejected", "cancelled", // outcomes of finished runs
 }
 
 // rareStates are offered only while runs are in them.
 var rareStates = map[string]bool{
-	"queued": true, "unknown": true, "budget": true, "paused": true, "sleeping": true, "interrupted": true,
+	string(api.Queued): true, string(api.Unknown): true, string(api.Budget): true, string(api.Paused): true,
+	string(api.Sleeping): true, string(api.Interrupted): true,
 }
 
 func (r *request) runFilter() runFilter {
@@ -80,15 +82,15 @@ func (r *request) runFilter() runFilter {
 // journal returns the part of the filter that the index of the store answers.
 func (f runFilter) journal(now time.Time) app.Filter {
 	out := app.Filter{Name: f.Workflow, Text: f.Text}
-	switch f.State {
+	switch api.State(f.State) {
 	case "":
-	case "ok", "failed", "rejected", "cancelled":
+	case "ok", "failed", "rejected", "cancelled": // outcomes of finished runs
 		out.Status, out.Outcome = journal.Finished, journal.Outcome(f.State)
-	case "budget":
+	case api.Budget:
 		out.Status = journal.Exceeded
-	case "queued", "interrupted": // the index does not know whether a process drives a run
+	case api.Queued, api.Interrupted: // the index does not know whether a process drives a run
 		out.Status = journal.Running
-	case "unknown":
+	case api.Unknown:
 		out.Status = journal.Waiting
 	case "unfinished":
 		out.Unfinished = true
@@ -110,8 +112,8 @@ const (
 // matches decides what the index does not know: who or what started the run, what it cost, and whether a process drives
 // it.
 func (f runFilter) matches(row *runRow) bool {
-	switch f.State {
-	case "running", "queued", "interrupted", "waiting", "unknown":
+	switch api.State(f.State) {
+	case api.Running, api.Queued, api.Interrupted, api.Waiting, api.Unknown:
 		if string(row.State) != f.State {
 			return false
 		}

@@ -101,8 +101,9 @@ type stateView struct{ State, Word string }
 
 // words are the words for the states of runs and steps.
 var words = map[string]string{
-	"queued": "Queued", "pending": "Not reached", "running": "Running", "waiting": "Waiting", "sleeping": "Sleeping",
-	"paused": "Paused", "interrupted": "Interrupted", "budget": "Budget reached", "unknown": "Outcome unknown",
+	string(api.Queued): "Queued", string(api.Running): "Running", string(api.Waiting): "Waiting",
+	string(api.Sleeping): "Sleeping", string(api.Paused): "Paused", string(api.Interrupted): "Interrupted",
+	string(api.Budget): "Budget reached", string(api.Unknown): "Outcome unknown", "pending": "Not reached",
 	"ok": "Finished", "end": "Finished", "failed": "Failed", "rejected": "Rejected", "cancelled": "Canceled",
 	"skipped": "Skipped",
 }
@@ -117,10 +118,10 @@ func stateOf(state api.State, outcome string) stateView {
 
 // iconOf returns the static file of the icon that shows the state of a run in the tab of a browser.
 func iconOf(state api.State, outcome string) string {
-	switch s := stateOf(state, outcome).State; s {
-	case "running", "ok", "failed":
-		return "icon-" + s + ".svg"
-	case "waiting", "budget", "unknown":
+	switch s := api.State(stateOf(state, outcome).State); s {
+	case api.Running, "ok", "failed":
+		return "icon-" + string(s) + ".svg"
+	case api.Waiting, api.Budget, api.Unknown:
 		return "icon-waiting.svg"
 	}
 	return ""

@@ -13,14 +13,14 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// Temporal does not tell reliably which workers are alive. So every process that
-// runs tasks has a register in the journal, which counts as long as the process
+// Temporal does not report reliably which workers are alive. Therefore every process that
+// runs tasks keeps a register in the journal, which is valid as long as the process
 // lives.
 
 // presencePrefix is followed by the id of the process.
 const presencePrefix = "temporal/process/"
 
-// presence is what a process says about itself.
+// presence describes a process.
 type presence struct {
 	// Place is the namespace and the task queue that it uses; empty for earlier builds.
 	Place string `json:"place,omitempty"`

@@ -88,7 +88,7 @@ type driver struct {
 	// refused are budgets of refused reservations, by task and number.
 	refused   map[string]string
 	rerunLost map[string]bool // open tasks that run again if they are lost
-	// labels are what a worker needs to run tasks, as the last one says that did not have them; nil for none.
+	// labels are those that a worker needs to run tasks, as the last worker without them reported; nil for none.
 	labels []string
 
 	children engine.Children
@@ -565,7 +565,7 @@ func (d *driver) startTasks(ctx workflow.Context) {
 			return true
 		case alone:
 			d.carried = d.decided[len(d.decided)-1].last
-			d.launch(ctx, l, d.take(len(d.decided)))
+			d.launch(ctx, l, d.unpublished(len(d.decided)))
 			return true
 		case d.published >= l.seq:
 			d.launch(ctx, l, nil)
@@ -753,8 +753,8 @@ func (d *driver) newFacts() *facts {
 	return &facts{Run: d.in.Run, Execution: d.execution, Fence: d.in.Fence, After: d.published}
 }
 
-// take returns the first n decisions that are not in the journal.
-func (d *driver) take(n int) *facts {
+// unpublished returns the first n decisions that are not in the journal.
+func (d *driver) unpublished(n int) *facts {
 	f := d.newFacts()
 	var lines []byte
 	for _, x := range d.decided[:n] {
@@ -791,7 +791,7 @@ func (d *driver) publish(ctx workflow.Context) {
 		size += len(d.decided[n].lines)
 		n++
 	}
-	d.append(ctx, d.take(n))
+	d.append(ctx, d.unpublished(n))
 }
 
 // append runs the activity that appends facts to the journal.

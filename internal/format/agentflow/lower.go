@@ -333,7 +333,7 @@ func (l *lowering) checkID(id text.Text, what string) {
 		return
 	}
 	odd := strings.IndexFunc(id.Value, func(r rune) bool {
-		return r > 0x7e || !isWordByte(byte(r)) && r != '-'
+		return r > 0x7e || !text.IsIdentByte(byte(r)) && r != '-'
 	})
 	better := strings.ReplaceAll(kebab(id.Value), "-", "_")
 	switch {
@@ -348,10 +348,6 @@ func (l *lowering) checkID(id text.Text, what string) {
 		l.out.Notef(CodeConvention, id.Span, fmt.Sprintf("Use %q.", better), "The id %q is not in snake_case.",
 			id.Value) // no fix: references to the id would have to change, too
 	}
-}
-
-func isWordByte(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_'
 }
 
 // checkReason notes reason codes that are not in UPPER_SNAKE_CASE. It returns the code.

@@ -371,7 +371,7 @@ func (l *lowering) checkKey(key text.Text, verb string) bool {
 	known := space == "input" || space == "state" || space == "output"
 	malformed := dotted && slices.ContainsFunc(strings.Split(rest, "."), func(segment string) bool {
 		return segment == "" || strings.IndexFunc(segment,
-			func(r rune) bool { return r < 0x80 && !isWordByte(byte(r)) && r != '-' }) >= 0
+			func(r rune) bool { return r < 0x80 && !text.IsIdentByte(byte(r)) && r != '-' }) >= 0
 	})
 	if strings.ContainsAny(key.Value, "[]{}\"'") {
 		l.doc.skip(&l.doc.unread.Texts, key.Span)

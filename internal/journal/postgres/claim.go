@@ -206,7 +206,7 @@ func (s *Store) claimSome(
 		if err := s.stayAlive(ctx, tx, me); err != nil {
 			return err
 		}
-		if s.worker.judges() {
+		if s.worker.canDeclareDead() {
 			// A process with a group in flight is alive, and so is this one.
 			if _, err := tx.Exec(ctx, s.q(`WITH gone AS (
 					SELECT id FROM @.workers WHERE NOT sealed AND id <> $1 AND until < clock_timestamp()

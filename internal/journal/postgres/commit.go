@@ -117,7 +117,7 @@ func (s *Store) appendGroup(jobs []job) error {
 				jobs[i].err = cmp.Or(jobs[i].err, refused[i])
 			}
 			g.remember()
-			s.works()
+			s.noticeRecovered()
 			return nil
 		case code(err) == codeFenced:
 			s.renew(g.worker)
@@ -133,7 +133,7 @@ func (s *Store) appendGroup(jobs []job) error {
 			if time.Now().After(deadline) {
 				return explain(err)
 			}
-			s.waits(begun, err)
+			s.noticeWaiting(begun, err)
 			time.Sleep(pause)
 			pause = min(2*pause, 500*time.Millisecond)
 			lookUp = true

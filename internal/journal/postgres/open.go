@@ -196,7 +196,7 @@ func Open(ctx context.Context, url string, o Options) (_ *Store, err error) {
 	}
 	s.worker.is = owner.Describe("", false)
 	// It is the second connection of this process, which a pooler may not have.
-	if err := s.retry(ctx, func() error { return s.watched(ctx, noticeAfter, s.register) }); err != nil {
+	if err := s.retry(ctx, func() error { return s.callWithPing(ctx, noticeAfter, s.register) }); err != nil {
 		return nil, explain(err)
 	}
 	s.routines.Go(s.beat)
@@ -412,7 +412,7 @@ func (s *Store) retry(ctx context.Context, try func() error) error {
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
 		err := try()
 		if err == nil {
-			s.works()
+			s.noticeRecovered()
 		}
 		if _, final := errors.AsType[errUnusable](err); final || !isRetryable(err) || time.Now().After(deadline) {
 			return err
@@ -420,7 +420,7 @@ func (s *Store) retry(ctx context.Context, try func() error) error {
 		if s.closed.Load() {
 			return journal.ErrClosed
 		}
-		s.waits(begun, err)
+		s.noticeWaiting(begun, err)
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)

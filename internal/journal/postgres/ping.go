@@ -24,12 +24,12 @@ func (s *Store) read(ctx context.Context, do func(context.Context) error) error 
 	if p := journal.WaitLimitOf(ctx); p != nil {
 		wait = min(wait, max(p.Limit, 100*time.Millisecond))
 	}
-	return s.call(ctx, func() error { return s.watched(ctx, wait, do) })
+	return s.call(ctx, func() error { return s.callWithPing(ctx, wait, do) })
 }
 
-// watched runs a statement that may be repeated. If the server does not answer
+// callWithPing runs a statement that may be repeated. If the server does not answer
 // any more, the statement counts as one whose connection is lost.
-func (s *Store) watched(ctx context.Context, wait time.Duration, do func(context.Context) error) error {
+func (s *Store) callWithPing(ctx context.Context, wait time.Duration, do func(context.Context) error) error {
 	watched, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer time.AfterFunc(wait, func() {
@@ -91,16 +91,16 @@ const otherConns = 3
 // noticeAfter is how long a call waits for the server before people learn about it.
 const noticeAfter = 3 * time.Second
 
-// waits notes that a call which has begun at a time waits for the server, because of an error.
-func (s *Store) waits(begun time.Time, err error) {
+// noticeWaiting reports once that a call waits for the server because of an error, if it began long enough ago.
+func (s *Store) noticeWaiting(begun time.Time, err error) {
 	if time.Since(begun) < noticeAfter || s.waiting.Swap(true) {
 		return
 	}
 	s.notice(fmt.Sprintf("Waiting for the database, for up to %s: %v", s.maxWait, err))
 }
 
-// works notes that the server has answered.
-func (s *Store) works() {
+// noticeRecovered reports that the server answers again, if noticeWaiting has reported that it did not.
+func (s *Store) noticeRecovered() {
 	if s.waiting.Load() && s.waiting.Swap(false) {
 		s.notice("The database answers again.")
 	}

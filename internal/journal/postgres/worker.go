@@ -28,8 +28,8 @@ type worker struct {
 	wakes  chan struct{}
 	listen sync.Once
 
-	// judgesAt is when this process may take others for dead: see judges.
-	judgesAt time.Time
+	// canDeclareDeadFrom is when this process may take others for dead: see canDeclareDead.
+	canDeclareDeadFrom time.Time
 
 	database time.Time // the database's clock when it was last read
 	readAt   time.Time // when that was, on the local clock
@@ -42,12 +42,12 @@ func (w *worker) names() (journal.Owner, map[journal.Owner]bool) {
 	return w.id, w.past
 }
 
-// judges reports whether this process may take others for dead. After an outage of the database, the leases of all
-// processes have ended, and those that come back later than this one are alive.
-func (w *worker) judges() bool {
+// canDeclareDead reports whether this process may take others for dead. After an outage of the database, the leases of
+// all processes have ended, and those that come back later than this one are alive.
+func (w *worker) canDeclareDead() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !time.Now().Before(w.judgesAt)
+	return !time.Now().Before(w.canDeclareDeadFrom)
 }
 
 // register adds a row for this process under a new name.
@@ -138,7 +138,7 @@ func (s *Store) beat() {
 		case err != nil:
 			s.log.Warn("the lease of this process could not be renewed", "error", err)
 			s.worker.mu.Lock()
-			s.worker.judgesAt = time.Now().Add(s.lease + s.lease/2)
+			s.worker.canDeclareDeadFrom = time.Now().Add(s.lease + s.lease/2)
 			s.worker.mu.Unlock()
 		case !beats:
 			s.renew(id)
@@ -202,7 +202,7 @@ func (s *Store) seal(ctx context.Context, id journal.Owner) (bool, error) {
 	}
 	var alive bool
 	batch := &pgx.Batch{}
-	if s.worker.judges() {
+	if s.worker.canDeclareDead() {
 		batch.Queue(s.q(`WITH gone AS (
 				SELECT id FROM @.workers WHERE id = $1 AND NOT sealed AND until < clock_timestamp() FOR UPDATE
 			) UPDATE @.workers w SET sealed = true FROM gone WHERE w.id = gone.id`), encodeText(id))

@@ -56,13 +56,13 @@ func (s *Store) commitGroup(group []job) {
 			group[i].err = err
 		}
 	}
-	if slices.ContainsFunc(group, well) {
+	if slices.ContainsFunc(group, succeeded) {
 		s.changes.Broadcast()
 	}
 	s.callbacks.dispatch(group)
 }
 
-func well(j job) bool { return j.err == nil }
+func succeeded(j job) bool { return j.err == nil }
 
 // transact writes a group in one transaction. It sets the err of jobs that are
 // refused. A returned error applies to the whole group, which is rolled back.

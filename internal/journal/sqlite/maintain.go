@@ -55,7 +55,7 @@ func (s *Store) Backup(ctx context.Context, path string) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	err = s.alone(ctx, func(db *sql.DB) error {
+	err = s.withOwnConnection(ctx, func(db *sql.DB) error {
 		_, err := db.ExecContext(ctx, "VACUUM INTO ?", path)
 		return err
 	})
@@ -68,7 +68,7 @@ func (s *Store) Backup(ctx context.Context, path string) error {
 // Compact implements journal.Maintainer. Vacuuming writes the whole file, so it
 // waits until a quarter of the file is free.
 func (s *Store) Compact(ctx context.Context) (freed int64, err error) {
-	err = s.alone(ctx, func(db *sql.DB) error {
+	err = s.withOwnConnection(ctx, func(db *sql.DB) error {
 		var pages, free, size int64
 		if err := db.QueryRowContext(ctx,
 			"SELECT (SELECT page_count FROM pragma_page_count), (SELECT freelist_count FROM pragma_freelist_count), "+
@@ -88,8 +88,8 @@ func (s *Store) Compact(ctx context.Context) (freed int64, err error) {
 	return freed, err
 }
 
-// alone calls do with a connection of its own.
-func (s *Store) alone(ctx context.Context, do func(*sql.DB) error) error {
+// withOwnConnection calls do with a connection of its own.
+func (s *Store) withOwnConnection(ctx context.Context, do func(*sql.DB) error) error {
 	db, err := sql.Open("sqlite", dsn(s.path, fmt.Sprintf("_busy_timeout=%d", s.busyTimeout.Milliseconds())))
 	if err != nil {
 		return s.failed(ctx, err)

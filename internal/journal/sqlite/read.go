@@ -211,7 +211,7 @@ func (s *Store) Tail(ctx context.Context, after journal.Pos) iter.Seq2[journal.A
 		for i := range rows {
 			if rows[i].Run == "" {
 				return nil, &journal.CorruptError{
-					Pos: rows[i].Pos, Why: errors.New("the append is of a run that is not there"),
+					Pos: rows[i].Pos, Why: errors.New("the append refers to an unknown run"),
 				}
 			}
 		}

@@ -87,7 +87,7 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 		var options []option.RequestOption
 		if extra[httptransport.Stream] != nil {
 			delete(extra, httptransport.Stream)
-			options = append(options, option.WithMiddleware(disableStreaming))
+			options = append(options, option.WithMiddleware(httptransport.DisableStreaming))
 		}
 		for key, value := range extra {
 			options = append(options, option.WithJSONSet(key, value))
@@ -133,13 +133,6 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 		}
 		return reply(&whole, inputs, names), nil
 	})
-}
-
-func disableStreaming(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-	if err := httptransport.DisableStreaming(req); err != nil {
-		return nil, err
-	}
-	return next(req)
 }
 
 // events converts a complete message to an equivalent event stream.

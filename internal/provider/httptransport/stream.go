@@ -70,9 +70,19 @@ func Event(name string, data []byte) []byte {
 	return out.Bytes()
 }
 
-// DisableStreaming rewrites the body of a request to request the complete reply
-// at once. The SDKs override the option otherwise.
-func DisableStreaming(req *http.Request) error {
+// DisableStreaming is middleware of an SDK that requests the complete reply at once. The SDKs override the option
+// otherwise.
+func DisableStreaming(
+	req *http.Request, next func(*http.Request) (*http.Response, error),
+) (*http.Response, error) {
+	if err := disableStreaming(req); err != nil {
+		return nil, err
+	}
+	return next(req)
+}
+
+// disableStreaming rewrites the body of a request.
+func disableStreaming(req *http.Request) error {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
 		return err

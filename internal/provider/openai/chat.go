@@ -130,13 +130,6 @@ func rejectsResponseFormat(err error) bool {
 	return strings.Contains(refused.Message, "response_format") || strings.Contains(refused.Message, "json_schema")
 }
 
-func disableStreaming(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-	if err := httptransport.DisableStreaming(req); err != nil {
-		return nil, err
-	}
-	return next(req)
-}
-
 // prepare converts an agent's options to request options of the SDK.
 func prepare(
 	req *provider.Request, names httptransport.OptionNames, reserved []string,
@@ -148,7 +141,7 @@ func prepare(
 	var out []option.RequestOption
 	if extra[httptransport.Stream] != nil {
 		delete(extra, httptransport.Stream)
-		out = append(out, option.WithMiddleware(disableStreaming))
+		out = append(out, option.WithMiddleware(httptransport.DisableStreaming))
 	}
 	for key, value := range extra {
 		out = append(out, option.WithJSONSet(key, value))

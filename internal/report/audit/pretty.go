@@ -23,8 +23,8 @@ import (
 
 // PrettyOptions configure Pretty.
 type PrettyOptions struct {
-	Colour bool
-	Zone   *time.Location // of times; nil is UTC
+	Color bool
+	Zone  *time.Location // of times; nil is UTC
 	// Titles are labels of steps whose names are generated, by name.
 	Titles map[string]string
 	// Offline is "simulated" or "scripted" if the run does not call real models.
@@ -166,15 +166,15 @@ func (d data) spend(prefix string) (out spend) {
 	return out
 }
 
-func (p *printer) paint(c report.Colour, text string) string {
-	return report.Palette(p.o.Colour).Paint(c, text)
+func (p *printer) paint(c report.Color, text string) string {
+	return report.Palette(p.o.Color).Paint(c, text)
 }
 
 func (p *printer) record(r *Record) {
 	var d data
 	// Data that is not an object is left out; the file has it.
 	_ = json.Unmarshal(r.Data, &d)
-	colour, text := p.describe(r, d)
+	color, text := p.describe(r, d)
 	p.last = r.Timestamp
 	if text == "" {
 		return
@@ -187,7 +187,7 @@ func (p *printer) record(r *Record) {
 	if r.StepID != "" {
 		fmt.Fprintf(p.w, "%s  ", p.paint(report.Bold, report.Clean(p.place(r.StepID, d))))
 	}
-	fmt.Fprintln(p.w, p.paint(colour, report.Clean(text)))
+	fmt.Fprintln(p.w, p.paint(color, report.Clean(text)))
 	switch r.Event {
 	case GateDecision:
 		p.gate(d)
@@ -234,12 +234,12 @@ func who(d data) string {
 }
 
 // phrase returns the line of a record; "" if the record only repeats others.
-type phrase = func(p *printer, r *Record, d data) (report.Colour, string)
+type phrase = func(p *printer, r *Record, d data) (report.Color, string)
 
 // fromTemplate returns a phrase of one color from a template with names of members.
-func fromTemplate(colour report.Colour, template string) phrase {
-	return func(_ *printer, _ *Record, d data) (report.Colour, string) {
-		return colour, os.Expand(template, d.part)
+func fromTemplate(color report.Color, template string) phrase {
+	return func(_ *printer, _ *Record, d data) (report.Color, string) {
+		return color, os.Expand(template, d.part)
 	}
 }
 
@@ -323,14 +323,14 @@ var phrases = map[string]phrase{
 }
 
 // describe returns the line of a record. Records of other releases have their name.
-func (p *printer) describe(r *Record, d data) (report.Colour, string) {
+func (p *printer) describe(r *Record, d data) (report.Color, string) {
 	if phrase := phrases[r.Event]; phrase != nil {
 		return phrase(p, r, d)
 	}
 	return report.Plain, words(r.Event)
 }
 
-func (p *printer) runStart(r *Record, d data) (report.Colour, string) {
+func (p *printer) runStart(r *Record, d data) (report.Color, string) {
 	text := fmt.Sprintf("run %s of %s", r.RunID, strings.TrimSpace(d.text("workflow_name")+" "+d.text("version")))
 	if r.ParentRunID != "" {
 		return report.Bold, text + ", called by run " + r.ParentRunID
@@ -341,7 +341,7 @@ func (p *printer) runStart(r *Record, d data) (report.Colour, string) {
 	return report.Bold, text + ", started by " + who(d)
 }
 
-func (p *printer) runResumed(r *Record, d data) (report.Colour, string) {
+func (p *printer) runResumed(r *Record, d data) (report.Color, string) {
 	if d.text("cause") == report.CauseTakenOver && d.number("waited_ms") == 0 { // it was not suspended
 		since := report.Duration(r.Timestamp.Sub(p.last))
 		return report.Amber, "continued by another process, " + since + " after the last record"
@@ -358,7 +358,7 @@ func (d data) with(before, name, after string) string {
 	return before + text + after
 }
 
-func (p *printer) stepStart(r *Record, d data) (report.Colour, string) {
+func (p *printer) stepStart(r *Record, d data) (report.Color, string) {
 	kind := d.text("type")
 	if kind == "decision" {
 		xmaps.Set(&p.decisions, r.StepID, true)
@@ -367,13 +367,13 @@ func (p *printer) stepStart(r *Record, d data) (report.Colour, string) {
 	if child := d.text("child_run_id"); child != "" {
 		text += fmt.Sprintf(", called run %[1]s (espalier audit %[1]s)", child[:min(len(child), 8)])
 	}
-	return report.KindColour(kind), text
+	return report.KindColor(kind), text
 }
 
-func (p *printer) stepComplete(r *Record, d data) (report.Colour, string) {
-	status, colour := d.text("status"), report.Red
+func (p *printer) stepComplete(r *Record, d data) (report.Color, string) {
+	status, color := d.text("status"), report.Red
 	if status == "completed" {
-		colour = report.Green
+		color = report.Green
 	}
 	if p.decisions[r.StepID] {
 		delete(p.decisions, r.StepID)
@@ -381,36 +381,36 @@ func (p *printer) stepComplete(r *Record, d data) (report.Colour, string) {
 			status += " → " + p.chosen
 		}
 	}
-	return colour, status + d.part("reason_code") + d.with(" (", "declared_reason_code", ")") +
+	return color, status + d.part("reason_code") + d.with(" (", "declared_reason_code", ")") +
 		d.part("error") + " (" + d.duration("duration_ms") + ")"
 }
 
-func (p *printer) stepLost(_ *Record, d data) (report.Colour, string) {
+func (p *printer) stepLost(_ *Record, d data) (report.Color, string) {
 	return report.Red, "interrupted: " + d.text("why") + lostCharge(d.spend("charged_"))
 }
 
-func (p *printer) gateDecision(_ *Record, d data) (report.Colour, string) {
-	colour := report.Red
+func (p *printer) gateDecision(_ *Record, d data) (report.Color, string) {
+	color := report.Red
 	if d.text("result") == "approved" {
-		colour = report.Green
+		color = report.Green
 	}
-	return colour, fmt.Sprintf("%s by %s, %s", d.text("result"), who(d), words(d.text("method")))
+	return color, fmt.Sprintf("%s by %s, %s", d.text("result"), who(d), words(d.text("method")))
 }
 
 // words returns a name of the records as people read it.
 func words(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
-func (p *printer) modelCall(_ *Record, d data) (report.Colour, string) {
+func (p *printer) modelCall(_ *Record, d data) (report.Color, string) {
 	s := d.spend("")
 	return report.Cyan, fmt.Sprintf("model %s: %s tokens in, %s out%s",
 		d.text("model"), report.Number(s.in), report.Number(s.out), dollars(", ", s.money))
 }
 
-func (p *printer) modelError(_ *Record, d data) (report.Colour, string) {
+func (p *printer) modelError(_ *Record, d data) (report.Color, string) {
 	return report.Red, "model: " + d.text("error") + lostCharge(d.spend(""))
 }
 
-func (p *printer) toolCall(_ *Record, d data) (report.Colour, string) {
+func (p *printer) toolCall(_ *Record, d data) (report.Color, string) {
 	text := "tool " + d.text("tool") + d.arguments()
 	if d.text("error") != "" {
 		return report.Red, text + " failed: " + d.text("error")
@@ -439,7 +439,7 @@ func (d data) arguments() string {
 	return " " + report.Shorten(report.Clean(text), 100)
 }
 
-func (p *printer) commandRun(_ *Record, d data) (report.Colour, string) {
+func (p *printer) commandRun(_ *Record, d data) (report.Color, string) {
 	text, simulated := strings.CutPrefix(d.text("command"), journal.SimulatedMark) // a long one is an object
 	text = "command " + report.CommandLine(text)
 	if simulated {

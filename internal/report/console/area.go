@@ -53,7 +53,7 @@ func (p *Progress) Area(now time.Time, size Size, s Style) []string {
 	return slices.Concat(lines, before, body)
 }
 
-func clip(s *Style, c report.Colour, text string, width int) string {
+func clip(s *Style, c report.Color, text string, width int) string {
 	return s.paint(c, report.Shorten(text, width))
 }
 
@@ -173,7 +173,7 @@ func (a *active) line(now time.Time, width int, s *Style) string {
 		name = fmt.Sprintf("%s[%d]", name, a.step.Index)
 	}
 	if a.wait != nil {
-		return fit(s, indent, "?", place(a.step), a.wait.waits(s), report.KindColour(a.step.Kind), report.Amber, width)
+		return fit(s, indent, "?", place(a.step), a.wait.waits(s), report.KindColor(a.step.Kind), report.Amber, width)
 	}
 	parts := []string{report.Duration(now.Sub(a.step.Started.Time()))}
 	if agent := a.step.Agent; agent != "" && agent != a.step.Name {
@@ -198,27 +198,27 @@ func (a *active) line(now time.Time, width int, s *Style) string {
 		parts = append(parts, fmt.Sprintf("%d done", a.over))
 	}
 	parts = spent(parts, a.tokens, a.cost, a.offline)
-	return fit(s, indent, "▸", name, strings.Join(parts, " · "), report.KindColour(a.step.Kind), report.Dim, width)
+	return fit(s, indent, "▸", name, strings.Join(parts, " · "), report.KindColor(a.step.Kind), report.Dim, width)
 }
 
 // fit formats a mark, a name and a text within a width; the text is cut before the name.
-func fit(s *Style, indent, mark, name, text string, nameColour, textColour report.Colour, width int) string {
+func fit(s *Style, indent, mark, name, text string, nameColor, textColor report.Color, width int) string {
 	name, text = report.Clean(name), report.Clean(text)
 	start := indent
 	if mark != "" {
-		start += s.paint(textColour, mark) + " "
+		start += s.paint(textColor, mark) + " "
 		width -= report.Width(mark) + 1
 	}
 	width -= len(indent)
 	name = report.Shorten(name, max(width, 1))
 	if text = report.Shorten(text, width-report.Width(name)-2); text == "" {
-		return start + s.paint(nameColour, name)
+		return start + s.paint(nameColor, name)
 	}
-	return start + s.paint(nameColour, name) + "  " + s.paint(textColour, text)
+	return start + s.paint(nameColor, name) + "  " + s.paint(textColor, text)
 }
 
 func (p *Progress) doneLine(n *Notice, width int, s *Style) string {
-	text, colour := n.text(s)
+	text, color := n.text(s)
 	mark := "✓"
 	switch {
 	case n.Event == StepMessage || n.Event == ScriptRuns:
@@ -230,7 +230,7 @@ func (p *Progress) doneLine(n *Notice, width int, s *Style) string {
 	case n.Outcome == journal.OutcomeJump || n.Outcome == journal.OutcomeEnd:
 		mark = "·"
 	}
-	return fit(s, "  ", mark, n.place, text, report.KindColour(n.Kind), colour, width)
+	return fit(s, "  ", mark, n.place, text, report.KindColor(n.Kind), color, width)
 }
 
 // Summary returns what stays on the screen: a line for each outermost step, and how the run ended or what it waits for.
@@ -250,13 +250,13 @@ func (p *Progress) Summary(s Style) []string {
 		lines = append(lines, p.doneLine(&shown[i], width, &s))
 	}
 	if p.end != nil {
-		text, colour := p.end.finished()
-		return append(lines, fit(&s, "", "", p.name, text, report.Bold, colour, uncut))
+		text, color := p.end.finished()
+		return append(lines, fit(&s, "", "", p.name, text, report.Bold, color, uncut))
 	}
 	for _, a := range p.active {
 		if a.wait != nil {
-			colour := report.KindColour(a.step.Kind)
-			lines = append(lines, fit(&s, "  ", "?", place(a.step), a.wait.waits(&s), colour, report.Amber, uncut))
+			color := report.KindColor(a.step.Kind)
+			lines = append(lines, fit(&s, "  ", "?", place(a.step), a.wait.waits(&s), color, report.Amber, uncut))
 		}
 	}
 	if p.exhaustedBudget != "" {

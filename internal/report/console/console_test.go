@@ -509,14 +509,14 @@ func TestTallFanOutLeavesNoStaleLines(t *testing.T) {
 func TestColorsMatchTheGraph(t *testing.T) {
 	r := recorded(t, "bundle")
 	o := r.options()
-	o.Style.Colour = true
+	o.Style.Color = true
 	var lines bytes.Buffer
 	feed(t, console.NewLines(&lines, o), r.Appends)
-	for what, colour := range map[string]report.Colour{
+	for what, color := range map[string]report.Color{
 		"extract": report.Cyan, "extract.W1_ACTIONS": report.Purple,
 		"publish": report.Green,
 	} {
-		if !strings.Contains(lines.String(), colour.Paint(what)) {
+		if !strings.Contains(lines.String(), color.Paint(what)) {
 			t.Errorf("%s is not painted as in the graph:\n%s", what, lines.String())
 		}
 	}

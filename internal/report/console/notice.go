@@ -139,13 +139,13 @@ func (n *Notice) JSON() ([]byte, error) {
 
 // Style configures the format of lines.
 type Style struct {
-	Colour bool
-	Zone   *time.Location // nil is UTC
-	Width  int            // columns; 0 means that lines are not cut
+	Color bool
+	Zone  *time.Location // nil is UTC
+	Width int            // columns; 0 means that lines are not cut
 }
 
-func (s *Style) paint(c report.Colour, text string) string {
-	return report.Palette(s.Colour).Paint(c, text)
+func (s *Style) paint(c report.Color, text string) string {
+	return report.Palette(s.Color).Paint(c, text)
 }
 
 func (s *Style) clock(t Time) string {
@@ -175,54 +175,54 @@ func (n *Notice) Remark(s Style) string {
 		parts := spent([]string{model + " replied: " + tokens(n.Tokens)}, 0, n.MicroDollars, n.Offline)
 		return s.line(n, strings.Join(parts, ", "), report.Dim)
 	}
-	text, colour := n.text(&s)
+	text, color := n.text(&s)
 	if text == "" {
 		return ""
 	}
-	return s.line(n, text, colour)
+	return s.line(n, text, color)
 }
 
 // line assembles a line.
-func (s *Style) line(n *Notice, text string, colour report.Colour) string {
+func (s *Style) line(n *Notice, text string, color report.Color) string {
 	place := report.Clean(n.place)
 	text = report.Clean(text)
 	clock := s.clock(n.At)
 	if s.Width > 0 {
 		text = report.Shorten(text, max(s.Width-len(clock)-report.Width(place)-4, 10))
 	}
-	return s.paint(report.Dim, clock) + "  " + s.paint(report.KindColour(n.Kind), place) + "  " + s.paint(colour, text)
+	return s.paint(report.Dim, clock) + "  " + s.paint(report.KindColor(n.Kind), place) + "  " + s.paint(color, text)
 }
 
 // Line returns the notice as one line, "" when it is not worth one.
 func (n *Notice) Line(s Style) string {
-	text, colour := n.text(&s)
+	text, color := n.text(&s)
 	if text == "" || n.quiet {
 		return ""
 	}
-	return s.line(n, text, colour)
+	return s.line(n, text, color)
 }
 
 // text returns the text of a line, "" for notices that are not worth one.
-func (n *Notice) text(s *Style) (string, report.Colour) {
+func (n *Notice) text(s *Style) (string, report.Color) {
 	if phrase := phrases[n.Event]; phrase != nil {
 		return phrase(n, s)
 	}
 	return "", report.Plain // model.replied: the line of the finished step has the total
 }
 
-type phrase = func(n *Notice, s *Style) (string, report.Colour)
+type phrase = func(n *Notice, s *Style) (string, report.Color)
 
 // inColor returns a phrase of one color.
-func inColor(colour report.Colour, text func(n *Notice) string) phrase {
-	return func(n *Notice, _ *Style) (string, report.Colour) { return text(n), colour }
+func inColor(color report.Color, text func(n *Notice) string) phrase {
+	return func(n *Notice, _ *Style) (string, report.Color) { return text(n), color }
 }
 
 var phrases = map[Event]phrase{
 	RunStarted:   inColor(report.Plain, (*Notice).runStarted),
-	RunFinished:  func(n *Notice, _ *Style) (string, report.Colour) { return n.finished() },
+	RunFinished:  func(n *Notice, _ *Style) (string, report.Color) { return n.finished() },
 	RunClaimed:   inColor(report.Dim, func(*Notice) string { return "resumed in a new process" }),
 	StepStarted:  inColor(report.Plain, (*Notice).stepStarted),
-	StepFinished: func(n *Notice, _ *Style) (string, report.Colour) { return n.stepFinished() },
+	StepFinished: func(n *Notice, _ *Style) (string, report.Color) { return n.stepFinished() },
 	StepSkipped:  inColor(report.Dim, func(*Notice) string { return "skipped: condition is false" }),
 	StepRetrying: inColor(report.Amber, (*Notice).stepRetrying),
 	StepLost:     inColor(report.Amber, (*Notice).stepLost),
@@ -235,9 +235,9 @@ var phrases = map[Event]phrase{
 	ToolProgress: inColor(report.Dim, func(n *Notice) string {
 		return "tool " + n.Tool + " " + toolProgress(n.Done, n.Total, n.Note)
 	}),
-	ToolFinished: func(n *Notice, _ *Style) (string, report.Colour) { return n.toolFinished() },
-	WaitStarted:  func(n *Notice, s *Style) (string, report.Colour) { return n.waits(s), report.Amber },
-	WaitFinished: func(n *Notice, _ *Style) (string, report.Colour) { return n.decided() },
+	ToolFinished: func(n *Notice, _ *Style) (string, report.Color) { return n.toolFinished() },
+	WaitStarted:  func(n *Notice, s *Style) (string, report.Color) { return n.waits(s), report.Amber },
+	WaitFinished: func(n *Notice, _ *Style) (string, report.Color) { return n.decided() },
 	Signalled: inColor(report.Plain, func(n *Notice) string {
 		return "event " + n.Signal + " received" + n.actor(" from ") + "; nothing waits for it yet"
 	}),
@@ -320,17 +320,17 @@ func used(n, microDollars int64) string {
 	return tokens(n)
 }
 
-func (n *Notice) toolFinished() (string, report.Colour) {
-	text, colour := "tool "+n.Tool+" returned", report.Plain
+func (n *Notice) toolFinished() (string, report.Color) {
+	text, color := "tool "+n.Tool+" returned", report.Plain
 	switch {
 	case n.Error != "" && n.Reason == "": // it ran, and its error may be what the workflow asks for
-		text, colour = text+" an error: "+n.Error, report.Amber
+		text, color = text+" an error: "+n.Error, report.Amber
 	case n.Error != "":
-		text, colour = "tool "+n.Tool+" failed: "+n.Error, report.Amber
+		text, color = "tool "+n.Tool+" failed: "+n.Error, report.Amber
 	case n.Offline != "":
 		text += ", " + n.Offline
 	}
-	return text, colour
+	return text, color
 }
 
 // toolProgress formats the progress of a tool call.
@@ -393,8 +393,8 @@ func tokens(n int64) string { return report.Plural(n, "token") }
 
 // endings are the texts and colors of steps that did not simply succeed.
 var endings = map[journal.Outcome]struct {
-	text   string
-	colour report.Colour
+	text  string
+	color report.Color
 }{
 	journal.OutcomeFailed:    {"failed after ", report.Red},
 	journal.OutcomeCancelled: {"canceled after ", report.Dim},
@@ -404,13 +404,13 @@ var endings = map[journal.Outcome]struct {
 	journal.OutcomeEnd:       {"ended with the run after ", report.Plain},
 }
 
-func (n *Notice) stepFinished() (string, report.Colour) {
+func (n *Notice) stepFinished() (string, report.Color) {
 	end, special := endings[n.Outcome]
 	switch {
 	case n.Outcome == journal.OutcomeFailed:
-		return end.text + n.sums() + reasonSuffix(withoutOutcome(n.Error)), end.colour
+		return end.text + n.sums() + reasonSuffix(withoutOutcome(n.Error)), end.color
 	case special:
-		return end.text + n.sums(), end.colour
+		return end.text + n.sums(), end.color
 	case n.fails():
 		return "ended the run as failed" + reasonSuffix(n.Error), report.Red
 	case n.next != "" || n.Branch != "":
@@ -445,7 +445,7 @@ const maxPrinted = 100
 // fails reports whether the step is an end that its author marked as a failure.
 func (n *Notice) fails() bool { return n.markedFailed && n.Outcome == journal.OutcomeOK }
 
-func (n *Notice) finished() (string, report.Colour) {
+func (n *Notice) finished() (string, report.Color) {
 	if n.Parent != "" {
 		return "", report.Plain // the step that called it has a line
 	}
@@ -514,11 +514,11 @@ func (n *Notice) waits(s *Style) string {
 	return what + ": espalier " + command
 }
 
-func (n *Notice) decided() (string, report.Colour) {
-	text, colour, before := string(n.Outcome), report.Green, " by "
+func (n *Notice) decided() (string, report.Color) {
+	text, color, before := string(n.Outcome), report.Green, " by "
 	switch {
 	case n.Reason == plan.MethodTimeout:
-		text, colour = "timed out", report.Red
+		text, color = "timed out", report.Red
 	case n.For == ForEvent:
 		text, before = "event "+n.Signal+" received", " from "
 	case n.For == ForDecision:
@@ -526,12 +526,12 @@ func (n *Notice) decided() (string, report.Colour) {
 	case n.Outcome == journal.OutcomeOK:
 		text = "approved"
 	case n.Outcome == journal.OutcomeRejected:
-		text, colour = "rejected", report.Red
+		text, color = "rejected", report.Red
 	}
 	if n.Tool != "" {
 		text = "call to " + n.Tool + " " + text
 	}
-	return text + n.actor(before) + reasonSuffix(n.Note), colour
+	return text + n.actor(before) + reasonSuffix(n.Note), color
 }
 
 // short returns the start of a run's id, enough to name it.

@@ -153,7 +153,7 @@ func (x *Exporter) keep(s *stream) {
 		return
 	}
 	if c, err := report.NewCheckpoint(&s.last, state); err == nil {
-		_ = x.ledger.alone(func() error {
+		_ = x.ledger.exclusively(func() error {
 			_, err := c.Write(x.ledger.checkpoint(s.run))
 			return err
 		})

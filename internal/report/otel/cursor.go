@@ -47,8 +47,8 @@ type Lock interface {
 	io.Closer
 }
 
-// alone calls a function while no other process writes a cursor.
-func (l *ledger) alone(do func() error) (err error) {
+// exclusively calls a function while no other process writes a cursor.
+func (l *ledger) exclusively(do func() error) (err error) {
 	if l.open == nil {
 		return do()
 	}
@@ -114,7 +114,7 @@ func (l *ledger) read(run journal.RunID) (cursor, error) {
 
 // write advances a run's cursor, unless another process has advanced it further.
 func (l *ledger) write(run journal.RunID, c cursor) error {
-	return l.alone(func() error {
+	return l.exclusively(func() error {
 		there, err := l.read(run)
 		if err != nil {
 			return err

@@ -21,8 +21,8 @@ import (
 
 // PrettyOptions configure Pretty.
 type PrettyOptions struct {
-	Colour bool
-	Zone   *time.Location // of times; nil is UTC
+	Color bool
+	Zone  *time.Location // of times; nil is UTC
 	// Remarks returns additional lines that belong before and after an event, which it has not returned before; for
 	// nil, at the end, it returns the rest as those before. It may be nil.
 	Remarks func(e *Event) (before, after []string)
@@ -222,7 +222,7 @@ func (p *Printer) inLoop(e *Event) bool {
 }
 
 // head prints a line with time and place.
-func (p *Printer) head(at time.Time, place string, c report.Colour, text string) {
+func (p *Printer) head(at time.Time, place string, c report.Color, text string) {
 	clock := "        "
 	if !at.IsZero() {
 		clock = at.In(p.o.Zone).Format("15:04:05")
@@ -234,8 +234,8 @@ func (p *Printer) head(at time.Time, place string, c report.Colour, text string)
 	fmt.Fprintf(p.w, "  %s\n", p.paint(c, report.Clean(text)))
 }
 
-func (p *Printer) paint(c report.Colour, text string) string {
-	return report.Palette(p.o.Colour).Paint(c, text)
+func (p *Printer) paint(c report.Color, text string) string {
+	return report.Palette(p.o.Color).Paint(c, text)
 }
 
 func (p *Printer) step(e *Event) {
@@ -265,20 +265,20 @@ func (p *Printer) step(e *Event) {
 		if e.ChildRunID != "" {
 			text += ", run " + e.ChildRunID
 		}
-		p.head(e.Timestamp, p.where(e), report.KindColour(s.Kind), text)
+		p.head(e.Timestamp, p.where(e), report.KindColor(s.Kind), text)
 		return
 	}
-	text, colour := "done", report.Green
+	text, color := "done", report.Green
 	if e.Type == RunCompleted {
 		text = "workflow " + s.Name + " done"
 	}
 	if s.Error != "" {
-		text, colour = "ended: "+report.ProblemWords(s.Error), report.Red
+		text, color = "ended: "+report.ProblemWords(s.Error), report.Red
 	}
 	if d, ok := p.took(e); ok {
 		text += " (" + report.Duration(d) + ")"
 	}
-	p.head(e.Timestamp, p.where(e), colour, text)
+	p.head(e.Timestamp, p.where(e), color, text)
 	p.json("  ", s.Result)
 }
 

@@ -23,13 +23,13 @@ func TestPrettyTranscriptsMatchGoldenFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		reporttest.Golden(t, filepath.Join("testdata", name+".pretty"), got.String(), *update)
-		var coloured bytes.Buffer
-		if err := transcript.Pretty(&coloured, transcript.Read(strings.NewReader(text)),
-			transcript.PrettyOptions{Colour: true, Full: true}); err != nil {
+		var colored bytes.Buffer
+		if err := transcript.Pretty(&colored, transcript.Read(strings.NewReader(text)),
+			transcript.PrettyOptions{Color: true, Full: true}); err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(coloured.String(), "\x1b[") {
-			t.Error("no colours")
+		if !strings.Contains(colored.String(), "\x1b[") {
+			t.Error("no colors")
 		}
 	}
 }

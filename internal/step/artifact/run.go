@@ -139,7 +139,7 @@ func inputs(job *step.Job, at *place, list []Input) ([]material, error) {
 func valueOf(job *step.Job, in Input) (string, error) {
 	i := slices.IndexFunc(job.Reads, func(r step.Read) bool { return r.Path == in.Read })
 	if i < 0 || job.Reads[i].Missing {
-		return "", step.Errorf(step.ClassInput, "step %q works on %s, and there is none", job.Step.ID, in.Name)
+		return "", step.Errorf(step.ClassInput, "step %q: input %s is missing", job.Step.ID, in.Name)
 	}
 	value := job.Reads[i].Value
 	var files map[string]string
@@ -149,7 +149,7 @@ func valueOf(job *step.Job, in Input) (string, error) {
 	case in.Part != "":
 		text, ok := files[in.Part]
 		if !ok {
-			return "", step.Errorf(step.ClassInput, "step %q works on %s, and there is no such file among %q",
+			return "", step.Errorf(step.ClassInput, "step %q: input %s is missing: the folder has the files %q",
 				job.Step.ID, in.Name, slices.Sorted(maps.Keys(files)))
 		}
 		return text, nil

@@ -66,7 +66,7 @@ func (r *reader) read(text string) (json.RawMessage, []string) {
 		}
 		return step.JSON(text), nil
 	case r.schema == nil && r.form.Data:
-		return loose(text), nil
+		return parseUntyped(text), nil
 	case r.schema == nil:
 		return step.JSON(text), nil
 	}
@@ -363,9 +363,9 @@ func (r *reader) problems(value json.RawMessage) []string {
 	return out
 }
 
-// loose returns the value of a reply that may be anything: an object or a list when
+// parseUntyped returns the value of a reply that may be anything: an object or a list when
 // the whole text is one, perhaps fenced as JSON; else the text.
-func loose(text string) json.RawMessage {
+func parseUntyped(text string) json.RawMessage {
 	whole := text
 	if info, body, ok := onlyFence(text); ok && strings.EqualFold(info, "json") {
 		whole = body

@@ -130,7 +130,7 @@ func (s HookSettings) Run(ctx context.Context, job *step.Job) (step.Result, erro
 		notes = append(notes, step.Note{Kind: journal.NoteHooks, Data: results})
 	}
 	if s.Again {
-		return again(job, notes)
+		return repeatOutcome(job, notes)
 	}
 	return step.Result{Value: json.RawMessage("{}"), Notes: notes}, nil
 }
@@ -151,8 +151,8 @@ func setCurrentState(values expr.Values, state string) {
 	}
 }
 
-// again ends the step as the step before it ended.
-func again(job *step.Job, notes []step.Note) (step.Result, error) {
+// repeatOutcome ends the step as the step before it ended.
+func repeatOutcome(job *step.Job, notes []step.Note) (step.Result, error) {
 	var last struct {
 		Outcome string          `json:"outcome"`
 		Error   string          `json:"error"`

@@ -54,7 +54,7 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	}
 	inner := *job
 	inner.Reads = withInput(job.Reads)
-	inner.History = slices.DeleteFunc(slices.Clone(job.History), ours) // the conversation replays its own notes only
+	inner.History = slices.DeleteFunc(slices.Clone(job.History), isPromptCall) // the conversation replays only its own
 	result, err := c.Run(ctx, &inner)
 	if err != nil {
 		return result, err
@@ -135,8 +135,8 @@ func remembered(output json.RawMessage) json.RawMessage {
 	return step.JSON(map[string]string{"note": reply.Remember})
 }
 
-// ours reports whether a note is about a call of this kind and not of the conversation.
-func ours(n journal.TaskNoted) bool {
+// isPromptCall reports whether a note is about a call of this kind and not of the conversation.
+func isPromptCall(n journal.TaskNoted) bool {
 	var use journal.ToolUse
 	return (n.Kind == journal.NoteToolCall || n.Kind == journal.NoteToolResult) &&
 		json.Unmarshal(n.Data, &use) == nil &&

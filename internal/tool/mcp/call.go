@@ -114,7 +114,11 @@ func (r *remoteTool) Call(ctx context.Context, call tool.Call) (tool.Result, err
 	// Any non-RPC error closes the session.
 	if _, ok := errors.AsType[*jsonrpc.Error](err); !ok || errors.Is(err, mcp.ErrConnectionClosed) || sess.dead() {
 		sess.end()
-		return tool.Result{}, tool.Errorf(tool.ClassTool, "the MCP server %q is gone: %s (%v)", r.server.Name,
+		if sess.proc == nil {
+			return tool.Result{}, tool.Errorf(tool.ClassTool, "the MCP server %q does not respond: %v",
+				r.server.Name, err)
+		}
+		return tool.Result{}, tool.Errorf(tool.ClassTool, "the MCP server %q exited: %s (%v)", r.server.Name,
 			sess.exitReason(), err)
 	}
 	return tool.Result{}, &tool.Error{Class: tool.ClassTool, Message: err.Error()}

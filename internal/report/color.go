@@ -1,23 +1,23 @@
 package report
 
-// Colour is a color of the terminal's palette, which follows the user's theme.
-type Colour string
+// Color is a color of the terminal's palette, which follows the user's theme.
+type Color string
 
 // Colors.
 const (
-	Plain  Colour = ""
-	Bold   Colour = "1"
-	Dim    Colour = "2"
-	Red    Colour = "31"
-	Green  Colour = "32"
-	Amber  Colour = "33"
-	Blue   Colour = "34"
-	Purple Colour = "35"
-	Cyan   Colour = "36" // used for teal
+	Plain  Color = ""
+	Bold   Color = "1"
+	Dim    Color = "2"
+	Red    Color = "31"
+	Green  Color = "32"
+	Amber  Color = "33"
+	Blue   Color = "34"
+	Purple Color = "35"
+	Cyan   Color = "36" // used for teal
 )
 
 // Paint returns text in the color.
-func (c Colour) Paint(text string) string {
+func (c Color) Paint(text string) string {
 	if c == Plain || text == "" {
 		return text
 	}
@@ -28,15 +28,15 @@ func (c Colour) Paint(text string) string {
 type Palette bool
 
 // Paint returns text, in the color if colors are enabled.
-func (p Palette) Paint(c Colour, text string) string {
+func (p Palette) Paint(c Color, text string) string {
 	if !p {
 		return text
 	}
 	return c.Paint(text)
 }
 
-// KindColour returns the color of a kind of step, as in pictures of workflows.
-func KindColour(kind string) Colour {
+// KindColor returns the color of a kind of step, as in pictures of workflows.
+func KindColor(kind string) Color {
 	switch kind {
 	case "transform", "script":
 		return Blue
