@@ -266,7 +266,9 @@ func TestGateIsDecidedOnTheTerminal(t *testing.T) {
 
 	c = run("00000000-0000-4000-8000-00000000000e")
 	c.types("\x03") // as at the prompt of approve
-	if screen := c.ends(130); !strings.Contains(screen, "To decide: espalier approve") {
+	if screen := c.ends(130); !strings.Contains(screen, "To decide: espalier approve") ||
+		!strings.Contains(screen, "decide later: ^C\r\nespalier: run ") &&
+			!strings.Contains(screen, "decide later: ^C\r\n\x1b[1;31mespalier:") {
 		t.Error(screen)
 	}
 

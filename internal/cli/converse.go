@@ -242,6 +242,9 @@ func (a *invocation) ask(prompt string) (string, error) {
 		}
 		return strings.TrimSpace(line), nil
 	case <-signals:
+		if !a.json && a.typed() {
+			a.note("") // the terminal shows ^C behind the prompt
+		}
 		return "", errSignal
 	}
 }
