@@ -89,10 +89,12 @@ func (a *invocation) exit(err error) int {
 	}
 	a.message = redact(end.message)
 	if end.message != "" {
-		fmt.Fprintln(a.stderr, a.paint(a.colorErr, a.stderr, red, "espalier:"), redact(sentence(end.message)))
+		const name = "espalier:"
+		text := a.wrapErr(name + " " + redact(sentence(end.message)))
+		fmt.Fprintln(a.stderr, a.paint(a.colorErr, a.stderr, red, name)+strings.TrimPrefix(text, name))
 	}
 	if end.help != "" {
-		fmt.Fprintln(a.stderr, redact(end.help))
+		fmt.Fprintln(a.stderr, a.wrapErr(redact(end.help)))
 	}
 	return end.code
 }
