@@ -57,11 +57,11 @@ func (a *invocation) initCommand() *cobra.Command {
 	cmd := a.jsonFlag(&cobra.Command{
 		Use:   "init [DIR] [--workflow NAME [--format FORMAT] [--pattern PATTERN]] [--json]",
 		Short: "Set up a project with a first workflow",
-		Long: `Set up a project in the working folder, or in DIR, which is created if needed: an
-espalier.yaml that lists the settings, a first workflow, and a file of replies
-with which a CI job runs the workflow without a model. On a terminal, init asks
-for the name, the format and the pattern of the workflow, and Enter takes what it
-suggests; elsewhere, it creates a workflow only with --workflow.
+		Long: `Set up a project in the working folder, or in DIR, which is created if needed:
+an espalier.yaml that lists the settings, a first workflow, and a file of
+replies with which a CI job runs the workflow without a model. On a terminal,
+init asks for the name, the format and the pattern of the workflow, and Enter
+takes what it suggests; elsewhere, it creates a workflow only with --workflow.
 Where there are Agentfile workflows, it adds what runs write to .gitignore.
 Existing files stay as they are.
 

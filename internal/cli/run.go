@@ -119,8 +119,8 @@ func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
 	flags.BoolVar(&a.reading.HonorRules, "honor-rules", false,
 		"of a NOF file, look at the routing rules in every routing mode")
 	flags.StringVar(&a.reading.Python, "python", "",
-		"run Python code of the workflow in a real python3, in a sandbox; with `HOW` =unconfined it may do all that "+
-			"you may")
+		"run Python code of the workflow in a real python3, in a sandbox; if `HOW` is unconfined, it may do all "+
+			"that you may")
 	flags.Lookup("python").NoOptDefVal = app.PythonConfined
 	completeWords(cmd, "python", pythons)
 	a.compatFlag(cmd)

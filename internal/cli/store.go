@@ -25,7 +25,7 @@ changed. The exit code is 1 when something is wrong.`,
 	}
 	backup := &cobra.Command{
 		Use:   "backup FILE",
-		Short: "Write a copy of the store to a file, while runs continue",
+		Short: "Write a copy of the store while runs continue",
 		Long: `Write a consistent copy of the store to FILE, which must not exist yet. Runs
 continue meanwhile. To restore it, stop everything that uses the project and put
 the file in the place of .espalier/espalier.db. Transcripts and audit logs are
@@ -47,17 +47,17 @@ their own folders are not part of the copy.`,
 	}
 	migrate := &cobra.Command{
 		Use:   "migrate [URL]",
-		Short: "Move all runs from the project's folder to a PostgreSQL database",
+		Short: "Move all runs to a PostgreSQL database",
 		Long: `Move all runs from the project's folder to a PostgreSQL database: finished and
-unfinished ones, waiting decisions, the state of schedules, and the tombstones of
-removed runs. Every run keeps its ID, its events and its chain of hashes, so
+unfinished ones, waiting decisions, the state of schedules, and the tombstones
+of removed runs. Every run keeps its ID, its events and its chain of hashes, so
 "espalier audit verify" and anchors hold as before. Runs that have not finished
 continue in the database.
 
 Without a URL, the runs move to the store that ESPALIER_STORE or espalier.yaml
 names. Stop everything that uses the project first. The file in the folder is
-kept under another name, and no longer used. A migration that was interrupted can
-be repeated.`,
+kept under another name, and no longer used. A migration that was interrupted
+can be repeated.`,
 		Example: "  espalier store migrate postgres://espalier@db.example.com/espalier",
 		Args:    takes(0, 1, "the URL of a database"),
 		RunE: func(_ *cobra.Command, args []string) error {

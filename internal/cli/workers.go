@@ -57,7 +57,7 @@ owns.`,
 	})
 	cmd.AddCommand(&cobra.Command{
 		Use:   "drain WORKER",
-		Short: "Make a worker stop when its running steps have finished",
+		Short: "Stop a worker when its running steps have finished",
 		Long: `Ask a worker to stop: it claims no more runs, lets its running steps finish, and
 ends with exit code 0. Other workers continue its runs. The worker is named by
 the start of its ID.`,

@@ -2,12 +2,12 @@ package cli
 
 import (
 	"os"
-	"regexp"
 	"strings"
 
 	"golang.org/x/term"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 )
 
 // errColumns returns the width of the terminal that stderr is, or 0 if it is none.
@@ -25,11 +25,11 @@ func (a *invocation) wrapErr(text string) string { return wrapText(text, a.errCo
 
 var (
 	// suggested is a command at the end of a line, which is there to be copied.
-	suggested = regexp.MustCompile(`^(.*?\S:) (espalier [a-z].*)$`)
+	suggested = lazyregexp.New(`^(.*?\S:) (espalier [a-z].*)$`)
 	// remarkAfter are the spaces between a command and what follows it on its line.
-	remarkAfter = regexp.MustCompile(` {3,}`)
+	remarkAfter = lazyregexp.New(` {3,}`)
 	// wordOrQuote matches a part of a line that is not wrapped: a word, or words in quotes.
-	wordOrQuote = regexp.MustCompile("(?:\"[^\"]*\"|`[^`]*`|[^\\s\"`]|[\"`])+")
+	wordOrQuote = lazyregexp.New("(?:\"[^\"]*\"|`[^`]*`|[^\\s\"`]|[\"`])+")
 )
 
 // wrapText breaks lines that are wider than a number of columns, between words. A command that ends a line moves to a
@@ -46,7 +46,7 @@ func wrapText(text string, columns int) string {
 			continue
 		}
 		command := ""
-		if m := suggested.FindStringSubmatch(line); m != nil {
+		if m := suggested().FindStringSubmatch(line); m != nil {
 			line, command = m[1], m[2]
 		}
 		out = append(out, wrapWords(line, columns)...)
@@ -57,7 +57,7 @@ func wrapText(text string, columns int) string {
 			out = append(out, "  "+command)
 			continue
 		}
-		for _, part := range remarkAfter.Split(command, -1) {
+		for _, part := range remarkAfter().Split(command, -1) {
 			out = append(out, "  "+part)
 		}
 	}
@@ -66,7 +66,7 @@ func wrapText(text string, columns int) string {
 
 func wrapWords(line string, columns int) (lines []string) {
 	current, from := "", 0
-	for _, at := range wordOrQuote.FindAllStringIndex(line, -1) {
+	for _, at := range wordOrQuote().FindAllStringIndex(line, -1) {
 		space, word := line[from:at[0]], line[at[0]:at[1]]
 		if current != "" && diag.Width(current+space+word) > columns {
 			lines = append(lines, current)
