@@ -100,7 +100,7 @@ project, too, and a workflow also runs without one.`,
 	flags.StringVar(&f.workflow, "workflow", "", "the `NAME` of a first workflow")
 	flags.StringVar(&f.format, "format", newFormats[0].name, "its format: one of "+strings.Join(newFormatNames(), ", "))
 	flags.StringVar(&f.pattern, "pattern", patterns[0].name, "its pattern: one of "+strings.Join(patternNames(), ", "))
-	completeWords(cmd, "pattern", patternNames())
+	completePattern(cmd, &f.format)
 	completeWords(cmd, "format", newFormatNames())
 	return cmd
 }

@@ -879,6 +879,8 @@ func (a *invocation) completeRun(
 	switch cmd.Name() {
 	case "approve", "reject", "signal":
 		filter.Status = journal.Waiting
+	case "resume":
+		filter.Unfinished = !cmd.Flags().Changed("from") // which begins a new run after a finished one
 	case "pause", "cancel", "edit":
 		filter.Unfinished = true
 	case "rm":
