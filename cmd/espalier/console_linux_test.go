@@ -511,16 +511,17 @@ func TestInitAsksThreeQuestions(t *testing.T) {
 	cmd := p.command("init")
 	cmd.Dir = dir
 	c := onConsole(t, cmd, 80, 24)
-	c.until("Name of a first workflow, or none [")
+	c.until("Name of the first workflow, or \"none\" to create none [")
 	c.types("My Digest\n") // a wrong answer is asked for again
 	c.until("How about \"my-digest\"?")
 	c.types("digest\n")
 	c.until("[agent-flow]: ")
 	c.types("awk\n")
-	c.until("there is no format \"awk\"")
+	c.until("There is no format \"awk\"")
 	c.types("awf\n")
 	c.until("[pipeline]: ")
 	c.types("parallel\n")
+	c.until("The format awf has no pattern \"parallel\". Did you mean \"fanout\"?")
 	c.until("\r\n  fanout ")
 	c.until("[pipeline]: ")
 	c.types("\n")
@@ -541,7 +542,7 @@ func TestInitCanBeLeft(t *testing.T) {
 		cmd := p.command("init")
 		cmd.Dir = dir
 		c := onConsole(t, cmd, 80, 24)
-		c.until("Name of a first workflow, or none [")
+		c.until("Name of the first workflow, or \"none\" to create none [")
 		c.types(typed)
 		if screen := c.ends(code); !strings.Contains(screen, "nothing was created") {
 			t.Error(screen)

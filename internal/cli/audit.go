@@ -113,10 +113,10 @@ what the journal implies. Nothing is changed. The exit code is 1 if there is a
 fault.
 
 With --anchor, compare the journal of the whole project with an anchor that
-"espalier audit anchor" has written: runs that were removed without a tombstone,
-rewritten or cut off since then are faults. A run that was damaged when
-"espalier runs rm" removed it has a tombstone that says so, and is no fault; its
-events can no longer be verified. --key is the public key.`,
+"espalier audit anchor" has written: runs that were removed without a record
+of the removal, rewritten or cut off since then are faults. A run that was
+damaged when "espalier runs rm" removed it has a record that says so, and is no
+fault; its events can no longer be verified. --key is the public key.`,
 		Args:              takes(0, 1, "at most one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -301,13 +301,13 @@ func (a *invocation) removeCommand() *cobra.Command {
 		Short: "Remove runs that are over, with their records and files",
 		Long: `Remove runs that are over, with their records and files: those that are named,
 or all that the flags select. Their space is returned to the file system once a
-quarter of the store is free; until then, new runs use it. A tombstone remains
-in the journal: the id of the run, the hash of its last append, who removed it,
-when and why. "espalier audit verify --anchor" uses it to tell a run that was
-removed by this command from one that was removed in another way.
+quarter of the store is free; until then, new runs use it. A record of the
+removal remains in the journal: the id of the run, the hash of its last append,
+who removed it, when and why. "espalier audit verify --anchor" uses it to tell a
+run that was removed by this command from one that was removed in another way.
 
 A run whose journal is damaged is removed as far as it exists, also if it has
-not finished: the command says so, the tombstone has "damaged", and the exit
+not finished: the command and the record of the removal say so, and the exit
 code is 0. The exit code is 6 if files or the database cannot be changed.
 
 AGE is the time since the end of a run: 30d, 2w or 12h. With "retention" in
