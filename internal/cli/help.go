@@ -249,7 +249,9 @@ func (a *invocation) addHelp(root *cobra.Command) {
 			}
 			if err != nil || cmd == root {
 				help := `"espalier help" lists the commands and topics.`
-				if near := diag.Nearest(args[0], commandNames(root)); near != "" {
+				if other := otherWords[args[0]]; other != "" {
+					help = other
+				} else if near := diag.Nearest(args[0], commandNames(root)); near != "" {
 					help = fmt.Sprintf("Did you mean \"espalier help %s\"? %s", near, help)
 				}
 				return usage(help, "there is no help on %q", args[0])
