@@ -266,7 +266,9 @@ func TestGateIsDecidedOnTheTerminal(t *testing.T) {
 
 	c = run("00000000-0000-4000-8000-00000000000e")
 	c.typeText("\x03") // as at the prompt of approve
-	if screen := c.waitExit(130); !strings.Contains(screen, "To decide: espalier approve") {
+	if screen := c.waitExit(130); !strings.Contains(screen, "To decide: espalier approve") ||
+		!strings.Contains(screen, "decide later: ^C\r\nespalier: run ") &&
+			!strings.Contains(screen, "decide later: ^C\r\n\x1b[1;31mespalier:") {
 		t.Error(screen)
 	}
 
@@ -509,16 +511,17 @@ func TestInitAsksThreeQuestions(t *testing.T) {
 	cmd := p.command("init")
 	cmd.Dir = dir
 	c := startOnConsole(t, cmd, 80, 24)
-	c.waitFor("Name of a first workflow, or none [")
+	c.waitFor("Name of the first workflow, or \"none\" to create none [")
 	c.typeText("My Digest\n") // a wrong answer is asked for again
 	c.waitFor("How about \"my-digest\"?")
 	c.typeText("digest\n")
 	c.waitFor("[agent-flow]: ")
 	c.typeText("awk\n")
-	c.waitFor("there is no format \"awk\"")
+	c.waitFor("There is no format \"awk\"")
 	c.typeText("awf\n")
 	c.waitFor("[pipeline]: ")
 	c.typeText("parallel\n")
+	c.waitFor("The format awf has no pattern \"parallel\". Did you mean \"fanout\"?")
 	c.waitFor("\r\n  fanout ")
 	c.waitFor("[pipeline]: ")
 	c.typeText("\n")
@@ -539,7 +542,7 @@ func TestInitCanBeLeft(t *testing.T) {
 		cmd := p.command("init")
 		cmd.Dir = dir
 		c := startOnConsole(t, cmd, 80, 24)
-		c.waitFor("Name of a first workflow, or none [")
+		c.waitFor("Name of the first workflow, or \"none\" to create none [")
 		c.typeText(typed)
 		if screen := c.waitExit(code); !strings.Contains(screen, "nothing was created") {
 			t.Error(screen)

@@ -105,7 +105,7 @@ func (a *invocation) auditVerifyCommand() *cobra.Command {
 	var anchor, key, command string
 	cmd := &cobra.Command{
 		Use:   "verify [RUN] [--anchor FILE --key FILE]",
-		Short: "Verify the records of a run, or the journal against an anchor",
+		Short: "Verify the records of a run, or against an anchor",
 		Long: `Verify everything that is stored of a run and of its child runs: the chain of
 hashes over the journal, the values that it names, the list of runs, the
 snapshot, and the audit log and the transcript, which must be, byte for byte,
@@ -113,10 +113,10 @@ what the journal implies. Nothing is changed. The exit code is 1 if there is a
 fault.
 
 With --anchor, compare the journal of the whole project with an anchor that
-"espalier audit anchor" has written: runs that were removed without a tombstone,
-rewritten or cut off since then are faults. A run that was damaged when "espalier
-runs rm" removed it has a tombstone that says so, and is no fault; its events can
-no longer be verified. --key is the public key.`,
+"espalier audit anchor" has written: runs that were removed without a record
+of the removal, rewritten or cut off since then are faults. A run that was
+damaged when "espalier runs rm" removed it has a record that says so, and is no
+fault; its events can no longer be verified. --key is the public key.`,
 		Args:              takes(0, 1, "at most one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -400,9 +400,9 @@ func (a *invocation) auditKeygenCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "keygen FILE",
 		Short: "Create a key that signs anchors",
-		Long: `Create an ed25519 key pair: the private key in FILE, which only you can read, and
-the public key in FILE.pub, both PEM encoded. Keep the private key out of reach of
-people who can change the journal.`,
+		Long: `Create an ed25519 key pair: the private key in FILE, which only you can read,
+and the public key in FILE.pub, both PEM encoded. Keep the private key out of
+reach of people who can change the journal.`,
 		Args: takes(1, 1, "one file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			private, public, err := audit.GenerateKey()

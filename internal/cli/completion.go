@@ -161,6 +161,14 @@ func completeWords(cmd *cobra.Command, flag string, words []string) {
 	cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
+// completePattern offers the patterns that the format of a new workflow has.
+func completePattern(cmd *cobra.Command, format *string) {
+	cmd.RegisterFlagCompletionFunc("pattern",
+		func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return patternsOf(*format), cobra.ShellCompDirectiveNoFileComp
+		})
+}
+
 // statusOf returns the status of the run that the first argument names; nil if there is none.
 func (a *invocation) statusOf(args []string) *app.Status {
 	if len(args) == 0 {

@@ -208,7 +208,7 @@ func (a *invocation) noteLines(value json.RawMessage) {
 		text = string(value)
 	}
 	for line := range strings.Lines(strings.TrimSpace(text)) {
-		a.note("%s", diag.Printable(strings.TrimRight(line, "\r\n")))
+		fmt.Fprintln(a.stderr, diag.Printable(strings.TrimRight(line, "\r\n"))) // not wrapped: it may be code
 	}
 }
 
@@ -221,7 +221,7 @@ func (a *invocation) ask(prompt string) (string, error) {
 	signals, release := a.Signals.handle()
 	defer release()
 	if !a.json && a.typed() {
-		_, _ = io.WriteString(a.stderr, prompt) // a terminal that is gone ends stdin, too
+		_, _ = io.WriteString(a.stderr, a.wrapErr(prompt)) // a terminal that is gone ends stdin, too
 	}
 	if a.lines == nil {
 		a.lines = bufio.NewReader(cmp.Or[io.Reader](a.Stdin, strings.NewReader("")))
@@ -242,6 +242,9 @@ func (a *invocation) ask(prompt string) (string, error) {
 		}
 		return strings.TrimSpace(line), nil
 	case <-signals:
+		if !a.json && a.typed() {
+			a.note("") // the terminal shows ^C behind the prompt
+		}
 		return "", errSignal
 	}
 }

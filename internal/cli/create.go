@@ -20,12 +20,12 @@ workflow.yaml, agents, skills and scripts. They are staged in
 artifacts/NAME/RUN/ with a manifest.json and checked; the model repairs what the
 check finds. "espalier promote NAME" then installs the workflow.
 
-The project's own workflows/workflow-creator replaces the built-in one. Without a
-description, the newest generation continues where it was interrupted or failed,
-with the model that it started with, and is checked again. --simulate needs no
-model: the description itself determines the steps.`,
-		Example: `  espalier create feedback-digest "Read the feedback, group it by theme, then write a summary"
-  espalier create feedback-digest --simulate "Read the feedback and write a summary"`,
+The project's own workflows/workflow-creator replaces the built-in one. Without
+a description, the newest generation continues where it was interrupted or
+failed, with the model that it started with, and is checked again. --simulate
+needs no model: the description itself determines the steps.`,
+		Example: `  espalier create feedback-digest "Read the feedback, then write a summary"
+  espalier create feedback-digest --simulate "Read and sum up the feedback"`,
 		Args:              takes(1, 2, "a name, and a description"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(_ *cobra.Command, args []string) error {

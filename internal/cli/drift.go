@@ -17,8 +17,9 @@ func (a *invocation) driftCommand() *cobra.Command {
 		Use:   "drift WORKFLOW [--fix-topology] [--json]",
 		Short: "Report contradictions between the parts of a workflow",
 		Long: `Compare the parts of a workflow that describe the same thing (its prose, its
-diagram, its code and its rules) and report contradictions. The exit code is 1 if
-there are any. --fix-topology regenerates the diagram from the code and the rules.`,
+diagram, its code and its rules) and report contradictions. The exit code is 1
+if there are any. --fix-topology regenerates the diagram from the code and the
+rules.`,
 		Args:              takesWorkflow(1, "one workflow"),
 		ValidArgsFunction: a.completeWorkflow,
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -46,8 +46,8 @@ const exitCodesHelp = `Every command ends with one of these codes:
 
 An AWF workflow may choose its own exit status, which is passed on. With --json,
 the object has "outcome", so that scripts need not guess; with --follow, too, it
-is the last line. Warnings and notes do not change the code, unless --strict turns
-them into errors.
+is the last line. Warnings and notes do not change the code, unless --strict
+turns them into errors.
 `
 
 // failure is an error that knows how the program ends and what to do next.
@@ -89,10 +89,12 @@ func (a *invocation) exit(err error) int {
 	}
 	a.message = redact(end.message)
 	if end.message != "" {
-		fmt.Fprintln(a.stderr, a.paint(a.colorErr, a.stderr, red, "espalier:"), redact(sentence(end.message)))
+		const name = "espalier:"
+		text := a.wrapErr(name + " " + redact(sentence(end.message)))
+		fmt.Fprintln(a.stderr, a.paint(a.colorErr, a.stderr, red, name)+strings.TrimPrefix(text, name))
 	}
 	if end.help != "" {
-		fmt.Fprintln(a.stderr, redact(end.help))
+		fmt.Fprintln(a.stderr, a.wrapErr(redact(end.help)))
 	}
 	return end.code
 }

@@ -500,7 +500,7 @@ func TestInterruptIsExplainedAboveTheStatusArea(t *testing.T) {
 	code := wait()
 	said := stderr.String()
 	if !strings.Contains(said,
-		"\x1b[JWaiting for running commands and calls. Press Ctrl-C again to stop now.\r\n") {
+		"AWaiting for running commands and calls. Press Ctrl-C again to stop now.\r\n") {
 		t.Errorf("%q", said)
 	}
 	var result struct{ State, Outcome string }

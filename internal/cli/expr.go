@@ -24,7 +24,7 @@ func (a *invocation) exprCommand() *cobra.Command {
 		Long: `Evaluate a condition the way workflows do, and show the value of each part. The
 context is a JSON object with the names that the condition may use; names that
 it does not have are null.`,
-		Example: `  espalier expr 'len(input.docs) > 1 and input.tier != "starter"' --context context.json
+		Example: `  espalier expr 'len(input.docs) > 1 and input.paid' --context context.json
   espalier expr '"pdf" in ["pdf", "docx"]'`,
 		Args:              takes(1, 1, "one expression, in quotes"),
 		ValidArgsFunction: cobra.NoFileCompletions,

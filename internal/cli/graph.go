@@ -26,9 +26,9 @@ func (a *invocation) graphCommand() *cobra.Command {
 		Short: "Draw a workflow, or a run of one",
 		Long: `Draw a workflow as SVG, PNG, Mermaid (mmd), Graphviz (dot) or JSON. The
 extension of the file selects the format; without a file, the command prints
-Mermaid, which code hosting sites show as a picture. --json is short for --format
-json. The picture of a run shows the workflow as it was when the run started, the
-state of each step, and the path that the run took.`,
+Mermaid, which code hosting sites show as a picture. --json is short for
+--format json. The picture of a run shows the workflow as it was when the run
+started, the state of each step, and the path that the run took.`,
 		Example: `  espalier graph flow.md -o flow.svg
   espalier graph 5ff07bf3 -o run.png
   espalier graph flow.md --data -o flow.png

@@ -93,32 +93,46 @@ func (a *invocation) offerExample() error {
 	return nil
 }
 
+const upgradeHint = `Install the new version in place of this one: the section "Install it" of README.md. ` +
+	`"espalier version" prints the version.`
+
 // otherWords are the words that people of other programs try, and what to use instead.
 var otherWords = map[string]string{
-	"abort":    `"espalier cancel RUN" ends a run.`,
-	"accept":   `"espalier approve RUN" approves what a run waits for.`,
-	"check":    `"espalier validate" checks workflows, "espalier store check" the store.`,
-	"compare":  `"espalier serve" compares two runs side by side in the browser, on the page of a run.`,
+	"abort":   `"espalier cancel RUN" ends a run.`,
+	"accept":  `"espalier approve RUN" approves what a run waits for.`,
+	"check":   `"espalier validate" checks workflows, "espalier store check" the store.`,
+	"compare": `"espalier serve" compares two runs side by side in the browser, on the page of a run.`,
+	"config": `"espalier init" writes an espalier.yaml that lists the settings, ` +
+		`"espalier validate espalier.yaml" checks it.`,
 	"continue": `"espalier resume RUN" continues a run.`,
 	"decide":   `"espalier approve RUN" and "espalier reject RUN" decide what a run waits for.`,
 	"delete":   `"espalier runs rm RUN" removes a run.`,
+	"demo":     `"espalier init" creates a first workflow, "espalier run WORKFLOW --simulate" runs it without a model.`,
 	"deny":     `"espalier reject RUN" rejects what a run waits for.`,
+	"describe": `"espalier show WORKFLOW" describes a workflow, "espalier status RUN" a run.`,
 	"diff":     `"espalier serve" compares two runs side by side in the browser, on the page of a run.`,
 	"draw":     `"espalier graph WORKFLOW" draws a workflow, "espalier graph RUN" a run.`,
 	"estimate": `"espalier cost WORKFLOW" prints the worst cost of a run.`,
+	"example":  `"espalier init" creates a first workflow, "espalier run WORKFLOW --simulate" runs it without a model.`,
 	"export":   `"espalier runs export RUN" writes a run to a file.`,
 	"fork":     `"espalier resume RUN --from STEP" starts a new run from a step of one that has finished.`,
-	"history":  `"espalier runs" lists the runs, "espalier transcript RUN --pretty" shows what one did.`,
-	"import":   `"espalier runs import FILE" adds a run from a file.`,
-	"inbox":    `"espalier runs --status waiting" lists the runs that wait, "espalier status RUN" shows what is asked.`,
-	"inspect":  `"espalier show WORKFLOW" describes a workflow, "espalier status RUN" a run.`,
-	"jobs":     `"espalier runs --open" lists the runs that are not over.`,
-	"kill":     `"espalier cancel RUN" ends a run, "espalier pause RUN" stops it so that it can be resumed.`,
-	"lint":     `"espalier validate" checks workflows.`,
-	"log":      `"espalier transcript RUN --follow" prints what a run does.`,
-	"logs":     `"espalier transcript RUN --follow" prints what a run does.`,
-	"ls":       `"espalier list" lists the workflows, "espalier runs" the runs.`,
-	"ps":       `"espalier runs --open" lists the runs that are not over.`,
+	"gates": `"espalier runs --status waiting" lists the runs that wait, ` +
+		`"espalier status RUN" shows the open gates of one.`,
+	"history": `"espalier runs" lists the runs, "espalier transcript RUN --pretty" shows what one did.`,
+	"import":  `"espalier runs import FILE" adds a run from a file.`,
+	"inbox":   `"espalier runs --status waiting" lists the runs that wait, "espalier status RUN" shows what is asked.`,
+	"inspect": `"espalier show WORKFLOW" describes a workflow, "espalier status RUN" a run.`,
+	"jobs":    `"espalier runs --open" lists the runs that are not over.`,
+	"kill":    `"espalier cancel RUN" ends a run, "espalier pause RUN" stops it so that it can be resumed.`,
+	"lint":    `"espalier validate" checks workflows.`,
+	"log":     `"espalier transcript RUN --follow" prints what a run does.`,
+	"logs":    `"espalier transcript RUN --follow" prints what a run does.`,
+	"ls":      `"espalier list" lists the workflows, "espalier runs" the runs.`,
+	"ps":      `"espalier runs --open" lists the runs that are not over.`,
+	"replay": `"espalier run WORKFLOW --script FILE" plays replies from a file, ` +
+		`"espalier resume RUN --from STEP" repeats a run from a step.`,
+	"rerun":    `"espalier run WORKFLOW" starts a new run, "espalier resume RUN --from STEP" repeats a run from a step.`,
+	"restart":  `"espalier run WORKFLOW" starts a new run, "espalier resume RUN --from STEP" repeats a run from a step.`,
 	"retry":    `"espalier resume RUN --from current" repeats the step that failed.`,
 	"rm":       `"espalier runs rm RUN" removes a run.`,
 	"simulate": `"espalier run WORKFLOW --simulate" runs a workflow with simulated replies.`,
@@ -126,5 +140,12 @@ var otherWords = map[string]string{
 	"stop":     `"espalier pause RUN" stops a run so that it can be resumed, "espalier cancel RUN" ends it.`,
 	"tail":     `"espalier transcript RUN --follow" prints what a run does.`,
 	"test":     `"espalier run WORKFLOW --script FILE" runs a workflow with replies from a file, --simulate with simulated ones.`,
-	"verify":   `"espalier audit verify RUN" verifies the record of a run, "espalier validate" checks workflows.`,
+	"ui":       `"espalier serve" shows workflows and runs in the browser.`,
+	"uninstall": `Delete the program. The section "Where data is stored" of docs/configuration.md lists the rest. ` +
+		`"espalier logout" removes stored tokens.`,
+	"update":  upgradeHint,
+	"upgrade": upgradeHint,
+	"verify":  `"espalier audit verify RUN" verifies the record of a run, "espalier validate" checks workflows.`,
+	"watch":   `"espalier transcript RUN --follow" prints what a run does.`,
+	"web":     `"espalier serve" shows workflows and runs in the browser.`,
 }

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 )
 
 const environmentHelp = `Espalier reads these variables:
@@ -14,16 +16,16 @@ const environmentHelp = `Espalier reads these variables:
   CLICOLOR_FORCE   set to anything but 0: colors also when the output is not a
                    terminal
   COLUMNS          how wide a page may be; else the width of the terminal, or 80
-  HOME             skills of the user are in ~/.agents/skills and ~/.claude/skills
+  HOME             your skills are in ~/.agents/skills and ~/.claude/skills
   XDG_CONFIG_HOME  and in $XDG_CONFIG_HOME/awf/skills (or ~/.config/awf/skills)
-  XDG_STATE_HOME   approvals of "espalier trust" are below it (or ~/.local/state)
+  XDG_STATE_HOME   approvals of "espalier trust" are there (or ~/.local/state)
   XDG_CACHE_HOME   the Python of NOF workflows is kept below it (or ~/.cache)
 
   ESPALIER_STORE   the URL of the PostgreSQL database that keeps the runs
   ESPALIER_TEMPORAL
                    the address of the Temporal server that drives the runs
-  ESPALIER_LABELS  labels of this machine, separated by commas: it drives runs of
-                   workflows that need them
+  ESPALIER_LABELS  labels of this machine, separated by commas: it drives runs
+                   of workflows that need them
   ESPALIER_SERVER, ESPALIER_TOKEN
                    the server that commands talk to, and the token for it
 
@@ -166,6 +168,45 @@ Commands:
 Flags:
 {{.LocalFlags.FlagUsagesWrapped 80}}{{end}}`
 
+// optionalValue matches a flag whose value can be left out, as pflag writes it.
+var optionalValue = lazyregexp.New(`(--[a-z-]+) ([A-Z]+)(\[="[a-z]+"\])`)
+
+// fitHelp wraps the line after "Usage:" to 80 columns, and writes flags whose value can be left out as --flag[=VALUE].
+func fitHelp(text, use string) string {
+	text = optionalValue().ReplaceAllStringFunc(text, func(flag string) string {
+		m := optionalValue().FindStringSubmatch(flag)
+		short := m[1] + "[=" + m[2] + "]"
+		return short + strings.Repeat(" ", len(flag)-len(short))
+	})
+	return strings.Replace(text, "\n  "+use+"\n", "\n"+wrapUse(use, 80)+"\n", 1)
+}
+
+// wrapUse breaks a usage line before its arguments; what is in brackets stays in one piece if it fits on a line.
+func wrapUse(use string, columns int) string {
+	const first, further = "  ", "      "
+	line, depth := first, 0
+	var lines, pieces []string
+	for _, word := range strings.Fields(use) {
+		if depth == 0 || len(pieces[len(pieces)-1])+len(word) >= columns-len(further) {
+			pieces = append(pieces, word)
+		} else {
+			pieces[len(pieces)-1] += " " + word
+		}
+		depth += strings.Count(word, "[") - strings.Count(word, "]")
+	}
+	for _, piece := range pieces {
+		if line != first && diag.Width(line+" "+piece) > columns {
+			lines, line = append(lines, line), further+piece
+			continue
+		}
+		if line != first {
+			line += " "
+		}
+		line += piece
+	}
+	return strings.Join(append(lines, line), "\n")
+}
+
 func (a *invocation) addHelp(root *cobra.Command) {
 	root.SetHelpTemplate(commandHelpTemplate)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
@@ -178,7 +219,7 @@ func (a *invocation) addHelp(root *cobra.Command) {
 			return
 		}
 		cmd.SetUsageTemplate(template) // Usage prints to stderr, Help must not
-		fmt.Fprint(a.stdout, cmd.UsageString())
+		fmt.Fprint(a.stdout, fitHelp(cmd.UsageString(), cmd.UseLine()))
 	})
 	root.AddCommand(
 		&cobra.Command{Use: "exit-codes", Short: "Exit codes", Long: exitCodesHelp},
@@ -208,7 +249,9 @@ func (a *invocation) addHelp(root *cobra.Command) {
 			}
 			if err != nil || cmd == root {
 				help := `"espalier help" lists the commands and topics.`
-				if near := diag.Nearest(args[0], commandNames(root)); near != "" {
+				if other := otherWords[args[0]]; other != "" {
+					help = other
+				} else if near := diag.Nearest(args[0], commandNames(root)); near != "" {
 					help = fmt.Sprintf("Did you mean \"espalier help %s\"? %s", near, help)
 				}
 				return usage(help, "there is no help on %q", args[0])

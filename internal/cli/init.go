@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -57,11 +58,11 @@ func (a *invocation) initCommand() *cobra.Command {
 	cmd := a.jsonFlag(&cobra.Command{
 		Use:   "init [DIR] [--workflow NAME [--format FORMAT] [--pattern PATTERN]] [--json]",
 		Short: "Set up a project with a first workflow",
-		Long: `Set up a project in the working folder, or in DIR, which is created if needed: an
-espalier.yaml that lists the settings, a first workflow, and a file of replies
-with which a CI job runs the workflow without a model. On a terminal, init asks
-for the name, the format and the pattern of the workflow, and Enter takes what it
-suggests; elsewhere, it creates a workflow only with --workflow.
+		Long: `Set up a project in the working folder, or in DIR, which is created if needed:
+an espalier.yaml that lists the settings, a first workflow, and a file of
+replies with which a CI job runs the workflow without a model. On a terminal,
+init asks for the name, the format and the pattern of the workflow, and Enter
+takes what it suggests; elsewhere, it creates a workflow only with --workflow.
 Where there are Agentfile workflows, it adds what runs write to .gitignore.
 Existing files stay as they are.
 
@@ -100,7 +101,7 @@ project, too, and a workflow also runs without one.`,
 	flags.StringVar(&f.workflow, "workflow", "", "the `NAME` of a first workflow")
 	flags.StringVar(&f.format, "format", newFormats[0].name, "its format: one of "+strings.Join(newFormatNames(), ", "))
 	flags.StringVar(&f.pattern, "pattern", patterns[0].name, "its pattern: one of "+strings.Join(patternNames(), ", "))
-	completeWords(cmd, "pattern", patternNames())
+	completePattern(cmd, &f.format)
 	completeWords(cmd, "format", newFormatNames())
 	return cmd
 }
@@ -127,7 +128,7 @@ func (a *invocation) askForWorkflow(f *initFlags) (err error) {
 				return answer
 			}
 			first, rest, _ := strings.Cut(wrong.help, "\n")
-			a.note("%s %s", sentence(wrong.message), first)
+			a.note("%s %s", sentence(upper(wrong.message)), first)
 			for line := range strings.Lines(rest) {
 				a.note("%s", strings.TrimRight(line, "\n"))
 			}
@@ -138,7 +139,9 @@ func (a *invocation) askForWorkflow(f *initFlags) (err error) {
 	if found, err := a.app().Workflows(context.Background(), a.reading); err == nil && len(found.Workflows) > 0 {
 		name = noWorkflow
 	}
-	f.workflow = ask(fmt.Sprintf("Name of a first workflow, or %s [%s]: ", noWorkflow, name), name, checkName)
+	a.note("Press Enter to take the answer in brackets.")
+	f.workflow = ask(fmt.Sprintf("Name of the first workflow, or %q to create none [%s]: ", noWorkflow, name), name,
+		checkName)
 	if f.workflow == noWorkflow {
 		f.workflow = ""
 	}
@@ -148,7 +151,12 @@ func (a *invocation) askForWorkflow(f *initFlags) (err error) {
 	f.format = ask(fmt.Sprintf("Format (%s) [%s]: ", strings.Join(newFormatNames(), ", "), f.format), f.format,
 		func(format string) error { return checkPattern(format, patterns[0].name) })
 	f.pattern = ask(fmt.Sprintf("Pattern (%s) [%s]: ", strings.Join(patternsOf(f.format), ", "), f.pattern), f.pattern,
-		func(chosen string) error { return checkPattern(f.format, chosen) })
+		func(chosen string) error {
+			if slices.Contains(patternsOf(f.format), chosen) {
+				return nil
+			}
+			return usage(suggestPattern(f.format, chosen), "the format %s has no pattern %q", f.format, chosen)
+		})
 	return err
 }
 

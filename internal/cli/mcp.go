@@ -12,9 +12,10 @@ func (a *invocation) mcpCommand() *cobra.Command {
 		Use:   "mcp",
 		Short: "Serve workflows to an agent as MCP tools, on stdin and stdout",
 		Long: `Serve the project to one client of the Model Context Protocol on stdin and
-stdout. Workflows with "api: true" (Agent Flow) or the trigger "natural-language"
-(Agentfile) are tools: a call starts a run. Further tools list, validate and
-explain, and show the status and the output of runs. Agents cannot decide gates.
+stdout. Workflows with "api: true" (Agent Flow) or the trigger
+"natural-language" (Agentfile) are tools: a call starts a run. Further tools
+list, validate and explain, and show the status and the output of runs. Agents
+cannot decide gates.
 
 "espalier serve" offers the same at /mcp.`,
 		Example: `  claude mcp add espalier -- espalier mcp`,

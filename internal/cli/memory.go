@@ -53,7 +53,7 @@ the project's .espalier folder; simulated runs leave none.`,
 	})
 	cmd.AddCommand(&cobra.Command{
 		Use:               "rm WORKFLOW [AGENT]",
-		Short:             "Remove the notebooks of a workflow, or of one of its agents",
+		Short:             "Remove the notebooks of a workflow or of one agent",
 		Args:              takesWorkflow(2, "a workflow, and an agent"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(_ *cobra.Command, args []string) error {

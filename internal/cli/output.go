@@ -218,15 +218,16 @@ func (a *invocation) note(format string, args ...any) {
 			args[i] = diag.Printable(text)
 		}
 	}
+	text := a.wrapErr(fmt.Sprintf(format, args...))
 	if live := a.live.Load(); live != nil {
-		lines := strings.Split(strings.TrimPrefix(fmt.Sprintf(format, args...), "\n"), "\n")
+		lines := strings.Split(strings.TrimPrefix(text, "\n"), "\n")
 		for i, line := range lines {
 			lines[i] = diag.Printable(line)
 		}
 		_ = live.Print(lines...) // as below
 		return
 	}
-	fmt.Fprintf(a.stderr, format+"\n", args...)
+	fmt.Fprintln(a.stderr, text)
 }
 
 // shellWord writes a path so that a shell takes it for one argument, in the

@@ -42,6 +42,9 @@ func (a *invocation) showProgress(j *app.Journal, run journal.RunID) (done func(
 			return stop()
 		}
 	default:
+		if a.IsTerminal(a.Stderr) {
+			o.Columns = func() int { return a.consoleSize().Columns }
+		}
 		sink = console.NewLines(a.paintedErr(), o)
 	}
 	f, err := j.Follow(sink)

@@ -323,9 +323,9 @@ func (a *invocation) loginCommand() *cobra.Command {
 		Use:   "login [URL]",
 		Short: "Sign in to a server on another machine, or to an MCP server",
 		Long: `Store a token for the server at URL, or at the address in ESPALIER_SERVER. The
-token is read from stdin; an administrator creates it with "espalier user add" or
-"espalier user token". It is stored in ~/.config/espalier/logins.json, which only
-you can read.
+token is read from stdin; an administrator creates it with "espalier user add"
+or "espalier user token". It is stored in ~/.config/espalier/logins.json, which
+only you can read.
 
 With ESPALIER_SERVER set, these commands talk to that server instead of the
 project in the working folder: run, resume, runs, status, output, transcript,
@@ -333,8 +333,8 @@ audit, approve, reject, signal, edit, pause and cancel. ESPALIER_TOKEN replaces
 the stored token.
 
 With --mcp, you sign in to a remote MCP server of the project, whose tools your
-runs can use from then on. Open the printed address in a browser on this machine.
-The tokens are stored in ~/.local/state/espalier/mcp-logins.json.`,
+runs can use from then on. Open the printed address in a browser on this
+machine. The tokens are stored in ~/.local/state/espalier/mcp-logins.json.`,
 		Example: `  espalier login https://flows.example.org
   export ESPALIER_SERVER=https://flows.example.org
   espalier runs
@@ -380,9 +380,9 @@ func (a *invocation) logoutCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logout [URL]",
 		Short: "Remove the stored token for a server",
-		Long: `Remove the token that "espalier login" has stored for the server at URL, or at the
-address in ESPALIER_SERVER. The token stays valid; "espalier user revoke" ends it.
-With --mcp, remove your sign-in to an MCP server of the project.`,
+		Long: `Remove the token that "espalier login" has stored for the server at URL, or at
+the address in ESPALIER_SERVER. The token stays valid; "espalier user revoke"
+ends it. With --mcp, remove your sign-in to an MCP server of the project.`,
 		Args: takes(0, 1, "at most one address"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if server != "" {

@@ -228,13 +228,13 @@ func (a *invocation) decisionCommand(
 		Short: about,
 		Long: about + `, and continue the run.
 
-The command prints what the gate shows, with its digest, and the decision is about
-exactly that: it is refused if that changes meanwhile. On a terminal, "approve"
-asks: y approves, n rejects, and Enter leaves the gate undecided, as where "espalier
-run" asks; "reject" asks for the reason unless --note has it. With --digest, as "espalier status RUN" prints it, the
-decision is refused if the gate no longer shows what had that digest; --json has
-all digits of it. The record has the user of this machine, and the name given with
---as.`,
+The command prints what the gate shows, with its digest, and the decision is
+about exactly that: it is refused if that changes meanwhile. On a terminal,
+"approve" asks: y approves, n rejects, and Enter leaves the gate undecided, as
+where "espalier run" asks; "reject" asks for the reason unless --note has it.
+With --digest, as "espalier status RUN" prints it, the decision is refused if
+the gate no longer shows what had that digest; --json has all digits of it. The
+record has the user of this machine, and the name given with --as.`,
 		Example: "  espalier " + verb + " 5ff07bf3\n  espalier " + verb +
 			` 5ff07bf3 sign_off --note "read with the team"`,
 		Args:              takesRun(1, 2, "a run, and a step when several wait"),
@@ -280,8 +280,8 @@ all digits of it. The record has the user of this machine, and the name given wi
 	exclusive(cmd, "no-continue", "output")
 	if verb == "approve" {
 		cmd.Use = "approve RUN [STEP] [--value JSON] [--note TEXT] [--as NAME] [--digest DIGEST] [--no-continue]"
-		cmd.Long += "\n\nA tool of an MCP server can ask a question. Answer it with --value, in JSON that fits the\n" +
-			"schema that the gate shows."
+		cmd.Long += "\n\nA tool of an MCP server can ask a question. Answer it with --value, in JSON that\n" +
+			"fits the schema that the gate shows."
 		flags.StringVar(&value, "value", "", "the answer to a question of a tool, as `JSON`")
 	}
 	return cmd
@@ -633,21 +633,21 @@ func (a *invocation) workCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "work [--label LABEL]... [--no-triggers] [--log-format FORMAT] [--log-level LEVEL]",
 		Short: "Drive every run of the project until interrupted",
-		Long: `Stay in the foreground and drive every run of the project: runs whose process has
-ended, timers, approvals, runs that were started with --detach. Triggers of
-workflows start runs, unless --no-triggers is set. A run that lacks a key, a tool
-or the permission to run its commands is reported and left alone. A run whose
-workflow needs labels (needs in espalier.yaml) is left to workers that have them:
-see --label.
+		Long: `Stay in the foreground and drive every run of the project: runs whose process
+has ended, timers, approvals, runs that were started with --detach. Triggers of
+workflows start runs, unless --no-triggers is set. A run that lacks a key, a
+tool or the permission to run its commands is reported and left alone. A run
+whose workflow needs labels (needs in espalier.yaml) is left to workers that
+have them: see --label.
 
-Interrupt it to stop: running steps finish first, and the next "espalier work" or
-"espalier resume" continues the runs. SIGTERM gives running steps the grace
+Interrupt it to stop: running steps finish first, and the next "espalier work"
+or "espalier resume" continues the runs. SIGTERM gives running steps the grace
 period (grace_period in espalier.yaml, 10s by default). The configuration is
 reloaded when its files change and on SIGHUP.
 
 The log on stderr says which runs are driven and how they rest or end; with
---log-level debug, also their steps. With --log-format json, each line of the log
-is a JSON object.`,
+--log-level debug, also their steps. With --log-format json, each line of the
+log is a JSON object.`,
 		Args: takes(0, 0, "nothing"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			log, err := a.logger(&logging)

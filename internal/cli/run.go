@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
+	"github.com/espalier-run/espalier/internal/shell"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
@@ -73,7 +75,7 @@ like any other failure.`,
   espalier run flow.md --simulate --input question="What do roses cost?"
   espalier run flow.md --simulate --input orders=@orders.json
   espalier run flow.md --script replies.script.yaml --input-file in.json`,
-		Args:              takesWorkflow(1, "one workflow"),
+		Args:              withInputHint(takesWorkflow(1, "one workflow")),
 		ValidArgsFunction: a.completeWorkflow,
 		PreRunE:           func(*cobra.Command, []string) error { return a.validateRun(&f) },
 		RunE:              func(_ *cobra.Command, args []string) error { return a.run(args[0], &f) },
@@ -81,6 +83,24 @@ like any other failure.`,
 	f.changed, f.visit = cmd.Flags().Changed, cmd.Flags().Visit
 	a.runFlags(cmd, &f)
 	return cmd
+}
+
+// withInputHint adds how inputs are passed to the error about arguments of the form NAME=VALUE.
+func withInputHint(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		err := check(cmd, args)
+		wrong, ok := errors.AsType[*failure](err)
+		if !ok || len(args) < 2 || !strings.Contains(args[1], "=") {
+			return err
+		}
+		wrong.help = "To pass an input: " + cmd.CommandPath() + " " + shellWord(args[0])
+		for _, input := range args[1:] {
+			if strings.Contains(input, "=") {
+				wrong.help += " --input " + shell.Word(input)
+			}
+		}
+		return wrong
+	}
 }
 
 func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
@@ -119,8 +139,8 @@ func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
 	flags.BoolVar(&a.reading.HonorRules, "honor-rules", false,
 		"of a NOF file, look at the routing rules in every routing mode")
 	flags.StringVar(&a.reading.Python, "python", "",
-		"run Python code of the workflow in a real python3, in a sandbox; with `HOW` =unconfined it may do all that "+
-			"you may")
+		"run Python code of the workflow in a real python3, in a sandbox; if `HOW` is unconfined, it may do all "+
+			"that you may")
 	flags.Lookup("python").NoOptDefVal = app.PythonConfined
 	completeWords(cmd, "python", pythons)
 	a.compatFlag(cmd)
@@ -169,8 +189,9 @@ func (a *invocation) validateRun(f *runFlags) error {
 			"--seed selects simulated replies, and this run asks models")
 	}
 	if a.autoApprove && !f.options.Simulate && f.script == "" {
-		return usage("Add --simulate or --script, or decide with \"espalier approve\".",
-			"--auto-approve is for simulated runs, and this run acts")
+		return usage("Add --simulate to simulate them, or --script FILE to play replies from a file. Or leave "+
+			"--auto-approve out, and decide with \"espalier approve\".",
+			"--auto-approve is for simulated runs, and this run calls real models or tools")
 	}
 	if f.changed("max-cost") && f.maxCost <= 0 {
 		return usage("Write dollars, as in --max-cost 0.50.", "--max-cost has to be greater than 0")

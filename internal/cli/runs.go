@@ -149,14 +149,14 @@ interrupted run is not known. The cost of a run without real models is
 func (a *invocation) exportCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "export RUN FILE",
-		Short: "Write a finished run to a file that another project can import",
-		Long: `Write a finished run with its child runs to FILE, a ZIP archive: the journal with
-its chain of hashes, the values that it names, the audit logs and the transcripts.
-FILE must not exist yet. Files that the run has written to its own folder are not
-part of the archive.
+		Short: "Write a finished run to a file for another project",
+		Long: `Write a finished run with its child runs to FILE, a ZIP archive: the journal
+with its chain of hashes, the values that it names, the audit logs and the
+transcripts. FILE must not exist yet. Files that the run has written to its own
+folder are not part of the archive.
 
-The command prints the hash of the journal. "espalier runs import" prints the same
-hash: if both are equal, the run is the one that was exported.`,
+The command prints the hash of the journal. "espalier runs import" prints the
+same hash: if both are equal, the run is the one that was exported.`,
 		Example:           "  espalier runs export 5ff07bf3 review.zip",
 		Args:              takesRun(2, 2, "a run and a file"),
 		ValidArgsFunction: a.completeRun,
@@ -186,13 +186,13 @@ func (a *invocation) importCommand() *cobra.Command {
 		Use:   "import FILE",
 		Short: "Add a run that was exported from another project",
 		Long: `Add the run in FILE, which "espalier runs export" has written, to this project.
-The archive is verified first, as "espalier audit verify" verifies a run. If it was
-changed, or if the project has the run already, nothing is added. The store of
-either project can be a file or PostgreSQL.
+The archive is verified first, as "espalier audit verify" verifies a run. If it
+was changed, or if the project has the run already, nothing is added. The store
+of either project can be a file or PostgreSQL.
 
-An archive can also be made up as a whole. Compare the hash that is printed with the
-one that the export has printed. An imported run can be read and verified; no run
-continues from it, because its commands have no consent on this machine.`,
+An archive can also be made up as a whole. Compare the hash that is printed with
+the one that the export has printed. An imported run can be read and verified;
+no run continues from it, because its commands have no consent on this machine.`,
 		Example: "  espalier runs import review.zip",
 		Args:    takes(1, 1, "one file"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -299,19 +299,20 @@ func (a *invocation) removeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm RUN… | rm [--older-than AGE] [--status STATUS] [--workflow NAME] [--keep N] [--dry-run]",
 		Short: "Remove runs that are over, with their records and files",
-		Long: `Remove runs that are over, with their records and files: those that are named, or
-all that the flags select. Their space is returned to the file system once a
-quarter of the store is free; until then, new runs use it. A tombstone remains in
-the journal: the id of the run, the hash of its last append, who removed it, when
-and why. "espalier audit verify --anchor" uses it to tell a run
-that was removed by this command from one that was removed in another way.
+		Long: `Remove runs that are over, with their records and files: those that are named,
+or all that the flags select. Their space is returned to the file system once a
+quarter of the store is free; until then, new runs use it. A record of the
+removal remains in the journal: the id of the run, the hash of its last append,
+who removed it, when and why. "espalier audit verify --anchor" uses it to tell a
+run that was removed by this command from one that was removed in another way.
 
-A run whose journal is damaged is removed as far as it exists, also if it has not
-finished: the command says so, the tombstone has "damaged", and the exit code is 0.
-The exit code is 6 if files or the database cannot be changed.
+A run whose journal is damaged is removed as far as it exists, also if it has
+not finished: the command and the record of the removal say so, and the exit
+code is 0. The exit code is 6 if files or the database cannot be changed.
 
 AGE is the time since the end of a run: 30d, 2w or 12h. With "retention" in
-espalier.yaml, "espalier work" and "espalier serve" remove old runs by themselves.`,
+espalier.yaml, "espalier work" and "espalier serve" remove old runs by
+themselves.`,
 		Example: `  espalier runs rm 5ff07bf3
   espalier runs rm --older-than 30d --status finished --keep 100 --dry-run`,
 		ValidArgsFunction: a.completeRun,
@@ -426,8 +427,8 @@ func (a *invocation) statusCommand() *cobra.Command {
 		Use:   "status RUN [--step STEP]",
 		Short: "Show the status of a run and its open gates",
 		Long: `Show the status of a run and its open gates: exactly what a decision is about,
-with its digest. With --step, show what a step read, its result, who decided, and
-the state of the run after it.`,
+with its digest. With --step, show what a step read, its result, who decided,
+and the state of the run after it.`,
 		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -878,6 +879,8 @@ func (a *invocation) completeRun(
 	switch cmd.Name() {
 	case "approve", "reject", "signal":
 		filter.Status = journal.Waiting
+	case "resume":
+		filter.Unfinished = !cmd.Flags().Changed("from") // which begins a new run after a finished one
 	case "pause", "cancel", "edit":
 		filter.Unfinished = true
 	case "rm":

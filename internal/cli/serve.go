@@ -75,11 +75,12 @@ say so with --trusted-proxy and --public-url.
 
 Interrupt it to stop: running steps finish first. SIGTERM gives them the grace
 period (grace_period in espalier.yaml, 10s by default). The server reloads the
-configuration, secrets and --oidc when their files change and on SIGHUP; the port
-stays open. Users and certificates are read again when their files change.`,
+configuration, secrets and --oidc when their files change and on SIGHUP; the
+port stays open. Users and certificates are read again when their files change.`,
 		Example: `  espalier serve
   espalier serve --addr 127.0.0.1:8080
-  espalier serve --addr 0.0.0.0:7477 --trusted-proxy --public-url https://flows.example.org`,
+  espalier serve --addr 0.0.0.0:7477 --trusted-proxy \
+    --public-url https://flows.example.org`,
 		Args:              takes(0, 1, "at most one folder"),
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 		RunE: func(_ *cobra.Command, args []string) error {

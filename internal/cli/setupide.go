@@ -60,10 +60,10 @@ func (a *invocation) setupIDECommand() *cobra.Command {
 	return a.jsonFlag(&cobra.Command{
 		Use:   "setup-ide [EDITOR…]",
 		Short: "Write slash commands for editors",
-		Long: `Write the commands /agentfile:run, :create, :list and :continue for editors, where
-they read such files. Without names, the command sets up the editors whose folders
-exist, or all of them if none does. It does not overwrite existing files. If one
-file cannot be written, it writes none.
+		Long: `Write the commands /agentfile:run, :create, :list and :continue for editors,
+where they read such files. Without names, the command sets up the editors whose
+folders exist, or all of them if none does. It does not overwrite existing
+files. If one file cannot be written, it writes none.
 
 Editors: ` + strings.Join(names, ", ") + `.`,
 		ValidArgs: names,

@@ -18,14 +18,14 @@ func (a *invocation) storeCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Check the store",
 		Long: `Check the file of the store, the chain of hashes and the index of every run, the
-tombstones of removed runs, and that every record belongs to a run. Nothing is
+records of removed runs, and that every record belongs to a run. Nothing is
 changed. The exit code is 1 when something is wrong.`,
 		Args: takes(0, 0, "nothing"),
 		RunE: func(*cobra.Command, []string) error { return a.checkStore() },
 	}
 	backup := &cobra.Command{
 		Use:   "backup FILE",
-		Short: "Write a copy of the store to a file, while runs continue",
+		Short: "Write a copy of the store while runs continue",
 		Long: `Write a consistent copy of the store to FILE, which must not exist yet. Runs
 continue meanwhile. To restore it, stop everything that uses the project and put
 the file in the place of .espalier/espalier.db. Transcripts and audit logs are
@@ -47,17 +47,17 @@ their own folders are not part of the copy.`,
 	}
 	migrate := &cobra.Command{
 		Use:   "migrate [URL]",
-		Short: "Move all runs from the project's folder to a PostgreSQL database",
+		Short: "Move all runs to a PostgreSQL database",
 		Long: `Move all runs from the project's folder to a PostgreSQL database: finished and
-unfinished ones, waiting decisions, the state of schedules, and the tombstones of
-removed runs. Every run keeps its ID, its events and its chain of hashes, so
+unfinished ones, waiting decisions, the state of schedules, and the records
+of removed runs. Every run keeps its ID, its events and its chain of hashes, so
 "espalier audit verify" and anchors hold as before. Runs that have not finished
 continue in the database.
 
 Without a URL, the runs move to the store that ESPALIER_STORE or espalier.yaml
 names. Stop everything that uses the project first. The file in the folder is
-kept under another name, and no longer used. A migration that was interrupted can
-be repeated.`,
+kept under another name, and no longer used. A migration that was interrupted
+can be repeated.`,
 		Example: "  espalier store migrate postgres://espalier@db.example.com/espalier",
 		Args:    takes(0, 1, "the URL of a database"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -84,7 +84,7 @@ func (a *invocation) migrateStore(url string) error {
 		}{done, kept})
 	}
 	a.note("Moved %s, %d of them unfinished, and %s.", plural(done.Runs, "run"), done.Unfinished,
-		plural(done.Tombstones, "tombstone"))
+		removals(done.Tombstones))
 	a.note("The file that had them is kept as %s.", kept)
 	if url != "" {
 		a.note("Set \"store\" in espalier.yaml, or ESPALIER_STORE, to the URL of the database.")
@@ -112,6 +112,14 @@ func (a *invocation) checkStore() error {
 			help: "\"espalier audit verify RUN\" shows what is left of a run. Restore the store from a backup.",
 		}
 	}
-	a.note("Checked %s and %s: no problems.", plural(report.Runs, "run"), plural(report.Removed, "tombstone"))
+	a.note("Checked %s and %s: no problems.", plural(report.Runs, "run"), removals(report.Removed))
 	return nil
+}
+
+// removals writes how many runs were removed, of which the store keeps a record.
+func removals(n int) string {
+	if n == 1 {
+		return "the record of 1 removed run"
+	}
+	return fmt.Sprintf("the records of %d removed runs", n)
 }

@@ -15,9 +15,10 @@ func (a *invocation) toolsCommand() *cobra.Command {
 	return a.jsonFlag(&cobra.Command{
 		Use:   "tools [SERVER]",
 		Short: "List the MCP servers of the project and their tools",
-		Long: `Start the MCP servers that espalier.yaml and .mcp.json name, and list their tools
-by the names that workflows use. Only servers that you have approved are started;
-"espalier trust" approves them. The exit code is 6 if a server cannot be used.`,
+		Long: `Start the MCP servers that espalier.yaml and .mcp.json name, and list their
+tools by the names that workflows use. Only servers that you have approved are
+started; "espalier trust" approves them. The exit code is 6 if a server cannot
+be used.`,
 		Example: `  espalier tools
   espalier tools files --json`,
 		Args: takes(0, 1, "at most one server"),

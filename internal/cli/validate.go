@@ -24,9 +24,9 @@ func (a *invocation) validateCommand() *cobra.Command {
 	cmd := a.jsonFlag(&cobra.Command{
 		Use:   "validate PATH... [--strict] [--json|--sarif] [-o FILE]",
 		Short: "Report all problems in workflows",
-		Long: `Check workflows and report all problems at once: where each one is, what is wrong
-and how to fix it. A folder means all workflows in it; "-" reads a workflow from
-standard input.
+		Long: `Check workflows and report all problems at once: where each one is, what is
+wrong and how to fix it. A folder means all workflows in it; "-" reads a
+workflow from standard input.
 
 The exit code is 0 if there are no errors, and 3 otherwise. --strict turns
 warnings into errors, and also deviations from a format that are tolerated

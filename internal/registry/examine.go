@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/postgres"
 	"github.com/espalier-run/espalier/internal/process"
@@ -309,7 +310,8 @@ func ExamineCommands(c *config.Config, confined func() (process.Confinement, err
 	}
 	l := c.Commands.Or(process.DefaultLimits)
 	limits := Finding{What: "limits", Name: "commands", State: Fine}
-	limits.About = fmt.Sprintf("%d processes, %d MiB of memory, %s of processor time", l.Processes, l.Memory>>20, l.CPU)
+	limits.About = fmt.Sprintf("%d processes, %d MiB of memory, %s of processor time", l.Processes, l.Memory>>20,
+		ir.Millis(l.CPU.Milliseconds()).Words())
 	if os.Geteuid() == 0 {
 		limits.About += "; not limited for root: processes"
 	}

@@ -236,7 +236,6 @@ func (p *Progress) doneLine(n *Notice, width int, s *Style) string {
 // Summary returns what stays on the screen: a line for each outermost step, and how the run ended or what it waits for.
 // The last lines are never cut: they have the commands to copy.
 func (p *Progress) Summary(s Style) []string {
-	const uncut = 1 << 20
 	width := s.Width
 	if width <= 0 {
 		width = uncut
@@ -255,13 +254,35 @@ func (p *Progress) Summary(s Style) []string {
 	}
 	for _, a := range p.active {
 		if a.wait != nil {
-			color := report.KindColor(a.step.Kind)
-			lines = append(lines, fit(&s, "  ", "?", place(a.step), a.wait.waits(&s), color, report.Amber, uncut))
+			lines = append(lines, waitLines(&s, place(a.step), a.wait, report.KindColor(a.step.Kind), width)...)
 		}
 	}
 	if p.exhaustedBudget != "" {
 		n := Notice{For: ForBudget, Budget: p.exhaustedBudget, root: p.run, limits: p.in.Budget(0).Limits}
-		lines = append(lines, fit(&s, "  ", "?", p.name, n.waits(&s), report.Bold, report.Amber, uncut))
+		lines = append(lines, waitLines(&s, p.name, &n, report.Bold, width)...)
 	}
 	return lines
+}
+
+// uncut is the width of lines that are not cut.
+const uncut = 1 << 20
+
+// waitLines returns what a step waits for, with the command to type. If they do not fit on one line, the command has a
+// line of its own, so that the terminal does not break it.
+func waitLines(s *Style, place string, n *Notice, nameColor report.Color, width int) []string {
+	what, command := n.waitsFor(s)
+	line := func(what string) string { return fit(s, "  ", "?", place, what, nameColor, report.Amber, uncut) }
+	whole := line(n.waits(s))
+	if command == "" || report.Width(plain(whole)) <= width {
+		return []string{whole}
+	}
+	const indent = "      "
+	lines := []string{line(what + ":")}
+	if command = report.Clean(command); report.Width(indent+command) > width {
+		remark := ""
+		if command, remark, _ = strings.Cut(command, beforeRemark); remark != "" {
+			return append(lines, indent+s.paint(report.Amber, command), indent+s.paint(report.Amber, remark))
+		}
+	}
+	return append(lines, indent+s.paint(report.Amber, command))
 }

@@ -229,6 +229,7 @@ func TestControlCharactersDoNotReachTheTerminal(t *testing.T) {
 type terminal struct {
 	rows     []string
 	row      int
+	inside   bool // the cursor is not at the start of its row
 	hidden   bool
 	writes   int
 	flickers int // number of writes after which the area was empty
@@ -246,7 +247,7 @@ func (v *terminal) Write(p []byte) (int, error) {
 			v.command(text[2:end], text[end])
 			text = text[end+1:]
 		case text[0] == '\r':
-			text = text[1:]
+			text, v.inside = text[1:], false
 		case text[0] == '\n':
 			text = text[1:]
 			if v.row++; v.height > 0 && v.row >= v.height {
@@ -260,8 +261,11 @@ func (v *terminal) Write(p []byte) (int, error) {
 				end = len(text)
 			}
 			v.set(v.row, text[:end])
-			text = text[end:]
+			text, v.inside = text[end:], true
 		}
+	}
+	for len(v.rows) > v.row && v.rows[len(v.rows)-1] == "" {
+		v.rows = v.rows[:len(v.rows)-1]
 	}
 	if len(strings.TrimSpace(strings.Join(v.rows, ""))) == 0 {
 		v.flickers++
@@ -297,7 +301,12 @@ func (v *terminal) command(args string, c byte) {
 		if v.row < 0 {
 			panic("above the top")
 		}
+	case c == 'K' && !v.inside:
+		v.set(v.row, "")
 	case c == 'J':
+		if v.row == 0 && !v.inside && v.height > 0 { // as tmux does
+			v.scrolled = append(v.scrolled, v.rows...)
+		}
 		v.line(v.row)
 		v.rows = v.rows[:v.row]
 	}

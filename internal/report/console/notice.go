@@ -488,8 +488,19 @@ func exhausted(budget string, limits *journal.Limits) string {
 
 // waits returns what a step waits for, and the command to type.
 func (n *Notice) waits(s *Style) string {
+	what, command := n.waitsFor(s)
+	if command == "" {
+		return what
+	}
+	return what + ": " + command
+}
+
+// beforeRemark separates a command from a remark about it.
+const beforeRemark = "   "
+
+// waitsFor is waits in two parts; the command may be empty.
+func (n *Notice) waitsFor(s *Style) (what, command string) {
 	run := short(n.root)
-	var what, command string
 	switch n.For {
 	case ForApproval:
 		if what = "waiting for approval"; n.Tool != "" {
@@ -500,18 +511,18 @@ func (n *Notice) waits(s *Style) string {
 		what, command = "waiting for event "+n.Signal, fmt.Sprintf("signal %s %s", run, n.Signal)
 	case ForDecision:
 		what = "waiting for a decision"
-		command = fmt.Sprintf("resume %s --decide %s   (instead of rerun: skip, fail or result=JSON)", run,
-			shell.Word(journal.LocalID(n.Step)+"=rerun"))
+		command = fmt.Sprintf("resume %s --decide %s%s(instead of rerun: skip, fail or result=JSON)", run,
+			shell.Word(journal.LocalID(n.Step)+"=rerun"), beforeRemark)
 	case ForBudget:
 		what = exhausted(n.Budget, &n.limits) // the end of the command says which limit suffices
 	}
 	if !n.Due.IsZero() { // before the command, which is there to be copied
 		what += " until " + s.moment(n.Due, n.At)
 	}
-	if command == "" {
-		return what
+	if command != "" {
+		command = "espalier " + command
 	}
-	return what + ": espalier " + command
+	return what, command
 }
 
 func (n *Notice) decided() (string, report.Color) {

@@ -43,8 +43,14 @@ func (s *Screen) Draw(lines []string, size Size) error {
 		out.WriteString(hideCursor)
 	}
 	s.back(&out, size)
+	if len(lines) == 0 {
+		s.erase(&out, size)
+	}
 	out.Write(b.Bytes())
-	out.WriteString(clearBelow + endFrame)
+	if len(lines) > 0 {
+		out.WriteString(clearBelow) // the cursor is below the lines, never at the top
+	}
+	out.WriteString(endFrame)
 	s.last = append(s.last[:0], b.Bytes()...)
 	s.widths = make([]int, len(lines))
 	for i, line := range lines {
@@ -72,7 +78,7 @@ func (s *Screen) Finish(lines []string, size Size) error {
 func (s *Screen) replace(lines []string, size Size, end string, widths []int) error {
 	var out bytes.Buffer
 	s.back(&out, size)
-	out.WriteString(clearBelow)
+	s.erase(&out, size)
 	for _, line := range lines {
 		out.WriteString(line + "\r\n")
 	}
@@ -86,10 +92,32 @@ func (s *Screen) replace(lines []string, size Size, end string, widths []int) er
 // rows.
 func (s *Screen) back(out *bytes.Buffer, size Size) {
 	out.WriteByte('\r')
-	if rows := s.rows(size); rows > 0 {
-		fmt.Fprintf(out, "\x1b[%dA", min(rows, max(size.withDefaults().Rows-1, 1)))
+	up(out, s.reach(size))
+}
+
+// erase clears what was drawn, from its start, where the cursor stays. It clears line by line: a terminal that keeps
+// what it clears, as tmux does, would move the lines to its history if all of the screen were cleared at once.
+func (s *Screen) erase(out *bytes.Buffer, size Size) {
+	rows := s.reach(size)
+	for range rows {
+		out.WriteString(clearLine + "\r\n")
+	}
+	if rows > 0 {
+		out.WriteString(clearBelow)
+	} else {
+		out.WriteString(clearLine) // what the terminal has echoed
+	}
+	up(out, rows)
+}
+
+func up(out *bytes.Buffer, rows int) {
+	if rows > 0 {
+		fmt.Fprintf(out, "\x1b[%dA", rows)
 	}
 }
+
+// reach returns how many rows of what was drawn are above the cursor on the screen.
+func (s *Screen) reach(size Size) int { return min(s.rows(size), max(size.withDefaults().Rows-1, 1)) }
 
 func (s *Screen) rows(size Size) int {
 	rows, columns := 0, size.withDefaults().Columns

@@ -25,6 +25,8 @@ type Options struct {
 	// Checkpoint returns where the audit log of the run can be continued, nil if that is not known. Then only what
 	// follows is read.
 	Checkpoint func(ctx context.Context) (*report.Checkpoint, error)
+	// Columns returns the width of the terminal that Lines prints to; nil if it is none.
+	Columns func() int
 }
 
 // follower keeps Progress up to date with the journal. Events before the first append that it gets have no notices.
@@ -135,6 +137,10 @@ func NewLines(w io.Writer, o Options) *Lines {
 		line := n.Line(o.Style)
 		if line == "" {
 			return nil, nil
+		}
+		what, command := n.waitsFor(&o.Style)
+		if n.Event == WaitStarted && command != "" && o.Columns != nil && report.Width(plain(line)) > o.Columns() {
+			line = o.Style.line(n, what+":", report.Amber) + "\n  " + o.Style.paint(report.Amber, report.Clean(command))
 		}
 		return []byte(line + "\n"), nil
 	})}
