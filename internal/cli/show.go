@@ -528,8 +528,16 @@ func factsTable(s summary) table {
 	return t
 }
 
-// asksModel reports whether a step itself calls a model.
+// asksModel reports whether a step calls a model, itself or in the workflow that it calls.
 func asksModel(p *ir.Program, kinds stepkind.Set, s *ir.Step) bool {
+	if call, ok := s.Action.(ir.Call); ok && call.Child >= 0 && call.Child < len(p.Children) {
+		child := &p.Children[call.Child]
+		for inner := range child.Steps() {
+			if asksModel(child, kinds, inner) {
+				return true
+			}
+		}
+	}
 	task := s.Task()
 	if task == nil || kinds[task.Kind] == nil {
 		return false
