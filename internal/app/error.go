@@ -69,6 +69,7 @@ const (
 	InnerStep        Reason = "inner-step"        // Error.Name is the step of the main line that contains it
 	AlreadyDecided   Reason = "already-decided"   // Error.Name is the gate
 	GateApproved     Reason = "gate-approved"     // it would change what was approved at the step Error.Name
+	OutcomeUnknown   Reason = "outcome-unknown"   // the decision does not fit the unknown outcome of step Error.Name
 	ClaimedIdentity  Reason = "claimed-identity"  // the gate needs people with credentials of the server
 	NotReached       Reason = "not-reached"       // the run has not come to the step
 	RunFinished      Reason = "run-finished"      // the run accepts no more messages
@@ -165,6 +166,9 @@ func (rt *environment) runError(id journal.RunID, err error) error {
 		out.Kind, out.Message = Refused, reason.Why
 		if reason.Code == plan.Approved {
 			out.Reason, out.Name = GateApproved, cmp.Or(reason.Step, "STEP")
+		}
+		if reason.Code == plan.InDoubt {
+			out.Reason, out.Name = OutcomeUnknown, cmp.Or(reason.Step, "STEP")
 		}
 	case errors.Is(err, engine.ErrNotTemporal):
 		out.Kind, out.Reason, out.Message = Conflict, RunOwned, err.Error()

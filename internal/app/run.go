@@ -549,6 +549,9 @@ type Exhausted struct {
 	Name   string `json:"budget"`
 	Limit  *int64 `json:"limit,omitempty" doc:"Current limit; dollars in millionths"`
 	Enough int64  `json:"enough,omitempty" doc:"A limit with which the run can continue"`
+	// Next is what the request that waits needs, and Left is what it may use.
+	Next int64 `json:"-"`
+	Left int64 `json:"-"`
 }
 
 // Exhausted returns the budget that a run waits for.
@@ -569,6 +572,9 @@ func (a *App) Exhausted(ctx context.Context, id journal.RunID) (Exhausted, error
 	root := s.Root()
 	if root == nil || root.Ledger == nil {
 		return b, nil
+	}
+	if !s.Expired {
+		_, b.Next, b.Left = s.Shortfall()
 	}
 	if b.Limit = root.Ledger.Limit(b.Name); b.Limit == nil {
 		return b, nil

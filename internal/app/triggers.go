@@ -143,10 +143,8 @@ func (a *App) declaredTriggers(
 			out = append(out, kept...)
 			continue
 		}
-		settings, specs := rt.settings.Trigger(w.Name), slices.Clone(an.Program.Triggers)
-		if at := settings.Schedule.Value; at != "" {
-			specs = append(specs, ir.Trigger{Kind: ir.OnSchedule, Schedule: at, Timezone: settings.Timezone.Value})
-		}
+		settings := rt.settings.Trigger(w.Name)
+		specs := withSchedule(an.Program.Triggers, settings)
 		for i, name := range triggerNames(specs) {
 			out = append(out, &workflowTrigger{
 				id: file + "#" + name, name: name, file: file, workflow: w.Name, path: w.Path,
@@ -155,6 +153,25 @@ func (a *App) declaredTriggers(
 		}
 	}
 	return append(out, rt.webhooks(found, root)...), nil
+}
+
+// withSchedule returns the triggers of a workflow with the schedule that the configuration adds.
+func withSchedule(triggers []ir.Trigger, settings config.Trigger) []ir.Trigger {
+	at := settings.Schedule.Value
+	if at == "" {
+		return triggers
+	}
+	return append(slices.Clone(triggers),
+		ir.Trigger{Kind: ir.OnSchedule, Schedule: at, Timezone: settings.Timezone.Value})
+}
+
+// TriggersOf returns the triggers that the file of a workflow declares, with the schedule of the configuration.
+func (a *App) TriggersOf(an *Analysis) ([]ir.Trigger, error) {
+	env, err := a.environmentOf(an, simulating)
+	if err != nil {
+		return nil, err
+	}
+	return withSchedule(an.Program.Triggers, env.settings.Trigger(an.Name())), nil
 }
 
 // webhooks returns the triggers that the configuration adds to workflows.

@@ -274,11 +274,13 @@ func (a *invocation) reportRun(run *app.Run) error {
 		if err != nil {
 			return err
 		}
+		message := fmt.Sprintf("run %s has exhausted its %s", short(run.ID), run.WaitingWords())
+		if words := report.ShortfallWords(budget.Name, budget.Next, budget.Left); words != "" {
+			message = fmt.Sprintf("run %s is paused: %s", short(run.ID), words)
+		}
 		return &failure{
-			code: exitBudget, message: fmt.Sprintf("run %s has exhausted its %s", short(run.ID), run.WaitingWords()),
-			help: fmt.Sprintf("To continue with more: espalier resume %s --raise %s",
-				short(run.ID), raiseHint(budget)) +
-				a.outputLater(run.ID, whenFinished),
+			code: exitBudget, message: message,
+			help: raiseHelp(run.ID, budget) + a.outputLater(run.ID, whenFinished),
 		}
 	case journal.Waiting, journal.PausedAt, journal.Sleeping:
 		return &failure{
@@ -350,6 +352,11 @@ func runSentence(run *app.Run, outcome journal.Outcome, why string) string {
 		text += ": " + why
 	}
 	return text
+}
+
+// raiseHelp returns the command that raises the budget that a run waits for.
+func raiseHelp(run journal.RunID, b app.Exhausted) string {
+	return fmt.Sprintf("To continue with more: espalier resume %s --raise %s", short(run), raiseHint(b))
 }
 
 // raiseHint suggests a value for a budget with which the run can continue.

@@ -201,6 +201,9 @@ func (a *invocation) failure(e *app.Error) *failure {
 	switch e.Reason {
 	case app.RunOwned:
 		end.code = exitNotReady
+	case app.OutcomeUnknown:
+		end.help = fmt.Sprintf("To decide: espalier resume %s --decide %s%s", short(e.Run), shellWord(e.Name+"=rerun"),
+			otherAnswers)
 	case app.NoRun, app.NoRuns:
 		if len(e.Names) > 0 {
 			end.help += " Projects with runs of their own: " + strings.Join(e.Names, ", ") + "."

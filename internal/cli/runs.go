@@ -464,7 +464,17 @@ func (a *invocation) writeStatus(s *app.Status) error {
 func (a *invocation) printStatus(s *app.Status) {
 	w := a.stdout
 	fmt.Fprintf(w, "%s  %s\n", a.paint(a.colorOut, a.screen, bold, string(s.ID)), s.Name)
-	fmt.Fprintf(w, "  %s", statusText(&s.Run))
+	status, raise := statusText(&s.Run), ""
+	if s.Status == journal.Exceeded {
+		// What cannot be read is left out: the rest of the status is worth more than an error.
+		if b, err := a.runs().Exhausted(context.Background(), cmp.Or(s.Root, s.ID)); err == nil {
+			raise = raiseHelp(cmp.Or(s.Root, s.ID), b)
+			if words := report.ShortfallWords(b.Name, b.Next, b.Left); words != "" {
+				status = "paused: " + words
+			}
+		}
+	}
+	fmt.Fprintf(w, "  %s", status)
 	if words := report.ReasonWords(s.Reason); words != "" && s.Outcome == journal.OutcomeOK {
 		fmt.Fprintf(w, " (%s)", words) // that of others is in the error
 	}
@@ -498,11 +508,17 @@ func (a *invocation) printStatus(s *app.Status) {
 			strings.Join(s.Queue.Labels, " --label "))
 	}
 	doing := "running"
-	if s.Idle {
+	switch {
+	case s.Idle:
 		doing = "was running"
+	case s.Status == journal.Exceeded: // what did not wait has finished
+		doing = "paused at"
 	}
 	for _, step := range s.Step {
 		fmt.Fprintf(w, "  %s %s\n", doing, journal.PlaceName(step))
+	}
+	if raise != "" {
+		fmt.Fprintf(w, "  %s%s\n", strings.ToLower(raise[:1]), raise[1:])
 	}
 	for _, g := range s.Gates {
 		fmt.Fprintln(w)

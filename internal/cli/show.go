@@ -53,7 +53,11 @@ when the step runs are shown as their names in parentheses.`,
 			if err != nil {
 				return err
 			}
-			s := summarise(an, cost.Report, a.Now())
+			triggers, err := a.app().TriggersOf(an)
+			if err != nil {
+				return err
+			}
+			s := summarise(an, triggers, cost.Report, a.Now())
 			if a.json {
 				return a.writeJSON(s)
 			}
@@ -150,12 +154,12 @@ type bundle struct {
 	Each    string   `json:"each,omitempty"` // the list that it fans out over
 }
 
-func summarise(an *app.Analysis, cost check.Report, now time.Time) summary {
+func summarise(an *app.Analysis, triggers []ir.Trigger, cost check.Report, now time.Time) summary {
 	p := an.Program
 	s := summary{
 		Name: an.Name(), Version: p.Version, Description: p.Description, Format: p.Format, Dialect: p.Dialect,
-		Level: p.Level, Path: an.File.Path, Facts: []fact{}, Triggers: orEmpty(p.Triggers),
-		Next: upcoming(p.Triggers, now), Inputs: fields(p.Input), Outputs: fields(p.Output),
+		Level: p.Level, Path: an.File.Path, Facts: []fact{}, Triggers: orEmpty(triggers),
+		Next: upcoming(triggers, now), Inputs: fields(p.Input), Outputs: fields(p.Output),
 		Budget: p.Budget, Tools: p.Tools, Steps: []stepRow{}, Commands: orEmpty(an.Commands()),
 		Agents: orEmpty(p.Agents), Bundles: []bundle{}, Files: orEmpty(p.Files),
 		Cost: cost, Problems: an.Counts(), approved: an.RequiresApproval,
@@ -528,8 +532,16 @@ func factsTable(s summary) table {
 	return t
 }
 
-// asksModel reports whether a step itself calls a model.
+// asksModel reports whether a step calls a model, itself or in the workflow that it calls.
 func asksModel(p *ir.Program, kinds stepkind.Set, s *ir.Step) bool {
+	if call, ok := s.Action.(ir.Call); ok && call.Child >= 0 && call.Child < len(p.Children) {
+		child := &p.Children[call.Child]
+		for inner := range child.Steps() {
+			if asksModel(child, kinds, inner) {
+				return true
+			}
+		}
+	}
 	task := s.Task()
 	if task == nil || kinds[task.Kind] == nil {
 		return false

@@ -20,7 +20,7 @@ import (
 type Refusal struct {
 	Code RefusalCode
 	Why  string
-	Step string // with the code Approved, the step to go back to
+	Step string // with the code Approved, the step to go back to; with InDoubt, the step
 }
 
 func (r *Refusal) Error() string { return r.Why }
@@ -35,6 +35,7 @@ const (
 	Ambiguous  RefusalCode = "ambiguous"  // several gates are open
 	Changed    RefusalCode = "changed"    // the gate no longer shows what the decision is about
 	WrongKind  RefusalCode = "wrong-kind" // the gate expects other answers
+	InDoubt    RefusalCode = "in-doubt"   // the outcome of the step is unknown, which takes other answers
 	NotAllowed RefusalCode = "not-allowed"
 	Voted      RefusalCode = "voted" // the person has approved already
 	Unknown    RefusalCode = "unknown"
@@ -49,7 +50,11 @@ func refusal(code RefusalCode, format string, args ...any) *Refusal {
 // state.
 func (s *State) Check(p *Program, in Input) error {
 	if s.Finished != nil {
-		return refusal(TooLate, "the run has finished: %s", s.Finished.Outcome)
+		outcome := string(s.Finished.Outcome)
+		if s.Finished.Outcome == journal.OutcomeCancelled {
+			outcome = "canceled"
+		}
+		return refusal(TooLate, "the run has finished: %s", outcome)
 	}
 	switch x := in.(type) {
 	case taskInput:
@@ -155,7 +160,13 @@ func (s *State) gateFor(p *Program, x *GateDecision) (*Frame, error) {
 		return nil, refusal(WrongKind, "step %q waits for the event %q, not for a decision", name, f.Gate.Event)
 	}
 	if !slices.Contains(takes, x.Answer) {
-		return nil, refusal(WrongKind, "step %q takes %s, not %s", name, strings.Join(takes, " or "), x.Answer)
+		refused := refusal(WrongKind, "step %q takes %s, not %s", name, strings.Join(takes, " or "), x.Answer)
+		if f.Gate.Kind == journal.GateInDoubt {
+			refused.Code, refused.Step = InDoubt, journal.LocalID(f.Place().Key())
+			refused.Why = fmt.Sprintf("step %q has an unknown outcome: it takes %s, not %s", name,
+				strings.Join(takes, " or "), x.Answer)
+		}
+		return nil, refused
 	}
 	if x.Answer == AnswerResult && !json.Valid(x.Value) {
 		return nil, refusal(Unknown, "the result is not JSON")

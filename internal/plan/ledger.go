@@ -109,6 +109,22 @@ func (l *Ledger) Needed(budget string, more journal.Usage) int64 {
 	return countedBy(budget, l.Used) + countedBy(budget, l.Held) + countedBy(budget, more)
 }
 
+// Shortfall returns how much of a budget the first request that waits for it needs, and how much of the budget of the run
+// is left. Both are 0 if no request waits, and if that budget has no limit or counts active time.
+func (s *State) Shortfall() (budget string, next, left int64) {
+	root := s.Root()
+	if len(s.BudgetWaiters) == 0 || root == nil || root.Ledger == nil {
+		return "", 0, 0
+	}
+	head := s.BudgetWaiters[0]
+	limit := root.Ledger.Limit(head.Budget)
+	if limit == nil || head.Budget == BudgetDeadline {
+		return head.Budget, 0, 0
+	}
+	return head.Budget, countedBy(head.Budget, head.Amount),
+		max(*limit-root.Ledger.Needed(head.Budget, journal.Usage{}), 0)
+}
+
 // raise sets the limit of a named budget.
 func (l *Ledger) raise(budget string, to int64) {
 	if limit := l.limit(budget); limit != nil {

@@ -1033,6 +1033,11 @@ func TestLostTasksFollowTheirRecovery(t *testing.T) {
 		if w.s.Summary().Waiting != "doubt: a" {
 			t.Errorf("%+v", w.s.Summary())
 		}
+		refused, _ := plan.IsRefusal(w.s.Check(w.p, plan.GateDecision{Step: "a", Answer: plan.Approve}))
+		if refused == nil || refused.Code != plan.InDoubt || refused.Step != "a" ||
+			refused.Why != `step "a" has an unknown outcome: it takes rerun or skip or result or fail, not approve` {
+			t.Errorf("got %+v", refused)
+		}
 		w.send(plan.GateDecision{Step: "a", Answer: plan.Approve})
 		if len(w.tasks) > 0 {
 			t.Fatal("a doubt cannot be approved")

@@ -666,6 +666,12 @@ func (in *Interpreter) onTaskNoted(x *journal.TaskNoted) error {
 	return nil
 }
 
+// Shortfall returns how much of a budget the request that waits for it needs, and how much is left.
+func (in *Interpreter) Shortfall() (next, left int64) {
+	_, next, left = in.budgets.state.Shortfall()
+	return next, left
+}
+
 // Standing reports whether the run is paused, and which budget it waits for.
 func (in *Interpreter) Standing() (paused bool, budget string) {
 	state := &in.budgets.state

@@ -143,6 +143,10 @@ func NeedsAttention(f journal.Fact) (Attention, string) {
 	case journal.GateApproved:
 		return AttentionWaiting, "waits for another approval: " + name()
 	case journal.BudgetWait:
+		if x.Budget == plan.BudgetMoney || x.Budget == plan.BudgetTokens { // some of it may be left
+			return AttentionBudget, "has stopped: the " + journal.BudgetWords(x.Budget) +
+				" does not suffice for the next model call"
+		}
 		return AttentionBudget, "has stopped: the " + journal.BudgetWords(x.Budget) + " is exhausted"
 	case journal.RunFinished:
 		if x.Outcome == journal.OutcomeFailed {

@@ -122,6 +122,25 @@ func BudgetFigure(budget string, n int64) string {
 	return Number(n)
 }
 
+// ShortfallWords returns that the next request needs more of a budget than is left; "" if nothing is left, or if it fits.
+func ShortfallWords(budget string, next, left int64) string {
+	if left <= 0 || next <= left {
+		return ""
+	}
+	needs := BudgetFigure(budget, next)
+	switch budget {
+	case plan.BudgetMoney:
+		needs = "the next model call may cost " + needs
+	case plan.BudgetTokens:
+		needs = fmt.Sprintf("the next model call may use %s tokens", needs)
+	case plan.BudgetTools:
+		needs = fmt.Sprintf("the next step may make %s tool calls", needs)
+	default:
+		needs = fmt.Sprintf("the next step needs %s", needs)
+	}
+	return fmt.Sprintf("%s, and %s of the %s is left", needs, BudgetFigure(budget, left), journal.BudgetWords(budget))
+}
+
 // LostWords returns the share of usage for model calls without a reply and tool calls without a result, for the end of
 // a sentence; "" when there is none.
 func LostWords(l journal.Lost) string {

@@ -116,7 +116,7 @@ replies:
 		{p{Step: "draft", Visit: 3}, "TIMEOUT: the script says so"},
 		{p{Step: "draft", Agent: "critic"}, "the critic's draft"},
 		{p{Step: "draft", Key: "each/2/draft#0"}, "draft in the loop"},
-		{p{Step: "draft", Key: "each/2/draft~1#0"}, "TIMEOUT: the script says so"},
+		{p{Step: "draft", Key: "each/2/draft~1#0"}, "draft in the loop"},
 		{p{Step: "draft", Key: "each/3/draft#4"}, "the fourth"},
 		{p{Step: "judge", Iteration: 1}, "anything"},
 		{p{Step: "judge", Iteration: 2}, "enough"},
@@ -387,4 +387,44 @@ func TestOrderDoesNotMatter(t *testing.T) {
 			rt.Fatalf("%q and %q", a, b)
 		}
 	})
+}
+
+// A key may be the key of a task, with or without a slash before it, or the name that people see.
+func TestKeySelectsTasks(t *testing.T) {
+	for _, c := range []struct {
+		pattern, key string
+		want         bool
+	}{
+		{"a", "a#0", true},
+		{"/a", "a#0", true},
+		{"/a#0", "a#0", true},
+		{"a#0", "a#1", false},
+		{"a", "a~2#0", true},
+		{"a#0", "a~2#0", true},
+		{"a~1", "a~2#0", false},
+		{"a", "a:verdict#0", true},
+		{"a", "a:gate#0", false},
+		{"review/1/judge", "review/1/judge~1#0", true},
+		{"review/1/judge", "review~1/1/judge#3", true},
+		{"review/1/judge", "review~2@1/1/judge~3#0", true},
+		{"review.judge[1]", "review/1/judge#2", true},
+		{"review.judge[1]", "review/2/judge#0", false},
+		{"call › a", "call/call/a#0", true},
+		{"a", "call/call/a#0", false},
+		{"*", "review/1/judge#0", false},
+	} {
+		s := good(t, "replies:\n  - key: '"+c.pattern+"'\n    reply: hit\n  - reply: miss\n")
+		if got := answer(t, s, provider.Purpose{Key: c.key}); (got == "hit") != c.want {
+			t.Errorf("%s on %s: got %s", c.pattern, c.key, got)
+		}
+	}
+}
+
+// The key of a tool call has the run before the key of the task, and the number of the call behind it.
+func TestKeySelectsToolCalls(t *testing.T) {
+	s := good(t, "tools:\n  x:\n    - key: /each/2/a\n      output: hit\n")
+	r, err := s.Tools(scripted.Options{})[0].Call(t.Context(), tool.Call{Key: "run/each/2/a#0/call:1"})
+	if err != nil || string(r.Output) != `"hit"` {
+		t.Errorf("got %s, %v", r.Output, err)
+	}
 }

@@ -294,7 +294,7 @@ func TestCheckFindsUnreachableEntries(t *testing.T) {
 			`again/*/nothing#1: No step of the workflow has the key "again/*/nothing#1", so this entry is never used. ` +
 				"A key ends with the id of a step. There are again, build, draft and node.",
 		},
-		{`{key: "again/*/draft~2:judge#0", reply: x}`, loops, ""},
+		{`{key: "again/*/draft~2#0", reply: x}`, loops, ""},
 		{`{key: "again/*/d*", reply: x}`, loops, ""},
 		{`{key: "again/*/x*", reply: x}`, loops, `again/*/x*: No step of the workflow has the key "again/*/x*", ` +
 			"so this entry is never used. A key ends with the id of a step. There are again, build, draft and node."},
@@ -315,6 +315,84 @@ func TestCheckFindsUnreachableEntries(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: got %q", c.entry, got)
+		}
+	}
+}
+
+// Keys and iterations that no task of the workflow has are errors, and the message says which ones there are.
+func TestCheckFindsKeysAndIterationsThatNoTaskHas(t *testing.T) {
+	agent := ir.Task{Kind: "agent"}
+	step := func(id string) ir.Step { return ir.Step{ID: id, Action: agent} }
+	retried := step("b")
+	retried.Retry = &ir.Retry{MaxAttempts: 3}
+	p := &ir.Program{
+		Name: "c", Blocks: []ir.Block{
+			{Steps: []ir.Step{
+				step("a"), retried,
+				{ID: "review", Action: ir.Loop{Block: 1, Max: 3}},
+				{ID: "poll", Action: ir.Loop{Block: 2}},
+				{ID: "ok", Action: ir.Gate{Decider: ir.Work, Verdict: &agent}},
+				{ID: "fan", Action: ir.Parallel{Branches: []ir.Branch{{Name: "left", Block: 3}}}},
+				{ID: "call", Action: ir.Call{}},
+				{ID: "ask", Action: ir.Gate{}},
+			}},
+			{Steps: []ir.Step{step("judge")}},
+			{Steps: []ir.Step{step("look")}},
+			{Steps: []ir.Step{step("side")}},
+		},
+		Children: []ir.Program{{Name: "child", Blocks: []ir.Block{{Steps: []ir.Step{step("inner")}}}}},
+	}
+	known := scripted.Facts{Bounds: []scripted.Bound{
+		{Step: "a", Visits: 1}, {Step: "b", Visits: 2}, {Step: "judge", Visits: 3}, {Step: "look"},
+	}}
+	for _, entry := range []string{
+		"key: a", "key: /a", "key: a#0", "key: /a#0", "key: a~1#0", "key: b#2", "key: b~2#1", "key: review/0/judge",
+		"key: review/2/judge#0", "key: /review/*/judge", `key: "review/[01]/judge"`, `key: "review.judge[2]"`,
+		"key: poll/99/look", `key: "poll.look[99]"`, "key: ok", "key: ok:verdict#0", "key: fan/left/side",
+		"key: fan.side", "key: call/call/inner", "key: call › inner", `key: "call/call/inner#0"`, `key: "*"`,
+		"key: '*/*/*'", "key: 'b~*'", "step: judge, iteration: 3", "step: judge, iteration: 3+",
+		"step: judge, iteration: 2-9", "step: look, iteration: 99", "step: a, iteration: 1", "iteration: 99",
+	} {
+		for _, d := range good(t, "replies: [{"+entry+", reply: x}]\n").Check(p, known) {
+			t.Errorf("%s: %s %s", entry, d.Message, d.Help)
+		}
+	}
+	const review = `The key of step "judge" is "review/*/judge", where * is the number of the iteration: 0 to 2.`
+	for _, c := range []struct{ entry, says string }{
+		{"key: a#9", `Step "a" has no attempt #9, so this entry is never used. Keys count attempts from 0: use #0.`},
+		{"key: /a#1", `Step "a" has no attempt #1, so this entry is never used. Keys count attempts from 0: use #0.`},
+		{"key: b#3", `Step "b" has no attempt #3, so this entry is never used. Keys count attempts from 0: use #0 to #2.`},
+		{"key: a~2", `key "a~2", so this entry is never used. The key of step "a" is "a".`},
+		{"key: b~3", `key "b~3", so this entry is never used. The key of step "b" is "b".`},
+		{"key: c/a", `key "c/a", so this entry is never used. The key of step "a" is "a".`},
+		{"key: a/1/b", `The key of step "b" is "b".`},
+		{`key: "a[2]"`, `The key of step "a" is "a".`},
+		{"key: judge", review},
+		{"key: review/3/judge", review},
+		{"key: review/99/judge", review},
+		{"key: review/x/judge", review},
+		{"key: review/01/judge", review},
+		{`key: "review/[3-9]/judge"`, review},
+		{`key: "review.judge[3]"`, review},
+		{`key: "review.judge[1]#0"`, review},
+		{"key: poll/x/look", `"poll/*/look", where * is the number of the iteration, counted from 0.`},
+		{"key: fan/right/side", `The key of step "side" is "fan/left/side".`},
+		{"key: inner", `The key of step "inner" is "call/call/inner".`},
+		{"key: ok:work", `The key of step "ok" is "ok".`},
+		{"key: review", "A key ends with the id of a step."},
+		{"key: ask", "A key ends with the id of a step."},
+		{
+			"step: judge, iteration: 99", `There is no iteration 99: the loop around step "judge" ends after at most 3, ` +
+				"so this entry is never used. Use an iteration from 1 to 3.",
+		},
+		{"step: judge, iteration: 4", "There is no iteration 4: "},
+		{"step: judge, iteration: 4+", "There is no iteration 4+: "},
+		{"step: a, iteration: 2", `There is no iteration 2: step "a" runs in at most one, so`},
+	} {
+		list := good(t, "replies: [{"+c.entry+", reply: x}]\n").Check(p, known)
+		if len(list) != 1 || list[0].Severity != diag.Error ||
+			!strings.Contains(list[0].Message+" "+list[0].Help, c.says) {
+			t.Errorf("%s: got %+v", c.entry, list)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -171,11 +170,8 @@ func (c *checker) check(e *entry) bool {
 		c.out.Errorf(CodeNoSuch, n.value.Span, or(diag.DidYouMean(n.value.Value, have), "Remove the entry."), "%s",
 			message)
 	}
-	if key := e.when.key; key.Value != "" && !c.hasKey(key.Value) {
-		c.out.Errorf(CodeNoSuch, key.Span,
-			"A key ends with the id of a step. "+diag.DidYouMean(lastStep(key.Value), c.names["step"]),
-			"No step of the workflow has the key %q, so this entry is never used.", key.Value)
-	}
+	c.key(e.when.key)
+	c.iterations(e)
 	if why := unreachable(e, c.p); why != "" {
 		c.out.Errorf(CodeNever, e.when.step.Span, "Change the entry, or remove it.", "%s, so this entry is never used.",
 			why)
@@ -328,45 +324,13 @@ func (c *checker) noTool(name text.Text, so string) {
 	c.out.Errorf(CodeNoSuch, name.Span, help, "The workflow calls no tool %q, so %s.", name.Value, so)
 }
 
-// lastStep returns the part of a pattern of keys that is compared with the id of a step.
-func lastStep(pattern string) string {
-	last, _, _ := strings.Cut(pattern[strings.LastIndexByte(pattern, '/')+1:], "#")
-	return last
-}
-
-// hasKey reports whether a step may have a key that a pattern matches.
-func (c *checker) hasKey(pattern string) bool {
-	last := lastStep(pattern)
-	sure := last // what every match starts with
-	if i := strings.IndexAny(last, `*?[\`); i >= 0 {
-		sure = last[:i]
-	}
-	return slices.ContainsFunc(c.names["step"], func(id string) bool {
-		switch {
-		case sure != last:
-			return strings.HasPrefix(id, sure) || strings.HasPrefix(sure, id)
-		case last == id:
-			return true
-		}
-		rest, ok := strings.CutPrefix(last, id)
-		return ok && strings.ContainsAny(rest[:1], "~:") // a visit or a part
-	})
-}
-
-// unreachable returns why an entry that names a step can never answer it: the step has fewer attempts, no loop contains
-// it, or it has no code. It returns "" if the entry may answer.
+// unreachable returns why an entry that names a step can never answer it: the step has fewer attempts, or
+// it has no code. It returns "" if the entry may answer.
 func unreachable(e *entry, p *ir.Program) string {
 	var steps []*ir.Step
-	loops := false
 	for s := range p.Steps() {
 		if s.ID == e.when.step.Value {
 			steps = append(steps, s)
-		}
-		switch a := s.Action.(type) {
-		case ir.Loop:
-			loops = true
-		case ir.Parallel:
-			loops = loops || a.Each != nil
 		}
 	}
 	// Steps of called workflows can have the same name, and are not considered.
@@ -383,8 +347,6 @@ func unreachable(e *entry, p *ir.Program) string {
 	switch {
 	case !e.when.attempt.any() && every(func(s *ir.Step, _ string) bool { return e.when.attempt.from > s.Attempts() }):
 		return fmt.Sprintf("Step %q has no attempt %s", name, e.when.attempt)
-	case e.when.iteration.from > 1 && !loops:
-		return fmt.Sprintf("The workflow has no loop, and step %q no iteration %s", name, e.when.iteration)
 	case e.when.call.from > 1 && every(func(_ *ir.Step, kind string) bool { return kind != "node" }):
 		return fmt.Sprintf("Step %q has no code that calls agents", name)
 	}

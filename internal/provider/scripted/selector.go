@@ -2,7 +2,6 @@ package scripted
 
 import (
 	"fmt"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,16 +108,6 @@ func (s selector) fits(o origin) (yes, no int) {
 func (s selector) sharesName(o origin) bool {
 	return s.key.Value != "" && matchesKey(s.key.Value, o.key) || slices.ContainsFunc(s.names(),
 		func(n name) bool { return n.value.Value != "" && n.value.Value == o.name(n.key) })
-}
-
-// matchesKey compares the pattern of a key with the key of a task, with or without its attempt; * matches any text
-// between two slashes.
-func matchesKey(pattern, key string) bool {
-	whole, _ := path.Match(pattern, key)
-	if i := strings.LastIndexByte(key, '#'); i >= 0 && !whole {
-		whole, _ = path.Match(pattern, key[:i])
-	}
-	return whole
 }
 
 // rank orders matching entries: first by how closely they name the source, then by the number of conditions.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -36,8 +37,12 @@ func (t scriptedTool) Call(ctx context.Context, c tool.Call) (tool.Result, error
 	if err := ctx.Err(); err != nil {
 		return tool.Result{}, err
 	}
+	key := c.Key
+	if _, within, ok := strings.Cut(key, "/"); ok { // the run
+		key = within
+	}
 	from := origin{
-		workflow: c.For.Workflow, step: c.For.Step, agent: c.For.Agent, key: c.Key,
+		workflow: c.For.Workflow, step: c.For.Step, agent: c.For.Agent, key: key,
 		attempt: c.For.Attempt + 1, visit: c.For.Visit + 1, iteration: c.For.Iteration + 1,
 	}
 	e := choose(t.answers, from, func(e *entry) bool { return holds(c.Input, e.input) })

@@ -67,7 +67,8 @@ func (p *Progress) headline(now time.Time, width int, s *Style) string {
 	case p.paused:
 		mark, parts = "‖", append(parts, "paused")
 	case p.exhaustedBudget != "":
-		mark, parts = "‖", append(parts, exhausted(p.exhaustedBudget, &budget.Limits))
+		next, left := p.shortfall(p.exhaustedBudget)
+		mark, parts = "‖", append(parts, exhausted(p.exhaustedBudget, &budget.Limits, next, left))
 	}
 	parts = append(parts, report.Duration(p.elapsed(now)))
 	if p.offline != "" { // early, so that a narrow screen does not cut it
@@ -259,6 +260,7 @@ func (p *Progress) Summary(s Style) []string {
 	}
 	if p.exhaustedBudget != "" {
 		n := Notice{For: ForBudget, Budget: p.exhaustedBudget, root: p.run, limits: p.in.Budget(0).Limits}
+		n.needs, n.left = p.shortfall(n.Budget)
 		lines = append(lines, waitLines(&s, p.name, &n, report.Bold, width)...)
 	}
 	return lines

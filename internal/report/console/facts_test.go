@@ -292,6 +292,18 @@ func TestNoBudgetIsCutInTheMiddle(t *testing.T) {
 	}
 }
 
+// The line of a budget of which something is left says what the next call may cost.
+func TestCostBudgetIsTooSmallForNextCall(t *testing.T) {
+	limit := int64(2_000_000)
+	s := play(t, journal.RunStarted{Name: "flow", Budget: &journal.Limits{MicroDollars: &limit}},
+		journal.TaskStarted{TaskID: work, Kind: "agent"})
+	wait := journal.BudgetWait{TaskID: work, N: 1, Budget: plan.BudgetMoney}
+	wait.Amount.MicroDollars = 2_750_000
+	s.take(wait)
+	s.expectLines("send  paused: the next model call may cost $2.75, and $2.00 of the cost budget is left")
+	s.expectArea("the next model call may cost $2.75, and $2.00 of the cost budget is left")
+}
+
 func TestCostBudgetIsShown(t *testing.T) {
 	limit, seconds := int64(2_000_000), int64(60)
 	s := play(t, journal.RunStarted{

@@ -116,6 +116,7 @@ type Notice struct {
 	place        string         // path with the calling steps and the iteration
 	root         journal.RunID  // the run that commands name
 	limits       journal.Limits // of the run that waits for budget
+	needs, left  int64          // what the request that waits for budget needs, and what is left
 	printed      string         // output of a command
 	next         string         // name of Next, as people know it
 	quiet        bool           // another notice of the same event is more precise
@@ -473,8 +474,12 @@ func withoutOutcome(problem string) string {
 	return strings.TrimPrefix(report.ProblemWords(problem), string(journal.OutcomeFailed)+": ")
 }
 
-// exhausted returns which budget is exhausted, with its limit if it is known.
-func exhausted(budget string, limits *journal.Limits) string {
+// exhausted returns which budget is exhausted, with its limit if it is known, or that the next request needs more of it
+// than is left.
+func exhausted(budget string, limits *journal.Limits, next, left int64) string {
+	if words := report.ShortfallWords(budget, next, left); words != "" {
+		return "paused: " + words
+	}
 	limit := (&plan.Ledger{Limits: *limits}).Limit(budget)
 	if limit == nil {
 		return "paused: " + journal.BudgetWords(budget) + " exhausted"
@@ -514,7 +519,7 @@ func (n *Notice) waitsFor(s *Style) (what, command string) {
 		command = fmt.Sprintf("resume %s --decide %s%s(instead of rerun: skip, fail or result=JSON)", run,
 			shell.Word(journal.LocalID(n.Step)+"=rerun"), beforeRemark)
 	case ForBudget:
-		what = exhausted(n.Budget, &n.limits) // the end of the command says which limit suffices
+		what = exhausted(n.Budget, &n.limits, n.needs, n.left) // the end of the command says which limit suffices
 	}
 	if !n.Due.IsZero() { // before the command, which is there to be copied
 		what += " until " + s.moment(n.Due, n.At)

@@ -502,7 +502,16 @@ func (p *Progress) budgetExhausted(ev *report.Event, budget string) *Notice {
 	p.exhaustedBudget = budget
 	n := p.add(ev, WaitStarted)
 	n.For, n.Budget, n.limits = ForBudget, budget, p.in.Budget(ev.At).Limits
+	n.needs, n.left = p.shortfall(budget)
 	return n
+}
+
+// shortfall returns how much of a budget the request that waits for it needs, and how much is left.
+func (p *Progress) shortfall(budget string) (next, left int64) {
+	if _, waits := p.in.Standing(); waits != budget {
+		return 0, 0
+	}
+	return p.in.Shortfall()
 }
 
 func (p *Progress) deadlineReached(ev *report.Event, _ *active) {
