@@ -860,10 +860,12 @@ func (b *builder) compare() (never, sometimes []Comparison) {
 		if len(node) == 0 && u.empty() {
 			one.Allowed = "a text, which is never empty"
 		}
-		if excluded || isConstrained(node) && !possible(node, u) || len(u.at) == 0 && node["type"] != "array" && u.empty() {
+		if excluded || isConstrained(node) && !possible(node, u) ||
+			len(u.at) == 0 && node["type"] != "array" && u.empty() {
 			properties, _ := node["properties"].(map[string]any)
 			for _, name := range slices.Sorted(maps.Keys(properties)) {
-				if inner, _ := properties[name].(map[string]any); one.Meant == "" && isConstrained(inner) && possible(inner, u) {
+				inner, _ := properties[name].(map[string]any)
+				if one.Meant == "" && isConstrained(inner) && possible(inner, u) {
 					one.Meant = u.path + "." + name
 				}
 			}

@@ -48,8 +48,8 @@ func shapeOf(expected string) map[string]any {
 
 var proseWords = lazyregexp.New(`(?i)\b(markdown|prose|text|paragraphs?|sentences?|bullets?|bulleted|words|html|essay|letter|page)\b`)
 
-// schemaIn returns the JSON Schema that a text consists of, or nil. Other objects in JSON, such as an example of a reply,
-// have no type and properties that make a valid schema.
+// schemaIn returns the JSON Schema that a text consists of, or nil. Other objects in JSON, such as an example of a
+// reply, have no type and properties that make a valid schema.
 func schemaIn(text string) map[string]any {
 	if !strings.HasPrefix(text, "{") {
 		return nil

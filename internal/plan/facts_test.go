@@ -651,7 +651,8 @@ func gateScenarios(t *testing.T) map[string]scenario {
 		a := task("a")
 		a.Writes, a.Next = alwaysWrites("a"), []ir.Edge{on("after", ir.OK, ir.Skipped, ir.Failed)}
 		a.Result = awfValue(t, `{"outcome": outcome, "failure": failure}`)
-		out["unknown outcome decided as "+answered] = scenario{program: program(a, task("after")), drive: func(w *world) {
+		decided := program(a, task("after"))
+		out["unknown outcome decided as "+answered] = scenario{program: decided, drive: func(w *world) {
 			lost := w.tasks[0]
 			w.tasks = nil
 			w.send(plan.Reserve{Work: lost, N: 1, Amount: journal.Usage{OutputTokens: 20, ModelCalls: 1}})
@@ -869,7 +870,8 @@ func endScenarios(t *testing.T) map[string]scenario {
 		endTasks("a", apiError("no luck"), "spare", apiError("nor there"))(w)
 		w.send(plan.Cancel{})
 	}}
-	standIn = ir.Step{ID: "spare", Action: ir.Loop{Block: 1, Each: &ir.Each{Items: agentFlowValue(t, "[1, 2]"), Var: "x"}}}
+	items := &ir.Each{Items: agentFlowValue(t, "[1, 2]"), Var: "x"}
+	standIn = ir.Step{ID: "spare", Action: ir.Loop{Block: 1, Each: items}}
 	group := program(primary, task("b"), standIn)
 	group.AddBlock(ir.Block{Steps: []ir.Step{task("in")}})
 	out["fallback loop cancelled"] = scenario{program: group, drive: func(w *world) {
@@ -1015,9 +1017,8 @@ func endScenarios(t *testing.T) map[string]scenario {
 	out["branch exits with reason"] = scenario{program: inBranch(after(task("a"), ir.Edge{On: ok, To: ir.Target{
 		Exit: ir.ExitBlock, Reason: "ENOUGH",
 	}}))}
-	out["branch without matching transition"] = scenario{program: inBranch(after(task("a"), ir.Edge{On: ok, To: ir.Target{
-		Exit: ir.ExitFail, Reason: "NO_BRANCH",
-	}}))}
+	unmatched := ir.Edge{On: ok, To: ir.Target{Exit: ir.ExitFail, Reason: "NO_BRANCH"}}
+	out["branch without matching transition"] = scenario{program: inBranch(after(task("a"), unmatched))}
 	check := after(ir.Step{ID: "check", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{
 		Kind: "agent",
 	}, OnTimeout: ir.TimeoutFail}}, on("b", ir.OK))
@@ -1080,7 +1081,8 @@ func limitScenarios(t *testing.T) map[string]scenario {
 	out["valid output"] = scenario{program: fits, begin: checks(nil)}
 	out["only the run output is validated"] = scenario{program: fits, begin: checks(errors.New("it does not fit"))}
 	out["output of failed run is not validated"] = scenario{
-		program: program(task("a")), begin: checks(errors.New("it does not fit")), drive: endTasks("a", apiError("no luck")),
+		program: program(task("a")), begin: checks(errors.New("it does not fit")),
+		drive: endTasks("a", apiError("no luck")),
 	}
 
 	// Cleanup takes time, too.

@@ -26,8 +26,9 @@ func TestVariablesOfAnIterationEndWithIt(t *testing.T) {
 	after := task("after")
 	after.When = cond(t, `loop.index == 0 and loop.length == 1 and item == "outer"`)
 	body := p.AddBlock(ir.Block{Steps: chain(fan, after)})
+	items := &ir.Each{Items: agentFlowValue(t, "input.one"), Var: "item"}
 	p.Blocks[0].Steps = chain(
-		ir.Step{ID: "loop", Action: ir.Loop{Block: body, Each: &ir.Each{Items: agentFlowValue(t, "input.one"), Var: "item"}}},
+		ir.Step{ID: "loop", Action: ir.Loop{Block: body, Each: items}},
 		ir.Step{ID: "wait", Action: ir.Gate{Decider: ir.Person}},
 	)
 	w := start(t, p, `{"list": [1, 2, 3], "one": ["outer"]}`)
@@ -144,7 +145,8 @@ func TestUnreadableValuesFail(t *testing.T) {
 		},
 		"an input of a child": func(p *ir.Program) ir.Step {
 			p.Children = []ir.Program{*program(task("in"))}
-			return ir.Step{ID: "x", Action: ir.Call{Inputs: []ir.Binding{{Name: "n", Value: agentFlowValue(t, "state.a")}}}}
+			input := ir.Binding{Name: "n", Value: agentFlowValue(t, "state.a")}
+			return ir.Step{ID: "x", Action: ir.Call{Inputs: []ir.Binding{input}}}
 		},
 		"the parts of a result": func(*ir.Program) ir.Step {
 			s := task("big")

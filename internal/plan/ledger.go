@@ -109,8 +109,8 @@ func (l *Ledger) Needed(budget string, more journal.Usage) int64 {
 	return countedBy(budget, l.Used) + countedBy(budget, l.Held) + countedBy(budget, more)
 }
 
-// Shortfall returns how much of a budget the first request that waits for it needs, and how much of the budget of the run
-// is left. Both are 0 if no request waits, and if that budget has no limit or counts active time.
+// Shortfall returns how much of a budget the first request that waits for it needs, and how much of the budget of the
+// run is left. Both are 0 if no request waits, and if that budget has no limit or counts active time.
 func (s *State) Shortfall() (budget string, next, left int64) {
 	root := s.Root()
 	if len(s.BudgetWaiters) == 0 || root == nil || root.Ledger == nil {

@@ -14,8 +14,14 @@ func TestShortfallWords(t *testing.T) {
 		next, left int64
 		want       string
 	}{
-		{plan.BudgetMoney, 46_100, 10_000, "the next model call may cost $0.0461, and $0.0100 of the cost budget is left"},
-		{plan.BudgetTokens, 8_192, 100, "the next model call may use 8,192 tokens, and 100 of the token budget is left"},
+		{
+			plan.BudgetMoney, 46_100, 10_000,
+			"the next model call may cost $0.0461, and $0.0100 of the cost budget is left",
+		},
+		{
+			plan.BudgetTokens, 8_192, 100,
+			"the next model call may use 8,192 tokens, and 100 of the token budget is left",
+		},
 		{plan.BudgetTools, 3, 1, "the next step may make 3 tool calls, and 1 of the tool call budget is left"},
 		{plan.BudgetSteps, 1, 0, ""},
 		{plan.BudgetMoney, 5, 5, ""},

@@ -122,7 +122,8 @@ func BudgetFigure(budget string, n int64) string {
 	return Number(n)
 }
 
-// ShortfallWords returns that the next request needs more of a budget than is left; "" if nothing is left, or if it fits.
+// ShortfallWords returns that the next request needs more of a budget than is left; "" if nothing is left, or if it
+// fits.
 func ShortfallWords(budget string, next, left int64) string {
 	if left <= 0 || next <= left {
 		return ""
