@@ -5,6 +5,16 @@ import (
 	"strings"
 )
 
+var escaper = strings.NewReplacer("%", "%25", "/", "%2F", "~", "%7E", "#", "%23", ":", "%3A", "@", "%40")
+
+// KeySegment returns the name of a step or branch as the paths of frames contain it.
+func KeySegment(name string) string {
+	if !strings.ContainsAny(name, "%/~#:@") {
+		return name
+	}
+	return escaper.Replace(name)
+}
+
 // appendKey appends "frame/step~visit:part#attempt", without parts that are zero.
 func (w TaskID) appendKey(b []byte) []byte {
 	b = w.Place.appendKey(b)

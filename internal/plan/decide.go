@@ -989,7 +989,7 @@ func framePath(f *Frame, last string) string {
 		b.WriteString(f.Path)
 		b.WriteByte('/')
 	}
-	b.WriteString(segment(f.Step))
+	b.WriteString(journal.KeySegment(f.Step))
 	if f.Visit > 0 {
 		b.WriteByte('~')
 		b.WriteString(strconv.Itoa(f.Visit))

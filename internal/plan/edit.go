@@ -174,14 +174,14 @@ func (s *State) forgetApproval(f *Frame) {
 
 // gatePlace returns the place of a frame's step without iterations and visits. Parallel branches stay apart.
 func (s *State) gatePlace(f *Frame) string {
-	place := segment(f.Step)
+	place := journal.KeySegment(f.Step)
 	for f.Path != "" {
 		parent := s.frame(f.Parent)
 		branch := ""
 		if parent.Group.Mode == ModeParallel {
-			branch = segment(f.Name)
+			branch = journal.KeySegment(f.Name)
 		}
-		place = segment(parent.Step) + "/" + branch + "/" + place
+		place = journal.KeySegment(parent.Step) + "/" + branch + "/" + place
 		f = parent
 	}
 	return place

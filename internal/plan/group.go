@@ -78,7 +78,7 @@ func (d *decider) openBranch(f *Frame, a *ir.Parallel, i int) {
 	}
 	branch := &a.Branches[i]
 	opened.Block, opened.Name, opened.Budget = int(branch.Block), branch.Name, limits(&branch.Budget)
-	opened.Frame = framePath(f, segment(branch.Name))
+	opened.Frame = framePath(f, journal.KeySegment(branch.Name))
 	runs, err := true, error(nil)
 	if branch.When != nil {
 		runs, err = d.evalBool(branch.When, d.scope(f))

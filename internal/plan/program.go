@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
 )
@@ -183,14 +182,4 @@ func components(next [][]int) [][]int {
 		}
 	}
 	return out
-}
-
-var escaper = strings.NewReplacer("%", "%25", "/", "%2F", "~", "%7E", "#", "%23", ":", "%3A", "@", "%40")
-
-// segment escapes a name for a frame's path.
-func segment(name string) string {
-	if !strings.ContainsAny(name, "%/~#:@") {
-		return name
-	}
-	return escaper.Replace(name)
 }

@@ -108,7 +108,7 @@ func places(p *ir.Program, b ir.BlockID, in place, yield func(place)) {
 			inside(p, a.Block, "", a.Max, false)
 		case ir.Parallel:
 			for _, branch := range a.Branches {
-				inside(p, branch.Block, escaper.Replace(branch.Name), 0, false)
+				inside(p, branch.Block, journal.KeySegment(branch.Name), 0, false)
 			}
 			if a.Each != nil {
 				inside(p, a.Each.Block, "", 0, false)
@@ -120,9 +120,6 @@ func places(p *ir.Program, b ir.BlockID, in place, yield func(place)) {
 		}
 	}
 }
-
-// escaper escapes the name of a branch as plan does.
-var escaper = strings.NewReplacer("%", "%25", "/", "%2F", "~", "%7E", "#", "%23", ":", "%3A", "@", "%40")
 
 // working returns the places of the steps that can make requests or run commands.
 func (c *checker) working() (out []place) {
