@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -320,8 +321,8 @@ func (r *resolver) discover() (*Discovery, error) {
 		return nil, err
 	}
 	found := &Discovery{Root: r.space.Display(here.Root), Workflows: []Workflow{}, Skipped: []project.Skipped{}}
-	r.below(found, here, here.Root, func(p *project.Project, f *source.File) {
-		found.Workflows = append(found.Workflows, r.describe(p, f))
+	r.below(found, here, here.Root, func(p *project.Project, an *Analysis) {
+		found.Workflows = append(found.Workflows, describe(p, an))
 	})
 	skills, skipped := here.Skills()
 	found.Skipped = append(found.Skipped, skipped...)
@@ -334,7 +335,7 @@ func (r *resolver) discover() (*Discovery, error) {
 			found.skip(s.Path, err)
 			continue
 		}
-		w := r.describe(p, f)
+		w := describe(p, AnalyzeFile(p, f, r.reading))
 		w.Scope, w.ShadowedBy = s.Scope, s.ShadowedBy
 		found.Workflows = append(found.Workflows, w)
 	}
@@ -364,7 +365,7 @@ func (r *resolver) outside(found *Discovery) {
 			continue
 		}
 		known[f.Abs] = true
-		w := r.describe(p, f)
+		w := describe(p, AnalyzeFile(p, f, r.reading))
 		w.Scope = project.OfUser
 		name := fileName(w.Path)
 		switch {
@@ -384,10 +385,20 @@ func (r *resolver) outside(found *Discovery) {
 	}
 }
 
-// below visits the workflows of one folder, in the order of their paths, and records what was skipped.
+// below analyzes the workflows of one folder, several at once. It visits the results in the order of their paths, and
+// records what was skipped.
 func (r *resolver) below(
-	found *Discovery, p *project.Project, dir string, visit func(*project.Project, *source.File),
+	found *Discovery, p *project.Project, dir string, visit func(*project.Project, *Analysis),
 ) {
+	type pending struct {
+		project  *project.Project
+		analysis chan *Analysis
+	}
+	var queue []pending // bounded, so that not every program is in memory at once
+	next := func() {
+		visit(queue[0].project, <-queue[0].analysis)
+		queue = queue[1:]
+	}
 	formats := registry.Formats()
 	paths, skipped := p.Candidates(dir)
 	found.Skipped = append(found.Skipped, skipped...)
@@ -397,9 +408,18 @@ func (r *resolver) below(
 			found.skip(candidate, err)
 			continue
 		}
-		if len(formats.Certain(f)) > 0 {
-			visit(home, f)
+		if len(formats.Certain(f)) == 0 {
+			continue
 		}
+		if len(queue) == 2*runtime.GOMAXPROCS(0) {
+			next()
+		}
+		one := pending{home, make(chan *Analysis, 1)}
+		go func() { one.analysis <- AnalyzeFile(home, f, r.reading) }()
+		queue = append(queue, one)
+	}
+	for len(queue) > 0 {
+		next()
 	}
 }
 
@@ -411,15 +431,16 @@ func (d *Discovery) skip(path string, err error) {
 	d.Skipped = append(d.Skipped, project.Skipped{Path: path, Reason: reason})
 }
 
-func (r *resolver) describe(p *project.Project, f *source.File) Workflow {
-	an := AnalyzeFile(p, f, r.reading)
+// describe returns the entry of a list for a workflow of a project.
+func describe(p *project.Project, an *Analysis) Workflow {
 	w := Workflow{
-		Name: an.Name(), Format: an.Format, Path: f.Path, Scope: project.OfProject, Problems: an.Counts(), Analysis: an,
+		Name: an.Name(), Format: an.Format, Path: an.File.Path, Scope: project.OfProject, Problems: an.Counts(),
+		Analysis: an,
 	}
 	if an.Program != nil {
 		w.Description, w.Level = an.Program.Description, an.Program.Level
 	}
-	if s, ok := p.SkillOf(f); ok {
+	if s, ok := p.SkillOf(an.File); ok {
 		w.ShadowedBy = s.ShadowedBy
 	}
 	return w
@@ -506,8 +527,8 @@ func (r *resolver) resolveFolder(dir string) (*Analysis, error) {
 		return nil, err
 	}
 	var workflows []Workflow
-	r.below(&Discovery{}, p, dir, func(p *project.Project, f *source.File) {
-		workflows = append(workflows, r.describe(p, f))
+	r.below(&Discovery{}, p, dir, func(p *project.Project, an *Analysis) {
+		workflows = append(workflows, describe(p, an))
 	})
 	switch len(workflows) {
 	case 0:
@@ -660,11 +681,9 @@ func (v *Validation) addFolder(r *resolver, dir string) error {
 	}
 	var found Discovery
 	anything := false
-	r.below(&found, p, dir, func(p *project.Project, f *source.File) {
+	r.below(&found, p, dir, func(_ *project.Project, an *Analysis) {
 		anything = true
-		if !v.seen[f.Abs] {
-			v.include(AnalyzeFile(p, f, r.reading))
-		}
+		v.include(an)
 	})
 	v.Skipped = append(v.Skipped, found.Skipped...)
 	for _, name := range []string{config.FileName, config.MCPFileName} {
@@ -708,8 +727,8 @@ func (v *Validation) checkTriggers(r *resolver, f *source.File) error {
 		return err
 	}
 	var names []string
-	r.below(&Discovery{}, p, dir, func(p *project.Project, f *source.File) {
-		names = append(names, r.describe(p, f).Name)
+	r.below(&Discovery{}, p, dir, func(_ *project.Project, an *Analysis) {
+		names = append(names, an.Name())
 	})
 	for _, t := range c.Triggers {
 		if slices.Contains(names, t.Name.Value) {

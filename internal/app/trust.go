@@ -65,8 +65,7 @@ func (a *App) Review(dir string, as Reading) (*Review, error) {
 		}
 	}
 	resolver := &resolver{space: space, reading: as}
-	resolver.below(&Discovery{}, p, p.Root, func(home *project.Project, f *source.File) {
-		an := AnalyzeFile(home, f, as)
+	resolver.below(&Discovery{}, p, p.Root, func(home *project.Project, an *Analysis) {
 		if home.Root != p.Root || an.Program == nil || an.Diagnostics.Errors() {
 			return
 		}

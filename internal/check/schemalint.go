@@ -13,6 +13,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
@@ -138,16 +139,15 @@ func eachSchema(v any, path []string, do func(s shape, path []string)) {
 	do(object, path)
 	for keyword := range object { // the order does not matter: diagnostics are sorted by position
 		at := append(path, keyword)
-		switch keyword {
-		case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
+		switch {
+		case slices.Contains(schema.MapKeywords, keyword):
 			inner, _ := object[keyword].(map[string]any)
 			for name := range inner {
 				eachSchema(inner[name], append(at, name), do)
 			}
-		case "items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else",
-			"unevaluatedItems", "unevaluatedProperties":
+		case slices.Contains(schema.SchemaKeywords, keyword):
 			eachSchema(object[keyword], at, do)
-		case "allOf", "anyOf", "oneOf", "prefixItems":
+		case slices.Contains(schema.ListKeywords, keyword):
 			inner, _ := object[keyword].([]any)
 			for i := range inner {
 				eachSchema(inner[i], append(at, strconv.Itoa(i)), do)

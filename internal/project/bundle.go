@@ -20,6 +20,8 @@ const maxBundle = 200
 // beside it. It omits hidden files and symbolic links. dir is relative to the project's root, or absolute if the skill
 // is in one of the user's folders.
 func (p *Project) Bundle(f *source.File) (dir string, names []string) {
+	p.space.mu.Lock()
+	defer p.space.mu.Unlock()
 	if filepath.Base(f.Abs) != skillFile {
 		return "", nil
 	}

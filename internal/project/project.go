@@ -51,6 +51,8 @@ func (p *Project) close() error {
 // Read follows a reference as it is written in a file: from the file's own folder, then from the root that the file is
 // confined to. Failures are *source.RefError.
 func (p *Project) Read(from *source.File, ref string) (*source.File, error) {
+	p.space.mu.Lock()
+	defer p.space.mu.Unlock()
 	switch {
 	case ref == "":
 		return nil, &source.RefError{Ref: ref, Problem: source.RefMissing}

@@ -23,7 +23,7 @@ const (
 )
 
 // SearchFirst adds folders that are searched before the project's own, from the user's environment. Relative paths
-// start at the working directory.
+// start at the working directory. It must be called before any other method.
 func (w *Workspace) SearchFirst(kind LookupKind, dirs ...string) {
 	for _, dir := range dirs {
 		if dir != "" {
@@ -47,6 +47,8 @@ func (w *Workspace) userDirs(kind LookupKind) []string {
 // Lookup finds a file by name: in folders from the environment, in the project, then in the user's own folders.
 // Failures are *source.RefError.
 func (p *Project) Lookup(kind LookupKind, name string) (*source.File, error) {
+	p.space.mu.Lock()
+	defer p.space.mu.Unlock()
 	if !filepath.IsLocal(filepath.FromSlash(name)) {
 		return nil, &source.RefError{Ref: name, Problem: source.RefEscapes}
 	}

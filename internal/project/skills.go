@@ -41,12 +41,16 @@ type Skill struct {
 // Skills lists the skills that can be called by name, in the order in which they are looked up, hidden ones included,
 // and what could not be searched.
 func (p *Project) Skills() ([]Skill, []Skipped) {
+	p.space.mu.Lock()
+	defer p.space.mu.Unlock()
 	p.scan()
-	return p.skills, p.skipped
+	return slices.Clone(p.skills), slices.Clone(p.skipped)
 }
 
 // Skill finds a skill by its bare name. Failures are *source.RefError.
 func (p *Project) Skill(name string) (*source.File, error) {
+	p.space.mu.Lock()
+	defer p.space.mu.Unlock()
 	p.scan()
 	var names []string
 	for i := range p.skills {
@@ -76,6 +80,8 @@ func (p *Project) openSkill(s *Skill) (*source.File, error) {
 
 // SkillOf returns the skill whose SKILL.md a file is.
 func (p *Project) SkillOf(f *source.File) (Skill, bool) {
+	p.space.mu.Lock()
+	defer p.space.mu.Unlock()
 	p.scan()
 	i := slices.IndexFunc(p.skills, func(s Skill) bool { return s.abs == f.Abs })
 	if i < 0 {

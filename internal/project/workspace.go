@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -19,13 +20,16 @@ import (
 const MaxFileSize = 4 << 20
 
 // Workspace is what one invocation of Espalier can see: the working folder, the user's own folders, and the projects of
-// the files that were named.
+// the files that were named. Several goroutines may use it and its projects at once.
 type Workspace struct {
 	files             FileSystem
 	dir, home, config string
-	projects          map[string]*Project
-	roots             map[string]string // FindRoot by folder: it asks the disk a lot
 	first             map[LookupKind][]string
+
+	// mu guards the fields below and what the projects remember. Exported methods lock it.
+	mu       sync.Mutex
+	projects map[string]*Project
+	roots    map[string]string // FindRoot by folder: it asks the disk a lot
 }
 
 // NewWorkspace returns the workspace of a working folder. home is the user's folder, and config has a folder for each
@@ -54,6 +58,8 @@ func (w *Workspace) Changed(path string) {
 	if real, err := w.realPath(abs); err == nil {
 		abs = real
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	clear(w.roots)
 	for _, p := range w.projects {
 		delete(p.files, abs)
@@ -63,6 +69,8 @@ func (w *Workspace) Changed(path string) {
 
 // Close closes every project that was opened.
 func (w *Workspace) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	var err error
 	for _, p := range w.projects {
 		err = errors.Join(err, p.close())
@@ -71,7 +79,11 @@ func (w *Workspace) Close() error {
 }
 
 // Here is the project of the working folder.
-func (w *Workspace) Here() (*Project, error) { return w.of(w.dir) }
+func (w *Workspace) Here() (*Project, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.of(w.dir)
+}
 
 // At is the project of a folder.
 func (w *Workspace) At(dir string) (*Project, error) {
@@ -79,6 +91,8 @@ func (w *Workspace) At(dir string) (*Project, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	return w.of(real)
 }
 
@@ -124,6 +138,8 @@ func (w *Workspace) File(path string) (*Project, *source.File, error) {
 	if err != nil {
 		return nil, nil, w.unreadable(path, err)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	p, err := w.of(filepath.Dir(real))
 	if err != nil {
 		return nil, nil, err
@@ -152,6 +168,8 @@ func (w *Workspace) Text(name, text string) (*Project, *source.File, error) {
 	if err != nil {
 		return nil, nil, w.unreadable(name, err)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	p, err := w.of(real)
 	if err != nil {
 		return nil, nil, err

@@ -19,15 +19,13 @@ var libraryText string
 var library = sync.OnceValue(func() map[string][]string {
 	out := map[string][]string{
 		"agents": {"shared"}, "agents.shared": {"agent_sdk", "agent_base"},
-		base:                   {"AgentInput", "AgentOutput"},
-		sdk:                    {"AgentRunner", "Pipeline", "PipelineResult", "StepResult"},
-		sdk + ":AgentRunner":   {"run"},
-		sdk + ":StepResult":    {"agent_name", "success", "output", "duration_ms", "error"},
-		sdk + ":Pipeline()":    {"name", "add", "run", "describe"},
-		base + ":AgentInput()": {"workload", "options", "context"},
-		base + ":AgentOutput()": {
-			"recommendations", "rules_applied", "meta_insight", "analysis_data", "anti_patterns", "agent_metadata",
-		},
+		base:                    {"AgentInput", "AgentOutput"},
+		sdk:                     {"AgentRunner", "Pipeline", "PipelineResult", "StepResult"},
+		sdk + ":AgentRunner":    {"run"},
+		sdk + ":StepResult":     {"agent_name", "success", "output", "duration_ms", "error"},
+		sdk + ":Pipeline()":     {"name", "add", "run", "describe"},
+		base + ":AgentInput()":  {"workload", "options", "context"},
+		base + ":AgentOutput()": OutputKeyNames(),
 		sdk + ":PipelineResult": {
 			"name", "total_steps", "succeeded", "failed", "total_duration_ms", "steps",
 			"aggregated_recommendations", "aggregated_rules",

@@ -67,13 +67,6 @@ func (a *analysis) elementKind(s *scope, x Expr) string {
 	return ""
 }
 
-// contract are the types of the output of every agent.
-var contract = map[string]*Type{
-	"recommendations": {Name: "list", Elem: &Type{Name: "dict"}},
-	"rules_applied":   {Name: "list", Elem: &Type{Name: "str"}},
-	"meta_insight":    {Name: "str"},
-}
-
 // isOutput reports whether an expression is the output of an agent.
 func (a *analysis) isOutput(s *scope, x Expr) bool {
 	attr, ok := x.(*Attr)
@@ -86,7 +79,7 @@ func (a *analysis) itemType(s *scope, x *Index) *Type {
 	switch {
 	case a.asksTypes:
 	case a.isOutput(s, x.X):
-		return contract[textOf(x.Key)]
+		return typeOfOutput(textOf(x.Key))
 	case isParameter(s, x.X) && !a.changesState:
 		if t, ok := a.nodes.Fields[textOf(x.Key)]; ok {
 			return &t

@@ -10,6 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/lazyregexp"
+	"github.com/espalier-run/espalier/internal/python"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
 )
@@ -236,9 +237,7 @@ func (d *document) action(r *rule, t text.Text, out *diag.List) bool {
 }
 
 // outputKeys are the keys of the output of every agent.
-var outputKeys = []string{
-	"recommendations", "rules_applied", "meta_insight", "analysis_data", "anti_patterns", "agent_metadata",
-}
+var outputKeys = python.OutputKeyNames()
 
 // reserved are the names that rules can read in addition to the state (N11).
 var reserved = []string{"cost_so_far", "cycle", "elapsed_ms"}
@@ -351,18 +350,23 @@ func (d *document) ruleTypes(path []string) []string {
 			}
 		}
 	case len(path) == 4 && path[0] == "agents" && path[3] == expr.Items:
-		return map[string][]string{"recommendations": {"object"}, "rules_applied": {"string"}}[path[2]]
+		return typeNames(python.FindOutputKey(path[2]).Items)
 	case len(path) == 2 && (path[0] == "pass" || path[0] == "run"): // N11
 		return []string{"number"}
 	case len(path) == 2 && path[0] == "agents":
 		return []string{"object"}
 	case len(path) == 3 && path[0] == "agents": // the output contract
-		return map[string][]string{
-			"recommendations": {"array"}, "rules_applied": {"array"}, "meta_insight": {"string"},
-			"analysis_data": {"object"},
-		}[path[2]]
+		return typeNames(python.FindOutputKey(path[2]).Type)
 	}
 	return nil
+}
+
+// typeNames returns a list of one type; nil if the type is not known.
+func typeNames(name string) []string {
+	if name == "" {
+		return nil
+	}
+	return []string{name}
 }
 
 // checkPath requires checkpoints to be inside the run folder (N27).

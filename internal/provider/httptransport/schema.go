@@ -106,16 +106,6 @@ func unique(list []json.RawMessage) []json.RawMessage {
 	})
 }
 
-// The keywords whose values are maps of schemas, lists of schemas, and schemas.
-var (
-	schemaMaps  = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
-	schemaLists = []string{"allOf", "anyOf", "oneOf", "prefixItems"}
-	schemaOnes  = []string{
-		"items", "additionalItems", "additionalProperties", "unevaluatedItems", "unevaluatedProperties", "contains",
-		"propertyNames", "not", "if", "then", "else",
-	}
-)
-
 // modern converts keywords of older drafts to draft 2020-12: lists in items,
 // and booleans in exclusiveMinimum, exclusiveMaximum and required.
 func modern(in object) object {
@@ -146,7 +136,7 @@ func modern(in object) object {
 		}
 		return one
 	}
-	for _, key := range schemaMaps {
+	for _, key := range schema.MapKeywords {
 		if all, ok := readObject(out[key]); ok {
 			for name, one := range all {
 				all[name] = inside(one)
@@ -154,7 +144,7 @@ func modern(in object) object {
 			out[key] = raw(all)
 		}
 	}
-	for _, key := range schemaLists {
+	for _, key := range schema.ListKeywords {
 		if all, ok := readList(out[key]); ok {
 			for i, one := range all {
 				all[i] = inside(one)
@@ -162,7 +152,7 @@ func modern(in object) object {
 			out[key] = raw(all)
 		}
 	}
-	for _, key := range schemaOnes {
+	for _, key := range schema.SchemaKeywords {
 		if one, ok := out[key]; ok {
 			out[key] = inside(one)
 		}
