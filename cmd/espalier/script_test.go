@@ -11,8 +11,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/cpython"
@@ -34,6 +36,9 @@ func TestMain(m *testing.M) {
 type prepared struct{ *testing.M }
 
 func (p prepared) Run() int {
+	if signal.Ignored(syscall.SIGHUP) { // by nohup; programs inherit it, unless the signal is caught here
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	if err := cpython.Prepare(context.Background()); err != nil {
 		panic(err)
 	}
