@@ -165,13 +165,25 @@ func withSchedule(triggers []ir.Trigger, settings config.Trigger) []ir.Trigger {
 		ir.Trigger{Kind: ir.OnSchedule, Schedule: at, Timezone: settings.Timezone.Value})
 }
 
-// TriggersOf returns the triggers that the file of a workflow declares, with the schedule of the configuration.
+// TriggersOf returns the triggers that the file of a workflow declares, with the schedule and the webhooks of the
+// configuration.
 func (a *App) TriggersOf(an *Analysis) ([]ir.Trigger, error) {
 	env, err := a.environmentOf(an, simulating)
 	if err != nil {
 		return nil, err
 	}
-	return withSchedule(an.Program.Triggers, env.settings.Trigger(an.Name())), nil
+	triggers := slices.Clone(withSchedule(an.Program.Triggers, env.settings.Trigger(an.Name())))
+	for _, hook := range env.settings.Webhooks {
+		if an.isNamed(hook.Is.Workflow.Value, env.root) {
+			triggers = append(triggers, ir.Trigger{Kind: ir.OnWebhook, Event: hook.Name.Value})
+		}
+	}
+	return triggers, nil
+}
+
+// isNamed reports whether the configuration of a project means the workflow: by its name, or by its path.
+func (an *Analysis) isNamed(name, root string) bool {
+	return name == an.Name() || name == an.placeOf(root, an.File.Path)
 }
 
 // webhooks returns the triggers that the configuration adds to workflows.
@@ -179,13 +191,12 @@ func (rt *environment) webhooks(found *Discovery, root string) []*workflowTrigge
 	var out []*workflowTrigger
 	for _, hook := range rt.settings.Webhooks {
 		for _, w := range found.Workflows {
-			file, err := filepath.Rel(root, w.Analysis.File.Abs)
-			if name := hook.Is.Workflow.Value; err != nil || name != w.Name && name != filepath.ToSlash(file) ||
-				w.Scope != project.OfProject || w.ShadowedBy != "" {
+			if !w.Analysis.isNamed(hook.Is.Workflow.Value, root) || w.Scope != project.OfProject || w.ShadowedBy != "" {
 				continue
 			}
 			d := &workflowTrigger{
-				name: "webhook:" + hook.Name.Value, file: filepath.ToSlash(file), workflow: w.Name, path: w.Path,
+				name: "webhook:" + hook.Name.Value, file: w.Analysis.placeOf(root, w.Analysis.File.Path),
+				workflow: w.Name, path: w.Path,
 				spec: ir.Trigger{Kind: ir.OnWebhook, Event: hook.Name.Value},
 				settings: config.Trigger{
 					Simulate: hook.Is.Simulate || rt.settings.Trigger(w.Name).Simulate, Map: hook.Is.Map,

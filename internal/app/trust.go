@@ -74,7 +74,7 @@ func (a *App) Review(dir string, as Reading) (*Review, error) {
 				return t.Kind != ir.OnDemand && !t.Off
 			}) ||
 			slices.ContainsFunc(c.Webhooks, func(hook config.Named[config.Webhook]) bool {
-				return slices.Contains([]string{an.Name(), an.placeOf(p.Root, an.File.Path)}, hook.Is.Workflow.Value)
+				return an.isNamed(hook.Is.Workflow.Value, p.Root)
 			})
 		files := filesOfCommands(p.Root, an)
 		written, err := a.writtenPrograms(files)

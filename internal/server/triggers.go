@@ -66,7 +66,7 @@ func (s *Server) registerTriggers() {
 	}
 	handle(s, http.MethodPost, "/triggers/{trigger}/pause", identity.Manage, "Pause a trigger", tag, pause(true))
 	handle(s, http.MethodPost, "/triggers/{trigger}/resume", identity.Manage, "Resume a trigger", tag, pause(false))
-	handle(s, http.MethodPost, "/triggers/{trigger}/run", identity.Operate, "Start a run as a trigger does, now", tag,
+	handle(s, http.MethodPost, "/triggers/{trigger}/run", identity.Operate, "Fire a trigger now", tag,
 		func(ctx context.Context, in *TriggerPath) (*started, error) {
 			id, err := s.o.App.RunTrigger(ctx, in.Trigger, actor(ctx))
 			if err != nil {
