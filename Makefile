@@ -61,8 +61,9 @@ test: ## run all tests, with the race detector where that is cheap and there is 
 	$(if $(RACE),CGO_ENABLED=1) GORACE=atexit_sleep_ms=0 $(GO) test -timeout 20m $(RACE) $(call LISTED,-vE)
 	$(GO) test -timeout 20m -p 3 ./internal/web $(call LISTED,-E) # the longest first; processes of tests often wait
 
-# The slowest packages: they use real processes, browsers and databases, and comparisons with other programs.
-SLOW = cmd/espalier|internal/(web|server|cli|app|registry|process|shell|cpython|secret|soak|provider/cliagent|journal/(sqlite|postgres)|engine/(embedded|temporal)|format/formattest|step/(node|command|script)|tool/(mcp|builtin)|report/(transcript|otel)|graph)
+# The slowest packages: they use real processes, browsers and databases, comparisons with other programs, and the whole
+# program, which takes long to link.
+SLOW = cmd/espalier|internal/(web|server|cli|app|registry|analysis|api|bench|client|manifest|mcpserver|reference|process|shell|cpython|secret|soak|provider/cliagent|journal/(sqlite|postgres)|engine/(embedded|temporal)|format/formattest|step/(node|command|script)|tool/(mcp|builtin)|report/(transcript|otel)|graph)
 
 # "make test" takes a selection of the moments to kill a run at and of the seeds of simulations.
 test-exhaustive: ## kill runs at every write, before and after it; takes longer than "make test"
