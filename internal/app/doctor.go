@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/project"
 	"github.com/espalier-run/espalier/internal/registry"
 )
 
@@ -179,6 +181,47 @@ func (a *App) DiagnoseServers(ctx context.Context, ask bool) ([]Component, error
 			}
 		}
 		out = append(out, f)
+	}
+	return out, nil
+}
+
+// DiagnoseWorkflows returns what the workflows of the project around the working folder lack to run, each problem once.
+// It contacts no server.
+func (a *App) DiagnoseWorkflows(ctx context.Context) ([]Component, error) {
+	env, err := a.approvedEnvironment()
+	if err != nil {
+		return nil, err
+	}
+	found, err := a.Workflows(ctx, Reading{})
+	if err != nil {
+		return nil, err
+	}
+	var problems []registry.Problem
+	lacking := map[string][]string{} // paths of workflows by message
+	for _, w := range found.Workflows {
+		if w.Scope != project.OfProject || w.ShadowedBy != "" || w.Analysis.Err() != nil {
+			continue
+		}
+		program := w.Analysis.Program
+		registry.ApplyDefaults(program, env.settings.Config)
+		for _, m := range slices.Concat(
+			env.models.Missing(program, RunOptions{}), env.tools.Missing(program, RunOptions{}, env.models),
+		) {
+			if lacking[m.Message] == nil {
+				problems = append(problems, m.Problem)
+			}
+			lacking[m.Message] = append(lacking[m.Message], w.Path)
+		}
+	}
+	out := make([]Component, 0, len(problems))
+	for _, p := range problems {
+		name, others := lacking[p.Message][0], len(lacking[p.Message])-1
+		if others > 0 {
+			name += fmt.Sprintf(" and %d more", others)
+		}
+		out = append(out, Component{
+			What: "workflow", Name: name, State: ComponentMissing, About: env.models.Secrets.Show(p.Message), Fix: p.Help,
+		})
 	}
 	return out, nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,8 +21,9 @@ func (a *invocation) doctorCommand() *cobra.Command {
 what to do about it. The check lists the models of each server, which costs
 nothing, connects to the database and the Temporal server of the project, starts
 the MCP servers that you have approved to list their tools, and sends an empty
-request to telemetry collectors; --offline skips this. Keys and passwords are
-never shown.
+request to telemetry collectors; --offline skips this. What workflows of the
+project lack, such as the key of a model that they name, is listed last. Keys
+and passwords are never shown.
 
 The exit code is 0 if a workflow can ask a model and its runs can be stored, and
 6 otherwise.`,
@@ -34,7 +37,16 @@ The exit code is 0 if a workflow can ask a model and its runs can be stored, and
 			if err != nil {
 				return err
 			}
-			report.Findings = append(report.Findings, servers...)
+			workflows, err := a.app().DiagnoseWorkflows(context.Background())
+			if err != nil {
+				return err
+			}
+			workflows = slices.DeleteFunc(workflows, func(w app.Component) bool { // another line says so
+				return slices.ContainsFunc(report.Findings, func(f app.Component) bool {
+					return f.About == w.About && f.State == w.State
+				})
+			})
+			report.Findings = slices.Concat(report.Findings, servers, workflows)
 			root, err := a.app().Root()
 			if err != nil {
 				return err
@@ -72,7 +84,7 @@ func (a *invocation) printDoctor(r *app.Diagnosis) error {
 	}
 	for _, f := range r.Findings {
 		if f.Fix != "" && f.State != app.ComponentUnset {
-			fmt.Fprintf(a.stdout, "\n%s %s: %s\n", f.What, f.Name, f.Fix)
+			fmt.Fprintf(a.stdout, "\n%s %s: %s\n", f.What, f.Name, strings.TrimSuffix(f.Fix, "\n"))
 		}
 	}
 	return nil
