@@ -197,7 +197,7 @@ func (a *App) DiagnoseWorkflows(ctx context.Context) ([]Component, error) {
 		return nil, err
 	}
 	var problems []registry.Problem
-	lacking := map[string][]string{} // paths of workflows by message
+	lacking := map[string][]string{} // names of workflows by message
 	for _, w := range found.Workflows {
 		if w.Scope != project.OfProject || w.ShadowedBy != "" || w.Analysis.Err() != nil {
 			continue
@@ -210,7 +210,7 @@ func (a *App) DiagnoseWorkflows(ctx context.Context) ([]Component, error) {
 			if lacking[m.Message] == nil {
 				problems = append(problems, m.Problem)
 			}
-			lacking[m.Message] = append(lacking[m.Message], w.Path)
+			lacking[m.Message] = append(lacking[m.Message], w.Name)
 		}
 	}
 	out := make([]Component, 0, len(problems))
@@ -220,7 +220,8 @@ func (a *App) DiagnoseWorkflows(ctx context.Context) ([]Component, error) {
 			name += fmt.Sprintf(" and %d more", others)
 		}
 		out = append(out, Component{
-			What: "workflow", Name: name, State: ComponentMissing, About: env.models.Secrets.Show(p.Message), Fix: p.Help,
+			What: "workflow", Name: name, State: ComponentMissing,
+			About: env.models.Secrets.Show(p.Message), Fix: p.Help,
 		})
 	}
 	return out, nil
