@@ -68,13 +68,13 @@ type AnalyzeRequest struct {
 }
 
 // Analyze compiles and checks a workflow. Errors in the workflow are in the result; see Analysis.Err.
-func (a *App) Analyze(_ context.Context, req AnalyzeRequest) (*Analysis, error) {
+func (a *App) Analyze(ctx context.Context, req AnalyzeRequest) (*Analysis, error) {
 	space, err := a.space()
 	if err != nil {
 		return nil, err
 	}
 	defer space.Close()
-	r := &resolver{space: space, reading: req.Reading}
+	r := &resolver{ctx: ctx, space: space, reading: req.Reading}
 	var an *Analysis
 	switch {
 	case req.Text != nil:
@@ -85,7 +85,9 @@ func (a *App) Analyze(_ context.Context, req AnalyzeRequest) (*Analysis, error) 
 		if err != nil {
 			return nil, err
 		}
-		an = AnalyzeFile(p, f, req.Reading)
+		if an, err = AnalyzeFile(ctx, p, f, req.Reading); err != nil {
+			return nil, err
+		}
 	case req.Listed:
 		if an, err = r.resolveListed(req.Workflow); err != nil {
 			return nil, err
@@ -103,8 +105,8 @@ func (a *App) Analyze(_ context.Context, req AnalyzeRequest) (*Analysis, error) 
 	return an, nil
 }
 
-// AnalyzeFile compiles and checks a file of an opened project.
-func AnalyzeFile(p *project.Project, f *source.File, as Reading) *Analysis {
+// AnalyzeFile compiles and checks a file of an opened project. The only error is that of a context that is done.
+func AnalyzeFile(ctx context.Context, p *project.Project, f *source.File, as Reading) (*Analysis, error) {
 	an := &Analysis{reading: as}
 	calls := func(program *ir.Program) diag.List {
 		if !registry.CallsTools(program) {
@@ -113,9 +115,12 @@ func AnalyzeFile(p *project.Project, f *source.File, as Reading) *Analysis {
 		an.config = writtenConfig(p)
 		return registry.CheckCalls(program, an.config)
 	}
-	r, _ := analysis.Run(context.Background(), p, f, registry.FormatsFor(as), registry.Kinds(), calls) // never canceled
+	r, err := analysis.Run(ctx, p, f, registry.FormatsFor(as), registry.Kinds(), calls)
+	if err != nil {
+		return nil, err
+	}
 	an.File, an.Format, an.Program, an.Diagnostics, an.Files = r.File, r.Format, r.Program, r.Diagnostics, r.Files
-	return an
+	return an, nil
 }
 
 // Err returns an error of kind InvalidWorkflow if the program cannot be used; otherwise nil.
@@ -300,17 +305,18 @@ type Discovery struct {
 }
 
 // Workflows discovers the workflows of the project around the working folder, and the user's skills.
-func (a *App) Workflows(_ context.Context, as Reading) (*Discovery, error) {
+func (a *App) Workflows(ctx context.Context, as Reading) (*Discovery, error) {
 	space, err := a.space()
 	if err != nil {
 		return nil, err
 	}
 	defer space.Close()
-	return (&resolver{space: space, reading: as}).discover()
+	return (&resolver{ctx: ctx, space: space, reading: as}).discover()
 }
 
-// resolver finds workflows in one state of the files.
+// resolver finds workflows in one state of the files, for one request.
 type resolver struct {
+	ctx     context.Context
 	space   *project.Workspace
 	reading Reading
 }
@@ -321,9 +327,12 @@ func (r *resolver) discover() (*Discovery, error) {
 		return nil, err
 	}
 	found := &Discovery{Root: r.space.Display(here.Root), Workflows: []Workflow{}, Skipped: []project.Skipped{}}
-	r.below(found, here, here.Root, func(p *project.Project, an *Analysis) {
+	err = r.below(found, here, here.Root, func(p *project.Project, an *Analysis) {
 		found.Workflows = append(found.Workflows, describe(p, an))
 	})
+	if err != nil {
+		return nil, err
+	}
 	skills, skipped := here.Skills()
 	found.Skipped = append(found.Skipped, skipped...)
 	for _, s := range skills {
@@ -335,18 +344,24 @@ func (r *resolver) discover() (*Discovery, error) {
 			found.skip(s.Path, err)
 			continue
 		}
-		w := describe(p, AnalyzeFile(p, f, r.reading))
+		an, err := AnalyzeFile(r.ctx, p, f, r.reading)
+		if err != nil {
+			return nil, err
+		}
+		w := describe(p, an)
 		w.Scope, w.ShadowedBy = s.Scope, s.ShadowedBy
 		found.Workflows = append(found.Workflows, w)
 	}
-	r.outside(found)
+	if err := r.outside(found); err != nil {
+		return nil, err
+	}
 	slices.SortStableFunc(found.Workflows, func(x, y Workflow) int { return strings.Compare(x.Name, y.Name) })
 	return found, nil
 }
 
 // outside adds the workflows of the user's own folders, and those that the environment names, which come before the
 // project's.
-func (r *resolver) outside(found *Discovery) {
+func (r *resolver) outside(found *Discovery) error {
 	known := map[string]bool{}
 	by := map[string]string{} // path of the workflow that has a name
 	for _, w := range found.Workflows {
@@ -365,7 +380,11 @@ func (r *resolver) outside(found *Discovery) {
 			continue
 		}
 		known[f.Abs] = true
-		w := describe(p, AnalyzeFile(p, f, r.reading))
+		an, err := AnalyzeFile(r.ctx, p, f, r.reading)
+		if err != nil {
+			return err
+		}
+		w := describe(p, an)
 		w.Scope = project.OfUser
 		name := fileName(w.Path)
 		switch {
@@ -383,26 +402,32 @@ func (r *resolver) outside(found *Discovery) {
 		}
 		found.Workflows = append(found.Workflows, w)
 	}
+	return nil
 }
 
 // below analyzes the workflows of one folder, several at once. It visits the results in the order of their paths, and
-// records what was skipped.
+// records what was skipped. The only error is that of a context that is done.
 func (r *resolver) below(
 	found *Discovery, p *project.Project, dir string, visit func(*project.Project, *Analysis),
-) {
+) error {
 	type pending struct {
 		project  *project.Project
-		analysis chan *Analysis
+		analysis chan *Analysis // nil if it was canceled
 	}
 	var queue []pending // bounded, so that not every program is in memory at once
 	next := func() {
-		visit(queue[0].project, <-queue[0].analysis)
+		if an := <-queue[0].analysis; an != nil && r.ctx.Err() == nil {
+			visit(queue[0].project, an)
+		}
 		queue = queue[1:]
 	}
 	formats := registry.Formats()
 	paths, skipped := p.Candidates(dir)
 	found.Skipped = append(found.Skipped, skipped...)
 	for _, candidate := range paths {
+		if r.ctx.Err() != nil {
+			break
+		}
 		home, f, err := r.space.File(candidate)
 		if err != nil {
 			found.skip(candidate, err)
@@ -415,12 +440,16 @@ func (r *resolver) below(
 			next()
 		}
 		one := pending{home, make(chan *Analysis, 1)}
-		go func() { one.analysis <- AnalyzeFile(home, f, r.reading) }()
+		go func() {
+			an, _ := AnalyzeFile(r.ctx, home, f, r.reading) // the error is that of the context
+			one.analysis <- an
+		}()
 		queue = append(queue, one)
 	}
-	for len(queue) > 0 {
+	for len(queue) > 0 { // also if it was canceled: they use the workspace
 		next()
 	}
+	return r.ctx.Err()
 }
 
 func (d *Discovery) skip(path string, err error) {
@@ -518,7 +547,7 @@ func (r *resolver) read(path string) (*Analysis, error) {
 	if err != nil {
 		return nil, err
 	}
-	return AnalyzeFile(p, f, r.reading), nil
+	return AnalyzeFile(r.ctx, p, f, r.reading)
 }
 
 func (r *resolver) resolveFolder(dir string) (*Analysis, error) {
@@ -527,9 +556,12 @@ func (r *resolver) resolveFolder(dir string) (*Analysis, error) {
 		return nil, err
 	}
 	var workflows []Workflow
-	r.below(&Discovery{}, p, dir, func(p *project.Project, an *Analysis) {
+	err = r.below(&Discovery{}, p, dir, func(p *project.Project, an *Analysis) {
 		workflows = append(workflows, describe(p, an))
 	})
+	if err != nil {
+		return nil, err
+	}
 	switch len(workflows) {
 	case 0:
 		if !looksLikePath(dir) {
@@ -626,17 +658,17 @@ type ValidateRequest struct {
 
 // Validate checks workflows and configurations. A folder means every workflow in it. With several paths, one that
 // cannot be read is in Validation.Skipped.
-func (a *App) Validate(_ context.Context, req ValidateRequest) (*Validation, error) {
+func (a *App) Validate(ctx context.Context, req ValidateRequest) (*Validation, error) {
 	space, err := a.space()
 	if err != nil {
 		return nil, err
 	}
 	defer space.Close()
-	r := &resolver{space: space, reading: req.Reading}
+	r := &resolver{ctx: ctx, space: space, reading: req.Reading}
 	v := &Validation{Files: source.Set{}, seen: map[string]bool{}}
 	for _, path := range req.Paths {
 		err := v.add(r, &req, path)
-		if err != nil && (len(req.Paths) == 1 || errors.Is(err, errNoName)) {
+		if err != nil && (len(req.Paths) == 1 || errors.Is(err, errNoName) || ctx.Err() != nil) {
 			return nil, err
 		}
 		if err != nil {
@@ -659,7 +691,11 @@ func (v *Validation) add(r *resolver, req *ValidateRequest, path string) error {
 		if err != nil {
 			return err
 		}
-		v.include(AnalyzeFile(p, f, r.reading))
+		an, err := AnalyzeFile(r.ctx, p, f, r.reading)
+		if err != nil {
+			return err
+		}
+		v.include(an)
 		return nil
 	case r.space.IsDir(path):
 		return v.addFolder(r, path)
@@ -681,10 +717,13 @@ func (v *Validation) addFolder(r *resolver, dir string) error {
 	}
 	var found Discovery
 	anything := false
-	r.below(&found, p, dir, func(_ *project.Project, an *Analysis) {
+	err = r.below(&found, p, dir, func(_ *project.Project, an *Analysis) {
 		anything = true
 		v.include(an)
 	})
+	if err != nil {
+		return err
+	}
 	v.Skipped = append(v.Skipped, found.Skipped...)
 	for _, name := range []string{config.FileName, config.MCPFileName} {
 		if own := filepath.Join(dir, name); r.space.Exists(own) {
@@ -727,9 +766,12 @@ func (v *Validation) checkTriggers(r *resolver, f *source.File) error {
 		return err
 	}
 	var names []string
-	r.below(&Discovery{}, p, dir, func(_ *project.Project, an *Analysis) {
+	err = r.below(&Discovery{}, p, dir, func(_ *project.Project, an *Analysis) {
 		names = append(names, an.Name())
 	})
+	if err != nil {
+		return err
+	}
 	for _, t := range c.Triggers {
 		if slices.Contains(names, t.Name.Value) {
 			continue

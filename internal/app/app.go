@@ -285,7 +285,7 @@ func (a *App) runs(ctx context.Context) (*environment, error) {
 	defer space.Close()
 	if !a.hasStore(space, root) {
 		e := fail(NotFound, NoRuns, "there are no runs in %s", folderName(space, root))
-		e.Names = a.otherRuns(root)
+		e.Names = a.otherRuns(ctx, root)
 		if exists(filepath.Join(root, storageFolder, registry.MigratedFile)) {
 			e = e.advise("They were moved to a database. Set \"store\" in espalier.yaml, or %s, to its URL.",
 				registry.StoreVariable)

@@ -29,11 +29,12 @@ import (
 //go:embed creator
 var creator embed.FS
 
+// AgentInput is the input of Agentfile workflows whose trigger declares no other name.
+const AgentInput = "AGENT_INPUT"
+
 const (
 	creatorName = "workflow-creator"
-	// agentInput is the input of Agentfile workflows whose trigger declares no other name.
-	agentInput = "AGENT_INPUT"
-	repairName = "workflow-repair"
+	repairName  = "workflow-repair"
 	// maxRepairs is how often a model may repair what it has generated.
 	maxRepairs = 2
 )
@@ -84,7 +85,7 @@ func (a *App) Generate(ctx context.Context, req GenerateRequest) (*Generation, [
 	}
 	g := &Generation{
 		Name: req.Name, app: a, by: req.By, request: req.Request, id: NewRunID(),
-		inputs: cmp.Or(OnlyText(compiled.Program), agentInput),
+		inputs: cmp.Or(OnlyText(compiled.Program), AgentInput),
 	}
 	p := &Prepared{Workflow: compiled, Root: root, Options: req.Options}
 	if req.Script != nil {
@@ -299,7 +300,7 @@ func (g *Generation) createFolder(root string) error {
 // input returns the input of a generator, under the name that its trigger declares.
 func (g *Generation) input(name, text string) json.RawMessage {
 	raw, err := json.Marshal(map[string]string{
-		agentInput: text, name: text, "workflow_name": g.Name, "run_id": g.run,
+		AgentInput: text, name: text, "workflow_name": g.Name, "run_id": g.run,
 	})
 	if err != nil {
 		panic(err) // strings always encode
@@ -454,7 +455,7 @@ func (g *Generation) repair(id journal.RunID) (*GenerationRun, error) {
 	}
 	return &GenerationRun{ID: id, Start: func(ctx context.Context) error {
 		def := generatorDefinition(compiled)
-		err := g.env.Engine.Start(ctx, id, def, g.input(agentInput, b.String()), g.options.Encode(), g.by)
+		err := g.env.Engine.Start(ctx, id, def, g.input(AgentInput, b.String()), g.options.Encode(), g.by)
 		return g.env.runError(id, err)
 	}}, nil
 }

@@ -338,7 +338,7 @@ func (a *App) find(ctx context.Context, name string) (*environment, *Run, error)
 		return nil, nil, fail(InvalidRequest, NoRunName, "a run is named by its id, or the beginning of it")
 	case len(found) == 0:
 		e := fail(NotFound, NoRun, "there is no run %q", name)
-		e.Name, e.Names = name, a.otherRuns(rt.root)
+		e.Name, e.Names = name, a.otherRuns(ctx, rt.root)
 		return nil, nil, e
 	case len(found) > 1:
 		e := fail(InvalidRequest, AmbiguousRun, "%q matches several runs", name)
@@ -358,13 +358,13 @@ func (a *App) RootRun(ctx context.Context, r *Run) (*Run, error) {
 }
 
 // otherRuns returns the projects within this one that have runs of their own, which are known only there.
-func (a *App) otherRuns(root string) []string {
+func (a *App) otherRuns(ctx context.Context, root string) []string {
 	space, err := a.space()
 	if err != nil {
 		return nil
 	}
 	defer space.Close()
-	found, err := (&resolver{space: space}).discover()
+	found, err := (&resolver{ctx: ctx, space: space}).discover()
 	if err != nil {
 		return nil
 	}

@@ -116,7 +116,7 @@ func (a *App) declaredTriggers(
 		return nil, err
 	}
 	defer space.Close()
-	found, err := (&resolver{space: space, reading: Reading{Run: true}}).discover()
+	found, err := (&resolver{ctx: ctx, space: space, reading: Reading{Run: true}}).discover()
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -33,7 +34,7 @@ type Review struct {
 }
 
 // Review collects what there is to approve in the project of a folder.
-func (a *App) Review(dir string, as Reading) (*Review, error) {
+func (a *App) Review(ctx context.Context, dir string, as Reading) (*Review, error) {
 	space, err := a.space()
 	if err != nil {
 		return nil, err
@@ -64,8 +65,8 @@ func (a *App) Review(dir string, as Reading) (*Review, error) {
 			}
 		}
 	}
-	resolver := &resolver{space: space, reading: as}
-	resolver.below(&Discovery{}, p, p.Root, func(home *project.Project, an *Analysis) {
+	resolver := &resolver{ctx: ctx, space: space, reading: as}
+	err = resolver.below(&Discovery{}, p, p.Root, func(home *project.Project, an *Analysis) {
 		if home.Root != p.Root || an.Program == nil || an.Diagnostics.Errors() {
 			return
 		}
@@ -89,6 +90,9 @@ func (a *App) Review(dir string, as Reading) (*Review, error) {
 			}
 		}
 	})
+	if err != nil {
+		return nil, err
+	}
 	r.State = registry.ForeignStorage(filepath.Join(p.Root, storageFolder), trust.Open(a.o.Getenv))
 	r.Approved = !r.State && a.approved(p.Root, r.Files...)
 	return r, nil

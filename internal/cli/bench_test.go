@@ -26,7 +26,10 @@ func BenchmarkValidate(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		an := app.AnalyzeFile(p, source.NewFile("flow.md", string(raw)), app.Reading{})
+		an, err := app.AnalyzeFile(b.Context(), p, source.NewFile("flow.md", string(raw)), app.Reading{})
+		if err != nil {
+			b.Fatal(err)
+		}
 		if an.Diagnostics.Errors() {
 			b.Fatal(an.Diagnostics)
 		}

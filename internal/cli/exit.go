@@ -416,7 +416,7 @@ func takes(least, most int, what string) cobra.PositionalArgs {
 	}
 }
 
-const listsWorkflows = `"espalier list" shows the workflows that there are.`
+const listsWorkflows = `"espalier list" shows all workflows.`
 
 // takesRun and takesWorkflow check the number of arguments, the first of which
 // is a run or a workflow, and say where those are listed.

@@ -125,8 +125,8 @@ var otherWords = map[string]string{
 	"jobs":    `"espalier runs --open" lists the runs that are not over.`,
 	"kill":    `"espalier cancel RUN" ends a run, "espalier pause RUN" stops it so that it can be resumed.`,
 	"lint":    `"espalier validate" checks workflows.`,
-	"log":     `"espalier transcript RUN --follow" prints what a run does.`,
-	"logs":    `"espalier transcript RUN --follow" prints what a run does.`,
+	"log":     `"espalier transcript RUN --pretty --follow" prints what a run does.`,
+	"logs":    `"espalier transcript RUN --pretty --follow" prints what a run does.`,
 	"ls":      `"espalier list" lists the workflows, "espalier runs" the runs.`,
 	"ps":      `"espalier runs --open" lists the runs that are not over.`,
 	"replay": `"espalier run WORKFLOW --script FILE" plays replies from a file, ` +
@@ -138,7 +138,7 @@ var otherWords = map[string]string{
 	"simulate": `"espalier run WORKFLOW --simulate" runs a workflow with simulated replies.`,
 	"start":    `"espalier run WORKFLOW" starts a run. With --detach, the run is left to "espalier work" or "espalier serve".`,
 	"stop":     `"espalier pause RUN" stops a run so that it can be resumed, "espalier cancel RUN" ends it.`,
-	"tail":     `"espalier transcript RUN --follow" prints what a run does.`,
+	"tail":     `"espalier transcript RUN --pretty --follow" prints what a run does.`,
 	"test":     `"espalier run WORKFLOW --script FILE" runs a workflow with replies from a file, --simulate with simulated ones.`,
 	"ui":       `"espalier serve" shows workflows and runs in the browser.`,
 	"uninstall": `Delete the program. The section "Where data is stored" of docs/configuration.md lists the rest. ` +
@@ -146,6 +146,6 @@ var otherWords = map[string]string{
 	"update":  upgradeHint,
 	"upgrade": upgradeHint,
 	"verify":  `"espalier audit verify RUN" verifies the record of a run, "espalier validate" checks workflows.`,
-	"watch":   `"espalier transcript RUN --follow" prints what a run does.`,
+	"watch":   `"espalier transcript RUN --pretty --follow" prints what a run does.`,
 	"web":     `"espalier serve" shows workflows and runs in the browser.`,
 }

@@ -30,7 +30,10 @@ func broken(t *testing.T, space *project.Workspace, path, text string) *app.Anal
 	if err != nil {
 		t.Fatal(err)
 	}
-	an := app.AnalyzeFile(p, f, app.Reading{})
+	an, err := app.AnalyzeFile(t.Context(), p, f, app.Reading{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	checkSpans(t, an.Diagnostics, an.Files)
 	return an
 }

@@ -182,7 +182,10 @@ func validateExample(t *testing.T, files []explain.File, as app.Reading) (diag.L
 	if err != nil {
 		t.Fatal(err)
 	}
-	an := app.AnalyzeFile(p, f, as)
+	an, err := app.AnalyzeFile(t.Context(), p, f, as)
+	if err != nil {
+		t.Fatal(err)
+	}
 	switch {
 	case app.IsConfig(f.Path):
 		an = app.AnalyzeConfig(f)
@@ -209,7 +212,11 @@ func analyseScript(t *testing.T, space *project.Workspace, f *source.File, besid
 		if err != nil {
 			t.Fatal(err)
 		}
-		program := app.AnalyzeFile(p, flow, app.Reading{}).Program
+		workflow, err := app.AnalyzeFile(t.Context(), p, flow, app.Reading{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		program := workflow.Program
 		var known registry.ScriptFacts
 		known.Tools, known.OtherTools = registry.ToolNames(program)
 		an.Diagnostics = append(an.Diagnostics, script.Check(program, known)...)

@@ -150,7 +150,8 @@ func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
 	completeWords(cmd, "durability", durabilities)
 	flags.StringVar(&f.runID, "run-id", "", "the id of the new run: a UUID")
 	flags.Float64Var(&f.maxCost, "max-cost", 0, "stop the run before it costs more than this many `DOLLARS`")
-	flags.DurationVar(&f.timeout, "timeout", 0, "stop the run after this `DURATION` of active time, such as 90s or 2h")
+	flags.DurationVar(&f.timeout, "timeout", 0,
+		"stop the run after this `DURATION` of active time, such as 90s or 2h; waiting for people does not count")
 	flags.BoolVar(&a.wait, "wait", false, "at a gate, wait for a decision from elsewhere, until the run has finished")
 	flags.BoolVar(&a.autoApprove, "auto-approve", false, "approve every gate of a run in which nothing is real")
 	exclusive(cmd, "detach", "wait")
@@ -194,10 +195,10 @@ func (a *invocation) validateRun(f *runFlags) error {
 			"--auto-approve is for simulated runs, and this run calls real models or tools")
 	}
 	if f.changed("max-cost") && f.maxCost <= 0 {
-		return usage("Write dollars, as in --max-cost 0.50.", "--max-cost has to be greater than 0")
+		return usage("Write dollars, as in --max-cost 0.50.", "--max-cost must be greater than 0")
 	}
 	if f.changed("timeout") && f.timeout < time.Second {
-		return usage("Write a duration, as in --timeout 90s.", "--timeout has to be at least one second")
+		return usage("Write a duration, as in --timeout 90s.", "--timeout must be at least one second")
 	}
 	if !slices.Contains(durabilities, f.durability) {
 		return usage(diag.DidYouMean(f.durability, durabilities), "there is no durability %q", f.durability)
@@ -351,6 +352,9 @@ func (a *invocation) field(text string) (app.Field, error) {
 	name, value, ok := strings.Cut(text, "=")
 	if !ok {
 		return app.Field{Text: text, Literal: true}, nil
+	}
+	if name == "" {
+		return app.Field{}, usage("Write --input NAME=VALUE.", "--input %q has no name before the \"=\"", text)
 	}
 	path, isFile := strings.CutPrefix(value, "@")
 	if !isFile {

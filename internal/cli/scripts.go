@@ -72,8 +72,8 @@ func (a *invocation) runCLIScript(p *app.Prepared, dry bool) error {
 				name, mostVariable>>10)
 		}
 		more = append(more, name+"="+text)
-		if _, there := fields["AGENT_INPUT"]; !there && name == app.OnlyText(an.Program) {
-			more = append(more, "AGENT_INPUT="+text)
+		if _, there := fields[app.AgentInput]; !there && name == app.OnlyText(an.Program) {
+			more = append(more, app.AgentInput+"="+text)
 		}
 	}
 	a.note("Runs %s: bash %s", shown, filepath.ToSlash(cliScript))

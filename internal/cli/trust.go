@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -60,7 +61,7 @@ itself.`,
 }
 
 func (a *invocation) approve(dir string, yes bool) error {
-	r, err := a.app().Review(dir, a.reading)
+	r, err := a.app().Review(context.Background(), dir, a.reading)
 	if err != nil {
 		return err
 	}

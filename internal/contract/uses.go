@@ -217,8 +217,7 @@ func mentioned(p *ir.Program, path string) bool {
 	}
 	name := path[strings.LastIndexByte(path, '.')+1:]
 	mentions := func(e *expr.Expr) bool {
-		return len(e.Names) > 0 || e.Dialect == expr.AIFlow || e.Dialect == expr.AIFlowReference ||
-			strings.Contains(e.Text, name)
+		return len(e.Names) > 0 || e.Dialect.MatchesValues() || strings.Contains(e.Text, name)
 	}
 	part := func(r ir.Ref) bool {
 		rest, ok := below(r.Path, path)
@@ -621,10 +620,9 @@ func titled(s *ir.Step) string {
 	return fmt.Sprintf("%q", s.Title())
 }
 
-// condition collects what an expression does with the variable. The reference program of AIFLOW accepts every reply,
-// and its conditions convert the values.
+// condition collects what an expression does with the variable.
 func (t *tracer) condition(e *expr.Expr, decides effect) {
-	if e == nil || e.Dialect == expr.AIFlowReference {
+	if e == nil || e.Dialect.ConvertsValues() { // then every reply is accepted
 		return
 	}
 	for _, u := range e.Uses() {
@@ -636,12 +634,12 @@ func (t *tracer) condition(e *expr.Expr, decides effect) {
 			at: place(rest), value: u.Value, loose: u.Loose, guarded: u.Guarded, negated: u.Negated, above: u.Above,
 			path: u.Path.String(), written: strings.Join(u.Path.Written, "."), span: u.Path.Span, effect: decides,
 			over: u.Strictly, whole: u.Whole, list: u.List, search: u.Search, exactly: u.Exactly,
-			alternative: u.Alternative, optional: e.Dialect == expr.AIFlow,
+			alternative: u.Alternative, optional: e.Dialect.MissingIsExpected(),
 		}
 		if u.Compound {
 			one.condition = strings.Join(strings.Fields(e.Text), " ")
 		}
-		if !u.Guarded && e.Dialect == expr.AWF { // an index beyond the end is an error there
+		if !u.Guarded && e.Dialect.MissingItemFails() {
 			one.least = leastItems(rest)
 		}
 		if one.span.IsZero() {

@@ -54,6 +54,19 @@ func (d Dialect) MissingIsFalse() bool { return d == AWF || d == AWFLenient }
 // nevertheless, for the records.
 func (d Dialect) ErrorIsFalse() bool { return d == AWFLenient }
 
+// MatchesValues reports whether an expression may compare a variable that it does not name: a condition can consist of
+// the value alone.
+func (d Dialect) MatchesValues() bool { return d == AIFlow || d == AIFlowReference }
+
+// ConvertsValues reports whether conditions convert every value instead of expecting a type.
+func (d Dialect) ConvertsValues() bool { return d == AIFlowReference }
+
+// MissingIsExpected reports whether replies often lack what a condition reads, so that nothing follows from it.
+func (d Dialect) MissingIsExpected() bool { return d == AIFlow }
+
+// MissingItemFails reports whether an index beyond the end of a list is an error.
+func (d Dialect) MissingItemFails() bool { return d == AWF }
+
 // ParseWithin is like Parse and ParseValue, which are the same for the dialects of AWF, for a text that the file
 // contains with quotes, escapes or folding. within returns the span of a part of the text.
 func ParseWithin(d Dialect, text string, at source.Span, within func(start, end int) source.Span) (*Expr, diag.List) {

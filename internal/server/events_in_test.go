@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -452,7 +453,7 @@ func TestUnsignedWebhookNeedsApproval(t *testing.T) {
 	if a := p.hook("open", body); a.Status != 424 {
 		t.Errorf("before the approval: %+v", a)
 	}
-	review, err := p.app.Review(p.dir, app.Reading{})
+	review, err := p.app.Review(context.Background(), p.dir, app.Reading{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -307,9 +307,9 @@ func (n *Notice) stepLost() string {
 		return "interrupted; outcome unknown"
 	}
 	if n.Tokens == 0 {
-		return "interrupted; running again"
+		return "interrupted; to be repeated"
 	}
-	return "interrupted; running again: a model call got no reply and is charged up to " +
+	return "interrupted; to be repeated: a model call got no reply and is charged up to " +
 		used(n.Tokens, n.MicroDollars)
 }
 
