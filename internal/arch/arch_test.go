@@ -533,7 +533,8 @@ func TestNoFormatNamesRightOfTheProgram(t *testing.T) {
 				return err
 			}
 			rel = filepath.ToSlash(rel)
-			if slices.Contains(exporters, path.Dir(rel)) || slices.Contains(exporters, rel) || rel == templates || slices.Contains(namingFiles, rel) ||
+			if slices.Contains(exporters, path.Dir(rel)) || slices.Contains(exporters, rel) || rel == templates ||
+				slices.Contains(namingFiles, rel) ||
 				strings.HasSuffix(path.Dir(rel), "test") { // Only tests import suites.
 				return nil
 			}

@@ -79,8 +79,9 @@ func (c *Core) NewTask(
 		Run: run, Root: s.Run, Key: t.Key(), Attempt: t.Attempt + s.Repeats(t.Frame), Rerun: t.Rerun,
 		Visit:    max(t.Visit-1, 0),
 		Workflow: p.ProgramOf(t.Frame), Step: stepOf, Task: stepOf.Task(), History: history,
-		Host: step.Host{Kinds: c.Kind}, Iteration: s.Iteration(t.Frame), Sources: def.Definition.Sources,
-		CapsMoney: def.capsMoney, Reads: make([]step.Read, 0, len(stepOf.Reads)), Sampling: new(sync.Mutex),
+		Host: step.Host{Kinds: c.Kind, Sampling: new(sync.Mutex)}, Iteration: s.Iteration(t.Frame),
+		Sources: def.Definition.Sources,
+		CapsMoney: def.capsMoney, Reads: make([]step.Read, 0, len(stepOf.Reads)),
 	}
 	if stepOf.AuditFile != "" {
 		job.Audits = def.Definition.Program.Audits()

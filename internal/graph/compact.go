@@ -249,8 +249,8 @@ func dataState(state string) string {
 	return cmp.Or(state, "pending")
 }
 
-// stateWord returns the word for a data-state.
-func stateWord(state string) string {
+// StateWord returns the word for the state of a step.
+func StateWord(state string) string {
 	words := map[string]string{
 		"pending": "Not reached", stateRunning: "Running", stateWaiting: "Waiting", stateUnknown: "Outcome unknown",
 		string(journal.OutcomeOK): "Finished", string(journal.OutcomeEnd): "Finished",
@@ -324,7 +324,7 @@ func (c *Compact) title(id string) string {
 		return strings.Join(parts, ", ")
 	}
 	p := c.tracker.shown[id]
-	parts = append(parts, stateWord(dataState(p.State)))
+	parts = append(parts, StateWord(dataState(p.State)))
 	if text := countText(p.Items); text != "" {
 		parts = append(parts, text)
 	}

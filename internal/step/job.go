@@ -91,10 +91,6 @@ type Job struct {
 	Host `json:"-"`
 
 	calls int // of Do so far
-
-	// Sampling is held while a tool waits for a reply of the model, because a task reserves one amount at a time. Nil
-	// is for tasks that call one tool at a time.
-	Sampling *sync.Mutex `json:"-"`
 }
 
 // Host is what a task can use of the process and the machine that it runs on. Engines, tests and previews set
@@ -102,6 +98,9 @@ type Job struct {
 type Host struct {
 	Log   Log
 	Model provider.Model
+	// Sampling is held while a tool waits for a reply of the model, because a task reserves one amount at a time. Nil
+	// is for tasks that call one tool at a time.
+	Sampling *sync.Mutex
 	// Calls lets calls finish after the task was stopped. Nil never interrupts the task.
 	Calls *Calls
 	// Price returns the price of a model by the name that the agent gives it;

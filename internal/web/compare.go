@@ -178,10 +178,10 @@ func (p *comparePage) paths() {
 		a, b := find(p.A.story, path), find(p.B.story, path)
 		row := pathRow{Step: visible(path), Title: visible(titles[path]), OnlyA: b == nil, OnlyB: a == nil}
 		if a != nil {
-			row.A, row.TookA = stateView{a.State, words[a.State]}, report.Duration(a.length())
+			row.A, row.TookA = stateView{a.State, word(a.State)}, report.Duration(a.length())
 		}
 		if b != nil {
-			row.B, row.TookB = stateView{b.State, words[b.State]}, report.Duration(b.length())
+			row.B, row.TookB = stateView{b.State, word(b.State)}, report.Duration(b.length())
 		}
 		row.Differs = a == nil || b == nil || a.State != b.State
 		p.Path = append(p.Path, row)

@@ -70,7 +70,7 @@ func (p *panel) list(s *story, from int) {
 				return
 			}
 			p.Inside = append(p.Inside, lane{
-				Step: v.Path, Visit: v.Visit, Label: visible(v.Place), State: stateView{v.State, words[v.State]},
+				Step: v.Path, Visit: v.Visit, Label: visible(v.Place), State: stateView{v.State, word(v.State)},
 				Took: report.Duration(v.length()),
 			})
 		}

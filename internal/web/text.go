@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"net/url"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/graph"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/report"
@@ -36,7 +38,7 @@ func (h *Handler) functions() template.FuncMap {
 		"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"took":  report.Duration,
 		"state": func(r api.Run) stateView { return stateOf(r.State, r.Outcome) },
-		"st":    func(state string) stateView { return stateView{state, words[state]} },
+		"st":    func(state string) stateView { return stateView{state, word(state)} },
 		"who":   whoMayDecide,
 		"person": func(a api.Approved) string {
 			return visible(app.DescribeActor(journal.Actor{User: a.User, As: a.As}, "", ""))
@@ -99,21 +101,22 @@ func number(v any) string {
 // stateView is a state with its word. The state selects the icon and the color.
 type stateView struct{ State, Word string }
 
-// words are the words for the states of runs and steps.
+// words are the words for the states of runs. Those of steps are graph.StateWord.
 var words = map[string]string{
 	string(api.Queued): "Queued", string(api.Running): "Running", string(api.Waiting): "Waiting",
 	string(api.Sleeping): "Sleeping", string(api.Paused): "Paused", string(api.Interrupted): "Interrupted",
-	string(api.Budget): "Budget reached", string(api.Unknown): "Outcome unknown", "pending": "Not reached",
-	"ok": "Finished", "end": "Finished", "failed": "Failed", "rejected": "Rejected", "cancelled": "Canceled",
-	"skipped": "Skipped",
+	string(api.Budget): "Budget reached", string(api.Unknown): "Outcome unknown",
 }
+
+// word returns the word for the state of a run or step.
+func word(state string) string { return cmp.Or(words[state], graph.StateWord(state)) }
 
 func stateOf(state api.State, outcome string) stateView {
 	s := string(state)
 	if state == api.Finished {
 		s = outcome
 	}
-	return stateView{s, words[s]}
+	return stateView{s, word(s)}
 }
 
 // iconOf returns the static file of the icon that shows the state of a run in the tab of a browser.

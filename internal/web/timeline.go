@@ -42,7 +42,7 @@ func (s *story) filters() (out []stateCount, all int) {
 	}
 	for _, state := range filtered {
 		if n := counts[state]; n > 0 {
-			out = append(out, stateCount{stateView{state, words[state]}, n})
+			out = append(out, stateCount{stateView{state, word(state)}, n})
 		}
 	}
 	if len(out) < 2 {
@@ -141,7 +141,7 @@ func (s *story) timeline(now time.Time, chosen *stepView, show string, from int)
 			continue
 		}
 		l := lane{
-			Step: v.Path, Label: visible(v.Place), State: stateView{v.State, words[v.State]}, Sub: v.Depth > 0,
+			Step: v.Path, Label: visible(v.Place), State: stateView{v.State, word(v.State)}, Sub: v.Depth > 0,
 			Current: v == chosen, Took: report.Duration(over.Sub(v.Started)), Show: show,
 		}
 		if v.Ended.IsZero() && s.ended.IsZero() {

@@ -97,7 +97,7 @@ func (d declared) Call(ctx context.Context, call tool.Call) (tool.Result, error)
 	}
 	switch {
 	case answer.Status == http.StatusTooManyRequests:
-		return tool.Result{}, &tool.Error{Class: "RATE_LIMIT", Message: failure(answer, body)}
+		return tool.Result{}, &tool.Error{Class: journal.ClassRateLimit, Message: failure(answer, body)}
 	case answer.Status >= http.StatusInternalServerError:
 		return tool.Result{}, &tool.Error{Class: journal.ClassAPI, Message: failure(answer, body)}
 	case answer.Status >= http.StatusBadRequest:
