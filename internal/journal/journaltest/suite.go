@@ -284,13 +284,13 @@ func beginsOnce(t *testing.T, s *group) {
 func malformed(t *testing.T, s *group) {
 	Append(t, s, Start("a", "me"))
 	tests := map[string]journal.Batch{
-		"no run":                   Start("", "me"),
-		"a hole":                   {Run: "a", Fence: 1, After: 1, Events: Steps("a", 1, 2, 1).Events},
-		"no RunStarted":            Steps("b", 1, 0, 2),
-		"no events at the start":   {Run: "b", Fence: 1},
-		"another first fence":      {Run: "b", Fence: 2, Events: Start("b", "me").Events},
-		"a child of somebody else": {Run: "a", Fence: 1, After: 1, Children: []journal.Entry{{ID: "c", Root: "b"}}},
-		"a run that is its child":  {Run: "a", Fence: 1, After: 1, Children: []journal.Entry{{ID: "a", Root: "a"}}},
+		"no run":                  Start("", "me"),
+		"a hole":                  {Run: "a", Fence: 1, After: 1, Events: Steps("a", 1, 2, 1).Events},
+		"no RunStarted":           Steps("b", 1, 0, 2),
+		"no events at the start":  {Run: "b", Fence: 1},
+		"another first fence":     {Run: "b", Fence: 2, Events: Start("b", "me").Events},
+		"a child of another run":  {Run: "a", Fence: 1, After: 1, Children: []journal.Entry{{ID: "c", Root: "b"}}},
+		"a run that is its child": {Run: "a", Fence: 1, After: 1, Children: []journal.Entry{{ID: "a", Root: "a"}}},
 		"JSON that is none": {Run: "a", Fence: 1, After: 1, Events: []journal.Event{{
 			Seq: 2, Fact: journal.TaskNoted{Data: []byte("{")},
 		}}},
