@@ -191,8 +191,9 @@ was changed, or if the project has the run already, nothing is added. The store
 of either project can be a file or PostgreSQL.
 
 Verification does not detect an archive that was forged as a whole. Compare the
-hash that is printed with the one that the export has printed. An imported run can be read and verified;
-no run continues from it, because its commands have no consent on this machine.`,
+hash that is printed with the one that the export has printed. An imported run
+can be read and verified; no run continues from it, because its commands have no
+consent on this machine.`,
 		Example: "  espalier runs import review.zip",
 		Args:    takes(1, 1, "one file"),
 		RunE: func(_ *cobra.Command, args []string) error {
