@@ -372,8 +372,8 @@ func claiming(t *testing.T, s *group) {
 	}
 }
 
-// Temporal drives its runs without a process that is alive. Workers append to them
-// without a claim.
+// keepingTemporalRuns tests that workers append to runs of Temporal without a claim: no live process
+// owns these runs.
 func keepingTemporalRuns(t *testing.T, s *group) {
 	ctx := t.Context()
 	Append(t, s, Start("a", journal.Temporal))
@@ -504,8 +504,8 @@ func inboxTaken(t *testing.T, s *group) {
 	wantError(t, err, journal.ErrUnknownRun)
 }
 
-// Every part of a batch is undone when a late part is refused, and the batches
-// beside it are not.
+// refusedLeavesNothing tests that every part of a batch is undone when a late part is refused, and
+// that the batches beside it are not.
 func refusedLeavesNothing(t *testing.T, s *group) {
 	Append(t, s, Start("a", "me"))
 	Append(t, s, Start("b", "me"))
@@ -1121,7 +1121,8 @@ func pipelined(t *testing.T, s *group) {
 	}
 }
 
-// The engine calls Append while it holds the lock that done will take.
+// doneElsewhere tests that done runs on another goroutine: the engine calls Append while it holds
+// the lock that done takes.
 func doneElsewhere(t *testing.T, s *group) {
 	var lock sync.Mutex
 	finished := make(chan struct{})
