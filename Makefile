@@ -115,7 +115,7 @@ test-engines: ## compare SQLite, PostgreSQL and Temporal: the same runs with the
 		./internal/format/formattest -v | grep -v '^ *\(===\|---\)'"
 
 # One minute, once the server is in the cache.
-SHORT_TEMPORAL = TestChain|TestLongRun|TestReplay|TestLarge|TestStarved|TestLaterVersionsTake|TestPayloads|TestRunsAreFound|TestStored|TestLostWorkflowRepeats|Append
+SHORT_TEMPORAL = TestChain|TestLongRun|TestReplay|TestLarge|TestBranchesWaiting|TestLaterVersionsTake|TestPayloads|TestRunsAreFound|TestStored|TestLostWorkflowRepeats|Append
 
 test-temporal-short: ## the most important of these tests, in a minute; installs the server
 	$(GO) test -tags temporal -count=1 -timeout 30m -run '$(SHORT_TEMPORAL)' ./internal/engine/temporal

@@ -476,9 +476,10 @@ type Message interface {
 	input(by journal.Actor) plan.Input
 }
 
-// Approve, Reject and Resolve decide a gate. An empty Step means the only gate that is open. With a Digest, the
-// decision is refused if the gate no longer shows what had that digest.
+// These decide a gate. An empty Step means the only gate that is open. With a Digest, the decision is refused if the
+// gate no longer shows what had that digest.
 type (
+	// Approve approves a gate.
 	Approve struct {
 		Step, Note, Digest string
 		// Roles are the approver roles that a server has established for who decides.
@@ -488,6 +489,7 @@ type (
 		// Automated reports that no person decides, as with --auto-approve.
 		Automated bool
 	}
+	// Reject rejects a gate.
 	Reject struct {
 		Step, Note, Digest string
 		Roles              []string // as in Approve

@@ -286,7 +286,7 @@ func (e *estimator) compare(base, worst vector, perStep []StepCost) []BudgetLine
 		b.base, b.worst = base, worst
 		if b.scope != "" {
 			b.base = e.block(b.block).base
-			b.worst, _ = e.within(b.block, b.budget.Steps)
+			b.worst, _ = e.limitedCost(b.block, b.budget.Steps)
 			b.worst[steps] = e.block(b.block).worst[steps]
 		}
 		out = append(out, xslices.Map(e.items(&b, perStep), func(i item) BudgetLine { return i.line })...)

@@ -373,7 +373,7 @@ func (e *estimator) inside(s *ir.Step) vector {
 		return e.block(a.Block).worst.times(e.rounds(s, a))
 	case ir.Call:
 		if child := e.childOf(s, a); child != nil {
-			worst, _ := child.within(ir.Body, child.p.Budget.Steps)
+			worst, _ := child.limitedCost(ir.Body, child.p.Budget.Steps)
 			return e.capped(worst, child.p.Budget)
 		}
 	}
@@ -424,7 +424,7 @@ func (e *estimator) parallel(s *ir.Step, par ir.Parallel) vector {
 	var list []vector
 	for i := range par.Branches {
 		b := &par.Branches[i]
-		worst, _ := e.within(b.Block, b.Budget.Steps)
+		worst, _ := e.limitedCost(b.Block, b.Budget.Steps)
 		list = append(list, e.capped(worst, b.Budget))
 	}
 	sum := together(list, par.MaxConcurrent)
@@ -581,7 +581,7 @@ func (e *estimator) report() Report {
 	base, worst := body.base, body.worst
 	var walk *walker
 	if len(e.p.Blocks) > 0 && len(e.p.Blocks[ir.Body].Steps) > 0 {
-		worst, walk = e.within(ir.Body, e.p.Budget.Steps)
+		worst, walk = e.limitedCost(ir.Body, e.p.Budget.Steps)
 	}
 	// A run stops at its budget. The comparison with budgets uses the cost without them.
 	most := e.capped(worst, e.p.Budget)
@@ -654,7 +654,7 @@ func (e *estimator) perStep(
 			if child := e.childOf(s, a); child != nil {
 				inside.title = title + " › "
 				if walk == nil { // its own budget may have an effect
-					_, inner := child.within(ir.Body, child.p.Budget.Steps)
+					_, inner := child.limitedCost(ir.Body, child.p.Budget.Steps)
 					child.perWalk(ir.Body, inside, tries, child.p.Budget.Steps, inner, into)
 				} else {
 					child.perStep(ir.Body, inside, tries, limit, walk, into)
@@ -666,7 +666,7 @@ func (e *estimator) perStep(
 
 // perBranch lists the steps of a branch.
 func (e *estimator) perBranch(branch *ir.Branch, before prefix, often stepkind.Amount, into *[]StepCost) {
-	_, walk := e.within(branch.Block, branch.Budget.Steps)
+	_, walk := e.limitedCost(branch.Block, branch.Budget.Steps)
 	e.perWalk(branch.Block, before, often, branch.Budget.Steps, walk, into)
 }
 

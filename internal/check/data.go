@@ -382,7 +382,8 @@ func (c *checker) reachableWithout(s *ir.Step, writers []*ir.Step) bool {
 func (c *checker) leavesWriter(from, to int, steps []*ir.Step) bool {
 	for up := c.flow.inside[c.flow.nodes[from].block]; up.step != nil; up = c.flow.inside[up.block] {
 		loop, ok := up.step.Action.(ir.Loop)
-		if ok && slices.Contains(steps, up.step) && to != noStep && !c.flow.within(c.flow.nodes[to].block, loop.Block) {
+		if ok && slices.Contains(steps, up.step) && to != noStep &&
+			!c.flow.isInside(c.flow.nodes[to].block, loop.Block) {
 			return true
 		}
 	}

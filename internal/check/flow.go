@@ -365,8 +365,8 @@ func (f *flow) path(b ir.BlockID, s *ir.Step) string {
 	return outer + "/" + s.ID
 }
 
-// within reports whether a block is outer or nested in it.
-func (f *flow) within(b, outer ir.BlockID) bool {
+// isInside reports whether a block is outer or nested in it.
+func (f *flow) isInside(b, outer ir.BlockID) bool {
 	for b != outer {
 		up := f.inside[b]
 		if up.step == nil {

@@ -212,11 +212,11 @@ func (c *checker) loop(s *ir.Step, loop ir.Loop) {
 func (c *checker) leavesLoop(b ir.BlockID) bool {
 	for n := range c.flow.nodes {
 		at := &c.flow.nodes[n]
-		if !c.flow.within(at.block, b) {
+		if !c.flow.isInside(at.block, b) {
 			continue
 		}
 		if at.ends || slices.ContainsFunc(at.ways, func(w way) bool {
-			return !c.flow.within(c.flow.nodes[w.to].block, b)
+			return !c.flow.isInside(c.flow.nodes[w.to].block, b)
 		}) {
 			return true
 		}

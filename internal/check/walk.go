@@ -180,9 +180,9 @@ func (w *walker) best(k int64, cost func(*walkNode) stepkind.Amount) stepkind.Am
 	return stepkind.N(before[w.start])
 }
 
-// within returns the cost of a block whose steps count against a limit, and how often each step can be visited and
+// limitedCost returns the cost of a block whose steps count against a limit, and how often each step can be visited and
 // attempted; nil if the limit has no effect.
-func (e *estimator) within(b ir.BlockID, limit *ir.Limit) (vector, *walker) {
+func (e *estimator) limitedCost(b ir.BlockID, limit *ir.Limit) (vector, *walker) {
 	v := e.block(b).worst
 	if limit == nil {
 		return v, nil

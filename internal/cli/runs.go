@@ -190,9 +190,10 @@ The archive is verified first, as "espalier audit verify" verifies a run. If it
 was changed, or if the project has the run already, nothing is added. The store
 of either project can be a file or PostgreSQL.
 
-An archive can also be made up as a whole. Compare the hash that is printed with
-the one that the export has printed. An imported run can be read and verified;
-no run continues from it, because its commands have no consent on this machine.`,
+Verification does not detect an archive that was forged as a whole. Compare the
+hash that is printed with the one that the export has printed. An imported run
+can be read and verified; no run continues from it, because its commands have no
+consent on this machine.`,
 		Example: "  espalier runs import review.zip",
 		Args:    takes(1, 1, "one file"),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -431,11 +431,12 @@ type CleanupBegun struct {
 	Step  string `json:"step"`
 }
 
-// Paused prevents new tasks from starting; Continued allows them again.
 type (
+	// Paused prevents new tasks from starting.
 	Paused struct {
 		By Actor `json:"by,omitzero"`
 	}
+	// Continued allows new tasks again after Paused.
 	Continued struct {
 		By Actor `json:"by,omitzero"`
 	}

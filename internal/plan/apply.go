@@ -151,7 +151,7 @@ func (s *State) leaveStep(x *journal.StepLeft) {
 			s.countStep(f)
 		}
 		if x.Outcome == journal.OutcomeFailed && x.Class == journal.ClassBudget {
-			xmaps.Set(&f.Starved, x.Step, true)
+			xmaps.Set(&f.OutOfBudget, x.Step, true)
 		}
 	}
 	if x.Merge && f.Group != nil {

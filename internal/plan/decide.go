@@ -375,7 +375,7 @@ func (d *decider) startTask(f *Frame, w journal.TaskID, rerun int, via *int, sta
 // can run anymore.
 func (d *decider) noBudget(f *Frame, at journal.Place, budget string, via *int, standIn string) {
 	why := fmt.Sprintf("the budget of %s is exhausted", budget)
-	if f.Starved[at.Step] || d.inEndlessLoop(f) {
+	if f.OutOfBudget[at.Step] || d.inEndlessLoop(f) {
 		d.close(f, Ending{Outcome: journal.OutcomeFailed, Class: journal.ClassBudget, Error: why, Step: at.Step})
 		return
 	}

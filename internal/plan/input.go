@@ -159,19 +159,24 @@ type Signal struct {
 	Automated bool `json:",omitempty"`
 }
 
-// Cancel, Pause, Continue, Raise and Edit are interventions of a person.
+// These are interventions of a person.
 type (
+	// Cancel cancels the run.
 	Cancel struct {
 		Reason string
 		By     journal.Actor
 	}
-	Pause    struct{ By journal.Actor }
+	// Pause prevents new tasks from starting.
+	Pause struct{ By journal.Actor }
+	// Continue allows new tasks after a Pause.
 	Continue struct{ By journal.Actor }
-	Raise    struct {
+	// Raise raises a budget.
+	Raise struct {
 		Budget string
 		To     int64
 		By     journal.Actor
 	}
+	// Edit changes the value of a variable.
 	Edit struct {
 		Path  string
 		Value json.RawMessage

@@ -94,13 +94,13 @@ type Frame struct {
 	Visits  map[string]int `json:"visits,omitempty"`  // of steps on cycles; of all steps after a rewind
 	Rewound bool           `json:"rewound,omitempty"` // the frame was rewound: any step may be visited again
 	Taken   map[string]int `json:"taken,omitempty"`   // how often limited edges were taken
-	// Starved are the steps that did not start because a budget was exhausted.
-	Starved   map[string]bool `json:"starved,omitempty"`
-	Refused   string          `json:"refused,omitempty"`   // step of a gate that rejected, until later work succeeds
-	Cancelled bool            `json:"cancelled,omitempty"` // the frame closes as soon as no task runs in it
-	Cleaning  bool            `json:"cleaning,omitempty"`  // the frame was cancelled and runs its cleanup step
-	FailedBy  string          `json:"failed_by,omitempty"` // the frame was cancelled but fails, for this reason
-	Ledger    *Ledger         `json:"ledger,omitempty"`    // of a run, a branch or a child
+	// OutOfBudget has the steps that did not start because a budget was exhausted.
+	OutOfBudget map[string]bool `json:"starved,omitempty"`
+	Refused     string          `json:"refused,omitempty"`   // step of a gate that rejected, until later work succeeds
+	Cancelled   bool            `json:"cancelled,omitempty"` // the frame closes as soon as no task runs in it
+	Cleaning    bool            `json:"cleaning,omitempty"`  // the frame was cancelled and runs its cleanup step
+	FailedBy    string          `json:"failed_by,omitempty"` // the frame was cancelled but fails, for this reason
+	Ledger      *Ledger         `json:"ledger,omitempty"`    // of a run, a branch or a child
 	// Apart is set for branches: their steps count against their own budget only.
 	Apart bool `json:"apart,omitempty"`
 

@@ -97,27 +97,32 @@ const (
 // same calls on amd64.
 const x32Bit = 0x40000000
 
-// Instructions of a filter. A jump skips as many of the instructions that follow.
+// load returns the instruction that reads 32 bits of the system call's data at an offset.
 func load(offset uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
 }
 
+// and returns the instruction that keeps the bits in mask of the last value read.
 func and(mask uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: mask}
 }
 
+// returnAction returns the instruction that ends the filter with an action.
 func returnAction(action uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: action}
 }
 
+// skipUnless returns the instruction that skips the next n instructions unless the last value read is value.
 func skipUnless(value uint32, n int) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: value, Jf: uint8(n)}
 }
 
+// skipIf returns the instruction that skips the next n instructions if the last value read is value.
 func skipIf(value uint32, n int) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: value, Jt: uint8(n)}
 }
 
+// deny returns the instruction that fails the system call with an error.
 func deny(err unix.Errno) unix.SockFilter { return returnAction(unix.SECCOMP_RET_ERRNO | uint32(err)) }
 
 var allow = returnAction(unix.SECCOMP_RET_ALLOW)

@@ -22,9 +22,11 @@ func Simulated(seed uint64) provider.Model { return simulated.Model{Seed: seed} 
 // Script parses a file of replies. The script is valid unless the list has an error.
 func Script(f *source.File) (*scripted.Script, diag.List) { return scripted.Parse(f) }
 
-// ScriptFacts and ScriptBound decide whether the entries of a script can match.
+// These decide whether the entries of a script can match.
 type (
+	// ScriptFacts are what Check needs to know about a workflow besides its program.
 	ScriptFacts = scripted.Facts
+	// ScriptBound limits the visits of a step in a run and its model calls in one attempt.
 	ScriptBound = scripted.Bound
 )
 

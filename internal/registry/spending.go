@@ -78,8 +78,8 @@ func CountsTokens(c *config.Config) bool {
 // spender is what a call counts for.
 type spender struct{ workflow, user, token string }
 
-// within reports whether a limit applies to a spender. A limit for each token applies to runs that a token has started.
-func (s spender) within(l *config.Spending) bool {
+// matches reports whether a limit applies to a spender. A limit for each token applies to runs that a token started.
+func (s spender) matches(l *config.Spending) bool {
 	return (l.Workflow.Value == "" || l.Workflow.Value == s.workflow) &&
 		(l.User.Value == "" || l.User.Value == s.user) &&
 		(l.Token.Value == "" || l.Token.Value == s.token) && (l.Each != config.EachToken || s.token != "")
@@ -97,7 +97,7 @@ func (s *spending) shares(by spender) []share {
 	day := s.now().UTC().Format(dayFormat)
 	var out []share
 	for _, l := range s.limits {
-		if !by.within(&l.Is) {
+		if !by.matches(&l.Is) {
 			continue
 		}
 		one := share{limit: l.Is.MicroDollars, words: "the spending limit " + l.Name.Value}

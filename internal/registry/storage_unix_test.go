@@ -79,7 +79,7 @@ func TestStorageOfOthersIsRefused(t *testing.T) {
 				os.Symlink("/tmp", filepath.Join(dir, "storage", "transcripts")))
 		},
 		"not signed": func(dir string) error {
-			return os.WriteFile(filepath.Join(dir, signatureFile), []byte("made up\n"), 0o600)
+			return os.WriteFile(filepath.Join(dir, signatureFile), []byte("forged\n"), 0o600)
 		},
 		"without a signature": func(dir string) error {
 			return errors.Join(os.Remove(filepath.Join(dir, signatureFile)),

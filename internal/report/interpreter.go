@@ -672,8 +672,8 @@ func (in *Interpreter) Shortfall() (next, left int64) {
 	return next, left
 }
 
-// Standing reports whether the run is paused, and which budget it waits for.
-func (in *Interpreter) Standing() (paused bool, budget string) {
+// PauseState returns whether the run is paused, and the name of the budget that it waits for, if any.
+func (in *Interpreter) PauseState() (paused bool, budget string) {
 	state := &in.budgets.state
 	if len(state.BudgetWaiters) > 0 {
 		budget = state.BudgetWaiters[0].Budget

@@ -21,9 +21,9 @@ func Limit(
 	return result, err
 }
 
-// Within runs work with a timeout from a template: seconds or a duration. An empty template sets no timeout.
+// LimitByTemplate runs work with a timeout from a template: seconds or a duration. An empty template sets no timeout.
 // The engine enforces timeouts that contain no template.
-func (j *Job) Within(
+func (j *Job) LimitByTemplate(
 	ctx context.Context, template string, work func(context.Context) (Result, error),
 ) (Result, error) {
 	if template == "" {

@@ -44,13 +44,13 @@ func TestTemplateTimeoutsEndTheWork(t *testing.T) {
 		{"-5s", fails, step.ClassInput},
 		{"{{.inputs.nothing}}", fails, step.ClassInput},
 	} {
-		if _, err := job.Within(t.Context(), c.template, c.work); class(err) != c.want {
+		if _, err := job.LimitByTemplate(t.Context(), c.template, c.work); class(err) != c.want {
 			t.Errorf("%q: %v, want %s", c.template, err, c.want)
 		}
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := job.Within(cancelled, "{{.inputs.long}}", waits); !errors.Is(err, context.Canceled) {
+	if _, err := job.LimitByTemplate(cancelled, "{{.inputs.long}}", waits); !errors.Is(err, context.Canceled) {
 		t.Errorf("who is cancelled is not late: %v", err)
 	}
 }

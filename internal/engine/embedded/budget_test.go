@@ -69,15 +69,15 @@ func TestRunCanBeCancelledWhileATaskWaitsForBudget(t *testing.T) {
 func TestBranchThatWaitsForBudgetIsCancelled(t *testing.T) {
 	for _, gated := range []bool{false, true} {
 		kind := enginetest.NewKind()
-		starve := enginetest.Reserving(40)
-		starved := make(chan struct{})
+		reserve := enginetest.Reserving(40)
+		reserving := make(chan struct{})
 		kind.Hold = func(ctx context.Context, job *step.Job) error {
 			switch job.Step.ID {
 			case "slow":
-				close(starved)
-				return starve(ctx, job)
+				close(reserving)
+				return reserve(ctx, job)
 			case "quick":
-				<-starved
+				<-reserving
 			}
 			return nil
 		}

@@ -126,14 +126,14 @@ func (r *run) wake() (journal.Millis, bool) {
 func (r *run) continueLoaded(more []request) {
 	r.index = r.state.Summary()
 	var lost []plan.Input
-	starved := map[string]bool{}
+	waiting := map[string]bool{}
 	for _, one := range r.state.BudgetWaiters {
 		if one.N > 0 {
-			starved[one.Work.Key()] = true
+			waiting[one.Work.Key()] = true
 		}
 	}
 	for _, t := range r.state.OpenTasks() {
-		if starved[t.Key()] {
+		if waiting[t.Key()] {
 			continue // it waited for budget before a call: it can continue there
 		}
 		gone := r.e.Lost(t.TaskID, t.Rerun, r.state.TaskOf(r.program, t.Frame),
@@ -157,7 +157,7 @@ func (r *run) continueLoaded(more []request) {
 	r.advance()
 	for _, t := range r.state.OpenTasks() {
 		switch {
-		case !starved[t.Key()] || r.gone:
+		case !waiting[t.Key()] || r.gone:
 		case t.Frame.Cancelled: // no goroutine runs it that could end it
 			r.queue = append(r.queue, request{in: plan.Result{
 				Work: t.TaskID, Rerun: t.Rerun, Outcome: journal.OutcomeCancelled,

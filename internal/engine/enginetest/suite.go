@@ -194,7 +194,8 @@ func parksWithoutBudget(t *testing.T, s Subject) {
 	}
 }
 
-// A deadline refuses the next call, but does not interrupt the one in progress: it would have to be made again.
+// finishesCallsAfterTheDeadline tests that a deadline refuses the next call, but does not interrupt the one in
+// progress, which would have to be made again.
 func finishesCallsAfterTheDeadline(t *testing.T, s Subject) {
 	w := s.New(t)
 	kind := NewKind()
@@ -294,8 +295,8 @@ func runsTasksOnce(t *testing.T, s Subject) {
 	}
 }
 
-// A person who knows what became of a lost task can decide before the run is
-// resumed. While the task runs, the decision is refused.
+// acceptsEarlyDecisions tests that a person who knows what became of a lost task can decide before
+// the run is resumed. While the task runs, the decision is refused.
 func acceptsEarlyDecisions(t *testing.T, s Subject) {
 	w := s.New(t)
 	e, kind := runningTask(t, w)
@@ -324,7 +325,7 @@ func acceptsEarlyDecisions(t *testing.T, s Subject) {
 	}
 }
 
-// Ending does not fold the run, and returns what the folded state has.
+// returnsEndings tests that Ending returns what the folded state has, without folding the run.
 func returnsEndings(t *testing.T, s Subject) {
 	for name, p := range Shapes(t) {
 		t.Run(name, func(t *testing.T) {
@@ -500,7 +501,7 @@ func continuesAfterApproval(t *testing.T, s Subject) {
 	}
 }
 
-// Only a decision about exactly what is shown is accepted.
+// bindsApprovals tests that a decision is accepted only if it is about exactly what is shown.
 func bindsApprovals(t *testing.T, s Subject) {
 	w := s.New(t)
 	kind := newAsker()
@@ -544,7 +545,7 @@ func timesOutApprovals(t *testing.T, s Subject) {
 	}
 }
 
-// An approval that a held engine records loses none of the task's notes.
+// recordsWhileHeld tests that an approval that a held engine records loses none of the task's notes.
 func recordsWhileHeld(t *testing.T, s Subject) {
 	w := s.New(t)
 	kind := newAsker()
@@ -595,9 +596,8 @@ func back(t *testing.T, e engine.Engine, step string) error {
 	return e.Send(t.Context(), ID, plan.Rewind{Step: step, Was: was, By: journal.Actor{User: "eva"}}, "back")
 }
 
-// A run that waits inside a parallel step is rewound to an earlier step: the
-// values of earlier steps are kept, later steps run again, and no task has the
-// key of an earlier one.
+// rewinds tests that a run that waits inside a parallel step can be rewound to an earlier step: the
+// values of earlier steps are kept, later steps run again, and no task has the key of an earlier one.
 func rewinds(t *testing.T, s Subject) {
 	w := s.New(t)
 	gate := func(id string) ir.Step { return ir.Step{ID: id, Type: "gate", Action: ir.Gate{Decider: ir.Person}} }
@@ -685,7 +685,8 @@ func rewinds(t *testing.T, s Subject) {
 	}
 }
 
-// A finished run stays as it is; another run continues from one of its steps.
+// continuesFinishedRuns tests that another run can continue from a step of a finished run, which does
+// not change.
 func continuesFinishedRuns(t *testing.T, s Subject) {
 	w := s.New(t)
 	kind := NewKind()
@@ -730,7 +731,8 @@ func continuesFinishedRuns(t *testing.T, s Subject) {
 	}
 }
 
-// A run that continues another one can start with edited variables, and the edits are recorded with the user.
+// continuesWithEdits tests that a run that continues another one can start with edited variables, and that the edits
+// are recorded with the user.
 func continuesWithEdits(t *testing.T, s Subject) {
 	w := s.New(t)
 	kind := NewKind()
@@ -765,8 +767,8 @@ func continuesWithEdits(t *testing.T, s Subject) {
 	}
 }
 
-// A continued run can go back to steps of the run that it continues, up to the
-// step from which it continues.
+// continuesContinuedRuns tests that a continued run can go back to steps of the run that it continues,
+// up to the step from which it continues.
 func continuesContinuedRuns(t *testing.T, s Subject) {
 	w := s.New(t)
 	kind := NewKind()

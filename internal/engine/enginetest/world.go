@@ -111,10 +111,12 @@ func Stop(e engine.Engine) {
 	e.Close(now)
 }
 
+// Task returns a step that runs a task of the test kind and writes its result to state.ID.
 func Task(id string) ir.Step {
 	return ir.Step{ID: id, Type: "task", Action: ir.Task{Kind: "test"}, Writes: []ir.Write{{Path: "state." + id}}}
 }
 
+// Program returns a program of these blocks. In each block, steps without edges lead to the next one.
 func Program(blocks ...[]ir.Step) *ir.Program {
 	p := &ir.Program{Name: "test", Format: "test", MayIntervene: true, Vars: []ir.Var{{Path: "state.x"}}}
 	for _, steps := range blocks {
@@ -128,6 +130,7 @@ func Program(blocks ...[]ir.Step) *ir.Program {
 	return p
 }
 
+// List parses an expression for a list.
 func List(t *testing.T, text string) *expr.Expr {
 	t.Helper()
 	e, problems := expr.ParseValue(expr.AgentFlow, text, source.Span{})
@@ -137,6 +140,7 @@ func List(t *testing.T, text string) *expr.Expr {
 	return e
 }
 
+// Begin starts the run ID.
 func Begin(t *testing.T, e engine.Engine, p *ir.Program) {
 	t.Helper()
 	BeginAs(t, e, ID, p)
@@ -152,6 +156,7 @@ func BeginAs(t *testing.T, e engine.Engine, id journal.RunID, p *ir.Program) {
 	}
 }
 
+// Rest waits until the run ID is at rest, and returns its entry.
 func Rest(t *testing.T, e engine.Engine) journal.Entry {
 	t.Helper()
 	entry, err := e.Wait(t.Context(), ID)
@@ -245,6 +250,7 @@ func Finish(t *testing.T, e engine.Engine) (journal.Entry, error) {
 	return journal.Entry{}, nil
 }
 
+// Facts returns the types of the events of the run ID.
 func Facts(t *testing.T, store journal.EventReader) []string {
 	t.Helper()
 	var out []string

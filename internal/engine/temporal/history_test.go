@@ -253,7 +253,7 @@ func TestWideFanOutEnds(t *testing.T) {
 
 // Tasks that wait for budget do not keep messages out: the budget can be raised,
 // and every branch ends.
-func TestStarvedBranchesContinueAfterARaise(t *testing.T) {
+func TestBranchesWaitingForBudgetContinueAfterARaise(t *testing.T) {
 	const wide = 12
 	list, err := json.Marshal(make([]int, wide))
 	if err != nil {

@@ -165,14 +165,14 @@ func (e *Engine) recoverActivity(ctx context.Context, in recovery) (out recovere
 		return out, fmt.Errorf("%w: run %s: its stream ends at event %d, not %d",
 			journal.ErrCorrupt, in.Run, state.Seq, claim.Seq)
 	}
-	starved := map[string]bool{}
+	waiting := map[string]bool{}
 	for _, one := range state.BudgetWaiters {
 		if one.N > 0 {
-			starved[one.Work.Key()] = true
+			waiting[one.Work.Key()] = true
 		}
 	}
 	for _, t := range state.OpenTasks() {
-		if starved[t.Key()] {
+		if waiting[t.Key()] {
 			continue // it waits for budget before a call: it can continue there
 		}
 		// The notes of the task are in heartbeats that only Temporal had, so what it has done is unknown.

@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/process"
 )
 
-// TestMain runs a command before all tests, so that the process guardian starts outside of the
+// TestMain runs a command before all tests, so that the process watchdog starts outside of the
 // tests' virtual time.
 func TestMain(m *testing.M) {
 	path, err := exec.LookPath("true")

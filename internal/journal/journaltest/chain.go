@@ -33,7 +33,7 @@ func expectedHash(t testing.TB, s *Subject, start string, batches ...journal.Bat
 	return hex.EncodeToString(hash[:])
 }
 
-// The hash of the last append covers all events of a run, whichever process
+// chained tests that the hash of the last append covers all events of a run, whichever process
 // has appended them.
 func chained(t *testing.T, s *group) {
 	all := []journal.Batch{Start("a", "first"), Steps("a", 1, 1, 3)}
@@ -66,7 +66,7 @@ func chained(t *testing.T, s *group) {
 	wantError(t, err, journal.ErrUnknownRun)
 }
 
-// Changing anything that is stored of an append breaks the chain.
+// tampered tests that changing anything that is stored of an append breaks the chain.
 func tampered(t *testing.T, s *group) {
 	Append(t, s, Start("a", "me"))
 	Append(t, s, Steps("a", 1, 1, 2))
@@ -97,7 +97,7 @@ func tampered(t *testing.T, s *group) {
 	}
 }
 
-// The hashes of new appends cover those of a release that stored no hashes.
+// unhashed tests that the hashes of new appends cover those of a release that stored no hashes.
 func unhashed(t *testing.T, s *group) {
 	Append(t, s, Start("a", "me"))
 	Append(t, s, Steps("a", 1, 1, 2))
@@ -157,8 +157,8 @@ func Tombstones(t testing.TB, s journal.ChainReader) (all []journal.Tombstone) {
 	return all
 }
 
-// A removed run leaves a tombstone with its final hash, and a refused removal
-// leaves none.
+// tombstones tests that a removed run leaves a tombstone with its final hash, and that a refused
+// removal leaves none.
 func tombstones(t *testing.T, s *group) {
 	why := journal.Removal{By: journal.Actor{User: "ann", As: "ops"}, At: 1234, Why: "older than 30 days"}
 	var want []journal.Tombstone

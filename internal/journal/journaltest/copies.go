@@ -8,7 +8,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// A copied store has the same runs, and its unfinished runs continue there.
+// copies tests that a copied store has the same runs, and that its unfinished runs continue there.
 func copies(t *testing.T, from *group) {
 	to := &group{subject: from.subject, processes: from.processes, dir: t.TempDir()}
 	to.Store = from.subject.Open(t, to.dir, to.processes)

@@ -26,7 +26,7 @@ func links(t testing.TB, s journal.ChainReader, run journal.RunID) []journal.Lin
 	return all
 }
 
-// An archived run is imported as it was, and is not news to readers of the tail.
+// imports tests that an archived run is imported unchanged, and that readers of the tail do not get it.
 func imports(t *testing.T, s *group) {
 	blob := Definition("large")
 	first := Start("a", "me")

@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// Everything that people and programs name comes back as it was, byte for byte.
+// anyText tests that every text that people and programs choose is read back byte for byte.
 func anyText(t *testing.T, s *group) {
 	odd := []string{"a\x00b", "\xff\xfe", `\x6869`, "é\u2028", `\`, "\x00"}
 	for i, text := range odd {
@@ -46,7 +46,7 @@ func anyText(t *testing.T, s *group) {
 	}
 }
 
-// A reader that keeps the highest id which it has seen misses no message.
+// inboxOrder tests that a reader that keeps the highest ID it has seen misses no message.
 func inboxOrder(t *testing.T, s *group) {
 	const posters, each = 8, 25
 	Append(t, s, Start("a", "me"))
@@ -126,7 +126,7 @@ func claimingNext(t *testing.T, s *group) {
 	wantError(t, journal.Append(t.Context(), s, Steps("gone", 1, 1, 1)), journal.ErrConflict)
 }
 
-// What one store has committed, the other one has.
+// twoStores tests that one store reads what the other one has committed.
 func twoStores(t *testing.T, a, b *group) {
 	Append(t, a, Start("r", "me"))
 	Append(t, b, Steps("r", 1, 1, 2))
@@ -153,8 +153,8 @@ func twoStores(t *testing.T, a, b *group) {
 	Append(t, b, Start("r", "me"))
 }
 
-// Two stores append at the same time and commit in any order. A reader that
-// follows them sees every append once, and those of a run in order.
+// nothingMissed tests that a reader sees every append once, and those of a run in order, while two
+// stores append at the same time and commit in any order.
 func nothingMissed(t *testing.T, a, b *group) {
 	const runs, steps = 8, 40
 	var wg sync.WaitGroup
@@ -198,7 +198,8 @@ func nothingMissed(t *testing.T, a, b *group) {
 	}
 }
 
-// A process that does not notice that others have taken its run cannot append.
+// takenForDead tests that a process whose run another one has claimed cannot append, even if it did
+// not notice the claim.
 func takenForDead(t *testing.T, a, b *group) {
 	a.join(t, "paused")
 	a.join(t, "next")

@@ -284,13 +284,13 @@ func beginsOnce(t *testing.T, s *group) {
 func malformed(t *testing.T, s *group) {
 	Append(t, s, Start("a", "me"))
 	tests := map[string]journal.Batch{
-		"no run":                   Start("", "me"),
-		"a hole":                   {Run: "a", Fence: 1, After: 1, Events: Steps("a", 1, 2, 1).Events},
-		"no RunStarted":            Steps("b", 1, 0, 2),
-		"no events at the start":   {Run: "b", Fence: 1},
-		"another first fence":      {Run: "b", Fence: 2, Events: Start("b", "me").Events},
-		"a child of somebody else": {Run: "a", Fence: 1, After: 1, Children: []journal.Entry{{ID: "c", Root: "b"}}},
-		"a run that is its child":  {Run: "a", Fence: 1, After: 1, Children: []journal.Entry{{ID: "a", Root: "a"}}},
+		"no run":                  Start("", "me"),
+		"a hole":                  {Run: "a", Fence: 1, After: 1, Events: Steps("a", 1, 2, 1).Events},
+		"no RunStarted":           Steps("b", 1, 0, 2),
+		"no events at the start":  {Run: "b", Fence: 1},
+		"another first fence":     {Run: "b", Fence: 2, Events: Start("b", "me").Events},
+		"a child of another run":  {Run: "a", Fence: 1, After: 1, Children: []journal.Entry{{ID: "c", Root: "b"}}},
+		"a run that is its child": {Run: "a", Fence: 1, After: 1, Children: []journal.Entry{{ID: "a", Root: "a"}}},
 		"JSON that is none": {Run: "a", Fence: 1, After: 1, Events: []journal.Event{{
 			Seq: 2, Fact: journal.TaskNoted{Data: []byte("{")},
 		}}},
@@ -372,8 +372,8 @@ func claiming(t *testing.T, s *group) {
 	}
 }
 
-// Temporal drives its runs without a process that is alive. Workers append to them
-// without a claim.
+// keepingTemporalRuns tests that workers append to runs of Temporal without a claim: no live process
+// owns these runs.
 func keepingTemporalRuns(t *testing.T, s *group) {
 	ctx := t.Context()
 	Append(t, s, Start("a", journal.Temporal))
@@ -504,8 +504,8 @@ func inboxTaken(t *testing.T, s *group) {
 	wantError(t, err, journal.ErrUnknownRun)
 }
 
-// Every part of a batch is undone when a late part is refused, and the batches
-// beside it are not.
+// refusedLeavesNothing tests that every part of a batch is undone when a late part is refused, and
+// that the batches beside it are not.
 func refusedLeavesNothing(t *testing.T, s *group) {
 	Append(t, s, Start("a", "me"))
 	Append(t, s, Start("b", "me"))
@@ -1121,7 +1121,8 @@ func pipelined(t *testing.T, s *group) {
 	}
 }
 
-// The engine calls Append while it holds the lock that done will take.
+// doneElsewhere tests that done runs on another goroutine: the engine calls Append while it holds
+// the lock that done takes.
 func doneElsewhere(t *testing.T, s *group) {
 	var lock sync.Mutex
 	finished := make(chan struct{})

@@ -218,15 +218,15 @@ func (a attempt) schema() any {
 	for _, key := range slices.Sorted(maps.Keys(a.at)) {
 		v, err := schema.Decode(a.at[key])
 		if err == nil {
-			within(root, key)["const"] = v
+			requiredAt(root, key)["const"] = v
 		}
 	}
 	return root
 }
 
-// within returns the schema at a dotted path below doc, which it makes required.
+// requiredAt returns the schema at a dotted path below doc, which it makes required.
 // The empty path is doc itself. Lists on the path get at least one item.
-func within(doc map[string]any, key string) map[string]any {
+func requiredAt(doc map[string]any, key string) map[string]any {
 	if key == "" {
 		return doc
 	}

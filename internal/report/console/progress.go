@@ -131,7 +131,7 @@ func (p *Progress) restore(c *report.Checkpoint) {
 	if p.shown == 0 {
 		p.ended = run.Steps
 	}
-	p.paused, p.exhaustedBudget = p.in.Standing()
+	p.paused, p.exhaustedBudget = p.in.PauseState()
 }
 
 // add adds a notice about the event's step, or about the run if it has none.
@@ -508,7 +508,7 @@ func (p *Progress) budgetExhausted(ev *report.Event, budget string) *Notice {
 
 // shortfall returns how much of a budget the request that waits for it needs, and how much is left.
 func (p *Progress) shortfall(budget string) (next, left int64) {
-	if _, waits := p.in.Standing(); waits != budget {
+	if _, waits := p.in.PauseState(); waits != budget {
 		return 0, 0
 	}
 	return p.in.Shortfall()

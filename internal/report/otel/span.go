@@ -7,11 +7,11 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// TraceID and SpanID are the ids of OpenTelemetry.
-type (
-	TraceID [16]byte
-	SpanID  [8]byte
-)
+// TraceID is the ID of a trace in OpenTelemetry.
+type TraceID [16]byte
+
+// SpanID is the ID of a span in OpenTelemetry.
+type SpanID [8]byte
 
 // Link refers to a span of another trace.
 type Link struct {

@@ -31,7 +31,9 @@ type State struct {
 
 // Run runs the command.
 func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
-	return job.Within(ctx, s.Timeout, func(ctx context.Context) (step.Result, error) { return s.run(ctx, job) })
+	return job.LimitByTemplate(ctx, s.Timeout, func(ctx context.Context) (step.Result, error) {
+		return s.run(ctx, job)
+	})
 }
 
 func (s Settings) run(ctx context.Context, job *step.Job) (step.Result, error) {

@@ -81,7 +81,9 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	} else if err := s.resume(job, c); err != nil {
 		return step.Result{}, err
 	}
-	result, err := job.Within(ctx, s.Timeout, func(ctx context.Context) (step.Result, error) { return c.Run(ctx, job) })
+	result, err := job.LimitByTemplate(ctx, s.Timeout, func(ctx context.Context) (step.Result, error) {
+		return c.Run(ctx, job)
+	})
 	if err != nil {
 		return result, withReply(err, transcript)
 	}

@@ -20,7 +20,7 @@ import (
 // Run makes the call.
 func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	input := func() (json.RawMessage, error) { return inputs(job, s) }
-	return job.Within(ctx, s.Timeout, func(ctx context.Context) (step.Result, error) {
+	return job.LimitByTemplate(ctx, s.Timeout, func(ctx context.Context) (step.Result, error) {
 		return job.OneCall(ctx, s.Operation, contract.Contract{}, input,
 			func(use journal.ToolUse) (step.Result, error) {
 				if s.Operation == httpRequest {
