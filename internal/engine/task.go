@@ -80,7 +80,7 @@ func (c *Core) NewTask(
 		Visit:    max(t.Visit-1, 0),
 		Workflow: p.ProgramOf(t.Frame), Step: stepOf, Task: stepOf.Task(), History: history,
 		Host: step.Host{Kinds: c.Kind, Sampling: new(sync.Mutex)}, Iteration: s.Iteration(t.Frame),
-		Sources: def.Definition.Sources,
+		Sources:   def.Definition.Sources,
 		CapsMoney: def.capsMoney, Reads: make([]step.Read, 0, len(stepOf.Reads)),
 	}
 	if stepOf.AuditFile != "" {
