@@ -26,11 +26,11 @@ say "espalier_${version}_linux_amd64.tar.gz" "$("$work/archive/espalier" version
 
 deb=$dist/espalier_${version}_linux_amd64.deb
 if command -v dpkg >/dev/null; then
-	mkdir -p "$work/root/var/lib/dpkg/"{info,updates,triggers} && touch "$work/root/var/lib/dpkg/status"
-	dpkg --root="$work/root" --force-depends --force-not-root --force-script-chrootless -i "$deb" >/dev/null
-	unshare --map-root-user chroot "$work/root" /usr/bin/espalier version | grep -F "espalier $version" >/dev/null
-	dpkg --root="$work/root" --force-not-root -r espalier >/dev/null
-	test ! -e "$work/root/usr/bin/espalier"
+	mkdir -p "$work/chroot/var/lib/dpkg/"{info,updates,triggers} && touch "$work/chroot/var/lib/dpkg/status"
+	dpkg --root="$work/chroot" --force-depends --force-not-root --force-script-chrootless -i "$deb" >/dev/null
+	unshare --map-root-user chroot "$work/chroot" /usr/bin/espalier version | grep -F "espalier $version" >/dev/null
+	dpkg --root="$work/chroot" --force-not-root -r espalier >/dev/null
+	test ! -e "$work/chroot/usr/bin/espalier"
 	say "$(basename "$deb")" "installed in a chroot, run and removed"
 else
 	say "$(basename "$deb")" "untried: no dpkg here"
