@@ -412,7 +412,7 @@ func (r *resolver) below(
 ) error {
 	type pending struct {
 		project  *project.Project
-		analysis chan *Analysis // nil if it was canceled
+		analysis chan *Analysis // receives nil if it is canceled
 	}
 	var queue []pending // bounded, so that not every program is in memory at once
 	next := func() {

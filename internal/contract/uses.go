@@ -217,7 +217,7 @@ func mentioned(p *ir.Program, path string) bool {
 	}
 	name := path[strings.LastIndexByte(path, '.')+1:]
 	mentions := func(e *expr.Expr) bool {
-		return len(e.Names) > 0 || e.Dialect.MatchesValues() || strings.Contains(e.Text, name)
+		return len(e.Names) > 0 || e.Dialect.OmitsRoots() || strings.Contains(e.Text, name)
 	}
 	part := func(r ir.Ref) bool {
 		rest, ok := below(r.Path, path)
@@ -622,7 +622,7 @@ func titled(s *ir.Step) string {
 
 // condition collects what an expression does with the variable.
 func (t *tracer) condition(e *expr.Expr, decides effect) {
-	if e == nil || e.Dialect.ConvertsValues() { // then every reply is accepted
+	if e == nil || e.Dialect.AcceptsEveryValue() {
 		return
 	}
 	for _, u := range e.Uses() {

@@ -54,12 +54,11 @@ func (d Dialect) MissingIsFalse() bool { return d == AWF || d == AWFLenient }
 // nevertheless, for the records.
 func (d Dialect) ErrorIsFalse() bool { return d == AWFLenient }
 
-// MatchesValues reports whether an expression may compare a variable that it does not name: a condition can consist of
-// the value alone.
-func (d Dialect) MatchesValues() bool { return d == AIFlow || d == AIFlowReference }
+// OmitsRoots reports whether names may be written without the variable that they are part of.
+func (d Dialect) OmitsRoots() bool { return d == AIFlow || d == AIFlowReference }
 
-// ConvertsValues reports whether conditions convert every value instead of expecting a type.
-func (d Dialect) ConvertsValues() bool { return d == AIFlowReference }
+// AcceptsEveryValue reports whether conditions convert values of every type, so that none is wrong.
+func (d Dialect) AcceptsEveryValue() bool { return d == AIFlowReference }
 
 // MissingIsExpected reports whether replies often lack what a condition reads, so that nothing follows from it.
 func (d Dialect) MissingIsExpected() bool { return d == AIFlow }
