@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/espalier-run/espalier/internal/canonical"
@@ -30,9 +31,19 @@ type fields struct {
 	redacted bool
 }
 
+// reused are the fields of records, whose buffers serve again: a run makes several records a step.
+var reused = sync.Pool{New: func() any {
+	return &fields{members: make([]canonical.Member, 0, 16), forms: make([]byte, 0, 512)}
+}}
+
 func newFields(rules *redact.Rules) *fields {
-	return &fields{rules: rules, members: make([]canonical.Member, 0, 16), forms: make([]byte, 0, 512)}
+	f := reused.Get().(*fields)
+	*f = fields{rules: rules, members: f.members[:0], forms: f.forms[:0]}
+	return f
 }
+
+// free lets others use the buffers. The fields must not be used anymore.
+func (f *fields) free() { reused.Put(f) }
 
 func (f *fields) set(name string, form []byte) {
 	f.members = append(f.members, canonical.Member{Name: name, Value: form})
@@ -47,6 +58,7 @@ func (f *fields) setLast(name string, forms []byte) {
 func (f *fields) object(name string, inner *fields) {
 	f.redacted = f.redacted || inner.redacted
 	f.setLast(name, inner.append(f.forms))
+	inner.free()
 }
 
 func (f *fields) append(b []byte) []byte { return canonical.AppendObject(b, f.members) }
@@ -250,18 +262,24 @@ func (c *chain) appendNext(b []byte, event, step string, at journal.Millis, data
 	if data.redacted {
 		data.flag("redacted", true)
 	}
-	r := newFields(nil)
-	r.object("data", data) // in the order of names, which saves sorting
-	r.text("event", event)
-	r.text("parent_run_id", string(c.parent))
-	r.text("prev_hash", c.prev)
-	r.text("run_id", string(c.run))
-	r.number("seq", c.seq+1)
-	r.text("step_id", step)
-	r.text("timestamp", string(report.AppendTime(nil, at)))
-	r.text("trace_id", string(c.trace))
 	start := len(b)
-	b = r.append(b)
+	b = append(b, `{"data":`...)
+	b = data.append(b)
+	member := func(name, text string) { // in the order of names
+		if text != "" {
+			b = append(append(append(b, `,"`...), name...), `":`...)
+			b = canonical.AppendString(b, validText(text))
+		}
+	}
+	member("event", event)
+	member("parent_run_id", string(c.parent))
+	member("prev_hash", c.prev)
+	member("run_id", string(c.run))
+	b = canonical.AppendInt(append(b, `,"seq":`...), c.seq+1)
+	member("step_id", step)
+	b = append(report.AppendTime(append(b, `,"timestamp":"`...), at), '"')
+	member("trace_id", string(c.trace))
+	b = append(b, '}')
 	c.seq, c.prev = c.seq+1, hash(b[start:])
 	return b
 }

@@ -200,6 +200,7 @@ func (p *projector) write(ev *report.Event, r *recipe) error {
 		return nil
 	}
 	f := newFields(l.rules)
+	defer f.free()
 	if err := r.fill(p, ev, f); err != nil {
 		return err
 	}
