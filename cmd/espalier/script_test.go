@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/cpython"
+	"github.com/espalier-run/espalier/internal/process"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -26,6 +27,7 @@ import (
 const quickExit = "atexit_sleep_ms=0"
 
 func TestMain(m *testing.M) {
+	process.Confine(os.Args)                         // commands of tests that run no script
 	if cache, err := os.UserCacheDir(); err == nil { // also for programs with another home folder
 		os.Setenv("XDG_CACHE_HOME", cache)
 	}

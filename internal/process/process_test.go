@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -297,13 +298,57 @@ func TestCommandHasNoForeignChildren(t *testing.T) {
 	}
 }
 
-const helper = "ESPALIER_TEST_HELPER"
+const (
+	helper         = "ESPALIER_TEST_HELPER"
+	withoutConfine = "ESPALIER_TEST_WITHOUT_CONFINE" // the path of a file
+)
+
+// confineWithoutCallingConfine is the main function of a program that embeds Espalier and does not call Confine. It
+// appends to a file, asks how commands are confined, and prints the error.
+func confineWithoutCallingConfine(marker string) {
+	f, err := os.OpenFile(marker, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err == nil {
+		_, err = f.WriteString("started\n")
+	}
+	if info, _ := f.Stat(); err != nil || info.Size() > int64(len("started\n")) {
+		os.Exit(1) // not more than once, whatever is wrong
+	}
+	_, err = process.Confined()
+	fmt.Print(err)
+	os.Exit(0)
+}
+
+// A program that does not call Confine would run its main function again in order to confine a command, and that would
+// do the same, without end.
+func TestProgramsWithoutConfineDoNotStartThemselves(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	marker := filepath.Join(t.TempDir(), "starts")
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), withoutConfine+"="+marker, "PATH="+t.TempDir()) // without bubblewrap
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if got := string(out); got != process.ErrNotConfinable.Error() && runtime.GOOS == "linux" {
+		t.Errorf("got %q, want %q", got, process.ErrNotConfinable)
+	}
+	starts, err := os.ReadFile(marker)
+	if err != nil || string(starts) != "started\n" {
+		t.Errorf("the program was started more than once: %q, %v", starts, err)
+	}
+}
 
 // TestMain lets the test binary play a process that runs a command and is killed.
 // innerTest runs first in test binaries that platform-specific tests start.
 var innerTest = func() {}
 
 func TestMain(m *testing.M) {
+	if marker := os.Getenv(withoutConfine); marker != "" {
+		confineWithoutCallingConfine(marker)
+	}
 	process.Confine(os.Args)
 	innerTest()
 	if os.Getenv(helperOrphansEnv) != "" {

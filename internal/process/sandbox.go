@@ -63,6 +63,10 @@ func (c Confinement) String() string {
 var ErrNoSandbox = errors.New("commands cannot be confined on this machine: " +
 	"install bubblewrap (bwrap), or use Linux 6.7 or later, which has Landlock")
 
+// ErrNotConfinable is returned instead in a program that does not call Confine.
+var ErrNotConfinable = errors.New("commands cannot be confined: install bubblewrap (bwrap), " +
+	"or call process.Confine first in the main function of this program")
+
 // NewSandbox returns a sandbox in which a project can be read, except for the
 // entries in without. It fails with ErrNoSandbox where nothing confines commands.
 func NewSandbox(root string, without ...string) (*Sandbox, error) {
@@ -106,6 +110,9 @@ func findMethod() (method, error) {
 	self, err := os.Executable()
 	if err != nil || !landlockAvailable() {
 		return method{}, ErrNoSandbox
+	}
+	if !confinable {
+		return method{}, ErrNotConfinable
 	}
 	for level := isolationLevels - 1; level >= 0; level-- {
 		if by := (method{self: self, isolation: isolation(level)}); by.works() {
@@ -253,10 +260,14 @@ type confined struct {
 	Limits    Limits    `json:"limits"`
 }
 
+// confinable is set by Confine. Otherwise this program, started to confine itself, would run its main function.
+var confinable bool
+
 // Confine must be called first in the main function of a program whose commands
 // are confined. If this process was started to confine itself, Confine gives up
 // what the command may not have, becomes the command, and does not return.
 func Confine(args []string) {
+	confinable = true
 	if len(args) < 4 || args[1] != confineWord {
 		return
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/server"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/web"
@@ -243,6 +244,7 @@ var chrome struct {
 var screenshots = flag.String("screenshots", "", "write pictures of all pages to this folder")
 
 func TestMain(m *testing.M) {
+	process.Confine(os.Args)
 	flag.Parse()
 	code := m.Run()
 	if chrome.cancel != nil {
