@@ -93,12 +93,9 @@ func (a *invocation) reportSetAside(run *app.Run) error {
 	for i := range files {
 		files[i] = a.recordPath(files[i])
 	}
-	return &failure{
-		code:    exitFailed,
-		message: fmt.Sprintf("records of run %s did not match the journal: they may have been changed", short(run.ID)),
-		help: "What is printed was made from the journal. Compare it with what was found, then move that away:\n  " +
-			strings.Join(files, "\n  "),
-	}
+	return fail(exitFailed, "What is printed was made from the journal. Compare it with what was found, then move that "+
+		"away:\n  "+strings.Join(files, "\n  "),
+		"records of run %s did not match the journal: they may have been changed", short(run.ID))
 }
 
 func (a *invocation) auditVerifyCommand() *cobra.Command {
@@ -171,22 +168,15 @@ func (a *invocation) verified(run *app.Run, reports []app.AuditReport) error {
 		return nil
 	}
 	if damaged(reports) {
-		return &failure{
-			code: exitFailed, message: "the journal is damaged",
-			help: "Take a copy of the journal: it shows what was changed. Restore it from a backup.",
-		}
+		return fail(exitFailed, "Take a copy of the journal: it shows what was changed. Restore it from a backup.",
+			"the journal is damaged")
 	}
 	if faults == len(renamed) {
-		return &failure{
-			code: exitFailed, message: "the records are correct again; what was changed is still there",
-			help: "Move it away, and verify again:\n  " + strings.Join(renamed, "\n  "),
-		}
+		return fail(exitFailed, "Move it away, and verify again:\n  "+strings.Join(renamed, "\n  "),
+			"the records are correct again; what was changed is still there")
 	}
-	return &failure{
-		code: exitFailed, message: "the records are not valid",
-		help: fmt.Sprintf("Take a copy of the files: they show what was changed. Then \"espalier audit %s\" "+
-			"writes the log again from the journal.", short(run.ID)),
-	}
+	return fail(exitFailed, fmt.Sprintf("Take a copy of the files: they show what was changed. Then \"espalier audit "+
+		"%s\" writes the log again from the journal.", short(run.ID)), "the records are not valid")
 }
 
 // damaged reports whether the journal itself has a fault.
@@ -239,9 +229,7 @@ func (a *invocation) verifyAnchor(ctx context.Context, path, key, command string
 	}
 	report, err := a.app().VerifyAnchor(ctx, text, check)
 	if errors.Is(err, audit.ErrSignature) {
-		return &failure{
-			code: exitFailed, message: err.Error(), help: "Use the anchor and the key that belong together.",
-		}
+		return fail(exitFailed, "Use the anchor and the key that belong together.", "%v", err)
 	}
 	if err != nil {
 		return err
@@ -268,10 +256,8 @@ func (a *invocation) verifyAnchor(ctx context.Context, path, key, command string
 	if report.OK {
 		return nil
 	}
-	return &failure{
-		code: exitFailed, message: "the journal does not match the anchor",
-		help: "Take a copy of the journal: it shows what was changed.",
-	}
+	return fail(exitFailed, "Take a copy of the journal: it shows what was changed.",
+		"the journal does not match the anchor")
 }
 
 func reason(why string) string {

@@ -51,7 +51,7 @@ workflow or the configuration names.`,
 		},
 	})
 	cmd.Flags().StringVar(&model, "model", "", "work with the price of this `MODEL`")
-	cmd.RegisterFlagCompletionFunc("model", completeModel)
+	cmd.RegisterFlagCompletionFunc("model", offer(pricedModels))
 	return cmd
 }
 

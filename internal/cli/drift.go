@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -49,7 +48,7 @@ rules.`,
 				a.note("%s: nothing disagrees.", an.File.Path)
 				return nil
 			}
-			return &failure{code: exitFailed, message: fmt.Sprintf("%s: %s", an.File.Path, diag.Summary(found))}
+			return fail(exitFailed, "", "%s: %s", an.File.Path, diag.Summary(found))
 		},
 	})
 	cmd.Flags().BoolVar(&fix, "fix-topology", false, "regenerate the diagram from the code and the rules")
@@ -61,8 +60,8 @@ func (a *invocation) fixTopology(an *app.Analysis) (*app.Analysis, error) {
 	changed, err := a.app().FixTopology(an)
 	switch {
 	case err != nil:
-		return nil, &failure{code: exitNotReady, message: fmt.Sprintf("%s cannot be written: %v", an.File.Path,
-			bareReason(err)), help: "Check the permissions of the file."}
+		return nil, fail(exitNotReady, "Check the permissions of the file.", "%s cannot be written: %v", an.File.Path,
+			bareReason(err))
 	case !changed:
 		a.note("%s: the diagram is up to date.", an.File.Path)
 		return an, nil

@@ -250,7 +250,7 @@ func (a *invocation) interrupted(id journal.RunID, err error) error {
 		}
 	}
 	help += a.outputLater(id, whenFinished)
-	return &failure{code: exitInterrupted, message: fmt.Sprintf("run %s is %s", short(id), state), help: help}
+	return fail(exitInterrupted, help, "run %s is %s", short(id), state)
 }
 
 // reportRun prints what came of a run, and turns it into an exit code.
@@ -278,15 +278,10 @@ func (a *invocation) reportRun(run *app.Run) error {
 		if words := report.ShortfallWords(budget.Name, budget.Next, budget.Left); words != "" {
 			message = fmt.Sprintf("run %s is paused: %s", short(run.ID), words)
 		}
-		return &failure{
-			code: exitBudget, message: message,
-			help: raiseHelp(run.ID, budget) + a.outputLater(run.ID, whenFinished),
-		}
+		return fail(exitBudget, raiseHelp(run.ID, budget)+a.outputLater(run.ID, whenFinished), "%s", message)
 	case journal.Waiting, journal.PausedAt, journal.Sleeping:
-		return &failure{
-			code: exitWaiting, message: fmt.Sprintf("run %s is %s", short(run.ID), statusText(run)),
-			help: strings.TrimPrefix(waitingHelp(status)+a.outputLater(run.ID, whenFinished), "\n"),
-		}
+		help := strings.TrimPrefix(waitingHelp(status)+a.outputLater(run.ID, whenFinished), "\n")
+		return fail(exitWaiting, help, "run %s is %s", short(run.ID), statusText(run))
 	}
 	driver := ""
 	if run.Driver != nil {
@@ -331,10 +326,7 @@ func (a *invocation) reportEnd(run *app.Run) error {
 			"\nTo continue from there, keeping what was done and paid for: espalier resume %s --from %s",
 			short(run.ID), end.From)
 	}
-	return &failure{
-		code:    code,
-		message: runSentence(run, end.Outcome, cmp.Or(end.Error, report.ReasonWords(end.Reason))), help: help,
-	}
+	return fail(code, help, "%s", runSentence(run, end))
 }
 
 // scripted reports whether the replies of a run are those of a script.
@@ -343,12 +335,13 @@ func (a *invocation) scripted(run *app.Run) bool {
 	return err == nil && status.Offline == "scripted"
 }
 
-func runSentence(run *app.Run, outcome journal.Outcome, why string) string {
+func runSentence(run *app.Run, end *app.Ending) string {
 	text := fmt.Sprintf("run %s of %s %s", short(run.ID), run.Name, map[journal.Outcome]string{
 		journal.OutcomeFailed: "failed", journal.OutcomeRejected: "was rejected",
 		journal.OutcomeCancelled: "was canceled",
-	}[outcome])
-	if why = strings.TrimSpace(why); why != "" { // what commands print ends with a new line
+	}[end.Outcome])
+	why := strings.TrimSpace(cmp.Or(end.Error, report.ReasonWords(end.Reason))) // what commands print ends with a new line
+	if why != "" {
 		text += ": " + why
 	}
 	return text

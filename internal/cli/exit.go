@@ -59,9 +59,12 @@ type failure struct {
 
 func (f *failure) Error() string { return f.message }
 
-func usage(help, message string, args ...any) error {
-	return &failure{code: exitUsage, message: fmt.Sprintf(message, args...), help: help}
+// fail returns the error of a command that ends with an exit code. help is what to do next, or "".
+func fail(code int, help, message string, args ...any) error {
+	return &failure{code: code, message: fmt.Sprintf(message, args...), help: help}
 }
+
+func usage(help, message string, args ...any) error { return fail(exitUsage, help, message, args...) }
 
 // errInvalid ends a command that has shown what is wrong with a workflow.
 var errInvalid = &failure{code: exitInvalid}

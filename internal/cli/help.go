@@ -232,12 +232,12 @@ func (a *invocation) addHelp(root *cobra.Command) {
 		Use:     "help [COMMAND]",
 		Short:   "Explain a command, or one of the topics below",
 		GroupID: groupHelp,
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		ValidArgsFunction: offer(func(args []string) []string {
 			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
+				return nil
 			}
-			return commandNames(root), cobra.ShellCompDirectiveNoFileComp
-		},
+			return commandNames(root)
+		}),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return root.Help()

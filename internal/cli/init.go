@@ -72,7 +72,7 @@ project, too, and a workflow also runs without one.`,
   espalier init my-project
   espalier init --workflow release-notes --format agent-flow --pattern gate`,
 		Args:              takes(0, 1, "at most one folder"),
-		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
+		ValidArgsFunction: completeFolder,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				f.dir = args[0]
@@ -101,7 +101,7 @@ project, too, and a workflow also runs without one.`,
 	flags.StringVar(&f.workflow, "workflow", "", "the `NAME` of a first workflow")
 	flags.StringVar(&f.format, "format", newFormats[0].name, "its format: one of "+strings.Join(newFormatNames(), ", "))
 	flags.StringVar(&f.pattern, "pattern", patterns[0].name, "its pattern: one of "+strings.Join(patternNames(), ", "))
-	completePattern(cmd, &f.format)
+	cmd.RegisterFlagCompletionFunc("pattern", offer(func([]string) []string { return patternsOf(f.format) }))
 	completeWords(cmd, "format", newFormatNames())
 	return cmd
 }
@@ -117,7 +117,7 @@ func (a *invocation) askForWorkflow(f *initFlags) (err error) {
 			var answer string
 			answer, err = a.ask(question)
 			if errors.Is(err, errSignal) {
-				err = &failure{code: exitInterrupted, message: "nothing was created"}
+				err = fail(exitInterrupted, "", "nothing was created")
 			} else if err == nil && answer == "" && a.stdinEnded {
 				err = usage("Press Enter to take what is suggested, or use --workflow NAME.",
 					"the questions were not answered: nothing was created")

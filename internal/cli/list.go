@@ -21,7 +21,7 @@ func (a *invocation) listCommand() *cobra.Command {
 the user's folders; with a folder, only the workflows below it. "espalier help
 formats" says which files are workflows and where a project begins.`,
 		Args:              takes(0, 1, "at most one folder"),
-		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
+		ValidArgsFunction: completeFolder,
 		RunE: func(_ *cobra.Command, args []string) error {
 			found, err := a.app().Workflows(context.Background(), a.reading)
 			if err != nil {

@@ -39,7 +39,7 @@ cannot decide gates.
 				if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
 					return err
 				}
-				return &failure{code: exitInterrupted, message: "stopped; the runs continue with \"espalier work\""}
+				return fail(exitInterrupted, "", "stopped; the runs continue with \"espalier work\"")
 			}
 		},
 	}

@@ -163,7 +163,7 @@ overwritten.`
 	flags.StringVar(&chosen, "pattern", patterns[0].name, "one of "+strings.Join(patternNames(), ", "))
 	flags.StringVar(&format, "format", newFormats[0].name, "one of "+strings.Join(newFormatNames(), ", "))
 	flags.StringVarP(&dir, "output", "o", ".", "write into this folder, `DIR`")
-	completePattern(cmd, &format)
+	cmd.RegisterFlagCompletionFunc("pattern", offer(func([]string) []string { return patternsOf(format) }))
 	completeWords(cmd, "format", newFormatNames())
 	cmd.MarkFlagDirname("output")
 	return cmd

@@ -180,20 +180,14 @@ func cannotWrite(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return usage("Create the folder first.", "the folder of %q does not exist", path)
 	}
-	return &failure{
-		code:    exitNotReady,
-		message: fmt.Sprintf("%q cannot be written: %v", path, bareReason(err)),
-		help:    "Check that the folder may be written to, or name another file with -o.",
-	}
+	return fail(exitNotReady, "Check that the folder may be written to, or name another file with -o.",
+		"%q cannot be written: %v", path, bareReason(err))
 }
 
 // cannotCreate reports a file of fixed name that cannot be written.
 func cannotCreate(path string, err error) error {
-	return &failure{
-		code:    exitNotReady,
-		message: fmt.Sprintf("%q cannot be written: %v", path, bareReason(err)),
-		help:    "Check that the folder exists and may be written to.",
-	}
+	return fail(exitNotReady, "Check that the folder exists and may be written to.",
+		"%q cannot be written: %v", path, bareReason(err))
 }
 
 func bareReason(err error) error {

@@ -194,11 +194,9 @@ func (a *invocation) leftRunning(id journal.RunID) error {
 			}
 		}
 	}
-	return &failure{
-		code: exitInterrupted, message: fmt.Sprintf("stopped watching; run %s continues on the server", short(id)),
-		help: fmt.Sprintf(
-			"To see it: espalier status %[1]s. To stop it: espalier pause %[1]s, or espalier cancel %[1]s", short(id)),
-	}
+	help := fmt.Sprintf("To see it: espalier status %[1]s. To stop it: espalier pause %[1]s, or espalier cancel %[1]s",
+		short(id))
+	return fail(exitInterrupted, help, "stopped watching; run %s continues on the server", short(id))
 }
 
 // resumeOnServer resumes a run on the server.
@@ -300,7 +298,7 @@ func (a *invocation) readLogins() (logins, error) {
 		err = json.Unmarshal(raw, &out)
 	}
 	if err != nil {
-		return nil, &failure{code: exitNotReady, message: err.Error(), help: "Remove the file and sign in again."}
+		return nil, fail(exitNotReady, "Remove the file and sign in again.", "%v", err)
 	}
 	return out, nil
 }

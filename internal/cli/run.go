@@ -107,7 +107,7 @@ func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
 	flags := a.driveFlags(cmd).Flags()
 	flags.StringArrayVarP(&f.inputs, "input", "i", nil,
 		"`NAME=VALUE`, or NAME=@FILE to read the value from a file; may be repeated")
-	cmd.RegisterFlagCompletionFunc("input", a.completeInput)
+	cmd.RegisterFlagCompletionFunc("input", offerPrefixes(a.inputsOf))
 	flags.StringVar(&f.inputFile, "input-file", "", "read the whole input from this JSON `FILE`")
 	flags.BoolVar(&f.allowUndeclared, "allow-undeclared", false, "take inputs that the workflow does not declare")
 	flags.BoolVar(&f.options.AllowShell, "allow-shell", false,
@@ -156,7 +156,7 @@ func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
 	flags.BoolVar(&a.autoApprove, "auto-approve", false, "approve every gate of a run in which nothing is real")
 	exclusive(cmd, "detach", "wait")
 	exclusive(cmd, "detach", "output")
-	cmd.RegisterFlagCompletionFunc("model", completeModel)
+	cmd.RegisterFlagCompletionFunc("model", offer(pricedModels))
 	exclusive(cmd, "simulate", "script")
 }
 
@@ -446,10 +446,10 @@ func (a *invocation) confirmCost(ctx context.Context, p *app.Prepared, limited b
 	a.note("%s\n%s", worst, limit)
 	answer, err := a.ask("Start it? [y/N] ")
 	if err != nil {
-		return &failure{code: exitInterrupted, message: "nothing was started"}
+		return fail(exitInterrupted, "", "nothing was started")
 	}
 	if answer = strings.ToLower(answer); answer != "y" && answer != "yes" {
-		return &failure{code: exitNotReady, message: "nothing was started"}
+		return fail(exitNotReady, "", "nothing was started")
 	}
 	p.Confirm(&cost.Money)
 	return nil

@@ -137,7 +137,7 @@ interrupted run is not known. The cost of a run without real models is
 	flags := a.jsonFlag(cmd).Flags()
 	flags.StringVar(&status, "status", "", "only runs that are "+strings.Join(statuses, ", "))
 	flags.StringVar(&name, "workflow", "", "only runs of this workflow")
-	cmd.RegisterFlagCompletionFunc("workflow", a.completeName)
+	cmd.RegisterFlagCompletionFunc("workflow", offer(a.workflowNames))
 	flags.BoolVar(&open, "open", false, "only runs that are not over")
 	flags.BoolVar(&all, "children", false, "also runs that are part of others")
 	flags.IntVar(&most, "limit", 50, "how many at most; 0 is all")
@@ -453,7 +453,7 @@ and the state of the run after it.`,
 	}
 	a.resultFlag(cmd).Flags().StringVar(&step, "step", "",
 		"show this `STEP`: its id, or with its frame as transcripts have it")
-	cmd.RegisterFlagCompletionFunc("step", a.completeStep)
+	cmd.RegisterFlagCompletionFunc("step", offer(a.stepsOfRun))
 	return cmd
 }
 
@@ -711,10 +711,7 @@ func (a *invocation) printOutput(name, key string) error {
 		if err != nil {
 			return err
 		}
-		return &failure{
-			code: exitWaiting, message: fmt.Sprintf("run %s has not finished: %s", short(run.ID), statusText(run)),
-			help: waitingHelp(status),
-		}
+		return fail(exitWaiting, waitingHelp(status), "run %s has not finished: %s", short(run.ID), statusText(run))
 	}
 	end, err := a.runs().Ending(ctx, run)
 	if err != nil {
@@ -722,10 +719,8 @@ func (a *invocation) printOutput(name, key string) error {
 	}
 	raw := end.Output
 	if end.Outcome != journal.OutcomeOK && string(raw) == "null" {
-		return &failure{
-			code: exitFailed, message: runSentence(run, end.Outcome, cmp.Or(end.Error, report.ReasonWords(end.Reason))),
-			help: fmt.Sprintf("It has no output. To see what happened: espalier transcript %s --pretty", short(run.ID)),
-		}
+		help := fmt.Sprintf("It has no output. To see what happened: espalier transcript %s --pretty", short(run.ID))
+		return fail(exitFailed, help, "%s", runSentence(run, end))
 	}
 	if key != "" {
 		var object map[string]json.RawMessage
@@ -882,56 +877,4 @@ func (a *invocation) transcriptFile(path string, pretty, ofRuns bool) error {
 	}
 	_, err = io.Copy(terminal.JSON(a.stdout), f)
 	return err
-}
-
-// completeRun completes the ids of runs that a command applies to, and then the steps or events that they wait for.
-func (a *invocation) completeRun(
-	cmd *cobra.Command, args []string, prefix string,
-) ([]string, cobra.ShellCompDirective) {
-	const done = cobra.ShellCompDirectiveNoFileComp
-	if len(args) > 0 {
-		return a.completeGate(cmd, args), done
-	}
-	filter := app.Filter{Prefix: prefix, Limit: 30}
-	switch cmd.Name() {
-	case "approve", "reject", "signal":
-		filter.Status = journal.Waiting
-	case "resume":
-		filter.Unfinished = !cmd.Flags().Changed("from") // which begins a new run after a finished one
-	case "pause", "cancel", "edit":
-		filter.Unfinished = true
-	case "rm":
-		filter.Status = journal.Finished
-	}
-	runs, err := a.app().Runs(context.Background(), filter)
-	if err != nil {
-		return nil, done
-	}
-	var out []string
-	for _, r := range runs {
-		out = append(out, fmt.Sprintf("%s\t%s, %s", short(r.ID), r.Name, statusText(&r)))
-	}
-	return out, done
-}
-
-// completeGate completes the argument after a run: the steps of its open gates, or the events that it waits for.
-func (a *invocation) completeGate(cmd *cobra.Command, args []string) []string {
-	if len(args) > 1 || cmd.Name() != "approve" && cmd.Name() != "reject" && cmd.Name() != "signal" {
-		return nil
-	}
-	status := a.statusOf(args)
-	if status == nil {
-		return nil
-	}
-	var out []string
-	for _, g := range status.Gates {
-		what := status.GateName(&g)
-		if event := g.Kind == app.GateEvent; event != (cmd.Name() == "signal") {
-			continue
-		} else if event {
-			what = g.Event
-		}
-		out = append(out, diag.Printable(what)+"\t"+diag.Printable(g.Description))
-	}
-	return out
 }

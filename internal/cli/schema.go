@@ -28,21 +28,17 @@ is written. Without a format, list what there is.`,
   espalier schema agent-flow step
   espalier schema config`,
 		Args: takes(0, 2, "a format and a block"),
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			var out []string
+		ValidArgsFunction: offer(func(args []string) []string {
 			switch len(args) {
 			case 0:
-				for _, f := range withSchemas() {
-					out = append(out, f.Name())
-				}
-				out = append(out, configSchema)
+				return append(withSchemas().Names(), configSchema)
 			case 1:
 				if f := app.Formats().Find(args[0]); f != nil {
-					out = blocks(f)
+					return blocks(f)
 				}
 			}
-			return out, cobra.ShellCompDirectiveNoFileComp
-		},
+			return nil
+		}),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return a.listSchemas()

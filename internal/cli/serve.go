@@ -82,7 +82,7 @@ port stays open. Users and certificates are read again when their files change.`
   espalier serve --addr 0.0.0.0:7477 --trusted-proxy \
     --public-url https://flows.example.org`,
 		Args:              takes(0, 1, "at most one folder"),
-		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
+		ValidArgsFunction: completeFolder,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				dir := a.inDir(args[0])
@@ -197,14 +197,14 @@ func (a *invocation) serveOnce(
 func (a *invocation) authenticator(f *serveFlags, state string) (*identity.Authenticator, error) {
 	auth, err := identity.NewAuthenticator(state)
 	if err != nil {
-		return nil, &failure{code: exitNotReady, message: err.Error()}
+		return nil, fail(exitNotReady, "", "%v", err)
 	}
 	if f.oidc == "" {
 		return auth, nil
 	}
 	settings, err := identity.ReadOIDC(a.inDir(f.oidc))
 	if err != nil {
-		return nil, &failure{code: exitNotReady, message: err.Error(), help: "docs/users.md describes the file."}
+		return nil, fail(exitNotReady, "docs/users.md describes the file.", "%v", err)
 	}
 	auth.UseOIDC(settings)
 	return auth, nil
@@ -235,10 +235,8 @@ func (a *invocation) listen(f *serveFlags, auth *identity.Authenticator) (*keptL
 	}
 	l, err := net.Listen("tcp", f.addr)
 	if err != nil {
-		return nil, &failure{
-			code: exitNotReady, message: fmt.Sprintf("cannot listen on %s: %v", f.addr, err),
-			help: "Use --addr with another port; port 0 picks a free one.",
-		}
+		return nil, fail(exitNotReady, "Use --addr with another port; port 0 picks a free one.",
+			"cannot listen on %s: %v", f.addr, err)
 	}
 	at, err := netip.ParseAddrPort(l.Addr().String())
 	kept := &keptListener{l.(*net.TCPListener)}
@@ -253,7 +251,7 @@ func (a *invocation) listen(f *serveFlags, auth *identity.Authenticator) (*keptL
 	accounts, err := auth.Users().List()
 	if err != nil {
 		l.Close()
-		return nil, &failure{code: exitNotReady, message: err.Error()}
+		return nil, fail(exitNotReady, "", "%v", err)
 	}
 	if len(accounts) == 0 && auth.OIDC() == nil {
 		l.Close()
@@ -298,7 +296,7 @@ func (a *invocation) runServer(
 		<-served
 		return false, err
 	case served:
-		return false, &failure{code: exitNotReady, message: err.Error()}
+		return false, fail(exitNotReady, "", "%v", err)
 	}
 	if sig = a.parkOrReload(sig, signals); sig == nil {
 		return false, <-served
@@ -310,9 +308,7 @@ func (a *invocation) runServer(
 	if err != nil || sig == syscall.SIGHUP {
 		return err == nil, err
 	}
-	return false, &failure{
-		code: exitInterrupted, message: "stopped; the runs continue with the next \"espalier serve\"",
-	}
+	return false, fail(exitInterrupted, "", "stopped; the runs continue with the next \"espalier serve\"")
 }
 
 // announce prints where the server is.

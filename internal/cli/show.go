@@ -76,7 +76,7 @@ when the step runs are shown as their names in parentheses.`,
 		},
 	})
 	cmd.Flags().StringVar(&stepID, "step", "", "show what the reply to this step must be")
-	cmd.RegisterFlagCompletionFunc("step", a.completeStepOfWorkflow)
+	cmd.RegisterFlagCompletionFunc("step", offer(a.stepsOfWorkflow))
 	cmd.Flags().BoolVar(&prompt, "prompt", false, "with --step: show the request that the model gets")
 	return cmd
 }

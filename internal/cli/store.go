@@ -107,10 +107,9 @@ func (a *invocation) checkStore() error {
 		}
 	}
 	if n := len(report.Problems); n > 0 {
-		return &failure{
-			code: exitFailed, message: fmt.Sprintf("the store has %s", plural(n, "problem")),
-			help: "\"espalier audit verify RUN\" shows what is left of a run. Restore the store from a backup.",
-		}
+		return fail(exitFailed,
+			"\"espalier audit verify RUN\" shows what is left of a run. Restore the store from a backup.",
+			"the store has %s", plural(n, "problem"))
 	}
 	a.note("Checked %s and %s: no problems.", plural(report.Runs, "run"), removals(report.Removed))
 	return nil

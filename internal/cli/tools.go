@@ -64,7 +64,7 @@ func (a *invocation) printTools(list []app.ServerTools) error {
 		return err
 	}
 	if broken > 0 {
-		return &failure{code: exitNotReady, message: plural(broken, "MCP server") + " cannot be used"}
+		return fail(exitNotReady, "", "%s cannot be used", plural(broken, "MCP server"))
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ func (a *invocation) approve(dir string, yes bool) error {
 		fmt.Fprint(a.stderr, "Approve all of this? [y/N] ")
 		answer, _ := bufio.NewReader(a.Stdin).ReadString('\n') // without an answer nothing is approved
 		if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-			return &failure{code: exitNotReady, message: "nothing was approved"}
+			return fail(exitNotReady, "", "nothing was approved")
 		}
 	}
 	if err := a.app().Approve(r); err != nil {

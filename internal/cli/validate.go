@@ -119,7 +119,7 @@ func (a *invocation) summarizeValidation(v *app.Validation, list diag.List) erro
 	case list.Errors():
 		return errInvalid
 	case len(v.Skipped) > 0:
-		return &failure{code: exitUsage, message: "not everything could be checked"}
+		return usage("", "not everything could be checked")
 	}
 	return nil
 }
