@@ -315,10 +315,7 @@ func TestTableWrapsTextWithinTheWidth(t *testing.T) {
 	table.add("one", "", "5", "a few words that do not fit on one line")
 	table.under("below the row")
 	table.add("漢字", "", "1,000", "short")
-	var out strings.Builder
-	if err := table.write(&out, 30, "  "); err != nil {
-		t.Fatal(err)
-	}
+	out := table.text(30, "  ")
 	want := `  NAME      N  TEXT
   one       5  a few words
                that do not fit
@@ -326,8 +323,8 @@ func TestTableWrapsTextWithinTheWidth(t *testing.T) {
       below the row
   漢字  1,000  short
 `
-	if out.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	if out != want {
+		t.Errorf("got\n%s\nwant\n%s", out, want)
 	}
 }
 
@@ -336,17 +333,14 @@ func TestTableKeepsNumbersWhole(t *testing.T) {
 	table := table{header: []string{"STEP", "ACTIVE"}, right: []int{1}}
 	table.add("name_parts", "5 h 44 min")
 	table.add("y", "11 h 28 min")
-	var out strings.Builder
-	if err := table.write(&out, 20, ""); err != nil {
-		t.Fatal(err)
-	}
+	out := table.text(20, "")
 	want := `STEP          ACTIVE
 name_     5 h 44 min
 parts
 y        11 h 28 min
 `
-	if out.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	if out != want {
+		t.Errorf("got\n%s\nwant\n%s", out, want)
 	}
 }
 

@@ -47,7 +47,8 @@ workflow or the configuration names.`,
 			if a.json {
 				return a.writeJSON(report)
 			}
-			return a.printCost(report)
+			a.printCost(report)
+			return nil
 		},
 	})
 	cmd.Flags().StringVar(&model, "model", "", "work with the price of this `MODEL`")
@@ -55,7 +56,7 @@ workflow or the configuration names.`,
 	return cmd
 }
 
-func (a *invocation) printCost(r costReport) error {
+func (a *invocation) printCost(r costReport) {
 	p := a.page()
 	p.title(r.Name, "what a run can cost")
 	p.section("In all")
@@ -117,7 +118,7 @@ func (a *invocation) printCost(r costReport) error {
 		}
 		p.text(text)
 	}
-	return p.print()
+	p.print()
 }
 
 // pricesUsed says where the prices of models come from: the built-in ones have a date.

@@ -59,7 +59,7 @@ The exit code is 0 if a workflow can ask a model and its runs can be stored, and
 			if a.json {
 				err = a.writeJSON(report)
 			} else {
-				err = a.printDoctor(report)
+				a.printDoctor(report)
 			}
 			if err == nil && !report.Ready() {
 				err = &failure{code: exitNotReady}
@@ -71,7 +71,7 @@ The exit code is 0 if a workflow can ask a model and its runs can be stored, and
 	return cmd
 }
 
-func (a *invocation) printDoctor(r *app.Diagnosis) error {
+func (a *invocation) printDoctor(r *app.Diagnosis) {
 	t := table{header: []string{"", "WHAT", "NAME", "STATE"}}
 	for _, f := range r.Findings {
 		t.add(map[string]string{
@@ -79,13 +79,10 @@ func (a *invocation) printDoctor(r *app.Diagnosis) error {
 			app.ComponentBroken: "!",
 		}[f.State], f.What, f.Name, f.State+": "+f.About)
 	}
-	if err := t.write(a.stdout, a.columns(), ""); err != nil {
-		return err
-	}
+	a.printTable(&t, "")
 	for _, f := range r.Findings {
 		if f.Fix != "" && f.State != app.ComponentUnset {
 			fmt.Fprintf(a.stdout, "\n%s %s: %s\n", f.What, f.Name, strings.TrimSuffix(f.Fix, "\n"))
 		}
 	}
-	return nil
 }

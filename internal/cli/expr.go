@@ -141,9 +141,7 @@ func (a *invocation) printExpr(e *expr.Expr, env expr.Values) error {
 			}
 			t.add(strings.Join(strings.Fields(p.Text), " "), shown)
 		}
-		if err := t.write(a.stdout, a.columns(), ""); err != nil {
-			return err
-		}
+		a.printTable(&t, "")
 	}
 	if failed != nil { // the report has the reason
 		return usage("", "the expression has no value")

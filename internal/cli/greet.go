@@ -57,9 +57,7 @@ func (a *invocation) greet() error {
 	t.add("espalier doctor", "which models and tools are available")
 	t.add("espalier help", "all commands")
 	fmt.Fprintln(w)
-	if err := t.write(w, a.columns(), "  "); err != nil {
-		return err
-	}
+	a.printTable(&t, "  ")
 	if try != "" { // on a line of its own, so that it can be copied
 		fmt.Fprintf(w, "\nTo run the first one without a model and without cost:\n  %s\n", diag.Printable(try))
 	}

@@ -52,6 +52,16 @@ func (a *invocation) paint(on bool, to *terminal.Writer, style, text string) str
 	return to.Escape(style) + terminal.Inert(text) + to.Escape(reset)
 }
 
+// dim and bold put text for stdout in a style.
+func (a *invocation) dim(text string) string  { return a.paint(a.colorOut, a.screen, dim, text) }
+func (a *invocation) bold(text string) string { return a.paint(a.colorOut, a.screen, bold, text) }
+
+// printTable prints a table, as wide as the terminal.
+func (a *invocation) printTable(t *table, indent string) {
+	t.paint = a.dim
+	fmt.Fprint(a.stdout, t.text(a.columns(), indent))
+}
+
 // painted is stdout for text that is inert but for colors of our own.
 func (a *invocation) painted() io.Writer { return a.screen.Mark(a.stdout) }
 
@@ -78,11 +88,16 @@ func (a *invocation) writeJSON(v any) error {
 	return a.deliver("", func(w io.Writer) error { return encode(w, v) })
 }
 
-// writeLine prints an object of a list as one line of JSON.
-func (a *invocation) writeLine(v any) error {
-	e := json.NewEncoder(a.stdout)
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
+// writeLines prints a list as JSON, one object per line.
+func writeLines[T, U any](a *invocation, list []T, object func(*T) U) error {
+	lines := json.NewEncoder(terminal.JSON(a.stdout))
+	lines.SetEscapeHTML(false)
+	for i := range list {
+		if err := lines.Encode(object(&list[i])); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func encode(w io.Writer, v any) error {

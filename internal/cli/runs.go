@@ -125,13 +125,13 @@ interrupted run is not known. The cost of a run without real models is
 				return err
 			}
 			if a.json {
-				return a.writeRuns(list)
+				return writeLines(a, list, a.listed)
 			}
 			if len(list) == 0 {
 				a.note("No runs.")
-				return nil
 			}
-			return a.printRuns(list)
+			a.printRuns(list)
+			return nil
 		},
 	}
 	flags := a.jsonFlag(cmd).Flags()
@@ -235,24 +235,12 @@ func (r *listedRun) cost() string {
 	return cmp.Or(r.Simulated, price.Spent(*r.MicroDollars))
 }
 
-// writeRuns prints one JSON object for each run.
-func (a *invocation) writeRuns(list []app.Run) error {
-	lines := json.NewEncoder(terminal.JSON(a.stdout))
-	lines.SetEscapeHTML(false)
-	for i := range list {
-		if err := lines.Encode(a.listed(&list[i])); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // whyColumns is how much of a reason fits into a list.
 const whyColumns = 60
 
 // printRuns prints runs as a table, one line each. If it is too wide for a terminal, times of the start are shorter,
 // and names and statuses are cut: "espalier status RUN" shows them, and so does --json.
-func (a *invocation) printRuns(list []app.Run) error {
+func (a *invocation) printRuns(list []app.Run) {
 	const started, name, status = 1, 4, 5
 	t := table{header: []string{"ID", "STARTED", "DURATION", "COST", "WORKFLOW", "STATUS"}, right: []int{2, 3}}
 	for _, e := range list {
@@ -275,7 +263,8 @@ func (a *invocation) printRuns(list []app.Run) error {
 			row[status] = report.Shorten(row[status], max(room-names, leastCell))
 		}
 	}
-	return t.write(a.stdout, t.naturalWidth(), "")
+	t.paint = a.dim
+	fmt.Fprint(a.stdout, t.text(t.naturalWidth(), ""))
 }
 
 // shortTime returns a time as "ls -l" has it: without seconds, and with the year instead of the time if it is long ago.
@@ -376,7 +365,7 @@ func (a *invocation) removeRuns(names []string, dryRun bool, removal journal.Rem
 			a.note("Run %s is removed.", short(run.ID))
 		}
 		if a.json {
-			if err := a.writeRuns([]app.Run{*run}); err != nil {
+			if err := writeLines(a, []app.Run{*run}, a.listed); err != nil {
 				return err
 			}
 		}
@@ -407,7 +396,7 @@ func (a *invocation) prune(f *removeFlags, removal journal.Removal) error {
 		return err
 	}
 	if a.json {
-		return a.writeRuns(pruned.Runs)
+		return writeLines(a, pruned.Runs, a.listed)
 	}
 	for i := range pruned.Runs {
 		r := &pruned.Runs[i]
@@ -464,7 +453,7 @@ func (a *invocation) writeStatus(s *app.Status) error {
 
 func (a *invocation) printStatus(s *app.Status) {
 	w := a.stdout
-	fmt.Fprintf(w, "%s  %s\n", a.paint(a.colorOut, a.screen, bold, string(s.ID)), s.Name)
+	fmt.Fprintf(w, "%s  %s\n", a.bold(string(s.ID)), s.Name)
 	status, raise := statusText(&s.Run), ""
 	if s.Status == journal.Exceeded {
 		// What cannot be read is left out: the rest of the status is worth more than an error.

@@ -119,5 +119,6 @@ func (a *invocation) listSchemas() error {
 	if a.json {
 		return a.writeJSON(list)
 	}
-	return t.write(a.stdout, a.columns(), "")
+	a.printTable(&t, "")
+	return nil
 }

@@ -61,9 +61,7 @@ when the step runs are shown as their names in parentheses.`,
 			if a.json {
 				return a.writeJSON(s)
 			}
-			if err := a.printSummary(s); err != nil {
-				return err
-			}
+			a.printSummary(s)
 			if n := len(an.Diagnostics); n > 0 {
 				them := "them"
 				if n == 1 {
@@ -428,7 +426,7 @@ func typeText(t any, enum []any, items map[string]any) string {
 	return ""
 }
 
-func (a *invocation) printSummary(s summary) error {
+func (a *invocation) printSummary(s summary) {
 	p := a.page()
 	p.title(strings.TrimSpace(s.Name+" "+s.Version),
 		strings.Join(slices.DeleteFunc([]string{s.Format, s.Dialect, s.Level}, func(s string) bool { return s == "" }),
@@ -478,7 +476,7 @@ func (a *invocation) printSummary(s summary) error {
 	}
 	p.section("Time")
 	p.table(timesTable(s.Cost))
-	return p.print()
+	p.print()
 }
 
 func commandsTable(commands []app.Command) table {

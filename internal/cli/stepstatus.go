@@ -38,7 +38,7 @@ func (a *invocation) stepStatus(id journal.RunID, name string) error {
 // printStep prints one execution; the whole state only behind the last one.
 func (a *invocation) printStep(rec *app.Execution, last bool) {
 	w := a.stdout
-	fmt.Fprintf(w, "%s  %s\n", a.paint(a.colorOut, a.screen, bold, journal.PlaceName(rec.Step)), rec.Type)
+	fmt.Fprintf(w, "%s  %s\n", a.bold(journal.PlaceName(rec.Step)), rec.Type)
 	if rec.Description != "" {
 		fmt.Fprintf(w, "  %s\n", rec.Description)
 	}

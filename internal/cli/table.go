@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -45,16 +44,16 @@ const (
 	wholeWord = 24
 )
 
-// write prints the table, each line after indent. Columns that are empty in
+// text returns the table, each line after indent. Columns that are empty in
 // every row are left out.
-func (t *table) write(w io.Writer, columns int, indent string) error {
+func (t *table) text(columns int, indent string) string {
 	keep := t.filled()
 	own := -1 // the column below its row
 	if t.last && len(keep) > 1 {
 		own, keep = keep[len(keep)-1], keep[:len(keep)-1]
 	}
 	if len(keep) == 0 {
-		return nil
+		return ""
 	}
 	columns -= diag.Width(indent)
 	widths := t.widths(keep, columns)
@@ -77,8 +76,7 @@ func (t *table) write(w io.Writer, columns int, indent string) error {
 			out.WriteString(below + line + "\n")
 		}
 	}
-	_, err := io.WriteString(w, out.String())
-	return err
+	return out.String()
 }
 
 // widths returns the widths of the columns to keep, which fit into columns if that is possible.

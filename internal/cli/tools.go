@@ -60,8 +60,8 @@ func (a *invocation) printTools(list []app.ServerTools) error {
 		if err := a.writeJSON(orEmpty(list)); err != nil {
 			return err
 		}
-	} else if err := a.toolTable(list); err != nil {
-		return err
+	} else {
+		a.printServers(list)
 	}
 	if broken > 0 {
 		return fail(exitNotReady, "", "%s cannot be used", plural(broken, "MCP server"))
@@ -69,16 +69,15 @@ func (a *invocation) printTools(list []app.ServerTools) error {
 	return nil
 }
 
-func (a *invocation) toolTable(list []app.ServerTools) error {
+func (a *invocation) printServers(list []app.ServerTools) {
 	if len(list) == 0 {
 		a.note("The project has no MCP servers.")
-		return nil
 	}
 	for i, s := range list {
 		if i > 0 {
 			fmt.Fprintln(a.stdout)
 		}
-		fmt.Fprintln(a.stdout, a.paint(a.colorOut, a.screen, bold, diag.Printable(s.Server)))
+		fmt.Fprintln(a.stdout, a.bold(diag.Printable(s.Server)))
 		if s.Problem != "" {
 			fmt.Fprintf(a.stdout, "  %s\n",
 				strings.ReplaceAll(diag.Printable(sentence(upper(s.Problem))), "\n", "\n  "))
@@ -92,9 +91,6 @@ func (a *invocation) toolTable(list []app.ServerTools) error {
 			first, _, _ := strings.Cut(strings.TrimSpace(one.Description), "\n")
 			t.add(one.Name, diag.Printable(first))
 		}
-		if err := t.write(a.stdout, a.columns(), "  "); err != nil {
-			return err
-		}
+		a.printTable(&t, "  ")
 	}
-	return nil
 }
