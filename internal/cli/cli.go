@@ -59,7 +59,7 @@ func Main(e Environment, args []string) int {
 		e.Confined = process.Confined
 	}
 	if e.IsTerminal == nil {
-		e.IsTerminal = isTerminal
+		e.IsTerminal = func(w io.Writer) bool { return isTerminal(w) }
 	}
 	screen := terminal.New(e.Stdout, e.IsTerminal(e.Stdout))
 	out := &results{to: screen}

@@ -419,6 +419,14 @@ func takes(least, most int, what string) cobra.PositionalArgs {
 	}
 }
 
+// optional returns the argument at an index, or "" if there are fewer.
+func optional(args []string, at int) string {
+	if at < len(args) {
+		return args[at]
+	}
+	return ""
+}
+
 const listsWorkflows = `"espalier list" shows all workflows.`
 
 // takesRun and takesWorkflow check the number of arguments, the first of which

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
@@ -75,7 +74,7 @@ func (a *invocation) offerExample() error {
 	}
 	fmt.Fprintln(a.stdout)
 	answer, err := a.ask("Create " + file + " and run it now, simulated and without cost? [y/N] ")
-	if answer = strings.ToLower(answer); err != nil || answer != "y" && answer != "yes" {
+	if err != nil || !isYes(answer) {
 		return err
 	}
 	if _, err := a.newWorkflow(name, newFormats[0].name, "gate", "."); err != nil {

@@ -3,10 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
-	"os"
 	"time"
-
-	"golang.org/x/term"
 
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -87,10 +84,8 @@ func redraw(live *console.Live) (closing func() error) {
 }
 
 func (a *invocation) consoleSize() console.Size {
-	if f, ok := a.Stderr.(*os.File); ok {
-		if columns, rows, err := term.GetSize(int(f.Fd())); err == nil {
-			return console.Size{Columns: columns, Rows: rows}
-		}
+	if columns, rows := terminalSize(a.Stderr); columns > 0 {
+		return console.Size{Columns: columns, Rows: rows}
 	}
 	return console.Size{Columns: a.columns(), Rows: 24}
 }

@@ -20,11 +20,7 @@ outputs/NAME/RUN/build and compared before they are removed from artifacts/.`,
 			if err := checkName(args[0]); err != nil {
 				return err
 			}
-			run := ""
-			if len(args) > 1 {
-				run = args[1]
-			}
-			m, err := a.app().Promote(args[0], run, force)
+			m, err := a.app().Promote(args[0], optional(args, 1), force)
 			if err != nil {
 				return err
 			}

@@ -417,10 +417,7 @@ ends it. With --mcp, remove your sign-in to an MCP server of the project.`,
 }
 
 func (a *invocation) loginAddress(command string, args []string) (string, error) {
-	address := a.Getenv(serverVariable)
-	if len(args) > 0 {
-		address = args[0]
-	}
+	address := cmp.Or(optional(args, 0), a.Getenv(serverVariable))
 	if u, err := url.Parse(address); address == "" || err != nil || u.Host == "" {
 		return "", usage("Write it as https://HOST.", "%s needs the address of a server", command)
 	}
@@ -449,11 +446,7 @@ func (a *invocation) login(address string) error {
 	if err := a.writeLogins(all); err != nil {
 		return err
 	}
-	roles := make([]string, len(me.Roles))
-	for i, r := range me.Roles {
-		roles[i] = string(r)
-	}
-	a.note("Signed in to %s as %s (%s).", address, me.Name, strings.Join(roles, ", "))
+	a.note("Signed in to %s as %s (%s).", address, me.Name, joinRoles(me.Roles))
 	return nil
 }
 
@@ -461,9 +454,9 @@ func (a *invocation) login(address string) error {
 func (a *invocation) readToken(address string) (string, error) {
 	var raw []byte
 	var err error
-	if f, ok := a.Stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if a.typed() {
 		fmt.Fprintf(a.stderr, "Token for %s: ", address)
-		raw, err = term.ReadPassword(int(f.Fd()))
+		raw, err = term.ReadPassword(int(a.Stdin.(*os.File).Fd()))
 		fmt.Fprintln(a.stderr)
 	} else if a.Stdin != nil {
 		raw, err = io.ReadAll(io.LimitReader(a.Stdin, 64<<10))

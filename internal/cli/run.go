@@ -448,7 +448,7 @@ func (a *invocation) confirmCost(ctx context.Context, p *app.Prepared, limited b
 	if err != nil {
 		return fail(exitInterrupted, "", "nothing was started")
 	}
-	if answer = strings.ToLower(answer); answer != "y" && answer != "yes" {
+	if !isYes(answer) {
 		return fail(exitNotReady, "", "nothing was started")
 	}
 	p.Confirm(&cost.Money)

@@ -677,13 +677,7 @@ succeed and has no output.`,
   espalier output 5ff07bf3 summary > summary.txt`,
 		Args:              takesRun(1, 2, "a run, and optionally a key"),
 		ValidArgsFunction: a.completeRun,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			key := ""
-			if len(args) > 1 {
-				key = args[1]
-			}
-			return a.printOutput(args[0], key)
-		},
+		RunE: func(_ *cobra.Command, args []string) error { return a.printOutput(args[0], optional(args, 1)) },
 	}
 	return a.jsonFlag(cmd)
 }

@@ -60,13 +60,7 @@ kept under another name, and no longer used. A migration that was interrupted
 can be repeated.`,
 		Example: "  espalier store migrate postgres://espalier@db.example.com/espalier",
 		Args:    takes(0, 1, "the URL of a database"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			url := ""
-			if len(args) > 0 {
-				url = args[0]
-			}
-			return a.migrateStore(url)
-		},
+		RunE:    func(_ *cobra.Command, args []string) error { return a.migrateStore(optional(args, 0)) },
 	}
 	cmd.AddCommand(a.jsonFlag(check), backup, a.jsonFlag(migrate))
 	return cmd

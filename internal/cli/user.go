@@ -43,8 +43,7 @@ func (a *invocation) users() (*identity.Users, error) {
 	return identity.NewUsers(state), nil
 }
 
-func parseRoles(texts []string) ([]identity.Role, error) {
-	var roles []identity.Role
+func parseRoles(texts []string) (roles []identity.Role, err error) {
 	for _, text := range texts {
 		role, err := identity.ParseRole(text)
 		if err != nil {
@@ -178,10 +177,7 @@ func (a *invocation) userList() *cobra.Command {
 						accounts[i].Tokens[j].Hash = ""
 					}
 				}
-				if accounts == nil {
-					accounts = []identity.Account{}
-				}
-				return a.writeJSON(accounts)
+				return a.writeJSON(orEmpty(accounts))
 			}
 			if len(accounts) == 0 {
 				a.note("There are no users. \"espalier user add NAME --role viewer\" adds one.")

@@ -1,27 +1,20 @@
 package cli
 
 import (
-	"os"
 	"strings"
-
-	"golang.org/x/term"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/lazyregexp"
 )
 
-// errColumns returns the width of the terminal that stderr is, or 0 if it is none.
-func (a *invocation) errColumns() int {
-	if f, ok := a.Stderr.(*os.File); ok && a.IsTerminal(a.Stderr) {
-		if n, _, err := term.GetSize(int(f.Fd())); err == nil {
-			return n
-		}
-	}
-	return 0
-}
-
 // wrapErr wraps a text for people to the width of the terminal that stderr is. Elsewhere, it returns the text as it is.
-func (a *invocation) wrapErr(text string) string { return wrapText(text, a.errColumns()) }
+func (a *invocation) wrapErr(text string) string {
+	if !a.IsTerminal(a.Stderr) {
+		return text
+	}
+	columns, _ := terminalSize(a.Stderr)
+	return wrapText(text, columns)
+}
 
 var (
 	// suggested is a command at the end of a line, which is there to be copied.
