@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 type costReport struct {
@@ -59,16 +60,11 @@ workflow or the configuration names.`,
 func (a *invocation) printCost(r costReport) {
 	p := a.page()
 	p.title(r.Name, "what a run can cost")
-	p.section("In all")
-	p.table(amountsTable(r.Report))
-	p.section("Time")
-	p.table(timesTable(r.Report))
+	p.tableSection("In all", amountsTable(r.Report))
+	p.tableSection("Time", timesTable(r.Report))
 	p.section("At worst, by step")
 	p.table(perStepTable(r.PerStep))
-	if len(r.PerAgent) > 0 {
-		p.section("At worst, by agent")
-		p.table(perAgentTable(r.PerAgent, r.Money))
-	}
+	p.tableSection("At worst, by agent", perAgentTable(r.PerAgent, r.Money))
 	if r.Quote != nil {
 		p.section("By the price list of the format")
 		p.table(quoteTable(r.Quote))
@@ -186,11 +182,8 @@ func quoteLines(q *ir.Quote) []string {
 
 // dollars writes millionths of a dollar with as many digits as they have.
 func dollars(micro int64) string {
-	whole, part, _ := strings.Cut(fmt.Sprintf("%d.%06d", micro/1_000_000, micro%1_000_000), ".")
-	for len(part) > 2 && strings.HasSuffix(part, "0") {
-		part = part[:len(part)-1]
-	}
-	return "$" + whole + "." + part
+	cents, rest := micro/10_000, strings.TrimRight(fmt.Sprintf("%04d", micro%10_000), "0")
+	return fmt.Sprintf("$%d.%02d%s", cents/100, cents%100, rest)
 }
 
 func amountsTable(r check.Report) table {
@@ -311,14 +304,12 @@ func seconds(n int64) string {
 // unboundedReasons lists why figures have no bound, each reason once.
 func unboundedReasons(r check.Report) []string {
 	var out []string
-	seen := map[string]bool{}
 	for _, one := range []check.Range{
 		r.Steps, r.ModelCalls, r.ToolCalls, r.PromptTokens, r.ReplyTokens, r.Tokens, r.ActiveSeconds, r.WaitSeconds,
 	} {
 		for _, amount := range []stepkind.Amount{one.Base, one.Worst} {
-			if reason := amount.Unbounded; reason != "" && !seen[reason] {
-				seen[reason] = true
-				out = append(out, reason)
+			if reason := amount.Unbounded; reason != "" {
+				out = xslices.AppendNew(out, reason)
 			}
 		}
 	}

@@ -133,7 +133,8 @@ var exitCodes = map[app.Kind]int{
 	app.EngineUnavailable: exitNotReady,
 }
 
-// advice is what to type next, by the reason of an error; {run}, {name} and {dir} stand for what the error is about.
+// advice is what to type next, by the reason of an error; {run}, {name}, {names} and {dir} stand for what the error is
+// about.
 var advice = map[app.Reason]string{
 	app.NoRunName:    `"espalier runs" lists them.`,
 	app.NoRun:        `"espalier runs" lists them.`,
@@ -147,7 +148,9 @@ var advice = map[app.Reason]string{
 	app.PythonSimulated: "Leave out --python: the built-in interpreter runs the code without starting a program.",
 	app.NoSandbox: "Nothing was started. Leave out --python, which most workflows do not need; or look at the " +
 		"code, and use --python=unconfined if you trust it.",
-	app.NotResumable:   "The run can still be read.",
+	app.AmbiguousRun:     "Use a longer prefix of one of these ids:\n  {names}",
+	app.AmbiguousTrigger: "Use one of these ids:\n  {names}",
+	app.NotResumable:     "The run can still be read.",
 	app.InnerStep:      "Go back to the step that contains it: espalier resume {run} --from {name}",
 	app.AlreadyDecided: "\"espalier audit {run}\" shows it.",
 	app.GateApproved: "The gate opens again with \"espalier resume {run} --from {name}\". Edit the run while it " +
@@ -199,7 +202,8 @@ func (a *invocation) failure(e *app.Error) *failure {
 			dir = a.display(e.Names[0])
 		}
 		name := cmp.Or(e.Name, "WORKFLOW")
-		end.help = strings.NewReplacer("{run}", short(e.Run), "{name}", name, "{dir}", dir).Replace(text)
+		end.help = strings.NewReplacer("{run}", short(e.Run), "{name}", name, "{names}", strings.Join(e.Names, "\n  "),
+			"{dir}", dir).Replace(text)
 	}
 	switch e.Reason {
 	case app.RunOwned:
@@ -211,10 +215,6 @@ func (a *invocation) failure(e *app.Error) *failure {
 		if len(e.Names) > 0 {
 			end.help += " Projects with runs of their own: " + strings.Join(e.Names, ", ") + "."
 		}
-	case app.AmbiguousRun:
-		end.help = "Use a longer prefix of one of these ids:\n  " + strings.Join(e.Names, "\n  ")
-	case app.AmbiguousTrigger:
-		end.help = "Use one of these ids:\n  " + strings.Join(e.Names, "\n  ")
 	case app.NoTrigger:
 		end.help = "No workflow here declares one that fits. \"espalier triggers list\" shows all."
 		if len(e.Names) > 0 {
@@ -402,20 +402,21 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usage(help, "%s", err)
 }
 
-// takes checks the number of arguments; what names them in the message.
-func takes(least, most int, what string) cobra.PositionalArgs {
+// takes checks the number of arguments; what names them in the message. listed says where to find what is missing.
+func takes(least, most int, what string, listed ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		help := fmt.Sprintf("Usage: %s", cmd.UseLine())
+		help := "Usage: " + cmd.UseLine()
 		name := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ") // the program has been named
 		switch {
 		case len(args) < least:
-			return usage(help, "%s needs %s", name, what)
-		case most >= 0 && len(args) > most && most == 0:
+			return usage(strings.Join(append([]string{help}, listed...), "\n"), "%s needs %s", name, what)
+		case most < 0 || len(args) <= most:
+			return nil
+		case most == 0:
 			return usage(help, "%s takes no arguments, but there is %q", name, args[0])
-		case most >= 0 && len(args) > most:
+		default:
 			return usage(help, "%s takes %s; %q is unexpected", name, what, args[most])
 		}
-		return nil
 	}
 }
 
@@ -432,22 +433,10 @@ const listsWorkflows = `"espalier list" shows all workflows.`
 // takesRun and takesWorkflow check the number of arguments, the first of which
 // is a run or a workflow, and say where those are listed.
 func takesRun(least, most int, what string) cobra.PositionalArgs {
-	return listedBy(`"espalier runs" lists the runs.`, least, takes(least, most, what))
+	return takes(least, most, what, `"espalier runs" lists the runs.`)
 }
 
-func takesWorkflow(most int, what string) cobra.PositionalArgs {
-	return listedBy(listsWorkflows, 1, takes(1, most, what))
-}
-
-func listedBy(hint string, least int, check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		err := check(cmd, args)
-		if wrong, ok := errors.AsType[*failure](err); len(args) < least && ok {
-			wrong.help += "\n" + hint
-		}
-		return err
-	}
-}
+func takesWorkflow(most int, what string) cobra.PositionalArgs { return takes(1, most, what, listsWorkflows) }
 
 // exclusive makes it wrong usage to give both flags. Completion leaves the
 // other one out as well.

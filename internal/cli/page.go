@@ -54,4 +54,12 @@ func (p *page) table(t table) {
 	p.out.WriteString(t.text(p.columns, pageIndent))
 }
 
+// tableSection adds a section with a table, unless the table is empty.
+func (p *page) tableSection(name string, t table) {
+	if len(t.rows) > 0 {
+		p.section(name)
+		p.table(t)
+	}
+}
+
 func (p *page) print() { fmt.Fprint(p.a.stdout, p.out.String()) }

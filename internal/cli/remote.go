@@ -130,34 +130,27 @@ func (a *invocation) sendAndFollow(id journal.RunID, begin func(ctx context.Cont
 	case !errors.As(err, &missing) || missing.Kind != app.NotFound:
 		return nil, err
 	}
-	return a.followToRest(id, func(ctx context.Context) (journal.Seq, error) { return after, begin(ctx) })
+	return a.followToRest(id, after, begin)
 }
 
-// followToRest shows the progress of a run on a server until it is at rest.
-// begin makes the run move, and returns the last fact that is not shown.
+// followToRest shows the progress of a run on a server after a fact, until it is
+// at rest. begin makes the run move.
 func (a *invocation) followToRest(
-	id journal.RunID, begin func(ctx context.Context) (journal.Seq, error),
+	id journal.RunID, after journal.Seq, begin func(ctx context.Context) error,
 ) (run *app.Run, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if a.IsTerminal(a.Stderr) {
-		a.note("Run %s", id)
-	}
 	signals, release := a.Signals.handle()
 	defer release()
 	rested := make(chan struct{})
 	go func() {
 		defer close(rested)
-		var after journal.Seq
-		if after, err = begin(ctx); err == nil {
+		if err = begin(ctx); err == nil {
 			run, err = a.server.Follow(ctx, id, after, client.Progress{Notice: a.printNotice})
 		}
 	}()
 	select {
 	case <-rested:
-		if err == nil && a.IsTerminal(a.Stderr) {
-			a.note("Run %s: %s", id, statusText(run))
-		}
 		return run, err
 	case <-signals:
 	}
@@ -207,15 +200,14 @@ func (a *invocation) resumeOnServer(run *app.Run, req app.ResumeRequest) error {
 		return err
 	}
 	a.noteChanged(r.Changed)
-	if r.Step != "" {
-		a.note("Run %s has finished and stays as it is; run %s continues from %s.",
-			short(run.ID), short(r.Run.ID), r.Step)
-	}
 	after := run.Seq
 	if r.Step != "" {
 		after = 0
+		a.note("Run %s has finished and stays as it is; run %s continues from %s.",
+			short(run.ID), short(r.Run.ID), r.Step)
 	}
-	rested, err := a.followToRest(r.Run.ID, func(context.Context) (journal.Seq, error) { return after, nil })
+	a.showID(r.Run.ID)
+	rested, err := a.followToRest(r.Run.ID, after, func(context.Context) error { return nil })
 	return a.answerOrReport(nil, r.Run.ID, rested, err)
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // editors are where editors read commands of a project from; %s is a command's
@@ -143,24 +145,26 @@ func (a *invocation) setupIDE(root string, wanted []string) error {
 	return a.listWritten(written)
 }
 
-// missingFolders returns the folders of a path that do not exist, the outermost first.
-func missingFolders(root, path string) []string {
-	parts := strings.Split(path, "/")
-	var out []string
-	for i := 1; i < len(parts); i++ {
-		folder := strings.Join(parts[:i], "/")
-		if _, err := os.Lstat(filepath.Join(root, filepath.FromSlash(folder))); err != nil {
-			out = append(out, folder)
-		}
+// foldersOf returns the folders of a path, the outermost first.
+func foldersOf(file string) (out []string) {
+	for dir := path.Dir(file); dir != "."; dir = path.Dir(dir) {
+		out = append(out, dir)
 	}
+	slices.Reverse(out)
 	return out
 }
 
+// missingFolders returns the folders of a path that do not exist, the outermost first.
+func missingFolders(root, file string) []string {
+	return xslices.Filter(foldersOf(file), func(folder string) bool {
+		_, err := os.Lstat(filepath.Join(root, filepath.FromSlash(folder)))
+		return err != nil
+	})
+}
+
 // obstacle returns the first folder of a path that exists and is a file or a broken link; "" if there is none.
-func obstacle(root, path string) string {
-	parts := strings.Split(path, "/")
-	for i := 1; i < len(parts); i++ {
-		folder := strings.Join(parts[:i], "/")
+func obstacle(root, file string) string {
+	for _, folder := range foldersOf(file) {
 		full := filepath.Join(root, filepath.FromSlash(folder))
 		if _, err := os.Lstat(full); err != nil {
 			return ""

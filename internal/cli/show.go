@@ -379,19 +379,12 @@ func fields(c *ir.Contract) []field {
 	if json.Unmarshal(c.Schema, &schema) != nil || schema.Properties == nil {
 		return out
 	}
-	d := json.NewDecoder(bytes.NewReader(schema.Properties))
-	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+	d := json.NewDecoder(bytes.NewReader(schema.Properties)) // which keeps the order, and has read them once
+	if open, _ := d.Token(); open != json.Delim('{') {
 		return out
 	}
 	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return out
-		}
-		var raw json.RawMessage
-		if d.Decode(&raw) != nil {
-			return out
-		}
+		key, _ := d.Token()
 		name, _ := key.(string)
 		f := field{Name: name, Required: slices.Contains(schema.Required, name)}
 		var property struct {
@@ -401,7 +394,7 @@ func fields(c *ir.Contract) []field {
 			Default     json.RawMessage `json:"default"`
 			Description string          `json:"description"`
 		}
-		if json.Unmarshal(raw, &property) == nil {
+		if d.Decode(&property) == nil {
 			f.Type = typeText(property.Type, property.Enum, property.Items)
 			f.Default, f.Description = property.Default, property.Description
 		}
@@ -434,30 +427,14 @@ func (a *invocation) printSummary(s summary) {
 	p.paragraph(s.Description)
 	p.out.WriteString("\n")
 	p.table(factsTable(s))
-	if len(s.Inputs) > 0 {
-		p.section("Inputs")
-		p.table(fieldsTable(s.Inputs))
-	}
-	if len(s.Outputs) > 0 {
-		p.section("Outputs")
-		p.table(fieldsTable(s.Outputs))
-	}
+	p.tableSection("Inputs", fieldsTable(s.Inputs))
+	p.tableSection("Outputs", fieldsTable(s.Outputs))
 	p.section("Steps")
 	p.table(stepsTable(s.Steps))
-	if len(s.Agents) > 0 {
-		p.section("Agents")
-		p.table(agentsTable(s.Agents))
-	}
-	if len(s.Bundles) > 0 {
-		p.section("Side by side")
-		p.table(bundlesTable(s.Bundles))
-	}
-	if len(s.Commands) > 0 {
-		p.section("Commands on this machine")
-		p.table(commandsTable(s.Commands))
-	}
-	p.section("What a run can cost")
-	p.table(amountsTable(s.Cost))
+	p.tableSection("Agents", agentsTable(s.Agents))
+	p.tableSection("Side by side", bundlesTable(s.Bundles))
+	p.tableSection("Commands on this machine", commandsTable(s.Commands))
+	p.tableSection("What a run can cost", amountsTable(s.Cost))
 	for _, b := range s.Cost.Budgets {
 		if b.Verdict == check.Fits || b.Verdict == check.ShouldFit || b.Scope != "" && b.Verdict != check.CannotFinish {
 			continue // "espalier cost" has them all
@@ -474,8 +451,7 @@ func (a *invocation) printSummary(s summary) {
 	for _, reason := range unboundedReasons(s.Cost) {
 		p.text("Unbounded: " + sentence(reason))
 	}
-	p.section("Time")
-	p.table(timesTable(s.Cost))
+	p.tableSection("Time", timesTable(s.Cost))
 	p.print()
 }
 
@@ -493,15 +469,16 @@ func commandsTable(commands []app.Command) table {
 
 func factsTable(s summary) table {
 	t := table{}
-	t.add("file", s.Path)
-	for _, f := range s.Facts {
-		if v := strings.ReplaceAll(plain(f.Value), "**", ""); v != "" {
-			t.add(strings.ReplaceAll(f.Name, "_", " "), v)
+	add := func(name, text string) {
+		if text != "" {
+			t.add(name, text)
 		}
 	}
-	if text := triggersText(s.Triggers); text != "" {
-		t.add("started", text)
+	t.add("file", s.Path)
+	for _, f := range s.Facts {
+		add(strings.ReplaceAll(f.Name, "_", " "), strings.ReplaceAll(plain(f.Value), "**", ""))
 	}
+	add("started", triggersText(s.Triggers))
 	for i, at := range s.Next {
 		label := ""
 		if i == 0 {
@@ -509,16 +486,12 @@ func factsTable(s summary) table {
 		}
 		t.add(label, whenText(at))
 	}
-	if text := budgetText(s.Budget); text != "" {
-		t.add("budget", text)
-	}
-	if text := toolsText(s.Tools); text != "" {
-		t.add("tools", text)
-	}
+	add("budget", budgetText(s.Budget))
+	add("tools", toolsText(s.Tools))
 	var asking []string
 	for _, one := range s.Steps {
-		if one.AsksModel && !slices.Contains(asking, cmp.Or(one.Label, one.ID)) {
-			asking = append(asking, cmp.Or(one.Label, one.ID))
+		if one.AsksModel {
+			asking = xslices.AppendNew(asking, cmp.Or(one.Label, one.ID))
 		}
 	}
 	if len(s.Steps) > 0 {

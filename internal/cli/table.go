@@ -7,6 +7,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/xmaps"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // table is text in columns that fits a width: the widest columns give way and
@@ -139,33 +140,24 @@ func (t *table) lines(row []string, keep, widths []int) []string {
 
 // naturalWidth is how wide the table is when nothing gives way.
 func (t *table) naturalWidth() int {
-	total := 0
-	for _, c := range t.filled() {
-		widest := 0
-		for _, row := range append(t.rows[:len(t.rows):len(t.rows)], t.header) {
-			if c < len(row) {
-				widest = max(widest, diag.Width(row[c]))
-			}
-		}
-		total += widest + columnGap
+	total := -columnGap
+	for _, width := range t.widths(t.filled(), math.MaxInt) {
+		total += width + columnGap
 	}
-	return total - columnGap
+	return total
 }
 
+// filled returns the columns that are not empty in every row.
 func (t *table) filled() []int {
 	var keep []int
-	most := 0
 	for _, row := range t.rows {
-		most = max(most, len(row))
-	}
-	for c := range most {
-		for _, row := range t.rows {
-			if c < len(row) && row[c] != "" {
-				keep = append(keep, c)
-				break
+		for c, text := range row {
+			if text != "" {
+				keep = xslices.AppendNew(keep, c)
 			}
 		}
 	}
+	slices.Sort(keep)
 	return keep
 }
 
