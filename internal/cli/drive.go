@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/user"
 	"strings"
@@ -35,12 +36,7 @@ func short(id journal.RunID) string { return string(id[:min(len(id), 8)]) }
 func (a *invocation) display(path string) string { return a.app().Display(path) }
 
 // folder names a folder within a sentence.
-func (a *invocation) folder(path string) string {
-	if shown := a.display(path); shown != "." {
-		return shown
-	}
-	return "this folder"
-}
+func (a *invocation) folder(path string) string { return folder(a.display(path)) }
 
 // find finds a run by its name, on the server that ESPALIER_SERVER names, if it names one.
 func (a *invocation) find(name string) (*app.Run, error) {
@@ -435,15 +431,12 @@ func (a *invocation) writeResult(r api.Result) error {
 
 // printValue prints a result for people and pipes: text as it is, anything else as indented JSON.
 func (a *invocation) printValue(raw json.RawMessage) error {
+	text := strings.TrimSuffix(valueText(raw), "\n") + "\n"
 	if a.outputFile != "" {
-		return a.writeOutputFile(raw)
+		return a.writeOutputFile(text)
 	}
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		_, err := fmt.Fprintln(a.stdout, strings.TrimSuffix(text, "\n"))
-		return err
-	}
-	return a.writeJSON(readableJSON(raw))
+	_, err := io.WriteString(a.stdout, text)
+	return err
 }
 
 // checkOutputFile returns an error if the file of --output cannot be written, before there is something to lose.
@@ -482,20 +475,12 @@ func (a *invocation) outputLater(id journal.RunID, when string) string {
 }
 
 // writeOutputFile writes the output of a run to the file of --output.
-func (a *invocation) writeOutputFile(raw json.RawMessage) error {
-	var text string
-	if json.Unmarshal(raw, &text) != nil {
-		indented, err := json.MarshalIndent(readableJSON(raw), "", "  ")
-		if err != nil {
-			return err
-		}
-		text = string(indented)
-	}
+func (a *invocation) writeOutputFile(text string) error {
 	full, err := a.target(a.outputFile)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(full, []byte(strings.TrimSuffix(text, "\n")+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(full, []byte(text), 0o644); err != nil {
 		return cannotWrite(a.outputFile, err)
 	}
 	return nil

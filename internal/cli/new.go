@@ -48,8 +48,10 @@ var patterns = []pattern{
 
 const onlyAgentFlow = "it is a pattern of Agent Flow"
 
+type newFormat struct{ name, file string }
+
 // newFormats are the formats of new workflows, the default first, with the file that holds one.
-var newFormats = []struct{ name, file string }{
+var newFormats = []newFormat{
 	{"agent-flow", "NAME.md"},
 	{"awf", "NAME.yaml"},
 	{"nof", "NAME.nof.md"},
@@ -94,11 +96,7 @@ func patternNames() []string {
 }
 
 func newFormatNames() []string {
-	var out []string
-	for _, f := range newFormats {
-		out = append(out, f.name)
-	}
-	return out
+	return xslices.Map(newFormats, func(f newFormat) string { return f.name })
 }
 
 func (a *invocation) newCommand() *cobra.Command {
@@ -146,9 +144,7 @@ overwritten.`
 				}{made.files, format, made.name, made.files[0], chosen})
 			}
 			for _, file := range made.files {
-				if _, err := fmt.Fprintln(a.stdout, file); err != nil {
-					return err
-				}
+				fmt.Fprintln(a.stdout, file)
 			}
 			word := shellWord(made.files[0])
 			a.note("Next: describe what it does, then run \"espalier validate %s\" and \"espalier show %s\".",
@@ -257,7 +253,7 @@ func (a *invocation) newWorkflow(name, format, chosen, dir string) (*newFiles, e
 	if err := checkPattern(format, chosen); err != nil {
 		return nil, err
 	}
-	f := slices.IndexFunc(newFormats, func(f struct{ name, file string }) bool { return f.name == format })
+	f := slices.IndexFunc(newFormats, func(f newFormat) bool { return f.name == format })
 	made, file := &newFiles{name: name}, newFormats[f].file
 	if format == "nof" && chosen == "gate" { // nothing in NOF waits for a person: an Agent Flow workflow calls it
 		made.name, file = name+"-approval", "NAME-approval.md"

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -67,11 +68,11 @@ func (a *invocation) connect() error {
 	}
 	token := a.Getenv(tokenVariable)
 	if token == "" {
-		logins, err := a.readLogins()
+		tokens, err := a.logins().Read()
 		if err != nil {
-			return err
+			return unusableLogins(err)
 		}
-		token = logins[address]
+		token = tokens[address]
 	}
 	server, err := client.New(address, token)
 	if err != nil {
@@ -268,43 +269,29 @@ func (a *invocation) serverInput(w *client.Workflow, unknown error, f *runFlags)
 	return app.InputOf(w.Format, w.InputSchema, req.Input, req.Fields)
 }
 
-// logins are tokens by the address of their server.
-type logins map[string]string
-
-func (a *invocation) loginsFile() string {
+// logins returns the file with the tokens by the address of their server.
+func (a *invocation) logins() *private.File[map[string]string] {
 	dir := cmp.Or(a.Getenv("XDG_CONFIG_HOME"), filepath.Join(a.Getenv("HOME"), ".config"))
-	return filepath.Join(dir, "espalier", "logins.json")
+	return private.NewFile[map[string]string](filepath.Join(dir, "espalier", "logins.json"))
 }
 
-func (a *invocation) readLogins() (logins, error) {
-	out := logins{}
-	path := a.loginsFile()
-	raw, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return out, nil
+// changeLogins changes the tokens in a copy of them.
+func (a *invocation) changeLogins(change func(tokens map[string]string) error) error {
+	file := a.logins()
+	if _, err := file.Read(); err != nil {
+		return unusableLogins(err)
 	}
-	if err == nil {
-		err = private.Check(path)
-	}
-	if err == nil {
-		err = json.Unmarshal(raw, &out)
-	}
-	if err != nil {
-		return nil, fail(exitNotReady, "Remove the file and sign in again.", "%v", err)
-	}
-	return out, nil
+	return file.Update(func(tokens map[string]string) (map[string]string, error) {
+		tokens = maps.Clone(tokens)
+		if tokens == nil {
+			tokens = map[string]string{}
+		}
+		return tokens, change(tokens)
+	})
 }
 
-func (a *invocation) writeLogins(l logins) error {
-	raw, err := json.MarshalIndent(l, "", "  ")
-	if err != nil {
-		return err
-	}
-	path := a.loginsFile()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	return a.replaceFile(path, append(raw, '\n'), 0o600)
+func unusableLogins(err error) error {
+	return fail(exitNotReady, "Remove the file and sign in again.", "%v", err)
 }
 
 func (a *invocation) loginCommand() *cobra.Command {
@@ -389,19 +376,17 @@ ends it. With --mcp, remove your sign-in to an MCP server of the project.`,
 			if err != nil {
 				return err
 			}
-			all, err := a.readLogins()
-			if err != nil {
-				return err
+			err = a.changeLogins(func(tokens map[string]string) error {
+				if _, ok := tokens[address]; !ok {
+					return usage("", "there is no token for %s", address)
+				}
+				delete(tokens, address)
+				return nil
+			})
+			if err == nil {
+				a.note("The token for %s is removed.", address)
 			}
-			if _, ok := all[address]; !ok {
-				return usage("", "there is no token for %s", address)
-			}
-			delete(all, address)
-			if err := a.writeLogins(all); err != nil {
-				return err
-			}
-			a.note("The token for %s is removed.", address)
-			return nil
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&server, "mcp", "", "sign out of this MCP `SERVER` of the project")
@@ -430,12 +415,11 @@ func (a *invocation) login(address string) error {
 	if err != nil {
 		return err
 	}
-	all, err := a.readLogins()
+	err = a.changeLogins(func(tokens map[string]string) error {
+		tokens[address] = token
+		return nil
+	})
 	if err != nil {
-		return err
-	}
-	all[address] = token
-	if err := a.writeLogins(all); err != nil {
 		return err
 	}
 	a.note("Signed in to %s as %s (%s).", address, me.Name, joinRoles(me.Roles))

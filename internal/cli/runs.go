@@ -654,16 +654,22 @@ func shownValue(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// indented returns a value as people read it, each line with a margin.
-func indented(raw json.RawMessage, margin string) string {
+// valueText returns a value as people read it: text as it is, anything else as indented JSON.
+func valueText(raw json.RawMessage) string {
 	var text string
-	if json.Unmarshal(raw, &text) != nil {
-		var pretty bytes.Buffer
-		if encode(&pretty, readableJSON(raw)) == nil {
-			text = pretty.String()
-		}
+	if json.Unmarshal(raw, &text) == nil {
+		return text
 	}
-	return margin + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n"+margin)
+	var pretty strings.Builder
+	if encode(&pretty, readableJSON(raw)) != nil {
+		return "" // it is no JSON
+	}
+	return pretty.String()
+}
+
+// indented returns the text of a value, each line with a margin.
+func indented(raw json.RawMessage, margin string) string {
+	return margin + strings.ReplaceAll(strings.TrimRight(valueText(raw), "\n"), "\n", "\n"+margin)
 }
 
 func (a *invocation) outputCommand() *cobra.Command {

@@ -238,27 +238,32 @@ func (a *invocation) listen(f *serveFlags, auth *identity.Authenticator) (*keptL
 		return nil, fail(exitNotReady, "Use --addr with another port; port 0 picks a free one.",
 			"cannot listen on %s: %v", f.addr, err)
 	}
-	at, err := netip.ParseAddrPort(l.Addr().String())
-	kept := &keptListener{l.(*net.TCPListener)}
+	if err := f.mayListen(l.Addr(), auth); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return &keptListener{l.(*net.TCPListener)}, nil
+}
+
+// mayListen returns an error if other machines can reach an address, and the server must not let them.
+func (f *serveFlags) mayListen(addr net.Addr, auth *identity.Authenticator) error {
+	at, err := netip.ParseAddrPort(addr.String())
 	if err == nil && at.Addr().Unmap().IsLoopback() {
-		return kept, nil
+		return nil
 	}
 	if !f.encrypted() {
-		l.Close()
-		return nil, usage("Use --tls-cert and --tls-key, or --trusted-proxy if a proxy encrypts connections.",
+		return usage("Use --tls-cert and --tls-key, or --trusted-proxy if a proxy encrypts connections.",
 			"%s can be reached from other machines, and connections are not encrypted", f.addr)
 	}
 	accounts, err := auth.Users().List()
 	if err != nil {
-		l.Close()
-		return nil, fail(exitNotReady, "", "%v", err)
+		return fail(exitNotReady, "", "%v", err)
 	}
 	if len(accounts) == 0 && auth.OIDC() == nil {
-		l.Close()
-		return nil, usage("Create one with \"espalier user add NAME --role admin\".",
+		return usage("Create one with \"espalier user add NAME --role admin\".",
 			"%s can be reached from other machines, and the project has no users", f.addr)
 	}
-	return kept, nil
+	return nil
 }
 
 // runServer serves and drives runs until a signal. It reports whether to start again with the configuration as it is

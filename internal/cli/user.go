@@ -29,8 +29,22 @@ func (a *invocation) userCommand() *cobra.Command {
 
 Tokens are shown once; only their hashes are stored, in .espalier/users.json.`,
 	}
-	cmd.AddCommand(a.userAdd(), a.userList(), a.userToken(), a.userRevoke(), a.userRoles(),
-		a.userLogout(), a.userRemove())
+	cmd.AddCommand(a.userAdd(), a.userList(), a.userToken(),
+		a.userChange("revoke NAME TOKEN-ID", "Revoke a token of a user", 2, 2,
+			"the name of the user and the id of the token",
+			func(u *identity.Users, args []string) error { return u.RevokeToken(args[0], args[1]) }),
+		a.userChange("roles NAME ROLE…", "Replace the roles of a user", 2, 100, "the name of the user and its roles",
+			func(u *identity.Users, args []string) error {
+				roles, err := parseRoles(args[1:])
+				if err != nil {
+					return err
+				}
+				return u.SetRoles(args[0], roles)
+			}),
+		a.userChange("logout NAME", "End all browser sessions of a user", 1, 1, "the name of the user",
+			func(u *identity.Users, args []string) error { return u.EndSessions(args[0]) }),
+		a.userChange("remove NAME", "Remove a user; tokens and sessions end at once", 1, 1, "the name of the user",
+			func(u *identity.Users, args []string) error { return u.Remove(args[0]) }))
 	return cmd
 }
 
@@ -220,31 +234,4 @@ func (a *invocation) userChange(
 			return userError(args[0], change(users, args))
 		},
 	}
-}
-
-func (a *invocation) userRevoke() *cobra.Command {
-	return a.userChange("revoke NAME TOKEN-ID", "Revoke a token of a user", 2, 2,
-		"the name of the user and the id of the token",
-		func(u *identity.Users, args []string) error { return u.RevokeToken(args[0], args[1]) })
-}
-
-func (a *invocation) userRoles() *cobra.Command {
-	return a.userChange("roles NAME ROLE…", "Replace the roles of a user", 2, 100, "the name of the user and its roles",
-		func(u *identity.Users, args []string) error {
-			roles, err := parseRoles(args[1:])
-			if err != nil {
-				return err
-			}
-			return u.SetRoles(args[0], roles)
-		})
-}
-
-func (a *invocation) userLogout() *cobra.Command {
-	return a.userChange("logout NAME", "End all browser sessions of a user", 1, 1, "the name of the user",
-		func(u *identity.Users, args []string) error { return u.EndSessions(args[0]) })
-}
-
-func (a *invocation) userRemove() *cobra.Command {
-	return a.userChange("remove NAME", "Remove a user; tokens and sessions end at once", 1, 1, "the name of the user",
-		func(u *identity.Users, args []string) error { return u.Remove(args[0]) })
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -42,7 +43,7 @@ func wrapText(text string, columns int) string {
 		if m := suggested().FindStringSubmatch(line); m != nil {
 			line, command = m[1], m[2]
 		}
-		out = append(out, wrapWords(line, columns)...)
+		out = append(out, wrapPieces(line, columns, wordOrQuote(), "")...)
 		if command == "" {
 			continue
 		}
@@ -57,13 +58,14 @@ func wrapText(text string, columns int) string {
 	return strings.Join(out, "\n")
 }
 
-func wrapWords(line string, columns int) (lines []string) {
+// wrapPieces breaks a line between the pieces that match. Further lines begin with indent.
+func wrapPieces(line string, columns int, piece *regexp.Regexp, indent string) (lines []string) {
 	current, from := "", 0
-	for _, at := range wordOrQuote().FindAllStringIndex(line, -1) {
+	for _, at := range piece.FindAllStringIndex(line, -1) {
 		space, word := line[from:at[0]], line[at[0]:at[1]]
 		if current != "" && diag.Width(current+space+word) > columns {
 			lines = append(lines, current)
-			space, current = "", ""
+			space, current = indent, ""
 		}
 		current += space + word
 		from = at[1]
