@@ -345,7 +345,7 @@ y        11 h 28 min
 }
 
 // Files are replaced atomically and keep their mode, and a failed write leaves no files.
-func TestReplaceFile(t *testing.T) {
+func TestFilesAreReplacedWholeOrNotAtAll(t *testing.T) {
 	dir := t.TempDir()
 	a := &invocation{Environment: Environment{Dir: dir, Getenv: func(string) string { return "" }}}
 	target := filepath.Join(dir, "out.txt")
@@ -375,7 +375,7 @@ type full struct{}
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 
 // What cannot be written is a failure, for help as for every result.
-func TestFullDisk(t *testing.T) {
+func TestCommandsFailOnAFullDisk(t *testing.T) {
 	for _, args := range [][]string{
 		{},
 		{"help"},
@@ -402,7 +402,7 @@ func TestFullDisk(t *testing.T) {
 
 // A schedule shows its next five times, with the offset that changes when
 // clocks do; 02:30 does not exist on that Sunday.
-func TestShowSchedule(t *testing.T) {
+func TestShowListsTheNextTimesOfASchedule(t *testing.T) {
 	dir := t.TempDir()
 	text := "---\nname: nightly\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Nightly.\n" +
 		"triggers:\n  schedule: \"30 2 * * *\"\n  timezone: Europe/Berlin\n  manual: false\n---\n" +

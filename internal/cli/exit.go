@@ -151,8 +151,8 @@ var advice = map[app.Reason]string{
 	app.AmbiguousRun:     "Use a longer prefix of one of these ids:\n  {names}",
 	app.AmbiguousTrigger: "Use one of these ids:\n  {names}",
 	app.NotResumable:     "The run can still be read.",
-	app.InnerStep:      "Go back to the step that contains it: espalier resume {run} --from {name}",
-	app.AlreadyDecided: "\"espalier audit {run}\" shows it.",
+	app.InnerStep:        "Go back to the step that contains it: espalier resume {run} --from {name}",
+	app.AlreadyDecided:   "\"espalier audit {run}\" shows it.",
 	app.GateApproved: "The gate opens again with \"espalier resume {run} --from {name}\". Edit the run while it " +
 		"waits there;\nfor a run that has finished, add --set NAME=VALUE to that command.",
 	app.NotReached: "\"espalier transcript {run} --pretty\" shows which steps it has reached.",
@@ -436,7 +436,9 @@ func takesRun(least, most int, what string) cobra.PositionalArgs {
 	return takes(least, most, what, `"espalier runs" lists the runs.`)
 }
 
-func takesWorkflow(most int, what string) cobra.PositionalArgs { return takes(1, most, what, listsWorkflows) }
+func takesWorkflow(most int, what string) cobra.PositionalArgs {
+	return takes(1, most, what, listsWorkflows)
+}
 
 // exclusive makes it wrong usage to give both flags. Completion leaves the
 // other one out as well.
