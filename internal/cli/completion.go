@@ -37,8 +37,8 @@ workflows, inputs, models, runs, steps, gates, budgets and codes.`,
 		ValidArgs: shells,
 		Args:      takes(1, 1, "the name of a shell: "+strings.Join(shells, ", ")),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !slices.Contains(shells, args[0]) {
-				return usage(diag.DidYouMean(args[0], shells), "there is no completion for %q", args[0])
+			if err := oneOf(args[0], shells, "there is no completion for %q"); err != nil {
+				return err
 			}
 			return WriteCompletion(a.stdout, cmd.Root(), args[0])
 		},

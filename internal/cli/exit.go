@@ -66,6 +66,19 @@ func fail(code int, help, message string, args ...any) error {
 
 func usage(help, message string, args ...any) error { return fail(exitUsage, help, message, args...) }
 
+// usageIf returns the error about wrong usage if something is wrong.
+func usageIf(wrong bool, help, message string, args ...any) error {
+	if !wrong {
+		return nil
+	}
+	return usage(help, message, args...)
+}
+
+// oneOf returns an error with the message unless a value is one of a few words.
+func oneOf(value string, words []string, message string) error {
+	return usageIf(!slices.Contains(words, value), diag.DidYouMean(value, words), message, value)
+}
+
 // errInvalid ends a command that has shown what is wrong with a workflow.
 var errInvalid = &failure{code: exitInvalid}
 

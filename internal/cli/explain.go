@@ -50,13 +50,9 @@ letters alone, list the codes that start with them.`,
 
 // codesOf returns the codes whose letters these are.
 func codesOf(letters string) []string {
-	var out []string
-	for _, code := range explain.Codes() {
-		if strings.TrimRight(code, "0123456789") == strings.ToUpper(letters) {
-			out = append(out, code)
-		}
-	}
-	return out
+	return xslices.Filter(explain.Codes(), func(code string) bool {
+		return strings.TrimRight(code, "0123456789") == strings.ToUpper(letters)
+	})
 }
 
 func (a *invocation) listCodes(codes []string) error {

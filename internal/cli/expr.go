@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,8 +29,8 @@ it does not have are null.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(_ *cobra.Command, args []string) error {
 			dialects := xslices.Map(expr.Dialects(), func(d expr.Dialect) string { return string(d) })
-			if !slices.Contains(dialects, dialect) {
-				return usage(diag.DidYouMean(dialect, dialects), "there is no dialect %q", dialect)
+			if err := oneOf(dialect, dialects, "there is no dialect %q"); err != nil {
+				return err
 			}
 			switch {
 			case compat == "":

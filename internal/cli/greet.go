@@ -9,6 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // greet prints what is in the project and what to do next, for a person at a terminal.
@@ -22,12 +23,7 @@ func (a *invocation) greet() error {
 	if none, ok := errors.AsType[*app.Error](err); err != nil && (!ok || none.Reason != app.NoRuns) {
 		return err
 	}
-	waiting := 0
-	for _, r := range runs {
-		if r.Status == journal.Waiting {
-			waiting++
-		}
-	}
+	waiting := len(xslices.Filter(runs, func(r app.Run) bool { return r.Status == journal.Waiting }))
 	w := a.stdout
 	fmt.Fprintln(w, "Espalier runs workflows of LLM agents, durably and within a budget.")
 	fmt.Fprintln(w)

@@ -183,8 +183,8 @@ func patternsOf(format string) (names []string) {
 
 // checkPattern checks that a format has a pattern.
 func checkPattern(format, chosen string) error {
-	if !slices.Contains(newFormatNames(), format) {
-		return usage(diag.DidYouMean(format, newFormatNames()), "there is no format %q", format)
+	if err := oneOf(format, newFormatNames(), "there is no format %q"); err != nil {
+		return err
 	}
 	p := slices.IndexFunc(patterns, func(p pattern) bool { return p.name == chosen })
 	if p < 0 {

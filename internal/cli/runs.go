@@ -103,13 +103,12 @@ interrupted run is not known. The cost of a run without real models is
 			if status == string(journal.OutcomeCancelled) {
 				status = canceledStatus
 			}
-			if status != "" && !slices.Contains(statuses, status) {
-				return usage(diag.DidYouMean(status, statuses), "there is no status %q", status)
-			}
-			if most < 0 {
-				return usage("0 is all of them.", "--limit cannot be %d", most)
-			}
-			if err := a.connect(); err != nil {
+			err := cmp.Or(
+				oneOf(cmp.Or(status, statuses[0]), statuses, "there is no status %q"),
+				usageIf(most < 0, "0 is all of them.", "--limit cannot be %d", most),
+				a.connect(),
+			)
+			if err != nil {
 				return err
 			}
 			list, err := a.listRuns(status, app.Filter{Name: name, Unfinished: open, Children: all, Limit: most})
@@ -382,14 +381,15 @@ func (a *invocation) prune(f *removeFlags, removal journal.Removal) error {
 			return usage("Write a number and its unit: 30d, 2w or 12h.", "invalid age %q for --older-than", f.olderThan)
 		}
 	}
-	if f.status != "" && !slices.Contains(removable, f.status) {
-		return usage(diag.DidYouMean(f.status, removable), "runs that are %q cannot be removed", f.status)
+	err := cmp.Or(
+		oneOf(cmp.Or(f.status, removable[0]), removable, "runs that are %q cannot be removed"),
+		usageIf(req.Keep < 0, "0 keeps none.", "--keep cannot be %d", req.Keep),
+	)
+	if err != nil {
+		return err
 	}
 	if f.status != string(journal.Finished) {
 		req.Outcome = journal.Outcome(f.status)
-	}
-	if req.Keep < 0 {
-		return usage("0 keeps none.", "--keep cannot be %d", req.Keep)
 	}
 	pruned, err := a.app().Prune(context.Background(), req, removal)
 	if err != nil {
@@ -516,13 +516,12 @@ func (a *invocation) printStatus(s *app.Status) {
 		switch g.Kind {
 		case app.GatePerson, app.GateCall:
 			writeGate(w, s, &g)
+			answer := ""
 			if len(g.Shows[app.AnswerSchema]) > 0 {
-				fmt.Fprintf(w, "  espalier approve %[1]s %[2]s --value JSON    espalier reject %[1]s %[2]s\n",
-					short(s.ID), shellWord(name))
-				break
+				answer = " --value JSON"
 			}
-			fmt.Fprintf(w, "  espalier approve %[1]s %[2]s    espalier reject %[1]s %[2]s\n", short(s.ID),
-				shellWord(name))
+			fmt.Fprintf(w, "  espalier approve %[1]s %[2]s%[3]s    espalier reject %[1]s %[2]s\n", short(s.ID),
+				shellWord(name), answer)
 		case app.GateEvent:
 			if g.Text {
 				fmt.Fprintf(w, "%s waits for text: %s\n", name, g.Description)
@@ -613,17 +612,14 @@ func receiver(s *app.Status, g *app.Gate) string {
 
 func usedWords(u journal.Usage, l journal.Limits) string {
 	of := func(n int64, limit *int64, one string) string {
-		switch {
-		case limit != nil:
+		if limit != nil {
 			return fmt.Sprintf("%s of %s %ss", report.Number(n), report.Number(*limit), one)
-		case n == 1:
-			return "1 " + one
 		}
-		return report.Number(n) + " " + one + "s"
+		return report.Plural(n, one)
 	}
 	parts := []string{
-		of(u.Steps, l.Steps, "step"), of(u.InputTokens+u.OutputTokens, l.Tokens, "token"), of(u.ToolCalls, l.ToolCalls,
-			"tool call"),
+		of(u.Steps, l.Steps, "step"), of(u.InputTokens+u.OutputTokens, l.Tokens, "token"),
+		of(u.ToolCalls, l.ToolCalls, "tool call"),
 	}
 	switch {
 	case l.MicroDollars != nil:

@@ -62,13 +62,7 @@ is written. Without a format, list what there is.`,
 }
 
 func withSchemas() format.Set {
-	var out format.Set
-	for _, f := range app.Formats() {
-		if len(f.Schemas()) > 0 {
-			out = append(out, f)
-		}
-	}
-	return out
+	return xslices.Filter(app.Formats(), func(f format.Format) bool { return len(f.Schemas()) > 0 })
 }
 
 func blocks(f format.Format) []string {

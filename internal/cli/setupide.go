@@ -11,19 +11,20 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
+type editor struct{ name, path string }
+
 // editors are where editors read commands of a project from; %s is a command's
 // name.
-var editors = []struct{ name, path, note string }{
-	{"claude-code", ".claude/commands/agentfile/%s.md", "/agentfile:%s"},
-	{"cursor", ".cursor/commands/agentfile-%s.md", "/agentfile-%s"},
-	{"windsurf", ".windsurf/workflows/agentfile-%s.md", "/agentfile-%s"},
-	{"cline", ".clinerules/workflows/agentfile-%s.md", "/agentfile-%s.md"},
-	{"roo", ".roo/commands/agentfile-%s.md", "/agentfile-%s"},
-	{"copilot", ".github/prompts/agentfile-%s.prompt.md", "/agentfile-%s"},
+var editors = []editor{
+	{"claude-code", ".claude/commands/agentfile/%s.md"},
+	{"cursor", ".cursor/commands/agentfile-%s.md"},
+	{"windsurf", ".windsurf/workflows/agentfile-%s.md"},
+	{"cline", ".clinerules/workflows/agentfile-%s.md"},
+	{"roo", ".roo/commands/agentfile-%s.md"},
+	{"copilot", ".github/prompts/agentfile-%s.prompt.md"},
 }
 
 // slashCommands are the instructions of each command for an editor's agent.
@@ -55,10 +56,7 @@ var slashCommands = []struct{ name, about, text string }{
 }
 
 func (a *invocation) setupIDECommand() *cobra.Command {
-	var names []string
-	for _, e := range editors {
-		names = append(names, e.name)
-	}
+	names := xslices.Map(editors, func(e editor) string { return e.name })
 	return a.jsonFlag(&cobra.Command{
 		Use:   "setup-ide [EDITOR…]",
 		Short: "Write slash commands for editors",
@@ -71,8 +69,8 @@ Editors: ` + strings.Join(names, ", ") + `.`,
 		ValidArgs: names,
 		RunE: func(_ *cobra.Command, args []string) error {
 			for _, name := range args {
-				if !slices.Contains(names, name) {
-					return usage(diag.DidYouMean(name, names), "there is no editor %q", name)
+				if err := oneOf(name, names, "there is no editor %q"); err != nil {
+					return err
 				}
 			}
 			root, err := a.app().Root()

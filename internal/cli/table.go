@@ -206,16 +206,11 @@ func fit(text string, columns int) string {
 func wrap(text string, columns int) []string {
 	var lines []string
 	line, used := "", 0
-	flush := func() {
-		if line != "" {
-			lines = append(lines, line)
-		}
-		line, used = "", 0
-	}
 	for word := range strings.FieldsSeq(diag.Printable(text)) {
 		n := diag.Width(word)
 		if used > 0 && used+1+n > columns {
-			flush()
+			lines = append(lines, line)
+			line, used = "", 0
 		}
 		for n > columns {
 			head, tail := split(word, columns)
@@ -229,7 +224,9 @@ func wrap(text string, columns int) []string {
 		line += word
 		used += n
 	}
-	flush()
+	if line != "" {
+		lines = append(lines, line)
+	}
 	return lines
 }
 

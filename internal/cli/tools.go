@@ -9,6 +9,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 func (a *invocation) toolsCommand() *cobra.Command {
@@ -50,12 +51,7 @@ func onlyServer(list []app.ServerTools, name string) ([]app.ServerTools, error) 
 }
 
 func (a *invocation) printTools(list []app.ServerTools) error {
-	broken := 0
-	for i := range list {
-		if list[i].Problem != "" {
-			broken++
-		}
-	}
+	broken := len(xslices.Filter(list, func(s app.ServerTools) bool { return s.Problem != "" }))
 	if a.json {
 		if err := a.writeJSON(orEmpty(list)); err != nil {
 			return err
