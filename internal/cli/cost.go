@@ -45,11 +45,7 @@ workflow or the configuration names.`,
 				return err
 			}
 			report := costReport{Name: an.Name(), Path: an.File.Path, Cost: cost}
-			if a.json {
-				return a.writeJSON(report)
-			}
-			a.printCost(report)
-			return nil
+			return a.print(report, func() { a.printCost(report) })
 		},
 	})
 	cmd.Flags().StringVar(&model, "model", "", "work with the price of this `MODEL`")

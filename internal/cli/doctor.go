@@ -56,15 +56,10 @@ The exit code is 0 if a workflow can ask a model and its runs can be stored, and
 					f.Fix = fmt.Sprintf("\"espalier validate %s\" shows them.", a.display(filepath.Join(root, f.Name)))
 				}
 			}
-			if a.json {
-				err = a.writeJSON(report)
-			} else {
-				a.printDoctor(report)
+			if err := a.print(report, func() { a.printDoctor(report) }); err != nil || report.Ready() {
+				return err
 			}
-			if err == nil && !report.Ready() {
-				err = &failure{code: exitNotReady}
-			}
-			return err
+			return &failure{code: exitNotReady}
 		},
 	})
 	cmd.Flags().BoolVar(&offline, "offline", false, "do not contact any server")

@@ -39,11 +39,7 @@ letters alone, list the codes that start with them.`,
 				}
 				return usage(help, "there is no code %q", args[0])
 			}
-			if a.json {
-				return a.writeJSON(page)
-			}
-			a.printPage(page)
-			return nil
+			return a.print(page, func() { a.printPage(page) })
 		},
 	})
 }
@@ -67,11 +63,7 @@ func (a *invocation) listCodes(codes []string) error {
 		titles = append(titles, title{code, page.Title})
 		t.add(code, page.Title)
 	}
-	if a.json {
-		return a.writeJSON(titles)
-	}
-	a.printTable(&t, "")
-	return nil
+	return a.print(titles, func() { a.printTable(&t, "") })
 }
 
 func (a *invocation) printPage(page explain.Page) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -117,35 +118,26 @@ func (a *invocation) printExpr(e *expr.Expr, env expr.Values) error {
 		}
 		parts = append(parts, part)
 	}
-	if a.json {
-		report := struct {
-			Expression string     `json:"expression"`
-			Canonical  string     `json:"canonical"`
-			Value      any        `json:"value"`
-			Error      string     `json:"error,omitempty"`
-			Parts      []exprPart `json:"parts"`
-		}{Expression: e.Text, Canonical: e.String(), Value: value, Parts: parts}
-		if failed != nil {
-			report.Error = failed.Error()
-		}
-		if err := a.writeJSON(report); err != nil {
-			return err
-		}
-	} else {
-		t := table{}
-		for _, p := range parts {
-			shown := "= " + jsonText(p.Value)
-			if p.Error != "" {
-				shown = "! " + p.Error
-			}
-			t.add(strings.Join(strings.Fields(p.Text), " "), shown)
-		}
-		a.printTable(&t, "")
+	report := struct {
+		Expression string     `json:"expression"`
+		Canonical  string     `json:"canonical"`
+		Value      any        `json:"value"`
+		Error      string     `json:"error,omitempty"`
+		Parts      []exprPart `json:"parts"`
+	}{Expression: e.Text, Canonical: e.String(), Value: value, Parts: parts}
+	if failed != nil {
+		report.Error = failed.Error()
 	}
-	if failed != nil { // the report has the reason
-		return usage("", "the expression has no value")
+	t := table{}
+	for _, p := range parts {
+		shown := "! " + p.Error
+		if p.Error == "" {
+			shown = "= " + jsonText(p.Value)
+		}
+		t.add(strings.Join(strings.Fields(p.Text), " "), shown)
 	}
-	return nil
+	err := a.print(report, func() { a.printTable(&t, "") })
+	return cmp.Or(err, usageIf(failed != nil, "", "the expression has no value")) // the report has the reason
 }
 
 func jsonText(v any) string {

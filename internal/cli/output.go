@@ -92,6 +92,15 @@ func (a *invocation) columns() int {
 	return min(max(n, 40), 160)
 }
 
+// print prints a result: with --json the value, and otherwise what text prints.
+func (a *invocation) print(value any, text func()) error {
+	if a.json {
+		return a.writeJSON(value)
+	}
+	text()
+	return nil
+}
+
 // writeJSON prints a value for machines: indented, without HTML escapes.
 func (a *invocation) writeJSON(v any) error {
 	return a.deliver("", func(w io.Writer) error { return encode(w, v) })

@@ -24,12 +24,10 @@ outputs/NAME/RUN/build and compared before they are removed from artifacts/.`,
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.writeJSON(m)
-			}
-			fmt.Fprintln(a.stdout, m.Promotion.Target)
-			a.note("Kept in %s. \"espalier run %s\" runs it.", m.Promotion.ArchivePath, args[0])
-			return nil
+			return a.print(m, func() {
+				fmt.Fprintln(a.stdout, m.Promotion.Target)
+				a.note("Kept in %s. \"espalier run %s\" runs it.", m.Promotion.ArchivePath, args[0])
+			})
 		},
 	})
 	cmd.Flags().BoolVar(&force, "force", false, "promote a generation that has not passed its check")

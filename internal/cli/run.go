@@ -494,13 +494,11 @@ func (a *invocation) printStarted(id journal.RunID, note string) error {
 func (a *invocation) dryRun(an *app.Analysis) error {
 	commands := an.Commands()
 	a.note("%s is ready to run. Nothing was started.", an.Name())
-	if a.json {
-		return a.writeJSON(map[string]any{"ready": true, "commands": orEmpty(commands)})
-	}
-	for _, c := range commands {
-		fmt.Fprintln(a.stdout, c)
-	}
-	return nil
+	return a.print(map[string]any{"ready": true, "commands": orEmpty(commands)}, func() {
+		for _, c := range commands {
+			fmt.Fprintln(a.stdout, c)
+		}
+	})
 }
 
 func (a *invocation) readInput(path string) ([]byte, error) {

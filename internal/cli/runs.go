@@ -433,22 +433,14 @@ and the state of the run after it.`,
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.writeStatus(s)
-			}
-			a.printStatus(s)
-			return nil
+			a.resulted = a.json
+			return a.print(api.NewStatus(s), func() { a.printStatus(s) })
 		},
 	}
 	a.resultFlag(cmd).Flags().StringVar(&step, "step", "",
 		"show this `STEP`: its id, or with its frame as transcripts have it")
 	cmd.RegisterFlagCompletionFunc("step", offer(a.stepsOfRun))
 	return cmd
-}
-
-func (a *invocation) writeStatus(s *app.Status) error {
-	a.resulted = true
-	return a.writeJSON(api.NewStatus(s))
 }
 
 func (a *invocation) printStatus(s *app.Status) {

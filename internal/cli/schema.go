@@ -110,9 +110,5 @@ func (a *invocation) listSchemas() error {
 	}
 	list = append(list, entry{configSchema, []string{}})
 	t.add(configSchema, config.FileName)
-	if a.json {
-		return a.writeJSON(list)
-	}
-	a.printTable(&t, "")
-	return nil
+	return a.print(list, func() { a.printTable(&t, "") })
 }

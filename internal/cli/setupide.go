@@ -178,11 +178,9 @@ const alreadyThere = "%s already exists and is not changed."
 
 // listWritten prints the files that a command has written.
 func (a *invocation) listWritten(names []string) error {
-	if a.json {
-		return a.writeJSON(map[string]any{"written": names})
-	}
-	for _, name := range names {
-		fmt.Fprintln(a.stdout, name)
-	}
-	return nil
+	return a.print(map[string]any{"written": names}, func() {
+		for _, name := range names {
+			fmt.Fprintln(a.stdout, name)
+		}
+	})
 }

@@ -22,17 +22,15 @@ func (a *invocation) stepStatus(id journal.RunID, name string) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		a.resulted = true
-		return a.writeJSON(api.NewExecutions(id, found))
-	}
-	for i, rec := range found {
-		if i > 0 {
-			fmt.Fprintln(a.stdout)
+	a.resulted = a.json
+	return a.print(api.NewExecutions(id, found), func() {
+		for i, rec := range found {
+			if i > 0 {
+				fmt.Fprintln(a.stdout)
+			}
+			a.printStep(rec, i == len(found)-1)
 		}
-		a.printStep(rec, i == len(found)-1)
-	}
-	return nil
+	})
 }
 
 // printStep prints one execution; the whole state only behind the last one.

@@ -91,14 +91,13 @@ func (a *invocation) checkStore() error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		if err := a.writeJSON(report); err != nil {
-			return err
-		}
-	} else {
+	err = a.print(report, func() {
 		for _, problem := range report.Problems {
 			fmt.Fprintln(a.stdout, problem)
 		}
+	})
+	if err != nil {
+		return err
 	}
 	if n := len(report.Problems); n > 0 {
 		return fail(exitFailed,

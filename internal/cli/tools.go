@@ -52,17 +52,10 @@ func onlyServer(list []app.ServerTools, name string) ([]app.ServerTools, error) 
 
 func (a *invocation) printTools(list []app.ServerTools) error {
 	broken := len(xslices.Filter(list, func(s app.ServerTools) bool { return s.Problem != "" }))
-	if a.json {
-		if err := a.writeJSON(orEmpty(list)); err != nil {
-			return err
-		}
-	} else {
-		a.printServers(list)
+	if err := a.print(orEmpty(list), func() { a.printServers(list) }); err != nil || broken == 0 {
+		return err
 	}
-	if broken > 0 {
-		return fail(exitNotReady, "", "%s cannot be used", plural(broken, "MCP server"))
-	}
-	return nil
+	return fail(exitNotReady, "", "%s cannot be used", plural(broken, "MCP server"))
 }
 
 func (a *invocation) printServers(list []app.ServerTools) {

@@ -162,11 +162,7 @@ paused. A running "espalier serve" or "espalier work" drives the run.`,
 				return err
 			}
 			a.app().Release()
-			if a.json {
-				return a.writeJSON(map[string]string{"run_id": string(id)})
-			}
-			_, err = fmt.Fprintln(a.stdout, id)
-			return err
+			return a.print(map[string]string{"run_id": string(id)}, func() { fmt.Fprintln(a.stdout, id) })
 		},
 	})
 }

@@ -64,11 +64,7 @@ func (a *invocation) approve(dir string, yes bool) error {
 	}
 	switch {
 	case len(r.Files) == 0 && !r.State:
-		if a.json {
-			return a.writeJSON(r)
-		}
-		a.note("There is nothing to approve in %s.", a.folder(r.Root))
-		return nil
+		return a.print(r, func() { a.note("There is nothing to approve in %s.", a.folder(r.Root)) })
 	case a.json && !yes:
 		return a.writeJSON(r)
 	}
@@ -89,11 +85,7 @@ func (a *invocation) approve(dir string, yes bool) error {
 	if err := a.app().Approve(r); err != nil {
 		return err
 	}
-	if a.json {
-		return a.writeJSON(r)
-	}
-	a.note("Approved %s in %s.", plural(len(r.Files), "file"), a.folder(r.Root))
-	return nil
+	return a.print(r, func() { a.note("Approved %s in %s.", plural(len(r.Files), "file"), a.folder(r.Root)) })
 }
 
 func (a *invocation) printReview(r *app.Review) {

@@ -114,14 +114,10 @@ func (a *invocation) newToken(
 	if err != nil {
 		return userError(name, err)
 	}
-	if a.json {
-		return a.writeJSON(map[string]string{"user": name, "token": token})
-	}
-	if _, err := fmt.Fprintln(a.stdout, token); err != nil {
-		return err
-	}
-	a.note("This is the token of %s. It is not stored and cannot be shown again.", name)
-	return nil
+	return a.print(map[string]string{"user": name, "token": token}, func() {
+		fmt.Fprintln(a.stdout, token)
+		a.note("This is the token of %s. It is not stored and cannot be shown again.", name)
+	})
 }
 
 func (a *invocation) userAdd() *cobra.Command {
