@@ -18,7 +18,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/process"
 )
+
+func TestMain(m *testing.M) {
+	process.Confine(os.Args) // without it, a confined command would run all tests again
+	os.Exit(m.Run())
+}
 
 // runIn runs a command in a folder, which is also the home of the user, and returns what it prints.
 func runIn(t *testing.T, dir string, want int, args ...string) string {
