@@ -97,16 +97,10 @@ type results struct {
 
 func (r *results) Write(p []byte) (int, error) {
 	n, err := r.to.Write(p)
-	if err != nil {
-		r.fail(err)
-	}
-	return n, err
-}
-
-func (r *results) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failed = cmp.Or(r.failed, err)
+	return n, err
 }
 
 // invocation is one command line that is being executed.

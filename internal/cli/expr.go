@@ -49,22 +49,19 @@ it does not have are null.`,
 			text := source.NewFile("expression", args[0])
 			e, list := expr.ParseValue(expr.Dialect(dialect), args[0], text.Span(0, len(args[0])))
 			files := source.Set{text.Path: text}
-			if list.Errors() && a.json {
-				report := struct {
+			switch {
+			case list.Errors() && a.json:
+				err = a.writeJSON(struct {
 					Expression string `json:"expression"`
 					diag.Report
-				}{args[0], diag.NewReport(files, list)}
-				if err := a.writeJSON(report); err != nil {
-					return err
-				}
-				return &failure{code: exitUsage}
+				}{args[0], diag.NewReport(files, list)})
+			case len(list) > 0:
+				err = diag.Printer{Files: files, Color: a.colorErr}.Print(a.paintedErr(), list)
 			}
-			if len(list) > 0 {
-				if err := (diag.Printer{Files: files, Color: a.colorErr}).Print(a.paintedErr(), list); err != nil {
-					return err
-				}
-			}
-			if list.Errors() {
+			switch {
+			case err != nil:
+				return err
+			case list.Errors():
 				return &failure{code: exitUsage}
 			}
 			return a.printExpr(e, env)

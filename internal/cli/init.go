@@ -176,17 +176,16 @@ func (a *invocation) init(f *initFlags) error {
 		if err != nil {
 			return err
 		}
-		path := created.files[0]
-		an, err := a.usable(path)
+		an, err := a.usable(created.Path)
 		if err != nil {
 			return err
 		}
 		script, inputs := f.workflow+".script.yaml", sampleInputs(an)
-		if err := a.createFile(script, fmt.Sprintf(firstScript, path, script, inputs)); err != nil {
+		if err := a.createFile(script, fmt.Sprintf(firstScript, created.Path, script, inputs)); err != nil {
 			return err
 		}
-		written = append(append(written, created.files...), script)
-		next = []string{"espalier show " + created.name, "espalier run " + created.name + " --simulate" + inputs}
+		written = append(append(written, created.Files...), script)
+		next = []string{"espalier show " + created.Name, "espalier run " + created.Name + " --simulate" + inputs}
 	}
 	settings := ""
 	if f.workflow != "" {

@@ -131,28 +131,20 @@ overwritten.`
 					return err
 				}
 				if written {
-					made.files = append(made.files, a.display(filepath.Join(root, config.FileName)))
+					made.Files = append(made.Files, a.display(filepath.Join(root, config.FileName)))
 				}
 			}
-			if a.json {
-				return a.writeJSON(struct {
-					Files   []string `json:"files"`
-					Format  string   `json:"format"`
-					Name    string   `json:"name"`
-					Path    string   `json:"path"`
-					Pattern string   `json:"pattern"`
-				}{made.files, format, made.name, made.files[0], chosen})
-			}
-			for _, file := range made.files {
-				fmt.Fprintln(a.stdout, file)
-			}
-			word := shellWord(made.files[0])
-			a.note("Next: describe what it does, then run \"espalier validate %s\" and \"espalier show %s\".",
-				word, word)
-			if an, err := a.usable(made.files[0]); err == nil {
-				a.note("To try it without a model: espalier run %s --simulate%s", word, sampleInputs(an))
-			}
-			return nil
+			return a.print(made, func() {
+				for _, file := range made.Files {
+					fmt.Fprintln(a.stdout, file)
+				}
+				word := shellWord(made.Path)
+				a.note("Next: describe what it does, then run \"espalier validate %s\" and \"espalier show %s\".",
+					word, word)
+				if an, err := a.usable(made.Path); err == nil {
+					a.note("To try it without a model: espalier run %s --simulate%s", word, sampleInputs(an))
+				}
+			})
 		},
 	})
 	flags := cmd.Flags()
@@ -167,8 +159,11 @@ overwritten.`
 
 // newFiles are the files of a new workflow, the one to run first.
 type newFiles struct {
-	name  string // of the workflow
-	files []string
+	Files   []string `json:"files"`
+	Format  string   `json:"format"`
+	Name    string   `json:"name"` // of the workflow
+	Path    string   `json:"path"`
+	Pattern string   `json:"pattern"`
 }
 
 // patternsOf returns the patterns that a format has.
@@ -254,9 +249,9 @@ func (a *invocation) newWorkflow(name, format, chosen, dir string) (*newFiles, e
 		return nil, err
 	}
 	f := slices.IndexFunc(newFormats, func(f newFormat) bool { return f.name == format })
-	made, file := &newFiles{name: name}, newFormats[f].file
+	made, file := &newFiles{Name: name, Format: format, Pattern: chosen}, newFormats[f].file
 	if format == "nof" && chosen == "gate" { // nothing in NOF waits for a person: an Agent Flow workflow calls it
-		made.name, file = name+"-approval", "NAME-approval.md"
+		made.Name, file = name+"-approval", "NAME-approval.md"
 	}
 	template := format + "/" + chosen
 	if chosen == "schedule" && scheduled[format] != "" {
@@ -268,12 +263,13 @@ func (a *invocation) newWorkflow(name, format, chosen, dir string) (*newFiles, e
 		if err == nil {
 			err = a.createFile(path, text)
 		}
-		made.files = append(made.files, filepath.ToSlash(path))
+		made.Files = append(made.Files, filepath.ToSlash(path))
 		return err
 	}
 	if err := create(template, file); err != nil {
 		return nil, err
 	}
+	made.Path = made.Files[0]
 	for _, e := range extras {
 		if e.format == format && (e.pattern == "" || e.pattern == chosen) {
 			if err := create(e.template, path.Join(path.Dir(file), e.file)); err != nil {

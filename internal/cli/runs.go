@@ -810,16 +810,17 @@ func (a *invocation) printTranscript(run *app.Run, follow, pretty bool) error {
 // remarksOn returns what is known of a run besides its transcript, and the titles of its steps.
 func (a *invocation) remarksOn(ctx context.Context, run *app.Run) (*remarks, map[string]string, error) {
 	root := cmp.Or(run.Root, run.ID)
-	more := &remarks{root: root, run: run.ID, style: console.Style{Color: a.colorOut}}
+	more := &remarks{run: run.ID, style: console.Style{Color: a.colorOut}}
 	if a.server == nil {
 		program, err := a.app().Program(ctx, run)
 		if err != nil {
 			return nil, nil, err
 		}
-		if more.journal, err = a.app().Journal(ctx, run.ID); err != nil {
+		j, err := a.app().Journal(ctx, run.ID)
+		if err != nil {
 			return nil, nil, err
 		}
-		more.progress = console.NewProgress(root, more.journal.Outline)
+		more.follow(j, root)
 		return more, program.Labels(), nil
 	}
 	titles := map[string]string{}
