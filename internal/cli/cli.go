@@ -233,13 +233,15 @@ folder, or by its name as "espalier list" shows it.`,
 	in := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
 			c.GroupID = group
-			c.DisableFlagsInUseLine = true
 			if c.HasSubCommands() && !c.Runnable() {
 				c.Use += " COMMAND"
 				c.Args, c.RunE = cobra.ArbitraryArgs, groupHelpOnly
 			}
-			for _, below := range c.Commands() {
-				below.DisableFlagsInUseLine = true
+			for _, one := range append(c.Commands(), c) {
+				one.DisableFlagsInUseLine = true
+				if one.Args == nil {
+					one.Args = takes(0, 0, "")
+				}
 			}
 			root.AddCommand(c)
 		}

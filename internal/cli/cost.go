@@ -24,7 +24,7 @@ type costReport struct {
 
 func (a *invocation) costCommand() *cobra.Command {
 	var model string
-	cmd := a.jsonFlag(&cobra.Command{
+	cmd := a.jsonFlag(a.ofWorkflow(&cobra.Command{
 		Use:   "cost WORKFLOW [--model MODEL] [--json]",
 		Short: "Compute the worst-case cost of a run",
 		Long: `Compute what a run uses if every step succeeds at once (base) and in the worst
@@ -33,21 +33,14 @@ each step and each agent, and compares the totals with the declared budgets.
 Tokens of prompts, and money, are estimates; other amounts are bounds. Times add
 up the time limits of calls. Prices are those of the models that --model, the
 workflow or the configuration names.`,
-		Args:              takesWorkflow(1, "one workflow"),
-		ValidArgsFunction: a.completeWorkflow,
-		RunE: func(_ *cobra.Command, args []string) error {
-			an, err := a.usable(args[0])
-			if err != nil {
-				return err
-			}
-			cost, err := a.app().Cost(an, model)
-			if err != nil {
-				return err
-			}
-			report := costReport{Name: an.Name(), Path: an.File.Path, Cost: cost}
-			return a.print(report, func() { a.printCost(report) })
-		},
-	})
+	}, func(an *app.Analysis) error {
+		cost, err := a.app().Cost(an, model)
+		if err != nil {
+			return err
+		}
+		report := costReport{Name: an.Name(), Path: an.File.Path, Cost: cost}
+		return a.print(report, func() { a.printCost(report) })
+	}))
 	cmd.Flags().StringVar(&model, "model", "", "work with the price of this `MODEL`")
 	cmd.RegisterFlagCompletionFunc("model", offer(pricedModels))
 	return cmd

@@ -27,7 +27,6 @@ and passwords are never shown.
 
 The exit code is 0 if a workflow can ask a model and its runs can be stored, and
 6 otherwise.`,
-		Args: takes(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			report, err := a.app().Diagnose(context.Background(), !offline)
 			if err != nil {

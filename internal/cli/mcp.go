@@ -19,7 +19,6 @@ cannot decide gates.
 
 "espalier serve" offers the same at /mcp.`,
 		Example: `  claude mcp add espalier -- espalier mcp`,
-		Args:    takes(0, 0, "nothing"),
 		RunE: func(*cobra.Command, []string) error {
 			signals, release := a.Signals.handle()
 			defer release()

@@ -98,7 +98,6 @@ interrupted run is not known. The cost of a run without real models is
 "simulated" or "scripted": nothing was paid.`,
 		Example: `  espalier runs --open
   espalier runs --status waiting --workflow contract-review`,
-		Args: takes(0, 0, "nothing"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if status == string(journal.OutcomeCancelled) {
 				status = canceledStatus

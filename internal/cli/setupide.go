@@ -66,6 +66,7 @@ folders exist, or all of them if none does. It does not overwrite existing
 files. If one file cannot be written, it writes none.
 
 Editors: ` + strings.Join(names, ", ") + `.`,
+		Args:      cobra.ArbitraryArgs,
 		ValidArgs: names,
 		RunE: func(_ *cobra.Command, args []string) error {
 			for _, name := range args {

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -23,7 +24,7 @@ import (
 func (a *invocation) showCommand() *cobra.Command {
 	var stepID string
 	var prompt bool
-	cmd := a.jsonFlag(&cobra.Command{
+	cmd := a.jsonFlag(a.ofWorkflow(&cobra.Command{
 		Use:   "show WORKFLOW [--step ID [--prompt]] [--json]",
 		Short: "Show what a workflow does, on one page",
 		Long: `Show a workflow on one page: what it is, how it is started, what goes in and
@@ -36,43 +37,36 @@ when the step runs are shown as their names in parentheses.`,
   espalier show flow.md --step triage --prompt
   espalier show skills/minutes
   espalier show support-triage --json`,
-		Args:              takesWorkflow(1, "one workflow"),
-		ValidArgsFunction: a.completeWorkflow,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			an, err := a.usable(args[0])
-			if err != nil {
-				return err
+	}, func(an *app.Analysis) error {
+		if prompt && stepID == "" {
+			return usage("Name the step with --step ID.", "--prompt shows the request of one step")
+		}
+		if stepID != "" {
+			return a.showStep(context.Background(), an, stepID, prompt)
+		}
+		cost, err := a.app().Cost(an, "")
+		if err != nil {
+			return err
+		}
+		triggers, err := a.app().TriggersOf(an)
+		if err != nil {
+			return err
+		}
+		s := summarise(an, triggers, cost.Report, a.Now())
+		if a.json {
+			return a.writeJSON(s)
+		}
+		a.printSummary(s)
+		if n := len(an.Diagnostics); n > 0 {
+			them := "them"
+			if n == 1 {
+				them = "it"
 			}
-			if prompt && stepID == "" {
-				return usage("Name the step with --step ID.", "--prompt shows the request of one step")
-			}
-			if stepID != "" {
-				return a.showStep(cmd.Context(), an, stepID, prompt)
-			}
-			cost, err := a.app().Cost(an, "")
-			if err != nil {
-				return err
-			}
-			triggers, err := a.app().TriggersOf(an)
-			if err != nil {
-				return err
-			}
-			s := summarise(an, triggers, cost.Report, a.Now())
-			if a.json {
-				return a.writeJSON(s)
-			}
-			a.printSummary(s)
-			if n := len(an.Diagnostics); n > 0 {
-				them := "them"
-				if n == 1 {
-					them = "it"
-				}
-				a.note("\n%s; \"espalier validate %s\" shows %s.", diag.Summary(an.Diagnostics),
-					shellWord(an.File.Path), them)
-			}
-			return nil
-		},
-	})
+			a.note("\n%s; \"espalier validate %s\" shows %s.", diag.Summary(an.Diagnostics),
+				shellWord(an.File.Path), them)
+		}
+		return nil
+	}))
 	cmd.Flags().StringVar(&stepID, "step", "", "show what the reply to this step must be")
 	cmd.RegisterFlagCompletionFunc("step", offer(a.stepsOfWorkflow))
 	cmd.Flags().BoolVar(&prompt, "prompt", false, "with --step: show the request that the model gets")

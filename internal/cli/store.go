@@ -20,7 +20,6 @@ func (a *invocation) storeCommand() *cobra.Command {
 		Long: `Check the file of the store, the chain of hashes and the index of every run, the
 records of removed runs, and that every record belongs to a run. Nothing is
 changed. The exit code is 1 when something is wrong.`,
-		Args: takes(0, 0, "nothing"),
 		RunE: func(*cobra.Command, []string) error { return a.checkStore() },
 	}
 	backup := &cobra.Command{

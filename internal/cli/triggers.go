@@ -29,7 +29,6 @@ func (a *invocation) triggersList() *cobra.Command {
 	return a.jsonFlag(&cobra.Command{
 		Use:   "list [--json]",
 		Short: "List the triggers, and the firings that started no run",
-		Args:  takes(0, 0, "nothing"),
 		RunE: func(*cobra.Command, []string) error {
 			list, err := a.app(recordOnly).Triggers(context.Background())
 			if err != nil {

@@ -171,7 +171,6 @@ func (a *invocation) userList() *cobra.Command {
 	return a.jsonFlag(&cobra.Command{
 		Use:   "list",
 		Short: "List the users and the ids of their tokens",
-		Args:  takes(0, 0, "nothing"),
 		RunE: func(*cobra.Command, []string) error {
 			users, err := a.users()
 			if err != nil {

@@ -52,7 +52,6 @@ func (a *invocation) workersCommand() *cobra.Command {
 and "espalier serve") on all machines that share the store, and commands that
 drive a run of their own. RUNS is the number of unfinished runs that a process
 owns.`,
-		Args: takes(0, 0, "nothing"),
 		RunE: func(*cobra.Command, []string) error { return a.listWorkers() },
 	})
 	cmd.AddCommand(&cobra.Command{
