@@ -99,20 +99,24 @@ func (a *invocation) exit(err error) int {
 	case errors.As(err, &ref):
 		end = unreadableFile(ref)
 	}
-	redact := func(text string) string { return text }
-	if a.opened != nil {
-		redact = a.opened.Redact
-	}
-	a.message = redact(end.message)
+	a.message = a.redact(end.message)
 	if end.message != "" {
 		const name = "espalier:"
-		text := a.wrapErr(name + " " + redact(sentence(end.message)))
+		text := a.wrapErr(name + " " + a.redact(sentence(end.message)))
 		fmt.Fprintln(a.stderr, a.paint(a.colorErr, a.stderr, red, name)+strings.TrimPrefix(text, name))
 	}
 	if end.help != "" {
-		fmt.Fprintln(a.stderr, a.wrapErr(redact(end.help)))
+		fmt.Fprintln(a.stderr, a.wrapErr(a.redact(end.help)))
 	}
 	return end.code
+}
+
+// redact removes secrets from a text. Without an application, there are none.
+func (a *invocation) redact(text string) string {
+	if a.opened == nil {
+		return text
+	}
+	return a.opened.Redact(text)
 }
 
 // writeFailure prints the JSON object of a command that failed before there was a result.
@@ -129,10 +133,7 @@ func (a *invocation) writeFailure(err error, code int) {
 		}
 	}
 	if out.Error = a.message; failed != nil && len(failed.Missing) > 0 {
-		out.Error = app.Summary(failed)
-		if a.opened != nil {
-			out.Error = a.opened.Redact(out.Error)
-		}
+		out.Error = a.redact(app.Summary(failed))
 	}
 	_ = a.writeResult(out) // the exit code is that of the first error
 }

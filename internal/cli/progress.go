@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/app"
@@ -60,9 +61,9 @@ func (a *invocation) showProgress(j *app.Journal, run journal.RunID) (done func(
 
 // redraw redraws a status area at regular intervals, until the returned function is called.
 func redraw(live *console.Live) (closing func() error) {
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
+	ctx, stop := context.WithCancel(context.Background())
+	var loop sync.WaitGroup
+	loop.Go(func() {
 		tick := time.NewTicker(redrawEvery)
 		defer tick.Stop()
 		for {
@@ -71,14 +72,14 @@ func redraw(live *console.Live) (closing func() error) {
 				if live.Tick() != nil {
 					return // the terminal is gone; the run continues
 				}
-			case <-stop:
+			case <-ctx.Done():
 				return
 			}
 		}
-	}()
+	})
 	return func() error {
-		close(stop)
-		<-stopped
+		stop()
+		loop.Wait()
 		return live.Close()
 	}
 }
