@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -68,9 +67,9 @@ func (a *invocation) connect() error {
 	}
 	token := a.Getenv(tokenVariable)
 	if token == "" {
-		tokens, err := a.logins().Read()
+		tokens, err := a.readLogins()
 		if err != nil {
-			return unusableLogins(err)
+			return err
 		}
 		token = tokens[address]
 	}
@@ -269,29 +268,46 @@ func (a *invocation) serverInput(w *client.Workflow, unknown error, f *runFlags)
 	return app.InputOf(w.Format, w.InputSchema, req.Input, req.Fields)
 }
 
-// logins returns the file with the tokens by the address of their server.
-func (a *invocation) logins() *private.File[map[string]string] {
+func (a *invocation) loginsFile() string {
 	dir := cmp.Or(a.Getenv("XDG_CONFIG_HOME"), filepath.Join(a.Getenv("HOME"), ".config"))
-	return private.NewFile[map[string]string](filepath.Join(dir, "espalier", "logins.json"))
+	return filepath.Join(dir, "espalier", "logins.json")
 }
 
-// changeLogins changes the tokens in a copy of them.
-func (a *invocation) changeLogins(change func(tokens map[string]string) error) error {
-	file := a.logins()
-	if _, err := file.Read(); err != nil {
-		return unusableLogins(err)
+// readLogins returns tokens by the address of their server.
+func (a *invocation) readLogins() (map[string]string, error) {
+	tokens := map[string]string{}
+	path := a.loginsFile()
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return tokens, nil
 	}
-	return file.Update(func(tokens map[string]string) (map[string]string, error) {
-		tokens = maps.Clone(tokens)
-		if tokens == nil {
-			tokens = map[string]string{}
-		}
-		return tokens, change(tokens)
-	})
+	if err = cmp.Or(err, private.Check(path)); err == nil {
+		err = json.Unmarshal(raw, &tokens)
+	}
+	if err != nil {
+		return nil, fail(exitNotReady, "Remove the file and sign in again.", "%v", err)
+	}
+	return tokens, nil
 }
 
-func unusableLogins(err error) error {
-	return fail(exitNotReady, "Remove the file and sign in again.", "%v", err)
+// changeLogins changes the tokens.
+func (a *invocation) changeLogins(change func(tokens map[string]string) error) error {
+	tokens, err := a.readLogins()
+	if err == nil {
+		err = change(tokens)
+	}
+	if err != nil {
+		return err
+	}
+	raw, err := json.MarshalIndent(tokens, "", "  ")
+	if err != nil {
+		return err
+	}
+	path := a.loginsFile()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return a.replaceFile(path, append(raw, '\n'), 0o600)
 }
 
 func (a *invocation) loginCommand() *cobra.Command {
