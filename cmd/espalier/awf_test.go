@@ -136,7 +136,7 @@ const awfChain = `  initial: a
 
 // Each kind of step across a kill: what was done is not done again, what was
 // being done is asked about, and goes on exactly there.
-func TestAWFKilled(t *testing.T) {
+func TestAWFRunsContinueExactlyWhereTheyWereKilled(t *testing.T) {
 	for name, c := range map[string]struct {
 		states string
 		held   string
@@ -311,7 +311,7 @@ func TestAWFKilledCommandsDie(t *testing.T) {
 }
 
 // F3: of two that resume one run, one does.
-func TestAWFResumedTwice(t *testing.T) {
+func TestAWFRunIsResumedByOneOfTwo(t *testing.T) {
 	p := newAWF(t, awfChain)
 	running := p.runUntilHeld("b")
 	if said := p.wantExit(6, "resume", awfRunID); !strings.Contains(said, "another process is driving this run") {
@@ -325,7 +325,7 @@ func TestAWFResumedTwice(t *testing.T) {
 
 // F4, F5: a run that failed goes on from the failed step, in a run of its own;
 // the words for other trouble are plain.
-func TestAWFResumedAfterFailure(t *testing.T) {
+func TestAWFFailedRunContinuesInANewRun(t *testing.T) {
 	p := newAWF(t, `  initial: a
   a: {type: step, command: 'sh ./step a', on_success: b}
   b: {type: step, command: 'sh ./step b; [ -e mended ]', on_success: c, on_failure: broken}
@@ -474,7 +474,7 @@ func TestAWFHundredBranchesFinish(t *testing.T) {
 
 // F8: two loops side by side never see each other's items, and their places in
 // the transcript are right.
-func TestAWFLoopsSideBySide(t *testing.T) {
+func TestAWFLoopsSideBySideKeepTheirItems(t *testing.T) {
 	p := newAWF(t, `  initial: both
   both: {type: parallel, parallel: [letters, numbers], on_success: done}
   letters: {type: for_each, items: "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p", body: [letter], on_complete: both}
@@ -514,7 +514,7 @@ func TestAWFLoopsSideBySide(t *testing.T) {
 
 // F10: what steps have printed is as long as it likes, and all of it in one
 // command.
-func TestAWFLargeOutputs(t *testing.T) {
+func TestAWFLargeOutputsReachCommandsWhole(t *testing.T) {
 	p := newAWF(t, `  initial: each
   each: {type: parallel, parallel: [a, b, c], on_success: use}
   a: {type: step, command: "head -c 750000 /dev/zero | tr '\\0' a"}
@@ -616,7 +616,7 @@ func TestAWFCallsAreLinked(t *testing.T) {
 
 // A value of the environment that is a secret is in a command, and in nothing
 // that is kept.
-func TestAWFSecretsOfTheEnvironment(t *testing.T) {
+func TestAWFSecretsOfTheEnvironmentReachOnlyCommands(t *testing.T) {
 	const hushed = "hush-value-of-the-vault"
 	p := newAWF(t, `  initial: use
   use: {type: step, command: 'echo "{{.env.VAULT_TOKEN}}" | tr a-z A-Z > used; echo {{.env.VAULT_TOKEN}}', on_success: done}

@@ -51,7 +51,7 @@ func (p *awfProject) writeFile(name, text string, mode os.FileMode) {
 
 // The provider claude is the program; a conversation that goes on is a session
 // that goes on, also in a loop, and across runs of the program.
-func TestAWFClaude(t *testing.T) {
+func TestAWFClaudeContinuesItsSession(t *testing.T) {
 	p := newAWF(t, `  initial: ask
   ask: {type: agent, provider: claude, prompt: first, options: {model: opus, allowed_tools: "Read,Bash(git log *)"}, conversation: {}, on_success: more}
   more: {type: for_each, items: "second,third", body: [go_on], on_complete: other}
@@ -120,7 +120,7 @@ type requestMessage struct {
 
 // The provider openai_compatible is the server that the options name, with the
 // key that they give; JSON in a fence is JSON; tools of the proxy are called.
-func TestAWFOpenAICompatible(t *testing.T) {
+func TestAWFOpenAICompatibleAsksTheServerOfItsOptions(t *testing.T) {
 	var mu sync.Mutex
 	var requests []modelRequest
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -192,7 +192,7 @@ func TestAWFOpenAICompatible(t *testing.T) {
 
 // With stream: false the server is asked for the reply in one piece, which is
 // read, and charged once.
-func TestAWFWithoutStream(t *testing.T) {
+func TestAWFWithoutStreamGetsTheReplyInOnePiece(t *testing.T) {
 	var mu sync.Mutex
 	var bodies []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -84,7 +84,7 @@ func (w *awfServer) requestCounts() map[string]int {
 
 // Steps that send requests, in a loop and in a branch, are killed while they wait for a response, and after it.
 // Requests with a response are never repeated. Others are repeated if that is safe; otherwise a person decides.
-func TestAWFKilledWhileTalking(t *testing.T) {
+func TestAWFKilledWhileTalkingRepeatsNoAnsweredRequest(t *testing.T) {
 	const agent = `type: agent, provider: openai_compatible, options: {base_url: "URL/v1", model: small, api_key: k}`
 	kinds := map[string]struct {
 		step  string
@@ -202,7 +202,7 @@ func (p *awfProject) uncertainStep() string {
 
 // What ends a run from within a loop, and fails in a branch: killed before its
 // end, and the end is the same.
-func TestAWFKilledBeforeTheEnd(t *testing.T) {
+func TestAWFKilledBeforeTheEndEndsTheSame(t *testing.T) {
 	const inline = `on_failure: {message: "no {{.states.it.ExitCode}}", status: 7}`
 	for name, c := range map[string]struct {
 		states string
@@ -253,7 +253,7 @@ func TestAWFKilledBeforeTheEnd(t *testing.T) {
 
 // What failed stays failed when the hooks after it are cut off, whatever is said
 // of these.
-func TestAWFKilledInHooks(t *testing.T) {
+func TestAWFFailureStaysWhenItsHooksAreKilled(t *testing.T) {
 	for _, says := range [][]string{
 		{"--from", "current"},
 		{"--decide", "it:post-failed=rerun"},

@@ -545,9 +545,9 @@ func checkSpansMatchBill(t *testing.T, dir string, spans []*tracepb.Span) {
 // tasterSecondCall is the number of the taster's second call if all calls arrive in their usual order.
 const tasterSecondCall = 3
 
-// TestAuditOfKilledParallelAgents checks the output for a run whose program was killed while two agents were active.
-// One had its tool result and was receiving a reply, the other had just sent its request.
-func TestAuditOfKilledParallelAgents(t *testing.T) {
+// TestAuditShowsWhatKilledParallelAgentsDid checks the output for a run whose program was killed while two agents were
+// active. One had its tool result and was receiving a reply, the other had just sent its request.
+func TestAuditShowsWhatKilledParallelAgentsDid(t *testing.T) {
 	c := startCollector(t)
 	s := newBillingServer(t)
 	b := s.orderShape("account")

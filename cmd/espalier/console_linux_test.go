@@ -10,7 +10,7 @@ import (
 )
 
 // A conversation on a terminal prompts for each reply and shows the model's text with its lines. An empty line ends it.
-func TestConversationOnATerminal(t *testing.T) {
+func TestConversationPromptsOnATerminal(t *testing.T) {
 	p := newAWF(t, `  initial: chat
   chat: {type: agent, provider: claude, mode: conversation, prompt: hi, on_success: done}
   done: {type: terminal}
@@ -52,7 +52,7 @@ func TestClosedTerminalParksTheRun(t *testing.T) {
 }
 
 // Ctrl-C and Ctrl-D at the prompt leave the conversation waiting, an empty line ends it.
-func TestControlKeysInAConversation(t *testing.T) {
+func TestControlKeysLeaveTheConversationWaiting(t *testing.T) {
 	p := newAWF(t, `  initial: chat
   chat: {type: agent, provider: claude, mode: conversation, prompt: hi, on_success: done}
   done: {type: terminal}
@@ -144,7 +144,7 @@ func continuesSession(t *testing.T, program, name, script string) {
 
 // When two people reply to the same turn, the first reply counts. The other terminal reports that and shows the next
 // turn.
-func TestTwoRepliesToOneTurn(t *testing.T) {
+func TestFirstOfTwoRepliesToATurnCounts(t *testing.T) {
 	p := newAWF(t, `  initial: chat
   chat: {type: agent, provider: claude, mode: conversation, prompt: hi, on_success: done}
   done: {type: terminal}

@@ -42,13 +42,13 @@ type outcome struct {
 	records        map[string][]string // keyed by the name of the transcript
 }
 
-// TestCrashMatrix kills the program at every write to its journal, before or after it in turn, and every third time
-// again while it recovers; the exhaustive tests kill it both before and after each write. A new process then finishes
-// the run. Outcome, output, records and side effects must equal those of an undisturbed run.
+// TestCrashAtAnyWriteChangesNothing kills the program at every write to its journal, before or after it in turn, and
+// every third time again while it recovers; the exhaustive tests kill it both before and after each write. A new
+// process then finishes the run. Outcome, output, records and side effects must equal those of an undisturbed run.
 //
-// It fails with a journal that reports writes as durable too early (see TestCrashMatrixSeesALostWrite). It has found
-// that the attempt after a lost one did not record its command, so that another kill repeated the command.
-func TestCrashMatrix(t *testing.T) {
+// It fails with a journal that reports writes as durable too early (see TestCrashAtAnyWriteSeesALostWrite). It has
+// found that the attempt after a lost one did not record its command, so that another kill repeated the command.
+func TestCrashAtAnyWriteChangesNothing(t *testing.T) {
 	run := func(name string, s *shape) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -68,8 +68,8 @@ func TestCrashMatrix(t *testing.T) {
 	}
 }
 
-// TestCrashMatrixSeesALostWrite checks that the matrix detects a journal that loses one write.
-func TestCrashMatrixSeesALostWrite(t *testing.T) {
+// TestCrashAtAnyWriteSeesALostWrite checks that the matrix detects a journal that loses one write.
+func TestCrashAtAnyWriteSeesALostWrite(t *testing.T) {
 	s := crashShapes(t)["chain"]
 	s.AckEarly = true
 	found := 0

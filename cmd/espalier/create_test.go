@@ -17,10 +17,10 @@ import (
 	"github.com/espalier-run/espalier/internal/manifest"
 )
 
-// TestCreateInterrupted kills "espalier create" at every write to the journal
+// TestCreateInterruptedAtAnyWriteEndsTheSame kills "espalier create" at every write to the journal
 // and around every change of the manifest. Carried on, it ends with the same
 // files and the same manifest, and no model has been asked twice.
-func TestCreateInterrupted(t *testing.T) {
+func TestCreateInterruptedAtAnyWriteEndsTheSame(t *testing.T) {
 	for name, s := range generationShapes() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -244,7 +244,7 @@ func programs(line string) []string {
 	return names
 }
 
-func TestDocsRun(t *testing.T) {
+func TestDocsCommandsPrintWhatPagesShow(t *testing.T) {
 	shell, err := exec.LookPath("sh")
 	if err != nil {
 		t.Skip("there is no sh to run the documentation with")
@@ -277,7 +277,7 @@ func TestDocsRun(t *testing.T) {
 					continue
 				}
 				if target, ok := strings.CutPrefix(c.text, "make "); ok {
-					// These fetch and build for minutes; TestDemo has the rest of the demonstration.
+					// These fetch and build for minutes; TestDemoShowsWhatTheProgramDoes has the rest of the demonstration.
 					if !strings.Contains(makefile, "\n"+target+":") {
 						t.Errorf("%s:%d: there is no target %q in the Makefile", page, c.first, target)
 					}
@@ -335,7 +335,7 @@ func matchesLines(pattern, lines []string) bool {
 	return len(lines) > 0 && pattern[0] == lines[0] && matchesLines(pattern[1:], lines[1:])
 }
 
-func TestDocsAlike(t *testing.T) {
+func TestDocsDotsMatchAnyLines(t *testing.T) {
 	for _, c := range []struct {
 		pattern, lines string
 		want           bool
@@ -469,14 +469,14 @@ func (s *shell) run(t *testing.T, text string) (output []string, exit int) {
 }
 
 // Data and workflows that pages show are what they say they are.
-func TestDocsBlocks(t *testing.T) {
+func TestDocsBlocksAreWhatTheySay(t *testing.T) {
 	for _, page := range documentation(t) {
 		lines := readPage(t, page)
 		for _, f := range fences(t, page, lines) {
 			text := f.text(lines)
 			at := fmt.Sprintf("%s:%d", page, f.first)
 			switch f.label {
-			case "console": // TestDocsRun
+			case "console": // TestDocsCommandsPrintWhatPagesShow
 			case "json":
 				if !json.Valid([]byte(text)) {
 					t.Errorf("%s: this is not JSON", at)
@@ -610,7 +610,7 @@ var (
 )
 
 // What running text names, exists: commands, flags, codes of diagnostics.
-func TestDocsNames(t *testing.T) {
+func TestDocsNamesExist(t *testing.T) {
 	known, families := explain.Codes(), map[string]bool{}
 	for _, code := range known {
 		families[strings.TrimRight(code, "0123456789")] = true
@@ -648,7 +648,7 @@ var link = regexp.MustCompile(`\[([^\]]*)\]\(([^)\s]+)\)`)
 
 // Links within the repository lead somewhere: to a file, to a heading, and a
 // link called like a function to a file that declares it.
-func TestDocsLinks(t *testing.T) {
+func TestDocsLinksLeadSomewhere(t *testing.T) {
 	for _, page := range documentation(t) {
 		lines := readPage(t, page)
 		for i, line := range prose(t, page, lines) {
@@ -824,7 +824,7 @@ func TestDocsTourIsComplete(t *testing.T) {
 }
 
 // The figures that an estimate assumes are those of the code.
-func TestDocsAssumptions(t *testing.T) {
+func TestDocsAssumptionsAreThoseOfTheCode(t *testing.T) {
 	page := strings.Join(readPage(t, "docs/cost.md"), "\n")
 	for what, figures := range map[string][]int64{
 		"tokens per reply":                         {stepkind.DefaultReplyTokens, stepkind.DefaultReplyTokens},
@@ -908,7 +908,7 @@ func TestDocsAWFIsComplete(t *testing.T) {
 }
 
 // The pictures are what the program draws now.
-func TestDocsPictures(t *testing.T) {
+func TestDocsPicturesAreCurrent(t *testing.T) {
 	drawn := map[string][]string{
 		"support-triage.svg":  {"examples/agent-flow/support-triage.md"},
 		"contract-review.svg": {"examples/agent-flow/contract-review.md", "--data"},
@@ -973,8 +973,8 @@ func requireMake(t *testing.T) {
 	}
 }
 
-// TestDemo runs what "make demo" shows, with the program that is tested.
-func TestDemo(t *testing.T) {
+// TestDemoShowsWhatTheProgramDoes runs what "make demo" shows, with the program that is tested.
+func TestDemoShowsWhatTheProgramDoes(t *testing.T) {
 	requireMake(t)
 	dir := t.TempDir()
 	if err := os.CopyFS(filepath.Join(dir, "examples"), os.DirFS(repoPath("examples"))); err != nil {

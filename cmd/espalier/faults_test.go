@@ -99,8 +99,9 @@ func (f *faultyProject) wantEffects(keys ...string) {
 
 func (f *faultyProject) journalPath() string { return filepath.Join(f.dir, ".espalier", "espalier.db") }
 
-// TestDamagedJournal checks that commands refuse a damaged journal, leave it unchanged and say what to do.
-func TestDamagedJournal(t *testing.T) {
+// TestDamagedJournalIsRefusedAndStaysUnchanged checks that commands refuse a damaged journal, leave it unchanged and
+// say what to do.
+func TestDamagedJournalIsRefusedAndStaysUnchanged(t *testing.T) {
 	for name, c := range map[string]struct {
 		damage func(t *testing.T, sound []byte) []byte
 		stderr []string

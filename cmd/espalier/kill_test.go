@@ -136,10 +136,10 @@ func (k *chainProject) transcriptEvents() []string {
 	return lines
 }
 
-// TestKilledAnywhere kills the program with SIGKILL at each line of progress, and again while it recovers. Unknown
-// outcomes are resolved by looking at the side effects, as a person would. At the end every step has had its side
-// effect once, and the records equal those of an undisturbed run.
-func TestKilledAnywhere(t *testing.T) {
+// TestRunsKilledAnywhereHaveEachEffectOnce kills the program with SIGKILL at each line of progress, and again while it
+// recovers. Unknown outcomes are resolved by looking at the side effects, as a person would. At the end every step has
+// had its side effect once, and the records equal those of an undisturbed run.
+func TestRunsKilledAnywhereHaveEachEffectOnce(t *testing.T) {
 	var all [][2]int
 	for first := 1; first <= 10; first++ {
 		for second := range 3 {

@@ -72,7 +72,7 @@ const asksForTheToken = "---\nname: ask\nkind: agent-flow/workflow\nversion: 1.0
 
 // A person signs in to an MCP server of the project with a browser. Then runs use its tools, and their records do not
 // contain the token.
-func TestLoginToAnMCPServer(t *testing.T) {
+func TestRunsUseAnMCPServerAfterLogin(t *testing.T) {
 	address, issuer, _ := protectedServer(t)
 	p := newAWF(t, awfChain)
 	p.writeFile("espalier.yaml",

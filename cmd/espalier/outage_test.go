@@ -42,7 +42,7 @@ func (s *serverProcess) requestText(method, path, body string) (int, string) {
 
 // While the database is down, requests fail soon and say why, and the process counts as alive. When the database is
 // back, everything works again.
-func TestServerWithoutItsDatabase(t *testing.T) {
+func TestServerSurvivesAnOutageOfItsDatabase(t *testing.T) {
 	for name, outage := range map[string]func(*testing.T, *pgtest.Server) (host string, down, up func()){
 		"killed": func(t *testing.T, server *pgtest.Server) (string, func(), func()) {
 			return server.Dir(), server.Kill, func() {

@@ -27,21 +27,21 @@ import (
 	"github.com/espalier-run/espalier/internal/pgtest"
 )
 
-// TestScriptsOnPostgres runs scripts of the command line again with a
+// TestScriptsPrintTheSameOnPostgres runs scripts of the command line again with a
 // PostgreSQL store: what people see does not depend on the store.
-func TestScriptsOnPostgres(t *testing.T) {
+func TestScriptsPrintTheSameOnPostgres(t *testing.T) {
 	scriptsOnPostgres(t, "ESPALIER_STORE", "script/run", "script/work", "script/workers", "script/labels",
 		"script/resume-from", "script/resume-key",
 		"script/resume-scripts", "script/agent-flow-run", "script/secrets")
 }
 
-// TestMigrationToPostgres moves a project from SQLite to PostgreSQL.
-func TestMigrationToPostgres(t *testing.T) {
+// TestMigrationMovesAProjectToPostgres moves a project from SQLite to PostgreSQL.
+func TestMigrationMovesAProjectToPostgres(t *testing.T) {
 	scriptsOnPostgres(t, "DATABASE", "postgres/migrate")
 }
 
 // What is wrong with a database is said in words that help.
-func TestUnusableDatabases(t *testing.T) {
+func TestUnusableDatabasesAreExplained(t *testing.T) {
 	scriptsOnPostgres(t, "DATABASE", "postgres/unusable")
 }
 
@@ -444,7 +444,7 @@ func (n *network) forward(to, from net.Conn) {
 
 // A worker that is cut off from the database for longer than its lease loses its runs. What it had sent arrives when
 // the network is back, and changes nothing.
-func TestWorkerCutOffFromTheDatabase(t *testing.T) {
+func TestWorkerCutOffFromTheDatabaseLosesItsRuns(t *testing.T) {
 	server := pgtest.Shared(t)
 	t.Cleanup(pgtest.StopShared)
 	f, n := newFleet(t, server, 0), newNetwork(t, server)
@@ -459,7 +459,7 @@ func TestWorkerCutOffFromTheDatabase(t *testing.T) {
 }
 
 // The same with a network of the kernel, whose cable is pulled out. It needs root.
-func TestWorkerBehindACutLink(t *testing.T) {
+func TestWorkerBehindACutLinkLosesItsRuns(t *testing.T) {
 	program, err := exec.LookPath("ip")
 	if err != nil && os.Getenv("CI") != "" {
 		t.Fatalf("%v (on Debian: apt-get install iproute2)", err)
@@ -531,7 +531,7 @@ func (f *fleet) testCutOff(work, cut, mend func()) {
 }
 
 // The runs of a worker that was killed, or stopped for longer than its lease, continue in another one.
-func TestWorkerKilledAndWorkerStopped(t *testing.T) {
+func TestRunsOfKilledAndStoppedWorkersContinue(t *testing.T) {
 	server := pgtest.Shared(t)
 	t.Cleanup(pgtest.StopShared)
 	f := newFleet(t, server, 0)

@@ -166,7 +166,7 @@ func serveModels(t *testing.T, fixtures string) string {
 }
 
 // Each program does a step with a tool of its own, on record as its account.
-func TestRealCLIs(t *testing.T) {
+func TestRealCLIsWorkWithToolsOfTheirOwn(t *testing.T) {
 	for _, c := range realCLIs() {
 		t.Run(c.name, func(t *testing.T) {
 			g := plot(t, c)
@@ -197,7 +197,7 @@ func TestRealCLIs(t *testing.T) {
 
 // Espalier is killed while a tool of the program runs. The run goes on with the
 // program's session, and the tree that is planted stays the only one.
-func TestRealCLIsKilled(t *testing.T) {
+func TestRealCLIsContinueTheirSessionAfterAKill(t *testing.T) {
 	for _, c := range realCLIs() {
 		t.Run(c.name, func(t *testing.T) {
 			g := plot(t, c)

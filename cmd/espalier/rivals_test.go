@@ -150,9 +150,9 @@ func TestOneOfManyApprovalsCounts(t *testing.T) {
 	f.wantEffects("make#0", "hand_over#0")
 }
 
-// TestApproveAgainstTimeout checks that the first of both decides the gate, and that both sides report the same
-// decision.
-func TestApproveAgainstTimeout(t *testing.T) {
+// TestFirstOfApprovalAndTimeoutDecides checks that the first of both decides the gate, and that both sides report the
+// same decision.
+func TestFirstOfApprovalAndTimeoutDecides(t *testing.T) {
 	approved, late := 0, 0
 	for i, timeout := range []ir.Millis{1, 60_000, 10, 20, 30, 40} {
 		f := newFaultyProject(t)

@@ -295,10 +295,10 @@ func telemetryFiles(t *testing.T, dir string) []string {
 	return out
 }
 
-// TestTelemetryOfKilledRuns kills the program at every second write to its journal, alternately before and after it.
-// Whatever the next process repeats, the trace is complete: no span is missing, none has lost its parent, and a span
-// that arrives twice, because the process died before it recorded the delivery, is identical.
-func TestTelemetryOfKilledRuns(t *testing.T) {
+// TestTelemetryOfKilledRunsIsComplete kills the program at every second write to its journal, alternately before and
+// after it. Whatever the next process repeats, the trace is complete: no span is missing, none has lost its parent, and
+// a span that arrives twice, because the process died before it recorded the delivery, is identical.
+func TestTelemetryOfKilledRunsIsComplete(t *testing.T) {
 	c := startCollector(t)
 	s := telemetryShape()
 	calm := s.runProcess(t, s.createProject(t), s.simulatedUser)
@@ -412,9 +412,9 @@ func TestUnreachableCollectorDoesNotChangeTheRun(t *testing.T) {
 	}
 }
 
-// TestTelemetryLeftBehind checks that spans are delivered although no run starts or continues: by a command that tries
-// to resume the finished run, and by a worker.
-func TestTelemetryLeftBehind(t *testing.T) {
+// TestTelemetryLeftBehindIsDelivered checks that spans are delivered although no run starts or continues: by a command
+// that tries to resume the finished run, and by a worker.
+func TestTelemetryLeftBehindIsDelivered(t *testing.T) {
 	s := telemetryShape()
 	for _, args := range [][]string{{"resume", testRunID}, {"work"}} {
 		dir := s.createProject(t)
@@ -453,8 +453,9 @@ func TestTelemetryLeftBehind(t *testing.T) {
 	}
 }
 
-// TestNoTelemetry checks that there is no request, file or output without an address, or if telemetry is disabled.
-func TestNoTelemetry(t *testing.T) {
+// TestNoTelemetryWithoutAnAddress checks that there is no request, file or output without an address, or if telemetry
+// is disabled.
+func TestNoTelemetryWithoutAnAddress(t *testing.T) {
 	c := reporttest.NewCollector(t)
 	for name, env := range map[string]map[string]string{
 		"no address":   {"OTEL_SERVICE_NAME": "x", "OTEL_TRACES_EXPORTER": "otlp"},
@@ -545,8 +546,9 @@ func TestInterruptEndsTelemetry(t *testing.T) {
 	}
 }
 
-// TestTelemetryPicture checks that the picture in the documentation is the trace of the run it describes.
-func TestTelemetryPicture(t *testing.T) {
+// TestTelemetryPictureIsTheTraceOfItsRun checks that the picture in the documentation is the trace of the run it
+// describes.
+func TestTelemetryPictureIsTheTraceOfItsRun(t *testing.T) {
 	const page = "docs/telemetry.md"
 	lines := readPage(t, page)
 	var picture strings.Builder

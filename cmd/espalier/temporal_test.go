@@ -33,9 +33,9 @@ import (
 	"github.com/espalier-run/espalier/internal/temporaltest"
 )
 
-// TestScriptsOnTemporal runs scripts of the command line again with the Temporal
+// TestScriptsPrintTheSameOnTemporal runs scripts of the command line again with the Temporal
 // engine: what people see does not depend on the engine.
-func TestScriptsOnTemporal(t *testing.T) {
+func TestScriptsPrintTheSameOnTemporal(t *testing.T) {
 	server := temporaltest.Shared(t)
 	t.Cleanup(temporaltest.StopShared)
 	root, err := filepath.Abs(filepath.Join("..", ".."))
@@ -67,9 +67,9 @@ func TestScriptsOnTemporal(t *testing.T) {
 	})
 }
 
-// TestKilledOnTemporal kills the program as TestKilledAnywhere does. Temporal
-// notices the death of a worker by its missing heartbeats.
-func TestKilledOnTemporal(t *testing.T) {
+// TestRunsKilledOnTemporalHaveEachEffectOnce kills the program as TestRunsKilledAnywhereHaveEachEffectOnce does.
+// Temporal notices the death of a worker by its missing heartbeats.
+func TestRunsKilledOnTemporalHaveEachEffectOnce(t *testing.T) {
 	server := temporaltest.Shared(t)
 	t.Cleanup(temporaltest.StopShared)
 	testKillAtLines(t, [][2]int{{1, 0}, {2, 1}, {3, 2}, {5, 0}, {6, 2}, {9, 1}}, "ESPALIER_TEMPORAL="+server.Address)
@@ -84,14 +84,14 @@ func onTemporal(t *testing.T) {
 }
 
 // Tools of MCP servers, with approvals and questions, work on Temporal as they do elsewhere.
-func TestMCPToolsOnTemporal(t *testing.T) {
+func TestMCPToolsWorkOnTemporal(t *testing.T) {
 	onTemporal(t)
 	t.Run("gate", TestMCPToolsPassTheGate)
 	t.Run("questions", TestToolsOfMCPServersAskPeopleAndModels)
 }
 
 // A server starts and continues runs on Temporal: the API, the live events and the pages show them.
-func TestServerOnTemporal(t *testing.T) {
+func TestServerShowsRunsOnTemporal(t *testing.T) {
 	onTemporal(t)
 	t.Run("commands", TestCommandsAreTheSameThroughAServer)
 	p := newGatedProject(t)
@@ -139,7 +139,7 @@ func (s *serverProcess) getPage(path string) string {
 
 // The connection to the server uses the certificates and the API key of the configuration. A proxy in front of a real
 // server accepts nothing else.
-func TestTLSOnTemporal(t *testing.T) {
+func TestConnectionToTemporalUsesConfiguredCertificates(t *testing.T) {
 	server := temporaltest.Shared(t)
 	t.Cleanup(temporaltest.StopShared)
 	k := newChainProject(t, 2)
@@ -210,7 +210,7 @@ func TestTLSOnTemporal(t *testing.T) {
 const temporalKey = "the-api-key-of-a-namespace"
 
 // Temporal keeps the time of schedules, and workers fire them, each time once. Paused and removed triggers do not fire.
-func TestSchedulesOnTemporal(t *testing.T) {
+func TestSchedulesFireOnceOnTemporal(t *testing.T) {
 	server, c := dialTemporal(t)
 	p := &awfProject{t: t, dir: t.TempDir()}
 	const times = "triggers: { schedule: \"*/2 * * * * *\" }\n"
@@ -326,7 +326,7 @@ func TestSchedulesOnTemporal(t *testing.T) {
 
 // The secrets of the configuration encrypt what the server gets of a run. Without them, its history has the input, the
 // prompt and the output. With them, it has none of these, and another process continues the run.
-func TestEncryptionOnTemporal(t *testing.T) {
+func TestEncryptionHidesRunsFromTemporal(t *testing.T) {
 	server, c := dialTemporal(t)
 	markers := []string{"marker-of-the-input", "marker-of-the-prompt", "marker-of-the-output"}
 	flow := strings.NewReplacer("goal: Answer", "goal: marker-of-the-prompt",
@@ -391,7 +391,7 @@ const slowFlow = "---\nname: slow\nkind: agent-flow/workflow\nversion: 1.0.0\nde
 
 // Workflows that an operator deletes, terminates or resets in Temporal while a step runs repeat nothing: a person says
 // what came of the step, or cancels the run. The id of a run that was removed can be used again.
-func TestLostWorkflowsOnTemporal(t *testing.T) {
+func TestLostWorkflowsOnTemporalRepeatNothing(t *testing.T) {
 	server, c := dialTemporal(t)
 	p := &awfProject{t: t, dir: t.TempDir()}
 	writeApproved(t, filepath.Join(p.dir, "slow.md"), strings.NewReplacer(
@@ -499,7 +499,7 @@ func TestLostWorkflowsOnTemporal(t *testing.T) {
 
 // While the Temporal server is down, requests that need it fail soon and say so, and the process counts as alive. The
 // log says it once. When the server is back, everything works again.
-func TestServerWithoutItsEngineOnTemporal(t *testing.T) {
+func TestServerSurvivesAnOutageOfTemporal(t *testing.T) {
 	server, err := temporaltest.Start()
 	if err != nil {
 		t.Fatal(err)
@@ -579,7 +579,7 @@ func checkEngineOutage(t *testing.T, what string, status int, body string) {
 }
 
 // A run of the embedded engine cannot be continued on Temporal. The message says what to do instead.
-func TestRunsOfTheOtherEngineOnTemporal(t *testing.T) {
+func TestRunsOfTheOtherEngineAreRefusedOnTemporal(t *testing.T) {
 	p := newGatedProject(t)
 	p.wantExit(4, "run", "gated", "--simulate", "--input", "question=why", "--run-id", chainRunID)
 	onTemporal(t)

@@ -34,9 +34,9 @@ var exampleInputs = map[string][]string{
 	"weekly-metrics":    {`orders=[{"region": "north", "amount": 3}, {"region": "south", "amount": 4.5}]`},
 }
 
-// TestExampleTranscripts runs every example of every format, simulated, and
+// TestTranscriptsOfExamplesKeepTheirForm runs every example of every format, simulated, and
 // holds what is then on disk to what is promised about transcripts.
-func TestExampleTranscripts(t *testing.T) {
+func TestTranscriptsOfExamplesKeepTheirForm(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "examples")
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", "..", "examples"))); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 
 // Workers of the previous release and of this one share a database while machines are updated one after the other: runs
 // that either of them starts finish, also if the worker that drives them is replaced by the other version.
-func TestRollingUpgrade(t *testing.T) {
+func TestRollingUpgradeFinishesAllRuns(t *testing.T) {
 	previous := os.Getenv("PREVIOUS")
 	if previous == "" {
 		t.Fatal("PREVIOUS must name the program of the previous release: use make test-upgrade")

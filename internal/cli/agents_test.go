@@ -161,7 +161,7 @@ func (b *bench) do(wrap func(journal.Store) journal.Store, args ...string) (stdo
 
 const benchRun = "00000000-0000-4000-8000-0000000000c1"
 
-func TestSkillsOfTheUser(t *testing.T) {
+func TestSkillsOfTheUserApplyToRuns(t *testing.T) {
 	guide := ""
 	b := newBench(t, `
 -- project/.git/HEAD --
@@ -251,7 +251,7 @@ Not for everybody.
 }
 
 // A model that repeats a failing call gets a warning and is then stopped, which bounds the cost.
-func TestLoopOnAFailingTool(t *testing.T) {
+func TestLoopOnAFailingToolIsStopped(t *testing.T) {
 	learns := false
 	b := newBench(t, `
 -- project/.git/HEAD --
@@ -501,7 +501,7 @@ func twoAndOneAnswer(a asked) said {
 // Stopped at every fact and resumed, a run asks for each reply that it has not
 // kept once more, for no other again, and its bill covers every call that the
 // server saw.
-func TestCrashInsideAgents(t *testing.T) {
+func TestAgentsStoppedAtAnyFactAskForNoReplyTwice(t *testing.T) {
 	calm := newBench(t, twoAndOne, twoAndOneAnswer)
 	if out, told, code := calm.do(nil, "run", "flow.md", "--run-id", benchRun); code != 0 {
 		t.Fatalf("exit %d\n%s%s", code, out, told)

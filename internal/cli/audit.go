@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -93,12 +94,9 @@ func (a *invocation) reportSetAside(run *app.Run) error {
 	for i := range files {
 		files[i] = a.recordPath(files[i])
 	}
-	return &failure{
-		code:    exitFailed,
-		message: fmt.Sprintf("records of run %s did not match the journal: they may have been changed", short(run.ID)),
-		help: "What is printed was made from the journal. Compare it with what was found, then move that away:\n  " +
-			strings.Join(files, "\n  "),
-	}
+	return fail(exitFailed, "What is printed was made from the journal. Compare it with what was found, then move that "+
+		"away:\n  "+strings.Join(files, "\n  "),
+		"records of run %s did not match the journal: they may have been changed", short(run.ID))
 }
 
 func (a *invocation) auditVerifyCommand() *cobra.Command {
@@ -158,47 +156,31 @@ func (a *invocation) verified(run *app.Run, reports []app.AuditReport) error {
 			renamed = append(renamed, a.recordPath(file))
 		}
 	}
-	if a.json {
-		if err := a.writeJSON(reports); err != nil {
-			return err
+	err := a.print(reports, func() {
+		for i := range reports {
+			a.printVerified(&reports[i])
 		}
-	} else {
-		for _, one := range reports {
-			a.printVerified(&one)
-		}
-	}
-	if faults == 0 {
-		return nil
+	})
+	if err != nil || faults == 0 {
+		return err
 	}
 	if damaged(reports) {
-		return &failure{
-			code: exitFailed, message: "the journal is damaged",
-			help: "Take a copy of the journal: it shows what was changed. Restore it from a backup.",
-		}
+		return fail(exitFailed, "Take a copy of the journal: it shows what was changed. Restore it from a backup.",
+			"the journal is damaged")
 	}
 	if faults == len(renamed) {
-		return &failure{
-			code: exitFailed, message: "the records are correct again; what was changed is still there",
-			help: "Move it away, and verify again:\n  " + strings.Join(renamed, "\n  "),
-		}
+		return fail(exitFailed, "Move it away, and verify again:\n  "+strings.Join(renamed, "\n  "),
+			"the records are correct again; what was changed is still there")
 	}
-	return &failure{
-		code: exitFailed, message: "the records are not valid",
-		help: fmt.Sprintf("Take a copy of the files: they show what was changed. Then \"espalier audit %s\" "+
-			"writes the log again from the journal.", short(run.ID)),
-	}
+	return fail(exitFailed, fmt.Sprintf("Take a copy of the files: they show what was changed. Then \"espalier audit "+
+		"%s\" writes the log again from the journal.", short(run.ID)), "the records are not valid")
 }
 
 // damaged reports whether the journal itself has a fault.
 func damaged(reports []app.AuditReport) bool {
-	for _, one := range reports {
-		for _, f := range one.Faults {
-			if f.File == "" {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(reports, func(r app.AuditReport) bool {
+		return slices.ContainsFunc(r.Faults, func(f audit.Fault) bool { return f.File == "" })
+	})
 }
 
 func (a *invocation) printVerified(r *app.AuditReport) {
@@ -239,46 +221,35 @@ func (a *invocation) verifyAnchor(ctx context.Context, path, key, command string
 	}
 	report, err := a.app().VerifyAnchor(ctx, text, check)
 	if errors.Is(err, audit.ErrSignature) {
-		return &failure{
-			code: exitFailed, message: err.Error(), help: "Use the anchor and the key that belong together.",
-		}
+		return fail(exitFailed, "Use the anchor and the key that belong together.", "%v", err)
 	}
 	if err != nil {
 		return err
 	}
-	if a.json {
-		if err := a.writeJSON(report); err != nil {
-			return err
-		}
-	} else {
-		fmt.Fprintf(a.stdout, "anchor of %s: %s, %d removed since, %d new\n", report.At.Format(time.RFC3339),
-			plural(report.Runs, "run"), report.Removed, report.New)
-		for _, t := range report.Tombstones {
-			damaged, lost := "", ""
-			if t.Damaged {
-				damaged, lost = "damaged; ", ": its events could not be verified"
-			}
-			fmt.Fprintf(a.stdout, "  %s  %sremoved by %s at %s%s%s\n", t.Run, damaged,
-				diag.Printable(cmp.Or(t.By.User, "unknown")), t.At.Format(time.RFC3339), lost, reason(t.Why))
-		}
-		for _, f := range report.Faults {
-			fmt.Fprintf(a.stdout, "  %s: %s\n", cmp.Or(string(f.Run), "journal"), diag.Printable(f.Message))
-		}
+	if err := a.print(report, func() { a.printAnchorReport(report) }); err != nil || report.OK {
+		return err
 	}
-	if report.OK {
-		return nil
-	}
-	return &failure{
-		code: exitFailed, message: "the journal does not match the anchor",
-		help: "Take a copy of the journal: it shows what was changed.",
-	}
+	return fail(exitFailed, "Take a copy of the journal: it shows what was changed.",
+		"the journal does not match the anchor")
 }
 
-func reason(why string) string {
-	if why == "" {
-		return ""
+func (a *invocation) printAnchorReport(r *app.AnchorReport) {
+	fmt.Fprintf(a.stdout, "anchor of %s: %s, %d removed since, %d new\n", r.At.Format(time.RFC3339),
+		plural(r.Runs, "run"), r.Removed, r.New)
+	for _, t := range r.Tombstones {
+		damaged, lost, why := "", "", ""
+		if t.Damaged {
+			damaged, lost = "damaged; ", ": its events could not be verified"
+		}
+		if t.Why != "" {
+			why = ": " + diag.Printable(t.Why)
+		}
+		fmt.Fprintf(a.stdout, "  %s  %sremoved by %s at %s%s%s\n", t.Run, damaged,
+			diag.Printable(cmp.Or(t.By.User, "unknown")), t.At.Format(time.RFC3339), lost, why)
 	}
-	return ": " + diag.Printable(why)
+	for _, f := range r.Faults {
+		fmt.Fprintf(a.stdout, "  %s: %s\n", cmp.Or(string(f.Run), "journal"), diag.Printable(f.Message))
+	}
 }
 
 func signatureCheck(key, command string) (audit.SignatureCheck, error) {

@@ -59,7 +59,7 @@ func Main(e Environment, args []string) int {
 		e.Confined = process.Confined
 	}
 	if e.IsTerminal == nil {
-		e.IsTerminal = isTerminal
+		e.IsTerminal = func(w io.Writer) bool { return isTerminal(w) }
 	}
 	screen := terminal.New(e.Stdout, e.IsTerminal(e.Stdout))
 	out := &results{to: screen}
@@ -97,16 +97,10 @@ type results struct {
 
 func (r *results) Write(p []byte) (int, error) {
 	n, err := r.to.Write(p)
-	if err != nil {
-		r.fail(err)
-	}
-	return n, err
-}
-
-func (r *results) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failed = cmp.Or(r.failed, err)
+	return n, err
 }
 
 // invocation is one command line that is being executed.
@@ -239,13 +233,15 @@ folder, or by its name as "espalier list" shows it.`,
 	in := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
 			c.GroupID = group
-			c.DisableFlagsInUseLine = true
 			if c.HasSubCommands() && !c.Runnable() {
 				c.Use += " COMMAND"
 				c.Args, c.RunE = cobra.ArbitraryArgs, groupHelpOnly
 			}
-			for _, below := range c.Commands() {
-				below.DisableFlagsInUseLine = true
+			for _, one := range append(c.Commands(), c) {
+				one.DisableFlagsInUseLine = true
+				if one.Args == nil {
+					one.Args = takes(0, 0, "")
+				}
 			}
 			root.AddCommand(c)
 		}

@@ -18,7 +18,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/process"
 )
+
+func TestMain(m *testing.M) {
+	process.Confine(os.Args) // without it, a confined command would run all tests again
+	os.Exit(m.Run())
+}
 
 // runIn runs a command in a folder, which is also the home of the user, and returns what it prints.
 func runIn(t *testing.T, dir string, want int, args ...string) string {
@@ -315,10 +321,7 @@ func TestTableWrapsTextWithinTheWidth(t *testing.T) {
 	table.add("one", "", "5", "a few words that do not fit on one line")
 	table.under("below the row")
 	table.add("漢字", "", "1,000", "short")
-	var out strings.Builder
-	if err := table.write(&out, 30, "  "); err != nil {
-		t.Fatal(err)
-	}
+	out := table.text(30, "  ")
 	want := `  NAME      N  TEXT
   one       5  a few words
                that do not fit
@@ -326,8 +329,8 @@ func TestTableWrapsTextWithinTheWidth(t *testing.T) {
       below the row
   漢字  1,000  short
 `
-	if out.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	if out != want {
+		t.Errorf("got\n%s\nwant\n%s", out, want)
 	}
 }
 
@@ -336,22 +339,19 @@ func TestTableKeepsNumbersWhole(t *testing.T) {
 	table := table{header: []string{"STEP", "ACTIVE"}, right: []int{1}}
 	table.add("name_parts", "5 h 44 min")
 	table.add("y", "11 h 28 min")
-	var out strings.Builder
-	if err := table.write(&out, 20, ""); err != nil {
-		t.Fatal(err)
-	}
+	out := table.text(20, "")
 	want := `STEP          ACTIVE
 name_     5 h 44 min
 parts
 y        11 h 28 min
 `
-	if out.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	if out != want {
+		t.Errorf("got\n%s\nwant\n%s", out, want)
 	}
 }
 
 // Files are replaced atomically and keep their mode, and a failed write leaves no files.
-func TestReplaceFile(t *testing.T) {
+func TestFilesAreReplacedWholeOrNotAtAll(t *testing.T) {
 	dir := t.TempDir()
 	a := &invocation{Environment: Environment{Dir: dir, Getenv: func(string) string { return "" }}}
 	target := filepath.Join(dir, "out.txt")
@@ -381,7 +381,7 @@ type full struct{}
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 
 // What cannot be written is a failure, for help as for every result.
-func TestFullDisk(t *testing.T) {
+func TestCommandsFailOnAFullDisk(t *testing.T) {
 	for _, args := range [][]string{
 		{},
 		{"help"},
@@ -408,7 +408,7 @@ func TestFullDisk(t *testing.T) {
 
 // A schedule shows its next five times, with the offset that changes when
 // clocks do; 02:30 does not exist on that Sunday.
-func TestShowSchedule(t *testing.T) {
+func TestShowListsTheNextTimesOfASchedule(t *testing.T) {
 	dir := t.TempDir()
 	text := "---\nname: nightly\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: Nightly.\n" +
 		"triggers:\n  schedule: \"30 2 * * *\"\n  timezone: Europe/Berlin\n  manual: false\n---\n" +

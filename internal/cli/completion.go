@@ -17,7 +17,9 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/explain"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 var shells = []string{"bash", "zsh", "fish", "powershell"}
@@ -35,8 +37,8 @@ workflows, inputs, models, runs, steps, gates, budgets and codes.`,
 		ValidArgs: shells,
 		Args:      takes(1, 1, "the name of a shell: "+strings.Join(shells, ", ")),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !slices.Contains(shells, args[0]) {
-				return usage(diag.DidYouMean(args[0], shells), "there is no completion for %q", args[0])
+			if err := oneOf(args[0], shells, "there is no completion for %q"); err != nil {
+				return err
 			}
 			return WriteCompletion(a.stdout, cmd.Root(), args[0])
 		},
@@ -89,6 +91,28 @@ var withoutPackage = strings.NewReplacer(`    _get_comp_words_by_ref "$@" cur pr
 __espalier_handle_activeHelp() {
 `, " _filedir -d", " __espalier_folders")
 
+// offer completes an argument or a flag with words, and with no files.
+func offer(words func(args []string) []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return words(args), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// offerPrefixes is offer for words after which the person goes on typing.
+func offerPrefixes(words func(args []string) []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return words(args), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+}
+
+// completeWords completes the values of a flag, which are words of a fixed list.
+func completeWords(cmd *cobra.Command, flag string, words []string) {
+	cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// completeFolder completes an argument that is a folder.
+var completeFolder = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
+
 // completeWorkflow offers the names of discovered workflows, and files.
 func (a *invocation) completeWorkflow(
 	cmd *cobra.Command, args []string, _ string,
@@ -99,20 +123,24 @@ func (a *invocation) completeWorkflow(
 	return a.completeWorkflows(cmd, args, "")
 }
 
-// completeWorkflows is for commands that take any number of them. A name that
-// a terminal cannot show as it is, is not offered.
+// completeWorkflows is for commands that take any number of them.
 func (a *invocation) completeWorkflows(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return a.workflowNames(nil), cobra.ShellCompDirectiveDefault
+}
+
+// workflowNames returns the names of discovered workflows with their descriptions. A name that a terminal cannot show
+// as it is, is left out.
+func (a *invocation) workflowNames([]string) (names []string) {
 	found, err := a.app().Workflows(context.Background(), a.reading)
 	if err != nil {
-		return nil, cobra.ShellCompDirectiveDefault
+		return nil
 	}
-	var names []string
 	for _, w := range found.Workflows {
 		if w.Name == diag.Printable(w.Name) {
 			names = append(names, w.Name+"\t"+diag.Printable(w.Description))
 		}
 	}
-	return names, cobra.ShellCompDirectiveDefault
+	return names
 }
 
 func completeCode(_ *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
@@ -125,14 +153,23 @@ func completeCode(_ *cobra.Command, args []string, prefix string) ([]string, cob
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeInput offers the names of a workflow's inputs, and completes the value if it has to be one of a few.
-func (a *invocation) completeInput(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+// programOf returns the program of the workflow that the first argument names; nil if there is none.
+func (a *invocation) programOf(args []string) *ir.Program {
 	if len(args) == 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+		return nil
 	}
 	an, err := a.app().Analyze(context.Background(), app.AnalyzeRequest{Workflow: args[0], Reading: a.reading})
-	if err != nil || an.Program == nil || an.Program.Input == nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+	if err != nil {
+		return nil
+	}
+	return an.Program
+}
+
+// inputsOf returns the names of a workflow's inputs, with the values of those that have to be one of a few.
+func (a *invocation) inputsOf(args []string) (out []string) {
+	program := a.programOf(args)
+	if program == nil || program.Input == nil {
+		return nil
 	}
 	var contract struct {
 		Properties map[string]struct {
@@ -140,10 +177,9 @@ func (a *invocation) completeInput(_ *cobra.Command, args []string, _ string) ([
 			Enum        []any  `json:"enum"`
 		} `json:"properties"`
 	}
-	if json.Unmarshal(an.Program.Input.Schema, &contract) != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+	if json.Unmarshal(program.Input.Schema, &contract) != nil {
+		return nil
 	}
-	var out []string
 	for _, name := range slices.Sorted(maps.Keys(contract.Properties)) {
 		property := contract.Properties[name]
 		if len(property.Enum) == 0 {
@@ -153,87 +189,81 @@ func (a *invocation) completeInput(_ *cobra.Command, args []string, _ string) ([
 			out = append(out, fmt.Sprintf("%s=%v", name, value))
 		}
 	}
-	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	return out
 }
 
-// completeWords completes the values of a flag, which are words of a fixed list.
-func completeWords(cmd *cobra.Command, flag string, words []string) {
-	cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
-}
-
-// completePattern offers the patterns that the format of a new workflow has.
-func completePattern(cmd *cobra.Command, format *string) {
-	cmd.RegisterFlagCompletionFunc("pattern",
-		func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return patternsOf(*format), cobra.ShellCompDirectiveNoFileComp
-		})
-}
-
-// statusOf returns the status of the run that the first argument names; nil if there is none.
-func (a *invocation) statusOf(args []string) *app.Status {
+// runOf returns the run that the first argument names; nil if there is none.
+func (a *invocation) runOf(args []string) *app.Run {
 	if len(args) == 0 {
 		return nil
 	}
 	run, err := a.app().Find(context.Background(), args[0])
 	if err != nil {
 		return nil
+	}
+	return run
+}
+
+// gatesOf calls add for each open gate of the run that the first argument names.
+func (a *invocation) gatesOf(args []string, add func(s *app.Status, g *app.Gate)) {
+	run := a.runOf(args)
+	if run == nil {
+		return
 	}
 	status, err := a.app().Status(context.Background(), cmp.Or(run.Root, run.ID))
 	if err != nil {
+		return
+	}
+	for i := range status.Gates {
+		add(status, &status.Gates[i])
+	}
+}
+
+// completeRun completes the ids of runs that a command applies to, and then the steps or events that they wait for.
+func (a *invocation) completeRun(
+	cmd *cobra.Command, args []string, prefix string,
+) ([]string, cobra.ShellCompDirective) {
+	const done = cobra.ShellCompDirectiveNoFileComp
+	if len(args) > 0 {
+		return a.gateNames(cmd, args), done
+	}
+	filter := app.Filter{Prefix: prefix, Limit: 30}
+	switch cmd.Name() {
+	case "approve", "reject", "signal":
+		filter.Status = journal.Waiting
+	case "resume":
+		filter.Unfinished = !cmd.Flags().Changed("from") // which begins a new run after a finished one
+	case "pause", "cancel", "edit":
+		filter.Unfinished = true
+	case "rm":
+		filter.Status = journal.Finished
+	}
+	runs, err := a.app().Runs(context.Background(), filter)
+	if err != nil {
+		return nil, done
+	}
+	return xslices.Map(runs, func(r app.Run) string {
+		return fmt.Sprintf("%s\t%s, %s", short(r.ID), r.Name, statusText(&r))
+	}), done
+}
+
+// gateNames returns the argument after a run: the steps of its open gates, or the events that it waits for.
+func (a *invocation) gateNames(cmd *cobra.Command, args []string) (out []string) {
+	signals := cmd.Name() == "signal"
+	if len(args) > 1 || cmd.Name() != "approve" && cmd.Name() != "reject" && !signals {
 		return nil
 	}
-	return status
-}
-
-// completeWaitingStep offers the steps that a run waits at.
-func (a *invocation) completeWaitingStep(
-	_ *cobra.Command, args []string, _ string,
-) ([]string, cobra.ShellCompDirective) {
-	status := a.statusOf(args)
-	if status == nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var out []string
-	for i := range status.Gates {
-		out = append(out, diag.Printable(status.GateName(&status.Gates[i])))
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp
-}
-
-// completeStep offers the steps of a run, and the words for a place that resume knows.
-func (a *invocation) completeStep(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	const done = cobra.ShellCompDirectiveNoFileComp
-	if len(args) == 0 {
-		return nil, done
-	}
-	run, err := a.app().Find(context.Background(), args[0])
-	if err != nil {
-		return nil, done
-	}
-	program, err := a.app().Program(context.Background(), run)
-	if err != nil {
-		return nil, done
-	}
-	var out []string
-	if cmd.Name() == "resume" {
-		out = []string{"current", "previous"}
-	}
-	return append(out, stepsOf(program)...), done
-}
-
-// completeStepOfWorkflow offers the steps of a workflow.
-func (a *invocation) completeStepOfWorkflow(
-	_ *cobra.Command, args []string, _ string,
-) ([]string, cobra.ShellCompDirective) {
-	const done = cobra.ShellCompDirectiveNoFileComp
-	if len(args) == 0 {
-		return nil, done
-	}
-	an, err := a.app().Analyze(context.Background(), app.AnalyzeRequest{Workflow: args[0], Reading: a.reading})
-	if err != nil || an.Program == nil {
-		return nil, done
-	}
-	return stepsOf(an.Program), done
+	a.gatesOf(args, func(s *app.Status, g *app.Gate) {
+		if event := g.Kind == app.GateEvent; event != signals {
+			return
+		}
+		what := s.GateName(g)
+		if signals {
+			what = g.Event
+		}
+		out = append(out, diag.Printable(what)+"\t"+diag.Printable(g.Description))
+	})
+	return out
 }
 
 // completeWorkflowOrRun offers workflows, files, and the ids of runs.
@@ -248,37 +278,51 @@ func (a *invocation) completeWorkflowOrRun(
 	return append(workflows, runs...), files
 }
 
-// completeDecision offers the steps of a run whose outcome is unknown, with the answers.
-func (a *invocation) completeDecision(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	const done = cobra.ShellCompDirectiveNoFileComp
-	status := a.statusOf(args)
-	if status == nil {
-		return nil, done
-	}
-	var out []string
-	for _, g := range status.Gates {
+// waitingSteps returns the steps that a run waits at.
+func (a *invocation) waitingSteps(args []string) (out []string) {
+	a.gatesOf(args, func(s *app.Status, g *app.Gate) { out = append(out, diag.Printable(s.GateName(g))) })
+	return out
+}
+
+// unknownOutcomes returns the steps of a run whose outcome is unknown, with the answers.
+func (a *invocation) unknownOutcomes(args []string) (out []string) {
+	a.gatesOf(args, func(_ *app.Status, g *app.Gate) {
 		if g.Kind != app.GateDoubt {
-			continue
+			return
 		}
 		for _, answer := range []string{app.AnswerRerun, app.AnswerSkip, app.AnswerFail, app.AnswerResult + "="} {
 			out = append(out, diag.Printable(g.Step)+"="+answer)
 		}
-	}
-	return out, done | cobra.ShellCompDirectiveNoSpace
+	})
+	return out
 }
 
-// completeBudget offers the budgets that can be raised.
-func completeBudget(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	out := raisable()
-	for i := range out {
-		out[i] += "="
+// stepsOfRun returns the steps of a run.
+func (a *invocation) stepsOfRun(args []string) []string {
+	run := a.runOf(args)
+	if run == nil {
+		return nil
 	}
-	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	program, _ := a.app().Program(context.Background(), run)
+	return stepsOf(program)
 }
+
+// placesOfRun returns the steps of a run, and the words for a place that resume knows.
+func (a *invocation) placesOfRun(args []string) []string {
+	if steps := a.stepsOfRun(args); steps != nil {
+		return append([]string{"current", "previous"}, steps...)
+	}
+	return nil
+}
+
+// stepsOfWorkflow returns the steps of a workflow.
+func (a *invocation) stepsOfWorkflow(args []string) []string { return stepsOf(a.programOf(args)) }
 
 // stepsOf returns the ids of the steps that the file of a program has.
-func stepsOf(program *ir.Program) []string {
-	var out []string
+func stepsOf(program *ir.Program) (out []string) {
+	if program == nil {
+		return nil
+	}
 	for s := range program.Steps() {
 		if !s.Implied {
 			out = append(out, diag.Printable(s.ID))
@@ -287,13 +331,10 @@ func stepsOf(program *ir.Program) []string {
 	return out
 }
 
-// completeModel offers the models whose prices are known.
-func completeModel(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return price.Models(), cobra.ShellCompDirectiveNoFileComp
+// budgetsToRaise returns the budgets that can be raised, for --raise.
+func budgetsToRaise([]string) []string {
+	return xslices.Map(raisable(), func(budget string) string { return budget + "=" })
 }
 
-// completeName offers the names of discovered workflows, without files.
-func (a *invocation) completeName(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	names, _ := a.completeWorkflows(cmd, args, "")
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
+// pricedModels returns the models whose prices are known.
+func pricedModels([]string) []string { return price.Models() }

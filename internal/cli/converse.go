@@ -8,11 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/term"
 
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
@@ -111,10 +109,7 @@ func (a *invocation) interactive() bool {
 }
 
 // typed reports whether stdin is a terminal.
-func (a *invocation) typed() bool {
-	f, ok := a.Stdin.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
+func (a *invocation) typed() bool { return isTerminal(a.Stdin) }
 
 // reply shows the latest reply of a conversation and reads the person's text.
 func (a *invocation) reply(s *app.Status, g *app.Gate) (app.Message, error) {
@@ -138,6 +133,11 @@ func (a *invocation) reply(s *app.Status, g *app.Gate) (app.Message, error) {
 		return nil, err
 	}
 	return app.Signal{Event: g.Event, Step: g.Step, Data: data}, nil
+}
+
+// isYes reports whether an answer agrees. Anything else does not.
+func isYes(answer string) bool {
+	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer)))
 }
 
 // askReason asks for the reason of a rejection.

@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 type costReport struct {
@@ -23,7 +24,7 @@ type costReport struct {
 
 func (a *invocation) costCommand() *cobra.Command {
 	var model string
-	cmd := a.jsonFlag(&cobra.Command{
+	cmd := a.jsonFlag(a.ofWorkflow(&cobra.Command{
 		Use:   "cost WORKFLOW [--model MODEL] [--json]",
 		Short: "Compute the worst-case cost of a run",
 		Long: `Compute what a run uses if every step succeeds at once (base) and in the worst
@@ -32,42 +33,27 @@ each step and each agent, and compares the totals with the declared budgets.
 Tokens of prompts, and money, are estimates; other amounts are bounds. Times add
 up the time limits of calls. Prices are those of the models that --model, the
 workflow or the configuration names.`,
-		Args:              takesWorkflow(1, "one workflow"),
-		ValidArgsFunction: a.completeWorkflow,
-		RunE: func(_ *cobra.Command, args []string) error {
-			an, err := a.usable(args[0])
-			if err != nil {
-				return err
-			}
-			cost, err := a.app().Cost(an, model)
-			if err != nil {
-				return err
-			}
-			report := costReport{Name: an.Name(), Path: an.File.Path, Cost: cost}
-			if a.json {
-				return a.writeJSON(report)
-			}
-			return a.printCost(report)
-		},
-	})
+	}, func(an *app.Analysis) error {
+		cost, err := a.app().Cost(an, model)
+		if err != nil {
+			return err
+		}
+		report := costReport{Name: an.Name(), Path: an.File.Path, Cost: cost}
+		return a.print(report, func() { a.printCost(report) })
+	}))
 	cmd.Flags().StringVar(&model, "model", "", "work with the price of this `MODEL`")
-	cmd.RegisterFlagCompletionFunc("model", completeModel)
+	cmd.RegisterFlagCompletionFunc("model", offer(pricedModels))
 	return cmd
 }
 
-func (a *invocation) printCost(r costReport) error {
+func (a *invocation) printCost(r costReport) {
 	p := a.page()
 	p.title(r.Name, "what a run can cost")
-	p.section("In all")
-	p.table(amountsTable(r.Report))
-	p.section("Time")
-	p.table(timesTable(r.Report))
+	p.tableSection("In all", amountsTable(r.Report))
+	p.tableSection("Time", timesTable(r.Report))
 	p.section("At worst, by step")
 	p.table(perStepTable(r.PerStep))
-	if len(r.PerAgent) > 0 {
-		p.section("At worst, by agent")
-		p.table(perAgentTable(r.PerAgent, r.Money))
-	}
+	p.tableSection("At worst, by agent", perAgentTable(r.PerAgent, r.Money))
 	if r.Quote != nil {
 		p.section("By the price list of the format")
 		p.table(quoteTable(r.Quote))
@@ -117,7 +103,7 @@ func (a *invocation) printCost(r costReport) error {
 		}
 		p.text(text)
 	}
-	return p.print()
+	p.print()
 }
 
 // pricesUsed says where the prices of models come from: the built-in ones have a date.
@@ -185,11 +171,8 @@ func quoteLines(q *ir.Quote) []string {
 
 // dollars writes millionths of a dollar with as many digits as they have.
 func dollars(micro int64) string {
-	whole, part, _ := strings.Cut(fmt.Sprintf("%d.%06d", micro/1_000_000, micro%1_000_000), ".")
-	for len(part) > 2 && strings.HasSuffix(part, "0") {
-		part = part[:len(part)-1]
-	}
-	return "$" + whole + "." + part
+	cents, rest := micro/10_000, strings.TrimRight(fmt.Sprintf("%04d", micro%10_000), "0")
+	return fmt.Sprintf("$%d.%02d%s", cents/100, cents%100, rest)
 }
 
 func amountsTable(r check.Report) table {
@@ -310,14 +293,12 @@ func seconds(n int64) string {
 // unboundedReasons lists why figures have no bound, each reason once.
 func unboundedReasons(r check.Report) []string {
 	var out []string
-	seen := map[string]bool{}
 	for _, one := range []check.Range{
 		r.Steps, r.ModelCalls, r.ToolCalls, r.PromptTokens, r.ReplyTokens, r.Tokens, r.ActiveSeconds, r.WaitSeconds,
 	} {
 		for _, amount := range []stepkind.Amount{one.Base, one.Worst} {
-			if reason := amount.Unbounded; reason != "" && !seen[reason] {
-				seen[reason] = true
-				out = append(out, reason)
+			if reason := amount.Unbounded; reason != "" {
+				out = xslices.AppendNew(out, reason)
 			}
 		}
 	}

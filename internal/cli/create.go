@@ -40,9 +40,7 @@ needs no model: the description itself determines the steps.`,
 			if req.Name[0] < 'a' || req.Name[0] > 'z' {
 				return usage("Begin with a letter.", "%q cannot be the name of a workflow", req.Name)
 			}
-			if len(args) > 1 {
-				req.Request = strings.TrimSpace(args[1])
-			}
+			req.Request = strings.TrimSpace(optional(args, 1))
 			return a.create(&req, script)
 		},
 	})

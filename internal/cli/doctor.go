@@ -27,7 +27,6 @@ and passwords are never shown.
 
 The exit code is 0 if a workflow can ask a model and its runs can be stored, and
 6 otherwise.`,
-		Args: takes(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			report, err := a.app().Diagnose(context.Background(), !offline)
 			if err != nil {
@@ -56,22 +55,17 @@ The exit code is 0 if a workflow can ask a model and its runs can be stored, and
 					f.Fix = fmt.Sprintf("\"espalier validate %s\" shows them.", a.display(filepath.Join(root, f.Name)))
 				}
 			}
-			if a.json {
-				err = a.writeJSON(report)
-			} else {
-				err = a.printDoctor(report)
+			if err := a.print(report, func() { a.printDoctor(report) }); err != nil || report.Ready() {
+				return err
 			}
-			if err == nil && !report.Ready() {
-				err = &failure{code: exitNotReady}
-			}
-			return err
+			return &failure{code: exitNotReady}
 		},
 	})
 	cmd.Flags().BoolVar(&offline, "offline", false, "do not contact any server")
 	return cmd
 }
 
-func (a *invocation) printDoctor(r *app.Diagnosis) error {
+func (a *invocation) printDoctor(r *app.Diagnosis) {
 	t := table{header: []string{"", "WHAT", "NAME", "STATE"}}
 	for _, f := range r.Findings {
 		t.add(map[string]string{
@@ -79,13 +73,10 @@ func (a *invocation) printDoctor(r *app.Diagnosis) error {
 			app.ComponentBroken: "!",
 		}[f.State], f.What, f.Name, f.State+": "+f.About)
 	}
-	if err := t.write(a.stdout, a.columns(), ""); err != nil {
-		return err
-	}
+	a.printTable(&t, "")
 	for _, f := range r.Findings {
 		if f.Fix != "" && f.State != app.ComponentUnset {
 			fmt.Fprintf(a.stdout, "\n%s %s: %s\n", f.What, f.Name, strings.TrimSuffix(f.Fix, "\n"))
 		}
 	}
-	return nil
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -13,45 +12,39 @@ import (
 
 func (a *invocation) driftCommand() *cobra.Command {
 	var fix bool
-	cmd := a.jsonFlag(&cobra.Command{
+	cmd := a.jsonFlag(a.ofWorkflow(&cobra.Command{
 		Use:   "drift WORKFLOW [--fix-topology] [--json]",
 		Short: "Report contradictions between the parts of a workflow",
 		Long: `Compare the parts of a workflow that describe the same thing (its prose, its
 diagram, its code and its rules) and report contradictions. The exit code is 1
 if there are any. --fix-topology regenerates the diagram from the code and the
 rules.`,
-		Args:              takesWorkflow(1, "one workflow"),
-		ValidArgsFunction: a.completeWorkflow,
-		RunE: func(_ *cobra.Command, args []string) error {
-			an, err := a.usable(args[0])
-			if err != nil {
+	}, func(an *app.Analysis) error {
+		drifter, ok := app.Formats().Find(an.Format).(format.Drifter)
+		if !ok {
+			return usage("NOF files have prose, a diagram and code that say the same thing.",
+				"%s says everything once, so nothing in it can disagree", an.File.Path)
+		}
+		if fix {
+			var err error
+			if an, err = a.fixTopology(an); err != nil {
 				return err
 			}
-			drifter, ok := app.Formats().Find(an.Format).(format.Drifter)
-			if !ok {
-				return usage("NOF files have prose, a diagram and code that say the same thing.",
-					"%s says everything once, so nothing in it can disagree", an.File.Path)
-			}
-			if fix {
-				if an, err = a.fixTopology(an); err != nil {
-					return err
-				}
-			}
-			found := drifter.Drift(an.Diagnostics)
-			if a.json {
-				if err := a.writeJSON(newReport([]string{an.File.Path}, an.Files, found, nil)); err != nil {
-					return err
-				}
-			} else if err := (diag.Printer{Files: an.Files, Color: a.colorOut}).Print(a.painted(), found); err != nil {
+		}
+		found := drifter.Drift(an.Diagnostics)
+		if a.json {
+			if err := a.writeJSON(newReport([]string{an.File.Path}, an.Files, found, nil)); err != nil {
 				return err
 			}
-			if found.Count(diag.Warning)+found.Count(diag.Error) == 0 {
-				a.note("%s: nothing disagrees.", an.File.Path)
-				return nil
-			}
-			return &failure{code: exitFailed, message: fmt.Sprintf("%s: %s", an.File.Path, diag.Summary(found))}
-		},
-	})
+		} else if err := (diag.Printer{Files: an.Files, Color: a.colorOut}).Print(a.painted(), found); err != nil {
+			return err
+		}
+		if found.Count(diag.Warning)+found.Count(diag.Error) == 0 {
+			a.note("%s: nothing disagrees.", an.File.Path)
+			return nil
+		}
+		return fail(exitFailed, "", "%s: %s", an.File.Path, diag.Summary(found))
+	}))
 	cmd.Flags().BoolVar(&fix, "fix-topology", false, "regenerate the diagram from the code and the rules")
 	return cmd
 }
@@ -61,8 +54,8 @@ func (a *invocation) fixTopology(an *app.Analysis) (*app.Analysis, error) {
 	changed, err := a.app().FixTopology(an)
 	switch {
 	case err != nil:
-		return nil, &failure{code: exitNotReady, message: fmt.Sprintf("%s cannot be written: %v", an.File.Path,
-			bareReason(err)), help: "Check the permissions of the file."}
+		return nil, fail(exitNotReady, "Check the permissions of the file.", "%s cannot be written: %v", an.File.Path,
+			bareReason(err))
 	case !changed:
 		a.note("%s: the diagram is up to date.", an.File.Path)
 		return an, nil

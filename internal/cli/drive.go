@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/user"
 	"strings"
@@ -35,12 +36,7 @@ func short(id journal.RunID) string { return string(id[:min(len(id), 8)]) }
 func (a *invocation) display(path string) string { return a.app().Display(path) }
 
 // folder names a folder within a sentence.
-func (a *invocation) folder(path string) string {
-	if shown := a.display(path); shown != "." {
-		return shown
-	}
-	return "this folder"
-}
+func (a *invocation) folder(path string) string { return folder(a.display(path)) }
 
 // find finds a run by its name, on the server that ESPALIER_SERVER names, if it names one.
 func (a *invocation) find(name string) (*app.Run, error) {
@@ -250,7 +246,7 @@ func (a *invocation) interrupted(id journal.RunID, err error) error {
 		}
 	}
 	help += a.outputLater(id, whenFinished)
-	return &failure{code: exitInterrupted, message: fmt.Sprintf("run %s is %s", short(id), state), help: help}
+	return fail(exitInterrupted, help, "run %s is %s", short(id), state)
 }
 
 // reportRun prints what came of a run, and turns it into an exit code.
@@ -278,15 +274,10 @@ func (a *invocation) reportRun(run *app.Run) error {
 		if words := report.ShortfallWords(budget.Name, budget.Next, budget.Left); words != "" {
 			message = fmt.Sprintf("run %s is paused: %s", short(run.ID), words)
 		}
-		return &failure{
-			code: exitBudget, message: message,
-			help: raiseHelp(run.ID, budget) + a.outputLater(run.ID, whenFinished),
-		}
+		return fail(exitBudget, raiseHelp(run.ID, budget)+a.outputLater(run.ID, whenFinished), "%s", message)
 	case journal.Waiting, journal.PausedAt, journal.Sleeping:
-		return &failure{
-			code: exitWaiting, message: fmt.Sprintf("run %s is %s", short(run.ID), statusText(run)),
-			help: strings.TrimPrefix(waitingHelp(status)+a.outputLater(run.ID, whenFinished), "\n"),
-		}
+		help := strings.TrimPrefix(waitingHelp(status)+a.outputLater(run.ID, whenFinished), "\n")
+		return fail(exitWaiting, help, "run %s is %s", short(run.ID), statusText(run))
 	}
 	driver := ""
 	if run.Driver != nil {
@@ -331,10 +322,7 @@ func (a *invocation) reportEnd(run *app.Run) error {
 			"\nTo continue from there, keeping what was done and paid for: espalier resume %s --from %s",
 			short(run.ID), end.From)
 	}
-	return &failure{
-		code:    code,
-		message: runSentence(run, end.Outcome, cmp.Or(end.Error, report.ReasonWords(end.Reason))), help: help,
-	}
+	return fail(code, help, "%s", runSentence(run, end))
 }
 
 // scripted reports whether the replies of a run are those of a script.
@@ -343,12 +331,13 @@ func (a *invocation) scripted(run *app.Run) bool {
 	return err == nil && status.Offline == "scripted"
 }
 
-func runSentence(run *app.Run, outcome journal.Outcome, why string) string {
+func runSentence(run *app.Run, end *app.Ending) string {
 	text := fmt.Sprintf("run %s of %s %s", short(run.ID), run.Name, map[journal.Outcome]string{
 		journal.OutcomeFailed: "failed", journal.OutcomeRejected: "was rejected",
 		journal.OutcomeCancelled: "was canceled",
-	}[outcome])
-	if why = strings.TrimSpace(why); why != "" { // what commands print ends with a new line
+	}[end.Outcome])
+	why := strings.TrimSpace(cmp.Or(end.Error, report.ReasonWords(end.Reason))) // what commands print ends with a new line
+	if why != "" {
 		text += ": " + why
 	}
 	return text
@@ -442,15 +431,12 @@ func (a *invocation) writeResult(r api.Result) error {
 
 // printValue prints a result for people and pipes: text as it is, anything else as indented JSON.
 func (a *invocation) printValue(raw json.RawMessage) error {
+	text := strings.TrimSuffix(valueText(raw), "\n") + "\n"
 	if a.outputFile != "" {
-		return a.writeOutputFile(raw)
+		return a.writeOutputFile(text)
 	}
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		_, err := fmt.Fprintln(a.stdout, strings.TrimSuffix(text, "\n"))
-		return err
-	}
-	return a.writeJSON(readableJSON(raw))
+	_, err := io.WriteString(a.stdout, text)
+	return err
 }
 
 // checkOutputFile returns an error if the file of --output cannot be written, before there is something to lose.
@@ -489,20 +475,12 @@ func (a *invocation) outputLater(id journal.RunID, when string) string {
 }
 
 // writeOutputFile writes the output of a run to the file of --output.
-func (a *invocation) writeOutputFile(raw json.RawMessage) error {
-	var text string
-	if json.Unmarshal(raw, &text) != nil {
-		indented, err := json.MarshalIndent(readableJSON(raw), "", "  ")
-		if err != nil {
-			return err
-		}
-		text = string(indented)
-	}
+func (a *invocation) writeOutputFile(text string) error {
 	full, err := a.target(a.outputFile)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(full, []byte(strings.TrimSuffix(text, "\n")+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(full, []byte(text), 0o644); err != nil {
 		return cannotWrite(a.outputFile, err)
 	}
 	return nil

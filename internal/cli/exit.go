@@ -59,8 +59,24 @@ type failure struct {
 
 func (f *failure) Error() string { return f.message }
 
-func usage(help, message string, args ...any) error {
-	return &failure{code: exitUsage, message: fmt.Sprintf(message, args...), help: help}
+// fail returns the error of a command that ends with an exit code. help is what to do next, or "".
+func fail(code int, help, message string, args ...any) error {
+	return &failure{code: code, message: fmt.Sprintf(message, args...), help: help}
+}
+
+func usage(help, message string, args ...any) error { return fail(exitUsage, help, message, args...) }
+
+// usageIf returns the error about wrong usage if something is wrong.
+func usageIf(wrong bool, help, message string, args ...any) error {
+	if !wrong {
+		return nil
+	}
+	return usage(help, message, args...)
+}
+
+// oneOf returns an error with the message unless a value is one of a few words.
+func oneOf(value string, words []string, message string) error {
+	return usageIf(!slices.Contains(words, value), diag.DidYouMean(value, words), message, value)
 }
 
 // errInvalid ends a command that has shown what is wrong with a workflow.
@@ -83,20 +99,24 @@ func (a *invocation) exit(err error) int {
 	case errors.As(err, &ref):
 		end = unreadableFile(ref)
 	}
-	redact := func(text string) string { return text }
-	if a.opened != nil {
-		redact = a.opened.Redact
-	}
-	a.message = redact(end.message)
+	a.message = a.redact(end.message)
 	if end.message != "" {
 		const name = "espalier:"
-		text := a.wrapErr(name + " " + redact(sentence(end.message)))
+		text := a.wrapErr(name + " " + a.redact(sentence(end.message)))
 		fmt.Fprintln(a.stderr, a.paint(a.colorErr, a.stderr, red, name)+strings.TrimPrefix(text, name))
 	}
 	if end.help != "" {
-		fmt.Fprintln(a.stderr, a.wrapErr(redact(end.help)))
+		fmt.Fprintln(a.stderr, a.wrapErr(a.redact(end.help)))
 	}
 	return end.code
+}
+
+// redact removes secrets from a text. Without an application, there are none.
+func (a *invocation) redact(text string) string {
+	if a.opened == nil {
+		return text
+	}
+	return a.opened.Redact(text)
 }
 
 // writeFailure prints the JSON object of a command that failed before there was a result.
@@ -113,10 +133,7 @@ func (a *invocation) writeFailure(err error, code int) {
 		}
 	}
 	if out.Error = a.message; failed != nil && len(failed.Missing) > 0 {
-		out.Error = app.Summary(failed)
-		if a.opened != nil {
-			out.Error = a.opened.Redact(out.Error)
-		}
+		out.Error = a.redact(app.Summary(failed))
 	}
 	_ = a.writeResult(out) // the exit code is that of the first error
 }
@@ -130,7 +147,8 @@ var exitCodes = map[app.Kind]int{
 	app.EngineUnavailable: exitNotReady,
 }
 
-// advice is what to type next, by the reason of an error; {run}, {name} and {dir} stand for what the error is about.
+// advice is what to type next, by the reason of an error; {run}, {name}, {names} and {dir} stand for what the error is
+// about.
 var advice = map[app.Reason]string{
 	app.NoRunName:    `"espalier runs" lists them.`,
 	app.NoRun:        `"espalier runs" lists them.`,
@@ -144,9 +162,11 @@ var advice = map[app.Reason]string{
 	app.PythonSimulated: "Leave out --python: the built-in interpreter runs the code without starting a program.",
 	app.NoSandbox: "Nothing was started. Leave out --python, which most workflows do not need; or look at the " +
 		"code, and use --python=unconfined if you trust it.",
-	app.NotResumable:   "The run can still be read.",
-	app.InnerStep:      "Go back to the step that contains it: espalier resume {run} --from {name}",
-	app.AlreadyDecided: "\"espalier audit {run}\" shows it.",
+	app.AmbiguousRun:     "Use a longer prefix of one of these ids:\n  {names}",
+	app.AmbiguousTrigger: "Use one of these ids:\n  {names}",
+	app.NotResumable:     "The run can still be read.",
+	app.InnerStep:        "Go back to the step that contains it: espalier resume {run} --from {name}",
+	app.AlreadyDecided:   "\"espalier audit {run}\" shows it.",
 	app.GateApproved: "The gate opens again with \"espalier resume {run} --from {name}\". Edit the run while it " +
 		"waits there;\nfor a run that has finished, add --set NAME=VALUE to that command.",
 	app.NotReached: "\"espalier transcript {run} --pretty\" shows which steps it has reached.",
@@ -196,7 +216,8 @@ func (a *invocation) failure(e *app.Error) *failure {
 			dir = a.display(e.Names[0])
 		}
 		name := cmp.Or(e.Name, "WORKFLOW")
-		end.help = strings.NewReplacer("{run}", short(e.Run), "{name}", name, "{dir}", dir).Replace(text)
+		end.help = strings.NewReplacer("{run}", short(e.Run), "{name}", name, "{names}", strings.Join(e.Names, "\n  "),
+			"{dir}", dir).Replace(text)
 	}
 	switch e.Reason {
 	case app.RunOwned:
@@ -208,10 +229,6 @@ func (a *invocation) failure(e *app.Error) *failure {
 		if len(e.Names) > 0 {
 			end.help += " Projects with runs of their own: " + strings.Join(e.Names, ", ") + "."
 		}
-	case app.AmbiguousRun:
-		end.help = "Use a longer prefix of one of these ids:\n  " + strings.Join(e.Names, "\n  ")
-	case app.AmbiguousTrigger:
-		end.help = "Use one of these ids:\n  " + strings.Join(e.Names, "\n  ")
 	case app.NoTrigger:
 		end.help = "No workflow here declares one that fits. \"espalier triggers list\" shows all."
 		if len(e.Names) > 0 {
@@ -399,21 +416,30 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usage(help, "%s", err)
 }
 
-// takes checks the number of arguments; what names them in the message.
-func takes(least, most int, what string) cobra.PositionalArgs {
+// takes checks the number of arguments; what names them in the message. listed says where to find what is missing.
+func takes(least, most int, what string, listed ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		help := fmt.Sprintf("Usage: %s", cmd.UseLine())
+		help := "Usage: " + cmd.UseLine()
 		name := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ") // the program has been named
 		switch {
 		case len(args) < least:
-			return usage(help, "%s needs %s", name, what)
-		case most >= 0 && len(args) > most && most == 0:
+			return usage(strings.Join(append([]string{help}, listed...), "\n"), "%s needs %s", name, what)
+		case most < 0 || len(args) <= most:
+			return nil
+		case most == 0:
 			return usage(help, "%s takes no arguments, but there is %q", name, args[0])
-		case most >= 0 && len(args) > most:
+		default:
 			return usage(help, "%s takes %s; %q is unexpected", name, what, args[most])
 		}
-		return nil
 	}
+}
+
+// optional returns the argument at an index, or "" if there are fewer.
+func optional(args []string, at int) string {
+	if at < len(args) {
+		return args[at]
+	}
+	return ""
 }
 
 const listsWorkflows = `"espalier list" shows all workflows.`
@@ -421,21 +447,11 @@ const listsWorkflows = `"espalier list" shows all workflows.`
 // takesRun and takesWorkflow check the number of arguments, the first of which
 // is a run or a workflow, and say where those are listed.
 func takesRun(least, most int, what string) cobra.PositionalArgs {
-	return listedBy(`"espalier runs" lists the runs.`, least, takes(least, most, what))
+	return takes(least, most, what, `"espalier runs" lists the runs.`)
 }
 
 func takesWorkflow(most int, what string) cobra.PositionalArgs {
-	return listedBy(listsWorkflows, 1, takes(1, most, what))
-}
-
-func listedBy(hint string, least int, check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		err := check(cmd, args)
-		if wrong, ok := errors.AsType[*failure](err); len(args) < least && ok {
-			wrong.help += "\n" + hint
-		}
-		return err
-	}
+	return takes(1, most, what, listsWorkflows)
 }
 
 // exclusive makes it wrong usage to give both flags. Completion leaves the

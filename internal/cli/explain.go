@@ -39,23 +39,16 @@ letters alone, list the codes that start with them.`,
 				}
 				return usage(help, "there is no code %q", args[0])
 			}
-			if a.json {
-				return a.writeJSON(page)
-			}
-			return a.printPage(page)
+			return a.print(page, func() { a.printPage(page) })
 		},
 	})
 }
 
 // codesOf returns the codes whose letters these are.
 func codesOf(letters string) []string {
-	var out []string
-	for _, code := range explain.Codes() {
-		if strings.TrimRight(code, "0123456789") == strings.ToUpper(letters) {
-			out = append(out, code)
-		}
-	}
-	return out
+	return xslices.Filter(explain.Codes(), func(code string) bool {
+		return strings.TrimRight(code, "0123456789") == strings.ToUpper(letters)
+	})
 }
 
 func (a *invocation) listCodes(codes []string) error {
@@ -70,32 +63,27 @@ func (a *invocation) listCodes(codes []string) error {
 		titles = append(titles, title{code, page.Title})
 		t.add(code, page.Title)
 	}
-	if a.json {
-		return a.writeJSON(titles)
-	}
-	return t.write(a.stdout, a.columns(), "")
+	return a.print(titles, func() { a.printTable(&t, "") })
 }
 
-func (a *invocation) printPage(page explain.Page) error {
-	var out strings.Builder
-	fmt.Fprintf(&out, "%s\n", a.paint(a.colorOut, a.screen, bold, page.Code+": "+page.Title))
+func (a *invocation) printPage(page explain.Page) {
+	out := a.stdout
+	fmt.Fprintf(out, "%s\n", a.bold(page.Code+": "+page.Title))
 	for paragraph := range strings.SplitSeq(page.Text, "\n\n") {
-		fmt.Fprintf(&out, "\n%s\n", reflow(paragraph, a.columns()))
+		fmt.Fprintf(out, "\n%s\n", reflow(paragraph, a.columns()))
 	}
 	example := func(what string, files []explain.File) {
-		fmt.Fprintf(&out, "\n%s %s\n\n", a.paint(a.colorOut, a.screen, bold, what+":"), files[0].Path)
+		fmt.Fprintf(out, "\n%s %s\n\n", a.bold(what+":"), files[0].Path)
 		for line := range strings.Lines(strings.TrimRight(files[0].Text, "\n")) {
-			fmt.Fprintln(&out, strings.TrimRight("    "+line, " \r\n"))
+			fmt.Fprintln(out, strings.TrimRight("    "+line, " \r\n"))
 		}
 		if len(files) > 1 {
 			others := xslices.Map(files[1:], func(f explain.File) string { return path.Clean(f.Path) })
-			fmt.Fprintf(&out, "\n  together with %s\n", strings.Join(others, ", "))
+			fmt.Fprintf(out, "\n  together with %s\n", strings.Join(others, ", "))
 		}
 	}
 	example("Bad", page.Bad)
 	example("Good", page.Good)
-	_, err := fmt.Fprint(a.stdout, out.String())
-	return err
 }
 
 // reflow wraps a paragraph of Markdown; what is laid out by hand stays.

@@ -1,10 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,8 +30,8 @@ it does not have are null.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(_ *cobra.Command, args []string) error {
 			dialects := xslices.Map(expr.Dialects(), func(d expr.Dialect) string { return string(d) })
-			if !slices.Contains(dialects, dialect) {
-				return usage(diag.DidYouMean(dialect, dialects), "there is no dialect %q", dialect)
+			if err := oneOf(dialect, dialects, "there is no dialect %q"); err != nil {
+				return err
 			}
 			switch {
 			case compat == "":
@@ -49,22 +49,19 @@ it does not have are null.`,
 			text := source.NewFile("expression", args[0])
 			e, list := expr.ParseValue(expr.Dialect(dialect), args[0], text.Span(0, len(args[0])))
 			files := source.Set{text.Path: text}
-			if list.Errors() && a.json {
-				report := struct {
+			switch {
+			case list.Errors() && a.json:
+				err = a.writeJSON(struct {
 					Expression string `json:"expression"`
 					diag.Report
-				}{args[0], diag.NewReport(files, list)}
-				if err := a.writeJSON(report); err != nil {
-					return err
-				}
-				return &failure{code: exitUsage}
+				}{args[0], diag.NewReport(files, list)})
+			case len(list) > 0:
+				err = diag.Printer{Files: files, Color: a.colorErr}.Print(a.paintedErr(), list)
 			}
-			if len(list) > 0 {
-				if err := (diag.Printer{Files: files, Color: a.colorErr}).Print(a.paintedErr(), list); err != nil {
-					return err
-				}
-			}
-			if list.Errors() {
+			switch {
+			case err != nil:
+				return err
+			case list.Errors():
 				return &failure{code: exitUsage}
 			}
 			return a.printExpr(e, env)
@@ -118,37 +115,26 @@ func (a *invocation) printExpr(e *expr.Expr, env expr.Values) error {
 		}
 		parts = append(parts, part)
 	}
-	if a.json {
-		report := struct {
-			Expression string     `json:"expression"`
-			Canonical  string     `json:"canonical"`
-			Value      any        `json:"value"`
-			Error      string     `json:"error,omitempty"`
-			Parts      []exprPart `json:"parts"`
-		}{Expression: e.Text, Canonical: e.String(), Value: value, Parts: parts}
-		if failed != nil {
-			report.Error = failed.Error()
-		}
-		if err := a.writeJSON(report); err != nil {
-			return err
-		}
-	} else {
-		t := table{}
-		for _, p := range parts {
-			shown := "= " + jsonText(p.Value)
-			if p.Error != "" {
-				shown = "! " + p.Error
-			}
-			t.add(strings.Join(strings.Fields(p.Text), " "), shown)
-		}
-		if err := t.write(a.stdout, a.columns(), ""); err != nil {
-			return err
-		}
+	report := struct {
+		Expression string     `json:"expression"`
+		Canonical  string     `json:"canonical"`
+		Value      any        `json:"value"`
+		Error      string     `json:"error,omitempty"`
+		Parts      []exprPart `json:"parts"`
+	}{Expression: e.Text, Canonical: e.String(), Value: value, Parts: parts}
+	if failed != nil {
+		report.Error = failed.Error()
 	}
-	if failed != nil { // the report has the reason
-		return usage("", "the expression has no value")
+	t := table{}
+	for _, p := range parts {
+		shown := "! " + p.Error
+		if p.Error == "" {
+			shown = "= " + jsonText(p.Value)
+		}
+		t.add(strings.Join(strings.Fields(p.Text), " "), shown)
 	}
-	return nil
+	err := a.print(report, func() { a.printTable(&t, "") })
+	return cmp.Or(err, usageIf(failed != nil, "", "the expression has no value")) // the report has the reason
 }
 
 func jsonText(v any) string {

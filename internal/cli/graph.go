@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/graph"
 )
 
@@ -99,8 +98,8 @@ func pictureFormat(format, output string, json bool) (string, error) {
 	case json:
 		return pictureFormat("json", output, false)
 	case format != "":
-		if !slices.Contains(pictureFormats, format) {
-			return "", usage(diag.DidYouMean(format, pictureFormats), "there is no picture format %q", format)
+		if err := oneOf(format, pictureFormats, "there is no picture format %q"); err != nil {
+			return "", err
 		}
 		if ext := pictureExtension(output); ext != format && slices.Contains(pictureFormats, ext) {
 			return "", usage("Leave out --format, or give the file another extension.",

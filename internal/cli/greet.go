@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // greet prints what is in the project and what to do next, for a person at a terminal.
@@ -23,12 +23,7 @@ func (a *invocation) greet() error {
 	if none, ok := errors.AsType[*app.Error](err); err != nil && (!ok || none.Reason != app.NoRuns) {
 		return err
 	}
-	waiting := 0
-	for _, r := range runs {
-		if r.Status == journal.Waiting {
-			waiting++
-		}
-	}
+	waiting := len(xslices.Filter(runs, func(r app.Run) bool { return r.Status == journal.Waiting }))
 	w := a.stdout
 	fmt.Fprintln(w, "Espalier runs workflows of LLM agents, durably and within a budget.")
 	fmt.Fprintln(w)
@@ -57,9 +52,7 @@ func (a *invocation) greet() error {
 	t.add("espalier doctor", "which models and tools are available")
 	t.add("espalier help", "all commands")
 	fmt.Fprintln(w)
-	if err := t.write(w, a.columns(), "  "); err != nil {
-		return err
-	}
+	a.printTable(&t, "  ")
 	if try != "" { // on a line of its own, so that it can be copied
 		fmt.Fprintf(w, "\nTo run the first one without a model and without cost:\n  %s\n", diag.Printable(try))
 	}
@@ -77,7 +70,7 @@ func (a *invocation) offerExample() error {
 	}
 	fmt.Fprintln(a.stdout)
 	answer, err := a.ask("Create " + file + " and run it now, simulated and without cost? [y/N] ")
-	if answer = strings.ToLower(answer); err != nil || answer != "y" && answer != "yes" {
+	if err != nil || !isYes(answer) {
 		return err
 	}
 	if _, err := a.newWorkflow(name, newFormats[0].name, "gate", "."); err != nil {

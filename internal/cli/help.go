@@ -178,34 +178,11 @@ func fitHelp(text, use string) string {
 		short := m[1] + "[=" + m[2] + "]"
 		return short + strings.Repeat(" ", len(flag)-len(short))
 	})
-	return strings.Replace(text, "\n  "+use+"\n", "\n"+wrapUse(use, 80)+"\n", 1)
+	return strings.Replace(text, "\n  "+use+"\n", "\n"+strings.Join(wrapPieces("  "+use, 80, usePiece(), "      "), "\n")+"\n", 1)
 }
 
-// wrapUse breaks a usage line before its arguments; what is in brackets stays in one piece if it fits on a line.
-func wrapUse(use string, columns int) string {
-	const first, further = "  ", "      "
-	line, depth := first, 0
-	var lines, pieces []string
-	for _, word := range strings.Fields(use) {
-		if depth == 0 || len(pieces[len(pieces)-1])+len(word) >= columns-len(further) {
-			pieces = append(pieces, word)
-		} else {
-			pieces[len(pieces)-1] += " " + word
-		}
-		depth += strings.Count(word, "[") - strings.Count(word, "]")
-	}
-	for _, piece := range pieces {
-		if line != first && diag.Width(line+" "+piece) > columns {
-			lines, line = append(lines, line), further+piece
-			continue
-		}
-		if line != first {
-			line += " "
-		}
-		line += piece
-	}
-	return strings.Join(append(lines, line), "\n")
-}
+// usePiece matches a part of a usage line that is not broken: a word, or what is in brackets.
+var usePiece = lazyregexp.New(`(?:\[(?:[^\[\]]|\[[^\[\]]*\])*\]|[^\s\[])+`)
 
 func (a *invocation) addHelp(root *cobra.Command) {
 	root.SetHelpTemplate(commandHelpTemplate)
@@ -232,12 +209,12 @@ func (a *invocation) addHelp(root *cobra.Command) {
 		Use:     "help [COMMAND]",
 		Short:   "Explain a command, or one of the topics below",
 		GroupID: groupHelp,
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		ValidArgsFunction: offer(func(args []string) []string {
 			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
+				return nil
 			}
-			return commandNames(root), cobra.ShellCompDirectiveNoFileComp
-		},
+			return commandNames(root)
+		}),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return root.Help()

@@ -72,7 +72,7 @@ project, too, and a workflow also runs without one.`,
   espalier init my-project
   espalier init --workflow release-notes --format agent-flow --pattern gate`,
 		Args:              takes(0, 1, "at most one folder"),
-		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
+		ValidArgsFunction: completeFolder,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				f.dir = args[0]
@@ -101,7 +101,7 @@ project, too, and a workflow also runs without one.`,
 	flags.StringVar(&f.workflow, "workflow", "", "the `NAME` of a first workflow")
 	flags.StringVar(&f.format, "format", newFormats[0].name, "its format: one of "+strings.Join(newFormatNames(), ", "))
 	flags.StringVar(&f.pattern, "pattern", patterns[0].name, "its pattern: one of "+strings.Join(patternNames(), ", "))
-	completePattern(cmd, &f.format)
+	cmd.RegisterFlagCompletionFunc("pattern", offer(func([]string) []string { return patternsOf(f.format) }))
 	completeWords(cmd, "format", newFormatNames())
 	return cmd
 }
@@ -117,7 +117,7 @@ func (a *invocation) askForWorkflow(f *initFlags) (err error) {
 			var answer string
 			answer, err = a.ask(question)
 			if errors.Is(err, errSignal) {
-				err = &failure{code: exitInterrupted, message: "nothing was created"}
+				err = fail(exitInterrupted, "", "nothing was created")
 			} else if err == nil && answer == "" && a.stdinEnded {
 				err = usage("Press Enter to take what is suggested, or use --workflow NAME.",
 					"the questions were not answered: nothing was created")
@@ -176,17 +176,16 @@ func (a *invocation) init(f *initFlags) error {
 		if err != nil {
 			return err
 		}
-		path := created.files[0]
-		an, err := a.usable(path)
+		an, err := a.usable(created.Path)
 		if err != nil {
 			return err
 		}
 		script, inputs := f.workflow+".script.yaml", sampleInputs(an)
-		if err := a.createFile(script, fmt.Sprintf(firstScript, path, script, inputs)); err != nil {
+		if err := a.createFile(script, fmt.Sprintf(firstScript, created.Path, script, inputs)); err != nil {
 			return err
 		}
-		written = append(append(written, created.files...), script)
-		next = []string{"espalier show " + created.name, "espalier run " + created.name + " --simulate" + inputs}
+		written = append(append(written, created.Files...), script)
+		next = []string{"espalier show " + created.Name, "espalier run " + created.Name + " --simulate" + inputs}
 	}
 	settings := ""
 	if f.workflow != "" {

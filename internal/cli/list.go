@@ -21,7 +21,7 @@ func (a *invocation) listCommand() *cobra.Command {
 the user's folders; with a folder, only the workflows below it. "espalier help
 formats" says which files are workflows and where a project begins.`,
 		Args:              takes(0, 1, "at most one folder"),
-		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
+		ValidArgsFunction: completeFolder,
 		RunE: func(_ *cobra.Command, args []string) error {
 			found, err := a.app().Workflows(context.Background(), a.reading)
 			if err != nil {
@@ -40,18 +40,13 @@ formats" says which files are workflows and where a project begins.`,
 			if a.json {
 				return a.writeJSON(found)
 			}
-			t := table{
-				header: []string{"NAME", "FORMAT", "PROBLEMS", "PATH"}, whole: []int{0, 3},
-				paint: func(s string) string { return a.paint(a.colorOut, a.screen, dim, s) },
-			}
+			t := table{header: []string{"NAME", "FORMAT", "PROBLEMS", "PATH"}, whole: []int{0, 3}}
 			for _, w := range found.Workflows {
 				t.add(w.Name, cmp.Or(w.Format, "?"), problems(w.Problems), w.Path)
 				t.under(fit(w.Description, a.columns()-underIndent))
 			}
 			t.last = t.naturalWidth() > a.columns()
-			if err := t.write(a.stdout, a.columns(), ""); err != nil {
-				return err
-			}
+			a.printTable(&t, "")
 			for _, w := range found.Workflows {
 				if w.ShadowedBy != "" {
 					a.note("%s is hidden by %s, which has the same name.", w.Path, w.ShadowedBy)

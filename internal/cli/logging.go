@@ -2,14 +2,13 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"log/slog"
-	"slices"
 	"sync"
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/terminal"
 )
 
@@ -26,9 +25,8 @@ func (f *logFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.format, "log-format", "text", "text or json")
 	flags.StringVar(&f.level, "log-level", "info", "the least important messages: debug, info, warn or error")
-	for name, values := range map[string][]string{"log-format": logFormats, "log-level": logLevels} {
-		completeWords(cmd, name, values)
-	}
+	completeWords(cmd, "log-format", logFormats)
+	completeWords(cmd, "log-level", logLevels)
 }
 
 // logger returns a logger that writes to standard error as the flags say. If it writes JSON, everything else that the
@@ -68,15 +66,16 @@ func (w *lineLogger) Write(text []byte) (int, error) {
 // new returns a logger that writes as the flags say.
 func (f *logFlags) new(w io.Writer) (*slog.Logger, error) {
 	var level slog.Level
-	if !slices.Contains(logLevels, f.level) || level.UnmarshalText([]byte(f.level)) != nil {
-		return nil, usage(diag.DidYouMean(f.level, logLevels), "there is no log level %q", f.level)
+	err := cmp.Or(
+		oneOf(f.level, logLevels, "there is no log level %q"), oneOf(f.format, logFormats, "there is no log format %q"),
+		level.UnmarshalText([]byte(f.level)),
+	)
+	if err != nil {
+		return nil, err
 	}
 	o := &slog.HandlerOptions{Level: level}
-	switch f.format {
-	case "text":
-		return slog.New(slog.NewTextHandler(w, o)), nil
-	case "json":
+	if f.format == "json" {
 		return slog.New(slog.NewJSONHandler(w, o)), nil
 	}
-	return nil, usage(diag.DidYouMean(f.format, logFormats), "there is no log format %q", f.format)
+	return slog.New(slog.NewTextHandler(w, o)), nil
 }

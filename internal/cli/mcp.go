@@ -19,7 +19,6 @@ cannot decide gates.
 
 "espalier serve" offers the same at /mcp.`,
 		Example: `  claude mcp add espalier -- espalier mcp`,
-		Args:    takes(0, 0, "nothing"),
 		RunE: func(*cobra.Command, []string) error {
 			signals, release := a.Signals.handle()
 			defer release()
@@ -39,7 +38,7 @@ cannot decide gates.
 				if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
 					return err
 				}
-				return &failure{code: exitInterrupted, message: "stopped; the runs continue with \"espalier work\""}
+				return fail(exitInterrupted, "", "stopped; the runs continue with \"espalier work\"")
 			}
 		},
 	}

@@ -29,23 +29,15 @@ the project's .espalier folder; simulated runs leave none.`,
 				return len(args) > 0 && b.Workflow != args[0] || len(args) > 1 && b.Agent != args[1]
 			})
 			if a.json {
-				if books == nil {
-					books = []app.Notebook{}
-				}
-				return a.writeJSON(books)
+				return a.writeJSON(orEmpty(books))
 			}
 			if len(books) == 0 {
 				a.note("There are no notes.")
 			}
 			for _, b := range books {
-				if _, err := fmt.Fprintf(a.stdout, "%s  %s\n", b.Workflow, b.Agent); err != nil {
-					return err
-				}
+				fmt.Fprintf(a.stdout, "%s  %s\n", b.Workflow, b.Agent)
 				for _, n := range b.Notes {
-					if _, err := fmt.Fprintf(a.stdout, "  %s  %s\n", n.At.Local().Format("2006-01-02 15:04"),
-						n.Text); err != nil {
-						return err
-					}
+					fmt.Fprintf(a.stdout, "  %s  %s\n", n.At.Local().Format(minutes), n.Text)
 				}
 			}
 			return nil
@@ -57,11 +49,7 @@ the project's .espalier folder; simulated runs leave none.`,
 		Args:              takesWorkflow(2, "a workflow, and an agent"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(_ *cobra.Command, args []string) error {
-			agent := ""
-			if len(args) > 1 {
-				agent = args[1]
-			}
-			found, err := a.app().Forget(args[0], agent)
+			found, err := a.app().Forget(args[0], optional(args, 1))
 			if err == nil && !found {
 				return usage("\"espalier memory\" lists what there is.", "there are no notes to remove")
 			}

@@ -73,7 +73,7 @@ func cut(w http.ResponseWriter) {
 // A whole run against a server that refuses at first, in every way that may
 // pass: the answer comes, every attempt is on record, and the bill is that of
 // the calls.
-func TestRunAgainstAServerWithFaults(t *testing.T) {
+func TestRunSurvivesAServerWithPassingFaults(t *testing.T) {
 	dir := t.TempDir()
 	good := providertest.NewServer(t, providertest.Chat)
 	f := &faults{server: good, first: []func(http.ResponseWriter){
@@ -214,7 +214,7 @@ func TestRunSleepsAsLongAsTheProviderAsks(t *testing.T) {
 }
 
 // What does not pass is not tried again, and the run says why it failed.
-func TestRunAgainstAServerThatRefuses(t *testing.T) {
+func TestRefusedRequestsAreNotRepeated(t *testing.T) {
 	for name, c := range map[string]struct {
 		first func(http.ResponseWriter)
 		want  string

@@ -48,8 +48,10 @@ var patterns = []pattern{
 
 const onlyAgentFlow = "it is a pattern of Agent Flow"
 
+type newFormat struct{ name, file string }
+
 // newFormats are the formats of new workflows, the default first, with the file that holds one.
-var newFormats = []struct{ name, file string }{
+var newFormats = []newFormat{
 	{"agent-flow", "NAME.md"},
 	{"awf", "NAME.yaml"},
 	{"nof", "NAME.nof.md"},
@@ -94,11 +96,7 @@ func patternNames() []string {
 }
 
 func newFormatNames() []string {
-	var out []string
-	for _, f := range newFormats {
-		out = append(out, f.name)
-	}
-	return out
+	return xslices.Map(newFormats, func(f newFormat) string { return f.name })
 }
 
 func (a *invocation) newCommand() *cobra.Command {
@@ -133,37 +131,27 @@ overwritten.`
 					return err
 				}
 				if written {
-					made.files = append(made.files, a.display(filepath.Join(root, config.FileName)))
+					made.Files = append(made.Files, a.display(filepath.Join(root, config.FileName)))
 				}
 			}
-			if a.json {
-				return a.writeJSON(struct {
-					Files   []string `json:"files"`
-					Format  string   `json:"format"`
-					Name    string   `json:"name"`
-					Path    string   `json:"path"`
-					Pattern string   `json:"pattern"`
-				}{made.files, format, made.name, made.files[0], chosen})
-			}
-			for _, file := range made.files {
-				if _, err := fmt.Fprintln(a.stdout, file); err != nil {
-					return err
+			return a.print(made, func() {
+				for _, file := range made.Files {
+					fmt.Fprintln(a.stdout, file)
 				}
-			}
-			word := shellWord(made.files[0])
-			a.note("Next: describe what it does, then run \"espalier validate %s\" and \"espalier show %s\".",
-				word, word)
-			if an, err := a.usable(made.files[0]); err == nil {
-				a.note("To try it without a model: espalier run %s --simulate%s", word, sampleInputs(an))
-			}
-			return nil
+				word := shellWord(made.Path)
+				a.note("Next: describe what it does, then run \"espalier validate %s\" and \"espalier show %s\".",
+					word, word)
+				if an, err := a.usable(made.Path); err == nil {
+					a.note("To try it without a model: espalier run %s --simulate%s", word, sampleInputs(an))
+				}
+			})
 		},
 	})
 	flags := cmd.Flags()
 	flags.StringVar(&chosen, "pattern", patterns[0].name, "one of "+strings.Join(patternNames(), ", "))
 	flags.StringVar(&format, "format", newFormats[0].name, "one of "+strings.Join(newFormatNames(), ", "))
 	flags.StringVarP(&dir, "output", "o", ".", "write into this folder, `DIR`")
-	completePattern(cmd, &format)
+	cmd.RegisterFlagCompletionFunc("pattern", offer(func([]string) []string { return patternsOf(format) }))
 	completeWords(cmd, "format", newFormatNames())
 	cmd.MarkFlagDirname("output")
 	return cmd
@@ -171,8 +159,11 @@ overwritten.`
 
 // newFiles are the files of a new workflow, the one to run first.
 type newFiles struct {
-	name  string // of the workflow
-	files []string
+	Files   []string `json:"files"`
+	Format  string   `json:"format"`
+	Name    string   `json:"name"` // of the workflow
+	Path    string   `json:"path"`
+	Pattern string   `json:"pattern"`
 }
 
 // patternsOf returns the patterns that a format has.
@@ -187,8 +178,8 @@ func patternsOf(format string) (names []string) {
 
 // checkPattern checks that a format has a pattern.
 func checkPattern(format, chosen string) error {
-	if !slices.Contains(newFormatNames(), format) {
-		return usage(diag.DidYouMean(format, newFormatNames()), "there is no format %q", format)
+	if err := oneOf(format, newFormatNames(), "there is no format %q"); err != nil {
+		return err
 	}
 	p := slices.IndexFunc(patterns, func(p pattern) bool { return p.name == chosen })
 	if p < 0 {
@@ -257,10 +248,10 @@ func (a *invocation) newWorkflow(name, format, chosen, dir string) (*newFiles, e
 	if err := checkPattern(format, chosen); err != nil {
 		return nil, err
 	}
-	f := slices.IndexFunc(newFormats, func(f struct{ name, file string }) bool { return f.name == format })
-	made, file := &newFiles{name: name}, newFormats[f].file
+	f := slices.IndexFunc(newFormats, func(f newFormat) bool { return f.name == format })
+	made, file := &newFiles{Name: name, Format: format, Pattern: chosen}, newFormats[f].file
 	if format == "nof" && chosen == "gate" { // nothing in NOF waits for a person: an Agent Flow workflow calls it
-		made.name, file = name+"-approval", "NAME-approval.md"
+		made.Name, file = name+"-approval", "NAME-approval.md"
 	}
 	template := format + "/" + chosen
 	if chosen == "schedule" && scheduled[format] != "" {
@@ -272,12 +263,13 @@ func (a *invocation) newWorkflow(name, format, chosen, dir string) (*newFiles, e
 		if err == nil {
 			err = a.createFile(path, text)
 		}
-		made.files = append(made.files, filepath.ToSlash(path))
+		made.Files = append(made.Files, filepath.ToSlash(path))
 		return err
 	}
 	if err := create(template, file); err != nil {
 		return nil, err
 	}
+	made.Path = made.Files[0]
 	for _, e := range extras {
 		if e.format == format && (e.pattern == "" || e.pattern == chosen) {
 			if err := create(e.template, path.Join(path.Dir(file), e.file)); err != nil {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/shell"
 	"github.com/espalier-run/espalier/internal/terminal"
 )
@@ -39,9 +41,19 @@ func (a *invocation) wantsColor(w io.Writer) bool {
 	return a.IsTerminal(w)
 }
 
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// terminalSize returns the size of the terminal that a stream is, or zeros if it is none.
+func terminalSize(stream any) (columns, rows int) {
+	if f, ok := stream.(*os.File); ok {
+		if columns, rows, err := term.GetSize(int(f.Fd())); err == nil {
+			return columns, rows
+		}
+	}
+	return 0, 0
 }
 
 // paint puts text in a style, for the writer that it goes to.
@@ -52,6 +64,16 @@ func (a *invocation) paint(on bool, to *terminal.Writer, style, text string) str
 	return to.Escape(style) + terminal.Inert(text) + to.Escape(reset)
 }
 
+// dim and bold put text for stdout in a style.
+func (a *invocation) dim(text string) string  { return a.paint(a.colorOut, a.screen, dim, text) }
+func (a *invocation) bold(text string) string { return a.paint(a.colorOut, a.screen, bold, text) }
+
+// printTable prints a table, as wide as the terminal.
+func (a *invocation) printTable(t *table, indent string) {
+	t.paint = a.dim
+	fmt.Fprint(a.stdout, t.text(a.columns(), indent))
+}
+
 // painted is stdout for text that is inert but for colors of our own.
 func (a *invocation) painted() io.Writer { return a.screen.Mark(a.stdout) }
 
@@ -60,29 +82,40 @@ func (a *invocation) paintedErr() io.Writer { return a.stderr.Mark(a.stderr) }
 
 // columns is how wide a page may be: as wide as the terminal, within reason.
 func (a *invocation) columns() int {
-	if n, err := strconv.Atoi(a.Getenv("COLUMNS")); err == nil && n > 0 {
-		return clampColumns(n)
+	n, _ := strconv.Atoi(a.Getenv("COLUMNS")) // anything else counts as none
+	if n <= 0 {
+		n, _ = terminalSize(a.Stdout)
 	}
-	if f, ok := a.Stdout.(*os.File); ok {
-		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
-			return clampColumns(n)
-		}
+	if n <= 0 {
+		return 80
 	}
-	return 80
+	return min(max(n, 40), 160)
 }
 
-func clampColumns(n int) int { return min(max(n, 40), 160) }
+// print prints a result: with --json the value, and otherwise what text prints.
+func (a *invocation) print(value any, text func()) error {
+	if a.json {
+		return a.writeJSON(value)
+	}
+	text()
+	return nil
+}
 
 // writeJSON prints a value for machines: indented, without HTML escapes.
 func (a *invocation) writeJSON(v any) error {
 	return a.deliver("", func(w io.Writer) error { return encode(w, v) })
 }
 
-// writeLine prints an object of a list as one line of JSON.
-func (a *invocation) writeLine(v any) error {
-	e := json.NewEncoder(a.stdout)
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
+// writeLines prints a list as JSON, one object per line.
+func writeLines[T, U any](a *invocation, list []T, object func(*T) U) error {
+	lines := json.NewEncoder(terminal.JSON(a.stdout))
+	lines.SetEscapeHTML(false)
+	for i := range list {
+		if err := lines.Encode(object(&list[i])); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func encode(w io.Writer, v any) error {
@@ -97,28 +130,18 @@ func encode(w io.Writer, v any) error {
 	return err
 }
 
+// escaped matches an escape in JSON: as a whole, so that a backslash that is escaped itself begins no other one.
+var escaped = lazyregexp.New(`\\(?:u00[0-9a-f]{2}|.)`)
+
 // withoutHTMLEscapes writes >> for \u003e\u003e, which raw values may have.
 func withoutHTMLEscapes(p []byte) []byte {
 	if !bytes.Contains(p, []byte(`\u00`)) {
 		return p
 	}
-	out := make([]byte, 0, len(p))
-	for i := 0; i < len(p); i++ {
-		if p[i] != '\\' || i+1 == len(p) {
-			out = append(out, p[i])
-			continue
-		}
-		if i+6 <= len(p) {
-			if c, ok := map[string]byte{`\u003c`: '<', `\u003e`: '>', `\u0026`: '&'}[string(p[i:i+6])]; ok {
-				out = append(out, c)
-				i += 5
-				continue
-			}
-		}
-		out = append(out, p[i], p[i+1]) // also a backslash that is escaped itself
-		i++
-	}
-	return out
+	html := map[string]string{`\u003c`: "<", `\u003e`: ">", `\u0026`: "&"}
+	return escaped().ReplaceAllFunc(p, func(escape []byte) []byte {
+		return []byte(cmp.Or(html[string(escape)], string(escape)))
+	})
 }
 
 // deliver writes a result to a file, or to stdout when none is named.
@@ -180,20 +203,14 @@ func cannotWrite(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return usage("Create the folder first.", "the folder of %q does not exist", path)
 	}
-	return &failure{
-		code:    exitNotReady,
-		message: fmt.Sprintf("%q cannot be written: %v", path, bareReason(err)),
-		help:    "Check that the folder may be written to, or name another file with -o.",
-	}
+	return fail(exitNotReady, "Check that the folder may be written to, or name another file with -o.",
+		"%q cannot be written: %v", path, bareReason(err))
 }
 
 // cannotCreate reports a file of fixed name that cannot be written.
 func cannotCreate(path string, err error) error {
-	return &failure{
-		code:    exitNotReady,
-		message: fmt.Sprintf("%q cannot be written: %v", path, bareReason(err)),
-		help:    "Check that the folder exists and may be written to.",
-	}
+	return fail(exitNotReady, "Check that the folder exists and may be written to.",
+		"%q cannot be written: %v", path, bareReason(err))
 }
 
 func bareReason(err error) error {
@@ -229,6 +246,9 @@ func (a *invocation) note(format string, args ...any) {
 	}
 	fmt.Fprintln(a.stderr, text)
 }
+
+// minutes is the form of a time without seconds.
+const minutes = "2006-01-02 15:04"
 
 // shellWord writes a path so that a shell takes it for one argument, in the
 // commands that are suggested.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -22,20 +21,20 @@ func (a *invocation) page() *page { return &page{a: a, columns: a.columns()} }
 
 func (p *page) title(name, rest string) {
 	name, rest = diag.Printable(name), diag.Printable(rest)
-	fmt.Fprintf(&p.out, "%s", p.a.paint(p.a.colorOut, p.a.screen, bold, name))
+	p.out.WriteString(p.a.bold(name))
 	if rest != "" {
 		if diag.Width(name)+3+diag.Width(rest) > p.columns {
 			p.out.WriteString("\n")
 		} else {
 			p.out.WriteString("   ")
 		}
-		p.out.WriteString(p.a.paint(p.a.colorOut, p.a.screen, dim, rest))
+		p.out.WriteString(p.a.dim(rest))
 	}
 	p.out.WriteString("\n")
 }
 
 func (p *page) section(name string) {
-	fmt.Fprintf(&p.out, "\n%s\n", p.a.paint(p.a.colorOut, p.a.screen, bold, name))
+	fmt.Fprintf(&p.out, "\n%s\n", p.a.bold(name))
 }
 
 func (p *page) paragraph(text string) {
@@ -51,11 +50,16 @@ func (p *page) text(text string) {
 }
 
 func (p *page) table(t table) {
-	t.paint = func(s string) string { return p.a.paint(p.a.colorOut, p.a.screen, dim, s) }
-	_ = t.write(&p.out, p.columns, pageIndent) // a strings.Builder takes everything
+	t.paint = p.a.dim
+	p.out.WriteString(t.text(p.columns, pageIndent))
 }
 
-func (p *page) print() error {
-	_, err := io.WriteString(p.a.stdout, p.out.String())
-	return err
+// tableSection adds a section with a table, unless the table is empty.
+func (p *page) tableSection(name string, t table) {
+	if len(t.rows) > 0 {
+		p.section(name)
+		p.table(t)
+	}
 }
+
+func (p *page) print() { fmt.Fprint(p.a.stdout, p.out.String()) }

@@ -3,10 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
-	"os"
+	"sync"
 	"time"
-
-	"golang.org/x/term"
 
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -63,9 +61,9 @@ func (a *invocation) showProgress(j *app.Journal, run journal.RunID) (done func(
 
 // redraw redraws a status area at regular intervals, until the returned function is called.
 func redraw(live *console.Live) (closing func() error) {
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
+	ctx, stop := context.WithCancel(context.Background())
+	var loop sync.WaitGroup
+	loop.Go(func() {
 		tick := time.NewTicker(redrawEvery)
 		defer tick.Stop()
 		for {
@@ -74,23 +72,21 @@ func redraw(live *console.Live) (closing func() error) {
 				if live.Tick() != nil {
 					return // the terminal is gone; the run continues
 				}
-			case <-stop:
+			case <-ctx.Done():
 				return
 			}
 		}
-	}()
+	})
 	return func() error {
-		close(stop)
-		<-stopped
+		stop()
+		loop.Wait()
 		return live.Close()
 	}
 }
 
 func (a *invocation) consoleSize() console.Size {
-	if f, ok := a.Stderr.(*os.File); ok {
-		if columns, rows, err := term.GetSize(int(f.Fd())); err == nil {
-			return console.Size{Columns: columns, Rows: rows}
-		}
+	if columns, rows := terminalSize(a.Stderr); columns > 0 {
+		return console.Size{Columns: columns, Rows: rows}
 	}
 	return console.Size{Columns: a.columns(), Rows: 24}
 }

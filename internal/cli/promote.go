@@ -20,20 +20,14 @@ outputs/NAME/RUN/build and compared before they are removed from artifacts/.`,
 			if err := checkName(args[0]); err != nil {
 				return err
 			}
-			run := ""
-			if len(args) > 1 {
-				run = args[1]
-			}
-			m, err := a.app().Promote(args[0], run, force)
+			m, err := a.app().Promote(args[0], optional(args, 1), force)
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.writeJSON(m)
-			}
-			fmt.Fprintln(a.stdout, m.Promotion.Target)
-			a.note("Kept in %s. \"espalier run %s\" runs it.", m.Promotion.ArchivePath, args[0])
-			return nil
+			return a.print(m, func() {
+				fmt.Fprintln(a.stdout, m.Promotion.Target)
+				a.note("Kept in %s. \"espalier run %s\" runs it.", m.Promotion.ArchivePath, args[0])
+			})
 		},
 	})
 	cmd.Flags().BoolVar(&force, "force", false, "promote a generation that has not passed its check")

@@ -13,17 +13,15 @@ import (
 // remarks are what the journal knows of a run and a transcript has no event for: claims, interruptions, retries,
 // decisions and costs.
 type remarks struct {
-	journal   *app.Journal
-	root, run journal.RunID
-	style     console.Style
-	live      bool // the journal grows
-	progress  *console.Progress
-	read      bool
-	next      []remark
-	last      string    // the summary
-	seen      time.Time // of the latest event of the transcript
-	err       error
-	fetch     func() error // adds what is new, instead of reading the journal
+	run   journal.RunID
+	style console.Style
+	live  bool // the journal grows
+	read  bool
+	next  []remark
+	last  string    // the summary
+	seen  time.Time // of the latest event of the transcript
+	err   error
+	fetch func() error // adds what is new
 }
 
 // remark is a notice of the journal that is not printed yet, or has no line and marks where others belong.
@@ -126,23 +124,26 @@ func (m *remarks) pop(n int) (lines []string) {
 }
 
 func (m *remarks) load() {
-	m.read = true
-	if m.fetch != nil {
-		m.err = m.fetch()
-		return
-	}
-	for e, err := range m.journal.Events(context.Background(), m.root, m.progress.Seq()) {
-		var notices []console.Notice
-		if err == nil {
-			notices, err = m.progress.Apply(&e)
+	m.read, m.err = true, m.fetch()
+}
+
+// follow makes the remarks those of a journal on this machine.
+func (m *remarks) follow(j *app.Journal, root journal.RunID) {
+	progress := console.NewProgress(root, j.Outline)
+	m.fetch = func() error {
+		for e, err := range j.Events(context.Background(), root, progress.Seq()) {
+			if err != nil {
+				return err
+			}
+			notices, err := progress.Apply(&e)
+			if err != nil {
+				return err
+			}
+			for i := range notices {
+				m.add(&notices[i])
+			}
 		}
-		if err != nil {
-			m.err = err
-			return
-		}
-		for i := range notices {
-			m.add(&notices[i])
-		}
+		return nil
 	}
 }
 

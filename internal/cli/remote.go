@@ -67,11 +67,11 @@ func (a *invocation) connect() error {
 	}
 	token := a.Getenv(tokenVariable)
 	if token == "" {
-		logins, err := a.readLogins()
+		tokens, err := a.readLogins()
 		if err != nil {
 			return err
 		}
-		token = logins[address]
+		token = tokens[address]
 	}
 	server, err := client.New(address, token)
 	if err != nil {
@@ -130,34 +130,27 @@ func (a *invocation) sendAndFollow(id journal.RunID, begin func(ctx context.Cont
 	case !errors.As(err, &missing) || missing.Kind != app.NotFound:
 		return nil, err
 	}
-	return a.followToRest(id, func(ctx context.Context) (journal.Seq, error) { return after, begin(ctx) })
+	return a.followToRest(id, after, begin)
 }
 
-// followToRest shows the progress of a run on a server until it is at rest.
-// begin makes the run move, and returns the last fact that is not shown.
+// followToRest shows the progress of a run on a server after a fact, until it is
+// at rest. begin makes the run move.
 func (a *invocation) followToRest(
-	id journal.RunID, begin func(ctx context.Context) (journal.Seq, error),
+	id journal.RunID, after journal.Seq, begin func(ctx context.Context) error,
 ) (run *app.Run, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if a.IsTerminal(a.Stderr) {
-		a.note("Run %s", id)
-	}
 	signals, release := a.Signals.handle()
 	defer release()
 	rested := make(chan struct{})
 	go func() {
 		defer close(rested)
-		var after journal.Seq
-		if after, err = begin(ctx); err == nil {
+		if err = begin(ctx); err == nil {
 			run, err = a.server.Follow(ctx, id, after, client.Progress{Notice: a.printNotice})
 		}
 	}()
 	select {
 	case <-rested:
-		if err == nil && a.IsTerminal(a.Stderr) {
-			a.note("Run %s: %s", id, statusText(run))
-		}
 		return run, err
 	case <-signals:
 	}
@@ -194,11 +187,9 @@ func (a *invocation) leftRunning(id journal.RunID) error {
 			}
 		}
 	}
-	return &failure{
-		code: exitInterrupted, message: fmt.Sprintf("stopped watching; run %s continues on the server", short(id)),
-		help: fmt.Sprintf(
-			"To see it: espalier status %[1]s. To stop it: espalier pause %[1]s, or espalier cancel %[1]s", short(id)),
-	}
+	help := fmt.Sprintf("To see it: espalier status %[1]s. To stop it: espalier pause %[1]s, or espalier cancel %[1]s",
+		short(id))
+	return fail(exitInterrupted, help, "stopped watching; run %s continues on the server", short(id))
 }
 
 // resumeOnServer resumes a run on the server.
@@ -209,15 +200,14 @@ func (a *invocation) resumeOnServer(run *app.Run, req app.ResumeRequest) error {
 		return err
 	}
 	a.noteChanged(r.Changed)
-	if r.Step != "" {
-		a.note("Run %s has finished and stays as it is; run %s continues from %s.",
-			short(run.ID), short(r.Run.ID), r.Step)
-	}
 	after := run.Seq
 	if r.Step != "" {
 		after = 0
+		a.note("Run %s has finished and stays as it is; run %s continues from %s.",
+			short(run.ID), short(r.Run.ID), r.Step)
 	}
-	rested, err := a.followToRest(r.Run.ID, func(context.Context) (journal.Seq, error) { return after, nil })
+	a.showID(r.Run.ID)
+	rested, err := a.followToRest(r.Run.ID, after, func(context.Context) error { return nil })
 	return a.answerOrReport(nil, r.Run.ID, rested, err)
 }
 
@@ -278,35 +268,38 @@ func (a *invocation) serverInput(w *client.Workflow, unknown error, f *runFlags)
 	return app.InputOf(w.Format, w.InputSchema, req.Input, req.Fields)
 }
 
-// logins are tokens by the address of their server.
-type logins map[string]string
-
 func (a *invocation) loginsFile() string {
 	dir := cmp.Or(a.Getenv("XDG_CONFIG_HOME"), filepath.Join(a.Getenv("HOME"), ".config"))
 	return filepath.Join(dir, "espalier", "logins.json")
 }
 
-func (a *invocation) readLogins() (logins, error) {
-	out := logins{}
+// readLogins returns tokens by the address of their server.
+func (a *invocation) readLogins() (map[string]string, error) {
+	tokens := map[string]string{}
 	path := a.loginsFile()
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return out, nil
+		return tokens, nil
 	}
-	if err == nil {
-		err = private.Check(path)
-	}
-	if err == nil {
-		err = json.Unmarshal(raw, &out)
+	if err = cmp.Or(err, private.Check(path)); err == nil {
+		err = json.Unmarshal(raw, &tokens)
 	}
 	if err != nil {
-		return nil, &failure{code: exitNotReady, message: err.Error(), help: "Remove the file and sign in again."}
+		return nil, fail(exitNotReady, "Remove the file and sign in again.", "%v", err)
 	}
-	return out, nil
+	return tokens, nil
 }
 
-func (a *invocation) writeLogins(l logins) error {
-	raw, err := json.MarshalIndent(l, "", "  ")
+// changeLogins changes the tokens.
+func (a *invocation) changeLogins(change func(tokens map[string]string) error) error {
+	tokens, err := a.readLogins()
+	if err == nil {
+		err = change(tokens)
+	}
+	if err != nil {
+		return err
+	}
+	raw, err := json.MarshalIndent(tokens, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -399,19 +392,17 @@ ends it. With --mcp, remove your sign-in to an MCP server of the project.`,
 			if err != nil {
 				return err
 			}
-			all, err := a.readLogins()
-			if err != nil {
-				return err
+			err = a.changeLogins(func(tokens map[string]string) error {
+				if _, ok := tokens[address]; !ok {
+					return usage("", "there is no token for %s", address)
+				}
+				delete(tokens, address)
+				return nil
+			})
+			if err == nil {
+				a.note("The token for %s is removed.", address)
 			}
-			if _, ok := all[address]; !ok {
-				return usage("", "there is no token for %s", address)
-			}
-			delete(all, address)
-			if err := a.writeLogins(all); err != nil {
-				return err
-			}
-			a.note("The token for %s is removed.", address)
-			return nil
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&server, "mcp", "", "sign out of this MCP `SERVER` of the project")
@@ -419,10 +410,7 @@ ends it. With --mcp, remove your sign-in to an MCP server of the project.`,
 }
 
 func (a *invocation) loginAddress(command string, args []string) (string, error) {
-	address := a.Getenv(serverVariable)
-	if len(args) > 0 {
-		address = args[0]
-	}
+	address := cmp.Or(optional(args, 0), a.Getenv(serverVariable))
 	if u, err := url.Parse(address); address == "" || err != nil || u.Host == "" {
 		return "", usage("Write it as https://HOST.", "%s needs the address of a server", command)
 	}
@@ -443,19 +431,14 @@ func (a *invocation) login(address string) error {
 	if err != nil {
 		return err
 	}
-	all, err := a.readLogins()
+	err = a.changeLogins(func(tokens map[string]string) error {
+		tokens[address] = token
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	all[address] = token
-	if err := a.writeLogins(all); err != nil {
-		return err
-	}
-	roles := make([]string, len(me.Roles))
-	for i, r := range me.Roles {
-		roles[i] = string(r)
-	}
-	a.note("Signed in to %s as %s (%s).", address, me.Name, strings.Join(roles, ", "))
+	a.note("Signed in to %s as %s (%s).", address, me.Name, joinRoles(me.Roles))
 	return nil
 }
 
@@ -463,9 +446,9 @@ func (a *invocation) login(address string) error {
 func (a *invocation) readToken(address string) (string, error) {
 	var raw []byte
 	var err error
-	if f, ok := a.Stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if a.typed() {
 		fmt.Fprintf(a.stderr, "Token for %s: ", address)
-		raw, err = term.ReadPassword(int(f.Fd()))
+		raw, err = term.ReadPassword(int(a.Stdin.(*os.File).Fd()))
 		fmt.Fprintln(a.stderr)
 	} else if a.Stdin != nil {
 		raw, err = io.ReadAll(io.LimitReader(a.Stdin, 64<<10))

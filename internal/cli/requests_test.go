@@ -326,9 +326,9 @@ func placeholders(shown string) *regexp.Regexp {
 	return regexp.MustCompile("^" + pattern + "$")
 }
 
-// TestRequests runs workflows against a strict server. What arrives there is recorded, for people to read, and equals
-// what show --step --prompt prints, apart from the values that are known only when a step runs.
-func TestRequests(t *testing.T) {
+// TestRequestsEqualWhatShowPrints runs workflows against a strict server. What arrives there is recorded, for people to
+// read, and equals what show --step --prompt prints, apart from the values that are known only when a step runs.
+func TestRequestsEqualWhatShowPrints(t *testing.T) {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
 		t.Fatal(err)

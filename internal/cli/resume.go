@@ -71,9 +71,9 @@ workflow has to allow it (human_in_the_loop), and the change is recorded.`,
 	flags.StringArrayVar(&f.decide, "decide", nil, "resolve a step whose outcome is unknown: `STEP=ANSWER`")
 	flags.StringVar(&f.script, "script", "", "")
 	flags.MarkHidden("script") // people try it, because run has it
-	cmd.RegisterFlagCompletionFunc("from", a.completeStep)
-	cmd.RegisterFlagCompletionFunc("decide", a.completeDecision)
-	cmd.RegisterFlagCompletionFunc("raise", completeBudget)
+	cmd.RegisterFlagCompletionFunc("from", offer(a.placesOfRun))
+	cmd.RegisterFlagCompletionFunc("decide", offerPrefixes(a.unknownOutcomes))
+	cmd.RegisterFlagCompletionFunc("raise", offerPrefixes(budgetsToRaise))
 	return cmd
 }
 
@@ -518,7 +518,7 @@ If no step waits for it yet, the event is kept for the next one.`,
 	flags.StringVar(&data, "data", "", "the data of the event, as `JSON`")
 	flags.StringVar(&text, "text", "", "the data of the event, as `TEXT`")
 	flags.StringVar(&step, "step", "", "the only `STEP` that receives the event, as \"espalier status\" shows it")
-	cmd.RegisterFlagCompletionFunc("step", a.completeWaitingStep)
+	cmd.RegisterFlagCompletionFunc("step", offer(a.waitingSteps))
 	flags.BoolVar(&leave, "no-continue", false, "record the event and leave the run to another process")
 	exclusive(cmd, "no-continue", "output")
 	exclusive(cmd, "data", "text")

@@ -107,7 +107,7 @@ func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
 	flags := a.driveFlags(cmd).Flags()
 	flags.StringArrayVarP(&f.inputs, "input", "i", nil,
 		"`NAME=VALUE`, or NAME=@FILE to read the value from a file; may be repeated")
-	cmd.RegisterFlagCompletionFunc("input", a.completeInput)
+	cmd.RegisterFlagCompletionFunc("input", offerPrefixes(a.inputsOf))
 	flags.StringVar(&f.inputFile, "input-file", "", "read the whole input from this JSON `FILE`")
 	flags.BoolVar(&f.allowUndeclared, "allow-undeclared", false, "take inputs that the workflow does not declare")
 	flags.BoolVar(&f.options.AllowShell, "allow-shell", false,
@@ -156,7 +156,7 @@ func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
 	flags.BoolVar(&a.autoApprove, "auto-approve", false, "approve every gate of a run in which nothing is real")
 	exclusive(cmd, "detach", "wait")
 	exclusive(cmd, "detach", "output")
-	cmd.RegisterFlagCompletionFunc("model", completeModel)
+	cmd.RegisterFlagCompletionFunc("model", offer(pricedModels))
 	exclusive(cmd, "simulate", "script")
 }
 
@@ -175,40 +175,28 @@ func (a *invocation) validateRun(f *runFlags) error {
 				"--scripts runs the workflow's own script, which does not support --%s", other)
 		}
 	}
-	if !slices.Contains(layouts, f.layout) {
-		return usage(diag.DidYouMean(f.layout, layouts), "there is no layout %q", f.layout)
-	}
 	a.reading.CLILayout, a.reading.Run = f.layout == "cli", true
-	if err := a.checkCompat(); err != nil {
-		return err
-	}
-	if python := a.reading.Python; python != "" && !slices.Contains(pythons, python) {
-		return usage(diag.DidYouMean(python, pythons), "python3 cannot be run %q", python)
-	}
-	if f.changed("seed") && !f.options.Simulate && f.script == "" {
-		return usage("Add --simulate. Set the seed of a real model in the agent's options.",
-			"--seed selects simulated replies, and this run asks models")
-	}
-	if a.autoApprove && !f.options.Simulate && f.script == "" {
-		return usage("Add --simulate to simulate them, or --script FILE to play replies from a file. Or leave "+
-			"--auto-approve out, and decide with \"espalier approve\".",
-			"--auto-approve is for simulated runs, and this run calls real models or tools")
-	}
-	if f.changed("max-cost") && f.maxCost <= 0 {
-		return usage("Write dollars, as in --max-cost 0.50.", "--max-cost must be greater than 0")
-	}
-	if f.changed("timeout") && f.timeout < time.Second {
-		return usage("Write a duration, as in --timeout 90s.", "--timeout must be at least one second")
-	}
-	if !slices.Contains(durabilities, f.durability) {
-		return usage(diag.DidYouMean(f.durability, durabilities), "there is no durability %q", f.durability)
-	}
-	if f.runID != "" {
-		if parsed, err := uuid.Parse(f.runID); err != nil || parsed.String() != f.runID {
-			return usage("Leave it out to use a new one.", "--run-id %q is not a UUID in lower case", f.runID)
-		}
-	}
-	return nil
+	simulated := f.options.Simulate || f.script != ""
+	parsed, err := uuid.Parse(f.runID)
+	return cmp.Or(
+		oneOf(f.layout, layouts, "there is no layout %q"),
+		a.checkCompat(),
+		oneOf(cmp.Or(a.reading.Python, pythons[0]), pythons, "python3 cannot be run %q"),
+		usageIf(f.changed("seed") && !simulated,
+			"Add --simulate. Set the seed of a real model in the agent's options.",
+			"--seed selects simulated replies, and this run asks models"),
+		usageIf(a.autoApprove && !simulated,
+			"Add --simulate to simulate them, or --script FILE to play replies from a file. Or leave "+
+				"--auto-approve out, and decide with \"espalier approve\".",
+			"--auto-approve is for simulated runs, and this run calls real models or tools"),
+		usageIf(f.changed("max-cost") && f.maxCost <= 0,
+			"Write dollars, as in --max-cost 0.50.", "--max-cost must be greater than 0"),
+		usageIf(f.changed("timeout") && f.timeout < time.Second,
+			"Write a duration, as in --timeout 90s.", "--timeout must be at least one second"),
+		oneOf(f.durability, durabilities, "there is no durability %q"),
+		usageIf(f.runID != "" && (err != nil || parsed.String() != f.runID),
+			"Leave it out to use a new one.", "--run-id %q is not a UUID in lower case", f.runID),
+	)
 }
 
 func (a *invocation) run(workflow string, f *runFlags) error {
@@ -446,10 +434,10 @@ func (a *invocation) confirmCost(ctx context.Context, p *app.Prepared, limited b
 	a.note("%s\n%s", worst, limit)
 	answer, err := a.ask("Start it? [y/N] ")
 	if err != nil {
-		return &failure{code: exitInterrupted, message: "nothing was started"}
+		return fail(exitInterrupted, "", "nothing was started")
 	}
-	if answer = strings.ToLower(answer); answer != "y" && answer != "yes" {
-		return &failure{code: exitNotReady, message: "nothing was started"}
+	if !isYes(answer) {
+		return fail(exitNotReady, "", "nothing was started")
 	}
 	p.Confirm(&cost.Money)
 	return nil
@@ -506,13 +494,11 @@ func (a *invocation) printStarted(id journal.RunID, note string) error {
 func (a *invocation) dryRun(an *app.Analysis) error {
 	commands := an.Commands()
 	a.note("%s is ready to run. Nothing was started.", an.Name())
-	if a.json {
-		return a.writeJSON(map[string]any{"ready": true, "commands": orEmpty(commands)})
-	}
-	for _, c := range commands {
-		fmt.Fprintln(a.stdout, c)
-	}
-	return nil
+	return a.print(map[string]any{"ready": true, "commands": orEmpty(commands)}, func() {
+		for _, c := range commands {
+			fmt.Fprintln(a.stdout, c)
+		}
+	})
 }
 
 func (a *invocation) readInput(path string) ([]byte, error) {
@@ -571,9 +557,6 @@ func (a *invocation) envFlag(cmd *cobra.Command) {
 }
 
 func (a *invocation) checkCompat() error {
-	if compat := a.reading.Compat; compat != "" && !slices.Contains(compats(), compat) {
-		return usage(diag.DidYouMean(compat, compats()), "there is no program %q to imitate",
-			compat)
-	}
-	return nil
+	known := compats()
+	return oneOf(cmp.Or(a.reading.Compat, known[0]), known, "there is no program %q to imitate")
 }

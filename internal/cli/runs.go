@@ -98,18 +98,16 @@ interrupted run is not known. The cost of a run without real models is
 "simulated" or "scripted": nothing was paid.`,
 		Example: `  espalier runs --open
   espalier runs --status waiting --workflow contract-review`,
-		Args: takes(0, 0, "nothing"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if status == string(journal.OutcomeCancelled) {
 				status = canceledStatus
 			}
-			if status != "" && !slices.Contains(statuses, status) {
-				return usage(diag.DidYouMean(status, statuses), "there is no status %q", status)
-			}
-			if most < 0 {
-				return usage("0 is all of them.", "--limit cannot be %d", most)
-			}
-			if err := a.connect(); err != nil {
+			err := cmp.Or(
+				oneOf(cmp.Or(status, statuses[0]), statuses, "there is no status %q"),
+				usageIf(most < 0, "0 is all of them.", "--limit cannot be %d", most),
+				a.connect(),
+			)
+			if err != nil {
 				return err
 			}
 			list, err := a.listRuns(status, app.Filter{Name: name, Unfinished: open, Children: all, Limit: most})
@@ -125,19 +123,19 @@ interrupted run is not known. The cost of a run without real models is
 				return err
 			}
 			if a.json {
-				return a.writeRuns(list)
+				return writeLines(a, list, a.listed)
 			}
 			if len(list) == 0 {
 				a.note("No runs.")
-				return nil
 			}
-			return a.printRuns(list)
+			a.printRuns(list)
+			return nil
 		},
 	}
 	flags := a.jsonFlag(cmd).Flags()
 	flags.StringVar(&status, "status", "", "only runs that are "+strings.Join(statuses, ", "))
 	flags.StringVar(&name, "workflow", "", "only runs of this workflow")
-	cmd.RegisterFlagCompletionFunc("workflow", a.completeName)
+	cmd.RegisterFlagCompletionFunc("workflow", offer(a.workflowNames))
 	flags.BoolVar(&open, "open", false, "only runs that are not over")
 	flags.BoolVar(&all, "children", false, "also runs that are part of others")
 	flags.IntVar(&most, "limit", 50, "how many at most; 0 is all")
@@ -235,24 +233,12 @@ func (r *listedRun) cost() string {
 	return cmp.Or(r.Simulated, price.Spent(*r.MicroDollars))
 }
 
-// writeRuns prints one JSON object for each run.
-func (a *invocation) writeRuns(list []app.Run) error {
-	lines := json.NewEncoder(terminal.JSON(a.stdout))
-	lines.SetEscapeHTML(false)
-	for i := range list {
-		if err := lines.Encode(a.listed(&list[i])); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // whyColumns is how much of a reason fits into a list.
 const whyColumns = 60
 
 // printRuns prints runs as a table, one line each. If it is too wide for a terminal, times of the start are shorter,
 // and names and statuses are cut: "espalier status RUN" shows them, and so does --json.
-func (a *invocation) printRuns(list []app.Run) error {
+func (a *invocation) printRuns(list []app.Run) {
 	const started, name, status = 1, 4, 5
 	t := table{header: []string{"ID", "STARTED", "DURATION", "COST", "WORKFLOW", "STATUS"}, right: []int{2, 3}}
 	for _, e := range list {
@@ -275,7 +261,8 @@ func (a *invocation) printRuns(list []app.Run) error {
 			row[status] = report.Shorten(row[status], max(room-names, leastCell))
 		}
 	}
-	return t.write(a.stdout, t.naturalWidth(), "")
+	t.paint = a.dim
+	fmt.Fprint(a.stdout, t.text(t.naturalWidth(), ""))
 }
 
 // shortTime returns a time as "ls -l" has it: without seconds, and with the year instead of the time if it is long ago.
@@ -376,7 +363,7 @@ func (a *invocation) removeRuns(names []string, dryRun bool, removal journal.Rem
 			a.note("Run %s is removed.", short(run.ID))
 		}
 		if a.json {
-			if err := a.writeRuns([]app.Run{*run}); err != nil {
+			if err := writeLines(a, []app.Run{*run}, a.listed); err != nil {
 				return err
 			}
 		}
@@ -393,21 +380,22 @@ func (a *invocation) prune(f *removeFlags, removal journal.Removal) error {
 			return usage("Write a number and its unit: 30d, 2w or 12h.", "invalid age %q for --older-than", f.olderThan)
 		}
 	}
-	if f.status != "" && !slices.Contains(removable, f.status) {
-		return usage(diag.DidYouMean(f.status, removable), "runs that are %q cannot be removed", f.status)
+	err := cmp.Or(
+		oneOf(cmp.Or(f.status, removable[0]), removable, "runs that are %q cannot be removed"),
+		usageIf(req.Keep < 0, "0 keeps none.", "--keep cannot be %d", req.Keep),
+	)
+	if err != nil {
+		return err
 	}
 	if f.status != string(journal.Finished) {
 		req.Outcome = journal.Outcome(f.status)
-	}
-	if req.Keep < 0 {
-		return usage("0 keeps none.", "--keep cannot be %d", req.Keep)
 	}
 	pruned, err := a.app().Prune(context.Background(), req, removal)
 	if err != nil {
 		return err
 	}
 	if a.json {
-		return a.writeRuns(pruned.Runs)
+		return writeLines(a, pruned.Runs, a.listed)
 	}
 	for i := range pruned.Runs {
 		r := &pruned.Runs[i]
@@ -444,27 +432,19 @@ and the state of the run after it.`,
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.writeStatus(s)
-			}
-			a.printStatus(s)
-			return nil
+			a.resulted = a.json
+			return a.print(api.NewStatus(s), func() { a.printStatus(s) })
 		},
 	}
 	a.resultFlag(cmd).Flags().StringVar(&step, "step", "",
 		"show this `STEP`: its id, or with its frame as transcripts have it")
-	cmd.RegisterFlagCompletionFunc("step", a.completeStep)
+	cmd.RegisterFlagCompletionFunc("step", offer(a.stepsOfRun))
 	return cmd
-}
-
-func (a *invocation) writeStatus(s *app.Status) error {
-	a.resulted = true
-	return a.writeJSON(api.NewStatus(s))
 }
 
 func (a *invocation) printStatus(s *app.Status) {
 	w := a.stdout
-	fmt.Fprintf(w, "%s  %s\n", a.paint(a.colorOut, a.screen, bold, string(s.ID)), s.Name)
+	fmt.Fprintf(w, "%s  %s\n", a.bold(string(s.ID)), s.Name)
 	status, raise := statusText(&s.Run), ""
 	if s.Status == journal.Exceeded {
 		// What cannot be read is left out: the rest of the status is worth more than an error.
@@ -527,13 +507,12 @@ func (a *invocation) printStatus(s *app.Status) {
 		switch g.Kind {
 		case app.GatePerson, app.GateCall:
 			writeGate(w, s, &g)
+			answer := ""
 			if len(g.Shows[app.AnswerSchema]) > 0 {
-				fmt.Fprintf(w, "  espalier approve %[1]s %[2]s --value JSON    espalier reject %[1]s %[2]s\n",
-					short(s.ID), shellWord(name))
-				break
+				answer = " --value JSON"
 			}
-			fmt.Fprintf(w, "  espalier approve %[1]s %[2]s    espalier reject %[1]s %[2]s\n", short(s.ID),
-				shellWord(name))
+			fmt.Fprintf(w, "  espalier approve %[1]s %[2]s%[3]s    espalier reject %[1]s %[2]s\n", short(s.ID),
+				shellWord(name), answer)
 		case app.GateEvent:
 			if g.Text {
 				fmt.Fprintf(w, "%s waits for text: %s\n", name, g.Description)
@@ -624,17 +603,14 @@ func receiver(s *app.Status, g *app.Gate) string {
 
 func usedWords(u journal.Usage, l journal.Limits) string {
 	of := func(n int64, limit *int64, one string) string {
-		switch {
-		case limit != nil:
+		if limit != nil {
 			return fmt.Sprintf("%s of %s %ss", report.Number(n), report.Number(*limit), one)
-		case n == 1:
-			return "1 " + one
 		}
-		return report.Number(n) + " " + one + "s"
+		return report.Plural(n, one)
 	}
 	parts := []string{
-		of(u.Steps, l.Steps, "step"), of(u.InputTokens+u.OutputTokens, l.Tokens, "token"), of(u.ToolCalls, l.ToolCalls,
-			"tool call"),
+		of(u.Steps, l.Steps, "step"), of(u.InputTokens+u.OutputTokens, l.Tokens, "token"),
+		of(u.ToolCalls, l.ToolCalls, "tool call"),
 	}
 	switch {
 	case l.MicroDollars != nil:
@@ -665,16 +641,22 @@ func shownValue(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// indented returns a value as people read it, each line with a margin.
-func indented(raw json.RawMessage, margin string) string {
+// valueText returns a value as people read it: text as it is, anything else as indented JSON.
+func valueText(raw json.RawMessage) string {
 	var text string
-	if json.Unmarshal(raw, &text) != nil {
-		var pretty bytes.Buffer
-		if encode(&pretty, readableJSON(raw)) == nil {
-			text = pretty.String()
-		}
+	if json.Unmarshal(raw, &text) == nil {
+		return text
 	}
-	return margin + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n"+margin)
+	var pretty strings.Builder
+	if encode(&pretty, readableJSON(raw)) != nil {
+		return "" // it is no JSON
+	}
+	return pretty.String()
+}
+
+// indented returns the text of a value, each line with a margin.
+func indented(raw json.RawMessage, margin string) string {
+	return margin + strings.ReplaceAll(strings.TrimRight(valueText(raw), "\n"), "\n", "\n"+margin)
 }
 
 func (a *invocation) outputCommand() *cobra.Command {
@@ -688,13 +670,7 @@ succeed and has no output.`,
   espalier output 5ff07bf3 summary > summary.txt`,
 		Args:              takesRun(1, 2, "a run, and optionally a key"),
 		ValidArgsFunction: a.completeRun,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			key := ""
-			if len(args) > 1 {
-				key = args[1]
-			}
-			return a.printOutput(args[0], key)
-		},
+		RunE:              func(_ *cobra.Command, args []string) error { return a.printOutput(args[0], optional(args, 1)) },
 	}
 	return a.jsonFlag(cmd)
 }
@@ -711,10 +687,7 @@ func (a *invocation) printOutput(name, key string) error {
 		if err != nil {
 			return err
 		}
-		return &failure{
-			code: exitWaiting, message: fmt.Sprintf("run %s has not finished: %s", short(run.ID), statusText(run)),
-			help: waitingHelp(status),
-		}
+		return fail(exitWaiting, waitingHelp(status), "run %s has not finished: %s", short(run.ID), statusText(run))
 	}
 	end, err := a.runs().Ending(ctx, run)
 	if err != nil {
@@ -722,10 +695,8 @@ func (a *invocation) printOutput(name, key string) error {
 	}
 	raw := end.Output
 	if end.Outcome != journal.OutcomeOK && string(raw) == "null" {
-		return &failure{
-			code: exitFailed, message: runSentence(run, end.Outcome, cmp.Or(end.Error, report.ReasonWords(end.Reason))),
-			help: fmt.Sprintf("It has no output. To see what happened: espalier transcript %s --pretty", short(run.ID)),
-		}
+		help := fmt.Sprintf("It has no output. To see what happened: espalier transcript %s --pretty", short(run.ID))
+		return fail(exitFailed, help, "%s", runSentence(run, end))
 	}
 	if key != "" {
 		var object map[string]json.RawMessage
@@ -838,16 +809,17 @@ func (a *invocation) printTranscript(run *app.Run, follow, pretty bool) error {
 // remarksOn returns what is known of a run besides its transcript, and the titles of its steps.
 func (a *invocation) remarksOn(ctx context.Context, run *app.Run) (*remarks, map[string]string, error) {
 	root := cmp.Or(run.Root, run.ID)
-	more := &remarks{root: root, run: run.ID, style: console.Style{Color: a.colorOut}}
+	more := &remarks{run: run.ID, style: console.Style{Color: a.colorOut}}
 	if a.server == nil {
 		program, err := a.app().Program(ctx, run)
 		if err != nil {
 			return nil, nil, err
 		}
-		if more.journal, err = a.app().Journal(ctx, run.ID); err != nil {
+		j, err := a.app().Journal(ctx, run.ID)
+		if err != nil {
 			return nil, nil, err
 		}
-		more.progress = console.NewProgress(root, more.journal.Outline)
+		more.follow(j, root)
 		return more, program.Labels(), nil
 	}
 	titles := map[string]string{}
@@ -882,56 +854,4 @@ func (a *invocation) transcriptFile(path string, pretty, ofRuns bool) error {
 	}
 	_, err = io.Copy(terminal.JSON(a.stdout), f)
 	return err
-}
-
-// completeRun completes the ids of runs that a command applies to, and then the steps or events that they wait for.
-func (a *invocation) completeRun(
-	cmd *cobra.Command, args []string, prefix string,
-) ([]string, cobra.ShellCompDirective) {
-	const done = cobra.ShellCompDirectiveNoFileComp
-	if len(args) > 0 {
-		return a.completeGate(cmd, args), done
-	}
-	filter := app.Filter{Prefix: prefix, Limit: 30}
-	switch cmd.Name() {
-	case "approve", "reject", "signal":
-		filter.Status = journal.Waiting
-	case "resume":
-		filter.Unfinished = !cmd.Flags().Changed("from") // which begins a new run after a finished one
-	case "pause", "cancel", "edit":
-		filter.Unfinished = true
-	case "rm":
-		filter.Status = journal.Finished
-	}
-	runs, err := a.app().Runs(context.Background(), filter)
-	if err != nil {
-		return nil, done
-	}
-	var out []string
-	for _, r := range runs {
-		out = append(out, fmt.Sprintf("%s\t%s, %s", short(r.ID), r.Name, statusText(&r)))
-	}
-	return out, done
-}
-
-// completeGate completes the argument after a run: the steps of its open gates, or the events that it waits for.
-func (a *invocation) completeGate(cmd *cobra.Command, args []string) []string {
-	if len(args) > 1 || cmd.Name() != "approve" && cmd.Name() != "reject" && cmd.Name() != "signal" {
-		return nil
-	}
-	status := a.statusOf(args)
-	if status == nil {
-		return nil
-	}
-	var out []string
-	for _, g := range status.Gates {
-		what := status.GateName(&g)
-		if event := g.Kind == app.GateEvent; event != (cmd.Name() == "signal") {
-			continue
-		} else if event {
-			what = g.Event
-		}
-		out = append(out, diag.Printable(what)+"\t"+diag.Printable(g.Description))
-	}
-	return out
 }

@@ -28,21 +28,17 @@ is written. Without a format, list what there is.`,
   espalier schema agent-flow step
   espalier schema config`,
 		Args: takes(0, 2, "a format and a block"),
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			var out []string
+		ValidArgsFunction: offer(func(args []string) []string {
 			switch len(args) {
 			case 0:
-				for _, f := range withSchemas() {
-					out = append(out, f.Name())
-				}
-				out = append(out, configSchema)
+				return append(withSchemas().Names(), configSchema)
 			case 1:
 				if f := app.Formats().Find(args[0]); f != nil {
-					out = blocks(f)
+					return blocks(f)
 				}
 			}
-			return out, cobra.ShellCompDirectiveNoFileComp
-		},
+			return nil
+		}),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return a.listSchemas()
@@ -66,13 +62,7 @@ is written. Without a format, list what there is.`,
 }
 
 func withSchemas() format.Set {
-	var out format.Set
-	for _, f := range app.Formats() {
-		if len(f.Schemas()) > 0 {
-			out = append(out, f)
-		}
-	}
-	return out
+	return xslices.Filter(app.Formats(), func(f format.Format) bool { return len(f.Schemas()) > 0 })
 }
 
 func blocks(f format.Format) []string {
@@ -120,8 +110,5 @@ func (a *invocation) listSchemas() error {
 	}
 	list = append(list, entry{configSchema, []string{}})
 	t.add(configSchema, config.FileName)
-	if a.json {
-		return a.writeJSON(list)
-	}
-	return t.write(a.stdout, a.columns(), "")
+	return a.print(list, func() { a.printTable(&t, "") })
 }

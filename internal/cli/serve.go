@@ -82,7 +82,7 @@ port stays open. Users and certificates are read again when their files change.`
   espalier serve --addr 0.0.0.0:7477 --trusted-proxy \
     --public-url https://flows.example.org`,
 		Args:              takes(0, 1, "at most one folder"),
-		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
+		ValidArgsFunction: completeFolder,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				dir := a.inDir(args[0])
@@ -197,14 +197,14 @@ func (a *invocation) serveOnce(
 func (a *invocation) authenticator(f *serveFlags, state string) (*identity.Authenticator, error) {
 	auth, err := identity.NewAuthenticator(state)
 	if err != nil {
-		return nil, &failure{code: exitNotReady, message: err.Error()}
+		return nil, fail(exitNotReady, "", "%v", err)
 	}
 	if f.oidc == "" {
 		return auth, nil
 	}
 	settings, err := identity.ReadOIDC(a.inDir(f.oidc))
 	if err != nil {
-		return nil, &failure{code: exitNotReady, message: err.Error(), help: "docs/users.md describes the file."}
+		return nil, fail(exitNotReady, "docs/users.md describes the file.", "%v", err)
 	}
 	auth.UseOIDC(settings)
 	return auth, nil
@@ -235,32 +235,35 @@ func (a *invocation) listen(f *serveFlags, auth *identity.Authenticator) (*keptL
 	}
 	l, err := net.Listen("tcp", f.addr)
 	if err != nil {
-		return nil, &failure{
-			code: exitNotReady, message: fmt.Sprintf("cannot listen on %s: %v", f.addr, err),
-			help: "Use --addr with another port; port 0 picks a free one.",
-		}
+		return nil, fail(exitNotReady, "Use --addr with another port; port 0 picks a free one.",
+			"cannot listen on %s: %v", f.addr, err)
 	}
-	at, err := netip.ParseAddrPort(l.Addr().String())
-	kept := &keptListener{l.(*net.TCPListener)}
+	if err := f.mayListen(l.Addr(), auth); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return &keptListener{l.(*net.TCPListener)}, nil
+}
+
+// mayListen returns an error if other machines can reach an address, and the server must not let them.
+func (f *serveFlags) mayListen(addr net.Addr, auth *identity.Authenticator) error {
+	at, err := netip.ParseAddrPort(addr.String())
 	if err == nil && at.Addr().Unmap().IsLoopback() {
-		return kept, nil
+		return nil
 	}
 	if !f.encrypted() {
-		l.Close()
-		return nil, usage("Use --tls-cert and --tls-key, or --trusted-proxy if a proxy encrypts connections.",
+		return usage("Use --tls-cert and --tls-key, or --trusted-proxy if a proxy encrypts connections.",
 			"%s can be reached from other machines, and connections are not encrypted", f.addr)
 	}
 	accounts, err := auth.Users().List()
 	if err != nil {
-		l.Close()
-		return nil, &failure{code: exitNotReady, message: err.Error()}
+		return fail(exitNotReady, "", "%v", err)
 	}
 	if len(accounts) == 0 && auth.OIDC() == nil {
-		l.Close()
-		return nil, usage("Create one with \"espalier user add NAME --role admin\".",
+		return usage("Create one with \"espalier user add NAME --role admin\".",
 			"%s can be reached from other machines, and the project has no users", f.addr)
 	}
-	return kept, nil
+	return nil
 }
 
 // runServer serves and drives runs until a signal. It reports whether to start again with the configuration as it is
@@ -298,7 +301,7 @@ func (a *invocation) runServer(
 		<-served
 		return false, err
 	case served:
-		return false, &failure{code: exitNotReady, message: err.Error()}
+		return false, fail(exitNotReady, "", "%v", err)
 	}
 	if sig = a.parkOrReload(sig, signals); sig == nil {
 		return false, <-served
@@ -310,9 +313,7 @@ func (a *invocation) runServer(
 	if err != nil || sig == syscall.SIGHUP {
 		return err == nil, err
 	}
-	return false, &failure{
-		code: exitInterrupted, message: "stopped; the runs continue with the next \"espalier serve\"",
-	}
+	return false, fail(exitInterrupted, "", "stopped; the runs continue with the next \"espalier serve\"")
 }
 
 // announce prints where the server is.

@@ -4,24 +4,27 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
+
+type editor struct{ name, path string }
 
 // editors are where editors read commands of a project from; %s is a command's
 // name.
-var editors = []struct{ name, path, note string }{
-	{"claude-code", ".claude/commands/agentfile/%s.md", "/agentfile:%s"},
-	{"cursor", ".cursor/commands/agentfile-%s.md", "/agentfile-%s"},
-	{"windsurf", ".windsurf/workflows/agentfile-%s.md", "/agentfile-%s"},
-	{"cline", ".clinerules/workflows/agentfile-%s.md", "/agentfile-%s.md"},
-	{"roo", ".roo/commands/agentfile-%s.md", "/agentfile-%s"},
-	{"copilot", ".github/prompts/agentfile-%s.prompt.md", "/agentfile-%s"},
+var editors = []editor{
+	{"claude-code", ".claude/commands/agentfile/%s.md"},
+	{"cursor", ".cursor/commands/agentfile-%s.md"},
+	{"windsurf", ".windsurf/workflows/agentfile-%s.md"},
+	{"cline", ".clinerules/workflows/agentfile-%s.md"},
+	{"roo", ".roo/commands/agentfile-%s.md"},
+	{"copilot", ".github/prompts/agentfile-%s.prompt.md"},
 }
 
 // slashCommands are the instructions of each command for an editor's agent.
@@ -53,10 +56,7 @@ var slashCommands = []struct{ name, about, text string }{
 }
 
 func (a *invocation) setupIDECommand() *cobra.Command {
-	var names []string
-	for _, e := range editors {
-		names = append(names, e.name)
-	}
+	names := xslices.Map(editors, func(e editor) string { return e.name })
 	return a.jsonFlag(&cobra.Command{
 		Use:   "setup-ide [EDITOR…]",
 		Short: "Write slash commands for editors",
@@ -66,11 +66,12 @@ folders exist, or all of them if none does. It does not overwrite existing
 files. If one file cannot be written, it writes none.
 
 Editors: ` + strings.Join(names, ", ") + `.`,
+		Args:      cobra.ArbitraryArgs,
 		ValidArgs: names,
 		RunE: func(_ *cobra.Command, args []string) error {
 			for _, name := range args {
-				if !slices.Contains(names, name) {
-					return usage(diag.DidYouMean(name, names), "there is no editor %q", name)
+				if err := oneOf(name, names, "there is no editor %q"); err != nil {
+					return err
 				}
 			}
 			root, err := a.app().Root()
@@ -107,10 +108,8 @@ func (a *invocation) setupIDE(root string, wanted []string) error {
 				is, help = "a broken link", "Create the folder that it leads to, or remove the link."
 			}
 			if asked {
-				return &failure{
-					code: exitNotReady, help: help,
-					message: fmt.Sprintf("%s reads commands from the folder %s, which is %s here", e.name, folder, is),
-				}
+				return fail(exitNotReady, help, "%s reads commands from the folder %s, which is %s here", e.name, folder,
+					is)
 			}
 			a.note("%s is left out: it reads commands from the folder %s, which is %s here. %s",
 				e.name, folder, is, help)
@@ -145,24 +144,26 @@ func (a *invocation) setupIDE(root string, wanted []string) error {
 	return a.listWritten(written)
 }
 
-// missingFolders returns the folders of a path that do not exist, the outermost first.
-func missingFolders(root, path string) []string {
-	parts := strings.Split(path, "/")
-	var out []string
-	for i := 1; i < len(parts); i++ {
-		folder := strings.Join(parts[:i], "/")
-		if _, err := os.Lstat(filepath.Join(root, filepath.FromSlash(folder))); err != nil {
-			out = append(out, folder)
-		}
+// foldersOf returns the folders of a path, the outermost first.
+func foldersOf(file string) (out []string) {
+	for dir := path.Dir(file); dir != "."; dir = path.Dir(dir) {
+		out = append(out, dir)
 	}
+	slices.Reverse(out)
 	return out
 }
 
+// missingFolders returns the folders of a path that do not exist, the outermost first.
+func missingFolders(root, file string) []string {
+	return xslices.Filter(foldersOf(file), func(folder string) bool {
+		_, err := os.Lstat(filepath.Join(root, filepath.FromSlash(folder)))
+		return err != nil
+	})
+}
+
 // obstacle returns the first folder of a path that exists and is a file or a broken link; "" if there is none.
-func obstacle(root, path string) string {
-	parts := strings.Split(path, "/")
-	for i := 1; i < len(parts); i++ {
-		folder := strings.Join(parts[:i], "/")
+func obstacle(root, file string) string {
+	for _, folder := range foldersOf(file) {
 		full := filepath.Join(root, filepath.FromSlash(folder))
 		if _, err := os.Lstat(full); err != nil {
 			return ""
@@ -178,11 +179,9 @@ const alreadyThere = "%s already exists and is not changed."
 
 // listWritten prints the files that a command has written.
 func (a *invocation) listWritten(names []string) error {
-	if a.json {
-		return a.writeJSON(map[string]any{"written": names})
-	}
-	for _, name := range names {
-		fmt.Fprintln(a.stdout, name)
-	}
-	return nil
+	return a.print(map[string]any{"written": names}, func() {
+		for _, name := range names {
+			fmt.Fprintln(a.stdout, name)
+		}
+	})
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -23,7 +24,7 @@ import (
 func (a *invocation) showCommand() *cobra.Command {
 	var stepID string
 	var prompt bool
-	cmd := a.jsonFlag(&cobra.Command{
+	cmd := a.jsonFlag(a.ofWorkflow(&cobra.Command{
 		Use:   "show WORKFLOW [--step ID [--prompt]] [--json]",
 		Short: "Show what a workflow does, on one page",
 		Long: `Show a workflow on one page: what it is, how it is started, what goes in and
@@ -36,47 +37,38 @@ when the step runs are shown as their names in parentheses.`,
   espalier show flow.md --step triage --prompt
   espalier show skills/minutes
   espalier show support-triage --json`,
-		Args:              takesWorkflow(1, "one workflow"),
-		ValidArgsFunction: a.completeWorkflow,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			an, err := a.usable(args[0])
-			if err != nil {
-				return err
+	}, func(an *app.Analysis) error {
+		if prompt && stepID == "" {
+			return usage("Name the step with --step ID.", "--prompt shows the request of one step")
+		}
+		if stepID != "" {
+			return a.showStep(context.Background(), an, stepID, prompt)
+		}
+		cost, err := a.app().Cost(an, "")
+		if err != nil {
+			return err
+		}
+		triggers, err := a.app().TriggersOf(an)
+		if err != nil {
+			return err
+		}
+		s := summarise(an, triggers, cost.Report, a.Now())
+		if a.json {
+			return a.writeJSON(s)
+		}
+		a.printSummary(s)
+		if n := len(an.Diagnostics); n > 0 {
+			them := "them"
+			if n == 1 {
+				them = "it"
 			}
-			if prompt && stepID == "" {
-				return usage("Name the step with --step ID.", "--prompt shows the request of one step")
-			}
-			if stepID != "" {
-				return a.showStep(cmd.Context(), an, stepID, prompt)
-			}
-			cost, err := a.app().Cost(an, "")
-			if err != nil {
-				return err
-			}
-			triggers, err := a.app().TriggersOf(an)
-			if err != nil {
-				return err
-			}
-			s := summarise(an, triggers, cost.Report, a.Now())
-			if a.json {
-				return a.writeJSON(s)
-			}
-			if err := a.printSummary(s); err != nil {
-				return err
-			}
-			if n := len(an.Diagnostics); n > 0 {
-				them := "them"
-				if n == 1 {
-					them = "it"
-				}
-				a.note("\n%s; \"espalier validate %s\" shows %s.", diag.Summary(an.Diagnostics),
-					shellWord(an.File.Path), them)
-			}
-			return nil
-		},
-	})
+			a.note("\n%s; \"espalier validate %s\" shows %s.", diag.Summary(an.Diagnostics),
+				shellWord(an.File.Path), them)
+		}
+		return nil
+	}))
 	cmd.Flags().StringVar(&stepID, "step", "", "show what the reply to this step must be")
-	cmd.RegisterFlagCompletionFunc("step", a.completeStepOfWorkflow)
+	cmd.RegisterFlagCompletionFunc("step", offer(a.stepsOfWorkflow))
 	cmd.Flags().BoolVar(&prompt, "prompt", false, "with --step: show the request that the model gets")
 	return cmd
 }
@@ -381,19 +373,12 @@ func fields(c *ir.Contract) []field {
 	if json.Unmarshal(c.Schema, &schema) != nil || schema.Properties == nil {
 		return out
 	}
-	d := json.NewDecoder(bytes.NewReader(schema.Properties))
-	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+	d := json.NewDecoder(bytes.NewReader(schema.Properties)) // which keeps the order, and has read them once
+	if open, _ := d.Token(); open != json.Delim('{') {
 		return out
 	}
 	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return out
-		}
-		var raw json.RawMessage
-		if d.Decode(&raw) != nil {
-			return out
-		}
+		key, _ := d.Token()
 		name, _ := key.(string)
 		f := field{Name: name, Required: slices.Contains(schema.Required, name)}
 		var property struct {
@@ -403,7 +388,7 @@ func fields(c *ir.Contract) []field {
 			Default     json.RawMessage `json:"default"`
 			Description string          `json:"description"`
 		}
-		if json.Unmarshal(raw, &property) == nil {
+		if d.Decode(&property) == nil {
 			f.Type = typeText(property.Type, property.Enum, property.Items)
 			f.Default, f.Description = property.Default, property.Description
 		}
@@ -428,7 +413,7 @@ func typeText(t any, enum []any, items map[string]any) string {
 	return ""
 }
 
-func (a *invocation) printSummary(s summary) error {
+func (a *invocation) printSummary(s summary) {
 	p := a.page()
 	p.title(strings.TrimSpace(s.Name+" "+s.Version),
 		strings.Join(slices.DeleteFunc([]string{s.Format, s.Dialect, s.Level}, func(s string) bool { return s == "" }),
@@ -436,30 +421,14 @@ func (a *invocation) printSummary(s summary) error {
 	p.paragraph(s.Description)
 	p.out.WriteString("\n")
 	p.table(factsTable(s))
-	if len(s.Inputs) > 0 {
-		p.section("Inputs")
-		p.table(fieldsTable(s.Inputs))
-	}
-	if len(s.Outputs) > 0 {
-		p.section("Outputs")
-		p.table(fieldsTable(s.Outputs))
-	}
+	p.tableSection("Inputs", fieldsTable(s.Inputs))
+	p.tableSection("Outputs", fieldsTable(s.Outputs))
 	p.section("Steps")
 	p.table(stepsTable(s.Steps))
-	if len(s.Agents) > 0 {
-		p.section("Agents")
-		p.table(agentsTable(s.Agents))
-	}
-	if len(s.Bundles) > 0 {
-		p.section("Side by side")
-		p.table(bundlesTable(s.Bundles))
-	}
-	if len(s.Commands) > 0 {
-		p.section("Commands on this machine")
-		p.table(commandsTable(s.Commands))
-	}
-	p.section("What a run can cost")
-	p.table(amountsTable(s.Cost))
+	p.tableSection("Agents", agentsTable(s.Agents))
+	p.tableSection("Side by side", bundlesTable(s.Bundles))
+	p.tableSection("Commands on this machine", commandsTable(s.Commands))
+	p.tableSection("What a run can cost", amountsTable(s.Cost))
 	for _, b := range s.Cost.Budgets {
 		if b.Verdict == check.Fits || b.Verdict == check.ShouldFit || b.Scope != "" && b.Verdict != check.CannotFinish {
 			continue // "espalier cost" has them all
@@ -476,9 +445,8 @@ func (a *invocation) printSummary(s summary) error {
 	for _, reason := range unboundedReasons(s.Cost) {
 		p.text("Unbounded: " + sentence(reason))
 	}
-	p.section("Time")
-	p.table(timesTable(s.Cost))
-	return p.print()
+	p.tableSection("Time", timesTable(s.Cost))
+	p.print()
 }
 
 func commandsTable(commands []app.Command) table {
@@ -495,15 +463,16 @@ func commandsTable(commands []app.Command) table {
 
 func factsTable(s summary) table {
 	t := table{}
-	t.add("file", s.Path)
-	for _, f := range s.Facts {
-		if v := strings.ReplaceAll(plain(f.Value), "**", ""); v != "" {
-			t.add(strings.ReplaceAll(f.Name, "_", " "), v)
+	add := func(name, text string) {
+		if text != "" {
+			t.add(name, text)
 		}
 	}
-	if text := triggersText(s.Triggers); text != "" {
-		t.add("started", text)
+	t.add("file", s.Path)
+	for _, f := range s.Facts {
+		add(strings.ReplaceAll(f.Name, "_", " "), strings.ReplaceAll(plain(f.Value), "**", ""))
 	}
+	add("started", triggersText(s.Triggers))
 	for i, at := range s.Next {
 		label := ""
 		if i == 0 {
@@ -511,16 +480,12 @@ func factsTable(s summary) table {
 		}
 		t.add(label, whenText(at))
 	}
-	if text := budgetText(s.Budget); text != "" {
-		t.add("budget", text)
-	}
-	if text := toolsText(s.Tools); text != "" {
-		t.add("tools", text)
-	}
+	add("budget", budgetText(s.Budget))
+	add("tools", toolsText(s.Tools))
 	var asking []string
 	for _, one := range s.Steps {
-		if one.AsksModel && !slices.Contains(asking, cmp.Or(one.Label, one.ID)) {
-			asking = append(asking, cmp.Or(one.Label, one.ID))
+		if one.AsksModel {
+			asking = xslices.AppendNew(asking, cmp.Or(one.Label, one.ID))
 		}
 	}
 	if len(s.Steps) > 0 {

@@ -22,23 +22,21 @@ func (a *invocation) stepStatus(id journal.RunID, name string) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		a.resulted = true
-		return a.writeJSON(api.NewExecutions(id, found))
-	}
-	for i, rec := range found {
-		if i > 0 {
-			fmt.Fprintln(a.stdout)
+	a.resulted = a.json
+	return a.print(api.NewExecutions(id, found), func() {
+		for i, rec := range found {
+			if i > 0 {
+				fmt.Fprintln(a.stdout)
+			}
+			a.printStep(rec, i == len(found)-1)
 		}
-		a.printStep(rec, i == len(found)-1)
-	}
-	return nil
+	})
 }
 
 // printStep prints one execution; the whole state only behind the last one.
 func (a *invocation) printStep(rec *app.Execution, last bool) {
 	w := a.stdout
-	fmt.Fprintf(w, "%s  %s\n", a.paint(a.colorOut, a.screen, bold, journal.PlaceName(rec.Step)), rec.Type)
+	fmt.Fprintf(w, "%s  %s\n", a.bold(journal.PlaceName(rec.Step)), rec.Type)
 	if rec.Description != "" {
 		fmt.Fprintf(w, "  %s\n", rec.Description)
 	}

@@ -20,7 +20,6 @@ func (a *invocation) storeCommand() *cobra.Command {
 		Long: `Check the file of the store, the chain of hashes and the index of every run, the
 records of removed runs, and that every record belongs to a run. Nothing is
 changed. The exit code is 1 when something is wrong.`,
-		Args: takes(0, 0, "nothing"),
 		RunE: func(*cobra.Command, []string) error { return a.checkStore() },
 	}
 	backup := &cobra.Command{
@@ -60,13 +59,7 @@ kept under another name, and no longer used. A migration that was interrupted
 can be repeated.`,
 		Example: "  espalier store migrate postgres://espalier@db.example.com/espalier",
 		Args:    takes(0, 1, "the URL of a database"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			url := ""
-			if len(args) > 0 {
-				url = args[0]
-			}
-			return a.migrateStore(url)
-		},
+		RunE:    func(_ *cobra.Command, args []string) error { return a.migrateStore(optional(args, 0)) },
 	}
 	cmd.AddCommand(a.jsonFlag(check), backup, a.jsonFlag(migrate))
 	return cmd
@@ -97,20 +90,18 @@ func (a *invocation) checkStore() error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		if err := a.writeJSON(report); err != nil {
-			return err
-		}
-	} else {
+	err = a.print(report, func() {
 		for _, problem := range report.Problems {
 			fmt.Fprintln(a.stdout, problem)
 		}
+	})
+	if err != nil {
+		return err
 	}
 	if n := len(report.Problems); n > 0 {
-		return &failure{
-			code: exitFailed, message: fmt.Sprintf("the store has %s", plural(n, "problem")),
-			help: "\"espalier audit verify RUN\" shows what is left of a run. Restore the store from a backup.",
-		}
+		return fail(exitFailed,
+			"\"espalier audit verify RUN\" shows what is left of a run. Restore the store from a backup.",
+			"the store has %s", plural(n, "problem"))
 	}
 	a.note("Checked %s and %s: no problems.", plural(report.Runs, "run"), removals(report.Removed))
 	return nil

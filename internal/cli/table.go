@@ -1,13 +1,13 @@
 package cli
 
 import (
-	"io"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/xmaps"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // table is text in columns that fits a width: the widest columns give way and
@@ -45,16 +45,16 @@ const (
 	wholeWord = 24
 )
 
-// write prints the table, each line after indent. Columns that are empty in
+// text returns the table, each line after indent. Columns that are empty in
 // every row are left out.
-func (t *table) write(w io.Writer, columns int, indent string) error {
+func (t *table) text(columns int, indent string) string {
 	keep := t.filled()
 	own := -1 // the column below its row
 	if t.last && len(keep) > 1 {
 		own, keep = keep[len(keep)-1], keep[:len(keep)-1]
 	}
 	if len(keep) == 0 {
-		return nil
+		return ""
 	}
 	columns -= diag.Width(indent)
 	widths := t.widths(keep, columns)
@@ -77,8 +77,7 @@ func (t *table) write(w io.Writer, columns int, indent string) error {
 			out.WriteString(below + line + "\n")
 		}
 	}
-	_, err := io.WriteString(w, out.String())
-	return err
+	return out.String()
 }
 
 // widths returns the widths of the columns to keep, which fit into columns if that is possible.
@@ -141,33 +140,24 @@ func (t *table) lines(row []string, keep, widths []int) []string {
 
 // naturalWidth is how wide the table is when nothing gives way.
 func (t *table) naturalWidth() int {
-	total := 0
-	for _, c := range t.filled() {
-		widest := 0
-		for _, row := range append(t.rows[:len(t.rows):len(t.rows)], t.header) {
-			if c < len(row) {
-				widest = max(widest, diag.Width(row[c]))
-			}
-		}
-		total += widest + columnGap
+	total := -columnGap
+	for _, width := range t.widths(t.filled(), math.MaxInt) {
+		total += width + columnGap
 	}
-	return total - columnGap
+	return total
 }
 
+// filled returns the columns that are not empty in every row.
 func (t *table) filled() []int {
 	var keep []int
-	most := 0
 	for _, row := range t.rows {
-		most = max(most, len(row))
-	}
-	for c := range most {
-		for _, row := range t.rows {
-			if c < len(row) && row[c] != "" {
-				keep = append(keep, c)
-				break
+		for c, text := range row {
+			if text != "" {
+				keep = xslices.AppendNew(keep, c)
 			}
 		}
 	}
+	slices.Sort(keep)
 	return keep
 }
 
@@ -216,16 +206,11 @@ func fit(text string, columns int) string {
 func wrap(text string, columns int) []string {
 	var lines []string
 	line, used := "", 0
-	flush := func() {
-		if line != "" {
-			lines = append(lines, line)
-		}
-		line, used = "", 0
-	}
 	for word := range strings.FieldsSeq(diag.Printable(text)) {
 		n := diag.Width(word)
 		if used > 0 && used+1+n > columns {
-			flush()
+			lines = append(lines, line)
+			line, used = "", 0
 		}
 		for n > columns {
 			head, tail := split(word, columns)
@@ -239,7 +224,9 @@ func wrap(text string, columns int) []string {
 		line += word
 		used += n
 	}
-	flush()
+	if line != "" {
+		lines = append(lines, line)
+	}
 	return lines
 }
 

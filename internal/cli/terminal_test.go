@@ -61,7 +61,7 @@ func TestNothingReachesTheTerminalRaw(t *testing.T) {
 }
 
 // A command that is suggested can be copied into a shell.
-func TestShellWord(t *testing.T) {
+func TestShellWordCanBeCopiedIntoAShell(t *testing.T) {
 	for in, want := range map[string]string{
 		"flows/a-b_1.md": "flows/a-b_1.md",
 		"größe.md":       "größe.md",

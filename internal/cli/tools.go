@@ -9,6 +9,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 func (a *invocation) toolsCommand() *cobra.Command {
@@ -50,35 +51,22 @@ func onlyServer(list []app.ServerTools, name string) ([]app.ServerTools, error) 
 }
 
 func (a *invocation) printTools(list []app.ServerTools) error {
-	broken := 0
-	for i := range list {
-		if list[i].Problem != "" {
-			broken++
-		}
-	}
-	if a.json {
-		if err := a.writeJSON(orEmpty(list)); err != nil {
-			return err
-		}
-	} else if err := a.toolTable(list); err != nil {
+	broken := len(xslices.Filter(list, func(s app.ServerTools) bool { return s.Problem != "" }))
+	if err := a.print(orEmpty(list), func() { a.printServers(list) }); err != nil || broken == 0 {
 		return err
 	}
-	if broken > 0 {
-		return &failure{code: exitNotReady, message: plural(broken, "MCP server") + " cannot be used"}
-	}
-	return nil
+	return fail(exitNotReady, "", "%s cannot be used", plural(broken, "MCP server"))
 }
 
-func (a *invocation) toolTable(list []app.ServerTools) error {
+func (a *invocation) printServers(list []app.ServerTools) {
 	if len(list) == 0 {
 		a.note("The project has no MCP servers.")
-		return nil
 	}
 	for i, s := range list {
 		if i > 0 {
 			fmt.Fprintln(a.stdout)
 		}
-		fmt.Fprintln(a.stdout, a.paint(a.colorOut, a.screen, bold, diag.Printable(s.Server)))
+		fmt.Fprintln(a.stdout, a.bold(diag.Printable(s.Server)))
 		if s.Problem != "" {
 			fmt.Fprintf(a.stdout, "  %s\n",
 				strings.ReplaceAll(diag.Printable(sentence(upper(s.Problem))), "\n", "\n  "))
@@ -92,9 +80,6 @@ func (a *invocation) toolTable(list []app.ServerTools) error {
 			first, _, _ := strings.Cut(strings.TrimSpace(one.Description), "\n")
 			t.add(one.Name, diag.Printable(first))
 		}
-		if err := t.write(a.stdout, a.columns(), "  "); err != nil {
-			return err
-		}
+		a.printTable(&t, "  ")
 	}
-	return nil
 }

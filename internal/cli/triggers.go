@@ -29,24 +29,15 @@ func (a *invocation) triggersList() *cobra.Command {
 	return a.jsonFlag(&cobra.Command{
 		Use:   "list [--json]",
 		Short: "List the triggers, and the firings that started no run",
-		Args:  takes(0, 0, "nothing"),
 		RunE: func(*cobra.Command, []string) error {
 			list, err := a.app(recordOnly).Triggers(context.Background())
 			if err != nil {
 				return err
 			}
 			if a.json {
-				for i := range list {
-					if err := a.writeLine(api.NewTrigger(&list[i])); err != nil {
-						return err
-					}
-				}
-				return nil
+				return writeLines(a, list, api.NewTrigger)
 			}
-			t := table{
-				header: []string{"TRIGGER", "WHEN", "NEXT", "STATE"}, whole: []int{0},
-				paint: func(s string) string { return a.paint(a.colorOut, a.screen, dim, s) },
-			}
+			t := table{header: []string{"TRIGGER", "WHEN", "NEXT", "STATE"}, whole: []int{0}}
 			for i := range list {
 				one := &list[i]
 				t.add(one.ID, triggersText([]ir.Trigger{one.Trigger}), nextText(one.Next), triggerState(one))
@@ -57,9 +48,7 @@ func (a *invocation) triggersList() *cobra.Command {
 					t.under("last valid version: " + one.Problem)
 				}
 			}
-			if err := t.write(a.stdout, a.columns(), ""); err != nil {
-				return err
-			}
+			a.printTable(&t, "")
 			if len(list) == 0 {
 				a.note("No workflow here declares a trigger.")
 			}
@@ -115,21 +104,20 @@ func (a *invocation) triggersNext() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for _, at := range times {
-				if a.json {
-					err = a.writeLine(map[string]string{"id": t.ID, "at": at.Format(time.RFC3339)})
-				} else {
-					_, err = fmt.Fprintln(a.stdout, nextText(at))
-				}
-				if err != nil {
-					return err
+			if a.json {
+				err = writeLines(a, times, func(at *time.Time) map[string]string {
+					return map[string]string{"id": t.ID, "at": at.Format(time.RFC3339)}
+				})
+			} else {
+				for _, at := range times {
+					fmt.Fprintln(a.stdout, nextText(at))
 				}
 			}
 			if t.Paused {
 				a.note("The trigger is paused: it starts no runs until \"espalier triggers resume %s\".",
 					shellWord(t.ID))
 			}
-			return nil
+			return err
 		},
 	})
 	cmd.Flags().IntVarP(&count, "count", "n", 5, "how many times to show")
@@ -173,11 +161,7 @@ paused. A running "espalier serve" or "espalier work" drives the run.`,
 				return err
 			}
 			a.app().Release()
-			if a.json {
-				return a.writeJSON(map[string]string{"run_id": string(id)})
-			}
-			_, err = fmt.Fprintln(a.stdout, id)
-			return err
+			return a.print(map[string]string{"run_id": string(id)}, func() { fmt.Fprintln(a.stdout, id) })
 		},
 	})
 }

@@ -2,13 +2,13 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -40,10 +40,7 @@ itself.`,
 			if list {
 				return a.listTrust()
 			}
-			dir := "."
-			if len(args) > 0 {
-				dir = args[0]
-			}
+			dir := cmp.Or(optional(args, 0), ".")
 			if revoke {
 				return a.revokeTrust(dir)
 			}
@@ -67,11 +64,7 @@ func (a *invocation) approve(dir string, yes bool) error {
 	}
 	switch {
 	case len(r.Files) == 0 && !r.State:
-		if a.json {
-			return a.writeJSON(r)
-		}
-		a.note("There is nothing to approve in %s.", a.folder(r.Root))
-		return nil
+		return a.print(r, func() { a.note("There is nothing to approve in %s.", a.folder(r.Root)) })
 	case a.json && !yes:
 		return a.writeJSON(r)
 	}
@@ -85,30 +78,25 @@ func (a *invocation) approve(dir string, yes bool) error {
 		}
 		fmt.Fprint(a.stderr, "Approve all of this? [y/N] ")
 		answer, _ := bufio.NewReader(a.Stdin).ReadString('\n') // without an answer nothing is approved
-		if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-			return &failure{code: exitNotReady, message: "nothing was approved"}
+		if !isYes(answer) {
+			return fail(exitNotReady, "", "nothing was approved")
 		}
 	}
 	if err := a.app().Approve(r); err != nil {
 		return err
 	}
-	if a.json {
-		return a.writeJSON(r)
-	}
-	a.note("Approved %s in %s.", plural(len(r.Files), "file"), a.folder(r.Root))
-	return nil
+	return a.print(r, func() { a.note("Approved %s in %s.", plural(len(r.Files), "file"), a.folder(r.Root)) })
 }
 
 func (a *invocation) printReview(r *app.Review) {
 	fmt.Fprintf(a.stdout, "%s\n", r.Root)
-	for _, mcp := range []bool{false, true} {
-		name := config.FileName
-		if mcp {
-			name = config.MCPFileName
-		}
+	for _, file := range []struct {
+		name string
+		mcp  bool
+	}{{config.FileName, false}, {config.MCPFileName, true}} {
 		for _, p := range r.Settings {
-			if p.MCPFile == mcp {
-				fmt.Fprintf(a.stdout, "  %s: %s: %s\n", name, p.Where, p.What)
+			if p.MCPFile == file.mcp {
+				fmt.Fprintf(a.stdout, "  %s: %s: %s\n", file.name, p.Where, p.What)
 			}
 		}
 	}
@@ -116,8 +104,7 @@ func (a *invocation) printReview(r *app.Review) {
 		fmt.Fprintf(a.stdout, "  %s: %s\n", c.Workflow, c)
 	}
 	if r.State {
-		fmt.Fprintf(a.stdout, "  %s: a state folder that was not made by you on this machine, with the runs in it\n",
-			".espalier")
+		fmt.Fprintln(a.stdout, "  .espalier: a state folder that was not made by you on this machine, with the runs in it")
 	}
 }
 
@@ -133,7 +120,7 @@ func (a *invocation) listTrust() error {
 		a.note("Nothing is approved on this machine.")
 	}
 	for _, r := range records {
-		fmt.Fprintf(a.stdout, "%s  (%s)\n", a.display(r.Root), r.At.Local().Format("2006-01-02 15:04"))
+		fmt.Fprintf(a.stdout, "%s  (%s)\n", a.display(r.Root), r.At.Local().Format(minutes))
 		for _, f := range r.Files {
 			state := ""
 			if raw, err := os.ReadFile(filepath.Join(r.Root, filepath.FromSlash(f.Path))); errors.Is(err,

@@ -29,8 +29,22 @@ func (a *invocation) userCommand() *cobra.Command {
 
 Tokens are shown once; only their hashes are stored, in .espalier/users.json.`,
 	}
-	cmd.AddCommand(a.userAdd(), a.userList(), a.userToken(), a.userRevoke(), a.userRoles(),
-		a.userLogout(), a.userRemove())
+	cmd.AddCommand(a.userAdd(), a.userList(), a.userToken(),
+		a.userChange("revoke NAME TOKEN-ID", "Revoke a token of a user", 2, 2,
+			"the name of the user and the id of the token",
+			func(u *identity.Users, args []string) error { return u.RevokeToken(args[0], args[1]) }),
+		a.userChange("roles NAME ROLE…", "Replace the roles of a user", 2, 100, "the name of the user and its roles",
+			func(u *identity.Users, args []string) error {
+				roles, err := parseRoles(args[1:])
+				if err != nil {
+					return err
+				}
+				return u.SetRoles(args[0], roles)
+			}),
+		a.userChange("logout NAME", "End all browser sessions of a user", 1, 1, "the name of the user",
+			func(u *identity.Users, args []string) error { return u.EndSessions(args[0]) }),
+		a.userChange("remove NAME", "Remove a user; tokens and sessions end at once", 1, 1, "the name of the user",
+			func(u *identity.Users, args []string) error { return u.Remove(args[0]) }))
 	return cmd
 }
 
@@ -43,8 +57,7 @@ func (a *invocation) users() (*identity.Users, error) {
 	return identity.NewUsers(state), nil
 }
 
-func parseRoles(texts []string) ([]identity.Role, error) {
-	var roles []identity.Role
+func parseRoles(texts []string) (roles []identity.Role, err error) {
 	for _, text := range texts {
 		role, err := identity.ParseRole(text)
 		if err != nil {
@@ -101,14 +114,10 @@ func (a *invocation) newToken(
 	if err != nil {
 		return userError(name, err)
 	}
-	if a.json {
-		return a.writeJSON(map[string]string{"user": name, "token": token})
-	}
-	if _, err := fmt.Fprintln(a.stdout, token); err != nil {
-		return err
-	}
-	a.note("This is the token of %s. It is not stored and cannot be shown again.", name)
-	return nil
+	return a.print(map[string]string{"user": name, "token": token}, func() {
+		fmt.Fprintln(a.stdout, token)
+		a.note("This is the token of %s. It is not stored and cannot be shown again.", name)
+	})
 }
 
 func (a *invocation) userAdd() *cobra.Command {
@@ -162,7 +171,6 @@ func (a *invocation) userList() *cobra.Command {
 	return a.jsonFlag(&cobra.Command{
 		Use:   "list",
 		Short: "List the users and the ids of their tokens",
-		Args:  takes(0, 0, "nothing"),
 		RunE: func(*cobra.Command, []string) error {
 			users, err := a.users()
 			if err != nil {
@@ -178,10 +186,7 @@ func (a *invocation) userList() *cobra.Command {
 						accounts[i].Tokens[j].Hash = ""
 					}
 				}
-				if accounts == nil {
-					accounts = []identity.Account{}
-				}
-				return a.writeJSON(accounts)
+				return a.writeJSON(orEmpty(accounts))
 			}
 			if len(accounts) == 0 {
 				a.note("There are no users. \"espalier user add NAME --role viewer\" adds one.")
@@ -224,31 +229,4 @@ func (a *invocation) userChange(
 			return userError(args[0], change(users, args))
 		},
 	}
-}
-
-func (a *invocation) userRevoke() *cobra.Command {
-	return a.userChange("revoke NAME TOKEN-ID", "Revoke a token of a user", 2, 2,
-		"the name of the user and the id of the token",
-		func(u *identity.Users, args []string) error { return u.RevokeToken(args[0], args[1]) })
-}
-
-func (a *invocation) userRoles() *cobra.Command {
-	return a.userChange("roles NAME ROLE…", "Replace the roles of a user", 2, 100, "the name of the user and its roles",
-		func(u *identity.Users, args []string) error {
-			roles, err := parseRoles(args[1:])
-			if err != nil {
-				return err
-			}
-			return u.SetRoles(args[0], roles)
-		})
-}
-
-func (a *invocation) userLogout() *cobra.Command {
-	return a.userChange("logout NAME", "End all browser sessions of a user", 1, 1, "the name of the user",
-		func(u *identity.Users, args []string) error { return u.EndSessions(args[0]) })
-}
-
-func (a *invocation) userRemove() *cobra.Command {
-	return a.userChange("remove NAME", "Remove a user; tokens and sessions end at once", 1, 1, "the name of the user",
-		func(u *identity.Users, args []string) error { return u.Remove(args[0]) })
 }

@@ -119,7 +119,7 @@ func (a *invocation) summarizeValidation(v *app.Validation, list diag.List) erro
 	case list.Errors():
 		return errInvalid
 	case len(v.Skipped) > 0:
-		return &failure{code: exitUsage, message: "not everything could be checked"}
+		return usage("", "not everything could be checked")
 	}
 	return nil
 }
@@ -201,6 +201,19 @@ func pageAddress(code diag.Code) string {
 		return ""
 	}
 	return "https://github.com/espalier-run/espalier/blob/main/internal/explain/pages/" + string(code) + ".txtar"
+}
+
+// ofWorkflow makes a command take one workflow and do something with it.
+func (a *invocation) ofWorkflow(cmd *cobra.Command, do func(an *app.Analysis) error) *cobra.Command {
+	cmd.Args, cmd.ValidArgsFunction = takesWorkflow(1, "one workflow"), a.completeWorkflow
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		an, err := a.usable(args[0])
+		if err != nil {
+			return err
+		}
+		return do(an)
+	}
+	return cmd
 }
 
 // usable returns a workflow whose program can be used.

@@ -26,7 +26,6 @@ func (a *invocation) versionCommand() *cobra.Command {
 	return a.jsonFlag(&cobra.Command{
 		Use:   "version",
 		Short: "Print the version of Espalier",
-		Args:  takes(0, 0, ""),
 		RunE:  func(*cobra.Command, []string) error { return a.printVersion() },
 	})
 }

@@ -52,7 +52,6 @@ func (a *invocation) workersCommand() *cobra.Command {
 and "espalier serve") on all machines that share the store, and commands that
 drive a run of their own. RUNS is the number of unfinished runs that a process
 owns.`,
-		Args: takes(0, 0, "nothing"),
 		RunE: func(*cobra.Command, []string) error { return a.listWorkers() },
 	})
 	cmd.AddCommand(&cobra.Command{
@@ -94,17 +93,11 @@ func (a *invocation) listWorkers() error {
 		return err
 	}
 	if a.json {
-		for i := range all {
-			if err := a.writeLine(api.NewWorker(&all[i])); err != nil {
-				return err
-			}
-		}
-		return nil
+		return writeLines(a, all, api.NewWorker)
 	}
 	t := table{
 		header: []string{"ID", "HOST", "PROCESS", "KIND", "VERSION", "LABELS", "SINCE", "RUNS", "STATE"},
 		whole:  []int{0}, right: []int{2, 7},
-		paint: func(s string) string { return a.paint(a.colorOut, a.screen, dim, s) },
 	}
 	for i := range all {
 		w := &all[i]
@@ -121,9 +114,7 @@ func (a *invocation) listWorkers() error {
 		t.add(shortWorker(w), w.Host, strconv.Itoa(w.PID), kind, w.Version, strings.Join(w.Labels, ","),
 			w.Since.Local().Format(time.DateTime), strconv.Itoa(w.Runs), state)
 	}
-	if err := t.write(a.stdout, a.columns(), ""); err != nil {
-		return err
-	}
+	a.printTable(&t, "")
 	if len(all) == 0 {
 		a.note("No process drives runs. \"espalier work\" starts a worker.")
 	}

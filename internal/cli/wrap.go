@@ -1,27 +1,21 @@
 package cli
 
 import (
-	"os"
+	"regexp"
 	"strings"
-
-	"golang.org/x/term"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/lazyregexp"
 )
 
-// errColumns returns the width of the terminal that stderr is, or 0 if it is none.
-func (a *invocation) errColumns() int {
-	if f, ok := a.Stderr.(*os.File); ok && a.IsTerminal(a.Stderr) {
-		if n, _, err := term.GetSize(int(f.Fd())); err == nil {
-			return n
-		}
-	}
-	return 0
-}
-
 // wrapErr wraps a text for people to the width of the terminal that stderr is. Elsewhere, it returns the text as it is.
-func (a *invocation) wrapErr(text string) string { return wrapText(text, a.errColumns()) }
+func (a *invocation) wrapErr(text string) string {
+	if !a.IsTerminal(a.Stderr) {
+		return text
+	}
+	columns, _ := terminalSize(a.Stderr)
+	return wrapText(text, columns)
+}
 
 var (
 	// suggested is a command at the end of a line, which is there to be copied.
@@ -49,7 +43,7 @@ func wrapText(text string, columns int) string {
 		if m := suggested().FindStringSubmatch(line); m != nil {
 			line, command = m[1], m[2]
 		}
-		out = append(out, wrapWords(line, columns)...)
+		out = append(out, wrapPieces(line, columns, wordOrQuote(), "")...)
 		if command == "" {
 			continue
 		}
@@ -64,13 +58,14 @@ func wrapText(text string, columns int) string {
 	return strings.Join(out, "\n")
 }
 
-func wrapWords(line string, columns int) (lines []string) {
+// wrapPieces breaks a line between the pieces that match. Further lines begin with indent.
+func wrapPieces(line string, columns int, piece *regexp.Regexp, indent string) (lines []string) {
 	current, from := "", 0
-	for _, at := range wordOrQuote().FindAllStringIndex(line, -1) {
+	for _, at := range piece.FindAllStringIndex(line, -1) {
 		space, word := line[from:at[0]], line[at[0]:at[1]]
 		if current != "" && diag.Width(current+space+word) > columns {
 			lines = append(lines, current)
-			space, current = "", ""
+			space, current = indent, ""
 		}
 		current += space + word
 		from = at[1]

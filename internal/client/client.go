@@ -21,6 +21,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Client sends requests to one server.
@@ -153,16 +154,21 @@ func (c *Client) unreachable(err error) error {
 // maxResponse is how large a response may be that is read at once.
 const maxResponse = 256 << 20
 
+// get asks for a resource and decodes it.
+func get[T any](ctx context.Context, c *Client, path string) (T, error) {
+	return call[T](ctx, c, http.MethodGet, path, nil)
+}
+
 // call sends a request and decodes the response.
-func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
+func call[T any](ctx context.Context, c *Client, method, path string, in any) (out T, err error) {
 	raw, err := c.read(ctx, method, path, in)
-	if err != nil || out == nil {
-		return err
+	if err != nil {
+		return out, err
 	}
-	if err := json.Unmarshal(raw, out); err != nil {
-		return fmt.Errorf("%s has sent an unexpected response: %w", c.base, err)
+	if err := json.Unmarshal(raw, &out); err != nil {
+		return out, fmt.Errorf("%s has sent an unexpected response: %w", c.base, err)
 	}
-	return nil
+	return out, nil
 }
 
 func (c *Client) read(ctx context.Context, method, path string, in any) ([]byte, error) {
@@ -179,8 +185,8 @@ func (c *Client) read(ctx context.Context, method, path string, in any) ([]byte,
 }
 
 // Me returns who the server takes the client for.
-func (c *Client) Me(ctx context.Context) (id identity.Identity, err error) {
-	return id, c.call(ctx, http.MethodGet, "/me", nil, &id)
+func (c *Client) Me(ctx context.Context) (identity.Identity, error) {
+	return get[identity.Identity](ctx, c, "/me")
 }
 
 func runPath(id journal.RunID, below string) string {
@@ -200,8 +206,8 @@ func (c *Client) Find(ctx context.Context, name string) (*app.Run, error) {
 
 // Get returns a run.
 func (c *Client) Get(ctx context.Context, id journal.RunID) (*app.Run, error) {
-	var s api.Status
-	if err := c.call(ctx, http.MethodGet, runPath(id, ""), nil, &s); err != nil {
+	s, err := get[api.Status](ctx, c, runPath(id, ""))
+	if err != nil {
 		return nil, err
 	}
 	return s.Run.App(), nil
@@ -217,8 +223,8 @@ func (c *Client) RootRun(ctx context.Context, r *app.Run) (*app.Run, error) {
 
 // Status returns the state of a run.
 func (c *Client) Status(ctx context.Context, id journal.RunID) (*app.Status, error) {
-	var s api.Status
-	if err := c.call(ctx, http.MethodGet, runPath(id, ""), nil, &s); err != nil {
+	s, err := get[api.Status](ctx, c, runPath(id, ""))
+	if err != nil {
 		return nil, err
 	}
 	return s.App(), nil
@@ -251,11 +257,11 @@ func (c *Client) Runs(ctx context.Context, f app.Filter) ([]app.Run, error) {
 			limit = min(limit, f.Limit-len(list))
 		}
 		query.Set("limit", strconv.Itoa(limit))
-		var page struct {
+		page, err := get[struct {
 			Runs []api.Run `json:"runs"`
 			Next string    `json:"next"`
-		}
-		if err := c.call(ctx, http.MethodGet, "/runs?"+query.Encode(), nil, &page); err != nil {
+		}](ctx, c, "/runs?"+query.Encode())
+		if err != nil {
 			return nil, err
 		}
 		for i := range page.Runs {
@@ -276,31 +282,18 @@ func (c *Client) Runs(ctx context.Context, f app.Filter) ([]app.Run, error) {
 
 // Ending returns how a run ended.
 func (c *Client) Ending(ctx context.Context, r *app.Run) (*app.Ending, error) {
-	e := &app.Ending{}
-	if err := c.call(ctx, http.MethodGet, runPath(r.ID, "/output"), nil, e); err != nil {
-		return nil, err
-	}
-	return e, nil
+	return get[*app.Ending](ctx, c, runPath(r.ID, "/output"))
 }
 
 // Exhausted returns the budget that a run waits for.
 func (c *Client) Exhausted(ctx context.Context, id journal.RunID) (app.Exhausted, error) {
-	var e app.Exhausted
-	err := c.call(ctx, http.MethodGet, runPath(id, "/exhausted"), nil, &e)
-	return e, err
+	return get[app.Exhausted](ctx, c, runPath(id, "/exhausted"))
 }
 
 // Executions returns the executions of a step in a run, in order.
 func (c *Client) Executions(ctx context.Context, id journal.RunID, name string) ([]*app.Execution, error) {
-	var list []api.Execution
-	if err := c.call(ctx, http.MethodGet, runPath(id, "/steps/"+url.PathEscape(name)), nil, &list); err != nil {
-		return nil, err
-	}
-	out := make([]*app.Execution, len(list))
-	for i := range list {
-		out[i] = list[i].App()
-	}
-	return out, nil
+	list, err := get[[]api.Execution](ctx, c, runPath(id, "/steps/"+url.PathEscape(name)))
+	return xslices.Map(list, func(e api.Execution) *app.Execution { return e.App() }), err
 }
 
 // AuditLog returns the audit log of a run, one JSON object per line.
@@ -325,9 +318,8 @@ func (c *Client) SetAside(ctx context.Context, r *app.Run) ([]string, error) {
 
 // VerifyAudit verifies the records of a run, on the server.
 func (c *Client) VerifyAudit(ctx context.Context, r *app.Run) ([]app.AuditReport, error) {
-	var out struct {
+	out, err := get[struct {
 		Logs []app.AuditReport `json:"logs"`
-	}
-	err := c.call(ctx, http.MethodGet, runPath(r.ID, "/audit/verify"), nil, &out)
+	}](ctx, c, runPath(r.ID, "/audit/verify"))
 	return out.Logs, err
 }

@@ -32,14 +32,14 @@ type Workflow struct {
 }
 
 // Workflow describes a workflow, by its name or its path.
-func (c *Client) Workflow(ctx context.Context, name string) (w Workflow, err error) {
-	return w, c.call(ctx, http.MethodGet, "/workflows/"+url.PathEscape(name), nil, &w)
+func (c *Client) Workflow(ctx context.Context, name string) (Workflow, error) {
+	return get[Workflow](ctx, c, "/workflows/"+url.PathEscape(name))
 }
 
 // Start starts a run and returns when that is durable.
 func (c *Client) Start(ctx context.Context, req StartRequest) (*app.Run, error) {
-	var s api.Status
-	if err := c.call(ctx, http.MethodPost, "/runs", req, &s); err != nil {
+	s, err := call[api.Status](ctx, c, http.MethodPost, "/runs", req)
+	if err != nil {
 		return nil, err
 	}
 	return s.Run.App(), nil
@@ -56,8 +56,8 @@ func (c *Client) Send(
 		if err != nil {
 			return sent, err
 		}
-		var out api.Decided
-		if err := c.call(ctx, http.MethodPost, runPath(id, "/"+route), in, &out); err != nil {
+		out, err := call[api.Decided](ctx, c, http.MethodPost, runPath(id, "/"+route), in)
+		if err != nil {
 			return sent, err
 		}
 		sent.Edited = append(sent.Edited, out.Edited...)
@@ -135,11 +135,12 @@ func (c *Client) Resume(ctx context.Context, req app.ResumeRequest) (*Resumed, e
 			return nil, fmt.Errorf("a run is not resumed with a %T", m)
 		}
 	}
-	var out api.Resumed
-	if err := c.call(ctx, http.MethodPost, runPath(req.Run, "/resume"), in, &out); err != nil {
+	out, err := call[api.Resumed](ctx, c, http.MethodPost, runPath(req.Run, "/resume"), in)
+	if err != nil {
 		return nil, err
 	}
-	r := &Resumed{Run: out.Run.App(), Step: out.ContinuesFrom}
-	r.Changed = xslices.Map(out.Changed, func(file api.ChangedFile) app.ChangedFile { return app.ChangedFile(file) })
-	return r, nil
+	return &Resumed{
+		Run: out.Run.App(), Step: out.ContinuesFrom,
+		Changed: xslices.Map(out.Changed, func(file api.ChangedFile) app.ChangedFile { return app.ChangedFile(file) }),
+	}, nil
 }
