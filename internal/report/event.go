@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -97,6 +98,36 @@ type Event struct {
 	Suspension *Suspension     `json:"suspension,omitempty"`
 	// Fact is the fact itself, for details that only some readers show.
 	Fact journal.Fact `json:"fact,omitempty"`
+}
+
+// Verdict returns the decision that GateDecided and GateApproved report.
+func (e *Event) Verdict() Decision {
+	d, _ := decisionOf(e.Fact)
+	d.At = e.At
+	if g := e.Step.Gate; g != nil {
+		d.Kind, d.Event = g.Kind, cmp.Or(g.Event, d.Event)
+	}
+	return d
+}
+
+// Changes returns the variables that StepFinished or StateEdited changes, and their value.
+func (e *Event) Changes() ([]journal.Write, journal.Value) {
+	if x, ok := e.Fact.(journal.StateEdited); ok {
+		return []journal.Write{{Path: x.Path}}, x.Value
+	}
+	return e.Writes, e.Value
+}
+
+// Final reports whether TaskFinished ends its step: no further attempt or task of the visit follows.
+func (e *Event) Final() bool {
+	x, _ := e.Fact.(journal.TaskEnded)
+	return x.Final
+}
+
+// MissingReads returns what a task that has started reads and no step has written.
+func (e *Event) MissingReads() []string {
+	x, _ := e.Fact.(journal.TaskStarted)
+	return x.MissingReads
 }
 
 // Ending describes how a run, a step, a task or a branch ended.

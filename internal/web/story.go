@@ -94,7 +94,6 @@ type stepView struct {
 
 	parent *stepView
 	asked  time.Time // when the gate opened
-	gate   journal.GateKind
 	ask    time.Time // when the model or tool was called
 	models bool      // a model was called
 	live   string    // chunks of the reply that is being received
@@ -260,12 +259,10 @@ func (s *story) apply(e *event) {
 			s.ended = at
 		}
 	case report.StateEdited:
-		if x, ok := e.Fact.(journal.StateEdited); ok {
-			s.writes[x.Path] = x.Value.JSON
-			if len(s.steps) == 0 {
-				s.edits = append(s.edits, x.Path)
-			}
+		if changed, _ := e.Changes(); len(s.steps) == 0 {
+			s.edits = append(s.edits, changed[0].Path)
 		}
+		s.wrote(e)
 	}
 	if e.Step == nil {
 		return
@@ -298,6 +295,14 @@ func (s *story) apply(e *event) {
 	}
 }
 
+// wrote records the values of the variables that an event changes.
+func (s *story) wrote(e *event) {
+	changed, value := e.Changes()
+	for _, w := range changed {
+		s.writes[w.Path] = value.JSON
+	}
+}
+
 func (s *story) step(e *event, v *stepView, at time.Time) {
 	if e.Note != nil && !e.Note.Unreadable {
 		v.Offline = cmp.Or(e.Note.Offline(), v.Offline)
@@ -312,9 +317,7 @@ func (s *story) step(e *event, v *stepView, at time.Time) {
 			v.Error = e.Problem
 		}
 		v.closeWait(at)
-		for _, w := range e.Writes {
-			s.writes[w.Path] = e.Value.JSON
-		}
+		s.wrote(e)
 		if v.parent != nil && v.State == "failed" {
 			v.parent.Failed++
 		}
@@ -337,10 +340,8 @@ func (s *story) step(e *event, v *stepView, at time.Time) {
 		v.State, v.asked = "sleeping", at
 	case report.GateOpened:
 		v.State, v.asked = "waiting", at
-		if x, ok := e.Fact.(journal.GateOpened); ok {
-			if v.gate = x.Kind; x.Kind == journal.GateInDoubt {
-				v.State = "unknown"
-			}
+		if e.Step.Gate.Kind == journal.GateInDoubt {
+			v.State = "unknown"
 		}
 	case report.GateDecided, report.GateExpired:
 		v.closeWait(at)
@@ -435,25 +436,17 @@ func (v *stepView) converse(e *event, at time.Time) {
 		v.addOutput(*report.Body[journal.Output](e.Note))
 	case report.CommandStarted:
 		add(message{From: "note", Title: "Command", Texts: []string{report.Body[journal.Command](e.Note).Command}})
-	case report.GateApproved:
-		x := e.Fact.(journal.GateApproved)
-		m := message{From: "note", Title: "Approved by " + visible(app.DescribeActor(x.By, x.Method, "")) +
-			"; more approvals are needed"}
-		if x.Note != "" {
-			m.Texts = []string{x.Note}
-		}
-		add(m)
 	case report.GateEscalated:
 		add(message{From: "note", Title: "Escalated: more people may decide"})
-	case report.GateDecided:
-		x := e.Fact.(journal.GateDecided)
-		m := message{
-			From: "note",
-			Title: decisionWord(v.gate, x.Outcome) + " by " + visible(app.DescribeActor(x.By, x.Method, "")) +
-				resolution(v.gate, x.Outcome),
+	case report.GateApproved, report.GateDecided:
+		d := e.Verdict()
+		word, rest := decisionWord(d.Kind, d.Outcome), resolution(d.Kind, d.Outcome)
+		if e.Type == report.GateApproved {
+			word, rest = "Approved", "; more approvals are needed"
 		}
-		if x.Note != "" {
-			m.Texts = []string{x.Note}
+		m := message{From: "note", Title: word + " by " + visible(app.DescribeActor(d.By, d.Method, "")) + rest}
+		if d.Note != "" {
+			m.Texts = []string{d.Note}
 		}
 		add(m)
 	}
