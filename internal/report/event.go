@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"encoding/json"
+	"strconv"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
@@ -206,6 +207,26 @@ type Step struct {
 	hooks     *journal.Hooks // that the step has run
 	announced bool           // StepStarted has been emitted
 	failed    *Ending        // of the last attempt that another one follows
+}
+
+// Title returns the name of the step as people know it.
+func (s *Step) Title() string {
+	if s.Info == nil {
+		return s.Name
+	}
+	return s.Info.Step.Title()
+}
+
+// Label returns the path of the step as people know it, after those of the steps that called its run.
+func (s *Step) Label() string {
+	label := strings.TrimSuffix(s.Path, s.Name) + s.Title()
+	if s.Loop {
+		label += "[" + strconv.Itoa(s.Index) + "]"
+	}
+	if s.Run.Caller != nil {
+		return s.Run.Caller.Label() + " › " + label
+	}
+	return label
 }
 
 // Iteration returns the index of the innermost loop; outside loops, the number of earlier attempts.

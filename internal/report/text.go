@@ -1,6 +1,8 @@
 package report
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -82,6 +84,19 @@ func Duration(d time.Duration) string {
 		d = d.Truncate(time.Minute)
 	}
 	return ir.Millis(d.Milliseconds()).Words()
+}
+
+// Readable returns a value as people read it: a text as it is, anything else as indented JSON.
+func Readable(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	var b bytes.Buffer
+	if json.Indent(&b, raw, "", "  ") == nil {
+		return b.String()
+	}
+	return string(raw)
 }
 
 // Number formats a number with commas between thousands.

@@ -530,7 +530,7 @@ func (h *Handler) origins(r *request, run *app.Run, gate string) (*origins, erro
 				}
 				out.last[w.Path], out.edited[w.Path] = value.JSON, e.Type == report.StateEdited
 				if e.Step != nil {
-					out.writer[w.Path], out.tool[w.Path] = placeOf(e.Step), e.Step.Kind == "tool"
+					out.writer[w.Path], out.tool[w.Path] = e.Step.Label(), e.Step.Kind == "tool"
 				}
 			}
 		}

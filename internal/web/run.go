@@ -354,7 +354,7 @@ func (h *Handler) correctable(r *request, run *app.Run, step string, visits int)
 		if name == "input" || strings.HasPrefix(name, "input.") || len(out) == maxFields {
 			continue
 		}
-		text := editable(reads[name])
+		text := report.Readable(reads[name])
 		field := setField{
 			Name: name, Value: text, Kind: "json", Long: len(text) > 80 || strings.Contains(text, "\n"),
 			Redacted: redact.Marked(text),
@@ -368,19 +368,6 @@ func (h *Handler) correctable(r *request, run *app.Run, step string, visits int)
 		out = append(out, field)
 	}
 	return out, nil
-}
-
-// editable returns a value as people edit it: text as it is, anything else as JSON.
-func editable(raw json.RawMessage) string {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return text
-	}
-	var out bytes.Buffer
-	if json.Indent(&out, raw, "", "  ") != nil {
-		return string(raw)
-	}
-	return out.String()
 }
 
 // record renders one of the other tabs of a run.

@@ -221,26 +221,6 @@ func liveKey(s *report.Step) string {
 	return s.Path + "#" + strconv.Itoa(s.Index) + "@" + strconv.FormatInt(int64(s.Started), 10)
 }
 
-// titleOf returns the name of a step, as people know it.
-func titleOf(s *report.Step) string {
-	if s.Info != nil && s.Info.Step != nil {
-		return s.Info.Step.Title()
-	}
-	return s.Name
-}
-
-// placeOf returns the path of a step, as people know it.
-func placeOf(s *report.Step) string {
-	name := strings.TrimSuffix(s.Path, s.Name) + titleOf(s)
-	if s.Loop {
-		name += "[" + strconv.Itoa(s.Index) + "]"
-	}
-	if s.Run.Caller != nil {
-		return placeOf(s.Run.Caller) + " › " + name
-	}
-	return name
-}
-
 // path returns the path of a step with its title, for all rounds of a loop.
 func (v *stepView) path() string { return strings.TrimSuffix(v.Path, v.Name) + v.Title }
 
@@ -270,7 +250,7 @@ func (s *story) apply(e *event) {
 	v := s.open[e.Step]
 	if v == nil {
 		v = &stepView{
-			Name: e.Step.Name, Title: titleOf(e.Step), Place: placeOf(e.Step), Path: e.Step.Path,
+			Name: e.Step.Name, Title: e.Step.Title(), Place: e.Step.Label(), Path: e.Step.Path,
 			Kind: e.Step.Kind, Agent: e.Step.Agent,
 			Depth: e.Step.Depth, Index: e.Step.Index, Loop: e.Step.Loop, State: "running", Started: at,
 			Key: liveKey(e.Step), parent: s.open[e.Step.Parent],

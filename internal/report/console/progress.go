@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/ir"
@@ -142,25 +140,10 @@ func (p *Progress) add(ev *report.Event, event Event) *Notice {
 	}
 	if s := ev.Step; s != nil {
 		n.Run, n.Parent, n.Path, n.Iteration, n.Kind = s.Run.ID, s.Run.Parent, s.Path, s.Iteration(), s.Kind
-		n.Agent, n.Child, n.place = s.Agent, s.Child, place(s)
+		n.Agent, n.Child, n.place = s.Agent, s.Child, s.Label()
 	}
 	p.out = append(p.out, n)
 	return &p.out[len(p.out)-1]
-}
-
-// place returns a step's path after those of the steps that called its run.
-func place(s *report.Step) string {
-	text := s.Path
-	if s.Info != nil {
-		text = strings.TrimSuffix(text, s.Name) + s.Info.Step.Title()
-	}
-	if s.Loop {
-		text += "[" + strconv.Itoa(s.Index) + "]"
-	}
-	if s.Run.Caller != nil {
-		return place(s.Run.Caller) + " › " + text
-	}
-	return text
 }
 
 // handlers update the progress and add the notices of each event. The step's active state is nil if it is not shown.
@@ -362,10 +345,7 @@ func (p *Progress) branchChosen(ev *report.Event, _ *active) {
 	n.quiet = ev.Decision.Kind != kindDecision // the step has a line
 	n.Branch = ev.Name
 	if ev.Next != nil {
-		n.Next, n.next = ev.Next.Name, ev.Next.Name
-		if ev.Next.Info != nil {
-			n.next = ev.Next.Info.Step.Title()
-		}
+		n.Next, n.next = ev.Next.Name, ev.Next.Title()
 	}
 	for i := range slices.Backward(p.done) {
 		if done := &p.done[i]; done.Event == StepFinished && done.place == n.place {
