@@ -123,13 +123,8 @@ const maxInbox = 100
 func (h *Handler) asks(r *request, before journal.RunID) (out []*ask, more journal.RunID, err error) {
 	filter := app.Filter{Unfinished: true, Before: before, Limit: maxInbox}
 	for shown, read := 0, 0; ; {
-		runs, err := h.o.App.Runs(r.Context(), filter)
-		switch {
-		case noRuns(err):
-			return nil, "", nil
-		case errors.Is(err, journal.ErrUnknownRun):
-			return nil, "", errPageRemoved
-		case err != nil:
+		runs, err := h.page(r, filter)
+		if err != nil {
 			return nil, "", err
 		}
 		for i := range runs {

@@ -33,16 +33,13 @@ func (h *Handler) events(ctx context.Context, run *app.Run, yield func(*event) e
 func (h *Handler) interpret(
 	ctx context.Context, run *app.Run, yield func(*report.Interpreter, *event) error,
 ) (*report.Interpreter, error) {
-	root, err := h.o.App.RootRun(ctx, run)
+	root := cmp.Or(run.Root, run.ID)
+	j, err := h.o.App.Journal(ctx, root)
 	if err != nil {
 		return nil, err
 	}
-	j, err := h.o.App.Journal(ctx, root.ID)
-	if err != nil {
-		return nil, err
-	}
-	in := report.NewInterpreter(root.ID, j.Outline).TrackBudgets()
-	for e, err := range in.Events(j.Events(ctx, root.ID, 0)) {
+	in := report.NewInterpreter(root, j.Outline).TrackBudgets()
+	for e, err := range in.Events(j.Events(ctx, root, 0)) {
 		if err == nil {
 			err = yield(in, e)
 		}

@@ -466,12 +466,12 @@ func (h *Handler) static(w http.ResponseWriter, r *http.Request) {
 
 // home shows the inbox, or how to start if the project has no runs yet.
 func (h *Handler) home(r *request) error {
-	some, err := h.o.App.Runs(r.Context(), app.Filter{Limit: 1})
-	if noRuns(err) || err == nil && len(some) == 0 {
-		return h.redirect(r, "/welcome")
-	}
-	if err != nil {
+	some, err := h.page(r, app.Filter{Limit: 1})
+	switch {
+	case err != nil:
 		return err
+	case len(some) == 0:
+		return h.redirect(r, "/welcome")
 	}
 	return h.redirect(r, "/inbox")
 }

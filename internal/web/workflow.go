@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,8 +57,8 @@ func (h *Handler) workflows(r *request) error {
 				}
 			}
 		}
-		last, err := h.o.App.Runs(r.Context(), app.Filter{Name: w.Name, Limit: 1})
-		if err != nil && !noRuns(err) {
+		last, err := h.page(r, app.Filter{Name: w.Name, Limit: 1})
+		if err != nil {
 			return err
 		}
 		if len(last) > 0 {
@@ -339,15 +340,12 @@ func (h *Handler) inputOf(r *request, name string) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := h.o.App.RootRun(r.Context(), run)
+	root := cmp.Or(run.Root, run.ID)
+	j, err := h.o.App.Journal(r.Context(), root)
 	if err != nil {
 		return nil, err
 	}
-	j, err := h.o.App.Journal(r.Context(), root.ID)
-	if err != nil {
-		return nil, err
-	}
-	started, err := report.Started(r.Context(), j, root.ID)
+	started, err := report.Started(r.Context(), j, root)
 	return started.Input.JSON, err
 }
 
@@ -444,11 +442,8 @@ const (
 )
 
 func (h *Handler) history(r *request, name string) (*history, error) {
-	runs, err := h.o.App.Runs(r.Context(), app.Filter{Name: name, Limit: historyRuns})
-	if noRuns(err) || err == nil && len(runs) == 0 {
-		return nil, nil
-	}
-	if err != nil {
+	runs, err := h.page(r, app.Filter{Name: name, Limit: historyRuns})
+	if err != nil || len(runs) == 0 {
 		return nil, err
 	}
 	out := &history{Runs: len(runs), last: string(runs[0].ID)}

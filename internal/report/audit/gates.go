@@ -165,7 +165,7 @@ func gateDecidedName(ev *report.Event) string {
 	case gate == nil && ev.Outcome == journal.OutcomeRerun, gate != nil && gate.Kind == journal.GateInDoubt:
 		return DoubtDecided
 	case gate != nil && gate.Kind == journal.GateEvent:
-		if ev.Fact.(journal.GateDecided).Method == plan.MethodTimeout {
+		if ev.Verdict().Method == plan.MethodTimeout {
 			return ""
 		}
 		return WaitpointPassed
@@ -295,7 +295,7 @@ func (p *projector) gateJudged(ev *report.Event, f *fields) error {
 	f.freeText("evidence", value.Evidence)
 	p.verdict(ev, f)
 	f.usage("", ev.Step.Used)
-	if prompt := visitOf(ev.Step).prompt; len(prompt) > 0 {
+	if prompt := visitOf(ev.Step).Prompt; len(prompt) > 0 {
 		f.value("shown", prompt, shownBytes)
 	}
 	return p.review(f, ev.Value)

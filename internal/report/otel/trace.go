@@ -183,11 +183,11 @@ var happenings = map[report.EventType]struct {
 		return t.attrs(gateKind, ev.Step.Gate.Kind)
 	}},
 	report.GateApproved: {"espalier.gate_approved", func(t *Tracer, ev *report.Event) []*commonpb.KeyValue {
-		return t.attrs(gateMethod, ev.Fact.(journal.GateApproved).Method)
+		return t.attrs(gateMethod, ev.Verdict().Method)
 	}},
 	report.GateEscalated: {"espalier.gate_escalated", func(*Tracer, *report.Event) []*commonpb.KeyValue { return nil }},
 	report.GateDecided: {"espalier.gate_decided", func(t *Tracer, ev *report.Event) []*commonpb.KeyValue {
-		return t.attrs(outcome, cmp.Or(ev.Reason, string(ev.Outcome)), gateMethod, ev.Fact.(journal.GateDecided).Method)
+		return t.attrs(outcome, cmp.Or(ev.Reason, string(ev.Outcome)), gateMethod, ev.Verdict().Method)
 	}},
 	report.BudgetWaiting: {"espalier.budget_wait", func(t *Tracer, ev *report.Event) []*commonpb.KeyValue {
 		return t.attrs(budgetName, ev.Fact.(journal.BudgetWait).Budget)
@@ -338,7 +338,7 @@ func (t *Tracer) stepFinished(ev *report.Event, open *openStep) {
 
 func (t *Tracer) gateDecided(ev *report.Event, open *openStep) {
 	if open != nil {
-		open.Method = ev.Fact.(journal.GateDecided).Method
+		open.Method = ev.Verdict().Method
 	}
 }
 
