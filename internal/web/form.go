@@ -153,7 +153,7 @@ const maxForm = 16 << 20
 // submitted reads the form of a workflow. The fields keep what was entered, so that the form can be shown again.
 func submitted(r *request, fields []formField) ([]app.Field, error) {
 	if err := r.ParseMultipartForm(maxForm); err != nil && !errors.Is(err, http.ErrNotMultipart) {
-		return nil, &app.Error{Kind: app.InvalidRequest, Message: "the form cannot be read"}
+		return nil, invalid("the form cannot be read", "")
 	}
 	var out []app.Field
 	for i := range fields {

@@ -280,7 +280,7 @@ func (h *Handler) answer(r *request, run *app.Run, step string) (json.RawMessage
 	}
 	for i := range fields {
 		if fields[i].Error != "" {
-			return nil, &app.Error{Kind: app.InvalidRequest, Message: fields[i].Error}
+			return nil, invalid(fields[i].Error, "")
 		}
 	}
 	return app.InputOf("", a.Gate.Shows[app.AnswerSchema], nil, values)
@@ -653,13 +653,11 @@ func (h *Handler) decide(r *request, run *app.Run) error {
 	step, note, digest := r.PostFormValue("step"), r.PostFormValue("note"), r.PostFormValue("digest")
 	for name := range r.PostForm {
 		if !slices.Contains(decisionFields, name) && !strings.HasPrefix(name, "i.") {
-			return &app.Error{
-				Kind: app.InvalidRequest, Message: fmt.Sprintf("a decision has no field %q", visible(name)),
-			}
+			return invalid(fmt.Sprintf("a decision has no field %q", visible(name)), "")
 		}
 	}
 	if digest == "" {
-		return &app.Error{Kind: app.InvalidRequest, Message: "a decision needs the digest of what was shown"}
+		return invalid("a decision needs the digest of what was shown", "")
 	}
 	var message app.Message
 	var err error
@@ -673,7 +671,7 @@ func (h *Handler) decide(r *request, run *app.Run) error {
 	case "reject":
 		message, done = app.Reject{Step: step, Note: note, Digest: digest, Roles: r.id.ApproverRoles()}, "rejected"
 	default:
-		return &app.Error{Kind: app.InvalidRequest, Message: "a decision is to approve or to reject"}
+		return invalid("a decision is to approve or to reject", "")
 	}
 	if err == nil {
 		_, err = h.o.App.Send(r.Context(), run.ID, r.actor(), message)

@@ -633,7 +633,7 @@ func preview(dir fs.FS, name string) (text string, cut bool) {
 func (h *Handler) artifact(r *request, run *app.Run) error {
 	root, err := h.o.App.Artifacts(r.Context(), run)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &app.Error{Kind: app.NotFound, Message: "the run has no files"}
+		return notFound("the run has no files")
 	}
 	if err != nil {
 		return err
@@ -641,11 +641,11 @@ func (h *Handler) artifact(r *request, run *app.Run) error {
 	defer root.Close()
 	name := path.Clean(r.PathValue("file"))
 	if !fs.ValidPath(name) {
-		return &app.Error{Kind: app.NotFound, Message: "there is no such file"}
+		return notFound("there is no such file")
 	}
 	raw, err := fs.ReadFile(root.FS(), name)
 	if err != nil {
-		return &app.Error{Kind: app.NotFound, Message: "there is no such file"}
+		return notFound("there is no such file")
 	}
 	kind := "application/octet-stream"
 	if isImage(name) {

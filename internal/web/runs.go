@@ -235,16 +235,14 @@ func pageStart(r *request) (journal.RunID, error) {
 		return "", nil
 	}
 	if _, err := uuid.Parse(cursor); err != nil {
-		return "", &app.Error{Kind: app.InvalidRequest, Message: "the address of this page is not valid"}
+		return "", invalid("the address of this page is not valid", "")
 	}
 	return journal.RunID(cursor), nil
 }
 
 // errPageRemoved reports that a list cannot be continued.
-var errPageRemoved = &app.Error{
-	Kind: app.InvalidRequest, Message: "the run that this page starts after has been removed",
-	Advice: "Start again with the newest runs.",
-}
+var errPageRemoved = invalid("the run that this page starts after has been removed",
+	"Start again with the newest runs.")
 
 // page returns runs for a list; none if the project has no runs yet.
 func (h *Handler) page(r *request, filter app.Filter) ([]app.Run, error) {
