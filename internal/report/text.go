@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -143,17 +144,11 @@ func ShortfallWords(budget string, next, left int64) string {
 	if left <= 0 || next <= left {
 		return ""
 	}
-	needs := BudgetFigure(budget, next)
-	switch budget {
-	case plan.BudgetMoney:
-		needs = "the next model call may cost " + needs
-	case plan.BudgetTokens:
-		needs = fmt.Sprintf("the next model call may use %s tokens", needs)
-	case plan.BudgetTools:
-		needs = fmt.Sprintf("the next step may make %s tool calls", needs)
-	default:
-		needs = fmt.Sprintf("the next step needs %s", needs)
-	}
+	needs := fmt.Sprintf(cmp.Or(map[string]string{
+		plan.BudgetMoney:  "the next model call may cost %s",
+		plan.BudgetTokens: "the next model call may use %s tokens",
+		plan.BudgetTools:  "the next step may make %s tool calls",
+	}[budget], "the next step needs %s"), BudgetFigure(budget, next))
 	return fmt.Sprintf("%s, and %s of the %s is left", needs, BudgetFigure(budget, left), journal.BudgetWords(budget))
 }
 

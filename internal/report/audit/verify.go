@@ -648,30 +648,23 @@ func part(path string, got, want any, skip string) (at string, x, y any, differs
 		q, _ := json.Marshal(want)
 		return path, got, want, !bytes.Equal(p, q)
 	}
-	names := slices.Collect(maps.Keys(a))
-	for name := range b {
-		if _, has := a[name]; !has {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if path == "" && name == skip {
 			continue
 		}
-		x, hasX := a[name]
-		y, hasY := b[name]
-		if !hasX {
-			x = absent{}
-		}
-		if !hasY {
-			y = absent{}
+		member := func(of map[string]any) any {
+			if v, has := of[name]; has {
+				return v
+			}
+			return absent{}
 		}
 		inner := name
 		if path != "" {
 			inner = path + "." + name
 		}
-		if at, p, q, differs := part(inner, x, y, skip); differs {
+		if at, p, q, differs := part(inner, member(a), member(b), skip); differs {
 			return at, p, q, true
 		}
 	}

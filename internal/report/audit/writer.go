@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/ir"
@@ -166,15 +167,8 @@ func (p *projector) openLog(run *report.Run) *log {
 
 // wants reports whether an event is written at the audit level of the run (F44).
 func (l *log) wants(event string) bool {
-	if l.audit == nil || l.audit.Level == "" || l.audit.Level == "full" || standard[event] {
-		return true
-	}
-	for _, name := range l.audit.RequiredEvents {
-		if name.Name == event {
-			return true
-		}
-	}
-	return false
+	return l.audit == nil || l.audit.Level == "" || l.audit.Level == "full" || standard[event] ||
+		slices.ContainsFunc(l.audit.RequiredEvents, func(name ir.Name) bool { return name.Name == event })
 }
 
 // write appends a record to the log of the event's run.
