@@ -17,7 +17,7 @@ var interpreters = []string{"internal/journal", "internal/plan", "internal/engin
 
 // otherReaders are the files outside of the interpreters that ask for the types of facts, and why.
 var otherReaders = map[string]string{
-	"internal/graph/run.go": "it follows the edges that the planner takes, which events leave out; see docs/architecture.md",
+	"internal/graph/run.go": "it needs what events leave out; docs/architecture.md says what",
 }
 
 // TestFactsAreInterpretedInOnePlace rejects type switches and type assertions that name facts outside of the

@@ -478,7 +478,8 @@ func (h *Handler) history(r *request, name string) (*history, error) {
 			dots = append(dots, placed{d.X + 11 + float64(i%9) - 4, row.Cost})
 		}
 	}
-	if ok, failed := ended[classOK], ended[classFailed]; ok+failed > 0 { // people end runs that are cancelled or rejected
+	// People end runs that are cancelled or rejected.
+	if ok, failed := ended[classOK], ended[classFailed]; ok+failed > 0 {
 		out.Success = report.Number(100*ok/(ok+failed)) + " %"
 	}
 	p50, p95 := quantile(durations, 50), quantile(durations, 95)
