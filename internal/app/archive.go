@@ -232,7 +232,7 @@ func (rt *environment) archiveVerification(ctx context.Context, archive *journal
 		transcripts: transcript.New(transcript.Options{Source: archive, Program: program}),
 	}
 	var err error
-	if v.transcript, err = rt.recordsTranscript(archive.Events(ctx, root.ID, 0)); err != nil {
+	if v.transcript, err = rt.recordsTranscript(ctx, archive, root.ID); err != nil {
 		return nil, err
 	}
 	pinned, err := archive.Blob(ctx, root.Definition)

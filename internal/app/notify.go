@@ -131,13 +131,15 @@ func (n *notifier) collect(ctx context.Context) error {
 // fact puts a message into the outbox if a fact needs attention.
 func (n *notifier) fact(ctx context.Context, run journal.RunID, e *journal.Event) error {
 	kind, text := report.NeedsAttention(e.Fact)
-	if gate, ok := e.Fact.(journal.GateOpened); ok && gate.Kind == journal.GateEvent {
-		if waits, err := n.waitsForText(ctx, run, gate.Place); err != nil || !waits {
+	switch kind {
+	case "":
+		return nil
+	case report.AttentionReply:
+		at, _ := journal.PlaceOf(e.Fact)
+		if waits, err := n.waitsForText(ctx, run, at); err != nil || !waits {
 			return err
 		}
-	}
-	if kind == "" {
-		return nil
+		kind = report.AttentionWaiting
 	}
 	entry, err := n.rt.Store.Entry(ctx, run)
 	if errors.Is(err, journal.ErrUnknownRun) {

@@ -368,9 +368,13 @@ func (rt *environment) mainLine(
 			failed = -1
 		}
 	}
+	var own journal.Seq // of the last decision or end of a task, with which its step finishes
 	for e, err := range report.Events(ctx, rt.Store, id) {
 		if err != nil {
 			return nil, -1, err
+		}
+		if e.Type == report.TaskFinished || e.Type == report.GateDecided {
+			own = e.Seq
 		}
 		switch from := e.Run.From; {
 		case e.Type == report.RunStarted && from != nil:
@@ -387,10 +391,8 @@ func (rt *environment) mainLine(
 		case e.Step == nil || e.Step.Parent != nil:
 		case e.Type == report.StepStarted, e.Type == report.StepSkipped, e.Type == report.TaskFinished:
 			note(e.Step.Name, e.Outcome)
-		case e.Type == report.StepFinished:
-			if _, left := e.Fact.(journal.StepLeft); left { // decisions and hooks are no failures of the step
-				note(e.Step.Name, e.Outcome)
-			}
+		case e.Type == report.StepFinished && e.Seq != own: // decisions and hooks are no failures of the step
+			note(e.Step.Name, e.Outcome)
 		}
 	}
 	return way, failed, nil

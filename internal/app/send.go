@@ -348,16 +348,16 @@ func (rt *environment) shown(
 func (rt *environment) written(ctx context.Context, id journal.RunID) (
 	started journal.RunStarted, wrote map[string]json.RawMessage, err error,
 ) {
+	if started, err = report.Started(ctx, rt.Store, id); err != nil {
+		return started, nil, err
+	}
 	wrote = map[string]json.RawMessage{}
+	for path, v := range started.Vars {
+		wrote[path] = v.JSON
+	}
 	for e, err := range report.Events(ctx, rt.Store, id) {
 		if err != nil {
 			return started, nil, err
-		}
-		if first, ok := e.Fact.(journal.RunStarted); ok {
-			started = first
-			for path, v := range started.Vars {
-				wrote[path] = v.JSON
-			}
 		}
 		if e.Type == report.TaskFinished {
 			for _, w := range e.Writes {
@@ -374,20 +374,23 @@ func (rt *environment) decidedBefore(ctx context.Context, id journal.RunID, step
 	if !errors.Is(err, journal.ErrFinished) && (!ok || refused.Code != plan.NoGate && refused.Code != plan.TooLate) {
 		return err
 	}
-	var last *journal.GateDecided
-	var at journal.Millis
+	var last report.Decision
 	run := id // of the gate: the workflow may have called another one
 	for e, failed := range report.Events(ctx, rt.Shown, id) {
 		if failed != nil {
 			return err
 		}
-		if x, ok := e.Fact.(journal.GateDecided); ok && e.Type == report.GateDecided &&
-			slices.Contains(append(ir.GateTitles(x.Step), "", x.Step, x.Key(), journal.StepName(x.Key()),
-				journal.PlaceName(x.Key())), step) {
-			last, at, run = &x, e.At, e.Run.ID
+		if e.Type != report.GateDecided {
+			continue
+		}
+		d := e.Verdict()
+		name, key := d.Gate.Step, d.Gate.Key()
+		if slices.Contains(append(ir.GateTitles(name), "", name, key, journal.StepName(key), journal.PlaceName(key)),
+			step) {
+			last, run = d, e.Run.ID
 		}
 	}
-	if last == nil {
+	if last.Outcome == "" {
 		return err
 	}
 	answer := cmp.Or(map[journal.Outcome]string{
@@ -397,9 +400,9 @@ func (rt *environment) decidedBefore(ctx context.Context, id journal.RunID, step
 		answer = "answered"
 	}
 	e := fail(Refused, AlreadyDecided, "gate %s was already %s, on %s by %s; a gate is decided once",
-		journal.PlaceName(last.Key()), answer, at.Time().Local().Format(time.DateTime),
+		journal.PlaceName(last.Gate.Key()), answer, last.At.Time().Local().Format(time.DateTime),
 		DescribeActor(last.By, last.Method, last.Note))
-	e.Run, e.Name = run, last.Step
+	e.Run, e.Name = run, last.Gate.Step
 	return e
 }
 

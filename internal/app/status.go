@@ -155,10 +155,8 @@ func (a *App) Status(ctx context.Context, id journal.RunID) (*Status, error) {
 		return nil, rt.runError(id, err)
 	}
 	defer s.redact(rules)
-	if s.InDoubt() || s.Outcome == journal.OutcomeRejected {
-		if err := rt.recall(ctx, s); err != nil {
-			return nil, err
-		}
+	if err := rt.recall(ctx, s); err != nil {
+		return nil, rt.runError(id, err)
 	}
 	if state.Finished != nil {
 		return s, nil
@@ -182,25 +180,28 @@ const lastFacts = 100
 // recall adds what only the journal has: the last command or tool call of steps with an unknown outcome, and who has
 // rejected the run.
 func (rt *environment) recall(ctx context.Context, s *Status) error {
-	var after journal.Seq
+	root := cmp.Or(s.Root, s.ID)
 	if s.Outcome == journal.OutcomeRejected { // the rejection is among the last facts
-		after = max(0, s.Seq-lastFacts)
+		for d, err := range report.Decisions(rt.Shown.Events(ctx, root, max(0, s.Seq-lastFacts))) {
+			if err != nil {
+				return err
+			}
+			if d.Outcome == journal.OutcomeRejected {
+				s.Rejected = &d
+			}
+		}
 	}
-	for e, err := range rt.Shown.Events(ctx, cmp.Or(s.Root, s.ID), after) {
+	if !s.InDoubt() {
+		return nil
+	}
+	for e, err := range rt.Shown.Events(ctx, root, 0) {
 		if err != nil {
-			return rt.runError(s.ID, err)
+			return err
 		}
-		if x, ok := e.Fact.(journal.GateDecided); ok && x.Outcome == journal.OutcomeRejected &&
-			s.Outcome == journal.OutcomeRejected {
-			s.Rejected = &Decided{By: x.By, Method: x.Method, Note: x.Note, Digest: x.Digest}
-		}
-		x, ok := e.Fact.(journal.TaskNoted)
-		if !ok {
-			continue
-		}
+		at, _ := journal.PlaceOf(e.Fact)
 		for i := range s.Gates {
-			if g := &s.Gates[i]; g.Kind == GateDoubt && g.Step == x.Place.Key() {
-				g.Doing = cmp.Or(report.Action(&x), g.Doing)
+			if g := &s.Gates[i]; g.Kind == GateDoubt && g.Step == at.Key() {
+				g.Doing = cmp.Or(report.Action(e.Fact), g.Doing)
 			}
 		}
 	}
@@ -347,8 +348,8 @@ func (a *App) draw(
 		if err != nil {
 			return 0, err
 		}
-		if opened, ok := e.Fact.(journal.FrameOpened); ok && opened.Child == r.ID {
-			apply = start(program.At(opened.Program), opened.Frame)
+		if child, name, frame := report.ChildStarted(e.Fact); child == r.ID {
+			apply = start(program.At(name), frame)
 		}
 		apply(e)
 		last = e.Seq
@@ -380,10 +381,7 @@ type Execution struct {
 }
 
 // Decided is the decision about a gate.
-type Decided struct {
-	By                   journal.Actor
-	Method, Note, Digest string
-}
+type Decided = report.Decision
 
 // Executions returns the executions of a step in a run, in order. The name may include the frame, as in transcripts.
 func (a *App) Executions(ctx context.Context, id journal.RunID, name string) ([]*Execution, error) {
@@ -412,11 +410,8 @@ func (a *App) executions(ctx context.Context, id journal.RunID, name string, onl
 		return nil, rt.runError(id, err)
 	}
 	outline := report.NewOutline(program.Root())
-	h := &historian{
-		program: program, state: &plan.State{Run: id},
-		in:   report.NewInterpreter(id, func(string) (*report.Outline, error) { return outline, nil }),
-		name: stepID(program.Root(), name), only: only, known: map[string]bool{},
-	}
+	h := &historian{program: program, name: stepID(program.Root(), name), only: only, known: map[string]bool{}}
+	h.in = report.NewInterpreter(id, func(string) (*report.Outline, error) { return outline, nil }).TrackValues(h.start)
 	for e, err := range rt.Shown.Events(ctx, id, 0) {
 		if err == nil {
 			err = h.apply(e)
@@ -435,12 +430,10 @@ func (a *App) executions(ctx context.Context, id journal.RunID, name string, onl
 	return h.found, nil
 }
 
-// historian records the executions of one step of a run. It folds the facts for the values of variables, which the
-// interpreter does not keep.
+// historian records the executions of one step of a run.
 type historian struct {
 	program *plan.Program
 	in      *report.Interpreter
-	state   *plan.State // before the fact that is interpreted
 	name    string
 	only    int // number of the execution that is wanted; 0 is all
 	found   []*Execution
@@ -448,63 +441,46 @@ type historian struct {
 }
 
 func (h *historian) apply(e journal.Event) error {
-	var ended *Execution
-	var at journal.Place
-	err := h.in.Interpret(&e, func(ev *report.Event) error {
+	return h.in.Interpret(&e, func(ev *report.Event) error {
 		if ev.Type == report.BranchChosen {
 			if rec, ok := ev.Decision.Data.(*Execution); ok && ev.Next != nil {
 				rec.Branch, rec.Next = ev.Name, ev.Next.Place.Key()
 			}
 		}
-		if ev.Step == nil {
-			return nil
-		}
-		if ev.Type == report.StepStarted || ev.Type == report.StepSkipped {
-			h.start(ev.Step)
-		}
-		rec, _ := ev.Step.Data.(*Execution)
-		if rec != nil && h.update(rec, ev) {
-			ended, at = rec, ev.Step.Place
+		if ev.Step != nil {
+			if rec, ok := ev.Step.Data.(*Execution); ok {
+				h.update(rec, ev)
+			}
 		}
 		return nil
 	})
-	h.state.Fold([]journal.Event{e})
-	if ended == nil || err != nil {
-		return err
-	}
-	ended.Ended = e.At.Time().Format(time.RFC3339Nano)
-	if f := h.state.Frames[at.Frame]; f != nil && (h.only == 0 || ended == h.found[min(h.only, len(h.found))-1]) {
-		ended.State = h.state.Variables(h.program, f)
-	}
-	return nil
 }
 
-// update adds an event to an execution, and reports whether it has ended.
-func (h *historian) update(rec *Execution, ev *report.Event) (ended bool) {
+// update adds an event to an execution.
+func (h *historian) update(rec *Execution, ev *report.Event) {
 	rec.Used = ev.Step.Used
 	switch ev.Type {
 	case report.TaskStarted:
-		rec.Attempts, rec.Missing = ev.Work.Attempt+1, ev.Fact.(journal.TaskStarted).MissingReads
+		rec.Attempts, rec.Missing = ev.Work.Attempt+1, ev.MissingReads()
 	case report.TaskFinished:
-		if ev.Fact.(journal.TaskEnded).Final {
+		if ev.Final() {
 			h.end(rec, ev, string(ev.Class))
 		}
 	case report.GateDecided:
 		if ev.Outcome != journal.OutcomeRerun {
-			x := ev.Fact.(journal.GateDecided)
-			rec.Decided = &Decided{By: x.By, Method: x.Method, Note: x.Note, Digest: x.Digest}
+			d := ev.Verdict()
+			rec.Decided = &d
 			h.end(rec, ev, ev.Reason)
 		}
 	case report.StepSkipped:
 		h.end(rec, ev, report.ReasonCondition)
-		return true
+		h.leave(rec, ev)
 	case report.StepFinished:
 		if rec.Outcome == "" {
 			h.end(rec, ev, ev.Reason)
 		}
-		return true
+		h.leave(rec, ev)
 	}
-	return false
 }
 
 func (h *historian) end(rec *Execution, ev *report.Event, reason string) {
@@ -520,27 +496,44 @@ func (h *historian) end(rec *Execution, ev *report.Event, reason string) {
 	rec.Writes = xslices.Map(ev.Writes, func(w journal.Write) string { return w.Path })
 }
 
-// start begins an execution if the step is asked for.
-func (h *historian) start(s *report.Step) {
+// leave adds the time and the state after an execution.
+func (h *historian) leave(rec *Execution, ev *report.Event) {
+	rec.Ended = ev.At.Time().Format(time.RFC3339Nano)
+	state := h.in.Values()
+	if f := state.Frames[ev.Step.Place.Frame]; f != nil && h.wants(rec) {
+		rec.State = state.Variables(h.program, f)
+	}
+}
+
+// start begins an execution if the step is asked for. state is that before it.
+func (h *historian) start(s *report.Step, state *plan.State) {
 	h.known[s.Name] = true
-	frame := h.state.Frames[s.Place.Frame]
+	frame := state.Frames[s.Place.Frame]
 	key := s.Place.Key()
 	named := h.name == s.Name || h.name == key || h.name == s.Path || h.name == journal.PlaceName(key)
 	if !named || frame == nil {
 		return
 	}
 	rec := &Execution{Step: key, For: s.FallbackFor, Began: s.Started.Time().Format(time.RFC3339Nano)}
-	if step := h.program.StepAt(frame, s.Name); step != nil {
-		rec.Type, rec.Description = step.Type, step.Description
-		if h.only == 0 || h.only == len(h.found)+1 {
-			rec.Reads = h.state.Reads(h.program, frame, step)
-			for _, v := range h.program.Root().Vars {
-				if v.NewFolder() {
-					delete(rec.Reads, v.Path) // it is no data of the step, and no person can correct it
-				}
-			}
-		}
-	}
 	h.found = append(h.found, rec)
 	s.Data = rec
+	step := h.program.StepAt(frame, s.Name)
+	if step == nil {
+		return
+	}
+	rec.Type, rec.Description = step.Type, step.Description
+	if !h.wants(rec) {
+		return
+	}
+	rec.Reads = state.Reads(h.program, frame, step)
+	for _, v := range h.program.Root().Vars {
+		if v.NewFolder() {
+			delete(rec.Reads, v.Path) // it is no data of the step, and no person can correct it
+		}
+	}
+}
+
+// wants reports whether an execution has what it read and the state after it.
+func (h *historian) wants(rec *Execution) bool {
+	return h.only == 0 || h.only <= len(h.found) && h.found[h.only-1] == rec
 }

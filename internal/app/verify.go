@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"iter"
 	"slices"
 	"time"
 
@@ -148,20 +147,19 @@ func (rt *environment) newVerification(
 
 // hasTranscript reports whether a run has a transcript. In a damaged journal, that may be unknown.
 func (rt *environment) hasTranscript(ctx context.Context, root journal.RunID, damaged bool) (bool, error) {
-	has, err := rt.recordsTranscript(rt.Store.Events(ctx, root, 0))
+	has, err := rt.recordsTranscript(ctx, rt.Store, root)
 	if damaged && err != nil {
 		return true, nil
 	}
 	return has, err
 }
 
-// recordsTranscript reports whether the run with these events has a transcript.
-func (rt *environment) recordsTranscript(events iter.Seq2[journal.Event, error]) (bool, error) {
-	for e, err := range events {
-		started, ok := e.Fact.(journal.RunStarted)
-		return !ok || !rt.Transcripts.Omits(started), err
-	}
-	return true, nil
+// recordsTranscript reports whether a run has a transcript.
+func (rt *environment) recordsTranscript(
+	ctx context.Context, r journal.EventReader, root journal.RunID,
+) (bool, error) {
+	started, err := report.Started(ctx, r, root)
+	return !rt.Transcripts.Omits(started), err
 }
 
 // files adds the records of a run to its evidence. What is appended to them later is not part of it.

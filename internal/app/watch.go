@@ -98,8 +98,9 @@ func (a *App) Watch(ctx context.Context, req WatchRequest) iter.Seq2[Event, erro
 				open[appended.Run] = in
 			}
 			for i := range appended.Events {
-				stopped := false
+				stopped, over := false, false
 				err := in.Interpret(&appended.Events[i], func(e *report.Event) error {
+					over = over || e.Type == report.RunFinished && e.Run.Caller == nil
 					if !stopped {
 						stopped = !yield(Event{appended.Pos, appended.Run, e}, nil)
 					}
@@ -112,7 +113,7 @@ func (a *App) Watch(ctx context.Context, req WatchRequest) iter.Seq2[Event, erro
 					yield(Event{}, err)
 					return
 				}
-				if _, over := appended.Events[i].Fact.(journal.RunFinished); over {
+				if over {
 					delete(open, appended.Run)
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -14,13 +15,13 @@ import (
 // interprets them for all readers.
 var interpreters = []string{"internal/journal", "internal/plan", "internal/engine", "internal/report"}
 
-// otherSwitches are the files with a switch over facts outside of the interpreters, and why.
-var otherSwitches = map[string]string{
-	"internal/graph/run.go": "it draws frames, and no event has those that open",
+// otherReaders are the files outside of the interpreters that ask for the types of facts, and why.
+var otherReaders = map[string]string{
+	"internal/graph/run.go": "it needs what events leave out; docs/architecture.md says what",
 }
 
-// TestFactsAreInterpretedInOnePlace rejects switches over the types of facts outside of the interpreters. Readers
-// switch over the types of report.Events instead.
+// TestFactsAreInterpretedInOnePlace rejects type switches and type assertions that name facts outside of the
+// interpreters. Readers ask for the types of report.Events instead.
 func TestFactsAreInterpretedInOnePlace(t *testing.T) {
 	root := moduleRoot(t)
 	facts := factTypes(t, filepath.Join(root, "internal/journal/names.go"))
@@ -47,9 +48,9 @@ func TestFactsAreInterpretedInOnePlace(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		for _, found := range factSwitches(file, facts) {
-			if seen[rel] = true; otherSwitches[rel] == "" {
-				t.Errorf("%s:%d: a switch over facts; use report.Events or a function of report", rel,
+		for _, found := range factTests(file, facts) {
+			if seen[rel] = true; otherReaders[rel] == "" {
+				t.Errorf("%s:%d: the type of a fact is asked for; use report.Events or a function of report", rel,
 					fset.Position(found.Pos()).Line)
 			}
 		}
@@ -58,9 +59,9 @@ func TestFactsAreInterpretedInOnePlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name := range otherSwitches {
+	for name := range otherReaders {
 		if !seen[name] {
-			t.Errorf("%s has no switch over facts any more", name)
+			t.Errorf("%s does not ask for facts any more", name)
 		}
 	}
 }
@@ -83,27 +84,28 @@ func factTypes(t *testing.T, name string) map[string]bool {
 	return facts
 }
 
-// factSwitches returns the type switches of a file that distinguish several facts.
-func factSwitches(file *ast.File, facts map[string]bool) (found []ast.Node) {
-	ast.Inspect(file, func(n ast.Node) bool {
-		s, ok := n.(*ast.TypeSwitchStmt)
+// factTests returns the type switches and type assertions of a file that name facts.
+func factTests(file *ast.File, facts map[string]bool) (found []ast.Node) {
+	isFact := func(typ ast.Expr) bool {
+		sel, ok := typ.(*ast.SelectorExpr)
 		if !ok {
-			return true
+			return false
 		}
-		named := 0
-		for _, clause := range s.Body.List {
-			for _, typ := range clause.(*ast.CaseClause).List {
-				sel, ok := typ.(*ast.SelectorExpr)
-				if !ok {
-					continue
-				}
-				if pkg, ok := sel.X.(*ast.Ident); ok && pkg.Name == "journal" && facts[sel.Sel.Name] {
-					named++
-				}
+		pkg, ok := sel.X.(*ast.Ident)
+		return ok && pkg.Name == "journal" && facts[sel.Sel.Name]
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch x := n.(type) {
+		case *ast.TypeAssertExpr:
+			if isFact(x.Type) {
+				found = append(found, x)
 			}
-		}
-		if named > 1 {
-			found = append(found, s)
+		case *ast.TypeSwitchStmt:
+			if slices.ContainsFunc(x.Body.List, func(clause ast.Stmt) bool {
+				return slices.ContainsFunc(clause.(*ast.CaseClause).List, isFact)
+			}) {
+				found = append(found, x)
+			}
 		}
 		return true
 	})
@@ -111,20 +113,23 @@ func factSwitches(file *ast.File, facts map[string]bool) (found []ast.Node) {
 }
 
 // The rule itself is tested: a pattern that matches nothing passes, too.
-func TestFactSwitchesAreFound(t *testing.T) {
+func TestQuestionsAboutFactsAreFound(t *testing.T) {
 	facts := map[string]bool{"RunStarted": true, "RunFinished": true}
 	for code, want := range map[string]int{
 		`switch e.Fact.(type) { case journal.RunStarted: case journal.RunFinished: }`:  1,
 		`switch x := f.(type) { case journal.RunStarted, journal.RunFinished: _ = x }`: 1,
-		`switch f.(type) { case journal.RunStarted: }`:                                 0,
+		`switch f.(type) { case journal.RunStarted: }`:                                 1,
 		`switch f.(type) { case *journal.Reply: case *journal.ToolUse: }`:              0,
+		`if x, ok := e.Fact.(journal.RunStarted); ok { _ = x }`:                        1,
+		`_ = f.(journal.RunStarted).Name + f.(journal.RunFinished).Error`:              2,
+		`_, _ = store.(journal.Maintainer)`:                                            0,
 	} {
 		file, err := parser.ParseFile(token.NewFileSet(), "p.go", "package p; func f() { "+code+" }", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := len(factSwitches(file, facts)); got != want {
-			t.Errorf("%s: found %d switches, want %d", code, got, want)
+		if got := len(factTests(file, facts)); got != want {
+			t.Errorf("%s: found %d questions, want %d", code, got, want)
 		}
 	}
 }

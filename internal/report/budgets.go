@@ -12,11 +12,12 @@ import (
 
 // tracker folds the facts of a stream with the rules of the planner, so that
 // budgets and suspensions are never computed in a second way. It drops the
-// values of variables, which no reader shows.
+// values of variables, unless the reader shows them.
 type tracker struct {
 	trackerState
-	state plan.State
-	facts [1]journal.Event
+	state  plan.State
+	facts  [1]journal.Event
+	opened func(step *Step, before *plan.State) // values of variables are kept for it; usually nil
 
 	run, branch Budget
 	suspension  Suspension
@@ -37,6 +38,17 @@ func (in *Interpreter) TrackBudgets() *Interpreter {
 	in.budgets = &tracker{state: plan.State{Run: in.root}}
 	return in
 }
+
+// TrackValues is TrackBudgets for a reader that shows the values of variables. It calls opened for each step that
+// opens, with the state before the fact that opens it.
+func (in *Interpreter) TrackValues(opened func(step *Step, before *plan.State)) *Interpreter {
+	in.TrackBudgets().budgets.opened = opened
+	return in
+}
+
+// Values returns the state of the run after the last fact, as the planner folds it. It is only complete after
+// TrackValues.
+func (in *Interpreter) Values() *plan.State { return &in.budgets.state }
 
 // Budget returns the budget of the root run at a time, which may be later than
 // the last fact.
@@ -93,7 +105,9 @@ func (t *tracker) fold(in *Interpreter) {
 			}
 		}
 	}
-	t.trim(t.state.Frames[in.place])
+	if t.opened == nil {
+		t.trim(t.state.Frames[in.place])
+	}
 	t.rest(in)
 }
 

@@ -253,16 +253,16 @@ func ReadCheckpoint(
 	return nil, nil
 }
 
-// NewCheckpoint returns a checkpoint of a reader whose state includes everything up to an event.
-func NewCheckpoint(last *journal.Event, state []byte) (*Checkpoint, error) {
+// WriteCheckpoint replaces the checkpoint file of a reader whose state includes everything up to an event, and returns
+// its size. A crash may cut the new file off, or lose it: then the run is read from its start.
+func WriteCheckpoint(
+	path string, last *journal.Event, files map[journal.RunID]int64, state []byte,
+) (size int, err error) {
 	hash, err := eventHash(last)
-	return &Checkpoint{Seq: last.Seq, Event: hash, State: state}, err
-}
-
-// Write replaces a checkpoint file, and returns its size. A crash may cut the new
-// file off, or lose it: then the run is read from its start.
-func (c *Checkpoint) Write(path string) (size int, err error) {
-	text, err := json.Marshal(c)
+	if err != nil {
+		return 0, err
+	}
+	text, err := json.Marshal(Checkpoint{Seq: last.Seq, Event: hash, Files: files, State: state})
 	if err != nil {
 		return 0, err
 	}
@@ -324,19 +324,15 @@ func (w *Writer) saveCheckpoint(s *stream, p Checkpointer) error {
 	if err != nil {
 		return err
 	}
-	c, err := NewCheckpoint(&s.last, state)
-	if err != nil {
-		return err
-	}
-	c.Files = make(map[journal.RunID]int64, len(s.files))
+	files := make(map[journal.RunID]int64, len(s.files))
 	for id, f := range s.files {
-		c.Files[id] = f.offset
+		files[id] = f.offset
 	}
 	path, err := w.CheckpointPath(s.Run)
 	if err != nil {
 		return err
 	}
-	s.savedSize, err = c.Write(path)
+	s.savedSize, err = WriteCheckpoint(path, &s.last, files, state)
 	return err
 }
 

@@ -1,7 +1,9 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
+	"strconv"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
@@ -99,6 +101,36 @@ type Event struct {
 	Fact journal.Fact `json:"fact,omitempty"`
 }
 
+// Verdict returns the decision that GateDecided and GateApproved report.
+func (e *Event) Verdict() Decision {
+	d, _ := decisionOf(e.Fact)
+	d.At = e.At
+	if g := e.Step.Gate; g != nil {
+		d.Kind, d.Event = g.Kind, cmp.Or(g.Event, d.Event)
+	}
+	return d
+}
+
+// Changes returns the variables that StepFinished or StateEdited changes, and their value.
+func (e *Event) Changes() ([]journal.Write, journal.Value) {
+	if x, ok := e.Fact.(journal.StateEdited); ok {
+		return []journal.Write{{Path: x.Path}}, x.Value
+	}
+	return e.Writes, e.Value
+}
+
+// Final reports whether TaskFinished ends its step: no further attempt or task of the visit follows.
+func (e *Event) Final() bool {
+	x, _ := e.Fact.(journal.TaskEnded)
+	return x.Final
+}
+
+// MissingReads returns what a task that has started reads and no step has written.
+func (e *Event) MissingReads() []string {
+	x, _ := e.Fact.(journal.TaskStarted)
+	return x.MissingReads
+}
+
 // Ending describes how a run, a step, a task or a branch ended.
 type Ending struct {
 	Outcome journal.Outcome `json:"outcome,omitempty"`
@@ -175,6 +207,26 @@ type Step struct {
 	hooks     *journal.Hooks // that the step has run
 	announced bool           // StepStarted has been emitted
 	failed    *Ending        // of the last attempt that another one follows
+}
+
+// Title returns the name of the step as people know it.
+func (s *Step) Title() string {
+	if s.Info == nil {
+		return s.Name
+	}
+	return s.Info.Step.Title()
+}
+
+// Label returns the path of the step as people know it, after those of the steps that called its run.
+func (s *Step) Label() string {
+	label := strings.TrimSuffix(s.Path, s.Name) + s.Title()
+	if s.Loop {
+		label += "[" + strconv.Itoa(s.Index) + "]"
+	}
+	if s.Run.Caller != nil {
+		return s.Run.Caller.Label() + " › " + label
+	}
+	return label
 }
 
 // Iteration returns the index of the innermost loop; outside loops, the number of earlier attempts.

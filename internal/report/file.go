@@ -174,7 +174,8 @@ func (f *file) readAt(p []byte, offset int64) error {
 		if f.sealed != nil {
 			f.sealed.Close() // it was only read
 		}
-		f.sealed = &recordReader{path: f.path, segments: f.segments, start: f.start, at: offset}
+		f.sealed = &recordReader{at: offset}
+		f.sealed.path, f.sealed.segments, f.sealed.start = f.path, f.segments, f.start
 	}
 	f.sealed.plain, f.sealed.size = f.f, offset+int64(len(p))
 	_, err := io.ReadFull(f.sealed, p)

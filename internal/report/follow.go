@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Sink is a reader of the journal.
@@ -30,13 +31,7 @@ type Sinks []Sink
 
 // Record passes appends to each sink in turn.
 func (s Sinks) Record(ctx context.Context, appends ...journal.Appended) error {
-	var errs []error
-	for _, one := range s {
-		if err := one.Record(ctx, appends...); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(xslices.Map(s, func(one Sink) error { return one.Record(ctx, appends...) })...)
 }
 
 // Idle runs the maintenance of each sink.

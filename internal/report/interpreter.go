@@ -360,8 +360,7 @@ func (in *Interpreter) onStepLeft(x *journal.StepLeft) error {
 		return err
 	}
 	if f.step == nil && x.Outcome == journal.OutcomeSkipped && x.Reason == ReasonCondition {
-		step := in.newStep(f, x.Place, "")
-		step.FallbackFor = x.For
+		step := in.newStep(f, x.Place, "", x.For)
 		in.choose(f, step)
 		in.add(StepSkipped, f.run, step).Outcome = x.Outcome
 		return nil
@@ -485,8 +484,7 @@ func (in *Interpreter) onGateDecided(x *journal.GateDecided) error {
 func (in *Interpreter) openStep(at journal.Place, kind, fallbackFor string) (*frame, error) {
 	f, err := in.frame(at.Frame)
 	if err == nil && f.step == nil {
-		f.step = in.newStep(f, at, kind)
-		f.step.FallbackFor = fallbackFor
+		f.step = in.newStep(f, at, kind, fallbackFor)
 		in.choose(f, f.step)
 		if f.Retried != at.Step {
 			f.Attempt = 0
@@ -496,10 +494,10 @@ func (in *Interpreter) openStep(at journal.Place, kind, fallbackFor string) (*fr
 	return f, err
 }
 
-func (in *Interpreter) newStep(f *frame, at journal.Place, kind string) *Step {
+func (in *Interpreter) newStep(f *frame, at journal.Place, kind, fallbackFor string) *Step {
 	s := &Step{
-		Run: f.run, Place: at, Name: at.Step, Path: at.Step, Kind: kind, Parent: f.up, Depth: f.Depth, Loop: f.Loop,
-		Index: f.Index, Started: in.fact.At,
+		Run: f.run, Place: at, Name: at.Step, Path: at.Step, Kind: kind, FallbackFor: fallbackFor, Parent: f.up,
+		Depth: f.Depth, Loop: f.Loop, Index: f.Index, Started: in.fact.At,
 	}
 	if f.Prefix != "" {
 		s.Path = f.Prefix + at.Step
@@ -509,6 +507,9 @@ func (in *Interpreter) newStep(f *frame, at journal.Place, kind string) *Step {
 		s.Call = s.Kind == KindCall
 	}
 	s.Earlier = f.Round * s.attempts()
+	if t := in.budgets; t != nil && t.opened != nil {
+		t.opened(s, &t.state)
+	}
 	return s
 }
 

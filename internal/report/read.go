@@ -52,6 +52,62 @@ func Started(ctx context.Context, r journal.EventReader, root journal.RunID) (jo
 
 // The functions below interpret single facts, for readers that do not read a run from its start.
 
+// Decision is what a person, a program or a timeout has decided about a gate, or one of several approvals.
+type Decision struct {
+	Gate                 journal.Place
+	Kind                 journal.GateKind // of the gate; empty if only later facts were read
+	Event                string           // that the gate waits for, or that has decided
+	Outcome              journal.Outcome  // empty for an approval that others have to follow
+	By                   journal.Actor
+	Method, Note, Digest string
+	At                   journal.Millis
+}
+
+// decisionOf returns the decision that a fact records, without its time and the kind of the gate.
+func decisionOf(f journal.Fact) (d Decision, ok bool) {
+	switch x := f.(type) {
+	case journal.GateApproved:
+		return Decision{
+			Gate: x.Place, Event: x.Event, By: x.By, Method: x.Method, Note: x.Note, Digest: x.Digest,
+		}, true
+	case journal.GateDecided:
+		return Decision{
+			Gate: x.Place, Event: x.Event, Outcome: x.Outcome, By: x.By, Method: x.Method, Note: x.Note,
+			Digest: x.Digest,
+		}, true
+	}
+	return Decision{}, false
+}
+
+// Decisions returns the decisions that end gates in a stream, which need not start with the first fact.
+func Decisions(stream iter.Seq2[journal.Event, error]) iter.Seq2[Decision, error] {
+	return func(yield func(Decision, error) bool) {
+		kinds := map[string]journal.GateKind{}
+		for e, err := range stream {
+			if err != nil {
+				yield(Decision{}, err)
+				return
+			}
+			if x, ok := e.Fact.(journal.GateOpened); ok {
+				kinds[x.Key()] = x.Kind
+			}
+			if d, ok := decisionOf(e.Fact); ok && d.Outcome != "" {
+				d.Kind, d.At = kinds[d.Gate.Key()], e.At
+				if !yield(d, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// ChildStarted returns the child run that a fact starts, with the name of its program and the frame of its body; empty
+// if it starts none.
+func ChildStarted(f journal.Fact) (child journal.RunID, program, frame string) {
+	x, _ := f.(journal.FrameOpened)
+	return x.Child, x.Program, x.Frame
+}
+
 // Pending reports whether a run that has recorded a fact has something to do that no process has begun. known is false
 // if the fact does not decide that.
 func Pending(f journal.Fact) (pending, known bool) {
@@ -67,8 +123,9 @@ func Pending(f journal.Fact) (pending, known bool) {
 	return false, false
 }
 
-// Action returns the command or the tool call that a note records, as people read it; empty if it records neither.
-func Action(n *journal.TaskNoted) string {
+// Action returns the command or the tool call that a fact records, as people read it; empty if it records neither.
+func Action(f journal.Fact) string {
+	n, _ := f.(journal.TaskNoted)
 	switch n.Kind {
 	case journal.NoteCommand:
 		var c journal.Command
@@ -109,6 +166,7 @@ type Attention string
 // The reasons.
 const (
 	AttentionWaiting Attention = "waiting" // for a decision
+	AttentionReply   Attention = "reply"   // waits for an event, which may be the reply of a person
 	AttentionTimeout Attention = "timeout"
 	AttentionBudget  Attention = "budget"
 	AttentionFailed  Attention = "failed"
@@ -130,7 +188,7 @@ func NeedsAttention(f journal.Fact) (Attention, string) {
 		case journal.GateInDoubt:
 			return AttentionWaiting, "waits for a decision: the outcome of " + name() + " is unknown"
 		case journal.GateEvent:
-			return AttentionWaiting, "waits for a reply: " + name()
+			return AttentionReply, "waits for a reply: " + name()
 		}
 	case journal.TimerFired:
 		if x.What == plan.TimerEscalation {

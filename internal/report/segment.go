@@ -13,8 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-
-	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // A long record is kept in two files: FILE has its newest lines as plain text, FILE.gz the lines before them as gzip
@@ -182,20 +180,18 @@ func (r *RecordFile) Close() error { return r.plain.Close() }
 
 // Part returns a reader of the bytes between two offsets. Closing it closes the record.
 func (r *RecordFile) Part(from, to int64) io.ReadCloser {
-	text := &recordReader{
-		path: r.path, plain: r.plain, segments: r.segments, start: r.start, size: min(to, r.size), at: from,
-	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{text, closers{text, r}}
+	text := &recordReader{RecordFile: *r, at: from}
+	text.size = min(to, r.size)
+	return &recordPart{text, r.plain}
 }
 
-type closers []io.Closer
-
-func (c closers) Close() error {
-	return errors.Join(xslices.Map(c, io.Closer.Close)...)
+// recordPart is a part of a record, whose files it closes.
+type recordPart struct {
+	*recordReader
+	plain *os.File
 }
+
+func (p *recordPart) Close() error { return errors.Join(p.recordReader.Close(), p.plain.Close()) }
 
 // ReadRecord returns a reader of the record of which path is the file with the newest lines.
 func ReadRecord(path string) (io.ReadCloser, error) {
@@ -208,15 +204,11 @@ func ReadRecord(path string) (io.ReadCloser, error) {
 
 // recordReader reads a record.
 type recordReader struct {
-	path     string
-	plain    io.ReaderAt
-	segments []segment
-	start    int64 // of the plain text
-	size     int64
-	at       int64 // of the next byte
-	sealed   *os.File
-	text     io.Reader // rest of a segment
-	end      int64     // of that segment
+	RecordFile
+	at     int64 // of the next byte
+	sealed *os.File
+	text   io.Reader // rest of a segment
+	end    int64     // of that segment
 }
 
 // ErrSegment reports that a sealed segment cannot be read.

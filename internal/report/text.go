@@ -1,6 +1,9 @@
 package report
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -84,6 +87,19 @@ func Duration(d time.Duration) string {
 	return ir.Millis(d.Milliseconds()).Words()
 }
 
+// Readable returns a value as people read it: a text as it is, anything else as indented JSON.
+func Readable(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	var b bytes.Buffer
+	if json.Indent(&b, raw, "", "  ") == nil {
+		return b.String()
+	}
+	return string(raw)
+}
+
 // Number formats a number with commas between thousands.
 func Number[T int | int64](n T) string {
 	text := strconv.FormatInt(int64(n), 10)
@@ -128,17 +144,11 @@ func ShortfallWords(budget string, next, left int64) string {
 	if left <= 0 || next <= left {
 		return ""
 	}
-	needs := BudgetFigure(budget, next)
-	switch budget {
-	case plan.BudgetMoney:
-		needs = "the next model call may cost " + needs
-	case plan.BudgetTokens:
-		needs = fmt.Sprintf("the next model call may use %s tokens", needs)
-	case plan.BudgetTools:
-		needs = fmt.Sprintf("the next step may make %s tool calls", needs)
-	default:
-		needs = fmt.Sprintf("the next step needs %s", needs)
-	}
+	needs := fmt.Sprintf(cmp.Or(map[string]string{
+		plan.BudgetMoney:  "the next model call may cost %s",
+		plan.BudgetTokens: "the next model call may use %s tokens",
+		plan.BudgetTools:  "the next step may make %s tool calls",
+	}[budget], "the next step needs %s"), BudgetFigure(budget, next))
 	return fmt.Sprintf("%s, and %s of the %s is left", needs, BudgetFigure(budget, left), journal.BudgetWords(budget))
 }
 

@@ -53,10 +53,7 @@ var actions = map[string]action{
 		if ended := r.PostFormValue("end") != ""; ended {
 			text = ""
 		} else if text == "" {
-			return "", &app.Error{
-				Kind: app.InvalidRequest, Message: "the reply is empty",
-				Advice: "Write a reply, or end the conversation.",
-			}
+			return "", invalid("the reply is empty", "Write a reply, or end the conversation.")
 		}
 		data, err := json.Marshal(text)
 		if err != nil {
@@ -96,7 +93,7 @@ func (h *Handler) send(r *request, run *app.Run, m app.Message) error {
 func amount(budget, text string) (int64, error) {
 	f, err := strconv.ParseFloat(strings.ReplaceAll(text, ",", ""), 64)
 	if err != nil || f <= 0 || f > 1e15 {
-		return 0, &app.Error{Kind: app.InvalidRequest, Message: "the new limit is not a number greater than zero"}
+		return 0, invalid("the new limit is not a number greater than zero", "")
 	}
 	if budget == app.BudgetMoney {
 		f *= 1e6
@@ -163,7 +160,7 @@ func valueOf(kind, text string) json.RawMessage {
 // cancelRuns cancels the runs that are selected in the list.
 func (h *Handler) cancelRuns(r *request) error {
 	if err := r.ParseForm(); err != nil {
-		return &app.Error{Kind: app.InvalidRequest, Message: "the form cannot be read"}
+		return invalid("the form cannot be read", "")
 	}
 	cancelled := 0
 	for _, id := range r.PostForm["run"] {
@@ -180,10 +177,7 @@ func (h *Handler) cancelRuns(r *request) error {
 		cancelled++
 	}
 	if cancelled == 0 {
-		return &app.Error{
-			Kind: app.InvalidRequest, Message: "no run was canceled",
-			Advice: "Select one or more runs that have not finished.",
-		}
+		return invalid("no run was canceled", "Select one or more runs that have not finished.")
 	}
 	return h.redirect(r, "/runs?done=cancelled")
 }

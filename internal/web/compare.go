@@ -60,9 +60,7 @@ func (h *Handler) compare(r *request) error {
 	page := comparePage{shell: h.shell(r, "runs", "Compare runs")}
 	a, b := r.URL.Query().Get("a"), r.URL.Query().Get("b")
 	if a == "" {
-		return &app.Error{
-			Kind: app.InvalidRequest, Message: "choose the runs to compare", Advice: "Open a run and choose Compare.",
-		}
+		return invalid("choose the runs to compare", "Open a run and choose Compare.")
 	}
 	var err error
 	if page.A, err = h.side(r, a); err != nil {

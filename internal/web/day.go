@@ -35,10 +35,19 @@ const (
 	maxOld    = 50   // older runs among them, as an import adds them
 )
 
-// slot counts the runs that started in half an hour. The classes of the plot are in the order of its parts from below.
+// slot counts runs by their class. The classes are in the order of the parts of a bar from below.
 type slot [4]int
 
+const (
+	classOK = iota
+	classOpen
+	classStopped // by a person
+	classFailed
+)
+
 var dayClasses = [len(slot{})]string{"ok", "wt", "off", "bad"}
+
+func (s slot) sum() int { return s[classOK] + s[classOpen] + s[classStopped] + s[classFailed] }
 
 func (h *Handler) dayPlot(r *request, f runFilter) (*dayPlot, error) {
 	if f.By != "" || f.Cost != "" || f.Trigger != "" {
@@ -65,7 +74,7 @@ func (h *Handler) dayPlot(r *request, f runFilter) (*dayPlot, error) {
 			continue
 		}
 		n++
-		slots[min(k, halfHours-1)][classOf(&e)]++
+		slots[min(k, halfHours-1)][classOf(e.Status == journal.Finished, e.Outcome)]++
 	}
 	if n == 0 {
 		return nil, nil
@@ -73,24 +82,27 @@ func (h *Handler) dayPlot(r *request, f runFilter) (*dayPlot, error) {
 	return newDayPlot(slots, now, n == maxDay), nil
 }
 
-// classOf returns the index of the class that a run belongs to.
-func classOf(e *journal.Entry) int {
+// classOf returns the class of a run.
+func classOf(over bool, outcome journal.Outcome) int {
 	switch {
-	case e.Status != journal.Finished:
-		return 1
-	case e.Outcome == journal.OutcomeOK:
-		return 0
-	case e.Outcome == journal.OutcomeFailed:
-		return 3
+	case !over:
+		return classOpen
+	case outcome == journal.OutcomeOK:
+		return classOK
+	case outcome == journal.OutcomeFailed:
+		return classFailed
 	}
-	return 2
+	return classStopped
 }
 
 func newDayPlot(slots [halfHours]slot, now time.Time, cut bool) *dayPlot {
 	out := &dayPlot{Cut: cut}
 	for _, s := range slots {
-		out.OK, out.Open, out.Stopped, out.Failed = out.OK+s[0], out.Open+s[1], out.Stopped+s[2], out.Failed+s[3]
-		out.Most = max(out.Most, s[0]+s[1]+s[2]+s[3])
+		out.OK += s[classOK]
+		out.Open += s[classOpen]
+		out.Stopped += s[classStopped]
+		out.Failed += s[classFailed]
+		out.Most = max(out.Most, s.sum())
 	}
 	for i, s := range slots {
 		y := dayBottom

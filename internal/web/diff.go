@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+
+	"github.com/espalier-run/espalier/internal/report"
 )
 
 // diffLine is a line of a comparison: added, deleted or in both.
@@ -45,16 +47,7 @@ func diffValues(before, after json.RawMessage) []diffLine {
 
 // lines returns a value as lines: of a text itself, or of indented JSON.
 func lines(raw json.RawMessage) []string {
-	var text string
-	if json.Unmarshal(raw, &text) != nil {
-		var out bytes.Buffer
-		if json.Indent(&out, raw, "", "  ") == nil {
-			text = out.String()
-		} else {
-			text = string(raw)
-		}
-	}
-	all := strings.Split(visible(text), "\n")
+	all := strings.Split(visible(report.Readable(raw)), "\n")
 	return all[:min(len(all), maxDiff)]
 }
 

@@ -50,7 +50,11 @@ func (h *Handler) writeTable(r *request, rows [][]string) error {
 		}
 		list = append(list, object)
 	}
-	raw, err := json.MarshalIndent(list, "", "  ")
+	return h.writeJSON(r, list)
+}
+
+func (h *Handler) writeJSON(r *request, v any) error {
+	raw, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}

@@ -67,9 +67,9 @@ func fieldsOf(raw json.RawMessage) []formField {
 			Required: slices.Contains(schema.Required, name),
 		}
 		if len(prop.Default) > 0 {
-			f.Default = editable(prop.Default)
+			f.Default = report.Readable(prop.Default)
 		}
-		f.Options = xslices.Map(prop.Enum, editable)
+		f.Options = xslices.Map(prop.Enum, report.Readable)
 		f.Kind = prop.kind(name)
 		f.Value = f.Default
 		out = append(out, f)
@@ -142,7 +142,7 @@ func fill(fields []formField, input json.RawMessage) {
 		case ok && redact.Marked(string(value)): // a run would get the replacement as its input
 			fields[i].Hint = strings.TrimSpace(fields[i].Hint + " The value is redacted. Enter it again.")
 		case ok:
-			fields[i].Value = editable(value)
+			fields[i].Value = report.Readable(value)
 		}
 	}
 }
@@ -153,7 +153,7 @@ const maxForm = 16 << 20
 // submitted reads the form of a workflow. The fields keep what was entered, so that the form can be shown again.
 func submitted(r *request, fields []formField) ([]app.Field, error) {
 	if err := r.ParseMultipartForm(maxForm); err != nil && !errors.Is(err, http.ErrNotMultipart) {
-		return nil, &app.Error{Kind: app.InvalidRequest, Message: "the form cannot be read"}
+		return nil, invalid("the form cannot be read", "")
 	}
 	var out []app.Field
 	for i := range fields {

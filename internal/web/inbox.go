@@ -123,13 +123,8 @@ const maxInbox = 100
 func (h *Handler) asks(r *request, before journal.RunID) (out []*ask, more journal.RunID, err error) {
 	filter := app.Filter{Unfinished: true, Before: before, Limit: maxInbox}
 	for shown, read := 0, 0; ; {
-		runs, err := h.o.App.Runs(r.Context(), filter)
-		switch {
-		case noRuns(err):
-			return nil, "", nil
-		case errors.Is(err, journal.ErrUnknownRun):
-			return nil, "", errPageRemoved
-		case err != nil:
+		runs, err := h.page(r, filter)
+		if err != nil {
 			return nil, "", err
 		}
 		for i := range runs {
@@ -285,7 +280,7 @@ func (h *Handler) answer(r *request, run *app.Run, step string) (json.RawMessage
 	}
 	for i := range fields {
 		if fields[i].Error != "" {
-			return nil, &app.Error{Kind: app.InvalidRequest, Message: fields[i].Error}
+			return nil, invalid(fields[i].Error, "")
 		}
 	}
 	return app.InputOf("", a.Gate.Shows[app.AnswerSchema], nil, values)
@@ -516,28 +511,23 @@ func (h *Handler) origins(r *request, run *app.Run, gate string) (*origins, erro
 		writer: map[string]string{}, tool: map[string]bool{}, edited: map[string]bool{},
 		last: map[string]json.RawMessage{}, before: map[string]json.RawMessage{},
 	}
-	wrote := func(path string, value json.RawMessage) {
-		if out.last[path] != nil {
-			out.before[path] = out.last[path]
-		}
-		out.last[path] = value
-	}
 	err := h.events(r.Context(), run, func(e *event) error {
 		switch e.Type {
 		case report.GateOpened:
 			if e.Work.Place.Key() == gate {
 				out.opened = e.At.Time()
 			}
-		case report.StepFinished:
-			for _, w := range e.Writes {
-				out.writer[w.Path], out.tool[w.Path] = placeOf(e.Step), e.Step.Kind == "tool"
-				out.edited[w.Path] = false
-				wrote(w.Path, e.Value.JSON)
+		case report.StepFinished, report.StateEdited:
+			changed, value := e.Changes()
+			for _, w := range changed {
+				if out.last[w.Path] != nil {
+					out.before[w.Path] = out.last[w.Path]
+				}
+				out.last[w.Path], out.edited[w.Path] = value.JSON, e.Type == report.StateEdited
+				if e.Step != nil {
+					out.writer[w.Path], out.tool[w.Path] = e.Step.Label(), e.Step.Kind == "tool"
+				}
 			}
-		case report.StateEdited:
-			x := e.Fact.(journal.StateEdited)
-			out.edited[x.Path] = true
-			wrote(x.Path, x.Value.JSON)
 		}
 		return nil
 	})
@@ -566,22 +556,12 @@ func (h *Handler) recentDecisions(r *request) ([]decidedView, error) {
 		if err != nil {
 			return nil, err
 		}
-		kinds := map[string]journal.GateKind{}
-		for fact, err := range j.Events(r.Context(), e.ID, max(0, e.Seq-latelyFacts)) {
+		for d, err := range report.Decisions(j.Events(r.Context(), e.ID, max(0, e.Seq-latelyFacts))) {
 			if err != nil {
 				return nil, err
 			}
-			if x, ok := fact.Fact.(journal.GateOpened); ok {
-				kinds[x.Key()] = x.Kind
-			}
-			if d, ok := fact.Fact.(journal.GateDecided); ok && d.By.User != "" {
-				out = append(out, decidedView{
-					Run: api.NewRun(&app.Run{Entry: e}), Step: d.Key(),
-					Name: cmp.Or(d.Event, journal.PlaceName(d.Key())),
-					Word: decisionWord(kinds[d.Key()], d.Outcome), How: resolution(kinds[d.Key()], d.Outcome),
-					At: fact.At.Time(),
-					By: app.DescribeActor(d.By, d.Method, ""), Note: d.Note,
-				})
+			if d.By.User != "" {
+				out = append(out, newDecidedView(&app.Run{Entry: e}, &d))
 			}
 		}
 	}
@@ -642,32 +622,27 @@ func (h *Handler) decidedItem(r *request, name, step string) (*decidedView, erro
 	if err != nil {
 		return nil, err
 	}
-	d := &decidedView{Run: api.NewRun(run), Step: step, Name: journal.PlaceName(step), Word: "The run has moved on"}
 	executions, err := h.o.App.Executions(r.Context(), run.ID, step)
-	if known, ok := errors.AsType[*app.Error](err); ok && known.Kind == app.NotFound {
-		return d, nil
-	}
-	if err != nil {
+	known, ok := errors.AsType[*app.Error](err)
+	switch {
+	case ok && known.Kind == app.NotFound:
+	case err != nil:
 		return nil, err
+	case executions[len(executions)-1].Decided != nil:
+		d := newDecidedView(run, executions[len(executions)-1].Decided)
+		return &d, nil
 	}
-	last := executions[len(executions)-1]
-	if last.Decided == nil {
-		return d, nil
+	return &decidedView{
+		Run: api.NewRun(run), Step: step, Name: journal.PlaceName(step), Word: "The run has moved on",
+	}, nil
+}
+
+func newDecidedView(run *app.Run, d *report.Decision) decidedView {
+	return decidedView{
+		Run: api.NewRun(run), Step: d.Gate.Key(), Name: cmp.Or(d.Event, journal.PlaceName(d.Gate.Key())),
+		Word: decisionWord(d.Kind, d.Outcome), How: resolution(d.Kind, d.Outcome),
+		By: app.DescribeActor(d.By, d.Method, ""), Note: d.Note, At: d.At.Time(),
 	}
-	var kind journal.GateKind
-	err = h.events(r.Context(), run, func(e *event) error {
-		if x, ok := e.Fact.(journal.GateOpened); ok && x.Key() == step {
-			kind, d.Name = x.Kind, cmp.Or(x.Event, d.Name)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	d.Word, d.By = decisionWord(kind, last.Outcome), app.DescribeActor(last.Decided.By, last.Decided.Method, "")
-	d.How, d.Note = resolution(kind, last.Outcome), last.Decided.Note
-	d.At, _ = time.Parse(time.RFC3339Nano, last.Ended) // the zero time is shown as unknown
-	return d, nil
 }
 
 // decisionFields are the fields of a decision. Those of an answer start with "i.".
@@ -678,13 +653,11 @@ func (h *Handler) decide(r *request, run *app.Run) error {
 	step, note, digest := r.PostFormValue("step"), r.PostFormValue("note"), r.PostFormValue("digest")
 	for name := range r.PostForm {
 		if !slices.Contains(decisionFields, name) && !strings.HasPrefix(name, "i.") {
-			return &app.Error{
-				Kind: app.InvalidRequest, Message: fmt.Sprintf("a decision has no field %q", visible(name)),
-			}
+			return invalid(fmt.Sprintf("a decision has no field %q", visible(name)), "")
 		}
 	}
 	if digest == "" {
-		return &app.Error{Kind: app.InvalidRequest, Message: "a decision needs the digest of what was shown"}
+		return invalid("a decision needs the digest of what was shown", "")
 	}
 	var message app.Message
 	var err error
@@ -698,7 +671,7 @@ func (h *Handler) decide(r *request, run *app.Run) error {
 	case "reject":
 		message, done = app.Reject{Step: step, Note: note, Digest: digest, Roles: r.id.ApproverRoles()}, "rejected"
 	default:
-		return &app.Error{Kind: app.InvalidRequest, Message: "a decision is to approve or to reject"}
+		return invalid("a decision is to approve or to reject", "")
 	}
 	if err == nil {
 		_, err = h.o.App.Send(r.Context(), run.ID, r.actor(), message)

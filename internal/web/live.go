@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -102,11 +103,7 @@ func (h *Handler) live(r *request) error {
 		h.logLive(ctx, err)
 		return nil
 	}
-	root := run.ID
-	if run.Root != "" {
-		root = run.Root
-	}
-	h.follow(ctx, out, app.WatchRequest{Run: root, After: pos}, one.event, nil)
+	h.follow(ctx, out, app.WatchRequest{Run: one.root, After: pos}, one.event, nil)
 	return nil
 }
 
@@ -224,10 +221,8 @@ func (h *Handler) allRuns(out *stream) func(app.Event) error {
 
 // liveRun keeps the page of one run up to date.
 type liveRun struct {
-	h       *Handler
 	ctx     context.Context
 	out     *stream
-	run     *app.Run
 	root    journal.RunID
 	journal *app.Journal
 	picture *graph.Compact
@@ -237,10 +232,7 @@ type liveRun struct {
 
 // newLiveRun sends what has happened after a fact, and returns what follows the run from there.
 func (h *Handler) newLiveRun(ctx context.Context, out *stream, run *app.Run, after journal.Seq) (*liveRun, error) {
-	l := &liveRun{h: h, ctx: ctx, out: out, run: run, root: run.ID}
-	if run.Root != "" {
-		l.root = run.Root
-	}
+	l := &liveRun{ctx: ctx, out: out, root: cmp.Or(run.Root, run.ID)}
 	var err error
 	if l.journal, err = h.o.App.Journal(ctx, l.root); err != nil {
 		return nil, err
@@ -271,15 +263,15 @@ func (l *liveRun) event(e app.Event) error {
 			return err
 		}
 	}
+	what := changed{}
 	switch {
 	case redraw:
-		return l.out.send("changed", int64(l.last), changed{})
 	case unseen[e.Type]:
 		return nil
 	case e.Step != nil && !affectsRun[e.Type]:
-		return l.out.send("changed", int64(l.last), changed{Step: liveKey(e.Step)})
+		what.Step = liveKey(e.Step)
 	}
-	return l.out.send("changed", int64(l.last), changed{})
+	return l.out.send("changed", int64(l.last), what)
 }
 
 // unseen are events that change nothing that a page shows.

@@ -257,8 +257,8 @@ func (s *story) doneOf(p *ir.Program, from *journal.Origin) (done, of int) {
 
 func (p *runPage) meters(s *story, rest *app.Remaining) {
 	used, held, limits := p.Run.Used, p.Run.Reserved, p.Run.Limits
-	add := func(name string, u, hold int64, limit *int64, most stepkind.Amount, show func(int64) string) {
-		m := meter{Name: name, Title: budgetWords[name].title, Used: show(u)}
+	add := func(name string, u, hold int64, limit *int64, worst string, show func(int64) string) *meter {
+		m := meter{Name: name, Title: budgetWords[name].title, Used: show(u), Worst: worst}
 		if hold > 0 {
 			m.Held = show(hold) + " reserved"
 		}
@@ -267,46 +267,45 @@ func (p *runPage) meters(s *story, rest *app.Remaining) {
 			m.UsedShare = min(100, 100*float64(u)/float64(max(*limit, 1)))
 			m.HeldShare = min(100-m.UsedShare, 100*float64(hold)/float64(max(*limit, 1)))
 		}
-		switch {
-		case p.Run.State == api.Finished, name == "seconds": // providers and machines can always take longer
-		case most.Unbounded != "":
-			m.Worst = "no bound on what is left"
-		default:
-			m.Worst = "at most " + show(most.N) + " more"
-			if name == "tokens" {
-				m.Worst += " (estimate)"
-			}
-		}
 		p.Meters = append(p.Meters, m)
+		return &p.Meters[len(p.Meters)-1]
+	}
+	worst := func(most stepkind.Amount, estimate string) string {
+		switch {
+		case p.Run.State == api.Finished:
+			return ""
+		case most.Unbounded != "":
+			return "no bound on what is left"
+		}
+		return "at most " + report.Number(most.N) + " more" + estimate
 	}
 	tokens := func(u api.Usage) int64 { return u.InputTokens + u.OutputTokens }
-	add("tokens", tokens(used), tokens(held), limits.Tokens, rest.Tokens, report.Number[int64])
-	add("steps", used.Steps, held.Steps, limits.Steps, rest.Steps, report.Number[int64])
-	add("tool_calls", used.ToolCalls, held.ToolCalls, limits.ToolCalls, rest.ToolCalls, report.Number[int64])
+	number := report.Number[int64]
+	add("tokens", tokens(used), tokens(held), limits.Tokens, worst(rest.Tokens, " (estimate)"), number)
+	add("steps", used.Steps, held.Steps, limits.Steps, worst(rest.Steps, ""), number)
+	add("tool_calls", used.ToolCalls, held.ToolCalls, limits.ToolCalls, worst(rest.ToolCalls, ""), number)
+	// Providers and machines can always take longer.
 	seconds := func(n int64) string { return report.Duration(time.Duration(n) * time.Second) }
-	add("seconds", int64(s.active.Seconds()), 0, limits.ActiveSeconds, stepkind.Amount{}, seconds)
-	p.Meters[3].Used = report.Duration(s.active)
-	if used.Dollars > 0 || limits.Dollars != nil {
-		m := meter{Name: app.BudgetMoney, Title: "Money", Used: price.Spent(micro(used.Dollars))}
-		if limits.Dollars != nil {
-			m.Limited, m.Limit = true, price.Dollars(micro(*limits.Dollars))
-			m.UsedShare = min(100, 100*used.Dollars / *limits.Dollars)
-			m.HeldShare = min(100-m.UsedShare, 100*held.Dollars / *limits.Dollars)
-		}
-		if held.Dollars > 0 {
-			m.Held = price.Dollars(micro(held.Dollars)) + " reserved"
-		}
-		switch {
-		case p.Run.Simulated != "":
-			m.Worst = p.Run.Simulated + ": not paid"
-		case p.Run.State == api.Finished:
-		case rest.Money.Known:
-			m.Worst = "at most " + price.Dollars(rest.Money.AtMost) + " more (estimate)"
-		default:
-			m.Worst = "what is left is unknown: " + visible(rest.Money.Because)
-		}
-		p.Meters = append(p.Meters, m)
+	add("seconds", int64(s.active.Seconds()), 0, limits.ActiveSeconds, "", seconds).Used = report.Duration(s.active)
+	if used.Dollars == 0 && limits.Dollars == nil {
+		return
 	}
+	var limit *int64
+	if limits.Dollars != nil {
+		limit = new(micro(*limits.Dollars))
+	}
+	money := ""
+	switch {
+	case p.Run.Simulated != "":
+		money = p.Run.Simulated + ": not paid"
+	case p.Run.State == api.Finished:
+	case rest.Money.Known:
+		money = "at most " + price.Dollars(rest.Money.AtMost) + " more (estimate)"
+	default:
+		money = "what is left is unknown: " + visible(rest.Money.Because)
+	}
+	spent := micro(used.Dollars)
+	add(app.BudgetMoney, spent, micro(held.Dollars), limit, money, price.Dollars).Used = price.Spent(spent)
 }
 
 // micro returns dollars in millionths.
@@ -354,7 +353,7 @@ func (h *Handler) correctable(r *request, run *app.Run, step string, visits int)
 		if name == "input" || strings.HasPrefix(name, "input.") || len(out) == maxFields {
 			continue
 		}
-		text := editable(reads[name])
+		text := report.Readable(reads[name])
 		field := setField{
 			Name: name, Value: text, Kind: "json", Long: len(text) > 80 || strings.Contains(text, "\n"),
 			Redacted: redact.Marked(text),
@@ -368,19 +367,6 @@ func (h *Handler) correctable(r *request, run *app.Run, step string, visits int)
 		out = append(out, field)
 	}
 	return out, nil
-}
-
-// editable returns a value as people edit it: text as it is, anything else as JSON.
-func editable(raw json.RawMessage) string {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return text
-	}
-	var out bytes.Buffer
-	if json.Indent(&out, raw, "", "  ") != nil {
-		return string(raw)
-	}
-	return out.String()
 }
 
 // record renders one of the other tabs of a run.
@@ -647,7 +633,7 @@ func preview(dir fs.FS, name string) (text string, cut bool) {
 func (h *Handler) artifact(r *request, run *app.Run) error {
 	root, err := h.o.App.Artifacts(r.Context(), run)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &app.Error{Kind: app.NotFound, Message: "the run has no files"}
+		return notFound("the run has no files")
 	}
 	if err != nil {
 		return err
@@ -655,11 +641,11 @@ func (h *Handler) artifact(r *request, run *app.Run) error {
 	defer root.Close()
 	name := path.Clean(r.PathValue("file"))
 	if !fs.ValidPath(name) {
-		return &app.Error{Kind: app.NotFound, Message: "there is no such file"}
+		return notFound("there is no such file")
 	}
 	raw, err := fs.ReadFile(root.FS(), name)
 	if err != nil {
-		return &app.Error{Kind: app.NotFound, Message: "there is no such file"}
+		return notFound("there is no such file")
 	}
 	kind := "application/octet-stream"
 	if isImage(name) {

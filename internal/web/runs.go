@@ -3,7 +3,6 @@ package web
 import (
 	"cmp"
 	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -19,7 +18,6 @@ import (
 	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
-	"github.com/espalier-run/espalier/internal/terminal"
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
@@ -119,7 +117,7 @@ func (f runFilter) matches(row *runRow) bool {
 		}
 	}
 	switch f.Trigger {
-	case "":
+	case "", row.Trigger:
 	case noTrigger:
 		if row.Trigger != "" {
 			return false
@@ -129,9 +127,7 @@ func (f runFilter) matches(row *runRow) bool {
 			return false
 		}
 	default:
-		if row.Trigger != f.Trigger {
-			return false
-		}
+		return false
 	}
 	if f.By != "" && row.By != f.By {
 		return false
@@ -183,8 +179,8 @@ func (h *Handler) stateChips(r *request, chosen string) ([]stateChip, error) {
 	for _, status := range []journal.Status{
 		journal.Running, journal.Waiting, journal.Exceeded, journal.PausedAt, journal.Sleeping,
 	} {
-		runs, err := h.o.App.Runs(r.Context(), app.Filter{Status: status, Limit: maxCount})
-		if err != nil && !noRuns(err) {
+		runs, err := h.page(r, app.Filter{Status: status, Limit: maxCount})
+		if err != nil {
 			return nil, err
 		}
 		for i := range runs {
@@ -239,15 +235,25 @@ func pageStart(r *request) (journal.RunID, error) {
 		return "", nil
 	}
 	if _, err := uuid.Parse(cursor); err != nil {
-		return "", &app.Error{Kind: app.InvalidRequest, Message: "the address of this page is not valid"}
+		return "", invalid("the address of this page is not valid", "")
 	}
 	return journal.RunID(cursor), nil
 }
 
 // errPageRemoved reports that a list cannot be continued.
-var errPageRemoved = &app.Error{
-	Kind: app.InvalidRequest, Message: "the run that this page starts after has been removed",
-	Advice: "Start again with the newest runs.",
+var errPageRemoved = invalid("the run that this page starts after has been removed",
+	"Start again with the newest runs.")
+
+// page returns runs for a list; none if the project has no runs yet.
+func (h *Handler) page(r *request, filter app.Filter) ([]app.Run, error) {
+	runs, err := h.o.App.Runs(r.Context(), filter)
+	switch {
+	case noRuns(err):
+		return nil, nil
+	case errors.Is(err, journal.ErrUnknownRun):
+		return nil, errPageRemoved
+	}
+	return runs, err
 }
 
 // list returns one page of runs, and where the next one starts.
@@ -257,13 +263,8 @@ func (h *Handler) list(r *request, f runFilter, before journal.RunID, size int) 
 	filter := f.journal(h.o.Now())
 	filter.Before, filter.Limit = before, size+1
 	for read := 0; ; {
-		runs, err := h.o.App.Runs(r.Context(), filter)
-		switch {
-		case noRuns(err):
-			return nil, "", false, nil
-		case errors.Is(err, journal.ErrUnknownRun):
-			return nil, "", false, errPageRemoved
-		case err != nil:
+		runs, err := h.page(r, filter)
+		if err != nil {
 			return nil, "", false, err
 		}
 		for i := range runs {
@@ -482,12 +483,7 @@ func (h *Handler) runsJSON(r *request) error {
 	for i := range rows {
 		list = append(list, rows[i].Run)
 	}
-	raw, err := json.MarshalIndent(map[string]any{"runs": list, "next": next}, "", "  ")
-	if err != nil {
-		return err
-	}
-	h.write(r.w, r.Request, http.StatusOK, "application/json", terminal.EscapeJSON(raw))
-	return nil
+	return h.writeJSON(r, map[string]any{"runs": list, "next": next})
 }
 
 // MayCancel reports whether the row can be selected for cancelling.

@@ -33,16 +33,13 @@ func (h *Handler) events(ctx context.Context, run *app.Run, yield func(*event) e
 func (h *Handler) interpret(
 	ctx context.Context, run *app.Run, yield func(*report.Interpreter, *event) error,
 ) (*report.Interpreter, error) {
-	root, err := h.o.App.RootRun(ctx, run)
+	root := cmp.Or(run.Root, run.ID)
+	j, err := h.o.App.Journal(ctx, root)
 	if err != nil {
 		return nil, err
 	}
-	j, err := h.o.App.Journal(ctx, root.ID)
-	if err != nil {
-		return nil, err
-	}
-	in := report.NewInterpreter(root.ID, j.Outline).TrackBudgets()
-	for e, err := range in.Events(j.Events(ctx, root.ID, 0)) {
+	in := report.NewInterpreter(root, j.Outline).TrackBudgets()
+	for e, err := range in.Events(j.Events(ctx, root, 0)) {
 		if err == nil {
 			err = yield(in, e)
 		}
@@ -94,7 +91,6 @@ type stepView struct {
 
 	parent *stepView
 	asked  time.Time // when the gate opened
-	gate   journal.GateKind
 	ask    time.Time // when the model or tool was called
 	models bool      // a model was called
 	live   string    // chunks of the reply that is being received
@@ -222,26 +218,6 @@ func liveKey(s *report.Step) string {
 	return s.Path + "#" + strconv.Itoa(s.Index) + "@" + strconv.FormatInt(int64(s.Started), 10)
 }
 
-// titleOf returns the name of a step, as people know it.
-func titleOf(s *report.Step) string {
-	if s.Info != nil && s.Info.Step != nil {
-		return s.Info.Step.Title()
-	}
-	return s.Name
-}
-
-// placeOf returns the path of a step, as people know it.
-func placeOf(s *report.Step) string {
-	name := strings.TrimSuffix(s.Path, s.Name) + titleOf(s)
-	if s.Loop {
-		name += "[" + strconv.Itoa(s.Index) + "]"
-	}
-	if s.Run.Caller != nil {
-		return placeOf(s.Run.Caller) + " › " + name
-	}
-	return name
-}
-
 // path returns the path of a step with its title, for all rounds of a loop.
 func (v *stepView) path() string { return strings.TrimSuffix(v.Path, v.Name) + v.Title }
 
@@ -260,12 +236,10 @@ func (s *story) apply(e *event) {
 			s.ended = at
 		}
 	case report.StateEdited:
-		if x, ok := e.Fact.(journal.StateEdited); ok {
-			s.writes[x.Path] = x.Value.JSON
-			if len(s.steps) == 0 {
-				s.edits = append(s.edits, x.Path)
-			}
+		if changed, _ := e.Changes(); len(s.steps) == 0 {
+			s.edits = append(s.edits, changed[0].Path)
 		}
+		s.wrote(e)
 	}
 	if e.Step == nil {
 		return
@@ -273,7 +247,7 @@ func (s *story) apply(e *event) {
 	v := s.open[e.Step]
 	if v == nil {
 		v = &stepView{
-			Name: e.Step.Name, Title: titleOf(e.Step), Place: placeOf(e.Step), Path: e.Step.Path,
+			Name: e.Step.Name, Title: e.Step.Title(), Place: e.Step.Label(), Path: e.Step.Path,
 			Kind: e.Step.Kind, Agent: e.Step.Agent,
 			Depth: e.Step.Depth, Index: e.Step.Index, Loop: e.Step.Loop, State: "running", Started: at,
 			Key: liveKey(e.Step), parent: s.open[e.Step.Parent],
@@ -298,6 +272,14 @@ func (s *story) apply(e *event) {
 	}
 }
 
+// wrote records the values of the variables that an event changes.
+func (s *story) wrote(e *event) {
+	changed, value := e.Changes()
+	for _, w := range changed {
+		s.writes[w.Path] = value.JSON
+	}
+}
+
 func (s *story) step(e *event, v *stepView, at time.Time) {
 	if e.Note != nil && !e.Note.Unreadable {
 		v.Offline = cmp.Or(e.Note.Offline(), v.Offline)
@@ -312,9 +294,7 @@ func (s *story) step(e *event, v *stepView, at time.Time) {
 			v.Error = e.Problem
 		}
 		v.closeWait(at)
-		for _, w := range e.Writes {
-			s.writes[w.Path] = e.Value.JSON
-		}
+		s.wrote(e)
 		if v.parent != nil && v.State == "failed" {
 			v.parent.Failed++
 		}
@@ -337,10 +317,8 @@ func (s *story) step(e *event, v *stepView, at time.Time) {
 		v.State, v.asked = "sleeping", at
 	case report.GateOpened:
 		v.State, v.asked = "waiting", at
-		if x, ok := e.Fact.(journal.GateOpened); ok {
-			if v.gate = x.Kind; x.Kind == journal.GateInDoubt {
-				v.State = "unknown"
-			}
+		if e.Step.Gate.Kind == journal.GateInDoubt {
+			v.State = "unknown"
 		}
 	case report.GateDecided, report.GateExpired:
 		v.closeWait(at)
@@ -435,25 +413,17 @@ func (v *stepView) converse(e *event, at time.Time) {
 		v.addOutput(*report.Body[journal.Output](e.Note))
 	case report.CommandStarted:
 		add(message{From: "note", Title: "Command", Texts: []string{report.Body[journal.Command](e.Note).Command}})
-	case report.GateApproved:
-		x := e.Fact.(journal.GateApproved)
-		m := message{From: "note", Title: "Approved by " + visible(app.DescribeActor(x.By, x.Method, "")) +
-			"; more approvals are needed"}
-		if x.Note != "" {
-			m.Texts = []string{x.Note}
-		}
-		add(m)
 	case report.GateEscalated:
 		add(message{From: "note", Title: "Escalated: more people may decide"})
-	case report.GateDecided:
-		x := e.Fact.(journal.GateDecided)
-		m := message{
-			From: "note",
-			Title: decisionWord(v.gate, x.Outcome) + " by " + visible(app.DescribeActor(x.By, x.Method, "")) +
-				resolution(v.gate, x.Outcome),
+	case report.GateApproved, report.GateDecided:
+		d := e.Verdict()
+		word, rest := decisionWord(d.Kind, d.Outcome), resolution(d.Kind, d.Outcome)
+		if e.Type == report.GateApproved {
+			word, rest = "Approved", "; more approvals are needed"
 		}
-		if x.Note != "" {
-			m.Texts = []string{x.Note}
+		m := message{From: "note", Title: word + " by " + visible(app.DescribeActor(d.By, d.Method, "")) + rest}
+		if d.Note != "" {
+			m.Texts = []string{d.Note}
 		}
 		add(m)
 	}

@@ -63,7 +63,7 @@ func (h *Handler) functions() template.FuncMap {
 			}
 			return sentence(visible(text))
 		},
-		"plain": editable,
+		"plain": report.Readable,
 		"deref": func(b *bool) bool { return b != nil && *b },
 
 		"triggerIcon": triggerIcon, "triggerWords": triggerWords,

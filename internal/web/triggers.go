@@ -157,13 +157,13 @@ func (h *Handler) actOnTrigger(r *request) error {
 		var data json.RawMessage
 		if text := strings.TrimSpace(r.PostFormValue("data")); text != "" {
 			if data = json.RawMessage(text); !json.Valid(data) {
-				return &app.Error{Kind: app.InvalidRequest, Message: "the data of the test is not JSON"}
+				return invalid("the data of the test is not JSON", "")
 			}
 		}
 		id, err := h.o.App.TestTrigger(ctx, name, data, r.actor())
 		return start("simulated", id, err)
 	}
-	return &app.Error{Kind: app.NotFound, Message: "there is no such action"}
+	return notFound("there is no such action")
 }
 
 // zoneName returns the name of the server's time zone.

@@ -145,7 +145,7 @@ func (h *Handler) register() {
 	}
 	h.handle("GET /live", identity.Read, h.live)
 	h.handle("/", identity.Read, func(*request) error {
-		return &app.Error{Kind: app.NotFound, Message: "there is no such page"}
+		return notFound("there is no such page")
 	})
 }
 
@@ -182,6 +182,13 @@ func (h *Handler) handle(pattern string, needs identity.Permission, serve func(*
 		}
 	})
 }
+
+// invalid returns the error of a request that is not valid. The advice may be empty.
+func invalid(message, advice string) error {
+	return &app.Error{Kind: app.InvalidRequest, Message: message, Advice: advice}
+}
+
+func notFound(message string) error { return &app.Error{Kind: app.NotFound, Message: message} }
 
 const forbidden app.Reason = "forbidden"
 
@@ -466,12 +473,12 @@ func (h *Handler) static(w http.ResponseWriter, r *http.Request) {
 
 // home shows the inbox, or how to start if the project has no runs yet.
 func (h *Handler) home(r *request) error {
-	some, err := h.o.App.Runs(r.Context(), app.Filter{Limit: 1})
-	if noRuns(err) || err == nil && len(some) == 0 {
-		return h.redirect(r, "/welcome")
-	}
-	if err != nil {
+	some, err := h.page(r, app.Filter{Limit: 1})
+	switch {
+	case err != nil:
 		return err
+	case len(some) == 0:
+		return h.redirect(r, "/welcome")
 	}
 	return h.redirect(r, "/inbox")
 }

@@ -122,5 +122,5 @@ func (h *Handler) startExample(r *request) error {
 		}
 		return h.redirect(r, runPath(string(id), "?done=simulated"))
 	}
-	return &app.Error{Kind: app.NotFound, Message: "there is no such example"}
+	return notFound("there is no such example")
 }

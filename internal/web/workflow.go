@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,8 +57,8 @@ func (h *Handler) workflows(r *request) error {
 				}
 			}
 		}
-		last, err := h.o.App.Runs(r.Context(), app.Filter{Name: w.Name, Limit: 1})
-		if err != nil && !noRuns(err) {
+		last, err := h.page(r, app.Filter{Name: w.Name, Limit: 1})
+		if err != nil {
 			return err
 		}
 		if len(last) > 0 {
@@ -177,7 +178,7 @@ func (h *Handler) loadWorkflow(r *request) (*workflowPage, []formField, error) {
 	p := &workflowPage{shell: h.shell(r, "workflows", ""), ID: name}
 	an, err := h.o.App.Analyze(r.Context(), app.AnalyzeRequest{Workflow: name, Listed: true})
 	if missing, ok := errors.AsType[*source.RefError](err); ok {
-		return nil, nil, &app.Error{Kind: app.NotFound, Message: visible(missing.Error())}
+		return nil, nil, notFound(visible(missing.Error()))
 	}
 	if err != nil {
 		return nil, nil, err
@@ -339,15 +340,12 @@ func (h *Handler) inputOf(r *request, name string) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := h.o.App.RootRun(r.Context(), run)
+	root := cmp.Or(run.Root, run.ID)
+	j, err := h.o.App.Journal(r.Context(), root)
 	if err != nil {
 		return nil, err
 	}
-	j, err := h.o.App.Journal(r.Context(), root.ID)
-	if err != nil {
-		return nil, err
-	}
-	started, err := report.Started(r.Context(), j, root.ID)
+	started, err := report.Started(r.Context(), j, root)
 	return started.Input.JSON, err
 }
 
@@ -420,17 +418,13 @@ type history struct {
 }
 
 type day struct {
-	Label string
-	X     float64
-	took  []time.Duration
-
-	OK, Open, Stopped, Bad     float64 // heights
-	OKY, OpenY, StoppedY, BadY float64
-	ok, open, stopped, bad     int
-
-	N        int
+	Label    string
+	X        float64
+	Bars     []dayBar // without X and W
 	P50, P95 float64
 	HasTook  bool
+	runs     slot
+	took     []time.Duration
 }
 
 type dot struct{ X, Y float64 }
@@ -444,11 +438,8 @@ const (
 )
 
 func (h *Handler) history(r *request, name string) (*history, error) {
-	runs, err := h.o.App.Runs(r.Context(), app.Filter{Name: name, Limit: historyRuns})
-	if noRuns(err) || err == nil && len(runs) == 0 {
-		return nil, nil
-	}
-	if err != nil {
+	runs, err := h.page(r, app.Filter{Name: name, Limit: historyRuns})
+	if err != nil || len(runs) == 0 {
 		return nil, err
 	}
 	out := &history{Runs: len(runs), last: string(runs[0].ID)}
@@ -459,7 +450,7 @@ func (h *Handler) history(r *request, name string) (*history, error) {
 	}
 	var durations []time.Duration
 	var spent []int64
-	ok, failed := 0, 0
+	var ended slot
 	type placed struct {
 		x    float64
 		cost int64
@@ -470,13 +461,9 @@ func (h *Handler) history(r *request, name string) (*history, error) {
 		if err != nil {
 			return nil, err
 		}
+		class := classOf(row.State == api.Finished, journal.Outcome(row.Outcome))
+		ended[class]++
 		if row.State == api.Finished {
-			switch row.Outcome {
-			case string(journal.OutcomeOK):
-				ok++
-			case string(journal.OutcomeFailed):
-				failed++
-			}
 			durations = append(durations, row.Took)
 			spent = append(spent, row.Cost)
 		}
@@ -485,23 +472,14 @@ func (h *Handler) history(r *request, name string) (*history, error) {
 			continue
 		}
 		d := &out.Days[k]
-		d.N++
-		switch {
-		case row.State != api.Finished:
-			d.open++
-		case row.Outcome == string(journal.OutcomeOK):
-			d.ok++
-		case row.Outcome == string(journal.OutcomeFailed):
-			d.bad++
-		default:
-			d.stopped++
-		}
+		d.runs[class]++
 		if row.State == api.Finished {
 			d.took = append(d.took, row.Took)
 			dots = append(dots, placed{d.X + 11 + float64(i%9) - 4, row.Cost})
 		}
 	}
-	if ok+failed > 0 { // people end runs that are cancelled or rejected
+	// People end runs that are cancelled or rejected.
+	if ok, failed := ended[classOK], ended[classFailed]; ok+failed > 0 {
 		out.Success = report.Number(100*ok/(ok+failed)) + " %"
 	}
 	p50, p95 := quantile(durations, 50), quantile(durations, 95)
@@ -524,19 +502,19 @@ func (h *Handler) history(r *request, name string) (*history, error) {
 func (out *history) scale() {
 	var longest time.Duration
 	for i := range out.Days {
-		out.Most = max(out.Most, out.Days[i].N)
+		out.Most = max(out.Most, out.Days[i].runs.sum())
 		longest = max(longest, quantile(out.Days[i].took, 95))
 	}
 	out.MostTook = report.Duration(longest)
 	var lower, upper []string
 	for i := range out.Days {
 		d := &out.Days[i]
-		height := func(n int) float64 { return (plotBottom - plotTop) * float64(n) / float64(max(out.Most, 1)) }
-		d.OK, d.Open, d.Stopped, d.Bad = height(d.ok), height(d.open), height(d.stopped), height(d.bad)
-		d.OKY = plotBottom - d.OK
-		d.OpenY = d.OKY - d.Open
-		d.StoppedY = d.OpenY - d.Stopped
-		d.BadY = d.StoppedY - d.Bad
+		top := plotBottom
+		for class, n := range d.runs {
+			height := (plotBottom - plotTop) * float64(n) / float64(max(out.Most, 1))
+			top -= height
+			d.Bars = append(d.Bars, dayBar{Class: dayClasses[class], Y: top, Height: height})
+		}
 		if len(d.took) == 0 {
 			continue
 		}

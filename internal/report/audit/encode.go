@@ -153,15 +153,6 @@ func (f *fields) value(name string, raw json.RawMessage, most int) {
 	f.set(name, form)
 }
 
-// contents adds an object of contents.
-func (f *fields) contents(name string, all map[string]json.RawMessage, most int) {
-	inner := newFields(f.rules)
-	for key, raw := range all {
-		inner.value(key, raw, most)
-	}
-	f.object(name, inner)
-}
-
 func (f *fields) content(raw json.RawMessage) json.RawMessage {
 	hidden, found, err := f.rules.JSON(raw)
 	if err != nil { // it is not JSON, so it becomes text

@@ -134,13 +134,13 @@ func (p *projector) shown(f *fields, x *journal.GateOpened) error {
 	if x.Digest == "" { // the decision is not about content
 		return nil
 	}
-	reads := make(map[string]json.RawMessage, len(x.Shows))
+	reads := newFields(f.rules)
 	for path, v := range x.Shows {
 		raw, err := p.stream.Value(v)
 		if err != nil {
 			return err
 		}
-		reads[path] = raw
+		reads.value(path, raw, shownBytes)
 	}
 	inner := newFields(f.rules)
 	if x.Kind == journal.GateToolCall { // a step may ask about several calls
@@ -149,7 +149,7 @@ func (p *projector) shown(f *fields, x *journal.GateOpened) error {
 		inner.text("gate", journal.TaskID{Place: x.Place}.Key())
 	}
 	inner.text("kind", string(x.Kind))
-	inner.contents("reads", reads, shownBytes)
+	inner.object("reads", reads)
 	inner.text("run", string(p.stream.Run))
 	f.object("shown", inner)
 	return nil
@@ -165,7 +165,7 @@ func gateDecidedName(ev *report.Event) string {
 	case gate == nil && ev.Outcome == journal.OutcomeRerun, gate != nil && gate.Kind == journal.GateInDoubt:
 		return DoubtDecided
 	case gate != nil && gate.Kind == journal.GateEvent:
-		if ev.Fact.(journal.GateDecided).Method == plan.MethodTimeout {
+		if ev.Verdict().Method == plan.MethodTimeout {
 			return ""
 		}
 		return WaitpointPassed
@@ -295,7 +295,7 @@ func (p *projector) gateJudged(ev *report.Event, f *fields) error {
 	f.freeText("evidence", value.Evidence)
 	p.verdict(ev, f)
 	f.usage("", ev.Step.Used)
-	if prompt := visitOf(ev.Step).prompt; len(prompt) > 0 {
+	if prompt := visitOf(ev.Step).Prompt; len(prompt) > 0 {
 		f.value("shown", prompt, shownBytes)
 	}
 	return p.review(f, ev.Value)

@@ -2,7 +2,6 @@ package audit
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -205,7 +204,7 @@ func (p *printer) record(r *Record) {
 		}
 	case StateEdited:
 		if value := d["value"]; len(value) > 0 {
-			p.line("to", readable(value))
+			p.line("to", report.Readable(value))
 		}
 	case StepComplete:
 		p.spent(cost{step: r.StepID, name: p.place(r.StepID, d), spend: d.spend("")})
@@ -470,26 +469,14 @@ func (p *printer) gate(d data) {
 	}
 	if json.Unmarshal(d["shown"], &shown) == nil && len(shown.Reads) > 0 {
 		for _, name := range slices.Sorted(maps.Keys(shown.Reads)) {
-			p.line("on", name+" = "+readable(shown.Reads[name]))
+			p.line("on", name+" = "+report.Readable(shown.Reads[name]))
 		}
 	} else if len(d["shown"]) > 0 {
-		p.line("on", readable(d["shown"]))
+		p.line("on", report.Readable(d["shown"]))
 	}
 	if digest := d.text("digest"); digest != "" {
 		p.line("digest", report.ShortDigest(digest))
 	}
-}
-
-func readable(raw json.RawMessage) string {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return text
-	}
-	var b bytes.Buffer
-	if json.Indent(&b, raw, "", "  ") == nil {
-		return b.String()
-	}
-	return string(raw)
 }
 
 // lostCharge returns what is charged for model calls without a reply, as the end of

@@ -89,7 +89,7 @@ func when(name string, holds func(*report.Event) bool) func(*report.Event) strin
 func hasStep(ev *report.Event) bool   { return ev.Step != nil }
 func isSkipped(ev *report.Event) bool { return ev.Outcome == journal.OutcomeSkipped }
 func hasOutput(ev *report.Event) bool {
-	return isStep(ev) && (!ev.Value.IsZero() || len(visitOf(ev.Step).missing) > 0)
+	return isStep(ev) && (!ev.Value.IsZero() || len(visitOf(ev.Step).Missing) > 0)
 }
 
 // isStep reports whether the event is about the execution of a step. Waitpoints
@@ -314,7 +314,7 @@ func stepSkipped(_ *projector, ev *report.Event, f *fields) error {
 }
 
 func (p *projector) stepOutput(ev *report.Event, f *fields) error {
-	f.texts("missing_files", visitOf(ev.Step).missing)
+	f.texts("missing_files", visitOf(ev.Step).Missing)
 	textsOf(f, "writes", ev.Writes, func(w *journal.Write) string { return w.Path })
 	return p.value(f, "output_summary", ev.Value, someBytes)
 }
@@ -324,7 +324,7 @@ func (p *projector) stepComplete(ev *report.Event, f *fields) error {
 	f.number("attempts", int64(ev.Step.Attempt+1))
 	f.text("child_run_id", string(ev.Step.Child))
 	f.text("declared_reason_code", declared)
-	f.text("done_by", visitOf(ev.Step).doneBy)
+	f.text("done_by", visitOf(ev.Step).DoneBy)
 	f.number("duration_ms", int64(ev.At-ev.Step.Started))
 	f.freeText("error", ev.Problem)
 	f.text("error_class", string(ev.Class))

@@ -108,7 +108,7 @@ const maxFaults = 1000
 type Verifier struct {
 	e          Evidence
 	out        Report
-	log        comparison
+	log        *comparison
 	transcript *comparison // nil if the run has no transcript
 	omitted    int         // faults that are not listed
 }
@@ -117,7 +117,7 @@ type Verifier struct {
 // LogLine and TranscriptLine, in order, and then call Report.
 func NewVerifier(e Evidence) *Verifier {
 	v := &Verifier{e: e, out: Report{Run: e.Run, Path: e.Path, Head: Genesis, Checks: slices.Clone(Checks)}}
-	v.log = comparison{v: v, check: CheckJournal, copy: &v.e.Copy}
+	v.log = &comparison{v: v, check: CheckJournal, copy: &v.e.Copy}
 	if e.Transcript != nil {
 		v.transcript = &comparison{v: v, check: CheckTranscript, copy: e.Transcript}
 	}
@@ -129,30 +129,19 @@ func (v *Verifier) LogLine(line []byte) error { return v.log.line(line) }
 
 // TranscriptLine compares the next line that the journal implies with the
 // transcript.
-func (v *Verifier) TranscriptLine(line []byte) error {
-	if v.transcript == nil {
-		return nil
-	}
-	return v.transcript.line(line)
-}
+func (v *Verifier) TranscriptLine(line []byte) error { return v.transcript.line(line) }
 
 // RequireLog says that the journal had the lines of the log so far before the
 // file was opened. The run may have written the others afterwards.
-func (v *Verifier) RequireLog() { v.log.least = v.log.derived }
+func (v *Verifier) RequireLog() { v.log.require() }
 
 // RequireTranscript says the same of the transcript.
-func (v *Verifier) RequireTranscript() {
-	if v.transcript != nil {
-		v.transcript.least = v.transcript.derived
-	}
-}
+func (v *Verifier) RequireTranscript() { v.transcript.require() }
 
 // Release closes the files. They are opened again when they are needed.
 func (v *Verifier) Release() {
 	v.log.close()
-	if v.transcript != nil {
-		v.transcript.close()
-	}
+	v.transcript.close()
 }
 
 // Report checks the log itself and returns everything that was found. settings
@@ -189,8 +178,8 @@ func (v *Verifier) Report(settings *ir.Audit) (Report, error) {
 	}
 	v.out.Faults = append(slices.Clone(e.Journal), v.out.Faults...)
 	v.out.OK = len(v.out.Faults) == 0
-	v.out.Incomplete = !e.Damaged && (v.log.incomplete() || v.transcript != nil && v.transcript.incomplete()) &&
-		!v.log.differs && (v.transcript == nil || !v.transcript.differs)
+	v.out.Incomplete = !e.Damaged && (v.log.incomplete() || v.transcript.incomplete()) && !v.log.differs &&
+		(v.transcript == nil || !v.transcript.differs)
 	return v.out, nil
 }
 
@@ -473,7 +462,8 @@ func (v *Verifier) definition(first *Record) {
 }
 
 // comparison compares a file with the lines that the journal implies, up to the
-// first difference: all records of a chain after a change differ.
+// first difference: all records of a chain after a change differ. A nil comparison
+// is that of a record that the run does not have.
 type comparison struct {
 	v       *Verifier
 	check   string
@@ -507,8 +497,15 @@ func (c *comparison) next() ([]byte, error) {
 	return line, err
 }
 
+// require says that the file must have the lines so far.
+func (c *comparison) require() {
+	if c != nil {
+		c.least = c.derived
+	}
+}
+
 func (c *comparison) close() {
-	if c.file != nil {
+	if c != nil && c.file != nil {
 		c.file.Close() // it was only read
 		c.file, c.in = nil, nil
 	}
@@ -516,6 +513,9 @@ func (c *comparison) close() {
 
 // line compares the next line that the journal implies.
 func (c *comparison) line(want []byte) error {
+	if c == nil {
+		return nil
+	}
 	c.derived++
 	if c.over || c.copy.Open == nil {
 		return nil
@@ -573,7 +573,7 @@ func (c *comparison) earlier(have, want []byte) bool {
 }
 
 // incomplete reports whether the file lacks lines, and has no other ones instead.
-func (c *comparison) incomplete() bool { return !c.differs && c.have < c.least }
+func (c *comparison) incomplete() bool { return c != nil && !c.differs && c.have < c.least }
 
 // finish compares the length of the file.
 func (c *comparison) finish() error {
@@ -586,7 +586,7 @@ func (c *comparison) finish() error {
 		}
 		return err
 	}
-	if !c.differs && c.have < c.least {
+	if c.incomplete() {
 		c.v.faultIn(c.copy.Path, c.have+1, c.check, "the file ends here, but the journal has %d more: the next is %s",
 			c.least-c.have, c.missing)
 	}
@@ -648,30 +648,23 @@ func part(path string, got, want any, skip string) (at string, x, y any, differs
 		q, _ := json.Marshal(want)
 		return path, got, want, !bytes.Equal(p, q)
 	}
-	names := slices.Collect(maps.Keys(a))
-	for name := range b {
-		if _, has := a[name]; !has {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if path == "" && name == skip {
 			continue
 		}
-		x, hasX := a[name]
-		y, hasY := b[name]
-		if !hasX {
-			x = absent{}
-		}
-		if !hasY {
-			y = absent{}
+		member := func(of map[string]any) any {
+			if v, has := of[name]; has {
+				return v
+			}
+			return absent{}
 		}
 		inner := name
 		if path != "" {
 			inner = path + "." + name
 		}
-		if at, p, q, differs := part(inner, x, y, skip); differs {
+		if at, p, q, differs := part(inner, member(a), member(b), skip); differs {
 			return at, p, q, true
 		}
 	}

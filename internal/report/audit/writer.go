@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/ir"
@@ -63,11 +64,11 @@ type log struct {
 	audit *ir.Audit
 }
 
-// visit is what the notes of an open step say for its later records.
+// visit is what the notes of an open step say for its later records. Its JSON is part of checkpoints.
 type visit struct {
-	doneBy  string
-	missing []string        // declared files that were not made
-	prompt  json.RawMessage // of a critic
+	DoneBy  string          `json:"done_by,omitempty"`
+	Missing []string        `json:"missing,omitempty"` // declared files that were not made
+	Prompt  json.RawMessage `json:"prompt,omitempty"`  // of a critic
 }
 
 var noVisit visit
@@ -92,32 +93,26 @@ func (p *projector) Save() ([]byte, error) { return p.in.Save(p.data()) }
 // Restore implements report.Checkpointer.
 func (p *projector) Restore(state []byte) error { return p.in.Restore(state, p.data()) }
 
-// saved is a log or a visit.
-type saved struct {
-	Seq     int64           `json:"seq,omitempty"`
-	Prev    string          `json:"prev,omitempty"`
-	DoneBy  string          `json:"done_by,omitempty"`
-	Missing []string        `json:"missing,omitempty"`
-	Prompt  json.RawMessage `json:"prompt,omitempty"`
+// savedLog is the end of a log in a checkpoint.
+type savedLog struct {
+	Seq  int64  `json:"seq,omitempty"`
+	Prev string `json:"prev,omitempty"`
 }
 
 // data encodes and decodes logs and visits.
 func (p *projector) data() report.ReaderData {
 	return report.ReaderData{
 		Save: func(data any) (json.RawMessage, error) {
-			switch x := data.(type) {
-			case *log:
-				return json.Marshal(saved{Seq: x.seq, Prev: x.prev})
-			case *visit:
-				return json.Marshal(saved{DoneBy: x.doneBy, Missing: x.missing, Prompt: x.prompt})
+			if l, ok := data.(*log); ok {
+				data = savedLog{l.seq, l.prev}
 			}
-			return nil, fmt.Errorf("unknown data %T", data)
+			return json.Marshal(data)
 		},
 		RestoreRun: func(run *report.Run, raw json.RawMessage) (any, error) {
-			var s saved
 			if raw == nil {
 				return nil, nil
 			}
+			var s savedLog
 			if err := json.Unmarshal(raw, &s); err != nil {
 				return nil, err
 			}
@@ -129,14 +124,11 @@ func (p *projector) data() report.ReaderData {
 			return l, nil
 		},
 		RestoreStep: func(_ *report.Step, raw json.RawMessage) (any, error) {
-			var s saved
 			if raw == nil {
 				return nil, nil
 			}
-			if err := json.Unmarshal(raw, &s); err != nil {
-				return nil, err
-			}
-			return &visit{doneBy: s.DoneBy, missing: s.Missing, prompt: s.Prompt}, nil
+			v := &visit{}
+			return v, json.Unmarshal(raw, v)
 		},
 	}
 }
@@ -146,11 +138,11 @@ func (p *projector) records(ev *report.Event) error {
 		note := *visitOf(ev.Step)
 		switch n := ev.Note; {
 		case ev.Type == report.ModelPrompted:
-			note.prompt = n.Data
+			note.Prompt = n.Data
 		case ev.Type == report.WorkerChosen && !n.Unreadable:
-			note.doneBy = report.Body[journal.DoneBy](n).By
+			note.DoneBy = report.Body[journal.DoneBy](n).By
 		case ev.Type == report.FileMissing && !n.Unreadable:
-			note.missing = append(note.missing, report.Body[journal.MissingFile](n).Path)
+			note.Missing = append(note.Missing, report.Body[journal.MissingFile](n).Path)
 		}
 		ev.Step.Data = &note
 	}
@@ -175,15 +167,8 @@ func (p *projector) openLog(run *report.Run) *log {
 
 // wants reports whether an event is written at the audit level of the run (F44).
 func (l *log) wants(event string) bool {
-	if l.audit == nil || l.audit.Level == "" || l.audit.Level == "full" || standard[event] {
-		return true
-	}
-	for _, name := range l.audit.RequiredEvents {
-		if name.Name == event {
-			return true
-		}
-	}
-	return false
+	return l.audit == nil || l.audit.Level == "" || l.audit.Level == "full" || standard[event] ||
+		slices.ContainsFunc(l.audit.RequiredEvents, func(name ir.Name) bool { return name.Name == event })
 }
 
 // write appends a record to the log of the event's run.

@@ -174,7 +174,7 @@ func (a *active) line(now time.Time, width int, s *Style) string {
 		name = fmt.Sprintf("%s[%d]", name, a.step.Index)
 	}
 	if a.wait != nil {
-		return fit(s, indent, "?", place(a.step), a.wait.waits(s), report.KindColor(a.step.Kind), report.Amber, width)
+		return fit(s, indent, "?", a.step.Label(), a.wait.waits(s), report.KindColor(a.step.Kind), report.Amber, width)
 	}
 	parts := []string{report.Duration(now.Sub(a.step.Started.Time()))}
 	if agent := a.step.Agent; agent != "" && agent != a.step.Name {
@@ -255,7 +255,7 @@ func (p *Progress) Summary(s Style) []string {
 	}
 	for _, a := range p.active {
 		if a.wait != nil {
-			lines = append(lines, waitLines(&s, place(a.step), a.wait, report.KindColor(a.step.Kind), width)...)
+			lines = append(lines, waitLines(&s, a.step.Label(), a.wait, report.KindColor(a.step.Kind), width)...)
 		}
 	}
 	if p.exhaustedBudget != "" {

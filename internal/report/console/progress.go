@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/ir"
@@ -99,6 +97,8 @@ func (p *Progress) Apply(e *journal.Event) ([]Notice, error) {
 			}
 		}
 		if handle := handlers[ev.Type]; handle != nil {
+			handle(p, ev)
+		} else if handle := stepHandlers[ev.Type]; handle != nil && a != nil {
 			handle(p, ev, a)
 		}
 		return nil
@@ -142,34 +142,19 @@ func (p *Progress) add(ev *report.Event, event Event) *Notice {
 	}
 	if s := ev.Step; s != nil {
 		n.Run, n.Parent, n.Path, n.Iteration, n.Kind = s.Run.ID, s.Run.Parent, s.Path, s.Iteration(), s.Kind
-		n.Agent, n.Child, n.place = s.Agent, s.Child, place(s)
+		n.Agent, n.Child, n.place = s.Agent, s.Child, s.Label()
 	}
 	p.out = append(p.out, n)
 	return &p.out[len(p.out)-1]
 }
 
-// place returns a step's path after those of the steps that called its run.
-func place(s *report.Step) string {
-	text := s.Path
-	if s.Info != nil {
-		text = strings.TrimSuffix(text, s.Name) + s.Info.Step.Title()
-	}
-	if s.Loop {
-		text += "[" + strconv.Itoa(s.Index) + "]"
-	}
-	if s.Run.Caller != nil {
-		return place(s.Run.Caller) + " › " + text
-	}
-	return text
-}
-
-// handlers update the progress and add the notices of each event. The step's active state is nil if it is not shown.
-var handlers = map[report.EventType]func(p *Progress, ev *report.Event, a *active){
+// handlers update the progress and add the notices of each event.
+var handlers = map[report.EventType]func(p *Progress, ev *report.Event){
 	report.RunStarted:     (*Progress).runStarted,
 	report.RunFinished:    (*Progress).runFinished,
 	report.RunClaimed:     of(RunClaimed, func(*Notice, journal.Claimed) {}),
-	report.RunPaused:      func(p *Progress, ev *report.Event, _ *active) { p.paused = true; p.add(ev, Paused) },
-	report.RunContinued:   func(p *Progress, ev *report.Event, _ *active) { p.paused = false; p.add(ev, Continued) },
+	report.RunPaused:      func(p *Progress, ev *report.Event) { p.paused = true; p.add(ev, Paused) },
+	report.RunContinued:   func(p *Progress, ev *report.Event) { p.paused = false; p.add(ev, Continued) },
 	report.RunRewound:     of(Rewound, func(n *Notice, x journal.Rewound) { n.Step = x.Step }),
 	report.StateEdited:    of(StateEdited, func(n *Notice, x journal.StateEdited) { n.Variable = x.Path }),
 	report.SignalReceived: of(Signalled, func(n *Notice, x journal.Signalled) { n.Signal = x.Event }),
@@ -179,33 +164,37 @@ var handlers = map[report.EventType]func(p *Progress, ev *report.Event, a *activ
 		func(n *Notice, x journal.BudgetRaised) { n.Budget, n.To = x.Budget, x.To }),
 	report.CancelRequested: (*Progress).cancelRequested,
 	report.DeadlineReached: (*Progress).deadlineReached,
-	report.BudgetReserved:  func(p *Progress, _ *report.Event, _ *active) { p.exhaustedBudget = "" },
+	report.BudgetReserved:  func(p *Progress, _ *report.Event) { p.exhaustedBudget = "" },
 	report.BudgetWaiting:   (*Progress).budgetWaiting,
 	report.StepStarted:     (*Progress).stepStarted,
-	report.StepFinished:    (*Progress).stepFinished,
-	report.StepSkipped:     func(p *Progress, ev *report.Event, _ *active) { p.keep(p.add(ev, StepSkipped), ev.Step) },
-	report.StepRetrying:    (*Progress).stepRetrying,
-	report.TaskStarted:     (*Progress).taskStarted,
+	report.StepSkipped:     func(p *Progress, ev *report.Event) { p.keep(p.add(ev, StepSkipped), ev.Step) },
 	report.TaskLost:        of(StepLost, taskLost),
-	report.BranchFinished:  (*Progress).branchFinished,
 	report.BranchChosen:    (*Progress).branchChosen,
-	report.GateOpened:      (*Progress).gateOpened,
-	report.GateDecided:     (*Progress).gateDecided,
-	report.ModelReplied:    (*Progress).modelReplied,
-	report.ModelRetried:    (*Progress).modelRetried,
-	report.ToolCalled:      (*Progress).toolCalled,
-	report.ToolProgressed:  (*Progress).toolProgressed,
-	report.ToolReturned:    (*Progress).toolReturned,
-	report.CommandStarted:  (*Progress).commandStarted,
 	report.MessagePrinted:  (*Progress).messagePrinted,
 }
 
-// of handles an event by one notice, filled from the event's fact.
-func of[F journal.Fact](event Event, fill func(*Notice, F)) func(*Progress, *report.Event, *active) {
-	return func(p *Progress, ev *report.Event, _ *active) { fill(p.add(ev, event), ev.Fact.(F)) }
+// stepHandlers do the same for events of a step that is open.
+var stepHandlers = map[report.EventType]func(p *Progress, ev *report.Event, a *active){
+	report.StepFinished:   (*Progress).stepFinished,
+	report.StepRetrying:   (*Progress).stepRetrying,
+	report.TaskStarted:    (*Progress).taskStarted,
+	report.BranchFinished: (*Progress).branchFinished,
+	report.GateOpened:     (*Progress).gateOpened,
+	report.GateDecided:    (*Progress).gateDecided,
+	report.ModelReplied:   (*Progress).modelReplied,
+	report.ModelRetried:   (*Progress).modelRetried,
+	report.ToolCalled:     (*Progress).toolCalled,
+	report.ToolProgressed: (*Progress).toolProgressed,
+	report.ToolReturned:   (*Progress).toolReturned,
+	report.CommandStarted: (*Progress).commandStarted,
 }
 
-func (p *Progress) runStarted(ev *report.Event, _ *active) {
+// of handles an event by one notice, filled from the event's fact.
+func of[F journal.Fact](event Event, fill func(*Notice, F)) func(*Progress, *report.Event) {
+	return func(p *Progress, ev *report.Event) { fill(p.add(ev, event), ev.Fact.(F)) }
+}
+
+func (p *Progress) runStarted(ev *report.Event) {
 	if ev.Run.Parent == "" {
 		p.name, p.started = ev.Run.Name, ev.At
 	}
@@ -216,7 +205,7 @@ func (p *Progress) runStarted(ev *report.Event, _ *active) {
 	}
 }
 
-func (p *Progress) runFinished(ev *report.Event, _ *active) {
+func (p *Progress) runFinished(ev *report.Event) {
 	n := p.add(ev, RunFinished)
 	n.Run, n.Parent, n.Name, n.Outcome, n.Error = ev.Run.ID, ev.Run.Parent, ev.Run.Name, ev.Outcome, ev.Problem
 	n.Millis = int64(ev.At - ev.Run.Started)
@@ -233,7 +222,7 @@ func (p *Progress) runFinished(ev *report.Event, _ *active) {
 	p.end = &end
 }
 
-func (p *Progress) stepStarted(ev *report.Event, _ *active) {
+func (p *Progress) stepStarted(ev *report.Event) {
 	a := &active{step: ev.Step}
 	ev.Step.Data, p.active = a, append(p.active, a)
 	p.add(ev, StepStarted).quiet = ev.Step.Gate != nil
@@ -253,13 +242,11 @@ func (p *Progress) stepFinished(ev *report.Event, a *active) {
 	_, decided := ev.Fact.(journal.GateDecided)
 	n.quiet = decided || n.Outcome == journal.OutcomeFailed && repeats(ev.Step) ||
 		n.Outcome == journal.OutcomeOK && n.Kind == kindDecision // BranchChosen has a line
-	if a != nil {
-		n.Tokens, n.MicroDollars, n.Offline = a.tokens, a.cost, a.offline
-		if ev.Reason == string(journal.ClassLoopLimit) && ev.Outcome == journal.OutcomeOK {
-			n.Reason, n.Note = ev.Reason, fmt.Sprintf("iteration limit (%d) reached", ev.Step.MaxRounds)
-		}
-		p.active = slices.DeleteFunc(p.active, func(one *active) bool { return one == a })
+	n.Tokens, n.MicroDollars, n.Offline = a.tokens, a.cost, a.offline
+	if ev.Reason == string(journal.ClassLoopLimit) && ev.Outcome == journal.OutcomeOK {
+		n.Reason, n.Note = ev.Reason, fmt.Sprintf("iteration limit (%d) reached", ev.Step.MaxRounds)
 	}
+	p.active = slices.DeleteFunc(p.active, func(one *active) bool { return one == a })
 	if n.Outcome == journal.OutcomeFailed && !n.quiet {
 		p.failure = n.Error
 	}
@@ -316,9 +303,7 @@ func total(u journal.Usage) int64 { return u.InputTokens + u.OutputTokens }
 
 func (p *Progress) taskStarted(_ *report.Event, a *active) {
 	p.exhaustedBudget = ""
-	if a != nil {
-		a.retry, a.again, a.tools = 0, 0, nil
-	}
+	a.retry, a.again, a.tools = 0, 0, nil
 }
 
 func taskLost(n *Notice, x journal.TaskLost) {
@@ -327,9 +312,6 @@ func taskLost(n *Notice, x journal.TaskLost) {
 }
 
 func (p *Progress) stepRetrying(ev *report.Event, a *active) {
-	if a == nil {
-		return
-	}
 	x := ev.Fact.(journal.RetrySet)
 	a.retry = x.Due
 	n := p.add(ev, StepRetrying)
@@ -344,9 +326,6 @@ func (p *Progress) stepRetrying(ev *report.Event, a *active) {
 }
 
 func (p *Progress) branchFinished(ev *report.Event, a *active) {
-	if a == nil {
-		return
-	}
 	a.over++
 	if ev.Reason == plan.ReasonUndecided && !a.undecided { // one notice is enough
 		a.undecided = true
@@ -355,17 +334,14 @@ func (p *Progress) branchFinished(ev *report.Event, a *active) {
 }
 
 // branchChosen adds what a decision has chosen, also to the line of the step in the summary.
-func (p *Progress) branchChosen(ev *report.Event, _ *active) {
+func (p *Progress) branchChosen(ev *report.Event) {
 	of := *ev
 	of.Step = ev.Decision
 	n := p.add(&of, BranchChosen)
 	n.quiet = ev.Decision.Kind != kindDecision // the step has a line
 	n.Branch = ev.Name
 	if ev.Next != nil {
-		n.Next, n.next = ev.Next.Name, ev.Next.Name
-		if ev.Next.Info != nil {
-			n.next = ev.Next.Info.Step.Title()
-		}
+		n.Next, n.next = ev.Next.Name, ev.Next.Title()
 	}
 	for i := range slices.Backward(p.done) {
 		if done := &p.done[i]; done.Event == StepFinished && done.place == n.place {
@@ -395,7 +371,7 @@ func (p *Progress) modelRetried(ev *report.Event, a *active) {
 	n.Error, n.Reason, n.Due = r.Message, string(r.Class), Time{a.again.Time()}
 }
 
-func (p *Progress) messagePrinted(ev *report.Event, _ *active) {
+func (p *Progress) messagePrinted(ev *report.Event) {
 	n := p.add(ev, StepMessage)
 	n.Note = report.Body[journal.LogLine](ev.Note).Text
 	p.remember(n)
@@ -437,9 +413,6 @@ func (p *Progress) toolReturned(ev *report.Event, a *active) {
 }
 
 func (p *Progress) gateOpened(ev *report.Event, a *active) {
-	if a == nil {
-		return
-	}
 	x := &ev.Step.Gate.GateOpened
 	n := p.add(ev, WaitStarted)
 	n.Signal, n.Step = x.Event, x.Place.Key()
@@ -461,9 +434,6 @@ func (p *Progress) gateOpened(ev *report.Event, a *active) {
 }
 
 func (p *Progress) gateDecided(ev *report.Event, a *active) {
-	if a == nil {
-		return
-	}
 	x := ev.Fact.(journal.GateDecided)
 	n := p.add(ev, WaitFinished)
 	n.Outcome, n.Reason, n.Note, n.Signal = x.Outcome, x.Method, x.Note, x.Event
@@ -479,7 +449,7 @@ func (p *Progress) gateDecided(ev *report.Event, a *active) {
 	a.wait = nil
 }
 
-func (p *Progress) cancelRequested(ev *report.Event, _ *active) {
+func (p *Progress) cancelRequested(ev *report.Event) {
 	if x := ev.Fact.(journal.CancelRequested); x.Frame == "" && !x.Below {
 		p.stopping = true
 		n := p.add(ev, Cancelling)
@@ -487,7 +457,7 @@ func (p *Progress) cancelRequested(ev *report.Event, _ *active) {
 	}
 }
 
-func (p *Progress) budgetWaiting(ev *report.Event, _ *active) {
+func (p *Progress) budgetWaiting(ev *report.Event) {
 	x := ev.Fact.(journal.BudgetWait)
 	if p.exhaustedBudget == x.Budget { // another step waits for it already
 		return
@@ -514,7 +484,7 @@ func (p *Progress) shortfall(budget string) (next, left int64) {
 	return p.in.Shortfall()
 }
 
-func (p *Progress) deadlineReached(ev *report.Event, _ *active) {
+func (p *Progress) deadlineReached(ev *report.Event) {
 	if ev.Fact.(journal.TimerFired).Run {
 		p.budgetExhausted(ev, plan.BudgetDeadline)
 	}

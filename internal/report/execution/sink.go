@@ -373,7 +373,7 @@ var handlers = map[report.EventType]func(r *record, ev *report.Event, s *Step){
 		switch {
 		case ev.Outcome == journal.OutcomeOK:
 			s.Status, s.CompletedAt = manifest.Completed, r.UpdatedAt
-		case ev.Fact.(journal.TaskEnded).Final:
+		case ev.Final():
 			s.Status, s.CompletedAt, s.Error = manifest.StepFailed, r.UpdatedAt, ev.Error
 			r.Errors = append(r.Errors, Error{Step: s.ID, Error: ev.Error, At: r.UpdatedAt})
 		}
@@ -494,14 +494,10 @@ func (w *Writer) save(r *record) error {
 	if err != nil {
 		return err
 	}
-	c, err := report.NewCheckpoint(&r.last, state)
-	if err != nil {
-		return err
-	}
 	if err := protected.MkdirIn(filepath.Split(w.Dir)); err != nil {
 		return err
 	}
-	_, err = c.Write(checkpointPath(w.Dir, journal.RunID(r.Run)))
+	_, err = report.WriteCheckpoint(checkpointPath(w.Dir, journal.RunID(r.Run)), &r.last, nil, state)
 	return err
 }
 

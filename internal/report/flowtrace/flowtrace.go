@@ -294,7 +294,7 @@ func (t *tracer) taskFinished(ev *report.Event) error {
 		if step != nil && step.Retry != nil && slices.Contains(step.Retry.On, string(ev.Class)) {
 			attempt.ErrorClass = "transient"
 		}
-		if attempt.ShouldRetry = !ev.Fact.(journal.TaskEnded).Final; attempt.ShouldRetry {
+		if attempt.ShouldRetry = !ev.Final(); attempt.ShouldRetry {
 			attempt.RetryReason = fmt.Sprintf("%s can be tried again", ev.Class)
 			return nil
 		}

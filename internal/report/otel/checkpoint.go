@@ -152,10 +152,8 @@ func (x *Exporter) keep(s *stream) {
 	if err != nil {
 		return
 	}
-	if c, err := report.NewCheckpoint(&s.last, state); err == nil {
-		_ = x.ledger.exclusively(func() error {
-			_, err := c.Write(x.ledger.checkpoint(s.run))
-			return err
-		})
-	}
+	_ = x.ledger.exclusively(func() error {
+		_, err := report.WriteCheckpoint(x.ledger.checkpoint(s.run), &s.last, nil, state)
+		return err
+	})
 }

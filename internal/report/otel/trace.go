@@ -138,13 +138,19 @@ func (t *Tracer) event(ev *report.Event) error {
 	if ev.Step != nil && ev.Usage.MicroDollars > 0 && ev.Type != report.ModelReplied {
 		t.measure(costTotal, dollars(ev.Usage), t.attrs(workflowName, ev.Step.Run.Name))
 	}
-	switch handle := handlers[ev.Type]; {
+	if handle := handlers[ev.Type]; handle != nil {
+		handle(t, ev)
+	}
+	if open == nil {
+		return nil
+	}
+	switch handle := stepHandlers[ev.Type]; {
 	case ev.Note != nil:
-		t.note(ev, open)
+		t.note(ev, open.Task)
 	case handle != nil:
 		handle(t, ev, open)
 	}
-	if what := happenings[ev.Type]; what.attrs != nil && open != nil {
+	if what := happenings[ev.Type]; what.attrs != nil {
 		open.Events = append(open.Events, &tracepb.Span_Event{
 			TimeUnixNano: nanos(ev.At), Name: what.name, Attributes: what.attrs(t, ev),
 		})
@@ -152,19 +158,23 @@ func (t *Tracer) event(ev *report.Event) error {
 	return nil
 }
 
-// handlers update what is open and emit what has ended. The state of the step is nil if it is not open.
-var handlers = map[report.EventType]func(t *Tracer, ev *report.Event, open *openStep){
-	report.RunStarted:     (*Tracer).runStarted,
-	report.RunFinished:    (*Tracer).runFinished,
-	report.RunClaimed:     (*Tracer).runClaimed,
-	report.StepStarted:    (*Tracer).stepStarted,
+// handlers update what is open and emit what has ended.
+var handlers = map[report.EventType]func(t *Tracer, ev *report.Event){
+	report.RunStarted:  (*Tracer).runStarted,
+	report.RunFinished: (*Tracer).runFinished,
+	report.RunClaimed:  (*Tracer).runClaimed,
+	report.StepStarted: func(t *Tracer, ev *report.Event) { ev.Step.Data = &openStep{ID: t.id("step", ev.Seq)} },
+	report.StepSkipped: (*Tracer).stepSkipped,
+}
+
+// stepHandlers do the same for events of a step that is open.
+var stepHandlers = map[report.EventType]func(t *Tracer, ev *report.Event, open *openStep){
 	report.StepFinished:   (*Tracer).stepFinished,
-	report.StepSkipped:    (*Tracer).stepSkipped,
 	report.TaskStarted:    (*Tracer).taskStarted,
-	report.TaskFinished:   (*Tracer).taskFinished,
+	report.TaskFinished:   func(t *Tracer, ev *report.Event, open *openStep) { t.endTask(open, ev, ev.Error) },
 	report.TaskLost:       (*Tracer).taskLost,
 	report.BudgetReserved: (*Tracer).reserved,
-	report.GateDecided:    (*Tracer).gateDecided,
+	report.GateDecided:    func(_ *Tracer, ev *report.Event, open *openStep) { open.Method = ev.Verdict().Method },
 }
 
 // happenings are the events within spans.
@@ -183,11 +193,11 @@ var happenings = map[report.EventType]struct {
 		return t.attrs(gateKind, ev.Step.Gate.Kind)
 	}},
 	report.GateApproved: {"espalier.gate_approved", func(t *Tracer, ev *report.Event) []*commonpb.KeyValue {
-		return t.attrs(gateMethod, ev.Fact.(journal.GateApproved).Method)
+		return t.attrs(gateMethod, ev.Verdict().Method)
 	}},
 	report.GateEscalated: {"espalier.gate_escalated", func(*Tracer, *report.Event) []*commonpb.KeyValue { return nil }},
 	report.GateDecided: {"espalier.gate_decided", func(t *Tracer, ev *report.Event) []*commonpb.KeyValue {
-		return t.attrs(outcome, cmp.Or(ev.Reason, string(ev.Outcome)), gateMethod, ev.Fact.(journal.GateDecided).Method)
+		return t.attrs(outcome, cmp.Or(ev.Reason, string(ev.Outcome)), gateMethod, ev.Verdict().Method)
 	}},
 	report.BudgetWaiting: {"espalier.budget_wait", func(t *Tracer, ev *report.Event) []*commonpb.KeyValue {
 		return t.attrs(budgetName, ev.Fact.(journal.BudgetWait).Budget)
@@ -197,7 +207,7 @@ var happenings = map[report.EventType]struct {
 	}},
 }
 
-func (t *Tracer) runStarted(ev *report.Event, _ *openStep) {
+func (t *Tracer) runStarted(ev *report.Event) {
 	open := &openRun{ID: SpanOf(t.root, ev.Run.ID)}
 	if t.o.Content {
 		open.rules = redact.Of(true, ev.Run.Audits()...)
@@ -210,7 +220,7 @@ func (t *Tracer) runStarted(ev *report.Event, _ *openStep) {
 	}
 }
 
-func (t *Tracer) runClaimed(ev *report.Event, _ *openStep) {
+func (t *Tracer) runClaimed(ev *report.Event) {
 	if open, ok := ev.Run.Data.(*openRun); ok && ev.Fact.(journal.Claimed).Owner != "" {
 		open.Events = append(open.Events, &tracepb.Span_Event{
 			TimeUnixNano: nanos(ev.At), Name: "espalier.taken_over",
@@ -218,7 +228,7 @@ func (t *Tracer) runClaimed(ev *report.Event, _ *openStep) {
 	}
 }
 
-func (t *Tracer) runFinished(ev *report.Event, _ *openStep) {
+func (t *Tracer) runFinished(ev *report.Event) {
 	run := ev.Run
 	open, ok := run.Data.(*openRun)
 	if !ok {
@@ -239,12 +249,10 @@ func (t *Tracer) runFinished(ev *report.Event, _ *openStep) {
 		span.Links = t.links(run)
 		t.measure(runCount, 1, t.attrs(workflowName, run.Name, outcome, ev.Outcome))
 	}
-	if ev.Outcome == journal.OutcomeFailed {
-		t.fail(span, code, ev.Problem, open.rules)
-		duration = t.and(duration, errorType, code)
+	if ev.Outcome != journal.OutcomeFailed {
+		code = ""
 	}
-	t.emit(span)
-	t.measure(workflowDuration, seconds(run.Started, ev.At), duration)
+	t.end(span, run, code, ev.Problem, workflowDuration, duration)
 }
 
 // links returns the links to the origin of a run.
@@ -299,20 +307,13 @@ func (t *Tracer) parentOf(s *report.Step, inside bool) SpanID {
 	return SpanOf(t.root, run.ID)
 }
 
-func (t *Tracer) stepStarted(ev *report.Event, _ *openStep) {
-	ev.Step.Data = &openStep{ID: t.id("step", ev.Seq)}
-}
-
-func (t *Tracer) stepSkipped(ev *report.Event, _ *openStep) {
+func (t *Tracer) stepSkipped(ev *report.Event) {
 	span := t.stepSpan(ev, t.id("step", ev.Seq))
 	span.Attributes = t.and(span.Attributes, reasonCode, report.ReasonCondition, outcome, ev.Outcome)
 	t.emit(span)
 }
 
 func (t *Tracer) stepFinished(ev *report.Event, open *openStep) {
-	if open == nil {
-		return
-	}
 	t.endTask(open, ev, ev.Problem) // one that was lost ends with the decision about it
 	step := ev.Step
 	code, _ := ev.ReasonCode()
@@ -327,25 +328,14 @@ func (t *Tracer) stepFinished(ev *report.Event, open *openStep) {
 		span.Attributes = t.and(span.Attributes, gateKind, g.Kind, gateMethod, open.Method)
 	}
 	measured := t.attrs(workflowName, step.Run.Name, stepID, step.Path, stepType, typeOf(step), outcome, ev.Outcome)
+	failed := ""
 	if ev.Outcome == journal.OutcomeFailed {
-		t.fail(span, cmp.Or(string(ev.Class), code), ev.Problem, t.rules(ev.Run))
-		measured = t.and(measured, errorType, cmp.Or(string(ev.Class), code))
+		failed = cmp.Or(string(ev.Class), code)
 	}
-	t.emit(span)
-	t.measure(stepCount, 1, measured)
-	t.measure(stepDuration, seconds(step.Started, ev.At), measured)
-}
-
-func (t *Tracer) gateDecided(ev *report.Event, open *openStep) {
-	if open != nil {
-		open.Method = ev.Fact.(journal.GateDecided).Method
-	}
+	t.measure(stepCount, 1, t.end(span, ev.Run, failed, ev.Problem, stepDuration, measured))
 }
 
 func (t *Tracer) taskStarted(ev *report.Event, open *openStep) {
-	if open == nil {
-		return
-	}
 	open.Attempts = max(open.Attempts, ev.Work.Attempt+1)
 	if open.Task.is(ev.Work) {
 		open.Task.Last = ev.At // the same attempt runs again
@@ -363,7 +353,7 @@ func (t *Tracer) taskStarted(ev *report.Event, open *openStep) {
 func (k *openTask) is(w journal.TaskID) bool { return k != nil && k.Work == w }
 
 func (t *Tracer) reserved(ev *report.Event, open *openStep) {
-	if open == nil || !open.Task.is(ev.Work) {
+	if !open.Task.is(ev.Work) {
 		return
 	}
 	x, task := ev.Fact.(journal.Reserved), open.Task
@@ -390,12 +380,6 @@ func (a *actor) known(s *report.Step) {
 
 // now returns the current actor.
 func (k *openTask) now() *actor { return k.Who[len(k.Who)-1] }
-
-func (t *Tracer) taskFinished(ev *report.Event, open *openStep) {
-	if open != nil {
-		t.endTask(open, ev, ev.Error)
-	}
-}
 
 // endTask ends the attempt of a step, with everything that is open in it.
 func (t *Tracer) endTask(open *openStep, ev *report.Event, text string) {
@@ -441,7 +425,7 @@ func (t *Tracer) abandon(task *openTask, at journal.Millis, result journal.Outco
 const lost = "lost"
 
 func (t *Tracer) taskLost(ev *report.Event, open *openStep) {
-	if open == nil || !open.Task.is(ev.Work) {
+	if !open.Task.is(ev.Work) {
 		return
 	}
 	x, task := ev.Fact.(journal.TaskLost), open.Task
@@ -466,21 +450,18 @@ func (t *Tracer) agentEnded(task *openTask, who *actor, at journal.Millis, resul
 		attempt, int64(task.Work.Attempt+1), outcome, result,
 		inputTokens, who.Used.InputTokens, outputTokens, who.Used.OutputTokens,
 	), t.usage(who.Used)...))
-	measured := t.attrs(genAIAgent, label)
+	failed := ""
 	if result == journal.OutcomeFailed {
-		t.fail(span, cmp.Or(string(class), report.ReasonFailed), text, t.rules(task.step.Run))
-		measured = t.and(measured, errorType, cmp.Or(string(class), report.ReasonFailed))
+		failed = cmp.Or(string(class), report.ReasonFailed)
 	}
-	t.emit(span)
-	t.measure(agentDuration, seconds(who.At, at), measured)
+	t.end(span, task.step.Run, failed, text, agentDuration, t.attrs(genAIAgent, label))
 }
 
 // note applies an event inside a task.
-func (t *Tracer) note(ev *report.Event, open *openStep) {
-	if open == nil || !open.Task.is(ev.Work) {
+func (t *Tracer) note(ev *report.Event, task *openTask) {
+	if !task.is(ev.Work) {
 		return
 	}
-	task := open.Task
 	for _, one := range task.Who {
 		one.Used = one.Used.Plus(ev.Usage)
 	}
@@ -601,13 +582,11 @@ func (t *Tracer) called(task *openTask, n int, h hold, at journal.Millis, c call
 	if t.o.Content {
 		span.Attributes = append(span.Attributes, t.conversation(who, c.reply, t.rules(step.Run))...)
 	}
-	measured := model
+	failed := ""
 	if c.failed {
-		t.fail(span, cmp.Or(string(c.class), report.ReasonFailed), c.text, t.rules(step.Run))
-		measured = t.and(slices.Clone(model), errorType, cmp.Or(string(c.class), report.ReasonFailed))
+		failed = cmp.Or(string(c.class), report.ReasonFailed)
 	}
-	t.emit(span)
-	t.measure(callDuration, seconds(begun, at), measured)
+	t.end(span, step.Run, failed, c.text, callDuration, slices.Clone(model))
 	if c.reply == nil {
 		return
 	}
@@ -685,12 +664,7 @@ func (t *Tracer) toolEnded(task *openTask, open openTool, at journal.Millis, use
 	if class == classDenied || class == classMissing {
 		measured = t.attrs(toolName, otherTool)
 	}
-	if class != "" {
-		t.fail(span, string(class), text, t.rules(step.Run))
-		measured = t.and(measured, errorType, class)
-	}
-	t.emit(span)
-	t.measure(toolDuration, seconds(open.At, at), measured)
+	t.end(span, step.Run, string(class), text, toolDuration, measured)
 }
 
 // Classes of calls that were not made. A model may invent any number of names, and each is a series of a metric: these
@@ -808,6 +782,21 @@ func remaining(b *report.Budget) []any {
 	return out
 }
 
+// end emits a span and measures how long it took. failed is the class of its failure, empty if it did not fail. It
+// returns the attributes of the measurement.
+func (t *Tracer) end(s *tracepb.Span, run *report.Run, failed, text string, took name,
+	measured []*commonpb.KeyValue,
+) []*commonpb.KeyValue {
+	if failed != "" {
+		t.fail(s, failed, text, t.rules(run))
+		measured = t.and(measured, errorType, failed)
+	}
+	t.emit(s)
+	milliseconds := (s.EndTimeUnixNano - s.StartTimeUnixNano) / 1_000_000
+	t.measure(took, float64(milliseconds)/1000, measured)
+	return measured
+}
+
 // fail marks a span as failed. Error texts may contain anything, and are content.
 func (t *Tracer) fail(s *tracepb.Span, class, text string, rules *redact.Rules) {
 	s.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: class}
@@ -835,8 +824,6 @@ func version(run *report.Run) string {
 }
 
 func dollars(u journal.Usage) float64 { return float64(u.MicroDollars) / 1e6 }
-
-func seconds(from, to journal.Millis) float64 { return float64(to-from) / 1000 }
 
 // bare returns a model's name without that of its provider.
 func bare(model string) string { return model[strings.IndexByte(model, '/')+1:] }

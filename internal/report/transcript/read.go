@@ -95,15 +95,9 @@ func readLine(in *bufio.Reader, line []byte) (_ []byte, long bool, err error) {
 // Decode decodes one line.
 func Decode(line []byte) (Event, error) {
 	var raw struct {
-		Seq         int64           `json:"seq"`
-		RunID       string          `json:"run_id"`
-		ParentRunID string          `json:"parent_run_id"`
-		ChildRunID  string          `json:"child_run_id"`
-		Type        *Type           `json:"type"`
-		Path        string          `json:"path"`
-		Iteration   int             `json:"iteration"`
-		Timestamp   string          `json:"timestamp"`
-		Payload     json.RawMessage `json:"payload"`
+		Event
+		Type      *Type  `json:"type"`
+		Timestamp string `json:"timestamp"`
 	}
 	if err := json.Unmarshal(line, &raw); err != nil {
 		return Event{}, err
@@ -111,12 +105,11 @@ func Decode(line []byte) (Event, error) {
 	if raw.Type == nil {
 		return Event{}, errors.New("it has no type")
 	}
+	e := raw.Event
+	e.Type = *raw.Type
 	// An invalid time is no reason to drop the event.
-	at, _ := time.Parse(time.RFC3339Nano, raw.Timestamp)
-	return Event{
-		Seq: raw.Seq, RunID: raw.RunID, ParentRunID: raw.ParentRunID, ChildRunID: raw.ChildRunID, Type: *raw.Type,
-		Path: raw.Path, Iteration: raw.Iteration, Timestamp: at, Payload: raw.Payload,
-	}, nil
+	e.Timestamp, _ = time.Parse(time.RFC3339Nano, raw.Timestamp)
+	return e, nil
 }
 
 // Step decodes the payload of a run.* or step.* event.
