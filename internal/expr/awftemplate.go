@@ -37,11 +37,19 @@ type TemplateOptions struct {
 
 // Fill renders a template. e must have the dialect AWFTemplate.
 func (e *Expr) Fill(env Env, o TemplateOptions) (string, error) {
+	return e.render(env, o, nil)
+}
+
+// render renders a template for a shell; sh is nil for other texts.
+func (e *Expr) render(env Env, o TemplateOptions, sh *ShellOptions) (string, error) {
 	t, ok := e.other.(*template)
 	if !ok || e.broken {
-		return "", e.unusable()
+		return "", &EvalError{
+			Problem: ProblemNotParsed, Span: e.Span, Text: e.Text, Message: "The template is not valid.",
+			Help: "Fix its errors first.",
+		}
 	}
-	return t.render(env, o, nil)
+	return t.render(env, o, sh)
 }
 
 // ReadsFiles reports whether a template reads files, which only tasks may do.
