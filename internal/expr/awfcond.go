@@ -135,7 +135,7 @@ func parseCondition(text string, report reporter) *condition {
 	tree, err := langparser.ParseWithConfig(code, config)
 	if err != nil {
 		start, end, message := syntax(text, err)
-		help := `Write it like states.build.ExitCode == 0 and inputs.mode == "fast".`
+		help := conditionHelp
 		if strings.Contains(message, `Operator("=")`) {
 			help = "Use == to compare. " + help
 		}
@@ -157,13 +157,14 @@ func parseCondition(text string, report reporter) *condition {
 	program, err := exprlang.Compile(code, options...)
 	if err != nil {
 		start, end, message := syntax(text, err)
-		report(CodeForeign, start, end, "The condition cannot be understood: "+message+".",
-			`Write it like states.build.ExitCode == 0 and inputs.mode == "fast".`)
+		report(CodeForeign, start, end, "The condition cannot be understood: "+message+".", conditionHelp)
 		return nil
 	}
 	c.program = program
 	return c
 }
+
+const conditionHelp = `Write it like states.build.ExitCode == 0 and inputs.mode == "fast".`
 
 // syntax returns the position and the message of an error of expr-lang.
 func syntax(text string, err error) (start, end int, message string) {
