@@ -31,6 +31,11 @@ type EvalError struct {
 
 func (e *EvalError) Error() string { return e.Message + " " + e.Help }
 
+// typeError returns an error about a value of a wrong type in a text.
+func typeError(text, help, format string, args ...any) error {
+	return &EvalError{Problem: ProblemType, Text: text, Message: fmt.Sprintf(format, args...), Help: help}
+}
+
 // evaluator evaluates a tree. It stops at the first error.
 type evaluator struct {
 	e     *Expr
