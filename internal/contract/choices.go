@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/schema"
 )
 
@@ -53,32 +54,32 @@ func (c *decisionCollector) addUse(u use) {
 	if !u.options(node) {
 		return
 	}
-	value, ok := encode(u.value), true
-	if u.how != isSearched {
+	value, ok := encode(u.Value), true
+	if u.How != expr.Contains {
 		value, ok = typed(&u, node)
 	}
 	if _, excluded := c.excluded(u.at); !ok || excluded {
 		return
 	}
 	n := c.index(join(u.at))
-	if u.negated {
-		u.value = value
+	if u.Negated {
+		u.Value = value
 		c.negated = append(c.negated, u)
 		return
 	}
 	d := &c.out[n]
 	ruled := c.ruled(&u)
-	if u.how == isSearched && ruled {
+	if u.How == expr.Contains && ruled {
 		return // a rule
 	}
 	if ruled {
 		d.Ruled, u.leads = true, ""
 	}
-	d.add(Option{Value: value, Contained: u.search, Leads: u.leadsTo()})
-	if is, ok := u.value.(bool); ok && !ruled && u.condition != "" && !u.alternative && u.otherwise != "" {
+	d.add(Option{Value: value, Contained: u.Search, Leads: u.leadsTo()})
+	if is, ok := u.Value.(bool); ok && !ruled && u.condition != "" && !u.Alternative && u.otherwise != "" {
 		d.add(Option{Value: encode(!is), Leads: u.otherwise})
 	}
-	if u.guarded {
+	if u.Guarded {
 		return
 	}
 	if u.decision != nil {
@@ -92,20 +93,20 @@ func (c *decisionCollector) addUse(u use) {
 // addNegated adds a comparison that must be false: any value but the constant leads where the use does.
 func (c *decisionCollector) addNegated(u *use) {
 	d := &c.out[c.index(join(u.at))]
-	value := u.value.(json.RawMessage)
+	value := u.Value.(json.RawMessage)
 	known := slices.ContainsFunc(d.Options, func(o Option) bool { return string(o.Value) == string(value) })
 	if c.ruled(u) {
 		d.Ruled = true
-		if !known && u.how == isEqual {
+		if !known && u.How == expr.Equals {
 			d.add(Option{Value: value})
 		}
 		d.Else = cmp.Or(d.Else, u.leads)
 		return
 	}
-	if !known && !u.alternative {
-		d.add(Option{Value: value, Contained: u.search, Leads: u.otherwise})
+	if !known && !u.Alternative {
+		d.add(Option{Value: value, Contained: u.Search, Leads: u.otherwise})
 	}
-	if d.Else == "" || u.condition == "" && !u.guarded {
+	if d.Else == "" || u.condition == "" && !u.Guarded {
 		d.Else = u.leadsTo()
 	}
 }
@@ -149,28 +150,28 @@ func (b *builder) defaults(d *Decision) bool {
 		return false
 	}
 	return !slices.ContainsFunc(b.uses, func(u use) bool {
-		return len(u.at) == 0 && u.how != isRead &&
-			(u.how != isEqual || u.decision == nil || u.negated || u.condition != "" || u.decision.exhausted)
+		return len(u.at) == 0 && u.How != expr.Reads &&
+			(u.How != expr.Equals || u.decision == nil || u.Negated || u.condition != "" || u.decision.exhausted)
 	})
 }
 
 // options reports whether a use compares a place with a constant, or looks for it there. A condition that is a boolean
 // compares it with true. Of a boolean, being unequal to one value is being equal to the other.
 func (u *use) options(node map[string]any) bool {
-	if u.how == isTruth && (!u.loose || boolean(node)) {
-		u.how, u.value = isEqual, true
+	if u.How == expr.Truth && (!u.Loose || boolean(node)) {
+		u.How, u.Value = expr.Equals, true
 	}
-	if value, ok := u.value.(bool); ok && u.negated && boolean(node) && u.how == isEqual {
-		u.value, u.negated = !value, false
+	if value, ok := u.Value.(bool); ok && u.Negated && boolean(node) && u.How == expr.Equals {
+		u.Value, u.Negated = !value, false
 	}
 	switch {
-	case u.value == nil || slices.Contains(u.at, each):
+	case u.Value == nil || slices.Contains(u.at, each):
 		return false
-	case u.how == isSearched:
+	case u.How == expr.Contains:
 		return true
 	}
 	// A reply is never empty.
-	return u.how == isEqual && (u.value != "" || len(u.at) > 0)
+	return u.How == expr.Equals && (u.Value != "" || len(u.at) > 0)
 }
 
 // boolean reports whether a schema allows true and false by their type.
@@ -223,12 +224,11 @@ const mostLeads = 400
 // typed returns the constant of a comparison in the type that the value has: "3" becomes 3 where the comparison
 // converts texts and the value is a number. It reports false if the value cannot be that constant.
 func typed(u *use, node map[string]any) (json.RawMessage, bool) {
-	v := u.value
-	if text, ok := v.(string); ok && u.loose {
+	v := u.Value
+	if text, ok := v.(string); ok && u.Loose {
 		switch soleType(node) {
 		case "boolean":
-			switch text {
-			case "true", "false":
+			if text == "true" || text == "false" {
 				v = text == "true"
 			}
 		case "number", "integer":
@@ -311,37 +311,37 @@ func acceptsSimple(node map[string]any, raw json.RawMessage) (matches, ok bool) 
 
 // possible reports whether a comparison can be true for a value of the schema.
 func possible(node map[string]any, u use) bool {
-	if u.how == isEqual {
+	if u.How == expr.Equals {
 		_, ok := typed(&u, node)
 		return ok
 	}
-	limit, isNumber := u.value.(float64)
+	limit, isNumber := u.Value.(float64)
 	t := soleType(node)
-	switch u.how {
-	case isSearched:
+	switch u.How {
+	case expr.Contains:
 		items, ok := node["items"].(map[string]any)
-		return t != "array" || !ok || accepts(items, encode(u.value))
-	case isSized:
+		return t != "array" || !ok || accepts(items, encode(u.Value))
+	case expr.Sized:
 		most, bounded := bound(node["maxItems"])
 		if t == "string" {
 			most, bounded = bound(node["maxLength"])
 		}
-		return !isNumber || !u.above || !bounded || most > limit || most == limit && !u.over
-	case isTruth:
+		return !isNumber || !u.Above || !bounded || most > limit || most == limit && !u.Strictly
+	case expr.Truth:
 		return true
 	}
 	if !isNumber {
-		return t == "" || t == "string" || u.loose
+		return t == "" || t == "string" || u.Loose
 	}
 	switch t {
 	case "boolean", "array", "object", "string":
-		return u.loose
+		return u.Loose
 	case "number", "integer":
 		low, hasLow := bound(node["minimum"])
 		high, hasHigh := bound(node["maximum"])
 		switch {
-		case u.above && hasHigh && (high < limit || u.over && high == limit),
-			!u.above && hasLow && (low > limit || u.over && low == limit):
+		case u.Above && hasHigh && (high < limit || u.Strictly && high == limit),
+			!u.Above && hasLow && (low > limit || u.Strictly && low == limit):
 			return false
 		}
 	}

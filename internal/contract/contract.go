@@ -95,7 +95,6 @@ type Option struct {
 
 // Conflict is two uses of one value that need different types.
 type Conflict struct {
-	At            string // dotted path in the reply
 	Path          string // what the author calls the value
 	First, Second string // the types
 	Span, Related source.Span
@@ -107,7 +106,7 @@ func (c *Contract) Strict() bool {
 	case "", Text:
 		return len(c.Schema) > 0 && c.detailed()
 	case Choice:
-		d := c.decision("")
+		d := c.decision()
 		return d == nil || !d.Open
 	}
 	return true
@@ -116,7 +115,7 @@ func (c *Contract) Strict() bool {
 // Decided reports whether a value is as the contract asks for it, so that its type counts: the text "true" is not true.
 // Of an open choice, these are the options.
 func (c *Contract) Decided(value json.RawMessage) bool {
-	d := c.decision("")
+	d := c.decision()
 	if c.Kind != Choice || d == nil || !d.Open {
 		return c.Strict()
 	}
@@ -146,9 +145,7 @@ func (c *Contract) required(at []string) (map[string]any, bool) {
 		if !slices.Contains(anyList(node["required"]), any(name)) {
 			return nil, false
 		}
-		properties, _ := node["properties"].(map[string]any)
-		inner, _ := properties[name].(map[string]any)
-		node = resolve(c.Document, inner)
+		node = resolve(c.Document, property(node, name))
 	}
 	return node, true
 }
@@ -393,10 +390,10 @@ func (b *builder) leadsBy(result string) string {
 	var does, others []string
 	for i := range b.s.Writes {
 		for _, u := range b.usesOf(&b.s.Writes[i]) {
-			if u.how != isEqual || !slices.Equal(u.at, []string{verdictResult}) {
+			if u.How != expr.Equals || !slices.Equal(u.at, []string{verdictResult}) {
 				continue
 			}
-			if (u.value == result) != u.negated {
+			if (u.Value == result) != u.Negated {
 				does = append(does, u.leadsTo())
 			} else if u.otherwise != "" {
 				others = append(others, u.otherwise)
@@ -530,11 +527,17 @@ func (b *builder) find(at []string) map[string]any {
 		if name == each {
 			node, _ = node["items"].(map[string]any)
 		} else {
-			properties, _ := node["properties"].(map[string]any)
-			node, _ = properties[name].(map[string]any)
+			node = property(node, name)
 		}
 	}
 	return resolve(root, node)
+}
+
+// property returns the schema of a property, or nil.
+func property(node map[string]any, name string) map[string]any {
+	properties, _ := node["properties"].(map[string]any)
+	inner, _ := properties[name].(map[string]any)
+	return inner
 }
 
 // excluded reports whether the schema of an enclosing place rules a place out, and returns that schema.
@@ -564,7 +567,7 @@ func (b *builder) excluded(at []string) (map[string]any, bool) {
 func (b *builder) infer() {
 	places := map[string][]string{}
 	for _, u := range b.uses {
-		if u.text && u.how != isItems && u.kind() == "" {
+		if u.text && u.How != isItems && u.kind() == "" {
 			continue
 		}
 		places[join(u.at)] = u.at
@@ -615,34 +618,34 @@ func (b *builder) need(at []string) (map[string]any, bool) {
 		if !slices.Equal(u.at, at) {
 			continue
 		}
-		required, filled = required || u.required(), filled || u.required() && !(u.quoted && u.guarded)
+		required, filled = required || u.required(), filled || u.required() && !(u.quoted && u.Guarded)
 		kind := u.kind()
 		if kind == "" && b.needsBoolean(u) {
 			kind = "boolean"
 		}
-		whole = whole || u.whole
-		if u.how == isSearched && u.value != nil {
-			searched = typeOfConstant(u.value)
+		whole = whole || u.Whole
+		if u.How == expr.Contains && u.Value != nil {
+			searched = typeOfConstant(u.Value)
 		}
 		switch {
-		case u.how != isSized || u.value == nil:
+		case u.How != expr.Sized || u.Value == nil:
 		case b.isData(u), b.counts(u):
 			sized = "array"
 		case len(at) > 0 && sized == "":
 			sized = "text"
 		}
 		switch {
-		case u.soft() && u.value != nil:
-			soft = append(soft, u.value)
+		case u.soft() && u.Value != nil:
+			soft = append(soft, u.Value)
 		case kind == "":
-			truth, quoted = truth || u.how == isTruth, quoted || u.quoted
-			other = other || u.how != isTruth && !u.quoted
+			truth, quoted = truth || u.How == expr.Truth, quoted || u.quoted
+			other = other || u.How != expr.Truth && !u.quoted
 		case first == nil:
 			first, firstKind = u, kind
 		case firstKind != kind:
 			conflict = true
 			b.issues = append(b.issues,
-				Conflict{At: join(at), Path: u.path, First: firstKind, Second: kind, Span: u.span, Related: first.span})
+				Conflict{Path: u.path, First: firstKind, Second: kind, Span: u.span, Related: first.span})
 		}
 	}
 	if whole && firstKind == "number" {
@@ -657,9 +660,9 @@ func (b *builder) need(at []string) (map[string]any, bool) {
 	switch {
 	case conflict:
 		return nil, required
-	case first != nil && first.list:
+	case first != nil && first.List:
 		doc := one(firstKind)
-		doc["items"] = map[string]any{"type": typeOfConstant(first.value)}
+		doc["items"] = map[string]any{"type": typeOfConstant(first.Value)}
 		return doc, required
 	case first != nil:
 		return one(firstKind), required
@@ -687,7 +690,7 @@ const mostCounted = 50
 // counts reports whether a use counts the items of a whole reply: every text has more characters than the number that
 // its length is compared with. Whether a reply is empty says nothing about its type.
 func (b *builder) counts(u *use) bool {
-	n, isNumber := u.value.(float64)
+	n, isNumber := u.Value.(float64)
 	return isNumber && len(u.at) == 0 && !u.text && !b.spec.Text && n > 1 && n <= mostCounted
 }
 
@@ -699,8 +702,8 @@ func (b *builder) isData(u *use) bool {
 // needsBoolean reports whether a condition is the reply itself, which a text always satisfies, and another way on is
 // there for replies that do not.
 func (b *builder) needsBoolean(u *use) bool {
-	return u.how == isTruth && len(u.at) == 0 && !b.spec.Text &&
-		(u.negated || u.decision != nil && u.otherwise != "" && !u.decision.exhausted)
+	return u.How == expr.Truth && len(u.at) == 0 && !b.spec.Text &&
+		(u.Negated || u.decision != nil && u.otherwise != "" && !u.decision.exhausted)
 }
 
 // typeOfAll returns the type that all constants of comparisons with conversion have or look like, such as "number" for
@@ -765,7 +768,7 @@ func (b *builder) open(decisions []Decision) {
 	for _, d := range decisions {
 		node := b.find(nil)
 		ordered := slices.ContainsFunc(b.uses, func(u use) bool {
-			return len(u.at) == 0 && (u.how != isEqual && u.how != isRead || u.whole)
+			return len(u.at) == 0 && (u.How != expr.Equals && u.How != expr.Reads || u.Whole)
 		})
 		kind := node["type"]
 		if d.At == "" && d.Open && d.Else != "" && (kind == "number" || kind == "boolean") && !ordered &&
@@ -785,70 +788,62 @@ func kindOf(doc any, decisions []Decision) Kind {
 	if node["enum"] != nil {
 		return Choice
 	}
-	switch node["type"] {
-	case "boolean":
-		return Boolean
-	case "number":
-		return Number
-	case "integer":
-		return Integer
-	case "array":
-		return List
-	case "object":
-		return Object
-	case "string":
-		if len(decisions) > 0 && decisions[0].At == "" {
+	decides := len(decisions) > 0 && decisions[0].At == ""
+	switch t := node["type"].(type) {
+	case []any:
+		if len(node) == 1 && decides {
+			return Choice // a number or a text
+		}
+	case string:
+		if t == "string" && decides {
 			return Choice
 		}
-		return Text
-	}
-	if _, several := node["type"].([]any); several && len(node) == 1 && len(decisions) > 0 && decisions[0].At == "" {
-		return Choice // a number or a text
+		return cmp.Or(kindsByType[t], JSON)
 	}
 	return JSON
 }
 
+// kindsByType are the kinds of schemas with one type.
+var kindsByType = map[string]Kind{
+	"boolean": Boolean, "number": Number, "integer": Integer, "array": List, "object": Object, "string": Text,
+}
+
+// kindWords are words for what a reply is: in messages, in instructions, and as a noun.
+var kindWords = map[Kind]struct{ short, asked, noun string }{
+	Boolean: {"true or false", "true or false", "value"},
+	Number:  {"a number", "one number, written in digits,", "value"},
+	Integer: {"a whole number", "one whole number, written in digits,", "value"},
+	Choice:  {noun: "value"},
+	List:    {"a JSON array", "one JSON array", "array"},
+	Object:  {"a JSON object", "one JSON object", "object"},
+	JSON:    {"JSON that matches a schema", "JSON", "JSON"},
+}
+
 // String returns the contract in a few words, as messages name it.
 func (c *Contract) String() string {
-	switch c.Kind {
-	case Boolean:
-		return "true or false"
-	case Number:
-		return "a number"
-	case Integer:
-		return "a whole number"
-	case List:
-		return "a JSON array"
-	case Object:
-		return "a JSON object"
-	case JSON:
-		return "JSON that matches a schema"
-	case Choice:
-		var values []string
-		open := false
-		var doc struct {
-			Enum []json.RawMessage `json:"enum"`
-		}
-		_ = json.Unmarshal(c.Schema, &doc) // without a list of values the decisions have them
-		values = xslices.Map(doc.Enum, func(v json.RawMessage) string { return string(v) })
-		if len(values) == 0 && len(c.Choices) > 0 {
-			open = c.Choices[0].Open
-			for _, o := range c.Choices[0].Options {
-				values = append(values, string(o.Value))
-			}
-		}
-		if open {
-			return "text, with a meaning for " + strings.Join(values, ", ")
-		}
-		return "one of " + strings.Join(values, ", ")
+	if c.Kind != Choice {
+		return cmp.Or(kindWords[c.Kind].short, "text")
 	}
-	return "text"
+	open := false
+	var doc struct {
+		Enum []json.RawMessage `json:"enum"`
+	}
+	_ = json.Unmarshal(c.Schema, &doc) // without a list of values the decisions have them
+	values := xslices.Map(doc.Enum, func(v json.RawMessage) string { return string(v) })
+	if len(values) == 0 && len(c.Choices) > 0 {
+		open = c.Choices[0].Open
+		values = xslices.Map(c.Choices[0].Options, func(o Option) string { return string(o.Value) })
+	}
+	if open {
+		return "text, with a meaning for " + strings.Join(values, ", ")
+	}
+	return "one of " + strings.Join(values, ", ")
 }
 
 // compare lists the comparisons that no reply can make true, and the others.
 func (b *builder) compare() (never, sometimes []Comparison) {
 	for _, u := range b.uses {
-		if u.how == isRead || u.how == isItems || u.value == nil || u.text || u.negated {
+		if u.How == expr.Reads || u.How == isItems || u.Value == nil || u.text || u.Negated {
 			continue
 		}
 		node := b.find(u.at)
@@ -864,7 +859,7 @@ func (b *builder) compare() (never, sometimes []Comparison) {
 			len(u.at) == 0 && node["type"] != "array" && u.empty() {
 			properties, _ := node["properties"].(map[string]any)
 			for _, name := range slices.Sorted(maps.Keys(properties)) {
-				inner, _ := properties[name].(map[string]any)
+				inner := property(node, name)
 				if one.Meant == "" && isConstrained(inner) && possible(inner, u) {
 					one.Meant = u.path + "." + name
 				}

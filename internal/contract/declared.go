@@ -93,9 +93,7 @@ func (b *builder) describe(words string) bool {
 		b.doc = described
 	case doc["type"] == "object" && described["type"] == "object":
 		for _, name := range slices.Sorted(maps.Keys(properties)) {
-			one, _ := properties[name].(map[string]any)
-			required, _ := described["required"].([]any)
-			b.put([]string{name}, one, slices.Contains(required, any(name)))
+			b.put([]string{name}, property(described, name), slices.Contains(anyList(described["required"]), any(name)))
 		}
 	default:
 		return false
@@ -205,9 +203,7 @@ func inside(root any, at []string) map[string]any {
 	top, _ := root.(map[string]any)
 	node := top
 	for _, name := range at {
-		node = resolve(top, node)
-		properties, _ := node["properties"].(map[string]any)
-		node, _ = properties[name].(map[string]any)
+		node = property(resolve(top, node), name)
 	}
 	if node == nil {
 		return nil
@@ -268,13 +264,9 @@ func describe(node map[string]any) string {
 	if v, ok := node["const"]; ok {
 		return string(encode(v))
 	}
-	words := map[string]string{
-		"boolean": "true or false", "number": "a number", "integer": "a whole number", "string": "text",
-		"array": "a list", "object": "an object", "null": "null",
-	}
 	switch t := node["type"].(type) {
 	case string:
-		out := words[t]
+		out := typeWords[t]
 		low, hasLow := node["minimum"].(json.Number)
 		high, hasHigh := node["maximum"].(json.Number)
 		switch {
@@ -287,12 +279,15 @@ func describe(node map[string]any) string {
 		}
 		return out
 	case []any:
-		var all []string
-		for _, one := range t {
+		return strings.Join(xslices.Map(t, func(one any) string {
 			name, _ := one.(string)
-			all = append(all, words[name])
-		}
-		return strings.Join(all, " or ")
+			return typeWords[name]
+		}), " or ")
 	}
 	return "what its schema allows"
+}
+
+var typeWords = map[string]string{
+	"boolean": "true or false", "number": "a number", "integer": "a whole number", "string": "text",
+	"array": "a list", "object": "an object", "null": "null",
 }

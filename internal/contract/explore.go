@@ -27,7 +27,7 @@ func (b *builder) probes(decisions []Decision) []Probe {
 	var out []Probe
 	places := [][]string{}
 	for _, u := range b.uses {
-		if u.how != isRead && !slices.ContainsFunc(places, func(at []string) bool { return slices.Equal(at, u.at) }) {
+		if u.How != expr.Reads && !slices.ContainsFunc(places, func(at []string) bool { return slices.Equal(at, u.at) }) {
 			places = append(places, u.at)
 		}
 	}
@@ -115,31 +115,31 @@ func (p *probeValues) addOtherNumber(constants []float64) {
 // addSides adds values for which a use of the place is false, and values for which it is true.
 func (p *probeValues) addSides(u *use) {
 	kind := soleType(p.node)
-	if u.how == isOrder && u.other == "number" {
+	if u.How == expr.Orders && u.other == "number" {
 		p.add(u.sides(u.near)...)
 	}
-	switch constant := u.value.(type) {
+	switch constant := u.Value.(type) {
 	case float64:
 		p.addAroundNumber(u, kind, constant)
 	case string:
 		p.addAroundText(u, kind, constant)
 	}
 	switch {
-	case u.how == isTruth && !u.loose, kind == "boolean":
+	case u.How == expr.Truth && !u.Loose, kind == "boolean":
 		p.add(false, true)
-	case u.how == isSized && u.value == nil:
+	case u.How == expr.Sized && u.Value == nil:
 		p.add(ofLength(kind, 0), ofLength(kind, 1))
 	}
 }
 
 // addAroundNumber adds the values on both sides of a number that the place, or its length, is compared with.
 func (p *probeValues) addAroundNumber(u *use, kind string, constant float64) {
-	switch u.how {
-	case isEqual:
+	switch u.How {
+	case expr.Equals:
 		p.add(constant)
-	case isOrder:
+	case expr.Orders:
 		p.add(u.sides(constant)...)
-	case isSized:
+	case expr.Sized:
 		for _, n := range []int{max(int(constant)-1, 0), max(int(constant), 0), int(constant) + 1} {
 			p.add(ofLength(kind, min(n, mostLength)))
 		}
@@ -148,10 +148,10 @@ func (p *probeValues) addAroundNumber(u *use, kind string, constant float64) {
 
 // addAroundText adds a value without and a value with the text that the place is compared with or searched for.
 func (p *probeValues) addAroundText(u *use, kind, constant string) {
-	if u.how == isEqual && slices.Contains(p.at, each) { // items of a list have no Decision, which adds its options
+	if u.How == expr.Equals && slices.Contains(p.at, each) { // items of a list have no Decision, which adds its options
 		p.add(unlistedText, constant)
 	}
-	if u.how != isSearched {
+	if u.How != expr.Contains {
 		return
 	}
 	if kind == "array" {
@@ -179,7 +179,7 @@ func (p *probeValues) addOptions(d *Decision) {
 
 // found returns a text in which a search finds a constant.
 func (u *use) found(constant string) string {
-	switch u.search {
+	switch u.Search {
 	case expr.AtStart:
 		return constant + " is what this begins with."
 	case expr.AtEnd:
@@ -221,7 +221,7 @@ func matching(re *syntax.Regexp) string {
 func (b *builder) numbers(at []string, decisions []Decision) []float64 {
 	var out []float64
 	for _, u := range b.uses {
-		if f, number := u.value.(float64); number && u.how == isEqual && slices.Equal(u.at, at) {
+		if f, number := u.Value.(float64); number && u.How == expr.Equals && slices.Equal(u.at, at) {
 			out = append(out, f)
 		}
 	}
@@ -239,10 +239,10 @@ func (b *builder) numbers(at []string, decisions []Decision) []float64 {
 // sides returns a number for which the comparison is false, and one for which it is true.
 func (u *use) sides(limit float64) []any {
 	low, high := limit-1, limit // x >= limit, x < limit
-	if u.above == u.over {      // x > limit, x <= limit
+	if u.Above == u.Strictly {  // x > limit, x <= limit
 		low, high = limit, limit+1
 	}
-	if u.above {
+	if u.Above {
 		return []any{low, high}
 	}
 	return []any{high, low}
@@ -519,29 +519,35 @@ func (f *flow) depends(s, on *ir.Step) bool {
 // reachesWithout reports whether a run can come from one step to another
 // without passing a third.
 func (f *flow) reachesWithout(from, to, without *ir.Step) bool {
-	seen := map[*ir.Step]bool{without: true}
-	var visit func(s *ir.Step) bool
-	visit = func(s *ir.Step) bool {
-		if seen[s] {
-			return false
-		}
-		seen[s] = true
-		next, _ := f.next(s)
+	return visited(from, []*ir.Step{without}, func(s *ir.Step) (next []*ir.Step, found bool) {
+		next, _ = f.next(s)
 		for b := range s.Blocks() {
 			if first := f.first(b); first != nil {
 				next = append(next, first)
 			}
 		}
-		return slices.ContainsFunc(next, func(one *ir.Step) bool { return one == to || visit(one) })
-	}
-	return visit(from)
+		return next, slices.Contains(next, to)
+	})
 }
 
 // endsWithout reports whether a run can come from a step to its end without
 // passing any of the others.
 func (f *flow) endsWithout(from *ir.Step, others ...*ir.Step) bool {
+	return visited(from, others, func(s *ir.Step) (next []*ir.Step, found bool) {
+		next, ends := f.next(s)
+		holder := f.holder[f.block[s]]
+		if ends && holder != nil {
+			next = append(next, holder)
+		}
+		return next, ends && holder == nil
+	})
+}
+
+// visited reports whether a search from a step finds something. look returns the steps after one, and whether it is
+// found there. The search does not pass the given steps.
+func visited(from *ir.Step, closed []*ir.Step, look func(*ir.Step) (next []*ir.Step, found bool)) bool {
 	seen := map[*ir.Step]bool{}
-	for _, s := range others {
+	for _, s := range closed {
 		seen[s] = true
 	}
 	var visit func(s *ir.Step) bool
@@ -550,15 +556,8 @@ func (f *flow) endsWithout(from *ir.Step, others ...*ir.Step) bool {
 			return false
 		}
 		seen[s] = true
-		next, ends := f.next(s)
-		if ends {
-			holder := f.holder[f.block[s]]
-			if holder == nil {
-				return true
-			}
-			next = append(next, holder)
-		}
-		return slices.ContainsFunc(next, visit)
+		next, found := look(s)
+		return found || slices.ContainsFunc(next, visit)
 	}
 	return visit(from)
 }

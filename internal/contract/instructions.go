@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,22 +13,15 @@ import (
 // Instructions tell a model what its reply must be; empty for free text.
 func (c *Contract) Instructions() string {
 	var out []string
-	whole := c.decision("")
-	switch c.Kind {
-	case Boolean:
-		out = append(out, "Reply with true or false and nothing else."+meanings(whole))
-	case Number:
-		out = append(out, "Reply with one number, written in digits, and nothing else."+meanings(whole))
-	case Integer:
-		out = append(out, "Reply with one whole number, written in digits, and nothing else."+meanings(whole))
-	case Choice:
+	whole := c.decision()
+	switch words, known := kindWords[c.Kind]; {
+	case c.Kind == Choice:
 		out = append(out, c.choice(whole))
-	case List:
-		out = append(out, "Reply with one JSON array and nothing else.")
-	case Object:
-		out = append(out, "Reply with one JSON object and nothing else.")
-	case JSON:
-		out = append(out, "Reply with JSON and nothing else.")
+	case known:
+		out = append(out, "Reply with "+words.asked+" and nothing else.")
+		if words.noun == "value" {
+			out[0] += meanings(whole)
+		}
 	default:
 		if len(c.Schema) > 0 {
 			out = append(out, "Reply with the text itself. Do not put it into JSON, quotes or a code fence.")
@@ -37,7 +31,8 @@ func (c *Contract) Instructions() string {
 		}
 	}
 	if c.detailed() {
-		out = append(out, fmt.Sprintf("The %s must match this JSON Schema:\n%s", c.noun(), c.Schema))
+		noun := cmp.Or(kindWords[c.Kind].noun, "text")
+		out = append(out, fmt.Sprintf("The %s must match this JSON Schema:\n%s", noun, c.Schema))
 	}
 	for i := range c.Choices {
 		d := &c.Choices[i]
@@ -105,36 +100,20 @@ func (c *Contract) decoded() map[string]any {
 	return doc
 }
 
-func (c *Contract) noun() string {
-	switch c.Kind {
-	case Boolean, Number, Integer, Choice:
-		return "value"
-	case List:
-		return "array"
-	case Object:
-		return "object"
-	case JSON:
-		return "JSON"
-	}
-	return "text"
-}
-
-func (c *Contract) decision(at string) *Decision {
-	return xslices.FindPointer(c.Choices, func(one *Decision) bool { return one.At == at })
+// decision returns the decision of the reply itself, or nil.
+func (c *Contract) decision() *Decision {
+	return xslices.FindPointer(c.Choices, func(one *Decision) bool { return one.At == "" })
 }
 
 // choice asks for one of several values.
 func (c *Contract) choice(d *Decision) string {
-	doc := c.decoded()
-	values, closed := doc["enum"].([]any)
-	if closed {
-		var lines strings.Builder
+	var lines strings.Builder
+	if values, closed := c.decoded()["enum"].([]any); closed {
 		for _, v := range values {
 			fmt.Fprintf(&lines, "\n- %s%s", plainText(v), leadsOf(d, string(encode(v))))
 		}
 		return "Reply with exactly one of these values and nothing else:" + lines.String()
 	}
-	var lines strings.Builder
 	for _, o := range d.Options {
 		fmt.Fprintf(&lines, "\n- %s%s", plainText(decode(o.Value)), leadsOf(d, string(o.Value)))
 	}

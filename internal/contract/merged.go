@@ -57,7 +57,7 @@ func (b *builder) collectMerged() {
 	b.slots = append(b.slots, one)
 	for _, u := range b.usesOf(w) {
 		part := len(u.at) > 0 && u.at[0] == each
-		if b.spec.Items && !part && u.how != isItems {
+		if b.spec.Items && !part && u.How != isItems {
 			continue // about the merged list
 		}
 		switch form {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
@@ -34,7 +35,7 @@ func (b *builder) ruled(u *use) bool {
 		if o.decision == nil || o.decision.step != u.decision.step {
 			return false
 		}
-		return o.condition != "" || o.how == isOrder || o.how == isSearched || o.how == isSized && o.value != nil
+		return o.condition != "" || o.How == expr.Orders || o.How == expr.Contains || o.How == expr.Sized && o.Value != nil
 	})
 }
 

@@ -13,48 +13,26 @@ import (
 	"github.com/espalier-run/espalier/internal/xmaps"
 )
 
-// how a value is used.
-type how int
-
-const (
-	isRead how = iota
-	isEqual
-	isOrder
-	isTruth
-	isSearched
-	isSized
-	isItems
-)
+// isItems is the use of a list whose items are gone through.
+const isItems expr.Look = "items"
 
 // use is one use of a value that a step writes.
 type use struct {
-	at      []string // in the value that is written
-	how     how
-	value   any // bool, float64 or string; nil if it is not a constant
-	loose   bool
-	guarded bool
+	expr.Use
+	at []string // in the value that is written
 	// optional says that the comparison is false if the value is missing or null, as the reference program of the
 	// format has it.
 	optional bool
-	quoted   bool // a template inserts the value into a text
-	negated  bool // the comparison must be false
-	above    bool
+	quoted   bool    // a template inserts the value into a text
 	text     bool    // what is used is the text of the reply
 	other    string  // the type of what it is compared with
 	near     float64 // the number that it is compared with, where other is one
-	search   expr.Search
-	exactly  bool // a length is compared for equality
-	over     bool // the comparison excludes the constant itself
-	list     bool // what is searched must be a list
-	whole    bool // the value is converted to a whole number
-	least    int  // how many items a list must have
+	least    int     // how many items a list must have
 	// condition is the expression, if further parts of it decide, too.
 	condition string
-	// alternative says that the expression can hold although the comparison does not come out as required.
-	alternative bool
-	path        string // as the author calls it
-	written     string // path as the expression has it
-	span        source.Span
+	path      string // as the author calls it
+	written   string // path as the expression has it
+	span      source.Span
 	// decision is where the run goes by the comparison.
 	decision *branching
 	effect
@@ -91,41 +69,41 @@ func (b *branching) otherwise(path string) string {
 }
 
 func (u use) same(o use) bool {
-	return slices.Equal(u.at, o.at) && u.how == o.how && u.value == o.value && u.loose == o.loose &&
-		u.guarded == o.guarded && u.negated == o.negated && u.text == o.text && u.leads == o.leads && u.span == o.span
+	return slices.Equal(u.at, o.at) && u.How == o.How && u.Value == o.Value && u.Loose == o.Loose &&
+		u.Guarded == o.Guarded && u.Negated == o.Negated && u.text == o.text && u.leads == o.leads && u.span == o.span
 }
 
 // required reports whether a reply must have the value. A comparison that works without it requires it only if every
 // rule of the step compares it: without the value, the reply decides nothing.
 func (u *use) required() bool {
 	if u.optional {
-		return !u.guarded && u.decision != nil && u.decision.compares[u.path] == u.decision.rules
+		return !u.Guarded && u.decision != nil && u.decision.compares[u.path] == u.decision.rules
 	}
-	return u.quoted || !u.guarded
+	return u.quoted || !u.Guarded
 }
 
 // kind returns the JSON type that the use asks for, or "" if it takes several.
 func (u *use) kind() string {
-	switch u.how {
+	switch u.How {
 	case isItems:
 		return "array"
-	case isSearched:
-		if u.list {
+	case expr.Contains:
+		if u.List {
 			return "array"
 		}
-	case isRead:
-		if u.whole {
+	case expr.Reads:
+		if u.Whole {
 			return "number"
 		}
-	case isTruth:
-		if !u.loose {
+	case expr.Truth:
+		if !u.Loose {
 			return "boolean"
 		}
-	case isEqual, isOrder:
-		if u.value != nil && !u.soft() {
-			return typeOfConstant(u.value)
+	case expr.Equals, expr.Orders:
+		if u.Value != nil && !u.soft() {
+			return typeOfConstant(u.Value)
 		}
-		if u.how == isOrder && u.other != "" {
+		if u.How == expr.Orders && u.other != "" {
 			return u.other
 		}
 	}
@@ -135,38 +113,38 @@ func (u *use) kind() string {
 // compared returns the comparison in words, such as "above 10".
 func (u *use) compared() string {
 	words := "equal to "
-	switch u.how {
-	case isSearched:
-		return "a list or text with " + string(encode(u.value))
-	case isSized:
-		if u.exactly {
-			return fmt.Sprintf("of the length %v", u.value)
+	switch u.How {
+	case expr.Contains:
+		return "a list or text with " + string(encode(u.Value))
+	case expr.Sized:
+		if u.Exactly {
+			return fmt.Sprintf("of the length %v", u.Value)
 		}
-		return fmt.Sprintf("of a length %s%v", u.order(), u.value)
-	case isOrder:
+		return fmt.Sprintf("of a length %s%v", u.order(), u.Value)
+	case expr.Orders:
 		words = u.order()
 	}
-	return words + string(encode(u.value))
+	return words + string(encode(u.Value))
 }
 
 // empty reports whether the comparison requires that a value has no characters or items.
 func (u *use) empty() bool {
-	n, isNumber := u.value.(float64)
-	return isNumber && u.how == isSized && !u.above && (n == 0 || n == 1 && u.over)
+	n, isNumber := u.Value.(float64)
+	return isNumber && u.How == expr.Sized && !u.Above && (n == 0 || n == 1 && u.Strictly)
 }
 
 // order returns the words for a comparison by order, such as "at least ".
 func (u *use) order() string {
 	return map[[2]bool]string{
 		{true, true}: "above ", {true, false}: "at least ", {false, true}: "below ", {false, false}: "at most ",
-	}[[2]bool{u.above, u.over}]
+	}[[2]bool{u.Above, u.Strictly}]
 }
 
 // soft reports whether the comparison converts texts, so that the constant
 // need not have the value's type.
 func (u *use) soft() bool {
-	_, text := u.value.(string)
-	return u.loose && (text || u.value == nil) && (u.how == isEqual || u.how == isOrder)
+	_, text := u.Value.(string)
+	return u.Loose && (text || u.Value == nil) && (u.How == expr.Equals || u.How == expr.Orders)
 }
 
 // usesOf follows a value from the step that writes it along every way through
@@ -409,12 +387,14 @@ func (t *tracer) enter(s *ir.Step) {
 	}
 	for _, r := range s.Reads {
 		if rest, ok := below(r.Path, t.path); ok && rest != "" {
-			t.out = append(t.out, use{at: place(rest), guarded: r.Optional, path: r.Path, span: r.Span})
+			read := expr.Use{How: expr.Reads, Guarded: r.Optional}
+			t.out = append(t.out, use{Use: read, at: place(rest), path: r.Path, span: r.Span})
 		}
 	}
 	for _, r := range s.Mentions {
 		if rest, ok := below(r.Path, t.path); ok && rest != "" {
-			t.out = append(t.out, use{at: place(rest), quoted: true, guarded: t.avoids(s), path: r.Path, span: r.Span})
+			read := expr.Use{How: expr.Reads, Guarded: t.avoids(s)}
+			t.out = append(t.out, use{Use: read, at: place(rest), quoted: true, path: r.Path, span: r.Span})
 		}
 	}
 	t.action(s)
@@ -479,7 +459,7 @@ func (t *tracer) action(s *ir.Step) {
 		before := len(t.out)
 		t.condition(a.Check, effect{})
 		for i := range t.out[before:] {
-			t.out[before+i].guarded = true // a run ends all the same
+			t.out[before+i].Guarded = true // a run ends all the same
 		}
 		t.value(a.MessageExpr)
 	}
@@ -631,10 +611,8 @@ func (t *tracer) condition(e *expr.Expr, decides effect) {
 			continue
 		}
 		one := use{
-			at: place(rest), value: u.Value, loose: u.Loose, guarded: u.Guarded, negated: u.Negated, above: u.Above,
-			path: u.Path.String(), written: strings.Join(u.Path.Written, "."), span: u.Path.Span, effect: decides,
-			over: u.Strictly, whole: u.Whole, list: u.List, search: u.Search, exactly: u.Exactly,
-			alternative: u.Alternative, optional: e.Dialect.MissingIsExpected(),
+			Use: u, at: place(rest), path: u.Path.String(), written: strings.Join(u.Path.Written, "."),
+			span: u.Path.Span, effect: decides, optional: e.Dialect.MissingIsExpected(),
 		}
 		if u.Compound {
 			one.condition = strings.Join(strings.Fields(e.Text), " ")
@@ -645,20 +623,8 @@ func (t *tracer) condition(e *expr.Expr, decides effect) {
 		if one.span.IsZero() {
 			one.span = e.Span
 		}
-		switch u.How {
-		case expr.Equals:
-			one.how = isEqual
-		case expr.Orders:
-			one.how = isOrder
-			if u.Other != nil {
-				one.other, one.near = t.typeOf(u.Other)
-			}
-		case expr.Truth:
-			one.how = isTruth
-		case expr.Contains:
-			one.how = isSearched
-		case expr.Sized:
-			one.how = isSized
+		if u.How == expr.Orders && u.Other != nil {
+			one.other, one.near = t.typeOf(u.Other)
 		}
 		t.out = append(t.out, one)
 	}
@@ -716,7 +682,8 @@ func (t *tracer) isBareFlowName(p expr.Path) bool {
 func (t *tracer) value(e *expr.Expr) {
 	for _, p := range e.Paths() {
 		if rest, ok := below(join(p.Segments), t.path); ok && rest != "" && !p.Any {
-			t.out = append(t.out, use{at: place(rest), path: p.String(), span: p.Span})
+			read := expr.Use{How: expr.Reads}
+			t.out = append(t.out, use{Use: read, at: place(rest), path: p.String(), span: p.Span})
 		}
 	}
 }
@@ -733,7 +700,8 @@ func (t *tracer) items(each *ir.Each, block ir.BlockID) {
 		return
 	}
 	at := place(rest)
-	t.out = append(t.out, use{at: at, how: isItems, path: paths[0].String(), span: each.Items.Span})
+	items := expr.Use{How: isItems}
+	t.out = append(t.out, use{Use: items, at: at, path: paths[0].String(), span: each.Items.Span})
 	inner := &tracer{flow: t.flow, path: each.Var, entered: map[*ir.Step]bool{}}
 	if first := t.first(block); first != nil {
 		inner.enter(first)

@@ -3,6 +3,7 @@ package expr
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -37,6 +38,9 @@ type aiflowToken struct {
 	start, end int
 	text       string // the content of a string, or the text as written
 }
+
+// is reports whether the token is a symbol.
+func (t aiflowToken) is(symbol string) bool { return t.kind == aiSymbol && t.text == symbol }
 
 type aiflowKind uint8
 
@@ -110,56 +114,55 @@ func aiflowWord(s string) bool {
 }
 
 func (a *aiflowParser) lexAIFlow() {
-	text := a.text
-	for at := 0; at < len(text); {
-		c := text[at]
-		start := at
-		switch {
-		case scriptSpace(text[at:]) > 0:
-			at += scriptSpace(text[at:])
-			continue
-		case c == '\'' || c == '"':
-			var content string
-			content, at = aiflowString(text, at)
-			if at > len(text) {
-				at = len(text)
-				a.report(CodeString, diag.Warning, start, at, fmt.Sprintf("Add %c where the string ends.", c),
-					"The string has no closing quote.")
-			}
-			a.list = append(a.list, aiflowToken{kind: aiString, start: start, end: at, text: content})
-			continue
-		case isDigit(c):
-			at = aiflowNumber(text, at, a.exact)
-			a.list = append(a.list, aiflowToken{kind: aiNumber, start: start, end: at, text: text[start:at]})
-			continue
-		case isASCIILetter(c):
-			for at < len(text) && (isASCIILetter(text[at]) || isDigit(text[at]) || text[at] == '.') {
-				at++
-			}
-			a.list = append(a.list, aiflowToken{kind: aiName, start: start, end: at, text: text[start:at]})
+	for at := 0; at < len(a.text); {
+		if space := scriptSpace(a.text[at:]); space > 0 {
+			at += space
 			continue
 		}
-		two := text[at:min(at+2, len(text))]
-		switch {
-		case two == "==" || two == "!=" || two == ">=" || two == "<=":
-			at += 2
-			a.list = append(a.list, aiflowToken{kind: aiOperator, start: start, end: at, text: two})
-		case c == '>' || c == '<' || c == '=' || c == '!':
-			at++
-			a.list = append(a.list, aiflowToken{kind: aiOperator, start: start, end: at, text: string(c)})
-		case !a.exact && (two == "&&" || two == "||"):
-			at += 2
-			a.list = append(a.list, aiflowToken{kind: aiSymbol, start: start, end: at, text: two})
-		case c == '(' || c == ')' || c == ',' || !a.exact && (c == '[' || c == ']' || c == '-'):
-			at++
-			a.list = append(a.list, aiflowToken{kind: aiSymbol, start: start, end: at, text: string(c)})
-		default:
-			r, size := utf8.DecodeRuneInString(text[at:])
-			at += size
-			a.unexpectedCharacter(start, at, r)
+		t := a.lexToken(at)
+		if at = t.end; t.kind != aiEnd {
+			a.list = append(a.list, t)
 		}
 	}
-	a.list = append(a.list, aiflowToken{kind: aiEnd, start: len(text), end: len(text)})
+	a.list = append(a.list, aiflowToken{kind: aiEnd, start: len(a.text), end: len(a.text)})
+}
+
+// lexToken reads a token. An unexpected character is reported and has the kind aiEnd.
+func (a *aiflowParser) lexToken(start int) aiflowToken {
+	text, c := a.text, a.text[start]
+	token := func(kind aiflowKind, end int) aiflowToken { return aiflowToken{kind, start, end, text[start:end]} }
+	switch {
+	case c == '\'' || c == '"':
+		content, end := aiflowString(text, start)
+		if end > len(text) {
+			end = len(text)
+			a.report(CodeString, diag.Warning, start, end, fmt.Sprintf("Add %c where the string ends.", c),
+				"The string has no closing quote.")
+		}
+		return aiflowToken{aiString, start, end, content}
+	case isDigit(c):
+		return token(aiNumber, aiflowNumber(text, start, a.exact))
+	case isASCIILetter(c):
+		end := start
+		for end < len(text) && (isASCIILetter(text[end]) || isDigit(text[end]) || text[end] == '.') {
+			end++
+		}
+		return token(aiName, end)
+	}
+	two := text[start:min(start+2, len(text))]
+	switch {
+	case two == "==" || two == "!=" || two == ">=" || two == "<=":
+		return token(aiOperator, start+2)
+	case strings.IndexByte("<>=!", c) >= 0:
+		return token(aiOperator, start+1)
+	case !a.exact && (two == "&&" || two == "||"):
+		return token(aiSymbol, start+2)
+	case strings.IndexByte("(),", c) >= 0 || !a.exact && strings.IndexByte("[]-", c) >= 0:
+		return token(aiSymbol, start+1)
+	}
+	r, size := utf8.DecodeRuneInString(text[start:])
+	a.unexpectedCharacter(start, start+size, r)
+	return aiflowToken{start: start, end: start + size}
 }
 
 // unexpectedCharacter reports an unexpected character.
@@ -258,10 +261,7 @@ func (a *aiflowParser) and() *node { return a.series(opAnd, "and", "&&", a.not) 
 func (a *aiflowParser) series(o op, name, symbol string, operand func() *node) *node {
 	first := operand()
 	n := &node{op: o, start: first.start, kids: []*node{first}}
-	for {
-		if _, ok := a.word(name, symbol); !ok {
-			break
-		}
+	for _, ok := a.word(name, symbol); ok; _, ok = a.word(name, symbol) {
 		n.kids = append(n.kids, operand())
 	}
 	if len(n.kids) == 1 {
@@ -308,27 +308,29 @@ func (a *aiflowParser) primary() *node {
 	compares := !a.exact // whether the operand can be the left side of a comparison
 	switch {
 	case t.kind == aiNumber:
-		compares = true
 		f, err := strconv.ParseFloat(t.text, 64)
 		if errors.Is(err, strconv.ErrSyntax) {
 			a.add(CodeOperand, t.start, t.end, "Use digits with one decimal point.", "%s is not a number.",
 				inQuotes(t.text))
 		}
-		n.op, n.value, n.fixed = opConstant, number(f), true
-	case t.kind == aiString:
+		n.constant(number(f))
 		compares = true
-		n.op, n.value, n.fixed = opConstant, text(t.text), true
+	case t.kind == aiString:
+		n.constant(text(t.text))
+		compares = true
 	case t.kind == aiName:
 		n, compares = a.name(t)
-	case t.kind == aiSymbol && t.text == "(":
+	case t.is("("):
 		n = a.or()
 		a.closing(t, ")")
 		inner := *n
 		n = &inner
 		n.start, n.end = t.start, a.last()
-	case t.kind == aiSymbol && t.text == "[":
-		n = a.elements(t)
-	case t.kind == aiSymbol && t.text == "-":
+	case t.is("["):
+		n.op = opList
+		a.items(n, t, "]")
+		a.parser.list(n)
+	case t.is("-"):
 		n = a.negative(t)
 		compares = true
 	default:
@@ -365,26 +367,16 @@ func (a *aiflowParser) compared(left *node, compares bool) *node {
 	}
 	right := a.primary()
 	n := &node{start: left.start, end: a.last(), kids: []*node{left, right}}
-	switch strings.ToLower(operator.text) {
-	case "==":
-		n.op = opEqual
-	case "!=":
-		n.op = opUnequal
-	case "<":
-		n.op = opLess
-	case "<=":
-		n.op = opLessEqual
-	case ">":
-		n.op = opGreater
-	case ">=":
-		n.op = opGreaterEqual
-	case "in":
-		if n.op = opIn; negated {
-			n.op = opNotIn
-		}
+	compared, ok := comparisons[punctuation[operator.text]]
+	switch {
+	case ok:
+		n.op = compared
+	case !strings.EqualFold(operator.text, "in"):
+		n.op, n.name = opNothing, operator.text
+	case negated:
+		n.op = opNotIn
 	default:
-		n.op = opNothing
-		n.name = operator.text
+		n.op = opIn
 	}
 	return n
 }
@@ -393,13 +385,10 @@ func (a *aiflowParser) compared(left *node, compares bool) *node {
 func (a *aiflowParser) name(t aiflowToken) (n *node, compares bool) {
 	n = &node{start: t.start, end: t.end}
 	switch folded := strings.ToLower(t.text); {
-	case folded == "always" || folded == "true":
-		n.op, n.value, n.fixed = opConstant, boolean(true), true
+	case folded == "always" || folded == "true" || folded == "false":
+		n.constant(boolean(folded != "false"))
 		return n, !a.exact
-	case folded == "false":
-		n.op, n.value, n.fixed = opConstant, boolean(false), true
-		return n, !a.exact
-	case t.text == "contains" && a.peekToken().text == "(" && a.peekToken().kind == aiSymbol:
+	case t.text == "contains" && a.peekToken().is("("):
 		return a.containsCall(t), !a.exact
 	case t.text == "contains" && a.exact: // in the reference program, it cannot be a name
 		a.add(CodeFunction, t.start, t.end, "Use contains(a, b).", "\"contains\" has no arguments.")
@@ -409,21 +398,18 @@ func (a *aiflowParser) name(t aiflowToken) (n *node, compares bool) {
 		return &node{op: opBroken, start: t.start, end: t.end}, false
 	case t.text == "null" || t.text == "undefined":
 		// In the reference program both are variables without a value.
-		n.op, n.value, n.fixed = opConstant, value{kind: kindMissing}, true
+		n.constant(value{kind: kindMissing})
 		return n, true
 	}
-	if next := a.peekToken(); next.kind == aiSymbol && next.text == "(" && next.start == t.end {
+	if next := a.peekToken(); next.is("(") && next.start == t.end {
 		a.add(CodeFunction, t.start, t.end, "", "There is no function %q.", t.text).
 			Suggest(t.text, []string{"contains"})
 		return &node{op: opBroken, start: t.start, end: t.end}, false
 	}
 	n.op, n.path = opPath, strings.Split(t.text, ".")
-	for _, segment := range n.path {
-		if segment == "" {
-			a.warn(CodePath, n, "Write the whole name, such as output.name.",
-				"%q has a dot with nothing behind it, so it is always missing.", t.text)
-			break
-		}
+	if slices.Contains(n.path, "") {
+		a.warn(CodePath, n, "Write the whole name, such as output.name.",
+			"%q has a dot with nothing behind it, so it is always missing.", t.text)
 	}
 	return n, true
 }
@@ -448,25 +434,15 @@ func (a *aiflowParser) containsCall(t aiflowToken) *node {
 
 // items parses the operands of n up to the closing bracket.
 func (a *aiflowParser) items(n *node, open aiflowToken, end string) {
-	if p := a.peekToken(); p.kind != aiSymbol || p.text != end {
-		for {
-			n.kids = append(n.kids, a.or())
-			if p := a.peekToken(); p.kind != aiSymbol || p.text != "," {
-				break
-			}
+	if !a.peekToken().is(end) {
+		n.kids = append(n.kids, a.or())
+		for a.peekToken().is(",") {
 			a.takeToken()
+			n.kids = append(n.kids, a.or())
 		}
 	}
 	a.closing(open, end)
 	n.end = a.last()
-}
-
-// elements parses a list of constants and names.
-func (a *aiflowParser) elements(open aiflowToken) *node {
-	n := &node{op: opList, start: open.start}
-	a.items(n, open, "]")
-	a.parser.list(n)
-	return n
 }
 
 func (a *aiflowParser) negative(t aiflowToken) *node {
@@ -481,14 +457,13 @@ func (a *aiflowParser) negative(t aiflowToken) *node {
 }
 
 func (a *aiflowParser) closing(open aiflowToken, bracket string) {
-	if t := a.peekToken(); t.kind == aiSymbol && t.text == bracket {
+	switch t := a.peekToken(); {
+	case t.is(bracket):
 		a.takeToken()
 		return
-	}
-	if a.diags.Errors() {
+	case a.diags.Errors():
 		return
-	}
-	if t := a.peekToken(); t.kind != aiEnd {
+	case t.kind != aiEnd:
 		a.unexpectedToken(t)
 		return
 	}
@@ -501,11 +476,11 @@ func (a *aiflowParser) closing(open aiflowToken, bracket string) {
 func (a *aiflowParser) unexpectedToken(t aiflowToken) {
 	help := "Put and, or or a comparison such as == before it."
 	switch {
-	case t.kind == aiSymbol && (t.text == ")" || t.text == "]"):
+	case t.is(")"), t.is("]"):
 		help = "Remove it, or open it further left."
-	case t.kind == aiSymbol && t.text == "-":
+	case t.is("-"):
 		help = "A name cannot have a hyphen here; rename the key, for instance with an underscore."
-	case t.kind == aiSymbol && t.text == "[":
+	case t.is("["):
 		help = "Write output.list.0 for the first element of a list."
 	case t.kind == aiOperator:
 		help = "Compare one value at a time."

@@ -2,6 +2,7 @@ package expr
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -136,12 +137,11 @@ func canonicalField(name string) string {
 	return name
 }
 
-var workflowFacts = map[string]string{
-	"id": "id", "name": "name", "currentstate": "step", "startedat": "started", "duration": "duration",
-}
-
-var errorFacts = map[string]string{
-	"message": "error", "type": "class", "state": "step", "exitcode": "exit",
+// facts are the properties below some roots: by their names in AWF, those in the program.
+var facts = map[string]map[string]string{
+	"workflow": {"ID": "id", "Name": "name", "CurrentState": "step", "StartedAt": "started", "Duration": "duration"},
+	"error":    {"Message": "error", "Type": "class", "State": "step", "ExitCode": "exit"},
+	"context":  {"WorkingDir": "WorkingDir", "User": "User", "Hostname": "Hostname"},
 }
 
 // AWFFact reports whether a name below workflow, error, context or loop exists, and returns the names that do. Other
@@ -150,22 +150,13 @@ func AWFFact(written []string) (known []string, ok bool) {
 	if len(written) < 2 {
 		return nil, true
 	}
-	switch fact := plainName(written[1]); written[0] {
-	case "workflow":
-		return []string{"ID", "Name", "CurrentState", "StartedAt", "Duration"}, workflowFacts[fact] != ""
-	case "error":
-		return []string{"Message", "Type", "State", "ExitCode"}, errorFacts[fact] != ""
-	case "context":
-		return []string{"WorkingDir", "User", "Hostname"}, contextFacts[fact] != ""
-	case "loop":
+	known = slices.Sorted(maps.Keys(facts[written[0]]))
+	if written[0] == "loop" {
 		known = []string{"Item", "Index", "Index1", "First", "Last", "Length", "Parent"}
-		return known, slices.ContainsFunc(known, func(name string) bool { return plainName(name) == fact })
 	}
-	return nil, true
-}
-
-var contextFacts = map[string]string{
-	"workingdir": "WorkingDir", "user": "User", "hostname": "Hostname",
+	fact := plainName(written[1])
+	is := func(name string) bool { return strings.ToLower(name) == fact }
+	return known, len(known) == 0 || slices.ContainsFunc(known, is)
 }
 
 func plainName(s string) string { return strings.ToLower(strings.ReplaceAll(s, "_", "")) }
@@ -177,11 +168,12 @@ func awfPath(written []string) []string {
 	}
 	out := slices.Clone(written)
 	rest := out[1:]
-	rename := func(root string, names map[string]string) {
+	rename := func(root string) {
 		out[0] = root
-		if len(rest) > 0 {
-			if to, ok := names[plainName(rest[0])]; ok {
-				rest[0] = to
+		for name, fact := range facts[written[0]] {
+			if len(rest) > 0 && strings.ToLower(name) == plainName(rest[0]) {
+				rest[0] = fact
+				break
 			}
 		}
 	}
@@ -197,11 +189,11 @@ func awfPath(written []string) []string {
 			out[2] = canonicalField(out[2])
 		}
 	case "workflow":
-		rename("run", workflowFacts)
+		rename("run")
 	case "error":
-		rename("last", errorFacts)
+		rename("last")
 	case "context":
-		rename("context", contextFacts)
+		rename("context")
 	case "loop":
 		for i := range rest {
 			name := plainName(rest[i])
@@ -246,28 +238,11 @@ func lookup(env Env, written []string) (any, bool) {
 		v, ok := env.Lookup(path)
 		return loopObject(v), ok
 	case path[0] == "run" && len(path) == 1:
-		whole := map[string]any{}
-		for name, fact := range map[string]string{
-			"ID": "id", "Name": "name", "CurrentState": "step", "StartedAt": "started", "Duration": "duration",
-		} {
-			if v, ok := runFact(env, fact); ok {
-				whole[name] = v
-			}
-		}
-		return whole, true
+		return allFacts(env, "workflow", runFact), true
 	case path[0] == "run" && len(path) == 2:
 		return runFact(env, last)
 	case path[0] == "last" && len(path) == 1:
-		whole := map[string]any{}
-		for name, fact := range map[string]string{
-			"Message": "error", "Type": "class", "State": "step",
-			"ExitCode": "exit",
-		} {
-			if v, ok := errorFact(env, fact); ok {
-				whole[name] = v
-			}
-		}
-		return whole, true
+		return allFacts(env, "error", errorFact), true
 	case path[0] == "last" && len(path) == 2:
 		return errorFact(env, last)
 	}
@@ -276,6 +251,17 @@ func lookup(env Env, written []string) (any, bool) {
 		return withoutState(path, v, ok)
 	}
 	return v, ok
+}
+
+// allFacts returns the properties of a root, by their names in AWF.
+func allFacts(env Env, root string, value func(env Env, fact string) (any, bool)) map[string]any {
+	all := map[string]any{}
+	for name, fact := range facts[root] {
+		if v, ok := value(env, fact); ok {
+			all[name] = v
+		}
+	}
+	return all
 }
 
 // withoutState returns what is known of a state that has no such property: before the first step there are no states,

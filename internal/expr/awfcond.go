@@ -135,7 +135,7 @@ func parseCondition(text string, report reporter) *condition {
 	tree, err := langparser.ParseWithConfig(code, config)
 	if err != nil {
 		start, end, message := syntax(text, err)
-		help := `Write it like states.build.ExitCode == 0 and inputs.mode == "fast".`
+		help := conditionHelp
 		if strings.Contains(message, `Operator("=")`) {
 			help = "Use == to compare. " + help
 		}
@@ -157,13 +157,14 @@ func parseCondition(text string, report reporter) *condition {
 	program, err := exprlang.Compile(code, options...)
 	if err != nil {
 		start, end, message := syntax(text, err)
-		report(CodeForeign, start, end, "The condition cannot be understood: "+message+".",
-			`Write it like states.build.ExitCode == 0 and inputs.mode == "fast".`)
+		report(CodeForeign, start, end, "The condition cannot be understood: "+message+".", conditionHelp)
 		return nil
 	}
 	c.program = program
 	return c
 }
+
+const conditionHelp = `Write it like states.build.ExitCode == 0 and inputs.mode == "fast".`
 
 // syntax returns the position and the message of an error of expr-lang.
 func syntax(text string, err error) (start, end int, message string) {
@@ -603,10 +604,7 @@ func (c *condition) run(env Env) (v any, missing bool, err error) {
 	v, err = exprlang.Run(c.program, tree)
 	if err != nil {
 		_, _, message := syntax(c.text, err)
-		return nil, missing, &EvalError{
-			Problem: ProblemType, Text: c.text, Message: fmt.Sprintf("%s has no value: %s.", c.text, message),
-			Help: "Compare values of one type.",
-		}
+		return nil, missing, typeError(c.text, "Compare values of one type.", "%s has no value: %s.", c.text, message)
 	}
 	v, err = plainData(v)
 	return v, missing, err
@@ -632,10 +630,7 @@ func (c *condition) parts(env Env) (any, error) {
 		v, err := operand(n)
 		b, ok := v.(bool)
 		if err == nil && v != nil && !ok {
-			err = &EvalError{
-				Problem: ProblemType, Text: c.text, Message: fmt.Sprintf("%s is neither true nor false.", n.String()),
-				Help: "Compare values of one type.",
-			}
+			err = typeError(c.text, "Compare values of one type.", "%s is neither true nor false.", n)
 		}
 		return b, err
 	}
@@ -772,10 +767,7 @@ func (n *computed) eval(env Env) (any, error) {
 		wrong := ""
 		direct = readCondition(text, func(_ diag.Code, _, _ int, message, _ string) { wrong = message })
 		if wrong != "" || direct == nil || len(direct.paths()) > 0 { // a name instead of a number
-			return nil, &EvalError{
-				Problem: ProblemType, Text: text, Message: fmt.Sprintf("%q is not a number.", text),
-				Help: "Give a whole number, or a computation of one.",
-			}
+			return nil, typeError(text, "Give a whole number, or a computation of one.", "%q is not a number.", text)
 		}
 	}
 	v, err := direct.eval(env)

@@ -44,11 +44,7 @@ type ShellText struct {
 
 // FillShell renders a template as a command for a POSIX shell. e must have the dialect AWFTemplate.
 func (e *Expr) FillShell(env Env, o ShellOptions) (ShellText, error) {
-	t, ok := e.other.(*template)
-	if !ok || e.broken {
-		return ShellText{}, e.unusable()
-	}
-	text, err := t.render(env, o.TemplateOptions, &o)
+	text, err := e.render(env, o.TemplateOptions, &o)
 	if err != nil {
 		return ShellText{}, err
 	}
@@ -61,11 +57,7 @@ func (e *Expr) FillShell(env Env, o ShellOptions) (ShellText, error) {
 
 // FillPath renders a template as the path of a program or a script. untrusted are the untrusted values in it.
 func (e *Expr) FillPath(env Env, o ShellOptions) (path string, untrusted []string, err error) {
-	t, ok := e.other.(*template)
-	if !ok || e.broken {
-		return "", nil, e.unusable()
-	}
-	text, err := t.render(env, o.TemplateOptions, &o)
+	text, err := e.render(env, o.TemplateOptions, &o)
 	if err != nil {
 		return "", nil, err
 	}
@@ -86,11 +78,7 @@ type TextPart struct {
 // FillParts renders a template as a prompt. Inputs, the output of steps, loop items and errors are values in it, and so
 // are files whose path depends on them. The function raw makes them a part of the text.
 func (e *Expr) FillParts(env Env, o TemplateOptions) ([]TextPart, error) {
-	t, ok := e.other.(*template)
-	if !ok || e.broken {
-		return nil, e.unusable()
-	}
-	text, err := t.render(env, o, &ShellOptions{Untrusted: []string{"inputs", "states", "loop", "error"}, prompt: true})
+	text, err := e.render(env, o, &ShellOptions{Untrusted: []string{"inputs", "states", "loop", "error"}, prompt: true})
 	if err != nil {
 		return nil, err
 	}
@@ -482,14 +470,6 @@ func readable(text string) string {
 		}
 		return value
 	})
-}
-
-// unusable returns the error of an expression that could not be parsed.
-func (e *Expr) unusable() error {
-	return &EvalError{
-		Problem: ProblemNotParsed, Span: e.Span, Text: e.Text, Message: "The template is not valid.",
-		Help: "Fix its errors first.",
-	}
 }
 
 // jsonText returns a value as JSON.

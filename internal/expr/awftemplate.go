@@ -37,11 +37,19 @@ type TemplateOptions struct {
 
 // Fill renders a template. e must have the dialect AWFTemplate.
 func (e *Expr) Fill(env Env, o TemplateOptions) (string, error) {
+	return e.render(env, o, nil)
+}
+
+// render renders a template for a shell; sh is nil for other texts.
+func (e *Expr) render(env Env, o TemplateOptions, sh *ShellOptions) (string, error) {
 	t, ok := e.other.(*template)
 	if !ok || e.broken {
-		return "", e.unusable()
+		return "", &EvalError{
+			Problem: ProblemNotParsed, Span: e.Span, Text: e.Text, Message: "The template is not valid.",
+			Help: "Fix its errors first.",
+		}
 	}
-	return t.render(env, o, nil)
+	return t.render(env, o, sh)
 }
 
 // ReadsFiles reports whether a template reads files, which only tasks may do.
@@ -550,11 +558,7 @@ func (t *template) render(env Env, o TemplateOptions, sh *ShellOptions) (string,
 		return marked
 	})
 	if refused != nil {
-		return "", &EvalError{
-			Problem: ProblemType, Text: t.text,
-			Message: fmt.Sprintf("The template could not be filled in: %v.", refused),
-			Help:    "Check what the template does with its values.",
-		}
+		return "", typeError(t.text, fillHelp, "The template could not be filled in: %v.", refused)
 	}
 	clone, err := t.parsed.Clone()
 	if err != nil {
@@ -569,19 +573,16 @@ func (t *template) render(env Env, o TemplateOptions, sh *ShellOptions) (string,
 
 // explain returns the error for a template that failed.
 func (t *template) explain(env Env, err error) error {
-	e := &EvalError{
-		Problem: ProblemType, Text: t.text, Help: "Check that the step ran before, and the spelling of the name.",
-	}
 	for _, p := range t.reads {
 		if _, ok := lookup(env, p.written); !ok && !p.guarded {
-			e.Message = fmt.Sprintf("There is no %s.", strings.Join(p.written, "."))
+			help := "Check that the step ran before, and the spelling of the name."
 			switch p.written[0] {
 			case "inputs":
-				e.Help = "Give the input, or declare a default for it."
+				help = "Give the input, or declare a default for it."
 			case "env":
-				e.Help = "Set the variable in the environment of the run."
+				help = "Set the variable in the environment of the run."
 			}
-			return e
+			return typeError(t.text, help, "There is no %s.", strings.Join(p.written, "."))
 		}
 	}
 	message := err.Error()
@@ -593,10 +594,10 @@ func (t *template) explain(env Env, err error) error {
 			message = m[2]
 		}
 	}
-	e.Message = fmt.Sprintf("The template could not be filled in: %s.", message)
-	e.Help = "Check what the template does with its values."
-	return e
+	return typeError(t.text, fillHelp, "The template could not be filled in: %s.", message)
 }
+
+const fillHelp = "Check what the template does with its values."
 
 // items is a list: a YAML or JSON list with templates in its texts, or the result of a template.
 type items struct {

@@ -88,12 +88,9 @@ var agentFlow = dialect{
 		"contains": {takes: 2, op: opContains},
 		"len":      {takes: 1, operand: sized | kindNull, result: kindNumber | kindNull, run: lengthOf},
 		"text":     {takes: 1, operand: anyKind, result: kindText, run: textOf},
-		"lower":    {takes: 1, operand: kindText | kindNull, result: kindText | kindNull, run: onText(strings.ToLower)},
-		"upper":    {takes: 1, operand: kindText | kindNull, result: kindText | kindNull, run: onText(strings.ToUpper)},
-		"trim": {
-			takes: 1, operand: kindText | kindNull, result: kindText | kindNull,
-			run: onText(strings.TrimSpace),
-		},
+		"lower":    onText(strings.ToLower),
+		"upper":    onText(strings.ToUpper),
+		"trim":     onText(strings.TrimSpace),
 	},
 	profile: profile{truth: strictTruth, equal: strictEqual, order: strictOrder, contains: strictContains},
 }
@@ -153,8 +150,9 @@ func textOf(a, _ value) (value, Problem) {
 }
 
 // onText adapts a function of strings. null stays null.
-func onText(change func(string) string) func(a, b value) (value, Problem) {
-	return func(a, _ value) (value, Problem) {
+func onText(change func(string) string) *function {
+	const kinds = kindText | kindNull
+	return &function{takes: 1, operand: kinds, result: kinds, run: func(a, _ value) (value, Problem) {
 		switch {
 		case a.kind == kindNull:
 			return a, ""
@@ -164,7 +162,7 @@ func onText(change func(string) string) func(a, b value) (value, Problem) {
 			return value{}, ProblemSize
 		}
 		return text(change(a.str)), ""
-	}
+	}}
 }
 
 func strictTruth(v value) (bool, Problem) {
@@ -249,17 +247,13 @@ func strictOrder(a, b value) (int, bool, Problem) {
 }
 
 func strictContains(whole, part value) (bool, Problem) {
-	switch whole.kind {
-	case kindNull:
+	named := whole.kind == kindText || whole.kind == kindObject // what can only contain texts
+	switch {
+	case whole.kind == kindNull, named && part.kind == kindNull:
 		return false, ""
-	case kindText:
-		switch part.kind {
-		case kindText:
-			return strings.Contains(whole.str, part.str), ""
-		case kindNull:
-			return false, ""
-		}
-	case kindList:
+	case whole.kind == kindText && part.kind == kindText:
+		return strings.Contains(whole.str, part.str), ""
+	case whole.kind == kindList:
 		visits := maxVisits
 		for _, item := range whole.ref.([]any) {
 			if same, problem := deepEqual(of(item), part, &visits, maxLevels); same || problem != "" {
@@ -267,14 +261,9 @@ func strictContains(whole, part value) (bool, Problem) {
 			}
 		}
 		return false, ""
-	case kindObject:
-		switch part.kind {
-		case kindText:
-			_, ok := whole.ref.(map[string]any)[part.str]
-			return ok, ""
-		case kindNull:
-			return false, ""
-		}
+	case whole.kind == kindObject && part.kind == kindText:
+		_, ok := whole.ref.(map[string]any)[part.str]
+		return ok, ""
 	}
 	return false, ProblemType
 }

@@ -31,6 +31,11 @@ type EvalError struct {
 
 func (e *EvalError) Error() string { return e.Message + " " + e.Help }
 
+// typeError returns an error about a value of a wrong type in a text.
+func typeError(text, help, format string, args ...any) error {
+	return &EvalError{Problem: ProblemType, Text: text, Message: fmt.Sprintf(format, args...), Help: help}
+}
+
 // evaluator evaluates a tree. It stops at the first error.
 type evaluator struct {
 	e     *Expr
@@ -92,10 +97,8 @@ func (ev *evaluator) eval(n *node) (value, error) {
 	case opNot:
 		ok, err := ev.truth(n.kids[0], a)
 		return boolean(!ok), err
-	case opEmpty:
-		return boolean(isEmpty(a)), nil
-	case opNotEmpty:
-		return boolean(!isEmpty(a)), nil
+	case opEmpty, opNotEmpty:
+		return boolean(isEmpty(a) == (n.op == opEmpty)), nil
 	}
 	var b value
 	if len(n.kids) > 1 {
@@ -227,18 +230,12 @@ func (ev *evaluator) apply(n *node, a, b value) (value, Problem) {
 	case opEqual, opUnequal:
 		same, problem := profile.equal(a, b)
 		return boolean(same == (n.op == opEqual)), problem
-	case opContains:
+	case opContains, opNotContains, opIn, opNotIn:
+		if n.op == opIn || n.op == opNotIn {
+			a, b = b, a
+		}
 		ok, problem := profile.contains(a, b)
-		return boolean(ok), problem
-	case opNotContains:
-		ok, problem := profile.contains(a, b)
-		return boolean(!ok), problem
-	case opIn:
-		ok, problem := profile.contains(b, a)
-		return boolean(ok), problem
-	case opNotIn:
-		ok, problem := profile.contains(b, a)
-		return boolean(!ok), problem
+		return boolean(ok == (n.op == opContains || n.op == opIn)), problem
 	}
 	order, ordered, problem := profile.order(a, b)
 	if !ordered {

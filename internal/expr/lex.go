@@ -135,11 +135,9 @@ func (p *parser) arithmetic(at int, before []token) (token, bool) {
 			return token{}, false
 		}
 	}
-	for _, n := range []int{2, 1} {
-		if len(rest) >= n {
-			if kind, ok := arithmetic[rest[:n]]; ok {
-				return token{kind: kind, start: at, end: at + n}, true
-			}
+	for n := min(2, len(rest)); n > 0; n-- {
+		if kind, ok := arithmetic[rest[:n]]; ok {
+			return token{kind: kind, start: at, end: at + n}, true
 		}
 	}
 	return token{}, false
@@ -158,10 +156,7 @@ func (p *parser) next(at int) token {
 	case isWord(r):
 		return p.lexWord(at)
 	}
-	for _, n := range []int{3, 2, 1} {
-		if len(rest) < n {
-			continue
-		}
+	for n := min(3, len(rest)); n > 0; n-- {
 		if meant, ok := longer[rest[:n]]; ok {
 			p.addFix(CodeCharacter, at, at+n, fmt.Sprintf("There is no operator %q.", rest[:n]), meant)
 			return token{kind: punctuation[meant], start: at, end: at + n}

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"cmp"
 	"math"
 	"reflect"
 	"slices"
@@ -54,13 +55,7 @@ func looseEqual(a, b value) (bool, Problem) {
 func looseOrder(a, b value) (int, bool, Problem) {
 	x, y := looseNumber(a), looseNumber(b)
 	if !math.IsNaN(x) && !math.IsNaN(y) {
-		switch {
-		case x < y:
-			return -1, true, ""
-		case x > y:
-			return 1, true, ""
-		}
-		return 0, true, ""
+		return cmp.Compare(x, y), true, ""
 	}
 	if plainly := func(v value) bool { return v.kind == kindText || composite(v) }; !plainly(a) || !plainly(b) {
 		return 0, false, ""

@@ -55,6 +55,9 @@ type node struct {
 	name       string // of the function
 }
 
+// constant makes the node a constant.
+func (n *node) constant(v value) { n.op, n.value, n.fixed = opConstant, v, true }
+
 const lengthKey = "length"
 
 // Binding powers in increasing order. Comparisons are not associative.

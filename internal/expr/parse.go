@@ -378,7 +378,7 @@ func (p *parser) operand() *node {
 	switch t.kind {
 	case tokBad:
 	case tokConstant:
-		n.op, n.value, n.fixed = opConstant, t.value, true
+		n.constant(t.value)
 	case tokName:
 		if next := p.peek(); next.kind == tokOpen {
 			return p.call(t)
@@ -420,19 +420,16 @@ func (p *parser) operand() *node {
 
 // missingLeft reports a token that cannot begin an operand.
 func (p *parser) missingLeft(t token) {
+	help, where := "Write the value that belongs there.", "to the left of"
 	switch t.kind {
 	case tokClose, tokListClose, tokComma:
-		p.add(CodeOperand, t.start, t.end, "Write the value that belongs there.", "There is nothing before %s.",
-			p.shown(t))
+		where = "before"
 	case tokAnd, tokOr, tokIs, tokIn, tokContains:
-		p.add(CodeOperand, t.start, t.end,
-			fmt.Sprintf(
-				"Write what belongs there; a variable of that name is written with its namespace, such as input.%s.",
-				p.written(t)), "There is nothing to the left of %s.", p.shown(t))
-	default:
-		p.add(CodeOperand, t.start, t.end, "Write the value that belongs there.", "There is nothing to the left of %s.",
-			p.shown(t))
+		help = fmt.Sprintf(
+			"Write what belongs there; a variable of that name is written with its namespace, such as input.%s.",
+			p.written(t))
 	}
+	p.add(CodeOperand, t.start, t.end, help, "There is nothing %s %s.", where, p.shown(t))
 }
 
 // bang parses `!x`. Like in other languages, it binds more tightly than not. Before a comparison that is misleading, so
@@ -461,10 +458,7 @@ func (p *parser) close(open token, kind tokenKind, text string) {
 	}
 	if t := p.peek(); t.kind != tokEnd {
 		p.unexpectedToken(t)
-		for k := p.peek().kind; k != kind && k != tokEnd; k = p.peek().kind {
-			p.advance()
-		}
-		if p.peek().kind == kind {
+		if p.skipTo(kind) {
 			p.advance()
 			return
 		}
@@ -472,6 +466,14 @@ func (p *parser) close(open token, kind tokenKind, text string) {
 	end := p.lastEnd()
 	p.add(CodeUnclosed, end, end, fmt.Sprintf("Add %q where it ends.", text), "%s is never closed.", p.shown(open)).
 		Relate(place(p.at, p.text, open.start, open.end), "opened here")
+}
+
+// skipTo skips tokens up to one of a kind, and reports whether there is one.
+func (p *parser) skipTo(kind tokenKind) bool {
+	for k := p.peek().kind; k != kind && k != tokEnd; k = p.peek().kind {
+		p.advance()
+	}
+	return p.peek().kind == kind
 }
 
 // items parses expressions separated by commas and the closing bracket.
@@ -482,7 +484,7 @@ func (p *parser) items(open token, kind tokenKind, text string) []*node {
 		return nil
 	}
 	for {
-		if t := p.peek(); t.kind == tokEnd {
+		if p.peek().kind == tokEnd {
 			break
 		}
 		out = append(out, p.parse(bindAny))
@@ -643,10 +645,7 @@ func (p *parser) index(n *node) {
 	default:
 		p.add(CodePath, open.start, t.end, `Write [0] for the first element, or ["key"].`,
 			"An index is a whole number or a text in quotes.")
-		for k := p.peek().kind; k != tokListClose && k != tokEnd; k = p.peek().kind {
-			p.advance()
-		}
-		if p.peek().kind == tokEnd {
+		if !p.skipTo(tokListClose) {
 			return
 		}
 	}

@@ -175,7 +175,7 @@ func (u *userOf) operator(n *node, guarded bool) {
 				one.Loose = false // no dialect converts these texts
 			}
 		case other.op == opPath:
-			one.Other = u.path(other).Segments
+			one.Other = u.e.pathOf(other).Segments
 		}
 		u.operand(kid, one)
 	}
@@ -234,15 +234,13 @@ func (u *userOf) operand(n *node, use Use) {
 }
 
 func (u *userOf) put(n *node, use Use) {
-	use.Path, use.Negated = u.path(n), u.negated
+	use.Path, use.Negated = u.e.pathOf(n), u.negated
 	use.Compound, use.Alternative = u.linked.compound, u.linked.alternative
 	if use.Path.Length {
 		use.How, use.Exactly = Sized, use.How == Equals
 	}
 	u.out = append(u.out, use)
 }
-
-func (u *userOf) path(n *node) Path { return u.e.pathOf(n) }
 
 // pathOf returns the path that a node reads.
 func (e *Expr) pathOf(n *node) Path {

@@ -38,12 +38,7 @@ func Build(p *ir.Program, o Options) *Graph {
 		room:     mostSteps,
 		folds:    map[string]map[string]string{},
 	}
-	if len(p.Blocks) > 0 {
-		body := b.block(ir.Body, place{}, nil, 0)
-		b.drawStart(body)
-	} else {
-		b.drawStart(nil)
-	}
+	b.drawStart(b.block(ir.Body, place{}, nil, 0)) // there is no body without blocks
 	b.edges()
 	if o.Data {
 		b.dataEdges()
@@ -210,10 +205,6 @@ func (b *builder) single(id ir.BlockID) bool {
 
 // drawStart draws the triggers, or a plain start, with edges to the first step.
 func (b *builder) drawStart(body *scope) {
-	first := ""
-	if body != nil && len(body.nodes) > 0 {
-		first = body.nodes[0]
-	}
 	var nodes []Node
 	for i, t := range b.program.Triggers {
 		n := Node{
@@ -222,8 +213,7 @@ func (b *builder) drawStart(body *scope) {
 		}
 		switch t.Kind {
 		case ir.OnSchedule:
-			n.Title, n.Text = clean(t.Schedule), clean(t.Timezone)
-			n.Text = cmp.Or(n.Text, "UTC")
+			n.Title, n.Text = clean(t.Schedule), cmp.Or(clean(t.Timezone), "UTC")
 		case ir.OnEvent:
 			n.Title = clean(t.Event)
 		case ir.OnFile:
@@ -237,20 +227,17 @@ func (b *builder) drawStart(body *scope) {
 		nodes = append(nodes, n)
 	}
 	if len(nodes) == 0 {
-		nodes = append(nodes, Node{
-			ID: b.id("start"), Kind: NodeStart, Tone: ToneNeutral, Icon: IconPlay,
-			Title: "start",
-		})
+		nodes = []Node{{ID: b.id("start"), Kind: NodeStart, Tone: ToneNeutral, Icon: IconPlay, Title: "start"}}
 	}
 	for i := range nodes {
 		nodes[i].Order = i - len(nodes) // before everything else
 	}
 	b.graph.Nodes = append(nodes, b.graph.Nodes...)
-	if first == "" {
+	if body == nil || len(body.nodes) == 0 {
 		return
 	}
 	for _, n := range nodes {
-		b.edge(EdgeFlow, n.ID, first, "")
+		b.edge(EdgeFlow, n.ID, body.nodes[0], "")
 	}
 }
 
@@ -290,19 +277,12 @@ type exit struct {
 // outcomes is a set of outcomes of a step.
 type outcomes uint8
 
+var outcomeBits = map[ir.Outcome]outcomes{ir.OK: 1, ir.Failed: 2, ir.Skipped: 4, ir.Rejected: 8}
+
 func outcomeSet(on ...ir.Outcome) outcomes {
 	var set outcomes
 	for _, one := range on {
-		switch one {
-		case ir.OK:
-			set |= 1
-		case ir.Failed:
-			set |= 2
-		case ir.Skipped:
-			set |= 4
-		case ir.Rejected:
-			set |= 8
-		}
+		set |= outcomeBits[one]
 	}
 	return set
 }
@@ -478,8 +458,8 @@ func (b *builder) outside(s *scope, id string) (group, target string) {
 }
 
 // terminal adds a small node that only ends an edge.
-func (b *builder) terminal(s *scope, from string, kind NodeKind, exit ir.Exit, text string, tone Tone,
-	icon Icon,
+func (b *builder) terminal(
+	s *scope, from string, kind NodeKind, exit ir.Exit, text string, tone Tone, icon Icon,
 ) string {
 	if id := b.folds[from][text]; id != "" {
 		return id
@@ -533,10 +513,8 @@ func (b *builder) edge(kind EdgeKind, from, to, label string) {
 		return // inside the fold
 	}
 	b.edgeAt[key] = len(b.graph.Edges)
-	b.graph.Edges = append(b.graph.Edges, Edge{
-		ID: b.id("edge-" + from + "-" + to), Kind: kind, From: from, To: to,
-		Label: label,
-	})
+	b.graph.Edges = append(b.graph.Edges,
+		Edge{ID: b.id("edge-" + from + "-" + to), Kind: kind, From: from, To: to, Label: label})
 }
 
 // id returns a unique ID that is safe in XML, links and class names.
@@ -562,43 +540,51 @@ func (b *builder) id(wanted string) string {
 	return id
 }
 
+// exceptions are the outcomes besides success, with the kind and the label of an edge that follows them.
+var exceptions = []struct {
+	on    ir.Outcome
+	kind  EdgeKind
+	label string
+}{
+	{ir.Failed, EdgeFailed, "on error"}, {ir.Rejected, EdgeRejected, "rejected"}, {ir.Skipped, EdgeSkipped, "skipped"},
+}
+
+// exceptional returns the kind and the label of an edge that does not follow a success.
+func exceptional(e ir.Edge) (EdgeKind, string) {
+	for _, one := range exceptions {
+		if slices.Contains(e.On, one.on) {
+			return one.kind, one.label
+		}
+	}
+	return EdgeFlow, ""
+}
+
 func edgeKind(e ir.Edge, decides bool) EdgeKind {
 	switch {
-	case slices.Contains(e.On, ir.OK) && decides, slices.Contains(e.On, ir.OK) && e.When != nil:
+	case !slices.Contains(e.On, ir.OK):
+		kind, _ := exceptional(e)
+		return kind
+	case decides || e.When != nil:
 		return EdgeBranch
-	case slices.Contains(e.On, ir.OK) && e.Sequential:
+	case e.Sequential:
 		return EdgeFlow
-	case slices.Contains(e.On, ir.OK):
-		return EdgeJump
-	case slices.Contains(e.On, ir.Failed):
-		return EdgeFailed
-	case slices.Contains(e.On, ir.Rejected):
-		return EdgeRejected
-	case slices.Contains(e.On, ir.Skipped):
-		return EdgeSkipped
 	default:
-		return EdgeFlow
+		return EdgeJump
 	}
 }
 
 func edgeLabel(e ir.Edge) string {
 	label := clean(e.Label)
-	// A name alone is not enough for a rule with an unrelated condition.
-	if label != "" && e.When != nil && !strings.Contains(e.When.Text, e.Label) {
-		label += ": " + condition(e.When)
-	}
-	if label == "" {
-		switch {
-		case e.When != nil:
-			label = condition(e.When)
-		case slices.Contains(e.On, ir.OK):
-		case slices.Contains(e.On, ir.Failed):
-			label = "on error"
-		case slices.Contains(e.On, ir.Rejected):
-			label = "rejected"
-		case slices.Contains(e.On, ir.Skipped):
-			label = "skipped"
+	switch {
+	case label != "":
+		// A name alone is not enough for a rule with an unrelated condition.
+		if e.When != nil && !strings.Contains(e.When.Text, e.Label) {
+			label += ": " + condition(e.When)
 		}
+	case e.When != nil:
+		label = condition(e.When)
+	case !slices.Contains(e.On, ir.OK):
+		_, label = exceptional(e)
 	}
 	if e.Limit > 0 {
 		label = strings.TrimSpace(label + " (at most " + strconv.Itoa(e.Limit) + "×)")
@@ -634,16 +620,21 @@ func (b *builder) detail(st *ir.Step) string {
 // file, because its author does not know it.
 func (b *builder) taskDetail(t ir.Task) string {
 	for _, name := range []string{"agent", "tool", "language"} {
-		var text string
-		if json.Unmarshal(t.Settings.Get(name), &text) != nil || text == "" {
-			continue
+		text := setting(t, name)
+		if agent := b.program.Agent(text); text != "" && (name != "agent" || agent == nil || !agent.Implied) {
+			return clean(text)
 		}
-		if agent := b.program.Agent(text); name == "agent" && agent != nil && agent.Implied {
-			continue
-		}
-		return clean(text)
 	}
 	return ""
+}
+
+// setting returns a setting of a task that is a text, or "".
+func setting(t ir.Task, name string) string {
+	var text string
+	if json.Unmarshal(t.Settings.Get(name), &text) != nil {
+		return ""
+	}
+	return text
 }
 
 // approvalNotes returns who has to approve what a step does.
@@ -653,8 +644,7 @@ func (b *builder) approvalNotes(st *ir.Step) []Note {
 		return nil
 	}
 	for _, name := range []string{"tool", "operation"} {
-		var tool string
-		if json.Unmarshal(t.Settings.Get(name), &tool) == nil && tool != "" && b.approved(tool) {
+		if tool := setting(*t, name); tool != "" && b.approved(tool) {
 			return []Note{{NoteWait, "until a person approves the call"}}
 		}
 	}
@@ -706,11 +696,10 @@ func loopNotes(l ir.Loop) []Note {
 func joinText(p ir.Parallel) string {
 	if p.Combine != nil {
 		text := "results combined"
-		var strategy, critic string
-		if json.Unmarshal(p.Combine.Settings.Get("strategy"), &strategy) == nil && strategy != "" {
+		if strategy := setting(*p.Combine, "strategy"); strategy != "" {
 			text += ": " + clean(strategy)
 		}
-		if json.Unmarshal(p.Combine.Settings.Get("critic"), &critic) == nil && critic != "" {
+		if critic := setting(*p.Combine, "critic"); critic != "" {
 			text += ", critic " + clean(critic)
 		}
 		return text
@@ -731,16 +720,15 @@ func waitText(g ir.Gate) string {
 		parts = append(parts, "until "+clean(g.Event))
 	}
 	if g.Timeout > 0 {
-		text := "at most " + strings.ReplaceAll(g.Timeout.Words(), " ", "\u00a0")
+		parts = append(parts, "at most "+strings.ReplaceAll(g.Timeout.Words(), " ", "\u00a0"))
 		switch g.OnTimeout {
 		case ir.TimeoutSkip:
-			text += ", then continues"
+			parts = append(parts, "then continues")
 		case ir.TimeoutFallback:
-			text += ", then the fallback"
+			parts = append(parts, "then the fallback")
 		case ir.TimeoutFail, ir.TimeoutNotify:
-			text += ", then fails"
+			parts = append(parts, "then fails")
 		}
-		parts = append(parts, text)
 	}
 	return strings.Join(parts, ", ")
 }

@@ -127,7 +127,7 @@ func (r *ruler) card(n *Node, textLines int) *card {
 
 // step returns the card of a step, with a few lines of its description.
 func (r *ruler) step(n *Node, textLines int) *card {
-	c := &card{icon: n.Icon, iconSize: 13}
+	c := &card{}
 	pad, width := cardPad, cardMinWidth
 	if n.Group != "" {
 		width = smallMinimum
@@ -140,15 +140,7 @@ func (r *ruler) step(n *Node, textLines int) *card {
 		c.shape = shapeCall
 		pad = 18
 	}
-	s := &stacker{ruler: r, x: pad, y: 11}
-	label := n.Label
-	const iconRoom = 18.0
-	s.x += iconRoom
-	s.head(label, n.Detail, n.Tone, cardMaxText-iconRoom)
-	s.w += iconRoom
-	s.x -= iconRoom
-	c.iconX, c.iconY = pad+6.5, 11+labelSize*0.55
-	s.title(n.Title, titleSize, n.Tone.title(), cardMaxText, 4)
+	s := r.headed(n, c, pad, cardMaxText, n.Tone.title())
 	inner := max(s.w, width-2*pad)
 	s.text(n.Text, n.Tone.body(), inner, textLines)
 	s.notes(n.Notes, n.Tone.body(), inner)
@@ -156,6 +148,18 @@ func (r *ruler) step(n *Node, textLines int) *card {
 	c.w = max(width, s.w+2*pad)
 	c.h = s.y + 11
 	return c
+}
+
+// headed writes an icon, the line beside it and the title.
+func (r *ruler) headed(n *Node, c *card, pad, room float64, title paint) *stacker {
+	const iconRoom = 18.0
+	c.icon, c.iconSize, c.iconX, c.iconY = n.Icon, 13, pad+6.5, 11+labelSize*0.55
+	s := &stacker{ruler: r, x: pad + iconRoom, y: 11}
+	s.head(n.Label, n.Detail, n.Tone, room-iconRoom)
+	s.w += iconRoom
+	s.x -= iconRoom
+	s.title(n.Title, titleSize, title, room, 4)
+	return s
 }
 
 // pill returns the card of a small node: an icon, a title, and one or two more lines.
@@ -201,13 +205,9 @@ func (r *ruler) file(n *Node) *card {
 
 // frameHead returns the head of a frame, which is also its minimum width.
 func (r *ruler) frameHead(g *Group, room float64) *card {
-	c := &card{icon: g.Icon, iconSize: 13, iconX: cardPad + 6.5, iconY: 11 + labelSize*0.55}
+	c := &card{}
 	room = max(room-2*cardPad, cardMaxText)
-	s := &stacker{ruler: r, x: cardPad + 18, y: 11}
-	s.head(g.Label, g.Detail, g.Tone, room-18)
-	s.w += 18
-	s.x -= 18
-	s.title(g.Title, titleSize, paintText, room, 4)
+	s := r.headed(&g.Node, c, cardPad, room, paintText)
 	s.text(g.Text, paintMuted, room, 2)
 	s.notes(g.Notes, paintMuted, room)
 	c.texts = s.texts

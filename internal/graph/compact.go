@@ -233,8 +233,8 @@ func (c *Compact) active() map[int]bool {
 // edgeNames returns the element IDs of the edges.
 func (c *Compact) edgeNames() []string {
 	names, used := make([]string, len(c.graph.Edges)), map[string]int{}
-	for i := range c.graph.Edges {
-		name := "edge-" + c.names[c.graph.Edges[i].From] + "-" + c.names[c.graph.Edges[i].To]
+	for i, e := range c.graph.Edges {
+		name := "edge-" + c.names[e.From] + "-" + c.names[e.To]
 		used[name]++
 		if n := used[name]; n > 1 {
 			name += fmt.Sprint("~", n)
@@ -314,24 +314,21 @@ func shortDuration(d ir.Millis) string {
 
 // title returns the name, kind, state and time of a step in one line.
 func (c *Compact) title(id string) string {
-	var parts []string
 	name, kind, _ := c.words(id)
-	parts = append(parts, name)
-	if kind != "" {
-		parts = append(parts, kind)
+	title := name
+	add := func(part string) {
+		if part != "" {
+			title += ", " + part
+		}
 	}
-	if c.tracker == nil {
-		return strings.Join(parts, ", ")
+	add(kind)
+	if c.tracker != nil {
+		p := c.tracker.shown[id]
+		add(StateWord(dataState(p.State)))
+		add(countText(p.Items))
+		add(duration(p))
 	}
-	p := c.tracker.shown[id]
-	parts = append(parts, StateWord(dataState(p.State)))
-	if text := countText(p.Items); text != "" {
-		parts = append(parts, text)
-	}
-	if d := duration(p); d != "" {
-		parts = append(parts, d)
-	}
-	return strings.Join(parts, ", ")
+	return title
 }
 
 // words returns the name of a node, the line below it, and its data-kind.

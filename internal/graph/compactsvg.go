@@ -30,10 +30,8 @@ func compactCard(r *ruler, n *Node, _ int) *card {
 		c.w = max(triggerWidth, min(compactWidth, text+54))
 	case NodeFolded:
 		c.h = foldedHeight
-	case NodeStart, NodeFail, NodeExit:
-		c.w, c.h = min(compactWidth, r.pageWidth(regular, labelSize, n.Title)+36), pillHeight
-	case NodeEnd:
-		if n.Step == "" {
+	case NodeStart, NodeFail, NodeExit, NodeEnd:
+		if n.Kind != NodeEnd || n.Step == "" {
 			c.w, c.h = min(compactWidth, r.pageWidth(regular, labelSize, n.Title)+36), pillHeight
 		}
 	}

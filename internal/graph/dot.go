@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // DOT writes the graph for Graphviz.
 func (g *Graph) DOT(w io.Writer) error {
-	d := &dot{outline: g.outline(), light: palette(false)}
+	d := &dot{outline: g.outline(), light: palette()}
 	fmt.Fprintf(&d.out, "digraph %s {\n", dotString(g.Name))
 	d.out.WriteString("  graph [rankdir=TB, compound=true, fontname=\"Helvetica\", fontsize=12, nodesep=0.4, " +
 		"ranksep=0.5]\n")
@@ -116,9 +118,6 @@ func dotString(s string) string {
 
 // dotLines returns a label of several lines, with ampersands escaped, because DOT decodes entities.
 func dotLines(lines []string) string {
-	escaped := make([]string, len(lines))
-	for i, l := range lines {
-		escaped[i] = strings.NewReplacer(`\`, `\\`, `"`, `\"`, `&`, `&amp;`).Replace(l)
-	}
-	return `"` + strings.Join(escaped, `\n`) + `"`
+	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`, `&`, `&amp;`).Replace
+	return `"` + strings.Join(xslices.Map(lines, escape), `\n`) + `"`
 }

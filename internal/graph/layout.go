@@ -17,18 +17,40 @@ func (r rect) bottom() float64     { return r.y + r.h }
 func (r rect) center() point       { return point{r.x + r.w/2, r.y + r.h/2} }
 func (r rect) grow(d float64) rect { return rect{r.x - d, r.y - d, r.w + 2*d, r.h + 2*d} }
 
+func (r rect) moved(dx, dy float64) rect { return rect{r.x + dx, r.y + dy, r.w, r.h} }
+
+// end returns the x of the right side if sign is positive, otherwise of the left one.
+func (r rect) end(sign float64) float64 {
+	if sign > 0 {
+		return r.right()
+	}
+	return r.x
+}
+
 // meets reports whether two rectangles share a point.
 func (r rect) meets(o rect) bool {
 	return r.x <= o.right() && o.x <= r.right() && r.y <= o.bottom() && o.y <= r.bottom()
 }
 
+// extent is the smallest area that covers some points.
+type extent struct{ left, top, right, bottom float64 }
+
+func newExtent() extent { return extent{math.Inf(1), math.Inf(1), math.Inf(-1), math.Inf(-1)} }
+
+func (e *extent) cover(points ...point) {
+	for _, p := range points {
+		e.left, e.top = min(e.left, p.x), min(e.top, p.y)
+		e.right, e.bottom = max(e.right, p.x), max(e.bottom, p.y)
+	}
+}
+
+func (e *extent) coverRect(r rect) { e.cover(point{r.x, r.y}, point{r.right(), r.bottom()}) }
+
 // picture is a graph with the positions of all its elements.
 type picture struct {
-	w, h   float64
-	cards  map[string]*card // of nodes, and the heads of groups
-	boxes  map[string]rect
-	routes []route
-	lanes  []laneName
+	drawing
+	cards map[string]*card // of nodes, and the heads of groups
+	lanes []laneName
 }
 
 // route is the path of an edge on the page.
@@ -39,6 +61,15 @@ type route struct {
 	text   string
 	upward bool    // the label runs from bottom to top
 	trunk  float64 // x of the vertical line that it shares with others, or 0
+}
+
+func (r route) moved(dx, dy float64) route {
+	r.points = xslices.Map(r.points, func(p point) point { return point{p.x + dx, p.y + dy} })
+	r.label = r.label.moved(dx, dy)
+	if r.trunk != 0 {
+		r.trunk += dx
+	}
+	return r
 }
 
 // laneName is the name of a branch with several steps.
@@ -93,7 +124,7 @@ func arrange(g *Graph, st *style) (*picture, error) {
 	}
 	a := &arranger{
 		outline: g.outline(), graph: g, ruler: r, style: st,
-		picture:   &picture{cards: map[string]*card{}, boxes: map[string]rect{}},
+		picture:   &picture{drawing: drawing{boxes: map[string]rect{}}, cards: map[string]*card{}},
 		artifacts: map[string][]int{}, leaving: map[string][]int{}, insets: map[string][]inset{},
 	}
 	a.hasData = slices.ContainsFunc(g.Edges, func(e Edge) bool { return e.Kind == EdgeData })
@@ -135,18 +166,51 @@ type arranger struct {
 	hasData   bool // there are data edges
 }
 
-// drawing is the layout of one block, starting at (0, 0).
+// drawing is the layout of one block, starting at (0, 0), or of the whole page.
 type drawing struct {
 	w, h   float64
 	boxes  map[string]rect
 	routes []route
-	seams  []seam // where it may continue in another column
+	seams  []float64 // heights that only one edge crosses, where it may continue in another column
 }
 
-// seam is a height where a drawing can be split: only one edge crosses it.
-type seam struct {
-	edge int
-	y    float64
+// extent returns the area of everything that begins between two heights.
+func (d *drawing) extent(top, bottom float64) extent {
+	e := newExtent()
+	inside := func(y float64) bool { return y >= top && y < bottom }
+	for _, b := range d.boxes {
+		if inside(b.y) {
+			e.coverRect(b)
+		}
+	}
+	for _, r := range d.routes {
+		for _, p := range r.points {
+			if inside(p.y) {
+				e.cover(p)
+			}
+		}
+		if r.text != "" && inside(r.label.y) {
+			e.coverRect(r.label)
+		}
+	}
+	return e
+}
+
+func (d *drawing) move(dx, dy float64) {
+	for id, b := range d.boxes {
+		d.boxes[id] = b.moved(dx, dy)
+	}
+	for i, r := range d.routes {
+		d.routes[i] = r.moved(dx, dy)
+	}
+}
+
+// normalize moves a drawing to (0, 0) and measures it.
+func (d *drawing) normalize() *drawing {
+	e := d.extent(math.Inf(-1), math.Inf(1))
+	d.move(-e.left, -e.top)
+	d.w, d.h = e.right-e.left, e.bottom-e.top
+	return d
 }
 
 // inset is a drawing inside a frame.
@@ -205,30 +269,32 @@ func (a *arranger) artifactStack(id string) (w, h float64) {
 // frame lays out the inside of a frame and returns its size.
 func (a *arranger) frame(g *Group) (w, h float64) {
 	a.matchWorkers(g)
-	var lanes []*drawing
+	var lanes []inset
 	total, between := 0.0, 22.0
 	for i := range g.Lanes {
-		d := a.block(a.items(g.ID, i))
-		lanes = append(lanes, d)
-		if a.laneName(g, i) != "" {
+		lanes = append(lanes, inset{drawing: a.block(a.items(g.ID, i)), name: a.laneName(g, i)})
+		if lanes[i].name != "" {
 			between = 38
 		}
 	}
 	for _, d := range lanes {
 		total += d.w + between
 	}
-	perRow := len(lanes)
+	perRow := max(1, len(lanes))
 	if total > a.widestFrame && perRow > 1 {
 		rows := int(math.Ceil(total / a.widestFrame))
 		perRow = (len(lanes) + rows - 1) / rows
 	}
-	inner := 0.0
-	for at := 0; at < len(lanes); at += perRow {
-		row := -between
-		for _, d := range lanes[at:min(at+perRow, len(lanes))] {
-			row += d.w + between
+	widthOf := func(row []inset) float64 {
+		width := -between
+		for _, d := range row {
+			width += d.w + between
 		}
-		inner = max(inner, row)
+		return width
+	}
+	inner := 0.0
+	for row := range slices.Chunk(lanes, perRow) {
+		inner = max(inner, widthOf(row))
 	}
 	if between > 22 {
 		inner += 12
@@ -245,23 +311,21 @@ func (a *arranger) frame(g *Group) (w, h float64) {
 		data = 12
 	}
 	y := head.h + 14 + data
-	for at := 0; at < len(lanes); at += perRow {
-		row := lanes[at:min(at+perRow, len(lanes))]
-		rowWidth, rowHeight, named := -between, 0.0, 0.0
-		for i, d := range row {
-			rowWidth += d.w + between
+	for row := range slices.Chunk(lanes, perRow) {
+		rowHeight, named := 0.0, 0.0
+		for _, d := range row {
 			rowHeight = max(rowHeight, d.h)
-			if a.laneName(g, at+i) != "" {
+			if d.name != "" {
 				named = 24 + data
 			}
 		}
-		x := (w - rowWidth) / 2
-		for i, d := range row {
-			top := y + named
+		x := (w - widthOf(row)) / 2
+		for _, d := range row {
+			d.x, d.y, d.head = x, y+named, named
 			if named == 0 {
-				top += (rowHeight - d.h) / 2
+				d.y += (rowHeight - d.h) / 2
 			}
-			a.insets[g.ID] = append(a.insets[g.ID], inset{d, x, top, named, a.laneName(g, at+i)})
+			a.insets[g.ID] = append(a.insets[g.ID], d)
 			x += d.w + between
 		}
 		y += named + rowHeight + 14
@@ -310,19 +374,10 @@ func (a *arranger) stretches(id string) bool {
 // put places a drawing on the page, with everything inside its frames.
 func (a *arranger) put(d *drawing, x, y float64) {
 	for _, r := range d.routes {
-		moved := r
-		moved.points = make([]point, len(r.points))
-		for i, p := range r.points {
-			moved.points[i] = point{p.x + x, p.y + y}
-		}
-		moved.label.x += x
-		moved.label.y += y
-		a.picture.routes = append(a.picture.routes, moved)
+		a.picture.routes = append(a.picture.routes, r.moved(x, y))
 	}
 	for _, id := range slices.Sorted(maps.Keys(d.boxes)) { // for a deterministic picture
-		box := d.boxes[id]
-		box.x += x
-		box.y += y
+		box := d.boxes[id].moved(x, y)
 		a.picture.boxes[id] = box
 		g := a.groups[id]
 		if g == nil {
@@ -357,46 +412,14 @@ func spread(box rect, n int, step float64) float64 {
 // crop moves everything so that the page starts at (0, 0) with a margin.
 func (a *arranger) crop() {
 	p := a.picture
-	left, top := math.Inf(1), math.Inf(1)
-	right, bottom := math.Inf(-1), math.Inf(-1)
-	cover := func(r rect) {
-		left, top = min(left, r.x), min(top, r.y)
-		right, bottom = max(right, r.right()), max(bottom, r.bottom())
-	}
-	for _, b := range p.boxes {
-		cover(b)
-	}
-	for _, r := range p.routes {
-		for _, pt := range r.points {
-			cover(rect{pt.x, pt.y, 0, 0})
-		}
-		if r.text != "" {
-			cover(r.label)
-		}
-	}
+	e := p.extent(math.Inf(-1), math.Inf(1))
 	if len(p.boxes) == 0 {
-		left, top, right, bottom = 0, 0, 120, 40
+		e = extent{0, 0, 120, 40}
 	}
-	dx, dy := math.Round(a.margin-left), math.Round(a.margin-top)
-	for id, b := range p.boxes {
-		b.x += dx
-		b.y += dy
-		p.boxes[id] = b
-	}
-	for i := range p.routes {
-		for j := range p.routes[i].points {
-			p.routes[i].points[j].x += dx
-			p.routes[i].points[j].y += dy
-		}
-		if p.routes[i].trunk != 0 {
-			p.routes[i].trunk += dx
-		}
-		p.routes[i].label.x += dx
-		p.routes[i].label.y += dy
-	}
+	dx, dy := math.Round(a.margin-e.left), math.Round(a.margin-e.top)
+	p.move(dx, dy)
 	for i := range p.lanes {
-		p.lanes[i].frame.x += dx
-		p.lanes[i].frame.y += dy
+		p.lanes[i].frame = p.lanes[i].frame.moved(dx, dy)
 	}
-	p.w, p.h = math.Ceil(right-left+2*a.margin), math.Ceil(bottom-top+2*a.margin)
+	p.w, p.h = math.Ceil(e.right-e.left+2*a.margin), math.Ceil(e.bottom-e.top+2*a.margin)
 }

@@ -35,6 +35,14 @@ type box struct {
 	x, y        float64 // its center
 }
 
+// room returns the space that the box takes on one side of its center.
+func (b *box) room(sign float64) float64 {
+	if sign > 0 {
+		return b.right
+	}
+	return b.left
+}
+
 // link is an edge inside the block.
 type link struct {
 	edge     int // -1: only keeps document order, and is not drawn
@@ -245,16 +253,12 @@ func (b *block) root(i int) int {
 // one style to one box share their bends: they run together from where they meet.
 func (b *block) fill() {
 	labeled := map[int]bool{} // ranks with labels below them
-	deepest := 0
-	for _, r := range b.ranks {
-		deepest = max(deepest, r)
-	}
 	for i := range b.links {
 		if l := &b.links[i]; l.text != "" && !l.back && !l.beside {
 			labeled[b.ranks[l.from]] = true
 		}
 	}
-	rowOf := make([]int, deepest+1)
+	rowOf := make([]int, slices.Max(b.ranks)+1)
 	rows := 0
 	for r := range rowOf {
 		rowOf[r] = rows
@@ -290,13 +294,11 @@ func (b *block) fill() {
 				continue
 			}
 			key := bus{l.to, style, row}
-			at, there := shared[key]
-			if !there {
+			if _, there := shared[key]; !there {
+				shared[key] = len(b.boxes)
 				b.boxes = append(b.boxes, box{link: -1, bend: true, row: row})
-				at = len(b.boxes) - 1
-				shared[key] = at
 			}
-			l.path = append(l.path, at)
+			l.path = append(l.path, shared[key])
 		}
 		l.path = append(l.path, l.to)
 		weight := 3.0

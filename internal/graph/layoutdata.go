@@ -12,7 +12,7 @@ type dataLane struct {
 	label       string
 	edges       []int
 	top, bottom float64
-	right       bool
+	side        int // 0 is left, 1 is right
 	x           float64
 	writers     []string
 	readers     []string
@@ -20,6 +20,25 @@ type dataLane struct {
 	text        string
 	length      float64 // of the label
 	middle      float64 // of the label
+}
+
+// sign is the direction from the boxes to the lane.
+func (l *dataLane) sign() float64 { return float64(2*l.side - 1) }
+
+// heights returns the heights of the horizontal lines that lead to the lane.
+func (l *dataLane) heights() []float64 {
+	var out []float64
+	for _, ends := range []map[string][]point{l.out, l.in} {
+		for _, end := range ends {
+			out = append(out, end[len(end)-1].y)
+		}
+	}
+	return out
+}
+
+// span returns the heights between which the lane and its label need room.
+func (l *dataLane) span() (top, bottom float64) {
+	return min(l.top, l.middle-l.length/2) - 8, max(l.bottom, l.middle+l.length/2) + 8
 }
 
 // dataLanes routes the data edges along the sides of the page. Writers of a key with the same readers share a line.
@@ -39,7 +58,9 @@ func (a *arranger) dataLanes() {
 				}
 			}
 		}
-		l.right = blocked[1] < blocked[0]
+		if blocked[1] < blocked[0] {
+			l.side = 1
+		}
 	}
 	slices.SortStableFunc(lanes, func(p, q *dataLane) int { return cmp.Compare(p.bottom-p.top, q.bottom-q.top) })
 	leaves, arrives := map[string]int{}, map[string]int{}
@@ -139,18 +160,8 @@ func (a *arranger) crossesLabel(data []route, label rect) bool {
 // possible, or beyond the ends of a lane that is too short.
 func (a *arranger) placeDataLabels(lanes []*dataLane) {
 	var lines [2][]float64 // heights of all horizontal lines on each side
-	side := func(l *dataLane) int {
-		if l.right {
-			return 1
-		}
-		return 0
-	}
 	for _, l := range lanes {
-		for _, ends := range []map[string][]point{l.out, l.in} {
-			for _, end := range ends {
-				lines[side(l)] = append(lines[side(l)], end[len(end)-1].y)
-			}
-		}
+		lines[l.side] = append(lines[l.side], l.heights()...)
 	}
 	for i := range lines {
 		slices.Sort(lines[i])
@@ -165,7 +176,7 @@ func (a *arranger) placeDataLabels(lanes []*dataLane) {
 		for _, text := range append(candidates, l.label) {
 			l.text = a.ruler.fit(regular, edgeLabelSize, text, 150)
 			l.length = a.ruler.width(regular, edgeLabelSize, l.text) + 10
-			if l.placeLabel(lines[side(l)]) {
+			if l.placeLabel(lines[l.side]) {
 				break
 			}
 		}
@@ -175,12 +186,7 @@ func (a *arranger) placeDataLabels(lanes []*dataLane) {
 // placeLabel places the label between two neighboring lines, as close to the middle of the lane as possible. It reports
 // whether the label is next to the lane, and not beyond its ends.
 func (l *dataLane) placeLabel(lines []float64) bool {
-	top, bottom := math.Inf(1), math.Inf(-1)
-	for _, ends := range []map[string][]point{l.out, l.in} {
-		for _, end := range ends {
-			top, bottom = min(top, end[len(end)-1].y), max(bottom, end[len(end)-1].y)
-		}
-	}
+	top, bottom := slices.Min(l.heights()), slices.Max(l.heights())
 	const clear = 5
 	middle, best := (top+bottom)/2, math.Inf(1)
 	for i, below := range lines[1:] {
@@ -256,11 +262,8 @@ func (a *arranger) blocked(id string, right bool) bool {
 
 // laneX places a lane outside of everything that it passes.
 func (a *arranger) laneX(l *dataLane, before []*dataLane, flow []route) float64 {
-	top, bottom := min(l.top, l.middle-l.length/2)-8, max(l.bottom, l.middle+l.length/2)+8
-	sign := -1.0 // outward
-	if l.right {
-		sign = 1
-	}
+	top, bottom := l.span()
+	sign := l.sign()
 	far := math.Inf(-1)
 	pass := func(x, y1, y2 float64) {
 		if y1 < bottom && y2 > top {
@@ -285,8 +288,8 @@ func (a *arranger) laneX(l *dataLane, before []*dataLane, flow []route) float64 
 	for moved := true; moved; {
 		moved = false
 		for _, o := range before {
-			oTop, oBottom := min(o.top, o.middle-o.length/2)-8, max(o.bottom, o.middle+o.length/2)+8
-			if o.right == l.right && oTop < bottom && oBottom > top && math.Abs(o.x*sign-far) < laneGap-0.01 {
+			oTop, oBottom := o.span()
+			if o.side == l.side && oTop < bottom && oBottom > top && math.Abs(o.x*sign-far) < laneGap-0.01 {
 				far = o.x*sign + laneGap
 				moved = true
 			}
@@ -299,13 +302,8 @@ func (a *arranger) laneX(l *dataLane, before []*dataLane, flow []route) float64 
 // through the gap below (for a reader: above) the row.
 func (a *arranger) dataEnd(id string, l *dataLane, n int, reads bool) []point {
 	box := a.picture.boxes[id]
-	edge := box.x
-	sign := -1.0
-	if l.right {
-		edge, sign = box.right(), 1
-	}
-	if a.blocked(id, l.right) {
-		x := box.center().x + sign*min(box.w/2-8, min(box.w/4, 50)+float64(n%4)*8)
+	if a.blocked(id, l.side == 1) {
+		x := box.center().x + l.sign()*min(box.w/2-8, min(box.w/4, 50)+float64(n%4)*8)
 		y := box.bottom() + 6 + float64(n%2)*3
 		from := box.bottom()
 		if reads {
@@ -318,5 +316,5 @@ func (a *arranger) dataEnd(id string, l *dataLane, n int, reads bool) []point {
 	if reads {
 		y = box.y + 14 + float64(n%room)*6
 	}
-	return []point{{edge, y}}
+	return []point{{box.end(l.sign()), y}}
 }

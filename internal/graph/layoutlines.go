@@ -24,7 +24,7 @@ func (r *run) inside(x float64) bool { return x > r.low()+0.5 && x < r.high()-0.
 // ends or, if something is in the way, through the gaps above and below them.
 type loopBack struct {
 	link       int
-	right      bool
+	sign       float64 // -1 for a lane on the left, 1 on the right
 	x          float64
 	exit       *run // nil: straight out of the side
 	entry      *run
@@ -74,7 +74,7 @@ func (b *block) trace() *drawing {
 }
 
 // findSeams returns the heights that only one straight line crosses.
-func (t *lines) findSeams(d *drawing) []seam {
+func (t *lines) findSeams(d *drawing) []float64 {
 	crossing := make([]int, len(t.rows)) // links across the gap above each row
 	only := make([]int, len(t.rows))
 	for i := range t.links {
@@ -88,7 +88,7 @@ func (t *lines) findSeams(d *drawing) []seam {
 			only[g] = i
 		}
 	}
-	var seams []seam
+	var seams []float64
 	for g, n := range crossing {
 		if n != 1 {
 			continue
@@ -106,7 +106,7 @@ func (t *lines) findSeams(d *drawing) []seam {
 					}
 				}
 			}
-			seams = append(seams, seam{edge: l.edge, y: top - t.rowGap/2})
+			seams = append(seams, top-t.rowGap/2)
 		}
 	}
 	return seams
@@ -178,89 +178,65 @@ func (t *lines) findLoops() {
 	for i := range t.loops {
 		p := &t.loops[i]
 		l := &t.links[p.link]
-		left := t.reach(p, false) + t.obstacles(l.from, false) + t.obstacles(l.to, false)
-		right := t.reach(p, true) + t.obstacles(l.from, true) + t.obstacles(l.to, true)
+		left := t.reach(p, -1) + t.obstacles(l.from, -1) + t.obstacles(l.to, -1)
+		right := t.reach(p, 1) + t.obstacles(l.from, 1) + t.obstacles(l.to, 1)
 		if l.kind.isFailure() {
 			right += 60
 		}
-		p.right = right <= left
-		edge := math.Inf(1)
-		if p.right {
-			edge = math.Inf(-1)
+		if p.sign = -1; right <= left {
+			p.sign = 1
 		}
+		edge := math.Inf(-1) // the outermost side of the boxes beside the lane, outward
 		for r := p.first; r <= p.end; r++ {
 			for _, k := range t.rows[r] {
-				if p.right {
-					edge = max(edge, t.boxes[k].x+t.boxes[k].right)
-				} else {
-					edge = min(edge, t.boxes[k].x-t.boxes[k].left)
-				}
+				edge = max(edge, t.boxes[k].x*p.sign+t.boxes[k].room(p.sign))
 			}
 		}
 		inner, _ := p.labelRoom(l)
 		away := max(24, inner+8)
 		for _, q := range t.loops[:i] {
-			if q.right != p.right || q.first > p.end || q.end < p.first {
-				continue
-			}
-			_, outer := q.labelRoom(&t.links[q.link])
-			clear := max(laneGap, inner+outer+6)
-			if p.right {
-				away = max(away, q.x+clear-edge)
-			} else {
-				away = max(away, edge-q.x+clear)
+			if q.sign == p.sign && q.first <= p.end && q.end >= p.first {
+				_, outer := q.labelRoom(&t.links[q.link])
+				away = max(away, q.x*p.sign+max(laneGap, inner+outer+6)-edge)
 			}
 		}
-		p.x = edge - away
-		if p.right {
-			p.x = edge + away
+		p.x = math.Round(edge+away) * p.sign
+		aside := func(i int) float64 { return t.boxes[i].x + p.sign*min(28, t.sizes[i].w/2-10) }
+		detour := func(gap int, x1, x2 float64, id [2]int) *run {
+			r := &run{x1: x1, x2: x2, from: id, to: id}
+			t.gaps[gap] = append(t.gaps[gap], r)
+			return r
 		}
-		p.x = math.Round(p.x)
-		aside := func(i int) float64 {
-			d := min(28, t.sizes[i].w/2-10)
-			if !p.right {
-				d = -d
-			}
-			return t.boxes[i].x + d
+		if t.obstacles(l.from, p.sign) > 0 {
+			p.exit = detour(t.boxes[l.from].row+1, aside(l.from), p.x, [2]int{-1, p.link})
 		}
-		if t.obstacles(l.from, p.right) > 0 {
-			p.exit = &run{x1: aside(l.from), x2: p.x, from: [2]int{-1, p.link}, to: [2]int{-1, p.link}}
-			g := t.boxes[l.from].row + 1
-			t.gaps[g] = append(t.gaps[g], p.exit)
-		}
-		if t.obstacles(l.to, p.right) > 0 {
-			p.entry = &run{x1: p.x, x2: aside(l.to), from: [2]int{-2, p.link}, to: [2]int{-2, p.link}}
-			g := t.boxes[l.to].row
-			t.gaps[g] = append(t.gaps[g], p.entry)
+		if t.obstacles(l.to, p.sign) > 0 {
+			p.entry = detour(t.boxes[l.to].row, p.x, aside(l.to), [2]int{-2, p.link})
 		}
 	}
 }
 
 // reach returns how far out a lane on one side would be.
-func (t *lines) reach(p *loopBack, right bool) float64 {
+func (t *lines) reach(p *loopBack, sign float64) float64 {
 	l := &t.links[p.link]
 	from := (t.boxes[l.from].x + t.boxes[l.to].x) / 2
 	far := 0.0
 	for r := p.first; r <= p.end; r++ {
 		for _, k := range t.rows[r] {
-			if right {
-				far = max(far, t.boxes[k].x+t.boxes[k].right-from)
-			} else {
-				far = max(far, from-t.boxes[k].x+t.boxes[k].left)
-			}
+			far = max(far, (t.boxes[k].x-from)*sign+t.boxes[k].room(sign))
 		}
 	}
 	return far
 }
 
 // obstacles returns the cost of leaving an item sideways: 0 if only lines are in the way.
-func (t *lines) obstacles(i int, right bool) float64 {
+func (t *lines) obstacles(i int, sign float64) float64 {
 	b := &t.boxes[i]
-	if right && b.right > t.sizes[i].w/2+1 || !right && b.left > t.sizes[i].w/2+1 {
+	if b.room(sign) > t.sizes[i].w/2+1 {
 		return 80 // its own artifacts
 	}
 	for _, k := range t.rows[b.row] {
-		if o := &t.boxes[k]; !o.bend && (right && o.pos > b.pos || !right && o.pos < b.pos) {
+		if o := &t.boxes[k]; !o.bend && float64(o.pos-b.pos)*sign > 0 {
 			return 80
 		}
 	}
@@ -434,16 +410,10 @@ func (t *lines) draw(tops []float64) *drawing {
 		l := &t.links[p.link]
 		from, to := d.boxes[t.items[l.from]], d.boxes[t.items[l.to]]
 		r := route{edge: l.edge, text: l.text}
-		sideOf := func(box rect) float64 {
-			if p.right {
-				return box.right()
-			}
-			return box.x
-		}
 		if p.exit == nil {
 			y := spread(from, leaving[l.from], 7)
 			leaving[l.from]++
-			r.points = append(r.points, point{sideOf(from), y}, point{p.x, y})
+			r.points = append(r.points, point{from.end(p.sign), y}, point{p.x, y})
 		} else {
 			y := trackY(t.boxes[l.from].row+1, p.exit)
 			r.points = append(r.points, point{p.exit.x1, from.bottom()}, point{p.exit.x1, y}, point{p.x, y})
@@ -451,7 +421,7 @@ func (t *lines) draw(tops []float64) *drawing {
 		if p.entry == nil {
 			y := spread(to, arriving[l.to], -7)
 			arriving[l.to]++
-			r.points = append(r.points, point{p.x, y}, point{sideOf(to), y})
+			r.points = append(r.points, point{p.x, y}, point{to.end(p.sign), y})
 		} else {
 			y := trackY(t.boxes[l.to].row, p.entry)
 			r.points = append(r.points, point{p.x, y}, point{p.entry.x2, y}, point{p.entry.x2, to.y})
@@ -462,10 +432,8 @@ func (t *lines) draw(tops []float64) *drawing {
 				middle = (r.points[len(r.points)-2].y + r.points[2].y) / 2
 			}
 			x := p.x - l.width/2
-			if p.outside(l) && p.right {
-				x = p.x + 2
-			} else if p.outside(l) {
-				x = p.x - 2 - l.width
+			if p.outside(l) {
+				x += p.sign * (2 + l.width/2)
 			}
 			r.label = rect{x, middle - t.labelHeight/2, l.width, t.labelHeight}
 		}
@@ -501,43 +469,4 @@ func (t *lines) drawArtifacts(d *drawing, id string, box rect, leftward bool) {
 		}})
 		y += c.h + artifactStack
 	}
-}
-
-// normalize moves a drawing to (0, 0) and measures it.
-func (d *drawing) normalize() *drawing {
-	left, top := math.Inf(1), math.Inf(1)
-	right, bottom := math.Inf(-1), math.Inf(-1)
-	cover := func(x, y float64) {
-		left, top = min(left, x), min(top, y)
-		right, bottom = max(right, x), max(bottom, y)
-	}
-	for _, b := range d.boxes {
-		cover(b.x, b.y)
-		cover(b.right(), b.bottom())
-	}
-	for _, r := range d.routes {
-		for _, p := range r.points {
-			cover(p.x, p.y)
-		}
-		if r.text != "" {
-			cover(r.label.x, r.label.y)
-			cover(r.label.right(), r.label.bottom())
-		}
-	}
-	for id, b := range d.boxes {
-		b.x -= left
-		b.y -= top
-		d.boxes[id] = b
-	}
-	for i := range d.routes {
-		r := &d.routes[i]
-		for j := range r.points {
-			r.points[j].x -= left
-			r.points[j].y -= top
-		}
-		r.label.x -= left
-		r.label.y -= top
-	}
-	d.w, d.h = right-left, bottom-top
-	return d
 }

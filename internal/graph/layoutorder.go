@@ -82,11 +82,7 @@ func (b *block) sortRow(r int, neighbors [][]int) {
 		units = append(units, weighed{i, at})
 	}
 	slices.SortStableFunc(units, func(p, q weighed) int { return cmp.Compare(p.at, q.at) })
-	row := b.rows[r][:0]
-	for _, u := range units {
-		row = append(row, u.box)
-	}
-	b.rows[r] = row
+	b.rows[r] = xslices.Map(units, func(u weighed) int { return u.box })
 	b.restoreRow(r)
 }
 
@@ -117,33 +113,25 @@ func (b *block) align() {
 	for i := range b.boxes {
 		t.members[i] = []int{i}
 	}
-	lines := func(want func(upper, lower *box) bool) {
+	lines := func(want func(upper, lower int) bool) {
 		for _, s := range b.segs {
-			if want(&b.boxes[s.upper], &b.boxes[s.lower]) {
+			if want(s.upper, s.lower) {
 				t.join(s.upper, s.lower)
 			}
 		}
 	}
-	lines(func(u, l *box) bool { return u.bend && l.bend })
+	lines(func(u, l int) bool { return b.boxes[u].bend && b.boxes[l].bend })
 	for _, pair := range b.spine() {
 		t.join(pair[0], pair[1])
 	}
-	lines(func(u, l *box) bool { return u.link >= 0 && l.bend })
+	lines(func(u, l int) bool { return b.boxes[u].link >= 0 && b.boxes[l].bend })
 	into, outOf := make([]int, len(b.boxes)), make([]int, len(b.boxes))
 	for _, s := range b.segs {
 		into[s.lower]++
 		outOf[s.upper]++
 	}
-	for _, s := range b.segs {
-		if into[s.lower] == 1 && (outOf[s.upper] == 1 || b.boxes[s.upper].link >= 0) {
-			t.join(s.upper, s.lower)
-		}
-	}
-	for _, s := range b.segs {
-		if outOf[s.upper] == 1 && b.boxes[s.lower].bend {
-			t.join(s.upper, s.lower)
-		}
-	}
+	lines(func(u, l int) bool { return into[l] == 1 && (outOf[u] == 1 || b.boxes[u].link >= 0) })
+	lines(func(u, l int) bool { return outOf[u] == 1 && b.boxes[l].bend })
 }
 
 // tie joins columns as long as they can still be ordered.
@@ -230,6 +218,10 @@ func (b *block) spine() [][2]int {
 			onward[[2]int{l.from, l.to}] = true
 		}
 	}
+	middle := func(all []int) int {
+		slices.SortFunc(all, func(p, q int) int { return b.boxes[p].pos - b.boxes[q].pos })
+		return all[len(all)/2]
+	}
 	for u, all := range arms {
 		chain := slices.DeleteFunc(slices.Clone(all), func(v int) bool { return !onward[[2]int{u, v}] })
 		if len(chain) == 1 {
@@ -239,15 +231,13 @@ func (b *block) spine() [][2]int {
 			all = major
 		}
 		if len(all)%2 == 1 {
-			slices.SortFunc(all, func(p, q int) int { return b.boxes[p].pos - b.boxes[q].pos })
-			pairs = append(pairs, [2]int{u, all[len(all)/2]})
+			pairs = append(pairs, [2]int{u, middle(all)})
 		}
 	}
 	for v, all := range in {
 		// With several starting points, the middle one is above the first step.
 		if len(all)%2 == 1 && before[v] < 0 {
-			slices.SortFunc(all, func(p, q int) int { return b.boxes[p].pos - b.boxes[q].pos })
-			pairs = append(pairs, [2]int{all[len(all)/2], v})
+			pairs = append(pairs, [2]int{middle(all), v})
 		}
 	}
 	return pairs

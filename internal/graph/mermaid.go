@@ -125,13 +125,13 @@ func (m *mermaid) edge(i int) {
 // styles writes the colors of the light theme. It sets the text color too, so that a dark page does not show white text
 // on a light surface.
 func (m *mermaid) styles() {
-	light := palette(false)
+	light := palette()
 	used := map[Tone]bool{}
 	for i := range m.graph.Nodes {
 		used[m.graph.Nodes[i].Tone] = true
 	}
-	for _, t := range tones() {
-		if used[t] {
+	for _, one := range toneColors {
+		if t := one.tone; used[t] {
 			fmt.Fprintf(&m.out, "  classDef %s fill:%s,stroke:%s,color:%s\n", mermaidClass(t), light.hex(t.fill()),
 				light.hex(t.line()), light.hex(t.title()))
 		}

@@ -39,7 +39,7 @@ func (g *Graph) png(w io.Writer, fontDirs []string) (Gaps, error) {
 	if err != nil {
 		return Gaps{}, err
 	}
-	c := newCanvas(compose(g, p), r, palette(false))
+	c := newCanvas(compose(g, p), r, palette())
 	c.fallback = findGlyphs(c.missing(), fontDirs)
 	defer c.fallback.close()
 	c.paint()
@@ -144,18 +144,15 @@ func (c *canvas) shape(s *shape) {
 
 // fill paints closed polygons, given in pixels.
 func (c *canvas) fill(polygons [][]point, p paint) {
-	left, top := math.Inf(1), math.Inf(1)
-	right, bottom := math.Inf(-1), math.Inf(-1)
+	e := newExtent()
 	for _, poly := range polygons {
-		for _, pt := range poly {
-			left, top = min(left, pt.x), min(top, pt.y)
-			right, bottom = max(right, pt.x), max(bottom, pt.y)
-		}
+		e.cover(poly...)
 	}
-	if left > right {
+	if e.left > e.right {
 		return
 	}
-	area := image.Rect(int(math.Floor(left)), int(math.Floor(top)), int(math.Ceil(right))+1, int(math.Ceil(bottom))+1)
+	area := image.Rect(int(math.Floor(e.left)), int(math.Floor(e.top)), int(math.Ceil(e.right))+1,
+		int(math.Ceil(e.bottom))+1)
 	if area.Intersect(c.img.Bounds()).Empty() {
 		return
 	}

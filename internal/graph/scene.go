@@ -2,6 +2,7 @@ package graph
 
 import (
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -103,7 +104,7 @@ func leftBar(r rect, radius, width float64) path {
 	return p
 }
 
-func polygon(points ...point) path {
+func polyline(points ...point) path {
 	var p path
 	for i, pt := range points {
 		if i == 0 {
@@ -112,6 +113,11 @@ func polygon(points ...point) path {
 			p.line(pt.x, pt.y)
 		}
 	}
+	return p
+}
+
+func polygon(points ...point) path {
+	p := polyline(points...)
 	p.shut()
 	return p
 }
@@ -128,8 +134,7 @@ func compose(g *Graph, p *picture) *scene {
 		s.parts = append(s.parts, part{class: "lane", shapes: []shape{
 			{path: roundRect(l.frame, 8), stroke: l.tone.line(), width: 0.8, dash: []float64{2, 3}},
 			{fill: l.tone.ink(), text: &sceneText{
-				x: l.frame.x + 10, y: l.frame.y + 15, text: l.text, cut: bold,
-				size: labelSize,
+				x: l.frame.x + 10, y: l.frame.y + 15, text: l.text, cut: bold, size: labelSize,
 			}},
 		}})
 	}
@@ -179,22 +184,15 @@ func newPart(class string, n *Node) part {
 
 func framePart(g *Group, box rect, head *card) part {
 	pt := newPart("group", &g.Node)
-	pt.shapes = append(pt.shapes, shape{
-		path: roundRect(box, 12), fill: g.Tone.fill(), stroke: g.Tone.line(),
-		width: 1.4,
-	})
+	pt.shapes = []shape{{path: roundRect(box, 12), fill: g.Tone.fill(), stroke: g.Tone.line(), width: 1.4}}
 	pt.addTexts(box, head)
 	pt.addIcon(box, head, g.Tone.ink())
 	if g.Footer != "" {
 		y := box.bottom() - 27
-		var rule path
-		rule.move(box.x+cardPad, y)
-		rule.line(box.right()-cardPad, y)
-		text := shorten(g.Footer, 80)
+		rule := polyline(point{box.x + cardPad, y}, point{box.right() - cardPad, y})
 		pt.shapes = append(pt.shapes, shape{path: rule, stroke: g.Tone.line(), width: 0.8, dash: []float64{3, 3}},
 			shape{fill: g.Tone.ink(), text: &sceneText{
-				x: box.center().x, y: y + 17, text: text, cut: regular,
-				size: labelSize, anchor: anchorMiddle,
+				x: box.center().x, y: y + 17, text: shorten(g.Footer, 80), size: labelSize, anchor: anchorMiddle,
 			}})
 	}
 	pt.addState(&g.Progress, box)
@@ -207,7 +205,7 @@ func nodePart(n *Node, box rect, c *card) part {
 	if n.Off {
 		outline.dash = []float64{4, 3}
 	}
-	iconPaint := n.Tone.ink()
+	var more []shape
 	switch c.shape {
 	case shapeHexagon:
 		const slant = 13
@@ -215,35 +213,29 @@ func nodePart(n *Node, box rect, c *card) part {
 		outline.path = polygon(point{box.x + slant, box.y}, point{box.right() - slant, box.y},
 			point{box.right(), middle},
 			point{box.right() - slant, box.bottom()}, point{box.x + slant, box.bottom()}, point{box.x, middle})
-		pt.shapes = append(pt.shapes, outline)
 	case shapePill:
 		outline.path = roundRect(box, 22)
-		pt.shapes = append(pt.shapes, outline)
 	case shapeFile:
 		const fold = 9
 		outline.width = 1
 		outline.path = polygon(point{box.x, box.y}, point{box.right() - fold, box.y}, point{box.right(), box.y + fold},
 			point{box.right(), box.bottom()}, point{box.x, box.bottom()})
-		var corner path
-		corner.move(box.right()-fold, box.y)
-		corner.line(box.right()-fold, box.y+fold)
-		corner.line(box.right(), box.y+fold)
-		pt.shapes = append(pt.shapes, outline, shape{path: corner, stroke: n.Tone.line(), width: 1})
+		corner := polyline(point{box.right() - fold, box.y}, point{box.right() - fold, box.y + fold},
+			point{box.right(), box.y + fold})
+		more = []shape{{path: corner, stroke: n.Tone.line(), width: 1}}
 	case shapeCall:
 		outline.path = roundRect(box, 8)
-		pt.shapes = append(pt.shapes, outline)
 		for _, x := range []float64{box.x + 6, box.right() - 6} {
-			var bar path
-			bar.move(x, box.y)
-			bar.line(x, box.bottom())
-			pt.shapes = append(pt.shapes, shape{path: bar, stroke: n.Tone.line(), width: 1.3})
+			bar := polyline(point{x, box.y}, point{x, box.bottom()})
+			more = append(more, shape{path: bar, stroke: n.Tone.line(), width: 1.3})
 		}
 	default:
 		outline.path = roundRect(box, 9)
-		pt.shapes = append(pt.shapes, outline, shape{path: leftBar(box, 9, 5), fill: n.Tone.line()})
+		more = []shape{{path: leftBar(box, 9, 5), fill: n.Tone.line()}}
 	}
+	pt.shapes = append([]shape{outline}, more...)
 	pt.addTexts(box, c)
-	pt.addIcon(box, c, iconPaint)
+	pt.addIcon(box, c, n.Tone.ink())
 	pt.addState(&n.Progress, box)
 	return pt
 }
@@ -253,17 +245,15 @@ func (pt *part) addTexts(box rect, c *card) {
 		if strings.TrimSpace(t.text) == "" {
 			continue
 		}
-		pt.shapes = append(pt.shapes, shape{fill: t.paint, text: &sceneText{
-			x: box.x + t.x, y: box.y + t.y,
-			text: t.text, cut: t.cut, size: t.size,
-		}})
+		text := &sceneText{x: box.x + t.x, y: box.y + t.y, text: t.text, cut: t.cut, size: t.size}
+		pt.shapes = append(pt.shapes, shape{fill: t.paint, text: text})
 	}
 }
 
 func (pt *part) addIcon(box rect, c *card, p paint) {
 	if c.icon != "" {
-		pt.shapes = append(pt.shapes, iconShapes(c.icon, box.x+c.iconX-c.iconSize/2, box.y+c.iconY-c.iconSize/2,
-			c.iconSize, p)...)
+		pt.shapes = append(pt.shapes, iconShape(c.icon, box.x+c.iconX-c.iconSize/2, box.y+c.iconY-c.iconSize/2,
+			c.iconSize, p))
 	}
 }
 
@@ -285,8 +275,7 @@ func (pt *part) addState(p *Progress, box rect) {
 		shape{path: roundRect(box.grow(3), 12), stroke: tone.line(), width: 2},
 		shape{path: roundRect(badge, 8), fill: tone.fill(), stroke: tone.line(), width: 1.2},
 		shape{fill: tone.ink(), text: &sceneText{
-			x: badge.center().x, y: badge.y + 11.5, text: text, cut: bold,
-			size: 10, anchor: anchorMiddle,
+			x: badge.center().x, y: badge.y + 11.5, text: text, cut: bold, size: 10, anchor: anchorMiddle,
 		}})
 }
 
@@ -327,11 +316,8 @@ func edgePart(e *Edge, r route) part {
 		points[len(points)-1] = towards(points[len(points)-1], points[len(points)-2], 6)
 	}
 	// Drawn from its end, so that the dashes of joining lines coincide.
-	reversed := make([]point, len(points))
-	for i, q := range points {
-		reversed[len(points)-1-i] = q
-	}
-	line := shape{path: rounded(reversed, 8), stroke: p, width: width, dash: dash}
+	slices.Reverse(points)
+	line := shape{path: rounded(points, 8), stroke: p, width: width, dash: dash}
 	if r.trunk != 0 {
 		line.phase = trunkPhase(line.path, r.trunk, dash)
 	}

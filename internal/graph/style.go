@@ -119,19 +119,17 @@ func (t Tone) line() paint { return paint(t) + "-line" }
 func (t Tone) ink() paint  { return paint(t) + "-ink" }
 
 // title returns the paint of titles on a surface of the tone.
-func (t Tone) title() paint {
-	if t == ToneEnd {
-		return ToneEnd.ink()
-	}
-	return paintText
-}
+func (t Tone) title() paint { return t.text(paintText) }
 
 // body returns the paint of plain text on a surface of the tone.
-func (t Tone) body() paint {
+func (t Tone) body() paint { return t.text(paintMuted) }
+
+// text returns the paint of text on a surface of the tone, given that of text on the others.
+func (t Tone) text(usual paint) paint {
 	if t == ToneEnd {
 		return ToneEnd.ink()
 	}
-	return paintMuted
+	return usual
 }
 
 // themeColor is a paint in both themes, as 0xRRGGBB.
@@ -140,24 +138,27 @@ type themeColor struct {
 	light, dark uint32
 }
 
+// toneColors are the tones in the order in which styles are written.
+var toneColors = []struct {
+	tone        Tone
+	light, dark [3]uint32 // fill, line, ink
+}{
+	{ToneTransform, [3]uint32{0xEAF2FE, 0x3B82F6, 0x1D4ED8}, [3]uint32{0x15233D, 0x5B9BFF, 0x9CC5FF}},
+	{ToneTool, [3]uint32{0xE8F7ED, 0x22A35A, 0x146B39}, [3]uint32{0x12291C, 0x3FBF77, 0x8CE3B0}},
+	{ToneBundle, [3]uint32{0xE6F6F5, 0x14A3A0, 0x0A6866}, [3]uint32{0x10282A, 0x2FC4C0, 0x86E6E2}},
+	{ToneGate, [3]uint32{0xFFEEEB, 0xF0604D, 0xB12F1F}, [3]uint32{0x371B17, 0xFF7F6E, 0xFFB5AA}},
+	{ToneSkill, [3]uint32{0xF3EEFE, 0x8B5CF6, 0x6428D8}, [3]uint32{0x251C3D, 0xA78BFA, 0xCDBBFF}},
+	{ToneDecision, [3]uint32{0xFFF5DC, 0xE59A0B, 0x855000}, [3]uint32{0x332709, 0xF5B63B, 0xFFD685}},
+	{ToneLoop, [3]uint32{0xEEF1F8, 0x6478B4, 0x3D4F88}, [3]uint32{0x1B2134, 0x8496D0, 0xB9C5EE}},
+	{ToneEnd, [3]uint32{0x3D434E, 0x3D434E, 0xFFFFFF}, [3]uint32{0x4A515E, 0x7B8494, 0xFFFFFF}},
+	{ToneNeutral, [3]uint32{0xF5F6F8, 0x9AA1AD, 0x4B5260}, [3]uint32{0x20242C, 0x6B7380, 0xC0C7D2}},
+	{ToneError, [3]uint32{0xFDECEA, 0xD92D20, 0xA81E13}, [3]uint32{0x3A1715, 0xFF6B5E, 0xFFB3AC}},
+}
+
 // colors returns all paints.
 func colors() []themeColor {
 	var all []themeColor
-	for _, t := range []struct {
-		tone        Tone
-		light, dark [3]uint32 // fill, line, ink
-	}{
-		{ToneTransform, [3]uint32{0xEAF2FE, 0x3B82F6, 0x1D4ED8}, [3]uint32{0x15233D, 0x5B9BFF, 0x9CC5FF}},
-		{ToneTool, [3]uint32{0xE8F7ED, 0x22A35A, 0x146B39}, [3]uint32{0x12291C, 0x3FBF77, 0x8CE3B0}},
-		{ToneBundle, [3]uint32{0xE6F6F5, 0x14A3A0, 0x0A6866}, [3]uint32{0x10282A, 0x2FC4C0, 0x86E6E2}},
-		{ToneGate, [3]uint32{0xFFEEEB, 0xF0604D, 0xB12F1F}, [3]uint32{0x371B17, 0xFF7F6E, 0xFFB5AA}},
-		{ToneSkill, [3]uint32{0xF3EEFE, 0x8B5CF6, 0x6428D8}, [3]uint32{0x251C3D, 0xA78BFA, 0xCDBBFF}},
-		{ToneDecision, [3]uint32{0xFFF5DC, 0xE59A0B, 0x855000}, [3]uint32{0x332709, 0xF5B63B, 0xFFD685}},
-		{ToneLoop, [3]uint32{0xEEF1F8, 0x6478B4, 0x3D4F88}, [3]uint32{0x1B2134, 0x8496D0, 0xB9C5EE}},
-		{ToneEnd, [3]uint32{0x3D434E, 0x3D434E, 0xFFFFFF}, [3]uint32{0x4A515E, 0x7B8494, 0xFFFFFF}},
-		{ToneNeutral, [3]uint32{0xF5F6F8, 0x9AA1AD, 0x4B5260}, [3]uint32{0x20242C, 0x6B7380, 0xC0C7D2}},
-		{ToneError, [3]uint32{0xFDECEA, 0xD92D20, 0xA81E13}, [3]uint32{0x3A1715, 0xFF6B5E, 0xFFB3AC}},
-	} {
+	for _, t := range toneColors {
 		all = append(all,
 			themeColor{t.tone.fill(), t.light[0], t.dark[0]},
 			themeColor{t.tone.line(), t.light[1], t.dark[1]},
@@ -172,24 +173,14 @@ func colors() []themeColor {
 		themeColor{paintData, 0x868E9C, 0x7D8695})
 }
 
-// tones returns the tones in the order in which styles are written.
-func tones() []Tone {
-	return []Tone{
-		ToneTransform, ToneTool, ToneBundle, ToneGate, ToneSkill, ToneDecision, ToneLoop, ToneEnd,
-		ToneNeutral, ToneError,
-	}
-}
-
 // theme maps paints to colors.
 type theme map[paint]uint32
 
-func palette(dark bool) theme {
+// palette returns the light theme.
+func palette() theme {
 	t := theme{}
 	for _, c := range colors() {
 		t[c.paint] = c.light
-		if dark {
-			t[c.paint] = c.dark
-		}
 	}
 	return t
 }

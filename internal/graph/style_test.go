@@ -50,8 +50,14 @@ func contrast(a, b uint32) float64 {
 }
 
 func TestTextHasEnoughContrast(t *testing.T) {
+	paints := colors()
 	for _, dark := range []bool{false, true} {
-		colors := palette(dark)
+		colors := theme{}
+		for _, c := range paints {
+			if colors[c.paint] = c.light; dark {
+				colors[c.paint] = c.dark
+			}
+		}
 		check := func(text, surface paint) {
 			if c := contrast(colors[text], colors[surface]); c < 4.5 {
 				t.Errorf("dark %v: %s on %s has a contrast of %.2f", dark, text, surface, c)
@@ -62,7 +68,8 @@ func TestTextHasEnoughContrast(t *testing.T) {
 			check(paintMuted, s)
 			check(ToneError.ink(), s)
 		}
-		for _, tone := range tones() {
+		for _, one := range toneColors {
+			tone := one.tone
 			check(tone.title(), tone.fill())
 			check(tone.body(), tone.fill())
 			check(tone.ink(), tone.fill())

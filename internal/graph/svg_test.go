@@ -173,7 +173,7 @@ func TestPNGIsOpaqueAndColored(t *testing.T) {
 			seen[[3]uint32{r >> 8, g >> 8, b >> 8}] = true
 		}
 	}
-	light := palette(false)
+	light := palette()
 	for _, p := range []paint{
 		paintPage, ToneSkill.fill(), ToneSkill.line(), ToneTool.fill(), ToneEnd.fill(),
 		paintText,
@@ -191,7 +191,7 @@ func TestPNGSizeIsBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		size := newCanvas(&s, r, palette(false)).img.Bounds()
+		size := newCanvas(&s, r, palette()).img.Bounds()
 		if size.Dx() < 1 || size.Dy() < 1 || size.Dx() > pngMaxSide || size.Dy() > pngMaxSide ||
 			size.Dx()*size.Dy() > pngMaxArea {
 			t.Errorf("%v by %v becomes %v", s.w, s.h, size)

@@ -38,6 +38,12 @@ func appendTextMarshaler(b []byte, v reflect.Value) ([]byte, error) {
 func (s *Shape) Append(b []byte, v reflect.Value) ([]byte, error) {
 	var err error
 	switch s.kind {
+	case raw, pointer, list, table:
+		if v.IsNil() {
+			return append(b, "null"...), nil
+		}
+	}
+	switch s.kind {
 	case text:
 		return AppendString(b, v.String()), nil
 	case number:
@@ -45,19 +51,10 @@ func (s *Shape) Append(b []byte, v reflect.Value) ([]byte, error) {
 	case truth:
 		return strconv.AppendBool(b, v.Bool()), nil
 	case raw:
-		if v.IsNil() {
-			return append(b, "null"...), nil
-		}
 		return AppendRaw(b, v.Bytes())
 	case pointer:
-		if v.IsNil() {
-			return append(b, "null"...), nil
-		}
 		return s.elem.Append(b, v.Elem())
 	case list:
-		if v.IsNil() {
-			return append(b, "null"...), nil
-		}
 		b = append(b, '[')
 		for i := range v.Len() {
 			if i > 0 {
@@ -69,9 +66,6 @@ func (s *Shape) Append(b []byte, v reflect.Value) ([]byte, error) {
 		}
 		return append(b, ']'), nil
 	case table:
-		if v.IsNil() {
-			return append(b, "null"...), nil
-		}
 		keys := v.MapKeys()
 		slices.SortFunc(keys, func(x, y reflect.Value) int { return strings.Compare(x.String(), y.String()) })
 		b = append(b, '{')

@@ -56,6 +56,12 @@ func (r *reader) literal(word string) bool {
 
 func (r *reader) read(s *Shape, v reflect.Value) bool {
 	switch s.kind {
+	case pointer, list, table:
+		if r.literal("null") {
+			return true
+		}
+	}
+	switch s.kind {
 	case text:
 		t, ok := r.text()
 		v.SetString(t)
@@ -78,15 +84,9 @@ func (r *reader) read(s *Shape, v reflect.Value) bool {
 		}
 		return ok
 	case pointer:
-		if r.literal("null") {
-			return true
-		}
 		v.Set(reflect.New(v.Type().Elem()))
 		return r.read(s.elem, v.Elem())
 	case list:
-		if r.literal("null") {
-			return true
-		}
 		v.Set(reflect.MakeSlice(v.Type(), 0, 0)) // an empty list is not nil
 		return r.sequence('[', ']', func(n int) bool {
 			v.Grow(1)
@@ -105,9 +105,6 @@ func (r *reader) read(s *Shape, v reflect.Value) bool {
 		value, ok := r.raw()
 		return ok && json.Unmarshal(value, v.Addr().Interface()) == nil
 	case table:
-		if r.literal("null") {
-			return true
-		}
 		v.Set(reflect.MakeMap(v.Type()))
 		item := reflect.New(v.Type().Elem()).Elem()
 		return r.sequence('{', '}', func(int) bool {

@@ -175,9 +175,7 @@ func (a *analysis) visit(s *scope, n any) {
 		case *IfExp:
 			if testsPlatform(n.Cond) {
 				a.visit(s, n.Cond)
-				a.guarded++
-				a.exprs(s, n.Then, n.Else)
-				a.guarded--
+				a.guard(true, func() { a.exprs(s, n.Then, n.Else) })
 				return false
 			}
 		}
@@ -207,22 +205,10 @@ func (a *analysis) statement(s *scope, n Stmt) {
 		a.body(inner, n.Body)
 	case *If:
 		a.exprs(s, n.Cond)
-		if typeChecking(n.Cond) { // these imports do not run
-			a.guarded++
-			a.body(s, n.Then)
-			a.guarded--
-			a.body(s, n.Else)
-			return
-		}
-		platform := testsPlatform(n.Cond) // one of the branches may never run here
-		if platform {
-			a.guarded++
-		}
-		a.body(s, n.Then)
-		a.body(s, n.Else)
-		if platform {
-			a.guarded--
-		}
+		checking := isNamed(n.Cond, "TYPE_CHECKING")   // these imports do not run
+		platform := !checking && testsPlatform(n.Cond) // one of the branches may never run here
+		a.guard(checking || platform, func() { a.body(s, n.Then) })
+		a.guard(platform, func() { a.body(s, n.Else) })
 	case *For:
 		a.exprs(s, n.In, n.Target)
 		a.loops++
@@ -248,13 +234,7 @@ func (a *analysis) statement(s *scope, n Stmt) {
 			a.body(s, c.Body)
 		}
 	case *Try:
-		if len(n.Handlers) > 0 {
-			a.guarded++
-		}
-		a.body(s, n.Body)
-		if len(n.Handlers) > 0 {
-			a.guarded--
-		}
+		a.guard(len(n.Handlers) > 0, func() { a.body(s, n.Body) })
 		for _, h := range n.Handlers {
 			a.exprs(s, h.Type)
 			a.body(s, h.Body)
@@ -281,14 +261,14 @@ func testsPlatform(cond Expr) bool {
 	return found
 }
 
-func typeChecking(x Expr) bool {
-	switch x := x.(type) {
-	case *Name:
-		return x.ID == "TYPE_CHECKING"
-	case *Attr:
-		return x.Name == "TYPE_CHECKING"
+// guard analyzes code that may handle exceptions, or may not run.
+func (a *analysis) guard(guarded bool, analyze func()) {
+	before := a.guarded
+	if guarded {
+		a.guarded++
 	}
-	return false
+	analyze()
+	a.guarded = before
 }
 
 // function analyzes a function. Annotations are not evaluated and therefore not analyzed.
@@ -428,18 +408,14 @@ func (a *analysis) imports(n *Import) {
 	if a.guarded > 0 { // the code handles their absence
 		return
 	}
-	const help = noModule
 	if n.From == "" {
 		for _, one := range n.Names {
-			if !isModule(one.Name) {
-				a.report(CodeModule, one.Range, help, "The module %q is not available to node code.", one.Name)
-			}
+			a.missingModule(one.Name, one.Range)
 		}
 		return
 	}
 	known := library()[n.From]
-	if !isModule(n.From) {
-		a.report(CodeModule, n.FromAt, help, "The module %q is not available to node code.", n.From)
+	if a.missingModule(n.From, n.FromAt) {
 		return
 	}
 	for _, one := range n.Names {
@@ -466,6 +442,15 @@ func (a *analysis) imports(n *Import) {
 		strings.Join(names, ", "))
 }
 
+// missingModule reports a module that does not exist.
+func (a *analysis) missingModule(name string, at Range) bool {
+	if isModule(name) {
+		return false
+	}
+	a.report(CodeModule, at, noModule, "The module %q is not available to node code.", name)
+	return true
+}
+
 // attribute reports an attribute that a module or an object does not have.
 func (a *analysis) attribute(s *scope, n *Attr) {
 	if a.guarded > 0 {
@@ -488,7 +473,7 @@ func (a *analysis) attribute(s *scope, n *Attr) {
 	what := fmt.Sprintf("A value of type %s", strings.TrimPrefix(kind, "builtins."))
 	switch {
 	case strings.HasPrefix(kind, sdk+":"), strings.HasPrefix(kind, base+":"):
-		_, what, _ = strings.Cut(strings.TrimSuffix(kind, "()"), ":")
+		what = className(kind)
 	case a.classes[kind] != nil:
 		what = a.classes[kind].name
 	case isClass(kind):
@@ -722,8 +707,8 @@ func (a *analysis) literalArgument(fn string, n *Call) {
 	}
 	switch text := textOf(n.Args[0].X); {
 	case text == "":
-	case fn == "importlib.import_module" && !isModule(text) && !strings.HasPrefix(text, "."):
-		a.report(CodeModule, n.Args[0].X.Where(), noModule, "The module %q is not available to node code.", text)
+	case fn == "importlib.import_module" && !strings.HasPrefix(text, "."):
+		a.missingModule(text, n.Args[0].X.Where())
 	case fn == "sqlite3.connect" && !strings.Contains(text, "memory"):
 		a.report(CodeForbidden, n.Range, noFiles, "Node code cannot use the database %q.", text)
 	}

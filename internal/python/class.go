@@ -125,6 +125,25 @@ func lastName(x Expr) string {
 	return ""
 }
 
+// targetsOf returns what a statement assigns to.
+func targetsOf(n any) (out []Expr) {
+	switch n := n.(type) {
+	case *Assign:
+		return n.Targets
+	case *AnnAssign:
+		return []Expr{n.Target}
+	case *AugAssign:
+		return []Expr{n.Target}
+	case *For:
+		return []Expr{n.Target}
+	case *With:
+		for _, item := range n.Items {
+			out = append(out, item.Target)
+		}
+	}
+	return out
+}
+
 // assignments collects the attributes that code assigns anywhere. Code that computes their names may assign all.
 func (a *analysis) assignments(m *Module) {
 	target := func(x Expr) {
@@ -140,21 +159,10 @@ func (a *analysis) assignments(m *Module) {
 		})
 	}
 	Walk(m.Body, func(n any) bool {
+		for _, x := range targetsOf(n) {
+			target(x)
+		}
 		switch n := n.(type) {
-		case *Assign:
-			for _, x := range n.Targets {
-				target(x)
-			}
-		case *AnnAssign:
-			target(n.Target)
-		case *AugAssign:
-			target(n.Target)
-		case *For:
-			target(n.Target)
-		case *With:
-			for _, item := range n.Items {
-				target(item.Target)
-			}
 		case *Name:
 			a.changesAttributes = a.changesAttributes || n.ID == "setattr" || n.ID == "vars"
 			a.asksTypes = a.asksTypes || slices.Contains([]string{"isinstance", "hasattr", "type", "callable"}, n.ID)

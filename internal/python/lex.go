@@ -71,19 +71,10 @@ func (l *lexer) lines() []token {
 	l.indents = []int{0}
 	begin := true // at the beginning of a logical line
 	for l.pos < l.end {
-		if begin {
-			begin = false
-			if !l.indentation() {
-				begin = true
-				continue
-			}
-		}
-		if !l.next() {
+		if begin && !l.indentation() {
 			continue
 		}
-		if last := l.out[len(l.out)-1]; last.kind == tokNewline {
-			begin = true
-		}
+		begin = l.next() && l.out[len(l.out)-1].kind == tokNewline
 	}
 	if n := len(l.out); n > 0 && l.out[n-1].kind != tokNewline {
 		l.emit(tokNewline, l.pos, "")
@@ -98,7 +89,8 @@ func (l *lexer) lines() []token {
 // indentation reads the beginning of a line. It returns false if the line is blank.
 func (l *lexer) indentation() bool {
 	start, width := l.pos, 0
-	for l.pos < l.end {
+measure:
+	for ; l.pos < l.end; l.pos++ {
 		switch l.text[l.pos] {
 		case ' ':
 			width++
@@ -106,50 +98,51 @@ func (l *lexer) indentation() bool {
 			width = (width/8 + 1) * 8
 		case '\f', '\r':
 		default:
-			goto done
+			break measure
 		}
-		l.pos++
 	}
-done:
+	if l.pos < l.end && l.text[l.pos] == '#' {
+		l.comment()
+	}
 	if l.pos >= l.end {
 		return false
 	}
-	switch l.text[l.pos] {
-	case '\n':
+	if l.text[l.pos] == '\n' {
 		l.pos++
-		return false
-	case '#':
-		l.comment()
-		if l.pos < l.end {
-			l.pos++
-		}
 		return false
 	}
 	top := l.indents[len(l.indents)-1]
 	switch {
 	case width > top:
 		l.indents = append(l.indents, width)
-		l.out = append(l.out, token{kind: tokIndent, at: Range{start, l.pos}})
+		l.emit(tokIndent, start, "")
 	case width < top:
 		for width < l.indents[len(l.indents)-1] {
 			l.indents = l.indents[:len(l.indents)-1]
-			l.out = append(l.out, token{kind: tokDedent, at: Range{l.pos, l.pos}})
+			l.emit(tokDedent, l.pos, "")
 		}
 		if width != l.indents[len(l.indents)-1] {
 			l.fail(Range{start, l.pos}, "Use the indentation of one of the lines above.",
 				"The indentation of this line matches no enclosing block.")
 			l.indents = append(l.indents, width)
-			l.out = append(l.out, token{kind: tokIndent, at: Range{start, l.pos}})
+			l.emit(tokIndent, start, "")
 		}
 	}
 	return true
 }
 
-func (l *lexer) comment() {
-	for l.pos < l.end && l.text[l.pos] != '\n' {
+func (l *lexer) comment() { l.skip(func(c byte) bool { return c != '\n' }) }
+
+// skip skips the bytes that satisfy a condition.
+func (l *lexer) skip(is func(c byte) bool) {
+	for l.pos < l.end && is(l.text[l.pos]) {
 		l.pos++
 	}
 }
+
+func (l *lexer) rest() string { return l.text[l.pos:l.end] }
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 // next reads one token. It returns false if there was only white space.
 func (l *lexer) next() bool {
@@ -163,12 +156,11 @@ func (l *lexer) next() bool {
 		l.comment()
 		return false
 	case c == '\n':
-		l.pos++
-		if l.inside > 0 {
-			return false
+		if l.inside == 0 {
+			l.emit(tokNewline, start, "")
 		}
-		l.out = append(l.out, token{kind: tokNewline, at: Range{start, start}})
-		return true
+		l.pos++
+		return l.inside == 0
 	case c == '\\':
 		rest := strings.TrimPrefix(l.text[l.pos+1:l.end], "\r")
 		if strings.HasPrefix(rest, "\n") {
@@ -178,7 +170,7 @@ func (l *lexer) next() bool {
 		l.pos++
 		l.fail(Range{start, l.pos}, "Remove it.", "A backslash is only allowed at the end of a line.")
 		return false
-	case c >= '0' && c <= '9', c == '.' && l.pos+1 < l.end && l.text[l.pos+1] >= '0' && l.text[l.pos+1] <= '9':
+	case isDigit(c), c == '.' && l.pos+1 < l.end && isDigit(l.text[l.pos+1]):
 		l.number()
 		return true
 	}
@@ -186,10 +178,10 @@ func (l *lexer) next() bool {
 		l.str(n)
 		return true
 	}
-	r, size := utf8.DecodeRuneInString(l.text[l.pos:l.end])
+	r, size := utf8.DecodeRuneInString(l.rest())
 	if r == '_' || unicode.IsLetter(r) {
 		for l.pos < l.end {
-			r, size = utf8.DecodeRuneInString(l.text[l.pos:l.end])
+			r, size = utf8.DecodeRuneInString(l.rest())
 			if r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.Is(unicode.M, r) {
 				break
 			}
@@ -199,7 +191,7 @@ func (l *lexer) next() bool {
 		return true
 	}
 	for _, op := range operators {
-		if strings.HasPrefix(l.text[l.pos:l.end], op) {
+		if strings.HasPrefix(l.rest(), op) {
 			l.pos += len(op)
 			switch op {
 			case "(", "[", "{":
@@ -218,37 +210,28 @@ func (l *lexer) next() bool {
 
 func (l *lexer) number() {
 	start := l.pos
-	isDigit := func(c byte) bool { return c >= '0' && c <= '9' || c == '_' }
+	inNumber := func(c byte) bool { return isDigit(c) || c == '_' }
 	rest := strings.ToLower(l.text[start:min(start+2, l.end)])
 	if rest == "0x" || rest == "0o" || rest == "0b" {
 		l.pos += 2
-		for l.pos < l.end && (isDigit(l.text[l.pos]) || strings.IndexByte("abcdefABCDEF", l.text[l.pos]) >= 0) {
-			l.pos++
-		}
+		l.skip(func(c byte) bool { return inNumber(c) || strings.IndexByte("abcdefABCDEF", c) >= 0 })
 		l.integer(start, 0)
 		return
 	}
-	float := false
-	for l.pos < l.end && isDigit(l.text[l.pos]) {
+	l.skip(inNumber)
+	float := l.pos < l.end && l.text[l.pos] == '.'
+	if float {
 		l.pos++
-	}
-	if l.pos < l.end && l.text[l.pos] == '.' {
-		float = true
-		l.pos++
-		for l.pos < l.end && isDigit(l.text[l.pos]) {
-			l.pos++
-		}
+		l.skip(inNumber)
 	}
 	if l.pos < l.end && (l.text[l.pos] == 'e' || l.text[l.pos] == 'E') {
 		at := l.pos + 1
 		if at < l.end && (l.text[at] == '+' || l.text[at] == '-') {
 			at++
 		}
-		if at < l.end && l.text[at] >= '0' && l.text[at] <= '9' {
-			float = true
-			for l.pos = at; l.pos < l.end && isDigit(l.text[l.pos]); {
-				l.pos++
-			}
+		if at < l.end && isDigit(l.text[at]) {
+			float, l.pos = true, at
+			l.skip(inNumber)
 		}
 	}
 	if !float {
@@ -256,30 +239,30 @@ func (l *lexer) number() {
 		return
 	}
 	f, err := strconv.ParseFloat(strings.ReplaceAll(l.text[start:l.pos], "_", ""), 64)
-	if err != nil && f == 0 {
+	l.emitNumber(start, f, err == nil || f != 0)
+}
+
+// emitNumber adds a number, and reports it if it is not valid.
+func (l *lexer) emitNumber(start int, value any, valid bool) {
+	if !valid {
 		l.fail(Range{start, l.pos}, "Write a number such as 3, 0.5 or 1e6.", "%q is not a number.", l.text[start:l.pos])
 	}
-	l.out = append(l.out, token{kind: tokNumber, at: Range{start, l.pos}, value: f})
+	l.out = append(l.out, token{kind: tokNumber, at: Range{start, l.pos}, value: value})
 	l.suffix(start)
 }
 
 func (l *lexer) integer(start, base int) {
 	text := strings.ReplaceAll(l.text[start:l.pos], "_", "")
 	n, ok := new(big.Int).SetString(text, base)
-	if !ok || len(text) > maxDigits || base == 10 && len(text) > 1 && text[0] == '0' && strings.Trim(text, "0") != "" {
-		l.fail(Range{start, l.pos}, "Write a number such as 3, 0.5 or 1e6.", "%q is not a number.", l.text[start:l.pos])
+	octal := base == 10 && len(text) > 1 && text[0] == '0' && strings.Trim(text, "0") != ""
+	if ok = ok && len(text) <= maxDigits && !octal; !ok {
 		n = new(big.Int)
 	}
-	l.out = append(l.out, token{kind: tokNumber, at: Range{start, l.pos}, value: number(n)})
-	l.suffix(start)
-}
-
-// number returns an int64 if the integer fits.
-func number(n *big.Int) any {
 	if n.IsInt64() {
-		return n.Int64()
+		l.emitNumber(start, n.Int64(), ok)
+	} else {
+		l.emitNumber(start, n, ok)
 	}
-	return n
 }
 
 // suffix reads the j of an imaginary number, and reports other letters directly after a number.
@@ -289,15 +272,12 @@ func (l *lexer) suffix(start int) {
 		last := &l.out[len(l.out)-1]
 		last.at.End, last.value = l.pos, Opaque("complex")
 	}
-	r, _ := utf8.DecodeRuneInString(l.text[l.pos:l.end])
+	r, _ := utf8.DecodeRuneInString(l.rest())
 	if l.pos < l.end && (r == '_' || unicode.IsLetter(r)) {
 		at := l.pos
-		isWord := func(c byte) bool {
+		l.skip(func(c byte) bool {
 			return c == '_' || c >= utf8.RuneSelf || unicode.IsLetter(rune(c)) || unicode.IsDigit(rune(c))
-		}
-		for l.pos < l.end && isWord(l.text[l.pos]) {
-			l.pos++
-		}
+		})
 		if word := l.text[at:l.pos]; keywords[word] { // 1if x else y is legal
 			l.pos = at
 			return
@@ -328,19 +308,19 @@ func (l *lexer) str(n int) {
 	prefix := strings.ToLower(l.text[start : start+n])
 	l.pos += n
 	quote := l.text[l.pos : l.pos+1]
-	if strings.HasPrefix(l.text[l.pos:l.end], strings.Repeat(quote, 3)) {
+	if strings.HasPrefix(l.rest(), strings.Repeat(quote, 3)) {
 		quote = strings.Repeat(quote, 3)
 	}
 	l.pos += len(quote)
 	inner := Range{l.pos, l.pos}
 	closed, fields := false, strings.Contains(prefix, "f")
 	for l.pos < l.end {
-		if prefix == "f" && l.text[l.pos] == '\\' && strings.HasPrefix(l.text[l.pos:l.end], `\N{`) {
+		if prefix == "f" && l.text[l.pos] == '\\' && strings.HasPrefix(l.rest(), `\N{`) {
 			l.pos = afterEscape(l.text[:l.end], l.pos)
 			continue
 		}
 		if fields && l.text[l.pos] == '{' {
-			if strings.HasPrefix(l.text[l.pos:l.end], "{{") {
+			if strings.HasPrefix(l.rest(), "{{") {
 				l.pos += 2
 				continue
 			}
@@ -350,7 +330,7 @@ func (l *lexer) str(n int) {
 			}
 			fields = false // reported by the parser; do not search again
 		}
-		if strings.HasPrefix(l.text[l.pos:l.end], quote) {
+		if strings.HasPrefix(l.rest(), quote) {
 			closed = true
 			break
 		}
@@ -359,7 +339,7 @@ func (l *lexer) str(n int) {
 		} else if l.text[l.pos] == '\n' && len(quote) == 1 {
 			break
 		}
-		_, size := utf8.DecodeRuneInString(l.text[l.pos:l.end])
+		_, size := utf8.DecodeRuneInString(l.rest())
 		l.pos += size
 	}
 	inner.End = min(l.pos, l.end)

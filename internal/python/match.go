@@ -1,8 +1,8 @@
 package python
 
 // matchStatement parses a match statement.
-func (p *parser) matchStatement() Stmt {
-	start := p.next().at.Start
+func (p *parser) matchStatement() *Match {
+	p.next()
 	n := &Match{Subject: p.exprList()}
 	p.expectOp(":")
 	p.next() // the end of the line
@@ -22,7 +22,6 @@ func (p *parser) matchStatement() Stmt {
 		p.fail(p.visible(t), "Write case PATTERN and a colon.", "Expected \"case\" instead of %s.", p.shown(t))
 	}
 	p.next()
-	n.Range = p.from(start)
 	return n
 }
 
@@ -63,12 +62,11 @@ func (p *parser) closedPattern(c *Case) {
 	t := p.peek()
 	switch {
 	case p.isOp("(") || p.isOp("["):
-		bracket := map[string]string{"(": ")", "[": "]"}[t.text]
 		p.next()
-		if !p.isOp(bracket) {
+		if !p.isOp(closing[t.text]) {
 			p.patterns(c)
 		}
-		p.closing(t, bracket)
+		p.closing(t)
 	case p.isOp("{"):
 		p.next()
 		for !p.isOp("}") {
@@ -83,7 +81,7 @@ func (p *parser) closedPattern(c *Case) {
 				break
 			}
 		}
-		p.closing(t, "}")
+		p.closing(t)
 	case t.kind == tokName && !keywords[t.text]:
 		p.namePattern(c)
 	default:
@@ -94,8 +92,7 @@ func (p *parser) closedPattern(c *Case) {
 // namePattern parses a variable, a dotted name, or a class with patterns.
 func (p *parser) namePattern(c *Case) {
 	t := p.peek()
-	next := p.tokens[p.pos+1]
-	if next.kind != tokOp || next.text != "." && next.text != "(" {
+	if !p.nextIs(tokOp, ".") && !p.nextIs(tokOp, "(") {
 		p.capture(c)
 		return
 	}
@@ -108,7 +105,7 @@ func (p *parser) namePattern(c *Case) {
 	c.Uses = append(c.Uses, x)
 	if open := p.peek(); p.acceptOp("(") {
 		for !p.isOp(")") {
-			if p.peek().kind == tokName && p.tokens[p.pos+1].kind == tokOp && p.tokens[p.pos+1].text == "=" {
+			if p.peek().kind == tokName && p.nextIs(tokOp, "=") {
 				p.pos += 2
 			}
 			p.pattern(c)
@@ -116,6 +113,6 @@ func (p *parser) namePattern(c *Case) {
 				break
 			}
 		}
-		p.closing(open, ")")
+		p.closing(open)
 	}
 }

@@ -92,16 +92,15 @@ func (p *parser) parse() {
 	p.tokens = lex.lines()
 	p.unclosed = unclosed(p.tokens)
 	for p.peek().kind != tokEnd {
-		if t := p.peek(); t.kind == tokIndent {
+		switch t := p.peek(); t.kind {
+		case tokIndent:
 			p.add(t.at, "Remove the indentation.", "This line is indented, but nothing above begins a block.")
 			p.pos++
-			continue
-		}
-		if p.peek().kind == tokDedent {
+		case tokDedent:
 			p.pos++
-			continue
+		default:
+			p.module.Body = append(p.module.Body, p.statement()...)
 		}
-		p.module.Body = append(p.module.Body, p.statement()...)
 	}
 }
 
@@ -135,20 +134,22 @@ func (p *parser) isWord(word string) bool {
 	return t.kind == tokName && t.text == word
 }
 
-func (p *parser) acceptOp(op string) bool {
-	if p.isOp(op) {
+func (p *parser) acceptOp(op string) bool { return p.accept(p.isOp(op)) }
+
+func (p *parser) acceptWord(word string) bool { return p.accept(p.isWord(word)) }
+
+// accept consumes the token if it is the expected one.
+func (p *parser) accept(expected bool) bool {
+	if expected {
 		p.pos++
-		return true
 	}
-	return false
+	return expected
 }
 
-func (p *parser) acceptWord(word string) bool {
-	if p.isWord(word) {
-		p.pos++
-		return true
-	}
-	return false
+// nextIs reports whether the token after this one has a kind and a text.
+func (p *parser) nextIs(kind tokenKind, text string) bool {
+	t := p.tokens[p.pos+1]
+	return t.kind == kind && t.text == text
 }
 
 func (p *parser) shown(t token) string {
@@ -164,11 +165,15 @@ func (p *parser) shown(t token) string {
 }
 
 func (p *parser) expectOp(op string) {
-	if !p.isOp(op) {
-		t := p.peek()
+	if t := p.peek(); !p.acceptOp(op) {
 		p.fail(p.visible(t), fmt.Sprintf("Write %s here.", op), "Expected %q before %s.", op, p.shown(t))
 	}
-	p.next()
+}
+
+func (p *parser) expectWord(word, help string) {
+	if t := p.peek(); !p.acceptWord(word) {
+		p.fail(p.visible(t), help, "Expected %q before %s.", word, p.shown(t))
+	}
 }
 
 // visible returns a range that can be underlined: that of the token, or the end of the previous token if it has no
@@ -256,55 +261,68 @@ func (p *parser) skipBlock() {
 
 func (p *parser) oneStatement() []Stmt {
 	defer p.deeper()()
-	t := p.peek()
-	if t.kind == tokOp && t.text == "@" {
-		return []Stmt{p.decorated()}
-	}
-	if t.kind == tokName {
-		switch t.text {
-		case "if":
-			p.next()
-			return []Stmt{p.ifStatement(t.at.Start, 0)}
-		case "for":
-			return []Stmt{p.forStatement()}
-		case "while":
-			return []Stmt{p.whileStatement()}
-		case "def":
-			return []Stmt{p.defStatement(nil)}
-		case "class":
-			return []Stmt{p.classStatement(nil)}
-		case "try":
-			return []Stmt{p.tryStatement()}
-		case "with":
-			return []Stmt{p.withStatement()}
-		case "async":
-			return []Stmt{p.asyncStatement(nil)}
-		case "match":
-			if p.softStatement("case") {
-				return []Stmt{p.matchStatement()}
-			}
-		case "type":
-			if next := p.tokens[p.pos+1]; next.kind == tokName && !keywords[next.text] {
-				return []Stmt{p.typeStatement()}
-			}
-		}
+	start := p.peek().at.Start
+	if n := p.compound(); n != nil {
+		return []Stmt{p.placed(n, start)}
 	}
 	return p.line("Start a new line, or add the missing operator.")
+}
+
+// placed sets the range of a node that begins at start and ends with the last token.
+func (p *parser) placed(n node, start int) Stmt {
+	n.setRange(p.from(start))
+	return n
+}
+
+// compound parses a statement with a block, or returns nil if none begins here. The caller sets its range.
+func (p *parser) compound() node {
+	t := p.peek()
+	if p.isOp("@") {
+		return p.decorated()
+	}
+	if t.kind != tokName {
+		return nil
+	}
+	switch t.text {
+	case "if":
+		return p.ifStatement(0)
+	case "for":
+		return p.forStatement()
+	case "while":
+		return p.whileStatement()
+	case "def":
+		return p.defStatement(nil)
+	case "class":
+		return p.classStatement(nil)
+	case "try":
+		return p.tryStatement()
+	case "with":
+		return p.withStatement()
+	case "async":
+		return p.asyncStatement(nil)
+	case "match":
+		if p.softStatement("case") {
+			return p.matchStatement()
+		}
+	case "type":
+		if next := p.tokens[p.pos+1]; next.kind == tokName && !keywords[next.text] {
+			return p.typeStatement()
+		}
+	}
+	return nil
 }
 
 // line parses simple statements up to the end of the line. help is for text after them.
 func (p *parser) line(help string) []Stmt {
 	var out []Stmt
 	for {
-		out = append(out, p.simple())
+		start := p.peek().at.Start
+		out = append(out, p.placed(p.simple(), start))
 		if !p.acceptOp(";") || p.peek().kind == tokNewline {
 			break
 		}
 	}
-	if t := p.peek(); t.kind != tokNewline && t.kind != tokEnd {
-		p.fail(p.visible(t), help, "Unexpected %s.", p.shown(t))
-	}
-	p.next()
+	p.lineEnd(help)
 	return out
 }
 
@@ -324,22 +342,17 @@ func (p *parser) softStatement(word string) bool {
 }
 
 // decorated parses decorators and the function or class below them.
-func (p *parser) decorated() Stmt {
-	start := p.peek().at.Start
+func (p *parser) decorated() node {
 	var list []Expr
 	for p.acceptOp("@") {
 		list = append(list, p.expr())
-		p.lineEnd()
+		p.lineEnd("Start a new line.")
 	}
 	switch t := p.peek(); {
 	case p.isWord("def"):
-		def := p.defStatement(list).(*FuncDef)
-		def.Start = start
-		return def
+		return p.defStatement(list)
 	case p.isWord("class"):
-		class := p.classStatement(list).(*ClassDef)
-		class.Start = start
-		return class
+		return p.classStatement(list)
 	case p.isWord("async"):
 		return p.asyncStatement(list)
 	default:
@@ -349,20 +362,20 @@ func (p *parser) decorated() Stmt {
 	return nil
 }
 
-// lineEnd consumes the end of a line.
-func (p *parser) lineEnd() {
+// lineEnd consumes the end of a line. help is for text before it.
+func (p *parser) lineEnd(help string) {
 	if t := p.peek(); t.kind != tokNewline && t.kind != tokEnd {
-		p.fail(p.visible(t), "Start a new line.", "Unexpected %s.", p.shown(t))
+		p.fail(p.visible(t), help, "Unexpected %s.", p.shown(t))
 	}
 	p.next()
 }
 
 // asyncStatement parses async def, async for and async with.
-func (p *parser) asyncStatement(decorators []Expr) Stmt {
+func (p *parser) asyncStatement(decorators []Expr) node {
 	p.next()
 	switch t := p.peek(); {
 	case p.isWord("def"):
-		def := p.defStatement(decorators).(*FuncDef)
+		def := p.defStatement(decorators)
 		def.Def.Async = true
 		return def
 	case p.isWord("for") && decorators == nil:
@@ -375,8 +388,8 @@ func (p *parser) asyncStatement(decorators []Expr) Stmt {
 	return nil
 }
 
-func (p *parser) withStatement() Stmt {
-	start := p.next().at.Start
+func (p *parser) withStatement() *With {
+	p.next()
 	n := &With{}
 	bracket := p.isOp("(") && p.withBrackets()
 	if bracket {
@@ -385,7 +398,7 @@ func (p *parser) withStatement() Stmt {
 	for {
 		item := WithItem{X: p.expr()}
 		if p.acceptWord("as") {
-			item.Target = p.target()
+			item.Target = p.postfix()
 			p.assignable(item.Target, "assigned to by with")
 		}
 		n.Items = append(n.Items, item)
@@ -397,7 +410,6 @@ func (p *parser) withStatement() Stmt {
 		p.expectOp(")")
 	}
 	n.Body = p.block("with")
-	n.Range = p.from(start)
 	return n
 }
 
@@ -422,13 +434,13 @@ func (p *parser) withBrackets() bool {
 }
 
 // typeStatement parses type NAME = X.
-func (p *parser) typeStatement() Stmt {
-	start := p.next().at.Start
-	n := &TypeAlias{Name: p.name("a type").text, Types: p.typeParams()}
+func (p *parser) typeStatement() *TypeAlias {
+	p.next()
+	n := &TypeAlias{Name: p.name("a type").text}
+	p.typeParams()
 	p.expectOp("=")
-	n.X = p.expr()
-	n.Range = p.from(start)
-	p.lineEnd()
+	p.expr()
+	p.lineEnd("Start a new line.")
 	return n
 }
 
@@ -452,6 +464,15 @@ func (p *parser) typeParams() []string {
 	}
 	p.expectOp("]")
 	return out
+}
+
+// inner parses a block inside or outside of a loop and a function.
+func (p *parser) inner(after string, inLoop, inDef bool) []Stmt {
+	loop, def := p.inLoop, p.inDef
+	p.inLoop, p.inDef = inLoop, inDef
+	body := p.block(after)
+	p.inLoop, p.inDef = loop, def
+	return body
 }
 
 func (p *parser) block(after string) []Stmt {
@@ -485,54 +506,43 @@ func (p *parser) block(after string) []Stmt {
 	return out
 }
 
-func (p *parser) ifStatement(start, elifs int) Stmt {
+// ifStatement parses an if statement, or the rest of one from an elif clause on.
+func (p *parser) ifStatement(elifs int) *If {
+	p.next()
 	p.chain(elifs, p.peek())
-	cond := p.expr()
-	n := &If{Cond: cond, Then: p.block("condition")}
-	at := p.peek().at.Start
-	switch {
-	case p.acceptWord("elif"):
-		n.Else = []Stmt{p.ifStatement(at, elifs+1)}
-	case p.acceptWord("else"):
+	n := &If{Cond: p.expr(), Then: p.block("condition")}
+	if at := p.peek().at.Start; p.isWord("elif") {
+		n.Else = []Stmt{p.placed(p.ifStatement(elifs+1), at)}
+	} else if p.acceptWord("else") {
 		n.Else = p.block("else")
 	}
-	n.Range = p.from(start)
 	return n
 }
 
 func (p *parser) loopBody(what string) (body, otherwise []Stmt) {
-	before := p.inLoop
-	p.inLoop = true
-	body = p.block(what)
-	p.inLoop = before
+	body = p.inner(what, true, p.inDef)
 	if p.acceptWord("else") {
 		otherwise = p.block("else")
 	}
 	return body, otherwise
 }
 
-func (p *parser) forStatement() Stmt {
-	start := p.next().at.Start
-	n := &For{Target: p.targets("for")}
-	if !p.acceptWord("in") {
-		p.fail(p.visible(p.peek()), "Write for NAME in LIST.", "Expected \"in\" before %s.", p.shown(p.peek()))
-	}
-	n.In = p.exprList()
+func (p *parser) forStatement() *For {
+	p.next()
+	n := &For{Target: p.targets(), In: p.exprList()}
 	n.Body, n.Else = p.loopBody("for")
-	n.Range = p.from(start)
 	return n
 }
 
-func (p *parser) whileStatement() Stmt {
-	start := p.next().at.Start
+func (p *parser) whileStatement() *While {
+	p.next()
 	n := &While{Cond: p.expr()}
 	n.Body, n.Else = p.loopBody("condition")
-	n.Range = p.from(start)
 	return n
 }
 
-func (p *parser) defStatement(decorators []Expr) Stmt {
-	start := p.next().at.Start
+func (p *parser) defStatement(decorators []Expr) *FuncDef {
+	p.next()
 	name := p.name("a function")
 	n := &FuncDef{NameAt: name.at, Def: &Def{Name: name.text, Decorators: decorators, Types: p.typeParams()}}
 	p.expectOp("(")
@@ -541,11 +551,7 @@ func (p *parser) defStatement(decorators []Expr) Stmt {
 	if p.acceptOp("->") {
 		p.expr()
 	}
-	loop, def := p.inLoop, p.inDef
-	p.inLoop, p.inDef = false, true
-	n.Def.Body = p.block("function")
-	p.inLoop, p.inDef = loop, def
-	n.Range = p.from(start)
+	n.Def.Body = p.inner("function", false, true)
 	return n
 }
 
@@ -597,7 +603,7 @@ func (p *parser) params(closing string, annotated bool) []Param {
 	return out
 }
 
-func (p *parser) classStatement(decorators []Expr) Stmt {
+func (p *parser) classStatement(decorators []Expr) *ClassDef {
 	start := p.next().at.Start
 	name := p.name("a class")
 	n := &ClassDef{Name: name.text, NameAt: name.at, Decorators: decorators, Types: p.typeParams()}
@@ -610,28 +616,27 @@ func (p *parser) classStatement(decorators []Expr) Stmt {
 			}
 		}
 	}
-	loop, def := p.inLoop, p.inDef
-	p.inLoop, p.inDef = false, false
-	n.Body = p.block("class")
-	p.inLoop, p.inDef = loop, def
-	n.Range = p.from(start)
+	n.Body = p.inner("class", false, false)
 	return n
 }
 
 // IsTypedDict reports whether a class is a TypedDict.
 func (c *ClassDef) IsTypedDict() bool {
-	return slices.ContainsFunc(c.Bases, func(b Expr) bool {
-		switch b := b.(type) {
-		case *Name:
-			return b.ID == "TypedDict"
-		case *Attr:
-			return b.Name == "TypedDict"
-		}
-		return false
-	})
+	return slices.ContainsFunc(c.Bases, func(b Expr) bool { return isNamed(b, "TypedDict") })
 }
 
-func (p *parser) tryStatement() Stmt {
+// isNamed reports whether an expression is a name, or the attribute of a module, with the given last part.
+func isNamed(x Expr, name string) bool {
+	switch x := x.(type) {
+	case *Name:
+		return x.ID == name
+	case *Attr:
+		return x.Name == name
+	}
+	return false
+}
+
+func (p *parser) tryStatement() *Try {
 	first := p.next()
 	n := &Try{Body: p.block("try")}
 	for p.isWord("except") {
@@ -655,14 +660,13 @@ func (p *parser) tryStatement() Stmt {
 	} else if len(n.Handlers) == 0 {
 		p.add(first.at, "Add an except clause.", "This try has neither except nor finally.")
 	}
-	n.Range = p.from(first.at.Start)
 	return n
 }
 
 var augmented = []string{"+=", "-=", "*=", "/=", "//=", "%=", "**=", "&=", "|=", "^=", ">>=", "<<=", "@="}
 
-// simple parses a statement that is not a block.
-func (p *parser) simple() Stmt {
+// simple parses a statement that is not a block. The caller sets its range.
+func (p *parser) simple() node {
 	t := p.peek()
 	if t.kind == tokName {
 		switch t.text {
@@ -685,38 +689,37 @@ func (p *parser) simple() Stmt {
 	x := p.exprList()
 	switch op := p.peek(); {
 	case p.isOp(":"):
-		return p.annotated(x, t.at.Start)
+		return p.annotated(x)
 	case p.isOp("="):
-		return p.assignment(x, t.at.Start)
+		return p.assignment(x)
 	case op.kind == tokOp && slices.Contains(augmented, op.text):
-		return p.augmentedAssignment(x, t.at.Start)
+		return p.augmentedAssignment(x)
 	}
-	return &ExprStmt{Range: p.from(t.at.Start), X: x}
+	return &ExprStmt{X: x}
 }
 
-func (p *parser) jump() Stmt {
+func (p *parser) jump() node {
 	t := p.next()
 	if t.text != "pass" && !p.inLoop {
 		p.add(t.at, "Remove it.", "%q is outside of a loop.", t.text)
 	}
-	return &Jump{Range: t.at, Word: t.text}
+	return &Jump{}
 }
 
-func (p *parser) returnStatement() Stmt {
+func (p *parser) returnStatement() node {
 	t := p.next()
 	n := &Return{}
 	if !p.lineEnds() {
 		n.X = p.exprList()
 	}
-	n.Range = p.from(t.at.Start)
 	if !p.inDef {
 		p.add(t.at, "Remove it.", "\"return\" is outside of a function.")
 	}
 	return n
 }
 
-func (p *parser) raiseStatement() Stmt {
-	t := p.next()
+func (p *parser) raiseStatement() node {
+	p.next()
 	n := &Raise{}
 	if !p.lineEnds() {
 		n.X = p.expr()
@@ -724,56 +727,50 @@ func (p *parser) raiseStatement() Stmt {
 			n.Cause = p.expr()
 		}
 	}
-	n.Range = p.from(t.at.Start)
 	return n
 }
 
-func (p *parser) assertStatement() Stmt {
-	t := p.next()
-	n := &Assert{Cond: p.expr()}
+func (p *parser) assertStatement() node {
+	p.next()
+	n := &Operation{Operands: []Expr{p.expr()}}
 	if p.acceptOp(",") {
-		n.Message = p.expr()
+		n.Operands = append(n.Operands, p.expr())
 	}
-	n.Range = p.from(t.at.Start)
 	return n
 }
 
-func (p *parser) delStatement() Stmt {
-	t := p.next()
+func (p *parser) delStatement() node {
+	p.next()
 	n := &Del{}
 	for more := true; more; more = p.acceptOp(",") && p.startsExpr() {
 		x := p.postfix()
 		p.assignable(x, "deleted")
 		n.Targets = append(n.Targets, x)
 	}
-	n.Range = p.from(t.at.Start)
 	return n
 }
 
-func (p *parser) scopeStatement() Stmt {
-	t := p.next()
-	n := &Scope{Word: t.text}
+func (p *parser) scopeStatement() node {
+	n := &Scope{Word: p.next().text}
 	for more := true; more; more = p.acceptOp(",") {
 		n.Names = append(n.Names, p.name("a variable").text)
 	}
-	n.Range = p.from(t.at.Start)
 	return n
 }
 
 // annotated parses the rest of "target: type = value".
-func (p *parser) annotated(target Expr, start int) Stmt {
+func (p *parser) annotated(target Expr) node {
 	p.next()
 	n := &AnnAssign{Target: target, Type: p.expr()}
 	p.assignable(target, "annotated")
 	if p.acceptOp("=") {
 		n.X = p.exprList()
 	}
-	n.Range = p.from(start)
 	return n
 }
 
 // assignment parses the rest of "target = target = value".
-func (p *parser) assignment(first Expr, start int) Stmt {
+func (p *parser) assignment(first Expr) node {
 	n := &Assign{Targets: []Expr{first}}
 	for p.acceptOp("=") {
 		n.Targets = append(n.Targets, p.exprList())
@@ -783,18 +780,16 @@ func (p *parser) assignment(first Expr, start int) Stmt {
 	for _, target := range n.Targets {
 		p.assignable(target, "assigned to")
 	}
-	n.Range = p.from(start)
 	return n
 }
 
-func (p *parser) augmentedAssignment(target Expr, start int) Stmt {
-	op := p.next()
-	n := &AugAssign{Target: target, Op: strings.TrimSuffix(op.text, "="), X: p.exprList()}
+func (p *parser) augmentedAssignment(target Expr) node {
+	p.next()
+	n := &AugAssign{Target: target, X: p.exprList()}
 	if _, tuple := target.(*Seq); tuple {
 		p.fail(target.Where(), "Change one variable at a time.", "An augmented assignment cannot have several targets.")
 	}
 	p.assignable(target, "changed")
-	n.Range = p.from(start)
 	return n
 }
 
@@ -803,7 +798,7 @@ func (p *parser) lineEnds() bool {
 	return t.kind == tokNewline || t.kind == tokEnd || t.kind == tokOp && t.text == ";"
 }
 
-func (p *parser) importStatement() Stmt {
+func (p *parser) importStatement() node {
 	t := p.next()
 	n := &Import{}
 	dotted := func() string {
@@ -822,10 +817,7 @@ func (p *parser) importStatement() Stmt {
 			n.From += dotted()
 		}
 		n.FromAt = p.from(at)
-		if !p.acceptWord("import") {
-			p.fail(p.visible(p.peek()), "Write from MODULE import NAME.", "Expected \"import\" before %s.",
-				p.shown(p.peek()))
-		}
+		p.expectWord("import", "Write from MODULE import NAME.")
 		bracket := p.acceptOp("(")
 		for {
 			at := p.peek().at
@@ -842,14 +834,10 @@ func (p *parser) importStatement() Stmt {
 			p.expectOp(")")
 		}
 	} else {
-		for {
+		for more := true; more; more = p.acceptOp(",") {
 			n.Names = append(n.Names, p.alias(p.peek().at.Start, dotted()))
-			if !p.acceptOp(",") {
-				break
-			}
 		}
 	}
-	n.Range = p.from(t.at.Start)
 	return n
 }
 
@@ -863,34 +851,19 @@ func (p *parser) alias(start int, name string) Alias {
 	return one
 }
 
-// target parses one target.
-func (p *parser) target() Expr { return p.postfix() }
-
-// targets parses the targets of a for loop or a comprehension.
-func (p *parser) targets(what string) Expr {
+// targets parses the targets of a for loop or a comprehension, and the "in" after them.
+func (p *parser) targets() Expr {
 	start := p.peek().at.Start
 	one := func() Expr {
 		if p.isOp("*") {
 			at := p.next().at.Start
-			n := &Starred{X: p.postfix()}
-			n.Range = p.from(at)
-			return n
+			return &Starred{X: p.postfix(), Range: p.from(at)}
 		}
 		return p.postfix()
 	}
-	x := one()
-	if p.isOp(",") {
-		list := &Seq{Kind: '(', Items: []Expr{x}}
-		for p.acceptOp(",") {
-			if p.isWord("in") {
-				break
-			}
-			list.Items = append(list.Items, one())
-		}
-		list.Range = p.from(start)
-		x = list
-	}
-	p.assignable(x, "assigned to by "+what)
+	x := p.tuple(start, one(), one, func() bool { return !p.isWord("in") })
+	p.assignable(x, "assigned to by for")
+	p.expectWord("in", "Write for NAME in LIST.")
 	return x
 }
 

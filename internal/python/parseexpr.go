@@ -20,12 +20,18 @@ func (p *parser) exprList() Expr {
 		}
 		return x
 	}
+	return p.tuple(start, x, p.starExpr, p.startsExpr)
+}
+
+// tuple parses the rest of a tuple, whose first item is x, or returns x if no comma follows. more reports whether
+// another item follows a comma.
+func (p *parser) tuple(start int, x Expr, item func() Expr, more func() bool) Expr {
+	if !p.isOp(",") {
+		return x
+	}
 	t := &Seq{Kind: '(', Items: []Expr{x}}
-	for p.acceptOp(",") {
-		if !p.startsExpr() {
-			break
-		}
-		t.Items = append(t.Items, p.starExpr())
+	for p.acceptOp(",") && more() {
+		t.Items = append(t.Items, item())
 	}
 	t.Range = p.from(start)
 	return t
@@ -37,12 +43,12 @@ func (p *parser) yield() Expr {
 	if !p.inDef {
 		p.add(t.at, "Remove it.", "\"yield\" is outside of a function.")
 	}
-	n := &Await{}
+	n := &Operation{}
 	switch {
 	case p.acceptWord("from"):
-		n.X = p.expr()
+		n.Operands = []Expr{p.expr()}
 	case p.startsExpr():
-		n.X = p.exprList()
+		n.Operands = []Expr{p.exprList()}
 	}
 	n.Range = p.from(t.at.Start)
 	return n
@@ -51,9 +57,7 @@ func (p *parser) yield() Expr {
 func (p *parser) starExpr() Expr {
 	if p.isOp("*") {
 		start := p.next().at.Start
-		n := &Starred{X: p.binary(0)}
-		n.Range = p.from(start)
-		return n
+		return &Starred{X: p.binary(0), Range: p.from(start)}
 	}
 	return p.expr()
 }
@@ -86,9 +90,7 @@ func (p *parser) expr() Expr {
 			p.fail(x.Where(), "Write NAME := VALUE.", "Only a name can be assigned with :=.")
 		}
 		p.next()
-		n := &Walrus{Name: name, X: p.expr()}
-		n.Range = p.from(start)
-		return n
+		return &Walrus{Name: name, X: p.expr(), Range: p.from(start)}
 	}
 	if p.isWord("if") {
 		p.next()
@@ -114,26 +116,17 @@ func (p *parser) lambda() Expr {
 	return &Lambda{Def: def, Range: p.from(start)}
 }
 
-func (p *parser) or() Expr {
-	start := p.peek().at.Start
-	x := p.and()
-	for i := 0; p.acceptWord("or"); i++ {
-		p.chain(i, p.peek())
-		n := &BoolOp{X: x, Y: p.and()}
-		n.Range = p.from(start)
-		x = n
-	}
-	return x
-}
+func (p *parser) or() Expr { return p.boolean("or", p.and) }
 
-func (p *parser) and() Expr {
+func (p *parser) and() Expr { return p.boolean("and", p.not) }
+
+// boolean parses operands that a word joins.
+func (p *parser) boolean(word string, operand func() Expr) Expr {
 	start := p.peek().at.Start
-	x := p.not()
-	for i := 0; p.acceptWord("and"); i++ {
+	x := operand()
+	for i := 0; p.acceptWord(word); i++ {
 		p.chain(i, p.peek())
-		n := &BoolOp{And: true, X: x, Y: p.not()}
-		n.Range = p.from(start)
-		x = n
+		x = &BoolOp{X: x, Y: operand(), Range: p.from(start)}
 	}
 	return x
 }
@@ -142,9 +135,7 @@ func (p *parser) not() Expr {
 	if p.isWord("not") {
 		defer p.deeper()()
 		start := p.next().at.Start
-		n := &Unary{Op: "not", X: p.not()}
-		n.Range = p.from(start)
-		return n
+		return &Unary{Op: "not", X: p.not(), Range: p.from(start)}
 	}
 	return p.comparison()
 }
@@ -161,18 +152,15 @@ func (p *parser) comparison() Expr {
 		switch {
 		case t.kind == tokOp && slices.Contains(comparisons, t.text):
 			op = t.text
-		case t.kind == tokName && t.text == "in":
-			op = "in"
-		case t.kind == tokName && t.text == "not" && p.tokens[p.pos+1].kind == tokName &&
-			p.tokens[p.pos+1].text == "in":
-			p.next()
-			op = "not in"
-		case t.kind == tokName && t.text == "is":
-			op = "is"
-			if next := p.tokens[p.pos+1]; next.kind == tokName && next.text == "not" {
+		case p.isWord("in"), p.isWord("is"):
+			op = t.text
+			if op == "is" && p.nextIs(tokName, "not") {
 				p.next()
 				op = "is not"
 			}
+		case p.isWord("not") && p.nextIs(tokName, "in"):
+			p.next()
+			op = "not in"
 		}
 		if op == "" {
 			break
@@ -203,9 +191,7 @@ func (p *parser) binary(level int) Expr {
 	for n := 0; p.peek().kind == tokOp && slices.Contains(levels[level], p.peek().text); n++ {
 		op := p.next()
 		p.chain(n, op)
-		n := &Binary{Op: op.text, X: x, Y: p.binary(level + 1)}
-		n.Range = p.from(start)
-		x = n
+		x = &Binary{Op: op.text, X: x, Y: p.binary(level + 1), Range: p.from(start)}
 	}
 	return x
 }
@@ -215,17 +201,13 @@ func (p *parser) unary() Expr {
 	if t.kind == tokOp && (t.text == "-" || t.text == "+" || t.text == "~") {
 		defer p.deeper()()
 		p.next()
-		n := &Unary{Op: t.text, X: p.unary()}
-		n.Range = p.from(t.at.Start)
-		return n
+		return &Unary{Op: t.text, X: p.unary(), Range: p.from(t.at.Start)}
 	}
 	x := p.postfix()
 	if p.isOp("**") {
 		defer p.deeper()()
 		p.next()
-		n := &Binary{Op: "**", X: x, Y: p.unary()}
-		n.Range = p.from(t.at.Start)
-		return n
+		return &Binary{Op: "**", X: x, Y: p.unary(), Range: p.from(t.at.Start)}
 	}
 	return x
 }
@@ -235,9 +217,7 @@ func (p *parser) postfix() Expr {
 	start := p.peek().at.Start
 	if p.acceptWord("await") {
 		defer p.deeper()()
-		n := &Await{X: p.postfix()}
-		n.Range = p.from(start)
-		return n
+		return &Operation{Operands: []Expr{p.postfix()}, Range: p.from(start)}
 	}
 	x := p.atom()
 	for i := 0; ; i++ {
@@ -246,14 +226,12 @@ func (p *parser) postfix() Expr {
 		case p.isOp("."):
 			p.next()
 			name := p.name("an attribute")
-			n := &Attr{X: x, Name: name.text}
-			n.Range = p.from(start)
-			x = n
+			x = &Attr{X: x, Name: name.text, Range: p.from(start)}
 		case p.isOp("("):
 			x = p.call(start, x)
 		case p.isOp("["):
 			p.next()
-			n := &Index{X: x, Key: p.subscript()}
+			n := &Index{X: x, Key: p.tuple(p.peek().at.Start, p.slice(), p.slice, func() bool { return !p.isOp("]") })}
 			p.expectOp("]")
 			n.Range = p.from(start)
 			x = n
@@ -273,39 +251,21 @@ func (p *parser) chain(n int, at token) {
 
 const maxChain = 1000
 
-func (p *parser) subscript() Expr {
-	start := p.peek().at.Start
-	x := p.slice()
-	if !p.isOp(",") {
-		return x
-	}
-	t := &Seq{Kind: '(', Items: []Expr{x}}
-	for p.acceptOp(",") {
-		if p.isOp("]") {
-			break
-		}
-		t.Items = append(t.Items, p.slice())
-	}
-	t.Range = p.from(start)
-	return t
-}
-
+// slice parses an item of a subscript: an expression, or several around colons.
 func (p *parser) slice() Expr {
 	start := p.peek().at.Start
-	var lo Expr
+	n := &Operation{}
 	if !p.isOp(":") {
-		lo = p.starExpr()
+		lo := p.starExpr()
 		if !p.isOp(":") {
 			return lo
 		}
+		n.Operands = []Expr{lo}
 	}
-	n := &SliceExpr{Lo: lo}
-	p.next()
-	if !p.isOp(":") && !p.isOp("]") && !p.isOp(",") {
-		n.Hi = p.expr()
-	}
-	if p.acceptOp(":") && !p.isOp("]") && !p.isOp(",") {
-		n.Step = p.expr()
+	for range 2 {
+		if p.acceptOp(":") && !p.isOp(":") && !p.isOp("]") && !p.isOp(",") {
+			n.Operands = append(n.Operands, p.expr())
+		}
 	}
 	n.Range = p.from(start)
 	return n
@@ -326,14 +286,13 @@ func (p *parser) call(start int, fn Expr) Expr {
 			a.Stars, a.X = 2, p.expr()
 		case p.acceptOp("*"):
 			a.Stars, a.X = 1, p.expr()
-		case p.peek().kind == tokName && !keywords[p.peek().text] &&
-			p.tokens[p.pos+1].kind == tokOp && p.tokens[p.pos+1].text == "=":
+		case p.peek().kind == tokName && !keywords[p.peek().text] && p.nextIs(tokOp, "="):
 			a.Name = p.next().text
 			p.next()
 			a.X = p.expr()
 		default:
 			a.X = p.expr()
-			if p.isWord("for") || p.isWord("async") {
+			if p.startsClauses() {
 				a.X = p.comprehension(at, '(', nil, a.X)
 			}
 			if last := len(n.Args) - 1; last >= 0 && (n.Args[last].Name != "" || n.Args[last].Stars == 2) {
@@ -346,13 +305,14 @@ func (p *parser) call(start int, fn Expr) Expr {
 			break
 		}
 	}
-	p.closing(open, ")")
+	p.closing(open)
 	n.Range = p.from(start)
 	return n
 }
 
 // closing consumes a closing bracket, or reports the one that is open.
-func (p *parser) closing(open token, bracket string) {
+func (p *parser) closing(open token) {
+	bracket := closing[open.text]
 	if p.acceptOp(bracket) {
 		return
 	}
@@ -412,29 +372,20 @@ func (p *parser) paren() Expr {
 	}
 	if p.isWord("yield") {
 		x := p.yield()
-		p.closing(open, ")")
+		p.closing(open)
 		return x
 	}
 	x := p.starExpr()
-	if p.isWord("for") || p.isWord("async") {
-		x = p.comprehension(open.at.Start, '(', nil, x)
-		p.closing(open, ")")
-		x.(*Comp).Range = p.from(open.at.Start)
-		return x
+	if p.startsClauses() {
+		return p.bracketed(open, '(', nil, x)
 	}
 	if p.isOp(",") {
-		t := &Seq{Kind: '(', Items: []Expr{x}}
-		for p.acceptOp(",") {
-			if !p.startsExpr() {
-				break
-			}
-			t.Items = append(t.Items, p.starExpr())
-		}
-		p.closing(open, ")")
+		t := p.tuple(open.at.Start, x, p.starExpr, p.startsExpr).(*Seq)
+		p.closing(open)
 		t.Range = p.from(open.at.Start)
 		return t
 	}
-	p.closing(open, ")")
+	p.closing(open)
 	if s, ok := x.(*Starred); ok {
 		p.fail(s.Where(), "Write a comma after it.", "A starred expression is only allowed in a list or a call.")
 	}
@@ -447,18 +398,15 @@ func (p *parser) list() Expr {
 	n := &Seq{Kind: '['}
 	for p.startsExpr() {
 		x := p.starExpr()
-		if len(n.Items) == 0 && (p.isWord("for") || p.isWord("async")) {
-			c := p.comprehension(open.at.Start, '[', nil, x)
-			p.closing(open, "]")
-			c.Range = p.from(open.at.Start)
-			return c
+		if len(n.Items) == 0 && p.startsClauses() {
+			return p.bracketed(open, '[', nil, x)
 		}
 		n.Items = append(n.Items, x)
 		if !p.acceptOp(",") {
 			break
 		}
 	}
-	p.closing(open, "]")
+	p.closing(open)
 	n.Range = p.from(open.at.Start)
 	return n
 }
@@ -471,29 +419,20 @@ func (p *parser) braces() Expr {
 	for p.startsExpr() || p.isOp("**") {
 		if p.acceptOp("**") {
 			dict.Pairs = append(dict.Pairs, Pair{Value: p.binary(0)})
-		} else {
-			x := p.starExpr()
-			if p.acceptOp(":") {
-				if s, ok := x.(*Starred); ok {
-					p.fail(s.Range, "Write {**OTHER} to include another dict.", "A key of a dict cannot be unpacked.")
-				}
-				value := p.expr()
-				if len(dict.Pairs) == 0 && (p.isWord("for") || p.isWord("async")) {
-					c := p.comprehension(open.at.Start, ':', x, value)
-					p.closing(open, "}")
-					c.Range = p.from(open.at.Start)
-					return c
-				}
-				dict.Pairs = append(dict.Pairs, Pair{Key: x, Value: value})
-			} else {
-				if len(set.Items) == 0 && (p.isWord("for") || p.isWord("async")) {
-					c := p.comprehension(open.at.Start, '{', nil, x)
-					p.closing(open, "}")
-					c.Range = p.from(open.at.Start)
-					return c
-				}
-				set.Items = append(set.Items, x)
+		} else if x := p.starExpr(); p.acceptOp(":") {
+			if s, ok := x.(*Starred); ok {
+				p.fail(s.Range, "Write {**OTHER} to include another dict.", "A key of a dict cannot be unpacked.")
 			}
+			value := p.expr()
+			if len(dict.Pairs) == 0 && p.startsClauses() {
+				return p.bracketed(open, ':', x, value)
+			}
+			dict.Pairs = append(dict.Pairs, Pair{Key: x, Value: value})
+		} else {
+			if len(set.Items) == 0 && p.startsClauses() {
+				return p.bracketed(open, '{', nil, x)
+			}
+			set.Items = append(set.Items, x)
 		}
 		if len(set.Items) > 0 && len(dict.Pairs) > 0 {
 			p.fail(p.visible(p.peek()), "Give every value a key, or none.", "This mixes a set and a dict.")
@@ -502,13 +441,23 @@ func (p *parser) braces() Expr {
 			break
 		}
 	}
-	p.closing(open, "}")
+	p.closing(open)
 	if len(set.Items) > 0 {
 		set.Range = p.from(open.at.Start)
 		return set
 	}
 	dict.Range = p.from(open.at.Start)
 	return dict
+}
+
+func (p *parser) startsClauses() bool { return p.isWord("for") || p.isWord("async") }
+
+// bracketed parses the clauses of a comprehension and its closing bracket.
+func (p *parser) bracketed(open token, kind byte, key, item Expr) Expr {
+	c := p.comprehension(open.at.Start, kind, key, item)
+	p.closing(open)
+	c.Range = p.from(open.at.Start)
+	return c
 }
 
 func (p *parser) comprehension(start int, kind byte, key, item Expr) *Comp {
@@ -518,11 +467,7 @@ func (p *parser) comprehension(start int, kind byte, key, item Expr) *Comp {
 		if !p.acceptWord("for") {
 			break
 		}
-		one := Clause{Target: p.targets("for")}
-		if !p.acceptWord("in") {
-			p.fail(p.visible(p.peek()), "Write for NAME in LIST.", "Expected \"in\" before %s.", p.shown(p.peek()))
-		}
-		one.In = p.or()
+		one := Clause{Target: p.targets(), In: p.or()}
 		for p.acceptWord("if") {
 			one.Ifs = append(one.Ifs, p.or())
 		}
@@ -535,46 +480,39 @@ func (p *parser) comprehension(start int, kind byte, key, item Expr) *Comp {
 // strings parses one or more adjacent strings, which are concatenated.
 func (p *parser) strings() Expr {
 	start := p.peek().at.Start
-	var parts []FPart
-	holes, opaque := false, any(nil)
+	var text strings.Builder
+	var fields []Expr
+	format, opaque := false, any(nil)
 	for p.peek().kind == tokString {
 		t := p.next()
-		if o, ok := t.value.(Opaque); ok {
-			opaque = o
-			continue
+		switch v := t.value.(type) {
+		case Opaque:
+			opaque = v
+		case string:
+			text.WriteString(v)
+		default:
+			format = true
+			fields = append(fields, p.fstring(t.inner, t.raw, 0)...)
 		}
-		if !t.fstring {
-			parts = append(parts, FPart{Text: t.value.(string)})
-			continue
-		}
-		more := p.fstring(t.inner, t.raw, 0).Parts
-		holes = true
-		parts = append(parts, more...)
 	}
-	if opaque != nil {
-		return &Const{Range: p.from(start), Value: opaque}
+	switch at := p.from(start); {
+	case opaque != nil:
+		return &Const{Range: at, Value: opaque}
+	case format:
+		return &FString{Range: at, Fields: fields}
+	default:
+		return &Const{Range: at, Value: text.String()}
 	}
-	if !holes {
-		var b strings.Builder
-		for _, part := range parts {
-			b.WriteString(part.Text)
-		}
-		return &Const{Range: p.from(start), Value: b.String()}
-	}
-	return &FString{Range: p.from(start), Parts: parts}
 }
 
-// fstring parses the content of an f-string or of a format specification.
-func (p *parser) fstring(at Range, raw bool, level int) *FString {
-	out := &FString{Range: at}
+// fstring parses the content of an f-string or of a format specification, and returns the expressions in it.
+func (p *parser) fstring(at Range, raw bool, level int) []Expr {
+	var out []Expr
 	text := p.module.Code
 	lit := at.Start
-	plain := func(end int) {
-		if end <= lit {
-			return
-		}
-		l := &lexer{text: text, fail: p.add}
-		out.Parts = append(out.Parts, FPart{Text: l.content(Range{lit, end}, raw)})
+	lex := &lexer{text: text, fail: p.add}
+	plain := func(end int) { // its value does not matter, but the errors in it do
+		lex.content(Range{lit, max(lit, end)}, raw)
 	}
 	for i := at.Start; i < at.End; {
 		c := text[i]
@@ -589,8 +527,8 @@ func (p *parser) fstring(at Range, raw bool, level int) *FString {
 			p.fail(Range{i, i + 1}, "Write }} for the character itself.", "An f-string contains a single \"}\".")
 		case c == '{':
 			plain(i)
-			part, end := p.hole(Range{i, at.End}, level)
-			out.Parts = append(out.Parts, part...)
+			fields, end := p.hole(Range{i, at.End}, level)
+			out = append(out, fields...)
 			i, lit = end, end
 		default:
 			i++
@@ -600,9 +538,9 @@ func (p *parser) fstring(at Range, raw bool, level int) *FString {
 	return out
 }
 
-// hole parses one {…} of an f-string and returns its parts and where it ends. at begins at the brace and ends with the
-// f-string.
-func (p *parser) hole(at Range, level int) ([]FPart, int) {
+// hole parses one {…} of an f-string and returns the expressions in it and where it ends. at begins at the brace and
+// ends with the f-string.
+func (p *parser) hole(at Range, level int) ([]Expr, int) {
 	text := p.module.Code
 	brace := Range{at.Start, at.Start + 1}
 	if level > 1 {
@@ -619,34 +557,27 @@ func (p *parser) hole(at Range, level int) ([]FPart, int) {
 		p.fail(Range{at.Start, end + 1}, "Write a value, or {{ and }} for the characters themselves.",
 			"There is no expression between the braces of the f-string.")
 	}
-	part := FPart{X: p.part(inner)}
-	var out []FPart
+	out := []Expr{p.part(inner)}
 	if text[end] == '=' { // {x=} also prints the expression
 		for end++; end < at.End && text[end] == ' '; end++ {
 		}
-		out = append(out, FPart{Text: text[inner.Start:end]})
-		part.Conv = 'r'
 	}
 	if end < at.End && text[end] == '!' {
 		if end+1 >= at.End || strings.IndexByte("rsa", text[end+1]) < 0 {
 			p.fail(Range{end, min(end+2, at.End)}, "Write !r, !s or !a.", "There is no such conversion.")
 		}
-		part.Conv = text[end+1]
 		end += 2
 	}
 	if end < at.End && text[end] == ':' {
 		from := end + 1
 		end = lex.specEnd(from, at.End, true)
-		part.Spec = p.fstring(Range{from, end}, true, level+1)
-		if part.Conv == 'r' && len(out) > 0 {
-			part.Conv = 0 // with a specification, {x=:…} formats the value itself
-		}
+		out = append(out, p.fstring(Range{from, end}, true, level+1)...)
 	}
 	if end >= at.End || text[end] != '}' {
 		p.fail(Range{at.Start, min(end+1, at.End)}, "Write } where the expression ends.",
 			"This \"{\" of the f-string is never closed.")
 	}
-	return append(out, part), end + 1
+	return out, end + 1
 }
 
 // part parses an expression inside of a token.

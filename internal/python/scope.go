@@ -172,11 +172,7 @@ func (s *scope) collectNode(n any) {
 			delete(s.targets, name)
 		}
 	case *For:
-		if _, plain := n.Target.(*Name); plain {
-			s.assign(n.Target, &element{in: n.In}, n.Start)
-		} else {
-			s.assign(n.Target, nil, n.Start)
-		}
+		s.assign(n.Target, &element{in: n.In}, n.Start)
 	case *Walrus: // also in a comprehension
 		s.assign(n.Name, n.X, 0)
 	case *With:

@@ -19,6 +19,14 @@ type Range struct{ Start, End int }
 // Where returns the range itself. It makes every node with a Range an Expr or a Stmt.
 func (r Range) Where() Range { return r }
 
+func (r *Range) setRange(at Range) { *r = at }
+
+// node is a node whose range can be set.
+type node interface {
+	Where() Range
+	setRange(at Range)
+}
+
 // The expressions.
 type (
 	// Name is a variable.
@@ -31,10 +39,10 @@ type (
 		Range
 		Value any `walk:"-"`
 	}
-	// FString is an f-string.
+	// FString is an f-string with the expressions in it.
 	FString struct {
 		Range
-		Parts []FPart
+		Fields []Expr
 	}
 	// Seq is a list, a tuple or a set.
 	Seq struct {
@@ -53,15 +61,10 @@ type (
 		X    Expr
 		Name string
 	}
-	// Index is x[Key]; Key may be a *SliceExpr.
+	// Index is x[Key]; Key may be an *Operation, a slice.
 	Index struct {
 		Range
 		X, Key Expr
-	}
-	// SliceExpr is lo:hi:step; each may be nil.
-	SliceExpr struct {
-		Range
-		Lo, Hi, Step Expr
 	}
 	// Call is a call.
 	Call struct {
@@ -84,7 +87,6 @@ type (
 	// BoolOp is a chain of "and" or "or".
 	BoolOp struct {
 		Range
-		And  bool
 		X, Y Expr
 	}
 	// Compare is a chain of comparisons.
@@ -123,23 +125,15 @@ type (
 		Name *Name
 		X    Expr
 	}
-	// Await is await x, yield x and yield from x; X may be nil.
-	Await struct {
+	// Operation is a slice lo:hi:step, await x, yield x, yield from x, or the statement assert x, message.
+	Operation struct {
 		Range
-		X Expr
+		Operands []Expr
 	}
 )
 
 // Opaque is a constant whose value is not kept, by its type: "bytes", "complex" or "ellipsis".
 type Opaque string
-
-// FPart is literal text, or a replacement field if X is set.
-type FPart struct {
-	Text string
-	X    Expr
-	Conv byte     // 'r', 's', 'a' or 0
-	Spec *FString // format specification, or nil
-}
 
 // Pair is one pair of a dict.
 type Pair struct{ Key, Value Expr }
@@ -204,7 +198,6 @@ type (
 	AugAssign struct {
 		Range
 		Target Expr
-		Op     string
 		X      Expr
 	}
 	// If is an if statement; Else contains the elif clauses.
@@ -231,10 +224,7 @@ type (
 		X Expr
 	}
 	// Jump is pass, break or continue.
-	Jump struct {
-		Range
-		Word string
-	}
+	Jump struct{ Range }
 	// FuncDef defines a function.
 	FuncDef struct {
 		Range
@@ -274,9 +264,7 @@ type (
 	// TypeAlias is type NAME = X.
 	TypeAlias struct {
 		Range
-		Name  string
-		Types []string
-		X     Expr `walk:"-"`
+		Name string
 	}
 	// Try is a try statement.
 	Try struct {
@@ -289,11 +277,6 @@ type (
 	Raise struct {
 		Range
 		X, Cause Expr
-	}
-	// Assert is an assert statement.
-	Assert struct {
-		Range
-		Cond, Message Expr
 	}
 	// Del is a del statement.
 	Del struct {

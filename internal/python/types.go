@@ -112,7 +112,7 @@ func stateChanges(m *Module, functions []string) bool {
 		}
 		reads := map[any]bool{}
 		Walk(def.Def.Body, func(n any) bool {
-			var targets []Expr
+			targets := targetsOf(n)
 			switch n := n.(type) {
 			case *Index:
 				if isState(n.X) {
@@ -122,12 +122,6 @@ func stateChanges(m *Module, functions []string) bool {
 				if isState(n.X) && slices.Contains([]string{"get", "keys", "values", "items", "copy"}, n.Name) {
 					reads[n.X] = true
 				}
-			case *Assign:
-				targets = n.Targets
-			case *AugAssign:
-				targets = []Expr{n.Target}
-			case *AnnAssign:
-				targets = []Expr{n.Target}
 			case *Del:
 				targets = n.Targets
 			case *Name:
@@ -202,12 +196,11 @@ func (a *analysis) index(s *scope, n *Index) {
 	kind := a.kindOf(s, n.X)
 	switch {
 	case slices.Contains(records, kind):
-		_, name, _ := strings.Cut(strings.TrimSuffix(kind, "()"), ":")
 		help := "Write the name of the attribute after a dot."
 		if key := textOf(n.Key); slices.Contains(library()[kind], key) {
 			help = fmt.Sprintf("Write %s.%s.", a.text(n.X), key)
 		}
-		a.report(CodeType, n.Range, help, "%s has attributes and no items.", name)
+		a.report(CodeType, n.Range, help, "%s has attributes and no items.", className(kind))
 	case kind == builtin+"int" || kind == builtin+"float" || kind == builtin+"bool":
 		a.report(CodeType, n.Range, "", "%s has no items.", sentence(kindName(kind)))
 	case a.isEnviron(s, n.X) && !a.handlesEnviron && textOf(n.Key) != "":
@@ -238,8 +231,7 @@ func (a *analysis) calledValue(s *scope, n *Call) {
 	what := ""
 	if attr, ok := n.Fn.(*Attr); ok {
 		if kind := a.kindOf(s, attr.X); slices.Contains(records, kind) && slices.Contains(library()[kind], attr.Name) {
-			_, name, _ := strings.Cut(strings.TrimSuffix(kind, "()"), ":")
-			what = name + "." + attr.Name
+			what = className(kind) + "." + attr.Name
 		}
 	}
 	if kind := a.kindOf(s, n.Fn); what == "" && strings.HasPrefix(kind, builtin) && kind != noneKind {
@@ -350,9 +342,15 @@ func kindName(kind string) string {
 		name, _, _ = strings.Cut(strings.TrimPrefix(kind, instanceKind), " ")
 		return "an object of class " + name
 	case strings.Contains(kind, ":"):
-		_, name, _ = strings.Cut(strings.TrimSuffix(kind, "()"), ":")
+		name = className(kind)
 	}
 	return "a " + name
+}
+
+// className returns the name of a class of the SDK.
+func className(kind string) string {
+	_, name, _ := strings.Cut(strings.TrimSuffix(kind, "()"), ":")
+	return name
 }
 
 func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

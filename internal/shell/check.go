@@ -417,7 +417,7 @@ func (c *insertion) assignment(a *syntax.Assign, options string) {
 	}
 	switch {
 	case Guarded(name):
-		c.mustNotExecute(values, name, "the variable "+name+" changes which code is executed")
+		c.mustNotBeSet(name, values)
 	case strings.Contains(options, "n"):
 		c.mustNotExecute(values, "declare -n", "a value is used as the name of a variable")
 	}
@@ -442,9 +442,7 @@ func (c *insertion) declaration(variant, options string, a *syntax.Assign) {
 	text := c.wordText(a.Value.Parts, false)
 	if name, _, ok := strings.Cut(text, "="); ok && syntax.ValidName(name) && !c.form.MatchString(name) {
 		c.assigned(name, values)
-		if Guarded(name) {
-			c.mustNotExecute(values, name, "the variable "+name+" changes which code is executed")
-		}
+		c.mustNotBeSet(name, values)
 		if variant != "export" || options != "" {
 			c.mustNotExpand(values)
 		}
@@ -560,6 +558,13 @@ func (c *insertion) mustNotExpand(values set) {
 	c.must(values, func(text string) bool { return !strings.ContainsAny(text, "$`") },
 		"the shell would expand the value again",
 		"Put the value in double quotes, or assign it to a plain variable first")
+}
+
+// mustNotBeSet rejects values in a variable that changes which code is executed.
+func (c *insertion) mustNotBeSet(name string, values set) {
+	if Guarded(name) {
+		c.mustNotExecute(values, name, "the variable "+name+" changes which code is executed")
+	}
 }
 
 // mustNotExecute rejects values in code.

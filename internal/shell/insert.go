@@ -398,10 +398,8 @@ func (c *insertion) rewrite(file *syntax.File) {
 				}
 			}
 		case *syntax.Word:
-			c.dollars(n.Parts)
 			c.expand(n.Parts, append(stack, n))
 		case *syntax.DblQuoted:
-			c.dollars(n.Parts)
 			c.expand(n.Parts, append(stack, n))
 		case *syntax.ExtGlob:
 			n.Pattern.Value = c.replaced(n.Pattern.Value, plain, stack)
@@ -438,11 +436,11 @@ func (c *insertion) dollars(parts []syntax.WordPart) {
 
 // expand replaces the placeholders in parts of a word.
 func (c *insertion) expand(parts []syntax.WordPart, stack []syntax.Node) {
+	c.dollars(parts)
 	for i, p := range parts {
 		switch p := p.(type) {
 		case *syntax.Lit:
-			q := c.quoting(stack)
-			p.Value = c.replaced(p.Value, q, stack)
+			p.Value = c.replaced(p.Value, c.quoting(stack), stack)
 		case *syntax.SglQuoted:
 			if c.inDefault(stack) { // there the quotes have no effect, and the parser does not know
 				if at := c.form.FindStringSubmatch(p.Value); at != nil && strings.ContainsAny(p.Value, "$`\\\"") {

@@ -264,12 +264,13 @@ func (p program) roles(name string, args []string) (out []role, input bool) {
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
 		option := !ends && len(arg) > 1 && (arg[0] == '-' || arg[0] == '+' && IsShell(name))
+		letters := IsShell(name) && option && arg[0] == '-' && !strings.HasPrefix(arg, "--") // such as -xc
 		switch {
 		case arg == "--" && !ends:
 			ends = true
-		case IsShell(name) && option && arg[0] == '-' && !strings.HasPrefix(arg, "--") && strings.Contains(arg, "c"):
+		case letters && strings.Contains(arg, "c"):
 			hasC = true
-		case IsShell(name) && option && arg[0] == '-' && !strings.HasPrefix(arg, "--") && strings.Contains(arg, "s"):
+		case letters && strings.Contains(arg, "s"):
 			input, done = true, true
 		case option && slices.ContainsFunc(p.options, func(o string) bool { return endsWithOption(arg, o) }),
 			slices.Contains(p.options, arg) && !(p.global && ends):
@@ -428,9 +429,7 @@ func (c *insertion) commandName(words []*syntax.Word, args []string) (first int,
 			if assign := strings.IndexByte(args[i], '='); assign > 0 && syntax.ValidName(args[i][:assign]) {
 				name := args[i][:assign]
 				c.assigned(name, c.values(words[i]))
-				if Guarded(name) {
-					c.mustNotExecute(c.values(words[i]), name, "the variable "+name+" changes which code is executed")
-				}
+				c.mustNotBeSet(name, c.values(words[i]))
 				continue
 			}
 			if strings.HasPrefix(args[i], "-") && args[i] != "-" {
@@ -460,15 +459,15 @@ func (c *insertion) executed(w *syntax.Word, text string) {
 	}
 	at := c.form.FindStringIndex(text)
 	if isAllArguments(w) && !c.shifts {
-		c.mustNotExecute(c.vars[firstPositional], "command", "a value is used as a command")
+		values = c.vars[firstPositional]
 	} else if through := c.expanded(w.Parts); len(through) > 0 {
-		c.mustNotExecute(through, "command", "a value is used as a command")
-	} else if at != nil && at[0] == 0 {
-		c.mustNotExecute(values, "command", "a value is used as a command")
-	} else {
+		values = through
+	} else if at == nil || at[0] > 0 {
 		c.must(values, fileForm().MatchString, "a value in the name of a command is not a file name",
 			"Check the value in an earlier step")
+		return
 	}
+	c.mustNotExecute(values, "command", "a value is used as a command")
 }
 
 // arguments checks the arguments and the input of a program that executes code.

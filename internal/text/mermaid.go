@@ -75,13 +75,13 @@ func (c *Flowchart) Subgraph(id string) *Subgraph {
 // ParseFlowchart parses the Mermaid flowchart at [start, end) of a file. Text that does not parse is an error, so no
 // edge is dropped silently.
 func ParseFlowchart(f *source.File, start, end int) (*Flowchart, diag.List) {
-	p := &flowParser{file: f, chart: &Flowchart{}, end: end}
+	p := &flowParser{file: f, chart: &Flowchart{}}
 	header := false
 	for at := start; at < end; {
 		line, next := nextLine(f.Text[:end], at)
 		p.pos, p.stop = at, at+len(line)
 		at = next
-		if p.space(); p.pos == p.stop || strings.HasPrefix(p.rest(), "%%") {
+		if p.space(); p.pos == p.stop || p.starts("%%") {
 			continue
 		}
 		if !header {
@@ -112,8 +112,7 @@ func ParseFlowchart(f *source.File, start, end int) (*Flowchart, diag.List) {
 type flowParser struct {
 	file      *source.File
 	chart     *Flowchart
-	pos, stop int // of the line
-	end       int
+	pos, stop int   // of the line
 	open      []int // enclosing subgraphs
 	foreign   bool  // another kind of diagram
 	out       diag.List
@@ -121,10 +120,25 @@ type flowParser struct {
 
 func (p *flowParser) rest() string { return p.file.Text[p.pos:p.stop] }
 
+// starts reports whether the rest of the line begins with a text.
+func (p *flowParser) starts(with string) bool { return strings.HasPrefix(p.rest(), with) }
+
 func (p *flowParser) space() {
-	for p.pos < p.stop && (p.file.Text[p.pos] == ' ' || p.file.Text[p.pos] == '\t' || p.file.Text[p.pos] == '\r') {
-		p.pos++
-	}
+	p.pos = p.stop - len(strings.TrimLeft(p.rest(), " \t\r"))
+}
+
+// take consumes a word.
+func (p *flowParser) take(word string) Text {
+	start := p.pos
+	p.pos += len(word)
+	return Text{Value: word, Span: p.file.Span(start, p.pos)}
+}
+
+// label returns the text at an offset without the space around it and its quotes.
+func (p *flowParser) label(at int, written string) Text {
+	text := strings.TrimSpace(written)
+	from := at + strings.Index(written, text)
+	return Text{Value: strings.Trim(text, `"`), Span: p.file.Span(from, from+len(text))}
 }
 
 // word returns the letters at the current position.
@@ -169,12 +183,12 @@ func (p *flowParser) header() bool {
 		p.pos += len(dir)
 	}
 	p.space()
-	if p.pos < p.stop && p.file.Text[p.pos] == ';' {
+	if p.starts(";") {
 		p.pos++
 		p.statements()
 		return true
 	}
-	if p.pos < p.stop && !strings.HasPrefix(p.rest(), "%%") {
+	if p.pos < p.stop && !p.starts("%%") {
 		p.out.Errorf(CodeFlowSyntax, p.file.Span(p.pos, p.stop), "Begin a new line after graph TD.",
 			"%q does not belong behind the direction.", p.rest())
 	}
@@ -184,10 +198,10 @@ func (p *flowParser) header() bool {
 // statements parses a line.
 func (p *flowParser) statements() {
 	for {
-		if p.space(); p.pos >= p.stop || strings.HasPrefix(p.rest(), "%%") {
+		if p.space(); p.pos >= p.stop || p.starts("%%") {
 			return
 		}
-		if p.file.Text[p.pos] == ';' {
+		if p.starts(";") {
 			p.pos++
 			continue
 		}
@@ -247,10 +261,9 @@ func (p *flowParser) names() []Text {
 		if word == "" {
 			return out
 		}
-		out = append(out, Text{Value: word, Span: p.file.Span(p.pos, p.pos+len(word))})
-		p.pos += len(word)
+		out = append(out, p.take(word))
 		p.space()
-		if p.pos >= p.stop || p.file.Text[p.pos] != ',' {
+		if !p.starts(",") {
 			return out
 		}
 		p.pos++
@@ -267,7 +280,7 @@ func (p *flowParser) class(start int) {
 			"This line does not say which nodes get which class.")
 		return
 	}
-	class := Text{Value: name, Span: p.file.Span(p.pos, p.pos+len(name))}
+	class := p.take(name)
 	for _, id := range nodes {
 		n := p.chart.Node(id.Value)
 		if n == nil {
@@ -290,10 +303,9 @@ func (p *flowParser) subgraph(start int) {
 	}
 	at := p.pos
 	id := p.id()
-	p.pos += len(id)
-	s.Span = p.file.Span(at, p.pos)
+	s.Span = p.take(id).Span
 	p.space()
-	if id != "" && p.pos < p.stop && p.file.Text[p.pos] == '[' {
+	if id != "" && p.starts("[") {
 		s.ID = id
 		if label, _, ok := p.shape(); ok {
 			s.Title = label
@@ -324,7 +336,7 @@ func (p *flowParser) chain() bool {
 	}
 	for {
 		p.space()
-		if p.pos >= p.stop || p.file.Text[p.pos] == ';' || strings.HasPrefix(p.rest(), "%%") {
+		if p.pos >= p.stop || p.starts(";") || p.starts("%%") {
 			return true
 		}
 		link, ok := p.link()
@@ -383,7 +395,7 @@ func (p *flowParser) group() ([]string, bool) {
 		out = append(out, id)
 		save := p.pos
 		p.space()
-		if p.pos >= p.stop || p.file.Text[p.pos] != '&' {
+		if !p.starts("&") {
 			p.pos = save
 			return out, true
 		}
@@ -415,13 +427,11 @@ func (p *flowParser) id() string {
 }
 
 func (p *flowParser) node() (string, bool) {
-	start := p.pos
 	id := p.id()
 	if id == "" {
 		return "", false
 	}
-	p.pos += len(id)
-	span := p.file.Span(start, p.pos)
+	span := p.take(id).Span
 	n := p.chart.Node(id)
 	if n == nil && p.chart.Subgraph(id) == nil {
 		n = &FlowNode{ID: id, Label: Text{Value: id, Span: span}, Span: span, Subgraph: -1}
@@ -444,13 +454,12 @@ func (p *flowParser) node() (string, bool) {
 				"The node %q has another label here.", id).Relate(n.Label.Span, "the first label")
 		}
 	}
-	if strings.HasPrefix(p.rest(), ":::") {
+	if p.starts(":::") {
 		p.pos += 3
 		name := p.word()
-		if n != nil && name != "" {
-			n.Class = append(n.Class, Text{Value: name, Span: p.file.Span(p.pos, p.pos+len(name))})
+		if class := p.take(name); n != nil && name != "" {
+			n.Class = append(n.Class, class)
 		}
-		p.pos += len(name)
 	}
 	return id, true
 }
@@ -541,9 +550,7 @@ func (p *flowParser) link() (FlowEdge, bool) {
 		if at == nil {
 			return e, false
 		}
-		text := strings.TrimSpace(inner[:at[0]])
-		from := p.pos + len(m[0]) + strings.Index(inner, text)
-		e.Label = Text{Value: strings.Trim(text, `"`), Span: p.file.Span(from, from+len(text))}
+		e.Label = p.label(p.pos+len(m[0]), inner[:at[0]])
 		e.Style, e.Arrow, e.Both = styleOf(m[2]), strings.HasSuffix(inner[at[0]:at[1]], ">"), m[1] != ""
 		p.pos += len(m[0]) + at[1]
 	} else {
@@ -552,14 +559,12 @@ func (p *flowParser) link() (FlowEdge, bool) {
 	e.Span = p.file.Span(start, p.pos)
 	save := p.pos
 	p.space()
-	if p.pos < p.stop && p.file.Text[p.pos] == '|' {
+	if p.starts("|") {
 		end := strings.IndexByte(p.rest()[1:], '|')
 		if end < 0 {
 			return e, false
 		}
-		text := strings.TrimSpace(p.rest()[1 : end+1])
-		from := p.pos + 1 + strings.Index(p.rest()[1:], text)
-		e.Label = Text{Value: strings.Trim(text, `"`), Span: p.file.Span(from, from+len(text))}
+		e.Label = p.label(p.pos+1, p.rest()[1:end+1])
 		p.pos += end + 2
 		e.Span = p.file.Span(start, p.pos)
 		return e, true

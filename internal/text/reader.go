@@ -312,13 +312,7 @@ func (r *Reader) List(key string) []*Node {
 
 // RequireDeclared is Require for all keys that the shape declares as required.
 func (r *Reader) RequireDeclared() {
-	var keys []string
-	for i := range r.shape.Fields {
-		if f := &r.shape.Fields[i]; f.Required {
-			keys = append(keys, f.Name)
-		}
-	}
-	r.Require(keys...)
+	r.Require(names(r.shape.Fields, func(f Field) bool { return f.Required })...)
 }
 
 // Require reports missing keys at the first key of the map, and empty keys at their own position.

@@ -106,13 +106,12 @@ func (s *Shape) Field(key string) *Field {
 
 // Hidden returns the hidden keys.
 func (s *Shape) Hidden() []string {
-	var out []string
-	for i := range s.Fields {
-		if s.Fields[i].Hidden {
-			out = append(out, s.Fields[i].Name)
-		}
-	}
-	return out
+	return names(s.Fields, func(f Field) bool { return f.Hidden })
+}
+
+// names returns the names of some fields.
+func names(fields []Field, which func(Field) bool) []string {
+	return xslices.Map(xslices.Filter(fields, which), func(f Field) string { return f.Name })
 }
 
 // section returns the first section of the shape that has the key, other than one; nil if there is none.

@@ -212,7 +212,7 @@ func (m mistake) openBracket() bool {
 	if m.stage != yaml.ParserStage || opening != '[' && opening != '{' {
 		return false
 	}
-	closing := map[byte]byte{'[': ']', '{': '}'}[opening]
+	closing := closingFor(opening)
 	if m.at < len(m.p.text) &&
 		(lineStart(m.p.text, m.at) == lineStart(m.p.text, m.context) || closingBracket(m.p.text, m.context) > 0) {
 		m.p.report(CodeBracket, m.at, wordEnd(m.p.text, m.at),
@@ -258,10 +258,7 @@ func (m mistake) colon() bool {
 	switch {
 	case found && rest != "" && !isSpace(rest[0]) && !strings.Contains(rest, ": ") &&
 		isKey(strings.TrimLeft(name, " -")):
-		colon := above + len(name)
-		m.p.report(CodeColon, colon, colon+1, fmt.Sprintf("Write %q.", strings.TrimSpace(name)+": "+rest),
-			"There is no space after the colon of %q.", strings.TrimLeft(name, " -")).
-			Write(m.p.span(colon, colon+1), ": ")
+		m.p.reportColon(above+len(name), strings.TrimLeft(name, " -"), strings.TrimSpace(name)+": "+rest)
 	case found && strings.HasPrefix(before, " ") && !isKey(strings.TrimLeft(before, " -")):
 		m.p.report(CodeColon, m.at, m.at+1,
 			"Put the whole value in quotes, or begin it with |- on the line of its key.",

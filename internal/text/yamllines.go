@@ -50,6 +50,13 @@ func (r *lineReader) report(code diag.Code, start, end int, help, format string,
 	return true
 }
 
+// reportDash reports an entry without a space after its dash.
+func (r *lineReader) reportDash(start, end int, content string) bool {
+	r.m.p.report(CodeNotAPair, start, end, fmt.Sprintf("Write %q.", "- "+content[1:]),
+		"There is no space after the dash of this entry.").Write(r.m.p.span(start, start+1), "- ")
+	return true
+}
+
 // after returns the start of the line after the one at an offset.
 func (r *lineReader) after(at int) int {
 	end := endOfLine(r.text, at)
@@ -61,10 +68,7 @@ func (r *lineReader) after(at int) int {
 
 // skip returns the offset after empty lines and comments.
 func (r *lineReader) skip(at int) int {
-	for at < len(r.text) {
-		if !isBlank(lineAround(r.text, at)) {
-			break
-		}
+	for at < len(r.text) && isBlank(lineAround(r.text, at)) {
 		at = r.after(at)
 	}
 	return at
@@ -98,9 +102,7 @@ func (r *lineReader) line(at int) (next int, found bool) {
 	if !isPair {
 		switch {
 		case !entry && len(content) > 1 && content[0] == '-' && isLetter(content[1]) && r.dash == column+1:
-			r.m.p.report(CodeNotAPair, at+column, at+len(line), fmt.Sprintf("Write %q.", "- "+content[1:]),
-				"There is no space after the dash of this entry.").Write(r.m.p.span(at+column, at+column+1), "- ")
-			return next, true
+			return next, r.reportDash(at+column, at+len(line), content)
 		case entry:
 			if r.entryMisplaced(at, parent) {
 				return next, true
@@ -136,9 +138,7 @@ func (r *lineReader) line(at int) (next int, found bool) {
 	r.hasValue = value != "" && value[0] != '#'
 	here := pairLine{at: at, column: column, hasValue: r.hasValue, entry: entry, known: true}
 	if strings.HasPrefix(key, "-") && !entry {
-		r.m.p.report(CodeNotAPair, at+column, at+column+len(key), fmt.Sprintf("Write %q.", "- "+content[1:]),
-			"There is no space after the dash of this entry.").Write(r.m.p.span(at+column, at+column+1), "- ")
-		return next, true
+		return next, r.reportDash(at+column, at+column+len(key), content)
 	}
 	if r.misplaced(here) {
 		return next, true
@@ -222,12 +222,7 @@ func (r *lineReader) value(line, at, indent, next int) (int, bool) {
 // isStray reports whether s consists of closing marks and separators, which may be left over after a flow list or map.
 func isStray(s string) bool { return strings.Trim(s, " \t\"'`]},;") == "" }
 
-func closingFor(opening byte) byte {
-	if opening == '[' {
-		return ']'
-	}
-	return '}'
-}
+func closingFor(opening byte) byte { return map[byte]byte{'[': ']', '{': '}'}[opening] }
 
 // closingBracket returns the offset after the bracket that closes the one at an offset, or -1.
 func closingBracket(s string, at int) int {
@@ -350,9 +345,7 @@ func (r *lineReader) reportBar() bool {
 func (r *lineReader) notAPair(at int, content string, next int) bool {
 	name, rest, hasColon := strings.Cut(content, ":")
 	if hasColon && isKey(name) && rest != "" && !isSpace(rest[0]) && !strings.HasPrefix(rest, "//") {
-		colon := at + len(name)
-		r.m.p.report(CodeColon, colon, colon+1, fmt.Sprintf("Write %q.", name+": "+rest),
-			"There is no space after the colon of %q.", name).Write(r.m.p.span(colon, colon+1), ": ")
+		r.m.p.reportColon(at+len(name), name, name+": "+rest)
 		return true
 	}
 	if glued, bracket, ok := cutGlued(content); ok {
@@ -381,14 +374,19 @@ func cutGlued(content string) (name string, bracket int, ok bool) {
 
 // reportGlued reports a line that cutGlued found.
 func (p *yamlParser) reportGlued(at int, content, name string, bracket int) {
-	help := fmt.Sprintf("Write %q.", name+": "+content[bracket:])
+	meant := name + ": " + content[bracket:]
 	if content[bracket-1] == ':' {
-		p.report(CodeColon, at+len(name), at+len(name)+1, help, "There is no space after the colon of %q.", name).
-			Write(p.span(at+len(name), at+len(name)+1), ": ")
+		p.reportColon(at+len(name), name, meant)
 		return
 	}
-	p.report(CodeNotAPair, at, at+len(name), help, "There is no colon after the key %q.", name).
-		Write(p.span(at, at+bracket), name+": ")
+	p.report(CodeNotAPair, at, at+len(name), fmt.Sprintf("Write %q.", meant), "There is no colon after the key %q.",
+		name).Write(p.span(at, at+bracket), name+": ")
+}
+
+// reportColon reports a colon without a space after it. meant is how the line should be written.
+func (p *yamlParser) reportColon(colon int, name, meant string) {
+	p.report(CodeColon, colon, colon+1, fmt.Sprintf("Write %q.", meant), "There is no space after the colon of %q.",
+		name).Write(p.span(colon, colon+1), ": ")
 }
 
 // pairHelp returns the help for a line without a colon.
