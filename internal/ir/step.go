@@ -14,6 +14,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Step is one step of a block, with its outgoing edges.
@@ -263,6 +264,18 @@ func (s *Step) Attempts() int {
 		return 1
 	}
 	return s.Retry.MaxAttempts
+}
+
+// ReadsPath reports whether the step reads the variable with this path.
+func (s *Step) ReadsPath(path string) bool {
+	return slices.ContainsFunc(s.Reads, func(r Ref) bool { return r.Path == path })
+}
+
+// AddRead makes the step read a variable, unless it does already.
+func (s *Step) AddRead(r Ref) {
+	if !s.ReadsPath(r.Path) {
+		s.Reads = append(s.Reads, r)
+	}
 }
 
 // Task returns the step's leaf work, whether it is the whole action or a part of it (a verdict, a combination of
@@ -545,25 +558,25 @@ func (s *Settings) Put(name string, v any, at source.Span) {
 	*s = append(*s, Setting{Name: name, Value: raw, Span: at})
 }
 
-// Get returns the raw value of a setting, or nil.
-func (s Settings) Get(name string) json.RawMessage {
-	for i := range s {
-		if s[i].Name == name {
-			return s[i].Value
-		}
+// PutSet is Put for a value that may be unset: zero or empty. An unset value is no setting.
+func (s *Settings) PutSet(name string, v any, at source.Span) {
+	value := reflect.ValueOf(v)
+	list := value.Kind() == reflect.Slice || value.Kind() == reflect.Map
+	if value.IsZero() || list && value.Len() == 0 {
+		return
 	}
-	return nil
+	s.Put(name, v, at)
 }
 
-// At returns the source position of a setting, or the zero span.
-func (s Settings) At(name string) source.Span {
-	for i := range s {
-		if s[i].Name == name {
-			return s[i].Span
-		}
-	}
-	return source.Span{}
+func (s Settings) find(name string) Setting {
+	return xslices.Find(s, func(one Setting) bool { return one.Name == name })
 }
+
+// Get returns the raw value of a setting, or nil.
+func (s Settings) Get(name string) json.RawMessage { return s.find(name).Value }
+
+// At returns the source position of a setting, or the zero span.
+func (s Settings) At(name string) source.Span { return s.find(name).Span }
 
 // Decode stores the settings in the struct that into points to. A setting that the struct lacks, or one of another
 // type, is an error: kinds and formats must agree.

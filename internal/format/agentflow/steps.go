@@ -451,12 +451,8 @@ func (l *lowering) retry(s *step) *ir.Retry {
 
 // describe adds the task and the expected output to the settings.
 func (s *step) describe(settings *ir.Settings) {
-	if d := s.word("description"); d.Value != "" {
-		settings.Put("task", d.Value, d.Span)
-	}
-	if e := s.word("expected_output"); e.Value != "" {
-		settings.Put("expected", e.Value, e.Span)
-	}
+	s.put(settings, "task", "description")
+	s.put(settings, "expected", "expected_output")
 }
 
 func (s *step) agentTask(agent string, at source.Span) ir.Task {
@@ -508,9 +504,7 @@ func (l *lowering) script(s *step) ir.Task {
 	}
 	t.Settings.Put("language", language.Value, language.Span)
 	t.Settings.Put("script", script.Value, script.Span)
-	if needed := v.words("dependencies"); len(needed) > 0 {
-		t.Settings.Put("dependencies", text.Values(needed), v.key("dependencies"))
-	}
+	t.Settings.PutSet("dependencies", text.Values(v.words("dependencies")), v.key("dependencies"))
 	return t
 }
 

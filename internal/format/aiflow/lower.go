@@ -415,9 +415,7 @@ func (l *lowering) step(a *agent) ir.Step {
 		task.Settings.Put("agent", id, a.id.Span)
 		task.Settings.Put("template", template, at)
 		task.Settings.Put("format", a.output.Value, a.output.Span)
-		if l.doc.memory {
-			task.Settings.Put("memory", true, a.id.Span)
-		}
+		task.Settings.PutSet("memory", l.doc.memory, a.id.Span)
 		for _, word := range words(template) {
 			l.want(word)
 			if word != "flow" && !slices.Contains(l.inserts, word) { // the name of the flow is always there

@@ -25,40 +25,26 @@ import (
 // inputs.
 func (l *lowering) commandReads(out *ir.Step) {
 	l.vars["context.WorkingDir"] = ir.Var{Path: "context.WorkingDir", From: "dir"}
-	add := func(path string) {
-		if !slices.ContainsFunc(out.Reads, func(one ir.Ref) bool { return one.Path == path }) {
-			out.Reads = append(out.Reads, ir.Ref{Path: path})
-		}
-	}
-	add("context.WorkingDir")
+	out.AddRead(ir.Ref{Path: "context.WorkingDir"})
 	if len(l.doc.inputs) > 0 {
-		add("input")
+		out.AddRead(ir.Ref{Path: "input"})
 	}
 }
 
 func (l *lowering) command(s *state, out *ir.Step) {
 	t := ir.Task{Kind: "command"}
-	put := func(name string, v text.Text) {
-		if v.Value != "" {
-			t.Settings.Put(name, v.Value, v.Span)
-		}
-	}
 	body := s.command
 	switch {
 	case s.command.Value != "":
-		put("command", l.placed(s.command))
+		t.Settings.Put("command", l.placed(s.command.Value), s.command.Span)
 	case s.scriptFile.Value != "":
 		body = l.script(s, &t)
 	}
-	put("dir", s.dir)
-	put("shell", s.shell)
-	put("timeout", s.timeoutText)
-	if names := l.exports(); len(names) > 0 {
-		t.Settings.Put("export", names, s.at)
-	}
-	if l.tainted {
-		t.Settings.Put("doubts", []string{"loop"}, s.at)
-	}
+	t.Settings.PutSet("dir", s.dir.Value, s.dir.Span)
+	t.Settings.PutSet("shell", s.shell.Value, s.shell.Span)
+	t.Settings.PutSet("timeout", s.timeoutText.Value, s.timeoutText.Span)
+	t.Settings.PutSet("export", l.exports(), s.at)
+	t.Settings.PutSet("doubts", l.doubts(), s.at)
 	l.read(out, body, s.dir, s.shell, s.timeoutText)
 	l.checkCode(body, s.shell.Value, s.scriptFile.Value != "")
 	if len(expr.StepActions(s.shell.Value, true)) > 0 {
@@ -67,6 +53,14 @@ func (l *lowering) command(s *state, out *ir.Step) {
 	}
 	l.commandReads(out)
 	out.Action, out.Result = t, l.internalExpr(failedState)
+}
+
+// doubts returns the untrusted names that the settings of a step list.
+func (l *lowering) doubts() []string {
+	if l.tainted {
+		return []string{"loop"}
+	}
+	return nil
 }
 
 // checkCode reports step output that is executed as code, where quoting cannot help.
@@ -115,11 +109,11 @@ var placedForm = lazyregexp.New(`\{\{-?\s*\.?awf\.(scripts|prompts)_dir\s*-?\}\}
 // placed replaces references to AWF's script and prompt folders in a command by absolute paths,
 // for files that exist only in the user's folders. The references mean the project's folders if
 // the file exists there.
-func (l *lowering) placed(command text.Text) text.Text {
-	if !strings.Contains(command.Value, "{{") {
+func (l *lowering) placed(command string) string {
+	if !strings.Contains(command, "{{") {
 		return command
 	}
-	command.Value = placedForm().ReplaceAllStringFunc(command.Value, func(found string) string {
+	return placedForm().ReplaceAllStringFunc(command, func(found string) string {
 		m := placedForm().FindStringSubmatch(found)
 		f, err := l.find("../"+m[1]+"/"+m[2], m[1])
 		if err != nil {
@@ -131,7 +125,6 @@ func (l *lowering) placed(command text.Text) text.Text {
 		}
 		return "'" + strings.ReplaceAll(f.Abs, "'", `'\''`) + "'"
 	})
-	return command
 }
 
 // resolved replaces references to AWF's own folders in a path.
@@ -242,12 +235,8 @@ func (l *lowering) operation(s *state, out *ir.Step) {
 			l.checkCode(code.Text(), ir.ToolShell, false)
 		}
 	}
-	if l.tainted {
-		t.Settings.Put("doubts", []string{"loop"}, s.at)
-	}
-	if s.timeoutText.Value != "" {
-		t.Settings.Put("timeout", s.timeoutText.Value, s.timeoutText.Span)
-	}
+	t.Settings.PutSet("doubts", l.doubts(), s.at)
+	t.Settings.PutSet("timeout", s.timeoutText.Value, s.timeoutText.Span)
 	l.read(out, append(texts, s.timeoutText)...)
 	out.Action, out.Result = t, l.internalExpr(failedState)
 }
@@ -316,27 +305,19 @@ func (l *lowering) agent(s *state, out *ir.Step) {
 	t := ir.Task{Kind: "conversation"}
 	t.Settings.Put("agent", id, s.at)
 	t.Settings.Put("prompt", prompt.Value, prompt.Span)
-	if system != "" {
-		t.Settings.Put("system", system, a.system.Span)
-	}
+	t.Settings.PutSet("system", system, a.system.Span)
 	var skills []map[string]string
 	for _, ref := range a.skills {
 		if f := l.skill(ref); f != nil {
 			skills = append(skills, map[string]string{"name": skillName(ref, f), "text": f.Text})
 		}
 	}
-	if len(skills) > 0 {
-		t.Settings.Put("skills", skills, s.at)
-	}
-	if a.format.Value != "" {
-		t.Settings.Put("format", a.format.Value, a.format.Span)
-	}
+	t.Settings.PutSet("skills", skills, s.at)
+	t.Settings.PutSet("format", a.format.Value, a.format.Span)
 	if agent.Late {
 		t.Settings.Put("provider", a.provider.Value, a.provider.Span)
 	}
-	if s.timeoutText.Value != "" {
-		t.Settings.Put("timeout", s.timeoutText.Value, s.timeoutText.Span)
-	}
+	t.Settings.PutSet("timeout", s.timeoutText.Value, s.timeoutText.Span)
 	l.read(out, prompt, a.provider, s.timeoutText)
 	if from := a.continueFrom; l.doc.byName[from.Value] != nil {
 		t.Settings.Put("continue_from", from.Value, from.Span)
@@ -344,14 +325,10 @@ func (l *lowering) agent(s *state, out *ir.Step) {
 			out.Reads = append(out.Reads, ir.Ref{Path: "states." + from.Value + part, Span: from.Span})
 		}
 	}
-	if a.conversation || l.continued(id) {
-		t.Settings.Put("keep", true, s.at)
-	}
+	t.Settings.PutSet("keep", a.conversation || l.continued(id), s.at)
 	if a.mode.Value == conversationMode {
 		t.Settings.Put("dialog", id, s.at)
-		if a.maxTurns > 0 {
-			t.Settings.Put("max_turns", a.maxTurns, s.at)
-		}
+		t.Settings.PutSet("max_turns", a.maxTurns, s.at)
 		out.Writes = append(out.Writes, ir.Write{Path: "turns." + id, Part: "Turns"})
 	}
 	out.Action, out.Result = t, l.internalExpr(failedState)
