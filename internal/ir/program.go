@@ -368,9 +368,20 @@ func (p *Program) Step(b BlockID, id string) *Step {
 // Steps returns the steps of all blocks, without those of children.
 func (p *Program) Steps() iter.Seq[*Step] {
 	return func(yield func(*Step) bool) {
+		for _, s := range p.PlacedSteps() {
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// PlacedSteps returns the steps of all blocks with the blocks that they are in, without those of children.
+func (p *Program) PlacedSteps() iter.Seq2[BlockID, *Step] {
+	return func(yield func(BlockID, *Step) bool) {
 		for b := range p.Blocks {
 			for i := range p.Blocks[b].Steps {
-				if !yield(&p.Blocks[b].Steps[i]) {
+				if !yield(BlockID(b), &p.Blocks[b].Steps[i]) {
 					return
 				}
 			}

@@ -315,6 +315,17 @@ func (s *Step) Blocks() iter.Seq2[BlockID, string] {
 	}
 }
 
+// Each returns the iteration over a list that the step makes, as a fan-out or a loop; nil if it makes none.
+func (s *Step) Each() *Each {
+	switch a := s.Action.(type) {
+	case Parallel:
+		return a.Each
+	case Loop:
+		return a.Each
+	}
+	return nil
+}
+
 // Expressions yields the expressions of a step: its conditions, and the values that it computes.
 func (s *Step) Expressions(yield func(*expr.Expr) bool) {
 	more := true
@@ -327,15 +338,12 @@ func (s *Step) Expressions(yield func(*expr.Expr) bool) {
 	for i := range s.Next {
 		visit(s.Next[i].When)
 	}
-	var each *Each
 	switch a := s.Action.(type) {
 	case Parallel:
-		each = a.Each
 		for i := range a.Branches {
 			visit(a.Branches[i].When)
 		}
 	case Loop:
-		each = a.Each
 		visit(a.While, a.BreakWhen, a.MaxExpr)
 	case Call:
 		for i := range a.Inputs {
@@ -344,7 +352,7 @@ func (s *Step) Expressions(yield func(*expr.Expr) bool) {
 	case End:
 		visit(a.MessageExpr, a.Check)
 	}
-	if each != nil {
+	if each := s.Each(); each != nil {
 		visit(each.Items)
 	}
 }

@@ -77,16 +77,16 @@ func inlineTitle(s *state) string { return s.name.Value + ":on_failure" }
 // and once after failure, where the failure then propagates.
 func (l *lowering) withPost(s *state, steps []ir.Step) []ir.Step {
 	main := &steps[0]
-	good := l.hookStep(s.name.Value+after, s.post, hookSettings{again: true, state: s.name.Value}, s.name.Span)
-	bad := l.hookStep(s.name.Value+afterFailure, s.post, hookSettings{again: true, state: s.name.Value}, s.name.Span)
+	set := hookSettings{again: true, state: s.name.Value}
+	good := l.hookStep(s.name.Value+after, s.post, set, s.name.Span)
+	bad := l.hookStep(s.name.Value+afterFailure, s.post, set, s.name.Span)
 	for _, e := range main.Next {
-		if slices.Contains(e.On, ir.OK) {
+		on := e.On
+		if slices.Contains(on, ir.OK) {
 			e.On = onAny
 			good.Next = append(good.Next, e)
 		}
-	}
-	for _, e := range main.Next {
-		if slices.Contains(e.On, ir.Failed) {
+		if slices.Contains(on, ir.Failed) {
 			e.On = onFailure
 			bad.Next = append(bad.Next, e)
 		}
@@ -417,10 +417,8 @@ func (l *lowering) catchFailures(steps []ir.Step) []ir.Step {
 			!strings.HasSuffix(steps[i].ID, afterFailure) {
 			continue
 		}
-		if !slices.ContainsFunc(steps[i].Next, func(e ir.Edge) bool {
-			return e.When == nil &&
-				slices.Contains(e.On, ir.Failed)
-		}) {
+		if !slices.ContainsFunc(steps[i].Next,
+			func(e ir.Edge) bool { return e.When == nil && slices.Contains(e.On, ir.Failed) }) {
 			steps[i].Next = append(steps[i].Next, ir.Edge{On: onFailure, To: ir.Target{Step: id}, Sequential: true})
 			used = true
 		}

@@ -143,56 +143,58 @@ func outside(ref string) bool { return filepath.IsAbs(ref) || strings.HasPrefix(
 // find reads a file relative to the workflow's folder, the root, AWF's folder for such files,
 // and the user's folders.
 func (l *lowering) find(ref, folder string) (*source.File, error) {
-	var first error
-	for _, one := range []string{ref, path.Join("../"+folder, ref), path.Join(".awf/"+folder, ref)} {
-		f, err := l.files.Read(l.file, one)
-		if err == nil {
-			return f, nil
-		}
-		if first == nil {
-			first = err
-		}
+	f, err := l.first(ref, path.Join("../"+folder, ref), path.Join(".awf/"+folder, ref))
+	if err == nil {
+		return f, nil
 	}
 	if f, err := l.lookup(folder, strings.TrimPrefix(ref, "../"+folder+"/")); err == nil {
 		return f, nil
 	}
+	return nil, err
+}
+
+// first returns the first of some files that can be read, or the error about the first one.
+func (l *lowering) first(refs ...string) (*source.File, error) {
+	var first error
+	for _, ref := range refs {
+		f, err := l.files.Read(l.file, ref)
+		if err == nil {
+			return f, nil
+		}
+		first = cmp.Or(first, err)
+	}
 	return nil, first
+}
+
+// nearOr returns the help text for a file that does not exist: the nearest name, or else the given text.
+func nearOr(help string, err error) string {
+	if failed, ok := errors.AsType[*source.RefError](err); ok && len(failed.Near) > 0 {
+		return fmt.Sprintf("Did you mean %q?", failed.Near[0])
+	}
+	return help
 }
 
 func (l *lowering) noFile(what string, ref text.Text, err error) {
 	help := fmt.Sprintf("Create the %s at this path, relative to the workflow's folder or the project root.", what)
-	if failedRef, ok := errors.AsType[*source.RefError](err); ok && len(failedRef.Near) > 0 {
-		help = fmt.Sprintf("Did you mean %q?", failedRef.Near[0])
-	}
-	l.out.Errorf(CodeNoFile, ref.Span, help, "The %s %q cannot be read.", what, ref.Value)
+	l.out.Errorf(CodeNoFile, ref.Span, nearOr(help, err), "The %s %q cannot be read.", what, ref.Value)
 }
 
 // undefined reports a role or a skill that does not exist.
 func (l *lowering) undefined(what string, name text.Text, file string, err error) {
 	help := fmt.Sprintf("Create .awf/%ss/%s or .agents/%ss/%s.", what, file, what, file)
-	if failed, ok := errors.AsType[*source.RefError](err); ok && len(failed.Near) > 0 {
-		help = fmt.Sprintf("Did you mean %q?", failed.Near[0])
-	}
-	l.out.Errorf(CodeNoFile, name.Span, help, "The %s %q does not exist.", what, name.Value)
+	l.out.Errorf(CodeNoFile, name.Span, nearOr(help, err), "The %s %q does not exist.", what, name.Value)
 }
 
-// operations are AWF's own operations that are supported, with their required and optional
-// inputs.
-var operations = map[string]struct {
-	must string
-	may  []string
-}{
-	"http.request": {"url", []string{
-		"method", "headers", "body", "timeout", "retryable_status_codes",
-		"timeout_seconds",
-	}},
-	"notify.send": {"message", []string{"backend", "title", "priority", "webhook_url"}},
+// operations are AWF's own operations that are supported, with their inputs. The first one is required.
+var operations = map[string][]string{
+	"http.request": {"url", "method", "headers", "body", "timeout", "retryable_status_codes", "timeout_seconds"},
+	"notify.send":  {"message", "backend", "title", "priority", "webhook_url"},
 }
 
 // knownOperation reports inputs that one of AWF's operations would reject, and misspelled
 // operations.
 func (l *lowering) knownOperation(s *state) {
-	o, ok := operations[s.operation.Value]
+	known, ok := operations[s.operation.Value]
 	if !ok {
 		if near := diag.Nearest(s.operation.Value, slices.Sorted(maps.Keys(operations))); near != "" {
 			l.out.Warnf(CodeBadValue, s.operation.Span,
@@ -201,16 +203,15 @@ func (l *lowering) knownOperation(s *state) {
 		}
 		return
 	}
-	known := append([]string{o.must}, o.may...)
 	for _, key := range s.inputs.Keys() {
 		if !slices.Contains(known, key) {
 			l.out.Warnf(CodeUnknownKey, s.inputs.Key(key).Span, "", "Operation %q has no input %q.", s.operation.Value,
 				key).Suggest(key, known)
 		}
 	}
-	if s.inputs.Get(o.must) == nil {
-		l.out.Errorf(CodeMissing, s.operation.Span, fmt.Sprintf("Add \"%s: …\" below \"inputs:\".", o.must),
-			"Operation %q requires the input %q.", s.operation.Value, o.must)
+	if must := known[0]; s.inputs.Get(must) == nil {
+		l.out.Errorf(CodeMissing, s.operation.Span, fmt.Sprintf("Add \"%s: …\" below \"inputs:\".", must),
+			"Operation %q requires the input %q.", s.operation.Value, must)
 	}
 	if s.operation.Value != "http.request" {
 		return
@@ -281,10 +282,8 @@ func (l *lowering) agent(s *state, out *ir.Step) {
 		agent.Options = l.forwarded(a.options, a.provider.Value)
 	}
 	system := a.system.Value
-	if system == "" && a.options != nil {
-		if n := a.options.Get("system_prompt"); n != nil {
-			system = n.Value
-		}
+	if n := a.options.Get("system_prompt"); n != nil {
+		system = cmp.Or(system, n.Value)
 	}
 	if a.role.Value != "" {
 		if f := l.role(a.role); f != nil {
@@ -434,19 +433,17 @@ func tools(a *agentKeys, at source.Span) []ir.Name {
 		return out
 	}
 	listed := false
-	if a.options != nil {
-		for _, key := range []string{"allowed_tools", "allowedTools"} {
-			if n := a.options.Get(key); n != nil {
-				listed = true
-				for _, one := range listItems(n) {
-					add(n.Span, entries(one.Value)...)
-				}
+	for _, key := range []string{"allowed_tools", "allowedTools"} {
+		if n := a.options.Get(key); n != nil {
+			listed = true
+			for _, one := range listItems(n) {
+				add(n.Span, entries(one.Value)...)
 			}
 		}
-		for _, key := range []string{"dangerously_skip_permissions", "yolo", "full_auto", "allow_all_tools"} {
-			if n := a.options.Get(key); n != nil && n.Value == "true" {
-				add(n.Span, proxyTools...)
-			}
+	}
+	for _, key := range []string{"dangerously_skip_permissions", "yolo", "full_auto", "allow_all_tools"} {
+		if n := a.options.Get(key); n != nil && n.Value == "true" {
+			add(n.Span, proxyTools...)
 		}
 	}
 	if !listed && slices.Contains(cliProviders, a.provider.Value) {
@@ -475,10 +472,8 @@ func entries(list string) []string {
 
 // continued reports whether another step continues the conversation of a step.
 func (l *lowering) continued(id string) bool {
-	return slices.ContainsFunc(l.doc.states, func(s *state) bool {
-		return s.agent != nil &&
-			s.agent.continueFrom.Value == id
-	})
+	return slices.ContainsFunc(l.doc.states,
+		func(s *state) bool { return s.agent != nil && s.agent.continueFrom.Value == id })
 }
 
 func (l *lowering) addAgent(a ir.Agent) {
@@ -489,61 +484,45 @@ func (l *lowering) addAgent(a ir.Agent) {
 
 // role reads the file of a role.
 func (l *lowering) role(name text.Text) *source.File {
-	var first error
-	for _, ref := range []string{
-		"../roles/" + name.Value + "/AGENTS.md", ".awf/roles/" + name.Value + "/AGENTS.md", ".agents/roles/" +
-			name.Value + "/AGENTS.md",
-		".claude/roles/" + name.Value + "/AGENTS.md", "../roles/" + name.Value + ".md", ".awf/roles/" + name.Value +
-			".md", name.Value,
-	} {
-		f, err := l.files.Read(l.file, ref)
-		if err == nil {
-			l.p.AddFile(f, "role")
-			return f
-		}
-		if first == nil {
-			first = err
+	file := name.Value + "/AGENTS.md"
+	f, err := l.first("../roles/"+file, ".awf/roles/"+file, ".agents/roles/"+file, ".claude/roles/"+file,
+		"../roles/"+name.Value+".md", ".awf/roles/"+name.Value+".md", name.Value)
+	if err != nil {
+		var missing error
+		if f, missing = l.lookup("roles", file); missing != nil {
+			l.undefined("role", name, file, err)
+			return nil
 		}
 	}
-	if f, err := l.lookup("roles", name.Value+"/AGENTS.md"); err == nil {
-		l.p.AddFile(f, "role")
-		return f
-	}
-	l.undefined("role", name, name.Value+"/AGENTS.md", first)
-	return nil
+	l.p.AddFile(f, "role")
+	return f
 }
 
 func (l *lowering) skill(ref skillRef) *source.File {
-	if ref.path.Value != "" {
-		for _, one := range []string{ref.path.Value, ref.path.Value + "/SKILL.md"} {
-			if f, err := l.files.Read(l.file, one); err == nil {
-				l.p.AddFile(f, "skill")
-				return f
-			}
+	var f *source.File
+	var err error
+	file := ref.name.Value + "/SKILL.md"
+	switch {
+	case ref.path.Value != "":
+		if f, err = l.first(ref.path.Value, ref.path.Value+"/SKILL.md"); err != nil {
+			l.noFile("skill", ref.path, nil)
+			return nil
 		}
-		l.noFile("skill", ref.path, nil)
+	case ref.name.Value == "":
 		return nil
-	}
-	if ref.name.Value == "" {
-		return nil
-	}
-	if f, err := l.files.Skill(ref.name.Value); err == nil {
-		l.p.AddFile(f, "skill")
-		return f
-	}
-	for _, folder := range []string{"../skills/", ".awf/skills/"} {
-		if f, err := l.files.Read(l.file, folder+ref.name.Value+"/SKILL.md"); err == nil {
-			l.p.AddFile(f, "skill")
-			return f
+	default:
+		if f, err = l.files.Skill(ref.name.Value); err != nil {
+			f, err = l.first("../skills/"+file, ".awf/skills/"+file)
+		}
+		if err != nil {
+			l.undefined("skill", ref.name, file, nil)
+			return nil
 		}
 	}
-	l.undefined("skill", ref.name, ref.name.Value+"/SKILL.md", nil)
-	return nil
+	l.p.AddFile(f, "skill")
+	return f
 }
 
 func skillName(ref skillRef, f *source.File) string {
-	if ref.name.Value != "" {
-		return ref.name.Value
-	}
-	return path.Base(path.Dir(f.Path))
+	return cmp.Or(ref.name.Value, path.Base(path.Dir(f.Path)))
 }
