@@ -389,6 +389,14 @@ func (p *Program) PlacedSteps() iter.Seq2[BlockID, *Step] {
 	}
 }
 
+// CloneSteps copies the blocks and steps, so that changes of them do not change the program that p is a copy of.
+func (p *Program) CloneSteps() {
+	p.Blocks = slices.Clone(p.Blocks)
+	for b := range p.Blocks {
+		p.Blocks[b].Steps = slices.Clone(p.Blocks[b].Steps)
+	}
+}
+
 // All returns the program and its children at any depth, each before its own children.
 func (p *Program) All() iter.Seq[*Program] {
 	return func(yield func(*Program) bool) { p.visit(yield) }

@@ -19,9 +19,8 @@ func (l *lowering) parallel(s *step) ir.Action {
 	if b == nil {
 		return s.placeholder()
 	}
-	par := ir.Parallel{Join: ir.JoinSettle, Span: s.key("bundle")}
-	l.used[b.word("name").Value] = true
-	par.Name = b.word("name").Value
+	par := ir.Parallel{Join: ir.JoinSettle, Name: b.word("name").Value, Span: s.key("bundle")}
+	l.used[par.Name] = true
 	if l.doc.runtime != nil {
 		if n, _, ok := l.doc.runtime.number("max_concurrency"); ok {
 			par.MaxConcurrent = int(n)

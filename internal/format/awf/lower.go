@@ -644,17 +644,13 @@ var taintableKinds = []string{"command", "hook", "operation"}
 // of the programs it calls, must treat them as data.
 func taint(p *ir.Program) ir.Program {
 	out := *p
-	out.Blocks = slices.Clone(p.Blocks)
-	for b := range out.Blocks {
-		out.Blocks[b].Steps = slices.Clone(out.Blocks[b].Steps)
-		for i := range out.Blocks[b].Steps {
-			s := &out.Blocks[b].Steps[i]
-			if t, ok := s.Action.(ir.Task); ok && slices.Contains(taintableKinds, t.Kind) {
-				t.Settings = slices.DeleteFunc(slices.Clone(t.Settings),
-					func(one ir.Setting) bool { return one.Name == "doubts" })
-				t.Settings.Put("doubts", []string{"loop", "inputs"}, s.Span)
-				s.Action = t
-			}
+	out.CloneSteps()
+	for s := range out.Steps() {
+		if t, ok := s.Action.(ir.Task); ok && slices.Contains(taintableKinds, t.Kind) {
+			t.Settings = slices.DeleteFunc(slices.Clone(t.Settings),
+				func(one ir.Setting) bool { return one.Name == "doubts" })
+			t.Settings.Put("doubts", []string{"loop", "inputs"}, s.Span)
+			s.Action = t
 		}
 	}
 	out.Children = nil
