@@ -158,7 +158,8 @@ func (g *generator) happen(w *world) {
 // outside of that.
 func TestRunsAndStepsStartOnceAndFinishOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g := &generator{irtest.Generator{T: t, P: &ir.Program{Name: "random", MayIntervene: true, Blocks: []ir.Block{{}}}}}
+		random := &ir.Program{Name: "random", MayIntervene: true, Blocks: []ir.Block{{}}}
+		g := &generator{irtest.Generator{T: t, P: random}}
 		g.P.Blocks[0].Steps = g.steps(2)
 		if g.Chance("budget", 30) {
 			g.P.Budget.Steps = &ir.Limit{Max: rapid.Int64Range(1, 8).Draw(t, "max steps")}
