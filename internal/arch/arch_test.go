@@ -114,8 +114,9 @@ var layers = map[string][]string{
 
 	"internal/journal": {"internal/ir", "internal/canonical", "internal/filelock"},
 	// When schedules fire, and the ids of the runs that they start.
-	"internal/trigger": {"internal/journal", "internal/schedule"},
-	"internal/plan":    {"internal/ir", "internal/journal"},
+	"internal/trigger":       {"internal/journal", "internal/schedule"},
+	"internal/plan":          {"internal/ir", "internal/journal"},
+	"internal/plan/plantest": {"internal/plan"},
 	// A server may keep the time of schedules.
 	"internal/engine": {"internal/plan", "internal/step", "internal/journal", "internal/schedule"},
 	// The audit and the console tell what budgets had left and when a run waited:

@@ -10,6 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // agents reports references to agents that do not exist, and agents that no step uses.
@@ -21,7 +22,7 @@ func (c *checker) agents() {
 		}
 	}
 	used := map[string]bool{}
-	reported := map[string]int{} // index into the diagnostics, by name
+	reported := firstUses{list: &c.list}
 	for _, t := range c.found {
 		for _, a := range t.uses.Agents {
 			used[a.Name] = true
@@ -29,16 +30,8 @@ func (c *checker) agents() {
 				continue
 			}
 			used[diag.Nearest(a.Name, there)] = true // probably the intended agent
-			if i, ok := reported[a.Name]; ok {
-				c.list[i].Related = append(c.list[i].Related,
-					diag.Related{Span: cmp.Or(a.Span, t.step.Span), Message: "also asked here"})
-				continue
-			}
-			before := len(c.list)
-			c.noAgent(a.Name, cmp.Or(a.Span, t.step.Span), there)
-			if len(c.list) > before {
-				reported[a.Name] = before
-			}
+			at := cmp.Or(a.Span, t.step.Span)
+			reported.report(a.Name, at, "also asked here", func() { c.noAgent(a.Name, at, there) })
 		}
 	}
 	for i := range c.p.Agents {
@@ -69,49 +62,46 @@ func (c *checker) noAgent(name string, at source.Span, there []string) {
 func (c *checker) tools() {
 	c.toolNames()
 	for _, t := range c.found {
-		for _, name := range t.uses.Tools {
-			if why, at := c.refused(name.Name); why != "" {
-				c.add(CodeToolRefused, diag.Error, cmp.Or(name.Span, t.step.Span), c.toolHelp(name.Name),
-					"Step %q cannot call %q: %s.", t.step.ID, name.Name, why).Relate(at, "refused here").
-					Replace(name.Name, c.toolMeant(name.Name))
-			}
-		}
+		c.refusals(t.uses.Tools, diag.Error, t.step.Span, "Step %q cannot call %q: %s.", t.step.ID)
 	}
 	for i := range c.p.Agents {
 		a := &c.p.Agents[i]
-		for _, name := range a.Tools {
-			if why, at := c.refused(name.Name); why != "" {
-				c.add(CodeToolRefused, diag.Warning, cmp.Or(name.Span, a.Span), c.toolHelp(name.Name),
-					"Agent %q will not get the tool %q: %s.", a.ID, name.Name, why).Relate(at, "refused here").
-					Replace(name.Name, c.toolMeant(name.Name))
-			}
-		}
+		c.refusals(a.Tools, diag.Warning, a.Span, "Agent %q will not get the tool %q: %s.", a.ID)
 	}
-	for i := range c.p.Tools.Deny {
-		deny := &c.p.Tools.Deny[i]
-		for j := range c.p.Tools.Allow {
-			if c.p.Tools.Allow[j].Name == deny.Name {
+	for _, deny := range c.p.Tools.Deny {
+		for _, allow := range c.p.Tools.Allow {
+			if allow.Name == deny.Name {
 				c.add(CodeToolRefused, diag.Warning, deny.Span, "Take it off one of the two lists.",
 					"%q is on the allowlist and on the denylist; the denylist wins.", deny.Name).
-					Relate(c.p.Tools.Allow[j].Span, "allowed here")
+					Relate(allow.Span, "allowed here")
 			}
 		}
 	}
 	c.workers()
 }
 
+// refusals reports the tools of a step or an agent that the workflow's lists deny.
+func (c *checker) refusals(tools []ir.Name, severity diag.Severity, user source.Span, message, id string) {
+	for _, name := range tools {
+		if why, at := c.refused(name.Name); why != "" {
+			c.add(CodeToolRefused, severity, cmp.Or(name.Span, user), c.toolHelp(name.Name), message, id, name.Name,
+				why).Relate(at, "refused here").Replace(name.Name, c.toolMeant(name.Name))
+		}
+	}
+}
+
 // toolNames reports invalid tool names in the lists of the workflow and of explicitly declared agents. An entry may end
 // in a pattern, or restrict the tool in brackets.
 func (c *checker) toolNames() {
 	look := func(list []ir.Name) {
-		for i := range list {
-			name := list[i].Name
+		for _, one := range list {
+			name := one.Name
 			if before, _, ok := strings.Cut(name, "("); ok && strings.HasSuffix(name, ")") {
 				name = before
 			}
 			if name = strings.ReplaceAll(name, "*", "x"); !stepkind.IsToolName(name) {
-				c.add(stepkind.CodeToolName, diag.Error, list[i].Span, stepkind.ToolNameHelp+".",
-					"%q cannot be the name of a tool.", list[i].Name)
+				c.add(stepkind.CodeToolName, diag.Error, one.Span, stepkind.ToolNameHelp+".",
+					"%q cannot be the name of a tool.", one.Name)
 			}
 		}
 	}
@@ -145,7 +135,7 @@ func (c *checker) workers() {
 
 // inBranch reports whether a block runs inside a fan-out, at any depth.
 func (c *checker) inBranch(b ir.BlockID) bool {
-	for up := c.flow.inside[b]; up.step != nil; up = c.flow.inside[up.block] {
+	for up := range c.flow.around(b) {
 		if !up.loop {
 			return true
 		}
@@ -153,13 +143,15 @@ func (c *checker) inBranch(b ir.BlockID) bool {
 	return false
 }
 
+const onDenylist = "it is on the denylist"
+
 // refused returns why a tool may not be called, and the place of that rule.
 func (c *checker) refused(name string) (why string, at source.Span) {
 	t := &c.p.Tools
-	for i := range t.Deny {
+	for _, deny := range t.Deny {
 		// An entry with arguments denies some calls, which is decided when the tool is called.
-		if _, restricted := ir.ToolArguments(t.Deny[i].Name); !restricted && ir.MatchesTool(t.Deny[i].Name, name) {
-			return "it is on the denylist", t.Deny[i].Span
+		if _, restricted := ir.ToolArguments(deny.Name); !restricted && ir.MatchesTool(deny.Name, name) {
+			return onDenylist, deny.Span
 		}
 	}
 	if !t.AllowAll && !slices.ContainsFunc(t.Allow, func(n ir.Name) bool { return ir.MatchesTool(n.Name, name) }) {
@@ -170,20 +162,15 @@ func (c *checker) refused(name string) (why string, at source.Span) {
 
 // toolMeant returns the allowed tool that was probably intended, or "".
 func (c *checker) toolMeant(name string) string {
-	var allowed []string
-	for i := range c.p.Tools.Allow {
-		if one := c.p.Tools.Allow[i].Name; one != name {
-			allowed = append(allowed, one)
-		}
-	}
-	return diag.Nearest(name, allowed)
+	allowed := xslices.Map(c.p.Tools.Allow, func(one ir.Name) string { return one.Name })
+	return diag.Nearest(name, slices.DeleteFunc(allowed, func(one string) bool { return one == name }))
 }
 
 func (c *checker) toolHelp(name string) string {
 	if near := c.toolMeant(name); near != "" {
 		return fmt.Sprintf("Did you mean %q?", near)
 	}
-	if why, _ := c.refused(name); why == "it is on the denylist" {
+	if why, _ := c.refused(name); why == onDenylist {
 		return "Take it off the denylist, or do without it."
 	}
 	return fmt.Sprintf("Add %q to the allowlist, or do without it.", name)

@@ -164,24 +164,14 @@ func (e *estimator) bills() []bill {
 	if e.p.Budget != (ir.Budget{}) {
 		list = append(list, bill{budget: e.p.Budget})
 	}
-	for b := range e.p.Blocks {
-		for i := range e.p.Blocks[b].Steps {
-			s := &e.p.Blocks[b].Steps[i]
-			par, ok := s.Action.(ir.Parallel)
-			if !ok {
+	for b, s := range e.p.PlacedSteps() {
+		par, _ := s.Action.(ir.Parallel)
+		for _, branch := range par.Branches {
+			if branch.Budget == (ir.Budget{}) || branch.Block < 0 || int(branch.Block) >= len(e.p.Blocks) {
 				continue
 			}
-			for j := range par.Branches {
-				branch := &par.Branches[j]
-				if branch.Budget == (ir.Budget{}) || branch.Block < 0 || int(branch.Block) >= len(e.p.Blocks) {
-					continue
-				}
-				list = append(list,
-					bill{
-						scope: e.flow.path(ir.BlockID(b), s) + "/" + branch.Name, block: branch.Block,
-						budget: branch.Budget,
-					})
-			}
+			scope := e.flow.path(b, s) + "/" + branch.Name
+			list = append(list, bill{scope: scope, block: branch.Block, budget: branch.Budget})
 		}
 	}
 	return list
@@ -246,37 +236,24 @@ func (b *bill) mainReason(d int, perStep []StepCost) string {
 	if why := b.worst[d].Unbounded; why != "" {
 		return "unbounded because " + why
 	}
-	var most *StepCost
+	var name string
+	var most stepkind.Amount
 	for i := range perStep {
 		s := &perStep[i]
 		if b.scope != "" && s.Step != b.scope && !strings.HasPrefix(s.Step, b.scope+"/") {
 			continue
 		}
-		if most == nil || s.Worst.at(d).Exceeds(most.Worst.at(d).N) {
-			most = s
+		if used := s.Worst.vector()[d]; name == "" || used.Exceeds(most.N) {
+			name, most = cmp.Or(s.Label, s.Step), used
 		}
 	}
-	if most == nil || most.Worst.at(d).N == 0 {
+	switch {
+	case most.N == 0:
 		return ""
+	case most.N < b.worst[d].N:
+		return fmt.Sprintf("the steps can use %s, %q alone %s", b.worst[d], name, most)
 	}
-	name := cmp.Or(most.Label, most.Step)
-	if used := most.Worst.at(d); used.N < b.worst[d].N {
-		return fmt.Sprintf("the steps can use %s, %q alone %s", b.worst[d], name, used)
-	}
-	return fmt.Sprintf("step %q alone can use %s", name, most.Worst.at(d))
-}
-
-func (t Totals) at(d int) stepkind.Amount {
-	switch d {
-	case steps:
-		return t.Steps
-	case toolCalls:
-		return t.ToolCalls
-	case tokens:
-		return t.Tokens
-	default:
-		return t.ActiveSeconds
-	}
+	return fmt.Sprintf("step %q alone can use %s", name, most)
 }
 
 // compare returns the budget lines of the report.

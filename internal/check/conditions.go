@@ -41,20 +41,17 @@ func conditionsOf(s *ir.Step) []condition {
 			put(e.When, true, way)
 		}
 	}
+	if each := s.Each(); each != nil {
+		put(each.Items, false, "")
+	}
 	switch a := s.Action.(type) {
 	case ir.Parallel:
-		if a.Each != nil {
-			put(a.Each.Items, false, "")
-		}
 		for i := range a.Branches {
 			if a.Branches[i].When != nil {
 				put(a.Branches[i].When, false, fmt.Sprintf("branch %q of step %q never runs", a.Branches[i].Name, s.ID))
 			}
 		}
 	case ir.Loop:
-		if a.Each != nil {
-			put(a.Each.Items, false, "")
-		}
 		put(a.MaxExpr, false, "")
 		if a.While != nil {
 			put(a.While, true, fmt.Sprintf("step %q never repeats anything", s.ID))

@@ -32,7 +32,7 @@ type Known struct {
 // EstimateWith is Estimate for models and tools that are known.
 func EstimateWith(p *ir.Program, kinds stepkind.Set, known Known) Report {
 	e := newEstimator(p, kinds, newFlow(p), newDomains(p))
-	e.program, e.approval = known.Program, known.Approval
+	e.known = known
 	return e.report()
 }
 
@@ -46,9 +46,7 @@ type estimator struct {
 	costs   map[*ir.Step]*stepCost
 	blocks  map[ir.BlockID]*blockCost
 	childs  map[childKey]*estimator
-	program func(model string) string // the external agent of a model; nil knows none
-	// approval is Known.Approval.
-	approval func(tool string) (timeout time.Duration, required bool)
+	known   Known
 	// external reports that an external agent does a step of this program or of one that it calls. It is shared with
 	// their estimators.
 	external *bool
@@ -231,21 +229,14 @@ func (e *estimator) component(c *component) (vector, stepkind.Amount) {
 
 // stepsBound reports whether a budget limits the steps of a block.
 func (e *estimator) stepsBound(b ir.BlockID) bool {
-	for {
-		up := e.flow.inside[b]
-		if up.step == nil {
-			return e.p.Budget.Steps != nil || e.callerBound
-		}
+	for up := range e.flow.around(b) {
 		if par, ok := up.step.Action.(ir.Parallel); ok {
-			for i := range par.Branches {
-				if par.Branches[i].Block == b {
-					return par.Branches[i].Budget.Steps != nil
-				}
-			}
-			return false
+			branch := xslices.Find(par.Branches, func(one ir.Branch) bool { return one.Block == b })
+			return branch.Budget.Steps != nil
 		}
 		b = up.block
 	}
+	return e.p.Budget.Steps != nil || e.callerBound
 }
 
 // pass returns the cost of the most expensive single pass from a node, without failures and repetitions.
@@ -285,8 +276,8 @@ func (e *estimator) bound(s *ir.Step) stepkind.Bound {
 		}
 		b = kind.Bound(e.p, s, t, reply)
 	}
-	if e.program != nil && b.Worst.ModelCalls != (stepkind.Amount{}) {
-		if name := e.program(b.Model); name != "" {
+	if e.known.Program != nil && b.Worst.ModelCalls != (stepkind.Amount{}) {
+		if name := e.known.Program(b.Model); name != "" {
 			*e.external = true
 			w := &b.Worst
 			why := fmt.Sprintf("step %q is done by %s, which makes calls by itself", s.ID, name)
@@ -304,11 +295,11 @@ func (e *estimator) bound(s *ir.Step) stepkind.Bound {
 // approvalTime returns how long a step can wait for the approval of its call of a tool.
 func (e *estimator) approvalTime(s *ir.Step) (wait stepkind.Amount) {
 	t := s.Task()
-	if t == nil || e.approval == nil || e.kinds[t.Kind] == nil {
+	if t == nil || e.known.Approval == nil || e.kinds[t.Kind] == nil {
 		return wait
 	}
 	for _, n := range e.kinds[t.Kind].Uses(t).Tools {
-		switch timeout, required := e.approval(n.Name); {
+		switch timeout, required := e.known.Approval(n.Name); {
 		case required && timeout > 0:
 			wait = wait.Plus(stepkind.N(int64(math.Ceil(timeout.Seconds()))))
 		case required:
@@ -411,10 +402,10 @@ func (e *estimator) child(i int, bound bool) *estimator {
 	}
 	key := childKey{i, bound}
 	if e.childs[key] == nil {
-		child := &e.p.Children[i]
-		e.childs[key] = newEstimator(child, e.kinds, newFlow(child), newDomains(child))
-		e.childs[key].callerBound, e.childs[key].program, e.childs[key].external = bound, e.program, e.external
-		e.childs[key].approval = e.approval
+		p := &e.p.Children[i]
+		child := newEstimator(p, e.kinds, newFlow(p), newDomains(p))
+		child.callerBound, child.known, child.external = bound, e.known, e.external
+		e.childs[key] = child
 	}
 	return e.childs[key]
 }
@@ -473,12 +464,7 @@ func makespan(list []vector, d, most int) stepkind.Amount {
 		if v[d].Unbounded != "" {
 			return v[d]
 		}
-		next := 0
-		for i := range busy {
-			if busy[i] < busy[next] {
-				next = i
-			}
-		}
+		next := slices.Index(busy, slices.Min(busy))
 		busy[next] = stepkind.N(busy[next]).Plus(v[d]).N
 	}
 	return stepkind.N(slices.Max(busy))
@@ -574,10 +560,7 @@ func delays(r *ir.Retry, attempts int64) int64 {
 // report assembles the Report.
 func (e *estimator) report() Report {
 	var r Report
-	body := &blockCost{}
-	if len(e.p.Blocks) > 0 {
-		body = e.block(ir.Body)
-	}
+	body := e.block(ir.Body)
 	base, worst := body.base, body.worst
 	var walk *walker
 	if len(e.p.Blocks) > 0 && len(e.p.Blocks[ir.Body].Steps) > 0 {
@@ -683,7 +666,7 @@ func (e *estimator) perWalk(
 	for i := from; i < len(*into); i++ {
 		s := &(*into)[i]
 		s.Visits, s.Starts = s.Visits.By(often), s.Starts.By(often)
-		s.Worst = s.Worst.times(often)
+		s.Worst = s.Worst.vector().times(often).totals()
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/xmaps"
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
@@ -60,7 +61,7 @@ func (c *checker) optional(w *writers, s *ir.Step, r *ir.Ref) {
 		!slices.ContainsFunc(steps, c.enters) {
 		return
 	}
-	if !slices.ContainsFunc(steps, func(from *ir.Step) bool { return w.before(from, s) }) {
+	if !w.anyBefore(steps, s) {
 		c.writtenLater(s, steps, r.Path, diag.Warning, cmp.Or(r.Span, s.Span), "reads")
 	}
 }
@@ -111,24 +112,28 @@ type writers struct {
 	by    []writer
 	vars  []string // declared variables, including loop variables
 	after map[*ir.Step][]bool
-	// unwritten maps an undefined name to the index of its diagnostic, to which further uses are added.
-	unwritten map[string]int
+	// unwritten are the uses of names that no step writes.
+	unwritten firstUses
 }
 
-// undefined reports a name that no step writes. Its first use is a diagnostic; further uses are added to it as related
+// firstUses reports undefined names. The first use of a name is a diagnostic; further uses are added to it as related
 // places.
-func (w *writers) undefined(path string, at source.Span, also string, report func()) {
-	key := writable(path)
-	if i, ok := w.unwritten[key]; ok {
-		d := &w.c.list[i]
+type firstUses struct {
+	list *diag.List
+	by   map[string]int // index of the diagnostic, by name
+}
+
+func (f *firstUses) report(name string, at source.Span, also string, report func()) {
+	if i, ok := f.by[name]; ok {
+		d := &(*f.list)[i]
 		if at != d.Span && !slices.ContainsFunc(d.Related, func(r diag.Related) bool { return r.Span == at }) {
-			d.Related = append(d.Related, diag.Related{Span: at, Message: also})
+			d.Relate(at, also)
 		}
 		return
 	}
-	before := len(w.c.list)
-	if report(); len(w.c.list) > before {
-		w.unwritten[key] = before
+	before := len(*f.list)
+	if report(); len(*f.list) > before {
+		xmaps.Set(&f.by, name, before)
 	}
 }
 
@@ -142,22 +147,18 @@ type writer struct {
 }
 
 func (c *checker) written() *writers {
-	w := &writers{c: c, after: map[*ir.Step][]bool{}, unwritten: map[string]int{}}
+	w := &writers{c: c, after: map[*ir.Step][]bool{}, unwritten: firstUses{list: &c.list}}
 	w.vars = xslices.Map(c.p.Vars, func(one ir.Var) string { return one.Path })
 	c.steps(func(_ ir.BlockID, s *ir.Step) {
 		for i := range s.Writes {
 			w.by = append(w.by, writer{path: s.Writes[i].Path, step: s, at: s.Writes[i].Span})
 		}
-		switch a := s.Action.(type) {
-		case ir.Loop:
+		each := s.Each()
+		if _, loop := s.Action.(ir.Loop); loop || each != nil {
 			w.vars = append(w.vars, loopVar)
-			if a.Each != nil {
-				w.vars = append(w.vars, a.Each.Var)
-			}
-		case ir.Parallel:
-			if a.Each != nil {
-				w.vars = append(w.vars, loopVar, a.Each.Var)
-			}
+		}
+		if each != nil {
+			w.vars = append(w.vars, each.Var)
 		}
 	})
 	return w
@@ -218,7 +219,7 @@ func (w *writers) meant(s *ir.Step, path string, facts ...string) string {
 	}
 	near := w.nearest(path, facts)
 	steps := w.of(near)
-	if len(steps) > 0 && !slices.ContainsFunc(steps, func(from *ir.Step) bool { return w.before(from, s) }) {
+	if len(steps) > 0 && !w.anyBefore(steps, s) {
 		return ""
 	}
 	return near
@@ -263,6 +264,11 @@ func (w *writers) before(from, to *ir.Step) bool {
 	return slices.ContainsFunc(w.c.flow.nodesOf[to], func(n int) bool { return reach[n] })
 }
 
+// anyBefore reports whether some path leads from one of the writes to the step.
+func (w *writers) anyBefore(from []*ir.Step, to *ir.Step) bool {
+	return slices.ContainsFunc(from, func(one *ir.Step) bool { return w.before(one, to) })
+}
+
 // writesAfter reports whether a step writes if it ends with an outcome.
 func writesAfter(s *ir.Step, o ir.Outcome) bool {
 	return o == ir.OK || o == ir.Rejected || slices.ContainsFunc(s.Writes, func(w ir.Write) bool { return w.Always })
@@ -289,7 +295,7 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 	}
 	steps := w.of(path)
 	if len(steps) == 0 {
-		w.undefined(path, at, "also read here", func() {
+		w.unwritten.report(writable(path), at, "also read here", func() {
 			c.missing(path, CodeNeverWritten, diag.Error, at, w.help(path),
 				"Step %q reads %q, but no step writes it.", s.ID, path).
 				Relate(w.near(path), "written here").Replace(path, w.meant(s, path))
@@ -302,7 +308,7 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 	if !c.enters(s) || !slices.ContainsFunc(steps, c.enters) {
 		return // reported as unreachable; order does not matter there
 	}
-	if !slices.ContainsFunc(steps, func(from *ir.Step) bool { return w.before(from, s) }) {
+	if !w.anyBefore(steps, s) {
 		c.writtenLater(s, steps, path, diag.Error, at, "reads")
 		return
 	}
@@ -380,7 +386,7 @@ func (c *checker) reachableWithout(s *ir.Step, writers []*ir.Step) bool {
 // leavesWriter reports whether the way between two nodes leaves a loop that is one of the steps: leaving a loop also
 // writes.
 func (c *checker) leavesWriter(from, to int, steps []*ir.Step) bool {
-	for up := c.flow.inside[c.flow.nodes[from].block]; up.step != nil; up = c.flow.inside[up.block] {
+	for up := range c.flow.around(c.flow.nodes[from].block) {
 		loop, ok := up.step.Action.(ir.Loop)
 		if ok && slices.Contains(steps, up.step) && to != noStep &&
 			!c.flow.isInside(c.flow.nodes[to].block, loop.Block) {
@@ -398,7 +404,7 @@ func (c *checker) containsAny(outer *ir.Step, steps []*ir.Step) bool {
 		return false
 	}
 	for _, s := range steps {
-		for up := c.flow.inside[c.blockOf(s)]; up.step != nil; up = c.flow.inside[up.block] {
+		for up := range c.flow.around(c.blockOf(s)) {
 			if up.step == outer {
 				return true
 			}
@@ -421,16 +427,15 @@ func (c *checker) input(path string, worst diag.Severity, at source.Span) {
 			fmt.Sprintf("There is no input %q: only declared inputs are allowed.",
 				strings.TrimPrefix(missing, inputRoot+"."))
 	}
+	found := c.add(CodeNoSuchInput, severity, at, c.inputHelp(missing), "%s", message)
 	if c.domains.schema.empty() { // there is no declaration to show
-		c.add(CodeNoSuchInput, severity, at, c.inputHelp(missing), "%s", message)
 		return
 	}
 	var around []string // pointer to the place of the missing declaration
 	for _, name := range strings.Split(missing, ".")[1:] {
 		around = append(around, "properties", name)
 	}
-	c.add(CodeNoSuchInput, severity, at, c.inputHelp(missing), "%s", message).
-		Relate(c.p.Input.At(pointerTo(around[:len(around)-1]...)), "what is declared")
+	found.Relate(c.p.Input.At(pointerTo(around[:len(around)-1]...)), "what is declared")
 }
 
 func (c *checker) inputHelp(missing string) string {
@@ -464,7 +469,7 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path, 
 			Suggest(dotted, c.domains.facts())
 		return
 	}
-	if w.declared(dotted) || slices.ContainsFunc(s.Reads, func(r ir.Ref) bool { return r.Path == dotted }) {
+	if w.declared(dotted) || s.ReadsPath(dotted) {
 		return // checked as a read of the step
 	}
 	steps := w.of(dotted)
@@ -473,7 +478,7 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path, 
 		if len(path.Segments) == 1 && !c.domains.inputKnown() {
 			severity = diag.Warning // the input may contain it
 		}
-		w.undefined(dotted, at, "also looked at here", func() {
+		w.unwritten.report(writable(dotted), at, "also looked at here", func() {
 			facts := c.domains.facts()
 			c.missing(dotted, CodeNoSuchName, severity, at, w.help(dotted, facts...),
 				"%q is not defined: no step writes it, so it is always null.", dotted).
@@ -570,9 +575,8 @@ func (c *checker) branchOutput(w *writers, path string, steps []*ir.Step) {
 		}
 	}
 	writes, finishes := c.flow.leadsTo(written), c.flow.leadsTo(ends)
-	body := c.p.Blocks[ir.Body].Steps
-	for i := range body {
-		s := &body[i]
+	for i := range c.p.Blocks[ir.Body].Steps {
+		s := &c.p.Blocks[ir.Body].Steps[i]
 		n := c.flow.start[ir.Body] + i
 		written := func(from *ir.Step) bool { return from == s || w.before(from, s) }
 		if !c.reached[n] || !writes[n] || c.containsAny(s, steps) || slices.ContainsFunc(steps, written) {

@@ -292,52 +292,50 @@ func anyWay(int, *way) bool { return true }
 // walk marks all nodes that can run after the nodes in todo are entered. through decides by which ways a node may be
 // left.
 func (f *flow) walk(todo []int, through func(n int, w *way) bool) []bool {
-	entered := make([]bool, len(f.nodes))
+	return f.mark(todo, func(n int, push func(int)) { f.into(n, through, push) })
+}
+
+// mark marks nodes, and the nodes that next visits for each marked one.
+func (f *flow) mark(todo []int, next func(n int, push func(int))) []bool {
+	marked := make([]bool, len(f.nodes))
+	todo = slices.Clone(todo)
 	push := func(n int) {
-		if !entered[n] {
-			entered[n] = true
+		if !marked[n] {
 			todo = append(todo, n)
 		}
-	}
-	first := todo
-	todo = nil
-	for _, n := range first {
-		push(n)
 	}
 	for len(todo) > 0 {
 		n := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		for inner := range f.blocksOf(f.nodes[n].step) {
-			if len(f.p.Blocks[inner].Steps) > 0 {
-				push(f.start[inner])
-			}
+		if !marked[n] {
+			marked[n] = true
+			next(n, push)
 		}
-		f.after(n, through, push)
 	}
-	return entered
+	return marked
+}
+
+// into is after that also visits the first nodes of the blocks that the step of a node runs.
+func (f *flow) into(n int, take func(n int, w *way) bool, visit func(int)) {
+	for inner := range f.blocksOf(f.nodes[n].step) {
+		if len(f.p.Blocks[inner].Steps) > 0 {
+			visit(f.start[inner])
+		}
+	}
+	f.after(n, take, visit)
 }
 
 // leadsTo marks the nodes from which some path leads to one of these nodes, and the nodes themselves.
 func (f *flow) leadsTo(nodes []int) []bool {
 	before := make([][]int, len(f.nodes))
 	for n := range f.nodes {
-		for inner := range f.blocksOf(f.nodes[n].step) {
-			if len(f.p.Blocks[inner].Steps) > 0 {
-				before[f.start[inner]] = append(before[f.start[inner]], n)
-			}
-		}
-		f.after(n, anyWay, func(to int) { before[to] = append(before[to], n) })
+		f.into(n, anyWay, func(to int) { before[to] = append(before[to], n) })
 	}
-	marked, todo := make([]bool, len(f.nodes)), nodes
-	for len(todo) > 0 {
-		n := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		if !marked[n] {
-			marked[n] = true
-			todo = append(todo, before[n]...)
+	return f.mark(nodes, func(n int, push func(int)) {
+		for _, from := range before[n] {
+			push(from)
 		}
-	}
-	return marked
+	})
 }
 
 // entry returns the first node of the program, if there is one.
@@ -365,27 +363,26 @@ func (f *flow) path(b ir.BlockID, s *ir.Step) string {
 	return outer + "/" + s.ID
 }
 
-// isInside reports whether a block is outer or nested in it.
-func (f *flow) isInside(b, outer ir.BlockID) bool {
-	for b != outer {
-		up := f.inside[b]
-		if up.step == nil {
-			return false
+// around yields the steps that run a block, directly or through others, from the inside out.
+func (f *flow) around(b ir.BlockID) iter.Seq[container] {
+	return func(yield func(container) bool) {
+		for up := f.inside[b]; up.step != nil && yield(up); {
+			up = f.inside[up.block]
 		}
-		b = up.block
 	}
-	return true
 }
+
+// isInside reports whether a block is outer or nested in it.
+func (f *flow) isInside(b, outer ir.BlockID) bool { return b == outer || f.outerStep(b, outer) != nil }
 
 // outerStep returns the step of the block outer that contains b, or nil if there is none.
 func (f *flow) outerStep(b, outer ir.BlockID) *ir.Step {
-	for {
-		up := f.inside[b]
-		if up.step == nil || up.block == outer {
+	for up := range f.around(b) {
+		if up.block == outer {
 			return up.step
 		}
-		b = up.block
 	}
+	return nil
 }
 
 // owns reports whether a step is the one that runs a block, as the branch of this name. Formats give each block to one

@@ -14,23 +14,21 @@ func From(p *ir.Program, step string) *ir.Program {
 		return p
 	}
 	f := newFlow(p)
-	reached := make([]bool, len(f.nodes))
 	kept := map[*ir.Step]bool{}
-	var follow func(n int)
-	follow = func(n int) {
-		if reached[n] || f.nodes[n].block != ir.Body {
+	first := f.named[ir.Body][step]
+	todo := []int{first}
+	if n, ok := f.named[ir.Body][p.OnCancel]; ok {
+		todo = append(todo, n)
+	}
+	f.mark(todo, func(n int, push func(int)) {
+		if f.nodes[n].block != ir.Body {
 			return
 		}
-		reached[n], kept[f.nodes[n].step] = true, true
+		kept[f.nodes[n].step] = true
 		for _, w := range f.nodes[n].ways {
-			follow(w.to)
+			push(w.to)
 		}
-	}
-	first := f.named[ir.Body][step]
-	follow(first)
-	if n, ok := f.named[ir.Body][p.OnCancel]; ok {
-		follow(n)
-	}
+	})
 
 	out := *p
 	out.Blocks, out.Children = slices.Clone(p.Blocks), slices.Clone(p.Children)
@@ -42,7 +40,7 @@ func From(p *ir.Program, step string) *ir.Program {
 	}
 	out.Blocks[ir.Body].Steps = body
 	for b := range out.Blocks {
-		if ir.BlockID(b) != ir.Body && !kept[f.outermost(ir.BlockID(b))] {
+		if ir.BlockID(b) != ir.Body && !kept[f.outerStep(ir.BlockID(b), ir.Body)] {
 			out.Blocks[b].Steps = nil
 		}
 	}
@@ -58,15 +56,4 @@ func From(p *ir.Program, step string) *ir.Program {
 		}
 	}
 	return &out
-}
-
-// outermost returns the step of the body that runs a block, directly or through others; nil if there is none.
-func (f *flow) outermost(b ir.BlockID) *ir.Step {
-	for {
-		up := f.inside[b]
-		if up.step == nil || up.block == ir.Body {
-			return up.step
-		}
-		b = up.block
-	}
 }

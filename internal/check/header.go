@@ -79,8 +79,9 @@ func (c *checker) trigger(t *ir.Trigger) {
 	if t.Timezone != "" {
 		loaded, err := time.LoadLocation(t.Timezone)
 		if err != nil || t.Timezone == "Local" {
-			c.add(CodeTimezone, diag.Error, cmp.Or(t.TimezoneSpan, t.Span), zoneHelp(t.Timezone),
-				"There is no time zone %q.", t.Timezone).Replace(t.Timezone, diag.Nearest(t.Timezone, commonZones))
+			c.add(CodeTimezone, diag.Error, cmp.Or(t.TimezoneSpan, t.Span),
+				"Write a name of the IANA list, such as \"Europe/Berlin\" or \"UTC\".",
+				"There is no time zone %q.", t.Timezone).SuggestNear(t.Timezone, commonZones)
 		} else {
 			zone = loaded
 		}
@@ -104,13 +105,6 @@ func (c *checker) trigger(t *ir.Trigger) {
 
 // epoch is the start of the search for the first time of a schedule. A fixed day makes the result reproducible.
 var epoch = time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)
-
-func zoneHelp(name string) string {
-	if near := diag.Nearest(name, commonZones); near != "" {
-		return fmt.Sprintf("Did you mean %q?", near)
-	}
-	return "Write a name of the IANA list, such as \"Europe/Berlin\" or \"UTC\"."
-}
 
 // commonZones are candidates for a misspelled time zone. Package time does not provide a list of all zones.
 var commonZones = []string{

@@ -134,14 +134,10 @@ func (v vector) totals() Totals {
 	}
 }
 
-func (t Totals) times(n stepkind.Amount) Totals {
-	for _, a := range []*stepkind.Amount{
-		&t.Steps, &t.ModelCalls, &t.ToolCalls, &t.PromptTokens, &t.ReplyTokens, &t.Tokens, &t.ActiveSeconds,
-		&t.WaitSeconds,
-	} {
-		*a = a.By(n)
+func (t Totals) vector() vector {
+	return vector{
+		t.Steps, t.ModelCalls, t.ToolCalls, t.PromptTokens, t.ReplyTokens, t.Tokens, t.ActiveSeconds, t.WaitSeconds,
 	}
-	return t
 }
 
 func fromCost(c stepkind.Cost) vector {

@@ -53,13 +53,10 @@ func (c *checker) lintSchema(contract *ir.Contract, doc any, of string) {
 			if _, ok := declared[name]; ok || len(declared) == 0 || s.open() {
 				continue
 			}
-			help := fmt.Sprintf("Add %q to the properties, or take it off the required list.", name)
-			near := diag.Nearest(name, slices.Collect(maps.Keys(declared)))
-			if near != "" {
-				help = fmt.Sprintf("Did you mean %q?", near)
-			}
-			c.add(CodeDoubtfulSchema, diag.Warning, at("required", strconv.Itoa(i)), help,
-				"The schema of %s requires %q, which its properties do not have.", of, name).Replace(name, near)
+			c.add(CodeDoubtfulSchema, diag.Warning, at("required", strconv.Itoa(i)),
+				fmt.Sprintf("Add %q to the properties, or take it off the required list.", name),
+				"The schema of %s requires %q, which its properties do not have.", of, name).
+				SuggestNear(name, slices.Collect(maps.Keys(declared)))
 		}
 		if value, ok := s["default"]; ok {
 			if why := s.refuses(value); why != "" {

@@ -35,6 +35,13 @@ func (d *Diagnostic) Suggest(name string, candidates []string, taken ...string) 
 	}
 }
 
+// SuggestNear is Suggest for a diagnostic whose help text stays if no candidate is close to the name.
+func (d *Diagnostic) SuggestNear(name string, candidates []string) {
+	if d != nil && Nearest(name, candidates) != "" {
+		d.Suggest(name, candidates)
+	}
+}
+
 // Replace adds a fix that replaces a word inside the diagnostic's span. It does nothing if d is nil or no replacement
 // is known.
 func (d *Diagnostic) Replace(old, replacement string) {

@@ -368,13 +368,32 @@ func (p *Program) Step(b BlockID, id string) *Step {
 // Steps returns the steps of all blocks, without those of children.
 func (p *Program) Steps() iter.Seq[*Step] {
 	return func(yield func(*Step) bool) {
+		for _, s := range p.PlacedSteps() {
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// PlacedSteps returns the steps of all blocks with the blocks that they are in, without those of children.
+func (p *Program) PlacedSteps() iter.Seq2[BlockID, *Step] {
+	return func(yield func(BlockID, *Step) bool) {
 		for b := range p.Blocks {
 			for i := range p.Blocks[b].Steps {
-				if !yield(&p.Blocks[b].Steps[i]) {
+				if !yield(BlockID(b), &p.Blocks[b].Steps[i]) {
 					return
 				}
 			}
 		}
+	}
+}
+
+// CloneSteps copies the blocks and steps, so that changes of them do not change the program that p is a copy of.
+func (p *Program) CloneSteps() {
+	p.Blocks = slices.Clone(p.Blocks)
+	for b := range p.Blocks {
+		p.Blocks[b].Steps = slices.Clone(p.Blocks[b].Steps)
 	}
 }
 

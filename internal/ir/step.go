@@ -14,6 +14,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/source"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Step is one step of a block, with its outgoing edges.
@@ -265,6 +266,18 @@ func (s *Step) Attempts() int {
 	return s.Retry.MaxAttempts
 }
 
+// ReadsPath reports whether the step reads the variable with this path.
+func (s *Step) ReadsPath(path string) bool {
+	return slices.ContainsFunc(s.Reads, func(r Ref) bool { return r.Path == path })
+}
+
+// AddRead makes the step read a variable, unless it does already.
+func (s *Step) AddRead(r Ref) {
+	if !s.ReadsPath(r.Path) {
+		s.Reads = append(s.Reads, r)
+	}
+}
+
 // Task returns the step's leaf work, whether it is the whole action or a part of it (a verdict, a combination of
 // branches, final work). It returns nil if there is none.
 func (s *Step) Task() *Task {
@@ -302,6 +315,17 @@ func (s *Step) Blocks() iter.Seq2[BlockID, string] {
 	}
 }
 
+// Each returns the iteration over a list that the step makes, as a fan-out or a loop; nil if it makes none.
+func (s *Step) Each() *Each {
+	switch a := s.Action.(type) {
+	case Parallel:
+		return a.Each
+	case Loop:
+		return a.Each
+	}
+	return nil
+}
+
 // Expressions yields the expressions of a step: its conditions, and the values that it computes.
 func (s *Step) Expressions(yield func(*expr.Expr) bool) {
 	more := true
@@ -314,15 +338,12 @@ func (s *Step) Expressions(yield func(*expr.Expr) bool) {
 	for i := range s.Next {
 		visit(s.Next[i].When)
 	}
-	var each *Each
 	switch a := s.Action.(type) {
 	case Parallel:
-		each = a.Each
 		for i := range a.Branches {
 			visit(a.Branches[i].When)
 		}
 	case Loop:
-		each = a.Each
 		visit(a.While, a.BreakWhen, a.MaxExpr)
 	case Call:
 		for i := range a.Inputs {
@@ -331,7 +352,7 @@ func (s *Step) Expressions(yield func(*expr.Expr) bool) {
 	case End:
 		visit(a.MessageExpr, a.Check)
 	}
-	if each != nil {
+	if each := s.Each(); each != nil {
 		visit(each.Items)
 	}
 }
@@ -545,25 +566,25 @@ func (s *Settings) Put(name string, v any, at source.Span) {
 	*s = append(*s, Setting{Name: name, Value: raw, Span: at})
 }
 
-// Get returns the raw value of a setting, or nil.
-func (s Settings) Get(name string) json.RawMessage {
-	for i := range s {
-		if s[i].Name == name {
-			return s[i].Value
-		}
+// PutSet is Put for a value that may be unset: zero or empty. An unset value is no setting.
+func (s *Settings) PutSet(name string, v any, at source.Span) {
+	value := reflect.ValueOf(v)
+	list := value.Kind() == reflect.Slice || value.Kind() == reflect.Map
+	if value.IsZero() || list && value.Len() == 0 {
+		return
 	}
-	return nil
+	s.Put(name, v, at)
 }
 
-// At returns the source position of a setting, or the zero span.
-func (s Settings) At(name string) source.Span {
-	for i := range s {
-		if s[i].Name == name {
-			return s[i].Span
-		}
-	}
-	return source.Span{}
+func (s Settings) find(name string) Setting {
+	return xslices.Find(s, func(one Setting) bool { return one.Name == name })
 }
+
+// Get returns the raw value of a setting, or nil.
+func (s Settings) Get(name string) json.RawMessage { return s.find(name).Value }
+
+// At returns the source position of a setting, or the zero span.
+func (s Settings) At(name string) source.Span { return s.find(name).Span }
 
 // Decode stores the settings in the struct that into points to. A setting that the struct lacks, or one of another
 // type, is an error: kinds and formats must agree.

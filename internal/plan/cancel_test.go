@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/ir/irtest"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 )
@@ -29,7 +30,7 @@ func (w *world) endTask(step string, r plan.Result) {
 }
 
 // writingOutcome makes a step write its outcome and error, whatever they are.
-func writingOutcome(t reporter, s ir.Step) ir.Step {
+func writingOutcome(t irtest.Reporter, s ir.Step) ir.Step {
 	s.Writes = alwaysWrites(s.ID)
 	s.Result = awfValue(t, `outcome + " " + failure.error`)
 	return s

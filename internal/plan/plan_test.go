@@ -15,22 +15,17 @@ import (
 
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/ir/irtest"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/jsonfast"
 	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/plan/plantest"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// reporter is the common part of testing.T and rapid.T.
-type reporter interface {
-	Helper()
-	Fatal(args ...any)
-	Fatalf(format string, args ...any)
-}
-
 // world provides tasks, time and people for a plan, and checks the plan's three invariants after every batch.
 type world struct {
-	t     reporter
+	t     irtest.Reporter
 	p     *plan.Program
 	s     *plan.State
 	log   []journal.Event
@@ -43,7 +38,7 @@ type world struct {
 }
 
 // start starts a run of a program; an empty input means no values.
-func start(t reporter, program *ir.Program, input string) *world {
+func start(t irtest.Reporter, program *ir.Program, input string) *world {
 	t.Helper()
 	w := &world{t: t, p: plan.Compile(program), now: 1000, done: map[string]int{}}
 	if input == "" {
@@ -61,30 +56,9 @@ func start(t reporter, program *ir.Program, input string) *world {
 // send decides with inputs, and returns the events.
 func (w *world) send(in ...plan.Input) []journal.Event {
 	w.t.Helper()
-	events := w.s.Decide(w.p, w.now, current(w.s, in)...)
+	events := w.s.Decide(w.p, w.now, plantest.Current(w.s, in)...)
 	w.record(events)
 	return events
-}
-
-// current sets the rerun of inputs of tasks to that of the running execution, unless a test has set it; -1 stands for
-// the first execution.
-func current(s *plan.State, in []plan.Input) []plan.Input {
-	out := slices.Clone(in)
-	for i, one := range in {
-		v := reflect.New(reflect.TypeOf(one)).Elem()
-		v.Set(reflect.ValueOf(one))
-		rerun := v.FieldByName("Rerun")
-		if !rerun.IsValid() {
-			continue
-		}
-		work := v.FieldByName("Work").Interface().(journal.TaskID)
-		if f := s.Frames[work.Frame]; f != nil && rerun.Int() == 0 {
-			rerun.SetInt(int64(f.Rerun))
-		}
-		rerun.SetInt(max(rerun.Int(), 0))
-		out[i] = v.Interface().(plan.Input)
-	}
-	return out
 }
 
 // record adds events to the log, and the tasks that they start to the running ones.
@@ -269,17 +243,6 @@ func program(steps ...ir.Step) *ir.Program {
 	return &ir.Program{Name: "test", MayIntervene: true, Blocks: []ir.Block{{Steps: steps}}}
 }
 
-// chain links steps in order, unless they have edges.
-func chain(steps ...ir.Step) []ir.Step {
-	for i := range steps[:len(steps)-1] {
-		if steps[i].Next == nil {
-			steps[i].Next = []ir.Edge{on(steps[i+1].ID, ir.OK, ir.Skipped)}
-			steps[i].Next[0].Sequential = true
-		}
-	}
-	return steps
-}
-
 func on(to string, outcomes ...ir.Outcome) ir.Edge {
 	return ir.Edge{On: outcomes, To: ir.Target{Step: to}}
 }
@@ -288,35 +251,13 @@ func task(id string) ir.Step {
 	return ir.Step{ID: id, Type: "task", Action: ir.Task{Kind: "test"}, Writes: []ir.Write{{Path: "state." + id}}}
 }
 
-// cond parses a condition.
-func cond(t reporter, text string) *expr.Expr {
-	t.Helper()
-	e, problems := expr.Parse(expr.AgentFlow, text, source.Span{})
-	if problems.Errors() {
-		t.Fatalf("%s: %v", text, problems)
-	}
-	return e
-}
-
-// lenientCond parses a condition that an error leaves undecided.
-func lenientCond(t reporter, text string) *expr.Expr {
-	t.Helper()
-	e, problems := expr.Parse(expr.AWFLenient, text, source.Span{})
-	if problems.Errors() {
-		t.Fatalf("%s: %v", text, problems)
-	}
-	return e
-}
-
-// agentFlowValue parses an expression of any value.
-func agentFlowValue(t reporter, text string) *expr.Expr {
-	t.Helper()
-	e, problems := expr.ParseValue(expr.AgentFlow, text, source.Span{})
-	if problems.Errors() {
-		t.Fatalf("%s: %v", text, problems)
-	}
-	return e
-}
+var (
+	chain          = irtest.Chain
+	cond           = irtest.Cond
+	lenientCond    = irtest.LenientCond
+	agentFlowValue = irtest.Value
+	awfValue       = irtest.AWFValue
+)
 
 // failing returns the results of tasks of which those of the steps, or with the keys, fail.
 func failing(ids ...string) func(journal.TaskID) plan.Result {
@@ -337,7 +278,7 @@ func limit(n int64) *ir.Limit { return &ir.Limit{Max: n} }
 
 // TestProgramsTakeTheirPaths compares programs with the events that they lead to.
 func TestProgramsTakeTheirPaths(t *testing.T) {
-	edit := func(s ir.Step, change func(*ir.Step)) ir.Step { change(&s); return s }
+	edit := irtest.Edit
 	for _, c := range []struct {
 		name    string
 		program func() *ir.Program

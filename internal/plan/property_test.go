@@ -2,7 +2,6 @@ package plan_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,51 +9,31 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/ir/irtest"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
 // generator generates programs with all kinds of control flow, nested at random.
-type generator struct {
-	t *rapid.T
-	p *ir.Program
-	n int // number of steps, for unique names
-}
+type generator struct{ irtest.Generator }
 
 func pick[T any](g *generator, label string, from ...T) T {
-	return rapid.SampledFrom(from).Draw(g.t, label)
-}
-
-func (g *generator) chance(label string, percent int) bool {
-	return rapid.IntRange(1, 100).Draw(g.t, label) <= percent
-}
-
-func (g *generator) id(prefix string) string {
-	g.n++
-	return fmt.Sprintf("%s%d", prefix, g.n)
+	return irtest.Pick(&g.Generator, label, from...)
 }
 
 func (g *generator) block(depth int) ir.BlockID {
 	var steps []ir.Step
-	for range rapid.IntRange(1, 3).Draw(g.t, "steps") {
+	for range rapid.IntRange(1, 3).Draw(g.T, "steps") {
 		steps = append(steps, g.step(depth))
 	}
-	chain(steps...)
-	for i := range steps {
-		if i > 0 && g.chance("back", 15) {
-			steps[i].Next = append([]ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{
-				Step: steps[rapid.IntRange(0, i).Draw(g.t, "to")].ID,
-			}, Limit: 2}}, steps[i].Next...)
+	g.Link(steps, func(s *ir.Step) {
+		if g.Chance("on failure", 15) {
+			failed := on(steps[len(steps)-1].ID, ir.Failed, ir.Rejected)
+			failed.Limit = 1
+			s.Next = append(s.Next, failed)
 		}
-		if i+1 < len(steps) && g.chance("fallback", 15) {
-			steps[i].Fallback = &ir.Name{Name: steps[i+1].ID}
-		}
-		if g.chance("on failure", 15) {
-			steps[i].Next = append(steps[i].Next, on(steps[len(steps)-1].ID, ir.Failed, ir.Rejected))
-			steps[i].Next[len(steps[i].Next)-1].Limit = 1
-		}
-	}
-	return g.p.AddBlock(ir.Block{Steps: steps})
+	})
+	return g.P.AddBlock(ir.Block{Steps: steps})
 }
 
 func (g *generator) step(depth int) ir.Step {
@@ -62,21 +41,21 @@ func (g *generator) step(depth int) ir.Step {
 	if depth > 0 {
 		kinds = append(kinds, "parallel", "fan", "loop", "while", "call")
 	}
-	s := task(g.id("s"))
-	if g.chance("when", 15) {
-		s.When = cond(g.t, pick(g, "condition", "input.yes == true", "input.no == true", "state.s1 != null"))
+	s := task(g.ID("s"))
+	if g.Chance("when", 15) {
+		s.When = cond(g.T, pick(g, "condition", "input.yes == true", "input.no == true", "state.s1 != null"))
 	}
 	switch pick(g, "kind", kinds...) {
 	case "task":
-		if g.chance("retry", 20) {
+		if g.Chance("retry", 20) {
 			s.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{50}}
 		}
-		s.SkipOnError = g.chance("skip", 15)
+		s.SkipOnError = g.Chance("skip", 15)
 	case "route":
 		s.Action, s.Writes = ir.Route{}, nil
 	case "person":
 		s.Action = ir.Gate{
-			Decider: ir.Person, Timeout: ir.Millis(rapid.SampledFrom([]int{0, 1000}).Draw(g.t, "timeout")),
+			Decider: ir.Person, Timeout: ir.Millis(rapid.SampledFrom([]int{0, 1000}).Draw(g.T, "timeout")),
 		}
 	case "event":
 		s.Action = ir.Gate{
@@ -85,65 +64,52 @@ func (g *generator) step(depth int) ir.Step {
 	case "critic":
 		s.Action = ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}
 	case "parallel":
-		par := ir.Parallel{
-			Join:          ir.Join(pick(g, "join", "all", "any", "settle", "best")),
-			MaxConcurrent: rapid.IntRange(0, 2).Draw(g.t, "most"),
-		}
-		for range rapid.IntRange(1, 3).Draw(g.t, "branches") {
-			b := ir.Branch{Name: g.id("b"), Block: g.block(depth - 1)}
-			if g.chance("branch when", 15) {
-				b.When = cond(g.t, "input.no == true")
-			}
-			if g.chance("branch budget", 15) {
+		s.Action = g.Parallel(func() ir.BlockID { return g.block(depth - 1) }, func(b *ir.Branch) {
+			if g.Chance("branch budget", 15) {
 				b.Budget.Steps = limit(2)
 			}
-			if g.chance("branch deadline", 15) {
+			if g.Chance("branch deadline", 15) {
 				b.Budget.ActiveSeconds = limit(1)
 			}
-			par.Branches = append(par.Branches, b)
-		}
-		if g.chance("combine", 40) {
-			par.Combine = &ir.Task{Kind: "combine"}
-		}
-		s.Action = par
+		})
 	case "fan":
 		s.Action = ir.Parallel{Join: ir.JoinAll, Each: &ir.Each{
-			Items: agentFlowValue(g.t, "input.list"), Var: "x", Block: g.block(depth - 1),
+			Items: agentFlowValue(g.T, "input.list"), Var: "x", Block: g.block(depth - 1),
 		}}
 	case "loop":
 		s.Action = ir.Loop{
-			Block: g.block(depth - 1), Each: &ir.Each{Items: agentFlowValue(g.t, "input.list"), Var: "x"},
-			Max: rapid.IntRange(0, 3).Draw(g.t, "max"),
+			Block: g.block(depth - 1), Each: &ir.Each{Items: agentFlowValue(g.T, "input.list"), Var: "x"},
+			Max: rapid.IntRange(0, 3).Draw(g.T, "max"),
 		}
 	case "while":
-		s.Action = ir.Loop{Block: g.block(depth - 1), While: cond(g.t, "loop.index < 2"), BreakWhen: cond(g.t, pick(
+		s.Action = ir.Loop{Block: g.block(depth - 1), While: cond(g.T, "loop.index < 2"), BreakWhen: cond(g.T, pick(
 			g, "break", "input.yes == true", "input.no == true",
 		))}
 	case "call":
-		child := &generator{t: g.t, p: &ir.Program{Name: g.id("child")}}
-		child.n = g.n
+		child := &generator{irtest.Generator{T: g.T, P: &ir.Program{Name: g.ID("child")}}}
+		child.N = g.N
 		child.program(depth - 1)
-		g.n = child.n
-		g.p.Children = append(g.p.Children, *child.p)
-		s.Action = ir.Call{Child: len(g.p.Children) - 1, PassReads: true}
+		g.N = child.N
+		g.P.Children = append(g.P.Children, *child.P)
+		s.Action = ir.Call{Child: len(g.P.Children) - 1, PassReads: true}
 	}
-	if g.chance("left behind", 30) {
+	if g.Chance("left behind", 30) {
 		for i := range s.Writes {
 			s.Writes[i].Always = true
 		}
-		if g.chance("result", 50) {
-			s.Result = awfValue(g.t, `{"outcome": outcome, "result": result, "failure": failure}`)
+		if g.Chance("result", 50) {
+			s.Result = awfValue(g.T, `{"outcome": outcome, "result": result, "failure": failure}`)
 		}
 	}
-	if s.Task() == nil && g.chance("limit", 25) {
-		s.Timeout = ir.Millis(rapid.SampledFrom([]int{1, 100, 1500}).Draw(g.t, "time"))
-		if g.chance("computed", 30) {
-			s.Timeout, s.TimeoutExpr = 0, awfValue(g.t, pick(
+	if s.Task() == nil && g.Chance("limit", 25) {
+		s.Timeout = ir.Millis(rapid.SampledFrom([]int{1, 100, 1500}).Draw(g.T, "time"))
+		if g.Chance("computed", 30) {
+			s.Timeout, s.TimeoutExpr = 0, awfValue(g.T, pick(
 				g, "limit", `"1ms"`, `"0.1"`, `1.5`, `"soon"`, `inputs.none`,
 			))
 		}
 	}
-	if s.Retry == nil && g.chance("group retry", 10) {
+	if s.Retry == nil && g.Chance("group retry", 10) {
 		s.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{20}}
 	}
 	return s
@@ -151,20 +117,20 @@ func (g *generator) step(depth int) ir.Step {
 
 // program generates the blocks; block 0 is the body.
 func (g *generator) program(depth int) {
-	g.p.Blocks = []ir.Block{{}}
+	g.P.Blocks = []ir.Block{{}}
 	body := g.block(depth)
-	g.p.Blocks[0] = g.p.Blocks[body]
-	if g.chance("end", 30) {
-		steps := g.p.Blocks[0].Steps
+	g.P.Blocks[0] = g.P.Blocks[body]
+	if g.Chance("end", 30) {
+		steps := g.P.Blocks[0].Steps
 		last := &steps[len(steps)-1]
-		end := ir.Step{ID: g.id("end"), Action: ir.End{Failed: g.chance("badly", 30)}}
+		end := ir.Step{ID: g.ID("end"), Action: ir.End{Failed: g.Chance("badly", 30)}}
 		last.Next = append(last.Next, on(end.ID, ir.OK, ir.Skipped))
-		g.p.Blocks[0].Steps = append(steps, end)
+		g.P.Blocks[0].Steps = append(steps, end)
 	}
-	if g.chance("cleanup", 30) {
-		last := task(g.id("cancel"))
-		g.p.OnCancel = last.ID
-		g.p.Blocks[0].Steps = append(g.p.Blocks[0].Steps, last)
+	if g.Chance("cleanup", 30) {
+		last := task(g.ID("cancel"))
+		g.P.OnCancel = last.ID
+		g.P.Blocks[0].Steps = append(g.P.Blocks[0].Steps, last)
 	}
 }
 
@@ -172,18 +138,18 @@ func (g *generator) program(depth int) {
 // every batch. Every run must be able to finish.
 func TestInvariantsHoldForRandomPrograms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g := &generator{t: t, p: &ir.Program{Name: "random", MayIntervene: true}}
+		g := &generator{irtest.Generator{T: t, P: &ir.Program{Name: "random", MayIntervene: true}}}
 		g.program(2)
-		if g.chance("budget", 30) {
-			g.p.Budget.Steps = limit(rapid.Int64Range(1, 12).Draw(t, "max steps"))
+		if g.Chance("budget", 30) {
+			g.P.Budget.Steps = limit(rapid.Int64Range(1, 12).Draw(t, "max steps"))
 		}
-		if g.chance("tokens", 30) {
-			g.p.Budget.Tokens = limit(rapid.Int64Range(10, 100).Draw(t, "max tokens"))
+		if g.Chance("tokens", 30) {
+			g.P.Budget.Tokens = limit(rapid.Int64Range(10, 100).Draw(t, "max tokens"))
 		}
-		if g.chance("deadline", 20) {
-			g.p.Budget.ActiveSeconds = limit(2)
+		if g.Chance("deadline", 20) {
+			g.P.Budget.ActiveSeconds = limit(2)
 		}
-		w := start(t, g.p, `{"yes": true, "no": false, "list": [1, 2]}`)
+		w := start(t, g.P, `{"yes": true, "no": false, "list": [1, 2]}`)
 		for range rapid.IntRange(5, 80).Draw(t, "events") {
 			if w.s.Finished != nil {
 				break
@@ -214,8 +180,8 @@ func (g *generator) result(w journal.TaskID) plan.Result {
 // applyRandomInput applies one random input.
 func (g *generator) applyRandomInput(w *world) {
 	// Tasks of cancelled frames and of finished runs may still report.
-	if len(w.tasks) > 0 && g.chance("work", 75) {
-		i := rapid.IntRange(0, len(w.tasks)-1).Draw(g.t, "task")
+	if len(w.tasks) > 0 && g.Chance("work", 75) {
+		i := rapid.IntRange(0, len(w.tasks)-1).Draw(g.T, "task")
 		task := w.tasks[i]
 		gone := func() { w.tasks = slices.Delete(w.tasks, i, i+1) }
 		switch pick(g, "what", "result", "result", "result", "reserve", "note", "gone") {
@@ -223,12 +189,12 @@ func (g *generator) applyRandomInput(w *world) {
 			gone()
 			w.send(g.result(task))
 		case "reserve":
-			w.send(plan.Reserve{Work: task, N: rapid.IntRange(1, 2).Draw(g.t, "n"), Amount: journal.Usage{
+			w.send(plan.Reserve{Work: task, N: rapid.IntRange(1, 2).Draw(g.T, "n"), Amount: journal.Usage{
 				OutputTokens: 20, ModelCalls: 1,
 			}})
 		case "note":
 			w.send(plan.Note{
-				Work: task, N: rapid.IntRange(1, 3).Draw(g.t, "n"), Kind: "reply", Settles: 1,
+				Work: task, N: rapid.IntRange(1, 3).Draw(g.T, "n"), Kind: "reply", Settles: 1,
 				Usage: journal.Usage{OutputTokens: 7},
 			})
 		case "gone":
@@ -270,7 +236,7 @@ func (g *generator) applyRandomInput(w *world) {
 	case "continue":
 		w.send(plan.Continue{})
 	case "cancel":
-		if g.chance("really", 20) {
+		if g.Chance("really", 20) {
 			w.send(plan.Cancel{})
 		}
 	case "edit":
@@ -289,7 +255,7 @@ func (g *generator) applyRandomInput(w *world) {
 // rewind rewinds the run to a random step of its body, if it has reached it.
 func (g *generator) rewind(w *world) {
 	body := w.p.Root().Blocks[ir.Body].Steps
-	step := body[rapid.IntRange(0, len(body)-1).Draw(g.t, "to")].ID
+	step := body[rapid.IntRange(0, len(body)-1).Draw(g.T, "to")].ID
 	if was, reached := w.checkpoint(step); reached && w.s.Finished == nil {
 		w.send(plan.Rewind{Step: step, Was: was})
 	}

@@ -13,16 +13,6 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// awfValue parses an expression of any value.
-func awfValue(t reporter, text string) *expr.Expr {
-	t.Helper()
-	e, problems := expr.ParseValue(expr.AWF, text, source.Span{})
-	if problems.Errors() {
-		t.Fatalf("%s: %v", text, problems)
-	}
-	return e
-}
-
 // alwaysWrites returns a write that a step makes whatever its outcome.
 func alwaysWrites(id string) []ir.Write { return []ir.Write{{Path: "states." + id, Always: true}} }
 

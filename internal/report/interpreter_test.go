@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/ir/irtest"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/provider"
@@ -18,66 +19,40 @@ import (
 )
 
 // generator makes random programs with every kind of control flow.
-type generator struct {
-	t *rapid.T
-	p *ir.Program
-	n int
-}
+type generator struct{ irtest.Generator }
 
 func pick[T any](g *generator, label string, from ...T) T {
-	return rapid.SampledFrom(from).Draw(g.t, label)
-}
-
-func (g *generator) chance(label string, percent int) bool {
-	return rapid.IntRange(1, 100).Draw(g.t, label) <= percent
-}
-
-func (g *generator) id() string {
-	g.n++
-	return fmt.Sprintf("s%d", g.n)
+	return irtest.Pick(&g.Generator, label, from...)
 }
 
 func (g *generator) steps(depth int) []ir.Step {
 	var steps []ir.Step
-	for range rapid.IntRange(1, 3).Draw(g.t, "steps") {
+	for range rapid.IntRange(1, 3).Draw(g.T, "steps") {
 		steps = append(steps, g.step(depth))
 	}
-	chain(steps...)
-	for i := range steps {
-		if i > 0 && g.chance("back", 15) {
-			back := ir.Edge{
-				On: []ir.Outcome{ir.OK},
-				To: ir.Target{Step: steps[rapid.IntRange(0, i).Draw(g.t, "to")].ID}, Limit: 2,
-			}
-			steps[i].Next = append([]ir.Edge{back}, steps[i].Next...)
-		}
-		if i+1 < len(steps) && g.chance("fallback", 15) {
-			steps[i].Fallback = &ir.Name{Name: steps[i+1].ID}
-		}
-	}
-	return steps
+	return g.Link(steps, func(*ir.Step) {})
 }
 
 func (g *generator) step(depth int) ir.Step {
-	s := task(g.id(), "", "test")
-	if g.chance("when", 15) {
-		s.When = cond(g.t, pick(g, "condition", "input.yes == true", "input.no == true", `input.yes < "x"`))
+	s := task(g.ID("s"), "", "test")
+	if g.Chance("when", 15) {
+		s.When = cond(g.T, pick(g, "condition", "input.yes == true", "input.no == true", `input.yes < "x"`))
 	}
 	kinds := []string{"task", "task", "task", "route", "end", "person", "event", "critic"}
 	if depth > 0 {
 		kinds = append(kinds, "parallel", "fan", "loop", "while", "call")
 	}
-	block := func() ir.BlockID { return g.p.AddBlock(ir.Block{Steps: g.steps(depth - 1)}) }
+	block := func() ir.BlockID { return g.P.AddBlock(ir.Block{Steps: g.steps(depth - 1)}) }
 	switch pick(g, "kind", kinds...) {
 	case "task":
-		if g.chance("retry", 30) {
+		if g.Chance("retry", 30) {
 			s.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{50}}
 		}
-		s.SkipOnError = g.chance("skip", 20)
+		s.SkipOnError = g.Chance("skip", 20)
 	case "route":
 		s.Action, s.Writes = ir.Route{}, nil
 	case "end":
-		s.Action = ir.End{Failed: g.chance("badly", 30)}
+		s.Action = ir.End{Failed: g.Chance("badly", 30)}
 	case "person":
 		s.Action = ir.Gate{Decider: ir.Person, Timeout: 1000}
 	case "event":
@@ -85,42 +60,29 @@ func (g *generator) step(depth int) ir.Step {
 	case "critic":
 		s.Action = ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}
 	case "parallel":
-		par := ir.Parallel{
-			Join:          ir.Join(pick(g, "join", "all", "any", "settle", "best")),
-			MaxConcurrent: rapid.IntRange(0, 2).Draw(g.t, "most"),
-		}
-		for range rapid.IntRange(1, 3).Draw(g.t, "branches") {
-			b := ir.Branch{Name: g.id(), Block: block()}
-			if g.chance("branch when", 15) {
-				b.When = cond(g.t, "input.no == true")
-			}
-			if g.chance("branch budget", 20) {
+		s.Action = g.Parallel(block, func(b *ir.Branch) {
+			if g.Chance("branch budget", 20) {
 				b.Budget.Steps = &ir.Limit{Max: 1}
 			}
-			par.Branches = append(par.Branches, b)
-		}
-		if g.chance("combine", 40) {
-			par.Combine = &ir.Task{Kind: "combine"}
-		}
-		s.Action = par
+		})
 	case "fan":
 		s.Action = ir.Parallel{
 			Join: ir.JoinAll,
-			Each: &ir.Each{Items: items(g.t, "input.list"), Var: "x", Block: block()},
+			Each: &ir.Each{Items: items(g.T, "input.list"), Var: "x", Block: block()},
 		}
 	case "loop":
-		s.Action = ir.Loop{Block: block(), Each: &ir.Each{Items: items(g.t,
+		s.Action = ir.Loop{Block: block(), Each: &ir.Each{Items: items(g.T,
 			pick(g, "items", "input.list", "input.yes")), Var: "x"}}
 	case "while":
-		s.Action = ir.Loop{Block: block(), While: cond(g.t, "loop.index < 2")}
+		s.Action = ir.Loop{Block: block(), While: cond(g.T, "loop.index < 2")}
 	case "call":
-		child := &generator{t: g.t, p: &ir.Program{Name: g.id(), Blocks: []ir.Block{{}}}, n: g.n}
-		child.p.Blocks[0].Steps = child.steps(depth - 1)
-		g.n = child.n
-		g.p.Children = append(g.p.Children, *child.p)
-		call := ir.Call{Child: len(g.p.Children) - 1}
-		if g.chance("bad input", 20) {
-			call.Inputs = []ir.Binding{{Name: "x", Value: items(g.t, `input.yes < "x"`)}}
+		child := &generator{irtest.Generator{T: g.T, P: &ir.Program{Name: g.ID("s"), Blocks: []ir.Block{{}}}, N: g.N}}
+		child.P.Blocks[0].Steps = child.steps(depth - 1)
+		g.N = child.N
+		g.P.Children = append(g.P.Children, *child.P)
+		call := ir.Call{Child: len(g.P.Children) - 1}
+		if g.Chance("bad input", 20) {
+			call.Inputs = []ir.Binding{{Name: "x", Value: items(g.T, `input.yes < "x"`)}}
 		}
 		s.Action = call
 	}
@@ -128,9 +90,9 @@ func (g *generator) step(depth int) ir.Step {
 }
 
 func (g *generator) happen(w *world) {
-	w.now += journal.Millis(rapid.SampledFrom([]int{0, 0, 1, 60, 1200}).Draw(g.t, "later"))
-	if len(w.tasks) > 0 && g.chance("work", 80) {
-		i := rapid.IntRange(0, len(w.tasks)-1).Draw(g.t, "task")
+	w.now += journal.Millis(rapid.SampledFrom([]int{0, 0, 1, 60, 1200}).Draw(g.T, "later"))
+	if len(w.tasks) > 0 && g.Chance("work", 80) {
+		i := rapid.IntRange(0, len(w.tasks)-1).Draw(g.T, "task")
 		task := w.tasks[i]
 		take := func() { w.tasks = append(w.tasks[:i:i], w.tasks[i+1:]...) }
 		switch pick(g, "what", "ok", "ok", "no", "failed", "note", "gone") {
@@ -151,7 +113,7 @@ func (g *generator) happen(w *world) {
 			w.tell(plan.Result{Work: task, Outcome: journal.OutcomeFailed, Class: "API_ERROR"})
 		case "note":
 			w.tell(plan.Note{
-				Work: task, N: rapid.IntRange(1, 3).Draw(g.t, "n"), Kind: journal.NoteReply,
+				Work: task, N: rapid.IntRange(1, 3).Draw(g.T, "n"), Kind: journal.NoteReply,
 				Data: json.RawMessage(`{"blocks":[]}`),
 			})
 		case "gone":
@@ -184,7 +146,7 @@ func (g *generator) happen(w *world) {
 	case "continue":
 		w.tell(plan.Continue{})
 	case "cancel":
-		if g.chance("really", 15) {
+		if g.Chance("really", 15) {
 			w.tell(plan.Cancel{})
 		}
 	case "raise":
@@ -196,13 +158,14 @@ func (g *generator) happen(w *world) {
 // outside of that.
 func TestRunsAndStepsStartOnceAndFinishOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g := &generator{t: t, p: &ir.Program{Name: "random", MayIntervene: true, Blocks: []ir.Block{{}}}}
-		g.p.Blocks[0].Steps = g.steps(2)
-		if g.chance("budget", 30) {
-			g.p.Budget.Steps = &ir.Limit{Max: rapid.Int64Range(1, 8).Draw(t, "max steps")}
+		random := &ir.Program{Name: "random", MayIntervene: true, Blocks: []ir.Block{{}}}
+		g := &generator{irtest.Generator{T: t, P: random}}
+		g.P.Blocks[0].Steps = g.steps(2)
+		if g.Chance("budget", 30) {
+			g.P.Budget.Steps = &ir.Limit{Max: rapid.Int64Range(1, 8).Draw(t, "max steps")}
 		}
-		g.p.CheckpointEvery = rapid.IntRange(0, 2).Draw(t, "checkpoint every")
-		w := start(t, g.p, `{"yes": true, "no": false, "list": [1, 2]}`)
+		g.P.CheckpointEvery = rapid.IntRange(0, 2).Draw(t, "checkpoint every")
+		w := start(t, g.P, `{"yes": true, "no": false, "list": [1, 2]}`)
 		for range rapid.IntRange(5, 60).Draw(t, "events") {
 			if w.s.Finished != nil {
 				break
@@ -216,7 +179,7 @@ func TestRunsAndStepsStartOnceAndFinishOnce(t *testing.T) {
 		if w.s.Finished == nil {
 			t.Fatal("the run does not end")
 		}
-		outline := report.NewOutline(g.p)
+		outline := report.NewOutline(g.P)
 		in := report.NewInterpreter(run, func(string) (*report.Outline, error) { return outline, nil }).TrackBudgets()
 		steps, runs := map[*report.Step]bool{}, map[*report.Run]bool{} // true: open
 		suspended := false

@@ -3,22 +3,14 @@ package report_test
 import (
 	"encoding/json"
 	"fmt"
-	"reflect"
-	"slices"
 
-	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/ir/irtest"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
+	"github.com/espalier-run/espalier/internal/plan/plantest"
 	"github.com/espalier-run/espalier/internal/source"
 )
-
-// reporter is the common part of *testing.T and *rapid.T.
-type reporter interface {
-	Helper()
-	Fatal(args ...any)
-	Fatalf(format string, args ...any)
-}
 
 // run is the id of every recorded run.
 const run journal.RunID = "11111111-1111-4111-8111-111111111111"
@@ -29,7 +21,7 @@ const begin journal.Millis = 1_772_000_000_000
 // world simulates everything around the plan: it executes tasks, adds notes, and
 // advances the clock.
 type world struct {
-	t       reporter
+	t       irtest.Reporter
 	p       *plan.Program
 	s       *plan.State
 	appends [][]journal.Event
@@ -41,7 +33,7 @@ type world struct {
 	idle func(w *world) bool
 }
 
-func start(t reporter, program *ir.Program, input string) *world {
+func start(t irtest.Reporter, program *ir.Program, input string) *world {
 	t.Helper()
 	w := &world{t: t, p: plan.Compile(program), now: begin}
 	s, events := plan.Start(w.p, run, journal.RunStarted{
@@ -57,28 +49,7 @@ func start(t reporter, program *ir.Program, input string) *world {
 
 func (w *world) tell(in ...plan.Input) {
 	w.t.Helper()
-	w.took(w.s.Decide(w.p, w.now, current(w.s, in)...))
-}
-
-// current sets the rerun of inputs of tasks to that of the running execution,
-// unless a test has set it; -1 stands for the first execution.
-func current(s *plan.State, in []plan.Input) []plan.Input {
-	out := slices.Clone(in)
-	for i, one := range in {
-		v := reflect.New(reflect.TypeOf(one)).Elem()
-		v.Set(reflect.ValueOf(one))
-		rerun := v.FieldByName("Rerun")
-		if !rerun.IsValid() {
-			continue
-		}
-		work := v.FieldByName("Work").Interface().(journal.TaskID)
-		if f := s.Frames[work.Frame]; f != nil && rerun.Int() == 0 {
-			rerun.SetInt(int64(f.Rerun))
-		}
-		rerun.SetInt(max(rerun.Int(), 0))
-		out[i] = v.Interface().(plan.Input)
-	}
-	return out
+	w.took(w.s.Decide(w.p, w.now, plantest.Current(w.s, in)...))
 }
 
 func (w *world) took(events []journal.Event) {
@@ -171,17 +142,12 @@ func program(name string, steps ...ir.Step) *ir.Program {
 	return &ir.Program{Format: "agent-flow", Name: name, MayIntervene: true, Blocks: []ir.Block{{Steps: steps}}}
 }
 
-func chain(steps ...ir.Step) []ir.Step {
-	for i := range steps[:len(steps)-1] {
-		if steps[i].Next == nil {
-			steps[i].Next = []ir.Edge{{
-				On: []ir.Outcome{ir.OK, ir.Skipped}, To: ir.Target{Step: steps[i+1].ID},
-				Sequential: true,
-			}}
-		}
-	}
-	return steps
-}
+var (
+	chain = irtest.Chain
+	edit  = irtest.Edit
+	cond  = irtest.Cond
+	items = irtest.Value
+)
 
 func task(id, typ, kind string) ir.Step {
 	return ir.Step{ID: id, Type: typ, Action: ir.Task{Kind: kind}, Writes: []ir.Write{{Path: "state." + id}}}
@@ -196,26 +162,6 @@ func agent(id, who string) ir.Step {
 }
 
 func end(id string) ir.Step { return ir.Step{ID: id, Type: "end", Action: ir.End{}} }
-
-func edit(s ir.Step, change func(*ir.Step)) ir.Step { change(&s); return s }
-
-func cond(t reporter, text string) *expr.Expr {
-	t.Helper()
-	e, problems := expr.Parse(expr.AgentFlow, text, source.Span{})
-	if problems.Errors() {
-		t.Fatalf("%s: %v", text, problems)
-	}
-	return e
-}
-
-func items(t reporter, text string) *expr.Expr {
-	t.Helper()
-	e, problems := expr.ParseValue(expr.AgentFlow, text, source.Span{})
-	if problems.Errors() {
-		t.Fatalf("%s: %v", text, problems)
-	}
-	return e
-}
 
 func value(text string) plan.Result {
 	return plan.Result{Outcome: journal.OutcomeOK, Value: journal.Value{JSON: json.RawMessage(text)}}

@@ -50,6 +50,11 @@ func Values(texts []Text) []string {
 	return xslices.Map(texts, func(t Text) string { return t.Value })
 }
 
+// Contains reports whether one of the texts has this content.
+func Contains(texts []Text, value string) bool {
+	return slices.ContainsFunc(texts, func(t Text) bool { return t.Value == value })
+}
+
 // Text returns the content and the span of a scalar.
 func (n *Node) Text() Text { return Text{Value: n.Value, Span: n.Span} }
 

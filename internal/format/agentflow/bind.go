@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
 	"github.com/espalier-run/espalier/internal/xslices"
@@ -273,6 +274,12 @@ func (v *values) word(name string) text.Text    { return v.at(name).text }
 func (v *values) words(name string) []text.Text { return v.at(name).list }
 func (v *values) node(name string) *text.Node   { return v.at(name).node }
 func (v *values) list(name string) []*values    { return v.at(name).nested }
+
+// put adds a setting with the text of a key, if it has one.
+func (v *values) put(settings *ir.Settings, name, key string) {
+	t := v.word(key)
+	settings.PutSet(name, t.Value, t.Span)
+}
 
 // flag returns the value of a boolean key, or otherwise if it is absent.
 func (v *values) flag(name string, otherwise bool) bool {

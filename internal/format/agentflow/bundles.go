@@ -19,9 +19,8 @@ func (l *lowering) parallel(s *step) ir.Action {
 	if b == nil {
 		return s.placeholder()
 	}
-	par := ir.Parallel{Join: ir.JoinSettle, Span: s.key("bundle")}
-	l.used[b.word("name").Value] = true
-	par.Name = b.word("name").Value
+	par := ir.Parallel{Join: ir.JoinSettle, Name: b.word("name").Value, Span: s.key("bundle")}
+	l.used[par.Name] = true
 	if l.doc.runtime != nil {
 		if n, _, ok := l.doc.runtime.number("max_concurrency"); ok {
 			par.MaxConcurrent = int(n)
@@ -106,15 +105,13 @@ func (l *lowering) branch(s *step, b *values, w worker) ir.Branch {
 	if most := one.Budget.Steps; most != nil { // the steps of a worker are the turns of its agent
 		task.Settings.Put("max_turns", min(max(most.Max, 1), math.MaxInt32), most.Span)
 	}
-	if fields := b.object("worker_output").words("required_fields"); len(fields) > 0 {
-		task.Settings.Put("required", text.Values(fields), b.object("worker_output").key("required_fields"))
-	}
+	output := b.object("worker_output")
+	task.Settings.PutSet("required", text.Values(output.words("required_fields")), output.key("required_fields"))
 	strategy := b.object("merge").word("strategy")
 	if strategy.Value != "combine_by_type" && len(s.ir.Writes) == 1 {
 		task.Settings.Put("into", s.ir.Writes[0].Path, s.ir.Writes[0].Span)
-		if strategy.Value == "union" || len(b.object("merge").words("dedupe_key")) > 0 {
-			task.Settings.Put("items", true, strategy.Span)
-		}
+		items := strategy.Value == "union" || len(b.object("merge").words("dedupe_key")) > 0
+		task.Settings.PutSet("items", items, strategy.Span)
 	}
 	one.Block = l.p.AddBlock(ir.Block{Name: w.id.Value, Span: w.span, Steps: []ir.Step{{
 		ID: w.id.Value, Type: "worker", Description: l.workerDescription(s, agent), Action: task, Reads: s.ir.Reads,
@@ -162,9 +159,7 @@ func (l *lowering) combine(s *step, b *values) ir.Task {
 		strategy = text.Text{Value: mergeMethods[0], Span: b.first}
 	}
 	t.Settings.Put("strategy", strategy.Value, strategy.Span)
-	if keys := merge.words("dedupe_key"); len(keys) > 0 {
-		t.Settings.Put("dedupe_key", text.Values(keys), merge.key("dedupe_key"))
-	}
+	t.Settings.PutSet("dedupe_key", text.Values(merge.words("dedupe_key")), merge.key("dedupe_key"))
 	if conflict.Value == "" {
 		conflict = text.Text{Value: "fail", Span: strategy.Span} // F22
 		// After an error, assume the value that fits the rest.
@@ -181,19 +176,15 @@ func (l *lowering) combine(s *step, b *values) ir.Task {
 			"\"conflict\" has no effect: %q keeps all outputs.", strategy.Value)
 	}
 	critical := strategy.Value == "send_to_critic" || conflict.Value == "send_to_critic"
-	if critic := l.critic(s, merge); critic.Value != "" && critical {
-		t.Settings.Put("critic", critic.Value, critic.Span)
-	}
-	if !critical {
+	if critical {
+		critic := l.critic(s, merge)
+		t.Settings.PutSet("critic", critic.Value, critic.Span)
+	} else {
 		l.checkUnusedCritic(s.values, "agent")
 		l.checkUnusedCritic(merge, "critic")
 	}
-	if fields := output.words("required_fields"); len(fields) > 0 {
-		t.Settings.Put("required_fields", text.Values(fields), output.key("required_fields"))
-	}
-	if format := output.word("format"); format.Value != "" {
-		t.Settings.Put("format", format.Value, format.Span)
-	}
+	t.Settings.PutSet("required_fields", text.Values(output.words("required_fields")), output.key("required_fields"))
+	output.put(&t.Settings, "format", "format")
 	return t
 }
 

@@ -162,12 +162,8 @@ func nearest(s *text.Shape, key string) *text.Field {
 func (b *binder) looseSchema(v *values, rest *leftovers) {
 	b.warned = append(b.warned, xslices.Map(rest.unknown, pairSpan)...)
 	key := rest.unknown[0].Key
-	found := b.out.Warnf(CodeUnknownKey, key.Span, "Indent the keys of the JSON Schema below \"schema:\".",
-		"Unknown key %q under %q.", key.Value, rest.what)
-	if near := diag.Nearest(key.Value, v.shape.Names()); near != "" {
-		found.Help = fmt.Sprintf("Did you mean %q?", near)
-		found.Replace(key.Value, near)
-	}
+	b.out.Warnf(CodeUnknownKey, key.Span, "Indent the keys of the JSON Schema below \"schema:\".",
+		"Unknown key %q under %q.", key.Value, rest.what).SuggestNear(key.Value, v.shape.Names())
 }
 
 func pairSpan(p text.Pair) source.Span {

@@ -204,10 +204,8 @@ func (l *lowering) meta() {
 		l.p.Meta = append(l.p.Meta, ir.Meta{Name: key, Value: raw, Span: n.Span})
 	}
 	if l.doc.purpose.Value != "" {
-		l.p.Meta = append(l.p.Meta, ir.Meta{
-			Name: "purpose", Value: quoted(l.doc.purpose.Value),
-			Span: l.doc.purpose.Span,
-		})
+		purpose := ir.Meta{Name: "purpose", Value: quoted(l.doc.purpose.Value), Span: l.doc.purpose.Span}
+		l.p.Meta = append(l.p.Meta, purpose)
 	}
 	versions := map[string]string{}
 	for _, b := range l.doc.bundles {
@@ -262,10 +260,8 @@ func (l *lowering) triggers(v *values) {
 			"The time zone has no effect without a schedule.")
 	}
 	if v.has("api") {
-		l.p.Triggers = append(l.p.Triggers, ir.Trigger{
-			Kind: ir.OnAPI, Off: !v.flag("api", false),
-			Span: v.word("api").Span,
-		})
+		api := ir.Trigger{Kind: ir.OnAPI, Off: !v.flag("api", false), Span: v.word("api").Span}
+		l.p.Triggers = append(l.p.Triggers, api)
 	}
 	if event := v.word("event"); event.Value != "" {
 		l.p.Triggers = append(l.p.Triggers, ir.Trigger{Kind: ir.OnEvent, Event: event.Value, Span: event.Span})
@@ -447,14 +443,9 @@ func (l *lowering) override(base *ir.Program, o *values) {
 // wrapOutput makes the steps of a base skill store results that lack the only required property
 // of the output contract under that property (F7).
 func wrapOutput(base *ir.Program, c *ir.Contract) {
-	base.Blocks = slices.Clone(base.Blocks) // the compiled base may be shared
-	for b := range base.Blocks {
-		base.Blocks[b].Steps = slices.Clone(base.Blocks[b].Steps)
-		for i := range base.Blocks[b].Steps {
-			s := &base.Blocks[b].Steps[i]
-			if len(s.Writes) != 1 || s.Writes[0].Path != "output" {
-				continue
-			}
+	base.CloneSteps() // the compiled base may be shared
+	for s := range base.Steps() {
+		if len(s.Writes) == 1 && s.Writes[0].Path == "output" {
 			s.Writes = slices.Clone(s.Writes)
 			storeUnder(&s.Writes[0], c)
 		}

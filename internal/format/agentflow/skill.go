@@ -93,9 +93,8 @@ func (l *lowering) hooked(skill ir.Step) []ir.Step {
 		t.Settings.Put("script", n.Value, n.Span)
 		t.Settings.Put("on_leave", true, n.Span)
 		if b, ok := l.files.(format.Bundler); ok {
-			if dir, _ := b.Bundle(l.file); dir != "" {
-				t.Settings.Put("folder", dir, n.Span)
-			}
+			dir, _ := b.Bundle(l.file)
+			t.Settings.PutSet("folder", dir, n.Span)
 		}
 		return []ir.Step{{
 			ID: id, Type: "hook", Description: "The hook " + key, Implied: true, Span: n.Span,

@@ -200,25 +200,19 @@ func (l *lowering) resolveBranches(s *step) {
 // that the function text() returns (F10).
 func branchKey(n *text.Node) string {
 	switch n.Kind {
-	case text.Bool, text.Null:
-		if n.Kind == text.Null {
-			return "null"
-		}
+	case text.Null:
+		return "null"
+	case text.Bool:
 		return strings.ToLower(n.Value)
 	case text.Int, text.Float:
 		if e, list := expr.ParseValue(expr.AgentFlow, "text("+n.Value+")", n.Span); !list.Errors() {
-			if v, err := e.Eval(nothing{}); err == nil {
+			if v, err := e.Eval(expr.Values{}); err == nil {
 				return fmt.Sprint(v)
 			}
 		}
 	}
 	return n.Value
 }
-
-// nothing is an environment without names.
-type nothing struct{}
-
-func (nothing) Lookup([]string) (any, bool) { return nil, false }
 
 // lowerStep compiles everything but the edges.
 func (l *lowering) lowerStep(s *step) {
@@ -451,12 +445,8 @@ func (l *lowering) retry(s *step) *ir.Retry {
 
 // describe adds the task and the expected output to the settings.
 func (s *step) describe(settings *ir.Settings) {
-	if d := s.word("description"); d.Value != "" {
-		settings.Put("task", d.Value, d.Span)
-	}
-	if e := s.word("expected_output"); e.Value != "" {
-		settings.Put("expected", e.Value, e.Span)
-	}
+	s.put(settings, "task", "description")
+	s.put(settings, "expected", "expected_output")
 }
 
 func (s *step) agentTask(agent string, at source.Span) ir.Task {
@@ -508,9 +498,7 @@ func (l *lowering) script(s *step) ir.Task {
 	}
 	t.Settings.Put("language", language.Value, language.Span)
 	t.Settings.Put("script", script.Value, script.Span)
-	if needed := v.words("dependencies"); len(needed) > 0 {
-		t.Settings.Put("dependencies", text.Values(needed), v.key("dependencies"))
-	}
+	t.Settings.PutSet("dependencies", text.Values(v.words("dependencies")), v.key("dependencies"))
 	return t
 }
 
@@ -554,8 +542,13 @@ func (l *lowering) skillStep(s *step) ir.Action {
 		l.out.Warnf(CodeGeneric, s.typeSpan(), "Add \"agent\" or \"skill_ref\".",
 			"The step names neither an agent nor a skill, so a generic agent performs it.")
 	}
-	return s.agentTask(l.impliedAgent(s.id.Value, s.word("description").Value, s.word("expected_output").Value,
-		s.id.Span), s.id.Span)
+	return l.genericTask(s)
+}
+
+// genericTask returns work for an agent created for the step.
+func (l *lowering) genericTask(s *step) ir.Task {
+	id := l.impliedAgent(s.id.Value, s.word("description").Value, s.word("expected_output").Value, s.id.Span)
+	return s.agentTask(id, s.id.Span)
 }
 
 func (l *lowering) call(s *step, f *source.File, at source.Span) ir.Action {
@@ -607,10 +600,9 @@ func (l *lowering) gate(s *step) ir.Action {
 		l.checkGateReads(s, "The gate shows nothing to the person who decides.")
 	case "critic_agent":
 		g.Decider = ir.Work
-		for _, key := range []string{"tool", "code"} {
+		for _, key := range []string{"tool", "code", "approvers"} {
 			unused(key, "an agent decides")
 		}
-		unused("approvers", "an agent decides")
 		if agent.Value == "" {
 			if !slices.Contains(s.blank, "agent") {
 				l.out.Errorf(CodeGateDecider, method.Span, "Add \"agent\" with the critic's id.",
@@ -665,8 +657,7 @@ func (l *lowering) end(s *step, check *expr.Expr) ir.Action {
 		l.out.Warnf(CodeGeneric, s.key("writes"),
 			"Move the writes to a step of type skill or transform before the end.",
 			"The end step has writes but no agent, so a generic agent produces them.")
-		work := s.agentTask(l.impliedAgent(s.id.Value, s.word("description").Value, s.word("expected_output").Value,
-			s.id.Span), s.id.Span)
+		work := l.genericTask(s)
 		e.Work = &work
 	}
 	return e
@@ -775,28 +766,15 @@ func (l *lowering) branches(s *step) []ir.Edge {
 // does a run continue after a rejection (F4).
 func (l *lowering) mentioned(gate *step) bool {
 	for _, w := range gate.ir.Writes {
-		key := strings.Split(w.Path, ".")
 		for _, s := range l.steps[gate.index+1:] {
-			if s.kind == "decision" && len(s.ir.Reads) > 0 && overlap(key, strings.Split(s.ir.Reads[0].Path, ".")) {
+			if s.kind == "decision" && len(s.ir.Reads) > 0 && ir.Overlap(w.Path, s.ir.Reads[0].Path) ||
+				slices.ContainsFunc(s.ir.When.Paths(),
+					func(p expr.Path) bool { return ir.Overlap(w.Path, strings.Join(p.Segments, ".")) }) {
 				return true
-			}
-			if s.ir.When == nil {
-				continue
-			}
-			for _, path := range s.ir.When.Paths() {
-				if overlap(key, path.Segments) {
-					return true
-				}
 			}
 		}
 	}
 	return false
-}
-
-// overlap reports whether one path is equal to or a prefix of the other.
-func overlap(a, b []string) bool {
-	n := min(len(a), len(b))
-	return slices.Equal(a[:n], b[:n])
 }
 
 // checkSiblings warns about arms of several steps that do not end with a jump: document order

@@ -115,22 +115,12 @@ func (l *lowering) reached() []*agent {
 		return nil
 	}
 	first := cmp.Or(d.entry.Value, d.agents[0].id.Value) // a missing entry is reported already
-	found := map[string]bool{}
-	queue := []string{first}
-	for len(queue) > 0 {
-		id := queue[0]
-		queue = queue[1:]
-		if found[id] {
-			continue
-		}
-		found[id] = true
+	found := xslices.AppendNew([]string{first}, d.fallback.Value)
+	for i := 0; i < len(found); i++ {
 		for _, r := range d.rules {
-			if r.from.Value == id && r.to.Value != "" {
-				queue = append(queue, r.to.Value)
+			if r.from.Value == found[i] {
+				found = xslices.AppendNew(found, r.to.Value) // "" if the flow ends
 			}
-		}
-		if d.fallback.Value != "" {
-			queue = append(queue, d.fallback.Value)
 		}
 	}
 	var out []*agent
@@ -138,7 +128,7 @@ func (l *lowering) reached() []*agent {
 		switch {
 		case a.id.Value == first:
 			out = append([]*agent{a}, out...)
-		case found[a.id.Value]:
+		case slices.Contains(found, a.id.Value):
 			out = append(out, a)
 		case d.entry.Value != "":
 			l.out.Warnf(CodeUnreachable, a.id.Span, "Add a rule that leads to it, or remove it.",
@@ -266,10 +256,7 @@ func (l *lowering) checkContext(p expr.Path) {
 		slices.Contains(l.inputs, name) {
 		return
 	}
-	var known []string
-	if l.doc.variables != nil {
-		known = l.doc.variables.Keys()
-	}
+	known := l.doc.variables.Keys()
 	if slices.Contains(known, name) {
 		return
 	}
@@ -415,13 +402,11 @@ func (l *lowering) step(a *agent) ir.Step {
 		task.Settings.Put("agent", id, a.id.Span)
 		task.Settings.Put("template", template, at)
 		task.Settings.Put("format", a.output.Value, a.output.Span)
-		if l.doc.memory {
-			task.Settings.Put("memory", true, a.id.Span)
-		}
+		task.Settings.PutSet("memory", l.doc.memory, a.id.Span)
 		for _, word := range words(template) {
 			l.want(word)
-			if word != "flow" && !slices.Contains(l.inserts, word) { // the name of the flow is always there
-				l.inserts = append(l.inserts, word)
+			if word != "flow" { // the name of the flow is always there
+				l.inserts = xslices.AppendNew(l.inserts, word)
 			}
 		}
 		s.Mentions = parts(template, at)
@@ -595,11 +580,7 @@ func parts(template string, at source.Span) []ir.Ref {
 }
 
 // want records a name that the run's input should provide.
-func (l *lowering) want(name string) {
-	if !slices.Contains(l.inputs, name) {
-		l.inputs = append(l.inputs, name)
-	}
-}
+func (l *lowering) want(name string) { l.inputs = xslices.AppendNew(l.inputs, name) }
 
 // inputContract returns the contract of the run's input: its variables, and the names that its
 // prompts read. None is required, because a template keeps unknown names as they are.
@@ -654,13 +635,9 @@ func (l *lowering) checkTools(a *agent) {
 		if slices.Contains(known, t.Value) {
 			continue
 		}
-		help := "Declare it under \"tools\". For a tool that espalier.yaml configures, use {\"type\": \"project\"}."
-		near := diag.Nearest(t.Value, known)
-		if near != "" {
-			help = fmt.Sprintf("Did you mean %q?", near)
-		}
-		l.out.Errorf(CodeUnknownTool, t.Span, help, "Tool %q is not declared in the file.", t.Value).
-			Replace(t.Value, near)
+		l.out.Errorf(CodeUnknownTool, t.Span,
+			"Declare it under \"tools\". For a tool that espalier.yaml configures, use {\"type\": \"project\"}.",
+			"Tool %q is not declared in the file.", t.Value).SuggestNear(t.Value, known)
 	}
 }
 
@@ -686,6 +663,6 @@ func (l *lowering) unused() {
 // listed reports whether an agent lists a tool.
 func (l *lowering) listed(t *tool) bool {
 	return slices.ContainsFunc(l.doc.agents, func(a *agent) bool {
-		return slices.ContainsFunc(a.tools, func(n text.Text) bool { return n.Value == t.id.Value })
+		return text.Contains(a.tools, t.id.Value)
 	})
 }

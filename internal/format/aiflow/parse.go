@@ -192,16 +192,19 @@ func (o *object) tokens(a *agent) int {
 	return o.number("max_tokens")
 }
 
-// inner returns the object below a key, or an empty one.
-func (o *object) inner(key, what string) object {
+// optional returns the object below a key, or nil.
+func (o *object) optional(key string) *text.Node {
 	n := o.get(key)
 	if n != nil && n.Kind != text.Map {
 		o.wrong(key, n, "an object")
-		n = nil
+		return nil
 	}
-	if n == nil {
-		n = &text.Node{Kind: text.Map, Span: o.node.Span}
-	}
+	return n
+}
+
+// inner returns the object below a key, or an empty one.
+func (o *object) inner(key, what string) object {
+	n := cmp.Or(o.optional(key), &text.Node{Kind: text.Map, Span: o.node.Span})
 	return object{node: n, shape: o.shape.Field(key).Shape, what: what, out: o.out}
 }
 
@@ -287,10 +290,6 @@ func (d *document) readMetadata(root *object) {
 	created, modified := meta.text("created"), meta.text("modified")
 	meta.text("creator")
 	meta.done()
-	at := firstKey(root.node)
-	if k := root.node.Key("metadata"); k != nil {
-		at = k.Span
-	}
 	var missing []string
 	for _, field := range []struct {
 		name string
@@ -316,8 +315,8 @@ func (d *document) readMetadata(root *object) {
 		if slices.Contains(missing, "name") || slices.Contains(missing, "version") {
 			severity = diag.Warning
 		}
-		root.out.Reportf(CodeMetadata, severity, at, "Add the missing keys. Runs do not depend on them.",
-			"The metadata has no %s.", listed(missing))
+		root.out.Reportf(CodeMetadata, severity, root.keySpan("metadata"),
+			"Add the missing keys. Runs do not depend on them.", "The metadata has no %s.", listed(missing))
 	}
 }
 
@@ -330,16 +329,9 @@ func listed(names []string) string {
 }
 
 func (d *document) readPrompts(root *object) {
-	n := root.get("prompts")
-	if n == nil {
-		return
+	if n := root.optional("prompts"); n != nil {
+		d.hasPrompts, d.prompts = true, n.Pairs
 	}
-	if n.Kind != text.Map {
-		root.wrong("prompts", n, "an object")
-		return
-	}
-	d.hasPrompts = true
-	d.prompts = n.Pairs
 }
 
 // entries yields the members of a map or a list, each with its key, or nil.
@@ -358,30 +350,45 @@ func entries(n *text.Node) func(yield func(id *text.Node, value *text.Node) bool
 	}
 }
 
-func (d *document) readAgents(root *object) {
-	n := root.get("agents")
-	if n != nil && n.Kind != text.Map && n.Kind != text.List {
-		root.wrong("agents", n, "an object or a list of agents")
-		n = nil
+// entryAt returns the place of a member: that of its key, if it has one.
+func entryAt(key, value *text.Node) source.Span {
+	if key != nil {
+		return key.Span
 	}
+	return head(value)
+}
+
+// collection returns the map or the list below a key, or nil.
+func (o *object) collection(key, wanted string) *text.Node {
+	n := o.get(key)
+	if n != nil && n.Kind != text.Map && n.Kind != text.List {
+		o.wrong(key, n, wanted)
+		return nil
+	}
+	return n
+}
+
+// keySpan returns the place of a key, or of the first key if it is missing.
+func (o *object) keySpan(key string) source.Span {
+	if k := o.node.Key(key); k != nil {
+		return k.Span
+	}
+	return firstKey(o.node)
+}
+
+func (d *document) readAgents(root *object) {
+	n := root.collection("agents", "an object or a list of agents")
 	if n == nil || len(n.Pairs)+len(n.Items) == 0 {
-		at := firstKey(root.node)
-		if k := root.node.Key("agents"); k != nil {
-			at = k.Span
-		}
-		root.out.Errorf(CodeNoAgents, at,
+		root.out.Errorf(CodeNoAgents, root.keySpan("agents"),
 			`Add "agents": {"first": {"name": "…", "role": "…", "provider": "…", "model": "…", "prompt": "…"}}.`,
 			"The file has no agents.")
 		return
 	}
 	for key, value := range entries(n) {
 		if value.Kind != text.Map {
-			at := head(value)
-			if key != nil {
-				at = key.Span
-			}
-			root.out.Errorf(CodeAgentInvalid, at, "Use an object with name, role, provider, model and prompt.",
-				"The agent is %s, not an object.", value.Kind)
+			root.out.Errorf(CodeAgentInvalid, entryAt(key, value),
+				"Use an object with name, role, provider, model and prompt.", "The agent is %s, not an object.",
+				value.Kind)
 			continue
 		}
 		if a := d.readAgent(root, key, value); a != nil {
@@ -494,27 +501,19 @@ func (d *document) readModel(o *object, a *agent) {
 func (a *agent) isTool() bool { return strings.EqualFold(a.provider.Value, "system") }
 
 func (d *document) readTools(root *object) {
-	n := root.get("tools")
+	n := root.collection("tools", "an object or a list of tools")
 	if n == nil {
 		return
 	}
-	if n.Kind != text.Map && n.Kind != text.List {
-		root.wrong("tools", n, "an object or a list of tools")
-		return
-	}
 	for key, value := range entries(n) {
-		at := head(value)
-		if key != nil {
-			at = key.Span
-		}
 		if value.Kind != text.Map {
-			root.out.Errorf(CodeToolInvalid, at,
+			root.out.Errorf(CodeToolInvalid, entryAt(key, value),
 				`Use an object such as {"type": "http", "endpoint": "https://…", "method": "GET"}.`,
 				"The tool is %s, not an object.", value.Kind)
 			continue
 		}
 		o := object{node: value, shape: toolShape, what: "tool", out: root.out}
-		t := &tool{id: o.text("id"), node: value, span: at}
+		t := &tool{id: o.text("id"), node: value}
 		if key != nil {
 			t.id = key.Text()
 		} else if t.id.Value == "" {
@@ -536,8 +535,7 @@ func (d *document) readTools(root *object) {
 
 func (d *document) readFlow(flow *object) {
 	start, entry := flow.text("start"), flow.text("entry_agent")
-	d.entry = entry
-	if entry.Value == "" {
+	if d.entry = entry; entry.Value == "" {
 		d.entry = start
 	}
 	if start.Value != "" && entry.Value != "" && start.Value != entry.Value {
@@ -554,13 +552,7 @@ func (d *document) readFlow(flow *object) {
 		d.undefined(CodeInvalidEntry, d.entry, "The flow starts with agent", flow.out)
 		d.entry = text.Text{}
 	}
-	if n := flow.get("variables"); n != nil {
-		if n.Kind == text.Map {
-			d.variables = n
-		} else {
-			flow.wrong("variables", n, "an object")
-		}
-	}
+	d.variables = flow.optional("variables")
 	if most := flow.number("max_steps"); most > 0 {
 		d.maxSteps = &ir.Limit{Max: int64(most), Span: flow.node.Get("max_steps").Span}
 	}
@@ -586,12 +578,9 @@ func (d *document) agentIDs() []string {
 
 // undefined reports a reference to an agent that is not defined. Its help has the nearest name, or all names (A16).
 func (d *document) undefined(code diag.Code, ref text.Text, refers string, out *diag.List) {
-	near := diag.Nearest(ref.Value, d.agentIDs())
 	help := fmt.Sprintf("The agents are %s.", listed(d.agentIDs()))
-	if near != "" {
-		help = fmt.Sprintf("Did you mean %q?", near)
-	}
-	out.Errorf(code, ref.Span, help, "%s %q, which is not defined.", refers, ref.Value).Replace(ref.Value, near)
+	out.Errorf(code, ref.Span, help, "%s %q, which is not defined.", refers, ref.Value).
+		SuggestNear(ref.Value, d.agentIDs())
 }
 
 // readRules parses the rules of any generation, below the flow or beside it.
@@ -632,11 +621,7 @@ func (d *document) readRule(root *object, from, item *text.Node) {
 	o := object{node: item, shape: ruleShape, what: "rule", out: root.out}
 	r := &rule{id: o.text("id").Value, from: o.text("from"), span: firstKey(item), about: o.text("description").Value}
 	either := func(a, b string) (text.Text, bool) {
-		t := o.text(a)
-		if second := o.text(b); t.IsZero() {
-			t = second
-		}
-		return t, item.Get(a) != nil || item.Get(b) != nil
+		return cmp.Or(o.text(a), o.text(b)), item.Get(a) != nil || item.Get(b) != nil
 	}
 	var hasTo, hasCondition bool
 	r.to, hasTo = either("to", "then")

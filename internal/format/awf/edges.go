@@ -51,7 +51,7 @@ func (l *lowering) steps(s *state, at *place) []ir.Step {
 	}
 	if len(s.pre) > 0 {
 		// The state sees an earlier failure, too.
-		pre := l.hookStep(s.name.Value+before, s.pre, hookSettings{Again: true, State: s.name.Value}, s.name.Span)
+		pre := l.hookStep(s.name.Value+before, s.pre, hookSettings{again: true, state: s.name.Value}, s.name.Span)
 		pre.Next = []ir.Edge{{On: onAny, To: ir.Target{Step: s.name.Value}, Sequential: true}}
 		out = append([]ir.Step{pre}, out...)
 	}
@@ -77,16 +77,16 @@ func inlineTitle(s *state) string { return s.name.Value + ":on_failure" }
 // and once after failure, where the failure then propagates.
 func (l *lowering) withPost(s *state, steps []ir.Step) []ir.Step {
 	main := &steps[0]
-	good := l.hookStep(s.name.Value+after, s.post, hookSettings{Again: true, State: s.name.Value}, s.name.Span)
-	bad := l.hookStep(s.name.Value+afterFailure, s.post, hookSettings{Again: true, State: s.name.Value}, s.name.Span)
+	set := hookSettings{again: true, state: s.name.Value}
+	good := l.hookStep(s.name.Value+after, s.post, set, s.name.Span)
+	bad := l.hookStep(s.name.Value+afterFailure, s.post, set, s.name.Span)
 	for _, e := range main.Next {
-		if slices.Contains(e.On, ir.OK) {
+		on := e.On
+		if slices.Contains(on, ir.OK) {
 			e.On = onAny
 			good.Next = append(good.Next, e)
 		}
-	}
-	for _, e := range main.Next {
-		if slices.Contains(e.On, ir.Failed) {
+		if slices.Contains(on, ir.Failed) {
 			e.On = onFailure
 			bad.Next = append(bad.Next, e)
 		}
@@ -266,7 +266,7 @@ func (l *lowering) leaveViaHooks(target text.Text, at *place) (ir.Target, bool) 
 	}
 	id := at.loop.name.Value + after + ":" + target.Value
 	if !slices.ContainsFunc(at.up.hooks, func(s ir.Step) bool { return s.ID == id }) {
-		hooks := l.hookStep(id, at.loop.post, hookSettings{Again: true, State: at.loop.name.Value}, at.loop.name.Span)
+		hooks := l.hookStep(id, at.loop.post, hookSettings{again: true, state: at.loop.name.Value}, at.loop.name.Span)
 		hooks.Next = []ir.Edge{{On: onAny, To: to, Sequential: true}}
 		at.up.hooks = append(at.up.hooks, hooks)
 	}
@@ -299,20 +299,13 @@ func (l *lowering) following(s *state, at *place) ir.Target {
 	return ir.Target{Exit: ir.ExitBlock}
 }
 
-// hookSettings are the settings of the step kind "hook".
+// hookSettings are settings of the step kind "hook".
 type hookSettings struct {
-	Hooks []hookSetting `json:"hooks"`
-	// Strict makes the step fail if a hook fails.
-	Strict bool `json:"strict,omitempty"`
-	// Again makes the step end with the outcome of the previous step, so that its failure
-	// propagates.
-	Again bool `json:"again,omitempty"`
-	// Files are paths, as templates, that must exist.
-	Files []string `json:"files,omitempty"`
-	// Failure is the error that the hooks see if no earlier step failed.
-	Failure *failure `json:"failure,omitempty"`
-	// State is the state that the hooks belong to; they see it as the current one.
-	State string `json:"state,omitempty"`
+	strict  bool     // the step fails if a hook fails
+	again   bool     // the step ends with the outcome of the previous step, so that its failure propagates
+	files   []string // paths, as templates, that must exist
+	failure *failure // the error that the hooks see if no earlier step failed
+	state   string   // the state that the hooks belong to; they see it as the current one
 }
 
 // failure describes the failure of a run that a state ends as failed.
@@ -331,36 +324,22 @@ type hookSetting struct {
 // hookStep returns a step that runs hooks.
 func (l *lowering) hookStep(id string, hooks []hook, set hookSettings, at source.Span) ir.Step {
 	var texts []text.Text
-	set.Hooks = []hookSetting{}
+	list := []hookSetting{}
 	for _, h := range hooks {
-		set.Hooks = append(set.Hooks, hookSetting{Log: h.log.Value, Command: h.command.Value, Timeout: h.timeout})
+		list = append(list, hookSetting{Log: h.log.Value, Command: h.command.Value, Timeout: h.timeout})
 		texts = append(texts, h.log, h.command)
 		l.checkCode(h.command, "", false)
 	}
 	t := ir.Task{Kind: "hook"}
-	t.Settings.Put("hooks", set.Hooks, at)
-	if set.Strict {
-		t.Settings.Put("strict", true, at)
-	}
-	if set.Again {
-		t.Settings.Put("again", true, at)
-	}
-	if len(set.Files) > 0 {
-		t.Settings.Put("files", set.Files, at)
-	}
-	if set.Failure != nil {
-		t.Settings.Put("failure", set.Failure, at)
-	}
-	if set.State != "" {
-		t.Settings.Put("state", set.State, at)
-	}
-	if l.exports() != nil {
-		t.Settings.Put("export", l.exports(), at)
-	}
-	if l.tainted {
-		t.Settings.Put("doubts", []string{"loop"}, at)
-	}
-	out := ir.Step{ID: id, Type: "hook", Implied: true, InheritOutcome: set.Again, Action: t, Span: at}
+	t.Settings.Put("hooks", list, at)
+	t.Settings.PutSet("strict", set.strict, at)
+	t.Settings.PutSet("again", set.again, at)
+	t.Settings.PutSet("files", set.files, at)
+	t.Settings.PutSet("failure", set.failure, at)
+	t.Settings.PutSet("state", set.state, at)
+	t.Settings.PutSet("export", l.exports(), at)
+	t.Settings.PutSet("doubts", l.doubts(), at)
+	out := ir.Step{ID: id, Type: "hook", Implied: true, InheritOutcome: set.again, Action: t, Span: at}
 	out.Reads = l.reads(texts...)
 	l.commandReads(&out)
 	out.Reads = append(out.Reads, ir.Ref{Path: "last"})
@@ -387,12 +366,12 @@ func (l *lowering) startSteps(first *state) []ir.Step {
 		}
 	}
 	if len(files) > 0 {
-		s := l.hookStep("inputs:files", nil, hookSettings{Strict: true, Files: files}, l.doc.inputsAt)
+		s := l.hookStep("inputs:files", nil, hookSettings{strict: true, files: files}, l.doc.inputsAt)
 		s.Reads = append(l.reads(texts...), s.Reads...)
 		next(s)
 	}
 	if hooks := l.doc.hooks[workflowStart]; len(hooks) > 0 {
-		next(l.hookStep("workflow:start", hooks, hookSettings{Strict: true, State: l.doc.initial.Value}, l.doc.first))
+		next(l.hookStep("workflow:start", hooks, hookSettings{strict: true, state: l.doc.initial.Value}, l.doc.first))
 	}
 	return out
 }
@@ -410,17 +389,15 @@ func (l *lowering) endHooks(s *state, end string, hooks []hook, failing *failure
 	if len(hooks) == 0 {
 		return nil
 	}
-	pre := l.hookStep(end+before, hooks, hookSettings{Again: true, Failure: failing, State: s.name.Value}, at)
+	pre := l.hookStep(end+before, hooks, hookSettings{again: true, failure: failing, state: s.name.Value}, at)
 	pre.Label = "workflow:end"
 	if failing != nil {
 		pre.Label = workflowErrorStep
 	}
 	if failing != nil && failing.expr != nil {
 		for _, r := range l.refs(nil, failing.expr) {
-			if !slices.ContainsFunc(pre.Reads, func(had ir.Ref) bool { return had.Path == r.Path }) {
-				r.Optional = true // the end itself reports problems with its message
-				pre.Reads = append(pre.Reads, r)
-			}
+			r.Optional = true // the end itself reports problems with its message
+			pre.AddRead(r)
 		}
 	}
 	pre.Next = []ir.Edge{{On: onAny, To: ir.Target{Step: end}, Sequential: true}}
@@ -440,10 +417,8 @@ func (l *lowering) catchFailures(steps []ir.Step) []ir.Step {
 			!strings.HasSuffix(steps[i].ID, afterFailure) {
 			continue
 		}
-		if !slices.ContainsFunc(steps[i].Next, func(e ir.Edge) bool {
-			return e.When == nil &&
-				slices.Contains(e.On, ir.Failed)
-		}) {
+		if !slices.ContainsFunc(steps[i].Next,
+			func(e ir.Edge) bool { return e.When == nil && slices.Contains(e.On, ir.Failed) }) {
 			steps[i].Next = append(steps[i].Next, ir.Edge{On: onFailure, To: ir.Target{Step: id}, Sequential: true})
 			used = true
 		}
@@ -451,7 +426,7 @@ func (l *lowering) catchFailures(steps []ir.Step) []ir.Step {
 	if !used {
 		return nil
 	}
-	return []ir.Step{l.hookStep(id, hooks, hookSettings{Again: true}, l.doc.first)}
+	return []ir.Step{l.hookStep(id, hooks, hookSettings{again: true}, l.doc.first)}
 }
 
 // noTransition runs the workflow's error hooks before a run fails because a successful state

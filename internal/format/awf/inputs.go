@@ -100,10 +100,9 @@ func (l *lowering) bounds(in *input, one map[string]any) {
 		patterns = append(patterns, "("+strings.Join(ends, "|")+")$")
 	}
 	switch len(patterns) {
-	case 0:
 	case 1:
 		one["pattern"] = patterns[0]
-	default:
+	case 2:
 		one["allOf"] = []any{map[string]any{"pattern": patterns[0]}, map[string]any{"pattern": patterns[1]}}
 	}
 	if in.min != nil {
@@ -187,20 +186,9 @@ func (l *lowering) exports() []string {
 // known returns the value of {{.awf.NAME}}.
 func (l *lowering) known(name string) (json.RawMessage, bool) {
 	base := filepath.Dir(l.folder())
-	var dir string
-	switch name {
-	case "scripts_dir":
-		dir = filepath.Join(base, "scripts")
-	case "prompts_dir":
-		dir = filepath.Join(base, "prompts")
-	case "templates_dir":
-		dir = filepath.Join(base, "templates")
-	case "workflows_dir":
-		dir = l.folder()
-	case "config_dir":
-		dir = base
-	default:
-		return nil, false
-	}
-	return format.JSON(dir), true
+	dir, ok := map[string]string{
+		"scripts_dir": filepath.Join(base, "scripts"), "prompts_dir": filepath.Join(base, "prompts"),
+		"templates_dir": filepath.Join(base, "templates"), "workflows_dir": l.folder(), "config_dir": base,
+	}[name]
+	return format.JSON(dir), ok
 }

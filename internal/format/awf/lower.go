@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"path"
 	"path/filepath"
@@ -79,7 +78,7 @@ func (l *lowering) checkTargets() {
 	terminal := false
 	for _, s := range d.states {
 		terminal = terminal || s.kind == kindTerminal || s.kind == "" || s.inline != nil
-		for t := range s.targets() {
+		for _, t := range s.targets() {
 			l.checkDefined(t, s, "leads to")
 		}
 		for _, list := range [][]text.Text{s.branches, s.body} {
@@ -102,18 +101,13 @@ func (l *lowering) checkTargets() {
 	}
 }
 
-// targets yields the states that a state names as successors.
-func (s *state) targets() iter.Seq[text.Text] {
-	return func(yield func(text.Text) bool) {
-		if s.success.Value != "" && !yield(s.success) || s.failure.Value != "" && !yield(s.failure) {
-			return
-		}
-		for i := range s.transitions {
-			if to := s.transitions[i].to; to.Value != "" && !yield(to) {
-				return
-			}
-		}
+// targets returns the states that a state names as successors.
+func (s *state) targets() []text.Text {
+	out := []text.Text{s.success, s.failure}
+	for _, t := range s.transitions {
+		out = append(out, t.to)
 	}
+	return slices.DeleteFunc(out, func(t text.Text) bool { return t.Value == "" })
 }
 
 // checkDefined reports a reference to an undefined state, by a state or, if s is nil, by the
@@ -195,10 +189,8 @@ func (l *lowering) body() {
 	}
 	inside := map[string]bool{} // in a loop or a parallel step
 	for _, s := range d.states {
-		for _, list := range [][]text.Text{s.branches, s.body} {
-			for _, name := range list {
-				inside[name.Value] = true
-			}
+		for _, name := range slices.Concat(s.branches, s.body) {
+			inside[name.Value] = true
 		}
 	}
 	reached := make(map[string]bool, len(d.states))
@@ -217,7 +209,7 @@ func (l *lowering) body() {
 			if inner == nil || slices.Contains(loops, name) {
 				continue
 			}
-			for t := range inner.targets() {
+			for _, t := range inner.targets() {
 				if !slices.Contains(all, t.Value) && !slices.Contains(loops, t.Value) {
 					todo = append(todo, t.Value)
 				}
@@ -233,9 +225,7 @@ func (l *lowering) body() {
 			continue
 		}
 		reached[name] = true
-		for t := range s.targets() {
-			todo = append(todo, t.Value)
-		}
+		todo = append(todo, text.Values(s.targets())...)
 		leave(s, nil, nil)
 	}
 	at := &place{}
@@ -342,13 +332,11 @@ const (
 	failedState = `{"Output": "", "Stderr": failure.error, "ExitCode": failure.exit ?? -1, "Status": outcome, ` +
 		`"Error": failure.error}`
 	groupState = `outcome == "ok" ? {"Output": "", "Stderr": "", "ExitCode": 0, "Status": "completed", ` +
-		`"Response": result} : ` +
-		`{"Output": "", "Stderr": failure.error, "ExitCode": failure.exit ?? 1, "Status": outcome, "Error": ` +
-		`failure.error}`
+		`"Response": result}` + otherwiseFailed
 	loopState = `outcome == "ok" ? {"Output": "completed " + string(result.iterations) + " iterations", "Stderr": ` +
-		`"", "ExitCode": 0, "Status": "completed"} : ` +
-		`{"Output": "", "Stderr": failure.error, "ExitCode": failure.exit ?? 1, "Status": outcome, "Error": ` +
-		`failure.error}`
+		`"", "ExitCode": 0, "Status": "completed"}` + otherwiseFailed
+	otherwiseFailed = ` : {"Output": "", "Stderr": failure.error, "ExitCode": failure.exit ?? 1, ` +
+		`"Status": outcome, "Error": failure.error}`
 )
 
 // internalExpr returns an expression of this package, not of the file. Steps share it.
@@ -437,7 +425,7 @@ func (l *lowering) parallel(s *state, out *ir.Step, at *place) {
 			l.reportSelfContainment(s, name)
 			continue
 		}
-		for t := range inner.targets() {
+		for _, t := range inner.targets() {
 			if inner.kind != kindForEach && inner.kind != kindWhile && l.doc.byName[t.Value] != nil &&
 				l.doc.byName[t.Value].kind != kindTerminal && t.Value != s.name.Value {
 				l.out.Notef(CodeIgnoredWay, t.Span,
@@ -656,17 +644,13 @@ var taintableKinds = []string{"command", "hook", "operation"}
 // of the programs it calls, must treat them as data.
 func taint(p *ir.Program) ir.Program {
 	out := *p
-	out.Blocks = slices.Clone(p.Blocks)
-	for b := range out.Blocks {
-		out.Blocks[b].Steps = slices.Clone(out.Blocks[b].Steps)
-		for i := range out.Blocks[b].Steps {
-			s := &out.Blocks[b].Steps[i]
-			if t, ok := s.Action.(ir.Task); ok && slices.Contains(taintableKinds, t.Kind) {
-				t.Settings = slices.DeleteFunc(slices.Clone(t.Settings),
-					func(one ir.Setting) bool { return one.Name == "doubts" })
-				t.Settings.Put("doubts", []string{"loop", "inputs"}, s.Span)
-				s.Action = t
-			}
+	out.CloneSteps()
+	for s := range out.Steps() {
+		if t, ok := s.Action.(ir.Task); ok && slices.Contains(taintableKinds, t.Kind) {
+			t.Settings = slices.DeleteFunc(slices.Clone(t.Settings),
+				func(one ir.Setting) bool { return one.Name == "doubts" })
+			t.Settings.Put("doubts", []string{"loop", "inputs"}, s.Span)
+			s.Action = t
 		}
 	}
 	out.Children = nil
@@ -684,16 +668,14 @@ func callState(call *ir.Call, child *ir.Program) string {
 	for _, b := range call.Outputs {
 		fields = append(fields, fmt.Sprintf("%q: result[%q]", b.Name, b.Name))
 	}
-	if len(call.Outputs) == 0 {
+	switch len(call.Outputs) {
+	case 0:
 		names, _ := childNames(child)
 		for _, name := range names {
 			if !slices.Contains(expr.StateFields(), name) {
 				fields = append(fields, fmt.Sprintf("%q: result[%q]", name, name))
 			}
 		}
-	}
-	switch len(call.Outputs) {
-	case 0:
 		output = `result == nil ? "" : type(result) == "string" ? result : toJSON(result)`
 	case 1:
 		output = fmt.Sprintf("result[%q] ?? \"\"", call.Outputs[0].Name)
@@ -705,9 +687,7 @@ func callState(call *ir.Call, child *ir.Program) string {
 	for _, f := range fields {
 		well += ", " + f
 	}
-	return `outcome == "ok" ? ` + well + `} : ` +
-		`{"Output": "", "Stderr": failure.error, "ExitCode": failure.exit ?? 1, "Status": outcome, "Error": ` +
-		`failure.error}`
+	return `outcome == "ok" ? ` + well + `}` + otherwiseFailed
 }
 
 // callOutputs compiles the outputs that a call takes from the child. AWF's documentation
@@ -852,21 +832,19 @@ func (l *lowering) findWorkflow(name string) (f *source.File, err error) {
 			return f, nil
 		}
 	}
-	var first error // it suggests similar names beside the file
-	for _, ref := range workflowRefs(name) {
-		if f, err = l.files.Read(l.file, ref); err == nil {
-			return f, nil
-		}
-		if first == nil {
-			first = err
-		}
+	refs := []string{name + ".yaml", name + ".yml", ".awf/workflows/" + name + ".yaml", name}
+	if ext := path.Ext(name); ext == ".yaml" || ext == ".yml" {
+		refs = []string{name}
+	}
+	if f, err = l.first(refs...); err == nil {
+		return f, nil
 	}
 	if f, err := lookup(); err == nil {
 		return f, nil
 	}
 	switch files := l.workflowsNamed(name); len(files) {
 	case 0:
-		return nil, first
+		return nil, err // it suggests similar names beside the file
 	case 1:
 		return files[0], nil
 	default:
@@ -909,13 +887,6 @@ func (l *lowering) lookup(kind, name string) (*source.File, error) {
 		return path.Lookup(kind, name)
 	}
 	return nil, &source.RefError{Ref: name, Problem: source.RefMissing}
-}
-
-func workflowRefs(name string) []string {
-	if ext := path.Ext(name); ext == ".yaml" || ext == ".yml" {
-		return []string{name}
-	}
-	return []string{name + ".yaml", name + ".yml", ".awf/workflows/" + name + ".yaml", name}
 }
 
 func (l *lowering) workflowHelp(name string, err error) string {

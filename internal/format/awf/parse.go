@@ -1,6 +1,7 @@
 package awf
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -524,10 +525,7 @@ func (p *parser) keys(s *state, n *text.Node) {
 	case kindOperation:
 		s.operation = r.String("operation")
 		r.Require("operation")
-		s.inputs = r.Map("inputs")
-		if other := r.Map("operation_inputs"); s.inputs == nil {
-			s.inputs = other
-		}
+		s.inputs = cmp.Or(r.Map("inputs"), r.Map("operation_inputs"))
 		p.redundant(r, "operation_inputs", "inputs")
 	case kindCall:
 		p.callKeys(s, r)

@@ -91,10 +91,8 @@ func (l *lowering) declareVars(e *expr.Expr) {
 		case "env":
 			l.vars[name] = ir.Var{Path: name, From: "env:" + p.Segments[1], Span: p.Span}
 		case "context":
-			if from := map[string]string{
-				"WorkingDir": "dir", "User": "user",
-				"Hostname": "host",
-			}[p.Segments[1]]; from != "" {
+			from := map[string]string{"WorkingDir": "dir", "User": "user", "Hostname": "host"}[p.Segments[1]]
+			if from != "" {
 				l.vars[name] = ir.Var{Path: name, From: from, Span: p.Span}
 			}
 		case "awf":
@@ -195,11 +193,12 @@ func (l *lowering) checkIndexed(e *expr.Expr) {
 		}
 		s := l.doc.byName[p.Segments[1]]
 		switch {
-		case s == nil && len(p.Segments) == 2: // nil, which a condition may test for
-			l.out.Warnf(CodeNoState, p.Span, "", "State %q is not defined.", p.Segments[1]).
-				Suggest(p.Segments[1], l.names())
 		case s == nil:
-			l.out.Errorf(CodeNoState, p.Span, "", "State %q is not defined.", p.Segments[1]).
+			severity := diag.Error
+			if len(p.Segments) == 2 { // nil, which a condition may test for
+				severity = diag.Warning
+			}
+			l.out.Reportf(CodeNoState, severity, p.Span, "", "State %q is not defined.", p.Segments[1]).
 				Suggest(p.Segments[1], l.names())
 		case len(p.Segments) > 2 && s.kind != kindCall && !slices.Contains(stateFields(s), p.Segments[2]):
 			l.out.Errorf(CodeNoProperty, p.Span, "", "State %q has no property %q.", p.Segments[1], p.Segments[2]).

@@ -9,6 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 var parameterForm = lazyregexp.New(
@@ -23,7 +24,11 @@ func (p *parser) fromTemplate(name text.Text, n *text.Node) *text.Node {
 	}
 	values := map[string]*text.Node{}
 	var declared []string
-	for _, one := range listOf(tree.Get("parameters")) {
+	var parameters []*text.Node
+	if list := tree.Get("parameters"); list != nil {
+		parameters = list.Items
+	}
+	for _, one := range parameters {
 		key := one.Get("name")
 		if key == nil {
 			continue
@@ -105,13 +110,6 @@ func nonNull(n *text.Node) *text.Node {
 	return n
 }
 
-func listOf(n *text.Node) []*text.Node {
-	if n == nil {
-		return nil
-	}
-	return n.Items
-}
-
 // templateStep returns the only working state of a template, or nil.
 func templateStep(tree *text.Node) *text.Node {
 	states := tree.Get("states")
@@ -121,12 +119,7 @@ func templateStep(tree *text.Node) *text.Node {
 	if initial := states.Get("initial"); initial != nil && states.Get(initial.Value) != nil {
 		return states.Get(initial.Value)
 	}
-	for _, pair := range states.Pairs {
-		if pair.Value.Kind == text.Map {
-			return pair.Value
-		}
-	}
-	return nil
+	return xslices.Find(states.Pairs, func(p text.Pair) bool { return p.Value.Kind == text.Map }).Value
 }
 
 // IsTemplate reports whether a file can be a workflow template: its step becomes part of the workflows that use it.

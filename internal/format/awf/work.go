@@ -25,40 +25,26 @@ import (
 // inputs.
 func (l *lowering) commandReads(out *ir.Step) {
 	l.vars["context.WorkingDir"] = ir.Var{Path: "context.WorkingDir", From: "dir"}
-	add := func(path string) {
-		if !slices.ContainsFunc(out.Reads, func(one ir.Ref) bool { return one.Path == path }) {
-			out.Reads = append(out.Reads, ir.Ref{Path: path})
-		}
-	}
-	add("context.WorkingDir")
+	out.AddRead(ir.Ref{Path: "context.WorkingDir"})
 	if len(l.doc.inputs) > 0 {
-		add("input")
+		out.AddRead(ir.Ref{Path: "input"})
 	}
 }
 
 func (l *lowering) command(s *state, out *ir.Step) {
 	t := ir.Task{Kind: "command"}
-	put := func(name string, v text.Text) {
-		if v.Value != "" {
-			t.Settings.Put(name, v.Value, v.Span)
-		}
-	}
 	body := s.command
 	switch {
 	case s.command.Value != "":
-		put("command", l.placed(s.command))
+		t.Settings.Put("command", l.placed(s.command.Value), s.command.Span)
 	case s.scriptFile.Value != "":
 		body = l.script(s, &t)
 	}
-	put("dir", s.dir)
-	put("shell", s.shell)
-	put("timeout", s.timeoutText)
-	if names := l.exports(); len(names) > 0 {
-		t.Settings.Put("export", names, s.at)
-	}
-	if l.tainted {
-		t.Settings.Put("doubts", []string{"loop"}, s.at)
-	}
+	t.Settings.PutSet("dir", s.dir.Value, s.dir.Span)
+	t.Settings.PutSet("shell", s.shell.Value, s.shell.Span)
+	t.Settings.PutSet("timeout", s.timeoutText.Value, s.timeoutText.Span)
+	t.Settings.PutSet("export", l.exports(), s.at)
+	t.Settings.PutSet("doubts", l.doubts(), s.at)
 	l.read(out, body, s.dir, s.shell, s.timeoutText)
 	l.checkCode(body, s.shell.Value, s.scriptFile.Value != "")
 	if len(expr.StepActions(s.shell.Value, true)) > 0 {
@@ -67,6 +53,14 @@ func (l *lowering) command(s *state, out *ir.Step) {
 	}
 	l.commandReads(out)
 	out.Action, out.Result = t, l.internalExpr(failedState)
+}
+
+// doubts returns the untrusted names that the settings of a step list.
+func (l *lowering) doubts() []string {
+	if l.tainted {
+		return []string{"loop"}
+	}
+	return nil
 }
 
 // checkCode reports step output that is executed as code, where quoting cannot help.
@@ -115,11 +109,11 @@ var placedForm = lazyregexp.New(`\{\{-?\s*\.?awf\.(scripts|prompts)_dir\s*-?\}\}
 // placed replaces references to AWF's script and prompt folders in a command by absolute paths,
 // for files that exist only in the user's folders. The references mean the project's folders if
 // the file exists there.
-func (l *lowering) placed(command text.Text) text.Text {
-	if !strings.Contains(command.Value, "{{") {
+func (l *lowering) placed(command string) string {
+	if !strings.Contains(command, "{{") {
 		return command
 	}
-	command.Value = placedForm().ReplaceAllStringFunc(command.Value, func(found string) string {
+	return placedForm().ReplaceAllStringFunc(command, func(found string) string {
 		m := placedForm().FindStringSubmatch(found)
 		f, err := l.find("../"+m[1]+"/"+m[2], m[1])
 		if err != nil {
@@ -131,7 +125,6 @@ func (l *lowering) placed(command text.Text) text.Text {
 		}
 		return "'" + strings.ReplaceAll(f.Abs, "'", `'\''`) + "'"
 	})
-	return command
 }
 
 // resolved replaces references to AWF's own folders in a path.
@@ -150,56 +143,58 @@ func outside(ref string) bool { return filepath.IsAbs(ref) || strings.HasPrefix(
 // find reads a file relative to the workflow's folder, the root, AWF's folder for such files,
 // and the user's folders.
 func (l *lowering) find(ref, folder string) (*source.File, error) {
-	var first error
-	for _, one := range []string{ref, path.Join("../"+folder, ref), path.Join(".awf/"+folder, ref)} {
-		f, err := l.files.Read(l.file, one)
-		if err == nil {
-			return f, nil
-		}
-		if first == nil {
-			first = err
-		}
+	f, err := l.first(ref, path.Join("../"+folder, ref), path.Join(".awf/"+folder, ref))
+	if err == nil {
+		return f, nil
 	}
 	if f, err := l.lookup(folder, strings.TrimPrefix(ref, "../"+folder+"/")); err == nil {
 		return f, nil
 	}
+	return nil, err
+}
+
+// first returns the first of some files that can be read, or the error about the first one.
+func (l *lowering) first(refs ...string) (*source.File, error) {
+	var first error
+	for _, ref := range refs {
+		f, err := l.files.Read(l.file, ref)
+		if err == nil {
+			return f, nil
+		}
+		first = cmp.Or(first, err)
+	}
 	return nil, first
+}
+
+// nearOr returns the help text for a file that does not exist: the nearest name, or else the given text.
+func nearOr(help string, err error) string {
+	if failed, ok := errors.AsType[*source.RefError](err); ok && len(failed.Near) > 0 {
+		return fmt.Sprintf("Did you mean %q?", failed.Near[0])
+	}
+	return help
 }
 
 func (l *lowering) noFile(what string, ref text.Text, err error) {
 	help := fmt.Sprintf("Create the %s at this path, relative to the workflow's folder or the project root.", what)
-	if failedRef, ok := errors.AsType[*source.RefError](err); ok && len(failedRef.Near) > 0 {
-		help = fmt.Sprintf("Did you mean %q?", failedRef.Near[0])
-	}
-	l.out.Errorf(CodeNoFile, ref.Span, help, "The %s %q cannot be read.", what, ref.Value)
+	l.out.Errorf(CodeNoFile, ref.Span, nearOr(help, err), "The %s %q cannot be read.", what, ref.Value)
 }
 
 // undefined reports a role or a skill that does not exist.
 func (l *lowering) undefined(what string, name text.Text, file string, err error) {
 	help := fmt.Sprintf("Create .awf/%ss/%s or .agents/%ss/%s.", what, file, what, file)
-	if failed, ok := errors.AsType[*source.RefError](err); ok && len(failed.Near) > 0 {
-		help = fmt.Sprintf("Did you mean %q?", failed.Near[0])
-	}
-	l.out.Errorf(CodeNoFile, name.Span, help, "The %s %q does not exist.", what, name.Value)
+	l.out.Errorf(CodeNoFile, name.Span, nearOr(help, err), "The %s %q does not exist.", what, name.Value)
 }
 
-// operations are AWF's own operations that are supported, with their required and optional
-// inputs.
-var operations = map[string]struct {
-	must string
-	may  []string
-}{
-	"http.request": {"url", []string{
-		"method", "headers", "body", "timeout", "retryable_status_codes",
-		"timeout_seconds",
-	}},
-	"notify.send": {"message", []string{"backend", "title", "priority", "webhook_url"}},
+// operations are AWF's own operations that are supported, with their inputs. The first one is required.
+var operations = map[string][]string{
+	"http.request": {"url", "method", "headers", "body", "timeout", "retryable_status_codes", "timeout_seconds"},
+	"notify.send":  {"message", "backend", "title", "priority", "webhook_url"},
 }
 
 // knownOperation reports inputs that one of AWF's operations would reject, and misspelled
 // operations.
 func (l *lowering) knownOperation(s *state) {
-	o, ok := operations[s.operation.Value]
+	known, ok := operations[s.operation.Value]
 	if !ok {
 		if near := diag.Nearest(s.operation.Value, slices.Sorted(maps.Keys(operations))); near != "" {
 			l.out.Warnf(CodeBadValue, s.operation.Span,
@@ -208,16 +203,15 @@ func (l *lowering) knownOperation(s *state) {
 		}
 		return
 	}
-	known := append([]string{o.must}, o.may...)
 	for _, key := range s.inputs.Keys() {
 		if !slices.Contains(known, key) {
 			l.out.Warnf(CodeUnknownKey, s.inputs.Key(key).Span, "", "Operation %q has no input %q.", s.operation.Value,
 				key).Suggest(key, known)
 		}
 	}
-	if s.inputs.Get(o.must) == nil {
-		l.out.Errorf(CodeMissing, s.operation.Span, fmt.Sprintf("Add \"%s: …\" below \"inputs:\".", o.must),
-			"Operation %q requires the input %q.", s.operation.Value, o.must)
+	if must := known[0]; s.inputs.Get(must) == nil {
+		l.out.Errorf(CodeMissing, s.operation.Span, fmt.Sprintf("Add \"%s: …\" below \"inputs:\".", must),
+			"Operation %q requires the input %q.", s.operation.Value, must)
 	}
 	if s.operation.Value != "http.request" {
 		return
@@ -242,12 +236,8 @@ func (l *lowering) operation(s *state, out *ir.Step) {
 			l.checkCode(code.Text(), ir.ToolShell, false)
 		}
 	}
-	if l.tainted {
-		t.Settings.Put("doubts", []string{"loop"}, s.at)
-	}
-	if s.timeoutText.Value != "" {
-		t.Settings.Put("timeout", s.timeoutText.Value, s.timeoutText.Span)
-	}
+	t.Settings.PutSet("doubts", l.doubts(), s.at)
+	t.Settings.PutSet("timeout", s.timeoutText.Value, s.timeoutText.Span)
 	l.read(out, append(texts, s.timeoutText)...)
 	out.Action, out.Result = t, l.internalExpr(failedState)
 }
@@ -292,10 +282,8 @@ func (l *lowering) agent(s *state, out *ir.Step) {
 		agent.Options = l.forwarded(a.options, a.provider.Value)
 	}
 	system := a.system.Value
-	if system == "" && a.options != nil {
-		if n := a.options.Get("system_prompt"); n != nil {
-			system = n.Value
-		}
+	if n := a.options.Get("system_prompt"); n != nil {
+		system = cmp.Or(system, n.Value)
 	}
 	if a.role.Value != "" {
 		if f := l.role(a.role); f != nil {
@@ -316,27 +304,19 @@ func (l *lowering) agent(s *state, out *ir.Step) {
 	t := ir.Task{Kind: "conversation"}
 	t.Settings.Put("agent", id, s.at)
 	t.Settings.Put("prompt", prompt.Value, prompt.Span)
-	if system != "" {
-		t.Settings.Put("system", system, a.system.Span)
-	}
+	t.Settings.PutSet("system", system, a.system.Span)
 	var skills []map[string]string
 	for _, ref := range a.skills {
 		if f := l.skill(ref); f != nil {
 			skills = append(skills, map[string]string{"name": skillName(ref, f), "text": f.Text})
 		}
 	}
-	if len(skills) > 0 {
-		t.Settings.Put("skills", skills, s.at)
-	}
-	if a.format.Value != "" {
-		t.Settings.Put("format", a.format.Value, a.format.Span)
-	}
+	t.Settings.PutSet("skills", skills, s.at)
+	t.Settings.PutSet("format", a.format.Value, a.format.Span)
 	if agent.Late {
 		t.Settings.Put("provider", a.provider.Value, a.provider.Span)
 	}
-	if s.timeoutText.Value != "" {
-		t.Settings.Put("timeout", s.timeoutText.Value, s.timeoutText.Span)
-	}
+	t.Settings.PutSet("timeout", s.timeoutText.Value, s.timeoutText.Span)
 	l.read(out, prompt, a.provider, s.timeoutText)
 	if from := a.continueFrom; l.doc.byName[from.Value] != nil {
 		t.Settings.Put("continue_from", from.Value, from.Span)
@@ -344,14 +324,10 @@ func (l *lowering) agent(s *state, out *ir.Step) {
 			out.Reads = append(out.Reads, ir.Ref{Path: "states." + from.Value + part, Span: from.Span})
 		}
 	}
-	if a.conversation || l.continued(id) {
-		t.Settings.Put("keep", true, s.at)
-	}
+	t.Settings.PutSet("keep", a.conversation || l.continued(id), s.at)
 	if a.mode.Value == conversationMode {
 		t.Settings.Put("dialog", id, s.at)
-		if a.maxTurns > 0 {
-			t.Settings.Put("max_turns", a.maxTurns, s.at)
-		}
+		t.Settings.PutSet("max_turns", a.maxTurns, s.at)
 		out.Writes = append(out.Writes, ir.Write{Path: "turns." + id, Part: "Turns"})
 	}
 	out.Action, out.Result = t, l.internalExpr(failedState)
@@ -457,19 +433,17 @@ func tools(a *agentKeys, at source.Span) []ir.Name {
 		return out
 	}
 	listed := false
-	if a.options != nil {
-		for _, key := range []string{"allowed_tools", "allowedTools"} {
-			if n := a.options.Get(key); n != nil {
-				listed = true
-				for _, one := range listItems(n) {
-					add(n.Span, entries(one.Value)...)
-				}
+	for _, key := range []string{"allowed_tools", "allowedTools"} {
+		if n := a.options.Get(key); n != nil {
+			listed = true
+			for _, one := range listItems(n) {
+				add(n.Span, entries(one.Value)...)
 			}
 		}
-		for _, key := range []string{"dangerously_skip_permissions", "yolo", "full_auto", "allow_all_tools"} {
-			if n := a.options.Get(key); n != nil && n.Value == "true" {
-				add(n.Span, proxyTools...)
-			}
+	}
+	for _, key := range []string{"dangerously_skip_permissions", "yolo", "full_auto", "allow_all_tools"} {
+		if n := a.options.Get(key); n != nil && n.Value == "true" {
+			add(n.Span, proxyTools...)
 		}
 	}
 	if !listed && slices.Contains(cliProviders, a.provider.Value) {
@@ -498,10 +472,8 @@ func entries(list string) []string {
 
 // continued reports whether another step continues the conversation of a step.
 func (l *lowering) continued(id string) bool {
-	return slices.ContainsFunc(l.doc.states, func(s *state) bool {
-		return s.agent != nil &&
-			s.agent.continueFrom.Value == id
-	})
+	return slices.ContainsFunc(l.doc.states,
+		func(s *state) bool { return s.agent != nil && s.agent.continueFrom.Value == id })
 }
 
 func (l *lowering) addAgent(a ir.Agent) {
@@ -512,61 +484,45 @@ func (l *lowering) addAgent(a ir.Agent) {
 
 // role reads the file of a role.
 func (l *lowering) role(name text.Text) *source.File {
-	var first error
-	for _, ref := range []string{
-		"../roles/" + name.Value + "/AGENTS.md", ".awf/roles/" + name.Value + "/AGENTS.md", ".agents/roles/" +
-			name.Value + "/AGENTS.md",
-		".claude/roles/" + name.Value + "/AGENTS.md", "../roles/" + name.Value + ".md", ".awf/roles/" + name.Value +
-			".md", name.Value,
-	} {
-		f, err := l.files.Read(l.file, ref)
-		if err == nil {
-			l.p.AddFile(f, "role")
-			return f
-		}
-		if first == nil {
-			first = err
+	file := name.Value + "/AGENTS.md"
+	f, err := l.first("../roles/"+file, ".awf/roles/"+file, ".agents/roles/"+file, ".claude/roles/"+file,
+		"../roles/"+name.Value+".md", ".awf/roles/"+name.Value+".md", name.Value)
+	if err != nil {
+		var missing error
+		if f, missing = l.lookup("roles", file); missing != nil {
+			l.undefined("role", name, file, err)
+			return nil
 		}
 	}
-	if f, err := l.lookup("roles", name.Value+"/AGENTS.md"); err == nil {
-		l.p.AddFile(f, "role")
-		return f
-	}
-	l.undefined("role", name, name.Value+"/AGENTS.md", first)
-	return nil
+	l.p.AddFile(f, "role")
+	return f
 }
 
 func (l *lowering) skill(ref skillRef) *source.File {
-	if ref.path.Value != "" {
-		for _, one := range []string{ref.path.Value, ref.path.Value + "/SKILL.md"} {
-			if f, err := l.files.Read(l.file, one); err == nil {
-				l.p.AddFile(f, "skill")
-				return f
-			}
+	var f *source.File
+	var err error
+	file := ref.name.Value + "/SKILL.md"
+	switch {
+	case ref.path.Value != "":
+		if f, err = l.first(ref.path.Value, ref.path.Value+"/SKILL.md"); err != nil {
+			l.noFile("skill", ref.path, nil)
+			return nil
 		}
-		l.noFile("skill", ref.path, nil)
+	case ref.name.Value == "":
 		return nil
-	}
-	if ref.name.Value == "" {
-		return nil
-	}
-	if f, err := l.files.Skill(ref.name.Value); err == nil {
-		l.p.AddFile(f, "skill")
-		return f
-	}
-	for _, folder := range []string{"../skills/", ".awf/skills/"} {
-		if f, err := l.files.Read(l.file, folder+ref.name.Value+"/SKILL.md"); err == nil {
-			l.p.AddFile(f, "skill")
-			return f
+	default:
+		if f, err = l.files.Skill(ref.name.Value); err != nil {
+			f, err = l.first("../skills/"+file, ".awf/skills/"+file)
+		}
+		if err != nil {
+			l.undefined("skill", ref.name, file, nil)
+			return nil
 		}
 	}
-	l.undefined("skill", ref.name, ref.name.Value+"/SKILL.md", nil)
-	return nil
+	l.p.AddFile(f, "skill")
+	return f
 }
 
 func skillName(ref skillRef, f *source.File) string {
-	if ref.name.Value != "" {
-		return ref.name.Value
-	}
-	return path.Base(path.Dir(f.Path))
+	return cmp.Or(ref.name.Value, path.Base(path.Dir(f.Path)))
 }

@@ -206,40 +206,27 @@ func (d *document) stateReads(n *node, def *python.FuncDef) {
 		name, ok := x.(*python.Name)
 		return ok && name.ID == n.param
 	}
-	literal := func(x python.Expr) (text.Text, bool) {
-		c, ok := x.(*python.Const)
-		if !ok {
-			return text.Text{}, false
+	literal := func(x python.Expr) bool {
+		s, ok := literalText(x)
+		if ok {
+			n.reads = append(n.reads, text.Text{Value: s, Span: d.span(d.helpers, x.Where())})
 		}
-		s, ok := c.Value.(string)
-		return text.Text{Value: s, Span: d.span(d.helpers, c.Where())}, ok
+		return ok
 	}
 	python.Walk(def.Def.Body, func(x any) bool {
 		switch x := x.(type) {
 		case *python.Index:
-			if isState(x.X) {
-				if f, ok := literal(x.Key); ok {
-					n.reads = append(n.reads, f)
-					return false
-				}
-			}
+			return !isState(x.X) || !literal(x.Key)
 		case *python.Call:
-			if a, ok := x.Fn.(*python.Attr); ok && a.Name == "get" && isState(a.X) && len(x.Args) > 0 {
-				if f, ok := literal(x.Args[0].X); ok {
-					n.reads = append(n.reads, f)
-					for _, more := range x.Args[1:] {
-						n.anyRead = n.anyRead || mentions(more.X, n.param)
-					}
-					return false
+			a, ok := x.Fn.(*python.Attr)
+			if ok && a.Name == "get" && isState(a.X) && len(x.Args) > 0 && literal(x.Args[0].X) {
+				for _, more := range x.Args[1:] {
+					n.anyRead = n.anyRead || mentions(more.X, n.param)
 				}
+				return false
 			}
 		case *python.Compare:
-			if len(x.Rest) == 1 && isState(x.Rest[0]) && strings.HasSuffix(x.Ops[0], "in") {
-				if f, ok := literal(x.First); ok {
-					n.reads = append(n.reads, f)
-					return false
-				}
-			}
+			return len(x.Rest) != 1 || !isState(x.Rest[0]) || !strings.HasSuffix(x.Ops[0], "in") || !literal(x.First)
 		case *python.Name:
 			n.anyRead = n.anyRead || x.ID == n.param
 		}
@@ -278,16 +265,12 @@ func (d *document) returns(n *node, def *python.FuncDef) {
 			}
 			var keys []string
 			for _, p := range dict.Pairs {
-				c, _ := p.Key.(*python.Const)
-				var s string
-				if c != nil {
-					s, ok = c.Value.(string)
-				}
-				if c == nil || !ok {
+				s, ok := literalText(p.Key)
+				if !ok {
 					n.anyWrite = true
 					continue
 				}
-				n.writes = append(n.writes, text.Text{Value: s, Span: d.span(d.helpers, c.Where())})
+				n.writes = append(n.writes, text.Text{Value: s, Span: d.span(d.helpers, p.Key.Where())})
 				keys = append(keys, s)
 			}
 			if first {
@@ -382,8 +365,12 @@ func (p *pipeline) add(d *document, call *python.Call) {
 		case i == 1 && arg.Name == "", arg.Name == "workload":
 			p.initialize(d, arg.X)
 		case i == 2 && arg.Name == "", arg.Name == "depends_on":
-			list, _ := arg.X.(*python.Seq)
-			one.dependsOn = append(one.dependsOn, p.literals(d, list)...)
+			list, ok := arg.X.(*python.Seq)
+			for i := 0; ok && i < len(list.Items); i++ {
+				if t, ok := p.literal(d, list.Items[i]); ok {
+					one.dependsOn = append(one.dependsOn, t)
+				}
+			}
 		}
 	}
 	if known {
@@ -391,28 +378,11 @@ func (p *pipeline) add(d *document, call *python.Call) {
 	}
 }
 
-// literals returns the string literals of a list, which may be nil.
-func (p *pipeline) literals(d *document, list *python.Seq) []text.Text {
-	if list == nil {
-		return nil
-	}
-	var out []text.Text
-	for _, item := range list.Items {
-		if t, ok := p.literal(d, item); ok {
-			out = append(out, t)
-		}
-	}
-	return out
-}
-
 // literal returns a string literal, with the span of its text between the quotes.
 func (p *pipeline) literal(d *document, x python.Expr) (text.Text, bool) {
-	c, ok := x.(*python.Const)
-	if !ok {
-		return text.Text{}, false
-	}
-	s, ok := c.Value.(string)
-	at := python.Range{Start: c.Start + 1, End: max(c.End-1, c.Start+1)}
+	s, ok := literalText(x)
+	at := x.Where()
+	at = python.Range{Start: at.Start + 1, End: max(at.End-1, at.Start+1)}
 	return text.Text{Value: s, Span: d.span(p.module, at)}, ok
 }
 
@@ -423,18 +393,10 @@ func (p *pipeline) initialize(d *document, x python.Expr) {
 		return
 	}
 	for _, pair := range dict.Pairs {
-		c, ok := pair.Key.(*python.Const)
-		if !ok {
-			continue
+		name, isText := literalText(pair.Key)
+		raw, isLiteral := python.Literal(pair.Value)
+		if isText && isLiteral {
+			p.initial = append(p.initial, initial{name: name, value: raw, at: d.span(p.module, pair.Key.Where())})
 		}
-		name, ok := c.Value.(string)
-		if !ok {
-			continue
-		}
-		raw, ok := python.Literal(pair.Value)
-		if !ok {
-			continue
-		}
-		p.initial = append(p.initial, initial{name: name, value: raw, at: d.span(p.module, c.Where())})
 	}
 }

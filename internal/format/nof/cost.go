@@ -1,6 +1,7 @@
 package nof
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,8 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/lazyregexp"
+	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // quote computes costs by the format's price list (section 10): for one pass, and for the worst
@@ -28,25 +31,17 @@ func (l *lowering) quote() {
 		}
 	}
 	for i, a := range d.agents {
-		calls := map[string]int64{a.Value: 1}
-		order := []string{a.Value}
-		if n := d.node(a.Value); n != nil { // a node may call other agents
-			for _, c := range n.calls[1:] {
-				if calls[c.Value] == 0 {
-					order = append(order, c.Value)
-				}
-				calls[c.Value]++
-			}
+		n := cmp.Or(d.node(a.Value), &node{calls: []text.Text{a}}) // a node may also call other agents
+		calls := map[string]int64{}
+		for _, c := range n.calls {
+			calls[c.Value]++
 		}
-		for _, key := range order {
-			most := calls[key]
-			if n := d.node(a.Value); n != nil {
-				most = max(most, n.most.of(key))
-				if n.most.of(key) == unbounded && !slices.Contains(q.Unbounded, key) {
-					q.Unbounded = append(q.Unbounded, key)
-				}
+		for _, key := range xslices.AppendNew(nil, text.Values(n.calls)...) {
+			most := n.most.of(key)
+			if most == unbounded {
+				q.Unbounded = xslices.AppendNew(q.Unbounded, key)
 			}
-			l.line(q, key, calls[key], most*(1+extra[i]))
+			l.line(q, key, calls[key], max(calls[key], most)*(1+extra[i]))
 		}
 	}
 	l.stated(q)
@@ -71,16 +66,13 @@ func (l *lowering) line(q *ir.Quote, key string, calls, worst int64) {
 		q.Unpriced = append(q.Unpriced, key)
 		return
 	}
-	for i := range q.Lines {
-		if q.Lines[i].Agent == key {
-			q.Lines[i].Calls += calls
-			q.Lines[i].Worst += worst
-			q.Base += calls * price
-			q.Worst += worst * price
-			return
-		}
+	i := slices.IndexFunc(q.Lines, func(one ir.QuoteLine) bool { return one.Agent == key })
+	if i < 0 {
+		i = len(q.Lines)
+		q.Lines = append(q.Lines, ir.QuoteLine{Agent: key, Tier: e.tier, Price: price})
 	}
-	q.Lines = append(q.Lines, ir.QuoteLine{Agent: key, Tier: e.tier, Price: price, Calls: calls, Worst: worst})
+	q.Lines[i].Calls += calls
+	q.Lines[i].Worst += worst
 	q.Base += calls * price
 	q.Worst += worst * price
 }

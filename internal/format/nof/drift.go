@@ -2,6 +2,7 @@ package nof
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -23,15 +24,17 @@ type arrow struct {
 // agent (N24).
 func (d *document) drawn() map[string]string {
 	out := map[string]string{}
-	if d.chart == nil {
-		return out
-	}
 	for _, n := range d.chart.Nodes {
 		if !terminal(n) {
 			out[n.ID] = n.Label.Value
 		}
 	}
 	return out
+}
+
+// isDrawn reports whether the diagram contains an agent.
+func (d *document) isDrawn(key string) bool {
+	return slices.Contains(slices.Collect(maps.Values(d.drawn())), key)
 }
 
 // terminal reports whether a node is a start or end of the diagram.
@@ -94,22 +97,16 @@ func isCondition(label string) bool {
 
 // leads reports whether a path of arrows connects two agents.
 func leads(arrows []arrow, from, to string) bool {
-	seen := map[string]bool{from: true}
-	todo := []string{from}
-	for len(todo) > 0 {
-		at := todo[0]
-		todo = todo[1:]
+	reached := []string{from}
+	for i := 0; i < len(reached); i++ {
 		for _, a := range arrows {
-			if a.from != at {
+			if a.from != reached[i] {
 				continue
 			}
 			if a.to == to {
 				return true
 			}
-			if !seen[a.to] {
-				seen[a.to] = true
-				todo = append(todo, a.to)
-			}
+			reached = xslices.AppendNew(reached, a.to)
 		}
 	}
 	return false
@@ -168,12 +165,7 @@ func (l *lowering) drift() {
 
 // inertRules warns about rules that the routing mode ignores (N4).
 func (l *lowering) inertRules() {
-	var inert []*rule
-	for _, r := range l.doc.rules {
-		if l.doc.inert(r, l.HonorRules) {
-			inert = append(inert, r)
-		}
-	}
+	inert := xslices.Filter(l.doc.rules, func(r *rule) bool { return l.doc.inert(r, l.HonorRules) })
 	if len(inert) == 0 {
 		return
 	}
@@ -192,13 +184,8 @@ var failurePolicy = lazyregexp.New(
 // policy notes a failure policy that only the prose states (N19).
 func (l *lowering) policy() {
 	s := l.doc.sections[philosophy]
-	if s == nil {
+	if s == nil || len(l.active(abortRule)) > 0 {
 		return
-	}
-	for _, r := range l.doc.rules {
-		if r.kind == abortRule && !l.doc.inert(r, l.HonorRules) {
-			return
-		}
 	}
 	prose := l.doc.file.Text[s.at.Start:s.at.End]
 	for _, m := range failurePolicy().FindAllStringSubmatchIndex(prose, -1) {
@@ -215,12 +202,8 @@ func (l *lowering) policy() {
 func (l *lowering) diagramAgents() {
 	d := l.doc
 	drawn := d.drawn()
-	var labels []string
-	for _, key := range drawn {
-		labels = append(labels, key)
-	}
 	for _, a := range d.agents {
-		if !slices.Contains(labels, a.Value) {
+		if !d.isDrawn(a.Value) {
 			l.out.Warnf(CodeDiagram, a.Span,
 				fmt.Sprintf("Add a node such as %s[%s] to the diagram.", alias(a.Value), a.Value),
 				"The diagram does not contain agent %q.", a.Value).Relate(d.chartAt, "the diagram")
@@ -278,8 +261,8 @@ func (l *lowering) diagramOrder() {
 		linked := slices.ContainsFunc(before.agents, func(a string) bool {
 			return slices.ContainsFunc(after.agents, func(b string) bool { return leads(arrows, a, b) })
 		})
-		both := slices.ContainsFunc(append(slices.Clone(before.agents), after.agents...), func(key string) bool {
-			return !slices.Contains(values(d.drawn()), key)
+		both := slices.ContainsFunc(slices.Concat(before.agents, after.agents), func(key string) bool {
+			return !d.isDrawn(key)
 		})
 		together := d.crewOf(before.agents[0]) != nil && d.crewOf(before.agents[0]) == d.crewOf(after.agents[0])
 		if !linked && !both && !together {
@@ -289,14 +272,6 @@ func (l *lowering) diagramOrder() {
 				before.agents[len(before.agents)-1]).Relate(d.chartAt, "the diagram")
 		}
 	}
-}
-
-func values(m map[string]string) []string {
-	var out []string
-	for _, v := range m {
-		out = append(out, v)
-	}
-	return out
 }
 
 // drawnCrews compares crews with subgraphs.
@@ -382,7 +357,7 @@ func (l *lowering) drawnRules() {
 		return
 	}
 	for _, r := range d.rules {
-		if r.kind != skipRule && r.kind != cycleRule || !slices.Contains(values(d.drawn()), r.target.Value) {
+		if r.kind != skipRule && r.kind != cycleRule || !d.isDrawn(r.target.Value) {
 			continue
 		}
 		ok := slices.ContainsFunc(arrows, func(a arrow) bool {
@@ -392,8 +367,7 @@ func (l *lowering) drawnRules() {
 			if r.kind == cycleRule {
 				return d.position(a.from) >= d.position(a.to)
 			}
-			return d.position(a.from) >= 0 &&
-				!slices.ContainsFunc(r.skips, func(s text.Text) bool { return s.Value == a.from })
+			return d.position(a.from) >= 0 && !text.Contains(r.skips, a.from)
 		})
 		if !ok {
 			l.out.Notef(CodeDrawnRule, r.at, "Add a conditional arrow: -.->|condition|.",
@@ -416,7 +390,7 @@ func (l *lowering) pipelineAgents() {
 		order = append(order, a.agent)
 	}
 	for _, a := range d.agents {
-		if !slices.ContainsFunc(order, func(o text.Text) bool { return o.Value == a.Value }) {
+		if !text.Contains(order, a.Value) {
 			l.out.Warnf(CodePipeline, a.Span, fmt.Sprintf("Add pipeline.add(%q, …).", a.Value),
 				"The pipeline does not add agent %q.", a.Value).Relate(d.pipeline.adds[0].at, "the pipeline")
 		}
@@ -447,12 +421,11 @@ func (l *lowering) dependencies() {
 		}
 	}
 	for _, a := range arrows {
-		added := slices.ContainsFunc(d.pipeline.adds, func(p addition) bool { return p.agent.Value == a.to })
-		if a.conditional || !added || !d.lists(a.from) || !d.lists(a.to) || d.position(a.from) >= d.position(a.to) ||
+		i := slices.IndexFunc(d.pipeline.adds, func(p addition) bool { return p.agent.Value == a.to })
+		if a.conditional || i < 0 || !d.lists(a.from) || !d.lists(a.to) || d.position(a.from) >= d.position(a.to) ||
 			leads(needs, a.from, a.to) {
 			continue
 		}
-		i := slices.IndexFunc(d.pipeline.adds, func(p addition) bool { return p.agent.Value == a.to })
 		l.out.Warnf(CodeDepends, a.at, fmt.Sprintf("Add depends_on=[%q], or remove the arrow.", a.from),
 			"The diagram leads from %q to %q, but in the pipeline %q does not depend on it.", a.from, a.to, a.to).
 			Relate(d.pipeline.adds[i].agent.Span, "the pipeline")

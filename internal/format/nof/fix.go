@@ -108,22 +108,21 @@ func withComments(diagram, old string) string {
 		}
 	}
 	var b strings.Builder
-	for line := range strings.Lines(diagram) {
-		statement := strings.TrimSpace(line)
-		for _, comment := range before[statement] {
+	write := func(comments []string) {
+		for _, comment := range comments {
 			b.WriteString(comment + "\n")
 		}
+	}
+	for line := range strings.Lines(diagram) {
+		statement := strings.TrimSpace(line)
+		write(before[statement])
 		delete(before, statement)
 		b.WriteString(line)
 	}
 	for _, statement := range order {
-		for _, comment := range before[statement] {
-			b.WriteString(comment + "\n")
-		}
+		write(before[statement])
 	}
-	for _, comment := range waiting {
-		b.WriteString(comment + "\n")
-	}
+	write(waiting)
 	return b.String()
 }
 

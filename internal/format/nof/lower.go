@@ -106,10 +106,8 @@ func (l *lowering) checkAgents() {
 	}
 	for _, n := range d.nodes {
 		for _, call := range n.calls {
-			if !d.lists(call.Value) && d.find(call.Value, l.files, l.out) == nil {
-				l.unknownAgent(call)
-			} else if e := d.find(call.Value, l.files, l.out); e != nil && l.p.Agent(call.Value) == nil {
-				l.addAgent(e, call.Span)
+			if !d.lists(call.Value) && l.p.Agent(call.Value) == nil {
+				l.resolveAgent(call)
 			}
 		}
 	}
@@ -235,17 +233,18 @@ func (l *lowering) checkNodes() {
 		if d.state.open {
 			continue
 		}
-		for _, use := range n.reads {
-			if d.state.find(use.Value) == nil {
-				l.out.Errorf(CodeField, use.Span, "", "Node %q reads the field %q, which is not in the state schema.",
-					n.function, use.Value).Relate(d.state.at, "the schema").Suggest(use.Value, d.state.names())
-			}
-		}
-		for _, use := range n.writes {
-			if d.state.find(use.Value) == nil { // N20
-				l.out.Errorf(CodeField, use.Span, "", "Node %q returns the field %q, which is not in the state schema.",
-					n.function, use.Value).Relate(d.state.at, "the schema").Suggest(use.Value, d.state.names())
-			}
+		l.checkUses(n, "reads", n.reads)
+		l.checkUses(n, "returns", n.writes) // N20
+	}
+}
+
+// checkUses reports fields that a node uses and the schema does not have.
+func (l *lowering) checkUses(n *node, does string, uses []text.Text) {
+	state := l.doc.state
+	for _, use := range uses {
+		if state.find(use.Value) == nil {
+			l.out.Errorf(CodeField, use.Span, "", "Node %q %s the field %q, which is not in the state schema.",
+				n.function, does, use.Value).Relate(state.at, "the schema").Suggest(use.Value, state.names())
 		}
 	}
 }
@@ -281,9 +280,7 @@ func (l *lowering) group() {
 }
 
 func (d *document) crewOf(key string) *crew {
-	return xslices.FindPointer(d.crews, func(one *crew) bool {
-		return slices.ContainsFunc(one.members, func(m text.Text) bool { return m.Value == key })
-	})
+	return xslices.FindPointer(d.crews, func(one *crew) bool { return text.Contains(one.members, key) })
 }
 
 // parallel determines, once per crew, whether it can run in parallel (N13).
@@ -334,7 +331,7 @@ func (l *lowering) independent(c *crew) bool {
 	}
 	for _, m := range c.members {
 		for _, other := range d.agents[first:d.position(m.Value)] {
-			if slices.ContainsFunc(c.members, func(o text.Text) bool { return o.Value == other.Value }) {
+			if text.Contains(c.members, other.Value) {
 				continue
 			}
 			if at, ok := d.depends(other.Value, m.Value); ok {
@@ -467,11 +464,9 @@ func (l *lowering) tracked() map[string]string {
 // initial returns the initial value of a field: from the Execution block, or the zero value of
 // its type (N1, N21).
 func (l *lowering) initial(f field) json.RawMessage {
-	if l.doc.pipeline != nil {
-		for _, one := range l.doc.pipeline.initial {
-			if one.name == f.name {
-				return one.value
-			}
+	if p := l.doc.pipeline; p != nil {
+		if i := slices.IndexFunc(p.initial, func(one initial) bool { return one.name == f.name }); i >= 0 {
+			return p.initial[i].value
 		}
 	}
 	return f.kind.zero()
@@ -498,19 +493,12 @@ func (l *lowering) graph() {
 	last := l.implied(resultStep)
 	l.add(body, l.result(last))
 	l.addAborts(body)
-	steps := l.p.Blocks[body].Steps
-	if len(l.units) > 0 {
-		steps[0].Next = []ir.Edge{okEdge(l.units[0].id, d.name.Span)}
-	} else {
-		steps[0].Next = []ir.Edge{okEdge(last, d.name.Span)}
-	}
-	for i, u := range l.units {
-		next := last
-		if i+1 < len(l.units) {
-			next = l.units[i+1].id
-		}
+	next := last
+	for i, u := range slices.Backward(l.units) {
 		l.p.Step(body, u.last).Next = append(l.ruleEdges(i), okEdge(next, d.agentSpan(u.agents[0])))
+		next = u.id
 	}
+	l.p.Blocks[body].Steps[0].Next = []ir.Edge{okEdge(next, d.name.Span)}
 }
 
 func (l *lowering) add(b ir.BlockID, s ir.Step) {
@@ -537,25 +525,17 @@ func (l *lowering) begin() ir.Step {
 
 // result returns the step that returns the state.
 func (l *lowering) result(id string) ir.Step {
-	d := l.doc
-	task := ir.Task{Kind: "collect"}
-	s := ir.Step{
-		ID: id, Type: "result", Description: "Return the state", Implied: true, Span: d.state.at,
-		Writes: []ir.Write{{Path: "output", Span: d.state.at}}, Action: ir.End{Work: &task},
+	at := l.doc.state.at
+	return ir.Step{
+		ID: id, Type: "result", Description: "Return the state", Implied: true, Span: at,
+		Reads: l.doc.state.refs(), Writes: []ir.Write{{Path: "output", Span: at}},
+		Action: ir.End{Work: &ir.Task{Kind: "collect"}},
 	}
-	for _, f := range d.state.fields {
-		s.Reads = append(s.Reads, ir.Ref{Path: statePath(f.name), Span: f.at})
-	}
-	return s
 }
 
 // addAborts adds an end for each abort rule.
 func (l *lowering) addAborts(body ir.BlockID) {
-	n := 0
-	for _, r := range l.doc.rules {
-		if r.kind != abortRule || l.doc.inert(r, l.HonorRules) {
-			continue
-		}
+	for n, r := range l.active(abortRule) {
 		s := l.result(l.abortID(n))
 		s.Description, s.Span = "Abort and return partial results: "+
 			strings.Join(strings.Fields(r.cond.Text), " "), r.at
@@ -565,7 +545,6 @@ func (l *lowering) addAborts(body ir.BlockID) {
 			s.Action = end
 		}
 		l.add(body, s)
-		n++
 	}
 }
 
@@ -582,10 +561,11 @@ func (l *lowering) nodeStep(key string, branch bool) ir.Step {
 	d := l.doc
 	n := d.node(key)
 	at := d.agentSpan(key)
-	if n == nil { // the file has errors
-		return ir.Step{ID: key, Type: "agent", Action: ir.Route{}, Span: at}
-	}
 	s := ir.Step{ID: key, Type: "agent", Span: at}
+	if n == nil { // the file has errors
+		s.Action = ir.Route{}
+		return s
+	}
 	task := ir.Task{Kind: "node"}
 	task.Settings.Put("function", n.function, n.at)
 	l.code(&task, d.helpers)
@@ -605,12 +585,11 @@ func (l *lowering) nodeStep(key string, branch bool) ir.Step {
 			read[r.Value] = r.Span
 		}
 	}
-	for _, f := range l.written(n) {
-		if !branch {
-			if f.reducer == reduceAdd || f.reducer == "" && !slices.Contains(n.always, f.name) {
-				if _, there := read[f.name]; !there {
-					read[f.name] = n.at
-				}
+	if !branch {
+		for _, f := range l.written(n) {
+			_, there := read[f.name]
+			if !there && (f.reducer == reduceAdd || f.reducer == "" && !slices.Contains(n.always, f.name)) {
+				read[f.name] = n.at
 			}
 			s.Writes = append(s.Writes, stateWrite(f, n.at))
 		}
@@ -629,13 +608,12 @@ func (l *lowering) nodeStep(key string, branch bool) ir.Step {
 		}
 	}
 	task.Settings.Put("agents", agents, at)
-	if branch {
-		task.Settings.Put("delta", true, at)
-	}
+	task.Settings.PutSet("delta", branch, at)
 	tracked := l.tracked()
-	track := func(path string) {
+	var track []string
+	keep := func(path string) {
 		if _, ok := tracked[path]; ok {
-			task.Settings.Put("track", append(l.tracks(&task), path), at)
+			track = append(track, path)
 			if !branch {
 				s.Writes = append(s.Writes, ir.Write{Path: path, Part: path, Reducer: ir.Set, Span: at})
 			}
@@ -646,29 +624,22 @@ func (l *lowering) nodeStep(key string, branch bool) ir.Step {
 			s.Reads = append(s.Reads, ir.Ref{Path: path, Span: at})
 		}
 	}
-	track(costKey)
+	keep(costKey)
 	if !branch { // a branch is new in every pass; its crew counts the passes
-		track(cycleKey)
+		keep(cycleKey)
 	}
-	track(agentPath(key))
+	keep(agentPath(key))
 	if d.mode() == hierarchical {
 		if d.position(key) == 0 { // N15
-			track(delegatesKey)
+			keep(delegatesKey)
 			task.Settings.Put("delegates", d.keys()[1:], at)
 		} else if !branch {
 			s.When = l.delegated(key)
 		}
 	}
+	task.Settings.PutSet("track", track, at)
 	s.Action = task
 	return s
-}
-
-func (l *lowering) tracks(t *ir.Task) []string {
-	var out []string
-	if raw := t.Settings.Get("track"); raw != nil {
-		_ = json.Unmarshal(raw, &out) // encoded above
-	}
-	return out
 }
 
 // delegated returns the condition that the orchestrator chose the agent, or did not choose.
@@ -681,7 +652,7 @@ func (l *lowering) delegated(key string) *expr.Expr {
 // written returns the fields that a node may write.
 func (l *lowering) written(n *node) []field {
 	return xslices.Filter(l.doc.state.fields, func(f field) bool {
-		return n.anyWrite || slices.ContainsFunc(n.writes, func(w text.Text) bool { return w.Value == f.name })
+		return n.anyWrite || text.Contains(n.writes, f.name)
 	})
 }
 
@@ -704,12 +675,8 @@ func (l *lowering) code(t *ir.Task, blocks ...*python.Module) {
 	at := l.doc.name.Span
 	t.Settings.Put("code", list, at)
 	t.Settings.Put("file", l.doc.file.Path, at)
-	if l.Python {
-		t.Settings.Put("python", true, at)
-		if l.Unconfined {
-			t.Settings.Put("unconfined", true, at)
-		}
-	}
+	t.Settings.PutSet("python", l.Python, at)
+	t.Settings.PutSet("unconfined", l.Python && l.Unconfined, at)
 }
 
 // registered returns the properties of the agents that a node may call: those that it names or,
@@ -742,9 +709,6 @@ func (l *lowering) registered(calls []text.Text, chosen bool, most tally) map[st
 // outputFields completes what a node reads from an output with the types of the state, and with those that nodes assume
 // for the parts of its fields.
 func (l *lowering) outputFields(fields []outputField) []outputField {
-	types := map[string]string{
-		"str": "string", "int": "integer", "float": "number", "bool": "boolean", "list": "array", "dict": "object",
-	}
 	out := slices.Clone(fields)
 	for i := range fields {
 		f := l.doc.state.find(out[i].field)
@@ -755,11 +719,11 @@ func (l *lowering) outputFields(fields []outputField) []outputField {
 			continue
 		}
 		out[i].Var = statePath(f.name)
-		if kind := types[f.kind.name]; kind != "" && !f.kind.null {
+		if kind := jsonTypes[f.kind.name]; kind != "" && !f.kind.null {
 			out[i].Type = kind
 		}
-		if elem := f.kind.elem; f.kind.name == "list" && elem != nil && !elem.null && types[elem.name] != "" {
-			out = append(out, outputField{Path: out[i].Path + "." + anyItem, Type: types[elem.name]})
+		if elem := f.kind.elem; f.kind.name == "list" && elem != nil && !elem.null && jsonTypes[elem.name] != "" {
+			out = append(out, outputField{Path: out[i].Path + "." + anyItem, Type: jsonTypes[elem.name]})
 		}
 	}
 	return out
@@ -796,9 +760,7 @@ func (l *lowering) crewStep(body ir.BlockID, u *unit) {
 		}
 		par.Branches = append(par.Branches, branch)
 		for _, r := range member.Reads {
-			if !slices.ContainsFunc(s.Reads, func(o ir.Ref) bool { return o.Path == r.Path }) {
-				s.Reads = append(s.Reads, r)
-			}
+			s.AddRead(r)
 		}
 		if n := d.node(key); n != nil {
 			for _, f := range l.written(n) {
@@ -815,9 +777,7 @@ func (l *lowering) crewStep(body ir.BlockID, u *unit) {
 			reducers[f.name] = f.reducer
 		}
 		if f.reducer == "" || f.reducer == reduceAdd {
-			if path := statePath(f.name); !slices.ContainsFunc(s.Reads, func(o ir.Ref) bool { return o.Path == path }) {
-				s.Reads = append(s.Reads, ir.Ref{Path: path, Span: at})
-			}
+			s.AddRead(ir.Ref{Path: statePath(f.name), Span: at})
 		}
 		s.Writes = append(s.Writes, stateWrite(f, at))
 	}
@@ -855,14 +815,11 @@ func (l *lowering) addCheckpoints(body ir.BlockID, u *unit) {
 		if n++; n > 1 {
 			id = fmt.Sprintf("%s-%d", id, n)
 		}
-		task := ir.Task{Kind: "collect"}
 		s := ir.Step{
 			ID: id, Type: "checkpoint", Description: "Save the state to " + r.path.Value, Implied: true, Span: r.at,
-			Action:   task,
+			Action:   ir.Task{Kind: "collect"},
 			Produces: []ir.Name{{Name: r.path.Value, Span: r.path.Span}},
-		}
-		for _, f := range l.doc.state.fields {
-			s.Reads = append(s.Reads, ir.Ref{Path: statePath(f.name), Span: f.at})
+			Reads:    l.doc.state.refs(),
 		}
 		last := l.p.Step(body, u.last)
 		last.Next = []ir.Edge{okEdge(id, r.at)}
@@ -874,7 +831,6 @@ func (l *lowering) addCheckpoints(body ir.BlockID, u *unit) {
 // ruleEdges returns the edges of rules after a unit (N5, N6, N16): aborts first, then cycles at
 // the end of a pass, then routes by priority.
 func (l *lowering) ruleEdges(i int) []ir.Edge {
-	d := l.doc
 	var out []ir.Edge
 	edge := func(r *rule, to string, limit int, label string) {
 		out = append(out, ir.Edge{
@@ -882,26 +838,17 @@ func (l *lowering) ruleEdges(i int) []ir.Edge {
 			Label: label, Limit: limit, Span: r.at,
 		})
 	}
-	n := 0
-	for _, r := range d.rules {
-		if r.kind == abortRule && !d.inert(r, l.HonorRules) {
-			edge(r, l.abortID(n), 0, "abort")
-			n++
-		}
+	for n, r := range l.active(abortRule) {
+		edge(r, l.abortID(n), 0, "abort")
 	}
 	if i == len(l.units)-1 {
-		for _, r := range d.rules {
-			if r.kind != cycleRule || d.inert(r, l.HonorRules) {
-				continue
-			}
+		for _, r := range l.active(cycleRule) {
 			if at := l.unitOf(r.target.Value); at >= 0 {
 				edge(r, l.units[at].id, r.cycles, "cycle-back")
 			}
 		}
 	}
-	routes := xslices.Filter(d.rules, func(r *rule) bool {
-		return (r.kind == routeRule || r.kind == skipRule) && !d.inert(r, l.HonorRules) && l.eligible(r, i)
-	})
+	routes := xslices.Filter(l.active(routeRule, skipRule), func(r *rule) bool { return l.eligible(r, i) })
 	slices.SortStableFunc(routes, func(a, b *rule) int { return a.priority - b.priority })
 	for _, r := range routes {
 		edge(r, l.units[l.unitOf(r.target.Value)].id, 0, strings.TrimSpace(r.cond.Text))
@@ -911,10 +858,9 @@ func (l *lowering) ruleEdges(i int) []ir.Edge {
 
 // routesBack warns about routes to agents that have already run when the condition can change (N5).
 func (l *lowering) routesBack() {
-	d := l.doc
-	for _, r := range d.rules {
+	for _, r := range l.active(routeRule, skipRule) {
 		to := l.unitOf(r.target.Value)
-		if r.kind != routeRule && r.kind != skipRule || to < 0 || d.inert(r, l.HonorRules) {
+		if to < 0 {
 			continue
 		}
 		const help = "Use a Cycle-back rule to run an agent again."
@@ -944,8 +890,7 @@ func (l *lowering) decidedBy(r *rule) (int, string) {
 			at = slices.IndexFunc(l.units, func(u *unit) bool {
 				return slices.ContainsFunc(u.agents, func(key string) bool {
 					n := l.doc.node(key)
-					return n != nil && (n.anyWrite ||
-						slices.ContainsFunc(n.writes, func(w text.Text) bool { return w.Value == p.Segments[1] }))
+					return n != nil && (n.anyWrite || text.Contains(n.writes, p.Segments[1]))
 				})
 			})
 		}
@@ -999,9 +944,7 @@ func (l *lowering) executionStep() {
 		chooses(d.helpers, d.isRun)
 	most := newCallCounter(d, d.helpers, d.pipeline.module).count(d.pipeline.module.Body)
 	task.Settings.Put("agents", l.registered(calls, chosen, most), at)
-	if l.SDK {
-		task.Settings.Put("sdk", true, at)
-	}
+	task.Settings.PutSet("sdk", l.SDK, at)
 	l.add(body, ir.Step{
 		ID: "execution", Type: "execution", Description: "Run the Execution block", Span: at,
 		Reads:  []ir.Ref{{Path: "input", Span: at}},

@@ -651,6 +651,22 @@ func TestAgentsNamedLikeImpliedSteps(t *testing.T) {
 	}
 }
 
+// A node tracks everything that rules read besides the state.
+func TestNodesTrackAllThatRulesRead(t *testing.T) {
+	text := rules("**If** `cost_so_far > 1` **then** abort pipeline", "**If** `cycle > 3` **then** abort pipeline",
+		"**If** `cost-advisor.meta_insight == \"stop\"` **then** abort pipeline").in(t, read(t, "two.nof.md"))
+	p, list := compile(t, text, nof.Format{}, nil)
+	var track []string
+	for _, one := range p.Step(ir.Body, "cost-advisor").Task().Settings {
+		if one.Name == "track" && json.Unmarshal(one.Value, &track) != nil {
+			t.Errorf("track is %s", one.Value)
+		}
+	}
+	if want := "pass.cost_so_far pass.cycle agents.cost-advisor"; list.Errors() || strings.Join(track, " ") != want {
+		t.Errorf("the node tracks %v, not %s; %v", track, want, list)
+	}
+}
+
 // N30: a file with another extension compiles, with a warning.
 func TestN30OtherExtensionIsAWarning(t *testing.T) {
 	f := source.NewFile("flow.md", read(t, "two.nof.md"))

@@ -46,14 +46,16 @@ type place struct {
 	assumed  bool   // the code fails without it, unless a condition looks at it
 }
 
+func (p place) key() string { return p.agent + " " + strings.Join(p.path, ".") }
+
 // readOutputs finds what a node reads from the outputs of its agents, and what it reads inside of fields of the state.
 func (d *document) readOutputs(
 	def *python.FuncDef, state string,
 ) (found map[string][]outputField, inState []outputField) {
 	o := &outputs{
 		runs: d.runnerCall, results: map[string]string{}, places: map[string]place{}, found: map[string][]outputField{},
+		tested: map[string]bool{},
 	}
-	o.tested = map[string]bool{}
 	if state != "" {
 		o.places[state] = place{agent: ofState}
 	}
@@ -122,7 +124,7 @@ func (o *outputs) test(x python.Expr) {
 	case *python.Compare:
 		if key, ok := literalText(x.First); ok && len(x.Ops) == 1 && strings.HasSuffix(x.Ops[0], "in") {
 			if p, ok := o.below(x.Rest[0], key, nil, false); ok {
-				o.tested[p.agent+" "+strings.Join(p.path, ".")] = true
+				o.tested[p.key()] = true
 			}
 			return
 		}
@@ -137,7 +139,7 @@ func (o *outputs) test(x python.Expr) {
 		}
 	}
 	if p, ok := o.place(x); ok {
-		o.tested[p.agent+" "+strings.Join(p.path, ".")] = true
+		o.tested[p.key()] = true
 	}
 }
 

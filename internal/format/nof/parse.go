@@ -147,7 +147,7 @@ func (d *document) frontmatter(out *diag.List) bool {
 // money parses the cost estimate, with or without a dollar sign (N8).
 func (d *document) money(r *text.Reader, out *diag.List) text.Text {
 	n := r.Node("cost_estimate")
-	if n == nil || n.Kind == text.Null {
+	if n == nil {
 		return text.Text{}
 	}
 	if n.Kind != text.Int && n.Kind != text.Float && n.Kind != text.String {
@@ -233,11 +233,11 @@ func (d *document) split(out *diag.List) {
 		}
 		k := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, strings.TrimSpace(h.Text)) })
 		if k < 0 {
-			if near := diag.Nearest(h.Text, names); near != "" &&
-				!slices.ContainsFunc(d.md.Headings, func(o text.Heading) bool {
-					return o.Level == 2 &&
-						strings.EqualFold(o.Text, near)
-				}) {
+			near := diag.Nearest(h.Text, names)
+			present := slices.ContainsFunc(d.md.Headings, func(o text.Heading) bool {
+				return o.Level == 2 && strings.EqualFold(o.Text, near)
+			})
+			if near != "" && !present {
 				out.Warnf(CodeSection, h.Span, fmt.Sprintf("Did you mean %q?", near), "Section %q is not recognized.",
 					h.Text)
 			}
@@ -410,10 +410,8 @@ func (d *document) block(name, label string, out *diag.List) *text.Fence {
 
 // agentSpan returns the position of an agent in the frontmatter.
 func (d *document) agentSpan(key string) source.Span {
-	for _, a := range d.agents {
-		if a.Value == key {
-			return a.Span
-		}
+	if i := d.position(key); i >= 0 {
+		return d.agents[i].Span
 	}
 	return d.name.Span
 }

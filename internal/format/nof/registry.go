@@ -1,8 +1,8 @@
 package nof
 
 import (
+	"cmp"
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -102,10 +102,7 @@ func (d *document) find(key string, files format.Reader, out *diag.List) *entry 
 	} else if f != nil {
 		found = parseAgent(f, key, out)
 	}
-	if i := slices.IndexFunc(builtIn, func(e entry) bool { return e.key == key }); found == nil && i >= 0 {
-		copied := builtIn[i]
-		found = &copied
-	}
+	found = cmp.Or(found, xslices.FindPointer(builtIn, func(e *entry) bool { return e.key == key }))
 	xmaps.Set(&d.known, key, found)
 	return found
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/python"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // ruleKind is the effect of a rule.
@@ -75,16 +76,14 @@ func (d *document) readRules(out *diag.List) {
 	}
 	comment := false
 	for at := s.at.Start; at < s.at.End; {
-		if i := slices.IndexFunc(s.fences, func(f *text.Fence) bool {
-			return at >= f.Span.Start &&
-				at < f.Span.End
-		}); i >= 0 {
-			for f := s.fences[i].Content; f.Start < f.End; {
+		fence := xslices.Find(s.fences, func(f *text.Fence) bool { return at >= f.Span.Start && at < f.Span.End })
+		if fence != nil {
+			for f := fence.Content; f.Start < f.End; {
 				line, next := lineAt(d.file.Text, f.Start, f.End)
 				d.ignoredRule(line, f.Start, out)
 				f.Start = next
 			}
-			at = s.fences[i].Span.End
+			at = fence.Span.End
 			continue
 		}
 		line, next := lineAt(d.file.Text, at, s.at.End)
@@ -143,13 +142,10 @@ func (d *document) readRule(begin, end int, out *diag.List) {
 		return text.Text{Value: whole[index[2*n]:index[2*n+1]], Span: d.file.Span(begin+index[2*n], begin+index[2*n+1])}
 	}
 	ok := false
-	switch {
-	case saveForm().MatchString(whole):
-		m := saveForm().FindStringSubmatchIndex(whole)
+	if m := saveForm().FindStringSubmatchIndex(whole); m != nil {
 		r.kind, r.target, r.path = saveRule, part(m, 1), part(m, 2)
 		ok = true
-	case cycleForm().MatchString(whole):
-		m := cycleForm().FindStringSubmatchIndex(whole)
+	} else if m := cycleForm().FindStringSubmatchIndex(whole); m != nil {
 		r.kind, r.when = cycleRule, part(m, 1)
 		rest := part(m, 2)
 		if m := maxForm().FindStringSubmatchIndex(rest.Value); m != nil && blank(rest.Value[m[6]:m[7]]) {
@@ -163,8 +159,7 @@ func (d *document) readRule(begin, end int, out *diag.List) {
 			r.cycles = n
 			ok = r.cycles > 0
 		}
-	case ifForm().MatchString(whole):
-		m := ifForm().FindStringSubmatchIndex(whole)
+	} else if m := ifForm().FindStringSubmatchIndex(whole); m != nil {
 		r.when = part(m, 1)
 		ok = d.action(r, part(m, 2), out)
 	}
@@ -204,12 +199,9 @@ func sub(t text.Text, start, end int) text.Text {
 // action parses the text after "then".
 func (d *document) action(r *rule, t text.Text, out *diag.List) bool {
 	rest := text.Text{}
-	switch {
-	case routeForm().MatchString(t.Value):
-		m := routeForm().FindStringSubmatchIndex(t.Value)
+	if m := routeForm().FindStringSubmatchIndex(t.Value); m != nil {
 		r.kind, r.target, rest = routeRule, sub(t, m[2], m[3]), sub(t, m[4], m[5])
-	case skipForm().MatchString(t.Value):
-		m := skipForm().FindStringSubmatchIndex(t.Value)
+	} else if m := skipForm().FindStringSubmatchIndex(t.Value); m != nil {
 		r.kind, r.target, rest = skipRule, sub(t, m[4], m[5]), sub(t, m[6], m[7])
 		list := sub(t, m[2], m[3])
 		for _, q := range quotedForm().FindAllStringSubmatchIndex(list.Value, -1) { // N12
@@ -218,10 +210,9 @@ func (d *document) action(r *rule, t text.Text, out *diag.List) bool {
 		if len(r.skips) == 0 {
 			return false
 		}
-	case abortForm().MatchString(t.Value):
-		m := abortForm().FindStringSubmatchIndex(t.Value)
+	} else if m := abortForm().FindStringSubmatchIndex(t.Value); m != nil {
 		r.kind, rest = abortRule, sub(t, m[2], m[3])
-	default:
+	} else {
 		return false
 	}
 	if m := withForm().FindStringSubmatchIndex(rest.Value); m != nil && blank(rest.Value[m[4]:m[5]]) {
@@ -380,6 +371,13 @@ func (d *document) checkPath(r *rule, out *diag.List) bool {
 		return false
 	}
 	return true
+}
+
+// active returns the rules of some kinds that the routing mode does not ignore.
+func (l *lowering) active(kinds ...ruleKind) []*rule {
+	return xslices.Filter(l.doc.rules, func(r *rule) bool {
+		return slices.Contains(kinds, r.kind) && !l.doc.inert(r, l.HonorRules)
+	})
 }
 
 // inert reports whether the routing mode ignores a rule (N4).

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/python"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/xslices"
@@ -51,6 +52,10 @@ var accumulators = []struct{ name, written string }{
 	{"errors", "Annotated[List[str], operator.add]"},
 }
 
+func accumulator(name string, at source.Span) field {
+	return field{name: name, at: at, kind: fieldType{name: "list"}, reducer: reduceAppend}
+}
+
 // find returns a field, or nil.
 func (s *stateSchema) find(name string) *field {
 	return xslices.FindPointer(s.fields, func(one *field) bool { return one.name == name })
@@ -58,6 +63,11 @@ func (s *stateSchema) find(name string) *field {
 
 func (s *stateSchema) names() []string {
 	return xslices.Map(s.fields, func(f field) string { return f.name })
+}
+
+// refs returns reads of all fields.
+func (s *stateSchema) refs() []ir.Ref {
+	return xslices.Map(s.fields, func(f field) ir.Ref { return ir.Ref{Path: statePath(f.name), Span: f.at} })
 }
 
 var zeros = map[string]string{
@@ -81,12 +91,14 @@ func (t fieldType) python() *python.Type {
 	return out
 }
 
+// jsonTypes are the types as JSON Schema names them.
+var jsonTypes = map[string]string{
+	"str": "string", "int": "integer", "float": "number", "bool": "boolean", "list": "array", "dict": "object",
+}
+
 // schema returns the type as a JSON Schema.
 func (t fieldType) schema() map[string]any {
-	kind := map[string]string{
-		"str": "string", "int": "integer", "float": "number", "bool": "boolean",
-		"list": "array", "dict": "object",
-	}[t.name]
+	kind := jsonTypes[t.name]
 	out := map[string]any{}
 	switch {
 	case kind == "":
@@ -176,14 +188,11 @@ func (d *document) readState(m *python.Module, out *diag.List) {
 		case f == nil:
 			out.Errorf(CodeAccumulator, s.at, fmt.Sprintf("Add \"%s: %s\".", a.name, a.written),
 				"The state schema has no accumulator %q.", a.name)
-			s.fields = append(s.fields, field{
-				name: a.name, at: s.at, kind: fieldType{name: "list"},
-				reducer: reduceAppend,
-			})
+			s.fields = append(s.fields, accumulator(a.name, s.at))
 		case f.kind.name != "list" || f.reducer != reduceAppend:
 			out.Errorf(CodeAccumulator, f.at, fmt.Sprintf("Use \"%s: %s\".", a.name, a.written),
 				"%q is not an appended list.", a.name)
-			f.kind, f.reducer = fieldType{name: "list"}, reduceAppend
+			*f = accumulator(a.name, f.at)
 		}
 	}
 	d.state = s
@@ -279,15 +288,12 @@ func (d *document) typeOf(m *python.Module, x python.Expr, out *diag.List) field
 			t := d.typeOf(m, args[0], out)
 			t.null = true
 			return t
-		case name == "Union", name == "Literal", name == "NotRequired", name == "Required":
-			if name == "Literal" {
-				if c, ok := args[0].(*python.Const); ok {
-					if _, isText := c.Value.(string); isText {
-						return fieldType{name: "str"}
-					}
-				}
-				return anything
+		case name == "Literal":
+			if _, isText := literalText(args[0]); isText {
+				return fieldType{name: "str"}
 			}
+			return anything
+		case name == "Union", name == "NotRequired", name == "Required":
 			if len(args) == 1 {
 				return d.typeOf(m, args[0], out)
 			}
@@ -319,10 +325,7 @@ func simpleType(name string) string {
 func (d *document) openState() *stateSchema {
 	s := &stateSchema{open: true, at: d.name.Span}
 	for _, a := range accumulators {
-		s.fields = append(s.fields, field{
-			name: a.name, at: d.name.Span, kind: fieldType{name: "list"},
-			reducer: reduceAppend,
-		})
+		s.fields = append(s.fields, accumulator(a.name, d.name.Span))
 	}
 	add := func(name string, at source.Span) {
 		if s.find(name) == nil {
@@ -330,7 +333,7 @@ func (d *document) openState() *stateSchema {
 		}
 	}
 	for _, n := range d.nodes {
-		for _, use := range append(slices.Clone(n.reads), n.writes...) {
+		for _, use := range slices.Concat(n.reads, n.writes) {
 			add(use.Value, use.Span)
 		}
 	}

@@ -85,12 +85,8 @@ func (h *host) call(ctx context.Context, key string, workload json.RawMessage) (
 func (s Settings) Worker(key string, at source.Span) ir.Task {
 	task := ir.Task{Kind: "worker"}
 	task.Settings.Put("agent", key, at)
-	if command := s.Agents[key].Command; len(command) > 0 {
-		task.Settings.Put("command", command, at)
-	}
-	if output := s.output(key); len(output) > 0 {
-		task.Settings.Put("output", output, at)
-	}
+	task.Settings.PutSet("command", s.Agents[key].Command, at)
+	task.Settings.PutSet("output", s.output(key), at)
 	return task
 }
 
