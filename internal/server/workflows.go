@@ -130,8 +130,9 @@ func (s *Server) registerWorkflows() {
 		})
 	handle(s, http.MethodPost, "/validate", identity.Read, "Check the text of a workflow", tag,
 		func(ctx context.Context, in *struct{ Body validateBody }) (*body[workflowDetail], error) {
-			an, err := s.o.App.Analyze(ctx,
-				app.AnalyzeRequest{Workflow: in.Body.Path, Text: &in.Body.Text, Listed: true})
+			an, err := s.o.App.Analyze(ctx, app.AnalyzeRequest{
+				Workflow: in.Body.Path, Unsaved: map[string]string{in.Body.Path: in.Body.Text}, Listed: true,
+			})
 			if err != nil {
 				return nil, err
 			}
