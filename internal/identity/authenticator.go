@@ -146,7 +146,9 @@ func (a *Authenticator) open(prefix, cookie string, value any) error {
 const attemptPrefix = "attempt-"
 
 // SealAttempt returns an attempt to sign in for a cookie.
-func (a *Authenticator) SealAttempt(attempt Attempt) (string, error) { return a.seal(attemptPrefix, attempt) }
+func (a *Authenticator) SealAttempt(attempt Attempt) (string, error) {
+	return a.seal(attemptPrefix, attempt)
+}
 
 // OpenAttempt returns the attempt of a cookie.
 func (a *Authenticator) OpenAttempt(value string) (attempt Attempt, err error) {
