@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -70,42 +69,30 @@ var root = func() string {
 	return abs
 }()
 
-func at(name string) string { return filepath.Join(root, filepath.FromSlash(name)) }
-
-// analyzer returns an Analyzer of files that exist in memory alone.
-func analyzer(t *testing.T, files map[string]string) *analysis.Analyzer {
-	t.Helper()
-	overlay := project.NewOverlay(nil)
-	for name, text := range files {
-		overlay.Set(at(name), text)
-	}
-	return over(t, overlay, root)
-}
-
-func over(t *testing.T, overlay *project.Overlay, dir string) *analysis.Analyzer {
-	t.Helper()
-	a, err := analysis.NewAnalyzer(overlay, dir, "", "", registry.Formats(), registry.Kinds())
+// analyze analyzes a file of a project with texts that are not saved.
+func analyze(ctx context.Context, dir, path string, unsaved map[string]string) (analysis.Result, error) {
+	space, err := project.NewWorkspace(dir, "", "", unsaved)
 	if err != nil {
-		t.Fatal(err)
+		return analysis.Result{}, err
 	}
-	t.Cleanup(func() {
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return a
+	defer space.Close()
+	p, f, err := space.File(path)
+	if err != nil {
+		return analysis.Result{}, err
+	}
+	return analysis.Run(ctx, p, f, registry.Formats(), registry.Kinds())
 }
 
-func result(t *testing.T, a *analysis.Analyzer, path string) *analysis.Result {
+func result(t *testing.T, dir, path string, unsaved map[string]string) analysis.Result {
 	t.Helper()
-	r, err := a.File(t.Context(), path)
+	r, err := analyze(t.Context(), dir, path, unsaved)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-func codes(r *analysis.Result) []string {
+func codes(r analysis.Result) []string {
 	var out []string
 	for _, d := range r.Diagnostics {
 		out = append(out, string(d.Code))
@@ -121,25 +108,21 @@ func project3() map[string]string {
 }
 
 func TestAnalyzesWithoutAFileSystem(t *testing.T) {
-	a := analyzer(t, project3())
-	r := result(t, a, "parent.md")
+	r := result(t, root, "parent.md", project3())
 	if r.Diagnostics.Errors() || r.Program == nil || len(r.Program.Children) == 0 {
 		t.Fatalf("the workflow is not usable: %+v", r.Diagnostics)
 	}
 	if len(r.Files) != 3 {
 		t.Errorf("%d files were read, want 3", len(r.Files))
 	}
-	_, err := a.File(t.Context(), "missing.md")
+	_, err := analyze(t.Context(), root, "missing.md", project3())
 	if missing, ok := errors.AsType[*source.RefError](err); !ok || missing.Problem != source.RefMissing {
 		t.Errorf("a missing file yields %v", err)
 	}
 }
 
 func TestUnsavedTextReplacesTheFileOnDisk(t *testing.T) {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := t.TempDir()
 	for name, text := range project3() {
 		name = filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
@@ -149,94 +132,39 @@ func TestUnsavedTextReplacesTheFileOnDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	a := over(t, project.NewOverlay(project.Disk{}), dir)
-	file := filepath.Join(dir, "other.md")
-	if got := codes(result(t, a, "other.md")); len(got) > 0 {
+	if got := codes(result(t, dir, "parent.md", nil)); len(got) > 0 {
 		t.Fatalf("the file on disk has %v", got)
 	}
-	a.Edit(file, strings.Replace(child, "type: transform", "type: transfrom", 1))
-	if r := result(t, a, "other.md"); !r.Diagnostics.Errors() {
-		t.Error("the mistake in the unsaved text is not found")
+	for _, name := range []string{"child.md", filepath.Join(dir, "child.md")} {
+		broken := map[string]string{name: strings.Replace(child, "type: transform", "type: transfrom", 1)}
+		for _, path := range []string{"child.md", "parent.md"} {
+			if r := result(t, dir, path, broken); !r.Diagnostics.Errors() {
+				t.Errorf("%s: the mistake in the unsaved text of %s is not found", path, name)
+			}
+		}
 	}
-	a.Discard(file)
-	if got := codes(result(t, a, "other.md")); len(got) > 0 {
-		t.Errorf("after the text was discarded, the file on disk has %v", got)
-	}
-	// A file that was never saved.
-	a.Edit(filepath.Join(dir, "new", "flow.md"), child)
-	if r := result(t, a, "new/flow.md"); r.Diagnostics.Errors() {
+	created := map[string]string{"new/flow.md": child}
+	if r := result(t, dir, "new/flow.md", created); r.Diagnostics.Errors() {
 		t.Errorf("the new file has %v", codes(r))
-	}
-}
-
-func TestEditDiscardsOnlyDependentResults(t *testing.T) {
-	tests := []struct {
-		name, file, text string
-		want             []string // the files whose results are discarded
-		breaks           bool     // the edit makes parent.md invalid
-	}{
-		{"itself", "parent.md", strings.Replace(parent, "id: ask", "id: question", 1), []string{"parent.md"}, false},
-		{
-			"a child workflow", "child.md", strings.Replace(child, "type: transform", "type: nothing", 1),
-			[]string{"parent.md", "child.md"},
-			true,
-		},
-		{"a skill", ".agents/skills/helper/SKILL.md", "---\nname: [\n---\n", []string{"parent.md"}, true},
-		{"a file of a skill", ".agents/skills/helper/scripts/x.sh", "true", []string{"parent.md"}, false},
-		{"another workflow", "other.md", child, []string{"other.md"}, false},
-		{"something else", "README.md", "# Hello", nil, false},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			a := analyzer(t, project3())
-			all := []string{"parent.md", "child.md", "other.md"}
-			before := map[string]*analysis.Result{}
-			for _, name := range all {
-				before[name] = result(t, a, name)
-			}
-			var discarded []string
-			for _, abs := range a.Edit(at(test.file), test.text) {
-				discarded = append(discarded, filepath.Base(abs))
-			}
-			slices.Sort(discarded)
-			want := slices.Clone(test.want)
-			slices.Sort(want)
-			if !slices.Equal(discarded, want) {
-				t.Errorf("the results of %v were discarded, want %v", discarded, want)
-			}
-			for _, name := range all {
-				if again := result(t, a, name); (again != before[name]) != slices.Contains(want, name) {
-					t.Errorf("%s: the result was computed again: %t", name, again != before[name])
-				}
-			}
-			if after := result(t, a, "parent.md"); after.Diagnostics.Errors() != test.breaks {
-				t.Errorf("parent.md has %v after the edit", codes(after))
-			}
-		})
 	}
 }
 
 func TestNewFileRepairsADanglingReference(t *testing.T) {
 	files := project3()
 	delete(files, "child.md")
-	a := analyzer(t, files)
-	if r := result(t, a, "parent.md"); !r.Diagnostics.Errors() {
+	if r := result(t, root, "parent.md", files); !r.Diagnostics.Errors() {
 		t.Fatal("the missing child is not reported")
 	}
-	a.Edit(at("child.md"), child)
-	if r := result(t, a, "parent.md"); r.Diagnostics.Errors() {
+	files["child.md"] = child
+	if r := result(t, root, "parent.md", files); r.Diagnostics.Errors() {
 		t.Errorf("the child exists, but there is %v", codes(r))
 	}
 }
 
-func TestCanceledAnalysisKeepsNoResult(t *testing.T) {
-	a := analyzer(t, project3())
+func TestAnalysisCanBeCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := a.File(ctx, "parent.md"); !errors.Is(err, context.Canceled) {
+	if _, err := analyze(ctx, root, "parent.md", project3()); !errors.Is(err, context.Canceled) {
 		t.Fatalf("the error is %v", err)
-	}
-	if r := result(t, a, "parent.md"); r.Diagnostics.Errors() {
-		t.Errorf("after a canceled analysis there is %v", codes(r))
 	}
 }

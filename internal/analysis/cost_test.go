@@ -41,10 +41,9 @@ func FuzzCostPerByte(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, which uint8, text string) {
 		name, text := names[int(which)%len(names)], strings.ToValidUTF8(text, "?") // other text is not read at all
-		a := analyzer(t, map[string]string{name: text})
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		r := result(t, a, name)
+		r := result(t, root, name, map[string]string{name: text})
 		var out bytes.Buffer
 		if err := (diag.Printer{Files: r.Files}).Print(&out, r.Diagnostics.Sorted().Capped()); err != nil {
 			t.Fatal(err)

@@ -105,7 +105,7 @@ func misspelled(t *testing.T) []folder {
 	return out
 }
 
-func count(r *analysis.Result, d *diag.Diagnostic) (same, errors int) {
+func count(r analysis.Result, d *diag.Diagnostic) (same, errors int) {
 	for _, other := range r.Diagnostics {
 		if other.Code == d.Code && other.Message == d.Message && other.Span.Start == d.Span.Start {
 			same++
@@ -124,8 +124,7 @@ func TestFixesRemoveTheirDiagnostics(t *testing.T) {
 	for _, one := range folders(t) {
 		for _, main := range one.main {
 			t.Run(one.name+"/"+main, func(t *testing.T) {
-				a := analyzer(t, one.files)
-				before, err := a.File(t.Context(), main)
+				before, err := analyze(t.Context(), root, main, one.files)
 				if err != nil {
 					return // the page is about such a file
 				}
@@ -147,14 +146,14 @@ func TestFixesRemoveTheirDiagnostics(t *testing.T) {
 	t.Log(fixed)
 }
 
-func checkFix(t *testing.T, one folder, main string, before *analysis.Result, d *diag.Diagnostic, i int) {
+func checkFix(t *testing.T, one folder, main string, before analysis.Result, d *diag.Diagnostic, i int) {
 	t.Helper()
 	fix := d.Fixes[i]
 	files := map[string]string{}
 	for name, text := range one.files {
 		files[name] = fix.Apply(source.NewFile(name, text))
 	}
-	after := result(t, analyzer(t, files), main)
+	after := result(t, root, main, files)
 	same, errors := count(before, d)
 	sameAfter, errorsAfter := count(after, d)
 	if d.Code == "AF031" { // it labels a block that was ignored before: now the mistakes in it count

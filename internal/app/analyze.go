@@ -49,19 +49,21 @@ type Analysis struct {
 	Files       source.Set // that Diagnostics refer to
 
 	reading Reading
+	root    string // of the project
 	// config is the configuration of the project, if the workflow calls tools. It gives names to tools.
 	config *config.Config
 }
 
-// AnalyzeRequest names a workflow, or has the text of one.
+// AnalyzeRequest names a workflow.
 type AnalyzeRequest struct {
-	// Workflow is a path, a folder, or the name of a discovered workflow. With Text, it is the path of the text.
+	// Workflow is a path, a folder, or the name of a discovered workflow.
 	Workflow string
-	// Text is analyzed instead of the file, if it is not nil.
-	Text    *string
+	// Unsaved has texts that count instead of the files at their paths, such as those that a person is editing. The files
+	// and their folders need not exist.
+	Unsaved map[string]string
 	Reading Reading
-	// Listed restricts Workflow to what Workflows lists, by path or by name, and the path of Text to the project. It is
-	// for requests of people who must not read other files or run their commands.
+	// Listed restricts Workflow to what Workflows lists, by path or by name, and the paths of Unsaved to the project. It
+	// is for requests of people who must not read other files or run their commands.
 	Listed bool
 	// Tolerate lists codes whose errors count as warnings.
 	Tolerate []diag.Code
@@ -69,33 +71,30 @@ type AnalyzeRequest struct {
 
 // Analyze compiles and checks a workflow. Errors in the workflow are in the result; see Analysis.Err.
 func (a *App) Analyze(ctx context.Context, req AnalyzeRequest) (*Analysis, error) {
-	space, err := a.space()
+	space, err := a.spaceIn(a.o.Dir, req.Unsaved)
 	if err != nil {
 		return nil, err
 	}
 	defer space.Close()
 	r := &resolver{ctx: ctx, space: space, reading: req.Reading}
+	if req.Listed {
+		for path := range req.Unsaved {
+			if !r.isCandidate(path) {
+				return nil, fail(NotFound, NoWorkflow, "%q cannot be a workflow of the project", path)
+			}
+		}
+	}
 	var an *Analysis
-	switch {
-	case req.Text != nil:
-		if req.Listed && !r.isCandidate(req.Workflow) {
-			return nil, fail(NotFound, NoWorkflow, "%q cannot be a workflow of the project", req.Workflow)
-		}
-		p, f, err := space.Text(req.Workflow, *req.Text)
-		if err != nil {
-			return nil, err
-		}
-		if an, err = AnalyzeFile(ctx, p, f, req.Reading); err != nil {
-			return nil, err
-		}
+	switch _, unsaved := req.Unsaved[req.Workflow]; {
+	case unsaved:
+		an, err = r.read(req.Workflow)
 	case req.Listed:
-		if an, err = r.resolveListed(req.Workflow); err != nil {
-			return nil, err
-		}
+		an, err = r.resolveListed(req.Workflow)
 	default:
-		if an, err = r.resolve(req.Workflow); err != nil {
-			return nil, err
-		}
+		an, err = r.resolve(req.Workflow)
+	}
+	if err != nil {
+		return nil, err
 	}
 	for i := range an.Diagnostics {
 		if d := &an.Diagnostics[i]; d.Severity == diag.Error && slices.Contains(req.Tolerate, d.Code) {
@@ -107,7 +106,7 @@ func (a *App) Analyze(ctx context.Context, req AnalyzeRequest) (*Analysis, error
 
 // AnalyzeFile compiles and checks a file of an opened project. The only error is that of a context that is done.
 func AnalyzeFile(ctx context.Context, p *project.Project, f *source.File, as Reading) (*Analysis, error) {
-	an := &Analysis{reading: as}
+	an := &Analysis{reading: as, root: p.Root}
 	calls := func(program *ir.Program) diag.List {
 		if !registry.CallsTools(program) {
 			return nil
@@ -242,33 +241,12 @@ func (a *App) environmentOf(an *Analysis, how consent) (*environment, error) {
 		return nil, err
 	}
 	defer space.Close()
-	root, err := rootOf(space, an)
-	if err != nil {
-		return nil, err
-	}
-	env, err := a.configured(space, root, how, a.o.Notify)
+	env, err := a.configured(space, an.root, how, a.o.Notify)
 	if err != nil {
 		return nil, err
 	}
 	registry.ApplyDefaults(an.Program, env.settings.Config)
 	return env, nil
-}
-
-// rootOf returns the root of the project that a workflow belongs to. A workflow whose text was given need not have a
-// file.
-func rootOf(space *project.Workspace, an *Analysis) (string, error) {
-	if !space.Exists(an.File.Path) {
-		p, _, err := space.Text(an.File.Path, string(an.File.Text))
-		if err != nil {
-			return "", err
-		}
-		return p.Root, nil
-	}
-	p, _, err := space.File(an.File.Path)
-	if err != nil {
-		return "", err
-	}
-	return p.Root, nil
 }
 
 // fileName returns what a workflow is called that has no name: its folder if the file represents that, else its file.
@@ -650,16 +628,14 @@ type WorkflowCommand struct {
 type ValidateRequest struct {
 	// Paths are files, folders, names of workflows and configurations.
 	Paths   []string
+	Unsaved map[string]string // as in AnalyzeRequest
 	Reading Reading
-	// Stdin reads the text of the path "-", under StdinName; nil takes "-" for a file.
-	Stdin     func() (string, error)
-	StdinName string
 }
 
 // Validate checks workflows and configurations. A folder means every workflow in it. With several paths, one that
 // cannot be read is in Validation.Skipped.
 func (a *App) Validate(ctx context.Context, req ValidateRequest) (*Validation, error) {
-	space, err := a.space()
+	space, err := a.spaceIn(a.o.Dir, req.Unsaved)
 	if err != nil {
 		return nil, err
 	}
@@ -667,7 +643,7 @@ func (a *App) Validate(ctx context.Context, req ValidateRequest) (*Validation, e
 	r := &resolver{ctx: ctx, space: space, reading: req.Reading}
 	v := &Validation{Files: source.Set{}, seen: map[string]bool{}}
 	for _, path := range req.Paths {
-		err := v.add(r, &req, path)
+		err := v.add(r, path)
 		if err != nil && (len(req.Paths) == 1 || errors.Is(err, errNoName) || ctx.Err() != nil) {
 			return nil, err
 		}
@@ -678,25 +654,10 @@ func (a *App) Validate(ctx context.Context, req ValidateRequest) (*Validation, e
 	return v, nil
 }
 
-func (v *Validation) add(r *resolver, req *ValidateRequest, path string) error {
+func (v *Validation) add(r *resolver, path string) error {
 	switch {
 	case path == "":
 		return errNoName
-	case path == "-" && req.Stdin != nil:
-		text, err := req.Stdin()
-		if err != nil {
-			return err
-		}
-		p, f, err := r.space.Text(req.StdinName, text)
-		if err != nil {
-			return err
-		}
-		an, err := AnalyzeFile(r.ctx, p, f, r.reading)
-		if err != nil {
-			return err
-		}
-		v.include(an)
-		return nil
 	case r.space.IsDir(path):
 		return v.addFolder(r, path)
 	case IsConfig(path):

@@ -110,7 +110,10 @@ func (a *App) WarmUp() { go engine.Prepare() }
 func NewRunID() journal.RunID { return journal.RunID(uuid.NewString()) }
 
 // space opens the files around the working folder, as they are now.
-func (a *App) space() (*project.Workspace, error) {
+func (a *App) space() (*project.Workspace, error) { return a.spaceIn(a.o.Dir, nil) }
+
+// spaceIn opens the files around a folder, as they are now except for unsaved texts.
+func (a *App) spaceIn(dir string, unsaved map[string]string) (*project.Workspace, error) {
 	config := a.o.Getenv("XDG_CONFIG_HOME")
 	if config == "" && a.o.Home != "" {
 		config = a.o.Home + "/.config"
@@ -118,7 +121,7 @@ func (a *App) space() (*project.Workspace, error) {
 	if config != "" {
 		config = filepath.Join(config, userFolder())
 	}
-	w, err := project.NewWorkspace(a.o.Dir, a.o.Home, config)
+	w, err := project.NewWorkspace(dir, a.o.Home, config, unsaved)
 	if err != nil {
 		return nil, fmt.Errorf("the working folder cannot be used: %w", err)
 	}

@@ -14,7 +14,7 @@ func TestAnalysisEndsWithItsContext(t *testing.T) {
 	defer a.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	text := "---\nname: x\n---\n"
+	unsaved := map[string]string{"agent-flow/new.md": "---\nname: x\n---\n"}
 	for name, analyze := range map[string]func() error{
 		"a file": func() error {
 			_, err := a.Analyze(ctx, app.AnalyzeRequest{Workflow: "agent-flow/contract-review.md"})
@@ -25,7 +25,7 @@ func TestAnalysisEndsWithItsContext(t *testing.T) {
 			return err
 		},
 		"text": func() error {
-			_, err := a.Analyze(ctx, app.AnalyzeRequest{Workflow: "agent-flow/new.md", Text: &text})
+			_, err := a.Analyze(ctx, app.AnalyzeRequest{Workflow: "agent-flow/new.md", Unsaved: unsaved})
 			return err
 		},
 		"all workflows": func() error {

@@ -171,14 +171,11 @@ func (a *App) DiagnoseServers(ctx context.Context, ask bool) ([]Component, error
 			f.State, f.About = ComponentBroken, s.Problem
 			f.Fix = cmp.Or(s.Help, "Check its entry in "+config.FileName+" or "+config.MCPFileName+".")
 		case ask:
-			names := make([]string, 0, len(s.Tools))
+			var names []string
 			for _, tool := range s.Tools {
 				names = append(names, tool.Name)
 			}
-			f.About = "no tools"
-			if len(names) > 0 {
-				f.About = strings.Join(names, ", ")
-			}
+			f.About = cmp.Or(strings.Join(names, ", "), "no tools")
 		}
 		out = append(out, f)
 	}

@@ -37,11 +37,10 @@ type Incoming struct {
 
 // Delivery is what an event has caused.
 type Delivery struct {
-	// Duplicate reports that the event was delivered before; the runs are those of then.
-	Duplicate bool
-	Started   []journal.RunID
-	Woken     []journal.RunID // runs that waited for the event
-	Problems  []string        // why triggers started no run
+	Duplicate bool            `json:"duplicate,omitempty" doc:"The event was delivered before; the runs are those of then"`
+	Started   []journal.RunID `json:"started,omitempty" doc:"Runs of the workflows that subscribe to the event"`
+	Woken     []journal.RunID `json:"woken,omitempty" doc:"Runs that waited for the event"`
+	Problems  []string        `json:"problems,omitempty" doc:"Why triggers started no run"`
 }
 
 // eventPrefix precedes the keys of the registers of events.

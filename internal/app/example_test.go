@@ -35,6 +35,35 @@ func Example() {
 	// Output: ok {"greeting":"This is a simulated reply for step \"greet\"
 }
 
+// An editor analyzes what a person types: the texts of open files count instead of the saved ones. Nothing is kept
+// between requests, so that each result is about the files as they are, and a context ends a request that is no longer
+// needed.
+func ExampleApp_Analyze_unsaved() {
+	dir, _ := os.MkdirTemp("", "example")
+	defer os.RemoveAll(dir)
+	ctx, project := context.Background(), app.New(app.Options{Dir: dir})
+	defer project.Close()
+	for _, text := range []string{hello, strings.Replace(hello, "type: transform", "type: transfrom", 1)} {
+		workflow, err := project.Analyze(ctx, app.AnalyzeRequest{
+			Workflow: "flows/hello.md", Unsaved: map[string]string{"flows/hello.md": text},
+		})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(workflow.Counts()["errors"])
+		for _, d := range workflow.Diagnostics {
+			for _, fix := range d.Fixes {
+				fmt.Println(fix.Title)
+			}
+		}
+	}
+	// Output:
+	// 0
+	// 1
+	// Replace "transfrom" with "transform"
+}
+
 const hello = `---
 name: hello
 kind: agent-flow/workflow

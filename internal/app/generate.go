@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -16,10 +17,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/engine"
-	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/manifest"
 	"github.com/espalier-run/espalier/internal/registry"
@@ -315,93 +314,82 @@ func generatorDefinition(an *Analysis) *engine.Definition {
 
 // generator compiles a workflow that generates workflows: the project's own, or ours.
 func (a *App) generator(root, name string) (*Analysis, error) {
-	own := path.Join("workflows", name, "workflow.yaml")
-	if full := filepath.Join(root, filepath.FromSlash(own)); exists(full) {
-		an, err := a.Analyze(context.Background(), AnalyzeRequest{Workflow: a.Display(full)})
+	if own := filepath.Join(root, "workflows", name, "workflow.yaml"); exists(own) {
+		an, err := a.Analyze(context.Background(), AnalyzeRequest{Workflow: a.Display(own)})
 		if err != nil {
 			return nil, err
 		}
 		return an, an.Err()
 	}
-	ours, err := fs.Sub(creator, "creator")
+	ours := map[string]string{}
+	err := fs.WalkDir(creator, "creator/workflows/"+name, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := creator.ReadFile(file)
+		ours[strings.TrimPrefix(file, "creator/")] = string(text)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	an, err := compileIn(folder{ours, root}, own)
+	an, err := a.analyzeUnsaved(root, name, ours)
 	if err == nil && an.Diagnostics.Errors() {
 		err = fmt.Errorf("%s: %s", name, an.Diagnostics[0].Message) // a programming error
 	}
 	return an, err
 }
 
-func compileIn(files folder, name string) (*Analysis, error) {
-	text, err := fs.ReadFile(files.files, name)
+// analyzeUnsaved compiles and checks a workflow whose files are not in its folder. Their paths start at the root of the
+// project.
+func (a *App) analyzeUnsaved(root, workflow string, files map[string]string) (*Analysis, error) {
+	space, err := a.spaceIn(root, files)
 	if err != nil {
 		return nil, err
 	}
-	f := source.NewFile(name, string(text))
-	r := registry.Formats().Compile(f, files)
-	if r.Program != nil {
-		r.Diagnostics = append(r.Diagnostics, check.Program(r.Program, registry.Kinds())...)
+	defer space.Close()
+	r := &resolver{ctx: context.Background(), space: space}
+	return r.read(path.Join("workflows", workflow, "workflow.yaml"))
+}
+
+// files returns the texts of the staged files that belong to the workflow, by name.
+func (g *Generation) files() (map[string]string, error) {
+	names, err := manifest.Files(g.Dir)
+	if err != nil {
+		return nil, err
 	}
-	return &Analysis{File: f, Format: r.Format, Program: r.Program, Diagnostics: r.Diagnostics, Files: r.Files}, nil
-}
-
-// folder has a workflow's files that are not in the project; shared files are in the project.
-type folder struct {
-	files fs.FS
-	root  string
-}
-
-var _ format.Reader = folder{}
-
-// Read returns a file of the workflow, or a shared one.
-func (d folder) Read(from *source.File, ref string) (*source.File, error) {
-	for _, name := range []string{path.Join(path.Dir(from.Path), ref), path.Clean(ref)} {
-		if text, err := fs.ReadFile(d.files, name); err == nil {
-			return source.NewFile(name, string(text)), nil
+	texts := map[string]string{}
+	for _, name := range names {
+		if manifest.Canonical(name) == "" {
+			continue
 		}
-	}
-	if name := path.Clean(ref); strings.HasPrefix(name, "shared/") && d.root != "" {
-		if text, err := os.ReadFile(filepath.Join(d.root, filepath.FromSlash(name))); err == nil {
-			return source.NewFile(name, string(text)), nil
+		raw, err := os.ReadFile(filepath.Join(g.Dir, filepath.FromSlash(name)))
+		if err != nil {
+			return nil, err
 		}
+		texts[name] = string(raw)
 	}
-	return nil, &source.RefError{Ref: ref, Problem: source.RefMissing}
+	return texts, nil
 }
 
-// Skill finds no skills.
-func (d folder) Skill(name string) (*source.File, error) {
-	return nil, &source.RefError{Ref: name, Problem: source.RefMissing}
-}
-
-// staged presents a generated workflow as it will be in its folder.
-type staged struct{ fs.FS }
-
-// Open opens a staged file by its final name.
-func (s staged) Open(name string) (fs.File, error) {
-	if path.Base(name) == "workflow.yaml" {
-		return s.FS.Open("03-workflow.yaml")
-	}
-	for from, to := range map[string]string{
-		"agents/": "04-agents/", "skills/": "05-skills/",
-		"scripts/": "06-scripts/",
-	} {
-		if i := strings.Index(name, "/"+from); i >= 0 {
-			return s.FS.Open(to + name[i+1+len(from):])
-		}
-	}
-	return nil, fs.ErrNotExist
-}
-
-// check returns everything that is wrong with what was generated.
+// check returns everything that is wrong with what was generated, as it will be in its folder.
 func (g *Generation) check() (diag.List, source.Set, error) {
-	name := path.Join("workflows", g.Name, "workflow.yaml")
-	an, err := compileIn(folder{staged{os.DirFS(g.Dir)}, g.env.root}, name)
+	if _, err := os.Stat(filepath.Join(g.Dir, "03-workflow.yaml")); err != nil {
+		return nil, nil, err // and the one of an earlier promotion does not count
+	}
+	staged, err := g.files()
 	if err != nil {
 		return nil, nil, err
 	}
-	return an.Diagnostics.Sorted(), an.Files, nil
+	unsaved := map[string]string{}
+	for name, text := range staged {
+		unsaved[path.Join("workflows", g.Name, manifest.Canonical(name))] = text
+	}
+	an, err := g.app.analyzeUnsaved(g.env.root, g.Name, unsaved)
+	if err != nil {
+		return nil, nil, err
+	}
+	return an.Diagnostics, an.Files, nil
 }
 
 // pendingRepair returns the last repair if it has not finished; nil if it has, or if there is none.
@@ -439,19 +427,12 @@ func (g *Generation) repair(id journal.RunID) (*GenerationRun, error) {
 	for _, d := range list {
 		fmt.Fprintf(&b, "- %s: %s %s\n", d.Span.File, d.Message, d.Help)
 	}
-	names, err := manifest.Files(g.Dir)
+	staged, err := g.files()
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range names {
-		if manifest.Canonical(name) == "" {
-			continue
-		}
-		raw, err := os.ReadFile(filepath.Join(g.Dir, filepath.FromSlash(name)))
-		if err != nil {
-			return nil, err
-		}
-		fmt.Fprintf(&b, "\n=== %s ===\n\n%s", name, raw)
+	for _, name := range slices.Sorted(maps.Keys(staged)) {
+		fmt.Fprintf(&b, "\n=== %s ===\n\n%s", name, staged[name])
 	}
 	return &GenerationRun{ID: id, Start: func(ctx context.Context) error {
 		def := generatorDefinition(compiled)

@@ -34,11 +34,10 @@ func (p *Prepared) input(req *PrepareRequest, o *Options) (json.RawMessage, erro
 	program := p.Workflow.Program
 	var contract *schema.Schema
 	if program.Input != nil && len(program.Input.Schema) > 0 {
-		compiled, err := schema.Compile(program.Input.Schema)
-		if err != nil {
+		var err error
+		if contract, err = schema.Compile(program.Input.Schema); err != nil {
 			return nil, err
 		}
-		contract = compiled
 	}
 	if contract == nil && len(req.Input) == 0 && len(req.Fields) == 1 && req.Fields[0].Name == "" {
 		return json.Marshal(req.Fields[0].Text) // the input of a skill is text
@@ -57,7 +56,7 @@ func (p *Prepared) input(req *PrepareRequest, o *Options) (json.RawMessage, erro
 			whole = raw
 		}
 	}
-	if err := p.fields(object, contract, req.Fields); err != nil {
+	if err := addFields(object, program, contract, req.Fields, p.resolveSecrets); err != nil {
 		return nil, err
 	}
 	if whole == nil {
@@ -137,15 +136,9 @@ func InputOf(format string, contract, object json.RawMessage, fields []Field) (j
 		}
 	}
 	program := &ir.Program{Format: format, Input: &ir.Contract{Schema: contract}}
-	for _, f := range fields {
-		name := f.Name
-		if name == "" {
-			var err error
-			if name, err = unnamed(program, fields); err != nil {
-				return nil, err
-			}
-		}
-		input[name] = valueOf(compiled, name, f.Text)
+	keep := func(value json.RawMessage) (json.RawMessage, error) { return value, nil }
+	if err := addFields(input, program, compiled, fields, keep); err != nil {
+		return nil, err
 	}
 	return json.Marshal(input)
 }
@@ -176,11 +169,14 @@ func missingFiles(names []string, input json.RawMessage, o *Options) []schema.Pr
 	return out
 }
 
-// fields adds fields to an input.
-func (p *Prepared) fields(object map[string]json.RawMessage, contract *schema.Schema, fields []Field) error {
+// addFields adds fields to an input. resolve resolves the references to secrets in a value.
+func addFields(
+	object map[string]json.RawMessage, p *ir.Program, contract *schema.Schema, fields []Field,
+	resolve func(json.RawMessage) (json.RawMessage, error),
+) (err error) {
 	for _, f := range fields {
 		if f.Name == "" {
-			only, err := unnamed(p.Workflow.Program, fields)
+			only, err := unnamed(p, fields)
 			if err != nil {
 				return err
 			}
@@ -189,8 +185,7 @@ func (p *Prepared) fields(object map[string]json.RawMessage, contract *schema.Sc
 		}
 		value := valueOf(contract, f.Name, f.Text)
 		if !f.Literal {
-			var err error
-			if value, err = p.resolveSecrets(value); err != nil {
+			if value, err = resolve(value); err != nil {
 				return err
 			}
 		}

@@ -206,9 +206,7 @@ func (p *Prepared) configure(a *App, req *PrepareRequest) error {
 		return err
 	}
 	defer space.Close()
-	if p.Root, err = rootOf(space, p.Workflow); err != nil {
-		return err
-	}
+	p.Root = p.Workflow.root
 	asked := p.Options
 	asked.Sandbox = req.Sandbox != nil && *req.Sandbox
 	if p.env, err = a.configured(space, p.Root, consentOf(asked), p.warn); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/report/audit"
 	"github.com/espalier-run/espalier/internal/report/transcript"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // AuditReport is the result of verifying the records of a run.
@@ -75,20 +76,12 @@ func (rt *environment) verify(
 			reports[i].JournalHead = found.Head.Hash.String()
 			reports[i].Checks = append(append([]string{}, engine.Parts...), reports[i].Checks...)
 			if n := found.Head.Unhashed; n > 0 {
-				reports[i].Notes = append(reports[i].Notes, unhashedNote(n))
+				reports[i].Notes = append(reports[i].Notes, fmt.Sprintf(
+					"An earlier release wrote %d appends without a hash. Only later hashes cover them.", n))
 			}
 		}
 	}
 	return reports, nil
-}
-
-func isOneOf(id journal.RunID, entries []journal.Entry) bool {
-	for i := range entries {
-		if entries[i].ID == id {
-			return true
-		}
-	}
-	return false
 }
 
 // verification compares the records of a run and of its children with the journal.
@@ -127,6 +120,7 @@ func (rt *environment) newVerification(
 	if err := complete(ctx); err != nil {
 		return nil, err
 	}
+	ids := xslices.Map(entries, func(entry journal.Entry) journal.RunID { return entry.ID })
 	for i, entry := range entries {
 		e := audit.Evidence{
 			Run: entry.ID, Trace: root, Finished: entry.Status == journal.Finished, Definition: top.Definition,
@@ -136,7 +130,7 @@ func (rt *environment) newVerification(
 			return nil, err
 		}
 		for _, d := range damage {
-			if d.Run == entry.ID || i == 0 && (entry.Root != "" || !isOneOf(d.Run, entries)) {
+			if d.Run == entry.ID || i == 0 && (entry.Root != "" || !slices.Contains(ids, d.Run)) {
 				e.Journal = append(e.Journal, audit.Fault{Check: d.Part, Message: d.Message})
 			}
 		}
@@ -269,10 +263,6 @@ func (v *verification) derive(ctx context.Context) error {
 		}
 		return nil
 	}, require((*audit.Verifier).RequireTranscript))
-}
-
-func unhashedNote(n int) string {
-	return fmt.Sprintf("An earlier release wrote %d appends without a hash. Only later hashes cover them.", n)
 }
 
 // AnchorStatement is what an anchor says about the journal of a project.

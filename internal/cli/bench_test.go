@@ -15,7 +15,7 @@ func BenchmarkValidate(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	space, err := project.NewWorkspace(b.TempDir(), "", "")
+	space, err := project.NewWorkspace(b.TempDir(), "", "", nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
-	"github.com/espalier-run/espalier/internal/project"
 )
 
 // examples are the workflows that these tests break, line by line.
@@ -24,13 +23,10 @@ func examples(t *testing.T) []string {
 }
 
 // broken validates a changed example in its place.
-func broken(t *testing.T, space *project.Workspace, path, text string) *app.Analysis {
+func broken(t *testing.T, path, text string) *app.Analysis {
 	t.Helper()
-	p, f, err := space.Text(path, text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	an, err := app.AnalyzeFile(t.Context(), p, f, app.Reading{})
+	an, err := app.New(app.Options{Dir: "."}).Analyze(t.Context(),
+		app.AnalyzeRequest{Workflow: path, Unsaved: map[string]string{path: text}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,11 +36,6 @@ func broken(t *testing.T, space *project.Workspace, path, text string) *app.Anal
 
 // A file with any one line changed yields printable diagnostics, and no panic.
 func TestChangedLinesYieldPrintableDiagnostics(t *testing.T) {
-	space, err := project.NewWorkspace(".", "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer space.Close()
 	// Between them, these two use every kind of block.
 	for _, path := range []string{
 		"../../examples/agent-flow/contract-review.md",
@@ -58,7 +49,7 @@ func TestChangedLinesYieldPrintableDiagnostics(t *testing.T) {
 		for i, line := range lines {
 			before, after := strings.Join(lines[:i], ""), strings.Join(lines[i+1:], "")
 			for _, instead := range []string{"", "\t" + line, "]]: {{\n", line[:len(line)/2] + "\n"} {
-				broken(t, space, path, before+instead+after)
+				broken(t, path, before+instead+after)
 			}
 		}
 	}
@@ -66,18 +57,13 @@ func TestChangedLinesYieldPrintableDiagnostics(t *testing.T) {
 
 // A misspelt key is never passed over in silence.
 func TestMisspeltKeysAreReported(t *testing.T) {
-	space, err := project.NewWorkspace(".", "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer space.Close()
 	key := regexp.MustCompile(`^(  )?[a-z_]{3,}:( |$)`)
 	for _, path := range examples(t) {
 		raw, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		whole := broken(t, space, path, string(raw))
+		whole := broken(t, path, string(raw))
 		lines := strings.SplitAfter(string(raw), "\n")
 		inYAML, inSchema := false, false
 		for i, line := range lines {
@@ -96,7 +82,7 @@ func TestMisspeltKeysAreReported(t *testing.T) {
 			}
 			at := strings.IndexFunc(line, func(r rune) bool { return r != ' ' })
 			misspelt := line[:at+1] + "x" + line[at+1:]
-			an := broken(t, space, path, strings.Join(lines[:i], "")+misspelt+strings.Join(lines[i+1:], ""))
+			an := broken(t, path, strings.Join(lines[:i], "")+misspelt+strings.Join(lines[i+1:], ""))
 			known := func(d diag.Diagnostic) bool {
 				return slices.ContainsFunc(whole.Diagnostics,
 					func(w diag.Diagnostic) bool { return w.Code == d.Code && w.Message == d.Message })

@@ -173,7 +173,7 @@ func validateExample(t *testing.T, files []explain.File, as app.Reading) (diag.L
 	if err := os.Mkdir(filepath.Join(dir, ".espalier"), 0o755); err != nil {
 		t.Fatal(err) // where the project begins
 	}
-	space, err := project.NewWorkspace(dir, "", "")
+	space, err := project.NewWorkspace(dir, "", "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

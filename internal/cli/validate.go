@@ -42,8 +42,18 @@ otherwise.`,
 			if err := a.checkCompat(); err != nil {
 				return err
 			}
+			unsaved := map[string]string{}
+			for i, path := range args {
+				if path == "-" {
+					text, err := a.readStdin()
+					if err != nil {
+						return err
+					}
+					args[i], unsaved[stdinName] = stdinName, text
+				}
+			}
 			v, err := a.app().Validate(context.Background(), app.ValidateRequest{
-				Paths: args, Reading: a.reading, Stdin: a.readStdin, StdinName: stdinName,
+				Paths: args, Unsaved: unsaved, Reading: a.reading,
 			})
 			if err != nil {
 				return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -111,45 +110,50 @@ func (a *Authenticator) NewSession(id Identity) (value string, ends time.Time, e
 	if id.Method == ByOIDC {
 		s.Roles, s.Ends = id.Roles, now.Add(oidcSessionLifetime)
 	}
-	raw, err := json.Marshal(s)
-	if err != nil {
-		return "", time.Time{}, err
-	}
-	text := base64.RawURLEncoding.EncodeToString(raw)
-	return text + "." + a.sign(text), s.Ends, nil
+	value, err = a.seal("", s)
+	return value, s.Ends, err
 }
 
-func (a *Authenticator) sign(text string) string {
-	sum := hmac.New(sha256.New, a.key)
-	sum.Write([]byte(text))
-	return base64.RawURLEncoding.EncodeToString(sum.Sum(nil))
-}
-
-// SealAttempt returns an attempt to sign in for a cookie.
-func (a *Authenticator) SealAttempt(attempt Attempt) (string, error) {
-	raw, err := json.Marshal(attempt)
+// seal returns a signed value for a cookie. The prefix keeps values of one type apart from those of another.
+func (a *Authenticator) seal(prefix string, value any) (string, error) {
+	raw, err := json.Marshal(value)
 	if err != nil {
 		return "", err
 	}
-	text := attemptPrefix + base64.RawURLEncoding.EncodeToString(raw)
+	text := prefix + base64.RawURLEncoding.EncodeToString(raw)
 	return text + "." + a.sign(text), nil
 }
 
-// attemptPrefix keeps attempts apart from sessions, which the same key signs.
+func (a *Authenticator) sign(text string) string {
+	return base64.RawURLEncoding.EncodeToString(authenticate(a.key, text))
+}
+
+// open returns the value of a cookie that seal has signed.
+func (a *Authenticator) open(prefix, cookie string, value any) error {
+	text, signature, ok := strings.Cut(cookie, ".")
+	if !ok || !hmac.Equal([]byte(signature), []byte(a.sign(text))) {
+		return ErrNoSession
+	}
+	encoded, ok := strings.CutPrefix(text, prefix)
+	raw, err := base64.RawURLEncoding.DecodeString(encoded)
+	if !ok || err != nil || json.Unmarshal(raw, value) != nil {
+		return ErrNoSession
+	}
+	return nil
+}
+
+// attemptPrefix keeps attempts apart from sessions, which have none.
 const attemptPrefix = "attempt-"
+
+// SealAttempt returns an attempt to sign in for a cookie.
+func (a *Authenticator) SealAttempt(attempt Attempt) (string, error) {
+	return a.seal(attemptPrefix, attempt)
+}
 
 // OpenAttempt returns the attempt of a cookie.
 func (a *Authenticator) OpenAttempt(value string) (attempt Attempt, err error) {
-	text, signature, ok := strings.Cut(value, ".")
-	if !ok || !hmac.Equal([]byte(signature), []byte(a.sign(text))) {
-		return attempt, ErrNoSession
-	}
-	encoded, ok := strings.CutPrefix(text, attemptPrefix)
-	raw, err := base64.RawURLEncoding.DecodeString(encoded)
-	if !ok || err != nil || json.Unmarshal(raw, &attempt) != nil {
-		return attempt, ErrNoSession
-	}
-	return attempt, nil
+	err = a.open(attemptPrefix, value, &attempt)
+	return attempt, err
 }
 
 // ErrNoSession is returned for a cookie that is forged, has expired, has signed
@@ -176,18 +180,11 @@ func (a *Authenticator) Session(value string) (Identity, error) {
 
 // readSession returns the content of a session cookie that is signed and has not expired.
 func (a *Authenticator) readSession(value string) (s session, err error) {
-	text, signature, ok := strings.Cut(value, ".")
-	if !ok || !hmac.Equal([]byte(signature), []byte(a.sign(text))) {
-		return s, ErrNoSession
+	err = a.open("", value, &s)
+	if err == nil && !a.now().Before(s.Ends) {
+		err = ErrNoSession
 	}
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil {
-		return s, ErrNoSession
-	}
-	if err := json.Unmarshal(raw, &s); err != nil || !a.now().Before(s.Ends) {
-		return s, ErrNoSession
-	}
-	return s, nil
+	return s, err
 }
 
 // EndSession ends the session of a cookie, for everyone who has a copy of it. A cookie that is not valid is ignored.

@@ -2,8 +2,6 @@ package identity
 
 import (
 	"bytes"
-	"crypto/hmac"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -71,9 +69,7 @@ func OwnerOf() Identity {
 // sessionKey derives the key that signs sessions from the project's token, so
 // that a new token ends all sessions.
 func sessionKey(projectToken string) []byte {
-	sum := hmac.New(sha256.New, []byte(projectToken))
-	sum.Write([]byte("espalier browser sessions 1"))
-	return sum.Sum(nil)
+	return authenticate([]byte(projectToken), "espalier browser sessions 1")
 }
 
 func compareNames(a, b string) int { return strings.Compare(strings.ToLower(a), strings.ToLower(b)) }

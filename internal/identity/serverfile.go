@@ -2,8 +2,6 @@ package identity
 
 import (
 	"bytes"
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -83,9 +81,7 @@ func ReadServerFile(stateDir string) (f ServerFile, token string, ok bool) {
 // Proof returns what shows the holder of a project's token that a server has the
 // same token. It does not reveal the token.
 func Proof(token, challenge string) string {
-	sum := hmac.New(sha256.New, []byte(token))
-	sum.Write([]byte("espalier server proof 1\x00" + challenge))
-	return hex.EncodeToString(sum.Sum(nil))
+	return hex.EncodeToString(authenticate([]byte(token), "espalier server proof 1\x00"+challenge))
 }
 
 // Proof returns the proof of the project's token for a challenge.

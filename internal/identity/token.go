@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -29,6 +30,13 @@ func newToken() (token, hash string) {
 func hashToken(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])
+}
+
+// authenticate returns the message authentication code of a text.
+func authenticate(key []byte, text string) []byte {
+	sum := hmac.New(sha256.New, key)
+	sum.Write([]byte(text))
+	return sum.Sum(nil)
 }
 
 func sameHash(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

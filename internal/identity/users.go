@@ -161,11 +161,10 @@ func (u *Users) Find(name string) (Account, error) {
 	if err != nil {
 		return Account{}, err
 	}
-	i := indexOf(accounts, name)
-	if i < 0 {
-		return Account{}, ErrUnknownUser
+	if i := indexOf(accounts, name); i >= 0 {
+		return accounts[i], nil
 	}
-	return accounts[i], nil
+	return Account{}, ErrUnknownUser
 }
 
 // Authenticate returns the identity of a token's account.

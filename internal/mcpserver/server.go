@@ -158,91 +158,100 @@ type runName struct {
 	Run string `json:"run" jsonschema:"id of the run, or a unique prefix of it"`
 }
 
+// addTool adds a tool to a server. do returns what the tool returns, as an object of JSON.
+func addTool[In any](
+	s *mcp.Server, h *handlers, name, description string, hints *mcp.ToolAnnotations,
+	do func(context.Context, In) (any, error),
+) {
+	mcp.AddTool(s, &mcp.Tool{Name: name, Description: description, Annotations: hints},
+		func(ctx context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
+			out, err := do(ctx, in)
+			if err != nil {
+				return h.failed(err), nil, nil
+			}
+			return nil, out, nil
+		})
+}
+
 // general adds the tools that do not depend on the workflows.
 func (h *handlers) general(s *mcp.Server) {
 	reads := &mcp.ToolAnnotations{ReadOnlyHint: true}
-	mcp.AddTool(s, &mcp.Tool{
-		Name: "list_workflows", Description: "List the workflows of the project.", Annotations: reads,
-	}, func(ctx context.Context, _ *mcp.CallToolRequest, _ noInput) (*mcp.CallToolResult, any, error) {
-		found, err := h.App.Workflows(ctx, app.Reading{})
-		if err != nil {
-			return h.failed(err), nil, nil
-		}
-		list := append([]api.Workflow{}, xslices.Map(found.Workflows, api.NewWorkflow)...)
-		return nil, map[string]any{"workflows": list}, nil
-	})
-	mcp.AddTool(s, &mcp.Tool{
-		Name: "validate_workflow", Annotations: reads,
-		Description: "Check a workflow and list its mistakes with their places.",
-	}, func(ctx context.Context, _ *mcp.CallToolRequest, in workflowName) (*mcp.CallToolResult, any, error) {
-		an, err := h.App.Analyze(ctx, app.AnalyzeRequest{Workflow: in.Workflow, Listed: true})
-		if err != nil {
-			return h.failed(err), nil, nil
-		}
-		return nil, diag.NewReport(an.Files, an.Diagnostics), nil
-	})
-	mcp.AddTool(s, &mcp.Tool{
-		Name: "explain_code", Description: "Explain a diagnostic code such as AF001.", Annotations: reads,
-	}, func(_ context.Context, _ *mcp.CallToolRequest, in struct {
-		Code string `json:"code"`
-	},
-	) (*mcp.CallToolResult, any, error) {
-		page, ok := explain.Lookup(in.Code)
-		if !ok {
-			return h.failed(fmt.Errorf("unknown code %q", in.Code)), nil, nil
-		}
-		return nil, page, nil
-	})
-	mcp.AddTool(s, &mcp.Tool{
-		Name: "start_run",
-		Description: "Start a run of a workflow and return its id at once. Use it for long runs, and run_status to " +
-			"see how far the run is.",
-	}, func(ctx context.Context, _ *mcp.CallToolRequest, in startRequest) (*mcp.CallToolResult, any, error) {
-		found, err := h.App.Workflows(ctx, app.Reading{})
-		if err != nil {
-			return h.failed(err), nil, nil
-		}
-		i := slices.IndexFunc(found.Workflows, func(w app.Workflow) bool {
-			return offered(&w) && (w.Name == in.Workflow || w.Path == in.Workflow)
+	addTool(s, h, "list_workflows", "List the workflows of the project.", reads,
+		func(ctx context.Context, _ noInput) (any, error) {
+			found, err := h.App.Workflows(ctx, app.Reading{})
+			if err != nil {
+				return nil, err
+			}
+			list := append([]api.Workflow{}, xslices.Map(found.Workflows, api.NewWorkflow)...)
+			return map[string]any{"workflows": list}, nil
 		})
-		if i < 0 {
-			return h.failed(errors.New("no workflow of this name or path can be started by agents; list_workflows " +
-				"lists the workflows, and each that can be started has a tool")), nil, nil
-		}
-		input, err := json.Marshal(in.Input)
-		if err != nil {
-			return h.failed(err), nil, nil
-		}
-		id, err := h.start(ctx, found.Workflows[i].Path, input)
-		if err != nil {
-			return h.failed(err), nil, nil
-		}
-		return h.state(ctx, id)
+	addTool(s, h, "validate_workflow", "Check a workflow and list its mistakes with their places.", reads,
+		func(ctx context.Context, in workflowName) (any, error) {
+			an, err := h.App.Analyze(ctx, app.AnalyzeRequest{Workflow: in.Workflow, Listed: true})
+			if err != nil {
+				return nil, err
+			}
+			return diag.NewReport(an.Files, an.Diagnostics), nil
+		})
+	type code struct {
+		Code string `json:"code"`
+	}
+	addTool(s, h, "explain_code", "Explain a diagnostic code such as AF001.", reads,
+		func(_ context.Context, in code) (any, error) {
+			page, ok := explain.Lookup(in.Code)
+			if !ok {
+				return nil, fmt.Errorf("unknown code %q", in.Code)
+			}
+			return page, nil
+		})
+	addTool(s, h, "start_run", "Start a run of a workflow and return its id at once. Use it for long runs, and "+
+		"run_status to see how far the run is.", nil, h.startRun)
+	addTool(s, h, "run_status", "Show the state of a run, and what it waits for.", reads,
+		func(ctx context.Context, in runName) (any, error) {
+			r, err := h.App.Find(ctx, in.Run)
+			if err != nil {
+				return nil, err
+			}
+			return h.state(ctx, r.ID)
+		})
+	addTool(s, h, "run_output", "Get the output of a finished run.", reads,
+		func(ctx context.Context, in runName) (any, error) {
+			r, err := h.App.Find(ctx, in.Run)
+			if err != nil {
+				return nil, err
+			}
+			end, err := h.App.Ending(ctx, r)
+			if err != nil {
+				return nil, err
+			}
+			return &runState{
+				Run: string(r.ID), State: "finished", Outcome: string(end.Outcome), Error: end.Error, Output: end.Output,
+			}, nil
+		})
+}
+
+// startRun starts a run of a workflow that agents may start, by its name or path.
+func (h *handlers) startRun(ctx context.Context, in startRequest) (any, error) {
+	found, err := h.App.Workflows(ctx, app.Reading{})
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(found.Workflows, func(w app.Workflow) bool {
+		return offered(&w) && (w.Name == in.Workflow || w.Path == in.Workflow)
 	})
-	mcp.AddTool(s, &mcp.Tool{
-		Name: "run_status", Description: "Show the state of a run, and what it waits for.", Annotations: reads,
-	}, func(ctx context.Context, _ *mcp.CallToolRequest, in runName) (*mcp.CallToolResult, any, error) {
-		r, err := h.App.Find(ctx, in.Run)
-		if err != nil {
-			return h.failed(err), nil, nil
-		}
-		return h.state(ctx, r.ID)
-	})
-	mcp.AddTool(s, &mcp.Tool{
-		Name: "run_output", Description: "Get the output of a finished run.", Annotations: reads,
-	}, func(ctx context.Context, _ *mcp.CallToolRequest, in runName) (*mcp.CallToolResult, any, error) {
-		r, err := h.App.Find(ctx, in.Run)
-		if err != nil {
-			return h.failed(err), nil, nil
-		}
-		end, err := h.App.Ending(ctx, r)
-		if err != nil {
-			return h.failed(err), nil, nil
-		}
-		return nil, runState{
-			Run: string(r.ID), State: "finished", Outcome: string(end.Outcome), Error: end.Error, Output: end.Output,
-		}, nil
-	})
+	if i < 0 {
+		return nil, errors.New("no workflow of this name or path can be started by agents; list_workflows " +
+			"lists the workflows, and each that can be started has a tool")
+	}
+	input, err := json.Marshal(in.Input)
+	if err != nil {
+		return nil, err
+	}
+	id, err := h.start(ctx, found.Workflows[i].Path, input)
+	if err != nil {
+		return nil, err
+	}
+	return h.state(ctx, id)
 }
 
 // runState is the state of a run as clients see it. It has no digest of a gate, because agents cannot decide gates.
@@ -255,23 +264,23 @@ type runState struct {
 	Output  json.RawMessage `json:"output,omitempty"`
 }
 
-func (h *handlers) state(ctx context.Context, id journal.RunID) (*mcp.CallToolResult, any, error) {
+func (h *handlers) state(ctx context.Context, id journal.RunID) (*runState, error) {
 	status, err := h.App.Status(ctx, id)
 	if err != nil {
-		return h.failed(err), nil, nil
+		return nil, err
 	}
 	s := api.NewStatus(status)
-	out := runState{Run: s.ID, State: string(s.State), Waiting: s.WaitingFor, Outcome: s.Outcome, Error: s.Error}
+	out := &runState{Run: s.ID, State: string(s.State), Waiting: s.WaitingFor, Outcome: s.Outcome, Error: s.Error}
 	if status.Status == journal.Finished {
 		end, err := h.App.Ending(ctx, &status.Run)
 		if err != nil {
-			return h.failed(err), nil, nil
+			return nil, err
 		}
 		if end.Outcome == journal.OutcomeOK { // any other output need not fit the schema; run_output has it
 			out.Output = end.Output
 		}
 	}
-	return nil, out, nil
+	return out, nil
 }
 
 // workflow adds the tool of a workflow.
@@ -287,9 +296,9 @@ func (h *handlers) workflow(s *mcp.Server, name string, w *app.Workflow) {
 			return h.failed(err), nil
 		}
 		h.wait(ctx, id, req)
-		failed, out, err := h.state(context.WithoutCancel(ctx), id)
-		if failed != nil || err != nil {
-			return failed, err
+		out, err := h.state(context.WithoutCancel(ctx), id)
+		if err != nil {
+			return h.failed(err), nil
 		}
 		raw, err := json.Marshal(out)
 		if err != nil {

@@ -36,8 +36,7 @@ func (p *Project) Bundle(f *source.File) (dir string, names []string) {
 	if !ofProject {
 		dir = filepath.Dir(f.Abs)
 	}
-	files := within.root.FS()
-	if entries, err := fs.ReadDir(files, rel); err == nil && (rel != "." || !ofProject) {
+	if entries, err := within.ReadDir(rel); err == nil && (rel != "." || !ofProject) {
 		for _, e := range entries {
 			if name := e.Name(); e.Type().IsRegular() && name != skillFile && path.Ext(name) == ".md" &&
 				name[0] != '.' {
@@ -48,7 +47,7 @@ func (p *Project) Bundle(f *source.File) (dir string, names []string) {
 	for _, folder := range bundleFolders {
 		start := path.Join(rel, folder)
 		// Unreadable folders are not listed; the skill works without them.
-		_ = fs.WalkDir(files, start, func(at string, d fs.DirEntry, err error) error {
+		_ = fs.WalkDir(within, start, func(at string, d fs.DirEntry, err error) error {
 			switch {
 			case len(names) >= maxBundle:
 				return fs.SkipAll

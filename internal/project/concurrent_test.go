@@ -31,7 +31,7 @@ func TestProjectsAreReadConcurrently(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	space, err := project.NewWorkspace(dir, "", "")
+	space, err := project.NewWorkspace(dir, "", "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

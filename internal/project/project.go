@@ -22,7 +22,7 @@ type Project struct {
 	space *Workspace
 	// roots are the folders that may be read from, the project's first; the others are skills in the user's own
 	// folders, each confined to itself.
-	roots []confined
+	roots []*root
 	files map[string]*source.File // by absolute path: one text is one File
 	// missing are the errors of files that do not exist: all workflows of a folder may look for the same one, and
 	// finding a name to suggest reads the folder.
@@ -35,15 +35,10 @@ type Project struct {
 
 type missingFile struct{ dir, name, ref string }
 
-type confined struct {
-	dir  string
-	root Root
-}
-
 func (p *Project) close() error {
 	var err error
 	for _, r := range p.roots {
-		err = errors.Join(err, r.root.Close())
+		err = errors.Join(err, r.close())
 	}
 	return err
 }
@@ -84,7 +79,7 @@ func (p *Project) Read(from *source.File, ref string) (*source.File, error) {
 }
 
 // confining returns the innermost root that contains the file.
-func (p *Project) confining(f *source.File) confined {
+func (p *Project) confining(f *source.File) *root {
 	best := p.roots[0]
 	for _, r := range p.roots[1:] {
 		if inside(r.dir, f.Abs) && (len(r.dir) > len(best.dir) || !inside(best.dir, f.Abs)) {
@@ -95,11 +90,11 @@ func (p *Project) confining(f *source.File) confined {
 }
 
 // open reads a file by its name below a root.
-func (p *Project) open(within confined, name, ref string) (*source.File, error) {
+func (p *Project) open(within *root, name, ref string) (*source.File, error) {
 	if !filepath.IsLocal(name) {
 		return nil, &source.RefError{Ref: ref, Problem: source.RefEscapes}
 	}
-	info, err := within.root.Stat(name)
+	info, err := within.Stat(name)
 	if err != nil {
 		key := missingFile{within.dir, name, ref}
 		if p.missing[key] == nil || !errors.Is(err, fs.ErrNotExist) {
@@ -107,14 +102,14 @@ func (p *Project) open(within confined, name, ref string) (*source.File, error) 
 		}
 		return nil, p.missing[key]
 	}
-	abs, err := p.space.files.EvalSymlinks(filepath.Join(within.dir, name))
+	abs, err := p.space.files.evalSymlinks(filepath.Join(within.dir, name))
 	if err != nil {
 		return nil, refused(within, name, ref, err)
 	}
 	if f, ok := p.files[abs]; ok {
 		return f, nil
 	}
-	text, err := readText(ref, info, func() (fs.File, error) { return within.root.Open(name) })
+	text, err := readText(ref, info, func() (fs.File, error) { return within.Open(name) })
 	if err != nil {
 		return nil, err
 	}
@@ -125,13 +120,13 @@ func (p *Project) open(within confined, name, ref string) (*source.File, error) 
 }
 
 // refused converts an error of a Root to a RefError.
-func refused(within confined, name, ref string, err error) error {
+func refused(within *root, name, ref string, err error) error {
 	failed := &source.RefError{Ref: ref, Problem: source.RefUnread, Detail: reason(err)}
 	var number syscall.Errno
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		failed.Problem, failed.Detail = source.RefMissing, ""
-		if entries, err := fs.ReadDir(within.root.FS(), filepath.ToSlash(filepath.Dir(name))); err == nil {
+		if entries, err := within.ReadDir(filepath.ToSlash(filepath.Dir(name))); err == nil {
 			if near := diag.Nearest(filepath.Base(name), entryNames(entries)); near != "" {
 				failed.Near = []string{path.Join(path.Dir(filepath.ToSlash(ref)), near)}
 			}
@@ -206,7 +201,7 @@ func (p *Project) walk(start string) (files, folders []string, skipped []Skipped
 			return
 		}
 		folders = append(folders, at)
-		entries, err := p.space.files.ReadDir(at)
+		entries, err := p.space.files.readDir(at)
 		if err != nil {
 			skipped = append(skipped, Skipped{Path: p.space.Display(at), Reason: reason(err)})
 		}
@@ -229,11 +224,8 @@ func (p *Project) walk(start string) (files, folders []string, skipped []Skipped
 // IsCandidate reports whether a path, which need not exist, is one that Candidates lists for the root of the project:
 // inside of it, in no hidden folder, behind no symbolic link, and with the extension of a workflow.
 func (p *Project) IsCandidate(path string) bool {
-	dir, below, err := p.space.existing(path)
-	if err != nil {
-		return false
-	}
-	abs := filepath.Join(dir, below)
+	abs := p.space.abs(path)
+	abs = filepath.Join(resolve(filepath.Dir(abs)), filepath.Base(abs))
 	rel, err := filepath.Rel(p.Root, abs)
 	if err != nil || !filepath.IsLocal(rel) || !CouldBeWorkflow(rel) {
 		return false
@@ -242,7 +234,7 @@ func (p *Project) IsCandidate(path string) bool {
 	if folders[0] != "." && slices.ContainsFunc(folders, leftOut) {
 		return false
 	}
-	info, err := p.space.files.Lstat(abs)
+	info, err := p.space.files.lstat(abs)
 	return errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular()
 }
 

@@ -43,7 +43,7 @@ func tree(t *testing.T, archive string) string {
 
 func space(t *testing.T, dir, home string) *project.Workspace {
 	t.Helper()
-	w, err := project.NewWorkspace(dir, home, filepath.Join(home, ".config", "awf"))
+	w, err := project.NewWorkspace(dir, home, filepath.Join(home, ".config", "awf"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -476,20 +476,75 @@ func TestCandidatesBoundsItsDepth(t *testing.T) {
 	}
 }
 
-func TestTextReadsFilesRelativeToItsName(t *testing.T) {
-	dir := tree(t, "-- .git/HEAD --\n-- flows/schema.json --\n{}\n")
-	w := space(t, dir, "")
-	p, f, err := w.Text("flows/new.md", "text")
-	if err != nil || f.Path != "flows/new.md" || f.Text != "text" {
-		t.Fatalf("got %+v, %v", f, err)
+func TestUnsavedFilesReferToFilesFromTheirPaths(t *testing.T) {
+	dir := tree(t, "-- .git/HEAD --\n-- flows/schema.json --\n{}\n-- linked/.git/HEAD --\n-- link --\nlink linked\n")
+	for path, refs := range map[string][]string{
+		"flows/new.md": {"schema.json", "flows/schema.json"}, "not/there/yet.md": {"flows/schema.json"},
+		"flows/schema.json": {"schema.json"}, "link/new.md": {"new.md"},
+	} {
+		w, err := project.NewWorkspace(dir, "", "", map[string]string{path: "unsaved"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		p, f, err := w.File(path)
+		if err != nil || f.Path != path || f.Text != "unsaved" {
+			t.Fatalf("%s: got %+v, %v", path, f, err)
+		}
+		for _, ref := range refs {
+			got, err := p.Read(f, ref)
+			if err != nil {
+				t.Errorf("%s: %v", path, err)
+			} else if same := got.Abs == f.Abs; (got.Text == "unsaved") != same {
+				t.Errorf("%s: %s has the text %q", path, ref, got.Text)
+			}
+		}
 	}
-	if _, err := p.Read(f, "schema.json"); err != nil {
-		t.Error(err)
-	}
-	if p, f, err = w.Text("not/there/yet.md", "text"); err != nil {
+}
+
+func TestUnsavedFilesAreListed(t *testing.T) {
+	dir := tree(t, "-- .git/HEAD --\n-- flows/a.md --\na\n-- flows/b.md --\nlink a.md\n")
+	w, err := project.NewWorkspace(dir, "", "", map[string]string{
+		"flows/a.md": "x", "flows/b.md": "x", "flows/c.md": "x", "new/deep/d.md": "x", ".agents/skills/s/SKILL.md": "x",
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Read(f, "flows/schema.json"); err != nil {
-		t.Error(err)
+	defer w.Close()
+	p, err := w.Here()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, skipped := p.Candidates(".")
+	want := []string{".agents/skills/s/SKILL.md", "flows/a.md", "flows/c.md", "new/deep/d.md"}
+	if !slices.Equal(got, want) || len(skipped) > 0 {
+		t.Errorf("got %q, skipped %+v", got, skipped)
+	}
+	if p.IsCandidate("flows/b.md") || !p.IsCandidate("flows/c.md") {
+		t.Error("an unsaved text hides a symbolic link, or a new file is no candidate")
+	}
+	if f, err := p.Skill("s"); err != nil || f.Text != "x" {
+		t.Errorf("the unsaved skill is %+v, %v", f, err)
+	}
+}
+
+func TestUnsavedFilesCannotBeReachedFromOutside(t *testing.T) {
+	dir := tree(t, "-- a/.git/HEAD --\n-- a/in.md --\n-- a/link --\nlink $DIR/outside\n-- outside/.git/HEAD --\n")
+	w, err := project.NewWorkspace(dir, "", "", map[string]string{"outside/out.md": "out", "a/new/text.md": "new"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	p, f, err := w.File("a/in.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := p.Read(f, "new/text.md"); err != nil || got.Text != "new" {
+		t.Errorf("new/text.md: %+v, %v", got, err)
+	}
+	for _, ref := range []string{"link/out.md", "../outside/out.md", "link"} {
+		if _, err := p.Read(f, ref); err == nil {
+			t.Errorf("%s was read", ref)
+		}
 	}
 }

@@ -14,15 +14,15 @@ var markers = [...]string{stateFolder, "espalier.yaml", ".awf", "agentfile.yaml"
 // FindRoot returns the nearest folder, from dir upwards, that holds a sign of a project; dir itself when there is none.
 // A folder inside of a state folder belongs to the project around it: runs write there, and what they write is never
 // the root of a project.
-func FindRoot(dir string) string { return findRoot(Disk{}, dir) }
+func FindRoot(dir string) string { return files{}.findRoot(dir) }
 
-func findRoot(files FileSystem, dir string) string {
+func (s files) findRoot(dir string) string {
 	sep := string(filepath.Separator)
 	if before, _, inside := strings.Cut(dir+sep, sep+stateFolder+sep); inside && before != "" {
 		dir = before
 	}
 	for at := dir; ; {
-		if isRoot(files, at) {
+		if s.isRoot(at) {
 			return at
 		}
 		up := filepath.Dir(at)
@@ -33,13 +33,13 @@ func findRoot(files FileSystem, dir string) string {
 	}
 }
 
-func isRoot(files FileSystem, dir string) bool {
+func (s files) isRoot(dir string) bool {
 	for _, name := range markers {
-		if _, err := files.Lstat(filepath.Join(dir, name)); err == nil {
+		if _, err := s.lstat(filepath.Join(dir, name)); err == nil {
 			return true
 		}
 	}
-	workflows, err := files.ReadDir(filepath.Join(dir, "workflows"))
+	workflows, err := s.readDir(filepath.Join(dir, "workflows"))
 	if err != nil {
 		return false
 	}
@@ -47,7 +47,7 @@ func isRoot(files FileSystem, dir string) bool {
 		if !w.IsDir() {
 			continue
 		}
-		if _, err := files.Lstat(filepath.Join(dir, "workflows", w.Name(), "workflow.yaml")); err == nil {
+		if _, err := s.lstat(filepath.Join(dir, "workflows", w.Name(), "workflow.yaml")); err == nil {
 			return true
 		}
 	}

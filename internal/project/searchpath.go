@@ -89,7 +89,7 @@ func (p *Project) SearchDirs(kind LookupKind) []string {
 func (p *Project) Names(kind LookupKind) []string {
 	var names []string
 	for _, dir := range p.SearchDirs(kind) {
-		entries, err := p.space.files.ReadDir(dir)
+		entries, err := p.space.files.readDir(dir)
 		if err != nil {
 			continue // Lookup skips it, too
 		}
@@ -113,12 +113,12 @@ func (w *Workspace) FilesOutside(kind LookupKind) []FoundFile {
 	var out []FoundFile
 	for i, dirs := range [][]string{w.first[kind], w.userDirs(kind)} {
 		for _, dir := range dirs {
-			entries, err := w.files.ReadDir(dir)
+			entries, err := w.files.readDir(dir)
 			if err != nil {
 				continue // most of these folders do not exist
 			}
 			for _, e := range entries {
-				info, err := w.files.Stat(filepath.Join(dir, e.Name()))
+				info, err := w.files.stat(filepath.Join(dir, e.Name()))
 				if err == nil && info.Mode().IsRegular() && strings.HasSuffix(e.Name(), ".yaml") {
 					out = append(out, FoundFile{Path: w.Display(filepath.Join(dir, e.Name())), First: i == 0})
 				}
@@ -149,16 +149,16 @@ func (w *Workspace) workflowRoot(dir string) string {
 }
 
 // confine opens a folder for reading.
-func (p *Project) confine(dir string) (confined, error) {
+func (p *Project) confine(dir string) (*root, error) {
 	for _, r := range p.roots {
 		if r.dir == dir {
 			return r, nil
 		}
 	}
-	root, err := p.space.files.OpenRoot(dir)
+	opened, err := p.space.files.openRoot(dir)
 	if err != nil {
-		return confined{}, err
+		return nil, err
 	}
-	p.roots = append(p.roots, confined{dir: dir, root: root})
-	return p.roots[len(p.roots)-1], nil
+	p.roots = append(p.roots, opened)
+	return opened, nil
 }

@@ -33,9 +33,9 @@ type Skill struct {
 	// ShadowedBy is the skill of the same name that is used instead, "" for the one that is used.
 	ShadowedBy string
 
-	abs    string   // of its SKILL.md
-	within confined // root is nil until a user's skill is opened
-	file   string   // its SKILL.md below within
+	abs    string // of its SKILL.md
+	within string // the folder that it is confined to
+	file   string // its SKILL.md below within
 }
 
 // Skills lists the skills that can be called by name, in the order in which they are looked up, hidden ones included,
@@ -67,15 +67,11 @@ func (p *Project) Skill(name string) (*source.File, error) {
 }
 
 func (p *Project) openSkill(s *Skill) (*source.File, error) {
-	if s.within.root == nil {
-		opened, err := p.space.files.OpenRoot(s.within.dir)
-		if err != nil {
-			return nil, &source.RefError{Ref: s.Name, Problem: source.RefUnread, Detail: reason(err)}
-		}
-		s.within.root = opened
-		p.roots = append(p.roots, s.within)
+	within, err := p.confine(s.within)
+	if err != nil {
+		return nil, &source.RefError{Ref: s.Name, Problem: source.RefUnread, Detail: reason(err)}
 	}
-	return p.open(s.within, s.file, s.Name)
+	return p.open(within, s.file, s.Name)
 }
 
 // SkillOf returns the skill whose SKILL.md a file is.
@@ -150,14 +146,14 @@ const maxSkillDepth = 3
 // scanProject looks for skills below a folder of the project. Links are followed as long as they stay inside it.
 func (p *Project) scanProject(folder string, depth int) {
 	root := p.roots[0]
-	entries, err := fs.ReadDir(root.root.FS(), folder)
+	entries, err := root.ReadDir(folder)
 	if err != nil {
 		p.skipUnlessMissing(filepath.Join(root.dir, folder), err)
 		return
 	}
 	if depth > 0 && hasSkill(entries) {
 		name := filepath.Join(filepath.FromSlash(folder), skillFile)
-		p.add(Skill{Scope: OfProject, within: root, file: name}, filepath.Join(root.dir, name))
+		p.add(Skill{Scope: OfProject, within: root.dir, file: name}, filepath.Join(root.dir, name))
 		return
 	}
 	if depth == maxSkillDepth {
@@ -170,7 +166,7 @@ func (p *Project) scanProject(folder string, depth int) {
 		}
 		isDir := e.IsDir()
 		if e.Type()&fs.ModeSymlink != 0 {
-			info, err := root.root.Stat(filepath.FromSlash(below))
+			info, err := root.Stat(filepath.FromSlash(below))
 			if err != nil {
 				p.skipped = append(p.skipped, Skipped{
 					Path:   p.space.Display(filepath.Join(root.dir, below)),
@@ -189,14 +185,14 @@ func (p *Project) scanProject(folder string, depth int) {
 // scanUser looks for skills below one of the user's folders. The user made these folders and the links in them, so
 // links are followed; each skill is then confined to its own folder.
 func (p *Project) scanUser(folder string, depth int) {
-	entries, err := p.space.files.ReadDir(folder)
+	entries, err := p.space.files.readDir(folder)
 	if err != nil {
 		p.skipUnlessMissing(folder, err)
 		return
 	}
 	if depth > 0 && hasSkill(entries) {
-		if real, err := p.space.files.EvalSymlinks(folder); err == nil {
-			p.add(Skill{Scope: OfUser, within: confined{dir: real}, file: skillFile}, filepath.Join(folder, skillFile))
+		if real, err := p.space.files.evalSymlinks(folder); err == nil {
+			p.add(Skill{Scope: OfUser, within: real, file: skillFile}, filepath.Join(folder, skillFile))
 		}
 		return
 	}
@@ -208,14 +204,14 @@ func (p *Project) scanUser(folder string, depth int) {
 		if skipSkillFolder(e.Name()) {
 			continue
 		}
-		if info, err := p.space.files.Stat(below); err == nil && info.IsDir() {
+		if info, err := p.space.files.stat(below); err == nil && info.IsDir() {
 			p.scanUser(below, depth+1)
 		}
 	}
 }
 
 func (p *Project) add(s Skill, path string) {
-	abs, err := p.space.files.EvalSymlinks(path)
+	abs, err := p.space.files.evalSymlinks(path)
 	if err != nil {
 		p.skipped = append(p.skipped, Skipped{Path: p.space.Display(path), Reason: reason(err)})
 		return
@@ -225,7 +221,7 @@ func (p *Project) add(s Skill, path string) {
 }
 
 func (p *Project) skipUnlessMissing(folder string, err error) {
-	if _, missing := p.space.files.Lstat(folder); missing != nil {
+	if _, missing := p.space.files.lstat(folder); missing != nil {
 		return // most of these folders do not exist
 	}
 	p.skipped = append(p.skipped, Skipped{Path: p.space.Display(folder), Reason: reason(err)})

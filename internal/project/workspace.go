@@ -22,7 +22,7 @@ const MaxFileSize = 4 << 20
 // Workspace is what one invocation of Espalier can see: the working folder, the user's own folders, and the projects of
 // the files that were named. Several goroutines may use it and its projects at once.
 type Workspace struct {
-	files             FileSystem
+	files             files
 	dir, home, config string
 	first             map[LookupKind][]string
 
@@ -33,38 +33,24 @@ type Workspace struct {
 }
 
 // NewWorkspace returns the workspace of a working folder. home is the user's folder, and config has a folder for each
-// LookupKind; either may be empty.
-func NewWorkspace(dir, home, config string) (*Workspace, error) {
-	return NewWorkspaceOn(Disk{}, dir, home, config)
-}
-
-// NewWorkspaceOn is NewWorkspace for another file system than the disk.
-func NewWorkspaceOn(files FileSystem, dir, home, config string) (*Workspace, error) {
+// LookupKind; either may be empty. unsaved has texts that count instead of the files at their paths, which need not
+// exist.
+func NewWorkspace(dir, home, config string, unsaved map[string]string) (*Workspace, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
 	w := &Workspace{
-		files: files, home: home, config: config,
+		files: files{map[string]string{}}, dir: dir, home: home, config: config,
 		projects: map[string]*Project{}, roots: map[string]string{}, first: map[LookupKind][]string{},
 	}
-	var err error
-	if w.dir, err = w.realPath(dir); err != nil {
+	for path, text := range unsaved {
+		w.files.unsaved[resolve(w.abs(path))] = text
+	}
+	if w.dir, err = w.files.evalSymlinks(dir); err != nil {
 		return nil, err
 	}
 	return w, nil
-}
-
-// Changed drops what the workspace remembers of a file, after its text has changed or it was created, removed or
-// renamed. Results that were computed from it keep the old text.
-func (w *Workspace) Changed(path string) {
-	abs := w.abs(path)
-	if real, err := w.realPath(abs); err == nil {
-		abs = real
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	clear(w.roots)
-	for _, p := range w.projects {
-		delete(p.files, abs)
-		p.scanned, p.skills, p.skipped = false, nil, nil
-	}
 }
 
 // Close closes every project that was opened.
@@ -100,14 +86,14 @@ func (w *Workspace) At(dir string) (*Project, error) {
 func (w *Workspace) of(dir string) (*Project, error) {
 	root, ok := w.roots[dir]
 	if !ok {
-		root = findRoot(w.files, dir)
+		root = w.files.findRoot(dir)
 		w.roots[dir] = root
 	}
 	outside := w.workflowRoot(dir)
-	if outside == "" || inside(outside, w.dir) || inside(findRoot(w.files, w.dir), dir) {
+	if outside == "" || inside(outside, w.dir) || inside(w.files.findRoot(w.dir), dir) {
 		return w.at(root)
 	}
-	here, err := w.at(findRoot(w.files, w.dir))
+	here, err := w.at(w.files.findRoot(w.dir))
 	if err != nil {
 		return nil, err
 	}
@@ -115,19 +101,19 @@ func (w *Workspace) of(dir string) (*Project, error) {
 	return here, err
 }
 
-func (w *Workspace) at(root string) (*Project, error) {
-	if p, ok := w.projects[root]; ok {
+func (w *Workspace) at(dir string) (*Project, error) {
+	if p, ok := w.projects[dir]; ok {
 		return p, nil
 	}
-	opened, err := w.files.OpenRoot(root)
+	opened, err := w.files.openRoot(dir)
 	if err != nil {
 		return nil, err
 	}
 	p := &Project{
-		Root: root, space: w, files: map[string]*source.File{}, missing: map[missingFile]error{},
-		roots: []confined{{dir: root, root: opened}},
+		Root: dir, space: w, files: map[string]*source.File{}, missing: map[missingFile]error{},
+		roots: []*root{opened},
 	}
-	w.projects[root] = p
+	w.projects[dir] = p
 	return p, nil
 }
 
@@ -140,18 +126,22 @@ func (w *Workspace) File(path string) (*Project, *source.File, error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p, err := w.of(filepath.Dir(real))
+	dir := filepath.Dir(real)
+	for w.files.onlyUnsaved(dir) && dir != w.dir { // such a folder is no project
+		dir = filepath.Dir(dir)
+	}
+	p, err := w.of(dir)
 	if err != nil {
 		return nil, nil, err
 	}
 	if f, ok := p.files[real]; ok {
 		return p, f, nil
 	}
-	info, err := w.files.Stat(real)
+	info, err := w.files.stat(real)
 	if err != nil {
 		return nil, nil, w.unreadable(path, err)
 	}
-	text, err := readText(path, info, func() (fs.File, error) { return w.files.Open(real) })
+	text, err := readText(path, info, func() (fs.File, error) { return w.files.open(real) })
 	if err != nil {
 		return nil, nil, err
 	}
@@ -161,56 +151,21 @@ func (w *Workspace) File(path string) (*Project, *source.File, error) {
 	return p, f, nil
 }
 
-// Text returns a file whose text does not come from the file system, such as standard input. name is the path that the
-// file would have.
-func (w *Workspace) Text(name, text string) (*Project, *source.File, error) {
-	real, below, err := w.existing(name)
-	if err != nil {
-		return nil, nil, w.unreadable(name, err)
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	p, err := w.of(real)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := acceptable(name, text); err != nil {
-		return nil, nil, err
-	}
-	f := source.NewFile(filepath.ToSlash(filepath.Clean(name)), text)
-	f.Abs = filepath.Join(real, below)
-	p.files[f.Abs] = f
-	return p, f, nil
-}
-
-// existing splits a path into the real path of the last folder that exists, and the rest, which has at least one
-// component.
-func (w *Workspace) existing(path string) (dir, below string, err error) {
-	abs := w.abs(path)
-	dir, below = filepath.Dir(abs), filepath.Base(abs)
-	real, err := w.realPath(dir)
-	for err != nil && filepath.Dir(dir) != dir {
-		dir, below = filepath.Dir(dir), filepath.Join(filepath.Base(dir), below)
-		real, err = w.realPath(dir)
-	}
-	return real, below, err
-}
-
 // IsDir reports whether a path that the user named is a folder.
 func (w *Workspace) IsDir(path string) bool {
-	info, err := w.files.Stat(w.abs(path))
+	info, err := w.files.stat(w.abs(path))
 	return err == nil && info.IsDir()
 }
 
 // Exists reports whether there is anything at a path that the user named.
 func (w *Workspace) Exists(path string) bool {
-	_, err := w.files.Stat(w.abs(path))
+	_, err := w.files.stat(w.abs(path))
 	return err == nil
 }
 
 // Main returns the main file of a folder: workflow.yaml or SKILL.md, in exactly this spelling; "" if it has neither.
 func (w *Workspace) Main(dir string) string {
-	entries, err := w.files.ReadDir(w.abs(dir))
+	entries, err := w.files.readDir(w.abs(dir))
 	if err != nil {
 		return ""
 	}
@@ -249,18 +204,18 @@ func (w *Workspace) typed(path, real string) string {
 
 // unreadable returns the reason why a path that the user named cannot be used.
 func (w *Workspace) unreadable(path string, err error) error {
-	if _, direct := w.files.Stat(w.abs(path)); direct != nil {
+	if _, direct := w.files.stat(w.abs(path)); direct != nil {
 		err = direct // it explains cycles of links better than EvalSymlinks
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return &source.RefError{Ref: path, Problem: source.RefUnread, Detail: reason(err)}
 	}
-	if _, err := w.files.Lstat(w.abs(path)); err == nil {
+	if _, err := w.files.lstat(w.abs(path)); err == nil {
 		return &source.RefError{Ref: path, Problem: source.RefUnread, Detail: "this symbolic link leads to nothing"}
 	}
 	near := &source.RefError{Ref: path, Problem: source.RefMissing}
 	dir, base := filepath.Split(path)
-	entries, err := w.files.ReadDir(w.abs(dir))
+	entries, err := w.files.readDir(w.abs(dir))
 	if err != nil {
 		return near
 	}
@@ -276,7 +231,7 @@ func (w *Workspace) realPath(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return w.files.EvalSymlinks(abs)
+	return w.files.evalSymlinks(abs)
 }
 
 // readText reads a whole file. The kind of file is looked at before it is opened: opening a named pipe waits for a

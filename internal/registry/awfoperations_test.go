@@ -32,7 +32,7 @@ func TestOperationsOfAWFAreTheTools(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(folder, "w.yaml"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		space, err := project.NewWorkspace(dir, dir, filepath.Join(dir, "awf"))
+		space, err := project.NewWorkspace(dir, dir, filepath.Join(dir, "awf"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

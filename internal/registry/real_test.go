@@ -25,7 +25,7 @@ func TestRealCommandsAreFoundInOnePass(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "chain.yaml"), []byte(text.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		space, err := project.NewWorkspace(dir, dir, dir)
+		space, err := project.NewWorkspace(dir, dir, dir, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,8 +18,6 @@ import (
 	"github.com/espalier-run/espalier/internal/identity"
 )
 
-func itoa(port uint16) string { return strconv.Itoa(int(port)) }
-
 type identityKey struct{}
 
 // IdentityOf returns who makes a request; false for a request without valid
@@ -63,7 +61,7 @@ func (a *authentication) handler(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		case errors.Is(err, identity.ErrInvalidToken):
-			a.refuse(w, r)
+			writeProblem(w, r, *a.refusal(w, r))
 			return
 		case err != nil:
 			writeProblem(w, r,
@@ -123,18 +121,17 @@ func (a *authentication) identify(r *http.Request) (identity.Identity, error) {
 	return a.Session(cookie.Value)
 }
 
-// refuse answers a request with a wrong token, and slows down guessing.
-func (a *authentication) refuse(w http.ResponseWriter, r *http.Request) {
+// refusal returns the answer to a request with a wrong token, and slows down guessing.
+func (a *authentication) refusal(w http.ResponseWriter, r *http.Request) *Problem {
 	if wait := a.failures.add(remoteHost(r)); wait > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
-		writeProblem(w, r, Problem{Status: http.StatusTooManyRequests, Detail: "Too many requests with a wrong token."})
-		return
+		return &Problem{Status: http.StatusTooManyRequests, Detail: "Too many requests with a wrong token."}
 	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="espalier", error="invalid_token"`)
-	writeProblem(w, r, Problem{
+	return &Problem{
 		Status: http.StatusUnauthorized, Detail: "The token is not valid.",
 		Help: "It may have been revoked, or have expired. \"espalier user token NAME\" creates a new one.",
-	})
+	}
 }
 
 // startSession signs a browser in. It always issues a new session, so that a

@@ -15,8 +15,6 @@ import (
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/identity"
-	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // cloudEvent is an event in the JSON format of CloudEvents 1.0. Extensions are
@@ -32,14 +30,6 @@ type cloudEvent struct {
 	DataBase64      []byte          `json:"data_base64,omitempty"`
 }
 
-// delivery is what an event has caused.
-type delivery struct {
-	Duplicate bool     `json:"duplicate,omitempty" doc:"The event was delivered before; the runs are those of then"`
-	Started   []string `json:"started,omitempty" doc:"Runs of the workflows that subscribe to the event"`
-	Woken     []string `json:"woken,omitempty" doc:"Runs that waited for the event"`
-	Problems  []string `json:"problems,omitempty" doc:"Why triggers started no run"`
-}
-
 const (
 	structuredEvent = "application/cloudevents+json"
 	eventBatch      = "application/cloudevents-batch+json"
@@ -48,7 +38,7 @@ const (
 func (s *Server) registerCloudEvents() {
 	const path = "/api/v1/events"
 	schema := huma.SchemaFromType(s.api.OpenAPI().Components.Schemas, reflect.TypeFor[cloudEvent]())
-	result := huma.SchemaFromType(s.api.OpenAPI().Components.Schemas, reflect.TypeFor[delivery]())
+	result := huma.SchemaFromType(s.api.OpenAPI().Components.Schemas, reflect.TypeFor[app.Delivery]())
 	problem := huma.SchemaFromType(s.api.OpenAPI().Components.Schemas, reflect.TypeFor[Problem]())
 	failed := func(text string) *huma.Response {
 		return &huma.Response{
@@ -72,17 +62,16 @@ func (s *Server) registerCloudEvents() {
 			"415": failed("Unsupported Media Type"), "422": failed("Unprocessable Entity"),
 		},
 	}, identity.Send)
-	s.mux.Handle("POST "+path, s.needs(identity.Send, http.HandlerFunc(s.receiveEvent)))
+	s.mux.Handle("POST "+path, s.needs(identity.Send, endpoint(s.receiveEvent)))
 }
 
 // receiveEvent handles POST /api/v1/events.
-func (s *Server) receiveEvent(w http.ResponseWriter, r *http.Request) {
+func (s *Server) receiveEvent(w http.ResponseWriter, r *http.Request) error {
 	e, problem := readCloudEvent(r)
 	if problem != nil {
-		writeProblem(w, r, *problem)
-		return
+		return problem
 	}
-	s.writeDelivery(w, r, func(ctx context.Context) (*app.Delivery, error) {
+	return s.writeDelivery(w, r, func(ctx context.Context) (*app.Delivery, error) {
 		e.Token = token(ctx)
 		return s.o.App.Receive(ctx, e, actor(ctx))
 	})
@@ -92,7 +81,7 @@ func (s *Server) receiveEvent(w http.ResponseWriter, r *http.Request) {
 // begun is completed even if the client leaves.
 func (s *Server) writeDelivery(
 	w http.ResponseWriter, r *http.Request, deliver func(context.Context) (*app.Delivery, error),
-) {
+) error {
 	done, err := deliver(context.WithoutCancel(r.Context()))
 	if err != nil {
 		p := problemOf(r.Context(), err)
@@ -102,22 +91,16 @@ func (s *Server) writeDelivery(
 		case p.Status == api.HTTPStatus(app.NotReady): // senders know that they may try again later
 			p.Status, p.Title = http.StatusServiceUnavailable, http.StatusText(http.StatusServiceUnavailable)
 		}
-		writeProblem(w, r, *p)
-		return
+		return p
 	}
-	raw, err := json.Marshal(delivery{
-		Duplicate: done.Duplicate, Started: runIDs(done.Started), Woken: runIDs(done.Woken), Problems: done.Problems,
-	})
+	raw, err := json.Marshal(done)
 	if err != nil {
 		panic(err) // texts
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusAccepted)
 	w.Write(append(raw, '\n'))
-}
-
-func runIDs(ids []journal.RunID) []string {
-	return xslices.Map(ids, func(id journal.RunID) string { return string(id) })
+	return nil
 }
 
 // readCloudEvent reads an event in structured or binary mode.

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"mime"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 )
@@ -141,13 +142,9 @@ func withETag(next http.Handler) http.Handler {
 }
 
 // isStream reports whether a route of the API streams, or sends whole files.
-func isStream(path string) bool {
-	for _, end := range []string{"/events", "/progress", "/transcript", "/audit"} {
-		if strings.HasSuffix(path, end) {
-			return true
-		}
-	}
-	return strings.Contains(path, "/artifacts/")
+func isStream(route string) bool {
+	return slices.Contains([]string{"events", "progress", "transcript", "audit"}, path.Base(route)) ||
+		strings.Contains(route, "/artifacts/")
 }
 
 // matches reports whether an If-None-Match header has a tag.

@@ -78,17 +78,18 @@ const maxProblem = 4 << 10
 const keepAlive = 15 * time.Second
 
 func (s *Server) registerEvents() {
-	all := s.needs(identity.Read, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.stream(w, r, "") }))
-	one := s.needs(identity.Read, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	all := s.needs(identity.Read, endpoint(func(w http.ResponseWriter, r *http.Request) error {
+		return s.stream(w, r, "")
+	}))
+	one := s.needs(identity.Read, endpoint(func(w http.ResponseWriter, r *http.Request) error {
 		run, err := s.find(r.Context(), r.PathValue("run"))
 		if err == nil {
 			run, err = s.o.App.RootRun(r.Context(), run)
 		}
 		if err != nil {
-			writeProblem(w, r, *problemOf(r.Context(), err))
-			return
+			return err
 		}
-		s.stream(w, r, run.ID)
+		return s.stream(w, r, run.ID)
 	}))
 	s.mux.Handle("GET /api/v1/events", all)
 	s.mux.Handle("GET /api/v1/runs/{run}/events", one)
@@ -120,11 +121,10 @@ func (s *Server) registerEvents() {
 
 // stream sends the events of a run, or of all runs. Without a position it begins
 // with what happens next; the position 0 is the beginning of the journal.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, run journal.RunID) {
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, run journal.RunID) error {
 	after, err := s.startPosition(r)
 	if err != nil {
-		writeProblem(w, r, *problemOf(r.Context(), err))
-		return
+		return err
 	}
 	ctx, cancel := context.WithCancelCause(journal.WithoutWaitLimit(r.Context()))
 	defer cancel(nil)
@@ -133,11 +133,11 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, run journal.RunI
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	if r.Method == http.MethodHead {
-		return
+		return nil
 	}
 	out := s.eventWriter(w)
 	if err := out.write(fmt.Appendf(nil, "retry: 1000\nid: %s\n\n", after)); err != nil {
-		return
+		return nil //nolint:nilerr // the client is gone
 	}
 	s.stats.clients.Add(1)
 	defer s.stats.clients.Add(-1)
@@ -147,6 +147,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, run journal.RunI
 	} else if err != nil && ctx.Err() == nil {
 		logEntryOf(r.Context()).err = err
 	}
+	return nil
 }
 
 var errStopping = errors.New("the server is stopping")

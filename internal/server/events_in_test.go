@@ -87,9 +87,10 @@ func eventProject(t *testing.T, files map[string]string) *project {
 }
 
 type answer struct {
-	Status int `json:"status"`
-	delivery
-	Detail string `json:"detail"`
+	Status                   int `json:"status"`
+	Duplicate                bool
+	Started, Woken, Problems []string
+	Detail                   string `json:"detail"`
 }
 
 // sendEvents sends events with the official JavaScript SDK of CloudEvents.

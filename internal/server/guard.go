@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -73,10 +74,9 @@ func servedHosts(listen net.Addr, public *url.URL) []string {
 	if at.Addr().IsLoopback() || at.Addr().IsUnspecified() {
 		names = append(names, "localhost", "127.0.0.1", "::1")
 	}
-	port := at.Port()
 	for _, name := range names {
-		hosts = append(hosts, net.JoinHostPort(name, itoa(port)))
-		if port == 80 {
+		hosts = append(hosts, net.JoinHostPort(name, strconv.Itoa(int(at.Port()))))
+		if at.Port() == 80 {
 			hosts = append(hosts, name)
 		}
 	}

@@ -30,18 +30,14 @@ const (
 )
 
 // readiness reports whether the server drives runs and reaches its store and the server that drives runs, if any.
-func (s *Server) readiness(w http.ResponseWriter, r *http.Request) {
+func (s *Server) readiness(w http.ResponseWriter, r *http.Request) error {
 	select {
 	case <-s.isReady:
 	default:
-		writeProblem(w, r,
-			Problem{Status: http.StatusServiceUnavailable, Code: "starting", Detail: "The server is starting."})
-		return
+		return &Problem{Status: http.StatusServiceUnavailable, Code: "starting", Detail: "The server is starting."}
 	}
 	if s.stop.Err() != nil {
-		writeProblem(w, r,
-			Problem{Status: http.StatusServiceUnavailable, Code: "stopping", Detail: "The server is stopping."})
-		return
+		return &Problem{Status: http.StatusServiceUnavailable, Code: "stopping", Detail: "The server is stopping."}
 	}
 	ctx, cancel := context.WithTimeout(journal.WithWaitLimit(r.Context(), readyPatience), readyTimeout)
 	defer cancel()
@@ -50,8 +46,8 @@ func (s *Server) readiness(w http.ResponseWriter, r *http.Request) {
 		err = &app.Error{Kind: app.StoreUnavailable, Message: "the store does not answer", Err: err}
 	}
 	if err != nil {
-		writeProblem(w, r, *problemOf(r.Context(), err))
-		return
+		return err
 	}
 	s.health(w, r)
+	return nil
 }

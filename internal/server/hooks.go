@@ -24,24 +24,21 @@ import (
 
 // receiveHook handles POST /hooks/{name}. The signature of the request takes the
 // place of a token.
-func (s *Server) receiveHook(w http.ResponseWriter, r *http.Request) {
+func (s *Server) receiveHook(w http.ResponseWriter, r *http.Request) error {
 	hook, err := s.o.App.Webhook(r.Context(), r.PathValue("name"))
 	if err != nil {
-		writeProblem(w, r, *problemOf(r.Context(), err))
-		return
+		return err
 	}
 	raw, problem := readBody(r)
 	if problem != nil {
-		writeProblem(w, r, *problem)
-		return
+		return problem
 	}
 	e, err := verifyHook(hook, r.Header, raw, s.now())
 	if err != nil {
-		writeProblem(w, r, Problem{
+		return &Problem{
 			Status: http.StatusUnauthorized, Code: "signature",
 			Detail: "The signature of the request is not valid: " + err.Error() + ".",
-		})
-		return
+		}
 	}
 	e.Source = "/hooks/" + r.PathValue("name")
 	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")) // without one, the body may be JSON
@@ -51,7 +48,7 @@ func (s *Server) receiveHook(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	e.Data = asJSON(media, raw)
-	s.writeDelivery(w, r, func(ctx context.Context) (*app.Delivery, error) {
+	return s.writeDelivery(w, r, func(ctx context.Context) (*app.Delivery, error) {
 		return s.o.App.ReceiveHook(ctx, r.PathValue("name"), e)
 	})
 }

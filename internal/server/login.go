@@ -9,37 +9,35 @@ import (
 
 // login signs the owner in with a one-time code, and removes the code from the
 // address bar.
-func (s *Server) login(w http.ResponseWriter, r *http.Request) {
+func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	code := r.URL.Query().Get("code")
 	if code == "" && s.pages != nil {
 		s.pages.ServeHTTP(w, r)
-		return
+		return nil
 	}
 	if r.Method == http.MethodHead { // which must not use up the code
-		return
+		return nil
 	}
 	id, err := s.auth.RedeemLogin(code)
 	if err != nil {
 		if wait := s.auth.failures.add(remoteHost(r)); wait > 0 {
-			writeProblem(w, r, Problem{Status: http.StatusTooManyRequests, Detail: "Too many attempts to sign in."})
-			return
+			return &Problem{Status: http.StatusTooManyRequests, Detail: "Too many attempts to sign in."}
 		}
-		writeProblem(w, r, Problem{
+		return &Problem{
 			Status: http.StatusForbidden, Code: "login-code",
 			Detail: "This link is incomplete, has been used, or is too old.",
 			Help:   "Restart \"espalier serve\" for a new link.",
-		})
-		return
+		}
 	}
 	if err := s.auth.startSession(w, id); err != nil {
-		writeProblem(w, r, Problem{Status: http.StatusInternalServerError})
-		return
+		return &Problem{Status: http.StatusInternalServerError}
 	}
 	http.Redirect(w, r, s.base+"/", http.StatusSeeOther)
+	return nil
 }
 
 // loginWithToken signs a user in with a token from a form.
-func (s *Server) loginWithToken(w http.ResponseWriter, r *http.Request) {
+func (s *Server) loginWithToken(w http.ResponseWriter, r *http.Request) error {
 	id, err := s.auth.Token(r.Context(), r.PostFormValue("token"))
 	next := localPath(r.PostFormValue("next"))
 	if err != nil {
@@ -47,16 +45,15 @@ func (s *Server) loginWithToken(w http.ResponseWriter, r *http.Request) {
 			s.auth.failures.add(remoteHost(r)) == 0 {
 			query := url.Values{"wrong": {"1"}, "next": {next}}
 			http.Redirect(w, r, s.base+"/login?"+query.Encode(), http.StatusSeeOther)
-			return
+			return nil
 		}
-		s.auth.refuse(w, r)
-		return
+		return s.auth.refusal(w, r)
 	}
 	if err := s.auth.startSession(w, id); err != nil {
-		writeProblem(w, r, Problem{Status: http.StatusInternalServerError})
-		return
+		return &Problem{Status: http.StatusInternalServerError}
 	}
 	http.Redirect(w, r, s.base+next, http.StatusSeeOther)
+	return nil
 }
 
 // forPeople refuses the changes that a program asks pages for, which act for a person. A program with an approver role
@@ -86,25 +83,23 @@ func localPath(address string) string {
 
 // index lists the entry points for a person in a browser, and answers requests for
 // routes that do not exist.
-func (s *Server) index(w http.ResponseWriter, r *http.Request) {
+func (s *Server) index(w http.ResponseWriter, r *http.Request) error {
 	if s.pages != nil && !strings.HasPrefix(r.URL.Path, "/api/") && !strings.HasPrefix(r.URL.Path, "/hooks/") {
 		s.pages.ServeHTTP(w, r)
-		return
+		return nil
 	}
 	if methods := s.methods(r); len(methods) > 0 {
 		w.Header().Set("Allow", strings.Join(methods, ", "))
-		writeProblem(w, r, Problem{
+		return &Problem{
 			Status: http.StatusMethodNotAllowed, Code: "method-not-allowed",
 			Detail: "This route does not take " + r.Method + ".", Help: "Use " + strings.Join(methods, " or ") + ".",
-		})
-		return
+		}
 	}
 	if r.URL.Path != "/" {
-		writeProblem(w, r, Problem{
+		return &Problem{
 			Status: http.StatusNotFound, Code: "no-route", Detail: "There is no such route.",
 			Help: s.base + "/api/v1/openapi.json describes the routes.",
-		})
-		return
+		}
 	}
 	who := "You are not signed in. Open the link that \"espalier serve\" printed, or send a token."
 	if id, ok := IdentityOf(r.Context()); ok {
@@ -113,6 +108,7 @@ func (s *Server) index(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	fmt.Fprintf(w, "Espalier\n\n%s\n\n"+
 		"%[2]s/api/v1/openapi.json describes the API, %[2]s/api/v1/inbox lists what waits for you.\n", who, s.base)
+	return nil
 }
 
 // methods returns the methods with which there is a route at the path of a request.
@@ -131,14 +127,14 @@ func (s *Server) methods(r *http.Request) []string {
 }
 
 // logout ends the session at the server, so that copies of the cookie are of no use.
-func (s *Server) logout(w http.ResponseWriter, r *http.Request) {
+func (s *Server) logout(w http.ResponseWriter, r *http.Request) error {
 	if cookie, err := r.Cookie(s.auth.cookie); err == nil {
 		if err := s.auth.EndSession(cookie.Value); err != nil {
 			logEntryOf(r.Context()).err = err
-			writeProblem(w, r, Problem{Status: http.StatusInternalServerError, Detail: "The session cannot be ended."})
-			return
+			return &Problem{Status: http.StatusInternalServerError, Detail: "The session cannot be ended."}
 		}
 	}
 	s.auth.endSession(w)
 	http.Redirect(w, r, s.base+"/", http.StatusSeeOther)
+	return nil
 }

@@ -9,10 +9,10 @@ import (
 )
 
 func (s *Server) registerIdentity() {
-	handle(s, http.MethodGet, "/me", identity.Any, "Show who you are and what you may do", "Identity",
-		func(ctx context.Context, _ *struct{}) (*body[identity.Identity], error) {
+	handleJSON(s, http.MethodGet, "/me", identity.Any, "Show who you are and what you may do", "Identity",
+		func(ctx context.Context, _ *struct{}) (*identity.Identity, error) {
 			id, _ := IdentityOf(ctx)
-			return &body[identity.Identity]{id}, nil
+			return &id, nil
 		})
 }
 

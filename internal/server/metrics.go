@@ -87,15 +87,14 @@ func (c *counters) add(e app.Event, sameFact bool) {
 }
 
 // metrics writes the state of the project in the text format of Prometheus.
-func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
+func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 	states, err := s.states(r.Context())
-	var limits []app.ConcurrencyStatus
-	if err == nil {
-		limits, err = s.o.App.Concurrency(r.Context())
-	}
 	if err != nil {
-		writeProblem(w, r, *problemOf(r.Context(), err))
-		return
+		return err
+	}
+	limits, err := s.o.App.Concurrency(r.Context())
+	if err != nil {
+		return err
 	}
 	out := &exposition{}
 	out.metric("espalier_runs", "gauge", "Unfinished runs by state.")
@@ -116,6 +115,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 	s.stats.counters.write(out)
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	w.Write([]byte(out.String()))
+	return nil
 }
 
 func (c *counters) write(out *exposition) {

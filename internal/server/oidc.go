@@ -37,34 +37,32 @@ func (s *Server) attemptCookie(value string, age time.Duration) *http.Cookie {
 }
 
 // beginOIDC sends a person to the provider.
-func (s *Server) beginOIDC(w http.ResponseWriter, r *http.Request) {
+func (s *Server) beginOIDC(w http.ResponseWriter, r *http.Request) error {
 	next := localPath(r.URL.Query().Get("next"))
 	to, attempt, err := s.o.Auth.OIDC().Begin(r.Context(), s.redirectURL(r), next)
 	if err != nil {
 		logEntryOf(r.Context()).err = err
-		writeProblem(w, r, Problem{
+		return &Problem{
 			Status: http.StatusBadGateway, Code: "oidc", Detail: "The OpenID Connect provider does not answer.",
-		})
-		return
+		}
 	}
 	sealed, err := s.o.Auth.SealAttempt(attempt)
 	if err != nil {
-		writeProblem(w, r, Problem{Status: http.StatusInternalServerError})
-		return
+		return &Problem{Status: http.StatusInternalServerError}
 	}
 	http.SetCookie(w, s.attemptCookie(sealed, attemptLifetime))
 	http.Redirect(w, r, to, http.StatusSeeOther)
+	return nil
 }
 
 // finishOIDC signs in a person who comes back from the provider.
-func (s *Server) finishOIDC(w http.ResponseWriter, r *http.Request) {
-	refuse := func(err error, detail string) {
+func (s *Server) finishOIDC(w http.ResponseWriter, r *http.Request) error {
+	refuse := func(err error, detail string) error {
 		logEntryOf(r.Context()).err = err
 		if s.auth.failures.add(remoteHost(r)) > 0 {
-			writeProblem(w, r, Problem{Status: http.StatusTooManyRequests, Detail: "Too many attempts to sign in."})
-			return
+			return &Problem{Status: http.StatusTooManyRequests, Detail: "Too many attempts to sign in."}
 		}
-		writeProblem(w, r, Problem{Status: http.StatusForbidden, Code: "oidc", Detail: detail})
+		return &Problem{Status: http.StatusForbidden, Code: "oidc", Detail: detail}
 	}
 	cookie, err := r.Cookie(s.attemptCookie("", 0).Name)
 	var attempt identity.Attempt
@@ -73,22 +71,18 @@ func (s *Server) finishOIDC(w http.ResponseWriter, r *http.Request) {
 	}
 	query := r.URL.Query()
 	if err != nil || attempt.State == "" || query.Get("state") != attempt.State {
-		refuse(err, "This attempt to sign in is not yours, or is too old. Start again.")
-		return
+		return refuse(err, "This attempt to sign in is not yours, or is too old. Start again.")
 	}
 	http.SetCookie(w, s.attemptCookie("", -time.Second))
 	id, err := s.o.Auth.OIDC().Finish(r.Context(), s.redirectURL(r), attempt, query.Get("code"))
 	switch {
 	case errors.Is(err, identity.ErrNotAdmitted):
-		refuse(err, "You have signed in, but "+err.Error()+".")
-		return
+		return refuse(err, "You have signed in, but "+err.Error()+".")
 	case err != nil:
-		refuse(err, "The provider has not signed you in.")
-		return
+		return refuse(err, "The provider has not signed you in.")
 	}
 	if err := s.auth.startSession(w, id); err != nil {
-		writeProblem(w, r, Problem{Status: http.StatusInternalServerError})
-		return
+		return &Problem{Status: http.StatusInternalServerError}
 	}
 	// A redirect would still belong to the provider's page, so that browsers would
 	// not send the strict session cookie. A page of our own leads on.
@@ -96,4 +90,5 @@ func (s *Server) finishOIDC(w http.ResponseWriter, r *http.Request) {
 	to := html.EscapeString(s.base + localPath(attempt.Next))
 	w.Write([]byte(`<!doctype html><title>Espalier</title><meta http-equiv="refresh" content="0;url=` + to + `">` +
 		`<a href="` + to + `">Continue</a>` + "\n"))
+	return nil
 }

@@ -99,6 +99,16 @@ func newHumaError(ctx huma.Context, status int, message string, errs ...error) h
 	return p
 }
 
+// endpoint handles requests that huma does not serve. It answers a request with the error, if there is one.
+type endpoint func(w http.ResponseWriter, r *http.Request) error
+
+// ServeHTTP implements http.Handler.
+func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := e(w, r); err != nil {
+		writeProblem(w, r, *problemOf(r.Context(), err))
+	}
+}
+
 func writeProblem(w http.ResponseWriter, r *http.Request, p Problem) {
 	p.Title = cmp.Or(p.Title, http.StatusText(p.Status))
 	p.Request = requestID(r.Context())

@@ -26,7 +26,7 @@ import (
 // is made for the terminal, and its data is not part of the documented API.
 
 func (s *Server) registerProgress() {
-	s.mux.Handle("GET /api/v1/runs/{run}/progress", s.needs(identity.Read, http.HandlerFunc(s.progress)))
+	s.mux.Handle("GET /api/v1/runs/{run}/progress", s.needs(identity.Read, endpoint(s.progress)))
 	text := &huma.Schema{Type: huma.TypeString}
 	s.describe(huma.Operation{
 		Method: http.MethodGet, Path: "/api/v1/runs/{run}/progress", Tags: []string{"Events"},
@@ -57,7 +57,7 @@ func (s *Server) registerProgress() {
 // step, a run has no driver for a moment.
 const idleChecks = 3
 
-func (s *Server) progress(w http.ResponseWriter, r *http.Request) {
+func (s *Server) progress(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(s.stop, func() { cancel(errStopping) })()
@@ -76,20 +76,20 @@ func (s *Server) progress(w http.ResponseWriter, r *http.Request) {
 		feed, err = s.newProgressFeed(ctx, run, journal.Seq(after))
 	}
 	if err != nil {
-		writeProblem(w, r, *problemOf(r.Context(), err))
-		return
+		return err
 	}
 	defer feed.close()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	if r.Method == http.MethodHead {
-		return
+		return nil
 	}
 	feed.out = s.eventWriter(w)
-	if err := feed.send(journal.WithoutWaitLimit(ctx), r.URL.Query().
-		Get("until") == "now"); err != nil && ctx.Err() == nil {
+	now := r.URL.Query().Get("until") == "now"
+	if err := feed.send(journal.WithoutWaitLimit(ctx), now); err != nil && ctx.Err() == nil {
 		logEntryOf(r.Context()).err = err
 	}
+	return nil
 }
 
 // progressFeed sends the progress of one run.

@@ -80,24 +80,24 @@ func (s *Server) registerRecords() {
 			svg, err := drawSVG(g)
 			return &bytesBody{"image/svg+xml", svg}, err
 		}), produces("image/svg+xml"))
-	handle(s, http.MethodGet, "/runs/{run}/audit/verify", identity.Read, "Verify the audit log of a run", tag,
-		ofRun(s, func(ctx context.Context, r *app.Run) (*body[verification], error) {
+	handleJSON(s, http.MethodGet, "/runs/{run}/audit/verify", identity.Read, "Verify the audit log of a run", tag,
+		ofRun(s, func(ctx context.Context, r *app.Run) (*verification, error) {
 			logs, err := s.o.App.VerifyAudit(ctx, r)
 			if err != nil {
 				return nil, err
 			}
-			out := verification{Verified: true, Logs: logs}
+			out := &verification{Verified: true, Logs: logs}
 			for i := range logs {
 				out.Verified = out.Verified && logs[i].OK
 			}
-			return &body[verification]{out}, nil
+			return out, nil
 		}))
-	handle(s, http.MethodGet, "/runs/{run}/steps/{step}", identity.Read, "Show the executions of a step", tag,
+	handleJSON(s, http.MethodGet, "/runs/{run}/steps/{step}", identity.Read, "Show the executions of a step", tag,
 		func(ctx context.Context, in *struct {
 			RunPath
 			Step string `path:"step"`
 		},
-		) (*body[[]api.Execution], error) {
+		) (*[]api.Execution, error) {
 			r, err := s.find(ctx, in.Run)
 			if err != nil {
 				return nil, err
@@ -107,14 +107,14 @@ func (s *Server) registerRecords() {
 				return nil, err
 			}
 			out := append([]api.Execution{}, xslices.Map(found, api.NewExecution)...)
-			return &body[[]api.Execution]{out}, nil
+			return &out, nil
 		})
-	handle(s, http.MethodGet, "/runs/{run}/artifacts", identity.Read, "List the files of a run", tag,
-		func(ctx context.Context, in *RunPath) (*body[artifactList], error) {
-			list := artifactList{Artifacts: []artifact{}}
+	handleJSON(s, http.MethodGet, "/runs/{run}/artifacts", identity.Read, "List the files of a run", tag,
+		func(ctx context.Context, in *RunPath) (*artifactList, error) {
+			list := &artifactList{Artifacts: []artifact{}}
 			files, err := s.artifacts(ctx, in.Run)
 			if errors.Is(err, fs.ErrNotExist) {
-				return &body[artifactList]{list}, nil // the run has written nothing
+				return list, nil // the run has written nothing
 			}
 			if err != nil {
 				return nil, err
@@ -131,9 +131,9 @@ func (s *Server) registerRecords() {
 				list.Artifacts = append(list.Artifacts, artifact{Path: name, Size: info.Size()})
 				return nil
 			})
-			return &body[artifactList]{list}, err
+			return list, err
 		})
-	s.mux.Handle("GET /api/v1/runs/{run}/artifacts/{path...}", s.needs(identity.Read, http.HandlerFunc(s.artifact)))
+	s.mux.Handle("GET /api/v1/runs/{run}/artifacts/{path...}", s.needs(identity.Read, endpoint(s.artifact)))
 	text := &huma.Schema{Type: huma.TypeString}
 	s.describe(huma.Operation{
 		Method: http.MethodGet, Path: "/api/v1/runs/{run}/artifacts/{path}",
@@ -150,26 +150,24 @@ func (s *Server) registerRecords() {
 
 // artifact sends a file of a run. A browser must not interpret what a run has
 // written, so it is offered as a download.
-func (s *Server) artifact(w http.ResponseWriter, r *http.Request) {
-	missing := Problem{Status: http.StatusNotFound, Code: "no-artifact", Detail: "The run has no such file."}
+func (s *Server) artifact(w http.ResponseWriter, r *http.Request) error {
+	missing := &Problem{Status: http.StatusNotFound, Code: "no-artifact", Detail: "The run has no such file."}
 	files, err := s.artifacts(r.Context(), r.PathValue("run"))
 	if errors.Is(err, fs.ErrNotExist) {
-		writeProblem(w, r, missing)
-		return
+		return missing
 	}
 	if err != nil {
-		writeProblem(w, r, *problemOf(r.Context(), err))
-		return
+		return err
 	}
 	defer files.Close()
 	raw, err := readArtifact(files.FS(), r.PathValue("path"))
 	if err != nil {
-		writeProblem(w, r, missing)
-		return
+		return missing
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Content-Disposition", "attachment")
 	w.Write(raw)
+	return nil
 }
 
 // maxArtifact is how large a file may be that is returned at once.

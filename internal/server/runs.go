@@ -77,26 +77,20 @@ func (s *Server) registerRuns() {
 	const tag = "Runs"
 	created := func(op *huma.Operation) { op.DefaultStatus = http.StatusCreated }
 	handle(s, http.MethodPost, "/runs", identity.Start, "Start a run", tag, s.startRun, created)
-	handle(s, http.MethodGet, "/runs", identity.Read, "List runs, the newest first", tag, s.listRuns)
-	handle(s, http.MethodGet, "/runs/{run}", identity.Read, "Show a run", tag,
-		ofRun(s, func(ctx context.Context, r *app.Run) (*body[api.Status], error) { return s.status(ctx, r.ID) }))
-	handle(s, http.MethodGet, "/runs/{run}/output", identity.Read, "Get the output of a finished run", tag,
-		ofRun(s, func(ctx context.Context, r *app.Run) (*body[app.Ending], error) {
-			end, err := s.o.App.Ending(ctx, r)
-			if err != nil {
-				return nil, err
-			}
-			return &body[app.Ending]{*end}, nil
-		}))
-	handle(s, http.MethodGet, "/runs/{run}/exhausted", identity.Read, "Get the budget that a run waits for", tag,
-		ofRun(s, func(ctx context.Context, r *app.Run) (*body[app.Exhausted], error) {
+	handleJSON(s, http.MethodGet, "/runs", identity.Read, "List runs, the newest first", tag, s.listRuns)
+	handleJSON(s, http.MethodGet, "/runs/{run}", identity.Read, "Show a run", tag,
+		ofRun(s, func(ctx context.Context, r *app.Run) (*api.Status, error) { return s.status(ctx, r.ID) }))
+	handleJSON(s, http.MethodGet, "/runs/{run}/output", identity.Read, "Get the output of a finished run", tag,
+		ofRun(s, s.o.App.Ending))
+	handleJSON(s, http.MethodGet, "/runs/{run}/exhausted", identity.Read, "Get the budget that a run waits for", tag,
+		ofRun(s, func(ctx context.Context, r *app.Run) (*app.Exhausted, error) {
 			budget, err := s.o.App.Exhausted(ctx, r.ID)
-			return &body[app.Exhausted]{budget}, err
+			return &budget, err
 		}))
-	handle(s, http.MethodGet, "/inbox", identity.Read, "List everything that waits for a person", tag, s.inbox)
+	handleJSON(s, http.MethodGet, "/inbox", identity.Read, "List everything that waits for a person", tag, s.inbox)
 
-	handle(s, http.MethodPost, "/runs/{run}/decide", identity.Decide, "Approve or reject a gate", tag,
-		func(ctx context.Context, in *toRun[api.DecideBody]) (*body[api.Decided], error) {
+	handleJSON(s, http.MethodPost, "/runs/{run}/decide", identity.Decide, "Approve or reject a gate", tag,
+		func(ctx context.Context, in *toRun[api.DecideBody]) (*api.Decided, error) {
 			return s.decide(ctx, in.Run, &in.Body)
 		})
 	handleMessage(s, "resolve", "Resolve a step whose outcome is unknown",
@@ -112,19 +106,19 @@ func (s *Server) registerRuns() {
 		})
 	handleMessage(s, "raise", "Raise a budget of a run",
 		func(_ context.Context, b *api.RaiseBody) app.Message { return app.Raise(*b) })
-	handle(s, http.MethodPost, "/runs/{run}/pause", identity.Operate, "Pause a run before its next step", tag,
-		func(ctx context.Context, in *RunPath) (*body[api.Status], error) {
+	handleJSON(s, http.MethodPost, "/runs/{run}/pause", identity.Operate, "Pause a run before its next step", tag,
+		func(ctx context.Context, in *RunPath) (*api.Status, error) {
 			return s.send(ctx, in.Run, app.Pause{})
 		})
-	handle(s, http.MethodPost, "/runs/{run}/cancel", identity.Operate, "Cancel a run", tag,
-		func(ctx context.Context, in *toRun[*api.CancelBody]) (*body[api.Status], error) {
+	handleJSON(s, http.MethodPost, "/runs/{run}/cancel", identity.Operate, "Cancel a run", tag,
+		func(ctx context.Context, in *toRun[*api.CancelBody]) (*api.Status, error) {
 			reason := ""
 			if in.Body != nil {
 				reason = in.Body.Reason
 			}
 			return s.send(ctx, in.Run, app.Cancel{Reason: reason})
 		})
-	handle(s, http.MethodPost, "/runs/{run}/resume", identity.Operate, "Resume a run", tag, s.resumeRun)
+	handleJSON(s, http.MethodPost, "/runs/{run}/resume", identity.Operate, "Resume a run", tag, s.resumeRun)
 	handle(s, http.MethodDelete, "/runs/{run}", identity.Operate, "Remove a finished run", tag,
 		ofRun(s, func(ctx context.Context, r *app.Run) (*struct{}, error) {
 			return nil, s.o.App.Remove(ctx, r.ID, journal.Removal{By: actor(ctx), At: journal.MillisOf(time.Now())})
@@ -139,8 +133,8 @@ type toRun[B any] struct {
 
 // handleMessage registers a route that sends a message to a run.
 func handleMessage[B any](s *Server, name, summary string, message func(ctx context.Context, b *B) app.Message) {
-	handle(s, http.MethodPost, "/runs/{run}/"+name, identity.Operate, summary, "Runs",
-		func(ctx context.Context, in *toRun[B]) (*body[api.Status], error) {
+	handleJSON(s, http.MethodPost, "/runs/{run}/"+name, identity.Operate, summary, "Runs",
+		func(ctx context.Context, in *toRun[B]) (*api.Status, error) {
 			return s.send(ctx, in.Run, message(ctx, &in.Body))
 		})
 }
@@ -167,12 +161,13 @@ func (s *Server) find(ctx context.Context, name string) (*app.Run, error) {
 	return r, err
 }
 
-func (s *Server) status(ctx context.Context, id journal.RunID) (*body[api.Status], error) {
+func (s *Server) status(ctx context.Context, id journal.RunID) (*api.Status, error) {
 	status, err := s.o.App.Status(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return &body[api.Status]{api.NewStatus(status)}, nil
+	out := api.NewStatus(status)
+	return &out, nil
 }
 
 // actor returns who makes a request, for the records.
@@ -301,7 +296,7 @@ func (s *Server) startedRun(ctx context.Context, id journal.RunID) (*started, er
 	if err != nil {
 		return nil, err
 	}
-	return &started{Location: s.base + "/api/v1/runs/" + string(id), Body: status.Body}, nil
+	return &started{Location: s.base + "/api/v1/runs/" + string(id), Body: *status}, nil
 }
 
 // startedAlready returns the run that an earlier request with the same key has started, if it was the same request.
@@ -336,7 +331,7 @@ func keyedRun(ctx context.Context, key string) journal.RunID {
 	return journal.DeriveRunID("idempotency key", id.Name, key)
 }
 
-func (s *Server) listRuns(ctx context.Context, in *listInput) (*body[runList], error) {
+func (s *Server) listRuns(ctx context.Context, in *listInput) (*runList, error) {
 	filter := app.Filter{Name: in.Workflow, Children: in.Children, Limit: in.Limit + 1}
 	switch in.State {
 	case "":
@@ -360,7 +355,7 @@ func (s *Server) listRuns(ctx context.Context, in *listInput) (*body[runList], e
 	if err != nil {
 		return nil, err
 	}
-	list := runList{Runs: []api.ListedRun{}}
+	list := &runList{Runs: []api.ListedRun{}}
 	if len(runs) > in.Limit {
 		runs = runs[:in.Limit]
 		list.Next = string(runs[len(runs)-1].ID)
@@ -372,7 +367,7 @@ func (s *Server) listRuns(ctx context.Context, in *listInput) (*body[runList], e
 		} // the status of a run that was removed meanwhile, or cannot be read, is not known
 		list.Runs = append(list.Runs, api.NewListedRun(&runs[i], root, time.Now()))
 	}
-	return &body[runList]{list}, nil
+	return list, nil
 }
 
 var errCursor = &Problem{
@@ -381,7 +376,7 @@ var errCursor = &Problem{
 }
 
 // send sends messages to a run and returns the state that follows.
-func (s *Server) send(ctx context.Context, run string, m ...app.Message) (*body[api.Status], error) {
+func (s *Server) send(ctx context.Context, run string, m ...app.Message) (*api.Status, error) {
 	r, err := s.find(ctx, run)
 	if err != nil {
 		return nil, err
@@ -394,7 +389,7 @@ func (s *Server) send(ctx context.Context, run string, m ...app.Message) (*body[
 
 // decide sends a decision about a gate. A program decides only with an approver
 // role of its own; being an administrator is not enough.
-func (s *Server) decide(ctx context.Context, run string, in *api.DecideBody) (*body[api.Decided], error) {
+func (s *Server) decide(ctx context.Context, run string, in *api.DecideBody) (*api.Decided, error) {
 	if id, _ := IdentityOf(ctx); !id.MayDecide(nil) {
 		return nil, &Problem{
 			Status: http.StatusForbidden, Code: "forbidden", Title: http.StatusText(http.StatusForbidden),
@@ -422,10 +417,10 @@ func (s *Server) decide(ctx context.Context, run string, in *api.DecideBody) (*b
 	if err != nil {
 		return nil, err
 	}
-	return &body[api.Decided]{api.Decided{Status: status.Body, Edited: sent.Edited}}, nil
+	return &api.Decided{Status: *status, Edited: sent.Edited}, nil
 }
 
-func (s *Server) resumeRun(ctx context.Context, in *toRun[*api.ResumeBody]) (*body[api.Resumed], error) {
+func (s *Server) resumeRun(ctx context.Context, in *toRun[*api.ResumeBody]) (*api.Resumed, error) {
 	r, err := s.find(ctx, in.Run)
 	if err != nil {
 		return nil, err
@@ -452,18 +447,18 @@ func (s *Server) resumeRun(ctx context.Context, in *toRun[*api.ResumeBody]) (*bo
 	if err != nil {
 		return nil, err
 	}
-	out := api.Resumed{Status: status.Body, ContinuesFrom: resumption.Step}
+	out := &api.Resumed{Status: *status, ContinuesFrom: resumption.Step}
 	for _, file := range resumption.Changed {
 		out.Changed = append(out.Changed, api.ChangedFile(file))
 	}
-	return &body[api.Resumed]{out}, nil
+	return out, nil
 }
 
 // maxInbox is how many waiting runs the inbox looks at.
 const maxInbox = 500
 
-func (s *Server) inbox(ctx context.Context, _ *struct{}) (*body[inbox], error) {
-	out := inbox{Items: []inboxItem{}}
+func (s *Server) inbox(ctx context.Context, _ *struct{}) (*inbox, error) {
+	out := &inbox{Items: []inboxItem{}}
 	for _, status := range []journal.Status{journal.Waiting, journal.PausedAt, journal.Exceeded} {
 		runs, err := s.o.App.Runs(ctx, app.Filter{Status: status, Limit: maxInbox})
 		if err != nil {
@@ -490,5 +485,5 @@ func (s *Server) inbox(ctx context.Context, _ *struct{}) (*body[inbox], error) {
 			}
 		}
 	}
-	return &body[inbox]{out}, nil
+	return out, nil
 }

@@ -94,27 +94,27 @@ func New(o Options) *Server {
 	s.stop, s.stopNow = context.WithCancel(context.Background())
 	s.newAPI()
 	s.mux.HandleFunc("GET /healthz", s.health)
-	s.mux.HandleFunc("GET /readyz", s.readiness)
-	s.mux.Handle("GET /metrics", s.needs(identity.Read, http.HandlerFunc(s.metrics)))
+	s.mux.Handle("GET /readyz", endpoint(s.readiness))
+	s.mux.Handle("GET /metrics", s.needs(identity.Read, endpoint(s.metrics)))
 	if o.Pages != nil {
 		s.pages = forPeople(o.Pages(s))
 	}
 	s.mux.HandleFunc("GET "+identity.ProofPath, s.prove)
-	s.mux.HandleFunc("GET /login", s.login)
-	s.mux.HandleFunc("POST /login", s.loginWithToken)
+	s.mux.Handle("GET /login", endpoint(s.login))
+	s.mux.Handle("POST /login", endpoint(s.loginWithToken))
 	if o.Auth.OIDC() != nil {
-		s.mux.HandleFunc("GET /login/oidc", s.beginOIDC)
-		s.mux.HandleFunc("GET "+oidcCallback, s.finishOIDC)
+		s.mux.Handle("GET /login/oidc", endpoint(s.beginOIDC))
+		s.mux.Handle("GET "+oidcCallback, endpoint(s.finishOIDC))
 	}
-	s.mux.HandleFunc("POST /hooks/{name}", s.receiveHook)
-	s.mux.HandleFunc("POST /logout", s.logout)
+	s.mux.Handle("POST /hooks/{name}", endpoint(s.receiveHook))
+	s.mux.Handle("POST /logout", endpoint(s.logout))
 	if o.MCP != nil {
 		h := o.MCP(func(r *http.Request) (journal.Actor, string) { return actor(r.Context()), token(r.Context()) })
 		s.mux.Handle("/mcp", s.needs(identity.Operate, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			h.ServeHTTP(w, r.WithContext(journal.WithoutWaitLimit(r.Context()))) // a call can wait for a run
 		})))
 	}
-	s.mux.HandleFunc("/", s.index)
+	s.mux.Handle("/", endpoint(s.index))
 	return s
 }
 
@@ -373,6 +373,20 @@ func handle[I, O any](
 			return nil, problemOf(ctx, err)
 		}
 		return out, nil
+	})
+}
+
+// handleJSON registers an operation whose response is JSON.
+func handleJSON[I, T any](
+	s *Server, method, path string, needed identity.Permission, summary, tag string,
+	do func(context.Context, *I) (*T, error),
+) {
+	handle(s, method, path, needed, summary, tag, func(ctx context.Context, in *I) (*body[T], error) {
+		out, err := do(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return &body[T]{*out}, nil
 	})
 }
 

@@ -37,8 +37,8 @@ type spendingStats struct {
 }
 
 func (s *Server) registerStats() {
-	handle(s, http.MethodGet, "/stats", identity.Read, "Show the state of the project in numbers", "Stats",
-		func(ctx context.Context, _ *struct{}) (*body[projectStats], error) {
+	handleJSON(s, http.MethodGet, "/stats", identity.Read, "Show the state of the project in numbers", "Stats",
+		func(ctx context.Context, _ *struct{}) (*projectStats, error) {
 			states, err := s.states(ctx)
 			if err != nil {
 				return nil, err
@@ -47,7 +47,7 @@ func (s *Server) registerStats() {
 			if err != nil {
 				return nil, err
 			}
-			out := projectStats{Runs: states, Spending: []spendingStats{}, Clients: s.stats.clients.Load()}
+			out := &projectStats{Runs: states, Spending: []spendingStats{}, Clients: s.stats.clients.Load()}
 			for _, one := range spent {
 				out.Spending = append(out.Spending, spendingStats{
 					Name: one.Name, Of: one.Of,
@@ -61,12 +61,9 @@ func (s *Server) registerStats() {
 			}
 			out.Concurrency = []concurrencyStats{}
 			for _, l := range limits {
-				out.Concurrency = append(out.Concurrency, concurrencyStats{
-					Name: l.Name, Runs: l.Runs, MaxRuns: l.MaxRuns, Calls: l.Calls,
-					MaxCalls: l.MaxCalls, Waiting: l.Waiting,
-				})
+				out.Concurrency = append(out.Concurrency, concurrencyStats(l))
 			}
-			return &body[projectStats]{out}, nil
+			return out, nil
 		})
 }
 

@@ -27,45 +27,46 @@ type triggerTimes struct {
 
 func (s *Server) registerTriggers() {
 	const tag = "Triggers"
-	handle(s, http.MethodGet, "/triggers", identity.Read, "List the triggers of workflows", tag,
-		func(ctx context.Context, _ *struct{}) (*body[triggerList], error) {
+	handleJSON(s, http.MethodGet, "/triggers", identity.Read, "List the triggers of workflows", tag,
+		func(ctx context.Context, _ *struct{}) (*triggerList, error) {
 			found, err := s.o.App.Triggers(ctx)
 			if err != nil {
 				return nil, err
 			}
-			list := triggerList{Triggers: []api.TriggerStatus{}}
+			list := &triggerList{Triggers: []api.TriggerStatus{}}
 			for i := range found {
 				list.Triggers = append(list.Triggers, api.NewTrigger(&found[i]))
 			}
-			return &body[triggerList]{list}, nil
+			return list, nil
 		})
-	handle(s, http.MethodGet, "/triggers/{trigger}/next", identity.Read, "List when a schedule fires next", tag,
+	handleJSON(s, http.MethodGet, "/triggers/{trigger}/next", identity.Read, "List when a schedule fires next", tag,
 		func(ctx context.Context, in *struct {
 			TriggerPath
 			Count int `query:"count" minimum:"1" maximum:"1000" default:"5"`
 		},
-		) (*body[triggerTimes], error) {
+		) (*triggerTimes, error) {
 			t, times, err := s.o.App.UpcomingTimes(ctx, in.Trigger, in.Count)
 			if err != nil {
 				return nil, err
 			}
-			out := triggerTimes{ID: t.ID, Times: []string{}}
+			out := &triggerTimes{ID: t.ID, Times: []string{}}
 			for _, at := range times {
 				out.Times = append(out.Times, at.Format(time.RFC3339))
 			}
-			return &body[triggerTimes]{out}, nil
+			return out, nil
 		})
-	pause := func(paused bool) func(context.Context, *TriggerPath) (*body[api.TriggerStatus], error) {
-		return func(ctx context.Context, in *TriggerPath) (*body[api.TriggerStatus], error) {
+	pause := func(paused bool) func(context.Context, *TriggerPath) (*api.TriggerStatus, error) {
+		return func(ctx context.Context, in *TriggerPath) (*api.TriggerStatus, error) {
 			t, err := s.o.App.PauseTrigger(ctx, in.Trigger, paused)
 			if err != nil {
 				return nil, err
 			}
-			return &body[api.TriggerStatus]{api.NewTrigger(&t)}, nil
+			status := api.NewTrigger(&t)
+			return &status, nil
 		}
 	}
-	handle(s, http.MethodPost, "/triggers/{trigger}/pause", identity.Manage, "Pause a trigger", tag, pause(true))
-	handle(s, http.MethodPost, "/triggers/{trigger}/resume", identity.Manage, "Resume a trigger", tag, pause(false))
+	handleJSON(s, http.MethodPost, "/triggers/{trigger}/pause", identity.Manage, "Pause a trigger", tag, pause(true))
+	handleJSON(s, http.MethodPost, "/triggers/{trigger}/resume", identity.Manage, "Resume a trigger", tag, pause(false))
 	handle(s, http.MethodPost, "/triggers/{trigger}/run", identity.Operate, "Fire a trigger now", tag,
 		func(ctx context.Context, in *TriggerPath) (*started, error) {
 			id, err := s.o.App.RunTrigger(ctx, in.Trigger, actor(ctx))

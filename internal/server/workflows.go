@@ -71,47 +71,48 @@ type validateBody struct {
 
 func (s *Server) registerWorkflows() {
 	const tag = "Workflows"
-	handle(s, http.MethodGet, "/workflows", identity.Read, "List workflows", tag,
-		func(ctx context.Context, _ *struct{}) (*body[workflowList], error) {
+	handleJSON(s, http.MethodGet, "/workflows", identity.Read, "List workflows", tag,
+		func(ctx context.Context, _ *struct{}) (*workflowList, error) {
 			found, err := s.o.App.Workflows(ctx, app.Reading{})
 			if err != nil {
 				return nil, err
 			}
 			list := append([]api.Workflow{}, xslices.Map(found.Workflows, api.NewWorkflow)...)
-			return &body[workflowList]{workflowList{Workflows: list}}, nil
+			return &workflowList{Workflows: list}, nil
 		})
-	handle(s, http.MethodGet, "/workflows/{workflow}", identity.Read, "Describe a workflow", tag,
-		ofWorkflow(s.analyze, func(an *app.Analysis) (*body[workflowDetail], error) {
-			return &body[workflowDetail]{describe(an)}, nil
+	handleJSON(s, http.MethodGet, "/workflows/{workflow}", identity.Read, "Describe a workflow", tag,
+		ofWorkflow(s.analyze, func(an *app.Analysis) (*workflowDetail, error) {
+			return describe(an), nil
 		}))
 	handle(s, http.MethodGet, "/workflows/{workflow}/source", identity.Read, "Get the source of a workflow", tag,
 		ofWorkflow(s.analyze, func(an *app.Analysis) (*bytesBody, error) {
 			return &bytesBody{"text/plain; charset=utf-8", []byte(an.File.Text)}, nil
 		}), produces("text/plain"))
-	handle(s, http.MethodGet, "/workflows/{workflow}/cost", identity.Read, "Compute the worst-case cost of a workflow",
+	handleJSON(s, http.MethodGet, "/workflows/{workflow}/cost", identity.Read, "Compute the worst-case cost of a workflow",
 		tag, func(ctx context.Context, in *struct {
 			WorkflowPath
 			Model string `query:"model" doc:"Replaces the models that the steps name"`
 		},
-		) (*body[any], error) {
+		) (*any, error) {
 			an, err := s.usable(ctx, in.Workflow)
 			if err != nil {
 				return nil, err
 			}
-			cost, err := s.o.App.Cost(an, in.Model)
-			return &body[any]{cost}, err
+			var cost any
+			cost, err = s.o.App.Cost(an, in.Model)
+			return &cost, err
 		})
 	handle(s, http.MethodGet, "/workflows/{workflow}/graph", identity.Read, "Draw a workflow", tag,
 		ofWorkflow(s.usable, func(an *app.Analysis) (*bytesBody, error) {
 			svg, err := drawSVG(an.Graph(graph.Options{}))
 			return &bytesBody{"image/svg+xml", svg}, err
 		}), produces("image/svg+xml"))
-	handle(s, http.MethodGet, "/workflows/{workflow}/steps/{step}", identity.Read, "Describe a step", tag,
+	handleJSON(s, http.MethodGet, "/workflows/{workflow}/steps/{step}", identity.Read, "Describe a step", tag,
 		func(ctx context.Context, in *struct {
 			WorkflowPath
 			Step string `path:"step"`
 		},
-		) (*body[stepContract], error) {
+		) (*stepContract, error) {
 			an, err := s.usable(ctx, in.Workflow)
 			if err != nil {
 				return nil, err
@@ -122,20 +123,21 @@ func (s *Server) registerWorkflows() {
 					Status: http.StatusNotFound, Code: "no-step", Detail: "The workflow has no such step.",
 				}
 			}
-			out := stepContract{Step: step.ID, Kind: step.Type}
+			out := &stepContract{Step: step.ID, Kind: step.Type}
 			if c, ok := an.Contract(step); ok {
 				out.Contract = c
 			}
-			return &body[stepContract]{out}, nil
+			return out, nil
 		})
-	handle(s, http.MethodPost, "/validate", identity.Read, "Check the text of a workflow", tag,
-		func(ctx context.Context, in *struct{ Body validateBody }) (*body[workflowDetail], error) {
-			an, err := s.o.App.Analyze(ctx,
-				app.AnalyzeRequest{Workflow: in.Body.Path, Text: &in.Body.Text, Listed: true})
+	handleJSON(s, http.MethodPost, "/validate", identity.Read, "Check the text of a workflow", tag,
+		func(ctx context.Context, in *struct{ Body validateBody }) (*workflowDetail, error) {
+			an, err := s.o.App.Analyze(ctx, app.AnalyzeRequest{
+				Workflow: in.Body.Path, Unsaved: map[string]string{in.Body.Path: in.Body.Text}, Listed: true,
+			})
 			if err != nil {
 				return nil, err
 			}
-			return &body[workflowDetail]{describe(an)}, nil
+			return describe(an), nil
 		})
 }
 
@@ -165,9 +167,9 @@ func (s *Server) usable(ctx context.Context, workflow string) (*app.Analysis, er
 	return an, an.Err()
 }
 
-func describe(an *app.Analysis) workflowDetail {
+func describe(an *app.Analysis) *workflowDetail {
 	counts := an.Counts()
-	out := workflowDetail{
+	out := &workflowDetail{
 		Workflow: api.Workflow{
 			Name: an.Name(), Path: an.File.Path, Format: an.Format,
 			Errors: counts["errors"], Warnings: counts["warnings"],

@@ -105,7 +105,6 @@ func (h *Handler) startExample(r *request) error {
 		if err != nil {
 			return err
 		}
-		text := string(raw)
 		how := app.PrepareRequest{Fields: e.fields, Options: app.RunOptions{Simulate: true}}
 		if e.script != "" {
 			script, err := e.files.ReadFile(e.script)
@@ -114,8 +113,9 @@ func (h *Handler) startExample(r *request) error {
 			}
 			how.Options.Simulate, how.Script = false, source.NewFile(path.Base(e.script), string(script))
 		}
+		file := e.Name + ".md"
 		id, err := h.start(r, app.AnalyzeRequest{
-			Workflow: e.Name + ".md", Text: &text, Reading: app.Reading{Run: true},
+			Workflow: file, Unsaved: map[string]string{file: string(raw)}, Reading: app.Reading{Run: true},
 		}, how)
 		if err != nil {
 			return err

@@ -168,7 +168,7 @@ func (tr *trial) run(t *testing.T) *happened {
 	if err := os.MkdirAll(filepath.Join(dir, ".espalier"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	space, err := project.NewWorkspace(dir, dir, filepath.Join(dir, "awf"))
+	space, err := project.NewWorkspace(dir, dir, filepath.Join(dir, "awf"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
