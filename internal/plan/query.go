@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -225,14 +226,14 @@ func (s *State) Summary() journal.Index {
 	case s.Open > s.Stuck(): // also after the deadline: calls in progress finish
 		out.Status = journal.Running
 	case s.Expired:
-		out.Status, out.Waiting = journal.Exceeded, "budget: "+BudgetDeadline
+		out.Status, out.Waiting = journal.Exceeded, journal.Wait{Kind: journal.WaitBudget, Name: BudgetDeadline}
 	case len(s.BudgetWaiters) > 0:
-		out.Status, out.Waiting = journal.Exceeded, "budget: "+s.BudgetWaiters[0].Budget
+		out.Status = journal.Exceeded
+		out.Waiting = journal.Wait{Kind: journal.WaitBudget, Name: s.BudgetWaiters[0].Budget}
 	case s.Paused:
 		out.Status = journal.PausedAt
-		if _, out.Waiting = s.waitingFor(); out.Waiting == "" {
-			out.Waiting = "paused"
-		}
+		_, out.Waiting = s.waitingFor()
+		out.Waiting = cmp.Or(out.Waiting, journal.Wait{Kind: journal.WaitContinue})
 	default:
 		out.Status, out.Waiting = s.waitingFor()
 	}
@@ -251,36 +252,34 @@ func (s *State) Stuck() int {
 }
 
 // waitingFor returns what a run without running tasks waits for. People come before timers: a person can act.
-func (s *State) waitingFor() (status journal.Status, what string) {
-	asked, slept := []string{}, []string{}
+func (s *State) waitingFor() (status journal.Status, what journal.Wait) {
+	var asked, slept []journal.Wait
 	for _, path := range s.paths() {
 		f := s.Frames[path]
+		place := f.Place().Key()
 		switch {
 		case f.Phase == Beginning || f.Phase == Sent || f.Phase == Ready || f.Phase == Overdue || f.Phase == Lost ||
 			f.Phase == Ended:
-			return journal.Running, "" // it was held, and can continue at once
+			return journal.Running, what // it was held, and can continue at once
 		case f.Phase == Asking && (f.Gate.Kind == journal.GatePerson || f.Gate.Kind == journal.GateToolCall):
-			asked = append(asked, "approval: "+f.Place().Key())
+			asked = append(asked, journal.Wait{Kind: journal.WaitApproval, Name: place})
 		case f.Phase == Asking && f.Gate.Kind == journal.GateEvent:
-			asked = append(asked, "event: "+f.Gate.Event)
+			asked = append(asked, journal.Wait{Kind: journal.WaitEvent, Name: f.Gate.Event})
 		case f.Phase == Asking && f.Gate.Kind == journal.GateInDoubt:
-			asked = append(asked, "doubt: "+f.Place().Key())
+			asked = append(asked, journal.Wait{Kind: journal.WaitOutcome, Name: place})
 		case f.Phase == Resting:
-			slept = append(slept, "retry: "+f.Place().Key())
+			slept = append(slept, journal.Wait{Kind: journal.WaitRetry, Name: place})
 		}
 	}
 	status = journal.Waiting
 	if len(slept) > 0 {
 		status = journal.Sleeping
 	}
-	all := append(asked, slept...)
-	switch len(all) {
-	case 0:
-		return status, ""
-	case 1:
-		return status, all[0]
+	if all := append(asked, slept...); len(all) > 0 {
+		what = all[0]
+		what.More = len(all) - 1
 	}
-	return status, fmt.Sprintf("%s (+%d)", all[0], len(all)-1)
+	return status, what
 }
 
 // Size estimates the size of a snapshot.

@@ -472,9 +472,9 @@ func (h *Handler) history(r *request, name string) (*history, error) {
 		}
 		if row.State == api.Finished {
 			switch row.Outcome {
-			case string(journal.OutcomeOK):
+			case journal.OutcomeOK:
 				ok++
-			case string(journal.OutcomeFailed):
+			case journal.OutcomeFailed:
 				failed++
 			}
 			durations = append(durations, row.Took)
@@ -489,9 +489,9 @@ func (h *Handler) history(r *request, name string) (*history, error) {
 		switch {
 		case row.State != api.Finished:
 			d.open++
-		case row.Outcome == string(journal.OutcomeOK):
+		case row.Outcome == journal.OutcomeOK:
 			d.ok++
-		case row.Outcome == string(journal.OutcomeFailed):
+		case row.Outcome == journal.OutcomeFailed:
 			d.bad++
 		default:
 			d.stopped++

@@ -523,7 +523,7 @@ func (g *group) queueStarts(queue queueFunc) {
 		definitions, owners = append(definitions, encodeText(x.started.Definition)), append(owners, owner)
 		statuses = append(statuses, encodeText(x.row.index.Status))
 		outcomes = append(outcomes, encodeText(x.row.index.Outcome))
-		waiting, wakes = append(waiting, encodeText(x.row.index.Waiting)), append(wakes, int64(x.row.index.Wake))
+		waiting, wakes = append(waiting, encodeText(x.row.index.Waiting.String())), append(wakes, int64(x.row.index.Wake))
 		started, updated = append(started, int64(x.at)), append(updated, int64(x.row.at))
 		seqs, fences = append(seqs, int64(x.row.seq)), append(fences, fence)
 	}
@@ -602,7 +602,7 @@ func (g *group) queueUpdates(queue queueFunc) {
 		var status, outcome, waits *string
 		wake := int64(0)
 		if x := u.index; x != nil {
-			status, outcome, waits = new(encodeText(x.Status)), new(encodeText(x.Outcome)), new(encodeText(x.Waiting))
+			status, outcome, waits = new(encodeText(x.Status)), new(encodeText(x.Outcome)), new(encodeText(x.Waiting.String()))
 			wake = int64(x.Wake)
 		}
 		statuses, outcomes, waiting = append(statuses, status), append(outcomes, outcome), append(waiting, waits)
@@ -648,7 +648,7 @@ func (g *group) queueChildren(queue queueFunc) {
 		) SELECT @.expect((SELECT count(*) FROM u), 1, '`+codeStale+`')`,
 			encodeText(e.ID), encodeText(e.Root), encodeText(e.Parent), encodeText(e.Name), encodeText(e.Format),
 			encodeText(e.Definition), int64(e.Started), int64(e.Updated), int64(e.Seq), encodeText(e.Status),
-			encodeText(e.Outcome), int64(e.Wake), encodeText(e.Waiting))
+			encodeText(e.Outcome), int64(e.Wake), encodeText(e.Waiting.String()))
 	}
 }
 

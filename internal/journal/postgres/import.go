@@ -46,7 +46,7 @@ func (s *Store) importRun(ctx context.Context, tx pgx.Tx, in *journal.ImportedRu
 			ON CONFLICT (id) DO NOTHING RETURNING n`),
 			encodeText(e.ID), encodeText(e.Root), encodeText(e.Parent), encodeText(e.Name), encodeText(e.Format),
 			encodeText(e.Definition), int64(e.Started), int64(e.Updated), int64(e.Seq), fence, encodeText(e.Status),
-			encodeText(e.Outcome), int64(e.Wake), encodeText(e.Waiting)).Scan(&number)
+			encodeText(e.Outcome), int64(e.Wake), encodeText(e.Waiting.String())).Scan(&number)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return refusal{fmt.Errorf("%w: %s", journal.ErrExists, e.ID)}
 		}

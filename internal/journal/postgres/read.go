@@ -249,9 +249,10 @@ const entryTables = ` FROM @.runs r LEFT JOIN LATERAL
 
 func (s *Store) entries(ctx context.Context, where string, args ...any) (all []journal.Entry, n int64, err error) {
 	var e journal.Entry
+	var waiting string
 	targets := []any{
 		&e.ID, &e.Root, &e.Parent, &e.Name, &e.Format, &e.Definition, &e.Started, &e.Updated, &e.Seq, &e.Owner,
-		&e.Status, &e.Outcome, &e.Wake, &e.Waiting, &n,
+		&e.Status, &e.Outcome, &e.Wake, &waiting, &n,
 	}
 	err = s.query(ctx, targets, func() error {
 		decodeText(&e.ID)
@@ -262,7 +263,8 @@ func (s *Store) entries(ctx context.Context, where string, args ...any) (all []j
 		decodeText(&e.Definition)
 		decodeText(&e.Owner)
 		decodeText(&e.Outcome)
-		decodeText(&e.Waiting)
+		decodeText(&waiting)
+		e.Waiting = journal.ParseWait(waiting)
 		all = append(all, e)
 		return nil
 	}, "SELECT "+entryColumns+entryTables+where, args...)
