@@ -165,22 +165,16 @@ func (s *State) Read(p *Program, f *Frame, path string) (json.RawMessage, bool) 
 // Variables returns all variables that a frame sees, by their keys. The run's input is not included; it never changes.
 func (s *State) Variables(p *Program, f *Frame) map[string]json.RawMessage {
 	out := map[string]json.RawMessage{}
-	for {
+	for f := range s.scopes(f) {
 		for key, v := range f.Scope {
 			if _, closer := out[key]; closer || key == "input" {
 				continue
 			}
-			raw, err := p.raw(v)
-			if err != nil {
-				raw = json.RawMessage("null")
-			}
-			out[key] = raw
+			raw, _ := p.raw(v)
+			out[key] = orNull(raw)
 		}
-		if f.Path == "" || f.Child != "" {
-			return out
-		}
-		f = s.Frames[f.Parent]
 	}
+	return out
 }
 
 // StepAt returns a step of a frame's block; nil if there is none.
