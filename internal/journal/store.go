@@ -198,7 +198,7 @@ type Blob struct {
 type Index struct {
 	Status  Status  `json:"status"`
 	Outcome Outcome `json:"outcome,omitempty"`
-	Wake    Millis  `json:"wake,omitempty"`    // when a timer is due; 0 if there is none
+	Wake    Millis  `json:"wake,omitempty"` // when a timer is due; 0 if there is none
 	Waiting Wait    `json:"waiting,omitzero"`
 }
 

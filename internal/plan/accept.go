@@ -91,8 +91,7 @@ func (s *State) Check(p *Program, in Input) error {
 
 // checkRunning refuses the inputs of tasks that do not run, or run again by now.
 func (s *State) checkRunning(w journal.TaskID, rerun int) error {
-	f := s.Frames[w.Frame]
-	if f == nil || f.Phase != Working || f.Work() != w || f.Rerun != rerun {
+	if s.Running(w, rerun) == nil {
 		return refusal(TooLate, "task %s is not running", w.Key())
 	}
 	return nil

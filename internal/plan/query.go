@@ -22,6 +22,7 @@ type OpenTask struct {
 	journal.TaskID
 	Rerun int
 	Frame *Frame
+	Waits int // number of the reservation that waits for budget, if the task waits before a call
 }
 
 // OpenTasks returns the tasks that have started and not ended.
@@ -29,10 +30,25 @@ func (s *State) OpenTasks() []OpenTask {
 	var out []OpenTask
 	for _, path := range s.paths() {
 		if f := s.Frames[path]; f.Phase == Working {
-			out = append(out, OpenTask{TaskID: f.Work(), Rerun: f.Rerun, Frame: f})
+			task := OpenTask{TaskID: f.Work(), Rerun: f.Rerun, Frame: f}
+			for _, one := range s.BudgetWaiters {
+				if one.Work == task.TaskID {
+					task.Waits = one.N
+				}
+			}
+			out = append(out, task)
 		}
 	}
 	return out
+}
+
+// Running returns the frame of a task that has started and not ended; nil if it has ended, or runs again by now.
+func (s *State) Running(w journal.TaskID, rerun int) *Frame {
+	f := s.Frames[w.Frame]
+	if f == nil || f.Phase != Working || f.Work() != w || f.Rerun != rerun {
+		return nil
+	}
+	return f
 }
 
 // OpenGates returns the frames that have an open gate.

@@ -646,9 +646,16 @@ func (g *group) queueChildren(queue queueFunc) {
 				status = excluded.status, outcome = excluded.outcome, wake = excluded.wake, waiting = excluded.waiting
 			WHERE r.root = excluded.root RETURNING 1
 		) SELECT @.expect((SELECT count(*) FROM u), 1, '`+codeStale+`')`,
-			encodeText(e.ID), encodeText(e.Root), encodeText(e.Parent), encodeText(e.Name), encodeText(e.Format),
-			encodeText(e.Definition), int64(e.Started), int64(e.Updated), int64(e.Seq), encodeText(e.Status),
-			encodeText(e.Outcome), int64(e.Wake), encodeText(e.Waiting.String()))
+			rowOf(&e)...)
+	}
+}
+
+// rowOf returns the columns of the row of a run that its events determine.
+func rowOf(e *journal.Entry) []any {
+	return []any{
+		encodeText(e.ID), encodeText(e.Root), encodeText(e.Parent), encodeText(e.Name), encodeText(e.Format),
+		encodeText(e.Definition), int64(e.Started), int64(e.Updated), int64(e.Seq), encodeText(e.Status),
+		encodeText(e.Outcome), int64(e.Wake), encodeText(e.Waiting.String()),
 	}
 }
 
