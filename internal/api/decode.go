@@ -19,7 +19,9 @@ func (r *Run) App() *app.Run {
 			ID: journal.RunID(r.ID), Root: journal.RunID(r.Root), Parent: journal.RunID(r.Parent), Name: r.Workflow,
 			Format:  r.Format,
 			Started: journal.MillisOf(r.Started), Updated: journal.MillisOf(r.Updated), Seq: journal.Seq(r.Seq),
-			Index: journal.Index{Status: r.State.Status(), Outcome: r.Outcome, Waiting: journal.ParseWait(r.WaitingFor)},
+			Index: journal.Index{
+				Status: r.State.Status(), Outcome: r.Outcome, Waiting: journal.ParseWait(r.WaitingFor),
+			},
 		},
 		Reason: r.Reason, Error: r.Error, Driver: r.Driver.app(),
 		Idle: r.State == Queued || r.State == Interrupted, Queued: r.State == Queued,

@@ -72,8 +72,8 @@ func (a *App) SetInput(s *Script, p *Prepared) error {
 	}
 	for name, text := range fields {
 		if len(text) > maxVariable || strings.ContainsRune(text, 0) {
-			return fail(InvalidRequest, "", "the input %q cannot be handed to a script: the environment holds texts of "+
-				"at most %d KiB, without NUL", name, maxVariable>>10).
+			return fail(InvalidRequest, "", "the input %q cannot be handed to a script: the environment holds texts "+
+				"of at most %d KiB, without NUL", name, maxVariable>>10).
 				advise("Put it into a file, and give the script its name.")
 		}
 		s.variables = append(s.variables, name+"="+text)

@@ -18,7 +18,8 @@ type component struct {
 	cyclic bool
 }
 
-// components returns the strongly connected components of a block, successors first, with the ways that may be followed.
+// components returns the strongly connected components of a block, successors first. follow reports whether a way
+// counts.
 func (f *flow) components(b ir.BlockID, follow func(n int, w *way) bool) []component {
 	members := f.members[b]
 	next := make([][]int, len(members)) // by local position

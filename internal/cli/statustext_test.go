@@ -23,7 +23,9 @@ func TestSleepingRunsSayUntilWhen(t *testing.T) {
 
 // A step whose outcome is unknown is described in words.
 func TestUnknownOutcomesAreDescribedInWords(t *testing.T) {
-	entry := app.Run{Entry: journal.Entry{Index: journal.Index{Status: journal.Waiting, Waiting: journal.ParseWait("doubt: b")}}}
+	entry := app.Run{Entry: journal.Entry{
+		Index: journal.Index{Status: journal.Waiting, Waiting: journal.ParseWait("doubt: b")},
+	}}
 	if got := statusText(&entry); got != "waiting (unknown outcome: b)" {
 		t.Error(got)
 	}

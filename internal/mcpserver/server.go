@@ -261,7 +261,9 @@ func (h *handlers) state(ctx context.Context, id journal.RunID) (*mcp.CallToolRe
 		return h.failed(err), nil, nil
 	}
 	s := api.NewStatus(status)
-	out := runState{Run: s.ID, State: string(s.State), Waiting: s.WaitingFor, Outcome: string(s.Outcome), Error: s.Error}
+	out := runState{
+		Run: s.ID, State: string(s.State), Waiting: s.WaitingFor, Outcome: string(s.Outcome), Error: s.Error,
+	}
 	if status.Status == journal.Finished {
 		end, err := h.App.Ending(ctx, &status.Run)
 		if err != nil {

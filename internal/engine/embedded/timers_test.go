@@ -101,7 +101,8 @@ func TestCatchUpFiresTimersAndStartsNoTask(t *testing.T) {
 			"not due yet",
 			[]ir.Step{gateUntil("g", 2*time.Hour, "")},
 			journal.Index{
-				Status: journal.Waiting, Waiting: journal.ParseWait("approval: g"), Wake: journal.MillisOf(began.Add(2 * time.Hour)),
+				Status: journal.Waiting, Waiting: journal.ParseWait("approval: g"),
+				Wake: journal.MillisOf(began.Add(2 * time.Hour)),
 			},
 			"ok",
 			map[string]int{},

@@ -1317,7 +1317,9 @@ func greatMany(t *testing.T, s *group) {
 	wg.Add(n)
 	for i := range n {
 		b := Start(journal.RunID(fmt.Sprintf("%05x-%d", i*7919%n, i)), "me")
-		b.Index = &journal.Index{Status: journal.Waiting, Wake: journal.Millis(n + i), Waiting: journal.ParseWait("approval: a")}
+		b.Index = &journal.Index{
+			Status: journal.Waiting, Wake: journal.Millis(n + i), Waiting: journal.ParseWait("approval: a"),
+		}
 		b.Release = true
 		if i == n/2 {
 			b.Index = &journal.Index{Status: journal.Running}

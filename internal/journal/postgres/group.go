@@ -523,7 +523,8 @@ func (g *group) queueStarts(queue queueFunc) {
 		definitions, owners = append(definitions, encodeText(x.started.Definition)), append(owners, owner)
 		statuses = append(statuses, encodeText(x.row.index.Status))
 		outcomes = append(outcomes, encodeText(x.row.index.Outcome))
-		waiting, wakes = append(waiting, encodeText(x.row.index.Waiting.String())), append(wakes, int64(x.row.index.Wake))
+		waiting = append(waiting, encodeText(x.row.index.Waiting.String()))
+		wakes = append(wakes, int64(x.row.index.Wake))
 		started, updated = append(started, int64(x.at)), append(updated, int64(x.row.at))
 		seqs, fences = append(seqs, int64(x.row.seq)), append(fences, fence)
 	}
@@ -602,8 +603,8 @@ func (g *group) queueUpdates(queue queueFunc) {
 		var status, outcome, waits *string
 		wake := int64(0)
 		if x := u.index; x != nil {
-			status, outcome, waits = new(encodeText(x.Status)), new(encodeText(x.Outcome)), new(encodeText(x.Waiting.String()))
-			wake = int64(x.Wake)
+			status, outcome = new(encodeText(x.Status)), new(encodeText(x.Outcome))
+			waits, wake = new(encodeText(x.Waiting.String())), int64(x.Wake)
 		}
 		statuses, outcomes, waiting = append(statuses, status), append(outcomes, outcome), append(waiting, waits)
 		wakes = append(wakes, wake)

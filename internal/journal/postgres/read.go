@@ -211,7 +211,8 @@ func (s *Store) Inbox(ctx context.Context, id journal.RunID) ([]journal.InboxMes
 
 // PendingInboxes implements journal.Ownership.
 func (s *Store) PendingInboxes(ctx context.Context) ([]journal.PendingInbox, error) {
-	return collect(ctx, s, func(box *journal.PendingInbox) []any { return []any{&box.Run, &box.Owner} }, `SELECT id, owner FROM @.runs
+	return collect(ctx, s, func(box *journal.PendingInbox) []any { return []any{&box.Run, &box.Owner} },
+		`SELECT id, owner FROM @.runs
 		WHERE n IN (SELECT DISTINCT run FROM @.inbox WHERE NOT taken) AND status <> 'finished'`)
 }
 

@@ -225,7 +225,8 @@ func (c *conn) update(b *journal.Batch, at head, updated int64) error {
 	)
 	if b.Index != nil {
 		query += ", status = ?, outcome = ?, wake = ?, waiting = ?"
-		args = append(args, string(b.Index.Status), string(b.Index.Outcome), int64(b.Index.Wake), b.Index.Waiting.String())
+		args = append(args,
+			string(b.Index.Status), string(b.Index.Outcome), int64(b.Index.Wake), b.Index.Waiting.String())
 		at.running = b.Index.Status == journal.Running
 	}
 	if b.Release {
