@@ -238,7 +238,7 @@ func (f *fleet) checkExactlyOnce(entries []journal.Entry, mostInDoubt int) {
 			continue
 		}
 		inDoubt++
-		step := strings.TrimPrefix(e.WaitingFor(), "unknown outcome: ")
+		step := strings.TrimPrefix(e.Waiting.Label(), "unknown outcome: ")
 		answer := step + "=rerun"
 		for key := range times {
 			if strings.HasPrefix(key, string(e.ID)+"/"+step+"#") {

@@ -15,34 +15,34 @@ import (
 )
 
 // State is what a run is doing.
-type State string
+type State = app.State
 
 // The states of runs.
 const (
-	Queued      State = "queued"      // a message or the start is recorded, and no process drives it yet
-	Running     State = "running"     // a process drives it
-	Waiting     State = "waiting"     // for a person or an event
-	Sleeping    State = "sleeping"    // until a timer fires
-	Paused      State = "paused"      // by a person
-	Interrupted State = "interrupted" // its process has ended; it can be resumed
-	Budget      State = "budget"      // a limit has been reached
-	Unknown     State = "unknown"     // the outcome of a step is unknown
-	Finished    State = "finished"    // see the outcome
+	Queued      = app.StateQueued
+	Running     = app.StateRunning
+	Waiting     = app.StateWaiting
+	Sleeping    = app.StateSleeping
+	Paused      = app.StatePaused
+	Interrupted = app.StateInterrupted
+	Budget      = app.StateBudget
+	Unknown     = app.StateUnknown
+	Finished    = app.StateFinished
 )
 
 // Run is a run in a list.
 type Run struct {
-	ID         string     `json:"run_id"`
-	Workflow   string     `json:"workflow" doc:"Name of the workflow"`
-	Format     string     `json:"format,omitempty"`
-	State      State      `json:"state" enum:"queued,running,waiting,sleeping,paused,interrupted,budget,unknown,finished"`
-	Outcome    string     `json:"outcome,omitempty" doc:"Of a finished run: ok, failed, rejected or cancelled"`
-	Reason     string     `json:"reason,omitempty" doc:"Why the run ended as it did"`
-	Error      string     `json:"error,omitempty"`
-	WaitingFor string     `json:"waiting_for,omitempty" doc:"What a waiting run waits for"`
-	Started    time.Time  `json:"started"`
-	Updated    time.Time  `json:"updated"`
-	Wakes      *time.Time `json:"wakes,omitempty" doc:"When a timer of the run fires next"`
+	ID         string          `json:"run_id"`
+	Workflow   string          `json:"workflow" doc:"Name of the workflow"`
+	Format     string          `json:"format,omitempty"`
+	State      State           `json:"state" enum:"queued,running,waiting,sleeping,paused,interrupted,budget,unknown,finished"`
+	Outcome    journal.Outcome `json:"outcome,omitempty" doc:"Of a finished run: ok, failed, rejected or cancelled"`
+	Reason     string          `json:"reason,omitempty" doc:"Why the run ended as it did"`
+	Error      string          `json:"error,omitempty"`
+	WaitingFor string          `json:"waiting_for,omitempty" doc:"What a waiting run waits for"`
+	Started    time.Time       `json:"started"`
+	Updated    time.Time       `json:"updated"`
+	Wakes      *time.Time      `json:"wakes,omitempty" doc:"When a timer of the run fires next"`
 	Driver
 	Parent string `json:"parent_run_id,omitempty"`
 	Root   string `json:"root_run_id,omitempty"`
@@ -63,8 +63,7 @@ func newDriver(d *app.Driver) (out Driver) {
 	}
 	out.Name, out.Stopping = d.Name, d.Stopping
 	if !d.Since.IsZero() {
-		since := d.Since.UTC()
-		out.Since = &since
+		out.Since = new(d.Since.UTC())
 	}
 	return out
 }
@@ -88,52 +87,21 @@ type Queue struct {
 	Labels   []string `json:"labels,omitempty" doc:"Labels that the run needs and no living worker has"`
 }
 
-// inQueue adds the place of a run that waits because of a concurrency limit.
-func (r *Run) inQueue(at *app.QueuePlace) {
-	if at == nil {
-		return
-	}
-	queue := Queue(*at)
-	r.Queue = &queue
-	if at.Provider == "" && r.State == Interrupted {
-		r.State = Queued
-	}
-}
-
 // NewRun returns the form of a run.
 func NewRun(r *app.Run) Run {
 	out := Run{
-		ID: string(r.ID), Workflow: r.Name, Format: r.Format, State: stateOf(r), Outcome: string(r.Outcome),
-		Reason: r.Reason, Error: r.Error, WaitingFor: r.WaitingFor(),
+		ID: string(r.ID), Workflow: r.Name, Format: r.Format, State: r.State(), Outcome: r.Outcome,
+		Reason: r.Reason, Error: r.Error, WaitingFor: r.Waiting.Label(),
 		Started: r.Started.Time(), Updated: r.Updated.Time(),
 		Driver: newDriver(r.Driver), Parent: string(r.Parent), Root: string(r.Root), Seq: int64(r.Seq),
 	}
 	if r.Wake != 0 && out.State != Finished {
-		at := r.Wake.Time()
-		out.Wakes = &at
+		out.Wakes = new(r.Wake.Time())
 	}
-	out.inQueue(r.Queue)
+	if r.Queue != nil {
+		out.Queue = new(Queue(*r.Queue))
+	}
 	return out
-}
-
-func stateOf(r *app.Run) State {
-	switch {
-	case r.Status == journal.Waiting && r.InDoubt():
-		return Unknown
-	case states[r.Status] != "":
-		return states[r.Status]
-	case r.Queued:
-		return Queued
-	case r.Idle:
-		return Interrupted
-	}
-	return Running
-}
-
-// states are the states that the status of a run alone determines.
-var states = map[journal.Status]State{
-	journal.Finished: Finished, journal.Exceeded: Budget, journal.PausedAt: Paused, journal.Waiting: Waiting,
-	journal.Sleeping: Sleeping,
 }
 
 // Status is a run with everything that is going on in it.
@@ -186,8 +154,7 @@ func NewListedRun(r *app.Run, root *app.Status, now time.Time) ListedRun {
 	}
 	out.Simulated = root.Offline
 	if r.Root == "" {
-		used := root.Used.MicroDollars
-		out.MicroDollars, out.Dollars = &used, new(float64(used)/1e6)
+		out.MicroDollars, out.Dollars = new(root.Used.MicroDollars), dollars(&root.Used.MicroDollars)
 	}
 	return out
 }
@@ -229,8 +196,7 @@ func dollars(micro *int64) *float64 {
 	if micro == nil {
 		return nil
 	}
-	sum := float64(*micro) / 1e6
-	return &sum
+	return new(float64(*micro) / 1e6)
 }
 
 // GateKind is what a gate waits for.

@@ -19,7 +19,9 @@ func (r *Run) App() *app.Run {
 			ID: journal.RunID(r.ID), Root: journal.RunID(r.Root), Parent: journal.RunID(r.Parent), Name: r.Workflow,
 			Format:  r.Format,
 			Started: journal.MillisOf(r.Started), Updated: journal.MillisOf(r.Updated), Seq: journal.Seq(r.Seq),
-			Index: journal.Index{Status: r.State.status(), Outcome: journal.Outcome(r.Outcome), Waiting: r.WaitingFor},
+			Index: journal.Index{
+				Status: r.State.Status(), Outcome: r.Outcome, Waiting: journal.ParseWait(r.WaitingFor),
+			},
 		},
 		Reason: r.Reason, Error: r.Error, Driver: r.Driver.app(),
 		Idle: r.State == Queued || r.State == Interrupted, Queued: r.State == Queued,
@@ -27,26 +29,10 @@ func (r *Run) App() *app.Run {
 	if r.Wakes != nil {
 		out.Wake = journal.MillisOf(*r.Wakes)
 	}
-	if q := r.Queue; q != nil {
-		at := app.QueuePlace(*q)
-		out.Queue = &at
+	if r.Queue != nil {
+		out.Queue = new(app.QueuePlace(*r.Queue))
 	}
 	return out
-}
-
-// status returns the status of runs in a state.
-func (s State) status() journal.Status {
-	switch s {
-	case Queued, Running, Interrupted:
-		return journal.Running
-	case Unknown:
-		return journal.Waiting
-	case Paused:
-		return journal.PausedAt
-	case Budget:
-		return journal.Exceeded
-	}
-	return journal.Status(s)
 }
 
 // App returns the status of the form.
@@ -60,8 +46,7 @@ func (s *Status) App() *app.Status {
 		},
 	}
 	if d := s.Limits.Dollars; d != nil {
-		micro := int64(math.Round(*d * 1e6))
-		out.Limits.MicroDollars = &micro
+		out.Limits.MicroDollars = new(int64(math.Round(*d * 1e6)))
 	}
 	out.Gates = xslices.Map(s.Gates, func(one Gate) app.Gate { return one.app() })
 	return out

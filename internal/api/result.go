@@ -53,7 +53,7 @@ func NewResult(r *app.Run, end *app.Ending, status *app.Status) Result {
 	}
 	out := Result{
 		ID: run.ID, Workflow: run.Workflow, State: run.State,
-		Outcome: cmp.Or(run.Outcome, string(run.State)), WaitingFor: run.WaitingFor, Reason: run.Reason,
+		Outcome: cmp.Or(string(run.Outcome), string(run.State)), WaitingFor: run.WaitingFor, Reason: run.Reason,
 		Error: run.Error, Driver: run.Driver,
 	}
 	if end != nil {

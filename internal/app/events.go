@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -190,11 +189,12 @@ func (rt *environment) waitingFor(ctx context.Context, event string) ([]journal.
 		if err != nil {
 			return nil, err
 		}
-		if entry.Status == journal.Running || entry.Waiting == "" {
+		what := entry.Waiting
+		if entry.Status == journal.Running || what == (journal.Wait{}) {
 			continue
 		}
 		// The index has the first of several things that a run waits for.
-		if entry.Waiting != "event: "+event && !strings.HasSuffix(entry.Waiting, ")") &&
+		if what != (journal.Wait{Kind: journal.WaitEvent, Name: event}) && what.More == 0 &&
 			entry.Status != journal.PausedAt {
 			continue
 		}

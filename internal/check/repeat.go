@@ -9,6 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // component is a set of nodes of one block that can all reach each other.
@@ -17,70 +18,22 @@ type component struct {
 	cyclic bool
 }
 
-// components returns the strongly connected components of a block, successors first. It uses Tarjan's algorithm without
-// recursion, because a chain of steps may be long.
+// components returns the strongly connected components of a block, successors first. follow reports whether a way
+// counts.
 func (f *flow) components(b ir.BlockID, follow func(n int, w *way) bool) []component {
-	const unseen = 0
 	members := f.members[b]
-	// The slices are indexed by local position.
-	order, low := make([]int, len(members)), make([]int, len(members))
-	done := make([]bool, len(members))
-	local := func(n int) int { return f.nodes[n].local }
-	type frame struct{ n, next int }
-	var calls []frame
-	var stack []int
-	var found []component
-	clock := unseen
-	enter := func(n int) {
-		clock++
-		order[local(n)], low[local(n)] = clock, clock
-		stack = append(stack, n)
-		calls = append(calls, frame{n: n})
-	}
-	for at, root := range members {
-		if order[at] != unseen {
-			continue
-		}
-		enter(root)
-		for len(calls) > 0 {
-			top := &calls[len(calls)-1]
-			if ways := f.nodes[top.n].ways; top.next < len(ways) {
-				w := &ways[top.next]
-				top.next++
-				switch {
-				case f.nodes[w.to].block != b || !follow(top.n, w):
-				case order[local(w.to)] == unseen:
-					enter(w.to)
-				case !done[local(w.to)]:
-					low[local(top.n)] = min(low[local(top.n)], order[local(w.to)])
-				}
-				continue
+	next := make([][]int, len(members)) // by local position
+	for at, n := range members {
+		for i := range f.nodes[n].ways {
+			w := &f.nodes[n].ways[i]
+			if to := f.nodes[w.to]; to.block == b && follow(n, w) {
+				next[at] = append(next[at], to.local)
 			}
-			n := top.n
-			calls = calls[:len(calls)-1]
-			if len(calls) > 0 {
-				up := local(calls[len(calls)-1].n)
-				low[up] = min(low[up], low[local(n)])
-			}
-			if low[local(n)] != order[local(n)] {
-				continue
-			}
-			var c component
-			for {
-				m := stack[len(stack)-1]
-				stack = stack[:len(stack)-1]
-				done[local(m)] = true
-				c.nodes = append(c.nodes, m)
-				if m == n {
-					break
-				}
-			}
-			c.cyclic = len(c.nodes) > 1 || slices.ContainsFunc(f.nodes[n].ways,
-				func(w way) bool { return w.to == n && follow(n, &w) })
-			found = append(found, c)
 		}
 	}
-	return found
+	return xslices.Map(ir.Components(next), func(c ir.Component) component {
+		return component{xslices.Map(c.Nodes, func(at int) int { return members[at] }), c.Cyclic}
+	})
 }
 
 // set returns a function that reports whether a node belongs to a component.

@@ -270,7 +270,7 @@ func (a *invocation) reportRun(run *app.Run) error {
 		if err != nil {
 			return err
 		}
-		message := fmt.Sprintf("run %s has exhausted its %s", short(run.ID), run.WaitingWords())
+		message := fmt.Sprintf("run %s has exhausted its %s", short(run.ID), run.Waiting.Words())
 		if words := report.ShortfallWords(budget.Name, budget.Next, budget.Left); words != "" {
 			message = fmt.Sprintf("run %s is paused: %s", short(run.ID), words)
 		}

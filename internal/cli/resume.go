@@ -780,25 +780,24 @@ func (a *invocation) skipped(run *app.Run, missing *app.Error) {
 // statusText returns the status of a run in a few words.
 func statusText(run *app.Run) string {
 	e := run.Entry
+	state, queue := run.State(), run.Queue
 	switch {
-	case run.Queue != nil && run.Queue.Provider != "":
-		return fmt.Sprintf("%s (call %d in the queue of %s)", e.Status, run.Queue.Position, run.Queue.Provider)
-	case run.Queue != nil && len(run.Queue.Labels) > 0:
-		return queuedStatus + " (no worker has " + app.LabelWords(run.Queue.Labels) + ")"
-	case run.Queue != nil:
-		return fmt.Sprintf("queued (position %d)", run.Queue.Position)
-	case run.Queued:
-		return queuedStatus
-	case run.Idle:
-		return interruptedStatus
-	case e.Status == journal.Finished:
+	case queue != nil && queue.Provider != "":
+		return fmt.Sprintf("%s (call %d in the queue of %s)", e.Status, queue.Position, queue.Provider)
+	case queue != nil && len(queue.Labels) > 0:
+		return fmt.Sprintf("%s (no worker has %s)", state, app.LabelWords(queue.Labels))
+	case queue != nil:
+		return fmt.Sprintf("%s (position %d)", state, queue.Position)
+	case state == api.Queued || state == api.Interrupted:
+		return string(state)
+	case state == api.Finished:
 		return outcomeWord(e.Outcome)
-	case e.Status == journal.Sleeping && e.Wake != 0:
-		return fmt.Sprintf("%s until %s (%s)", e.Status, e.Wake.Time().Local().Format(time.DateTime), e.WaitingWords())
+	case state == api.Sleeping && e.Wake != 0:
+		return fmt.Sprintf("%s until %s (%s)", e.Status, e.Wake.Time().Local().Format(time.DateTime), e.Waiting.Words())
 	case run.Driver != nil:
 		return fmt.Sprintf("%s (%s)", e.Status, run.Driver)
-	case e.Waiting != "" && e.Waiting != string(e.Status):
-		return fmt.Sprintf("%s (%s)", e.Status, e.WaitingWords())
+	case e.Waiting.Name != "":
+		return fmt.Sprintf("%s (%s)", e.Status, e.Waiting.Words())
 	}
 	return string(e.Status)
 }

@@ -32,7 +32,7 @@ import (
 // statuses are the values of --status: those of the index, and those that the column STATUS shows instead.
 var statuses = slices.Concat([]string{
 	string(journal.Running), string(journal.Waiting), string(journal.Sleeping), string(journal.PausedAt),
-	string(journal.Exceeded), queuedStatus, interruptedStatus, string(journal.Finished),
+	string(journal.Exceeded), string(api.Queued), string(api.Interrupted), string(journal.Finished),
 }, outcomes)
 
 // outcomes are the statuses of runs that are over.
@@ -51,12 +51,6 @@ func outcomeWord(o journal.Outcome) string {
 	return string(o)
 }
 
-// The statuses of a run that no process drives.
-const (
-	queuedStatus      = "queued"
-	interruptedStatus = "interrupted"
-)
-
 // listRuns returns runs with a status of the list above, or with any if it is "".
 func (a *invocation) listRuns(status string, f app.Filter) ([]app.Run, error) {
 	most := f.Limit
@@ -65,7 +59,7 @@ func (a *invocation) listRuns(status string, f app.Filter) ([]app.Run, error) {
 		f.Status, f.Outcome = journal.Finished, journal.OutcomeCancelled
 	case slices.Contains(outcomes, status):
 		f.Status, f.Outcome = journal.Finished, journal.Outcome(status)
-	case status == queuedStatus || status == interruptedStatus:
+	case status == string(api.Queued) || status == string(api.Interrupted):
 		f.Unfinished, f.Limit = true, 0 // the index does not know these
 	default:
 		f.Status = journal.Status(status)

@@ -13,7 +13,7 @@ import (
 func TestSleepingRunsSayUntilWhen(t *testing.T) {
 	wake := time.Date(2026, 3, 1, 12, 0, 0, 0, time.Local)
 	entry := app.Run{Entry: journal.Entry{Index: journal.Index{
-		Status: journal.Sleeping, Waiting: "retry: a",
+		Status: journal.Sleeping, Waiting: journal.ParseWait("retry: a"),
 		Wake: journal.Millis(wake.UnixMilli()),
 	}}}
 	if got := statusText(&entry); !strings.Contains(got, "sleeping until 2026-03-01 12:00:00 (retry: a)") {
@@ -23,7 +23,9 @@ func TestSleepingRunsSayUntilWhen(t *testing.T) {
 
 // A step whose outcome is unknown is described in words.
 func TestUnknownOutcomesAreDescribedInWords(t *testing.T) {
-	entry := app.Run{Entry: journal.Entry{Index: journal.Index{Status: journal.Waiting, Waiting: "doubt: b"}}}
+	entry := app.Run{Entry: journal.Entry{
+		Index: journal.Index{Status: journal.Waiting, Waiting: journal.ParseWait("doubt: b")},
+	}}
 	if got := statusText(&entry); got != "waiting (unknown outcome: b)" {
 		t.Error(got)
 	}

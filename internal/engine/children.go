@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"context"
 
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
@@ -9,6 +10,21 @@ import (
 
 // Children are the index rows of the open child runs of a run.
 type Children map[journal.RunID]journal.Entry
+
+// OpenChildren returns the rows of the open child runs of a run.
+func (c *Core) OpenChildren(ctx context.Context, s *plan.State) (Children, error) {
+	children := Children{}
+	for _, f := range s.Frames {
+		if f.Child == "" {
+			continue
+		}
+		var err error
+		if children[f.Child], err = c.reader.Entry(ctx, f.Child); err != nil {
+			return nil, err
+		}
+	}
+	return children, nil
+}
 
 // Update applies the events of a run and returns the rows of the child runs that
 // they start or finish.

@@ -27,8 +27,8 @@ func (c *Core) LogAppend(b *journal.Batch) {
 	if b.Index.Outcome != "" {
 		details = append(details, "outcome", b.Index.Outcome)
 	}
-	if b.Index.Waiting != "" {
-		details = append(details, "waiting_for", b.Index.WaitingFor())
+	if what := b.Index.Waiting.Label(); what != "" {
+		details = append(details, "waiting_for", what)
 	}
 	c.Log.Info("run changed", details...)
 }

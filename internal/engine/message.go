@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -59,6 +60,18 @@ func DecodeMessage(m journal.Message) (in plan.Input, ref string, err error) {
 		return nil, box.Ref, fmt.Errorf("%w: inbox: %w", journal.ErrCorrupt, err)
 	}
 	return value.Elem().Interface().(plan.Input), box.Ref, nil
+}
+
+// Check returns why a run refuses an input, as far as its events in the journal decide that.
+func (c *Core) Check(ctx context.Context, id journal.RunID, in plan.Input) error {
+	state, program, _, err := c.Load(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := state.Check(program, in); !state.MayBeInDoubt(in) {
+		return err
+	}
+	return nil
 }
 
 // Hide masks secrets in an input.

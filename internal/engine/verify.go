@@ -175,7 +175,7 @@ func (v *verifier) compare(part string, have, want journal.Entry) {
 		{"status", have.Status, want.Status},
 		{"outcome", have.Outcome, want.Outcome},
 		{"wake", have.Wake, want.Wake},
-		{"waiting", have.Waiting, want.Waiting},
+		{"waiting", have.Waiting.String(), want.Waiting.String()},
 	} {
 		if f.have != f.want {
 			v.damage(have.ID, part, "%s is %q in the list of runs, but the events imply %q",

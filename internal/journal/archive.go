@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -13,6 +14,7 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/espalier-run/espalier/internal/lazyregexp"
 )
@@ -301,8 +303,8 @@ func (a *Archive) Records() []Record {
 	var out []Record
 	for _, name := range a.names {
 		for _, kind := range []string{RecordAudit, RecordTranscript} {
-			if len(name) > len(kind) && name[:len(kind)+1] == kind+"/" {
-				out = append(out, Record{kind, RunID(name[len(kind)+1 : len(name)-len(".ndjson")])})
+			if file, ok := strings.CutPrefix(name, kind+"/"); ok {
+				out = append(out, Record{kind, RunID(strings.TrimSuffix(file, ".ndjson"))})
 			}
 		}
 	}
@@ -320,10 +322,11 @@ func (a *Archive) Imported(ctx context.Context) ImportedRun {
 func (a *Archive) blobs() iter.Seq2[Blob, error] {
 	return func(yield func(Blob, error) bool) {
 		for _, name := range a.names {
-			if len(name) <= len(blobsFolder) || name[:len(blobsFolder)] != blobsFolder {
+			hash, ok := strings.CutPrefix(name, blobsFolder)
+			if !ok {
 				continue
 			}
-			b := Blob{Hash: name[len(blobsFolder):]}
+			b := Blob{Hash: hash}
 			var err error
 			if b.Data, err = a.Blob(context.Background(), b.Hash); !yield(b, err) || err != nil {
 				return
@@ -363,10 +366,7 @@ func (a *Archive) Links(ctx context.Context, run RunID) iter.Seq2[Link, error] {
 			if err == nil {
 				link.Hash, err = hex.DecodeString(line.Hash)
 			}
-			if err == nil {
-				err = ctx.Err()
-			}
-			if err != nil {
+			if err = cmp.Or(err, ctx.Err()); err != nil {
 				yield(Link{}, fmt.Errorf("%w: %s: line %d: %w", ErrArchive, linksName, n, err))
 				return
 			}

@@ -53,9 +53,15 @@ func TestNamesForPeople(t *testing.T) {
 		"paused":                      "paused",
 		"":                            "",
 		"event: approval: sign_off~1": "event: approval: sign_off~1",
+		"event: (+1) (+02)":           "event: (+1) (+02)",
+		"for you":                     "for you", // of no kind
 	} {
-		if got := (journal.Index{Waiting: waiting}).WaitingWords(); got != want {
+		what := journal.ParseWait(waiting)
+		if got := what.Words(); got != want {
 			t.Errorf("%q: got %q, want %q", waiting, got, want)
+		}
+		if got, again := what.String(), journal.ParseWait(what.Label()); got != waiting || again != what {
+			t.Errorf("%q becomes %q; its label is parsed as %+v", waiting, got, again)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -77,10 +78,7 @@ func TailPages(
 			if err == nil {
 				a.Events, err = row.Decode()
 			}
-			if err == nil {
-				err = ctx.Err()
-			}
-			if err != nil {
+			if err = cmp.Or(err, ctx.Err()); err != nil {
 				yield(Appended{}, err)
 				return
 			}

@@ -1,10 +1,8 @@
 package journal
 
 import (
-	"cmp"
 	"context"
 	"iter"
-	"strings"
 	"time"
 )
 
@@ -200,67 +198,12 @@ type Blob struct {
 type Index struct {
 	Status  Status  `json:"status"`
 	Outcome Outcome `json:"outcome,omitempty"`
-	Wake    Millis  `json:"wake,omitempty"`    // when a timer is due; 0 if there is none
-	Waiting string  `json:"waiting,omitempty"` // what the run waits for, in a few words
+	Wake    Millis  `json:"wake,omitempty"` // when a timer is due; 0 if there is none
+	Waiting Wait    `json:"waiting,omitzero"`
 }
-
-// WaitingFor returns the words for what the run waits for: Waiting has short names for unknown outcomes and budgets.
-func (i Index) WaitingFor() string {
-	if step, ok := strings.CutPrefix(i.Waiting, "doubt: "); ok {
-		return unknownOutcome + step
-	}
-	if budget, ok := strings.CutPrefix(i.Waiting, "budget: "); ok {
-		return "budget: " + BudgetName(budget)
-	}
-	return i.Waiting
-}
-
-// WaitingWords returns what WaitingFor does, with the names of steps as people know them.
-func (i Index) WaitingWords() string {
-	what, key, ok := strings.Cut(i.WaitingFor(), ": ")
-	if what == "budget" {
-		return BudgetWords(key)
-	}
-	if !ok || what != "approval" && what != "retry" && what+": " != unknownOutcome {
-		return i.WaitingFor()
-	}
-	key, more, several := strings.Cut(key, " (+")
-	if several {
-		more = " (+" + more
-	}
-	return what + ": " + PlaceName(key) + more
-}
-
-const unknownOutcome = "unknown outcome: "
 
 // InDoubt reports whether the run waits for a person to resolve a step whose outcome is unknown.
-func (i Index) InDoubt() bool { return strings.HasPrefix(i.WaitingFor(), unknownOutcome) }
-
-// BudgetMoney is the name of the cost budget in the journal, which counts millionths of a dollar. CostBudget is its
-// name for users, who count in dollars.
-const (
-	BudgetMoney = "micro_dollars"
-	CostBudget  = "cost_usd"
-)
-
-// BudgetName returns the name of a budget, as --raise takes it.
-func BudgetName(budget string) string {
-	if budget == BudgetMoney {
-		return CostBudget
-	}
-	return budget
-}
-
-// budgetWords are the words for budgets, by the names that people use.
-var budgetWords = map[string]string{
-	CostBudget: "cost budget", "steps": "step budget", "tool_calls": "tool call budget", "tokens": "token budget",
-	"active_seconds": "time budget",
-}
-
-// BudgetWords returns the words for a budget.
-func BudgetWords(budget string) string {
-	return cmp.Or(budgetWords[BudgetName(budget)], "budget "+budget)
-}
+func (i Index) InDoubt() bool { return i.Waiting.Kind == WaitOutcome }
 
 // Status is the status of a run.
 type Status string

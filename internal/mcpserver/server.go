@@ -270,7 +270,9 @@ func (h *handlers) state(ctx context.Context, id journal.RunID) (*runState, erro
 		return nil, err
 	}
 	s := api.NewStatus(status)
-	out := &runState{Run: s.ID, State: string(s.State), Waiting: s.WaitingFor, Outcome: s.Outcome, Error: s.Error}
+	out := &runState{
+		Run: s.ID, State: string(s.State), Waiting: s.WaitingFor, Outcome: string(s.Outcome), Error: s.Error,
+	}
 	if status.Status == journal.Finished {
 		end, err := h.App.Ending(ctx, &status.Run)
 		if err != nil {

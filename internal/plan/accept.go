@@ -91,8 +91,7 @@ func (s *State) Check(p *Program, in Input) error {
 
 // checkRunning refuses the inputs of tasks that do not run, or run again by now.
 func (s *State) checkRunning(w journal.TaskID, rerun int) error {
-	f := s.Frames[w.Frame]
-	if f == nil || f.Phase != Working || f.Work() != w || f.Rerun != rerun {
+	if s.Running(w, rerun) == nil {
 		return refusal(TooLate, "task %s is not running", w.Key())
 	}
 	return nil
@@ -454,13 +453,12 @@ func (d *decider) checked(f *Frame, step *ir.Step, v journal.Value) (journal.Val
 	if err != nil {
 		return v, err
 	}
-	var object map[string]json.RawMessage
-	isObject := json.Unmarshal(raw, &object) == nil && object != nil
+	object := objectOf(raw)
 	for _, w := range step.Writes {
 		if w.Part == "" {
 			continue
 		}
-		if !isObject {
+		if object == nil {
 			return v, fmt.Errorf("the result is not an object with the keys that step %q writes", step.ID)
 		}
 		if _, ok := object[w.Part]; !ok {
@@ -476,16 +474,12 @@ func (d *decider) endTask(f *Frame, r *Result) {
 		TaskID: r.Work, Outcome: r.Outcome, Class: r.Class, Error: r.Error, Value: r.Value, Usage: r.Usage,
 	}
 	if r.Outcome == journal.OutcomeOK {
-		switch {
-		case f.Part == PartVerdict:
+		if f.Part == PartVerdict {
 			d.judge(f, step, &ended)
-		default:
-			value, err := d.checked(f, step, r.Value)
-			if err != nil {
-				ended.Outcome, ended.Class, ended.Error = journal.OutcomeFailed, journal.ClassInvalid, err.Error()
-			} else {
-				ended.Value, ended.Writes = value, d.writes(f, step)
-			}
+		} else if value, err := d.checked(f, step, r.Value); err != nil {
+			ended.Outcome, ended.Class, ended.Error = journal.OutcomeFailed, journal.ClassInvalid, err.Error()
+		} else {
+			ended.Value, ended.Writes = value, d.writes(f, step)
 		}
 	}
 	retries := ended.Outcome == journal.OutcomeFailed && !f.Cancelled && retryable(step, f.Attempt, ended.Class, r.Exit)
@@ -618,8 +612,7 @@ func delay(r *ir.Retry, run journal.RunID, next journal.TaskID) journal.Millis {
 	case ir.Linear:
 		base *= float64(n)
 	case ir.Exponential:
-		factor := cmp.Or(r.Multiplier, 2)
-		base *= math.Pow(factor, float64(n-1))
+		base *= math.Pow(cmp.Or(r.Multiplier, 2), float64(n-1))
 	}
 	if r.MaxDelay > 0 {
 		base = min(base, float64(r.MaxDelay))
@@ -765,16 +758,9 @@ func (d *decider) signalGate(f *Frame, x *Signal) {
 		d.answerGate(f, &decided, approved, x.Roles, x.Data)
 		return
 	}
-	raw := x.Data
-	if len(raw) == 0 {
-		raw = json.RawMessage("null")
-	}
-	decided.Value, decided.Writes = journal.Value{JSON: raw}, d.writes(f, d.step(f))
+	decided.Value, decided.Writes = journal.Value{JSON: orNull(x.Data)}, d.writes(f, d.step(f))
 	d.fact(f, decided)
 }
 
 // IsRefusal returns the *Refusal in an error's chain.
-func IsRefusal(err error) (*Refusal, bool) {
-	var r *Refusal
-	return r, errors.As(err, &r)
-}
+func IsRefusal(err error) (*Refusal, bool) { return errors.AsType[*Refusal](err) }

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"container/heap"
 	"fmt"
 	"maps"
 	"slices"
@@ -211,9 +210,7 @@ func (s *State) waitForBudget(x *journal.BudgetWait) {
 
 func (s *State) raiseBudget(x *journal.BudgetRaised) {
 	s.Root().Ledger.raise(x.Budget, x.To)
-	if due := s.Root().Ledger.deadline(); due != 0 {
-		heap.Push(&s.timers, timer{due: due, limit: true})
-	}
+	s.addTimer(timer{due: s.Root().Ledger.deadline(), limit: true})
 	if x.Budget == BudgetDeadline && s.Expired {
 		s.Expired = false
 		s.MarkAll()
@@ -321,9 +318,7 @@ func (s *State) startTask(x *journal.TaskStarted, e *journal.Event) {
 	}
 	s.ledgers(f, func(owner *Frame, l *Ledger) {
 		l.start(e.At)
-		if due := l.deadline(); due != 0 {
-			heap.Push(&s.timers, timer{due: due, path: owner.Path, limit: true})
-		}
+		s.addTimer(timer{due: l.deadline(), path: owner.Path, limit: true})
 	})
 	s.startClocks(f, e.At)
 }
@@ -355,10 +350,8 @@ func (s *State) frame(path string) *Frame {
 func (s *State) enterStep(at journal.Place, via *int, standIn string) *Frame {
 	f := s.frame(at.Frame)
 	if via != nil {
-		if f.Taken == nil {
-			f.Taken = map[string]int{}
-		}
-		f.Taken[f.edgeTaken(*via)]++
+		key := f.edgeTaken(*via)
+		xmaps.Set(&f.Taken, key, f.Taken[key]+1)
 	}
 	if at.Step != f.Step || at.Visit != f.Visit {
 		f.Part, f.Attempt, f.Rerun = "", 0, 0
@@ -430,10 +423,7 @@ func (s *State) openFrame(x *journal.FrameOpened) {
 		Child: x.Child, Phase: Beginning, Apart: parent.Group.Mode == ModeParallel,
 	}
 	if len(x.Vars) > 0 {
-		f.Scope = make(map[string]journal.Value, len(x.Vars))
-		for key, v := range x.Vars {
-			f.Scope[key] = v
-		}
+		f.Scope = maps.Clone(x.Vars)
 	}
 	if parent.Group.Mode != ModeCall {
 		f.Own = slices.Sorted(maps.Keys(x.Vars))
@@ -463,19 +453,16 @@ func (s *State) closeFrame(x *journal.FrameClosed) {
 	if f.Ledger != nil {
 		result.Used = f.Ledger.Used
 	}
-	at := f.Index
+	at := 0
 	switch g.Mode {
 	case ModeLoop:
 		// An iteration that ends writes its variables, except its own, into the enclosing scope.
-		at = 0
 		s.setAll(parent, f.Scope, f.Own)
 	case ModeParallel:
 		for _, key := range f.Own {
 			delete(f.Scope, key)
 		}
-		result.Scope = f.Scope
-	case ModeCall:
-		at = 0
+		at, result.Scope = f.Index, f.Scope
 	}
 	g.keep(at, result)
 	delete(s.Frames, x.Frame)
@@ -512,9 +499,7 @@ func (s *State) merge(f *Frame) {
 // stopClock stops the active time of a task and of the steps around it.
 func (s *State) stopClock(f *Frame, at journal.Millis) {
 	s.Open--
-	s.ledgers(f, func(_ *Frame, l *Ledger) {
-		l.stop(at)
-	})
+	s.ledgers(f, func(_ *Frame, l *Ledger) { l.stop(at) })
 	s.stopClocks(f, at)
 }
 
@@ -537,24 +522,16 @@ func (s *State) release(f *Frame, used journal.Usage) {
 
 // removeWaiter removes a reservation, or the start of a task (n is 0), from the queue for budget.
 func (s *State) removeWaiter(w journal.TaskID, n int) {
-	for i := range s.BudgetWaiters {
-		if s.BudgetWaiters[i].N == n && s.BudgetWaiters[i].Work == w {
-			s.BudgetWaiters = append(s.BudgetWaiters[:i], s.BudgetWaiters[i+1:]...)
-			return
-		}
-	}
+	s.dropWaitersIf(func(one BudgetWaiter) bool { return one.N == n && one.Work == w })
 }
 
 // dropWaiters removes everything of a frame from the queue for budget.
 func (s *State) dropWaiters(frame string) {
-	kept := s.BudgetWaiters[:0]
-	for _, one := range s.BudgetWaiters {
-		if one.Work.Frame != frame {
-			kept = append(kept, one)
-		}
-	}
-	s.BudgetWaiters = kept
-	if len(s.BudgetWaiters) == 0 {
+	s.dropWaitersIf(func(one BudgetWaiter) bool { return one.Work.Frame == frame })
+}
+
+func (s *State) dropWaitersIf(drop func(BudgetWaiter) bool) {
+	if s.BudgetWaiters = slices.DeleteFunc(s.BudgetWaiters, drop); len(s.BudgetWaiters) == 0 {
 		s.BudgetWaiters = nil
 	}
 }
@@ -587,14 +564,7 @@ func (s *State) cancel(x *journal.CancelRequested) {
 	}
 	prefix := x.Frame + "/"
 	for _, path := range s.paths() {
-		inside := x.Frame == "" || strings.HasPrefix(path, prefix)
-		if path == x.Frame {
-			if x.Below {
-				continue
-			}
-			inside = true
-		}
-		if !inside {
+		if path == x.Frame && x.Below || path != x.Frame && x.Frame != "" && !strings.HasPrefix(path, prefix) {
 			continue
 		}
 		f := s.Frames[path]

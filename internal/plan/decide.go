@@ -181,20 +181,14 @@ func (d *decider) enter(f *Frame, id string, via *int, standIn string) {
 				d.close(f, Ending{Outcome: journal.OutcomeFailed, Class: journal.ClassBudget, Error: over, Step: id})
 				return
 			}
-			d.leave(f, journal.StepLeft{
-				Place: at, Outcome: journal.OutcomeFailed, Class: journal.ClassBudget, Via: via, For: standIn,
-				Error: over,
-			})
+			d.fail(f, at, via, standIn, journal.ClassBudget, over)
 			return
 		}
 	}
 	if step.When != nil {
 		ok, err := d.evalBool(step.When, d.scope(f))
 		if err != nil {
-			d.leave(f, journal.StepLeft{
-				Place: at, Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, Error: err.Error(), Via: via,
-				For: standIn,
-			})
+			d.fail(f, at, via, standIn, journal.ClassCondition, err.Error())
 			return
 		}
 		if !ok {
@@ -227,11 +221,11 @@ func (d *decider) startStep(f *Frame, step *ir.Step, w journal.TaskID, via *int,
 		return
 	}
 	limit, err := d.limit(f, step)
-	entered := journal.StepEntered{Place: at, Limit: limit, Via: via, For: standIn}
 	if err != nil {
-		d.notEntered(f, entered, journal.ClassInput, err)
+		d.fail(f, at, via, standIn, journal.ClassInput, err.Error())
 		return
 	}
+	entered := journal.StepEntered{Place: at, Limit: limit, Via: via, For: standIn}
 	switch a := step.Action.(type) {
 	case ir.Route:
 		left := journal.StepLeft{Place: at, Outcome: journal.OutcomeOK, Via: via, For: standIn}
@@ -247,9 +241,11 @@ func (d *decider) startStep(f *Frame, step *ir.Step, w journal.TaskID, via *int,
 	case ir.End:
 		d.enterEnd(f, at, step, &a, via, standIn)
 	case ir.Parallel:
-		d.enterParallel(f, entered, &a)
+		entered.Mode, entered.Total = ModeParallel, len(a.Branches)
+		d.enterFrames(f, entered, a.Each, nil)
 	case ir.Loop:
-		d.enterLoop(f, entered, &a)
+		entered.Mode, entered.Max = ModeLoop, a.Max
+		d.enterFrames(f, entered, a.Each, a.MaxExpr)
 	case ir.Call:
 		entered.Mode, entered.Total = ModeCall, 1
 		d.fact(f, entered)
@@ -275,7 +271,7 @@ func (d *decider) deadEnd(f *Frame, step *ir.Step) (class journal.Class, err err
 	sc := d.scope(f)
 	for i := range step.Next {
 		e := &step.Next[i]
-		if !matches(e.On, ir.OK) || e.Limit > 0 && f.Taken[edgeKey(step.ID, i)] >= e.Limit {
+		if !slices.Contains(e.On, ir.OK) || e.Limit > 0 && f.Taken[edgeKey(step.ID, i)] >= e.Limit {
 			continue
 		}
 		if e.When != nil {
@@ -340,10 +336,7 @@ func (d *decider) startTask(f *Frame, w journal.TaskID, rerun int, via *int, sta
 	}
 	if spent := d.s.outOfTime(f); spent != nil {
 		if spent.Path != "" {
-			d.leave(f, journal.StepLeft{
-				Place: w.Place, Outcome: journal.OutcomeFailed, Class: journal.ClassTimeout, Via: via, For: standIn,
-				Error: "deadline exceeded before the step started",
-			})
+			d.fail(f, w.Place, via, standIn, journal.ClassTimeout, "deadline exceeded before the step started")
 			return
 		}
 		// The frame keeps its phase and continues when the deadline is raised.
@@ -379,9 +372,7 @@ func (d *decider) noBudget(f *Frame, at journal.Place, budget string, via *int, 
 		d.close(f, Ending{Outcome: journal.OutcomeFailed, Class: journal.ClassBudget, Error: why, Step: at.Step})
 		return
 	}
-	d.leave(f, journal.StepLeft{
-		Place: at, Outcome: journal.OutcomeFailed, Class: journal.ClassBudget, Via: via, For: standIn, Error: why,
-	})
+	d.fail(f, at, via, standIn, journal.ClassBudget, why)
 }
 
 // inEndlessLoop reports whether a frame is an iteration of a loop that has no
@@ -435,38 +426,25 @@ func (d *decider) limit(f *Frame, step *ir.Step) (journal.Millis, error) {
 	return journal.Millis(limit), err
 }
 
-// notEntered fails a step of frames that cannot start.
-func (d *decider) notEntered(f *Frame, x journal.StepEntered, class journal.Class, err error) {
+// fail ends a step that cannot start.
+func (d *decider) fail(f *Frame, at journal.Place, via *int, standIn string, class journal.Class, why string) {
 	d.leave(f, journal.StepLeft{
-		Place: x.Place, Outcome: journal.OutcomeFailed, Class: class, Error: err.Error(), Via: x.Via, For: x.For,
+		Place: at, Outcome: journal.OutcomeFailed, Class: class, Error: why, Via: via, For: standIn,
 	})
 }
 
-func (d *decider) enterParallel(f *Frame, entered journal.StepEntered, a *ir.Parallel) {
-	entered.Mode, entered.Total = ModeParallel, len(a.Branches)
-	if a.Each != nil {
-		items, err := d.items(f, a.Each)
+// enterFrames starts a step of frames over the items of a list, or with a limit that is an expression, if it has these.
+func (d *decider) enterFrames(f *Frame, entered journal.StepEntered, each *ir.Each, limit *expr.Expr) {
+	if each != nil {
+		items, err := d.items(f, each)
 		if err != nil {
-			d.notEntered(f, entered, journal.ClassCondition, err)
+			d.fail(f, entered.Place, entered.Via, entered.For, journal.ClassCondition, err.Error())
 			return
 		}
 		entered.Total, entered.Items = len(items), journal.Value{JSON: mustJSON(items)}
 	}
-	d.fact(f, entered)
-}
-
-func (d *decider) enterLoop(f *Frame, entered journal.StepEntered, a *ir.Loop) {
-	entered.Mode, entered.Max = ModeLoop, a.Max
-	if a.Each != nil {
-		items, err := d.items(f, a.Each)
-		if err != nil {
-			d.notEntered(f, entered, journal.ClassCondition, err)
-			return
-		}
-		entered.Total, entered.Items = len(items), journal.Value{JSON: mustJSON(items)}
-	}
-	if a.MaxExpr != nil {
-		v, err := d.eval(a.MaxExpr, d.scope(f))
+	if limit != nil {
+		v, err := d.eval(limit, d.scope(f))
 		n, ok := v.(float64)
 		if err == nil && (!ok || n != float64(int(n)) || n < 1) {
 			err = fmt.Errorf("the limit of the loop is %s, not a whole number from 1", mustJSON(v))
@@ -475,7 +453,7 @@ func (d *decider) enterLoop(f *Frame, entered journal.StepEntered, a *ir.Loop) {
 			err = fmt.Errorf("the limit of the loop is %d, and %d is the most that it can be", int(n), entered.Max)
 		}
 		if err != nil {
-			d.notEntered(f, entered, journal.ClassCondition, err)
+			d.fail(f, entered.Place, entered.Via, entered.For, journal.ClassCondition, err.Error())
 			return
 		}
 		entered.Max = int(n)
@@ -585,7 +563,7 @@ func (d *decider) choose(f *Frame, step *ir.Step, outcome ir.Outcome) (*ir.Edge,
 	try := func(edges []ir.Edge, outcome ir.Outcome, jumpsOnly bool) (*ir.Edge, *int, error) {
 		for i := range edges {
 			e := &edges[i]
-			if jumpsOnly && e.Sequential || !matches(e.On, outcome) {
+			if jumpsOnly && e.Sequential || !slices.Contains(e.On, outcome) {
 				continue
 			}
 			via := i
@@ -637,15 +615,6 @@ func (d *decider) choose(f *Frame, step *ir.Step, outcome ir.Outcome) (*ir.Edge,
 		}
 	}
 	return try(primary, outcome, false)
-}
-
-func matches(on []ir.Outcome, outcome ir.Outcome) bool {
-	for _, o := range on {
-		if o == outcome {
-			return true
-		}
-	}
-	return false
 }
 
 // jump enters a step of this block, or leaves the block for a step of an enclosing one.
@@ -984,21 +953,9 @@ func (d *decider) grantPending() bool {
 
 // framePath returns the path of a frame below a frame's current step.
 func framePath(f *Frame, last string) string {
-	var b strings.Builder
-	if f.Path != "" {
-		b.WriteString(f.Path)
-		b.WriteByte('/')
-	}
-	b.WriteString(journal.KeySegment(f.Step))
-	if f.Visit > 0 {
-		b.WriteByte('~')
-		b.WriteString(strconv.Itoa(f.Visit))
-	}
+	path := journal.Place{Frame: f.Path, Step: journal.KeySegment(f.Step), Visit: f.Visit}.Key()
 	if f.Attempt > 0 {
-		b.WriteByte('@')
-		b.WriteString(strconv.Itoa(f.Attempt))
+		path += "@" + strconv.Itoa(f.Attempt)
 	}
-	b.WriteByte('/')
-	b.WriteString(last)
-	return b.String()
+	return path + "/" + last
 }

@@ -183,12 +183,9 @@ func (s *State) BranchValues(p *Program, f *Frame) ([]BranchValue, error) {
 	var first error
 	for _, r := range s.Branches(f) {
 		raw, err := p.raw(r.Value)
-		if err != nil {
-			raw = json.RawMessage("null")
-			first = cmp.Or(first, err)
-		}
+		first = cmp.Or(first, err)
 		out = append(out, BranchValue{
-			Branch: r.Name, Outcome: r.Outcome, Error: r.Error, Value: raw, Used: r.Used, Child: r.Child,
+			Branch: r.Name, Outcome: r.Outcome, Error: r.Error, Value: orNull(raw), Used: r.Used, Child: r.Child,
 		})
 	}
 	return out, first
@@ -309,22 +306,21 @@ func (d *decider) call(f *Frame, a *ir.Call) {
 	if g.Live > 0 {
 		return
 	}
-	step, last := d.step(f), g.Results[0]
+	last := g.Results[0]
 	left := journal.StepLeft{
 		Place: f.Place(), Outcome: last.Outcome, Class: last.Class, Reason: last.Reason, Error: last.Error, For: f.For,
 	}
-	if last.Outcome == journal.OutcomeOK && a.Finish != nil {
-		d.startTask(f, journal.TaskID{Place: f.Place(), Part: PartCombine}, 0, nil, f.For)
-		return
-	}
 	if last.Outcome == journal.OutcomeOK {
-		value, err := d.checked(f, step, last.Value)
-		if err != nil {
-			left.Outcome, left.Class, left.Error = journal.OutcomeFailed, journal.ClassInvalid, err.Error()
-		} else {
+		if a.Finish != nil {
+			d.startTask(f, journal.TaskID{Place: f.Place(), Part: PartCombine}, 0, nil, f.For)
+			return
+		}
+		value, err := d.checked(f, d.step(f), last.Value)
+		if err == nil {
 			d.succeed(f, left, value)
 			return
 		}
+		left.Outcome, left.Class, left.Error = journal.OutcomeFailed, journal.ClassInvalid, err.Error()
 	}
 	left.Status = last.Status
 	d.leave(f, left)
@@ -394,19 +390,15 @@ func (d *decider) readInput(f *Frame, step *ir.Step, child *ir.Program) map[stri
 		}
 		name := r.Path[strings.LastIndexByte(r.Path, '.')+1:]
 		_, declared := schema.Properties[name]
-		var object map[string]json.RawMessage
 		spread := name == r.Path || len(step.Reads) == 1 && len(schema.Properties) > 0 && !declared
-		if spread && json.Unmarshal(value, &object) == nil && object != nil {
+		if object := objectOf(value); spread && object != nil {
 			maps.Copy(namespaces, object)
 		} else {
 			input[name] = value
 		}
 	}
-	for name, value := range namespaces {
-		if _, named := input[name]; !named {
-			input[name] = value
-		}
-	}
+	maps.Copy(namespaces, input) // names of their own take precedence
+	input = namespaces
 	if string(schema.Additional) == "false" {
 		maps.DeleteFunc(input, func(name string, _ json.RawMessage) bool {
 			_, declared := schema.Properties[name]

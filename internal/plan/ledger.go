@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"container/heap"
 	"time"
 
 	"github.com/espalier-run/espalier/internal/journal"
@@ -195,7 +194,7 @@ func (s *State) startClocks(f *Frame, at journal.Millis) {
 	s.limited(f, func(owner *Frame) {
 		g := owner.Group
 		g.Clock.start(at)
-		heap.Push(&s.timers, timer{due: g.Clock.due(g.Limit), path: owner.Path, group: true})
+		s.addTimer(timer{due: g.Clock.due(g.Limit), path: owner.Path, group: true})
 	})
 }
 
@@ -220,14 +219,12 @@ func (s *State) shiftClocks(by journal.Millis) {
 		f := s.Frames[path]
 		if l := f.Ledger; l != nil && l.Open > 0 {
 			l.Since += by
-			if due := l.deadline(); due != 0 {
-				heap.Push(&s.timers, timer{due: due, path: path, limit: true})
-			}
+			s.addTimer(timer{due: l.deadline(), path: path, limit: true})
 		}
 		if g := f.Group; g != nil && g.Clock.Open > 0 {
 			g.Clock.Since += by
 			if g.Limit > 0 {
-				heap.Push(&s.timers, timer{due: g.Clock.due(g.Limit), path: path, group: true})
+				s.addTimer(timer{due: g.Clock.due(g.Limit), path: path, group: true})
 			}
 		}
 	}

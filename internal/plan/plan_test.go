@@ -831,7 +831,7 @@ func TestGatesTakeOneDecision(t *testing.T) {
 	t.Run("approve once", func(t *testing.T) {
 		w := start(t, gate(ir.Gate{Decider: ir.Person}), "")
 		w.run(pickFirst)
-		if s := w.s.Summary(); s.Status != journal.Waiting || s.Waiting != "approval: g" {
+		if s := w.s.Summary(); s.Status != journal.Waiting || s.Waiting.String() != "approval: g" {
 			t.Errorf("%+v", s)
 		}
 		d := digest(w)
@@ -971,7 +971,7 @@ func TestLostTasksFollowTheirRecovery(t *testing.T) {
 		plan.AnswerRerun: "ok", plan.AnswerSkip: "ok", plan.AnswerResult: "ok", plan.AnswerFail: "failed",
 	} {
 		w := lost(journal.RecoveryAsk)
-		if w.s.Summary().Waiting != "doubt: a" {
+		if w.s.Summary().Waiting.String() != "doubt: a" {
 			t.Errorf("%+v", w.s.Summary())
 		}
 		refused, _ := plan.IsRefusal(w.s.Check(w.p, plan.GateDecision{Step: "a", Answer: plan.Approve}))
@@ -1052,7 +1052,7 @@ func TestBudgetsAreReservations(t *testing.T) {
 		p.Budget.Steps = limit(2)
 		w := start(t, p, "")
 		w.run(pickFirst)
-		if s := w.s.Summary(); s.Status != journal.Exceeded || s.Waiting != "budget: steps" {
+		if s := w.s.Summary(); s.Status != journal.Exceeded || s.Waiting.String() != "budget: steps" {
 			t.Fatalf("%+v\n%s", s, describe(w.log))
 		}
 		w.send(plan.Raise{Budget: plan.BudgetSteps, To: 2})

@@ -117,69 +117,12 @@ func revisitable(b *ir.Block, index map[string]int) map[string]bool {
 		}
 	}
 	again := map[string]bool{}
-	for _, group := range components(next) {
-		cyclic := len(group) > 1
-		for _, to := range next[group[0]] {
-			cyclic = cyclic || to == group[0]
-		}
-		if cyclic {
-			for _, i := range group {
+	for _, c := range ir.Components(next) {
+		if c.Cyclic {
+			for _, i := range c.Nodes {
 				again[b.Steps[i].ID] = true
 			}
 		}
 	}
 	return again
-}
-
-// components returns the strongly connected components of a graph (Tarjan). It does not recurse: chains may be long.
-func components(next [][]int) [][]int {
-	n := len(next)
-	number, low, on := make([]int, n), make([]int, n), make([]bool, n)
-	var stack []int
-	var out [][]int
-	count := 0
-	type visit struct{ node, edge int }
-	for start := range n {
-		if number[start] != 0 {
-			continue
-		}
-		work := []visit{{start, 0}}
-		for len(work) > 0 {
-			v := &work[len(work)-1]
-			if v.edge == 0 {
-				count++
-				number[v.node], low[v.node] = count, count
-				stack, on[v.node] = append(stack, v.node), true
-			}
-			if v.edge < len(next[v.node]) {
-				to := next[v.node][v.edge]
-				v.edge++
-				if number[to] == 0 {
-					work = append(work, visit{to, 0})
-				} else if on[to] {
-					low[v.node] = min(low[v.node], number[to])
-				}
-				continue
-			}
-			if low[v.node] == number[v.node] {
-				var group []int
-				for {
-					top := stack[len(stack)-1]
-					stack, on[top] = stack[:len(stack)-1], false
-					group = append(group, top)
-					if top == v.node {
-						break
-					}
-				}
-				out = append(out, group)
-			}
-			done := v.node
-			work = work[:len(work)-1]
-			if len(work) > 0 {
-				parent := work[len(work)-1].node
-				low[parent] = min(low[parent], low[done])
-			}
-		}
-	}
-	return out
 }

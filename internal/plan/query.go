@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -21,6 +22,7 @@ type OpenTask struct {
 	journal.TaskID
 	Rerun int
 	Frame *Frame
+	Waits int // number of the reservation that waits for budget, if the task waits before a call
 }
 
 // OpenTasks returns the tasks that have started and not ended.
@@ -28,10 +30,25 @@ func (s *State) OpenTasks() []OpenTask {
 	var out []OpenTask
 	for _, path := range s.paths() {
 		if f := s.Frames[path]; f.Phase == Working {
-			out = append(out, OpenTask{TaskID: f.Work(), Rerun: f.Rerun, Frame: f})
+			task := OpenTask{TaskID: f.Work(), Rerun: f.Rerun, Frame: f}
+			for _, one := range s.BudgetWaiters {
+				if one.Work == task.TaskID {
+					task.Waits = one.N
+				}
+			}
+			out = append(out, task)
 		}
 	}
 	return out
+}
+
+// Running returns the frame of a task that has started and not ended; nil if it has ended, or runs again by now.
+func (s *State) Running(w journal.TaskID, rerun int) *Frame {
+	f := s.Frames[w.Frame]
+	if f == nil || f.Phase != Working || f.Work() != w || f.Rerun != rerun {
+		return nil
+	}
+	return f
 }
 
 // OpenGates returns the frames that have an open gate.
@@ -164,22 +181,16 @@ func (s *State) Read(p *Program, f *Frame, path string) (json.RawMessage, bool) 
 // Variables returns all variables that a frame sees, by their keys. The run's input is not included; it never changes.
 func (s *State) Variables(p *Program, f *Frame) map[string]json.RawMessage {
 	out := map[string]json.RawMessage{}
-	for {
+	for f := range s.scopes(f) {
 		for key, v := range f.Scope {
 			if _, closer := out[key]; closer || key == "input" {
 				continue
 			}
-			raw, err := p.raw(v)
-			if err != nil {
-				raw = json.RawMessage("null")
-			}
-			out[key] = raw
+			raw, _ := p.raw(v)
+			out[key] = orNull(raw)
 		}
-		if f.Path == "" || f.Child != "" {
-			return out
-		}
-		f = s.Frames[f.Parent]
 	}
+	return out
 }
 
 // StepAt returns a step of a frame's block; nil if there is none.
@@ -225,14 +236,14 @@ func (s *State) Summary() journal.Index {
 	case s.Open > s.Stuck(): // also after the deadline: calls in progress finish
 		out.Status = journal.Running
 	case s.Expired:
-		out.Status, out.Waiting = journal.Exceeded, "budget: "+BudgetDeadline
+		out.Status, out.Waiting = journal.Exceeded, journal.Wait{Kind: journal.WaitBudget, Name: BudgetDeadline}
 	case len(s.BudgetWaiters) > 0:
-		out.Status, out.Waiting = journal.Exceeded, "budget: "+s.BudgetWaiters[0].Budget
+		out.Status = journal.Exceeded
+		out.Waiting = journal.Wait{Kind: journal.WaitBudget, Name: s.BudgetWaiters[0].Budget}
 	case s.Paused:
 		out.Status = journal.PausedAt
-		if _, out.Waiting = s.waitingFor(); out.Waiting == "" {
-			out.Waiting = "paused"
-		}
+		_, out.Waiting = s.waitingFor()
+		out.Waiting = cmp.Or(out.Waiting, journal.Wait{Kind: journal.WaitContinue})
 	default:
 		out.Status, out.Waiting = s.waitingFor()
 	}
@@ -251,36 +262,34 @@ func (s *State) Stuck() int {
 }
 
 // waitingFor returns what a run without running tasks waits for. People come before timers: a person can act.
-func (s *State) waitingFor() (status journal.Status, what string) {
-	asked, slept := []string{}, []string{}
+func (s *State) waitingFor() (status journal.Status, what journal.Wait) {
+	var asked, slept []journal.Wait
 	for _, path := range s.paths() {
 		f := s.Frames[path]
+		place := f.Place().Key()
 		switch {
 		case f.Phase == Beginning || f.Phase == Sent || f.Phase == Ready || f.Phase == Overdue || f.Phase == Lost ||
 			f.Phase == Ended:
-			return journal.Running, "" // it was held, and can continue at once
+			return journal.Running, what // it was held, and can continue at once
 		case f.Phase == Asking && (f.Gate.Kind == journal.GatePerson || f.Gate.Kind == journal.GateToolCall):
-			asked = append(asked, "approval: "+f.Place().Key())
+			asked = append(asked, journal.Wait{Kind: journal.WaitApproval, Name: place})
 		case f.Phase == Asking && f.Gate.Kind == journal.GateEvent:
-			asked = append(asked, "event: "+f.Gate.Event)
+			asked = append(asked, journal.Wait{Kind: journal.WaitEvent, Name: f.Gate.Event})
 		case f.Phase == Asking && f.Gate.Kind == journal.GateInDoubt:
-			asked = append(asked, "doubt: "+f.Place().Key())
+			asked = append(asked, journal.Wait{Kind: journal.WaitOutcome, Name: place})
 		case f.Phase == Resting:
-			slept = append(slept, "retry: "+f.Place().Key())
+			slept = append(slept, journal.Wait{Kind: journal.WaitRetry, Name: place})
 		}
 	}
 	status = journal.Waiting
 	if len(slept) > 0 {
 		status = journal.Sleeping
 	}
-	all := append(asked, slept...)
-	switch len(all) {
-	case 0:
-		return status, ""
-	case 1:
-		return status, all[0]
+	if all := append(asked, slept...); len(all) > 0 {
+		what = all[0]
+		what.More = len(all) - 1
 	}
-	return status, fmt.Sprintf("%s (+%d)", all[0], len(all)-1)
+	return status, what
 }
 
 // Size estimates the size of a snapshot.

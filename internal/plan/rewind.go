@@ -34,17 +34,9 @@ func (p *Program) CheckReturn(step string) error {
 // Reaches reports whether an event is about to move the run's body to a step, and returns the checkpoint before that.
 func (s *State) Reaches(e *journal.Event, step string) (Checkpoint, bool) {
 	var at journal.Place
-	switch x := e.Fact.(type) {
-	case journal.TaskStarted:
-		at = x.Place
-	case journal.BudgetWait:
-		at = x.Place
-	case journal.GateOpened:
-		at = x.Place
-	case journal.StepEntered:
-		at = x.Place
-	case journal.StepLeft:
-		at = x.Place
+	switch e.Fact.(type) {
+	case journal.TaskStarted, journal.BudgetWait, journal.GateOpened, journal.StepEntered, journal.StepLeft:
+		at, _ = journal.PlaceOf(e.Fact)
 	}
 	root := s.Root()
 	if root == nil || at.Frame != "" || at.Step != step || root.Phase != Beginning && root.Phase != Ended &&

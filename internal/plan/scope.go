@@ -5,9 +5,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
-	"sort"
 	"strings"
 	"unicode/utf8"
 
@@ -33,15 +33,10 @@ func (sc *scope) Lookup(path []string) (any, bool) {
 	if v, ok := sc.find(path, sc.extra); ok {
 		return v, true
 	}
-	f := sc.f
-	for {
+	for f := range sc.s.scopes(sc.f) {
 		if v, ok := sc.find(path, f.Scope); ok {
 			return v, true
 		}
-		if f.Path == "" || f.Child != "" {
-			break
-		}
-		f = sc.s.Frames[f.Parent]
 	}
 	if len(path) >= 1 {
 		switch path[0] {
@@ -53,10 +48,17 @@ func (sc *scope) Lookup(path []string) (any, bool) {
 			return expr.Descend(sc.before(), path[1:])
 		}
 	}
-	if whole := sc.namespace(path); whole != nil {
-		return whole, true
+	whole := sc.namespace(path)
+	return whole, whole != nil
+}
+
+// scopes returns a frame and the frames around it in the same program, whose variables the frame sees.
+func (s *State) scopes(f *Frame) iter.Seq[*Frame] {
+	return func(yield func(*Frame) bool) {
+		for yield(f) && f.Path != "" && f.Child == "" {
+			f = s.Frames[f.Parent]
+		}
 	}
-	return nil, false
 }
 
 // text returns the JSON of a variable in the nearest scope if that is a plain string, which needs no decoding.
@@ -134,31 +136,39 @@ func below(path string, vars map[string]journal.Value) []string {
 
 // put sets a part of an object. Values on the path that are not objects are replaced by objects.
 func put(whole json.RawMessage, path []string, value json.RawMessage) json.RawMessage {
-	if len(value) == 0 {
-		value = json.RawMessage("null")
-	}
 	if len(path) == 0 {
-		return value
+		return orNull(value)
 	}
-	var object map[string]json.RawMessage
-	if json.Unmarshal(whole, &object) != nil || object == nil {
+	object := objectOf(whole)
+	if object == nil {
 		object = map[string]json.RawMessage{}
 	}
 	object[path[0]] = put(object[path[0]], path[1:], value)
 	return mustJSON(object)
 }
 
+// objectOf decodes an object; nil if the JSON is none.
+func objectOf(raw json.RawMessage) (object map[string]json.RawMessage) {
+	if json.Unmarshal(raw, &object) != nil {
+		return nil
+	}
+	return object
+}
+
+// orNull returns the JSON of a value, which is null if there is none.
+func orNull(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return json.RawMessage("null")
+	}
+	return raw
+}
+
 func (sc *scope) meta(path []string) (any, bool) {
-	u := sc.p.unit(sc.f.Program)
 	if len(path) == 0 {
 		return nil, false
 	}
-	raw, ok := u.meta[path[0]]
-	if !ok {
-		return nil, false
-	}
 	var value any
-	if json.Unmarshal(raw, &value) != nil {
+	if json.Unmarshal(sc.p.unit(sc.f.Program).meta[path[0]], &value) != nil {
 		return nil, false
 	}
 	return expr.Descend(value, path[1:])
@@ -196,23 +206,18 @@ func (sc *scope) before() map[string]any {
 func (sc *scope) namespace(path []string) any {
 	prefix := strings.Join(path, ".")
 	nearest := map[string]journal.Value{}
-	for f := sc.f; ; f = sc.s.Frames[f.Parent] {
+	for f := range sc.s.scopes(sc.f) {
 		for _, key := range below(prefix, f.Scope) {
 			if _, closer := nearest[key]; !closer {
 				nearest[key] = f.Scope[key]
 			}
-		}
-		if f.Path == "" || f.Child != "" {
-			break
 		}
 	}
 	if len(nearest) == 0 {
 		return nil
 	}
 	whole, err := sc.p.decode(sc.p.gathered(journal.Value{}, prefix, nearest))
-	if err != nil && sc.err == nil {
-		sc.err = err
-	}
+	sc.err = cmp.Or(sc.err, err)
 	return whole
 }
 
@@ -229,10 +234,7 @@ func (p *Program) Raw(v journal.Value) (json.RawMessage, error) { return p.raw(v
 
 func (p *Program) raw(v journal.Value) (json.RawMessage, error) {
 	if v.Hash == "" {
-		if len(v.JSON) == 0 {
-			return json.RawMessage("null"), nil
-		}
-		return v.JSON, nil
+		return orNull(v.JSON), nil
 	}
 	if p.Blobs == nil {
 		return nil, fmt.Errorf("value %s is stored by hash, and no store of blobs is configured", v.Hash)
@@ -276,8 +278,7 @@ func (s *State) write(f *Frame, w journal.Write, value journal.Value) {
 	s.set(f, w, value)
 	keys := []string{property(w.Path)}
 	if w.Path == "output" && w.Reducer == "merge" {
-		var object map[string]json.RawMessage
-		if json.Unmarshal(under(value, w).JSON, &object) == nil && object != nil {
+		if object := objectOf(under(value, w).JSON); object != nil {
 			keys = keys[:0]
 			for key := range object {
 				keys = append(keys, "output."+key)
@@ -329,27 +330,16 @@ func (s *State) absorb(f *Frame, namespace string, before journal.Value) journal
 
 // visible returns a variable of a frame or an enclosing one by its exact key.
 func (s *State) visible(f *Frame, key string) journal.Value {
-	for {
+	for f := range s.scopes(f) {
 		if v, ok := f.Scope[key]; ok {
 			return v
 		}
-		if f.Path == "" || f.Child != "" {
-			return journal.Value{}
-		}
-		f = s.Frames[f.Parent]
 	}
+	return journal.Value{}
 }
 
 func part(v journal.Value, name string) journal.Value {
-	var object map[string]json.RawMessage
-	if json.Unmarshal(v.JSON, &object) != nil {
-		return journal.Value{JSON: json.RawMessage("null")}
-	}
-	raw, ok := object[name]
-	if !ok {
-		raw = json.RawMessage("null")
-	}
-	return journal.Value{JSON: raw}
+	return journal.Value{JSON: orNull(objectOf(v.JSON)[name])}
 }
 
 func appended(before, more journal.Value) journal.Value {
@@ -370,16 +360,11 @@ func appended(before, more journal.Value) journal.Value {
 }
 
 func merged(before, more journal.Value) journal.Value {
-	var object, over map[string]json.RawMessage
-	if json.Unmarshal(more.JSON, &over) != nil || over == nil {
+	object, over := objectOf(before.JSON), objectOf(more.JSON)
+	if object == nil || over == nil {
 		return more
 	}
-	if len(before.JSON) == 0 || json.Unmarshal(before.JSON, &object) != nil || object == nil {
-		return more
-	}
-	for key, v := range over {
-		object[key] = v
-	}
+	maps.Copy(object, over)
 	return journal.Value{JSON: mustJSON(object)}
 }
 
@@ -388,33 +373,22 @@ func under(v journal.Value, w journal.Write) journal.Value {
 	if w.Under == "" && w.Bare == "" {
 		return v
 	}
-	var object map[string]json.RawMessage
-	isObject := json.Unmarshal(v.JSON, &object) == nil && object != nil
+	object := objectOf(v.JSON)
 	if w.Under == "" {
-		if isObject {
+		if object != nil {
 			return v
 		}
 		return journal.Value{JSON: put(nil, []string{w.Bare}, v.JSON)}
 	}
-	if isObject {
-		if _, has := object[w.Under]; has {
-			return v
-		}
+	if _, has := object[w.Under]; has {
+		return v
 	}
-	raw := v.JSON
-	if len(raw) == 0 {
-		raw = json.RawMessage("null")
-	}
+	raw := orNull(v.JSON)
 	if w.AsList && !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("[")) {
 		list := []json.RawMessage{raw}
-		if isObject {
+		if object != nil {
 			list = list[:0]
-			keys := make([]string, 0, len(object))
-			for key := range object {
-				keys = append(keys, key)
-			}
-			sort.Strings(keys)
-			for _, key := range keys {
+			for _, key := range slices.Sorted(maps.Keys(object)) {
 				list = append(list, object[key])
 			}
 		}

@@ -30,11 +30,16 @@ func (t *timers) Pop() any {
 	return last
 }
 
+// addTimer adds a timer, if it is ever due.
+func (s *State) addTimer(t timer) {
+	if t.due != 0 {
+		heap.Push(&s.timers, t)
+	}
+}
+
 func (s *State) setDue(f *Frame, due journal.Millis) {
 	f.Due = due
-	if due != 0 {
-		heap.Push(&s.timers, timer{due: due, path: f.Path})
-	}
+	s.addTimer(timer{due: due, path: f.Path})
 }
 
 // nextTimer returns the earliest timer that is not obsolete.
@@ -64,14 +69,12 @@ func (s *State) rebuildTimers() {
 	s.timers = nil
 	for _, path := range s.paths() {
 		f := s.Frames[path]
-		if f.Due != 0 {
-			heap.Push(&s.timers, timer{due: f.Due, path: path})
+		s.addTimer(timer{due: f.Due, path: path})
+		if f.Ledger != nil {
+			s.addTimer(timer{due: f.Ledger.deadline(), path: path, limit: true})
 		}
-		if f.Ledger != nil && f.Ledger.deadline() != 0 {
-			heap.Push(&s.timers, timer{due: f.Ledger.deadline(), path: path, limit: true})
-		}
-		if g := f.Group; g != nil && g.Limit > 0 && g.Clock.Open > 0 {
-			heap.Push(&s.timers, timer{due: g.Clock.due(g.Limit), path: path, group: true})
+		if g := f.Group; g != nil && g.Limit > 0 {
+			s.addTimer(timer{due: g.Clock.due(g.Limit), path: path, group: true})
 		}
 	}
 }

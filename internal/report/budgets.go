@@ -200,7 +200,7 @@ func (t *tracker) resting(in *Interpreter) (journal.Index, bool) {
 	index := s.Summary()
 	switch index.Status {
 	case journal.PausedAt:
-		index.Waiting = "paused" // as records have always said
+		index.Waiting = journal.Wait{Kind: journal.WaitContinue} // as records have always said
 		return index, true
 	case journal.Exceeded:
 		return index, true

@@ -297,7 +297,7 @@ type Budget struct {
 // Suspension describes why a run came to rest, or what made it move again.
 type Suspension struct {
 	Status  journal.Status `json:"status,omitempty"`
-	Waiting string         `json:"waiting_for,omitempty"`
+	Waiting journal.Wait   `json:"waiting_for,omitzero"`
 	Expired bool           `json:"expired,omitempty"` // the deadline has passed
 	Cause   string         `json:"cause,omitempty"`   // what made the run move again
 	Rested  journal.Millis `json:"rested_ms,omitempty"`

@@ -234,7 +234,7 @@ func asksOf(st api.Status) []*ask {
 		out = append(out, a)
 	}
 	if st.State == api.Budget {
-		name := strings.TrimPrefix(st.WaitingFor, "budget: ")
+		name := journal.ParseWait(st.WaitingFor).Name
 		out = append(out, &ask{
 			Run: st, Gate: api.Gate{Kind: api.BudgetGate}, Kind: "budget", Icon: "i-coin", Since: st.Updated,
 			Title: "Out of " + budgetWords[name].plural, About: "The run has reached its limit. Raise it to continue.",
@@ -292,7 +292,6 @@ type budgetWord struct{ title, plural string }
 var budgetWords = map[string]budgetWord{
 	"steps": {"Steps", "steps"}, "tool_calls": {"Tool calls", "tool calls"}, "tokens": {"Tokens", "tokens"},
 	"seconds": {"Active time", "time"}, "deadline": {"Active time", "time"}, app.BudgetMoney: {"Money", "money"},
-	journal.CostBudget: {"Money", "money"},
 	app.BudgetDeadline: {"Active time", "time"},
 }
 

@@ -313,7 +313,7 @@ func micro(dollars float64) int64 { return int64(math.Round(dollars * 1e6)) }
 
 // explain says why a run failed, and what can be corrected.
 func (h *Handler) explain(r *request, p *runPage, s *story) error {
-	if p.Run.State != api.Finished || p.Run.Outcome != "failed" || p.run.Root != "" {
+	if p.Run.State != api.Finished || p.Run.Outcome != journal.OutcomeFailed || p.run.Root != "" {
 		return nil
 	}
 	end, err := h.o.App.Ending(r.Context(), p.run)

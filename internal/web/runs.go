@@ -84,16 +84,10 @@ func (f runFilter) journal(now time.Time) app.Filter {
 	case "":
 	case "ok", "failed", "rejected", "cancelled": // outcomes of finished runs
 		out.Status, out.Outcome = journal.Finished, journal.Outcome(f.State)
-	case api.Budget:
-		out.Status = journal.Exceeded
-	case api.Queued, api.Interrupted: // the index does not know whether a process drives a run
-		out.Status = journal.Running
-	case api.Unknown:
-		out.Status = journal.Waiting
 	case "unfinished":
 		out.Unfinished = true
-	default:
-		out.Status = journal.Status(f.State)
+	default: // the index does not know whether a process drives a run, or whether an outcome is unknown
+		out.Status = api.State(f.State).Status()
 	}
 	if d, err := time.ParseDuration(f.Since); err == nil {
 		out.Since = journal.MillisOf(now.Add(-d))
@@ -321,7 +315,7 @@ func (h *Handler) row(r *request, run *app.Run) (runRow, error) {
 			row.What = "At steps " + strings.Join(names, ", ")
 		}
 	case st.State != api.Finished:
-		row.What = waitingWords(&st, full.WaitingWords())
+		row.What = waitingWords(&st, full.Waiting.Words())
 	case st.Reason != "":
 		row.What = sentence(report.ReasonWords(st.Reason))
 	}
@@ -454,7 +448,7 @@ func (h *Handler) runsCSV(r *request) error {
 // record returns the row of a run in a table of values separated by commas.
 func (row *runRow) record() []string {
 	return []string{
-		row.ID, cell(row.Workflow), string(row.State), row.Outcome, row.Started.Format(time.RFC3339),
+		row.ID, cell(row.Workflow), string(row.State), string(row.Outcome), row.Started.Format(time.RFC3339),
 		row.Updated.Format(time.RFC3339), cell(row.By), cell(row.Trigger),
 		strconv.FormatFloat(row.Took.Seconds(), 'f', 3, 64),
 		strconv.FormatInt(row.Tokens, 10), strconv.FormatFloat(float64(row.Cost)/1e6, 'f', 6, 64),

@@ -111,16 +111,16 @@ var words = map[string]string{
 // word returns the word for the state of a run or step.
 func word(state string) string { return cmp.Or(words[state], graph.StateWord(state)) }
 
-func stateOf(state api.State, outcome string) stateView {
+func stateOf(state api.State, outcome journal.Outcome) stateView {
 	s := string(state)
 	if state == api.Finished {
-		s = outcome
+		s = string(outcome)
 	}
 	return stateView{s, word(s)}
 }
 
 // iconOf returns the static file of the icon that shows the state of a run in the tab of a browser.
-func iconOf(state api.State, outcome string) string {
+func iconOf(state api.State, outcome journal.Outcome) string {
 	switch s := api.State(stateOf(state, outcome).State); s {
 	case api.Running, "ok", "failed":
 		return "icon-" + string(s) + ".svg"

@@ -248,10 +248,9 @@ func (h *Handler) waiting(ctx context.Context) int {
 		entries, _ := h.entries(ctx, app.Filter{Status: status, Limit: maxNav}) // the page itself reports errors
 		for i := range entries {
 			what := entries[i].Waiting
-			kind, _, _ := strings.Cut(what, ":")
-			switch several := strings.HasSuffix(what, ")"); {
-			case kind == "retry" || kind == "paused":
-			case kind != "event" && status != journal.Running && !several:
+			switch {
+			case what.Kind == journal.WaitRetry || what.Kind == journal.WaitContinue:
+			case what.Kind != journal.WaitEvent && status != journal.Running && what.More == 0:
 				n++
 			case read < maxRead:
 				read++

@@ -461,7 +461,7 @@ func (h *Handler) history(r *request, name string) (*history, error) {
 		if err != nil {
 			return nil, err
 		}
-		class := classOf(row.State == api.Finished, journal.Outcome(row.Outcome))
+		class := classOf(row.State == api.Finished, row.Outcome)
 		ended[class]++
 		if row.State == api.Finished {
 			durations = append(durations, row.Took)

@@ -454,11 +454,7 @@ func (e *Engine) awaitAnswer(
 			return nil
 		}
 		if entry.Status == journal.Finished {
-			state, program, _, err := e.Load(ctx, id)
-			if err != nil {
-				return err
-			}
-			return state.Check(program, in)
+			return e.Check(ctx, id, in)
 		}
 		// A closed engine cannot claim the run, so the answer may never come.
 		err = e.acquire(ctx, id, false)

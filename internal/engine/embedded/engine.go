@@ -330,13 +330,8 @@ func (e *Engine) load(ctx context.Context, id journal.RunID) (_ *run, err error)
 	if r.inbox, err = e.store.Inbox(ctx, id); err != nil {
 		return nil, err
 	}
-	for _, f := range r.state.Frames {
-		if f.Child == "" {
-			continue
-		}
-		if r.children[f.Child], err = e.store.Entry(ctx, f.Child); err != nil {
-			return nil, err
-		}
+	if r.children, err = e.OpenChildren(ctx, r.state); err != nil {
+		return nil, err
 	}
 	if since, ok := r.state.Resumable(); ok {
 		r.history = map[string][]journal.TaskNoted{}

@@ -69,7 +69,7 @@ func TestRerunTaskHasItsNotes(t *testing.T) {
 	if err := e.Resume(t.Context(), enginetest.ID); err != nil {
 		t.Fatal(err)
 	}
-	if entry := enginetest.Rest(t, e); entry.Waiting != "doubt: a" {
+	if entry := enginetest.Rest(t, e); entry.Waiting.String() != "doubt: a" {
 		t.Fatalf("%+v", entry)
 	}
 	enginetest.Stop(e)

@@ -127,14 +127,10 @@ func (r *run) continueLoaded(more []request) {
 	r.index = r.state.Summary()
 	var lost []plan.Input
 	waiting := map[string]bool{}
-	for _, one := range r.state.BudgetWaiters {
-		if one.N > 0 {
-			waiting[one.Work.Key()] = true
-		}
-	}
 	for _, t := range r.state.OpenTasks() {
-		if waiting[t.Key()] {
-			continue // it waited for budget before a call: it can continue there
+		if t.Waits > 0 {
+			waiting[t.Key()] = true // it can continue there
+			continue
 		}
 		gone := r.e.Lost(t.TaskID, t.Rerun, r.state.TaskOf(r.program, t.Frame),
 			r.history[t.Key()], "its process has ended")
@@ -552,11 +548,7 @@ func (e *Engine) Send(ctx context.Context, id journal.RunID, in plan.Input, ref 
 		return err
 	}
 	// Refuse at once what cannot be accepted; the run may still refuse it later.
-	state, program, _, err := e.Load(ctx, id)
-	if err != nil {
-		return err
-	}
-	if err := state.Check(program, in); err != nil && !state.MayBeInDoubt(in) {
+	if err := e.Check(ctx, id, in); err != nil {
 		return err
 	}
 	for {

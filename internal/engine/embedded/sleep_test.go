@@ -36,7 +36,7 @@ func TestSleepingTaskContinuesFromItsNotes(t *testing.T) {
 		synctest.Wait()
 		enginetest.Stop(first)
 		entry, err := store.Entry(t.Context(), enginetest.ID)
-		if err != nil || entry.Status != journal.Sleeping || entry.Waiting != "retry: a" ||
+		if err != nil || entry.Status != journal.Sleeping || entry.Waiting.String() != "retry: a" ||
 			entry.Wake.Time().Before(time.Now().Add(59*time.Minute)) {
 			t.Fatalf("%+v, %v", entry, err)
 		}

@@ -86,7 +86,7 @@ func TestCatchUpFiresTimersAndStartsNoTask(t *testing.T) {
 		{
 			"another gate follows",
 			[]ir.Step{gateUntil("g", time.Minute, ir.TimeoutSkip), gateUntil("h", 0, "")},
-			journal.Index{Status: journal.Waiting, Waiting: "approval: h"},
+			journal.Index{Status: journal.Waiting, Waiting: journal.ParseWait("approval: h")},
 			"ok",
 			map[string]int{},
 		},
@@ -101,7 +101,8 @@ func TestCatchUpFiresTimersAndStartsNoTask(t *testing.T) {
 			"not due yet",
 			[]ir.Step{gateUntil("g", 2*time.Hour, "")},
 			journal.Index{
-				Status: journal.Waiting, Waiting: "approval: g", Wake: journal.MillisOf(began.Add(2 * time.Hour)),
+				Status: journal.Waiting, Waiting: journal.ParseWait("approval: g"),
+				Wake: journal.MillisOf(began.Add(2 * time.Hour)),
 			},
 			"ok",
 			map[string]int{},

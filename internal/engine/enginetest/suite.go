@@ -130,7 +130,7 @@ func releasesWaitingRuns(t *testing.T, s Subject) {
 	e := w.open(t, NewKind())
 	Begin(t, e, Program([]ir.Step{Task("a"), {ID: "g", Action: ir.Gate{Decider: ir.Person}}, Task("b")}))
 	entry := Rest(t, e)
-	if entry.Status != journal.Waiting || entry.Waiting != "approval: g" || entry.Owner != s.Owner {
+	if entry.Status != journal.Waiting || entry.Waiting.String() != "approval: g" || entry.Owner != s.Owner {
 		t.Errorf("%+v", entry)
 	}
 	if e.Owns(ID) {
@@ -147,7 +147,7 @@ func asksAboutLostTasks(t *testing.T, s Subject) {
 	if err := e.Resume(t.Context(), ID); err != nil {
 		t.Fatal(err)
 	}
-	if entry := Rest(t, e); entry.Waiting != "doubt: a" {
+	if entry := Rest(t, e); entry.Waiting.String() != "doubt: a" {
 		t.Fatalf("%+v", entry)
 	}
 	if kind.Done["a#0"] != 0 {
@@ -233,7 +233,7 @@ func finishesCallsAfterTheDeadline(t *testing.T, s Subject) {
 	if entry := Rest(t, e); entry.Status != journal.Exceeded || calls != 1 {
 		t.Fatalf("%+v after %d calls", entry, calls)
 	}
-	if entry := Rest(t, e); entry.Waiting != "budget: "+plan.BudgetDeadline {
+	if entry := Rest(t, e); entry.Waiting.String() != "budget: "+plan.BudgetDeadline {
 		t.Fatalf("%+v", entry)
 	}
 	state, _, _, err := e.Load(t.Context(), ID)
@@ -465,7 +465,7 @@ func continuesAfterApproval(t *testing.T, s Subject) {
 				kind := newAsker()
 				e := w.open(t, kind)
 				Begin(t, e, Program([]ir.Step{Task("a")}))
-				if entry := Rest(t, e); entry.Status != journal.Waiting || entry.Waiting != "approval: a" ||
+				if entry := Rest(t, e); entry.Status != journal.Waiting || entry.Waiting.String() != "approval: a" ||
 					e.Owns(ID) {
 					t.Fatalf("%+v", entry)
 				}

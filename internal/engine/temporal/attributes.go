@@ -39,7 +39,7 @@ func (d *driver) show(ctx workflow.Context) {
 	index := d.state.Summary()
 	now := attributes{
 		workflow: d.state.Name, status: string(index.Status), outcome: string(index.Outcome),
-		waiting: index.Waiting, microDollars: d.shown.microDollars,
+		waiting: index.Waiting.String(), microDollars: d.shown.microDollars,
 	}
 	if len(d.tasks)+len(d.starting) == 0 {
 		switch {

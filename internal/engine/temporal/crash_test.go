@@ -51,7 +51,7 @@ func TestRunsSurviveTheServer(t *testing.T) {
 	})
 	e := w.open(map[string]step.Runner{"test": kind})
 	id := start(t, e, p)
-	if entry := rest(t, e, id); entry.Waiting != "approval: g" {
+	if entry := rest(t, e, id); entry.Waiting.String() != "approval: g" {
 		t.Fatalf("%+v", entry)
 	}
 	server.Kill()
@@ -145,7 +145,7 @@ func TestWaitReturnsAfterPendingDecisions(t *testing.T) {
 	kinds := map[string]step.Runner{"test": enginetest.NewKind()}
 	first := w.open(kinds)
 	id := start(t, first, gated())
-	if entry := rest(t, first, id); entry.Waiting != "approval: g" {
+	if entry := rest(t, first, id); entry.Waiting.String() != "approval: g" {
 		t.Fatalf("%+v", entry)
 	}
 	enginetest.Stop(first)
@@ -158,7 +158,7 @@ func TestWaitReturnsAfterPendingDecisions(t *testing.T) {
 	if err := c.SignalWorkflow(t.Context(), e.WorkflowID(id), "", "test", nil); err != nil {
 		t.Fatal(err)
 	}
-	if entry := rest(t, e, id); entry.Waiting != "approval: g" {
+	if entry := rest(t, e, id); entry.Waiting.String() != "approval: g" {
 		t.Errorf("%+v", entry)
 	}
 	found, err := c.DescribeWorkflowExecution(t.Context(), e.WorkflowID(id), "")

@@ -304,14 +304,29 @@ func (e *Engine) enter(j *job) (declined string, labels []string) {
 		return engine.ErrClosed.Error(), nil
 	}
 	e.jobs[j] = true
-	if !e.claimed[j.in.Run] {
-		if len(e.claimed) == manyRuns {
-			clear(e.claimed)
-		}
-		e.claimed[j.in.Run] = true
+	if addFirst(e.claimed, j.in.Run) {
 		e.Log.Info("run claimed", "run_id", j.in.Run)
 	}
 	return "", nil
+}
+
+// isFirst reports whether a run is not in a set of runs of which something was logged, and adds it.
+func (e *Engine) isFirst(logged map[journal.RunID]bool, id journal.RunID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return addFirst(logged, id)
+}
+
+// addFirst is isFirst if e.mu is held.
+func addFirst(logged map[journal.RunID]bool, id journal.RunID) bool {
+	if logged[id] {
+		return false
+	}
+	if len(logged) == manyRuns {
+		clear(logged)
+	}
+	logged[id] = true
+	return true
 }
 
 // manyRuns bounds the memory of what was logged.
@@ -435,18 +450,8 @@ func (e *Engine) Send(ctx context.Context, id journal.RunID, in plan.Input, ref 
 	if err != nil {
 		return err
 	}
-	check := func() error {
-		state, program, _, err := e.Load(ctx, id)
-		if err != nil {
-			return err
-		}
-		if err := state.Check(program, in); !state.MayBeInDoubt(in) {
-			return err
-		}
-		return nil
-	}
 	if entry.Status == journal.Finished {
-		return check()
+		return e.Check(ctx, id, in)
 	}
 	e.drives(ctx, id)
 	if err := e.serve(ctx); err != nil {
@@ -480,7 +485,7 @@ func (e *Engine) Send(ctx context.Context, id journal.RunID, in plan.Input, ref 
 			break
 		}
 		// The run has finished since, or Temporal has lost its workflow.
-		if err := check(); err != nil {
+		if err := e.Check(ctx, id, in); err != nil {
 			return err
 		}
 		if err := e.recoverRun(ctx, id, false); err != nil {
@@ -491,6 +496,16 @@ func (e *Engine) Send(ctx context.Context, id journal.RunID, in plan.Input, ref 
 		return refused
 	}
 	return err
+}
+
+// pause waits, and reports false if the context ends meanwhile.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // lingering returns a context that ends some time after another one.
@@ -521,14 +536,11 @@ func (e *Engine) update(ctx context.Context, id journal.RunID, name string, answ
 			err = handle.Get(ctx, answer)
 		}
 		var refused *temporal.ApplicationError
-		var missing *serviceerror.NotFound
 		var failing *serviceerror.WorkflowNotReady
 		switch {
 		case errors.As(err, &failing) && time.Since(began) < failingTime:
-			select {
-			case <-time.After(time.Second):
+			if pause(ctx, time.Second) {
 				continue
-			case <-ctx.Done():
 			}
 		case errors.As(err, &refused) && refused.Type() == endedType:
 			return errEnded
@@ -540,7 +552,7 @@ func (e *Engine) update(ctx context.Context, id journal.RunID, name string, answ
 			return &plan.Refusal{Code: plan.RefusalCode(code), Why: refused.Message()}
 		case errors.As(err, &refused) && refused.Type() == stoppedType:
 			continue
-		case errors.As(err, &missing):
+		case isNotFound(err):
 			state, err := e.client.DescribeWorkflowExecution(ctx, e.workflowID(id), "")
 			if err != nil || state.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 				return errEnded
@@ -669,9 +681,7 @@ func (e *Engine) Work(ctx context.Context, skip func(journal.RunID) bool) error 
 			return err
 		}
 		e.outage.begin(e.Log, e.c.Address, err)
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
+		if !pause(ctx, time.Second) {
 			return nil
 		}
 	}

@@ -86,15 +86,8 @@ const announceInterval = time.Second
 
 // announceBusy keeps up to date what other processes know about this one.
 func (e *Engine) announceBusy(ctx context.Context) {
-	tick := time.NewTicker(announceInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			e.announce(ctx)
-		case <-ctx.Done():
-			return
-		}
+	for pause(ctx, announceInterval) {
+		e.announce(ctx)
 	}
 }
 

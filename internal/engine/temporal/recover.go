@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -165,14 +167,8 @@ func (e *Engine) recoverActivity(ctx context.Context, in recovery) (out recovere
 		return out, fmt.Errorf("%w: run %s: its stream ends at event %d, not %d",
 			journal.ErrCorrupt, in.Run, state.Seq, claim.Seq)
 	}
-	waiting := map[string]bool{}
-	for _, one := range state.BudgetWaiters {
-		if one.N > 0 {
-			waiting[one.Work.Key()] = true
-		}
-	}
 	for _, t := range state.OpenTasks() {
-		if waiting[t.Key()] {
+		if t.Waits > 0 {
 			continue // it waits for budget before a call: it can continue there
 		}
 		// The notes of the task are in heartbeats that only Temporal had, so what it has done is unknown.
@@ -188,16 +184,11 @@ func (e *Engine) recoverActivity(ctx context.Context, in recovery) (out recovere
 		}
 		out.Lost = append(out.Lost, gone)
 	}
-	for _, f := range state.Frames {
-		if f.Child == "" {
-			continue
-		}
-		child, err := e.store.Entry(ctx, f.Child)
-		if err != nil {
-			return out, err
-		}
-		out.Children = append(out.Children, child)
+	children, err := e.OpenChildren(ctx, state)
+	if err != nil {
+		return out, err
 	}
+	out.Children = slices.Collect(maps.Values(children))
 	snapshot := newBlob(state.Snapshot())
 	out.Fence, out.Snapshot = claim.Fence, snapshot.Hash
 	e.Log.Info("run recovered from the journal", "run_id", in.Run, "lost_tasks", len(out.Lost))
@@ -249,9 +240,8 @@ func (e *Engine) findWorkflow(
 	ctx context.Context, id journal.RunID,
 ) (workflowState, *workflowpb.PendingWorkflowTaskInfo, error) {
 	found, err := e.client.DescribeWorkflowExecution(ctx, e.workflowID(id), "")
-	var missing *serviceerror.NotFound
 	switch {
-	case errors.As(err, &missing):
+	case isNotFound(err):
 		return workflowAway, nil, nil
 	case err != nil:
 		return workflowOpen, nil, err
@@ -277,10 +267,15 @@ func (e *Engine) endReset(ctx context.Context, w *workflowservice.DescribeWorkfl
 	}
 	one := w.GetWorkflowExecutionInfo().GetExecution()
 	err := e.client.TerminateWorkflow(ctx, one.GetWorkflowId(), one.GetRunId(), errReset.Error())
-	if _, ended := errors.AsType[*serviceerror.NotFound](err); ended {
+	if isNotFound(err) { // it has ended
 		err = nil
 	}
 	return true, e.explain(ctx, err)
+}
+
+func isNotFound(err error) bool {
+	_, ok := errors.AsType[*serviceerror.NotFound](err)
+	return ok
 }
 
 // recoverRun starts a workflow that continues an unfinished run from its journal, unless one is open. A run that a
@@ -370,11 +365,7 @@ func (e *Engine) recoverIfLost(ctx context.Context, id journal.RunID) error {
 	if other == "" {
 		return e.startRecovery(ctx, id, false)
 	}
-	e.mu.Lock()
-	known := e.left[id]
-	e.left[id] = true
-	e.mu.Unlock()
-	if !known {
+	if e.isFirst(e.left, id) {
 		e.Log.Warn("run left alone: a process that uses another namespace or task queue of Temporal may drive it",
 			"run_id", id, "place", other)
 	}
@@ -383,14 +374,9 @@ func (e *Engine) recoverIfLost(ctx context.Context, id journal.RunID) error {
 
 // keepRunsAlive recovers runs that Temporal loses, until ctx ends.
 func (e *Engine) keepRunsAlive(ctx context.Context) {
-	for pause := 2 * justStarted; ; pause = recoverInterval {
-		select {
-		case <-time.After(pause):
-			if err := e.recoverLost(ctx, justStarted, nil); err != nil && ctx.Err() == nil {
-				e.Log.Warn("runs that Temporal has lost not recovered", "error", err)
-			}
-		case <-ctx.Done():
-			return
+	for wait := 2 * justStarted; pause(ctx, wait); wait = recoverInterval {
+		if err := e.recoverLost(ctx, justStarted, nil); err != nil && ctx.Err() == nil {
+			e.Log.Warn("runs that Temporal has lost not recovered", "error", err)
 		}
 	}
 }

@@ -143,7 +143,7 @@ func TestLostWorkflowRepeatsNoStep(t *testing.T) {
 			id := start(t, e, slowProgram())
 			<-kind.started
 			lose(t, e, id)
-			if entry := rest(t, e, id); entry.WaitingFor() != "unknown outcome: slow" {
+			if entry := rest(t, e, id); entry.Waiting.Label() != "unknown outcome: slow" {
 				t.Fatalf("%+v, effects %q", entry, kind.did())
 			}
 			if err := e.Send(t.Context(), id, plan.GateDecision{
@@ -184,14 +184,14 @@ func TestLostWorkflowAcceptsMessages(t *testing.T) {
 				kind := newAsking()
 				e := w.open(map[string]step.Runner{"test": kind})
 				id := start(t, e, gated())
-				if entry := rest(t, e, id); entry.Waiting != "approval: g" {
+				if entry := rest(t, e, id); entry.Waiting.String() != "approval: g" {
 					t.Fatalf("%+v", entry)
 				}
 				lose(t, e, id)
 				if err := e.Resume(t.Context(), id); err != nil {
 					t.Fatal(err)
 				}
-				if entry := rest(t, e, id); entry.Waiting != "approval: g" {
+				if entry := rest(t, e, id); entry.Waiting.String() != "approval: g" {
 					t.Fatalf("%+v", entry)
 				}
 				lose(t, e, id)
@@ -436,7 +436,7 @@ func TestResetToAnEarlierGate(t *testing.T) {
 		}
 	}
 	approve(t, e, id)
-	if entry := rest(t, e, id); entry.Waiting != "approval: g2" {
+	if entry := rest(t, e, id); entry.Waiting.String() != "approval: g2" {
 		t.Fatalf("%+v", entry)
 	}
 	if _, err := dial(t, e).ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{

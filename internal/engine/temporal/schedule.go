@@ -9,7 +9,6 @@ import (
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
@@ -84,7 +83,6 @@ func (e *Engine) KeepSchedules(ctx context.Context, all []engine.Schedule, fire 
 		}
 	}
 	again := time.Since(s.checked) > scheduleInterval
-	applied := map[string]string{}
 	for i := range all {
 		one := &all[i]
 		if again || s.applied[one.ID] != wanted[one.ID] {
@@ -92,9 +90,8 @@ func (e *Engine) KeepSchedules(ctx context.Context, all []engine.Schedule, fire 
 				return fmt.Errorf("schedule %s in Temporal: %w", one.ID, err)
 			}
 		}
-		applied[one.ID] = wanted[one.ID]
 	}
-	s.applied = applied
+	s.applied = wanted
 	if again {
 		s.checked = time.Now()
 	}
@@ -146,7 +143,7 @@ func (e *Engine) deleteSchedules(ctx context.Context, wanted map[string]string) 
 
 func (e *Engine) deleteSchedule(ctx context.Context, id string) error {
 	err := e.client.ScheduleClient().GetHandle(ctx, e.schedulePrefix()+id).Delete(ctx)
-	if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
+	if isNotFound(err) {
 		return nil
 	}
 	return err

@@ -57,9 +57,7 @@ func (e *Engine) settle() {
 			if err != nil || !decides(found) {
 				break
 			}
-			select {
-			case <-time.After(settleInterval):
-			case <-ctx.Done():
+			if !pause(ctx, settleInterval) {
 				return
 			}
 		}

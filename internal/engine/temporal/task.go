@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
@@ -126,14 +125,7 @@ func (e *Engine) publishActivity(ctx context.Context, f facts) error {
 // stray returns the error of an activity for a run that the journal does not have. It is tried again, because a process
 // with another journal may get it; the log says so once.
 func (e *Engine) stray(id journal.RunID, err error) error {
-	e.mu.Lock()
-	known := e.strays[id]
-	if len(e.strays) == manyRuns {
-		clear(e.strays)
-	}
-	e.strays[id] = true
-	e.mu.Unlock()
-	if !known {
+	if e.isFirst(e.strays, id) {
 		e.Log.Warn("Temporal has a run that the store does not have: it was removed, or projects with different "+
 			"stores share a task queue", "run_id", id, "task_queue", e.c.TaskQueue)
 	}
@@ -254,9 +246,7 @@ func (j *job) prepare() (ready bool, err error) {
 		if err == nil || !errors.Is(err, journal.ErrUnavailable) {
 			return ready, err
 		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-j.ctx.Done():
+		if !pause(j.ctx, 100*time.Millisecond) {
 			return false, context.Cause(j.ctx)
 		}
 	}
@@ -290,8 +280,8 @@ func (j *job) load() (ready bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	f := state.Frames[j.in.Work.Frame]
-	if f == nil || f.Phase != plan.Working || f.Work() != j.in.Work || f.Rerun != j.in.Rerun {
+	f := state.Running(j.in.Work, j.in.Rerun)
+	if f == nil {
 		return false, nil
 	}
 	var history []journal.TaskNoted
@@ -351,23 +341,30 @@ func (j *job) beat(ctx context.Context) error {
 	j.beating.Lock()
 	defer j.beating.Unlock()
 	j.mu.Lock()
-	if !j.started {
-		j.mu.Unlock()
-		return j.answered(j.e.client.RecordActivityHeartbeat(context.WithoutCancel(ctx), j.token))
-	}
-	beat := heartbeat{
-		Published: j.published, Log: j.log, Policy: j.e.Recovery(j.Job.Task, j.history),
-		Used: journal.Reported(j.history),
+	var beat []any
+	if j.started {
+		beat = append(beat, heartbeat{
+			Published: j.published, Log: j.log, Policy: j.e.Recovery(j.Job.Task, j.history),
+			Used: journal.Reported(j.history),
+		})
 	}
 	j.mu.Unlock()
-	return j.answered(j.e.client.RecordActivityHeartbeat(context.WithoutCancel(ctx), j.token, beat))
+	return j.answered(j.e.client.RecordActivityHeartbeat(context.WithoutCancel(ctx), j.token, beat...))
+}
+
+// flush sends a heartbeat that the task cannot continue without.
+func (j *job) flush(ctx context.Context) error {
+	err := j.beat(ctx)
+	if err != nil {
+		j.cancel(engine.ErrParked)
+	}
+	return err
 }
 
 // answered handles the answer to a heartbeat: the task may be cancelled, or taken
 // for lost.
 func (j *job) answered(err error) error {
 	var cancelled *temporal.CanceledError
-	var gone *serviceerror.NotFound
 	switch {
 	case errors.As(err, &cancelled):
 		if j.expired() {
@@ -376,7 +373,7 @@ func (j *job) answered(err error) error {
 			j.cancel(engine.ErrCancelled)
 		}
 		return nil // what was sent is durable
-	case errors.As(err, &gone):
+	case isNotFound(err):
 		j.orphaned = true
 		j.cancel(engine.ErrParked)
 	}
@@ -433,14 +430,11 @@ func (j *job) Note(ctx context.Context, notes ...step.Note) error {
 	if len(notes) == 0 {
 		return nil
 	}
-	if err := j.add(notes); err != nil {
-		return err
+	err := j.add(notes)
+	if err == nil {
+		err = j.flush(ctx)
 	}
-	if err := j.beat(ctx); err != nil {
-		j.cancel(engine.ErrParked)
-		return err
-	}
-	return ctx.Err()
+	return cmp.Or(err, ctx.Err())
 }
 
 // Reserve implements step.Log.
@@ -469,18 +463,13 @@ func (j *job) ReserveUpTo(
 	}
 	bounded := j.bounded
 	j.mu.Unlock()
-	if !bounded {
-		if err := j.beat(ctx); err != nil {
-			j.cancel(engine.ErrParked)
+	if !bounded || len(notes) > 0 { // what happens to the task if its worker dies may depend on notes
+		if err := j.flush(ctx); err != nil {
 			return 0, most, err
 		}
-		return step.Reservation(request.N), most, ctx.Err()
 	}
-	if len(notes) > 0 { // what happens to the task if its worker dies may depend on them
-		if err := j.beat(ctx); err != nil {
-			j.cancel(engine.ErrParked)
-			return 0, most, err
-		}
+	if !bounded {
+		return step.Reservation(request.N), most, ctx.Err()
 	}
 	answer, err := j.ask(ctx, reservation{Log: sent, Reserve: request})
 	if err != nil {

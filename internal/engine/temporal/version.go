@@ -9,7 +9,6 @@ import (
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/workflow"
 
@@ -85,9 +84,8 @@ const handOverTime = 10 * time.Second
 // It returns when they have agreed.
 func (e *Engine) takeOver(ctx context.Context, id journal.RunID) error {
 	found, err := e.client.DescribeWorkflowExecution(ctx, e.workflowID(id), "")
-	var missing *serviceerror.NotFound
 	switch {
-	case errors.As(err, &missing):
+	case isNotFound(err):
 		return nil // it is yet to start
 	case err != nil:
 		return err
@@ -122,16 +120,11 @@ func (e *Engine) takeOver(ctx context.Context, id journal.RunID) error {
 // takeOverAll asks workers of earlier versions for all their runs, again and again:
 // they may start new ones as long as they work.
 func (e *Engine) takeOverAll(ctx context.Context) {
-	for {
+	for again := true; again; again = pause(ctx, takeOverInterval) {
 		for version := 1; version < e.c.Version; version++ {
 			if err := e.takeOverFrom(ctx, version); err != nil && ctx.Err() == nil {
 				e.Log.Warn("runs of an earlier version not taken over", "version", version, "error", err)
 			}
-		}
-		select {
-		case <-time.After(takeOverInterval):
-		case <-ctx.Done():
-			return
 		}
 	}
 }

@@ -69,7 +69,7 @@ func TestLaterVersionsTakeRunsOver(t *testing.T) {
 		t.Errorf("the run has moved while a task runs: %v", got)
 	}
 	close(end)
-	if entry := rest(t, later, id); entry.Waiting != "approval: g" {
+	if entry := rest(t, later, id); entry.Waiting.String() != "approval: g" {
 		t.Fatalf("%+v", entry)
 	}
 	for len(queues(t, later, id)) < 2 {

@@ -2,7 +2,6 @@ package temporal
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -98,7 +97,7 @@ type driver struct {
 	published  journal.Seq
 	publishing bool
 	waiters    int // updates that wait for the journal
-	chain      [sha256.Size]byte
+	chain      journal.ChainHash
 	// Size of the last snapshot, and of the events since then.
 	snapshotSize, written int
 	shown                 attributes
@@ -255,21 +254,11 @@ func (d *driver) restore(lost map[string]bool) {
 		if lost[t.Key()] {
 			continue
 		}
-		d.parked[t.Key()] = &launch{work: t.TaskID, rerun: t.Rerun, number: d.waitsFor(t.TaskID)}
+		d.parked[t.Key()] = &launch{work: t.TaskID, rerun: t.Rerun, number: t.Waits}
 	}
 	d.state.MarkAll() // tasks were held
 	d.unpark()
 	d.woken = true
-}
-
-// waitsFor returns the number of the reservation that a task waits for.
-func (d *driver) waitsFor(w journal.TaskID) int {
-	for _, one := range d.state.BudgetWaiters {
-		if one.Work == w {
-			return one.N
-		}
-	}
-	return 0
 }
 
 // handleUpdates registers the messages that the run accepts.
@@ -468,10 +457,7 @@ func (d *driver) record(events []journal.Event) {
 	x := decision{
 		last: d.state.Seq, lines: lines, index: d.state.Summary(), children: d.children.Update(d.state, events),
 	}
-	sum := sha256.New()
-	sum.Write(d.chain[:])
-	sum.Write(lines)
-	sum.Sum(d.chain[:0])
+	d.chain = d.chain.Next(lines)
 	d.written += len(lines)
 	if d.written > 64<<10 && d.written > engine.SnapshotShare*d.snapshotSize && d.state.Finished == nil {
 		x.snapshot = d.state.Snapshot()
@@ -485,8 +471,7 @@ func (d *driver) effects(events []journal.Event) {
 	for i := range events {
 		switch x := events[i].Fact.(type) {
 		case journal.TaskStarted:
-			f := d.state.Frames[x.Frame]
-			if f == nil || f.Phase != plan.Working || f.Work() != x.TaskID || f.Rerun != x.Rerun {
+			if d.state.Running(x.TaskID, x.Rerun) == nil {
 				continue
 			}
 			delete(d.parked, x.Key())
@@ -528,24 +513,32 @@ func (d *driver) cancel(frame string, cause error) {
 func (d *driver) unpark() {
 	for _, key := range slices.Sorted(maps.Keys(d.parked)) {
 		p := d.parked[key]
-		f := d.state.Frames[p.work.Frame]
-		if f == nil || f.Phase != plan.Working || f.Work() != p.work || f.Rerun != p.rerun {
+		f := d.state.Running(p.work, p.rerun)
+		if f == nil {
 			delete(d.parked, key)
 			continue
 		}
 		if f.Cancelled {
 			delete(d.parked, key)
-			d.queue = append(d.queue, &request{in: plan.Result{
-				Work: p.work, Rerun: p.rerun, Outcome: journal.OutcomeCancelled,
-			}})
+			d.queue = append(d.queue, &request{in: p.cancelled()})
 			continue
 		}
 		_, granted := f.Reserved[p.number]
 		if granted || d.refused[refusedKey(p.work, p.number)] != "" {
 			delete(d.parked, key)
-			d.starting = append(d.starting, &launch{work: p.work, rerun: p.rerun, seq: d.state.Seq})
+			d.launchAgain(p, 0)
 		}
 	}
+}
+
+// cancelled is the result of a task that is cancelled before it has started.
+func (l *launch) cancelled() plan.Result {
+	return plan.Result{Work: l.work, Rerun: l.rerun, Outcome: journal.OutcomeCancelled}
+}
+
+// launchAgain starts a task again that some workers may have declined.
+func (d *driver) launchAgain(l *launch, declined int) {
+	d.starting = append(d.starting, &launch{work: l.work, rerun: l.rerun, seq: d.state.Seq, declined: declined})
 }
 
 // startTasks starts the activities of tasks whose facts are in the journal. A
@@ -554,13 +547,11 @@ func (d *driver) startTasks(ctx workflow.Context) {
 	alone := len(d.starting) == 1 && len(d.decided) > 0 && !d.publishing && d.waiters == 0 &&
 		d.carried <= d.published && d.sizeOfDecided() <= batchSize
 	d.starting = slices.DeleteFunc(d.starting, func(l *launch) bool {
-		switch f := d.state.Frames[l.work.Frame]; {
-		case f == nil || f.Phase != plan.Working || f.Work() != l.work || f.Rerun != l.rerun:
+		switch f := d.state.Running(l.work, l.rerun); {
+		case f == nil:
 			return true
 		case f.Cancelled: // it has not started
-			d.queue = append(d.queue, &request{in: plan.Result{
-				Work: l.work, Rerun: l.rerun, Outcome: journal.OutcomeCancelled,
-			}})
+			d.queue = append(d.queue, &request{in: l.cancelled()})
 			d.woken = true
 			return true
 		case alone:
@@ -587,7 +578,7 @@ func (d *driver) launch(ctx workflow.Context, l *launch, carries *facts) {
 	}
 	future := workflow.ExecuteActivity(
 		workflow.WithActivityOptions(detached, workflow.ActivityOptions{
-			ActivityID: fmt.Sprintf("%s+%d.%d %s", l.work.Key(), l.rerun, d.launches, d.chainText()[:12]),
+			ActivityID: fmt.Sprintf("%s+%d.%d %s", l.work.Key(), l.rerun, d.launches, d.chain.String()[:12]),
 			Summary:    l.work.Key(), TaskQueue: queue, ScheduleToStartTimeout: limit,
 			StartToCloseTimeout: forever, HeartbeatTimeout: d.in.Heartbeat, WaitForCancellation: true,
 			RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
@@ -626,18 +617,16 @@ func (d *driver) ended(ctx workflow.Context, l *launch, carried *facts, out *tas
 	case errors.As(err, &timeout):
 		*out = d.lost(l, timeout)
 	case errors.As(err, &cancelled): // it has never started
-		*out = taskOutput{End: &ending{Result: &plan.Result{
-			Work: l.work, Rerun: l.rerun, Outcome: journal.OutcomeCancelled,
-		}}}
+		*out = taskOutput{End: newEnding(l.cancelled())}
 	case d.stops(err):
 		if d.state.Finished != nil {
 			d.stopped = "" // the task is too late, not the workflow
 		}
 		*out = taskOutput{}
 	default:
-		*out = taskOutput{End: &ending{Gone: &plan.Gone{
+		*out = taskOutput{End: newEnding(plan.Gone{
 			Work: l.work, Rerun: l.rerun, Why: err.Error(), Policy: journal.RecoveryAsk,
-		}}}
+		})}
 	}
 	if carried != nil {
 		if out.Published {
@@ -660,26 +649,22 @@ func (d *driver) ended(ctx workflow.Context, l *launch, carried *facts, out *tas
 			d.labels = out.Labels
 		}
 		if l.declined == 0 && !slices.Equal(d.labels, l.labels) {
-			d.starting = append(d.starting, &launch{work: l.work, rerun: l.rerun, seq: d.state.Seq, declined: 1})
+			d.launchAgain(l, 1)
 			return
 		}
 		d.sleeping++
 		delay := min(declinedDelay<<min(l.declined, 10), declinedMost)
-		if _, err := workflow.AwaitWithTimeout(ctx, delay, func() bool { return !d.wanted(l) }); err != nil {
+		unwanted := func() bool {
+			f := d.state.Running(l.work, l.rerun)
+			return f == nil || f.Cancelled
+		}
+		if _, err := workflow.AwaitWithTimeout(ctx, delay, unwanted); err != nil {
 			panic(err)
 		}
 		d.sleeping--
-		d.starting = append(d.starting, &launch{
-			work: l.work, rerun: l.rerun, seq: d.state.Seq, declined: l.declined + 1,
-		})
+		d.launchAgain(l, l.declined+1)
 		d.woken = true
 	}
-}
-
-// wanted reports whether a task is to run.
-func (d *driver) wanted(l *launch) bool {
-	f := d.state.Frames[l.work.Frame]
-	return f != nil && f.Phase == plan.Working && f.Work() == l.work && f.Rerun == l.rerun && !f.Cancelled
 }
 
 // declinedDelay is how long a task that a worker has declined waits at first, and
@@ -734,8 +719,6 @@ func (d *driver) requests(log []entry) []*request {
 	}
 	return out
 }
-
-func (d *driver) chainText() string { return hex.EncodeToString(d.chain[:]) }
 
 // batchSize is the size in bytes of the facts that one activity appends. A
 // decision is not divided.
@@ -801,7 +784,7 @@ func (d *driver) append(ctx workflow.Context, f *facts) {
 	last := f.After + journal.Seq(strings.Count(f.Lines, "\n"))
 	future := workflow.ExecuteActivity(
 		workflow.WithActivityOptions(detached, workflow.ActivityOptions{
-			ActivityID: fmt.Sprintf("publish %d-%d %s", f.After+1, last, d.chainText()[:12]),
+			ActivityID: fmt.Sprintf("publish %d-%d %s", f.After+1, last, d.chain.String()[:12]),
 			TaskQueue:  d.e.publishQueue(), StartToCloseTimeout: 10 * time.Second,
 			RetryPolicy: publishRetries(),
 		}), publishName, f,
@@ -894,7 +877,7 @@ func (d *driver) continued(ctx workflow.Context) (next runInput, ok bool) {
 		return next, false
 	}
 	next = runInput{
-		Run: d.in.Run, Snapshot: newBlob(snapshot).Hash, Chain: d.chainText(), Refused: d.refused, Fence: d.in.Fence,
+		Run: d.in.Run, Snapshot: newBlob(snapshot).Hash, Chain: d.chain.String(), Refused: d.refused, Fence: d.in.Fence,
 		Heartbeat: d.in.Heartbeat, Attributes: d.in.Attributes, ContinueAfter: d.in.ContinueAfter,
 	}
 	for _, id := range slices.Sorted(maps.Keys(d.children)) {

@@ -30,7 +30,7 @@ func copies(t *testing.T, from *group) {
 	waits.Events[0].Fact, waits.Blobs = started, append(waits.Blobs, blob)
 	Append(t, from, waits)
 	rest := Steps("waits", 1, 1, 2)
-	rest.Index = &journal.Index{Status: journal.Waiting, Wake: 7_000, Waiting: "a decision"}
+	rest.Index = &journal.Index{Status: journal.Waiting, Wake: 7_000, Waiting: journal.ParseWait("budget: tokens")}
 	rest.Release = true
 	Append(t, from, rest)
 	for _, kind := range []string{"one", "two"} {

@@ -20,7 +20,10 @@ func anyText(t *testing.T, s *group) {
 		id := journal.RunID(fmt.Sprint("run-", i, text))
 		b := Start(id, journal.Owner("me"+text))
 		b.Events[0].Fact = journal.RunStarted{Name: text, Format: "f" + text}
-		b.Index = &journal.Index{Status: journal.Waiting, Waiting: "for " + text, Outcome: journal.Outcome(text)}
+		b.Index = &journal.Index{
+			Status: journal.Waiting, Waiting: journal.Wait{Kind: journal.WaitEvent, Name: text},
+			Outcome: journal.Outcome(text),
+		}
 		b.Children = []journal.Entry{{ID: "child of " + id, Root: id, Parent: id, Name: text}}
 		Append(t, s, b)
 		want := journal.Entry{

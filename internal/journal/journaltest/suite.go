@@ -513,7 +513,7 @@ func refusedLeavesNothing(t *testing.T, s *group) {
 	def := Definition("something")
 	everything := func() journal.Batch {
 		b := Steps("a", 1, 1, 3)
-		b.Index = &journal.Index{Status: journal.Waiting, Wake: 77, Waiting: "for you"}
+		b.Index = &journal.Index{Status: journal.Waiting, Wake: 77, Waiting: journal.Wait{Name: "for you"}}
 		b.Children = []journal.Entry{{ID: "child", Root: "a", Parent: "a"}}
 		b.Blobs = []journal.Blob{def}
 		b.Snapshot = []byte("state")
@@ -681,7 +681,7 @@ func index(t *testing.T, s *group) {
 		t.Error(diff)
 	}
 	b = Steps("run-1", 1, 1, 2)
-	b.Index = &journal.Index{Status: journal.Waiting, Wake: 9000, Waiting: "approval of step2"}
+	b.Index = &journal.Index{Status: journal.Waiting, Wake: 9000, Waiting: journal.ParseWait("approval: step2 (+2)")}
 	Append(t, s, b)
 	want.Seq, want.Updated, want.Index = 3, 1003, *b.Index
 	if diff := cmp.Diff(want, entry()); diff != "" {
@@ -1317,7 +1317,9 @@ func greatMany(t *testing.T, s *group) {
 	wg.Add(n)
 	for i := range n {
 		b := Start(journal.RunID(fmt.Sprintf("%05x-%d", i*7919%n, i)), "me")
-		b.Index = &journal.Index{Status: journal.Waiting, Wake: journal.Millis(n + i), Waiting: "approval"}
+		b.Index = &journal.Index{
+			Status: journal.Waiting, Wake: journal.Millis(n + i), Waiting: journal.ParseWait("approval: a"),
+		}
 		b.Release = true
 		if i == n/2 {
 			b.Index = &journal.Index{Status: journal.Running}

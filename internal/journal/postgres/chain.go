@@ -111,7 +111,6 @@ func (s *Store) links(ctx context.Context, yield func(journal.Link, error) bool,
 		var link journal.Link
 		err = s.query(ctx, []any{&link.Pos, &link.Seq, &link.Body, &link.Hash, &after}, func() error {
 			links = append(links, link)
-			link.Body, link.Hash = nil, nil
 			return nil
 		}, query, of, after, n)
 		return links, err

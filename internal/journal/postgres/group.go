@@ -523,7 +523,8 @@ func (g *group) queueStarts(queue queueFunc) {
 		definitions, owners = append(definitions, encodeText(x.started.Definition)), append(owners, owner)
 		statuses = append(statuses, encodeText(x.row.index.Status))
 		outcomes = append(outcomes, encodeText(x.row.index.Outcome))
-		waiting, wakes = append(waiting, encodeText(x.row.index.Waiting)), append(wakes, int64(x.row.index.Wake))
+		waiting = append(waiting, encodeText(x.row.index.Waiting.String()))
+		wakes = append(wakes, int64(x.row.index.Wake))
 		started, updated = append(started, int64(x.at)), append(updated, int64(x.row.at))
 		seqs, fences = append(seqs, int64(x.row.seq)), append(fences, fence)
 	}
@@ -602,8 +603,8 @@ func (g *group) queueUpdates(queue queueFunc) {
 		var status, outcome, waits *string
 		wake := int64(0)
 		if x := u.index; x != nil {
-			status, outcome, waits = new(encodeText(x.Status)), new(encodeText(x.Outcome)), new(encodeText(x.Waiting))
-			wake = int64(x.Wake)
+			status, outcome = new(encodeText(x.Status)), new(encodeText(x.Outcome))
+			waits, wake = new(encodeText(x.Waiting.String())), int64(x.Wake)
 		}
 		statuses, outcomes, waiting = append(statuses, status), append(outcomes, outcome), append(waiting, waits)
 		wakes = append(wakes, wake)
@@ -646,9 +647,16 @@ func (g *group) queueChildren(queue queueFunc) {
 				status = excluded.status, outcome = excluded.outcome, wake = excluded.wake, waiting = excluded.waiting
 			WHERE r.root = excluded.root RETURNING 1
 		) SELECT @.expect((SELECT count(*) FROM u), 1, '`+codeStale+`')`,
-			encodeText(e.ID), encodeText(e.Root), encodeText(e.Parent), encodeText(e.Name), encodeText(e.Format),
-			encodeText(e.Definition), int64(e.Started), int64(e.Updated), int64(e.Seq), encodeText(e.Status),
-			encodeText(e.Outcome), int64(e.Wake), encodeText(e.Waiting))
+			rowOf(&e)...)
+	}
+}
+
+// rowOf returns the columns of the row of a run that its events determine.
+func rowOf(e *journal.Entry) []any {
+	return []any{
+		encodeText(e.ID), encodeText(e.Root), encodeText(e.Parent), encodeText(e.Name), encodeText(e.Format),
+		encodeText(e.Definition), int64(e.Started), int64(e.Updated), int64(e.Seq), encodeText(e.Status),
+		encodeText(e.Outcome), int64(e.Wake), encodeText(e.Waiting.String()),
 	}
 }
 

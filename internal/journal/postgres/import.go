@@ -42,11 +42,8 @@ func (s *Store) importRun(ctx context.Context, tx pgx.Tx, in *journal.ImportedRu
 		}
 		err := tx.QueryRow(ctx, s.q(`INSERT INTO @.runs (id, root, parent, name, format, definition, started, updated, seq,
 			fence, owner, status, outcome, wake, waiting)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, '', $11, $12, $13, $14)
-			ON CONFLICT (id) DO NOTHING RETURNING n`),
-			encodeText(e.ID), encodeText(e.Root), encodeText(e.Parent), encodeText(e.Name), encodeText(e.Format),
-			encodeText(e.Definition), int64(e.Started), int64(e.Updated), int64(e.Seq), fence, encodeText(e.Status),
-			encodeText(e.Outcome), int64(e.Wake), encodeText(e.Waiting)).Scan(&number)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $14, '', $10, $11, $12, $13)
+			ON CONFLICT (id) DO NOTHING RETURNING n`), append(rowOf(e), fence)...).Scan(&number)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return refusal{fmt.Errorf("%w: %s", journal.ErrExists, e.ID)}
 		}

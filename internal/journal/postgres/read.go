@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,8 +22,8 @@ import (
 // their caller works.
 const page = 256
 
-// query reads all rows of a statement. Each row is scanned into the targets,
-// and then each is called, when all rows have arrived: a statement whose
+// query reads all rows of a statement. Each row is scanned into the targets, with
+// texts as encodeText got them, and then each is called, when all rows have arrived: a statement whose
 // connection is lost is repeated.
 func (s *Store) query(ctx context.Context, targets []any, each func() error, text string, args ...any) error {
 	return s.read(ctx, func(ctx context.Context) error {
@@ -54,6 +55,7 @@ func (s *Store) query(ctx context.Context, targets []any, each func() error, tex
 				if err := plan.Scan(row[i], targets[i]); err != nil {
 					return err
 				}
+				decodeTarget(targets[i])
 			}
 			if err := each(); err != nil {
 				return err
@@ -61,6 +63,18 @@ func (s *Store) query(ctx context.Context, targets []any, each func() error, tex
 		}
 		return nil
 	})
+}
+
+// collect returns all rows of a statement. columns returns what the columns of a row are scanned into.
+func collect[T any](
+	ctx context.Context, s *Store, columns func(*T) []any, text string, args ...any,
+) (all []T, err error) {
+	var one T
+	err = s.query(ctx, columns(&one), func() error {
+		all = append(all, one)
+		return nil
+	}, text, args...)
+	return all, err
 }
 
 // rootNumber returns the number of a run that has a stream of its own.
@@ -95,12 +109,10 @@ func (s *Store) Events(ctx context.Context, id journal.RunID, after journal.Seq)
 			return
 		}
 		for next := after + 1; ; {
-			var rows []journal.StoredAppend
-			a := journal.StoredAppend{Run: id}
 			// The append that contains the next event may begin before it.
-			err := s.query(ctx, []any{&a.Pos, &a.First, &a.Last, &a.Body}, func() error {
-				rows, a.Body = append(rows, a), nil
-				return nil
+			rows, err := collect(ctx, s, func(a *journal.StoredAppend) []any {
+				a.Run = id
+				return []any{&a.Pos, &a.First, &a.Last, &a.Body}
 			}, `SELECT pos, first, last, body FROM @.appends WHERE run = $1 AND last >= $2
 				AND first >= coalesce((SELECT first FROM @.appends WHERE run = $1 AND first <= $2 ORDER BY first DESC LIMIT 1), 0)
 				ORDER BY first LIMIT $3`, n, int64(next), page)
@@ -115,10 +127,7 @@ func (s *Store) Events(ctx context.Context, id journal.RunID, after journal.Seq)
 						Run: id, Pos: rows[i].Pos, Why: fmt.Errorf("event %d follows event %d", rows[i].First, next-1),
 					}
 				}
-				if err == nil {
-					err = ctx.Err()
-				}
-				if err != nil {
+				if err = cmp.Or(err, ctx.Err()); err != nil {
 					yield(journal.Event{}, err)
 					return
 				}
@@ -160,8 +169,7 @@ func (s *Store) tailPage(ctx context.Context, after journal.Pos) (rows []journal
 		var limit int64
 		err = s.query(ctx, []any{&a.Pos, &a.First, &a.Last, &a.Body, &a.Run, &limit}, func() error {
 			if a.Body != nil {
-				decodeText(&a.Run)
-				rows, a.Body = append(rows, a), nil
+				rows = append(rows, a)
 			}
 			return nil
 		}, `WITH b AS MATERIALIZED (SELECT `+bound+` AS limit)
@@ -192,31 +200,20 @@ func (s *Store) Last(ctx context.Context) (pos journal.Pos, err error) {
 func (s *Store) Changed() <-chan struct{} { return s.changes.Wait() }
 
 // Inbox implements journal.Ownership.
-func (s *Store) Inbox(ctx context.Context, id journal.RunID) (messages []journal.InboxMessage, err error) {
+func (s *Store) Inbox(ctx context.Context, id journal.RunID) ([]journal.InboxMessage, error) {
 	n, err := s.rootNumber(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	var m journal.InboxMessage
-	err = s.query(ctx, []any{&m.ID, &m.Kind, &m.Data, &m.At}, func() error {
-		decodeText(&m.Kind)
-		messages, m.Data = append(messages, m), nil
-		return nil
-	}, "SELECT id, kind, data, at FROM @.inbox WHERE run = $1 AND NOT taken ORDER BY id", n)
-	return messages, err
+	return collect(ctx, s, func(m *journal.InboxMessage) []any { return []any{&m.ID, &m.Kind, &m.Data, &m.At} },
+		"SELECT id, kind, data, at FROM @.inbox WHERE run = $1 AND NOT taken ORDER BY id", n)
 }
 
 // PendingInboxes implements journal.Ownership.
-func (s *Store) PendingInboxes(ctx context.Context) (boxes []journal.PendingInbox, err error) {
-	var box journal.PendingInbox
-	err = s.query(ctx, []any{&box.Run, &box.Owner}, func() error {
-		decodeText(&box.Run)
-		decodeText(&box.Owner)
-		boxes = append(boxes, box)
-		return nil
-	}, `SELECT id, owner FROM @.runs
+func (s *Store) PendingInboxes(ctx context.Context) ([]journal.PendingInbox, error) {
+	return collect(ctx, s, func(box *journal.PendingInbox) []any { return []any{&box.Run, &box.Owner} },
+		`SELECT id, owner FROM @.runs
 		WHERE n IN (SELECT DISTINCT run FROM @.inbox WHERE NOT taken) AND status <> 'finished'`)
-	return boxes, err
 }
 
 // Due implements journal.Ownership.
@@ -228,7 +225,6 @@ func (s *Store) Due(ctx context.Context, now journal.Millis) (due []journal.RunI
 			next = wake
 			return nil
 		}
-		decodeText(&id)
 		due = append(due, id)
 		return nil
 	}, `(SELECT id, wake FROM @.runs WHERE wake > 0 AND wake <= $1 AND root = '' AND status <> 'finished' ORDER BY wake, n)
@@ -249,20 +245,13 @@ const entryTables = ` FROM @.runs r LEFT JOIN LATERAL
 
 func (s *Store) entries(ctx context.Context, where string, args ...any) (all []journal.Entry, n int64, err error) {
 	var e journal.Entry
+	var waiting string
 	targets := []any{
 		&e.ID, &e.Root, &e.Parent, &e.Name, &e.Format, &e.Definition, &e.Started, &e.Updated, &e.Seq, &e.Owner,
-		&e.Status, &e.Outcome, &e.Wake, &e.Waiting, &n,
+		&e.Status, &e.Outcome, &e.Wake, &waiting, &n,
 	}
 	err = s.query(ctx, targets, func() error {
-		decodeText(&e.ID)
-		decodeText(&e.Root)
-		decodeText(&e.Parent)
-		decodeText(&e.Name)
-		decodeText(&e.Format)
-		decodeText(&e.Definition)
-		decodeText(&e.Owner)
-		decodeText(&e.Outcome)
-		decodeText(&e.Waiting)
+		e.Waiting = journal.ParseWait(waiting)
 		all = append(all, e)
 		return nil
 	}, "SELECT "+entryColumns+entryTables+where, args...)

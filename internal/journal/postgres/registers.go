@@ -53,11 +53,11 @@ func (s *Store) Save(ctx context.Context, r journal.Register) (version int64, er
 // List implements journal.Registers.
 func (s *Store) List(ctx context.Context, prefix string) ([]journal.Register, error) {
 	var out []journal.Register
-	var key, data []byte
-	var version int64
-	err := s.query(ctx, []any{&key, &version, &data}, func() error {
-		out = append(out, journal.Register{Key: string(key), Data: data, Version: version})
-		data = nil
+	var key []byte
+	var r journal.Register
+	err := s.query(ctx, []any{&key, &r.Version, &r.Data}, func() error {
+		r.Key = string(key)
+		out = append(out, r)
 		return nil
 	}, "SELECT key, version, data FROM @.registers WHERE key >= $1 AND ($2 = ''::bytea OR key < $2) ORDER BY key",
 		[]byte(prefix), []byte(journal.KeysAfter(prefix)))

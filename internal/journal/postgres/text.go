@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"encoding/hex"
+	"reflect"
 	"strings"
 	"unicode/utf8"
 )
@@ -25,6 +26,15 @@ func decodeText[T ~string](s *T) {
 		if raw, err := hex.DecodeString(digits); err == nil {
 			*s = T(raw)
 		}
+	}
+}
+
+// decodeTarget is decodeText for what a column was scanned into, if that is a text.
+func decodeTarget(target any) {
+	if v := reflect.ValueOf(target).Elem(); v.Kind() == reflect.String {
+		text := v.String()
+		decodeText(&text)
+		v.SetString(text)
 	}
 }
 

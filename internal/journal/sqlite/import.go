@@ -46,7 +46,7 @@ func importRun(c *conn, in *journal.ImportedRun) error {
 		}
 		result, err := c.exec(insertRun, string(e.ID), string(e.Root), string(e.Parent), e.Name, e.Format, e.Definition,
 			int64(e.Started), int64(e.Updated), int64(e.Seq), fence, string(e.Status), string(e.Outcome), int64(e.Wake),
-			e.Waiting)
+			e.Waiting.String())
 		if err != nil {
 			return err
 		}

@@ -304,14 +304,20 @@ var entryColumns = "id, root, parent, name, format, definition, started, " + orN
 // listed is a row of runs.
 type listed struct {
 	journal.Entry
-	n int64
+	waiting string
+	n       int64
 }
 
 func (e *listed) columns() []any {
 	return []any{
 		&e.ID, &e.Root, &e.Parent, &e.Name, &e.Format, &e.Definition, &e.Started, &e.Updated, &e.Seq, &e.Owner,
-		&e.Status, &e.Outcome, &e.Wake, &e.Waiting, &e.n,
+		&e.Status, &e.Outcome, &e.Wake, &e.waiting, &e.n,
 	}
+}
+
+func (e *listed) entry() journal.Entry {
+	e.Waiting = journal.ParseWait(e.waiting)
+	return e.Entry
 }
 
 // Entry implements journal.Store.
@@ -321,7 +327,7 @@ func (s *Store) Entry(ctx context.Context, id journal.RunID) (journal.Entry, err
 	if errors.Is(err, sql.ErrNoRows) {
 		return e.Entry, fmt.Errorf("%w: %s", journal.ErrUnknownRun, id)
 	}
-	return e.Entry, s.failed(ctx, err)
+	return e.entry(), s.failed(ctx, err)
 }
 
 // Runs implements journal.Store.
@@ -343,7 +349,7 @@ func (s *Store) Runs(ctx context.Context, f journal.Filter) iter.Seq2[journal.En
 			rows, err := collect(ctx, s, (*listed).columns, query, append(slices.Clone(args), before, n)...)
 			entries := make([]journal.Entry, len(rows))
 			for i := range rows {
-				entries[i], before = rows[i].Entry, rows[i].n
+				entries[i], before = rows[i].entry(), rows[i].n
 			}
 			return entries, err
 		})(yield)

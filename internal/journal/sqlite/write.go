@@ -225,7 +225,8 @@ func (c *conn) update(b *journal.Batch, at head, updated int64) error {
 	)
 	if b.Index != nil {
 		query += ", status = ?, outcome = ?, wake = ?, waiting = ?"
-		args = append(args, string(b.Index.Status), string(b.Index.Outcome), int64(b.Index.Wake), b.Index.Waiting)
+		args = append(args,
+			string(b.Index.Status), string(b.Index.Outcome), int64(b.Index.Wake), b.Index.Waiting.String())
 		at.running = b.Index.Status == journal.Running
 	}
 	if b.Release {
@@ -304,7 +305,7 @@ func putChild(c *conn, e *journal.Entry) error {
 		WHERE runs.root = excluded.root`,
 		string(e.ID), string(e.Root), string(e.Parent), e.Name, e.Format, e.Definition, int64(e.Started),
 		int64(e.Updated), int64(e.Seq),
-		string(e.Status), string(e.Outcome), int64(e.Wake), e.Waiting)
+		string(e.Status), string(e.Outcome), int64(e.Wake), e.Waiting.String())
 	if err == nil && put == 0 {
 		return refusef("%w: %s", journal.ErrExists, e.ID)
 	}

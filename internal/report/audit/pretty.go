@@ -252,7 +252,7 @@ func (d data) part(name string) string {
 	case "to":
 		return report.BudgetFigure(d.text("budget"), d.number(name))
 	case "waiting_for":
-		return journal.Index{Waiting: d.text(name)}.WaitingWords()
+		return journal.ParseWait(d.text(name)).Words()
 	case "to_step":
 		return journal.PlaceName(d.text(name))
 	case "reason_code": // with what precedes it, because it may be empty

@@ -215,7 +215,7 @@ func (p *projector) runEnd(ev *report.Event, f *fields) error {
 func suspended(_ *projector, ev *report.Event, f *fields) error {
 	s := ev.Suspension
 	f.text("status", string(s.Status))
-	f.text("waiting_for", s.Waiting)
+	f.text("waiting_for", s.Waiting.String())
 	f.number("journal_seq", int64(ev.Seq))
 	switch {
 	case s.Status != journal.Exceeded:
