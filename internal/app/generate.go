@@ -30,7 +30,7 @@ import (
 var creator embed.FS
 
 // AgentInput is the input of Agentfile workflows whose trigger declares no other name.
-const AgentInput = "AGENT_INPUT"
+const AgentInput = registry.AgentInput
 
 const (
 	creatorName = "workflow-creator"
@@ -376,28 +376,24 @@ func (d folder) Skill(name string) (*source.File, error) {
 }
 
 // staged presents a generated workflow as it will be in its folder.
-type staged struct{ fs.FS }
+type staged struct {
+	fs.FS
+	folder string
+}
 
 // Open opens a staged file by its final name.
 func (s staged) Open(name string) (fs.File, error) {
-	if path.Base(name) == "workflow.yaml" {
-		return s.FS.Open("03-workflow.yaml")
-	}
-	for from, to := range map[string]string{
-		"agents/": "04-agents/", "skills/": "05-skills/",
-		"scripts/": "06-scripts/",
-	} {
-		if i := strings.Index(name, "/"+from); i >= 0 {
-			return s.FS.Open(to + name[i+1+len(from):])
-		}
+	below, inside := strings.CutPrefix(name, s.folder+"/")
+	if from := manifest.Source(below); inside && from != "" {
+		return s.FS.Open(from)
 	}
 	return nil, fs.ErrNotExist
 }
 
 // check returns everything that is wrong with what was generated.
 func (g *Generation) check() (diag.List, source.Set, error) {
-	name := path.Join("workflows", g.Name, "workflow.yaml")
-	an, err := compileIn(folder{staged{os.DirFS(g.Dir)}, g.env.root}, name)
+	at := path.Join("workflows", g.Name)
+	an, err := compileIn(folder{staged{os.DirFS(g.Dir), at}, g.env.root}, path.Join(at, "workflow.yaml"))
 	if err != nil {
 		return nil, nil, err
 	}
