@@ -179,8 +179,8 @@ func (m *Manifest) Fail(phase, step, message string, at time.Time) {
 	m.Errors = append(m.Errors, Error{At: Time(at), Phase: phase, Message: message, StepID: step})
 }
 
-// stages are what a generation consists of, by the beginnings of paths in its folder. What is installed is promoted to a
-// path with that beginning in the workflow's folder.
+// stages are what a generation consists of, by the beginnings of paths in its folder. What is installed is promoted to
+// a path with that beginning in the workflow's folder.
 var stages = []struct{ staged, role, installed string }{
 	{"01-", "clarification", ""},
 	{"02-", "design", ""},
@@ -193,8 +193,8 @@ var stages = []struct{ staged, role, installed string }{
 	{"07-", "review", ""},
 }
 
-// RoleOf returns the role of a file by its path.
-func RoleOf(name string) string {
+// roleOf returns the role of a file by its path.
+func roleOf(name string) string {
 	for _, s := range stages {
 		if strings.HasPrefix(name, s.staged) {
 			return s.role
@@ -213,7 +213,7 @@ func (m *Manifest) Register(dir string, by map[string]string) error {
 	before := m.Files
 	m.Files = nil
 	for _, name := range found {
-		entry := File{Path: name, Role: RoleOf(name), ProducedBy: "init"}
+		entry := File{Path: name, Role: roleOf(name), ProducedBy: "init"}
 		if i := slices.IndexFunc(before, func(f File) bool { return f.Path == name }); i >= 0 {
 			entry.ProducedBy = before[i].ProducedBy
 		}

@@ -68,7 +68,7 @@ func (m *Models) ChooseWith(name string, options json.RawMessage) (Choice, *Prob
 // them, except for the usual keys.
 func (m *Models) lacksGiven(s server) *Problem {
 	_, isSecret := config.Reference(s.given)
-	isUsual := slices.ContainsFunc(usualKeys, func(usual string) bool { return strings.Contains(s.given, "${"+usual) })
+	isUsual := slices.ContainsFunc(usualKeys(), func(env string) bool { return strings.Contains(s.given, "${"+env) })
 	if isUsual || (isSecret || strings.Contains(s.given, "${")) && !config.Local(s.base) {
 		return &Problem{
 			Message: fmt.Sprintf("the api_key of the step is not sent to %s, which only the workflow names", s.base),

@@ -41,9 +41,6 @@ type host struct {
 
 func newHost(dir string, o RuntimeOptions) *host {
 	root := filepath.Dir(dir)
-	if o.Models == nil {
-		o.Models = NewModels(root, o.Config, o.Getenv)
-	}
 	return &host{
 		dir: dir, runs: filepath.Join(dir, "runs") + string(filepath.Separator), root: root, config: o.Config,
 		getenv: o.Getenv, models: o.Models, tools: tools(root, o),

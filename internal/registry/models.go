@@ -61,29 +61,11 @@ type server struct {
 	given     string // the key in these options
 }
 
-// The default models of providers, and short names of models.
-var (
-	defaultModels = map[string]string{
-		config.Anthropic: "claude-sonnet-5-5", config.OpenAI: "gpt-6.1-sol",
-		config.Gemini: "gemini-3.8-flash",
-	}
-	modelAliases = map[string]string{
-		"opus": "anthropic/claude-opus-5-5", "sonnet": "anthropic/claude-sonnet-5-5",
-		"haiku": "anthropic/claude-haiku-5-5",
-	}
-	// families maps prefixes of model names to providers.
-	families = []struct{ begins, provider string }{
-		{"claude-", config.Anthropic},
-		{"gpt-", config.OpenAI},
-		{"chatgpt-", config.OpenAI},
-		{"o1", config.OpenAI},
-		{"o3", config.OpenAI},
-		{"o4", config.OpenAI},
-		{"codex-", config.OpenAI},
-		{"gemini-", config.Gemini},
-		{"gemma-", config.Gemini},
-	}
-)
+// modelAliases are short names of models.
+var modelAliases = map[string]string{
+	"opus": "anthropic/claude-opus-5-5", "sonnet": "anthropic/claude-sonnet-5-5",
+	"haiku": "anthropic/claude-haiku-5-5",
+}
 
 // server returns the provider or program with a name; false if there is none.
 func (m *Models) server(name string) (server, bool) {
@@ -94,7 +76,8 @@ func (m *Models) server(name string) (server, bool) {
 			s.settings, declared = p.Is, true
 		}
 	}
-	if !declared && (m.config.Models.CLI(name) != nil || !slices.Contains(config.BuiltIn(), name)) {
+	known := config.BuiltIn(name)
+	if !declared && (m.config.Models.CLI(name) != nil || known == nil) {
 		if c := m.cli(name); c != nil {
 			if direct, ok := m.direct(name, c); ok {
 				return direct, true
@@ -102,22 +85,15 @@ func (m *Models) server(name string) (server, bool) {
 			return server{name: c.name, cli: c, model: c.settings.Model.Value}, true
 		}
 	}
-	switch name {
-	case config.Anthropic:
-		s.api, s.ambient, s.base = config.Anthropic, []string{"ANTHROPIC_API_KEY"}, m.getenv("ANTHROPIC_BASE_URL")
-	case config.OpenAI:
-		s.api, s.ambient, s.base = config.OpenAI, []string{"OPENAI_API_KEY"}, m.getenv("OPENAI_BASE_URL")
-	case config.Gemini:
-		s.api, s.ambient, s.base = config.Gemini, []string{
-			"GEMINI_API_KEY",
-			"GOOGLE_API_KEY",
-		}, m.getenv("GOOGLE_GEMINI_BASE_URL")
-	case "ollama":
-		s.api, s.keyless, s.base = config.OpenAI, true, ollama(m.getenv("OLLAMA_HOST"))
-	default:
-		if !declared {
-			return s, false
-		}
+	if known == nil && !declared {
+		return s, false
+	}
+	if known != nil {
+		s.api, s.ambient, s.base, s.model = known.API, known.Keys, m.getenv(known.Address), known.Model
+		s.keyless = known.Keys == nil
+	}
+	if name == config.Ollama {
+		s.base = ollama(s.base)
 	}
 	// Most servers have the API of OpenAI. An entry without an API is an error of the configuration.
 	s.api = cmp.Or(s.settings.API, s.api, config.OpenAI)
@@ -130,7 +106,7 @@ func (m *Models) server(name string) (server, bool) {
 		// OpenAI's newer models accept no tools in Chat Completions. Most compatible servers have only that API.
 		s.api = config.OpenAIResponses
 	}
-	s.model = cmp.Or(s.settings.Model.Value, defaultModels[name])
+	s.model = cmp.Or(s.settings.Model.Value, s.model)
 	return s, true
 }
 
@@ -294,9 +270,9 @@ func (m *Models) Choose(name string) (Choice, *Problem) {
 			return Choice{Provider: s.name, Model: name, server: s}, nil
 		}
 	}
-	for _, f := range families {
-		if strings.HasPrefix(name, f.begins) {
-			s, _ := m.server(f.provider)
+	for _, p := range config.BuiltInProviders {
+		if slices.ContainsFunc(p.Families, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+			s, _ := m.server(p.Name)
 			return Choice{Provider: s.name, Model: name, server: s}, nil
 		}
 	}
@@ -338,7 +314,7 @@ func (m *Models) Default() string {
 			return s.name
 		}
 	}
-	for _, name := range config.BuiltIn() {
+	for _, name := range config.BuiltInNames() {
 		if s, _ := m.server(name); len(s.ambient) > 0 && m.lacksKey(s) == nil {
 			return s.name + "/" + s.model
 		}
@@ -351,7 +327,7 @@ func (m *Models) names() []string { return slices.Concat(m.Providers(), m.cliNam
 
 // Providers returns the names of the providers that are reached over the network.
 func (m *Models) Providers() []string {
-	return xslices.AppendNew(config.BuiltIn(), config.Names(m.config.Models.Providers)...)
+	return xslices.AppendNew(config.BuiltInNames(), config.Names(m.config.Models.Providers)...)
 }
 
 // unapproved returns a problem if the entry of a provider or program needs approval and has none; nil otherwise.
@@ -435,13 +411,18 @@ func (m *Models) lacksVariable(s server) *Problem {
 	}
 }
 
-// usualKeys are the environment variables that hold the keys of the built-in providers.
-var usualKeys = []string{"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"}
+// usualKeys returns the environment variables that hold the keys of the built-in providers.
+func usualKeys() (names []string) {
+	for _, p := range config.BuiltInProviders {
+		names = append(names, p.Keys...)
+	}
+	return names
+}
 
 // ownKey refuses to send a provider's usual key to an address that a file of the project names, because the file may
 // not be the user's own.
 func (m *Models) ownKey(s server, env string) *Problem {
-	if s.settings.BaseURL.Value == "" || !slices.Contains(usualKeys, env) {
+	if s.settings.BaseURL.Value == "" || !slices.Contains(usualKeys(), env) {
 		return nil
 	}
 	return &Problem{
@@ -599,7 +580,7 @@ func (m *Models) Price(c Choice) (price.Price, bool) {
 	if c.server.cli != nil {
 		return cliPrice(c.server.cli, c.Model)
 	}
-	if c.Provider == "ollama" {
+	if c.Provider == config.Ollama {
 		return price.Price{}, true // local models are free
 	}
 	if c.server.named {

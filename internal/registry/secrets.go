@@ -33,7 +33,7 @@ func Secrets(root string, c *config.Config, getenv func(string) string) *secret.
 		})
 		declared = append(declared, s.Is.Env)
 	}
-	keys := slices.Concat(usualKeys, xslices.Map(c.Models.Providers, func(p config.Named[config.Provider]) string {
+	keys := slices.Concat(usualKeys(), xslices.Map(c.Models.Providers, func(p config.Named[config.Provider]) string {
 		return p.Is.KeyEnv.Value
 	}))
 	for _, name := range config.BuiltInCLIs() {
