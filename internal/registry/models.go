@@ -218,17 +218,24 @@ type Problem struct {
 
 func (t *Problem) Error() string { return t.Message }
 
+func problemf(help, format string, args ...any) *Problem {
+	return &Problem{Message: fmt.Sprintf(format, args...), Help: help}
+}
+
+// notApproved returns the problem that something in the configuration needs an approval.
+func notApproved(format string, args ...any) *Problem {
+	return problemf(config.Approval, "%s", config.NotApproved(fmt.Sprintf(format, args...)))
+}
+
 // Choose returns the model of a name: PROVIDER/MODEL, a model name that implies its provider, an alias, or a provider.
 // The empty name is the default model.
 func (m *Models) Choose(name string) (Choice, *Problem) {
 	if name == "" || name == "inherit" {
 		name = m.Default()
 		if name == "" {
-			return Choice{}, &Problem{
-				Message: "no model is named, and none is configured",
-				Help: "Set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, use --model, or add models: " +
-					"{default: …} to " + config.FileName + ".",
-			}
+			return Choice{}, problemf("Set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, use --model, "+
+				"or add models: {default: …} to "+config.FileName+".",
+				"no model is named, and none is configured")
 		}
 	}
 	for _, alias := range m.config.Models.Aliases {
@@ -246,11 +253,9 @@ func (m *Models) Choose(name string) (Choice, *Problem) {
 				return Choice{}, withoutModel(before)
 			}
 			if s.cli != nil && strings.HasPrefix(after, "-") {
-				return Choice{}, &Problem{
-					Message: fmt.Sprintf("%q is not a model of %s", after, s.name),
-					Help: fmt.Sprintf("Write %s/MODEL; other arguments go into %s, as args.", s.name,
-						config.FileName),
-				}
+				return Choice{}, problemf(
+					fmt.Sprintf("Write %s/MODEL; other arguments go into %s, as args.", s.name, config.FileName),
+					"%q is not a model of %s", after, s.name)
 			}
 			if by, full, ok := strings.Cut(modelAliases[after], "/"); ok && by == s.name {
 				after = full
@@ -277,23 +282,18 @@ func (m *Models) Choose(name string) (Choice, *Problem) {
 		}
 	}
 	if provider, _, ok := strings.Cut(name, "/"); ok {
-		return Choice{}, &Problem{
-			Message: fmt.Sprintf("there is no provider %q to run the model %q", provider, name),
-			Help: fmt.Sprintf("Declare it in %s, under models: providers:, or use --model with one of: %s.",
-				config.FileName, strings.Join(m.names(), ", ")),
-		}
+		return Choice{}, problemf(
+			"Declare it in "+config.FileName+", under models: providers:, or use --model with one of: "+
+				strings.Join(m.names(), ", ")+".",
+			"there is no provider %q to run the model %q", provider, name)
 	}
-	return Choice{}, &Problem{
-		Message: fmt.Sprintf("no provider is known for the model %q", name),
-		Help:    fmt.Sprintf("Write PROVIDER/%s, with one of: %s.", name, strings.Join(m.names(), ", ")),
-	}
+	return Choice{}, problemf(fmt.Sprintf("Write PROVIDER/%s, with one of: %s.", name, strings.Join(m.names(), ", ")),
+		"no provider is known for the model %q", name)
 }
 
 func withoutModel(provider string) *Problem {
-	return &Problem{
-		Message: fmt.Sprintf("the provider %q is named without a model", provider),
-		Help:    fmt.Sprintf("Write %s/MODEL, or give the provider a model in %s.", provider, config.FileName),
-	}
+	return problemf(fmt.Sprintf("Write %s/MODEL, or give the provider a model in %s.", provider, config.FileName),
+		"the provider %q is named without a model", provider)
 }
 
 // matches reports whether a name matches a pattern in which * matches any text.
@@ -333,8 +333,7 @@ func (m *Models) Providers() []string {
 // unapproved returns a problem if the entry of a provider or program needs approval and has none; nil otherwise.
 func (s *server) unapproved() *Problem {
 	if s.settings.Unapproved || s.cli != nil && s.cli.settings.Unapproved {
-		return &Problem{Message: config.NotApproved(fmt.Sprintf("the entry of %q under models in %s", s.name,
-			config.FileName)), Help: config.Approval}
+		return notApproved("the entry of %q under models in %s", s.name, config.FileName)
 	}
 	return nil
 }
@@ -389,10 +388,7 @@ func (m *Models) lacksVariable(s server) *Problem {
 			return t
 		}
 		if m.getenv(env) == "" {
-			return &Problem{
-				Message: fmt.Sprintf("there is no key for %s: %s is not set", s.name, env),
-				Help:    fmt.Sprintf("Set %s.", env),
-			}
+			return problemf(fmt.Sprintf("Set %s.", env), "there is no key for %s: %s is not set", s.name, env)
 		}
 		return nil
 	}
@@ -400,15 +396,10 @@ func (m *Models) lacksVariable(s server) *Problem {
 	case s.keyless || slices.ContainsFunc(s.ambient, func(env string) bool { return m.getenv(env) != "" }):
 		return nil
 	case len(s.ambient) == 0: // the configuration has errors
-		return &Problem{
-			Message: fmt.Sprintf("there is no address for %s", s.name),
-			Help:    fmt.Sprintf("Give it a base_url in %s.", config.FileName),
-		}
+		return problemf(fmt.Sprintf("Give it a base_url in %s.", config.FileName), "there is no address for %s", s.name)
 	}
-	return &Problem{
-		Message: fmt.Sprintf("there is no key for %s: %s is not set", s.name, s.ambient[0]),
-		Help:    fmt.Sprintf("Set %s.", strings.Join(s.ambient, " or ")),
-	}
+	return problemf(fmt.Sprintf("Set %s.", strings.Join(s.ambient, " or ")),
+		"there is no key for %s: %s is not set", s.name, s.ambient[0])
 }
 
 // usualKeys returns the environment variables that hold the keys of the built-in providers.
@@ -425,10 +416,8 @@ func (m *Models) ownKey(s server, env string) *Problem {
 	if s.settings.BaseURL.Value == "" || !slices.Contains(usualKeys(), env) {
 		return nil
 	}
-	return &Problem{
-		Message: fmt.Sprintf("the key in %s is not sent to %s", env, s.settings.BaseURL.Value),
-		Help:    "Give the key for that server a variable of its own, and name it with key_env.",
-	}
+	return problemf("Give the key for that server a variable of its own, and name it with key_env.",
+		"the key in %s is not sent to %s", env, s.settings.BaseURL.Value)
 }
 
 // key returns a function that reads a provider's key when it is used; nil if none is sent.
