@@ -501,7 +501,7 @@ func (m *Models) provider(s server) (provider.Model, error) {
 			Model: provider.Deadline{Model: provider.Bound{Model: bare}, After: timeout},
 			Slots: provider.NewSlots(atOnce),
 		},
-		Times: Choice{server: s}.Retries(), Jitter: rand.Float64, Pause: pause,
+		Times: Choice{server: s}.Retries(), Jitter: rand.Float64, Pause: provider.Sleep,
 	}
 	m.open[s.id()] = whole
 	return whole, nil
@@ -521,17 +521,6 @@ func (m *Models) program(s server) (provider.Model, error) {
 	limited := provider.Limit{Model: agent, Slots: provider.NewSlots(atOnce)}
 	m.open[s.name] = limited
 	return limited, nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // reachable is a model that is reached over the network.

@@ -310,11 +310,11 @@ func TestPricesBehindGateways(t *testing.T) {
 
 func TestPauseEndsWhenCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	if err := pause(ctx, time.Nanosecond); err != nil {
+	if err := provider.Sleep(ctx, time.Nanosecond); err != nil {
 		t.Error(err)
 	}
 	cancel()
-	if err := pause(ctx, time.Hour); !errors.Is(err, context.Canceled) {
+	if err := provider.Sleep(ctx, time.Hour); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
