@@ -225,6 +225,45 @@ func TestG4PathsResolveToTheirFolders(t *testing.T) {
 	}
 }
 
+// A program says where the files of its runs are. Stored programs have no layout, but at most the folder of the runs.
+func TestFilesAreWhereTheProgramSays(t *testing.T) {
+	layout := artifact.Layout{
+		Run: "run", Outputs: "out", Dir: "runs/{run}/files", Shared: []string{"common"},
+		Placeholders: []artifact.Placeholder{{Name: "who", Read: "input.who", Default: "w-{run}"}},
+	}
+	for produces, c := range map[string]struct {
+		setting string
+		value   any
+		want    string
+	}{
+		"outputs/a.md":      {"runs", "workflows/w/outputs", "workflows/w/outputs/r1/a.md"},
+		"out/a.md":          {"layout", layout, "runs/r1/files/a.md"},
+		"common/{who}/a.md": {"layout", layout, "common/w-r1/a.md"},
+		"outputs/b.md":      {"layout", layout, "workflows/w/outputs/b.md"},
+	} {
+		root := t.TempDir()
+		p := steptest.Play{
+			Settings: steptest.Settings{
+				"agent": "plain", "goal": "g", "workflow": "w", "folder": filepath.Join(root, "workflows/w"),
+				"produces": produces, c.setting: c.value,
+			},
+			With: func(j *step.Job) {
+				j.Project = root
+				for _, name := range []string{"run", "agentfile.run"} {
+					j.Reads = append(j.Reads, step.Read{Path: name, Value: json.RawMessage(`"r1"`)})
+				}
+			},
+		}
+		job := p.Job("artifact", t.TempDir(), &steptest.Log{}, &steptest.World{Replies: says("text")})
+		if _, err := (artifact.Kind{}).Run(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
+		if raw, err := os.ReadFile(filepath.Join(root, c.want)); err != nil || string(raw) != "text\n" {
+			t.Errorf("%s: %q %v", produces, raw, err)
+		}
+	}
+}
+
 // G10: scripts run in the workflow's folder, with a minimal environment.
 func TestG10ScriptsRunInTheWorkflowFolder(t *testing.T) {
 	if runtime.GOOS == "windows" {
