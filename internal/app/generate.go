@@ -29,7 +29,7 @@ import (
 var creator embed.FS
 
 // AgentInput is the input of Agentfile workflows whose trigger declares no other name.
-const AgentInput = "AGENT_INPUT"
+const AgentInput = registry.AgentInput
 
 const (
 	creatorName = "workflow-creator"
@@ -374,7 +374,7 @@ func (g *Generation) files() (map[string]string, error) {
 
 // check returns everything that is wrong with what was generated, as it will be in its folder.
 func (g *Generation) check() (diag.List, source.Set, error) {
-	if _, err := os.Stat(filepath.Join(g.Dir, "03-workflow.yaml")); err != nil {
+	if _, err := os.Stat(filepath.Join(g.Dir, manifest.Source("workflow.yaml"))); err != nil {
 		return nil, nil, err // and the one of an earlier promotion does not count
 	}
 	staged, err := g.files()

@@ -499,8 +499,7 @@ var agnostic = []string{
 
 // namingFiles are the files of these packages that name a format, as docs/architecture.md lists them with the reasons.
 var namingFiles = []string{
-	"internal/step/artifact/files.go", "internal/step/artifact/shell.go", "internal/step/command/run.go",
-	"internal/step/fill.go",
+	"internal/step/artifact/stored.go", "internal/step/command/run.go", "internal/step/fill.go",
 }
 
 // exporters may name a format: they write the records of the reference program

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Models configures models and their providers.
@@ -36,7 +37,8 @@ const (
 	Gemini          = "gemini"
 )
 
-// APIs returns the supported APIs.
+// APIs returns the supported APIs. A configuration is read, checked and documented without the code of providers, which
+// only the registry imports: its table of implementations has exactly these names.
 func APIs() []string { return []string{Anthropic, OpenAI, OpenAIResponses, Gemini} }
 
 // Provider configures a service that runs models.
@@ -74,8 +76,48 @@ func (m *Models) read(f *fields) {
 	}
 }
 
-// BuiltIn returns the providers that need no entry.
-func BuiltIn() []string { return []string{Anthropic, OpenAI, Gemini, "ollama"} }
+// BuiltInProvider is a provider that needs no entry.
+type BuiltInProvider struct {
+	Name, API string
+	Keys      []string // environment variables that usually hold the key; nil: no key is needed
+	Address   string   // environment variable with the base URL
+	Model     string   // the default
+	Families  []string // prefixes of the names of its models
+}
+
+// Ollama is the built-in provider of models on this machine.
+const Ollama = "ollama"
+
+// BuiltInProviders are the providers that need no entry, in the order in which one of them becomes the default.
+var BuiltInProviders = []BuiltInProvider{
+	{
+		Name: Anthropic, API: Anthropic, Keys: []string{"ANTHROPIC_API_KEY"}, Address: "ANTHROPIC_BASE_URL",
+		Model: "claude-sonnet-5-5", Families: []string{"claude-"},
+	},
+	{
+		Name: OpenAI, API: OpenAI, Keys: []string{"OPENAI_API_KEY"}, Address: "OPENAI_BASE_URL",
+		Model: "gpt-6.1-sol", Families: []string{"gpt-", "chatgpt-", "o1", "o3", "o4", "codex-"},
+	},
+	{
+		Name: Gemini, API: Gemini, Keys: []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"},
+		Address: "GOOGLE_GEMINI_BASE_URL", Model: "gemini-3.8-flash", Families: []string{"gemini-", "gemma-"},
+	},
+	{Name: Ollama, API: OpenAI, Address: "OLLAMA_HOST"},
+}
+
+// BuiltIn returns the built-in provider with a name; nil if there is none.
+func BuiltIn(name string) *BuiltInProvider {
+	i := slices.IndexFunc(BuiltInProviders, func(p BuiltInProvider) bool { return p.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &BuiltInProviders[i]
+}
+
+// BuiltInNames returns the names of the built-in providers.
+func BuiltInNames() []string {
+	return xslices.Map(BuiltInProviders, func(p BuiltInProvider) string { return p.Name })
+}
 
 func readProvider(name text.Text, f *fields) Provider {
 	var p Provider
@@ -94,11 +136,11 @@ func readProvider(name text.Text, f *fields) Provider {
 		p.MaxRetries = &n
 	}
 	f.exclusive("key", "key_env")
-	if name.Value != "" && !slices.Contains(BuiltIn(), name.Value) {
+	if name.Value != "" && BuiltIn(name.Value) == nil {
 		if p.API == "" && !f.r.Has("api") {
 			f.out.Errorf(CodeMissing, name.Span,
 				"Add a line such as api: openai, which most servers support; or use a built-in provider: "+
-					strings.Join(BuiltIn(), ", ")+".", "The provider %q has no API.", name.Value)
+					strings.Join(BuiltInNames(), ", ")+".", "The provider %q has no API.", name.Value)
 		}
 		if f.lacks("base_url") {
 			f.out.Errorf(CodeMissing, name.Span, "Add a line with base_url: and the server's address.",

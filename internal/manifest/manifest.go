@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -180,26 +179,26 @@ func (m *Manifest) Fail(phase, step, message string, at time.Time) {
 	m.Errors = append(m.Errors, Error{At: Time(at), Phase: phase, Message: message, StepID: step})
 }
 
-// RoleOf returns the role of a file by its path.
-func RoleOf(name string) string {
-	first, rest, _ := strings.Cut(name, "/")
-	switch {
-	case strings.HasPrefix(name, "01-"):
-		return "clarification"
-	case strings.HasPrefix(name, "02-"):
-		return "design"
-	case strings.HasPrefix(name, "03-"):
-		return "workflow_config"
-	case first == "04-agents":
-		return "agent"
-	case first == "05-skills":
-		return "skill"
-	case first == "06-scripts" && strings.HasPrefix(rest, "cli/"):
-		return "script_cli"
-	case first == "06-scripts":
-		return "script_ide"
-	case strings.HasPrefix(name, "07-"):
-		return "review"
+// stages are what a generation consists of, by the beginnings of paths in its folder. What is installed is promoted to
+// a path with that beginning in the workflow's folder.
+var stages = []struct{ staged, role, installed string }{
+	{"01-", "clarification", ""},
+	{"02-", "design", ""},
+	{"03-workflow.yaml", "workflow_config", "workflow.yaml"},
+	{"03-", "workflow_config", ""},
+	{"04-agents/", "agent", "agents/"},
+	{"05-skills/", "skill", "skills/"},
+	{"06-scripts/cli/", "script_cli", "scripts/cli/"},
+	{"06-scripts/", "script_ide", "scripts/"},
+	{"07-", "review", ""},
+}
+
+// roleOf returns the role of a file by its path.
+func roleOf(name string) string {
+	for _, s := range stages {
+		if strings.HasPrefix(name, s.staged) {
+			return s.role
+		}
 	}
 	return "manifest"
 }
@@ -214,7 +213,7 @@ func (m *Manifest) Register(dir string, by map[string]string) error {
 	before := m.Files
 	m.Files = nil
 	for _, name := range found {
-		entry := File{Path: name, Role: RoleOf(name), ProducedBy: "init"}
+		entry := File{Path: name, Role: roleOf(name), ProducedBy: "init"}
 		if i := slices.IndexFunc(before, func(f File) bool { return f.Path == name }); i >= 0 {
 			entry.ProducedBy = before[i].ProducedBy
 		}
@@ -260,16 +259,25 @@ func Files(dir string) ([]string, error) {
 
 // Canonical returns the path of a staged file in the workflow's folder, or "" for files that are not promoted.
 func Canonical(name string) string {
-	first, rest, _ := strings.Cut(name, "/")
-	switch {
-	case name == "03-workflow.yaml":
-		return "workflow.yaml"
-	case first == "04-agents" && rest != "":
-		return path.Join("agents", rest)
-	case first == "05-skills" && rest != "":
-		return path.Join("skills", rest)
-	case first == "06-scripts" && rest != "":
-		return path.Join("scripts", rest)
+	for _, s := range stages {
+		if rest, ok := strings.CutPrefix(name, s.staged); ok && installs(s.installed, rest) {
+			return s.installed + rest
+		}
 	}
 	return ""
+}
+
+// Source returns the path of the staged file that is promoted to a path in the workflow's folder; "" if there is none.
+func Source(canonical string) string {
+	for _, s := range stages {
+		if rest, ok := strings.CutPrefix(canonical, s.installed); ok && installs(s.installed, rest) {
+			return s.staged + rest
+		}
+	}
+	return ""
+}
+
+// installs reports whether a stage is a folder with the rest of a path, or a file and there is no rest.
+func installs(stage, rest string) bool {
+	return stage != "" && strings.HasSuffix(stage, "/") == (rest != "")
 }

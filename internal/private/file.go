@@ -91,25 +91,17 @@ func (f *File[T]) Update(change func(T) (T, error)) error {
 }
 
 // replaceFile atomically replaces a file with one that only its owner can read.
-func replaceFile(path string, data []byte) (err error) {
+func replaceFile(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*") // mode 0600
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	if _, err := f.Write(data); err != nil {
-		return err
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
 	}
-	if err := f.Sync(); err != nil {
-		return err
+	if err != nil {
+		os.Remove(f.Name())
 	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return err
 }

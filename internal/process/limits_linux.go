@@ -2,7 +2,6 @@ package process
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -80,7 +79,7 @@ func (r resource) apply(pid int) {
 // threads returns how many threads there are on the machine.
 func threads() int64 {
 	// "0.20 0.18 0.12 1/80 11206": runnable and all threads are the fourth field.
-	raw := readProc("/proc/loadavg") // without it, the command gets what it may add
+	raw, _ := os.ReadFile("/proc/loadavg") // without it, the command gets what it may add
 	if fields := bytes.Fields(raw); len(fields) > 3 {
 		_, all, _ := bytes.Cut(fields[3], []byte("/"))
 		n, _ := strconv.ParseInt(string(all), 10, 64)
@@ -95,30 +94,10 @@ func childrenOf(pid int) []int {
 	threads, _ := os.ReadDir(tasks) // a process that has ended has none
 	var out []int
 	for _, thread := range threads {
-		out = append(out, parsePIDs(readProc(filepath.Join(tasks, thread.Name(), "children")))...)
+		raw, _ := os.ReadFile(filepath.Join(tasks, thread.Name(), "children")) // empty if it has ended
+		out = append(out, parsePIDs(raw)...)
 	}
 	return out
-}
-
-// readProc returns a file of the kernel, or nothing if it cannot be read. Every command reads several: os.ReadFile
-// would register each with the poller first.
-func readProc(path string) []byte {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil
-	}
-	defer unix.Close(fd)
-	var out []byte
-	for part := make([]byte, 4096); ; {
-		n, err := unix.Read(fd, part)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if n <= 0 {
-			return out
-		}
-		out = append(out, part[:n]...)
-	}
 }
 
 // limited returns the command with its limits set by a shell that becomes it.

@@ -70,6 +70,18 @@ func (r Retry) Generate(ctx context.Context, req Request) iter.Seq2[Chunk, error
 	}
 }
 
+// Sleep waits, unless the context ends before.
+func Sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // RateLimitWait returns the wait that a rate limit requests, if it is longer
 // than Retry waits itself; otherwise 0.
 func RateLimitWait(err error) time.Duration {

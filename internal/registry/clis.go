@@ -156,32 +156,24 @@ func (c *cli) find(root string) (path string, first []string, err error) {
 // lacksProgram returns what is missing before a program can be used; nil if nothing is.
 func (m *Models) lacksProgram(c *cli) *Problem {
 	if c.known.speaks == config.PlainText && !c.declared {
-		return &Problem{
-			Message: fmt.Sprintf("Espalier cannot enforce tool permissions on %s; declare it in %s to allow it", c.name,
-				config.FileName),
-			Help: fmt.Sprintf("Add models: {clis: {%s: {}}} to %s. The program then does what its own settings allow.",
-				c.name, config.FileName),
-		}
+		return problemf("Add models: {clis: {"+c.name+": {}}} to "+config.FileName+
+			". The program then does what its own settings allow.",
+			"Espalier cannot enforce tool permissions on %s; declare it in %s to allow it", c.name, config.FileName)
 	}
 	program, _, err := c.find(m.root)
 	if err == nil {
 		return nil
 	}
 	if len(c.settings.Command) > 0 {
-		return &Problem{
-			Message: fmt.Sprintf("the program %q of %s is not installed", program, c.name),
-			Help:    fmt.Sprintf("Install it, or change the command of %s in %s.", c.name, config.FileName),
-		}
+		return problemf(fmt.Sprintf("Install it, or change the command of %s in %s.", c.name, config.FileName),
+			"the program %q of %s is not installed", program, c.name)
 	}
 	help := fmt.Sprintf("Install it (%s), or set its path in %s: models: {clis: {%s: {command: …}}}.",
 		c.known.install, config.FileName, c.name)
 	if instead := directProviders[c.asked]; instead != "" {
 		help += fmt.Sprintf(" If %s is set, the model's API is used instead.", c.known.keys[0])
 	}
-	return &Problem{
-		Message: fmt.Sprintf("the program %q, which %s needs, is not on the PATH", program, c.name),
-		Help:    help,
-	}
+	return problemf(help, "the program %q, which %s needs, is not on the PATH", program, c.name)
 }
 
 // lacksConsent returns why a program is not started in this project unless a person has consented to commands; nil if
@@ -194,13 +186,9 @@ func (m *Models) lacksConsent(c *cli, consented bool) *Problem {
 	if _, err := os.Lstat(filepath.Join(m.root, folder)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return &Problem{
-		Message: fmt.Sprintf("the project has settings for %s in %s, which can start commands and need your consent",
-			c.name,
-			folder),
-		Help: "Review them; then use --allow-shell, or add allow: {shell: true} to " + config.FileName +
-			" and run \"espalier trust\".",
-	}
+	return problemf("Review them; then use --allow-shell, or add allow: {shell: true} to "+config.FileName+
+		" and run \"espalier trust\".",
+		"the project has settings for %s in %s, which can start commands and need your consent", c.name, folder)
 }
 
 // cliMinutes is the default time limit of a program for one step.

@@ -64,33 +64,22 @@ func (c Command) String() string {
 // Commands lists what a program, and what it calls, runs on this machine. The configuration gives names to tools; it
 // may be nil.
 func Commands(p *ir.Program, c *config.Config) []Command {
-	return commands(p, c, "", coveredByName(p, true))
-}
-
-func commands(p *ir.Program, c *config.Config, prefix string, named bool) []Command {
-	kinds := Kinds()
 	var out []Command
-	for s := range p.Steps() {
-		t := s.Task()
-		if t == nil || kinds[t.Kind] == nil {
-			continue
-		}
-		uses := kinds[t.Kind].Uses(t)
-		for _, one := range uses.Commands {
-			command := Command{
-				Step: prefix + s.Title(), Text: one.Text, Dir: one.Dir, Covered: coveredByName(p, named),
-				Optional: one.Optional,
+	for t := range tasks(p) {
+		uses := t.kind.Uses(t.Task)
+		covered := coveredByName(p, true) && coveredByName(t.program, true)
+		found := xslices.Map(uses.Commands, func(one stepkind.CommandUse) Command {
+			return Command{
+				Step: t.prefix + t.step.Title(), Text: one.Text, Dir: one.Dir, Covered: covered, Optional: one.Optional,
 			}
-			// Hooks of the workflow run before each of its ends.
-			if !s.Implied || !slices.Contains(out, command) {
-				out = append(out, command)
-			}
+		})
+		found = append(found, shellCommands(t, c, &uses)...)
+		// A file that is called in several ways is several children. Hooks of the workflow run before each of its ends.
+		if t.program != p || t.step.Implied {
+			out = xslices.AppendNew(out, found...)
+		} else {
+			out = append(out, found...)
 		}
-		out = append(out, shellCommands(p, c, s, &uses, prefix)...)
-	}
-	for i := range p.Children {
-		// A file that is called in several ways is several children.
-		out = xslices.AppendNew(out, commands(&p.Children[i], c, prefix+p.Children[i].Name+".", named)...)
 	}
 	return out
 }
@@ -98,18 +87,19 @@ func commands(p *ir.Program, c *config.Config, prefix string, named bool) []Comm
 // shellCommands lists the calls of the shell tool that a step can make. People approve these commands one by one, or
 // a model chooses them, so naming the file never covers them. For an agent whose list matches the tool only by a
 // pattern, they are optional.
-func shellCommands(p *ir.Program, c *config.Config, s *ir.Step, uses *stepkind.Uses, prefix string) []Command {
+func shellCommands(t task, c *config.Config, uses *stepkind.Uses) []Command {
 	var out []Command
-	isShell := func(n ir.Name) bool { return runsShell(p, c, n.Name) }
+	at := t.prefix + t.step.ID
+	isShell := func(n ir.Name) bool { return runsShell(t.program, c, n.Name) }
 	if slices.ContainsFunc(uses.Tools, isShell) {
-		out = append(out, Command{Step: prefix + s.ID, Text: shellCall(s.Task())})
+		out = append(out, Command{Step: at, Text: shellCall(t.Task)})
 	}
 	for _, name := range uses.Agents {
-		agent := p.Agent(name.Name)
+		agent := t.program.Agent(name.Name)
 		if agent == nil {
 			continue
 		}
-		by := tool.Caller{Program: p, Step: s, Agent: agent}
+		by := tool.Caller{Program: t.program, Step: t.step, Agent: agent}
 		i := slices.IndexFunc(agent.Tools, func(n ir.Name) bool {
 			return isShell(n) && by.Refusal(ir.ToolName(n.Name), nil) == ""
 		})
@@ -121,7 +111,7 @@ func shellCommands(p *ir.Program, c *config.Config, s *ir.Step, uses *stepkind.U
 			called = ir.ToolName(agent.Tools[i].Name)
 		}
 		out = append(out, Command{
-			Step: prefix + s.ID, Text: fmt.Sprintf("commands that agent %q chooses, by the tool %s", agent.ID, called),
+			Step: at, Text: fmt.Sprintf("commands that agent %q chooses, by the tool %s", agent.ID, called),
 			Optional: i < 0,
 		})
 	}
@@ -205,7 +195,7 @@ func Approval(p *ir.Program, c *config.Config, name string) (timeout time.Durati
 }
 
 // CallsTools reports whether a program, or one that it calls, calls tools, whose names the configuration defines.
-func CallsTools(p *ir.Program) bool { return len(toolUses(p, "")) > 0 }
+func CallsTools(p *ir.Program) bool { return len(toolUses(p)) > 0 }
 
 // commandSteps returns the steps with commands, each once.
 func commandSteps(p *ir.Program, c *config.Config) []string {
@@ -346,7 +336,7 @@ func (t *Tools) Real(p *ir.Program, o RunOptions) []string {
 		}
 	}
 	calls := map[string]bool{} // the steps that call tools
-	for _, use := range toolUses(p, "") {
+	for _, use := range toolUses(p) {
 		calls[use.where] = true
 		name := ir.ToolName(use.name)
 		if found := t.plain[name]; box.scripted[name] != nil || found != nil && !found.Spec().SideEffects {
@@ -375,7 +365,7 @@ func Simulates(o RunOptions) bool {
 // programs of the user, outside of any sandbox.
 func (t *Tools) Unconfined(p *ir.Program) []string {
 	var out []string
-	for _, use := range toolUses(p, "") {
+	for _, use := range toolUses(p) {
 		name := ir.ToolName(use.name)
 		if set := t.config.Tool(name); set != nil && set.Use.Value != "" {
 			name = set.Use.Value

@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -43,20 +42,16 @@ func (m *Models) ChooseWith(name string, options json.RawMessage) (Choice, *Prob
 		return m.Choose(config.OpenAI + "/" + model)
 	}
 	if model == "" {
-		return Choice{}, &Problem{
-			Message: "the provider \"openai_compatible\" is named without a model",
-			Help:    "Write \"model: …\" below the options of the step.",
-		}
+		return Choice{}, problemf("Write \"model: …\" below the options of the step.",
+			"the provider \"openai_compatible\" is named without a model")
 	}
 	s := server{
 		name: compatible, api: config.OpenAI, base: strings.TrimSuffix(at.BaseURL, "/"), keyless: true,
 		given: at.Key, named: true,
 	}
 	if u, err := url.Parse(at.BaseURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return Choice{}, &Problem{
-			Message: fmt.Sprintf("base_url %q is not an HTTP URL", at.BaseURL),
-			Help:    "Use a URL such as https://models.example/v1.",
-		}
+		return Choice{}, problemf("Use a URL such as https://models.example/v1.",
+			"base_url %q is not an HTTP URL", at.BaseURL)
 	} else if u.Scheme == "https" && u.Hostname() == "api.openai.com" && at.Key == "" {
 		s.ambient, s.keyless = []string{"OPENAI_API_KEY"}, false
 	}
@@ -68,22 +63,17 @@ func (m *Models) ChooseWith(name string, options json.RawMessage) (Choice, *Prob
 // them, except for the usual keys.
 func (m *Models) lacksGiven(s server) *Problem {
 	_, isSecret := config.Reference(s.given)
-	isUsual := slices.ContainsFunc(usualKeys, func(usual string) bool { return strings.Contains(s.given, "${"+usual) })
+	isUsual := slices.ContainsFunc(usualKeys(), func(env string) bool { return strings.Contains(s.given, "${"+env) })
 	if isUsual || (isSecret || strings.Contains(s.given, "${")) && !config.Local(s.base) {
-		return &Problem{
-			Message: fmt.Sprintf("the api_key of the step is not sent to %s, which only the workflow names", s.base),
-			Help: fmt.Sprintf("Declare the server in %s: models: {providers: {%s: {base_url: …, key_env: …}}}.",
-				config.FileName, compatible),
-		}
+		return problemf("Declare the server in "+config.FileName+
+			": models: {providers: {"+compatible+": {base_url: …, key_env: …}}}.",
+			"the api_key of the step is not sent to %s, which only the workflow names", s.base)
 	}
 	if name, ok := config.Reference(s.given); ok {
 		return m.lacksSecret(s, "the key", name)
 	}
 	if _, err := config.Expand(s.given, m.getenv); err != nil {
-		return &Problem{
-			Message: fmt.Sprintf("the api_key of %s is not available: %v", s.base, err),
-			Help:    "Set the variable.",
-		}
+		return problemf("Set the variable.", "the api_key of %s is not available: %v", s.base, err)
 	}
 	return nil
 }

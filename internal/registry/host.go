@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/format/agentfile"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/provider/scripted"
@@ -40,9 +41,6 @@ type host struct {
 
 func newHost(dir string, o RuntimeOptions) *host {
 	root := filepath.Dir(dir)
-	if o.Models == nil {
-		o.Models = NewModels(root, o.Config, o.Getenv)
-	}
 	return &host{
 		dir: dir, runs: filepath.Join(dir, "runs") + string(filepath.Separator), root: root, config: o.Config,
 		getenv: o.Getenv, models: o.Models, tools: tools(root, o),
@@ -94,7 +92,7 @@ func (h *host) Provision(job *step.Job, options json.RawMessage) error {
 			job.Model = limitedModel{answers, job.Model, h.concurrency, job.Run, job.Workflow.Name}
 		}
 	}
-	job.Limits, job.Consents = h.tools.limits, consents
+	job.Limits, job.Consents, job.Draft = h.tools.limits, consents, agentfile.Draft
 	job.RecordWrite = func(content []byte) error { return recordWrite(h.dir, content) }
 	job.RecordStream, job.Untrusted = o.stream, o.options.Untrusted
 	if box.simulate { // no command is started, so none needs consent or a sandbox

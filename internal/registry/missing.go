@@ -32,39 +32,30 @@ type modelUse struct {
 	who     tool.Caller
 }
 
-func modelUses(p *ir.Program, prefix string, money bool) []modelUse {
-	kinds := Kinds()
-	money = money || p.Budget.MicroDollars != nil
-	places := p.Places()
+func modelUses(p *ir.Program) []modelUse {
 	var out []modelUse
-	for s := range p.Steps() {
-		t := s.Task()
-		if t == nil || kinds[t.Kind] == nil {
-			continue
-		}
-		bound := stepkind.BoundOf(kinds[t.Kind], p, s, t)
+	for t := range tasks(p) {
+		bound := stepkind.BoundOf(t.kind, t.program, t.step, t.Task)
 		if bound.Worst.ModelCalls == (stepkind.Amount{}) {
 			continue
 		}
-		limited := money || p.BranchCapsMoney() // all prices must be known
-		names := kinds[t.Kind].Uses(t).Agents
+		use := modelUse{
+			step: t.prefix + t.place, who: tool.Caller{Program: t.program, Step: t.step},
+			money: t.money || t.program.BranchCapsMoney(), // all prices must be known
+		}
+		names := t.kind.Uses(t.Task).Agents
 		if len(names) == 0 {
-			out = append(out, modelUse{
-				step: prefix + places[s], model: bound.Model, money: limited,
-				who: tool.Caller{Program: p, Step: s},
-			})
+			use.model = bound.Model
+			out = append(out, use)
 		}
 		for _, name := range names {
-			a := modelUse{step: prefix + places[s], money: limited, who: tool.Caller{Program: p, Step: s}}
-			if agent := p.Agent(name.Name); agent != nil {
+			a := use
+			if agent := t.program.Agent(name.Name); agent != nil {
 				a.who.Agent = agent
 				a.model, a.options, a.late = agent.ModelName(), agent.Options, agent.Late
 			}
 			out = append(out, a)
 		}
-	}
-	for i := range p.Children {
-		out = append(out, modelUses(&p.Children[i], prefix+p.Children[i].Name+".", money)...)
 	}
 	return out
 }
@@ -74,18 +65,8 @@ func modelUses(p *ir.Program, prefix string, money bool) []modelUse {
 func (m *Models) Missing(p *ir.Program, o RunOptions) []MissingDependency {
 	r := router{models: m, override: o.Model, fallback: o.DefaultModel, sandbox: o.Sandbox}
 	var out []MissingDependency
-	add := func(step string, t *Problem) {
-		for i := range out {
-			if out[i].Message == t.Message {
-				if !slices.Contains(out[i].Steps, step) {
-					out[i].Steps = append(out[i].Steps, step)
-				}
-				return
-			}
-		}
-		out = append(out, MissingDependency{Problem: *t, Steps: []string{step}})
-	}
-	for _, a := range modelUses(p, "", false) {
+	add := func(step string, t *Problem) { out = addMissing(out, step, *t) }
+	for _, a := range modelUses(p) {
 		if a.late && o.Model == "" {
 			continue // not known yet
 		}
@@ -104,19 +85,14 @@ func (m *Models) Missing(p *ir.Program, o RunOptions) []MissingDependency {
 				add(a.step, t)
 			}
 			if _, problem := step.Grants(m.agentInfo(c, o.Sandbox), a.who); problem != "" {
-				add(a.step, &Problem{
-					Message: problem,
-					Help: "Give the agent other tools, or the step a model that is not a program: its tools are " +
-						"called through Espalier.",
-				})
+				add(a.step, problemf("Give the agent other tools, or the step a model that is not a program: its "+
+					"tools are called through Espalier.", "%s", problem))
 			}
 		}
 		if _, known := m.Price(choice); a.money && !known {
-			add(a.step, &Problem{
-				Message: fmt.Sprintf("the price of %s is not known, and there is a cost budget", choice),
-				Help: fmt.Sprintf("Add its price to %s: prices: {%s: {input: …, output: …}}.", config.FileName,
-					choice),
-			})
+			add(a.step, problemf(
+				fmt.Sprintf("Add its price to %s: prices: {%s: {input: …, output: …}}.", config.FileName, choice),
+				"the price of %s is not known, and there is a cost budget", choice))
 		}
 	}
 	return out
@@ -127,7 +103,7 @@ func (m *Models) Missing(p *ir.Program, o RunOptions) []MissingDependency {
 func (m *Models) Billing(p *ir.Program, o RunOptions) (priced, billed bool) {
 	r := router{models: m, override: o.Model, fallback: o.DefaultModel}
 	priced = true
-	for _, a := range modelUses(p, "", false) {
+	for _, a := range modelUses(p) {
 		choice, problem := m.ChooseWith(r.name(a.model), a.options)
 		if problem != nil || a.late && o.Model == "" {
 			priced, billed = false, true
@@ -147,7 +123,7 @@ func (m *Models) Ignored(p *ir.Program, o RunOptions) []string {
 	}
 	r := router{models: m, override: o.Model, fallback: o.DefaultModel}
 	var out []string
-	for _, a := range modelUses(p, "", false) {
+	for _, a := range modelUses(p) {
 		if a.who.Agent == nil || a.late && o.Model == "" {
 			continue
 		}

@@ -61,29 +61,11 @@ type server struct {
 	given     string // the key in these options
 }
 
-// The default models of providers, and short names of models.
-var (
-	defaultModels = map[string]string{
-		config.Anthropic: "claude-sonnet-5-5", config.OpenAI: "gpt-6.1-sol",
-		config.Gemini: "gemini-3.8-flash",
-	}
-	modelAliases = map[string]string{
-		"opus": "anthropic/claude-opus-5-5", "sonnet": "anthropic/claude-sonnet-5-5",
-		"haiku": "anthropic/claude-haiku-5-5",
-	}
-	// families maps prefixes of model names to providers.
-	families = []struct{ begins, provider string }{
-		{"claude-", config.Anthropic},
-		{"gpt-", config.OpenAI},
-		{"chatgpt-", config.OpenAI},
-		{"o1", config.OpenAI},
-		{"o3", config.OpenAI},
-		{"o4", config.OpenAI},
-		{"codex-", config.OpenAI},
-		{"gemini-", config.Gemini},
-		{"gemma-", config.Gemini},
-	}
-)
+// modelAliases are short names of models.
+var modelAliases = map[string]string{
+	"opus": "anthropic/claude-opus-5-5", "sonnet": "anthropic/claude-sonnet-5-5",
+	"haiku": "anthropic/claude-haiku-5-5",
+}
 
 // server returns the provider or program with a name; false if there is none.
 func (m *Models) server(name string) (server, bool) {
@@ -94,7 +76,8 @@ func (m *Models) server(name string) (server, bool) {
 			s.settings, declared = p.Is, true
 		}
 	}
-	if !declared && (m.config.Models.CLI(name) != nil || !slices.Contains(config.BuiltIn(), name)) {
+	known := config.BuiltIn(name)
+	if !declared && (m.config.Models.CLI(name) != nil || known == nil) {
 		if c := m.cli(name); c != nil {
 			if direct, ok := m.direct(name, c); ok {
 				return direct, true
@@ -102,22 +85,15 @@ func (m *Models) server(name string) (server, bool) {
 			return server{name: c.name, cli: c, model: c.settings.Model.Value}, true
 		}
 	}
-	switch name {
-	case config.Anthropic:
-		s.api, s.ambient, s.base = config.Anthropic, []string{"ANTHROPIC_API_KEY"}, m.getenv("ANTHROPIC_BASE_URL")
-	case config.OpenAI:
-		s.api, s.ambient, s.base = config.OpenAI, []string{"OPENAI_API_KEY"}, m.getenv("OPENAI_BASE_URL")
-	case config.Gemini:
-		s.api, s.ambient, s.base = config.Gemini, []string{
-			"GEMINI_API_KEY",
-			"GOOGLE_API_KEY",
-		}, m.getenv("GOOGLE_GEMINI_BASE_URL")
-	case "ollama":
-		s.api, s.keyless, s.base = config.OpenAI, true, ollama(m.getenv("OLLAMA_HOST"))
-	default:
-		if !declared {
-			return s, false
-		}
+	if known == nil && !declared {
+		return s, false
+	}
+	if known != nil {
+		s.api, s.ambient, s.base, s.model = known.API, known.Keys, m.getenv(known.Address), known.Model
+		s.keyless = known.Keys == nil
+	}
+	if name == config.Ollama {
+		s.base = ollama(s.base)
 	}
 	// Most servers have the API of OpenAI. An entry without an API is an error of the configuration.
 	s.api = cmp.Or(s.settings.API, s.api, config.OpenAI)
@@ -130,7 +106,7 @@ func (m *Models) server(name string) (server, bool) {
 		// OpenAI's newer models accept no tools in Chat Completions. Most compatible servers have only that API.
 		s.api = config.OpenAIResponses
 	}
-	s.model = cmp.Or(s.settings.Model.Value, defaultModels[name])
+	s.model = cmp.Or(s.settings.Model.Value, s.model)
 	return s, true
 }
 
@@ -242,17 +218,24 @@ type Problem struct {
 
 func (t *Problem) Error() string { return t.Message }
 
+func problemf(help, format string, args ...any) *Problem {
+	return &Problem{Message: fmt.Sprintf(format, args...), Help: help}
+}
+
+// notApproved returns the problem that something in the configuration needs an approval.
+func notApproved(format string, args ...any) *Problem {
+	return problemf(config.Approval, "%s", config.NotApproved(fmt.Sprintf(format, args...)))
+}
+
 // Choose returns the model of a name: PROVIDER/MODEL, a model name that implies its provider, an alias, or a provider.
 // The empty name is the default model.
 func (m *Models) Choose(name string) (Choice, *Problem) {
 	if name == "" || name == "inherit" {
 		name = m.Default()
 		if name == "" {
-			return Choice{}, &Problem{
-				Message: "no model is named, and none is configured",
-				Help: "Set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, use --model, or add models: " +
-					"{default: …} to " + config.FileName + ".",
-			}
+			return Choice{}, problemf("Set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, use --model, "+
+				"or add models: {default: …} to "+config.FileName+".",
+				"no model is named, and none is configured")
 		}
 	}
 	for _, alias := range m.config.Models.Aliases {
@@ -270,11 +253,9 @@ func (m *Models) Choose(name string) (Choice, *Problem) {
 				return Choice{}, withoutModel(before)
 			}
 			if s.cli != nil && strings.HasPrefix(after, "-") {
-				return Choice{}, &Problem{
-					Message: fmt.Sprintf("%q is not a model of %s", after, s.name),
-					Help: fmt.Sprintf("Write %s/MODEL; other arguments go into %s, as args.", s.name,
-						config.FileName),
-				}
+				return Choice{}, problemf(
+					fmt.Sprintf("Write %s/MODEL; other arguments go into %s, as args.", s.name, config.FileName),
+					"%q is not a model of %s", after, s.name)
 			}
 			if by, full, ok := strings.Cut(modelAliases[after], "/"); ok && by == s.name {
 				after = full
@@ -294,30 +275,25 @@ func (m *Models) Choose(name string) (Choice, *Problem) {
 			return Choice{Provider: s.name, Model: name, server: s}, nil
 		}
 	}
-	for _, f := range families {
-		if strings.HasPrefix(name, f.begins) {
-			s, _ := m.server(f.provider)
+	for _, p := range config.BuiltInProviders {
+		if slices.ContainsFunc(p.Families, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+			s, _ := m.server(p.Name)
 			return Choice{Provider: s.name, Model: name, server: s}, nil
 		}
 	}
 	if provider, _, ok := strings.Cut(name, "/"); ok {
-		return Choice{}, &Problem{
-			Message: fmt.Sprintf("there is no provider %q to run the model %q", provider, name),
-			Help: fmt.Sprintf("Declare it in %s, under models: providers:, or use --model with one of: %s.",
-				config.FileName, strings.Join(m.names(), ", ")),
-		}
+		return Choice{}, problemf(
+			"Declare it in "+config.FileName+", under models: providers:, or use --model with one of: "+
+				strings.Join(m.names(), ", ")+".",
+			"there is no provider %q to run the model %q", provider, name)
 	}
-	return Choice{}, &Problem{
-		Message: fmt.Sprintf("no provider is known for the model %q", name),
-		Help:    fmt.Sprintf("Write PROVIDER/%s, with one of: %s.", name, strings.Join(m.names(), ", ")),
-	}
+	return Choice{}, problemf(fmt.Sprintf("Write PROVIDER/%s, with one of: %s.", name, strings.Join(m.names(), ", ")),
+		"no provider is known for the model %q", name)
 }
 
 func withoutModel(provider string) *Problem {
-	return &Problem{
-		Message: fmt.Sprintf("the provider %q is named without a model", provider),
-		Help:    fmt.Sprintf("Write %s/MODEL, or give the provider a model in %s.", provider, config.FileName),
-	}
+	return problemf(fmt.Sprintf("Write %s/MODEL, or give the provider a model in %s.", provider, config.FileName),
+		"the provider %q is named without a model", provider)
 }
 
 // matches reports whether a name matches a pattern in which * matches any text.
@@ -338,7 +314,7 @@ func (m *Models) Default() string {
 			return s.name
 		}
 	}
-	for _, name := range config.BuiltIn() {
+	for _, name := range config.BuiltInNames() {
 		if s, _ := m.server(name); len(s.ambient) > 0 && m.lacksKey(s) == nil {
 			return s.name + "/" + s.model
 		}
@@ -351,14 +327,13 @@ func (m *Models) names() []string { return slices.Concat(m.Providers(), m.cliNam
 
 // Providers returns the names of the providers that are reached over the network.
 func (m *Models) Providers() []string {
-	return xslices.AppendNew(config.BuiltIn(), config.Names(m.config.Models.Providers)...)
+	return xslices.AppendNew(config.BuiltInNames(), config.Names(m.config.Models.Providers)...)
 }
 
 // unapproved returns a problem if the entry of a provider or program needs approval and has none; nil otherwise.
 func (s *server) unapproved() *Problem {
 	if s.settings.Unapproved || s.cli != nil && s.cli.settings.Unapproved {
-		return &Problem{Message: config.NotApproved(fmt.Sprintf("the entry of %q under models in %s", s.name,
-			config.FileName)), Help: config.Approval}
+		return notApproved("the entry of %q under models in %s", s.name, config.FileName)
 	}
 	return nil
 }
@@ -413,10 +388,7 @@ func (m *Models) lacksVariable(s server) *Problem {
 			return t
 		}
 		if m.getenv(env) == "" {
-			return &Problem{
-				Message: fmt.Sprintf("there is no key for %s: %s is not set", s.name, env),
-				Help:    fmt.Sprintf("Set %s.", env),
-			}
+			return problemf(fmt.Sprintf("Set %s.", env), "there is no key for %s: %s is not set", s.name, env)
 		}
 		return nil
 	}
@@ -424,30 +396,28 @@ func (m *Models) lacksVariable(s server) *Problem {
 	case s.keyless || slices.ContainsFunc(s.ambient, func(env string) bool { return m.getenv(env) != "" }):
 		return nil
 	case len(s.ambient) == 0: // the configuration has errors
-		return &Problem{
-			Message: fmt.Sprintf("there is no address for %s", s.name),
-			Help:    fmt.Sprintf("Give it a base_url in %s.", config.FileName),
-		}
+		return problemf(fmt.Sprintf("Give it a base_url in %s.", config.FileName), "there is no address for %s", s.name)
 	}
-	return &Problem{
-		Message: fmt.Sprintf("there is no key for %s: %s is not set", s.name, s.ambient[0]),
-		Help:    fmt.Sprintf("Set %s.", strings.Join(s.ambient, " or ")),
-	}
+	return problemf(fmt.Sprintf("Set %s.", strings.Join(s.ambient, " or ")),
+		"there is no key for %s: %s is not set", s.name, s.ambient[0])
 }
 
-// usualKeys are the environment variables that hold the keys of the built-in providers.
-var usualKeys = []string{"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"}
+// usualKeys returns the environment variables that hold the keys of the built-in providers.
+func usualKeys() (names []string) {
+	for _, p := range config.BuiltInProviders {
+		names = append(names, p.Keys...)
+	}
+	return names
+}
 
 // ownKey refuses to send a provider's usual key to an address that a file of the project names, because the file may
 // not be the user's own.
 func (m *Models) ownKey(s server, env string) *Problem {
-	if s.settings.BaseURL.Value == "" || !slices.Contains(usualKeys, env) {
+	if s.settings.BaseURL.Value == "" || !slices.Contains(usualKeys(), env) {
 		return nil
 	}
-	return &Problem{
-		Message: fmt.Sprintf("the key in %s is not sent to %s", env, s.settings.BaseURL.Value),
-		Help:    "Give the key for that server a variable of its own, and name it with key_env.",
-	}
+	return problemf("Give the key for that server a variable of its own, and name it with key_env.",
+		"the key in %s is not sent to %s", env, s.settings.BaseURL.Value)
 }
 
 // key returns a function that reads a provider's key when it is used; nil if none is sent.
@@ -531,7 +501,7 @@ func (m *Models) provider(s server) (provider.Model, error) {
 			Model: provider.Deadline{Model: provider.Bound{Model: bare}, After: timeout},
 			Slots: provider.NewSlots(atOnce),
 		},
-		Times: Choice{server: s}.Retries(), Jitter: rand.Float64, Pause: pause,
+		Times: Choice{server: s}.Retries(), Jitter: rand.Float64, Pause: provider.Sleep,
 	}
 	m.open[s.id()] = whole
 	return whole, nil
@@ -551,17 +521,6 @@ func (m *Models) program(s server) (provider.Model, error) {
 	limited := provider.Limit{Model: agent, Slots: provider.NewSlots(atOnce)}
 	m.open[s.name] = limited
 	return limited, nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // reachable is a model that is reached over the network.
@@ -599,7 +558,7 @@ func (m *Models) Price(c Choice) (price.Price, bool) {
 	if c.server.cli != nil {
 		return cliPrice(c.server.cli, c.Model)
 	}
-	if c.Provider == "ollama" {
+	if c.Provider == config.Ollama {
 		return price.Price{}, true // local models are free
 	}
 	if c.server.named {

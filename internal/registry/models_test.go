@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -294,12 +295,14 @@ func TestPricesBehindGateways(t *testing.T) {
 			t.Errorf("the price of %s is known: %t", name, known)
 		}
 	}
-	for _, names := range []map[string]string{defaultModels, modelAliases} {
-		for name := range names {
-			if choice, problem := m.Choose(names[name]); problem == nil {
-				if _, known := m.Price(choice); !known {
-					t.Errorf("no price is known for %s", choice)
-				}
+	names := slices.Collect(maps.Values(modelAliases))
+	for _, p := range config.BuiltInProviders {
+		names = append(names, p.Model)
+	}
+	for _, name := range names {
+		if choice, problem := m.Choose(name); problem == nil {
+			if _, known := m.Price(choice); !known {
+				t.Errorf("no price is known for %s", choice)
 			}
 		}
 	}
@@ -307,11 +310,11 @@ func TestPricesBehindGateways(t *testing.T) {
 
 func TestPauseEndsWhenCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	if err := pause(ctx, time.Nanosecond); err != nil {
+	if err := provider.Sleep(ctx, time.Nanosecond); err != nil {
 		t.Error(err)
 	}
 	cancel()
-	if err := pause(ctx, time.Hour); !errors.Is(err, context.Canceled) {
+	if err := provider.Sleep(ctx, time.Hour); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

@@ -32,21 +32,15 @@ type (
 
 // ScriptActivities returns what the steps of a program and its children request, by step.
 func ScriptActivities(p *ir.Program) map[string][]scripted.Activity {
-	out, kinds := map[string][]scripted.Activity{}, Kinds()
-	for p := range p.All() {
-		for s := range p.Steps() {
-			t := s.Task()
-			if t == nil || kinds[t.Kind] == nil {
-				continue
-			}
-			uses := kinds[t.Kind].Uses(t)
-			w := scripted.Activity{Command: len(uses.Commands) > 0}
-			// The code of a node calls agents itself. A step whose agent is a program calls no model.
-			w.Asks = !w.Command || len(uses.Tools) > 0 || t.Kind == "node" ||
-				stepkind.ContractOf(kinds[t.Kind], p, s, t) != nil
-			w.Agents = xslices.Map(uses.Agents, func(one ir.Name) string { return one.Name })
-			out[s.ID] = append(out[s.ID], w)
-		}
+	out := map[string][]scripted.Activity{}
+	for t := range tasks(p) {
+		uses := t.kind.Uses(t.Task)
+		w := scripted.Activity{Command: len(uses.Commands) > 0}
+		// The code of a node calls agents itself. A step whose agent is a program calls no model.
+		w.Asks = !w.Command || len(uses.Tools) > 0 || t.Kind == nodeKind ||
+			stepkind.ContractOf(t.kind, t.program, t.step, t.Task) != nil
+		w.Agents = xslices.Map(uses.Agents, func(one ir.Name) string { return one.Name })
+		out[t.step.ID] = append(out[t.step.ID], w)
 	}
 	return out
 }
@@ -54,7 +48,7 @@ func ScriptActivities(p *ir.Program) map[string][]scripted.Activity {
 // ToolNames returns the names and patterns of the tools that a program and its children call or name, and the names of
 // the built-in tools.
 func ToolNames(p *ir.Program) (named, builtIn []string) {
-	named = xslices.Map(toolUses(p, ""), func(use toolUse) string { return use.name })
+	named = xslices.Map(toolUses(p), func(use toolUse) string { return use.name })
 	for p := range p.All() {
 		names := slices.Concat(p.Tools.Allow, p.Tools.Deny)
 		for i := range p.Agents {

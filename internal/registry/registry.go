@@ -29,6 +29,9 @@ import (
 // Formats returns all file formats.
 func Formats() format.Set { return FormatsFor(Reading{}) }
 
+// AgentInput is the input of Agentfile workflows whose trigger declares no other name.
+const AgentInput = agentfile.DefaultVariable
+
 // Reading selects how ambiguous files are read.
 type Reading struct {
 	// Execution reads the Execution block of a NOF file instead of its graph.

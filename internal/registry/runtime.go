@@ -126,20 +126,15 @@ func (o RuntimeOptions) complete(dir string) RuntimeOptions {
 const DefaultGrace = 10 * time.Second
 
 // EngineConfig returns the settings that every engine needs, for an engine that writes the files of steps below dir.
-// Tests use it to run engines with stores of their own; commands use OpenRuntime.
 func EngineConfig(dir string, o RuntimeOptions) engine.Config {
 	o = o.complete(dir)
-	return engineConfig(dir, o, newHost(dir, o))
-}
-
-func engineConfig(dir string, o RuntimeOptions, host *host) engine.Config {
 	kinds := Runners()
 	for _, k := range o.Kinds {
 		kinds[k.Name()] = k
 	}
 	secrets := o.Models.Secrets
 	return engine.Config{
-		Kinds: kinds, Log: o.Log, Machine: machine(filepath.Dir(dir)), Secrets: secrets, Host: host,
+		Kinds: kinds, Log: o.Log, Machine: machine(filepath.Dir(dir)), Secrets: secrets, Host: newHost(dir, o),
 		CheckOutput: checkOutput(secrets), CheckVariable: checkVariable(secrets), FillInput: fillInput(secrets),
 		Inherit: func(p *ir.Program, step string, was, now func(path string) json.RawMessage) error {
 			c := artifact.Continued{Program: p, Root: filepath.Dir(dir), Step: step, Was: was, Now: now}
@@ -171,14 +166,14 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	if o.Journal != nil {
 		r.Store = o.Journal(r.Store)
 	}
-	host := newHost(dir, o)
+	common := EngineConfig(dir, o)
+	host := common.Host.(*host)
 	if r.spends = newSpending(r.Store, o.Config, now); r.spends != nil {
 		host.spends = r.spends
 	}
 	r.concurrency = newConcurrency(r.Store, r.Process, o.Config, o.Labels)
 	host.concurrency = r.concurrency
 	r.tools = host.tools
-	common := engineConfig(dir, o, host)
 	if onTemporal(o) {
 		if err := r.useTemporal(common, o, now); err != nil {
 			return nil, err

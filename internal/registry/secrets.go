@@ -33,7 +33,7 @@ func Secrets(root string, c *config.Config, getenv func(string) string) *secret.
 		})
 		declared = append(declared, s.Is.Env)
 	}
-	keys := slices.Concat(usualKeys, xslices.Map(c.Models.Providers, func(p config.Named[config.Provider]) string {
+	keys := slices.Concat(usualKeys(), xslices.Map(c.Models.Providers, func(p config.Named[config.Provider]) string {
 		return p.Is.KeyEnv.Value
 	}))
 	for _, name := range config.BuiltInCLIs() {
@@ -114,27 +114,19 @@ func lacksSecret(c *config.Config, root string, getenv func(string) string, what
 	declared := c.Secret(name)
 	switch {
 	case declared == nil:
-		return &Problem{
-			Message: fmt.Sprintf("%s is the secret %q, which is not declared", what, name),
-			Help:    "Declare it in " + config.FileName + ".",
-		}
+		return problemf("Declare it in "+config.FileName+".",
+			"%s is the secret %q, which is not declared", what, name)
 	case declared.Unapproved:
-		return &Problem{
-			Message: config.NotApproved(fmt.Sprintf("%s comes from %s, which", what, declared.Place())),
-			Help:    config.Approval,
-		}
+		return notApproved("%s comes from %s, which", what, declared.Place())
 	case len(declared.Command) > 0:
 		if _, err := exec.LookPath(declared.Command[0]); err != nil {
-			return &Problem{Message: fmt.Sprintf("%s comes from the command %q, which is not installed", what,
-				declared.Command[0]), Help: "Install it, or change the secret in " + config.FileName + "."}
+			return problemf("Install it, or change the secret in "+config.FileName+".",
+				"%s comes from the command %q, which is not installed", what, declared.Command[0])
 		}
 		return nil
 	}
 	if _, err := declared.Value(context.Background(), root, getenv); err != nil {
-		return &Problem{
-			Message: fmt.Sprintf("%s is not available: %v", what, err),
-			Help:    fmt.Sprintf("Put the secret into %s.", declared.Place()),
-		}
+		return problemf(fmt.Sprintf("Put the secret into %s.", declared.Place()), "%s is not available: %v", what, err)
 	}
 	return nil
 }
@@ -173,49 +165,45 @@ func (t *Tools) lacksValues(name string) []Problem {
 	return out
 }
 
-// checkOutput is CheckOutput for values with marks: contracts are about the values themselves. It runs no command for
-// them, because the engine decides with it.
+// checkOutput is CheckOutput for values with marks.
 func checkOutput(s *secret.Registry) func(*ir.Program, json.RawMessage, func(string) string) error {
 	return func(p *ir.Program, output json.RawMessage, origin func(path string) string) error {
-		revealed, err := s.Reveal(secret.WithoutAsking(context.Background()), output)
-		if err == nil {
-			err = CheckOutput(p, revealed, origin)
-		}
-		return hidden(s, err)
+		return checkRevealed(s, output, func(raw json.RawMessage) error { return CheckOutput(p, raw, origin) })
 	}
 }
 
 // checkVariable is CheckVariable for values with marks.
 func checkVariable(s *secret.Registry) func(*ir.Program, string, json.RawMessage) error {
 	return func(p *ir.Program, path string, value json.RawMessage) error {
-		revealed, err := s.Reveal(secret.WithoutAsking(context.Background()), value)
-		if err == nil {
-			err = CheckVariable(p, path, revealed)
-		}
-		return hidden(s, err)
+		return checkRevealed(s, value, func(raw json.RawMessage) error { return CheckVariable(p, path, raw) })
 	}
 }
 
 // fillInput is FillInput for inputs with marks.
 func fillInput(s *secret.Registry) func(*ir.Program, json.RawMessage) (json.RawMessage, error) {
-	return func(p *ir.Program, input json.RawMessage) (json.RawMessage, error) {
-		revealed, err := s.Reveal(secret.WithoutAsking(context.Background()), input)
+	return func(p *ir.Program, input json.RawMessage) (filled json.RawMessage, err error) {
+		err = checkRevealed(s, input, func(raw json.RawMessage) (err error) {
+			filled, err = FillInput(p, raw)
+			return err
+		})
 		if err != nil {
-			return nil, hidden(s, err)
-		}
-		filled, err := FillInput(p, revealed)
-		if err != nil {
-			return nil, hidden(s, err)
+			return nil, err
 		}
 		return s.Hide(filled), nil
 	}
 }
 
-func hidden(s *secret.Registry, err error) error {
+// checkRevealed calls a check with a value without marks: contracts are about the values themselves. It runs no command
+// for them, because the engine decides with it.
+func checkRevealed(s *secret.Registry, value json.RawMessage, check func(json.RawMessage) error) error {
+	revealed, err := s.Reveal(secret.WithoutAsking(context.Background()), value)
 	if err == nil {
-		return nil
+		err = check(revealed)
 	}
-	return fmt.Errorf("%s", s.HideText(err.Error()))
+	if err != nil {
+		return errors.New(s.HideText(err.Error()))
+	}
+	return nil
 }
 
 // redacted wraps a tool that stores its input: secrets are hidden in the input and revealed in the output.

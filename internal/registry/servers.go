@@ -47,17 +47,12 @@ func (t *Tools) load() {
 				continue // the configuration takes precedence
 			}
 			if one.Is.Off {
-				s.wrong[name] = &Problem{
-					Message: fmt.Sprintf("the MCP server %q is disabled", name),
-					Help:    "Remove \"enabled: false\" from its entry in " + config.FileName + ".",
-				}
+				s.wrong[name] = problemf("Remove \"enabled: false\" from its entry in "+config.FileName+".",
+					"the MCP server %q is disabled", name)
 				continue
 			}
 			if one.Is.Unapproved {
-				s.wrong[name] = &Problem{
-					Message: config.NotApproved(fmt.Sprintf("the MCP server %q", name)),
-					Help:    config.Approval,
-				}
+				s.wrong[name] = notApproved("the MCP server %q", name)
 				continue
 			}
 			if len(one.Is.Wrong) > 0 {
@@ -170,11 +165,9 @@ func (t *Tools) remote(name string) (*mcp.Server, error) {
 	switch {
 	case server == nil:
 		names := slices.Concat(slices.Collect(maps.Keys(s.known)), slices.Collect(maps.Keys(s.wrong)))
-		return nil, &Problem{
-			Message: fmt.Sprintf("there is no MCP server %q", name), Help: diag.DidYouMean(name, names),
-		}
+		return nil, problemf(diag.DidYouMean(name, names), "there is no MCP server %q", name)
 	case server.URL != "" && server.Logins == nil:
-		return nil, &Problem{Message: "there is no folder for your sign-ins", Help: "Set XDG_STATE_HOME."}
+		return nil, problemf("Set XDG_STATE_HOME.", "there is no folder for your sign-ins")
 	}
 	return server, nil
 }
@@ -226,7 +219,7 @@ func (t *Tools) offers(ctx context.Context, server string) ([]tool.Tool, error) 
 	defer s.mu.Unlock()
 	if err != nil {
 		if _, ok := errors.AsType[*mcp.SignInError](err); ok {
-			err = &Problem{Message: err.Error(), Help: "Sign in: espalier login --mcp " + server}
+			err = problemf("Sign in: espalier login --mcp "+server, "%v", err)
 		}
 		s.wrong[server] = err
 		return nil, err
@@ -312,27 +305,17 @@ func (t *Tools) serverProblem(name string) error {
 	case t.servers.wrong[server] != nil:
 		return t.servers.wrong[server]
 	case dotted:
-		return &noSuchTool{server: server, name: name, offers: t.servers.found[server]}
+		return problemf(otherTools(name, t.servers.found[server]), "the MCP server %q has no tool %q", server, name)
 	case strings.Contains(name, "."):
 		return t.noServers()
 	}
 	return nil
 }
 
-// noSuchTool reports that a working server does not have a tool.
-type noSuchTool struct {
-	server, name string
-	offers       []tool.Tool
-}
-
-func (e *noSuchTool) Error() string {
-	return fmt.Sprintf("the MCP server %q has no tool %q", e.server, e.name)
-}
-
-// instead lists the tools of the server, with a suggestion.
-func (e *noSuchTool) instead() string {
-	has := xslices.Map(e.offers, func(one tool.Tool) string { return one.Spec().Name })
-	if near := diag.Nearest(e.name, has); near != "" {
+// otherTools lists the tools that a server has instead of one, with a suggestion.
+func otherTools(name string, offers []tool.Tool) string {
+	has := xslices.Map(offers, func(one tool.Tool) string { return one.Spec().Name })
+	if near := diag.Nearest(name, has); near != "" {
 		return fmt.Sprintf("Did you mean %q? It has %s.", near, strings.Join(has, ", "))
 	}
 	return "It has " + strings.Join(has, ", ") + "."

@@ -415,7 +415,7 @@ func (t *Tools) Missing(p *ir.Program, o RunOptions, models *Models) []MissingDe
 	if o.Sandbox && !Simulates(o) {
 		if steps := commandSteps(p, t.config); len(steps) > 0 {
 			if _, err := t.sandbox(); err != nil {
-				out = []MissingDependency{{Problem: unconfined(err), Steps: steps}}
+				out = []MissingDependency{{Problem: *unconfined(err), Steps: steps}}
 			}
 		}
 	}
@@ -426,7 +426,7 @@ func (t *Tools) Missing(p *ir.Program, o RunOptions, models *Models) []MissingDe
 	}
 	var names []string // of unbound
 	answers := router{models: models, override: o.Model, fallback: o.DefaultModel}
-	for _, use := range toolUses(p, "") {
+	for _, use := range toolUses(p) {
 		name := ir.ToolName(use.name)
 		box.program = use.program
 		switch {
@@ -490,19 +490,16 @@ func (t *Tools) missingTarget(name, target string, sandbox bool) *Problem {
 	}
 	server, _, dotted := strings.Cut(target, ".")
 	if !dotted {
-		return &Problem{
-			Message: fmt.Sprintf("the tool %q is bound to %q, and there is no such tool", name, target),
-			Help:    diag.DidYouMean(target, slices.Collect(maps.Keys(t.plain))),
-		}
+		return problemf(diag.DidYouMean(target, slices.Collect(maps.Keys(t.plain))),
+			"the tool %q is bound to %q, and there is no such tool", name, target)
 	}
 	t.servers.mu.Lock()
 	known := slices.Sorted(maps.Keys(t.servers.known))
 	t.servers.mu.Unlock()
-	return &Problem{
-		Message: fmt.Sprintf("the tool %q is of the MCP server %q, which is not configured", name, server),
-		Help: strings.TrimSpace(diag.DidYouMean(server, known) + " Servers are entries under \"mcp\" in " +
-			config.FileName + " or in " + config.MCPFileName + "."),
-	}
+	return problemf(
+		strings.TrimSpace(diag.DidYouMean(server, known)+" Servers are entries under \"mcp\" in "+config.FileName+
+			" or in "+config.MCPFileName+"."),
+		"the tool %q is of the MCP server %q, which is not configured", name, server)
 }
 
 // addMissing adds what a step lacks to a list without duplicates.
@@ -524,50 +521,38 @@ func (t *Tools) missing(name string, sandbox bool) *Problem {
 		target = set.Use.Value
 	}
 	if set != nil && set.Off {
-		return &Problem{
-			Message: fmt.Sprintf("the tool %q is disabled", name),
-			Help: fmt.Sprintf("Remove \"enabled: false\" from its entry in %s, or the tool from the workflow.",
-				config.FileName),
-		}
+		return problemf(
+			"Remove \"enabled: false\" from its entry in "+config.FileName+", or the tool from the workflow.",
+			"the tool %q is disabled", name)
 	}
 	if set != nil && set.Unapproved {
-		return &Problem{
-			Message: config.NotApproved(fmt.Sprintf("the tool %q in %s", name, config.FileName)),
-			Help:    config.Approval,
-		}
+		return notApproved("the tool %q in %s", name, config.FileName)
 	}
 	if sandbox && t.plain[target] != nil {
 		if _, err := t.boxed(); err != nil {
-			problem := unconfined(err)
-			return &problem
+			return unconfined(err)
 		}
 	}
 	err := t.serverProblem(target)
 	if known, ok := errors.AsType[*Problem](err); ok {
 		return known
 	}
-	if lacks, ok := errors.AsType[*noSuchTool](err); ok {
-		return &Problem{Message: err.Error(), Help: lacks.instead()}
-	}
 	if err != nil {
-		return &Problem{Message: err.Error(), Help: "Check the server's entry under \"mcp\" in " + config.FileName +
-			" or in " + config.MCPFileName + "; \"espalier validate\" checks both files."}
+		return problemf("Check the server's entry under \"mcp\" in "+config.FileName+" or in "+config.MCPFileName+
+			"; \"espalier validate\" checks both files.",
+			"%v", err)
 	}
 	if target != name {
-		return &Problem{
-			Message: fmt.Sprintf("the tool %q is bound to %q, and there is no such tool", name, target),
-			Help:    diag.DidYouMean(target, slices.Collect(maps.Keys(t.plain))),
-		}
+		return problemf(diag.DidYouMean(target, slices.Collect(maps.Keys(t.plain))),
+			"the tool %q is bound to %q, and there is no such tool", name, target)
 	}
 	return nil
 }
 
 // unconfined returns the problem that commands cannot be confined.
-func unconfined(err error) Problem {
-	return Problem{
-		Message: err.Error(),
-		Help:    "Without a sandbox, commands run with all your permissions. Use --sandbox=false to accept that.",
-	}
+func unconfined(err error) *Problem {
+	return problemf("Without a sandbox, commands run with all your permissions. Use --sandbox=false to accept that.",
+		"%v", err)
 }
 
 // toolUse is a tool that a step calls, or that its agent may call.
@@ -579,34 +564,23 @@ type toolUse struct {
 	pattern     bool      // the name is a pattern
 }
 
-func toolUses(p *ir.Program, prefix string) []toolUse {
-	kinds := Kinds()
-	places := p.Places()
+func toolUses(p *ir.Program) []toolUse {
 	var out []toolUse
-	for s := range p.Steps() {
-		t := s.Task()
-		if t == nil || kinds[t.Kind] == nil {
-			continue
-		}
-		uses := kinds[t.Kind].Uses(t)
+	for t := range tasks(p) {
+		uses, at := t.kind.Uses(t.Task), t.prefix+t.place
 		for _, name := range uses.Tools {
-			out = append(out, toolUse{where: prefix + places[s], name: name.Name, program: p, step: s})
+			out = append(out, toolUse{where: at, name: name.Name, program: t.program, step: t.step})
 		}
 		for _, name := range uses.Agents {
-			agent := p.Agent(name.Name)
+			agent := t.program.Agent(name.Name)
 			if agent == nil {
 				continue
 			}
 			for _, one := range agent.Tools {
-				out = append(out, toolUse{
-					prefix + places[s], one.Name, p, s, agent,
-					len(tool.Needed([]ir.Name{one})) == 0,
-				})
+				pattern := len(tool.Needed([]ir.Name{one})) == 0
+				out = append(out, toolUse{at, one.Name, t.program, t.step, agent, pattern})
 			}
 		}
-	}
-	for i := range p.Children {
-		out = append(out, toolUses(&p.Children[i], prefix+p.Children[i].Name+".")...)
 	}
 	return out
 }

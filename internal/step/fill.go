@@ -89,24 +89,14 @@ func (j *Job) template(text string) (*expr.Expr, error) {
 func (j *Job) FillPath(
 	template string, values expr.Values, untrustedRoots []string, parts bool,
 ) (string, error) {
-	if !strings.Contains(template, "{{") {
-		return template, nil
-	}
-	e, err := j.template(template)
-	if err != nil {
-		return "", err
-	}
-	path, untrusted, err := e.FillPath(values, j.shellOptions(untrustedRoots))
-	if err != nil {
-		return "", Errorf(ClassInput, "step %q: %v", j.Step.ID, err)
-	}
+	path, untrusted, err := j.fillPath(template, values, untrustedRoots)
 	for _, v := range untrusted {
 		if !parts || !shell.IsFileName(v) {
 			return "", Errorf(ClassInput,
 				"step %q: a value chooses what is executed: %s. Use {{raw …}} if you trust it", j.Step.ID, template)
 		}
 	}
-	return path, nil
+	return path, err
 }
 
 // FillFolder renders a template as the path of a folder, and reports whether untrusted values are a part of it.
@@ -114,18 +104,24 @@ func (j *Job) FillPath(
 func (j *Job) FillFolder(
 	template string, values expr.Values, untrustedRoots []string,
 ) (path string, untrusted bool, err error) {
+	path, chosen, err := j.fillPath(template, values, untrustedRoots)
+	return path, len(chosen) > 0, err
+}
+
+func (j *Job) fillPath(
+	template string, values expr.Values, untrustedRoots []string,
+) (path string, untrusted []string, err error) {
 	if !strings.Contains(template, "{{") {
-		return template, false, nil
+		return template, nil, nil
 	}
 	e, err := j.template(template)
 	if err != nil {
-		return "", false, err
+		return "", nil, err
 	}
-	path, chosen, err := e.FillPath(values, j.shellOptions(untrustedRoots))
-	if err != nil {
-		return "", false, Errorf(ClassInput, "step %q: %v", j.Step.ID, err)
+	if path, untrusted, err = e.FillPath(values, j.shellOptions(untrustedRoots)); err != nil {
+		return "", nil, Errorf(ClassInput, "step %q: %v", j.Step.ID, err)
 	}
-	return path, len(chosen) > 0, nil
+	return path, untrusted, nil
 }
 
 // shellOptions returns which values of the job are not trusted: the results of steps, those under untrustedRoots and,

@@ -128,6 +128,9 @@ type Host struct {
 	Simulated bool
 	// Secrets masks what people see.
 	Secrets *secret.Registry
+	// Draft generates a draft of a file by the named rules, from the inputs of a step; "" without such rules. fill
+	// replaces placeholders. Nil generates none.
+	Draft func(rules string, fill func(string) string, inputs []string) string
 	// Kinds returns the runner of a kind, for the calls of Do.
 	Kinds func(kind string) Runner
 }

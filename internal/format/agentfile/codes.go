@@ -20,6 +20,7 @@ const (
 	CodeExtension   diag.Code = "AFILE014" // a key that is not in the specification
 	CodeOtherName   diag.Code = "AFILE015" // a name that differs from the folder's
 	CodeMadeTwice   diag.Code = "AFILE016" // two steps that produce the same file
+	CodeNoDraft     diag.Code = "AFILE017" // a draft for which there are no rules
 	CodeStaged      diag.Code = "AFILE018" // a step that produces a workflow, which stays in the run's folder
 	CodeUnpublished diag.Code = "AFILE019" // an output directory that receives nothing
 )

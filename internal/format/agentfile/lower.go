@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -19,12 +20,30 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// defaultVariable contains the run's input if the trigger names no other variable.
-const defaultVariable = "AGENT_INPUT"
+// DefaultVariable contains the run's input if the trigger names no other variable.
+const DefaultVariable = "AGENT_INPUT"
 
 // runVar is the variable with the run's id in the format's own form (G5, G14): the name of a
 // folder below outputs/NAME.
 const runVar = "agentfile.run"
+
+// Placeholders of paths (G12), and inputs of the same names that replace them.
+const (
+	workflowName = "workflow_name"
+	runID        = "run_id"
+)
+
+// Paths (G4) in outputs/ are in the run's folder, those in sharedFolders in the root folder of the project, and all
+// others in the workflow's folder.
+const outputs = "outputs"
+
+var sharedFolders = []string{"artifacts", "workflows", "shared"}
+
+// Files of a generated workflow. Its folder is that of a definition.
+const (
+	manifestFile   = "manifest.json"
+	definitionFile = "workflow.yaml"
+)
 
 // lowering compiles one document to a program.
 type lowering struct {
@@ -57,7 +76,7 @@ type product struct {
 func (l *lowering) program() *ir.Program {
 	d := l.doc
 	l.agents, l.env = map[string]string{}, map[string]bool{}
-	l.variable = cmp.Or(d.trigger.variable.Value, defaultVariable)
+	l.variable = cmp.Or(d.trigger.variable.Value, DefaultVariable)
 	l.p = &ir.Program{
 		Format: Format{}.Name(), Name: cmp.Or(d.name.Value, path.Base(folder(l.file))), Version: d.version.Value,
 		Description: d.description.Value,
@@ -144,11 +163,11 @@ func (l *lowering) about() {
 func (l *lowering) input() {
 	properties := map[string]any{l.variable: map[string]any{"type": "string", "description": "input of the workflow"}}
 	if l.named {
-		properties["workflow_name"] = map[string]any{
+		properties[workflowName] = map[string]any{
 			"type":        "string",
 			"description": "value of {workflow_name}; default: the workflow's name",
 		}
-		properties["run_id"] = map[string]any{
+		properties[runID] = map[string]any{
 			"type":        "string",
 			"description": "value of {run_id}; default: the run's own id",
 		}
@@ -251,10 +270,10 @@ func (l *lowering) read(path string, at source.Span) {
 func (l *lowering) readRun(paths ...text.Text) {
 	l.read(runVar, source.Span{})
 	for _, p := range paths {
-		if strings.Contains(p.Value, "{workflow_name}") || strings.Contains(p.Value, "{run_id}") {
+		if strings.Contains(p.Value, "{"+workflowName+"}") || strings.Contains(p.Value, "{"+runID+"}") {
 			l.named = true
-			l.read("input.workflow_name", source.Span{})
-			l.read("input.run_id", source.Span{})
+			l.read("input."+workflowName, source.Span{})
+			l.read("input."+runID, source.Span{})
 		}
 	}
 }
@@ -292,6 +311,11 @@ func (l *lowering) agent(n *node, s *ir.Step) {
 	l.readRun(append(slices.Clone(n.inputs), n.produces)...)
 	l.produced(n, &t)
 	if n.draft.Value != "" {
+		if drafts[n.draft.Value] == nil {
+			names := slices.Sorted(maps.Keys(drafts))
+			l.out.Errorf(CodeNoDraft, n.draft.Span, diag.DidYouMean(n.draft.Value, names), "There is no draft %q.",
+				n.draft.Value)
+		}
 		t.Settings.Put("draft", n.draft.Value, n.draft.Span)
 	}
 	l.place(&t)
@@ -302,17 +326,25 @@ func (l *lowering) agent(n *node, s *ir.Step) {
 func (l *lowering) place(t *ir.Task) {
 	t.Settings.Put("workflow", l.p.Name, source.Span{})
 	t.Settings.Put("folder", filepath.FromSlash(folder(l.file)), source.Span{})
-	if l.cli {
-		t.Settings.Put("runs", l.runs(), source.Span{})
+	dir := path.Join(l.runs(), "{run}")
+	if !l.cli {
+		dir = path.Join(dir, "execution")
 	}
+	t.Settings.Put("layout", map[string]any{
+		"run": runVar, "outputs": outputs, "dir": dir, "shared": sharedFolders,
+		"placeholders": []map[string]string{
+			{"name": workflowName, "read": "input." + workflowName, "default": l.p.Name},
+			{"name": runID, "read": "input." + runID, "default": "{run}"},
+		},
+	}, source.Span{})
 }
 
 // runs returns the folder of all runs, relative to the project root (G5).
 func (l *lowering) runs() string {
 	if l.cli {
-		return path.Join("workflows", path.Base(folder(l.file)), "outputs")
+		return path.Join("workflows", path.Base(folder(l.file)), outputs)
 	}
-	return "outputs/" + l.p.Name
+	return outputs + "/" + l.p.Name
 }
 
 // staged returns where a product is written. A model's reply becomes neither a workflow, which later runs
@@ -320,9 +352,9 @@ func (l *lowering) runs() string {
 func staged(product string) string {
 	switch {
 	case strings.HasPrefix(product, "workflows/") && strings.HasSuffix(product, "/"):
-		return "outputs/" + product
-	case strings.HasPrefix(product, "artifacts/") && path.Base(product) == "manifest.json":
-		return "outputs/manifest.json"
+		return runFolder + product
+	case strings.HasPrefix(product, "artifacts/") && path.Base(product) == manifestFile:
+		return runFolder + manifestFile
 	}
 	return product
 }
@@ -333,7 +365,7 @@ func (l *lowering) produced(n *node, t *ir.Task) {
 	if !ok {
 		return
 	}
-	if slices.Contains([]string{".", "outputs", "artifacts", "workflows", "shared"}, made) {
+	if made == "." || made == outputs || slices.Contains(sharedFolders, made) {
 		l.out.Errorf(CodeBadValue, n.produces.Span,
 			fmt.Sprintf(
 				"Use a file name such as outputs/%s.md, or add a trailing / if the step produces a folder of files.",
@@ -451,7 +483,7 @@ func (l *lowering) path(ref text.Text, step string) (string, bool) {
 		return "", false
 	}
 	for _, m := range placeholder().FindAllStringSubmatch(ref.Value, -1) {
-		if !slices.Contains([]string{"workflow_name", "run_id", "step_id"}, m[1]) {
+		if !slices.Contains([]string{workflowName, runID, "step_id"}, m[1]) {
 			l.out.Warnf(CodePlaceholder, ref.Span, "Use {workflow_name}, {run_id} or {step_id}.",
 				"The placeholder %q is unknown and stays as it is.", m[0])
 		}
@@ -508,7 +540,7 @@ func (l *lowering) resolve(n *node, in text.Text) (artifactInput, bool) {
 // variableOf resolves a $VARIABLE (G6).
 func (l *lowering) variableOf(name text.Text) (artifactInput, bool) {
 	switch _, allowed := l.env[name.Value]; {
-	case name.Value == l.variable || name.Value == defaultVariable:
+	case name.Value == l.variable || name.Value == DefaultVariable:
 		l.used = true
 		l.read("input."+l.variable, name.Span)
 		return artifactInput{Name: name.Value, Read: "input." + l.variable}, true
@@ -519,7 +551,7 @@ func (l *lowering) variableOf(name text.Text) (artifactInput, bool) {
 	}
 	help := fmt.Sprintf("Use $%s for the run's input. To read the variable from the environment, add \"env: "+
 		"[%s]\" to agentfile.yaml, or use --env %[2]s.", l.variable, name.Value)
-	near := diag.Nearest(name.Value, []string{l.variable, defaultVariable})
+	near := diag.Nearest(name.Value, []string{l.variable, DefaultVariable})
 	if near != "" {
 		help = fmt.Sprintf("Did you mean $%s?", near)
 	}
@@ -543,7 +575,7 @@ func (l *lowering) fileOf(n *node, in text.Text, name string) (artifactInput, bo
 	if placeholder().MatchString(name) || strings.HasSuffix(name, "/") || l.scripts {
 		return atRun, true
 	}
-	if strings.HasPrefix(name, "outputs/") {
+	if strings.HasPrefix(name, runFolder) {
 		names := xslices.Map(l.made, func(m product) string { return m.path })
 		help := "Add a step before it that produces the file."
 		if len(names) > 0 {
@@ -597,6 +629,10 @@ func (l *lowering) shell(n *node, s *ir.Step) {
 	}
 	t.Settings.Put("scripts", scripts, n.at)
 	t.Settings.Put("variable", l.variable, source.Span{})
+	t.Settings.Put("sets", map[string]string{ // G10
+		"run": "AGENTFILE_RUN_ID", "dir": "AGENTFILE_RUN_DIR", "workflow": "AGENTFILE_WORKFLOW",
+		"input": DefaultVariable,
+	}, source.Span{})
 	l.read("input."+l.variable, source.Span{})
 	l.readRun(n.produces)
 	l.produced(n, &t)
@@ -615,7 +651,7 @@ func (l *lowering) published() []product {
 	}
 	var generated []string
 	for _, m := range l.made {
-		if folder, file := path.Split(m.path); strings.HasSuffix(file, "workflow.yaml") {
+		if folder, file := path.Split(m.path); strings.HasSuffix(file, definitionFile) {
 			generated = append(generated, folder)
 		}
 	}
@@ -624,24 +660,24 @@ func (l *lowering) published() []product {
 		part := func(folder string) bool {
 			return strings.HasPrefix(m.path, folder) || !strings.HasPrefix(folder, runFolder)
 		}
-		return shell || m.read || path.Base(m.path) == "manifest.json" || !strings.HasPrefix(m.path, runFolder) ||
+		return shell || m.read || path.Base(m.path) == manifestFile || !strings.HasPrefix(m.path, runFolder) ||
 			slices.ContainsFunc(generated, part)
 	})
 }
 
 // runFolder is the prefix of products in the run's folder.
-const runFolder = "outputs/"
+const runFolder = outputs + "/"
 
 // unwritable reports a path that a run does not write, before anything is paid for: configuration, and the definition
 // of a workflow.
 func (l *lowering) unwritable(name string, at source.Span) bool {
 	parts := strings.Split(strings.TrimSuffix(name, "/"), "/")
 	defines := protected.Definition(parts[0])
-	switch parts[0] {
-	case "outputs", "artifacts", "shared":
-		defines = false
-	case "workflows":
+	switch {
+	case parts[0] == "workflows":
 		defines = len(parts) > 2 && protected.Definition(parts[2])
+	case parts[0] == outputs, slices.Contains(sharedFolders, parts[0]):
+		defines = false
 	}
 	switch {
 	case defines:
@@ -687,6 +723,7 @@ func (l *lowering) collect(last *node) ir.Step {
 		l.read(variable(m.step), m.at)
 	}
 	t.Settings.Put("products", products, last.at)
+	t.Settings.Put("omit", map[string]any{"files": []string{manifestFile}, "beside": definitionFile}, last.at)
 	l.place(&t)
 	l.readRun(l.doc.outputDir)
 	return ir.Step{

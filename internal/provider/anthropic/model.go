@@ -147,25 +147,19 @@ func events(body []byte) ([]byte, error) {
 	}
 	start := maps.Clone(message)
 	start["content"], start["stop_reason"] = json.RawMessage("[]"), json.RawMessage("null")
-	var out []byte
-	add := func(kind string, fields map[string]any) error {
-		fields["type"] = kind
-		data, err := json.Marshal(fields)
-		out = append(out, httptransport.Event(kind, data)...)
-		return err
-	}
-	err := add("message_start", map[string]any{"message": start})
+	var out httptransport.EventStream
+	out.Add("message_start", map[string]any{"message": start})
 	for i, block := range content {
-		start := add("content_block_start", map[string]any{"index": i, "content_block": block})
-		err = errors.Join(err, start, add("content_block_stop", map[string]any{"index": i}))
+		out.Add("content_block_start", map[string]any{"index": i, "content_block": block})
+		out.Add("content_block_stop", map[string]any{"index": i})
 	}
 	delta := map[string]any{}
 	for _, key := range []string{"stop_reason", "stop_sequence", "stop_details"} {
 		delta[key] = message[key]
 	}
-	end := add("message_delta", map[string]any{"delta": delta, "usage": message["usage"]})
-	err = errors.Join(err, end, add("message_stop", map[string]any{}))
-	return out, err
+	out.Add("message_delta", map[string]any{"delta": delta, "usage": message["usage"]})
+	out.Add("message_stop", map[string]any{})
+	return out.Data, out.Err
 }
 
 // callError converts the error of a call; it also handles errors within a stream.
@@ -309,7 +303,6 @@ func reply(m *sdk.Message, inputs map[int64]string, names *names) *provider.Repl
 	if r.Stop == provider.Refused {
 		r.Refusal = cmp.Or(m.StopDetails.Explanation, string(m.StopDetails.Category))
 	}
-	calls := 0
 	for i, b := range m.Content {
 		switch b.Type {
 		case "text":
@@ -321,19 +314,10 @@ func reply(m *sdk.Message, inputs map[int64]string, names *names) *provider.Repl
 			r.Blocks = append(r.Blocks, provider.Block{Type: provider.Thinking, Signature: redacted + b.Data})
 		case "tool_use":
 			input := cmp.Or(inputs[int64(i)], string(b.Input))
-			if r.Stop == provider.CutOff && !json.Valid([]byte(input)) {
-				continue // drop a truncated call
-			}
-			calls++
 			name := names.In(b.Name)
-			r.Blocks = append(r.Blocks, provider.Block{
-				Type: provider.ToolUse, ToolID: b.ID, ToolName: name,
-				Input: names.properties[name].In(httptransport.ToolInput(input)),
-			})
+			input = string(names.properties[name].In(json.RawMessage(input)))
+			httptransport.AddCall(r, b.ID, name, input)
 		}
-	}
-	if r.Stop == provider.Done && calls > 0 {
-		r.Stop = provider.WantsTool
 	}
 	return r
 }

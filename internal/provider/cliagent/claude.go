@@ -1,6 +1,7 @@
 package cliagent
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -120,10 +121,6 @@ type claudeUsage struct {
 	CacheWrite int64 `json:"cache_creation_input_tokens"`
 }
 
-func (u claudeUsage) usage() provider.Usage {
-	return provider.Usage{Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite}
-}
-
 type claudeBlock struct {
 	Type      string          `json:"type"`
 	Text      string          `json:"text"`
@@ -170,6 +167,19 @@ func (Claude) ParseLine(line []byte, t *Turn) {
 // unexplained is the message for a failure that a program reports without a reason.
 const unexplained = "reported a failure without a reason"
 
+// problem is a failure that a program reports.
+type problem struct {
+	Message string `json:"message"`
+}
+
+// or returns the message, or another text without one.
+func (p *problem) or(otherwise string) string {
+	if p == nil {
+		return otherwise
+	}
+	return cmp.Or(p.Message, otherwise)
+}
+
 // synthetic is the model of error messages that the program generates itself; the result repeats them.
 const synthetic = "<synthetic>"
 
@@ -192,7 +202,7 @@ func claudeAssistant(l *claudeLine, t *Turn) {
 			t.addBlock(provider.Thinking, b.Thinking, b.Signature)
 		}
 	}
-	t.uses(m.ID, m.Usage.usage())
+	t.uses(m.ID, provider.Usage(m.Usage))
 }
 
 func claudeToolResult(b claudeBlock, t *Turn) {
@@ -289,13 +299,7 @@ func claudeResult(l *claudeLine, t *Turn) {
 func (l *claudeLine) total() provider.Usage {
 	var sum provider.Usage
 	for _, u := range l.ModelsUse {
-		sum.Input += u.Input
-		sum.Output += u.Output
-		sum.CacheRead += u.CacheRead
-		sum.CacheWrite += u.CacheWrite
+		addUsage(&sum, provider.Usage(u))
 	}
-	if sum != (provider.Usage{}) {
-		return sum
-	}
-	return l.Usage.usage()
+	return cmp.Or(sum, provider.Usage(l.Usage))
 }

@@ -1,6 +1,7 @@
 package cliagent
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -109,7 +110,7 @@ type codexLine struct {
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"`
 		Result    json.RawMessage `json:"result"`
-		Error     *codexError     `json:"error"`
+		Error     *problem        `json:"error"`
 		Query     json.RawMessage `json:"query"`
 	} `json:"item"`
 	Usage *struct {
@@ -118,12 +119,8 @@ type codexLine struct {
 		CacheWrite int64 `json:"cache_write_input_tokens"`
 		Output     int64 `json:"output_tokens"`
 	} `json:"usage"`
-	Message string      `json:"message"`
-	Error   *codexError `json:"error"`
-}
-
-type codexError struct {
-	Message string `json:"message"`
+	Message string   `json:"message"`
+	Error   *problem `json:"error"`
 }
 
 // ParseLine implements Dialect.
@@ -151,11 +148,7 @@ func (Codex) ParseLine(line []byte, t *Turn) {
 	case "error":
 		t.problem = l.Message // the program may retry
 	case "turn.failed":
-		why := unexplained
-		if l.Error != nil && l.Error.Message != "" {
-			why = l.Error.Message
-		}
-		t.fail(provider.APIError, 0, "%s", why)
+		t.fail(provider.APIError, 0, "%s", l.Error.or(unexplained))
 	}
 }
 
@@ -192,7 +185,7 @@ func codexItem(l *codexLine, t *Turn, done bool) {
 		return
 	}
 	var output json.RawMessage
-	problem := ""
+	failed := ""
 	switch {
 	case i.Output != nil:
 		result := map[string]any{"output": plain(*i.Output)}
@@ -204,13 +197,8 @@ func codexItem(l *codexLine, t *Turn, done bool) {
 		output = i.Result
 	}
 	if i.Exit != nil && *i.Exit != 0 {
-		problem = fmt.Sprintf("exit code %d", *i.Exit)
+		failed = fmt.Sprintf("exit code %d", *i.Exit)
 	}
-	switch {
-	case i.Error != nil && i.Error.Message != "":
-		problem = i.Error.Message
-	case problem == "" && (i.Status == "failed" || i.Status == "declined"):
-		problem = map[string]string{"failed": "it failed", "declined": "it was not allowed"}[i.Status]
-	}
-	t.returned(i.ID, name, input, output, problem)
+	states := map[string]string{"failed": "it failed", "declined": "it was not allowed"}
+	t.returned(i.ID, name, input, output, i.Error.or(cmp.Or(failed, states[i.Status])))
 }

@@ -76,17 +76,15 @@ type copilotLine struct {
 		Result    *struct {
 			Content json.RawMessage `json:"content"`
 		} `json:"result"`
-		Error *struct {
-			Message string `json:"message"`
-		} `json:"error"`
-		Message    string  `json:"message"`
-		Status     int     `json:"statusCode"`
-		Input      int64   `json:"inputTokens"`
-		Output     int64   `json:"outputTokens"`
-		CacheRead  int64   `json:"cacheReadTokens"`
-		CacheWrite int64   `json:"cacheWriteTokens"`
-		Call       string  `json:"apiCallId"`
-		Parent     *string `json:"parentToolCallId"` // set for messages of a subagent
+		Error      *problem `json:"error"`
+		Message    string   `json:"message"`
+		Status     int      `json:"statusCode"`
+		Input      int64    `json:"inputTokens"`
+		Output     int64    `json:"outputTokens"`
+		CacheRead  int64    `json:"cacheReadTokens"`
+		CacheWrite int64    `json:"cacheWriteTokens"`
+		Call       string   `json:"apiCallId"`
+		Parent     *string  `json:"parentToolCallId"` // set for messages of a subagent
 	} `json:"data"`
 }
 
@@ -122,14 +120,11 @@ func (Copilot) ParseLine(line []byte, t *Turn) {
 		if d.Result != nil {
 			output = d.Result.Content
 		}
-		problem := ""
+		failed := ""
 		if !d.Success {
-			problem = "it failed"
-			if d.Error != nil && d.Error.Message != "" {
-				problem = d.Error.Message
-			}
+			failed = d.Error.or("it failed")
 		}
-		t.returned(d.ID, d.Tool, nil, output, problem)
+		t.returned(d.ID, d.Tool, nil, output, failed)
 	case "session.error":
 		t.problem, t.status = d.Message, d.Status
 	case "result":

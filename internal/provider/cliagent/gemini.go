@@ -81,10 +81,8 @@ type geminiLine struct {
 	Input   json.RawMessage `json:"parameters"`
 	Status  string          `json:"status"`
 	Output  json.RawMessage `json:"output"`
-	Error   *struct {
-		Message string `json:"message"`
-	} `json:"error"`
-	Stats *struct {
+	Error   *problem        `json:"error"`
+	Stats   *struct {
 		Input     int64 `json:"input_tokens"`
 		Output    int64 `json:"output_tokens"`
 		CacheRead int64 `json:"cached"`
@@ -113,25 +111,18 @@ func (Gemini) ParseLine(line []byte, t *Turn) {
 	case "tool_use":
 		t.call(l.ID, l.Tool, l.Input)
 	case "tool_result":
-		problem := ""
+		failed := ""
 		if l.Status == "error" {
-			problem = "it failed"
-			if l.Error != nil && l.Error.Message != "" {
-				problem = l.Error.Message
-			}
+			failed = l.Error.or("it failed")
 		}
-		t.returned(l.ID, l.Tool, nil, l.Output, problem)
+		t.returned(l.ID, l.Tool, nil, l.Output, failed)
 	case "result":
 		if s := l.Stats; s != nil {
 			t.usage = provider.Usage{Input: max(0, s.Input-s.CacheRead), Output: s.Output, CacheRead: s.CacheRead}
 			t.turns = s.Calls + 1
 		}
 		if l.Status == "error" {
-			why := unexplained
-			if l.Error != nil && l.Error.Message != "" {
-				why = l.Error.Message
-			}
-			t.fail(provider.APIError, 0, "%s", why)
+			t.fail(provider.APIError, 0, "%s", l.Error.or(unexplained))
 			return
 		}
 		t.ended = true

@@ -145,10 +145,7 @@ func (t *Turn) uses(message string, u provider.Usage) {
 	t.spent[message] = u
 	var sum provider.Usage
 	for _, one := range t.spent {
-		sum.Input += one.Input
-		sum.Output += one.Output
-		sum.CacheRead += one.CacheRead
-		sum.CacheWrite += one.CacheWrite
+		addUsage(&sum, one)
 	}
 	t.turns = max(t.turns, len(t.spent))
 	if t.usage != sum {
@@ -159,6 +156,13 @@ func (t *Turn) uses(message string, u provider.Usage) {
 	if t.maxTokens > 0 && sum.Output > int64(t.maxTokens) {
 		t.cut = true
 	}
+}
+
+func addUsage(sum *provider.Usage, u provider.Usage) {
+	sum.Input += u.Input
+	sum.Output += u.Output
+	sum.CacheRead += u.CacheRead
+	sum.CacheWrite += u.CacheWrite
 }
 
 // reply returns the reply to the request.

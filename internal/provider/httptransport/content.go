@@ -321,6 +321,19 @@ func ToolInput(text string) json.RawMessage {
 	return quoted
 }
 
+// AddCall adds a tool call to a reply, unless the reply was cut off in its input.
+func AddCall(r *provider.Reply, id, name, input string) {
+	switch {
+	case r.Stop == provider.CutOff && !json.Valid([]byte(input)):
+		return
+	case r.Stop == provider.Done:
+		r.Stop = provider.WantsTool
+	}
+	r.Blocks = append(r.Blocks, provider.Block{
+		Type: provider.ToolUse, ToolID: id, ToolName: name, Input: ToolInput(input),
+	})
+}
+
 const generatedPrefix = "call-"
 
 // GenerateID returns an ID for the n-th tool call of a turn, if the server sends

@@ -70,6 +70,19 @@ func Event(name string, data []byte) []byte {
 	return out.Bytes()
 }
 
+// EventStream is an event stream that is written as a whole.
+type EventStream struct {
+	Data []byte
+	Err  error
+}
+
+// Add adds an event whose data has its type and the fields.
+func (s *EventStream) Add(kind string, fields map[string]any) {
+	fields["type"] = kind
+	data, err := json.Marshal(fields)
+	s.Data, s.Err = append(s.Data, Event(kind, data)...), errors.Join(s.Err, err)
+}
+
 // DisableStreaming is middleware of an SDK that requests the complete reply at once. The SDKs override the option
 // otherwise.
 func DisableStreaming(

@@ -361,11 +361,8 @@ func (c *chat) add(chunk sdk.ChatCompletionChunk) []provider.Chunk {
 	c.id = cmp.Or(chunk.ID, c.id)
 	c.model = cmp.Or(chunk.Model, c.model)
 	if u := chunk.Usage; u.TotalTokens > 0 || u.PromptTokens > 0 {
-		cached, written := u.PromptTokensDetails.CachedTokens, u.PromptTokensDetails.CacheWriteTokens
-		c.usage = provider.Usage{
-			Input: max(0, u.PromptTokens-cached-written), Output: u.CompletionTokens,
-			CacheRead: cached, CacheWrite: written,
-		}
+		d := u.PromptTokensDetails
+		c.usage = usage(u.PromptTokens, u.CompletionTokens, d.CachedTokens, d.CacheWriteTokens)
 	}
 	var out []provider.Chunk
 	for _, choice := range chunk.Choices {
@@ -391,6 +388,13 @@ func (c *chat) add(chunk sdk.ChatCompletionChunk) []provider.Chunk {
 		}
 	}
 	return out
+}
+
+// usage returns the usage of a reply. The tokens of the prompt include those of the cache.
+func usage(prompt, output, cached, written int64) provider.Usage {
+	return provider.Usage{
+		Input: max(0, prompt-cached-written), Output: output, CacheRead: cached, CacheWrite: written,
+	}
 }
 
 // contentPart is a part of content that is a list. The thinking of a part is a list of parts.
@@ -459,24 +463,14 @@ func (c *chat) reply() *provider.Reply {
 	if c.text.Len() > 0 {
 		r.Blocks = append(r.Blocks, provider.Block{Type: provider.Text, Text: c.text.String()})
 	}
-	calls := 0
 	for i, one := range c.calls {
-		if r.Stop == provider.CutOff && !json.Valid([]byte(one.input)) {
-			continue // drop a truncated call
+		id := one.id
+		if id == "" {
+			id = httptransport.GenerateID(c.turn, i)
 		}
-		if one.id == "" {
-			one.id = httptransport.GenerateID(c.turn, i)
-		}
-		calls++
-		r.Blocks = append(r.Blocks, provider.Block{
-			Type: provider.ToolUse, ToolID: one.id,
-			ToolName: c.names.In(one.name), Input: httptransport.ToolInput(one.input),
-		})
+		httptransport.AddCall(r, id, c.names.In(one.name), one.input)
 	}
-	switch {
-	case calls > 0 && r.Stop == provider.Done:
-		r.Stop = provider.WantsTool
-	case c.refusal.Len() > 0:
+	if c.refusal.Len() > 0 && r.Stop != provider.WantsTool {
 		r.Stop, r.Refusal = provider.Refused, c.refusal.String()
 	}
 	return r

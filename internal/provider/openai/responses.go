@@ -103,24 +103,17 @@ func responseEvents(body []byte) ([]byte, error) {
 	if response.Output == nil && response.Status == "" {
 		return nil, errors.New(`no "output"`)
 	}
-	var out []byte
-	add := func(kind string, fields map[string]any) error {
-		fields["type"] = kind
-		data, err := json.Marshal(fields)
-		out = append(out, httptransport.Event(kind, data)...)
-		return err
-	}
+	var out httptransport.EventStream
 	type text struct {
 		Type string `json:"type"`
 		Text string `json:"text"`
 	}
-	var problem error
 	for i, raw := range response.Output {
 		var item struct {
 			Content []text `json:"content"`
 			Summary []text `json:"summary"`
 		}
-		problem = errors.Join(problem, json.Unmarshal(raw, &item))
+		out.Err = errors.Join(out.Err, json.Unmarshal(raw, &item))
 		for _, part := range slices.Concat(item.Summary, item.Content) {
 			kind := map[string]string{
 				"output_text":    "response.output_text.delta",
@@ -128,14 +121,14 @@ func responseEvents(body []byte) ([]byte, error) {
 				"reasoning_text": "response.reasoning_text.delta",
 			}[part.Type]
 			if kind != "" {
-				problem = errors.Join(problem, add(kind, map[string]any{"output_index": i, "delta": part.Text}))
+				out.Add(kind, map[string]any{"output_index": i, "delta": part.Text})
 			}
 		}
-		problem = errors.Join(problem, add("response.output_item.done", map[string]any{"output_index": i, "item": raw}))
+		out.Add("response.output_item.done", map[string]any{"output_index": i, "item": raw})
 	}
 	end := map[string]string{"failed": "response.failed", "incomplete": "response.incomplete"}[response.Status]
-	last := add(cmp.Or(end, "response.completed"), map[string]any{"response": json.RawMessage(body)})
-	return out, errors.Join(problem, last)
+	out.Add(cmp.Or(end, "response.completed"), map[string]any{"response": json.RawMessage(body)})
+	return out.Data, out.Err
 }
 
 // inResponse returns the error for a failure that the server reports within a reply.
@@ -275,11 +268,11 @@ func images(media []provider.Media, vision bool) api.ResponseFunctionCallOutputI
 }
 
 func responseReply(end *api.Response, items []api.ResponseOutputItemUnion, names *httptransport.Names) *provider.Reply {
-	cached, written := end.Usage.InputTokensDetails.CachedTokens, end.Usage.InputTokensDetails.CacheWriteTokens
-	r := &provider.Reply{ID: end.ID, Model: end.Model, Stop: provider.Done, Usage: provider.Usage{
-		Input: max(0, end.Usage.InputTokens-cached-written), Output: end.Usage.OutputTokens,
-		CacheRead: cached, CacheWrite: written,
-	}}
+	d := end.Usage.InputTokensDetails
+	r := &provider.Reply{
+		ID: end.ID, Model: end.Model, Stop: provider.Done,
+		Usage: usage(end.Usage.InputTokens, end.Usage.OutputTokens, d.CachedTokens, d.CacheWriteTokens),
+	}
 	switch end.IncompleteDetails.Reason {
 	case "content_filter":
 		r.Stop, r.Refusal = provider.Refused, contentFilter
@@ -290,7 +283,7 @@ func responseReply(end *api.Response, items []api.ResponseOutputItemUnion, names
 	default:
 		r.Stop = provider.CutOff
 	}
-	calls, refused := 0, false
+	refused := false
 	var refusal strings.Builder
 	for _, item := range items {
 		switch item.Type {
@@ -307,21 +300,10 @@ func responseReply(end *api.Response, items []api.ResponseOutputItemUnion, names
 		case "reasoning":
 			r.Blocks = append(r.Blocks, thought(item.AsReasoning()))
 		case "function_call":
-			input := item.AsFunctionCall().Arguments
-			if r.Stop == provider.CutOff && !json.Valid([]byte(input)) {
-				continue // drop a truncated call
-			}
-			calls++
-			r.Blocks = append(r.Blocks, provider.Block{
-				Type: provider.ToolUse, ToolID: item.CallID,
-				ToolName: names.In(item.Name), Input: httptransport.ToolInput(input),
-			})
+			httptransport.AddCall(r, item.CallID, names.In(item.Name), item.AsFunctionCall().Arguments)
 		}
 	}
-	switch {
-	case calls > 0 && r.Stop == provider.Done:
-		r.Stop = provider.WantsTool
-	case refused:
+	if refused && r.Stop != provider.WantsTool {
 		r.Stop, r.Refusal = provider.Refused, refusal.String()
 	}
 	return r

@@ -22,7 +22,7 @@ type Options struct {
 // Model returns a model that sends the script's replies.
 func (s *Script) Model(o Options) provider.Model {
 	if o.Sleep == nil {
-		o.Sleep = sleep
+		o.Sleep = provider.Sleep
 	}
 	return model{s, o}
 }
@@ -147,14 +147,3 @@ func asking(req provider.Request) string {
 
 // maxShown is how much of a request messages contain.
 const maxShown = 120
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
-}

@@ -1,6 +1,7 @@
 package scripted
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -154,7 +155,7 @@ func (c *checker) check(e *entry) bool {
 				"The entry is for the workflow %q, so it is not used here.", of.Value)
 			return false
 		}
-		c.out.Errorf(CodeNoSuch, of.Span, or(diag.DidYouMean(of.Value, c.names["workflow"]), "Remove the entry."),
+		c.out.Errorf(CodeNoSuch, of.Span, cmp.Or(diag.DidYouMean(of.Value, c.names["workflow"]), "Remove the entry."),
 			"There is no workflow %q, so this entry is never used.", of.Value)
 		return false
 	}
@@ -167,7 +168,7 @@ func (c *checker) check(e *entry) bool {
 		if n.key == "step" && slices.Contains(c.names[quietStep], n.value.Value) {
 			message = fmt.Sprintf("Step %q asks no model, so this entry is never used.", n.value.Value)
 		}
-		c.out.Errorf(CodeNoSuch, n.value.Span, or(diag.DidYouMean(n.value.Value, have), "Remove the entry."), "%s",
+		c.out.Errorf(CodeNoSuch, n.value.Span, cmp.Or(diag.DidYouMean(n.value.Value, have), "Remove the entry."), "%s",
 			message)
 	}
 	c.key(e.when.key)

@@ -226,10 +226,3 @@ func nearest(entries []*entry, o origin) *entry {
 	}
 	return nil
 }
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
-}

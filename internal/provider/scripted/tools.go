@@ -9,6 +9,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/tool"
 	"github.com/espalier-run/espalier/internal/xslices"
 )
@@ -16,7 +17,7 @@ import (
 // Tools returns the tools of the script, in the order of the file.
 func (s *Script) Tools(o Options) []tool.Tool {
 	if o.Sleep == nil {
-		o.Sleep = sleep
+		o.Sleep = provider.Sleep
 	}
 	return xslices.Map(s.tools, func(t toolScript) tool.Tool {
 		return scriptedTool{script: s, toolScript: t, sleep: o.Sleep}

@@ -1,6 +1,7 @@
 package simulated
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -503,12 +504,7 @@ func (l *numberLimits) allows(n *big.Rat) bool {
 }
 
 // unit returns the distance between neighboring candidates.
-func (l *numberLimits) unit() *big.Rat {
-	if l.grid != nil {
-		return l.grid
-	}
-	return big.NewRat(1, 1)
-}
+func (l *numberLimits) unit() *big.Rat { return cmp.Or(l.grid, big.NewRat(1, 1)) }
 
 // candidates returns numbers near the plausible one and near the limits. They may
 // be out of range.
@@ -731,9 +727,9 @@ func (m *generator) objects(flat []*schema.Node, at location) iter.Seq[any] {
 		if least > mostItems {
 			return
 		}
-		optional = slices.DeleteFunc(unique(optional),
+		optional = slices.DeleteFunc(xslices.AppendNew(nil, optional...),
 			func(name string) bool { return slices.Contains(required, name) })
-		required = unique(required)
+		required = xslices.AppendNew(nil, required...)
 		if open && len(required)+len(optional) == 0 && m.hasRoom(at) {
 			optional = []string{"note"}
 		}
@@ -748,10 +744,6 @@ func (m *generator) objects(flat []*schema.Node, at location) iter.Seq[any] {
 			}
 		}
 	}
-}
-
-func unique(names []string) []string {
-	return xslices.AppendNew(nil, names...)
 }
 
 func (m *generator) object(

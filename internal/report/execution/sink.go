@@ -293,7 +293,10 @@ func (w *Writer) newRecord(ctx context.Context, id journal.RunID, s journal.RunS
 		one := Step{ID: s.ID, Name: s.Description, Status: manifest.Pending}
 		if t := s.Task(); t != nil {
 			one.Artifact = text(t.Settings.Get("produces"))
-			if runs := text(t.Settings.Get("runs")); runs != "" { // G5: differs from the specification
+			var layout struct{ Dir string }
+			if json.Unmarshal(t.Settings.Get("layout"), &layout) == nil && layout.Dir != "" {
+				r.dir = strings.ReplaceAll(layout.Dir, "{run}", r.RunID)
+			} else if runs := text(t.Settings.Get("runs")); runs != "" { // of a stored program
 				r.dir = path.Join(runs, r.RunID)
 			}
 		}

@@ -1,16 +1,13 @@
 package artifact
 
 import (
-	"fmt"
 	"path"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/contract"
-	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/chat"
-	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
@@ -23,9 +20,9 @@ type Settings struct {
 	Produces string  `json:"produces,omitempty"` // a path; a trailing / denotes a folder
 	Draft    string  `json:"draft,omitempty"`    // name of the rules that generate a draft for the model to improve
 	Workflow string  `json:"workflow"`
-	Folder   string  `json:"folder"` // of the workflow
-	// folder that contains the folders of all runs, relative to the root; "" is that of the specification (G5)
-	Runs string `json:"runs,omitempty"`
+	Folder   string  `json:"folder"`           // of the workflow
+	Layout   *Layout `json:"layout,omitempty"` // nil is the layout of stored programs
+	Runs     string  `json:"runs,omitempty"`   // of stored programs
 }
 
 // Input is material for the agent: a variable or a part of it, a file that is read when the step runs, or a text.
@@ -44,19 +41,6 @@ var _ step.Runner = Kind{}
 
 // Name returns "artifact".
 func (Kind) Name() string { return "artifact" }
-
-// Check reports a draft that does not exist.
-func (Kind) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
-	set := stepkind.Lenient[Settings](t)
-	if set.Draft == "" || drafts[set.Draft] != nil {
-		return nil
-	}
-	return diag.List{{
-		Code: CodeNoDraft, Severity: diag.Error, Span: stepkind.At(s, t, "draft"),
-		Message: fmt.Sprintf("There is no draft %q.", set.Draft),
-		Help:    diag.DidYouMean(set.Draft, draftNames()),
-	}}
-}
 
 // Ask returns the prompt. The reply for a .json file must be JSON; invalid parts of a folder are requested again.
 func (s Settings) Ask(*ir.Program) (chat.Ask, bool) {

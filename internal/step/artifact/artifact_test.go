@@ -225,6 +225,45 @@ func TestG4PathsResolveToTheirFolders(t *testing.T) {
 	}
 }
 
+// A program says where the files of its runs are. Stored programs have no layout, but at most the folder of the runs.
+func TestFilesAreWhereTheProgramSays(t *testing.T) {
+	layout := artifact.Layout{
+		Run: "run", Outputs: "out", Dir: "runs/{run}/files", Shared: []string{"common"},
+		Placeholders: []artifact.Placeholder{{Name: "who", Read: "input.who", Default: "w-{run}"}},
+	}
+	for produces, c := range map[string]struct {
+		setting string
+		value   any
+		want    string
+	}{
+		"outputs/a.md":      {"runs", "workflows/w/outputs", "workflows/w/outputs/r1/a.md"},
+		"out/a.md":          {"layout", layout, "runs/r1/files/a.md"},
+		"common/{who}/a.md": {"layout", layout, "common/w-r1/a.md"},
+		"outputs/b.md":      {"layout", layout, "workflows/w/outputs/b.md"},
+	} {
+		root := t.TempDir()
+		p := steptest.Play{
+			Settings: steptest.Settings{
+				"agent": "plain", "goal": "g", "workflow": "w", "folder": filepath.Join(root, "workflows/w"),
+				"produces": produces, c.setting: c.value,
+			},
+			With: func(j *step.Job) {
+				j.Project = root
+				for _, name := range []string{"run", "agentfile.run"} {
+					j.Reads = append(j.Reads, step.Read{Path: name, Value: json.RawMessage(`"r1"`)})
+				}
+			},
+		}
+		job := p.Job("artifact", t.TempDir(), &steptest.Log{}, &steptest.World{Replies: says("text")})
+		if _, err := (artifact.Kind{}).Run(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
+		if raw, err := os.ReadFile(filepath.Join(root, c.want)); err != nil || string(raw) != "text\n" {
+			t.Errorf("%s: %q %v", produces, raw, err)
+		}
+	}
+}
+
 // G10: scripts run in the workflow's folder, with a minimal environment.
 func TestG10ScriptsRunInTheWorkflowFolder(t *testing.T) {
 	if runtime.GOOS == "windows" {
@@ -494,124 +533,6 @@ func TestG21CopiesAllProducts(t *testing.T) {
 	for name, want := range map[string]string{"en/a.md": "one\n", "de/a.md": "two\n", "all/x.md": "X\n"} {
 		if raw, err := os.ReadFile(filepath.Join(root, "results/run", name)); err != nil || string(raw) != want {
 			t.Errorf("%s: %q %v", name, raw, err)
-		}
-	}
-}
-
-// Drafts reflect the request.
-func TestDraftsReflectTheRequest(t *testing.T) {
-	for asked, want := range map[string][]string{
-		"Read the feedback, group it by theme, then write a summary": {
-			"id: read-feedback", "id: group-by-theme",
-			"id: write-summary", "agents/reader.md", "agents/organizer.md", "agents/writer.md",
-		},
-		"Translate the letter into German and ask me for approval": {
-			"id: translate-letter-german",
-			"gate: human-approval", "agents/translator.md",
-		},
-		"- collect prices\n- compare them": {"id: collect-prices", "id: compare"},
-		"Émincer les oignons; über alles berichten": {
-			"id: emincer-les-oignons",
-			"id: uber-alles-berichten",
-		},
-		"Read the notes, then post it": {"id: read-notes", "id: post"},
-		"Rank apples and pears, shred the rest and post them": {
-			`goal: "Rank apples, pears."`,
-			"id: shred-rest", "id: post",
-		},
-		"Übersetze den Brief, prüfe ihn, dann veröffentliche das Ergebnis": {
-			`goal: "Übersetze den Brief."`,
-			`goal: "Prüfe ihn."`, `goal: "Veröffentliche das Ergebnis."`,
-		},
-		"Fetch, parse, and store the feed before emailing the team": {
-			`goal: "Fetch the feed."`, `goal: "Parse the feed."`, `goal: "Store the feed."`, `goal: "Email the team."`,
-		},
-		"1. Fetch the data. 2. Clean it. 3. Post it to Slack.": {
-			`goal: "Fetch the data."`, `goal: "Clean it."`, `goal: "Post it to Slack."`,
-		},
-		"Rank page 1. Translate page 3. Post it": {
-			`goal: "Rank page 1."`, `goal: "Translate page 3."`, `goal: "Post it."`,
-		},
-		"Review the PR, then ask me before merging it": {
-			`goal: "Review the PR."`, "gate: human-approval", `goal: "Merge it."`,
-		},
-		"Draft the newsletter and after I approve send it to all subscribers": {
-			`goal: "Draft the newsletter."`, "gate: human-approval", `goal: "Send it to all subscribers."`,
-		},
-		"Check the contract, but wait for my approval before you send the findings to legal": {
-			`goal: "Check the contract."`, "gate: human-approval", `goal: "Send the findings to legal."`,
-		},
-		"Draft a post, tweet it after I approve":        {`goal: "Draft a post."`, "gate: human-approval", `goal: "Tweet it`},
-		"Collect the tickets, escalate them to a human": {`goal: "Escalate them to a human."`},
-		"Draft a reply, let me review it, and send it":  {"gate: human-approval\n\n  - id: send\n"},
-		"Compare the prices and update the sheet, unless I reject the change": {
-			"gate: human-approval\n\n  - id: update-sheet\n", `goal: "Update the sheet."`,
-		},
-		"Lee los comentarios, tradúcelos y publícalos después de mi aprobación": {
-			`goal: "Tradúcelos."`, `goal: "Publícalos."`, "gate: human-approval\n\n  - id: publicalos\n",
-		},
-		"Lee los comentarios y después de mi aprobación publícalos": {
-			`goal: "Publícalos."`, "gate: human-approval\n\n  - id: publicalos\n",
-		},
-		"Leggi i commenti, traducili e pubblicali dopo la mia approvazione.": {
-			`goal: "Pubblicali."`, "gate: human-approval\n\n  - id: pubblicali\n",
-		},
-		"Leia os comentários e publique tudo depois da minha aprovação": {
-			`goal: "Publique tudo."`, "gate: human-approval\n\n  - id: publique-tudo\n",
-		},
-		"Read the notes, draft a post and publish it on my go-ahead": {
-			`goal: "Publish it."`, "gate: human-approval\n\n  - id: publish\n",
-		},
-		"Read the notes, draft a post, on my go-ahead, publish it": {
-			`goal: "Publish it."`, "gate: human-approval\n\n  - id: publish\n",
-		},
-		"Summarize the PDF and, on my go-ahead, email it to Bob": {
-			`goal: "Summarize the PDF."`, "gate: human-approval\n\n  - id: email-bob\n",
-		},
-		"Collect logs, redact secrets, upload files and notify customers": {
-			`goal: "Collect logs."`, `goal: "Redact secrets."`, `goal: "Upload files."`, `goal: "Notify customers."`,
-		},
-		"Übersetze die Mail; danach schicke sie an Ana": {`goal: "Schicke sie an Ana."`},
-		"Draft a post and publish it only with our sign-off, then archive it": {
-			`goal: "Publish it."`, "gate: human-approval\n\n  - id: publish\n", `goal: "Archive it."`,
-		},
-		"Prüfe den Antrag und nach meiner Freigabe überweise das Geld": {
-			`goal: "Prüfe den Antrag."`, "gate: human-approval", `goal: "Überweise das Geld."`,
-		},
-		"اقرأ الرسائل، ثم لخصها":                                    {`goal: "اقرأ الرسائل."`, `goal: "لخصها."`},
-		"Lis les factures, archive-les et préviens la comptabilité": {`goal: "Archive-les."`},
-		"Translate it into French & German; and tweet it": {
-			`goal: "Translate it into French & German."`, `goal: "Tweet it."`,
-		},
-		"Before you publish the post, check it": {`goal: "Check it."`, `goal: "Publish the post."`},
-		"Before publishing the post, check it":  {`goal: "Check it."`, `goal: "Publish the post."`},
-		"翻译文件，然后发布结果":                           {`goal: "翻译文件."`, `goal: "发布结果."`},
-		"???":                                   {"id: flow"},
-	} {
-		world := &steptest.World{Replies: says("ok")}
-		p := steptest.Play{Settings: steptest.Settings{
-			"agent": "plain", "goal": "g", "workflow": "my-flow", "folder": "f", "produces": "outputs/w.yaml",
-			"draft":  "workflow",
-			"inputs": []artifact.Input{{Name: "AGENT_INPUT", Text: asked}},
-		}, With: func(j *step.Job) { j.Project = t.TempDir() }}
-		if _, err := (artifact.Kind{}).Run(t.Context(),
-			p.Job("artifact", t.TempDir(), &steptest.Log{}, world)); err != nil {
-			t.Fatal(err)
-		}
-		sample := world.Requests[0].For.Sample
-		if gates := strings.Count(sample, "gate: "); gates > 1 {
-			t.Errorf("%q: %d gates in\n%s", asked, gates, sample)
-		}
-		if strings.Contains(asked, "unless") && strings.Count(sample, "    goal: ") != 2 {
-			t.Errorf("%q: the condition is a step in\n%s", asked, sample)
-		}
-		if strings.HasPrefix(asked, "1.") && strings.Count(sample, "    goal: ") != len(want) {
-			t.Errorf("%q: the numbers are steps in\n%s", asked, sample)
-		}
-		for _, one := range want {
-			if !strings.Contains(sample, one) {
-				t.Errorf("%q: no %q in\n%s", asked, one, sample)
-			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package artifact
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -16,9 +17,17 @@ type Collection struct {
 	Output    string    `json:"output"`              // the variable that holds the output
 	Directory string    `json:"directory,omitempty"` // receives a copy of all products
 	Products  []Product `json:"products"`
+	Omit      *Omit     `json:"omit,omitempty"` // nil is that of stored programs
 	Workflow  string    `json:"workflow"`
 	Folder    string    `json:"folder"`
+	Layout    *Layout   `json:"layout,omitempty"`
 	Runs      string    `json:"runs,omitempty"`
+}
+
+// Omit says which files of folders are not copied.
+type Omit struct {
+	Files  []string `json:"files"`  // by their names
+	Beside string   `json:"beside"` // all files of a folder with one whose name ends so
 }
 
 // Product is a variable with files that a step has produced, and their path.
@@ -37,10 +46,11 @@ func (Collect) Name() string { return "handover" }
 
 // Run copies the products and returns the output.
 func (s Collection) Run(_ context.Context, job *step.Job) (step.Result, error) {
-	at, err := newPlace(job, where{s.Workflow, s.Folder, s.Runs})
+	at, err := newPlace(job)
 	if err != nil {
 		return step.Result{}, err
 	}
+	omit := cmp.Or(s.Omit, &storedOmit)
 	var output json.RawMessage
 	for _, r := range job.Reads {
 		if r.Path == s.Output && !r.Missing {
@@ -52,11 +62,11 @@ func (s Collection) Run(_ context.Context, job *step.Job) (step.Result, error) {
 		}
 		files := filesOf(r.Value)
 		for _, name := range slices.Sorted(maps.Keys(files)) {
-			if generated(files, name) {
+			if omit.has(files, name) {
 				continue
 			}
-			// The structure below outputs/ is kept, so that products of the same name do not collide.
-			to := path.Join(s.Directory, strings.TrimPrefix(s.Products[i].Path, "outputs/"), name)
+			// The structure below the run's folder is kept, so that products of the same name do not collide.
+			to := path.Join(s.Directory, strings.TrimPrefix(s.Products[i].Path, at.layout.Outputs+"/"), name)
 			if err := at.write(to, files[name]); err != nil {
 				return step.Result{}, step.Errorf(step.ClassMissing, "the output cannot be written to %s: %v", to, err)
 			}
@@ -68,15 +78,14 @@ func (s Collection) Run(_ context.Context, job *step.Job) (step.Result, error) {
 	return step.Result{Value: output}, nil
 }
 
-// generated reports whether a file of a folder is a manifest or part of a generated workflow, which only "espalier
-// promote" installs.
-func generated(files map[string]string, name string) bool {
-	if path.Base(name) == "manifest.json" {
+// has reports whether a file of a folder is not copied.
+func (o *Omit) has(files map[string]string, name string) bool {
+	if slices.Contains(o.Files, path.Base(name)) {
 		return true
 	}
 	for other := range files {
 		folder, file := path.Split(other)
-		if strings.HasSuffix(file, "workflow.yaml") && strings.HasPrefix(name, folder) {
+		if strings.HasSuffix(file, o.Beside) && strings.HasPrefix(name, folder) {
 			return true
 		}
 	}

@@ -38,7 +38,7 @@ func FileOf(
 		if err != nil || set.Produces == "" {
 			return nil, err
 		}
-		at, err := placeOf(root, where{set.Workflow, set.Folder, set.Runs}, read)
+		at, err := placeOf(root, whereOf(t), read)
 		if err != nil {
 			return nil, err
 		}
@@ -129,7 +129,7 @@ func RunDir(p *ir.Program, root string, read func(path string) string) (string, 
 		if !writesFiles(t) {
 			continue
 		}
-		at, err := placeOf(root, where{setting(t, "workflow"), setting(t, "folder"), setting(t, "runs")}, read)
+		at, err := placeOf(root, whereOf(t), read)
 		if err != nil || at.run == "" {
 			return "", err
 		}
@@ -141,11 +141,4 @@ func RunDir(p *ir.Program, root string, read func(path string) string) (string, 
 // writesFiles reports whether a task is of a kind of this package.
 func writesFiles(t *ir.Task) bool {
 	return t != nil && (t.Kind == (Kind{}).Name() || t.Kind == (Shell{}).Name() || t.Kind == (Collect{}).Name())
-}
-
-// setting returns a setting of a task that is a text; empty if it is missing.
-func setting(t *ir.Task, name string) string {
-	var text string
-	_ = json.Unmarshal(t.Settings.Get(name), &text) // anything else is empty
-	return text
 }

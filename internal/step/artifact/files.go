@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
@@ -16,30 +17,27 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// place resolves the paths of a task (G4): outputs/ is the run's folder; artifacts/, workflows/ and shared/ are in the
-// root folder of the project; all other paths are in the workflow's folder.
+// place resolves the paths of a task by the layout of its workflow (G4).
 type place struct {
 	where
-	root, run      string // of this run; root is absolute
-	target, making string // values of {workflow_name} and {run_id}
-	keep           protected.Files
+	root, run string // of this run; root is absolute
+	names     *strings.Replacer
+	keep      protected.Files
 }
 
-// where holds the settings of a task that determine its place.
-type where struct{ workflow, folder, runs string }
-
-func newPlace(job *step.Job, w where) (*place, error) {
+func newPlace(job *step.Job) (*place, error) {
 	root := job.Project
 	if root == "" { // without a project, everything is in the run's folder
 		root = job.Dir
 	}
+	w := whereOf(job.Task)
 	p, err := placeOf(root, w, func(path string) string {
 		for _, r := range job.Reads {
 			if r.Path == path && !r.Missing {
 				return ir.PlainText(r.Value)
 			}
 		}
-		if path == runVariable {
+		if path == w.layout.Run {
 			return string(job.Run)
 		}
 		return ""
@@ -51,49 +49,41 @@ func newPlace(job *step.Job, w where) (*place, error) {
 	return p, nil
 }
 
-// runVariable holds the run's id in the form of the format.
-const runVariable = "agentfile.run"
-
 func placeOf(root string, w where, read func(path string) string) (*place, error) {
-	p := &place{where: w, root: root, run: read(runVariable)}
+	p := &place{where: w, root: root, run: read(w.layout.Run)}
 	// Both become parts of paths: nothing that a run writes leaves its folder.
 	if p.run != "" && !plainName().MatchString(p.run) || strings.ContainsAny(p.workflow, `/\`) || p.workflow == ".." {
 		return nil, fmt.Errorf("%q is not the name of a run's folder", path.Join(p.workflow, p.run))
 	}
-	p.target, p.making = p.workflow, p.run
-	// A workflow that generates another one receives its name as an input.
-	if name := read("input.workflow_name"); plainName().MatchString(name) {
-		p.target = name
+	var names []string
+	for _, one := range w.layout.Placeholders {
+		value := forRun(one.Default, p.run)
+		// A workflow that generates another one receives its name as an input.
+		if given := read(one.Read); plainName().MatchString(given) {
+			value = given
+		}
+		names = append(names, "{"+one.Name+"}", value)
 	}
-	if run := read("input.run_id"); plainName().MatchString(run) {
-		p.making = run
-	}
+	p.names = strings.NewReplacer(names...)
 	return p, nil
 }
 
 var plainName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
 
 // fill replaces placeholders (G12).
-func (p *place) fill(name string) string {
-	return strings.NewReplacer("{workflow_name}", p.target, "{run_id}", p.making).Replace(name)
-}
+func (p *place) fill(name string) string { return p.names.Replace(name) }
 
 // runDir returns the run's folder, relative to the root.
-func (p *place) runDir() string {
-	if p.runs != "" {
-		return path.Join(p.runs, p.run)
-	}
-	return path.Join("outputs", p.workflow, p.run, "execution")
-}
+func (p *place) runDir() string { return path.Clean(forRun(p.layout.Dir, p.run)) }
 
 // locate returns the folder that a path is confined to, and the path below it.
 func (p *place) locate(name string) (base, below string) {
 	name = path.Clean(p.fill(name))
 	first, rest, _ := strings.Cut(name, "/")
-	switch first {
-	case "outputs":
+	switch {
+	case first == p.layout.Outputs:
 		return p.root, path.Join(p.runDir(), rest)
-	case "artifacts", "workflows", "shared":
+	case slices.Contains(p.layout.Shared, first):
 		return p.root, name
 	}
 	return p.folder, name

@@ -95,10 +95,9 @@ func (c *Continued) products() []*inheritable {
 			continue
 		}
 		p := &inheritable{
-			where: where{setting(t, "workflow"), setting(t, "folder"), setting(t, "runs")},
-			path:  setting(t, "produces"),
+			where: whereOf(t), path: setting(t, "produces"),
 		}
-		if first, _, _ := strings.Cut(path.Clean(p.path), "/"); first != "outputs" {
+		if first, _, _ := strings.Cut(path.Clean(p.path), "/"); first != p.layout.Outputs {
 			p.path = ""
 		}
 		if p.path != "" && !again && len(s.Writes) > 0 {
@@ -156,7 +155,7 @@ func (p *place) inherits(products []*inheritable) func(name string) bool {
 			return one.has(name) || visible(name) && !common(one.path)
 		})
 		// A path with the id of the run is another one in the new run.
-		same[one] = err == nil && maps.EqualFunc(one.value, files, sameText) && !strings.Contains(one.path, "{run_id}")
+		same[one] = err == nil && maps.EqualFunc(one.value, files, sameText) && !p.layout.differs(one.path)
 	}
 	holds := func(one *inheritable, name string) bool {
 		_, below := p.locate(one.path)

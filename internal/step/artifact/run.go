@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/chat"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Run asks the agent and writes its reply to the file or folder.
@@ -24,7 +25,7 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err != nil {
 		return step.Result{}, err
 	}
-	at, err := newPlace(job, where{s.Workflow, s.Folder, s.Runs})
+	at, err := newPlace(job)
 	if err != nil {
 		return step.Result{}, err
 	}
@@ -44,8 +45,9 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		}
 	}
 	var draft string
-	if make := drafts[s.Draft]; make != nil {
-		draft = make(request{name: at.fill("{workflow_name}"), given: given})
+	if s.Draft != "" && job.Draft != nil {
+		texts := xslices.Map(given, func(m material) string { return m.text })
+		draft = job.Draft(s.Draft, at.fill, texts)
 		c.Sample = draft
 	}
 	c.Task = s.prompt(given, draft)

@@ -1,6 +1,7 @@
 package artifact
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path"
@@ -19,12 +20,22 @@ import (
 
 // ShellSettings are the settings of a task of kind "shell".
 type ShellSettings struct {
-	Scripts  []Script `json:"scripts"`            // the first one whose shell is installed runs
-	Variable string   `json:"variable,omitempty"` // the variable with the input of the run
-	Produces string   `json:"produces,omitempty"` // must exist after the script
-	Workflow string   `json:"workflow"`
-	Folder   string   `json:"folder"` // the workflow's folder, in which scripts run
-	Runs     string   `json:"runs,omitempty"`
+	Scripts  []Script   `json:"scripts"`            // the first one whose shell is installed runs
+	Variable string     `json:"variable,omitempty"` // the variable with the input of the run
+	Sets     *Variables `json:"sets,omitempty"`     // nil is that of stored programs
+	Produces string     `json:"produces,omitempty"` // must exist after the script
+	Workflow string     `json:"workflow"`
+	Folder   string     `json:"folder"` // the workflow's folder, in which scripts run
+	Layout   *Layout    `json:"layout,omitempty"`
+	Runs     string     `json:"runs,omitempty"`
+}
+
+// Variables are the names of the environment variables that tell a script about its run.
+type Variables struct {
+	Run      string `json:"run"` // name of the run's folder
+	Dir      string `json:"dir"` // the run's folder
+	Workflow string `json:"workflow"`
+	Input    string `json:"input"` // has the input of the run, besides the variable of the workflow
 }
 
 // Script is a script for one shell.
@@ -57,7 +68,7 @@ func (Shell) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task, _ *contract.Contract) 
 
 // Run runs the script.
 func (s ShellSettings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
-	at, err := newPlace(job, where{s.Workflow, s.Folder, s.Runs})
+	at, err := newPlace(job)
 	if err != nil {
 		return step.Result{}, err
 	}
@@ -161,21 +172,22 @@ func scriptFile(files *exec.Files, at *place, s Script) (string, error) {
 // environment returns the environment of a script (G10). An input that is too long for a variable is written to a file.
 func environment(files *exec.Files, at *place, set ShellSettings, dir string) ([]string, error) {
 	job := files.Job
-	more := []string{"AGENTFILE_RUN_ID=" + at.run, "AGENTFILE_RUN_DIR=" + dir, "AGENTFILE_WORKFLOW=" + at.workflow}
+	sets := cmp.Or(set.Sets, &storedVariables)
+	more := []string{sets.Run + "=" + at.run, sets.Dir + "=" + dir, sets.Workflow + "=" + at.workflow}
 	for _, r := range job.Reads {
 		if r.Path != "input."+set.Variable || r.Missing {
 			continue
 		}
 		text := ir.PlainText(r.Value)
 		if len(text) < exec.MaxVariable && !strings.ContainsRune(text, 0) {
-			more = append(more, "AGENT_INPUT="+text, set.Variable+"="+text)
+			more = append(more, sets.Input+"="+text, set.Variable+"="+text)
 			continue
 		}
 		file, err := files.Add(".input-*", text)
 		if err != nil {
 			return nil, err
 		}
-		more = append(more, "AGENT_INPUT_FILE="+file, set.Variable+"_FILE="+file)
+		more = append(more, sets.Input+"_FILE="+file, set.Variable+"_FILE="+file)
 	}
 	return exec.Environment(job, more...), nil
 }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/lazyregexp"
@@ -308,20 +307,13 @@ var variable = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // userShell returns the user's shell if it can be started.
 func userShell() string {
 	shell := os.Getenv("SHELL")
-	if _, known := shells.Load(shell); known {
-		return shell
-	}
 	if filepath.IsAbs(shell) {
 		if info, err := os.Stat(shell); err == nil && info.Mode().IsRegular() {
-			shells.Store(shell, true)
 			return shell
 		}
 	}
 	return "/bin/sh"
 }
-
-// shells caches which shells exist.
-var shells sync.Map
 
 func home(path string) string {
 	if rest, ok := strings.CutPrefix(path, "~"); ok && (rest == "" || rest[0] == '/') {

@@ -21,6 +21,7 @@ import (
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/tool"
 	"github.com/espalier-run/espalier/internal/tool/builtin"
+	"github.com/espalier-run/espalier/internal/tool/tooltest"
 	"github.com/espalier-run/espalier/internal/usertest"
 )
 
@@ -109,6 +110,30 @@ func (w *world) call(t *testing.T, name string, input any) (got string, class to
 }
 
 type in = map[string]any
+
+func TestToolsMeetTheToolContract(t *testing.T) {
+	w := newWorld(t)
+	call := func(input string) tool.Call { return tool.Call{Key: "k1", Input: json.RawMessage(input), Dir: w.run} }
+	fails := func(class tool.Class, input string) []tooltest.Failure {
+		return []tooltest.Failure{{Call: call(input), Class: class}}
+	}
+	for name, one := range map[string]tooltest.Subject{
+		"Read": {Works: call(`{"path":"readme.md"}`), Fails: fails(tool.ClassTool, `{"path":"none"}`)},
+		"Write": {
+			Works: call(`{"path":"new.md","content":"x"}`),
+			Fails: fails(tool.ClassDenied, `{"path":".git/config","content":"x"}`),
+		},
+		"Glob": {Works: call(`{"pattern":"**/*.go"}`), Fails: fails(tool.ClassInput, `{"pattern":7}`)},
+		"Grep": {Works: call(`{"pattern":"needle"}`), Fails: fails(tool.ClassInput, `{"pattern":"("}`)},
+		"Bash": {Works: call(`{"command":"echo x"}`), Fails: fails("", `{"command":"exit 3"}`)},
+	} {
+		one.Tool = find(t, builtin.Tools(w.options), name)
+		tooltest.Run(t, one)
+	}
+	tooltest.Run(t, tooltest.Subject{
+		Tool: builtin.Calculator("sum", "add"), Works: call(`{"a":1,"b":2}`), Fails: fails(tool.ClassInput, `{"a":"x"}`),
+	})
+}
 
 // misfits returns the differences between a result and the tool's declared result schema.
 func misfits(t *testing.T, returns, answer json.RawMessage) []schema.Problem {

@@ -11,9 +11,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/netguard"
 	"github.com/espalier-run/espalier/internal/tool"
 	tools "github.com/espalier-run/espalier/internal/tool/http"
+	"github.com/espalier-run/espalier/internal/tool/tooltest"
 )
 
 // echo responds with a description of the request.
@@ -60,6 +62,24 @@ func echo(t *testing.T) *httptest.Server {
 	}))
 	t.Cleanup(s.Close)
 	return s
+}
+
+func TestToolsMeetTheToolContract(t *testing.T) {
+	s := echo(t)
+	options := tools.Options{Guard: netguard.Options{Allow: []string{s.Listener.Addr().String()}}}
+	declared := tools.Declared{
+		Name: "records", Description: "adds a record", Schema: json.RawMessage(`{"type":"object"}`),
+		URL: s.URL + "/{path}",
+	}
+	with := func(input string) tool.Call { return tool.Call{Key: "k1", Input: json.RawMessage(input)} }
+	tooltest.Run(t, tooltest.Subject{
+		Tool: tools.New(declared, options), Works: with(`{"path":"records"}`),
+		Fails: []tooltest.Failure{
+			{Call: with(`{"path":"no"}`)},
+			{Call: with(`{"path":"busy"}`), Class: journal.ClassRateLimit},
+			{Call: with(`{"path":"broken"}`), Class: journal.ClassAPI},
+		},
+	})
 }
 
 func TestCallSendsRequest(t *testing.T) {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/tool"
 	"github.com/espalier-run/espalier/internal/tool/mcp"
+	"github.com/espalier-run/espalier/internal/tool/tooltest"
 )
 
 // mode makes the test binary a server.
@@ -244,6 +245,15 @@ func call(t *testing.T, s *mcp.Server, name, input string) (output string, class
 		return string(result.Output), isError
 	}
 	return string(result.Output), ""
+}
+
+func TestToolsMeetTheToolContract(t *testing.T) {
+	s := start(t, "well", nil)
+	with := func(input string) tool.Call { return tool.Call{Key: "k1", Input: json.RawMessage(input)} }
+	tooltest.Run(t, tooltest.Subject{
+		Tool: find(t, s, "fake.echo"), Works: with(`{"say":"hello"}`),
+		Fails: []tooltest.Failure{{Call: with(`{"say":7}`)}},
+	})
 }
 
 func TestCallReturnsResultOfServer(t *testing.T) {

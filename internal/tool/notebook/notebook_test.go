@@ -12,8 +12,23 @@ import (
 	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/tool"
 	"github.com/espalier-run/espalier/internal/tool/notebook"
+	"github.com/espalier-run/espalier/internal/tool/tooltest"
 	"github.com/espalier-run/espalier/internal/usertest"
 )
+
+func TestToolsMeetTheToolContract(t *testing.T) {
+	call := func(input string) tool.Call {
+		return tool.Call{
+			Key: "k1", Input: json.RawMessage(input), For: tool.Purpose{Workflow: "w", Agent: "a"},
+		}
+	}
+	tools := notebook.Tools(t.TempDir())
+	tooltest.Run(t, tooltest.Subject{Tool: tools[0], Works: call(`{}`)})
+	tooltest.Run(t, tooltest.Subject{
+		Tool: tools[1], Works: call(`{"note":"x"}`),
+		Fails: []tooltest.Failure{{Call: call(`{"note":7}`), Class: tool.ClassInput}},
+	})
+}
 
 func TestNotebooksKeepTheNotesOfEachAgent(t *testing.T) {
 	dir := t.TempDir()

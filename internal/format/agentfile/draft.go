@@ -1,9 +1,8 @@
-package artifact
+package agentfile
 
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,14 +11,23 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/espalier-run/espalier/internal/jsonfast"
 	"github.com/espalier-run/espalier/internal/lazyregexp"
-	"github.com/espalier-run/espalier/internal/step"
 )
 
 // request is the input of a draft.
 type request struct {
-	name  string // of the generated workflow
-	given []material
+	name   string // of the generated workflow
+	inputs []string
+}
+
+// Draft generates a draft for the model to improve, by the named rules, from the inputs of a step. fill replaces
+// placeholders. It returns "" if there are no such rules.
+func Draft(rules string, fill func(string) string, inputs []string) string {
+	if draft := drafts[rules]; draft != nil {
+		return draft(request{fill("{" + workflowName + "}"), inputs})
+	}
+	return ""
 }
 
 // drafts generate a draft of a workflow, or of a part of it, by rules: from the user's request, or from a design that a
@@ -33,8 +41,6 @@ var drafts = map[string]func(request) string{
 	"scripts":       scripts,
 	"review":        review,
 }
-
-func draftNames() []string { return slices.Sorted(maps.Keys(drafts)) }
 
 // design is the structure of a workflow.
 type design struct {
@@ -58,8 +64,8 @@ var jsonFence = lazyregexp.New("(?s)```json\\s*\n(.*?)```")
 // designOf returns the design among the inputs. If there is none, it derives one from the request, which is the first
 // input.
 func designOf(r request) design {
-	for _, m := range r.given {
-		for _, fence := range jsonFence().FindAllStringSubmatch(m.text, -1) {
+	for _, input := range r.inputs {
+		for _, fence := range jsonFence().FindAllStringSubmatch(input, -1) {
 			var d design
 			if json.Unmarshal([]byte(fence[1]), &d) == nil && len(d.Steps) > 0 {
 				return tidy(d, r.name)
@@ -67,8 +73,8 @@ func designOf(r request) design {
 		}
 	}
 	asked := ""
-	if len(r.given) > 0 {
-		asked = r.given[0].text
+	if len(r.inputs) > 0 {
+		asked = r.inputs[0]
 	}
 	return tidy(decompose(r.name, asked), r.name)
 }
@@ -458,7 +464,7 @@ func designed(r request) string {
 	return b.String()
 }
 
-func quoted(s string) string { return string(step.JSON(s)) } // JSON is YAML
+func quoted(s string) string { return string(jsonfast.AppendString(nil, s)) } // JSON is YAML
 
 func config(r request) string {
 	d := designOf(r)
@@ -472,9 +478,9 @@ func config(r request) string {
 		if i == 0 {
 			b.WriteString("    input: $AGENT_INPUT\n")
 		} else {
-			fmt.Fprintf(&b, "    input:\n      - $AGENT_INPUT\n      - outputs/%s\n", product(d, i-1))
+			fmt.Fprintf(&b, "    input:\n      - $AGENT_INPUT\n      - outputs/%s\n", resultFile(d, i-1))
 		}
-		fmt.Fprintf(&b, "    goal: %s\n    produces: outputs/%s\n", quoted(s.Goal), product(d, i))
+		fmt.Fprintf(&b, "    goal: %s\n    produces: outputs/%s\n", quoted(s.Goal), resultFile(d, i))
 		if s.Gate {
 			b.WriteString("    gate: human-approval\n")
 		}
@@ -485,7 +491,7 @@ func config(r request) string {
 	return b.String()
 }
 
-func product(d design, i int) string { return fmt.Sprintf("%02d-%s.md", i+1, d.Steps[i].ID) }
+func resultFile(d design, i int) string { return fmt.Sprintf("%02d-%s.md", i+1, d.Steps[i].ID) }
 
 func agents(r request) string {
 	d := designOf(r)
@@ -559,7 +565,7 @@ func scripts(r request) string {
 	b.WriteString("##FILE: ide/steps.md##\n# Steps\n\n")
 	for i, s := range d.Steps {
 		fmt.Fprintf(&b, "%d. %s: agents/%s.md with skills/%s.md, to outputs/%s\n", i+1, s.Name, s.Agent, s.Skill,
-			product(d, i))
+			resultFile(d, i))
 		if s.Gate {
 			b.WriteString("   Wait for a person's approval.\n")
 		}

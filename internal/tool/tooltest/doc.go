@@ -1,0 +1,2 @@
+// Package tooltest provides the test suite for implementations of tool.Tool.
+package tooltest
