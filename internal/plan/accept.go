@@ -357,55 +357,51 @@ func (d *decider) refuse(in Input, err error) {
 	d.fact(nil, refused)
 }
 
-// accept turns an input that Check accepts into facts.
-func (d *decider) accept(in Input) {
-	switch x := in.(type) {
-	case Result:
-		d.endTask(d.s.Frames[x.Work.Frame], &x)
-	case Note:
-		if f := d.s.Frames[x.Work.Frame]; x.N > f.Notes { // a note may arrive twice
-			d.fact(f, journal.TaskNoted{
-				TaskID: x.Work, N: x.N, Kind: x.Kind, Data: x.Data, Settles: x.Settles, Usage: x.Usage,
-			})
-		}
-	case Reserve:
-		d.reserve(&x)
-	case Gone:
-		d.loseTask(&x)
-	case Ask:
-		d.ask(&x)
-	case Sleep:
-		f := d.s.Frames[x.Work.Frame]
-		d.fact(f, journal.RetrySet{TaskID: x.Work, Due: d.now + x.For, Continues: true, Why: x.Why})
-	case GateDecision:
-		if f, _ := d.s.gateFor(d.p, &x); f.Gate.Kind == journal.GateToolCall {
-			by, method := x.decidedBy()
-			d.answerCall(f, journal.ToolAnswer{
-				Approved: x.Answer == Approve, By: by, Note: x.Note, Value: x.Value,
-			}, method)
-		} else {
-			d.decideGate(f, &x)
-		}
-	case Signal:
-		d.signal(&x)
-	case Cancel:
-		d.fact(nil, journal.CancelRequested{Reason: x.Reason, By: x.By})
-	case Pause:
-		d.fact(nil, journal.Paused{By: x.By})
-	case Continue:
-		d.fact(nil, journal.Continued{By: x.By})
-	case Raise:
-		d.fact(nil, journal.BudgetRaised{Budget: x.Budget, To: x.To, By: x.By})
-	case Edit:
-		d.fact(nil, journal.StateEdited{Path: x.Path, Value: journal.Value{JSON: x.Value}, By: x.By})
-	case Rewind:
-		d.rewind(&x)
-	case TakenOver:
-		d.fact(nil, journal.Claimed{Owner: x.Owner})
-	case ClockJump:
-		if d.s.clocksRun() {
-			d.fact(nil, journal.ClockJumped{By: x.By})
-		}
+func (x Result) accept(d *decider)  { d.endTask(d.s.Frames[x.Work.Frame], &x) }
+func (x Reserve) accept(d *decider) { d.reserve(&x) }
+func (x Gone) accept(d *decider)    { d.loseTask(&x) }
+func (x Ask) accept(d *decider)     { d.ask(&x) }
+func (x Signal) accept(d *decider)  { d.signal(&x) }
+func (x Rewind) accept(d *decider)  { d.rewind(&x) }
+
+func (x Note) accept(d *decider) {
+	if f := d.s.Frames[x.Work.Frame]; x.N > f.Notes { // a note may arrive twice
+		d.fact(f, journal.TaskNoted{
+			TaskID: x.Work, N: x.N, Kind: x.Kind, Data: x.Data, Settles: x.Settles, Usage: x.Usage,
+		})
+	}
+}
+
+func (x Sleep) accept(d *decider) {
+	f := d.s.Frames[x.Work.Frame]
+	d.fact(f, journal.RetrySet{TaskID: x.Work, Due: d.now + x.For, Continues: true, Why: x.Why})
+}
+
+func (x GateDecision) accept(d *decider) {
+	f, _ := d.s.gateFor(d.p, &x)
+	if f.Gate.Kind != journal.GateToolCall {
+		d.decideGate(f, &x)
+		return
+	}
+	by, method := x.decidedBy()
+	d.answerCall(f, journal.ToolAnswer{
+		Approved: x.Answer == Approve, By: by, Note: x.Note, Value: x.Value,
+	}, method)
+}
+
+func (x Cancel) accept(d *decider)    { d.fact(nil, journal.CancelRequested{Reason: x.Reason, By: x.By}) }
+func (x Pause) accept(d *decider)     { d.fact(nil, journal.Paused{By: x.By}) }
+func (x Continue) accept(d *decider)  { d.fact(nil, journal.Continued{By: x.By}) }
+func (x Raise) accept(d *decider)     { d.fact(nil, journal.BudgetRaised{Budget: x.Budget, To: x.To, By: x.By}) }
+func (x TakenOver) accept(d *decider) { d.fact(nil, journal.Claimed{Owner: x.Owner}) }
+
+func (x Edit) accept(d *decider) {
+	d.fact(nil, journal.StateEdited{Path: x.Path, Value: journal.Value{JSON: x.Value}, By: x.By})
+}
+
+func (x ClockJump) accept(d *decider) {
+	if d.s.clocksRun() {
+		d.fact(nil, journal.ClockJumped{By: x.By})
 	}
 }
 

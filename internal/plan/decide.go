@@ -43,7 +43,7 @@ func (s *State) Decide(p *Program, now journal.Millis, in ...Input) []journal.Ev
 			d.refuse(one, err)
 			continue
 		}
-		d.accept(one)
+		one.accept(d)
 		if _, gone := one.(Gone); gone && i+1 < len(in) {
 			// Tasks of one process are lost together: a task that is rerun before the others are lost would keep the
 			// clock running.

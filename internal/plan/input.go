@@ -7,7 +7,10 @@ import (
 )
 
 // Input is something that happens to a run. Deciding turns it into facts, or into InputRefused with the reason.
-type Input interface{ inputName() string }
+type Input interface {
+	inputName() string
+	accept(d *decider) // turns an input that State.Check accepts into facts
+}
 
 // taskInput is an input from a running task, or about one. It names the task and its rerun, so that what a lost
 // execution still sends is not taken for that of its rerun.

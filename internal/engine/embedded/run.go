@@ -300,42 +300,60 @@ func (r *run) decide(p *pending, now journal.Millis) bool {
 		clear(queue)
 		r.spare = queue[:0]
 	}()
-	for _, q := range queue {
-		if q.blob != nil {
-			xmaps.Set(&r.fresh, q.blob.Hash, q.blob.Data)
-			p.blobs = append(p.blobs, *q.blob)
-		}
-		over := r.state.Finished != nil
-		more := r.state.Decide(r.program, now, append([]plan.Input{q.in}, q.with...)...)
-		var refused error
-		for i := range more {
-			if x, ok := more[i].Fact.(journal.InputRefused); ok && refused == nil {
-				refused = &plan.Refusal{Code: plan.RefusalCode(x.Code), Why: x.Why, Step: x.Step}
-				x.Ref = q.ref
-				more[i].Fact = x
-			}
-		}
-		if len(more) == 0 && r.state.Finished != nil && q.ref != "" {
-			refused = r.state.Check(r.program, q.in)
-		}
-		if x, ok := q.in.(plan.Reserve); ok && len(more) == 0 && !grants(p.events, x) {
-			// An earlier attempt of the task made the same request, and it was
-			// granted.
-			if f := r.state.Frames[x.Work.Frame]; f != nil {
-				if amount, granted := f.Reserved[x.N]; granted {
-					r.answer(x.Work, x.N, amount, nil)
-				}
-			}
-		}
-		p.add(more)
-		if q.inbox != 0 && !over { // a message that came too late stays: its sender finds it there
-			p.taken = append(p.taken, q.inbox)
-		}
-		if q.done != nil {
-			p.done = append(p.done, answer{q.done, refused})
-		}
+	for i := range queue {
+		r.decideOne(p, now, &queue[i])
 	}
 	return len(queue) > 0
+}
+
+// decideOne decides on a request. r.mu is held.
+func (r *run) decideOne(p *pending, now journal.Millis, q *request) {
+	if q.blob != nil {
+		xmaps.Set(&r.fresh, q.blob.Hash, q.blob.Data)
+		p.blobs = append(p.blobs, *q.blob)
+	}
+	over := r.state.Finished != nil
+	more := r.state.Decide(r.program, now, append([]plan.Input{q.in}, q.with...)...)
+	refused := refusal(more, q.ref)
+	if len(more) == 0 && r.state.Finished != nil && q.ref != "" {
+		refused = r.state.Check(r.program, q.in)
+	}
+	if len(more) == 0 {
+		r.grantAgain(p, q.in)
+	}
+	p.add(more)
+	if q.inbox != 0 && !over { // a message that came too late stays: its sender finds it there
+		p.taken = append(p.taken, q.inbox)
+	}
+	if q.done != nil {
+		p.done = append(p.done, answer{q.done, refused})
+	}
+}
+
+// refusal returns why an input was refused; nil if it was not. It adds the reference of the input to the fact.
+func refusal(events []journal.Event, ref string) error {
+	for i := range events {
+		if x, ok := events[i].Fact.(journal.InputRefused); ok {
+			x.Ref = ref
+			events[i].Fact = x
+			return &plan.Refusal{Code: plan.RefusalCode(x.Code), Why: x.Why, Step: x.Step}
+		}
+	}
+	return nil
+}
+
+// grantAgain answers a reservation that led to no event: an earlier attempt of the task has made it, and it was granted.
+// r.mu is held.
+func (r *run) grantAgain(p *pending, in plan.Input) {
+	x, ok := in.(plan.Reserve)
+	if !ok || grants(p.events, x) {
+		return
+	}
+	if f := r.state.Frames[x.Work.Frame]; f != nil {
+		if amount, granted := f.Reserved[x.N]; granted {
+			r.answer(x.Work, x.N, amount, nil)
+		}
+	}
 }
 
 // grants reports whether events that are not durable yet grant a reservation.
