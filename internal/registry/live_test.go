@@ -34,7 +34,7 @@ func TestLive(t *testing.T) {
 			proven++
 			m := models(t, "models: {providers: {live: {api: "+c.api+", base_url: '"+c.base+"', key_env: K}}}",
 				map[string]string{"K": key})
-			model := router{models: m, override: "live/" + cmp.Or(os.Getenv(c.model), defaultModels[c.vendor])}
+			model := router{models: m, override: "live/" + cmp.Or(os.Getenv(c.model), config.BuiltIn(c.vendor).Model)}
 			providertest.Run(t, providertest.Subject{Model: model})
 			t.Run("built-in tools", func(t *testing.T) {
 				req := providertest.AskText()
