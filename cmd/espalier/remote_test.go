@@ -174,6 +174,7 @@ var terminalScript = []struct {
 	{0, "status 4444"},
 	{5, "resume 4444"},
 	{0, "resume 4444 --raise steps=20"},
+	{5, "run tight --simulate --quiet --run-id 66666666-1111-4111-8111-111111111111"},
 	{0, "runs"},
 	{4, "resume 1111 --from check --json"},
 	{4, "run letter --simulate --run-id 55555555-1111-4111-8111-111111111111"},

@@ -18,7 +18,6 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/report"
-	"github.com/espalier-run/espalier/internal/terminal"
 )
 
 // actor is the user of the operating system, and whom they claim to be.
@@ -418,15 +417,11 @@ func (a *invocation) writeResult(r api.Result) error {
 	if !a.follow {
 		return a.writeJSON(r)
 	}
-	line, err := json.Marshal(struct {
+	type line struct {
 		Event string `json:"event"`
 		api.Result
-	}{"result", r})
-	if err != nil {
-		return err
 	}
-	_, err = fmt.Fprintf(terminal.JSON(a.stdout), "%s\n", line)
-	return err
+	return writeLines(a, []line{{"result", r}}, func(l *line) *line { return l })
 }
 
 // printValue prints a result for people and pipes: text as it is, anything else as indented JSON.

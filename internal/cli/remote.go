@@ -168,6 +168,9 @@ func (a *invocation) printNotice(n *console.Notice) error {
 		}
 		return err
 	}
+	if a.quiet {
+		return nil
+	}
 	if line := n.Line(console.Style{Color: a.colorErr, Zone: time.Local}); line != "" {
 		_, err := io.WriteString(a.paintedErr(), line+"\n")
 		if readerGone(err) {
@@ -213,7 +216,7 @@ func (a *invocation) resumeOnServer(run *app.Run, req app.ResumeRequest) error {
 
 // serverFlags are the flags of run that work with a server on another machine.
 var serverFlags = []string{
-	"input", "input-file", "simulate", "seed", "model", "detach", "run-id", "json", "follow", "help",
+	"input", "input-file", "simulate", "seed", "model", "detach", "run-id", "json", "follow", "quiet", "help",
 }
 
 // runOnServer starts a run on the server that ESPALIER_SERVER names.

@@ -700,11 +700,7 @@ func (a *invocation) printOutput(name, key string) error {
 		raw = object[key]
 	}
 	if a.json {
-		var value any
-		if err := json.Unmarshal(raw, &value); err != nil {
-			return err
-		}
-		return a.writeJSON(value)
+		return a.writeJSON(raw) // decoded, numbers would lose digits
 	}
 	return a.printValue(raw)
 }

@@ -34,8 +34,8 @@ const visibleLines = `[...document.querySelectorAll("#log li:not([hidden]) span"
 func TestLogIsShownWhileACommandRuns(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "go")
 	s := newSite(t, map[string]string{"chatty.yaml": chatty(file)})
+	b := s.open() // first: without a browser the test is skipped, and the command would wait without end
 	id := s.begin("chatty", app.RunOptions{AllowShell: true, RecordStream: true})
-	b := s.open()
 	b.visit("/runs/" + string(id) + "?step=talk")
 	b.waitText("#log li[data-stream=stdout]", "one")
 	b.waitText("#log li[data-stream=stderr]", "two")

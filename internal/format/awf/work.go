@@ -462,7 +462,7 @@ func entries(list string) []string {
 		case c == '(':
 			depth++
 		case c == ')':
-			depth--
+			depth = max(depth-1, 0)
 		case depth == 0 && (c == ',' || c == ' '):
 			out, from = append(out, list[from:i]), i+1
 		}

@@ -14,6 +14,8 @@ type wire struct {
 	Place    string         `json:"place,omitempty"`
 	Root     journal.RunID  `json:"root,omitempty"`
 	Limits   journal.Limits `json:"limits,omitzero"`
+	Needs    int64          `json:"needs,omitempty"`
+	Left     int64          `json:"left,omitempty"`
 	Printed  string         `json:"printed,omitempty"`
 	NextName string         `json:"next_name,omitempty"`
 	Quiet    bool           `json:"quiet,omitempty"`
@@ -23,7 +25,9 @@ type wire struct {
 
 // Encode returns a notice for [Decode], which may be in another process.
 func Encode(n *Notice) ([]byte, error) {
-	return json.Marshal(wire{*n, n.place, n.root, n.limits, n.printed, n.next, n.quiet, n.repeats, n.markedFailed})
+	return json.Marshal(wire{
+		*n, n.place, n.root, n.limits, n.needs, n.left, n.printed, n.next, n.quiet, n.repeats, n.markedFailed,
+	})
 }
 
 // Decode returns the notice that [Encode] has encoded.
@@ -33,7 +37,8 @@ func Decode(raw []byte) (*Notice, error) {
 		return nil, err
 	}
 	n := w.Notice
-	n.place, n.root, n.limits, n.printed, n.next = w.Place, w.Root, w.Limits, w.Printed, w.NextName
+	n.place, n.root, n.limits, n.needs, n.left = w.Place, w.Root, w.Limits, w.Needs, w.Left
+	n.printed, n.next = w.Printed, w.NextName
 	n.quiet, n.repeats, n.markedFailed = w.Quiet, w.Repeats, w.Badly
 	return &n, nil
 }
