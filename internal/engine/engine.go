@@ -115,10 +115,6 @@ type Config struct {
 	Inherit func(p *ir.Program, step string, was, now func(path string) json.RawMessage) error
 }
 
-// SnapshotShare is how many times the size of a snapshot has to be written before the next one: all snapshots together
-// cost a constant share of what the run writes.
-const SnapshotShare = 4
-
 var (
 	// ErrNotTemporal means that a run was started without Temporal, and that this engine is Temporal.
 	ErrNotTemporal = errors.New("the run was started by the embedded engine, not on Temporal")

@@ -54,10 +54,9 @@ type run struct {
 	delivered journal.InboxID                // the newest message that was delivered
 	history   map[string][]journal.TaskNoted // notes of tasks that do not run, by their keys
 
-	index    journal.Index // as last stored
-	children engine.Children
-	// Size of the last snapshot, and of the events since then.
-	snapshotSize, written int
+	index     journal.Index // as last stored
+	children  engine.Children
+	snapshots engine.Snapshots
 	// fresh has the large values of the append in flight, which the store does
 	// not have yet.
 	fresh map[string]json.RawMessage
@@ -390,17 +389,11 @@ func (r *run) append(p *pending) {
 	}
 	b.Children = r.children.Update(r.state, events)
 	b.Release = r.resting() && len(r.queue) == 0
+	written := 0
 	for i := range events {
-		r.written += cost(&events[i])
+		written += cost(&events[i])
 	}
-	if r.written > 64<<10 && r.written > engine.SnapshotShare*r.snapshotSize && r.state.Finished == nil {
-		if size := r.state.Size(); r.written <= engine.SnapshotShare*size {
-			r.snapshotSize = size // the state has grown: it is too early for a snapshot
-		} else {
-			b.Snapshot = r.state.Snapshot()
-			r.snapshotSize, r.written = len(b.Snapshot), 0
-		}
-	}
+	b.Snapshot = r.snapshots.Next(r.state, written)
 	r.inFlight = true
 	r.e.store.Append(b, func(err error) { r.appended(&b, err, p) })
 }

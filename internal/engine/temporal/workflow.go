@@ -98,9 +98,8 @@ type driver struct {
 	publishing bool
 	waiters    int // updates that wait for the journal
 	chain      journal.ChainHash
-	// Size of the last snapshot, and of the events since then.
-	snapshotSize, written int
-	shown                 attributes
+	snapshots  engine.Snapshots
+	shown      attributes
 
 	successor int // the version of the workers that are to continue the run; 0 for those of this version
 
@@ -246,7 +245,7 @@ func (d *driver) restore(lost map[string]bool) {
 	if _, err := hex.Decode(d.chain[:], []byte(d.in.Chain)); err != nil {
 		panic(err)
 	}
-	d.published, d.snapshotSize = d.state.Seq, len(raw)
+	d.published, d.snapshots.Size = d.state.Seq, len(raw)
 	for _, entry := range d.in.Children {
 		d.children[entry.ID] = entry
 	}
@@ -456,13 +455,9 @@ func (d *driver) record(events []journal.Event) {
 	}
 	x := decision{
 		last: d.state.Seq, lines: lines, index: d.state.Summary(), children: d.children.Update(d.state, events),
+		snapshot: d.snapshots.Next(d.state, len(lines)),
 	}
 	d.chain = d.chain.Next(lines)
-	d.written += len(lines)
-	if d.written > 64<<10 && d.written > engine.SnapshotShare*d.snapshotSize && d.state.Finished == nil {
-		x.snapshot = d.state.Snapshot()
-		d.snapshotSize, d.written = len(x.snapshot), 0
-	}
 	d.decided = append(d.decided, x)
 }
 
