@@ -103,6 +103,13 @@ func (r *results) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// err returns the first error.
+func (r *results) err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed
+}
+
 // invocation is one command line that is being executed.
 type invocation struct {
 	Environment

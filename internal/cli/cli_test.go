@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -391,6 +392,7 @@ func TestCommandsFailOnAFullDisk(t *testing.T) {
 		{"explain", "AF001"},
 		{"list"},
 		{"completion", "bash"},
+		{"doctor", "--offline"},
 	} {
 		world := Environment{
 			Stdin: strings.NewReader(""), Stdout: full{}, Stderr: io.Discard,
@@ -402,6 +404,34 @@ func TestCommandsFailOnAFullDisk(t *testing.T) {
 		}
 		if code := Main(world, args); code != exitNotReady {
 			t.Errorf("espalier %s ends with %d", strings.Join(args, " "), code)
+		}
+	}
+}
+
+// gone is a pipe whose reader has ended.
+type gone struct{}
+
+func (gone) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+// What a command has found does not hide that its result could not be written.
+func TestWriteErrorsCountMoreThanFindings(t *testing.T) {
+	code := Main(Environment{
+		Stdin: strings.NewReader(""), Stdout: gone{}, Stderr: io.Discard, Dir: t.TempDir(),
+		Getenv: func(string) string { return "" },
+	}, []string{"doctor", "--offline"})
+	if code != exitClosed {
+		t.Errorf("doctor ends with %d", code)
+	}
+}
+
+func TestEmptyArgumentsAreNotDefaults(t *testing.T) {
+	for _, args := range [][]string{{"login", ""}, {"logout", ""}, {"trust", ""}, {"output", "x", ""}} {
+		code := Main(Environment{
+			Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Dir: t.TempDir(),
+			Getenv: func(string) string { return "https://example.com" },
+		}, args)
+		if code != exitUsage {
+			t.Errorf("espalier %q ends with %d", args, code)
 		}
 	}
 }

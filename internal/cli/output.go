@@ -98,6 +98,9 @@ func (a *invocation) print(value any, text func()) error {
 		return a.writeJSON(value)
 	}
 	text()
+	if r, ok := a.stdout.(*results); ok {
+		return r.err() // counts more than what the command found
+	}
 	return nil
 }
 

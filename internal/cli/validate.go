@@ -44,13 +44,18 @@ otherwise.`,
 			}
 			unsaved := map[string]string{}
 			for i, path := range args {
-				if path == "-" {
-					text, err := a.readStdin()
-					if err != nil {
-						return err
-					}
-					args[i], unsaved[stdinName] = stdinName, text
+				if path != "-" {
+					continue
 				}
+				args[i] = stdinName
+				if _, read := unsaved[stdinName]; read {
+					continue
+				}
+				text, err := a.readStdin()
+				if err != nil {
+					return err
+				}
+				unsaved[stdinName] = text
 			}
 			v, err := a.app().Validate(context.Background(), app.ValidateRequest{
 				Paths: args, Unsaved: unsaved, Reading: a.reading,

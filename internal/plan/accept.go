@@ -389,10 +389,12 @@ func (x GateDecision) accept(d *decider) {
 	}, method)
 }
 
-func (x Cancel) accept(d *decider)    { d.fact(nil, journal.CancelRequested{Reason: x.Reason, By: x.By}) }
-func (x Pause) accept(d *decider)     { d.fact(nil, journal.Paused{By: x.By}) }
-func (x Continue) accept(d *decider)  { d.fact(nil, journal.Continued{By: x.By}) }
-func (x Raise) accept(d *decider)     { d.fact(nil, journal.BudgetRaised{Budget: x.Budget, To: x.To, By: x.By}) }
+func (x Cancel) accept(d *decider)   { d.fact(nil, journal.CancelRequested{Reason: x.Reason, By: x.By}) }
+func (x Pause) accept(d *decider)    { d.fact(nil, journal.Paused{By: x.By}) }
+func (x Continue) accept(d *decider) { d.fact(nil, journal.Continued{By: x.By}) }
+func (x Raise) accept(d *decider) {
+	d.fact(nil, journal.BudgetRaised{Budget: x.Budget, To: x.To, By: x.By})
+}
 func (x TakenOver) accept(d *decider) { d.fact(nil, journal.Claimed{Owner: x.Owner}) }
 
 func (x Edit) accept(d *decider) {

@@ -22,7 +22,7 @@ type OpenTask struct {
 	journal.TaskID
 	Rerun int
 	Frame *Frame
-	Waits int // number of the reservation that waits for budget, if the task waits before a call
+	Waits int // number of the first reservation that waits for budget, if the task waits before a call
 }
 
 // OpenTasks returns the tasks that have started and not ended.
@@ -32,8 +32,9 @@ func (s *State) OpenTasks() []OpenTask {
 		if f := s.Frames[path]; f.Phase == Working {
 			task := OpenTask{TaskID: f.Work(), Rerun: f.Rerun, Frame: f}
 			for _, one := range s.BudgetWaiters {
-				if one.Work == task.TaskID {
+				if one.N > 0 && one.Work == task.TaskID {
 					task.Waits = one.N
+					break
 				}
 			}
 			out = append(out, task)

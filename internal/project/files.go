@@ -1,6 +1,7 @@
 package project
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,13 +18,18 @@ type files struct {
 
 // resolve resolves the symbolic links of a path as far as it exists on the disk.
 func resolve(name string) string {
-	if real, err := filepath.EvalSymlinks(name); err == nil {
-		return real
+	rest := ""
+	for {
+		real, err := filepath.EvalSymlinks(name)
+		up := filepath.Dir(name)
+		switch {
+		case err == nil:
+			return filepath.Join(real, rest)
+		case up == name:
+			return filepath.Join(name, rest)
+		}
+		name, rest = up, filepath.Join(filepath.Base(name), rest)
 	}
-	if up := filepath.Dir(name); up != name {
-		return filepath.Join(resolve(up), filepath.Base(name))
-	}
-	return name
 }
 
 // find returns the unsaved file at a path, or a folder of such files, or nil.
@@ -50,8 +56,10 @@ func (s files) stat(name string) (fs.FileInfo, error) {
 // lstat describes what is on the disk, if there is anything: an unsaved text does not hide a symbolic link.
 func (s files) lstat(name string) (fs.FileInfo, error) {
 	info, err := os.Lstat(name)
-	if f := s.find(name); err != nil && f != nil {
-		return f, nil
+	if errors.Is(err, fs.ErrNotExist) {
+		if f := s.find(name); f != nil {
+			return f, nil
+		}
 	}
 	return info, err
 }

@@ -528,6 +528,47 @@ func TestUnsavedFilesAreListed(t *testing.T) {
 	}
 }
 
+// A request may name any path. Its work must not grow with the third power of the number of folders.
+func TestUnsavedFilesNeedNoFoldersAtAnyDepth(t *testing.T) {
+	for _, depth := range []int{1_000, 3_000} { // what the disk takes, and more
+		path := strings.Repeat("a/", depth) + "new.md"
+		w, err := project.NewWorkspace(t.TempDir(), "", "", map[string]string{path: "unsaved"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		if _, f, err := w.File(path); err == nil && f.Text != "unsaved" {
+			t.Errorf("%d folders: %+v", depth, f)
+		}
+	}
+}
+
+func TestUnsavedFilesAreNoCandidatesWhereNoFileCanBe(t *testing.T) {
+	dir := tree(t, "-- .git/HEAD --\n-- flow.md --\nx\n")
+	for _, path := range []string{"flow.md/x.md", strings.Repeat("a/", 3_000) + "x.md"} {
+		w, err := project.NewWorkspace(dir, "", "", map[string]string{path: "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		if p, err := w.Here(); err != nil || p.IsCandidate(path) {
+			t.Errorf("%.20s… is a candidate, %v", path, err)
+		}
+	}
+}
+
+func TestUnsavedFilesKeepAbsoluteNames(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new.md")
+	w, err := project.NewWorkspace(filepath.Dir(path), "", "", map[string]string{path: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if _, f, err := w.File(path); err != nil || f.Path != filepath.ToSlash(path) {
+		t.Errorf("got %+v, %v", f, err)
+	}
+}
+
 func TestUnsavedFilesCannotBeReachedFromOutside(t *testing.T) {
 	dir := tree(t, "-- a/.git/HEAD --\n-- a/in.md --\n-- a/link --\nlink $DIR/outside\n-- outside/.git/HEAD --\n")
 	w, err := project.NewWorkspace(dir, "", "", map[string]string{"outside/out.md": "out", "a/new/text.md": "new"})

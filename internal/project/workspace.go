@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -127,7 +128,10 @@ func (w *Workspace) File(path string) (*Project, *source.File, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	dir := filepath.Dir(real)
-	for w.files.onlyUnsaved(dir) && dir != w.dir { // such a folder is no project
+	for len(w.files.unsaved) > 0 && dir != w.dir { // a folder that is not on the disk is no project
+		if _, err := os.Stat(dir); err == nil {
+			break
+		}
 		dir = filepath.Dir(dir)
 	}
 	p, err := w.of(dir)
@@ -196,7 +200,7 @@ func (w *Workspace) abs(path string) string {
 // typed keeps the name under which the user knows a file.
 func (w *Workspace) typed(path, real string) string {
 	path = filepath.Clean(path)
-	if filepath.IsAbs(path) {
+	if _, unsaved := w.files.unsaved[real]; filepath.IsAbs(path) && !unsaved {
 		return w.Display(real)
 	}
 	return filepath.ToSlash(path)

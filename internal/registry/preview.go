@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/format/agentfile"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/process"
@@ -36,7 +37,7 @@ func (t *Tools) Preview(ctx context.Context, p *ir.Program, s *ir.Step, models *
 		Run: "preview", Root: "preview", Key: s.ID + "#0", Workflow: p, Step: s, Task: task,
 		Host: step.Host{
 			Project: t.root, Model: model, Tools: box, Log: noLog{}, Secrets: t.secrets, Machine: idleMachine{},
-			Kinds: func(kind string) step.Runner { return runners[kind] },
+			Kinds: func(kind string) step.Runner { return runners[kind] }, Draft: agentfile.Draft,
 		},
 	}
 	for _, r := range s.Reads {

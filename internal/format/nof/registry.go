@@ -1,7 +1,6 @@
 package nof
 
 import (
-	"cmp"
 	"errors"
 	"strings"
 
@@ -102,7 +101,10 @@ func (d *document) find(key string, files format.Reader, out *diag.List) *entry 
 	} else if f != nil {
 		found = parseAgent(f, key, out)
 	}
-	found = cmp.Or(found, xslices.FindPointer(builtIn, func(e *entry) bool { return e.key == key }))
+	if own := xslices.FindPointer(builtIn, func(e *entry) bool { return e.key == key }); found == nil && own != nil {
+		copied := *own
+		found = &copied
+	}
 	xmaps.Set(&d.known, key, found)
 	return found
 }
