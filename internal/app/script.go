@@ -18,7 +18,7 @@ var scriptFile = filepath.Join("scripts", "cli", "run.sh")
 // maxVariable bounds the texts that a script gets: systems allow as little as 128 KiB in a variable.
 const maxVariable = 96 << 10
 
-// Script is a workflow's own script, as the agentfile CLI runs it (G9): in the workflow's folder, with the input, the
+// Script is a workflow's own script, as the agentfile CLI runs it: in the workflow's folder, with the input, the
 // model and the keys in its environment. It is no run of ours: nothing is journalled.
 type Script struct {
 	Path string
