@@ -1,4 +1,3 @@
-// Package examples provides some of the example workflows to the program.
 package examples
 
 import "embed"

@@ -285,7 +285,7 @@ func (p *awfProject) checkTranscriptComplete(run string) {
 	}
 }
 
-// F1: what the killed program had started does not go on by itself.
+// What the killed program had started does not go on by itself.
 func TestAWFKilledCommandsDie(t *testing.T) {
 	p := newAWF(t, `  initial: a
   a: {type: step, command: 'mkfifo line; exec 5<>line; echo a > held; (trap "" HUP TERM; sleep 1000) <&5 & exec sleep 1000', on_success: done}
@@ -310,7 +310,7 @@ func TestAWFKilledCommandsDie(t *testing.T) {
 	}
 }
 
-// F3: of two that resume one run, one does.
+// Of two that resume one run, one does.
 func TestAWFRunIsResumedByOneOfTwo(t *testing.T) {
 	p := newAWF(t, awfChain)
 	running := p.runUntilHeld("b")
@@ -323,7 +323,7 @@ func TestAWFRunIsResumedByOneOfTwo(t *testing.T) {
 	p.wantTrace("a", "b", "b", "c")
 }
 
-// F4, F5: a run that failed goes on from the failed step, in a run of its own;
+// A run that failed goes on from the failed step, in a run of its own;
 // the words for other trouble are plain.
 func TestAWFFailedRunContinuesInANewRun(t *testing.T) {
 	p := newAWF(t, `  initial: a
@@ -350,7 +350,7 @@ func TestAWFFailedRunContinuesInANewRun(t *testing.T) {
 	p.wantExit(2, "resume", "ffffffff")
 }
 
-// F6: an interrupted run is reported with its own exit code, and can be resumed.
+// An interrupted run is reported with its own exit code, and can be resumed.
 func TestAWFInterruptedRunCanBeResumed(t *testing.T) {
 	for _, signal := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		p := newAWF(t, awfChain)
@@ -456,7 +456,7 @@ hooks:
 	})
 }
 
-// F7: a hundred branches of "true" finish, every time.
+// A hundred branches of "true" finish, every time.
 func TestAWFHundredBranchesFinish(t *testing.T) {
 	var branches []string
 	var states strings.Builder
@@ -472,7 +472,7 @@ func TestAWFHundredBranchesFinish(t *testing.T) {
 	}
 }
 
-// F8: two loops side by side never see each other's items, and their places in
+// Two loops side by side never see each other's items, and their places in
 // the transcript are right.
 func TestAWFLoopsSideBySideKeepTheirItems(t *testing.T) {
 	p := newAWF(t, `  initial: both
@@ -512,7 +512,7 @@ func TestAWFLoopsSideBySideKeepTheirItems(t *testing.T) {
 	}
 }
 
-// F10: what steps have printed is as long as it likes, and all of it in one
+// What steps have printed is as long as it likes, and all of it in one
 // command.
 func TestAWFLargeOutputsReachCommandsWhole(t *testing.T) {
 	p := newAWF(t, `  initial: each
@@ -532,7 +532,7 @@ func TestAWFLargeOutputsReachCommandsWhole(t *testing.T) {
 	}
 }
 
-// F11: a cycle without an exit is a diagnostic, so the run does not start.
+// A cycle without an exit is a diagnostic, so the run does not start.
 func TestAWFCycleWithoutExitIsRefused(t *testing.T) {
 	p := newAWF(t, `  initial: a
   a: {type: step, command: 'true', on_success: b}

@@ -22,7 +22,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/sampling"
+	"github.com/espalier-run/espalier/internal/samplingtest"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
@@ -129,7 +129,7 @@ func (s *shape) killAtEveryWrite(t *testing.T, compared func(label string, diffe
 // killTimes returns when to kill at a write: before it or after it, in turn, or both if the tests are exhaustive.
 func killTimes(write int) (after []bool) {
 	for i, moment := range []bool{false, true} {
-		if sampling.Includes(write+i, 2) {
+		if samplingtest.Includes(write+i, 2) {
 			after = append(after, moment)
 		}
 	}

@@ -1,4 +1,3 @@
-// Command espalier checks, draws, runs and serves workflows of LLM agents.
 package main
 
 import (

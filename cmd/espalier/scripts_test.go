@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestCLIScriptEndsWithUs: the script of an Agentfile workflow (G9), and what it
+// TestCLIScriptEndsWithUs: the script of an Agentfile workflow, and what it
 // has started, end with the command; what it says comes through at once.
 func TestCLIScriptEndsWithUs(t *testing.T) {
 	for name, c := range map[string]struct {

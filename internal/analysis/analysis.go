@@ -1,4 +1,3 @@
-// Package analysis compiles and checks workflow files.
 package analysis
 
 import (

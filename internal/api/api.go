@@ -1,6 +1,3 @@
-// Package api defines the JSON forms of runs, workflows and gates. The command
-// line and the server share them, so that one thing has one name and one form
-// everywhere.
 package api
 
 import (
@@ -14,7 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// State is what a run is doing.
+// State is the state of a run.
 type State = app.State
 
 // The states of runs.
@@ -159,7 +156,7 @@ func NewListedRun(r *app.Run, root *app.Status, now time.Time) ListedRun {
 	return out
 }
 
-// Usage is what has been spent, or is reserved.
+// Usage is an amount of steps, calls, tokens and money that a run has used or reserved.
 type Usage struct {
 	Steps        int64   `json:"steps"`
 	ModelCalls   int64   `json:"model_calls"`
@@ -199,7 +196,7 @@ func dollars(micro *int64) *float64 {
 	return new(float64(*micro) / 1e6)
 }
 
-// GateKind is what a gate waits for.
+// GateKind is the kind of decision or event that a gate waits for.
 type GateKind string
 
 // The kinds of gates.

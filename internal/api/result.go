@@ -8,7 +8,7 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// Result is what came of a command that acts on one run. A command prints
+// Result is the result of a command that acts on one run. A command prints
 // exactly one, whatever its exit code.
 type Result struct {
 	ID       string `json:"run_id,omitempty"` // absent if there is no run

@@ -194,7 +194,7 @@ func Kinds() stepkind.Set { return registry.Kinds() }
 // Formats returns the file formats.
 func Formats() format.Set { return registry.Formats() }
 
-// definition is what a run pins.
+// definition returns the definition that a run pins.
 func (an *Analysis) definition(root string) *engine.Definition {
 	path := an.File.Path
 	if rel, err := filepath.Rel(root, an.File.Abs); err == nil {
@@ -606,7 +606,7 @@ func choices(workflows []Workflow) string {
 	return strings.Join(lines, "\n")
 }
 
-// Validation is what is wrong with several workflows and configurations.
+// Validation holds the diagnostics of several workflows and configurations.
 type Validation struct {
 	Workflows      []string // their paths
 	Configurations int

@@ -198,9 +198,9 @@ func (a *App) ReadFile(path string) (*source.File, error) {
 	return f, err
 }
 
-// environment is what runs of a project use under one state of its configuration: models, tools and, once something
-// needs it, the storage with an engine of its own. Several environments of one project share the store like processes
-// do, so that consent given for one run never extends to another.
+// environment holds the objects that runs of a project use under one state of its configuration: models, tools and,
+// once something needs it, the storage with an engine of its own. Several environments of one project share the store
+// like processes do, so that consent given for one run never extends to another.
 type environment struct {
 	app      *App
 	root     string

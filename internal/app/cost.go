@@ -18,7 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// Cost is what a run can cost.
+// Cost is the worst-case cost of a run.
 type Cost struct {
 	check.Report
 	// Repeats is how often a model call is repeated at most if the provider fails. Repeated calls are not included.
@@ -27,8 +27,8 @@ type Cost struct {
 	Quote   *ir.Quote `json:"quote,omitempty"`
 }
 
-// Money is what the models of a workflow can cost. If that is unknown, it says why, rather than give a sum that could
-// be wrong.
+// Money is the worst-case price of the model calls of a workflow. If that is unknown, it says why, rather than give a
+// sum that could be wrong.
 type Money struct {
 	Known   bool   `json:"known"`
 	Because string `json:"because,omitempty"`
@@ -71,7 +71,7 @@ func (a *App) Cost(an *Analysis, model string) (*Cost, error) {
 	return c, nil
 }
 
-// Remaining is what a run can still use at worst.
+// Remaining is the worst-case use of the rest of a run.
 type Remaining struct {
 	Steps, ToolCalls, Tokens stepkind.Amount
 	Money                    Money

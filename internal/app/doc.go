@@ -2,6 +2,9 @@
 //
 // Requests and responses are plain values. The package prints nothing, parses no flags and reads the environment only
 // through Options, so that the command line, servers and tests share one implementation.
+//
+// A run starts in App.Start, after App.Analyze and App.Prepare; it calls engine.Engine.Start, which returns when the
+// start is durable in the journal. App.Resume and App.Send continue runs.
 package app
 
 // Concurrency: an App may be used by many goroutines. App.mu guards the map of environments; each environment opens

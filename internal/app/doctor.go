@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/registry"
 )
 
-// Diagnosis is what is configured, reachable and missing.
+// Diagnosis is a list of components that are configured, reachable or missing.
 type Diagnosis struct {
 	Outcome  string      `json:"outcome"` // ready, or not_ready
 	Config   string      `json:"config,omitempty"`
@@ -256,7 +256,7 @@ func mcpComponent(file *config.MCPFile) *Component {
 	return f
 }
 
-// Notebook is what an agent of a workflow has noted for its later runs.
+// Notebook holds the notes of an agent of a workflow for its later runs.
 type Notebook = registry.Notebook
 
 // Notebooks lists the notebooks of the project.

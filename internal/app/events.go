@@ -34,7 +34,7 @@ type Incoming struct {
 	Token string
 }
 
-// Delivery is what an event has caused.
+// Delivery is the result of delivering an event: the runs that it started and woke.
 type Delivery struct {
 	Duplicate bool            `json:"duplicate,omitempty" doc:"The event was delivered before; the runs are those of then"`
 	Started   []journal.RunID `json:"started,omitempty" doc:"Runs of the workflows that subscribe to the event"`
@@ -51,7 +51,7 @@ const eventMemory = 7 * 24 * time.Hour
 // deliveryLease is how long a process may take to deliver an event.
 const deliveryLease = 30 * time.Second
 
-// eventState is what the store keeps about an event.
+// eventState is the stored state of an event.
 type eventState struct {
 	At time.Time `json:"at"`
 	// Until is when another process may complete the delivery, if this one has ended.

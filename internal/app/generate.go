@@ -307,7 +307,7 @@ func (g *Generation) input(name, text string) json.RawMessage {
 	return raw
 }
 
-// generatorDefinition is what a run of a generator pins.
+// generatorDefinition returns the definition that a run of a generator pins.
 func generatorDefinition(an *Analysis) *engine.Definition {
 	return &engine.Definition{Program: an.Program, Path: an.File.Path, Sources: an.Program.Files}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// Housekeeping is what people who operate a project ask about it.
+// Housekeeping is a summary of the storage of a project for people who operate it.
 type Housekeeping struct {
 	Store         string // where runs are kept, without a password
 	Bytes         int64  // of the store and, on this machine, of records and files of runs

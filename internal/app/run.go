@@ -385,7 +385,7 @@ func (a *App) otherRuns(ctx context.Context, root string) []string {
 var stampForm = lazyregexp.New(`^\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}$`)
 
 // byStamp returns the ids of Agentfile runs whose folders are named after the time at which they started, in either
-// of the two layouts (G5). Runs of different workflows may have started at one time.
+// of the two layouts. Runs of different workflows may have started at one time.
 func byStamp(root, stamp string) []string {
 	if !stampForm().MatchString(stamp) {
 		return nil

@@ -12,14 +12,14 @@ import (
 	"github.com/espalier-run/espalier/internal/process"
 )
 
-// scriptFile is what the agentfile CLI runs in the place of a workflow, in the folder of the workflow.
+// scriptFile is the path of the script that the agentfile CLI runs instead of a workflow, within the workflow's folder.
 var scriptFile = filepath.Join("scripts", "cli", "run.sh")
 
 // maxVariable bounds the texts that a script gets: systems allow as little as 128 KiB in a variable.
 const maxVariable = 96 << 10
 
-// Script is a workflow's own script, as the agentfile CLI runs it (G9): in the workflow's folder, with the input, the
-// model and the keys in its environment. It is no run of ours: nothing is journalled.
+// Script is a workflow's own script, as the agentfile CLI runs it: in the workflow's folder, with the input, the
+// model and the keys in its environment. Running it starts no run, and nothing is written to the journal.
 type Script struct {
 	Path string
 	Name string // within the folder of the workflow

@@ -26,7 +26,7 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// Sent is what became of messages.
+// Sent is the result of Send.
 type Sent struct {
 	// Edited names the variables whose files were edited; what the files hold now is what is approved.
 	Edited []string
@@ -246,7 +246,7 @@ func (rt *environment) address(ctx context.Context, id journal.RunID, s plan.Sig
 	return s, nil
 }
 
-// gateContent is what a gate shows, with the files that hold it as they are now.
+// gateContent holds the values that a gate shows, with the files that hold them as they are now.
 type gateContent struct {
 	reads  map[string]json.RawMessage
 	digest string

@@ -2,7 +2,7 @@ package app
 
 import "github.com/espalier-run/espalier/internal/journal"
 
-// State is what a run is doing. It follows from the status in the index and from whether a process drives the run.
+// State is the state of a run. It follows from the status in the index and from whether a process drives the run.
 type State string
 
 // The states of runs.

@@ -61,7 +61,7 @@ type Gate struct {
 	Approvers *Approvers        `json:"approvers,omitempty"`
 }
 
-// NoValue is what people see instead of a value that a gate shows and that no step has written.
+// NoValue is the text that a gate shows for a value that no step has written.
 const NoValue = "(no value)"
 
 // callOrder are the names of what the gate of a tool call shows first.

@@ -27,7 +27,7 @@ type PruneRequest struct {
 	DryRun    bool            // only list the runs
 }
 
-// Pruned is what Prune has removed.
+// Pruned is the result of Prune: the runs that it has removed.
 type Pruned struct {
 	Runs  []Run
 	Freed int64 // bytes that the store has returned to the file system
@@ -125,7 +125,7 @@ func (a *App) retain(ctx context.Context, rt *environment) {
 	}
 }
 
-// StoreReport is what checking a store found.
+// StoreReport is the result of checking a store.
 type StoreReport struct {
 	Runs     int      `json:"runs"`
 	Removed  int      `json:"removed"` // runs that left a tombstone

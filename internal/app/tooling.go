@@ -8,7 +8,7 @@ import (
 	"github.com/espalier-run/espalier/internal/config"
 )
 
-// Tooling is what the configuration of a project says about tools. Nothing is started to find it out.
+// Tooling lists the tools and servers that the configuration of a project declares. Nothing is started to list them.
 type Tooling struct {
 	Tools   []ToolBinding      `json:"tools"`
 	Servers []ConfiguredServer `json:"servers"`
@@ -17,7 +17,7 @@ type Tooling struct {
 // ToolBinding is a tool of the configuration.
 type ToolBinding struct {
 	Name string `json:"name"`
-	// Calls is what a call does: another tool, or a request; empty if the entry only configures the tool of its name.
+	// Calls is the tool or request behind a call; empty if the entry only configures the tool of its name.
 	Calls            string `json:"calls,omitempty"`
 	RequiresApproval bool   `json:"requires_approval,omitempty"`
 	Off              bool   `json:"off,omitempty"`

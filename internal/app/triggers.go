@@ -57,7 +57,7 @@ type workflowTrigger struct {
 // triggerPrefix precedes the keys of the registers of triggers.
 const triggerPrefix = "trigger/"
 
-// triggerState is what the store keeps about a trigger.
+// triggerState is the stored state of a trigger.
 type triggerState struct {
 	trigger.State
 	// Workflow and Spec describe the trigger, for the time when its file is not valid.

@@ -265,7 +265,7 @@ func (v *verification) derive(ctx context.Context) error {
 	}, require((*audit.Verifier).RequireTranscript))
 }
 
-// AnchorStatement is what an anchor says about the journal of a project.
+// AnchorStatement is the statement of an anchor about the journal of a project.
 type AnchorStatement = audit.Statement
 
 // AnchorReport is the result of comparing a journal with an anchor.

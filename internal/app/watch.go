@@ -163,7 +163,7 @@ func (a *App) outline(ctx context.Context, rt *environment) func(definition stri
 	}
 }
 
-// Journal is what readers of a run's facts need: renderers of progress and of records.
+// Journal gives renderers of progress and of records access to the facts of runs.
 type Journal struct {
 	app *App
 	rt  *environment

@@ -495,11 +495,13 @@ var agnostic = []string{
 	"internal/plan", "internal/engine", "internal/journal", "internal/report", "internal/check",
 	"internal/contract", "internal/graph", "internal/api", "internal/server", "internal/web", "internal/client",
 	"internal/tool", "internal/provider", "internal/stepkind", "internal/step", "internal/mcpserver",
+	"internal/config", "internal/protected", "internal/manifest",
 }
 
 // namingFiles are the files of these packages that name a format, as docs/architecture.md lists them with the reasons.
 var namingFiles = []string{
 	"internal/step/artifact/stored.go", "internal/step/command/run.go", "internal/step/fill.go",
+	"internal/config/models.go", "internal/config/triggers.go", "internal/protected/names.go",
 }
 
 // exporters may name a format: they write the records of the reference program

@@ -22,8 +22,8 @@ rules.`,
 	}, func(an *app.Analysis) error {
 		drifter, ok := app.Formats().Find(an.Format).(format.Drifter)
 		if !ok {
-			return usage("NOF files have prose, a diagram and code that say the same thing.",
-				"%s says everything once, so nothing in it can disagree", an.File.Path)
+			return usage("\"espalier drift\" compares the prose, the diagram and the code of NOF files.",
+				"the format of %s has no parts that describe the same thing", an.File.Path)
 		}
 		if fix {
 			var err error

@@ -773,7 +773,7 @@ func (a *invocation) notifyError(err error) {
 func (a *invocation) skipped(run *app.Run, missing *app.Error) {
 	f, redact := a.failure(missing), a.app().Redact
 	fmt.Fprintf(a.stderr,
-		"Run %s is left alone: %s\n%s\nThe next \"espalier work\" looks again; \"espalier cancel %s\" ends the run.\n",
+		"Run %s is skipped: %s\n%s\nThe next \"espalier work\" looks again; \"espalier cancel %s\" ends the run.\n",
 		short(run.ID), redact(f.message), redact(f.help), short(run.ID))
 }
 

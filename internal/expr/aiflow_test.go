@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 )
 
-// The rows are the known results of the reference program (A2, A3, A4).
+// The rows are the known results of the reference program.
 func TestAIFlowMatchesTheReferenceProgram(t *testing.T) {
 	const path = "testdata/aiflow.txtar"
 	archive, err := txtar.ParseFile(path)

@@ -1,4 +1,3 @@
-// Package gotest installs the Go programs of others that tests need.
 package gotest
 
 import (

@@ -131,7 +131,7 @@ func TestNotesOfSteps(t *testing.T) {
 	}
 }
 
-// F9: the relevant key is the longest written one that is a prefix of the path that is read.
+// The relevant key is the longest written one that is a prefix of the path that is read.
 //
 // Spec: Agent Flow §3.4 implicit-edges, §11 visualizer
 func TestF9DataEdges(t *testing.T) {

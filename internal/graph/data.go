@@ -16,7 +16,7 @@ type spot struct {
 func (s spot) step() *ir.Step { return &s.scope.steps[s.at] }
 func (s spot) node() string   { return s.scope.nodes[s.at] }
 
-// dataEdges adds an edge from each step whose value of a key may reach a reader of that key. F9: the relevant key is
+// dataEdges adds an edge from each step whose value of a key may reach a reader of that key. The relevant key is
 // the longest written one that is a prefix of the path that is read.
 func (b *builder) dataEdges() {
 	keys, before := b.writtenKeys(), b.predecessors()

@@ -1,5 +1,3 @@
-// Package identity authenticates people and programs that use the server, and
-// decides what each of them may do.
 package identity
 
 import (

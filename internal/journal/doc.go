@@ -1,6 +1,9 @@
 // Package journal defines the events of runs and the interface of the stores that keep them. The journal is the
 // only source about runs for all readers. On Temporal, events are durable in the workflow's history first, and
 // activities copy them into the journal.
+//
+// Reader reads runs, Writer appends to them: what Writer.Append has reported as appended is durable. A Store does both,
+// and decides which process owns a run.
 package journal
 
 // A fact is something that was decided or has happened (Fact), such as TaskStarted; it never changes. An event is a

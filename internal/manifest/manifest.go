@@ -84,7 +84,7 @@ func (p *Phase) Enter(status string, at time.Time) {
 	}
 }
 
-// Step mirrors a step of the generating workflow (G18).
+// Step mirrors a step of the generating workflow.
 type Step struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`

@@ -25,7 +25,7 @@ type NotReady struct{ Reasons []string }
 
 func (e *NotReady) Error() string { return strings.Join(e.Reasons, "; ") }
 
-// Ready returns a *NotReady if the generation must not be promoted (G20).
+// Ready returns a *NotReady if the generation must not be promoted.
 func (m *Manifest) Ready() error {
 	var reasons []string
 	if m.Status != Validated && m.Phases.Validation.Status != Completed {
@@ -390,7 +390,7 @@ func (p *promotion) clear() error {
 // IgnoreRuns makes git ignore the files of a project's runs.
 func IgnoreRuns(root string) error { return Ignore(root, "artifacts/*/", "outputs/") }
 
-// Ignore adds lines to a folder's .gitignore and keeps its content (G22).
+// Ignore adds lines to a folder's .gitignore and keeps its content.
 func Ignore(dir string, lines ...string) error {
 	name := filepath.Join(dir, ".gitignore")
 	raw, err := os.ReadFile(name)

@@ -1,4 +1,3 @@
-// Package objecttest starts servers of S3-compatible object storage for tests.
 package objecttest
 
 import (

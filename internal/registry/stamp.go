@@ -15,7 +15,7 @@ import (
 const stampForm = "2006-01-02T15-04-05"
 
 // Stamp creates a folder named after the time, below a folder of the project, and returns its name. Two runs within one
-// second get two seconds (G14). It returns false if the folder would be outside of the project or in configuration.
+// second get two seconds. It returns false if the folder would be outside of the project or in configuration.
 func Stamp(root, dir string, now time.Time) (string, bool) {
 	in, err := os.OpenRoot(root)
 	if err != nil {

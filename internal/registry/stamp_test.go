@@ -9,7 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/registry"
 )
 
-// G14: two runs of one second get two seconds, so that ids keep their form.
+// Two runs of one second get two seconds, so that ids keep their form.
 func TestG14StampsAreUnique(t *testing.T) {
 	root := t.TempDir()
 	now := time.Date(2026, 2, 23, 10, 41, 59, 0, time.FixedZone("", 3600))

@@ -306,9 +306,6 @@ func (s *Server) LoginURL(listen net.Addr) string {
 	return s.URL(listen) + "/login?code=" + s.o.Auth.NewLoginCode()
 }
 
-// Routes returns the routes of the API and what each of them needs.
-func (s *Server) Routes() []Route { return s.routes }
-
 // OpenAPI returns the description of the API.
 func (s *Server) OpenAPI() ([]byte, error) { return s.api.OpenAPI().MarshalJSON() }
 

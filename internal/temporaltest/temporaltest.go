@@ -1,4 +1,3 @@
-// Package temporaltest starts Temporal development servers for tests.
 package temporaltest
 
 import (

@@ -92,9 +92,6 @@ func New(o Options) *Handler {
 	return h
 }
 
-// Routes returns the routes of the pages.
-func (h *Handler) Routes() []Route { return h.routes }
-
 // ofRun returns a handler of requests about the run that the address names.
 func (h *Handler) ofRun(do func(*request, *app.Run) error) func(*request) error {
 	return func(r *request) error {

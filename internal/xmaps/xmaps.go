@@ -1,4 +1,3 @@
-// Package xmaps adds to the standard package maps.
 package xmaps
 
 // Set sets the value of a key. It makes the map first if it is nil.

@@ -1,4 +1,3 @@
-// Package xslices adds to the standard package slices.
 package xslices
 
 import "slices"

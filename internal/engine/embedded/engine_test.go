@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/journal/sqlite"
-	"github.com/espalier-run/espalier/internal/sampling"
+	"github.com/espalier-run/espalier/internal/samplingtest"
 	"github.com/espalier-run/espalier/internal/step"
 )
 
@@ -138,7 +138,7 @@ func crashAtEveryAppend(
 	for first := 1; first <= appends; first++ {
 		for _, after := range []bool{false, true} {
 			for second := 1; second <= again; second++ {
-				if tried++; !sampling.Includes(tried, every) {
+				if tried++; !samplingtest.Includes(tried, every) {
 					continue
 				}
 				label := fmt.Sprintf("append %d, after %t, then %d", first, after, second)

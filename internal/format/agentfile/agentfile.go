@@ -15,10 +15,10 @@ import (
 // Format compiles Agentfile workflows.
 type Format struct {
 	// CLILayout places the files of a run where the agentfile CLI does: in the workflow's own
-	// folder (G5).
+	// folder.
 	CLILayout bool
 	// Env lists environment variables that workflows may read, in addition to those that the
-	// project lists (G6).
+	// project lists.
 	Env []string
 }
 

@@ -286,7 +286,7 @@ func TestEmptyWorkflowIsFoundByLocation(t *testing.T) {
 	}
 }
 
-// G6: a variable may be allowed for a single run.
+// A variable may be allowed for a single run.
 func TestG6VariableAllowedForOneRun(t *testing.T) {
 	f := source.NewFile(here+"workflow.yaml", head+"steps:\n"+agentStep("one", "input: [$AGENT_INPUT, $LANGUAGE]"))
 	got := registry.FormatsFor(registry.Reading{Env: []string{"LANGUAGE", "UNUSED"}}).Compile(f, project(nil))
@@ -325,7 +325,7 @@ func TestReportsMissingSections(t *testing.T) {
 	}
 }
 
-// G17: shared files precede each agent's instructions. All are optional, and AGENTS.md at the
+// Shared files precede each agent's instructions. All are optional, and AGENTS.md at the
 // root is not used.
 func TestG17SharedFilesPrecedeInstructions(t *testing.T) {
 	text := head + "steps:\n" + agentStep("one", "")
@@ -362,7 +362,7 @@ func TestFilesWithSameNameAreDifferentAgents(t *testing.T) {
 	}
 }
 
-// G7: the gate is a separate step after the one that produces the artifact.
+// The gate is a separate step after the one that produces the artifact.
 func TestG7GateFollowsItsStep(t *testing.T) {
 	p := compile(head+"steps:\n"+agentStep("one", "gate: human-approval")+agentStep("two", "input: outputs/one.md"),
 		nil).Program
@@ -378,7 +378,7 @@ func TestG7GateFollowsItsStep(t *testing.T) {
 	}
 }
 
-// G21 and G7: the output is assembled at the end if it can change or is copied.
+// The output is assembled at the end if it can change or is copied.
 func TestG21OutputIsCollected(t *testing.T) {
 	for text, want := range map[string]bool{
 		head + "steps:\n" + agentStep("one", ""):                                               false,

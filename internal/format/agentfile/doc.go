@@ -7,5 +7,5 @@ package agentfile
 // to the step that produces it, so that a run passes values from step to step and does not
 // depend on files. The files are written nevertheless, for people, scripts and other programs.
 //
-// G1 to G23, in comments and test names, number the decisions made where the specification is
-// silent or contradicts itself.
+// The specification is silent or contradicts itself in places. Names of test cases that start with
+// the same number, such as G07, are about the same decision.

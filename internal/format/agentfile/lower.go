@@ -23,17 +23,17 @@ import (
 // DefaultVariable contains the run's input if the trigger names no other variable.
 const DefaultVariable = "AGENT_INPUT"
 
-// runVar is the variable with the run's id in the format's own form (G5, G14): the name of a
+// runVar is the variable with the run's id in the format's own form: the name of a
 // folder below outputs/NAME.
 const runVar = "agentfile.run"
 
-// Placeholders of paths (G12), and inputs of the same names that replace them.
+// Placeholders of paths, and inputs of the same names that replace them.
 const (
 	workflowName = "workflow_name"
 	runID        = "run_id"
 )
 
-// Paths (G4) in outputs/ are in the run's folder, those in sharedFolders in the root folder of the project, and all
+// Paths in outputs/ are in the run's folder, those in sharedFolders in the root folder of the project, and all
 // others in the workflow's folder.
 const outputs = "outputs"
 
@@ -110,7 +110,7 @@ func (l *lowering) otherName() {
 }
 
 // manifest reads the environment variables that workflows may read from the project's
-// agentfile.yaml, if it exists (G6).
+// agentfile.yaml, if it exists.
 func (l *lowering) manifest() {
 	for _, name := range l.allowed {
 		l.env[name] = false // not read so far
@@ -139,7 +139,7 @@ func (l *lowering) about() {
 		}
 	}
 	meta("trigger", d.trigger.kind)
-	meta("preferred", d.preferred) // G23: displayed only
+	meta("preferred", d.preferred) // displayed only
 	trigger := ir.Trigger{Kind: ir.OnDemand, Span: d.trigger.at}
 	switch d.trigger.kind.Value {
 	case "schedule":
@@ -224,7 +224,7 @@ func (l *lowering) body() {
 		}
 		add(s)
 		if n.gate.Value != "" && !n.shell {
-			// G7: the artifact exists before a person is asked.
+			// The artifact exists before a person is asked.
 			add(ir.Step{
 				ID: n.id.Value + ":gate", Type: "gate", Description: n.name.Value, Implied: true,
 				Reads:  []ir.Ref{{Path: variable(n.id.Value), Span: n.gate.Span}},
@@ -250,8 +250,8 @@ func (l *lowering) lastAgent() *node {
 	return nil
 }
 
-// collects reports whether the output is assembled at the end: if it is copied elsewhere (G21),
-// or if a person may still change it at a gate (G7).
+// collects reports whether the output is assembled at the end: if it is copied elsewhere,
+// or if a person may still change it at a gate.
 func (l *lowering) collects() bool {
 	last := l.lastAgent()
 	return last != nil && (l.doc.outputDir.Value != "" || last.gate.Value != "")
@@ -339,7 +339,7 @@ func (l *lowering) place(t *ir.Task) {
 	}, source.Span{})
 }
 
-// runs returns the folder of all runs, relative to the project root (G5).
+// runs returns the folder of all runs, relative to the project root.
 func (l *lowering) runs() string {
 	if l.cli {
 		return path.Join("workflows", path.Base(folder(l.file)), outputs)
@@ -407,7 +407,7 @@ func (l *lowering) agentOf(n *node) string {
 	l.agents[path.Clean(ref.Value)] = id
 	a := ir.Agent{ID: id, Span: ref.Span}
 	var system []string
-	// G17: both are optional; an AGENTS.md at the root is for editors.
+	// Both are optional; an AGENTS.md at the root is for editors.
 	for _, name := range []string{"shared/project.md", "shared/AGENTS.md"} {
 		if f, err := l.files.Read(l.file, name); err == nil {
 			l.p.AddFile(f, "shared")
@@ -477,7 +477,7 @@ func (l *lowering) noFile(ref text.Text, what string, missing diag.Severity, err
 var placeholder = lazyregexp.New(`\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
 // path cleans a path of the file. It must be inside the project. The step's own id is
-// substituted, and unknown placeholders are reported (G12).
+// substituted, and unknown placeholders are reported.
 func (l *lowering) path(ref text.Text, step string) (string, bool) {
 	if ref.Value == "" {
 		return "", false
@@ -537,7 +537,7 @@ func (l *lowering) resolve(n *node, in text.Text) (artifactInput, bool) {
 	return l.fileOf(n, in, name)
 }
 
-// variableOf resolves a $VARIABLE (G6).
+// variableOf resolves a $VARIABLE.
 func (l *lowering) variableOf(name text.Text) (artifactInput, bool) {
 	switch _, allowed := l.env[name.Value]; {
 	case name.Value == l.variable || name.Value == DefaultVariable:
@@ -629,7 +629,7 @@ func (l *lowering) shell(n *node, s *ir.Step) {
 	}
 	t.Settings.Put("scripts", scripts, n.at)
 	t.Settings.Put("variable", l.variable, source.Span{})
-	t.Settings.Put("sets", map[string]string{ // G10
+	t.Settings.Put("sets", map[string]string{
 		"run": "AGENTFILE_RUN_ID", "dir": "AGENTFILE_RUN_DIR", "workflow": "AGENTFILE_WORKFLOW",
 		"input": DefaultVariable,
 	}, source.Span{})
@@ -641,7 +641,7 @@ func (l *lowering) shell(n *node, s *ir.Step) {
 	s.Action, s.Writes = t, []ir.Write{{Path: variable(n.id.Value)}}
 }
 
-// published returns the products that are copied to the output directory (G21): those of agents that no
+// published returns the products that are copied to the output directory: those of agents that no
 // later step reads. What a step writes outside the run's folder stays where it is. The files of a generated
 // workflow, which are those in the folder of a workflow.yaml, are not published, because "espalier promote" installs
 // them after a person has seen them.

@@ -112,8 +112,8 @@ func (p *parser) fits(t text.Text, pattern *regexp.Regexp, what, help string) {
 	}
 }
 
-// specVersion checks the version of the format, which is not "version" (G1). Early files have
-// none, and some have a number (G2).
+// specVersion checks the version of the format, which is not "version". Early files have
+// none, and some have a number.
 func (p *parser) specVersion(r *text.Reader, d *document) {
 	n := r.Node("specVersion")
 	switch {
@@ -141,7 +141,7 @@ func (p *parser) trigger(r *text.Reader, d *document) {
 	tr.RequireDeclared()
 	p.fits(t.variable, variablePattern(), "variable name", "Use letters, digits and _, without a $: AGENT_INPUT.")
 	t.schedule, t.commands, t.paths = tr.String("schedule"), commandNames(tr), tr.Strings("paths")
-	// G16: keys that the specification lacks, but files need.
+	// Keys that the specification lacks, but files need.
 	for _, key := range []string{"schedule", "commands", "paths"} {
 		if tr.Has(key) {
 			p.extension(tr.KeySpan(key), "trigger."+key)
@@ -167,7 +167,7 @@ func (p *parser) trigger(r *text.Reader, d *document) {
 }
 
 // commandNames returns the names of the commands that start the workflow: a list, or a map of names to
-// the text that people type in an editor (G16).
+// the text that people type in an editor.
 func commandNames(r *text.Reader) []text.Text {
 	n := r.Node("commands")
 	if n == nil || n.Kind != text.Map {
@@ -210,7 +210,7 @@ func (p *parser) step(n *text.Node) *node {
 	return s
 }
 
-// kind determines the kind of a step, and reports one diagnostic if it is ambiguous (G15).
+// kind determines the kind of a step, and reports one diagnostic if it is ambiguous.
 func (p *parser) kind(r *text.Reader, s *node, script bool) {
 	switch {
 	case s.shell && r.Has("agent"):
@@ -224,7 +224,7 @@ func (p *parser) kind(r *text.Reader, s *node, script bool) {
 					"%q has no effect in a shell step.", key)
 			}
 		}
-		if r.Has("produces") { // G10
+		if r.Has("produces") {
 			p.out.Warnf(CodeExtension, r.KeySpan("produces"),
 				"Make sure that the script writes it to $AGENTFILE_RUN_DIR.",
 				"A shell step does not produce a file by itself. The file is expected after the script has run.")
@@ -254,7 +254,7 @@ func (p *parser) kind(r *text.Reader, s *node, script bool) {
 	}
 }
 
-// inputs parses the inputs: one string, a list, or a block with one input per line (G3).
+// inputs parses the inputs: one string, a list, or a block with one input per line.
 func (p *parser) inputs(r *text.Reader) []text.Text {
 	n := r.Node("input")
 	if n == nil {

@@ -13,4 +13,6 @@ package agentflow
 // not be read (broken blocks, values of the wrong type, misspelled keys) are kept in ir.Unread,
 // and checks for missing names consult it first. One mistake is therefore reported once.
 //
-// F1, F2, … number the decisions made where the specification is silent.
+// F1, F2, … number the decisions made where the specification is silent. Those that matter to
+// authors are in docs/formats/agent-flow.md, the clauses of the specification and their tests in
+// docs/formats/agent-flow-clauses.md.

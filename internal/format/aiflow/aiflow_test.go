@@ -338,7 +338,7 @@ func TestExportsMayHaveUnfinishedAgents(t *testing.T) {
 	}
 }
 
-// A11: without the prompt that it names, an agent gets one made of its role, its name and its instructions.
+// Without the prompt that it names, an agent gets one made of its role, its name and its instructions.
 func TestDanglingPromptKeysGiveAGeneratedPrompt(t *testing.T) {
 	agent := strings.NewReplacer("Do it.", "gone", `"prompt"`, `"instructions":"Be brief.","prompt"`).Replace(one)
 	for _, prompts := range []string{"", `,"prompts":{"other":"Not this."}`} {
@@ -376,7 +376,7 @@ func TestModelSettingsTakePrecedence(t *testing.T) {
 	}
 }
 
-// A15: google means gemini. Instructions besides the prompt are kept.
+// A model of "google" is one of gemini. Instructions besides the prompt are kept.
 func TestCompilesAgents(t *testing.T) {
 	got := compile(document(`"start":"one"`, strings.Replace(one, `"openai"`, `"Google","instructions":"Be brief."`,
 		1)), nil).Program.Agents[0]
@@ -385,7 +385,7 @@ func TestCompilesAgents(t *testing.T) {
 	}
 }
 
-// A15: a tool step is retried only if the file requests it.
+// A tool step is retried only if the file requests it.
 func TestToolsAreRetriedOnlyOnRequest(t *testing.T) {
 	member := `"one":{"name":"One","role":"Tool","model":{"provider":"system","name":"tool-executor"},"tools":["x"]`
 	for written, want := range map[string]int{

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// defaultSteps bounds a flow with cycles (A13).
+	// defaultSteps bounds a flow with cycles.
 	defaultSteps = 50
 	// defaultAttempts is the number of model calls in the reference program.
 	defaultAttempts = 2
@@ -178,7 +178,7 @@ func (l *lowering) agentSteps(a *agent) []ir.Step {
 		return out
 	}
 	s.Next = edges(0, ir.OK)
-	if f := d.fallback.Value; f != "" && f != a.id.Value { // A10
+	if f := d.fallback.Value; f != "" && f != a.id.Value {
 		s.Next = append(s.Next, ir.Edge{
 			On: []ir.Outcome{ir.Failed}, To: ir.Target{Step: f}, Limit: 1,
 			Label: "fallback", Span: d.fallback.Span,
@@ -193,7 +193,7 @@ func (l *lowering) agentSteps(a *agent) []ir.Step {
 		if r.to.Value == "" {
 			target, asks = ir.Target{Exit: ir.ExitBlock}, "End the flow"
 		}
-		steps = append(steps, ir.Step{ // A14
+		steps = append(steps, ir.Step{
 			ID: gates[i], Type: "decision owner", Implied: true, Description: cmp.Or(r.about, asks), Span: r.span,
 			Reads: []ir.Ref{{Path: "output", Span: r.span}}, Action: ir.Gate{Decider: ir.Person, Span: r.span},
 			Next: append([]ir.Edge{{On: []ir.Outcome{ir.OK}, To: target, Label: r.id, Span: r.span}},
@@ -349,7 +349,7 @@ func (l *lowering) retry(a *agent) *ir.Retry {
 	switch {
 	case a.attempts > 0:
 		r.MaxAttempts = a.attempts
-	case l.doc.retries != nil: // A10
+	case l.doc.retries != nil:
 		r.MaxAttempts = *l.doc.retries + 1
 	case a.isTool():
 		return nil // a failed call may have had side effects, and the file requests no retry
@@ -434,7 +434,7 @@ func (l *lowering) reads(a *agent) []ir.Ref {
 }
 
 func providerName(name string) string {
-	if strings.EqualFold(name, "google") { // A15
+	if strings.EqualFold(name, "google") {
 		return "gemini"
 	}
 	return strings.ToLower(name)
@@ -500,7 +500,7 @@ func (l *lowering) instructions(a *agent) string {
 	return ref.Value
 }
 
-// prompt returns the text of an agent's prompt (A11): from the prompts, from a file, or the
+// prompt returns the text of an agent's prompt: from the prompts, from a file, or the
 // text itself.
 func (l *lowering) prompt(a *agent) (string, source.Span) {
 	generated := strings.TrimSpace("You are " +

@@ -268,7 +268,7 @@ func firstKey(n *text.Node) source.Span {
 	return head(n)
 }
 
-// generationOf distinguishes the generations by their most reliable difference (A1).
+// generationOf distinguishes the generations by their most reliable difference.
 func generationOf(root *text.Node) string {
 	flow := root.Get("flow")
 	logic := cmp.Or(flow.Get("logic"), root.Get("logic"))
@@ -310,7 +310,7 @@ func (d *document) readMetadata(root *object) {
 			"The version %q is not a semantic version.", v.Value)
 		d.version = text.Text{}
 	}
-	if len(missing) > 0 { // A12: hardly any file has all of them
+	if len(missing) > 0 { // hardly any file has all of them
 		severity := diag.Note
 		if slices.Contains(missing, "name") || slices.Contains(missing, "version") {
 			severity = diag.Warning
@@ -497,7 +497,7 @@ func (d *document) readModel(o *object, a *agent) {
 	}
 }
 
-// isTool reports whether the agent only calls a tool (A15).
+// isTool reports whether the agent only calls a tool.
 func (a *agent) isTool() bool { return strings.EqualFold(a.provider.Value, "system") }
 
 func (d *document) readTools(root *object) {
@@ -576,7 +576,7 @@ func (d *document) agentIDs() []string {
 	return xslices.Map(d.agents, func(a *agent) string { return a.id.Value })
 }
 
-// undefined reports a reference to an agent that is not defined. Its help has the nearest name, or all names (A16).
+// undefined reports a reference to an agent that is not defined. Its help has the nearest name, or all names.
 func (d *document) undefined(code diag.Code, ref text.Text, refers string, out *diag.List) {
 	help := fmt.Sprintf("The agents are %s.", listed(d.agentIDs()))
 	out.Errorf(code, ref.Span, help, "%s %q, which is not defined.", refers, ref.Value).
@@ -662,7 +662,7 @@ func (d *document) readRule(root *object, from, item *text.Node) {
 	}
 	switch {
 	case slices.Contains(known, r.to.Value):
-	case r.to.Value == "" || strings.EqualFold(r.to.Value, "end"): // A6
+	case r.to.Value == "" || strings.EqualFold(r.to.Value, "end"):
 		if !hasTo {
 			o.out.Notef(CodeRuleNoTo, r.span, "Add \"to\" with an agent's id, or \"end\" to end the flow.",
 				"Rule %q has no target, so the flow ends if it matches.", r.id)

@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/registry"
-	"github.com/espalier-run/espalier/internal/sampling"
+	"github.com/espalier-run/espalier/internal/samplingtest"
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
@@ -219,7 +219,7 @@ func TestExamplesTakeSloppyReplies(t *testing.T) {
 	wrapped := map[string]int{} // replies per manner that differ from the clean one
 	eachExample(t, func(t *testing.T, _ string, tr trial) {
 		for seed := range uint64(3) {
-			if !sampling.Includes(int(seed), 3) {
+			if !samplingtest.Includes(int(seed), 3) {
 				continue
 			}
 			tr.seed, tr.script = seed+1, "replies: []\notherwise: simulate\n"

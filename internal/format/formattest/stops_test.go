@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
-	"github.com/espalier-run/espalier/internal/sampling"
+	"github.com/espalier-run/espalier/internal/samplingtest"
 )
 
 // Every workflow in testdata/runs is stopped at its first and every third write to its journal, after it is durable or
@@ -50,12 +50,12 @@ func TestRunsSurviveStops(t *testing.T) {
 			}
 			want := calm.essence()
 			for n := 1; ; n++ {
-				if !sampling.Includes(n-1+len(short), 3) && n > 1 {
+				if !samplingtest.Includes(n-1+len(short), 3) && n > 1 {
 					continue
 				}
 				stopped := false
 				for i, after := range []bool{false, true} {
-					if !sampling.Includes(n+i, 2) {
+					if !samplingtest.Includes(n+i, 2) {
 						continue
 					}
 					tr.stopAt, tr.stopAfter = n, after

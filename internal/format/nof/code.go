@@ -29,7 +29,7 @@ type node struct {
 	always []string
 }
 
-// key returns the node's agent: the first one that it calls (N3).
+// key returns the node's agent: the first one that it calls.
 func (n *node) key() string { return n.calls[0].Value }
 
 // readNodes finds the node functions.
@@ -168,7 +168,7 @@ func (d *document) agentCalls(n *node, def *python.FuncDef, out *diag.List) {
 				Span:  d.span(d.helpers, python.Range{Start: k.Start + 1, End: k.End - 1}),
 			})
 		}
-		if workload != nil && wholeState(workload, n.param) { // N31
+		if workload != nil && wholeState(workload, n.param) {
 			out.Errorf(CodeWholeState, d.span(d.helpers, workload.Where()),
 				fmt.Sprintf("Pass only the fields that the agent needs: {\"field\": %s[\"field\"]}.", n.param),
 				"Node %q passes the whole state to its agent.", n.function)
@@ -386,7 +386,7 @@ func (p *pipeline) literal(d *document, x python.Expr) (text.Text, bool) {
 	return text.Text{Value: s, Span: d.span(p.module, at)}, ok
 }
 
-// initialize records the literals of a dict as initial values of fields (N1).
+// initialize records the literals of a dict as initial values of fields.
 func (p *pipeline) initialize(d *document, x python.Expr) {
 	dict, ok := x.(*python.DictExpr)
 	if !ok {

@@ -14,7 +14,7 @@ import (
 )
 
 // quote computes costs by the format's price list (section 10): for one pass, and for the worst
-// case with every cycle (N7). The base includes one pass, so a cycle adds its segment as often
+// case with every cycle. The base includes one pass, so a cycle adds its segment as often
 // as it may repeat.
 func (l *lowering) quote() {
 	d := l.doc
@@ -105,7 +105,7 @@ func (l *lowering) stated(q *ir.Quote) {
 	}
 }
 
-// compare reports amounts that disagree (N8).
+// compare reports amounts that disagree.
 func (l *lowering) compare(q *ir.Quote, cycles bool) {
 	inert := ""
 	if cycles && l.doc.mode() != dynamic {

@@ -11,4 +11,5 @@ package nof
 // stay code: the step kind "node" runs them, and "collect" initializes the state, joins crews
 // and returns the result.
 //
-// N1, N2, … number the decisions made where the specification is silent or contradicts itself.
+// The specification is silent or contradicts itself in places. Names of test cases that start with
+// the same number, such as N15, are about the same decision.

@@ -21,7 +21,7 @@ type arrow struct {
 }
 
 // drawn maps the IDs of the diagram's nodes to agent keys. Several nodes may represent one
-// agent (N24).
+// agent.
 func (d *document) drawn() map[string]string {
 	out := map[string]string{}
 	for _, n := range d.chart.Nodes {
@@ -42,8 +42,7 @@ func terminal(n *text.FlowNode) bool {
 	return n.Shape == "(())" || n.Shape == "([])" || n.Shape == "((()))"
 }
 
-// arrows returns the edges between agents. An edge of a subgraph applies to each of its members
-// (N24).
+// arrows returns the edges between agents. An edge of a subgraph applies to each of its members.
 func (d *document) arrows() []arrow {
 	if d.chart == nil {
 		return nil
@@ -85,7 +84,7 @@ func (d *document) arrows() []arrow {
 	return out
 }
 
-// isCondition reports whether a label is a comparison (N24).
+// isCondition reports whether a label is a comparison.
 func isCondition(label string) bool {
 	if !strings.ContainsAny(label, "<>=!") && !strings.Contains(label, " is ") &&
 		!strings.Contains(label, " contains ") {
@@ -142,7 +141,7 @@ func (d *document) depends(first, then string) (source.Span, bool) {
 	return source.Span{}, false
 }
 
-// drift reports disagreements between the parts of the file (N2).
+// drift reports disagreements between the parts of the file.
 func (l *lowering) drift() {
 	d := l.doc
 	l.inertRules()
@@ -163,7 +162,7 @@ func (l *lowering) drift() {
 	}
 }
 
-// inertRules warns about rules that the routing mode ignores (N4).
+// inertRules warns about rules that the routing mode ignores.
 func (l *lowering) inertRules() {
 	inert := xslices.Filter(l.doc.rules, func(r *rule) bool { return l.doc.inert(r, l.HonorRules) })
 	if len(inert) == 0 {
@@ -181,7 +180,7 @@ func (l *lowering) inertRules() {
 var failurePolicy = lazyregexp.New(
 	"(?i)if\\s+`?([a-z0-9][a-z0-9_-]*)`?\\s+fails,?\\s+(?:then\\s+)?(?:the\\s+)?(?:pipeline\\s+is\\s+)?abort")
 
-// policy notes a failure policy that only the prose states (N19).
+// policy notes a failure policy that only the prose states.
 func (l *lowering) policy() {
 	s := l.doc.sections[philosophy]
 	if s == nil || len(l.active(abortRule)) > 0 {

@@ -88,7 +88,7 @@ func (l *lowering) meta() {
 	}
 }
 
-// checkAgents looks up the agents (N23).
+// checkAgents looks up the agents.
 func (l *lowering) checkAgents() {
 	d := l.doc
 	var unique []text.Text
@@ -175,7 +175,7 @@ func (l *lowering) addAgent(e *entry, at source.Span) {
 		a.Goal = "Analyze the workload and recommend what to do."
 	}
 	a.Expected = outputContract
-	if l.doc.mode() == hierarchical && l.doc.position(e.key) == 0 { // N32
+	if l.doc.mode() == hierarchical && l.doc.position(e.key) == 0 {
 		if s := l.doc.sections[philosophy]; s != nil {
 			a.Instructions = strings.TrimSpace(a.Instructions + "\n\nWhat the workflow is for:\n" +
 				strings.TrimSpace(l.doc.file.Text[s.at.Start:s.at.End]))
@@ -226,7 +226,7 @@ func (l *lowering) checkNodes() {
 			l.out.Warnf(CodeNode, n.at, fmt.Sprintf("Add %q to \"agents\", or remove the function.", key),
 				"Function %q never runs: its agent %q is not listed in the frontmatter.", n.function, key)
 		}
-		if want := functionName(key); n.function != want { // N3
+		if want := functionName(key); n.function != want {
 			l.out.Warnf(CodeNodeName, n.at, fmt.Sprintf("Rename it to %s.", want),
 				"The node function of %q is named %q.", key, n.function)
 		}
@@ -234,7 +234,7 @@ func (l *lowering) checkNodes() {
 			continue
 		}
 		l.checkUses(n, "reads", n.reads)
-		l.checkUses(n, "returns", n.writes) // N20
+		l.checkUses(n, "returns", n.writes)
 	}
 }
 
@@ -283,7 +283,7 @@ func (d *document) crewOf(key string) *crew {
 	return xslices.FindPointer(d.crews, func(one *crew) bool { return text.Contains(one.members, key) })
 }
 
-// parallel determines, once per crew, whether it can run in parallel (N13).
+// parallel determines, once per crew, whether it can run in parallel.
 func (l *lowering) parallel(c *crew) bool {
 	if safe, known := l.safe[c]; known {
 		return safe
@@ -365,7 +365,7 @@ func (d *document) sharedField(from, to string) (write, read text.Text, ok bool)
 	return write, read, false
 }
 
-// sharedFields warns about fields that several members overwrite (N14).
+// sharedFields warns about fields that several members overwrite.
 func (l *lowering) sharedFields(c *crew) {
 	by := map[string]text.Text{}
 	for _, m := range c.members {
@@ -462,7 +462,7 @@ func (l *lowering) tracked() map[string]string {
 }
 
 // initial returns the initial value of a field: from the Execution block, or the zero value of
-// its type (N1, N21).
+// its type.
 func (l *lowering) initial(f field) json.RawMessage {
 	if p := l.doc.pipeline; p != nil {
 		if i := slices.IndexFunc(p.initial, func(one initial) bool { return one.name == f.name }); i >= 0 {
@@ -476,7 +476,7 @@ func okEdge(to string, at source.Span) ir.Edge {
 	return ir.Edge{On: []ir.Outcome{ir.OK, ir.Skipped}, To: ir.Target{Step: to}, Sequential: true, Span: at}
 }
 
-// graph compiles the agents, crews and rules (N1, N5).
+// graph compiles the agents, crews and rules.
 func (l *lowering) graph() {
 	d := l.doc
 	body := l.p.AddBlock(ir.Block{Span: d.name.Span})
@@ -630,7 +630,7 @@ func (l *lowering) nodeStep(key string, branch bool) ir.Step {
 	}
 	keep(agentPath(key))
 	if d.mode() == hierarchical {
-		if d.position(key) == 0 { // N15
+		if d.position(key) == 0 {
 			keep(delegatesKey)
 			task.Settings.Put("delegates", d.keys()[1:], at)
 		} else if !branch {
@@ -744,7 +744,7 @@ func (d *document) partsOf(field, path string) []outputField {
 }
 
 // crewStep adds a step that runs the members of a crew in parallel and merges their changes in
-// crew order (N14).
+// crew order.
 func (l *lowering) crewStep(body ir.BlockID, u *unit) {
 	d := l.doc
 	at := u.crew.name.Span
@@ -804,7 +804,7 @@ func (l *lowering) crewStep(body ir.BlockID, u *unit) {
 	l.add(body, s)
 }
 
-// addCheckpoints adds the checkpoints after a unit (N27).
+// addCheckpoints adds the checkpoints after a unit.
 func (l *lowering) addCheckpoints(body ir.BlockID, u *unit) {
 	n := 0
 	for _, r := range l.doc.rules {
@@ -828,7 +828,7 @@ func (l *lowering) addCheckpoints(body ir.BlockID, u *unit) {
 	}
 }
 
-// ruleEdges returns the edges of rules after a unit (N5, N6, N16): aborts first, then cycles at
+// ruleEdges returns the edges of rules after a unit: aborts first, then cycles at
 // the end of a pass, then routes by priority.
 func (l *lowering) ruleEdges(i int) []ir.Edge {
 	var out []ir.Edge
@@ -856,7 +856,7 @@ func (l *lowering) ruleEdges(i int) []ir.Edge {
 	return out
 }
 
-// routesBack warns about routes to agents that have already run when the condition can change (N5).
+// routesBack warns about routes to agents that have already run when the condition can change.
 func (l *lowering) routesBack() {
 	for _, r := range l.active(routeRule, skipRule) {
 		to := l.unitOf(r.target.Value)

@@ -12,11 +12,11 @@ import (
 )
 
 // Format compiles NOF files. A file contains two programs: the graph of its agents with the
-// node functions, and the Execution block (N1).
+// node functions, and the Execution block.
 type Format struct {
 	// Execution compiles the Execution block instead of the graph.
 	Execution bool
-	// HonorRules applies all routing rules in every routing mode (N4).
+	// HonorRules applies all routing rules in every routing mode.
 	HonorRules bool
 	// Run reports code that the built-in interpreter cannot run as an error. Without it, it is a
 	// warning: such a file can still be checked, priced and drawn.
@@ -25,7 +25,7 @@ type Format struct {
 	Python bool
 	// Unconfined runs that python3 without a sandbox.
 	Unconfined bool
-	// SDK follows the public SDK where it deviates from its documentation (N17, N18).
+	// SDK follows the public SDK where it deviates from its documentation.
 	SDK bool
 }
 

@@ -416,7 +416,7 @@ func TestReportsByDecision(t *testing.T) {
 	}
 }
 
-// N2: each disagreement is reported with both positions.
+// Each disagreement is reported with both positions.
 func TestN2DriftHasBothPositions(t *testing.T) {
 	text := change{"CA --> BO", "CA --> VR\n    CA --> BO", `depends_on=["batch-optimizer"]`, "workload={}"}.in(t,
 		read(t, "three.nof.md"))
@@ -432,7 +432,7 @@ func TestN2DriftHasBothPositions(t *testing.T) {
 	}
 }
 
-// N7: the worst case of the specification's example is exactly $0.01825.
+// The worst case of the specification's example is exactly $0.01825.
 func TestN7WorstCaseCost(t *testing.T) {
 	p, _ := compile(t, read(t, "spec/kg-enhancement.nof.md"), nof.Format{}, nil)
 	if p.Quote.Base != 6_250 || p.Quote.Worst != 18_250 || p.Quote.Stated.Max != 6_250 ||
@@ -449,7 +449,7 @@ func TestN7WorstCaseCost(t *testing.T) {
 	}
 }
 
-// N23: the project's registry takes precedence over built-in agents.
+// The project's registry takes precedence over built-in agents.
 func TestN23ProjectRegistryTakesPrecedence(t *testing.T) {
 	files := folder{
 		"agents/cost-advisor.md": "---\ndescription: Counts\ntier: opus\nmodel: m\nmax_tokens: 100\n---\n" +
@@ -667,7 +667,7 @@ func TestNodesTrackAllThatRulesRead(t *testing.T) {
 	}
 }
 
-// N30: a file with another extension compiles, with a warning.
+// A file with another extension compiles, with a warning.
 func TestN30OtherExtensionIsAWarning(t *testing.T) {
 	f := source.NewFile("flow.md", read(t, "two.nof.md"))
 	if (nof.Format{}).Match(f) != format.Certain {
@@ -679,7 +679,7 @@ func TestN30OtherExtensionIsAWarning(t *testing.T) {
 	}
 }
 
-// N32: the orchestrator's instructions include the purpose of the workflow.
+// The orchestrator's instructions include the purpose of the workflow.
 func TestN32OrchestratorGetsPhilosophy(t *testing.T) {
 	text := change{"routing: dynamic", "routing: hierarchical"}.in(t, read(t, "two.nof.md"))
 	p, _ := compile(t, text, nof.Format{}, nil)

@@ -122,7 +122,7 @@ func (d *document) frontmatter(out *diag.List) bool {
 		return false
 	case m[2] != "0":
 		later = true
-		out.Warnf(CodeMinor, format.Span, "Use format: nof/1.0 unless you need a newer feature.", // N22
+		out.Warnf(CodeMinor, format.Span, "Use format: nof/1.0 unless you need a newer feature.",
 			"%q is newer than nof/1.0. New keys and sections are ignored.", format.Value)
 	}
 	d.name, d.description, d.version = r.String("name"), r.String("description"), r.String("version")
@@ -144,7 +144,7 @@ func (d *document) frontmatter(out *diag.List) bool {
 	return true
 }
 
-// money parses the cost estimate, with or without a dollar sign (N8).
+// money parses the cost estimate, with or without a dollar sign.
 func (d *document) money(r *text.Reader, out *diag.List) text.Text {
 	n := r.Node("cost_estimate")
 	if n == nil {
@@ -199,7 +199,7 @@ func (d *document) crewList(n *text.Node, out *diag.List) {
 	}
 }
 
-// fileName warns about a file with another extension (N30).
+// fileName warns about a file with another extension.
 func (d *document) fileName(out *diag.List) {
 	if strings.HasSuffix(strings.ToLower(d.file.Path), ".nof.md") {
 		return
@@ -253,7 +253,7 @@ func (d *document) split(out *diag.List) {
 }
 
 // headings checks the title and the required and recommended sections. Other sections may occur
-// anywhere, in any order (N25).
+// anywhere, in any order.
 func (d *document) headings(out *diag.List) {
 	place := d.file.Span(d.md.Body.Start, d.md.Body.Start)
 	if len(d.md.Headings) > 0 {
@@ -275,7 +275,7 @@ func (d *document) headings(out *diag.List) {
 		if name == "" {
 			d.title.Span = h.Span
 		}
-		if !d.name.IsZero() && name != d.name.Value { // N26
+		if !d.name.IsZero() && name != d.name.Value {
 			out.Warnf(CodeName, d.title.Span, "Use the same name in both places.",
 				"The heading names the workflow %q, but the frontmatter %q.", name, d.name.Value).
 				Relate(d.name.Span, "the name in the frontmatter")
@@ -287,7 +287,7 @@ func (d *document) headings(out *diag.List) {
 				"Section %q is missing.", name)
 		}
 	}
-	if len(d.agents) > 2 { // N31
+	if len(d.agents) > 2 {
 		for _, name := range []string{stateSection, ruleSection} {
 			if d.sections[name] == nil {
 				out.Notef(CodeRecommended, place, fmt.Sprintf("Add \"## %s\" with %s.", name, purposes[name]),

@@ -32,7 +32,7 @@ type entry struct {
 	at                               source.Span // where it is defined; zero if built in
 }
 
-// price returns the price of one call. It returns false if the tier is unknown (N23).
+// price returns the price of one call. It returns false if the tier is unknown.
 func (e *entry) price() (int64, bool) {
 	p, ok := prices[e.tier]
 	return p, ok

@@ -204,7 +204,7 @@ func (d *document) action(r *rule, t text.Text, out *diag.List) bool {
 	} else if m := skipForm().FindStringSubmatchIndex(t.Value); m != nil {
 		r.kind, r.target, rest = skipRule, sub(t, m[4], m[5]), sub(t, m[6], m[7])
 		list := sub(t, m[2], m[3])
-		for _, q := range quotedForm().FindAllStringSubmatchIndex(list.Value, -1) { // N12
+		for _, q := range quotedForm().FindAllStringSubmatchIndex(list.Value, -1) {
 			r.skips = append(r.skips, sub(list, q[2], q[3]))
 		}
 		if len(r.skips) == 0 {
@@ -230,7 +230,7 @@ func (d *document) action(r *rule, t text.Text, out *diag.List) bool {
 // outputKeys are the keys of the output of every agent.
 var outputKeys = python.OutputKeyNames()
 
-// reserved are the names that rules can read in addition to the state (N11).
+// reserved are the names that rules can read in addition to the state.
 var reserved = []string{"cost_so_far", "cycle", "elapsed_ms"}
 
 // bindRules parses the conditions, checks the names in all rules, and keeps the valid rules.
@@ -247,7 +247,7 @@ func (d *document) bindRules(out *diag.List) {
 			}
 		}
 	}
-	for _, a := range d.agents { // N10
+	for _, a := range d.agents {
 		names[a.Value] = agentPath(a.Value)
 	}
 	var good []*rule
@@ -273,8 +273,8 @@ func (d *document) bindRules(out *diag.List) {
 	d.rules = good
 }
 
-// condition parses the condition of a rule. Backticks may enclose all of it or single names
-// (N9). They are replaced by spaces, so that positions stay the same.
+// condition parses the condition of a rule. Backticks may enclose all of it or single names.
+// They are replaced by spaces, so that positions stay the same.
 func (d *document) condition(r *rule, names map[string]string, out *diag.List) bool {
 	parts := strings.Split(r.when.Value, "`")
 	for i := range parts {
@@ -342,7 +342,7 @@ func (d *document) ruleTypes(path []string) []string {
 		}
 	case len(path) == 4 && path[0] == "agents" && path[3] == expr.Items:
 		return typeNames(python.FindOutputKey(path[2]).Items)
-	case len(path) == 2 && (path[0] == "pass" || path[0] == "run"): // N11
+	case len(path) == 2 && (path[0] == "pass" || path[0] == "run"):
 		return []string{"number"}
 	case len(path) == 2 && path[0] == "agents":
 		return []string{"object"}
@@ -360,7 +360,7 @@ func typeNames(name string) []string {
 	return []string{name}
 }
 
-// checkPath requires checkpoints to be inside the run folder (N27).
+// checkPath requires checkpoints to be inside the run folder.
 func (d *document) checkPath(r *rule, out *diag.List) bool {
 	p := strings.ReplaceAll(r.path.Value, `\`, "/")
 	clean := path.Clean(p)
@@ -380,7 +380,7 @@ func (l *lowering) active(kinds ...ruleKind) []*rule {
 	})
 }
 
-// inert reports whether the routing mode ignores a rule (N4).
+// inert reports whether the routing mode ignores a rule.
 func (d *document) inert(r *rule, honor bool) bool {
 	return d.mode() != dynamic && r.kind != saveRule && !honor
 }

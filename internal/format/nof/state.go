@@ -74,7 +74,7 @@ var zeros = map[string]string{
 	"str": `""`, "int": "0", "float": "0.0", "bool": "false", "list": "[]", "dict": "{}",
 }
 
-// zero returns the initial value of a field (N21).
+// zero returns the initial value of a field.
 func (t fieldType) zero() json.RawMessage {
 	if t.null {
 		return json.RawMessage("null")
@@ -182,7 +182,7 @@ func (d *document) readState(m *python.Module, out *diag.List) {
 				"The state schema contains something other than fields.")
 		}
 	}
-	for _, a := range accumulators { // N20
+	for _, a := range accumulators {
 		f := s.find(a.name)
 		switch {
 		case f == nil:

@@ -1,4 +1,3 @@
-// Package irtest checks the programs that formats produce, in tests.
 package irtest
 
 import (

@@ -1,4 +1,3 @@
-// Package bucket implements a bucket of S3-compatible object storage for the large values of a journal.
 package bucket
 
 import (

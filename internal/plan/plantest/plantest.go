@@ -1,4 +1,3 @@
-// Package plantest drives plans in tests.
 package plantest
 
 import (

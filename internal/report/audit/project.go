@@ -336,7 +336,7 @@ func (p *projector) stepComplete(ev *report.Event, f *fields) error {
 }
 
 // status returns how a step or a run ended, in the words of the specification
-// and of F16.
+// and of decision F16 about it.
 func status(ev *report.Event) string {
 	switch {
 	case ev.Outcome == journal.OutcomeOK:

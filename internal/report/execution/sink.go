@@ -389,7 +389,7 @@ var handlers = map[report.EventType]func(r *record, ev *report.Event, s *Step){
 	report.RunFinished: (*record).runFinished,
 }
 
-// gateDecided completes the step of an approved gate (G8).
+// gateDecided completes the step of an approved gate.
 func (r *record) gateDecided(ev *report.Event, s *Step) {
 	x := ev.Fact.(journal.GateDecided)
 	r.Status = "running"

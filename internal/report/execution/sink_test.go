@@ -102,7 +102,7 @@ func (w *world) state() (s execution.State) {
 
 func work(step string) journal.TaskID { return journal.TaskID{Place: journal.Place{Step: step}} }
 
-// G5, G8: the record of a run from start to end.
+// The record of a run from start to end.
 func TestG8StateOfARun(t *testing.T) {
 	w := begin(t, "agentfile", `{"AGENT_INPUT":"roses"}`)
 	if s := w.state(); s.Status != "running" || s.RunID != stamp || s.Run != "r" || s.Input != "roses" ||
@@ -152,7 +152,7 @@ func TestCancelledRunEndsItsSteps(t *testing.T) {
 	}
 }
 
-// G18: the manifest mirrors the steps of the workflow that generates.
+// The manifest mirrors the steps of the workflow that generates.
 func TestG18Manifest(t *testing.T) {
 	w := begin(t, "agentfile", `{"AGENT_INPUT":"x","workflow_name":"made","run_id":"`+stamp+`"}`)
 	dir := manifest.Staged(w.root, "made", stamp)

@@ -2,7 +2,6 @@ package transcript
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -30,11 +29,9 @@ type PrettyOptions struct {
 	Titles map[string]string
 	// Live prints the parts of a reply as they come; otherwise only those of a reply that was never complete.
 	Live bool
-	// Full prints texts and values whole; otherwise only their start.
-	Full bool
 }
 
-// How much of texts and values is printed unless Full is set.
+// How much of texts and values is printed.
 const (
 	someLines = 12
 	someBytes = 400
@@ -372,14 +369,11 @@ func (p *Printer) unread(e *Event) {
 func (p *Printer) text(prefix, text string) {
 	lines := strings.Split(strings.TrimRightFunc(text, unicode.IsSpace), "\n")
 	shown := lines
-	if !p.o.Full && len(lines) > someLines {
+	if len(lines) > someLines {
 		shown = lines[:someLines]
 	}
 	for _, line := range shown {
-		if !p.o.Full {
-			line = report.Shorten(report.Clean(line), someBytes)
-		}
-		p.w.WriteString(strings.Repeat(" ", 8) + prefix + report.Clean(line) + "\n")
+		p.w.WriteString(strings.Repeat(" ", 8) + prefix + report.Shorten(report.Clean(line), someBytes) + "\n")
 	}
 	if more := len(lines) - len(shown); more > 0 {
 		rest := p.paint(report.Dim, fmt.Sprintf("… %d more lines", more))
@@ -387,14 +381,9 @@ func (p *Printer) text(prefix, text string) {
 	}
 }
 
-// json prints a value on one line or, with Full, indented.
+// json prints a value on one line.
 func (p *Printer) json(prefix string, raw json.RawMessage) {
 	if len(raw) == 0 || string(raw) == "null" {
-		return
-	}
-	var b bytes.Buffer
-	if p.o.Full && json.Indent(&b, raw, "", "  ") == nil {
-		p.text(prefix, b.String())
 		return
 	}
 	p.text(prefix, string(raw))

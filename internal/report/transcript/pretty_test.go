@@ -25,7 +25,7 @@ func TestPrettyTranscriptsMatchGoldenFiles(t *testing.T) {
 		reporttest.Golden(t, filepath.Join("testdata", name+".pretty"), got.String(), *update)
 		var colored bytes.Buffer
 		if err := transcript.Pretty(&colored, transcript.Read(strings.NewReader(text)),
-			transcript.PrettyOptions{Color: true, Full: true}); err != nil {
+			transcript.PrettyOptions{Color: true}); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(colored.String(), "\x1b[") {

@@ -137,8 +137,8 @@ func TestArtifactStepsKeepResultsWhenInterrupted(t *testing.T) {
 	}
 }
 
-// The prompt is the skill and the goal, the inputs as data under their names
-// (G3), and the form of the reply. The system prompt is the agent's, followed by
+// The prompt is the skill and the goal, the inputs as data under their names,
+// and the form of the reply. The system prompt is the agent's, followed by
 // what data is.
 func TestG3Prompts(t *testing.T) {
 	world := &steptest.World{Replies: says("ok")}
@@ -192,7 +192,7 @@ func TestJSONFilesHoldJSON(t *testing.T) {
 	}
 }
 
-// G4: the base folders of paths.
+// The base folders of paths.
 func TestG4PathsResolveToTheirFolders(t *testing.T) {
 	root := t.TempDir()
 	for produces, want := range map[string]string{
@@ -264,7 +264,7 @@ func TestFilesAreWhereTheProgramSays(t *testing.T) {
 	}
 }
 
-// G10: scripts run in the workflow's folder, with a minimal environment.
+// Scripts run in the workflow's folder, with a minimal environment.
 func TestG10ScriptsRunInTheWorkflowFolder(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no bash")
@@ -339,7 +339,7 @@ func TestG10ScriptsRunInTheWorkflowFolder(t *testing.T) {
 	}
 }
 
-// G10: bash is preferred to pwsh; without both, the error names what the step needs. A fake pwsh prints its command
+// Bash is preferred to pwsh; without both, the error names what the step needs. A fake pwsh prints its command
 // line.
 func TestG10FirstInstalledShellRuns(t *testing.T) {
 	if runtime.GOOS == "windows" {
@@ -387,7 +387,7 @@ func TestG10FirstInstalledShellRuns(t *testing.T) {
 	}
 }
 
-// G10, G11: the files of a folder that a script fills are the result, as with an agent.
+// The files of a folder that a script fills are the result, as with an agent.
 func TestG10ScriptProducesAFolder(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no bash")
@@ -415,7 +415,7 @@ func TestG10ScriptProducesAFolder(t *testing.T) {
 	}
 }
 
-// G7: only the files that a step has produced count as edited, not other files beside them, and hidden files are kept.
+// Only the files that a step has produced count as edited, not other files beside them, and hidden files are kept.
 func TestG7EditedReportsChangedProducts(t *testing.T) {
 	for name, c := range map[string]struct {
 		produces, was string
@@ -504,7 +504,7 @@ func TestG7EditedReportsChangedProducts(t *testing.T) {
 	}
 }
 
-// G21: all products are copied, including those of the same name.
+// All products are copied, including those of the same name.
 func TestG21CopiesAllProducts(t *testing.T) {
 	root := t.TempDir()
 	play := steptest.Play{

@@ -23,7 +23,7 @@ type File struct {
 }
 
 // FileOf returns the file or folder that a step of the program has produced as the
-// value of a variable (G7); nil if there is none. was is the variable's value, and
+// value of a variable; nil if there is none. was is the variable's value, and
 // read returns other variables, which determine where the file is.
 func FileOf(
 	p *ir.Program, root, variable string, was json.RawMessage, read func(path string) string,

@@ -17,7 +17,7 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// place resolves the paths of a task by the layout of its workflow (G4).
+// place resolves the paths of a task by the layout of its workflow.
 type place struct {
 	where
 	root, run string // of this run; root is absolute
@@ -70,7 +70,7 @@ func placeOf(root string, w where, read func(path string) string) (*place, error
 
 var plainName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
 
-// fill replaces placeholders (G12).
+// fill replaces placeholders.
 func (p *place) fill(name string) string { return p.names.Replace(name) }
 
 // runDir returns the run's folder, relative to the root.
@@ -184,7 +184,7 @@ var (
 	endMark  = lazyregexp.New(`^\s*=?#{2,4}\s*END\s*(#{2,4})?\s*$`)
 )
 
-// split splits a reply into the files of a folder (G11). A reply without markers is index.md.
+// split splits a reply into the files of a folder. A reply without markers is index.md.
 func split(text, folder string) (files map[string]string, problems []string) {
 	files = map[string]string{}
 	name, open := "", false

@@ -88,7 +88,7 @@ func (s Settings) prompt(given []material, draft string) string {
 	if goal := strings.TrimSpace(s.Goal); goal != "" {
 		parts = append(parts, "Goal: "+goal)
 	}
-	for _, m := range given { // G3
+	for _, m := range given {
 		parts = append(parts, chat.DataBlock(m.name, step.JSON(m.text)))
 	}
 	if draft != "" {

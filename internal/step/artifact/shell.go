@@ -145,7 +145,7 @@ func (p *place) leave(produces string) func(text string) error {
 	return func(text string) error { return p.write(produces, text) }
 }
 
-// choose returns the first script whose shell is installed (G10).
+// choose returns the first script whose shell is installed.
 func choose(job *step.Job, scripts []Script) (string, Script, error) {
 	var missing []string
 	for _, s := range scripts {
@@ -169,7 +169,7 @@ func scriptFile(files *exec.Files, at *place, s Script) (string, error) {
 	return files.Add("*"+filepath.Ext(s.Path), s.Text)
 }
 
-// environment returns the environment of a script (G10). An input that is too long for a variable is written to a file.
+// environment returns the environment of a script. An input that is too long for a variable is written to a file.
 func environment(files *exec.Files, at *place, set ShellSettings, dir string) ([]string, error) {
 	job := files.Job
 	sets := cmp.Or(set.Sets, &storedVariables)

@@ -55,7 +55,7 @@ func (h *host) call(ctx context.Context, key string, workload json.RawMessage) (
 	if !known {
 		return fail(fmt.Sprintf("Unknown agent: %s. Available: [%s]", key, quoted(h.set.Agents))), nil
 	}
-	if len(workload) == 0 || string(workload) == "null" { // N17: never demo data
+	if len(workload) == 0 || string(workload) == "null" { // never demo data
 		workload = json.RawMessage("{}")
 	}
 	if len(h.set.Delegates) > 0 {
@@ -95,7 +95,7 @@ func quoted(agents map[string]Agent) string {
 	return strings.Join(out, ", ")
 }
 
-// withDelegates adds the agents that an orchestrator can delegate to (N15).
+// withDelegates adds the agents that an orchestrator can delegate to.
 func withDelegates(workload json.RawMessage, delegates []string) json.RawMessage {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(workload, &object) != nil || object == nil {

@@ -234,7 +234,7 @@ func TestChangedCallFailsOnResume(t *testing.T) {
 	}
 }
 
-// N17, N18: what a pipeline passes on, and what a failure does.
+// What a pipeline passes on, and what a failure does.
 func TestN17N18Pipelines(t *testing.T) {
 	program := head + `
 p = Pipeline("P")
@@ -278,7 +278,7 @@ print([(s.agent_name, s.success, s.error) for s in r.steps], r.total_steps, r.fa
 	}
 }
 
-// N18: what would have worked on the output of an agent that failed is not
+// What would have worked on the output of an agent that failed is not
 // called; dependencies may be a tuple, and nothing else than a list.
 func TestN18TransformsAndDependencies(t *testing.T) {
 	agents := map[string]any{"plain": map[string]any{}, "handy": map[string]any{}}

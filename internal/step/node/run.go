@@ -72,7 +72,7 @@ func printedNotes(text string) []step.Note {
 func (h *host) track(out map[string]json.RawMessage) error {
 	for _, path := range h.set.Track {
 		switch {
-		case path == trackCost: // N11: by the price list
+		case path == trackCost: // by the price list
 			before := 0.0
 			for _, r := range h.job.Reads {
 				if r.Path == trackCost {
@@ -108,7 +108,7 @@ func cycle(job *step.Job) json.RawMessage {
 }
 
 // chosen returns the agents that the orchestrator delegates to: null if it does not say, which means
-// all, or a list (N15). A reply that does not meet its contract is an error, also if the code handles it.
+// all, or a list. A reply that does not meet its contract is an error, also if the code handles it.
 func (h *host) chosen() (json.RawMessage, error) {
 	if h.unread != nil {
 		return nil, h.unread

@@ -210,7 +210,7 @@ func update(job *step.Job, set Settings, returned json.RawMessage) (map[string]j
 	}
 	for _, field := range slices.Sorted(maps.Keys(out)) {
 		annotation, known := set.Fields[field]
-		if !known { // N20
+		if !known {
 			return nil, fmt.Errorf("the function returned the field %q, which the state schema does not have", field)
 		}
 		name := typeName(out[field])

@@ -40,8 +40,8 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	}
 	a, transcript := c.Agent, &chat.Transcript{}
 	c.Task, c.Transcript = known.fill(s.Template), transcript
-	c.Form.Plain, c.Form.LastFence = !c.Form.Strict(), true // A9
-	if len(a.Tools) > 0 {                                   // a reply may ask for a tool in its own words
+	c.Form.Plain, c.Form.LastFence = !c.Form.Strict(), true
+	if len(a.Tools) > 0 { // a reply may ask for a tool in its own words
 		c.Form.Accept = func(value json.RawMessage) bool { return len(requests(value, a)) > 0 }
 	}
 	if s.Format == "markdown" {
@@ -144,7 +144,7 @@ func isPromptCall(n journal.TaskNoted) bool {
 }
 
 // read returns a reply as JSON if it is JSON: all of it, its last JSON fence, or the text between its fences.
-// Otherwise it is text (A9).
+// Otherwise it is text.
 func read(reply json.RawMessage) json.RawMessage {
 	var text string
 	if json.Unmarshal(reply, &text) != nil {
@@ -489,7 +489,7 @@ func called(t *chat.Transcript) map[string]json.RawMessage {
 	return out
 }
 
-// callTool calls the tool with the latest output (A15).
+// callTool calls the tool with the latest output.
 func (s Settings) callTool(ctx context.Context, job *step.Job, known *known) (step.Result, error) {
 	input := step.JSON(known.output)
 	if _, isObject := known.output.(map[string]any); !isObject {

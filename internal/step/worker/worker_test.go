@@ -42,7 +42,7 @@ func TestWorkerStepsKeepResultsWhenInterrupted(t *testing.T) {
 	)
 }
 
-// N29: a command takes the workload as JSON and gives the output as JSON.
+// A command takes the workload as JSON and gives the output as JSON.
 func TestN29Commands(t *testing.T) {
 	project := t.TempDir()
 	script := func(name, body string) []string {

@@ -1,0 +1,2 @@
+// Command espalier checks, draws, runs and serves workflows of LLM agents.
+package main

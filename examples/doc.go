@@ -1,0 +1,2 @@
+// Package examples provides some of the example workflows to the program.
+package examples

@@ -1,0 +1,2 @@
+// Package gotest installs the Go programs of others that tests need.
+package gotest

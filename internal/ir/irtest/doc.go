@@ -1,0 +1,2 @@
+// Package irtest checks the programs that formats produce, in tests.
+package irtest

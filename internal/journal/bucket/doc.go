@@ -1,0 +1,2 @@
+// Package bucket implements a bucket of S3-compatible object storage for the large values of a journal.
+package bucket

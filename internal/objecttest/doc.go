@@ -1,0 +1,2 @@
+// Package objecttest starts servers of S3-compatible object storage for tests.
+package objecttest

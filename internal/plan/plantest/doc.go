@@ -1,0 +1,2 @@
+// Package plantest drives plans in tests.
+package plantest

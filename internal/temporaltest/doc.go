@@ -1,0 +1,2 @@
+// Package temporaltest starts Temporal development servers for tests.
+package temporaltest

@@ -1,0 +1,2 @@
+// Package xmaps adds to the standard package maps.
+package xmaps

@@ -1,0 +1,2 @@
+// Package xslices adds to the standard package slices.
+package xslices
