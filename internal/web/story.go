@@ -159,10 +159,7 @@ const maxMessages = 200
 
 // read builds the story of a run. It keeps the messages of the steps that keep selects.
 func (h *Handler) read(ctx context.Context, run *app.Run, keep func(*stepView) bool) (*story, error) {
-	s := &story{
-		run: run.ID, open: map[*report.Step]*stepView{}, visits: map[string]int{}, keep: keep,
-		writes: map[string]json.RawMessage{},
-	}
+	s := newStory(run.ID, keep)
 	in, err := h.interpret(ctx, run, func(in *report.Interpreter, e *event) error {
 		if e.Type == report.RunStarted && e.Run.ID == run.ID {
 			s.before = time.Duration(in.Budget(e.At).Active) * time.Millisecond
@@ -193,6 +190,13 @@ func (h *Handler) read(ctx context.Context, run *app.Run, keep func(*stepView) b
 		s.count(b)
 	}
 	return s, nil
+}
+
+func newStory(run journal.RunID, keep func(*stepView) bool) *story {
+	return &story{
+		run: run, open: map[*report.Step]*stepView{}, visits: map[string]int{}, keep: keep,
+		writes: map[string]json.RawMessage{},
+	}
 }
 
 // count sets the active time from the budget of the root run, which is active while a child run is.
@@ -417,11 +421,15 @@ func (v *stepView) converse(e *event, at time.Time) {
 		add(message{From: "note", Title: "Escalated: more people may decide"})
 	case report.GateApproved, report.GateDecided:
 		d := e.Verdict()
-		word, rest := decisionWord(d.Kind, d.Outcome), resolution(d.Kind, d.Outcome)
-		if e.Type == report.GateApproved {
-			word, rest = "Approved", "; more approvals are needed"
+		m := message{From: "note", Title: decisionWord(&d)}
+		if by := decidedBy(&d); by != "" {
+			m.Title += " by " + visible(by)
 		}
-		m := message{From: "note", Title: word + " by " + visible(app.DescribeActor(d.By, d.Method, "")) + rest}
+		if e.Type == report.GateApproved {
+			m.Title += "; more approvals are needed"
+		} else {
+			m.Title += resolution(d.Kind, d.Outcome)
+		}
 		if d.Note != "" {
 			m.Texts = []string{d.Note}
 		}
