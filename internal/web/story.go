@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/graph"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
@@ -253,7 +254,7 @@ func (s *story) apply(e *event) {
 		v = &stepView{
 			Name: e.Step.Name, Title: e.Step.Title(), Place: e.Step.Label(), Path: e.Step.Path,
 			Kind: e.Step.Kind, Agent: e.Step.Agent,
-			Depth: e.Step.Depth, Index: e.Step.Index, Loop: e.Step.Loop, State: "running", Started: at,
+			Depth: e.Step.Depth, Index: e.Step.Index, Loop: e.Step.Loop, State: graph.StateRunning, Started: at,
 			Key: liveKey(e.Step), parent: s.open[e.Step.Parent],
 		}
 		s.visits[v.Path]++
@@ -288,24 +289,22 @@ func (s *story) step(e *event, v *stepView, at time.Time) {
 	if e.Note != nil && !e.Note.Unreadable {
 		v.Offline = cmp.Or(e.Note.Offline(), v.Offline)
 	}
+	v.State = cmp.Or(graph.StateAfter(e.Fact), v.State)
 	switch e.Type {
 	case report.StepFinished, report.StepSkipped:
-		v.Ended, v.State, v.Error, v.Class = at, string(e.Outcome), e.Error, string(e.Class)
-		if e.Type == report.StepSkipped {
-			v.State = "skipped"
-		}
-		if v.Error == "" && v.State == "failed" {
+		// A step that runs hooks ends as they do, not as its fact says.
+		v.Ended, v.State, v.Error, v.Class = at, graph.State(e.Outcome), e.Error, string(e.Class)
+		if v.Error == "" && v.State == graph.StateFailed {
 			v.Error = e.Problem
 		}
 		v.closeWait(at)
 		s.wrote(e)
-		if v.parent != nil && v.State == "failed" {
+		if v.parent != nil && v.State == graph.StateFailed {
 			v.parent.Failed++
 		}
 		s.done++
 		delete(s.open, e.Step)
 	case report.TaskStarted:
-		v.State = "running"
 		v.closeWait(at)
 		v.Attempts = append(v.Attempts, attempt{N: len(v.Attempts) + 1, Started: at})
 	case report.TaskFinished:
@@ -317,16 +316,10 @@ func (s *story) step(e *event, v *stepView, at time.Time) {
 		if n := len(v.Attempts); n > 0 {
 			v.Attempts[n-1].Lost = true
 		}
-	case report.StepRetrying:
-		v.State, v.asked = "sleeping", at
-	case report.GateOpened:
-		v.State, v.asked = "waiting", at
-		if e.Step.Gate.Kind == journal.GateInDoubt {
-			v.State = "unknown"
-		}
-	case report.GateDecided, report.GateExpired:
+	case report.StepRetrying, report.GateOpened, report.BudgetWaiting:
+		v.asked = at
+	case report.GateDecided, report.GateExpired, report.BudgetReserved:
 		v.closeWait(at)
-		v.State = "running"
 	case report.ModelPrompted, report.ToolCalled:
 		v.ask = at
 	case report.ModelReplied:
