@@ -253,7 +253,7 @@ func dataState(state string) string {
 func StateWord(state string) string {
 	words := map[string]string{
 		StatePending: "Not reached", StateRunning: "Running", StateWaiting: "Waiting", StateSleeping: "Sleeping",
-		StateUnknown: "Outcome unknown",
+		StateUnknown:              "Outcome unknown",
 		string(journal.OutcomeOK): "Finished", string(journal.OutcomeEnd): "Finished",
 		string(journal.OutcomeFailed):  "Failed",
 		string(journal.OutcomeSkipped): "Skipped", string(journal.OutcomeRejected): "Rejected",

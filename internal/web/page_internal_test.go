@@ -78,7 +78,8 @@ func TestInboxNamesTheExhaustedBudget(t *testing.T) {
 	}
 }
 
-// The answer to a tool call is in the words that other decisions have, in the inbox and in the conversation of its step.
+// The answer to a tool call is in the words that other decisions have, in the inbox and in the conversation of its
+// step.
 func TestDecisionsAboutToolCallsSayTheAnswer(t *testing.T) {
 	place := journal.Place{Step: "act"}
 	task := journal.TaskID{Place: place}
