@@ -393,15 +393,13 @@ func (rt *environment) decidedBefore(ctx context.Context, id journal.RunID, step
 	if last.Outcome == "" {
 		return err
 	}
-	answer := cmp.Or(map[journal.Outcome]string{
-		journal.OutcomeOK: "approved", journal.OutcomeRejected: "rejected",
-	}[last.Outcome], "settled")
-	if last.Method == plan.MethodEvent {
-		answer = "answered"
+	how := "was already " + cmp.Or(string(last.Answer), "decided")
+	who := " by " + DescribeActor(last.By, last.Method, last.Note)
+	if last.Answer == report.TimedOut {
+		how, who = "has already timed out", ""
 	}
-	e := fail(Refused, AlreadyDecided, "gate %s was already %s, on %s by %s; a gate is decided once",
-		journal.PlaceName(last.Gate.Key()), answer, last.At.Time().Local().Format(time.DateTime),
-		DescribeActor(last.By, last.Method, last.Note))
+	e := fail(Refused, AlreadyDecided, "gate %s %s, on %s%s; a gate is decided once",
+		journal.PlaceName(last.Gate.Key()), how, last.At.Time().Local().Format(time.DateTime), who)
 	e.Run, e.Name = run, last.Gate.Step
 	return e
 }

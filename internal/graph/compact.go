@@ -223,7 +223,7 @@ func (c *Compact) active() map[int]bool {
 	}
 	for i := range c.graph.Edges {
 		e := &c.graph.Edges[i]
-		if p := c.tracker.shown[e.To]; e.Taken && p != nil && p.State == stateRunning {
+		if p := c.tracker.shown[e.To]; e.Taken && p != nil && p.State == StateRunning {
 			all[i] = true
 		}
 	}
@@ -246,13 +246,14 @@ func (c *Compact) edgeNames() []string {
 
 // dataState returns the data-state of a step.
 func dataState(state string) string {
-	return cmp.Or(state, "pending")
+	return cmp.Or(state, StatePending)
 }
 
 // StateWord returns the word for the state of a step.
 func StateWord(state string) string {
 	words := map[string]string{
-		"pending": "Not reached", stateRunning: "Running", stateWaiting: "Waiting", stateUnknown: "Outcome unknown",
+		StatePending: "Not reached", StateRunning: "Running", StateWaiting: "Waiting", StateSleeping: "Sleeping",
+		StateUnknown:              "Outcome unknown",
 		string(journal.OutcomeOK): "Finished", string(journal.OutcomeEnd): "Finished",
 		string(journal.OutcomeFailed):  "Failed",
 		string(journal.OutcomeSkipped): "Skipped", string(journal.OutcomeRejected): "Rejected",
@@ -267,7 +268,7 @@ func StateWord(state string) string {
 // badge returns the symbol of a state.
 func badge(n *Node, state string) string {
 	switch {
-	case state == stateWaiting && n != nil && n.Kind == NodeWait:
+	case state == StateWaiting && n != nil && n.Kind == NodeWait:
 		return "#i-s-event"
 	case state == string(journal.OutcomeRejected):
 		return "#i-s-cancelled"

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
@@ -9,12 +10,51 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
-// States of steps in the picture of a run, in addition to the outcomes.
+// State is the state of a step of a run: one of these constants or, once it has ended, its outcome.
+type State = string
+
+// The states of steps that have not ended, and the outcomes that people look for.
 const (
-	stateRunning = "running"
-	stateWaiting = "waiting" // for a person, an event, a time or budget
-	stateUnknown = "unknown" // the step may have acted, and did not report
+	StatePending  State = "pending" // not reached
+	StateRunning  State = "running"
+	StateWaiting  State = "waiting"  // for a person, an event or budget
+	StateSleeping State = "sleeping" // until a time: nobody needs to act
+	StateUnknown  State = "unknown"  // the step may have acted, and did not report
+	StateOK       State = State(journal.OutcomeOK)
+	StateFailed   State = State(journal.OutcomeFailed)
+	StateSkipped  State = State(journal.OutcomeSkipped)
 )
+
+// StateAfter returns the state of a step after a fact about it; empty if the fact does not change it.
+func StateAfter(f journal.Fact) State {
+	switch x := f.(type) {
+	case journal.StepEntered, journal.TaskStarted, journal.Reserved:
+		return StateRunning
+	case journal.RetrySet:
+		return StateSleeping
+	case journal.BudgetWait:
+		return StateWaiting
+	case journal.TaskLost:
+		return StateUnknown
+	case journal.GateOpened:
+		if x.Kind == journal.GateInDoubt {
+			return StateUnknown
+		}
+		return StateWaiting
+	case journal.GateDecided:
+		if x.Outcome == journal.OutcomeRerun {
+			return StateRunning
+		}
+		return State(x.Outcome)
+	case journal.TaskEnded:
+		if x.Final {
+			return State(x.Outcome)
+		}
+	case journal.StepLeft:
+		return State(x.Outcome)
+	}
+	return ""
+}
 
 // Tracker marks the progress of a run in its graph: the states of its steps, and the edges that it took. It holds no
 // more than the graph and the frames that are open, however long the run is.
@@ -70,7 +110,7 @@ func (g *Graph) Track(p *ir.Program, frame string) *Tracker {
 
 // Apply applies one event of the run. Events of other frames have no effect.
 func (t *Tracker) Apply(e journal.Event) {
-	at := ir.Millis(e.At)
+	at, state := ir.Millis(e.At), StateAfter(e.Fact)
 	switch x := e.Fact.(type) {
 	case journal.FrameOpened:
 		t.open(&x)
@@ -79,12 +119,12 @@ func (t *Tracker) Apply(e journal.Event) {
 	case journal.RunFinished:
 		t.close("", string(x.Outcome), at)
 	case journal.StepEntered:
-		t.enter(x.Place, stateRunning, at)
+		t.enter(x.Place, state, at)
 		if in := t.frames[x.Frame]; in != nil && x.Mode != plan.ModeCall && t.shown[in.node] != nil {
 			t.shown[in.node].Items = &Items{Total: x.Total}
 		}
 	case journal.StepLeft:
-		t.enter(x.Place, string(x.Outcome), at)
+		t.enter(x.Place, state, at)
 		if in := t.frames[x.Frame]; in != nil {
 			in.reason = x.Reason
 		}
@@ -95,34 +135,18 @@ func (t *Tracker) Apply(e journal.Event) {
 			in.node, in.outcome, in.at = "", "", journal.Place{}
 		}
 	case journal.TaskStarted:
-		t.enter(x.Place, stateRunning, at)
-	case journal.TaskEnded:
-		if x.Final {
-			t.state(x.Frame, string(x.Outcome), at)
-		}
-	case journal.TaskLost:
-		t.state(x.Frame, stateUnknown, at)
-	case journal.RetrySet:
-		t.state(x.Frame, stateWaiting, at)
+		t.enter(x.Place, state, at)
+	case journal.GateOpened:
+		t.enter(x.Place, state, at)
 	case journal.BudgetWait:
 		if x.N == 0 {
-			t.enter(x.Place, stateWaiting, at)
+			t.enter(x.Place, state, at)
 		} else {
-			t.state(x.Frame, stateWaiting, at)
+			t.state(x.Frame, state, at)
 		}
-	case journal.Reserved:
-		t.state(x.Frame, stateRunning, at)
-	case journal.GateOpened:
-		state := stateWaiting
-		if x.Kind == journal.GateInDoubt {
-			state = stateUnknown
-		}
-		t.enter(x.Place, state, at)
-	case journal.GateDecided:
-		if string(x.Outcome) == string(journal.OutcomeRerun) {
-			t.state(x.Frame, stateRunning, at)
-		} else {
-			t.state(x.Frame, string(x.Outcome), at)
+	default:
+		if place, ok := journal.PlaceOf(x); ok && state != "" {
+			t.state(place.Frame, state, at)
 		}
 	}
 }
@@ -242,7 +266,7 @@ func (t *Tracker) state(frame, state string, at ir.Millis) {
 
 func (t *Tracker) show(id, state string, at ir.Millis) {
 	var ended ir.Millis
-	if state != stateRunning && state != stateWaiting && state != stateUnknown {
+	if !slices.Contains([]State{StateRunning, StateWaiting, StateSleeping, StateUnknown}, state) {
 		ended = at
 	}
 	if p := t.shown[id]; p != nil {

@@ -190,11 +190,11 @@ func (t theme) hex(p paint) string { return fmt.Sprintf("#%06x", t[p]) }
 // stateTone returns the tone of a run state. Unlisted states are neutral.
 func stateTone(state string) Tone {
 	switch state {
-	case stateRunning:
+	case StateRunning:
 		return ToneTransform
 	case "ok":
 		return ToneTool
-	case stateWaiting, stateUnknown:
+	case StateWaiting, StateSleeping, StateUnknown:
 		return ToneDecision
 	case "failed", "rejected":
 		return ToneError

@@ -103,11 +103,9 @@ type Event struct {
 
 // Verdict returns the decision that GateDecided and GateApproved report.
 func (e *Event) Verdict() Decision {
-	d, _ := decisionOf(e.Fact)
-	d.At = e.At
-	if g := e.Step.Gate; g != nil {
-		d.Kind, d.Event = g.Kind, cmp.Or(g.Event, d.Event)
-	}
+	gate := cmp.Or(e.Step.Gate, &Gate{})
+	d, _ := decisionOf(e.Fact, gate.Kind)
+	d.At, d.Event = e.At, cmp.Or(gate.Event, d.Event)
 	return d
 }
 

@@ -58,25 +58,57 @@ type Decision struct {
 	Kind                 journal.GateKind // of the gate; empty if only later facts were read
 	Event                string           // that the gate waits for, or that has decided
 	Outcome              journal.Outcome  // empty for an approval that others have to follow
+	Answer               Answer
 	By                   journal.Actor
 	Method, Note, Digest string
 	At                   journal.Millis
 }
 
-// decisionOf returns the decision that a fact records, without its time and the kind of the gate.
-func decisionOf(f journal.Fact) (d Decision, ok bool) {
+// Answer is how a gate was answered, as people read it; empty if its step failed instead.
+type Answer string
+
+// The answers.
+const (
+	Approved Answer = plan.ReasonApproved
+	Rejected Answer = plan.ReasonDenied
+	TimedOut Answer = plan.ReasonTimedOut
+	Answered Answer = "answered" // by the event that it waited for
+	Resolved Answer = "resolved" // what becomes of a step with an unknown outcome
+)
+
+// decisionOf returns the decision that a fact records about a gate of a kind, without its time.
+func decisionOf(f journal.Fact, kind journal.GateKind) (d Decision, ok bool) {
 	switch x := f.(type) {
 	case journal.GateApproved:
 		return Decision{
-			Gate: x.Place, Event: x.Event, By: x.By, Method: x.Method, Note: x.Note, Digest: x.Digest,
+			Gate: x.Place, Kind: kind, Event: x.Event, Answer: Approved, By: x.By, Method: x.Method, Note: x.Note,
+			Digest: x.Digest,
 		}, true
 	case journal.GateDecided:
 		return Decision{
-			Gate: x.Place, Event: x.Event, Outcome: x.Outcome, By: x.By, Method: x.Method, Note: x.Note,
-			Digest: x.Digest,
+			Gate: x.Place, Kind: kind, Event: x.Event, Outcome: x.Outcome, Answer: answerOf(&x, kind), By: x.By,
+			Method: x.Method, Note: x.Note, Digest: x.Digest,
 		}, true
 	}
 	return Decision{}, false
+}
+
+func answerOf(x *journal.GateDecided, kind journal.GateKind) Answer {
+	switch {
+	case x.Method == plan.MethodTimeout:
+		return TimedOut
+	case kind == journal.GateEvent, kind == "" && x.Method == plan.MethodEvent:
+		return Answered
+	case kind == journal.GateInDoubt, x.Outcome == journal.OutcomeRerun && x.Reason == "":
+		return Resolved
+	case x.Outcome == journal.OutcomeRerun: // the task of a tool call runs on in any case: the reason is the answer
+		return Answer(x.Reason)
+	case x.Outcome == journal.OutcomeOK:
+		return Approved
+	case x.Outcome == journal.OutcomeRejected:
+		return Rejected
+	}
+	return ""
 }
 
 // Decisions returns the decisions that end gates in a stream, which need not start with the first fact.
@@ -91,8 +123,9 @@ func Decisions(stream iter.Seq2[journal.Event, error]) iter.Seq2[Decision, error
 			if x, ok := e.Fact.(journal.GateOpened); ok {
 				kinds[x.Key()] = x.Kind
 			}
-			if d, ok := decisionOf(e.Fact); ok && d.Outcome != "" {
-				d.Kind, d.At = kinds[d.Gate.Key()], e.At
+			at, _ := journal.PlaceOf(e.Fact)
+			if d, ok := decisionOf(e.Fact, kinds[at.Key()]); ok && d.Outcome != "" {
+				d.At = e.At
 				if !yield(d, nil) {
 					return
 				}

@@ -114,6 +114,8 @@ type decidedView struct {
 	By   string
 	Note string
 	At   time.Time
+
+	answer report.Answer
 }
 
 // maxInbox is how many waiting runs a page of the inbox shows.
@@ -568,19 +570,15 @@ func (h *Handler) recentDecisions(r *request) ([]decidedView, error) {
 	return out[:min(len(out), maxLately)], nil
 }
 
-// decisionWord returns the word for what a person has decided about a gate.
-func decisionWord(kind journal.GateKind, outcome journal.Outcome) string {
-	switch {
-	case kind == journal.GateEvent:
-		return "Answered"
-	case kind == journal.GateInDoubt:
-		return "Resolved"
-	case outcome == journal.OutcomeOK:
-		return "Approved"
-	case outcome == journal.OutcomeRejected:
-		return wordRejected
+// decisionWord returns the word for what was decided about a gate.
+func decisionWord(d *report.Decision) string { return sentence(cmp.Or(string(d.Answer), "decided")) }
+
+// decidedBy returns who has decided; empty if nobody has in time.
+func decidedBy(d *report.Decision) string {
+	if d.Answer == report.TimedOut {
+		return ""
 	}
-	return "Decided"
+	return app.DescribeActor(d.By, d.Method, "")
 }
 
 // resolution returns how a person has resolved a step with an unknown outcome, for the end of a sentence; empty for
@@ -600,8 +598,6 @@ func resolution(kind journal.GateKind, outcome journal.Outcome) string {
 	return ": result given"
 }
 
-const wordRejected = "Rejected"
-
 // Address returns the address of the item.
 func (d decidedView) Address() string {
 	return "/inbox/" + url.PathEscape(d.Run.ID) + "/" + url.PathEscape(d.Step)
@@ -609,7 +605,7 @@ func (d decidedView) Address() string {
 
 // Icon returns the name of the symbol of the decision.
 func (d decidedView) Icon() string {
-	if d.Word == wordRejected {
+	if d.answer == report.Rejected || d.answer == report.TimedOut {
 		return "i-x"
 	}
 	return "i-check"
@@ -639,8 +635,8 @@ func (h *Handler) decidedItem(r *request, name, step string) (*decidedView, erro
 func newDecidedView(run *app.Run, d *report.Decision) decidedView {
 	return decidedView{
 		Run: api.NewRun(run), Step: d.Gate.Key(), Name: cmp.Or(d.Event, journal.PlaceName(d.Gate.Key())),
-		Word: decisionWord(d.Kind, d.Outcome), How: resolution(d.Kind, d.Outcome),
-		By: app.DescribeActor(d.By, d.Method, ""), Note: d.Note, At: d.At.Time(),
+		Word: decisionWord(d), How: resolution(d.Kind, d.Outcome), By: decidedBy(d), Note: d.Note, At: d.At.Time(),
+		answer: d.Answer,
 	}
 }
 

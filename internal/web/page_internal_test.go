@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/api"
+	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
 )
 
@@ -72,6 +74,53 @@ func TestInboxNamesTheExhaustedBudget(t *testing.T) {
 		st := api.Status{Run: api.Run{State: api.Budget, WaitingFor: waiting}}
 		if asks := asksOf(st); len(asks) != 1 || asks[0].Title != want {
 			t.Errorf("%s: got %+v, want %q", waiting, asks, want)
+		}
+	}
+}
+
+// The answer to a tool call is in the words that other decisions have, in the inbox and in the conversation of its
+// step.
+func TestDecisionsAboutToolCallsSayTheAnswer(t *testing.T) {
+	place := journal.Place{Step: "act"}
+	task := journal.TaskID{Place: place}
+	by := journal.Actor{User: "ada"}
+	for _, c := range []struct {
+		decided      journal.GateDecided
+		word, titled string
+	}{
+		{journal.GateDecided{Method: "human_review", Reason: "approved", By: by}, "Approved", "Approved by ada"},
+		{journal.GateDecided{Method: "human_review", Reason: "rejected", By: by}, "Rejected", "Rejected by ada"},
+		{journal.GateDecided{Method: "timeout", Reason: "timed out"}, "Timed out", "Timed out"},
+	} {
+		c.decided.Place, c.decided.Outcome = place, journal.OutcomeRerun
+		facts := []journal.Event{
+			{Seq: 1, Fact: journal.RunStarted{Name: "flow"}},
+			{Seq: 2, Fact: journal.TaskStarted{TaskID: task, Kind: "agent"}},
+			{Seq: 3, Fact: journal.GateOpened{Place: place, Kind: journal.GateToolCall, Task: &task}},
+			{Seq: 4, Fact: c.decided},
+		}
+		stream := func(yield func(journal.Event, error) bool) {
+			for _, e := range facts {
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+		for d, err := range report.Decisions(stream) {
+			view := newDecidedView(&app.Run{}, &d)
+			if err != nil || view.Word != c.word || (view.Icon() == "i-check") != (c.word == "Approved") {
+				t.Errorf("%s: got %+v, %v", c.word, view, err)
+			}
+		}
+		s := newStory("r", everyStep)
+		for e, err := range report.NewInterpreter("r", nil).Events(stream) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.apply(e)
+		}
+		if m := s.steps[0].Messages; len(m) != 1 || m[0].Title != c.titled {
+			t.Errorf("%s: the messages are %+v", c.titled, m)
 		}
 	}
 }

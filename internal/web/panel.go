@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/contract"
+	"github.com/espalier-run/espalier/internal/graph"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
@@ -59,7 +60,7 @@ func (p *panel) list(s *story, from int) {
 	n := 0
 	for _, failed := range []bool{true, false} {
 		for _, v := range s.steps {
-			if v.parent != p.stepView || (v.State == "failed") != failed {
+			if v.parent != p.stepView || (v.State == graph.StateFailed) != failed {
 				continue
 			}
 			if n++; n <= from {
@@ -93,7 +94,7 @@ func (h *Handler) panel(r *request, p *runPage, s *story, path string, chosen *s
 	out := &panel{stepView: chosen, Visits: s.visits[path]}
 	if chosen == nil {
 		out.stepView, out.Pending = &stepView{
-			Name: path, Title: path, Path: path, State: "pending", Key: path + "#",
+			Name: path, Title: path, Path: path, State: graph.StatePending, Key: path + "#",
 		}, true
 	}
 	from, _ := strconv.Atoi(r.URL.Query().Get("item")) // any other value means the first page

@@ -198,7 +198,7 @@ func keepChosen(path string, visit int) func(*stepView) bool {
 		switch {
 		case path == "" && v.Depth > 0, path != "" && v.Path != path, visit > 0 && v.Visit != visit:
 			return false
-		case last != nil && last != v && (last.Path == v.Path || last.State == "ok"):
+		case last != nil && last != v && (last.Path == v.Path || last.State == graph.StateOK):
 			last.Messages, last.output = nil, nil
 		}
 		last = v
@@ -217,7 +217,7 @@ func (s *story) choose(path string, visit int) *stepView {
 		}
 		return nil
 	}
-	for _, state := range []string{"failed", "unknown", "waiting", "running"} {
+	for _, state := range []graph.State{graph.StateFailed, graph.StateUnknown, graph.StateWaiting, graph.StateRunning} {
 		for _, v := range slices.Backward(s.steps) {
 			if v.State == state && v.Depth == 0 {
 				return v
@@ -237,7 +237,7 @@ func (s *story) choose(path string, visit int) *stepView {
 func (s *story) doneOf(p *ir.Program, from *journal.Origin) (done, of int) {
 	finished := map[string]bool{}
 	for _, v := range s.steps {
-		if v.Depth == 0 && !v.Ended.IsZero() && v.State != "failed" {
+		if v.Depth == 0 && !v.Ended.IsZero() && v.State != graph.StateFailed {
 			finished[v.Path] = true
 		}
 	}
@@ -322,7 +322,7 @@ func (h *Handler) explain(r *request, p *runPage, s *story) error {
 	}
 	w := &whyView{Error: end.Error, From: end.From, Allowed: p.MayEdit && end.From != ""}
 	for _, v := range slices.Backward(s.steps) {
-		if v.State == "failed" {
+		if v.State == graph.StateFailed {
 			w.Step, w.Name, w.Class = v.Path, v.Place, v.Class
 			w.Error = cmp.Or(w.Error, v.Error)
 			break

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/graph"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
@@ -159,10 +160,7 @@ const maxMessages = 200
 
 // read builds the story of a run. It keeps the messages of the steps that keep selects.
 func (h *Handler) read(ctx context.Context, run *app.Run, keep func(*stepView) bool) (*story, error) {
-	s := &story{
-		run: run.ID, open: map[*report.Step]*stepView{}, visits: map[string]int{}, keep: keep,
-		writes: map[string]json.RawMessage{},
-	}
+	s := newStory(run.ID, keep)
 	in, err := h.interpret(ctx, run, func(in *report.Interpreter, e *event) error {
 		if e.Type == report.RunStarted && e.Run.ID == run.ID {
 			s.before = time.Duration(in.Budget(e.At).Active) * time.Millisecond
@@ -193,6 +191,13 @@ func (h *Handler) read(ctx context.Context, run *app.Run, keep func(*stepView) b
 		s.count(b)
 	}
 	return s, nil
+}
+
+func newStory(run journal.RunID, keep func(*stepView) bool) *story {
+	return &story{
+		run: run, open: map[*report.Step]*stepView{}, visits: map[string]int{}, keep: keep,
+		writes: map[string]json.RawMessage{},
+	}
 }
 
 // count sets the active time from the budget of the root run, which is active while a child run is.
@@ -249,7 +254,7 @@ func (s *story) apply(e *event) {
 		v = &stepView{
 			Name: e.Step.Name, Title: e.Step.Title(), Place: e.Step.Label(), Path: e.Step.Path,
 			Kind: e.Step.Kind, Agent: e.Step.Agent,
-			Depth: e.Step.Depth, Index: e.Step.Index, Loop: e.Step.Loop, State: "running", Started: at,
+			Depth: e.Step.Depth, Index: e.Step.Index, Loop: e.Step.Loop, State: graph.StateRunning, Started: at,
 			Key: liveKey(e.Step), parent: s.open[e.Step.Parent],
 		}
 		s.visits[v.Path]++
@@ -284,24 +289,22 @@ func (s *story) step(e *event, v *stepView, at time.Time) {
 	if e.Note != nil && !e.Note.Unreadable {
 		v.Offline = cmp.Or(e.Note.Offline(), v.Offline)
 	}
+	v.State = cmp.Or(graph.StateAfter(e.Fact), v.State)
 	switch e.Type {
 	case report.StepFinished, report.StepSkipped:
-		v.Ended, v.State, v.Error, v.Class = at, string(e.Outcome), e.Error, string(e.Class)
-		if e.Type == report.StepSkipped {
-			v.State = "skipped"
-		}
-		if v.Error == "" && v.State == "failed" {
+		// A step that runs hooks ends as they do, not as its fact says.
+		v.Ended, v.State, v.Error, v.Class = at, graph.State(e.Outcome), e.Error, string(e.Class)
+		if v.Error == "" && v.State == graph.StateFailed {
 			v.Error = e.Problem
 		}
 		v.closeWait(at)
 		s.wrote(e)
-		if v.parent != nil && v.State == "failed" {
+		if v.parent != nil && v.State == graph.StateFailed {
 			v.parent.Failed++
 		}
 		s.done++
 		delete(s.open, e.Step)
 	case report.TaskStarted:
-		v.State = "running"
 		v.closeWait(at)
 		v.Attempts = append(v.Attempts, attempt{N: len(v.Attempts) + 1, Started: at})
 	case report.TaskFinished:
@@ -313,16 +316,10 @@ func (s *story) step(e *event, v *stepView, at time.Time) {
 		if n := len(v.Attempts); n > 0 {
 			v.Attempts[n-1].Lost = true
 		}
-	case report.StepRetrying:
-		v.State, v.asked = "sleeping", at
-	case report.GateOpened:
-		v.State, v.asked = "waiting", at
-		if e.Step.Gate.Kind == journal.GateInDoubt {
-			v.State = "unknown"
-		}
-	case report.GateDecided, report.GateExpired:
+	case report.StepRetrying, report.GateOpened, report.BudgetWaiting:
+		v.asked = at
+	case report.GateDecided, report.GateExpired, report.BudgetReserved:
 		v.closeWait(at)
-		v.State = "running"
 	case report.ModelPrompted, report.ToolCalled:
 		v.ask = at
 	case report.ModelReplied:
@@ -417,11 +414,15 @@ func (v *stepView) converse(e *event, at time.Time) {
 		add(message{From: "note", Title: "Escalated: more people may decide"})
 	case report.GateApproved, report.GateDecided:
 		d := e.Verdict()
-		word, rest := decisionWord(d.Kind, d.Outcome), resolution(d.Kind, d.Outcome)
-		if e.Type == report.GateApproved {
-			word, rest = "Approved", "; more approvals are needed"
+		m := message{From: "note", Title: decisionWord(&d)}
+		if by := decidedBy(&d); by != "" {
+			m.Title += " by " + visible(by)
 		}
-		m := message{From: "note", Title: word + " by " + visible(app.DescribeActor(d.By, d.Method, "")) + rest}
+		if e.Type == report.GateApproved {
+			m.Title += "; more approvals are needed"
+		} else {
+			m.Title += resolution(d.Kind, d.Outcome)
+		}
 		if d.Note != "" {
 			m.Texts = []string{d.Note}
 		}

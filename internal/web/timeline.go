@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/graph"
 	"github.com/espalier-run/espalier/internal/report"
 )
 
@@ -32,7 +33,10 @@ type stateCount struct {
 }
 
 // filtered are the states that the steps of a run can be filtered by.
-var filtered = []string{"failed", "unknown", "waiting", "running", "sleeping", "skipped", "ok"}
+var filtered = []graph.State{
+	graph.StateFailed, graph.StateUnknown, graph.StateWaiting, graph.StateRunning, graph.StateSleeping, graph.StateSkipped,
+	graph.StateOK,
+}
 
 // filters counts the steps by their states.
 func (s *story) filters() (out []stateCount, all int) {

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"github.com/espalier-run/espalier/internal/ir"
@@ -193,17 +194,12 @@ func (p *projector) gateDecided(ev *report.Event, f *fields) error {
 		return p.value(f, "data", x.Value, someBytes)
 	}
 	answered(f, &x)
+	f.text("result", result(ev.Verdict().Answer, x.Outcome))
 	gate := ev.Step.Gate
 	if gate != nil && gate.Kind == journal.GateToolCall && x.Outcome == journal.OutcomeRerun {
 		f.text("question", callQuestion)
-		answer := journal.OutcomeRejected
-		if x.Reason == plan.ReasonApproved {
-			answer = journal.OutcomeOK
-		}
-		f.text("result", result(answer, x.Method))
 		f.text("call", gate.Call)
 	} else {
-		f.text("result", result(x.Outcome, x.Method))
 		f.text("event", x.Event)
 		p.verdict(ev, f)
 		if err := p.review(f, x.Value); err != nil {
@@ -245,14 +241,11 @@ func kindOf(method string) string {
 }
 
 // result returns the answer in the specification's words.
-func result(outcome journal.Outcome, method string) string {
-	switch {
-	case method == plan.MethodTimeout:
+func result(answer report.Answer, outcome journal.Outcome) string {
+	if answer == report.TimedOut {
 		return "timeout"
-	case outcome == journal.OutcomeOK:
-		return "approved"
 	}
-	return string(outcome)
+	return cmp.Or(string(answer), string(outcome))
 }
 
 // review adds what came with a verdict: the data of an event, or a critic's review.
@@ -270,6 +263,9 @@ func (p *projector) review(f *fields, v journal.Value) error {
 	return nil
 }
 
+// judgements are the answers of agents and programs.
+var judgements = map[journal.Outcome]report.Answer{journal.OutcomeOK: report.Approved}
+
 // gateJudged records the decision of an agent or of a program.
 func (p *projector) gateJudged(ev *report.Event, f *fields) error {
 	raw, err := p.stream.Value(ev.Value)
@@ -284,7 +280,7 @@ func (p *projector) gateJudged(ev *report.Event, f *fields) error {
 	if err := json.Unmarshal(raw, &value); err != nil {
 		return err
 	}
-	f.text("result", result(ev.Outcome, value.Method))
+	f.text("result", result(judgements[ev.Outcome], ev.Outcome))
 	f.text("method", value.Method)
 	f.text("actor", value.Actor)
 	if value.Method == plan.MethodCritic {

@@ -21,6 +21,7 @@ type stage struct {
 	p     *console.Progress
 	seq   journal.Seq
 	lines []string
+	last  console.Notice
 }
 
 func play(t *testing.T, facts ...journal.Fact) *stage {
@@ -39,6 +40,7 @@ func (s *stage) take(facts ...journal.Fact) {
 			s.t.Fatal(err)
 		}
 		for _, n := range notices {
+			s.last = n
 			if line := n.Line(console.Style{}); line != "" {
 				s.lines = append(s.lines, strings.TrimPrefix(line, "00:00:01  "))
 			}
@@ -128,19 +130,20 @@ func TestToolCallWaitsForApproval(t *testing.T) {
 	}
 	for _, c := range []struct {
 		decided journal.GateDecided
+		outcome journal.Outcome
 		want    string
 	}{
 		{
 			journal.GateDecided{Method: plan.MethodPerson, Reason: plan.ReasonApproved, By: journal.Actor{User: "kim"}},
-			"send  call to mail.send approved by kim",
+			"ok", "send  call to mail.send approved by kim",
 		},
 		{
 			journal.GateDecided{Method: plan.MethodPerson, Reason: plan.ReasonDenied, Note: "not today"},
-			"send  call to mail.send rejected: not today",
+			"rejected", "send  call to mail.send rejected: not today",
 		},
 		{
 			journal.GateDecided{Method: plan.MethodTimeout, Reason: plan.ReasonTimedOut},
-			"send  call to mail.send timed out",
+			"failed", "send  call to mail.send timed out",
 		},
 	} {
 		s := play(t, journal.RunStarted{Name: "flow"}, journal.TaskStarted{TaskID: work, Kind: "agent"})
@@ -151,6 +154,9 @@ func TestToolCallWaitsForApproval(t *testing.T) {
 		c.decided.Place, c.decided.Outcome = work.Place, journal.OutcomeRerun
 		s.take(c.decided)
 		s.expectLines(c.want)
+		if s.last.Outcome != c.outcome {
+			t.Errorf("%s: the outcome is %q, want %q", c.want, s.last.Outcome, c.outcome)
+		}
 		s.take(journal.TaskStarted{TaskID: work, Kind: "agent", Rerun: 1},
 			journal.TaskEnded{TaskID: work, Outcome: "ok", Final: true})
 		s.expectLines("send  done")

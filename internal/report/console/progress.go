@@ -434,19 +434,22 @@ func (p *Progress) gateOpened(ev *report.Event, a *active) {
 }
 
 func (p *Progress) gateDecided(ev *report.Event, a *active) {
-	x := ev.Fact.(journal.GateDecided)
+	x, d := ev.Fact.(journal.GateDecided), ev.Verdict()
 	n := p.add(ev, WaitFinished)
 	n.Outcome, n.Reason, n.Note, n.Signal = x.Outcome, x.Method, x.Note, x.Event
 	if a.wait != nil {
 		n.For, n.Tool = a.wait.For, a.wait.Tool
 	}
-	if n.Tool != "" { // the task runs on in any case; the reason holds the answer
-		n.Outcome = journal.OutcomeRejected
-		if x.Reason == plan.ReasonApproved {
-			n.Outcome = journal.OutcomeOK
-		}
+	if n.Tool != "" { // the task runs on in any case
+		n.Outcome = callOutcomes[d.Answer]
 	}
 	a.wait = nil
+}
+
+// callOutcomes are the outcomes of tool calls that gates decide on.
+var callOutcomes = map[report.Answer]journal.Outcome{
+	report.Approved: journal.OutcomeOK, report.Rejected: journal.OutcomeRejected,
+	report.TimedOut: journal.OutcomeFailed, // as a gate that is a step
 }
 
 func (p *Progress) cancelRequested(ev *report.Event) {
