@@ -277,7 +277,7 @@ func TestDocsCommandsPrintWhatPagesShow(t *testing.T) {
 					continue
 				}
 				if target, ok := strings.CutPrefix(c.text, "make "); ok {
-					// These fetch and build for minutes; TestDemoShowsWhatTheProgramDoes has the rest of the demonstration.
+					// These fetch and build for minutes; TestDemoShowsWhatTheProgramDoes has the rest.
 					if !strings.Contains(makefile, "\n"+target+":") {
 						t.Errorf("%s:%d: there is no target %q in the Makefile", page, c.first, target)
 					}

@@ -58,12 +58,12 @@ type Analysis struct {
 type AnalyzeRequest struct {
 	// Workflow is a path, a folder, or the name of a discovered workflow.
 	Workflow string
-	// Unsaved has texts that count instead of the files at their paths, such as those that a person is editing. The files
-	// and their folders need not exist.
+	// Unsaved has texts that count instead of the files at their paths, such as those that a person is editing. The
+	// files and their folders need not exist.
 	Unsaved map[string]string
 	Reading Reading
-	// Listed restricts Workflow to what Workflows lists, by path or by name, and the paths of Unsaved to the project. It
-	// is for requests of people who must not read other files or run their commands.
+	// Listed restricts Workflow to what Workflows lists, by path or by name, and the paths of Unsaved to the project.
+	// It is for requests of people who must not read other files or run their commands.
 	Listed bool
 	// Tolerate lists codes whose errors count as warnings.
 	Tolerate []diag.Code

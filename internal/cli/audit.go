@@ -94,8 +94,8 @@ func (a *invocation) reportSetAside(run *app.Run) error {
 	for i := range files {
 		files[i] = a.recordPath(files[i])
 	}
-	return fail(exitFailed, "What is printed was made from the journal. Compare it with what was found, then move that "+
-		"away:\n  "+strings.Join(files, "\n  "),
+	return fail(exitFailed, "What is printed was made from the journal. Compare it with what was found, then move "+
+		"that away:\n  "+strings.Join(files, "\n  "),
 		"records of run %s did not match the journal: they may have been changed", short(run.ID))
 }
 

@@ -335,7 +335,8 @@ func runSentence(run *app.Run, end *app.Ending) string {
 		journal.OutcomeFailed: "failed", journal.OutcomeRejected: "was rejected",
 		journal.OutcomeCancelled: "was canceled",
 	}[end.Outcome])
-	why := strings.TrimSpace(cmp.Or(end.Error, report.ReasonWords(end.Reason))) // what commands print ends with a new line
+	// What commands print ends with a new line.
+	why := strings.TrimSpace(cmp.Or(end.Error, report.ReasonWords(end.Reason)))
 	if why != "" {
 		text += ": " + why
 	}

@@ -178,7 +178,8 @@ func fitHelp(text, use string) string {
 		short := m[1] + "[=" + m[2] + "]"
 		return short + strings.Repeat(" ", len(flag)-len(short))
 	})
-	return strings.Replace(text, "\n  "+use+"\n", "\n"+strings.Join(wrapPieces("  "+use, 80, usePiece(), "      "), "\n")+"\n", 1)
+	wrapped := strings.Join(wrapPieces("  "+use, 80, usePiece(), "      "), "\n")
+	return strings.Replace(text, "\n  "+use+"\n", "\n"+wrapped+"\n", 1)
 }
 
 // usePiece matches a part of a usage line that is not broken: a word, or what is in brackets.

@@ -664,7 +664,9 @@ succeed and has no output.`,
   espalier output 5ff07bf3 summary > summary.txt`,
 		Args:              takesRun(1, 2, "a run, and optionally a key"),
 		ValidArgsFunction: a.completeRun,
-		RunE:              func(_ *cobra.Command, args []string) error { return a.printOutput(args[0], optional(args, 1)) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.printOutput(args[0], optional(args, 1))
+		},
 	}
 	return a.jsonFlag(cmd)
 }

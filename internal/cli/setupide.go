@@ -108,8 +108,8 @@ func (a *invocation) setupIDE(root string, wanted []string) error {
 				is, help = "a broken link", "Create the folder that it leads to, or remove the link."
 			}
 			if asked {
-				return fail(exitNotReady, help, "%s reads commands from the folder %s, which is %s here", e.name, folder,
-					is)
+				return fail(exitNotReady, help, "%s reads commands from the folder %s, which is %s here", e.name,
+					folder, is)
 			}
 			a.note("%s is left out: it reads commands from the folder %s, which is %s here. %s",
 				e.name, folder, is, help)

@@ -104,7 +104,8 @@ func (a *invocation) printReview(r *app.Review) {
 		fmt.Fprintf(a.stdout, "  %s: %s\n", c.Workflow, c)
 	}
 	if r.State {
-		fmt.Fprintln(a.stdout, "  .espalier: a state folder that was not made by you on this machine, with the runs in it")
+		fmt.Fprintln(a.stdout,
+			"  .espalier: a state folder that was not made by you on this machine, with the runs in it")
 	}
 }
 

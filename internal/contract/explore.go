@@ -27,7 +27,8 @@ func (b *builder) probes(decisions []Decision) []Probe {
 	var out []Probe
 	places := [][]string{}
 	for _, u := range b.uses {
-		if u.How != expr.Reads && !slices.ContainsFunc(places, func(at []string) bool { return slices.Equal(at, u.at) }) {
+		known := func(at []string) bool { return slices.Equal(at, u.at) }
+		if u.How != expr.Reads && !slices.ContainsFunc(places, known) {
 			places = append(places, u.at)
 		}
 	}

@@ -35,7 +35,8 @@ func (b *builder) ruled(u *use) bool {
 		if o.decision == nil || o.decision.step != u.decision.step {
 			return false
 		}
-		return o.condition != "" || o.How == expr.Orders || o.How == expr.Contains || o.How == expr.Sized && o.Value != nil
+		return o.condition != "" || o.How == expr.Orders || o.How == expr.Contains ||
+			o.How == expr.Sized && o.Value != nil
 	})
 }
 

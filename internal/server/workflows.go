@@ -88,8 +88,8 @@ func (s *Server) registerWorkflows() {
 		ofWorkflow(s.analyze, func(an *app.Analysis) (*bytesBody, error) {
 			return &bytesBody{"text/plain; charset=utf-8", []byte(an.File.Text)}, nil
 		}), produces("text/plain"))
-	handleJSON(s, http.MethodGet, "/workflows/{workflow}/cost", identity.Read, "Compute the worst-case cost of a workflow",
-		tag, func(ctx context.Context, in *struct {
+	handleJSON(s, http.MethodGet, "/workflows/{workflow}/cost", identity.Read,
+		"Compute the worst-case cost of a workflow", tag, func(ctx context.Context, in *struct {
 			WorkflowPath
 			Model string `query:"model" doc:"Replaces the models that the steps name"`
 		},

@@ -34,8 +34,8 @@ type stateCount struct {
 
 // filtered are the states that the steps of a run can be filtered by.
 var filtered = []graph.State{
-	graph.StateFailed, graph.StateUnknown, graph.StateWaiting, graph.StateRunning, graph.StateSleeping, graph.StateSkipped,
-	graph.StateOK,
+	graph.StateFailed, graph.StateUnknown, graph.StateWaiting, graph.StateRunning, graph.StateSleeping,
+	graph.StateSkipped, graph.StateOK,
 }
 
 // filters counts the steps by their states.

@@ -341,8 +341,8 @@ func refusal(events []journal.Event, ref string) error {
 	return nil
 }
 
-// grantAgain answers a reservation that led to no event: an earlier attempt of the task has made it, and it was granted.
-// r.mu is held.
+// grantAgain answers a reservation that led to no event: an earlier attempt of the task has made it, and it was
+// granted. r.mu is held.
 func (r *run) grantAgain(p *pending, in plan.Input) {
 	x, ok := in.(plan.Reserve)
 	if !ok || grants(p.events, x) {
