@@ -424,7 +424,7 @@ func takes(least, most int, what string, listed ...string) cobra.PositionalArgs 
 		switch {
 		case len(args) < least:
 			return usage(strings.Join(append([]string{help}, listed...), "\n"), "%s needs %s", name, what)
-		case slices.Contains(args[least:], ""):
+		case most >= 0 && slices.Contains(args[least:], ""):
 			return usage(help, "an argument of %s is empty", name) // an unset variable must not become the default
 		case most < 0 || len(args) <= most:
 			return nil

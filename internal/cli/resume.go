@@ -636,7 +636,7 @@ func (a *invocation) workCommand() *cobra.Command {
 		Long: `Stay in the foreground and drive every run of the project: runs whose process
 has ended, timers, approvals, runs that were started with --detach. Triggers of
 workflows start runs, unless --no-triggers is set. A run that lacks a key, a
-tool or the permission to run its commands is reported and left alone. A run
+tool or the permission to run its commands is reported and skipped. A run
 whose workflow needs labels (needs in espalier.yaml) is left to workers that
 have them: see --label.
 
