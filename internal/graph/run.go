@@ -18,7 +18,7 @@ const (
 	StatePending  State = "pending" // not reached
 	StateRunning  State = "running"
 	StateWaiting  State = "waiting"  // for a person, an event or budget
-	StateSleeping State = "sleeping" // until a time: nobody needs to act
+	StateSleeping State = "sleeping" // until a time, without a decision of a person
 	StateUnknown  State = "unknown"  // the step may have acted, and did not report
 	StateOK       State = State(journal.OutcomeOK)
 	StateFailed   State = State(journal.OutcomeFailed)

@@ -573,7 +573,7 @@ func (h *Handler) recentDecisions(r *request) ([]decidedView, error) {
 // decisionWord returns the word for what was decided about a gate.
 func decisionWord(d *report.Decision) string { return sentence(cmp.Or(string(d.Answer), "decided")) }
 
-// decidedBy returns who has decided; empty if nobody has in time.
+// decidedBy returns the name of the person who has decided; empty if the gate timed out.
 func decidedBy(d *report.Decision) string {
 	if d.Answer == report.TimedOut {
 		return ""
