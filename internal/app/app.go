@@ -441,6 +441,3 @@ func folderName(space *project.Workspace, path string) string {
 	}
 	return "this folder"
 }
-
-// short returns as much of a run's id as people need.
-func short(id journal.RunID) string { return string(id[:min(len(id), 8)]) }

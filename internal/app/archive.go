@@ -21,7 +21,7 @@ import (
 // records. It returns the hash of the run's chain of appends.
 func (a *App) Export(ctx context.Context, r *Run, path string) (head string, err error) {
 	if r.Root != "" {
-		return "", fail(InvalidRequest, "", "run %s is part of run %s", short(r.ID), short(r.Root)).
+		return "", fail(InvalidRequest, "", "run %s is part of run %s", r.ID.Short(), r.Root.Short()).
 			advise("Export the run that it is part of.")
 	}
 	rt, err := a.reader(ctx, r.ID)
@@ -29,7 +29,7 @@ func (a *App) Export(ctx context.Context, r *Run, path string) (head string, err
 		return "", err
 	}
 	if r.Status != journal.Finished {
-		return "", fail(InvalidRequest, "", "run %s has not finished", short(r.ID)).
+		return "", fail(InvalidRequest, "", "run %s has not finished", r.ID.Short()).
 			advise("Only finished runs can be exported: a copy of another one could be continued twice.")
 	}
 	records, err := rt.archivedRecords(ctx, r.ID)
@@ -162,7 +162,7 @@ func (rt *environment) checkStartedHere(ctx context.Context, id journal.RunID) e
 		return err
 	}
 	return fail(InvalidRequest, NotResumable, "run %s was imported, and no run can continue from it: its "+
-		"definition and its consent to commands come from the archive", short(id)).advise("Run its workflow instead.")
+		"definition and its consent to commands come from the archive", id.Short()).advise("Run its workflow instead.")
 }
 
 // storage opens the storage of the project, and creates it if needed.

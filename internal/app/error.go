@@ -179,12 +179,12 @@ func (rt *environment) runError(id journal.RunID, err error) error {
 	case errors.Is(err, journal.ErrFinished):
 		out.Kind, out.Reason, out.Message = Conflict, RunFinished, "the run has finished"
 	case errors.Is(err, journal.ErrUnfinished):
-		out.Kind, out.Reason, out.Message = Conflict, RunUnfinished, fmt.Sprintf("run %s is not over", short(id))
+		out.Kind, out.Reason, out.Message = Conflict, RunUnfinished, fmt.Sprintf("run %s is not over", id.Short())
 	case errors.Is(err, journal.ErrExists):
 		out.Kind, out.Reason, out.Message = Conflict, RunExists, fmt.Sprintf("run %s already exists", id)
 	case errors.Is(err, journal.ErrUnknownRun):
-		out.Kind, out.Reason, out.Name = NotFound, NoRun, short(id)
-		out.Message = fmt.Sprintf("there is no run %s: it may have been removed meanwhile", short(id))
+		out.Kind, out.Reason, out.Name = NotFound, NoRun, id.Short()
+		out.Message = fmt.Sprintf("there is no run %s: it may have been removed meanwhile", id.Short())
 	case errors.Is(err, engine.ErrClosed):
 		out.Kind, out.Message = Interrupted, "interrupted"
 	default:
@@ -270,7 +270,7 @@ func storeAdvice(err error) string {
 		advice := "Something other than Espalier has changed the file, or the disk is failing. Restore the folder " +
 			"from a backup; or move it away and start over: the transcripts in it can still be read."
 		if damage, ok := errors.AsType[*journal.CorruptError](err); ok && damage.Run != "" {
-			advice += "\nTo remove only this run: espalier runs rm " + short(damage.Run)
+			advice += "\nTo remove only this run: espalier runs rm " + damage.Run.Short()
 		}
 		return advice
 	case errors.Is(err, journal.ErrNotKept):

@@ -150,7 +150,7 @@ func (n *notifier) fact(ctx context.Context, run journal.RunID, e *journal.Event
 	}
 	return n.enqueue(ctx, notify.Message{
 		ID: fmt.Sprintf("%s.%d", run, e.Seq), Kind: string(kind), Time: e.At.Time(), Workflow: entry.Name,
-		Run: string(run), Text: fmt.Sprintf("Run %s of %s %s", short(run), entry.Name, text), URL: n.app.runURL(run),
+		Run: string(run), Text: fmt.Sprintf("Run %s of %s %s", run.Short(), entry.Name, text), URL: n.app.runURL(run),
 	})
 }
 

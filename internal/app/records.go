@@ -29,7 +29,7 @@ func (a *App) Transcript(ctx context.Context, r *Run, follow func()) (io.ReadClo
 	}
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		e := fail(NotFound, NoTranscript, "run %s has no transcript", short(r.ID))
+		e := fail(NotFound, NoTranscript, "run %s has no transcript", r.ID.Short())
 		e.Run = r.ID
 		return nil, e
 	}

@@ -162,7 +162,7 @@ func (rt *environment) reportSetBack(ctx context.Context, id journal.RunID) erro
 	}
 	rt.app.o.Notify(Notice{Text: fmt.Sprintf("The journal of run %s was set back: its audit log has %d more records. "+
 		"The run continues from what the journal has, and may repeat steps. The log is kept beside the new one.",
-		short(id), lost)})
+		id.Short(), lost)})
 	return nil
 }
 

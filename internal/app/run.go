@@ -441,7 +441,7 @@ func (a *App) Remove(ctx context.Context, id journal.RunID, why journal.Removal)
 		why.Damaged = true
 		if err = rt.Store.Remove(ctx, why, id); err == nil {
 			a.o.Notify(Notice{Text: fmt.Sprintf("Run %s is damaged: %v. It is removed all the same, and the "+
-				"record of its removal says that it was damaged.", short(id), damaged)})
+				"record of its removal says that it was damaged.", id.Short(), damaged)})
 		}
 	}
 	if errors.Is(err, journal.ErrUnfinished) || errors.Is(err, journal.ErrUnknownRun) {

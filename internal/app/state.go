@@ -1,6 +1,11 @@
 package app
 
-import "github.com/espalier-run/espalier/internal/journal"
+import (
+	"context"
+	"slices"
+
+	"github.com/espalier-run/espalier/internal/journal"
+)
 
 // State is the state of a run. It follows from the status in the index and from whether a process drives the run.
 type State string
@@ -47,3 +52,84 @@ func (s State) Status() journal.Status {
 	}
 	return journal.Status(s)
 }
+
+// StateFilter selects runs in lists: by their State, by their outcome, which is a journal.Outcome, or Unfinished. The
+// empty one selects all.
+type StateFilter string
+
+// Unfinished selects the runs that are not over.
+const Unfinished StateFilter = "unfinished"
+
+// StateFilters are all filters: what runs do, and how they ended.
+var StateFilters = []StateFilter{
+	StateFilter(StateRunning), StateFilter(StateQueued), StateFilter(StateWaiting), StateFilter(StateUnknown),
+	StateFilter(StateBudget), StateFilter(StatePaused), StateFilter(StateSleeping), StateFilter(StateInterrupted),
+	StateFilter(StateFinished), StateFilter(journal.OutcomeOK), StateFilter(journal.OutcomeFailed),
+	StateFilter(journal.OutcomeRejected), StateFilter(journal.OutcomeCancelled), Unfinished,
+}
+
+// Outcome returns the outcome that s selects; empty if it selects none.
+func (s StateFilter) Outcome() journal.Outcome {
+	switch o := journal.Outcome(s); o {
+	case journal.OutcomeOK, journal.OutcomeFailed, journal.OutcomeRejected, journal.OutcomeCancelled:
+		return o
+	}
+	return ""
+}
+
+// Narrow restricts f to the runs that s selects, as far as the index of the store knows them: it does not know whether
+// a process drives a run, or whether the outcome of a step is unknown. Includes decides about those runs.
+func (s StateFilter) Narrow(f Filter) Filter {
+	switch outcome := s.Outcome(); {
+	case s == "":
+	case s == Unfinished:
+		f.Unfinished = true
+	case outcome != "":
+		f.Status, f.Outcome = journal.Finished, outcome
+	default:
+		f.Status = State(s).Status()
+	}
+	return f
+}
+
+// Includes reports whether s selects a run in a state. The run is one of those that Narrow leaves.
+func (s StateFilter) Includes(state State) bool { return !s.beyondIndex() || state == State(s) }
+
+// beyondIndex reports whether the index has runs in other states under the same status.
+func (s StateFilter) beyondIndex() bool {
+	switch State(s) {
+	case StateRunning, StateQueued, StateInterrupted, StateWaiting, StateUnknown:
+		return true
+	}
+	return false
+}
+
+// RunsIn lists the runs that s and f select, the newest first.
+func (a *App) RunsIn(ctx context.Context, s StateFilter, f Filter) ([]Run, error) {
+	f = s.Narrow(f)
+	if !s.beyondIndex() {
+		return a.Runs(ctx, f)
+	}
+	list, limit := []Run{}, f.Limit
+	f.Limit = max(limit, minPage)
+	for {
+		page, err := a.Runs(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		last := len(page) < f.Limit
+		if !last {
+			f.Before = page[len(page)-1].ID
+		}
+		list = append(list, slices.DeleteFunc(page, func(r Run) bool { return !s.Includes(r.State()) })...)
+		if limit > 0 && len(list) >= limit {
+			return list[:limit], nil
+		}
+		if last {
+			return list, nil
+		}
+	}
+}
+
+// minPage is how many runs are read at least at once if some of them are not selected.
+const minPage = 100

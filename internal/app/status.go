@@ -424,7 +424,7 @@ func (a *App) executions(ctx context.Context, id journal.RunID, name string, onl
 		titles := program.Root().Labels()
 		known := slices.Sorted(maps.Keys(h.known))
 		names := xslices.Map(known, func(id string) string { return cmp.Or(titles[id], id) })
-		return nil, fail(NotFound, "", "run %s has not reached a step %q", short(id), name).
+		return nil, fail(NotFound, "", "run %s has not reached a step %q", id.Short(), name).
 			advise("%s", diag.DidYouMean(name, names))
 	}
 	return h.found, nil

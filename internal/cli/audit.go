@@ -96,7 +96,7 @@ func (a *invocation) reportSetAside(run *app.Run) error {
 	}
 	return fail(exitFailed, "What is printed was made from the journal. Compare it with what was found, then move "+
 		"that away:\n  "+strings.Join(files, "\n  "),
-		"records of run %s did not match the journal: they may have been changed", short(run.ID))
+		"records of run %s did not match the journal: they may have been changed", run.ID.Short())
 }
 
 func (a *invocation) auditVerifyCommand() *cobra.Command {
@@ -173,7 +173,7 @@ func (a *invocation) verified(run *app.Run, reports []app.AuditReport) error {
 			"the records are correct again; what was changed is still there")
 	}
 	return fail(exitFailed, fmt.Sprintf("Take a copy of the files: they show what was changed. Then \"espalier audit "+
-		"%s\" writes the log again from the journal.", short(run.ID)), "the records are not valid")
+		"%s\" writes the log again from the journal.", run.ID.Short()), "the records are not valid")
 }
 
 // damaged reports whether the journal itself has a fault.

@@ -243,7 +243,7 @@ func (a *invocation) completeRun(
 		return nil, done
 	}
 	return xslices.Map(runs, func(r app.Run) string {
-		return fmt.Sprintf("%s\t%s, %s", short(r.ID), r.Name, statusText(&r))
+		return fmt.Sprintf("%s\t%s, %s", r.ID.Short(), r.Name, statusText(&r))
 	}), done
 }
 

@@ -188,7 +188,7 @@ func (a *invocation) resolve(s *app.Status, g *app.Gate) (app.Message, error) {
 	if g.Doing != "" {
 		a.note("  It was running %s", diag.Printable(g.Doing))
 	}
-	a.note("If you know its result: espalier resume %s --decide %s", short(s.ID), shellWord(name+"=result=JSON"))
+	a.note("If you know its result: espalier resume %s --decide %s", s.ID.Short(), shellWord(name+"=result=JSON"))
 	for {
 		answer, err := a.ask("Type rerun, skip or fail, or press Enter to decide later: ")
 		switch answer = strings.ToLower(answer); {

@@ -29,9 +29,6 @@ func actor(as string) journal.Actor {
 	return who
 }
 
-// short returns as much of a run's id as people need.
-func short(id journal.RunID) string { return string(id[:min(len(id), 8)]) }
-
 func (a *invocation) display(path string) string { return a.app().Display(path) }
 
 // folder names a folder within a sentence.
@@ -53,7 +50,7 @@ func (a *invocation) rootRun(name string) (*app.Run, error) {
 	}
 	run, err := a.runs().RootRun(context.Background(), found)
 	if err == nil && run.ID != found.ID {
-		a.note("%s is a part of run %s.", short(found.ID), short(run.ID))
+		a.note("%s is a part of run %s.", found.ID.Short(), run.ID.Short())
 	}
 	return run, err
 }
@@ -219,7 +216,7 @@ func (a *invocation) interrupted(id journal.RunID, err error) error {
 	if unknown != nil {
 		return cmp.Or(err, unknown)
 	}
-	state, help := "interrupted", "To continue: espalier resume "+short(id)
+	state, help := "interrupted", "To continue: espalier resume "+id.Short()
 	atRest := run.Status != journal.Running && run.Status != journal.Sleeping
 	if run.Status == journal.Waiting {
 		status, err := a.runs().Status(ctx, id)
@@ -240,12 +237,12 @@ func (a *invocation) interrupted(id journal.RunID, err error) error {
 			if w.Works && !w.Draining {
 				state = "left to another process"
 				help = fmt.Sprintf("Process %d on %s continues it. To stop the run: espalier pause %s",
-					w.PID, w.Host, short(id))
+					w.PID, w.Host, id.Short())
 			}
 		}
 	}
 	help += a.outputLater(id, whenFinished)
-	return fail(exitInterrupted, help, "run %s is %s", short(id), state)
+	return fail(exitInterrupted, help, "run %s is %s", id.Short(), state)
 }
 
 // reportRun prints what came of a run, and turns it into an exit code.
@@ -269,20 +266,24 @@ func (a *invocation) reportRun(run *app.Run) error {
 		if err != nil {
 			return err
 		}
-		message := fmt.Sprintf("run %s has exhausted its %s", short(run.ID), run.Waiting.Words())
+		message := fmt.Sprintf("run %s has exhausted its %s", run.ID.Short(), run.Waiting.Words())
 		if words := report.ShortfallWords(budget.Name, budget.Next, budget.Left); words != "" {
-			message = fmt.Sprintf("run %s is paused: %s", short(run.ID), words)
+			message = fmt.Sprintf("run %s is paused: %s", run.ID.Short(), words)
 		}
 		return fail(exitBudget, raiseHelp(run.ID, budget)+a.outputLater(run.ID, whenFinished), "%s", message)
 	case journal.Waiting, journal.PausedAt, journal.Sleeping:
 		help := strings.TrimPrefix(waitingHelp(status)+a.outputLater(run.ID, whenFinished), "\n")
-		return fail(exitWaiting, help, "run %s is %s", short(run.ID), statusText(run))
+		verb := "is"
+		if run.State() == app.StateUnknown {
+			verb = "has an" // unknown outcome
+		}
+		return fail(exitWaiting, help, "run %s %s %s", run.ID.Short(), verb, statusText(run))
 	}
 	driver := ""
 	if run.Driver != nil {
 		driver = ": " + run.Driver.String()
 	}
-	a.note("Recorded. Another process is driving run %s%s.", short(run.ID), driver)
+	a.note("Recorded. Another process is driving run %s%s.", run.ID.Short(), driver)
 	return nil
 }
 
@@ -311,7 +312,7 @@ func (a *invocation) reportEnd(run *app.Run) error {
 	if end.Status > 0 && end.Status < 256 {
 		code = end.Status
 	}
-	help := fmt.Sprintf("To see what happened: espalier transcript %s --pretty", short(run.ID))
+	help := fmt.Sprintf("To see what happened: espalier transcript %s --pretty", run.ID.Short())
 	switch {
 	case end.From == "":
 	case a.scripted(run):
@@ -319,7 +320,7 @@ func (a *invocation) reportEnd(run *app.Run) error {
 	default:
 		help += fmt.Sprintf(
 			"\nTo continue from there, keeping what was done and paid for: espalier resume %s --from %s",
-			short(run.ID), end.From)
+			run.ID.Short(), end.From)
 	}
 	return fail(code, help, "%s", runSentence(run, end))
 }
@@ -331,7 +332,7 @@ func (a *invocation) scripted(run *app.Run) bool {
 }
 
 func runSentence(run *app.Run, end *app.Ending) string {
-	text := fmt.Sprintf("run %s of %s %s", short(run.ID), run.Name, map[journal.Outcome]string{
+	text := fmt.Sprintf("run %s of %s %s", run.ID.Short(), run.Name, map[journal.Outcome]string{
 		journal.OutcomeFailed: "failed", journal.OutcomeRejected: "was rejected",
 		journal.OutcomeCancelled: "was canceled",
 	}[end.Outcome])
@@ -345,7 +346,7 @@ func runSentence(run *app.Run, end *app.Ending) string {
 
 // raiseHelp returns the command that raises the budget that a run waits for.
 func raiseHelp(run journal.RunID, b app.Exhausted) string {
-	return fmt.Sprintf("To continue with more: espalier resume %s --raise %s", short(run), raiseHint(b))
+	return fmt.Sprintf("To continue with more: espalier resume %s --raise %s", run.Short(), raiseHint(b))
 }
 
 // raiseHint suggests a value for a budget with which the run can continue.
@@ -365,7 +366,7 @@ const otherAnswers = "   (instead of rerun: skip, fail or result=JSON)"
 
 // waitingHelp returns what a person can do for a run that waits.
 func waitingHelp(s *app.Status) string {
-	id, evidence := short(s.ID), ""
+	id, evidence := s.ID.Short(), ""
 	var lines []string
 	if s.Paused {
 		lines = append(lines, "To continue: espalier resume "+id)
@@ -466,7 +467,7 @@ func (a *invocation) outputLater(id journal.RunID, when string) string {
 	if a.outputFile == "" {
 		return ""
 	}
-	return fmt.Sprintf("\n%s was not written. %s: espalier output %s > %s", a.outputFile, when, short(id),
+	return fmt.Sprintf("\n%s was not written. %s: espalier output %s > %s", a.outputFile, when, id.Short(),
 		shellWord(a.outputFile))
 }
 

@@ -216,14 +216,14 @@ func (a *invocation) failure(e *app.Error) *failure {
 			dir = a.display(e.Names[0])
 		}
 		name := cmp.Or(e.Name, "WORKFLOW")
-		end.help = strings.NewReplacer("{run}", short(e.Run), "{name}", name, "{names}", strings.Join(e.Names, "\n  "),
+		end.help = strings.NewReplacer("{run}", e.Run.Short(), "{name}", name, "{names}", strings.Join(e.Names, "\n  "),
 			"{dir}", dir).Replace(text)
 	}
 	switch e.Reason {
 	case app.RunOwned:
 		end.code = exitNotReady
 	case app.OutcomeUnknown:
-		end.help = fmt.Sprintf("To decide: espalier resume %s --decide %s%s", short(e.Run), shellWord(e.Name+"=rerun"),
+		end.help = fmt.Sprintf("To decide: espalier resume %s --decide %s%s", e.Run.Short(), shellWord(e.Name+"=rerun"),
 			otherAnswers)
 	case app.NoRun, app.NoRuns:
 		if len(e.Names) > 0 {

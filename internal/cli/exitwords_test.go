@@ -370,7 +370,7 @@ func TestRunsTellStatesApart(t *testing.T) {
 		pausedRun: {"paused", "paused (approval: ok)"}, finishedRun: {"finished", "ok"},
 		sleepingRun: {"sleeping", `sleeping until .* \(retry: nap\)`}, approvedRun: {"queued", "queued"},
 		runningRun:  {"running", fmt.Sprintf(`running \(.*process %d on .*\)`, os.Getpid())},
-		doubtfulRun: {"unknown", "waiting (unknown outcome: work)"},
+		doubtfulRun: {"unknown", "unknown outcome: work"},
 	} {
 		if got := p.state(run); got != want.state || !strings.Contains(listed, fmt.Sprintf("%s %s\n", run, got)) {
 			t.Errorf("%s is %q, not %q, or listed otherwise:\n%s", run, got, want.state, listed)
@@ -380,6 +380,16 @@ func TestRunsTellStatesApart(t *testing.T) {
 		}
 		if !regexp.MustCompile(`(?m)^` + run[:8] + ` .*  ` + want.row + `$`).MatchString(list) {
 			t.Errorf("%s is not listed as %q:\n%s", run, want.row, list)
+		}
+		_, only, _ := p.try("runs", "--status", want.state)
+		for line := range strings.Lines(only) {
+			if id, _, _ := strings.Cut(line, " "); strings.Contains(listed, id+"-") &&
+				!regexp.MustCompile(id+`\S* `+want.state+"\n").MatchString(listed) {
+				t.Errorf("--status %s lists a run in another state: %s", want.state, line)
+			}
+		}
+		if !strings.Contains(only, run[:8]) {
+			t.Errorf("--status %s does not list %s:\n%s", want.state, run, only)
 		}
 	}
 }
@@ -506,7 +516,7 @@ func TestInterruptIsExplainedAboveTheStatusArea(t *testing.T) {
 	var result struct{ State, Outcome string }
 	if err := json.Unmarshal(stdout.Bytes(), &result); err != nil || code != 130 ||
 		result.State != "unknown" || result.Outcome != "interrupted" ||
-		!strings.Contains(said, "run f0000000 is waiting (unknown outcome: hold).\n") {
+		!strings.Contains(said, "run f0000000 has an unknown outcome: hold.\n") {
 		t.Errorf("exit code %d, %+v, %v: %q", code, result, err, said)
 	}
 }

@@ -38,6 +38,7 @@ type runsOf interface {
 	Get(ctx context.Context, id journal.RunID) (*app.Run, error)
 	RootRun(ctx context.Context, r *app.Run) (*app.Run, error)
 	Runs(ctx context.Context, f app.Filter) ([]app.Run, error)
+	RunsIn(ctx context.Context, s app.StateFilter, f app.Filter) ([]app.Run, error)
 	Status(ctx context.Context, id journal.RunID) (*app.Status, error)
 	Ending(ctx context.Context, r *app.Run) (*app.Ending, error)
 	Exhausted(ctx context.Context, id journal.RunID) (app.Exhausted, error)
@@ -191,8 +192,8 @@ func (a *invocation) leftRunning(id journal.RunID) error {
 		}
 	}
 	help := fmt.Sprintf("To see it: espalier status %[1]s. To stop it: espalier pause %[1]s, or espalier cancel %[1]s",
-		short(id))
-	return fail(exitInterrupted, help, "stopped watching; run %s continues on the server", short(id))
+		id.Short())
+	return fail(exitInterrupted, help, "stopped watching; run %s continues on the server", id.Short())
 }
 
 // resumeOnServer resumes a run on the server.
@@ -207,7 +208,7 @@ func (a *invocation) resumeOnServer(run *app.Run, req app.ResumeRequest) error {
 	if r.Step != "" {
 		after = 0
 		a.note("Run %s has finished and stays as it is; run %s continues from %s.",
-			short(run.ID), short(r.Run.ID), r.Step)
+			run.ID.Short(), r.Run.ID.Short(), r.Step)
 	}
 	a.showID(r.Run.ID)
 	rested, err := a.followToRest(r.Run.ID, after, func(context.Context) error { return nil })

@@ -104,7 +104,7 @@ func (a *invocation) resume(name string, f *resumeFlags) error {
 		err = a.resumeHere(run, request)
 	}
 	if known, ok := errors.AsType[*app.Error](err); ok && known.Reason == app.RunFinished && len(messages) == 0 {
-		a.note("Run %s has finished.", short(run.ID))
+		a.note("Run %s has finished.", run.ID.Short())
 		if run, err = a.rootRun(string(run.ID)); err != nil { // it may have been waiting when it was read
 			return err
 		}
@@ -128,7 +128,7 @@ func (a *invocation) resumeHere(run *app.Run, request app.ResumeRequest) error {
 	return a.converse(j, r.Run, func(ctx context.Context) error {
 		err := project.Resume(ctx, r)
 		if err == nil && r.Step != "" {
-			a.note("Run %s has finished and stays as it is; run %s continues from %s.", short(r.Of), short(r.Run),
+			a.note("Run %s has finished and stays as it is; run %s continues from %s.", r.Of.Short(), r.Run.Short(),
 				journal.PlaceName(r.Step))
 		}
 		return err
@@ -448,10 +448,10 @@ func (a *invocation) reportPausing(run *app.Run) error {
 		for i := range steps {
 			steps[i] = journal.PlaceName(steps[i])
 		}
-		a.note("Pausing run %s after %s finishes.", short(run.ID), strings.Join(steps, ", "))
+		a.note("Pausing run %s after %s finishes.", run.ID.Short(), strings.Join(steps, ", "))
 		return nil
 	}
-	a.note("Pausing run %s before its next step.", short(run.ID))
+	a.note("Pausing run %s before its next step.", run.ID.Short())
 	return nil
 }
 
@@ -475,7 +475,7 @@ func (a *invocation) reportState(run *app.Run) error {
 	if a.json {
 		return a.writeResult(api.NewResult(run, nil, nil))
 	}
-	a.note("Run %s: %s.", short(run.ID), statusText(run))
+	a.note("Run %s: %s.", run.ID.Short(), statusText(run))
 	return nil
 }
 
@@ -774,7 +774,7 @@ func (a *invocation) skipped(run *app.Run, missing *app.Error) {
 	f, redact := a.failure(missing), a.app().Redact
 	fmt.Fprintf(a.stderr,
 		"Run %s is skipped: %s\n%s\nThe next \"espalier work\" looks again; \"espalier cancel %s\" ends the run.\n",
-		short(run.ID), redact(f.message), redact(f.help), short(run.ID))
+		run.ID.Short(), redact(f.message), redact(f.help), run.ID.Short())
 }
 
 // statusText returns the status of a run in a few words.
@@ -783,15 +783,19 @@ func statusText(run *app.Run) string {
 	state, queue := run.State(), run.Queue
 	switch {
 	case queue != nil && queue.Provider != "":
-		return fmt.Sprintf("%s (call %d in the queue of %s)", e.Status, queue.Position, queue.Provider)
+		return fmt.Sprintf("%s (call %d in the queue of %s)", state, queue.Position, queue.Provider)
 	case queue != nil && len(queue.Labels) > 0:
 		return fmt.Sprintf("%s (no worker has %s)", state, app.LabelWords(queue.Labels))
 	case queue != nil:
 		return fmt.Sprintf("%s (position %d)", state, queue.Position)
 	case state == api.Queued || state == api.Interrupted:
 		return string(state)
+	case state == api.Unknown:
+		return e.Waiting.Words()
+	case state == api.Budget:
+		return fmt.Sprintf("budget reached (%s)", e.Waiting.Words())
 	case state == api.Finished:
-		return outcomeWord(e.Outcome)
+		return statusWord(string(e.Outcome))
 	case state == api.Sleeping && e.Wake != 0:
 		return fmt.Sprintf("%s until %s (%s)", e.Status, e.Wake.Time().Local().Format(time.DateTime), e.Waiting.Words())
 	case run.Driver != nil:

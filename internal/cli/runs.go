@@ -27,52 +27,35 @@ import (
 	"github.com/espalier-run/espalier/internal/report/console"
 	"github.com/espalier-run/espalier/internal/report/transcript"
 	"github.com/espalier-run/espalier/internal/terminal"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// statuses are the values of --status: those of the index, and those that the column STATUS shows instead.
-var statuses = slices.Concat([]string{
-	string(journal.Running), string(journal.Waiting), string(journal.Sleeping), string(journal.PausedAt),
-	string(journal.Exceeded), string(api.Queued), string(api.Interrupted), string(journal.Finished),
-}, outcomes)
-
-// outcomes are the statuses of runs that are over.
-var outcomes = []string{
-	string(journal.OutcomeOK), string(journal.OutcomeFailed), string(journal.OutcomeRejected), canceledStatus,
-}
+// statuses are the values of --status: the words that the column STATUS begins with, and finished for all outcomes.
+var statuses = xslices.Map(
+	slices.DeleteFunc(slices.Clone(app.StateFilters), func(s app.StateFilter) bool { return s == app.Unfinished }),
+	func(s app.StateFilter) string { return statusWord(string(s)) })
 
 // canceledStatus is how people write journal.OutcomeCancelled, which JSON and records keep.
 const canceledStatus = "canceled"
 
-// outcomeWord returns an outcome as people read it.
-func outcomeWord(o journal.Outcome) string {
-	if o == journal.OutcomeCancelled {
+// statusWord returns a state or an outcome as people read it.
+func statusWord(s string) string {
+	if s == string(journal.OutcomeCancelled) {
 		return canceledStatus
 	}
-	return string(o)
+	return s
 }
 
-// listRuns returns runs with a status of the list above, or with any if it is "".
-func (a *invocation) listRuns(status string, f app.Filter) ([]app.Run, error) {
-	most := f.Limit
-	switch {
-	case status == canceledStatus:
-		f.Status, f.Outcome = journal.Finished, journal.OutcomeCancelled
-	case slices.Contains(outcomes, status):
-		f.Status, f.Outcome = journal.Finished, journal.Outcome(status)
-	case status == string(api.Queued) || status == string(api.Interrupted):
-		f.Unfinished, f.Limit = true, 0 // the index does not know these
-	default:
-		f.Status = journal.Status(status)
+// stateFilter returns the filter that a status selects. Earlier releases called the state of an exhausted budget
+// exceeded.
+func stateFilter(status string) app.StateFilter {
+	switch status {
+	case canceledStatus:
+		return app.StateFilter(journal.OutcomeCancelled)
+	case string(journal.Exceeded):
+		return app.StateFilter(app.StateBudget)
 	}
-	list, err := a.runs().Runs(context.Background(), f)
-	if !f.Unfinished || status == "" {
-		return list, err
-	}
-	list = slices.DeleteFunc(list, func(r app.Run) bool { return !strings.HasPrefix(statusText(&r), status) })
-	if most > 0 && len(list) > most {
-		list = list[:most]
-	}
-	return list, err
+	return app.StateFilter(status)
 }
 
 func (a *invocation) runsCommand() *cobra.Command {
@@ -93,18 +76,17 @@ interrupted run is not known. The cost of a run without real models is
 		Example: `  espalier runs --open
   espalier runs --status waiting --workflow contract-review`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if status == string(journal.OutcomeCancelled) {
-				status = canceledStatus
-			}
+			filter := stateFilter(status)
 			err := cmp.Or(
-				oneOf(cmp.Or(status, statuses[0]), statuses, "there is no status %q"),
+				oneOf(statusWord(string(cmp.Or(filter, app.StateFilters[0]))), statuses, "there is no status %q"),
 				usageIf(most < 0, "0 is all of them.", "--limit cannot be %d", most),
 				a.connect(),
 			)
 			if err != nil {
 				return err
 			}
-			list, err := a.listRuns(status, app.Filter{Name: name, Unfinished: open, Children: all, Limit: most})
+			list, err := a.runs().RunsIn(context.Background(), filter,
+				app.Filter{Name: name, Unfinished: open, Children: all, Limit: most})
 			if none, ok := errors.AsType[*app.Error](err); ok && none.Reason == app.NoRuns {
 				if !a.json {
 					end := a.failure(none)
@@ -166,7 +148,7 @@ same hash: if both are equal, the run is the one that was exported.`,
 			if err != nil {
 				return err
 			}
-			a.note("Run %s is exported to %s.", short(run.ID), args[1])
+			a.note("Run %s is exported to %s.", run.ID.Short(), args[1])
 			fmt.Fprintf(a.stdout, "%s  journal head %s\n", run.ID, head)
 			return nil
 		},
@@ -193,7 +175,7 @@ consent on this machine.`,
 			if err != nil {
 				return err
 			}
-			a.note("Run %s is imported.", short(run.ID))
+			a.note("Run %s is imported.", run.ID.Short())
 			fmt.Fprintf(a.stdout, "%s  journal head %s\n", run.ID, head)
 			return nil
 		},
@@ -241,7 +223,7 @@ func (a *invocation) printRuns(list []app.Run) {
 			how += " (" + fit(diag.Printable(why), whyColumns) + ")"
 		}
 		run := a.listed(&e)
-		t.add(short(e.ID), e.Started.Time().Local().Format(time.DateTime), run.duration(), run.cost(), e.Name, how)
+		t.add(e.ID.Short(), e.Started.Time().Local().Format(time.DateTime), run.duration(), run.cost(), e.Name, how)
 	}
 	if room := a.columns(); (isTerminal(a.Stdout) || a.Getenv("COLUMNS") != "") && t.naturalWidth() > room {
 		for i, row := range t.rows {
@@ -274,7 +256,9 @@ type removeFlags struct {
 }
 
 // removable are the values of --status: only runs that are over can be removed.
-var removable = append([]string{string(journal.Finished)}, outcomes...)
+var removable = slices.DeleteFunc(slices.Clone(statuses), func(status string) bool {
+	return status != string(app.StateFinished) && stateFilter(status).Outcome() == ""
+})
 
 func (a *invocation) removeCommand() *cobra.Command {
 	var f removeFlags
@@ -348,13 +332,13 @@ func (a *invocation) removeRuns(names []string, dryRun bool, removal journal.Rem
 			if err := a.app().CheckRemoval(ctx, run); err != nil {
 				return err
 			}
-			a.note("Run %s would be removed.", short(run.ID))
+			a.note("Run %s would be removed.", run.ID.Short())
 		} else {
 			if err := a.app().Remove(ctx, run.ID, removal); err != nil {
 				return err
 			}
 			removed = true
-			a.note("Run %s is removed.", short(run.ID))
+			a.note("Run %s is removed.", run.ID.Short())
 		}
 		if a.json {
 			if err := writeLines(a, []app.Run{*run}, a.listed); err != nil {
@@ -393,7 +377,7 @@ func (a *invocation) prune(f *removeFlags, removal journal.Removal) error {
 	}
 	for i := range pruned.Runs {
 		r := &pruned.Runs[i]
-		fmt.Fprintf(a.stdout, "%s  %s  %-24s  %s\n", short(r.ID),
+		fmt.Fprintf(a.stdout, "%s  %s  %-24s  %s\n", r.ID.Short(),
 			r.Started.Time().Local().Format(time.DateTime), r.Name, statusText(r))
 	}
 	if req.DryRun {
@@ -476,7 +460,7 @@ func (a *invocation) printStatus(s *app.Status) {
 			report.TokensAndMoney(s.Held.InputTokens+s.Held.OutputTokens, s.Held.MicroDollars), then)
 	}
 	if s.Idle && s.Queue == nil {
-		fmt.Fprintf(w, "  no process is driving it; to continue: espalier resume %s\n", short(s.ID))
+		fmt.Fprintf(w, "  no process is driving it; to continue: espalier resume %s\n", s.ID.Short())
 	}
 	if s.Queue != nil && len(s.Queue.Labels) > 0 {
 		fmt.Fprintf(w, "  no worker has %s; to start one: espalier work --label %s\n", app.LabelWords(s.Queue.Labels),
@@ -505,7 +489,7 @@ func (a *invocation) printStatus(s *app.Status) {
 			if len(g.Shows[app.AnswerSchema]) > 0 {
 				answer = " --value JSON"
 			}
-			fmt.Fprintf(w, "  espalier approve %[1]s %[2]s%[3]s    espalier reject %[1]s %[2]s\n", short(s.ID),
+			fmt.Fprintf(w, "  espalier approve %[1]s %[2]s%[3]s    espalier reject %[1]s %[2]s\n", s.ID.Short(),
 				shellWord(name), answer)
 		case app.GateEvent:
 			if g.Text {
@@ -513,16 +497,16 @@ func (a *invocation) printStatus(s *app.Status) {
 				for _, name := range slices.Sorted(maps.Keys(g.Shows)) {
 					fmt.Fprintf(w, "  %s:\n%s\n", name, indented(shownValue(g.Shows[name]), "    "))
 				}
-				fmt.Fprintf(w, "  espalier signal %s %s --text TEXT\n", short(s.ID), receiver(s, &g))
+				fmt.Fprintf(w, "  espalier signal %s %s --text TEXT\n", s.ID.Short(), receiver(s, &g))
 				break
 			}
 			fmt.Fprintf(w, "%s waits for the event %s: %s\n  espalier signal %s %s\n", name, g.Event, g.Description,
-				short(s.ID), g.Event)
+				s.ID.Short(), g.Event)
 		case app.GateDoubt:
 			fmt.Fprintf(w,
 				"%s has an unknown outcome: it was started, and no result was recorded\n  key %s\n"+
 					"  espalier resume %s --decide %s%s\n",
-				name, g.Key, short(s.ID), shellWord(name+"=rerun"), otherAnswers)
+				name, g.Key, s.ID.Short(), shellWord(name+"=rerun"), otherAnswers)
 			if g.Doing != "" {
 				fmt.Fprintf(w, "  it was running %s\n", diag.Printable(g.Doing))
 			}
@@ -683,7 +667,7 @@ func (a *invocation) printOutput(name, key string) error {
 		if err != nil {
 			return err
 		}
-		return fail(exitWaiting, waitingHelp(status), "run %s has not finished: %s", short(run.ID), statusText(run))
+		return fail(exitWaiting, waitingHelp(status), "run %s has not finished: %s", run.ID.Short(), statusText(run))
 	}
 	end, err := a.runs().Ending(ctx, run)
 	if err != nil {
@@ -691,7 +675,7 @@ func (a *invocation) printOutput(name, key string) error {
 	}
 	raw := end.Output
 	if end.Outcome != journal.OutcomeOK && string(raw) == "null" {
-		help := fmt.Sprintf("It has no output. To see what happened: espalier transcript %s --pretty", short(run.ID))
+		help := fmt.Sprintf("It has no output. To see what happened: espalier transcript %s --pretty", run.ID.Short())
 		return fail(exitFailed, help, "%s", runSentence(run, end))
 	}
 	if key != "" {

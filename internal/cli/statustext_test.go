@@ -26,7 +26,7 @@ func TestUnknownOutcomesAreDescribedInWords(t *testing.T) {
 	entry := app.Run{Entry: journal.Entry{
 		Index: journal.Index{Status: journal.Waiting, Waiting: journal.ParseWait("doubt: b")},
 	}}
-	if got := statusText(&entry); got != "waiting (unknown outcome: b)" {
+	if got := statusText(&entry); got != "unknown outcome: b" {
 		t.Error(got)
 	}
 }

@@ -40,7 +40,7 @@ func (a *invocation) printStep(rec *app.Execution, last bool) {
 	if rec.Description != "" {
 		fmt.Fprintf(w, "  %s\n", rec.Description)
 	}
-	outcome := cmp.Or(outcomeWord(rec.Outcome), "not over")
+	outcome := cmp.Or(statusWord(string(rec.Outcome)), "not over")
 	if words := report.ReasonWords(rec.Reason); words != "" {
 		outcome += ", " + words
 	}

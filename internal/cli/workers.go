@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/journal"
 )
 
 // labelsVariable is the environment variable with the labels of this machine, separated by commas.
@@ -85,7 +86,7 @@ func labelHelp(e *app.Error) string {
 }
 
 // shortWorker returns as much of a worker's ID as people need.
-func shortWorker(w *app.Worker) string { return string(w.ID[:min(len(w.ID), 8)]) }
+func shortWorker(w *app.Worker) string { return journal.RunID(w.ID).Short() }
 
 func (a *invocation) listWorkers() error {
 	all, err := a.app(recordOnly).Workers(context.Background())

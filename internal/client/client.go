@@ -235,14 +235,16 @@ const pageSize = 500
 
 // Runs lists the runs of the project, the newest first.
 func (c *Client) Runs(ctx context.Context, f app.Filter) ([]app.Run, error) {
+	return c.RunsIn(ctx, "", f)
+}
+
+// RunsIn lists the runs that s and f select, the newest first.
+func (c *Client) RunsIn(ctx context.Context, s app.StateFilter, f app.Filter) ([]app.Run, error) {
 	query := url.Values{}
-	switch {
-	case f.Unfinished:
-		query.Set("state", "unfinished")
-	case f.Status == journal.Exceeded:
-		query.Set("state", "budget")
-	case f.Status != "":
-		query.Set("state", string(f.Status))
+	if s != "" {
+		query.Set("state", string(s))
+	} else if f.Unfinished {
+		query.Set("state", string(app.Unfinished))
 	}
 	if f.Name != "" {
 		query.Set("workflow", f.Name)
@@ -266,8 +268,7 @@ func (c *Client) Runs(ctx context.Context, f app.Filter) ([]app.Run, error) {
 		}
 		for i := range page.Runs {
 			run := page.Runs[i].App()
-			if f.Unfinished && f.Status != "" && run.Status != f.Status ||
-				f.Outcome != "" && run.Outcome != f.Outcome ||
+			if f.Unfinished && run.Status == journal.Finished ||
 				f.Prefix != "" && !strings.HasPrefix(string(run.ID), f.Prefix) {
 				continue
 			}

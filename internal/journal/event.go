@@ -5,6 +5,9 @@ import "encoding/json"
 // RunID identifies a run. It is a UUID.
 type RunID string
 
+// Short returns the start of the ID, which is enough to name the run in most projects.
+func (id RunID) Short() string { return string(id[:min(len(id), 8)]) }
+
 // Seq numbers the events of one run's stream from 1, without gaps.
 type Seq int64
 

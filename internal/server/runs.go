@@ -52,14 +52,12 @@ type runList struct {
 	Next string          `json:"next,omitempty" doc:"Cursor of the next page; absent on the last one"`
 }
 
-// The store answers the filter from its index, which does not know whether a process drives a run or the outcome of its
-// step is known: the filter has no states queued, interrupted and unknown. Such runs count as running or waiting.
 type listInput struct {
-	State    string `query:"state" enum:"running,waiting,sleeping,paused,budget,finished,unfinished" doc:"Only runs in this state"`
-	Workflow string `query:"workflow" doc:"Only runs of workflows of this name"`
-	Children bool   `query:"children" doc:"Child runs, too"`
-	Limit    int    `query:"limit" minimum:"1" maximum:"500" default:"50"`
-	Cursor   string `query:"cursor" doc:"From the previous page"`
+	State    app.StateFilter `query:"state" enum:"running,queued,waiting,unknown,budget,paused,sleeping,interrupted,finished,ok,failed,rejected,cancelled,unfinished" doc:"Only runs in this state, or with this outcome"`
+	Workflow string          `query:"workflow" doc:"Only runs of workflows of this name"`
+	Children bool            `query:"children" doc:"Child runs, too"`
+	Limit    int             `query:"limit" minimum:"1" maximum:"500" default:"50"`
+	Cursor   string          `query:"cursor" doc:"From the previous page"`
 }
 
 type inboxItem struct {
@@ -333,22 +331,13 @@ func keyedRun(ctx context.Context, key string) journal.RunID {
 
 func (s *Server) listRuns(ctx context.Context, in *listInput) (*runList, error) {
 	filter := app.Filter{Name: in.Workflow, Children: in.Children, Limit: in.Limit + 1}
-	switch in.State {
-	case "":
-	case "unfinished":
-		filter.Unfinished = true
-	case "budget":
-		filter.Status = journal.Exceeded
-	default:
-		filter.Status = journal.Status(in.State)
-	}
 	if in.Cursor != "" {
 		if _, err := uuid.Parse(in.Cursor); err != nil {
 			return nil, errCursor
 		}
 		filter.Before = journal.RunID(in.Cursor)
 	}
-	runs, err := s.o.App.Runs(ctx, filter)
+	runs, err := s.o.App.RunsIn(ctx, in.State, filter)
 	if in.Cursor != "" && errors.Is(err, journal.ErrUnknownRun) {
 		return nil, errCursor
 	}

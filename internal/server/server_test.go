@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
@@ -503,6 +504,39 @@ func TestListsHavePages(t *testing.T) {
 	}
 	p.call("GET", "/api/v1/runs?cursor=nonsense", nil, nil, 422)
 	p.call("GET", "/api/v1/runs?limit=100000", nil, nil, 422)
+}
+
+// A list by state has exactly the runs whose state is that one, on each of its pages.
+func TestListsByStateHaveTheRunsInThatState(t *testing.T) {
+	p := newProject(t)
+	for i, decision := range []string{"", "approve", "", "reject", ""} {
+		var s api.Status
+		p.call("POST", "/api/v1/runs", map[string]any{
+			"workflow": "gated", "input": map[string]any{"question": fmt.Sprint(i)}, "simulate": true,
+		}, &s, 201)
+		waiting := p.until(s.ID, api.Waiting)
+		if decision != "" {
+			p.call("POST", "/api/v1/runs/"+s.ID+"/decide", api.DecideBody{
+				Step: waiting.Gates[0].Step, Decision: decision, Digest: waiting.Gates[0].Digest,
+			}, nil, 200)
+			p.until(s.ID, api.Finished)
+		}
+	}
+	got := map[app.StateFilter]int{}
+	for _, filter := range app.StateFilters {
+		for cursor, more := "", true; more; more = cursor != "" {
+			var list runList
+			p.call("GET", "/api/v1/runs?limit=1&state="+string(filter)+"&cursor="+cursor, nil, &list, 200)
+			if n := len(list.Runs); n > 0 {
+				got[filter] += n
+			}
+			cursor = list.Next
+		}
+	}
+	want := map[app.StateFilter]int{"waiting": 3, "unfinished": 3, "finished": 2, "ok": 1, "rejected": 1}
+	if !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
 }
 
 // events reads live events from a position until stop returns true.

@@ -55,7 +55,7 @@ func (h *Handler) dayPlot(r *request, f runFilter) (*dayPlot, error) {
 	}
 	now := h.o.Now()
 	f.State, f.Since = "", "" // the store has no index of times: it lists runs in the order in which they were added
-	filter := f.journal(now)
+	filter := f.index(now)
 	filter.Limit = maxDay
 	var slots [halfHours]slot
 	n, old := 0, 0

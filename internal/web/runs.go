@@ -23,11 +23,13 @@ import (
 
 // runFilter is the filter of the list, as its address has it.
 type runFilter struct {
-	Workflow, State, Text, Since, By, Cost, Trigger string
+	Workflow                       string
+	State                          app.StateFilter
+	Text, Since, By, Cost, Trigger string
 }
 
 // Query returns the address of the list with another state.
-func (f runFilter) Query(state string) string {
+func (f runFilter) Query(state app.StateFilter) string {
 	f.State = state
 	return f.encode()
 }
@@ -35,7 +37,7 @@ func (f runFilter) Query(state string) string {
 func (f runFilter) encode() string {
 	v := url.Values{}
 	for name, value := range map[string]string{
-		"workflow": f.Workflow, "state": f.State, "q": f.Text, "since": f.Since, "by": f.By, "cost": f.Cost,
+		"workflow": f.Workflow, "state": string(f.State), "q": f.Text, "since": f.Since, "by": f.By, "cost": f.Cost,
 		"trigger": f.Trigger,
 	} {
 		if value != "" {
@@ -56,39 +58,17 @@ var costs = []choice{{"0.01", "$0.01 or more"}, {"0.1", "$0.10 or more"}, {"1", 
 
 type choice struct{ Value, Label string }
 
-// stateFilters are the states that the list can be filtered by.
-var stateFilters = []string{
-	string(api.Running), string(api.Queued), string(api.Waiting), string(api.Unknown), string(api.Budget),
-	string(api.Paused), string(api.Sleeping), string(api.Interrupted),
-	"ok", "failed", "rejected", "cancelled", // outcomes of finished runs
-}
-
-// rareStates are offered only while runs are in them.
-var rareStates = map[string]bool{
-	string(api.Queued): true, string(api.Unknown): true, string(api.Budget): true, string(api.Paused): true,
-	string(api.Sleeping): true, string(api.Interrupted): true,
-}
-
 func (r *request) runFilter() runFilter {
 	q := r.URL.Query()
 	return runFilter{
-		Workflow: q.Get("workflow"), State: q.Get("state"), Text: strings.TrimSpace(q.Get("q")), Since: q.Get("since"),
+		Workflow: q.Get("workflow"), State: app.StateFilter(q.Get("state")), Text: strings.TrimSpace(q.Get("q")), Since: q.Get("since"),
 		By: strings.TrimSpace(q.Get("by")), Cost: q.Get("cost"), Trigger: q.Get("trigger"),
 	}
 }
 
-// journal returns the part of the filter that the index of the store answers.
-func (f runFilter) journal(now time.Time) app.Filter {
-	out := app.Filter{Name: f.Workflow, Text: f.Text}
-	switch api.State(f.State) {
-	case "":
-	case "ok", "failed", "rejected", "cancelled": // outcomes of finished runs
-		out.Status, out.Outcome = journal.Finished, journal.Outcome(f.State)
-	case "unfinished":
-		out.Unfinished = true
-	default: // the index does not know whether a process drives a run, or whether an outcome is unknown
-		out.Status = api.State(f.State).Status()
-	}
+// index returns the part of the filter that the index of the store answers.
+func (f runFilter) index(now time.Time) app.Filter {
+	out := f.State.Narrow(app.Filter{Name: f.Workflow, Text: f.Text})
 	if d, err := time.ParseDuration(f.Since); err == nil {
 		out.Since = journal.MillisOf(now.Add(-d))
 	}
@@ -104,11 +84,8 @@ const (
 // matches decides what the index does not know: who or what started the run, what it cost, and whether a process drives
 // it.
 func (f runFilter) matches(row *runRow) bool {
-	switch api.State(f.State) {
-	case api.Running, api.Queued, api.Interrupted, api.Waiting, api.Unknown:
-		if string(row.State) != f.State {
-			return false
-		}
+	if !f.State.Includes(row.State) {
+		return false
 	}
 	switch f.Trigger {
 	case "", row.Trigger:
@@ -162,14 +139,19 @@ type runsPage struct {
 
 // stateChip filters the list by a state. Count is how many runs are in the state now; empty for none, and for the
 // states in which runs end.
-type stateChip struct{ State, Count string }
+type stateChip struct {
+	State app.StateFilter
+	View  stateView
+	Count string
+}
 
 // maxCount is up to which number runs in a state are counted.
 const maxCount = 100
 
-// stateChips counts the runs in the states in which runs do not stay.
-func (h *Handler) stateChips(r *request, chosen string) ([]stateChip, error) {
-	counts, more := map[string]int{}, map[string]bool{}
+// stateChips counts the runs in the states in which runs do not stay. Most of these states are offered only while runs
+// are in them.
+func (h *Handler) stateChips(r *request, chosen app.StateFilter) ([]stateChip, error) {
+	counts, more := map[app.StateFilter]int{}, map[app.StateFilter]bool{}
 	for _, status := range []journal.Status{
 		journal.Running, journal.Waiting, journal.Exceeded, journal.PausedAt, journal.Sleeping,
 	} {
@@ -178,26 +160,32 @@ func (h *Handler) stateChips(r *request, chosen string) ([]stateChip, error) {
 			return nil, err
 		}
 		for i := range runs {
-			state := string(api.NewRun(&runs[i]).State)
+			state := app.StateFilter(runs[i].State())
 			counts[state]++
 			more[state] = more[state] || len(runs) == maxCount
 		}
 	}
 	var out []stateChip
-	for _, state := range stateFilters {
-		chip := stateChip{State: state}
-		if n := counts[state]; n > 0 {
+	for _, state := range app.StateFilters {
+		chip := stateChip{State: state, View: stateView{string(state), word(string(state))}}
+		switch n := counts[state]; {
+		case state == app.Unfinished, state == app.StateFilter(api.Finished): // the outcomes are offered
+			continue
+		case n > 0:
 			chip.Count = report.Number(n)
 			if more[state] {
 				chip.Count += "+"
 			}
-		} else if rareStates[state] && state != chosen {
+		case state.Outcome() == "" && state != chosen && !slices.Contains(commonStates, api.State(state)):
 			continue
 		}
 		out = append(out, chip)
 	}
 	return out, nil
 }
+
+// commonStates are offered even while no runs are in them.
+var commonStates = []api.State{api.Running, api.Waiting}
 
 // triggerChoices are the triggers that the list can be filtered by.
 func (h *Handler) triggerChoices(r *request, f runFilter) ([]choice, error) {
@@ -254,7 +242,7 @@ func (h *Handler) page(r *request, filter app.Filter) ([]app.Run, error) {
 func (h *Handler) list(r *request, f runFilter, before journal.RunID, size int) (
 	rows []runRow, next journal.RunID, partial bool, err error,
 ) {
-	filter := f.journal(h.o.Now())
+	filter := f.index(h.o.Now())
 	filter.Before, filter.Limit = before, size+1
 	for read := 0; ; {
 		runs, err := h.page(r, filter)

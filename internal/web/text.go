@@ -84,8 +84,8 @@ func icon(name string) template.HTML {
 		template.HTMLEscapeString(name) + `"/></svg>`)
 }
 
-// short returns the part of a run id that people see.
-func short(id string) string { return id[:min(len(id), 8)] }
+// short returns the part of the ID of a run, or of a hash, that people see.
+func short(id string) string { return journal.RunID(id).Short() }
 
 // number formats an integer for templates.
 func number(v any) string {

@@ -114,7 +114,7 @@ func (h *Handler) triggerRow(r *request, t *app.Trigger) triggerRow {
 		row.Hook = h.publicAddress(r) + "/hooks/" + url.PathEscape(t.Event)
 	}
 	for _, id := range t.Active {
-		row.Active = append(row.Active, navRun{ID: string(id), Name: short(string(id))})
+		row.Active = append(row.Active, navRun{ID: string(id), Name: id.Short()})
 	}
 	return row
 }

@@ -364,7 +364,7 @@ func (p *printer) stepStart(r *Record, d data) (report.Color, string) {
 	}
 	text := kind + " started" + d.with(", agent ", "agent", "") + d.with(", fallback for ", "fallback_for", "")
 	if child := d.text("child_run_id"); child != "" {
-		text += fmt.Sprintf(", called run %[1]s (espalier audit %[1]s)", child[:min(len(child), 8)])
+		text += fmt.Sprintf(", called run %[1]s (espalier audit %[1]s)", journal.RunID(child).Short())
 	}
 	return report.KindColor(kind), text
 }

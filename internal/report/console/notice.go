@@ -265,7 +265,7 @@ func (n *Notice) runStarted() string {
 	case n.Parent != "":
 		return "" // the step that calls it has a line
 	case n.From != "":
-		return fmt.Sprintf("run %s started: continues run %s from step %s", n.Run, short(n.From),
+		return fmt.Sprintf("run %s started: continues run %s from step %s", n.Run, n.From.Short(),
 			journal.PlaceName(n.Step))
 	}
 	return "run " + string(n.Run) + " started"
@@ -505,7 +505,7 @@ const beforeRemark = "   "
 
 // waitsFor is waits in two parts; the command may be empty.
 func (n *Notice) waitsFor(s *Style) (what, command string) {
-	run := short(n.root)
+	run := n.root.Short()
 	switch n.For {
 	case ForApproval:
 		if what = "waiting for approval"; n.Tool != "" {
@@ -549,6 +549,3 @@ func (n *Notice) decided() (string, report.Color) {
 	}
 	return text + n.actor(before) + reasonSuffix(n.Note), color
 }
-
-// short returns the start of a run's id, enough to name it.
-func short(run journal.RunID) string { return string(run[:min(len(run), 8)]) }
