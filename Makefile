@@ -65,10 +65,10 @@ test: ## run all tests, with the race detector where that is cheap and there is 
 # program, which takes long to link.
 SLOW = cmd/espalier|internal/(web|server|cli|app|registry|analysis|api|bench|client|manifest|mcpserver|reference|process|shell|cpython|secret|soak|provider/cliagent|journal/(sqlite|postgres)|engine/(embedded|temporal)|format/formattest|step/(node|command|script)|tool/(mcp|builtin)|report/(transcript|otel)|graph)
 
-# "make test" takes a selection of the moments to kill a run at and of the seeds of simulations.
+# "make test" takes a selection of the moments to kill a run at, of the seeds of simulations, and of the widths of pages.
 test-exhaustive: ## kill runs at every write, before and after it; takes longer than "make test"
-	ESPALIER_TEST_EXHAUSTIVE=1 $(GO) test -count=1 -timeout 60m -run 'TestCrash|TestCreateInterrupted|TestRunsSurviveStops|TestExamplesTakeSloppyReplies' \
-		./cmd/espalier ./internal/engine/embedded ./internal/format/formattest
+	ESPALIER_TEST_EXHAUSTIVE=1 $(GO) test -count=1 -timeout 60m -run 'TestCrash|TestCreateInterrupted|TestRunsSurviveStops|TestExamplesTakeSloppyReplies|TestPagesAreTheSame' \
+		./cmd/espalier ./internal/engine/embedded ./internal/format/formattest ./internal/web
 
 test-fast: ## run the tests that need no other process, in less than a minute once compiled
 	$(GO) test $$($(GO) list ./... | grep -vE '/($(SLOW))$$')
