@@ -216,7 +216,7 @@ func (a *invocation) interrupted(id journal.RunID, err error) error {
 	if unknown != nil {
 		return cmp.Or(err, unknown)
 	}
-	state, help := "interrupted", "To continue: espalier resume "+id.Short()
+	state, help := "is interrupted", "To continue: espalier resume "+id.Short()
 	atRest := run.Status != journal.Running && run.Status != journal.Sleeping
 	if run.Status == journal.Waiting {
 		status, err := a.runs().Status(ctx, id)
@@ -224,7 +224,7 @@ func (a *invocation) interrupted(id journal.RunID, err error) error {
 			return err
 		}
 		// A task that was cut off is in doubt.
-		state, help, atRest = statusText(run), waitingHelp(status), !status.InDoubt()
+		state, help, atRest = stateClause(run), waitingHelp(status), !status.InDoubt()
 	}
 	if atRest || run.Driver != nil {
 		return a.reportRun(run)
@@ -232,17 +232,17 @@ func (a *invocation) interrupted(id journal.RunID, err error) error {
 	if err := a.writeInterrupted(run); err != nil {
 		return err
 	}
-	if others, err := a.app().Workers(ctx); err == nil && state == "interrupted" {
+	if others, err := a.app().Workers(ctx); err == nil && state == "is interrupted" {
 		for _, w := range others {
 			if w.Works && !w.Draining {
-				state = "left to another process"
+				state = "is left to another process"
 				help = fmt.Sprintf("Process %d on %s continues it. To stop the run: espalier pause %s",
 					w.PID, w.Host, id.Short())
 			}
 		}
 	}
 	help += a.outputLater(id, whenFinished)
-	return fail(exitInterrupted, help, "run %s is %s", id.Short(), state)
+	return fail(exitInterrupted, help, "run %s %s", id.Short(), state)
 }
 
 // reportRun prints what came of a run, and turns it into an exit code.
@@ -273,11 +273,7 @@ func (a *invocation) reportRun(run *app.Run) error {
 		return fail(exitBudget, raiseHelp(run.ID, budget)+a.outputLater(run.ID, whenFinished), "%s", message)
 	case journal.Waiting, journal.PausedAt, journal.Sleeping:
 		help := strings.TrimPrefix(waitingHelp(status)+a.outputLater(run.ID, whenFinished), "\n")
-		verb := "is"
-		if run.State() == app.StateUnknown {
-			verb = "has an" // unknown outcome
-		}
-		return fail(exitWaiting, help, "run %s %s %s", run.ID.Short(), verb, statusText(run))
+		return fail(exitWaiting, help, "run %s %s", run.ID.Short(), stateClause(run))
 	}
 	driver := ""
 	if run.Driver != nil {

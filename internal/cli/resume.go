@@ -805,3 +805,11 @@ func statusText(run *app.Run) string {
 	}
 	return string(e.Status)
 }
+
+// stateClause returns the status of a run that is not over as the rest of a sentence about it.
+func stateClause(run *app.Run) string {
+	if run.State() == app.StateUnknown {
+		return "has an " + statusText(run) // unknown outcome
+	}
+	return "is " + statusText(run)
+}

@@ -473,7 +473,8 @@ func (a *invocation) detach(id journal.RunID, begin func(context.Context) error)
 		return err
 	}
 	a.app().Release()
-	return a.printStarted(id, fmt.Sprintf("Started. \"espalier work\" or \"espalier resume %s\" drives it.", id.Short()))
+	note := fmt.Sprintf("Started. \"espalier work\" or \"espalier resume %s\" drives it.", id.Short())
+	return a.printStarted(id, note)
 }
 
 // printStarted prints the ID of a run that is left to other processes.

@@ -52,12 +52,23 @@ type runList struct {
 	Next string          `json:"next,omitempty" doc:"Cursor of the next page; absent on the last one"`
 }
 
+type stateFilter app.StateFilter
+
+// Schema returns the schema of a filter, so that requests with others are refused.
+func (stateFilter) Schema(huma.Registry) *huma.Schema {
+	s := &huma.Schema{Type: huma.TypeString}
+	for _, filter := range app.StateFilters {
+		s.Enum = append(s.Enum, string(filter))
+	}
+	return s
+}
+
 type listInput struct {
-	State    app.StateFilter `query:"state" enum:"running,queued,waiting,unknown,budget,paused,sleeping,interrupted,finished,ok,failed,rejected,cancelled,unfinished" doc:"Only runs in this state, or with this outcome"`
-	Workflow string          `query:"workflow" doc:"Only runs of workflows of this name"`
-	Children bool            `query:"children" doc:"Child runs, too"`
-	Limit    int             `query:"limit" minimum:"1" maximum:"500" default:"50"`
-	Cursor   string          `query:"cursor" doc:"From the previous page"`
+	State    stateFilter `query:"state" doc:"Only runs in this state, or with this outcome"`
+	Workflow string      `query:"workflow" doc:"Only runs of workflows of this name"`
+	Children bool        `query:"children" doc:"Child runs, too"`
+	Limit    int         `query:"limit" minimum:"1" maximum:"500" default:"50"`
+	Cursor   string      `query:"cursor" doc:"From the previous page"`
 }
 
 type inboxItem struct {
@@ -337,7 +348,7 @@ func (s *Server) listRuns(ctx context.Context, in *listInput) (*runList, error) 
 		}
 		filter.Before = journal.RunID(in.Cursor)
 	}
-	runs, err := s.o.App.RunsIn(ctx, in.State, filter)
+	runs, err := s.o.App.RunsIn(ctx, app.StateFilter(in.State), filter)
 	if in.Cursor != "" && errors.Is(err, journal.ErrUnknownRun) {
 		return nil, errCursor
 	}

@@ -61,8 +61,9 @@ type choice struct{ Value, Label string }
 func (r *request) runFilter() runFilter {
 	q := r.URL.Query()
 	return runFilter{
-		Workflow: q.Get("workflow"), State: app.StateFilter(q.Get("state")), Text: strings.TrimSpace(q.Get("q")), Since: q.Get("since"),
-		By: strings.TrimSpace(q.Get("by")), Cost: q.Get("cost"), Trigger: q.Get("trigger"),
+		Workflow: q.Get("workflow"), State: app.StateFilter(q.Get("state")), Since: q.Get("since"),
+		Text: strings.TrimSpace(q.Get("q")), By: strings.TrimSpace(q.Get("by")),
+		Cost: q.Get("cost"), Trigger: q.Get("trigger"),
 	}
 }
 
