@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"time"
 
@@ -72,53 +73,89 @@ func (a *App) Watch(ctx context.Context, req WatchRequest) iter.Seq2[Event, erro
 			yield(Event{}, err)
 			return
 		}
-		open := map[journal.RunID]*report.Interpreter{}
-		appends := journal.Follow(ctx, rt.Shown, req.After, followPoll)
-		if req.Until != 0 {
-			appends = rt.Shown.Tail(ctx, req.After)
-		}
-		for appended, err := range appends {
-			if err != nil {
+		w := &watcher{rt: rt, outline: a.outline(ctx, rt), yield: yield, open: map[journal.RunID]*report.Interpreter{}}
+		for appended, err := range rt.appends(ctx, req) {
+			if err == nil {
+				err = w.show(ctx, appended)
+			}
+			switch {
+			case errors.Is(err, errStopped):
+				return
+			case err != nil:
 				yield(Event{}, err)
 				return
 			}
-			if req.Until != 0 && appended.Pos > req.Until {
+		}
+	}
+}
+
+// appends yields the appends to the journal that a request asks for.
+func (rt *environment) appends(ctx context.Context, req WatchRequest) iter.Seq2[journal.Appended, error] {
+	all := journal.Follow(ctx, rt.Shown, req.After, followPoll)
+	if req.Until != 0 {
+		all = rt.Shown.Tail(ctx, req.After)
+	}
+	return func(yield func(journal.Appended, error) bool) {
+		for appended, err := range all {
+			if err == nil && req.Until != 0 && appended.Pos > req.Until {
 				return
 			}
-			if req.Run != "" && appended.Run != req.Run || len(appended.Events) == 0 {
-				continue
-			}
-			in := open[appended.Run]
-			if in == nil {
-				in = report.NewInterpreter(appended.Run, a.outline(ctx, rt)).TrackBudgets()
-				if err := rt.catchUp(ctx, in, appended.Run, appended.Events[0].Seq-1); err != nil {
-					yield(Event{}, rt.runError(appended.Run, err))
-					return
-				}
-				open[appended.Run] = in
-			}
-			for i := range appended.Events {
-				stopped, over := false, false
-				err := in.Interpret(&appended.Events[i], func(e *report.Event) error {
-					over = over || e.Type == report.RunFinished && e.Run.Caller == nil
-					if !stopped {
-						stopped = !yield(Event{appended.Pos, appended.Run, e}, nil)
-					}
-					return nil
-				})
-				if stopped {
-					return
-				}
-				if err != nil {
-					yield(Event{}, err)
-					return
-				}
-				if over {
-					delete(open, appended.Run)
-				}
+			asked := (req.Run == "" || appended.Run == req.Run) && len(appended.Events) > 0
+			if (err != nil || asked) && !yield(appended, err) {
+				return
 			}
 		}
 	}
+}
+
+// errStopped ends a loop because its consumer has stopped.
+var errStopped = errors.New("the consumer has stopped")
+
+// A watcher turns appends to the journal into events for readers.
+type watcher struct {
+	rt      *environment
+	outline func(definition string) (*report.Outline, error)
+	yield   func(Event, error) bool
+	// open has the runs that are not over. Interpreting an append requires everything that the run recorded before.
+	open map[journal.RunID]*report.Interpreter
+}
+
+// show yields the events of an append; it returns errStopped if the consumer stops.
+func (w *watcher) show(ctx context.Context, appended journal.Appended) error {
+	in, err := w.interpreter(ctx, appended.Run, appended.Events[0].Seq-1)
+	if err != nil {
+		return err
+	}
+	for i := range appended.Events {
+		over := false
+		err := in.Interpret(&appended.Events[i], func(e *report.Event) error {
+			over = over || e.Type == report.RunFinished && e.Run.Caller == nil
+			if !w.yield(Event{appended.Pos, appended.Run, e}, nil) {
+				return errStopped
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if over {
+			delete(w.open, appended.Run)
+		}
+	}
+	return nil
+}
+
+// interpreter returns the interpreter of a run that has read its events up to a sequence number.
+func (w *watcher) interpreter(ctx context.Context, run journal.RunID, upTo journal.Seq) (*report.Interpreter, error) {
+	if in := w.open[run]; in != nil {
+		return in, nil
+	}
+	in := report.NewInterpreter(run, w.outline).TrackBudgets()
+	if err := w.rt.catchUp(ctx, in, run, upTo); err != nil {
+		return nil, w.rt.runError(run, err)
+	}
+	w.open[run] = in
+	return in, nil
 }
 
 // watched returns an environment whose store has the runs to watch.

@@ -451,6 +451,18 @@ func (a *invocation) printStatus(s *app.Status) {
 		fmt.Fprintf(w, "  rejected by %s\n", diag.Printable(app.DescribeActor(d.By, d.Method, d.Note)))
 	}
 	fmt.Fprintf(w, "  used: %s\n", usedWords(s.Used, s.Limits))
+	printActivity(w, s)
+	if raise != "" {
+		fmt.Fprintf(w, "  %s%s\n", strings.ToLower(raise[:1]), raise[1:])
+	}
+	for _, g := range s.Gates {
+		fmt.Fprintln(w)
+		printGate(w, s, &g)
+	}
+}
+
+// printActivity prints what a run is doing, or was doing when its process ended: calls, and steps.
+func printActivity(w io.Writer, s *app.Status) {
 	if calls := s.Held.ModelCalls; calls > 0 {
 		what, then := "in progress", "reserved"
 		if s.Idle {
@@ -476,40 +488,38 @@ func (a *invocation) printStatus(s *app.Status) {
 	for _, step := range s.Step {
 		fmt.Fprintf(w, "  %s %s\n", doing, journal.PlaceName(step))
 	}
-	if raise != "" {
-		fmt.Fprintf(w, "  %s%s\n", strings.ToLower(raise[:1]), raise[1:])
-	}
-	for _, g := range s.Gates {
-		fmt.Fprintln(w)
-		name := s.GateName(&g)
-		switch g.Kind {
-		case app.GatePerson, app.GateCall:
-			writeGate(w, s, &g)
-			answer := ""
-			if len(g.Shows[app.AnswerSchema]) > 0 {
-				answer = " --value JSON"
+}
+
+// printGate prints what an open gate waits for, and the commands that answer it.
+func printGate(w io.Writer, s *app.Status, g *app.Gate) {
+	name := s.GateName(g)
+	switch g.Kind {
+	case app.GatePerson, app.GateCall:
+		writeGate(w, s, g)
+		answer := ""
+		if len(g.Shows[app.AnswerSchema]) > 0 {
+			answer = " --value JSON"
+		}
+		fmt.Fprintf(w, "  espalier approve %[1]s %[2]s%[3]s    espalier reject %[1]s %[2]s\n", s.ID.Short(),
+			shellWord(name), answer)
+	case app.GateEvent:
+		if g.Text {
+			fmt.Fprintf(w, "%s waits for text: %s\n", name, g.Description)
+			for _, name := range slices.Sorted(maps.Keys(g.Shows)) {
+				fmt.Fprintf(w, "  %s:\n%s\n", name, indented(shownValue(g.Shows[name]), "    "))
 			}
-			fmt.Fprintf(w, "  espalier approve %[1]s %[2]s%[3]s    espalier reject %[1]s %[2]s\n", s.ID.Short(),
-				shellWord(name), answer)
-		case app.GateEvent:
-			if g.Text {
-				fmt.Fprintf(w, "%s waits for text: %s\n", name, g.Description)
-				for _, name := range slices.Sorted(maps.Keys(g.Shows)) {
-					fmt.Fprintf(w, "  %s:\n%s\n", name, indented(shownValue(g.Shows[name]), "    "))
-				}
-				fmt.Fprintf(w, "  espalier signal %s %s --text TEXT\n", s.ID.Short(), receiver(s, &g))
-				break
-			}
-			fmt.Fprintf(w, "%s waits for the event %s: %s\n  espalier signal %s %s\n", name, g.Event, g.Description,
-				s.ID.Short(), g.Event)
-		case app.GateDoubt:
-			fmt.Fprintf(w,
-				"%s has an unknown outcome: it was started, and no result was recorded\n  key %s\n"+
-					"  espalier resume %s --decide %s%s\n",
-				name, g.Key, s.ID.Short(), shellWord(name+"=rerun"), otherAnswers)
-			if g.Doing != "" {
-				fmt.Fprintf(w, "  it was running %s\n", diag.Printable(g.Doing))
-			}
+			fmt.Fprintf(w, "  espalier signal %s %s --text TEXT\n", s.ID.Short(), receiver(s, g))
+			return
+		}
+		fmt.Fprintf(w, "%s waits for the event %s: %s\n  espalier signal %s %s\n", name, g.Event, g.Description,
+			s.ID.Short(), g.Event)
+	case app.GateDoubt:
+		fmt.Fprintf(w,
+			"%s has an unknown outcome: it was started, and no result was recorded\n  key %s\n"+
+				"  espalier resume %s --decide %s%s\n",
+			name, g.Key, s.ID.Short(), shellWord(name+"=rerun"), otherAnswers)
+		if g.Doing != "" {
+			fmt.Fprintf(w, "  it was running %s\n", diag.Printable(g.Doing))
 		}
 	}
 }

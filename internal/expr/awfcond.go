@@ -526,7 +526,7 @@ func hasType(n ast.Node) bool {
 	if list, ok := n.(*ast.ArrayNode); ok {
 		return len(list.Nodes) > 0 && !slices.ContainsFunc(list.Nodes, func(one ast.Node) bool { return !hasType(one) })
 	}
-	switch foreignConstant(n).(type) {
+	switch constant(n).(type) {
 	case bool, float64:
 		return true
 	}

@@ -1,14 +1,6 @@
 package expr
 
-import (
-	"slices"
-	"strconv"
-	"strings"
-
-	"github.com/expr-lang/expr/ast"
-
-	"github.com/espalier-run/espalier/internal/xslices"
-)
+import "github.com/espalier-run/espalier/internal/xslices"
 
 // Look is the way in which an expression uses a name.
 type Look string
@@ -33,9 +25,6 @@ const (
 	AtEnd    Search = "ends with"
 	Pattern  Search = "matches the regular expression"
 )
-
-// searches are the operators of expr-lang that look for a text.
-var searches = map[string]Search{"contains": Anywhere, "startsWith": AtStart, "endsWith": AtEnd, "matches": Pattern}
 
 // Use is one use of a name in an expression.
 type Use struct {
@@ -77,17 +66,17 @@ func (e *Expr) Uses() []Use {
 		return nil
 	}
 	if c, ok := e.other.(*condition); ok {
-		return e.foreignUses(c)
+		return e.conditionUses(c)
 	}
 	if e.root == nil {
 		return xslices.Map(e.Paths(), func(p Path) Use { return Use{Path: p, How: Reads} })
 	}
-	u := &userOf{e: e, loose: e.Dialect == AIFlow || e.Dialect == AIFlowReference}
+	u := &useCollector{e: e, loose: e.Dialect == AIFlow || e.Dialect == AIFlowReference}
 	u.condition(e.root, false)
 	return u.out
 }
 
-type userOf struct {
+type useCollector struct {
 	e       *Expr
 	loose   bool
 	negated bool // inside an odd number of negations
@@ -104,14 +93,14 @@ func (l linked) by(and, negated bool) linked {
 }
 
 // negate collects the uses of a negated node.
-func (u *userOf) negate(collect func()) {
+func (u *useCollector) negate(collect func()) {
 	u.negated = !u.negated
 	collect()
 	u.negated = !u.negated
 }
 
 // condition collects the uses of a node that is used as a condition.
-func (u *userOf) condition(n *node, guarded bool) {
+func (u *useCollector) condition(n *node, guarded bool) {
 	switch n.op {
 	case opAnd, opOr:
 		before := u.linked
@@ -131,7 +120,7 @@ func (u *userOf) condition(n *node, guarded bool) {
 	}
 }
 
-func (u *userOf) operator(n *node, guarded bool) {
+func (u *useCollector) operator(n *node, guarded bool) {
 	use := Use{Guarded: guarded, Loose: u.loose, How: Reads}
 	switch n.op {
 	case opEqual, opUnequal:
@@ -182,7 +171,7 @@ func (u *userOf) operator(n *node, guarded bool) {
 }
 
 // membership collects the uses of "x in [a, b]" as comparisons with each constant.
-func (u *userOf) membership(n *node, use Use) {
+func (u *useCollector) membership(n *node, use Use) {
 	item, list := n.kids[0], n.kids[1]
 	if !list.fixed || list.value.kind != kindList {
 		use.How, use.Search = Contains, Anywhere
@@ -210,7 +199,7 @@ func (u *userOf) membership(n *node, use Use) {
 }
 
 // operand collects the uses of an operand: a name, or a function of a name.
-func (u *userOf) operand(n *node, use Use) {
+func (u *useCollector) operand(n *node, use Use) {
 	switch {
 	case n.fixed:
 	case n.op == opPath:
@@ -233,7 +222,7 @@ func (u *userOf) operand(n *node, use Use) {
 	}
 }
 
-func (u *userOf) put(n *node, use Use) {
+func (u *useCollector) put(n *node, use Use) {
 	use.Path, use.Negated = u.e.pathOf(n), u.negated
 	use.Compound, use.Alternative = u.linked.compound, u.linked.alternative
 	if use.Path.Length {
@@ -261,203 +250,6 @@ func plainConstant(v value) any {
 		return v.plain()
 	case kindNumber:
 		return v.num
-	}
-	return nil
-}
-
-// foreignUses returns the uses of names in an expr-lang condition.
-func (e *Expr) foreignUses(c *condition) []Use {
-	paths := e.Paths()
-	var out []Use
-	negated, around := false, linked{}
-	put := func(n ast.Node, use Use) bool {
-		written, inside, ok := indexedPath(n)
-		if !ok {
-			return false
-		}
-		if name, text := textName(written[0]); text {
-			written, use.Loose = name, true
-		}
-		for _, p := range paths {
-			if slices.Equal(p.Written, written) {
-				use.Path, use.Negated, use.Compound, use.Alternative = p, negated, around.compound, around.alternative
-				use.Path.Segments = slices.Concat(p.Segments, inside)
-				out = append(out, use)
-				break
-			}
-		}
-		return true
-	}
-	var walk func(n ast.Node, guarded bool)
-	operand := func(n ast.Node, use Use) {
-		if _, text := use.Value.(string); text {
-			n = withoutCase(n)
-		}
-		if b, ok := n.(*ast.BuiltinNode); ok && len(b.Arguments) == 1 {
-			switch b.Name {
-			case "len":
-				use.How, use.Exactly = Sized, use.How == Equals
-				n = b.Arguments[0]
-			case "int", "float":
-				use.Whole = b.Name == "int"
-				if _, number := use.Value.(float64); !number {
-					use.How, use.Value = Orders, 0.0
-				}
-				n = b.Arguments[0]
-			}
-		}
-		if !put(n, use) {
-			walk(n, use.Guarded)
-		}
-	}
-	walk = func(n ast.Node, guarded bool) {
-		if n == nil || put(n, Use{How: Reads, Guarded: guarded}) {
-			return
-		}
-		binary, ok := n.(*ast.BinaryNode)
-		if !ok {
-			for _, kid := range kids(n) {
-				walk(kid, guarded)
-			}
-			return
-		}
-		use := Use{Guarded: guarded}
-		switch binary.Operator {
-		case "and", "&&", "or", "||":
-			before := around
-			around = linked{true, true}
-			walk(binary.Left, guarded)
-			walk(binary.Right, true)
-			around = before
-			return
-		case "==", "!=":
-			use.How = Equals
-		case "<", "<=", ">", ">=":
-			use.How = Orders
-		case "contains", "startsWith", "endsWith", "matches":
-			use.How, use.Search = Contains, searches[binary.Operator]
-		case "in":
-			if list, ok := binary.Right.(*ast.ArrayNode); ok {
-				before := around
-				if len(list.Nodes) > 1 {
-					around = before.by(false, negated)
-				}
-				defer func() { around = before }()
-				for _, item := range list.Nodes {
-					one := use
-					one.How = Equals
-					if one.Value = foreignConstant(item); one.Value != nil {
-						operand(binary.Left, one)
-					}
-				}
-				return
-			}
-			use.How, use.Value, use.List, use.Search = Contains, foreignConstant(binary.Left), true, Anywhere
-			if use.Value == nil || !put(binary.Right, use) {
-				walk(binary.Left, guarded)
-				walk(binary.Right, guarded)
-			}
-			return
-		default:
-			walk(binary.Left, guarded)
-			walk(binary.Right, guarded)
-			return
-		}
-		for i, kid := range []ast.Node{binary.Left, binary.Right} {
-			one := use
-			other := binary.Right
-			if i == 1 {
-				other = binary.Left
-			}
-			one.Strictly = binary.Operator == "<" || binary.Operator == ">"
-			one.Above = use.How == Orders && strings.HasPrefix(binary.Operator, ">") == (i == 0)
-			if one.Value = foreignConstant(other); one.Value == nil || i == 1 && one.How == Contains {
-				one.How, one.Value, one.Search = Reads, nil, ""
-			}
-			operand(kid, one)
-		}
-	}
-	var condition func(n ast.Node, guarded bool)
-	condition = func(n ast.Node, guarded bool) {
-		switch x := n.(type) {
-		case *ast.BinaryNode:
-			if slices.Contains([]string{"and", "&&", "or", "||"}, x.Operator) {
-				before := around
-				around = before.by(x.Operator == "and" || x.Operator == "&&", negated)
-				condition(x.Left, guarded)
-				condition(x.Right, true)
-				around = before
-				return
-			}
-		case *ast.UnaryNode:
-			if x.Operator == "not" || x.Operator == "!" {
-				negated = !negated
-				condition(x.Node, guarded)
-				negated = !negated
-				return
-			}
-		}
-		if put(n, Use{How: Truth, Guarded: guarded}) {
-			return
-		}
-		before := negated
-		if x, ok := n.(*ast.BinaryNode); ok && x.Operator == "!=" {
-			negated = !negated
-		}
-		walk(n, guarded)
-		negated = before
-	}
-	condition(c.root, false)
-	return out
-}
-
-// withoutCase returns the operand of functions that change case and space: lower(trim(x)) is compared as x is.
-func withoutCase(n ast.Node) ast.Node {
-	for {
-		b, ok := n.(*ast.BuiltinNode)
-		if !ok || len(b.Arguments) != 1 || !slices.Contains([]string{"lower", "upper", "trim"}, b.Name) {
-			return n
-		}
-		n = b.Arguments[0]
-	}
-}
-
-// indexedPath returns the path of a node that is a dotted name, and the rest of the path from the first index in it.
-func indexedPath(n ast.Node) (path, inside []string, ok bool) {
-	if path, ok = namePath(n); ok {
-		return path, nil, true
-	}
-	switch x := n.(type) {
-	case *ast.ChainNode:
-		return indexedPath(x.Node)
-	case *ast.MemberNode:
-		if path, inside, ok = indexedPath(x.Node); !ok || x.Method {
-			return nil, nil, false
-		}
-		switch p := x.Property.(type) {
-		case *ast.IntegerNode:
-			return path, append(inside, strconv.Itoa(p.Value)), p.Value >= 0
-		case *ast.StringNode:
-			return path, append(inside, p.Value), true
-		}
-	}
-	return nil, nil, false
-}
-
-func foreignConstant(n ast.Node) any {
-	switch x := n.(type) {
-	case *ast.UnaryNode:
-		if f, ok := foreignConstant(x.Node).(float64); ok && x.Operator == "-" {
-			return -f
-		}
-	case *ast.BoolNode:
-		return x.Value
-	case *ast.IntegerNode:
-		return float64(x.Value)
-	case *ast.FloatNode:
-		return x.Value
-	case *ast.StringNode:
-		return x.Value
 	}
 	return nil
 }

@@ -353,6 +353,7 @@ func (t *lines) labelRow(r int) bool {
 // besideStep is the distance between the lines from a step to its fallback.
 const besideStep = 20.0
 
+// draw returns the boxes of the items and the routes of the links. tops has the first track of the gap above each row.
 func (t *lines) draw(tops []float64) *drawing {
 	d := &drawing{boxes: map[string]rect{}}
 	for i, id := range t.items {
@@ -361,7 +362,6 @@ func (t *lines) draw(tops []float64) *drawing {
 		d.boxes[id] = box
 		t.drawArtifacts(d, id, box, b.left > b.right+1)
 	}
-	trackY := func(gap int, r *run) float64 { return tops[gap] + float64(r.track)*trackGap }
 	besides, drawn := map[int]int{}, map[int]int{} // lines to each fallback
 	for i := range t.links {
 		if t.links[i].beside {
@@ -373,73 +373,99 @@ func (t *lines) draw(tops []float64) *drawing {
 		switch {
 		case l.edge < 0 || l.back:
 		case l.beside:
-			from, to := d.boxes[t.items[l.from]], d.boxes[t.items[l.to]]
-			y := to.center().y
+			shift := 0.0
 			if n := besides[l.to]; n > 1 {
-				y += (float64(drawn[l.to]) - float64(n-1)/2) * besideStep
+				shift = (float64(drawn[l.to]) - float64(n-1)/2) * besideStep
 				drawn[l.to]++
 			}
-			r := route{edge: l.edge, points: []point{{from.x, y}, {to.right(), y}}, text: l.text}
-			middle := (from.x + to.right() + 8) / 2
-			r.label = rect{middle - l.width/2, y - t.labelHeight/2, l.width, t.labelHeight}
-			d.routes = append(d.routes, r)
+			d.routes = append(d.routes, t.routeBeside(d, l, shift))
 		default:
-			r := route{edge: l.edge, text: l.text}
-			for j := 1; j < len(l.path); j++ {
-				key := [3]int{l.path[j-1], l.path[j], int(styleOf(l.kind))}
-				p := t.ports[key]
-				if j == 1 {
-					r.points = append(r.points, point{p.x, d.boxes[t.items[l.from]].bottom()})
-				}
-				if horizontal := t.at[key]; horizontal != nil {
-					y := trackY(t.boxes[l.path[j]].row, horizontal)
-					r.points = append(r.points, point{p.x, y}, point{p.y, y})
-				}
-				if j == len(l.path)-1 {
-					r.points = append(r.points, point{p.y, d.boxes[t.items[l.to]].y})
-				}
-				if b := &t.boxes[l.path[j]]; b.link == i {
-					r.label = rect{b.x - l.width/2, b.y - t.labelHeight/2, l.width, t.labelHeight}
-				}
-			}
-			d.routes = append(d.routes, r)
+			d.routes = append(d.routes, t.routeDown(d, i, tops))
 		}
 	}
-	leaving, arriving := map[int]int{}, map[int]int{}
+	leaving, arriving := map[int]int{}, map[int]int{} // loops at the sides of each box, so that they are spread
 	for _, p := range t.loops {
 		l := &t.links[p.link]
-		from, to := d.boxes[t.items[l.from]], d.boxes[t.items[l.to]]
-		r := route{edge: l.edge, text: l.text}
+		r := t.routeLoop(d, p, tops, leaving[l.from], arriving[l.to])
 		if p.exit == nil {
-			y := spread(from, leaving[l.from], 7)
 			leaving[l.from]++
-			r.points = append(r.points, point{from.end(p.sign), y}, point{p.x, y})
-		} else {
-			y := trackY(t.boxes[l.from].row+1, p.exit)
-			r.points = append(r.points, point{p.exit.x1, from.bottom()}, point{p.exit.x1, y}, point{p.x, y})
 		}
 		if p.entry == nil {
-			y := spread(to, arriving[l.to], -7)
 			arriving[l.to]++
-			r.points = append(r.points, point{p.x, y}, point{to.end(p.sign), y})
-		} else {
-			y := trackY(t.boxes[l.to].row, p.entry)
-			r.points = append(r.points, point{p.x, y}, point{p.entry.x2, y}, point{p.entry.x2, to.y})
-		}
-		if l.text != "" {
-			middle := (r.points[len(r.points)-2].y + r.points[1].y) / 2
-			if p.exit != nil {
-				middle = (r.points[len(r.points)-2].y + r.points[2].y) / 2
-			}
-			x := p.x - l.width/2
-			if p.outside(l) {
-				x += p.sign * (2 + l.width/2)
-			}
-			r.label = rect{x, middle - t.labelHeight/2, l.width, t.labelHeight}
 		}
 		d.routes = append(d.routes, r)
 	}
 	return d.normalize()
+}
+
+// trackY returns the height of a horizontal line in the gap above a row.
+func trackY(tops []float64, row int, r *run) float64 { return tops[row] + float64(r.track)*trackGap }
+
+// routeBeside returns the route of a link to a fallback next to its step, moved down by shift.
+func (t *lines) routeBeside(d *drawing, l *link, shift float64) route {
+	from, to := d.boxes[t.items[l.from]], d.boxes[t.items[l.to]]
+	y := to.center().y + shift
+	r := route{edge: l.edge, points: []point{{from.x, y}, {to.right(), y}}, text: l.text}
+	middle := (from.x + to.right() + 8) / 2
+	r.label = rect{middle - l.width/2, y - t.labelHeight/2, l.width, t.labelHeight}
+	return r
+}
+
+// routeDown returns the route of a link from one row to a later one, through the boxes that keep its place in the rows
+// between them. One of those boxes has the label.
+func (t *lines) routeDown(d *drawing, i int, tops []float64) route {
+	l := &t.links[i]
+	r := route{edge: l.edge, text: l.text}
+	for j := 1; j < len(l.path); j++ {
+		key := [3]int{l.path[j-1], l.path[j], int(styleOf(l.kind))}
+		p := t.ports[key]
+		if j == 1 {
+			r.points = append(r.points, point{p.x, d.boxes[t.items[l.from]].bottom()})
+		}
+		if horizontal := t.at[key]; horizontal != nil {
+			y := trackY(tops, t.boxes[l.path[j]].row, horizontal)
+			r.points = append(r.points, point{p.x, y}, point{p.y, y})
+		}
+		if j == len(l.path)-1 {
+			r.points = append(r.points, point{p.y, d.boxes[t.items[l.to]].y})
+		}
+		if b := &t.boxes[l.path[j]]; b.link == i {
+			r.label = rect{b.x - l.width/2, b.y - t.labelHeight/2, l.width, t.labelHeight}
+		}
+	}
+	return r
+}
+
+// routeLoop returns the route of a link to an earlier row: out of its step, along a vertical line outside of the boxes,
+// and into the other one. leaving and arriving count the loops that are already drawn at the sides of both boxes.
+func (t *lines) routeLoop(d *drawing, p loopBack, tops []float64, leaving, arriving int) route {
+	l := &t.links[p.link]
+	from, to := d.boxes[t.items[l.from]], d.boxes[t.items[l.to]]
+	r := route{edge: l.edge, text: l.text}
+	if p.exit == nil {
+		y := spread(from, leaving, 7)
+		r.points = append(r.points, point{from.end(p.sign), y}, point{p.x, y})
+	} else {
+		y := trackY(tops, t.boxes[l.from].row+1, p.exit)
+		r.points = append(r.points, point{p.exit.x1, from.bottom()}, point{p.exit.x1, y}, point{p.x, y})
+	}
+	start := r.points[len(r.points)-1] // of the vertical line
+	if p.entry == nil {
+		y := spread(to, arriving, -7)
+		r.points = append(r.points, point{p.x, y}, point{to.end(p.sign), y})
+	} else {
+		y := trackY(tops, t.boxes[l.to].row, p.entry)
+		r.points = append(r.points, point{p.x, y}, point{p.entry.x2, y}, point{p.entry.x2, to.y})
+	}
+	if l.text != "" {
+		middle := (r.points[len(r.points)-2].y + start.y) / 2
+		x := p.x - l.width/2
+		if p.outside(l) {
+			x += p.sign * (2 + l.width/2)
+		}
+		r.label = rect{x, middle - t.labelHeight/2, l.width, t.labelHeight}
+	}
+	return r
 }
 
 // drawArtifacts stacks the files of a step next to it.

@@ -234,37 +234,12 @@ func (s *State) Approvals(p *Program, f *Frame) []Approval {
 	return slices.DeleteFunc(slices.Clone(f.Gate.Approvals), func(one Approval) bool { return one.Digest != digest })
 }
 
+// checkSignal returns why an event cannot be sent to the run, or nil. Events that nothing waits for yet are accepted:
+// they are kept for the gates that open later.
 func (s *State) checkSignal(p *Program, x *Signal) error {
-	var known []string
-	text := "" // the step of an event that carries text
-	for _, u := range p.units {
-		for s := range u.ir.Steps() {
-			if g, ok := s.Action.(ir.Gate); ok && g.Event != "" {
-				known = append(known, g.Event)
-				if g.Text && g.Event == x.Event {
-					text = journal.StepName(s.ID)
-				}
-			}
-		}
-	}
-	if len(known) == 0 {
-		return refusal(Unknown, "nothing in this workflow waits for an event")
-	}
-	if !slices.Contains(known, x.Event) {
-		slices.Sort(known)
-		return refusal(
-			Unknown, "nothing in this workflow waits for the event %q; it waits for %s", x.Event,
-			strings.Join(slices.Compact(known), ", "),
-		)
-	}
-	if text != "" && x.Automated {
-		return refusal(NotAllowed, "step %q waits for text of a person, which a program may not send", text)
-	}
-	if len(x.Data) > 0 && !json.Valid(x.Data) {
-		return refusal(Unknown, "the data of the event is not JSON")
-	}
-	if said := ""; text != "" && len(x.Data) > 0 && json.Unmarshal(x.Data, &said) != nil {
-		return refusal(WrongKind, "step %q waits for text: the data of the event must be a string", text)
+	text, err := p.checkEvent(x)
+	if err != nil {
+		return err
 	}
 	var waiting, receivers, texts []string // keys
 	for _, f := range s.OpenGates() {
@@ -280,19 +255,7 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 			texts = append(texts, name)
 		}
 		if f.Gate.Kind == journal.GatePerson {
-			if _, ok := verdict(x.Data); !ok {
-				return refusal(
-					WrongKind, `step %q is an approval: the event must say {"approved": true} or {"approved": false}`,
-					journal.StepName(f.Step),
-				)
-			}
-			if x.By.Method != "" && len(x.Roles) == 0 { // authenticated, and no approver
-				return refusal(
-					NotAllowed, "%s may not decide step %q: an event that approves needs the role approver",
-					x.By.Person(), journal.StepName(f.Step),
-				)
-			}
-			if err := s.mayDecide(p, f, x.By, x.Roles); err != nil {
+			if err := s.checkApprovingSignal(p, f, x); err != nil {
 				return err
 			}
 		}
@@ -312,6 +275,59 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 		return refusal(Ambiguous, "several steps are waiting for text: name one of %s", listed(texts))
 	}
 	return nil
+}
+
+// checkEvent checks an event against the program, whatever the run does now: some gate must wait for it, and its data
+// must be what that gate takes. It returns the name of the step for which the event carries text, if there is one.
+func (p *Program) checkEvent(x *Signal) (text string, err error) {
+	var known []string
+	for _, u := range p.units {
+		for s := range u.ir.Steps() {
+			if g, ok := s.Action.(ir.Gate); ok && g.Event != "" {
+				known = append(known, g.Event)
+				if g.Text && g.Event == x.Event {
+					text = journal.StepName(s.ID)
+				}
+			}
+		}
+	}
+	if len(known) == 0 {
+		return "", refusal(Unknown, "nothing in this workflow waits for an event")
+	}
+	if !slices.Contains(known, x.Event) {
+		slices.Sort(known)
+		return "", refusal(
+			Unknown, "nothing in this workflow waits for the event %q; it waits for %s", x.Event,
+			strings.Join(slices.Compact(known), ", "),
+		)
+	}
+	if text != "" && x.Automated {
+		return "", refusal(NotAllowed, "step %q waits for text of a person, which a program may not send", text)
+	}
+	if len(x.Data) > 0 && !json.Valid(x.Data) {
+		return "", refusal(Unknown, "the data of the event is not JSON")
+	}
+	if said := ""; text != "" && len(x.Data) > 0 && json.Unmarshal(x.Data, &said) != nil {
+		return "", refusal(WrongKind, "step %q waits for text: the data of the event must be a string", text)
+	}
+	return text, nil
+}
+
+// checkApprovingSignal returns why an event cannot decide an approval that waits for it, or nil.
+func (s *State) checkApprovingSignal(p *Program, f *Frame, x *Signal) error {
+	step := journal.StepName(f.Step)
+	if _, ok := verdict(x.Data); !ok {
+		return refusal(
+			WrongKind, `step %q is an approval: the event must say {"approved": true} or {"approved": false}`, step,
+		)
+	}
+	if x.By.Method != "" && len(x.Roles) == 0 { // authenticated, and no approver
+		return refusal(
+			NotAllowed, "%s may not decide step %q: an event that approves needs the role approver",
+			x.By.Person(), step,
+		)
+	}
+	return s.mayDecide(p, f, x.By, x.Roles)
 }
 
 // listed lists places for people.

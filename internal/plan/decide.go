@@ -548,73 +548,87 @@ func stopsAtTimeout(step *ir.Step) bool {
 	return ok && g.Decider != ir.Work && (g.OnTimeout == ir.TimeoutFail || g.OnTimeout == ir.TimeoutNotify)
 }
 
-// choose returns the first edge that matches. A step that replaces others follows its own jumps first, then the jumps
-// of the fallbacks that it replaces, the last one first, and then the edges of the step in For. If it succeeds, it
-// follows the edges for Skipped of a step that was skipped.
+// choose returns the first edge that matches, and where its passages are counted if they are limited. A step that
+// replaces others follows its own jumps first, then the jumps of the fallbacks that it replaces, the last one first, and
+// then the edges of the step in For. If it succeeds, it follows the edges for Skipped of a step that was skipped.
 func (d *decider) choose(f *Frame, step *ir.Step, outcome ir.Outcome) (*ir.Edge, *int, error) {
-	sc := d.scope(f)
-	var tried []journal.Tried
-	defer func() {
-		if len(tried) > 0 {
-			d.fact(f, journal.Routed{Place: f.Place(), Tried: tried})
-		}
-	}()
-	of, nth := "", 0 // the replaced step whose edges are tried, and its number
-	try := func(edges []ir.Edge, outcome ir.Outcome, jumpsOnly bool) (*ir.Edge, *int, error) {
-		for i := range edges {
-			e := &edges[i]
-			if jumpsOnly && e.Sequential || !slices.Contains(e.On, outcome) {
-				continue
-			}
-			via := i
-			if of != "" {
-				via = f.replacedVia(nth, i)
-			}
-			if e.Limit > 0 && f.Taken[f.edgeTaken(via)] >= e.Limit {
-				continue
-			}
-			if e.When != nil {
-				ok, err := d.evalBool(e.When, sc)
-				tried = append(tried, journal.Tried{Of: of, Edge: i, Held: ok})
-				if err != nil {
-					return nil, nil, err
-				}
-				if !ok {
-					continue
-				}
-			}
-			if e.Limit > 0 {
-				return e, &via, nil
-			}
-			return e, nil, nil
-		}
-		return nil, nil, nil
+	c := edgeChoice{d: d, frame: f, scope: d.scope(f)}
+	err := c.choose(step, outcome)
+	if len(c.tried) > 0 { // also when a condition failed: records show which one
+		d.fact(f, journal.Routed{Place: f.Place(), Tried: c.tried})
 	}
+	return c.edge, c.via, err
+}
+
+// An edgeChoice looks for the edge by which a frame goes on.
+type edgeChoice struct {
+	d     *decider
+	frame *Frame
+	scope *scope
+	tried []journal.Tried // the conditions that were evaluated
+
+	edge *ir.Edge // nil until one matches
+	via  *int     // key of its passages in Frame.Taken; nil if they are not limited
+}
+
+func (c *edgeChoice) choose(step *ir.Step, outcome ir.Outcome) error {
+	d, f := c.d, c.frame
 	if f.For == "" {
-		return try(step.Next, outcome, false)
+		return c.try("", 0, step.Next, outcome, false)
 	}
-	if edge, via, err := try(step.Next, outcome, true); edge != nil || err != nil {
-		return edge, via, err
+	if err := c.try("", 0, step.Next, outcome, true); c.edge != nil || err != nil {
+		return err
 	}
 	for i, fallback := range slices.Backward(f.Fallbacks) {
-		of, nth = fallback.Step, i+1
 		ended := outcome
 		if fallback.Passed && outcome == ir.OK {
 			ended = ir.Skipped
 		}
-		edge, via, err := try(d.unit(f).step(f.Block, of).Next, ended, true)
-		if edge != nil || err != nil {
-			return edge, via, err
+		edges := d.unit(f).step(f.Block, fallback.Step).Next
+		if err := c.try(fallback.Step, i+1, edges, ended, true); c.edge != nil || err != nil {
+			return err
 		}
 	}
-	of, nth = f.For, 0
 	primary := d.unit(f).step(f.Block, f.For).Next
 	if f.Passed && outcome == ir.OK {
-		if edge, via, err := try(primary, ir.Skipped, false); edge != nil || err != nil {
-			return edge, via, err
+		if err := c.try(f.For, 0, primary, ir.Skipped, false); c.edge != nil || err != nil {
+			return err
 		}
 	}
-	return try(primary, outcome, false)
+	return c.try(f.For, 0, primary, outcome, false)
+}
+
+// try looks for the first matching edge of a step: the frame's own, or the nth one that it replaces.
+func (c *edgeChoice) try(of string, nth int, edges []ir.Edge, outcome ir.Outcome, jumpsOnly bool) error {
+	for i := range edges {
+		e := &edges[i]
+		if jumpsOnly && e.Sequential || !slices.Contains(e.On, outcome) {
+			continue
+		}
+		via := i
+		if of != "" {
+			via = c.frame.replacedVia(nth, i)
+		}
+		if e.Limit > 0 && c.frame.Taken[c.frame.edgeTaken(via)] >= e.Limit {
+			continue
+		}
+		if e.When != nil {
+			ok, err := c.d.evalBool(e.When, c.scope)
+			c.tried = append(c.tried, journal.Tried{Of: of, Edge: i, Held: ok})
+			if err != nil {
+				return err
+			}
+			if !ok {
+				continue
+			}
+		}
+		c.edge = e
+		if e.Limit > 0 {
+			c.via = &via
+		}
+		return nil
+	}
+	return nil
 }
 
 // jump enters a step of this block, or leaves the block for a step of an enclosing one.

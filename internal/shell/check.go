@@ -99,80 +99,89 @@ func (c *insertion) assigned(name string, values set) {
 
 // declarations collects the functions and arrays of a command, and its arithmetic.
 func (c *insertion) declarations(file *syntax.File) {
-	number := func(list ...syntax.ArithmExpr) {
-		for _, x := range list {
-			if x != nil {
-				c.numbers[x] = true
+	// All variables come first: whether an index is arithmetic depends on a declaration that may follow.
+	syntax.Walk(file, func(n syntax.Node) bool { c.declared(n); return true })
+	syntax.Walk(file, func(n syntax.Node) bool { c.operands(n); return true })
+}
+
+// declared records what a node declares: functions, variables, and the texts that are assigned.
+func (c *insertion) declared(n syntax.Node) {
+	switch n := n.(type) {
+	case *syntax.CallExpr:
+		c.shifts = c.shifts || len(n.Args) > 0 && (n.Args[0].Lit() == "shift" || n.Args[0].Lit() == "set")
+	case *syntax.FuncDecl:
+		if n.Name != nil {
+			c.funcs[n.Name.Value] = true
+		}
+	case *syntax.DeclClause:
+		options := declareOptions(n)
+		for _, a := range n.Args {
+			if a.Name != nil {
+				c.arrays[a.Name.Value] = c.arrays[a.Name.Value] || strings.ContainsAny(options, "aA")
+				c.assoc[a.Name.Value] = c.assoc[a.Name.Value] ||
+					strings.Contains(options, "A") && c.shell != "mksh" && c.shell != "oksh"
+				c.ints[a.Name.Value] = c.ints[a.Name.Value] || strings.ContainsAny(options, "iEF")
 			}
+		}
+	case *syntax.Assign:
+		if n.Name == nil {
+			break
+		}
+		if n.Array != nil || n.Index != nil {
+			c.arrays[n.Name.Value] = true
+		}
+		if n.Value != nil {
+			c.written[n.Name.Value] = append(c.written[n.Name.Value], c.wordText(n.Value.Parts, false))
 		}
 	}
-	index := func(name *syntax.Lit, x syntax.ArithmExpr) {
-		if name == nil || !c.assoc[name.Value] {
-			number(x)
-		} else if _, ok := x.(*syntax.Word); !ok && x != nil { // read as an expression, it would be printed differently
-			c.fail(-1, "", "the key of an associative array is not quoted", "Put the key in double quotes")
+}
+
+// operands records the operands of a node that the shell evaluates as numbers.
+func (c *insertion) operands(n syntax.Node) {
+	switch n := n.(type) {
+	case *syntax.ArithmExp:
+		c.calculated(n.X)
+	case *syntax.ArithmCmd:
+		c.calculated(n.X)
+	case *syntax.LetClause:
+		c.calculated(n.Exprs...)
+	case *syntax.CStyleLoop:
+		c.calculated(n.Init, n.Cond, n.Post)
+	case *syntax.ParamExp:
+		if n.Slice != nil {
+			c.calculated(n.Slice.Offset, n.Slice.Length)
+		}
+		c.index(n.Param, n.Index)
+	case *syntax.Assign:
+		c.index(n.Name, n.Index)
+		if n.Array != nil {
+			for _, e := range n.Array.Elems {
+				c.index(n.Name, e.Index)
+			}
+		}
+	case *syntax.BinaryTest:
+		if compares(n.Op) {
+			c.numbers[n.X], c.numbers[n.Y] = true, true
 		}
 	}
-	syntax.Walk(file, func(n syntax.Node) bool {
-		switch n := n.(type) {
-		case *syntax.CallExpr:
-			c.shifts = c.shifts || len(n.Args) > 0 && (n.Args[0].Lit() == "shift" || n.Args[0].Lit() == "set")
-		case *syntax.FuncDecl:
-			if n.Name != nil {
-				c.funcs[n.Name.Value] = true
-			}
-		case *syntax.DeclClause:
-			options := declareOptions(n)
-			for _, a := range n.Args {
-				if a.Name != nil {
-					c.arrays[a.Name.Value] = c.arrays[a.Name.Value] || strings.ContainsAny(options, "aA")
-					c.assoc[a.Name.Value] = c.assoc[a.Name.Value] ||
-						strings.Contains(options, "A") && c.shell != "mksh" && c.shell != "oksh"
-					c.ints[a.Name.Value] = c.ints[a.Name.Value] || strings.ContainsAny(options, "iEF")
-				}
-			}
-		case *syntax.Assign:
-			if n.Name == nil {
-				break
-			}
-			if n.Array != nil || n.Index != nil {
-				c.arrays[n.Name.Value] = true
-			}
-			if n.Value != nil {
-				c.written[n.Name.Value] = append(c.written[n.Name.Value], c.wordText(n.Value.Parts, false))
-			}
+}
+
+// calculated records expressions as arithmetic; nil ones are absent.
+func (c *insertion) calculated(list ...syntax.ArithmExpr) {
+	for _, x := range list {
+		if x != nil {
+			c.numbers[x] = true
 		}
-		return true
-	})
-	syntax.Walk(file, func(n syntax.Node) bool {
-		switch n := n.(type) {
-		case *syntax.ArithmExp:
-			number(n.X)
-		case *syntax.ArithmCmd:
-			number(n.X)
-		case *syntax.LetClause:
-			number(n.Exprs...)
-		case *syntax.CStyleLoop:
-			number(n.Init, n.Cond, n.Post)
-		case *syntax.ParamExp:
-			if n.Slice != nil {
-				number(n.Slice.Offset, n.Slice.Length)
-			}
-			index(n.Param, n.Index)
-		case *syntax.Assign:
-			index(n.Name, n.Index)
-			if n.Array != nil {
-				for _, e := range n.Array.Elems {
-					index(n.Name, e.Index)
-				}
-			}
-		case *syntax.BinaryTest:
-			if compares(n.Op) {
-				c.numbers[n.X], c.numbers[n.Y] = true, true
-			}
-		}
-		return true
-	})
+	}
+}
+
+// index records the index of an array as arithmetic, and checks the key of an associative array.
+func (c *insertion) index(name *syntax.Lit, x syntax.ArithmExpr) {
+	if name == nil || !c.assoc[name.Value] {
+		c.calculated(x)
+	} else if _, ok := x.(*syntax.Word); !ok && x != nil { // read as an expression, it would be printed differently
+		c.fail(-1, "", "the key of an associative array is not quoted", "Put the key in double quotes")
+	}
 }
 
 func compares(op syntax.BinTestOperator) bool {

@@ -599,14 +599,6 @@ func startsWithValue(c *insertion, w *syntax.Word) bool {
 
 // builtin follows and checks the values in the arguments of builtin commands.
 func (c *insertion) builtin(name string, args []string, words []*syntax.Word, in set) {
-	all := func(from int) set {
-		out := set{}
-		for _, w := range words[min(from, len(words)):] {
-			out = union(out, c.values(w))
-		}
-		return out
-	}
-	evaluates := !slices.Contains([]string{"sh", "bash", "dash", "ash", "busybox", "yash"}, c.shell)
 	switch name {
 	case "read", "mapfile", "readarray":
 		for _, a := range append(slices.Clone(args), "REPLY", "MAPFILE") {
@@ -615,51 +607,72 @@ func (c *insertion) builtin(name string, args []string, words []*syntax.Word, in
 			}
 		}
 	case "set":
-		c.assigned(positional, all(0))
+		c.assigned(positional, c.valuesOf(words))
 		if len(args) > 1 && (args[0] == "-A" || args[0] == "+A") {
-			c.assigned(args[1], all(2))
+			c.assigned(args[1], c.valuesOf(words[2:]))
 			c.mustBeName(c.values(words[1]))
 		}
 	case "printf", "print":
-		if i := slices.Index(args, "-v"); i >= 0 && i+1 < len(args) {
-			c.mustBeName(c.values(words[i+1]))
-			c.assigned(args[i+1], all(i+2))
-		}
-		if evaluates && name == "print" && len(args) > 0 && strings.HasPrefix(args[0], "-") {
-			c.mustBeNumber(all(1))
-		}
-		if evaluates && name == "printf" && len(args) > 0 {
-			numbers := conversions(args[0])
-			for i, w := range words[1:] {
-				if len(numbers) == 0 || numbers[i%len(numbers)] ||
-					len(c.unquoted(w)) > 0 && slices.Contains(numbers, true) {
-					c.mustBeNumber(c.values(w))
-				}
-			}
-		}
+		c.printing(name, args, words)
 	case "let", "integer", "float":
-		c.mustBeNumber(all(0))
+		c.mustBeNumber(c.valuesOf(words))
 	case "wait":
 		if i := slices.Index(args, "-p"); i >= 0 && i+1 < len(args) {
 			c.mustBeName(c.values(words[i+1]))
 		}
 	case "exit", "return", "shift", "break", "continue", "repeat":
-		if evaluates {
-			c.mustBeNumber(all(0))
+		if c.evaluates() {
+			c.mustBeNumber(c.valuesOf(words))
 		}
 	case "test", "[":
 		for i, a := range args {
-			if a == "-v" || a == "-t" || a == "-R" {
-				if i+1 < len(args) {
-					c.mustBeName(c.values(words[i+1]))
-				}
+			if (a == "-v" || a == "-t" || a == "-R") && i+1 < len(args) {
+				c.mustBeName(c.values(words[i+1]))
 			}
-			if evaluates && slices.Contains([]string{"-eq", "-ne", "-lt", "-le", "-gt", "-ge"}, a) {
-				c.mustBeNumber(all(0))
+			if c.evaluates() && slices.Contains([]string{"-eq", "-ne", "-lt", "-le", "-gt", "-ge"}, a) {
+				c.mustBeNumber(c.valuesOf(words))
 			}
 			c.mustNotExpand(c.unquoted(words[i]))
 		}
 	}
+}
+
+// printing follows and checks the values in the arguments of printf and print.
+func (c *insertion) printing(name string, args []string, words []*syntax.Word) {
+	if i := slices.Index(args, "-v"); i >= 0 && i+1 < len(args) {
+		c.mustBeName(c.values(words[i+1]))
+		c.assigned(args[i+1], c.valuesOf(words[i+2:]))
+	}
+	if !c.evaluates() || len(args) == 0 {
+		return
+	}
+	if name == "print" {
+		if strings.HasPrefix(args[0], "-") {
+			c.mustBeNumber(c.valuesOf(words[1:]))
+		}
+		return
+	}
+	numbers := conversions(args[0])
+	for i, w := range words[1:] {
+		if len(numbers) == 0 || numbers[i%len(numbers)] || len(c.unquoted(w)) > 0 && slices.Contains(numbers, true) {
+			c.mustBeNumber(c.values(w))
+		}
+	}
+}
+
+// evaluates reports whether the shell evaluates arguments that must be numbers as arithmetic, in which commands can be
+// hidden.
+func (c *insertion) evaluates() bool {
+	return !slices.Contains([]string{"sh", "bash", "dash", "ash", "busybox", "yash"}, c.shell)
+}
+
+// valuesOf returns the values in words.
+func (c *insertion) valuesOf(words []*syntax.Word) set {
+	out := set{}
+	for _, w := range words {
+		out = union(out, c.values(w))
+	}
+	return out
 }
 
 // conversions returns which conversions of a printf format are to numbers. It returns nil if they are unknown.

@@ -95,41 +95,11 @@ const rowsPerPage = 100
 // timeline returns a page of the chart. With a state, it has the steps in that state alone, also those that are folded
 // otherwise.
 func (s *story) timeline(now time.Time, chosen *stepView, show string, from int) timeline {
-	end := s.ended
-	if end.IsZero() {
-		end = now
-	}
-	total := max(end.Sub(s.started), time.Millisecond)
-	t := timeline{First: from, Show: show}
+	scale := s.scale(now)
+	t := timeline{First: from, Show: show, Axis: axis(scale.total), Active: report.Duration(s.active)}
 	t.Filters, t.All = s.filters()
-	t.Axis = axis(total)
-	at := func(x time.Time) float64 {
-		if x.IsZero() {
-			x = end
-		}
-		return min(100, max(0, 100*float64(x.Sub(s.started))/float64(total)))
-	}
-	bar := func(class, state string, a, b time.Time) segment {
-		x, y := at(a), at(b)
-		width := max(y-x, 0.5)
-		return segment{class, state, percent(min(x, 99.5)), percent(width), class == "hold"}
-	}
-	var waited []interval
-	waits := false // now
 	shown := 0
 	for _, v := range s.steps {
-		over := v.Ended
-		if over.IsZero() {
-			over = end
-		}
-		holds := v.Waits
-		if !v.asked.IsZero() {
-			holds = append(holds[:len(holds):len(holds)], interval{"waits", "hold", v.asked, end})
-			waits = waits || v.Depth == 0 && s.ended.IsZero()
-		}
-		if v.Depth == 0 {
-			waited = append(waited, holds...)
-		}
 		switch {
 		case show != "" && v.State != show:
 			continue
@@ -142,49 +112,112 @@ func (s *story) timeline(now time.Time, chosen *stepView, show string, from int)
 		}
 		if len(t.Rows) >= rowsPerPage {
 			t.Next = from + rowsPerPage
-			continue
+			break
 		}
-		l := lane{
-			Step: v.Path, Label: visible(v.Place), State: stateView{v.State, word(v.State)}, Sub: v.Depth > 0,
-			Current: v == chosen, Took: report.Duration(over.Sub(v.Started)), Show: show,
-		}
-		if v.Ended.IsZero() && s.ended.IsZero() {
-			l.Since = v.Started.UTC().Format(time.RFC3339Nano)
-		}
-		if s.visits[v.Path] > 1 {
-			l.Visit = v.Visit
-		}
-		switch {
-		case v.folded():
-			l.Note = v.count()
-		case v.Child != "":
-			l.Note = "child run " + short(v.Child)
-		}
-		start := v.Started
-		for _, w := range holds {
-			if w.Start.After(start) {
-				l.Segments = append(l.Segments, bar("w", v.State, start, w.Start))
-			}
-			l.Segments = append(l.Segments, bar("hold", "", w.Start, w.End))
-			start = w.End
-		}
-		if over.After(start) || len(holds) == 0 {
-			l.Segments = append(l.Segments, bar("w", v.State, start, over))
-		}
+		l := s.lane(v, scale)
+		l.Current, l.Show = v == chosen, show
 		t.Rows = append(t.Rows, l)
 		if v == chosen && show == "" {
-			t.Rows = append(t.Rows, v.parts(bar)...)
+			t.Rows = append(t.Rows, v.parts(scale.bar)...)
 		}
 	}
-	t.Active = report.Duration(s.active)
-	all := length(waited)
-	if all > 0 {
-		t.Waited = report.Duration(all)
-	}
-	if waits {
-		t.Since = now.Add(-all).UTC().Format(time.RFC3339Nano)
-	}
+	t.Waited, t.Since = s.waited(now, scale.end)
 	return t
+}
+
+// waited returns how long the run has waited for people and events, whichever steps the chart shows, and, if it waits
+// now, since when it would have waited if it had waited once.
+func (s *story) waited(now, end time.Time) (took, since string) {
+	var waits []interval
+	waiting := false // now
+	for _, v := range s.steps {
+		if v.Depth == 0 {
+			waits = append(waits, v.holds(end)...)
+			waiting = waiting || !v.asked.IsZero() && s.ended.IsZero()
+		}
+	}
+	all := length(waits)
+	if all > 0 {
+		took = report.Duration(all)
+	}
+	if waiting {
+		since = now.Add(-all).UTC().Format(time.RFC3339Nano)
+	}
+	return took, since
+}
+
+// lane returns the row of a step.
+func (s *story) lane(v *stepView, scale scale) lane {
+	over := v.Ended
+	if over.IsZero() {
+		over = scale.end
+	}
+	l := lane{
+		Step: v.Path, Label: visible(v.Place), State: stateView{v.State, word(v.State)}, Sub: v.Depth > 0,
+		Took: report.Duration(over.Sub(v.Started)),
+	}
+	if v.Ended.IsZero() && s.ended.IsZero() {
+		l.Since = v.Started.UTC().Format(time.RFC3339Nano)
+	}
+	if s.visits[v.Path] > 1 {
+		l.Visit = v.Visit
+	}
+	switch {
+	case v.folded():
+		l.Note = v.count()
+	case v.Child != "":
+		l.Note = "child run " + short(v.Child)
+	}
+	holds := v.holds(scale.end)
+	start := v.Started
+	for _, w := range holds {
+		if w.Start.After(start) {
+			l.Segments = append(l.Segments, scale.bar("w", v.State, start, w.Start))
+		}
+		l.Segments = append(l.Segments, scale.bar("hold", "", w.Start, w.End))
+		start = w.End
+	}
+	if over.After(start) || len(holds) == 0 {
+		l.Segments = append(l.Segments, scale.bar("w", v.State, start, over))
+	}
+	return l
+}
+
+// holds returns when a step has waited for people and events; a wait that is not over lasts until end.
+func (v *stepView) holds(end time.Time) []interval {
+	if v.asked.IsZero() {
+		return v.Waits
+	}
+	return append(v.Waits[:len(v.Waits):len(v.Waits)], interval{"waits", "hold", v.asked, end})
+}
+
+// scale maps times of a run to the width of the chart.
+type scale struct {
+	start, end time.Time
+	total      time.Duration // from start to end, at least a millisecond
+}
+
+// scale returns the scale of the run: until its end, or until now.
+func (s *story) scale(now time.Time) scale {
+	end := s.ended
+	if end.IsZero() {
+		end = now
+	}
+	return scale{s.started, end, max(end.Sub(s.started), time.Millisecond)}
+}
+
+// at returns the position of a time in per cent; the zero time is the end.
+func (c scale) at(x time.Time) float64 {
+	if x.IsZero() {
+		x = c.end
+	}
+	return min(100, max(0, 100*float64(x.Sub(c.start))/float64(c.total)))
+}
+
+// bar returns the bar between two times, which is wide enough to be seen, and to be hit by a pointer.
+func (c scale) bar(class, state string, a, b time.Time) segment {
+	x, y := c.at(a), c.at(b)
+	return segment{class, state, percent(min(x, 99.5)), percent(max(y-x, 0.5)), class == "hold"}
 }
 
 // length returns how long a time is that is in one interval or more: a step waits with the one that calls its workflow.
