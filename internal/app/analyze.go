@@ -252,7 +252,7 @@ func (a *App) environmentOf(an *Analysis, how consent) (*environment, error) {
 // fileName returns what a workflow is called that has no name: its folder if the file represents that, else its file.
 func fileName(p string) string {
 	base := path.Base(p)
-	if base == "SKILL.md" || base == "workflow.yaml" {
+	if project.IsMain(base) {
 		if dir := path.Base(path.Dir(p)); dir != "." && dir != "/" && dir != ".." {
 			return dir
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/text"
 )
 
@@ -41,7 +42,7 @@ func (a *App) Housekeeping(ctx context.Context) (*Housekeeping, error) {
 	if out.Bytes, err = folderSize(rt.Dir()); err != nil {
 		return nil, err
 	}
-	out.Store = filepath.Join(rt.Dir(), "espalier.db")
+	out.Store = filepath.Join(rt.Dir(), registry.JournalFile)
 	if sized, ok := rt.Store.(interface {
 		Size(ctx context.Context) (int64, error)
 	}); ok {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -254,7 +253,7 @@ func (a *invocation) printAnchorReport(r *app.AnchorReport) {
 
 func signatureCheck(key, command string) (audit.SignatureCheck, error) {
 	if command != "" {
-		return commandCheck(command), nil
+		return audit.CommandCheck(command), nil
 	}
 	return fromKey(key, audit.KeyCheck, usage("The key in the anchor itself would prove nothing.",
 		"--anchor needs --key or --check-command"))
@@ -273,48 +272,6 @@ func fromKey[T any](key string, read func([]byte) (T, error), missing error) (ma
 		return made, usage("", "%s: %v", key, err)
 	}
 	return made, nil
-}
-
-// commandCheck returns the check of an external command.
-func commandCheck(command string) audit.SignatureCheck {
-	return func(statement []byte, s audit.Signature) error {
-		f, err := os.CreateTemp("", "espalier-signature-*")
-		if err != nil {
-			return err
-		}
-		defer os.Remove(f.Name())
-		_, err = f.Write(s.Signature)
-		if err := errors.Join(err, f.Close()); err != nil {
-			return err
-		}
-		cmd := exec.Command("sh", "-c", command)
-		cmd.Stdin = bytes.NewReader(statement)
-		cmd.Env = append(os.Environ(), "ESPALIER_SIGNATURE="+f.Name())
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%w: the command reports %w: %s", audit.ErrSignature, err,
-				diag.Printable(string(bytes.TrimSpace(out))))
-		}
-		return nil
-	}
-}
-
-// commandSigner returns the signer of an external command.
-func commandSigner(command string) audit.Signer {
-	return func(statement []byte) (audit.Signature, error) {
-		cmd := exec.Command("sh", "-c", command)
-		cmd.Stdin = bytes.NewReader(statement)
-		var stderr bytes.Buffer
-		cmd.Stderr = &stderr
-		out, err := cmd.Output()
-		if err == nil && len(out) == 0 {
-			err = errors.New("it has printed nothing")
-		}
-		if err != nil {
-			return audit.Signature{}, fmt.Errorf("the command that signs failed: %w: %s", err,
-				diag.Printable(string(bytes.TrimSpace(stderr.Bytes()))))
-		}
-		return audit.Signature{Algorithm: audit.SignedCommand, Signature: out}, nil
-	}
 }
 
 func (a *invocation) auditAnchorCommand() *cobra.Command {
@@ -361,7 +318,7 @@ the statement as its input and prints the signature.`,
 
 func signer(key, command string) (audit.Signer, error) {
 	if command != "" {
-		return commandSigner(command), nil
+		return audit.CommandSigner(command), nil
 	}
 	return fromKey(key, audit.KeySigner, usage("\"espalier audit keygen FILE\" creates a key.",
 		"audit anchor needs --key or --sign-command"))

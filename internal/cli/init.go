@@ -16,39 +16,8 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/manifest"
+	"github.com/espalier-run/espalier/internal/scaffold"
 )
-
-// firstConfig is an espalier.yaml with commented-out settings. Below the first
-// empty line, everything behind "# " is a setting.
-const firstConfig = `# Settings of this project. Everything is optional: remove the # from what you
-# need. "espalier validate espalier.yaml" checks it, "espalier doctor" says what
-# is missing. Never put keys in this file: they come from the environment, such as
-# ANTHROPIC_API_KEY, or from a secret.
-
-# models:
-#   default: claude-sonnet-5-5        # for steps that name no model
-#   providers:
-#     groq:                           # any OpenAI-compatible endpoint
-#       api: openai
-#       base_url: https://api.groq.com/openai/v1
-#       key: secret://groq
-# secrets:
-#   groq: {env: GROQ_API_KEY}         # or file: PATH, or command: [pass, show, groq]
-#   mail: {env: MAIL_TOKEN}
-# mcp:
-#   notes: {command: [npx, notes-server]}
-# tools:
-#   crm.read:                         # the name used in workflows
-#     use: notes.search               # maps to this MCP tool
-#   mail.send:
-#     url: https://mail.example.com/send
-#     bearer: secret://mail
-#     requires_approval: true         # a person is asked before every call
-# allow:
-#   shell: false                      # true: commands of workflows run without --allow-shell
-# defaults:
-#   max_tokens: 8000                  # of one reply
-`
 
 // initFlags are the flags of init.
 type initFlags struct{ dir, workflow, format, pattern string }
@@ -99,10 +68,10 @@ project, too, and a workflow also runs without one.`,
 	})
 	flags := cmd.Flags()
 	flags.StringVar(&f.workflow, "workflow", "", "the `NAME` of a first workflow")
-	flags.StringVar(&f.format, "format", newFormats[0].name, "its format: one of "+strings.Join(newFormatNames(), ", "))
-	flags.StringVar(&f.pattern, "pattern", patterns[0].name, "its pattern: one of "+strings.Join(patternNames(), ", "))
-	cmd.RegisterFlagCompletionFunc("pattern", offer(func([]string) []string { return patternsOf(f.format) }))
-	completeWords(cmd, "format", newFormatNames())
+	flags.StringVar(&f.format, "format", scaffold.Formats()[0], "its format: one of "+strings.Join(scaffold.Formats(), ", "))
+	flags.StringVar(&f.pattern, "pattern", scaffold.Patterns[0].Name, "its pattern: one of "+strings.Join(scaffold.PatternNames(), ", "))
+	cmd.RegisterFlagCompletionFunc("pattern", offer(func([]string) []string { return scaffold.PatternNamesOf(f.format) }))
+	completeWords(cmd, "format", scaffold.Formats())
 	return cmd
 }
 
@@ -148,11 +117,11 @@ func (a *invocation) askForWorkflow(f *initFlags) (err error) {
 	if f.workflow == "" {
 		return err
 	}
-	f.format = ask(fmt.Sprintf("Format (%s) [%s]: ", strings.Join(newFormatNames(), ", "), f.format), f.format,
-		func(format string) error { return checkPattern(format, patterns[0].name) })
-	f.pattern = ask(fmt.Sprintf("Pattern (%s) [%s]: ", strings.Join(patternsOf(f.format), ", "), f.pattern), f.pattern,
+	f.format = ask(fmt.Sprintf("Format (%s) [%s]: ", strings.Join(scaffold.Formats(), ", "), f.format), f.format,
+		func(format string) error { return checkPattern(format, scaffold.Patterns[0].Name) })
+	f.pattern = ask(fmt.Sprintf("Pattern (%s) [%s]: ", strings.Join(scaffold.PatternNamesOf(f.format), ", "), f.pattern), f.pattern,
 		func(chosen string) error {
-			if slices.Contains(patternsOf(f.format), chosen) {
+			if slices.Contains(scaffold.PatternNamesOf(f.format), chosen) {
 				return nil
 			}
 			return usage(suggestPattern(f.format, chosen), "the format %s has no pattern %q", f.format, chosen)
@@ -160,19 +129,12 @@ func (a *invocation) askForWorkflow(f *initFlags) (err error) {
 	return err
 }
 
-// firstScript answers in place of models, so that a CI job can run a new workflow.
-const firstScript = `# Replies in place of models, for a CI job:
-#   espalier run %s --script %s --auto-approve%s
-# Add replies that the workflow has to handle; "espalier help script" describes the file.
-replies: []
-otherwise: simulate
-`
-
 func (a *invocation) init(f *initFlags) error {
 	written := []string{}
 	next := []string{"espalier new NAME"}
+	settings := ""
 	if f.workflow != "" { // first, because its name and pattern can be wrong
-		created, err := a.newWorkflow(f.workflow, f.format, f.pattern, ".")
+		created, needed, err := a.newWorkflow(f.workflow, f.format, f.pattern, ".")
 		if err != nil {
 			return err
 		}
@@ -180,16 +142,13 @@ func (a *invocation) init(f *initFlags) error {
 		if err != nil {
 			return err
 		}
-		script, inputs := f.workflow+".script.yaml", sampleInputs(an)
-		if err := a.createFile(script, fmt.Sprintf(firstScript, created.Path, script, inputs)); err != nil {
+		inputs := sampleInputs(an)
+		script := scaffold.Replies(f.workflow, created.Path, inputs)
+		if err := a.createFile(script); err != nil {
 			return err
 		}
-		written = append(append(written, created.Files...), script)
+		written, settings = append(append(written, created.Files...), script.Name), needed
 		next = []string{"espalier show " + created.Name, "espalier run " + created.Name + " --simulate" + inputs}
-	}
-	settings := ""
-	if f.workflow != "" {
-		settings = newSettings(f.workflow, f.format, f.pattern)
 	}
 	made, err := a.configure(a.inDir("."), settings)
 	switch {

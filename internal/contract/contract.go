@@ -184,7 +184,7 @@ var AnyData = json.RawMessage(`{"type":["object","array","number","boolean","nul
 // Of derives the contract of the reply that a step asks for.
 func Of(p *ir.Program, s *ir.Step, spec Spec) Contract {
 	if spec.Verdict {
-		spec.Within = []string{verdictReview}
+		spec.Within = []string{ir.GateReviewKey}
 	}
 	b := &builder{p: p, s: s, spec: spec}
 	b.collect()
@@ -356,12 +356,6 @@ func (b *builder) verdict() {
 	b.note("the gate")
 }
 
-// The keys of what a gate writes.
-const (
-	verdictResult = "gate_result" // "approved" or "rejected"
-	verdictReview = "review"      // the reply
-)
-
 // verdictChoices says what approving and rejecting lead to. If both lead to the same step, conditions on the result of
 // the gate decide.
 func (b *builder) verdictChoices() []Decision {
@@ -376,8 +370,8 @@ func (b *builder) verdictChoices() []Decision {
 	}
 	approved, rejected := leads(ir.OK, "the run continues"), leads(ir.Rejected, "the run ends here")
 	if approved == rejected {
-		approved = cmp.Or(b.leadsBy("approved"), approved)
-		rejected = cmp.Or(b.leadsBy("rejected"), rejected)
+		approved = cmp.Or(b.leadsBy(ir.GateApproved), approved)
+		rejected = cmp.Or(b.leadsBy(ir.GateRejected), rejected)
 	}
 	return []Decision{{At: "approved", Options: []Option{
 		{Value: json.RawMessage("true"), Leads: approved},
@@ -386,14 +380,14 @@ func (b *builder) verdictChoices() []Decision {
 }
 
 // leadsBy returns what conditions decide if a gate ends with a result; empty if no condition compares it.
-func (b *builder) leadsBy(result string) string {
+func (b *builder) leadsBy(result ir.GateResult) string {
 	var does, others []string
 	for i := range b.s.Writes {
 		for _, u := range b.usesOf(&b.s.Writes[i]) {
-			if u.How != expr.Equals || !slices.Equal(u.at, []string{verdictResult}) {
+			if u.How != expr.Equals || !slices.Equal(u.at, []string{ir.GateResultKey}) {
 				continue
 			}
-			if (u.Value == result) != u.Negated {
+			if (u.Value == string(result)) != u.Negated {
 				does = append(does, u.leadsTo())
 			} else if u.otherwise != "" {
 				others = append(others, u.otherwise)

@@ -221,14 +221,14 @@ func (w *walk) action(s *ir.Step, round int) (ir.Outcome, ending) {
 // verdict returns how a gate ends, and adds the result to what the gate writes.
 func (w *walk) verdict(s *ir.Step, reply any) ir.Outcome {
 	object, _ := reply.(map[string]any)
-	outcome, result := ir.OK, "approved"
+	outcome, result := ir.OK, ir.GateApproved
 	if object["approved"] == false {
-		outcome, result = ir.Rejected, "rejected"
+		outcome, result = ir.Rejected, ir.GateRejected
 		w.took[s.ID+" rejects"] = true
 	}
 	for _, write := range s.Writes {
 		if written, ok := w.env[write.Path].(map[string]any); ok && write.Part == "" {
-			written[verdictResult] = result
+			written[ir.GateResultKey] = string(result)
 		}
 	}
 	return outcome

@@ -406,6 +406,21 @@ type Gate struct {
 	Span source.Span `json:"span,omitzero"`
 }
 
+// GateResult is the result of a decided gate, in the value that the gate writes.
+type GateResult string
+
+// The results of gates.
+const (
+	GateApproved GateResult = "approved"
+	GateRejected GateResult = "rejected"
+)
+
+// The keys of the value that a gate writes which conditions and contracts refer to.
+const (
+	GateResultKey = "gate_result" // a GateResult
+	GateReviewKey = "review"      // the reply that decided
+)
+
 // Approvers are the people who may decide a gate, and how many of them must approve.
 type Approvers struct {
 	Roles []string `json:"roles,omitempty"` // one of them is required; empty is anyone who may decide gates

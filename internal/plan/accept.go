@@ -528,9 +528,9 @@ func (d *decider) judge(f *Frame, step *ir.Step, ended *journal.TaskEnded) {
 	if step.Task().Kind == "agent" {
 		method = MethodCritic
 	}
-	result := "approved"
+	result := ir.GateApproved
 	if !approved {
-		ended.Outcome, result = journal.OutcomeRejected, "rejected"
+		ended.Outcome, result = journal.OutcomeRejected, ir.GateRejected
 	}
 	ended.Value = gateValue(result, method, journal.Actor{User: reviewer(step.Task())}, evidence(raw), d.now, raw)
 	ended.Writes = d.writes(f, step)
@@ -567,8 +567,8 @@ func evidence(raw json.RawMessage) string {
 // gateValue returns what a gate writes. The actor is the operating-system user;
 // the claimed identity is separate. before are the approvals of other people.
 func gateValue(
-	result, method string, by journal.Actor, evidence string, at journal.Millis, review json.RawMessage,
-	before ...Approval,
+	result ir.GateResult, method string, by journal.Actor, evidence string, at journal.Millis,
+	review json.RawMessage, before ...Approval,
 ) journal.Value {
 	type approval struct {
 		Actor     string `json:"actor,omitempty"`
@@ -582,7 +582,7 @@ func gateValue(
 		earlier = append(earlier, approval{one.By.User, one.By.As, one.Note, date(one.At)})
 	}
 	return journal.Value{JSON: mustJSON(struct {
-		Result    string          `json:"gate_result"`
+		Result    ir.GateResult   `json:"gate_result"`
 		Actor     string          `json:"actor,omitempty"`
 		Claimed   string          `json:"claimed,omitempty"`
 		Method    string          `json:"method"`
@@ -739,10 +739,10 @@ func (d *decider) answerGate(
 			return
 		}
 	}
-	result := "approved"
+	result := ir.GateApproved
 	decided.Outcome = journal.OutcomeOK
 	if !approved {
-		decided.Outcome, result = journal.OutcomeRejected, "rejected"
+		decided.Outcome, result = journal.OutcomeRejected, ir.GateRejected
 	}
 	decided.Value = gateValue(result, decided.Method, decided.By, decided.Note, d.now, data, before...)
 	decided.Writes = d.writes(f, d.step(f))

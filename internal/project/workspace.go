@@ -167,13 +167,19 @@ func (w *Workspace) Exists(path string) bool {
 	return err == nil
 }
 
+// mainFiles are the files that represent their folder, the first one found.
+var mainFiles = []string{"workflow.yaml", skillFile}
+
+// IsMain reports whether a file of this name represents its folder.
+func IsMain(name string) bool { return slices.Contains(mainFiles, name) }
+
 // Main returns the main file of a folder: workflow.yaml or SKILL.md, in exactly this spelling; "" if it has neither.
 func (w *Workspace) Main(dir string) string {
 	entries, err := w.files.readDir(w.abs(dir))
 	if err != nil {
 		return ""
 	}
-	for _, name := range []string{"workflow.yaml", skillFile} {
+	for _, name := range mainFiles {
 		if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == name && !e.IsDir() }) {
 			return filepath.Join(dir, name)
 		}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/auditevent"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/lazyregexp"
@@ -284,7 +285,7 @@ func (l *lowering) observability() {
 	redaction := v.object("redaction")
 	l.p.Audit = &ir.Audit{
 		Level: v.word("audit_level").Value, RequiredEvents: l.known(v.words("required_events"), "an audit event",
-			auditEvents),
+			auditevent.All),
 		RequiredIDs: l.known(v.words("required_ids"), "an id in audit events", recordIDs),
 		RedactPII:   redaction.flag("pii", false), RedactSecrets: redaction.flag("secrets", false),
 		RedactPatterns: l.patterns(redaction.words("patterns")), Span: v.first,

@@ -34,15 +34,6 @@ var (
 	errorClasses   = []string{"TIMEOUT", "API_ERROR", "RATE_LIMIT", "TOOL_ERROR", "INVALID_OUTPUT"}
 	detectors      = []string{"email", "phone", "SSN", "credit_card"}
 	recordIDs      = []string{"run_id", "trace_id", "step_id"}
-	auditEvents    = []string{
-		"run_start", "step_start", "step_output", "step_complete", "step_skipped", "gate_decision", "budget_check",
-		"run_complete", "run_failed",
-		"checkpoint_saved", "run_suspended", "run_resumed", "waitpoint_timeout", "merge_conflict", "step_retry",
-		"gate_opened", "waitpoint_opened", "waitpoint_passed", "doubt_opened", "doubt_decided", "signal_received",
-		"input_refused", "merge_duplicate", "worker_skipped", "step_lost", "model_call", "model_error", "tool_call",
-		"command_run", "budget_wait", "budget_refused", "budget_raised", "deadline_reached", "run_paused",
-		"run_continued", "state_edited", "run_rewound", "cancel_requested", "gate_approval", "gate_escalated",
-	}
 )
 
 // stepType is one value of a step's `type`.

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/espalier-run/espalier/internal/report/audit"
+	"github.com/espalier-run/espalier/internal/auditevent"
 )
 
 // F30: required_events accepts every event that the audit log can have.
@@ -14,14 +14,14 @@ import (
 // Spec: Agent Flow §7.2 required-events
 func TestF30RequiredEventsAcceptsEveryAuditEvent(t *testing.T) {
 	events := []string{
-		audit.RunStart, audit.StepStart, audit.StepOutput, audit.StepComplete, audit.StepSkipped, audit.GateDecision,
-		audit.BudgetCheck, audit.RunComplete, audit.RunFailed, audit.CheckpointSaved, audit.RunSuspended,
-		audit.RunResumed, audit.WaitpointTimeout, audit.MergeConflict, audit.StepRetry, audit.GateOpened,
-		audit.WaitpointOpened, audit.WaitpointPassed, audit.DoubtOpened, audit.DoubtDecided, audit.SignalReceived,
-		audit.InputRefused, audit.MergeDuplicate, audit.WorkerSkipped, audit.StepLost, audit.ModelCall,
-		audit.ModelError, audit.ToolCall, audit.CommandRun, audit.BudgetWait, audit.BudgetRefused, audit.BudgetRaised,
-		audit.DeadlineReached, audit.RunPaused, audit.RunContinued, audit.StateEdited, audit.RunRewound,
-		audit.CancelRequested,
+		auditevent.RunStart, auditevent.StepStart, auditevent.StepOutput, auditevent.StepComplete, auditevent.StepSkipped, auditevent.GateDecision,
+		auditevent.BudgetCheck, auditevent.RunComplete, auditevent.RunFailed, auditevent.CheckpointSaved, auditevent.RunSuspended,
+		auditevent.RunResumed, auditevent.WaitpointTimeout, auditevent.MergeConflict, auditevent.StepRetry, auditevent.GateOpened,
+		auditevent.WaitpointOpened, auditevent.WaitpointPassed, auditevent.DoubtOpened, auditevent.DoubtDecided, auditevent.SignalReceived,
+		auditevent.InputRefused, auditevent.MergeDuplicate, auditevent.WorkerSkipped, auditevent.StepLost, auditevent.ModelCall,
+		auditevent.ModelError, auditevent.ToolCall, auditevent.CommandRun, auditevent.BudgetWait, auditevent.BudgetRefused, auditevent.BudgetRaised,
+		auditevent.DeadlineReached, auditevent.RunPaused, auditevent.RunContinued, auditevent.StateEdited, auditevent.RunRewound,
+		auditevent.CancelRequested,
 	}
 	flow := flowHead + stepBlock("one", "transform", "writes: [output.a]") +
 		"```observability\nrequired_events: [" + strings.Join(events, ", ") + "]\n```\n"

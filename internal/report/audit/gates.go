@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 
+	"github.com/espalier-run/espalier/internal/auditevent"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
@@ -20,8 +21,8 @@ const (
 
 // gateOpenedNames are the records of the kinds of gates.
 var gateOpenedNames = map[journal.GateKind]string{
-	journal.GatePerson: GateOpened, journal.GateToolCall: GateOpened,
-	journal.GateEvent: WaitpointOpened, journal.GateInDoubt: DoubtOpened,
+	journal.GatePerson: auditevent.GateOpened, journal.GateToolCall: auditevent.GateOpened,
+	journal.GateEvent: auditevent.WaitpointOpened, journal.GateInDoubt: auditevent.DoubtOpened,
 }
 
 func gateOpenedName(ev *report.Event) string { return gateOpenedNames[ev.Step.Gate.Kind] }
@@ -164,14 +165,14 @@ const callQuestion = "May this call of a tool be made?"
 func gateDecidedName(ev *report.Event) string {
 	switch gate := ev.Step.Gate; {
 	case gate == nil && ev.Outcome == journal.OutcomeRerun, gate != nil && gate.Kind == journal.GateInDoubt:
-		return DoubtDecided
+		return auditevent.DoubtDecided
 	case gate != nil && gate.Kind == journal.GateEvent:
 		if ev.Verdict().Method == plan.MethodTimeout {
 			return ""
 		}
-		return WaitpointPassed
+		return auditevent.WaitpointPassed
 	}
-	return GateDecision
+	return auditevent.GateDecision
 }
 
 // gateDecided records who decided, how, why and on what evidence. It precedes
@@ -180,12 +181,12 @@ func (p *projector) gateDecided(ev *report.Event, f *fields) error {
 	x := ev.Fact.(journal.GateDecided)
 	f.flag("not_a_step", !isStep(ev))
 	switch gateDecidedName(ev) {
-	case DoubtDecided:
+	case auditevent.DoubtDecided:
 		f.text("result", string(x.Outcome))
 		f.text("method", x.Method)
 		f.freeText("evidence", x.Note)
 		return nil
-	case WaitpointPassed:
+	case auditevent.WaitpointPassed:
 		if g, ok := gateOf(ev.Step); ok {
 			f.text("waitpoint", g.Name)
 		}

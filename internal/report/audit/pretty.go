@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/auditevent"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/report"
@@ -73,26 +75,26 @@ type printer struct {
 func (p *printer) next(r Record) {
 	if len(p.held) > 0 {
 		switch r.Event {
-		case StepOutput, StepComplete, BudgetCheck, CheckpointSaved:
+		case auditevent.StepOutput, auditevent.StepComplete, auditevent.BudgetCheck, auditevent.CheckpointSaved:
 			p.held = append(p.held, r)
 			return
-		case RunResumed:
-			if p.held[0].Event != StepComplete {
+		case auditevent.RunResumed:
+			if p.held[0].Event != auditevent.StepComplete {
 				p.record(&p.held[0])
 				p.held[0] = r
 				p.flush("")
 				return
 			}
-		case StepStart, StepSkipped:
+		case auditevent.StepStart, auditevent.StepSkipped:
 			p.flush(report.Titled(r.StepID, p.o.Titles))
 		}
 		p.flush("")
 	}
 	switch r.Event {
-	case GateDecision, WaitpointPassed, DoubtDecided:
+	case auditevent.GateDecision, auditevent.WaitpointPassed, auditevent.DoubtDecided:
 		p.held = append(p.held, r)
 		return
-	case StepComplete:
+	case auditevent.StepComplete:
 		if p.decisions[r.StepID] {
 			p.held = append(p.held, r)
 			return
@@ -179,7 +181,7 @@ func (p *printer) record(r *Record) {
 		return
 	}
 	clock := r.Timestamp.In(p.o.Zone).Format("15:04:05")
-	if r.Event == RunStart {
+	if r.Event == auditevent.RunStart {
 		clock = r.Timestamp.In(p.o.Zone).Format(time.DateTime)
 	}
 	fmt.Fprintf(p.w, "%s  ", p.paint(report.Dim, clock))
@@ -188,13 +190,13 @@ func (p *printer) record(r *Record) {
 	}
 	fmt.Fprintln(p.w, p.paint(color, report.Clean(text)))
 	switch r.Event {
-	case GateDecision:
+	case auditevent.GateDecision:
 		p.gate(d)
-	case GateOpened:
+	case auditevent.GateOpened:
 		if question := d.text("question"); question != "" {
 			p.line("asks", question)
 		}
-	case RunStart:
+	case auditevent.RunStart:
 		if of := d.text("continues_run"); of != "" {
 			p.line("from", "step "+journal.PlaceName(d.text("continues_from"))+" of run "+of)
 		}
@@ -202,13 +204,13 @@ func (p *printer) record(r *Record) {
 		if json.Unmarshal(d["approved_before"], &before) == nil && len(before) > 0 {
 			p.line("", "approved in that run: "+strings.Join(before, ", "))
 		}
-	case StateEdited:
+	case auditevent.StateEdited:
 		if value := d["value"]; len(value) > 0 {
 			p.line("to", report.Readable(value))
 		}
-	case StepComplete:
+	case auditevent.StepComplete:
 		p.spent(cost{step: r.StepID, name: p.place(r.StepID, d), spend: d.spend("")})
-	case RunComplete, RunFailed:
+	case auditevent.RunComplete, auditevent.RunFailed:
 		total := d.spend("total_")
 		p.total = &total
 	}
@@ -280,45 +282,45 @@ func (d data) part(name string) string {
 }
 
 var phrases = map[string]phrase{
-	RunStart:         (*printer).runStart,
-	RunComplete:      fromTemplate(report.Green, "run $status ($total_duration_ms)"),
-	RunFailed:        fromTemplate(report.Red, "run $status$reason_code$error ($total_duration_ms)"),
-	RunSuspended:     fromTemplate(report.Amber, "suspended, $waiting_for"),
-	RunResumed:       (*printer).runResumed,
-	RunPaused:        fromTemplate(report.Amber, "run paused by $who"),
-	RunContinued:     fromTemplate(report.Amber, "run continued by $who"),
-	RunRewound:       fromTemplate(report.Amber, "rewound to $to_step by $who"),
-	CancelRequested:  fromTemplate(report.Amber, "cancel requested by $who"),
-	CheckpointSaved:  fromTemplate(report.Dim, "checkpoint $journal_seq"),
-	StateEdited:      fromTemplate(report.Amber, "$path changed by $who"),
-	SignalReceived:   fromTemplate(report.Plain, "event $signal received from $who; nothing waits for it yet"),
-	InputRefused:     fromTemplate(report.Red, "refused $input by $who: $why"),
-	StepStart:        (*printer).stepStart,
-	StepOutput:       fromTemplate(report.Plain, ""),
-	StepComplete:     (*printer).stepComplete,
-	StepSkipped:      fromTemplate(report.Dim, "skipped$reason_code$condition"),
-	StepRetry:        fromTemplate(report.Amber, "attempt $attempt at $due$error"),
-	StepLost:         (*printer).stepLost,
-	WorkerSkipped:    fromTemplate(report.Dim, "worker $worker skipped$reason_code$condition"),
-	GateOpened:       fromTemplate(report.Amber, "waiting for a decision"),
-	GateApproval:     fromTemplate(report.Green, "approved by $who; more approvals are needed"),
-	GateEscalated:    fromTemplate(report.Amber, "escalated to more people"),
-	GateDecision:     (*printer).gateDecision,
-	WaitpointOpened:  fromTemplate(report.Amber, "waiting for event $waiting_for"),
-	WaitpointPassed:  fromTemplate(report.Green, "event received from $who"),
-	WaitpointTimeout: fromTemplate(report.Red, "timed out"),
-	DoubtOpened:      fromTemplate(report.Amber, "interrupted, outcome unknown"),
-	DoubtDecided:     fromTemplate(report.Amber, "outcome decided by $who: $result"),
-	ModelCall:        (*printer).modelCall,
-	ModelError:       (*printer).modelError,
-	ToolCall:         (*printer).toolCall,
-	CommandRun:       (*printer).commandRun,
-	MergeConflict:    fromTemplate(report.Amber, "conflict over $key, resolved by $resolution"),
-	MergeDuplicate:   fromTemplate(report.Dim, "duplicate of $key dropped"),
-	BudgetCheck:      fromTemplate(report.Plain, ""),
-	BudgetWait:       fromTemplate(report.Amber, "waiting for the $budget"),
-	BudgetRefused:    fromTemplate(report.Red, "refused, $budget exhausted"),
-	BudgetRaised:     fromTemplate(report.Amber, "$budget raised to $to by $who"),
+	auditevent.RunStart:         (*printer).runStart,
+	auditevent.RunComplete:      fromTemplate(report.Green, "run $status ($total_duration_ms)"),
+	auditevent.RunFailed:        fromTemplate(report.Red, "run $status$reason_code$error ($total_duration_ms)"),
+	auditevent.RunSuspended:     fromTemplate(report.Amber, "suspended, $waiting_for"),
+	auditevent.RunResumed:       (*printer).runResumed,
+	auditevent.RunPaused:        fromTemplate(report.Amber, "run paused by $who"),
+	auditevent.RunContinued:     fromTemplate(report.Amber, "run continued by $who"),
+	auditevent.RunRewound:       fromTemplate(report.Amber, "rewound to $to_step by $who"),
+	auditevent.CancelRequested:  fromTemplate(report.Amber, "cancel requested by $who"),
+	auditevent.CheckpointSaved:  fromTemplate(report.Dim, "checkpoint $journal_seq"),
+	auditevent.StateEdited:      fromTemplate(report.Amber, "$path changed by $who"),
+	auditevent.SignalReceived:   fromTemplate(report.Plain, "event $signal received from $who; nothing waits for it yet"),
+	auditevent.InputRefused:     fromTemplate(report.Red, "refused $input by $who: $why"),
+	auditevent.StepStart:        (*printer).stepStart,
+	auditevent.StepOutput:       fromTemplate(report.Plain, ""),
+	auditevent.StepComplete:     (*printer).stepComplete,
+	auditevent.StepSkipped:      fromTemplate(report.Dim, "skipped$reason_code$condition"),
+	auditevent.StepRetry:        fromTemplate(report.Amber, "attempt $attempt at $due$error"),
+	auditevent.StepLost:         (*printer).stepLost,
+	auditevent.WorkerSkipped:    fromTemplate(report.Dim, "worker $worker skipped$reason_code$condition"),
+	auditevent.GateOpened:       fromTemplate(report.Amber, "waiting for a decision"),
+	auditevent.GateApproval:     fromTemplate(report.Green, "approved by $who; more approvals are needed"),
+	auditevent.GateEscalated:    fromTemplate(report.Amber, "escalated to more people"),
+	auditevent.GateDecision:     (*printer).gateDecision,
+	auditevent.WaitpointOpened:  fromTemplate(report.Amber, "waiting for event $waiting_for"),
+	auditevent.WaitpointPassed:  fromTemplate(report.Green, "event received from $who"),
+	auditevent.WaitpointTimeout: fromTemplate(report.Red, "timed out"),
+	auditevent.DoubtOpened:      fromTemplate(report.Amber, "interrupted, outcome unknown"),
+	auditevent.DoubtDecided:     fromTemplate(report.Amber, "outcome decided by $who: $result"),
+	auditevent.ModelCall:        (*printer).modelCall,
+	auditevent.ModelError:       (*printer).modelError,
+	auditevent.ToolCall:         (*printer).toolCall,
+	auditevent.CommandRun:       (*printer).commandRun,
+	auditevent.MergeConflict:    fromTemplate(report.Amber, "conflict over $key, resolved by $resolution"),
+	auditevent.MergeDuplicate:   fromTemplate(report.Dim, "duplicate of $key dropped"),
+	auditevent.BudgetCheck:      fromTemplate(report.Plain, ""),
+	auditevent.BudgetWait:       fromTemplate(report.Amber, "waiting for the $budget"),
+	auditevent.BudgetRefused:    fromTemplate(report.Red, "refused, $budget exhausted"),
+	auditevent.BudgetRaised:     fromTemplate(report.Amber, "$budget raised to $to by $who"),
 }
 
 // describe returns the line of a record. Records of other releases have their name.
@@ -390,7 +392,7 @@ func (p *printer) stepLost(_ *Record, d data) (report.Color, string) {
 
 func (p *printer) gateDecision(_ *Record, d data) (report.Color, string) {
 	color := report.Red
-	if d.text("result") == "approved" {
+	if d.text("result") == string(ir.GateApproved) {
 		color = report.Green
 	}
 	return color, fmt.Sprintf("%s by %s, %s", d.text("result"), who(d), words(d.text("method")))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 
+	"github.com/espalier-run/espalier/internal/auditevent"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
@@ -18,46 +19,46 @@ type recipe struct {
 
 // recipes are the records of each event, in their order.
 var recipes = map[report.EventType][]recipe{
-	report.RunStarted:   {{always(RunStart), (*projector).runStart}},
-	report.RunFinished:  {{ofOutcome(RunComplete, RunFailed), (*projector).runEnd}},
-	report.RunSuspended: {{always(RunSuspended), suspended}},
-	report.RunResumed:   {{always(RunResumed), resumed}},
-	report.RunPaused:    {{always(RunPaused), none}},
-	report.RunContinued: {{always(RunContinued), none}},
+	report.RunStarted:   {{always(auditevent.RunStart), (*projector).runStart}},
+	report.RunFinished:  {{ofOutcome(auditevent.RunComplete, auditevent.RunFailed), (*projector).runEnd}},
+	report.RunSuspended: {{always(auditevent.RunSuspended), suspended}},
+	report.RunResumed:   {{always(auditevent.RunResumed), resumed}},
+	report.RunPaused:    {{always(auditevent.RunPaused), none}},
+	report.RunContinued: {{always(auditevent.RunContinued), none}},
 	report.RunRewound: {{
-		always(RunRewound),
+		always(auditevent.RunRewound),
 		of(func(f *fields, x journal.Rewound) { f.text("to_step", x.Step) }),
 	}},
-	report.CancelRequested: {{always(CancelRequested), of(cancelRequested)}},
-	report.StateEdited:     {{always(StateEdited), (*projector).stateEdited}},
-	report.SignalReceived:  {{always(SignalReceived), of(signalReceived)}},
-	report.InputRefused:    {{always(InputRefused), of(inputRefused)}},
-	report.DeadlineReached: {{always(DeadlineReached), of(deadlineReached)}},
-	report.BudgetRaised:    {{always(BudgetRaised), of(budgetRaised)}},
-	report.BudgetWaiting:   {{always(BudgetWait), budgetWait}},
-	report.BudgetRefused:   {{always(BudgetRefused), of(budgetRefused)}},
-	report.StepStarted:     {{when(StepStart, isStep), stepStart}},
-	report.StepSkipped:     {{always(StepSkipped), stepSkipped}},
+	report.CancelRequested: {{always(auditevent.CancelRequested), of(cancelRequested)}},
+	report.StateEdited:     {{always(auditevent.StateEdited), (*projector).stateEdited}},
+	report.SignalReceived:  {{always(auditevent.SignalReceived), of(signalReceived)}},
+	report.InputRefused:    {{always(auditevent.InputRefused), of(inputRefused)}},
+	report.DeadlineReached: {{always(auditevent.DeadlineReached), of(deadlineReached)}},
+	report.BudgetRaised:    {{always(auditevent.BudgetRaised), of(budgetRaised)}},
+	report.BudgetWaiting:   {{always(auditevent.BudgetWait), budgetWait}},
+	report.BudgetRefused:   {{always(auditevent.BudgetRefused), of(budgetRefused)}},
+	report.StepStarted:     {{when(auditevent.StepStart, isStep), stepStart}},
+	report.StepSkipped:     {{always(auditevent.StepSkipped), stepSkipped}},
 	report.StepFinished: {
-		{when(StepOutput, hasOutput), (*projector).stepOutput},
-		{when(StepComplete, isStep), (*projector).stepComplete},
-		{when(BudgetCheck, isStep), budgetCheck},
+		{when(auditevent.StepOutput, hasOutput), (*projector).stepOutput},
+		{when(auditevent.StepComplete, isStep), (*projector).stepComplete},
+		{when(auditevent.BudgetCheck, isStep), budgetCheck},
 	},
-	report.StepRetrying:    {{always(StepRetry), stepRetry}},
-	report.CheckpointSaved: {{always(CheckpointSaved), checkpoint}},
-	report.BranchFinished:  {{when(WorkerSkipped, isSkipped), workerSkipped}},
-	report.TaskLost:        {{when(StepLost, hasStep), of(stepLost)}},
+	report.StepRetrying:    {{always(auditevent.StepRetry), stepRetry}},
+	report.CheckpointSaved: {{always(auditevent.CheckpointSaved), checkpoint}},
+	report.BranchFinished:  {{when(auditevent.WorkerSkipped, isSkipped), workerSkipped}},
+	report.TaskLost:        {{when(auditevent.StepLost, hasStep), of(stepLost)}},
 	report.GateOpened:      {{gateOpenedName, (*projector).gateOpened}},
-	report.GateApproved:    {{always(GateApproval), (*projector).gateApproved}},
-	report.GateEscalated:   {{always(GateEscalated), gateEscalated}},
-	report.GateExpired:     {{always(WaitpointTimeout), gateExpired}},
+	report.GateApproved:    {{always(auditevent.GateApproval), (*projector).gateApproved}},
+	report.GateEscalated:   {{always(auditevent.GateEscalated), gateEscalated}},
+	report.GateExpired:     {{always(auditevent.WaitpointTimeout), gateExpired}},
 	report.GateDecided:     {{gateDecidedName, (*projector).gateDecided}},
-	report.GateJudged:      {{always(GateDecision), (*projector).gateJudged}},
-	report.ModelReplied:    {{always(ModelCall), note(modelCall)}},
-	report.ModelFailed:     {{always(ModelError), note(modelError)}},
-	report.ModelRetried:    {{always(ModelError), note(modelError)}},
-	report.ToolReturned:    {{always(ToolCall), note(toolCall)}},
-	report.CommandStarted:  {{always(CommandRun), note(commandRun)}},
+	report.GateJudged:      {{always(auditevent.GateDecision), (*projector).gateJudged}},
+	report.ModelReplied:    {{always(auditevent.ModelCall), note(modelCall)}},
+	report.ModelFailed:     {{always(auditevent.ModelError), note(modelError)}},
+	report.ModelRetried:    {{always(auditevent.ModelError), note(modelError)}},
+	report.ToolReturned:    {{always(auditevent.ToolCall), note(toolCall)}},
+	report.CommandStarted:  {{always(auditevent.CommandRun), note(commandRun)}},
 	report.MergeDecided:    {{mergeName, note(merged)}},
 }
 
@@ -465,9 +466,9 @@ func commandRun(f *fields, _ *report.Event, c *journal.Command) {
 
 func mergeName(ev *report.Event) string {
 	if !ev.Note.Unreadable && report.Body[journal.MergeDecision](ev.Note).Why == "duplicate" {
-		return MergeDuplicate
+		return auditevent.MergeDuplicate
 	}
-	return MergeConflict
+	return auditevent.MergeConflict
 }
 
 func merged(f *fields, _ *report.Event, d *journal.MergeDecision) {

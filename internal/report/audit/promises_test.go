@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/auditevent"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
@@ -58,7 +59,7 @@ func TestRequiredEventsAreWritten(t *testing.T) {
 			}
 		}
 	}
-	for _, event := range []string{audit.ModelCall, audit.ToolCall, audit.GateOpened} {
+	for _, event := range []string{auditevent.ModelCall, auditevent.ToolCall, auditevent.GateOpened} {
 		if !omitted[event] {
 			t.Errorf("no recording shows that %s is omitted unless it is required", event)
 		}
@@ -79,10 +80,10 @@ func TestF44AuditLevel(t *testing.T) {
 		}
 	}
 	for event, want := range map[string]bool{
-		audit.RunStart: true, audit.StepOutput: true, audit.GateDecision: true, audit.BudgetCheck: true,
-		audit.RunComplete:   true,
-		audit.MergeConflict: true, audit.CheckpointSaved: true, audit.ModelError: true, audit.ToolCall: false,
-		audit.GateOpened: false,
+		auditevent.RunStart: true, auditevent.StepOutput: true, auditevent.GateDecision: true, auditevent.BudgetCheck: true,
+		auditevent.RunComplete:   true,
+		auditevent.MergeConflict: true, auditevent.CheckpointSaved: true, auditevent.ModelError: true, auditevent.ToolCall: false,
+		auditevent.GateOpened: false,
 	} {
 		if seen[event] != want {
 			t.Errorf("%s: %t", event, seen[event])
@@ -96,17 +97,17 @@ func TestSuspendedRunsRecordNoWork(t *testing.T) {
 		suspended := false
 		for _, one := range records(t, undisturbed(t, r)[string(reporttest.Run)+audit.Ext]) {
 			switch one.Event {
-			case audit.RunSuspended:
+			case auditevent.RunSuspended:
 				if suspended {
 					t.Errorf("%s: record %d: suspended twice", r.Name, one.Seq)
 				}
 				suspended = true
-			case audit.RunResumed:
+			case auditevent.RunResumed:
 				if !suspended && !strings.Contains(string(one.Data), "taken_over") {
 					t.Errorf("%s: record %d: resumed without being suspended", r.Name, one.Seq)
 				}
 				suspended = false
-			case audit.StepStart, audit.ModelCall, audit.ToolCall:
+			case auditevent.StepStart, auditevent.ModelCall, auditevent.ToolCall:
 				if suspended {
 					t.Errorf("%s: record %d: %s while suspended", r.Name, one.Seq, one.Event)
 				}
@@ -231,7 +232,7 @@ func completions(t *testing.T, r *reporttest.Recording) map[string]map[string]an
 	t.Helper()
 	out := map[string]map[string]any{}
 	for _, one := range records(t, undisturbed(t, r)[string(reporttest.Run)+audit.Ext]) {
-		if one.Event == audit.StepComplete {
+		if one.Event == auditevent.StepComplete {
 			var data map[string]any
 			if err := json.Unmarshal(one.Data, &data); err != nil {
 				t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/auditevent"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
@@ -67,15 +68,15 @@ func TestRecordsHaveTheBaseFieldsOfTheSpecification(t *testing.T) {
 func TestEventsHaveTheKeyDataOfTheSpecification(t *testing.T) {
 	type keys struct{ always, sometimes []string }
 	want := map[string]keys{
-		audit.RunStart:     {[]string{"workflow_name", "budgets"}, []string{"version", "input_summary"}},
-		audit.StepStart:    {[]string{"step_id", "type"}, []string{"reads"}},
-		audit.StepOutput:   {[]string{"step_id"}, []string{"writes", "output_summary"}},
-		audit.StepComplete: {[]string{"step_id", "status", "duration_ms", "tokens", "reason_code"}, nil},
-		audit.StepSkipped:  {[]string{"step_id", "condition", "reason_code"}, nil},
-		audit.GateDecision: {[]string{"step_id", "result", "actor", "method"}, []string{"evidence"}},
-		audit.BudgetCheck:  {[]string{"tokens_used", "tokens_remaining", "steps_used", "steps_remaining"}, nil},
-		audit.RunComplete:  {[]string{"status", "total_duration_ms", "total_tokens"}, []string{"output_summary"}},
-		audit.RunFailed:    {[]string{"error", "reason_code"}, []string{"last_step"}},
+		auditevent.RunStart:     {[]string{"workflow_name", "budgets"}, []string{"version", "input_summary"}},
+		auditevent.StepStart:    {[]string{"step_id", "type"}, []string{"reads"}},
+		auditevent.StepOutput:   {[]string{"step_id"}, []string{"writes", "output_summary"}},
+		auditevent.StepComplete: {[]string{"step_id", "status", "duration_ms", "tokens", "reason_code"}, nil},
+		auditevent.StepSkipped:  {[]string{"step_id", "condition", "reason_code"}, nil},
+		auditevent.GateDecision: {[]string{"step_id", "result", "actor", "method"}, []string{"evidence"}},
+		auditevent.BudgetCheck:  {[]string{"tokens_used", "tokens_remaining", "steps_used", "steps_remaining"}, nil},
+		auditevent.RunComplete:  {[]string{"status", "total_duration_ms", "total_tokens"}, []string{"output_summary"}},
+		auditevent.RunFailed:    {[]string{"error", "reason_code"}, []string{"last_step"}},
 	}
 	seen := map[string]bool{}
 	for _, r := range reporttest.All(t) {
@@ -99,7 +100,7 @@ func TestEventsHaveTheKeyDataOfTheSpecification(t *testing.T) {
 				}
 				s := r.Program.Step(ir.Body, one.StepID)
 				switch root := name == string(reporttest.Run)+audit.Ext; {
-				case root && s != nil && one.Event == audit.StepStart:
+				case root && s != nil && one.Event == auditevent.StepStart:
 					var declared []any
 					for _, read := range s.Reads {
 						declared = append(declared, read.Path)
@@ -107,22 +108,22 @@ func TestEventsHaveTheKeyDataOfTheSpecification(t *testing.T) {
 					if got, _ := data["reads"].([]any); !slices.Equal(got, declared) {
 						t.Errorf("%s: record %d: step %s reads %v, want %v", r.Name, one.Seq, s.ID, got, declared)
 					}
-				case root && s != nil && one.Event == audit.StepOutput && len(s.Writes) > 0:
+				case root && s != nil && one.Event == auditevent.StepOutput && len(s.Writes) > 0:
 					if got, _ := data["writes"].([]any); len(got) != len(s.Writes) || got[0] != s.Writes[0].Path {
 						t.Errorf("%s: record %d: step %s writes %v, want %v", r.Name, one.Seq, s.ID, got, s.Writes)
 					}
 				}
 				switch one.Event {
-				case audit.StepStart:
+				case auditevent.StepStart:
 					open[one.StepID]++
-				case audit.StepComplete:
+				case auditevent.StepComplete:
 					open[one.StepID]--
-					if next := all[i+1]; next.Event != audit.BudgetCheck || next.StepID != one.StepID {
+					if next := all[i+1]; next.Event != auditevent.BudgetCheck || next.StepID != one.StepID {
 						t.Errorf("%s: record %d: %s follows step_complete", r.Name, one.Seq, next.Event)
 					}
 				}
 			}
-			if last := all[len(all)-1].Event; last == audit.RunComplete || last == audit.RunFailed {
+			if last := all[len(all)-1].Event; last == auditevent.RunComplete || last == auditevent.RunFailed {
 				for id, n := range open {
 					if n != 0 {
 						t.Errorf("%s %s: step %s: %d more starts than ends", r.Name, name, id, n)
@@ -147,13 +148,13 @@ func TestEventsHaveTheKeyDataOfTheSpecification(t *testing.T) {
 // Spec: Agent Flow §7.5 fallback-used, §7.5 gate-approved, §7.5 gate-rejected, §7.5 skipped-condition
 func TestStandardReasonCodes(t *testing.T) {
 	for _, c := range []struct{ recording, event, step, code string }{
-		{"linear", audit.StepComplete, "prepare", "COMPLETED"},
-		{"budget", audit.RunSuspended, "", "BUDGET_EXCEEDED"},
-		{"gate-timeout", audit.StepComplete, "sign_off", "TIMEOUT"},
-		{"fallback", audit.StepComplete, "template", "FALLBACK_USED"},
-		{"gate-approved", audit.StepComplete, "sign_off", "GATE_APPROVED"},
-		{"gate-rejected", audit.GateDecision, "sign_off", "GATE_REJECTED"},
-		{"skip", audit.StepSkipped, "b", "SKIPPED_CONDITION"},
+		{"linear", auditevent.StepComplete, "prepare", "COMPLETED"},
+		{"budget", auditevent.RunSuspended, "", "BUDGET_EXCEEDED"},
+		{"gate-timeout", auditevent.StepComplete, "sign_off", "TIMEOUT"},
+		{"fallback", auditevent.StepComplete, "template", "FALLBACK_USED"},
+		{"gate-approved", auditevent.StepComplete, "sign_off", "GATE_APPROVED"},
+		{"gate-rejected", auditevent.GateDecision, "sign_off", "GATE_REJECTED"},
+		{"skip", auditevent.StepSkipped, "b", "SKIPPED_CONDITION"},
 	} {
 		got, logs := "", undisturbed(t, reporttest.Recorded(t, c.recording))
 		for _, one := range records(t, logs[string(reporttest.Run)+audit.Ext]) {
@@ -191,7 +192,7 @@ func TestWaitpointsHaveNoStepRecords(t *testing.T) {
 			got = append(got, one.Event)
 		}
 	}
-	if want := []string{audit.WaitpointOpened, audit.WaitpointTimeout}; !slices.Equal(got, want) {
+	if want := []string{auditevent.WaitpointOpened, auditevent.WaitpointTimeout}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

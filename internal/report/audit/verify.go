@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/auditevent"
 	"github.com/espalier-run/espalier/internal/canonical"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -343,7 +344,7 @@ func short(hash string) string {
 
 // aboutSteps reports whether records of an event have a step_id.
 func aboutSteps(event string) bool {
-	return strings.HasPrefix(event, "step_") || strings.HasPrefix(event, "gate_") || event == BudgetCheck
+	return strings.HasPrefix(event, "step_") || strings.HasPrefix(event, "gate_") || event == auditevent.BudgetCheck
 }
 
 func (l *logReader) ids(r *Record) {
@@ -362,10 +363,10 @@ func (l *logReader) ids(r *Record) {
 
 // events checks that required records exist.
 func (l *logReader) events(r *Record) {
-	if l.n == 1 && r.Event != RunStart {
-		l.fault(CheckEvents, "the first record is %q, not %s", r.Event, RunStart)
+	if l.n == 1 && r.Event != auditevent.RunStart {
+		l.fault(CheckEvents, "the first record is %q, not %s", r.Event, auditevent.RunStart)
 	}
-	if l.last == RunComplete || l.last == RunFailed {
+	if l.last == auditevent.RunComplete || l.last == auditevent.RunFailed {
 		l.fault(CheckEvents, "a record follows the end of the run")
 	}
 	var data struct {
@@ -376,38 +377,38 @@ func (l *logReader) events(r *Record) {
 	visits := l.open[r.StepID]
 	last := len(visits) - 1
 	switch r.Event {
-	case StepStart:
+	case auditevent.StepStart:
 		l.open[r.StepID] = append(visits, openVisit{line: l.n, gate: data.Type == "gate"})
-	case GateDecision, DoubtDecided, WaitpointTimeout:
+	case auditevent.GateDecision, auditevent.DoubtDecided, auditevent.WaitpointTimeout:
 		if data.NotAStep {
 			break
 		}
 		if last < 0 {
-			l.fault(CheckEvents, "%s of step %q, which has no %s", r.Event, r.StepID, StepStart)
+			l.fault(CheckEvents, "%s of step %q, which has no %s", r.Event, r.StepID, auditevent.StepStart)
 			break
 		}
 		visits[last].decided = true
-	case StepComplete:
+	case auditevent.StepComplete:
 		if last < 0 {
-			l.fault(CheckEvents, "%s of step %q, which has no %s", StepComplete, r.StepID, StepStart)
+			l.fault(CheckEvents, "%s of step %q, which has no %s", auditevent.StepComplete, r.StepID, auditevent.StepStart)
 			break
 		}
 		if visits[last].gate && !visits[last].decided && (data.Status == "completed" || data.Status == "rejected") {
-			l.fault(CheckEvents, "step %q is a gate and has no %s", r.StepID, GateDecision)
+			l.fault(CheckEvents, "step %q is a gate and has no %s", r.StepID, auditevent.GateDecision)
 		}
 		if l.open[r.StepID] = visits[:last]; last == 0 {
 			delete(l.open, r.StepID)
 		}
 		l.checkDue[r.StepID] = l.n
-	case BudgetCheck:
+	case auditevent.BudgetCheck:
 		if l.checkDue[r.StepID] == 0 {
-			l.fault(CheckEvents, "%s of step %q, which has not ended", BudgetCheck, r.StepID)
+			l.fault(CheckEvents, "%s of step %q, which has not ended", auditevent.BudgetCheck, r.StepID)
 		}
 		delete(l.checkDue, r.StepID)
-	case RunComplete, RunFailed:
+	case auditevent.RunComplete, auditevent.RunFailed:
 		for _, step := range slices.Sorted(maps.Keys(l.open)) {
 			for _, one := range l.open[step] {
-				l.v.fault(one.line, CheckEvents, "step %q has no %s", step, StepComplete)
+				l.v.fault(one.line, CheckEvents, "step %q has no %s", step, auditevent.StepComplete)
 			}
 		}
 	}
@@ -420,9 +421,9 @@ func (l *logReader) end(settings *ir.Audit) {
 		return
 	}
 	for _, step := range slices.Sorted(maps.Keys(l.checkDue)) {
-		l.v.fault(l.checkDue[step], CheckEvents, "no %s follows the end of step %q", BudgetCheck, step)
+		l.v.fault(l.checkDue[step], CheckEvents, "no %s follows the end of step %q", auditevent.BudgetCheck, step)
 	}
-	if l.v.e.Finished && l.last != RunComplete && l.last != RunFailed {
+	if l.v.e.Finished && l.last != auditevent.RunComplete && l.last != auditevent.RunFailed {
 		l.fault(CheckEvents, "the run is over, but the last record is %q: the end of the log is missing", l.last)
 	}
 	if settings == nil {
@@ -431,8 +432,8 @@ func (l *logReader) end(settings *ir.Audit) {
 	// A run that fails can end before its first step.
 	for _, name := range settings.RequiredEvents {
 		switch name.Name {
-		case RunStart, StepStart, StepComplete, BudgetCheck:
-			if !l.seen[name.Name] && (l.seen[RunComplete] || name.Name == RunStart) {
+		case auditevent.RunStart, auditevent.StepStart, auditevent.StepComplete, auditevent.BudgetCheck:
+			if !l.seen[name.Name] && (l.seen[auditevent.RunComplete] || name.Name == auditevent.RunStart) {
 				l.v.fault(0, CheckEvents, "the workflow requires %s, and there is none", name.Name)
 			}
 		}
