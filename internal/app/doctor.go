@@ -27,7 +27,7 @@ type Component = registry.Finding
 
 // The states of a Component.
 const (
-	ComponentOK      = registry.Fine
+	ComponentOK      = registry.OK
 	ComponentMissing = registry.Missing
 	ComponentUnset   = registry.Unset
 	ComponentBroken  = registry.Broken

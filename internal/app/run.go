@@ -116,8 +116,8 @@ func readOnly() *Error {
 	return &Error{Kind: storeKind(journal.ErrReadOnly), Message: journal.ErrReadOnly.Error(), Err: journal.ErrReadOnly}
 }
 
-// Elsewhere reports whether the run is kept in another project than the one around the working folder.
-func (a *App) Elsewhere(p *Prepared) bool {
+// IsElsewhere reports whether the run is kept in another project than the one around the working folder.
+func (a *App) IsElsewhere(p *Prepared) bool {
 	root, err := a.Root()
 	return err == nil && root != p.Root
 }

@@ -174,7 +174,7 @@ func (a *App) writtenPrograms(c *commandFiles) ([]trust.File, error) {
 		return !slices.Contains(c.interpreted, f) && !isProgram(filepath.Join(c.root, filepath.FromSlash(f.Path))) ||
 			a.approved(c.root, f)
 	})
-	return registry.Written(filepath.Join(c.root, storageFolder), programs)
+	return registry.WrittenByRuns(filepath.Join(c.root, storageFolder), programs)
 }
 
 // commandFiles are the files in a project that the commands of a workflow name.

@@ -91,7 +91,7 @@ func (a *invocation) connectToAct() error {
 		return err
 	}
 	// An application of its own: the command decides later what its application does.
-	if dir, ok := app.New(app.Options{Dir: a.Dir, Home: a.Getenv("HOME"), Getenv: a.Getenv}).OwnState(); ok {
+	if dir, ok := app.New(app.Options{Dir: a.Dir, Home: a.Getenv("HOME"), Getenv: a.Getenv}).TrustedStorage(); ok {
 		a.server = client.Local(dir)
 	}
 	return nil

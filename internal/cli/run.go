@@ -375,7 +375,7 @@ func (a *invocation) start(p *app.Prepared, f *runFlags) error {
 			return err
 		}
 	}
-	if project.Elsewhere(p) {
+	if project.IsElsewhere(p) {
 		a.note("The run is kept in the workflow's own project, %[1]s: \"espalier runs\", \"resume\" and the others "+
 			"find it there (cd %[1]s).", a.display(p.Root))
 	}

@@ -37,8 +37,8 @@ func (c *Core) Recovery(task *ir.Task, history []journal.TaskNoted) journal.Reco
 }
 
 // Lost returns the input for a task whose outcome is unknown.
-func (c *Core) Lost(w journal.TaskID, rerun int, task *ir.Task, history []journal.TaskNoted, why string) plan.Gone {
-	return plan.Gone{
+func (c *Core) Lost(w journal.TaskID, rerun int, task *ir.Task, history []journal.TaskNoted, why string) plan.TaskLost {
+	return plan.TaskLost{
 		Work: w, Rerun: rerun, Why: why, Policy: c.Recovery(task, history), Used: journal.Reported(history),
 	}
 }
@@ -148,7 +148,7 @@ func runSafely(ctx context.Context, runner step.Runner, job *step.Job) (result s
 }
 
 // Ended returns the input for the end of a task: a plan.Result, or, if the task
-// has not ended for good, a plan.Gone, plan.Ask or plan.Sleep. history is what
+// has not ended for good, a plan.TaskLost, plan.Ask or plan.Sleep. history is what
 // the task has noted.
 func (c *Core) Ended(
 	t *Task, history []journal.TaskNoted, result step.Result, cause, err error,

@@ -373,12 +373,12 @@ func (d *decider) refuse(in Input, err error) {
 	d.fact(nil, refused)
 }
 
-func (x Result) accept(d *decider)  { d.endTask(d.s.Frames[x.Work.Frame], &x) }
-func (x Reserve) accept(d *decider) { d.reserve(&x) }
-func (x Gone) accept(d *decider)    { d.loseTask(&x) }
-func (x Ask) accept(d *decider)     { d.ask(&x) }
-func (x Signal) accept(d *decider)  { d.signal(&x) }
-func (x Rewind) accept(d *decider)  { d.rewind(&x) }
+func (x Result) accept(d *decider)   { d.endTask(d.s.Frames[x.Work.Frame], &x) }
+func (x Reserve) accept(d *decider)  { d.reserve(&x) }
+func (x TaskLost) accept(d *decider) { d.loseTask(&x) }
+func (x Ask) accept(d *decider)      { d.ask(&x) }
+func (x Signal) accept(d *decider)   { d.signal(&x) }
+func (x Rewind) accept(d *decider)   { d.rewind(&x) }
 
 func (x Note) accept(d *decider) {
 	if f := d.s.Frames[x.Work.Frame]; x.N > f.Notes { // a note may arrive twice
@@ -660,7 +660,7 @@ func (d *decider) reserve(x *Reserve) {
 }
 
 // loseTask records that the outcome of a task is unknown. What it had reserved may have been spent, so it is charged.
-func (d *decider) loseTask(x *Gone) {
+func (d *decider) loseTask(x *TaskLost) {
 	f := d.s.Frames[x.Work.Frame]
 	var charged journal.Usage
 	for _, amount := range f.Reserved {

@@ -78,7 +78,7 @@ func TestCancelledStepsMakeTheirWrites(t *testing.T) {
 		"unknown outcome": {func(*ir.Program) ir.Step { return writingOutcome(t, task("x")) }, func(w *world) {
 			lost := w.tasks[0]
 			w.tasks = nil
-			w.send(plan.Gone{Work: lost, Why: "crash", Policy: journal.RecoveryAsk})
+			w.send(plan.TaskLost{Work: lost, Why: "crash", Policy: journal.RecoveryAsk})
 		}, "cancelled cancelled|"},
 		"waiting for a retry": {func(*ir.Program) ir.Step { return retried }, func(w *world) {
 			w.endTask("x", plan.Result{Outcome: journal.OutcomeFailed, Error: "no luck"})
@@ -165,7 +165,7 @@ func TestResultsFromPeopleAreValidated(t *testing.T) {
 		w := start(t, program(s), "")
 		gone := w.tasks[0]
 		w.tasks = nil
-		w.send(plan.Gone{Work: gone, Why: "crash", Policy: journal.RecoveryAsk})
+		w.send(plan.TaskLost{Work: gone, Why: "crash", Policy: journal.RecoveryAsk})
 		return w
 	}
 	critic := ir.Step{ID: "g", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "agent"}}, Writes: []ir.Write{{

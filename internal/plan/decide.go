@@ -44,10 +44,10 @@ func (s *State) Decide(p *Program, now journal.Millis, in ...Input) []journal.Ev
 			continue
 		}
 		one.accept(d)
-		if _, gone := one.(Gone); gone && i+1 < len(in) {
+		if _, lost := one.(TaskLost); lost && i+1 < len(in) {
 			// Tasks of one process are lost together: a task that is rerun before the others are lost would keep the
 			// clock running.
-			if _, gone := in[i+1].(Gone); gone {
+			if _, lost := in[i+1].(TaskLost); lost {
 				continue
 			}
 		}

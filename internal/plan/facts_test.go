@@ -566,7 +566,7 @@ func gateScenarios(t *testing.T) map[string]scenario {
 		late := w.tasks[0]
 		w.finishTask(0)
 		w.send(
-			plan.Result{Work: late}, plan.Note{Work: late}, plan.Reserve{Work: late}, plan.Gone{Work: late},
+			plan.Result{Work: late}, plan.Note{Work: late}, plan.Reserve{Work: late}, plan.TaskLost{Work: late},
 			plan.Ask{Work: late}, plan.Sleep{Work: late},
 			plan.Result{Work: journal.TaskID{Place: journal.Place{Frame: "nowhere"}}},
 			plan.GateDecision{Step: "g", Answer: plan.Approve, By: eva},
@@ -635,7 +635,7 @@ func gateScenarios(t *testing.T) map[string]scenario {
 		w.send(plan.Reserve{Work: lost, N: 1, Amount: journal.Usage{
 			InputTokens: 64_000, OutputTokens: 33_200, ModelCalls: 1,
 		}})
-		w.send(plan.Gone{Work: lost, Why: "stopped", Policy: journal.RecoveryRerun, Used: &journal.Usage{
+		w.send(plan.TaskLost{Work: lost, Why: "stopped", Policy: journal.RecoveryRerun, Used: &journal.Usage{
 			InputTokens: 200, OutputTokens: 40, ModelCalls: 1,
 		}})
 	}}
@@ -656,7 +656,7 @@ func gateScenarios(t *testing.T) map[string]scenario {
 			lost := w.tasks[0]
 			w.tasks = nil
 			w.send(plan.Reserve{Work: lost, N: 1, Amount: journal.Usage{OutputTokens: 20, ModelCalls: 1}})
-			w.send(plan.Gone{Work: lost, Why: "killed", Policy: journal.RecoveryAsk, Until: 900})
+			w.send(plan.TaskLost{Work: lost, Why: "killed", Policy: journal.RecoveryAsk, Until: 900})
 			answer(w, plan.GateDecision{Answer: plan.AnswerResult, Value: json.RawMessage("{")})
 			answer(w, plan.GateDecision{Answer: answered, Note: "looked", Value: json.RawMessage(`{"n":1}`)})
 		}}
@@ -884,7 +884,7 @@ func endScenarios(t *testing.T) map[string]scenario {
 		w.endTask("a", apiError("no luck"))
 		gone := w.tasks[0]
 		w.tasks = nil
-		w.send(plan.Gone{Work: gone, Why: "killed", Policy: journal.RecoveryAsk})
+		w.send(plan.TaskLost{Work: gone, Why: "killed", Policy: journal.RecoveryAsk})
 		w.send(plan.GateDecision{Answer: plan.AnswerRerun})
 	}}
 	many := program()
@@ -896,7 +896,7 @@ func endScenarios(t *testing.T) map[string]scenario {
 			w.send(plan.Reserve{
 				Work: work, N: 1, Amount: journal.Usage{OutputTokens: 60, ModelCalls: 1}, Least: int64(10 * i),
 			})
-			in = append(in, plan.Gone{Work: work, Why: "killed", Policy: journal.RecoveryRerun, Until: 1500})
+			in = append(in, plan.TaskLost{Work: work, Why: "killed", Policy: journal.RecoveryRerun, Until: 1500})
 		}
 		w.tasks, w.now = nil, 9000
 		w.send(in...)
@@ -964,7 +964,7 @@ func endScenarios(t *testing.T) map[string]scenario {
 	out["rerun without step budget"] = scenario{program: bounded, drive: func(w *world) {
 		gone := w.tasks[0]
 		w.tasks = nil
-		w.send(plan.Gone{Work: gone, Why: "killed", Policy: journal.RecoveryRerun})
+		w.send(plan.TaskLost{Work: gone, Why: "killed", Policy: journal.RecoveryRerun})
 	}}
 	used := program()
 	used.Blocks[0].Steps = []ir.Step{{ID: "loop", TimeoutExpr: awfValue(t, "0.5"), Action: ir.Loop{

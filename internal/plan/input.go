@@ -19,12 +19,12 @@ type taskInput interface {
 	task() (w journal.TaskID, rerun int)
 }
 
-func (x Result) task() (journal.TaskID, int)  { return x.Work, x.Rerun }
-func (x Note) task() (journal.TaskID, int)    { return x.Work, x.Rerun }
-func (x Reserve) task() (journal.TaskID, int) { return x.Work, x.Rerun }
-func (x Gone) task() (journal.TaskID, int)    { return x.Work, x.Rerun }
-func (x Ask) task() (journal.TaskID, int)     { return x.Work, x.Rerun }
-func (x Sleep) task() (journal.TaskID, int)   { return x.Work, x.Rerun }
+func (x Result) task() (journal.TaskID, int)   { return x.Work, x.Rerun }
+func (x Note) task() (journal.TaskID, int)     { return x.Work, x.Rerun }
+func (x Reserve) task() (journal.TaskID, int)  { return x.Work, x.Rerun }
+func (x TaskLost) task() (journal.TaskID, int) { return x.Work, x.Rerun }
+func (x Ask) task() (journal.TaskID, int)      { return x.Work, x.Rerun }
+func (x Sleep) task() (journal.TaskID, int)    { return x.Work, x.Rerun }
 
 // The modes of a step that consists of frames.
 const (
@@ -76,8 +76,8 @@ type Reserve struct {
 	Least int64
 }
 
-// Gone reports that a task has lost its process, so that its outcome is unknown.
-type Gone struct {
+// TaskLost reports that a task has lost its process, so that its outcome is unknown.
+type TaskLost struct {
 	Work   journal.TaskID
 	Rerun  int
 	Why    string
@@ -211,7 +211,7 @@ type ClockJump struct{ By journal.Millis }
 func (Result) inputName() string       { return "result" }
 func (Note) inputName() string         { return "note" }
 func (Reserve) inputName() string      { return "reserve" }
-func (Gone) inputName() string         { return "gone" }
+func (TaskLost) inputName() string     { return "gone" }
 func (Ask) inputName() string          { return "ask" }
 func (Sleep) inputName() string        { return "sleep" }
 func (GateDecision) inputName() string { return "decision" }

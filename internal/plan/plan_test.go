@@ -956,7 +956,7 @@ func TestLostTasksFollowTheirRecovery(t *testing.T) {
 		w := start(t, program(chain(task("a"), task("b"))...), "")
 		task := w.tasks[0]
 		w.tasks = nil
-		w.send(plan.Gone{Work: task, Why: "crash", Policy: policy})
+		w.send(plan.TaskLost{Work: task, Why: "crash", Policy: policy})
 		return w
 	}
 	w := lost(journal.RecoveryRerun)
@@ -995,14 +995,14 @@ func TestLostTasksFollowTheirRecovery(t *testing.T) {
 func TestInputsOfALostExecutionAreRefused(t *testing.T) {
 	w := start(t, program(task("a")), "")
 	work := w.tasks[0]
-	w.send(plan.Gone{Work: work, Why: "crash", Policy: journal.RecoveryRerun})
+	w.send(plan.TaskLost{Work: work, Why: "crash", Policy: journal.RecoveryRerun})
 	const lost, rerun = -1, 1
 	late := []plan.Input{
 		plan.Note{Work: work, Rerun: lost, N: 1, Kind: "reply"},
 		plan.Reserve{Work: work, Rerun: lost, N: 1, Amount: journal.Usage{OutputTokens: 1}},
 		plan.Ask{Work: work, Rerun: lost, Call: "a#0/call:1"},
 		plan.Sleep{Work: work, Rerun: lost, For: 1},
-		plan.Gone{Work: work, Rerun: lost, Policy: journal.RecoveryRerun},
+		plan.TaskLost{Work: work, Rerun: lost, Policy: journal.RecoveryRerun},
 		plan.Result{Work: work, Rerun: lost, Outcome: journal.OutcomeOK},
 	}
 	for _, in := range late {
@@ -1029,7 +1029,7 @@ func TestAttemptAfterALostOneIsANewTask(t *testing.T) {
 	w.send(plan.Note{Work: w.tasks[0], N: 1, Kind: "command"})
 	lost := w.tasks[0]
 	w.tasks = nil
-	w.send(plan.Gone{Work: lost, Why: "crash", Policy: journal.RecoveryRerun})
+	w.send(plan.TaskLost{Work: lost, Why: "crash", Policy: journal.RecoveryRerun})
 	w.do = func(journal.TaskID) plan.Result { return plan.Result{Outcome: journal.OutcomeFailed, Class: "TOOL"} }
 	w.finishTask(0)
 	w.now, _ = w.s.Wake()
@@ -1126,7 +1126,7 @@ func TestBudgetsAreReservations(t *testing.T) {
 		w := start(t, p, "")
 		task := w.tasks[0]
 		w.send(plan.Reserve{Work: task, N: 1, Amount: journal.Usage{OutputTokens: 70}})
-		w.send(plan.Gone{Work: task, Policy: journal.RecoveryRerun})
+		w.send(plan.TaskLost{Work: task, Policy: journal.RecoveryRerun})
 		if l := w.s.Root().Ledger; l.Used.OutputTokens != 70 || l.Held.OutputTokens != 0 {
 			t.Errorf("%+v", l)
 		}
@@ -1150,7 +1150,7 @@ func TestBudgetsAreReservations(t *testing.T) {
 		}
 		task := w.tasks[0]
 		w.tasks = nil
-		w.send(plan.Gone{Work: task, Why: "deadline", Policy: journal.RecoveryRerun})
+		w.send(plan.TaskLost{Work: task, Why: "deadline", Policy: journal.RecoveryRerun})
 		if s := w.s.Summary(); s.Status != journal.Exceeded {
 			t.Fatalf("%+v", s)
 		}
@@ -1211,7 +1211,7 @@ func TestStepTimeLimitsCountActiveTime(t *testing.T) {
 	w.now += 3_600_000 // without a process
 	gone := w.tasks[0]
 	w.tasks = w.tasks[1:]
-	w.send(plan.Gone{Work: gone, Why: "killed", Policy: journal.RecoveryRerun, Until: until})
+	w.send(plan.TaskLost{Work: gone, Why: "killed", Policy: journal.RecoveryRerun, Until: until})
 	wake, ok := w.s.Wake()
 	if at := w.log[len(w.log)-1].At; !ok || wake != at+100 {
 		t.Fatalf("wakes at %d, begun at %d\n%s", wake, at, describe(w.log))

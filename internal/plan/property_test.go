@@ -199,7 +199,7 @@ func (g *generator) applyRandomInput(w *world) {
 			})
 		case "gone":
 			gone()
-			w.send(plan.Gone{
+			w.send(plan.TaskLost{
 				Work: task, Why: "crash", Policy: pick(g, "policy", journal.RecoveryRerun, journal.RecoveryAsk),
 			})
 		}

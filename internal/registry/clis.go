@@ -331,7 +331,7 @@ func (m *Models) examineCLIs(ctx context.Context) []Finding {
 
 // examineCLI asks a program for its version. It returns nil if the program is neither installed nor declared.
 func (m *Models) examineCLI(ctx context.Context, c *cli) *Finding {
-	f := &Finding{What: "cli", Name: c.name, State: Fine}
+	f := &Finding{What: "cli", Name: c.name, State: OK}
 	t := (&server{name: c.name, cli: c}).unapproved()
 	if t == nil {
 		t = m.lacksProgram(c)

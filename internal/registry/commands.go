@@ -264,10 +264,10 @@ func recordWrite(dir string, content []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// Written returns the files whose contents a run has written into the project of a storage folder. A person who names
+// WrittenByRuns returns the files whose contents a run has written into the project of a storage folder. A person who names
 // a workflow does not consent to programs that a model wrote. The folder may have come with the project, so it is
 // untrusted.
-func Written(dir string, files []trust.File) ([]trust.File, error) {
+func WrittenByRuns(dir string, files []trust.File) ([]trust.File, error) {
 	if len(files) == 0 {
 		return nil, nil
 	}

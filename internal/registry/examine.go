@@ -33,7 +33,7 @@ type Finding struct {
 
 // The states.
 const (
-	Fine    = "ok"
+	OK      = "ok"
 	Missing = "missing" // needed by what is configured
 	Unset   = "unset"   // not configured, and optional
 	Broken  = "broken"  // configured, but it does not work
@@ -66,7 +66,7 @@ func (m *Models) Examine(ctx context.Context, reach bool) []Finding {
 }
 
 func (m *Models) examineSecret(ctx context.Context, name string, s config.Secret) Finding {
-	f := Finding{What: "secret", Name: name, State: Fine, About: "from " + s.Place()}
+	f := Finding{What: "secret", Name: name, State: OK, About: "from " + s.Place()}
 	if len(s.Command) > 0 {
 		f.About += ", which is not run for this check"
 		return f
@@ -87,7 +87,7 @@ func (m *Models) examineProvider(ctx context.Context, name string, reach bool) F
 	s, _ := m.server(name)
 	declared := slices.ContainsFunc(m.config.Models.Providers,
 		func(p config.Named[config.Provider]) bool { return p.Name.Value == name })
-	f := Finding{What: "provider", Name: name, State: Fine, About: "ready"}
+	f := Finding{What: "provider", Name: name, State: OK, About: "ready"}
 	if s.base != "" {
 		f.About = "at " + s.base
 	}
@@ -155,7 +155,7 @@ func (m *Models) keyPlace(s server) string {
 }
 
 func (m *Models) examineDefault() Finding {
-	f := Finding{What: "model", Name: "default", State: Fine}
+	f := Finding{What: "model", Name: "default", State: OK}
 	choice, problem := m.Choose("")
 	if problem != nil {
 		f.State, f.About, f.Fix = Missing, problem.Message, problem.Help
@@ -179,7 +179,7 @@ func (m *Models) examineDefault() Finding {
 func ExamineStore(
 	ctx context.Context, dir string, c *config.Config, getenv func(string) string, reach bool,
 ) (Finding, error) {
-	f := Finding{What: "store", Name: "SQLite", State: Fine}
+	f := Finding{What: "store", Name: "SQLite", State: OK}
 	url, err := StoreURL(c, getenv)
 	if url == "" && err == nil {
 		return examineFile(f, filepath.Join(dir, JournalFile))
@@ -205,7 +205,7 @@ func ExamineStore(
 	if err != nil {
 		return f, err
 	}
-	f.State = Fine
+	f.State = OK
 	if !reach {
 		f.About += ", not contacted"
 		return f, nil
@@ -256,7 +256,7 @@ func examineFile(f Finding, path string) (Finding, error) {
 func (m *Models) ExamineEngine(ctx context.Context, reach bool) Finding {
 	o := RuntimeOptions{Config: m.config, Getenv: m.getenv, Models: m}
 	if !onTemporal(o) {
-		return Finding{What: "engine", Name: config.EngineEmbedded, State: Fine, About: "part of Espalier"}
+		return Finding{What: "engine", Name: config.EngineEmbedded, State: OK, About: "part of Espalier"}
 	}
 	f := Finding{What: "engine", Name: config.EngineTemporal, State: Missing}
 	c, err := temporalServer(o)
@@ -270,7 +270,7 @@ func (m *Models) ExamineEngine(ctx context.Context, reach bool) Finding {
 	}
 	f.About = fmt.Sprintf("at %s, namespace %s", c.Shown(), cmp.Or(c.Namespace.Value, "default"))
 	if !reach {
-		f.State = Fine
+		f.State = OK
 		f.About += ", not contacted"
 		return f
 	}
@@ -285,7 +285,7 @@ func (m *Models) ExamineEngine(ctx context.Context, reach bool) Finding {
 		f.State, f.About = Broken, f.About+": "+m.Secrets.Show(err.Error())
 		f.Fix = "Check that the Temporal server is running, and its address, namespace and credentials."
 	default:
-		f.State = Fine
+		f.State = OK
 		f.About += ", version " + version + ", reachable"
 		if limited != "" {
 			f.About += "; " + limited
@@ -298,7 +298,7 @@ func (m *Models) ExamineEngine(ctx context.Context, reach bool) Finding {
 // ExamineCommands returns how commands are confined and limited on this
 // machine, and what the kernel does not enforce.
 func ExamineCommands(c *config.Config, confined func() (process.Confinement, error)) []Finding {
-	sandbox := Finding{What: "sandbox", Name: "commands", State: Fine}
+	sandbox := Finding{What: "sandbox", Name: "commands", State: OK}
 	if is, err := confined(); err == nil {
 		sandbox.About = is.String()
 	} else {
@@ -309,7 +309,7 @@ func ExamineCommands(c *config.Config, confined func() (process.Confinement, err
 		}
 	}
 	l := c.Commands.Or(process.DefaultLimits)
-	limits := Finding{What: "limits", Name: "commands", State: Fine}
+	limits := Finding{What: "limits", Name: "commands", State: OK}
 	limits.About = fmt.Sprintf("%d processes, %d MiB of memory, %s of processor time", l.Processes, l.Memory>>20,
 		ir.Millis(l.CPU.Milliseconds()).Words())
 	if os.Geteuid() == 0 {

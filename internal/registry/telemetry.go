@@ -144,7 +144,7 @@ func examineSignal(ctx context.Context, name string, to *otel.Endpoint, content,
 	if to == nil {
 		return f
 	}
-	f.State, f.About = Fine, "to "+to.Shown()
+	f.State, f.About = OK, "to "+to.Shown()
 	if reach {
 		limited, stop := context.WithTimeout(ctx, reachSeconds*time.Second)
 		defer stop()

@@ -37,7 +37,7 @@ func TestRecordOfWritesIsReadWithinBounds(t *testing.T) {
 		if err := c.make(filepath.Join(dir, "writes")); err != nil {
 			t.Fatal(err)
 		}
-		written, err := registry.Written(dir, files)
+		written, err := registry.WrittenByRuns(dir, files)
 		if (err == nil) != c.fine {
 			t.Errorf("%s: %v, %v", name, written, err)
 		}

@@ -118,7 +118,7 @@ func (g *generator) happen(w *world) {
 			})
 		case "gone":
 			take()
-			w.tell(plan.Gone{
+			w.tell(plan.TaskLost{
 				Work: task, Why: "crash",
 				Policy: pick(g, "policy", journal.RecoveryRerun, journal.RecoveryAsk),
 			})

@@ -301,17 +301,17 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 		p := program("careful", chain(task("send", "command", "command"), agent("thank", "writer"))...)
 		w := start(t, p, "{}")
 		w.now += 500
-		w.tell(plan.Gone{Work: w.tasks[0], Why: "its process has ended", Policy: journal.RecoveryAsk})
+		w.tell(plan.TaskLost{Work: w.tasks[0], Why: "its process has ended", Policy: journal.RecoveryAsk})
 		w.tasks = nil
 		w.now += 5000
 		w.tell(plan.TakenOver{Owner: "another process"})
 		w.decide(plan.AnswerRerun, "")
 		w.now += 500
-		w.tell(plan.Gone{Work: w.tasks[0], Why: "its process has ended", Policy: journal.RecoveryAsk})
+		w.tell(plan.TaskLost{Work: w.tasks[0], Why: "its process has ended", Policy: journal.RecoveryAsk})
 		w.tasks = nil
 		w.decide(plan.AnswerSkip, "it was sent by hand")
 		w.now += 500
-		w.tell(plan.Gone{Work: w.tasks[0], Why: "its process has ended", Policy: journal.RecoveryRerun})
+		w.tell(plan.TaskLost{Work: w.tasks[0], Why: "its process has ended", Policy: journal.RecoveryRerun})
 		w.tasks = w.tasks[1:]
 		return p, w.run()
 	},

@@ -63,7 +63,7 @@ func (r *run) ended(j *job, result step.Result, cause, err error) {
 	err = cmp.Or(err, unwritten)
 	in, blob := r.e.Ended(j.Task, j.notes(), result, cause, err)
 	switch in.(type) {
-	case plan.Gone, plan.Ask, plan.Sleep: // the task continues from its notes later
+	case plan.TaskLost, plan.Ask, plan.Sleep: // the task continues from its notes later
 		r.keepHistory(j)
 	}
 	r.conclude(j, notes, request{in: in, blob: blob})

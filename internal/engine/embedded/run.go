@@ -472,7 +472,7 @@ func (r *run) effect(e *journal.Event) {
 			return
 		}
 		if r.state.Holds(r.program, r.state.TaskOf(r.program, f)) { // the task has not started
-			r.queue = append(r.queue, request{in: plan.Gone{
+			r.queue = append(r.queue, request{in: plan.TaskLost{
 				Work: x.TaskID, Rerun: x.Rerun, Why: engine.ErrParked.Error(), Policy: journal.RecoveryRerun,
 			}})
 			return

@@ -112,7 +112,7 @@ type recovered struct {
 	Snapshot string          `json:"snapshot,omitempty"`
 	Children []journal.Entry `json:"children,omitempty"`
 	// Lost are the tasks that have started and not ended.
-	Lost []plan.Gone `json:"lost,omitempty"`
+	Lost []plan.TaskLost `json:"lost,omitempty"`
 }
 
 // recover claims the run and continues from the journal. It reports false if the run has finished.
@@ -172,7 +172,7 @@ func (e *Engine) recoverActivity(ctx context.Context, in recovery) (out recovere
 			continue // it waits for budget before a call: it can continue there
 		}
 		// The notes of the task are in heartbeats that only Temporal had, so what it has done is unknown.
-		gone := plan.Gone{
+		gone := plan.TaskLost{
 			Work: t.TaskID, Rerun: t.Rerun, Why: "Temporal has lost its workflow", Policy: journal.RecoveryAsk,
 			Until: state.At,
 		}

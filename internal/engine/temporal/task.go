@@ -55,20 +55,20 @@ type entry struct {
 
 // ending is the end of a task.
 type ending struct {
-	Result *plan.Result `json:"result,omitempty"`
-	Gone   *plan.Gone   `json:"gone,omitempty"`
-	Ask    *plan.Ask    `json:"ask,omitempty"`
-	Sleep  *plan.Sleep  `json:"sleep,omitempty"`
+	Result *plan.Result   `json:"result,omitempty"`
+	Gone   *plan.TaskLost `json:"gone,omitempty"`
+	Ask    *plan.Ask      `json:"ask,omitempty"`
+	Sleep  *plan.Sleep    `json:"sleep,omitempty"`
 	// Lost replaces the rest if the workflow has cancelled the task because the
 	// deadline has passed, which the activity does not know.
-	Lost *plan.Gone `json:"lost,omitempty"`
+	Lost *plan.TaskLost `json:"lost,omitempty"`
 }
 
 func newEnding(in plan.Input) *ending {
 	switch x := in.(type) {
 	case plan.Result:
 		return &ending{Result: &x}
-	case plan.Gone:
+	case plan.TaskLost:
 		return &ending{Gone: &x}
 	case plan.Ask:
 		return &ending{Ask: &x}
@@ -231,7 +231,7 @@ func (j *job) run() (taskOutput, error) {
 	out.End = newEnding(in)
 	if errors.Is(cause, engine.ErrCancelled) {
 		lost, _ := j.e.Ended(j.Task, j.history, result, engine.ErrDeadline, err)
-		if gone, ok := lost.(plan.Gone); ok {
+		if gone, ok := lost.(plan.TaskLost); ok {
 			out.End.Lost = &gone
 		}
 	}

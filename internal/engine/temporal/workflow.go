@@ -619,7 +619,7 @@ func (d *driver) ended(ctx workflow.Context, l *launch, carried *facts, out *tas
 		}
 		*out = taskOutput{}
 	default:
-		*out = taskOutput{End: newEnding(plan.Gone{
+		*out = taskOutput{End: newEnding(plan.TaskLost{
 			Work: l.work, Rerun: l.rerun, Why: err.Error(), Policy: journal.RecoveryAsk,
 		})}
 	}
@@ -673,7 +673,7 @@ const (
 // run again does not ask.
 func (d *driver) recovered(l *launch, in plan.Input) plan.Input {
 	key := l.work.Key()
-	if gone, ok := in.(plan.Gone); ok && gone.Policy == journal.RecoveryAsk && d.rerunLost[key] {
+	if gone, ok := in.(plan.TaskLost); ok && gone.Policy == journal.RecoveryAsk && d.rerunLost[key] {
 		gone.Policy, gone.Why = journal.RecoveryRerun, gone.Why+"; it is rerun on request"
 		in = gone
 	}
@@ -684,7 +684,7 @@ func (d *driver) recovered(l *launch, in plan.Input) plan.Input {
 // lost returns the output of a task whose worker has died: what its last
 // heartbeat says.
 func (d *driver) lost(l *launch, timeout *temporal.TimeoutError) taskOutput {
-	gone := &plan.Gone{Work: l.work, Rerun: l.rerun, Why: "its worker has ended", Policy: journal.RecoveryRerun}
+	gone := &plan.TaskLost{Work: l.work, Rerun: l.rerun, Why: "its worker has ended", Policy: journal.RecoveryRerun}
 	if timeout.TimeoutType() != enumspb.TIMEOUT_TYPE_HEARTBEAT {
 		gone.Why = timeout.Message()
 	}

@@ -75,7 +75,7 @@ func New() *Store { return NewShared(func(journal.Owner) bool { return true }) }
 // owner has ended; it must not call the store.
 func NewShared(dead func(journal.Owner) bool) *Store {
 	s := &Store{
-		dead:    journal.Mortal(dead),
+		dead:    journal.ExceptTemporal(dead),
 		appends: queue.New[job](),
 		stopped: make(chan struct{}),
 		runs:    map[journal.RunID]*run{},

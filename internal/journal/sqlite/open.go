@@ -80,7 +80,7 @@ func Open(path string, o Options) (*Store, error) {
 	if s.dead == nil {
 		s.dead = func(journal.Owner) bool { return false }
 	}
-	s.dead = journal.Mortal(s.dead)
+	s.dead = journal.ExceptTemporal(s.dead)
 	s.busyTimeout = cmp.Or(s.busyTimeout, 10*time.Second)
 	if err := s.open(o); err != nil {
 		return nil, err
