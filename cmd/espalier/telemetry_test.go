@@ -385,7 +385,7 @@ func TestUnreachableCollectorDoesNotChangeTheRun(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 
-	// The collector works: another run delivers what the others owe.
+	// The collector works: another run delivers what the others have not.
 	c = reporttest.NewCollector(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
 	cmd = exec.Command("espalier", "run", "sending.md", "--allow-shell", "--script", "sending.script.yaml")

@@ -325,7 +325,7 @@ func (w *Writer) record(ctx context.Context, s *stream, a *journal.Appended) err
 	if len(a.Events) == 0 {
 		return nil
 	}
-	if d, owed := w.behind[a.Run]; owed { // maintenance makes up for it
+	if d, behind := w.behind[a.Run]; behind { // maintenance makes up for it
 		return d.err
 	}
 	first, last := a.Events[0].Seq, a.Events[len(a.Events)-1].Seq

@@ -289,7 +289,7 @@ func TestUnwritableRecordIsRetried(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := os.Stat(dir); err == nil {
-				t.Error("what was written was owed still")
+				t.Error("what was written was still pending")
 			}
 		})
 	}

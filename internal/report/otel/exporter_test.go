@@ -30,7 +30,7 @@ import (
 // spansOf returns the number of spans of a recording.
 func spansOf(t *testing.T, r *reporttest.Recording) int { return len(export(t, r, nil, nil).Spans()) }
 
-// undelivered returns the runs that are owed, each with the process that owes it.
+// undelivered returns the runs that are not delivered, each with the process that has to.
 func undelivered(t *testing.T, dir string) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "owed", "*", "*"))
@@ -87,7 +87,7 @@ func TestCollectorWithoutMetricsStillReceivesSpans(t *testing.T) {
 			kept := signal == "traces" && status != http.StatusBadRequest
 			if s.Unmeasured != (signal == "metrics") || s.Measured || (s.Waiting > 0) != kept ||
 				(len(undelivered(t, dir)) > 0) != kept || s.Problem == "" {
-				t.Errorf("%d at %s: %+v, owed are %q", status, signal, s, undelivered(t, dir))
+				t.Errorf("%d at %s: %+v, undelivered: %q", status, signal, s, undelivered(t, dir))
 			}
 		}
 	}
@@ -113,7 +113,7 @@ func TestRejectedSpansAreNotSentAgain(t *testing.T) {
 		t.Errorf("%+v, %d spans", s, len(c.Spans()))
 	}
 	if left := undelivered(t, dir); len(left) > 0 {
-		t.Errorf("it is still owed: %q", left)
+		t.Errorf("it is still undelivered: %q", left)
 	}
 }
 
@@ -335,7 +335,7 @@ func TestCursorNeverMovesBack(t *testing.T) {
 	}
 }
 
-// left returns a folder in which a killed process owes a run.
+// left returns a folder in which a killed process has left a run undelivered.
 func left(t *testing.T, runs ...journal.RunID) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -388,9 +388,9 @@ func TestInheritanceIsShared(t *testing.T) {
 	}
 	dir := left(t, runs...)
 	c := reporttest.NewCollector(t)
-	var heirs sync.WaitGroup
+	var inheriting sync.WaitGroup
 	for _, name := range []journal.Owner{"a", "b", "c"} {
-		heirs.Go(func() {
+		inheriting.Go(func() {
 			l := newLife(t, dir, r.Program, variables{}.at(c), func(o *otel.Options) {
 				o.Process, o.Gone = name, func(o journal.Owner) bool { return o == "process" }
 			})
@@ -399,17 +399,17 @@ func TestInheritanceIsShared(t *testing.T) {
 			l.Close(time.Minute)
 		})
 	}
-	heirs.Wait()
+	inheriting.Wait()
 	if got, want := len(c.Spans()), len(runs)*spansOf(t, r); got != want {
 		t.Errorf("%d spans, not %d", got, want)
 	}
 	if left := undelivered(t, dir); len(left) > 0 {
-		t.Errorf("owed are %q", left)
+		t.Errorf("undelivered: %q", left)
 	}
 }
 
-// One process resumes a run while another has inherited what its last process owed. Neither removes the other's debt
-// while there is something to deliver, and when one has delivered the end, the other has nothing to do.
+// One process resumes a run while another has inherited what its last process has not delivered. Neither removes the
+// other's mark while there is something to deliver, and when one has delivered the end, the other has nothing to do.
 func TestResumedRunAndInheritorDeliverOnce(t *testing.T) {
 	r := reporttest.Recorded(t, "gate-approved")
 	for _, over := range []bool{false, true} {
@@ -423,10 +423,10 @@ func TestResumedRunAndInheritorDeliverOnce(t *testing.T) {
 			l.shelf.Appends = appends
 			return l
 		}
-		heir := begins("heir", r.Appends[:3])
-		heir.Start()
+		next := begins("next", r.Appends[:3])
+		next.Start()
 		await(func() bool {
-			return slices.Contains(undelivered(t, dir), filepath.Join(dir, "owed", "heir", string(reporttest.Run)))
+			return slices.Contains(undelivered(t, dir), filepath.Join(dir, "owed", "next", string(reporttest.Run)))
 		})
 		owner := begins("owner", r.Appends)
 		owner.Appending(reporttest.Run)
@@ -434,19 +434,19 @@ func TestResumedRunAndInheritorDeliverOnce(t *testing.T) {
 			owner.Appended(reporttest.Run, 100)
 			owner.Close(time.Minute)
 		}
-		heir.Close(time.Minute)
+		next.Close(time.Minute)
 		if over {
 			if got, want := len(c.Spans()), spansOf(t, r); got != want {
 				t.Errorf("%d spans, not %d", got, want)
 			}
 		}
 		if left := undelivered(t, dir); (len(left) == 1) == over {
-			t.Errorf("over %t: owed are %q", over, left)
+			t.Errorf("over %t: undelivered: %q", over, left)
 		}
 	}
 }
 
-// The debts of a dead process are inherited; those of a live one are not.
+// What a dead process has not delivered is inherited; what a live one has not delivered is not.
 func TestOnlyDeadProcessesAreInherited(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	for _, gone := range []bool{true, false} {
@@ -476,7 +476,7 @@ func TestOnlyDeadProcessesAreInherited(t *testing.T) {
 }
 
 // What a process has appended but not read when it is killed is delivered by the next one. Appends in progress stay
-// owed.
+// undelivered.
 func TestNextProcessDeliversUnreadEvents(t *testing.T) {
 	const other = "22222222-2222-4222-8222-222222222222"
 	r := reporttest.Recorded(t, "linear")
@@ -494,12 +494,12 @@ func TestNextProcessDeliversUnreadEvents(t *testing.T) {
 		t.Errorf("%d spans, not %d", got, want)
 	}
 	if left := undelivered(t, dir); len(left) != 1 || filepath.Base(left[0]) != other {
-		t.Errorf("owed are %q", left)
+		t.Errorf("undelivered: %q", left)
 	}
 	const late = "33333333-3333-4333-8333-333333333333"
 	next.Appending(late) // after Close: another process delivers it
 	if left := undelivered(t, dir); len(left) != 2 || filepath.Base(left[1]) != late {
-		t.Errorf("owed are %q", left)
+		t.Errorf("undelivered: %q", left)
 	}
 }
 
@@ -562,7 +562,7 @@ func (s *slow) Events(ctx context.Context, run journal.RunID, after journal.Seq)
 	}
 }
 
-// What was not read when the Exporter closes is owed, and counted.
+// What was not read when the Exporter closes is marked as undelivered, and counted.
 func TestUnreadEventsAreOwedAtClose(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	dir := t.TempDir()
@@ -573,7 +573,7 @@ func TestUnreadEventsAreOwedAtClose(t *testing.T) {
 	<-source.began
 	s := l.Close(time.Millisecond)
 	if left := undelivered(t, dir); s.Waiting != spansOf(t, r) || len(left) != 1 || s.Unreadable != nil {
-		t.Errorf("%+v, owed are %q", s, left)
+		t.Errorf("%+v, undelivered: %q", s, left)
 	}
 }
 
@@ -622,16 +622,16 @@ func TestInheritanceIsLimited(t *testing.T) {
 	}
 	dead.sees(all)
 	dead.Close(time.Minute)
-	owes := func() int { return len(undelivered(t, dir)) }
-	if owes() != runs {
-		t.Fatalf("owed are %d runs", owes())
+	waiting := func() int { return len(undelivered(t, dir)) }
+	if waiting() != runs {
+		t.Fatalf("undelivered: %d runs", waiting())
 	}
 	as := func(me journal.Owner) func(*otel.Options) { return func(o *otel.Options) { o.Process = me } }
 	again := newLife(t, dir, r.Program, variables{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}, as("again"))
 	again.shelf.Appends = append(renamed(r.Appends, reporttest.Run), all...)
 	again.Appended(reporttest.Run, 1)
-	if s := again.Close(time.Minute); s.Waiting != spansOf(t, r) || owes() != runs+1 {
-		t.Errorf("owed are %d runs; of its own: %+v", owes(), s)
+	if s := again.Close(time.Minute); s.Waiting != spansOf(t, r) || waiting() != runs+1 {
+		t.Errorf("undelivered: %d runs; of its own: %+v", waiting(), s)
 	}
 	c := reporttest.NewCollector(t)
 	for _, me := range []journal.Owner{"next", "after"} {
@@ -642,8 +642,8 @@ func TestInheritanceIsLimited(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
-	if owes() != 0 {
-		t.Errorf("owed are still %d runs", owes())
+	if waiting() != 0 {
+		t.Errorf("still undelivered: %d runs", waiting())
 	}
 }
 
