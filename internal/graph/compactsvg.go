@@ -103,6 +103,7 @@ func (c *Compact) SVG(o CompactOptions) ([]byte, error) {
 	return w.out.Bytes(), nil
 }
 
+// compactWriter writes the elements of one compact picture. The coordinates inside a box are relative to it.
 type compactWriter struct {
 	*Compact
 	CompactOptions
@@ -147,7 +148,8 @@ func (w *compactWriter) edge(id string, r route, active bool) {
 	w.out.WriteString("</g>\n")
 }
 
-// openNode writes the start of a node, up to its halo.
+// openNode writes the start of a node, up to its halo. Only data-state and the title depend on the progress of the run.
+// end has to follow with the same step.
 func (w *compactWriter) openNode(id, class, kind, step string, box rect, progress *Progress) (name string) {
 	name = w.names[id]
 	state := ""
@@ -172,6 +174,7 @@ func (w *compactWriter) openNode(id, class, kind, step string, box rect, progres
 	return name
 }
 
+// end closes what openNode opened.
 func (w *compactWriter) end(step string) {
 	if step != "" {
 		w.out.WriteString("</a>")
@@ -198,6 +201,7 @@ func (w *compactWriter) icon(x, y float64, kind string) {
 	w.out.WriteString("</svg>")
 }
 
+// rect writes a rectangle. more are names and values of attributes in turn.
 func (w *compactWriter) rect(class string, x, y, width, height, radius float64, more ...string) {
 	attributes := []string{"class", class}
 	if x != 0 || y != 0 {
@@ -210,7 +214,7 @@ func (w *compactWriter) rect(class string, x, y, width, height, radius float64, 
 	w.empty("rect", append(attributes, more...)...)
 }
 
-// label writes the name and the line below it.
+// label writes the name and the line below it. In the picture of a run it leaves room for the badge and the duration.
 func (w *compactWriter) label(name, sub string, x, width float64, subID string) {
 	room, subRoom := width-x-19-10, width-x-10
 	if w.tracker != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// DOT writes the graph for Graphviz.
+// DOT writes the graph for Graphviz. A frame is a cluster; with compound=true, edges of a cluster lead from and to a
+// node inside it and are clipped at its border (ltail, lhead).
 func (g *Graph) DOT(w io.Writer) error {
 	d := &dot{outline: g.outline(), light: palette()}
 	fmt.Fprintf(&d.out, "digraph %s {\n", dotString(g.Name))

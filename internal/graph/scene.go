@@ -14,7 +14,7 @@ type scene struct {
 	parts       []part
 }
 
-// part is a unit of the picture: a node, a frame or an edge.
+// part is a unit of the picture: a node, a frame, an edge or its label.
 type part struct {
 	id, class string
 	title     string // tooltip
@@ -69,9 +69,10 @@ func (p *path) cubic(x1, y1, x2, y2, x, y float64) {
 }
 func (p *path) shut() { *p = append(*p, command{op: 'Z'}) }
 
-// round is the distance of the control points for a quarter circle.
+// round is the distance of the control points for a quarter circle of radius 1, drawn as a cubic curve: 4/3·(√2-1).
 const round = 0.5523
 
+// roundRect returns a rectangle with rounded corners.
 func roundRect(r rect, radius float64) path {
 	radius = min(radius, r.w/2, r.h/2)
 	k := radius * (1 - round)
@@ -122,7 +123,8 @@ func polygon(points ...point) path {
 	return p
 }
 
-// compose converts a placed graph to shapes.
+// compose converts a placed graph to shapes. Its order is the order of painting: frames from the outside in, edges
+// above frames, nodes above edges, and labels above everything, so that no line hides a text.
 func compose(g *Graph, p *picture) *scene {
 	s := &scene{w: p.w, h: p.h, name: g.Name, description: g.Description}
 	for i := range g.Groups {
@@ -160,7 +162,8 @@ func compose(g *Graph, p *picture) *scene {
 	return s
 }
 
-// surfaces returns the background of every node and group.
+// surfaces returns the background of every node and group: that of the frame around it, or of the page. Labels of edges
+// are painted on it, so that they interrupt their line.
 func (g *Graph) surfaces() map[string]paint {
 	fills := map[string]paint{"": paintPage}
 	for i := range g.Groups {
@@ -173,6 +176,8 @@ func (g *Graph) surfaces() map[string]paint {
 	return on
 }
 
+// newPart returns the part of a node or frame, with what all of them have. A step is a link to itself, which other
+// pages can refer to.
 func newPart(class string, n *Node) part {
 	pt := part{id: n.ID, class: class + " " + string(n.Kind) + " tone-" + string(n.Tone), title: n.tooltip()}
 	if n.Step != "" {

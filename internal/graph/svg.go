@@ -171,7 +171,7 @@ func pathData(p path) string {
 	return out.String()
 }
 
-// number formats a coordinate with at most one decimal.
+// number formats a coordinate with at most one decimal, which keeps files small and the same on all platforms.
 func number(x float64) string {
 	text := strconv.FormatFloat(x, 'f', 1, 64)
 	return strings.TrimSuffix(text, ".0")
