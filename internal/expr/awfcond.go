@@ -22,7 +22,8 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// condition is an expr-lang expression.
+// condition is an expr-lang expression. Conditions are cached and shared (see recent), so they must not be changed;
+// callers that need another one copy it.
 type condition struct {
 	program *vm.Program
 	root    ast.Node
@@ -39,7 +40,8 @@ func (c *condition) isName() bool {
 	return len(c.reads) == 1 && strings.TrimSpace(c.text) == strings.Join(c.reads[0].written, ".")
 }
 
-// unstable are the builtins whose results may differ between evaluations.
+// unstable are the builtins whose results may differ between evaluations: with the time or, since Go does not order the
+// keys of maps, at random. They are disabled, because the same facts must always lead to the same decision.
 var unstable = []string{"now", "keys", "values", "toPairs"}
 
 // typedValue is the function that converts the output of a state to a number or a boolean. Files cannot name it.
@@ -51,7 +53,8 @@ var ownFunctions = []string{"Contains", "StartsWith", "EndsWith", "has_prefix", 
 // asText is the function that formats a value like a template.
 const asText = "text"
 
-// conditionOptions returns the options for expr-lang, including ownFunctions.
+// conditionOptions returns the options for expr-lang, including ownFunctions. Names are capitalized where expr-lang has
+// an operator of that name; sameLength renames the calls.
 func conditionOptions() []exprlang.Option {
 	texts := func(name string, do func(a, b string) bool) exprlang.Option {
 		return exprlang.Function(name, func(args ...any) (any, error) {
@@ -126,6 +129,8 @@ func (k *conditions) keep(c *condition) {
 	k.known[c.text] = c
 }
 
+// parseCondition parses a condition: it rewrites AWF's own syntax, parses the result to find the names and unknown
+// functions, and compiles it. It returns nil after an error.
 func parseCondition(text string, report reporter) *condition {
 	code := sameLength(text)
 	config := conf.CreateNew()
@@ -146,6 +151,7 @@ func parseCondition(text string, report reporter) *condition {
 	c := &condition{text: strings.Clone(text), root: tree.Node}
 	c.collect(tree.Node, code, nil)
 	if c.unknown != nil {
+		// expr-lang counts characters, diagnostics count bytes.
 		start := byteOffset(code, c.unknown.Location().From)
 		report(CodeForeign, start, min(start+len(c.unknown.Value), len(text)),
 			fmt.Sprintf("There is no function %q.", c.unknown.Value),
@@ -309,6 +315,7 @@ func blank(b []byte, start, end int, name string) int {
 	return at
 }
 
+// closing returns the offset of the quote that closes the one at open, or -1.
 func closing(b []byte, open int) int {
 	for i := open + 1; i < len(b); i++ {
 		switch b[i] {
@@ -347,6 +354,7 @@ func calls(b []byte, at int, word string) bool {
 	return false
 }
 
+// wordByte reports whether a byte can be part of an identifier.
 func wordByte(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
@@ -428,6 +436,7 @@ func computedMember(n ast.Node) ast.Node {
 	return whole
 }
 
+// byteOffset returns the offset of the character with a number.
 func byteOffset(s string, runes int) int {
 	for i := range s {
 		if runes == 0 {
@@ -533,6 +542,7 @@ func hasType(n ast.Node) bool {
 	return false
 }
 
+// kids returns the children of a node that can read names. The name of a called function is no child.
 func kids(n ast.Node) []ast.Node {
 	switch x := n.(type) {
 	case *ast.UnaryNode:

@@ -37,7 +37,8 @@ const (
 // searches are the operators of expr-lang that look for a text.
 var searches = map[string]Search{"contains": Anywhere, "startsWith": AtStart, "endsWith": AtEnd, "matches": Pattern}
 
-// Use is one use of a name in an expression.
+// Use is one use of a name in an expression. Readers derive from it which values a workflow expects, so what a field
+// states has to be certain; a use that is not understood is a Reads.
 type Use struct {
 	Path  Path
 	How   Look
@@ -87,6 +88,7 @@ func (e *Expr) Uses() []Use {
 	return u.out
 }
 
+// userOf collects the uses of names in an expression with a tree of nodes. foreignUses does the same for expr-lang.
 type userOf struct {
 	e       *Expr
 	loose   bool
@@ -95,10 +97,11 @@ type userOf struct {
 	out     []Use
 }
 
-// linked describes the operators around a comparison; see Use.
+// linked describes the operators around a comparison; see Compound and Alternative of Use.
 type linked struct{ compound, alternative bool }
 
-// by returns what holds inside of one more operator, which is "and" or "or".
+// by returns what holds inside of one more operator, which is "and" or "or". By De Morgan's laws, a negation exchanges
+// the two.
 func (l linked) by(and, negated bool) linked {
 	return linked{l.compound || and != negated, l.alternative || and == negated}
 }
@@ -131,6 +134,7 @@ func (u *userOf) condition(n *node, guarded bool) {
 	}
 }
 
+// operator collects the uses of the operands of a node that is not used as a condition.
 func (u *userOf) operator(n *node, guarded bool) {
 	use := Use{Guarded: guarded, Loose: u.loose, How: Reads}
 	switch n.op {
@@ -233,6 +237,7 @@ func (u *userOf) operand(n *node, use Use) {
 	}
 }
 
+// put records the use of a name.
 func (u *userOf) put(n *node, use Use) {
 	use.Path, use.Negated = u.e.pathOf(n), u.negated
 	use.Compound, use.Alternative = u.linked.compound, u.linked.alternative
@@ -444,6 +449,7 @@ func indexedPath(n ast.Node) (path, inside []string, ok bool) {
 	return nil, nil, false
 }
 
+// foreignConstant returns the value of a literal of expr-lang, or nil.
 func foreignConstant(n ast.Node) any {
 	switch x := n.(type) {
 	case *ast.UnaryNode:
