@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// document is the syntax tree of a file.
+// document is the syntax tree of a file: the frontmatter, the sections, and what their code and diagram contain.
 type document struct {
 	file *source.File
 	md   *text.Document
@@ -46,6 +46,7 @@ type document struct {
 	broken bool
 }
 
+// crew is a group of agents that may run in parallel.
 type crew struct {
 	name    text.Text
 	members []text.Text
@@ -181,6 +182,7 @@ func microDollars(s string) (int64, bool) {
 	return n, err == nil && n >= 0
 }
 
+// crewList parses the crews.
 func (d *document) crewList(n *text.Node, out *diag.List) {
 	if n == nil {
 		return
@@ -297,6 +299,7 @@ func (d *document) headings(out *diag.List) {
 	}
 }
 
+// purposes are what each section should contain, for messages.
 var purposes = map[string]string{
 	philosophy: "the purpose of the workflow", topology: "a mermaid block with the diagram",
 	agentNodes:  "a python block with a function for each agent",
@@ -370,6 +373,7 @@ func (d *document) program(blocks ...*python.Module) []*python.Module {
 	return out
 }
 
+// code parses a block of Python.
 func (d *document) code(f *text.Fence, out *diag.List) *python.Module {
 	m, list := python.Parse(d.file, f.Content.Start, f.Content.End)
 	*out = append(*out, list...)
@@ -424,6 +428,7 @@ func (d *document) position(key string) int {
 	return slices.IndexFunc(d.agents, func(a text.Text) bool { return a.Value == key })
 }
 
+// keys returns the keys of the agents, in the order of the list.
 func (d *document) keys() []string { return text.Values(d.agents) }
 
 // mode returns the routing mode.
