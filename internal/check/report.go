@@ -106,6 +106,7 @@ const (
 // with the most steps.
 type vector [dimensions]stepkind.Amount
 
+// The operations on costs work in each dimension separately.
 func (v vector) plus(w vector) vector {
 	for i := range v {
 		v[i] = v[i].Plus(w[i])
@@ -140,6 +141,7 @@ func (t Totals) vector() vector {
 	}
 }
 
+// fromCost returns the cost that a step kind reports as a vector. The kind does not know about steps and waiting.
 func fromCost(c stepkind.Cost) vector {
 	var v vector
 	v[modelCalls], v[toolCalls] = c.ModelCalls, c.ToolCalls

@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/lazyregexp"
 )
 
-// request is the input of a draft.
+// request is the input of a draft. Drafts are plain text processing: the same request always yields the same draft.
 type request struct {
 	name   string // of the generated workflow
 	inputs []string
@@ -176,7 +176,9 @@ var verbs = map[string]string{
 	"validate": "checker", "verify": "checker", "write": "writer",
 }
 
-// decompose splits a request into its actions.
+// decompose splits a request into its actions: at words and punctuation that order them, then at conjunctions between
+// verbs. A part that only asks a person becomes the gate of the action before it. It recognizes English best, and other
+// languages by a few words.
 func decompose(name, asked string) design {
 	asked = strings.TrimSpace(asked)
 	d := design{Name: name, Description: oneLine(asked)}
@@ -528,6 +530,7 @@ func agents(r request) string {
 	return b.String()
 }
 
+// skills drafts the files of the skills that the steps of a design name.
 func skills(r request) string {
 	d := designOf(r)
 	var b strings.Builder
@@ -556,6 +559,7 @@ func skills(r request) string {
 	return b.String()
 }
 
+// scripts drafts the scripts that run the workflow outside of Espalier's own commands.
 func scripts(r request) string {
 	d := designOf(r)
 	var b strings.Builder
@@ -579,6 +583,7 @@ func scripts(r request) string {
 	return b.String()
 }
 
+// review drafts the overview that a person reads before the workflow is promoted.
 func review(r request) string {
 	d := designOf(r)
 	var b strings.Builder
