@@ -46,6 +46,7 @@ func shapeOf(expected string) map[string]any {
 	return plainShape(strings.TrimRight(expected, ". "))
 }
 
+// proseWords are words for texts without structure.
 var proseWords = lazyregexp.New(`(?i)\b(markdown|prose|text|paragraphs?|sentences?|bullets?|bulleted|words|html|essay|letter|page)\b`)
 
 // schemaIn returns the JSON Schema that a text consists of, or nil. Other objects in JSON, such as an example of a
@@ -206,6 +207,7 @@ func plainShape(text string) map[string]any {
 	return doc
 }
 
+// listOf returns the schema of a list.
 func listOf(items map[string]any) map[string]any {
 	return map[string]any{"type": "array", "items": items}
 }
@@ -260,8 +262,10 @@ func pieces(text, separators string) []string {
 	return append(out, text[from:])
 }
 
+// deepestProse bounds the nesting of descriptions, which come from files.
 const deepestProse = 12
 
+// objectOf reads the fields between braces.
 func objectOf(inside string, depth int) map[string]any {
 	return fieldsOf(rejoined(pieces(inside, ",;\n")), depth)
 }
