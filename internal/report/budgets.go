@@ -65,6 +65,7 @@ func (in *Interpreter) Budget(now journal.Millis) *Budget {
 	return &t.run
 }
 
+// budgetOf returns the state of a ledger at a time.
 func budgetOf(name string, l *plan.Ledger, now journal.Millis) Budget {
 	return Budget{name, l.Limits, l.Used, journal.Millis(l.ActiveAt(now).Milliseconds())}
 }

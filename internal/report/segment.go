@@ -214,6 +214,8 @@ type recordReader struct {
 // ErrSegment reports that a sealed segment cannot be read.
 var ErrSegment = errors.New("a compressed part of the record is damaged")
 
+// Read reads the record as one text: first the compressed segments, each of which it decompresses in turn, then the
+// plain file.
 func (r *recordReader) Read(p []byte) (int, error) {
 	switch {
 	case r.at >= r.size:
