@@ -74,6 +74,7 @@ type probeValues struct {
 	values []json.RawMessage
 }
 
+// add adds values that the schema accepts and that are not there yet.
 func (p *probeValues) add(all ...any) {
 	for _, v := range all {
 		raw := encode(v)

@@ -485,6 +485,7 @@ func (t *tracer) edge(s *ir.Step, e *ir.Edge) {
 	}
 }
 
+// runEnds is the effect of a decision after which nothing follows.
 var runEnds = effect{leads: "the run ends"}
 
 // runs returns what a condition decides that lets something run.

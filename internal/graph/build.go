@@ -283,6 +283,7 @@ type exit struct {
 // outcomes is a set of outcomes of a step. A Tracker uses it to find the edge that a run took.
 type outcomes uint8
 
+// outcomeBits are the outcomes that lead to different edges.
 var outcomeBits = map[ir.Outcome]outcomes{ir.OK: 1, ir.Failed: 2, ir.Skipped: 4, ir.Rejected: 8}
 
 // outcomeSet returns the set of some outcomes. Other outcomes are ignored.
@@ -294,6 +295,7 @@ func outcomeSet(on ...ir.Outcome) outcomes {
 	return set
 }
 
+// has reports whether an outcome is in the set.
 func (o outcomes) has(one ir.Outcome) bool { return o&outcomeSet(one) != 0 }
 
 // exits returns the outgoing edges of each step of a scope. Fallbacks make them differ from the declared ones: a step
@@ -670,6 +672,7 @@ func (b *builder) approvalNotes(st *ir.Step) []Note {
 	return nil
 }
 
+// stepNotes returns the notes that a step of any kind can have.
 func stepNotes(st *ir.Step) []Note {
 	var notes []Note
 	if st.When != nil {
@@ -691,6 +694,7 @@ func eachNote(e *ir.Each) Note {
 	return Note{NoteCheck, "for each " + clean(e.Var) + " in " + condition(e.Items)}
 }
 
+// loopNotes returns the notes about how often a loop runs.
 func loopNotes(l ir.Loop) []Note {
 	var notes []Note
 	if l.Each != nil {
@@ -733,6 +737,7 @@ func joinText(p ir.Parallel) string {
 	}
 }
 
+// waitText describes what a gate waits for, and what happens if it does not come.
 func waitText(g ir.Gate) string {
 	var parts []string
 	if g.Event != "" {
@@ -752,6 +757,7 @@ func waitText(g ir.Gate) string {
 	return strings.Join(parts, ", ")
 }
 
+// condition returns a condition as its author wrote it, on one line.
 func condition(e *expr.Expr) string {
 	if e == nil {
 		return ""

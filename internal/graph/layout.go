@@ -40,6 +40,7 @@ type extent struct{ left, top, right, bottom float64 }
 // newExtent returns an empty extent: its left side is to the right of its right side until it covers a point.
 func newExtent() extent { return extent{math.Inf(1), math.Inf(1), math.Inf(-1), math.Inf(-1)} }
 
+// cover enlarges the area so that it covers the points.
 func (e *extent) cover(points ...point) {
 	for _, p := range points {
 		e.left, e.top = min(e.left, p.x), min(e.top, p.y)
@@ -67,6 +68,7 @@ type route struct {
 	trunk  float64 // x of the vertical line that it shares with others, or 0
 }
 
+// moved returns the route at another place. It leaves the points of r as they are.
 func (r route) moved(dx, dy float64) route {
 	r.points = xslices.Map(r.points, func(p point) point { return point{p.x + dx, p.y + dy} })
 	r.label = r.label.moved(dx, dy)
@@ -209,6 +211,7 @@ func (d *drawing) extent(top, bottom float64) extent {
 	return e
 }
 
+// move moves everything in a drawing.
 func (d *drawing) move(dx, dy float64) {
 	for id, b := range d.boxes {
 		d.boxes[id] = b.moved(dx, dy)
@@ -246,6 +249,7 @@ func (a *arranger) items(group string, lane int) []string {
 // and include the artifacts next to it; rowHeight includes them, too.
 type size struct{ left, right, w, h, rowHeight float64 }
 
+// size returns the space of an item. The items inside of a frame are arranged first.
 func (a *arranger) size(id string) size {
 	var s size
 	if g := a.groups[id]; g != nil {

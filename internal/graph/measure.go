@@ -30,6 +30,7 @@ type ruler struct {
 	buffer   sfnt.Buffer
 }
 
+// newRuler returns a ruler that has read the Go fonts.
 func newRuler() (*ruler, error) {
 	r := &ruler{}
 	for i, ttf := range [][]byte{regular: goregular.TTF, bold: gobold.TTF, italic: goitalic.TTF} {

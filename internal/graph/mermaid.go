@@ -84,6 +84,7 @@ func (m *mermaid) write(group string, depth int) {
 	}
 }
 
+// mermaidShape returns the brackets around the text of a node, which are its shape.
 func mermaidShape(n *Node) (open, shut string) {
 	switch {
 	case n.Kind == NodeTrigger, n.Kind == NodeStart, n.Kind == NodeEnd:
@@ -101,6 +102,7 @@ func mermaidShape(n *Node) (open, shut string) {
 	}
 }
 
+// edge writes an edge. Mermaid counts edges and styles them by number, so their order must be that of the graph.
 func (m *mermaid) edge(i int) {
 	e := &m.graph.Edges[i]
 	arrow := "-->"

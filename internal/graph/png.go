@@ -31,6 +31,7 @@ func (g *Graph) PNG(w io.Writer) (gaps Gaps, err error) {
 	return g.png(w, systemFontDirs())
 }
 
+// png writes the picture. Characters that the Go fonts lack are looked for in the fonts of fontDirs.
 func (g *Graph) png(w io.Writer, fontDirs []string) (Gaps, error) {
 	p, err := arrange(g, &large)
 	if err != nil {
@@ -77,6 +78,7 @@ func newCanvas(s *scene, r *ruler, t theme) *canvas {
 	}
 }
 
+// paint paints the shapes in the order of the scene, each above those before it.
 func (c *canvas) paint() {
 	draw.Draw(c.img, c.img.Bounds(), image.NewUniform(c.color(paintPage)), image.Point{}, draw.Src)
 	for i := range c.scene.parts {
@@ -120,6 +122,7 @@ type canvas struct {
 	gaps     Gaps
 }
 
+// color returns the color of a paint in the theme of the picture.
 func (c *canvas) color(p paint) color.RGBA {
 	v := c.theme[p]
 	return color.RGBA{uint8(v >> 16), uint8(v >> 8), uint8(v), 0xFF}

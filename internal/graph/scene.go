@@ -34,6 +34,7 @@ type shape struct {
 	text   *sceneText
 }
 
+// sceneText is a line of text.
 type sceneText struct {
 	x, y   float64 // baseline
 	text   string
@@ -43,6 +44,7 @@ type sceneText struct {
 	upward bool
 }
 
+// anchor is which point of a text is at its position.
 type anchor int
 
 const (
@@ -53,6 +55,7 @@ const (
 // path is a list of drawing commands, as in SVG: M, L, Q, C and Z.
 type path []command
 
+// command is a drawing command. It uses as many of the points as its letter needs.
 type command struct {
 	op     byte
 	points [3]point
@@ -105,6 +108,7 @@ func leftBar(r rect, radius, width float64) path {
 	return p
 }
 
+// polyline returns straight lines through the points.
 func polyline(points ...point) path {
 	var p path
 	for i, pt := range points {
@@ -117,6 +121,7 @@ func polyline(points ...point) path {
 	return p
 }
 
+// polygon returns a closed polyline.
 func polygon(points ...point) path {
 	p := polyline(points...)
 	p.shut()
@@ -187,6 +192,7 @@ func newPart(class string, n *Node) part {
 	return pt
 }
 
+// framePart returns the shapes of a frame, with its footer below a dashed line.
 func framePart(g *Group, box rect, head *card) part {
 	pt := newPart("group", &g.Node)
 	pt.shapes = []shape{{path: roundRect(box, 12), fill: g.Tone.fill(), stroke: g.Tone.line(), width: 1.4}}
@@ -204,6 +210,7 @@ func framePart(g *Group, box rect, head *card) part {
 	return pt
 }
 
+// nodePart returns the shapes of a node: its outline, its texts, its icon and its state.
 func nodePart(n *Node, box rect, c *card) part {
 	pt := newPart("node", n)
 	outline := shape{fill: n.Tone.fill(), stroke: n.Tone.line(), width: 1.3}
@@ -245,6 +252,7 @@ func nodePart(n *Node, box rect, c *card) part {
 	return pt
 }
 
+// addTexts adds the texts of a card at their places in the box.
 func (pt *part) addTexts(box rect, c *card) {
 	for _, t := range c.texts {
 		if strings.TrimSpace(t.text) == "" {
@@ -255,6 +263,7 @@ func (pt *part) addTexts(box rect, c *card) {
 	}
 }
 
+// addIcon adds the icon of a card, if it has one.
 func (pt *part) addIcon(box rect, c *card, p paint) {
 	if c.icon != "" {
 		pt.shapes = append(pt.shapes, iconShape(c.icon, box.x+c.iconX-c.iconSize/2, box.y+c.iconY-c.iconSize/2,
@@ -305,6 +314,7 @@ func edgeLook(e *Edge) (p paint, width float64, dash []float64) {
 	return p, width, dash
 }
 
+// edgePart returns the shapes of an edge without its label.
 func edgePart(e *Edge, r route) part {
 	class := "edge edge-" + string(e.Kind)
 	if e.Taken {
@@ -333,6 +343,7 @@ func edgePart(e *Edge, r route) part {
 	return pt
 }
 
+// labelPart returns the label of an edge. It is a part of its own because labels are above everything else.
 func labelPart(e *Edge, r route, behind paint) part {
 	p := paintMuted
 	if e.Kind.isFailure() {

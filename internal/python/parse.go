@@ -545,6 +545,7 @@ func (p *parser) loopBody(what string) (body, otherwise []Stmt) {
 	return body, otherwise
 }
 
+// forStatement parses "for target in values: …".
 func (p *parser) forStatement() *For {
 	p.next()
 	n := &For{Target: p.targets(), In: p.exprList()}
@@ -552,6 +553,7 @@ func (p *parser) forStatement() *For {
 	return n
 }
 
+// whileStatement parses "while condition: …".
 func (p *parser) whileStatement() *While {
 	p.next()
 	n := &While{Cond: p.expr()}
@@ -559,6 +561,7 @@ func (p *parser) whileStatement() *While {
 	return n
 }
 
+// defStatement parses "def name(parameters): …". The type of the result is parsed and dropped.
 func (p *parser) defStatement(decorators []Expr) *FuncDef {
 	p.next()
 	name := p.name("a function")
@@ -655,6 +658,7 @@ func isNamed(x Expr, name string) bool {
 	return false
 }
 
+// tryStatement parses "try: …" with its clauses.
 func (p *parser) tryStatement() *Try {
 	first := p.next()
 	n := &Try{Body: p.block("try")}
@@ -682,6 +686,7 @@ func (p *parser) tryStatement() *Try {
 	return n
 }
 
+// augmented are the operators of augmented assignments.
 var augmented = []string{"+=", "-=", "*=", "/=", "//=", "%=", "**=", "&=", "|=", "^=", ">>=", "<<=", "@="}
 
 // simple parses a statement that is not a block. The caller sets its range.
@@ -717,6 +722,7 @@ func (p *parser) simple() node {
 	return &ExprStmt{X: x}
 }
 
+// jump parses "break", "continue" or "pass".
 func (p *parser) jump() node {
 	t := p.next()
 	if t.text != "pass" && !p.inLoop {
@@ -725,6 +731,7 @@ func (p *parser) jump() node {
 	return &Jump{}
 }
 
+// returnStatement parses "return".
 func (p *parser) returnStatement() node {
 	t := p.next()
 	n := &Return{}
@@ -737,6 +744,7 @@ func (p *parser) returnStatement() node {
 	return n
 }
 
+// raiseStatement parses "raise error from cause".
 func (p *parser) raiseStatement() node {
 	p.next()
 	n := &Raise{}
@@ -749,6 +757,7 @@ func (p *parser) raiseStatement() node {
 	return n
 }
 
+// assertStatement parses "assert condition, message". Both are only operands: the checks need no more.
 func (p *parser) assertStatement() node {
 	p.next()
 	n := &Operation{Operands: []Expr{p.expr()}}
@@ -758,6 +767,7 @@ func (p *parser) assertStatement() node {
 	return n
 }
 
+// delStatement parses "del target, …".
 func (p *parser) delStatement() node {
 	p.next()
 	n := &Del{}
@@ -769,6 +779,7 @@ func (p *parser) delStatement() node {
 	return n
 }
 
+// scopeStatement parses "global name, …" or "nonlocal name, …".
 func (p *parser) scopeStatement() node {
 	n := &Scope{Word: p.next().text}
 	for more := true; more; more = p.acceptOp(",") {
@@ -802,6 +813,7 @@ func (p *parser) assignment(first Expr) node {
 	return n
 }
 
+// augmentedAssignment parses the rest of "target += value".
 func (p *parser) augmentedAssignment(target Expr) node {
 	p.next()
 	n := &AugAssign{Target: target, X: p.exprList()}

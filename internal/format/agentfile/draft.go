@@ -59,6 +59,7 @@ type outline struct {
 	Gate  bool   `json:"gate,omitempty"`
 }
 
+// jsonFence matches a block of JSON in Markdown.
 var jsonFence = lazyregexp.New("(?s)```json\\s*\n(.*?)```")
 
 // designOf returns the design among the inputs. If there is none, it derives one from the request, which is the first
@@ -355,6 +356,7 @@ var objects = []string{
 	"his", "her", "its", "their", "one", "me", "us", "everything",
 }
 
+// role returns the agent that an action needs, by its verb.
 func role(part string) string {
 	verb := strings.ToLower(firstWord(part))
 	if who := verbs[verb]; who != "" {
@@ -363,6 +365,7 @@ func role(part string) string {
 	return slug(verb, 1) + "-specialist"
 }
 
+// firstWord returns the first word of a text, without a comma or a period after it.
 func firstWord(s string) string {
 	if f := strings.Fields(s); len(f) > 0 {
 		return strings.Trim(f[0], ",.")
@@ -370,6 +373,7 @@ func firstWord(s string) string {
 	return ""
 }
 
+// afterFirst returns what follows the first word.
 func afterFirst(s string) string {
 	_, rest, _ := strings.Cut(strings.TrimSpace(s), " ")
 	return rest
@@ -412,6 +416,7 @@ func asciiLetters(s string) string {
 	}, norm.NFD.String(s))
 }
 
+// sentence returns a text as a title: with a capital letter and without a period.
 func sentence(s string) string {
 	return firstAs(unicode.ToUpper, strings.TrimRight(strings.TrimSpace(s), ". "))
 }
@@ -427,6 +432,7 @@ func firstAs(as func(rune) rune, s string) string {
 	return string(as(first)) + s[size:]
 }
 
+// oneLine returns a text on one line, shortened if it is long.
 func oneLine(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if len(s) > 160 {
@@ -435,6 +441,7 @@ func oneLine(s string) string {
 	return s
 }
 
+// clarification writes what the request asks for, and what is assumed.
 func clarification(r request) string {
 	d := designOf(r)
 	var b strings.Builder
@@ -451,6 +458,7 @@ func clarification(r request) string {
 	return b.String()
 }
 
+// designed writes the design for people, and as JSON for the steps after it; see designOf.
 func designed(r request) string {
 	d := designOf(r)
 	raw, err := json.MarshalIndent(d, "", "  ")
@@ -468,6 +476,7 @@ func designed(r request) string {
 
 func quoted(s string) string { return string(jsonfast.AppendString(nil, s)) } // JSON is YAML
 
+// config writes the workflow file. Each step reads the result of the one before it.
 func config(r request) string {
 	d := designOf(r)
 	var b strings.Builder
@@ -493,8 +502,10 @@ func config(r request) string {
 	return b.String()
 }
 
+// resultFile returns the file of a step's result. The numbers keep the files in the order of the steps.
 func resultFile(d design, i int) string { return fmt.Sprintf("%02d-%s.md", i+1, d.Steps[i].ID) }
 
+// agents writes the files of all agents as one text. An agent of several steps has one file.
 func agents(r request) string {
 	d := designOf(r)
 	var b strings.Builder

@@ -57,6 +57,7 @@ func plus(a, b int64) int64 {
 	return a + b
 }
 
+// product multiplies two numbers. Nothing is done 0 times an unbounded number, so that is 0.
 func product(a, b int64) int64 {
 	switch {
 	case a == 0 || b == 0:
@@ -250,6 +251,7 @@ func length(x python.Expr) int64 {
 	return unbounded
 }
 
+// rangeLength returns the number of items of range(…) with one or two constant arguments.
 func rangeLength(args []python.Arg) int64 {
 	var n []int64
 	for _, a := range args {

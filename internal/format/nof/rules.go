@@ -40,6 +40,7 @@ type rule struct {
 	cycles   int
 }
 
+// priorities are the names of priorities, the most urgent one first.
 var priorities = []string{"high", "normal", "low"}
 
 // Patterns of rules. Emphasis is optional and case is ignored, because authors write both in
