@@ -76,6 +76,7 @@ type blockCost struct {
 	visits      map[*ir.Step]stepkind.Amount
 }
 
+// newEstimator returns an estimator for a program, without estimates yet.
 func newEstimator(p *ir.Program, kinds stepkind.Set, f *flow, d *domains) *estimator {
 	return &estimator{
 		p: p, kinds: kinds, flow: f, domains: d,

@@ -128,6 +128,7 @@ func (v vector) max(w vector) vector {
 	return v
 }
 
+// totals returns a cost in the form of reports.
 func (v vector) totals() Totals {
 	return Totals{
 		Steps: v[steps], ModelCalls: v[modelCalls], ToolCalls: v[toolCalls], PromptTokens: v[promptTokens],
@@ -135,6 +136,7 @@ func (v vector) totals() Totals {
 	}
 }
 
+// vector is the reverse of totals.
 func (t Totals) vector() vector {
 	return vector{
 		t.Steps, t.ModelCalls, t.ToolCalls, t.PromptTokens, t.ReplyTokens, t.Tokens, t.ActiveSeconds, t.WaitSeconds,

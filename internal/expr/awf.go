@@ -30,6 +30,7 @@ type foreign interface {
 	eval(env Env) (any, error)
 }
 
+// foreignPath is a name that a foreign expression reads.
 type foreignPath struct {
 	written    []string
 	start, end int
@@ -40,6 +41,7 @@ type foreignPath struct {
 	text       string // the identifier that holds the text of the value; "" if the value itself is read
 }
 
+// foreign reports whether expressions of the dialect are parsed by another library.
 func (d Dialect) foreign() bool {
 	switch d {
 	case AWF, AWFLenient, AWFTemplate, AWFItems, AWFNumber, AWFOutputs:

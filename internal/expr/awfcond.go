@@ -112,14 +112,17 @@ type conditions struct {
 // maxConditions limits the cache; when it is full, it is cleared.
 const maxConditions = 1000
 
+// recent is the cache of this process. A parsed condition does not change, so runs share it.
 var recent conditions
 
+// condition returns the parsed condition with a text, or nil.
 func (k *conditions) condition(text string) *condition {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.known[text]
 }
 
+// keep adds a condition to the cache.
 func (k *conditions) keep(c *condition) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -506,6 +509,7 @@ var keyed = []string{"states", "inputs", "env"}
 // optional makes the properties of missing values missing, not errors.
 type optional struct{}
 
+// Visit implements ast.Visitor.
 func (optional) Visit(n *ast.Node) {
 	if m, ok := (*n).(*ast.MemberNode); ok && !m.Method && !m.Optional {
 		m.Optional = true
@@ -516,6 +520,7 @@ func (optional) Visit(n *ast.Node) {
 // typed converts the output of a state, which is a text, where it is compared with a number or a boolean.
 type typed struct{}
 
+// Visit implements ast.Visitor.
 func (typed) Visit(n *ast.Node) {
 	b, ok := (*n).(*ast.BinaryNode)
 	if !ok || !slices.Contains([]string{"==", "!=", "<", "<=", ">", ">=", "in"}, b.Operator) {
@@ -580,6 +585,7 @@ func kids(n ast.Node) []ast.Node {
 	return nil
 }
 
+// paths implements foreign.
 func (c *condition) paths() []foreignPath { return c.reads }
 
 // eval returns the value. Missing values are nil. A test that fails because of one is false, not an error.
@@ -702,6 +708,7 @@ type variable struct {
 	value ast.Node
 }
 
+// Visit implements ast.Visitor.
 func (v variable) Visit(n *ast.Node) {
 	if id, ok := (*n).(*ast.IdentifierNode); ok && id.Value == v.name {
 		*n = v.value
@@ -760,6 +767,7 @@ func undotted(s string) string {
 	return string(b)
 }
 
+// paths implements foreign.
 func (n *computed) paths() []foreignPath {
 	if n.fill != nil {
 		return n.fill.paths()
@@ -767,6 +775,8 @@ func (n *computed) paths() []foreignPath {
 	return n.direct.paths()
 }
 
+// eval returns the number. A template is filled first; its text must be a number or a computation without names,
+// because values must not become code.
 func (n *computed) eval(env Env) (any, error) {
 	direct := n.direct
 	if n.fill != nil {

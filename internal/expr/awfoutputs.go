@@ -62,6 +62,7 @@ func (e *Expr) OutputNames() []string {
 	return nil
 }
 
+// paths implements foreign.
 func (o *outputs) paths() []foreignPath {
 	var all []foreignPath
 	for _, part := range o.parts {
@@ -73,6 +74,7 @@ func (o *outputs) paths() []foreignPath {
 	return all
 }
 
+// eval returns the outputs as an object. A name without a value is null.
 func (o *outputs) eval(env Env) (any, error) {
 	out := make(map[string]any, len(o.parts))
 	for i, part := range o.parts {

@@ -378,6 +378,7 @@ func (o *ShellOptions) markData(root string, v any, keyed bool) (any, error) {
 	return withoutMarks(presentable(v)), nil
 }
 
+// plainKey matches a key of an object that has no special meaning in a shell, so it may become a part of a command.
 var plainKey = lazyregexp.New(`^[A-Za-z0-9_./:@%+,-]*$`)
 
 // asData marks the texts of a value, recursively. way is asWords, asWord or asTrustedWords.

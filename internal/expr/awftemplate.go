@@ -73,6 +73,7 @@ func (e *Expr) ReadsFiles() bool {
 	})
 }
 
+// readFile is the function that inserts the text of a file.
 const readFile = "readFile"
 
 // functions returns the template functions of AWF. Every function that takes texts handles marked values, too, and
@@ -525,6 +526,7 @@ func (t *template) add(s scope, b *base, pos int, lead string, names []string) {
 // paths implements foreign.
 func (t *template) paths() []foreignPath { return t.reads }
 
+// eval implements foreign.
 func (t *template) eval(env Env) (any, error) { return t.render(env, TemplateOptions{}, nil) }
 
 // maxFilled limits the result of a template.
@@ -535,6 +537,7 @@ var errTooLarge = errors.New("the text exceeds 64 MiB")
 // bounded is a text of limited size.
 type bounded struct{ strings.Builder }
 
+// Write implements io.Writer. An error ends the template that is being rendered.
 func (b *bounded) Write(p []byte) (int, error) {
 	if b.Len()+len(p) > maxFilled {
 		return 0, errTooLarge
@@ -684,6 +687,7 @@ func filled(v any, env Env) (any, error) {
 	return v, nil
 }
 
+// paths implements foreign.
 func (it *items) paths() []foreignPath {
 	if it.fill != nil {
 		return it.fill.reads
@@ -698,6 +702,7 @@ func (it *items) paths() []foreignPath {
 	return out
 }
 
+// eval returns the items of a list.
 func (it *items) eval(env Env) (any, error) {
 	if it.fill == nil {
 		return filled(it.fixed, env)

@@ -76,6 +76,8 @@ func aiflowDialect(exact bool) dialect {
 	}
 }
 
+// agentFlow is the dialect of Agent Flow, which is strict: values of different types are never equal, and a condition
+// is true, false or null.
 var agentFlow = dialect{
 	words: map[string]tokenKind{
 		"and": tokAnd, "or": tokOr, "not": tokNot, "contains": tokContains, "in": tokIn, "is": tokIs,
@@ -107,6 +109,7 @@ var nof = dialect{
 	elsewhere: map[string]string{"nil": "None", "undefined": "None"},
 }
 
+// nofFunctions returns the functions of Agent Flow, and any and all.
 func nofFunctions() map[string]*function {
 	out := maps.Clone(agentFlow.functions)
 	out["any"] = &function{takes: 1, operand: kindList | kindNull, result: kindBool, run: quantified(true)}

@@ -46,6 +46,7 @@ type evaluator struct {
 	visits int // items that opQuantify has visited
 }
 
+// eval evaluates the expression. One with errors is not evaluated, not even in part.
 func (e *Expr) eval(env Env) (value, error) {
 	if e == nil || e.root == nil || e.broken {
 		err := &EvalError{

@@ -46,12 +46,14 @@ const (
 	tokPercent
 )
 
+// token is a part of the text with its offsets.
 type token struct {
 	kind       tokenKind
 	start, end int
 	value      value // of a constant
 }
 
+// punctuation are the tokens that are not words.
 var punctuation = map[string]tokenKind{
 	"(": tokOpen, ")": tokClose, "[": tokListOpen, "]": tokListClose, ",": tokComma,
 	"==": tokEqual, "!=": tokUnequal, "<": tokLess, "<=": tokLessEqual, ">": tokGreater, ">=": tokGreaterEqual,
@@ -84,6 +86,7 @@ func wordEnd(s string, i int) int {
 	return i
 }
 
+// lastRune returns the last character of a text.
 func lastRune(s string) rune {
 	r, _ := utf8.DecodeLastRuneInString(s)
 	return r

@@ -136,6 +136,7 @@ func (t *tracker) trim(frame *plan.Frame) {
 	}
 }
 
+// null stands for values that budgets do not depend on, which can be large.
 var null = json.RawMessage("null")
 
 // rest queues RunSuspended when nothing happens any more until a person or a

@@ -29,6 +29,7 @@ type savedInterpreter struct {
 	Budgets *savedTracker `json:"budgets,omitempty"`
 }
 
+// savedFrame is an open frame in a checkpoint. It has what cannot be found again in the program.
 type savedFrame struct {
 	Path string `json:"path"`
 	position
@@ -46,6 +47,7 @@ type savedFrame struct {
 	Hooks     *journal.Hooks `json:"hooks,omitempty"`
 }
 
+// savedTracker is the state of the budgets in a checkpoint.
 type savedTracker struct {
 	State json.RawMessage `json:"state"` // a snapshot of the planner's state
 	trackerState

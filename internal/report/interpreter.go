@@ -640,6 +640,7 @@ var noteTypes = map[string]struct {
 	journal.NoteMissingFile: {FileMissing, body[journal.MissingFile]},
 }
 
+// body returns an empty body for a kind of notes.
 func body[T any]() any { return new(T) }
 
 // onTaskNoted queues the event of a note about a running task. Notes of unknown kinds annotate the step.

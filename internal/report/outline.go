@@ -13,6 +13,7 @@ type Outline struct {
 	units map[string]*unit // "" is the program itself, "0.1" child 1 of child 0
 }
 
+// unit is one program of an outline: for each block, its steps by their names.
 type unit struct {
 	program *ir.Program
 	blocks  []map[string]*StepInfo

@@ -47,6 +47,7 @@ const (
 	headerSize = extraStart + extraSize
 )
 
+// extraPrefix is how the extra field begins.
 var extraPrefix = []byte{'E', 'S', 8 + 8 + sha256.Size, 0}
 
 // newSegment compresses lines.

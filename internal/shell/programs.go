@@ -29,6 +29,7 @@ type program struct {
 	nested  bool     // found anywhere among the arguments of another command, as in "docker run IMAGE sh -c CODE"
 }
 
+// shellProgram describes sh, bash and other shells whose syntax is that of this package.
 var shellProgram = program{
 	words: true, operand: 1, stdin: 1, nested: true,
 	takes: []string{"-o", "+o", "-O", "+O", "--rcfile", "--init-file"},

@@ -172,8 +172,10 @@ func (p *yamlParser) parseAny() (*Node, diag.List) {
 // aliases are off: alias has its own, which knows the place.
 type depthLimit struct{ hit bool }
 
+// errDepth stops the library. It does not reach the author: hit makes a message with a place.
 var errDepth = errors.New("nested too deep")
 
+// CheckDepth implements the interface of the library.
 func (d *depthLimit) CheckDepth(depth int, _ *yaml.DepthContext) error {
 	if depth > maxDepth {
 		d.hit = true
@@ -182,6 +184,7 @@ func (d *depthLimit) CheckDepth(depth int, _ *yaml.DepthContext) error {
 	return nil
 }
 
+// CheckAlias implements the interface of the library. It never stops it.
 func (*depthLimit) CheckAlias(int, int) error { return nil }
 
 // invalidUTF8 returns the offset of the first byte that is not part of UTF-8 text, or -1.
@@ -723,6 +726,7 @@ func (p *yamlParser) kind(n *yaml.Node, at int) Kind {
 	return String
 }
 
+// tagKinds are the types that a tag can give to a scalar.
 var tagKinds = map[string]Kind{"!!null": Null, "!!bool": Bool, "!!int": Int, "!!float": Float}
 
 // finite is like scalarKind and reports numbers that JSON cannot represent.

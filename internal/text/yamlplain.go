@@ -159,6 +159,7 @@ type plainKey struct {
 	quoted       bool
 }
 
+// kind returns the type that YAML gives to the key.
 func (k *plainKey) kind() Kind {
 	if k.quoted {
 		return String

@@ -37,6 +37,7 @@ const (
 // others in the workflow's folder.
 const outputs = "outputs"
 
+// sharedFolders are the folders that the workflows of a project share.
 var sharedFolders = []string{"artifacts", "workflows", "shared"}
 
 // Files of a generated workflow. Its folder is that of a definition.
@@ -479,6 +480,7 @@ func (l *lowering) noFile(ref text.Text, what string, missing diag.Severity, err
 	l.out.Reportf(CodeNoFile, missing, ref.Span, help, "The %s %q does not exist.", what, ref.Value)
 }
 
+// placeholder matches a name in braces in a path.
 var placeholder = lazyregexp.New(`\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
 // path cleans a path of the file. It must be inside the project. The step's own id is

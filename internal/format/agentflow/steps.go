@@ -404,6 +404,7 @@ func (l *lowering) checkKey(key text.Text, verb string) bool {
 // defaultDelays are taken from the specification's example (F14).
 var defaultDelays = []ir.Millis{500, 2000, 5000}
 
+// defaultAttempts is how often a step is tried if its author only says that it is retried.
 const defaultAttempts = 3
 
 // retry parses the retry block. on_error: retry without one uses defaults (F14).

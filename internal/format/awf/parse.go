@@ -163,6 +163,7 @@ var readerCodes = text.Codes{
 	UnknownAs: diag.Warning, YesNo: true,
 }
 
+// parser reads one file into a document.
 type parser struct {
 	file *source.File
 	out  *diag.List

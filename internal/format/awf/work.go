@@ -105,6 +105,7 @@ func (l *lowering) script(s *state, t *ir.Task) text.Text {
 	return s.scriptFile
 }
 
+// placedForm matches a path in the folder of scripts or prompts.
 var placedForm = lazyregexp.New(`\{\{-?\s*\.?awf\.(scripts|prompts)_dir\s*-?\}\}/([A-Za-z0-9._/-]+)`)
 
 // placed replaces references to AWF's script and prompt folders in a command by absolute paths,

@@ -46,6 +46,7 @@ type place struct {
 	assumed  bool   // the code fails without it, unless a condition looks at it
 }
 
+// key identifies the place among those of all agents.
 func (p place) key() string { return p.agent + " " + strings.Join(p.path, ".") }
 
 // readOutputs finds what a node reads from the outputs of its agents, and what it reads inside of fields of the state.

@@ -69,6 +69,7 @@ const (
 	ruleSection  = "Routing Rules"
 )
 
+// required are the sections that a file must have.
 var required = []string{philosophy, topology, agentNodes, executionOf}
 
 // The routing modes.
@@ -78,6 +79,7 @@ const (
 	dynamic      = "dynamic"
 )
 
+// codes are the codes of problems with keys. An unknown key is a warning.
 var codes = text.Codes{
 	WrongType: CodeWrongType, Missing: CodeMissing, Unknown: CodeUnknownKey, BadValue: CodeBadValue,
 	UnknownAs: diag.Warning,
@@ -104,6 +106,7 @@ func parse(f *source.File, out *diag.List) *document {
 	return d
 }
 
+// versionForm matches the format and version in the frontmatter.
 var versionForm = lazyregexp.New(`^nof/([0-9]+)\.([0-9]+)$`)
 
 // frontmatter parses section 4. It returns false if the version is not supported.

@@ -264,6 +264,7 @@ var phrases = map[Event]phrase{
 	}),
 }
 
+// runStarted says which run has started, and which one it continues.
 func (n *Notice) runStarted() string {
 	switch {
 	case n.Parent != "":
@@ -275,6 +276,7 @@ func (n *Notice) runStarted() string {
 	return "run " + string(n.Run) + " started"
 }
 
+// stepStarted says which kind of step has started.
 func (n *Notice) stepStarted() string {
 	switch n.Kind {
 	case report.KindTerminal, kindDecision, kindHook:
@@ -327,6 +329,7 @@ func used(n, microDollars int64) string {
 	return tokens(n)
 }
 
+// toolFinished says whether a tool call succeeded.
 func (n *Notice) toolFinished() (string, report.Color) {
 	text, color := "tool "+n.Tool+" returned", report.Plain
 	switch {
