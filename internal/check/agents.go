@@ -45,6 +45,7 @@ func (c *checker) agents() {
 	}
 }
 
+// noAgent reports an agent that does not exist.
 func (c *checker) noAgent(name string, at source.Span, there []string) {
 	help := diag.DidYouMean(name, there)
 	if len(there) == 0 {
@@ -143,6 +144,7 @@ func (c *checker) inBranch(b ir.BlockID) bool {
 	return false
 }
 
+// onDenylist is a reason of refused that toolHelp recognizes.
 const onDenylist = "it is on the denylist"
 
 // refused returns why a tool may not be called, and the place of that rule.
@@ -166,6 +168,7 @@ func (c *checker) toolMeant(name string) string {
 	return diag.Nearest(name, slices.DeleteFunc(allowed, func(one string) bool { return one == name }))
 }
 
+// toolHelp returns how to allow a refused tool.
 func (c *checker) toolHelp(name string) string {
 	if near := c.toolMeant(name); near != "" {
 		return fmt.Sprintf("Did you mean %q?", near)

@@ -26,6 +26,7 @@ type measure struct {
 	fail int64 // minimum need of a step that fails
 }
 
+// sum and larger join needs: those that add up, and those of which the largest counts. The bound prevents overflow.
 func sum(a, b need) need { return need{n: min(a.n+b.n, 1<<60)} }
 
 func larger(a, b need) need {
@@ -36,7 +37,8 @@ func larger(a, b need) need {
 }
 
 // cheapest returns the minimum need of a block until it succeeds or the program ends successfully; ok is false if
-// neither can happen.
+// neither can happen. It is a shortest-path search with a work list: whenever a cheaper way to a node is found, the
+// node is looked at again.
 func (e *estimator) cheapest(b ir.BlockID, m measure) (need, bool) {
 	if b < 0 || int(b) >= len(e.p.Blocks) || len(e.p.Blocks[b].Steps) == 0 {
 		return need{}, true

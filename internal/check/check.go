@@ -57,6 +57,8 @@ func tooLarge(p *ir.Program) *diag.Diagnostic {
 	}
 }
 
+// checker is the state of Program. The order of its checks matters: tasks collects what later checks use, and budgets
+// computes figures only if there was no error.
 type checker struct {
 	p       *ir.Program
 	kinds   stepkind.Set
@@ -76,6 +78,7 @@ type usedTask struct {
 	uses  stepkind.Uses
 }
 
+// add adds a diagnostic, at the program if the place is not known.
 func (c *checker) add(
 	code diag.Code, severity diag.Severity, at source.Span, help, format string, args ...any,
 ) *diag.Diagnostic {

@@ -36,6 +36,8 @@ func EstimateWith(p *ir.Program, kinds stepkind.Set, known Known) Report {
 	return e.report()
 }
 
+// estimator computes the cost of one program. It caches the costs of steps and blocks, which are asked for many times;
+// child programs have estimators of their own.
 type estimator struct {
 	p       *ir.Program
 	kinds   stepkind.Set
@@ -74,6 +76,7 @@ type blockCost struct {
 	visits      map[*ir.Step]stepkind.Amount
 }
 
+// newEstimator returns an estimator for a program, without estimates yet.
 func newEstimator(p *ir.Program, kinds stepkind.Set, f *flow, d *domains) *estimator {
 	return &estimator{
 		p: p, kinds: kinds, flow: f, domains: d,
@@ -103,6 +106,7 @@ func (e *estimator) block(b ir.BlockID) *blockCost {
 	return c
 }
 
+// unbounded returns a cost without bounds, with the reason.
 func unbounded(why string) vector {
 	var v vector
 	for i := range v {
@@ -121,7 +125,9 @@ func (e *estimator) ways(n int, do func(to int, w *way)) {
 	}
 }
 
-// longest returns the cost of the most expensive path through a block, in each dimension separately.
+// longest returns the cost of the most expensive path through a block, in each dimension separately. Contracting cycles
+// to components makes the graph acyclic, so one pass over the components, from the last to the first, is enough. It
+// also adds to visits how often each reachable step can be entered.
 func (e *estimator) longest(b ir.BlockID, visits map[*ir.Step]stepkind.Amount) vector {
 	comps := e.flow.components(b, anyWay)
 	of := make([]int, len(e.flow.members[b])) // component by local position
@@ -173,7 +179,10 @@ func (e *estimator) reach(b ir.BlockID) []bool {
 	return reach
 }
 
-// component returns the cost of passing through a component, and how often each of its nodes can be visited.
+// component returns the cost of passing through a component, and how often each of its nodes can be visited. There are
+// three cases: a single node is visited once; if every cycle contains a limited edge, each use of such an edge begins
+// one more round, and a round costs the longest path without these edges; otherwise only the engine's cap of visits, or
+// a budget of steps, ends the repetition.
 func (e *estimator) component(c *component) (vector, stepkind.Amount) {
 	if !c.cyclic {
 		return e.step(e.flow.nodes[c.nodes[0]].step).worst, stepkind.N(1)
@@ -396,6 +405,8 @@ func (e *estimator) childOf(s *ir.Step, call ir.Call) *estimator {
 	return e.child(call.Child, len(nodes) > 0 && e.stepsBound(e.flow.nodes[nodes[0]].block))
 }
 
+// child returns the estimator of a child program; nil if there is none. bound is set if a budget of the caller limits
+// its steps, which makes a difference for repetitions without a limit of their own.
 func (e *estimator) child(i int, bound bool) *estimator {
 	if i < 0 || i >= len(e.p.Children) {
 		return nil
@@ -527,6 +538,7 @@ func (e *estimator) length(each *ir.Each, unknown string) stepkind.Amount {
 	return stepkind.Amount{Unbounded: unknown}
 }
 
+// seconds converts to whole seconds, rounded up, so that bounds stay bounds.
 func seconds(m ir.Millis) int64 { return (int64(m) + 999) / 1000 }
 
 // delays returns the total delay between the attempts of a step, in seconds.
@@ -688,6 +700,7 @@ func (e *estimator) isNamedLikeOnlyStep(b *ir.Branch) bool {
 	return len(inner) == 1 && inner[0].ID == b.Name
 }
 
+// perAgent adds up the costs of steps by their agents and models, in the order of the steps.
 func perAgent(list []StepCost) []AgentCost {
 	out := []AgentCost{}
 	for i := range list {

@@ -25,7 +25,8 @@ const (
 	lastRoot = "last"
 )
 
-// data checks that values are written before they are read.
+// data checks that values are written before they are read. It compares the order of steps only, along all ways through
+// the graph; whether a condition ever lets a run take a way is not considered.
 func (c *checker) data() {
 	w := c.written()
 	c.steps(func(b ir.BlockID, s *ir.Step) {
@@ -106,7 +107,8 @@ func (c *checker) passesOnlyReads(s *ir.Step, asks map[*ir.Step]bool) bool {
 	return false
 }
 
-// writers indexes the writes of a program.
+// writers indexes the writes of a program. after caches which nodes can run after a write, because many reads ask about
+// the same few writers.
 type writers struct {
 	c     *checker
 	by    []writer
@@ -123,6 +125,7 @@ type firstUses struct {
 	by   map[string]int // index of the diagnostic, by name
 }
 
+// report calls report for the first use of a name, which adds the diagnostic, and adds other uses to that one.
 func (f *firstUses) report(name string, at source.Span, also string, report func()) {
 	if i, ok := f.by[name]; ok {
 		d := &(*f.list)[i]
@@ -140,12 +143,14 @@ func (f *firstUses) report(name string, at source.Span, also string, report func
 // loopVar is the variable that each iteration sets.
 const loopVar = "loop"
 
+// writer is one write of a step.
 type writer struct {
 	path string
 	step *ir.Step
 	at   source.Span
 }
 
+// written collects the writes, and the variables that are set without a write.
 func (c *checker) written() *writers {
 	w := &writers{c: c, after: map[*ir.Step][]bool{}, unwritten: firstUses{list: &c.list}}
 	w.vars = xslices.Map(c.p.Vars, func(one ir.Var) string { return one.Path })
@@ -175,6 +180,7 @@ func (w *writers) of(path string) []*ir.Step {
 	return list
 }
 
+// declared reports whether a path is a declared variable or a part of one, or contains one.
 func (w *writers) declared(path string) bool {
 	return slices.ContainsFunc(w.vars, func(v string) bool { return ir.Overlap(v, path) })
 }
@@ -323,6 +329,8 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 	}
 }
 
+// writtenLater reports a use of a name that only steps write that cannot run before. The message depends on why: the
+// step itself writes it, the writer is on another branch, or further down in the file.
 func (c *checker) writtenLater(s *ir.Step, steps []*ir.Step, path string, severity diag.Severity, at source.Span,
 	does string,
 ) {
@@ -413,6 +421,7 @@ func (c *checker) containsAny(outer *ir.Step, steps []*ir.Step) bool {
 	return false
 }
 
+// blockOf returns the block that a step is in.
 func (c *checker) blockOf(s *ir.Step) ir.BlockID { return c.flow.nodes[c.flow.nodesOf[s][0]].block }
 
 // input checks a read of the run's input against the input schema.
@@ -438,6 +447,7 @@ func (c *checker) input(path string, worst diag.Severity, at source.Span) {
 	found.Relate(c.p.Input.At(pointerTo(around[:len(around)-1]...)), "what is declared")
 }
 
+// inputHelp returns help about an input that is not declared.
 func (c *checker) inputHelp(missing string) string {
 	missing = strings.TrimPrefix(missing, inputRoot+".")
 	if there := c.domains.inputs(); diag.Nearest(missing, there) != "" {

@@ -40,6 +40,7 @@ func (s shape) open() bool {
 	return slices.ContainsFunc(keywords, func(keyword string) bool { _, ok := s[keyword]; return ok })
 }
 
+// properties returns the declared properties; nil if there are none.
 func (s shape) properties() map[string]any {
 	all, _ := s["properties"].(map[string]any)
 	return all
@@ -72,6 +73,7 @@ func (s shape) hasDefault(name string) bool {
 	return ok
 }
 
+// newDomains decodes the schemas of a program once. Schemas that are not valid JSON are reported elsewhere.
 func newDomains(p *ir.Program) *domains {
 	d := &domains{p: p}
 	if p.Input != nil {
@@ -173,6 +175,8 @@ func (d *domains) values(path []string) (list []any, fixed, ok bool) {
 	return nil, false, false
 }
 
+// inputValues returns the possible values of an input, with nil if it can be omitted. ok is false if they are not
+// known.
 func (d *domains) inputValues(path []string) ([]any, bool) {
 	at, optional := d.schema, false
 	for _, name := range path[1:] {

@@ -9,7 +9,8 @@ import (
 
 // flow is a program as a graph of the ways in which its steps can follow each other. A step has one node for itself,
 // and one more for each step that it is a fallback of, because a fallback continues where the failed step would have
-// continued.
+// continued. The graph contains every way that a run can take, and some that it cannot: it does not evaluate
+// conditions. It does not change after newFlow.
 type flow struct {
 	p       *ir.Program
 	nodes   []node
@@ -28,6 +29,7 @@ type container struct {
 	name  string // the name of the branch, if any
 }
 
+// node is a step, or a step in its role as a fallback.
 type node struct {
 	step       *ir.Step
 	block      ir.BlockID
@@ -50,6 +52,8 @@ type way struct {
 // noStep marks a target that does not exist.
 const noStep = -1
 
+// newFlow builds the graph in phases: nodes, the nesting of blocks, ways, and the jumps out of blocks. Each phase needs
+// those before it to be complete for the whole program.
 func newFlow(p *ir.Program) *flow {
 	steps := 0
 	for b := range p.Blocks {
@@ -100,6 +104,7 @@ func (f *flow) lift() {
 	}
 }
 
+// add adds a node and returns its index.
 func (f *flow) add(n node) int {
 	at := len(f.nodes)
 	n.local = len(f.members[n.block])
@@ -188,6 +193,8 @@ func outcomes(s *ir.Step) (list []ir.Outcome, fallback bool) {
 	return list, false
 }
 
+// connect adds the ways of a node. If the step has a fallback, it also adds a node for the fallback, which connect
+// later visits like all others.
 func (f *flow) connect(n int) {
 	s, block := f.nodes[n].step, f.nodes[n].block
 	if end, ok := s.Action.(ir.End); ok && !end.Failed {
@@ -287,6 +294,7 @@ func (f *flow) after(n int, take func(n int, w *way) bool, visit func(int)) {
 	}
 }
 
+// anyWay accepts every way.
 func anyWay(int, *way) bool { return true }
 
 // walk marks all nodes that can run after the nodes in todo are entered. through decides by which ways a node may be

@@ -33,6 +33,7 @@ func (c *checker) header() {
 	}
 }
 
+// version warns about a version that is not of the form X.Y.Z, and suggests one.
 func (c *checker) version() {
 	if c.p.Version == "" || ir.ValidVersion(c.p.Version) {
 		return

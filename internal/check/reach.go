@@ -74,6 +74,7 @@ func (c *checker) enters(s *ir.Step) bool {
 	return slices.ContainsFunc(c.flow.nodesOf[s], func(n int) bool { return c.reached[n] })
 }
 
+// count returns a number of steps with its noun, for messages.
 func count(n int, what string) string {
 	if n == 1 {
 		return "the " + what

@@ -118,6 +118,7 @@ func (c *checker) asksForText(comp component) bool {
 	})
 }
 
+// circleNames names the steps of a cycle in a sentence, at most four.
 func (c *checker) circleNames(comp component) string {
 	inside := map[*ir.Step]bool{}
 	for _, n := range comp.nodes {

@@ -123,6 +123,7 @@ func (c *checker) replied(s *ir.Step, path string, satisfies func(reply *contrac
 	return true
 }
 
+// article returns a JSON type with its article, for messages.
 func article(kind string) string {
 	switch kind {
 	case "boolean":

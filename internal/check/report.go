@@ -106,6 +106,7 @@ const (
 // with the most steps.
 type vector [dimensions]stepkind.Amount
 
+// The operations on costs work in each dimension separately.
 func (v vector) plus(w vector) vector {
 	for i := range v {
 		v[i] = v[i].Plus(w[i])
@@ -127,6 +128,7 @@ func (v vector) max(w vector) vector {
 	return v
 }
 
+// totals returns a cost in the form of reports.
 func (v vector) totals() Totals {
 	return Totals{
 		Steps: v[steps], ModelCalls: v[modelCalls], ToolCalls: v[toolCalls], PromptTokens: v[promptTokens],
@@ -134,12 +136,14 @@ func (v vector) totals() Totals {
 	}
 }
 
+// vector is the reverse of totals.
 func (t Totals) vector() vector {
 	return vector{
 		t.Steps, t.ModelCalls, t.ToolCalls, t.PromptTokens, t.ReplyTokens, t.Tokens, t.ActiveSeconds, t.WaitSeconds,
 	}
 }
 
+// fromCost returns the cost that a step kind reports as a vector. The kind does not know about steps and waiting.
 func fromCost(c stepkind.Cost) vector {
 	var v vector
 	v[modelCalls], v[toolCalls] = c.ModelCalls, c.ToolCalls

@@ -29,6 +29,7 @@ func (c *checker) schema(contract *ir.Contract, doc any, of string) {
 	c.lintSchema(contract, doc, of)
 }
 
+// badSchema reports a mistake in a schema at its place in the file, which may be another file.
 func (c *checker) badSchema(contract *ir.Contract, of string, problem *schema.Error) {
 	where := ""
 	if problem.Pointer != "" {
@@ -60,6 +61,7 @@ func pointerTo(path ...string) string {
 	return b.String()
 }
 
+// pointerEscapes are the escapes of JSON pointers (RFC 6901).
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
 // decoded returns a JSON text as Go values, or nil if it is not valid JSON.

@@ -111,6 +111,7 @@ func (s shape) refuses(value any) string {
 	return ""
 }
 
+// isOfType reports whether a value has the type that a schema calls name.
 func isOfType(value any, name string) bool {
 	switch v := value.(type) {
 	case nil:

@@ -27,6 +27,7 @@ func (c *checker) structure() {
 	})
 }
 
+// parallel compares the budgets of branches with that of the run.
 func (c *checker) parallel(s *ir.Step, par ir.Parallel) {
 	whole := &c.p.Budget
 	for i := range par.Branches {

@@ -137,7 +137,10 @@ func startsAndSkips(s *ir.Step) bool {
 // maxWalk limits the step budgets, and the attempts of a step, for which walks are computed.
 const maxWalk = 2000
 
-// best returns the cost of the most expensive walk of at most k steps, where cost returns the cost of each attempt.
+// best returns the cost of the most expensive walk of at most k steps, where cost returns the cost of each attempt. Two
+// rows of the table suffice: that for one remaining step less, and the current one. It takes time in proportion to k
+// and the number of edges; beyond maxWalk steps, it returns a bound that is easier to compute, k times the most
+// expensive attempt.
 func (w *walker) best(k int64, cost func(*walkNode) stepkind.Amount) stepkind.Amount {
 	if len(w.nodes) == 0 {
 		return stepkind.Amount{}

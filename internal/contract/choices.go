@@ -262,6 +262,7 @@ func soleType(node map[string]any) string {
 	return kind
 }
 
+// anyList returns a value of a schema as a list; nil if it is none.
 func anyList(v any) []any {
 	list, _ := v.([]any)
 	return list
@@ -348,6 +349,7 @@ func possible(node map[string]any, u use) bool {
 	return true
 }
 
+// bound returns a number of a schema.
 func bound(v any) (float64, bool) {
 	n, ok := v.(json.Number)
 	if !ok {

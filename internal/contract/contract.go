@@ -261,7 +261,9 @@ func (b *builder) collect() {
 	}
 }
 
-// contract completes the schema with what the uses say.
+// contract completes the schema with what the uses say. Each phase adds to the results of those before it: parts and
+// infer complete the schema; decisions lists the values that matter in it; close and open adjust the schema to them;
+// and rulings, probes and comparisons describe the result. A schema of the step itself is not changed.
 func (b *builder) contract() Contract {
 	if len(b.spec.Schema) == 0 {
 		b.parts()
@@ -426,9 +428,8 @@ func (b *builder) parts() {
 // note remembers the first source of the contract.
 func (b *builder) note(from string) { b.from = cmp.Or(b.from, from) }
 
-// put adds what is known about a place in the reply. Objects and lists around
-// it are declared on the way. It reports false if the schema so far rules the
-// place out; nothing that is declared is changed.
+// put adds what is known about a place in the reply. Objects and lists around it are declared on the way. It reports
+// false if the schema so far rules the place out; nothing that is declared is changed.
 func (b *builder) put(at []string, doc map[string]any, required bool) bool {
 	if b.doc == nil {
 		b.doc = map[string]any{}
@@ -589,6 +590,7 @@ func (b *builder) infer() {
 	}
 }
 
+// least returns a bound of a schema as an integer, or 0.
 func least(v any) int {
 	f, _ := bound(v)
 	return int(f)
@@ -719,6 +721,7 @@ func typeOfAll(constants []any) string {
 	return kind
 }
 
+// looksLike returns the type that a text looks like when it is converted.
 func looksLike(text string) string {
 	if text == "true" || text == "false" {
 		return "boolean"
@@ -729,6 +732,7 @@ func looksLike(text string) string {
 	return "string"
 }
 
+// typeOfConstant returns the JSON type of the constant of a comparison.
 func typeOfConstant(v any) string {
 	switch v.(type) {
 	case bool:
@@ -883,6 +887,7 @@ func (c Comparison) String() string {
 	return text
 }
 
+// split and join convert between dotted paths and places. The empty path is the whole value.
 func split(path string) []string {
 	if path == "" {
 		return nil
@@ -892,6 +897,7 @@ func split(path string) []string {
 
 func join(at []string) string { return strings.Join(at, ".") }
 
+// decode decodes JSON and keeps the digits of numbers. It returns nil for invalid JSON.
 func decode(raw json.RawMessage) any {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()

@@ -287,6 +287,7 @@ func describe(node map[string]any) string {
 	return "what its schema allows"
 }
 
+// typeWords describe the types of a schema for people.
 var typeWords = map[string]string{
 	"boolean": "true or false", "number": "a number", "integer": "a whole number", "string": "text",
 	"array": "a list", "object": "an object", "null": "null",

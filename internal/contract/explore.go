@@ -74,6 +74,7 @@ type probeValues struct {
 	values []json.RawMessage
 }
 
+// add adds values that the schema accepts and that are not there yet.
 func (p *probeValues) add(all ...any) {
 	for _, v := range all {
 		raw := encode(v)
@@ -354,7 +355,8 @@ func (e *Exploration) Fails(s *ir.Step, seed uint64) bool {
 }
 
 // Explore plans ten simulations of a program. The plans follow from the places of the steps in the program, unless
-// walks through it find branches that those miss: then it chooses among the plans of the walks.
+// walks through it find branches that those miss: then it chooses among the plans of the walks. The same program always
+// has the same plans.
 func Explore(p *ir.Program, of Parts) *Exploration {
 	f := newFlow(p)
 	parts := map[*ir.Step]Part{}

@@ -9,7 +9,8 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// search looks for plans that take branches which others miss.
+// search looks for plans that take branches which others miss: it walks the plans that follow from places, then random
+// ones, then variations of those that took something new.
 type search struct {
 	*walker
 	deciders   []decider
@@ -25,7 +26,7 @@ type walked struct {
 	took map[string]bool
 }
 
-// The limits of a search.
+// The limits of a search, in plans and in visited steps. They bound the time for large programs.
 const (
 	mostPlans   = 1500
 	mostVisited = 30_000
@@ -56,6 +57,7 @@ func (s *search) improve(plans *[Explored]plan) {
 	}
 }
 
+// spare reports whether the limits allow another walk.
 func (s *search) spare() bool { return len(s.tried) < mostPlans && s.steps < mostVisited }
 
 // add walks a plan and keeps it. It reports whether the plan takes a branch that no other one takes.
@@ -95,6 +97,7 @@ func (s *search) random(r *rand.Rand) plan {
 	return p
 }
 
+// fail lets the work of a step fail in a plan.
 func (s *search) fail(p plan, one recovery) {
 	for _, work := range one.work {
 		p.fails[work] = true
@@ -129,7 +132,8 @@ func (s *search) keep(p plan) {
 	}
 }
 
-// choose returns up to ten plans that together take most branches, beginning with the one that takes most.
+// choose returns up to ten plans that together take most branches, beginning with the one that takes most. It is the
+// greedy algorithm for covering sets.
 func (s *search) choose() []walked {
 	var out []walked
 	have := map[string]bool{}
@@ -155,6 +159,7 @@ func (s *search) choose() []walked {
 	return out
 }
 
+// union returns what any of some walks takes.
 func union(all []walked) map[string]bool {
 	out := map[string]bool{}
 	for _, one := range all {

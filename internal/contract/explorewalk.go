@@ -20,6 +20,7 @@ func Combinations(probes []Probe) int {
 	return out
 }
 
+// mostCombinations bounds the combinations of values of one step.
 const mostCombinations = 64
 
 // Combination returns the n-th combination of values, by place.
@@ -85,6 +86,7 @@ type walk struct {
 	left int             // how many more steps the walk visits
 }
 
+// mostWalked bounds the steps of one walk: cycles of jumps may have no limit of their own.
 const mostWalked = 500
 
 // walk returns what a simulation does: the steps that it runs, and the edges that it takes. What the walker does not
@@ -106,6 +108,8 @@ type ending struct {
 	jump              string // to a step of an enclosing block
 }
 
+// block walks through a block. iteration is added to the number of visits of its steps, so that each iteration of a
+// loop tries other values.
 func (w *walk) block(b ir.BlockID, iteration int) ending {
 	if len(w.p.Blocks[b].Steps) == 0 {
 		return ending{}
@@ -189,6 +193,7 @@ func (w *walk) step(s *ir.Step, round int) (ir.Outcome, ending) {
 	return outcome, inner
 }
 
+// action returns how the work of a step ends. Steps that the simulation varies nothing about succeed.
 func (w *walk) action(s *ir.Step, round int) (ir.Outcome, ending) {
 	switch a := s.Action.(type) {
 	case ir.End:
@@ -278,6 +283,7 @@ func plainText(v any) string {
 	return string(encode(v))
 }
 
+// parallel walks through the branches one after the other, because the walk has one environment.
 func (w *walk) parallel(a *ir.Parallel) (ir.Outcome, ending) {
 	failed := false
 	branch := func(b ir.BlockID, index int) ending {
@@ -307,6 +313,7 @@ func (w *walk) parallel(a *ir.Parallel) (ir.Outcome, ending) {
 	return ir.OK, ending{}
 }
 
+// loop walks through the iterations of a loop.
 func (w *walk) loop(a *ir.Loop) (ir.Outcome, ending) {
 	rounds := HoldRounds
 	if a.Max > 0 {

@@ -155,6 +155,7 @@ func meanings(d *Decision) string {
 	return lines.String()
 }
 
+// leadsOf returns where a value of a decision leads, after a colon; "" if that is not known.
 func leadsOf(d *Decision, value string) string {
 	if d == nil {
 		return ""

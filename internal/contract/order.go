@@ -60,6 +60,7 @@ func appendObject(out []byte, object map[string]any, first []string, value func(
 	})
 }
 
+// appendList appends n items between brackets.
 func appendList(out []byte, open, end byte, n int, item func([]byte, int) []byte) []byte {
 	out = append(out, open)
 	for i := range n {

@@ -68,6 +68,7 @@ func (b *branching) otherwise(path string) string {
 	return b.els + ", unless another rule applies"
 }
 
+// same reports whether two uses are the same one, which several ways through the program can lead to.
 func (u use) same(o use) bool {
 	return slices.Equal(u.at, o.at) && u.How == o.How && u.Value == o.Value && u.Loose == o.Loose &&
 		u.Guarded == o.Guarded && u.Negated == o.Negated && u.text == o.text && u.leads == o.leads && u.span == o.span
@@ -147,8 +148,8 @@ func (u *use) soft() bool {
 	return u.Loose && (text || u.Value == nil) && (u.How == expr.Equals || u.How == expr.Orders)
 }
 
-// usesOf follows a value from the step that writes it along every way through
-// the program until it is overwritten, and lists how it is used.
+// usesOf follows a value from the step that writes it along every way through the program until it is overwritten, and
+// lists how it is used. The list is in the order of the search, which depends on the program alone.
 func (b *builder) usesOf(w *ir.Write) []use {
 	if !mentioned(b.p, w.Path) {
 		return nil
@@ -186,9 +187,8 @@ func (b *builder) links() *flow {
 	return b.flow
 }
 
-// mentioned reports whether anything in the program can look at a variable. Most
-// variables are handed from step to step and never looked into, and programs
-// are large.
+// mentioned reports whether anything in the program can look at a variable. Most variables are handed from step to step
+// and never looked into, and programs are large: a search of texts is much cheaper than following the variable.
 func mentioned(p *ir.Program, path string) bool {
 	if len(p.Callers) > 0 {
 		return true
@@ -214,13 +214,15 @@ func mentioned(p *ir.Program, path string) bool {
 	return false
 }
 
-// flow knows which step follows which.
+// flow knows which step follows which. It is simpler than the graph of package check, because it need not distinguish
+// outcomes.
 type flow struct {
 	p      *ir.Program
 	block  map[*ir.Step]ir.BlockID
 	holder map[ir.BlockID]*ir.Step // the step that a block belongs to
 }
 
+// newFlow indexes the steps and blocks of a program.
 func newFlow(p *ir.Program) *flow {
 	f := &flow{p: p, block: map[*ir.Step]ir.BlockID{}, holder: map[ir.BlockID]*ir.Step{}}
 	for b := range p.Blocks {
@@ -330,7 +332,7 @@ func (f *flow) reaches(from, to *ir.Step) bool {
 	return leave(from)
 }
 
-// tracer follows one variable.
+// tracer follows one variable. It enters each step once, so loops in the program end, too.
 type tracer struct {
 	*flow
 	origin  *ir.Step // that writes it; nil if it is an item of a list
@@ -483,8 +485,10 @@ func (t *tracer) edge(s *ir.Step, e *ir.Edge) {
 	}
 }
 
+// runEnds is the effect of a decision after which nothing follows.
 var runEnds = effect{leads: "the run ends"}
 
+// runs returns what a condition decides that lets something run.
 func runs(what string) effect { return effect{what + " runs", what + " does not run"} }
 
 // loop looks at the conditions that end a loop.
@@ -570,6 +574,7 @@ func (t *tracer) leads(s *ir.Step, to *ir.Target) string {
 	return fmt.Sprintf("the run continues with step %q", to.Step)
 }
 
+// actionOf returns the action of a step; nil without a step.
 func actionOf(s *ir.Step) ir.Action {
 	if s == nil {
 		return nil
@@ -590,6 +595,7 @@ func (t *tracer) blockEnds(s *ir.Step) string {
 	return fmt.Sprintf("this part of %q ends", holder.Title())
 }
 
+// titled returns a step as a model knows it: its title and, if that says more, its description.
 func titled(s *ir.Step) string {
 	if s.Implied && s.Description != "" { // its ID means nothing to a model
 		return fmt.Sprintf("%q", strings.TrimSuffix(s.Description, "."))
@@ -655,6 +661,7 @@ func place(rest string) []string {
 	return at
 }
 
+// isIndex reports whether a segment of a path is an index of a list.
 func isIndex(name string) bool {
 	return name != "" && strings.Trim(name, "0123456789") == ""
 }

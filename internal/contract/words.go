@@ -46,6 +46,7 @@ func shapeOf(expected string) map[string]any {
 	return plainShape(strings.TrimRight(expected, ". "))
 }
 
+// proseWords are words for texts without structure.
 var proseWords = lazyregexp.New(`(?i)\b(markdown|prose|text|paragraphs?|sentences?|bullets?|bulleted|words|html|essay|letter|page)\b`)
 
 // schemaIn returns the JSON Schema that a text consists of, or nil. Other objects in JSON, such as an example of a
@@ -126,10 +127,13 @@ func braced(text string, start int) map[string]any {
 const countWords = `(at most|up to|no more than|at least|exactly)\s+` +
 	`(\d{1,4}|one|two|three|four|five|six|seven|eight|nine|ten)`
 
+// countBefore matches a number of items in any case of letters.
 var countBefore = lazyregexp.New(`(?i)\b` + countWords + `\b`)
 
+// ofObjects matches words that say that something is an object.
 var ofObjects = lazyregexp.New(`\b(objects?|json|records?)\b`)
 
+// bulletLine matches an item of a list of keys: a name, then its type or its description.
 var bulletLine = lazyregexp.New("^[-*•]\\s+[\"'`*]*[A-Za-z_]\\w*[\"'`*]*\\s*(\\(|:|[-–—]\\s|$)")
 
 // bulleted reads "An object with:" and a list of keys below it.
@@ -206,6 +210,7 @@ func plainShape(text string) map[string]any {
 	return doc
 }
 
+// listOf returns the schema of a list.
 func listOf(items map[string]any) map[string]any {
 	return map[string]any{"type": "array", "items": items}
 }
@@ -260,12 +265,15 @@ func pieces(text, separators string) []string {
 	return append(out, text[from:])
 }
 
+// deepestProse bounds the nesting of descriptions, which come from files.
 const deepestProse = 12
 
+// objectOf reads the fields between braces.
 func objectOf(inside string, depth int) map[string]any {
 	return fieldsOf(rejoined(pieces(inside, ",;\n")), depth)
 }
 
+// oneOfWords announces a list of values.
 var oneOfWords = lazyregexp.New(`(?i)\b(one|any|either) of\b`)
 
 // rejoined puts together what belongs to one field although it has commas:
@@ -284,6 +292,8 @@ func rejoined(fields []string) []string {
 	return out
 }
 
+// field matches a field in prose. The groups are the name, the mark of an optional field, the text in parentheses, and
+// the text after a colon, an equals sign or a dash.
 var field = lazyregexp.New("(?s)^[\"'`]?([A-Za-z_][\\w-]*(?: [A-Za-z_][\\w-]*){0,2})[\"'`]?(\\?)?" +
 	"\\s*(?:\\(([^)]*)\\))?\\s*(?:(?:[:=]|\\s[-–—]\\s)(.*))?$")
 
@@ -535,6 +545,7 @@ func literal(word string) any {
 	return strings.Trim(word, "\"'`")
 }
 
+// literalType returns the schema of values like a word.
 func literalType(word string) map[string]any {
 	number, ok := literal(word).(json.Number)
 	switch {
@@ -588,6 +599,7 @@ func singularWords(words string) string {
 	return Singular(words)
 }
 
+// lastWord returns the last word of a text in lower case; "" if there is none.
 func lastWord(words string) string {
 	all := strings.FieldsFunc(strings.ToLower(words),
 		func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })

@@ -53,6 +53,7 @@ const (
 	aiSymbol   // any other symbol of one or two characters
 )
 
+// parseAIFlow returns the parser of a dialect of AIFLOW.
 func parseAIFlow(exact bool) func(p *parser) *node {
 	return func(p *parser) *node {
 		a := &aiflowParser{parser: p, exact: exact}
@@ -77,6 +78,7 @@ func parseAIFlow(exact bool) func(p *parser) *node {
 
 func (a *aiflowParser) peekToken() aiflowToken { return a.list[a.next] }
 
+// takeToken consumes the next token. It never passes the end.
 func (a *aiflowParser) takeToken() aiflowToken {
 	t := a.list[a.next]
 	if t.kind != aiEnd {
@@ -105,6 +107,7 @@ func (a *aiflowParser) salvage() *node {
 	return root
 }
 
+// aiflowWord reports whether a word has a meaning of its own and is no name.
 func aiflowWord(s string) bool {
 	switch strings.ToLower(s) {
 	case "and", "or", "not", "always", "true", "false", "null", "undefined":
@@ -113,6 +116,7 @@ func aiflowWord(s string) bool {
 	return false
 }
 
+// lexAIFlow splits the text into tokens, the last of which is aiEnd.
 func (a *aiflowParser) lexAIFlow() {
 	for at := 0; at < len(a.text); {
 		if space := scriptSpace(a.text[at:]); space > 0 {
@@ -258,6 +262,7 @@ func (a *aiflowParser) or() *node { return a.series(opOr, "or", "||", a.and) }
 
 func (a *aiflowParser) and() *node { return a.series(opAnd, "and", "&&", a.not) }
 
+// series parses operands joined by a word into one node, so that a long chain is not deep.
 func (a *aiflowParser) series(o op, name, symbol string, operand func() *node) *node {
 	first := operand()
 	n := &node{op: o, start: first.start, kids: []*node{first}}
@@ -414,6 +419,7 @@ func (a *aiflowParser) name(t aiflowToken) (n *node, compares bool) {
 	return n, true
 }
 
+// containsCall parses the arguments of contains. Like the reference program, it ignores all but the first two.
 func (a *aiflowParser) containsCall(t aiflowToken) *node {
 	open := a.takeToken()
 	n := &node{op: opContains, start: t.start}
@@ -445,6 +451,7 @@ func (a *aiflowParser) items(n *node, open aiflowToken, end string) {
 	n.end = a.last()
 }
 
+// negative parses the number after a minus.
 func (a *aiflowParser) negative(t aiflowToken) *node {
 	next := a.takeToken()
 	f, err := strconv.ParseFloat(next.text, 64)
@@ -456,6 +463,7 @@ func (a *aiflowParser) negative(t aiflowToken) *node {
 	return &node{op: opConstant, start: t.start, end: next.end, value: number(-f), fixed: true}
 }
 
+// closing consumes a closing bracket.
 func (a *aiflowParser) closing(open aiflowToken, bracket string) {
 	switch t := a.peekToken(); {
 	case t.is(bracket):
@@ -488,6 +496,7 @@ func (a *aiflowParser) unexpectedToken(t aiflowToken) {
 	a.add(CodeUnexpected, t.start, t.end, help, "%s is not expected here.", inQuotes(a.text[t.start:t.end]))
 }
 
+// noOperand reports a token in the place of an operand, unless that may only follow from an earlier error.
 func (a *aiflowParser) noOperand(t aiflowToken) {
 	if a.diags.Errors() {
 		return

@@ -30,6 +30,7 @@ type foreign interface {
 	eval(env Env) (any, error)
 }
 
+// foreignPath is a name that a foreign expression reads.
 type foreignPath struct {
 	written    []string
 	start, end int
@@ -40,6 +41,7 @@ type foreignPath struct {
 	text       string // the identifier that holds the text of the value; "" if the value itself is read
 }
 
+// foreign reports whether expressions of the dialect are parsed by another library.
 func (d Dialect) foreign() bool {
 	switch d {
 	case AWF, AWFLenient, AWFTemplate, AWFItems, AWFNumber, AWFOutputs:
@@ -124,6 +126,8 @@ func StateFields() []string {
 	}
 }
 
+// canonicalField returns a property of a state as StateFields spells it. Case and underscores do not matter: exit_code
+// is ExitCode.
 func canonicalField(name string) string {
 	plain := plainName(name)
 	if plain == "data" {
@@ -159,9 +163,10 @@ func AWFFact(written []string) (known []string, ok bool) {
 	return known, len(known) == 0 || slices.ContainsFunc(known, is)
 }
 
+// plainName returns a name without case and underscores, by which names are compared.
 func plainName(s string) string { return strings.ToLower(strings.ReplaceAll(s, "_", "")) }
 
-// awfPath returns the program variable of a name in an AWF file.
+// awfPath returns the program variable of a name in an AWF file. It does not change written.
 func awfPath(written []string) []string {
 	if len(written) == 0 {
 		return written
@@ -339,7 +344,9 @@ func loopObject(v any) any {
 	return out
 }
 
-// valueTree returns the values of names as one tree, and reports whether one is missing.
+// valueTree returns the values of names as one tree, and reports whether one is missing. Short names come first: the
+// value of a name contains those of longer ones, which then need no place of their own. Names whose text is read
+// instead (foreignPath.text) are not in the tree.
 func valueTree(env Env, paths []foreignPath, convert func(written []string, v any) any) (map[string]any, bool) {
 	tree, missing := map[string]any{}, false
 	sorted := slices.Clone(paths)
@@ -377,7 +384,8 @@ func valueTree(env Env, paths []foreignPath, convert func(written []string, v an
 	return tree, missing
 }
 
-// whole converts integral numbers to int, recursively, so that 1000000 is not printed as 1e+06.
+// whole converts integral numbers to int, recursively, so that 1000000 is not printed as 1e+06. It changes lists and
+// objects in place.
 func whole(v any) any {
 	switch x := v.(type) {
 	case float64:

@@ -22,7 +22,8 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// condition is an expr-lang expression.
+// condition is an expr-lang expression. Conditions are cached and shared (see recent), so they must not be changed;
+// callers that need another one copy it.
 type condition struct {
 	program *vm.Program
 	root    ast.Node
@@ -39,7 +40,8 @@ func (c *condition) isName() bool {
 	return len(c.reads) == 1 && strings.TrimSpace(c.text) == strings.Join(c.reads[0].written, ".")
 }
 
-// unstable are the builtins whose results may differ between evaluations.
+// unstable are the builtins whose results may differ between evaluations: with the time or, since Go does not order the
+// keys of maps, at random. They are disabled, because the same facts must always lead to the same decision.
 var unstable = []string{"now", "keys", "values", "toPairs"}
 
 // typedValue is the function that converts the output of a state to a number or a boolean. Files cannot name it.
@@ -51,7 +53,8 @@ var ownFunctions = []string{"Contains", "StartsWith", "EndsWith", "has_prefix", 
 // asText is the function that formats a value like a template.
 const asText = "text"
 
-// conditionOptions returns the options for expr-lang, including ownFunctions.
+// conditionOptions returns the options for expr-lang, including ownFunctions. Names are capitalized where expr-lang has
+// an operator of that name; sameLength renames the calls.
 func conditionOptions() []exprlang.Option {
 	texts := func(name string, do func(a, b string) bool) exprlang.Option {
 		return exprlang.Function(name, func(args ...any) (any, error) {
@@ -109,14 +112,17 @@ type conditions struct {
 // maxConditions limits the cache; when it is full, it is cleared.
 const maxConditions = 1000
 
+// recent is the cache of this process. A parsed condition does not change, so runs share it.
 var recent conditions
 
+// condition returns the parsed condition with a text, or nil.
 func (k *conditions) condition(text string) *condition {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.known[text]
 }
 
+// keep adds a condition to the cache.
 func (k *conditions) keep(c *condition) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -126,6 +132,8 @@ func (k *conditions) keep(c *condition) {
 	k.known[c.text] = c
 }
 
+// parseCondition parses a condition: it rewrites AWF's own syntax, parses the result to find the names and unknown
+// functions, and compiles it. It returns nil after an error.
 func parseCondition(text string, report reporter) *condition {
 	code := sameLength(text)
 	config := conf.CreateNew()
@@ -146,6 +154,7 @@ func parseCondition(text string, report reporter) *condition {
 	c := &condition{text: strings.Clone(text), root: tree.Node}
 	c.collect(tree.Node, code, nil)
 	if c.unknown != nil {
+		// expr-lang counts characters, diagnostics count bytes.
 		start := byteOffset(code, c.unknown.Location().From)
 		report(CodeForeign, start, min(start+len(c.unknown.Value), len(text)),
 			fmt.Sprintf("There is no function %q.", c.unknown.Value),
@@ -309,6 +318,7 @@ func blank(b []byte, start, end int, name string) int {
 	return at
 }
 
+// closing returns the offset of the quote that closes the one at open, or -1.
 func closing(b []byte, open int) int {
 	for i := open + 1; i < len(b); i++ {
 		switch b[i] {
@@ -347,6 +357,7 @@ func calls(b []byte, at int, word string) bool {
 	return false
 }
 
+// wordByte reports whether a byte can be part of an identifier.
 func wordByte(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
@@ -428,6 +439,7 @@ func computedMember(n ast.Node) ast.Node {
 	return whole
 }
 
+// byteOffset returns the offset of the character with a number.
 func byteOffset(s string, runes int) int {
 	for i := range s {
 		if runes == 0 {
@@ -497,6 +509,7 @@ var keyed = []string{"states", "inputs", "env"}
 // optional makes the properties of missing values missing, not errors.
 type optional struct{}
 
+// Visit implements ast.Visitor.
 func (optional) Visit(n *ast.Node) {
 	if m, ok := (*n).(*ast.MemberNode); ok && !m.Method && !m.Optional {
 		m.Optional = true
@@ -507,6 +520,7 @@ func (optional) Visit(n *ast.Node) {
 // typed converts the output of a state, which is a text, where it is compared with a number or a boolean.
 type typed struct{}
 
+// Visit implements ast.Visitor.
 func (typed) Visit(n *ast.Node) {
 	b, ok := (*n).(*ast.BinaryNode)
 	if !ok || !slices.Contains([]string{"==", "!=", "<", "<=", ">", ">=", "in"}, b.Operator) {
@@ -533,6 +547,7 @@ func hasType(n ast.Node) bool {
 	return false
 }
 
+// kids returns the children of a node that can read names. The name of a called function is no child.
 func kids(n ast.Node) []ast.Node {
 	switch x := n.(type) {
 	case *ast.UnaryNode:
@@ -570,6 +585,7 @@ func kids(n ast.Node) []ast.Node {
 	return nil
 }
 
+// paths implements foreign.
 func (c *condition) paths() []foreignPath { return c.reads }
 
 // eval returns the value. Missing values are nil. A test that fails because of one is false, not an error.
@@ -692,6 +708,7 @@ type variable struct {
 	value ast.Node
 }
 
+// Visit implements ast.Visitor.
 func (v variable) Visit(n *ast.Node) {
 	if id, ok := (*n).(*ast.IdentifierNode); ok && id.Value == v.name {
 		*n = v.value
@@ -750,6 +767,7 @@ func undotted(s string) string {
 	return string(b)
 }
 
+// paths implements foreign.
 func (n *computed) paths() []foreignPath {
 	if n.fill != nil {
 		return n.fill.paths()
@@ -757,6 +775,8 @@ func (n *computed) paths() []foreignPath {
 	return n.direct.paths()
 }
 
+// eval returns the number. A template is filled first; its text must be a number or a computation without names,
+// because values must not become code.
 func (n *computed) eval(env Env) (any, error) {
 	direct := n.direct
 	if n.fill != nil {

@@ -10,12 +10,14 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 )
 
-// outputs are the outputs of a workflow, by name.
+// outputs are the outputs of a workflow, by name. parts are in the order of names; a part is a *condition or *template.
 type outputs struct {
 	names []string
 	parts []foreign
 }
 
+// readOutputs parses the outputs. Each is parsed on its own, and errors refer to the whole, because the text was put
+// together from several places of the file.
 func readOutputs(text string, report reporter) foreign {
 	var texts map[string]string
 	if err := json.Unmarshal([]byte(text), &texts); err != nil {
@@ -31,6 +33,8 @@ func readOutputs(text string, report reporter) foreign {
 	return out
 }
 
+// readOutput parses one output: an expression, or a template. A template with nothing but names becomes an expression,
+// so that a single name keeps the type of its value.
 func readOutput(text string, report reporter) foreign {
 	code, named := text, false
 	if strings.Contains(text, "{{") {
@@ -58,6 +62,7 @@ func (e *Expr) OutputNames() []string {
 	return nil
 }
 
+// paths implements foreign.
 func (o *outputs) paths() []foreignPath {
 	var all []foreignPath
 	for _, part := range o.parts {
@@ -69,6 +74,7 @@ func (o *outputs) paths() []foreignPath {
 	return all
 }
 
+// eval returns the outputs as an object. A name without a value is null.
 func (o *outputs) eval(env Env) (any, error) {
 	out := make(map[string]any, len(o.parts))
 	for i, part := range o.parts {

@@ -180,6 +180,8 @@ type (
 	trustedWord  string
 )
 
+// marked returns a text between marks, with the way to write it. Values contain no marks: asData and withoutMarks
+// remove them, so that no value can end its own mark early.
 func marked(way byte, s string) string { return string([]byte{mark, way}) + s + string(mark) }
 
 func (w words) String() string        { return marked(asWords, string(w)) }
@@ -270,7 +272,8 @@ func oneWord(d taint, text string) any {
 	return text
 }
 
-// taint is how a value may be used in a command, in increasing order of restriction.
+// taint is how a value may be used in a command, in increasing order of restriction. What is derived from several
+// values has the highest taint of them.
 type taint int
 
 const (
@@ -299,8 +302,8 @@ func taintOf(v any) taint {
 	return most
 }
 
-// printers returns replacements of the predefined template functions that format text: the originals would change
-// marks.
+// printers returns replacements of the predefined template functions that format text: the originals would format marks
+// as if they were part of the text. Each computes with the values themselves and marks its result.
 func printers() gotemplate.FuncMap {
 	keep := func(make func(args []any) string) func(args ...any) any {
 		return func(args ...any) any {
@@ -375,6 +378,7 @@ func (o *ShellOptions) markData(root string, v any, keyed bool) (any, error) {
 	return withoutMarks(presentable(v)), nil
 }
 
+// plainKey matches a key of an object that has no special meaning in a shell, so it may become a part of a command.
 var plainKey = lazyregexp.New(`^[A-Za-z0-9_./:@%+,-]*$`)
 
 // asData marks the texts of a value, recursively. way is asWords, asWord or asTrustedWords.

@@ -73,9 +73,12 @@ func (e *Expr) ReadsFiles() bool {
 	})
 }
 
+// readFile is the function that inserts the text of a file.
 const readFile = "readFile"
 
-// functions returns the template functions of AWF.
+// functions returns the template functions of AWF. Every function that takes texts handles marked values, too, and
+// marks what it derives from them. Besides, each root of names is a function, because AWF's documentation also writes
+// names without the dot in front: {{inputs.x}}.
 func functions(o TemplateOptions, sh *ShellOptions, tree map[string]any) gotemplate.FuncMap {
 	out := printers()
 	maps.Copy(out, gotemplate.FuncMap{
@@ -520,8 +523,10 @@ func (t *template) add(s scope, b *base, pos int, lead string, names []string) {
 	t.reads = append(t.reads, p)
 }
 
+// paths implements foreign.
 func (t *template) paths() []foreignPath { return t.reads }
 
+// eval implements foreign.
 func (t *template) eval(env Env) (any, error) { return t.render(env, TemplateOptions{}, nil) }
 
 // maxFilled limits the result of a template.
@@ -529,8 +534,10 @@ const maxFilled = 64 << 20
 
 var errTooLarge = errors.New("the text exceeds 64 MiB")
 
+// bounded is a text of limited size.
 type bounded struct{ strings.Builder }
 
+// Write implements io.Writer. An error ends the template that is being rendered.
 func (b *bounded) Write(p []byte) (int, error) {
 	if b.Len()+len(p) > maxFilled {
 		return 0, errTooLarge
@@ -560,6 +567,7 @@ func (t *template) render(env Env, o TemplateOptions, sh *ShellOptions) (string,
 	if refused != nil {
 		return "", typeError(t.text, fillHelp, "The template could not be filled in: %v.", refused)
 	}
+	// The functions depend on the values, and templates are rendered concurrently: each rendering has its own copy.
 	clone, err := t.parsed.Clone()
 	if err != nil {
 		return "", err
@@ -571,7 +579,8 @@ func (t *template) render(env Env, o TemplateOptions, sh *ShellOptions) (string,
 	return b.String(), nil
 }
 
-// explain returns the error for a template that failed.
+// explain returns the error for a template that failed. The most likely reason, and the one that a person can do
+// something about, is a name without a value.
 func (t *template) explain(env Env, err error) error {
 	for _, p := range t.reads {
 		if _, ok := lookup(env, p.written); !ok && !p.guarded {
@@ -606,6 +615,7 @@ type items struct {
 	fill  *template
 }
 
+// readItems parses a list. It returns nil after an error.
 func readItems(text string, report reporter) foreign {
 	it := &items{}
 	if json.Unmarshal([]byte(text), &it.fixed) == nil {
@@ -677,6 +687,7 @@ func filled(v any, env Env) (any, error) {
 	return v, nil
 }
 
+// paths implements foreign.
 func (it *items) paths() []foreignPath {
 	if it.fill != nil {
 		return it.fill.reads
@@ -691,6 +702,7 @@ func (it *items) paths() []foreignPath {
 	return out
 }
 
+// eval returns the items of a list.
 func (it *items) eval(env Env) (any, error) {
 	if it.fill == nil {
 		return filled(it.fixed, env)

@@ -44,6 +44,7 @@ func decodeExactly(raw json.RawMessage) (any, error) {
 	return exactNumbers(value), nil
 }
 
+// exactNumbers replaces each json.Number of a value, which it changes in place.
 func exactNumbers(value any) any {
 	switch x := value.(type) {
 	case json.Number:

@@ -65,8 +65,10 @@ func (d Dialect) rules() *dialect {
 	return nil
 }
 
+// The two dialects of AIFLOW share the loose profile; they differ in their grammar and in how names are looked up.
 var aiflow, aiflowReference = aiflowDialect(false), aiflowDialect(true)
 
+// aiflowDialect returns a dialect of AIFLOW; with exact, that of the reference program.
 func aiflowDialect(exact bool) dialect {
 	return dialect{
 		parse: parseAIFlow(exact), lint: (*parser).lintAIFlow, lookup: lookupAIFlow(exact), bare: bareAIFlow,
@@ -74,6 +76,8 @@ func aiflowDialect(exact bool) dialect {
 	}
 }
 
+// agentFlow is the dialect of Agent Flow, which is strict: values of different types are never equal, and a condition
+// is true, false or null.
 var agentFlow = dialect{
 	words: map[string]tokenKind{
 		"and": tokAnd, "or": tokOr, "not": tokNot, "contains": tokContains, "in": tokIn, "is": tokIs,
@@ -105,6 +109,7 @@ var nof = dialect{
 	elsewhere: map[string]string{"nil": "None", "undefined": "None"},
 }
 
+// nofFunctions returns the functions of Agent Flow, and any and all.
 func nofFunctions() map[string]*function {
 	out := maps.Clone(agentFlow.functions)
 	out["any"] = &function{takes: 1, operand: kindList | kindNull, result: kindBool, run: quantified(true)}
@@ -133,6 +138,7 @@ func quantified(wanted bool) func(a, b value) (value, Problem) {
 	}
 }
 
+// lengthOf implements len. The length of null is null, so that comparisons with it are false.
 func lengthOf(a, _ value) (value, Problem) {
 	if a.kind == kindNull {
 		return a, ""
@@ -144,6 +150,7 @@ func lengthOf(a, _ value) (value, Problem) {
 	return number(float64(n)), ""
 }
 
+// textOf implements text.
 func textOf(a, _ value) (value, Problem) {
 	s, problem := a.canonical()
 	return text(s), problem
@@ -165,6 +172,7 @@ func onText(change func(string) string) *function {
 	}}
 }
 
+// strictTruth accepts true, false and null, which is false. Other values are an error rather than a guess.
 func strictTruth(v value) (bool, Problem) {
 	switch v.kind {
 	case kindBool:
@@ -176,6 +184,7 @@ func strictTruth(v value) (bool, Problem) {
 	}
 }
 
+// strictEqual compares without conversion.
 func strictEqual(a, b value) (bool, Problem) {
 	visits := maxVisits
 	return deepEqual(a, b, &visits, maxLevels)
@@ -230,6 +239,8 @@ func deepEqual(a, b value, visits *int, levels int) (bool, Problem) {
 	}
 }
 
+// strictOrder orders numbers, and texts by their bytes. null and NaN have no order, so that comparisons with a value
+// that is missing are false.
 func strictOrder(a, b value) (int, bool, Problem) {
 	switch {
 	case a.kind == kindNull || b.kind == kindNull:
@@ -246,6 +257,8 @@ func strictOrder(a, b value) (int, bool, Problem) {
 	}
 }
 
+// strictContains looks for a text in a text, for an item of a list, or for a key of an object. null contains nothing; a
+// text or an object does not contain null.
 func strictContains(whole, part value) (bool, Problem) {
 	named := whole.kind == kindText || whole.kind == kindObject // what can only contain texts
 	switch {

@@ -46,6 +46,7 @@ type evaluator struct {
 	visits int // items that opQuantify has visited
 }
 
+// eval evaluates the expression. One with errors is not evaluated, not even in part.
 func (e *Expr) eval(env Env) (value, error) {
 	if e == nil || e.root == nil || e.broken {
 		err := &EvalError{
@@ -131,7 +132,8 @@ func (ev *evaluator) series(n *node) (value, error) {
 	return boolean(n.op == opAnd), nil
 }
 
-// quantify evaluates any and all.
+// quantify evaluates any and all. The visits of all loops of an expression count together, because nested ones
+// multiply.
 func (ev *evaluator) quantify(n *node) (value, error) {
 	list, err := ev.eval(n.kids[1])
 	if err != nil {
@@ -208,6 +210,7 @@ func calculate(o op, a, b value) (value, Problem) {
 	}
 }
 
+// truth returns whether a value counts as true; n is the node to blame if it is neither.
 func (ev *evaluator) truth(n *node, v value) (bool, error) {
 	ok, problem := ev.rules.profile.truth(v)
 	if problem != "" {
@@ -216,6 +219,7 @@ func (ev *evaluator) truth(n *node, v value) (bool, error) {
 	return ok, nil
 }
 
+// isEmpty reports whether a value is null, or a text, list or object without content.
 func isEmpty(v value) bool { return v.kind == kindNull || v.length() == 0 }
 
 // apply computes an operator with one or two operands.
@@ -253,7 +257,8 @@ func (ev *evaluator) apply(n *node, a, b value) (value, Problem) {
 	}
 }
 
-// lookup returns the value of a path, or the length of its prefix.
+// lookup returns the value of a path, or the length of its prefix. A key named length takes precedence over the length.
+// What does not exist is null.
 func (ev *evaluator) lookup(n *node) (value, error) {
 	path := ev.e.resolve(n.path)
 	if ev.rules.lookup != nil {

@@ -42,6 +42,8 @@ type Expr struct {
 	// Names maps the first segment of paths to a path: "tier" → "input.tier". Other names are not mapped.
 	Names map[string]string
 
+	// The tree is not part of the JSON form: UnmarshalJSON parses Text again. An Expr does not change after parsing, so
+	// several goroutines may evaluate it at once.
 	root   *node
 	other  foreign                          // instead of root, for dialects with another parser
 	broken bool                             // Text does not parse; root holds the parts that do
@@ -194,6 +196,8 @@ func (e *Expr) Bool(env Env) (bool, error) {
 	return false, err
 }
 
+// foreignBool is Bool for the dialects of AWF, in which null counts as false. In the lenient dialect, values that are
+// neither true nor false do, too.
 func (e *Expr) foreignBool(env Env) (bool, error) {
 	v, err := e.other.eval(env)
 	if err != nil {
@@ -215,7 +219,7 @@ func (e *Expr) foreignBool(env Env) (bool, error) {
 	}
 }
 
-// located sets the span of an error from another parser's evaluation.
+// located sets the span of an error from another parser's evaluation, which knows only the text.
 func (e *Expr) located(err error) error {
 	if failed, ok := errors.AsType[*EvalError](err); ok && failed.Span.IsZero() {
 		failed.Span = e.Span
@@ -299,7 +303,7 @@ func place(at source.Span, text string, start, end int) source.Span {
 	return at.Sub(start, end)
 }
 
-// resolve applies Names to a path.
+// resolve applies Names to a path. path must not be empty.
 func (e *Expr) resolve(path []string) []string {
 	full, ok := e.Names[path[0]]
 	if !ok {

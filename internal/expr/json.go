@@ -65,6 +65,7 @@ func (e *Expr) ToSurrogate(to any) error {
 	return nil
 }
 
+// reparse parses an expression again. It does not lint it, because that was done when the file was read.
 func reparse(w *surrogate) (*Expr, diag.List) {
 	if w.Dialect.foreign() {
 		return parseForeign(w.Dialect, w.Text, w.Span)

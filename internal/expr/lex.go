@@ -46,12 +46,14 @@ const (
 	tokPercent
 )
 
+// token is a part of the text with its offsets.
 type token struct {
 	kind       tokenKind
 	start, end int
 	value      value // of a constant
 }
 
+// punctuation are the tokens that are not words.
 var punctuation = map[string]tokenKind{
 	"(": tokOpen, ")": tokClose, "[": tokListOpen, "]": tokListClose, ",": tokComma,
 	"==": tokEqual, "!=": tokUnequal, "<": tokLess, "<=": tokLessEqual, ">": tokGreater, ">=": tokGreaterEqual,
@@ -66,8 +68,8 @@ var arithmetic = map[string]tokenKind{
 // longer maps operators of other languages, which would be read as two tokens.
 var longer = map[string]string{"===": "==", "!==": "!=", "<>": "!=", "=>": ">=", "=<": "<="}
 
-// wordEnd returns the end of the word at i: letters, digits, _ and inner hyphens. There is no subtraction, so a hyphen
-// can be part of a name.
+// wordEnd returns the end of the word at i: letters, digits, _ and inner hyphens. There is no subtraction without
+// spaces, so a hyphen can be part of a name.
 func wordEnd(s string, i int) int {
 	for i < len(s) {
 		r, size := utf8.DecodeRuneInString(s[i:])
@@ -84,11 +86,13 @@ func wordEnd(s string, i int) int {
 	return i
 }
 
+// lastRune returns the last character of a text.
 func lastRune(s string) rune {
 	r, _ := utf8.DecodeLastRuneInString(s)
 	return r
 }
 
+// isWord reports whether a character can be part of a name.
 func isWord(r rune) bool {
 	return r == '_' || r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.Is(unicode.M, r))
 }
@@ -143,6 +147,7 @@ func (p *parser) arithmetic(at int, before []token) (token, bool) {
 	return token{}, false
 }
 
+// next reads the token at an offset, which is not white space.
 func (p *parser) next(at int) token {
 	rest := p.text[at:]
 	r, size := utf8.DecodeRuneInString(rest)
@@ -231,6 +236,8 @@ func (p *parser) afterQuote(from int, quotes string) int {
 	return from + i + size
 }
 
+// lexWord reads a constant, an operator written with letters, or a name. Constants of other languages are reported and
+// replaced, so that the rest can be checked.
 func (p *parser) lexWord(at int) token {
 	t := token{kind: tokName, start: at, end: wordEnd(p.text, at)}
 	word := p.text[at:t.end]
@@ -293,6 +300,7 @@ var escapes = map[byte]byte{
 	'"': '"', '\'': '\'', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t',
 }
 
+// lexString reads a string in either kind of quotes.
 func (p *parser) lexString(at int) token {
 	var b strings.Builder
 	closing := p.text[at]

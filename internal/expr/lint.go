@@ -83,6 +83,7 @@ func (p *parser) notCondition(n *node, test string) {
 		kinds(withoutNull(p.types(n))))
 }
 
+// looksLikePath reports whether a text in quotes is probably meant as a path.
 func looksLikePath(s string) bool {
 	for _, namespace := range []string{"input.", "state.", "output.", "workflow."} {
 		if strings.HasPrefix(s, namespace) && !strings.ContainsAny(s, " \t\n") {
@@ -162,6 +163,7 @@ func (p *parser) lintValue(n *node) {
 	}
 }
 
+// lintEqual reports two operands that have no type in common.
 func (p *parser) lintEqual(n *node) {
 	a, b := p.types(n.kids[0]), p.types(n.kids[1])
 	if a&b != 0 {
@@ -190,8 +192,10 @@ func withoutNull(set kind) kind {
 	return set &^ kindNull
 }
 
+// upperFirst capitalizes the first letter, which must be in ASCII.
 func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
+// lintOrder reports operands that cannot be ordered.
 func (p *parser) lintOrder(n *node) {
 	a, b := p.types(n.kids[0]), p.types(n.kids[1])
 	switch {
@@ -210,6 +214,7 @@ func (p *parser) lintOrder(n *node) {
 	}
 }
 
+// lintContains reports operands in which nothing can be contained.
 func (p *parser) lintContains(n, whole, part *node) {
 	a, b := withoutNull(p.types(whole)), withoutNull(p.types(part))
 	switch {

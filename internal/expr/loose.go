@@ -20,6 +20,7 @@ import (
 //     identical;
 //   - "", 0, null, false and missing values are false, everything else is true.
 
+// looseTruth converts like Boolean().
 func looseTruth(v value) (bool, Problem) {
 	switch v.kind {
 	case kindNull, kindMissing:
@@ -35,6 +36,7 @@ func looseTruth(v value) (bool, Problem) {
 	}
 }
 
+// looseEqual compares as described above. No two values are an error.
 func looseEqual(a, b value) (bool, Problem) {
 	x, y := looseNumber(a), looseNumber(b)
 	if !math.IsNaN(x) && !math.IsNaN(y) {
@@ -52,6 +54,8 @@ func looseEqual(a, b value) (bool, Problem) {
 	return looseText(a) == looseText(b), ""
 }
 
+// looseOrder compares texts like JavaScript: by UTF-16 code units, which differs from the order of code points beyond
+// U+FFFF.
 func looseOrder(a, b value) (int, bool, Problem) {
 	x, y := looseNumber(a), looseNumber(b)
 	if !math.IsNaN(x) && !math.IsNaN(y) {
@@ -82,6 +86,7 @@ func looseContains(whole, part value) (bool, Problem) {
 	return false, ""
 }
 
+// composite reports whether a value is an object in JavaScript, which has an identity.
 func composite(v value) bool {
 	return v.kind == kindList || v.kind == kindObject || v.kind == kindForeign
 }
@@ -111,6 +116,8 @@ func looseNumber(v value) float64 {
 	}
 }
 
+// numberOfText converts a text like Number(): without the white space around it, and with the literals that JavaScript
+// knows.
 func numberOfText(s string) float64 {
 	s = strings.TrimFunc(s, func(r rune) bool {
 		return r == '\uFEFF' || strings.ContainsRune(" \t\n\r\v\f\u00a0\u2028\u2029", r)
@@ -164,6 +171,8 @@ func looseText(v value) string {
 	return s
 }
 
+// writeJoined writes the elements of a list, joined by commas as Array.prototype.join does. It stops at the limits
+// instead of failing, because String() cannot fail.
 func writeJoined(b *strings.Builder, list value, levels int) {
 	for i, item := range list.ref.([]any) {
 		if i > 0 {

@@ -58,6 +58,7 @@ type node struct {
 // constant makes the node a constant.
 func (n *node) constant(v value) { n.op, n.value, n.fixed = opConstant, v, true }
 
+// lengthKey is the last segment of a path that asks for the length of the rest, unless the value has such a key.
 const lengthKey = "length"
 
 // Binding powers in increasing order. Comparisons are not associative.
@@ -72,6 +73,7 @@ const (
 	bindOperand
 )
 
+// binding returns how tightly the outermost operator of the node binds. write uses it to leave out parentheses.
 func (n *node) binding() int {
 	switch n.op {
 	case opOr:
@@ -169,6 +171,7 @@ func (n *node) writeKid(b *strings.Builder, i, needed int) {
 	b.WriteByte(')')
 }
 
+// writeKids writes kids separated by commas, in brackets.
 func writeKids(b *strings.Builder, open string, kids []*node, end string) {
 	b.WriteString(open)
 	for i, kid := range kids {

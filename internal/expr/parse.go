@@ -18,6 +18,8 @@ const (
 	maxDiags = 8    // reported errors
 )
 
+// parser is the state of parsing and linting one expression. It reports errors and goes on: every node that does not
+// parse becomes an opBroken with the parts that do, so that Paths still finds their names.
 type parser struct {
 	rules *dialect
 	text  string
@@ -60,6 +62,7 @@ func parse(d Dialect, text string, at source.Span) (*Expr, *parser) {
 	return e, p
 }
 
+// add adds an error.
 func (p *parser) add(code diag.Code, start, end int, help, format string, args ...any) *diag.Diagnostic {
 	return p.report(code, diag.Error, start, end, help, format, args...)
 }
@@ -77,6 +80,7 @@ func (p *parser) replace(d *diag.Diagnostic, start, end int, newText string) {
 	}
 }
 
+// warn adds a warning about a node.
 func (p *parser) warn(code diag.Code, n *node, help, format string, args ...any) {
 	p.report(code, diag.Warning, n.start, n.end, help, format, args...)
 }
@@ -109,8 +113,10 @@ func (p *parser) report(
 	return nil
 }
 
+// peek returns the next token.
 func (p *parser) peek() token { return p.tokens[p.pos] }
 
+// advance consumes the next token. It never passes tokEnd.
 func (p *parser) advance() token {
 	t := p.tokens[p.pos]
 	if t.kind != tokEnd {
@@ -156,6 +162,7 @@ func (p *parser) parseAll() *node {
 	return root
 }
 
+// startsOperand reports whether an operand can begin with a token, which must be the next one.
 func (p *parser) startsOperand(t token) bool {
 	switch t.kind {
 	case tokBad, tokName, tokConstant, tokOpen, tokListOpen, tokNot, tokBang, tokMinus:
@@ -208,7 +215,7 @@ var comparisons = map[tokenKind]op{
 	tokGreater: opGreater, tokGreaterEqual: opGreaterEqual, tokContains: opContains, tokIn: opIn,
 }
 
-// parse parses an expression whose operators bind at least as tightly as binding.
+// parse parses an expression whose operators bind at least as tightly as binding (precedence climbing).
 func (p *parser) parse(binding int) *node {
 	start := p.peek().start // includes an opening parenthesis
 	left := p.operand()
@@ -281,6 +288,7 @@ func (p *parser) after(operator token, binding int) *node {
 	return p.parse(binding)
 }
 
+// comparesNext reports whether a comparison operator follows, also one of two words such as not in.
 func (p *parser) comparesNext() bool {
 	t := p.peek()
 	if t.kind == tokNot {
@@ -290,6 +298,8 @@ func (p *parser) comparesNext() bool {
 	return t.kind == tokIs || comparisons[t.kind] != opBroken
 }
 
+// comparison parses the rest of a comparison. Only dialects that calculate have chains; in the others, each further
+// comparison is an error.
 func (p *parser) comparison(start int, left *node) *node {
 	n := p.oneComparison(start, left)
 	if p.rules.calculates && len(n.kids) == 2 && p.comparesNext() && p.peek().kind != tokIs {
@@ -305,7 +315,8 @@ func (p *parser) comparison(start int, left *node) *node {
 	return n
 }
 
-// chain parses the rest of `a < b < c`, which means `a < b and b < c`.
+// chain parses the rest of `a < b < c`, which means `a < b and b < c`. Both comparisons share the node of b, so the
+// tree is a graph there.
 func (p *parser) chain(start int, first *node) *node {
 	n := &node{op: opAnd, start: start, kids: []*node{first}}
 	for len(n.kids) < maxItems && p.comparesNext() && p.peek().kind != tokIs {
@@ -316,6 +327,7 @@ func (p *parser) chain(start int, first *node) *node {
 	return n
 }
 
+// oneComparison parses an operator and its right side. start is where the whole comparison starts.
 func (p *parser) oneComparison(start int, left *node) *node {
 	operator := p.advance()
 	if operator.kind == tokIs {
@@ -364,7 +376,7 @@ func (p *parser) isEmpty(start int, left *node, is token) *node {
 	return n
 }
 
-// operand parses an operand.
+// operand parses an operand. Every kind of nesting passes through it, so it limits the depth of the recursion.
 func (p *parser) operand() *node {
 	if p.depth++; p.depth > maxDepth {
 		t := p.peek()
@@ -514,7 +526,8 @@ func (p *parser) list(n *node) {
 	n.value, n.fixed = of(values), true
 }
 
-// quantifies reports whether a call is any(… for x in list) or all(…).
+// quantifies reports whether a call is any(… for x in list) or all(…). It looks ahead for the word for, because the
+// condition comes before the variable and could be any expression.
 func (p *parser) quantifies(name token) bool {
 	if w := p.written(name); !p.rules.calculates || w != "any" && w != "all" {
 		return false
@@ -535,7 +548,8 @@ func (p *parser) quantifies(name token) bool {
 	return false
 }
 
-// quantifier parses any(CONDITION for NAME in LIST).
+// quantifier parses any(CONDITION for NAME in LIST). The condition is parsed before the variable is known, so its names
+// become local ones afterwards.
 func (p *parser) quantifier(name token) *node {
 	open := p.advance()
 	n := &node{op: opQuantify, start: name.start, name: p.written(name)}
@@ -563,6 +577,7 @@ func (p *parser) quantifier(name token) *node {
 	return n
 }
 
+// call parses a call of a function, whose name has been consumed.
 func (p *parser) call(name token) *node {
 	if p.quantifies(name) {
 		return p.quantifier(name)

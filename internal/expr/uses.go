@@ -26,7 +26,8 @@ const (
 	Pattern  Search = "matches the regular expression"
 )
 
-// Use is one use of a name in an expression.
+// Use is one use of a name in an expression. Readers derive from it which values a workflow expects, so what a field
+// states has to be certain; a use that is not understood is a Reads.
 type Use struct {
 	Path  Path
 	How   Look
@@ -76,6 +77,8 @@ func (e *Expr) Uses() []Use {
 	return u.out
 }
 
+// useCollector collects the uses of names in an expression with a tree of nodes. conditionCollector does the same for
+// expr-lang.
 type useCollector struct {
 	e       *Expr
 	loose   bool
@@ -84,10 +87,11 @@ type useCollector struct {
 	out     []Use
 }
 
-// linked describes the operators around a comparison; see Use.
+// linked describes the operators around a comparison; see Compound and Alternative of Use.
 type linked struct{ compound, alternative bool }
 
-// by returns what holds inside of one more operator, which is "and" or "or".
+// by returns what holds inside of one more operator, which is "and" or "or". By De Morgan's laws, a negation exchanges
+// the two.
 func (l linked) by(and, negated bool) linked {
 	return linked{l.compound || and != negated, l.alternative || and == negated}
 }
@@ -120,6 +124,7 @@ func (u *useCollector) condition(n *node, guarded bool) {
 	}
 }
 
+// operator collects the uses of the operands of a node that is not used as a condition.
 func (u *useCollector) operator(n *node, guarded bool) {
 	use := Use{Guarded: guarded, Loose: u.loose, How: Reads}
 	switch n.op {
@@ -222,6 +227,7 @@ func (u *useCollector) operand(n *node, use Use) {
 	}
 }
 
+// put records the use of a name.
 func (u *useCollector) put(n *node, use Use) {
 	use.Path, use.Negated = u.e.pathOf(n), u.negated
 	use.Compound, use.Alternative = u.linked.compound, u.linked.alternative

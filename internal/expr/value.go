@@ -48,7 +48,8 @@ func (k kind) article() string {
 	}
 }
 
-// value is an unboxed value, so that operators do not allocate.
+// value is an unboxed value, so that operators do not allocate. The zero value has no kind and is invalid. A number
+// beyond the exact range of float64 has its int64 in ref, besides the rounded num.
 type value struct {
 	kind kind
 	num  float64 // a number; 1 for true
@@ -56,6 +57,7 @@ type value struct {
 	ref  any     // a []any, a map[string]any, a large int64, or a foreign value
 }
 
+// The constructors of values.
 func number(f float64) value { return value{kind: kindNumber, num: f} }
 func text(s string) value    { return value{kind: kindText, str: s} }
 func null() value            { return value{kind: kindNull} }
@@ -67,7 +69,7 @@ func boolean(b bool) value {
 }
 
 // of unboxes a Go value. Numbers of all Go types become numbers; a json.Number beyond the range of float64 becomes the
-// largest one.
+// largest one. Every other Go value is foreign. The common types come first, because reflection is slower.
 func of(plain any) value {
 	switch v := plain.(type) {
 	case nil:
@@ -115,7 +117,8 @@ func (v value) digits() string {
 	return formatNumber(v.num)
 }
 
-// sameNumber reports whether two numbers are equal.
+// sameNumber reports whether two numbers are equal. Two large integers are compared exactly: IDs that differ only in
+// their last digits would be equal as float64.
 func sameNumber(a, b value) bool {
 	x, large := a.ref.(int64)
 	y, both := b.ref.(int64)
@@ -146,7 +149,7 @@ func (v value) plain() any {
 	return nil
 }
 
-// length returns the number of characters, elements or keys, or -1 for other kinds.
+// length returns the number of characters (code points, not bytes), elements or keys, or -1 for other kinds.
 func (v value) length() int {
 	switch v.kind {
 	case kindText:
@@ -169,7 +172,8 @@ func (v value) literal() string {
 	return s
 }
 
-// Limits on the result of text() and on the traversal of values.
+// Limits on the result of text() in bytes, and on the levels and the number of values that comparisons and text()
+// visit. Values come from models and servers, and evaluating a condition must end quickly for any of them.
 const (
 	maxResult = 1 << 20
 	maxLevels = 200
@@ -198,6 +202,8 @@ func (v value) canonical() (string, Problem) {
 	return string(raw), ""
 }
 
+// appendJSON appends a value as compact JSON with sorted keys. It stops at the limits above, so the result may exceed
+// maxResult by one text.
 func appendJSON(b []byte, v value, levels int) ([]byte, Problem) {
 	if levels == 0 || len(b) > maxResult {
 		return b, ProblemSize
@@ -293,7 +299,7 @@ func quote(s string) string {
 // Values are nil, bool, string, numbers of any Go type, json.Number, []any and map[string]any.
 type Values map[string]any
 
-// Lookup implements Env.
+// Lookup implements Env. It tries the longest prefix of the path first.
 func (v Values) Lookup(path []string) (any, bool) {
 	if len(path) == 1 {
 		found, ok := v[path[0]]

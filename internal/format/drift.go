@@ -5,8 +5,7 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// Drifter is a Format whose files state the same facts in several places, which can come to
-// disagree.
+// Drifter is a Format whose files state the same facts in several places, which can come to disagree.
 type Drifter interface {
 	Format
 	// Drift returns the diagnostics about places that disagree.

@@ -38,6 +38,7 @@ func (s Set) Conventions(name string) Conventions {
 // one match is a workflow, several are an error.
 func (s Set) Certain(f *source.File) Set { return s.matching(f, Certain) }
 
+// matching returns the formats that match a file with a degree of certainty.
 func (s Set) matching(f *source.File, m Match) Set {
 	return xslices.Filter(s, func(one Format) bool { return one.Match(f) == m })
 }
@@ -58,6 +59,7 @@ func (s Set) Detect(f *source.File) (Format, diag.List) {
 			}}
 		}
 	}
+	// No format matches. YAML formats recognize a file by its keys, which a syntax error can hide.
 	if ext := path.Ext(f.Path); ext == ".yaml" || ext == ".yml" {
 		if _, problems := text.ParseYAML(f, 0, len(f.Text)); problems.Errors() {
 			return nil, problems // the format is known when these are fixed
@@ -83,6 +85,7 @@ func nearName(p string) string {
 	return ""
 }
 
+// firstLine returns the length of the first line, where diagnostics about the whole file point.
 func firstLine(f *source.File) int { return len(f.Line(1)) }
 
 // listed joins names for a sentence: "a, b and c".
@@ -93,7 +96,8 @@ func listed(names []string, last string) string {
 	return strings.Join(names[:len(names)-1], ", ") + " " + last + " " + names[len(names)-1]
 }
 
-// Reader reads files for a Set. Package project implements it. Failures are *source.RefError.
+// Reader reads files for a Set. Package project implements it, and keeps references inside the project. Failures are
+// *source.RefError.
 type Reader interface {
 	Read(from *source.File, ref string) (*source.File, error)
 	Skill(name string) (*source.File, error)
@@ -127,31 +131,37 @@ const (
 	maxPrograms = 1000
 )
 
-// loader implements Files for one compilation.
+// loader implements Files for one compilation. It is not safe for concurrent use.
 type loader struct {
 	set    Set
 	reader Reader
 	files  source.Set
 	// open are the files being compiled, outermost first. A reference to one of them is a cycle.
 	open []opened
+	// done has the compiled files by identity. Several parents share one program, so formats clone what they change in
+	// a child.
 	done map[string]compiled
 }
 
+// opened is a file that is being compiled.
 type opened struct {
 	file *source.File
 	at   source.Span // the reference to the next file
 }
 
+// compiled is the result of compiling one file. format is empty if no format was chosen.
 type compiled struct {
 	format  string
 	program *ir.Program
 	list    diag.List
 }
 
+// Read implements Files.
 func (l *loader) Read(from *source.File, ref string) (*source.File, error) {
 	return l.add(l.reader.Read(from, ref))
 }
 
+// Skill implements Files.
 func (l *loader) Skill(name string) (*source.File, error) {
 	return l.add(l.reader.Skill(name))
 }
@@ -180,6 +190,7 @@ func (l *loader) Names(kind string) []string {
 	return nil
 }
 
+// add records a file that was read, so that its spans can be rendered.
 func (l *loader) add(f *source.File, err error) (*source.File, error) {
 	if err == nil {
 		l.files.Add(f)
@@ -187,6 +198,8 @@ func (l *loader) add(f *source.File, err error) (*source.File, error) {
 	return f, err
 }
 
+// Compile implements Files. A file is compiled once, however often it is referred to. Limits are reported at the
+// reference that exceeds them, because the file itself may be fine.
 func (l *loader) Compile(f *source.File, at source.Span) (*ir.Program, diag.List) {
 	l.files.Add(f)
 	if i := slices.IndexFunc(l.open, func(o opened) bool { return identity(o.file) == identity(f) }); i >= 0 {
@@ -219,6 +232,7 @@ func (l *loader) Compile(f *source.File, at source.Span) (*ir.Program, diag.List
 	return one.program, one.list
 }
 
+// compile compiles a file, which counts as open meanwhile.
 func (l *loader) compile(f *source.File) compiled {
 	chosen, list := l.set.Detect(f)
 	if chosen == nil {
@@ -232,6 +246,7 @@ func (l *loader) compile(f *source.File) compiled {
 	return compiled{format: chosen.Name(), program: program, list: list.Sorted()}
 }
 
+// cycle reports that open[from] refers to itself, directly or through the files after it.
 func (l *loader) cycle(from int, f *source.File, at source.Span) diag.Diagnostic {
 	message := fmt.Sprintf("%s refers to itself.", f.Path)
 	if from < len(l.open)-1 {

@@ -25,7 +25,9 @@ type Options struct {
 	closed map[string]bool
 }
 
-// Build returns the picture of a program.
+// Build returns the picture of a program. It works for every program, also for one that package check rejects: it
+// leaves out edges to steps and blocks that do not exist. All blocks are drawn before the first edge, because an edge
+// can lead to a step of an enclosing block that comes later, and because folding has to be known.
 func Build(p *ir.Program, o Options) *Graph {
 	b := &builder{
 		program:  p,
@@ -46,6 +48,7 @@ func Build(p *ir.Program, o Options) *Graph {
 	return b.graph
 }
 
+// builder is the state of Build.
 type builder struct {
 	program  *ir.Program
 	graph    *Graph
@@ -59,6 +62,7 @@ type builder struct {
 	folds    map[string]map[string]string // nodes that end edges, by folded node and text
 }
 
+// edgeKey identifies an edge. Edges with the same key are drawn as one line; label is only set for edges of data.
 type edgeKey struct {
 	kind            EdgeKind
 	from, to, label string
@@ -117,6 +121,7 @@ func (b *builder) block(id ir.BlockID, where place, outer *scope, at int) *scope
 	return s
 }
 
+// step draws one step of a scope, with the blocks inside it and its artifacts.
 func (b *builder) step(s *scope, i int) {
 	st := &s.steps[i]
 	path := s.path + st.ID
@@ -199,6 +204,7 @@ func (b *builder) step(s *scope, i int) {
 	}
 }
 
+// single reports whether a block has a single step, whose path then has no part for the branch.
 func (b *builder) single(id ir.BlockID) bool {
 	return int(id) >= 0 && int(id) < len(b.program.Blocks) && len(b.program.Blocks[id].Steps) == 1
 }
@@ -241,7 +247,7 @@ func (b *builder) drawStart(body *scope) {
 	}
 }
 
-// edges draws the edges of each step.
+// edges draws the edges of each step. The end of the body is a node of its own, if any edge leads there.
 func (b *builder) edges() {
 	end := ""
 	for _, s := range b.scopes {
@@ -274,11 +280,13 @@ type exit struct {
 	label string
 }
 
-// outcomes is a set of outcomes of a step.
+// outcomes is a set of outcomes of a step. A Tracker uses it to find the edge that a run took.
 type outcomes uint8
 
+// outcomeBits are the outcomes that lead to different edges.
 var outcomeBits = map[ir.Outcome]outcomes{ir.OK: 1, ir.Failed: 2, ir.Skipped: 4, ir.Rejected: 8}
 
+// outcomeSet returns the set of some outcomes. Other outcomes are ignored.
 func outcomeSet(on ...ir.Outcome) outcomes {
 	var set outcomes
 	for _, one := range on {
@@ -287,9 +295,11 @@ func outcomeSet(on ...ir.Outcome) outcomes {
 	return set
 }
 
+// has reports whether an outcome is in the set.
 func (o outcomes) has(one ir.Outcome) bool { return o&outcomeSet(one) != 0 }
 
-// exits returns the outgoing edges of each step of a scope.
+// exits returns the outgoing edges of each step of a scope. Fallbacks make them differ from the declared ones: a step
+// that is only entered as a fallback, and has no jumps of its own, goes on where its primary steps would have gone on.
 func (b *builder) exits(s *scope) [][]exit {
 	own := make([][]exit, len(s.steps))        // from the step's edges
 	jumps := make([]bool, len(s.steps))        // has an explicit jump
@@ -315,6 +325,7 @@ func (b *builder) exits(s *scope) [][]exit {
 			}
 		}
 	}
+	// The edges of each step: its own, those that it takes over from its primary steps, and those to its fallback.
 	all := make([][]exit, len(s.steps))
 	for i := range s.steps {
 		if onward[i] || jumps[i] || len(fallbackFor[i]) == 0 {
@@ -429,6 +440,7 @@ func (b *builder) stepExits(s *scope, st *ir.Step, from string) []exit {
 		}
 		exits = append(exits, w)
 	}
+	// No match closes the block, so unless an edge always matches, there is one more way on.
 	if !always {
 		w := exit{kind: EdgeFlow, on: outcomeSet(ir.OK, ir.Skipped), ends: true}
 		if some {
@@ -447,7 +459,8 @@ func maySkip(st *ir.Step) bool {
 	return st.Fallback == nil && (st.When != nil || st.SkipOnError)
 }
 
-// outside returns a step of an enclosing block, and the frame to leave for it.
+// outside returns a step of an enclosing block, and the frame to leave for it. Only loops can be left that way: the
+// scopes of branches have no parent.
 func (b *builder) outside(s *scope, id string) (group, target string) {
 	for in := s; in.parent != nil; in = in.parent {
 		if t, ok := in.parent.byID[id]; ok {
@@ -457,7 +470,8 @@ func (b *builder) outside(s *scope, id string) (group, target string) {
 	return "", ""
 }
 
-// terminal adds a small node that only ends an edge.
+// terminal adds a small node that only ends an edge. Each edge gets its own node, next to its step, because a shared
+// one would draw lines across the whole picture. Only the edges of a folded node share those with the same text.
 func (b *builder) terminal(
 	s *scope, from string, kind NodeKind, exit ir.Exit, text string, tone Tone, icon Icon,
 ) string {
@@ -478,11 +492,13 @@ func (b *builder) add(n Node) {
 	b.graph.Nodes = append(b.graph.Nodes, n)
 }
 
+// addGroup adds a frame as the next element in document order.
 func (b *builder) addGroup(g Group) {
 	g.Order = b.next()
 	b.graph.Groups = append(b.graph.Groups, g)
 }
 
+// next returns the position of the next element in document order.
 func (b *builder) next() int { return len(b.graph.Nodes) + len(b.graph.Groups) }
 
 // controlEdge adds an edge that a run can follow after the given outcomes.
@@ -493,10 +509,11 @@ func (b *builder) controlEdge(kind EdgeKind, from, to, label string, on outcomes
 	}
 }
 
-// longestLabel is the length beyond which an edge gets no more labels.
+// longestLabel is the length, in bytes, beyond which an edge gets no more labels.
 const longestLabel = 200
 
-// edge adds an edge, or appends the label to an existing one.
+// edge adds an edge, or appends the label to an existing one of the same kind between the same elements. An edge
+// without a label stays without.
 func (b *builder) edge(kind EdgeKind, from, to, label string) {
 	key := edgeKey{kind: kind, from: from, to: to}
 	if kind == EdgeData {
@@ -517,7 +534,8 @@ func (b *builder) edge(kind EdgeKind, from, to, label string) {
 		Edge{ID: b.id("edge-" + from + "-" + to), Kind: kind, From: from, To: to, Label: label})
 }
 
-// id returns a unique ID that is safe in XML, links and class names.
+// id returns a unique ID that is safe in XML, links and class names. "~" occurs only in front of the number that makes
+// it unique.
 func (b *builder) id(wanted string) string {
 	const longest = 120
 	var s strings.Builder
@@ -540,7 +558,8 @@ func (b *builder) id(wanted string) string {
 	return id
 }
 
-// exceptions are the outcomes besides success, with the kind and the label of an edge that follows them.
+// exceptions are the outcomes besides success, with the kind and the label of an edge that follows them. For an edge
+// after several of them, the first one counts.
 var exceptions = []struct {
 	on    ir.Outcome
 	kind  EdgeKind
@@ -559,6 +578,7 @@ func exceptional(e ir.Edge) (EdgeKind, string) {
 	return EdgeFlow, ""
 }
 
+// edgeKind returns the kind of a declared edge. decides is set for the edges of a Route.
 func edgeKind(e ir.Edge, decides bool) EdgeKind {
 	switch {
 	case !slices.Contains(e.On, ir.OK):
@@ -573,6 +593,7 @@ func edgeKind(e ir.Edge, decides bool) EdgeKind {
 	}
 }
 
+// edgeLabel returns the label of a declared edge. A Tracker computes it again to find the edges of a condition.
 func edgeLabel(e ir.Edge) string {
 	label := clean(e.Label)
 	switch {
@@ -651,6 +672,7 @@ func (b *builder) approvalNotes(st *ir.Step) []Note {
 	return nil
 }
 
+// stepNotes returns the notes that a step of any kind can have.
 func stepNotes(st *ir.Step) []Note {
 	var notes []Note
 	if st.When != nil {
@@ -672,6 +694,7 @@ func eachNote(e *ir.Each) Note {
 	return Note{NoteCheck, "for each " + clean(e.Var) + " in " + condition(e.Items)}
 }
 
+// loopNotes returns the notes about how often a loop runs.
 func loopNotes(l ir.Loop) []Note {
 	var notes []Note
 	if l.Each != nil {
@@ -714,6 +737,7 @@ func joinText(p ir.Parallel) string {
 	}
 }
 
+// waitText describes what a gate waits for, and what happens if it does not come.
 func waitText(g ir.Gate) string {
 	var parts []string
 	if g.Event != "" {
@@ -733,6 +757,7 @@ func waitText(g ir.Gate) string {
 	return strings.Join(parts, ", ")
 }
 
+// condition returns a condition as its author wrote it, on one line.
 func condition(e *expr.Expr) string {
 	if e == nil {
 		return ""
@@ -748,8 +773,9 @@ func writePaths(st *ir.Step) []string {
 	return xslices.Map(st.Writes, func(w ir.Write) string { return clean(w.Path) })
 }
 
-// clean converts a text to one line: runs of white space become a space, and characters that cannot be shown (control
-// characters, invalid encoding) are removed.
+// clean converts a text to one line: runs of white space become a space, and characters that cannot be shown are
+// removed: control characters, invalid encoding, what reorders the text around it, and what XML does not allow. Long
+// texts are cut.
 func clean(s string) string {
 	const longest = 20_000
 	var out strings.Builder

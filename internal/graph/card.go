@@ -51,6 +51,7 @@ type stacker struct {
 	texts []cardText
 }
 
+// line places one line of text, with a gap above it.
 func (s *stacker) line(text string, c cut, size float64, p paint, gap float64) {
 	s.y += gap
 	s.texts = append(s.texts, cardText{s.x, s.y + size*0.92, text, c, size, p})
@@ -203,7 +204,7 @@ func (r *ruler) file(n *Node) *card {
 	return c
 }
 
-// frameHead returns the head of a frame, which is also its minimum width.
+// frameHead returns the head of a frame. Its width is the minimum width of the frame, and it may be wider than room.
 func (r *ruler) frameHead(g *Group, room float64) *card {
 	c := &card{}
 	room = max(room-2*cardPad, cardMaxText)

@@ -21,6 +21,8 @@ import (
 // node-STEP (data-state), badge-STEP (href), dur-STEP (text and data-since), name-STEP (text of the title) and, if it
 // is folded, count-STEP, ok-STEP, run-STEP and fail-STEP. For an edge it is edge-FROM-TO (data-taken, data-active).
 // Patches returns them ready to apply.
+//
+// A Compact is not safe for concurrent use. Apply and Patches may only be called on one from NewCompactRun.
 type Compact struct {
 	program *ir.Program
 	graph   *Graph
@@ -54,6 +56,7 @@ func NewCompactRun(p *ir.Program, frame string) *Compact {
 	return c
 }
 
+// build builds the graph, with the groups in closed as single nodes, and removes what a compact picture does not show.
 func (c *Compact) build() {
 	c.graph = Build(c.program, Options{closed: c.closed})
 	c.graph.keepSteps()
@@ -78,7 +81,8 @@ func (c *Compact) nameElements() {
 	}
 }
 
-// Apply applies one event of the run.
+// Apply applies one event of the run. When the event shows that a fan-out or a loop has too many items, it folds the
+// group and builds the graph again: progress so far moves to the new graph, and the page has to draw the picture again.
 func (c *Compact) Apply(e journal.Event) {
 	c.tracker.Apply(e)
 	fold := false
@@ -97,11 +101,13 @@ func (c *Compact) Apply(e journal.Event) {
 	}
 }
 
+// group returns a frame, or nil.
 func (g *Graph) group(id string) *Group {
 	return xslices.FindPointer(g.Groups, func(one *Group) bool { return one.ID == id })
 }
 
-// resume copies the progress of another picture of the same run, in which more groups are open.
+// resume copies the progress of another picture of the same run, in which more groups are open. IDs of elements are the
+// same in both, because Build derives them from paths. It takes over the frames of old, which must not be used anymore.
 func (t *Tracker) resume(old *Tracker) {
 	for id, p := range t.shown {
 		if before := old.shown[id]; before != nil {
@@ -149,7 +155,8 @@ func (g *Graph) dropStarts() {
 	g.drop(func(n *Node) bool { return n.Kind == NodeTrigger || n.Kind == NodeStart })
 }
 
-// drop removes nodes, and the edges from and to them.
+// drop removes nodes, and the edges from and to them. It moves the edges that stay, so it must not be called once a
+// Tracker has their indexes.
 func (g *Graph) drop(unwanted func(*Node) bool) {
 	gone := map[string]bool{}
 	g.Nodes = slices.DeleteFunc(g.Nodes, func(n Node) bool {
@@ -168,7 +175,7 @@ type Patch struct {
 }
 
 // Patches returns the changes since the last call. redraw reports that the picture has to be drawn again instead,
-// because a group was folded.
+// because a group was folded. Patches set values instead of changing them, so applying one twice does no harm.
 func (c *Compact) Patches() (patches []Patch, redraw bool) {
 	changed := c.tracker.changed
 	c.tracker.changed = map[string]bool{}
@@ -230,7 +237,8 @@ func (c *Compact) active() map[int]bool {
 	return all
 }
 
-// edgeNames returns the element IDs of the edges.
+// edgeNames returns the element IDs of the edges. They depend on the order of the edges, which does not change until
+// the picture is drawn again.
 func (c *Compact) edgeNames() []string {
 	names, used := make([]string, len(c.graph.Edges)), map[string]int{}
 	for i, e := range c.graph.Edges {
@@ -249,7 +257,7 @@ func dataState(state string) string {
 	return cmp.Or(state, StatePending)
 }
 
-// StateWord returns the word for the state of a step.
+// StateWord returns the word for the state of a step, or the state itself if it is unknown.
 func StateWord(state string) string {
 	words := map[string]string{
 		StatePending: "Not reached", StateRunning: "Running", StateWaiting: "Waiting", StateSleeping: "Sleeping",
@@ -287,7 +295,7 @@ func duration(p *Progress) string {
 	return shortDuration(p.ended - p.started)
 }
 
-// since returns when a step that is at work started.
+// since returns when a step that is at work started, in RFC 3339. The page counts the time up from it.
 func since(p *Progress) string {
 	if p.started == 0 || p.ended != 0 || p.State == "" {
 		return ""
@@ -374,6 +382,7 @@ func (c *Compact) words(id string) (name, sub, kind string) {
 	return n.Title, joinDot(n.Label, strings.TrimSuffix(n.Detail, " decides")), string(n.Tone)
 }
 
+// joinDot joins two texts with a middle dot, if both are there.
 func joinDot(a, b string) string {
 	if a == "" || b == "" {
 		return a + b

@@ -22,6 +22,8 @@ var compact = style{
 	card: compactCard, frameHead: compactHead,
 }
 
+// compactCard returns the card of a node. Only triggers and the marks of starts and ends depend on the width of their
+// text.
 func compactCard(r *ruler, n *Node, _ int) *card {
 	c := &card{w: compactWidth, h: compactHeight}
 	switch n.Kind {
@@ -103,6 +105,7 @@ func (c *Compact) SVG(o CompactOptions) ([]byte, error) {
 	return w.out.Bytes(), nil
 }
 
+// compactWriter writes the elements of one compact picture. The coordinates inside a box are relative to it.
 type compactWriter struct {
 	*Compact
 	CompactOptions
@@ -110,6 +113,7 @@ type compactWriter struct {
 	ruler *ruler
 }
 
+// edge writes an edge. An active edge leads to a step that is at work.
 func (w *compactWriter) edge(id string, r route, active bool) {
 	e := &w.graph.Edges[r.edge]
 	class := "edge"
@@ -147,7 +151,8 @@ func (w *compactWriter) edge(id string, r route, active bool) {
 	w.out.WriteString("</g>\n")
 }
 
-// openNode writes the start of a node, up to its halo.
+// openNode writes the start of a node, up to its halo. Only data-state and the title depend on the progress of the run.
+// end has to follow with the same step.
 func (w *compactWriter) openNode(id, class, kind, step string, box rect, progress *Progress) (name string) {
 	name = w.names[id]
 	state := ""
@@ -172,6 +177,7 @@ func (w *compactWriter) openNode(id, class, kind, step string, box rect, progres
 	return name
 }
 
+// end closes what openNode opened.
 func (w *compactWriter) end(step string) {
 	if step != "" {
 		w.out.WriteString("</a>")
@@ -191,6 +197,7 @@ func (w *compactWriter) stateParts(name string, n *Node, p *Progress, width floa
 	w.text(duration(p), "class", "dur", "id", "dur-"+name, "x", number(width-10), "y", "36", "data-since", since(p))
 }
 
+// icon writes the icon of a kind of steps, which the page defines once.
 func (w *compactWriter) icon(x, y float64, kind string) {
 	w.open("svg", "x", number(x), "y", number(y), "width", "13", "height", "13", "viewBox", "0 0 16 16",
 		"class", "icon kind")
@@ -198,6 +205,7 @@ func (w *compactWriter) icon(x, y float64, kind string) {
 	w.out.WriteString("</svg>")
 }
 
+// rect writes a rectangle. more are names and values of attributes in turn.
 func (w *compactWriter) rect(class string, x, y, width, height, radius float64, more ...string) {
 	attributes := []string{"class", class}
 	if x != 0 || y != 0 {
@@ -210,7 +218,7 @@ func (w *compactWriter) rect(class string, x, y, width, height, radius float64, 
 	w.empty("rect", append(attributes, more...)...)
 }
 
-// label writes the name and the line below it.
+// label writes the name and the line below it. In the picture of a run it leaves room for the badge and the duration.
 func (w *compactWriter) label(name, sub string, x, width float64, subID string) {
 	room, subRoom := width-x-19-10, width-x-10
 	if w.tracker != nil {
@@ -220,6 +228,7 @@ func (w *compactWriter) label(name, sub string, x, width float64, subID string) 
 	w.text(w.ruler.pageFit(regular, labelSize, sub, subRoom), "class", "sub", "id", subID, "x", number(x), "y", "36")
 }
 
+// node writes a node: a folded list, a mark of a start or an end, a trigger, or a step.
 func (w *compactWriter) node(n *Node, box rect) {
 	name, sub, kind := w.words(n.ID)
 	step := n.Step
@@ -270,6 +279,7 @@ func (w *compactWriter) node(n *Node, box rect) {
 	w.end(step)
 }
 
+// frame writes the box of a frame. What is inside of it follows as other elements.
 func (w *compactWriter) frame(g *Group, box rect) {
 	name, sub, kind := w.words(g.ID)
 	id := w.openNode(g.ID, "node frame", kind, g.Step, box, &g.Progress)

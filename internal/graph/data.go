@@ -7,7 +7,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// spot is one step of the drawn program.
+// spot is one step of the drawn program. A block that is drawn twice has two scopes, and so different spots.
 type spot struct {
 	scope *scope
 	at    int
@@ -48,7 +48,8 @@ func (b *builder) writtenKeys() map[string]bool {
 	return keys
 }
 
-// predecessors returns the steps from which an edge or a fallback leads to each step.
+// predecessors returns the steps from which an edge or a fallback leads to each step. The ends of blocks are not
+// included: possiblePredecessors and writers cross them.
 func (b *builder) predecessors() map[spot][]spot {
 	before := map[spot][]spot{}
 	add := func(from, to spot) { before[to] = append(before[to], from) }
@@ -122,7 +123,8 @@ func writtenKey(keys map[string]bool, path string) string {
 }
 
 // writers returns the steps whose write of key may reach a reader. It walks backward, and past a writer only if that
-// step may not have run.
+// step may not have run: whatever is before a writer that always runs has been overwritten. A group that it passes may
+// contain writers, too, so it looks at all steps inside.
 func writers(before map[spot][]spot, reader spot, key string) []spot {
 	var found []spot
 	seen := map[spot]bool{reader: true}
@@ -152,8 +154,8 @@ func writers(before map[spot][]spot, reader spot, key string) []spot {
 	return found
 }
 
-// possiblePredecessors returns the possible predecessors of a step. For the first step of a block, these are the
-// predecessors of the block.
+// possiblePredecessors returns the possible predecessors of a step. For the first step of a block, these include the
+// predecessors of the step that contains the block.
 func possiblePredecessors(before map[spot][]spot, s spot) []spot {
 	all := slices.Clone(before[s])
 	if s.at == 0 && s.scope.outer != nil {

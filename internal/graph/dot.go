@@ -9,7 +9,8 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// DOT writes the graph for Graphviz.
+// DOT writes the graph for Graphviz. A frame is a cluster; with compound=true, edges of a cluster lead from and to a
+// node inside it and are clipped at its border (ltail, lhead).
 func (g *Graph) DOT(w io.Writer) error {
 	d := &dot{outline: g.outline(), light: palette()}
 	fmt.Fprintf(&d.out, "digraph %s {\n", dotString(g.Name))
@@ -27,12 +28,14 @@ func (g *Graph) DOT(w io.Writer) error {
 	return err
 }
 
+// dot writes a graph in the language of Graphviz.
 type dot struct {
 	outline
 	light theme
 	out   bytes.Buffer
 }
 
+// write writes the members of a group, "" for the page.
 func (d *dot) write(group string, depth int) {
 	pad := strings.Repeat("  ", depth)
 	for _, id := range d.members[group] {
@@ -58,6 +61,7 @@ func (d *dot) write(group string, depth int) {
 	}
 }
 
+// dotShape returns the attributes of the shape of a node.
 func dotShape(n *Node) string {
 	switch {
 	case n.Kind == NodeArtifact:
@@ -73,6 +77,7 @@ func dotShape(n *Node) string {
 	}
 }
 
+// edge writes an edge. Edges of data do not affect the layout.
 func (d *dot) edge(e *Edge) {
 	var attrs []string
 	add := func(name, value string) { attrs = append(attrs, name+"="+value) }

@@ -17,7 +17,8 @@ const (
 )
 
 // foldRange returns which steps of a block are folded into one node: none if there is room for all, otherwise all but
-// the first and the last few.
+// the first and the last few. It takes the room of the steps that it leaves. from and to are len(steps) if none is
+// folded.
 func (b *builder) foldRange(steps []ir.Step) (from, to int) {
 	total := 0
 	for i := range steps {
@@ -69,7 +70,8 @@ func (b *builder) isClosed(st *ir.Step, path string) bool {
 	return b.closed[path] || b.countInside(st, b.room) > b.room
 }
 
-// countInside returns the cost of the steps inside a group, or a number above limit.
+// countInside returns the cost of the steps inside a group, or a number above limit. It stops counting there, so that
+// its time does not depend on the size of the program. A block that contains itself counts once.
 func (b *builder) countInside(st *ir.Step, limit int) int {
 	n := 0
 	for id := range st.Blocks() {

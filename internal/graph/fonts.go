@@ -63,7 +63,8 @@ func findGlyphs(wanted []rune, dirs []string) *fallbackFonts {
 	return f
 }
 
-// fontFiles returns the font files below some folders, most suitable first.
+// fontFiles returns the font files below some folders, most suitable first. The order does not depend on the file
+// system.
 func fontFiles(dirs []string) []string {
 	var files []string
 	for _, dir := range dirs {
@@ -148,6 +149,7 @@ func (f *fallbackFonts) close() {
 	}
 }
 
+// glyphIn returns the glyph of a character in a font, if the font has an outline for it.
 func (f *fallbackFonts) glyphIn(in *sfnt.Font, ch rune) fallbackGlyph {
 	index, err := in.GlyphIndex(&f.buffer, ch)
 	if err != nil || index == 0 {
@@ -164,7 +166,7 @@ func (f *fallbackFonts) glyphIn(in *sfnt.Font, ch rune) fallbackGlyph {
 	return fallbackGlyph{font: in, index: index, advance: float64(width) / 64 / em}
 }
 
-// visualOrder returns the characters of a text from left to right.
+// visualOrder returns the characters of a text from left to right, as the Unicode bidirectional algorithm orders them.
 func visualOrder(text string) string {
 	if !strings.ContainsFunc(text, isRightToLeft) {
 		return text

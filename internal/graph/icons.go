@@ -35,7 +35,7 @@ var icons = map[Icon]string{
 	IconStop:   "F M 4.4 4.4 L 11.6 4.4 L 11.6 11.6 L 4.4 11.6 Z",
 }
 
-// iconShape draws an icon in a square.
+// iconShape draws an icon in a square. It does not check the icon's path, which is a constant.
 func iconShape(icon Icon, x, y, side float64, p paint) shape {
 	d := &pen{x: x, y: y, scale: side / 16}
 	s := shape{stroke: p, width: max(1.1, side/16*1.5)}
@@ -85,7 +85,7 @@ func (d *pen) cubic(x1, y1, x2, y2, x, y float64) {
 	d.path.cubic(x1, y1, x2, y2, x, y)
 }
 
-// arc draws an arc between two angles in degrees, clockwise.
+// arc draws an arc between two angles in degrees, clockwise, as four cubic curves.
 func (d *pen) arc(x, y, r, from, to float64) {
 	const steps = 4
 	turn := (to - from) / steps * math.Pi / 180

@@ -8,8 +8,10 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
+// point is a position on the page, in units of the SVG. As in SVG, y grows downward.
 type point struct{ x, y float64 }
 
+// rect is an area with its upper left corner at (x, y).
 type rect struct{ x, y, w, h float64 }
 
 func (r rect) right() float64      { return r.x + r.w }
@@ -35,8 +37,10 @@ func (r rect) meets(o rect) bool {
 // extent is the smallest area that covers some points.
 type extent struct{ left, top, right, bottom float64 }
 
+// newExtent returns an empty extent: its left side is to the right of its right side until it covers a point.
 func newExtent() extent { return extent{math.Inf(1), math.Inf(1), math.Inf(-1), math.Inf(-1)} }
 
+// cover enlarges the area so that it covers the points.
 func (e *extent) cover(points ...point) {
 	for _, p := range points {
 		e.left, e.top = min(e.left, p.x), min(e.top, p.y)
@@ -46,7 +50,8 @@ func (e *extent) cover(points ...point) {
 
 func (e *extent) coverRect(r rect) { e.cover(point{r.x, r.y}, point{r.right(), r.bottom()}) }
 
-// picture is a graph with the positions of all its elements.
+// picture is a graph with the positions of all its elements. A node without a box is not drawn: an artifact beyond
+// mostArtifacts, which the last drawn one counts.
 type picture struct {
 	drawing
 	cards map[string]*card // of nodes, and the heads of groups
@@ -63,6 +68,7 @@ type route struct {
 	trunk  float64 // x of the vertical line that it shares with others, or 0
 }
 
+// moved returns the route at another place. It leaves the points of r as they are.
 func (r route) moved(dx, dy float64) route {
 	r.points = xslices.Map(r.points, func(p point) point { return point{p.x + dx, p.y + dy} })
 	r.label = r.label.moved(dx, dy)
@@ -91,7 +97,8 @@ const (
 	mostArtifacts = 8 // of one step
 )
 
-// style is how large a picture is drawn.
+// style has the sizes and distances that differ between the pictures that people download and those on web pages. All
+// lengths are in units of the SVG.
 type style struct {
 	margin      float64 // around the page
 	besideGap   float64 // between boxes in a row
@@ -116,7 +123,12 @@ var large = style{
 	card: (*ruler).card, frameHead: (*ruler).frameHead,
 }
 
-// arrange returns the positions of all elements of a graph.
+// arrange returns the positions of all elements of a graph. The order of its phases matters: the size of a frame
+// depends on the layout inside it, so blocks are laid out from the inside out, at (0, 0); put then moves them to their
+// places on the page, from the outside in. Lines of data avoid boxes, so they come when all boxes have their places,
+// and crop comes last, because those lines may extend beyond the boxes.
+//
+// The result depends on the graph alone, also its order: a picture that is drawn again has the same bytes.
 func arrange(g *Graph, st *style) (*picture, error) {
 	r, err := newRuler()
 	if err != nil {
@@ -137,6 +149,7 @@ func arrange(g *Graph, st *style) (*picture, error) {
 			a.leaving[e.From] = append(a.leaving[e.From], i)
 		}
 	}
+	// Large pictures show less of each description.
 	textLines := 3
 	if len(g.Nodes) > 24 {
 		textLines = 2
@@ -145,6 +158,7 @@ func arrange(g *Graph, st *style) (*picture, error) {
 		a.picture.cards[g.Nodes[i].ID] = st.card(r, &g.Nodes[i], textLines)
 	}
 	body := a.block(a.items("", 0))
+	// Lines of data run along the sides of the page, and would have to cross the columns.
 	if st.columns && !a.hasData {
 		body = g.inColumns(body)
 	}
@@ -154,6 +168,7 @@ func arrange(g *Graph, st *style) (*picture, error) {
 	return a.picture, nil
 }
 
+// arranger is the state of arrange. Edges are indexes in Graph.Edges.
 type arranger struct {
 	outline
 	*style
@@ -196,6 +211,7 @@ func (d *drawing) extent(top, bottom float64) extent {
 	return e
 }
 
+// move moves everything in a drawing.
 func (d *drawing) move(dx, dy float64) {
 	for id, b := range d.boxes {
 		d.boxes[id] = b.moved(dx, dy)
@@ -213,7 +229,7 @@ func (d *drawing) normalize() *drawing {
 	return d
 }
 
-// inset is a drawing inside a frame.
+// inset is the drawing of one lane inside a frame, at a position relative to the frame.
 type inset struct {
 	*drawing
 	x, y float64
@@ -229,9 +245,11 @@ func (a *arranger) items(group string, lane int) []string {
 	})
 }
 
-// size is the space that an item takes: left and right of its center, and in height.
+// size is the space that an item takes. w and h are those of its box. left and right extend from the center of the box
+// and include the artifacts next to it; rowHeight includes them, too.
 type size struct{ left, right, w, h, rowHeight float64 }
 
+// size returns the space of an item. The items inside of a frame are arranged first.
 func (a *arranger) size(id string) size {
 	var s size
 	if g := a.groups[id]; g != nil {
@@ -266,9 +284,11 @@ func (a *arranger) artifactStack(id string) (w, h float64) {
 	return w, h
 }
 
-// frame lays out the inside of a frame and returns its size.
+// frame lays out the inside of a frame and returns its size. The lanes go side by side, in as many rows as
+// style.widestFrame demands. It also sets the card of the frame's head and the insets, which put places later.
 func (a *arranger) frame(g *Group) (w, h float64) {
 	a.matchWorkers(g)
+	// Lay out each lane. Lanes with names have their own outlines and need more space between them.
 	var lanes []inset
 	total, between := 0.0, 22.0
 	for i := range g.Lanes {
@@ -280,6 +300,7 @@ func (a *arranger) frame(g *Group) (w, h float64) {
 	for _, d := range lanes {
 		total += d.w + between
 	}
+	// Distribute the lanes evenly over rows.
 	perRow := max(1, len(lanes))
 	if total > a.widestFrame && perRow > 1 {
 		rows := int(math.Ceil(total / a.widestFrame))
@@ -299,6 +320,7 @@ func (a *arranger) frame(g *Group) (w, h float64) {
 	if between > 22 {
 		inner += 12
 	}
+	// The head wraps its text to the width of the lanes, and may make the frame wider.
 	head := a.frameHead(a.ruler, g, inner+2*framePad)
 	a.picture.cards[g.ID] = head
 	w = max(inner+2*framePad, head.w)
@@ -310,6 +332,8 @@ func (a *arranger) frame(g *Group) (w, h float64) {
 	if a.hasData {
 		data = 12
 	}
+	// Place the rows below each other, each centered. Only a row without names centers its lanes vertically, too: the
+	// outlines of named lanes start at the same height.
 	y := head.h + 14 + data
 	for row := range slices.Chunk(lanes, perRow) {
 		rowHeight, named := 0.0, 0.0
@@ -340,6 +364,8 @@ func (a *arranger) frame(g *Group) (w, h float64) {
 	return w, math.Ceil(h)
 }
 
+// laneName returns the name that is shown above a lane: none for the only lane, and none for a lane with one step,
+// which has a title of its own.
 func (a *arranger) laneName(g *Group, lane int) string {
 	if len(g.Lanes) < 2 || len(a.items(g.ID, lane)) < 2 {
 		return ""
@@ -347,7 +373,8 @@ func (a *arranger) laneName(g *Group, lane int) string {
 	return g.Lanes[lane]
 }
 
-// matchWorkers gives single steps in adjacent lanes the same size.
+// matchWorkers gives the lanes with a single step cards of the same size. It changes the cards, so it has to run before
+// the lanes are laid out.
 func (a *arranger) matchWorkers(g *Group) {
 	var cards []*card
 	w, h := 0.0, 0.0
@@ -396,7 +423,8 @@ func (a *arranger) put(d *drawing, x, y float64) {
 	}
 }
 
-// spread returns where the n-th line meets the side of a box: next to its center, with growing distance.
+// spread returns where the n-th line meets the side of a box: next to its center, with growing distance. A negative
+// step goes upward. When there is no more room, it starts again at the center.
 func spread(box rect, n int, step float64) float64 {
 	half := box.h/2 - 10
 	if half < 1 {

@@ -2,7 +2,8 @@ package graph
 
 import "slices"
 
-// block is the state of laying out one block. The method is the classic one for layered drawings, adapted to workflows:
+// block is the state of laying out one block. The method is the classic one for layered drawings (Sugiyama et al.),
+// adapted to workflows:
 //
 //	rank     cut loops, and give each box a row below all its predecessors;
 //	         a fallback shares the row of its step
@@ -11,6 +12,9 @@ import "slices"
 //	align    group boxes that belong below each other into columns
 //	place    move columns as close to their neighbors as space allows
 //	trace    set the height of rows and the path of lines
+//
+// Items, boxes and links refer to each other by index. After fill, every line between rows consists of segs between
+// adjacent rows only, and the phases after it treat items, bends and labels alike: as boxes.
 type block struct {
 	*arranger
 	items     []string
@@ -24,7 +28,7 @@ type block struct {
 	segs      []seg // between adjacent rows
 }
 
-// box is an item, a bend of a line or a label.
+// box is an item, a bend of a line or a label. A bend takes no space.
 type box struct {
 	link        int // of a label; -1 otherwise
 	bend        bool
@@ -43,7 +47,7 @@ func (b *box) room(sign float64) float64 {
 	return b.left
 }
 
-// link is an edge inside the block.
+// link is an edge inside the block, also one that the layout needs and the picture does not show.
 type link struct {
 	edge     int // -1: only keeps document order, and is not drawn
 	from, to int
@@ -55,7 +59,8 @@ type link struct {
 	path     []int   // boxes from source to target
 }
 
-// seg is a piece of a line between two adjacent rows.
+// seg is a piece of a line between two adjacent rows. Several links share a seg where their lines run together. weight
+// is how strongly it pulls its boxes below each other.
 type seg struct {
 	upper, lower int
 	style        lineStyle
@@ -71,6 +76,7 @@ const (
 	lineSkipped
 )
 
+// styleOf returns the style of the lines of a kind of edges.
 func styleOf(k EdgeKind) lineStyle {
 	switch {
 	case k.isFailure():
@@ -82,7 +88,8 @@ func styleOf(k EdgeKind) lineStyle {
 	}
 }
 
-// block lays out items and the edges between them.
+// block lays out items and the edges between them. Edges that leave the items are drawn in none of the blocks: the
+// builder has replaced them by an edge to a NodeExit and one from the enclosing frame.
 func (a *arranger) block(items []string) *drawing {
 	if len(items) == 0 {
 		return &drawing{w: 60, h: 20, boxes: map[string]rect{}}
@@ -118,7 +125,8 @@ func (a *arranger) block(items []string) *drawing {
 	return b.trace()
 }
 
-// rank assigns the items to rows.
+// rank assigns the items to rows: each one below all its predecessors, by the longest path. A step and its fallbacks
+// are one unit, represented by the step (root), because they share a row.
 func (b *block) rank() {
 	b.placeFallbacks()
 	b.keepDocumentOrder()
@@ -129,6 +137,7 @@ func (b *block) rank() {
 			out[from] = append(out[from], i)
 		}
 	}
+	// In the reverse of order, every unit comes before its successors, so one pass finds the longest paths.
 	order := b.cutLoops(out)
 	b.ranks = make([]int, len(b.items))
 	for _, u := range slices.Backward(order) {
@@ -152,6 +161,7 @@ func (b *block) placeFallbacks() {
 	for _, l := range b.links {
 		entered[l.to]++
 	}
+	// A fallback can stand beside its step only if all lines to it come from that step.
 	primary := slices.Repeat([]int{-1}, n)
 	for _, l := range b.links {
 		if l.kind == EdgeFallback {
@@ -193,8 +203,8 @@ func (b *block) placeFallbacks() {
 	}
 }
 
-// keepDocumentOrder adds an invisible link to each item that no link leads to, so that it stays at its position in the
-// document.
+// keepDocumentOrder adds an invisible link to each item that no link leads to, from the item before it, so that it
+// stays at its position in the document. Otherwise, unreachable steps would all move to the first row.
 func (b *block) keepDocumentOrder() {
 	entered := make([]bool, len(b.items))
 	for _, l := range b.links {
@@ -209,8 +219,10 @@ func (b *block) keepDocumentOrder() {
 	}
 }
 
-// cutLoops marks the links that close a loop, and returns the items in an order where each follows all its successors.
-// out has the links that leave each item.
+// cutLoops marks the links that close a loop, and returns the items in an order where each follows all its successors
+// (the post-order of a depth-first search). A link to an item that is still open leads back to an item on the current
+// path. The search starts at items in document order, so the links that lead upward in the document are those that are
+// cut. out has the links that leave each item.
 func (b *block) cutLoops(out [][]int) []int {
 	const (
 		fresh = iota
@@ -252,6 +264,7 @@ func (b *block) root(i int) int {
 // fill creates the rows, with a row for labels where there are any, and a bend wherever a line passes a row. Lines of
 // one style to one box share their bends: they run together from where they meet.
 func (b *block) fill() {
+	// A rank with labels is followed by a row for them. rowOf maps ranks to rows.
 	labeled := map[int]bool{} // ranks with labels below them
 	for i := range b.links {
 		if l := &b.links[i]; l.text != "" && !l.back && !l.beside {
@@ -271,6 +284,8 @@ func (b *block) fill() {
 	for i := range b.items {
 		b.boxes[i].row = rowOf[b.ranks[i]]
 	}
+	// Split each link at the rows that it passes. A line with a label passes its own label in the first row; then it
+	// joins the lines of its style to the same box.
 	type bus struct {
 		to    int
 		style lineStyle
@@ -335,6 +350,7 @@ func (b *block) fill() {
 	b.restoreSides()
 }
 
+// isSide reports whether a box is a fallback that is placed beside its step. Bends and labels never are.
 func (b *block) isSide(i int) bool { return i < len(b.items) && b.side[i] >= 0 }
 
 // restoreSides places every fallback directly to the left of its step.
@@ -344,6 +360,8 @@ func (b *block) restoreSides() {
 	}
 }
 
+// restoreRow places the fallbacks of one row, also those of fallbacks, and numbers the boxes. Every change of a row's
+// order has to end with it, because the phases after it depend on box.pos.
 func (b *block) restoreRow(r int) {
 	var full []int
 	var add func(int)

@@ -14,7 +14,9 @@ const (
 )
 
 // inColumns breaks a very long drawing into columns, only where a single line leads from one column to the next.
-// Otherwise sixty steps would be a strip that fits no page or screen.
+// Otherwise sixty steps would be a strip that fits no page or screen. Of all numbers of columns, it takes the one whose
+// ratio of width to height is closest to that of a slide, also compared with the drawing as it is; ratios are compared
+// by their logarithm, so that twice as wide is as bad as twice as high.
 func (g *Graph) inColumns(d *drawing) *drawing {
 	if d.h <= tallest || len(d.seams) == 0 {
 		return d
@@ -45,7 +47,8 @@ func (g *Graph) inColumns(d *drawing) *drawing {
 	return g.columns(d, best)
 }
 
-// chooseSeams divides a drawing into columns with minimal maximum height.
+// chooseSeams divides a drawing into columns with minimal maximum height: it searches for the smallest height with
+// which fillColumns needs no more than the given number of columns. Five units are exact enough.
 func chooseSeams(d *drawing, columns int) []float64 {
 	low, high := d.h/float64(columns), d.h
 	best := fillColumns(d, high)
@@ -77,7 +80,8 @@ func fillColumns(d *drawing, highest float64) []float64 {
 	return chosen
 }
 
-// columns splits the drawing at the given seams.
+// columns splits the drawing at the given seams. Everything moves with the column in which it begins. Only one line
+// crosses each seam, and it has no label: findSeams makes sure of both.
 func (g *Graph) columns(d *drawing, seams []float64) *drawing {
 	type column struct{ top, dx, dy, left, lowest float64 }
 	var all []column

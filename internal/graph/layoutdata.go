@@ -42,6 +42,8 @@ func (l *dataLane) span() (top, bottom float64) {
 }
 
 // dataLanes routes the data edges along the sides of the page. Writers of a key with the same readers share a line.
+// Short lanes are placed first and are closest to the boxes. The lines change nothing that has been placed, except that
+// the labels of control edges move out of their way.
 func (a *arranger) dataLanes() {
 	lanes := a.groupData()
 	for _, l := range lanes {
@@ -76,6 +78,7 @@ func (a *arranger) dataLanes() {
 		}
 	}
 	a.placeDataLabels(lanes)
+	// The routes so far are those of control edges, which data lines have to stay clear of.
 	flow := a.picture.routes
 	for i, l := range lanes {
 		l.x = a.laneX(l, lanes[:i], flow)
@@ -202,7 +205,8 @@ func (l *dataLane) placeLabel(lines []float64) bool {
 	return l.middle-l.length/2 <= bottom+2*clear && l.middle+l.length/2 >= top-2*clear
 }
 
-// groupData groups the data edges into lanes.
+// groupData groups the data edges into lanes: first the edges of one key from one writer, then the writers of a key
+// whose readers are the same.
 func (a *arranger) groupData() []*dataLane {
 	type source struct {
 		from, label string
@@ -260,7 +264,8 @@ func (a *arranger) blocked(id string, right bool) bool {
 	return false
 }
 
-// laneX places a lane outside of everything that it passes.
+// laneX places a lane outside of everything that it passes. Each lane before it on the same side can move it outward
+// only once, so the search ends.
 func (a *arranger) laneX(l *dataLane, before []*dataLane, flow []route) float64 {
 	top, bottom := l.span()
 	sign := l.sign()
@@ -299,7 +304,8 @@ func (a *arranger) laneX(l *dataLane, before []*dataLane, flow []route) float64 
 }
 
 // dataEnd returns the path from a box up to the horizontal line to its lane: out of the side or, if that is blocked,
-// through the gap below (for a reader: above) the row.
+// through the gap below (for a reader: above) the row. n is the number of data lines that use this end of the box
+// already, so that lines do not cover each other while there is room.
 func (a *arranger) dataEnd(id string, l *dataLane, n int, reads bool) []point {
 	box := a.picture.boxes[id]
 	if a.blocked(id, l.side == 1) {

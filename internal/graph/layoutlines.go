@@ -6,7 +6,9 @@ import (
 	"slices"
 )
 
-// run is a horizontal piece of lines in the gap between two rows: it enters from above at x1 and continues at x2.
+// run is a horizontal piece of lines in the gap between two rows: it enters from above at x1 and continues at x2. from
+// and to identify its ends: a box and the style of the line or, for the run of a loopBack, a negative number and the
+// link.
 type run struct {
 	x1, x2 float64
 	// Runs with the same origin or destination may share a track.
@@ -21,7 +23,7 @@ func (r *run) high() float64 { return max(r.x1, r.x2) }
 func (r *run) inside(x float64) bool { return x > r.low()+0.5 && x < r.high()-0.5 }
 
 // loopBack is the path of a link that leads upward: a vertical lane next to the boxes, reached from the sides of its
-// ends or, if something is in the way, through the gaps above and below them.
+// ends or, if something is in the way, through the gap below its source and the gap above its target.
 type loopBack struct {
 	link       int
 	sign       float64 // -1 for a lane on the left, 1 on the right
@@ -42,7 +44,8 @@ func (p *loopBack) labelRoom(l *link) (inner, outer float64) {
 	return l.width / 2, l.width / 2
 }
 
-// lines is the state of tracing one block.
+// lines is the state of tracing one block. The keys of at and ports identify a seg: its upper box, its lower box and
+// its style.
 type lines struct {
 	*block
 	gaps  [][]*run // gap i is above row i, the last one below all rows
@@ -51,7 +54,8 @@ type lines struct {
 	ports map[[3]int]point // x where a segment leaves its upper box and meets its lower one
 }
 
-// trace positions rows and lines and returns the finished drawing.
+// trace positions rows and lines and returns the finished drawing. The height of a gap depends on the number of tracks
+// in it, so all horizontal runs have to be known before the first row gets its y.
 func (b *block) trace() *drawing {
 	t := &lines{block: b, gaps: make([][]*run, len(b.rows)+1), at: map[[3]int]*run{}, ports: map[[3]int]point{}}
 	t.findPorts()
@@ -73,7 +77,8 @@ func (b *block) trace() *drawing {
 	return d
 }
 
-// findSeams returns the heights that only one straight line crosses.
+// findSeams returns the heights that only one straight line crosses. The line has to lead to the next row: then it has
+// neither a bend nor a label, which columns could not split.
 func (t *lines) findSeams(d *drawing) []float64 {
 	crossing := make([]int, len(t.rows)) // links across the gap above each row
 	only := make([]int, len(t.rows))
@@ -161,7 +166,8 @@ func (t *lines) findPorts() {
 	}
 }
 
-// findLoops chooses a side and a lane for each link that leads upward, with short ones closest to the boxes.
+// findLoops chooses a side and a lane for each link that leads upward, with short ones closest to the boxes: they are
+// placed first, and each later one keeps its distance from those that it overlaps. Failures prefer the left side.
 func (t *lines) findLoops() {
 	for i := range t.links {
 		l := &t.links[i]
@@ -216,7 +222,7 @@ func (t *lines) findLoops() {
 	}
 }
 
-// reach returns how far out a lane on one side would be.
+// reach returns how far out a lane on one side would be, from the middle between its ends.
 func (t *lines) reach(p *loopBack, sign float64) float64 {
 	l := &t.links[p.link]
 	from := (t.boxes[l.from].x + t.boxes[l.to].x) / 2
@@ -229,7 +235,7 @@ func (t *lines) reach(p *loopBack, sign float64) float64 {
 	return far
 }
 
-// obstacles returns the cost of leaving an item sideways: 0 if only lines are in the way.
+// obstacles returns the cost of leaving an item sideways, in units of distance: 0 if only lines are in the way.
 func (t *lines) obstacles(i int, sign float64) float64 {
 	b := &t.boxes[i]
 	if b.room(sign) > t.sizes[i].w/2+1 {
@@ -244,7 +250,9 @@ func (t *lines) obstacles(i int, sign float64) float64 {
 }
 
 // assign places the runs of a gap on tracks so that different lines never overlap and few cross. It returns the number
-// of tracks.
+// of tracks. It inserts one run after the other into an order from top to bottom, each where it adds the fewest
+// crossings; then each run gets the highest track that is below all runs before it that share some of its x. Runs with
+// a common end belong to lines that run together and may share the track.
 func assign(runs []*run) int {
 	crossing := func(upper, lower *run) int {
 		n := 0
@@ -289,7 +297,8 @@ func assign(runs []*run) int {
 	return tracks
 }
 
-// stackRows sets the y of boxes and returns where the tracks of each gap start.
+// stackRows sets the y of boxes and returns where the tracks of each gap start. The gaps above the first row and below
+// the last one have no height of their own: only loops need them.
 func (t *lines) stackRows() []float64 {
 	tops := make([]float64, len(t.gaps))
 	y := 0.0
@@ -353,7 +362,7 @@ func (t *lines) labelRow(r int) bool {
 // besideStep is the distance between the lines from a step to its fallback.
 const besideStep = 20.0
 
-// draw returns the boxes of the items and the routes of the links. tops has the first track of the gap above each row.
+// draw converts the positions to boxes and routes, in the coordinates of the block, and moves the whole to (0, 0).
 func (t *lines) draw(tops []float64) *drawing {
 	d := &drawing{boxes: map[string]rect{}}
 	for i, id := range t.items {
@@ -362,6 +371,7 @@ func (t *lines) draw(tops []float64) *drawing {
 		d.boxes[id] = box
 		t.drawArtifacts(d, id, box, b.left > b.right+1)
 	}
+	// Lines that lead downward or, to a fallback, to the left.
 	besides, drawn := map[int]int{}, map[int]int{} // lines to each fallback
 	for i := range t.links {
 		if t.links[i].beside {
@@ -383,6 +393,7 @@ func (t *lines) draw(tops []float64) *drawing {
 			d.routes = append(d.routes, t.routeDown(d, i, tops))
 		}
 	}
+	// Lines that lead upward: from the source to the lane, along it, and to the target.
 	leaving, arriving := map[int]int{}, map[int]int{} // loops at the sides of each box, so that they are spread
 	for _, p := range t.loops {
 		l := &t.links[p.link]
@@ -468,7 +479,8 @@ func (t *lines) routeLoop(d *drawing, p loopBack, tops []float64, leaving, arriv
 	return r
 }
 
-// drawArtifacts stacks the files of a step next to it.
+// drawArtifacts stacks the files of a step next to it: on its right or, if leftward is set, on its left. The last file
+// that there is room for says how many more there are.
 func (t *lines) drawArtifacts(d *drawing, id string, box rect, leftward bool) {
 	files := t.artifacts[id]
 	_, h := t.artifactStack(id)

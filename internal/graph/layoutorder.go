@@ -8,15 +8,16 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// sort orders the boxes inside their rows: it sweeps down and up, moves each box to the mean of its neighbors, and
-// keeps the order with the fewest crossings. The initial order is that of the document, and only a better one replaces
-// it.
+// sort orders the boxes inside their rows with the barycenter method: it sweeps down and up, moves each box to the mean
+// of its neighbors in the row before, and keeps the order with the fewest crossings. The initial order is that of the
+// document, and only a better one replaces it.
 func (b *block) sort() {
 	above, below := make([][]int, len(b.boxes)), make([][]int, len(b.boxes))
 	for _, s := range b.segs {
 		above[s.lower] = append(above[s.lower], s.upper)
 		below[s.upper] = append(below[s.upper], s.lower)
 	}
+	// Only segs in the same gap can cross.
 	gaps := make([][]seg, len(b.rows))
 	for _, s := range b.segs {
 		r := b.boxes[s.upper].row
@@ -27,6 +28,7 @@ func (b *block) sort() {
 		return
 	}
 	keep := b.snapshot()
+	// The method may alternate between orders without end, so the number of sweeps is fixed.
 	const sweeps = 12
 	for sweep := range sweeps {
 		if sweep%2 == 0 {
@@ -49,6 +51,7 @@ func (b *block) sort() {
 	b.restoreSides()
 }
 
+// snapshot returns a copy of the order of all rows.
 func (b *block) snapshot() [][]int {
 	return xslices.Map(b.rows, func(one []int) []int { return slices.Clone(one) })
 }
@@ -58,6 +61,8 @@ func (b *block) offset(i int) float64 {
 	return float64(b.boxes[i].pos) - float64(len(b.rows[b.boxes[i].row])-1)/2
 }
 
+// sortRow sorts a row by the mean offset of each box's neighbors. A box without neighbors keeps its place. Fallbacks do
+// not count: they move with their steps.
 func (b *block) sortRow(r int, neighbors [][]int) {
 	if len(b.rows[r]) < 2 {
 		return
@@ -86,7 +91,8 @@ func (b *block) sortRow(r int, neighbors [][]int) {
 	b.restoreRow(r)
 }
 
-// crossings returns the number of pairs of lines that cross.
+// crossings returns the number of pairs of lines that cross. Lines that share a box do not cross: one of the
+// comparisons is 0 then. It needs quadratic time for each gap, which the limits of fold.go bound.
 func (b *block) crossings(gaps [][]seg) int {
 	n := 0
 	for _, gap := range gaps {
@@ -103,8 +109,9 @@ func (b *block) crossings(gaps [][]seg) int {
 	return n
 }
 
-// align groups boxes that should be exactly below each other into columns: first the bends of one line, then each step
-// and the step where all its paths join, then labels and their targets.
+// align groups boxes that should be exactly below each other into columns. A box can be in only one column, and joining
+// two columns can rule out later joins, so the most important alignments come first: the bends of one line, then each
+// step and the step where all its paths join, then labels and their targets.
 func (b *block) align() {
 	for i := range b.boxes {
 		b.boxes[i].column = i
@@ -140,6 +147,9 @@ type tie struct {
 	members [][]int // boxes by column
 }
 
+// join merges the columns of two boxes, unless that would be impossible: a column that the rows require to be to the
+// left of another cannot have the same x. So the order of the columns stays free of cycles, and placeColumns has a
+// solution.
 func (t *tie) join(p, q int) {
 	a, b := t.boxes[p].column, t.boxes[q].column
 	if a == b || t.leftOf(a, b) || t.leftOf(b, a) {
@@ -181,7 +191,8 @@ func (t *tie) leftOf(a, b int) bool {
 }
 
 // spine returns the pairs of items that belong below each other: a step and the step where all its paths join, and a
-// step with its only branch (or the middle one of several).
+// step with its only branch (or the middle one of several). The joining step is found with dominators in both
+// directions: all ways to v lead through u, and all ways from u lead through v.
 func (b *block) spine() [][2]int {
 	n := len(b.items)
 	out, in := make([][]int, n), make([][]int, n)
@@ -191,6 +202,7 @@ func (b *block) spine() [][2]int {
 			in[l.to] = append(in[l.to], l.from)
 		}
 	}
+	// Without the links that lead back, the ranks are a topological order.
 	order := make([]int, n)
 	for i := range order {
 		order[i] = i
@@ -249,8 +261,9 @@ func (b *block) minor(i int) bool {
 	return n != nil && (n.Kind == NodeFail || n.Kind == NodeExit)
 }
 
-// dominators returns for each item the nearest one on all paths to it, or -1. In order, every item follows its
-// predecessors.
+// dominators returns for each item the nearest one on all paths to it (its immediate dominator), or -1. In order, every
+// item follows its predecessors, so one pass is enough: the dominator of an item is the nearest common ancestor of its
+// predecessors in the tree of dominators.
 func dominators(order []int, in [][]int) []int {
 	n := len(order)
 	dom, depth := make([]int, n), make([]int, n)
@@ -283,7 +296,9 @@ func dominators(order []int, in [][]int) []int {
 }
 
 // placeColumns sets the x of each column. Each column is pulled toward the mean of its neighbors, while rows keep their
-// order and distances. That is a quadratic program.
+// order and distances. That is a quadratic program: minimize the sum of weight·(difference in x)² over all lines,
+// subject to a minimum distance between neighbors in a row. solve approximates its solution, and snap guarantees the
+// limits, which an approximation may violate.
 func (b *block) placeColumns() {
 	c := &columns{block: b, x: make([]float64, len(b.boxes))}
 	c.addLimits()
@@ -297,7 +312,8 @@ func (b *block) placeColumns() {
 	}
 }
 
-// columns is the quadratic program of placeColumns. Columns are numbered by their first box.
+// columns is the quadratic program of placeColumns. Columns are numbered by their first box, so x, pulls and weight
+// have unused elements; all has the numbers in use.
 type columns struct {
 	*block
 	x      []float64
@@ -307,7 +323,8 @@ type columns struct {
 	weight []float64 // sum of the weights of a column's pulls
 }
 
-// limit is a minimum distance between two columns. force is its Lagrange multiplier.
+// limit is a minimum distance between two columns. force is its Lagrange multiplier, and never negative: a limit pushes
+// columns apart, and does not pull them together.
 type limit struct {
 	left, right int
 	gap, force  float64
@@ -337,7 +354,8 @@ func (c *columns) addLimits() {
 	}
 }
 
-// addPulls adds a pull for each line between two columns.
+// addPulls adds a pull for each line between two columns. Links to fallbacks and links that lead back have no segs and
+// pull weakly. A column without lines gets a small weight, because the forces are divided by it.
 func (c *columns) addPulls() {
 	c.pulls, c.weight = make([][]pull, len(c.boxes)), make([]float64, len(c.boxes))
 	add := func(p, q int, w float64) {
@@ -365,12 +383,13 @@ func (c *columns) addPulls() {
 	}
 }
 
-// spreadOut sets an initial x from left to right.
+// spreadOut sets an initial x from left to right that satisfies most limits.
 func (c *columns) spreadOut() {
 	c.push(len(c.rows), func(x float64) float64 { return x })
 }
 
-// push moves columns to the right until all limits hold, in at most the given number of rounds.
+// push moves columns to the right until all limits hold, in at most the given number of rounds. round maps the new x of
+// a column.
 func (c *columns) push(rounds int, round func(float64) float64) {
 	for range rounds {
 		moved := false
@@ -386,8 +405,9 @@ func (c *columns) push(rounds int, round func(float64) float64) {
 	}
 }
 
-// solve moves every column to its mean and corrects for the limits, with Hildreth's method: the forces of the limits
-// carry over from round to round.
+// solve alternates between moving every column to the mean of its neighbors and correcting for the limits with
+// Hildreth's method. The forces of the limits carry over from round to round; otherwise each round would start by
+// undoing what the limits had achieved. Large pictures get fewer rounds, which bounds the time.
 func (c *columns) solve() {
 	rounds := 300
 	if len(c.boxes) > 2000 {
@@ -409,6 +429,7 @@ func (c *columns) solve() {
 	}
 }
 
+// moveToMean moves every column toward the weighted mean of the columns that pull at it, all from their old positions.
 func (c *columns) moveToMean(old []float64) {
 	for _, i := range c.all {
 		mean := 0.0
@@ -422,6 +443,8 @@ func (c *columns) moveToMean(old []float64) {
 	}
 }
 
+// applyLimits moves the columns apart by the forces so far, then corrects the forces limit by limit. A step may reduce
+// a force down to 0, when the pulls alone satisfy the limit. The lighter column moves farther.
 func (c *columns) applyLimits() {
 	shift := func(l *limit, force float64) {
 		c.x[l.left] -= force / c.weight[l.left]
@@ -441,7 +464,8 @@ func (c *columns) applyLimits() {
 	}
 }
 
-// snap rounds the columns to whole units, and removes remaining violations of limits.
+// snap rounds the columns to whole units, which makes vertical lines sharp, and removes remaining violations of limits.
+// It rounds up, so that a correction does not violate the limit again.
 func (c *columns) snap() {
 	for _, i := range c.all {
 		c.x[i] = math.Round(c.x[i])
@@ -449,7 +473,8 @@ func (c *columns) snap() {
 	c.push(len(c.boxes), math.Ceil)
 }
 
-// straighten aligns columns that are almost aligned, if there is space: small steps in a line look like mistakes.
+// straighten aligns columns that are almost aligned, if there is space: small steps in a line look like mistakes. It
+// runs after snap and keeps all limits.
 func (c *columns) straighten() {
 	free := func(i int, to float64) bool {
 		return !slices.ContainsFunc(c.limits, func(l limit) bool {

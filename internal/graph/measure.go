@@ -30,6 +30,7 @@ type ruler struct {
 	buffer   sfnt.Buffer
 }
 
+// newRuler returns a ruler that has read the Go fonts.
 func newRuler() (*ruler, error) {
 	r := &ruler{}
 	for i, ttf := range [][]byte{regular: goregular.TTF, bold: gobold.TTF, italic: goitalic.TTF} {
@@ -60,6 +61,9 @@ func (r *ruler) advance(c cut, ch rune) float64 {
 	return a
 }
 
+// missingAdvance returns the width of a character that the Go fonts lack, in em: nothing for marks that combine with
+// the character before them and for invisible ones, otherwise a generous estimate. From U+1100 on (Hangul Jamo), many
+// characters are as wide as high.
 func missingAdvance(ch rune) float64 {
 	switch {
 	case unicode.In(ch, unicode.Mn, unicode.Me, unicode.Cf, unicode.Variation_Selector):
@@ -71,6 +75,7 @@ func missingAdvance(ch rune) float64 {
 	}
 }
 
+// width returns the width of a text in one line.
 func (r *ruler) width(c cut, size float64, s string) float64 {
 	w := 0.0
 	for _, ch := range s {
@@ -134,6 +139,7 @@ type piece struct {
 	glued bool
 }
 
+// joinPieces returns the text that the pieces come from.
 func joinPieces(pieces []piece) string {
 	var out strings.Builder
 	for i, p := range pieces {

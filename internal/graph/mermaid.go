@@ -22,6 +22,8 @@ func (g *Graph) Mermaid(w io.Writer) error {
 	return err
 }
 
+// mermaid is the state of Mermaid. Edges are written in the order of Graph.Edges, because linkStyle names them by their
+// position in the file.
 type mermaid struct {
 	outline
 	graph *Graph
@@ -57,6 +59,7 @@ func (m *mermaid) name(id string) string {
 	return name
 }
 
+// write writes the elements of a group, and those of the groups in it.
 func (m *mermaid) write(group string, depth int) {
 	pad := strings.Repeat("  ", depth)
 	for _, id := range m.members[group] {
@@ -81,6 +84,7 @@ func (m *mermaid) write(group string, depth int) {
 	}
 }
 
+// mermaidShape returns the brackets around the text of a node, which are its shape.
 func mermaidShape(n *Node) (open, shut string) {
 	switch {
 	case n.Kind == NodeTrigger, n.Kind == NodeStart, n.Kind == NodeEnd:
@@ -98,6 +102,7 @@ func mermaidShape(n *Node) (open, shut string) {
 	}
 }
 
+// edge writes an edge. Mermaid counts edges and styles them by number, so their order must be that of the graph.
 func (m *mermaid) edge(i int) {
 	e := &m.graph.Edges[i]
 	arrow := "-->"
@@ -159,6 +164,7 @@ func (m *mermaid) styles() {
 func mermaidClass(t Tone) string { return "tone_" + string(t) }
 
 // mermaidText joins lines and encodes every character with a meaning in Mermaid, Markdown or HTML as a numeric entity.
+// Texts come from files, which can be hostile. An empty label would be a syntax error.
 func mermaidText(lines []string) string {
 	var s strings.Builder
 	for i, line := range lines {

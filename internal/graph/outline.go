@@ -13,6 +13,7 @@ type outline struct {
 	members map[string][]string
 }
 
+// outline returns the graph as a tree.
 func (g *Graph) outline() outline {
 	o := outline{nodes: map[string]*Node{}, groups: map[string]*Group{}, members: map[string][]string{}}
 	for n := range g.all() {

@@ -17,7 +17,8 @@ import (
 	"golang.org/x/image/vector"
 )
 
-// The limits of a PNG: two pixels per unit, unless a side or the area becomes too large.
+// The limits of a PNG: two pixels per unit, unless a side or the area becomes too large. The sides are in pixels. An
+// image of the largest area takes 200 MB of memory, at four bytes per pixel.
 const (
 	pngScale   = 2.0
 	pngMaxSide = 16_000.0
@@ -30,6 +31,7 @@ func (g *Graph) PNG(w io.Writer) (gaps Gaps, err error) {
 	return g.png(w, systemFontDirs())
 }
 
+// png writes the picture. Characters that the Go fonts lack are looked for in the fonts of fontDirs.
 func (g *Graph) png(w io.Writer, fontDirs []string) (Gaps, error) {
 	p, err := arrange(g, &large)
 	if err != nil {
@@ -67,6 +69,7 @@ func (g Gaps) Notes() []string {
 	return notes
 }
 
+// newCanvas returns an empty canvas in the largest scale that the limits allow.
 func newCanvas(s *scene, r *ruler, t theme) *canvas {
 	scale := min(pngScale, pngMaxSide/s.w, pngMaxSide/s.h, math.Sqrt(pngMaxArea/(s.w*s.h)))
 	return &canvas{
@@ -75,6 +78,7 @@ func newCanvas(s *scene, r *ruler, t theme) *canvas {
 	}
 }
 
+// paint paints the shapes in the order of the scene, each above those before it.
 func (c *canvas) paint() {
 	draw.Draw(c.img, c.img.Bounds(), image.NewUniform(c.color(paintPage)), image.Point{}, draw.Src)
 	for i := range c.scene.parts {
@@ -84,7 +88,8 @@ func (c *canvas) paint() {
 	}
 }
 
-// missing returns the characters of the picture that the Go fonts lack.
+// missing returns the characters of the picture that the Go fonts lack. All are collected before painting begins, so
+// that each font of the system is opened only once, and none if the Go fonts suffice.
 func (c *canvas) missing() []rune {
 	seen := map[rune]bool{}
 	for i := range c.scene.parts {
@@ -105,6 +110,7 @@ func (c *canvas) missing() []rune {
 	return slices.Sorted(maps.Keys(seen))
 }
 
+// canvas paints a scene. It paints everything as filled polygons: lines become the polygons that cover them.
 type canvas struct {
 	scene    *scene
 	ruler    *ruler
@@ -116,11 +122,14 @@ type canvas struct {
 	gaps     Gaps
 }
 
+// color returns the color of a paint in the theme of the picture.
 func (c *canvas) color(p paint) color.RGBA {
 	v := c.theme[p]
 	return color.RGBA{uint8(v >> 16), uint8(v >> 8), uint8(v), 0xFF}
 }
 
+// shape paints a shape: text, or first its surface and then its outline. Very thin lines are widened, or they would
+// fade.
 func (c *canvas) shape(s *shape) {
 	if s.text != nil {
 		c.fill(c.glyphs(s.text), s.fill)
@@ -142,7 +151,7 @@ func (c *canvas) shape(s *shape) {
 	}
 }
 
-// fill paints closed polygons, given in pixels.
+// fill paints closed polygons, given in pixels. It rasterizes only the area that they cover.
 func (c *canvas) fill(polygons [][]point, p paint) {
 	e := newExtent()
 	for _, poly := range polygons {
@@ -203,8 +212,11 @@ func flatten(p path, scale float64) [][]point {
 	return all
 }
 
+// mix returns the point between a and b, at a when t is 0 and at b when t is 1.
 func mix(a, b point, t float64) point { return point{a.x + (b.x-a.x)*t, a.y + (b.y-a.y)*t} }
 
+// bezier appends the points of a cubic curve, about three pixels apart, by the algorithm of De Casteljau. p0 is already
+// there.
 func bezier(to []point, p0, p1, p2, p3 point) []point {
 	length := math.Hypot(p1.x-p0.x, p1.y-p0.y) + math.Hypot(p2.x-p1.x, p2.y-p1.y) + math.Hypot(p3.x-p2.x, p3.y-p2.y)
 	steps := int(min(max(length/3, 6), 60))
@@ -217,7 +229,8 @@ func bezier(to []point, p0, p1, p2, p3 point) []point {
 	return to
 }
 
-// dashes cuts a line into its visible pieces.
+// dashes cuts a line into its visible pieces. pattern has the lengths of dashes and gaps in turn, as in
+// stroke-dasharray, and phase is like stroke-dashoffset, both before scaling.
 func dashes(line []point, pattern []float64, phase, scale float64) [][]point {
 	if len(pattern) == 0 {
 		return [][]point{line}
@@ -258,7 +271,7 @@ func dashes(line []point, pattern []float64, phase, scale float64) [][]point {
 }
 
 // strokePieces returns the polygons that cover a line of some width: a bar for each straight piece and a disc for each
-// joint, all with the same winding so that overlaps add up.
+// joint, all with the same winding so that overlaps add up. Very thin lines need no discs.
 func strokePieces(line []point, half float64) [][]point {
 	var all [][]point
 	for i := 1; i < len(line); i++ {
@@ -290,7 +303,8 @@ func strokePieces(line []point, half float64) [][]point {
 	return all
 }
 
-// glyphs returns the outlines of a text. A character that no font has becomes an empty box of its measured width.
+// glyphs returns the outlines of a text. A character that no font has becomes an empty box of its measured width. Text
+// takes the space that the layout has measured: a glyph from another font is never wider than its measured width.
 func (c *canvas) glyphs(t *sceneText) [][]point {
 	width := c.ruler.width(t.cut, t.size, t.text)
 	x := 0.0
@@ -343,7 +357,8 @@ func (c *canvas) findGlyph(ch rune) fallbackGlyph {
 	return g
 }
 
-// outline returns the polygons of one glyph.
+// outline returns the polygons of one glyph. place converts coordinates of the scene, relative to the start of the
+// glyph's baseline, to pixels. A glyph that cannot be loaded is left out.
 func (c *canvas) outline(f *sfnt.Font, glyph sfnt.GlyphIndex, size float64, place func(x, y float64) point) [][]point {
 	const em = 1024
 	segments, err := f.LoadGlyph(&c.ruler.buffer, glyph, fixed.I(em), nil)

@@ -25,7 +25,8 @@ const (
 	StateSkipped  State = State(journal.OutcomeSkipped)
 )
 
-// StateAfter returns the state of a step after a fact about it; empty if the fact does not change it.
+// StateAfter returns the state of a step after a fact about it; empty if the fact does not change it. The end of an
+// attempt that another one follows does not.
 func StateAfter(f journal.Fact) State {
 	switch x := f.(type) {
 	case journal.StepEntered, journal.TaskStarted, journal.Reserved:
@@ -57,7 +58,11 @@ func StateAfter(f journal.Fact) State {
 }
 
 // Tracker marks the progress of a run in its graph: the states of its steps, and the edges that it took. It holds no
-// more than the graph and the frames that are open, however long the run is.
+// more than the graph and the frames that are open, however long the run is. It changes the graph in place, and is not
+// safe for concurrent use.
+//
+// The journal does not name edges of pictures. A Tracker derives them: from the step that a frame was at, how it ended,
+// and the step that the frame came to.
 type Tracker struct {
 	graph   *Graph
 	program *ir.Program
@@ -70,7 +75,7 @@ type Tracker struct {
 	changed map[string]bool      // IDs of nodes, groups and edges since the last call of takeChanges
 }
 
-// trackedFrame is a frame with its current step.
+// trackedFrame is a frame of the journal (one activation of a block) with its current step.
 type trackedFrame struct {
 	prefix  string // of its steps' paths in the picture
 	block   ir.BlockID
@@ -108,7 +113,8 @@ func (g *Graph) Track(p *ir.Program, frame string) *Tracker {
 	return t
 }
 
-// Apply applies one event of the run. Events of other frames have no effect.
+// Apply applies one event of the run. Events have to come in the order of the journal. Events of other frames have no
+// effect.
 func (t *Tracker) Apply(e journal.Event) {
 	at, state := ir.Millis(e.At), StateAfter(e.Fact)
 	switch x := e.Fact.(type) {
@@ -151,7 +157,8 @@ func (t *Tracker) Apply(e journal.Event) {
 	}
 }
 
-// open determines where the steps of a new frame are drawn. Child runs have their own pictures.
+// open determines where the steps of a new frame are drawn. Child runs have their own pictures. The prefix has to be
+// built like the paths in builder.step.
 func (t *Tracker) open(x *journal.FrameOpened) {
 	if x.Frame == t.frame {
 		t.frames[x.Frame] = &trackedFrame{block: ir.BlockID(x.Block)}
@@ -184,7 +191,8 @@ func (t *Tracker) open(x *journal.FrameOpened) {
 	}
 }
 
-// enter moves a frame to a step, and marks the edge that led there.
+// enter moves a frame to a step, and marks the edge that led there. Several facts about a step call it: only the first
+// one of a visit moves the frame.
 func (t *Tracker) enter(to journal.Place, state string, at ir.Millis) {
 	in := t.frames[to.Frame]
 	if in == nil || in.hidden {
@@ -206,7 +214,8 @@ func (t *Tracker) enter(to journal.Place, state string, at ir.Millis) {
 // notHeld prefixes a condition that was evaluated and false.
 const notHeld = "no – "
 
-// routed marks the conditions that were false. The true one is the edge that was taken.
+// routed marks the conditions that were false. The true one is the edge that was taken. The condition of an edge may
+// have been evaluated before, with another result, so the mark is set or removed each time.
 func (t *Tracker) routed(x *journal.Routed) {
 	in := t.frames[x.Frame]
 	if in == nil || in.node == "" {
@@ -248,13 +257,14 @@ func (t *Tracker) markStart(first string) {
 	}
 }
 
-// start records when a step was entered.
+// start records when a step was entered. A visit replaces the times of the one before.
 func (t *Tracker) start(id string, at ir.Millis) {
 	if p := t.shown[id]; p != nil {
 		p.started, p.ended = at, 0
 	}
 }
 
+// state sets the state of the current step of a frame.
 func (t *Tracker) state(frame, state string, at ir.Millis) {
 	in := t.frames[frame]
 	if in == nil || in.node == "" {
@@ -264,6 +274,7 @@ func (t *Tracker) state(frame, state string, at ir.Millis) {
 	t.show(in.node, state, at)
 }
 
+// show sets the state of a node or group. A state in which the step is at work or waits removes the time of its end.
 func (t *Tracker) show(id, state string, at ir.Millis) {
 	var ended ir.Millis
 	if !slices.Contains([]State{StateRunning, StateWaiting, StateSleeping, StateUnknown}, state) {
@@ -275,7 +286,8 @@ func (t *Tracker) show(id, state string, at ir.Millis) {
 	}
 }
 
-// close marks the edge out of a block.
+// close removes a frame and marks the edge out of its block, which has no step at its end: the outcome of the frame
+// determines the kind of the end.
 func (t *Tracker) close(frame, outcome string, at ir.Millis) {
 	in := t.frames[frame]
 	if in == nil {
@@ -310,6 +322,8 @@ func (t *Tracker) close(frame, outcome string, at ir.Millis) {
 		case string(journal.OutcomeJump):
 			return to.Kind == NodeExit && to.exit == ""
 		case string(journal.OutcomeFailed):
+			// A decision that ends in failure has failed itself. If it has several such edges, the reason tells which
+			// one was taken.
 			decided := in.outcome == string(journal.OutcomeFailed) && e.on.has(ir.OK)
 			return to.exit == ir.ExitFail && (!decided || to.Title == clean(in.reason))
 		default:
@@ -340,6 +354,7 @@ func (t *Tracker) markTaken(in *trackedFrame, leads func(*Edge) bool) {
 	}
 }
 
+// markEdge marks an edge as taken. It stays so if a loop comes by again.
 func (t *Tracker) markEdge(edge int) {
 	e := &t.graph.Edges[edge]
 	if !e.Taken {

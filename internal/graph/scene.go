@@ -14,7 +14,7 @@ type scene struct {
 	parts       []part
 }
 
-// part is a unit of the picture: a node, a frame or an edge.
+// part is a unit of the picture: a node, a frame, an edge or its label.
 type part struct {
 	id, class string
 	title     string // tooltip
@@ -34,6 +34,7 @@ type shape struct {
 	text   *sceneText
 }
 
+// sceneText is a line of text.
 type sceneText struct {
 	x, y   float64 // baseline
 	text   string
@@ -43,6 +44,7 @@ type sceneText struct {
 	upward bool
 }
 
+// anchor is which point of a text is at its position.
 type anchor int
 
 const (
@@ -53,6 +55,7 @@ const (
 // path is a list of drawing commands, as in SVG: M, L, Q, C and Z.
 type path []command
 
+// command is a drawing command. It uses as many of the points as its letter needs.
 type command struct {
 	op     byte
 	points [3]point
@@ -69,9 +72,10 @@ func (p *path) cubic(x1, y1, x2, y2, x, y float64) {
 }
 func (p *path) shut() { *p = append(*p, command{op: 'Z'}) }
 
-// round is the distance of the control points for a quarter circle.
+// round is the distance of the control points for a quarter circle of radius 1, drawn as a cubic curve: 4/3·(√2-1).
 const round = 0.5523
 
+// roundRect returns a rectangle with rounded corners.
 func roundRect(r rect, radius float64) path {
 	radius = min(radius, r.w/2, r.h/2)
 	k := radius * (1 - round)
@@ -104,6 +108,7 @@ func leftBar(r rect, radius, width float64) path {
 	return p
 }
 
+// polyline returns straight lines through the points.
 func polyline(points ...point) path {
 	var p path
 	for i, pt := range points {
@@ -116,13 +121,15 @@ func polyline(points ...point) path {
 	return p
 }
 
+// polygon returns a closed polyline.
 func polygon(points ...point) path {
 	p := polyline(points...)
 	p.shut()
 	return p
 }
 
-// compose converts a placed graph to shapes.
+// compose converts a placed graph to shapes. Its order is the order of painting: frames from the outside in, edges
+// above frames, nodes above edges, and labels above everything, so that no line hides a text.
 func compose(g *Graph, p *picture) *scene {
 	s := &scene{w: p.w, h: p.h, name: g.Name, description: g.Description}
 	for i := range g.Groups {
@@ -160,7 +167,8 @@ func compose(g *Graph, p *picture) *scene {
 	return s
 }
 
-// surfaces returns the background of every node and group.
+// surfaces returns the background of every node and group: that of the frame around it, or of the page. Labels of edges
+// are painted on it, so that they interrupt their line.
 func (g *Graph) surfaces() map[string]paint {
 	fills := map[string]paint{"": paintPage}
 	for i := range g.Groups {
@@ -173,6 +181,8 @@ func (g *Graph) surfaces() map[string]paint {
 	return on
 }
 
+// newPart returns the part of a node or frame, with what all of them have. A step is a link to itself, which other
+// pages can refer to.
 func newPart(class string, n *Node) part {
 	pt := part{id: n.ID, class: class + " " + string(n.Kind) + " tone-" + string(n.Tone), title: n.tooltip()}
 	if n.Step != "" {
@@ -182,6 +192,7 @@ func newPart(class string, n *Node) part {
 	return pt
 }
 
+// framePart returns the shapes of a frame, with its footer below a dashed line.
 func framePart(g *Group, box rect, head *card) part {
 	pt := newPart("group", &g.Node)
 	pt.shapes = []shape{{path: roundRect(box, 12), fill: g.Tone.fill(), stroke: g.Tone.line(), width: 1.4}}
@@ -199,6 +210,7 @@ func framePart(g *Group, box rect, head *card) part {
 	return pt
 }
 
+// nodePart returns the shapes of a node: its outline, its texts, its icon and its state.
 func nodePart(n *Node, box rect, c *card) part {
 	pt := newPart("node", n)
 	outline := shape{fill: n.Tone.fill(), stroke: n.Tone.line(), width: 1.3}
@@ -240,6 +252,7 @@ func nodePart(n *Node, box rect, c *card) part {
 	return pt
 }
 
+// addTexts adds the texts of a card at their places in the box.
 func (pt *part) addTexts(box rect, c *card) {
 	for _, t := range c.texts {
 		if strings.TrimSpace(t.text) == "" {
@@ -250,6 +263,7 @@ func (pt *part) addTexts(box rect, c *card) {
 	}
 }
 
+// addIcon adds the icon of a card, if it has one.
 func (pt *part) addIcon(box rect, c *card, p paint) {
 	if c.icon != "" {
 		pt.shapes = append(pt.shapes, iconShape(c.icon, box.x+c.iconX-c.iconSize/2, box.y+c.iconY-c.iconSize/2,
@@ -300,6 +314,7 @@ func edgeLook(e *Edge) (p paint, width float64, dash []float64) {
 	return p, width, dash
 }
 
+// edgePart returns the shapes of an edge without its label.
 func edgePart(e *Edge, r route) part {
 	class := "edge edge-" + string(e.Kind)
 	if e.Taken {
@@ -328,6 +343,7 @@ func edgePart(e *Edge, r route) part {
 	return pt
 }
 
+// labelPart returns the label of an edge. It is a part of its own because labels are above everything else.
 func labelPart(e *Edge, r route, behind paint) part {
 	p := paintMuted
 	if e.Kind.isFailure() {

@@ -138,7 +138,8 @@ type themeColor struct {
 	light, dark uint32
 }
 
-// toneColors are the tones in the order in which styles are written.
+// toneColors are the tones in the order in which styles are written. Tests check that text has enough contrast in both
+// themes.
 var toneColors = []struct {
 	tone        Tone
 	light, dark [3]uint32 // fill, line, ink
@@ -185,6 +186,7 @@ func palette() theme {
 	return t
 }
 
+// hex returns a color as in CSS.
 func (t theme) hex(p paint) string { return fmt.Sprintf("#%06x", t[p]) }
 
 // stateTone returns the tone of a run state. Unlisted states are neutral.

@@ -27,6 +27,7 @@ func (g *Graph) SVG(w io.Writer) error {
 	return err
 }
 
+// svg writes a scene as an SVG.
 type svg struct {
 	*scene
 	markup
@@ -53,11 +54,13 @@ func (m *markup) empty(tag string, attributes ...string) {
 	m.out.WriteString("/>")
 }
 
+// text writes a text element.
 func (m *markup) text(text string, attributes ...string) {
 	m.open("text", attributes...)
 	m.out.WriteString(escape(text) + "</text>")
 }
 
+// write writes the whole picture.
 func (s *svg) write() {
 	name := cmp.Or(s.name, "workflow")
 	fmt.Fprintf(&s.out, `<svg xmlns="http://www.w3.org/2000/svg" width="%s" height="%s" viewBox="0 0 %s %s" `+
@@ -94,6 +97,7 @@ func (s *svg) style() {
 	s.out.WriteString("path{fill:none;stroke-linecap:round;stroke-linejoin:round}\n</style>\n")
 }
 
+// part writes a part of the scene as a group, which is a link if the part has one.
 func (s *svg) part(p *part) {
 	attributes := []string{"id", p.id, "class", p.class}
 	for _, d := range p.data {
@@ -115,6 +119,7 @@ func (s *svg) part(p *part) {
 	s.out.WriteString("</g>\n")
 }
 
+// shape writes one shape. Its colors are classes, whose values depend on the theme.
 func (s *svg) shape(sh *shape) {
 	var class []string
 	if sh.fill != "" {
@@ -171,7 +176,7 @@ func pathData(p path) string {
 	return out.String()
 }
 
-// number formats a coordinate with at most one decimal.
+// number formats a coordinate with at most one decimal, which keeps files small and the same on all platforms.
 func number(x float64) string {
 	text := strconv.FormatFloat(x, 'f', 1, 64)
 	return strings.TrimSuffix(text, ".0")

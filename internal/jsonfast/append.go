@@ -98,6 +98,8 @@ func (s *Shape) Append(b []byte, v reflect.Value) ([]byte, error) {
 	}
 }
 
+// surrogateOf returns a value as a Surrogate, whose methods have pointer receivers. It copies a value without an
+// address.
 func surrogateOf(v reflect.Value) Surrogate {
 	if v.CanAddr() {
 		return v.Addr().Interface().(Surrogate)
@@ -113,6 +115,7 @@ func Marshal(v any) ([]byte, error) { return marshal(v, "") }
 // MarshalIndent is Marshal with each member and item on a line of its own, indented by two spaces for each level.
 func MarshalIndent(v any) ([]byte, error) { return marshal(v, "  ") }
 
+// marshal encodes a value without the line break that a json.Encoder adds.
 func marshal(v any, indent string) ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -122,11 +125,14 @@ func marshal(v any, indent string) ([]byte, error) {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
 }
 
+// appendForeign appends a value of a type for which encoding/json does the work.
 func appendForeign(b []byte, v any) ([]byte, error) {
 	raw, err := Marshal(v)
 	return append(b, raw...), err
 }
 
+// appendMembers appends the members of a struct without the braces. Those of an embedded struct follow in the same
+// object: whether a comma is needed depends on the last byte of b.
 func (s *Shape) appendMembers(b []byte, v reflect.Value) ([]byte, error) {
 	var err error
 	for i := range s.members {
@@ -205,6 +211,7 @@ func Compact(raw json.RawMessage) (json.RawMessage, error) {
 	return append(b, raw[last:]...), nil
 }
 
+// notJSON is the error for invalid JSON. It shows at most 40 characters.
 func notJSON(raw json.RawMessage) error { return fmt.Errorf("%.40q is not JSON", raw) }
 
 // appendCompact appends raw up to its last insignificant white space and

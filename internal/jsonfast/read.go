@@ -38,6 +38,7 @@ func ClosingQuote(b []byte) int {
 // false for any other form, including valid JSON.
 type reader struct{ data []byte }
 
+// skip consumes one byte if it is c.
 func (r *reader) skip(c byte) bool {
 	if len(r.data) == 0 || r.data[0] != c {
 		return false
@@ -46,6 +47,7 @@ func (r *reader) skip(c byte) bool {
 	return true
 }
 
+// literal consumes a word such as null if the data begins with it.
 func (r *reader) literal(word string) bool {
 	rest, ok := bytes.CutPrefix(r.data, []byte(word))
 	if ok {
@@ -54,6 +56,8 @@ func (r *reader) literal(word string) bool {
 	return ok
 }
 
+// read decodes the next value into v, which has the type of s. Data in another form than that of Append makes it return
+// false; the caller then decodes everything with encoding/json, so read never has to be lenient.
 func (r *reader) read(s *Shape, v reflect.Value) bool {
 	switch s.kind {
 	case pointer, list, table:
@@ -167,6 +171,8 @@ func (r *reader) key(name string) bool {
 	return true
 }
 
+// text reads a string. A string with other escapes than \" and \\, or with characters outside of ASCII, is left to
+// encoding/json, which also replaces invalid UTF-8.
 func (r *reader) text() (string, bool) {
 	end := ClosingQuote(r.data)
 	if end < 0 {
@@ -209,6 +215,7 @@ func unescape(text []byte) string {
 	return b.String()
 }
 
+// number reads an integer. It does not accept what encoding/json rejects, such as leading zeros.
 func (r *reader) number() (int64, bool) {
 	end := 0
 	for end < len(r.data) && (r.data[end] == '-' || r.data[end] >= '0' && r.data[end] <= '9') {
@@ -223,7 +230,8 @@ func (r *reader) number() (int64, bool) {
 	return n, err == nil
 }
 
-// raw reads one value of any kind without decoding it.
+// raw reads one value of any kind without decoding it. The value must be inside of an object or a list: it ends before
+// the comma or bracket that follows it.
 func (r *reader) raw() ([]byte, bool) {
 	depth := 0
 	for i := 0; i < len(r.data); i++ {
@@ -250,6 +258,7 @@ func (r *reader) raw() ([]byte, bool) {
 	return nil, false
 }
 
+// take consumes n bytes as one value. It rejects white space around the value: Append writes none.
 func (r *reader) take(n int) ([]byte, bool) {
 	value := r.data[:n]
 	r.data = r.data[n:]

@@ -34,6 +34,7 @@ const (
 	foreign               // anything else: left to encoding/json
 )
 
+// member is a field of a struct.
 type member struct {
 	quoted   string // "name":
 	index    int
@@ -77,6 +78,7 @@ func ShapesOf(types ...reflect.Type) []*Shape {
 // shapes holds the shapes made so far. It makes recursive types possible.
 type shapes map[reflect.Type]*Shape
 
+// of returns the shape of a type. It stores the shape before it fills it, so that a type that contains itself finds it.
 func (all shapes) of(t reflect.Type) *Shape {
 	if s := all[t]; s != nil {
 		return s
@@ -102,6 +104,7 @@ func (all shapes) of(t reflect.Type) *Shape {
 	return s
 }
 
+// plain fills the shape of a type that has no methods of its own for JSON.
 func (all shapes) plain(s *Shape, t reflect.Type) {
 	s.kind = foreign
 	switch t.Kind() {
@@ -127,6 +130,7 @@ func (all shapes) plain(s *Shape, t reflect.Type) {
 	}
 }
 
+// field adds the field with index i of a struct to its shape. Fields that encoding/json does not encode are left out.
 func (all shapes) field(s *Shape, f reflect.StructField, i int) {
 	name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 	embedded := f.Anonymous && name == ""

@@ -13,6 +13,10 @@ import (
 // Analyze reports mistakes in the code of one program that can be found without running it: undefined names, attributes
 // that do not exist, functions that node code cannot use, wrong arguments and missing modules. The modules run one
 // after the other in the same namespace.
+//
+// It reports only what certainly fails. Python can change everything at run time, so whatever the analysis does not
+// understand is unknown, and nothing is reported about it: a correct program that is rejected is worse than a mistake
+// that is found when it runs.
 func Analyze(modules []*Module, nodes Nodes) diag.List {
 	a := &analysis{
 		kinds: map[*binding]string{}, global: newScope(nil, moduleScope), nodes: nodes,
@@ -45,6 +49,8 @@ func Analyze(modules []*Module, nodes Nodes) diag.List {
 	return a.found
 }
 
+// analysis is the state of Analyze. It first collects the names of all modules, because functions may use what a later
+// module defines, and then visits the code.
 type analysis struct {
 	global  *scope
 	nodes   Nodes
@@ -68,6 +74,7 @@ type analysis struct {
 	guarded int
 }
 
+// report adds an error at a range of the current module.
 func (a *analysis) report(code diag.Code, at Range, help, message string, args ...any) {
 	a.found.Errorf(code, a.module.Span(at), help, message, args...)
 }
@@ -143,6 +150,7 @@ func unassigned(modules []*Module) map[string]bool {
 	return out
 }
 
+// exprs analyzes some expressions. nil ones are ignored.
 func (a *analysis) exprs(s *scope, list ...Expr) {
 	for _, x := range list {
 		a.visit(s, x)
@@ -183,6 +191,7 @@ func (a *analysis) visit(s *scope, n any) {
 	})
 }
 
+// statement analyzes a statement with all of its parts.
 func (a *analysis) statement(s *scope, n Stmt) {
 	switch n := n.(type) {
 	case *FuncDef:
@@ -310,6 +319,7 @@ func (a *analysis) function(s *scope, d *Def) {
 	}
 }
 
+// comprehension analyzes a comprehension in its own scope. Only its first iterable belongs to the scope around it.
 func (a *analysis) comprehension(s *scope, c *Comp) {
 	inner := newScope(s, comprehensionScope)
 	if s.kind == classScope { // only the first iterable sees the names of a class
@@ -488,6 +498,7 @@ func (a *analysis) attribute(s *scope, n *Attr) {
 	a.report(CodeAttribute, at, help, "%s has no attribute %q.", what, n.Name)
 }
 
+// text returns the code of an expression.
 func (a *analysis) text(x Expr) string { return a.module.Code[x.Where().Start:x.Where().End] }
 
 // isParameter reports whether an expression is the state parameter of a node function.
@@ -647,6 +658,7 @@ func (a *analysis) kindOfName(s *scope, n *Name) string {
 	return a.kinds[b]
 }
 
+// importedKind returns the kind of an imported module, or of a name that is imported from one (module:name).
 func importedKind(m string) string {
 	module, name, from := strings.Cut(m, ":")
 	if !from {
@@ -728,6 +740,7 @@ func (a *analysis) definition(s *scope, fn Expr) *Def {
 	return b.defs[0].Def
 }
 
+// required, optional and keyOnly return parameters for signatures.
 func required(names ...string) []Param {
 	return xslices.Map(names, func(name string) Param { return Param{Name: name} })
 }
@@ -834,6 +847,7 @@ func (a *analysis) arguments(n *Call, name string, params []Param) {
 	}
 }
 
+// counted returns a number with a noun in the right form.
 func counted(n int, what string) string {
 	switch n {
 	case 0:
@@ -844,6 +858,7 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
+// paramNames returns the names by which arguments can be given.
 func paramNames(params []Param) (out []string) {
 	for _, p := range params {
 		if p.Stars == 0 && !p.PosOnly {

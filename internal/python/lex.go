@@ -22,6 +22,7 @@ const (
 	tokOp
 )
 
+// token is a token of the code. In tokens of indentation and line ends, at may be empty.
 type token struct {
 	kind  tokenKind
 	at    Range
@@ -33,6 +34,7 @@ type token struct {
 }
 
 // lexer splits text[pos:end] into tokens. The range allows a second lexer to read the expressions inside of f-strings.
+// Offsets always refer to the whole text, so that errors inside of f-strings have their places.
 type lexer struct {
 	text    string
 	pos     int
@@ -62,6 +64,7 @@ var operators = []string{
 	"+", "-", "*", "/", "%", "@", "&", "|", "^", "~", "<", ">", "(", ")", "[", "]", "{", "}", ",", ":", ".", ";", "=",
 }
 
+// emit adds a token that ends at the current position.
 func (l *lexer) emit(kind tokenKind, start int, text string) {
 	l.out = append(l.out, token{kind: kind, at: Range{start, l.pos}, text: text})
 }
@@ -94,6 +97,7 @@ measure:
 		switch l.text[l.pos] {
 		case ' ':
 			width++
+		// As in CPython, a tab goes to the next multiple of 8.
 		case '\t':
 			width = (width/8 + 1) * 8
 		case '\f', '\r':
@@ -208,6 +212,7 @@ func (l *lexer) next() bool {
 	return false
 }
 
+// number reads a number. It accepts underscores anywhere in it.
 func (l *lexer) number() {
 	start := l.pos
 	inNumber := func(c byte) bool { return isDigit(c) || c == '_' }
@@ -251,6 +256,7 @@ func (l *lexer) emitNumber(start int, value any, valid bool) {
 	l.suffix(start)
 }
 
+// integer adds an integer of the given base. As in Python, it must not begin with 0 unless it is zero.
 func (l *lexer) integer(start, base int) {
 	text := strings.ReplaceAll(l.text[start:l.pos], "_", "")
 	n, ok := new(big.Int).SetString(text, base)
@@ -302,7 +308,8 @@ func (l *lexer) prefix() int {
 	return -1
 }
 
-// str reads a string with a prefix of n letters.
+// str reads a string with a prefix of n letters. In an f-string it has to find the end of every replacement field,
+// because the strings in them may use the same quotes (PEP 701).
 func (l *lexer) str(n int) {
 	start := l.pos
 	prefix := strings.ToLower(l.text[start : start+n])
@@ -416,7 +423,8 @@ func (l *lexer) specEnd(i, limit int, lines bool) int {
 }
 
 // exprEnd returns the offset of the first !, :, = or } outside of brackets and strings, which ends the expression of a
-// replacement field that begins at pos, or the limit.
+// replacement field that begins at pos, or the limit. A second lexer reads the tokens up to there; the brace of the
+// field counts as its first open bracket. It reports no errors, because the parser reads the expression again.
 func (l *lexer) exprEnd(pos, limit int) int {
 	silent := func(Range, string, string, ...any) {}
 	in := &lexer{text: l.text, pos: pos, end: limit, inside: 1, nested: l.nested, fail: silent}

@@ -19,7 +19,8 @@ const (
 	noZones    = "Node code has no time zone database. Use datetime.timezone with an offset, or run with --python."
 )
 
-// limits are the functions and classes that fail in the built-in interpreter, by module or class.
+// limits are the functions and classes that fail in the built-in interpreter, by module or class. The interpreter is
+// CPython compiled to WebAssembly, without files, network, processes and threads.
 var limits = map[string][]limit{
 	"os": {
 		{"listdir scandir walk mkdir makedirs remove unlink rename replace rmdir removedirs stat open", noFiles},

@@ -19,6 +19,7 @@ func Literal(x Expr) (json.RawMessage, bool) {
 	return out, err == nil
 }
 
+// literal returns the value of an expression that consists of constants, and whether it does.
 func literal(x Expr) (any, bool) {
 	switch x := x.(type) {
 	case *Const:

@@ -51,6 +51,7 @@ func (p *parser) pattern(c *Case) {
 	}
 }
 
+// capture parses the name of a variable in a pattern; _ matches everything and binds nothing.
 func (p *parser) capture(c *Case) {
 	if t := p.name("a variable"); t.text != "_" {
 		c.Binds = append(c.Binds, &Name{Range: t.at, ID: t.text})

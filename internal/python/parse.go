@@ -10,14 +10,15 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// Limits of the parser.
+// Limits of the parser. Code comes from untrusted files: its size and the depth of the recursion have to be bounded.
 const (
 	maxCode  = 1 << 20 // bytes
 	maxDepth = 60      // levels of nesting
 	maxFound = 20      // reported errors
 )
 
-// Parse parses the code at [start, end) of a file. The module is never nil.
+// Parse parses the code at [start, end) of a file. The module is never nil; statements that do not parse are missing in
+// it.
 func Parse(f *source.File, start, end int) (*Module, diag.List) {
 	line := f.Position(start).Line
 	m := &Module{Code: f.Text[start:end], Base: start, Line: line, file: f}
@@ -26,6 +27,8 @@ func Parse(f *source.File, start, end int) (*Module, diag.List) {
 	return m, p.found.Sorted()
 }
 
+// parser is the state of parsing one module. Methods that find an error call fail, which abandons the statement, or add
+// one and go on where the rest of the statement is clear.
 type parser struct {
 	module *Module
 	found  diag.List
@@ -42,6 +45,7 @@ type parser struct {
 // one.
 type stop struct{}
 
+// add reports an error.
 func (p *parser) add(at Range, help, format string, args ...any) {
 	if len(p.found) < maxFound {
 		p.found.Errorf(CodeSyntax, p.module.Span(at), help, format, args...)
@@ -78,6 +82,7 @@ func unclosed(tokens []token) []token {
 	return open
 }
 
+// parse parses the module. Wrong indentation between statements is reported and skipped.
 func (p *parser) parse() {
 	if len(p.module.Code) > maxCode {
 		p.add(Range{0, 1}, "Move work into agents.", "The code is %d bytes long; the limit is %d.", len(p.module.Code),
@@ -106,6 +111,7 @@ func (p *parser) parse() {
 
 func (p *parser) peek() token { return p.tokens[p.pos] }
 
+// next consumes a token. It never passes the end.
 func (p *parser) next() token {
 	t := p.tokens[p.pos]
 	if t.kind != tokEnd {
@@ -122,6 +128,7 @@ func (p *parser) lastEnd() int {
 	return p.tokens[p.pos-1].at.End
 }
 
+// from returns the range from an offset to the last consumed token.
 func (p *parser) from(start int) Range { return Range{start, max(start, p.lastEnd())} }
 
 func (p *parser) isOp(op string) bool {
@@ -152,6 +159,7 @@ func (p *parser) nextIs(kind tokenKind, text string) bool {
 	return t.kind == kind && t.text == text
 }
 
+// shown returns a token for use in a message.
 func (p *parser) shown(t token) string {
 	switch t.kind {
 	case tokEnd:
@@ -164,6 +172,7 @@ func (p *parser) shown(t token) string {
 	return fmt.Sprintf("%q", p.module.Code[t.at.Start:t.at.End])
 }
 
+// expectOp consumes an operator, or fails.
 func (p *parser) expectOp(op string) {
 	if t := p.peek(); !p.acceptOp(op) {
 		p.fail(p.visible(t), fmt.Sprintf("Write %s here.", op), "Expected %q before %s.", op, p.shown(t))
@@ -188,6 +197,7 @@ func (p *parser) visible(t token) Range {
 	return t.at
 }
 
+// name consumes a name, or fails. what is what it names.
 func (p *parser) name(what string) token {
 	t := p.peek()
 	if t.kind != tokName || keywords[t.text] {
@@ -197,7 +207,8 @@ func (p *parser) name(what string) token {
 	return p.next()
 }
 
-// deeper limits the nesting of code, which comes from untrusted files.
+// deeper limits the nesting of code, which comes from untrusted files. The caller has to call the function that it
+// returns when it leaves the level. After an error, statement restores the depth instead.
 func (p *parser) deeper() func() {
 	if p.depth++; p.depth > maxDepth {
 		p.depth = 0
@@ -243,6 +254,7 @@ func (p *parser) skipLine(begin int) {
 	p.skipBlock()
 }
 
+// skipBlock skips an indented block, if one follows.
 func (p *parser) skipBlock() {
 	if p.peek().kind != tokIndent {
 		return
@@ -259,6 +271,7 @@ func (p *parser) skipBlock() {
 	}
 }
 
+// oneStatement parses a statement without handling errors.
 func (p *parser) oneStatement() []Stmt {
 	defer p.deeper()()
 	start := p.peek().at.Start
@@ -326,7 +339,9 @@ func (p *parser) line(help string) []Stmt {
 	return out
 }
 
-// softStatement reports whether a name begins a statement whose block starts with a word, rather than an expression.
+// softStatement reports whether a name begins a statement whose block starts with a word, rather than an expression:
+// match is a soft keyword and may also be a variable or function. Instead of trying both as CPython does, it looks at
+// the end of the line and at the first word of the block below it.
 func (p *parser) softStatement(word string) bool {
 	next := p.tokens[p.pos+1]
 	if next.kind == tokOp && !slices.Contains([]string{"(", "[", "{", "-", "*", "~", "..."},
@@ -388,6 +403,7 @@ func (p *parser) asyncStatement(decorators []Expr) node {
 	return nil
 }
 
+// withStatement parses a with statement. A bracket after with is ambiguous; see withBrackets.
 func (p *parser) withStatement() *With {
 	p.next()
 	n := &With{}
@@ -475,6 +491,7 @@ func (p *parser) inner(after string, inLoop, inDef bool) []Stmt {
 	return body
 }
 
+// block parses a colon and the statements after it: indented lines, or simple statements on the same line.
 func (p *parser) block(after string) []Stmt {
 	if p.isOp(":") {
 		p.next()
@@ -519,6 +536,7 @@ func (p *parser) ifStatement(elifs int) *If {
 	return n
 }
 
+// loopBody parses the block of a loop and its else clause, whose break and continue belong to an outer loop.
 func (p *parser) loopBody(what string) (body, otherwise []Stmt) {
 	body = p.inner(what, true, p.inDef)
 	if p.acceptWord("else") {
@@ -527,6 +545,7 @@ func (p *parser) loopBody(what string) (body, otherwise []Stmt) {
 	return body, otherwise
 }
 
+// forStatement parses "for target in values: …".
 func (p *parser) forStatement() *For {
 	p.next()
 	n := &For{Target: p.targets(), In: p.exprList()}
@@ -534,6 +553,7 @@ func (p *parser) forStatement() *For {
 	return n
 }
 
+// whileStatement parses "while condition: …".
 func (p *parser) whileStatement() *While {
 	p.next()
 	n := &While{Cond: p.expr()}
@@ -541,6 +561,7 @@ func (p *parser) whileStatement() *While {
 	return n
 }
 
+// defStatement parses "def name(parameters): …". The type of the result is parsed and dropped.
 func (p *parser) defStatement(decorators []Expr) *FuncDef {
 	p.next()
 	name := p.name("a function")
@@ -603,6 +624,7 @@ func (p *parser) params(closing string, annotated bool) []Param {
 	return out
 }
 
+// classStatement parses a class. Its bases and keywords have the syntax of the arguments of a call.
 func (p *parser) classStatement(decorators []Expr) *ClassDef {
 	start := p.next().at.Start
 	name := p.name("a class")
@@ -636,6 +658,7 @@ func isNamed(x Expr, name string) bool {
 	return false
 }
 
+// tryStatement parses "try: …" with its clauses.
 func (p *parser) tryStatement() *Try {
 	first := p.next()
 	n := &Try{Body: p.block("try")}
@@ -663,6 +686,7 @@ func (p *parser) tryStatement() *Try {
 	return n
 }
 
+// augmented are the operators of augmented assignments.
 var augmented = []string{"+=", "-=", "*=", "/=", "//=", "%=", "**=", "&=", "|=", "^=", ">>=", "<<=", "@="}
 
 // simple parses a statement that is not a block. The caller sets its range.
@@ -698,6 +722,7 @@ func (p *parser) simple() node {
 	return &ExprStmt{X: x}
 }
 
+// jump parses "break", "continue" or "pass".
 func (p *parser) jump() node {
 	t := p.next()
 	if t.text != "pass" && !p.inLoop {
@@ -706,6 +731,7 @@ func (p *parser) jump() node {
 	return &Jump{}
 }
 
+// returnStatement parses "return".
 func (p *parser) returnStatement() node {
 	t := p.next()
 	n := &Return{}
@@ -718,6 +744,7 @@ func (p *parser) returnStatement() node {
 	return n
 }
 
+// raiseStatement parses "raise error from cause".
 func (p *parser) raiseStatement() node {
 	p.next()
 	n := &Raise{}
@@ -730,6 +757,7 @@ func (p *parser) raiseStatement() node {
 	return n
 }
 
+// assertStatement parses "assert condition, message". Both are only operands: the checks need no more.
 func (p *parser) assertStatement() node {
 	p.next()
 	n := &Operation{Operands: []Expr{p.expr()}}
@@ -739,6 +767,7 @@ func (p *parser) assertStatement() node {
 	return n
 }
 
+// delStatement parses "del target, …".
 func (p *parser) delStatement() node {
 	p.next()
 	n := &Del{}
@@ -750,6 +779,7 @@ func (p *parser) delStatement() node {
 	return n
 }
 
+// scopeStatement parses "global name, …" or "nonlocal name, …".
 func (p *parser) scopeStatement() node {
 	n := &Scope{Word: p.next().text}
 	for more := true; more; more = p.acceptOp(",") {
@@ -783,6 +813,7 @@ func (p *parser) assignment(first Expr) node {
 	return n
 }
 
+// augmentedAssignment parses the rest of "target += value".
 func (p *parser) augmentedAssignment(target Expr) node {
 	p.next()
 	n := &AugAssign{Target: target, X: p.exprList()}
@@ -793,11 +824,13 @@ func (p *parser) augmentedAssignment(target Expr) node {
 	return n
 }
 
+// lineEnds reports whether the simple statement ends here.
 func (p *parser) lineEnds() bool {
 	t := p.peek()
 	return t.kind == tokNewline || t.kind == tokEnd || t.kind == tokOp && t.text == ";"
 }
 
+// importStatement parses both forms of import. The dots of a relative import are part of From.
 func (p *parser) importStatement() node {
 	t := p.next()
 	n := &Import{}

@@ -54,6 +54,7 @@ func (p *parser) yield() Expr {
 	return n
 }
 
+// starExpr parses an expression that may have a star.
 func (p *parser) starExpr() Expr {
 	if p.isOp("*") {
 		start := p.next().at.Start
@@ -62,6 +63,7 @@ func (p *parser) starExpr() Expr {
 	return p.expr()
 }
 
+// startsExpr reports whether the next token can begin an expression.
 func (p *parser) startsExpr() bool {
 	t := p.peek()
 	switch t.kind {
@@ -105,6 +107,7 @@ func (p *parser) expr() Expr {
 	return x
 }
 
+// lambda parses a lambda. Its body may contain yield, like that of a function.
 func (p *parser) lambda() Expr {
 	start := p.next().at.Start
 	def := &Def{Name: "<lambda>", Params: p.params(":", false)}
@@ -142,6 +145,7 @@ func (p *parser) not() Expr {
 
 var comparisons = []string{"<", ">", "<=", ">=", "==", "!="}
 
+// comparison parses a chain of comparisons into one node.
 func (p *parser) comparison() Expr {
 	start := p.peek().at.Start
 	x := p.binary(0)
@@ -182,6 +186,7 @@ func (p *parser) comparison() Expr {
 // levels lists the binary operators by increasing precedence.
 var levels = [][]string{{"|"}, {"^"}, {"&"}, {"<<", ">>"}, {"+", "-"}, {"*", "/", "//", "%", "@"}}
 
+// binary parses operators of a level and of all higher ones. Operators of one level are left-associative.
 func (p *parser) binary(level int) Expr {
 	if level == len(levels) {
 		return p.unary()
@@ -196,6 +201,8 @@ func (p *parser) binary(level int) Expr {
 	return x
 }
 
+// unary parses signs and powers. A power binds more tightly than a sign on its left, and less tightly than one on its
+// right: -x ** -y.
 func (p *parser) unary() Expr {
 	t := p.peek()
 	if t.kind == tokOp && (t.text == "-" || t.text == "+" || t.text == "~") {
@@ -271,6 +278,7 @@ func (p *parser) slice() Expr {
 	return n
 }
 
+// call parses the arguments of a call, or the bases of a class. fn may be nil.
 func (p *parser) call(start int, fn Expr) Expr {
 	defer p.deeper()()
 	open := p.next()
@@ -323,6 +331,7 @@ func (p *parser) closing(open token) {
 	p.fail(p.visible(t), "Write a comma between two values.", "Expected a comma or %q before %s.", bracket, p.shown(t))
 }
 
+// atom parses a constant, a name, or something in brackets.
 func (p *parser) atom() Expr {
 	t := p.peek()
 	switch t.kind {
@@ -364,6 +373,7 @@ func (p *parser) atom() Expr {
 	return nil
 }
 
+// paren parses a tuple, a generator, or an expression in parentheses.
 func (p *parser) paren() Expr {
 	defer p.deeper()()
 	open := p.next()
@@ -450,6 +460,7 @@ func (p *parser) braces() Expr {
 	return dict
 }
 
+// startsClauses reports whether the clauses of a comprehension follow.
 func (p *parser) startsClauses() bool { return p.isWord("for") || p.isWord("async") }
 
 // bracketed parses the clauses of a comprehension and its closing bracket.
@@ -460,6 +471,7 @@ func (p *parser) bracketed(open token, kind byte, key, item Expr) Expr {
 	return c
 }
 
+// comprehension parses the clauses of a comprehension, whose key and item have been parsed.
 func (p *parser) comprehension(start int, kind byte, key, item Expr) *Comp {
 	c := &Comp{Kind: kind, Key: key, Item: item}
 	for {
@@ -580,7 +592,9 @@ func (p *parser) hole(at Range, level int) ([]Expr, int) {
 	return out, end + 1
 }
 
-// part parses an expression inside of a token.
+// part parses an expression inside of a token. It exchanges the tokens of the parser for those of the part and restores
+// them in any case, because fail leaves it with a panic. All of the part counts as inside of a bracket, so line ends in
+// it have no meaning.
 func (p *parser) part(at Range) Expr {
 	lex := &lexer{text: p.module.Code, pos: at.Start, end: at.End, inside: 1, fail: p.fail}
 	for lex.pos < lex.end {

@@ -65,6 +65,8 @@ func newScope(outer *scope, kind scopeKind) *scope {
 	}
 }
 
+// bind returns the binding of a name that is assigned in a scope, and creates it if necessary. A name that the scope
+// declares global or nonlocal is bound in an outer scope.
 func (s *scope) bind(name string) *binding {
 	if declared := s.outside[name]; declared != 0 {
 		for o := s.outer; o != nil; o = o.outer {
@@ -94,6 +96,7 @@ func (s *scope) find(name string) *binding {
 	return b
 }
 
+// lookup is like find, and also returns the scope that has the name.
 func (s *scope) lookup(name string) (*binding, *scope) {
 	for o := s; o != nil; o = o.outer {
 		if b := o.names[name]; b != nil && (o == s || o.kind != classScope) {
@@ -130,7 +133,9 @@ func (s *scope) assign(target, value Expr, from int) {
 	}
 }
 
-// collect binds the names of statements, without those of inner functions and classes.
+// collect binds the names of statements, without those of inner functions and classes. Like CPython, it considers all
+// statements of the scope at once: a name that is assigned anywhere in a function is local everywhere in it.
+// Declarations come first, because they determine where the others are bound.
 func (s *scope) collect(body []Stmt) {
 	Walk(body, func(n any) bool {
 		if d, ok := n.(*Scope); ok {
@@ -158,6 +163,7 @@ func opensScope(n any) bool {
 	return false
 }
 
+// collectNode binds the names that one node binds. Code that can create names at run time makes the scope dynamic.
 func (s *scope) collectNode(n any) {
 	switch n := n.(type) {
 	case *Assign:
@@ -216,6 +222,7 @@ func (s *scope) collectNode(n any) {
 	}
 }
 
+// imports binds the names of an import.
 func (s *scope) imports(n *Import) {
 	for _, one := range n.Names {
 		if one.Name != "*" {

@@ -364,6 +364,7 @@ func walkValue(v reflect.Value, visit func(any) bool) {
 	}
 }
 
+// children caches what childrenOf returns.
 var children sync.Map // of []int, by reflect.Type
 
 // childrenOf returns the fields of a type that can have nodes.

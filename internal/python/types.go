@@ -209,6 +209,7 @@ func (a *analysis) index(s *scope, n *Index) {
 	}
 }
 
+// isEnviron reports whether an expression is os.environ.
 func (a *analysis) isEnviron(s *scope, x Expr) bool {
 	switch x := x.(type) {
 	case *Attr:
@@ -318,6 +319,7 @@ func (a *analysis) isUnstorable(kind string) bool {
 	return slices.Contains(records, kind) || strings.HasPrefix(kind, instanceKind) && c != nil && c.known
 }
 
+// unstorableHelp returns how to make a value of a kind storable.
 func unstorableHelp(kind string) string {
 	switch {
 	case kind == builtin+"set":

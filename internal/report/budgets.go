@@ -65,6 +65,7 @@ func (in *Interpreter) Budget(now journal.Millis) *Budget {
 	return &t.run
 }
 
+// budgetOf returns the state of a ledger at a time.
 func budgetOf(name string, l *plan.Ledger, now journal.Millis) Budget {
 	return Budget{name, l.Limits, l.Used, journal.Millis(l.ActiveAt(now).Milliseconds())}
 }
@@ -135,6 +136,7 @@ func (t *tracker) trim(frame *plan.Frame) {
 	}
 }
 
+// null stands for values that budgets do not depend on, which can be large.
 var null = json.RawMessage("null")
 
 // rest queues RunSuspended when nothing happens any more until a person or a

@@ -29,6 +29,7 @@ type savedInterpreter struct {
 	Budgets *savedTracker `json:"budgets,omitempty"`
 }
 
+// savedFrame is an open frame in a checkpoint. It has what cannot be found again in the program.
 type savedFrame struct {
 	Path string `json:"path"`
 	position
@@ -46,6 +47,7 @@ type savedFrame struct {
 	Hooks     *journal.Hooks `json:"hooks,omitempty"`
 }
 
+// savedTracker is the state of the budgets in a checkpoint.
 type savedTracker struct {
 	State json.RawMessage `json:"state"` // a snapshot of the planner's state
 	trackerState
@@ -131,6 +133,7 @@ func (in *Interpreter) Restore(raw []byte, data ReaderData) (err error) {
 	return nil
 }
 
+// restoreFrame opens a saved frame. The frames around it must have been restored before.
 func (in *Interpreter) restoreFrame(s *savedFrame, data ReaderData) error {
 	f := &frame{position: s.position}
 	if s.Path != "" {
@@ -192,6 +195,7 @@ func (in *Interpreter) restoreUnit(f *frame) error {
 	return nil
 }
 
+// restore replaces the state of the budgets by a saved one.
 func (t *tracker) restore(s *savedTracker) error {
 	if s == nil {
 		return errors.New("budgets were not saved")
@@ -318,6 +322,7 @@ func (w *Writer) checkpoint(s *stream) {
 	}
 }
 
+// saveCheckpoint writes the state of a projector to a file, with the sizes of the records that it belongs to.
 func (w *Writer) saveCheckpoint(s *stream, p Checkpointer) error {
 	s.saved, s.written = s.seq, 0 // also after an error: not at each event
 	state, err := p.Save()

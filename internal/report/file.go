@@ -88,6 +88,7 @@ func (f *file) open() (int64, error) {
 	return f.start + f.is.Size(), nil
 }
 
+// close closes the file on disk. The file can be used again afterwards.
 func (f *file) close() {
 	if f.sealed != nil {
 		f.sealed.Close() // it was only read

@@ -96,6 +96,7 @@ func Follow(j journal.Tailer, sink Sink, o FollowOptions) *Follower {
 	return f
 }
 
+// run delivers events until the context ends.
 func (f *Follower) run(ctx context.Context, poll time.Duration) {
 	defer close(f.done)
 	ticker := time.NewTicker(poll)

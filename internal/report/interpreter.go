@@ -112,6 +112,7 @@ func (in *Interpreter) open(at journal.Place) *Step {
 	return nil
 }
 
+// frame returns an open frame. An event of another frame is an error: the run cannot be interpreted.
 func (in *Interpreter) frame(path string) (*frame, error) {
 	f := in.frames[path]
 	if f == nil {
@@ -494,6 +495,7 @@ func (in *Interpreter) openStep(at journal.Place, kind, fallbackFor string) (*fr
 	return f, err
 }
 
+// newStep returns a step that begins with the current event. kind is used if the definition does not have the step.
 func (in *Interpreter) newStep(f *frame, at journal.Place, kind, fallbackFor string) *Step {
 	s := &Step{
 		Run: f.run, Place: at, Name: at.Step, Path: at.Step, Kind: kind, FallbackFor: fallbackFor, Parent: f.up,
@@ -638,6 +640,7 @@ var noteTypes = map[string]struct {
 	journal.NoteMissingFile: {FileMissing, body[journal.MissingFile]},
 }
 
+// body returns an empty body for a kind of notes.
 func body[T any]() any { return new(T) }
 
 // onTaskNoted queues the event of a note about a running task. Notes of unknown kinds annotate the step.

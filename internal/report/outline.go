@@ -13,6 +13,7 @@ type Outline struct {
 	units map[string]*unit // "" is the program itself, "0.1" child 1 of child 0
 }
 
+// unit is one program of an outline: for each block, its steps by their names.
 type unit struct {
 	program *ir.Program
 	blocks  []map[string]*StepInfo
@@ -33,6 +34,7 @@ func NewOutline(p *ir.Program) *Outline {
 	return o
 }
 
+// add adds a program at a path, and the programs that it calls below it.
 func (o *Outline) add(p *ir.Program, path string) {
 	u := &unit{program: p, blocks: make([]map[string]*StepInfo, len(p.Blocks))}
 	for b := range p.Blocks {
@@ -101,6 +103,7 @@ func kindOf(s *ir.Step) string {
 	return s.Type
 }
 
+// agentOf returns the agent in the settings of a task, or "".
 func agentOf(s *ir.Step) (id string) {
 	if t := s.Task(); t != nil {
 		if raw := t.Settings.Get("agent"); raw != nil && json.Unmarshal(raw, &id) != nil {

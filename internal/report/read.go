@@ -39,6 +39,7 @@ func (in *Interpreter) Events(stream iter.Seq2[journal.Event, error]) iter.Seq2[
 	}
 }
 
+// errStop ends the reading of events early. It does not reach a caller.
 var errStop = errors.New("the caller wants no more events")
 
 // Started returns how a root run has started.
@@ -93,6 +94,7 @@ func decisionOf(f journal.Fact, kind journal.GateKind) (d Decision, ok bool) {
 	return Decision{}, false
 }
 
+// answerOf tells how a gate was decided. The order matters: a timeout has an outcome too.
 func answerOf(x *journal.GateDecided, kind journal.GateKind) Answer {
 	switch {
 	case x.Method == plan.MethodTimeout:

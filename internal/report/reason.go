@@ -81,6 +81,7 @@ func failCode(outcome journal.Outcome, class string) string {
 	return cmp.Or(class, ReasonFailed)
 }
 
+// isGate reports whether a step asks for a decision. A gate that waits for an event does not.
 func isGate(s *Step) bool {
 	if s.Info == nil {
 		return s.Kind == "gate"

@@ -46,6 +46,8 @@ func (j *RedactedJournal) Rules(ctx context.Context, run journal.RunID) (*redact
 	return j.rulesOf(ctx, entry.Definition)
 }
 
+// rulesOf returns the rules of a definition. It does not hold the lock while it reads the definition, so two callers
+// may both read it.
 func (j *RedactedJournal) rulesOf(ctx context.Context, definition string) (*redact.Rules, error) {
 	j.mu.Lock()
 	rules, known := j.rules[definition]
@@ -139,6 +141,7 @@ func (j *RedactedJournal) appended(
 	return a, nil
 }
 
+// event returns an event with its fact redacted. The event in the journal stays as it is.
 func (j *RedactedJournal) event(ctx context.Context, rules *redact.Rules, e journal.Event) (journal.Event, error) {
 	r := redaction{rules: rules, blob: func(hash string) ([]byte, error) { return j.Blob(ctx, hash) }}
 	fact, err := r.fact(e.Fact)
@@ -155,6 +158,8 @@ type redaction struct {
 	blob  func(hash string) ([]byte, error)
 }
 
+// fact returns a redacted copy of a fact. It visits the fields by reflection, except the data of a note, whose form
+// depends on the kind of the note.
 func (r redaction) fact(fact journal.Fact) (journal.Fact, error) {
 	if note, ok := fact.(journal.TaskNoted); ok {
 		data, err := r.note(note.Kind, note.Data)
@@ -275,6 +280,8 @@ func (r redaction) walk(v reflect.Value, name string) error {
 	return nil
 }
 
+// value redacts a value in place. A large value with a match is replaced by its redacted text, because its hash is that
+// of the original.
 func (r redaction) value(v reflect.Value) error {
 	value := v.Interface().(journal.Value)
 	raw := value.JSON

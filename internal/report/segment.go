@@ -47,6 +47,7 @@ const (
 	headerSize = extraStart + extraSize
 )
 
+// extraPrefix is how the extra field begins.
 var extraPrefix = []byte{'E', 'S', 8 + 8 + sha256.Size, 0}
 
 // newSegment compresses lines.
@@ -214,6 +215,8 @@ type recordReader struct {
 // ErrSegment reports that a sealed segment cannot be read.
 var ErrSegment = errors.New("a compressed part of the record is damaged")
 
+// Read reads the record as one text: first the compressed segments, each of which it decompresses in turn, then the
+// plain file.
 func (r *recordReader) Read(p []byte) (int, error) {
 	switch {
 	case r.at >= r.size:

@@ -245,6 +245,7 @@ type backlog struct {
 	err   error // of the failed write
 }
 
+// fellBehind notes that the records of a run lack its events from pos on, and returns err. An earlier position stays.
 func (w *Writer) fellBehind(run journal.RunID, pos journal.Pos, err error) error {
 	if d, known := w.behind[run]; known {
 		pos = min(pos, d.since)
@@ -260,6 +261,7 @@ type errorSummary struct {
 	more  int
 }
 
+// add adds an error, or nil. An error like the first is not counted.
 func (t *errorSummary) add(err error) {
 	switch {
 	case err == nil:
@@ -270,6 +272,7 @@ func (t *errorSummary) add(err error) {
 	}
 }
 
+// err returns the first error with the number of the others.
 func (t *errorSummary) err() error {
 	if t.more == 0 {
 		return t.first
@@ -398,6 +401,7 @@ func (w *Writer) of(run journal.RunID, err error) error {
 	return fmt.Errorf("%s of run %s: %w", w.o.What, run, err)
 }
 
+// lock excludes other processes that write the same records, if the options have a lock.
 func (w *Writer) lock() error {
 	if w.o.Lock == nil {
 		return nil
@@ -405,6 +409,7 @@ func (w *Writer) lock() error {
 	return w.o.Lock.Exclusive()
 }
 
+// unlock releases the lock of lock.
 func (w *Writer) unlock() error {
 	if w.o.Lock == nil {
 		return nil
@@ -477,6 +482,7 @@ func (w *Writer) catchUp(ctx context.Context, run journal.RunID) error {
 	return err
 }
 
+// warnAside logs a warning if the error says that a file has been moved aside.
 func (w *Writer) warnAside(err error) {
 	if aside := (*asideError)(nil); errors.As(err, &aside) {
 		w.o.Log.Warn(aside.Error())
@@ -512,6 +518,8 @@ func (w *Writer) read(ctx context.Context, run journal.RunID) error {
 	return w.write(ctx, s, batch)
 }
 
+// newStream adds a run to those in memory. If there are too many, it forgets the ones used least recently. Runs with
+// lines that are not yet on disk stay.
 func (w *Writer) newStream(run journal.RunID) *stream {
 	if len(w.runs) >= maxRuns {
 		var settled []*stream
@@ -550,6 +558,7 @@ func (w *Writer) forget(s *stream) {
 	delete(w.runs, s.Run)
 }
 
+// closeFile closes a file. It is opened again when there are more lines for it.
 func (w *Writer) closeFile(f *file) {
 	f.close()
 	delete(w.open, f)
@@ -585,6 +594,8 @@ func (w *Writer) write(ctx context.Context, s *stream, events []journal.Event) e
 	return nil
 }
 
+// project applies events to the projector of a run. It skips events that have been applied already, so an event may be
+// delivered twice.
 func (w *Writer) project(ctx context.Context, s *stream, events []journal.Event) error {
 	w.ticks++
 	s.used = w.ticks
@@ -721,6 +732,7 @@ func (w *Writer) seal(f *file) {
 	}
 }
 
+// outline returns the outline of a definition. Outlines are kept in memory, because the runs of a definition share one.
 func (w *Writer) outline(ctx context.Context, definition string) (*Outline, error) {
 	if o := w.outlines[definition]; o != nil {
 		return o, nil
@@ -860,8 +872,10 @@ type derived struct {
 	err    error
 }
 
+// Begin returns the buffer for the lines of a run, which each event uses again.
 func (d *derived) Begin(*Run) ([]byte, error) { return d.buffer[:0], d.err }
 
+// End passes the lines of an event on. After an error it passes nothing.
 func (d *derived) End(run *Run, b []byte, _ bool) {
 	if d.buffer = b; len(b) > 0 && d.err == nil {
 		d.err = d.line(run, b)

@@ -79,6 +79,7 @@ type evaluated struct {
 	first      int // all items before this index
 }
 
+// add adds what another schema has evaluated of the same value.
 func (a *evaluated) add(b evaluated) {
 	for name := range b.properties {
 		a.property(name)
@@ -89,10 +90,13 @@ func (a *evaluated) add(b evaluated) {
 	a.first = max(a.first, b.first)
 }
 
+// property marks a property as evaluated.
 func (a *evaluated) property(name string) { xmaps.Set(&a.properties, name, true) }
 
+// item marks an item as evaluated.
 func (a *evaluated) item(i int) { xmaps.Set(&a.items, i, true) }
 
+// fail counts a failure and records it, unless matches only asks whether a schema matches.
 func (r *evaluation) fail(at *path, format string, args ...any) {
 	r.failed++
 	if r.quiet == 0 && len(r.found) < maxFailures {
@@ -120,6 +124,9 @@ func (r *evaluation) matches(n *Node, v any, at *path, in *scope) (bool, evaluat
 	return ok, looked
 }
 
+// check evaluates a schema for a value and returns the properties and items that it evaluated, on which
+// unevaluatedProperties and unevaluatedItems depend. The work and the depth are limited: a small schema can demand much
+// of both.
 func (r *evaluation) check(n *Node, v any, at *path, in *scope) evaluated {
 	if r.work++; r.exceeded() {
 		return evaluated{}
@@ -184,6 +191,7 @@ func (r *evaluation) target(d *Dynamic, in *scope) *Node {
 	return to
 }
 
+// logic evaluates the keywords that combine schemas for the same value.
 func (r *evaluation) logic(n *Node, v any, at *path, in *scope, all *evaluated) {
 	for _, one := range n.AllOf {
 		all.add(r.check(one, v, at, in))
@@ -285,6 +293,7 @@ func (r *evaluation) general(n *Node, v any, at *path) {
 	}
 }
 
+// number evaluates the keywords for numbers. They are compared as fractions, without rounding.
 func (r *evaluation) number(n *Node, v any, at *path) {
 	if n.Minimum == nil && n.Maximum == nil && n.ExclusiveMinimum == nil && n.ExclusiveMaximum == nil &&
 		n.MultipleOf == nil {
@@ -322,6 +331,7 @@ func (r *evaluation) count(at *path, n int, noun string, least, most *int) {
 	}
 }
 
+// text evaluates the keywords for strings. Lengths are counted in Unicode characters.
 func (r *evaluation) text(n *Node, v string, at *path) {
 	if n.MinLength != nil || n.MaxLength != nil {
 		r.count(at, utf8.RuneCountInString(v), "character", n.MinLength, n.MaxLength)
@@ -334,6 +344,7 @@ func (r *evaluation) text(n *Node, v string, at *path) {
 	}
 }
 
+// array evaluates the keywords for arrays. unevaluatedItems comes last: it needs to know what the others evaluated.
 func (r *evaluation) array(n *Node, v []any, at *path, in *scope, all *evaluated) {
 	r.count(at, len(v), "item", n.MinItems, n.MaxItems)
 	for i := range min(len(n.PrefixItems), len(v)) {
@@ -362,6 +373,7 @@ func (r *evaluation) array(n *Node, v []any, at *path, in *scope, all *evaluated
 	}
 }
 
+// contains evaluates contains, minContains and maxContains. Without minContains at least one item must match.
 func (r *evaluation) contains(n *Node, v []any, at *path, in *scope, all *evaluated) {
 	count, least := 0, n.MinContains
 	for i := range v {
@@ -377,6 +389,8 @@ func (r *evaluation) contains(n *Node, v []any, at *path, in *scope, all *evalua
 	r.count(at, count, "matching item", least, n.MaxContains)
 }
 
+// unique evaluates uniqueItems. It compares the canonical forms of the items, so 1 equals 1.0 and the order of
+// properties does not matter.
 func (r *evaluation) unique(v []any, at *path) {
 	r.work += len(v)
 	first := make(map[string]int, len(v))
@@ -390,6 +404,8 @@ func (r *evaluation) unique(v []any, at *path) {
 	}
 }
 
+// object evaluates the keywords for objects. The properties are checked in the order of their names, so that failures
+// have a fixed order.
 func (r *evaluation) object(n *Node, v map[string]any, at *path, in *scope, all *evaluated) {
 	r.work += len(v)
 	for _, name := range n.Required {
@@ -412,6 +428,7 @@ func (r *evaluation) object(n *Node, v map[string]any, at *path, in *scope, all 
 	}
 }
 
+// property evaluates the schemas for one property. additionalProperties counts only if no other keyword names it.
 func (r *evaluation) property(n *Node, v map[string]any, name string, at *path, in *scope, all *evaluated) {
 	here := &path{up: at, name: name}
 	known := false

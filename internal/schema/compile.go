@@ -73,6 +73,8 @@ const (
 	maxPointerBytes  = 32_000_000 // of all pointers
 )
 
+// compiler compiles one schema. Each subschema becomes one Node, which is found by its pointer: a reference that leads
+// back to a subschema around it gets the same Node, so recursive schemas are graphs with cycles.
 type compiler struct {
 	doc        any
 	draft      int
@@ -84,10 +86,12 @@ type compiler struct {
 	tooLarge   bool // a limit was exceeded and reported
 }
 
+// problem records a problem with the schema at a pointer.
 func (c *compiler) problem(pointer, format string, args ...any) {
 	c.problems = append(c.problems, &Error{Pointer: pointer, Message: fmt.Sprintf(format, args...)})
 }
 
+// readDraft sets the draft of the schema from its $schema.
 func (c *compiler) readDraft(object map[string]any) {
 	name, ok := object["$schema"].(string)
 	if !ok {
@@ -109,6 +113,7 @@ func (c *compiler) readDraft(object map[string]any) {
 // escapes escapes a name for use in a JSON pointer.
 var escapes = strings.NewReplacer("~", "~0", "/", "~1")
 
+// node compiles the schema v at a pointer, or returns the Node that is there already.
 func (c *compiler) node(v any, at string, in *resource) *Node {
 	if n := c.nodes[at]; n != nil {
 		return n
@@ -137,6 +142,7 @@ func (c *compiler) node(v any, at string, in *resource) *Node {
 	return n
 }
 
+// object compiles the keywords of a schema in a fixed order, so that problems are always found in the same order.
 func (c *compiler) object(n *Node, v map[string]any) {
 	if ref, ok := v["$ref"].(string); ok && c.draft <= draft7 {
 		// These drafts ignore the siblings of $ref.

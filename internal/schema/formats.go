@@ -97,8 +97,10 @@ func isDurationParts(s, units string) bool {
 	return true
 }
 
+// isDigits reports whether a text consists of the digits 0 to 9.
 func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
+// isHostname reports whether a text is a host name in ASCII. The limits are those of DNS.
 func isHostname(s string) bool {
 	if s == "" || len(s) > 253 {
 		return false
@@ -114,6 +116,7 @@ func isHostname(s string) bool {
 	return true
 }
 
+// isUUID reports whether a text has the form of a UUID, of any version.
 func isUUID(s string) bool {
 	if len(s) != 36 {
 		return false

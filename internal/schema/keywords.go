@@ -145,6 +145,7 @@ func (k *keyword) readMore(name string, around map[string]any) {
 // recursive is the anchor that $recursiveAnchor defines. It cannot clash with an $anchor, which must not contain "#".
 const recursive = "#"
 
+// reference compiles a keyword that refers to another schema. The schema it refers to may not be compiled yet.
 func (k *keyword) reference(name string) {
 	ref, ok := k.value.(string)
 	if !ok {
@@ -235,6 +236,7 @@ func (k *keyword) dependencies() {
 	}
 }
 
+// types compiles type, which is one name or a list of names.
 func (k *keyword) types() {
 	list, isList := k.value.([]any)
 	if !isList {
@@ -264,12 +266,15 @@ func (k *keyword) types() {
 	}
 }
 
+// wrong records that the keyword has a value of another type than wanted.
 func (k *keyword) wrong(wanted string) {
 	k.c.problem(k.at, "expected %s, not %s", wanted, typeName(k.value))
 }
 
+// sub compiles a keyword whose value is a schema.
 func (k *keyword) sub() *Node { return k.c.node(k.value, k.at, k.n.within) }
 
+// subs compiles a keyword whose value is a list of schemas.
 func (k *keyword) subs() []*Node {
 	list, ok := k.value.([]any)
 	switch {
@@ -285,6 +290,7 @@ func (k *keyword) subs() []*Node {
 	return out
 }
 
+// named compiles a keyword whose value is an object of schemas.
 func (k *keyword) named() map[string]*Node {
 	object, ok := k.value.(map[string]any)
 	if !ok {
@@ -298,6 +304,7 @@ func (k *keyword) named() map[string]*Node {
 	return out
 }
 
+// text returns the value of a keyword that must be a string.
 func (k *keyword) text() string {
 	s, ok := k.value.(string)
 	if !ok {
@@ -306,6 +313,7 @@ func (k *keyword) text() string {
 	return s
 }
 
+// flag returns the value of a keyword that must be true or false.
 func (k *keyword) flag() bool {
 	b, ok := k.value.(bool)
 	if !ok {
@@ -314,6 +322,7 @@ func (k *keyword) flag() bool {
 	return b
 }
 
+// list returns the value of a keyword that must be an array.
 func (k *keyword) list() []any {
 	list, ok := k.value.([]any)
 	if !ok {
@@ -341,6 +350,7 @@ func (k *keyword) texts() []string {
 	return out
 }
 
+// rat returns the value of a keyword that must be a number, or nil.
 func (k *keyword) rat() *big.Rat {
 	r := number(k.value)
 	switch {
@@ -372,6 +382,7 @@ func (k *keyword) count() *int {
 // maxCount replaces every larger count: no value has that many of anything.
 const maxCount = math.MaxInt32
 
+// pattern compiles a regular expression. The syntax is that of Go, which has no lookarounds and no backreferences.
 func (k *keyword) pattern(expression string) *regexp.Regexp {
 	re, err := regexp.Compile(expression)
 	if err != nil {

@@ -18,6 +18,7 @@ type resource struct {
 // base returns the URI of a schema without $id.
 func base() *url.URL { return &url.URL{Scheme: "schema", Path: "/"} }
 
+// newResource adds a part of the schema with a URI of its own.
 func (c *compiler) newResource(uri *url.URL, pointer string) *resource {
 	r := &resource{uri: uri, pointer: pointer, anchors: map[string]*Node{}, dynamic: map[string]*Node{}}
 	c.resources[uri.String()] = r

@@ -77,6 +77,7 @@ func (s *Schema) Fill(value json.RawMessage) json.RawMessage {
 	return filled
 }
 
+// fill adds the defaults that an object lacks, also inside of its properties, and reports whether it changed the value.
 func fill(n *Node, value json.RawMessage) (json.RawMessage, bool) {
 	var object map[string]json.RawMessage
 	if len(n.Properties) == 0 || json.Unmarshal(value, &object) != nil || object == nil {

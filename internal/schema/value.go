@@ -42,6 +42,7 @@ func decimal(r *big.Rat) string {
 	return r.FloatString(digits)
 }
 
+// isType reports whether a value has the type that a schema calls name.
 func isType(v any, name string) bool {
 	switch v.(type) {
 	case nil:
@@ -173,6 +174,7 @@ const (
 	maxShownValues = 12
 )
 
+// show returns a value as JSON for a message, shortened if it is long.
 func show(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -184,6 +186,7 @@ func show(v any) string {
 	return string(raw)
 }
 
+// showAll returns the first values of a list for a message.
 func showAll(list []any) string {
 	out := xslices.Map(list[:min(len(list), maxShownValues)], show)
 	if len(list) > maxShownValues {

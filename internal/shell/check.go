@@ -26,6 +26,7 @@ const firstPositional = "@1"
 // stdin is the name under which the input of a function is followed.
 func stdin(function string) string { return "<" + function }
 
+// union returns a new set with the values of all sets.
 func union(sets ...set) set {
 	out := set{}
 	for _, s := range sets {
@@ -36,7 +37,9 @@ func union(sets ...set) set {
 	return out
 }
 
-// follow follows the values of a command through its variables, then checks what the command does with them.
+// follow follows the values of a command through its variables, then checks what the command does with them. It visits
+// the command until no variable gets another value: a later part can assign what an earlier one reads, for example in a
+// loop. The sets of values only grow, so this ends. Errors are reported in one more visit, when the sets are complete.
 func (c *insertion) follow(file *syntax.File) {
 	c.declarations(file)
 	// What a command writes to an open file or a coprocess can be read by any other command.
@@ -184,6 +187,8 @@ func (c *insertion) index(name *syntax.Lit, x syntax.ArithmExpr) {
 	}
 }
 
+// compares reports whether an operator of [[ … ]] compares numbers. The shell evaluates both sides as arithmetic, which
+// can execute code.
 func compares(op syntax.BinTestOperator) bool {
 	switch op {
 	case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
@@ -543,6 +548,7 @@ func (c *insertion) must(values set, ok func(text string) bool, message, help st
 	}
 }
 
+// shortened returns the beginning of a text, for a message.
 func shortened(s string) string {
 	if len(s) > 40 {
 		return strings.ToValidUTF8(s[:40], "") + "…"
@@ -550,6 +556,8 @@ func shortened(s string) string {
 	return s
 }
 
+// mustBeNumber checks values that the shell evaluates as arithmetic, in which an index such as a[$(command)] executes
+// code.
 func (c *insertion) mustBeNumber(values set) {
 	c.must(values, func(text string) bool {
 		text = strings.TrimSpace(text)
@@ -557,6 +565,7 @@ func (c *insertion) mustBeNumber(values set) {
 	}, "a value that the shell computes with is not a number", "Check the value in an earlier step")
 }
 
+// mustBeName checks values that name a variable. The shell evaluates the index in such a name, as in arithmetic.
 func (c *insertion) mustBeName(values set) {
 	c.must(values, wordForm().MatchString, "a value is used as the name of a variable and is not a name",
 		"Check the value in an earlier step")

@@ -122,6 +122,7 @@ func (c Command) quoteValues(word *syntax.Word) {
 	}
 }
 
+// inDoubleQuotes escapes a value between double quotes.
 var inDoubleQuotes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`, "`", "\\`")
 
 // Variable returns the name of the variable that holds a value of a command.
@@ -164,6 +165,7 @@ func Insert(name string, parts []Part) (Command, error) {
 	}
 }
 
+// specialForm matches a character that may have a meaning in the shell. A value without one needs no quotes.
 var specialForm = lazyregexp.New(`[^A-Za-z0-9_./:=@%+,-]`)
 
 // checkWords checks the untrusted values of a command with trusted ones as words of it: one may be the option or the
@@ -227,9 +229,13 @@ func insert(name string, parts []Part) (Command, *Error) {
 	return Command{Text: shebang + b.String(), Values: c.order}, nil
 }
 
+// rawHelp is the help of an error for which there is no better place to put the value.
 const rawHelp = "Use {{raw …}} if you trust the value"
 
-// insertion is the work on one command.
+// insertion is the work on one command. It has four phases: join puts a placeholder, which is a plain word that the
+// author's text does not contain, in the place of each value; parse reads that text as shell code; follow checks where
+// the values can reach; and rewrite replaces each placeholder by the expansion of a variable. The parser never sees a
+// value, so no value can change how the command is read.
 type insertion struct {
 	shell  string
 	parts  []Part
@@ -258,6 +264,8 @@ type insertion struct {
 	input   set          // values in its standard input
 }
 
+// newInsertion returns the work on a command for the named shell. It chooses placeholders that no text of the author
+// contains.
 func newInsertion(name string, parts []Part) *insertion {
 	c := &insertion{
 		shell: path.Base(name), parts: parts, known: map[string]int{}, vars: map[string]set{},
@@ -350,6 +358,7 @@ func (c *insertion) number(match []string) int {
 	return n
 }
 
+// fail records an error about a part. Only the first error is kept.
 func (c *insertion) fail(part int, program, message, help string) {
 	if c.err == nil {
 		c.err = &Error{Part: part, Program: program, Message: message, Help: help}
@@ -489,6 +498,8 @@ func (c *insertion) inDefault(stack []syntax.Node) bool {
 	return false
 }
 
+// isDefault reports whether an operator is followed by a plain word, as in ${name:-word}, and not by a pattern. If the
+// expansion is in double quotes, single quotes in that word have no effect.
 func isDefault(op syntax.ParExpOperator) bool {
 	switch op {
 	case syntax.AlternateUnset, syntax.AlternateUnsetOrNull, syntax.DefaultUnset, syntax.DefaultUnsetOrNull,
@@ -640,6 +651,8 @@ func rawText(w *syntax.Word) string {
 	return b.String()
 }
 
+// literally escapes a text of a here-document whose delimiter was quoted. The delimiter becomes unquoted, so that the
+// variables of values are expanded.
 var literally = strings.NewReplacer(`\`, `\\`, "$", `\$`, "`", "\\`")
 
 // literalHeredoc turns a here-document without expansions into one in which everything but placeholders is escaped. It

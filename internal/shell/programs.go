@@ -29,6 +29,7 @@ type program struct {
 	nested  bool     // found anywhere among the arguments of another command, as in "docker run IMAGE sh -c CODE"
 }
 
+// shellProgram describes sh, bash and other shells whose syntax is that of this package.
 var shellProgram = program{
 	words: true, operand: 1, stdin: 1, nested: true,
 	takes: []string{"-o", "+o", "-O", "+O", "--rcfile", "--init-file"},
@@ -41,6 +42,8 @@ var (
 	}
 )
 
+// programs are the programs that execute an argument or their input, by the names that find returns. The arguments of
+// every other program are data.
 var programs = map[string]program{
 	"python":    {options: []string{"-c"}, stdin: 1, nested: true, takes: []string{"-m", "-W", "-X"}},
 	"perl":      {options: []string{"-e", "-E"}, stdin: 1, nested: true, takes: []string{"-I"}},
@@ -591,6 +594,7 @@ func (c *insertion) operand(name string, w *syntax.Word) {
 		name+" would read the value as several arguments", "Put the value in double quotes")
 }
 
+// startsWithValue reports whether a word begins with a value or with what is not known, so that it could be an option.
 func startsWithValue(c *insertion, w *syntax.Word) bool {
 	text := c.wordText(w.Parts, false)
 	at := c.form.FindStringIndex(text)

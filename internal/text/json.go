@@ -31,6 +31,8 @@ func ParseJSON(f *source.File) (*Node, diag.List) {
 	return n, p.out.Sorted()
 }
 
+// jsonParser parses one file. Every method that meets an error reports it and assumes what the author probably meant;
+// only where the structure is lost does it set abandoned, and all methods return.
 type jsonParser struct {
 	file      *source.File
 	text      string
@@ -40,6 +42,7 @@ type jsonParser struct {
 	next      int  // end of the white space that was last skipped
 }
 
+// report adds an error at offsets in the file.
 func (p *jsonParser) report(code diag.Code, start, end int, help, format string, args ...any) *diag.Diagnostic {
 	return p.out.Errorf(code, p.file.Span(start, end), help, format, args...)
 }
@@ -59,6 +62,7 @@ func (p *jsonParser) space() {
 	}
 }
 
+// comment reports a comment, of any common form, and skips it.
 func (p *jsonParser) comment(rest string) {
 	start, end := p.at, len(rest)
 	if strings.HasPrefix(rest, "/*") {
@@ -98,6 +102,7 @@ func (p *jsonParser) value(depth int) *Node {
 	return p.word()
 }
 
+// object parses an object. Of equal keys, the first one counts.
 func (p *jsonParser) object(depth int) *Node {
 	open := p.at
 	n := &Node{Kind: Map}
@@ -143,6 +148,7 @@ func (p *jsonParser) object(depth int) *Node {
 	return n
 }
 
+// list parses a list.
 func (p *jsonParser) list(depth int) *Node {
 	open := p.at
 	n := &Node{Kind: List}
@@ -228,6 +234,7 @@ func IsIdentByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_'
 }
 
+// key parses a key, also one without quotes. It returns nil if there is none.
 func (p *jsonParser) key() *Node {
 	c := p.text[p.at]
 	if c == '"' || c == '\'' {
@@ -308,6 +315,7 @@ func (p *jsonParser) word() *Node {
 	return n
 }
 
+// number parses everything that looks like a number. If it is not one, it becomes a string.
 func (p *jsonParser) number() *Node {
 	start := p.at
 	for p.at < len(p.text) && (IsIdentByte(p.text[p.at]) || strings.IndexByte("+-.", p.text[p.at]) >= 0) {
@@ -389,6 +397,7 @@ func (p *jsonParser) endsHere(quote byte) bool {
 // jsonEscapes are the two-character escapes.
 var jsonEscapes = map[byte]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
+// escape parses an escape in a string.
 func (p *jsonParser) escape(b *strings.Builder) {
 	start := p.at
 	rest := p.text[start:]

@@ -175,6 +175,7 @@ func ParseMarkdown(f *source.File) *Document {
 	return d
 }
 
+// splitFrontmatter finds the frontmatter, which must begin on the first line.
 func (d *Document) splitFrontmatter() {
 	text := d.File.Text
 	start := len(text) - len(strings.TrimPrefix(text, "\ufeff"))
@@ -222,8 +223,10 @@ func nextLine(s string, at int) (line string, next int) {
 	return strings.TrimSuffix(s[at:at+end], "\r"), at + end + 1
 }
 
+// isMarker reports whether a line opens or closes frontmatter.
 func isMarker(line string) bool { return strings.TrimRight(line, " \t\r") == "---" }
 
+// heading converts a heading of the library. base is the offset of its text in the file.
 func (d *Document) heading(n *ast.Heading, base int) Heading {
 	start := min(base+max(n.Pos(), 0), len(d.File.Text))
 	end := start
@@ -263,6 +266,8 @@ func (d *Document) addFence(n *ast.FencedCodeBlock, base int, quoted bool) {
 	d.Fences = append(d.Fences, fence)
 }
 
+// fence converts a fenced block of the library. The library reports only its content, so the fence lines are read from
+// the text.
 func (d *Document) fence(n *ast.FencedCodeBlock, base int, quoted bool) Fence {
 	text := d.File.Text
 	start := openingFence(text, min(base+max(n.Pos(), 0), len(text)))

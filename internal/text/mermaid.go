@@ -109,6 +109,7 @@ func ParseFlowchart(f *source.File, start, end int) (*Flowchart, diag.List) {
 	return p.chart, p.out
 }
 
+// flowParser parses a flowchart line by line. After an error it skips the rest of the line.
 type flowParser struct {
 	file      *source.File
 	chart     *Flowchart
@@ -118,11 +119,13 @@ type flowParser struct {
 	out       diag.List
 }
 
+// rest returns the rest of the line.
 func (p *flowParser) rest() string { return p.file.Text[p.pos:p.stop] }
 
 // starts reports whether the rest of the line begins with a text.
 func (p *flowParser) starts(with string) bool { return strings.HasPrefix(p.rest(), with) }
 
+// space skips white space.
 func (p *flowParser) space() {
 	p.pos = p.stop - len(strings.TrimLeft(p.rest(), " \t\r"))
 }
@@ -152,6 +155,7 @@ func (p *flowParser) word() string {
 	return rest
 }
 
+// directions are the directions of flowcharts.
 var directions = []string{"TB", "TD", "BT", "RL", "LR"}
 
 // otherDiagrams are the other diagram types of Mermaid.
@@ -291,10 +295,12 @@ func (p *flowParser) class(start int) {
 	}
 }
 
+// ids returns the IDs of all nodes so far.
 func (p *flowParser) ids() []string {
 	return xslices.Map(p.chart.Nodes, func(n *FlowNode) string { return n.ID })
 }
 
+// subgraph parses the first line of a subgraph, which stays open until its end.
 func (p *flowParser) subgraph(start int) {
 	p.space()
 	s := &Subgraph{Parent: -1}
@@ -373,6 +379,7 @@ func (p *flowParser) syntaxError() bool {
 	return false
 }
 
+// clip shortens a text for a message.
 func clip(s string) string {
 	if len(s) > 40 {
 		cut := 40
@@ -426,6 +433,8 @@ func (p *flowParser) id() string {
 	return rest[:i]
 }
 
+// node parses a node with its label and class, and adds it when its ID occurs first. It belongs to the subgraph in
+// which that is.
 func (p *flowParser) node() (string, bool) {
 	id := p.id()
 	if id == "" {
@@ -525,6 +534,7 @@ var (
 	}
 )
 
+// styleOf returns the style of a link.
 func styleOf(link string) string {
 	switch {
 	case strings.HasPrefix(link, "~"):

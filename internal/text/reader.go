@@ -75,6 +75,7 @@ func Read(n *Node, what string, codes Codes, out *diag.List) *Reader {
 	return r
 }
 
+// wrongType reports a value of the wrong type at its first line.
 func (r *Reader) wrongType(key string, n *Node, wanted, help string) *diag.Diagnostic {
 	return r.out.Errorf(r.codes.WrongType, n.headSpan(), help, "%q of the %s must be %s, but this is %s.", key, r.what,
 		wanted, n.Kind)
@@ -117,6 +118,8 @@ func (r *Reader) KeySpan(key string) source.Span {
 // Span returns the span of the map.
 func (r *Reader) Span() source.Span { return r.node.Span }
 
+// markRead marks a key as known. It panics if the shape does not declare the key, so that parsers and schemas for
+// editors cannot disagree.
 func (r *Reader) markRead(key string) {
 	if r.shape != nil {
 		r.shape.Field(key)
@@ -353,6 +356,7 @@ func (r *Reader) unreadKeys(required []string) []string {
 	return out
 }
 
+// firstKey returns the span of the first key, or of the map if it has none.
 func (r *Reader) firstKey() source.Span {
 	if len(r.node.Pairs) > 0 {
 		return r.node.Pairs[0].Key.Span

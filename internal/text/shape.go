@@ -192,8 +192,10 @@ func (s *Shape) Schema() map[string]any {
 	return out
 }
 
+// aString is the schema of a string.
 var aString = map[string]any{"type": "string"}
 
+// integer returns the schema of an integer. A minimum of 0 means that there is none.
 func integer(least int) map[string]any {
 	if least == 0 {
 		return map[string]any{"type": "integer"}
@@ -201,6 +203,7 @@ func integer(least int) map[string]any {
 	return map[string]any{"type": "integer", "minimum": least}
 }
 
+// schema returns the JSON Schema of the value.
 func (f *Field) schema() map[string]any {
 	out := map[string]any{}
 	switch f.Form {

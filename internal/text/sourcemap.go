@@ -13,6 +13,7 @@ func (t Text) SourceMap(f *source.File) func(start, end int) source.Span {
 	if t.Span.End-t.Span.Start == len(t.Value) {
 		return t.Span.Sub
 	}
+	// Most texts have no diagnostic, so the offsets are computed when the first span is asked for.
 	offsets := sync.OnceValue(func() []int {
 		if t.Span.File != f.Path || t.Span.Start < 0 || t.Span.End > len(f.Text) || t.Span.End <= t.Span.Start {
 			return nil
@@ -83,6 +84,7 @@ func align(value, written string, from int, quote byte) []int {
 	return offsets
 }
 
+// blank reports whether a byte is white space or a line break.
 func blank(b byte) bool { return b == ' ' || b == '\n' || b == '\t' || b == '\r' }
 
 // blanks is how long the blanks at the beginning are, with those that double quotes write as escapes.

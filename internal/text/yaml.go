@@ -54,6 +54,7 @@ func (n *Node) Get(key string) *Node { return n.pair(key).Value }
 // Key returns the node of a key, or nil.
 func (n *Node) Key(key string) *Node { return n.pair(key).Key }
 
+// pair returns the entry with a key; the zero Pair if there is none.
 func (n *Node) pair(key string) Pair {
 	if n != nil {
 		for _, p := range n.Pairs {
@@ -78,9 +79,11 @@ func (n *Node) Exact() bool {
 	return n.Kind < List && len(n.Value) == n.Span.End-n.Span.Start
 }
 
-// JSON returns the value as JSON. Maps keep the order of the file and integers keep all their digits.
+// JSON returns the value as JSON. Maps keep the order of the file and integers keep all their digits. The expansion of
+// aliases is bounded by ParseYAML.
 func (n *Node) JSON() json.RawMessage { return n.appendJSON(nil) }
 
+// appendJSON appends the value as JSON. nil is null.
 func (n *Node) appendJSON(b []byte) []byte {
 	if n == nil {
 		return append(b, "null"...)
@@ -129,6 +132,7 @@ func (n *Node) Places() map[string]source.Span {
 	return all
 }
 
+// addPlaces adds the places of the children of a value. Pointers are escaped as in RFC 6901.
 func (n *Node) addPlaces(all map[string]source.Span, pointer string) {
 	add := func(name string, child *Node, key source.Span) {
 		if len(all) >= maxPlaces {
@@ -154,6 +158,7 @@ func (n *Node) addPlaces(all map[string]source.Span, pointer string) {
 	}
 }
 
+// appendJSONString appends a string as encoding/json encodes it.
 func appendJSONString(b []byte, s string) []byte {
 	if plainJSON(s) {
 		b = append(b, '"')
@@ -189,6 +194,7 @@ func ParseBool(s string) (b, ok bool) {
 	return false, false
 }
 
+// isTrue reports whether a Bool is true.
 func isTrue(s string) bool { return s == "true" || s == "True" || s == "TRUE" }
 
 // parseInteger parses the integers of YAML 1.2: a leading zero has no meaning, and octal numbers begin with 0o.
@@ -235,6 +241,7 @@ func (n *Node) Integer() (*big.Int, bool) {
 	return nil, false
 }
 
+// integerText returns an integer of YAML as JSON.
 func integerText(s string) string {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return strconv.FormatInt(n, 10)

@@ -44,8 +44,10 @@ func (p *yamlParser) explain(err error, tooDeep bool) {
 	p.report(CodeSyntax, at, wordEnd(p.text, at), lookHere, "This is not YAML: %s.", e.Message)
 }
 
+// lookHere is help for errors whose cause is not known.
 const lookHere = "Check the quotation marks, the indentation and the colons of this line and of the one above."
 
+// explainCharacter reports a character that YAML does not allow. The library does not report its place.
 func (p *yamlParser) explainCharacter(e *yaml.LoadError) {
 	for i, r := range p.text {
 		if r < 0x20 && r != '\t' && r != '\n' && r != '\r' || r == 0xFFFE || r == 0xFFFF {
@@ -66,6 +68,7 @@ type mistake struct {
 	stage   yaml.Stage
 }
 
+// char returns the byte at an offset, or 0 outside of the text.
 func (m mistake) char(at int) byte {
 	if at < 0 || at >= len(m.p.text) {
 		return 0
@@ -73,6 +76,7 @@ func (m mistake) char(at int) byte {
 	return m.p.text[at]
 }
 
+// lineStart returns the offset of the start of the line at an offset.
 func lineStart(s string, at int) int {
 	at = min(at, len(s))
 	for at > 0 && !endsWithBreak(s[:at]) {
@@ -88,8 +92,10 @@ func splitLine(s string, at int) (line, content string, column int) {
 	return line, content, len(line) - len(content)
 }
 
+// lineAround returns the line at an offset, without its line break.
 func lineAround(s string, at int) string { return s[lineStart(s, at):endOfLine(s, at)] }
 
+// wordEnd returns the end of the word at an offset, which has at least one byte.
 func wordEnd(s string, at int) int {
 	end := at
 	for end < len(s) && !isSpace(s[end]) && lineBreak(s[end:]) == 0 {
@@ -125,6 +131,7 @@ func (m mistake) tab() bool {
 	return false
 }
 
+// alias explains an alias without an anchor.
 func (m mistake) alias() bool {
 	if m.stage != yaml.ComposerStage || m.char(m.at) != '*' {
 		return false
@@ -135,6 +142,7 @@ func (m mistake) alias() bool {
 	return true
 }
 
+// openQuote explains a quotation mark that is never closed.
 func (m mistake) openQuote() bool {
 	quote := m.char(m.context)
 	if m.stage != yaml.ScannerStage || quote != '"' && quote != '\'' ||
@@ -172,6 +180,7 @@ func (m mistake) swallowed() bool {
 	return false
 }
 
+// reportQuote reports the quotation mark at an offset as not closed.
 func (m mistake) reportQuote(at int) {
 	written := strings.TrimSpace(m.p.text[at:endOfLine(m.p.text, at)])
 	help := fmt.Sprintf("Write a closing %c at the end of the text", m.char(at))
@@ -193,6 +202,7 @@ func cutPair(line string) (key, value string, found bool) {
 	return "", "", false
 }
 
+// escape explains a backslash in double quotes before a character that it does not escape.
 func (m mistake) escape() bool {
 	if m.stage != yaml.ScannerStage || m.char(m.context) != '"' || m.char(m.at) != '\\' {
 		return false
@@ -207,6 +217,7 @@ func (m mistake) escape() bool {
 	return true
 }
 
+// openBracket explains a flow list or map that is not closed, or lacks a comma.
 func (m mistake) openBracket() bool {
 	opening := m.char(m.context)
 	if m.stage != yaml.ParserStage || opening != '[' && opening != '{' {
@@ -331,6 +342,7 @@ func quoted(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", "''") + "'"
 }
 
+// listAfterKey explains a dash on the line of a key.
 func (m mistake) listAfterKey() bool {
 	if m.stage != yaml.ScannerStage || m.char(m.at) != '-' {
 		return false
@@ -410,6 +422,7 @@ func (m mistake) trailing() bool {
 	return true
 }
 
+// indentation explains a line that matches no level of indentation.
 func (m mistake) indentation() bool {
 	if m.stage != yaml.ParserStage {
 		return false

@@ -58,6 +58,7 @@ func (r *lineReader) indent(line pairLine, wanted int) bool {
 	return r.report(CodeIndentation, line.at+line.column, end, indentHelp(wanted, line.column), "%s", message)
 }
 
+// indentHelp returns how to correct the indentation of a line.
 func indentHelp(wanted, is int) string {
 	if wanted == 0 {
 		return "Remove the spaces before it."
@@ -65,6 +66,7 @@ func indentHelp(wanted, is int) string {
 	return fmt.Sprintf("Put %s before it instead of %d.", spaces(wanted), is)
 }
 
+// spaces returns a number of spaces in words.
 func spaces(n int) string {
 	if n == 1 {
 		return "1 space"

@@ -45,6 +45,7 @@ func (m mistake) lines() bool {
 	return false
 }
 
+// report adds an error and returns true.
 func (r *lineReader) report(code diag.Code, start, end int, help, format string, args ...any) bool {
 	r.m.p.report(code, start, end, help, format, args...)
 	return true
@@ -222,6 +223,7 @@ func (r *lineReader) value(line, at, indent, next int) (int, bool) {
 // isStray reports whether s consists of closing marks and separators, which may be left over after a flow list or map.
 func isStray(s string) bool { return strings.Trim(s, " \t\"'`]},;") == "" }
 
+// closingFor returns the closing bracket for an opening one.
 func closingFor(opening byte) byte { return map[byte]byte{'[': ']', '{': '}'}[opening] }
 
 // closingBracket returns the offset after the bracket that closes the one at an offset, or -1.
@@ -332,6 +334,7 @@ func (r *lineReader) below(at, column int) (lines, pairs int) {
 	return lines, pairs
 }
 
+// reportBar reports a key whose value is text on the lines below, without the mark for such a text.
 func (r *lineReader) reportBar() bool {
 	start := lineStart(r.text, r.colon)
 	written := strings.TrimLeft(r.text[start:r.colon], " -") + ": |"

@@ -36,7 +36,8 @@ func ParseYAML(f *source.File, start, end int) (*Node, diag.List) {
 }
 
 // yamlParser converts the tree of the library, which has the line and column of the start of a node, to nodes with byte
-// spans.
+// spans. The library does not report where values end: each method computes that from the text, and returns it, because
+// the end of a list or map is that of its last entry or bracket.
 type yamlParser struct {
 	file *source.File
 	base int    // offset of text in the file
@@ -54,13 +55,15 @@ type yamlParser struct {
 	last     int // end of the last value
 }
 
+// anchored is the value of an anchor, and its size with all aliases expanded.
 type anchored struct {
 	node *Node
 	size int
 	open bool // being converted: an alias to it would be a cycle
 }
 
-// parseOnce parses text, which starts at base in the file.
+// parseOnce parses text, which starts at base in the file. text may differ from the file there, in words of equal
+// length.
 func parseOnce(f *source.File, base int, text string) (*Node, diag.List) {
 	if rest, ok := strings.CutPrefix(text, "\ufeff"); ok {
 		base, text = base+len(text)-len(rest), rest
@@ -165,10 +168,14 @@ func (p *yamlParser) parseAny() (*Node, diag.List) {
 	return root, p.out
 }
 
+// depthLimit stops the library at maxDepth, before its own recursion becomes deep. The limits of the library for
+// aliases are off: alias has its own, which knows the place.
 type depthLimit struct{ hit bool }
 
+// errDepth stops the library. It does not reach the author: hit makes a message with a place.
 var errDepth = errors.New("nested too deep")
 
+// CheckDepth implements the interface of the library.
 func (d *depthLimit) CheckDepth(depth int, _ *yaml.DepthContext) error {
 	if depth > maxDepth {
 		d.hit = true
@@ -177,8 +184,10 @@ func (d *depthLimit) CheckDepth(depth int, _ *yaml.DepthContext) error {
 	return nil
 }
 
+// CheckAlias implements the interface of the library. It never stops it.
 func (*depthLimit) CheckAlias(int, int) error { return nil }
 
+// invalidUTF8 returns the offset of the first byte that is not part of UTF-8 text, or -1.
 func invalidUTF8(s string) int {
 	if utf8.ValidString(s) {
 		return -1
@@ -193,15 +202,18 @@ func invalidUTF8(s string) int {
 	return -1
 }
 
+// report adds an error at offsets in text.
 func (p *yamlParser) report(code diag.Code, start, end int, help, format string, args ...any) *diag.Diagnostic {
 	return p.out.Errorf(code, p.span(start, end), help, format, args...)
 }
 
+// span converts offsets in text to a span of the file.
 func (p *yamlParser) span(start, end int) source.Span {
 	end = min(end, len(p.text))
 	return p.file.Span(p.base+min(start, end), p.base+end)
 }
 
+// new returns a node. Nodes are kept in slices, one allocation for many.
 func (p *yamlParser) new(kind Kind, value string, start, end int) *Node {
 	if len(p.nodes) == cap(p.nodes) {
 		// Allocate nodes in bulk: about a key and a value for each colon and a value for each comma.
@@ -255,6 +267,7 @@ func lineBreak(s string) int {
 	return 0
 }
 
+// isSpace reports whether a byte is a space or a tab.
 func isSpace(c byte) bool { return c == ' ' || c == '\t' }
 
 // node converts n and returns the end of its text, including closing quotes and brackets.
@@ -308,6 +321,8 @@ func (p *yamlParser) size(n *Node) int {
 	return total
 }
 
+// alias returns the node of an anchor. The number of nodes that all aliases stand for is bounded, because later passes
+// visit each of them as often as it occurs.
 func (p *yamlParser) alias(n *yaml.Node, start int) (*Node, int) {
 	end := p.nameEnd(start)
 	name := n.Value
@@ -381,6 +396,7 @@ func (p *yamlParser) skipBlank(at int) int {
 	return at
 }
 
+// endsWithBreak reports whether a text ends with a line break.
 func endsWithBreak(s string) bool {
 	return strings.HasSuffix(s, "\n") || strings.HasSuffix(s, "\r")
 }
@@ -393,6 +409,7 @@ func endOfLine(s string, at int) int {
 	return at
 }
 
+// sequence converts a list.
 func (p *yamlParser) sequence(n *yaml.Node, start int) (*Node, int) {
 	p.checkTag(n, "!!seq")
 	node := p.new(List, "", start, start)
@@ -472,6 +489,7 @@ func (p *yamlParser) close(n *yaml.Node, opening, closing byte, start, end int) 
 	}
 }
 
+// mapping converts a map. Keys of merged maps (<<) come after its own and do not replace them.
 func (p *yamlParser) mapping(n *yaml.Node, start int) (*Node, int) {
 	p.checkTag(n, "!!map")
 	node := p.new(Map, "", start, start)
@@ -562,6 +580,7 @@ func (p *yamlParser) merged(value *Node) []*Node {
 	return maps
 }
 
+// scalar converts a scalar. An empty one is at behind, after its properties; all others begin at content.
 func (p *yamlParser) scalar(n *yaml.Node, behind, content int) (*Node, int) {
 	kind := p.kind(n, content)
 	const quoted = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle
@@ -707,6 +726,7 @@ func (p *yamlParser) kind(n *yaml.Node, at int) Kind {
 	return String
 }
 
+// tagKinds are the types that a tag can give to a scalar.
 var tagKinds = map[string]Kind{"!!null": Null, "!!bool": Bool, "!!int": Int, "!!float": Float}
 
 // finite is like scalarKind and reports numbers that JSON cannot represent.
@@ -719,12 +739,14 @@ func (p *yamlParser) finite(s string, start int) Kind {
 	return scalarKind(s)
 }
 
+// checkTag reports a tag that is not the usual one of a list or map.
 func (p *yamlParser) checkTag(n *yaml.Node, own string) {
 	if n.Style&yaml.TaggedStyle != 0 && n.Tag != own {
 		p.badTag(n)
 	}
 }
 
+// badTag reports the tag of a node.
 func (p *yamlParser) badTag(n *yaml.Node) {
 	at := p.seek(n.Line, n.Column)
 	if tag := strings.IndexByte(p.text[at:endOfLine(p.text, at)], '!'); tag >= 0 {

@@ -96,6 +96,7 @@ func (r *plainReader) isEntry() bool {
 	return r.text[r.first] == '-' && r.first+1 < r.end && r.text[r.first+1] == ' '
 }
 
+// list parses a block list. The keys of an entry that is a map are indented like the text after the dash.
 func (r *plainReader) list(indent, depth int) (*Node, bool) {
 	start := r.first
 	var items []*Node
@@ -127,6 +128,7 @@ func (r *plainReader) list(indent, depth int) (*Node, bool) {
 	return n, true
 }
 
+// mapping parses a block map.
 func (r *plainReader) mapping(indent, depth int) (*Node, bool) {
 	start := r.first
 	pairs := make([]Pair, 0, 8)
@@ -157,6 +159,7 @@ type plainKey struct {
 	quoted       bool
 }
 
+// kind returns the type that YAML gives to the key.
 func (k *plainKey) kind() Kind {
 	if k.quoted {
 		return String
@@ -196,6 +199,7 @@ func (r *plainReader) key(at int) (key plainKey, ok bool) {
 	return key, end+1 == r.end || r.text[end+1] == ' '
 }
 
+// isLetter and isWordByte report whether a byte can begin a key, or be part of one, that is parsed here.
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' }
 
 func isWordByte(c byte) bool { return isLetter(c) || c >= '0' && c <= '9' || c == '-' || c == '.' }
@@ -267,6 +271,7 @@ func (r *plainReader) plainEnd(at int) int {
 	return at + len(rest)
 }
 
+// quoted parses a quoted scalar; nil if it is not simple enough.
 func (r *plainReader) quoted(at int) (*Node, int) {
 	start, end, ok := r.quotation(at)
 	if !ok {
@@ -334,6 +339,7 @@ func (r *plainReader) flow(start, depth int) (*Node, int) {
 	return nil, 0
 }
 
+// skipSpaces returns the offset after the spaces of the line.
 func (r *plainReader) skipSpaces(at int) int {
 	for at < r.end && r.text[at] == ' ' {
 		at++
@@ -384,6 +390,7 @@ func scalarKind(s string) Kind {
 	return String
 }
 
+// isInteger reports whether s is an integer of YAML 1.2.
 func isInteger(s string) bool {
 	if _, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return true

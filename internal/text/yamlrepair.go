@@ -28,7 +28,8 @@ func ParseYAMLLenient(f *source.File, start, end int) (*Node, []Repair, diag.Lis
 const maxRepairs = 30
 
 // parseRepairing parses a region. If an error can be fixed by quotes, it replaces the value by a plain word of the same
-// length, which keeps all offsets, and parses the region again. Finally it puts the value into the tree.
+// length, which keeps all offsets, and parses the region again. Finally it puts the value into the tree. If nothing can
+// be repaired, it returns the errors of the first attempt.
 func parseRepairing(f *source.File, start, end int) (*Node, []Repair, diag.List) {
 	region := f.Span(start, end)
 	start, end = region.Start, region.End
@@ -96,6 +97,7 @@ func parseRepairing(f *source.File, start, end int) (*Node, []Repair, diag.List)
 // isProse reports whether a key looks like part of a sentence.
 func isProse(key string) bool { return !isKey(key) }
 
+// firstRepairable returns the first error that quotes would fix.
 func firstRepairable(l diag.List) (diag.Diagnostic, bool) {
 	for _, d := range l {
 		if repairable(d.Code) {
@@ -126,6 +128,7 @@ func entryAround(s string, at int) (entry, bool) {
 	}
 }
 
+// entryAt returns the entry whose line starts at an offset.
 func entryAt(s string, start int) (entry, bool) {
 	line := lineAround(s, start)
 	trimmed := strings.TrimLeft(line, " ")
@@ -199,6 +202,7 @@ func fold(s string) string {
 	}
 }
 
+// replace puts the repaired values into a tree, by their offsets.
 func replace(n *Node, put map[int]Repair) {
 	if r, ok := put[n.Span.Start]; ok && n.Kind < List {
 		if r.node != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/lazyregexp"
 )
 
-// request is the input of a draft.
+// request is the input of a draft. Drafts are plain text processing: the same request always yields the same draft.
 type request struct {
 	name   string // of the generated workflow
 	inputs []string
@@ -59,6 +59,7 @@ type outline struct {
 	Gate  bool   `json:"gate,omitempty"`
 }
 
+// jsonFence matches a block of JSON in Markdown.
 var jsonFence = lazyregexp.New("(?s)```json\\s*\n(.*?)```")
 
 // designOf returns the design among the inputs. If there is none, it derives one from the request, which is the first
@@ -176,7 +177,9 @@ var verbs = map[string]string{
 	"validate": "checker", "verify": "checker", "write": "writer",
 }
 
-// decompose splits a request into its actions.
+// decompose splits a request into its actions: at words and punctuation that order them, then at conjunctions between
+// verbs. A part that only asks a person becomes the gate of the action before it. It recognizes English best, and other
+// languages by a few words.
 func decompose(name, asked string) design {
 	asked = strings.TrimSpace(asked)
 	d := design{Name: name, Description: oneLine(asked)}
@@ -353,6 +356,7 @@ var objects = []string{
 	"his", "her", "its", "their", "one", "me", "us", "everything",
 }
 
+// role returns the agent that an action needs, by its verb.
 func role(part string) string {
 	verb := strings.ToLower(firstWord(part))
 	if who := verbs[verb]; who != "" {
@@ -361,6 +365,7 @@ func role(part string) string {
 	return slug(verb, 1) + "-specialist"
 }
 
+// firstWord returns the first word of a text, without a comma or a period after it.
 func firstWord(s string) string {
 	if f := strings.Fields(s); len(f) > 0 {
 		return strings.Trim(f[0], ",.")
@@ -368,6 +373,7 @@ func firstWord(s string) string {
 	return ""
 }
 
+// afterFirst returns what follows the first word.
 func afterFirst(s string) string {
 	_, rest, _ := strings.Cut(strings.TrimSpace(s), " ")
 	return rest
@@ -410,6 +416,7 @@ func asciiLetters(s string) string {
 	}, norm.NFD.String(s))
 }
 
+// sentence returns a text as a title: with a capital letter and without a period.
 func sentence(s string) string {
 	return firstAs(unicode.ToUpper, strings.TrimRight(strings.TrimSpace(s), ". "))
 }
@@ -425,6 +432,7 @@ func firstAs(as func(rune) rune, s string) string {
 	return string(as(first)) + s[size:]
 }
 
+// oneLine returns a text on one line, shortened if it is long.
 func oneLine(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if len(s) > 160 {
@@ -433,6 +441,7 @@ func oneLine(s string) string {
 	return s
 }
 
+// clarification writes what the request asks for, and what is assumed.
 func clarification(r request) string {
 	d := designOf(r)
 	var b strings.Builder
@@ -449,6 +458,7 @@ func clarification(r request) string {
 	return b.String()
 }
 
+// designed writes the design for people, and as JSON for the steps after it; see designOf.
 func designed(r request) string {
 	d := designOf(r)
 	raw, err := json.MarshalIndent(d, "", "  ")
@@ -466,6 +476,7 @@ func designed(r request) string {
 
 func quoted(s string) string { return string(jsonfast.AppendString(nil, s)) } // JSON is YAML
 
+// config writes the workflow file. Each step reads the result of the one before it.
 func config(r request) string {
 	d := designOf(r)
 	var b strings.Builder
@@ -491,8 +502,10 @@ func config(r request) string {
 	return b.String()
 }
 
+// resultFile returns the file of a step's result. The numbers keep the files in the order of the steps.
 func resultFile(d design, i int) string { return fmt.Sprintf("%02d-%s.md", i+1, d.Steps[i].ID) }
 
+// agents writes the files of all agents as one text. An agent of several steps has one file.
 func agents(r request) string {
 	d := designOf(r)
 	var b strings.Builder
@@ -528,6 +541,7 @@ func agents(r request) string {
 	return b.String()
 }
 
+// skills drafts the files of the skills that the steps of a design name.
 func skills(r request) string {
 	d := designOf(r)
 	var b strings.Builder
@@ -556,6 +570,7 @@ func skills(r request) string {
 	return b.String()
 }
 
+// scripts drafts the scripts that run the workflow outside of Espalier's own commands.
 func scripts(r request) string {
 	d := designOf(r)
 	var b strings.Builder
@@ -579,6 +594,7 @@ func scripts(r request) string {
 	return b.String()
 }
 
+// review drafts the overview that a person reads before the workflow is promoted.
 func review(r request) string {
 	d := designOf(r)
 	var b strings.Builder

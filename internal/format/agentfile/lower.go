@@ -37,6 +37,7 @@ const (
 // others in the workflow's folder.
 const outputs = "outputs"
 
+// sharedFolders are the folders that the workflows of a project share.
 var sharedFolders = []string{"artifacts", "workflows", "shared"}
 
 // Files of a generated workflow. Its folder is that of a definition.
@@ -65,7 +66,7 @@ type lowering struct {
 	allowed  []string
 }
 
-// product is the file or folder that a step produces.
+// product is the file or folder that a step produces. Paths are compared as text, after cleaning.
 type product struct {
 	step string
 	path string // cleaned; a folder ends with /
@@ -73,6 +74,7 @@ type product struct {
 	read bool // whether a later step reads it
 }
 
+// program compiles the document. The contract of the input comes after the steps, because it depends on what they read.
 func (l *lowering) program() *ir.Program {
 	d := l.doc
 	l.agents, l.env = map[string]string{}, map[string]bool{}
@@ -241,6 +243,7 @@ func (l *lowering) body() {
 	}
 }
 
+// lastAgent returns the last agent step, whose product is the output of the run; nil if there is none.
 func (l *lowering) lastAgent() *node {
 	for _, n := range slices.Backward(l.doc.steps) {
 		if !n.shell {
@@ -260,6 +263,7 @@ func (l *lowering) collects() bool {
 // variable returns the variable that contains a step's product.
 func variable(step string) string { return "artifacts." + step }
 
+// read records that the current step reads a variable.
 func (l *lowering) read(path string, at source.Span) {
 	if !slices.ContainsFunc(l.reads, func(r ir.Ref) bool { return r.Path == path }) {
 		l.reads = append(l.reads, ir.Ref{Path: path, Span: at})
@@ -288,6 +292,7 @@ type artifactInput struct {
 	Text string `json:"text,omitempty"` // read at compile time
 }
 
+// agent compiles a step whose agent writes a product.
 func (l *lowering) agent(n *node, s *ir.Step) {
 	s.Type = "agent"
 	t := ir.Task{Kind: "artifact"}
@@ -459,6 +464,7 @@ func (l *lowering) open(ref text.Text, what string, missing diag.Severity) *sour
 	return nil
 }
 
+// noFile reports a file that cannot be read. Outside of the project it is an error in any case.
 func (l *lowering) noFile(ref text.Text, what string, missing diag.Severity, err error) {
 	var failed *source.RefError
 	if errors.As(err, &failed) && (failed.Problem == source.RefEscapes || failed.Problem == source.RefAbsolute) {
@@ -474,6 +480,7 @@ func (l *lowering) noFile(ref text.Text, what string, missing diag.Severity, err
 	l.out.Reportf(CodeNoFile, missing, ref.Span, help, "The %s %q does not exist.", what, ref.Value)
 }
 
+// placeholder matches a name in braces in a path.
 var placeholder = lazyregexp.New(`\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
 // path cleans a path of the file. It must be inside the project. The step's own id is
@@ -607,6 +614,8 @@ type script struct {
 	Text  string `json:"text"` // at the start of the run
 }
 
+// shell compiles a step that runs a script. The texts of the scripts are part of the program, so that a run does not
+// depend on later changes of the files.
 func (l *lowering) shell(n *node, s *ir.Step) {
 	s.Type = "shell"
 	t := ir.Task{Kind: "shell"}

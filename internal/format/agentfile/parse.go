@@ -23,6 +23,7 @@ type document struct {
 	first                      source.Span // of the file's first key
 }
 
+// trigger is the trigger section of a file. variable is the name of the run's input.
 type trigger struct {
 	kind, variable, schedule text.Text
 	commands, paths          []text.Text
@@ -52,6 +53,7 @@ type parser struct {
 	out  *diag.List
 }
 
+// read returns a reader for a map that reports keys that the shape does not have.
 func (p *parser) read(n *text.Node, shape *text.Shape, what string) *text.Reader {
 	return shape.Read(n, what, readerCodes, p.out)
 }
@@ -106,6 +108,7 @@ var (
 	variablePattern = lazyregexp.New(variableForm)
 )
 
+// fits reports a name that does not match its pattern. An empty one has been reported as missing.
 func (p *parser) fits(t text.Text, pattern *regexp.Regexp, what, help string) {
 	if t.Value != "" && !pattern.MatchString(t.Value) {
 		p.out.Errorf(CodeBadValue, t.Span, help, "%q is not a valid %s.", t.Value, what)
@@ -128,6 +131,7 @@ func (p *parser) specVersion(r *text.Reader, d *document) {
 	}
 }
 
+// trigger parses the trigger.
 func (p *parser) trigger(r *text.Reader, d *document) {
 	d.trigger.at = r.KeySpan("trigger")
 	n := r.Map("trigger")
@@ -176,11 +180,13 @@ func commandNames(r *text.Reader) []text.Text {
 	return xslices.Map(n.Pairs, func(p text.Pair) text.Text { return p.Key.Text() })
 }
 
+// extension notes a key that the specification lacks.
 func (p *parser) extension(at source.Span, key string) {
 	p.out.Notef(CodeExtension, at, "Remove it if other programs must run the workflow.",
 		"%q is not in the specification. Espalier supports it, but other programs may not.", key)
 }
 
+// step parses one step. It returns a node even if the step has mistakes, so that later steps can refer to it.
 func (p *parser) step(n *text.Node) *node {
 	r := p.read(n, stepShape, "step")
 	s := &node{id: r.String("id"), name: r.String("name"), goal: r.String("goal"), at: n.Span}

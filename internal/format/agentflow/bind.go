@@ -43,7 +43,8 @@ var workflowCodes = text.Codes{
 	UnknownAs: diag.Warning,
 }
 
-// binder parses maps by their shapes.
+// binder parses maps by their shapes. It reports each mistake once: what it could not read goes to unread and warned,
+// which later checks for missing names consult (ir.Unread).
 type binder struct {
 	out *diag.List
 	// unread are the spans of unusable keys and values; warned are those that were reported as
@@ -66,6 +67,7 @@ func errorsIn(list diag.List) []source.Span {
 	return out
 }
 
+// isBroken reports whether a syntax error touches a key or its value.
 func (b *binder) isBroken(p text.Pair) bool {
 	at := pairSpan(p)
 	return slices.ContainsFunc(b.broken, func(s source.Span) bool { return s.Start <= at.End && s.End >= at.Start })
@@ -136,6 +138,7 @@ func isBlank(f *text.Field, n *text.Node) bool {
 	return n.Kind == text.Null || n.Kind == text.String && !f.Condition && strings.TrimSpace(n.Value) == ""
 }
 
+// value parses the value of a known key. s is the shape that the key belongs to.
 func (b *binder) value(r *text.Reader, f *text.Field, pair text.Pair, what string, s *text.Shape) value {
 	out := b.out
 	at := value{field: f, key: pair.Key.Span, node: pair.Value}
@@ -183,7 +186,8 @@ func (b *binder) value(r *text.Reader, f *text.Field, pair text.Pair, what strin
 	return at
 }
 
-// dollars parses a number of dollars and returns millionths.
+// dollars parses a number of dollars and returns millionths. It computes with exact fractions, because float64 cannot
+// represent most decimals: 0.07 dollars are 70000 millionths.
 func dollars(r *text.Reader, f *text.Field, what string, out *diag.List) (int64, source.Span, bool) {
 	n := r.Node(f.Name)
 	if n == nil {
@@ -270,6 +274,7 @@ func (v *values) has(name string) bool {
 // key returns the span of the key itself.
 func (v *values) key(name string) source.Span { return v.at(name).key }
 
+// The accessors of values. An absent or unusable value is empty.
 func (v *values) word(name string) text.Text    { return v.at(name).text }
 func (v *values) words(name string) []text.Text { return v.at(name).list }
 func (v *values) node(name string) *text.Node   { return v.at(name).node }
@@ -289,6 +294,7 @@ func (v *values) flag(name string, otherwise bool) bool {
 	return otherwise
 }
 
+// number returns the value and the place of a number, if it is there and usable.
 func (v *values) number(name string) (int64, source.Span, bool) {
 	at := v.at(name)
 	return at.number, at.text.Span, at.ok

@@ -43,6 +43,8 @@ func (l *lowering) parallel(s *step) ir.Action {
 	return par
 }
 
+// bundle resolves the name of a bundle. If it is undefined, bundle reports it and returns the one with the nearest
+// name, or nil.
 func (l *lowering) bundle(name text.Text) *values {
 	if name.Value == "" {
 		return nil
@@ -90,6 +92,8 @@ func (l *lowering) workers(b *values) []worker {
 	return out
 }
 
+// branch compiles one worker to a branch with a single step, whose agent does the work. Every branch has its own share
+// of the bundle's budgets.
 func (l *lowering) branch(s *step, b *values, w worker) ir.Branch {
 	budgets := b.object("budgets")
 	one := ir.Branch{
@@ -188,6 +192,7 @@ func (l *lowering) combine(s *step, b *values) ir.Task {
 	return t
 }
 
+// checkUnusedCritic warns about a critic that no conflict is sent to.
 func (l *lowering) checkUnusedCritic(v *values, key string) {
 	if v.has(key) {
 		l.out.Warnf(CodeUnusedChoice, v.key(key), "Add \"conflict: send_to_critic\" under \"merge\", or remove it.",

@@ -97,6 +97,7 @@ func (b *binder) need(v *values, rest *leftovers, keys []string, at source.Span,
 	b.out.Add(found)
 }
 
+// hasOne reports whether at least one of some keys has a value.
 func (v *values) hasOne(keys []string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { return v.find(key) != nil })
 }
@@ -166,6 +167,7 @@ func (b *binder) looseSchema(v *values, rest *leftovers) {
 		"Unknown key %q under %q.", key.Value, rest.what).SuggestNear(key.Value, v.shape.Names())
 }
 
+// pairSpan returns the span from a key to the end of its value.
 func pairSpan(p text.Pair) source.Span {
 	at := p.Key.Span
 	at.End = max(at.End, p.Value.Span.End)

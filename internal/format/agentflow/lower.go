@@ -38,7 +38,8 @@ type lowering struct {
 	baseUsed bool
 }
 
-// step is a step block while it is compiled to an ir.Step.
+// step is a step block while it is compiled to an ir.Step. References to other steps are resolved before any step is
+// lowered, because whether a step is on the chain depends on the steps that refer to it.
 type step struct {
 	*values
 	id    text.Text
@@ -67,6 +68,7 @@ func article(name string) string {
 	return "a " + name
 }
 
+// upper returns s with its first letter, which must be ASCII, in upper case.
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // missing is report for diagnostics about an undefined name. It stays silent if an unreadable
@@ -79,8 +81,12 @@ func (l *lowering) missing(
 	}
 }
 
+// add adds diagnostics of other packages.
 func (l *lowering) add(list diag.List) { *l.out = append(*l.out, list...) }
 
+// program compiles the document. The order matters: the contracts in the frontmatter and the keys that steps write
+// determine what bare names in conditions mean; references between steps determine the chain, on which the edges
+// depend; and the runtime block inserts waiting steps between connected ones.
 func (l *lowering) program() *ir.Program {
 	if !l.doc.workflow {
 		return l.skill()
@@ -145,6 +151,7 @@ func (l *lowering) level() string {
 	return levels[1]
 }
 
+// frontmatter compiles the frontmatter, and warns about keys that only skills have.
 func (l *lowering) frontmatter() {
 	head := l.doc.head
 	if l.doc.front != nil && !head.has("version") && !slices.Contains(head.blank, "version") {
@@ -230,10 +237,12 @@ func isVersion(s string) bool {
 		func(n string) bool { return n == "" || strings.Trim(n, "0123456789") != "" })
 }
 
+// quoted returns a text as JSON.
 func quoted(s string) json.RawMessage {
 	return (&text.Node{Kind: text.String, Value: s}).JSON()
 }
 
+// limit returns a number as a limit; nil if it is absent or unusable.
 func limit(v *values, name string) *ir.Limit {
 	n, at, ok := v.number(name)
 	if !ok {
@@ -242,6 +251,8 @@ func limit(v *values, name string) *ir.Limit {
 	return &ir.Limit{Max: n, Span: at}
 }
 
+// triggers compiles the triggers. A run can be started by hand unless "manual: false" forbids it, and through the API
+// only if "api: true" allows it.
 func (l *lowering) triggers(v *values) {
 	manual := ir.Trigger{Kind: ir.OnDemand, Off: !v.flag("manual", true)}
 	if v.has("manual") {
@@ -268,6 +279,7 @@ func (l *lowering) triggers(v *values) {
 	}
 }
 
+// agents compiles the agent blocks, with the frontmatter's model for those that name none.
 func (l *lowering) agents() {
 	first := uniqueNames(l, l.doc.agents, "id", "agent")
 	for _, v := range l.doc.agents {
@@ -317,6 +329,7 @@ func uniqueNames(l *lowering, blocks []*values, key, what string) map[string]*va
 	return first
 }
 
+// duplicate reports a second definition of a name.
 func (l *lowering) duplicate(name text.Text, what string, first source.Span) {
 	l.out.Errorf(CodeDuplicate, name.Span, "Rename one of the two.", "Duplicate %s %q.", what, name.Value).
 		Relate(first, "first defined here")

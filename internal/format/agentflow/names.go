@@ -11,6 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/xmaps"
 )
 
+// namespaces are the roots of names that need no resolution.
 var namespaces = []string{"input", "state", "output", "workflow"}
 
 // bareFields are the frontmatter fields that a condition may name without a namespace (F1).
@@ -27,6 +28,7 @@ type nameTable struct {
 	reported   map[string]bool // names with a note about their meaning
 }
 
+// nameTable collects the meanings of bare names, which must be complete before the first condition is compiled.
 func (l *lowering) nameTable() nameTable {
 	t := nameTable{
 		fields: map[string]bool{}, input: map[string]bool{}, state: map[string]bool{},

@@ -13,7 +13,8 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// document is the syntax tree of a file.
+// document is the syntax tree of a file. Its blocks are bound to their shapes, with a span on every value, and are in
+// the order of the file; references between them are not resolved.
 type document struct {
 	file *source.File
 	md   *text.Document
@@ -69,6 +70,9 @@ func parse(f *source.File, out *diag.List) *document {
 // strictly in a workflow, leniently in a skill.
 func (d *document) readFrontmatter(out *diag.List) {
 	node, repairs, list := text.ParseYAMLLenient(d.file, d.md.Frontmatter.Start, d.md.Frontmatter.End)
+	// The kind decides how strictly everything else is read. So it is looked for even in frontmatter that does not
+	// parse, and near misses count: rejecting a workflow with a typo is more helpful than accepting it as a skill
+	// without steps.
 	kindText := ""
 	if node == nil || node.Kind != text.Map {
 		for key, value := range frontmatterLines(d.file.Text) {
@@ -187,10 +191,12 @@ func (d *document) readBlocks(out *diag.List) {
 	}
 }
 
+// readBlock parses the YAML of one labeled fence and binds it to its shape.
 func (d *document) readBlock(fence *text.Fence, out *diag.List) {
 	label := fence.Info
 	node, list := text.ParseYAML(d.file, fence.Content.Start, fence.Content.End)
 	*out = append(*out, list...)
+	// A fence that is not closed may have swallowed all blocks after it.
 	if !fence.Closed && fence.Content.End == len(d.file.Text) {
 		d.unread.Rest, d.unread.Steps = true, true
 	}
@@ -366,6 +372,7 @@ func (d *document) wellKnown(heading int) string {
 	return ""
 }
 
+// hasSection reports whether a heading, in lower case, has a meaning.
 func hasSection(name string) bool { _, ok := sections[name]; return ok }
 
 // section returns the text between a heading and the next well-known one, without the labeled

@@ -136,8 +136,8 @@ func (l *lowering) refProblem(ref text.Text, what string, err error) {
 	}
 }
 
-// child compiles a skill or workflow that a step runs, once per file, and returns its index in
-// Program.Children, or -1 after an error.
+// child compiles a skill or workflow that a step runs, once per file, and returns its index in Program.Children, or -1
+// after an error. Its diagnostics become part of this compilation.
 func (l *lowering) child(f *source.File, role string, at source.Span) int {
 	if i, ok := l.children[f.Path]; ok {
 		return i

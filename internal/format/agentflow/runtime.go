@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// runtime compiles the runtime block.
+// runtime compiles the runtime block. It runs after connect, because it changes the edges of finished steps.
 func (l *lowering) runtime() {
 	v := l.doc.runtime
 	if v == nil {
@@ -97,6 +97,7 @@ func (l *lowering) waitpoint(w *values, first map[string]source.Span) {
 			"The waitpoint falls back on timeout, but step %q has no fallback.", s.id.Value).
 			Relate(s.id.Span, "the step")
 	}
+	// Indexes of steps shift with every inserted waitpoint, so the step is searched for by its name.
 	steps := &l.p.Blocks[ir.Body].Steps
 	i := slices.IndexFunc(*steps, func(one ir.Step) bool { return one.ID == s.id.Value })
 	own := &(*steps)[i]
@@ -183,6 +184,7 @@ func (l *lowering) checkEscalation(v *values, g ir.Gate) {
 // maxSeconds prevents overflow in milliseconds.
 const maxSeconds = int64(1) << 50
 
+// timeouts maps on_timeout to its effect. Without it, the run fails.
 var timeouts = map[string]ir.OnTimeout{
 	"": ir.TimeoutFail, "stop": ir.TimeoutFail, "notify_then_stop": ir.TimeoutNotify, "skip": ir.TimeoutSkip,
 	"fallback": ir.TimeoutFallback,

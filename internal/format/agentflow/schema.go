@@ -43,6 +43,7 @@ type stepType struct {
 	needs [][]string
 }
 
+// stepTypes are the types of steps in the order in which messages list them.
 var stepTypes = []stepType{
 	{"transform", "validate, reshape or compute data", [][]string{{"description"}}},
 	{"skill", "run an agent, a skill or another workflow", [][]string{{"description"}}},
@@ -56,6 +57,7 @@ var stepTypes = []stepType{
 
 var stepTypeNames = xslices.Map(stepTypes, func(t stepType) string { return t.name })
 
+// findStepType returns the type with a name, or nil.
 func findStepType(name string) *stepType {
 	return xslices.FindPointer(stepTypes, func(one *stepType) bool { return one.name == name })
 }

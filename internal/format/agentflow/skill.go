@@ -20,6 +20,7 @@ import (
 // readOnlyTools are the tools of a skill that declares none (F26).
 var readOnlyTools = []string{"Read", "Glob", "Grep"}
 
+// The limits of the Agent Skills specification, in characters. Longer values are noted and accepted.
 const (
 	maxNameLength        = 64
 	maxDescriptionLength = 1024
@@ -141,6 +142,8 @@ func (l *lowering) scalar(key string) text.Text {
 	return text.Text{}
 }
 
+// skillName returns the name of a skill, which may come from its path. start is the place for diagnostics about
+// something missing.
 func (l *lowering) skillName(start source.Span) text.Text {
 	name := l.scalar("name")
 	folder, isSkill := l.folder()
@@ -212,6 +215,7 @@ func (l *lowering) checkName(name text.Text, skill bool) {
 	}
 }
 
+// isKebab reports whether a name follows the naming rules of skills and workflows.
 func isKebab(s string) bool { return inCase(s, 'a', 'z', '-') }
 
 // inCase reports whether s consists of words of digits and letters from first to last, joined
@@ -244,6 +248,7 @@ func kebab(s string) string {
 	return strings.TrimSuffix(b.String(), "-")
 }
 
+// skillDescription returns the description of a skill, or the first paragraph of its text.
 func (l *lowering) skillDescription(start source.Span, body string) text.Text {
 	description := l.scalar("description")
 	if n := l.doc.front.Get("description"); n != nil && n.Kind >= text.List {
@@ -264,6 +269,7 @@ func (l *lowering) skillDescription(start source.Span, body string) text.Text {
 	return text.Text{Value: paragraph, Span: start}
 }
 
+// tooLong notes a value with more characters than the rules for skills allow.
 func (l *lowering) tooLong(key string, t text.Text, limit int) {
 	if n := utf8.RuneCountInString(t.Value); n > limit {
 		l.lenient(CodeTooLong, t.Span, "Shorten it.", "The %s has %d characters. Other programs allow %d.", key, n,
@@ -313,6 +319,7 @@ func (l *lowering) skillMeta(p *ir.Program) {
 	}
 }
 
+// nearKey returns help about an unknown key.
 func (l *lowering) nearKey(key string) string {
 	if near := diag.Nearest(key, frontmatterShape.Names()); near != "" {
 		return fmt.Sprintf("Did you mean %q?", near)
@@ -447,14 +454,17 @@ func (l *lowering) firstLine() source.Span {
 	return l.file.Span(0, len(l.file.Line(1)))
 }
 
+// bodySpan returns the span of everything after the frontmatter.
 func (l *lowering) bodySpan() source.Span {
 	return l.file.Span(l.doc.md.Body.Start, len(l.file.Text))
 }
 
+// lenient adds a note about a deviation that was accepted.
 func (l *lowering) lenient(code diag.Code, at source.Span, help, format string, args ...any) {
 	l.out.Notef(code, at, help, format, args...).Lenient = true
 }
 
+// named converts texts to names of the program.
 func named(list []text.Text) []ir.Name {
 	return xslices.Map(list, func(t text.Text) ir.Name { return ir.Name{Name: t.Value, Span: t.Span} })
 }

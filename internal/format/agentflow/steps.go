@@ -119,6 +119,8 @@ func (l *lowering) resolveSteps() {
 	}
 }
 
+// resolveFallback resolves the fallback of a step and checks it against on_error. Only a fallback below the step leaves
+// the chain: one above it has already run in document order.
 func (l *lowering) resolveFallback(s *step) {
 	if !s.applies("fallback") && !s.applies("on_error") {
 		return
@@ -294,6 +296,7 @@ func (l *lowering) inside(files []text.Text) []text.Text {
 	return out
 }
 
+// reads returns the usable keys that a step reads.
 func (l *lowering) reads(s *step) []ir.Ref {
 	var out []ir.Ref
 	for _, r := range s.words("reads") {
@@ -401,6 +404,7 @@ func (l *lowering) checkKey(key text.Text, verb string) bool {
 // defaultDelays are taken from the specification's example (F14).
 var defaultDelays = []ir.Millis{500, 2000, 5000}
 
+// defaultAttempts is how often a step is tried if its author only says that it is retried.
 const defaultAttempts = 3
 
 // retry parses the retry block. on_error: retry without one uses defaults (F14).
@@ -449,6 +453,7 @@ func (s *step) describe(settings *ir.Settings) {
 	s.put(settings, "expected", "expected_output")
 }
 
+// agentTask returns the work of an agent on the step's task.
 func (s *step) agentTask(agent string, at source.Span) ir.Task {
 	t := ir.Task{Kind: "agent"}
 	t.Settings.Put("agent", agent, at)
@@ -474,6 +479,7 @@ func (l *lowering) transform(s *step) ir.Action {
 	return s.transformTask(mode, at)
 }
 
+// transformTask returns a transform in one of the modes of its step kind.
 func (s *step) transformTask(mode string, at source.Span) ir.Task {
 	t := ir.Task{Kind: "transform"}
 	t.Settings.Put("mode", mode, at)
@@ -485,6 +491,7 @@ func (s *step) transformTask(mode string, at source.Span) ir.Task {
 // program stays well-formed and nothing is reported twice.
 func (s *step) placeholder() ir.Task { return s.transformTask("model", s.id.Span) }
 
+// script returns the code of a step as a task. Code has precedence over a tool.
 func (l *lowering) script(s *step) ir.Task {
 	if s.has("tool") {
 		l.out.Warnf(CodeUnusedChoice, s.key("tool"), "Remove \"tool\" or \"code\".",
@@ -502,6 +509,7 @@ func (l *lowering) script(s *step) ir.Task {
 	return t
 }
 
+// toolTask returns the code or the tool of a step as a task.
 func (l *lowering) toolTask(s *step) ir.Task {
 	if s.has("code") {
 		return l.script(s)
@@ -551,6 +559,8 @@ func (l *lowering) genericTask(s *step) ir.Task {
 	return s.agentTask(id, s.id.Span)
 }
 
+// call returns the run of another skill or workflow. at is the place of the reference, or of the step if it runs the
+// base skill without naming it.
 func (l *lowering) call(s *step, f *source.File, at source.Span) ir.Action {
 	role, named := "skill", at
 	if l.base != nil && f.Path == l.base.Path {
@@ -627,6 +637,7 @@ func (l *lowering) gate(s *step) ir.Action {
 	return g
 }
 
+// checkGateReads warns about a gate that shows nothing to those who decide it.
 func (l *lowering) checkGateReads(s *step, message string) {
 	if len(s.words("reads")) == 0 && !slices.Contains(s.blank, "reads") {
 		l.out.Warnf(CodeGateDecider, s.typeSpan(),
@@ -663,7 +674,8 @@ func (l *lowering) end(s *step, check *expr.Expr) ir.Action {
 	return e
 }
 
-// connect adds the edges to every step.
+// connect adds the edges to every step and stores the steps in the program's body. Steps are values there: later
+// changes to step.ir have no effect.
 func (l *lowering) connect() {
 	steps := make([]ir.Step, len(l.steps))
 	for i, s := range l.steps {
@@ -679,6 +691,7 @@ func (l *lowering) following(s *step) *step {
 	return xslices.Find(l.steps[s.index+1:], func(next *step) bool { return !next.offChain })
 }
 
+// edges returns the edges of a step, in the order in which they are tried.
 func (l *lowering) edges(s *step) []ir.Edge {
 	var out []ir.Edge
 	var after []ir.Outcome // the outcomes after which document order applies

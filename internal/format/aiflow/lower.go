@@ -43,6 +43,7 @@ type lowering struct {
 	none       string          // ID of the end for the case that no rule matches
 }
 
+// program compiles the document. Step IDs are assigned to agents first, so that implied steps give way.
 func (l *lowering) program() *ir.Program {
 	d := l.doc
 	l.prompts = map[string]bool{}
@@ -341,6 +342,7 @@ var retryClasses = map[string][]string{
 	"hard": nil, "unknown": nil,
 }
 
+// retry returns how often an agent's step is retried, and after which errors; nil if never.
 func (l *lowering) retry(a *agent) *ir.Retry {
 	r := &ir.Retry{
 		MaxAttempts: defaultAttempts, Backoff: ir.Constant, Delays: []ir.Millis{1000}, MaxDelay: 60_000,
@@ -433,6 +435,7 @@ func (l *lowering) reads(a *agent) []ir.Ref {
 	return out
 }
 
+// providerName returns the provider as Espalier names it.
 func providerName(name string) string {
 	if strings.EqualFold(name, "google") {
 		return "gemini"

@@ -76,7 +76,8 @@ type tool struct {
 	span source.Span
 }
 
-// object is a JSON object while it is parsed.
+// object is a JSON object while it is parsed. It remembers which keys were asked for, so that done can warn about the
+// others.
 type object struct {
 	node  *text.Node
 	shape *text.Shape // nil if the author chooses the keys
@@ -97,6 +98,7 @@ func (o *object) get(key string) *text.Node {
 	return nil
 }
 
+// wrong reports a value of the wrong type.
 func (o *object) wrong(key string, n *text.Node, wanted string) {
 	is := n.Kind.String()
 	if n.Kind == text.Int || n.Kind == text.Float {
@@ -114,6 +116,7 @@ func head(n *text.Node) source.Span {
 	return n.Span
 }
 
+// text returns a scalar as text; empty if it is missing or invalid.
 func (o *object) text(key string) text.Text {
 	n := o.get(key)
 	if n == nil {
@@ -261,6 +264,7 @@ func parse(f *source.File, out *diag.List) *document {
 	return d
 }
 
+// firstKey returns the place of the first key, where diagnostics about something missing point.
 func firstKey(n *text.Node) source.Span {
 	if len(n.Pairs) > 0 {
 		return n.Pairs[0].Key.Span
@@ -283,6 +287,7 @@ func generationOf(root *text.Node) string {
 	}
 }
 
+// readMetadata parses the metadata. The version must be a semantic version (§9).
 func (d *document) readMetadata(root *object) {
 	meta := root.inner("metadata", "metadata")
 	d.metadata = meta
@@ -320,6 +325,7 @@ func (d *document) readMetadata(root *object) {
 	}
 }
 
+// listed joins names for a sentence.
 func listed(names []string) string {
 	quoted := xslices.Map(names, func(n string) string { return fmt.Sprintf("%q", n) })
 	if len(quoted) < 2 {
@@ -328,6 +334,7 @@ func listed(names []string) string {
 	return strings.Join(quoted[:len(quoted)-1], ", ") + " and " + quoted[len(quoted)-1]
 }
 
+// readPrompts keeps the prompts, which agents refer to by key.
 func (d *document) readPrompts(root *object) {
 	if n := root.optional("prompts"); n != nil {
 		d.hasPrompts, d.prompts = true, n.Pairs
@@ -376,6 +383,7 @@ func (o *object) keySpan(key string) source.Span {
 	return firstKey(o.node)
 }
 
+// readAgents parses the agents, which are a map or a list, depending on the generation.
 func (d *document) readAgents(root *object) {
 	n := root.collection("agents", "an object or a list of agents")
 	if n == nil || len(n.Pairs)+len(n.Items) == 0 {
@@ -397,6 +405,7 @@ func (d *document) readAgents(root *object) {
 	}
 }
 
+// readAgent parses one agent. It returns nil after an error that leaves nothing to refer to.
 func (d *document) readAgent(root *object, key, value *text.Node) *agent {
 	o := object{node: value, shape: agentShape, what: "agent", out: root.out}
 	a := &agent{id: o.text("id"), options: map[string]json.RawMessage{}}
@@ -500,6 +509,7 @@ func (d *document) readModel(o *object, a *agent) {
 // isTool reports whether the agent only calls a tool.
 func (a *agent) isTool() bool { return strings.EqualFold(a.provider.Value, "system") }
 
+// readTools parses the names of the tools. lowering.tool parses the rest, because its severity depends on the agents.
 func (d *document) readTools(root *object) {
 	n := root.collection("tools", "an object or a list of tools")
 	if n == nil {
@@ -533,6 +543,7 @@ func (d *document) readTools(root *object) {
 	}
 }
 
+// readFlow parses the flow without its rules. References to agents that do not exist are reported and removed.
 func (d *document) readFlow(flow *object) {
 	start, entry := flow.text("start"), flow.text("entry_agent")
 	if d.entry = entry; entry.Value == "" {
@@ -572,6 +583,7 @@ func (d *document) readFlow(flow *object) {
 	handling.done()
 }
 
+// agentIDs returns the IDs of all agents, in file order.
 func (d *document) agentIDs() []string {
 	return xslices.Map(d.agents, func(a *agent) string { return a.id.Value })
 }
@@ -611,6 +623,8 @@ func (d *document) readRules(root, flow *object) {
 	}
 }
 
+// readRule parses one rule. from is the key of the agent's list, or nil if the rule names its agent. A rule without a
+// valid agent or target is reported and left out.
 func (d *document) readRule(root *object, from, item *text.Node) {
 	if item.Kind != text.Map {
 		root.out.Errorf(CodeInvalidRule, head(item),
@@ -679,6 +693,7 @@ func (d *document) readRule(root *object, from, item *text.Node) {
 	d.rules = append(d.rules, r)
 }
 
+// readMemory parses whether agents have a notebook that persists across runs.
 func (d *document) readMemory(root *object) {
 	memory := root.inner("memory", "memory")
 	if n := memory.get("enabled"); n != nil {

@@ -138,6 +138,7 @@ var (
 	}, hidden("schema_version", "version", "$schema")...)...).Open()
 )
 
+// hidden declares keys that are accepted and not offered to authors.
 func hidden(names ...string) []text.Field {
 	return xslices.Map(names, func(name string) text.Field {
 		return text.Field{Name: name, Form: text.AnyForm, Hidden: true}
@@ -157,10 +158,13 @@ func settings() []text.Field {
 	return out
 }
 
+// atLeast returns the schema of a number with a minimum.
 func atLeast(n int) map[string]any { return map[string]any{"minimum": n} }
 
+// reference returns a reference to a definition of the schema.
 func reference(name string) map[string]any { return map[string]any{"$ref": "#/$defs/" + name} }
 
+// mapOrList returns the schema of entries under names or in a list.
 func mapOrList(entry map[string]any) map[string]any {
 	return map[string]any{"anyOf": []any{
 		map[string]any{"type": "object", "additionalProperties": entry},

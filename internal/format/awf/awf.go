@@ -26,8 +26,8 @@ func (Format) Conventions() format.Conventions {
 	return format.Conventions{Files: "AWF files", NamedByFile: true, ConsentByName: true, UserFolder: "awf"}
 }
 
-// Match is certain about files in .awf/workflows, and about YAML with states and an initial
-// state.
+// Match is certain about files in .awf/workflows, and about YAML with states and an initial state. It never returns
+// Possible.
 func (Format) Match(f *source.File) format.Match {
 	if ext := strings.ToLower(path.Ext(f.Path)); ext != ".yaml" && ext != ".yml" {
 		return format.No

@@ -12,13 +12,16 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
+// The outcomes after which edges of this format apply.
 var (
 	onSuccess = []ir.Outcome{ir.OK, ir.Skipped}
 	onAny     = []ir.Outcome{ir.OK, ir.Skipped, ir.Failed}
 	onFailure = []ir.Outcome{ir.Failed}
 )
 
-// steps compiles a state with its hooks and everything that follows from it.
+// steps compiles a state with its hooks and everything that follows from it. The first step of the result is the one at
+// which the state is entered (see entry). The order of the additions matters: the post hooks take over the edges of the
+// state, and the reply of a conversation copies what leads on from its first turn.
 func (l *lowering) steps(s *state, at *place) []ir.Step {
 	main := l.step(s, at)
 	leaving := at.hooks
@@ -219,6 +222,7 @@ func handlesFailure(s *state) bool {
 			func(t transition) bool { return t.when.Value != "" || s.kind == kindCommand })
 }
 
+// successKey returns the key that names the next state after success.
 func successKey(s *state) string {
 	if s.kind == kindForEach || s.kind == kindWhile {
 		return "on_complete"
@@ -226,7 +230,8 @@ func successKey(s *state) string {
 	return "on_success"
 }
 
-// target resolves a state name to the target of an edge. It returns false if there is none.
+// target resolves a state name to the target of an edge. It returns false if there is none. An edge can only lead to a
+// step of the same block or of an enclosing loop, so a transition out of nested loops may need an exit or a detour.
 func (l *lowering) target(s *state, target text.Text, at *place) (ir.Target, bool) {
 	name := target.Value
 	known := l.doc.byName[name] != nil
@@ -315,6 +320,7 @@ type failure struct {
 	expr    *expr.Expr
 }
 
+// hookSetting is one hook in the settings of a step.
 type hookSetting struct {
 	Log     string    `json:"log,omitempty"`
 	Command string    `json:"command,omitempty"`
@@ -404,7 +410,8 @@ func (l *lowering) endHooks(s *state, end string, hooks []hook, failing *failure
 	return []ir.Step{pre}
 }
 
-// catchFailures routes unhandled failures through the workflow's error hooks.
+// catchFailures routes unhandled failures through the workflow's error hooks. It has to see all steps with their final
+// edges. Of the hooks, it includes only those after a failed state, which propagate its failure.
 func (l *lowering) catchFailures(steps []ir.Step) []ir.Step {
 	hooks := l.doc.hooks[workflowError]
 	if len(hooks) == 0 {

@@ -17,7 +17,7 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// inputs compiles the inputs to a JSON Schema.
+// inputs compiles the inputs to a JSON Schema. Values of the project's AWF configuration take the place of defaults.
 func (l *lowering) inputs() {
 	configured := l.configured()
 	properties := map[string]any{}
@@ -85,6 +85,7 @@ func (l *lowering) allowed(in *input) []any {
 	return out
 }
 
+// bounds adds the rules of an input to its schema. Patterns use Go's syntax for regular expressions.
 func (l *lowering) bounds(in *input, one map[string]any) {
 	var patterns []string
 	if in.pattern.Value != "" {
@@ -113,6 +114,7 @@ func (l *lowering) bounds(in *input, one map[string]any) {
 	}
 }
 
+// article returns a type of inputs with its article, for messages.
 func article(kind string) string {
 	switch kind {
 	case "integer":
@@ -183,7 +185,7 @@ func (l *lowering) exports() []string {
 	return out
 }
 
-// known returns the value of {{.awf.NAME}}.
+// known returns the value of {{.awf.NAME}}, which depends on where the file is, and false for other names.
 func (l *lowering) known(name string) (json.RawMessage, bool) {
 	base := filepath.Dir(l.folder())
 	dir, ok := map[string]string{

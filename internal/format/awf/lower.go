@@ -21,7 +21,8 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// lowering compiles one document to a program.
+// lowering compiles one document to a program. A state in several loops or branches is compiled once for each, with
+// other edges; loops, tainted and enclosing describe the current position.
 type lowering struct {
 	file      *source.File
 	files     format.Files
@@ -37,8 +38,10 @@ type lowering struct {
 	internals map[string]*expr.Expr // internal expressions, by their code
 }
 
+// add adds diagnostics of other packages.
 func (l *lowering) add(list diag.List) { *l.out = append(*l.out, list...) }
 
+// program compiles the document.
 func (l *lowering) program() *ir.Program {
 	d := l.doc
 	l.vars = map[string]ir.Var{}
@@ -352,6 +355,7 @@ func (l *lowering) internalExpr(code string) *expr.Expr {
 	return e
 }
 
+// terminal compiles an end. One that succeeds returns the workflow's outputs.
 func (l *lowering) terminal(s *state, out *ir.Step) {
 	end := ir.End{Failed: s.status.Value == "failure", Message: s.message.Value}
 	if end.Failed {
@@ -405,6 +409,7 @@ func (l *lowering) outputs() (*expr.Expr, []ir.Ref) {
 	return e, reads
 }
 
+// parallel compiles a parallel state. A branch is a single state, so its transitions have no effect.
 func (l *lowering) parallel(s *state, out *ir.Step, at *place) {
 	par := ir.Parallel{Join: ir.JoinAll, MaxConcurrent: s.maxConcurrent, Span: s.at}
 	switch s.strategy {
@@ -445,12 +450,14 @@ func (l *lowering) parallel(s *state, out *ir.Step, at *place) {
 // defaultConcurrent is the default maximum of concurrent branches.
 const defaultConcurrent = 32
 
+// reportSelfContainment reports a state that is in its own body or branches.
 func (l *lowering) reportSelfContainment(s *state, name text.Text) {
 	l.out.Errorf(CodeContains, name.Span,
 		fmt.Sprintf("Remove %q from the states that %q runs.", name.Value, s.name.Value), "%q contains itself.",
 		name.Value)
 }
 
+// loop compiles both kinds of loops.
 func (l *lowering) loop(s *state, out *ir.Step, at *place) {
 	l.loops++
 	defer func() { l.loops-- }()
@@ -553,6 +560,8 @@ func (l *lowering) value(d expr.Dialect, t text.Text) *expr.Expr {
 	return e
 }
 
+// condition parses a condition. It returns nil after an error. Paths that do not exist are only warnings, because they
+// are nil in a condition.
 func (l *lowering) condition(d expr.Dialect, t text.Text) *expr.Expr {
 	return l.expression(d, t, diag.Warning)
 }
@@ -815,6 +824,7 @@ func (l *lowering) child(s *state) int {
 // maxDepth bounds how deeply workflows may call each other.
 const maxDepth = 10
 
+// depth returns how many levels of programs a program has, including itself.
 func depth(p *ir.Program) int {
 	deepest := 0
 	for i := range p.Children {
@@ -889,6 +899,7 @@ func (l *lowering) lookup(kind, name string) (*source.File, error) {
 	return nil, &source.RefError{Ref: name, Problem: source.RefMissing}
 }
 
+// workflowHelp returns help about a workflow that cannot be found.
 func (l *lowering) workflowHelp(name string, err error) string {
 	var failed *source.RefError
 	if errors.As(err, &failed) && failed.Problem != source.RefMissing {

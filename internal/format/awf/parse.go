@@ -15,7 +15,8 @@ import (
 	"github.com/espalier-run/espalier/internal/text"
 )
 
-// document is the syntax tree of a file.
+// document is the syntax tree of a file. Names of states are not resolved; states that are written inside a parallel
+// state are in states, too.
 type document struct {
 	name, version, description text.Text
 	meta                       []ir.Meta
@@ -30,6 +31,7 @@ type document struct {
 	first                      source.Span // of the file's first key
 }
 
+// input is one input of the workflow, as written.
 type input struct {
 	name, kind, description text.Text
 	required                bool
@@ -41,6 +43,7 @@ type input struct {
 	extensions              []text.Text
 }
 
+// output is one output of the workflow: its name and where its value comes from.
 type output struct {
 	name, from text.Text
 }
@@ -51,7 +54,8 @@ type hook struct {
 	timeout      ir.Millis
 }
 
-// state is one state of the file.
+// state is one state of the file, with the keys of all types of states. kind is empty if the type is unknown; then only
+// the transitions have been read.
 type state struct {
 	name            text.Text
 	kind            string
@@ -105,16 +109,19 @@ type agentKeys struct {
 	toolsAt                                                                source.Span
 }
 
+// skillRef names a skill, or the path of its file.
 type skillRef struct {
 	name, path text.Text
 }
 
+// inline is an on_failure that ends the run with a message instead of leading to a state.
 type inline struct {
 	message text.Text
 	status  int64
 	at      source.Span
 }
 
+// transition is a conditional way on. when is empty if it always applies.
 type transition struct {
 	when, to text.Text
 }
@@ -156,6 +163,7 @@ var readerCodes = text.Codes{
 	UnknownAs: diag.Warning, YesNo: true,
 }
 
+// parser reads one file into a document.
 type parser struct {
 	file *source.File
 	out  *diag.List
@@ -164,6 +172,7 @@ type parser struct {
 	templates func(name text.Text) *text.Node
 }
 
+// read returns a reader for a map that reports keys that the shape does not have. what names the map in messages.
 func (p *parser) read(n *text.Node, shape *text.Shape, what string) *text.Reader {
 	return shape.Read(n, what, readerCodes, p.out)
 }
@@ -228,6 +237,7 @@ func (p *parser) parse() *document {
 	return d
 }
 
+// inputs parses the inputs of the workflow, without those that repeat a name.
 func (p *parser) inputs(r *text.Reader) {
 	p.doc.inputsAt = r.KeySpan("inputs")
 	seen := map[string]bool{}
@@ -252,6 +262,8 @@ func (p *parser) inputs(r *text.Reader) {
 	}
 }
 
+// validation parses the rules for an input, and warns about rules that do not apply to its type. typed is set if the
+// input declares a type.
 func (p *parser) validation(in *input, n *text.Node, typed bool) {
 	r := p.read(n, validationShape, "validation")
 	in.pattern, in.enum = r.String("pattern"), r.List("enum")
@@ -336,6 +348,7 @@ func (p *parser) from(r *text.Reader) text.Text {
 	return from
 }
 
+// output adds an output, unless it has no name or repeats one.
 func (p *parser) output(o *output) {
 	switch {
 	case o.name.Value == "": // already reported
@@ -363,6 +376,7 @@ const (
 	workflowCancel = "workflow_cancel"
 )
 
+// workflowHooks parses the hooks of the workflow.
 func (p *parser) workflowHooks(r *text.Reader) {
 	hr := p.read(r.Map("hooks"), eventsShape, `block "hooks"`)
 	for _, event := range hookEvents {
@@ -417,6 +431,7 @@ func (p *parser) duration(r *text.Reader, key string) (ir.Millis, text.Text) {
 	if v, err := strconv.ParseInt(n.Value, 10, 64); err == nil && v >= 0 && v <= maxSeconds {
 		return ir.Millis(v * 1000), text.Text{}
 	}
+	// A positive duration below a millisecond becomes one millisecond: 0 would mean that there is no timeout.
 	if v, err := time.ParseDuration(n.Value); err == nil && v >= 0 {
 		return ir.Millis(max(v.Milliseconds(), min(v.Nanoseconds(), 1))), text.Text{}
 	}
@@ -441,6 +456,7 @@ func (p *parser) fixed(r *text.Reader, key string) ir.Millis {
 	return d
 }
 
+// state parses one state and adds it to the document.
 func (p *parser) state(pair text.Pair) {
 	s := &state{name: pair.Key.Text(), at: pair.Key.Span}
 	if s.name.Value == "" {
@@ -608,6 +624,7 @@ func (p *parser) common(s *state, r *text.Reader) {
 	}
 }
 
+// retry parses the retry block. Without max_attempts, there is one attempt.
 func (p *parser) retry(n *text.Node) *ir.Retry {
 	r := p.read(n, retryShape, "retry")
 	out := &ir.Retry{MaxAttempts: 1, Backoff: ir.Constant, Span: n.Span}
@@ -657,6 +674,7 @@ func (p *parser) retry(n *text.Node) *ir.Retry {
 	return out
 }
 
+// commandKeys parses the keys of a command.
 func (p *parser) commandKeys(s *state, r *text.Reader) {
 	s.command, s.scriptFile, s.dir, s.shell = r.String("command"), r.String("script_file"), r.String("dir"),
 		r.String("shell")
@@ -669,6 +687,7 @@ func (p *parser) commandKeys(s *state, r *text.Reader) {
 	}
 }
 
+// parallelKeys parses the keys of a parallel state. Its branches are names of states, or states themselves.
 func (p *parser) parallelKeys(s *state, r *text.Reader) {
 	key := "parallel"
 	if r.Has("steps") && !r.Has("parallel") {
@@ -736,6 +755,7 @@ func listItems(n *text.Node) []*text.Node {
 	return []*text.Node{n}
 }
 
+// loopKeys parses the keys of both kinds of loops.
 func (p *parser) loopKeys(s *state, r *text.Reader) {
 	if done := r.String("on_complete"); done.Value != "" {
 		s.success = done
@@ -793,6 +813,7 @@ const (
 	defaultIterations = 100
 )
 
+// callKeys parses the keys of a call: those of the program, or the documented form with a nested map.
 func (p *parser) callKeys(s *state, r *text.Reader) {
 	if n := r.Map("call_workflow"); n != nil { // the documented form
 		inner := p.read(n, callShape, "call_workflow")
@@ -808,8 +829,10 @@ func (p *parser) callKeys(s *state, r *text.Reader) {
 	r.Require("workflow")
 }
 
+// providers are the CLI programs and endpoints that AWF knows.
 var providers = []string{"claude", "codex", "gemini", "github_copilot", "mistral_vibe", "opencode", "openai_compatible"}
 
+// agentKeys parses the keys of an agent.
 func (p *parser) agentKeys(s *state, r *text.Reader) {
 	a := &agentKeys{}
 	s.agent = a

@@ -225,6 +225,7 @@ func duration(name string) text.Field {
 	}
 }
 
+// orString returns the schema of a value that may also be a text.
 func orString(form string) map[string]any { return map[string]any{"type": []string{form, "string"}} }
 
 // hooksShape declares keys with lists of hooks.

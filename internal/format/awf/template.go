@@ -12,6 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
+// parameterForm matches {{parameters.NAME}}, with or without a dot, and with the marks that trim white space.
 var parameterForm = lazyregexp.New(
 	`(?:\s*\{\{-|\{\{)\s*\.?parameters\.([A-Za-z0-9_-]*[A-Za-z0-9_])\s*(?:-\}\}\s*|\}\})`)
 

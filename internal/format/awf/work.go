@@ -31,6 +31,7 @@ func (l *lowering) commandReads(out *ir.Step) {
 	}
 }
 
+// command compiles a step that runs a command or a script.
 func (l *lowering) command(s *state, out *ir.Step) {
 	t := ir.Task{Kind: "command"}
 	body := s.command
@@ -104,6 +105,7 @@ func (l *lowering) script(s *state, t *ir.Task) text.Text {
 	return s.scriptFile
 }
 
+// placedForm matches a path in the folder of scripts or prompts.
 var placedForm = lazyregexp.New(`\{\{-?\s*\.?awf\.(scripts|prompts)_dir\s*-?\}\}/([A-Za-z0-9._/-]+)`)
 
 // placed replaces references to AWF's script and prompt folders in a command by absolute paths,
@@ -138,6 +140,7 @@ func (l *lowering) resolved(ref text.Text) string {
 	return out
 }
 
+// outside reports whether a path cannot be inside of the project.
 func outside(ref string) bool { return filepath.IsAbs(ref) || strings.HasPrefix(ref, "~") }
 
 // find reads a file relative to the workflow's folder, the root, AWF's folder for such files,
@@ -174,6 +177,7 @@ func nearOr(help string, err error) string {
 	return help
 }
 
+// noFile reports a file that cannot be read.
 func (l *lowering) noFile(what string, ref text.Text, err error) {
 	help := fmt.Sprintf("Create the %s at this path, relative to the workflow's folder or the project root.", what)
 	l.out.Errorf(CodeNoFile, ref.Span, nearOr(help, err), "The %s %q cannot be read.", what, ref.Value)
@@ -224,6 +228,7 @@ func (l *lowering) knownOperation(s *state) {
 	}
 }
 
+// operation compiles a step that calls a tool.
 func (l *lowering) operation(s *state, out *ir.Step) {
 	l.knownOperation(s)
 	t := ir.Task{Kind: "operation"}
@@ -411,6 +416,7 @@ var (
 	cliProviders  = []string{"claude", "codex", "gemini", "github_copilot"}
 )
 
+// compatible is the provider whose server and key a file may choose.
 const compatible = "openai_compatible"
 
 // tools returns the tools that an agent may call: those that its options allow. Tools that
@@ -476,6 +482,7 @@ func (l *lowering) continued(id string) bool {
 		func(s *state) bool { return s.agent != nil && s.agent.continueFrom.Value == id })
 }
 
+// addAgent adds an agent to the program.
 func (l *lowering) addAgent(a ir.Agent) {
 	if l.p.Agent(a.ID) == nil { // a state may be in several blocks
 		l.p.Agents = append(l.p.Agents, a)
@@ -498,6 +505,7 @@ func (l *lowering) role(name text.Text) *source.File {
 	return f
 }
 
+// skill reads the file of a skill. It returns nil if there is none, after reporting that.
 func (l *lowering) skill(ref skillRef) *source.File {
 	var f *source.File
 	var err error
@@ -523,6 +531,7 @@ func (l *lowering) skill(ref skillRef) *source.File {
 	return f
 }
 
+// skillName returns the name of a skill, which may come from its folder.
 func skillName(ref skillRef, f *source.File) string {
 	return cmp.Or(ref.name.Value, path.Base(path.Dir(f.Path)))
 }

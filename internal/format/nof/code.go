@@ -46,6 +46,7 @@ func (d *document) readNodes(out *diag.List) {
 	}
 }
 
+// readNode analyzes a function. It is a node if it calls an agent.
 func (d *document) readNode(def *python.FuncDef, out *diag.List) *node {
 	n := &node{function: def.Def.Name, at: d.span(d.helpers, def.NameAt)}
 	if len(def.Def.Params) > 0 {
@@ -126,6 +127,7 @@ func (d *document) runnerCall(c *python.Call) bool {
 	return ok && d.isRun(a)
 }
 
+// isRun reports whether an attribute is the method AgentRunner.run.
 func (d *document) isRun(a *python.Attr) bool {
 	return a.Name == "run" && slices.Contains(d.runners, lastName(a.X))
 }
@@ -146,10 +148,13 @@ func runnerNames(m *python.Module) []string {
 	return out
 }
 
+// agentRunner is the class of the SDK that calls agents.
 const agentRunner = "AgentRunner"
 
+// isAdd reports whether an attribute may be the method Pipeline.add.
 func isAdd(a *python.Attr) bool { return a.Name == "add" }
 
+// agentCalls finds the agents that a function names in its calls, and reports calls with the whole state.
 func (d *document) agentCalls(n *node, def *python.FuncDef, out *diag.List) {
 	python.Walk(def.Def.Body, func(x any) bool {
 		c, ok := x.(*python.Call)
@@ -197,7 +202,8 @@ func wholeState(x python.Expr, param string) bool {
 	return false
 }
 
-// stateReads finds the fields that a node reads: state["x"], state.get("x").
+// stateReads finds the fields that a node reads: state["x"], state.get("x"), "x" in state. Any other use of the state
+// may read all of it.
 func (d *document) stateReads(n *node, def *python.FuncDef) {
 	if n.param == "" {
 		return
@@ -234,6 +240,7 @@ func (d *document) stateReads(n *node, def *python.FuncDef) {
 	})
 }
 
+// mentions reports whether an expression uses a name.
 func mentions(x python.Expr, name string) bool {
 	found := false
 	python.Walk([]python.Stmt{&python.ExprStmt{X: x}}, func(n any) bool {
@@ -320,6 +327,7 @@ type addition struct {
 	at        source.Span
 }
 
+// initial is the initial value of one field of the state.
 type initial struct {
 	name  string
 	value json.RawMessage

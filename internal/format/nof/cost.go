@@ -56,6 +56,8 @@ func (l *lowering) quote() {
 	l.compare(q, cycles)
 }
 
+// line adds calls of an agent to the quote. One without a price is listed as such, so that the total is not taken for
+// complete.
 func (l *lowering) line(q *ir.Quote, key string, calls, worst int64) {
 	e := l.doc.find(key, l.files, l.out)
 	if e == nil {
@@ -126,6 +128,7 @@ func (l *lowering) compare(q *ir.Quote, cycles bool) {
 	}
 }
 
+// cycleSpans returns the rules that make the worst case differ from one pass.
 func (l *lowering) cycleSpans() []diag.Related {
 	var out []diag.Related
 	for _, r := range l.doc.rules {

@@ -177,6 +177,7 @@ func (l *lowering) inertRules() {
 		"%s ignored: the routing mode is %s.", what, l.doc.mode()).Relate(l.doc.routing.Span, "the routing mode")
 }
 
+// failurePolicy matches the sentence of the specification's examples: "If AGENT fails, abort the pipeline".
 var failurePolicy = lazyregexp.New(
 	"(?i)if\\s+`?([a-z0-9][a-z0-9_-]*)`?\\s+fails,?\\s+(?:then\\s+)?(?:the\\s+)?(?:pipeline\\s+is\\s+)?abort")
 
@@ -198,6 +199,7 @@ func (l *lowering) policy() {
 	}
 }
 
+// diagramAgents compares the agents in the diagram with the list of agents.
 func (l *lowering) diagramAgents() {
 	d := l.doc
 	drawn := d.drawn()
@@ -308,6 +310,7 @@ func (l *lowering) drawnCrews() {
 	}
 }
 
+// sameMembers reports whether a subgraph contains exactly the members of a crew.
 func sameMembers(s *text.Subgraph, drawn map[string]string, c crew) bool {
 	a := xslices.Map(s.Members, func(id string) string { return drawn[id] })
 	b := text.Values(c.members)

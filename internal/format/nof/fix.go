@@ -268,6 +268,7 @@ func (l *lowering) terminal(otherwise string, start bool) string {
 	return otherwise
 }
 
+// alphanumeric replaces what an identifier of a diagram cannot have.
 func alphanumeric(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {

@@ -40,6 +40,8 @@ type unit struct {
 	last string
 }
 
+// program compiles the document. References are checked before the agents are grouped, because the groups depend on
+// what nodes read and write. A file with errors still becomes a well-formed program.
 func (l *lowering) program() *ir.Program {
 	d := l.doc
 	l.p = &ir.Program{
@@ -138,6 +140,7 @@ func (l *lowering) checkAgents() {
 	}
 }
 
+// unknownAgent reports an agent that neither the format nor the project defines.
 func (l *lowering) unknownAgent(a text.Text) {
 	l.unknownAgents = true
 	l.out.Errorf(CodeAgent, a.Span,
@@ -145,6 +148,7 @@ func (l *lowering) unknownAgent(a text.Text) {
 		"Agent %q is not defined.", a.Value)
 }
 
+// near returns a suggestion for an unknown agent, or "".
 func near(key string) string {
 	if n := diag.Nearest(key, builtInKeys()); n != "" {
 		return fmt.Sprintf("Did you mean %q?", n)
@@ -152,6 +156,7 @@ func near(key string) string {
 	return ""
 }
 
+// resolveAgent adds the agent with a key to the program, or reports that there is none.
 func (l *lowering) resolveAgent(a text.Text) {
 	e := l.doc.find(a.Value, l.files, l.out)
 	if e == nil {
@@ -190,6 +195,7 @@ func (l *lowering) addAgent(e *entry, at source.Span) {
 // words returns an identifier such as cost-advisor as words.
 func words(id string) string { return strings.NewReplacer("-", " ", "_", " ").Replace(id) }
 
+// outputContract describes the output of every agent to the model.
 const outputContract = "recommendations: what to do, one object for each recommendation. " +
 	"rules_applied: the names of the rules that you applied. meta_insight: one sentence that sums up the result. " +
 	"analysis_data: figures and other details, if there are any."
@@ -249,6 +255,7 @@ func (l *lowering) checkUses(n *node, does string, uses []text.Text) {
 	}
 }
 
+// functionName returns the name that the specification gives to the node function of an agent.
 func functionName(key string) string { return "run_" + strings.ReplaceAll(key, "-", "_") }
 
 // group arranges the agents in units, in list order.
@@ -279,6 +286,7 @@ func (l *lowering) group() {
 	}
 }
 
+// crewOf returns the crew of an agent, or nil.
 func (d *document) crewOf(key string) *crew {
 	return xslices.FindPointer(d.crews, func(one *crew) bool { return text.Contains(one.members, key) })
 }
@@ -472,6 +480,8 @@ func (l *lowering) initial(f field) json.RawMessage {
 	return f.kind.zero()
 }
 
+// okEdge returns the edge to the next step in the order of execution, which applies if no rule does, also after a step
+// that was skipped.
 func okEdge(to string, at source.Span) ir.Edge {
 	return ir.Edge{On: []ir.Outcome{ir.OK, ir.Skipped}, To: ir.Target{Step: to}, Sequential: true, Span: at}
 }
@@ -501,6 +511,7 @@ func (l *lowering) graph() {
 	l.p.Blocks[body].Steps[0].Next = []ir.Edge{okEdge(next, d.name.Span)}
 }
 
+// add adds a step to a block.
 func (l *lowering) add(b ir.BlockID, s ir.Step) {
 	l.p.Blocks[b].Steps = append(l.p.Blocks[b].Steps, s)
 }
@@ -548,6 +559,7 @@ func (l *lowering) addAborts(body ir.BlockID) {
 	}
 }
 
+// abortID returns the ID of the end for the n-th abort rule.
 func (l *lowering) abortID(n int) string {
 	if n == 0 {
 		return l.implied(abortStep)
@@ -656,6 +668,7 @@ func (l *lowering) written(n *node) []field {
 	})
 }
 
+// stateWrite returns the write of a field from the part of a node's result with its name.
 func stateWrite(f field, at source.Span) ir.Write {
 	return ir.Write{
 		Path: statePath(f.name), Part: f.name, Reducer: cmp.Or(programReducers[f.reducer], ir.Set), Span: at,
@@ -922,6 +935,7 @@ func (l *lowering) eligible(r *rule, i int) bool {
 	return true
 }
 
+// unitOf returns the index of the unit that runs an agent, or -1.
 func (l *lowering) unitOf(key string) int {
 	return slices.IndexFunc(l.units, func(u *unit) bool { return slices.Contains(u.agents, key) })
 }

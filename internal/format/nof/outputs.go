@@ -46,6 +46,7 @@ type place struct {
 	assumed  bool   // the code fails without it, unless a condition looks at it
 }
 
+// key identifies the place among those of all agents.
 func (p place) key() string { return p.agent + " " + strings.Join(p.path, ".") }
 
 // readOutputs finds what a node reads from the outputs of its agents, and what it reads inside of fields of the state.
@@ -228,6 +229,8 @@ func position(x python.Expr) (int, bool) {
 	return int(n), ok && n >= 0 && n < 100
 }
 
+// assign records what a variable holds after an assignment. The analysis follows the order of the code and ignores its
+// branches.
 func (o *outputs) assign(target, value python.Expr) {
 	name, ok := target.(*python.Name)
 	if !ok || value == nil {
@@ -295,6 +298,8 @@ func (o *outputs) place(x python.Expr) (place, bool) {
 	return place{}, false
 }
 
+// below returns the place of a key inside of an expression. instead is the default, if there is one, whose type tells
+// that of the place.
 func (o *outputs) below(x python.Expr, key string, instead python.Expr, required bool) (place, bool) {
 	p, ok := o.place(x)
 	if !ok || key == "" || strings.Contains(key, ".") {
@@ -303,6 +308,7 @@ func (o *outputs) below(x python.Expr, key string, instead python.Expr, required
 	return place{p.agent, append(slices.Clone(p.path), key), typeOf(instead), p.required && required, false}, true
 }
 
+// add records that a node reads a place. field is the field of the state that it becomes, or "".
 func (o *outputs) add(p place, field string) {
 	path := strings.Join(p.path, ".")
 	list := o.found[p.agent]
@@ -322,6 +328,7 @@ func (o *outputs) add(p place, field string) {
 	o.found[p.agent] = list
 }
 
+// literalText returns the value of a string literal.
 func literalText(x python.Expr) (string, bool) {
 	c, ok := x.(*python.Const)
 	if !ok {

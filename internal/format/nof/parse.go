@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// document is the syntax tree of a file.
+// document is the syntax tree of a file: the frontmatter, the sections, and what their code and diagram contain.
 type document struct {
 	file *source.File
 	md   *text.Document
@@ -46,6 +46,7 @@ type document struct {
 	broken bool
 }
 
+// crew is a group of agents that may run in parallel.
 type crew struct {
 	name    text.Text
 	members []text.Text
@@ -68,6 +69,7 @@ const (
 	ruleSection  = "Routing Rules"
 )
 
+// required are the sections that a file must have.
 var required = []string{philosophy, topology, agentNodes, executionOf}
 
 // The routing modes.
@@ -77,6 +79,7 @@ const (
 	dynamic      = "dynamic"
 )
 
+// codes are the codes of problems with keys. An unknown key is a warning.
 var codes = text.Codes{
 	WrongType: CodeWrongType, Missing: CodeMissing, Unknown: CodeUnknownKey, BadValue: CodeBadValue,
 	UnknownAs: diag.Warning,
@@ -103,6 +106,7 @@ func parse(f *source.File, out *diag.List) *document {
 	return d
 }
 
+// versionForm matches the format and version in the frontmatter.
 var versionForm = lazyregexp.New(`^nof/([0-9]+)\.([0-9]+)$`)
 
 // frontmatter parses section 4. It returns false if the version is not supported.
@@ -181,6 +185,7 @@ func microDollars(s string) (int64, bool) {
 	return n, err == nil && n >= 0
 }
 
+// crewList parses the crews.
 func (d *document) crewList(n *text.Node, out *diag.List) {
 	if n == nil {
 		return
@@ -297,6 +302,7 @@ func (d *document) headings(out *diag.List) {
 	}
 }
 
+// purposes are what each section should contain, for messages.
 var purposes = map[string]string{
 	philosophy: "the purpose of the workflow", topology: "a mermaid block with the diagram",
 	agentNodes:  "a python block with a function for each agent",
@@ -370,6 +376,7 @@ func (d *document) program(blocks ...*python.Module) []*python.Module {
 	return out
 }
 
+// code parses a block of Python.
 func (d *document) code(f *text.Fence, out *diag.List) *python.Module {
 	m, list := python.Parse(d.file, f.Content.Start, f.Content.End)
 	*out = append(*out, list...)
@@ -424,6 +431,7 @@ func (d *document) position(key string) int {
 	return slices.IndexFunc(d.agents, func(a text.Text) bool { return a.Value == key })
 }
 
+// keys returns the keys of the agents, in the order of the list.
 func (d *document) keys() []string { return text.Values(d.agents) }
 
 // mode returns the routing mode.

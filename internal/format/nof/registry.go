@@ -19,6 +19,7 @@ const (
 	haiku  = "haiku"
 )
 
+// prices are the prices of one call in millionths of a dollar.
 var prices = map[string]int64{opus: 15_000, sonnet: 3_000, haiku: 250}
 
 // entry is one agent of a registry.
@@ -77,6 +78,7 @@ var builtIn = []entry{
 	{key: "codegen-orchestrator", category: "codegen", tier: opus},
 }
 
+// builtInKeys returns the keys of the agents that every registry has.
 func builtInKeys() []string {
 	return xslices.Map(builtIn, func(e entry) string { return e.key })
 }

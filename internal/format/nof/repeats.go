@@ -23,6 +23,7 @@ type callCounter struct {
 // tally is how often each agent is called at most; "" stands for agents whose names the code computes.
 type tally map[string]int64
 
+// add adds a number of times the calls of another tally.
 func (t tally) add(other tally, times int64) {
 	for key, n := range other {
 		t[key] = plus(t[key], product(n, times))
@@ -38,6 +39,7 @@ func (t tally) atLeast(other tally) {
 	}
 }
 
+// unbound removes the bounds of all numbers.
 func (t tally) unbound() {
 	for key := range t {
 		t[key] = unbounded
@@ -47,6 +49,7 @@ func (t tally) unbound() {
 // of returns the calls of an agent.
 func (t tally) of(key string) int64 { return plus(t[key], t[""]) }
 
+// plus and product compute with numbers that may be unbounded.
 func plus(a, b int64) int64 {
 	if a == unbounded || b == unbounded {
 		return unbounded
@@ -54,6 +57,7 @@ func plus(a, b int64) int64 {
 	return a + b
 }
 
+// product multiplies two numbers. Nothing is done 0 times an unbounded number, so that is 0.
 func product(a, b int64) int64 {
 	switch {
 	case a == 0 || b == 0:
@@ -97,12 +101,14 @@ func (c *callCounter) count(list []python.Stmt) tally {
 	return out
 }
 
+// body returns the calls of statements, without considering recursion.
 func (c *callCounter) body(list []python.Stmt) tally {
 	out := tally{}
 	python.Walk(list, func(x any) bool { return c.visit(x, out) })
 	return out
 }
 
+// exprs returns the calls of expressions; nil ones are ignored.
 func (c *callCounter) exprs(list ...python.Expr) tally {
 	var body []python.Stmt
 	for _, x := range list {
@@ -159,6 +165,7 @@ func (c *callCounter) visit(x any, out tally) bool {
 	return true
 }
 
+// comprehension adds the calls of a comprehension: each clause runs once for every item of those before it.
 func (c *callCounter) comprehension(x *python.Comp, out tally) {
 	times := int64(1)
 	for _, clause := range x.Clauses {
@@ -169,6 +176,8 @@ func (c *callCounter) comprehension(x *python.Comp, out tally) {
 	out.add(c.exprs(x.Key, x.Item), times)
 }
 
+// call adds the calls of a call: that of the function, and those in its arguments. It returns false, as visit does when
+// the parts have been visited.
 func (c *callCounter) call(x *python.Call, out tally) bool {
 	adds := false
 	switch fn := x.Fn.(type) {
@@ -242,6 +251,7 @@ func length(x python.Expr) int64 {
 	return unbounded
 }
 
+// rangeLength returns the number of items of range(…) with one or two constant arguments.
 func rangeLength(args []python.Arg) int64 {
 	var n []int64
 	for _, a := range args {

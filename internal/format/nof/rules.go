@@ -40,6 +40,7 @@ type rule struct {
 	cycles   int
 }
 
+// priorities are the names of priorities, the most urgent one first.
 var priorities = []string{"high", "normal", "low"}
 
 // Patterns of rules. Emphasis is optional and case is ignored, because authors write both in
@@ -126,6 +127,7 @@ func (d *document) ignoredRule(line string, at int, out *diag.List) {
 	}
 }
 
+// lineAt returns the line at an offset, without its end, and the offset of the next line.
 func lineAt(s string, at, end int) (line string, next int) {
 	if i := strings.IndexByte(s[at:end], '\n'); i >= 0 {
 		return strings.TrimRight(s[at:at+i], "\r"), at + i + 1
@@ -133,6 +135,7 @@ func lineAt(s string, at, end int) (line string, next int) {
 	return s[at:end], end
 }
 
+// readRule parses the rule at [begin, end).
 func (d *document) readRule(begin, end int, out *diag.List) {
 	whole := strings.TrimRight(d.file.Text[begin:end], " \t\r\n")
 	begin += len(whole) - len(strings.TrimLeft(whole, " \t"))
@@ -190,8 +193,10 @@ func (d *document) unreadRule(r *rule, whole string, out *diag.List) {
 	out.Reportf(CodeRule, severity, r.at, help, "The routing rule is invalid.")
 }
 
+// blank reports whether the rest of a rule contains only what may end a sentence.
 func blank(s string) bool { return strings.Trim(s, " \t\r\n.;") == "" }
 
+// sub returns a part of a text.
 func sub(t text.Text, start, end int) text.Text {
 	return text.Text{Value: t.Value[start:end], Span: t.Span.Sub(start, end)}
 }
@@ -385,6 +390,8 @@ func (d *document) inert(r *rule, honor bool) bool {
 	return d.mode() != dynamic && r.kind != saveRule && !honor
 }
 
+// The paths of the program's variables: fields of the state, values that rules can read besides, and the last outputs
+// of agents.
 func statePath(field string) string { return "state." + field }
 func runPath(name string) string    { return "pass." + name }
 func agentPath(key string) string   { return "agents." + key }

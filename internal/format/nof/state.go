@@ -52,6 +52,7 @@ var accumulators = []struct{ name, written string }{
 	{"errors", "Annotated[List[str], operator.add]"},
 }
 
+// accumulator returns a required field of the schema.
 func accumulator(name string, at source.Span) field {
 	return field{name: name, at: at, kind: fieldType{name: "list"}, reducer: reduceAppend}
 }
@@ -61,6 +62,7 @@ func (s *stateSchema) find(name string) *field {
 	return xslices.FindPointer(s.fields, func(one *field) bool { return one.name == name })
 }
 
+// names returns the names of all fields.
 func (s *stateSchema) names() []string {
 	return xslices.Map(s.fields, func(f field) string { return f.name })
 }
@@ -70,6 +72,7 @@ func (s *stateSchema) refs() []ir.Ref {
 	return xslices.Map(s.fields, func(f field) ir.Ref { return ir.Ref{Path: statePath(f.name), Span: f.at} })
 }
 
+// zeros are the initial values of fields by their types, as JSON.
 var zeros = map[string]string{
 	"str": `""`, "int": "0", "float": "0.0", "bool": "false", "list": "[]", "dict": "{}",
 }
@@ -213,6 +216,7 @@ func (d *document) annotation(m *python.Module, x python.Expr, out *diag.List) (
 	return d.typeOf(m, x, out), ""
 }
 
+// reducer parses the reducer of a field, which has to fit its type.
 func (d *document) reducer(m *python.Module, t fieldType, x python.Expr, out *diag.List) string {
 	name := lastName(x)
 	switch {
@@ -306,6 +310,7 @@ func (d *document) typeOf(m *python.Module, x python.Expr, out *diag.List) field
 	return anything
 }
 
+// simpleType returns the type of a field for a name of Python; "" if it is not supported.
 func simpleType(name string) string {
 	switch name {
 	case "str", "int", "float", "bool":

@@ -30,6 +30,7 @@ import (
 // AnchorFormat is the format of anchors.
 const AnchorFormat = "espalier-anchor/1"
 
+// anchoredRun is the line of one run in an anchor.
 type anchoredRun struct {
 	Run     journal.RunID `json:"run_id"`
 	Earlier journal.RunID `json:"run,omitempty"` // the same in earlier anchors
@@ -186,6 +187,7 @@ func WriteAnchor(ctx context.Context, w io.Writer, s AnchorSource, at time.Time,
 	return statement, out.Flush()
 }
 
+// writeLine writes a value as one line of JSON.
 func writeLine(w io.Writer, v any) error {
 	line, err := json.Marshal(v)
 	if err != nil {
@@ -195,6 +197,7 @@ func writeLine(w io.Writer, v any) error {
 	return err
 }
 
+// hexSum returns the end of a hash as text.
 func hexSum(h interface{ Sum(b []byte) []byte }) string { return hex.EncodeToString(h.Sum(nil)) }
 
 // readAnchor returns the runs and the statement of an anchor whose signature is
@@ -281,6 +284,7 @@ func VerifyAnchor(ctx context.Context, text []byte, s AnchorSource, check Signat
 	return &v.out, nil
 }
 
+// anchorVerifier compares a store with an anchor.
 type anchorVerifier struct {
 	s          AnchorSource
 	runs       map[journal.RunID]anchoredRun
@@ -289,10 +293,12 @@ type anchorVerifier struct {
 	out        AnchorReport
 }
 
+// fault reports that the store contradicts the anchor. run is "" if the fault is not about one run.
 func (v *anchorVerifier) fault(run journal.RunID, format string, args ...any) {
 	v.out.Faults = append(v.out.Faults, AnchorFault{run, fmt.Sprintf(format, args...)})
 }
 
+// verify checks the runs of the store, the tombstones, and that every run of the anchor is in one of the two.
 func (v *anchorVerifier) verify(ctx context.Context) error {
 	var entries []journal.RunID
 	for entry, err := range v.s.Runs(ctx, journal.Filter{}) {

@@ -36,6 +36,7 @@ var reused = sync.Pool{New: func() any {
 	return &fields{members: make([]canonical.Member, 0, 16), forms: make([]byte, 0, 512)}
 }}
 
+// newFields returns an empty object, whose values are redacted by the rules.
 func newFields(rules *redact.Rules) *fields {
 	f := reused.Get().(*fields)
 	*f = fields{rules: rules, members: f.members[:0], forms: f.forms[:0]}
@@ -45,6 +46,7 @@ func newFields(rules *redact.Rules) *fields {
 // free lets others use the buffers. The fields must not be used anymore.
 func (f *fields) free() { reused.Put(f) }
 
+// set adds a member whose value is in canonical form.
 func (f *fields) set(name string, form []byte) {
 	f.members = append(f.members, canonical.Member{Name: name, Value: form})
 }
@@ -55,12 +57,14 @@ func (f *fields) setLast(name string, forms []byte) {
 	f.forms = forms
 }
 
+// object adds an object and frees it.
 func (f *fields) object(name string, inner *fields) {
 	f.redacted = f.redacted || inner.redacted
 	f.setLast(name, inner.append(f.forms))
 	inner.free()
 }
 
+// append appends the canonical form of the object, in which the members are sorted.
 func (f *fields) append(b []byte) []byte { return canonical.AppendObject(b, f.members) }
 
 // text adds a name, an id or a code, which is never redacted.
@@ -80,6 +84,7 @@ func (f *fields) freeText(name, text string) {
 	f.text(name, hidden)
 }
 
+// number adds a number.
 func (f *fields) number(name string, n int64) { f.setLast(name, canonical.AppendInt(f.forms, n)) }
 
 // nonZero adds a number unless it is 0.
@@ -89,12 +94,14 @@ func (f *fields) nonZero(name string, n int64) {
 	}
 }
 
+// flag adds true, or nothing.
 func (f *fields) flag(name string, on bool) {
 	if on {
 		f.set(name, []byte("true"))
 	}
 }
 
+// texts adds a list of names, unless it is empty.
 func (f *fields) texts(name string, list []string) {
 	textsOf(f, name, list, func(one *string) string { return *one })
 }
@@ -153,6 +160,7 @@ func (f *fields) value(name string, raw json.RawMessage, most int) {
 	f.set(name, form)
 }
 
+// content returns a value redacted and in canonical form.
 func (f *fields) content(raw json.RawMessage) json.RawMessage {
 	hidden, found, err := f.rules.JSON(raw)
 	if err != nil { // it is not JSON, so it becomes text
@@ -204,6 +212,7 @@ func longNumbers(raw []byte) bool {
 	return false
 }
 
+// exact replaces the numbers that a double does not hold exactly by strings, in place.
 func exact(v any) any {
 	switch x := v.(type) {
 	case json.Number:
@@ -236,6 +245,7 @@ func shortened(value []byte) json.RawMessage {
 	return all.append(nil)
 }
 
+// hash returns the SHA-256 of a text in hexadecimal.
 func hash(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])

@@ -25,6 +25,7 @@ var gateOpenedNames = map[journal.GateKind]string{
 	journal.GateEvent: auditevent.WaitpointOpened, journal.GateInDoubt: auditevent.DoubtOpened,
 }
 
+// gateOpenedName returns the record of a gate that opens.
 func gateOpenedName(ev *report.Event) string { return gateOpenedNames[ev.Step.Gate.Kind] }
 
 // gateOpened records a question, and exactly what the person who decides is shown.
@@ -105,6 +106,8 @@ func gateEscalated(_ *projector, ev *report.Event, f *fields) error {
 	return nil
 }
 
+// gateOf returns the gate of a step as its author wrote it. It returns false for a gate that the author did not write,
+// such as one about a tool call, and if the definition is not known.
 func gateOf(s *report.Step) (ir.Gate, bool) {
 	if s.Info == nil {
 		return ir.Gate{}, false
@@ -113,6 +116,7 @@ func gateOf(s *report.Step) (ir.Gate, bool) {
 	return g, ok
 }
 
+// gateExpired records that the time of a gate is over, and what then happens.
 func gateExpired(_ *projector, ev *report.Event, f *fields) error {
 	f.flag("not_a_step", !isStep(ev))
 	f.text("reason_code", report.ReasonTimeout)

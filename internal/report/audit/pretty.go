@@ -56,6 +56,7 @@ func Pretty(w io.Writer, file io.Reader, o PrettyOptions) error {
 	return p.w.Flush()
 }
 
+// printer writes the records of a log for people. The costs of steps are kept for the table at the end.
 type printer struct {
 	w     *bufio.Writer
 	o     PrettyOptions
@@ -152,6 +153,7 @@ func (d data) duration(name string) string {
 // spend is the usage of a step or a run.
 type spend struct{ models, tools, in, out, money, lostCalls, lostTokens, lostMoney int64 }
 
+// members returns the numbers in the order in which the function spend reads them.
 func (s *spend) members() []*int64 {
 	return []*int64{&s.models, &s.tools, &s.in, &s.out, &s.money, &s.lostCalls, &s.lostTokens, &s.lostMoney}
 }
@@ -167,10 +169,13 @@ func (d data) spend(prefix string) (out spend) {
 	return out
 }
 
+// paint returns a text in a color, if there are colors.
 func (p *printer) paint(c report.Color, text string) string {
 	return report.Palette(p.o.Color).Paint(c, text)
 }
 
+// record prints a record as one line, and lines below it with what a person needs to judge it. A record without a text
+// is left out.
 func (p *printer) record(r *Record) {
 	var d data
 	// Data that is not an object is left out; the file has it.
@@ -216,6 +221,7 @@ func (p *printer) record(r *Record) {
 	}
 }
 
+// who returns the person who acted, and how the person was established.
 func who(d data) string {
 	name := cmp.Or(d.text("actor"), "an unknown user")
 	var about []string
@@ -281,6 +287,7 @@ func (d data) part(name string) string {
 	return d.text(name)
 }
 
+// phrases make the text of a record. An event without one is printed by its name.
 var phrases = map[string]phrase{
 	auditevent.RunStart:         (*printer).runStart,
 	auditevent.RunComplete:      fromTemplate(report.Green, "run $status ($total_duration_ms)"),
@@ -449,6 +456,7 @@ func (p *printer) commandRun(_ *Record, d data) (report.Color, string) {
 	return report.Cyan, text
 }
 
+// line prints a text below a record, under a name in the margin.
 func (p *printer) line(name, text string) {
 	margin := strings.Repeat(" ", 12)
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")

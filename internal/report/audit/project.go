@@ -120,6 +120,8 @@ func note[T any](fill func(f *fields, ev *report.Event, x *T)) func(*projector, 
 	}
 }
 
+// runStart records what a run consists of, and by whom it was started. A called run has the format, the person and the
+// options of its caller, whose record names them.
 func (p *projector) runStart(ev *report.Event, f *fields) error {
 	run := ev.Run
 	f.text("audit_format", Format)
@@ -195,6 +197,7 @@ func budgets(l *journal.Limits) *fields {
 	return f
 }
 
+// runEnd records the result of a run and what it used in total.
 func (p *projector) runEnd(ev *report.Event, f *fields) error {
 	f.text("status", status(ev))
 	f.number("total_duration_ms", int64(ev.At-ev.Run.Started))
@@ -213,6 +216,7 @@ func (p *projector) runEnd(ev *report.Event, f *fields) error {
 	return p.value(f, "output_summary", ev.Value, someBytes)
 }
 
+// suspended records what a run at rest waits for. The position in the journal tells which events came before.
 func suspended(_ *projector, ev *report.Event, f *fields) error {
 	s := ev.Suspension
 	f.text("status", string(s.Status))
@@ -228,6 +232,7 @@ func suspended(_ *projector, ev *report.Event, f *fields) error {
 	return nil
 }
 
+// resumed records why a run continues, and in which process.
 func resumed(_ *projector, ev *report.Event, f *fields) error {
 	s := ev.Suspension
 	f.text("cause", s.Cause)
@@ -272,6 +277,8 @@ func budgetRaised(f *fields, x journal.BudgetRaised) {
 	f.number("to", x.To)
 }
 
+// budgetWait records that a limit does not admit the next amount. A step that has not started has no step_id, so its
+// name is a member.
 func budgetWait(_ *projector, ev *report.Event, f *fields) error {
 	x := ev.Fact.(journal.BudgetWait)
 	f.text("budget", x.Budget)
@@ -289,6 +296,7 @@ func budgetRefused(f *fields, x journal.BudgetRefused) {
 	f.text("reason_code", report.ReasonBudget)
 }
 
+// stepStart records a step as its author described it, and the variables that it reads but does not find.
 func stepStart(_ *projector, ev *report.Event, f *fields) error {
 	kind := ev.Step.Kind
 	if info := ev.Step.Info; info != nil {
@@ -320,6 +328,7 @@ func (p *projector) stepOutput(ev *report.Event, f *fields) error {
 	return p.value(f, "output_summary", ev.Value, someBytes)
 }
 
+// stepComplete records how a step ended and what it used.
 func (p *projector) stepComplete(ev *report.Event, f *fields) error {
 	code, declared := ev.ReasonCode()
 	f.number("attempts", int64(ev.Step.Attempt+1))
@@ -363,6 +372,8 @@ func budgetCheck(_ *projector, ev *report.Event, f *fields) error {
 	return nil
 }
 
+// remaining adds what is used and left of each limit. A limit that is not set leaves null, so that all such records
+// have the same members.
 func remaining(f *fields, b *report.Budget) {
 	put := func(remaining, used string, n int64, limit *int64) {
 		if limit == nil {
@@ -464,6 +475,8 @@ func commandRun(f *fields, _ *report.Event, c *journal.Command) {
 	}
 }
 
+// mergeName returns the record of a merge: one for a value that is dropped as a duplicate, and one for any other
+// conflict.
 func mergeName(ev *report.Event) string {
 	if !ev.Note.Unreadable && report.Body[journal.MergeDecision](ev.Note).Why == "duplicate" {
 		return auditevent.MergeDuplicate
@@ -471,6 +484,7 @@ func mergeName(ev *report.Event) string {
 	return auditevent.MergeConflict
 }
 
+// merged records which value of several branches was kept, and which were dropped.
 func merged(f *fields, _ *report.Event, d *journal.MergeDecision) {
 	f.freeText("key", d.Key)
 	f.text("resolution", d.Why)

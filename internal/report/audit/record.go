@@ -16,6 +16,7 @@ const (
 	confinement = "confinement"  // how the commands of a run are confined
 )
 
+// addedFields are the members that a comparison must not expect in an older log.
 var addedFields = []string{actorMethod, confinement}
 
 // Ext is the suffix of file names, after the run's id.

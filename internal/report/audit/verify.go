@@ -187,6 +187,7 @@ func (v *Verifier) Report(settings *ir.Audit) (Report, error) {
 // setAside is the message about a file that was renamed. It stays a fault until a person has moved the file away.
 const setAside = "this file did not match the journal: it was renamed, and made again from the journal"
 
+// finishComparisons reports the lines that a file has after those that the journal implies, or lacks.
 func (v *Verifier) finishComparisons() error {
 	if v.e.Open != nil {
 		if err := v.log.finish(); err != nil {
@@ -206,6 +207,7 @@ func (v *Verifier) finishComparisons() error {
 	return nil
 }
 
+// b2i returns 1 for true and 0 for false, for cmp.Compare.
 func b2i(b bool) int {
 	if b {
 		return 1
@@ -213,14 +215,17 @@ func b2i(b bool) int {
 	return 0
 }
 
+// skip removes checks from those that the report says were made.
 func (v *Verifier) skip(checks ...string) {
 	v.out.Checks = slices.DeleteFunc(v.out.Checks, func(c string) bool { return slices.Contains(checks, c) })
 }
 
+// fault reports a fault of the audit log. Line 0 is the file as a whole.
 func (v *Verifier) fault(line int, check, format string, args ...any) {
 	v.faultIn(v.e.Path, line, check, format, args...)
 }
 
+// faultIn reports a fault of a file. After maxFaults they are only counted.
 func (v *Verifier) faultIn(path string, line int, check, format string, args ...any) {
 	if len(v.out.Faults) >= maxFaults {
 		v.omitted++
@@ -229,6 +234,7 @@ func (v *Verifier) faultIn(path string, line int, check, format string, args ...
 	v.out.Faults = append(v.out.Faults, Fault{path, line, check, fmt.Sprintf(format, args...)})
 }
 
+// note adds a remark that is not a fault.
 func (v *Verifier) note(format string, args ...any) {
 	v.out.Notes = append(v.out.Notes, fmt.Sprintf(format, args...))
 }
@@ -315,8 +321,11 @@ func (l *logReader) record(line []byte, whole bool) *Record {
 	return r
 }
 
+// fault reports a fault of the current line.
 func (l *logReader) fault(check, format string, args ...any) { l.v.fault(l.n, check, format, args...) }
 
+// chain checks the number, the hash of the previous record and the time. After a gap in the numbers it continues from
+// the number found, so that the gap is reported once.
 func (l *logReader) chain(r *Record) {
 	l.seq++
 	if r.Event == "" {
@@ -335,6 +344,7 @@ func (l *logReader) chain(r *Record) {
 	}
 }
 
+// short returns the beginning of a hash for a message.
 func short(hash string) string {
 	if len(hash) > 12 {
 		return hash[:12] + "…"
@@ -347,6 +357,7 @@ func aboutSteps(event string) bool {
 	return strings.HasPrefix(event, "step_") || strings.HasPrefix(event, "gate_") || event == auditevent.BudgetCheck
 }
 
+// ids checks the names of the run and the step in a record. It reports only the first fault.
 func (l *logReader) ids(r *Record) {
 	switch {
 	case r.Event == "":
@@ -505,6 +516,7 @@ func (c *comparison) require() {
 	}
 }
 
+// close closes the file. It may be called again, and for nil.
 func (c *comparison) close() {
 	if c != nil && c.file != nil {
 		c.file.Close() // it was only read
@@ -607,6 +619,7 @@ func describe(line []byte) string {
 	return about(&r.Record)
 }
 
+// about names a record in a message.
 func about(r *Record) string {
 	if r.StepID == "" {
 		return r.Event
@@ -629,8 +642,11 @@ func difference(got, want []byte) string {
 	return "the record is not written as the journal says"
 }
 
+// absent stands for a member that one of two records does not have, which is not the same as null.
 type absent struct{}
 
+// part returns the first place where two values differ, and what is there in each. It skips the member with the name
+// skip at the top.
 func part(path string, got, want any, skip string) (at string, x, y any, differs bool) {
 	if x, ok := got.([]any); ok {
 		if y, both := want.([]any); both && len(x) == len(y) {
@@ -672,6 +688,7 @@ func part(path string, got, want any, skip string) (at string, x, y any, differs
 	return path, nil, nil, false
 }
 
+// brief returns a value for a message, shortened if it is long.
 func brief(v any) string {
 	if v == (absent{}) {
 		return "missing"

@@ -71,6 +71,7 @@ type visit struct {
 	Prompt  json.RawMessage `json:"prompt,omitempty"`  // of a critic
 }
 
+// noVisit is the visit of a step without notes. It is only read.
 var noVisit visit
 
 // visitOf returns the visit of a step, for reading.
@@ -133,6 +134,8 @@ func (p *projector) data() report.ReaderData {
 	}
 }
 
+// records writes the records of an event, after it has taken up the event's note. It changes a copy of the step's
+// visit, because visitOf returns the shared noVisit for a step without notes.
 func (p *projector) records(ev *report.Event) error {
 	if ev.Note != nil {
 		note := *visitOf(ev.Step)

@@ -173,6 +173,7 @@ func (w *Writer) record(ctx context.Context, a *journal.Appended) error {
 	return nil
 }
 
+// interpret interprets an event. It skips one that it has interpreted already.
 func (s *stream) interpret(e *journal.Event, emit func(*report.Event) error) error {
 	if e.Seq <= s.seq {
 		return nil
@@ -343,6 +344,7 @@ func (w *Writer) start(ctx context.Context, ev *report.Event) (record, error) {
 	return line, nil
 }
 
+// newRecord returns a record with the members that all records have.
 func newRecord(event string, ev *report.Event) record {
 	return record{
 		Event: event, Execution: ev.Run.ID, Timestamp: string(report.AppendTime(nil, ev.At)), User: ev.Run.By.User,
@@ -408,6 +410,7 @@ func maskedValues(inputs, masked json.RawMessage) *secret.Registry {
 	return secret.New(sources...)
 }
 
+// redactedSecret is written in the place of a secret.
 const redactedSecret = `"[redacted secret]"`
 
 // encoded returns a value as JSON without HTML escapes. It is called only with values that can be encoded.

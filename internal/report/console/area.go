@@ -26,6 +26,7 @@ func (s Size) withDefaults() Size {
 	return s
 }
 
+// spinner has the marks of the headline, which follow each other while a run works.
 var spinner = []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 
 // Area returns the lines of the status area at a time, the most important ones first if the terminal has no room for
@@ -53,10 +54,12 @@ func (p *Progress) Area(now time.Time, size Size, s Style) []string {
 	return slices.Concat(lines, before, body)
 }
 
+// clip returns a text in a color, shortened to a width. It is shortened first: the codes of a color have no width.
 func clip(s *Style, c report.Color, text string, width int) string {
 	return s.paint(c, report.Shorten(text, width))
 }
 
+// headline returns the line about the run as a whole.
 func (p *Progress) headline(now time.Time, width int, s *Style) string {
 	mark := string(spinner[int(now.UnixMilli()/100)%len(spinner)])
 	budget := p.in.Budget(journal.Millis(now.UnixMilli()))
@@ -167,6 +170,7 @@ func depth(s *report.Step) int {
 	return s.Depth
 }
 
+// line returns the line of a step that is open.
 func (a *active) line(now time.Time, width int, s *Style) string {
 	indent := strings.Repeat("  ", min(depth(a.step), 4)+1)
 	name := a.step.Name
@@ -218,6 +222,7 @@ func fit(s *Style, indent, mark, name, text string, nameColor, textColor report.
 	return start + s.paint(nameColor, name) + "  " + s.paint(textColor, text)
 }
 
+// doneLine returns the line of a step that has ended, or of a message.
 func (p *Progress) doneLine(n *Notice, width int, s *Style) string {
 	text, color := n.text(s)
 	mark := "✓"

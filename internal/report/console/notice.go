@@ -145,10 +145,12 @@ type Style struct {
 	Width int            // columns; 0 means that lines are not cut
 }
 
+// paint returns a text in a color, if the style has colors.
 func (s *Style) paint(c report.Color, text string) string {
 	return report.Palette(s.Color).Paint(c, text)
 }
 
+// clock returns the time of day in the zone of the style.
 func (s *Style) clock(t Time) string {
 	if s.Zone == nil {
 		return t.UTC().Format("15:04:05")
@@ -211,6 +213,7 @@ func (n *Notice) text(s *Style) (string, report.Color) {
 	return "", report.Plain // model.replied: the line of the finished step has the total
 }
 
+// phrase returns the text and the color of a notice; "" if it has no line.
 type phrase = func(n *Notice, s *Style) (string, report.Color)
 
 // inColor returns a phrase of one color.
@@ -218,6 +221,7 @@ func inColor(color report.Color, text func(n *Notice) string) phrase {
 	return func(n *Notice, _ *Style) (string, report.Color) { return text(n), color }
 }
 
+// phrases are the phrases of notices.
 var phrases = map[Event]phrase{
 	RunStarted:   inColor(report.Plain, (*Notice).runStarted),
 	RunFinished:  func(n *Notice, _ *Style) (string, report.Color) { return n.finished() },
@@ -260,6 +264,7 @@ var phrases = map[Event]phrase{
 	}),
 }
 
+// runStarted says which run has started, and which one it continues.
 func (n *Notice) runStarted() string {
 	switch {
 	case n.Parent != "":
@@ -271,6 +276,7 @@ func (n *Notice) runStarted() string {
 	return "run " + string(n.Run) + " started"
 }
 
+// stepStarted says which kind of step has started.
 func (n *Notice) stepStarted() string {
 	switch n.Kind {
 	case report.KindTerminal, kindDecision, kindHook:
@@ -290,6 +296,7 @@ func (n *Notice) chosen() string {
 	return strings.TrimSpace(n.Branch + " → " + n.next)
 }
 
+// stepRetrying says why a step is tried again and when. Attempt 0 is a step that waits without having failed.
 func (n *Notice) stepRetrying() string {
 	if n.Attempt == 0 {
 		return fmt.Sprintf("waits: %s; continues in %s", n.Error, report.Duration(n.Due.Sub(n.At.Time)))
@@ -302,6 +309,7 @@ func (n *Notice) stepRetrying() string {
 		attempt)
 }
 
+// stepLost says what happens to a task whose process died.
 func (n *Notice) stepLost() string {
 	if n.Reason != string(journal.RecoveryRerun) {
 		return "interrupted; outcome unknown"
@@ -321,6 +329,7 @@ func used(n, microDollars int64) string {
 	return tokens(n)
 }
 
+// toolFinished says whether a tool call succeeded.
 func (n *Notice) toolFinished() (string, report.Color) {
 	text, color := "tool "+n.Tool+" returned", report.Plain
 	switch {
@@ -353,6 +362,7 @@ func toolProgress(done, total float64, message string) string {
 // instead of it.
 func (n *Notice) bySuffix() string { return n.actor(" by ") }
 
+// actor returns who acted, after a word such as "by"; "" if it is not known.
 func (n *Notice) actor(before string) string {
 	switch {
 	case n.By == "" && n.Claimed == "":
@@ -363,6 +373,7 @@ func (n *Notice) actor(before string) string {
 	return before + n.By + " (as " + n.Claimed + ")"
 }
 
+// reasonSuffix returns a reason after a colon; "" if there is none.
 func reasonSuffix(reason string) string {
 	if reason == "" {
 		return ""
@@ -390,6 +401,7 @@ func spent(parts []string, used, micro int64, offline string) []string {
 	return parts
 }
 
+// tokens returns a number of tokens with the unit.
 func tokens(n int64) string { return report.Plural(n, "token") }
 
 // endings are the texts and colors of steps that did not simply succeed.
@@ -405,6 +417,8 @@ var endings = map[journal.Outcome]struct {
 	journal.OutcomeEnd:       {"ended with the run after ", report.Plain},
 }
 
+// stepFinished says how a step ended. The last cases are steps that succeeded, which say what follows or what they
+// used.
 func (n *Notice) stepFinished() (string, report.Color) {
 	end, special := endings[n.Outcome]
 	switch {
@@ -446,6 +460,7 @@ const maxPrinted = 100
 // fails reports whether the step is an end that its author marked as a failure.
 func (n *Notice) fails() bool { return n.markedFailed && n.Outcome == journal.OutcomeOK }
 
+// finished says how the run ended and what it used.
 func (n *Notice) finished() (string, report.Color) {
 	if n.Parent != "" {
 		return "", report.Plain // the step that called it has a line
@@ -530,6 +545,7 @@ func (n *Notice) waitsFor(s *Style) (what, command string) {
 	return what, command
 }
 
+// decided says how a wait ended, and by whom.
 func (n *Notice) decided() (string, report.Color) {
 	text, color, before := string(n.Outcome), report.Green, " by "
 	switch {

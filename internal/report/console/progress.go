@@ -67,6 +67,7 @@ type running struct {
 	progress string // its progress, if it reports any
 }
 
+// tool returns the index of the running tool call with a name and an identifier, or -1.
 func (a *active) tool(name, id string) int {
 	return slices.IndexFunc(a.tools, func(one *running) bool { return one.CallID == id && one.Name == name })
 }
@@ -194,6 +195,7 @@ func of[F journal.Fact](event Event, fill func(*Notice, F)) func(*Progress, *rep
 	return func(p *Progress, ev *report.Event) { fill(p.add(ev, event), ev.Fact.(F)) }
 }
 
+// runStarted adds the notice of a run, or of a run that a step calls.
 func (p *Progress) runStarted(ev *report.Event) {
 	if ev.Run.Parent == "" {
 		p.name, p.started = ev.Run.Name, ev.At
@@ -205,6 +207,8 @@ func (p *Progress) runStarted(ev *report.Event) {
 	}
 }
 
+// runFinished adds the notice of the end of a run. That of the root run has what all runs used, and is kept for the
+// summary.
 func (p *Progress) runFinished(ev *report.Event) {
 	n := p.add(ev, RunFinished)
 	n.Run, n.Parent, n.Name, n.Outcome, n.Error = ev.Run.ID, ev.Run.Parent, ev.Run.Name, ev.Outcome, ev.Problem
@@ -222,12 +226,14 @@ func (p *Progress) runFinished(ev *report.Event) {
 	p.end = &end
 }
 
+// stepStarted adds a step to those in the area. A gate has a line of its own, so its start is quiet.
 func (p *Progress) stepStarted(ev *report.Event) {
 	a := &active{step: ev.Step}
 	ev.Step.Data, p.active = a, append(p.active, a)
 	p.add(ev, StepStarted).quiet = ev.Step.Gate != nil
 }
 
+// stepFinished removes a step from the area. Its notice is quiet if another notice already says the same.
 func (p *Progress) stepFinished(ev *report.Event, a *active) {
 	n := p.add(ev, StepFinished)
 	n.Outcome, n.Error, n.Millis = ev.Outcome, ev.Problem, int64(ev.At-ev.Step.Started)
@@ -263,6 +269,7 @@ func repeats(s *report.Step) bool {
 	return t != nil && json.Unmarshal(t.Settings.Get("again"), &again) == nil && again
 }
 
+// result sets the result of a step or a run. A large one is only a hash.
 func (n *Notice) result(v journal.Value) {
 	n.Result, n.ResultHash = v.JSON, v.Hash
 }
@@ -280,6 +287,7 @@ func (p *Progress) keep(n *Notice, s *report.Step) {
 	}
 }
 
+// remember keeps a notice for the summary, without its result. Notices that an earlier process has shown are left out.
 func (p *Progress) remember(n *Notice) {
 	if n.Seq <= p.shown {
 		return
@@ -299,18 +307,22 @@ func (p *Progress) last() (shown []Notice, before int) {
 	return shown, p.ended - len(shown)
 }
 
+// total returns the tokens of a usage in both directions.
 func total(u journal.Usage) int64 { return u.InputTokens + u.OutputTokens }
 
+// taskStarted ends what a step waited for: a task starts only when its budget allows it.
 func (p *Progress) taskStarted(_ *report.Event, a *active) {
 	p.exhaustedBudget = ""
 	a.retry, a.again, a.tools = 0, 0, nil
 }
 
+// taskLost sets what is known about a task whose process died.
 func taskLost(n *Notice, x journal.TaskLost) {
 	n.Reason, n.Error = string(x.Policy), x.Why
 	n.Tokens, n.MicroDollars = total(x.Charged), x.Charged.MicroDollars
 }
 
+// stepRetrying notes when a step is tried again.
 func (p *Progress) stepRetrying(ev *report.Event, a *active) {
 	x := ev.Fact.(journal.RetrySet)
 	a.retry = x.Due
@@ -325,6 +337,7 @@ func (p *Progress) stepRetrying(ev *report.Event, a *active) {
 	}
 }
 
+// branchFinished counts a branch, an item or an iteration of a step.
 func (p *Progress) branchFinished(ev *report.Event, a *active) {
 	a.over++
 	if ev.Reason == plan.ReasonUndecided && !a.undecided { // one notice is enough
@@ -351,6 +364,7 @@ func (p *Progress) branchChosen(ev *report.Event) {
 	}
 }
 
+// modelReplied adds the notice of a model call.
 func (p *Progress) modelReplied(ev *report.Event, a *active) {
 	r := report.Body[journal.Reply](ev.Note)
 	n := p.add(ev, ModelReplied)
@@ -358,12 +372,14 @@ func (p *Progress) modelReplied(ev *report.Event, a *active) {
 	p.answeredOffline(a, r.Offline)
 }
 
+// answeredOffline notes what has answered instead of a model or a tool. A real answer does not take the note back.
 func (p *Progress) answeredOffline(a *active, offline string) {
 	if offline != "" {
 		a.offline, p.offline = offline, offline
 	}
 }
 
+// modelRetried notes that a model call failed, and when it is made again.
 func (p *Progress) modelRetried(ev *report.Event, a *active) {
 	r := report.Body[journal.ModelRetry](ev.Note)
 	n := p.add(ev, ModelRetried)
@@ -371,12 +387,14 @@ func (p *Progress) modelRetried(ev *report.Event, a *active) {
 	n.Error, n.Reason, n.Due = r.Message, string(r.Class), Time{a.again.Time()}
 }
 
+// messagePrinted adds a message of the workflow, which the summary has too.
 func (p *Progress) messagePrinted(ev *report.Event) {
 	n := p.add(ev, StepMessage)
 	n.Note = report.Body[journal.LogLine](ev.Note).Text
 	p.remember(n)
 }
 
+// commandStarted adds the notice of a script, so that a person sees what is executed.
 func (p *Progress) commandStarted(ev *report.Event, a *active) {
 	c := report.Body[journal.Command](ev.Note)
 	if a.offline = cmp.Or(ev.Note.Offline(), a.offline); p.offline == "" {
@@ -389,10 +407,12 @@ func (p *Progress) commandStarted(ev *report.Event, a *active) {
 	}
 }
 
+// toolCalled adds a call to those that are running.
 func (p *Progress) toolCalled(ev *report.Event, a *active) {
 	a.tools = append(a.tools, &running{ToolUse: *report.Body[journal.ToolUse](ev.Note)})
 }
 
+// toolProgressed shows the progress of a tool call that is running.
 func (p *Progress) toolProgressed(ev *report.Event, a *active) {
 	far := report.Body[journal.Progress](ev.Note)
 	n := p.add(ev, ToolProgress)
@@ -402,6 +422,7 @@ func (p *Progress) toolProgressed(ev *report.Event, a *active) {
 	}
 }
 
+// toolReturned removes a call from those that are running.
 func (p *Progress) toolReturned(ev *report.Event, a *active) {
 	t := report.Body[journal.ToolUse](ev.Note)
 	if i := a.tool(t.Name, t.CallID); i >= 0 { // several may be running at the same time
@@ -412,6 +433,7 @@ func (p *Progress) toolReturned(ev *report.Event, a *active) {
 	p.answeredOffline(a, t.Offline)
 }
 
+// gateOpened adds the notice of a wait, whose kind follows from that of the gate.
 func (p *Progress) gateOpened(ev *report.Event, a *active) {
 	x := &ev.Step.Gate.GateOpened
 	n := p.add(ev, WaitStarted)
@@ -433,6 +455,7 @@ func (p *Progress) gateOpened(ev *report.Event, a *active) {
 	a.wait = &wait
 }
 
+// gateDecided adds the notice of a decision.
 func (p *Progress) gateDecided(ev *report.Event, a *active) {
 	x, d := ev.Fact.(journal.GateDecided), ev.Verdict()
 	n := p.add(ev, WaitFinished)
@@ -452,6 +475,7 @@ var callOutcomes = map[report.Answer]journal.Outcome{
 	report.TimedOut: journal.OutcomeFailed, // as a gate that is a step
 }
 
+// cancelRequested shows that the run is canceled. A request to cancel a part of it is not shown.
 func (p *Progress) cancelRequested(ev *report.Event) {
 	if x := ev.Fact.(journal.CancelRequested); x.Frame == "" && !x.Below {
 		p.stopping = true
@@ -460,6 +484,7 @@ func (p *Progress) cancelRequested(ev *report.Event) {
 	}
 }
 
+// budgetWaiting shows that a step waits for a budget. Several steps that wait for the same one make one notice.
 func (p *Progress) budgetWaiting(ev *report.Event) {
 	x := ev.Fact.(journal.BudgetWait)
 	if p.exhaustedBudget == x.Budget { // another step waits for it already
@@ -471,6 +496,7 @@ func (p *Progress) budgetWaiting(ev *report.Event) {
 	}
 }
 
+// budgetExhausted adds the notice of a wait for a budget, with what is needed and what is left.
 func (p *Progress) budgetExhausted(ev *report.Event, budget string) *Notice {
 	p.exhaustedBudget = budget
 	n := p.add(ev, WaitStarted)
@@ -487,6 +513,7 @@ func (p *Progress) shortfall(budget string) (next, left int64) {
 	return p.in.Shortfall()
 }
 
+// deadlineReached shows that the run has used up its time.
 func (p *Progress) deadlineReached(ev *report.Event) {
 	if ev.Fact.(journal.TimerFired).Run {
 		p.budgetExhausted(ev, plan.BudgetDeadline)

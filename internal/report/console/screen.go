@@ -110,6 +110,7 @@ func (s *Screen) erase(out *bytes.Buffer, size Size) {
 	up(out, rows)
 }
 
+// up moves the cursor up.
 func up(out *bytes.Buffer, rows int) {
 	if rows > 0 {
 		fmt.Fprintf(out, "\x1b[%dA", rows)
@@ -119,6 +120,8 @@ func up(out *bytes.Buffer, rows int) {
 // reach returns how many rows of what was drawn are above the cursor on the screen.
 func (s *Screen) reach(size Size) int { return min(s.rows(size), max(size.withDefaults().Rows-1, 1)) }
 
+// rows returns how many rows of a terminal the drawn lines take. After a terminal became narrower, a line can take
+// several.
 func (s *Screen) rows(size Size) int {
 	rows, columns := 0, size.withDefaults().Columns
 	for _, width := range s.widths {

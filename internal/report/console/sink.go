@@ -51,6 +51,8 @@ func (f *follower) Record(ctx context.Context, appends ...journal.Appended) erro
 	return errors.Join(failed, f.show())
 }
 
+// apply applies events. If events before them are missing, it reads those from the journal without notices, from a
+// checkpoint on if there is one: they happened before the program was started.
 func (f *follower) apply(ctx context.Context, events []journal.Event) error {
 	if first := events[0].Seq; first > f.p.seq+1 {
 		if f.p.seq == 0 && f.o.Checkpoint != nil {
@@ -88,6 +90,7 @@ func (f *follower) apply(ctx context.Context, events []journal.Event) error {
 	return failed
 }
 
+// newFollower returns a follower of a run.
 func newFollower(o Options) *follower {
 	p := NewProgress(o.Run, o.Outline)
 	p.shown = o.Shown
@@ -105,6 +108,7 @@ type printer struct {
 // into these.
 const maxWrite = 4096
 
+// newPrinter returns a printer that writes the line of each notice.
 func newPrinter(w io.Writer, o Options, line func(n *Notice) ([]byte, error)) *printer {
 	p := &printer{follower: newFollower(o), w: w}
 	p.show = p.print
@@ -119,6 +123,7 @@ func newPrinter(w io.Writer, o Options, line func(n *Notice) ([]byte, error)) *p
 	return p
 }
 
+// print writes the lines so far. Lines that cannot be written are dropped.
 func (p *printer) print() error {
 	defer p.lines.Reset()
 	if p.lines.Len() == 0 {
@@ -172,6 +177,7 @@ func NewLive(w io.Writer, o Options, size func() Size, now func() time.Time) *Li
 // interval is the shortest time between two drawings.
 const interval = 50 * time.Millisecond
 
+// draw draws the area, unless it was drawn a moment ago.
 func (l *Live) draw() error {
 	now := l.now()
 	if l.closed || now.Sub(l.screen.drawn) < interval {

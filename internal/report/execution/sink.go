@@ -334,6 +334,7 @@ func (w *Writer) inherit(ctx context.Context, r *record, from *journal.Origin) e
 	return nil
 }
 
+// text returns a JSON string as text, and any other JSON as it is.
 func text(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) != nil {
@@ -345,6 +346,7 @@ func text(raw json.RawMessage) string {
 // gateOf returns the step that a gate belongs to.
 func gateOf(step string) string { return strings.TrimSuffix(step, ":gate") }
 
+// step returns the step of a record. A step that the record does not have is a new one, whose changes have no effect.
 func (r *record) step(id string) *Step {
 	for i := range r.Steps {
 		if r.Steps[i].ID == gateOf(id) {
@@ -406,6 +408,7 @@ func (r *record) gateDecided(ev *report.Event, s *Step) {
 	}
 }
 
+// runFinished sets how the root run ended. Steps that were still open have ended with it.
 func (r *record) runFinished(ev *report.Event, _ *Step) {
 	if ev.Run.Parent != "" {
 		return
@@ -464,6 +467,7 @@ type savedRecord struct {
 	Open   json.RawMessage `json:"open"` // what the interpreter has open
 }
 
+// checkpointPath returns the file in which the state of a run's record is saved.
 func checkpointPath(dir string, run journal.RunID) string {
 	return filepath.Join(dir, string(run)+".checkpoint")
 }
@@ -488,6 +492,7 @@ func (w *Writer) checkpoint(r *record) {
 	}
 }
 
+// save writes the state of a record, from which another process continues it.
 func (w *Writer) save(r *record) error {
 	open, err := r.in.Save(report.ReaderData{})
 	if err != nil {

@@ -112,6 +112,7 @@ type tracer struct {
 	ended   journal.Millis // of the attempt that another one follows
 }
 
+// event handles an event, if the trace has something for it.
 func (t *tracer) event(ev *report.Event) error {
 	if handle := handlers[ev.Type]; handle != nil {
 		return handle(t, ev)
@@ -119,6 +120,7 @@ func (t *tracer) event(ev *report.Event) error {
 	return nil
 }
 
+// handlers handle the events of a trace.
 var handlers = map[report.EventType]func(*tracer, *report.Event) error{
 	report.RunStarted:   (*tracer).runStarted,
 	report.RunRewound:   func(t *tracer, ev *report.Event) error { return t.reset(ev.Fact.(journal.Rewound).Vars) },
@@ -131,6 +133,7 @@ var handlers = map[report.EventType]func(*tracer, *report.Event) error{
 	report.GateDecided:  (*tracer).decided,
 }
 
+// runStarted takes the input of the root run.
 func (t *tracer) runStarted(ev *report.Event) error {
 	x, ok := ev.Fact.(journal.RunStarted)
 	if !ok { // a child run, whose context is its own
@@ -144,6 +147,7 @@ func (t *tracer) runStarted(ev *report.Event) error {
 	return t.reset(x.Vars)
 }
 
+// stateEdited sets a variable that a person has changed.
 func (t *tracer) stateEdited(ev *report.Event) error {
 	x := ev.Fact.(journal.StateEdited)
 	return t.set(x.Path, x.Value, "")
@@ -239,6 +243,7 @@ func (t *tracer) last(agent string) *Entry {
 	return nil
 }
 
+// modelReplied adds a reply to the attempt that it belongs to.
 func (t *tracer) modelReplied(ev *report.Event) error {
 	entry := t.last(ev.Work.Step)
 	if entry == nil {
@@ -259,6 +264,7 @@ func (t *tracer) modelReplied(ev *report.Event) error {
 	return nil
 }
 
+// toolCalled adds a tool call to the entry of its step.
 func (t *tracer) toolCalled(ev *report.Event) error {
 	entry := t.last(ev.Work.Step)
 	if entry == nil {
@@ -272,6 +278,7 @@ func (t *tracer) toolCalled(ev *report.Event) error {
 	return nil
 }
 
+// attempt returns an attempt of an entry, and adds the ones up to it that are missing.
 func (t *tracer) attempt(entry *Entry, n int) *Attempt {
 	for len(entry.Attempts) <= n {
 		entry.Attempts = append(entry.Attempts, Attempt{Attempt: len(entry.Attempts) + 1, Status: "running"})
@@ -279,6 +286,7 @@ func (t *tracer) attempt(entry *Entry, n int) *Attempt {
 	return &entry.Attempts[n]
 }
 
+// taskFinished sets how an attempt ended.
 func (t *tracer) taskFinished(ev *report.Event) error {
 	entry := t.last(ev.Work.Step)
 	if entry == nil {
@@ -338,6 +346,7 @@ func (t *tracer) unconditional(entry *Entry, s *ir.Step, outcome ir.Outcome) {
 	}
 }
 
+// routed adds the rules that were evaluated after a step.
 func (t *tracer) routed(ev *report.Event) error {
 	s := t.p.Step(ir.Body, ev.Work.Step)
 	if len(t.entries) == 0 || s == nil {
@@ -395,6 +404,7 @@ func (t *tracer) complete() {
 	entry.SelectedRule, entry.NextAgent = selected, next
 }
 
+// rule adds one rule and whether it held. A step that the translation added between two agents is left out.
 func (t *tracer) rule(entry *Entry, e *ir.Edge, held bool) {
 	one := Rule{ID: e.Label, From: entry.AgentID, To: e.To.Step, Condition: "always", Result: held}
 	next := one.To
@@ -432,4 +442,5 @@ func (t *tracer) decided(ev *report.Event) error {
 	return nil
 }
 
+// timestamp returns a time in the format of all records.
 func timestamp(at journal.Millis) string { return string(report.AppendTime(nil, at)) }

@@ -125,6 +125,7 @@ func (t *Tracer) value(raw json.RawMessage, rules *redact.Rules) json.RawMessage
 	return hidden
 }
 
+// json returns a redacted value as valid UTF-8, which attributes must be.
 func (t *Tracer) json(raw json.RawMessage, rules *redact.Rules) string {
 	return strings.ToValidUTF8(string(t.value(raw, rules)), "\uFFFD")
 }

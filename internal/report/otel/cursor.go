@@ -78,11 +78,13 @@ func isName(run journal.RunID) bool {
 		!strings.ContainsAny(name, "/\\:\x00")
 }
 
+// path returns the file of a run's cursor.
 func (l *ledger) path(run journal.RunID) string { return filepath.Join(l.dir, string(run)) }
 
 // checkpoint returns the file of a run's checkpoint. No run has such a name.
 func (l *ledger) checkpoint(run journal.RunID) string { return checkpointIn(l.dir, run) }
 
+// checkpointIn returns the file of a run's checkpoint in a folder of cursors.
 func checkpointIn(dir string, run journal.RunID) string {
 	return filepath.Join(dir, "."+string(run)+".checkpoint")
 }

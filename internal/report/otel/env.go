@@ -118,11 +118,13 @@ func FromEnvironment(getenv func(string) string) *Settings {
 	return s
 }
 
+// environment reads variables into settings, and collects the problems with them.
 type environment struct {
 	getenv func(string) string
 	s      *Settings
 }
 
+// get returns a variable without space around it; "" if it is unset.
 func (e *environment) get(name string) string { return strings.TrimSpace(e.getenv(name)) }
 
 // of returns the variable of one signal or, if it is unset, that of all; and its name.
@@ -135,6 +137,7 @@ func (e *environment) of(signal, what string) (value, name string) {
 	return "", "OTEL_EXPORTER_OTLP_" + what
 }
 
+// problem records that a variable has a value that cannot be used.
 func (e *environment) problem(variable, help, why string, args ...any) {
 	p := Problem{Variable: variable, Why: fmt.Sprintf(why, args...), Help: help}
 	if !slices.Contains(e.s.Problems, p) { // a variable may apply to both signals
@@ -142,6 +145,7 @@ func (e *environment) problem(variable, help, why string, args ...any) {
 	}
 }
 
+// number returns a variable that must be a whole number, or otherwise if it is unset or wrong.
 func (e *environment) number(name string, otherwise int) int {
 	text := e.get(name)
 	if text == "" {
@@ -155,6 +159,7 @@ func (e *environment) number(name string, otherwise int) int {
 	return n
 }
 
+// millis returns a variable that is a number of milliseconds.
 func (e *environment) millis(name string, otherwise time.Duration) time.Duration {
 	n := e.number(name, int(otherwise.Milliseconds()))
 	return time.Duration(n) * time.Millisecond
@@ -249,6 +254,7 @@ func (e *environment) pairs(name string, each func(key, value string)) {
 	}
 }
 
+// ordinal returns a number as a position, such as 2nd.
 func ordinal(n int) string {
 	switch {
 	case n%100 >= 11 && n%100 <= 13:

@@ -254,6 +254,7 @@ func (x *Exporter) inherit() {
 	}
 }
 
+// run delivers in a loop, and once more when the Exporter closes.
 func (x *Exporter) run() {
 	defer close(x.done)
 	x.start()
@@ -442,6 +443,8 @@ func (x *Exporter) read(run journal.RunID) (whole bool, err error) {
 	return true, nil
 }
 
+// open returns the stream of a run, which continues at the cursor. The run is marked as undelivered first, so that
+// another process finds it if this one dies.
 func (x *Exporter) open(run journal.RunID) (*stream, error) {
 	s := &stream{run: run, sampled: x.o.Settings.sampled(TraceOf(run))}
 	var err error
@@ -463,6 +466,7 @@ func (x *Exporter) open(run journal.RunID) (*stream, error) {
 	return s, nil
 }
 
+// newTracer returns a Tracer for a run.
 func (x *Exporter) newTracer(run journal.RunID) *Tracer {
 	return NewTracer(run, TracerOptions{
 		Names: x.o.Settings.Names, Content: x.o.Settings.Content, MaxBytes: x.o.Settings.MaxBytes, Origin: x.o.Origin,
@@ -515,6 +519,7 @@ func (x *Exporter) recordProblem(at *sender, why string) {
 	}
 }
 
+// sendMetrics sends the totals. The cursors of metrics advance only when the totals have arrived, or never will.
 func (x *Exporter) sendMetrics() error {
 	body, err := encodeMetrics(&x.resource, x.totals.Gather(journal.MillisOf(x.o.Now())), x.metrics.to.JSON)
 	if err != nil {

@@ -26,6 +26,7 @@ var (
 	someTokens  = []float64{1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864}
 )
 
+// instruments describe the metrics, by their names.
 var instruments = map[name]instrument{
 	tokenUsage: {
 		unit: "{token}", about: "Number of input and output tokens used.", whole: true, bounds: someTokens,

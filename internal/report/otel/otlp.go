@@ -22,12 +22,15 @@ type Resource struct {
 	Scope, Version string
 }
 
+// resource returns the resource in the form of the protocol.
 func (r *Resource) resource() *resourcepb.Resource { return &resourcepb.Resource{Attributes: r.Attrs} }
 
+// scope names this program as the source of spans and metrics.
 func (r *Resource) scope() *commonpb.InstrumentationScope {
 	return &commonpb.InstrumentationScope{Name: r.Scope, Version: r.Version}
 }
 
+// nanos returns a time in the unit of the protocol.
 func nanos(at journal.Millis) uint64 { return uint64(at) * 1_000_000 }
 
 // attr returns an attribute. Its value is a string, int64, float64, bool or []string.
@@ -50,6 +53,7 @@ func attr(key string, value any) *commonpb.KeyValue {
 	return &commonpb.KeyValue{Key: valid(key), Value: out}
 }
 
+// text returns a value that is a text, with invalid UTF-8 replaced.
 func text(s string) *commonpb.AnyValue {
 	return &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: valid(s)}}
 }
@@ -74,6 +78,7 @@ func encodeMetrics(r *Resource, list []*metricspb.Metric, asJSON bool) ([]byte, 
 	}}}, asJSON)
 }
 
+// encode encodes a request. The JSON of the protocol has numbers for enumerations.
 func encode(m proto.Message, asJSON bool) ([]byte, error) {
 	if asJSON {
 		return protojson.MarshalOptions{UseEnumNumbers: true}.Marshal(m)

@@ -24,6 +24,8 @@ type sender struct {
 	client *http.Client
 }
 
+// newSender returns a sender for an endpoint, or nil if there is none. It has connections of its own, because its TLS
+// settings are those of the endpoint.
 func newSender(to *Endpoint) *sender {
 	if to == nil {
 		return nil
@@ -37,6 +39,7 @@ func newSender(to *Endpoint) *sender {
 	}}
 }
 
+// close closes idle connections. It may be called for nil.
 func (s *sender) close() {
 	if s != nil {
 		s.client.CloseIdleConnections()

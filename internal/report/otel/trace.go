@@ -57,12 +57,14 @@ type Point struct {
 
 // The types below are the Data of runs and steps that are open. Their JSON is part of checkpoints.
 
+// openRun is the Data of a run that has not finished.
 type openRun struct {
 	ID     SpanID     `json:"id"`
 	Events spanEvents `json:"events,omitempty"`
 	rules  *redact.Rules
 }
 
+// openStep is the Data of a step that has not finished.
 type openStep struct {
 	ID       SpanID     `json:"id"`
 	Events   spanEvents `json:"events,omitempty"`
@@ -71,6 +73,7 @@ type openStep struct {
 	Task     *openTask  `json:"task,omitempty"`   // nil unless one is running
 }
 
+// openOf returns the state of an open step; nil if it has none.
 func openOf(s *report.Step) *openStep {
 	if s == nil {
 		return nil
@@ -114,6 +117,7 @@ type hold struct {
 	Who    *actor         `json:"who"`
 }
 
+// openTool is a tool call that has not returned.
 type openTool struct {
 	ID  SpanID          `json:"id"`
 	At  journal.Millis  `json:"at"`
@@ -132,6 +136,7 @@ func (t *Tracer) Apply(e *journal.Event, out *Yield) error {
 	return t.in.Interpret(e, t.event)
 }
 
+// event adds what an event ends to the output, and updates what is open.
 func (t *Tracer) event(ev *report.Event) error {
 	open := openOf(ev.Step)
 	// The cost of a reply is measured with its model.
@@ -207,6 +212,8 @@ var happenings = map[report.EventType]struct {
 	}},
 }
 
+// runStarted opens the span of a run. Its identifier follows from those of the runs, so that every process that
+// delivers the run makes the same span.
 func (t *Tracer) runStarted(ev *report.Event) {
 	open := &openRun{ID: SpanOf(t.root, ev.Run.ID)}
 	if t.o.Content {
@@ -220,6 +227,7 @@ func (t *Tracer) runStarted(ev *report.Event) {
 	}
 }
 
+// runClaimed notes on the span of a run that another process has taken it over.
 func (t *Tracer) runClaimed(ev *report.Event) {
 	if open, ok := ev.Run.Data.(*openRun); ok && ev.Fact.(journal.Claimed).Owner != "" {
 		open.Events = append(open.Events, &tracepb.Span_Event{
@@ -228,6 +236,7 @@ func (t *Tracer) runClaimed(ev *report.Event) {
 	}
 }
 
+// runFinished ends the span of a run.
 func (t *Tracer) runFinished(ev *report.Event) {
 	run := ev.Run
 	open, ok := run.Data.(*openRun)
@@ -307,12 +316,14 @@ func (t *Tracer) parentOf(s *report.Step, inside bool) SpanID {
 	return SpanOf(t.root, run.ID)
 }
 
+// stepSkipped makes the span of a step that did not run.
 func (t *Tracer) stepSkipped(ev *report.Event) {
 	span := t.stepSpan(ev, t.id("step", ev.Seq))
 	span.Attributes = t.and(span.Attributes, reasonCode, report.ReasonCondition, outcome, ev.Outcome)
 	t.emit(span)
 }
 
+// stepFinished ends the span of a step and of its last attempt.
 func (t *Tracer) stepFinished(ev *report.Event, open *openStep) {
 	t.endTask(open, ev, ev.Problem) // one that was lost ends with the decision about it
 	step := ev.Step
@@ -335,6 +346,7 @@ func (t *Tracer) stepFinished(ev *report.Event, open *openStep) {
 	t.measure(stepCount, 1, t.end(span, ev.Run, failed, ev.Problem, stepDuration, measured))
 }
 
+// taskStarted opens an attempt. An attempt that runs again after a crash stays open as it is.
 func (t *Tracer) taskStarted(ev *report.Event, open *openStep) {
 	open.Attempts = max(open.Attempts, ev.Work.Attempt+1)
 	if open.Task.is(ev.Work) {
@@ -352,6 +364,8 @@ func (t *Tracer) taskStarted(ev *report.Event, open *openStep) {
 // is reports whether the task is the given one; a nil task is none.
 func (k *openTask) is(w journal.TaskID) bool { return k != nil && k.Work == w }
 
+// reserved notes when a call begins: its budget is reserved right before it. After a failed call the wait for the next
+// try comes in between.
 func (t *Tracer) reserved(ev *report.Event, open *openStep) {
 	if !open.Task.is(ev.Work) {
 		return
@@ -424,6 +438,7 @@ func (t *Tracer) abandon(task *openTask, at journal.Millis, result journal.Outco
 // lost is the class of a call whose process died.
 const lost = "lost"
 
+// taskLost ends the calls of an attempt whose process died. The attempt stays open: it may run again.
 func (t *Tracer) taskLost(ev *report.Event, open *openStep) {
 	if !open.Task.is(ev.Work) {
 		return
@@ -436,6 +451,7 @@ func (t *Tracer) taskLost(ev *report.Event, open *openStep) {
 	task.Last = ev.At
 }
 
+// agentEnded makes the span of an agent, unless the agent has none.
 func (t *Tracer) agentEnded(task *openTask, who *actor, at journal.Millis, result journal.Outcome, class journal.Class,
 	text string,
 ) {
@@ -486,6 +502,7 @@ var noteHandlers = map[report.EventType]struct {
 	report.CallFinished:  {(*Tracer).callFinished, false},
 }
 
+// modelPrompted notes a prompt. Whatever calls a model has a span of its own, also without a name.
 func (t *Tracer) modelPrompted(ev *report.Event, task *openTask) {
 	agent := task.now()
 	agent.HasSpan = true
@@ -494,6 +511,7 @@ func (t *Tracer) modelPrompted(ev *report.Event, task *openTask) {
 	}
 }
 
+// modelReplied makes the span of a model call with a reply.
 func (t *Tracer) modelReplied(ev *report.Event, task *openTask) {
 	t.called(task, ev.Note.Settles, t.held(task, ev), ev.At, call{
 		reply: report.Body[journal.Reply](ev.Note), used: ev.Usage, failed: ev.Note.Unreadable, class: "unreadable",
@@ -501,6 +519,7 @@ func (t *Tracer) modelReplied(ev *report.Event, task *openTask) {
 	task.now().Asked = nil
 }
 
+// modelFailed makes the span of a model call without a reply.
 func (t *Tracer) modelFailed(ev *report.Event, task *openTask) {
 	failed := report.Body[journal.ModelRetry](ev.Note) // without a class if it is unreadable
 	t.called(task, ev.Note.Settles, t.held(task, ev), ev.At, call{
@@ -605,6 +624,7 @@ func (t *Tracer) called(task *openTask, n int, h hold, at journal.Millis, c call
 	}
 }
 
+// toolCalled opens the span of a tool call.
 func (t *Tracer) toolCalled(ev *report.Event, task *openTask) {
 	use := report.Body[journal.ToolUse](ev.Note)
 	task.Tools[use.CallID] = openTool{t.toolSpan(ev, task, use), ev.At, task.now(), *use}
@@ -622,6 +642,7 @@ func (t *Tracer) toolSpan(ev *report.Event, task *openTask, use *journal.ToolUse
 	return id
 }
 
+// toolReturned ends the span of a tool call.
 func (t *Tracer) toolReturned(ev *report.Event, task *openTask) {
 	use := report.Body[journal.ToolUse](ev.Note)
 	open, ok := task.Tools[use.CallID]
@@ -639,6 +660,7 @@ func (t *Tracer) toolReturned(ev *report.Event, task *openTask) {
 	}
 }
 
+// toolEnded makes the span of a tool call, below that of the agent or else of the step.
 func (t *Tracer) toolEnded(task *openTask, open openTool, at journal.Millis, use *journal.ToolUse, class journal.Class,
 	text string,
 ) {
@@ -694,6 +716,7 @@ func (t *Tracer) callStarted(ev *report.Event, task *openTask) {
 	task.Who = append(task.Who, agent)
 }
 
+// callFinished ends the innermost call inside a task. The task itself, which is the only actor left, ends elsewhere.
 func (t *Tracer) callFinished(ev *report.Event, task *openTask) {
 	if len(task.Who) == 1 {
 		return
@@ -729,8 +752,10 @@ func (t *Tracer) child(parent, id SpanID, name string, start, end journal.Millis
 	return s
 }
 
+// emit adds a span to the output.
 func (t *Tracer) emit(s *tracepb.Span) { t.out.Spans = append(t.out.Spans, s) }
 
+// measure adds a measurement, unless the conventions in use do not have the metric.
 func (t *Tracer) measure(metric name, value float64, attrs []*commonpb.KeyValue) {
 	if t.o.Names.of(metric) != "" {
 		t.out.Points = append(t.out.Points, Point{metric, value, attrs})
@@ -740,6 +765,8 @@ func (t *Tracer) measure(metric name, value float64, attrs []*commonpb.KeyValue)
 // attrs returns attributes from names and values in turn, without empty values.
 func (t *Tracer) attrs(pairs ...any) []*commonpb.KeyValue { return t.and(nil, pairs...) }
 
+// and adds pairs of a name and a value to attributes. It leaves out texts that are empty and names that the conventions
+// in use do not have.
 func (t *Tracer) and(attrs []*commonpb.KeyValue, pairs ...any) []*commonpb.KeyValue {
 	for i := 0; i < len(pairs); i += 2 {
 		key := t.o.Names.of(pairs[i].(name))
@@ -806,6 +833,7 @@ func (t *Tracer) fail(s *tracepb.Span, class, text string, rules *redact.Rules) 
 	}
 }
 
+// rules returns the redaction rules for the content of a run; nil if content is not exported.
 func (t *Tracer) rules(run *report.Run) *redact.Rules {
 	if !t.o.Content {
 		return nil
@@ -816,6 +844,7 @@ func (t *Tracer) rules(run *report.Run) *redact.Rules {
 	return redact.Of(true, run.Audits()...)
 }
 
+// version returns the version of a run's workflow; "" if it is not known.
 func version(run *report.Run) string {
 	if run.Program == nil {
 		return ""
@@ -823,6 +852,7 @@ func version(run *report.Run) string {
 	return run.Program.Version
 }
 
+// dollars returns the cost of a usage in dollars.
 func dollars(u journal.Usage) float64 { return float64(u.MicroDollars) / 1e6 }
 
 // bare returns a model's name without that of its provider.

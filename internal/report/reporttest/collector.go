@@ -56,6 +56,7 @@ func (c *Collector) Answer(with func(r *http.Request, header http.Header) int) {
 	c.answer = with
 }
 
+// serve answers a request, and fails the test if it is not a valid one.
 func (c *Collector) serve(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	answer := c.answer
@@ -78,6 +79,7 @@ func (c *Collector) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// receive decodes a request and keeps it.
 func (c *Collector) receive(r *http.Request) error {
 	var in io.Reader = r.Body
 	if r.Header.Get("Content-Encoding") == "gzip" {
@@ -251,6 +253,7 @@ func Attributes(list []*commonpb.KeyValue) map[string]string {
 	return out
 }
 
+// valueText returns the value of an attribute as text.
 func valueText(v *commonpb.AnyValue) string {
 	switch x := v.GetValue().(type) {
 	case *commonpb.AnyValue_StringValue:

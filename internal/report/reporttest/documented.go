@@ -16,6 +16,7 @@ type Documented struct {
 	used map[string]map[string]bool
 }
 
+// inCode matches a name in the documentation.
 var inCode = regexp.MustCompile("`([^`]+)`")
 
 // ReadDocumented reads docs/transcript.md, for a test in a folder three levels below the root.
@@ -76,6 +77,7 @@ func (d *Documented) Check(line []byte) []string {
 	return out
 }
 
+// check returns the keys of an object that are not documented, and notes the others as used.
 func (d *Documented) check(kind string, object map[string]json.RawMessage) []string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(object)) {

@@ -155,6 +155,7 @@ func Together(all map[string]string) string {
 	return b.String()
 }
 
+// rank orders the files of the run itself before those of others.
 func rank(name string) int {
 	if strings.HasPrefix(name, string(Run)+".") {
 		return 0

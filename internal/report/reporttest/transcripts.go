@@ -28,6 +28,7 @@ func Breaches(files map[string]string, root string, over bool) []string {
 	return c.breaches
 }
 
+// checker checks the transcripts of a run and of the runs that it calls.
 type checker struct {
 	files    map[string]*transcriptFile
 	over     bool
@@ -43,6 +44,7 @@ type transcriptFile struct {
 	calls  map[string]toolPayload  // by path and id
 }
 
+// openedStep is a step that has started and not ended.
 type openedStep struct {
 	line *transcriptLine
 	loop bool // inside a loop, so that its iteration does not change
@@ -51,6 +53,7 @@ type openedStep struct {
 	beside bool
 }
 
+// transcriptLine is a decoded line, with its keys in the order in which they are written.
 type transcriptLine struct {
 	number    int
 	text      string
@@ -68,6 +71,7 @@ type transcriptLine struct {
 	step      stepPayload
 }
 
+// stepPayload is the payload of a step or a run.
 type stepPayload struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"`
@@ -77,6 +81,7 @@ type stepPayload struct {
 	Result  json.RawMessage `json:"result"`
 }
 
+// toolPayload is the payload of a tool call or its result.
 type toolPayload struct {
 	Name     string          `json:"name"`
 	CallID   string          `json:"call_id"`
@@ -86,11 +91,13 @@ type toolPayload struct {
 	Fidelity string          `json:"fidelity"`
 }
 
+// uuid4 matches a random UUID.
 var uuid4 = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
 // htmlEscape matches the escape of <, > or &, after an even number of backslashes.
 var htmlEscape = regexp.MustCompile(`[^\\](\\\\)*\\u00(3c|3e|26)`)
 
+// breach reports that a line breaks a rule of transcripts.
 func (c *checker) breach(f *transcriptFile, l *transcriptLine, format string, args ...any) {
 	c.breaches = append(c.breaches, fmt.Sprintf("%s line %d: %s: %s", f.run, l.number, fmt.Sprintf(format, args...),
 		l.text))
@@ -167,6 +174,7 @@ func ordered(keys []string, all ...string) bool {
 	return next == len(keys)
 }
 
+// file checks the lines of one file in turn.
 func (c *checker) file(f *transcriptFile, root bool) {
 	for i := range f.lines {
 		l := &f.lines[i]
@@ -252,6 +260,7 @@ func (c *checker) step(f *transcriptFile, l *transcriptLine, ended bool) {
 	}
 }
 
+// runKind checks that a line about a run says so.
 func (c *checker) runKind(f *transcriptFile, l *transcriptLine) {
 	if l.step.Kind != "workflow" {
 		c.breach(f, l, "the kind is %q", l.step.Kind)
@@ -307,6 +316,7 @@ func (f *transcriptFile) instance(l *transcriptLine) int {
 	})
 }
 
+// ends checks the end of a step: it must fit the start of the same visit.
 func (c *checker) ends(f *transcriptFile, l *transcriptLine) {
 	i := f.instance(l)
 	if i < 0 {
@@ -357,6 +367,7 @@ var blocks = map[string][]string{
 	"stream":      {"chunk"},
 }
 
+// message checks a message and its blocks.
 func (c *checker) message(f *transcriptFile, l *transcriptLine) {
 	var m struct {
 		Role    string            `json:"role"`
@@ -391,6 +402,7 @@ func (c *checker) message(f *transcriptFile, l *transcriptLine) {
 	}
 }
 
+// tool checks a tool call or its result.
 func (c *checker) tool(f *transcriptFile, l *transcriptLine) {
 	var p toolPayload
 	if err := json.Unmarshal(l.Payload, &p); err != nil {

@@ -98,6 +98,7 @@ func (e *encoder) appendLine(b []byte, t Type, seq int64, rules *redact.Rules, e
 	return append(b, '\n'), err
 }
 
+// payload returns the payload of a line, whose type follows from that of the event.
 func (e *encoder) payload(ev *report.Event) (b []byte, err error) {
 	switch ev.Type {
 	case report.ModelPrompted, report.CommandStarted:
@@ -115,6 +116,7 @@ func (e *encoder) payload(ev *report.Event) (b []byte, err error) {
 	return undoHTMLEscapes(b), err
 }
 
+// newStep returns a step or a run. A result that is not valid JSON becomes null: the line must stay readable.
 func (e *encoder) newStep(ev *report.Event) (*Step, error) {
 	out := &Step{Name: ev.Run.Name, Kind: report.KindWorkflow, Error: ev.Problem}
 	if s := ev.Step; s != nil {
@@ -144,6 +146,7 @@ func valid(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
+// newTool returns a tool call. The line of its start has no result yet.
 func newTool(ev *report.Event) *Tool {
 	t := report.Body[journal.ToolUse](ev.Note)
 	if ev.Note.Unreadable {
@@ -186,6 +189,7 @@ func newMessage(role, fidelity string, ev *report.Event) *Message {
 	return out
 }
 
+// add adds blocks to a message, with their source.
 func (m *Message) add(fidelity string, blocks ...journal.Block) {
 	for _, x := range blocks {
 		b := Block{
@@ -199,6 +203,8 @@ func (m *Message) add(fidelity string, blocks ...journal.Block) {
 	}
 }
 
+// escapes matches an HTML escape, or any other escape: those are matched too, so that the second backslash of \\ is not
+// taken for the start of one.
 var escapes = lazyregexp.New(`\\(u003[cCeE]|u0026|.)`)
 
 // undoHTMLEscapes replaces the HTML escapes of other encoders, so that all lines are alike.

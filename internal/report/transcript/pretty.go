@@ -78,6 +78,7 @@ func (p *Printer) Pause(lines []string) {
 	p.w.Flush() // Print returns the error
 }
 
+// lines prints lines as they are.
 func (p *Printer) lines(lines []string) {
 	for _, line := range lines {
 		p.w.WriteString(line + "\n")
@@ -102,6 +103,7 @@ type openStep struct {
 	iteration   int
 }
 
+// compare orders open steps by path, child run and iteration.
 func (s openStep) compare(other openStep) int {
 	return cmp.Or(strings.Compare(s.path, other.path), strings.Compare(s.child, other.child),
 		cmp.Compare(s.iteration, other.iteration))
@@ -171,6 +173,7 @@ func (e *Event) streamed() bool {
 	return err == nil && len(m.Blocks) == 1 && m.Blocks[0].Type == BlockStream
 }
 
+// event prints an event. A type that the Printer does not know is not an error: a later release may have written it.
 func (p *Printer) event(e *Event) {
 	if p.join(e) {
 		return
@@ -209,6 +212,7 @@ func (p *Printer) where(e *Event) string {
 	return path
 }
 
+// inLoop reports whether a step around the one of an event is a loop.
 func (p *Printer) inLoop(e *Event) bool {
 	for i, r := range e.Path {
 		if r == '.' && p.loops[e.RunID+" "+e.Path[:i]] {
@@ -231,10 +235,12 @@ func (p *Printer) head(at time.Time, place string, c report.Color, text string) 
 	fmt.Fprintf(p.w, "  %s\n", p.paint(c, report.Clean(text)))
 }
 
+// paint returns a text in a color, if there are colors.
 func (p *Printer) paint(c report.Color, text string) string {
 	return report.Palette(p.o.Color).Paint(c, text)
 }
 
+// step prints the start or the end of a run, a step or a call.
 func (p *Printer) step(e *Event) {
 	s, err := e.Step()
 	if err != nil {
@@ -279,6 +285,7 @@ func (p *Printer) step(e *Event) {
 	p.json("  ", s.Result)
 }
 
+// message prints a message of a model, or to one.
 func (p *Printer) message(e *Event) {
 	m, err := e.Message()
 	if err != nil {
@@ -333,6 +340,7 @@ func (p *Printer) system(e *Event, m *Message) string {
 	return m.Blocks[n-1].Text
 }
 
+// tool prints a tool call or its result.
 func (p *Printer) tool(e *Event) {
 	t, err := e.Tool()
 	if err != nil {

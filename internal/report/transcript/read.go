@@ -121,6 +121,7 @@ func (e *Event) Message() (Message, error) { return payload[Message](e) }
 // Tool decodes the payload of a tool.* event.
 func (e *Event) Tool() (Tool, error) { return payload[Tool](e) }
 
+// payload decodes the payload of an event.
 func payload[T any](e *Event) (T, error) {
 	var out T
 	if err := json.Unmarshal(e.Payload, &out); err != nil {

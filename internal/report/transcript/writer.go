@@ -65,6 +65,7 @@ var positions = report.ReaderData{
 	},
 }
 
+// newPosition returns the start of a file, with the redaction rules of its run.
 func newPosition(run *report.Run) *position {
 	return &position{rules: redact.Of(false, run.Audits()...)}
 }
@@ -82,6 +83,7 @@ func (p *projector) Apply(e *journal.Event, out report.Output) error {
 	return p.in.Interpret(e, p.emit)
 }
 
+// write writes the line of an event, if a transcript has one for it.
 func (p *projector) write(ev *report.Event) error {
 	t := types[ev.Type]
 	if t == "" || !pairs(ev) {
