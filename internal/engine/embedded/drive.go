@@ -179,8 +179,8 @@ func (r *run) deliver(posted []journal.InboxMessage) {
 		return
 	}
 	fresh := posted[:0]
-	// Ids of an inbox grow, and Inbox returns messages in their order. Those up to delivered are
-	// queued or in the append in flight.
+	// Ids of an inbox grow, and Inbox returns messages in their order. Those up to delivered are queued or in the
+	// append in flight.
 	for _, m := range posted {
 		if m.ID > r.delivered {
 			r.delivered = m.ID

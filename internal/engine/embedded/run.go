@@ -538,8 +538,7 @@ func (r *run) discard(reload chan struct{}) {
 	for _, j := range r.jobs {
 		j.cancel(engine.ErrParked)
 	}
-	// Detach the queue before calling done: a sender that is answered may push to the run again, and is refused by
-	// r.gone.
+	// Drop the run before answering: a sender that tries again at once must not find this run in memory.
 	queue := r.queue
 	r.queue = nil
 	err := cmp.Or(r.err, errNotHeld)
@@ -559,8 +558,8 @@ func (r *run) park(all bool) {
 	if r.gone {
 		return
 	}
-	// Tasks that neither wait nor act, such as transforms, may still start at the first park, so that the run stops at
-	// a step that says something.
+	// At the first park, tasks that neither wait nor act may still start: a run whose last command has ended is
+	// finished, and not left for the next process.
 	r.state.FinishInstant = !all && !r.state.Hold
 	r.state.Hold = true
 	for _, j := range r.jobs {

@@ -57,6 +57,7 @@ func newCodecKey(secret string) (codecKey, error) {
 		return codecKey{}, fmt.Errorf("the secret that encrypts payloads for Temporal has %d characters, and needs at "+
 			"least %d: \"openssl rand -hex 32\" makes one", len(secret), minSecret)
 	}
+	// The id is derived with the key, so that a payload names its key without revealing the secret.
 	const idSize, keySize = 8, 32
 	material, err := hkdf.Key(sha256.New, []byte(secret), nil, "espalier payloads in Temporal", idSize+keySize)
 	if err != nil {
@@ -79,6 +80,7 @@ func (c codec) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error)
 		if err != nil {
 			return nil, err
 		}
+		// The data of a payload is the nonce, the ciphertext of the whole payload with its metadata, and the tag.
 		nonce := make([]byte, key.aead.NonceSize())
 		_, _ = rand.Read(nonce) // it never fails
 		out[i] = &commonpb.Payload{

@@ -132,6 +132,7 @@ func New(c Config) *Engine {
 	return e
 }
 
+// externalStorage makes the SDK store large payloads as blobs of the journal.
 func (e *Engine) externalStorage() converter.ExternalStorage {
 	return converter.ExternalStorage{
 		Drivers: []converter.StorageDriver{blobDriver{e.store}}, PayloadSizeThreshold: largePayload,
@@ -239,6 +240,8 @@ func (e *Engine) serve(ctx context.Context) error {
 			all = append(all, l)
 		}
 	}
+	// The worker for appends starts first and is last in e.workers, so that it stops last: the ends of tasks still have
+	// to get into the journal.
 	for _, one := range all {
 		if err := one.Start(); err != nil {
 			return e.explain(ctx, err)
@@ -248,6 +251,10 @@ func (e *Engine) serve(ctx context.Context) error {
 	return nil
 }
 
+// workerOptions returns what all workers have in common. A workflow task goes to a process that has ended for two
+// seconds at most before another one gets it. Workflows read blobs of the journal while they decide, so a decision may
+// take longer than the SDK's default of one second before it counts as a deadlock. Stop waits for running tasks without
+// limit.
 func (e *Engine) workerOptions() worker.Options {
 	return worker.Options{
 		WorkerStopTimeout: forever, StickyScheduleToStartTimeout: 2 * time.Second,
@@ -332,6 +339,7 @@ func addFirst(logged map[journal.RunID]bool, id journal.RunID) bool {
 // manyRuns bounds the memory of what was logged.
 const manyRuns = 10_000
 
+// leave ends what enter has begun.
 func (e *Engine) leave(j *job) {
 	e.touch(j.in.Run)
 	e.mu.Lock()
@@ -347,6 +355,7 @@ func (e *Engine) start(ctx context.Context, id journal.RunID, b *engine.Beginnin
 	}
 	e.drives(ctx, id)
 	now := journal.MillisOf(e.c.Now())
+	// The workflow decides the same first events, with the same time: appendFacts compares them byte for byte.
 	events := []journal.Event{{Seq: 1, At: now, Fact: b.Started}}
 	for i, edit := range b.Edits {
 		events = append(events, journal.Event{Seq: journal.Seq(i) + 2, At: now, Fact: journal.StateEdited{
@@ -538,6 +547,7 @@ func (e *Engine) update(ctx context.Context, id journal.RunID, name string, answ
 		var refused *temporal.ApplicationError
 		var failing *serviceerror.WorkflowNotReady
 		switch {
+		// The workflow task fails, for example because its code panics.
 		case errors.As(err, &failing) && time.Since(began) < failingTime:
 			if pause(ctx, time.Second) {
 				continue
@@ -550,8 +560,10 @@ func (e *Engine) update(ctx context.Context, id journal.RunID, name string, answ
 				return err
 			}
 			return &plan.Refusal{Code: plan.RefusalCode(code), Why: refused.Message()}
+		// The workflow is about to be replaced by another one.
 		case errors.As(err, &refused) && refused.Type() == stoppedType:
 			continue
+		// The workflow may be continuing as a new one; then it counts as running, and the update was not accepted.
 		case isNotFound(err):
 			state, err := e.client.DescribeWorkflowExecution(ctx, e.workflowID(id), "")
 			if err != nil || state.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
@@ -812,6 +824,7 @@ func (e *Engine) record(now <-chan struct{}) {
 			before[id] = entry.Seq
 		}
 	}
+	// First the tasks end, then their ends reach the journal.
 	for running() {
 		select {
 		case <-time.After(pollInterval):

@@ -131,6 +131,8 @@ func (d *driver) recover(ctx workflow.Context) bool {
 	if from.Over {
 		return false
 	}
+	// The chain starts anew with the hash of the snapshot: the ids of activities must differ from those of earlier
+	// workflows.
 	d.in.Fence, d.in.Snapshot, d.in.Chain, d.in.Children = from.Fence, from.Snapshot, from.Snapshot, from.Children
 	lost := map[string]bool{}
 	inputs := make([]plan.Input, 0, len(from.Lost))
@@ -152,6 +154,8 @@ const recoverTime = time.Minute
 
 // recoverActivity claims a run for a workflow and stores the state that the journal implies.
 func (e *Engine) recoverActivity(ctx context.Context, in recovery) (out recovered, err error) {
+	// Renew changes the fence although the owner stays the same, so that earlier workflows cannot append anymore. An
+	// attempt that is repeated claims again, and its fence replaces that of the first.
 	claim, err := claimUnfinished(ctx, e.store, in.Run, e.store.Renew)
 	if errors.Is(err, journal.ErrFinished) || errors.Is(err, journal.ErrUnknownRun) {
 		return recovered{Over: true}, nil
