@@ -81,6 +81,7 @@ func verify(ctx context.Context, s VerifySource, run journal.RunID) (Verified, j
 	return v.out, entry.Seq, err
 }
 
+// verifier checks one run. It collects damage and stops only where the events cannot be read or folded.
 type verifier struct {
 	s     VerifySource
 	run   journal.RunID
@@ -95,6 +96,7 @@ type verifier struct {
 // maxBlobs bounds the blobs that are remembered as checked.
 const maxBlobs = 4096
 
+// damage adds a finding.
 func (v *verifier) damage(run journal.RunID, part, format string, args ...any) {
 	v.out.Damage = append(v.out.Damage, Damage{run, part, fmt.Sprintf(format, args...)})
 }
@@ -184,6 +186,7 @@ func (v *verifier) compare(part string, have, want journal.Entry) {
 	}
 }
 
+// children compares the rows of child runs with those that the events imply.
 func (v *verifier) children(ctx context.Context, want map[journal.RunID]journal.Entry) error {
 	for have, err := range v.s.Runs(ctx, journal.Filter{Root: v.run, Children: true}) {
 		if err != nil {
