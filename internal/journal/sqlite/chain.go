@@ -17,6 +17,7 @@ import (
 func (c *conn) chainHash(id journal.RunID, pos int64) (journal.ChainHash, error) {
 	hash := journal.ChainStart(id)
 	var unhashed []int64
+	// Walk back to the newest append that has a hash, or to the first one, and hash forward from there.
 	for pos != 0 {
 		row, err := c.row(2, "SELECT prev, hash FROM appends WHERE pos = ?", pos)
 		if errors.Is(err, errNoRow) {

@@ -117,6 +117,7 @@ func importAppends(c *conn, in *journal.ImportedRun, n int64) (pos int64, err er
 			return 0, err
 		}
 	}
+	// Below the positions of earlier imports, and growing along the run.
 	pos = row[1].(int64) - room
 	prev := int64(0)
 	for a, err := range in.Appends() {

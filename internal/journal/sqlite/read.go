@@ -78,6 +78,9 @@ var marksQuery = `WITH RECURSIVE chain (pos, prev, seq, i) AS (
 
 // read yields the events after an event.
 func (r *eventReader) read(ctx context.Context, after journal.Seq, yield func(journal.Event, error) bool) error {
+	// The chain of a run leads from its newest append to its first, but events are read from the first. A run of one
+	// page is read and reversed. For a longer one, open walks along the chain once and keeps only the mark of each
+	// page; the pages are then read from the oldest to the newest.
 	rows, marks, last, err := r.open(ctx, after)
 	if err != nil {
 		return err
@@ -112,6 +115,7 @@ func (r *eventReader) read(ctx context.Context, after journal.Seq, yield func(jo
 	return r.damaged(0, "events %d to %d are missing", r.next, last)
 }
 
+// damaged returns the error of a stream that is not complete.
 func (r *eventReader) damaged(pos journal.Pos, format string, args ...any) error {
 	return &journal.CorruptError{Run: r.run, Pos: pos, Why: fmt.Errorf(format, args...)}
 }
@@ -129,6 +133,7 @@ func (r *eventReader) decode(
 			return false, err
 		}
 		first := events[0].Seq
+		// The first append may begin before the wanted event; every later one has to follow the previous one.
 		if first > r.next || r.middle && first != r.next {
 			return false, r.damaged(rows[i].Pos, "found event %d, expected %d", first, r.next)
 		}
@@ -150,6 +155,7 @@ type mark struct {
 	seq journal.Seq
 }
 
+// columns returns where collect stores the columns of a row.
 func (m *mark) columns() []any { return []any{&m.pos, &m.seq} }
 
 // open returns the number of the run's last event, and its appends after an event,
@@ -165,6 +171,7 @@ func (r *eventReader) open(ctx context.Context, after journal.Seq) (
 			return nil, nil, 0, s.failed(ctx, err)
 		}
 	}
+	// One read transaction, so that the row of the run, its newest append and the marks are of the same moment.
 	tx, err := s.reader.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, nil, 0, s.failed(ctx, err)
@@ -315,6 +322,7 @@ func (e *listed) columns() []any {
 	}
 }
 
+// entry returns the row with its decoded wait.
 func (e *listed) entry() journal.Entry {
 	e.Waiting = journal.ParseWait(e.waiting)
 	return e.Entry
