@@ -53,6 +53,7 @@ const (
 	hangUp = 'q' // to itself: closing does not end a blocked read on every system
 )
 
+// close ends the goroutine of listen. The name of the pipe goes first, so that no later call opens it.
 func (e *wakePipe) close() {
 	os.Remove(e.path)
 	e.pipe.Write([]byte{hangUp})
