@@ -42,6 +42,8 @@ func Describe(url string) (Info, error) {
 	return info, unsuitable(err)
 }
 
+// describe is Describe with the configuration of the driver. A URL can have several hosts, and the driver adds
+// fallbacks with and without TLS for each.
 func describe(url string) (*pgxpool.Config, Info, error) {
 	config, schema, err := parse(url, &Options{})
 	if err != nil {

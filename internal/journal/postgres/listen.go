@@ -76,6 +76,8 @@ func (s *Store) listenOnce() error {
 	if _, err := conn.Exec(limited, "LISTEN "+s.channel()); err != nil {
 		return err
 	}
+	// A pooler may accept LISTEN and deliver nothing. So this process sends a notification to itself; if it does not
+	// arrive in time, WaitForNotification fails, and the process polls.
 	echo := "echo " + rand.Text()
 	if _, err := s.pool.Exec(s.lifetime, "SELECT pg_notify($1, $2)", s.channel(), echo); err != nil {
 		return err

@@ -54,7 +54,7 @@ type Store struct {
 	name    string // not quoted
 	pooled  bool   // there is a pooler between this process and the server
 	lease   time.Duration
-	maxWait time.Duration
+	maxWait time.Duration // how long a call waits for an unavailable server
 	log     *slog.Logger
 	notice  func(string)
 	config  *pgx.ConnConfig
@@ -177,6 +177,8 @@ func Open(ctx context.Context, url string, o Options) (_ *Store, err error) {
 			}
 		}
 	}()
+	// Wait for a server that does not answer only for a short time at first: a wrong URL should be reported soon. A
+	// server that accepts the connection shows that the URL is right, so then the full time applies.
 	maxWait := s.maxWait
 	s.maxWait = min(maxWait, openWait) // the URL may be wrong
 	err = s.retry(ctx, func() error { return s.probe(ctx, config) })
@@ -187,6 +189,7 @@ func Open(ctx context.Context, url string, o Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, explain(err)
 	}
+	// The schema has to exist before the pool is opened and this process gets its row.
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -228,6 +231,8 @@ func (s *Store) probe(ctx context.Context, config *pgxpool.Config) error {
 	}
 	s.pooled = pid != conn.PgConn().PID()
 	const oldest = 130000
+	// The code relies on "read committed": a statement sees what was committed before it, not before its transaction.
+	// If that is not the default, it is set for each session, which a pooler would not keep.
 	switch {
 	case version < oldest:
 		err = errUnusable{fmt.Errorf("the journal needs PostgreSQL 13 or later; the server has version %d",
@@ -306,6 +311,7 @@ func (s *Store) prepare(ctx context.Context) error {
 		}
 		return explain(err)
 	}
+	// Transaction ids start low again after a dump is restored into another cluster; a new era keeps positions growing.
 	return explain(s.retry(ctx, func() error {
 		_, err := s.conn.Exec(ctx, s.q(`UPDATE @.journal SET era = top - (next << 10) + 1024
 			FROM (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next,
@@ -438,6 +444,7 @@ func (s *Store) Close() error {
 		<-s.stopped
 		return nil
 	}
+	// Batches whose uploads are under way are queued first, then the queue is closed and drained.
 	s.uploads.Wait()
 	s.jobs.Close()
 	<-s.stopped

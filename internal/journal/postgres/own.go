@@ -75,6 +75,8 @@ func (t *ownTail) since(after journal.Pos) []journal.StoredAppend {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := sort.Search(len(t.appends), func(i int) bool { return t.appends[i].Pos > after })
+	// Clear the references, so that the bodies can be collected. Later appends are added behind the part that is
+	// returned, whose capacity is limited to it.
 	clear(t.appends[:n])
 	t.appends = t.appends[n:]
 	return t.appends[:len(t.appends):len(t.appends)]

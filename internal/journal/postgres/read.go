@@ -160,6 +160,9 @@ const ownVisible = time.Second
 // bound is the position that Tail stops at.
 const bound = "(SELECT era + (pg_snapshot_xmin(pg_current_snapshot())::text::bigint << 10) FROM @.journal)"
 
+// tailPage returns the appends after a position that are final: no transaction that is still running can commit one
+// before them. It waits for a moment if the newest append of this Store is not among them yet, so that readers in this
+// process see what it has just committed.
 func (s *Store) tailPage(ctx context.Context, after journal.Pos) (rows []journal.StoredAppend, err error) {
 	deadline := time.Now().Add(ownVisible)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
@@ -243,6 +246,7 @@ const entryColumns = `r.id, r.root, r.parent, r.name, r.format, r.definition, r.
 const entryTables = ` FROM @.runs r LEFT JOIN LATERAL
 	(SELECT last, at, hash FROM @.appends WHERE run = r.n ORDER BY first DESC LIMIT 1) a ON r.root = '' `
 
+// entries returns rows of runs, and the number of the last one.
 func (s *Store) entries(ctx context.Context, where string, args ...any) (all []journal.Entry, n int64, err error) {
 	var e journal.Entry
 	var waiting string
