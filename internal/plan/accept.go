@@ -97,6 +97,7 @@ func (s *State) checkRunning(w journal.TaskID, rerun int) error {
 	return nil
 }
 
+// checkRaise refuses to raise a budget that does not exist or to a limit that is not higher than the present one.
 func (s *State) checkRaise(x *Raise) error {
 	if !slices.Contains(Budgets, x.Budget) {
 		return refusal(Unknown, "there is no budget %q; there are %s", x.Budget, strings.Join(Budgets, ", "))
@@ -123,6 +124,7 @@ func (s *State) busy() error {
 
 // gateFor returns the gate that a decision is about.
 func (s *State) gateFor(p *Program, x *GateDecision) (*Frame, error) {
+	// Find the gate by step and frame.
 	open := s.OpenGates()
 	found := xslices.Filter(open, func(f *Frame) bool {
 		step := x.Step == "" || x.Step == f.Step || x.Step == f.Place().Key()
@@ -147,6 +149,7 @@ func (s *State) gateFor(p *Program, x *GateDecision) (*Frame, error) {
 	case len(found) > 1:
 		return nil, refusal(Ambiguous, "several steps are waiting for a decision: name one of %s", names(found))
 	}
+	// Check the answer: gates about lost tasks take other answers than approvals.
 	f := found[0]
 	name := journal.StepName(f.Step)
 	var takes []string
@@ -170,6 +173,7 @@ func (s *State) gateFor(p *Program, x *GateDecision) (*Frame, error) {
 	if x.Answer == AnswerResult && !json.Valid(x.Value) {
 		return nil, refusal(Unknown, "the result is not JSON")
 	}
+	// What the gate shows may have changed since the person has looked at it.
 	if f.Gate.Kind != journal.GateInDoubt {
 		if _, digest := s.Shown(p, f); digest != x.Digest {
 			return nil, refusal(
@@ -234,6 +238,9 @@ func (s *State) Approvals(p *Program, f *Frame) []Approval {
 	return slices.DeleteFunc(slices.Clone(f.Gate.Approvals), func(one Approval) bool { return one.Digest != digest })
 }
 
+// checkSignal returns why a signal is refused. The event must be one that some step of the workflow waits for, now or
+// later, and its data must be what the waiting steps take. A signal that no open gate receives is kept for a later
+// gate, unless it names a step.
 func (s *State) checkSignal(p *Program, x *Signal) error {
 	var known []string
 	text := "" // the step of an event that carries text
@@ -267,6 +274,7 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 		return refusal(WrongKind, "step %q waits for text: the data of the event must be a string", text)
 	}
 	var waiting, receivers, texts []string // keys
+	// Every gate that would receive the signal must accept it.
 	for _, f := range s.OpenGates() {
 		name := f.Place().Key()
 		if f.Gate.Event == x.Event {
@@ -339,6 +347,7 @@ func verdict(raw json.RawMessage) (approved, ok bool) {
 	return *v.Approved, true
 }
 
+// refuse records an input that was not accepted, and its author.
 func (d *decider) refuse(in Input, err error) {
 	refused := journal.InputRefused{Input: in.inputName(), Why: err.Error()}
 	if r, ok := IsRefusal(err); ok {
@@ -377,6 +386,7 @@ func (x Sleep) accept(d *decider) {
 	d.fact(f, journal.RetrySet{TaskID: x.Work, Due: d.now + x.For, Continues: true, Why: x.Why})
 }
 
+// accept decides the gate. The error of gateFor is nil, because Check has just returned nil.
 func (x GateDecision) accept(d *decider) {
 	f, _ := d.s.gateFor(d.p, &x)
 	if f.Gate.Kind != journal.GateToolCall {
@@ -401,6 +411,7 @@ func (x Edit) accept(d *decider) {
 	d.fact(nil, journal.StateEdited{Path: x.Path, Value: journal.Value{JSON: x.Value}, By: x.By})
 }
 
+// accept records a jump only if it changes something: no clock of active time runs otherwise.
 func (x ClockJump) accept(d *decider) {
 	if d.s.clocksRun() {
 		d.fact(nil, journal.ClockJumped{By: x.By})
@@ -466,6 +477,8 @@ func (d *decider) checked(f *Frame, step *ir.Step, v journal.Value) (journal.Val
 	return journal.Value{JSON: raw}, nil
 }
 
+// endTask records the end of a task: its result, or its failure and the next attempt. Facts contain the writes with
+// their reducers, so that Apply needs no program.
 func (d *decider) endTask(f *Frame, r *Result) {
 	step := d.step(f)
 	ended := journal.TaskEnded{
@@ -481,6 +494,7 @@ func (d *decider) endTask(f *Frame, r *Result) {
 		}
 	}
 	retries := ended.Outcome == journal.OutcomeFailed && !f.Cancelled && retryable(step, f.Attempt, ended.Class, r.Exit)
+	// Writes of a failure are made only once, after the last attempt.
 	ended.Final = !retries
 	if (ended.Outcome == journal.OutcomeFailed || ended.Outcome == journal.OutcomeCancelled) && ended.Final {
 		value, writes := d.failureValue(f, step, ended.Outcome, failing{
@@ -584,6 +598,8 @@ var notRetried = []journal.Class{
 	journal.ClassNoQuota, journal.ClassMerge,
 }
 
+// retryable reports whether a failed attempt is followed by another one. attempt counts from 0. Exit codes restrict the
+// retries of commands only: other failures have exit 0.
 func retryable(step *ir.Step, attempt int, class journal.Class, exit int) bool {
 	if attempt+1 >= step.Attempts() || class == journal.ClassBudget {
 		return false
@@ -623,6 +639,8 @@ func delay(r *ir.Retry, run journal.RunID, next journal.TaskID) journal.Millis {
 	return journal.Millis(min(base, float64(math.MaxInt64/4)))
 }
 
+// reserve grants a reservation, refuses it, or queues it. It is refused only if a budget of a branch or a child will
+// never have room for it.
 func (d *decider) reserve(x *Reserve) {
 	f := d.s.Frames[x.Work.Frame]
 	waits := func(one BudgetWaiter) bool { return one.N == x.N && one.Work == x.Work }
@@ -657,6 +675,7 @@ func (d *decider) loseTask(x *Gone) {
 	d.fact(f, journal.TaskLost{TaskID: x.Work, Why: x.Why, Policy: x.Policy, Charged: charged, Until: x.Until})
 }
 
+// decideGate records the decision of a person about an approval or about a lost task.
 func (d *decider) decideGate(f *Frame, x *GateDecision) {
 	step := d.step(f)
 	decided := journal.GateDecided{Place: f.Place(), Note: x.Note}
@@ -733,6 +752,7 @@ func (d *decider) answerGate(
 	d.fact(f, *decided)
 }
 
+// signal decides all gates that the signal reaches. Otherwise it is kept until a gate waits for it.
 func (d *decider) signal(x *Signal) {
 	passed := false
 	for _, f := range d.s.OpenGates() {

@@ -15,6 +15,7 @@ import (
 // An approval is for what its gate showed. While it counts, a person cannot change any of that: the run has to go back
 // to the gate, which opens again. What steps write is not restricted; the approver knows the workflow.
 
+// checkEdit returns why an edit is refused. No task may run: it has read its values already.
 func (s *State) checkEdit(p *Program, x *Edit) error {
 	if s.Open > 0 && p.unit("").ir.MayIntervene {
 		return s.busy()
@@ -102,6 +103,7 @@ func suggest(path string, known []string) string {
 	return ""
 }
 
+// checkApproved refuses an edit of something that an approval is for.
 func checkApproved(approved []journal.Approved, x *Edit) error {
 	for _, one := range approved {
 		for _, shown := range one.Shown {

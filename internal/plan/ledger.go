@@ -22,6 +22,7 @@ type Clock struct {
 	Active journal.Millis `json:"active,omitempty"`
 }
 
+// start counts one more task. The clock runs as long as at least one does.
 func (c *Clock) start(at journal.Millis) {
 	if c.Open == 0 {
 		c.Since = at
@@ -29,6 +30,7 @@ func (c *Clock) start(at journal.Millis) {
 	c.Open++
 }
 
+// stop counts one task less.
 func (c *Clock) stop(at journal.Millis) {
 	c.Open--
 	if c.Open == 0 {
@@ -90,6 +92,7 @@ func countedBy(budget string, u journal.Usage) int64 {
 	return 0
 }
 
+// tokens returns the tokens that count against a budget of tokens.
 func tokens(u journal.Usage) int64 { return u.InputTokens + u.OutputTokens }
 
 // Limit returns the limit of a named budget; nil if there is none.
@@ -298,6 +301,7 @@ func (s *State) grant(f *Frame, amount journal.Usage, least int64) (
 	if budget != BudgetTokens || later || least == 0 {
 		return amount, budget, at, later
 	}
+	// Only output tokens are short. If the least amount fits, grant what the tightest budget has left.
 	fewest := amount
 	fewest.OutputTokens = least
 	if budget, at, later = s.short(f, fewest); budget != "" {

@@ -43,6 +43,7 @@ func Compile(p *ir.Program) *Program {
 	return out
 }
 
+// add indexes a program and its children. Each is known by its path: the numbers of the children on the way to it.
 func (p *Program) add(program *ir.Program, path string) {
 	u := &unit{ir: program, path: path, meta: map[string]json.RawMessage{}}
 	for _, m := range program.Meta {
@@ -62,6 +63,7 @@ func (p *Program) add(program *ir.Program, path string) {
 	}
 }
 
+// childPath returns the path of a child.
 func childPath(path string, child int) string {
 	if path == "" {
 		return strconv.Itoa(child)
@@ -69,6 +71,7 @@ func childPath(path string, child int) string {
 	return path + "." + strconv.Itoa(child)
 }
 
+// unit returns a program by its path. It panics if there is none: then the journal does not belong to the definition.
 func (p *Program) unit(path string) *unit {
 	u := p.units[path]
 	if u == nil {
@@ -77,6 +80,7 @@ func (p *Program) unit(path string) *unit {
 	return u
 }
 
+// step returns a step of a block; nil if there is none.
 func (u *unit) step(block ir.BlockID, id string) *ir.Step {
 	i, ok := u.index[block][id]
 	if !ok {

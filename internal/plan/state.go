@@ -7,7 +7,8 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// State is the state of a run: the fold of its events, as plain data.
+// State is the state of a run: the fold of its events, as plain data. Its JSON form is that of snapshots, which other
+// processes and later releases read: a field that changes its meaning needs another SnapshotForm.
 type State struct {
 	Form          int                    `json:"form,omitempty"` // SnapshotForm of the release that folded it
 	Run           journal.RunID          `json:"run"`
@@ -42,7 +43,7 @@ type State struct {
 }
 
 // SnapshotForm is the form of a state. Snapshots of other forms may lack what later releases keep, and are ignored: a
-// state of the first form does not know which gates were approved.
+// state of the first form, 0, does not know which gates were approved.
 const SnapshotForm = 1
 
 // Frame is one activation of a block.
@@ -113,7 +114,7 @@ type Fallback struct {
 	Passed bool   `json:"passed,omitempty"` // it was skipped
 }
 
-// Phase is the phase of a frame.
+// Phase is the phase of a frame. Its values are in snapshots.
 type Phase string
 
 // The phases.

@@ -44,6 +44,8 @@ func (s *State) setDue(f *Frame, due journal.Millis) {
 
 // nextTimer returns the earliest timer that is not obsolete.
 func (s *State) nextTimer() (timer, *Frame, bool) {
+	// A timer counts only if its frame still has that due time; raising a limit or answering a gate leaves the old
+	// timer in the heap.
 	for len(s.timers) > 0 {
 		t := s.timers[0]
 		f := s.Frames[t.path]
