@@ -93,6 +93,7 @@ func prepareCgroup(dir string, pid int) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(own))
 	}
+	// If the kernel refuses, everything is as before: this process moves back.
 	if err = writeControl(filepath.Join(dir, "cgroup.subtree_control"), "+memory +pids"); err != nil {
 		return errors.Join(err, writeControl(filepath.Join(dir, "cgroup.procs"), id), os.Remove(own))
 	}

@@ -44,6 +44,7 @@ func run(ctx context.Context, c Command) (Outcome, error) {
 	return outcome, nil
 }
 
+// start implements Start on systems without process groups.
 func start(ctx context.Context, c Command) (*Process, error) {
 	bounded, stop := context.WithCancel(ctx)
 	stopped := make(chan struct{})

@@ -162,6 +162,7 @@ func (g *watchdog) reserve() (slot int, mark string, err error) {
 	} else if slot, err = g.add(); err != nil {
 		return 0, "", err
 	}
+	// The time goes first: as soon as the entry says that the slot is in use, the time has to be right.
 	g.setBegun(slot, ticks())
 	g.store(slot, entryBegun)
 	g.count++
@@ -245,6 +246,7 @@ func (g *watchdog) ensureRunning() error {
 	if g.replaced > maxReplaced {
 		return errors.New("it was killed too often")
 	}
+	// The table outlives a watchdog: a new one gets the same memory.
 	if g.memory == nil {
 		table, err := unix.MemfdCreate("espalier-commands", unix.MFD_CLOEXEC)
 		if err != nil {
@@ -274,6 +276,7 @@ func (g *watchdog) ensureRunning() error {
 	env := []string{
 		"PATH=/usr/bin:/bin:/usr/local/bin:" + os.Getenv("PATH"), watchdogName + "=" + strconv.Itoa(os.Getpid()),
 	}
+	// A watchdog of an Espalier inside a command is found by the mark of that command.
 	if outer := os.Getenv(markName); outer != "" {
 		env = append(env, markName+"="+outer)
 	}
