@@ -130,6 +130,7 @@ func (a *App) Wait(ctx context.Context, id journal.RunID) (*Run, error) {
 		return nil, err
 	}
 	entry, err := rt.Engine.Wait(ctx, id)
+	// A store whose file was removed or replaced may still answer, or not know the run: report that it is gone.
 	if store, ok := rt.Store.(journal.Presence); ok && (err == nil || errors.Is(err, journal.ErrUnknownRun)) {
 		err = cmp.Or(store.Present(), err)
 	}
@@ -177,6 +178,8 @@ func (a *App) environmentFor(ctx context.Context, id journal.RunID) (*environmen
 	return env, env.open(ctx)
 }
 
+// run returns a run with what the index does not know: whether a process drives it, and which one. A run that is not
+// running needs no driver.
 func (rt *environment) run(ctx context.Context, entry journal.Entry) *Run {
 	r := &Run{Entry: entry}
 	if entry.Status != journal.Running {
@@ -315,6 +318,8 @@ func (a *App) Find(ctx context.Context, name string) (*Run, error) {
 	return r, err
 }
 
+// find is Find, and also returns the environment that has the run. Six runs are read at most: enough to show that a
+// prefix is ambiguous.
 func (a *App) find(ctx context.Context, name string) (*environment, *Run, error) {
 	rt, err := a.runs(ctx)
 	if err != nil {
@@ -436,6 +441,8 @@ func (a *App) Remove(ctx context.Context, id journal.RunID, why journal.Removal)
 		}
 		ids = append(ids, child.ID)
 	}
+	// The ids of the children were read first, because their rows go with the run, and their files are still to be
+	// removed. A crash in between leaves files, which CheckStore reports.
 	err = rt.Store.Remove(ctx, why, id)
 	if damaged := rt.damaged(ctx, id, err); damaged != nil {
 		why.Damaged = true
@@ -581,6 +588,7 @@ func (a *App) Exhausted(ctx context.Context, id journal.RunID) (Exhausted, error
 	}
 	limit := max(1, *b.Limit)
 	b.Enough = max(2*limit, root.Ledger.Needed(b.Name, next))
+	// Estimate without the budget that is exhausted: it would bound the result.
 	unlimited := *def.Program
 	unlimited.Budget = ir.Budget{}
 	report, err := rt.estimateRun(&unlimited, s.Options)
@@ -640,6 +648,8 @@ func (a *App) Work(ctx context.Context, ready func(root string), skipped func(*R
 	ready(rt.root)
 	go a.retain(ctx, rt)
 	go a.watchDrain(ctx, rt)
+	// The engine asks about each run again and again, so the answer is kept: a run that lacks something is skipped
+	// until this process ends.
 	var mu sync.Mutex
 	lacks := map[journal.RunID]bool{}
 	return rt.runError("", rt.Engine.Work(ctx, func(id journal.RunID) bool {

@@ -106,6 +106,7 @@ type Approval struct {
 	At   time.Time     `json:"at"`
 }
 
+// approversOf returns the approvers of an open gate as people see them; nil if the gate names none.
 func approversOf(state *plan.State, program *plan.Program, f *plan.Frame) *Approvers {
 	a := state.ApproversOf(program, f)
 	if a == nil {
@@ -154,6 +155,7 @@ func (a *App) Status(ctx context.Context, id journal.RunID) (*Status, error) {
 	if err != nil {
 		return nil, rt.runError(id, err)
 	}
+	// Redact at the end, whatever is added below.
 	defer s.redact(rules)
 	if err := rt.recall(ctx, s); err != nil {
 		return nil, rt.runError(id, err)
@@ -230,6 +232,7 @@ func (s *Status) redact(rules *redact.Rules) {
 	}
 }
 
+// statusOf returns what the state of a run says about it. Values that gates show are not redacted yet.
 func statusOf(state *plan.State, program *plan.Program, run *Run) *Status {
 	s := &Status{Run: *run, Paused: state.Paused, By: state.By, From: state.From}
 	var o RunOptions

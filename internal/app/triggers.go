@@ -259,6 +259,7 @@ func (rt *environment) loadTrigger(ctx context.Context, d *workflowTrigger) (tri
 		state.Handled = time.Time{}
 	}
 	state.Workflow, state.Spec = d.workflow, d.spec
+	// Runs that were removed count as over.
 	var active []journal.RunID
 	for _, id := range state.Active {
 		entry, err := rt.Store.Entry(ctx, id)
@@ -339,6 +340,7 @@ func (a *App) Triggers(ctx context.Context) ([]Trigger, error) {
 	return out, nil
 }
 
+// describeTrigger returns a trigger with its stored state.
 func (rt *environment) describeTrigger(ctx context.Context, d *workflowTrigger, now time.Time) (Trigger, error) {
 	state, _, err := rt.loadTrigger(ctx, d)
 	if err != nil {
@@ -392,6 +394,7 @@ func (a *App) findTrigger(
 	return nil, nil, e
 }
 
+// anyTrigger accepts every trigger.
 func anyTrigger(ir.Trigger) bool { return true }
 
 // PauseTrigger pauses a trigger, or resumes it. A paused trigger starts no runs; scheduled times that pass are recorded

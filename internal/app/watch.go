@@ -88,6 +88,8 @@ func (a *App) Watch(ctx context.Context, req WatchRequest) iter.Seq2[Event, erro
 			if req.Run != "" && appended.Run != req.Run || len(appended.Events) == 0 {
 				continue
 			}
+			// The first append of a run may come in its middle: an interpreter needs everything before it, without
+			// yielding it.
 			in := open[appended.Run]
 			if in == nil {
 				in = report.NewInterpreter(appended.Run, a.outline(ctx, rt)).TrackBudgets()
@@ -113,6 +115,7 @@ func (a *App) Watch(ctx context.Context, req WatchRequest) iter.Seq2[Event, erro
 					yield(Event{}, err)
 					return
 				}
+				// A finished run needs no interpreter anymore.
 				if over {
 					delete(open, appended.Run)
 				}
@@ -153,6 +156,7 @@ func (rt *environment) catchUp(
 	return nil
 }
 
+// outline returns a function with which interpreters read the structure of definitions.
 func (a *App) outline(ctx context.Context, rt *environment) func(definition string) (*report.Outline, error) {
 	return func(definition string) (*report.Outline, error) {
 		p, err := rt.Program(ctx, definition)
