@@ -69,6 +69,8 @@ var (
 
 // produce creates one declared file if the task did not.
 func (j *Job) produce(root *os.Root, name string, history []journal.TaskNoted, r Result) error {
+	// A file that exists was written by this attempt, unless it may be from an earlier one and this attempt has done
+	// nothing that writes files.
 	info, err := root.Stat(filepath.FromSlash(name))
 	switch {
 	case err == nil && !info.Mode().IsRegular():
