@@ -64,6 +64,7 @@ func (r *reader) placeholders(value json.RawMessage, before *provider.Reply) []s
 // other texts it may be an answer.
 const typeName = "string"
 
+// search collects the placeholders in one reply. before is the text of the first reply if this one is its repair.
 type search struct {
 	mended bool
 	before string
@@ -139,6 +140,7 @@ func plain(all ...*schema.Node) []*schema.Node {
 	return out
 }
 
+// isPlaceholder reports whether a text under a key stands for an answer instead of being one.
 func (s *search) isPlaceholder(key, text string, about []*schema.Node) bool {
 	switch {
 	case dots().MatchString(text), namesItself(key, text), echoes(about, text):

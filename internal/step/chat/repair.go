@@ -25,6 +25,7 @@ func repair(v any, n *schema.Node, name string) any {
 	if n == nil || n.Accepts(v) {
 		return v
 	}
+	// The first alternative that the value can be converted to, in the order of the schema.
 	for _, other := range slices.Concat(n.AnyOf, n.OneOf) {
 		if w := repair(v, other, name); n.Accepts(w) {
 			return w
@@ -161,6 +162,7 @@ func wants(n *schema.Node, kind string) bool {
 // what the schema does not allow.
 func repairObject(object map[string]any, n *schema.Node) any {
 	out := maps.Clone(object)
+	// Rename keys that differ only in case, spaces and punctuation, if just one key means the property.
 	for _, name := range slices.Sorted(maps.Keys(n.Properties)) {
 		if _, there := out[name]; there {
 			continue
@@ -176,6 +178,7 @@ func repairObject(object map[string]any, n *schema.Node) any {
 			delete(out, same[0])
 		}
 	}
+	// Leave out keys that are not allowed, and null for optional properties that cannot be null; repair the others.
 	for _, key := range slices.Sorted(maps.Keys(out)) {
 		about := property(n, key)
 		switch {
@@ -206,12 +209,14 @@ func fillNulls(object map[string]any, n *schema.Node) {
 	}
 }
 
+// declared reports whether a schema has a property of that name.
 func declared(n *schema.Node, key string) bool {
 	_, ok := n.Properties[key]
 	return ok || slices.ContainsFunc(n.PatternProperties,
 		func(p schema.PatternProperty) bool { return p.Pattern.MatchString(key) })
 }
 
+// plainKey returns a key without what models vary: case, spaces and punctuation.
 func plainKey(key string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
@@ -573,6 +578,7 @@ var (
 
 // spelled reads a number below one million that is written in words.
 func spelled(s string) (int, bool) {
+	// The order of the map does not matter: "hundred" is not tried while there is "thousand".
 	for word, factor := range map[string]int{"thousand": 1000, "hundred": 100} {
 		left, right, ok := strings.Cut(" "+s+" ", " "+word+" ")
 		if !ok || factor == 100 && strings.Contains(s, "thousand") {
@@ -631,12 +637,14 @@ func option(s string, values []any) (any, bool) {
 	return found[0], true
 }
 
+// sameNumber reports whether two numbers are equal, however they are written.
 func sameNumber(a, b json.Number) bool {
 	x, errX := a.Float64()
 	y, errY := b.Float64()
 	return errX == nil && errY == nil && x == y
 }
 
+// optionText returns the text of an option; "" for a value that no word can name.
 func optionText(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -673,6 +681,7 @@ func listed(text string, n *schema.Node) (object map[string]any, problems []stri
 // keyed reads an object whose properties are on lines of their own. Lines that name no property continue a text, and
 // are ignored elsewhere. alone reports whether there are none. JSON that begins on a line of its own is not read.
 func keyed(text string, n *schema.Node) (object map[string]any, problems []string, alone bool) {
+	// Properties by their plain names; two with the same one cannot be told apart.
 	names := map[string]string{}
 	for name := range n.Properties {
 		if _, twice := names[plainKey(name)]; twice {
