@@ -289,6 +289,7 @@ func (c *Core) inheritFiles(
 	}
 	var given map[string]json.RawMessage
 	_ = json.Unmarshal(raw(input), &given) // other inputs have no parts
+	// Settings of formats name files by variables or by inputs; both runs have the same input.
 	reader := func(vars map[string]journal.Value) func(path string) json.RawMessage {
 		return func(path string) json.RawMessage {
 			if name, ok := strings.CutPrefix(path, "input."); ok {

@@ -57,6 +57,7 @@ func Verify(ctx context.Context, s VerifySource, run journal.RunID) (Verified, e
 	}
 }
 
+// verify makes one attempt. It also returns the last event that the index named at its beginning.
 func verify(ctx context.Context, s VerifySource, run journal.RunID) (Verified, journal.Seq, error) {
 	v := &verifier{s: s, run: run, blobs: map[string]bool{}}
 	entry, err := s.Entry(ctx, run)
@@ -103,6 +104,7 @@ func (v *verifier) damage(run journal.RunID, part, format string, args ...any) {
 
 // events folds the events up to the last one that the index names, and compares.
 func (v *verifier) events(ctx context.Context, entry *journal.Entry) error {
+	// Fold the events and collect what they imply: the rows of the run and its children, and the state at the snapshot.
 	state := &plan.State{Run: v.run}
 	open, children := Children{}, map[journal.RunID]journal.Entry{}
 	want := journal.Entry{ID: v.run}

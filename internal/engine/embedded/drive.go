@@ -237,6 +237,7 @@ func (e *Engine) Work(ctx context.Context, skip func(journal.RunID) bool) error 
 			}
 		}
 		e.dropFenced()
+		// Runs without a living owner, due timers and messages: of all runs of the store, not only of those in memory.
 		more, err := e.claimOrphans(ctx)
 		if err != nil {
 			return err

@@ -126,6 +126,7 @@ func (e *Engine) launch(ctx context.Context, id journal.RunID, b *engine.Beginni
 	return err
 }
 
+// start creates the run in memory, decides its first facts and returns when they are durable.
 func (e *Engine) start(ctx context.Context, id journal.RunID, b *engine.Beginning) error {
 	r := newRun(e, id, b.Definition)
 	// Reserve the id. A concurrent start of the same id fails, and Owns and Drain count the run from here on, although
@@ -317,6 +318,8 @@ func (e *Engine) release(id journal.RunID, fence int64, last journal.Seq) {
 // load claims a run and reads what is needed to drive it. It reads the inbox
 // after the claim, so that this owner or the next one sees each message.
 func (e *Engine) load(ctx context.Context, id journal.RunID) (_ *run, err error) {
+	// Claim first: from here on no other process appends to the run or answers its messages. If anything below fails,
+	// the claim is released, so that another process can try.
 	me := e.process.ID()
 	claim, err := e.store.Claim(ctx, id, me)
 	if err != nil {
@@ -342,6 +345,7 @@ func (e *Engine) load(ctx context.Context, id journal.RunID) (_ *run, err error)
 			"%w: run %s: its stream ends at event %d, not %d", journal.ErrCorrupt, id, r.state.Seq, claim.Seq,
 		)
 	}
+	// The clock of the run, and its messages: those that arrive after this read come by Listen or Work.
 	r.fence, r.owner = claim.Fence, me
 	r.setClock()
 	if r.inbox, err = e.store.Inbox(ctx, id); err != nil {

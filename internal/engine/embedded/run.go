@@ -255,6 +255,7 @@ func (p *pending) add(events []journal.Event) {
 	}
 }
 
+// answer calls all answers of a decision: with err if the append has failed, otherwise with the refusal of each input.
 func (p *pending) answer(err error) {
 	for _, a := range p.done {
 		if err == nil {

@@ -52,6 +52,8 @@ func Encrypt(options *client.Options, secrets ...string) error {
 // minSecret is the size of the shortest secret in bytes: 128 bits as hexadecimal digits.
 const minSecret = 32
 
+// newCodecKey derives a key and its id from a secret (HKDF with SHA-256, no salt). The info text is fixed: other
+// software that decrypts payloads needs the same one.
 func newCodecKey(secret string) (codecKey, error) {
 	if len(secret) < minSecret {
 		return codecKey{}, fmt.Errorf("the secret that encrypts payloads for Temporal has %d characters, and needs at "+
@@ -111,6 +113,7 @@ func (c codec) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error)
 	return out, nil
 }
 
+// decrypt opens a payload with the key that it names.
 func (c codec) decrypt(id string, data []byte) ([]byte, error) {
 	for _, key := range c.keys {
 		if n := key.aead.NonceSize(); key.id == id && len(data) > n {

@@ -155,6 +155,7 @@ func (e *Engine) connect(ctx context.Context) error {
 			return &engine.UnavailableError{What: "the connection to the Temporal server cannot be set up", Err: err}
 		}
 	}
+	// The engine itself reads payloads with errors; workflows panic instead (see retrying).
 	e.payloads = options.DataConverter
 	options.DataConverter = retrying{options.DataConverter}
 	options.ConnectionOptions.DialOptions = append(options.ConnectionOptions.DialOptions,
@@ -168,6 +169,7 @@ func (e *Engine) connect(ctx context.Context) error {
 	if info, err := c.WorkflowService().GetClusterInfo(ctx, &workflowservice.GetClusterInfoRequest{}); err == nil {
 		e.cluster = cmp.Or(info.GetClusterId(), e.cluster)
 	}
+	// Workers need the client of the SDK itself.
 	e.conn, e.client = c, explaining{c, e}
 	return nil
 }
@@ -287,6 +289,8 @@ func (e *Engine) drives(ctx context.Context, id journal.RunID) {
 // A process that does not work for all runs declines the others: it ends
 // when its own run rests, and a person may have consented to that one only.
 func (e *Engine) enter(j *job) (declined string, labels []string) {
+	// Labels first: a task that needs others must be declined with them, so that the workflow moves it to their task
+	// queue.
 	if len(e.c.Needs) > 0 {
 		entry, err := e.store.Entry(j.ctx, j.in.Run)
 		if err != nil {
@@ -413,6 +417,8 @@ func (e *Engine) entry(ctx context.Context, id journal.RunID) (journal.Entry, er
 // makes sure that the workflow exists and that this process can drive it.
 func (e *Engine) Resume(ctx context.Context, id journal.RunID) error { return e.resume(ctx, id, false) }
 
+// resume implements Resume and ResumeAgain. A run that another living process drives is refused, unless this process
+// has started it or continued it before.
 func (e *Engine) resume(ctx context.Context, id journal.RunID, rerun bool) error {
 	entry, err := e.entry(ctx, id)
 	if err != nil {
@@ -435,6 +441,8 @@ func (e *Engine) resume(ctx context.Context, id journal.RunID, rerun bool) error
 	if err := e.serve(ctx); err != nil {
 		return err
 	}
+	// Without an open workflow, a new one recovers the run. An open one of an earlier version is asked to hand the run
+	// over and, with rerun, to run lost tasks again.
 	if state != workflowOpen {
 		return e.recoverRun(ctx, id, rerun)
 	}
@@ -462,6 +470,7 @@ func (e *Engine) Send(ctx context.Context, id journal.RunID, in plan.Input, ref 
 	if entry.Status == journal.Finished {
 		return e.Check(ctx, id, in)
 	}
+	// This process must be able to run what follows: no other worker may be there.
 	e.drives(ctx, id)
 	if err := e.serve(ctx); err != nil {
 		return err
@@ -603,6 +612,8 @@ func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, err
 			e.mu.Unlock()
 			return entry, nil
 		}
+		// The journal follows the workflow. A run rests only if the workflow has nothing left to append; reading the
+		// entry again shows whether it appended something between the two looks.
 		if rests && !e.lags(ctx, id) {
 			if now, err := e.entry(ctx, id); err != nil || now.Seq == entry.Seq {
 				return now, err
@@ -716,6 +727,7 @@ func (e *Engine) CatchUp(ctx context.Context) error {
 		if err != nil && limit.Err() == nil {
 			return err
 		}
+		// Only runs on Temporal. The others belong to the embedded engine.
 		ids = slices.DeleteFunc(ids, func(id journal.RunID) bool {
 			entry, err := e.store.Entry(limit, id)
 			return err != nil || entry.Owner != journal.Temporal
@@ -808,6 +820,7 @@ func (e *Engine) Close(now <-chan struct{}) {
 // record waits until the running tasks have ended, and a moment longer until the journal has their ends: no other
 // worker may be there to append them.
 func (e *Engine) record(now <-chan struct{}) {
+	// Remember where the journal of each run ends while its tasks are running.
 	before := map[journal.RunID]journal.Seq{}
 	running := func() bool {
 		e.mu.Lock()

@@ -29,6 +29,7 @@ type plainJSON struct{}
 
 func (plainJSON) Encoding() string { return converter.MetadataEncodingJSON }
 
+// ToPayload implements converter.PayloadConverter.
 func (c plainJSON) ToPayload(value any) (*commonpb.Payload, error) {
 	raw, err := jsonfast.Marshal(value)
 	if err != nil {
@@ -40,6 +41,7 @@ func (c plainJSON) ToPayload(value any) (*commonpb.Payload, error) {
 	}, nil
 }
 
+// FromPayload implements converter.PayloadConverter.
 func (plainJSON) FromPayload(payload *commonpb.Payload, into any) error {
 	if err := json.Unmarshal(payload.GetData(), into); err != nil {
 		return fmt.Errorf("%w: %w", converter.ErrUnableToDecode, err)
@@ -61,8 +63,10 @@ func (c retrying) WithWorkflowContext(workflow.Context) converter.DataConverter 
 // WithContext implements workflow.ContextAware.
 func (c retrying) WithContext(context.Context) converter.DataConverter { return c }
 
+// panicking is the converter inside of workflows.
 type panicking struct{ converter.DataConverter }
 
+// FromPayload implements converter.DataConverter.
 func (c panicking) FromPayload(payload *commonpb.Payload, into any) error {
 	if err := c.DataConverter.FromPayload(payload, into); err != nil {
 		panic(err)
@@ -70,6 +74,7 @@ func (c panicking) FromPayload(payload *commonpb.Payload, into any) error {
 	return nil
 }
 
+// FromPayloads implements converter.DataConverter.
 func (c panicking) FromPayloads(payloads *commonpb.Payloads, into ...any) error {
 	if err := c.DataConverter.FromPayloads(payloads, into...); err != nil {
 		panic(err)

@@ -140,6 +140,7 @@ func (d *driver) recover(ctx workflow.Context) bool {
 		lost[gone.Work.Key()] = true
 		inputs = append(inputs, gone)
 	}
+	// Lost tasks are decided on before messages that have arrived meanwhile.
 	d.restore(lost)
 	if len(inputs) > 0 {
 		d.queue = append([]*request{{
@@ -298,6 +299,8 @@ func (e *Engine) recoverRun(ctx context.Context, id journal.RunID, rerun bool) e
 	return e.startRecovery(ctx, id, rerun)
 }
 
+// startRecovery starts a workflow that recovers a run. If one is open, perhaps started by another process at the same
+// moment, it stays.
 func (e *Engine) startRecovery(ctx context.Context, id journal.RunID, rerun bool) error {
 	in := e.newInput(id)
 	in.Recover, in.RerunLost = true, rerun
@@ -338,6 +341,7 @@ func (e *Engine) recoverLost(ctx context.Context, before time.Duration, skip fun
 			skip(entry.ID) // reports at once why the run is left alone; its tasks may come later
 		}
 	}
+	// Runs that sleep are lost if their timer should have fired.
 	due, _, err := e.store.Due(ctx, until)
 	if err != nil {
 		return err

@@ -143,6 +143,7 @@ func (e *Engine) deleteSchedules(ctx context.Context, wanted map[string]string) 
 	return nil
 }
 
+// deleteSchedule deletes a schedule. One that does not exist is no error.
 func (e *Engine) deleteSchedule(ctx context.Context, id string) error {
 	err := e.client.ScheduleClient().GetHandle(ctx, e.schedulePrefix()+id).Delete(ctx)
 	if isNotFound(err) {

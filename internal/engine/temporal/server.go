@@ -163,6 +163,7 @@ func (c explaining) soon(ctx context.Context) error {
 	return c.e.Ready(ctx)
 }
 
+// ExecuteWorkflow implements client.Client.
 func (c explaining) ExecuteWorkflow(
 	ctx context.Context, o client.StartWorkflowOptions, workflow any, args ...any,
 ) (client.WorkflowRun, error) {
@@ -173,6 +174,7 @@ func (c explaining) ExecuteWorkflow(
 	return run, c.e.explain(ctx, err)
 }
 
+// UpdateWorkflow implements client.Client.
 func (c explaining) UpdateWorkflow(
 	ctx context.Context, o client.UpdateWorkflowOptions,
 ) (client.WorkflowUpdateHandle, error) {
@@ -183,6 +185,7 @@ func (c explaining) UpdateWorkflow(
 	return handle, c.e.explain(ctx, err)
 }
 
+// DescribeWorkflowExecution implements client.Client.
 func (c explaining) DescribeWorkflowExecution(
 	ctx context.Context, id, run string,
 ) (*workflowservice.DescribeWorkflowExecutionResponse, error) {

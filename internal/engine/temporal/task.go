@@ -215,6 +215,7 @@ func (j *job) run() (taskOutput, error) {
 	if err := j.begin(); err != nil {
 		return taskOutput{Published: j.published, Declined: err.Error()}, nil
 	}
+	// From here on the task may act.
 	result, cause, err := j.e.Run(j.ctx, j.Task, j.notes)
 	if unwritten := j.add(result.Notes); err == nil {
 		err = unwritten
@@ -259,6 +260,7 @@ func (j *job) prepare() (ready bool, err error) {
 
 func (j *job) fence() int64 { return cmp.Or(j.in.Fence, journal.FirstFence) }
 
+// load appends the facts that the task depends on, folds the run, and builds the job from it. It may be repeated.
 func (j *job) load() (ready bool, err error) {
 	if j.in.Facts != nil && !j.published {
 		if err := appendFacts(j.ctx, j.e.store, j.in.Facts, j.e.LogAppend); err != nil {
@@ -410,6 +412,7 @@ func (j *job) recovery() journal.Recovery {
 	return j.e.Recovery(j.Job.Task, j.history)
 }
 
+// notes returns the notes of the task so far. Callers may keep the slice: later notes are only appended.
 func (j *job) notes() []journal.TaskNoted {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -741,6 +741,7 @@ func (d *driver) requests(log []entry) []*request {
 // decision is not divided.
 const batchSize = 512 << 10
 
+// sizeOfDecided returns the size of the decisions that are not in the journal, in bytes.
 func (d *driver) sizeOfDecided() int {
 	size := 0
 	for _, x := range d.decided {
@@ -749,6 +750,7 @@ func (d *driver) sizeOfDecided() int {
 	return size
 }
 
+// newFacts returns facts without events, which come after those that the journal has.
 func (d *driver) newFacts() *facts {
 	return &facts{Run: d.in.Run, Execution: d.execution, Fence: d.in.Fence, After: d.published}
 }

@@ -617,7 +617,8 @@ func (c *loop) retryNote(err error, wait time.Duration, worst journal.Usage, hel
 	}
 }
 
-// errNoReply is the error of a stream that ended without a complete reply. It is charged, because the provider may bill it.
+// errNoReply is the error of a stream that ended without a complete reply. It is charged, because the provider may bill
+// it.
 var errNoReply = &provider.Error{Class: provider.APIError, Message: "the model's reply broke off", Billable: true}
 
 // modelError returns an error of a provider in the form of notes.
