@@ -237,6 +237,7 @@ func (s *Store) claimSome(
 		if err != nil {
 			return err
 		}
+		// Runs that this process owns already are returned without a change.
 		var numbers []int64
 		// A page that is full may not be the last one.
 		for _, c := range found {
@@ -312,6 +313,7 @@ func (s *Store) Remove(ctx context.Context, why journal.Removal, ids ...journal.
 // intoGarbage marks the objects of blobs that are gone for sweep.
 const intoGarbage = " INSERT INTO @.garbage (object, removed) SELECT object, true FROM gone WHERE object <> ''"
 
+// removeRun removes a run, its children and what only they need, in one transaction.
 func (s *Store) removeRun(ctx context.Context, why journal.Removal, id journal.RunID) error {
 	return s.inTransaction(ctx, func(tx pgx.Tx) error {
 		var n int64

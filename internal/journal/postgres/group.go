@@ -308,11 +308,14 @@ func (g *group) add(j *job) error {
 		g.starts = append(g.starts, h.start)
 		h.row = &h.start.row
 	}
+	// From here on, h is the position after this batch, which the next batch of the run in this group is checked
+	// against.
 	h.seq = b.LastSeq()
 	if len(b.Events) > 0 {
 		h.hash = h.hash.Next(j.body)
 		g.appends = append(g.appends, appendRow{id: b.Run, h: h, job: j, at: b.At(), last: h.seq, hash: h.hash})
 	}
+	// Several changes of a run's row by one group become one update with the last values.
 	if b.Index != nil || b.Release || first {
 		if h.row == nil {
 			h.row = &updateRow{n: h.n, fence: h.fence}
@@ -332,6 +335,7 @@ func (g *group) add(j *job) error {
 		g.taken = append(g.taken, takenRow{id, h})
 		delete(g.inbox, id)
 	}
+	// The last row of a child replaces earlier ones of the group.
 	for _, c := range b.Children {
 		if at, ok := g.children[c.ID]; ok {
 			g.childRows[at] = c
@@ -365,11 +369,14 @@ func (g *group) check(b *journal.Batch, h *head, first bool, started *journal.Ru
 	case g.past[h.owner]:
 		return journal.ErrFenced
 	}
+	// A child must not take the id of another root's run.
 	for _, c := range b.Children {
 		if known := g.heads[c.ID]; known != nil && known.root != b.Run {
 			return fmt.Errorf("%w: %s", journal.ErrExists, c.ID)
 		}
 	}
+	// Messages and blobs are unknown at the first attempt. The server compares their numbers, and the group becomes
+	// stale if they differ.
 	if !g.lookedUp {
 		return nil
 	}
@@ -435,6 +442,7 @@ func (g *group) storeBlobs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// ON CONFLICT DO NOTHING: another process may store the same blob meanwhile.
 	batch := &pgx.Batch{}
 	for _, hash := range hashes {
 		if slices.Contains(have, hash) {
@@ -547,6 +555,8 @@ func (g *group) queueStarts(queue queueFunc) {
 		started, updated = append(started, int64(x.at)), append(updated, int64(x.row.at))
 		seqs, fences = append(seqs, int64(x.row.seq)), append(fences, fence)
 	}
+	// The numbers are identities in the order of insertion. A run that exists makes the count differ, so the group is
+	// stale.
 	var newIDs []string
 	var numbers []int64
 	queue(`WITH new AS (
@@ -590,6 +600,7 @@ func (g *group) queueAppends(queue queueFunc) {
 		ats, bodies = append(ats, int64(a.at)), append(bodies, a.job.body)
 		hashes = append(hashes, a.hash[:])
 	}
+	// Looking up numbers costs a subquery per row, which only groups with new runs need.
 	number := "u.n"
 	if len(g.starts) > 0 {
 		number = runNumber

@@ -135,6 +135,7 @@ func (s *Store) importAppends(ctx context.Context, tx pgx.Tx, in *journal.Import
 	if err := tx.QueryRow(ctx, s.q("SELECT least(coalesce(min(pos), 0), 0) FROM @.appends")).Scan(&lowest); err != nil {
 		return err
 	}
+	// Below the positions of earlier imports, and growing along the run.
 	pos := lowest - room
 	for a, err := range in.Appends() {
 		if err != nil {

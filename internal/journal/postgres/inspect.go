@@ -78,6 +78,7 @@ func Inspect(ctx context.Context, url string) (info Info, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()
+	// A Store that is not opened: it has only what probe and version need.
 	s := &Store{schema: pgx.Identifier{info.Schema}.Sanitize(), name: info.Schema}
 	if err := s.probe(ctx, config); err != nil {
 		return info, err

@@ -38,6 +38,7 @@ func (s *Store) Wakes() <-chan struct{} {
 	return s.worker.wakes
 }
 
+// onWake sends to wakes, unless a wake-up is waiting there.
 func (s *Store) onWake() {
 	select {
 	case s.worker.wakes <- struct{}{}:
@@ -65,6 +66,7 @@ func (s *Store) listen() {
 	}
 }
 
+// listenOnce receives notifications on a connection of its own, until the connection is lost or none arrive.
 func (s *Store) listenOnce() error {
 	conn, err := pgx.ConnectConfig(s.lifetime, s.config)
 	if err != nil {

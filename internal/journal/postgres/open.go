@@ -114,6 +114,7 @@ func parse(text string, o *Options) (*pgxpool.Config, string, error) {
 		return nil, "", errNotURL
 	}
 	values := u.Query()
+	// Take out the parameters that the driver would pass to the server.
 	schema := values.Get("schema")
 	values.Del("schema")
 	if text := values.Get("lease"); text != "" {
@@ -361,6 +362,7 @@ func (s *Store) migrate(ctx context.Context, steps []string) error {
 		if _, err := tx.Exec(ctx, "SELECT set_config('lock_timeout', '500ms', true)"); err != nil {
 			return err
 		}
+		// One process migrates at a time. There may be no table yet that could be locked instead.
 		_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('espalier:' || $1, 0))", s.name)
 		if err != nil {
 			return err

@@ -37,6 +37,8 @@ func (s *Store) query(ctx context.Context, targets []any, each func() error, tex
 			return err
 		}
 		defer rows.Close()
+		// Copy the raw values first. After an error in the middle, nothing has been passed to each, so that the
+		// statement can be repeated.
 		var values [][]byte
 		for rows.Next() {
 			for _, value := range rows.RawValues() {
@@ -108,6 +110,7 @@ func (s *Store) Events(ctx context.Context, id journal.RunID, after journal.Seq)
 			yield(journal.Event{}, err)
 			return
 		}
+		// One page per statement. An append that starts before the first wanted event is included.
 		for next := after + 1; ; {
 			// The append that contains the next event may begin before it.
 			rows, err := collect(ctx, s, func(a *journal.StoredAppend) []any {

@@ -30,6 +30,7 @@ func (c *conn) chainHash(id journal.RunID, pos int64) (journal.ChainHash, error)
 			hash = stored
 			break
 		}
+		// The chain leads to smaller positions, so a damaged one ends.
 		prev := row[0].(int64)
 		if prev >= pos && prev != 0 {
 			return hash, &journal.CorruptError{
@@ -61,6 +62,7 @@ func addTombstone(c *conn, id journal.RunID, r *root, why journal.Removal) error
 	if err != nil {
 		return err
 	}
+	// Tombstones have a chain of their own: removing one shows.
 	prev := journal.TombstoneStart()
 	last, err := c.row(1, "SELECT hash FROM tombstones ORDER BY n DESC LIMIT 1")
 	switch {

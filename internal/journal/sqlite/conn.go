@@ -132,6 +132,7 @@ func (c *conn) bind(args []any) []driver.NamedValue {
 	return c.args
 }
 
+// Close closes the statements and the connection.
 func (c *conn) Close() error {
 	for _, stmt := range c.prepared {
 		stmt.Close()

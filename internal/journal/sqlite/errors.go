@@ -38,6 +38,7 @@ func explain(path string, err error) error {
 		return nil
 	}
 	var meaning error
+	// The primary codes of SQLite; PROTOCOL means that locking the WAL has failed repeatedly.
 	switch code(err) {
 	case lib.SQLITE_FULL:
 		meaning = journal.ErrFull

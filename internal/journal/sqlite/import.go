@@ -39,6 +39,7 @@ const insertRun = `INSERT OR IGNORE INTO runs
 // undoes what it has added.
 func importRun(c *conn, in *journal.ImportedRun) error {
 	var n int64
+	// The rows of the root, which is the first one, and of its children. Only roots have a fence.
 	for i := range in.Runs {
 		e, fence := &in.Runs[i], int64(0)
 		if i == 0 {
@@ -79,6 +80,7 @@ func importRun(c *conn, in *journal.ImportedRun) error {
 			return err
 		}
 	}
+	// The position of the last append is known only now.
 	_, err = c.exec("UPDATE runs SET head = ? WHERE n = ?", head, n)
 	return err
 }

@@ -182,6 +182,7 @@ func (s *Store) prepareFile(o Options) error {
 	}); err != nil {
 		return s.explain(err)
 	}
+	// PRAGMA journal_mode is stored in the file, the others are settings of the connection, so all run each time.
 	if version == len(steps) {
 		return nil
 	}

@@ -315,6 +315,7 @@ type listed struct {
 	n       int64
 }
 
+// columns returns where collect stores the columns in entryColumns.
 func (e *listed) columns() []any {
 	return []any{
 		&e.ID, &e.Root, &e.Parent, &e.Name, &e.Format, &e.Definition, &e.Started, &e.Updated, &e.Seq, &e.Owner,
@@ -392,6 +393,7 @@ func listing(f *journal.Filter) (string, []any) {
 	if f.Outcome != "" {
 		add("outcome = ?", f.Outcome)
 	}
+	// instr and substr compare exactly; LIKE would ignore case and give "%" and "_" a meaning.
 	if f.Text != "" {
 		add("(instr(name, ?) > 0 OR substr(id, 1, length(?)) = ?)", f.Text, f.Text, f.Text)
 	}

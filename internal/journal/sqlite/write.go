@@ -122,9 +122,11 @@ func addRun(c *conn, b *journal.Batch, started *journal.RunStarted) error {
 	if err != nil {
 		return err
 	}
+	// Cache the position: the rest of this batch, and usually the next one, follows it.
 	c.found(b.Run, head{
 		n: n, fence: journal.FirstFence, running: true, hash: journal.ChainStart(b.Run), hashed: true,
 	})
+	// The definition is among the blobs of the batch, or the store must have it already, from another run.
 	if brings(b, started.Definition) {
 		return nil
 	}
@@ -162,6 +164,7 @@ func (c *conn) find(b *journal.Batch) (at head, err error) {
 	if at, known := c.heads[b.Run]; known && at.precedes(b) {
 		return at, nil
 	}
+	// The run is not cached, or the batch does not fit what is cached: the row decides.
 	r, err := findRoot(c, b.Run)
 	if err != nil {
 		return at, err
