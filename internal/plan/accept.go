@@ -56,6 +56,7 @@ func (s *State) Check(p *Program, in Input) error {
 		}
 		return refusal(TooLate, "the run has finished: %s", outcome)
 	}
+	// Every other input, such as TakenOver, is accepted.
 	switch x := in.(type) {
 	case taskInput:
 		return s.checkRunning(x.task())
@@ -242,6 +243,7 @@ func (s *State) Approvals(p *Program, f *Frame) []Approval {
 // later, and its data must be what the waiting steps take. A signal that no open gate receives is kept for a later
 // gate, unless it names a step.
 func (s *State) checkSignal(p *Program, x *Signal) error {
+	// Is there a step that waits for the event, in this workflow or one that it calls?
 	var known []string
 	text := "" // the step of an event that carries text
 	for _, u := range p.units {
@@ -264,6 +266,7 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 			strings.Join(slices.Compact(known), ", "),
 		)
 	}
+	// Is the sender allowed to send it, and is the data what the steps take?
 	if text != "" && x.Automated {
 		return refusal(NotAllowed, "step %q waits for text of a person, which a program may not send", text)
 	}
@@ -305,6 +308,7 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 			}
 		}
 	}
+	// Is there exactly one receiver where only one may be meant?
 	switch {
 	case x.Step == "" && len(receivers) == 0 && text != "" && isEmptyText(x.Data):
 		return refusal(NoGate, "step %q is not waiting for text yet, and an empty text would end the conversation",
@@ -381,6 +385,8 @@ func (x Note) accept(d *decider) {
 	}
 }
 
+// accept makes the task wait. It keeps its attempt, and its rerun number grows, so that what the stopped execution
+// still sends is refused.
 func (x Sleep) accept(d *decider) {
 	f := d.s.Frames[x.Work.Frame]
 	d.fact(f, journal.RetrySet{TaskID: x.Work, Due: d.now + x.For, Continues: true, Why: x.Why})
@@ -484,6 +490,7 @@ func (d *decider) endTask(f *Frame, r *Result) {
 	ended := journal.TaskEnded{
 		TaskID: r.Work, Outcome: r.Outcome, Class: r.Class, Error: r.Error, Value: r.Value, Usage: r.Usage,
 	}
+	// A result that the step cannot use is a failure, which may be retried.
 	if r.Outcome == journal.OutcomeOK {
 		if f.Part == PartVerdict {
 			d.judge(f, step, &ended)
@@ -680,6 +687,7 @@ func (d *decider) decideGate(f *Frame, x *GateDecision) {
 	step := d.step(f)
 	decided := journal.GateDecided{Place: f.Place(), Note: x.Note}
 	decided.By, decided.Method = x.decidedBy()
+	// Approvals first; the other answers are about a lost task, as if it had ended that way.
 	switch x.Answer {
 	case Approve, Reject:
 		d.answerGate(f, &decided, x.Answer == Approve, x.Roles, x.Value)

@@ -157,6 +157,7 @@ func (s *State) leaveStep(x *journal.StepLeft) {
 			xmaps.Set(&f.OutOfBudget, x.Step, true)
 		}
 	}
+	// Writes of branches come before those of the step itself.
 	if x.Merge && f.Group != nil {
 		s.merge(f)
 	}
@@ -197,6 +198,7 @@ func (s *State) noteTask(x *journal.TaskNoted) {
 	})
 }
 
+// reserve holds the reserved amount in all budgets that the task counts in, until a note settles it or the task ends.
 func (s *State) reserve(x *journal.Reserved) {
 	f := s.frame(x.Frame)
 	s.removeWaiter(x.TaskID, x.N)
@@ -247,6 +249,7 @@ func (s *State) setRetry(x *journal.RetrySet, at journal.Millis) {
 		// The next attempt is a new task, even if the last one was rerun.
 		f.Phase, f.Attempt, f.Part, f.Rerun, f.Notes = Resting, x.Attempt, x.Part, 0, 0
 	}
+	// The due time is one of the wall clock; the enclosing steps with a time limit count the wait.
 	s.setDue(f, x.Due)
 	s.startClocks(f, at)
 }
@@ -310,6 +313,7 @@ func (s *State) decideGate(x *journal.GateDecided) {
 	s.endStep(f, Ending{Outcome: x.Outcome, Reason: x.Reason, Class: x.Class, Error: x.Error, Value: x.Value})
 }
 
+// startCleanup lets a canceled frame run its cleanup step as if it were not canceled.
 func (s *State) startCleanup(x *journal.CleanupBegun) {
 	f := s.frame(x.Frame)
 	f.Cancelled, f.Cleaning, f.Phase, f.Step = false, true, Sent, x.Step
@@ -470,6 +474,7 @@ func (s *State) closeFrame(x *journal.FrameClosed) {
 		Outcome: x.Outcome, Class: x.Class, Reason: x.Reason, Error: x.Error, Value: x.Value, To: x.To,
 		Status: x.Status, Step: x.Step,
 	}
+	// A loop or a call keeps only its last result, under 0.
 	result := &BranchResult{Name: f.Name, Ending: end, Child: f.Child}
 	if f.Ledger != nil {
 		result.Used = f.Ledger.Used
@@ -551,6 +556,7 @@ func (s *State) dropWaiters(frame string) {
 	s.dropWaitersIf(func(one BudgetWaiter) bool { return one.Work.Frame == frame })
 }
 
+// dropWaitersIf removes requests from the queue for budget. An empty queue is nil, as it is after a snapshot.
 func (s *State) dropWaitersIf(drop func(BudgetWaiter) bool) {
 	if s.BudgetWaiters = slices.DeleteFunc(s.BudgetWaiters, drop); len(s.BudgetWaiters) == 0 {
 		s.BudgetWaiters = nil

@@ -194,6 +194,7 @@ func (d *decider) enter(f *Frame, id string, via *int, standIn string) {
 			return
 		}
 	}
+	// The condition comes before budgets: a step that is skipped costs nothing.
 	if step.When != nil {
 		ok, err := d.evalBool(step.When, d.scope(f))
 		if err != nil {
@@ -236,6 +237,7 @@ func (d *decider) startStep(f *Frame, step *ir.Step, w journal.TaskID, via *int,
 		return
 	}
 	entered := journal.StepEntered{Place: at, Limit: limit, Via: via, For: standIn}
+	// Routes, gates and ends take effect with one fact; the others open frames, which the next decisions fill.
 	switch a := step.Action.(type) {
 	case ir.Route:
 		left := journal.StepLeft{Place: at, Outcome: journal.OutcomeOK, Via: via, For: standIn}
@@ -611,6 +613,7 @@ func (d *decider) choose(f *Frame, step *ir.Step, outcome ir.Outcome) (*ir.Edge,
 		}
 		return nil, nil, nil
 	}
+	// First the usual case: the step replaces no other one.
 	if f.For == "" {
 		return try(step.Next, outcome, false)
 	}
@@ -699,6 +702,7 @@ func (d *decider) close(f *Frame, end Ending) {
 	}
 	parent := d.s.Frames[f.Parent]
 	mode := parent.Group.Mode
+	// A jump may leave loops, and neither branches nor calls.
 	if end.Outcome == journal.OutcomeJump && mode != ModeLoop {
 		end = noSuchStep(end.Step, end.To)
 	}
@@ -960,6 +964,8 @@ func (d *decider) grantPending() bool {
 		return false
 	}
 	granted, budget, at, later := d.s.grant(f, head.Amount, head.Least)
+	// The request fits: start the step or the task, or grant the reservation. Or a budget of a branch or a child will
+	// never have room for it: fail. Otherwise it goes on waiting.
 	switch {
 	case budget == "" && head.N == 0:
 		step := d.unit(f).step(f.Block, head.Work.Step)

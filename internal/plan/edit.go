@@ -37,6 +37,7 @@ func (c *Checkpoint) CheckEdit(p *Program, x *Edit) error {
 // CheckEdit returns an error if no run of the program accepts an edit.
 func (p *Program) CheckEdit(x *Edit) error {
 	program := p.unit("").ir
+	// What no run accepts, whatever its state.
 	switch {
 	case !program.MayIntervene:
 		return refusal(NotAllowed,
@@ -50,6 +51,7 @@ func (p *Program) CheckEdit(x *Edit) error {
 	case !json.Valid(x.Value):
 		return refusal(Unknown, "the new value is not JSON")
 	}
+	// What the workflow knows, without the records of decisions, which no person may change.
 	known := variables(program)
 	records := decisions(program)
 	isKnown := slices.ContainsFunc(known, func(path string) bool { return ir.Overlap(path, x.Path) })

@@ -106,6 +106,7 @@ func (d *decider) join(f *Frame, a *ir.Parallel) {
 		return
 	}
 	left := journal.StepLeft{Place: f.Place(), Outcome: journal.OutcomeOK, For: f.For}
+	// The outcome: each case without a body is a success.
 	switch {
 	case a.Join == ir.JoinBest:
 	case a.Join == ir.JoinAny && g.OK > 0:
@@ -124,6 +125,7 @@ func (d *decider) join(f *Frame, a *ir.Parallel) {
 		}
 		left.Error = cmp.Or(left.Error, "no branch succeeded")
 	}
+	// The writes of branches count whatever the outcome is.
 	left.Merge = d.merges(f)
 	if left.Outcome != journal.OutcomeOK {
 		d.leave(f, left)
@@ -155,6 +157,7 @@ func (d *decider) retryBranches(f *Frame, a *ir.Parallel) bool {
 		}
 		retry.Branches = append(retry.Branches, i)
 	}
+	// Retrying helps only if no failed branch is left over, or if enough branches can succeed.
 	again := len(retry.Branches)
 	enough := again == g.Failed || a.MinSuccess > 0 && g.OK+again >= a.MinSuccess
 	if again == 0 || !enough {
@@ -411,6 +414,7 @@ func (d *decider) readInput(f *Frame, step *ir.Step, child *ir.Program) map[stri
 	}
 	maps.Copy(namespaces, input) // names of their own take precedence
 	input = namespaces
+	// A schema that forbids other properties selects among the values instead of refusing the input.
 	if string(schema.Additional) == "false" {
 		maps.DeleteFunc(input, func(name string, _ json.RawMessage) bool {
 			_, declared := schema.Properties[name]

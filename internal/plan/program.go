@@ -93,6 +93,7 @@ func (u *unit) step(block ir.BlockID, id string) *ir.Step {
 // visit number in their keys.
 func revisitable(b *ir.Block, index map[string]int) map[string]bool {
 	n := len(b.Steps)
+	// Edges between the steps of the block, by their positions; edges that leave the block cannot lead back.
 	next := make([][]int, n)
 	link := func(from int, id string) {
 		if to, ok := index[id]; ok {

@@ -268,6 +268,7 @@ func (s *State) Stuck() int {
 // waitingFor returns what a run without running tasks waits for. People come before timers: a person can act.
 func (s *State) waitingFor() (status journal.Status, what journal.Wait) {
 	var asked, slept []journal.Wait
+	// Frames in path order, so that the first of several waits is always the same.
 	for _, path := range s.paths() {
 		f := s.Frames[path]
 		place := f.Place().Key()

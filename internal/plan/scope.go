@@ -273,6 +273,7 @@ func (s *State) set(f *Frame, w journal.Write, value journal.Value) {
 		value = merged(before, under(value, w))
 	}
 	f.Scope[w.Path] = value
+	// A write to the whole output replaces what other steps have written to its parts.
 	if w.Path == "output" && w.Reducer != "merge" {
 		f.Writers = nil
 	} else {
@@ -384,6 +385,7 @@ func under(v journal.Value, w journal.Write) journal.Value {
 	if w.Under == "" && w.Bare == "" {
 		return v
 	}
+	// First the form without a key of its own, in which only a result that is no object is wrapped.
 	object := objectOf(v.JSON)
 	if w.Under == "" {
 		if object != nil {

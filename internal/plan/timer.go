@@ -18,12 +18,17 @@ type timer struct {
 
 type timers []timer
 
+// Len, Less and Swap implement heap.Interface.
 func (t timers) Len() int      { return len(t) }
 func (t timers) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
 func (t timers) Less(i, j int) bool {
 	return cmp.Or(cmp.Compare(t[i].due, t[j].due), cmp.Compare(t[i].path, t[j].path)) < 0
 }
+
+// Push implements heap.Interface.
 func (t *timers) Push(x any) { *t = append(*t, x.(timer)) }
+
+// Pop implements heap.Interface.
 func (t *timers) Pop() any {
 	last := (*t)[len(*t)-1]
 	*t = (*t)[:len(*t)-1]
@@ -37,6 +42,7 @@ func (s *State) addTimer(t timer) {
 	}
 }
 
+// setDue sets the due time of a frame's retry or gate; 0 is none.
 func (s *State) setDue(f *Frame, due journal.Millis) {
 	f.Due = due
 	s.addTimer(timer{due: due, path: f.Path})
