@@ -190,6 +190,7 @@ func (rt *environment) verifyArchive(ctx context.Context, archive *journal.Archi
 	case found.Head.Hash.String() != archive.Head():
 		return archiveFault("the hash of the journal is %s, and the manifest names %s", found.Head.Hash, archive.Head())
 	}
+	// The journal is sound, so derive the records from it again and compare them with those in the archive.
 	v, err := rt.archiveVerification(ctx, archive)
 	if err != nil {
 		return err
@@ -212,6 +213,7 @@ func (rt *environment) verifyArchive(ctx context.Context, archive *journal.Archi
 
 // archiveVerification prepares the comparison of the records in an archive with its journal.
 func (rt *environment) archiveVerification(ctx context.Context, archive *journal.Archive) (*verification, error) {
+	// An archive can be read like a store, and an engine without runners decodes its definitions.
 	core := engine.NewCore(engine.Config{Log: slog.New(slog.DiscardHandler)}, archive)
 	program := func(ctx context.Context, definition string) (*ir.Program, error) {
 		def, err := core.Definition(ctx, definition)
@@ -243,6 +245,7 @@ func (rt *environment) archiveVerification(ctx context.Context, archive *journal
 	if err != nil {
 		return nil, err
 	}
+	// One verifier for the root and each child, and no record of any other run.
 	for _, entry := range archive.Entries() {
 		e := audit.Evidence{
 			Run: entry.ID, Trace: root.ID, Finished: true, Definition: root.Definition, Pinned: pinned,

@@ -248,6 +248,8 @@ func (a *App) startForEvent(
 	if err != nil {
 		return false, "", err
 	}
+	// Three outcomes: a run, a problem that would repeat (a pause, or a permanent error), or an error after which the
+	// sender tries again. The first two are recorded in the state of the trigger.
 	var cause error
 	if state.Paused {
 		problem = "the trigger was paused"
@@ -311,6 +313,7 @@ func (a *App) startMapped(
 // mapped returns the input of a run for an event: what the configuration maps, or else the fields of the event's data
 // that the workflow declares as inputs.
 func (d *workflowTrigger) mapped(p *ir.Program, e Incoming) (json.RawMessage, error) {
+	// The fixed input of the configuration comes first; values of the event replace it.
 	input := map[string]any{}
 	if len(d.settings.Input) > 0 {
 		if err := json.Unmarshal(d.settings.Input, &input); err != nil {

@@ -68,6 +68,7 @@ func (s *triggerService) reload(ctx context.Context) (folders []string, err erro
 		return folders, err
 	}
 	s.declared, s.print, s.read = all, print, true
+	// Every schedule is looked at again, because its times may have changed.
 	clear(s.wake)
 	broken := map[string]string{}
 	for _, d := range all {

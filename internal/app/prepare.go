@@ -325,6 +325,7 @@ func (p *Prepared) readiness(a *App) {
 	if python != "" && simulates {
 		_ = p.problem(fail(InvalidRequest, PythonSimulated, "a simulated run starts no python3"))
 	}
+	// What real models lack is a notice if the run starts nevertheless.
 	if !o.Simulate && o.ScriptName == "" {
 		if o.Unready {
 			strict := o

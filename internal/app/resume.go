@@ -104,6 +104,7 @@ func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*
 	}
 	r := &Resumption{Run: req.Run, Of: req.Run, from: req.From, by: req.By, again: req.From == FromCurrent, env: rt}
 	r.says = xslices.Map(req.Messages, func(m Message) plan.Input { return m.input(req.By) })
+	// Find the step to continue from, then the way to get there.
 	from, answers, err := rt.anchor(ctx, req, state, program)
 	if err != nil {
 		return nil, err
@@ -238,6 +239,7 @@ func (rt *environment) sendTo(ctx context.Context, id journal.RunID, send func()
 func (rt *environment) anchor(
 	ctx context.Context, req *ResumeRequest, state *plan.State, program *plan.Program,
 ) (string, []plan.Input, error) {
+	// A step of that name takes precedence over the words "current" and "previous".
 	from := req.From
 	if from != FromCurrent && from != FromPrevious || program.Root().Step(ir.Body, from) != nil {
 		return stepID(program.Root(), from), nil, nil

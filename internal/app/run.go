@@ -77,6 +77,7 @@ func (a *App) Start(ctx context.Context, p *Prepared, id journal.RunID, by journ
 	if registry.PreparePython(p.Workflow.Program) {
 		a.o.Notify(Notice{Text: "Preparing the Python interpreter. This takes some seconds, once on this machine."})
 	}
+	// Nothing has been written up to here.
 	if err := p.Open(ctx); err != nil {
 		return "", err
 	}
@@ -278,6 +279,7 @@ func (a *App) Runs(ctx context.Context, f Filter) ([]Run, error) {
 		list = append(list, *rt.run(ctx, entry))
 	}
 	all := make([]*Run, len(list))
+	// The index has outcomes only; reasons and errors of finished runs are in their last events.
 	for i := range list {
 		all[i] = &list[i]
 	}
@@ -325,6 +327,7 @@ func (a *App) find(ctx context.Context, name string) (*environment, *Run, error)
 	if err != nil {
 		return nil, nil, err
 	}
+	// A time names folders, whose files name the runs; anything else is the beginning of an id.
 	ids := byStamp(rt.root, name)
 	if len(ids) == 0 {
 		ids = []string{name}

@@ -383,6 +383,7 @@ func (rt *environment) decidedBefore(ctx context.Context, id journal.RunID, step
 	}
 	var last report.Decision
 	run := id // of the gate: the workflow may have called another one
+	// The last decision about a gate of that name counts, in this run or in one that it has called.
 	for e, failed := range report.Events(ctx, rt.Shown, id) {
 		if failed != nil {
 			return err

@@ -245,6 +245,7 @@ func statusOf(state *plan.State, program *plan.Program, run *Run) *Status {
 			s.Offline = "simulated"
 		}
 	}
+	// A finished run has no frames: what it has used was kept at its end.
 	if state.Finished != nil {
 		s.Used, s.Limits = state.Spent.Used, state.Spent.Limits
 		s.Reason, s.Error = state.Finished.Reason, state.Finished.Error
@@ -443,6 +444,7 @@ type historian struct {
 	known   map[string]bool // names of steps that were reached
 }
 
+// apply interprets an event, and adds it to the execution that it belongs to.
 func (h *historian) apply(e journal.Event) error {
 	return h.in.Interpret(&e, func(ev *report.Event) error {
 		if ev.Type == report.BranchChosen {
@@ -486,6 +488,7 @@ func (h *historian) update(rec *Execution, ev *report.Event) {
 	}
 }
 
+// end adds how an execution ended, and its result.
 func (h *historian) end(rec *Execution, ev *report.Event, reason string) {
 	rec.Outcome, rec.Reason, rec.Error = ev.Outcome, reason, ev.Error
 	if ev.Value.IsZero() {

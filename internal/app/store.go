@@ -146,6 +146,7 @@ func (a *App) CheckStore(ctx context.Context) (*StoreReport, error) {
 			return nil, err
 		}
 	}
+	// One pass over all runs, which also collects their ids for the search for orphans.
 	known := map[string]bool{}
 	for entry, err := range rt.Store.Runs(ctx, Filter{Children: true}) {
 		if err != nil {

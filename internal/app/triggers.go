@@ -131,6 +131,7 @@ func (a *App) declaredTriggers(
 			continue // found below the root
 		}
 		file = filepath.ToSlash(file)
+		// The settings are those of the configuration as it is now, also for the triggers of the last valid version.
 		if err := an.Err(); err != nil {
 			kept, err := rt.keptTriggers(ctx, file, before)
 			if err != nil {
@@ -369,6 +370,7 @@ func (a *App) findTrigger(
 	}
 	var found []*workflowTrigger
 	var ids []string
+	// The id is unique; all other names may fit several triggers.
 	for _, d := range all {
 		if d.spec.Kind == ir.OnDemand || d.spec.Off || !fits(d.spec) {
 			continue

@@ -237,6 +237,8 @@ func (v *verification) verifier(run journal.RunID) *audit.Verifier {
 
 // derive derives the records from the journal, line by line, and compares them.
 func (v *verification) derive(ctx context.Context) error {
+	// The lines up to the event that was the last one before the files were opened must be there; later ones may be
+	// missing.
 	require := func(mark func(*audit.Verifier)) func(journal.Seq) {
 		return func(seq journal.Seq) {
 			if seq == v.last {

@@ -190,6 +190,7 @@ func (p *ioPump) untilExit(ctx context.Context, ch *child, grace time.Duration) 
 		if p.fds[fdStdin].Revents != 0 {
 			p.write()
 		}
+		// Ask the command to end, once. If it does not end within the grace period, child.end kills it.
 		if stopped == nil {
 			switch {
 			case p.fds[fdCancel].Revents != 0:

@@ -134,6 +134,7 @@ func (c *Command) forkExec(
 		Files: []uintptr{uintptr(f[0]), uintptr(f[1]), uintptr(f[2])},
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &exit},
 	}
+	// What confines a command is prepared before the fork: after it, Go runs only the new program.
 	c.isolation.attributes(attr.Sys)
 	if c.Sandbox != nil {
 		if err := keepInherited(); err != nil {
@@ -148,6 +149,7 @@ func (c *Command) forkExec(
 		defer file.Close()
 		attr.Files = append(attr.Files, file.Fd()) // becomes filterFD
 	}
+	// Start the command in its cgroup, so that its first moment counts.
 	if cgroup != nil {
 		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(cgroup.Fd())
 		if pid, err = syscall.ForkExec(path, argv, &attr); err == nil {

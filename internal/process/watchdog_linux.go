@@ -259,6 +259,7 @@ func (g *watchdog) ensureRunning() error {
 		}
 		g.table, g.memory, g.mark = table, memory, rand.Text()+"."
 	}
+	// The watchdog reads the pipe as its standard input and the table as descriptor 3, and writes nowhere.
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err

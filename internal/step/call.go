@@ -242,6 +242,7 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 	if err := j.MakeDir(); err != nil {
 		return tool.Result{}, &tool.Error{Class: ClassMissing, Message: err.Error()}
 	}
+	// Everything that the tool may use, with functions that decide about each address and path when it asks.
 	call := tool.Call{
 		Key: j.Idempotency(j.CallKey(c.N)), Input: c.Input, Dir: j.Dir, Keep: j.Kept(),
 		TraceParent: journal.ToolTraceParent(j.Root, j.Run, j.Key, c.CallID),
@@ -265,6 +266,7 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 	call.Progress = progress.report
 	asks := &exchange{job: j, call: c, spec: found.Spec()}
 	call.Ask, call.Sample = asks.ask, asks.sample
+	// The progress ends before the result is noted, so that no note about progress comes after it.
 	result, err := found.Call(ctx, call)
 	progress.end()
 	if question := asks.unanswered(); question != nil {

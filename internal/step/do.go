@@ -147,6 +147,7 @@ func (e *callEnd) done() Done {
 func callHistory(
 	history []journal.TaskNoted, key string,
 ) (begun *journal.Call, inner []journal.TaskNoted, end *callEnd, err error) {
+	// Notes between the intent and the end of a call belong to it, including those of calls inside it.
 	for _, n := range history {
 		switch {
 		case n.Kind == journal.NoteCall && begun == nil:
@@ -185,6 +186,7 @@ func (j *Job) hasCall(n int) bool {
 func OpenCall(history []journal.TaskNoted) (ir.Task, []journal.TaskNoted, bool) {
 	var open []journal.Call
 	from := 0
+	// Calls nest. The outermost one that is open decides; from is where its own notes begin.
 	for i, n := range history {
 		switch n.Kind {
 		case journal.NoteCall:

@@ -137,6 +137,7 @@ func (e *exchange) generate(ctx context.Context, s tool.Sampling) (
 			Role: role, Blocks: []provider.Block{{Type: provider.Text, Text: m.Text}},
 		})
 	}
+	// Reserve the worst case, as for the calls of the conversation itself.
 	worst := journal.Usage{ModelCalls: 1, InputTokens: request.Tokens(), OutputTokens: int64(request.MaxTokens)}
 	if sizer, ok := j.Model.(provider.Sizer); ok {
 		worst.InputTokens = sizer.MostTokens(&request)

@@ -201,6 +201,7 @@ func (j *Job) readFile(name string) (string, error) {
 		}
 		name = rel
 	}
+	// A clear message for what the root below would refuse.
 	if !filepath.IsLocal(name) {
 		return "", fmt.Errorf("%q lies outside of the folder in which the run was started", written)
 	}

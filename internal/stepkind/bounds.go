@@ -115,6 +115,7 @@ func resultTokens(p *ir.Program, a ir.Action, depth int) int64 {
 		}
 		return AssumedNoteTokens
 	case ir.Parallel:
+		// One result per branch: assume the largest of its steps.
 		var sum int64
 		for _, b := range a.Branches {
 			if depth > deepest || int(b.Block) >= len(p.Blocks) || b.Block < 0 {

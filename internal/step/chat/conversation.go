@@ -162,6 +162,7 @@ func newLoop(t *Conversation, job *step.Job) *loop {
 			}
 		}
 	}
+	// The parts of the request that stay the same for the whole conversation.
 	c.request = provider.Request{MaxTokens: int(stepkind.ReplyCap(t.Agent)), Messages: slices.Clone(t.Before)}
 	if t.Form.Kind == contract.Object { // the only kind that providers enforce
 		c.request.Schema = t.Form.Schema
@@ -228,6 +229,7 @@ func (c *loop) run(ctx context.Context, read *reader) (json.RawMessage, error) {
 			}
 			continue
 		}
+		// A reply without tool calls is the answer: read it, ask for a repair, or fail.
 		value, problems := c.readReply(reply, read)
 		if len(problems) == 0 {
 			problems = read.placeholders(value, first)
@@ -355,6 +357,7 @@ func (c *loop) addPrompt(p journal.Prompt) error {
 		}
 		c.note(step.Note{Kind: journal.NotePrompt, Data: p})
 	}
+	// Only the opening has a system prompt.
 	if p.System != "" {
 		c.request.System = p.System
 	}

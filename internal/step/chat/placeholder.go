@@ -75,6 +75,7 @@ type search struct {
 
 // look checks a value against all schema nodes that describe it.
 func (s *search) look(at, key string, value any, about []*schema.Node) {
+	// Texts are checked; lists and objects are walked through with the schema nodes of their parts.
 	switch v := value.(type) {
 	case string:
 		s.texts++

@@ -31,6 +31,7 @@ func repair(v any, n *schema.Node, name string) any {
 			return w
 		}
 	}
+	// Convert the value by its own type. What does not fit afterwards is reported by the schema.
 	switch v := v.(type) {
 	case map[string]any:
 		if wants(n, "object") {
@@ -285,6 +286,7 @@ func findValue(text string, match func(string) (any, bool), exact bool) (any, bo
 		same := !slices.ContainsFunc(boxes, func(m []string) bool { return m[1] != boxes[0][1] })
 		return v, ok && same
 	}
+	// Each place that may have the value, the clearest first. Within a place, all sentences count.
 	said := sentences(text)
 	for _, part := range []func(string) string{
 		func(s string) string { return s },
@@ -314,6 +316,7 @@ func last(said []string, match func(string) (any, bool)) (any, bool) {
 	var found []any
 	ends, unread := false, false
 	for _, s := range said {
+		// Take the longest run of words at each position that is a value.
 		words := strings.Fields(s)
 		for from := 0; from < len(words); from++ {
 			matched := false
@@ -368,6 +371,7 @@ func limits(word string) bool {
 // mentioned returns the only one of several texts that is among the words of a text, unless a sentence with it denies
 // it or has a condition. Texts of one character and words such as "no" are too common to count.
 func mentioned(text string, values []any) (any, bool) {
+	// Options are compared by their plain keys, over several words at most.
 	options := map[string]any{}
 	for _, v := range values {
 		key := plainKey(optionText(v))
@@ -540,6 +544,7 @@ func spelledNumber(s string) (string, bool) {
 	case "half", "a half", "one half":
 		return "0.5", true
 	}
+	// A fraction at the end, a decimal point in words, and then the whole number.
 	fraction := ""
 	for words, digits := range map[string]string{
 		" and a half": ".5", " and one half": ".5", " and a quarter": ".25",
@@ -595,6 +600,7 @@ func spelled(s string) (int, bool) {
 		small := many > 0 && many < 1000 && rest < factor && (factor == 1000 || many < 100 && many%10 > 0)
 		return many*factor + rest, okLeft && okRight && small
 	}
+	// Numbers below one hundred.
 	if n := slices.Index(small, s); n >= 0 {
 		return n, true
 	}
@@ -689,6 +695,7 @@ func keyed(text string, n *schema.Node) (object map[string]any, problems []strin
 		}
 		names[plainKey(name)] = name
 	}
+	// current is the property whose text the next lines continue.
 	values, current, alone := map[string]string{}, "", true
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
