@@ -126,7 +126,7 @@ func (a *App) Remaining(ctx context.Context, r *Run) (*Remaining, error) {
 			out.Money.AtMost = min(out.Money.AtMost, max(0, total.Money.AtMost-answered.MicroDollars))
 		}
 	}
-	// What is left of the budget of money is a bound, too, unless an external agent may spend more than it reports.
+	// What is left of the budget of money is a bound, too, unless an external agent makes calls that no budget bounds.
 	if bound := limits.MicroDollars; bound != nil && !rest.External {
 		left := max(0, *bound-used.MicroDollars)
 		if !out.Money.Known || out.Money.AtMost > left {

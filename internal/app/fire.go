@@ -25,8 +25,8 @@ type triggerService struct {
 	rt  *environment
 
 	mu       sync.Mutex
-	print    string // of the files that were read
-	declared []*workflowTrigger
+	print    string               // of the files that were read
+	declared []*workflowTrigger   // as last read, valid or of the last valid version
 	read     bool                 // declared is known
 	wake     map[string]time.Time // when to look at a schedule again
 	reported map[string]string    // problem by file

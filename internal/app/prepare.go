@@ -84,8 +84,10 @@ func (p *Prepared) Err() error {
 	return nil
 }
 
+// warn adds a notice to the findings.
 func (p *Prepared) warn(n Notice) { p.Findings = append(p.Findings, Finding{Notice: n}) }
 
+// note adds a notice with a formatted text to the findings.
 func (p *Prepared) note(format string, args ...any) {
 	p.warn(Notice{Text: fmt.Sprintf(format, args...)})
 }

@@ -390,6 +390,7 @@ func (a *App) otherRuns(ctx context.Context, root string) []string {
 	return slices.Compact(dirs)
 }
 
+// stampForm matches the names of the folders of Agentfile's runs.
 var stampForm = lazyregexp.New(`^\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}$`)
 
 // byStamp returns the ids of Agentfile runs whose folders are named after the time at which they started, in either

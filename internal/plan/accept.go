@@ -42,6 +42,7 @@ const (
 	Approved   RefusalCode = "approved" // it would change what has been approved
 )
 
+// refusal returns a Refusal with a formatted text for people.
 func refusal(code RefusalCode, format string, args ...any) *Refusal {
 	return &Refusal{Code: code, Why: fmt.Sprintf(format, args...)}
 }

@@ -418,6 +418,7 @@ func (f *Frame) edgeTaken(via int) string {
 // Fallbacks.
 func (f *Frame) replacedVia(nth, edge int) int { return -1 - (edge*(1+len(f.Fallbacks)) + nth) }
 
+// edgeKey names an edge of a step in Frame.Taken, which snapshots contain.
 func edgeKey(step string, edge int) string { return fmt.Sprintf("%s>%d", step, edge) }
 
 // endStep ends the current step of a frame.

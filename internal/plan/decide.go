@@ -64,6 +64,7 @@ func (s *State) Decide(p *Program, now journal.Millis, in ...Input) []journal.Ev
 // memory.
 const maxFacts = 10_000
 
+// full reports whether the decision has to stop. The next one goes on where it stopped.
 func (d *decider) full() bool { return len(d.out) >= maxFacts }
 
 // Moving reports whether the last decision stopped at maxFacts facts: the next one continues without any input.

@@ -8,7 +8,7 @@ import (
 
 // Ledger is a budget and its use. The run has one. A branch or a child may have its own; its work then counts in both.
 type Ledger struct {
-	Limits journal.Limits `json:"limits,omitzero"`
+	Limits journal.Limits `json:"limits,omitzero"` // nil fields are unlimited
 	Used   journal.Usage  `json:"used,omitzero"`
 	Held   journal.Usage  `json:"held,omitzero"` // reserved and not settled
 
@@ -17,9 +17,9 @@ type Ledger struct {
 
 // Clock measures active time: the time during which at least one task is running.
 type Clock struct {
-	Open   int            `json:"open,omitempty"`
-	Since  journal.Millis `json:"since,omitempty"`
-	Active journal.Millis `json:"active,omitempty"`
+	Open   int            `json:"open,omitempty"`   // running tasks
+	Since  journal.Millis `json:"since,omitempty"`  // when the first of them started
+	Active journal.Millis `json:"active,omitempty"` // time before Since
 }
 
 // start counts one more task. The clock runs as long as at least one does.

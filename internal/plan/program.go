@@ -29,10 +29,10 @@ type Program struct {
 // unit is one program in the tree of programs: the root or a child.
 type unit struct {
 	ir    *ir.Program
-	path  string
-	index []map[string]int // per block: step id → position
-	again []map[string]bool
-	meta  map[string]json.RawMessage
+	path  string                     // of the program; see childPath
+	index []map[string]int           // per block: step id → position
+	again []map[string]bool          // per block: steps that can be reached more than once
+	meta  map[string]json.RawMessage // what expressions read as workflow.NAME
 }
 
 // Compile indexes a program and its children.

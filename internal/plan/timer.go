@@ -16,6 +16,7 @@ type timer struct {
 	group bool // the time limit of the frame's group
 }
 
+// timers is a heap of timers, the earliest first. It is not part of snapshots: rebuildTimers computes it.
 type timers []timer
 
 // Len, Less and Swap implement heap.Interface.

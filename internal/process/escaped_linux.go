@@ -165,6 +165,7 @@ type orphanList struct {
 	file *os.File // nil if the kernel has no such lists
 }
 
+// orphans is shared by all commands: the kernel has one list for the process.
 var orphans orphanList
 
 // open opens the list, once. The file is read again from its start each time.

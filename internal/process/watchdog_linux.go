@@ -134,6 +134,7 @@ type watchdog struct {
 	replaced     int    // how often the watchdog was replaced
 }
 
+// dog is the watchdog of this process. It starts with the first command.
 var dog watchdog
 
 // A line of the table holds an entry and the time at which the command began.

@@ -59,8 +59,8 @@ type Engine struct {
 	tasks   sync.WaitGroup // goroutines that run tasks or release slots
 	emptied chan struct{}  // sent to when no run is left in memory
 
-	slots    Slots // nil without limits
-	lastSlot atomic.Int64
+	slots    Slots         // nil without limits
+	lastSlot atomic.Int64  // number of the newest slot
 	freed    chan struct{} // sent to when a queued run of this process may acquire a slot
 
 	// mu guards everything below. It is never held during a call of the store.

@@ -26,6 +26,7 @@ const (
 // codec encrypts payloads with AES-256-GCM. The first key encrypts; payloads of the others can be read.
 type codec struct{ keys []codecKey }
 
+// codecKey is a key with the id that payloads name.
 type codecKey struct {
 	id   string
 	aead cipher.AEAD

@@ -27,6 +27,7 @@ func dataConverter() converter.DataConverter {
 // the bytes of facts.
 type plainJSON struct{}
 
+// Encoding implements converter.PayloadConverter.
 func (plainJSON) Encoding() string { return converter.MetadataEncodingJSON }
 
 // ToPayload implements converter.PayloadConverter.
@@ -49,6 +50,7 @@ func (plainJSON) FromPayload(payload *commonpb.Payload, into any) error {
 	return nil
 }
 
+// ToString implements converter.PayloadConverter.
 func (plainJSON) ToString(payload *commonpb.Payload) string { return string(payload.GetData()) }
 
 // retrying is a data converter with which a workflow whose payloads cannot be read stays open: reading them panics, so
@@ -141,6 +143,7 @@ func (d blobDriver) Retrieve(
 	return payloads, nil
 }
 
+// runKey is the key of the run in a context.
 type runKey struct{}
 
 // withRun returns a context for requests whose payloads belong to a run.
@@ -148,11 +151,13 @@ func withRun(ctx context.Context, run journal.RunID) context.Context {
 	return context.WithValue(ctx, runKey{}, run)
 }
 
+// runOf returns the run of withRun; empty if there is none.
 func runOf(ctx context.Context) journal.RunID {
 	run, _ := ctx.Value(runKey{}).(journal.RunID)
 	return run
 }
 
+// newBlob returns data with its hash.
 func newBlob(data []byte) journal.Blob {
 	sum := sha256.Sum256(data)
 	return journal.Blob{Hash: hex.EncodeToString(sum[:]), Data: data}

@@ -278,6 +278,7 @@ func (e *Engine) endReset(ctx context.Context, w *workflowservice.DescribeWorkfl
 	return true, e.explain(ctx, err)
 }
 
+// isNotFound reports whether the server does not have a workflow, an activity or a schedule, or not anymore.
 func isNotFound(err error) bool {
 	_, ok := errors.AsType[*serviceerror.NotFound](err)
 	return ok

@@ -100,6 +100,7 @@ func (o *outage) begin(log *slog.Logger, address string, err error) {
 // outages are those of all servers, by address. The engines of a process share them, so that the log says it once.
 var outages sync.Map
 
+// outageOf returns what is known about the server at an address, shared with other engines.
 func outageOf(address string) *outage {
 	found, _ := outages.LoadOrStore(address, &outage{})
 	return found.(*outage)

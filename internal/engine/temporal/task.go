@@ -258,6 +258,7 @@ func (j *job) prepare() (ready bool, err error) {
 	}
 }
 
+// fence returns the fence of the workflow. Inputs of earlier builds have none.
 func (j *job) fence() int64 { return cmp.Or(j.in.Fence, journal.FirstFence) }
 
 // load appends the facts that the task depends on, folds the run, and builds the job from it. It may be repeated.

@@ -98,10 +98,10 @@ type driver struct {
 	carried    journal.Seq
 	published  journal.Seq
 	publishing bool
-	waiters    int // updates that wait for the journal
-	chain      journal.ChainHash
+	waiters    int               // updates that wait for the journal
+	chain      journal.ChainHash // of all facts so far; part of the ids of activities
 	snapshots  engine.Snapshots
-	shown      attributes
+	shown      attributes // as Temporal has them
 
 	successor int // the version of the workers that are to continue the run; 0 for those of this version
 
@@ -422,6 +422,7 @@ func (d *driver) reserve(ctx workflow.Context, r reservation) (reserved, error) 
 	return reserved{Gone: "the task has ended"}, nil
 }
 
+// refusedKey names a reservation in driver.refused. Inputs of workflows contain it, so that its form must not change.
 func refusedKey(w journal.TaskID, n int) string { return fmt.Sprint(w.Key(), " ", n) }
 
 // now returns the time of the workflow.

@@ -15,6 +15,7 @@ type wakePipe struct {
 	stopped chan struct{}
 }
 
+// pipeSuffix is the end of the names of pipes.
 const pipeSuffix = ".pipe"
 
 // listen calls wake whenever another process writes to the pipe.
@@ -73,4 +74,5 @@ func call(path string) {
 	syscall.Write(pipe, []byte{ring})
 }
 
+// removeWakePipe removes the pipe of a dead process, if there is one.
 func removeWakePipe(path string) { os.Remove(path + pipeSuffix) }

@@ -61,4 +61,5 @@ func call(path string) {
 	f.Close()
 }
 
+// removeWakePipe removes the file of a dead process, if there is one.
 func removeWakePipe(path string) { os.Remove(path + wakeSuffix) }

@@ -478,7 +478,8 @@ const runNumber = "coalesce(nullif(u.n, 0), (SELECT r.n FROM @.runs r WHERE r.id
 const stillOwner = "@.workers WHERE id = $1 AND NOT sealed FOR KEY SHARE"
 
 // basePos is the position before the first append of a transaction. The low ten bits number the appends of the
-// transaction, which is why a group has at most 1,023.
+// transaction, which has room for 1,023. A later transaction id gives later positions; the era keeps them growing when
+// ids start again.
 const basePos = "(SELECT era + (pg_current_xact_id()::text::bigint << 10) FROM @.journal)"
 
 // write commits the group in one round trip. The statements are sent together and share a transaction without BEGIN:

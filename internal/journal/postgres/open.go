@@ -50,15 +50,15 @@ const (
 
 // Store is a journal.Store in a PostgreSQL database.
 type Store struct {
-	schema  string // quoted
-	name    string // not quoted
-	pooled  bool   // there is a pooler between this process and the server
-	lease   time.Duration
+	schema  string        // quoted
+	name    string        // not quoted
+	pooled  bool          // there is a pooler between this process and the server
+	lease   time.Duration // see Options
 	maxWait time.Duration // how long a call waits for an unavailable server
 	log     *slog.Logger
 	notice  func(string)
-	config  *pgx.ConnConfig
-	pool    *pgxpool.Pool
+	config  *pgx.ConnConfig // of connections outside of the pool
+	pool    *pgxpool.Pool   // for everything but appends, the lease and notifications
 
 	objects      Objects
 	objectsAbove int64
@@ -66,11 +66,11 @@ type Store struct {
 	uploading    map[journal.RunID][]job // batches that wait for an upload of an earlier one; mu guards it
 	noticed      map[journal.RunID]bool  // runs with a notice about an upload; mu guards it
 
-	jobs        *queue.Queue[job]
+	jobs        *queue.Queue[job] // for the committer
 	changes     queue.Notifier
 	own         ownTail
-	lastPos     atomic.Int64 // position of the last append of this Store
-	stopped     chan struct{}
+	lastPos     atomic.Int64  // position of the last append of this Store
+	stopped     chan struct{} // closed when the committer has ended
 	closed      atomic.Bool
 	lifetime    context.Context // ends with Close
 	endLifetime context.CancelFunc
@@ -102,6 +102,8 @@ const idleTime = 2 * time.Second
 // defaultSchema is the schema of a journal whose URL names none.
 const defaultSchema = "espalier"
 
+// errNotURL is the error of a setting that names no database. It does not repeat the text, which may contain a
+// password.
 var errNotURL = errors.New("the store is not a URL of the form postgres://user@host/database")
 
 // maxName is the length of names, in bytes. PostgreSQL cuts off longer ones without an error.

@@ -42,6 +42,7 @@ func (s *Store) Own() journal.Tailer {
 	return own{s}
 }
 
+// own is the journal.Tailer that Own returns.
 type own struct{ s *Store }
 
 // Tail implements journal.Tailer.

@@ -20,13 +20,13 @@ import (
 // by several goroutines.
 type worker struct {
 	mu     sync.Mutex
-	id     journal.Owner
+	id     journal.Owner          // the present name
 	past   map[journal.Owner]bool // names under which this process was sealed
 	leaves bool                   // StopDriving has been called
-	is     owner.Info
+	is     owner.Info             // what this process says about itself
 
-	wakes  chan struct{}
-	listen sync.Once
+	wakes  chan struct{} // has room for one value; never closed
+	listen sync.Once     // starts listening at the first call of Wakes
 
 	// canDeclareDeadFrom is when this process may take others for dead: see canDeclareDead.
 	canDeclareDeadFrom time.Time

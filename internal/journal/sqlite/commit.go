@@ -27,6 +27,7 @@ type refusal struct{ error }
 // refuse marks an error as a refusal.
 func refuse(err error) error { return refusal{err} }
 
+// refusef returns a refusal with a formatted message.
 func refusef(format string, args ...any) error { return refusal{fmt.Errorf(format, args...)} }
 
 // maxGroup bounds a group, so that neither another process nor the first job of
@@ -64,6 +65,7 @@ func (s *Store) commitGroup(group []job) {
 	s.callbacks.dispatch(group)
 }
 
+// succeeded reports whether a job has been written.
 func succeeded(j job) bool { return j.err == nil }
 
 // transact writes a group in one transaction. It sets the err of jobs that are

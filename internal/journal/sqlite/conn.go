@@ -68,6 +68,7 @@ func (c *conn) changed(query string, args ...any) (int64, error) {
 	return result.RowsAffected()
 }
 
+// errNoRow is the error of a query for one row that has none.
 var errNoRow = errors.New("no row")
 
 // row runs a query for one row; errNoRow if there is none.

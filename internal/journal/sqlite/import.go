@@ -31,6 +31,7 @@ func (s *Store) Import(ctx context.Context, in journal.ImportedRun) error {
 	})
 }
 
+// insertRun adds a row without an owner. Its head is set when the appends are there.
 const insertRun = `INSERT OR IGNORE INTO runs
 	(id, root, parent, name, format, definition, started, updated, seq, head, fence, owner, status, outcome, wake, waiting)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, '', ?, ?, ?, ?)`

@@ -41,13 +41,13 @@ type Options struct {
 // Store is a journal.Store in a SQLite file.
 type Store struct {
 	path        string
-	busyTimeout time.Duration
+	busyTimeout time.Duration // see Options
 	dead        func(journal.Owner) bool
-	jobs        *queue.Queue[job]
+	jobs        *queue.Queue[job] // for the commit goroutine
 	changes     *queue.Notifier
 	closed      atomic.Bool
-	stopped     chan struct{}
-	reader      *sql.DB
+	stopped     chan struct{} // closed when the commit goroutine has ended
+	reader      *sql.DB       // for all reads; four connections
 	prepared    prepared
 	is          os.FileInfo  // identity of the file
 	present     atomic.Int64 // when the file was last seen, in Unix milliseconds

@@ -57,6 +57,7 @@ type eventReader struct {
 	middle bool        // an append has been read
 }
 
+// headQuery returns the position that a run's row names, which may lag behind (newest.go).
 const headQuery = "SELECT n, head, seq, root FROM runs WHERE id = ?"
 
 // Positions decrease from row to row, so that a damaged chain ends, too.

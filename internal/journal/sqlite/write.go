@@ -140,7 +140,7 @@ func addRun(c *conn, b *journal.Batch, started *journal.RunStarted) error {
 // head is the cached position of a run. It is valid as long as no other process
 // has written.
 type head struct {
-	n, pos, seq, fence int64
+	n, pos, seq, fence int64 // of the run's row, its newest append, its last event, and its claim
 	row                int64 // the append that the run's row names
 	running            bool
 	hash               journal.ChainHash // of the append at pos

@@ -173,6 +173,7 @@ type pastCalls struct {
 	answers []journal.ToolAnswer
 }
 
+// pastUse is a noted call, or its noted result if returned is set. found is set when the turn has the call.
 type pastUse struct {
 	returned, found bool
 	journal.ToolUse
