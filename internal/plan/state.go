@@ -55,7 +55,7 @@ type Frame struct {
 	Index   int                      `json:"index,omitempty"` // of the branch or iteration, from 0
 	Name    string                   `json:"name,omitempty"`  // of the branch or child
 	Child   journal.RunID            `json:"child,omitempty"` // the frame is the body of this child run
-	Scope   map[string]journal.Value `json:"scope,omitempty"` // its own variables, and those that its steps have written
+	Scope   map[string]journal.Value `json:"scope,omitempty"` // its own variables, and what its steps wrote
 	// variables of an iteration or a branch; they end with the frame
 	Own []string `json:"own,omitempty"`
 	// Writers are the steps that last wrote to the output, by the key of the property, such as "output.report".
@@ -66,7 +66,7 @@ type Frame struct {
 	Phase   Phase  `json:"phase"`
 	Step    string `json:"step,omitempty"`
 	Visit   int    `json:"visit,omitempty"`   // from 1 for steps that can be reached again; otherwise 0
-	Part    string `json:"part,omitempty"`    // which task of the step it is; see PartVerdict
+	Part    string `json:"part,omitempty"`    // which task of the step runs; see PartVerdict
 	Attempt int    `json:"attempt,omitempty"` // from 0
 	Rerun   int    `json:"rerun,omitempty"`   // how often the attempt was started again
 	For     string `json:"for,omitempty"`     // the step that the current one replaces
