@@ -155,7 +155,7 @@ func (g *Generation) Next(ctx context.Context) (*GenerationRun, error) {
 			return nil, err
 		}
 	}
-	// Alternate between checks and repairs until the checks find no error, or the repairs are used up.
+	// Alternate between checks and repairs until the checks find no error, or no repair is left.
 	run, err := g.pendingRepair(ctx)
 	if run != nil || err != nil {
 		return run, err

@@ -28,7 +28,7 @@ func (r *run) startEarly(p *pending) bool {
 		if !ok || x.Rerun > 0 || !r.e.writeAhead[x.Kind] { // a rerun task has written its note before
 			continue
 		}
-		// A later fact of the same decision may have ended the attempt or cancelled its frame.
+		// A later fact of the same decision may have ended the attempt or canceled its frame.
 		f := r.state.Frames[x.Frame]
 		if f == nil || f.Phase != plan.Working || f.Work() != x.TaskID {
 			continue

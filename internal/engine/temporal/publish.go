@@ -60,7 +60,7 @@ func appendFacts(ctx context.Context, store journal.Store, f *facts, appended fu
 			return err
 		}
 		rest := events[known:]
-		// The journal has all facts, perhaps from a later workflow, which this one must not precede.
+		// The journal has all facts, perhaps because a later workflow drives the run: check that this one may go on.
 		if len(rest) == 0 {
 			return checkFence(ctx, store, f.Run, fence, last, blobs...)
 		}

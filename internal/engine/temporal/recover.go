@@ -131,8 +131,7 @@ func (d *driver) recover(ctx workflow.Context) bool {
 	if from.Over {
 		return false
 	}
-	// The chain starts anew with the hash of the snapshot: the ids of activities must differ from those of earlier
-	// workflows.
+	// The chain starts anew with the hash of the snapshot, which stands for all facts up to it.
 	d.in.Fence, d.in.Snapshot, d.in.Chain, d.in.Children = from.Fence, from.Snapshot, from.Snapshot, from.Children
 	lost := map[string]bool{}
 	inputs := make([]plan.Input, 0, len(from.Lost))

@@ -67,7 +67,7 @@ type runInput struct {
 
 // driver drives one run. It is the state of a workflow: it must not depend on anything but the workflow's input and
 // history, and on blobs of the journal, whose hashes these contain. Temporal replays the history on other workers, so
-// everything that issues commands (activities, timers, updates) has to happen in the same order each time: maps are
+// everything that issues commands (activities, timers, answers) has to happen in the same order each time: maps are
 // iterated by sorted keys. It needs no lock, because the SDK runs the coroutines of a workflow one at a time and
 // switches only where they wait.
 type driver struct {
