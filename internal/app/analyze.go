@@ -85,6 +85,7 @@ func (a *App) Analyze(ctx context.Context, req AnalyzeRequest) (*Analysis, error
 		}
 	}
 	var an *Analysis
+	// An unsaved text is read at its path, even if there is no such file to be found by name.
 	switch _, unsaved := req.Unsaved[req.Workflow]; {
 	case unsaved:
 		an, err = r.read(req.Workflow)
@@ -299,6 +300,8 @@ type resolver struct {
 	reading Reading
 }
 
+// discover analyzes all workflows of the project, the user's skills, and the workflows of the folders that the user or
+// the environment names. They are sorted by name; those of one name stay in the order in which they are looked up.
 func (r *resolver) discover() (*Discovery, error) {
 	here, err := r.space.Here()
 	if err != nil {
@@ -365,6 +368,8 @@ func (r *resolver) outside(found *Discovery) error {
 		w := describe(p, an)
 		w.Scope = project.OfUser
 		name := fileName(w.Path)
+		// The first workflow of a name hides the others: those of folders that the environment names come before the
+		// project's, the user's after them.
 		switch {
 		case by[name] == "":
 			by[name] = w.Path
@@ -430,6 +435,7 @@ func (r *resolver) below(
 	return r.ctx.Err()
 }
 
+// skip records a file that cannot be read.
 func (d *Discovery) skip(path string, err error) {
 	reason := err.Error()
 	if ref, ok := errors.AsType[*source.RefError](err); ok && ref.Detail != "" {
@@ -509,6 +515,7 @@ func (r *resolver) resolveListed(arg string) (*Analysis, error) {
 	return r.resolveName(arg)
 }
 
+// isCandidate reports whether a path in the project could be a workflow that discover lists.
 func (r *resolver) isCandidate(path string) bool {
 	here, err := r.space.Here()
 	return err == nil && here.IsCandidate(path)
@@ -520,6 +527,7 @@ func inPack(arg string) bool {
 	return ok && pack != "" && name != "" && !strings.ContainsAny(arg, `.\`) && !strings.Contains(name, "/")
 }
 
+// read analyzes the file at a path.
 func (r *resolver) read(path string) (*Analysis, error) {
 	p, f, err := r.space.File(path)
 	if err != nil {
@@ -528,6 +536,7 @@ func (r *resolver) read(path string) (*Analysis, error) {
 	return AnalyzeFile(r.ctx, p, f, r.reading)
 }
 
+// resolveFolder finds the only workflow in a folder that has no main file.
 func (r *resolver) resolveFolder(dir string) (*Analysis, error) {
 	p, err := r.space.At(dir)
 	if err != nil {
@@ -554,8 +563,11 @@ func (r *resolver) resolveFolder(dir string) (*Analysis, error) {
 		advise("Name one of these:\n%s", choices(workflows))
 }
 
+// namedByFile reports whether commands of the format call its workflows by the names of their files.
 func namedByFile(w Workflow) bool { return Formats().Conventions(w.Format).NamedByFile }
 
+// resolveName finds a discovered workflow by the name that its format uses, then by the other one (the name inside the
+// file or the name of the file), then by a command that it declares. Workflows that others hide do not count.
 func (r *resolver) resolveName(name string) (*Analysis, error) {
 	found, err := r.discover()
 	if err != nil {
@@ -597,10 +609,12 @@ func commanded(name string) func(Workflow) bool {
 	}
 }
 
+// looksLikePath reports whether a person means a file, although there is none: then the error is about the file.
 func looksLikePath(arg string) bool {
 	return strings.ContainsAny(arg, `/\`) || project.CouldBeWorkflow(arg)
 }
 
+// choices lists the paths of workflows for an error, one per line.
 func choices(workflows []Workflow) string {
 	lines := xslices.Map(workflows, func(w Workflow) string { return "  " + diag.Printable(w.Path) })
 	return strings.Join(lines, "\n")
@@ -654,6 +668,7 @@ func (a *App) Validate(ctx context.Context, req ValidateRequest) (*Validation, e
 	return v, nil
 }
 
+// add checks what one path names.
 func (v *Validation) add(r *resolver, path string) error {
 	switch {
 	case path == "":
@@ -671,6 +686,7 @@ func (v *Validation) add(r *resolver, path string) error {
 	return nil
 }
 
+// addFolder checks every workflow below a folder, and the configuration in it.
 func (v *Validation) addFolder(r *resolver, dir string) error {
 	p, err := r.space.At(dir)
 	if err != nil {
@@ -701,6 +717,7 @@ func (v *Validation) addFolder(r *resolver, dir string) error {
 	return nil
 }
 
+// addConfig checks a configuration file.
 func (v *Validation) addConfig(r *resolver, path string) error {
 	_, f, err := r.space.File(path)
 	if err != nil {
@@ -744,6 +761,7 @@ func (v *Validation) checkTriggers(r *resolver, f *source.File) error {
 	return nil
 }
 
+// skip records a path that cannot be read.
 func (v *Validation) skip(path string, err error) {
 	reason := err.Error() + "."
 	if ref, ok := errors.AsType[*source.RefError](err); ok && len(ref.Near) > 0 {
@@ -752,6 +770,7 @@ func (v *Validation) skip(path string, err error) {
 	v.Skipped = append(v.Skipped, project.Skipped{Path: path, Reason: reason})
 }
 
+// include adds a workflow, once.
 func (v *Validation) include(an *Analysis) {
 	if v.seen[an.File.Abs] {
 		return

@@ -229,6 +229,7 @@ func (a *App) environment(root string, s *settings) (*environment, error) {
 	if a.closed {
 		return nil, fail(Interrupted, "", "interrupted")
 	}
+	// One environment for each configuration and each extent of consent: see environment.
 	key := root + "\x00" + s.key()
 	if env := a.envs[key]; env != nil {
 		return env, nil
@@ -268,6 +269,7 @@ func (rt *environment) open(ctx context.Context) error {
 		r.Close()
 		return &Error{Kind: storeKind(err), Message: err.Error(), Advice: storeAdvice(err), Err: err}
 	}
+	// The engine listens until Close, and only once something drives runs: commands that only read need no wake-ups.
 	listening, stop := context.WithCancel(context.Background())
 	rt.stop = stop
 	rt.listen = sync.OnceFunc(func() { go r.Engine.Listen(listening) })
@@ -344,12 +346,14 @@ func (a *App) environmentHolding(id journal.RunID) *environment {
 	return xslices.Find(a.environments(), func(env *environment) bool { return env.isOpen() && env.Engine.Owns(id) })
 }
 
+// isOpen reports whether the storage is open. It waits for a call of open in progress.
 func (rt *environment) isOpen() bool {
 	rt.opening.Lock()
 	defer rt.opening.Unlock()
 	return rt.Runtime != nil
 }
 
+// environments returns all environments, in no particular order.
 func (a *App) environments() []*environment {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -377,6 +381,7 @@ func (a *App) Redact(text string) string {
 // is closed. Runs continue from there in another process. Only reading is possible afterwards. If parked is not nil, it
 // is called when no task can start anymore.
 func (a *App) Park(now <-chan struct{}, parked func()) {
+	// First no environment starts a task anymore; then all of them wait for their tasks at the same time.
 	for _, env := range a.environments() {
 		if env.isOpen() {
 			env.Engine.Park()
@@ -413,6 +418,7 @@ func (a *App) Close() error {
 	a.closed = true
 	a.mu.Unlock()
 	var errs []error
+	// No environment is added anymore, because closed is set under a.mu.
 	for _, env := range a.environments() {
 		env.opening.Lock()
 		if env.Runtime != nil {

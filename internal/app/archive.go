@@ -47,6 +47,7 @@ func (a *App) Export(ctx context.Context, r *Run, path string) (head string, err
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return "", errors.Join(err, os.Remove(path))
 	}
+	// The run has finished, so the hash is that of what was written.
 	verified, err := journal.VerifyChain(ctx, rt.Store, r.ID, nil)
 	return verified.Hash.String(), err
 }
@@ -82,6 +83,7 @@ func (rt *environment) archivedRecords(ctx context.Context, root journal.RunID) 
 	return out, nil
 }
 
+// openRecord opens a record of a run for an archive.
 func (rt *environment) openRecord(r journal.Record) (io.ReadCloser, error) {
 	find := rt.Audits.Path
 	if r.Kind == journal.RecordTranscript {
@@ -121,6 +123,8 @@ func (a *App) Import(ctx context.Context, path string) (run *Run, head string, e
 	if err != nil {
 		return nil, "", err
 	}
+	// The mark comes before the run: after a crash in between, there is a mark without a run, and never a run from an
+	// archive that could be continued.
 	if _, err = rt.Store.Entry(ctx, archive.Run()); err == nil {
 		err = fmt.Errorf("%w: %s", journal.ErrExists, archive.Run())
 	} else if errors.Is(err, journal.ErrUnknownRun) {
@@ -186,6 +190,7 @@ func (rt *environment) verifyArchive(ctx context.Context, archive *journal.Archi
 	case found.Head.Hash.String() != archive.Head():
 		return archiveFault("the hash of the journal is %s, and the manifest names %s", found.Head.Hash, archive.Head())
 	}
+	// The journal is sound, so derive the records from it again and compare them with those in the archive.
 	v, err := rt.archiveVerification(ctx, archive)
 	if err != nil {
 		return err
@@ -208,6 +213,7 @@ func (rt *environment) verifyArchive(ctx context.Context, archive *journal.Archi
 
 // archiveVerification prepares the comparison of the records in an archive with its journal.
 func (rt *environment) archiveVerification(ctx context.Context, archive *journal.Archive) (*verification, error) {
+	// An archive can be read like a store, and an engine without runners decodes its definitions.
 	core := engine.NewCore(engine.Config{Log: slog.New(slog.DiscardHandler)}, archive)
 	program := func(ctx context.Context, definition string) (*ir.Program, error) {
 		def, err := core.Definition(ctx, definition)
@@ -239,6 +245,7 @@ func (rt *environment) archiveVerification(ctx context.Context, archive *journal
 	if err != nil {
 		return nil, err
 	}
+	// One verifier for the root and each child, and no record of any other run.
 	for _, entry := range archive.Entries() {
 		e := audit.Evidence{
 			Run: entry.ID, Trace: root.ID, Finished: true, Definition: root.Definition, Pinned: pinned,
@@ -272,6 +279,7 @@ func archivedCopy(archive *journal.Archive, r journal.Record) audit.Copy {
 	}}
 }
 
+// archiveFault returns an error for an archive that was changed.
 func archiveFault(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", journal.ErrArchive, fmt.Sprintf(format, args...))
 }

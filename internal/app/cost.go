@@ -93,6 +93,8 @@ func (a *App) Remaining(ctx context.Context, r *Run) (*Remaining, error) {
 		root = &plan.Frame{Ledger: &plan.Ledger{}}
 	}
 	limits, used := root.Ledger.Limits, root.Ledger.Used
+	// Two bounds. First the worst case of the whole run, from which later is subtracted what was used; then the worst
+	// case of the steps that can still run, with what is left of the budgets.
 	whole := *program.Root()
 	whole.Budget = budgetOf(limits)
 	total, err := env.estimateRun(&whole, state.Options)
@@ -124,6 +126,7 @@ func (a *App) Remaining(ctx context.Context, r *Run) (*Remaining, error) {
 			out.Money.AtMost = min(out.Money.AtMost, max(0, total.Money.AtMost-answered.MicroDollars))
 		}
 	}
+	// What is left of the budget of money is a bound, too, unless an external agent makes calls that no budget bounds.
 	if bound := limits.MicroDollars; bound != nil && !rest.External {
 		left := max(0, *bound-used.MicroDollars)
 		if !out.Money.Known || out.Money.AtMost > left {
@@ -245,6 +248,7 @@ func money(p *ir.Program, r check.Report, models *registry.Models, model func(as
 			out.Agents[name] = worst
 		}
 	}
+	// Add up the agents, and then the steps that ask a model without one.
 	for _, c := range r.PerAgent {
 		add(c.Agent, c.Model, c.PromptTokens, c.ReplyTokens)
 	}
@@ -258,6 +262,7 @@ func money(p *ir.Program, r check.Report, models *registry.Models, model func(as
 	if rest != (stepkind.Cost{}) {
 		add("", "", rest.PromptTokens, rest.ReplyTokens)
 	}
+	// The result is known only if every price is, and if each share has a bound or all tokens together have one.
 	bounded := r.Tokens.Worst.Unbounded == ""
 	switch {
 	case unpriced != "":

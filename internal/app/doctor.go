@@ -144,6 +144,7 @@ func (a *App) approvedEnvironment() (*environment, error) {
 	return a.environment(root, s)
 }
 
+// listServers returns the approved MCP servers and, with ask, their tools.
 func (a *App) listServers(ctx context.Context, ask bool) ([]ServerTools, error) {
 	env, err := a.approvedEnvironment()
 	if err != nil {

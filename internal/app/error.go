@@ -112,10 +112,12 @@ func (e *Error) Error() string { return e.Message }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// fail returns an Error with a formatted message.
 func fail(kind Kind, reason Reason, format string, args ...any) *Error {
 	return &Error{Kind: kind, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
+// advise adds what to do, and returns the same error.
 func (e *Error) advise(format string, args ...any) *Error {
 	e.Advice = fmt.Sprintf(format, args...)
 	return e

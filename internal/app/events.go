@@ -91,6 +91,9 @@ func (a *App) ReceiveHook(ctx context.Context, name string, e Incoming) (*Delive
 	return a.deliver(ctx, rt, e, all[at:at+1], false, triggerActor(all[at]))
 }
 
+// deliver starts the runs of triggers for an event and wakes the runs that wait for it, once. The ids of runs are
+// derived from the event, and the runs to wake were stored when it was claimed, so that a delivery that was interrupted
+// can be repeated.
 func (a *App) deliver(
 	ctx context.Context, rt *environment, e Incoming, triggers []*workflowTrigger, wake bool, by journal.Actor,
 ) (_ *Delivery, err error) {
@@ -157,6 +160,7 @@ func (rt *environment) claimEvent(ctx context.Context, e Incoming, wake bool) (e
 			if state.Until.After(now) {
 				return state, register, fail(Conflict, EventUnderWay, "the event is being delivered")
 			}
+		// Only the first claim looks for waiting runs: a run that starts to wait later must not get an event of before.
 		case wake:
 			if state.Woken, err = rt.waitingFor(ctx, e.Type); err != nil {
 				return state, register, err
@@ -214,6 +218,7 @@ func (rt *environment) waitingFor(ctx context.Context, event string) ([]journal.
 
 // wake sends an event to a run, unless an earlier attempt has.
 func (a *App) wake(ctx context.Context, rt *environment, id journal.RunID, e Incoming, by journal.Actor) error {
+	// The actor names the event, so a fact by it shows that the run got the event before.
 	for event, err := range report.Events(ctx, rt.Store, id) {
 		if err != nil {
 			return err
@@ -243,6 +248,8 @@ func (a *App) startForEvent(
 	if err != nil {
 		return false, "", err
 	}
+	// Three outcomes: a run, a problem that would repeat (a pause, or a permanent error), or an error after which the
+	// sender tries again. The first two are recorded in the state of the trigger.
 	var cause error
 	if state.Paused {
 		problem = "the trigger was paused"
@@ -306,6 +313,7 @@ func (a *App) startMapped(
 // mapped returns the input of a run for an event: what the configuration maps, or else the fields of the event's data
 // that the workflow declares as inputs.
 func (d *workflowTrigger) mapped(p *ir.Program, e Incoming) (json.RawMessage, error) {
+	// The fixed input of the configuration comes first; values of the event replace it.
 	input := map[string]any{}
 	if len(d.settings.Input) > 0 {
 		if err := json.Unmarshal(d.settings.Input, &input); err != nil {

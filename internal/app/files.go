@@ -43,6 +43,8 @@ func (s *triggerService) fireFiles(ctx context.Context) error {
 	return nil
 }
 
+// fireChanged starts runs for the files of one trigger that have settled since the last look. Only a settled file is
+// read; its hash, not its time, decides whether it is a new version.
 func (s *triggerService) fireChanged(ctx context.Context, d *workflowTrigger, root fs.FS) error {
 	looks, err := watchedFiles(root, d.spec.Paths)
 	if err != nil {
@@ -98,6 +100,8 @@ func (s *triggerService) baseline(ctx context.Context, d *workflowTrigger, root 
 	})
 }
 
+// fireFile starts the run for a version of a file and then notes the version. After a crash in between, the next
+// process starts the run again with the same id, which the store refuses.
 func (s *triggerService) fireFile(ctx context.Context, d *workflowTrigger, name, version string) error {
 	id := trigger.RunID(d.file, d.name, name, version)
 	text, err := json.Marshal(name)

@@ -25,8 +25,8 @@ type triggerService struct {
 	rt  *environment
 
 	mu       sync.Mutex
-	print    string // of the files that were read
-	declared []*workflowTrigger
+	print    string               // of the files that were read
+	declared []*workflowTrigger   // as last read, valid or of the last valid version
 	read     bool                 // declared is known
 	wake     map[string]time.Time // when to look at a schedule again
 	reported map[string]string    // problem by file
@@ -48,6 +48,7 @@ func newTriggerService(a *App, rt *environment) *triggerService {
 	return s
 }
 
+// all returns the triggers as they were last read.
 func (s *triggerService) all() []*workflowTrigger {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,6 +68,7 @@ func (s *triggerService) reload(ctx context.Context) (folders []string, err erro
 		return folders, err
 	}
 	s.declared, s.print, s.read = all, print, true
+	// Every schedule is looked at again, because its times may have changed.
 	clear(s.wake)
 	broken := map[string]string{}
 	for _, d := range all {
@@ -122,6 +124,8 @@ func (s *triggerService) fireDue(ctx context.Context) (time.Time, error) {
 func (s *triggerService) fire(ctx context.Context, d *workflowTrigger) (time.Time, error) {
 	schedule, _ := d.schedule()
 	for {
+		// Each attempt starts from the stored state. After a conflict, another process has fired; the ids of runs are
+		// derived, so that firings which both have started are one run.
 		state, register, err := s.rt.loadTrigger(ctx, d)
 		if err != nil {
 			return time.Time{}, err
@@ -210,6 +214,7 @@ func (s *triggerService) serve(ctx context.Context) {
 	var looked, looks time.Time // at workflows, and at the files of triggers
 	cost := time.Duration(0)    // of looking at the files
 	for changed := true; ctx.Err() == nil; {
+		// Looking at all files may be slow in large projects: it takes two percent of the time at most.
 		if changed || time.Since(looked) > max(filePoll, 50*cost) {
 			began := time.Now()
 			folders, err := s.reload(ctx)
@@ -279,6 +284,8 @@ type fileWatcher struct {
 	folders map[string]bool
 }
 
+// newFileWatcher returns a watcher that watches nothing yet. The channel changed has room for one value: several
+// changes are one.
 func newFileWatcher() *fileWatcher {
 	f := &fileWatcher{changed: make(chan struct{}, 1), folders: map[string]bool{}}
 	w, err := fsnotify.NewWatcher()
@@ -317,6 +324,7 @@ func (f *fileWatcher) watch(folders []string) {
 	}
 }
 
+// close ends the watcher and its goroutines.
 func (f *fileWatcher) close() {
 	if f.w != nil {
 		f.w.Close()

@@ -96,6 +96,7 @@ func (a *App) Generate(ctx context.Context, req GenerateRequest) (*Generation, [
 	if err := g.configure(p); err != nil {
 		return nil, p.Findings, err
 	}
+	// A generation that continues checks what it lacks later: resume knows which steps are left.
 	again, err := g.find(root)
 	if err != nil {
 		return nil, p.Findings, err
@@ -154,6 +155,7 @@ func (g *Generation) Next(ctx context.Context) (*GenerationRun, error) {
 			return nil, err
 		}
 	}
+	// Alternate between checks and repairs until the checks find no error, or no repair is left.
 	run, err := g.pendingRepair(ctx)
 	if run != nil || err != nil {
 		return run, err
@@ -227,6 +229,7 @@ func (g *Generation) resume(ctx context.Context) (begun bool, err error) {
 	if g.entry, err = manifest.Read(g.Dir); err != nil {
 		return false, err
 	}
+	// Three cases: the first run was never started, it failed at a step, or it was interrupted.
 	old := journal.RunID(g.entry.Run)
 	if err := rt.checkStartedHere(ctx, old); err != nil {
 		return false, err

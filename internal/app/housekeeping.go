@@ -59,6 +59,7 @@ func (a *App) Housekeeping(ctx context.Context) (*Housekeeping, error) {
 	return out, nil
 }
 
+// notificationTarget describes a target without values of secrets.
 func notificationTarget(n *config.Named[config.Notification]) NotificationTarget {
 	return NotificationTarget{
 		Name: n.Name.Value, Address: cmp.Or(n.Is.URL.Value, n.Is.Webhook.Value), On: n.Is.On,

@@ -42,6 +42,7 @@ func (p *Prepared) input(req *PrepareRequest, o *Options) (json.RawMessage, erro
 	if contract == nil && len(req.Input) == 0 && len(req.Fields) == 1 && req.Fields[0].Name == "" {
 		return json.Marshal(req.Fields[0].Text) // the input of a skill is text
 	}
+	// The whole input first, then the fields; defaults are filled in afterwards, and everything is checked at once.
 	object := map[string]json.RawMessage{}
 	var whole json.RawMessage
 	if len(req.Input) > 0 {

@@ -23,7 +23,7 @@ const (
 	notifyCursor = "notify/position"
 	// sendLease is how long a process may take to send a message.
 	sendLease = time.Minute
-	// maxAttempts is how often a message is tried before it is given up, which takes about a day.
+	// maxAttempts is how often a message is tried before it is given up, which takes about ten hours.
 	maxAttempts = 20
 )
 
@@ -79,6 +79,7 @@ func (n *notifier) enqueue(ctx context.Context, m notify.Message) error {
 			continue
 		}
 		r := journal.Register{Key: outboxPrefix + target.Name.Value + "/" + m.ID}
+		// Version 0 creates the register. A conflict means that it exists: the message is in the outbox already.
 		_, err := journal.SaveJSON(ctx, n.rt.Store, r, outgoing{Message: m, Target: target.Name.Value})
 		if err != nil && !errors.Is(err, journal.ErrConflict) {
 			return err
@@ -194,6 +195,8 @@ func (n *notifier) send(ctx context.Context) error {
 		if m.Next.After(now) {
 			continue
 		}
+		// Saving the attempt is the claim: only the process whose save succeeds sends. If it dies, the message is due
+		// again after the lease.
 		m.Attempts++
 		m.Next = now.Add(sendLease)
 		if r.Version, err = journal.SaveJSON(ctx, n.rt.Store, r, &m); errors.Is(err, journal.ErrConflict) {
@@ -213,6 +216,7 @@ func (n *notifier) send(ctx context.Context) error {
 		default:
 			n.app.o.Log.Warn("a notification was not sent", "id", m.ID, "target", m.Target,
 				"error", n.app.Redact(failed.Error()))
+			// The pause doubles from two seconds to 4,096 seconds.
 			m.Next = now.Add(min(time.Second<<min(m.Attempts, 12), 2*time.Hour))
 			_, err = journal.SaveJSON(ctx, n.rt.Store, r, &m)
 		}
@@ -223,6 +227,8 @@ func (n *notifier) send(ctx context.Context) error {
 	return nil
 }
 
+// deliver sends a message to its target as the configuration has it now: the address and its approval may have changed
+// since the message was put into the outbox.
 func (n *notifier) deliver(ctx context.Context, m *outgoing) error {
 	for i := range n.rt.settings.Notifications {
 		one := &n.rt.settings.Notifications[i]

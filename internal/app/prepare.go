@@ -84,8 +84,10 @@ func (p *Prepared) Err() error {
 	return nil
 }
 
+// warn adds a notice to the findings.
 func (p *Prepared) warn(n Notice) { p.Findings = append(p.Findings, Finding{Notice: n}) }
 
+// note adds a notice with a formatted text to the findings.
 func (p *Prepared) note(format string, args ...any) {
 	p.warn(Notice{Text: fmt.Sprintf(format, args...)})
 }
@@ -127,6 +129,8 @@ func (a *App) Prepare(_ context.Context, req PrepareRequest) (*Prepared, error) 
 	if err := p.problem(err); err != nil {
 		return p, err
 	}
+	// A problem with the input is recorded by now; the remaining checks go on, so that all findings are reported at
+	// once.
 	if p.Input = input; err == nil {
 		p.noteLiteral(an.Program.Input)
 	}
@@ -216,6 +220,8 @@ func (p *Prepared) configure(a *App, req *PrepareRequest) error {
 	registry.ApplyDefaults(program, s.Config)
 	o.NoAWFAudit = o.NoAWFAudit || registry.NoAWFAudit(a.o.Getenv)
 	o.Pin(s.Config, p.env.models, req.Sandbox, a.o.Confined)
+	// Three things are consent to the commands of a workflow: the option AllowShell, an earlier approval of the files,
+	// and, in some formats, naming the workflow.
 	files := filesOfCommands(p.Root, p.Workflow)
 	if o.Named, err = a.namedConsent(p, req, files); err != nil {
 		return p.problem(err)
@@ -321,6 +327,7 @@ func (p *Prepared) readiness(a *App) {
 	if python != "" && simulates {
 		_ = p.problem(fail(InvalidRequest, PythonSimulated, "a simulated run starts no python3"))
 	}
+	// What real models lack is a notice if the run starts nevertheless.
 	if !o.Simulate && o.ScriptName == "" {
 		if o.Unready {
 			strict := o
@@ -343,6 +350,7 @@ func (p *Prepared) readiness(a *App) {
 	}
 }
 
+// changedText names files that have changed since their approval.
 func changedText(files []string) string {
 	return "Changed since the approval: " + strings.Join(files, ", ")
 }
@@ -350,6 +358,7 @@ func changedText(files []string) string {
 // Real returns what the run does for real: its commands, and the tools that it calls.
 func (p *Prepared) Real() []string { return p.env.tools.Real(p.Workflow.Program, p.Options) }
 
+// forbidsManualRuns reports whether the workflow switches off its trigger for runs by hand.
 func forbidsManualRuns(p *ir.Program) bool {
 	return slices.ContainsFunc(p.Triggers, func(t ir.Trigger) bool { return t.Kind == ir.OnDemand && t.Off })
 }
@@ -381,6 +390,7 @@ func (rt *environment) labeled(p *ir.Program) error {
 	return e
 }
 
+// hasStep reports whether a step of any block has an id.
 func hasStep(p *ir.Program, id string) bool {
 	return slices.ContainsFunc(p.Blocks, func(b ir.Block) bool {
 		return slices.ContainsFunc(b.Steps, func(s ir.Step) bool { return s.ID == id })
@@ -440,6 +450,8 @@ func (rt *environment) readyFrom(program *ir.Program, from string, o RunOptions)
 	needed := func(l MissingDependency) bool {
 		return slices.ContainsFunc(l.Steps, func(step string) bool { return slices.Contains(sure, step) })
 	}
+	// Startable says that --unready would start the run: everything that it lacks belongs to steps that it may never
+	// reach, or whose failure it handles.
 	o.Unready = true
 	e.Startable = len(tools) == 0 && len(rt.models.Missing(p, o)) == 0 && !slices.ContainsFunc(e.Missing, needed)
 	return e
@@ -483,6 +495,7 @@ func inevitable(p *ir.Program) []string {
 	if body := p.Blocks[ir.Body].Steps; len(body) > 0 {
 		at = &body[0]
 	}
+	// Follow the body from its first step, as long as there is only one way on.
 	for at != nil && at.When == nil && !slices.Contains(way, at.ID) {
 		way = append(way, at.ID)
 		caught := slices.ContainsFunc(at.Next, func(e ir.Edge) bool {
@@ -521,11 +534,13 @@ func admitUndeclared(p *ir.Program) error {
 	return nil
 }
 
+// sha256Hex returns a hash in the form in which definitions and approvals name files.
 func sha256Hex(raw []byte) string {
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:])
 }
 
+// exists reports whether there is a file, a folder or a link.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil

@@ -63,6 +63,7 @@ func (g *growing) Read(p []byte) (int, error) {
 		if g.over {
 			return 0, io.EOF
 		}
+		// The end of the file, and nothing is missing in it: wait for an append, and complete the file again.
 		if g.complete {
 			if g.idle(); !g.moved(g.last) {
 				return 0, io.EOF
@@ -249,6 +250,7 @@ func (rt *environment) outputs(ctx context.Context, r *Run) (*os.Root, error) {
 		return nil, err
 	}
 	defer project.Close()
+	// Check each folder on the way by itself: os.Root follows links within the project.
 	at := ""
 	for name := range strings.SplitSeq(dir, "/") {
 		at = path.Join(at, name)

@@ -81,6 +81,8 @@ func (a *App) driver(ctx context.Context, id journal.RunID) (*environment, error
 	return rt, rt.driving()
 }
 
+// prepareResume is PrepareResume for the environment that drives the run. An unfinished run goes back by a rewind; a
+// finished one never changes, so a new run continues from it.
 func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*Resumption, error) {
 	rt.DeliverTelemetry() // also that of a run whose process was killed at its very end
 	if err := rt.checkStartedHere(ctx, req.Run); err != nil {
@@ -102,6 +104,7 @@ func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*
 	}
 	r := &Resumption{Run: req.Run, Of: req.Run, from: req.From, by: req.By, again: req.From == FromCurrent, env: rt}
 	r.says = xslices.Map(req.Messages, func(m Message) plan.Input { return m.input(req.By) })
+	// Find the step to continue from, then the way to get there.
 	from, answers, err := rt.anchor(ctx, req, state, program)
 	if err != nil {
 		return nil, err
@@ -173,6 +176,7 @@ func lostRecords(drives func(journal.Owner) bool, entry func() (journal.Entry, e
 	ahead func(last journal.Seq) (int, error),
 ) (int, error) {
 	before, err := entry()
+	// Entry, records and entry again: the count holds if the journal was the same before and after it.
 	for {
 		if err != nil || before.Owner != "" && drives(before.Owner) {
 			return 0, err
@@ -205,6 +209,7 @@ func (a *App) Resume(ctx context.Context, r *Resumption) error {
 				return err
 			}
 		}
+		// The messages come first: raised budgets and answers are what the run continues with.
 		resume := rt.Engine.Resume
 		if r.again {
 			resume = rt.Engine.ResumeAgain
@@ -234,6 +239,7 @@ func (rt *environment) sendTo(ctx context.Context, id journal.RunID, send func()
 func (rt *environment) anchor(
 	ctx context.Context, req *ResumeRequest, state *plan.State, program *plan.Program,
 ) (string, []plan.Input, error) {
+	// A step of that name takes precedence over the words "current" and "previous".
 	from := req.From
 	if from != FromCurrent && from != FromPrevious || program.Root().Step(ir.Body, from) != nil {
 		return stepID(program.Root(), from), nil, nil
@@ -376,6 +382,7 @@ func (rt *environment) mainLine(
 		if e.Type == report.TaskFinished || e.Type == report.GateDecided {
 			own = e.Seq
 		}
+		// A run that continues another one starts with the steps of that one, up to its own first step.
 		switch from := e.Run.From; {
 		case e.Type == report.RunStarted && from != nil:
 			before, _, err := rt.mainLine(ctx, from.Run, p)

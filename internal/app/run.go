@@ -77,6 +77,7 @@ func (a *App) Start(ctx context.Context, p *Prepared, id journal.RunID, by journ
 	if registry.PreparePython(p.Workflow.Program) {
 		a.o.Notify(Notice{Text: "Preparing the Python interpreter. This takes some seconds, once on this machine."})
 	}
+	// Nothing has been written up to here.
 	if err := p.Open(ctx); err != nil {
 		return "", err
 	}
@@ -130,6 +131,7 @@ func (a *App) Wait(ctx context.Context, id journal.RunID) (*Run, error) {
 		return nil, err
 	}
 	entry, err := rt.Engine.Wait(ctx, id)
+	// A store whose file was removed or replaced may still answer, or not know the run: report that it is gone.
 	if store, ok := rt.Store.(journal.Presence); ok && (err == nil || errors.Is(err, journal.ErrUnknownRun)) {
 		err = cmp.Or(store.Present(), err)
 	}
@@ -177,6 +179,8 @@ func (a *App) environmentFor(ctx context.Context, id journal.RunID) (*environmen
 	return env, env.open(ctx)
 }
 
+// run returns a run with what the index does not know: whether a process drives it, and which one. A run that is not
+// running needs no driver.
 func (rt *environment) run(ctx context.Context, entry journal.Entry) *Run {
 	r := &Run{Entry: entry}
 	if entry.Status != journal.Running {
@@ -275,6 +279,7 @@ func (a *App) Runs(ctx context.Context, f Filter) ([]Run, error) {
 		list = append(list, *rt.run(ctx, entry))
 	}
 	all := make([]*Run, len(list))
+	// The index has outcomes only; reasons and errors of finished runs are in their last events.
 	for i := range list {
 		all[i] = &list[i]
 	}
@@ -315,11 +320,14 @@ func (a *App) Find(ctx context.Context, name string) (*Run, error) {
 	return r, err
 }
 
+// find is Find, and also returns the environment that has the run. Six runs are read at most: enough to show that a
+// prefix is ambiguous.
 func (a *App) find(ctx context.Context, name string) (*environment, *Run, error) {
 	rt, err := a.runs(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
+	// A time names folders, whose files name the runs; anything else is the beginning of an id.
 	ids := byStamp(rt.root, name)
 	if len(ids) == 0 {
 		ids = []string{name}
@@ -382,6 +390,7 @@ func (a *App) otherRuns(ctx context.Context, root string) []string {
 	return slices.Compact(dirs)
 }
 
+// stampForm matches the names of the folders of Agentfile's runs.
 var stampForm = lazyregexp.New(`^\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}$`)
 
 // byStamp returns the ids of Agentfile runs whose folders are named after the time at which they started, in either
@@ -436,6 +445,8 @@ func (a *App) Remove(ctx context.Context, id journal.RunID, why journal.Removal)
 		}
 		ids = append(ids, child.ID)
 	}
+	// The ids of the children were read first, because their rows go with the run, and their files are still to be
+	// removed. A crash in between leaves files, which CheckStore reports.
 	err = rt.Store.Remove(ctx, why, id)
 	if damaged := rt.damaged(ctx, id, err); damaged != nil {
 		why.Damaged = true
@@ -581,6 +592,7 @@ func (a *App) Exhausted(ctx context.Context, id journal.RunID) (Exhausted, error
 	}
 	limit := max(1, *b.Limit)
 	b.Enough = max(2*limit, root.Ledger.Needed(b.Name, next))
+	// Estimate without the budget that is exhausted: it would bound the result.
 	unlimited := *def.Program
 	unlimited.Budget = ir.Budget{}
 	report, err := rt.estimateRun(&unlimited, s.Options)
@@ -640,6 +652,8 @@ func (a *App) Work(ctx context.Context, ready func(root string), skipped func(*R
 	ready(rt.root)
 	go a.retain(ctx, rt)
 	go a.watchDrain(ctx, rt)
+	// The engine asks about each run again and again, so the answer is kept: a run that lacks something is skipped
+	// until this process ends.
 	var mu sync.Mutex
 	lacks := map[journal.RunID]bool{}
 	return rt.runError("", rt.Engine.Work(ctx, func(id journal.RunID) bool {

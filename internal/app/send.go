@@ -48,6 +48,8 @@ func (a *App) Send(ctx context.Context, id journal.RunID, by journal.Actor, mess
 			a.o.Log.Warn("the audit log is not compared with the journal", "run_id", id, "error", err)
 		}
 	}
+	// A message makes this process responsible for the run (see engine.Driver.Send), so find out first whether it could
+	// drive it.
 	if !a.o.RecordOnly {
 		if err := rt.driving(); err != nil {
 			return nil, err
@@ -117,6 +119,7 @@ func (rt *environment) decide(ctx context.Context, id journal.RunID, d plan.Gate
 		return &plan.Refusal{Code: plan.Ambiguous, Why: "several steps are waiting for a decision: name one of " +
 			placeNames(found)}
 	}
+	// Otherwise the engine refuses the decision, and says why.
 	if len(found) == 1 {
 		d.Step = found[0].Place().Key()
 		if err := rt.mayClaim(state, program, found[0], d.By); err != nil {
@@ -129,6 +132,8 @@ func (rt *environment) decide(ctx context.Context, id journal.RunID, d plan.Gate
 		if err != nil {
 			return err
 		}
+		// Without edits the digest is that of the journal's values. With edits, an approval first makes them part of
+		// the run, and then names the digest of the new values.
 		switch {
 		case len(shown.edits) == 0:
 			d.Digest = cmp.Or(d.Digest, shown.digest)
@@ -219,6 +224,7 @@ func meant[G any](open []G, key func(G) string, name string) []G {
 	return named
 }
 
+// gateKey returns the key of a gate, by which decisions and records name it.
 func gateKey(f *plan.Frame) string { return f.Place().Key() }
 
 // placeNames lists gates for people.
@@ -336,6 +342,7 @@ func (rt *environment) shown(
 		}
 		out.edits[variable] = file.Now
 	}
+	// The gate shows what the files hold, and so does the digest.
 	if len(out.edits) > 0 {
 		maps.Copy(out.reads, out.edits)
 		out.digest = journal.GateDigest(state.Run, f.Work().Key(), f.Gate.Kind, out.reads)
@@ -376,6 +383,7 @@ func (rt *environment) decidedBefore(ctx context.Context, id journal.RunID, step
 	}
 	var last report.Decision
 	run := id // of the gate: the workflow may have called another one
+	// The last decision about a gate of that name counts, in this run or in one that it has called.
 	for e, failed := range report.Events(ctx, rt.Shown, id) {
 		if failed != nil {
 			return err

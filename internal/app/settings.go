@@ -64,6 +64,7 @@ func (a *App) settings(space *project.Workspace, root string, how consent) (*set
 		return nil, err
 	}
 	s := &settings{Config: c, consent: how, problems: list}
+	// The configuration proper is number 0, the file of MCP servers number 1; each needs its own approval.
 	for i, f := range []*source.File{c.File, c.MCPFile.File} {
 		if f == nil {
 			continue

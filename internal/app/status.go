@@ -106,6 +106,7 @@ type Approval struct {
 	At   time.Time     `json:"at"`
 }
 
+// approversOf returns the approvers of an open gate as people see them; nil if the gate names none.
 func approversOf(state *plan.State, program *plan.Program, f *plan.Frame) *Approvers {
 	a := state.ApproversOf(program, f)
 	if a == nil {
@@ -154,6 +155,7 @@ func (a *App) Status(ctx context.Context, id journal.RunID) (*Status, error) {
 	if err != nil {
 		return nil, rt.runError(id, err)
 	}
+	// Redact at the end, whatever is added below.
 	defer s.redact(rules)
 	if err := rt.recall(ctx, s); err != nil {
 		return nil, rt.runError(id, err)
@@ -230,6 +232,7 @@ func (s *Status) redact(rules *redact.Rules) {
 	}
 }
 
+// statusOf returns what the state of a run says about it. Values that gates show are not redacted yet.
 func statusOf(state *plan.State, program *plan.Program, run *Run) *Status {
 	s := &Status{Run: *run, Paused: state.Paused, By: state.By, From: state.From}
 	var o RunOptions
@@ -242,6 +245,7 @@ func statusOf(state *plan.State, program *plan.Program, run *Run) *Status {
 			s.Offline = "simulated"
 		}
 	}
+	// A finished run has no frames: what it has used was kept at its end.
 	if state.Finished != nil {
 		s.Used, s.Limits = state.Spent.Used, state.Spent.Limits
 		s.Reason, s.Error = state.Finished.Reason, state.Finished.Error
@@ -440,6 +444,7 @@ type historian struct {
 	known   map[string]bool // names of steps that were reached
 }
 
+// apply interprets an event, and adds it to the execution that it belongs to.
 func (h *historian) apply(e journal.Event) error {
 	return h.in.Interpret(&e, func(ev *report.Event) error {
 		if ev.Type == report.BranchChosen {
@@ -483,6 +488,7 @@ func (h *historian) update(rec *Execution, ev *report.Event) {
 	}
 }
 
+// end adds how an execution ended, and its result.
 func (h *historian) end(rec *Execution, ev *report.Event, reason string) {
 	rec.Outcome, rec.Reason, rec.Error = ev.Outcome, reason, ev.Error
 	if ev.Value.IsZero() {

@@ -45,6 +45,7 @@ func (a *App) Prune(ctx context.Context, req PruneRequest, why journal.Removal) 
 	out := &Pruned{Runs: []Run{}}
 	before := journal.MillisOf(why.At.Time().Add(-req.OlderThan))
 	kept := 0
+	// Runs come newest first, so the first ones are those to keep.
 	for entry, err := range rt.Store.Runs(ctx, Filter{Status: journal.Finished, Name: req.Workflow}) {
 		switch {
 		case err != nil:
@@ -145,6 +146,7 @@ func (a *App) CheckStore(ctx context.Context) (*StoreReport, error) {
 			return nil, err
 		}
 	}
+	// One pass over all runs, which also collects their ids for the search for orphans.
 	known := map[string]bool{}
 	for entry, err := range rt.Store.Runs(ctx, Filter{Children: true}) {
 		if err != nil {

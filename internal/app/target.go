@@ -19,6 +19,7 @@ func (a *App) CheckTarget(path string) error {
 	if root, err = filepath.EvalSymlinks(root); err != nil {
 		return err
 	}
+	// The working folder may itself be reached over links, which are no concern of this check.
 	if below, err := filepath.Rel(a.o.Dir, path); err == nil && filepath.IsLocal(below) {
 		dir, err := filepath.EvalSymlinks(a.o.Dir)
 		if err != nil {

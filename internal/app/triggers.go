@@ -131,6 +131,7 @@ func (a *App) declaredTriggers(
 			continue // found below the root
 		}
 		file = filepath.ToSlash(file)
+		// The settings are those of the configuration as it is now, also for the triggers of the last valid version.
 		if err := an.Err(); err != nil {
 			kept, err := rt.keptTriggers(ctx, file, before)
 			if err != nil {
@@ -259,6 +260,7 @@ func (rt *environment) loadTrigger(ctx context.Context, d *workflowTrigger) (tri
 		state.Handled = time.Time{}
 	}
 	state.Workflow, state.Spec = d.workflow, d.spec
+	// Runs that were removed count as over.
 	var active []journal.RunID
 	for _, id := range state.Active {
 		entry, err := rt.Store.Entry(ctx, id)
@@ -339,6 +341,7 @@ func (a *App) Triggers(ctx context.Context) ([]Trigger, error) {
 	return out, nil
 }
 
+// describeTrigger returns a trigger with its stored state.
 func (rt *environment) describeTrigger(ctx context.Context, d *workflowTrigger, now time.Time) (Trigger, error) {
 	state, _, err := rt.loadTrigger(ctx, d)
 	if err != nil {
@@ -367,6 +370,7 @@ func (a *App) findTrigger(
 	}
 	var found []*workflowTrigger
 	var ids []string
+	// The id is unique; all other names may fit several triggers.
 	for _, d := range all {
 		if d.spec.Kind == ir.OnDemand || d.spec.Off || !fits(d.spec) {
 			continue
@@ -392,6 +396,7 @@ func (a *App) findTrigger(
 	return nil, nil, e
 }
 
+// anyTrigger accepts every trigger.
 func anyTrigger(ir.Trigger) bool { return true }
 
 // PauseTrigger pauses a trigger, or resumes it. A paused trigger starts no runs; scheduled times that pass are recorded

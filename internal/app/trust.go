@@ -70,6 +70,8 @@ func (a *App) Review(ctx context.Context, dir string, as Reading) (*Review, erro
 		if home.Root != p.Root || an.Program == nil || an.Diagnostics.Errors() {
 			return
 		}
+		// Commands that naming the workflow covers still need an approval if the workflow may start by itself, or if a
+		// run has written a program that they execute.
 		unattended := c.Trigger(an.Name()).Schedule.Value != "" ||
 			slices.ContainsFunc(an.Program.Triggers, func(t ir.Trigger) bool {
 				return t.Kind != ir.OnDemand && !t.Off
@@ -98,6 +100,7 @@ func (a *App) Review(ctx context.Context, dir string, as Reading) (*Review, erro
 	return r, nil
 }
 
+// add adds a file, once.
 func (r *Review) add(file trust.File) {
 	if !slices.Contains(r.Files, file) {
 		r.Files = append(r.Files, file)
@@ -184,6 +187,7 @@ type commandFiles struct {
 	named, interpreted []trust.File
 }
 
+// filesOfCommands finds the files that the commands of a workflow name, as they are now.
 func filesOfCommands(root string, an *Analysis) *commandFiles {
 	return &commandFiles{
 		root: root, an: an,

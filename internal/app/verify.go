@@ -44,6 +44,8 @@ func (a *App) VerifyAudit(ctx context.Context, r *Run) ([]AuditReport, error) {
 	if err != nil {
 		return nil, err
 	}
+	// At first only what this process has to write is completed. On a shared store, other processes write the records
+	// of their runs on their machines: if only the end is missing here, this process derives it and verifies again.
 	reports, err := rt.verify(ctx, root, entries, found, rt.Flush)
 	if err != nil || !rt.Shared() || !slices.ContainsFunc(reports, func(r AuditReport) bool { return r.Incomplete }) {
 		return reports, err
@@ -109,6 +111,7 @@ func (rt *environment) newVerification(
 	if err != nil {
 		return nil, err
 	}
+	// The last event is read before the records are completed: they must have at least the lines up to it.
 	v.last = top.Seq
 	pinned, err := rt.Store.Blob(ctx, top.Definition)
 	if err != nil && !errors.Is(err, journal.ErrUnknownBlob) && !errors.Is(err, journal.ErrCorrupt) {
@@ -221,6 +224,7 @@ func (v *verification) verifier(run journal.RunID) *audit.Verifier {
 	if one == nil || len(v.open) > 0 && v.open[len(v.open)-1] == one {
 		return one
 	}
+	// Closed files are opened again where reading stopped.
 	if len(v.open) >= maxVerified {
 		for _, old := range v.open {
 			old.Release()
@@ -233,6 +237,8 @@ func (v *verification) verifier(run journal.RunID) *audit.Verifier {
 
 // derive derives the records from the journal, line by line, and compares them.
 func (v *verification) derive(ctx context.Context) error {
+	// The lines up to the event that was the last one before the files were opened must be there; later ones may be
+	// missing.
 	require := func(mark func(*audit.Verifier)) func(journal.Seq) {
 		return func(seq journal.Seq) {
 			if seq == v.last {

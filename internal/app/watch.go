@@ -190,6 +190,7 @@ func (rt *environment) catchUp(
 	return nil
 }
 
+// outline returns a function with which interpreters read the structure of definitions.
 func (a *App) outline(ctx context.Context, rt *environment) func(definition string) (*report.Outline, error) {
 	return func(definition string) (*report.Outline, error) {
 		p, err := rt.Program(ctx, definition)

@@ -47,6 +47,7 @@ func (a *App) Workers(ctx context.Context) ([]Worker, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The owner of runs on Temporal is no process, so their drivers are counted from what processes announce.
 	load := map[journal.Owner]int{}
 	for e, err := range rt.Store.Runs(ctx, Filter{Unfinished: true}) {
 		if err != nil {

@@ -37,6 +37,7 @@ func (c Children) Update(s *plan.State, events []journal.Event) []journal.Entry 
 			if x.Child == "" {
 				continue
 			}
+			// The event belongs to the run that calls the child: a child may call another one.
 			parent := cmp.Or(events[i].Run, s.Run)
 			entry := journal.Entry{
 				ID: x.Child, Root: s.Run, Parent: parent, Name: x.Name, Format: s.Format, Started: at, Updated: at,

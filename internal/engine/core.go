@@ -47,6 +47,7 @@ type Compiled struct {
 	capsMoney  bool // it has a budget of money
 }
 
+// decodeCompiled decodes and compiles the stored form of a definition.
 func decodeCompiled(raw []byte) (*Compiled, error) {
 	def, err := decodeDefinition(raw)
 	if err != nil {
@@ -68,6 +69,7 @@ type loadOnce struct {
 // once returns a compiled definition. Concurrent callers share one call of
 // load. An error is not kept: the next caller tries again.
 func (c *Core) once(hash string, load func() (*Compiled, error)) (*Compiled, error) {
+	// Only the lookup is under c.mu: load reads the store, and other definitions must not wait for it.
 	c.mu.Lock()
 	p := c.compiled[hash]
 	if p == nil {
@@ -80,6 +82,7 @@ func (c *Core) once(hash string, load func() (*Compiled, error)) (*Compiled, err
 		return p.Compiled, nil
 	}
 	c.mu.Lock()
+	// Another caller may have replaced the failed entry already.
 	if c.compiled[hash] == p {
 		delete(c.compiled, hash)
 	}
@@ -98,8 +101,8 @@ func (c *Core) Compiled(ctx context.Context, hash string) (*Compiled, error) {
 	})
 }
 
-// Program returns the program of a definition with access to large values. The
-// compiled form is shared.
+// Program returns the program of a definition with access to large values. The compiled form is shared. The result is
+// the caller's own, which may replace its functions.
 func (c *Core) Program(def *Compiled) *plan.Program {
 	p := *def.program
 	p.CheckOutput, p.CheckVariable, p.FillInput = c.CheckOutput, c.CheckVariable, c.FillInput
@@ -151,6 +154,8 @@ func (c *Core) beginning(def *Definition, input, options json.RawMessage, by jou
 	if err != nil {
 		return nil, err
 	}
+	// If the text contains secrets, the run gets the masked text, and is compiled from it: what executes equals what is
+	// stored.
 	load := func() (*Compiled, error) { return def.compiled, nil }
 	if hidden := c.Secrets.Hide(raw); !bytes.Equal(hidden, raw) {
 		raw, hash = hidden, hashOf(hidden)
@@ -185,6 +190,7 @@ func (c *Core) beginningFrom(
 	if err := program.CheckReturn(step); err != nil {
 		return nil, err
 	}
+	// The values at the step, which the edits must fit.
 	was, err := c.inherited(ctx, old, step)
 	if err != nil {
 		return nil, err
@@ -194,6 +200,7 @@ func (c *Core) beginningFrom(
 			return nil, err
 		}
 	}
+	// The first fact of the old run has its input and options.
 	var started journal.RunStarted
 	for event, err := range c.reader.Events(ctx, old, 0) {
 		if err != nil {
@@ -202,6 +209,7 @@ func (c *Core) beginningFrom(
 		started, _ = event.Fact.(journal.RunStarted)
 		break
 	}
+	// Folders for the files of the run are made before anything is stored. A crash leaves an unused folder.
 	vars, err := c.renewFolders(def.Program, was.Vars)
 	if err != nil {
 		return nil, err
@@ -223,6 +231,8 @@ func (c *Core) beginningFrom(
 	b.Started.Definition, b.Started.Vars, b.Started.By = hash, vars, by
 	b.Started.Budget, b.Started.Approved = plan.LimitsOf(def.Program), was.Approved
 	b.Started.From = &journal.Origin{Run: old, Step: step}
+	// A store keeps a blob as long as a run uses it. The new run has to bring its blobs, so that removing the old run
+	// does not remove them.
 	values := []journal.Value{b.Started.Input}
 	for _, v := range vars {
 		values = append(values, v)
@@ -279,6 +289,7 @@ func (c *Core) inheritFiles(
 	}
 	var given map[string]json.RawMessage
 	_ = json.Unmarshal(raw(input), &given) // other inputs have no parts
+	// Settings of formats name files by variables or by inputs; both runs have the same input.
 	reader := func(vars map[string]journal.Value) func(path string) json.RawMessage {
 		return func(path string) json.RawMessage {
 			if name, ok := strings.CutPrefix(path, "input."); ok {

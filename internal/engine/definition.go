@@ -30,6 +30,7 @@ type Definition struct {
 	err      error
 }
 
+// definitions encodes and decodes definitions. It is built on first use.
 var definitions = sync.OnceValue(jsonfast.New[Definition])
 
 // Prepare initializes what all definitions and facts share. Start does it if it
@@ -68,6 +69,7 @@ func (d *Definition) Encode() (raw []byte, hash string, err error) {
 	return d.raw, d.hash, d.err
 }
 
+// decodeDefinition decodes the stored form of a definition.
 func decodeDefinition(raw []byte) (*Definition, error) {
 	d := &Definition{}
 	if err := definitions().Read(raw, d); err != nil {
@@ -76,6 +78,7 @@ func decodeDefinition(raw []byte) (*Definition, error) {
 	return d, nil
 }
 
+// hashOf returns the hash under which a store keeps a blob: SHA-256 in hexadecimal.
 func hashOf(raw []byte) string {
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:])

@@ -11,7 +11,8 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
-// messages are the inputs that can be sent to a run, by the kind of their message.
+// messages are the inputs that can be sent to a run, by the kind of their message. Messages of one release may be read
+// by another one, so the kinds and the JSON names of these inputs must not change.
 var messages = map[string]reflect.Type{
 	"decision": reflect.TypeFor[plan.GateDecision](),
 	"signal":   reflect.TypeFor[plan.Signal](),
@@ -68,6 +69,8 @@ func (c *Core) Check(ctx context.Context, id journal.RunID, in plan.Input) error
 	if err != nil {
 		return err
 	}
+	// A refusal is not final if the message may decide about a task whose process has died: the run learns of the loss
+	// only when it is claimed.
 	if err := state.Check(program, in); !state.MayBeInDoubt(in) {
 		return err
 	}

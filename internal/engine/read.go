@@ -41,6 +41,7 @@ func (c *Core) Fold(ctx context.Context, id journal.RunID) (*plan.State, error) 
 			// A snapshot is only a cache.
 			c.Log.Warn("snapshot ignored", "run_id", id, "error", err)
 		}
+		// Start from the first event. Snapshots of other releases may lack fields and are ignored without a warning.
 		if err != nil || state.Seq != seq || state.Form != plan.SnapshotForm {
 			state, seq = &plan.State{Run: id}, 0
 		}
@@ -49,6 +50,7 @@ func (c *Core) Fold(ctx context.Context, id journal.RunID) (*plan.State, error) 
 		if err != nil {
 			return nil, err
 		}
+		// A gap would make the fold panic or, worse, continue with a wrong state.
 		if event.Seq != state.Seq+1 {
 			return nil, fmt.Errorf(
 				"%w: run %s: event %d follows event %d", journal.ErrCorrupt, id, event.Seq, state.Seq,

@@ -10,8 +10,8 @@ type Snapshots struct {
 }
 
 const (
-	leastWritten  = 64 << 10
-	snapshotShare = 4 // how many times the size of a snapshot is written before the next one
+	leastWritten  = 64 << 10 // bytes; runs that write less are folded from their first event
+	snapshotShare = 4        // how many times the size of a snapshot is written before the next one
 )
 
 // Next returns the snapshot to store with events of a size; nil if it is too early for one.

@@ -15,7 +15,8 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// The causes with which an engine cancels the context of a task.
+// The causes with which an engine cancels the context of a task. Ended derives from the cause what happened to the
+// task.
 var (
 	ErrCancelled = errors.New("cancelled")
 	ErrDeadline  = errors.New("the deadline has passed")
@@ -57,7 +58,7 @@ func NewNote(w journal.TaskID, rerun, n int, note step.Note) (plan.Note, journal
 	}, noted, nil
 }
 
-// Task is one attempt at a task.
+// Task is one attempt at a task. After NewTask it does not depend on the state of the run anymore, so it needs no lock.
 type Task struct {
 	Job     *step.Job
 	Runner  step.Runner // nil if no runner does steps of this kind
@@ -86,6 +87,7 @@ func (c *Core) NewTask(
 	if stepOf.AuditFile != "" {
 		job.Audits = def.Definition.Program.Audits()
 	}
+	// The values are copied now: the state goes on while the task runs.
 	for _, read := range stepOf.Reads {
 		value, ok := s.Read(p, t.Frame, read.Path)
 		job.Reads = append(job.Reads, step.Read{Path: read.Path, Value: value, Missing: !ok})
@@ -111,6 +113,7 @@ func (c *Core) NewTask(
 func (c *Core) Run(
 	ctx context.Context, t *Task, notes func() []journal.TaskNoted,
 ) (result step.Result, cause, err error) {
+	// The timeout includes the time for provisioning.
 	if t.Timeout > 0 {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeoutCause(ctx, t.Timeout.Duration(), ErrTimedOut)
@@ -156,6 +159,7 @@ func (c *Core) Ended(
 	in := plan.Result{Work: t.Work, Rerun: t.Job.Rerun, Outcome: journal.OutcomeOK, Usage: result.Usage}
 	var blob *journal.Blob
 	switch {
+	// A task that has succeeded counts as successful, also if it was canceled meanwhile.
 	case err == nil:
 		in.Value, blob = KeepValue(result.Value)
 	case errors.Is(cause, ErrParked), errors.Is(cause, ErrDeadline): // whether it acted is unknown

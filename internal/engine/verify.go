@@ -57,6 +57,7 @@ func Verify(ctx context.Context, s VerifySource, run journal.RunID) (Verified, e
 	}
 }
 
+// verify makes one attempt. It also returns the last event that the index named at its beginning.
 func verify(ctx context.Context, s VerifySource, run journal.RunID) (Verified, journal.Seq, error) {
 	v := &verifier{s: s, run: run, blobs: map[string]bool{}}
 	entry, err := s.Entry(ctx, run)
@@ -81,6 +82,7 @@ func verify(ctx context.Context, s VerifySource, run journal.RunID) (Verified, j
 	return v.out, entry.Seq, err
 }
 
+// verifier checks one run. It collects damage and stops only where the events cannot be read or folded.
 type verifier struct {
 	s     VerifySource
 	run   journal.RunID
@@ -95,12 +97,14 @@ type verifier struct {
 // maxBlobs bounds the blobs that are remembered as checked.
 const maxBlobs = 4096
 
+// damage adds a finding.
 func (v *verifier) damage(run journal.RunID, part, format string, args ...any) {
 	v.out.Damage = append(v.out.Damage, Damage{run, part, fmt.Sprintf(format, args...)})
 }
 
 // events folds the events up to the last one that the index names, and compares.
 func (v *verifier) events(ctx context.Context, entry *journal.Entry) error {
+	// Fold the events and collect what they imply: the rows of the run and its children, and the state at the snapshot.
 	state := &plan.State{Run: v.run}
 	open, children := Children{}, map[journal.RunID]journal.Entry{}
 	want := journal.Entry{ID: v.run}
@@ -184,6 +188,7 @@ func (v *verifier) compare(part string, have, want journal.Entry) {
 	}
 }
 
+// children compares the rows of child runs with those that the events imply.
 func (v *verifier) children(ctx context.Context, want map[journal.RunID]journal.Entry) error {
 	for have, err := range v.s.Runs(ctx, journal.Filter{Root: v.run, Children: true}) {
 		if err != nil {

@@ -42,6 +42,7 @@ const (
 	Approved   RefusalCode = "approved" // it would change what has been approved
 )
 
+// refusal returns a Refusal with a formatted text for people.
 func refusal(code RefusalCode, format string, args ...any) *Refusal {
 	return &Refusal{Code: code, Why: fmt.Sprintf(format, args...)}
 }
@@ -56,6 +57,7 @@ func (s *State) Check(p *Program, in Input) error {
 		}
 		return refusal(TooLate, "the run has finished: %s", outcome)
 	}
+	// Every other input, such as TakenOver, is accepted.
 	switch x := in.(type) {
 	case taskInput:
 		return s.checkRunning(x.task())
@@ -97,6 +99,7 @@ func (s *State) checkRunning(w journal.TaskID, rerun int) error {
 	return nil
 }
 
+// checkRaise refuses to raise a budget that does not exist or to a limit that is not higher than the present one.
 func (s *State) checkRaise(x *Raise) error {
 	if !slices.Contains(Budgets, x.Budget) {
 		return refusal(Unknown, "there is no budget %q; there are %s", x.Budget, strings.Join(Budgets, ", "))
@@ -123,6 +126,7 @@ func (s *State) busy() error {
 
 // gateFor returns the gate that a decision is about.
 func (s *State) gateFor(p *Program, x *GateDecision) (*Frame, error) {
+	// Find the gate by step and frame.
 	open := s.OpenGates()
 	found := xslices.Filter(open, func(f *Frame) bool {
 		step := x.Step == "" || x.Step == f.Step || x.Step == f.Place().Key()
@@ -147,6 +151,7 @@ func (s *State) gateFor(p *Program, x *GateDecision) (*Frame, error) {
 	case len(found) > 1:
 		return nil, refusal(Ambiguous, "several steps are waiting for a decision: name one of %s", names(found))
 	}
+	// Check the answer: gates about lost tasks take other answers than approvals.
 	f := found[0]
 	name := journal.StepName(f.Step)
 	var takes []string
@@ -170,6 +175,7 @@ func (s *State) gateFor(p *Program, x *GateDecision) (*Frame, error) {
 	if x.Answer == AnswerResult && !json.Valid(x.Value) {
 		return nil, refusal(Unknown, "the result is not JSON")
 	}
+	// What the gate shows may have changed since the person has looked at it.
 	if f.Gate.Kind != journal.GateInDoubt {
 		if _, digest := s.Shown(p, f); digest != x.Digest {
 			return nil, refusal(
@@ -234,14 +240,15 @@ func (s *State) Approvals(p *Program, f *Frame) []Approval {
 	return slices.DeleteFunc(slices.Clone(f.Gate.Approvals), func(one Approval) bool { return one.Digest != digest })
 }
 
-// checkSignal returns why an event cannot be sent to the run, or nil. Events that nothing waits for yet are accepted:
-// they are kept for the gates that open later.
+// checkSignal returns why an event cannot be sent to the run, or nil. A signal that no open gate receives is kept for a
+// later gate, unless it names a step.
 func (s *State) checkSignal(p *Program, x *Signal) error {
 	text, err := p.checkEvent(x)
 	if err != nil {
 		return err
 	}
 	var waiting, receivers, texts []string // keys
+	// Every gate that would receive the signal must accept it.
 	for _, f := range s.OpenGates() {
 		name := f.Place().Key()
 		if f.Gate.Event == x.Event {
@@ -260,6 +267,7 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 			}
 		}
 	}
+	// Is there exactly one receiver where only one may be meant?
 	switch {
 	case x.Step == "" && len(receivers) == 0 && text != "" && isEmptyText(x.Data):
 		return refusal(NoGate, "step %q is not waiting for text yet, and an empty text would end the conversation",
@@ -355,6 +363,7 @@ func verdict(raw json.RawMessage) (approved, ok bool) {
 	return *v.Approved, true
 }
 
+// refuse records an input that was not accepted, and its author.
 func (d *decider) refuse(in Input, err error) {
 	refused := journal.InputRefused{Input: in.inputName(), Why: err.Error()}
 	if r, ok := IsRefusal(err); ok {
@@ -388,11 +397,14 @@ func (x Note) accept(d *decider) {
 	}
 }
 
+// accept makes the task wait. It keeps its attempt, and its rerun number grows, so that what the stopped execution
+// still sends is refused.
 func (x Sleep) accept(d *decider) {
 	f := d.s.Frames[x.Work.Frame]
 	d.fact(f, journal.RetrySet{TaskID: x.Work, Due: d.now + x.For, Continues: true, Why: x.Why})
 }
 
+// accept decides the gate. The error of gateFor is nil, because Check has just returned nil.
 func (x GateDecision) accept(d *decider) {
 	f, _ := d.s.gateFor(d.p, &x)
 	if f.Gate.Kind != journal.GateToolCall {
@@ -417,6 +429,7 @@ func (x Edit) accept(d *decider) {
 	d.fact(nil, journal.StateEdited{Path: x.Path, Value: journal.Value{JSON: x.Value}, By: x.By})
 }
 
+// accept records a jump only if it changes something: no clock of active time runs otherwise.
 func (x ClockJump) accept(d *decider) {
 	if d.s.clocksRun() {
 		d.fact(nil, journal.ClockJumped{By: x.By})
@@ -482,11 +495,14 @@ func (d *decider) checked(f *Frame, step *ir.Step, v journal.Value) (journal.Val
 	return journal.Value{JSON: raw}, nil
 }
 
+// endTask records the end of a task: its result, or its failure and the next attempt. Facts contain the writes with
+// their reducers, so that Apply needs no program.
 func (d *decider) endTask(f *Frame, r *Result) {
 	step := d.step(f)
 	ended := journal.TaskEnded{
 		TaskID: r.Work, Outcome: r.Outcome, Class: r.Class, Error: r.Error, Value: r.Value, Usage: r.Usage,
 	}
+	// A result that the step cannot use is a failure, which may be retried.
 	if r.Outcome == journal.OutcomeOK {
 		if f.Part == PartVerdict {
 			d.judge(f, step, &ended)
@@ -497,6 +513,7 @@ func (d *decider) endTask(f *Frame, r *Result) {
 		}
 	}
 	retries := ended.Outcome == journal.OutcomeFailed && !f.Cancelled && retryable(step, f.Attempt, ended.Class, r.Exit)
+	// Writes of a failure are made only once, after the last attempt.
 	ended.Final = !retries
 	if (ended.Outcome == journal.OutcomeFailed || ended.Outcome == journal.OutcomeCancelled) && ended.Final {
 		value, writes := d.failureValue(f, step, ended.Outcome, failing{
@@ -600,6 +617,8 @@ var notRetried = []journal.Class{
 	journal.ClassNoQuota, journal.ClassMerge,
 }
 
+// retryable reports whether a failed attempt is followed by another one. attempt counts from 0. Exit codes restrict the
+// retries of commands only: other failures have exit 0.
 func retryable(step *ir.Step, attempt int, class journal.Class, exit int) bool {
 	if attempt+1 >= step.Attempts() || class == journal.ClassBudget {
 		return false
@@ -639,6 +658,8 @@ func delay(r *ir.Retry, run journal.RunID, next journal.TaskID) journal.Millis {
 	return journal.Millis(min(base, float64(math.MaxInt64/4)))
 }
 
+// reserve grants a reservation, refuses it, or queues it. It is refused only if a budget of a branch or a child will
+// never have room for it.
 func (d *decider) reserve(x *Reserve) {
 	f := d.s.Frames[x.Work.Frame]
 	waits := func(one BudgetWaiter) bool { return one.N == x.N && one.Work == x.Work }
@@ -673,10 +694,12 @@ func (d *decider) loseTask(x *TaskLost) {
 	d.fact(f, journal.TaskLost{TaskID: x.Work, Why: x.Why, Policy: x.Policy, Charged: charged, Until: x.Until})
 }
 
+// decideGate records the decision of a person about an approval or about a lost task.
 func (d *decider) decideGate(f *Frame, x *GateDecision) {
 	step := d.step(f)
 	decided := journal.GateDecided{Place: f.Place(), Note: x.Note}
 	decided.By, decided.Method = x.decidedBy()
+	// Approvals first; the other answers are about a lost task, as if it had ended that way.
 	switch x.Answer {
 	case Approve, Reject:
 		d.answerGate(f, &decided, x.Answer == Approve, x.Roles, x.Value)
@@ -749,6 +772,7 @@ func (d *decider) answerGate(
 	d.fact(f, *decided)
 }
 
+// signal decides all gates that the signal reaches. Otherwise it is kept until a gate waits for it.
 func (d *decider) signal(x *Signal) {
 	passed := false
 	for _, f := range d.s.OpenGates() {

@@ -20,6 +20,7 @@ func (s *State) Fold(events []journal.Event) {
 	s.unmarkAll()
 }
 
+// unmarkAll makes the next decision look at no frame.
 func (s *State) unmarkAll() {
 	for _, f := range s.moved {
 		f.marked = false
@@ -28,7 +29,7 @@ func (s *State) unmarkAll() {
 }
 
 // Apply applies one event. It needs no Program: facts contain everything that was decided. Only Apply changes the
-// state; deciding goes through it, too.
+// state; deciding goes through it, too. An event that does not follow from the earlier ones makes it panic.
 func (s *State) Apply(e *journal.Event) {
 	s.Seq, s.At = e.Seq, e.At
 	switch x := e.Fact.(type) {
@@ -106,6 +107,7 @@ func (s *State) applyOther(e *journal.Event) {
 	}
 }
 
+// startRun creates the frame of the body. A run that continues another one starts at its step instead of at the first.
 func (s *State) startRun(x *journal.RunStarted, at journal.Millis) {
 	s.Form = SnapshotForm
 	s.Name, s.Format, s.Definition, s.Options, s.Started = x.Name, x.Format, x.Definition, x.Options, at
@@ -123,6 +125,7 @@ func (s *State) startRun(x *journal.RunStarted, at journal.Millis) {
 	s.mark(root)
 }
 
+// finishRun keeps the end of the run and what it has used, and drops everything that only a running run needs.
 func (s *State) finishRun(x journal.RunFinished) {
 	s.Finished, s.Spent = &x, s.Root().Ledger
 	clear(s.Frames)
@@ -143,6 +146,7 @@ func (s *State) enterGroup(x *journal.StepEntered) {
 	s.mark(f)
 }
 
+// leaveStep ends a step that is not a task. Such a step may start and end with this one fact.
 func (s *State) leaveStep(x *journal.StepLeft) {
 	f := s.enterStep(x.Place, x.Via, x.For)
 	if f.Phase != Grouped {
@@ -153,6 +157,7 @@ func (s *State) leaveStep(x *journal.StepLeft) {
 			xmaps.Set(&f.OutOfBudget, x.Step, true)
 		}
 	}
+	// Writes of branches come before those of the step itself.
 	if x.Merge && f.Group != nil {
 		s.merge(f)
 	}
@@ -169,6 +174,7 @@ func (s *State) leaveStep(x *journal.StepLeft) {
 	}
 }
 
+// loseTask stops the clocks of a lost task and charges what it may have used. The next decision reruns it or asks.
 func (s *State) loseTask(x *journal.TaskLost, at journal.Millis) {
 	f := s.frame(x.Frame)
 	if x.Until != 0 { // the time between two processes does not count
@@ -180,6 +186,7 @@ func (s *State) loseTask(x *journal.TaskLost, at journal.Millis) {
 	s.mark(f)
 }
 
+// noteTask settles the reservation that a note ends: what was reserved is released, and what was used is charged.
 func (s *State) noteTask(x *journal.TaskNoted) {
 	f := s.frame(x.Frame)
 	f.Notes = x.N
@@ -191,6 +198,7 @@ func (s *State) noteTask(x *journal.TaskNoted) {
 	})
 }
 
+// reserve holds the reserved amount in all budgets that the task counts in, until a note settles it or the task ends.
 func (s *State) reserve(x *journal.Reserved) {
 	f := s.frame(x.Frame)
 	s.removeWaiter(x.TaskID, x.N)
@@ -198,6 +206,7 @@ func (s *State) reserve(x *journal.Reserved) {
 	s.ledgers(f, func(_ *Frame, l *Ledger) { l.Held = l.Held.Plus(x.Amount) })
 }
 
+// waitForBudget queues a reservation of a running task, or a task that cannot start yet (N is 0).
 func (s *State) waitForBudget(x *journal.BudgetWait) {
 	if x.N == 0 {
 		f := s.enterStep(x.Place, x.Via, x.For)
@@ -208,6 +217,7 @@ func (s *State) waitForBudget(x *journal.BudgetWait) {
 	})
 }
 
+// raiseBudget raises a budget of the run. Requests that fit now are granted by the next decision.
 func (s *State) raiseBudget(x *journal.BudgetRaised) {
 	s.Root().Ledger.raise(x.Budget, x.To)
 	s.addTimer(timer{due: s.Root().Ledger.deadline(), limit: true})
@@ -217,6 +227,8 @@ func (s *State) raiseBudget(x *journal.BudgetRaised) {
 	}
 }
 
+// setRetry makes a frame wait for its next attempt, or for the time at which a task that has stopped continues. That
+// time counts against the limits of enclosing steps, but not against budgets of active time.
 func (s *State) setRetry(x *journal.RetrySet, at journal.Millis) {
 	f := s.frame(x.Frame)
 	if x.Continues { // the task has stopped and holds no reservation
@@ -237,10 +249,12 @@ func (s *State) setRetry(x *journal.RetrySet, at journal.Millis) {
 		// The next attempt is a new task, even if the last one was rerun.
 		f.Phase, f.Attempt, f.Part, f.Rerun, f.Notes = Resting, x.Attempt, x.Part, 0, 0
 	}
+	// The due time is one of the wall clock; the enclosing steps with a time limit count the wait.
 	s.setDue(f, x.Due)
 	s.startClocks(f, at)
 }
 
+// openGate opens the gate of a step, or one about a task: before a tool call, or because its outcome is unknown.
 func (s *State) openGate(x *journal.GateOpened, at journal.Millis) {
 	f := s.enterStep(x.Place, x.Via, x.For)
 	started := x.Kind != journal.GatePerson && x.Kind != journal.GateEvent // the gate belongs to a task
@@ -274,6 +288,7 @@ func (g *Gate) nextDue() journal.Millis {
 	return g.Escalates
 }
 
+// decideGate closes a gate. The step ends, or its task runs again.
 func (s *State) decideGate(x *journal.GateDecided) {
 	f := s.frame(x.Frame)
 	// A gate that waits for an event consumes the oldest signal. A signal that approves in place of a person arrived
@@ -298,6 +313,7 @@ func (s *State) decideGate(x *journal.GateDecided) {
 	s.endStep(f, Ending{Outcome: x.Outcome, Reason: x.Reason, Class: x.Class, Error: x.Error, Value: x.Value})
 }
 
+// startCleanup lets a canceled frame run its cleanup step as if it were not canceled.
 func (s *State) startCleanup(x *journal.CleanupBegun) {
 	f := s.frame(x.Frame)
 	f.Cancelled, f.Cleaning, f.Phase, f.Step = false, true, Sent, x.Step
@@ -305,6 +321,7 @@ func (s *State) startCleanup(x *journal.CleanupBegun) {
 	s.mark(f)
 }
 
+// startTask starts the first attempt of a task, a further one, or the rerun of a lost one, which keeps its notes.
 func (s *State) startTask(x *journal.TaskStarted, e *journal.Event) {
 	f := s.enterStep(x.Place, x.Via, x.For)
 	if x.Rerun == 0 {
@@ -316,6 +333,7 @@ func (s *State) startTask(x *journal.TaskStarted, e *journal.Event) {
 	if counts(x.TaskID, x.Rerun) {
 		s.countStep(f)
 	}
+	// The clocks run, so the time at which they reach their limits is known: set timers for it.
 	s.ledgers(f, func(owner *Frame, l *Ledger) {
 		l.start(e.At)
 		s.addTimer(timer{due: l.deadline(), path: owner.Path, limit: true})
@@ -323,6 +341,7 @@ func (s *State) startTask(x *journal.TaskStarted, e *journal.Event) {
 	s.startClocks(f, e.At)
 }
 
+// endTask ends an attempt at a task. After the last one, the step ends.
 func (s *State) endTask(x *journal.TaskEnded, at journal.Millis) {
 	f := s.frame(x.Frame)
 	s.stopClock(f, at)
@@ -337,6 +356,7 @@ func (s *State) endTask(x *journal.TaskEnded, at journal.Millis) {
 	s.endStep(f, Ending{Outcome: x.Outcome, Class: x.Class, Error: x.Error, Value: x.Value})
 }
 
+// frame returns an open frame, and panics if there is none: then the journal is damaged.
 func (s *State) frame(path string) *Frame {
 	f := s.Frames[path]
 	if f == nil {
@@ -353,9 +373,11 @@ func (s *State) enterStep(at journal.Place, via *int, standIn string) *Frame {
 		key := f.edgeTaken(*via)
 		xmaps.Set(&f.Taken, key, f.Taken[key]+1)
 	}
+	// Another attempt at the same visit keeps its numbers.
 	if at.Step != f.Step || at.Visit != f.Visit {
 		f.Part, f.Attempt, f.Rerun = "", 0, 0
 	}
+	// A chain of fallbacks: the first one replaces the step in For, each later one also the fallback before it.
 	skipped := f.Last.Outcome == journal.OutcomeSkipped
 	switch {
 	case standIn != f.For || standIn == "":
@@ -396,6 +418,7 @@ func (f *Frame) edgeTaken(via int) string {
 // Fallbacks.
 func (f *Frame) replacedVia(nth, edge int) int { return -1 - (edge*(1+len(f.Fallbacks)) + nth) }
 
+// edgeKey names an edge of a step in Frame.Taken, which snapshots contain.
 func edgeKey(step string, edge int) string { return fmt.Sprintf("%s>%d", step, edge) }
 
 // endStep ends the current step of a frame.
@@ -405,6 +428,7 @@ func (s *State) endStep(f *Frame, end Ending) {
 	}
 	f.Phase, f.Group, f.Gate, f.Due, f.Kept = Ended, nil, nil, 0, nil
 	s.dropWaiters(f.Path)
+	// A rejection counts until a later step succeeds.
 	if f.Part == "" && end.Outcome == journal.OutcomeOK {
 		s.top(f).Refused = ""
 	}
@@ -416,6 +440,7 @@ func (s *State) endStep(f *Frame, end Ending) {
 	s.mark(f)
 }
 
+// openFrame opens a branch, an iteration or the body of a child below the current step of a frame.
 func (s *State) openFrame(x *journal.FrameOpened) {
 	parent := s.frame(x.Parent)
 	f := &Frame{
@@ -440,6 +465,7 @@ func (s *State) openFrame(x *journal.FrameOpened) {
 	s.mark(f)
 }
 
+// closeFrame keeps the result of a frame in the group that it belongs to, and removes the frame.
 func (s *State) closeFrame(x *journal.FrameClosed) {
 	f := s.frame(x.Frame)
 	parent := s.frame(f.Parent)
@@ -449,6 +475,7 @@ func (s *State) closeFrame(x *journal.FrameClosed) {
 		Outcome: x.Outcome, Class: x.Class, Reason: x.Reason, Error: x.Error, Value: x.Value, To: x.To,
 		Status: x.Status, Step: x.Step,
 	}
+	// A loop or a call keeps only its last result, under 0.
 	result := &BranchResult{Name: f.Name, Ending: end, Child: f.Child}
 	if f.Ledger != nil {
 		result.Used = f.Ledger.Used
@@ -530,12 +557,14 @@ func (s *State) dropWaiters(frame string) {
 	s.dropWaitersIf(func(one BudgetWaiter) bool { return one.Work.Frame == frame })
 }
 
+// dropWaitersIf removes requests from the queue for budget. An empty queue is nil, as it is after a snapshot.
 func (s *State) dropWaitersIf(drop func(BudgetWaiter) bool) {
 	if s.BudgetWaiters = slices.DeleteFunc(s.BudgetWaiters, drop); len(s.BudgetWaiters) == 0 {
 		s.BudgetWaiters = nil
 	}
 }
 
+// fireTimer records that a time has come. The next decision acts on it.
 func (s *State) fireTimer(x *journal.TimerFired) {
 	switch x.What {
 	case TimerRetry:
@@ -558,6 +587,8 @@ func (s *State) fireTimer(x *journal.TimerFired) {
 	}
 }
 
+// cancel marks frames as canceled: all of the run if Frame is empty, or a frame and those below it, or only those
+// below.
 func (s *State) cancel(x *journal.CancelRequested) {
 	if x.Below {
 		s.frame(x.Frame).Group.Stopped = true

@@ -64,11 +64,14 @@ func (s *State) Decide(p *Program, now journal.Millis, in ...Input) []journal.Ev
 // memory.
 const maxFacts = 10_000
 
+// full reports whether the decision has to stop. The next one goes on where it stopped.
 func (d *decider) full() bool { return len(d.out) >= maxFacts }
 
 // Moving reports whether the last decision stopped at maxFacts facts: the next one continues without any input.
 func (s *State) Moving() bool { return s.cut && s.Finished == nil }
 
+// decider makes one decision. It applies each fact as soon as it is decided, so that what follows sees its effect; out
+// has the facts in that order.
 type decider struct {
 	s   *State
 	p   *Program
@@ -76,7 +79,8 @@ type decider struct {
 	out []journal.Event
 }
 
-// fact adds an event to the batch and applies it.
+// fact adds an event to the batch and applies it. The times of events never decrease, even if the clock does. f says
+// which child run the event belongs to; nil is the run itself. Apply may close f or change its phase.
 func (d *decider) fact(f *Frame, fact journal.Fact) {
 	e := journal.Event{Seq: d.s.Seq + 1, At: max(d.now, d.s.At), Run: d.s.RunOf(f), Fact: fact}
 	if d.out == nil {
@@ -86,19 +90,22 @@ func (d *decider) fact(f *Frame, fact journal.Fact) {
 	d.s.Apply(&d.out[len(d.out)-1])
 }
 
-// decideAll decides until no frame has anything left to decide.
+// decideAll decides until no frame has anything left to decide, or the decision is full. Frames are decided in the
+// order in which they were marked, which depends on the facts alone, so that every replay decides the same.
 func (d *decider) decideAll() {
 	for {
 		for len(d.s.moved) > 0 {
 			queue := d.s.moved
 			d.s.moved = nil
 			for i, f := range queue {
+				// Stop between two frames. Those that are left stay marked, and the next decision starts with them.
 				if d.full() {
 					d.s.moved = append(queue[i:], d.s.moved...)
 					d.s.cut = true
 					return
 				}
 				f.marked = false
+				// An earlier frame of the queue may have closed this one, and even opened another one at its path.
 				if d.s.Finished == nil && d.s.Frames[f.Path] == f {
 					d.decideFrame(f)
 				}
@@ -116,6 +123,8 @@ func (d *decider) decideFrame(f *Frame) {
 		d.closeCancelled(f)
 		return
 	}
+	// Frames keep their phase while the run is paused or out of time; Continued and BudgetRaised mark all of them
+	// again.
 	if d.s.Paused || d.s.Expired {
 		return
 	}
@@ -170,6 +179,7 @@ func (d *decider) enter(f *Frame, id string, via *int, standIn string) {
 		d.close(f, noSuchStep(f.Step, id))
 		return
 	}
+	// Only steps that can be reached again have visits: keys of other steps stay short.
 	if u.again[f.Block][id] || f.Rewound {
 		at.Visit = f.Visits[id] + 1
 		if at.Visit > ir.VisitCap && !d.s.stepsBound(f) {
@@ -185,6 +195,7 @@ func (d *decider) enter(f *Frame, id string, via *int, standIn string) {
 			return
 		}
 	}
+	// The condition comes before budgets: a step that is skipped costs nothing.
 	if step.When != nil {
 		ok, err := d.evalBool(step.When, d.scope(f))
 		if err != nil {
@@ -212,6 +223,7 @@ func (d *decider) startStep(f *Frame, step *ir.Step, w journal.TaskID, via *int,
 		d.startTask(f, w, 0, via, standIn)
 		return
 	}
+	// The budget of the run can be raised, so the step waits. That of a branch or a child cannot, so the step fails.
 	if budget, owner, _ := d.s.short(f, oneStep); budget != "" && !step.Uncounted {
 		if owner.Path != "" {
 			d.noBudget(f, at, budget, via, standIn)
@@ -226,6 +238,7 @@ func (d *decider) startStep(f *Frame, step *ir.Step, w journal.TaskID, via *int,
 		return
 	}
 	entered := journal.StepEntered{Place: at, Limit: limit, Via: via, For: standIn}
+	// Routes, gates and ends take effect with one fact; the others open frames, which the next decisions fill.
 	switch a := step.Action.(type) {
 	case ir.Route:
 		left := journal.StepLeft{Place: at, Outcome: journal.OutcomeOK, Via: via, For: standIn}
@@ -269,6 +282,7 @@ func opensWith(step *ir.Step) (task bool, part string) {
 // route itself fails.
 func (d *decider) deadEnd(f *Frame, step *ir.Step) (class journal.Class, err error) {
 	sc := d.scope(f)
+	// The same edges in the same order as choose will try them.
 	for i := range step.Next {
 		e := &step.Next[i]
 		if !slices.Contains(e.On, ir.OK) || e.Limit > 0 && f.Taken[edgeKey(step.ID, i)] >= e.Limit {
@@ -334,6 +348,7 @@ func (d *decider) startTask(f *Frame, w journal.TaskID, rerun int, via *int, sta
 	if d.s.Holds(d.p, step.Task()) {
 		return // the frame keeps its phase: the process that continues decides the same
 	}
+	// Time first: without time left, budget is of no use. As with budgets, only the deadline of the run can be raised.
 	if spent := d.s.outOfTime(f); spent != nil {
 		if spent.Path != "" {
 			d.fail(f, w.Place, via, standIn, journal.ClassTimeout, "deadline exceeded before the step started")
@@ -385,6 +400,8 @@ func (d *decider) inEndlessLoop(f *Frame) bool {
 	return ok && loop.Max == 0 && loop.MaxExpr == nil && loop.Each == nil
 }
 
+// enterGate opens a gate that a person or an event decides. For a person, the digest of what the gate shows is stored
+// with it; a decision has to name the digest, so that it is about what the person has seen.
 func (d *decider) enterGate(f *Frame, at journal.Place, step *ir.Step, g *ir.Gate, via *int, standIn string) {
 	kind := journal.GatePerson
 	if g.Decider == ir.Event {
@@ -403,6 +420,7 @@ func (d *decider) enterGate(f *Frame, at journal.Place, step *ir.Step, g *ir.Gat
 			opened.Escalates = d.now + journal.Millis(a.EscalateAfter)
 		}
 	}
+	// A signal may have arrived before the gate opened; it decides the gate at once.
 	d.fact(f, opened)
 	if waiting := d.s.Signals[g.Event]; kind == journal.GateEvent && len(waiting) > 0 {
 		d.signalGate(f, &Signal{Event: g.Event, Data: waiting[0].Data, By: waiting[0].By})
@@ -461,6 +479,7 @@ func (d *decider) enterFrames(f *Frame, entered journal.StepEntered, each *ir.Ea
 	d.fact(f, entered)
 }
 
+// items evaluates the list that a step iterates over. A missing value is an empty list.
 func (d *decider) items(f *Frame, each *ir.Each) ([]any, error) {
 	v, err := d.eval(each.Items, d.scope(f))
 	if err != nil {
@@ -473,7 +492,9 @@ func (d *decider) items(f *Frame, each *ir.Each) ([]any, error) {
 	return items, nil
 }
 
-// chooseNext chooses what follows a step that has ended.
+// chooseNext chooses what follows a step that has ended. In this order: an ending of the program or a jump; another
+// attempt; a fallback; the conversion of a failure into a skip; the end of the program or of the block; and then the
+// edges.
 func (d *decider) chooseNext(f *Frame) {
 	step, end := d.step(f), f.Last
 	end.Step = f.Step
@@ -519,6 +540,7 @@ func (d *decider) chooseNext(f *Frame) {
 			}
 		}
 	}
+	// No edge and no exit close the block.
 	edge, via, err := d.choose(f, step, outcome)
 	switch {
 	case err != nil:
@@ -623,7 +645,7 @@ func (c *edgeChoice) try(of string, nth int, edges []ir.Edge, outcome ir.Outcome
 			}
 		}
 		c.edge = e
-		if e.Limit > 0 {
+		if e.Limit > 0 { // only limited edges are counted, so only they are named in the facts
 			c.via = &via
 		}
 		return nil
@@ -678,8 +700,11 @@ func (d *decider) ending(f *Frame, step *ir.Step, a *ir.End) Ending {
 // ReasonStopNotMet is the reason of a run that ended although its stop condition was false.
 const ReasonStopNotMet = "STOP_CONDITION_NOT_MET"
 
-// close ends a frame, or the run if it is the frame of the body.
+// close closes a frame, or finishes the run if it is the frame of the body. What the ending means depends on the step
+// around the frame: an iteration may break its loop or jump out of it, a branch or a child has a final outcome, and a
+// child also has an output.
 func (d *decider) close(f *Frame, end Ending) {
+	// Whatever the cleanup step does, the program was canceled.
 	if f.Cleaning {
 		end = Ending{Outcome: journal.OutcomeCancelled, Step: end.Step}
 	}
@@ -689,6 +714,7 @@ func (d *decider) close(f *Frame, end Ending) {
 	}
 	parent := d.s.Frames[f.Parent]
 	mode := parent.Group.Mode
+	// A jump may leave loops, and neither branches nor calls.
 	if end.Outcome == journal.OutcomeJump && mode != ModeLoop {
 		end = noSuchStep(end.Step, end.To)
 	}
@@ -724,7 +750,8 @@ func (d *decider) close(f *Frame, end Ending) {
 	})
 }
 
-// finalEnding returns the final outcome for an end, a break or a rejection.
+// finalEnding returns the final outcome for an end, a break or a rejection. A program that would succeed is rejected if
+// a gate rejected and no later work succeeded, and fails if its output does not satisfy its contract.
 func (d *decider) finalEnding(f *Frame, end Ending) Ending {
 	switch end.Outcome {
 	case journal.OutcomeEnd, journal.OutcomeBreak:
@@ -802,6 +829,7 @@ func (d *decider) written(top *Frame) (journal.Value, bool) {
 	return d.p.gathered(whole, "output", top.Scope), ok || len(below("output", top.Scope)) > 0
 }
 
+// finish ends the run. Output that steps have written is kept even if the run fails.
 func (d *decider) finish(root *Frame, end Ending) {
 	if end.Outcome == journal.OutcomeJump {
 		end = noSuchStep(end.Step, end.To)
@@ -821,6 +849,7 @@ func (d *decider) finish(root *Frame, end Ending) {
 
 // closeCancelled closes a cancelled frame as soon as no task runs in it.
 func (d *decider) closeCancelled(f *Frame) {
+	// A running task and open frames below end first; their end marks this frame again.
 	switch f.Phase {
 	case Working:
 		return
@@ -904,6 +933,8 @@ const (
 func (d *decider) fireTimers() (fired bool) {
 	for d.s.Finished == nil {
 		t, f, ok := d.s.nextTimer()
+		// nextTimer returns timers by due time, and those of the same time by path, so that the order is the same in
+		// every replay.
 		if !ok || t.due > d.now {
 			return fired
 		}
@@ -934,6 +965,7 @@ func (d *decider) timeOutGroup(f *Frame) {
 }
 
 // grantPending grants the first request that waits for budget, if it fits, and reports whether it decided anything.
+// Only the first one is considered: otherwise small requests could keep a large one waiting forever.
 func (d *decider) grantPending() bool {
 	if d.s.Expired || len(d.s.BudgetWaiters) == 0 {
 		return false
@@ -944,6 +976,8 @@ func (d *decider) grantPending() bool {
 		return false
 	}
 	granted, budget, at, later := d.s.grant(f, head.Amount, head.Least)
+	// The request fits: start the step or the task, or grant the reservation. Or a budget of a branch or a child will
+	// never have room for it: fail. Otherwise it goes on waiting.
 	switch {
 	case budget == "" && head.N == 0:
 		step := d.unit(f).step(f.Block, head.Work.Step)
@@ -965,7 +999,8 @@ func (d *decider) grantPending() bool {
 	return true
 }
 
-// framePath returns the path of a frame below a frame's current step.
+// framePath returns the path of a frame below a frame's current step. It contains the visit and the attempt, so that no
+// two frames of a run have the same path, and the same facts give the same paths in every process.
 func framePath(f *Frame, last string) string {
 	path := journal.Place{Frame: f.Path, Step: journal.KeySegment(f.Step), Visit: f.Visit}.Key()
 	if f.Attempt > 0 {

@@ -41,6 +41,9 @@ func (d *decider) endTimedOut(f *Frame) {
 	})
 }
 
+// parallel opens branches, as many at a time as allowed, until all have run or the outcome is settled: a failure or a
+// rejection settles a join of all branches, a success a join of any. Then the open branches are canceled, and the step
+// ends when they have ended.
 func (d *decider) parallel(f *Frame, a *ir.Parallel) {
 	g := f.Group
 	settled := a.Join == ir.JoinAll && g.Failed+g.Rejected > 0 || a.Join == ir.JoinAny && g.OK > 0
@@ -67,6 +70,8 @@ func (g *Group) following() int {
 	return next
 }
 
+// openBranch opens a branch. One whose condition is false, or cannot be evaluated, is opened and closed at once, so
+// that it has a result like the others.
 func (d *decider) openBranch(f *Frame, a *ir.Parallel, i int) {
 	opened := journal.FrameOpened{Parent: f.Path, Step: f.Step, Program: f.Program, Index: i}
 	if a.Each != nil {
@@ -101,6 +106,7 @@ func (d *decider) join(f *Frame, a *ir.Parallel) {
 		return
 	}
 	left := journal.StepLeft{Place: f.Place(), Outcome: journal.OutcomeOK, For: f.For}
+	// The outcome: each case without a body is a success.
 	switch {
 	case a.Join == ir.JoinBest:
 	case a.Join == ir.JoinAny && g.OK > 0:
@@ -119,6 +125,7 @@ func (d *decider) join(f *Frame, a *ir.Parallel) {
 		}
 		left.Error = cmp.Or(left.Error, "no branch succeeded")
 	}
+	// The writes of branches count whatever the outcome is.
 	left.Merge = d.merges(f)
 	if left.Outcome != journal.OutcomeOK {
 		d.leave(f, left)
@@ -150,6 +157,7 @@ func (d *decider) retryBranches(f *Frame, a *ir.Parallel) bool {
 		}
 		retry.Branches = append(retry.Branches, i)
 	}
+	// Retrying helps only if no failed branch is left over, or if enough branches can succeed.
 	again := len(retry.Branches)
 	enough := again == g.Failed || a.MinSuccess > 0 && g.OK+again >= a.MinSuccess
 	if again == 0 || !enough {
@@ -191,12 +199,14 @@ func (s *State) BranchValues(p *Program, f *Frame) ([]BranchValue, error) {
 	return out, first
 }
 
+// loop decides after an iteration whether the loop ends, how, and otherwise opens the next iteration.
 func (d *decider) loop(f *Frame, a *ir.Loop) {
 	g := f.Group
 	if g.Live > 0 {
 		return
 	}
 	left := journal.StepLeft{Place: f.Place(), Outcome: journal.OutcomeOK, For: f.For}
+	// How the last iteration ended.
 	if last := g.Results[0]; last != nil {
 		switch last.Outcome {
 		case journal.OutcomeOK:
@@ -220,6 +230,7 @@ func (d *decider) loop(f *Frame, a *ir.Loop) {
 		return
 	}
 	vars := d.loopVars(f, a.Each, i)
+	// The condition sees the variables of the iteration that it would start.
 	if a.While != nil {
 		sc := d.scope(f)
 		sc.extra = vars
@@ -234,6 +245,7 @@ func (d *decider) loop(f *Frame, a *ir.Loop) {
 			return
 		}
 	}
+	// The limit comes after the condition: a loop that has just enough iterations has not failed.
 	if g.Max > 0 && i >= g.Max {
 		if a.FailAtMax || a.Each != nil {
 			left.Outcome, left.Class = journal.OutcomeFailed, journal.ClassLoopLimit
@@ -297,6 +309,7 @@ func (g *Group) item(i int) json.RawMessage {
 	return g.items[i]
 }
 
+// call opens the child and, when it has ended, ends the step with its result or starts the task that postprocesses it.
 func (d *decider) call(f *Frame, a *ir.Call) {
 	g := f.Group
 	if g.Next == 0 {
@@ -326,6 +339,8 @@ func (d *decider) call(f *Frame, a *ir.Call) {
 	d.leave(f, left)
 }
 
+// openChild opens the body of a child run. If its input cannot be computed or does not satisfy its contract, the child
+// fails at once: it is recorded as a run nevertheless.
 func (d *decider) openChild(f *Frame, a *ir.Call) {
 	u := d.unit(f)
 	child := &u.ir.Children[a.Child]
@@ -399,6 +414,7 @@ func (d *decider) readInput(f *Frame, step *ir.Step, child *ir.Program) map[stri
 	}
 	maps.Copy(namespaces, input) // names of their own take precedence
 	input = namespaces
+	// A schema that forbids other properties selects among the values instead of refusing the input.
 	if string(schema.Additional) == "false" {
 		maps.DeleteFunc(input, func(name string, _ json.RawMessage) bool {
 			_, declared := schema.Properties[name]
@@ -422,6 +438,7 @@ func InitialVars(p *ir.Program) map[string]journal.Value {
 // LimitsOf returns a program's budgets in the form of facts.
 func LimitsOf(p *ir.Program) *journal.Limits { return limits(&p.Budget) }
 
+// limits returns a budget in the form of facts; nil if it has no limits.
 func limits(b *ir.Budget) *journal.Limits {
 	limit := func(l *ir.Limit) *int64 {
 		if l == nil {

@@ -44,8 +44,8 @@ const (
 
 // Result is the end of a task.
 type Result struct {
-	Work    journal.TaskID
-	Rerun   int
+	Work    journal.TaskID  // which attempt at which task
+	Rerun   int             // of the attempt; see taskInput
 	Outcome journal.Outcome // ok, failed, cancelled
 	Class   journal.Class
 	Error   string
@@ -59,10 +59,10 @@ type Result struct {
 type Note struct {
 	Work    journal.TaskID
 	Rerun   int
-	N       int
+	N       int // from 1; a note that the run has is ignored
 	Kind    string
 	Data    json.RawMessage
-	Settles int
+	Settles int // 0 for none
 	Usage   journal.Usage
 }
 
@@ -70,7 +70,7 @@ type Note struct {
 type Reserve struct {
 	Work   journal.TaskID
 	Rerun  int
-	N      int
+	N      int // from 1, for all executions of the attempt
 	Amount journal.Usage
 	// Least is the number of output tokens that suffices if fewer than Amount are left; 0 requires all of them.
 	Least int64
@@ -81,8 +81,8 @@ type TaskLost struct {
 	Work   journal.TaskID
 	Rerun  int
 	Why    string
-	Policy journal.Recovery
-	Until  journal.Millis // when the task was last known to run; 0 is now
+	Policy journal.Recovery // whether the task runs again or a person decides
+	Until  journal.Millis   // when the task was last known to run; 0 is now
 	// Used is what the task is known to have used in addition to its notes; nil charges everything that it had
 	// reserved.
 	Used *journal.Usage

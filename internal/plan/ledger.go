@@ -8,7 +8,7 @@ import (
 
 // Ledger is a budget and its use. The run has one. A branch or a child may have its own; its work then counts in both.
 type Ledger struct {
-	Limits journal.Limits `json:"limits,omitzero"`
+	Limits journal.Limits `json:"limits,omitzero"` // nil fields are unlimited
 	Used   journal.Usage  `json:"used,omitzero"`
 	Held   journal.Usage  `json:"held,omitzero"` // reserved and not settled
 
@@ -17,11 +17,12 @@ type Ledger struct {
 
 // Clock measures active time: the time during which at least one task is running.
 type Clock struct {
-	Open   int            `json:"open,omitempty"`
-	Since  journal.Millis `json:"since,omitempty"`
-	Active journal.Millis `json:"active,omitempty"`
+	Open   int            `json:"open,omitempty"`   // running tasks
+	Since  journal.Millis `json:"since,omitempty"`  // when the first of them started
+	Active journal.Millis `json:"active,omitempty"` // time before Since
 }
 
+// start counts one more task. The clock runs as long as at least one does.
 func (c *Clock) start(at journal.Millis) {
 	if c.Open == 0 {
 		c.Since = at
@@ -29,6 +30,7 @@ func (c *Clock) start(at journal.Millis) {
 	c.Open++
 }
 
+// stop counts one task less.
 func (c *Clock) stop(at journal.Millis) {
 	c.Open--
 	if c.Open == 0 {
@@ -90,6 +92,7 @@ func countedBy(budget string, u journal.Usage) int64 {
 	return 0
 }
 
+// tokens returns the tokens that count against a budget of tokens.
 func tokens(u journal.Usage) int64 { return u.InputTokens + u.OutputTokens }
 
 // Limit returns the limit of a named budget; nil if there is none.
@@ -298,6 +301,7 @@ func (s *State) grant(f *Frame, amount journal.Usage, least int64) (
 	if budget != BudgetTokens || later || least == 0 {
 		return amount, budget, at, later
 	}
+	// Only output tokens are short. If the least amount fits, grant what the tightest budget has left.
 	fewest := amount
 	fewest.OutputTokens = least
 	if budget, at, later = s.short(f, fewest); budget != "" {

@@ -29,10 +29,10 @@ type Program struct {
 // unit is one program in the tree of programs: the root or a child.
 type unit struct {
 	ir    *ir.Program
-	path  string
-	index []map[string]int // per block: step id → position
-	again []map[string]bool
-	meta  map[string]json.RawMessage
+	path  string                     // of the program; see childPath
+	index []map[string]int           // per block: step id → position
+	again []map[string]bool          // per block: steps that can be reached more than once
+	meta  map[string]json.RawMessage // what expressions read as workflow.NAME
 }
 
 // Compile indexes a program and its children.
@@ -43,6 +43,7 @@ func Compile(p *ir.Program) *Program {
 	return out
 }
 
+// add indexes a program and its children. Each is known by its path: the numbers of the children on the way to it.
 func (p *Program) add(program *ir.Program, path string) {
 	u := &unit{ir: program, path: path, meta: map[string]json.RawMessage{}}
 	for _, m := range program.Meta {
@@ -62,6 +63,7 @@ func (p *Program) add(program *ir.Program, path string) {
 	}
 }
 
+// childPath returns the path of a child.
 func childPath(path string, child int) string {
 	if path == "" {
 		return strconv.Itoa(child)
@@ -69,6 +71,7 @@ func childPath(path string, child int) string {
 	return path + "." + strconv.Itoa(child)
 }
 
+// unit returns a program by its path. It panics if there is none: then the journal does not belong to the definition.
 func (p *Program) unit(path string) *unit {
 	u := p.units[path]
 	if u == nil {
@@ -77,6 +80,7 @@ func (p *Program) unit(path string) *unit {
 	return u
 }
 
+// step returns a step of a block; nil if there is none.
 func (u *unit) step(block ir.BlockID, id string) *ir.Step {
 	i, ok := u.index[block][id]
 	if !ok {
@@ -89,6 +93,7 @@ func (u *unit) step(block ir.BlockID, id string) *ir.Step {
 // visit number in their keys.
 func revisitable(b *ir.Block, index map[string]int) map[string]bool {
 	n := len(b.Steps)
+	// Edges between the steps of the block, by their positions; edges that leave the block cannot lead back.
 	next := make([][]int, n)
 	link := func(from int, id string) {
 		if to, ok := index[id]; ok {

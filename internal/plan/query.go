@@ -140,6 +140,7 @@ func (s *State) Shown(p *Program, f *Frame) (map[string]json.RawMessage, string)
 	return shows, journal.GateDigest(s.Run, f.Gate.Call, journal.GateToolCall, shows)
 }
 
+// shown returns the values of a step's reads, and the digest of a gate that shows them.
 func (s *State) shown(p *Program, f *Frame, step *ir.Step, gate string, kind journal.GateKind) (
 	map[string]json.RawMessage, string,
 ) {
@@ -233,6 +234,8 @@ func (s *State) Summary() journal.Index {
 	if wake, ok := s.Wake(); ok {
 		out.Wake = wake
 	}
+	// The first that applies: work in progress, an exhausted deadline, a budget that requests wait for, a pause, and
+	// then what the frames wait for.
 	switch {
 	case s.Open > s.Stuck(): // also after the deadline: calls in progress finish
 		out.Status = journal.Running
@@ -265,6 +268,7 @@ func (s *State) Stuck() int {
 // waitingFor returns what a run without running tasks waits for. People come before timers: a person can act.
 func (s *State) waitingFor() (status journal.Status, what journal.Wait) {
 	var asked, slept []journal.Wait
+	// Frames in path order, so that the first of several waits is always the same.
 	for _, path := range s.paths() {
 		f := s.Frames[path]
 		place := f.Place().Key()

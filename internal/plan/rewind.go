@@ -50,6 +50,7 @@ func (s *State) Reaches(e *journal.Event, step string) (Checkpoint, bool) {
 	return was, true
 }
 
+// checkRewind returns why a rewind is refused.
 func (s *State) checkRewind(p *Program, x *Rewind) error {
 	switch {
 	case s.Open > 0:
@@ -80,6 +81,7 @@ func (d *decider) rewind(x *Rewind) {
 	})
 }
 
+// rewind replaces the frame of the body. Visits and usage continue; everything else is as it was at the checkpoint.
 func (s *State) rewind(x *journal.Rewound) {
 	old := s.Root()
 	root := &Frame{

@@ -38,6 +38,7 @@ func (sc *scope) Lookup(path []string) (any, bool) {
 			return v, true
 		}
 	}
+	// Names that every program has, unless a variable has the same name.
 	if len(path) >= 1 {
 		switch path[0] {
 		case "workflow":
@@ -79,10 +80,12 @@ func (sc *scope) text(path string) (json.RawMessage, bool) {
 	return raw, raw[len(raw)-1] == '"'
 }
 
+// find looks up a path in one scope.
 func (sc *scope) find(path []string, vars map[string]journal.Value) (any, bool) {
 	if len(vars) == 0 {
 		return nil, false
 	}
+	// The longest key first: "state.a" may be a variable, or a part of the variable "state".
 	for n := len(path); n > 0; n-- {
 		v, ok := vars[strings.Join(path[:n], ".")]
 		if !ok {
@@ -163,6 +166,7 @@ func orNull(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
+// meta returns what the file says about the workflow, such as its version.
 func (sc *scope) meta(path []string) (any, bool) {
 	if len(path) == 0 {
 		return nil, false
@@ -221,6 +225,7 @@ func (sc *scope) namespace(path []string) any {
 	return whole
 }
 
+// decode returns a value as expressions see it.
 func (p *Program) decode(v journal.Value) (any, error) {
 	raw, err := p.raw(v)
 	if err != nil {
@@ -232,6 +237,7 @@ func (p *Program) decode(v journal.Value) (any, error) {
 // Raw returns the JSON of a value, wherever it is stored.
 func (p *Program) Raw(v journal.Value) (json.RawMessage, error) { return p.raw(v) }
 
+// raw returns the JSON of a value: its own, or that of the blob with its hash. No value is null.
 func (p *Program) raw(v journal.Value) (json.RawMessage, error) {
 	if v.Hash == "" {
 		return orNull(v.JSON), nil
@@ -252,6 +258,7 @@ func (s *State) set(f *Frame, w journal.Write, value journal.Value) {
 		value = part(value, w.Part)
 	}
 	var before journal.Value
+	// A write to a namespace replaces or merges also what was written to its parts.
 	namespace := !strings.Contains(w.Path, ".")
 	if namespace || w.Reducer != "" {
 		before = s.visible(f, w.Path)
@@ -266,6 +273,7 @@ func (s *State) set(f *Frame, w journal.Write, value journal.Value) {
 		value = merged(before, under(value, w))
 	}
 	f.Scope[w.Path] = value
+	// A write to the whole output replaces what other steps have written to its parts.
 	if w.Path == "output" && w.Reducer != "merge" {
 		f.Writers = nil
 	} else {
@@ -338,10 +346,13 @@ func (s *State) visible(f *Frame, key string) journal.Value {
 	return journal.Value{}
 }
 
+// part returns a property of an object; null if there is none.
 func part(v journal.Value, name string) journal.Value {
 	return journal.Value{JSON: orNull(objectOf(v.JSON)[name])}
 }
 
+// appended returns a list with a value, or with the elements of a list, at its end. A value that is no list yet becomes
+// one.
 func appended(before, more journal.Value) journal.Value {
 	var list []json.RawMessage
 	if len(before.JSON) > 0 {
@@ -359,6 +370,7 @@ func appended(before, more journal.Value) journal.Value {
 	return journal.Value{JSON: mustJSON(list)}
 }
 
+// merged returns an object with the properties of both; those of more take precedence. Other values are replaced.
 func merged(before, more journal.Value) journal.Value {
 	object, over := objectOf(before.JSON), objectOf(more.JSON)
 	if object == nil || over == nil {
@@ -373,6 +385,7 @@ func under(v journal.Value, w journal.Write) journal.Value {
 	if w.Under == "" && w.Bare == "" {
 		return v
 	}
+	// First the form without a key of its own, in which only a result that is no object is wrapped.
 	object := objectOf(v.JSON)
 	if w.Under == "" {
 		if object != nil {

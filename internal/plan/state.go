@@ -7,22 +7,23 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// State is the state of a run: the fold of its events, as plain data.
+// State is the state of a run: the fold of its events, as plain data. Its JSON form is that of snapshots, which other
+// processes and later releases read: a field that changes its meaning needs another SnapshotForm.
 type State struct {
 	Form          int                    `json:"form,omitempty"` // SnapshotForm of the release that folded it
-	Run           journal.RunID          `json:"run"`
-	Seq           journal.Seq            `json:"seq"`
+	Run           journal.RunID          `json:"run"`            // the root run
+	Seq           journal.Seq            `json:"seq"`            // the last event that was applied
 	Name          string                 `json:"name"`
 	Format        string                 `json:"format"`
 	Definition    string                 `json:"definition"`
-	Options       json.RawMessage        `json:"options,omitempty"`
-	By            journal.Actor          `json:"by,omitzero"`
-	From          *journal.Origin        `json:"from,omitempty"`
+	Options       json.RawMessage        `json:"options,omitempty"` // of the run; the plan does not read them
+	By            journal.Actor          `json:"by,omitzero"`       // who started it
+	From          *journal.Origin        `json:"from,omitempty"`    // the run that it continues; nil if none
 	Started       journal.Millis         `json:"started"`
-	At            journal.Millis         `json:"at"` // time of the last event
-	Frames        map[string]*Frame      `json:"frames"`
-	Open          int                    `json:"open,omitempty"` // number of running tasks
-	Paused        bool                   `json:"paused,omitempty"`
+	At            journal.Millis         `json:"at"`                // time of the last event
+	Frames        map[string]*Frame      `json:"frames"`            // the open ones, by path; "" is the body
+	Open          int                    `json:"open,omitempty"`    // number of running tasks
+	Paused        bool                   `json:"paused,omitempty"`  // by a person
 	Expired       bool                   `json:"expired,omitempty"` // the run's deadline has passed
 	BudgetWaiters []BudgetWaiter         `json:"starved,omitempty"` // in the order of their requests
 	Signals       map[string][]Signalled `json:"signals,omitempty"` // signals that no gate has consumed yet
@@ -42,19 +43,19 @@ type State struct {
 }
 
 // SnapshotForm is the form of a state. Snapshots of other forms may lack what later releases keep, and are ignored: a
-// state of the first form does not know which gates were approved.
+// state of the first form, 0, does not know which gates were approved.
 const SnapshotForm = 1
 
 // Frame is one activation of a block.
 type Frame struct {
-	Path    string                   `json:"path"`
-	Parent  string                   `json:"parent,omitempty"`
-	Program string                   `json:"program,omitempty"`
+	Path    string                   `json:"path"`              // unique in the run; "" is the body
+	Parent  string                   `json:"parent,omitempty"`  // path of the frame around it
+	Program string                   `json:"program,omitempty"` // path of the program; "" is the run's own
 	Block   ir.BlockID               `json:"block,omitempty"`
-	Index   int                      `json:"index,omitempty"`
-	Name    string                   `json:"name,omitempty"`
+	Index   int                      `json:"index,omitempty"` // of the branch or iteration, from 0
+	Name    string                   `json:"name,omitempty"`  // of the branch or child
 	Child   journal.RunID            `json:"child,omitempty"` // the frame is the body of this child run
-	Scope   map[string]journal.Value `json:"scope,omitempty"`
+	Scope   map[string]journal.Value `json:"scope,omitempty"` // its own variables, and what its steps wrote
 	// variables of an iteration or a branch; they end with the frame
 	Own []string `json:"own,omitempty"`
 	// Writers are the steps that last wrote to the output, by the key of the property, such as "output.report".
@@ -64,17 +65,17 @@ type Frame struct {
 	// The current step.
 	Phase   Phase  `json:"phase"`
 	Step    string `json:"step,omitempty"`
-	Visit   int    `json:"visit,omitempty"`
-	Part    string `json:"part,omitempty"`
-	Attempt int    `json:"attempt,omitempty"`
-	Rerun   int    `json:"rerun,omitempty"`
-	For     string `json:"for,omitempty"`    // the step that the current one replaces
-	Passed  bool   `json:"passed,omitempty"` // the step in For was skipped
+	Visit   int    `json:"visit,omitempty"`   // from 1 for steps that can be reached again; otherwise 0
+	Part    string `json:"part,omitempty"`    // which task of the step runs; see PartVerdict
+	Attempt int    `json:"attempt,omitempty"` // from 0
+	Rerun   int    `json:"rerun,omitempty"`   // how often the attempt was started again
+	For     string `json:"for,omitempty"`     // the step that the current one replaces
+	Passed  bool   `json:"passed,omitempty"`  // the step in For was skipped
 	// Fallbacks are the fallbacks of the step in For that the current step replaces as well, the first one first.
 	Fallbacks []Fallback     `json:"fallbacks,omitempty"`
-	Due       journal.Millis `json:"due,omitempty"`
-	Gate      *Gate          `json:"gate,omitempty"`
-	Group     *Group         `json:"group,omitempty"`
+	Due       journal.Millis `json:"due,omitempty"`   // of the retry or the gate; 0 is never
+	Gate      *Gate          `json:"gate,omitempty"`  // that is open; nil if none
+	Group     *Group         `json:"group,omitempty"` // of a step of frames; otherwise nil
 	// Kept are the results of branches that the next attempt does not repeat.
 	Kept  map[int]*BranchResult `json:"kept,omitempty"`
 	Notes int                   `json:"notes,omitempty"` // number of the task's last note
@@ -113,7 +114,7 @@ type Fallback struct {
 	Passed bool   `json:"passed,omitempty"` // it was skipped
 }
 
-// Phase is the phase of a frame.
+// Phase is the phase of a frame. Its values are in snapshots.
 type Phase string
 
 // The phases.
@@ -179,20 +180,20 @@ func (e *Ending) failing() bool {
 
 // Group is the state of a step that consists of frames.
 type Group struct {
-	Mode    string `json:"mode"` // ModeParallel, ModeLoop or ModeCall
-	Total   int    `json:"total,omitempty"`
-	Max     int    `json:"max,omitempty"`
-	Next    int    `json:"next,omitempty"` // index of the next frame to open
-	Live    int    `json:"live,omitempty"`
+	Mode    string `json:"mode"`              // ModeParallel, ModeLoop or ModeCall
+	Total   int    `json:"total,omitempty"`   // number of branches or items; 1 for a call, 0 for other loops
+	Max     int    `json:"max,omitempty"`     // most iterations of a loop; 0 is unlimited
+	Next    int    `json:"next,omitempty"`    // index of the next frame to open
+	Live    int    `json:"live,omitempty"`    // number of open frames
 	Stopped bool   `json:"stopped,omitempty"` // the remaining frames have been cancelled
 	// Limit is the most active time that Clock may reach; 0 is unlimited.
 	Limit    journal.Millis `json:"limit,omitempty"`
-	Clock    Clock          `json:"clock,omitzero"`
+	Clock    Clock          `json:"clock,omitzero"` // runs only if Limit is set
 	TimedOut bool           `json:"timed_out,omitempty"`
-	Items    journal.Value  `json:"items,omitzero"`
+	Items    journal.Value  `json:"items,omitzero"` // list that is iterated over; always inline
 	// Results are the results of branches by index. A loop or a call has only the last one, at 0.
 	Results  map[int]*BranchResult `json:"results,omitempty"`
-	OK       int                   `json:"ok,omitempty"`
+	OK       int                   `json:"ok,omitempty"` // number of results with this outcome, as Failed and Rejected
 	Failed   int                   `json:"failed,omitempty"`
 	Rejected int                   `json:"rejected,omitempty"`
 

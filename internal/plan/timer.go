@@ -16,14 +16,20 @@ type timer struct {
 	group bool // the time limit of the frame's group
 }
 
+// timers is a heap of timers, the earliest first. It is not part of snapshots: rebuildTimers computes it.
 type timers []timer
 
+// Len, Less and Swap implement heap.Interface.
 func (t timers) Len() int      { return len(t) }
 func (t timers) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
 func (t timers) Less(i, j int) bool {
 	return cmp.Or(cmp.Compare(t[i].due, t[j].due), cmp.Compare(t[i].path, t[j].path)) < 0
 }
+
+// Push implements heap.Interface.
 func (t *timers) Push(x any) { *t = append(*t, x.(timer)) }
+
+// Pop implements heap.Interface.
 func (t *timers) Pop() any {
 	last := (*t)[len(*t)-1]
 	*t = (*t)[:len(*t)-1]
@@ -37,6 +43,7 @@ func (s *State) addTimer(t timer) {
 	}
 }
 
+// setDue sets the due time of a frame's retry or gate; 0 is none.
 func (s *State) setDue(f *Frame, due journal.Millis) {
 	f.Due = due
 	s.addTimer(timer{due: due, path: f.Path})
@@ -44,6 +51,8 @@ func (s *State) setDue(f *Frame, due journal.Millis) {
 
 // nextTimer returns the earliest timer that is not obsolete.
 func (s *State) nextTimer() (timer, *Frame, bool) {
+	// A timer counts only if its frame still has that due time; raising a limit or answering a gate leaves the old
+	// timer in the heap.
 	for len(s.timers) > 0 {
 		t := s.timers[0]
 		f := s.Frames[t.path]

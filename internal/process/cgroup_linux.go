@@ -54,6 +54,7 @@ func Cgroups() error {
 // delegatedCgroup returns the cgroup of this process if those of commands can be created in it. self is the content of
 // /proc/self/cgroup.
 func delegatedCgroup(mount, self string, pid int) (string, error) {
+	// Lines are "hierarchy:controllers:path"; that of version 2 has hierarchy 0 and no controllers.
 	var path string
 	for line := range strings.Lines(self) {
 		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
@@ -76,6 +77,7 @@ func delegatedCgroup(mount, self string, pid int) (string, error) {
 	if unix.Access(dir, unix.W_OK) != nil {
 		return "", errors.New("the cgroup of this process is not delegated")
 	}
+	// Moving other processes, or limiting them, is not up to this program.
 	raw, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	if err == nil && string(bytes.TrimSpace(raw)) != strconv.Itoa(pid) {
 		err = errors.New("the cgroup of this process contains other processes")
@@ -93,6 +95,7 @@ func prepareCgroup(dir string, pid int) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(own))
 	}
+	// If the kernel refuses, everything is as before: this process moves back.
 	if err = writeControl(filepath.Join(dir, "cgroup.subtree_control"), "+memory +pids"); err != nil {
 		return errors.Join(err, writeControl(filepath.Join(dir, "cgroup.procs"), id), os.Remove(own))
 	}

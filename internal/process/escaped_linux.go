@@ -48,6 +48,7 @@ func killEscaped(mark string, deadline time.Time) error {
 // dead. While it is patient, it spares processes that cannot be identified yet,
 // and watchdogs.
 func killStrays(mark string, patient bool) (living, dead int) {
+	// No command may be forked meanwhile: see watchdog.starting.
 	dog.starting.Lock()
 	defer dog.starting.Unlock()
 	for _, pid := range orphans.pids() {
@@ -75,6 +76,8 @@ func killStrays(mark string, patient bool) (living, dead int) {
 			if !bytes.Contains(environ, []byte(watchdogName+"=")) || !patient {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 			}
+		// A process that has cleared its environment belongs to the only command that runs, since all orphans descend
+		// from commands.
 		case oneCommand && !bytes.Contains(environ, []byte(markName+"=")):
 			living++
 			_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -114,6 +117,7 @@ func awaitGroupEnd(group int, deadline time.Time) error {
 	return nil
 }
 
+// groupGone reports whether a group has no members, not even dead ones that are not reaped.
 func groupGone(group int) bool { return syscall.Kill(-group, 0) == syscall.ESRCH }
 
 // reapGroup waits for all members of a group that are children of this process.
@@ -161,8 +165,10 @@ type orphanList struct {
 	file *os.File // nil if the kernel has no such lists
 }
 
+// orphans is shared by all commands: the kernel has one list for the process.
 var orphans orphanList
 
+// open opens the list, once. The file is read again from its start each time.
 func (o *orphanList) open() bool {
 	o.once.Do(func() {
 		o.file, _ = os.Open(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid())) // nil after an error

@@ -40,11 +40,13 @@ func (l Limits) apply(pid int) {
 // applyLimits is a variable for tests.
 var applyLimits = Limits.apply
 
+// resource is a resource limit of the kernel.
 type resource struct {
 	number int
 	limit  unix.Rlimit
 }
 
+// resources returns the limits in the form of the kernel.
 func (l Limits) resources() []resource {
 	var out []resource
 	if l.Processes > 0 {

@@ -23,6 +23,7 @@ func run(ctx context.Context, c Command) (Outcome, error) {
 	if err := cmd.Start(); err != nil {
 		return Outcome{}, err
 	}
+	// Ends the command when it writes too much.
 	done := make(chan struct{})
 	go func() {
 		select {
@@ -44,6 +45,7 @@ func run(ctx context.Context, c Command) (Outcome, error) {
 	return outcome, nil
 }
 
+// start implements Start on systems without process groups.
 func start(ctx context.Context, c Command) (*Process, error) {
 	bounded, stop := context.WithCancel(ctx)
 	stopped := make(chan struct{})
@@ -65,6 +67,7 @@ func start(ctx context.Context, c Command) (*Process, error) {
 		stop()
 		return nil, err
 	}
+	// The goroutine waits for the end of the command, or for Stop, and then for what Wait copies.
 	go func() {
 		defer close(p.done)
 		defer stop()

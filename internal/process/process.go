@@ -149,6 +149,7 @@ func newTailCapture(also io.Writer) *capture {
 	return &capture{size: MaxErrors, tail: true, also: also}
 }
 
+// Write implements io.Writer. It never fails, and keeps what fits.
 func (c *capture) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -170,6 +171,7 @@ func (c *capture) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// bytes returns what is kept. The caller must not change it.
 func (c *capture) bytes() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,6 +196,7 @@ func Harmless(name string) bool {
 	return slices.Contains(harmless, strings.ToUpper(name)) || strings.HasPrefix(name, "LC_")
 }
 
+// harmless are the names of variables that never hold secrets, in capital letters.
 var harmless = []string{
 	"PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER",
 	// Programs on Windows need these.

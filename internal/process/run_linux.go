@@ -31,11 +31,14 @@ const (
 	fdStdin
 )
 
+// run implements Run on Linux.
 func run(ctx context.Context, c Command) (outcome Outcome, err error) {
 	onThread(func() { outcome, err = runHere(ctx, c) })
 	return outcome, err
 }
 
+// runHere runs a command on the current thread, which onThread keeps for it. Output that the command has left in the
+// pipes is read after its group is dead, so that nothing is lost and nothing can be added.
 func runHere(ctx context.Context, c Command) (Outcome, error) {
 	p := ioPump{input: c.Stdin, stdout: newCapture(c.MaxOutput, c.Stdout), stderr: newTailCapture(c.Stderr)}
 	ch, release, err := p.begin(ctx, c, len(c.Stdin) > 0)
@@ -86,6 +89,7 @@ func (p *ioPump) begin(ctx context.Context, c Command, input bool) (ch *child, r
 // files are the standard input, output and error of a command.
 type files [3]int
 
+// close closes the files that are open. It may be called twice.
 func (f *files) close() {
 	for i, fd := range f {
 		if fd >= 0 {
@@ -137,6 +141,7 @@ func pipe(write bool) (ours int32, theirs int, err error) {
 	return int32(ends[0]), ends[1], nil
 }
 
+// close closes both ends of all pipes that are still ours.
 func (p *ioPump) close() {
 	p.theirs.close()
 	for _, i := range []int{fdStdout, fdStderr, fdStdin} {
@@ -144,6 +149,7 @@ func (p *ioPump) close() {
 	}
 }
 
+// closeEnd closes our end of a pipe, and poll ignores it from then on.
 func (p *ioPump) closeEnd(i int) {
 	if fd := int(p.fds[i].Fd); fd >= 0 {
 		unix.Close(fd)
@@ -162,6 +168,7 @@ func (p *ioPump) untilExit(ctx context.Context, ch *child, grace time.Duration) 
 				return stopped
 			}
 		}
+		// Another command may have replaced the watchdog, so its descriptor is read again in each round.
 		p.fds[fdWatchdog].Fd = dog.lifetimeFD()
 		for i := range p.fds {
 			p.fds[i].Revents = 0
@@ -173,6 +180,7 @@ func (p *ioPump) untilExit(ctx context.Context, ch *child, grace time.Duration) 
 		if ch.exited = p.fds[fdExit].Revents != 0; ch.exited {
 			return stopped
 		}
+		// POLLHUP and POLLERR count as ready, too: read and write find out what has happened.
 		if p.fds[fdStdout].Revents != 0 {
 			p.read(fdStdout, p.stdout)
 		}
@@ -182,6 +190,7 @@ func (p *ioPump) untilExit(ctx context.Context, ch *child, grace time.Duration) 
 		if p.fds[fdStdin].Revents != 0 {
 			p.write()
 		}
+		// Ask the command to end, once. If it does not end within the grace period, child.end kills it.
 		if stopped == nil {
 			switch {
 			case p.fds[fdCancel].Revents != 0:
@@ -191,6 +200,7 @@ func (p *ioPump) untilExit(ctx context.Context, ch *child, grace time.Duration) 
 			default:
 				continue
 			}
+			// The descriptor stays readable and would make poll return at once.
 			p.fds[fdCancel].Fd = -1
 			deadline = time.Now().Add(grace)
 			ch.terminate()
@@ -198,6 +208,7 @@ func (p *ioPump) untilExit(ctx context.Context, ch *child, grace time.Duration) 
 	}
 }
 
+// overflowed reports whether the command has written more to its standard output than it may.
 func (p *ioPump) overflowed() bool {
 	if p.stdout == nil {
 		return false
@@ -227,6 +238,7 @@ func (p *ioPump) read(i int, into *capture) int {
 	return max(n, 0)
 }
 
+// buffers are as large as a pipe is by default, so that one read empties it.
 var buffers = sync.Pool{New: func() any { return new(make([]byte, 64<<10)) }}
 
 // drain reads what a dead command has left in a pipe. It does not wait for
@@ -257,6 +269,8 @@ func (p *ioPump) write() {
 	}
 }
 
+// start implements Start on Linux. A goroutine with a thread of its own starts the command and waits for it; start
+// returns when the command has been started.
 func start(ctx context.Context, c Command) (*Process, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	proc := &Process{stderr: newTailCapture(c.Stderr), stop: func() { stop(errStopped) }, done: make(chan struct{})}
@@ -264,6 +278,7 @@ func start(ctx context.Context, c Command) (*Process, error) {
 	go onThread(func() {
 		defer close(proc.done)
 		defer stop(nil)
+		// The caller reads the standard output and writes the standard input.
 		p := &ioPump{stderr: proc.stderr}
 		ch, release, err := p.begin(ctx, c, true)
 		if err != nil {
@@ -292,6 +307,7 @@ func start(ctx context.Context, c Command) (*Process, error) {
 	return proc, nil
 }
 
+// errStopped is the cause with which Process.Stop ends the context of a command.
 var errStopped = errors.New("stopped")
 
 // file hands one of our ends over to the caller.

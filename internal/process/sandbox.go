@@ -178,6 +178,7 @@ func systemPaths() []string {
 	return out
 }
 
+// etc are patterns of names below /etc.
 var etc = []string{
 	// Programs and libraries.
 	"alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ld.so.preload", "ld-musl-*.path", "static",
@@ -197,6 +198,7 @@ var etc = []string{
 func (s *Sandbox) confine(c Command) Command {
 	inner := append([]string{c.Path}, c.Args...)
 	c.Env = s.environment(c.Env)
+	// With Landlock, this program is started again, confines itself (Confine) and becomes the command.
 	if s.by.bubblewrap == "" {
 		what, err := json.Marshal(confined{
 			Read: s.readable(), Write: s.Write, Dir: c.Dir, Isolation: s.by.isolation, Limits: c.Limits,
@@ -213,6 +215,7 @@ func (s *Sandbox) confine(c Command) Command {
 		"--die-with-parent", "--unshare-all", "--new-session", "--cap-drop", "ALL",
 		"--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev",
 	}
+	// Later mounts cover earlier ones, so the folders that can be written come after those that can be read.
 	readable := append(systemPaths(), s.readable()...)
 	for _, path := range readable {
 		args = append(args, "--ro-bind-try", path, path)

@@ -50,6 +50,7 @@ func landlockAvailable() bool { return landlockABI() >= leastABI && seccompAvail
 // filtersAvailable reports whether bubblewrap can be given a filter.
 func filtersAvailable() bool { return seccompAvailable() }
 
+// confinement describes the method and what it does not confine on this kernel.
 func (m method) confinement() Confinement {
 	if m.bubblewrap != "" {
 		c := Confinement{By: "bubblewrap"}

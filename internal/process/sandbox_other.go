@@ -7,6 +7,7 @@ import "errors"
 // Cgroups returns an error: only Linux has cgroups.
 func Cgroups() error { return errors.New("only Linux has cgroups") }
 
+// landlockAvailable returns false: Landlock, seccomp and resource limits exist on Linux only.
 func landlockAvailable() bool { return false }
 
 func filtersAvailable() bool { return false }

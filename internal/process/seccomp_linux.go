@@ -75,12 +75,14 @@ const (
 	sysFileSetattr   = 469
 )
 
+// systemVCalls create or open System V objects, which an IPC namespace isolates.
 var systemVCalls = []uintptr{unix.SYS_SHMGET, unix.SYS_SEMGET, unix.SYS_MSGGET}
 
 // socketFamilies are those that a network namespace isolates. Others are not
 // isolated: AF_VSOCK, for one, leads from a virtual machine to its host.
 var socketFamilies = []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}
 
+// newNamespaces are the flags of clone that create namespaces.
 const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
@@ -125,6 +127,7 @@ func skipIf(value uint32, n int) unix.SockFilter {
 // deny returns the instruction that fails the system call with an error.
 func deny(err unix.Errno) unix.SockFilter { return returnAction(unix.SECCOMP_RET_ERRNO | uint32(err)) }
 
+// allow permits the system call.
 var allow = returnAction(unix.SECCOMP_RET_ALLOW)
 
 // filter assembles a filter.

@@ -58,6 +58,7 @@ type child struct {
 	exited bool // the exit was observed
 }
 
+// untilExit returns what poll waits for until the command is dead.
 func (ch *child) untilExit() []unix.PollFd {
 	return []unix.PollFd{{Fd: int32(ch.exit), Events: unix.POLLIN}}
 }
@@ -88,6 +89,7 @@ func fork(c Command, f files, started func(slot, group int)) (*child, error) {
 		c = c.limited()
 	}
 	cgroup := commandCgroup(c.Limits) // before the watchdog starts: this process must be alone in its cgroup
+	// From here on, the watchdog looks for processes with the mark if this process is killed.
 	slot, mark, err := dog.reserve()
 	if err != nil {
 		removeCgroup(cgroup)
@@ -95,6 +97,7 @@ func fork(c Command, f files, started func(slot, group int)) (*child, error) {
 	}
 	ch := &child{mark: mark, slot: slot, cgroup: cgroup}
 	env := variables(c, markName+"="+inheritedMarks()+mark)
+	// The lock keeps killStrays from taking the new process for a stray before its group is recorded.
 	start := func(path string, argv ...string) error {
 		dog.starting.RLock()
 		defer dog.starting.RUnlock()
@@ -107,6 +110,8 @@ func fork(c Command, f files, started func(slot, group int)) (*child, error) {
 		}
 		return err
 	}
+	// Starting it directly saves a shell. If that fails for any reason, the shell tries, and its exit status and
+	// message say what is wrong.
 	if !strings.Contains(c.Path, "/") || start(c.Path, append([]string{c.Path}, c.Args...)...) != nil {
 		err = start("/bin/sh", append([]string{"sh", "-c", viaShell, "sh", c.Path}, c.Args...)...)
 	}
@@ -129,6 +134,7 @@ func (c *Command) forkExec(
 		Files: []uintptr{uintptr(f[0]), uintptr(f[1]), uintptr(f[2])},
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &exit},
 	}
+	// What confines a command is prepared before the fork: after it, Go runs only the new program.
 	c.isolation.attributes(attr.Sys)
 	if c.Sandbox != nil {
 		if err := keepInherited(); err != nil {
@@ -143,6 +149,7 @@ func (c *Command) forkExec(
 		defer file.Close()
 		attr.Files = append(attr.Files, file.Fd()) // becomes filterFD
 	}
+	// Start the command in its cgroup, so that its first moment counts.
 	if cgroup != nil {
 		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(cgroup.Fd())
 		if pid, err = syscall.ForkExec(path, argv, &attr); err == nil {
@@ -160,6 +167,7 @@ func exitPipe(pid int) (int, error) {
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
 		return -1, err
 	}
+	// WNOWAIT leaves the child to be reaped by child.reap.
 	go func() {
 		defer unix.Close(p[1])
 		for errors.Is(unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
@@ -192,9 +200,12 @@ func (ch *child) end() (Outcome, error) {
 			return Outcome{}, fmt.Errorf("%w: process %d", ErrAlive, ch.pid)
 		}
 	}
+	// The leader is dead, but its ID stays ours until it is reaped.
 	unix.Close(ch.exit)
 	status, unknown := ch.reap()
 	var err error
+	// Killed members of the group may take a moment to end, and processes that have left the group may be among the
+	// orphans.
 	if !groupGone(ch.pid) || !orphans.empty() { // rare
 		if deadline.IsZero() {
 			deadline = time.Now().Add(killTimeout)

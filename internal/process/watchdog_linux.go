@@ -134,6 +134,7 @@ type watchdog struct {
 	replaced     int    // how often the watchdog was replaced
 }
 
+// dog is the watchdog of this process. It starts with the first command.
 var dog watchdog
 
 // A line of the table holds an entry and the time at which the command began.
@@ -162,6 +163,7 @@ func (g *watchdog) reserve() (slot int, mark string, err error) {
 	} else if slot, err = g.add(); err != nil {
 		return 0, "", err
 	}
+	// The time goes first: as soon as the entry says that the slot is in use, the time has to be right.
 	g.setBegun(slot, ticks())
 	g.store(slot, entryBegun)
 	g.count++
@@ -245,6 +247,7 @@ func (g *watchdog) ensureRunning() error {
 	if g.replaced > maxReplaced {
 		return errors.New("it was killed too often")
 	}
+	// The table outlives a watchdog: a new one gets the same memory.
 	if g.memory == nil {
 		table, err := unix.MemfdCreate("espalier-commands", unix.MFD_CLOEXEC)
 		if err != nil {
@@ -257,6 +260,7 @@ func (g *watchdog) ensureRunning() error {
 		}
 		g.table, g.memory, g.mark = table, memory, rand.Text()+"."
 	}
+	// The watchdog reads the pipe as its standard input and the table as descriptor 3, and writes nowhere.
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -274,6 +278,7 @@ func (g *watchdog) ensureRunning() error {
 	env := []string{
 		"PATH=/usr/bin:/bin:/usr/local/bin:" + os.Getenv("PATH"), watchdogName + "=" + strconv.Itoa(os.Getpid()),
 	}
+	// A watchdog of an Espalier inside a command is found by the mark of that command.
 	if outer := os.Getenv(markName); outer != "" {
 		env = append(env, markName+"="+outer)
 	}

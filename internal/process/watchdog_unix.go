@@ -63,6 +63,7 @@ func startChild(c Command, in, out, errs *os.File) (*child, error) {
 	return l, nil
 }
 
+// group returns the ID of the group, which is that of its leader.
 func (l *child) group() int { return l.cmd.Process.Pid }
 
 // end ends the command and returns when nothing of it is left. With terminate,
@@ -101,6 +102,8 @@ func (l *child) endGroup() error {
 	}
 }
 
+// run implements Run. The group has closed its ends of the pipes when it is dead, so that what it has written is
+// complete then.
 func run(ctx context.Context, c Command) (Outcome, error) {
 	stdout, stderr := newCapture(c.MaxOutput, c.Stdout), newTailCapture(c.Stderr)
 	inRead, inWrite, err := os.Pipe()
@@ -155,6 +158,7 @@ func run(ctx context.Context, c Command) (Outcome, error) {
 	return outcome, stopped
 }
 
+// start implements Start. startChild closes the command's ends of the pipes, also if it fails.
 func start(ctx context.Context, c Command) (*Process, error) {
 	stderr := newTailCapture(c.Stderr)
 	inRead, inWrite, err := os.Pipe()

@@ -60,6 +60,7 @@ func (j *Job) UseTool(ctx context.Context, c ToolCall, notes ...Note) (ToolDone,
 	if denial == nil && c.Made == nil && found.Spec().RequiresApproval {
 		question := j.question(c, found.Spec())
 		switch {
+		// An answer counts for what the person saw. If the call has changed since, the person is asked again.
 		case c.Answer == nil || c.Answer.Digest != question.digest(j.Root):
 			if err := j.Log.Note(ctx, notes...); err != nil {
 				return ToolDone{}, err
@@ -94,6 +95,7 @@ func (j *Job) showing(c ToolCall, spec tool.Spec, shows map[string]json.RawMessa
 	return &ApprovalRequired{Call: j.CallKey(c.N), Shows: shows, Within: spec.ApprovalTimeout}
 }
 
+// digest identifies what a question shows, in the form that gates and answers have.
 func (q *ApprovalRequired) digest(run journal.RunID) string {
 	return journal.GateDigest(run, q.Call, "call", q.Shows)
 }
@@ -137,6 +139,8 @@ func (c *ToolCall) intent(found tool.Tool) journal.ToolUse {
 	}
 }
 
+// callTool reserves budget for a call, notes it and makes it. The note of the result is in the outcome, not durable
+// yet.
 func (j *Job) callTool(ctx context.Context, c ToolCall, found tool.Tool, notes []Note) (ToolDone, error) {
 	done := ToolDone{Use: c.intent(found)}
 	amount := journal.Usage{ToolCalls: 1}
@@ -144,6 +148,8 @@ func (j *Job) callTool(ctx context.Context, c ToolCall, found tool.Tool, notes [
 	if err != nil {
 		return done, err
 	}
+	// From here on, a stop of the task waits for the call. The intent is noted only after that: a call that is not made
+	// must not look as if it had been.
 	end, err := j.BeginCall()
 	if err != nil {
 		return done, err
@@ -226,6 +232,8 @@ func (j *Job) keepMedia(media []tool.Media) ([]journal.Media, error) {
 	return out, nil
 }
 
+// callInTime makes a call with the time limit of its tool, and checks what the tool returns. A question that a person
+// has to answer takes precedence over the result: the call is made again afterwards.
 func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool.Result, error) {
 	limit := cmp.Or(found.Spec().Timeout, stepkind.ToolCallSeconds*time.Second)
 	slow := tool.Errorf(ClassTimeout, "the tool did not return within %g seconds", limit.Seconds())
@@ -234,6 +242,7 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 	if err := j.MakeDir(); err != nil {
 		return tool.Result{}, &tool.Error{Class: ClassMissing, Message: err.Error()}
 	}
+	// Everything that the tool may use, with functions that decide about each address and path when it asks.
 	call := tool.Call{
 		Key: j.Idempotency(j.CallKey(c.N)), Input: c.Input, Dir: j.Dir, Keep: j.Kept(),
 		TraceParent: journal.ToolTraceParent(j.Root, j.Run, j.Key, c.CallID),
@@ -257,6 +266,7 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 	call.Progress = progress.report
 	asks := &exchange{job: j, call: c, spec: found.Spec()}
 	call.Ask, call.Sample = asks.ask, asks.sample
+	// The progress ends before the result is noted, so that no note about progress comes after it.
 	result, err := found.Call(ctx, call)
 	progress.end()
 	if question := asks.unanswered(); question != nil {
@@ -278,6 +288,7 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 
 // PastCall returns what earlier executions of this attempt noted about a call, by its ID and number.
 func (j *Job) PastCall(id string, n int) (made, returned *journal.ToolUse, answer *journal.ToolAnswer) {
+	// The last note of each kind counts.
 	for _, note := range j.History {
 		var use journal.ToolUse
 		var said journal.ToolAnswer

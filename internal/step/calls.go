@@ -66,6 +66,7 @@ func (j *Job) admit(c *ToolCall) (tool.Tool, *tool.Denial) {
 	return tool.Admit(j.Tools, j.caller(*c), c.Name, c.Input)
 }
 
+// caller returns on whose behalf a call is made, which decides about its permission.
 func (j *Job) caller(c ToolCall) tool.Caller {
 	return tool.Caller{Program: j.Workflow, Step: j.Step, Agent: c.Agent}
 }
@@ -75,6 +76,7 @@ func (j *Job) caller(c ToolCall) tool.Caller {
 func (j *Job) atOnce(ctx context.Context, calls []ToolCall, out *ToolsDone) error {
 	first := len(out.Uses)
 	uses := make([]journal.ToolUse, len(calls))
+	// Divide the calls into those that are made and those that are denied. Every call is noted with its intent.
 	var made []int // which calls are really made
 	tools := make([]tool.Tool, len(calls))
 	var intents, refusals []Note
@@ -103,6 +105,7 @@ func (j *Job) atOnce(ctx context.Context, calls []ToolCall, out *ToolsDone) erro
 		out.Notes = append(out.Notes, intents...)
 		return nil
 	}
+	// Reserve budget for all calls, then note the intents, and only then make the calls: what is noted may have acted.
 	amount := journal.Usage{ToolCalls: int64(len(made))}
 	held, err := j.Log.Reserve(ctx, amount, out.Notes...)
 	out.Notes = nil
@@ -135,6 +138,8 @@ func (j *Job) atOnce(ctx context.Context, calls []ToolCall, out *ToolsDone) erro
 			e.line, e.err = j.make(ctx, calls[i], tools[i], &uses[i])
 		}()
 	}
+	// Note each result when it arrives, except for the last one: it goes with the caller's next notes, and settles the
+	// reservation. All goroutines have ended when the loop ends.
 	var ended error // why the task has to end
 	returned := int64(0)
 	for left := len(made); left > 0; left-- {

@@ -41,6 +41,8 @@ func (j *Job) Do(ctx context.Context, c Call) (Done, error) {
 	if err != nil {
 		return Done{}, err
 	}
+	// A call without an intent, although a later one has one, shows that the job has made other calls before. So does
+	// an intent with another request.
 	switch {
 	case begun == nil && j.hasCall(j.calls+1):
 		return Done{}, Errorf(ClassChanged, "journal mismatch on resume of %s: expected call %d, found a later one; "+
@@ -62,8 +64,11 @@ func (j *Job) Do(ctx context.Context, c Call) (Done, error) {
 	if runner == nil {
 		return Done{}, Errorf(ClassMissing, "unknown step kind %q", c.Task.Kind)
 	}
+	// The call runs as a job of its own, with the notes that it has made so far.
 	started := time.Now()
 	result, err := runner.Run(ctx, j.inside(key, c, inner))
+	// Decide whether the failure is the call's or the job's. If the context has ended, the budget is exhausted or the
+	// error is no *Error (an approval or a wait), the call stays open, and the next execution of the job continues it.
 	var failed *Error
 	if err != nil && (ctx.Err() != nil || !errors.As(err, &failed)) {
 		return Done{Result: result}, err // it continues when the job is executed again
@@ -120,13 +125,16 @@ func callRequest(c Call) any {
 	return out
 }
 
+// sameValue reports whether two JSON texts have the same value: the order of keys may differ between releases.
 func sameValue(a, b json.RawMessage) bool {
 	var x, y any
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && string(JSON(x)) == string(JSON(y))
 }
 
+// callEnd is the noted end of a call.
 type callEnd journal.CallEnd
 
+// done returns the outcome that the caller of Do gets, when the call ends and in every replay.
 func (e *callEnd) done() Done {
 	out := Done{Result: Result{Value: e.Value}, Took: time.Duration(e.Millis) * time.Millisecond}
 	if e.Class != "" {
@@ -139,6 +147,7 @@ func (e *callEnd) done() Done {
 func callHistory(
 	history []journal.TaskNoted, key string,
 ) (begun *journal.Call, inner []journal.TaskNoted, end *callEnd, err error) {
+	// Notes between the intent and the end of a call belong to it, including those of calls inside it.
 	for _, n := range history {
 		switch {
 		case n.Kind == journal.NoteCall && begun == nil:
@@ -177,6 +186,7 @@ func (j *Job) hasCall(n int) bool {
 func OpenCall(history []journal.TaskNoted) (ir.Task, []journal.TaskNoted, bool) {
 	var open []journal.Call
 	from := 0
+	// Calls nest. The outermost one that is open decides; from is where its own notes begin.
 	for i, n := range history {
 		switch n.Kind {
 		case journal.NoteCall:

@@ -53,6 +53,7 @@ func (e *exchange) ask(q tool.Question) (tool.Response, bool) {
 	question := e.job.showing(e.call, e.spec, shows)
 	question.Call = fmt.Sprintf("%s/ask:%d", question.Call, e.questions)
 	digest := question.digest(e.job.Root)
+	// Questions are numbered in the order in which the tool asks them, and an answer counts only for the same text.
 	for _, note := range e.job.History {
 		var said journal.ToolAnswer
 		if note.Kind == journal.NoteToolAnswer && json.Unmarshal(note.Data, &said) == nil &&
@@ -136,6 +137,7 @@ func (e *exchange) generate(ctx context.Context, s tool.Sampling) (
 			Role: role, Blocks: []provider.Block{{Type: provider.Text, Text: m.Text}},
 		})
 	}
+	// Reserve the worst case, as for the calls of the conversation itself.
 	worst := journal.Usage{ModelCalls: 1, InputTokens: request.Tokens(), OutputTokens: int64(request.MaxTokens)}
 	if sizer, ok := j.Model.(provider.Sizer); ok {
 		worst.InputTokens = sizer.MostTokens(&request)
@@ -164,6 +166,7 @@ func (e *exchange) generate(ctx context.Context, s tool.Sampling) (
 			reply = chunk.Reply
 		}
 	}
+	// A request that may be billed is charged in full, and settled by a note in any case, so that the reservation ends.
 	if reply == nil {
 		failed = cmp.Or(failed, errors.New("the model's reply broke off"))
 		charged := worst.Unanswered()

@@ -29,6 +29,7 @@ var explored struct {
 	*contract.Exploration
 }
 
+// exploration returns what simulations of the workflow try, and computes it once for consecutive jobs of one run.
 func (j *Job) exploration() *contract.Exploration {
 	explored.Lock()
 	defer explored.Unlock()

@@ -36,6 +36,7 @@ func (j *Job) Finish(history []journal.TaskNoted, r Result, failed error) Result
 	if err == nil {
 		defer root.Close()
 	}
+	// A failed task writes no files. The audit file is written in any case.
 	for _, file := range j.Step.Produces {
 		switch {
 		case failed != nil:
@@ -69,6 +70,8 @@ var (
 
 // produce creates one declared file if the task did not.
 func (j *Job) produce(root *os.Root, name string, history []journal.TaskNoted, r Result) error {
+	// A file that exists was written by this attempt, unless it may be from an earlier one and this attempt has done
+	// nothing that writes files.
 	info, err := root.Stat(filepath.FromSlash(name))
 	switch {
 	case err == nil && !info.Mode().IsRegular():
@@ -144,6 +147,7 @@ func contentOf(name string, value json.RawMessage) ([]byte, error) {
 	if json.Unmarshal(value, &text) != nil {
 		text = nil
 	}
+	// Text into text files, and into .json only if it is JSON itself; other values into files that can hold JSON.
 	switch {
 	case len(value) == 0 || string(value) == "null":
 		return nil, errNotMade
@@ -213,6 +217,7 @@ func (j *Job) audit(history []journal.TaskNoted, r Result, failed error) []byte 
 		Workflow: j.Workflow.Name, Run: j.Run, Step: j.Step.ID, Attempt: j.Attempt + 1,
 		Reads: []read{}, Reason: cmp.Or(j.Step.ReasonOK, "COMPLETED"),
 	}
+	// The file is a record for people, so it is redacted like the audit log.
 	rules := redact.Of(false, j.Audits...)
 	hide := func(raw json.RawMessage) json.RawMessage {
 		hidden, _, err := rules.JSON(raw)

@@ -76,6 +76,7 @@ func (j *Job) FillParts(template string, values expr.Values) ([]expr.TextPart, e
 	return parts, nil
 }
 
+// template parses a template.
 func (j *Job) template(text string) (*expr.Expr, error) {
 	e, list := expr.ParseValue(expr.AWFTemplate, text, source.Span{})
 	if list.Errors() {
@@ -108,6 +109,7 @@ func (j *Job) FillFolder(
 	return path, len(chosen) > 0, err
 }
 
+// fillPath renders a template as a path, and returns the untrusted values in it.
 func (j *Job) fillPath(
 	template string, values expr.Values, untrustedRoots []string,
 ) (path string, untrusted []string, err error) {
@@ -199,9 +201,11 @@ func (j *Job) readFile(name string) (string, error) {
 		}
 		name = rel
 	}
+	// A clear message for what the root below would refuse.
 	if !filepath.IsLocal(name) {
 		return "", fmt.Errorf("%q lies outside of the folder in which the run was started", written)
 	}
+	// The root follows no link that leads out of the folder.
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return "", err

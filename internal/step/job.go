@@ -21,7 +21,7 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// Runner is a Kind that runs its tasks.
+// Runner is a Kind that runs its tasks. Its methods are called concurrently, for tasks of different runs.
 type Runner interface {
 	stepkind.Kind
 	// Recovery returns what happens to a task that was started and whose outcome is unknown. history is what it
@@ -236,7 +236,9 @@ type Branch struct {
 	Run     journal.RunID // a child run of its own, if it had one
 }
 
-// Log makes the notes of a task durable and reserves budget for it.
+// Log makes the notes of a task durable and reserves budget for it. The engine implements it. Tools of one turn call it
+// concurrently, except that only one reservation may be requested at a time (Host.Sampling). After an error of Note,
+// the task has to end: what it does from then on is not recorded.
 type Log interface {
 	// Note returns when the notes are durable. A note that settles a reservation
 	// carries the usage.
@@ -250,15 +252,17 @@ type Log interface {
 	ReserveUpTo(ctx context.Context, most journal.Usage, least int64, notes ...Note) (Reservation, journal.Usage, error)
 }
 
-// Reservation is a number that a note settles.
+// Reservation is a number that a note settles; 0 is none. A task numbers its reservations from 1, over all of its
+// executions.
 type Reservation int
 
-// Note is something that happened inside a task.
+// Note is something that happened inside a task. Notes are what a task continues from after a crash, so Data must
+// contain whatever cannot be computed again.
 type Note struct {
 	Kind    string
-	Data    any // encoded as JSON
-	Settles Reservation
-	Usage   journal.Usage
+	Data    any           // encoded as JSON
+	Settles Reservation   // the reservation that ends with this note; 0 for none
+	Usage   journal.Usage // what was really used, instead of what was reserved
 }
 
 // Result is the result of a task. Of a failed task, only Usage and Notes count.

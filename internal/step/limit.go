@@ -11,6 +11,7 @@ import (
 func Limit(
 	ctx context.Context, limit time.Duration, message string, work func(context.Context) (Result, error),
 ) (Result, error) {
+	// An error of its own tells this timeout from those around it.
 	timeUp := errors.New(message)
 	ctx, stop := context.WithTimeoutCause(ctx, limit, timeUp)
 	defer stop()

@@ -24,6 +24,7 @@ type progress struct {
 	noted  chan struct{} // closed after the last note
 }
 
+// newProgress starts the goroutine that notes the progress of a call. It ends with end.
 func (j *Job) newProgress(ctx context.Context, c ToolCall) *progress {
 	p := &progress{newest: make(chan tool.Progress, 1), over: make(chan struct{}), noted: make(chan struct{})}
 	go func() {
@@ -52,6 +53,7 @@ func (j *Job) newProgress(ctx context.Context, c ToolCall) *progress {
 
 // report implements tool.Call.Progress.
 func (p *progress) report(now tool.Progress) {
+	// Replace an older report. Each round finds room or makes it.
 	for {
 		select {
 		case p.newest <- now:

@@ -36,6 +36,7 @@ func (h RedactingRunner) Run(ctx context.Context, job *Job) (Result, error) {
 	}
 	log := &redactingLog{Log: job.Log, secrets: h.Secrets, stream: secret.Stream{Registry: h.Secrets}}
 	inner.Log, inner.Secrets = log, h.Secrets
+	// The text of a panic may contain values; the engine records it as the error of the task.
 	defer func() {
 		if p := recover(); p != nil {
 			panic(h.Secrets.HideText(fmt.Sprint(p)))
@@ -59,6 +60,7 @@ func (h RedactingRunner) revealed(ctx context.Context, job *Job) (*Job, error) {
 		}
 		return out
 	}
+	// Copies: the job outside keeps its placeholders, and other tasks share the program.
 	inner := *job
 	inner.Reads, inner.Branches, inner.History = slices.Clone(job.Reads),
 		slices.Clone(job.Branches), slices.Clone(job.History)
@@ -84,6 +86,7 @@ func (h RedactingRunner) revealed(ctx context.Context, job *Job) (*Job, error) {
 	return &inner, errors.Join(errs...)
 }
 
+// hideError returns an error whose texts and values have no secrets.
 func (h RedactingRunner) hideError(err error) error {
 	if err == nil {
 		return nil
@@ -127,14 +130,17 @@ type redactingLog struct {
 	outputs map[string]*secret.Stream // of commands, by the name of the stream
 }
 
+// Note implements Log. Pieces of streams may be held, so fewer notes may be written.
 func (l *redactingLog) Note(ctx context.Context, notes ...Note) error {
 	return l.Log.Note(ctx, l.hide(notes, false)...)
 }
 
+// Reserve implements Log.
 func (l *redactingLog) Reserve(ctx context.Context, amount journal.Usage, notes ...Note) (Reservation, error) {
 	return l.Log.Reserve(ctx, amount, l.hide(notes, false)...)
 }
 
+// ReserveUpTo implements Log.
 func (l *redactingLog) ReserveUpTo(
 	ctx context.Context, most journal.Usage, least int64, notes ...Note,
 ) (Reservation, journal.Usage, error) {
@@ -156,6 +162,7 @@ func (l *redactingLog) hide(notes []Note, end bool) []Note {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []Note
+	// rest writes what is held: another note, or the end, shows that the streams do not continue at once.
 	rest := func() {
 		if text := l.stream.End(); text != "" {
 			out = append(out, Note{Kind: journal.NoteStream, Data: journal.Stream{Chunk: text}})

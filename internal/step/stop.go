@@ -30,6 +30,7 @@ func (c *Calls) Stop(cause error) {
 	}
 }
 
+// begin counts a call, and reports whether it may be made.
 func (c *Calls) begin() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -40,6 +41,7 @@ func (c *Calls) begin() bool {
 	return true
 }
 
+// end counts the end of a call. After Stop, the last one interrupts the task.
 func (c *Calls) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -75,6 +75,7 @@ func ReadTokens(p *ir.Program, s *ir.Step) int64 {
 	return sum
 }
 
+// readTokens estimates one value: the largest result of a step that writes it or a part of it.
 func readTokens(p *ir.Program, path string) int64 {
 	var largest int64
 	for b := range p.Blocks {
@@ -114,6 +115,7 @@ func resultTokens(p *ir.Program, a ir.Action, depth int) int64 {
 		}
 		return AssumedNoteTokens
 	case ir.Parallel:
+		// One result per branch: assume the largest of its steps.
 		var sum int64
 		for _, b := range a.Branches {
 			if depth > deepest || int(b.Block) >= len(p.Blocks) || b.Block < 0 {
@@ -130,6 +132,7 @@ func resultTokens(p *ir.Program, a ir.Action, depth int) int64 {
 	return AssumedResultTokens
 }
 
+// taskTokens estimates the result of a task: the reply of its agent, if it has one.
 func taskTokens(p *ir.Program, t *ir.Task) int64 {
 	for _, setting := range []string{"agent", "critic"} {
 		if name, ok := nameOf(t, setting); ok {

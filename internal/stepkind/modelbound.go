@@ -40,6 +40,7 @@ func (m ModelCallBound) Bound(a *ir.Agent) Bound {
 		b.Agent, b.Model = a.ID, a.Model
 		b.Reserve = int64(max(a.MaxTokens, 0))
 	}
+	// Only what is certainly sent counts: the size of what the step reads is an estimate.
 	b.Reserve += known + LeastReply(a)
 	first := known + m.Reads
 	b.Base = Cost{

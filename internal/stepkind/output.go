@@ -72,6 +72,7 @@ func (n *schemaNode) add(path []string, f OutputField) {
 		}
 		return
 	}
+	// The items of a list. A field below something that is no list is left out.
 	if path[0] == contract.AnyItem {
 		if n.Type == nil {
 			n.Type = "array"

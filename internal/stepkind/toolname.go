@@ -2,6 +2,7 @@ package stepkind
 
 import "strings"
 
+// maxToolName is the length of the longest name, in bytes.
 const maxToolName = 128
 
 // IsToolName reports whether s can be the name of a tool: one word of letters,

@@ -55,8 +55,11 @@ func (c *clock) read() (now, skipped journal.Millis) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	wall, mono := c.wall().Round(0), c.mono()
+	// How much more time has passed on the wall clock than on the monotonic one, since the base was set.
 	jump := wall.Sub(c.baseWall) - (mono - c.baseMono)
 	if jump >= jumpTolerance || jump <= -jumpTolerance {
+		// A jump ahead first uses up what clock is ahead; only the rest is skipped time. A jump back makes clock that
+		// much more ahead, so that it continues as if nothing had happened.
 		c.baseWall, c.baseMono = wall, mono
 		c.ahead -= jump
 		if c.ahead < 0 {
@@ -64,6 +67,7 @@ func (c *clock) read() (now, skipped journal.Millis) {
 			c.ahead = 0
 		}
 	}
+	// Differences below the tolerance are followed, also backward; max keeps the result from going back.
 	c.last = max(c.last, journal.MillisOf(wall.Add(c.ahead)))
 	return c.last, journal.Millis(c.skipped.Milliseconds())
 }

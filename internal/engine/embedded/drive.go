@@ -46,13 +46,15 @@ func (e *Engine) setTimer(at journal.Millis) {
 // advance while the machine is suspended, but the wall clock does.
 const maxTimer = time.Minute
 
-// onTimer wakes the runs that are due and sets the timer again.
+// onTimer wakes the runs that are due and sets the timer again. It runs in the goroutine of the timer. It calls wake
+// without e.mu, because wake locks run.mu, which comes first.
 func (e *Engine) onTimer() {
 	now := e.now()
 	var due []journal.RunID
 	var next journal.Millis
 	e.mu.Lock()
 	e.timerAt = 0
+	// The timer may fire early, because setTimer never waits for longer than maxTimer: then nothing is due.
 	for id, wake := range e.sleeping {
 		if wake <= now {
 			due = append(due, id)
@@ -104,6 +106,8 @@ func (e *Engine) wakeStored(id journal.RunID) {
 	// Waiters read the store again.
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	// A run that cannot be loaded has to fail its waiters, because they would wait for it forever. Without waiters, the
+	// error is only logged.
 	if !isHandledElsewhere(err) {
 		e.Log.Error("run not driven", "run_id", id, "error", err)
 		e.unloaded[id] = time.Now().Add(unloadedInterval)
@@ -175,6 +179,8 @@ func (r *run) deliver(posted []journal.InboxMessage) {
 		return
 	}
 	fresh := posted[:0]
+	// Ids of an inbox grow, and Inbox returns messages in their order. Those up to delivered are queued or in the
+	// append in flight.
 	for _, m := range posted {
 		if m.ID > r.delivered {
 			r.delivered = m.ID
@@ -200,6 +206,7 @@ func (e *Engine) Listen(ctx context.Context) {
 		case <-e.freed:
 		case <-poll.C:
 		}
+		// Drop lost runs first: a message must not be decided on by a process that does not own the run anymore.
 		e.dropFenced()
 		e.readInboxes(ctx)
 		e.retryQueued(ctx)
@@ -223,12 +230,14 @@ func (e *Engine) Work(ctx context.Context, skip func(journal.RunID) bool) error 
 	look := time.NewTimer(orphanInterval)
 	defer look.Stop()
 	for {
+		// A process whose journal was removed or replaced writes where no other process reads: stop working.
 		if store, ok := e.store.(journal.Presence); ok {
 			if err := store.Present(); err != nil {
 				return err
 			}
 		}
 		e.dropFenced()
+		// Runs without a living owner, due timers and messages: of all runs of the store, not only of those in memory.
 		more, err := e.claimOrphans(ctx)
 		if err != nil {
 			return err
@@ -303,6 +312,7 @@ func (e *Engine) claimOrphans(ctx context.Context) (more bool, err error) {
 	maps.DeleteFunc(e.unloaded, func(_ journal.RunID, until time.Time) bool { return !time.Now().Before(until) })
 	e.mu.Unlock()
 	var ids []journal.RunID
+	// With limited slots, a run may be claimed only when it gets one, so queueOrphans replaces ClaimNext.
 	if e.slots == nil {
 		ids, err = e.store.ClaimNext(ctx, e.process.ID(), maxClaims, e.skips)
 	} else {
@@ -346,6 +356,7 @@ func (e *Engine) dropFenced() {
 	e.mu.Unlock()
 	for _, r := range runs {
 		r.mu.Lock()
+		// An append in flight reports the loss itself. A run with the new name was claimed after the loss.
 		if !r.inFlight && r.owner != id {
 			r.fail(journal.ErrFenced)
 		}
@@ -361,6 +372,7 @@ func (e *Engine) CatchUp(ctx context.Context) error {
 		return err
 	}
 	for _, id := range ids {
+		// A visit decides what is due and is released by the append of that decision.
 		err := e.acquire(ctx, id, true)
 		if err == nil {
 			err = e.waitReleased(ctx, id)
@@ -405,6 +417,7 @@ func (e *Engine) enqueue(ctx context.Context, id journal.RunID, in plan.Input, r
 	if err != nil {
 		return err
 	}
+	// The position is read before the message is stored: the answer is among the events after it.
 	entry, err := e.store.Entry(ctx, id)
 	if err != nil {
 		return err
@@ -432,6 +445,8 @@ func (e *Engine) awaitAnswer(
 		if err != nil {
 			return err
 		}
+		// The inbox is read after the entry. If the entry says that the run has finished and the message is still here,
+		// no append will take it anymore.
 		posted, err := e.store.Inbox(ctx, id)
 		if err != nil {
 			return err
@@ -442,6 +457,7 @@ func (e *Engine) awaitAnswer(
 				waiting = true
 			}
 		}
+		// The append that took the message also stored the answer: a refusal with its ref, or facts.
 		if !waiting {
 			for event, err := range e.store.Events(ctx, id, after) {
 				if err != nil {

@@ -28,6 +28,7 @@ func (r *run) startEarly(p *pending) bool {
 		if !ok || x.Rerun > 0 || !r.e.writeAhead[x.Kind] { // a rerun task has written its note before
 			continue
 		}
+		// A later fact of the same decision may have ended the attempt or canceled its frame.
 		f := r.state.Frames[x.Frame]
 		if f == nil || f.Phase != plan.Working || f.Work() != x.TaskID {
 			continue
@@ -35,6 +36,8 @@ func (r *run) startEarly(p *pending) bool {
 		if r.early == nil {
 			r.early = map[string]bool{}
 		}
+		// Starting before the append is safe: the task returns from its first Note only when the append with the note,
+		// and so with this decision, is durable. Until then it does not act.
 		j := r.launch(plan.OpenTask{TaskID: x.TaskID, Rerun: x.Rerun, Frame: f})
 		r.early[j.Job.Key] = true
 		j.holds = p
@@ -63,8 +66,9 @@ func (r *run) flushHeld() {
 	}
 }
 
-// noteArrived counts a task that has queued its note. The held decision is
-// complete with the note of its last task. r.mu is held.
+// noteArrived counts a task that has queued its note, or has ended without one. The held decision is complete when the
+// last of its tasks is counted; the caller then calls advance. j is nil if a request does not come from a task. r.mu is
+// held.
 func (r *run) noteArrived(j *job) {
 	if j == nil || j.holds == nil || j.holds != r.held {
 		return

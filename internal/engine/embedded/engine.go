@@ -59,8 +59,8 @@ type Engine struct {
 	tasks   sync.WaitGroup // goroutines that run tasks or release slots
 	emptied chan struct{}  // sent to when no run is left in memory
 
-	slots    Slots // nil without limits
-	lastSlot atomic.Int64
+	slots    Slots         // nil without limits
+	lastSlot atomic.Int64  // number of the newest slot
 	freed    chan struct{} // sent to when a queued run of this process may acquire a slot
 
 	// mu guards everything below. It is never held during a call of the store.
@@ -126,8 +126,11 @@ func (e *Engine) launch(ctx context.Context, id journal.RunID, b *engine.Beginni
 	return err
 }
 
+// start creates the run in memory, decides its first facts and returns when they are durable.
 func (e *Engine) start(ctx context.Context, id journal.RunID, b *engine.Beginning) error {
 	r := newRun(e, id, b.Definition)
+	// Reserve the id. A concurrent start of the same id fails, and Owns and Drain count the run from here on, although
+	// acquireSlot below may block without any lock.
 	loading := make(chan struct{})
 	e.mu.Lock()
 	if e.closed {
@@ -141,9 +144,12 @@ func (e *Engine) start(ctx context.Context, id journal.RunID, b *engine.Beginnin
 	e.loading[id] = loading
 	e.mu.Unlock()
 	var err error
+	// A run without a slot is created, too: its first append stores it, and a later load starts its tasks.
 	r.slot, r.queued, err = e.acquireSlot(ctx, id, b.Started.Name)
 	r.visit = r.queued
 	e.mu.Lock()
+	// End the reservation and publish the run. The engine may have been closed meanwhile: a run that is added then
+	// would be missed by Close.
 	delete(e.loading, id)
 	close(loading)
 	if e.closed && err == nil {
@@ -158,6 +164,8 @@ func (e *Engine) start(ctx context.Context, id journal.RunID, b *engine.Beginnin
 	e.runs[id] = r
 	e.mu.Unlock()
 
+	// Append the first decision. A canceled ctx ends only the wait for it: the append is in flight, and the run exists
+	// if it succeeds. The channel has room for one value, so that the callback of the store never blocks.
 	durable := make(chan error, 1)
 	r.mu.Lock()
 	now, skipped := e.clock.read()
@@ -179,7 +187,8 @@ func (e *Engine) Resume(ctx context.Context, id journal.RunID) error {
 	return e.acquire(ctx, id, false)
 }
 
-// ResumeAgain implements engine.Driver.
+// ResumeAgain implements engine.Driver. The mark in e.rerun matters only while acquire loads the run: continueLoaded
+// reads it before loadRun returns. It has no effect on a run that is in memory already.
 func (e *Engine) ResumeAgain(ctx context.Context, id journal.RunID) error {
 	e.mu.Lock()
 	e.rerun[id] = true
@@ -199,9 +208,11 @@ func (e *Engine) reruns(id journal.RunID) bool {
 	return e.rerun[id]
 }
 
-// acquire loads a run into memory, if this process does not hold it, and queues
-// requests. A run that has nothing to do is released at once. With visit, the run
-// decides what is due and starts no task.
+// acquire loads a run into memory, if this process does not hold it, and queues requests. A run that has nothing to do
+// is released at once. With visit, the run decides what is due and starts no task.
+//
+// The requests belong to acquire only if it returns nil: then each done is called once, with the answer or with
+// errNotHeld if the run is dropped before. If acquire returns an error, no done is called.
 func (e *Engine) acquire(ctx context.Context, id journal.RunID, visit bool, requests ...request) error {
 	for {
 		e.mu.Lock()
@@ -240,6 +251,9 @@ func (e *Engine) loadRun(
 	var r *run
 	var slot int64
 	var queued bool
+	// The order matters. Tasks that an earlier drop has left end before the run is claimed, because continueLoaded
+	// would take them for lost. The slot comes before the claim, because a run without one is loaded as a visit, which
+	// starts no task.
 	err := e.waitTasks(ctx, id)
 	if err == nil && !visit {
 		slot, queued, err = e.acquireStoredSlot(ctx, id)
@@ -257,6 +271,8 @@ func (e *Engine) loadRun(
 		e.releaseSlot(id, slot)
 	}
 	e.mu.Lock()
+	// End the reservation after admit has added the run: Owns has no gap, and callers of acquire that wait find the run
+	// in memory.
 	delete(e.loading, id)
 	close(loading)
 	if err != nil {
@@ -302,6 +318,8 @@ func (e *Engine) release(id journal.RunID, fence int64, last journal.Seq) {
 // load claims a run and reads what is needed to drive it. It reads the inbox
 // after the claim, so that this owner or the next one sees each message.
 func (e *Engine) load(ctx context.Context, id journal.RunID) (_ *run, err error) {
+	// Claim first: from here on no other process appends to the run or answers its messages. If anything below fails,
+	// the claim is released, so that another process can try.
 	me := e.process.ID()
 	claim, err := e.store.Claim(ctx, id, me)
 	if err != nil {
@@ -312,6 +330,8 @@ func (e *Engine) load(ctx context.Context, id journal.RunID) (_ *run, err error)
 			e.release(id, claim.Fence, claim.Seq)
 		}
 	}()
+	// The definition and the state. The claim has fenced off the previous owner, so the stream cannot grow anymore: it
+	// has to end at the event that the claim names.
 	def, err := e.Compiled(ctx, claim.Definition)
 	if err != nil {
 		return nil, err
@@ -325,14 +345,17 @@ func (e *Engine) load(ctx context.Context, id journal.RunID) (_ *run, err error)
 			"%w: run %s: its stream ends at event %d, not %d", journal.ErrCorrupt, id, r.state.Seq, claim.Seq,
 		)
 	}
+	// The clock of the run, and its messages: those that arrive after this read come by Listen or Work.
 	r.fence, r.owner = claim.Fence, me
 	r.setClock()
 	if r.inbox, err = e.store.Inbox(ctx, id); err != nil {
 		return nil, err
 	}
+	// Child runs have rows in the index but no claim: the root's appends update them.
 	if r.children, err = e.OpenChildren(ctx, r.state); err != nil {
 		return nil, err
 	}
+	// Notes of the open tasks, from the first event of the oldest one. Tasks that run again continue from them.
 	if since, ok := r.state.Resumable(); ok {
 		r.history = map[string][]journal.TaskNoted{}
 		for event, err := range e.store.Events(ctx, id, since) {
@@ -358,6 +381,7 @@ func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, err
 	appends := -1                  // of the run in memory, at the last iteration that ended without a wake-up
 	for {
 		e.mu.Lock()
+		// A run that could not be written reports that to one waiter; the next call tries to load it.
 		if err := e.failed[id]; err != nil {
 			delete(e.failed, id)
 			e.mu.Unlock()
@@ -374,6 +398,7 @@ func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, err
 		var err error
 		over, poll := false, pollOwn
 		switch {
+		// The run is in memory, and pollOwn has passed without a wake-up: look whether another process has claimed it.
 		case here && polled:
 			// An append that the store has accepted shows that this process still owns the run.
 			if n := r.accepted(); n != appends {
@@ -384,12 +409,16 @@ func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, err
 			} else if errors.Is(err, journal.ErrUnknownRun) {
 				err = nil // its first append is still in flight
 			}
+		// The run is not in memory. It is over for this call if it rests, if this engine cannot drive it, or if its
+		// living owner drives it and this engine never has.
 		case !here:
 			entry, err = e.store.Entry(ctx, id)
 			sleeps := entry.Status == journal.Sleeping
 			elsewhere := entry.Owner != "" && entry.Owner != e.process.ID()
 			over = idle || !sleeps && entry.Status != journal.Running ||
 				!sleeps && !driven && elsewhere && e.process.Drives(entry.Owner)
+			// Claim what no living process drives. If this engine has set a timer for the run, the timer claims it when
+			// it is due.
 			if err == nil && !over && !(sleeps && timed) {
 				var acquired bool
 				if acquired, err = e.tryAcquire(ctx, &entry); acquired {
@@ -399,6 +428,7 @@ func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, err
 				// The attempt has woken the waiters of the run.
 				w, poll = e.rejoin(id, w), pollElsewhere
 			}
+			// A run that sleeps counts as driven here: when it wakes up elsewhere, the call waits for it to rest.
 			here = sleeps
 		}
 		driven = driven || here
@@ -443,7 +473,8 @@ func (e *Engine) tryAcquire(ctx context.Context, entry *journal.Entry) (bool, er
 	return err == nil, err
 }
 
-// waiter is shared by all calls that wait for one run. Engine.mu guards n.
+// waiter is shared by all calls that wait for one run. Each call joins before it reads the store and leaves afterwards;
+// a closed waiter is not reused. Engine.mu guards n.
 type waiter struct {
 	rested chan struct{} // closed when the run rests
 	n      int
@@ -468,6 +499,7 @@ func (e *Engine) rejoin(id journal.RunID, w *waiter) *waiter {
 	return e.join(id)
 }
 
+// leave ends a call's use of a waiter. The last one removes it, unless rested has replaced it already.
 func (e *Engine) leave(id journal.RunID, w *waiter) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -488,10 +520,14 @@ func (e *Engine) drop(r *run, reload chan struct{}) {
 	if reload != nil {
 		e.loading[r.id] = reload
 	}
+	// Keep the error for Wait, except where waiting goes on: another process drives the run, or the store may come
+	// back.
 	if r.err != nil && !errors.Is(r.err, journal.ErrFenced) && !errors.Is(r.err, journal.ErrUnavailable) &&
 		!errors.Is(r.err, journal.ErrExists) { // Start has returned it
 		e.failed[r.id] = r.err
 	}
+	// discard has canceled these tasks, but they may take a while to end. Until then, waitTasks keeps the run from
+	// being loaded.
 	if len(r.jobs) > 0 {
 		if e.ending[r.id] == nil {
 			e.ending[r.id] = &ending{over: make(chan struct{})}
@@ -500,9 +536,11 @@ func (e *Engine) drop(r *run, reload chan struct{}) {
 	}
 	delete(e.sleeping, r.id)
 	e.releaseSlot(r.id, r.slot)
+	// A queued run that rests or has failed gives up its place, so that the runs behind it do not wait for it.
 	if r.queued && e.queued[r.id] && (r.err != nil || r.state == nil || r.state.Summary().Status != journal.Running) {
 		e.leaveQueue(r.id)
 	}
+	// A timer survives the drop in e.sleeping. Visits set none: the process only catches up and will not drive the run.
 	if r.err == nil && r.state != nil && !e.closed && (!r.visit || r.queued) {
 		if wake, ok := r.wake(); ok {
 			if !e.all || r.ahead() > 0 { // otherwise driveDue finds it in the store
@@ -543,6 +581,7 @@ func (e *Engine) Hold() {
 	e.process.StopDriving()
 }
 
+// holding reports whether Hold was called.
 func (e *Engine) holding() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -580,7 +619,8 @@ func (e *Engine) Park() {
 	}
 }
 
-// Close implements engine.Driver. The runs are released as they are.
+// Close implements engine.Driver. The runs are released as they are. Park has closed the engine, so no run is added to
+// those in memory: the loop ends when the last of them has been dropped.
 func (e *Engine) Close(now <-chan struct{}) {
 	e.Park()
 	for {
@@ -593,6 +633,7 @@ func (e *Engine) Close(now <-chan struct{}) {
 		select {
 		case <-e.emptied:
 		case <-now:
+			// A closed channel would be selected again and again.
 			now = nil
 			for _, r := range runs {
 				r.park(true)

@@ -18,7 +18,7 @@ type job struct {
 	cancel context.CancelCauseFunc
 
 	// r.mu guards everything below.
-	history  []journal.TaskNoted // every note of the task so far
+	history  []journal.TaskNoted // every note of the task so far; only appended to
 	last     int                 // number of the last note
 	calls    int                 // number of the last reservation
 	waiting  int                 // number of the reservation that the task waits for; 0 for none
@@ -29,7 +29,7 @@ type job struct {
 // recovery returns what happens to the task if its outcome stays unknown. r.mu is held.
 func (j *job) recovery() journal.Recovery { return j.r.e.Recovery(j.Job.Task, j.history) }
 
-// notes returns the notes of the task so far.
+// notes returns the notes of the task so far. Callers may keep the slice: later notes are only appended.
 func (j *job) notes() []journal.TaskNoted {
 	j.r.mu.Lock()
 	defer j.r.mu.Unlock()
@@ -41,6 +41,8 @@ func (r *run) launch(t plan.OpenTask) *job {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	key := t.Key()
 	j := &job{r: r, cancel: cancel, history: r.history[key]}
+	// The task owns its notes while it runs. Numbers of notes and reservations continue after those of earlier
+	// attempts.
 	delete(r.history, key)
 	for _, n := range j.history {
 		j.last, j.calls = max(j.last, n.N), max(j.calls, n.Settles)
@@ -49,6 +51,7 @@ func (r *run) launch(t plan.OpenTask) *job {
 	j.Job.Log = j
 	j.Job.Calls = step.NewCalls(cancel)
 	r.jobs[key] = j
+	// The context does not derive from that of a caller: the task ends with its result, or when the run cancels it.
 	r.e.tasks.Go(func() {
 		defer cancel(nil)
 		result, cause, err := r.e.Run(ctx, j.Task, j.notes)
@@ -69,7 +72,8 @@ func (r *run) ended(j *job, result step.Result, cause, err error) {
 	r.conclude(j, notes, request{in: in, blob: blob})
 }
 
-// keepHistory stores a task's notes for the next attempt to continue it.
+// keepHistory stores a task's notes for the next attempt to continue it. ended calls it before conclude, because the
+// decision there may launch the attempt at once.
 func (r *run) keepHistory(j *job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,6 +84,8 @@ func (r *run) keepHistory(j *job) {
 func (r *run) conclude(j *job, notes []request, last request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// The run may have launched the same task again meanwhile; that job stays. A run that was dropped counts the end
+	// for waitTasks.
 	if r.jobs[j.Job.Key] == j {
 		delete(r.jobs, j.Job.Key)
 		if r.gone {
@@ -89,12 +95,14 @@ func (r *run) conclude(j *job, notes []request, last request) {
 	if r.gone {
 		return
 	}
+	// The last notes and the end of the task are queued together, so that one decision and one append have both.
 	r.queue = append(append(r.queue, notes...), last)
 	r.noteArrived(j)
 	r.advance()
 }
 
-// Note implements step.Log.
+// Note implements step.Log. It returns when the last of the notes is durable; those before it are in the same append or
+// an earlier one.
 func (j *job) Note(ctx context.Context, notes ...step.Note) error {
 	requests, err := j.requests(notes)
 	if err != nil || len(requests) == 0 {
@@ -111,6 +119,8 @@ func (j *job) Note(ctx context.Context, notes ...step.Note) error {
 	}
 }
 
+// requests numbers notes, adds them to the history of the task, and returns the requests that record them. If a note
+// cannot be encoded, those before it stay in the history, and the task fails.
 func (j *job) requests(notes []step.Note) ([]request, error) {
 	var out []request
 	j.r.mu.Lock()
@@ -148,11 +158,14 @@ func (j *job) ReserveUpTo(
 		return 0, most, err
 	}
 	j.r.mu.Lock()
+	// Expect the answer before the request is pushed: a repeated reservation is granted by grantAgain while push runs.
 	j.calls++
 	n := j.calls
 	j.waiting, j.answered = n, make(chan grant, 1)
 	answered := j.answered
 	j.r.mu.Unlock()
+	// The answer comes by one of two ways. Reserved or BudgetRefused, perhaps much later, reach answered through
+	// effect; done only reports a failed append or a refused input, such as one of a task that has ended.
 	refused := make(chan error, 1)
 	requests = append(requests, request{
 		in: plan.Reserve{Work: j.Work, Rerun: j.Job.Rerun, N: n, Amount: most, Least: least},

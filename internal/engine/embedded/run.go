@@ -62,7 +62,8 @@ type run struct {
 	fresh map[string]json.RawMessage
 }
 
-// request is an input for the run, and how to answer it.
+// request is an input for the run, and how to answer it. advance calls done of accepted requests while r.mu is held, so
+// done must neither block nor lock: it sends to a channel that has room.
 type request struct {
 	in    plan.Input
 	with  []plan.Input // decided in the same decision
@@ -72,6 +73,7 @@ type request struct {
 	done  func(error) // called once the answer is durable; may be nil
 }
 
+// newRun returns a run without a state. It is not shared until the caller adds it to e.runs.
 func newRun(e *Engine, id journal.RunID, def *engine.Compiled) *run {
 	r := &run{e: e, id: id, def: def, jobs: map[string]*job{}, children: engine.Children{}}
 	r.program = e.Program(def)
@@ -126,6 +128,8 @@ func (r *run) continueLoaded(more []request) {
 	r.index = r.state.Summary()
 	var lost []plan.Input
 	waiting := map[string]bool{}
+	// An open task has no process anymore. One that waits for a budget is launched again below: it was between two
+	// calls. All others are lost: Policy says whether they run again or a person decides.
 	for _, t := range r.state.OpenTasks() {
 		if t.Waits > 0 {
 			waiting[t.Key()] = true // it can continue there
@@ -140,6 +144,7 @@ func (r *run) continueLoaded(more []request) {
 		lost = append(lost, gone)
 	}
 	var requests []request
+	// The inputs about lost tasks come first. A message, such as a cancellation, is decided on with their state known.
 	if len(lost) > 0 {
 		requests = append(requests, request{in: plan.TakenOver{Owner: string(r.e.process.ID())}, with: lost})
 	}
@@ -250,6 +255,7 @@ func (p *pending) add(events []journal.Event) {
 	}
 }
 
+// answer calls all answers of a decision: with err if the append has failed, otherwise with the refusal of each input.
 func (p *pending) answer(err error) {
 	for _, a := range p.done {
 		if err == nil {
@@ -266,6 +272,7 @@ func (r *run) advance() {
 	if r.inFlight || r.gone || r.held != nil && r.held.waits > 0 {
 		return
 	}
+	// A held decision whose notes have arrived goes on: the queued notes are added to it, and all is one append.
 	p, waited := r.held, r.held != nil
 	if !waited {
 		p = &pending{}
@@ -275,10 +282,13 @@ func (r *run) advance() {
 	if jump > 0 {
 		p.add(r.state.Decide(r.program, now, plan.ClockJump{By: jump}))
 	}
+	// Decide on requests or, without any, on due timers and frames that can move. A decision that waited for notes
+	// contains all of that already.
 	asked := r.decide(p, now)
 	if !waited && !asked && (!r.state.Hold || !r.state.Moving()) { // a long decision stops while the engine holds
 		p.add(r.state.Decide(r.program, now))
 	}
+	// Nothing to store. A run at rest is appended even so, because the append releases it.
 	if len(p.events) == 0 && len(p.taken) == 0 && !r.resting() {
 		p.answer(nil)
 		r.e.schedule(r)
@@ -307,6 +317,7 @@ func (r *run) decide(p *pending, now journal.Millis) bool {
 
 // decideOne decides on a request. r.mu is held.
 func (r *run) decideOne(p *pending, now journal.Millis, q *request) {
+	// The plan may read the value while it decides; the store has it only after the append.
 	if q.blob != nil {
 		xmaps.Set(&r.fresh, q.blob.Hash, q.blob.Data)
 		p.blobs = append(p.blobs, *q.blob)
@@ -314,6 +325,7 @@ func (r *run) decideOne(p *pending, now journal.Millis, q *request) {
 	over := r.state.Finished != nil
 	more := r.state.Decide(r.program, now, append([]plan.Input{q.in}, q.with...)...)
 	refused := refusal(more, q.ref)
+	// A finished run records no refusals, so ask the plan why the message had no effect.
 	if len(more) == 0 && r.state.Finished != nil && q.ref != "" {
 		refused = r.state.Check(r.program, q.in)
 	}
@@ -372,14 +384,16 @@ func (r *run) resting() bool {
 		(r.state.Hold || !r.state.Moving() && r.state.Summary().Status != journal.Running)
 }
 
-// append makes a decision durable. appended then applies its effects. r.mu is
-// held.
+// append makes a decision durable: its events, large values, index rows and snapshot, the messages that it answers, and
+// the end of the claim if the run rests, all in one batch. The state in memory has the events already, so After is
+// computed from its end. appended then applies the effects. r.mu is held.
 func (r *run) append(p *pending) {
 	events := p.events
 	b := journal.Batch{
 		Run: r.id, Fence: r.fence, After: r.state.Seq - journal.Seq(len(events)), Events: events, Taken: p.taken,
 		Blobs: p.blobs,
 	}
+	// The first append creates the run, with this process as its owner.
 	if b.After == 0 {
 		b.Owner = r.owner
 	}
@@ -388,6 +402,7 @@ func (r *run) append(p *pending) {
 		b.Index = new(index)
 	}
 	b.Children = r.children.Update(r.state, events)
+	// A run with queued requests is kept: releasing it would only make this process claim it again.
 	b.Release = r.resting() && len(r.queue) == 0
 	written := 0
 	for i := range events {
@@ -398,7 +413,8 @@ func (r *run) append(p *pending) {
 	r.e.store.Append(b, func(err error) { r.appended(&b, err, p) })
 }
 
-// cost estimates the stored size of an event.
+// cost estimates the stored size of an event in bytes. Only values of tasks and steps can be large; snapshots are timed
+// by the sum.
 func cost(e *journal.Event) int {
 	const plain = 120
 	switch x := e.Fact.(type) {
@@ -440,6 +456,7 @@ func (r *run) appended(b *journal.Batch, err error, p *pending) {
 		r.e.reacquire(r.id, reload, queue)
 		return
 	}
+	// Effects come before the next decision: a grant or a cancellation reaches its task before later facts about it.
 	for i := range b.Events {
 		r.effect(&b.Events[i])
 	}
@@ -449,6 +466,7 @@ func (r *run) appended(b *journal.Batch, err error, p *pending) {
 		p.answer(nil)
 		return
 	}
+	// Requests that arrived during the append, and a decision that stopped at the limit of facts, go on now.
 	if len(r.queue) > 0 || r.state.Moving() {
 		r.advance()
 	} else {
@@ -486,6 +504,8 @@ func (r *run) effect(e *journal.Event) {
 		r.answer(x.TaskID, x.N, x.Amount, nil)
 	case journal.BudgetRefused:
 		r.answer(x.TaskID, x.N, journal.Usage{}, engine.BudgetError(x.Budget))
+	// Tasks that started early and whose start is not durable yet belong to a decision after this one: it was made with
+	// the cancellation known.
 	case journal.CancelRequested:
 		for key, j := range r.jobs {
 			if !r.early[key] && (x.Frame == "" || strings.HasPrefix(j.Work.Frame+"/", x.Frame+"/")) {
@@ -519,6 +539,7 @@ func (r *run) discard(reload chan struct{}) {
 	for _, j := range r.jobs {
 		j.cancel(engine.ErrParked)
 	}
+	// Drop the run before answering: a sender that tries again at once must not find this run in memory.
 	queue := r.queue
 	r.queue = nil
 	err := cmp.Or(r.err, errNotHeld)
@@ -538,6 +559,8 @@ func (r *run) park(all bool) {
 	if r.gone {
 		return
 	}
+	// At the first park, tasks that neither wait nor act may still start: a run whose last command has ended is
+	// finished, and not left for the next process.
 	r.state.FinishInstant = !all && !r.state.Hold
 	r.state.Hold = true
 	for _, j := range r.jobs {

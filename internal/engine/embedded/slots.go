@@ -62,6 +62,8 @@ func (e *Engine) hasTurn(ctx context.Context, entry *journal.Entry) (bool, error
 	if e.slots == nil || e.holding() || entry.Status != journal.Running {
 		return true, nil
 	}
+	// Queue gives the run its place even if it could acquire a slot at once: another process may be faster, and the run
+	// must not lose its turn. acquireSlot forgets the entry in e.queued when it gets the slot.
 	turn, err := e.slots.Queue(ctx, entry.ID, entry.Name)
 	if err == nil {
 		e.mu.Lock()
@@ -71,7 +73,9 @@ func (e *Engine) hasTurn(ctx context.Context, entry *journal.Entry) (bool, error
 	return turn, err
 }
 
-// releaseSlot releases the slot of a run, in the background.
+// releaseSlot releases the slot of a run, in the background, so that callers may hold e.mu. The run may acquire a slot
+// again before that happens; its number then differs, and Release leaves it alone. Close and Drain wait for the
+// release.
 func (e *Engine) releaseSlot(id journal.RunID, slot int64) {
 	if slot == 0 {
 		return
@@ -104,6 +108,7 @@ func (e *Engine) wakeNext(next []journal.Owner) {
 			e.process.Wake(owner)
 			continue
 		}
+		// freed has room for one signal; a second one adds nothing, because retryQueued looks at every queued run.
 		select {
 		case e.freed <- struct{}{}:
 		default:
@@ -121,6 +126,7 @@ func (e *Engine) retryQueued(ctx context.Context) {
 		if err != nil {
 			continue // its first append may be in flight
 		}
+		// The place in the queue is given up if the run rests, or if another process drives it.
 		driven := entry.Owner != "" && entry.Owner != e.process.ID() && e.process.Drives(entry.Owner)
 		e.mu.Lock()
 		if e.closed {
@@ -155,6 +161,7 @@ func (e *Engine) queueOrphans(ctx context.Context) error {
 			found = append(found, entry)
 		}
 	}
+	// Runs returns the newest run first.
 	for _, entry := range slices.Backward(found) {
 		if e.skips(entry.ID) {
 			continue

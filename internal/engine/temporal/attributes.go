@@ -57,6 +57,7 @@ func (d *driver) show(ctx workflow.Context) {
 		attributeWorkflow.ValueSet(now.workflow), attributeStatus.ValueSet(now.status),
 		attributeCost.ValueSet(float64(now.microDollars) / 1e6),
 	}
+	// The order of a map is random, which does no harm here: the command contains all attributes as one map.
 	for key, text := range map[temporal.SearchAttributeKeyKeyword]string{
 		attributeOutcome: now.outcome, attributeWaiting: now.waiting,
 	} {

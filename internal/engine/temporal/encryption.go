@@ -26,6 +26,7 @@ const (
 // codec encrypts payloads with AES-256-GCM. The first key encrypts; payloads of the others can be read.
 type codec struct{ keys []codecKey }
 
+// codecKey is a key with the id that payloads name.
 type codecKey struct {
 	id   string
 	aead cipher.AEAD
@@ -52,11 +53,14 @@ func Encrypt(options *client.Options, secrets ...string) error {
 // minSecret is the size of the shortest secret in bytes: 128 bits as hexadecimal digits.
 const minSecret = 32
 
+// newCodecKey derives a key and its id from a secret (HKDF with SHA-256, no salt). The info text is fixed: other
+// software that decrypts payloads needs the same one.
 func newCodecKey(secret string) (codecKey, error) {
 	if len(secret) < minSecret {
 		return codecKey{}, fmt.Errorf("the secret that encrypts payloads for Temporal has %d characters, and needs at "+
 			"least %d: \"openssl rand -hex 32\" makes one", len(secret), minSecret)
 	}
+	// The id is derived with the key, so that a payload names its key without revealing the secret.
 	const idSize, keySize = 8, 32
 	material, err := hkdf.Key(sha256.New, []byte(secret), nil, "espalier payloads in Temporal", idSize+keySize)
 	if err != nil {
@@ -79,6 +83,7 @@ func (c codec) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error)
 		if err != nil {
 			return nil, err
 		}
+		// The data of a payload is the nonce, the ciphertext of the whole payload with its metadata, and the tag.
 		nonce := make([]byte, key.aead.NonceSize())
 		_, _ = rand.Read(nonce) // it never fails
 		out[i] = &commonpb.Payload{
@@ -109,6 +114,7 @@ func (c codec) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error)
 	return out, nil
 }
 
+// decrypt opens a payload with the key that it names.
 func (c codec) decrypt(id string, data []byte) ([]byte, error) {
 	for _, key := range c.keys {
 		if n := key.aead.NonceSize(); key.id == id && len(data) > n {

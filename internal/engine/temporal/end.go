@@ -29,6 +29,7 @@ func (d *driver) end(ctx workflow.Context) error {
 		return temporal.NewCanceledError()
 	}
 	text := cmp.Or(f.Error, f.Reason, string(f.Outcome))
+	// The cut may divide a character; protobuf refuses invalid UTF-8.
 	text = strings.ToValidUTF8(text[:min(len(text), longestError)], "")
 	return temporal.NewNonRetryableApplicationError(text, cmp.Or(f.Reason, string(f.Outcome)), nil)
 }

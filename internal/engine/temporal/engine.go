@@ -132,6 +132,7 @@ func New(c Config) *Engine {
 	return e
 }
 
+// externalStorage makes the SDK store large payloads as blobs of the journal.
 func (e *Engine) externalStorage() converter.ExternalStorage {
 	return converter.ExternalStorage{
 		Drivers: []converter.StorageDriver{blobDriver{e.store}}, PayloadSizeThreshold: largePayload,
@@ -154,6 +155,7 @@ func (e *Engine) connect(ctx context.Context) error {
 			return &engine.UnavailableError{What: "the connection to the Temporal server cannot be set up", Err: err}
 		}
 	}
+	// The engine itself reads payloads with errors; workflows panic instead (see retrying).
 	e.payloads = options.DataConverter
 	options.DataConverter = retrying{options.DataConverter}
 	options.ConnectionOptions.DialOptions = append(options.ConnectionOptions.DialOptions,
@@ -167,6 +169,7 @@ func (e *Engine) connect(ctx context.Context) error {
 	if info, err := c.WorkflowService().GetClusterInfo(ctx, &workflowservice.GetClusterInfoRequest{}); err == nil {
 		e.cluster = cmp.Or(info.GetClusterId(), e.cluster)
 	}
+	// Workers need the client of the SDK itself.
 	e.conn, e.client = c, explaining{c, e}
 	return nil
 }
@@ -239,6 +242,8 @@ func (e *Engine) serve(ctx context.Context) error {
 			all = append(all, l)
 		}
 	}
+	// The worker for appends starts first and is last in e.workers, so that it stops last: the ends of tasks still have
+	// to get into the journal.
 	for _, one := range all {
 		if err := one.Start(); err != nil {
 			return e.explain(ctx, err)
@@ -248,6 +253,10 @@ func (e *Engine) serve(ctx context.Context) error {
 	return nil
 }
 
+// workerOptions returns what all workers have in common. A workflow task goes to a process that has ended for two
+// seconds at most before another one gets it. Workflows read blobs of the journal while they decide, so a decision may
+// take longer than the SDK's default of one second before it counts as a deadlock. Stop waits for running tasks without
+// limit.
 func (e *Engine) workerOptions() worker.Options {
 	return worker.Options{
 		WorkerStopTimeout: forever, StickyScheduleToStartTimeout: 2 * time.Second,
@@ -280,6 +289,8 @@ func (e *Engine) drives(ctx context.Context, id journal.RunID) {
 // A process that does not work for all runs declines the others: it ends
 // when its own run rests, and a person may have consented to that one only.
 func (e *Engine) enter(j *job) (declined string, labels []string) {
+	// Labels first: a task that needs others must be declined with them, so that the workflow moves it to their task
+	// queue.
 	if len(e.c.Needs) > 0 {
 		entry, err := e.store.Entry(j.ctx, j.in.Run)
 		if err != nil {
@@ -332,6 +343,7 @@ func addFirst(logged map[journal.RunID]bool, id journal.RunID) bool {
 // manyRuns bounds the memory of what was logged.
 const manyRuns = 10_000
 
+// leave ends what enter has begun.
 func (e *Engine) leave(j *job) {
 	e.touch(j.in.Run)
 	e.mu.Lock()
@@ -347,6 +359,7 @@ func (e *Engine) start(ctx context.Context, id journal.RunID, b *engine.Beginnin
 	}
 	e.drives(ctx, id)
 	now := journal.MillisOf(e.c.Now())
+	// The workflow decides the same first events, with the same time: appendFacts compares them byte for byte.
 	events := []journal.Event{{Seq: 1, At: now, Fact: b.Started}}
 	for i, edit := range b.Edits {
 		events = append(events, journal.Event{Seq: journal.Seq(i) + 2, At: now, Fact: journal.StateEdited{
@@ -404,6 +417,8 @@ func (e *Engine) entry(ctx context.Context, id journal.RunID) (journal.Entry, er
 // makes sure that the workflow exists and that this process can drive it.
 func (e *Engine) Resume(ctx context.Context, id journal.RunID) error { return e.resume(ctx, id, false) }
 
+// resume implements Resume and ResumeAgain. A run that another living process drives is refused, unless this process
+// has started it or continued it before.
 func (e *Engine) resume(ctx context.Context, id journal.RunID, rerun bool) error {
 	entry, err := e.entry(ctx, id)
 	if err != nil {
@@ -426,6 +441,8 @@ func (e *Engine) resume(ctx context.Context, id journal.RunID, rerun bool) error
 	if err := e.serve(ctx); err != nil {
 		return err
 	}
+	// Without an open workflow, a new one recovers the run. An open one of an earlier version is asked to hand the run
+	// over and, with rerun, to run lost tasks again.
 	if state != workflowOpen {
 		return e.recoverRun(ctx, id, rerun)
 	}
@@ -453,6 +470,7 @@ func (e *Engine) Send(ctx context.Context, id journal.RunID, in plan.Input, ref 
 	if entry.Status == journal.Finished {
 		return e.Check(ctx, id, in)
 	}
+	// This process must be able to run what follows: no other worker may be there.
 	e.drives(ctx, id)
 	if err := e.serve(ctx); err != nil {
 		return err
@@ -538,6 +556,7 @@ func (e *Engine) update(ctx context.Context, id journal.RunID, name string, answ
 		var refused *temporal.ApplicationError
 		var failing *serviceerror.WorkflowNotReady
 		switch {
+		// The workflow task fails, for example because its code panics.
 		case errors.As(err, &failing) && time.Since(began) < failingTime:
 			if pause(ctx, time.Second) {
 				continue
@@ -550,8 +569,10 @@ func (e *Engine) update(ctx context.Context, id journal.RunID, name string, answ
 				return err
 			}
 			return &plan.Refusal{Code: plan.RefusalCode(code), Why: refused.Message()}
+		// The workflow is about to be replaced by another one.
 		case errors.As(err, &refused) && refused.Type() == stoppedType:
 			continue
+		// The workflow may be continuing as a new one; then it counts as running, and the update was not accepted.
 		case isNotFound(err):
 			state, err := e.client.DescribeWorkflowExecution(ctx, e.workflowID(id), "")
 			if err != nil || state.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
@@ -591,6 +612,8 @@ func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, err
 			e.mu.Unlock()
 			return entry, nil
 		}
+		// The journal follows the workflow. A run rests only if the workflow has nothing left to append; reading the
+		// entry again shows whether it appended something between the two looks.
 		if rests && !e.lags(ctx, id) {
 			if now, err := e.entry(ctx, id); err != nil || now.Seq == entry.Seq {
 				return now, err
@@ -704,6 +727,7 @@ func (e *Engine) CatchUp(ctx context.Context) error {
 		if err != nil && limit.Err() == nil {
 			return err
 		}
+		// Only runs on Temporal. The others belong to the embedded engine.
 		ids = slices.DeleteFunc(ids, func(id journal.RunID) bool {
 			entry, err := e.store.Entry(limit, id)
 			return err != nil || entry.Owner != journal.Temporal
@@ -796,6 +820,7 @@ func (e *Engine) Close(now <-chan struct{}) {
 // record waits until the running tasks have ended, and a moment longer until the journal has their ends: no other
 // worker may be there to append them.
 func (e *Engine) record(now <-chan struct{}) {
+	// Remember where the journal of each run ends while its tasks are running.
 	before := map[journal.RunID]journal.Seq{}
 	running := func() bool {
 		e.mu.Lock()
@@ -812,6 +837,7 @@ func (e *Engine) record(now <-chan struct{}) {
 			before[id] = entry.Seq
 		}
 	}
+	// First the tasks end, then their ends reach the journal.
 	for running() {
 		select {
 		case <-time.After(pollInterval):

@@ -27,8 +27,10 @@ func dataConverter() converter.DataConverter {
 // the bytes of facts.
 type plainJSON struct{}
 
+// Encoding implements converter.PayloadConverter.
 func (plainJSON) Encoding() string { return converter.MetadataEncodingJSON }
 
+// ToPayload implements converter.PayloadConverter.
 func (c plainJSON) ToPayload(value any) (*commonpb.Payload, error) {
 	raw, err := jsonfast.Marshal(value)
 	if err != nil {
@@ -40,6 +42,7 @@ func (c plainJSON) ToPayload(value any) (*commonpb.Payload, error) {
 	}, nil
 }
 
+// FromPayload implements converter.PayloadConverter.
 func (plainJSON) FromPayload(payload *commonpb.Payload, into any) error {
 	if err := json.Unmarshal(payload.GetData(), into); err != nil {
 		return fmt.Errorf("%w: %w", converter.ErrUnableToDecode, err)
@@ -47,6 +50,7 @@ func (plainJSON) FromPayload(payload *commonpb.Payload, into any) error {
 	return nil
 }
 
+// ToString implements converter.PayloadConverter.
 func (plainJSON) ToString(payload *commonpb.Payload) string { return string(payload.GetData()) }
 
 // retrying is a data converter with which a workflow whose payloads cannot be read stays open: reading them panics, so
@@ -61,8 +65,10 @@ func (c retrying) WithWorkflowContext(workflow.Context) converter.DataConverter 
 // WithContext implements workflow.ContextAware.
 func (c retrying) WithContext(context.Context) converter.DataConverter { return c }
 
+// panicking is the converter inside of workflows.
 type panicking struct{ converter.DataConverter }
 
+// FromPayload implements converter.DataConverter.
 func (c panicking) FromPayload(payload *commonpb.Payload, into any) error {
 	if err := c.DataConverter.FromPayload(payload, into); err != nil {
 		panic(err)
@@ -70,6 +76,7 @@ func (c panicking) FromPayload(payload *commonpb.Payload, into any) error {
 	return nil
 }
 
+// FromPayloads implements converter.DataConverter.
 func (c panicking) FromPayloads(payloads *commonpb.Payloads, into ...any) error {
 	if err := c.DataConverter.FromPayloads(payloads, into...); err != nil {
 		panic(err)
@@ -136,6 +143,7 @@ func (d blobDriver) Retrieve(
 	return payloads, nil
 }
 
+// runKey is the key of the run in a context.
 type runKey struct{}
 
 // withRun returns a context for requests whose payloads belong to a run.
@@ -143,11 +151,13 @@ func withRun(ctx context.Context, run journal.RunID) context.Context {
 	return context.WithValue(ctx, runKey{}, run)
 }
 
+// runOf returns the run of withRun; empty if there is none.
 func runOf(ctx context.Context) journal.RunID {
 	run, _ := ctx.Value(runKey{}).(journal.RunID)
 	return run
 }
 
+// newBlob returns data with its hash.
 func newBlob(data []byte) journal.Blob {
 	sum := sha256.Sum256(data)
 	return journal.Blob{Hash: hex.EncodeToString(sum[:]), Data: data}

@@ -58,6 +58,7 @@ func (e *Engine) announce(ctx context.Context) {
 	if e.announced.Key == "" {
 		e.announced.Key = presencePrefix + string(e.c.Process.ID()) + "/" + e.identity
 	}
+	// Save only what has changed. Only this engine writes the register, so its version is known; nil data removes it.
 	next := e.announced
 	next.Data = nil
 	if !gone {
@@ -131,6 +132,7 @@ func (e *Engine) Driven(ctx context.Context, run journal.Entry) bool {
 		if o := journal.Owner(owner); o == e.c.Process.ID() || !e.c.Process.Dead(o) {
 			return true
 		}
+		// Remove the register of a dead process. A conflict means that another process has removed it.
 		if _, err := e.store.Save(ctx, journal.Register{Key: r.Key, Version: r.Version}); err != nil {
 			e.Log.Debug("presence of a dead process not removed", "error", err)
 		}

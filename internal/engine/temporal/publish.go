@@ -50,6 +50,7 @@ func appendFacts(ctx context.Context, store journal.Store, f *facts, appended fu
 	}
 	blobs := xslices.Map(f.Blobs, func(text string) journal.Blob { return newBlob([]byte(text)) })
 	fence, last := cmp.Or(f.Fence, journal.FirstFence), f.After+journal.Seq(len(events))
+	// Compare what the journal has with the facts, append the rest, and look again if another worker was faster.
 	for {
 		known, err := compareFacts(ctx, store, f)
 		if err != nil {
@@ -59,6 +60,7 @@ func appendFacts(ctx context.Context, store journal.Store, f *facts, appended fu
 			return err
 		}
 		rest := events[known:]
+		// The journal has all facts, perhaps because a later workflow drives the run: check that this one may go on.
 		if len(rest) == 0 {
 			return checkFence(ctx, store, f.Run, fence, last, blobs...)
 		}
@@ -105,6 +107,8 @@ func checkFence(
 			}
 			return nil
 		}
+		// An append without events changes nothing and is refused if the fence is an old one. It is refused, too, if
+		// another append came first; then the entry has changed.
 		err = journal.Append(ctx, store, journal.Batch{Run: run, Fence: fence, After: entry.Seq, Blobs: blobs})
 		if !errors.Is(err, journal.ErrConflict) {
 			return err
@@ -126,6 +130,7 @@ func compareFacts(ctx context.Context, store journal.Store, f *facts) (known int
 		if err != nil {
 			return known, err
 		}
+		// SplitAfter leaves an empty line at the end.
 		if len(lines[known]) == 0 {
 			return known, nil // later events
 		}

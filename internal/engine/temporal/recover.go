@@ -131,6 +131,7 @@ func (d *driver) recover(ctx workflow.Context) bool {
 	if from.Over {
 		return false
 	}
+	// The chain starts anew with the hash of the snapshot, which stands for all facts up to it.
 	d.in.Fence, d.in.Snapshot, d.in.Chain, d.in.Children = from.Fence, from.Snapshot, from.Snapshot, from.Children
 	lost := map[string]bool{}
 	inputs := make([]plan.Input, 0, len(from.Lost))
@@ -138,6 +139,7 @@ func (d *driver) recover(ctx workflow.Context) bool {
 		lost[gone.Work.Key()] = true
 		inputs = append(inputs, gone)
 	}
+	// Lost tasks are decided on before messages that have arrived meanwhile.
 	d.restore(lost)
 	if len(inputs) > 0 {
 		d.queue = append([]*request{{
@@ -152,6 +154,8 @@ const recoverTime = time.Minute
 
 // recoverActivity claims a run for a workflow and stores the state that the journal implies.
 func (e *Engine) recoverActivity(ctx context.Context, in recovery) (out recovered, err error) {
+	// Renew changes the fence although the owner stays the same, so that earlier workflows cannot append anymore. An
+	// attempt that is repeated claims again, and its fence replaces that of the first.
 	claim, err := claimUnfinished(ctx, e.store, in.Run, e.store.Renew)
 	if errors.Is(err, journal.ErrFinished) || errors.Is(err, journal.ErrUnknownRun) {
 		return recovered{Over: true}, nil
@@ -273,6 +277,7 @@ func (e *Engine) endReset(ctx context.Context, w *workflowservice.DescribeWorkfl
 	return true, e.explain(ctx, err)
 }
 
+// isNotFound reports whether the server does not have a workflow, an activity or a schedule, or not anymore.
 func isNotFound(err error) bool {
 	_, ok := errors.AsType[*serviceerror.NotFound](err)
 	return ok
@@ -294,6 +299,8 @@ func (e *Engine) recoverRun(ctx context.Context, id journal.RunID, rerun bool) e
 	return e.startRecovery(ctx, id, rerun)
 }
 
+// startRecovery starts a workflow that recovers a run. If one is open, perhaps started by another process at the same
+// moment, it stays.
 func (e *Engine) startRecovery(ctx context.Context, id journal.RunID, rerun bool) error {
 	in := e.newInput(id)
 	in.Recover, in.RerunLost = true, rerun
@@ -334,6 +341,7 @@ func (e *Engine) recoverLost(ctx context.Context, before time.Duration, skip fun
 			skip(entry.ID) // reports at once why the run is left alone; its tasks may come later
 		}
 	}
+	// Runs that sleep are lost if their timer should have fired.
 	due, _, err := e.store.Due(ctx, until)
 	if err != nil {
 		return err

@@ -77,11 +77,13 @@ func (e *Engine) KeepSchedules(ctx context.Context, all []engine.Schedule, fire 
 	for id := range s.applied {
 		changed = changed || wanted[id] == ""
 	}
+	// List the schedules of Temporal only if some appeared or disappeared since the last call.
 	if changed {
 		if err := e.deleteSchedules(ctx, wanted); err != nil {
 			return err
 		}
 	}
+	// Create or change those that differ, and from time to time all of them.
 	again := time.Since(s.checked) > scheduleInterval
 	for i := range all {
 		one := &all[i]
@@ -141,6 +143,7 @@ func (e *Engine) deleteSchedules(ctx context.Context, wanted map[string]string) 
 	return nil
 }
 
+// deleteSchedule deletes a schedule. One that does not exist is no error.
 func (e *Engine) deleteSchedule(ctx context.Context, id string) error {
 	err := e.client.ScheduleClient().GetHandle(ctx, e.schedulePrefix()+id).Delete(ctx)
 	if isNotFound(err) {

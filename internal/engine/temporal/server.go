@@ -100,6 +100,7 @@ func (o *outage) begin(log *slog.Logger, address string, err error) {
 // outages are those of all servers, by address. The engines of a process share them, so that the log says it once.
 var outages sync.Map
 
+// outageOf returns what is known about the server at an address, shared with other engines.
 func outageOf(address string) *outage {
 	found, _ := outages.LoadOrStore(address, &outage{})
 	return found.(*outage)
@@ -163,6 +164,7 @@ func (c explaining) soon(ctx context.Context) error {
 	return c.e.Ready(ctx)
 }
 
+// ExecuteWorkflow implements client.Client.
 func (c explaining) ExecuteWorkflow(
 	ctx context.Context, o client.StartWorkflowOptions, workflow any, args ...any,
 ) (client.WorkflowRun, error) {
@@ -173,6 +175,7 @@ func (c explaining) ExecuteWorkflow(
 	return run, c.e.explain(ctx, err)
 }
 
+// UpdateWorkflow implements client.Client.
 func (c explaining) UpdateWorkflow(
 	ctx context.Context, o client.UpdateWorkflowOptions,
 ) (client.WorkflowUpdateHandle, error) {
@@ -183,6 +186,7 @@ func (c explaining) UpdateWorkflow(
 	return handle, c.e.explain(ctx, err)
 }
 
+// DescribeWorkflowExecution implements client.Client.
 func (c explaining) DescribeWorkflowExecution(
 	ctx context.Context, id, run string,
 ) (*workflowservice.DescribeWorkflowExecutionResponse, error) {

@@ -64,6 +64,7 @@ type ending struct {
 	Lost *plan.TaskLost `json:"lost,omitempty"`
 }
 
+// newEnding wraps what Core.Ended returns.
 func newEnding(in plan.Input) *ending {
 	switch x := in.(type) {
 	case plan.Result:
@@ -134,7 +135,9 @@ func (e *Engine) stray(id journal.RunID, err error) error {
 	})
 }
 
-// taskActivity runs a task.
+// taskActivity runs a task. It sends its heartbeats itself, through the client and not through the SDK's batching: a
+// note is durable only when the server has answered. The context of the task does not end with that of the activity;
+// heartbeats say when the task is canceled.
 func (e *Engine) taskActivity(ctx context.Context, in taskInput) (taskOutput, error) {
 	j := &job{e: e, in: in, token: activity.GetInfo(ctx).TaskToken, id: activity.GetInfo(ctx).ActivityID}
 	var stop context.CancelCauseFunc
@@ -154,6 +157,7 @@ func (e *Engine) taskActivity(ctx context.Context, in taskInput) (taskOutput, er
 	var beats sync.WaitGroup
 	beats.Go(func() { j.beatUntil(ended, interval) })
 	out, err := j.run()
+	// No heartbeat may run after the activity has returned: its answer could take the task for lost.
 	close(ended)
 	beats.Wait()
 	j.beating.Lock()
@@ -211,6 +215,7 @@ func (j *job) run() (taskOutput, error) {
 	if err := j.begin(); err != nil {
 		return taskOutput{Published: j.published, Declined: err.Error()}, nil
 	}
+	// From here on the task may act.
 	result, cause, err := j.e.Run(j.ctx, j.Task, j.notes)
 	if unwritten := j.add(result.Notes); err == nil {
 		err = unwritten
@@ -222,6 +227,7 @@ func (j *job) run() (taskOutput, error) {
 		out.Waits = j.waits
 		return out, nil
 	}
+	// A large result is stored before the workflow gets its hash. If that fails, the outcome counts as unknown.
 	in, blob := j.e.Ended(j.Task, j.history, result, cause, err)
 	if blob != nil {
 		if err := putBlobs(context.WithoutCancel(j.ctx), j.e.store, j.in.Run, j.fence(), *blob); err != nil {
@@ -252,8 +258,10 @@ func (j *job) prepare() (ready bool, err error) {
 	}
 }
 
+// fence returns the fence of the workflow. Inputs of earlier builds have none.
 func (j *job) fence() int64 { return cmp.Or(j.in.Fence, journal.FirstFence) }
 
+// load appends the facts that the task depends on, folds the run, and builds the job from it. It may be repeated.
 func (j *job) load() (ready bool, err error) {
 	if j.in.Facts != nil && !j.published {
 		if err := appendFacts(j.ctx, j.e.store, j.in.Facts, j.e.LogAppend); err != nil {
@@ -267,6 +275,7 @@ func (j *job) load() (ready bool, err error) {
 	if err != nil || entry.Status == journal.Finished {
 		return false, err
 	}
+	// Without facts to append, nothing else would notice that another workflow has claimed the run.
 	if j.in.Facts == nil {
 		if err := checkFence(j.ctx, j.e.store, j.in.Run, j.fence(), 0); err != nil {
 			return false, err
@@ -280,6 +289,7 @@ func (j *job) load() (ready bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	// The journal may be ahead of this activity: the task may have ended, or run again, in a later workflow.
 	f := state.Running(j.in.Work, j.in.Rerun)
 	if f == nil {
 		return false, nil
@@ -403,6 +413,7 @@ func (j *job) recovery() journal.Recovery {
 	return j.e.Recovery(j.Job.Task, j.history)
 }
 
+// notes returns the notes of the task so far. Callers may keep the slice: later notes are only appended.
 func (j *job) notes() []journal.TaskNoted {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -457,6 +468,8 @@ func (j *job) ReserveUpTo(
 	j.mu.Lock()
 	j.calls++
 	request := plan.Reserve{Work: j.Work, Rerun: j.in.Rerun, N: j.calls, Amount: most, Least: least}
+	// The update carries the log up to here. Heartbeats repeat it until the workflow has answered, which is harmless:
+	// the plan ignores notes that it has.
 	sent := j.log
 	if !j.bounded {
 		j.log = append(j.log, entry{Reserve: &request})
@@ -495,7 +508,8 @@ func (j *job) ReserveUpTo(
 	return 0, most, errWaits
 }
 
-// ask asks the workflow for budget.
+// ask asks the workflow for budget. The id of the update names the activity and the number of the reservation, so that
+// Temporal answers a repeated request without executing it twice.
 func (j *job) ask(ctx context.Context, r reservation) (answer reserved, err error) {
 	handle, err := j.e.client.UpdateWorkflow(withRun(ctx, j.in.Run), client.UpdateWorkflowOptions{
 		UpdateID: fmt.Sprintf("%s reserve %d", j.id, r.Reserve.N), WorkflowID: j.e.workflowID(j.in.Run),

@@ -98,6 +98,7 @@ func (e *Engine) takeOver(ctx context.Context, id journal.RunID) error {
 	if ended, err := e.endReset(ctx, found); ended || err != nil {
 		return err
 	}
+	// The task queue of an execution never changes, so its name tells the version.
 	version := versionOf(e.c.TaskQueue, found.GetExecutionConfig().GetTaskQueue().GetName())
 	switch {
 	case version == e.c.Version || version == 0:
@@ -132,6 +133,8 @@ func (e *Engine) takeOverAll(ctx context.Context) {
 // takeOverInterval is how often a worker looks for runs of earlier versions.
 const takeOverInterval = 30 * time.Second
 
+// takeOverFrom asks the workers of one version for all open runs of this project. The task queue names project and
+// version.
 func (e *Engine) takeOverFrom(ctx context.Context, version int) error {
 	query := fmt.Sprintf("TaskQueue = %q AND ExecutionStatus = 'Running'", queueOf(e.c.TaskQueue, version))
 	for token, more := []byte(nil), true; more; more = len(token) > 0 {

@@ -32,8 +32,8 @@ const (
 	recoverName   = "espalier.recover"
 )
 
-// runInput is the input of a workflow: a run that starts, or one that continues
-// from a snapshot or from the journal.
+// runInput is the input of a workflow: a run that starts, or one that continues from a snapshot or from the journal.
+// Histories contain it, so that its JSON names must not change.
 type runInput struct {
 	Run journal.RunID `json:"run"`
 	// Started is the first event of the run as the journal encodes it, and Edits
@@ -65,9 +65,11 @@ type runInput struct {
 	ContinueAfter int `json:"continue_after,omitempty"`
 }
 
-// driver drives one run. It is the state of a workflow: it must not depend on
-// anything but the workflow's input and history, and on blobs of the journal,
-// whose hashes these contain.
+// driver drives one run. It is the state of a workflow: it must not depend on anything but the workflow's input and
+// history, and on blobs of the journal, whose hashes these contain. Temporal replays the history on other workers, so
+// everything that issues commands (activities, timers, answers) has to happen in the same order each time: maps are
+// iterated by sorted keys. It needs no lock, because the SDK runs the coroutines of a workflow one at a time and
+// switches only where they wait.
 type driver struct {
 	e       *Engine
 	in      runInput
@@ -96,10 +98,10 @@ type driver struct {
 	carried    journal.Seq
 	published  journal.Seq
 	publishing bool
-	waiters    int // updates that wait for the journal
-	chain      journal.ChainHash
+	waiters    int               // updates that wait for the journal
+	chain      journal.ChainHash // of all facts so far; part of the ids of activities
 	snapshots  engine.Snapshots
-	shown      attributes
+	shown      attributes // as Temporal has them
 
 	successor int // the version of the workers that are to continue the run; 0 for those of this version
 
@@ -110,7 +112,8 @@ type driver struct {
 	ignoresCancelled bool // Temporal has cancelled the workflow, of an earlier build that ignored it
 }
 
-// request is an input for the run.
+// request is an input for the run. decide sets done, refused and seq; what waits for the answer also waits until
+// published has reached seq.
 type request struct {
 	in      plan.Input
 	with    []plan.Input // decided together with in
@@ -120,9 +123,9 @@ type request struct {
 	seq     journal.Seq // the last event of the answer
 }
 
-// decision is what was decided at one time.
+// decision is what was decided at one time, ready for the journal. It is kept until the journal has it.
 type decision struct {
-	last     journal.Seq
+	last     journal.Seq // its last event
 	lines    []byte
 	index    journal.Index
 	children []journal.Entry
@@ -157,6 +160,8 @@ func (e *Engine) runWorkflow(ctx workflow.Context, in runInput) error {
 	default:
 		d.restore(nil)
 	}
+	// Register the handlers before anything waits: Temporal rejects an update for which there is no handler when it
+	// arrives.
 	if err := d.handleUpdates(ctx); err != nil {
 		return err
 	}
@@ -168,6 +173,8 @@ func (e *Engine) runWorkflow(ctx workflow.Context, in runInput) error {
 	}
 	d.record(events)
 	d.effects(events)
+	// Each round decides on what has arrived, and starts what follows from it. startTasks comes before publish: a
+	// single task appends the decisions itself, and publish leaves them to it.
 	for {
 		if d.stopped != "" {
 			return d.stop(ctx)
@@ -320,6 +327,8 @@ func (d *driver) send(ctx workflow.Context, m journal.Message) (*plan.Refusal, e
 	}
 	q := &request{in: in, ref: ref}
 	d.queue = append(d.queue, q)
+	// While an answer waits for the journal, publish does not leave the decisions to tasks, which may not start for
+	// long.
 	d.waiters++
 	err = workflow.Await(ctx, func() bool { return q.done && d.published >= q.seq || d.stopped != "" })
 	if err == nil && !(q.done && d.published >= q.seq) {
@@ -379,6 +388,8 @@ type reserved struct {
 
 // reserve answers a reservation: granted, refused, or neither if it waits.
 func (d *driver) reserve(ctx workflow.Context, r reservation) (reserved, error) {
+	// A task that was parked runs again from its notes and repeats its reservation: what was refused stays refused, and
+	// what was granted is found in its frame below.
 	key := refusedKey(r.Reserve.Work, r.Reserve.N)
 	requests := d.requests(r.Log)
 	q := &request{in: r.Reserve}
@@ -411,6 +422,7 @@ func (d *driver) reserve(ctx workflow.Context, r reservation) (reserved, error) 
 	return reserved{Gone: "the task has ended"}, nil
 }
 
+// refusedKey names a reservation in driver.refused. Inputs of workflows contain it, so that its form must not change.
 func refusedKey(w journal.TaskID, n int) string { return fmt.Sprint(w.Key(), " ", n) }
 
 // now returns the time of the workflow.
@@ -431,6 +443,7 @@ func (d *driver) decide(ctx workflow.Context) {
 				events[i].Fact = x
 			}
 		}
+		// A finished run records no refusals, so ask the plan why the message had no effect.
 		if len(events) == 0 && d.state.Finished != nil {
 			if refused, ok := plan.IsRefusal(d.state.Check(d.program, q.in)); ok {
 				q.refused = refused
@@ -444,7 +457,8 @@ func (d *driver) decide(ctx workflow.Context) {
 	d.effects(all)
 }
 
-// record queues events for the journal.
+// record queues events for the journal, together with the index, the children and the snapshot as of these events:
+// later ones would not match the journal if it gets only a part of the queue.
 func (d *driver) record(events []journal.Event) {
 	if len(events) == 0 {
 		return
@@ -492,6 +506,7 @@ func (d *driver) effects(events []journal.Event) {
 
 // cancel cancels the running tasks of a frame.
 func (d *driver) cancel(frame string, cause error) {
+	// Sorted, because the cancellations are commands, which a replay must repeat in the same order.
 	for _, key := range slices.Sorted(maps.Keys(d.tasks)) {
 		t := d.tasks[key]
 		// A task that finishes its call after the deadline can still be cancelled.
@@ -506,6 +521,7 @@ func (d *driver) cancel(frame string, cause error) {
 // unpark starts tasks again whose reservation is answered, and ends those that
 // are cancelled.
 func (d *driver) unpark() {
+	// Sorted for the same reason as in cancel.
 	for _, key := range slices.Sorted(maps.Keys(d.parked)) {
 		p := d.parked[key]
 		f := d.state.Running(p.work, p.rerun)
@@ -539,6 +555,8 @@ func (d *driver) launchAgain(l *launch, declined int) {
 // startTasks starts the activities of tasks whose facts are in the journal. A
 // single task appends its facts itself, which saves an activity.
 func (d *driver) startTasks(ctx workflow.Context) {
+	// Only one activity may append at a time, and no answer may wait for the journal: the task may not find a worker
+	// for long.
 	alone := len(d.starting) == 1 && len(d.decided) > 0 && !d.publishing && d.waiters == 0 &&
 		d.carried <= d.published && d.sizeOfDecided() <= batchSize
 	d.starting = slices.DeleteFunc(d.starting, func(l *launch) bool {
@@ -564,6 +582,7 @@ func (d *driver) startTasks(ctx workflow.Context) {
 // launch starts the activity of a task.
 func (d *driver) launch(ctx workflow.Context, l *launch, carries *facts) {
 	d.launches++
+	// The activity outlives a cancellation of the workflow by Temporal; only the plan cancels tasks.
 	detached, _ := workflow.NewDisconnectedContext(ctx)
 	detached, l.cancel = workflow.WithCancel(detached)
 	d.tasks[l.work.Key()] = l
@@ -576,6 +595,7 @@ func (d *driver) launch(ctx workflow.Context, l *launch, carries *facts) {
 			ActivityID: fmt.Sprintf("%s+%d.%d %s", l.work.Key(), l.rerun, d.launches, d.chain.String()[:12]),
 			Summary:    l.work.Key(), TaskQueue: queue, ScheduleToStartTimeout: limit,
 			StartToCloseTimeout: forever, HeartbeatTimeout: d.in.Heartbeat, WaitForCancellation: true,
+			// The plan decides about retries.
 			RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
 			// The worker that decides would get it first, again and again.
 			DisableEagerExecution: l.declined > 0,
@@ -602,6 +622,7 @@ func (d *driver) ended(ctx workflow.Context, l *launch, carried *facts, out *tas
 		delete(d.tasks, key)
 	}
 	d.woken = true
+	// Every error becomes an output: an activity never fails a run by itself.
 	var timeout *temporal.TimeoutError
 	var cancelled *temporal.CanceledError
 	switch {
@@ -623,6 +644,7 @@ func (d *driver) ended(ctx workflow.Context, l *launch, carried *facts, out *tas
 			Work: l.work, Rerun: l.rerun, Why: err.Error(), Policy: journal.RecoveryAsk,
 		})}
 	}
+	// If the task has not appended the facts that it carried, publish appends them in the next round.
 	if carried != nil {
 		if out.Published {
 			d.confirm(carried)
@@ -630,6 +652,7 @@ func (d *driver) ended(ctx workflow.Context, l *launch, carried *facts, out *tas
 			d.carried = 0
 		}
 	}
+	// What the task has done comes before its end.
 	d.queue = append(d.queue, d.requests(out.Log)...)
 	switch {
 	case out.End != nil:
@@ -719,6 +742,7 @@ func (d *driver) requests(log []entry) []*request {
 // decision is not divided.
 const batchSize = 512 << 10
 
+// sizeOfDecided returns the size of the decisions that are not in the journal, in bytes.
 func (d *driver) sizeOfDecided() int {
 	size := 0
 	for _, x := range d.decided {
@@ -727,6 +751,7 @@ func (d *driver) sizeOfDecided() int {
 	return size
 }
 
+// newFacts returns facts without events, which come after those that the journal has.
 func (d *driver) newFacts() *facts {
 	return &facts{Run: d.in.Run, Execution: d.execution, Fence: d.in.Fence, After: d.published}
 }
@@ -779,6 +804,7 @@ func (d *driver) append(ctx workflow.Context, f *facts) {
 	last := f.After + journal.Seq(strings.Count(f.Lines, "\n"))
 	future := workflow.ExecuteActivity(
 		workflow.WithActivityOptions(detached, workflow.ActivityOptions{
+			// The hash makes Temporal detect a replay that has decided something else: see doc.go.
 			ActivityID: fmt.Sprintf("publish %d-%d %s", f.After+1, last, d.chain.String()[:12]),
 			TaskQueue:  d.e.publishQueue(), StartToCloseTimeout: 10 * time.Second,
 			RetryPolicy: publishRetries(),
@@ -862,6 +888,8 @@ func (d *driver) continued(ctx workflow.Context) (next runInput, ok bool) {
 	if !still() {
 		return next, false
 	}
+	// Store the snapshot and wait until the journal has it. Messages may arrive meanwhile; then this workflow goes on,
+	// and tries again later.
 	snapshot, seq := d.state.Snapshot(), d.state.Seq
 	f := d.newFacts()
 	f.Blobs = []string{string(snapshot)}

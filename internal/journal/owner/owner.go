@@ -18,12 +18,12 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// Process is this process among those that use the same folder.
+// Process is this process among those that use the same folder. Its methods are safe for concurrent use.
 type Process struct {
 	dir   string
 	id    journal.Owner
-	lock  *filelock.File
-	wakes chan struct{}
+	lock  *filelock.File // held until the process ends; nil if it only observes
+	wakes chan struct{}  // has room for one value; never closed
 	pipe  *wakePipe
 	close sync.Once
 }
@@ -88,6 +88,8 @@ func Observe(dir string) *Process {
 	return &Process{dir: dir, id: journal.Owner(rand.Text()), wakes: make(chan struct{}, 1)}
 }
 
+// announce creates the lock file of this process and locks it, and then listens for wake-ups. The lock is held before
+// the name is used, so that no other process takes the owner of a run for dead.
 func (p *Process) announce() (err error) {
 	path := p.path(p.id) + lockSuffix
 	// Another process may have removed the file before it was locked: the clock
@@ -132,6 +134,7 @@ func (p *Process) Publish(is Info) error {
 	return p.lock.Replace(text)
 }
 
+// path returns the path that the files of a process start with.
 func (p *Process) path(o journal.Owner) string { return filepath.Join(p.dir, string(o)) }
 
 // ID returns the name under which this process owns runs. It is never reused.
@@ -241,6 +244,7 @@ func (p *Process) Wake(o journal.Owner) {
 // same time are combined.
 func (p *Process) Wakes() <-chan struct{} { return p.wakes }
 
+// onWake sends to wakes, unless a wake-up is waiting there.
 func (p *Process) onWake() {
 	select {
 	case p.wakes <- struct{}{}:
@@ -283,6 +287,7 @@ func (p *Process) Close() error {
 	}
 	var err error
 	p.close.Do(func() {
+		// The lock file is closed before it is removed: Windows does not remove files that are open.
 		p.pipe.close()
 		err = p.lock.Close()
 		os.Remove(p.path(p.id) + lockSuffix)

@@ -15,6 +15,7 @@ type wakePipe struct {
 	stopped chan struct{}
 }
 
+// pipeSuffix is the end of the names of pipes.
 const pipeSuffix = ".pipe"
 
 // listen calls wake whenever another process writes to the pipe.
@@ -53,6 +54,7 @@ const (
 	hangUp = 'q' // to itself: closing does not end a blocked read on every system
 )
 
+// close ends the goroutine of listen. The name of the pipe goes first, so that no later call opens it.
 func (e *wakePipe) close() {
 	os.Remove(e.path)
 	e.pipe.Write([]byte{hangUp})
@@ -72,4 +74,5 @@ func call(path string) {
 	syscall.Write(pipe, []byte{ring})
 }
 
+// removeWakePipe removes the pipe of a dead process, if there is one.
 func removeWakePipe(path string) { os.Remove(path + pipeSuffix) }

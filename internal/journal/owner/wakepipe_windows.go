@@ -18,6 +18,7 @@ const (
 	lookEvery  = 50 * time.Millisecond
 )
 
+// listen calls wake when the file has grown.
 func listen(path string, wake func()) (*wakePipe, error) {
 	e := &wakePipe{path: path + wakeSuffix, stop: make(chan struct{}), done: make(chan struct{})}
 	if err := os.WriteFile(e.path, nil, 0o600); err != nil {
@@ -43,12 +44,14 @@ func listen(path string, wake func()) (*wakePipe, error) {
 	return e, nil
 }
 
+// close ends the polling and removes the file.
 func (e *wakePipe) close() {
 	close(e.stop)
 	<-e.done
 	os.Remove(e.path)
 }
 
+// call appends one byte. Errors are ignored: the process may have ended, and wake-ups only save time.
 func call(path string) {
 	f, err := os.OpenFile(path+wakeSuffix, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
@@ -58,4 +61,5 @@ func call(path string) {
 	f.Close()
 }
 
+// removeWakePipe removes the file of a dead process, if there is one.
 func removeWakePipe(path string) { os.Remove(path + wakeSuffix) }

@@ -68,6 +68,8 @@ func (s *Store) addTombstone(
 			return err
 		}
 	}
+	// The chain of tombstones goes on from the last one. The lock on the row of the journal keeps others from adding
+	// one meanwhile.
 	last, prev := int64(0), journal.TombstoneStart()
 	switch err := tx.QueryRow(ctx, s.q("SELECT n, hash FROM @.tombstones ORDER BY n DESC LIMIT 1")).
 		Scan(&last, &stored); {

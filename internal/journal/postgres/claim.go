@@ -73,6 +73,9 @@ func (s *Store) Renew(ctx context.Context, id journal.RunID, me journal.Owner) (
 	return s.claim(ctx, id, me, true)
 }
 
+// claim implements Claim and Renew. It seals a dead owner before it takes the run, so that the owner's group in flight
+// is committed before, or refused. Owner and fence are compared and set in one statement; if they have changed, it
+// starts again.
 func (s *Store) claim(
 	ctx context.Context, id journal.RunID, me journal.Owner, renew bool,
 ) (claim journal.Claim, err error) {
@@ -215,6 +218,7 @@ func (s *Store) claimSome(
 				return err
 			}
 		}
+		// Runs that another process is claiming at this moment are locked, and skipped.
 		rows, err := tx.Query(ctx, s.q(`SELECT n, id, owner FROM @.runs
 			WHERE root = '' AND status = 'running' AND n > $2
 				AND owner = ANY (ARRAY(SELECT id FROM @.workers WHERE sealed) || ARRAY['', $1])
@@ -233,7 +237,9 @@ func (s *Store) claimSome(
 		if err != nil {
 			return err
 		}
+		// Runs that this process owns already are returned without a change.
 		var numbers []int64
+		// A page that is full may not be the last one.
 		for _, c := range found {
 			if len(found) == claimPage {
 				last = max(last, c.n)
@@ -307,6 +313,7 @@ func (s *Store) Remove(ctx context.Context, why journal.Removal, ids ...journal.
 // intoGarbage marks the objects of blobs that are gone for sweep.
 const intoGarbage = " INSERT INTO @.garbage (object, removed) SELECT object, true FROM gone WHERE object <> ''"
 
+// removeRun removes a run, its children and what only they need, in one transaction.
 func (s *Store) removeRun(ctx context.Context, why journal.Removal, id journal.RunID) error {
 	return s.inTransaction(ctx, func(tx pgx.Tx) error {
 		var n int64
@@ -332,6 +339,7 @@ func (s *Store) removeRun(ctx context.Context, why journal.Removal, id journal.R
 		if err := s.addTombstone(ctx, tx, n, id, name, why); err != nil {
 			return err
 		}
+		// Uses and blobs are deleted in one statement, whose parts see the same rows: those from before it.
 		batch := &pgx.Batch{}
 		for _, text := range []string{
 			"DELETE FROM @.appends WHERE run = $1",

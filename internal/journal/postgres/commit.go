@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// job is a batch to append.
+// job is a batch to append. Its err is set before or by the committer; done is called once with it.
 type job struct {
 	batch journal.Batch
 	body  []byte
@@ -38,6 +38,8 @@ func (s *Store) Append(b journal.Batch, done func(error)) {
 	}
 }
 
+// put queues a batch for the committer. done runs in a goroutine of its own if the Store is closed: Append must not
+// call it.
 func (s *Store) put(j job) {
 	if !s.jobs.Put(j) {
 		go j.done(journal.ErrClosed)
@@ -54,6 +56,7 @@ func (s *Store) commit() {
 	s.jobs.Drain(maxGroup, s.commitGroup)
 }
 
+// commitGroup appends a group and reports the outcome of each batch.
 func (s *Store) commitGroup(jobs []job) {
 	err := s.appendGroup(jobs)
 	if err != nil && len(jobs) > 1 && !isForAll(err) {
@@ -97,6 +100,9 @@ func (s *Store) appendGroup(jobs []job) error {
 	pause := 5 * time.Millisecond
 	lookUp, unknown := false, false // check everything; an earlier attempt may have been committed
 	refused := make([]error, len(jobs))
+	// The first attempt trusts what this process knows. Later ones look everything up. There are three reasons for
+	// another attempt: the group is stale; the server is unavailable or transactions collided; or the connection was
+	// lost during the commit, after which each attempt first looks for the token of this group.
 	for stale := 0; ; {
 		g, err := s.newGroup(ctx, jobs, refused, token, lookUp, unknown)
 		if err == nil && !g.committed {
@@ -127,6 +133,8 @@ func (s *Store) appendGroup(jobs []job) error {
 				return fmt.Errorf("%w: %w", journal.ErrConflict, err)
 			}
 			lookUp = true
+		// The outcome is unknown if the statements may have reached the server and no error of the server says that it
+		// has rolled back. An error before anything was sent is safe to retry.
 		case isRetryable(err):
 			lost := s.conn != nil && s.conn.IsClosed()
 			unknown = unknown || code(err) == "" && !pgconn.SafeToRetry(err) || code(err) != "" && lost
@@ -156,6 +164,7 @@ func (s *Store) connected(ctx context.Context) (*pgx.Conn, error) {
 	return conn, nil
 }
 
+// newToken returns a random token of a group.
 func newToken() int64 {
 	var b [8]byte
 	rand.Read(b[:])

@@ -44,6 +44,8 @@ func isStale(err error) bool {
 // isRetryable reports whether the same statement can succeed a little later:
 // the connection is lost, the server restarts, or transactions collided.
 func isRetryable(err error) bool {
+	// The codes of the last case are serialization_failure, deadlock_detected, lock_not_available and
+	// idle_in_transaction_session_timeout.
 	switch c := code(err); {
 	case err == nil, errors.Is(err, context.Canceled):
 		return false
@@ -76,6 +78,8 @@ func isConnectionLoss(err error) bool {
 // explain adds the journal's meaning to an error.
 func explain(err error) error {
 	var meaning error
+	// 53100 is disk_full, 25006 read_only_sql_transaction, 42501 insufficient_privilege; class XX is for internal
+	// errors, which include damaged data.
 	switch c := code(err); {
 	case err == nil:
 		return nil

@@ -28,15 +28,16 @@ type head struct {
 	row    *updateRow    // the change of the run's row by the same group
 }
 
-// group is the transaction of several batches.
+// group is the transaction of several batches. It lives for one attempt: newGroup checks the batches and collects rows,
+// write sends them, and remember keeps what is known afterwards. Only the committer uses it.
 type group struct {
 	s         *Store
 	jobs      []job
 	refused   []error
-	token     int64
-	worker    journal.Owner
-	past      map[journal.Owner]bool
-	committed bool // by an earlier attempt
+	token     int64                  // of all attempts at this group; stored with its appends
+	worker    journal.Owner          // the name of this process for this attempt
+	past      map[journal.Owner]bool // earlier names, under which it was sealed
+	committed bool                   // by an earlier attempt
 
 	// What is known. A run that is looked up and does not exist has a nil head.
 	lookedUp bool
@@ -52,10 +53,11 @@ type group struct {
 	childRows []journal.Entry
 	uses      []useRow
 	snapshots map[journal.RunID]snapshotRow
-	notify    bool // a run that can be claimed is released
-	base      int64
+	notify    bool  // a run that can be claimed is released
+	base      int64 // the position before the group's first append, once it is committed
 }
 
+// startRow is a run that begins. Later batches of the group change row, so that it is inserted in its last form.
 type startRow struct {
 	id      journal.RunID
 	started journal.RunStarted
@@ -63,6 +65,7 @@ type startRow struct {
 	row     updateRow
 }
 
+// appendRow is an append. Its run has no number yet if it begins in the same group.
 type appendRow struct {
 	id   journal.RunID
 	h    *head
@@ -82,17 +85,20 @@ type updateRow struct {
 	release  bool
 }
 
+// takenRow is a message that a batch answers.
 type takenRow struct {
 	id journal.InboxID
 	h  *head
 }
 
+// useRow says that a run uses a blob.
 type useRow struct {
 	id   journal.RunID
 	h    *head
 	hash string
 }
 
+// snapshotRow is the last snapshot that the group has of a run.
 type snapshotRow struct {
 	h     *head
 	seq   journal.Seq
@@ -118,6 +124,7 @@ func (s *Store) newGroup(
 		}
 	}
 	before := slices.Clone(refused)
+	// Check the batches one after the other: each sees the changes of those before it.
 	if err := g.lookUp(ctx); err != nil {
 		return g, err
 	}
@@ -185,6 +192,7 @@ func (g *group) lookUp(ctx context.Context) error {
 	runs, inbox, blobs := map[string]bool{}, map[int64]bool{}, map[string]bool{}
 	begun := map[journal.RunID]bool{}
 	g.s.mu.Lock()
+	// Collect what has to be read: without lookedUp only the heads of runs that are not cached, otherwise everything.
 	for i := range g.jobs {
 		b := &g.jobs[i].batch
 		if g.jobs[i].err != nil {
@@ -218,6 +226,7 @@ func (g *group) lookUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// One round trip for all.
 	batch := &pgx.Batch{}
 	batch.Queue(g.s.q(`SELECT r.id, r.n, coalesce(a.last, r.seq), r.fence, r.owner, r.root, a.hash FROM @.runs r
 		LEFT JOIN LATERAL (SELECT last, hash FROM @.appends WHERE run = r.n ORDER BY first DESC LIMIT 1) a ON r.root = ''
@@ -263,6 +272,7 @@ func (g *group) lookUp(ctx context.Context) error {
 	if err := g.computeHashes(ctx, conn); err != nil {
 		return err
 	}
+	// What was not found does not exist.
 	for id := range runs {
 		missing := journal.RunID(id)
 		decodeText(&missing)
@@ -298,11 +308,14 @@ func (g *group) add(j *job) error {
 		g.starts = append(g.starts, h.start)
 		h.row = &h.start.row
 	}
+	// From here on, h is the position after this batch, which the next batch of the run in this group is checked
+	// against.
 	h.seq = b.LastSeq()
 	if len(b.Events) > 0 {
 		h.hash = h.hash.Next(j.body)
 		g.appends = append(g.appends, appendRow{id: b.Run, h: h, job: j, at: b.At(), last: h.seq, hash: h.hash})
 	}
+	// Several changes of a run's row by one group become one update with the last values.
 	if b.Index != nil || b.Release || first {
 		if h.row == nil {
 			h.row = &updateRow{n: h.n, fence: h.fence}
@@ -322,6 +335,7 @@ func (g *group) add(j *job) error {
 		g.taken = append(g.taken, takenRow{id, h})
 		delete(g.inbox, id)
 	}
+	// The last row of a child replaces earlier ones of the group.
 	for _, c := range b.Children {
 		if at, ok := g.children[c.ID]; ok {
 			g.childRows[at] = c
@@ -355,11 +369,14 @@ func (g *group) check(b *journal.Batch, h *head, first bool, started *journal.Ru
 	case g.past[h.owner]:
 		return journal.ErrFenced
 	}
+	// A child must not take the id of another root's run.
 	for _, c := range b.Children {
 		if known := g.heads[c.ID]; known != nil && known.root != b.Run {
 			return fmt.Errorf("%w: %s", journal.ErrExists, c.ID)
 		}
 	}
+	// Messages and blobs are unknown at the first attempt. The server compares their numbers, and the group becomes
+	// stale if they differ.
 	if !g.lookedUp {
 		return nil
 	}
@@ -374,6 +391,7 @@ func (g *group) check(b *journal.Batch, h *head, first bool, started *journal.Ru
 	return nil
 }
 
+// brings reports whether a batch contains a blob.
 func brings(b *journal.Batch, hash string) bool {
 	return slices.ContainsFunc(b.Blobs, func(x journal.Blob) bool { return x.Hash == hash })
 }
@@ -415,6 +433,8 @@ func (g *group) storeBlobs(ctx context.Context) error {
 	}
 	hashes := slices.Sorted(maps.Keys(missing))
 	var have []string
+	// Blobs that exist become young again, so that Remove does not take them for those of refused batches before this
+	// group uses them.
 	rows, err := conn.Query(ctx, g.s.q("UPDATE @.blobs SET added = now() WHERE hash = ANY($1) RETURNING hash"), hashes)
 	if err == nil {
 		have, err = pgx.CollectRows(rows, pgx.RowTo[string])
@@ -422,6 +442,7 @@ func (g *group) storeBlobs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// ON CONFLICT DO NOTHING: another process may store the same blob meanwhile.
 	batch := &pgx.Batch{}
 	for _, hash := range hashes {
 		if slices.Contains(have, hash) {
@@ -448,17 +469,22 @@ func (g *group) storeBlobs(ctx context.Context) error {
 	return nil
 }
 
-// runNumber is the number of a run that may begin in the same transaction.
+// runNumber is the number of a run that may begin in the same transaction: its number is not known when the statements
+// are sent, so the server looks it up.
 const runNumber = "coalesce(nullif(u.n, 0), (SELECT r.n FROM @.runs r WHERE r.id = u.id))"
 
-// Each transaction locks the row of this process. Sealing takes a stronger lock, so it waits for the end of the
-// transaction.
+// stillOwner locks the row of this process, in each transaction that appends. Sealing takes a stronger lock, so it
+// waits for the end of the transaction. If the process is sealed, there is no row, and nothing is appended.
 const stillOwner = "@.workers WHERE id = $1 AND NOT sealed FOR KEY SHARE"
 
-// basePos is the position before the first append of a transaction.
+// basePos is the position before the first append of a transaction. The low ten bits number the appends of the
+// transaction, which has room for 1,023. A later transaction id gives later positions; the era keeps them growing when
+// ids start again.
 const basePos = "(SELECT era + (pg_current_xact_id()::text::bigint << 10) FROM @.journal)"
 
-// write commits the group in one round trip.
+// write commits the group in one round trip. The statements are sent together and share a transaction without BEGIN:
+// the server ends it at the first error. Each statement that relies on what was looked up compares the number of its
+// rows with the expected one (@.expect), and fails as fenced or stale otherwise.
 func (g *group) write(ctx context.Context) error {
 	others := len(g.updates) + len(g.taken) + len(g.childRows) + len(g.uses) + len(g.snapshots)
 	if len(g.appends)+others == 0 {
@@ -502,8 +528,10 @@ func (g *group) writeOne(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
+// queueFunc adds a statement to the pipeline. Starts come first, because the others look up the numbers of new runs.
 type queueFunc func(text string, args ...any) *pgx.QueuedQuery
 
+// queueStarts adds the rows of new runs, in the order of the batches, and learns their numbers.
 func (g *group) queueStarts(queue queueFunc) {
 	if len(g.starts) == 0 {
 		return
@@ -528,6 +556,8 @@ func (g *group) queueStarts(queue queueFunc) {
 		started, updated = append(started, int64(x.at)), append(updated, int64(x.row.at))
 		seqs, fences = append(seqs, int64(x.row.seq)), append(fences, fence)
 	}
+	// The numbers are identities in the order of insertion. A run that exists makes the count differ, so the group is
+	// stale.
 	var newIDs []string
 	var numbers []int64
 	queue(`WITH new AS (
@@ -571,6 +601,7 @@ func (g *group) queueAppends(queue queueFunc) {
 		ats, bodies = append(ats, int64(a.at)), append(bodies, a.job.body)
 		hashes = append(hashes, a.hash[:])
 	}
+	// Looking up numbers costs a subquery per row, which only groups with new runs need.
 	number := "u.n"
 	if len(g.starts) > 0 {
 		number = runNumber
@@ -589,6 +620,7 @@ func (g *group) queueAppends(queue queueFunc) {
 	})
 }
 
+// queueUpdates changes the rows of runs whose fence is still the expected one.
 func (g *group) queueUpdates(queue queueFunc) {
 	if len(g.updates) == 0 {
 		return
@@ -622,6 +654,7 @@ func (g *group) queueUpdates(queue queueFunc) {
 		numbers, fences, seqs, ats, statuses, outcomes, wakes, waiting, releases, len(g.updates))
 }
 
+// queueTaken marks messages as taken. They are kept for a while, so that a repeated Enqueue finds its token.
 func (g *group) queueTaken(queue queueFunc) {
 	if len(g.taken) == 0 {
 		return
@@ -636,6 +669,7 @@ func (g *group) queueTaken(queue queueFunc) {
 	) SELECT @.expect((SELECT count(*) FROM u), $3, '`+codeStale+`')`, ids, runs, len(g.taken))
 }
 
+// queueChildren adds or replaces the rows of child runs, except those of another root.
 func (g *group) queueChildren(queue queueFunc) {
 	for _, e := range g.childRows {
 		queue(`WITH u AS (
@@ -660,6 +694,8 @@ func rowOf(e *journal.Entry) []any {
 	}
 }
 
+// queueUses notes which runs use which blobs. A blob that is missing, because another process removed it since
+// storeBlobs, makes the group stale; the next attempt stores it again.
 func (g *group) queueUses(queue queueFunc) {
 	if len(g.uses) == 0 {
 		return
@@ -678,6 +714,7 @@ func (g *group) queueUses(queue queueFunc) {
 		ON CONFLICT DO NOTHING`, ids, numbers, hashes)
 }
 
+// queueSnapshots replaces snapshots, in the order of their runs.
 func (g *group) queueSnapshots(queue queueFunc) {
 	for _, id := range slices.Sorted(maps.Keys(g.snapshots)) {
 		x := g.snapshots[id]
@@ -706,6 +743,8 @@ func (g *group) remember() {
 		if h.start != nil {
 			n = h.start.row.n
 		}
+		// Runs of another owner, and all runs after a change of the name, may be changed by other processes at any
+		// time.
 		if h.owner != g.worker || current != g.worker || n == 0 {
 			delete(g.s.heads, id)
 			continue

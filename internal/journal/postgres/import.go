@@ -21,6 +21,7 @@ func (s *Store) Import(ctx context.Context, in journal.ImportedRun) error {
 	unknown := false // an earlier attempt may have been committed
 	return s.call(ctx, func() error {
 		err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return s.importRun(ctx, tx, &in) })
+		// The run that exists is the one that a lost attempt has imported.
 		if unknown && errors.Is(err, journal.ErrExists) {
 			return nil
 		}
@@ -29,6 +30,7 @@ func (s *Store) Import(ctx context.Context, in journal.ImportedRun) error {
 	})
 }
 
+// importRun adds a run in a transaction: rows, appends, blobs and messages.
 func (s *Store) importRun(ctx context.Context, tx pgx.Tx, in *journal.ImportedRun) error {
 	// Lock the row of the journal: two imports must not use the same positions.
 	if _, err := tx.Exec(ctx, s.q("SELECT 1 FROM @.journal FOR UPDATE")); err != nil {
@@ -133,6 +135,7 @@ func (s *Store) importAppends(ctx context.Context, tx pgx.Tx, in *journal.Import
 	if err := tx.QueryRow(ctx, s.q("SELECT least(coalesce(min(pos), 0), 0) FROM @.appends")).Scan(&lowest); err != nil {
 		return err
 	}
+	// Below the positions of earlier imports, and growing along the run.
 	pos := lowest - room
 	for a, err := range in.Appends() {
 		if err != nil {

@@ -42,6 +42,8 @@ func Describe(url string) (Info, error) {
 	return info, unsuitable(err)
 }
 
+// describe is Describe with the configuration of the driver. A URL can have several hosts, and the driver adds
+// fallbacks with and without TLS for each.
 func describe(url string) (*pgxpool.Config, Info, error) {
 	config, schema, err := parse(url, &Options{})
 	if err != nil {
@@ -76,6 +78,7 @@ func Inspect(ctx context.Context, url string) (info Info, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()
+	// A Store that is not opened: it has only what probe and version need.
 	s := &Store{schema: pgx.Identifier{info.Schema}.Sanitize(), name: info.Schema}
 	if err := s.probe(ctx, config); err != nil {
 		return info, err

@@ -38,6 +38,7 @@ func (s *Store) Wakes() <-chan struct{} {
 	return s.worker.wakes
 }
 
+// onWake sends to wakes, unless a wake-up is waiting there.
 func (s *Store) onWake() {
 	select {
 	case s.worker.wakes <- struct{}{}:
@@ -65,6 +66,7 @@ func (s *Store) listen() {
 	}
 }
 
+// listenOnce receives notifications on a connection of its own, until the connection is lost or none arrive.
 func (s *Store) listenOnce() error {
 	conn, err := pgx.ConnectConfig(s.lifetime, s.config)
 	if err != nil {
@@ -76,6 +78,8 @@ func (s *Store) listenOnce() error {
 	if _, err := conn.Exec(limited, "LISTEN "+s.channel()); err != nil {
 		return err
 	}
+	// A pooler may accept LISTEN and deliver nothing. So this process sends a notification to itself; if it does not
+	// arrive in time, WaitForNotification fails, and the process polls.
 	echo := "echo " + rand.Text()
 	if _, err := s.pool.Exec(s.lifetime, "SELECT pg_notify($1, $2)", s.channel(), echo); err != nil {
 		return err

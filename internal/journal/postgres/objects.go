@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// Objects keeps large blobs outside of the database.
+// Objects keeps large blobs outside of the database. Its methods are called concurrently.
 type Objects interface {
 	Put(ctx context.Context, name string, data []byte) error
 	// Get returns an object, or an ErrUnknownBlob if it does not exist.
@@ -43,6 +43,7 @@ func (s *Store) uploadFirst(j job) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// The key exists as long as the goroutine of the run works: later batches queue behind it.
 	if waiting, ok := s.uploading[run]; ok {
 		s.uploading[run] = append(waiting, j)
 		return true
@@ -122,6 +123,7 @@ func (s *Store) uploadBlob(ctx context.Context, b *journal.Blob) (name string, e
 	if err != nil || known {
 		return "", err
 	}
+	// The name is garbage before the object exists: if this process dies during the upload, a sweep deletes the object.
 	if _, err := s.pool.Exec(ctx, s.q("INSERT INTO @.garbage (object, removed) VALUES ($1, false)"), name); err != nil {
 		return "", err
 	}
@@ -172,6 +174,7 @@ func (s *Store) sweep(ctx context.Context) error {
 			errs = append(errs, err)
 			continue
 		}
+		// The row goes after the object, so that a crash in between leads to another, harmless deletion.
 		if _, err := s.pool.Exec(ctx, s.q("DELETE FROM @.garbage WHERE object = $1"), name); err != nil {
 			errs = append(errs, err)
 		}

@@ -50,15 +50,15 @@ const (
 
 // Store is a journal.Store in a PostgreSQL database.
 type Store struct {
-	schema  string // quoted
-	name    string // not quoted
-	pooled  bool   // there is a pooler between this process and the server
-	lease   time.Duration
-	maxWait time.Duration
+	schema  string        // quoted
+	name    string        // not quoted
+	pooled  bool          // there is a pooler between this process and the server
+	lease   time.Duration // see Options
+	maxWait time.Duration // how long a call waits for an unavailable server
 	log     *slog.Logger
 	notice  func(string)
-	config  *pgx.ConnConfig
-	pool    *pgxpool.Pool
+	config  *pgx.ConnConfig // of connections outside of the pool
+	pool    *pgxpool.Pool   // for everything but appends, the lease and notifications
 
 	objects      Objects
 	objectsAbove int64
@@ -66,11 +66,11 @@ type Store struct {
 	uploading    map[journal.RunID][]job // batches that wait for an upload of an earlier one; mu guards it
 	noticed      map[journal.RunID]bool  // runs with a notice about an upload; mu guards it
 
-	jobs        *queue.Queue[job]
+	jobs        *queue.Queue[job] // for the committer
 	changes     queue.Notifier
 	own         ownTail
-	lastPos     atomic.Int64 // position of the last append of this Store
-	stopped     chan struct{}
+	lastPos     atomic.Int64  // position of the last append of this Store
+	stopped     chan struct{} // closed when the committer has ended
 	closed      atomic.Bool
 	lifetime    context.Context // ends with Close
 	endLifetime context.CancelFunc
@@ -102,6 +102,8 @@ const idleTime = 2 * time.Second
 // defaultSchema is the schema of a journal whose URL names none.
 const defaultSchema = "espalier"
 
+// errNotURL is the error of a setting that names no database. It does not repeat the text, which may contain a
+// password.
 var errNotURL = errors.New("the store is not a URL of the form postgres://user@host/database")
 
 // maxName is the length of names, in bytes. PostgreSQL cuts off longer ones without an error.
@@ -114,6 +116,7 @@ func parse(text string, o *Options) (*pgxpool.Config, string, error) {
 		return nil, "", errNotURL
 	}
 	values := u.Query()
+	// Take out the parameters that the driver would pass to the server.
 	schema := values.Get("schema")
 	values.Del("schema")
 	if text := values.Get("lease"); text != "" {
@@ -177,6 +180,8 @@ func Open(ctx context.Context, url string, o Options) (_ *Store, err error) {
 			}
 		}
 	}()
+	// Wait for a server that does not answer only for a short time at first: a wrong URL should be reported soon. A
+	// server that accepts the connection shows that the URL is right, so then the full time applies.
 	maxWait := s.maxWait
 	s.maxWait = min(maxWait, openWait) // the URL may be wrong
 	err = s.retry(ctx, func() error { return s.probe(ctx, config) })
@@ -187,6 +192,7 @@ func Open(ctx context.Context, url string, o Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, explain(err)
 	}
+	// The schema has to exist before the pool is opened and this process gets its row.
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -228,6 +234,8 @@ func (s *Store) probe(ctx context.Context, config *pgxpool.Config) error {
 	}
 	s.pooled = pid != conn.PgConn().PID()
 	const oldest = 130000
+	// The code relies on "read committed": a statement sees what was committed before it, not before its transaction.
+	// If that is not the default, it is set for each session, which a pooler would not keep.
 	switch {
 	case version < oldest:
 		err = errUnusable{fmt.Errorf("the journal needs PostgreSQL 13 or later; the server has version %d",
@@ -306,6 +314,7 @@ func (s *Store) prepare(ctx context.Context) error {
 		}
 		return explain(err)
 	}
+	// Transaction ids start low again after a dump is restored into another cluster; a new era keeps positions growing.
 	return explain(s.retry(ctx, func() error {
 		_, err := s.conn.Exec(ctx, s.q(`UPDATE @.journal SET era = top - (next << 10) + 1024
 			FROM (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next,
@@ -355,6 +364,7 @@ func (s *Store) migrate(ctx context.Context, steps []string) error {
 		if _, err := tx.Exec(ctx, "SELECT set_config('lock_timeout', '500ms', true)"); err != nil {
 			return err
 		}
+		// One process migrates at a time. There may be no table yet that could be locked instead.
 		_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('espalier:' || $1, 0))", s.name)
 		if err != nil {
 			return err
@@ -438,6 +448,7 @@ func (s *Store) Close() error {
 		<-s.stopped
 		return nil
 	}
+	// Batches whose uploads are under way are queued first, then the queue is closed and drained.
 	s.uploads.Wait()
 	s.jobs.Close()
 	<-s.stopped

@@ -42,6 +42,7 @@ func (s *Store) Own() journal.Tailer {
 	return own{s}
 }
 
+// own is the journal.Tailer that Own returns.
 type own struct{ s *Store }
 
 // Tail implements journal.Tailer.
@@ -75,6 +76,8 @@ func (t *ownTail) since(after journal.Pos) []journal.StoredAppend {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := sort.Search(len(t.appends), func(i int) bool { return t.appends[i].Pos > after })
+	// Clear the references, so that the bodies can be collected. Later appends are added behind the part that is
+	// returned, whose capacity is limited to it.
 	clear(t.appends[:n])
 	t.appends = t.appends[n:]
 	return t.appends[:len(t.appends):len(t.appends)]

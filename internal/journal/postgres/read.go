@@ -37,6 +37,8 @@ func (s *Store) query(ctx context.Context, targets []any, each func() error, tex
 			return err
 		}
 		defer rows.Close()
+		// Copy the raw values first. After an error in the middle, nothing has been passed to each, so that the
+		// statement can be repeated.
 		var values [][]byte
 		for rows.Next() {
 			for _, value := range rows.RawValues() {
@@ -108,6 +110,7 @@ func (s *Store) Events(ctx context.Context, id journal.RunID, after journal.Seq)
 			yield(journal.Event{}, err)
 			return
 		}
+		// One page per statement. An append that starts before the first wanted event is included.
 		for next := after + 1; ; {
 			// The append that contains the next event may begin before it.
 			rows, err := collect(ctx, s, func(a *journal.StoredAppend) []any {
@@ -160,6 +163,9 @@ const ownVisible = time.Second
 // bound is the position that Tail stops at.
 const bound = "(SELECT era + (pg_snapshot_xmin(pg_current_snapshot())::text::bigint << 10) FROM @.journal)"
 
+// tailPage returns the appends after a position that are final: no transaction that is still running can commit one
+// before them. It waits for a moment if the newest append of this Store is not among them yet, so that readers in this
+// process see what it has just committed.
 func (s *Store) tailPage(ctx context.Context, after journal.Pos) (rows []journal.StoredAppend, err error) {
 	deadline := time.Now().Add(ownVisible)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
@@ -243,6 +249,7 @@ const entryColumns = `r.id, r.root, r.parent, r.name, r.format, r.definition, r.
 const entryTables = ` FROM @.runs r LEFT JOIN LATERAL
 	(SELECT last, at, hash FROM @.appends WHERE run = r.n ORDER BY first DESC LIMIT 1) a ON r.root = '' `
 
+// entries returns rows of runs, and the number of the last one.
 func (s *Store) entries(ctx context.Context, where string, args ...any) (all []journal.Entry, n int64, err error) {
 	var e journal.Entry
 	var waiting string

@@ -20,13 +20,13 @@ import (
 // by several goroutines.
 type worker struct {
 	mu     sync.Mutex
-	id     journal.Owner
+	id     journal.Owner          // the present name
 	past   map[journal.Owner]bool // names under which this process was sealed
 	leaves bool                   // StopDriving has been called
-	is     owner.Info
+	is     owner.Info             // what this process says about itself
 
-	wakes  chan struct{}
-	listen sync.Once
+	wakes  chan struct{} // has room for one value; never closed
+	listen sync.Once     // starts listening at the first call of Wakes
 
 	// canDeclareDeadFrom is when this process may take others for dead: see canDeclareDead.
 	canDeclareDeadFrom time.Time
@@ -69,12 +69,14 @@ func (s *Store) register(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// What is known about runs belongs to the old name.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.heads)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.id != "" {
+		// names has handed out the old map, which must not change.
 		past := maps.Clone(w.past)
 		xmaps.Set(&past, w.id, true)
 		w.past = past
@@ -90,6 +92,7 @@ func (s *Store) register(ctx context.Context) error {
 // setClock records the time of the database, which a query that started at
 // before has returned. w.mu is held.
 func (w *worker) setClock(before, database time.Time) {
+	// The server read its clock about halfway through the round trip.
 	w.database, w.readAt = database, before.Add(time.Since(before)/2)
 }
 
@@ -114,7 +117,8 @@ func (s *Store) renew(sealed journal.Owner) {
 	s.onWake()
 }
 
-// beat renews the lease of this process until the Store is closed.
+// beat renews the lease of this process until the Store is closed. It tries four times per lease, so that one lost
+// attempt does not end it.
 func (s *Store) beat() {
 	tick := time.NewTicker(s.lease / 4)
 	defer tick.Stop()
@@ -138,6 +142,7 @@ func (s *Store) beat() {
 		case err != nil:
 			s.log.Warn("the lease of this process could not be renewed", "error", err)
 			s.worker.mu.Lock()
+			// If this process could not renew its lease, perhaps others could not either: give them time to do so.
 			s.worker.canDeclareDeadFrom = time.Now().Add(s.lease + s.lease/2)
 			s.worker.mu.Unlock()
 		case !beats:
@@ -237,6 +242,7 @@ func (s *Store) Drives(o journal.Owner) bool {
 	return err == nil && alive && driving
 }
 
+// stateOf reads what another process says about itself, without sealing it.
 func (s *Store) stateOf(o journal.Owner) (driving, alive bool, err error) {
 	ctx := journal.WithWaitLimit(s.lifetime, openWait) // callers have an answer for a server that is unavailable
 	err = s.read(ctx, func(ctx context.Context) error {

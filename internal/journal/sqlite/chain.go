@@ -17,6 +17,7 @@ import (
 func (c *conn) chainHash(id journal.RunID, pos int64) (journal.ChainHash, error) {
 	hash := journal.ChainStart(id)
 	var unhashed []int64
+	// Walk back to the newest append that has a hash, or to the first one, and hash forward from there.
 	for pos != 0 {
 		row, err := c.row(2, "SELECT prev, hash FROM appends WHERE pos = ?", pos)
 		if errors.Is(err, errNoRow) {
@@ -29,6 +30,7 @@ func (c *conn) chainHash(id journal.RunID, pos int64) (journal.ChainHash, error)
 			hash = stored
 			break
 		}
+		// The chain leads to smaller positions, so a damaged one ends.
 		prev := row[0].(int64)
 		if prev >= pos && prev != 0 {
 			return hash, &journal.CorruptError{
@@ -60,6 +62,7 @@ func addTombstone(c *conn, id journal.RunID, r *root, why journal.Removal) error
 	if err != nil {
 		return err
 	}
+	// Tombstones have a chain of their own: removing one shows.
 	prev := journal.TombstoneStart()
 	last, err := c.row(1, "SELECT hash FROM tombstones ORDER BY n DESC LIMIT 1")
 	switch {

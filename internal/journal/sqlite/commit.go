@@ -24,8 +24,10 @@ type job struct {
 // group are not affected.
 type refusal struct{ error }
 
+// refuse marks an error as a refusal.
 func refuse(err error) error { return refusal{err} }
 
+// refusef returns a refusal with a formatted message.
 func refusef(format string, args ...any) error { return refusal{fmt.Errorf(format, args...)} }
 
 // maxGroup bounds a group, so that neither another process nor the first job of
@@ -40,6 +42,7 @@ func (s *Store) commit() {
 	s.jobs.Drain(maxGroup, s.commitGroup)
 }
 
+// commitGroup writes a group and reports its outcome. Changed is signaled before the callbacks, which may take long.
 func (s *Store) commitGroup(group []job) {
 	s.turn.yield()
 	err := s.transact(group)
@@ -62,6 +65,7 @@ func (s *Store) commitGroup(group []job) {
 	s.callbacks.dispatch(group)
 }
 
+// succeeded reports whether a job has been written.
 func succeeded(j job) bool { return j.err == nil }
 
 // transact writes a group in one transaction. It sets the err of jobs that are
@@ -73,6 +77,7 @@ func (s *Store) transact(group []job) error {
 	if err := s.beginImmediate(); err != nil {
 		return s.explain(err)
 	}
+	// The transaction holds the write lock, so what is cached stays valid until the commit if it is valid now.
 	s.writer.recheck()
 	for i := range group {
 		j := &group[i]
@@ -110,13 +115,17 @@ type callbackDispatcher struct {
 	stopped chan struct{}
 }
 
+// outcome is a callback with its argument.
 type outcome struct {
 	done func(error)
 	err  error
 }
 
+// dispatchedAtOnce is the size of the largest group whose callbacks the committer calls itself, which saves a switch of
+// goroutines.
 const dispatchedAtOnce = 4
 
+// newCallbackDispatcher starts the goroutine that calls the queued callbacks. It ends with close.
 func newCallbackDispatcher() *callbackDispatcher {
 	t := &callbackDispatcher{line: queue.New[outcome](), stopped: make(chan struct{})}
 	go func() {
@@ -131,6 +140,7 @@ func newCallbackDispatcher() *callbackDispatcher {
 	return t
 }
 
+// dispatch calls or queues the callbacks of a group. Only the committer calls it.
 func (t *callbackDispatcher) dispatch(group []job) {
 	// Run inline only if no earlier callback is queued.
 	if len(group) <= dispatchedAtOnce && t.pending.Load() == 0 {
@@ -145,6 +155,7 @@ func (t *callbackDispatcher) dispatch(group []job) {
 	}
 }
 
+// close returns when all queued callbacks have returned.
 func (t *callbackDispatcher) close() {
 	t.line.Close()
 	<-t.stopped

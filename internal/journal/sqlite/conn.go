@@ -14,8 +14,8 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// conn is a connection without database/sql: only the committer uses it, and runs
-// the same few statements repeatedly. It is not safe for concurrent use.
+// conn is a connection without database/sql: only the committer uses it, and runs the same few statements repeatedly.
+// It is not safe for concurrent use; args is reused by every statement.
 type conn struct {
 	driver.Conn
 	prepared map[string]driver.Stmt
@@ -24,6 +24,7 @@ type conn struct {
 	version  uint32                 // of the file, when heads were valid
 }
 
+// connect opens a connection.
 func connect(dsn string) (*conn, error) {
 	c, err := new(sqlite.Driver).Open(dsn)
 	if err != nil {
@@ -67,6 +68,7 @@ func (c *conn) changed(query string, args ...any) (int64, error) {
 	return result.RowsAffected()
 }
 
+// errNoRow is the error of a query for one row that has none.
 var errNoRow = errors.New("no row")
 
 // row runs a query for one row; errNoRow if there is none.
@@ -92,6 +94,7 @@ func (c *conn) row(columns int, query string, args ...any) ([]driver.Value, erro
 
 // rollback undoes a transaction, and drops what it has cached about runs.
 func (c *conn) rollback() {
+	// SQLite rolls back by itself after some errors; then there is no transaction, and this fails without consequences.
 	c.script("ROLLBACK")
 	clear(c.heads)
 }
@@ -107,6 +110,8 @@ func (c *conn) recheck() {
 	}
 }
 
+// prepare returns a prepared statement, which stays open as long as the connection. The set of query texts is bounded:
+// values are always parameters.
 func (c *conn) prepare(query string) (driver.Stmt, error) {
 	stmt := c.prepared[query]
 	if stmt == nil {
@@ -119,6 +124,7 @@ func (c *conn) prepare(query string) (driver.Stmt, error) {
 	return stmt, nil
 }
 
+// bind returns the arguments of a statement. They are valid until the next call.
 func (c *conn) bind(args []any) []driver.NamedValue {
 	c.args = c.args[:0]
 	for i, a := range args {
@@ -127,6 +133,7 @@ func (c *conn) bind(args []any) []driver.NamedValue {
 	return c.args
 }
 
+// Close closes the statements and the connection.
 func (c *conn) Close() error {
 	for _, stmt := range c.prepared {
 		stmt.Close()

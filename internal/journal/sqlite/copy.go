@@ -14,6 +14,7 @@ import (
 // Copy copies a journal in a folder that cannot be written to a new file. SQLite needs files beside the original to
 // read it, and creates them unless a process that can write has the journal open.
 func Copy(path, to string) error {
+	// With the shared-memory file, a reader can take part in the locking of the process that writes.
 	if _, err := os.Stat(path + "-shm"); err == nil && vacuumInto(path, to) == nil {
 		return nil
 	}

@@ -20,6 +20,7 @@ func code(err error) int {
 	return lib.SQLITE_OK
 }
 
+// isBusy reports whether another connection, of this process or another one, holds a lock.
 func isBusy(err error) bool {
 	c := code(err)
 	return c == lib.SQLITE_BUSY || c == lib.SQLITE_LOCKED
@@ -38,6 +39,7 @@ func explain(path string, err error) error {
 		return nil
 	}
 	var meaning error
+	// The primary codes of SQLite; PROTOCOL means that locking the WAL has failed repeatedly.
 	switch code(err) {
 	case lib.SQLITE_FULL:
 		meaning = journal.ErrFull

@@ -31,6 +31,7 @@ func (s *Store) Import(ctx context.Context, in journal.ImportedRun) error {
 	})
 }
 
+// insertRun adds a row without an owner. Its head is set when the appends are there.
 const insertRun = `INSERT OR IGNORE INTO runs
 	(id, root, parent, name, format, definition, started, updated, seq, head, fence, owner, status, outcome, wake, waiting)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, '', ?, ?, ?, ?)`
@@ -39,6 +40,7 @@ const insertRun = `INSERT OR IGNORE INTO runs
 // undoes what it has added.
 func importRun(c *conn, in *journal.ImportedRun) error {
 	var n int64
+	// The rows of the root, which is the first one, and of its children. Only roots have a fence.
 	for i := range in.Runs {
 		e, fence := &in.Runs[i], int64(0)
 		if i == 0 {
@@ -79,6 +81,7 @@ func importRun(c *conn, in *journal.ImportedRun) error {
 			return err
 		}
 	}
+	// The position of the last append is known only now.
 	_, err = c.exec("UPDATE runs SET head = ? WHERE n = ?", head, n)
 	return err
 }
@@ -117,6 +120,7 @@ func importAppends(c *conn, in *journal.ImportedRun, n int64) (pos int64, err er
 			return 0, err
 		}
 	}
+	// Below the positions of earlier imports, and growing along the run.
 	pos = row[1].(int64) - room
 	prev := int64(0)
 	for a, err := range in.Appends() {

@@ -41,13 +41,13 @@ type Options struct {
 // Store is a journal.Store in a SQLite file.
 type Store struct {
 	path        string
-	busyTimeout time.Duration
+	busyTimeout time.Duration // see Options
 	dead        func(journal.Owner) bool
-	jobs        *queue.Queue[job]
+	jobs        *queue.Queue[job] // for the commit goroutine
 	changes     *queue.Notifier
 	closed      atomic.Bool
-	stopped     chan struct{}
-	reader      *sql.DB
+	stopped     chan struct{} // closed when the commit goroutine has ended
+	reader      *sql.DB       // for all reads; four connections
 	prepared    prepared
 	is          os.FileInfo  // identity of the file
 	present     atomic.Int64 // when the file was last seen, in Unix milliseconds
@@ -93,11 +93,14 @@ func Open(path string, o Options) (*Store, error) {
 	return s, nil
 }
 
+// open creates the file if necessary, opens the connections and migrates the schema. On an error it closes what it has
+// opened.
 func (s *Store) open(o Options) error {
 	if err := create(s.path); err != nil {
 		return explain(s.path, err)
 	}
 	var err error
+	// Remember which file this is: Present compares it later with the one at the path.
 	if s.is, err = os.Stat(s.path); err != nil {
 		return explain(s.path, err)
 	}
@@ -179,6 +182,7 @@ func (s *Store) prepareFile(o Options) error {
 	}); err != nil {
 		return s.explain(err)
 	}
+	// PRAGMA journal_mode is stored in the file, the others are settings of the connection, so all run each time.
 	if version == len(steps) {
 		return nil
 	}
@@ -202,6 +206,7 @@ func (s *Store) version() (int, error) {
 	return int(version), nil
 }
 
+// migrate applies the missing migrations in one transaction, so that a crash leaves the old or the new schema.
 func (s *Store) migrate(steps []string) error {
 	if err := s.beginImmediate(); err != nil {
 		return err
@@ -216,6 +221,7 @@ func (s *Store) migrate(steps []string) error {
 	return err
 }
 
+// upgrade runs the missing migrations in the current transaction.
 func (s *Store) upgrade(steps []string) error {
 	version, err := s.version() // another process may have migrated it
 	if err != nil {
@@ -235,7 +241,8 @@ func (s *Store) upgrade(steps []string) error {
 	))
 }
 
-// retryBusy repeats a call that fails because another program holds a lock.
+// retryBusy repeats a call that fails because another program holds a lock, for up to busyTimeout. It announces that
+// this process waits (writeTurn). Once the store is open, only the committer may call it.
 func (s *Store) retryBusy(try func() error) error {
 	defer s.turn.enter()
 	var deadline time.Time
@@ -255,6 +262,7 @@ func (s *Store) retryBusy(try func() error) error {
 	}
 }
 
+// beginImmediate starts a transaction with SQLite's write lock: it cannot fail later because another process writes.
 func (s *Store) beginImmediate() error {
 	return s.retryBusy(func() error {
 		_, err := s.writer.exec("BEGIN IMMEDIATE")
@@ -299,6 +307,7 @@ func (s *Store) Close() error {
 		<-s.stopped
 		return nil
 	}
+	// Batches that are queued are still written, and their callbacks run, before stopped is closed.
 	s.jobs.Close()
 	<-s.stopped
 	s.prepared.close()

@@ -28,6 +28,7 @@ func (s *Store) stmt(text string) (*sql.Stmt, error) {
 	return s.prepared.put(text, stmt), nil
 }
 
+// get returns a statement that has been prepared; nil if there is none.
 func (p *prepared) get(text string) *sql.Stmt {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,6 +70,7 @@ func collect[T any](ctx context.Context, s *Store, columns func(*T) []any, text 
 	return collectIn(ctx, s, nil, columns, text, args...)
 }
 
+// collectIn is collect in a transaction, which may be nil.
 func collectIn[T any](
 	ctx context.Context, s *Store, tx *sql.Tx, columns func(*T) []any, text string, args ...any,
 ) ([]T, error) {
@@ -95,6 +97,7 @@ func (s *Store) row(ctx context.Context, text string, args ...any) oneRow {
 	return s.rowIn(ctx, nil, text, args...)
 }
 
+// rowIn is row in a transaction, which may be nil.
 func (s *Store) rowIn(ctx context.Context, tx *sql.Tx, text string, args ...any) oneRow {
 	stmt, err := s.stmtIn(ctx, tx, text)
 	if err != nil {
@@ -117,6 +120,7 @@ func (r oneRow) Scan(into ...any) error {
 	return r.Row.Scan(into...)
 }
 
+// close closes the statements. No reader may use them anymore.
 func (p *prepared) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -57,6 +57,7 @@ type eventReader struct {
 	middle bool        // an append has been read
 }
 
+// headQuery returns the position that a run's row names, which may lag behind (newest.go).
 const headQuery = "SELECT n, head, seq, root FROM runs WHERE id = ?"
 
 // Positions decrease from row to row, so that a damaged chain ends, too.
@@ -78,6 +79,9 @@ var marksQuery = `WITH RECURSIVE chain (pos, prev, seq, i) AS (
 
 // read yields the events after an event.
 func (r *eventReader) read(ctx context.Context, after journal.Seq, yield func(journal.Event, error) bool) error {
+	// The chain of a run leads from its newest append to its first, but events are read from the first. A run of one
+	// page is read and reversed. For a longer one, open walks along the chain once and keeps only the mark of each
+	// page; the pages are then read from the oldest to the newest.
 	rows, marks, last, err := r.open(ctx, after)
 	if err != nil {
 		return err
@@ -112,6 +116,7 @@ func (r *eventReader) read(ctx context.Context, after journal.Seq, yield func(jo
 	return r.damaged(0, "events %d to %d are missing", r.next, last)
 }
 
+// damaged returns the error of a stream that is not complete.
 func (r *eventReader) damaged(pos journal.Pos, format string, args ...any) error {
 	return &journal.CorruptError{Run: r.run, Pos: pos, Why: fmt.Errorf(format, args...)}
 }
@@ -129,6 +134,7 @@ func (r *eventReader) decode(
 			return false, err
 		}
 		first := events[0].Seq
+		// The first append may begin before the wanted event; every later one has to follow the previous one.
 		if first > r.next || r.middle && first != r.next {
 			return false, r.damaged(rows[i].Pos, "found event %d, expected %d", first, r.next)
 		}
@@ -150,6 +156,7 @@ type mark struct {
 	seq journal.Seq
 }
 
+// columns returns where collect stores the columns of a row.
 func (m *mark) columns() []any { return []any{&m.pos, &m.seq} }
 
 // open returns the number of the run's last event, and its appends after an event,
@@ -165,6 +172,7 @@ func (r *eventReader) open(ctx context.Context, after journal.Seq) (
 			return nil, nil, 0, s.failed(ctx, err)
 		}
 	}
+	// One read transaction, so that the row of the run, its newest append and the marks are of the same moment.
 	tx, err := s.reader.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, nil, 0, s.failed(ctx, err)
@@ -308,6 +316,7 @@ type listed struct {
 	n       int64
 }
 
+// columns returns where collect stores the columns in entryColumns.
 func (e *listed) columns() []any {
 	return []any{
 		&e.ID, &e.Root, &e.Parent, &e.Name, &e.Format, &e.Definition, &e.Started, &e.Updated, &e.Seq, &e.Owner,
@@ -315,6 +324,7 @@ func (e *listed) columns() []any {
 	}
 }
 
+// entry returns the row with its decoded wait.
 func (e *listed) entry() journal.Entry {
 	e.Waiting = journal.ParseWait(e.waiting)
 	return e.Entry
@@ -384,6 +394,7 @@ func listing(f *journal.Filter) (string, []any) {
 	if f.Outcome != "" {
 		add("outcome = ?", f.Outcome)
 	}
+	// instr and substr compare exactly; LIKE would ignore case and give "%" and "_" a meaning.
 	if f.Text != "" {
 		add("(instr(name, ?) > 0 OR substr(id, 1, length(?)) = ?)", f.Text, f.Text, f.Text)
 	}

@@ -17,6 +17,7 @@ func (s *Store) Append(b journal.Batch, done func(error)) {
 	if err == nil {
 		j.body, err = journal.EncodeShort(make([]byte, 0, 192*len(b.Events)), b.Events)
 	}
+	// A batch that is not valid goes through the queue, too, so that callbacks of one caller stay in order.
 	if err != nil {
 		j.write = func(*conn) error { return refuse(err) }
 	}
@@ -60,8 +61,8 @@ func appendBatch(c *conn, b *journal.Batch, body []byte) error {
 	return err
 }
 
-// mayRefuseLate reports whether a batch can be refused after a part of it has
-// been written.
+// mayRefuseLate reports whether a batch can be refused after a part of it has been written. Only such batches need a
+// savepoint, which costs two more statements.
 func mayRefuseLate(b *journal.Batch) bool {
 	started, ok := b.Started()
 	return ok && !brings(b, started.Definition) || len(b.Taken) > 0 || len(b.Children) > 0
@@ -72,6 +73,7 @@ func brings(b *journal.Batch, hash string) bool {
 	return hash == "" || slices.ContainsFunc(b.Blobs, func(x journal.Blob) bool { return x.Hash == hash })
 }
 
+// appendParts writes the parts of a batch: the row of a new run, the append or the change of the row, and the rest.
 func appendParts(c *conn, b *journal.Batch, body []byte) (err error) {
 	if started, ok := b.Started(); ok {
 		if err := addRun(c, b, &started); err != nil {
@@ -120,9 +122,11 @@ func addRun(c *conn, b *journal.Batch, started *journal.RunStarted) error {
 	if err != nil {
 		return err
 	}
+	// Cache the position: the rest of this batch, and usually the next one, follows it.
 	c.found(b.Run, head{
 		n: n, fence: journal.FirstFence, running: true, hash: journal.ChainStart(b.Run), hashed: true,
 	})
+	// The definition is among the blobs of the batch, or the store must have it already, from another run.
 	if brings(b, started.Definition) {
 		return nil
 	}
@@ -136,7 +140,7 @@ func addRun(c *conn, b *journal.Batch, started *journal.RunStarted) error {
 // head is the cached position of a run. It is valid as long as no other process
 // has written.
 type head struct {
-	n, pos, seq, fence int64
+	n, pos, seq, fence int64 // of the run's row, its newest append, its last event, and its claim
 	row                int64 // the append that the run's row names
 	running            bool
 	hash               journal.ChainHash // of the append at pos
@@ -160,6 +164,7 @@ func (c *conn) find(b *journal.Batch) (at head, err error) {
 	if at, known := c.heads[b.Run]; known && at.precedes(b) {
 		return at, nil
 	}
+	// The run is not cached, or the batch does not fit what is cached: the row decides.
 	r, err := findRoot(c, b.Run)
 	if err != nil {
 		return at, err
@@ -229,6 +234,7 @@ func (c *conn) update(b *journal.Batch, at head, updated int64) error {
 			string(b.Index.Status), string(b.Index.Outcome), int64(b.Index.Wake), b.Index.Waiting.String())
 		at.running = b.Index.Status == journal.Running
 	}
+	// Raising the fence at a release refuses appends that the same owner sends after it.
 	if b.Release {
 		query += ", owner = '', fence = fence + 1"
 	}
@@ -243,6 +249,7 @@ func (c *conn) update(b *journal.Batch, at head, updated int64) error {
 	return nil
 }
 
+// appendRest removes the messages that a batch answers, and adds its blobs and its snapshot.
 func appendRest(c *conn, b *journal.Batch, n int64) error {
 	for _, id := range b.Taken {
 		if taken, err := c.changed("DELETE FROM inbox WHERE id = ? AND run = ?", int64(id), n); err != nil {
@@ -266,6 +273,7 @@ func appendRest(c *conn, b *journal.Batch, n int64) error {
 	return nil
 }
 
+// putBlob stores a blob, unless another run has stored it, and notes that the run uses it.
 func putBlob(c *conn, run int64, b *journal.Blob) error {
 	row, err := c.row(1, "SELECT n FROM blobs WHERE hash = ?", b.Hash)
 	var n int64
@@ -295,6 +303,8 @@ func filled(data []byte) []byte {
 	return data
 }
 
+// putChild adds or replaces the row of a child run. A row with the same id that has another root is not replaced: the
+// batch is refused.
 func putChild(c *conn, e *journal.Entry) error {
 	put, err := c.changed(`INSERT INTO runs
 		(id, root, parent, name, format, definition, started, updated, seq, head, fence, owner, status, outcome, wake, waiting)
@@ -352,6 +362,8 @@ func (s *Store) Renew(ctx context.Context, id journal.RunID, me journal.Owner) (
 	return s.claim(ctx, id, me, true)
 }
 
+// claim implements Claim and Renew. Each change of the owner, and each Renew, raises the fence, so that what the
+// previous owner still appends is refused.
 func (s *Store) claim(ctx context.Context, id journal.RunID, me journal.Owner, renew bool) (journal.Claim, error) {
 	var claim journal.Claim
 	err := s.write(ctx, func(c *conn) error {
@@ -417,6 +429,8 @@ func (s *Store) Remove(ctx context.Context, why journal.Removal, ids ...journal.
 	return nil
 }
 
+// removeRun removes a root run, its children, and the blobs that only it uses. Its appends are found along their chain,
+// because there is no index on their run.
 func removeRun(c *conn, why journal.Removal, id journal.RunID) error {
 	r, err := findRoot(c, id)
 	if err != nil {
@@ -425,6 +439,8 @@ func removeRun(c *conn, why journal.Removal, id journal.RunID) error {
 	if r.status != journal.Finished && !why.Damaged {
 		return refusef("%w: %s", journal.ErrUnfinished, id)
 	}
+	// Every removal leaves a tombstone, which has the hash of the removed chain. It needs the appends, so it comes
+	// first.
 	if err := addTombstone(c, id, &r, why); err != nil {
 		return err
 	}
@@ -452,6 +468,7 @@ func removeRun(c *conn, why journal.Removal, id journal.RunID) error {
 			return err
 		}
 	}
+	// Blobs go before their uses, which say which runs need them.
 	for _, query := range []string{
 		"DELETE FROM blobs WHERE n IN (SELECT blob FROM uses WHERE run = ?1) " +
 			"AND NOT EXISTS (SELECT 1 FROM uses WHERE blob = blobs.n AND run <> ?1)",

@@ -122,8 +122,10 @@ func Recovery(history []journal.TaskNoted) step.Recovery {
 	return step.Rerun
 }
 
-// loop holds a Conversation: it sends requests and calls tools until the reply is
-// valid.
+// loop holds a Conversation: it sends requests and calls tools until the reply is valid. After a crash it starts from
+// the beginning and takes prompts, replies and results of tools from the notes of the earlier execution (past), in
+// their order, as long as there are any. So everything that decides what comes next must be computed from the notes,
+// not from the clock or from the configuration.
 type loop struct {
 	*Conversation
 	job      *step.Job
@@ -147,17 +149,20 @@ func (c *loop) stopCall() {
 	}
 }
 
+// newLoop returns the loop of a conversation, with the notes that it replays.
 func newLoop(t *Conversation, job *step.Job) *loop {
 	c := &loop{Conversation: t, job: job}
 	for _, n := range job.History {
 		switch n.Kind {
 		case journal.NotePrompt, journal.NoteReply, journal.NoteModelError,
 			journal.NoteToolCall, journal.NoteToolResult, journal.NoteToolAnswer:
+			// What an external agent did by itself is only a record.
 			if !byExternal(n) {
 				c.past = append(c.past, n)
 			}
 		}
 	}
+	// The parts of the request that stay the same for the whole conversation.
 	c.request = provider.Request{MaxTokens: int(stepkind.ReplyCap(t.Agent)), Messages: slices.Clone(t.Before)}
 	if t.Form.Kind == contract.Object { // the only kind that providers enforce
 		c.request.Schema = t.Form.Schema
@@ -206,6 +211,7 @@ func (c *loop) run(ctx context.Context, read *reader) (json.RawMessage, error) {
 	if err := c.addPrompt(c.opening()); err != nil {
 		return nil, err
 	}
+	// Turns with tools and repairs are counted apart: a reply that breaks its contract does not use up a turn.
 	most := stepkind.Turns(c.Agent, c.MaxTurns)
 	var first *provider.Reply // that needs a repair
 	for repairs := 0; ; {
@@ -223,6 +229,7 @@ func (c *loop) run(ctx context.Context, read *reader) (json.RawMessage, error) {
 			}
 			continue
 		}
+		// A reply without tool calls is the answer: read it, ask for a repair, or fail.
 		value, problems := c.readReply(reply, read)
 		if len(problems) == 0 {
 			problems = read.placeholders(value, first)
@@ -293,6 +300,7 @@ func shortened(text string) string {
 	return diag.Shorten(strings.TrimSpace(text), 300)
 }
 
+// agentName names the agent in messages for people.
 func (c *loop) agentName() string {
 	if c.Agent == nil {
 		return "the model"
@@ -349,6 +357,7 @@ func (c *loop) addPrompt(p journal.Prompt) error {
 		}
 		c.note(step.Note{Kind: journal.NotePrompt, Data: p})
 	}
+	// Only the opening has a system prompt.
 	if p.System != "" {
 		c.request.System = p.System
 	}
@@ -365,7 +374,8 @@ func (c *loop) addPrompt(p journal.Prompt) error {
 	return nil
 }
 
-// generate returns the next reply: the one that was noted, or a new one.
+// generate returns the next reply: the one that was noted, or a new one. It adds the reply to the request, whose
+// messages are the conversation so far.
 func (c *loop) generate(ctx context.Context) (*provider.Reply, error) {
 	reply := new(provider.Reply)
 	again, err := c.replay(journal.NoteReply, reply)
@@ -423,6 +433,8 @@ func callID(n int) string { return fmt.Sprintf("call-%d", n) }
 
 // call reserves the worst case and asks the model.
 func (c *loop) call(ctx context.Context) (*provider.Reply, error) {
+	// A failure that was noted is the outcome of this attempt, also after a crash; the step's own retries decide what
+	// follows.
 	var failed journal.ModelError
 	if again, err := c.replay(journal.NoteModelError, &failed); err != nil || again {
 		if err == nil {
@@ -438,6 +450,8 @@ func (c *loop) call(ctx context.Context) (*provider.Reply, error) {
 	if c.external != nil {
 		c.startExternal(&request)
 	}
+	// Reserve the worst case before the request is sent. The prompt and other pending notes become durable with the
+	// reservation.
 	worst := c.worst(&request)
 	held, worst, err := c.job.Log.ReserveUpTo(ctx, worst, stepkind.LeastReply(c.Agent), c.flush()...)
 	if err != nil {
@@ -464,6 +478,7 @@ func (c *loop) call(ctx context.Context) (*provider.Reply, error) {
 	if c.external != nil && err != nil {
 		err = c.external.explainLost(err)
 	}
+	// The task was interrupted. The engine charges inFlight, because no note settles the reservation.
 	if ctx.Err() != nil && err != nil {
 		if held != 0 {
 			c.inFlight = worst.Unanswered() // it may have been paid for
@@ -478,6 +493,7 @@ func (c *loop) call(ctx context.Context) (*provider.Reply, error) {
 	if errors.As(err, &short) || errors.As(err, &unwritten) {
 		return nil, err
 	}
+	// A long wait ends the task: the run sleeps, and the task continues from its notes.
 	if wait := provider.RateLimitWait(err); wait > 0 {
 		c.note(c.retryNote(err, wait, worst, held))
 		return nil, &step.Later{After: wait, Why: modelError(err).Message}
@@ -522,6 +538,7 @@ func (c *loop) used(reply *provider.Reply) journal.Usage {
 	return out
 }
 
+// price returns the price of the model; false if it is unknown.
 func (c *loop) price() (price.Price, bool) {
 	if c.job.Price == nil {
 		return price.Price{}, false
@@ -603,8 +620,11 @@ func (c *loop) retryNote(err error, wait time.Duration, worst journal.Usage, hel
 	}
 }
 
+// errNoReply is the error of a stream that ended without a complete reply. It is charged, because the provider may bill
+// it.
 var errNoReply = &provider.Error{Class: provider.APIError, Message: "the model's reply broke off", Billable: true}
 
+// modelError returns an error of a provider in the form of notes.
 func modelError(err error) journal.ModelError {
 	if failed, ok := errors.AsType[*provider.Error](err); ok {
 		return journal.ModelError{Class: failed.Class, Message: failed.Message, Status: failed.Status}

@@ -29,6 +29,7 @@ type externalAgent struct {
 // newExternalAgent restores the state of the agent from the notes of earlier executions.
 func newExternalAgent(info *provider.AgentInfo, history []journal.TaskNoted) *externalAgent {
 	w := &externalAgent{info: info}
+	// A start without a reply or an error after it was interrupted.
 	for _, n := range history {
 		switch n.Kind {
 		case journal.NoteAgent:
@@ -80,6 +81,8 @@ func (c *loop) startExternal(request *provider.Request) {
 	w := c.external
 	work := &provider.AgentTask{Grants: w.grants, Turns: stepkind.Turns(c.Agent, c.MaxTurns)}
 	noted := journal.AgentWork{Agent: w.info.Name, Acts: w.info.Acts(w.grants)}
+	// Resume the session of before, or give the new one a name. The name is derived from the task and the number of the
+	// start, so that it is known even if the program dies before it reports one.
 	switch {
 	case w.session != "" && w.info.Resumes:
 		work.Session, noted.Session = w.session, w.session

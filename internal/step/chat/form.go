@@ -35,6 +35,7 @@ type reader struct {
 	schema *schema.Schema
 }
 
+// newReader compiles the schema of a form.
 func newReader(f Form) (*reader, error) {
 	r := &reader{form: f}
 	if len(f.Schema) > 0 {
@@ -47,7 +48,12 @@ func newReader(f Form) (*reader, error) {
 	return r, nil
 }
 
-// read returns the value in a reply's text, or all its problems. It repairs only what is unambiguous.
+// read returns the value in a reply's text, or all its problems. It repairs only what is unambiguous: a problem costs
+// another call, while a wrong value would enter the run unnoticed.
+//
+// It looks in this order: an option where any text is allowed; the text itself if the form asks for text or for
+// nothing; the content of elements that models put answers into; the whole text; and, for verdicts, words that approve
+// or reject.
 func (r *reader) read(text string) (json.RawMessage, []string) {
 	text = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "\ufeff")) // a byte order mark
 	if text == "" {
@@ -98,7 +104,9 @@ func (r *reader) read(text string) (json.RawMessage, []string) {
 	return value, problems
 }
 
-// readValue returns the value in a text.
+// readValue returns the value in a text, or the problems of the likeliest candidate. It tries the forms in which models
+// write values, the strictest first: XML elements or lines for properties, JSON anywhere in the text, several objects,
+// a list or a table in Markdown, a single word or number, and at last text for the property that takes any.
 func (r *reader) readValue(text string, root *schema.Node) (json.RawMessage, []string) {
 	if object, ok := keyedElements(text, root); ok {
 		if value := r.repaired(step.JSON(object)); len(r.problems(value)) == 0 {
@@ -116,6 +124,7 @@ func (r *reader) readValue(text string, root *schema.Node) (json.RawMessage, []s
 	if slices.Equal(root.Types, []string{"string"}) {
 		look = onlyWhole(text)
 	}
+	// Within a tier, all candidates that fit have to be the same value.
 	for tier := range look {
 		var values []json.RawMessage
 		for _, candidate := range tier {
@@ -175,6 +184,7 @@ func unusable(value json.RawMessage) []string {
 	d.UseNumber()
 	var out []string
 	var walk func() string // returns the value as canonical text
+	// Tokens and not a decoded value, because decoding keeps only the last of several equal keys.
 	walk = func() string {
 		token, err := d.Token()
 		if err != nil {
@@ -474,6 +484,8 @@ func parse(text string) (json.RawMessage, bool) {
 	if value, ok := parsePlain(text); ok {
 		return value, true
 	}
+	// Each try repairs more than the one before. Brackets are added only after all others have failed: a reply that
+	// lacks one may be cut off.
 	requoted := withoutComments(oneLineStrings(doubleQuoted(text)))
 	quotedKeys := withQuotedKeys(requoted)
 	tries := []string{withoutComments(oneLineStrings(text)), requoted, quotedKeys, withQuotedTexts(quotedKeys)}
@@ -528,6 +540,7 @@ func parsePlain(text string) (json.RawMessage, bool) {
 	return nil, false
 }
 
+// compact returns JSON without spaces; false if the text is not JSON.
 func compact(text string) (json.RawMessage, bool) {
 	var b bytes.Buffer
 	err := json.Compact(&b, []byte(text))
@@ -594,6 +607,7 @@ func rewritten(text string, part func(i int, before byte) (length int, with stri
 	return b.String() + text[last:]
 }
 
+// isSpace reports whether JSON ignores a character.
 func isSpace(c byte) bool { return strings.IndexByte(" \t\r\n", c) >= 0 }
 
 // withoutTrailingCommas leaves out commas that only space separates from a
@@ -712,6 +726,7 @@ func withQuotedTexts(text string) string {
 // bareText matches a text without quotes, up to the next character that has a meaning in JSON.
 var bareText = lazyregexp.New(`^[^\s"{}\[\],:](?:[^"{}\[\],:\n]*[^\s"{}\[\],:])?`)
 
+// bareKey matches a key without quotes.
 var bareKey = lazyregexp.New(`^([A-Za-z_][A-Za-z0-9_]*)\s*:`)
 
 // constants maps the constants of other languages to JSON. JSON has no NaN.

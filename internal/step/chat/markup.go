@@ -21,6 +21,7 @@ var reasoningTags = []string{
 	"think", "thinking", "thought", "thoughts", "reasoning", "reflection", "scratchpad", "analysis",
 }
 
+// openTag matches the start of an XML element.
 var openTag = lazyregexp.New(`<([A-Za-z_][A-Za-z0-9_-]*)(?:\s[^<>]*)?>`)
 
 // element finds the first XML element whose name matches. Names are compared as plainKey returns them.
@@ -79,6 +80,7 @@ func withoutReasoning(text string) string {
 	return rest
 }
 
+// bullet matches an item of a Markdown list at the start of a line.
 var bullet = lazyregexp.New(`^(?:[-*•+]|\d+[.)])\s+(\S.*)$`)
 
 // parseBullets reads the only Markdown list of a text as a list of texts or of JSON values. Other text may precede and
@@ -183,6 +185,7 @@ func propertiesOf(names, values []string, n *schema.Node) (map[string]any, bool)
 	return out, len(out) > 0
 }
 
+// ruler matches the line below the header of a Markdown table.
 var ruler = lazyregexp.New(`^\|?(?:\s*:?-+:?\s*\|?)+$`)
 
 // table returns the cells of the only Markdown table of a text.

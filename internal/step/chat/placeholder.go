@@ -64,6 +64,7 @@ func (r *reader) placeholders(value json.RawMessage, before *provider.Reply) []s
 // other texts it may be an answer.
 const typeName = "string"
 
+// search collects the placeholders in one reply. before is the text of the first reply if this one is its repair.
 type search struct {
 	mended bool
 	before string
@@ -74,6 +75,7 @@ type search struct {
 
 // look checks a value against all schema nodes that describe it.
 func (s *search) look(at, key string, value any, about []*schema.Node) {
+	// Texts are checked; lists and objects are walked through with the schema nodes of their parts.
 	switch v := value.(type) {
 	case string:
 		s.texts++
@@ -139,6 +141,7 @@ func plain(all ...*schema.Node) []*schema.Node {
 	return out
 }
 
+// isPlaceholder reports whether a text under a key stands for an answer instead of being one.
 func (s *search) isPlaceholder(key, text string, about []*schema.Node) bool {
 	switch {
 	case dots().MatchString(text), namesItself(key, text), echoes(about, text):

@@ -61,6 +61,7 @@ func (t *Conversation) firstMessage(job *step.Job) []journal.Block {
 	return blocks
 }
 
+// readBlock returns a value that the step reads, delimited as data.
 func readBlock(r step.Read, untrusted bool) journal.Block {
 	var text string
 	switch {
@@ -73,6 +74,7 @@ func readBlock(r step.Read, untrusted bool) journal.Block {
 	return textBlock(DataBlock(r.Path, r.Value))
 }
 
+// textBlock returns a block of text.
 func textBlock(text string) journal.Block { return journal.Block{Type: journal.BlockText, Text: text} }
 
 // repairPrompt returns the prompt for another reply.
@@ -92,4 +94,5 @@ func (t *Conversation) repairPrompt(problems []string) []journal.Block {
 	return []journal.Block{textBlock(b.String())}
 }
 
+// mostProblems bounds the problems in a prompt for a repair.
 const mostProblems = 20

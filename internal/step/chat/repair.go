@@ -25,11 +25,13 @@ func repair(v any, n *schema.Node, name string) any {
 	if n == nil || n.Accepts(v) {
 		return v
 	}
+	// The first alternative that the value can be converted to, in the order of the schema.
 	for _, other := range slices.Concat(n.AnyOf, n.OneOf) {
 		if w := repair(v, other, name); n.Accepts(w) {
 			return w
 		}
 	}
+	// Convert the value by its own type. What does not fit afterwards is reported by the schema.
 	switch v := v.(type) {
 	case map[string]any:
 		if wants(n, "object") {
@@ -161,6 +163,7 @@ func wants(n *schema.Node, kind string) bool {
 // what the schema does not allow.
 func repairObject(object map[string]any, n *schema.Node) any {
 	out := maps.Clone(object)
+	// Rename keys that differ only in case, spaces and punctuation, if just one key means the property.
 	for _, name := range slices.Sorted(maps.Keys(n.Properties)) {
 		if _, there := out[name]; there {
 			continue
@@ -176,6 +179,7 @@ func repairObject(object map[string]any, n *schema.Node) any {
 			delete(out, same[0])
 		}
 	}
+	// Leave out keys that are not allowed, and null for optional properties that cannot be null; repair the others.
 	for _, key := range slices.Sorted(maps.Keys(out)) {
 		about := property(n, key)
 		switch {
@@ -206,12 +210,14 @@ func fillNulls(object map[string]any, n *schema.Node) {
 	}
 }
 
+// declared reports whether a schema has a property of that name.
 func declared(n *schema.Node, key string) bool {
 	_, ok := n.Properties[key]
 	return ok || slices.ContainsFunc(n.PatternProperties,
 		func(p schema.PatternProperty) bool { return p.Pattern.MatchString(key) })
 }
 
+// plainKey returns a key without what models vary: case, spaces and punctuation.
 func plainKey(key string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
@@ -280,6 +286,7 @@ func findValue(text string, match func(string) (any, bool), exact bool) (any, bo
 		same := !slices.ContainsFunc(boxes, func(m []string) bool { return m[1] != boxes[0][1] })
 		return v, ok && same
 	}
+	// Each place that may have the value, the clearest first. Within a place, all sentences count.
 	said := sentences(text)
 	for _, part := range []func(string) string{
 		func(s string) string { return s },
@@ -309,6 +316,7 @@ func last(said []string, match func(string) (any, bool)) (any, bool) {
 	var found []any
 	ends, unread := false, false
 	for _, s := range said {
+		// Take the longest run of words at each position that is a value.
 		words := strings.Fields(s)
 		for from := 0; from < len(words); from++ {
 			matched := false
@@ -363,6 +371,7 @@ func limits(word string) bool {
 // mentioned returns the only one of several texts that is among the words of a text, unless a sentence with it denies
 // it or has a condition. Texts of one character and words such as "no" are too common to count.
 func mentioned(text string, values []any) (any, bool) {
+	// Options are compared by their plain keys, over several words at most.
 	options := map[string]any{}
 	for _, v := range values {
 		key := plainKey(optionText(v))
@@ -535,6 +544,7 @@ func spelledNumber(s string) (string, bool) {
 	case "half", "a half", "one half":
 		return "0.5", true
 	}
+	// A fraction at the end, a decimal point in words, and then the whole number.
 	fraction := ""
 	for words, digits := range map[string]string{
 		" and a half": ".5", " and one half": ".5", " and a quarter": ".25",
@@ -573,6 +583,7 @@ var (
 
 // spelled reads a number below one million that is written in words.
 func spelled(s string) (int, bool) {
+	// The order of the map does not matter: "hundred" is not tried while there is "thousand".
 	for word, factor := range map[string]int{"thousand": 1000, "hundred": 100} {
 		left, right, ok := strings.Cut(" "+s+" ", " "+word+" ")
 		if !ok || factor == 100 && strings.Contains(s, "thousand") {
@@ -589,6 +600,7 @@ func spelled(s string) (int, bool) {
 		small := many > 0 && many < 1000 && rest < factor && (factor == 1000 || many < 100 && many%10 > 0)
 		return many*factor + rest, okLeft && okRight && small
 	}
+	// Numbers below one hundred.
 	if n := slices.Index(small, s); n >= 0 {
 		return n, true
 	}
@@ -631,12 +643,14 @@ func option(s string, values []any) (any, bool) {
 	return found[0], true
 }
 
+// sameNumber reports whether two numbers are equal, however they are written.
 func sameNumber(a, b json.Number) bool {
 	x, errX := a.Float64()
 	y, errY := b.Float64()
 	return errX == nil && errY == nil && x == y
 }
 
+// optionText returns the text of an option; "" for a value that no word can name.
 func optionText(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -673,6 +687,7 @@ func listed(text string, n *schema.Node) (object map[string]any, problems []stri
 // keyed reads an object whose properties are on lines of their own. Lines that name no property continue a text, and
 // are ignored elsewhere. alone reports whether there are none. JSON that begins on a line of its own is not read.
 func keyed(text string, n *schema.Node) (object map[string]any, problems []string, alone bool) {
+	// Properties by their plain names; two with the same one cannot be told apart.
 	names := map[string]string{}
 	for name := range n.Properties {
 		if _, twice := names[plainKey(name)]; twice {
@@ -680,6 +695,7 @@ func keyed(text string, n *schema.Node) (object map[string]any, problems []strin
 		}
 		names[plainKey(name)] = name
 	}
+	// current is the property whose text the next lines continue.
 	values, current, alone := map[string]string{}, "", true
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)

@@ -18,6 +18,7 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
+// toolUses returns the tool calls among the blocks of a reply.
 func toolUses(blocks []provider.Block) []provider.Block {
 	return xslices.Filter(blocks, func(b provider.Block) bool { return b.Type == provider.ToolUse })
 }
@@ -29,6 +30,8 @@ func (c *loop) useTools(ctx context.Context, uses []provider.Block) error {
 	if err != nil {
 		return err
 	}
+	// Take the results that are noted, refuse calls beyond the limit, and make the others. A call that was noted and
+	// has no result is made again under the same key.
 	results := make([]journal.ToolUse, len(uses))
 	var calls []step.ToolCall
 	var places []int // of the calls in uses
@@ -170,6 +173,7 @@ type pastCalls struct {
 	answers []journal.ToolAnswer
 }
 
+// pastUse is a noted call, or its noted result if returned is set. found is set when the turn has the call.
 type pastUse struct {
 	returned, found bool
 	journal.ToolUse

@@ -21,6 +21,7 @@ func (r *reader) verdict(text string) (json.RawMessage, bool) {
 		value := r.repaired(step.JSON(object))
 		return value, len(r.problems(value)) == 0
 	}
+	// If the reply has JSON, only the object in it counts, not the words around it.
 	for tier := range candidates(text, r.form.LastFence, true) {
 		var object map[string]any
 		if tier = distinct(tier); len(tier) != 1 || len(unusable(tier[0])) > 0 {
@@ -37,6 +38,7 @@ func (r *reader) verdict(text string) (json.RawMessage, bool) {
 		out[approvedKey] = approved
 		return accept(out)
 	}
+	// Otherwise a word that decides. An approval with a reservation is no verdict; a rejection with one is.
 	v, ok := findValue(text, verdictWord, false)
 	if !ok && len(strings.Fields(text)) <= mostMentionWords {
 		if word, found := mentioned(text, []any{"approved", "approve", "rejected", "reject"}); found {
