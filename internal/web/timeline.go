@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 )
 
-// timeline is a run as a chart of its steps over time.
+// timeline is a run as a chart of its steps over time: one row for each visit of a step.
 type timeline struct {
 	Rows    []lane
 	Axis    []string
@@ -93,7 +93,11 @@ type segment struct {
 const rowsPerPage = 100
 
 // timeline returns a page of the chart. With a state, it has the steps in that state alone, also those that are folded
-// otherwise.
+// otherwise. Without one, it has the steps of the main line and those directly inside them, unless there are very many,
+// and the step that the panel shows with its attempts and calls.
+//
+// Times become per cent of the time from the start of the run to its end, or to now. Every visit passes through the
+// loop, also those that the page does not show, because the sum of the waits covers the whole run.
 func (s *story) timeline(now time.Time, chosen *stepView, show string, from int) timeline {
 	end := s.ended
 	if end.IsZero() {
@@ -109,6 +113,7 @@ func (s *story) timeline(now time.Time, chosen *stepView, show string, from int)
 		}
 		return min(100, max(0, 100*float64(x.Sub(s.started))/float64(total)))
 	}
+	// A bar is at least half a per cent wide, so that short steps can be seen, and does not leave the chart.
 	bar := func(class, state string, a, b time.Time) segment {
 		x, y := at(a), at(b)
 		width := max(y-x, 0.5)
@@ -122,11 +127,14 @@ func (s *story) timeline(now time.Time, chosen *stepView, show string, from int)
 		if over.IsZero() {
 			over = end
 		}
+		// An open wait lasts until the end of the chart. The slice is cut to its length so that append copies it:
+		// v.Waits must not change.
 		holds := v.Waits
 		if !v.asked.IsZero() {
 			holds = append(holds[:len(holds):len(holds)], interval{"waits", "hold", v.asked, end})
 			waits = waits || v.Depth == 0 && s.ended.IsZero()
 		}
+		// Only the waits of the main lines of the run and its child runs count.
 		if v.Depth == 0 {
 			waited = append(waited, holds...)
 		}
@@ -160,6 +168,7 @@ func (s *story) timeline(now time.Time, chosen *stepView, show string, from int)
 		case v.Child != "":
 			l.Note = "child run " + short(v.Child)
 		}
+		// Active time and waits alternate: each wait ends the bar before it.
 		start := v.Started
 		for _, w := range holds {
 			if w.Start.After(start) {
@@ -181,13 +190,15 @@ func (s *story) timeline(now time.Time, chosen *stepView, show string, from int)
 	if all > 0 {
 		t.Waited = report.Duration(all)
 	}
+	// The browser counts on from this time, so that the page need not be requested for every second of a wait.
 	if waits {
 		t.Since = now.Add(-all).UTC().Format(time.RFC3339Nano)
 	}
 	return t
 }
 
-// length returns how long a time is that is in one interval or more: a step waits with the one that calls its workflow.
+// length returns the total time that is in at least one of the intervals. Several steps can wait at the same time,
+// which counts once. It sorts list.
 func length(list []interval) (sum time.Duration) {
 	slices.SortFunc(list, func(a, b interval) int { return a.Start.Compare(b.Start) })
 	var end time.Time
