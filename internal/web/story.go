@@ -80,7 +80,8 @@ type stepView struct {
 	Title                   string // the name of the step, as people know it
 	Place                   string // its path, as people know it
 	Description             string
-	// Depth is 0 in the main line; Index is the number among the items of a fan-out or the rounds of a loop.
+	// Depth is 0 in the main line of a run or child run; Index is the number of the item of the innermost fan-out or
+	// round of the innermost loop.
 	Depth, Index   int
 	Loop, End      bool
 	State          string
