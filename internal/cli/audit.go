@@ -275,7 +275,8 @@ func fromKey[T any](key string, read func([]byte) (T, error), missing error) (ma
 	return made, nil
 }
 
-// commandCheck returns the check of an external command.
+// commandCheck returns the check of an external command: the statement is its input, ESPALIER_SIGNATURE names a file
+// with the signature, and exit status 0 means that the signature is valid.
 func commandCheck(command string) audit.SignatureCheck {
 	return func(statement []byte, s audit.Signature) error {
 		f, err := os.CreateTemp("", "espalier-signature-*")
@@ -298,7 +299,8 @@ func commandCheck(command string) audit.SignatureCheck {
 	}
 }
 
-// commandSigner returns the signer of an external command.
+// commandSigner returns the signer of an external command, which gets the statement as its input and prints the
+// signature.
 func commandSigner(command string) audit.Signer {
 	return func(statement []byte) (audit.Signature, error) {
 		cmd := exec.Command("sh", "-c", command)

@@ -240,7 +240,8 @@ func listPatterns(format string) (list string) {
 	return list
 }
 
-// newWorkflow creates a workflow.
+// newWorkflow creates the files of a workflow. It stops at the first file that exists or cannot be written; files that
+// it has created by then stay.
 func (a *invocation) newWorkflow(name, format, chosen, dir string) (*newFiles, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
@@ -338,8 +339,8 @@ func (a *invocation) createFile(path, text string) error {
 	return err
 }
 
-// newFile writes a file, whole or not at all, unless there is one already. name
-// is what errors call it.
+// newFile writes a file, whole or not at all, unless there is one already. name is what errors call it. O_EXCL makes
+// the check and the creation one step, and does not follow a symbolic link.
 func newFile(full, name, text string) (made bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
 		return false, cannotCreate(name, err)

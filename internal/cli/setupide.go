@@ -83,6 +83,8 @@ Editors: ` + strings.Join(names, ", ") + `.`,
 	})
 }
 
+// setupIDE writes the commands of the editors that are wanted. It checks all folders before it writes, and removes the
+// files and folders that it has made if one file cannot be written.
 func (a *invocation) setupIDE(root string, wanted []string) error {
 	named := len(wanted) > 0
 	if !named {

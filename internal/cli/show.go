@@ -176,6 +176,7 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
+// block adds the steps of a block and, below each step, those inside it. inside has the steps around the block.
 func (s *summary) block(p *ir.Program, kinds stepkind.Set, id ir.BlockID, inside []string) {
 	for i := range p.Blocks[id].Steps {
 		one := &p.Blocks[id].Steps[i]

@@ -57,6 +57,8 @@ itself.`,
 	return cmd
 }
 
+// approve lists everything that the files of a project may do, and approves exactly what it has listed: r has the
+// hashes of the files as they were read. Nothing is approved without --yes unless a person at a terminal agrees.
 func (a *invocation) approve(dir string, yes bool) error {
 	r, err := a.app().Review(context.Background(), dir, a.reading)
 	if err != nil {

@@ -231,7 +231,7 @@ func (a *invocation) ofWorkflow(cmd *cobra.Command, do func(an *app.Analysis) er
 	return cmd
 }
 
-// usable returns a workflow whose program can be used.
+// usable returns a workflow whose program can be used: without errors.
 func (a *invocation) usable(name string) (*app.Analysis, error) {
 	an, err := a.app().Analyze(context.Background(), app.AnalyzeRequest{Workflow: name, Reading: a.reading})
 	if err != nil {
