@@ -338,8 +338,8 @@ func (a *invocation) prepareRequest(an *app.Analysis, f *runFlags) (req app.Prep
 	return req, nil
 }
 
-// field parses NAME=VALUE and NAME=@FILE. The content of a file is literal: it is never read as JSON. A text without
-// "=" is the whole input, which only some workflows take; Prepare reports the others.
+// field parses NAME=VALUE and NAME=@FILE. The content of a file is literal: it is never a reference to a secret. A text
+// without "=" is the whole input, which only some workflows take; Prepare reports the others.
 func (a *invocation) field(text string) (app.Field, error) {
 	name, value, ok := strings.Cut(text, "=")
 	if !ok {

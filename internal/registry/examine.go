@@ -43,7 +43,8 @@ const (
 const reachSeconds = 10
 
 // Examine returns the state of everything that is configured. With reach, it checks that the servers are reachable and
-// accept the keys, which costs nothing.
+// accept the keys, which costs nothing: it lists models. Servers are asked in parallel; the order of the findings is
+// that of the configuration.
 func (m *Models) Examine(ctx context.Context, reach bool) []Finding {
 	var out []Finding
 	for _, s := range m.config.Secrets {
@@ -226,7 +227,8 @@ func ExamineStore(
 	return f, nil
 }
 
-// examineFile completes the finding of a journal in a file.
+// examineFile completes the finding of a journal in a file. It reads only the header, as the SQLite file format defines
+// it: opening the database would create files beside it. An empty file is a new database.
 func examineFile(f Finding, path string) (Finding, error) {
 	const magic = "SQLite format 3\x00"
 	f.About = path

@@ -17,7 +17,8 @@ import (
 // flushSeconds is how long closing waits for a collector.
 const flushSeconds = 5
 
-// observedStore reports appends to telemetry.
+// observedStore reports appends to telemetry, before and after them. The report before an append lets a later process
+// deliver its spans if this one dies; a last fact of 0 after it means that the append has failed.
 type observedStore struct {
 	journal.Store
 	by *otel.Exporter
