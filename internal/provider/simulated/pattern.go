@@ -46,6 +46,8 @@ func (d dice) match(pattern, question string) string {
 	return ""
 }
 
+// matcher writes one text for a regular expression. extra is how often repetitions exceed their minimum, so texts grow
+// with it.
 type matcher struct {
 	dice
 	question string
