@@ -100,7 +100,8 @@ func (o Options) bashTool() tool.Tool {
 	}
 }
 
-// summarize describes how a command failed.
+// summarize describes how a command failed, with the first line of its standard error. Codes 126 and 127 of a shell
+// mean that it could not execute or find a command, often because of the working directory.
 func summarize(exit int, signal, reason, stderr string) string {
 	summary := fmt.Sprintf("exit code %d", exit)
 	switch {

@@ -29,7 +29,8 @@ const (
 	maxVisited = 200_000 // files and folders
 )
 
-// function is a tool that is implemented by a function of its decoded input.
+// function is a tool that is implemented by a function of its decoded input. The input has been checked against the
+// schema of the tool.
 type function[In any] struct {
 	spec       tool.Spec
 	call       func(ctx context.Context, call tool.Call, in In) (any, error)
@@ -394,7 +395,8 @@ func (o Options) grepTool() tool.Tool {
 }
 
 // files visits the files below a folder, or in all areas, each area in the order of names. Links are skipped: their
-// targets are visited at their own path, or are outside the permitted areas.
+// targets are visited at their own path, or are outside the permitted areas. visit returns fs.SkipAll to end the search
+// without an error.
 func (o Options) files(ctx context.Context, dir, below string, visit func(a area, name, below string) error) error {
 	var spots []*spot
 	if below != "" {
