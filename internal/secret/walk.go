@@ -10,7 +10,9 @@ import (
 var errNotJSON = errors.New("not JSON")
 
 // walk replaces the strings and names in a JSON value, and turns the numbers that number changes into strings.
-// Everything else stays the same, byte for byte. A string that is returned as bare is inserted without quotes.
+// Everything else stays the same, byte for byte: decoding and encoding would change numbers, the order of members and
+// spaces. A string that is returned as bare is inserted without quotes. raw has to be valid JSON; walk finds only some
+// mistakes.
 func walk(
 	raw json.RawMessage, text func(string) (is string, bare bool, err error), number func(string) string,
 ) (json.RawMessage, error) {
