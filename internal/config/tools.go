@@ -41,6 +41,8 @@ type Tool struct {
 	Timeout     time.Duration
 }
 
+// readTools reads the tools section. An entry that uses another entry inherits its approval rule unless it has one of
+// its own: a second name must not get around the rule.
 func readTools(f *fields) []Named[Tool] {
 	list := entries(f, "tools", "tool", "Bindings and settings of tools, by the name that workflows use.", readTool)
 	for i := range list {
