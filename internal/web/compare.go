@@ -97,6 +97,7 @@ func (h *Handler) compare(r *request) error {
 	return h.render(r, http.StatusOK, "compare.html", page)
 }
 
+// side loads one of the two runs. The output is redacted as the workflow asks for, because the journal has it as it is.
 func (h *Handler) side(r *request, name string) (*side, error) {
 	run, err := h.o.App.Find(r.Context(), name)
 	if err != nil {
@@ -125,6 +126,7 @@ func (h *Handler) side(r *request, name string) (*side, error) {
 	return s, nil
 }
 
+// fill compares the two runs: facts, the paths that they took, outputs, and prompts that differ.
 func (p *comparePage) fill() {
 	fact := func(name, a, b string) { p.Facts = append(p.Facts, factRow{name, a, b, a != b}) }
 	fact("State", stateOf(p.A.State, p.A.Outcome).Word, stateOf(p.B.State, p.B.Outcome).Word)

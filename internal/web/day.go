@@ -100,6 +100,7 @@ func classOf(over bool, outcome journal.Outcome) int {
 	return classStopped
 }
 
+// newDayPlot computes the bars of the plot: each half hour is a bar whose parts are stacked from below.
 func newDayPlot(slots [halfHours]slot, now time.Time, cut bool) *dayPlot {
 	out := &dayPlot{Cut: cut}
 	for _, s := range slots {

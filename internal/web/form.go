@@ -87,6 +87,8 @@ func order(first bool) int {
 	return 0
 }
 
+// kind chooses the control for a property. A text is a single line if it is short by its schema, has no description or
+// has a name such as customer_id; other texts get an area.
 func (p property) kind(name string) string {
 	kind, _ := p.Type.(string)
 	switch {

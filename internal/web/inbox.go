@@ -471,6 +471,8 @@ func (h *Handler) detail(r *request, a *ask) (*askDetail, error) {
 	return d, nil
 }
 
+// describeBudget describes an exhausted budget, with its limit and the least one with which the run continues, in the
+// unit of the form: steps, tokens, seconds or dollars.
 func (h *Handler) describeBudget(r *request, d *askDetail, run *app.Run) error {
 	b, err := h.o.App.Exhausted(r.Context(), run.ID)
 	if err != nil {

@@ -352,6 +352,8 @@ func waitingWords(st *api.Status, text string) string {
 	return text
 }
 
+// runs shows the list of runs. The bars of a row are relative to the longest and the most expensive run on the page.
+// The plot of the day is on the first page alone.
 func (h *Handler) runs(r *request) error {
 	page := runsPage{
 		shell: h.shell(r, "runs", "Runs"), Filter: r.runFilter(), Sinces: sinces, Costs: costs,

@@ -33,6 +33,7 @@ type systemPage struct {
 	Retention string
 }
 
+// system shows the state of the installation. Accounts are listed for those who can manage the server.
 func (h *Handler) system(r *request) error {
 	page := systemPage{shell: h.shell(r, "system", "System"), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	var err error

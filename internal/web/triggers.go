@@ -59,6 +59,8 @@ const (
 	maxMissed    = 50
 )
 
+// triggers shows all triggers, a calendar of the schedules for a week, and the firings that started no run, the latest
+// first.
 func (h *Handler) triggers(r *request) error {
 	page := triggersPage{shell: h.shell(r, "triggers", "Triggers"), Zone: zoneName(h.o.Now())}
 	found, err := h.o.App.Triggers(r.Context())

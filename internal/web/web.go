@@ -109,6 +109,7 @@ func (h *Handler) ofRun(do func(*request, *app.Run) error) func(*request) error 
 	}
 }
 
+// register registers all pages. Actions are POST requests with an address of their own, which redirect to a page.
 func (h *Handler) register() {
 	// These two need no credentials: a browser that is not signed in shows the form to sign in.
 	h.mux.HandleFunc("GET /static/{file}", h.static)
@@ -479,6 +480,7 @@ func (h *Handler) addAsset(file string, content []byte) {
 	}
 }
 
+// static sends a static file. Its address changes with its content, so browsers may keep it for a year.
 func (h *Handler) static(w http.ResponseWriter, r *http.Request) {
 	// The address is NAME.HASH.EXTENSION.
 	extension := path.Ext(r.PathValue("file"))
