@@ -78,6 +78,7 @@ const maxProblem = 4 << 10
 // keep the connection and the server notices clients that are gone.
 const keepAlive = 15 * time.Second
 
+// registerEvents registers the streams, which huma does not serve, and describes them for the API.
 func (s *Server) registerEvents() {
 	all := s.needs(identity.Read, endpoint(func(w http.ResponseWriter, r *http.Request) error {
 		return s.stream(w, r, "")

@@ -122,6 +122,8 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// write writes the counters. Buckets are cumulative, as Prometheus defines histograms: each counts all durations up to
+// its bound, and +Inf counts all.
 func (c *counters) write(out *exposition) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

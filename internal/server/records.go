@@ -42,6 +42,8 @@ type streamedBody struct {
 	Body        func(huma.Context)
 }
 
+// registerRecords registers the routes of what happened in a run. Records are streamed line by line; everything else is
+// buffered and has an ETag.
 func (s *Server) registerRecords() {
 	const tag = "Records"
 	// record registers a route that streams a record of a run.
