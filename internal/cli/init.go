@@ -168,6 +168,7 @@ replies: []
 otherwise: simulate
 `
 
+// init creates the files of a project. Existing files stay: init can be repeated in a project that has some of them.
 func (a *invocation) init(f *initFlags) error {
 	written := []string{}
 	next := []string{"espalier new NAME"}

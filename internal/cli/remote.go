@@ -274,6 +274,7 @@ func (a *invocation) serverInput(w *client.Workflow, unknown error, f *runFlags)
 	return app.InputOf(w.Format, w.InputSchema, req.Input, req.Fields)
 }
 
+// loginsFile returns the file with the tokens for servers on other machines, in the user's own configuration folder.
 func (a *invocation) loginsFile() string {
 	dir := cmp.Or(a.Getenv("XDG_CONFIG_HOME"), filepath.Join(a.Getenv("HOME"), ".config"))
 	return filepath.Join(dir, "espalier", "logins.json")
@@ -415,6 +416,7 @@ ends it. With --mcp, remove your sign-in to an MCP server of the project.`,
 	return cmd
 }
 
+// loginAddress returns the address of a server without a final slash: the argument, or the one in the environment.
 func (a *invocation) loginAddress(command string, args []string) (string, error) {
 	address := cmp.Or(optional(args, 0), a.Getenv(serverVariable))
 	if u, err := url.Parse(address); address == "" || err != nil || u.Host == "" {

@@ -490,6 +490,7 @@ func (a *invocation) reportState(run *app.Run) error {
 	return nil
 }
 
+// signalCommand sends an event. A text is sent as a JSON string.
 func (a *invocation) signalCommand() *cobra.Command {
 	var data, text, step string
 	var leave bool
@@ -638,6 +639,8 @@ func parseEdits(args []string) ([]app.Edit, error) {
 	return edits, nil
 }
 
+// workCommand drives all runs until a signal, with one application for each version of the configuration. The first
+// configuration has to be valid; with a later one that is not, the command waits for the next change.
 func (a *invocation) workCommand() *cobra.Command {
 	var noTriggers bool
 	var labels []string

@@ -103,6 +103,8 @@ func withInputHint(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
+// runFlags adds the flags of run. --python has a value that can be left out, so it is not followed by a separate
+// argument.
 func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
 	flags := a.driveFlags(cmd).Flags()
 	flags.StringArrayVarP(&f.inputs, "input", "i", nil,
@@ -508,6 +510,7 @@ func (a *invocation) dryRun(an *app.Analysis) error {
 	})
 }
 
+// readInput reads a file that a flag names.
 func (a *invocation) readInput(path string) ([]byte, error) {
 	raw, err := os.ReadFile(a.inDir(path))
 	if err != nil {

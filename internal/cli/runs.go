@@ -423,6 +423,7 @@ and the state of the run after it.`,
 	return cmd
 }
 
+// printStatus prints a status for people. Each open gate has the commands that move the run on, ready to paste.
 func (a *invocation) printStatus(s *app.Status) {
 	w := a.stdout
 	fmt.Fprintf(w, "%s  %s\n", a.bold(string(s.ID)), s.Name)
@@ -582,6 +583,7 @@ func receiver(s *app.Status, g *app.Gate) string {
 	return g.Event
 }
 
+// usedWords describes what a run has used, with the limits that it has.
 func usedWords(u journal.Usage, l journal.Limits) string {
 	of := func(n int64, limit *int64, one string) string {
 		if limit != nil {

@@ -16,6 +16,9 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
+// validateCommand checks workflows. "-" stands for a file that is not saved: its text counts as the content of
+// --stdin-name, so that references are followed from there. Output comes before the summary, which says whether there
+// were errors.
 func (a *invocation) validateCommand() *cobra.Command {
 	var (
 		strict, sarif     bool
@@ -174,6 +177,7 @@ type validationReport struct {
 	Commands []app.WorkflowCommand `json:"commands,omitempty"`
 }
 
+// newReport returns the JSON form of a validation.
 func newReport(workflows []string, files source.Set, list diag.List, skipped []project.Skipped) validationReport {
 	r := validationReport{
 		Outcome: "valid", Workflows: append([]string{}, workflows...),
