@@ -84,6 +84,9 @@ func (m *Models) examineSecret(ctx context.Context, name string, s config.Secret
 	return f
 }
 
+// examineProvider returns the state of a provider. A provider that is not declared and has no key is Unset and no
+// fault; a declared one without its key is Missing. A server that answers 404 is reachable: not every server lists its
+// models.
 func (m *Models) examineProvider(ctx context.Context, name string, reach bool) Finding {
 	s, _ := m.server(name)
 	declared := slices.ContainsFunc(m.config.Models.Providers,

@@ -32,6 +32,8 @@ type modelUse struct {
 	who     tool.Caller
 }
 
+// modelUses returns the models that the steps of a program, and of those that it calls, ask. A step whose bound has no
+// model calls asks none, also if it names an agent.
 func modelUses(p *ir.Program) []modelUse {
 	var out []modelUse
 	for t := range tasks(p) {

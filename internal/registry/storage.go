@@ -149,6 +149,9 @@ func sign(dir string, by trust.Store) error {
 	return os.WriteFile(filepath.Join(dir, signatureFile), []byte(signature+"\n"), 0o600)
 }
 
+// checkSignature returns an error unless this user has signed the storage folder on this machine. The signature is
+// derived from a key of the user, so it cannot come with a repository. A folder that several machines share has a line
+// for each.
 func checkSignature(dir string, by trust.Store) error {
 	want, err := by.Signature()
 	if err != nil {

@@ -140,6 +140,7 @@ func portHint(to *otel.Endpoint) string {
 	return ""
 }
 
+// examineSignal returns where one signal goes; with reach, whether the collector accepts it.
 func examineSignal(ctx context.Context, name string, to *otel.Endpoint, content, reach bool) Finding {
 	f := Finding{What: "telemetry", Name: name, State: Unset, About: "not exported"}
 	if to == nil {
