@@ -184,6 +184,8 @@ func (p *problem) or(otherwise string) string {
 // synthetic is the model of error messages that the program generates itself; the result repeats them.
 const synthetic = "<synthetic>"
 
+// claudeAssistant records a message of the model or of a subagent. Tool calls of subagents are recorded, too, because
+// they act; their texts are not part of the reply.
 func claudeAssistant(l *claudeLine, t *Turn) {
 	m := l.Message
 	if m.Model == synthetic {

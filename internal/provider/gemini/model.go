@@ -248,6 +248,7 @@ func camel(key string) string {
 	return strings.Join(parts, "")
 }
 
+// contents converts the conversation. Media of a tool result follow its part in the same turn.
 func contents(req *provider.Request, names *httptransport.Names) []content {
 	convert := func(b provider.Block) ([]part, bool) {
 		one, ok := partOf(b, names)

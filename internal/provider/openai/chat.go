@@ -158,6 +158,7 @@ func callError(ctx context.Context, err error) error {
 	return httptransport.ErrorFromCall(ctx, err)
 }
 
+// params returns the body of a request. Usage is asked for, because a stream does not have it otherwise.
 func (m *Chat) params(req *provider.Request, names *httptransport.Names) sdk.ChatCompletionNewParams {
 	p := sdk.ChatCompletionNewParams{Model: req.Model}
 	p.StreamOptions.IncludeUsage = sdk.Bool(true)

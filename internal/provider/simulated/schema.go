@@ -477,6 +477,8 @@ func fit(text string, least, most int) string {
 // numberLimits are the constraints of schemas on a number; nil means none.
 type numberLimits struct{ low, high, grid *big.Rat }
 
+// numberLimitsOf combines the limits of all schemas: the highest minimum, the lowest maximum, and the least common
+// multiple of the steps. Exclusive limits count as inclusive, because candidates are validated anyway.
 func numberLimitsOf(flat []*schema.Node, whole bool) numberLimits {
 	var l numberLimits
 	for _, s := range flat {
