@@ -101,6 +101,8 @@ func (c *Client) follow(
 	return nil, nil // the connection has ended; Follow connects again
 }
 
+// dispatch passes on one event. It returns the run with the event "rest", which ends the stream. Unknown events are
+// ignored, so that a newer server can send others.
 func (p *Progress) dispatch(event, data string) (*app.Run, error) {
 	switch event {
 	case "titles":
