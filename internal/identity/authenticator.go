@@ -206,6 +206,9 @@ func (a *Authenticator) EndSession(value string) error {
 	})
 }
 
+// sessionIdentity returns the identity of a session as it is now. The account and the token that started the session
+// are looked up, so that a session has no roles that its account has lost. A session of the OpenID Connect provider has
+// its roles in the cookie and ends when the provider is no longer configured.
 func (a *Authenticator) sessionIdentity(s session) (Identity, error) {
 	if s.Owner {
 		return a.owner, nil
