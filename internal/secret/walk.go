@@ -76,6 +76,8 @@ func closingQuote(raw []byte, i int) int {
 	return -1
 }
 
+// unquote decodes a JSON string, with its quotes. Short escapes are decoded here; a string with other escapes is left
+// to json.Unmarshal.
 func unquote(raw []byte) (string, error) {
 	inner := raw[1 : len(raw)-1]
 	if bytes.IndexByte(inner, '\\') < 0 {
