@@ -160,6 +160,8 @@ func (r *Rules) JSON(raw json.RawMessage) (json.RawMessage, bool, error) {
 	return out, err == nil, err
 }
 
+// value redacts a decoded value. Members are visited in the order of their names, so that the same value is redacted in
+// the same way. Lists are changed in place, objects are copied, because their names can change.
 func (r *Rules) value(v any, found *bool) any {
 	switch x := v.(type) {
 	case string:
