@@ -84,7 +84,8 @@ type temporalCost struct{ step, events float64 }
 
 func (c temporalCost) String() string { return fmt.Sprintf("%.1f ms, %.1f events", c.step, c.events) }
 
-// costOf divides what runs have cost by the number of steps. The start and the end of a workflow count, too.
+// costOf divides what runs have cost by the number of steps. The start and the end of a workflow count, too. took is
+// the wall time of all runs together.
 func costOf(took time.Duration, events, runs, steps int) temporalCost {
 	all := float64(runs * steps)
 	return temporalCost{float64(took) / float64(time.Millisecond) / all, float64(events) / all}
