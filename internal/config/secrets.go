@@ -39,6 +39,7 @@ func (s *Secret) Path(dir string, getenv func(string) string) string {
 	return filepath.Join(dir, path)
 }
 
+// readSecrets reads the secrets section. Each secret has exactly one source.
 func readSecrets(f *fields) []Named[Secret] {
 	return entries(f, "secrets", "secret", "Sources of secrets. Refer to a secret as secret://NAME.",
 		func(name text.Text, f *fields) Secret {
