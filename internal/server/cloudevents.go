@@ -35,6 +35,8 @@ const (
 	eventBatch      = "application/cloudevents-batch+json"
 )
 
+// registerCloudEvents registers the route for events. It is described by hand: huma cannot tell the modes of
+// CloudEvents apart.
 func (s *Server) registerCloudEvents() {
 	const path = "/api/v1/events"
 	schema := huma.SchemaFromType(s.api.OpenAPI().Components.Schemas, reflect.TypeFor[cloudEvent]())

@@ -112,6 +112,7 @@ func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// writeProblem answers a request with a problem. The header must not have been written.
 func writeProblem(w http.ResponseWriter, r *http.Request, p Problem) {
 	p.Title = cmp.Or(p.Title, http.StatusText(p.Status))
 	p.Request = requestID(r.Context())

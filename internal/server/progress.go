@@ -25,6 +25,7 @@ import (
 // id. "rest" with the state of the run ends the stream. Unlike live events, it
 // is made for the terminal, and its data is not part of the documented API.
 
+// registerProgress registers the stream of progress, which huma does not serve.
 func (s *Server) registerProgress() {
 	s.mux.Handle("GET /api/v1/runs/{run}/progress", s.needs(identity.Read, endpoint(s.progress)))
 	text := &huma.Schema{Type: huma.TypeString}

@@ -82,6 +82,7 @@ type inbox struct {
 	Items []inboxItem `json:"items"`
 }
 
+// registerRuns registers the routes of runs. Each message to a run is a route of its own, with a body of its own.
 func (s *Server) registerRuns() {
 	const tag = "Runs"
 	created := func(op *huma.Operation) { op.DefaultStatus = http.StatusCreated }

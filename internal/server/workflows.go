@@ -70,6 +70,7 @@ type validateBody struct {
 	Text string `json:"text"`
 }
 
+// registerWorkflows registers the routes of workflows. They read the files of the project with each request.
 func (s *Server) registerWorkflows() {
 	const tag = "Workflows"
 	handleJSON(s, http.MethodGet, "/workflows", identity.Read, "List workflows", tag,
