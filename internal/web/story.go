@@ -334,6 +334,7 @@ func (s *story) step(e *event, v *stepView, at time.Time) {
 		if n := len(v.Attempts); n > 0 {
 			v.Attempts[n-1].Lost = true
 		}
+	// What makes a step wait. The next events end the wait: the next attempt, a decision, or a reservation.
 	case report.StepRetrying, report.GateOpened, report.BudgetWaiting:
 		v.asked = at
 	case report.GateDecided, report.GateExpired, report.BudgetReserved:

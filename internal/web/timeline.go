@@ -139,6 +139,7 @@ func (s *story) timeline(now time.Time, chosen *stepView, show string, from int)
 			waited = append(waited, holds...)
 		}
 		switch {
+		// Which rows are on this page: first the filter, then what is folded, then the pages before.
 		case show != "" && v.State != show:
 			continue
 		case show == "" && v != chosen && (v.Depth > 1 || v.parent != nil && v.parent.folded()):
@@ -156,6 +157,7 @@ func (s *story) timeline(now time.Time, chosen *stepView, show string, from int)
 			Step: v.Path, Label: visible(v.Place), State: stateView{v.State, word(v.State)}, Sub: v.Depth > 0,
 			Current: v == chosen, Took: report.Duration(over.Sub(v.Started)), Show: show,
 		}
+		// The browser counts on from this time.
 		if v.Ended.IsZero() && s.ended.IsZero() {
 			l.Since = v.Started.UTC().Format(time.RFC3339Nano)
 		}

@@ -139,7 +139,7 @@ func (h *Handler) publicAddress(r *request) string {
 }
 
 // actOnTrigger pauses or resumes a trigger, starts a run as it does, or tests it with data, in which case the run is
-// simulated. Pausing stops runs of others, so it needs the permission to manage, as in the API.
+// simulated. Pausing needs the permission to manage, as in the API.
 func (h *Handler) actOnTrigger(r *request) error {
 	name, ctx := r.PostFormValue("trigger"), r.Context()
 	start := func(done string, id journal.RunID, err error) error {
