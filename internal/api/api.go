@@ -54,6 +54,7 @@ type Driver struct {
 	Stopping bool       `json:"driver_stopping,omitempty" doc:"It finishes the steps that are running, and starts no others"`
 }
 
+// newDriver returns the form of a driver; the zero value if there is none.
 func newDriver(d *app.Driver) (out Driver) {
 	if d == nil {
 		return out
@@ -84,7 +85,7 @@ type Queue struct {
 	Labels   []string `json:"labels,omitempty" doc:"Labels that the run needs and no living worker has"`
 }
 
-// NewRun returns the form of a run.
+// NewRun returns the form of a run. Times are those of the journal, in milliseconds.
 func NewRun(r *app.Run) Run {
 	out := Run{
 		ID: string(r.ID), Workflow: r.Name, Format: r.Format, State: r.State(), Outcome: r.Outcome,
@@ -180,7 +181,8 @@ func newUsage(u journal.Usage) Usage {
 	return out
 }
 
-// Limits are the budgets of a run. A budget that is absent is unlimited.
+// Limits are the budgets of a run. A budget that is absent is unlimited. Dollars are rounded for people; MicroDollars
+// of other forms are exact.
 type Limits struct {
 	Steps         *int64   `json:"steps,omitempty"`
 	ToolCalls     *int64   `json:"tool_calls,omitempty"`
@@ -245,7 +247,7 @@ type Approved struct {
 	At   time.Time `json:"at"`
 }
 
-// Person returns the name that the approval counts for.
+// Person returns the name that the approval counts for: the person whom the user acts for, if any.
 func (a Approved) Person() string { return cmp.Or(a.As, a.User) }
 
 func newApprovers(a *app.Approvers) *Approvers {

@@ -35,7 +35,7 @@ func (r *Run) App() *app.Run {
 	return out
 }
 
-// App returns the status of the form.
+// App returns the status of the form. The files and the approvers of gates are not converted.
 func (s *Status) App() *app.Status {
 	out := &app.Status{
 		Run: *s.Run.App(), Step: s.Steps, Used: s.Used.journal(), Held: s.Reserved.journal(), Paused: s.Held,

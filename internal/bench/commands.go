@@ -24,7 +24,7 @@ const (
 const commandsCommand = "commands"
 
 // commands measures a chain of AWF steps that run "true". Both variants alternate, so that other load on the machine
-// affects both.
+// affects both: each round is compared with the mean of the loops before and after it.
 func commands(dir, espalier string) error {
 	root := filepath.Join(dir, "commands")
 	if err := os.MkdirAll(filepath.Join(root, ".awf", "workflows"), 0o755); err != nil {

@@ -22,7 +22,7 @@ const (
 // figures maps names to the measured values of a round.
 type figures map[string]float64
 
-// line is one row of the table.
+// line is one row of the table. Several rows can show figures of one scenario, which is measured once.
 type line struct {
 	scenario, what, level string
 	// figure is compared with the target; note formats it together with other figures of the round.

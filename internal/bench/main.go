@@ -156,7 +156,7 @@ func (c command) runOn(processors int) (taken, error) {
 }
 
 // byTurns runs commands alternately for several rounds, so that all run under the same load. It returns the median of
-// each.
+// each, which a burst of load does not move.
 func byTurns(rounds int, commands ...command) ([]taken, error) {
 	cpu, wall := make([][]time.Duration, len(commands)), make([][]time.Duration, len(commands))
 	for range rounds {
@@ -182,6 +182,7 @@ func met(ok bool) string {
 	return "NOT met"
 }
 
+// startUp compares the start of Espalier with that of an empty Go program.
 func startUp(espalier, empty string) error {
 	const rounds, aim = 41, 3.0
 	m, err := byTurns(rounds, command{espalier, "version"}, command{empty})
@@ -201,6 +202,7 @@ func startUp(espalier, empty string) error {
 	return nil
 }
 
+// validation compares validating workflows with only decoding their YAML, and measures all processors, too.
 func validation(dir, espalier, self string) error {
 	const files, rounds, aim = 1000, 9, 2000.0
 	flows := filepath.Join(dir, "flows")
@@ -272,6 +274,8 @@ func yamlParts(text string) []string {
 	return parts
 }
 
+// layout measures drawing pictures of growing size. A process that draws nothing is subtracted, so that start-up does
+// not count.
 func layout(self string) error {
 	const rounds = 5
 	fmt.Printf("\nlayout and drawing as SVG, %d rounds\n", rounds)

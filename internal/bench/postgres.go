@@ -104,7 +104,7 @@ func onPostgres() error {
 }
 
 // together runs 1,000 × 20 steps in each of several processes on one database, and returns the steps per second of all
-// of them.
+// of them. The processes start together and do the same work, so the sum of their rates is close to the rate of all.
 func together(store string, workers int, dir string) (float64, error) {
 	// The first process creates the journal.
 	if _, err := measureOn(store, "fan-out", filepath.Join(dir, "first")); err != nil {

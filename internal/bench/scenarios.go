@@ -88,6 +88,7 @@ func program(blocks ...[]ir.Step) *engine.Definition {
 	return &engine.Definition{Program: p}
 }
 
+// chainOf returns a program of n steps, each of which reads what the one before has written.
 func chainOf(n int) *engine.Definition {
 	steps := make([]ir.Step, n)
 	reads := ""
@@ -99,6 +100,7 @@ func chainOf(n int) *engine.Definition {
 	return program(steps)
 }
 
+// loopOf returns a program with one step in a loop of n rounds.
 func loopOf(n int) *engine.Definition {
 	return program(
 		[]ir.Step{{ID: "loop", Type: "loop", Action: ir.Loop{Block: 1, Max: n}}},
@@ -254,6 +256,9 @@ type pace struct {
 	gaps []time.Duration
 }
 
+// measureRuns drives chains of steps at the same time. step is the time for each step in nanoseconds, ratio and rate
+// compare it with base, the time of a bare durable append, and gap is the time between two steps of a run (99th
+// percentile).
 func measureRuns(dir string, base time.Duration, runs, steps int, relaxed bool) (figures, error) {
 	p := chainOf(steps)
 	ids := newIDs(runs)
@@ -287,6 +292,7 @@ func measureRuns(dir string, base time.Duration, runs, steps int, relaxed bool) 
 	}, shut(r)
 }
 
+// measureFanOut measures a run whose 1,000 tasks start at once.
 func measureFanOut(dir string) (figures, error) {
 	p, err := fanOut()
 	if err != nil {
@@ -314,6 +320,8 @@ func measureFanOut(dir string) (figures, error) {
 	return figures{"whole": milliseconds(time.Since(began))}, shut(r)
 }
 
+// measureLoop measures whether a long run slows down: growth is the time of its last thousand rounds relative to its
+// first thousand.
 func measureLoop(dir string) (figures, error) {
 	const turns = 10_000
 	at := make([]time.Time, 0, turns)
@@ -333,6 +341,9 @@ func measureLoop(dir string) (figures, error) {
 	}, shut(r)
 }
 
+// measureWaiting starts 100,000 runs that wait at a gate, and measures what each holds in memory and on the disk, and
+// the processor time per second while nothing happens. The runs of the first thousand are left out, so that one-time
+// costs do not count.
 func measureWaiting(dir string) (figures, error) {
 	const runs, settle, idle = 100_000, 3 * time.Second, 3 * time.Second
 	r, err := open(dir, registry.RuntimeOptions{}, nil)
@@ -397,7 +408,7 @@ func diskSize(dir string) (size int64) {
 // theRun is the run that the processes of a scenario share.
 const theRun journal.RunID = "00000000-0000-4000-8000-000000000001"
 
-// other is an additional process of a scenario.
+// other is an additional process of a scenario. It prints numbers, one on each line, that the measuring process reads.
 type other struct {
 	cmd *exec.Cmd
 	out *bufio.Scanner
@@ -497,6 +508,8 @@ func playResumer(dir string) error {
 	return shut(r)
 }
 
+// measureResume kills a process in the middle of a run and measures how long another one takes until it starts the next
+// task, from its own start on.
 func measureResume(dir, part string) (figures, error) {
 	before, err := startOther(part, dir)
 	if err != nil {
@@ -654,6 +667,8 @@ func playApprover(dir string) error {
 	return shut(r)
 }
 
+// measureApprovals measures how long a decision takes from one process to the process that drives the run. Both print
+// times of the same clock.
 func measureApprovals(dir, part string) (figures, error) {
 	owner, err := startOther(part, dir)
 	if err != nil {

@@ -28,6 +28,7 @@ type benchServer struct {
 	started    time.Duration // from starting the process until it answers
 }
 
+// startBenchServer starts a server in a new project and returns when the server is ready. The caller kills the process.
 func startBenchServer(dir string) (*benchServer, error) {
 	project := filepath.Join(dir, "project")
 	if err := os.MkdirAll(project, 0o700); err != nil {

@@ -84,7 +84,8 @@ type temporalCost struct{ step, events float64 }
 
 func (c temporalCost) String() string { return fmt.Sprintf("%.1f ms, %.1f events", c.step, c.events) }
 
-// costOf divides what runs have cost by the number of steps. The start and the end of a workflow count, too.
+// costOf divides what runs have cost by the number of steps. The start and the end of a workflow count, too. took is
+// the wall time of all runs together.
 func costOf(took time.Duration, events, runs, steps int) temporalCost {
 	all := float64(runs * steps)
 	return temporalCost{float64(took) / float64(time.Millisecond) / all, float64(events) / all}
@@ -136,6 +137,7 @@ type plain struct {
 
 const plainQueue = "plain"
 
+// newPlain starts a worker with the plain workflow, in this process.
 func newPlain(address string) (*plain, error) {
 	c, err := client.Dial(client.Options{HostPort: address, Logger: quietLog{}})
 	if err != nil {
@@ -208,6 +210,8 @@ func plainActivity(_ context.Context, kind string, state map[string]string) (str
 
 var shellScripts = map[string]string{"command": `echo '{"n": 1}'`, "sleep": `sleep 1; echo '{"n": 1}'`}
 
+// measure runs the plain workflow for some runs at the same time. The events of the first run stand for those of all,
+// which do the same.
 func (p *plain) measure(kind string, runs, steps int) (temporalCost, error) {
 	begun := time.Now()
 	prefix := uuid.NewString()
@@ -245,6 +249,8 @@ type ours struct {
 	client  client.Client
 }
 
+// newOurs opens a new project that uses the same server. Its worker is in this process, as the one of the plain
+// workflow is.
 func newOurs(address, dir string) (o *ours, err error) {
 	o = &ours{}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -298,7 +304,8 @@ func flowOf(kind string, steps int) string {
 	return b.String()
 }
 
-// workOf returns a workflow with steps of one kind, and its input.
+// workOf returns a workflow with steps of one kind, and its input. Loops and fan-outs are those of the other
+// benchmarks, with their own step kind replaced by one that ships, which a worker of Temporal knows.
 func workOf(kind string, steps int) (def *engine.Definition, input json.RawMessage, err error) {
 	input = nothing
 	switch kind {
@@ -326,6 +333,8 @@ func workOf(kind string, steps int) (def *engine.Definition, input json.RawMessa
 	return def, input, nil
 }
 
+// measure drives runs of a kind to their ends, and approves their gates. Wait returns when the run is at rest in the
+// journal; the workflow on the server can end a little later, so its end is waited for before its events are counted.
 func (o *ours) measure(kind string, runs, steps int) (temporalCost, error) {
 	def, input, err := workOf(kind, steps)
 	if err != nil {

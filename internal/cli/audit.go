@@ -146,6 +146,9 @@ fault; its events can no longer be verified. --key is the public key.`,
 	return cmd
 }
 
+// verified prints the reports of a run and its child runs, and turns their faults into a failure. A damaged journal is
+// worse than damaged records, which can be derived again. If the only faults are files that were set aside, the records
+// are correct and only these files remain.
 func (a *invocation) verified(run *app.Run, reports []app.AuditReport) error {
 	faults := 0
 	var renamed []string
@@ -182,6 +185,7 @@ func damaged(reports []app.AuditReport) bool {
 	})
 }
 
+// printVerified prints one report: the heads of its chains, or its first fault, from which the others usually follow.
 func (a *invocation) printVerified(r *app.AuditReport) {
 	w := a.stdout
 	if r.OK {
@@ -209,6 +213,8 @@ func (a *invocation) printVerified(r *app.AuditReport) {
 	}
 }
 
+// verifyAnchor compares the journal with an anchor. Its signature is verified first: an anchor that was changed proves
+// nothing.
 func (a *invocation) verifyAnchor(ctx context.Context, path, key, command string) error {
 	check, err := signatureCheck(key, command)
 	if err != nil {
@@ -251,6 +257,7 @@ func (a *invocation) printAnchorReport(r *app.AnchorReport) {
 	}
 }
 
+// signatureCheck returns how an anchor is verified. The public key has to come from elsewhere than the anchor.
 func signatureCheck(key, command string) (audit.SignatureCheck, error) {
 	if command != "" {
 		return audit.CommandCheck(command), nil
@@ -324,6 +331,7 @@ func signer(key, command string) (audit.Signer, error) {
 		"audit anchor needs --key or --sign-command"))
 }
 
+// auditKeygenCommand creates a key pair. It overwrites neither file.
 func (a *invocation) auditKeygenCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "keygen FILE",

@@ -50,7 +50,7 @@ type Environment struct {
 	ServeMCP func(ctx context.Context, a *app.App, by journal.Actor, version string, in io.Reader, out io.Writer) error
 }
 
-// Main runs one command line and returns the exit code.
+// Main runs one command line and returns the exit code. It never exits the process itself.
 func Main(e Environment, args []string) int {
 	if e.Now == nil {
 		e.Now = time.Now
@@ -61,6 +61,7 @@ func Main(e Environment, args []string) int {
 	if e.IsTerminal == nil {
 		e.IsTerminal = func(w io.Writer) bool { return isTerminal(w) }
 	}
+	// Two layers: screen makes control characters of content inert, results keeps the first error of a write.
 	screen := terminal.New(e.Stdout, e.IsTerminal(e.Stdout))
 	out := &results{to: screen}
 	a := &invocation{
@@ -72,6 +73,8 @@ func Main(e Environment, args []string) int {
 	root.SetArgs(args)
 	cmd, err := root.ExecuteC()
 	a.close()
+	// The reader of stdout is gone, as with "| head": shells report that as 128+SIGPIPE, and a message about it would
+	// help no person. An error of the command itself wins.
 	if errors.Is(out.failed, syscall.EPIPE) && (err == nil || errors.Is(err, syscall.EPIPE)) {
 		return exitClosed
 	}
@@ -110,7 +113,8 @@ func (r *results) err() error {
 	return r.failed
 }
 
-// invocation is one command line that is being executed.
+// invocation is one command line that is being executed. Its fields are set by flags and by the command's goroutine,
+// which owns them; live alone is used by several goroutines, because notices can come from any.
 type invocation struct {
 	Environment
 	stdout             io.Writer
@@ -137,7 +141,8 @@ type invocation struct {
 	elsewhere bool // ESPALIER_SERVER names the server
 }
 
-// app returns the application, which is created when a command first needs it.
+// app returns the application, which is created when a command first needs it. set changes its options, and has an
+// effect only in the call that creates the application: a command that needs other options calls app with them first.
 func (a *invocation) app(set ...func(*app.Options)) *app.App {
 	if a.opened != nil {
 		return a.opened
@@ -161,14 +166,15 @@ func (a *invocation) app(set ...func(*app.Options)) *app.App {
 // recordOnly makes an application leave runs to other processes.
 func recordOnly(o *app.Options) { o.RecordOnly = true }
 
-// close closes the application. Runs that it drives come to rest first.
+// close closes the application. Runs that it drives come to rest first. It does not reset opened: commands that
+// continue with another application do.
 func (a *invocation) close() {
 	if a.opened != nil {
 		a.opened.Close() // records that could not be written are completed by the next process
 	}
 }
 
-// notify prints a notice of the application.
+// notify prints a notice of the application. Several goroutines may call it.
 func (a *invocation) notify(n app.Notice) {
 	if len(n.Diagnostics) > 0 {
 		// A closed stderr does not stop the command.
@@ -186,6 +192,8 @@ const (
 	groupHelp  = "help"
 )
 
+// root returns the tree of commands. Its commands write to the fields of this invocation, so each invocation has a tree
+// of its own.
 func (a *invocation) root() *cobra.Command {
 	var version bool
 	root := &cobra.Command{
@@ -217,6 +225,7 @@ folder, or by its name as "espalier list" shows it.`,
 		},
 	}
 	root.Flags().BoolVar(&version, "version", false, "like the command version")
+	// Applied while flags are parsed, because errors about later flags are colored, too.
 	root.PersistentFlags().BoolFunc("no-color", "print no colors", func(string) error {
 		a.colorOut, a.colorErr = false, false
 		return nil
@@ -230,6 +239,7 @@ folder, or by its name as "espalier list" shows it.`,
 		}
 		return flagError(cmd, err)
 	})
+	// The command completion replaces the one of cobra.
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddGroup(
 		&cobra.Group{ID: groupRun, Title: "Run workflows:"},
@@ -244,6 +254,7 @@ folder, or by its name as "espalier list" shows it.`,
 				c.Use += " COMMAND"
 				c.Args, c.RunE = cobra.ArbitraryArgs, groupHelpOnly
 			}
+			// Without an own check, cobra would ignore arguments of commands that take none.
 			for _, one := range append(c.Commands(), c) {
 				one.DisableFlagsInUseLine = true
 				if one.Args == nil {
@@ -277,6 +288,8 @@ removes it, and "espalier resume RUN --from STEP" starts a new one from a step.`
 	return root
 }
 
+// unknownCommand returns the error for a word that is no command, with the best guess at what was meant: the word of
+// another program, a similar command, or a file to validate.
 func unknownCommand(root *cobra.Command, name string) error {
 	help := fmt.Sprintf("%q lists the commands.", root.Name()+" help")
 	if other := otherWords[name]; other != "" {
@@ -325,7 +338,8 @@ func (a *invocation) jsonFlag(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// oneResult is the annotation of commands that print exactly one JSON object, whatever their exit code.
+// oneResult is the annotation of commands that print exactly one JSON object with --json, whatever their exit code. If
+// such a command fails before it prints the object, Main prints one for the failure.
 const oneResult = "one-result"
 
 // resultFlag adds --json to a command that prints exactly one object.

@@ -91,7 +91,8 @@ var withoutPackage = strings.NewReplacer(`    _get_comp_words_by_ref "$@" cur pr
 __espalier_handle_activeHelp() {
 `, " _filedir -d", " __espalier_folders")
 
-// offer completes an argument or a flag with words, and with no files.
+// offer completes an argument or a flag with words, and with no files. Functions that return words return none on
+// errors: completion must not print anything else.
 func offer(words func(args []string) []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return words(args), cobra.ShellCompDirectiveNoFileComp

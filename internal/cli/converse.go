@@ -26,7 +26,9 @@ func (a *invocation) converse(j *app.Journal, id journal.RunID, begin func(ctx c
 }
 
 // answerOrReport answers a run at rest that waits for something that the user can answer here, until the run needs no
-// more answers. Then it reports the state of the run.
+// more answers. Then it reports the state of the run. An answer that came too late, because another process has decided
+// meanwhile, is reported and the loop continues. A nil run means that a signal has ended driving and everything is
+// reported.
 func (a *invocation) answerOrReport(j *app.Journal, id journal.RunID, run *app.Run, err error) error {
 	for {
 		if err != nil || run == nil {
@@ -73,7 +75,8 @@ func (a *invocation) stoppedWaiting(id journal.RunID) error {
 	return err
 }
 
-// answer returns the answer of the user to the first gate of a run that they can answer here, or nil.
+// answer returns the answer of the user to the first gate of a run that they can answer here, or nil. Approvals of
+// --auto-approve are marked as automated in the records.
 func (a *invocation) answer(run *app.Run) (app.Message, error) {
 	if run.Status != journal.Waiting {
 		return nil, nil
@@ -216,7 +219,8 @@ func (a *invocation) noteLines(value json.RawMessage) {
 var errSignal = errors.New("interrupted")
 
 // ask reads one line of stdin, without the spaces around it. On a terminal, it writes a prompt first. The end of stdin
-// is an empty line.
+// is an empty line, and sets stdinEnded. After a signal, the goroutine that reads stays blocked until the process ends:
+// reading a terminal cannot be canceled. So nothing may be asked after errSignal.
 func (a *invocation) ask(prompt string) (string, error) {
 	signals, release := a.Signals.handle()
 	defer release()
@@ -252,7 +256,7 @@ func (a *invocation) ask(prompt string) (string, error) {
 // moveInterval is how often a waiting run is looked at.
 const moveInterval = 200 * time.Millisecond
 
-// awaitMove returns when another process has moved a run that waits.
+// awaitMove returns when another process has moved a run that waits: when the run has another last fact.
 func (a *invocation) awaitMove(run *app.Run) error {
 	signals, release := a.Signals.handle()
 	defer release()

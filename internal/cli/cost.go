@@ -46,6 +46,8 @@ workflow or the configuration names.`,
 	return cmd
 }
 
+// printCost prints a report. Bounds, estimates and sums of time limits are different things, so each has a section or a
+// note that says which of them it is.
 func (a *invocation) printCost(r costReport) {
 	p := a.page()
 	p.title(r.Name, "what a run can cost")

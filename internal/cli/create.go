@@ -54,6 +54,8 @@ needs no model: the description itself determines the steps.`,
 	return cmd
 }
 
+// create generates a workflow by runs of a built-in or own workflow, one after the other, until the check passes or a
+// run fails. Each run is driven like any other; a later create continues after the last one.
 func (a *invocation) create(req *app.GenerateRequest, script string) (err error) {
 	a.remedies, req.By = newGeneration, actor("")
 	if script != "" {

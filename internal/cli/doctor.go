@@ -12,6 +12,8 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 )
 
+// doctorCommand reports the state of the installation. What workflows lack is listed only if no other line says it
+// already.
 func (a *invocation) doctorCommand() *cobra.Command {
 	var offline bool
 	cmd := a.jsonFlag(&cobra.Command{

@@ -20,7 +20,8 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 )
 
-// actor is the user of the operating system, and whom they claim to be.
+// actor returns the user of the operating system, and whom they claim to be, as records have it. The claim is not
+// verified.
 func actor(as string) journal.Actor {
 	who := journal.Actor{As: as}
 	if u, err := user.Current(); err == nil {
@@ -75,7 +76,8 @@ func longEnough(name string) error {
 		"%q is too short: a command that changes a run needs at least %d characters of its id", name, minPrefix)
 }
 
-// drive shows a run's progress until it is at rest, and reports its state. begin starts the run, or sends it a message.
+// drive shows a run's progress until it is at rest, and reports its state. begin starts the run, or sends it a message;
+// it is called after the progress is being followed, so that no event is missed. With a server, j is nil.
 func (a *invocation) drive(j *app.Journal, id journal.RunID, begin func(ctx context.Context) error) error {
 	a.showID(id)
 	run, err := a.driveToRest(j, id, begin)
@@ -101,7 +103,8 @@ func (a *invocation) reportRest(run *app.Run) error {
 }
 
 // driveToRest shows a run's progress until it is at rest. After a signal it reports the state of the run, and returns
-// no run.
+// no run. The run is driven in a goroutine, and this one waits for signals: a signal parks the application, which makes
+// Wait return.
 func (a *invocation) driveToRest(j *app.Journal, id journal.RunID, begin func(ctx context.Context) error) (
 	run *app.Run, err error,
 ) {
@@ -116,6 +119,7 @@ func (a *invocation) driveToRest(j *app.Journal, id journal.RunID, begin func(ct
 	}
 	signals, release := a.Signals.handle()
 	defer release()
+	// Closing rested publishes run and err to this goroutine.
 	rested := make(chan struct{})
 	go func() {
 		defer close(rested)
@@ -164,6 +168,11 @@ func (a *invocation) parkOrReload(first os.Signal, signals <-chan os.Signal) os.
 	return nil
 }
 
+// parkFor is park and parkOrReload. It returns the signal that decides what follows.
+//
+// Park stops new work first and then calls its callback: only from then on are further signals received and the grace
+// period counted. A signal during the wait cancels what is running, except that SIGHUP is ignored in a reload, and the
+// first other signal in a reload turns it into a stop. decisive is written before received is closed, and read after.
 func (a *invocation) parkFor(first os.Signal, signals <-chan os.Signal, reloads bool) (decisive os.Signal) {
 	period := a.app().GracePeriod()
 	grace := time.NewTimer(period)
@@ -206,7 +215,7 @@ func (a *invocation) parkFor(first os.Signal, signals <-chan os.Signal, reloads 
 }
 
 // interrupted reports the state of a run after a signal, as the store has it: the run may be at rest, or another
-// process may drive it.
+// process may drive it. err is the error of driving, which counts only if the state is not known.
 func (a *invocation) interrupted(id journal.RunID, err error) error {
 	ctx := context.Background()
 	if a.server != nil {
@@ -245,7 +254,8 @@ func (a *invocation) interrupted(id journal.RunID, err error) error {
 	return fail(exitInterrupted, help, "run %s %s", id.Short(), state)
 }
 
-// reportRun prints what came of a run, and turns it into an exit code.
+// reportRun prints what came of a run, and turns it into an exit code. With --json it prints the one object of the
+// command before it returns the failure, so that scripts get both.
 func (a *invocation) reportRun(run *app.Run) error {
 	ctx := context.Background()
 	if run.Status == journal.Finished {
@@ -304,6 +314,7 @@ func (a *invocation) reportEnd(run *app.Run) error {
 	if err != nil || end.Outcome == journal.OutcomeOK {
 		return err
 	}
+	// AWF workflows choose their exit status; the others have 0 here.
 	code := exitFailed
 	if end.Status > 0 && end.Status < 256 {
 		code = end.Status
@@ -432,7 +443,8 @@ func (a *invocation) printValue(raw json.RawMessage) error {
 	return err
 }
 
-// checkOutputFile returns an error if the file of --output cannot be written, before there is something to lose.
+// checkOutputFile returns an error if the file of --output cannot be written, before there is something to lose. It
+// opens the file without truncating it, and removes it again if it has created it.
 func (a *invocation) checkOutputFile() error {
 	if a.outputFile == "" {
 		return nil

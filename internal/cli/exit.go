@@ -50,7 +50,8 @@ is the last line. Warnings and notes do not change the code, unless --strict
 turns them into errors.
 `
 
-// failure is an error that knows how the program ends and what to do next.
+// failure is an error that knows how the program ends and what to do next. message and help are for people; they are
+// printed to stderr.
 type failure struct {
 	code    int
 	message string // "" if the command has printed it already
@@ -82,7 +83,8 @@ func oneOf(value string, words []string, message string) error {
 // errInvalid ends a command that has shown what is wrong with a workflow.
 var errInvalid = &failure{code: exitInvalid}
 
-// exit prints what went wrong, and turns it into an exit code.
+// exit prints what went wrong, and turns it into an exit code. Errors of unknown types have the code of a machine that
+// is not ready. Secrets are removed from everything that is printed.
 func (a *invocation) exit(err error) int {
 	if err == nil {
 		return exitOK
@@ -93,6 +95,7 @@ func (a *invocation) exit(err error) int {
 	switch {
 	case errors.Is(err, errSignal):
 		end = &failure{code: exitInterrupted, message: "interrupted"}
+	// A failure that a command has built. It replaces end only if there is one in the chain.
 	case errors.As(err, &end):
 	case errors.As(err, &failed):
 		end = a.failure(failed)
@@ -119,7 +122,8 @@ func (a *invocation) redact(text string) string {
 	return a.opened.Redact(text)
 }
 
-// writeFailure prints the JSON object of a command that failed before there was a result.
+// writeFailure prints the JSON object of a command that failed before there was a result. It is called after exit,
+// which sets message.
 func (a *invocation) writeFailure(err error, code int) {
 	out := api.Result{Outcome: map[int]string{
 		exitUsage: api.InvalidRequest, exitInvalid: api.InvalidWorkflow, exitInterrupted: string(api.Interrupted),
@@ -148,7 +152,8 @@ var exitCodes = map[app.Kind]int{
 }
 
 // advice is what to type next, by the reason of an error; {run}, {name}, {names} and {dir} stand for what the error is
-// about.
+// about. It replaces advice of the error itself only if there is none. app does not give advice of this kind because it
+// serves the API and the pages, too.
 var advice = map[app.Reason]string{
 	app.NoRunName:    `"espalier runs" lists them.`,
 	app.NoRun:        `"espalier runs" lists them.`,
@@ -199,7 +204,7 @@ var kindAdvice = map[app.Kind]string{
 }
 
 // failure turns an error of the application into an exit code and advice in terms of the command line. It prints the
-// diagnostics of the error.
+// diagnostics of the error. The table advice has most texts; the switch has those that depend on more than names.
 func (a *invocation) failure(e *app.Error) *failure {
 	if e.Kind == app.InvalidWorkflow && e.Reason == "" {
 		return a.invalid(e)
@@ -390,7 +395,7 @@ var valueForms = map[string]string{
 	"int": "a whole number", "uint64": "a whole number that is not negative",
 }
 
-// flagError is what a wrong flag leads to: a hint instead of the whole usage.
+// flagError returns the error for a wrong flag: a hint instead of the whole usage, which would scroll the message away.
 func flagError(cmd *cobra.Command, err error) error {
 	help := fmt.Sprintf("%q lists the flags.", cmd.CommandPath()+" --help")
 	if value, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
@@ -408,6 +413,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		}
 		cmd.Flags().VisitAll(add)
 		cmd.InheritedFlags().VisitAll(add)
+		// A wrong short flag has a single letter, to which every other one is equally near.
 		if near := diag.Nearest(unknown.GetSpecifiedName(), names); near != "" &&
 			unknown.GetSpecifiedShortnames() == "" {
 			help = fmt.Sprintf("Did you mean \"--%s\"? %s", near, help)
@@ -456,8 +462,9 @@ func takesWorkflow(most int, what string) cobra.PositionalArgs {
 	return takes(1, most, what, listsWorkflows)
 }
 
-// exclusive makes it wrong usage to give both flags. Completion leaves the
-// other one out as well.
+// exclusive makes it wrong usage to give both flags. cobra's own check would end with a message of another form, so the
+// arguments are checked with a wrapper; cobra's mark makes completion leave the other flag out. Call it after cmd.Args
+// is set.
 func exclusive(cmd *cobra.Command, one, other string) {
 	cmd.MarkFlagsMutuallyExclusive(one, other)
 	args := cmd.Args

@@ -15,6 +15,8 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
+// exprCommand evaluates an expression without a workflow. It parses with ParseValue, so that any expression is accepted
+// and not only conditions.
 func (a *invocation) exprCommand() *cobra.Command {
 	var dialect, context, compat string
 	var cmd *cobra.Command
@@ -74,6 +76,7 @@ it does not have are null.`,
 	return cmd
 }
 
+// readContext reads the names that an expression may use; without a file, there are none and every name is null.
 func (a *invocation) readContext(path string) (expr.Values, error) {
 	values := expr.Values{}
 	if path == "" {
@@ -105,6 +108,8 @@ type exprPart struct {
 	Error string `json:"error,omitempty"`
 }
 
+// printExpr prints the value of an expression and of each part of it. A part that cannot be evaluated has an error; the
+// others are printed all the same.
 func (a *invocation) printExpr(e *expr.Expr, env expr.Values) error {
 	value, failed := e.Eval(env)
 	var parts []exprPart

@@ -15,6 +15,7 @@ import (
 
 var pictureFormats = []string{"mmd", "svg", "png", "dot", "json"}
 
+// graphCommand draws to memory before it opens the file: an error leaves an existing picture as it is.
 func (a *invocation) graphCommand() *cobra.Command {
 	var (
 		output, format string
@@ -88,6 +89,8 @@ func (a *invocation) drawn(arg string, o graph.Options) (*graph.Graph, error) {
 	return an.Graph(o), nil
 }
 
+// pictureFormat returns the format of a picture: that of --json or --format, else that of the extension, else Mermaid.
+// It refuses a format that contradicts the extension.
 func pictureFormat(format, output string, json bool) (string, error) {
 	if format == "mermaid" {
 		format = "mmd"

@@ -185,6 +185,8 @@ func fitHelp(text, use string) string {
 // usePiece matches a part of a usage line that is not broken: a word, or what is in brackets.
 var usePiece = lazyregexp.New(`(?:\[(?:[^\[\]]|\[[^\[\]]*\])*\]|[^\s\[])+`)
 
+// addHelp replaces cobra's help: help of commands is at most 80 columns wide, topics are commands that cannot run, and
+// "help" suggests what was probably meant.
 func (a *invocation) addHelp(root *cobra.Command) {
 	root.SetHelpTemplate(commandHelpTemplate)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {

@@ -129,6 +129,7 @@ func (a *invocation) askForWorkflow(f *initFlags) (err error) {
 	return err
 }
 
+// init creates the files of a project. Existing files stay: init can be repeated in a project that has some of them.
 func (a *invocation) init(f *initFlags) error {
 	written := []string{}
 	next := []string{"espalier new NAME"}
@@ -177,7 +178,8 @@ func (a *invocation) init(f *initFlags) error {
 	return nil
 }
 
-// sampleInputs returns the flags that give a workflow a value for each required input.
+// sampleInputs returns the flags that give a workflow a value for each required input without a default: the name of
+// the input in upper case for texts, so that it is seen where it ends up.
 func sampleInputs(an *app.Analysis) string {
 	var flags strings.Builder
 	for _, in := range fields(an.Program.Input) {

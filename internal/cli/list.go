@@ -63,6 +63,7 @@ formats" says which files are workflows and where a project begins.`,
 	})
 }
 
+// problems describes the numbers of errors and warnings of a workflow; "-" for none.
 func problems(n map[string]int) string {
 	var parts []string
 	if e := n["errors"]; e > 0 {

@@ -30,7 +30,7 @@ func (f *logFlags) add(cmd *cobra.Command) {
 }
 
 // logger returns a logger that writes to standard error as the flags say. If it writes JSON, everything else that the
-// command writes there becomes a record, too.
+// command writes there becomes a record, too, so that each line is a JSON object.
 func (a *invocation) logger(f *logFlags) (*slog.Logger, error) {
 	log, err := f.new(a.stderr)
 	if err == nil && f.format == "json" {
@@ -40,7 +40,7 @@ func (a *invocation) logger(f *logFlags) (*slog.Logger, error) {
 	return log, err
 }
 
-// lineLogger logs the lines that are written to it.
+// lineLogger logs the lines that are written to it; a line is logged when it ends. It is safe for concurrent use.
 type lineLogger struct {
 	log  *slog.Logger
 	mu   sync.Mutex

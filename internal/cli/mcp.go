@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// mcpCommand serves one client on stdin and stdout. Stdout belongs to the protocol: nothing else may be written there,
+// so ServeMCP gets the stream of the environment and not the one for results.
 func (a *invocation) mcpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "mcp",

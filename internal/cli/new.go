@@ -125,7 +125,8 @@ func listPatterns(format string) (list string) {
 	return list
 }
 
-// newWorkflow creates a workflow in a folder. It returns the settings that the workflow needs.
+// newWorkflow creates the files of a workflow, and returns the settings that it needs. It stops at the first file that
+// exists or cannot be written; files that it has created by then stay.
 func (a *invocation) newWorkflow(name, format, chosen, dir string) (made *newFiles, settings string, err error) {
 	if err := checkName(name); err != nil {
 		return nil, "", err

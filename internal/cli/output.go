@@ -29,8 +29,8 @@ const (
 	reset = "[0m"
 )
 
-// wantsColor follows NO_COLOR and CLICOLOR_FORCE, and else colors only what
-// a person looks at.
+// wantsColor reports whether text for a stream is colored. It follows NO_COLOR (no-color.org) and CLICOLOR_FORCE, and
+// else colors only what a person looks at. NO_COLOR wins.
 func (a *invocation) wantsColor(w io.Writer) bool {
 	if a.Getenv("NO_COLOR") != "" || a.Getenv("TERM") == "dumb" {
 		return false
@@ -56,7 +56,8 @@ func terminalSize(stream any) (columns, rows int) {
 	return 0, 0
 }
 
-// paint puts text in a style, for the writer that it goes to.
+// paint puts text in a style, for the writer that it goes to. The writer makes all escape sequences inert except those
+// that its Escape has returned, so a text cannot forge them.
 func (a *invocation) paint(on bool, to *terminal.Writer, style, text string) string {
 	if !on || text == "" {
 		return text
@@ -80,7 +81,8 @@ func (a *invocation) painted() io.Writer { return a.screen.Mark(a.stdout) }
 // paintedErr is that of stderr.
 func (a *invocation) paintedErr() io.Writer { return a.stderr.Mark(a.stderr) }
 
-// columns is how wide a page may be: as wide as the terminal, within reason.
+// columns returns how wide a page may be: as wide as the terminal, between 40 and 160 columns. Without a terminal it is
+// 80.
 func (a *invocation) columns() int {
 	n, _ := strconv.Atoi(a.Getenv("COLUMNS")) // anything else counts as none
 	if n <= 0 {
@@ -92,7 +94,8 @@ func (a *invocation) columns() int {
 	return min(max(n, 40), 160)
 }
 
-// print prints a result: with --json the value, and otherwise what text prints.
+// print prints a result: with --json the value, and otherwise what text prints. An error of stdout, such as a full
+// disk, counts more than what the command found.
 func (a *invocation) print(value any, text func()) error {
 	if a.json {
 		return a.writeJSON(value)
@@ -133,7 +136,7 @@ func encode(w io.Writer, v any) error {
 	return err
 }
 
-// escaped matches an escape in JSON: as a whole, so that a backslash that is escaped itself begins no other one.
+// escaped matches an escape in JSON as a whole, so that a backslash that is escaped itself does not start another one.
 var escaped = lazyregexp.New(`\\(?:u00[0-9a-f]{2}|.)`)
 
 // withoutHTMLEscapes writes >> for \u003e\u003e, which raw values may have.
@@ -160,8 +163,9 @@ func (a *invocation) deliver(path string, write func(io.Writer) error) error {
 	return a.replaceFile(path, out.Bytes(), 0o644)
 }
 
-// replaceFile writes a file so that others see the old content or the new
-// one, never a part of it; when it fails, nothing is left behind.
+// replaceFile writes a file so that others see the old content or the new one, never a part of it: it writes a file
+// beside it and renames that. When it fails, nothing is left behind. An existing file keeps its mode, and a symbolic
+// link stays one. mode is for a new file.
 func (a *invocation) replaceFile(path string, content []byte, mode fs.FileMode) error {
 	full, err := a.target(path)
 	if err != nil {
@@ -192,7 +196,7 @@ func (a *invocation) replaceFile(path string, content []byte, mode fs.FileMode) 
 	return nil
 }
 
-// target returns the absolute path of a file that a command writes.
+// target returns the absolute path of a file that a command writes, after checking that Espalier may write there.
 func (a *invocation) target(path string) (string, error) {
 	full := a.inDir(path)
 	err := a.app().CheckTarget(full)
@@ -230,8 +234,8 @@ func (a *invocation) inDir(path string) string {
 	return filepath.Join(a.Dir, path)
 }
 
-// note prints something for people beside the result. Its arguments may come
-// from a file.
+// note prints something for people beside the result, to stderr. Its arguments may come from a file, so they are made
+// printable; format is text of the program. While a status area is shown, the lines go above it.
 func (a *invocation) note(format string, args ...any) {
 	for i, arg := range args {
 		if text, ok := arg.(string); ok {

@@ -7,8 +7,8 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 )
 
-// page is a report for the terminal: titles, paragraphs and tables that fit
-// its width.
+// page is a report for the terminal: titles, paragraphs and tables that fit its width. It is collected, and printed as
+// a whole.
 type page struct {
 	a       *invocation
 	out     strings.Builder
@@ -19,6 +19,7 @@ const pageIndent = "  "
 
 func (a *invocation) page() *page { return &page{a: a, columns: a.columns()} }
 
+// title starts the page with a name; what else is known of it stands beside the name, or below it if there is no room.
 func (p *page) title(name, rest string) {
 	name, rest = diag.Printable(name), diag.Printable(rest)
 	p.out.WriteString(p.a.bold(name))

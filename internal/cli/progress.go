@@ -17,7 +17,8 @@ import (
 const redrawEvery = 100 * time.Millisecond
 
 // showProgress shows the progress of a run until done is called: as JSON with --follow, as a status area on a terminal,
-// or else one line for each event.
+// or else one line for each event. done waits until everything that was appended is shown, and returns the first error
+// of showing it. Progress starts after the fact a.shown.
 func (a *invocation) showProgress(j *app.Journal, run journal.RunID) (done func() error, err error) {
 	o := console.Options{
 		Run: run, Source: j, Style: console.Style{Color: a.colorErr && !a.follow, Zone: time.Local},

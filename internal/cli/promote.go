@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// promoteCommand installs a staged workflow. It starts no run and needs no model.
 func (a *invocation) promoteCommand() *cobra.Command {
 	var force bool
 	cmd := a.jsonFlag(&cobra.Command{

@@ -15,11 +15,12 @@ import (
 // reloadInterval is the time between two looks at the files of the configuration.
 const reloadInterval = 500 * time.Millisecond
 
-// maxConfigFile is the size of the largest file whose content is compared.
+// maxConfigFile is the size, in bytes, of the largest file whose content is compared. Larger ones are compared by size
+// and time.
 const maxConfigFile = 1 << 20
 
-// configWatch detects changes of files. Its owner looks when the ticker fires, so that nothing runs at the same time as
-// a reload.
+// configWatch detects changes of files by their contents, which also works for files that are mounted or replaced. Its
+// owner looks when the ticker fires, so that nothing runs at the same time as a reload. It is used by one goroutine.
 type configWatch struct {
 	*time.Ticker
 	app    *app.App

@@ -11,7 +11,8 @@ import (
 )
 
 // remarks are what the journal knows of a run and a transcript has no event for: claims, interruptions, retries,
-// decisions and costs.
+// decisions and costs. Transcript and journal are two streams of the same run, which around merges. One goroutine uses
+// it.
 type remarks struct {
 	run   journal.RunID
 	style console.Style
@@ -24,7 +25,8 @@ type remarks struct {
 	fetch func() error // adds what is new
 }
 
-// remark is a notice of the journal that is not printed yet, or has no line and marks where others belong.
+// remark is a notice of the journal that is not printed yet. One without a line marks the place of an event that the
+// transcript has, too.
 type remark struct {
 	at        time.Time
 	line      string          // "" if the transcript says it

@@ -32,7 +32,8 @@ const (
 	tokenVariable  = "ESPALIER_TOKEN"
 )
 
-// runsOf has the runs of a project: the store on this machine, or a server.
+// runsOf has the runs of a project: the store on this machine (app.App), or a server (client.Client). Commands that use
+// it work the same with both.
 type runsOf interface {
 	Find(ctx context.Context, name string) (*app.Run, error)
 	Get(ctx context.Context, id journal.RunID) (*app.Run, error)
@@ -97,9 +98,10 @@ func (a *invocation) connectToAct() error {
 	return nil
 }
 
-// tryServerFirst calls do, which acts on runs, with the server of the project if
-// one is running. If the server lacks something that this process may have, such
-// as a key in the environment, do is called again without the server.
+// tryServerFirst calls do, which acts on runs, with the server of the project if one is running. If the server lacks
+// something that this process may have, such as a key in the environment, or cannot be reached any more, do is called
+// again without the server. So do must not have an effect before it fails with such an error. A server that the user
+// has named is not left.
 func (a *invocation) tryServerFirst(do func() error) error {
 	if err := a.connectToAct(); err != nil {
 		return err
@@ -118,9 +120,9 @@ func (a *invocation) tryServerFirst(do func() error) error {
 	return do()
 }
 
-// sendAndFollow sends something about a run to the server, and shows the progress
-// of the run until it is at rest. After a signal it reports that the run
-// continues, and returns no run.
+// sendAndFollow sends something about a run to the server, and shows the progress of the run until it is at rest. After
+// a signal it reports that the run continues, and returns no run. Progress starts after the last fact before begin:
+// what was shown earlier is not repeated.
 func (a *invocation) sendAndFollow(id journal.RunID, begin func(ctx context.Context) error) (*app.Run, error) {
 	after := journal.Seq(0) // of a new run
 	run, err := a.server.Get(context.Background(), id)
@@ -134,8 +136,8 @@ func (a *invocation) sendAndFollow(id journal.RunID, begin func(ctx context.Cont
 	return a.followToRest(id, after, begin)
 }
 
-// followToRest shows the progress of a run on a server after a fact, until it is
-// at rest. begin makes the run move.
+// followToRest shows the progress of a run on a server after a fact, until it is at rest. begin makes the run move. A
+// signal ends the watching alone: the server drives the run.
 func (a *invocation) followToRest(
 	id journal.RunID, after journal.Seq, begin func(ctx context.Context) error,
 ) (run *app.Run, err error) {
@@ -272,12 +274,13 @@ func (a *invocation) serverInput(w *client.Workflow, unknown error, f *runFlags)
 	return app.InputOf(w.Format, w.InputSchema, req.Input, req.Fields)
 }
 
+// loginsFile returns the file with the tokens for servers on other machines, in the user's own configuration folder.
 func (a *invocation) loginsFile() string {
 	dir := cmp.Or(a.Getenv("XDG_CONFIG_HOME"), filepath.Join(a.Getenv("HOME"), ".config"))
 	return filepath.Join(dir, "espalier", "logins.json")
 }
 
-// readLogins returns tokens by the address of their server.
+// readLogins returns tokens by the address of their server. It refuses a file that others can change.
 func (a *invocation) readLogins() (map[string]string, error) {
 	tokens := map[string]string{}
 	path := a.loginsFile()
@@ -294,7 +297,7 @@ func (a *invocation) readLogins() (map[string]string, error) {
 	return tokens, nil
 }
 
-// changeLogins changes the tokens.
+// changeLogins changes the tokens. The file is replaced as a whole; two concurrent changes can lose one of them.
 func (a *invocation) changeLogins(change func(tokens map[string]string) error) error {
 	tokens, err := a.readLogins()
 	if err == nil {
@@ -413,6 +416,7 @@ ends it. With --mcp, remove your sign-in to an MCP server of the project.`,
 	return cmd
 }
 
+// loginAddress returns the address of a server without a final slash: the argument, or the one in the environment.
 func (a *invocation) loginAddress(command string, args []string) (string, error) {
 	address := cmp.Or(optional(args, 0), a.Getenv(serverVariable))
 	if u, err := url.Parse(address); address == "" || err != nil || u.Host == "" {

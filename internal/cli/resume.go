@@ -77,6 +77,8 @@ workflow has to allow it (human_in_the_loop), and the change is recorded.`,
 	return cmd
 }
 
+// resume resumes a run, on the server of the project if one is running. A run that has finished meanwhile is reported
+// as it is.
 func (a *invocation) resume(name string, f *resumeFlags) error {
 	if f.script != "" {
 		return usage("Start a new run to play another script: espalier run WORKFLOW --script "+shellWord(f.script),
@@ -113,7 +115,8 @@ func (a *invocation) resume(name string, f *resumeFlags) error {
 	return err
 }
 
-// resumeHere resumes a run in this process.
+// resumeHere resumes a run in this process. r.Run is the run to drive: the same one, or a new one that continues a
+// finished run.
 func (a *invocation) resumeHere(run *app.Run, request app.ResumeRequest) error {
 	ctx, project := context.Background(), a.app()
 	r, err := project.PrepareResume(ctx, request)
@@ -167,7 +170,8 @@ func (f *resumeFlags) messages() ([]app.Message, error) {
 	return out, nil
 }
 
-// parseRaise parses BUDGET=N. The names that workflows have for budgets are accepted, too.
+// parseRaise parses BUDGET=N. The names that workflows have for budgets are accepted, too: max_tokens,
+// deadline_seconds. Dollars become millionths.
 func parseRaise(text string) (app.Message, error) {
 	name, figure, ok := strings.Cut(text, "=")
 	n, err := strconv.ParseInt(figure, 10, 64)
@@ -216,6 +220,8 @@ func raisable() []string {
 	return out
 }
 
+// decisionCommand returns approve or reject. Both confirm what the gate shows first, and send the digest of that with
+// the decision.
 func (a *invocation) decisionCommand(
 	verb, about string, decide func(step, note, digest, value string) app.Message,
 ) *cobra.Command {
@@ -255,6 +261,7 @@ record has the user of this machine, and the name given with --as.`,
 				if err != nil {
 					return err
 				}
+				// "approve" asks on a terminal, and the person may answer no.
 				if rejected, ok := answer.message.(app.Reject); ok && verb != "reject" {
 					return a.send(args[0], leave, actor(as), rejected)
 				}
@@ -297,9 +304,10 @@ type confirmed struct {
 	note    string
 }
 
-// confirm shows what a decision is about, and returns its digest. A person at a terminal is asked for the decision, or
-// for the reason of a rejection. If it is not clear which gate is meant, confirm shows nothing: the decision is
-// refused.
+// confirm shows what a decision is about, and returns its digest, so that the decision is about exactly what was shown.
+// A person at a terminal is asked for the decision, or for the reason of a rejection. If it is not clear which gate is
+// meant, confirm shows nothing: the decision is refused when it is sent. A digest of --digest may be a prefix; the
+// decision is sent with the whole one.
 func (a *invocation) confirm(verb, name, step, digest, note string) (confirmed, error) {
 	if digest != "" && len(digest) < report.DigestDigits {
 		return confirmed{}, usage("\"espalier status RUN\" prints it.",
@@ -320,6 +328,7 @@ func (a *invocation) confirm(verb, name, step, digest, note string) (confirmed, 
 	gate := found[0]
 	out := confirmed{digest: gate.Digest}
 	switch {
+	// With --digest the person has seen the gate before; with --json a program decides.
 	case digest != "" && strings.HasPrefix(gate.Digest, digest) || a.json && digest == "":
 		return out, nil
 	case digest != "":
@@ -367,6 +376,7 @@ func (a *invocation) noteGate(s *app.Status, g *app.Gate) {
 }
 
 // send sends a message to a run and, unless other processes are to drive the run, drives it to its next resting point.
+// If this process lacks what the run needs, nothing is recorded.
 func (a *invocation) send(name string, leave bool, by journal.Actor, messages ...app.Message) error {
 	if leave {
 		run, err := a.record(name, by, messages...)
@@ -398,7 +408,8 @@ func (a *invocation) send(name string, leave bool, by journal.Actor, messages ..
 	return err
 }
 
-// record sends a message to a run and leaves the run to other processes.
+// record sends a message to a run and leaves the run to other processes. It opens the application with recordOnly,
+// which takes effect only if the command has not opened it before.
 func (a *invocation) record(name string, by journal.Actor, messages ...app.Message) (*app.Run, error) {
 	if a.server == nil {
 		a.app(recordOnly)
@@ -479,6 +490,7 @@ func (a *invocation) reportState(run *app.Run) error {
 	return nil
 }
 
+// signalCommand sends an event. A text is sent as a JSON string.
 func (a *invocation) signalCommand() *cobra.Command {
 	var data, text, step string
 	var leave bool
@@ -560,7 +572,8 @@ func (a *invocation) intervene(name string, message app.Message) error {
 	return a.writeResult(result)
 }
 
-// cleanUp does what a run that was canceled still has to do, unless another process drives it.
+// cleanUp does what a run that was canceled still has to do, unless another process drives it. The application that
+// recorded the message executes nothing, so it is closed and another one is opened.
 func (a *invocation) cleanUp(run *app.Run) error {
 	if a.server != nil { // it does so
 		ended, err := a.server.Follow(context.Background(), run.ID, run.Seq, client.Progress{})
@@ -626,6 +639,8 @@ func parseEdits(args []string) ([]app.Edit, error) {
 	return edits, nil
 }
 
+// workCommand drives all runs until a signal, with one application for each version of the configuration. The first
+// configuration has to be valid; with a later one that is not, the command waits for the next change.
 func (a *invocation) workCommand() *cobra.Command {
 	var noTriggers bool
 	var labels []string
@@ -682,7 +697,8 @@ log is a JSON object.`,
 }
 
 // work drives every run of a project until a signal. It reports whether to start again with the configuration as it is
-// now: after SIGHUP or a change of the watched files, if the configuration is valid.
+// now: after SIGHUP or a change of the watched files, if the configuration is valid. To reload means to close the
+// application and open another one: running steps finish first, as in a stop.
 func (a *invocation) work(log *slog.Logger, structured bool, watch *configWatch) (reload bool, err error) {
 	skipped := a.skipped
 	if structured {
@@ -722,7 +738,7 @@ func (a *invocation) work(log *slog.Logger, structured bool, watch *configWatch)
 
 // waitForStop waits until the work or the server ends, and returns its channel and its error; until a signal, or until
 // the process is drained, which has no signal. A change of the watched files is like SIGHUP, which counts only if the
-// configuration is valid.
+// configuration is valid: with a mistake in it, the process continues as it is. served may be nil.
 func (a *invocation) waitForStop(
 	signals <-chan os.Signal, watch *configWatch, worked, served <-chan error,
 ) (sig os.Signal, ended <-chan error, err error) {
@@ -744,6 +760,7 @@ func (a *invocation) waitForStop(
 		if sig != syscall.SIGHUP {
 			return sig, nil, nil
 		}
+		// Before the configuration is checked: a change during the check is found by the next look.
 		watch.accept()
 		if a.mayReload(a.note) {
 			return sig, nil, nil
@@ -777,7 +794,8 @@ func (a *invocation) skipped(run *app.Run, missing *app.Error) {
 		run.ID.Short(), redact(f.message), redact(f.help), run.ID.Short())
 }
 
-// statusText returns the status of a run in a few words.
+// statusText returns the status of a run in a few words. The order of the cases matters: a queued run is Running in the
+// store, and the reason why it waits says more.
 func statusText(run *app.Run) string {
 	e := run.Entry
 	state, queue := run.State(), run.Queue

@@ -103,6 +103,8 @@ func withInputHint(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
+// runFlags adds the flags of run. --python has a value that can be left out, so it is not followed by a separate
+// argument.
 func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
 	flags := a.driveFlags(cmd).Flags()
 	flags.StringArrayVarP(&f.inputs, "input", "i", nil,
@@ -167,7 +169,7 @@ var (
 	pythons      = []string{app.PythonConfined, app.PythonUnconfined}
 )
 
-// validateRun checks the flags of run against each other.
+// validateRun checks the flags of run against each other, before any file is read.
 func (a *invocation) validateRun(f *runFlags) error {
 	for _, other := range []string{"simulate", "script", "detach", "run-id", "json", "layout"} {
 		if f.scripts && f.changed(other) {
@@ -199,6 +201,7 @@ func (a *invocation) validateRun(f *runFlags) error {
 	)
 }
 
+// run analyzes, prepares and starts a workflow, here or on a server.
 func (a *invocation) run(workflow string, f *runFlags) error {
 	if err := a.connect(); err != nil {
 		return err
@@ -215,6 +218,7 @@ func (a *invocation) run(workflow string, f *runFlags) error {
 	if err := a.checkOutputFile(); err != nil {
 		return err
 	}
+	// In the background, while the workflow is being read.
 	project.WarmUp()
 	request := app.AnalyzeRequest{Workflow: workflow, Reading: a.reading}
 	if f.allowUndeclared {
@@ -287,7 +291,8 @@ func (a *invocation) warn(path string, found []diag.ReportEntry) {
 	}
 }
 
-// limit lowers the budget of a workflow to the limits of the flags.
+// limit lowers the budget of a workflow to the limits of the flags. It changes a copy: the program of the analysis may
+// be shared.
 func (f *runFlags) limit(an *app.Analysis) {
 	p := *an.Program
 	lower := func(limit **ir.Limit, most int64) {
@@ -335,7 +340,8 @@ func (a *invocation) prepareRequest(an *app.Analysis, f *runFlags) (req app.Prep
 	return req, nil
 }
 
-// field parses NAME=VALUE and NAME=@FILE.
+// field parses NAME=VALUE and NAME=@FILE. The content of a file is literal: it is never a reference to a secret. A text
+// without "=" is the whole input, which only some workflows take; Prepare reports the others.
 func (a *invocation) field(text string) (app.Field, error) {
 	name, value, ok := strings.Cut(text, "=")
 	if !ok {
@@ -363,7 +369,8 @@ func (a *invocation) findings(list []app.Finding) error {
 	return nil
 }
 
-// start starts a run and drives it, or leaves it to another process.
+// start starts a run and drives it, or leaves it to another process. The run has its id before it is started, so that
+// progress can be followed from the first event.
 func (a *invocation) start(p *app.Prepared, f *runFlags) error {
 	ctx, project := context.Background(), a.app()
 	id := cmp.Or(journal.RunID(f.runID), app.NewRunID())
@@ -402,7 +409,8 @@ func (a *invocation) start(p *app.Prepared, f *runFlags) error {
 }
 
 // confirmCost says in one line what a run can cost. On a terminal, it asks the person to confirm that, unless they have
-// confirmed as much for an earlier run of the workflow or have set the limit.
+// confirmed as much for an earlier run of the workflow or have set the limit. The confirmation is stored in the options
+// of the run.
 func (a *invocation) confirmCost(ctx context.Context, p *app.Prepared, limited bool) error {
 	cost, err := a.app().Cost(p.Workflow, p.Options.Model)
 	if err != nil {
@@ -467,7 +475,7 @@ func (a *invocation) fitsFormat(f *runFlags, format string) error {
 	return nil
 }
 
-// detach starts a run and leaves it to another process.
+// detach starts a run and leaves it to another process. Release wakes workers, so that the run starts at once.
 func (a *invocation) detach(id journal.RunID, begin func(context.Context) error) error {
 	if err := begin(context.Background()); err != nil {
 		return err
@@ -502,6 +510,7 @@ func (a *invocation) dryRun(an *app.Analysis) error {
 	})
 }
 
+// readInput reads a file that a flag names.
 func (a *invocation) readInput(path string) ([]byte, error) {
 	raw, err := os.ReadFile(a.inDir(path))
 	if err != nil {

@@ -185,6 +185,7 @@ consent on this machine.`,
 // listedRun is a run in a list, with what it has used.
 type listedRun struct{ api.ListedRun }
 
+// listed adds to a run of a list what it has used. A child run shares the budget of its root run.
 func (a *invocation) listed(run *app.Run) listedRun {
 	status, err := a.runs().Status(context.Background(), cmp.Or(run.Root, run.ID))
 	if err != nil {
@@ -213,7 +214,8 @@ func (r *listedRun) cost() string {
 const whyColumns = 60
 
 // printRuns prints runs as a table, one line each. If it is too wide for a terminal, times of the start are shorter,
-// and names and statuses are cut: "espalier status RUN" shows them, and so does --json.
+// and names and statuses are cut: "espalier status RUN" shows them, and so does --json. Pipes get full lines, however
+// long.
 func (a *invocation) printRuns(list []app.Run) {
 	const started, name, status = 1, 4, 5
 	t := table{header: []string{"ID", "STARTED", "DURATION", "COST", "WORKFLOW", "STATUS"}, right: []int{2, 3}}
@@ -310,7 +312,8 @@ themselves.`,
 	return a.jsonFlag(cmd)
 }
 
-// removeRuns removes the runs that are named, and returns their space.
+// removeRuns removes the runs that are named, and returns their space to the file system, also if a later one cannot be
+// removed.
 func (a *invocation) removeRuns(names []string, dryRun bool, removal journal.Removal) (err error) {
 	ctx := context.Background()
 	removed := false
@@ -420,6 +423,7 @@ and the state of the run after it.`,
 	return cmd
 }
 
+// printStatus prints a status for people. Each open gate has the commands that move the run on, ready to paste.
 func (a *invocation) printStatus(s *app.Status) {
 	w := a.stdout
 	fmt.Fprintf(w, "%s  %s\n", a.bold(string(s.ID)), s.Name)
@@ -589,6 +593,7 @@ func receiver(s *app.Status, g *app.Gate) string {
 	return g.Event
 }
 
+// usedWords describes what a run has used, with the limits that it has.
 func usedWords(u journal.Usage, l journal.Limits) string {
 	of := func(n int64, limit *int64, one string) string {
 		if limit != nil {
@@ -609,8 +614,8 @@ func usedWords(u journal.Usage, l journal.Limits) string {
 	return strings.Join(parts, ", ") + report.LostWords(u.Lost)
 }
 
-// readableJSON is a value as people read it: >> instead of \u003e\u003e, and
-// numbers with all their digits.
+// readableJSON returns a value as people read it: >> instead of \u003e\u003e, and numbers with all their digits, which
+// float64 would round. It returns the text itself if that is not JSON.
 func readableJSON(raw json.RawMessage) any {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -752,7 +757,9 @@ func (a *invocation) printTrace(run *app.Run) error {
 	return err
 }
 
-// printTranscript prints the transcript of a run, as it is or as it grows.
+// printTranscript prints the transcript of a run, as it is or as it grows. For people, remarks of the journal are
+// inserted between the events: pause is called while the transcript has no new event, and prints the remarks that are
+// known by then. It is replaced after the reader has been opened, and called by the goroutine that reads.
 func (a *invocation) printTranscript(run *app.Run, follow, pretty bool) error {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -792,7 +799,8 @@ func (a *invocation) printTranscript(run *app.Run, follow, pretty bool) error {
 	return errors.Join(err, more.err)
 }
 
-// remarksOn returns what is known of a run besides its transcript, and the titles of its steps.
+// remarksOn returns what is known of a run besides its transcript, and the titles of its steps. With a server, both
+// come from the progress of the run, from the last notice on that was seen.
 func (a *invocation) remarksOn(ctx context.Context, run *app.Run) (*remarks, map[string]string, error) {
 	root := cmp.Or(run.Root, run.ID)
 	more := &remarks{run: run.ID, style: console.Style{Color: a.colorOut}}

@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
+// schemaCommand prints schemas as they are in the program; there is no server for them.
 func (a *invocation) schemaCommand() *cobra.Command {
 	var output string
 	cmd := a.jsonFlag(&cobra.Command{
@@ -72,6 +73,7 @@ func blocks(f format.Format) []string {
 // configSchema is what the schema of espalier.yaml goes by.
 const configSchema = "config"
 
+// findSchema returns the schema of a format or of one of its blocks; the first one is that of the main part.
 func findSchema(args []string) (format.Schema, error) {
 	if args[0] == configSchema && len(args) == 1 {
 		return format.Schema{Schema: config.Schema()}, nil

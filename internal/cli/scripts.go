@@ -8,7 +8,8 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 )
 
-// runCLIScript runs a workflow's own script in the place of the workflow.
+// runCLIScript runs a workflow's own script in the place of the workflow, as the agentfile CLI does. There is no run:
+// nothing is recorded, and nothing can be resumed.
 func (a *invocation) runCLIScript(p *app.Prepared, dry bool) error {
 	script, err := a.app().Script(p)
 	if err != nil {

@@ -126,6 +126,9 @@ func (f *serveFlags) validate() (*url.URL, error) {
 
 func (f *serveFlags) encrypted() bool { return f.cert != "" || f.proxied }
 
+// serve serves until a signal. The loop opens one application for each version of the configuration; the port stays
+// open between two of them. The first configuration has to be valid; a later one that is not is waited for, because the
+// server has been in use.
 func (a *invocation) serve(f *serveFlags) error {
 	public, err := f.validate()
 	if err != nil {
@@ -165,7 +168,8 @@ func (a *invocation) serve(f *serveFlags) error {
 	}
 }
 
-// serveOnce serves with the configuration as it is now. It reports whether to start again.
+// serveOnce serves with the configuration as it is now. It reports whether to start again. It opens the port if port is
+// nil, and sets it: the caller closes it.
 func (a *invocation) serveOnce(
 	f *serveFlags, public *url.URL, log *slog.Logger, port **keptListener, watch *configWatch, first bool,
 ) (reload bool, err error) {
@@ -210,17 +214,17 @@ func (a *invocation) authenticator(f *serveFlags, state string) (*identity.Authe
 	return auth, nil
 }
 
-// keptListener is a port that stays open when a server that listens on it stops:
-// connections wait for the next server.
+// keptListener is a port that stays open when a server that listens on it stops: connections wait in the backlog of the
+// kernel for the next server.
 type keptListener struct{ *net.TCPListener }
 
-// open lets the next server accept connections.
+// open lets the next server accept connections, by removing the deadline that Close has set.
 func (l *keptListener) open() net.Listener {
 	_ = l.SetDeadline(time.Time{}) // Accept reports a port that is closed
 	return l
 }
 
-// Close makes Accept return, and keeps the port open.
+// Close makes Accept return by a deadline in the past, and keeps the port open.
 func (l *keptListener) Close() error { return l.SetDeadline(time.Unix(1, 0)) }
 
 // listen opens the port. A server that other machines can reach needs users and
@@ -245,7 +249,9 @@ func (a *invocation) listen(f *serveFlags, auth *identity.Authenticator) (*keptL
 	return &keptListener{l.(*net.TCPListener)}, nil
 }
 
-// mayListen returns an error if other machines can reach an address, and the server must not let them.
+// mayListen returns an error if other machines can reach an address, and the server must not let them: without
+// encryption, tokens could be read on the way, and without users, only the owner's token exists. The address is that of
+// the open listener, since a name in --addr can resolve to any.
 func (f *serveFlags) mayListen(addr net.Addr, auth *identity.Authenticator) error {
 	at, err := netip.ParseAddrPort(addr.String())
 	if err == nil && at.Addr().Unmap().IsLoopback() {
@@ -267,7 +273,8 @@ func (f *serveFlags) mayListen(addr net.Addr, auth *identity.Authenticator) erro
 }
 
 // runServer serves and drives runs until a signal. It reports whether to start again with the configuration as it is
-// now: after SIGHUP or a change of the watched files, if the configuration is valid.
+// now: after SIGHUP or a change of the watched files, if the configuration is valid. On the way out, the context ends
+// serving, parking lets running steps finish, and both goroutines have ended when runServer returns.
 func (a *invocation) runServer(
 	server HTTPServer, l net.Listener, state string, watch *configWatch, first, public bool,
 ) (reload bool, err error) {
@@ -281,6 +288,7 @@ func (a *invocation) runServer(
 	}()
 	go func() { served <- server.Serve(ctx, l, a.app().GracePeriod()) }()
 	a.app().SetPublicURL(server.URL(l.Addr()), public)
+	// Commands of the same user find the server by this file; it has to be gone when the server has ended.
 	forget, err := identity.WriteServerFile(state, server.LocalURL(l.Addr()))
 	if err != nil {
 		a.note("Other commands do not find the server: %v", err)

@@ -24,7 +24,7 @@ func (f *serveFlags) wrapTLS(l net.Listener) (net.Listener, error) {
 	}), nil
 }
 
-// certificate is a certificate in files. It is safe for concurrent use.
+// certificate is a certificate in files, which are looked at in each handshake. It is safe for concurrent use.
 type certificate struct {
 	cert, key string
 
@@ -33,6 +33,8 @@ type certificate struct {
 	at     time.Time // when the file was changed that is loaded
 }
 
+// get returns the certificate. While a renewal has replaced only one of the two files, they do not match: the
+// certificate that is loaded stays in use, and the next handshake tries again.
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

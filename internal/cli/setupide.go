@@ -38,6 +38,7 @@ Editors: ` + strings.Join(names, ", ") + `.`,
 	})
 }
 
+// setupIDE writes the commands of editors, of all of them or of none. It checks all folders before it writes.
 func (a *invocation) setupIDE(root string, names []string) error {
 	files, blocked := scaffold.EditorCommands(root, names)
 	for _, b := range blocked {

@@ -146,6 +146,7 @@ type bundle struct {
 	Each    string   `json:"each,omitempty"` // the list that it fans out over
 }
 
+// summarise collects what show prints of a workflow. Its lists are never nil, so that JSON has [] and not null.
 func summarise(an *app.Analysis, triggers []ir.Trigger, cost check.Report, now time.Time) summary {
 	p := an.Program
 	s := summary{
@@ -176,6 +177,7 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
+// block adds the steps of a block and, below each step, those inside it. inside has the steps around the block.
 func (s *summary) block(p *ir.Program, kinds stepkind.Set, id ir.BlockID, inside []string) {
 	for i := range p.Blocks[id].Steps {
 		one := &p.Blocks[id].Steps[i]
@@ -258,6 +260,7 @@ func (s *summary) doneBy(p *ir.Program, kinds stepkind.Set, one *ir.Step) string
 	return ""
 }
 
+// taskBy returns the agents and tools that a task uses, or its kind if that is unknown.
 func taskBy(kinds stepkind.Set, t *ir.Task) string {
 	kind, ok := kinds[t.Kind]
 	if !ok {
@@ -273,6 +276,8 @@ func taskBy(kinds stepkind.Set, t *ir.Task) string {
 	return strings.Join(names, ", ")
 }
 
+// jumps returns the jumps of a step that the file defines. Edges to the next step in the file (Sequential) are left
+// out.
 func jumps(s *ir.Step) []jump {
 	var out []jump
 	for _, e := range s.Next {
@@ -397,6 +402,7 @@ func fields(c *ir.Contract) []field {
 	return out
 }
 
+// typeText describes the type of a property in a few words: its values, if they are listed.
 func typeText(t any, enum []any, items map[string]any) string {
 	if len(enum) > 0 {
 		return strings.Join(xslices.Map(enum, func(v any) string { return fmt.Sprint(v) }), " | ")
@@ -413,6 +419,7 @@ func typeText(t any, enum []any, items map[string]any) string {
 	return ""
 }
 
+// printSummary prints a workflow on one page. Sections without content are left out, and budgets that are enough.
 func (a *invocation) printSummary(s summary) {
 	p := a.page()
 	p.title(strings.TrimSpace(s.Name+" "+s.Version),
@@ -639,6 +646,8 @@ func fieldsTable(fields []field) table {
 	return t
 }
 
+// stepsTable has a row for each step, indented by the steps around it, and below the row where the run continues from
+// there.
 func stepsTable(steps []stepRow) table {
 	t := table{header: []string{"STEP", "TYPE", "BY", "READS → WRITES"}}
 	labels := map[string]string{}

@@ -61,7 +61,8 @@ func (a *invocation) showStep(ctx context.Context, an *app.Analysis, id string, 
 	return err
 }
 
-// maskSecrets replaces the secrets in the options of a request. References to secrets and to variables remain.
+// maskSecrets replaces the secrets in the options of a request. References to secrets and to variables remain, because
+// they name a secret without having it.
 func maskSecrets(options json.RawMessage) (json.RawMessage, error) {
 	if len(options) == 0 {
 		return options, nil

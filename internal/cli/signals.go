@@ -6,8 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// Signals passes signals that ask the program to stop to the command that
-// handles them. A nil *Signals never delivers any.
+// Signals passes signals that ask the program to stop to the command that handles them. A nil *Signals never delivers
+// any. All handlers share one channel, so a signal goes to one of them; handlers nest, and only the innermost one
+// receives.
 type Signals struct {
 	c        chan os.Signal
 	handlers atomic.Int32
@@ -29,8 +30,8 @@ func (s *Signals) Deliver(sig os.Signal) bool {
 	return true
 }
 
-// handle begins to handle signals, until the returned function is called. From
-// the first call on no signal is lost, whether or not anything receives it yet.
+// handle begins to handle signals, until the returned function is called, which may be called more than once. From the
+// first call on no signal is lost, whether or not anything receives it yet.
 func (s *Signals) handle() (signals <-chan os.Signal, release func()) {
 	if s == nil {
 		return nil, func() {}

@@ -65,6 +65,8 @@ can be repeated.`,
 	return cmd
 }
 
+// migrateStore moves the runs to a database. With a URL as argument, the settings still name the old store, so the last
+// note says what to change.
 func (a *invocation) migrateStore(url string) error {
 	done, kept, err := a.app().Migrate(context.Background(), url)
 	if err != nil {
@@ -85,6 +87,7 @@ func (a *invocation) migrateStore(url string) error {
 	return nil
 }
 
+// checkStore prints the problems of the store; any problem ends the command with exit code 1.
 func (a *invocation) checkStore() error {
 	report, err := a.app().CheckStore(context.Background())
 	if err != nil {

@@ -80,7 +80,9 @@ func (t *table) text(columns int, indent string) string {
 	return out.String()
 }
 
-// widths returns the widths of the columns to keep, which fit into columns if that is possible.
+// widths returns the widths of the columns to keep, which fit into columns if that is possible. Columns shrink in two
+// rounds: first all but those of numbers and those that are copied, then also the numbers. Columns that are copied
+// never shrink; the table is wider than the page then.
 func (t *table) widths(keep []int, columns int) []int {
 	widths, words := make([]int, len(keep)), make([]int, len(keep))
 	for _, row := range append(t.rows[:len(t.rows):len(t.rows)], t.header) {
@@ -108,7 +110,8 @@ func (t *table) widths(keep []int, columns int) []int {
 	return widths
 }
 
-// lines returns the lines of a row, whose cells wrap; none without a row.
+// lines returns the lines of a row, whose cells wrap; none for a nil row. Every line is padded, so that columns align,
+// and trimmed at its end.
 func (t *table) lines(row []string, keep, widths []int) []string {
 	if row == nil {
 		return nil
@@ -164,8 +167,9 @@ func (t *table) filled() []int {
 // unbroken is the longest word of a column that never gives way.
 const unbroken = math.MaxInt
 
-// shrink takes from the widest column, bit by bit, until all fit: first from
-// those that can give way without breaking words, which have these widths at most.
+// shrink takes from the widest column, one character at a time, until all fit into room: first from those that are
+// wider than their longest word, and if there is none, from those that have to break words. words has the widths of the
+// longest words; unbroken marks a column that keeps its width. No column becomes narrower than leastCell.
 func shrink(widths, words []int, room int) {
 	total := 0
 	for _, w := range widths {
@@ -230,8 +234,8 @@ func wrap(text string, columns int) []string {
 	return lines
 }
 
-// split cuts a word that is too long for a line, after a slash, hyphen or the
-// like when there is one in the second half.
+// split cuts a word that is too long for a line, after a slash, hyphen or the like when there is one in the second
+// half. It takes at least one character, so that wrap always ends.
 func split(word string, columns int) (head, tail string) {
 	used, cut := 0, 0
 	for i, r := range word {

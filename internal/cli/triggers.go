@@ -12,6 +12,8 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
+// triggersCommand has the commands about triggers. They open the application with recordOnly: they must not drive the
+// runs of the project beside what they are asked for.
 func (a *invocation) triggersCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "triggers",
@@ -64,6 +66,7 @@ func nextText(at time.Time) string {
 	return at.Format("Mon 2006-01-02 15:04:05 -07:00")
 }
 
+// missedText describes when firings were missed: a time, or a range of times with the same reason.
 func missedText(at, until time.Time) string {
 	if until.IsZero() {
 		return at.Format(time.RFC3339)

@@ -57,6 +57,8 @@ itself.`,
 	return cmd
 }
 
+// approve lists everything that the files of a project may do, and approves exactly what it has listed: r has the
+// hashes of the files as they were read. Nothing is approved without --yes unless a person at a terminal agrees.
 func (a *invocation) approve(dir string, yes bool) error {
 	r, err := a.app().Review(context.Background(), dir, a.reading)
 	if err != nil {
@@ -88,6 +90,7 @@ func (a *invocation) approve(dir string, yes bool) error {
 	return a.print(r, func() { a.note("Approved %s in %s.", plural(len(r.Files), "file"), a.folder(r.Root)) })
 }
 
+// printReview prints everything that an approval covers, by the file that it is in.
 func (a *invocation) printReview(r *app.Review) {
 	fmt.Fprintf(a.stdout, "%s\n", r.Root)
 	for _, file := range []struct {
@@ -109,6 +112,8 @@ func (a *invocation) printReview(r *app.Review) {
 	}
 }
 
+// listTrust lists the approvals of this user. Each file is hashed again, so that the list says which approvals no
+// longer count.
 func (a *invocation) listTrust() error {
 	records, err := a.app().Approvals()
 	if err != nil {

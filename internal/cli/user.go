@@ -120,6 +120,7 @@ func (a *invocation) newToken(
 	})
 }
 
+// userAdd adds an account and prints its first token. --expires applies to the token, not to the account.
 func (a *invocation) userAdd() *cobra.Command {
 	var roles []string
 	var service bool
@@ -167,6 +168,7 @@ func (a *invocation) userToken() *cobra.Command {
 	return cmd
 }
 
+// userList lists the accounts. JSON has no hashes of tokens: they are of no use to readers.
 func (a *invocation) userList() *cobra.Command {
 	return a.jsonFlag(&cobra.Command{
 		Use:   "list",

@@ -16,6 +16,9 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
+// validateCommand checks workflows. "-" stands for a file that is not saved: its text counts as the content of
+// --stdin-name, so that references are followed from there. Output comes before the summary, which says whether there
+// were errors.
 func (a *invocation) validateCommand() *cobra.Command {
 	var (
 		strict, sarif     bool
@@ -174,6 +177,7 @@ type validationReport struct {
 	Commands []app.WorkflowCommand `json:"commands,omitempty"`
 }
 
+// newReport returns the JSON form of a validation.
 func newReport(workflows []string, files source.Set, list diag.List, skipped []project.Skipped) validationReport {
 	r := validationReport{
 		Outcome: "valid", Workflows: append([]string{}, workflows...),
@@ -231,7 +235,7 @@ func (a *invocation) ofWorkflow(cmd *cobra.Command, do func(an *app.Analysis) er
 	return cmd
 }
 
-// usable returns a workflow whose program can be used.
+// usable returns a workflow whose program can be used: without errors.
 func (a *invocation) usable(name string) (*app.Analysis, error) {
 	an, err := a.app().Analyze(context.Background(), app.AnalyzeRequest{Workflow: name, Reading: a.reading})
 	if err != nil {

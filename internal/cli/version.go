@@ -50,6 +50,7 @@ func (a *invocation) printVersion() error {
 	return err
 }
 
+// readVersion returns the version of this build. The commit is known only if the program was built in a repository.
 func readVersion() versionReport {
 	v := versionReport{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()

@@ -58,7 +58,8 @@ func wrapText(text string, columns int) string {
 	return strings.Join(out, "\n")
 }
 
-// wrapPieces breaks a line between the pieces that match. Further lines begin with indent.
+// wrapPieces breaks a line between the pieces that match. Further lines begin with indent. Spaces between pieces stay
+// unless a line ends there. A piece that is wider than columns gets a line of its own.
 func wrapPieces(line string, columns int, piece *regexp.Regexp, indent string) (lines []string) {
 	current, from := "", 0
 	for _, at := range piece.FindAllStringIndex(line, -1) {

@@ -24,18 +24,20 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// Client sends requests to one server.
+// Client sends requests to one server. It has the methods of app.App that commands use, with the same results and
+// errors. It is safe for concurrent use.
 type Client struct {
 	base  string // without a final slash
 	token string
 	http  *http.Client
 }
 
-// connectTimeout is how long a server may take to accept a connection and to
-// begin its response.
+// connectTimeout is how long a server may take to begin its response. Responses as a whole have no timeout: streams
+// last.
 const connectTimeout = 30 * time.Second
 
-// New returns a client of the server at an address.
+// New returns a client of the server at an address, which may have a path. Without encryption, it accepts only this
+// machine, because the token could be read on the way.
 func New(address, token string) (*Client, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -65,8 +67,9 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // probeTimeout is how long the search for a local server may take.
 const probeTimeout = 2 * time.Second
 
-// Local returns a client of the running server of a project on this machine; nil
-// if there is none. It sends the token only to a server that proves to have it.
+// Local returns a client of the running server of a project on this machine; nil if there is none. It sends the token
+// only to a server that proves to have it: the file that names the server may be left over from one that was killed,
+// and another program may listen on its port now.
 func Local(stateDir string) *Client {
 	f, token, ok := identity.ReadServerFile(stateDir)
 	if !ok {
@@ -106,7 +109,8 @@ const (
 	SignIn      app.Reason = "sign-in"
 )
 
-// request sends a request and returns its response, which has succeeded.
+// request sends a request and returns its response, which has succeeded. The caller closes the body. Errors of the
+// server are *app.Error values, as if app had returned them.
 func (c *Client) request(ctx context.Context, method, path string, in any) (*http.Response, error) {
 	var content io.Reader
 	if in != nil {
@@ -151,7 +155,7 @@ func (c *Client) unreachable(err error) error {
 	}
 }
 
-// maxResponse is how large a response may be that is read at once.
+// maxResponse is how large a response may be, in bytes, that is read at once.
 const maxResponse = 256 << 20
 
 // get asks for a resource and decodes it.
@@ -238,7 +242,8 @@ func (c *Client) Runs(ctx context.Context, f app.Filter) ([]app.Run, error) {
 	return c.RunsIn(ctx, "", f)
 }
 
-// RunsIn lists the runs that s and f select, the newest first.
+// RunsIn lists the runs that s and f select, the newest first, page by page. The server has no filter by the prefix of
+// an id, nor one by a state and unfinished runs together, so these are applied here.
 func (c *Client) RunsIn(ctx context.Context, s app.StateFilter, f app.Filter) ([]app.Run, error) {
 	query := url.Values{}
 	if s != "" {

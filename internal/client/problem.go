@@ -25,7 +25,8 @@ var statuses = map[int]app.Kind{
 	http.StatusInsufficientStorage: app.StoreFull,
 }
 
-// problem returns the error of a response.
+// problem returns the error of a response: the inverse of problemOf in package server. A response that is no problem of
+// Espalier comes from another server, or from a proxy whose server is down.
 func (c *Client) problem(w *http.Response) error {
 	var p api.Problem
 	raw, err := io.ReadAll(io.LimitReader(w.Body, maxProblem))

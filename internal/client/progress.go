@@ -33,8 +33,9 @@ const (
 	reconnectPause = 500 * time.Millisecond
 )
 
-// Follow passes on the progress of a run after a fact, until the run is at rest,
-// and returns the run. It reconnects if the server restarts.
+// Follow passes on the progress of a run after a fact, until the run is at rest, and returns the run. It reconnects if
+// the server restarts, and continues after the last fact whose notices it has got; after reconnectFor without a
+// connection it gives up.
 func (c *Client) Follow(ctx context.Context, id journal.RunID, after journal.Seq, p Progress) (*app.Run, error) {
 	lost := time.Time{}
 	for {
@@ -59,8 +60,8 @@ func (c *Client) Follow(ctx context.Context, id journal.RunID, after journal.Seq
 	}
 }
 
-// follow reads one stream. It returns no run and no error if the stream breaks
-// off.
+// follow reads one stream of server-sent events. It returns no run and no error if the stream breaks off. after is set
+// to the number of the last fact whose notices are complete.
 func (c *Client) follow(
 	ctx context.Context, id journal.RunID, after *journal.Seq, p Progress, connected func(),
 ) (*app.Run, error) {
@@ -100,6 +101,8 @@ func (c *Client) follow(
 	return nil, nil // the connection has ended; Follow connects again
 }
 
+// dispatch passes on one event. It returns the run with the event "rest", which ends the stream. Unknown events are
+// ignored, so that a newer server can send others.
 func (p *Progress) dispatch(event, data string) (*app.Run, error) {
 	switch event {
 	case "titles":
@@ -141,7 +144,8 @@ func (c *Client) Transcript(ctx context.Context, r *app.Run, follow func()) (io.
 	}), nil
 }
 
-// growing reads a transcript as it grows.
+// growing reads a transcript as it grows. The server sends a transcript up to now, so each look fetches the whole
+// transcript again and skips what was read.
 type growing struct {
 	c    *Client
 	ctx  context.Context

@@ -45,8 +45,8 @@ func (c *Client) Start(ctx context.Context, req StartRequest) (*app.Run, error) 
 	return s.Run.App(), nil
 }
 
-// Send sends messages to a run, and returns when they are durable. The server
-// records the user of the client; by adds the name that this user claims.
+// Send sends messages to a run, and returns when they are durable. Each message is a request: after an error, the
+// messages before it have been sent. The server records the user of the client; by adds the name that this user claims.
 func (c *Client) Send(
 	ctx context.Context, id journal.RunID, by journal.Actor, messages ...app.Message,
 ) (*app.Sent, error) {

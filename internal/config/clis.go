@@ -47,6 +47,8 @@ type CLI struct {
 	MaxConcurrent int64
 }
 
+// readCLI reads one program. Only programs that take text have placeholders in their command: the others have a command
+// line of their own, to which arguments are added.
 func readCLI(name text.Text, f *fields) CLI {
 	c := CLI{
 		Speaks: f.choice("speaks",

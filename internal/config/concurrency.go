@@ -20,6 +20,8 @@ type Concurrency struct {
 // EachProvider is a value of Concurrency.Each.
 const EachProvider = "provider"
 
+// readConcurrency reads the concurrency section. An entry with only a priority limits nothing and orders what waits for
+// other limits.
 func readConcurrency(f *fields) []Named[Concurrency] {
 	return entries(f, "concurrency", "concurrency limit",
 		"How many runs and model calls happen at the same time, over all processes.",

@@ -82,7 +82,8 @@ func (s Store) Shown() string {
 	return u.Redacted()
 }
 
-// Parse parses a configuration file. The Config is usable unless the list contains an error.
+// Parse parses a configuration file. The Config is usable unless the list contains an error. Settings that need
+// approval are enabled: the caller disables them (DisableUnapproved) unless a person has approved the file.
 func Parse(f *source.File) (*Config, diag.List) {
 	node, out := text.ParseYAML(f, 0, len(f.Text))
 	c := &Config{File: f}

@@ -14,7 +14,9 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// fields reads the keys of one map and records them in a JSON Schema.
+// fields reads the keys of one map and records them in a JSON Schema. One function for each section therefore defines
+// what is read, what is checked and what editors know, and they cannot differ. Schema calls the same functions without
+// a map: readers must not depend on values when they name keys.
 type fields struct {
 	r      *text.Reader
 	what   string
@@ -37,7 +39,7 @@ func (f *fields) note(key, doc string, more map[string]any) {
 	f.schema["properties"].(map[string]any)[key] = one
 }
 
-// done reports the keys that were not read.
+// done reports the keys that were not read. It is called once, after all keys of the map.
 func (f *fields) done() { f.r.Done() }
 
 // require reports missing keys.
@@ -175,7 +177,8 @@ func entry[T any](all []Named[T], name string) *T {
 	return nil
 }
 
-// entries reads a map from names to maps, in the order of the file.
+// entries reads a map from names to maps, in the order of the file. read is called for each entry, and once more
+// without a name, for the schema; mistakes that it reports then are discarded.
 func entries[T any](f *fields, key, what, doc string, read func(name text.Text, f *fields) T) []Named[T] {
 	var out []Named[T]
 	if n := f.r.Map(key); n != nil {

@@ -61,6 +61,8 @@ func ParseMCP(f *source.File) MCPFile {
 // mcpTypes are the names that programs use for transports.
 var mcpTypes = []string{"stdio", "http", "streamable-http", "streamableHttp", "sse"}
 
+// readMCP reads one server in the form that other programs use. Mistakes are kept with the server: those of a server
+// that no run needs do no harm.
 func readMCP(name text.Text, n *text.Node, out *diag.List) Server {
 	r := text.Read(n, "MCP server", mcpCodes, out)
 	kind := r.Enum("type", mcpTypes...)

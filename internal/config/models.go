@@ -119,6 +119,7 @@ func BuiltInNames() []string {
 	return xslices.Map(BuiltInProviders, func(p BuiltInProvider) string { return p.Name })
 }
 
+// readProvider reads one provider. Built-in providers have an API and an address of their own; others need both.
 func readProvider(name text.Text, f *fields) Provider {
 	var p Provider
 	p.API = f.choice("api", "The API of the server. Built-in providers need none; the provider openai uses "+

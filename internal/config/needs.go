@@ -28,6 +28,7 @@ type StepNeeds struct {
 	Labels []text.Text
 }
 
+// readNeeds reads the needs section.
 func readNeeds(f *fields) []Named[Needs] {
 	return entries(f, "needs", "need", "Which labels a worker must have to drive runs, by workflow.",
 		func(name text.Text, f *fields) Needs {
@@ -45,6 +46,7 @@ func readNeeds(f *fields) []Named[Needs] {
 		})
 }
 
+// labels reads the key labels, of a workflow or of a step.
 func (f *fields) labels() []text.Text {
 	all := f.texts("labels", "Labels that a worker has all of.")
 	for _, label := range all {

@@ -29,6 +29,8 @@ const (
 	NotifyTimeout = "timeout"
 )
 
+// readNotifications reads the notifications section. The URL of a service is a secret, because it has the credentials;
+// a webhook has an address in plain text and a secret that signs its requests.
 func readNotifications(f *fields) []Named[Notification] {
 	return entries(f, "notifications", "notification",
 		"Where people are notified when a run waits for them, fails or exceeds a budget, or a schedule is missed.",

@@ -12,7 +12,8 @@ import (
 )
 
 // PrivilegedSetting is a setting that runs a program, opens access, or sends a secret to an address in the file. It
-// takes effect only after a person approves the content of the file.
+// takes effect only after a person approves the content of the file, because the file may come with a repository of an
+// unknown author.
 type PrivilegedSetting struct {
 	Where string `json:"where"` // the key, such as mcp.github
 	What  string `json:"what"`  // a description for people
@@ -21,10 +22,12 @@ type PrivilegedSetting struct {
 	// MCPFile reports that the setting is in .mcp.json.
 	MCPFile bool `json:"mcp_file,omitempty"`
 
+	// Disables the setting in the Config that has returned it.
 	disable func()
 }
 
-// PrivilegedSettings returns the settings that need approval.
+// PrivilegedSettings returns the settings that need approval. A new setting that runs, opens or sends something has to
+// be added here; a provider on this machine that gets no key is harmless.
 func (c *Config) PrivilegedSettings() []PrivilegedSetting {
 	var out []PrivilegedSetting
 	add := func(where, what string, disable func()) {

@@ -39,6 +39,7 @@ func (s *Secret) Path(dir string, getenv func(string) string) string {
 	return filepath.Join(dir, path)
 }
 
+// readSecrets reads the secrets section. Each secret has exactly one source.
 func readSecrets(f *fields) []Named[Secret] {
 	return entries(f, "secrets", "secret", "Sources of secrets. Refer to a secret as secret://NAME.",
 		func(name text.Text, f *fields) Secret {
@@ -113,7 +114,9 @@ const secretSeconds = 60
 // maxSecretOutput limits the output of a command; more than that is not a secret.
 const maxSecretOutput = 1 << 20
 
-// Value returns the secret. Relative paths and commands are resolved in dir, the root folder of the project.
+// Value returns the secret, without line ends after it. Relative paths and commands are resolved in dir, the root
+// folder of the project. It reads its source with each call, so that a secret that is replaced takes effect;
+// secret.Registry remembers the results of commands.
 func (s *Secret) Value(ctx context.Context, dir string, getenv func(string) string) (string, error) {
 	var value string
 	switch {

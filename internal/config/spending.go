@@ -21,6 +21,7 @@ const (
 	EachToken    = "token"
 )
 
+// readSpending reads the spending section. Each limit has an amount, and may have conditions.
 func readSpending(f *fields) []Named[Spending] {
 	return entries(f, "spending", "spending limit", "What the models of all runs together may cost in a day.",
 		func(name text.Text, f *fields) Spending {

@@ -41,6 +41,8 @@ type Tool struct {
 	Timeout     time.Duration
 }
 
+// readTools reads the tools section. An entry that uses another entry inherits its approval rule unless it has one of
+// its own: a second name must not get around the rule.
 func readTools(f *fields) []Named[Tool] {
 	list := entries(f, "tools", "tool", "Bindings and settings of tools, by the name that workflows use.", readTool)
 	for i := range list {
@@ -60,6 +62,7 @@ func Methods() []string {
 	return []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 }
 
+// readTool reads one tool.
 func readTool(name text.Text, f *fields) Tool {
 	var t Tool
 	t.Use = f.text("use", "The tool to call: a built-in tool such as Read, or SERVER.TOOL of an MCP server.")
@@ -90,6 +93,8 @@ func readTool(name text.Text, f *fields) Tool {
 	return t
 }
 
+// check reports entries that would have no effect, or another one than it seems: names that select several tools, and
+// settings of requests without an address.
 func (t *Tool) check(name text.Text, f *fields) {
 	if name.Value == "" {
 		return

@@ -163,7 +163,7 @@ func (f *fields) json(key, doc string) json.RawMessage {
 	return n.JSON()
 }
 
-// mappings reads a map from inputs to expressions.
+// mappings reads a map from inputs to expressions, in the dialect of Agent Flow, which may read event and nothing else.
 func (f *fields) mappings(key, doc string) []Mapping {
 	var out []Mapping
 	for _, one := range f.named(key, doc) {

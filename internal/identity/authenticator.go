@@ -17,8 +17,9 @@ import (
 	"github.com/espalier-run/espalier/internal/private"
 )
 
-// Authenticator turns credentials into identities. It is safe for concurrent
-// use.
+// Authenticator turns credentials into identities. It is safe for concurrent use. Sessions are not stored: a cookie has
+// all of a session, signed with a key that is derived from the project's token. Only the sessions that have signed out
+// are stored, until they would have expired.
 type Authenticator struct {
 	users  *Users
 	oidc   *OIDC  // nil without a provider
@@ -128,7 +129,8 @@ func (a *Authenticator) sign(text string) string {
 	return base64.RawURLEncoding.EncodeToString(authenticate(a.key, text))
 }
 
-// open returns the value of a cookie that seal has signed.
+// open returns the value of a cookie that seal has signed. The signature is checked first, in constant time, and covers
+// the prefix, so a value of one type cannot be used as another.
 func (a *Authenticator) open(prefix, cookie string, value any) error {
 	text, signature, ok := strings.Cut(cookie, ".")
 	if !ok || !hmac.Equal([]byte(signature), []byte(a.sign(text))) {
@@ -204,6 +206,9 @@ func (a *Authenticator) EndSession(value string) error {
 	})
 }
 
+// sessionIdentity returns the identity of a session as it is now. The account and the token that started the session
+// are looked up, so that a session has no roles that its account has lost. A session of the OpenID Connect provider has
+// its roles in the cookie and ends when the provider is no longer configured.
 func (a *Authenticator) sessionIdentity(s session) (Identity, error) {
 	if s.Owner {
 		return a.owner, nil
@@ -251,7 +256,7 @@ func (a *Authenticator) NewLoginCode() string {
 	return code
 }
 
-// RedeemLogin returns the owner's identity for an unused login code.
+// RedeemLogin returns the owner's identity for an unused login code, and makes the code useless.
 func (a *Authenticator) RedeemLogin(code string) (Identity, error) {
 	hash := hashToken(code)
 	a.mu.Lock()

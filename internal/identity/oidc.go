@@ -97,8 +97,8 @@ func oidcContext(ctx context.Context) context.Context {
 	return oidc.ClientContext(ctx, &http.Client{Timeout: oidcTimeout})
 }
 
-// connect returns the provider. Its keys are fetched again when a token has a new
-// one, so that it can rotate them.
+// connect returns the provider. Its keys are fetched again when a token has a new one, so that it can rotate them. A
+// provider that does not answer is asked again by the next request; requests wait for each other meanwhile.
 func (o *OIDC) connect(ctx context.Context) (*oidc.Provider, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -196,7 +196,8 @@ func (o *OIDC) verify(ctx context.Context, p *oidc.Provider, raw string) (*oidc.
 	return token, nil
 }
 
-// identity maps the claims of a token to an identity.
+// identity maps the claims of a token to an identity. An email counts only if the provider has verified it: otherwise
+// people could choose the name of another person.
 func (o *OIDC) identity(token *oidc.IDToken) (Identity, error) {
 	claims := map[string]any{}
 	if err := token.Claims(&claims); err != nil {

@@ -34,7 +34,8 @@ type Token struct {
 
 func (t Token) valid(now time.Time) bool { return t.Expires.IsZero() || now.Before(t.Expires) }
 
-// Users is the users file of a project. It is safe for concurrent use.
+// Users is the users file of a project. It is safe for concurrent use, also by several processes: the file is locked
+// while it changes, and each request reads what is in it now.
 type Users struct {
 	file *private.File[[]Account]
 	now  func() time.Time
@@ -167,7 +168,8 @@ func (u *Users) Find(name string) (Account, error) {
 	return Account{}, ErrUnknownUser
 }
 
-// Authenticate returns the identity of a token's account.
+// Authenticate returns the identity of a token's account. Tokens are stored as hashes, which are compared in constant
+// time.
 func (u *Users) Authenticate(token string) (Identity, error) {
 	accounts, err := u.List()
 	if err != nil {

@@ -11,12 +11,13 @@ import (
 )
 
 // files are those of the operating system, some of which have another text that is not saved yet, as in an editor. An
-// unsaved file and its folders need not exist on the disk. All names are absolute.
+// unsaved file and its folders need not exist on the disk. All names are absolute. The map is not changed after the
+// workspace is created.
 type files struct {
 	unsaved map[string]string // by path, as resolve returns it
 }
 
-// resolve resolves the symbolic links of a path as far as it exists on the disk.
+// resolve resolves the symbolic links of a path as far as it exists on the disk; the rest stays as it is.
 func resolve(name string) string {
 	rest := ""
 	for {

@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// Project is a folder within which workflows may refer to each other.
+// Project is a folder within which workflows may refer to each other. The mutex of its workspace guards it.
 type Project struct {
 	Root string // absolute, free of symbolic links
 
@@ -89,7 +89,8 @@ func (p *Project) confining(f *source.File) *root {
 	return best
 }
 
-// open reads a file by its name below a root.
+// open reads a file by its name below a root. Each text is read once: a workflow that is read twice during a command is
+// the same file, also if it changes meanwhile. space.mu is held.
 func (p *Project) open(within *root, name, ref string) (*source.File, error) {
 	if !filepath.IsLocal(name) {
 		return nil, &source.RefError{Ref: ref, Problem: source.RefEscapes}
@@ -188,6 +189,8 @@ func (p *Project) WorkflowFiles(dir string) (files, folders []string) {
 	return files, folders
 }
 
+// walk returns the files below a folder whose names could be workflows', the folders that it has read, and what it has
+// left out because of limits or errors.
 func (p *Project) walk(start string) (files, folders []string, skipped []Skipped) {
 	full := false
 	var walk func(at string, depth int)

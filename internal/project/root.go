@@ -33,6 +33,7 @@ func (s files) findRoot(dir string) string {
 	}
 }
 
+// isRoot reports whether a folder has a sign of a project: one of the markers, or a workflow of the Agentfile format.
 func (s files) isRoot(dir string) bool {
 	for _, name := range markers {
 		if _, err := s.lstat(filepath.Join(dir, name)); err == nil {

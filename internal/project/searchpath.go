@@ -148,7 +148,7 @@ func (w *Workspace) workflowRoot(dir string) string {
 	return ""
 }
 
-// confine opens a folder for reading.
+// confine opens a folder for reading, once, beside the root of the project. space.mu is held.
 func (p *Project) confine(dir string) (*root, error) {
 	for _, r := range p.roots {
 		if r.dir == dir {

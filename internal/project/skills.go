@@ -99,6 +99,8 @@ func (p *Project) Shadowing(f *source.File) diag.List {
 	}}
 }
 
+// scan finds the skills, once. They are found in the order in which they are looked up: folders of the environment, of
+// the project, of the user. space.mu is held.
 func (p *Project) scan() {
 	if p.scanned {
 		return
@@ -210,6 +212,7 @@ func (p *Project) scanUser(folder string, depth int) {
 	}
 }
 
+// add adds a skill whose SKILL.md is at a path.
 func (p *Project) add(s Skill, path string) {
 	abs, err := p.space.files.evalSymlinks(path)
 	if err != nil {

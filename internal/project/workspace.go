@@ -65,14 +65,14 @@ func (w *Workspace) Close() error {
 	return err
 }
 
-// Here is the project of the working folder.
+// Here returns the project of the working folder.
 func (w *Workspace) Here() (*Project, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.of(w.dir)
 }
 
-// At is the project of a folder.
+// At returns the project of a folder.
 func (w *Workspace) At(dir string) (*Project, error) {
 	real, err := w.realPath(w.abs(dir))
 	if err != nil {
@@ -83,7 +83,9 @@ func (w *Workspace) At(dir string) (*Project, error) {
 	return w.of(real)
 }
 
-// of is the project that a folder, given by its real path, belongs to.
+// of returns the project that a folder, given by its real path, belongs to. A workflow of the user, outside of any
+// project, belongs to the project of the working folder, which may then read from the folder of that workflow. w.mu is
+// held.
 func (w *Workspace) of(dir string) (*Project, error) {
 	root, ok := w.roots[dir]
 	if !ok {
@@ -102,6 +104,7 @@ func (w *Workspace) of(dir string) (*Project, error) {
 	return here, err
 }
 
+// at returns the project with a root folder, and opens it the first time. w.mu is held.
 func (w *Workspace) at(dir string) (*Project, error) {
 	if p, ok := w.projects[dir]; ok {
 		return p, nil
@@ -187,7 +190,7 @@ func (w *Workspace) Main(dir string) string {
 	return ""
 }
 
-// Display is how a path is shown: from the working folder when that is shorter, with forward slashes.
+// Display returns a path as it is shown: from the working folder when that is shorter, with forward slashes.
 func (w *Workspace) Display(abs string) string {
 	rel, err := filepath.Rel(w.dir, abs)
 	if err != nil || len(rel) > len(abs) {
@@ -235,7 +238,7 @@ func (w *Workspace) unreadable(path string, err error) error {
 	return near
 }
 
-// realPath is absolute and free of symbolic links, so that one file has one path and one project.
+// realPath returns a path that is absolute and free of symbolic links, so that one file has one path and one project.
 func (w *Workspace) realPath(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/price"
 )
 
-// Tokens estimates the input tokens of the request.
+// Tokens estimates the input tokens of the request: a token for every price.BytesPerToken bytes.
 func (r *Request) Tokens() int64 {
 	n := len(r.System) + len(r.Schema)
 	for _, m := range r.Messages {
@@ -21,7 +21,8 @@ func (r *Request) Tokens() int64 {
 	return int64((n+price.BytesPerToken-1)/price.BytesPerToken) + r.mediaTokens()
 }
 
-// mediaTokens returns an upper bound of the input tokens of images and sounds.
+// mediaTokens returns an upper bound of the input tokens of images and sounds: 2,000 for an image, because providers
+// resize larger ones, and one for each 200 bytes of sound.
 func (r *Request) mediaTokens() int64 {
 	const image, bytesOfSound = 2000, 200 // providers resize larger images; sounds count by the second
 	var n int64
@@ -125,8 +126,8 @@ func tokensOf(blocks []Block) int64 {
 	return max(1, int64((size(blocks)+price.BytesPerToken-1)/price.BytesPerToken))
 }
 
-// truncate returns the reply with at most the given number of tokens. It cuts
-// texts, but drops a tool call that does not fit.
+// truncate returns the reply with at most the given number of tokens, by the estimate of tokensOf; 0 is no limit. It
+// cuts texts at characters, but drops a tool call that does not fit, with everything after it.
 func (r Reply) truncate(tokens int) Reply {
 	if tokens <= 0 || tokensOf(r.Blocks) <= int64(tokens) {
 		return r

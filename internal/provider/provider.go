@@ -12,7 +12,8 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// Model answers requests.
+// Model answers requests. It is safe for concurrent use. A stream is read once, by one goroutine; a consumer may stop
+// reading at any time, which ends the call.
 type Model interface {
 	// Generate streams a reply: any number of pieces as they arrive, then the
 	// complete Reply. An error ends the stream; failures of the provider are
@@ -21,7 +22,8 @@ type Model interface {
 }
 
 // Stream streams the chunks that call emits, and then the reply that it returns, or its error. When emit returns false,
-// call must return; its results are then ignored.
+// call must return; its results are then ignored. Usage and model that the server does not report are filled in from
+// the request.
 func Stream(
 	ctx context.Context, req *Request, call func(emit func(Chunk) bool) (*Reply, error),
 ) iter.Seq2[Chunk, error] {
@@ -47,7 +49,7 @@ func Stream(
 	}
 }
 
-// Sizer is a Model that bounds the size of a request itself. For other models,
+// Sizer is a Model that bounds the size of a request itself, for reservations of a budget. For other models,
 // Request.MostTokens applies.
 type Sizer interface {
 	// MostTokens returns an upper bound of the tokens that the model counts.
@@ -151,8 +153,10 @@ type Tool struct {
 	Schema      json.RawMessage `json:"schema,omitempty"` // of its input
 }
 
-// Chunk is a piece of a reply. The last one carries the whole Reply.
+// Chunk is a piece of a reply. The last one carries the whole Reply, which has the texts of the pieces again. Every
+// chunk has one of the fields, and Type with Text.
 type Chunk struct {
+	// Text or Thinking; the other types of blocks come with the Reply alone.
 	Type  BlockType
 	Text  string
 	Reply *Reply
@@ -230,7 +234,8 @@ func (r *Reply) AllText() string {
 	return string(out)
 }
 
-// Usage counts the tokens of one reply.
+// Usage counts the tokens of one reply. Input does not include tokens that were read from a cache or written to it:
+// each of the four numbers has a price of its own.
 type Usage struct {
 	Input      int64 `json:"input"`
 	Output     int64 `json:"output"`
@@ -258,7 +263,8 @@ func Classes() []Class {
 
 // Error is a model's failure.
 type Error struct {
-	Class      Class
+	Class Class
+	// The HTTP status; 0 if there was none.
 	Status     int
 	RetryAfter time.Duration // as requested by the provider; 0 if it states none
 	Message    string

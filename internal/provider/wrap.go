@@ -16,9 +16,8 @@ type Retried struct {
 	Wait  time.Duration // before the next attempt
 }
 
-// Retry repeats calls that fail with a retryable error. The stream reports each
-// failed attempt before the wait, so that consumers can record it; the chunks
-// of that attempt are void.
+// Retry repeats calls that fail with a retryable error. The stream reports each failed attempt before the wait, so that
+// consumers can record it; the chunks of that attempt are void. NextAttempt follows when the wait is over.
 type Retry struct {
 	Model Model
 	Times int // maximum number of retries
@@ -30,12 +29,12 @@ type Retry struct {
 const (
 	firstBackoff = time.Second
 	maxBackoff   = time.Minute
-	// maxRetryAfter is the longest requested wait that Retry honors; for longer
-	// ones the call fails, and RateLimitWait returns the wait.
+	// maxRetryAfter is the longest requested wait that Retry honors; for longer ones the call fails, and RateLimitWait
+	// returns the wait, so that the task can end and its run can sleep.
 	maxRetryAfter = 15 * time.Minute
 )
 
-// Generate calls the model until it replies or a retry is pointless.
+// Generate calls the model until it replies or a retry is pointless. Errors of the context are not retried.
 func (r Retry) Generate(ctx context.Context, req Request) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		for attempt := 0; ; attempt++ {
@@ -92,8 +91,8 @@ func RateLimitWait(err error) time.Duration {
 	return 0
 }
 
-// wait returns the wait that the provider requests, or else exponential backoff
-// with jitter.
+// wait returns the wait that the provider requests, or else exponential backoff: 1 s, 2 s, 4 s, … up to a minute, of
+// which jitter takes away up to a half, so that calls that failed together are not repeated together.
 func (r Retry) wait(attempt int, failed *Error) time.Duration {
 	if failed.RetryAfter > 0 {
 		return failed.RetryAfter
@@ -115,7 +114,7 @@ type Slots chan struct{}
 // NewSlots returns a semaphore for n calls.
 func NewSlots(n int) Slots { return make(Slots, n) }
 
-// Generate waits for a slot and holds it until the stream ends.
+// Generate waits for a slot and holds it until the stream ends. A consumer that reads slowly holds the slot longer.
 func (l Limit) Generate(ctx context.Context, req Request) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		select {
@@ -181,13 +180,14 @@ func (r *Reply) toolCalls() (n int) {
 	return n
 }
 
-// Deadline limits the duration of a call.
+// Deadline limits the duration of a call, including the time that the consumer takes to read the stream.
 type Deadline struct {
 	Model Model
 	After time.Duration
 }
 
-// Generate calls the model and fails with a Timeout error after d.After.
+// Generate calls the model and fails with a Timeout error after d.After. An error counts as that timeout only if the
+// context of the caller is not done: a cancellation stays one.
 func (d Deadline) Generate(ctx context.Context, req Request) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		slow := &Error{

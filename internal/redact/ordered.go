@@ -5,7 +5,8 @@ import (
 	"encoding/json"
 )
 
-// Ordered is JSON, but keeps the order of the members of objects.
+// Ordered is JSON, but keeps the order of the members of objects. It costs more than JSON, which is tried first: most
+// values have nothing to redact.
 func (r *Rules) Ordered(raw json.RawMessage) (json.RawMessage, bool, error) {
 	hidden, found, err := r.JSON(raw)
 	if err != nil || !found {

@@ -16,7 +16,8 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// Rules are redaction rules. A nil *Rules redacts nothing.
+// Rules are redaction rules. A nil *Rules redacts nothing. They are safe for concurrent use. Redaction cannot be
+// undone: it is for what people see, and runs continue with the original values.
 type Rules struct {
 	rules []rule
 	// members redacts the values of members with secret names.
@@ -70,7 +71,8 @@ func Of(secrets bool, audits ...*ir.Audit) *Rules {
 	return rules
 }
 
-// Text redacts a text, and reports whether a rule matched.
+// Text redacts a text, and reports whether a rule matched. Rules apply one after the other to the pieces that no
+// earlier rule has replaced, so that a replacement is not redacted again.
 func (r *Rules) Text(text string) (string, bool) {
 	if r == nil || text == "" {
 		return text, false
@@ -158,6 +160,8 @@ func (r *Rules) JSON(raw json.RawMessage) (json.RawMessage, bool, error) {
 	return out, err == nil, err
 }
 
+// value redacts a decoded value. Members are visited in the order of their names, so that the same value is redacted in
+// the same way. Lists are changed in place, objects are copied, because their names can change.
 func (r *Rules) value(v any, found *bool) any {
 	switch x := v.(type) {
 	case string:

@@ -115,7 +115,7 @@ func digits(text string) string {
 	}, text)
 }
 
-// card checks the check digit of a payment card number.
+// card checks the check digit of a payment card number (Luhn algorithm).
 func card(text string, start, end int) bool {
 	d := digits(text[start:end])
 	sum := 0
@@ -132,7 +132,7 @@ func card(text string, start, end int) bool {
 	return sum%10 == 0 && strings.Trim(d, "0") != "" && !called && isStandalone(text, start, end)
 }
 
-// iban checks the check digits of an account number.
+// iban checks the check digits of an account number (ISO 7064, MOD 97-10).
 func iban(text string, start, end int) bool {
 	s := strings.ReplaceAll(text[start:end], " ", "")
 	rest := 0

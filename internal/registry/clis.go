@@ -132,7 +132,8 @@ func like(speaks string) knownCLI {
 	return known
 }
 
-// find returns the path of the program and its first arguments.
+// find returns the path of the program and its first arguments. A relative path is relative to the project; a bare name
+// is looked up on the PATH.
 func (c *cli) find(root string) (path string, first []string, err error) {
 	program := c.known.program
 	if len(c.settings.Command) > 0 {
@@ -231,7 +232,8 @@ func (c *cli) dialect(first []string) cliagent.Dialect {
 	return cliagent.Plain{Args: first, ModelArgs: c.known.modelArgs}
 }
 
-// cliEnv returns the environment of a program.
+// cliEnv returns the environment of a program: the harmless variables of this process, those that the program needs to
+// reach its server, and those that its entry names. Other secrets of this process are not passed on.
 func (m *Models) cliEnv(ctx context.Context, c *cli) ([]string, error) {
 	out := process.Environment(os.Environ())
 	for _, name := range slices.Concat(commonEnv, c.known.keys, c.known.env, text.Values(c.settings.PassEnv)) {

@@ -62,7 +62,8 @@ func (c Command) String() string {
 }
 
 // Commands lists what a program, and what it calls, runs on this machine. The configuration gives names to tools; it
-// may be nil.
+// may be nil. A person decides by this list, so it has to be complete: a command that is missing here would run without
+// consent.
 func Commands(p *ir.Program, c *config.Config) []Command {
 	var out []Command
 	for t := range tasks(p) {
@@ -220,8 +221,9 @@ func consents(path string, content []byte) bool {
 // its commands.
 func NamedConsent(p *ir.Program) bool { return coveredByName(p, true) }
 
-// Consented reports whether a person has consented to all commands of a run's workflow as they are now. The folder of
-// the run, in which most commands start, must not contain other programs of the same names; it is "" before the run.
+// Consented reports whether a person has consented to all commands of a run's workflow as they are now. An approval of
+// contents holds as long as each file has these contents, or others that are approved as well. The folder of the run,
+// in which most commands start, must not contain other programs of the same names; it is "" before the run.
 func (t *Tools) Consented(o RunOptions, dir string) bool {
 	return t.config.Allow.Shell || o.AllowShell && !slices.ContainsFunc(o.Approved, func(f trust.File) bool {
 		path := filepath.FromSlash(f.Path)
@@ -251,10 +253,12 @@ func (t *Tools) unapproved(f trust.File, path string) bool {
 	return err != nil || !approved
 }
 
-// writesFile has the hashes of the contents that runs have written into the project, one on each line.
+// writesFile has the hashes of the contents that runs have written into the project, one on each line. Processes append
+// to it without a lock.
 const writesFile = "writes"
 
-// recordWrite records a content that a run writes into the project of a storage folder.
+// recordWrite records a content that a run writes into the project of a storage folder. It has to be called before the
+// content is written: a crash in between leaves a hash too many, which is harmless.
 func recordWrite(dir string, content []byte) error {
 	f, err := os.OpenFile(filepath.Join(dir, writesFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -352,7 +356,8 @@ func (t *Tools) Real(p *ir.Program, o RunOptions) []string {
 	return out
 }
 
-// Simulates reports whether a run starts nothing real.
+// Simulates reports whether a run starts nothing real: it is simulated, or its script simulates what it does not
+// answer.
 func Simulates(o RunOptions) bool {
 	script, err := scriptOf(o)
 	if err != nil || script == nil {

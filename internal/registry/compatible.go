@@ -109,7 +109,8 @@ func withoutAddress(options json.RawMessage) json.RawMessage {
 	return rest
 }
 
-// id returns a key that distinguishes servers of the same name.
+// id returns a key that distinguishes servers of the same name, which workflows can name with different addresses and
+// keys.
 func (s server) id() string {
 	if !s.named {
 		return s.name

@@ -23,8 +23,12 @@ const (
 )
 
 // concurrency limits how many runs are driven and how many model calls are made at the same time, over all processes
-// that share a store, and leaves runs to processes with the labels that they need. Processes share two registers, and
-// ignore what dead processes have left in them.
+// that share a store, and leaves runs to processes with the labels that they need. Processes share two registers, each
+// with a queue, and ignore what dead processes have left in them.
+//
+// There is no coordinator: every process computes the same order from the content of a register (see next), and changes
+// the register by compare-and-swap. A process that is killed between two changes leaves tickets that the others skip,
+// and that the next change removes.
 type concurrency struct {
 	registers journal.Registers
 	process   Process
@@ -52,7 +56,7 @@ func MissingLabels(c *config.Config, workflow string, labels []string) []string 
 	return slices.DeleteFunc(c.LabelsOf(workflow), func(label string) bool { return slices.Contains(labels, label) })
 }
 
-// queue is the content of a register.
+// queue is the content of a register, as JSON. Held has the tickets with a slot, Waiting those without.
 type queue struct {
 	Next    int64    `json:"next"` // arrival of the next ticket
 	Held    []ticket `json:"held,omitempty"`
@@ -73,6 +77,8 @@ type ticket struct {
 	Lacks []string `json:"lacks,omitempty"`
 }
 
+// is reports whether two tickets are the same: of one run or call, in one process. Several processes can have a ticket
+// for the same run.
 func (t *ticket) is(other *ticket) bool { return t.ID == other.ID && t.Owner == other.Owner }
 
 // applies reports whether a limit applies to a ticket.
@@ -91,7 +97,8 @@ func (c *concurrency) priority(t *ticket) (highest int64) {
 	return highest
 }
 
-// full returns the name of the limit that does not allow one more ticket; empty if all do.
+// full returns the name of the limit that does not allow one more ticket on top of those that are held; empty if all
+// do. A limit for each workflow or provider counts only the tickets of the same one; a limit of 0 is none.
 func (c *concurrency) full(held []ticket, t *ticket) string {
 	for i := range c.limits {
 		l := &c.limits[i].Is
@@ -117,7 +124,9 @@ func (c *concurrency) full(held []ticket, t *ticket) string {
 	return ""
 }
 
-// alive removes the tickets of dead processes, and of processes that are about to end from those that wait.
+// alive removes the tickets of dead processes, and of processes that are about to end from those that wait. It sorts
+// the waiting tickets by priority and arrival. Every reader of a queue calls it first, so the order follows the
+// configuration of the reader.
 func (c *concurrency) alive(l *queue) {
 	// Each process is looked up once.
 	others := func(look func(journal.Owner) bool) func(ticket) bool {
@@ -137,7 +146,7 @@ func (c *concurrency) alive(l *queue) {
 }
 
 // next returns the waiting tickets that the limits allow now: in their order, each on top of those before it. A ticket
-// whose own limit is reached does not hold up those behind it.
+// whose own limit is reached does not hold up those behind it. Tickets that lack labels are skipped.
 func (c *concurrency) next(l *queue) (out []ticket) {
 	held := slices.Clone(l.Held)
 	for i := range l.Waiting {
@@ -170,7 +179,8 @@ func (c *concurrency) load(ctx context.Context, key string) (l queue, r journal.
 	return l, r, nil
 }
 
-// update changes a register. change reports whether there is something to save.
+// update changes a register. change reports whether there is something to save. After a conflict with another process
+// it is called again with the new content, so it must not keep anything from an earlier call.
 func (c *concurrency) update(ctx context.Context, key string, change func(*queue) bool) error {
 	for {
 		l, r, err := c.load(ctx, key)
@@ -183,7 +193,8 @@ func (c *concurrency) update(ctx context.Context, key string, change func(*queue
 	}
 }
 
-// enter adds a ticket to those that wait, unless it is there, and reports whether it is its turn.
+// enter adds a ticket to those that wait, unless it is there, and reports whether it is its turn. A ticket that lacks
+// labels also waits, so that people see why the run does not continue; its turn never comes.
 func (c *concurrency) enter(l *queue, t *ticket) (turn, changed bool) {
 	if t.Provider == "" {
 		t.Lacks = MissingLabels(c.config, t.Workflow, c.labels)
@@ -202,7 +213,8 @@ func (c *concurrency) enter(l *queue, t *ticket) (turn, changed bool) {
 	return slices.ContainsFunc(c.next(l), func(n ticket) bool { return n.is(t) }), at < 0
 }
 
-// acquire gives a ticket a slot if it is its turn; otherwise the ticket waits.
+// acquire gives a ticket a slot if it is its turn; otherwise the ticket waits. It is idempotent: a ticket that is held
+// already gets the new number of the slot.
 func (c *concurrency) acquire(ctx context.Context, key string, t ticket) (acquired bool, err error) {
 	t.Owner = c.process.ID()
 	err = c.update(ctx, key, func(l *queue) bool {
@@ -242,7 +254,8 @@ func (c *concurrency) Acquire(ctx context.Context, run journal.RunID, workflow s
 	return c.acquire(ctx, runsRegister, ticket{ID: string(run), Run: run, Workflow: workflow, Slot: slot})
 }
 
-// Release implements embedded.Slots.
+// Release implements embedded.Slots. Only the slot with this number is released: the run may have got a newer one
+// meanwhile.
 func (c *concurrency) Release(ctx context.Context, run journal.RunID, slot int64) ([]journal.Owner, error) {
 	return c.leave(ctx, runsRegister, func(t *ticket) bool { return t.ID == string(run) && t.Slot == slot }, nil)
 }
@@ -252,7 +265,8 @@ func (c *concurrency) Leave(ctx context.Context, run journal.RunID) ([]journal.O
 	return c.leave(ctx, runsRegister, nil, func(t *ticket) bool { return t.ID == string(run) })
 }
 
-// leave removes tickets of this process, and returns the processes whose turn it is then.
+// leave removes tickets of this process, and returns the processes whose turn it is then, each once, for the caller to
+// wake. A nil function selects no ticket.
 func (c *concurrency) leave(
 	ctx context.Context, key string, held, waiting func(*ticket) bool,
 ) (next []journal.Owner, err error) {
@@ -311,6 +325,8 @@ func (r *Runtime) Unserved(ctx context.Context) (func(workflow string) []string,
 	}, err
 }
 
+// places returns the place of each run that waits. Calls are read before runs, so a run that itself waits is listed
+// with its own place. A run with tickets of several processes has the place of the first one.
 func (c *concurrency) places(ctx context.Context) (map[journal.RunID]QueuePlace, error) {
 	out := map[journal.RunID]QueuePlace{}
 	for _, key := range []string{callsRegister, runsRegister} {
@@ -403,10 +419,12 @@ func (c *concurrency) limitsCalls() bool {
 	})
 }
 
-// callPoll is how often a waiting call looks whether another process has ended one.
+// callPoll is how often a waiting call looks whether another process has ended one. Calls of the same process wake each
+// other by freed.
 const callPoll = 50 * time.Millisecond
 
-// limitedModel is a model whose calls wait for their turn.
+// limitedModel is a model whose calls wait for their turn. It wraps next, which counts spending, so that a waiting call
+// has no money reserved. The embedded router only chooses the provider.
 type limitedModel struct {
 	router
 	next provider.Model
@@ -415,7 +433,8 @@ type limitedModel struct {
 	workflow string
 }
 
-// Generate waits until the limits allow the call, and makes it.
+// Generate waits until the limits allow the call, and makes it. The slot is given back in any case, also after a
+// cancellation; the ticket of a process that dies is ignored by the others.
 func (m limitedModel) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	return func(yield func(provider.Chunk, error) bool) {
 		choice, problem := m.models.ChooseWith(m.name(req.Model), req.Options)

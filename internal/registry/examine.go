@@ -43,7 +43,8 @@ const (
 const reachSeconds = 10
 
 // Examine returns the state of everything that is configured. With reach, it checks that the servers are reachable and
-// accept the keys, which costs nothing.
+// accept the keys, which costs nothing: it lists models. Servers are asked in parallel; the order of the findings is
+// that of the configuration.
 func (m *Models) Examine(ctx context.Context, reach bool) []Finding {
 	var out []Finding
 	for _, s := range m.config.Secrets {
@@ -83,6 +84,9 @@ func (m *Models) examineSecret(ctx context.Context, name string, s config.Secret
 	return f
 }
 
+// examineProvider returns the state of a provider. A provider that is not declared and has no key is Unset and no
+// fault; a declared one without its key is Missing. A server that answers 404 is reachable: not every server lists its
+// models.
 func (m *Models) examineProvider(ctx context.Context, name string, reach bool) Finding {
 	s, _ := m.server(name)
 	declared := slices.ContainsFunc(m.config.Models.Providers,
@@ -226,7 +230,8 @@ func ExamineStore(
 	return f, nil
 }
 
-// examineFile completes the finding of a journal in a file.
+// examineFile completes the finding of a journal in a file. It reads only the header, as the SQLite file format defines
+// it: opening the database would create files beside it. An empty file is a new database.
 func examineFile(f Finding, path string) (Finding, error) {
 	const magic = "SQLite format 3\x00"
 	f.About = path

@@ -22,7 +22,8 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// host provides the models, tools and folders of tasks.
+// host provides the models, tools and folders of tasks. The engine has one for all runs, and calls Provision from many
+// goroutines.
 type host struct {
 	dir    string // the storage folder
 	runs   string // folder of the runs' folders, with a trailing separator
@@ -59,7 +60,7 @@ func tools(root string, o RuntimeOptions) *Tools {
 // seed, so a server sees new ones with almost every run.
 const maxRunEnvs = 256
 
-// runEnv is shared by all tasks of runs with the same options.
+// runEnv is shared by all tasks of runs with the same options. It is immutable.
 type runEnv struct {
 	model   provider.Model
 	price   func(model string) (price.Price, bool)
@@ -69,7 +70,9 @@ type runEnv struct {
 	stream  bool             // replies are recorded as they come
 }
 
-// Provision fills in a job's model, tools, machine and folder.
+// Provision fills in a job's model, tools, machine and folder. Whether a person has consented to commands is looked up
+// for each task, because files can change while a run waits. Real models are wrapped from the inside out: spending
+// limits, then limits of concurrent calls.
 func (h *host) Provision(job *step.Job, options json.RawMessage) error {
 	o, err := h.runEnv(options)
 	if err != nil {
@@ -111,6 +114,9 @@ func (h *host) Provision(job *step.Job, options json.RawMessage) error {
 	return nil
 }
 
+// runEnv returns the environment of runs with these options, as the journal has them. Secrets in them are marks, which
+// are replaced here. A simulated run must not make a person enter a secret, so commands that print secrets are not run
+// for it.
 func (h *host) runEnv(options json.RawMessage) (*runEnv, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -95,6 +95,7 @@ func moveRecords(dir string) error {
 	return nil
 }
 
+// copyToDatabase copies all runs. The database is closed before the journal in the folder is renamed.
 func copyToDatabase(
 	ctx context.Context, path, url string, process *owner.Process, log *slog.Logger,
 ) (done journal.Copied, err error) {
@@ -120,8 +121,8 @@ func copyToDatabase(
 	return journal.Copy(ctx, from, to)
 }
 
-// renameJournal renames the file of a closed journal, and those that SQLite may
-// have left beside it.
+// renameJournal renames the file of a closed journal, and those that SQLite may have left beside it. The database file
+// comes last: MigrateStore looks at its name, so an interrupted migration can be repeated.
 func renameJournal(from, to string) error {
 	for _, suffix := range []string{"-wal", "-shm", ""} {
 		if err := os.Rename(from+suffix, to+suffix); err != nil && (suffix == "" || !errors.Is(err, fs.ErrNotExist)) {

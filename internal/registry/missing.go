@@ -32,6 +32,8 @@ type modelUse struct {
 	who     tool.Caller
 }
 
+// modelUses returns the models that the steps of a program, and of those that it calls, ask. A step whose bound has no
+// model calls asks none, also if it names an agent.
 func modelUses(p *ir.Program) []modelUse {
 	var out []modelUse
 	for t := range tasks(p) {
@@ -61,7 +63,8 @@ func modelUses(p *ir.Program) []modelUse {
 }
 
 // Missing returns the models, keys and prices that a program's steps need and that are not available, without
-// duplicates.
+// duplicates. With o.Unready, missing models and keys are accepted; consent and prices are not, because commands would
+// run and budgets would not hold.
 func (m *Models) Missing(p *ir.Program, o RunOptions) []MissingDependency {
 	r := router{models: m, override: o.Model, fallback: o.DefaultModel, sandbox: o.Sandbox}
 	var out []MissingDependency

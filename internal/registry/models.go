@@ -27,7 +27,7 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// Models selects models by name and knows their prices.
+// Models selects models by name and knows their prices. It is safe for concurrent use.
 type Models struct {
 	root   string // of the project
 	config *config.Config
@@ -35,7 +35,9 @@ type Models struct {
 	// Secrets has the keys.
 	Secrets *secret.Registry
 
-	mu   sync.Mutex
+	mu sync.Mutex
+	// Models that are in use. Calls of all runs to one provider share its model, and with it the limit of concurrent
+	// calls.
 	open map[string]provider.Model // by provider
 }
 
@@ -67,7 +69,8 @@ var modelAliases = map[string]string{
 	"haiku": "anthropic/claude-haiku-5-5",
 }
 
-// server returns the provider or program with a name; false if there is none.
+// server returns the provider or program with a name; false if there is none. The first of these counts: a provider of
+// the configuration, a program of the configuration, a built-in provider, a built-in program.
 func (m *Models) server(name string) (server, bool) {
 	s := server{name: name}
 	declared := false
@@ -228,7 +231,11 @@ func notApproved(format string, args ...any) *Problem {
 }
 
 // Choose returns the model of a name: PROVIDER/MODEL, a model name that implies its provider, an alias, or a provider.
-// The empty name is the default model.
+// The empty name is the default model. It looks at names alone: whether there is a key is for lacksKey.
+//
+// The name is looked up in this order: aliases of the configuration, built-in short names, PROVIDER/MODEL, a provider
+// or program alone, patterns of declared providers, families of built-in providers. A name with a slash whose first
+// part is no provider can still match a pattern.
 func (m *Models) Choose(name string) (Choice, *Problem) {
 	if name == "" || name == "inherit" {
 		name = m.Default()
@@ -252,6 +259,7 @@ func (m *Models) Choose(name string) (Choice, *Problem) {
 			if after == "" {
 				return Choice{}, withoutModel(before)
 			}
+			// The model is an argument of the program, which would take it for an option.
 			if s.cli != nil && strings.HasPrefix(after, "-") {
 				return Choice{}, problemf(
 					fmt.Sprintf("Write %s/MODEL; other arguments go into %s, as args.", s.name, config.FileName),
@@ -420,7 +428,9 @@ func (m *Models) ownKey(s server, env string) *Problem {
 		"the key in %s is not sent to %s", env, s.settings.BaseURL.Value)
 }
 
-// key returns a function that reads a provider's key when it is used; nil if none is sent.
+// key returns a function that reads a provider's key when it is used; nil if none is sent. Reading late lets a key be
+// replaced while a server runs, and repeats the checks of lacksKey, which a run that has been started with --unready
+// has not passed.
 func (m *Models) key(s server) func(context.Context) (string, error) {
 	read := func(env string) func(context.Context) (string, error) {
 		return func(context.Context) (string, error) {
@@ -495,7 +505,8 @@ func (m *Models) provider(s server) (provider.Model, error) {
 		atOnce = int(n)
 	}
 	timeout := cmp.Or(m.config.Defaults.ModelTimeout, stepkind.ModelCallSeconds*time.Second)
-	// A call holds a slot during each attempt, not between attempts. Each attempt has its own timeout.
+	// From the inside: Bound limits the reply, Deadline the attempt, Limit the attempts at the same time, and Retry
+	// repeats. So a call holds a slot during each attempt, not between attempts, and each attempt has its own timeout.
 	whole := provider.Retry{
 		Model: provider.Limit{
 			Model: provider.Deadline{Model: provider.Bound{Model: bare}, After: timeout},
@@ -529,6 +540,7 @@ type reachable interface {
 	Reach(context.Context) error
 }
 
+// bare returns the model of a provider without limits and repetitions.
 func (m *Models) bare(s server) reachable {
 	o := httptransport.Options{BaseURL: s.base, Key: m.key(s)}
 	if headers := s.settings.Headers; len(headers) > 0 {
@@ -580,7 +592,7 @@ func (m *Models) ConfiguredPrice(c Choice) (price.Price, bool) {
 	return price.Price{}, false
 }
 
-// router passes each request to the model that it names.
+// router passes each request to the model that it names. It belongs to the runs with the same options.
 type router struct {
 	models    *Models
 	override  string // replaces the model of every request
@@ -607,7 +619,8 @@ func (r router) name(asked string) string {
 	return cmp.Or(r.override, asked, r.fallback)
 }
 
-// Generate sends the request to the model that it names.
+// Generate sends the request to the model that it names. The options of the request lose the address and the key of a
+// server, which are not for the model, and the reply gets the name of the provider for the records.
 func (r router) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	return func(yield func(provider.Chunk, error) bool) {
 		choice, problem := r.models.ChooseWith(r.name(req.Model), req.Options)

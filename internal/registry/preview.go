@@ -24,6 +24,9 @@ import (
 
 // Preview returns the first request that a step sends to a model. Values that are known only when the step runs are
 // replaced with their names in parentheses.
+//
+// It runs the task as a run would, with a model that records the request and fails, a machine that starts nothing and a
+// log that records nothing. So the preview cannot differ from what a run sends.
 func (t *Tools) Preview(ctx context.Context, p *ir.Program, s *ir.Step, models *Models) (*provider.Request, error) {
 	task := s.Task()
 	runners := Runners()
@@ -91,7 +94,8 @@ func asksNoModel(s *ir.Step) error {
 	return fmt.Errorf("step %q %w", s.Title(), ErrAsksNoModel)
 }
 
-// claim returns a worker's result that contradicts those of the others.
+// claim returns a worker's result that contradicts those of the others, because a merge asks a model only about
+// contradictions.
 func claim(merge combine.Settings, worker string) json.RawMessage {
 	of := func(field string) string { return "(" + field + " as " + worker + " has it)" }
 	out := map[string]any{}

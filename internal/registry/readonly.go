@@ -67,8 +67,8 @@ const (
 	copyLock   = ".lock"          // in a copy; its process holds it
 )
 
-// removeDeadCopies removes the copies of processes that were killed. A folder that cannot be removed is left to the
-// next process.
+// removeDeadCopies removes the copies of processes that were killed: those whose lock is free. A folder that cannot be
+// removed is left to the next process.
 func removeDeadCopies() {
 	found, err := filepath.Glob(filepath.Join(os.TempDir(), copyPrefix+"*"))
 	if err != nil {

@@ -143,7 +143,9 @@ func EngineConfig(dir string, o RuntimeOptions) engine.Config {
 	}
 }
 
-// OpenRuntime opens the storage folder of a project, and creates it if needed.
+// OpenRuntime opens the storage folder of a project, and creates it if needed. The parts depend on each other in this
+// order: folder, store and process, limits (which are registers of the store), engine, records. After an error
+// everything that was opened is closed. The caller closes the result.
 func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	o = o.complete(dir)
 	r := &Runtime{
@@ -168,6 +170,8 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	}
 	common := EngineConfig(dir, o)
 	host := common.Host.(*host)
+	// The host is created before the store is known to have limits, so it is completed here, before the engine runs
+	// tasks.
 	if r.spends = newSpending(r.Store, o.Config, now); r.spends != nil {
 		host.spends = r.spends
 	}
@@ -193,7 +197,11 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 	return r, nil
 }
 
-// record starts the writers of records.
+// record starts the writers of records. They read the journal from the position up to which the slowest of them has
+// written, and ignore what they have already.
+//
+// With a shared store, each process writes what it has appended itself; everything else can be derived when it is asked
+// for. With a copy of a folder that cannot be written, transcripts and audit logs alone are written, into the copy.
 func (r *Runtime) record() error {
 	transcripts, lock, err := r.folder("transcripts")
 	if err != nil {
@@ -261,7 +269,8 @@ const awfAuditLog = "AWF_AUDIT_LOG"
 // NoAWFAudit reports whether the environment disables AWF's audit trail.
 func NoAWFAudit(getenv func(string) string) bool { return getenv(awfAuditLog) == "off" }
 
-// awfTrail returns the writer of AWF's audit trail; nil if the environment disables it.
+// awfTrail returns the writer of AWF's audit trail; nil if the environment disables it. The trail is one file for all
+// runs, so all processes of the folder share a lock and a position.
 func (r *Runtime) awfTrail() (*awfaudit.Writer, error) {
 	if NoAWFAudit(r.getenv) {
 		return nil, nil
@@ -281,7 +290,7 @@ func (r *Runtime) awfTrail() (*awfaudit.Writer, error) {
 	})
 }
 
-// folder creates a folder of records, with the lock of its writers.
+// folder creates a folder of records, with the lock of its writers. Close closes the lock.
 func (r *Runtime) folder(name string) (string, *filelock.File, error) {
 	dir := filepath.Join(r.records(), name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -310,7 +319,8 @@ func (r *Runtime) Dir() string { return r.dir }
 // RunDir returns the folder of a run's files.
 func (r *Runtime) RunDir(id journal.RunID) string { return filepath.Join(r.dir, "runs", string(id)) }
 
-// RemoveFiles removes the records and files of runs that have been deleted.
+// RemoveFiles removes the records and files of runs that have been deleted from the store. It removes as much as it
+// can, and can be repeated: files of a run that the store does not have are of no use.
 func (r *Runtime) RemoveFiles(ids ...journal.RunID) error {
 	var errs []error
 	for _, id := range ids {
@@ -337,8 +347,12 @@ func (r *Runtime) CompleteTranscript(ctx context.Context, root journal.RunID) er
 	return r.Transcripts.CatchUp(ctx, root)
 }
 
-// Close releases everything. Runs that the engine still holds are driven to
-// their next resting point first; close the engine before to park them instead.
+// Close releases everything. Runs that the engine still holds are driven to their next resting point first; close the
+// engine before to park them instead.
+//
+// The order matters: the engine appends last, then the writers of records catch up with its appends, then the store is
+// closed. The process stays registered to the end, because other processes take over what a dead one has left. Close
+// also works for a Runtime that was opened in part.
 func (r *Runtime) Close() error {
 	var errs []error
 	if r.Engine != nil {
@@ -431,7 +445,8 @@ type RunOptions struct {
 
 // Pin completes the options with what the configuration decides. They stay the same for the run if the configuration
 // changes later. sandbox is what the person who starts the run asks for, if not nil; confined returns how commands are
-// confined on this machine.
+// confined on this machine. If commands cannot be confined, the run still has the sandbox: its commands then fail
+// instead of running without one.
 func (o *RunOptions) Pin(c *config.Config, m *Models, sandbox *bool, confined func() (process.Confinement, error)) {
 	o.DefaultModel = m.Default()
 	o.Sandbox = o.Sandbox || c.Sandbox
@@ -501,7 +516,8 @@ func CheckOutput(p *ir.Program, output json.RawMessage, origin func(path string)
 }
 
 // CheckVariable checks a new value of a variable against the schema that the program declares for it: that of the
-// variable, or that of the output. Parts of the output that the value is not about may still be missing.
+// variable, or that of the output. A value for a part is wrapped into the whole, and only problems at or below that
+// part count: other parts of the output may still be missing.
 func CheckVariable(p *ir.Program, path string, value json.RawMessage) error {
 	check := func(declared json.RawMessage, rest string) error {
 		if len(declared) == 0 {
@@ -543,7 +559,8 @@ func CheckVariable(p *ir.Program, path string, value json.RawMessage) error {
 	return nil
 }
 
-// FillInput fills defaults into the input of a child and checks it against its schema.
+// FillInput fills defaults into the input of a child and checks it against its schema. It returns the input with the
+// defaults.
 func FillInput(p *ir.Program, input json.RawMessage) (json.RawMessage, error) {
 	if p.Input == nil || len(p.Input.Schema) == 0 {
 		return input, nil
@@ -565,6 +582,8 @@ func machine(root string) func(from string) (string, bool) {
 	return func(from string) (string, bool) { return lookUp(root, from) }
 }
 
+// lookUp returns a value of this machine: "stamp:DIR" creates a folder named after the time, "env:NAME" is a variable,
+// and "dir", "host" and "user" are what they say. It is called once, when the run starts, and the value is recorded.
 func lookUp(root, from string) (string, bool) {
 	if dir, ok := strings.CutPrefix(from, "stamp:"); ok {
 		return Stamp(root, dir, time.Now())

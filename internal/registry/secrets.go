@@ -22,7 +22,8 @@ import (
 )
 
 // Secrets returns the secrets that the configuration declares, the keys of models in the environment, and the variables
-// that are passed to servers and tools.
+// that are passed to servers and tools. All of them are hidden in records, so the list has to have everything that a
+// run can get to see; declared secrets come first, and a variable that is one of them is not listed again.
 func Secrets(root string, c *config.Config, getenv func(string) string) *secret.Registry {
 	var out []secret.Source
 	var declared []string // variables
@@ -92,8 +93,9 @@ func Secrets(root string, c *config.Config, getenv func(string) string) *secret.
 // errTokenGone is returned for a token of an MCP server that is not stored.
 var errTokenGone = errors.New("it is a token of an MCP server, which another process received")
 
-// isOrdinary reports whether the value of a variable is an ordinary word, an existing path, or the address of a server.
-// Such a value is not declared a secret; hiding it would make records hard to read and conditions unable to compare it.
+// isOrdinary reports whether the value of a variable is an ordinary word, an existing path, or the address of a server
+// without credentials. Such a value is not declared a secret; hiding it would make records hard to read and conditions
+// unable to compare it.
 func isOrdinary(value string) bool {
 	if filepath.IsAbs(value) {
 		_, missing := os.Stat(value)
@@ -194,7 +196,8 @@ func fillInput(s *secret.Registry) func(*ir.Program, json.RawMessage) (json.RawM
 }
 
 // checkRevealed calls a check with a value without marks: contracts are about the values themselves. It runs no command
-// for them, because the engine decides with it.
+// for them, because the engine decides with it and must neither wait for a person nor get different answers. Secrets
+// are hidden again in the error.
 func checkRevealed(s *secret.Registry, value json.RawMessage, check func(json.RawMessage) error) error {
 	revealed, err := s.Reveal(secret.WithoutAsking(context.Background()), value)
 	if err == nil {
@@ -206,7 +209,7 @@ func checkRevealed(s *secret.Registry, value json.RawMessage, check func(json.Ra
 	return nil
 }
 
-// redacted wraps a tool that stores its input: secrets are hidden in the input and revealed in the output.
+// redacted wraps a tool that stores its input: secrets are stored as marks and revealed in the output.
 type redacted struct {
 	tool.Tool
 	secrets *secret.Registry

@@ -21,17 +21,19 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// servers are the MCP servers of a project. Each is started when one of its tools is first needed.
+// servers are the MCP servers of a project. Each is started when one of its tools is first needed. mu guards the maps
+// and is not held while a server is started or asked, so that a slow server does not hold up the others.
 type servers struct {
 	mu       sync.Mutex
 	known    map[string]*mcp.Server
 	declared map[string]config.Server
 	found    map[string][]tool.Tool // tools, by server; set when the server has listed them
 	wrong    map[string]error       // why servers cannot be used
-	loaded   bool
+	// Reports that the declarations have been read; known, declared and the first entries of wrong are complete then.
+	loaded bool
 }
 
-// load reads the declarations of the servers, once. t.servers.mu must be held.
+// load reads the declarations of the servers, once. It creates them and starts none. t.servers.mu must be held.
 func (t *Tools) load() {
 	s := &t.servers
 	if s.loaded {
@@ -75,7 +77,7 @@ func (t *Tools) load() {
 // serversFolder is the folder, below storageFolder, with a writable folder for each server in a sandbox.
 const serversFolder = "servers"
 
-// server returns the server for a declaration.
+// server returns the server for a declaration. Its secrets are read when it connects.
 func (t *Tools) server(name string, is config.Server) (*mcp.Server, error) {
 	c := mcp.Config{Name: name, Dir: t.root, Guard: t.guard, Timeout: is.Timeout, Limits: t.limits}
 	c.Limits.CPU = 0 // the server serves many calls
@@ -205,7 +207,8 @@ func (t *Tools) serverOf(name string) (string, bool) {
 	return server, t.servers.known[server] != nil
 }
 
-// offers returns the tools of a server. It asks the server until that succeeds once.
+// offers returns the tools of a server. It asks the server until that succeeds once; the list stays the same then, and
+// an error is kept in wrong until a later call succeeds. server must be in known.
 func (t *Tools) offers(ctx context.Context, server string) ([]tool.Tool, error) {
 	s := &t.servers
 	s.mu.Lock()
@@ -343,7 +346,7 @@ func (t *Tools) formatDiagnostics(list diag.List) string {
 	return out.String()
 }
 
-// close stops all servers in parallel.
+// close stops all servers in parallel. Each may take as long as its program takes to end.
 func (s *servers) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -34,8 +34,8 @@ type spent struct {
 	MicroDollars int64 `json:"micro_dollars"`
 }
 
-// spending enforces limits on what the models of all runs may cost, over all
-// processes that share a store.
+// spending enforces limits on what the models of all runs may cost in a day (UTC), over all processes that share a
+// store. Registers are changed by compare-and-swap, so two processes cannot both get the last of a limit.
 type spending struct {
 	registers journal.Registers
 	limits    []config.Named[config.Spending]
@@ -119,8 +119,8 @@ func (s *spending) shares(by spender) []share {
 	return out
 }
 
-// add adds an amount to a share. It returns false and changes nothing if the
-// share would exceed the limit; a limit below zero is none.
+// add adds an amount to a share. It returns false and changes nothing if the share would exceed the limit; a limit
+// below zero is none. The first amount of a day also removes the registers of old days.
 func (s *spending) add(ctx context.Context, key string, amount, limit int64) (bool, error) {
 	for {
 		r, err := s.registers.Load(ctx, key)
@@ -135,6 +135,7 @@ func (s *spending) add(ctx context.Context, key string, amount, limit int64) (bo
 			return false, nil
 		}
 		fresh := r.Version == 0
+		// A correction never makes a share negative.
 		now.MicroDollars = max(0, now.MicroDollars+amount)
 		_, err = journal.SaveJSON(ctx, s.registers, r, now)
 		if errors.Is(err, journal.ErrConflict) {
@@ -155,8 +156,8 @@ func (s *spending) forget(ctx context.Context) error {
 	})
 }
 
-// reserve reserves an amount in all shares, or returns the share that is
-// exhausted.
+// reserve reserves an amount in all shares, or returns the share that is exhausted; what was reserved in those before
+// it is given back. The shares are in the order of the configuration in every process.
 func (s *spending) reserve(ctx context.Context, shares []share, amount int64) (exhausted *share, err error) {
 	for i := range shares {
 		ok, err := s.add(ctx, shares[i].key, amount, shares[i].limit)
@@ -168,7 +169,9 @@ func (s *spending) reserve(ctx context.Context, shares []share, amount int64) (e
 	return nil, nil
 }
 
-// correct adds the difference between the cost of a call and its reservation.
+// correct adds the difference between the cost of a call and its reservation. It is not canceled with the call: money
+// that was reserved and not spent would count until the end of the day. It applies to the shares of the day on which
+// the call began.
 func (s *spending) correct(ctx context.Context, shares []share, difference int64) error {
 	if difference == 0 {
 		return nil
@@ -216,7 +219,7 @@ func (s *spending) status(ctx context.Context) ([]SpendingStatus, error) {
 	return out, nil
 }
 
-// spendingModel is a model whose calls count toward the spending limits.
+// spendingModel is a model whose calls count toward the spending limits. by is who the calls count for.
 type spendingModel struct {
 	router
 	*spending
@@ -224,12 +227,16 @@ type spendingModel struct {
 	by    spender
 }
 
-// minWait is the shortest wait for the next day. During shorter waits the task keeps running, and here it must not.
+// minWait is the shortest wait for the next day. provider.Retry waits up to 15 minutes by itself, during which the task
+// keeps running; here the task has to end and its run has to sleep.
 const minWait = 16 * time.Minute
 
-// Generate reserves the worst case of a call, makes the call, and corrects the
-// reservation. A call that no limit allows today fails, and the task waits for
-// tomorrow.
+// Generate reserves the worst case of a call, makes the call, and corrects the reservation. A call that no limit allows
+// today fails, and the task waits for tomorrow.
+//
+// Each attempt of the call has a reservation of its own, because each can be billed: an attempt that fails and will be
+// repeated is corrected at once (Retried), and the next one reserves again (NextAttempt). A stream that its consumer
+// leaves early keeps the reservation.
 func (m spendingModel) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	return func(yield func(provider.Chunk, error) bool) {
 		shares := m.shares(m.by)
@@ -288,7 +295,8 @@ func costOf(p price.Price, reply *provider.Reply) int64 {
 	return p.Cost(price.Tokens(reply.Usage))
 }
 
-// claim reserves the worst case of a call.
+// claim reserves the worst case of a call. If a limit is reached, the error is a rate limit until the next day, on
+// which the run waits; a call that is more expensive than the limit itself fails for good.
 func (m spendingModel) claim(ctx context.Context, shares []share, worst int64) error {
 	full, err := m.reserve(ctx, shares, worst)
 	if err != nil || full == nil {

@@ -16,7 +16,8 @@ import (
 // What is in the folders of runs is their own: commands may leave anything there.
 var storageFolders = []string{"", "storage", "storage/postgres"}
 
-// checkStorage refuses a storage folder if others can change it or a part of it, or if one of them is a link.
+// checkStorage refuses a storage folder if others can change it or a part of it, or if one of them is a link: otherwise
+// another user could decide what runs of this user do.
 func checkStorage(dir string) error {
 	for _, folder := range storageFolders {
 		path := filepath.Join(dir, folder)
@@ -42,7 +43,8 @@ const ignoreFile = ".gitignore"
 const signatureFile = "signature"
 
 // makeStorage creates the folder, accessible only to its owner and ignored by git. It refuses a folder that others can
-// change or that another user created.
+// change or that another user created: a repository or an archive can contain a folder with runs, which would be
+// continued with the rights of this user.
 func makeStorage(dir string, by *trust.Store) error {
 	fresh, err := isFresh(dir)
 	if err != nil {
@@ -147,6 +149,9 @@ func sign(dir string, by trust.Store) error {
 	return os.WriteFile(filepath.Join(dir, signatureFile), []byte(signature+"\n"), 0o600)
 }
 
+// checkSignature returns an error unless this user has signed the storage folder on this machine. The signature is
+// derived from a key of the user, so it cannot come with a repository. A folder that several machines share has a line
+// for each.
 func checkSignature(dir string, by trust.Store) error {
 	want, err := by.Signature()
 	if err != nil {

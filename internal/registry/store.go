@@ -67,7 +67,8 @@ func StoreURL(c *config.Config, getenv func(string) string) (string, error) {
 }
 
 // openStore opens the store and registers this process with those that share it. It returns the clock of the engine;
-// nil is the machine's.
+// nil is the machine's. A database has its own clock, because the clocks of several machines differ. A folder that
+// cannot be written is opened as a copy.
 func (r *Runtime) openStore(o RuntimeOptions) (now func() time.Time, err error) {
 	url, err := StoreURL(o.Config, o.Getenv)
 	if err != nil {

@@ -23,7 +23,8 @@ func tasks(p *ir.Program) iter.Seq[task] {
 	return func(yield func(task) bool) { visitTasks(task{program: p}, yield) }
 }
 
-// visitTasks visits the tasks of in.program.
+// visitTasks visits the tasks of in.program, and then those of the programs that it calls. It returns false if yield
+// has ended the visit. A program that is called in several ways is several children.
 func visitTasks(in task, yield func(task) bool) bool {
 	p, kinds, places := in.program, Kinds(), in.program.Places()
 	in.money = in.money || p.Budget.MicroDollars != nil

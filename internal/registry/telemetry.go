@@ -17,7 +17,8 @@ import (
 // flushSeconds is how long closing waits for a collector.
 const flushSeconds = 5
 
-// observedStore reports appends to telemetry.
+// observedStore reports appends to telemetry, before and after them. The report before an append lets a later process
+// deliver its spans if this one dies; a last fact of 0 after it means that the append has failed.
 type observedStore struct {
 	journal.Store
 	by *otel.Exporter
@@ -139,6 +140,7 @@ func portHint(to *otel.Endpoint) string {
 	return ""
 }
 
+// examineSignal returns where one signal goes; with reach, whether the collector accepts it.
 func examineSignal(ctx context.Context, name string, to *otel.Endpoint, content, reach bool) Finding {
 	f := Finding{What: "telemetry", Name: name, State: Unset, About: "not exported"}
 	if to == nil {

@@ -76,6 +76,8 @@ func needs(c *config.Config) map[string][]string {
 // share.
 const queueRegister = "temporal/task-queue"
 
+// taskQueue returns the name of the task queue, and chooses a random one if the store has none. Of processes that
+// choose at the same time, one wins, and the others load its choice.
 func taskQueue(ctx context.Context, store journal.Registers) (string, error) {
 	for {
 		kept, err := store.Load(ctx, queueRegister)

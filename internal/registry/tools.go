@@ -41,7 +41,7 @@ const notebookFolder = "memory"
 const calculator = "calculator"
 
 // Tools resolves the names of tools in a project: built-in tools, those that the configuration binds, and the tools of
-// MCP servers.
+// MCP servers. It is shared by all runs and safe for concurrent use; what differs between runs is in a toolbox.
 type Tools struct {
 	root    string
 	config  *config.Config
@@ -58,7 +58,7 @@ type Tools struct {
 	servers servers
 }
 
-// NewTools returns the tools of a project. It starts no servers.
+// NewTools returns the tools of a project. It starts no servers, and does not look for a sandbox before one is needed.
 func NewTools(root string, c *config.Config, getenv func(string) string, secrets *secret.Registry) *Tools {
 	t := &Tools{root: root, config: c, getenv: getenv, secrets: secrets, limits: c.Commands.Or(process.DefaultLimits)}
 	t.guard.Allow = text.Values(c.Allow.Hosts)
@@ -119,7 +119,8 @@ func foldersOf(root string, list []text.Text) []string {
 // Close stops all servers.
 func (t *Tools) Close() { t.servers.close() }
 
-// toolbox is the tools of one program in a run.
+// toolbox is the tools of one program in a run. It is a value: copies with another program or job are cheap. Without
+// Tools, it has only those of a script or of the program.
 type toolbox struct {
 	*Tools
 	program  *ir.Program
@@ -144,7 +145,8 @@ func (t *Tools) box(o RunOptions, script *scripted.Script) toolbox {
 	return b
 }
 
-// Tool returns the tool with a name. Tools of a script come first; a simulated run has no real tools.
+// Tool returns the tool with a name; nil if there is none. Tools of a script come first; a simulated run has no real
+// tools, but it takes the rules for calls from them.
 func (b toolbox) Tool(name string) tool.Tool {
 	if found := b.scripted[name]; found != nil {
 		return scriptedTool{found, b.policy(name, found.Spec())}
@@ -156,6 +158,8 @@ func (b toolbox) Tool(name string) tool.Tool {
 	return found
 }
 
+// real returns the tool that a name stands for: what the configuration binds to it, or else the tool of that name. A
+// tool that is disabled, or whose entry is not approved, does not exist.
 func (b toolbox) real(name string) tool.Tool {
 	if b.Tools == nil {
 		return nil
@@ -187,7 +191,8 @@ type scriptedTool struct {
 
 func (t scriptedTool) Spec() tool.Spec { return t.spec }
 
-// policy returns the spec of a scripted tool with the rules for calls that the configuration has.
+// policy returns the spec of a scripted tool with the rules for calls that the configuration has: a script replaces
+// what a tool returns, not whether a person has to approve its calls.
 func (b toolbox) policy(name string, spec tool.Spec) tool.Spec {
 	if b.Tools == nil {
 		return spec
@@ -214,7 +219,8 @@ func (b toolbox) returns(name string, found tool.Tool) json.RawMessage {
 	return nil
 }
 
-// base returns a tool without regard to the entries of the configuration.
+// base returns a tool without regard to the entries of the configuration: one that the workflow declares, a built-in
+// one, or one of an MCP server, in this order. Starting a server can take a minute.
 func (b toolbox) base(name string) tool.Tool {
 	if b.program != nil {
 		for i := range b.program.ToolDefs {
@@ -235,6 +241,7 @@ func (b toolbox) base(name string) tool.Tool {
 			}
 		}
 	}
+	// Without consent, models must not run commands, so the tool does not exist for them.
 	if name == ir.ShellTool && b.noShell && !b.simulate {
 		return nil
 	}
@@ -257,7 +264,7 @@ func (b toolbox) base(name string) tool.Tool {
 	return boxed[name]
 }
 
-// Names returns the names of the tools that match a pattern.
+// Names returns the names of the tools that a pattern matches and that can be called, sorted.
 func (b toolbox) Names(pattern string) []string {
 	all := slices.Collect(maps.Keys(b.scripted))
 	if b.Tools != nil {
@@ -298,7 +305,8 @@ func (b bound) Spec() tool.Spec {
 	return spec
 }
 
-// Repeatable implements tool.Repeater with the tool's own rule.
+// Repeatable implements tool.Repeater with the tool's own rule: embedding an interface does not pass on methods that it
+// lacks.
 func (b bound) Repeatable(input json.RawMessage) bool { return tool.Repeatable(b.Tool, input) }
 
 func declared(name string, set *config.Tool) http.Declared {
@@ -337,7 +345,8 @@ func (t *Tools) requests(address string) http.Options {
 	return http.Options{Guard: guard, Value: t.value}
 }
 
-// value replaces references to secrets and variables in a text with their values.
+// value replaces references to secrets and variables in a text with their values. It is called for each request, so
+// that a secret that has changed takes effect.
 func (t *Tools) value(ctx context.Context, text string) (string, error) {
 	before := ""
 	if rest, ok := strings.CutPrefix(text, bearer); ok {
@@ -373,7 +382,9 @@ func (t simulatedTool) Spec() tool.Spec {
 	}
 }
 
-// Call simulates a result: one that fits the schema if there is any, or else one that repeats the input.
+// Call simulates a result: one that fits the schema if there is any, or else one that repeats the input. Results depend
+// on the seed and on where the call is made, never on earlier calls, so that a task which runs again gets the same
+// ones.
 func (t simulatedTool) Call(_ context.Context, call tool.Call) (tool.Result, error) {
 	if t.job != nil && t.job.SimulatesFailure(t.seed) {
 		return tool.Result{}, &tool.Error{Class: tool.ClassTool, Message: failsOnPurpose(t.seed)}
@@ -405,7 +416,8 @@ func both(a, b json.RawMessage) json.RawMessage {
 const listTimeout = 60 * time.Second
 
 // Missing returns the tools that a program's steps call and that are not available: unbound ones with configuration
-// entries to paste, the others with their problem. Agents whose models are programs have their own tools.
+// entries to paste, the others with their problem. Agents whose models are programs have their own tools. It starts the
+// MCP servers whose tools are called, because only a running server knows its tools.
 func (t *Tools) Missing(p *ir.Program, o RunOptions, models *Models) []MissingDependency {
 	script, err := scriptOf(o)
 	if err != nil {
@@ -451,6 +463,7 @@ func (t *Tools) Missing(p *ir.Program, o RunOptions, models *Models) []MissingDe
 			continue
 		}
 		unbound = addMissing(unbound, use.where, Problem{Message: fmt.Sprintf("nothing is bound to the tool %q", name)})
+		// addMissing has added a new entry, so names and unbound stay parallel.
 		if len(unbound) > len(names) {
 			names = append(names, name)
 		}
@@ -564,6 +577,7 @@ type toolUse struct {
 	pattern     bool      // the name is a pattern
 }
 
+// toolUses returns the tools that the steps of a program, and of those that it calls, can call.
 func toolUses(p *ir.Program) []toolUse {
 	var out []toolUse
 	for t := range tasks(p) {

@@ -23,7 +23,8 @@ func (e *WriteError) Error() string { return fmt.Sprintf("%s cannot be written: 
 func (e *WriteError) Unwrap() error { return e.Err }
 
 // Create writes a file below a folder, whole or not at all, and the folders that it is in. It reports false if there is
-// such a file already, which stays as it is.
+// such a file already, which stays as it is: O_EXCL makes the check and the creation one step, and does not follow a
+// symbolic link.
 func Create(root string, file File) (created bool, err error) {
 	full := filepath.Join(root, filepath.FromSlash(file.Name))
 	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {

@@ -95,8 +95,9 @@ func ascii(text string) string {
 	return b.String()
 }
 
-// inside returns the part of an encoded text that depends on the value alone,
-// when the number of bytes before the value is before modulo three.
+// inside returns the part of an encoded text that depends on the value alone, when the number of bytes before the value
+// is before modulo three. Base64 encodes three bytes in four characters, so the same value has three encodings, without
+// the characters at both ends that depend on its neighbors.
 func inside(e *base64.Encoding, value string, before int) string {
 	text := e.EncodeToString(append(make([]byte, before), value...))
 	return text[(8*before+5)/6 : 8*(before+len(value))/6]

@@ -141,6 +141,10 @@ func (m *matcher) replace(text string, end bool) (out, rest string) {
 }
 
 // search is replace, and also returns how many places and characters it looked at.
+//
+// For each position, the first two bytes decide which kinds of needles may begin there (pairs), so most positions cost
+// one look-up. Where one may begin, a search walks the trie of each kind from there. The longest match wins. If the
+// text ends inside a possible match and more text may follow, the search stops at that position.
 func (m *matcher) search(text string, end bool) (out, rest string, work int) {
 	var b strings.Builder
 	done := 0
@@ -208,7 +212,8 @@ func (m *matcher) units(text string, from, to int) []string {
 	return s.best
 }
 
-// search looks for a needle at one place in a text.
+// search looks for a needle at one place in a text. It explores all ways of reading the text: a character may be
+// literal or the start of an escape. seen keeps the work linear when several ways meet.
 type search struct {
 	decoder
 	final bool // nothing follows the text
@@ -386,7 +391,8 @@ type char struct {
 	unit string // how it is encoded
 }
 
-// decoder decodes the escapes of a text. It caches recent results, because nested escapes are read several times.
+// decoder decodes the escapes of a text. It caches recent results, because nested escapes are read several times. The
+// cache has a slot for each position modulo memoSize.
 type decoder struct {
 	text  string
 	units bool // find out how characters are encoded

@@ -26,6 +26,10 @@ type Source struct {
 }
 
 // Registry holds secrets and their values. A nil Registry has none. It is safe for concurrent use.
+//
+// Values are replaced by marks before anything is stored or shown (Hide), and marks by values before anything is used
+// (Reveal). A mark says how the value was encoded, so Reveal restores the same bytes; only an encoding that cannot be
+// reproduced comes back as one of the common forms. Text that looks like a mark is escaped.
 type Registry struct {
 	sources []Source
 	asking  sync.Mutex
@@ -121,7 +125,8 @@ func (r *Registry) Learn(name, value string) {
 	r.table = nil
 }
 
-// matcher returns a matcher for all known values.
+// matcher returns a matcher for all known values. It is built again after a value was learned. All sources that do not
+// ask are read once, before the first use, because a run can print a secret that it has not been given.
 func (r *Registry) matcher() *matcher {
 	if r == nil {
 		return plain()
@@ -187,7 +192,8 @@ func newMatcher() *matcher {
 	return m
 }
 
-// addSecret adds a value in every encoding.
+// addSecret adds a value in every encoding that cannot be found by decoding. The mark of an occurrence names the form
+// and, unless it is a common one, how its characters are encoded.
 func (m *matcher) addSecret(name, value string) {
 	all := forms(value)
 	labels := map[string]string{}
@@ -231,7 +237,7 @@ func (r *Registry) Show(text string) string {
 	return strings.ReplaceAll(r.HideText(text), escaped, opening)
 }
 
-// Stream hides secrets in a text that arrives in pieces.
+// Stream hides secrets in a text that arrives in pieces, as if it arrived at once. It is used by one goroutine.
 type Stream struct {
 	Registry *Registry
 	rest     string

@@ -10,7 +10,9 @@ import (
 var errNotJSON = errors.New("not JSON")
 
 // walk replaces the strings and names in a JSON value, and turns the numbers that number changes into strings.
-// Everything else stays the same, byte for byte. A string that is returned as bare is inserted without quotes.
+// Everything else stays the same, byte for byte: decoding and encoding would change numbers, the order of members and
+// spaces. A string that is returned as bare is inserted without quotes. raw has to be valid JSON; walk finds only some
+// mistakes.
 func walk(
 	raw json.RawMessage, text func(string) (is string, bare bool, err error), number func(string) string,
 ) (json.RawMessage, error) {
@@ -74,6 +76,8 @@ func closingQuote(raw []byte, i int) int {
 	return -1
 }
 
+// unquote decodes a JSON string, with its quotes. Short escapes are decoded here; a string with other escapes is left
+// to json.Unmarshal.
 func unquote(raw []byte) (string, error) {
 	inner := raw[1 : len(raw)-1]
 	if bytes.IndexByte(inner, '\\') < 0 {

@@ -27,8 +27,9 @@ func IdentityOf(ctx context.Context) (identity.Identity, bool) {
 	return id, ok
 }
 
-// authentication looks at the credentials of requests. It refuses wrong ones;
-// whether a route needs any is up to the route.
+// authentication looks at the credentials of requests. It refuses wrong ones; whether a route needs any is up to the
+// route. Cookies of sessions are accepted for all routes; cross-site requests have been refused before (see
+// withSameOrigin).
 type authentication struct {
 	*identity.Authenticator
 	cookie   string
@@ -37,9 +38,8 @@ type authentication struct {
 	failures failures
 }
 
-// newAuthentication returns the authentication of a project's server. Browsers
-// share cookies between the ports of a host, so the name of the cookie
-// differs between projects.
+// newAuthentication returns the authentication of a project's server. Browsers share cookies between the ports of a
+// host, so the name of the cookie differs between projects: it has a part of the hash of the state folder.
 func newAuthentication(a *identity.Authenticator, stateDir, base string, secure bool) *authentication {
 	sum := sha256.Sum256([]byte(stateDir))
 	return &authentication{
@@ -48,6 +48,7 @@ func newAuthentication(a *identity.Authenticator, stateDir, base string, secure 
 	}
 }
 
+// handler puts the identity of a request into its context. A request without credentials passes without one.
 func (a *authentication) handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, err := a.identify(r)
@@ -69,6 +70,7 @@ func (a *authentication) handler(next http.Handler) http.Handler {
 			return
 		}
 		logEntryOf(r.Context()).user = id.Name
+		// The credentials are checked again for each write to a stream, which can last for days.
 		still := func() bool {
 			now, err := a.identify(r)
 			return err == nil && reflect.DeepEqual(now, id)
@@ -79,7 +81,8 @@ func (a *authentication) handler(next http.Handler) http.Handler {
 }
 
 // streamWriter ends a stream of events when the credentials of its request are no longer what they were: a token was
-// revoked, a session has ended, or roles have changed. A client that reconnects is checked again.
+// revoked, a session has ended, or roles have changed. A client that reconnects is checked again. Other responses are
+// short, and pass unchecked. Keep-alive comments are writes, too, so a quiet stream ends within seconds.
 type streamWriter struct {
 	http.ResponseWriter
 	still func() bool
@@ -104,8 +107,9 @@ func (w *streamWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 var errNoCredentials = errors.New("the request has no credentials")
 
-// identify returns the identity of a request. Tokens are accepted in the
-// Authorization header alone: addresses end up in logs and histories.
+// identify returns the identity of a request. Tokens are accepted in the Authorization header alone: addresses end up
+// in logs and histories. A header counts even if there is a cookie, so that a program with a wrong token is not taken
+// for the person whose browser it uses.
 func (a *authentication) identify(r *http.Request) (identity.Identity, error) {
 	if header := r.Header.Get("Authorization"); header != "" {
 		scheme, token, _ := strings.Cut(header, " ")
@@ -121,7 +125,7 @@ func (a *authentication) identify(r *http.Request) (identity.Identity, error) {
 	return a.Session(cookie.Value)
 }
 
-// refusal returns the answer to a request with a wrong token, and slows down guessing.
+// refusal returns the answer to a request with a wrong token, and slows down guessing. It counts a failure.
 func (a *authentication) refusal(w http.ResponseWriter, r *http.Request) *Problem {
 	if wait := a.failures.add(remoteHost(r)); wait > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
@@ -154,6 +158,8 @@ func (a *authentication) endSession(w http.ResponseWriter) {
 	})
 }
 
+// remoteHost returns the address of the connection. Headers such as X-Forwarded-For are not read, because any client
+// can send them: behind a proxy, all clients share one limit.
 func remoteHost(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -177,11 +183,12 @@ type limiter struct {
 const (
 	failureBurst    = 10
 	failureInterval = 6 * time.Second
-	maxLimiters     = 10_000
+	// How many addresses are remembered, so that an attacker with many addresses cannot fill the memory.
+	maxLimiters = 10_000
 )
 
-// add counts a failure and returns how long the address has to wait; 0 when it
-// need not.
+// add counts a failure and returns how long the address has to wait; 0 when it need not. An attempt during the wait
+// does not extend it: its reservation is canceled.
 func (f *failures) add(host string) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -203,8 +210,7 @@ func (f *failures) add(host string) time.Duration {
 	return wait
 }
 
-// forget removes the addresses that have all their attempts back, or all of
-// them when there are none.
+// forget removes the addresses that have all their attempts back, or all addresses if none has. f.mu is held.
 func (f *failures) forget(now time.Time) {
 	for host, l := range f.limiters {
 		if now.Sub(l.used) > failureBurst*failureInterval {

@@ -35,6 +35,8 @@ const (
 	eventBatch      = "application/cloudevents-batch+json"
 )
 
+// registerCloudEvents registers the route for events. It is described by hand: huma cannot tell the modes of
+// CloudEvents apart.
 func (s *Server) registerCloudEvents() {
 	const path = "/api/v1/events"
 	schema := huma.SchemaFromType(s.api.OpenAPI().Components.Schemas, reflect.TypeFor[cloudEvent]())
@@ -77,8 +79,9 @@ func (s *Server) receiveEvent(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// writeDelivery delivers an event and answers the request. A delivery that has
-// begun is completed even if the client leaves.
+// writeDelivery delivers an event and answers the request with 202. A delivery that has begun is completed even if the
+// client leaves: a part of the runs may have the event already. An event that is being delivered by another request is
+// refused with Retry-After, so that its sender learns the result later.
 func (s *Server) writeDelivery(
 	w http.ResponseWriter, r *http.Request, deliver func(context.Context) (*app.Delivery, error),
 ) error {
@@ -103,7 +106,8 @@ func (s *Server) writeDelivery(
 	return nil
 }
 
-// readCloudEvent reads an event in structured or binary mode.
+// readCloudEvent reads an event in structured or binary mode, as the HTTP binding of CloudEvents 1.0 tells them apart:
+// by a media type that starts with application/cloudevents, and else by ce- headers.
 func readCloudEvent(r *http.Request) (app.Incoming, *Problem) {
 	invalid := func(status int, detail string) (app.Incoming, *Problem) {
 		return app.Incoming{}, &Problem{
@@ -153,8 +157,8 @@ func readCloudEvent(r *http.Request) (app.Incoming, *Problem) {
 	return in, nil
 }
 
-// binaryEvent reads the attributes of an event from headers, in which
-// characters beyond ASCII are percent-encoded.
+// binaryEvent reads the attributes of an event from headers, in which characters beyond printable ASCII, spaces, quotes
+// and per cent signs are percent-encoded (HTTP binding, section 3.1.3.2).
 func binaryEvent(h http.Header) (e cloudEvent, err error) {
 	for name, to := range map[string]*string{
 		"specversion": &e.SpecVersion, "id": &e.ID, "source": &e.Source, "type": &e.Type, "time": &e.Time,
@@ -166,8 +170,8 @@ func binaryEvent(h http.Header) (e cloudEvent, err error) {
 	return e, nil
 }
 
-// asJSON returns data of a media type as JSON: JSON as it is, and everything
-// else as text.
+// asJSON returns data of a media type as JSON: JSON as it is, and everything else as text. Bytes that are not UTF-8
+// become U+FFFD. Empty data is nil.
 func asJSON(media string, data []byte) json.RawMessage {
 	if len(data) == 0 {
 		return nil

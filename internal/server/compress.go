@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// withGzip compresses responses that are text, for clients that accept it. Live
-// events are not compressed: each has to arrive at once.
+// withGzip compresses responses that are text, for clients that accept it. Live events are not compressed: each has to
+// arrive at once, and their media type is not in the list.
 func withGzip(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !acceptsGzip(r.Header.Get("Accept-Encoding")) {
@@ -28,7 +28,8 @@ func withGzip(next http.Handler) http.Handler {
 	})
 }
 
-// acceptsGzip reports whether the value of an Accept-Encoding header allows gzip.
+// acceptsGzip reports whether the value of an Accept-Encoding header allows gzip (RFC 9110, section 12.5.3). A quality
+// of zero forbids it; other qualities count as equal. "*" does not count.
 func acceptsGzip(header string) bool {
 	for part := range strings.SplitSeq(header, ",") {
 		coding, quality, _ := strings.Cut(strings.TrimSpace(part), ";")
@@ -41,7 +42,7 @@ func acceptsGzip(header string) bool {
 	return false
 }
 
-// minCompressed is how large the first piece of a response must be.
+// minCompressed is how large the first piece of a response must be, in bytes. Below that, gzip gains nothing.
 const minCompressed = 1024
 
 // compressed are the media types that become smaller.
@@ -50,7 +51,8 @@ var compressed = []string{
 	"text/html", "text/javascript", "text/plain",
 }
 
-// compressor compresses a response, or not; its first piece decides.
+// compressor compresses a response, or not; its first piece decides. Until then it holds back the header, because
+// Content-Encoding depends on the decision. close has to be called at the end.
 type compressor struct {
 	http.ResponseWriter
 	status  int
@@ -72,7 +74,8 @@ func (c *compressor) Write(p []byte) (int, error) {
 	return c.ResponseWriter.Write(p)
 }
 
-// decide writes the header.
+// decide decides about compression on the first write or flush, and writes the header. Responses that are encoded
+// already, such as static files, pass unchanged. Without a status, net/http writes the header itself.
 func (c *compressor) decide(first []byte) {
 	if c.decided {
 		return
@@ -111,9 +114,9 @@ func (c *compressor) close() {
 	}
 }
 
-// withETag adds validators to responses of the API, and sends no body to a
-// client that has the current one. The permission of a request is checked each
-// time, before this.
+// withETag adds validators to responses of the API, and sends no body to a client that has the current one. The
+// permission of a request is checked each time, before this. The response is buffered as a whole, so that the tag is a
+// hash of it; streams and files are left out.
 func withETag(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet || !strings.HasPrefix(r.URL.Path, "/api/v1/") || isStream(r.URL.Path) {
@@ -147,7 +150,7 @@ func isStream(route string) bool {
 		strings.Contains(route, "/artifacts/")
 }
 
-// matches reports whether an If-None-Match header has a tag.
+// matches reports whether an If-None-Match header has a tag, by the weak comparison that RFC 9110 asks for.
 func matches(header, tag string) bool {
 	if strings.TrimSpace(header) == "*" {
 		return true

@@ -26,7 +26,7 @@ import (
 // A client that reconnects, also to another server, continues after the last
 // event that it got, without a gap and without a duplicate.
 
-// eventID is the id of an event. Number 0 means the whole append.
+// eventID is the id of an event, or what a client has: everything up to that event. Number 0 means the whole append.
 type eventID struct {
 	pos    journal.Pos
 	number int
@@ -49,7 +49,8 @@ func parseEventID(text string) (id eventID, err error) {
 	return id, nil
 }
 
-// includes reports whether a client that has everything up to id has an event.
+// includes reports whether a client that has everything up to id has an event. Events are numbered from 1 within their
+// append; the numbers are the same whenever the append is read, because interpreting facts is deterministic.
 func (id eventID) includes(event eventID) bool {
 	return event.pos < id.pos || event.pos == id.pos && (id.number == 0 || event.number <= id.number)
 }
@@ -77,6 +78,7 @@ const maxProblem = 4 << 10
 // keep the connection and the server notices clients that are gone.
 const keepAlive = 15 * time.Second
 
+// registerEvents registers the streams, which huma does not serve, and describes them for the API.
 func (s *Server) registerEvents() {
 	all := s.needs(identity.Read, endpoint(func(w http.ResponseWriter, r *http.Request) error {
 		return s.stream(w, r, "")
@@ -119,8 +121,9 @@ func (s *Server) registerEvents() {
 	}, identity.Read)
 }
 
-// stream sends the events of a run, or of all runs. Without a position it begins
-// with what happens next; the position 0 is the beginning of the journal.
+// stream sends the events of a run, or of all runs. Without a position it begins with what happens next; the position 0
+// is the beginning of the journal. The first message has the id of that position, so that a client that reconnects
+// before the first event misses nothing. Errors after it are only logged: the response has begun.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, run journal.RunID) error {
 	after, err := s.startPosition(r)
 	if err != nil {
@@ -152,7 +155,8 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, run journal.RunI
 
 var errStopping = errors.New("the server is stopping")
 
-// startPosition returns where the client wants to begin.
+// startPosition returns where the client wants to begin. Last-Event-ID wins: a browser that reconnects sends it with
+// the address that it used first.
 func (s *Server) startPosition(r *http.Request) (eventID, error) {
 	text := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after"))
 	if text == "" {
@@ -171,7 +175,9 @@ func (s *Server) startPosition(r *http.Request) (eventID, error) {
 	return last, err
 }
 
-// sendEvents sends what follows the last event of a client until the client or the server goes away.
+// sendEvents sends what follows the last event of a client until the client or the server goes away. A client that
+// keeps up gets everything from the feed, which all clients share. One that is further behind than the feed reaches
+// back reads the journal up to where the feed begins, as often as needed, and then continues with the feed.
 func (s *Server) sendEvents(ctx context.Context, out *eventWriter, run journal.RunID, last eventID) error {
 	if err := s.feed.join(ctx); err != nil {
 		return err
@@ -185,6 +191,8 @@ func (s *Server) sendEvents(ctx context.Context, out *eventWriter, run journal.R
 			return err
 		}
 		if more.upTo != 0 {
+			// The append of the last event is read again, because the client may have a part of it: events are numbered
+			// from its start, and those that it has are skipped.
 			missed := app.WatchRequest{Run: run, After: max(last.pos-1, 0), Until: more.upTo}
 			for e, err := range encoded(ctx, s.o.App, missed) {
 				if err == nil && !last.includes(e.id) && (run == "" || e.root == run) {
@@ -215,7 +223,8 @@ func (s *Server) sendEvents(ctx context.Context, out *eventWriter, run journal.R
 	}
 }
 
-// encoded yields events as clients get them, with their ids.
+// encoded yields events as clients get them, with their ids. req.After has to be the end of an append, so that the
+// numbers within each append start at 1.
 func encoded(ctx context.Context, a *app.App, req app.WatchRequest) iter.Seq2[sentEvent, error] {
 	return func(yield func(sentEvent, error) bool) {
 		var id eventID
@@ -236,7 +245,8 @@ func encoded(ctx context.Context, a *app.App, req app.WatchRequest) iter.Seq2[se
 	}
 }
 
-// eventText returns an event as the stream has it.
+// eventText returns an event as the stream has it. The data is one line: JSON has no line ends, which would end the
+// field of a server-sent event.
 func eventText(e app.Event, id eventID) ([]byte, error) {
 	data := eventData{
 		Type: string(e.Type), RunID: string(e.Run.ID), Parent: string(e.Run.Parent), Workflow: e.Run.Name, Seq: e.Seq,
@@ -248,6 +258,7 @@ func eventText(e app.Event, id eventID) ([]byte, error) {
 	if e.Step != nil {
 		data.Step, data.Kind, data.Attempt = e.Step.Path, e.Step.Kind, e.Step.Attempt
 	} else if e.Type == report.CheckpointSaved {
+		// A checkpoint belongs to a step that may not be open in the interpreter.
 		data.Step = e.Work.Step
 	}
 	raw, err := json.Marshal(data)
@@ -268,8 +279,8 @@ func (s *Server) eventWriter(w http.ResponseWriter) *eventWriter {
 	return &eventWriter{w: w, control: http.NewResponseController(w), timeout: s.o.timeouts.write}
 }
 
-// write sends text. A client has at least half of the timeout to take it: to set the deadline for every event of every
-// client takes a tenth of the server's time.
+// write sends text. A client has at least half of the timeout to take it: the deadline is set again only when half of
+// it has passed, because setting it for every event of every client takes a tenth of the server's time.
 func (e *eventWriter) write(p []byte) error {
 	if now := time.Now(); now.After(e.renew) {
 		err := e.control.SetWriteDeadline(now.Add(e.timeout))

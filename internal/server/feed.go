@@ -11,8 +11,12 @@ import (
 )
 
 // feed has the newest events of all runs. One goroutine reads the journal and encodes events, however many clients
-// follow them: a reader for each would query the store a thousand times for every event that a thousand clients get.
-// It reads while it has clients.
+// follow them: a reader for each would query the store a thousand times for every event that a thousand clients get. It
+// reads while it has clients.
+//
+// A client calls join, then after until it wants no more, waiting for batch.changed in between, then leave. Methods are
+// safe for concurrent use. If the reader fails, each client gets the error from after, and the next join starts a new
+// reader.
 type feed struct {
 	app    *app.App
 	length int // how many events it keeps
@@ -24,12 +28,15 @@ type feed struct {
 	clients int
 	stop    context.CancelFunc // of the reader; nil if there is none
 	recent  []sentEvent        // at most length
-	// before is the newest event that is not in recent. A client that has it gets everything else from recent.
-	before    eventID
-	err       error         // that ended the reader
-	changed   chan struct{} // closed when clients are woken for new events or err
-	waking    bool          // clients will be woken
-	joined    batch         // what the client that asked last got; joinedFor is the last event that it had
+	// before is the newest event that is not in recent. A client that has it gets everything else from recent. At the
+	// start it is the whole append at the end of the journal.
+	before  eventID
+	err     error         // that ended the reader
+	changed chan struct{} // closed when clients are woken for new events or err
+	waking  bool          // clients will be woken
+	// Most clients have the same last event, so the text for it is joined once and shared. Only streams of all runs use
+	// it.
+	joined    batch // what the client that asked last got; joinedFor is the last event that it had
 	joinedFor eventID
 }
 
@@ -61,7 +68,8 @@ const (
 // wholeAppend is a number above those of all events of an append.
 const wholeAppend = math.MaxInt
 
-// join adds a client. The feed reads from then on until the client leaves.
+// join adds a client. The feed reads from then on until the client leaves. ctx only limits how long join waits for the
+// store.
 func (f *feed) join(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -75,6 +83,7 @@ func (f *feed) join(ctx context.Context) error {
 			return err
 		}
 		var reading context.Context
+		// The reader outlives the request that starts it.
 		reading, f.stop = context.WithCancel(context.WithoutCancel(ctx))
 		f.recent, f.err = nil, nil
 		f.before, f.changed = eventID{end, wholeAppend}, make(chan struct{})
@@ -84,7 +93,7 @@ func (f *feed) join(ctx context.Context) error {
 	return nil
 }
 
-// leave removes a client.
+// leave removes a client. The last one stops the reader; what is left in recent is dropped by the next join.
 func (f *feed) leave() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -104,7 +113,10 @@ func (f *feed) read(ctx context.Context, after journal.Pos) {
 	}
 }
 
-// add adds an event, or the error that ends the reader. It reports whether the reader continues.
+// add adds an event, or the error that ends the reader. It reports whether the reader continues. Only read calls it.
+//
+// A few clients are woken at once. The more there are, the longer events gather, about as long as waking all clients
+// takes, so that one round of writes has several events.
 func (f *feed) add(ctx context.Context, e sentEvent, err error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,20 +147,22 @@ func (f *feed) add(ctx context.Context, e sentEvent, err error) bool {
 	return true
 }
 
-// wake wakes the clients. f.mu is held.
+// wake wakes the clients: closing the channel reaches all of them, and later ones wait for a new channel. f.mu is held.
 func (f *feed) wake() {
 	f.waking = false
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
 
-// after returns what follows the last event of a client that follows one run, or all runs if run is empty.
+// after returns what follows the last event of a client that follows one run, or all runs if run is empty. A client
+// gets the events that precede an error before the error.
 func (f *feed) after(run journal.RunID, last eventID) (batch, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !last.includes(f.before) {
 		return batch{upTo: f.before.pos}, nil
 	}
+	// Search from the end: clients that keep up lack few events.
 	n := len(f.recent)
 	for n > 0 && !last.includes(f.recent[n-1].id) {
 		n--

@@ -44,9 +44,9 @@ func withSecurityHeaders(next http.Handler, tls bool) http.Handler {
 	})
 }
 
-// withHosts refuses requests for hosts that the server does not serve. A page
-// of another site whose name is made to resolve to this server (DNS rebinding)
-// sends that name.
+// withHosts refuses requests for hosts that the server does not serve, with 421 Misdirected Request. A page of another
+// site whose name is made to resolve to this server (DNS rebinding) sends that name. Browsers treat such a request as
+// one of the same origin, so withSameOrigin would not refuse it.
 func withHosts(next http.Handler, hosts []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !slices.Contains(hosts, strings.ToLower(r.Host)) {
@@ -60,7 +60,9 @@ func withHosts(next http.Handler, hosts []string) http.Handler {
 	})
 }
 
-// servedHosts returns the values of the Host header that belong to a server.
+// servedHosts returns the values of the Host header that belong to a server: the public host, the address that it
+// listens on, and the names of this machine if it listens on a loopback or unspecified address. Browsers leave out port
+// 80.
 func servedHosts(listen net.Addr, public *url.URL) []string {
 	var hosts []string
 	if public != nil {
@@ -83,7 +85,8 @@ func servedHosts(listen net.Addr, public *url.URL) []string {
 	return hosts
 }
 
-// withSameOrigin refuses requests that another site makes in a person's browser.
+// withSameOrigin refuses requests that another site makes in a person's browser. http.CrossOriginProtection decides by
+// Sec-Fetch-Site and Origin; requests without either, as programs send them, and safe methods pass.
 func withSameOrigin(next http.Handler, public *url.URL) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	if public != nil {
@@ -97,7 +100,8 @@ func withSameOrigin(next http.Handler, public *url.URL) http.Handler {
 	return protection.Handler(next)
 }
 
-// patience is how long requests wait for a database that cannot be reached. Workers wait longer.
+// patience is how long requests wait for a database that cannot be reached. Workers wait longer, and streams without a
+// limit (journal.WithoutWaitLimit).
 const patience = 3 * time.Second
 
 // withPatience makes requests fail soon while the database cannot be reached.
@@ -114,8 +118,9 @@ func requestID(ctx context.Context) string {
 	return id
 }
 
-// withLog gives each request an id and writes a line about it when it ends.
-// Query strings are not logged: they may hold what people searched for. redact removes secrets from a text.
+// withLog gives each request an id and writes a line about it when it ends. Query strings are not logged: they may hold
+// what people searched for. redact removes secrets from a text. The line is also written if the handler panics, as it
+// does to cut off a response.
 func withLog(next http.Handler, log *slog.Logger, redact func(string) string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		raw := make([]byte, 8)
@@ -164,6 +169,7 @@ type logEntry struct {
 
 type logKey struct{}
 
+// logEntryOf returns the entry of a request. Outside of withLog, as in tests, it returns one that is never logged.
 func logEntryOf(ctx context.Context) *logEntry {
 	if e, ok := ctx.Value(logKey{}).(*logEntry); ok {
 		return e
@@ -171,7 +177,7 @@ func logEntryOf(ctx context.Context) *logEntry {
 	return &logEntry{}
 }
 
-// recorder remembers the status of a response.
+// recorder remembers the status of a response; 0 until the handler writes something.
 type recorder struct {
 	http.ResponseWriter
 	status int

@@ -17,7 +17,7 @@ type stats struct {
 	counters counters
 }
 
-// health reports that the process answers.
+// health reports that the process answers. It asks nothing else: readiness does.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Write([]byte("ok\n"))
@@ -29,7 +29,8 @@ const (
 	readyTimeout  = time.Second
 )
 
-// readiness reports whether the server drives runs and reaches its store and the server that drives runs, if any.
+// readiness reports whether the server drives runs and reaches its store and the server that drives runs, if any. The
+// store is asked with less patience than the probe has, so that the probe gets the reason instead of a timeout.
 func (s *Server) readiness(w http.ResponseWriter, r *http.Request) error {
 	select {
 	case <-s.isReady:

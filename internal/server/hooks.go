@@ -22,8 +22,8 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 )
 
-// receiveHook handles POST /hooks/{name}. The signature of the request takes the
-// place of a token.
+// receiveHook handles POST /hooks/{name}. The signature of the request takes the place of a token. The raw body is read
+// first: signatures are those of its bytes.
 func (s *Server) receiveHook(w http.ResponseWriter, r *http.Request) error {
 	hook, err := s.o.App.Webhook(r.Context(), r.PathValue("name"))
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *Server) receiveHook(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// readBody returns the body of a request, or why it cannot be read.
+// readBody returns the body of a request, or why it cannot be read. http.MaxBytesHandler limits its size.
 func readBody(r *http.Request) ([]byte, *Problem) {
 	raw, err := io.ReadAll(r.Body)
 	if err == nil {
@@ -78,12 +78,13 @@ func readBody(r *http.Request) ([]byte, *Problem) {
 	}
 }
 
-// verifyHook returns the event of a request whose signature is valid. The id of
-// the event is something that is signed, so that a request cannot be replayed
-// under another id.
+// verifyHook returns the event of a request whose signature is valid. The id of the event is something that is signed,
+// so that a request cannot be replayed under another id: an id is delivered once.
 func verifyHook(hook *app.Webhook, h http.Header, body []byte, now time.Time) (app.Incoming, error) {
 	e := app.Incoming{Time: now}
 	switch hook.Verify {
+	// Standard Webhooks: the signature covers webhook-id, webhook-timestamp and the body. The library checks the age
+	// with a fixed tolerance; the check below uses the configured one and the clock of the server.
 	case app.VerifyStandard:
 		verifier, err := webhooks.NewWebhook(hook.Secret)
 		if err != nil {
@@ -100,6 +101,7 @@ func verifyHook(hook *app.Webhook, h http.Header, body []byte, now time.Time) (a
 			return e, errors.New("webhook-timestamp is too far from the current time")
 		}
 		e.ID = h.Get("webhook-id")
+	// GitHub signs the body alone, and sends no time that could be checked.
 	case app.VerifyGitHub:
 		const scheme = "sha256="
 		sent, ok := strings.CutPrefix(h.Get("X-Hub-Signature-256"), scheme)
@@ -115,6 +117,7 @@ func verifyHook(hook *app.Webhook, h http.Header, body []byte, now time.Time) (a
 		// The id of a delivery is not signed; equal bodies are the same event.
 		e.ID, e.Type = hex.EncodeToString(given), h.Get("X-GitHub-Event")
 	default:
+		// A webhook without verification: anyone can send anything, so the id only helps senders to repeat a request.
 		if e.ID = h.Get("webhook-id"); e.ID == "" {
 			e.ID = uuid.NewString()
 		}

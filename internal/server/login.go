@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// login signs the owner in with a one-time code, and removes the code from the
-// address bar.
+// login signs the owner in with a one-time code, and removes the code from the address bar by a redirect. Without a
+// code, it shows the form.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	code := r.URL.Query().Get("code")
 	if code == "" && s.pages != nil {
@@ -36,7 +36,8 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// loginWithToken signs a user in with a token from a form.
+// loginWithToken signs a user in with a token from a form. A browser with a wrong token gets the form again, until it
+// has failed too often.
 func (s *Server) loginWithToken(w http.ResponseWriter, r *http.Request) error {
 	id, err := s.auth.Token(r.Context(), r.PostFormValue("token"))
 	next := localPath(r.PostFormValue("next"))
@@ -56,8 +57,8 @@ func (s *Server) loginWithToken(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// forPeople refuses the changes that a program asks pages for, which act for a person. A program with an approver role
-// decides on pages, too.
+// forPeople refuses the changes that a program asks pages for: the forms of pages act for a person. A program with an
+// approver role decides on pages, too.
 func forPeople(pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead && automated(r.Context()) {
@@ -71,7 +72,8 @@ func forPeople(pages http.Handler) http.Handler {
 	})
 }
 
-// localPath returns the path and query of an address on this server; "/" for any other address.
+// localPath returns the path and query of an address on this server; "/" for any other address, so that a link to sign
+// in cannot lead to another site. Browsers take "//host" and backslashes for the start of a host.
 func localPath(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(u.Path, "/") || strings.HasPrefix(u.Path, "//") ||
@@ -81,8 +83,9 @@ func localPath(address string) string {
 	return u.RequestURI()
 }
 
-// index lists the entry points for a person in a browser, and answers requests for
-// routes that do not exist.
+// index passes requests to the pages, if there are any. Otherwise it lists the entry points for a person in a browser,
+// and answers requests for routes of the API that do not exist. The pattern "/" gets also requests with a wrong method,
+// so index tells 405 from 404 itself.
 func (s *Server) index(w http.ResponseWriter, r *http.Request) error {
 	if s.pages != nil && !strings.HasPrefix(r.URL.Path, "/api/") && !strings.HasPrefix(r.URL.Path, "/hooks/") {
 		s.pages.ServeHTTP(w, r)
@@ -111,7 +114,7 @@ func (s *Server) index(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// methods returns the methods with which there is a route at the path of a request.
+// methods returns the methods with which there is a route at the path of a request, other than the pattern "/".
 func (s *Server) methods(r *http.Request) []string {
 	var out []string
 	for _, method := range []string{
@@ -126,7 +129,8 @@ func (s *Server) methods(r *http.Request) []string {
 	return out
 }
 
-// logout ends the session at the server, so that copies of the cookie are of no use.
+// logout ends the session at the server, so that copies of the cookie are of no use, and then removes the cookie. A
+// cross-site form cannot sign a person out: withSameOrigin refuses it.
 func (s *Server) logout(w http.ResponseWriter, r *http.Request) error {
 	if cookie, err := r.Cookie(s.auth.cookie); err == nil {
 		if err := s.auth.EndSession(cookie.Value); err != nil {

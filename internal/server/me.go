@@ -16,8 +16,9 @@ func (s *Server) registerIdentity() {
 		})
 }
 
-// prove shows to a program that can read the project's token that this is the
-// server of the project, before the program sends the token.
+// prove shows to a program that can read the project's token that this is the server of the project, before the program
+// sends the token: the proof is computed from a challenge of the program and the token. Without it, another local
+// program that listens on the recorded port would receive the token.
 func (s *Server) prove(w http.ResponseWriter, r *http.Request) {
 	raw, err := json.Marshal(map[string]string{"proof": s.o.Auth.Proof(r.URL.Query().Get("challenge"))})
 	if err != nil {

@@ -22,14 +22,15 @@ import (
 // durationBuckets are the upper bounds of the histogram of step durations, in seconds.
 var durationBuckets = []float64{0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600}
 
-// counters count what happens in all runs of the store, whichever process drives them, since the server started.
+// counters count what happens in all runs of the store, whichever process drives them, since the server started. They
+// start at zero with each server, as counters of Prometheus may.
 type counters struct {
 	mu    sync.Mutex
 	steps map[string]*histogram // by kind
 	used  journal.Usage
 }
 
-// histogram counts durations.
+// histogram counts durations. The counts are those of single buckets; write adds them up, as Prometheus expects them.
 type histogram struct {
 	counts []int64 // by bucket; the last one has no upper bound
 	sum    float64
@@ -41,7 +42,9 @@ func (h *histogram) add(seconds float64) {
 	h.sum += seconds
 }
 
-// count updates the counters with what follows a position, until the context ends.
+// count updates the counters with what follows a position, until the context ends. While the store cannot be reached,
+// it tries again each second, from the last event that it has counted. A fact can have several events with the same
+// position and number; only its first one counts what the fact has spent.
 func (s *Server) count(ctx context.Context, after journal.Pos) {
 	last := after
 	var seq journal.Seq
@@ -86,7 +89,8 @@ func (c *counters) add(e app.Event, sameFact bool) {
 	h.add(float64(e.At-e.Step.Started) / 1000)
 }
 
-// metrics writes the state of the project in the text format of Prometheus.
+// metrics writes the state of the project in the text format of Prometheus, version 0.0.4. Runs and limits are read
+// from the store for each request; all known states are written, so that a series does not vanish when it is zero.
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 	states, err := s.states(r.Context())
 	if err != nil {
@@ -118,6 +122,8 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// write writes the counters. Buckets are cumulative, as Prometheus defines histograms: each counts all durations up to
+// its bound, and +Inf counts all.
 func (c *counters) write(out *exposition) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -27,8 +27,9 @@ func (s *Server) redirectURL(r *http.Request) string {
 	return scheme + r.Host + s.base + oidcCallback // the guard has checked the host
 }
 
-// attemptCookie returns the cookie of an attempt to sign in. The provider's page
-// leads back here, so that browsers would withhold a strict cookie.
+// attemptCookie returns the cookie of an attempt to sign in. The provider's page leads back here, so that browsers
+// would withhold a strict cookie; a lax one is sent when a person is led to an address. Its value is sealed: the
+// browser can neither read nor change it.
 func (s *Server) attemptCookie(value string, age time.Duration) *http.Cookie {
 	return &http.Cookie{
 		Name: s.auth.cookie + "_oidc", Value: value, Path: s.base + oidcCallback, MaxAge: int(age / time.Second),
@@ -55,7 +56,9 @@ func (s *Server) beginOIDC(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// finishOIDC signs in a person who comes back from the provider.
+// finishOIDC signs in a person who comes back from the provider. The state in the address has to be that of the attempt
+// in the cookie: otherwise another site could sign a person in in with the account of an attacker (login CSRF, RFC
+// 6749, section 10.12).
 func (s *Server) finishOIDC(w http.ResponseWriter, r *http.Request) error {
 	refuse := func(err error, detail string) error {
 		logEntryOf(r.Context()).err = err
@@ -73,6 +76,7 @@ func (s *Server) finishOIDC(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || attempt.State == "" || query.Get("state") != attempt.State {
 		return refuse(err, "This attempt to sign in is not yours, or is too old. Start again.")
 	}
+	// An attempt is used once, whether it succeeds or not.
 	http.SetCookie(w, s.attemptCookie("", -time.Second))
 	id, err := s.o.Auth.OIDC().Finish(r.Context(), s.redirectURL(r), attempt, query.Get("code"))
 	switch {

@@ -22,7 +22,8 @@ import (
 // Problem is an error of the API.
 type Problem = api.Problem
 
-// sources returns the texts of the files that diagnostics refer to, if the identity of the request may read them.
+// sources returns the texts of the files that diagnostics refer to, if the identity of the request may read them: the
+// command line prints code frames from them. An identity that may only start runs gets the diagnostics alone.
 func sources(ctx context.Context, e *app.Error) (out []api.SourceText) {
 	if permit(ctx, identity.Read) != nil {
 		return nil
@@ -42,8 +43,9 @@ func sources(ctx context.Context, e *app.Error) (out []api.SourceText) {
 	return out
 }
 
-// problemOf returns the problem for an error of an operation. An unexpected
-// error is logged; the client only learns that there was one.
+// problemOf returns the problem for an error of an operation, in the form of RFC 9457. An unexpected error is logged;
+// the client only learns that there was one. It also adds errors to the log line of the request, so only the goroutine
+// of the request calls it.
 func problemOf(ctx context.Context, err error) *Problem {
 	if own, ok := errors.AsType[*Problem](err); ok {
 		p := *own // the value may be shared
@@ -70,6 +72,7 @@ func problemOf(ctx context.Context, err error) *Problem {
 		}
 		p.Commands = xslices.Map(e.Commands, app.Command.String)
 	}
+	// The store or the server that drives runs does not answer: the client gets advice, and the log the cause.
 	if detail, help := api.Unreachable(err); detail != "" {
 		p.Detail, p.Help = detail, help
 		logEntryOf(ctx).err = err
@@ -82,8 +85,8 @@ func problemOf(ctx context.Context, err error) *Problem {
 	return p
 }
 
-// newHumaError gives the errors that huma finds itself, such as a body that does
-// not fit its schema, the form of our problems.
+// newHumaError gives the errors that huma finds itself, such as a body that does not fit its schema, the form of our
+// problems. huma calls it without a context when it describes the API.
 func newHumaError(ctx huma.Context, status int, message string, errs ...error) huma.StatusError {
 	p := &Problem{Status: status, Title: http.StatusText(status), Detail: message, Code: "invalid-request"}
 	if ctx != nil {
@@ -109,6 +112,7 @@ func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// writeProblem answers a request with a problem. The header must not have been written.
 func writeProblem(w http.ResponseWriter, r *http.Request, p Problem) {
 	p.Title = cmp.Or(p.Title, http.StatusText(p.Status))
 	p.Request = requestID(r.Context())

@@ -25,6 +25,7 @@ import (
 // id. "rest" with the state of the run ends the stream. Unlike live events, it
 // is made for the terminal, and its data is not part of the documented API.
 
+// registerProgress registers the stream of progress, which huma does not serve.
 func (s *Server) registerProgress() {
 	s.mux.Handle("GET /api/v1/runs/{run}/progress", s.needs(identity.Read, endpoint(s.progress)))
 	text := &huma.Schema{Type: huma.TypeString}
@@ -52,11 +53,12 @@ func (s *Server) registerProgress() {
 	}, identity.Read)
 }
 
-// idleChecks is how many checks in a row have to find a run without a driver
-// until it counts as one that nothing drives: between a message and the next
-// step, a run has no driver for a moment.
+// idleChecks is how many checks in a row, one each second, have to find a run without a driver until it counts as one
+// that nothing drives: between a message and the next step, a run has no driver for a moment.
 const idleChecks = 3
 
+// progress handles GET /api/v1/runs/{run}/progress. Of a child run, it shows the progress of the root run, which drives
+// it. All errors that a status can report come before the first byte of the stream.
 func (s *Server) progress(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
@@ -122,6 +124,8 @@ func (c changes) Record(_ context.Context, appends ...journal.Appended) error {
 	return nil
 }
 
+// newProgressFeed starts to follow a run. The caller sets out before send, and closes the feed. Notices depend on what
+// came before them, so the feed reads the journal from the start and sends only what follows after.
 func (s *Server) newProgressFeed(ctx context.Context, run *app.Run, after journal.Seq) (*progressFeed, error) {
 	j, err := s.o.App.Journal(ctx, run.ID)
 	if err != nil {
@@ -143,8 +147,8 @@ func (s *Server) newProgressFeed(ctx context.Context, run *app.Run, after journa
 	return f, nil
 }
 
-// send sends notices until the run is at rest or, with now, those of what has
-// happened so far.
+// send sends notices until the run is at rest or, with now, those of what has happened so far. The status is read
+// before the facts: if it says that the run is at rest, no facts follow those that catchUp reads.
 func (f *progressFeed) send(ctx context.Context, now bool) error {
 	if err := f.event("titles", "", f.titles); err != nil {
 		return err

@@ -36,12 +36,14 @@ type verification struct {
 	Logs     []app.AuditReport `json:"logs"`
 }
 
-// streamedBody is a response that is written while it is read.
+// streamedBody is a response that is written while it is read: records can be larger than memory.
 type streamedBody struct {
 	ContentType string `header:"Content-Type"`
 	Body        func(huma.Context)
 }
 
+// registerRecords registers the routes of what happened in a run. Records are streamed line by line; everything else is
+// buffered and has an ETag.
 func (s *Server) registerRecords() {
 	const tag = "Records"
 	// record registers a route that streams a record of a run.
@@ -57,6 +59,7 @@ func (s *Server) registerRecords() {
 				}
 				return &streamedBody{jsonLines, func(out huma.Context) {
 					defer lines.Close()
+					// The status is sent already: aborting the connection is the only way to report the error.
 					if _, err := io.Copy(escape(out.BodyWriter()), lines); err != nil {
 						panic(http.ErrAbortHandler) // the client must not take a part for the whole
 					}
@@ -64,6 +67,7 @@ func (s *Server) registerRecords() {
 			}), produces(jsonLines))
 	}
 	record("transcript", "Get the transcript of a run", func(ctx context.Context, r *app.Run) (io.ReadCloser, error) {
+		// The transcript is written in the background.
 		if err := s.o.App.Flush(ctx); err != nil {
 			return nil, err
 		}
@@ -148,8 +152,8 @@ func (s *Server) registerRecords() {
 	}, identity.Read)
 }
 
-// artifact sends a file of a run. A browser must not interpret what a run has
-// written, so it is offered as a download.
+// artifact sends a file of a run. A browser must not interpret what a run has written, so it is offered as a download
+// of bytes. The folder is an os.Root: links that a run has made do not lead out of it.
 func (s *Server) artifact(w http.ResponseWriter, r *http.Request) error {
 	missing := &Problem{Status: http.StatusNotFound, Code: "no-artifact", Detail: "The run has no such file."}
 	files, err := s.artifacts(r.Context(), r.PathValue("run"))
@@ -170,9 +174,12 @@ func (s *Server) artifact(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// maxArtifact is how large a file may be that is returned at once.
+// maxArtifact is how large a file may be, in bytes, that is returned: it is read into memory. Larger ones are reported
+// as missing.
 const maxArtifact = 64 << 20
 
+// readArtifact reads a regular file of at most maxArtifact bytes. The size is checked while reading, because a run that
+// is still working can extend the file.
 func readArtifact(files fs.FS, name string) ([]byte, error) {
 	if !fs.ValidPath(name) || path.Clean(name) != name {
 		return nil, fs.ErrNotExist

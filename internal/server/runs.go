@@ -82,6 +82,7 @@ type inbox struct {
 	Items []inboxItem `json:"items"`
 }
 
+// registerRuns registers the routes of runs. Each message to a run is a route of its own, with a body of its own.
 func (s *Server) registerRuns() {
 	const tag = "Runs"
 	created := func(op *huma.Operation) { op.DefaultStatus = http.StatusCreated }
@@ -197,14 +198,16 @@ func approverRoles(ctx context.Context) []string {
 	return id.ApproverRoles()
 }
 
-// automated reports whether a program makes the request that may not act for a person.
+// automated reports whether a program makes the request that may not act for a person: a service account without the
+// permission to decide.
 func automated(ctx context.Context) bool {
 	id, _ := IdentityOf(ctx)
 	return id.Kind == identity.Service && !id.May(identity.Decide)
 }
 
-// startRun starts a run. The run id is derived from the idempotency key and from
-// who asks, so that a repeated request finds the run that the first one started.
+// startRun starts a run. The run id is derived from the idempotency key and from who asks, so that a repeated request
+// finds the run that the first one started, also after a crash or at another server. The store accepts an id once: of
+// two requests at the same time, one gets RunExists and returns the run of the other.
 func (s *Server) startRun(ctx context.Context, in *startInput) (*started, error) {
 	an, err := s.o.App.Analyze(ctx, app.AnalyzeRequest{
 		Workflow: in.Body.Workflow, Reading: app.Reading{Run: true}, Listed: true,
@@ -235,6 +238,7 @@ func (s *Server) startRun(ctx context.Context, in *startInput) (*started, error)
 			return s.startedAlready(ctx, id, request)
 		}
 	}
+	// A missing input is nil, not null: the workflow may have no input.
 	input, err := json.Marshal(in.Body.Input)
 	if err != nil {
 		return nil, err
@@ -265,8 +269,9 @@ func (s *Server) startRun(ctx context.Context, in *startInput) (*started, error)
 	return s.startedRun(ctx, id)
 }
 
-// mayStart returns an error unless the identity of a request may start runs of a
-// workflow over the API, and whether its input is that of a stranger.
+// mayStart returns an error unless the identity of a request may start runs of a workflow over the API, and whether its
+// input is untrusted. A trigger "api" of the workflow may forbid it, or allow it to identities that may start this
+// workflow alone; the input of those is untrusted. Formats with APIOptIn let programs in only if the trigger is there.
 func mayStart(ctx context.Context, an *app.Analysis) (untrusted bool, err error) {
 	declares, allowed := false, false
 	for _, t := range an.Program.Triggers {
@@ -323,7 +328,8 @@ func (s *Server) startedAlready(ctx context.Context, id journal.RunID, request s
 	return s.startedRun(ctx, id)
 }
 
-// fingerprint identifies a request. The key, which is not stored, keeps its content from being guessed.
+// fingerprint identifies a request. It is stored with the run, to refuse another request with the same key. The key,
+// which is not stored, keeps its content from being guessed by those who can read the journal.
 func fingerprint(key string, body startBody) (string, error) {
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -334,12 +340,15 @@ func fingerprint(key string, body startBody) (string, error) {
 	return hex.EncodeToString(mac.Sum(nil)), nil
 }
 
-// keyedRun returns the run id for an idempotency key of an identity.
+// keyedRun returns the run id for an idempotency key of an identity. The name is part of it, so that users cannot find
+// the runs of others by guessing keys.
 func keyedRun(ctx context.Context, key string) journal.RunID {
 	id, _ := IdentityOf(ctx)
 	return journal.DeriveRunID("idempotency key", id.Name, key)
 }
 
+// listRuns lists one page of runs, the newest first. It reads one run more than a page has, to know whether there is a
+// next page. The cursor is the id of the last run of the page.
 func (s *Server) listRuns(ctx context.Context, in *listInput) (*runList, error) {
 	filter := app.Filter{Name: in.Workflow, Children: in.Children, Limit: in.Limit + 1}
 	if in.Cursor != "" {
@@ -387,8 +396,8 @@ func (s *Server) send(ctx context.Context, run string, m ...app.Message) (*api.S
 	return s.status(ctx, r.ID)
 }
 
-// decide sends a decision about a gate. A program decides only with an approver
-// role of its own; being an administrator is not enough.
+// decide sends a decision about a gate. A program decides only with an approver role of its own; being an administrator
+// is not enough. in.As names the person that a program acts for, which is recorded beside the program.
 func (s *Server) decide(ctx context.Context, run string, in *api.DecideBody) (*api.Decided, error) {
 	if id, _ := IdentityOf(ctx); !id.MayDecide(nil) {
 		return nil, &Problem{
@@ -420,6 +429,8 @@ func (s *Server) decide(ctx context.Context, run string, in *api.DecideBody) (*a
 	return &api.Decided{Status: *status, Edited: sent.Edited}, nil
 }
 
+// resumeRun resumes a run, after it has raised budgets and resolved steps, or continues a finished one as a new run if
+// from names a step.
 func (s *Server) resumeRun(ctx context.Context, in *toRun[*api.ResumeBody]) (*api.Resumed, error) {
 	r, err := s.find(ctx, in.Run)
 	if err != nil {
@@ -457,6 +468,8 @@ func (s *Server) resumeRun(ctx context.Context, in *toRun[*api.ResumeBody]) (*ap
 // maxInbox is how many waiting runs the inbox looks at.
 const maxInbox = 500
 
+// inbox lists what waits for people, of the newest maxInbox runs with each status. A run with the status Running that
+// asks in one branch is not listed.
 func (s *Server) inbox(ctx context.Context, _ *struct{}) (*inbox, error) {
 	out := &inbox{Items: []inboxItem{}}
 	for _, status := range []journal.Status{journal.Waiting, journal.PausedAt, journal.Exceeded} {

@@ -34,8 +34,8 @@ type Options struct {
 	Auth *identity.Authenticator
 	// StateDir is the state folder of the project.
 	StateDir string
-	// PublicURL is the address under which people reach the server, if it is
-	// behind a proxy; nil means the address that it listens on.
+	// PublicURL is the address under which people reach the server, if it is behind a proxy; nil means the address that
+	// it listens on. Its path, if any, is in front of all routes.
 	PublicURL *url.URL
 	// TLS reports that connections are encrypted, here or at a proxy.
 	TLS bool
@@ -77,11 +77,10 @@ type Route struct {
 	Needs        identity.Permission
 }
 
-// maxBody is how large the body of a request may be. Inputs of workflows may
-// hold whole documents.
+// maxBody is how large the body of a request may be, in bytes. Inputs of workflows may hold whole documents.
 const maxBody = 16 << 20
 
-// New returns a server.
+// New returns a server. Serve starts it; a server that is never served holds no resources besides its context.
 func New(o Options) *Server {
 	o.timeouts = cmp.Or(o.timeouts, standardTimeouts)
 	s := &Server{o: o, mux: http.NewServeMux(), isReady: make(chan struct{}), feed: feed{
@@ -92,7 +91,10 @@ func New(o Options) *Server {
 	}
 	s.auth = newAuthentication(o.Auth, o.StateDir, s.base+"/", o.TLS)
 	s.stop, s.stopNow = context.WithCancel(context.Background())
+	// The API registers its routes on the same mux. The routes below are not part of its description, or describe adds
+	// them.
 	s.newAPI()
+	// Probes have no credentials.
 	s.mux.HandleFunc("GET /healthz", s.health)
 	s.mux.Handle("GET /readyz", endpoint(s.readiness))
 	s.mux.Handle("GET /metrics", s.needs(identity.Read, endpoint(s.metrics)))
@@ -106,6 +108,7 @@ func New(o Options) *Server {
 		s.mux.Handle("GET /login/oidc", endpoint(s.beginOIDC))
 		s.mux.Handle("GET "+oidcCallback, endpoint(s.finishOIDC))
 	}
+	// The signature of a webhook replaces credentials.
 	s.mux.Handle("POST /hooks/{name}", endpoint(s.receiveHook))
 	s.mux.Handle("POST /logout", endpoint(s.logout))
 	if o.MCP != nil {
@@ -118,7 +121,10 @@ func New(o Options) *Server {
 	return s
 }
 
+// newAPI creates the API and registers its operations. The description follows from the types of requests and
+// responses; testdata has the description of the previous release, with which tests compare it.
 func (s *Server) newAPI() {
+	// These are global variables of huma: all servers of a process share the form of their errors.
 	huma.NewErrorWithContext = newHumaError
 	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
 		return newHumaError(nil, status, message, errs...)
@@ -139,6 +145,8 @@ func (s *Server) newAPI() {
 	config.DocsPath, config.SchemasPath, config.OpenAPIPath = "", "", "/api/v1/openapi"
 	config.CreateHooks = nil // no $schema in bodies
 	config.Formats = maps.Clone(config.Formats)
+	// Texts in responses come from models and files. The command line prints responses to terminals, so control
+	// characters are escaped in JSON.
 	for name, format := range config.Formats {
 		marshal := format.Marshal
 		format.Marshal = func(w io.Writer, v any) error { return marshal(terminal.JSON(w), v) }
@@ -147,6 +155,7 @@ func (s *Server) newAPI() {
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"token": {Type: "http", Scheme: "bearer", Description: "A token of a user, or that of the project."},
 	}
+	// huma derives the schema from the Go type, which is a number, but the type encodes itself as text.
 	config.Components.Schemas.RegisterTypeAlias(reflect.TypeFor[diag.Severity](), reflect.TypeFor[severity]())
 	config.Security = []map[string][]string{{"token": {}}}
 	s.api = humago.New(s.mux, config)
@@ -183,7 +192,10 @@ func (s *Server) now() time.Time {
 	return time.Now()
 }
 
-// Handler returns the handler of all routes, behind the guard.
+// Handler returns the handler of all routes, behind the guard. listen is the address of the listener, which decides
+// which hosts are served. The last wrapper gets a request first: log, base path, security headers, hosts, origins,
+// credentials, size of the body, compression, ETag. Compression is outside of ETag, so that the tag is that of the
+// plain body.
 func (s *Server) Handler(listen net.Addr) http.Handler {
 	h := withETag(withPatience(s.mux))
 	h = withGzip(h)
@@ -192,13 +204,14 @@ func (s *Server) Handler(listen net.Addr) http.Handler {
 	h = withSameOrigin(h, s.o.PublicURL)
 	h = withHosts(h, servedHosts(listen, s.o.PublicURL))
 	h = withSecurityHeaders(h, s.o.TLS)
+	// The guard below sees paths without the base path, as if there were none.
 	if s.base != "" {
 		h = stripBase(s.base, h)
 	}
 	return withLog(h, s.o.Log, s.o.App.Redact)
 }
 
-// stripBase removes the path of the public URL, if the proxy has not done so.
+// stripBase removes the path of the public URL. Some proxies have removed it already: other paths pass unchanged.
 func stripBase(base string, next http.Handler) http.Handler {
 	stripped := http.StripPrefix(base, next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -228,14 +241,17 @@ var standardTimeouts = timeouts{
 	header: 10 * time.Second, read: time.Minute, idle: 2 * time.Minute, write: 10 * time.Second,
 }
 
-// Serve serves a listener until the context ends, and then until the requests
-// under way have been answered or grace has passed. Live events end at once.
+// Serve serves a listener until the context ends, and then until the requests under way have been answered or grace has
+// passed. Live events end at once. It closes the listener, and is called once. It returns nil if the server has stopped
+// in order, also if clients were cut off at the end of grace.
 func (s *Server) Serve(ctx context.Context, l net.Listener, grace time.Duration) error {
 	h := &http.Server{
 		Handler: s.Handler(l.Addr()), ReadHeaderTimeout: s.o.timeouts.header, ReadTimeout: s.o.timeouts.read,
 		IdleTimeout: s.o.timeouts.idle, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(s.o.Log.Handler(), slog.LevelWarn),
 	}
+	// The counters start at this position. It is read before the first request is served, so that no run which a
+	// request starts is missed.
 	now, err := s.o.App.Position(context.WithoutCancel(ctx)) // a server that stops at once stops in order
 	if err != nil {
 		return err
@@ -252,12 +268,14 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, grace time.Duration)
 	case <-ctx.Done():
 	}
 	s.stopNow()
+	// Streams have ended with stopNow: Shutdown would wait for them until grace has passed.
 	drain, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	err = h.Shutdown(drain)
 	if err != nil {
 		h.Close()
 	}
+	// Serve of net/http returns as soon as Shutdown begins. Another error is why it has ended by itself meanwhile.
 	if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
 		return served
 	}
@@ -288,7 +306,8 @@ func (s *Server) URL(listen net.Addr) string {
 	return base
 }
 
-// LocalURL returns the address of the server on this machine, without its proxy.
+// LocalURL returns the address of the server on this machine, without its proxy. A server that listens on all addresses
+// is reached at 127.0.0.1.
 func (s *Server) LocalURL(listen net.Addr) string {
 	scheme := "http://"
 	if s.o.Encrypts {
@@ -320,7 +339,8 @@ func (s *Server) needs(p identity.Permission, next http.Handler) http.Handler {
 	})
 }
 
-// permit returns why the request is not allowed; nil if it is.
+// permit returns why the request is not allowed; nil if it is. Without credentials that is 401, with the wrong role
+// 403.
 func permit(ctx context.Context, needed identity.Permission) *Problem {
 	id, ok := IdentityOf(ctx)
 	switch {
@@ -338,8 +358,9 @@ func permit(ctx context.Context, needed identity.Permission) *Problem {
 	return nil
 }
 
-// handle registers an operation of the API. Every operation names the permission
-// that it needs.
+// handle registers an operation of the API. Every operation names the permission that it needs. It is checked before
+// the body is read, and errors of do become problems. adjust changes the description, for example the status of a
+// success.
 func handle[I, O any](
 	s *Server, method, path string, needed identity.Permission, summary, tag string,
 	do func(context.Context, *I) (*O, error), adjust ...func(*huma.Operation),
@@ -387,8 +408,8 @@ func handleJSON[I, T any](
 	})
 }
 
-// operationID returns a name for an operation: the method and the words of its
-// path.
+// operationID returns a name for an operation: the method and the words of its path. Generated clients name their
+// functions after it, so it must not change for a path.
 func operationID(method, path string) string {
 	words := strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune("/{}.", r) })
 	return strings.ToLower(method) + "-" + strings.Join(words, "-")

@@ -67,7 +67,8 @@ func (s *Server) registerStats() {
 		})
 }
 
-// states counts the unfinished runs in each state.
+// states counts the unfinished runs in each state. It lists them all, because states such as queued and interrupted
+// depend on whether a process drives the run.
 func (s *Server) states(ctx context.Context) (map[api.State]int, error) {
 	runs, err := s.o.App.Runs(ctx, app.Filter{Unfinished: true})
 	if err != nil {

@@ -25,6 +25,7 @@ type triggerTimes struct {
 	Times []string `json:"times"`
 }
 
+// registerTriggers registers the routes of triggers. Pausing needs the permission to manage, which covers triggers.
 func (s *Server) registerTriggers() {
 	const tag = "Triggers"
 	handleJSON(s, http.MethodGet, "/triggers", identity.Read, "List the triggers of workflows", tag,

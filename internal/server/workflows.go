@@ -30,6 +30,7 @@ type bytesBody struct {
 	Body        []byte
 }
 
+// produces describes a response that is not JSON.
 func produces(mediaType string) func(*huma.Operation) {
 	return func(op *huma.Operation) {
 		op.Responses = map[string]*huma.Response{"200": {
@@ -69,6 +70,7 @@ type validateBody struct {
 	Text string `json:"text"`
 }
 
+// registerWorkflows registers the routes of workflows. They read the files of the project with each request.
 func (s *Server) registerWorkflows() {
 	const tag = "Workflows"
 	handleJSON(s, http.MethodGet, "/workflows", identity.Read, "List workflows", tag,
@@ -154,6 +156,7 @@ func ofWorkflow[Out any](
 	}
 }
 
+// analyze reads a workflow of the project. Listed keeps a request from reading other files by their paths.
 func (s *Server) analyze(ctx context.Context, workflow string) (*app.Analysis, error) {
 	return s.o.App.Analyze(ctx, app.AnalyzeRequest{Workflow: workflow, Listed: true})
 }
@@ -167,6 +170,8 @@ func (s *Server) usable(ctx context.Context, workflow string) (*app.Analysis, er
 	return an, an.Err()
 }
 
+// describe returns what the API says about a workflow. Without a program, because the file cannot be read as one, that
+// is its name and its diagnostics. Steps that a format adds (Implied) are left out.
 func describe(an *app.Analysis) *workflowDetail {
 	counts := an.Counts()
 	out := &workflowDetail{

@@ -29,7 +29,8 @@ import (
 var fleetProject embed.FS
 
 // fleet is several workers on one store. They are killed, stopped and replaced, and so is the server that they use,
-// while runs are started and approved.
+// while runs are started and approved. What is checked at the end: no step has left its trace twice, every run that was
+// accepted has finished, and all journals are valid.
 type fleet struct {
 	*job
 	name    string
@@ -49,7 +50,8 @@ type fleet struct {
 // fleetLoad is how many runs a fleet has at a time.
 const fleetLoad = 12
 
-// lease is how long a worker of the PostgreSQL fleet counts as alive after its last sign of life.
+// lease is how long a worker of the PostgreSQL fleet counts as alive after its last sign of life. It is short, so that
+// leases end during a soak; paused workers are stopped for longer than this.
 const lease = 2 * time.Second
 
 // soakFleets keeps three workers on PostgreSQL and two on Temporal until a time. It returns what went wrong.
@@ -345,7 +347,8 @@ func (f *fleet) resolve(states []runState) (doubts int, err error) {
 // waitsCode is the exit code of a command whose run waits for a person.
 const waitsCode = 4
 
-// report checks all runs, and prints what has happened to them.
+// report checks all runs, and prints what has happened to them. It waits until they are at rest, answers for steps that
+// were interrupted, and waits again.
 func (f *fleet) report() error {
 	states, err := f.rest()
 	if err != nil {

@@ -71,7 +71,8 @@ var namespaces = sync.OnceValue(func() error {
 // breather leaves most of the time to the rounds of the matrix.
 const breather = 500 * time.Millisecond
 
-// fullDisks plays rounds on a file system that is full for a while.
+// fullDisks plays rounds on a file system that is full for a while. Each round is a process of this program in
+// namespaces of its own, which can mount a small file system without privileges.
 func fullDisks(program, dir string, seed uint64, end time.Time) error {
 	if namespaces() != nil {
 		return nil // hazards reports it
@@ -217,7 +218,8 @@ func used(pid int) (use, error) {
 }
 
 // keepServing starts a server and a worker, keeps them busy until the end, with readers that do not read, and checks
-// that their memory and their file handles stay the same.
+// that their memory and their file handles stay the same: within a margin, compared with the use after a quarter of the
+// time.
 func keepServing(program, dir string, end time.Time) error {
 	j, err := newJob(program, dir)
 	if err != nil {

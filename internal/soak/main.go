@@ -49,6 +49,8 @@ func exit(err error) {
 	os.Exit(0)
 }
 
+// soak builds the program and plays until the time is over: rounds in parallel, one project for each processor, and
+// beside them a server under load, full disks and workers with other clocks. With fleets, it only soaks fleets.
 func soak(o *options, fleets bool) error {
 	dir, err := os.MkdirTemp("", "espalier-soak-")
 	if err != nil {

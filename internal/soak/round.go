@@ -103,7 +103,7 @@ const (
 // pollInterval leaves time to the processes that are observed.
 const pollInterval = 20 * time.Millisecond
 
-// job is a project in which rounds are played, one after the other.
+// job is a project in which rounds are played, one after the other. One goroutine uses it.
 type job struct {
 	program, dir, trace string
 	env                 []string // added to that of this process
@@ -181,7 +181,8 @@ func (j *job) try(args ...string) (int, string) {
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// round is one run and the processes that act on it.
+// round is one run and the processes that act on it. Its random numbers are determined by the seed and the number of
+// the round, so that a round which fails can be played again; the timing of processes cannot.
 type round struct {
 	*job
 	random *rand.Rand
@@ -206,7 +207,8 @@ func (r *round) output() string {
 	return strings.Join(r.said, "")
 }
 
-// begin starts a command and returns a function that waits for its end.
+// begin starts a command and returns a function that waits for its end and checks how it ended: with a known exit code,
+// not without a reason, and without a panic. In one of four cases the command has another monotonic clock.
 func (r *round) begin(ctx context.Context, name string, args ...string) (*exec.Cmd, func(), error) {
 	cmd := r.command(ctx, args...)
 	var out bytes.Buffer
@@ -225,6 +227,7 @@ func (r *round) begin(ctx context.Context, name string, args ...string) (*exec.C
 		r.codes[name] = append(r.codes[name], code)
 		r.mu.Unlock()
 		switch code {
+		// The command was carried out, or the run failed, waits, is out of budget or was interrupted.
 		case 0, 1, 4, 5, 130:
 		case 2, 6:
 			if strings.TrimSpace(text) == "" {
@@ -359,7 +362,8 @@ func (j *job) status() (status string, doubt bool) {
 	return said.State, strings.Contains(out, `"unknown_outcome"`)
 }
 
-// check compares the run with what is promised.
+// check compares the run with what is promised: a run that was accepted exists, comes to rest, has done each step at
+// most once, has a step with an unknown outcome only if a process was killed, and has a valid journal.
 func (r *round) check(situation string, names []string, stopped, worked bool) {
 	did := func(name string) bool { return slices.Contains(names, name) }
 	removed := false

@@ -55,7 +55,9 @@ func (a *Answer) Summary() string {
 	return text + ": " + body
 }
 
-// Exchange sends a request and reads the response up to a size limit; 0 selects the default.
+// Exchange sends a request and reads the response up to a size limit in bytes; 0 selects the default. Every response is
+// an Answer, also one with an error status; errors are requests without a response, with the class that workflows retry
+// by.
 func Exchange(client *http.Client, req *http.Request, most int64) (*Answer, error) {
 	most = cmp.Or(most, maxAnswer)
 	resp, err := client.Do(req)
@@ -101,7 +103,8 @@ func mediaType(declared string, raw []byte) string {
 	return declared
 }
 
-// bodyText returns a body as text, and reports false for images, sounds and other binary files.
+// bodyText returns a body as text, and reports false for images, sounds and other binary files. Text without a
+// character set that is not UTF-8 is read as windows-1252, as the HTML standard says.
 func bodyText(declared string, raw []byte) (string, bool) {
 	name, params, _ := mime.ParseMediaType(mediaType(declared, raw))
 	main, _, _ := strings.Cut(name, "/")
@@ -131,7 +134,8 @@ func bodyText(declared string, raw []byte) (string, bool) {
 	return "", false
 }
 
-// unreachable returns the error of a request without a response.
+// unreachable returns the error of a request without a response. A host that is neither public nor allowed is denied,
+// which a retry does not change.
 func unreachable(err error) error {
 	var ours *Error
 	var forbidden *netguard.ForbiddenError

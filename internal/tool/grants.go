@@ -15,7 +15,8 @@ type Grant struct {
 }
 
 // Granted returns which of an external agent's own tools a caller may use, by the rules of [Caller.Refusal]. If both
-// the workflow and the agent restrict arguments, only the entries that they share are granted.
+// the workflow and the agent restrict arguments, only the entries that they share are granted: the intersection of two
+// patterns cannot be written as one.
 func Granted(who Caller, own []string) []Grant {
 	var out []Grant
 	for _, name := range own {

@@ -12,7 +12,8 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// Caller is the agent or step that calls a tool.
+// Caller is the agent or step that calls a tool. Lists of a workflow restrict calls by the name of the tool and, in
+// brackets, by its arguments.
 type Caller struct {
 	Program *ir.Program
 	Step    *ir.Step
@@ -56,14 +57,15 @@ func (c Caller) MayTouch(name, path string, linked bool) bool {
 	return !denies(c.Program.Tools.Deny, name, input)
 }
 
-// grants reports whether an entry of a list allows a call.
+// grants reports whether an entry of an allowlist allows a call. What cannot be judged is not allowed.
 func grants(list []ir.Name, name string, input json.RawMessage) bool {
 	return slices.ContainsFunc(list, func(n ir.Name) bool {
 		return ir.MatchesTool(n.Name, name) && (input == nil || parseEntry(n.Name).admits(ir.ToolName(name), input))
 	})
 }
 
-// denies reports whether an entry of a list denies a call.
+// denies reports whether an entry of a denylist denies a call. What cannot be judged is denied, so denies and grants
+// treat doubts in opposite ways: patterns of a denylist match generously, those of an allowlist strictly.
 func denies(list []ir.Name, name string, input json.RawMessage) bool {
 	return slices.ContainsFunc(list, func(n ir.Name) bool {
 		if !ir.MatchesTool(n.Name, name) {
@@ -122,6 +124,7 @@ func (n argPattern) admits(name string, input json.RawMessage) bool {
 }
 
 // mayMatch reports whether arguments may match the pattern of a denylist entry. Unparseable arguments count as a match.
+// A command matches if it has the text anywhere, without regard to quotes: a shell can be told to run it in many ways.
 func (n argPattern) mayMatch(name string, input json.RawMessage) bool {
 	in, ok := parseArguments(input)
 	switch {
@@ -172,7 +175,8 @@ func (n argPattern) command() (text string, begins bool) {
 	return n.text, false
 }
 
-// plainCommand reports whether a command matches and is a single one: a shell cannot split it into several.
+// plainCommand reports whether a command matches and is a single one: a shell cannot split it into several, and it has
+// no substitutions. A pattern without "*" allows exactly its text, whatever it has.
 func (n argPattern) plainCommand(command string) bool {
 	text, begins := n.command()
 	command = strings.TrimSpace(command)
@@ -186,7 +190,8 @@ func (n argPattern) plainCommand(command string) bool {
 	return ok && (rest == "" || rest[0] == ' ' || rest[0] == '\t')
 }
 
-// path reports whether a path matches the pattern. Links are not resolved.
+// path reports whether a path matches the pattern. Links are not resolved: tools ask again with MayTouch for what a
+// link leads to. Paths that lead out never match.
 func (n argPattern) path(name string) bool {
 	pattern := path.Clean(n.text)
 	name = path.Clean(name)
@@ -246,8 +251,9 @@ func (n argPattern) host(text string) bool {
 	return host == name || strings.HasSuffix(host, "."+name)
 }
 
-// MatchPath reports whether a path with slashes matches a pattern in which ** matches any number of folders. It does
-// not backtrack, so patterns with many ** stay fast.
+// MatchPath reports whether a path with slashes matches a pattern in which ** matches any number of folders. It keeps
+// the set of prefixes of the path that the pattern so far matches instead of backtracking, so patterns with many **
+// stay fast.
 func MatchPath(pattern, name string) bool {
 	parts := strings.Split(name, "/")
 	fits := make([]bool, len(parts)+1) // pattern so far against the first n parts

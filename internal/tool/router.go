@@ -27,7 +27,8 @@ type Denial struct {
 	Why   string
 }
 
-// Admit checks permission, existence and input schema; it returns the tool or a Denial.
+// Admit checks permission, existence and input schema, in this order; it returns the tool or a Denial. Permission comes
+// first, so that a denied call does not start a server.
 func Admit(tools Set, who Caller, name string, input json.RawMessage) (Tool, *Denial) {
 	if len(input) == 0 {
 		input = json.RawMessage("{}")

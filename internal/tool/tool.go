@@ -11,20 +11,22 @@ import (
 	"github.com/espalier-run/espalier/internal/protected"
 )
 
-// Tool is an operation that agents and tool steps can call.
+// Tool is an operation that agents and tool steps can call. It is safe for concurrent use. Spec returns the same value
+// each time. Call returns an error only if the tool could not run; ctx cancels the call.
 type Tool interface {
 	Spec() Spec
 	Call(ctx context.Context, call Call) (Result, error)
 }
 
-// Spec describes a tool.
+// Spec describes a tool. Descriptions and schemas may come from servers: models get them as they are.
 type Spec struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	Schema      json.RawMessage `json:"schema,omitempty"` // of its input
 	// Returns is the JSON Schema of its output, if it is known. Only simulations use it; outputs are not validated.
 	Returns json.RawMessage `json:"returns,omitempty"`
-	// SideEffects reports whether repeating a call may repeat its effect.
+	// SideEffects reports whether repeating a call may repeat its effect. Such a call is not repeated by itself after a
+	// crash, unless the tool takes a key or implements Repeater.
 	SideEffects bool `json:"side_effects,omitempty"`
 	// TakesKey reports whether calls with the same key have their effect once.
 	TakesKey bool `json:"takes_key,omitempty"`
@@ -40,7 +42,8 @@ type Spec struct {
 	Code string `json:"code,omitempty"`
 }
 
-// Repeater is implemented by tools with side effects that have some calls which are safe to repeat.
+// Repeater is implemented by tools with side effects that have some calls which are safe to repeat, such as a request
+// with the method GET.
 type Repeater interface {
 	Repeatable(input json.RawMessage) bool
 }

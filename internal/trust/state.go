@@ -15,7 +15,8 @@ const keyFile = "key"
 
 const keyBytes = 32
 
-// key returns the user's key. It creates the key on first use.
+// key returns the user's key. It creates the key on first use. Several processes may do so at the same time: writeNew
+// keeps the first one, and the second round reads it.
 func (s Store) key() ([]byte, error) {
 	name := filepath.Join(s.dir, keyFile)
 	for range 2 {

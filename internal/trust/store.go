@@ -19,7 +19,8 @@ import (
 	"github.com/espalier-run/espalier/internal/private"
 )
 
-// Store holds the approvals of a user.
+// Store holds the approvals of a user, in a folder outside of every project that only the user can change. A record
+// names a project by its path and has the hashes of what is approved.
 type Store struct {
 	dir string // "" if the user has no folder for it
 	why error  // the reason
@@ -118,7 +119,7 @@ func (s Store) Approve(r Record) error {
 	return s.write(s.File(r.Root), append(raw, '\n'))
 }
 
-// write writes a file of the store atomically.
+// write writes a file of the store atomically: readers see the old content or the new one.
 func (s Store) write(name string, content []byte) error {
 	if s.dir == "" {
 		return s.why
@@ -140,8 +141,8 @@ func (s Store) write(name string, content []byte) error {
 	return nil
 }
 
-// writeNew is write for a file that several processes may create at the same
-// time. The first one is kept.
+// writeNew is write for a file that several processes may create at the same time. The first one is kept, because
+// os.Link fails if the name exists; without links, the last one is.
 func (s Store) writeNew(name string, content []byte) error {
 	fresh := name + "." + rand.Text()
 	if err := s.write(fresh, content); err != nil {

@@ -12,7 +12,8 @@ import (
 // action is something that a user does to a run. It returns the name of the notice that follows.
 type action func(h *Handler, r *request, run *app.Run) (string, error)
 
-// actions are the actions on runs, by the last part of their address.
+// actions are the actions on runs, by the last part of their address. Each needs the permission to operate; app decides
+// whether the run is in a state that allows the action.
 var actions = map[string]action{
 	"pause": func(h *Handler, r *request, run *app.Run) (string, error) {
 		return "paused", h.send(r, run, app.Pause{})
@@ -50,6 +51,7 @@ var actions = map[string]action{
 	},
 	"reply": func(h *Handler, r *request, run *app.Run) (string, error) {
 		text := strings.TrimSpace(r.PostFormValue("text"))
+		// An empty reply ends a conversation, so it must not be sent by accident.
 		if ended := r.PostFormValue("end") != ""; ended {
 			text = ""
 		} else if text == "" {
@@ -89,7 +91,8 @@ func (h *Handler) send(r *request, run *app.Run, m app.Message) error {
 	return err
 }
 
-// amount parses a limit. Money is given in dollars and counted in millionths.
+// amount parses a limit, in which commas may separate thousands. Money is given in dollars and counted in millionths.
+// The upper bound keeps the amount within int64 after the conversion.
 func amount(budget, text string) (int64, error) {
 	f, err := strconv.ParseFloat(strings.ReplaceAll(text, ",", ""), 64)
 	if err != nil || f <= 0 || f > 1e15 {
@@ -101,7 +104,8 @@ func amount(budget, text string) (int64, error) {
 	return int64(f), nil
 }
 
-// act performs an action and returns to the page that it came from.
+// act performs an action and returns to the page that it came from: the inbox if the form says so, or else the run. No
+// other address is accepted from the form.
 func (h *Handler) act(r *request, run *app.Run, do action) error {
 	done, err := do(h, r, run)
 	if err != nil {
@@ -113,7 +117,9 @@ func (h *Handler) act(r *request, run *app.Run, do action) error {
 	return h.redirect(r, runPath(string(run.ID), "?done="+done))
 }
 
-// retry continues a finished run from a step, with the variables that the form has changed.
+// retry continues a finished run from a step, with the variables that the form has changed. The form sends each value
+// as it was shown beside the value as it is: only differences become edits, so that an untouched value, which the form
+// may have formatted, does not replace the original.
 func (h *Handler) retry(r *request, run *app.Run) error {
 	req := app.ResumeRequest{Run: run.ID, From: r.PostFormValue("from"), By: r.actor()}
 	if r.PostFormValue("unchanged") == "" {
@@ -142,7 +148,7 @@ func nth(list []string, i int) string {
 	return ""
 }
 
-// normalized returns a text as forms send it: with line ends of one kind.
+// normalized returns a text with line ends of one kind: browsers send the lines of a text area with CR LF.
 func normalized(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
 // valueOf returns the value of a field: text stays text, even if it looks like a number.
@@ -157,7 +163,8 @@ func valueOf(kind, text string) json.RawMessage {
 	return raw
 }
 
-// cancelRuns cancels the runs that are selected in the list.
+// cancelRuns cancels the runs that are selected in the list. Runs that have finished meanwhile are skipped. If one run
+// cannot be canceled, those before it are canceled already.
 func (h *Handler) cancelRuns(r *request) error {
 	if err := r.ParseForm(); err != nil {
 		return invalid("the form cannot be read", "")

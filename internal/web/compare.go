@@ -26,7 +26,7 @@ type comparePage struct {
 	Others []runRow // runs that can be compared with the first one
 }
 
-// side is one of the two runs.
+// side is one of the two runs. story has the messages of all steps, because prompts are compared.
 type side struct {
 	runRow
 	run    *app.Run
@@ -56,6 +56,8 @@ type valueRow struct {
 	Diff []diffPair      // empty if they are equal
 }
 
+// compare compares two runs. Without a second one it chooses the newest successful run of the same workflow, or else
+// the newest other one.
 func (h *Handler) compare(r *request) error {
 	page := comparePage{shell: h.shell(r, "runs", "Compare runs")}
 	a, b := r.URL.Query().Get("a"), r.URL.Query().Get("b")
@@ -95,6 +97,7 @@ func (h *Handler) compare(r *request) error {
 	return h.render(r, http.StatusOK, "compare.html", page)
 }
 
+// side loads one of the two runs. The output is redacted as the workflow asks for, because the journal has it as it is.
 func (h *Handler) side(r *request, name string) (*side, error) {
 	run, err := h.o.App.Find(r.Context(), name)
 	if err != nil {
@@ -123,6 +126,7 @@ func (h *Handler) side(r *request, name string) (*side, error) {
 	return s, nil
 }
 
+// fill compares the two runs: facts, the paths that they took, outputs, and prompts that differ.
 func (p *comparePage) fill() {
 	fact := func(name, a, b string) { p.Facts = append(p.Facts, factRow{name, a, b, a != b}) }
 	fact("State", stateOf(p.A.State, p.A.Outcome).Word, stateOf(p.B.State, p.B.Outcome).Word)
@@ -154,7 +158,8 @@ func newValueRow(name string, a, b json.RawMessage) valueRow {
 	return row
 }
 
-// paths aligns the steps of both runs.
+// paths aligns the steps of both runs by their paths, in the order in which the first run entered them, followed by
+// those that only the second one entered. Of several visits it compares the last ones.
 func (p *comparePage) paths() {
 	find := func(s *story, path string) *stepView {
 		for _, v := range slices.Backward(s.steps) {
@@ -186,6 +191,7 @@ func (p *comparePage) paths() {
 	}
 }
 
+// length returns how long the visit took; 0 if it has not ended.
 func (v *stepView) length() time.Duration {
 	if v.Ended.IsZero() {
 		return 0
@@ -193,7 +199,7 @@ func (v *stepView) length() time.Duration {
 	return v.Ended.Sub(v.Started)
 }
 
-// prompts compares what the models were asked.
+// prompts compares what the models were asked: of each step, the first prompt that is known.
 func (p *comparePage) prompts() {
 	titles := map[string]string{} // by the paths of the steps
 	asked := func(s *story) map[string]json.RawMessage {

@@ -35,7 +35,7 @@ const (
 	maxOld    = 50   // older runs among them, as an import adds them
 )
 
-// slot counts runs by their class. The classes are in the order of the parts of a bar from below.
+// slot counts runs by their class. The classes are the indexes, in the order of the parts of a bar from below.
 type slot [4]int
 
 const (
@@ -49,6 +49,10 @@ var dayClasses = [len(slot{})]string{"ok", "wt", "off", "bad"}
 
 func (s slot) sum() int { return s[classOK] + s[classOpen] + s[classStopped] + s[classFailed] }
 
+// dayPlot counts the runs of the last 24 hours that match the filter; nil if there are none or if the filter asks for
+// what the index does not know. The state and the period of the filter do not apply. It reads runs from the newest on
+// and stops after some that are older than a day: runs are listed in the order in which they were added, and an import
+// adds old ones among new ones.
 func (h *Handler) dayPlot(r *request, f runFilter) (*dayPlot, error) {
 	if f.By != "" || f.Cost != "" || f.Trigger != "" {
 		return nil, nil
@@ -74,6 +78,7 @@ func (h *Handler) dayPlot(r *request, f runFilter) (*dayPlot, error) {
 			continue
 		}
 		n++
+		// A run that started in the future, by the clock of another machine, counts for the last half hour.
 		slots[min(k, halfHours-1)][classOf(e.Status == journal.Finished, e.Outcome)]++
 	}
 	if n == 0 {
@@ -95,6 +100,7 @@ func classOf(over bool, outcome journal.Outcome) int {
 	return classStopped
 }
 
+// newDayPlot computes the bars of the plot: each half hour is a bar whose parts are stacked from below.
 func newDayPlot(slots [halfHours]slot, now time.Time, cut bool) *dayPlot {
 	out := &dayPlot{Cut: cut}
 	for _, s := range slots {
@@ -110,6 +116,7 @@ func newDayPlot(slots [halfHours]slot, now time.Time, cut bool) *dayPlot {
 			if n == 0 {
 				continue
 			}
+			// A single run among thousands is still one pixel high.
 			height := max((dayBottom-dayTop)*float64(n)/float64(out.Most), 1)
 			y -= height
 			out.Bars = append(out.Bars,

@@ -34,7 +34,8 @@ func changesOf(diff []diffLine) (out changes) {
 	return out
 }
 
-// maxDiff is how many lines of each side are compared.
+// maxDiff is how many lines of each side are compared. The table of diffLines has the square of that many entries:
+// 640,000, about 5 MB.
 const maxDiff = 800
 
 // diffValues compares two values line by line; nil if they are equal.
@@ -51,7 +52,9 @@ func lines(raw json.RawMessage) []string {
 	return all[:min(len(all), maxDiff)]
 }
 
-// diffLines returns the shortest edit from a to b, with three lines of context.
+// diffLines returns the shortest edit from a to b, with three lines of context. It uses the textbook algorithm for the
+// longest common subsequence, whose table is filled from the ends so that the edit can be read from the start. At equal
+// lengths deletions come first, as in diff -u.
 func diffLines(a, b []string) []diffLine {
 	// longest[i][j] is the length of the longest common subsequence of a[i:] and b[j:].
 	longest := make([][]int, len(a)+1)

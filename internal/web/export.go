@@ -22,7 +22,8 @@ func (h *Handler) exports() map[string]func(*request) error {
 	}
 }
 
-// writeTable sends a table as CSV or JSON.
+// writeTable sends a table as CSV or JSON. Cells of CSV pass through cell, because spreadsheets execute formulas; JSON
+// has the values as they are, one object for each row, and escapes what controls a terminal.
 func (h *Handler) writeTable(r *request, rows [][]string) error {
 	name := strings.TrimPrefix(r.URL.Path, "/")
 	r.w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
@@ -62,7 +63,7 @@ func (h *Handler) writeJSON(r *request, v any) error {
 	return nil
 }
 
-// at formats a time for an export; empty if there is none.
+// at formats a time for an export, as RFC 3339 in UTC; empty if there is none.
 func at(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -70,6 +71,7 @@ func at(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
+// Programs of users read the columns by their names.
 func (p inboxPage) table() [][]string {
 	rows := [][]string{{"run_id", "workflow", "step", "kind", "description", "waiting_since", "deadline", "mine"}}
 	for _, list := range []struct {

@@ -29,7 +29,8 @@ type formField struct {
 	NoFile         bool // the value cannot be a file
 }
 
-// property is the part of a JSON Schema that determines a field.
+// property is the part of a JSON Schema that determines a field. Type is any because a schema can list several types;
+// such a field takes JSON.
 type property struct {
 	Type        any               `json:"type"`
 	Title       string            `json:"title"`
@@ -42,7 +43,7 @@ type property struct {
 // maxChoices is how many values of an enumeration are shown side by side.
 const maxChoices = 4
 
-// formOf returns the fields for the input of a workflow.
+// formOf returns the fields for the input of a workflow; nil if the input is one text.
 func formOf(p *ir.Program) []formField {
 	if p == nil || p.Input == nil || len(p.Input.Schema) == 0 {
 		return nil
@@ -50,7 +51,8 @@ func formOf(p *ir.Program) []formField {
 	return fieldsOf(p.Input.Schema)
 }
 
-// fieldsOf returns the fields for an object: the required ones first, and otherwise in the order of its schema.
+// fieldsOf returns the fields for an object: the required ones first, and otherwise in the order of its schema; nil if
+// the schema has no properties.
 func fieldsOf(raw json.RawMessage) []formField {
 	var schema struct {
 		Properties map[string]property `json:"properties"`
@@ -85,6 +87,8 @@ func order(first bool) int {
 	return 0
 }
 
+// kind chooses the control for a property. A text is a single line if it is short by its schema, has no description or
+// has a name such as customer_id; other texts get an area.
 func (p property) kind(name string) string {
 	kind, _ := p.Type.(string)
 	switch {
@@ -107,7 +111,8 @@ func (p property) kind(name string) string {
 	return "area"
 }
 
-// propertyOrder returns the names of the properties of a schema in their order.
+// propertyOrder returns the names of the properties of a schema in their order. A map of Go would lose it, so the names
+// are read token by token.
 func propertyOrder(schema json.RawMessage) []string {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(schema, &object) != nil {
@@ -150,7 +155,9 @@ func fill(fields []formField, input json.RawMessage) {
 // maxForm is how much of a form with files is kept in memory.
 const maxForm = 16 << 20
 
-// submitted reads the form of a workflow. The fields keep what was entered, so that the form can be shown again.
+// submitted reads the form of a workflow. The fields keep what was entered, so that the form can be shown again. The
+// names of fields have prefixes, "i." for values and "f." for files, so that an input cannot collide with other fields
+// of the form. A file wins over a value.
 func submitted(r *request, fields []formField) ([]app.Field, error) {
 	if err := r.ParseMultipartForm(maxForm); err != nil && !errors.Is(err, http.ErrNotMultipart) {
 		return nil, invalid("the form cannot be read", "")
@@ -166,9 +173,12 @@ func submitted(r *request, fields []formField) ([]app.Field, error) {
 			out = append(out, app.Field{Name: f.Name, Text: text, Literal: true})
 			continue
 		}
+		// Browsers do not send a check box that is off.
 		if f.Kind == "switch" && f.Value == "" {
 			f.Value = "false"
 		}
+		// An empty optional field is not sent, so that the default of the schema applies. Of required fields, only
+		// texts are reported here: Prepare reports the others with the schema's own message.
 		if f.Value == "" && (!f.Required || f.Kind != "area" && f.Kind != "text") {
 			continue
 		}
@@ -195,7 +205,8 @@ func uploaded(form *multipart.Form, name string) (string, error) {
 	return string(raw), err
 }
 
-// mark puts the mistakes of an input beside the fields that they are about, and returns the others.
+// mark puts the mistakes of an input beside the fields that they are about, and returns the others. Mistakes are
+// sentences: a field is recognized by its name at the start or in quotes.
 func mark(fields []formField, err error) []string {
 	var known *app.Error
 	if !errors.As(err, &known) {

@@ -21,7 +21,8 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 )
 
-// ask is something that waits for a person.
+// ask is something that waits for a person: an open gate, a conversation that waits for a reply, a step whose outcome
+// is unknown, or an exhausted budget.
 type ask struct {
 	Run     api.Status
 	Gate    api.Gate
@@ -54,6 +55,7 @@ func (a *ask) StepAddress() string {
 	return runPath(a.Run.ID, "?step=", url.QueryEscape(step))
 }
 
+// key identifies the item within its run, in addresses. An exhausted budget belongs to no step.
 func (a *ask) key() string {
 	if a.Kind == "budget" {
 		return "budget"
@@ -121,7 +123,9 @@ type decidedView struct {
 // maxInbox is how many waiting runs a page of the inbox shows.
 const maxInbox = 100
 
-// asks returns what waits in the newest runs before a run, the oldest first, and the run before which there are more.
+// asks returns what waits in the newest unfinished runs before a run, the oldest first, and the run before which there
+// are more. Every unfinished run is read, not only those with the status Waiting, because a run can ask in one branch
+// while another one works. It reads at most maxScan runs, of which it returns at most maxInbox that ask for something.
 func (h *Handler) asks(r *request, before journal.RunID) (out []*ask, more journal.RunID, err error) {
 	filter := app.Filter{Unfinished: true, Before: before, Limit: maxInbox}
 	for shown, read := 0, 0; ; {
@@ -163,7 +167,7 @@ func (h *Handler) asks(r *request, before journal.RunID) (out []*ask, more journ
 	return out, more, nil
 }
 
-// find returns an item by the id of its run and its key; nil if it is not open.
+// find returns an item by the id of its run and its key; nil if it is not open (any more).
 func (h *Handler) find(r *request, run, key string) (*ask, error) {
 	found, err := h.o.App.Find(r.Context(), run)
 	if err != nil {
@@ -211,6 +215,7 @@ func oneLine(input json.RawMessage) string {
 	return string(text)
 }
 
+// asksOf returns the items of a run: its open gates, and the budget that it waits for.
 func asksOf(st api.Status) []*ask {
 	var out []*ask
 	full := st.App()
@@ -254,7 +259,8 @@ func toolOf(g api.Gate) string {
 	return visible(name)
 }
 
-// answerOf returns the fields of the answer that a tool asks for; nil if it asks for none, or not for fields.
+// answerOf returns the fields of the answer that a tool asks for; nil if it asks for none, or not for fields. The
+// schema of the answer is part of what the gate shows.
 func answerOf(g api.Gate) []formField {
 	fields := fieldsOf(g.Shows[app.AnswerSchema])
 	for i := range fields {
@@ -263,11 +269,14 @@ func answerOf(g api.Gate) []formField {
 	return fields
 }
 
-// answer returns the value that a decision has beside its comment.
+// answer returns the value that a decision has beside its comment. The form has either one field "value" with JSON, or
+// a field "i.NAME" for each property of the schema. nil is no value.
 func (h *Handler) answer(r *request, run *app.Run, step string) (json.RawMessage, error) {
 	if r.PostForm.Has("value") {
 		return json.RawMessage(strings.TrimSpace(r.PostFormValue("value"))), nil
 	}
+	// The schema is read from the open gate, not from the form, which the browser could have changed. Send checks again
+	// that the gate shows what the person has seen.
 	a, err := h.find(r, string(run.ID), step)
 	if err != nil || a == nil {
 		return nil, err
@@ -311,7 +320,9 @@ func budgetOptions() []budgetOption {
 
 func (h *Handler) inbox(r *request) error { return h.showInbox(r, http.StatusOK, "", "") }
 
-// showInbox renders the inbox. A problem is that of a decision which was refused.
+// showInbox renders the inbox. problem says why a decision was refused, and kept is the comment of that decision, which
+// is shown again so that it is not lost. An item that the address names is opened even if it is on another page of the
+// list or has been decided; without a name, the first item that the user can act on is opened.
 func (h *Handler) showInbox(r *request, status int, problem, kept string) error {
 	page := inboxPage{shell: h.shell(r, "inbox", "Inbox"), Open: "list", Problem: problem, Kept: kept}
 	before, err := pageStart(r)
@@ -369,7 +380,8 @@ func (h *Handler) showInbox(r *request, status int, problem, kept string) error 
 	return h.render(r, status, "inbox.html", page)
 }
 
-// canAct reports whether the user may act on an item.
+// canAct reports whether the user may act on an item. It only decides what is shown: handlers and app check permissions
+// again. Events are sent by programs, so they are in the list of others.
 func (h *Handler) canAct(r *request, a *ask) bool {
 	switch a.Kind {
 	case "gate", "tool":
@@ -380,7 +392,8 @@ func (h *Handler) canAct(r *request, a *ask) bool {
 	return false
 }
 
-// mayDecide reports whether the user can decide a gate, and has not done so.
+// mayDecide reports whether the user can decide a gate, and has not done so. With the four-eyes rule, the person who
+// started the run cannot.
 func mayDecide(r *request, a *ask) bool {
 	who := a.Gate.Approvers
 	if who == nil {
@@ -405,6 +418,8 @@ func whoMayDecide(a *api.Approvers, included bool) string {
 	return visible(text)
 }
 
+// detail adds what a decision needs: who may decide, what follows, and the values that the gate shows with their origin
+// and their changes.
 func (h *Handler) detail(r *request, a *ask) (*askDetail, error) {
 	d := &askDetail{ask: a, MayDecide: h.canAct(r, a) || a.Kind == "event" && r.id.May(identity.Operate)}
 	run, err := h.o.App.Find(r.Context(), a.Run.ID)
@@ -440,6 +455,8 @@ func (h *Handler) detail(r *request, a *ask) (*askDetail, error) {
 			Name: visible(name), Value: value, Size: len(value), Writer: visible(origins.writer[name]),
 			File: visible(a.Gate.Files[name]), Missing: string(value) == "null",
 		}
+		// Text from outside of the project and the results of tools can contain instructions that aim at the person who
+		// decides.
 		e.Untrusted = a.Run.Untrusted && app.FromInput(name) || origins.tool[name]
 		before := origins.before[name]
 		if last := origins.last[name]; e.File != "" && last != nil && !slices.Equal(lines(last), lines(value)) {
@@ -454,6 +471,8 @@ func (h *Handler) detail(r *request, a *ask) (*askDetail, error) {
 	return d, nil
 }
 
+// describeBudget describes an exhausted budget, with its limit and the least one with which the run continues, in the
+// unit of the form: steps, tokens, seconds or dollars.
 func (h *Handler) describeBudget(r *request, d *askDetail, run *app.Run) error {
 	b, err := h.o.App.Exhausted(r.Context(), run.ID)
 	if err != nil {
@@ -466,6 +485,8 @@ func (h *Handler) describeBudget(r *request, d *askDetail, run *app.Run) error {
 	if b.Limit == nil {
 		return nil
 	}
+	// Suggestion is a limit with which the run continues. Amounts of money are in millionths of a dollar; the form has
+	// whole dollars, rounded up.
 	d.Limit, d.Suggestion = report.Number(*b.Limit), b.Enough
 	if b.Name == app.BudgetMoney {
 		d.Unit, d.Limit, d.Suggestion = "dollars", price.Dollars(*b.Limit), (b.Enough+999_999)/1_000_000
@@ -473,7 +494,8 @@ func (h *Handler) describeBudget(r *request, d *askDetail, run *app.Run) error {
 	return nil
 }
 
-// following returns what follows a gate; ends reports that a rejection ends the run.
+// following returns the titles of the steps that follow a gate; ends reports that a rejection ends the run, which is so
+// for a gate of the main line without an edge for rejections.
 func following(p *ir.Program, key string) (approve, reject string, ends bool) {
 	step := findStep(p, key)
 	if step == nil {
@@ -497,16 +519,20 @@ func following(p *ir.Program, key string) (approve, reject string, ends bool) {
 	return title(approve), title(reject), ends
 }
 
-// origins is where the values that a gate shows come from.
+// origins is where the values that a gate shows come from. The maps are by the names of variables.
 type origins struct {
 	opened time.Time
+	// The step that wrote the value last, and whether it was a call of a tool. edited: a person has changed the value
+	// since.
 	writer map[string]string
 	tool   map[string]bool
 	edited map[string]bool
+	// The value that was written last.
 	last   map[string]json.RawMessage
 	before map[string]json.RawMessage // the previous value, if it has changed since it was first written
 }
 
+// origins reads the events of a run up to now. A gate can open several times, as in a loop: opened is the last time.
 func (h *Handler) origins(r *request, run *app.Run, gate string) (*origins, error) {
 	out := &origins{
 		writer: map[string]string{}, tool: map[string]bool{}, edited: map[string]bool{},
@@ -544,7 +570,8 @@ const (
 	latelyFacts = 100
 )
 
-// recentDecisions returns the latest decisions of people, newest first.
+// recentDecisions returns the latest decisions of people, newest first. It looks at the last latelyFacts facts of the
+// latelyReads runs that have changed last, so a decision that lies further back is not listed.
 func (h *Handler) recentDecisions(r *request) ([]decidedView, error) {
 	entries, err := h.entries(r.Context(), app.Filter{Limit: latelyRuns})
 	if err != nil {
@@ -557,6 +584,8 @@ func (h *Handler) recentDecisions(r *request) ([]decidedView, error) {
 		if err != nil {
 			return nil, err
 		}
+		// The gate may have opened before these facts. Its kind is unknown then, and Decisions derives the answer from
+		// the decision alone.
 		for d, err := range report.Decisions(j.Events(r.Context(), e.ID, max(0, e.Seq-latelyFacts))) {
 			if err != nil {
 				return nil, err
@@ -611,7 +640,8 @@ func (d decidedView) Icon() string {
 	return "i-check"
 }
 
-// decidedItem returns how an item was decided that is not open any more.
+// decidedItem returns how an item was decided that is not open any more, for example because another person was faster
+// or the browser has an old address. A step that is gone without a decision is described as a run that has moved on.
 func (h *Handler) decidedItem(r *request, name, step string) (*decidedView, error) {
 	run, err := h.o.App.Find(r.Context(), name)
 	if err != nil {
@@ -643,7 +673,10 @@ func newDecidedView(run *app.Run, d *report.Decision) decidedView {
 // decisionFields are the fields of a decision. Those of an answer start with "i.".
 var decisionFields = []string{"step", "digest", "note", "decision", "value"}
 
-// decide approves or rejects a gate. The digest is that of what the form has shown.
+// decide approves or rejects a gate. The digest is that of what the form has shown: app refuses the decision if the
+// gate shows something else now, so that a person never approves what they have not seen. A decision that is refused
+// shows the inbox again, with the reason and the comment. Unknown fields are refused because a misspelled one would be
+// a decision without a part of it.
 func (h *Handler) decide(r *request, run *app.Run) error {
 	step, note, digest := r.PostFormValue("step"), r.PostFormValue("note"), r.PostFormValue("digest")
 	for name := range r.PostForm {
@@ -678,6 +711,7 @@ func (h *Handler) decide(r *request, run *app.Run) error {
 		if known.Kind == app.InvalidRequest {
 			status = http.StatusUnprocessableEntity
 		}
+		// showInbox opens the item that the address names; the address of this request has no step.
 		r.SetPathValue("run", string(run.ID))
 		r.SetPathValue("step", step)
 		return h.showInbox(r, status, strings.TrimSuffix(sentence(known.Message), ".")+".", note)

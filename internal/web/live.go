@@ -29,11 +29,15 @@ import (
 
 // Times of the stream.
 const (
-	keepAlive    = 15 * time.Second
-	lookAtFiles  = time.Second
+	// Proxies close connections that are quiet for a minute or less.
+	keepAlive = 15 * time.Second
+	// How often the page of a workflow compares the version of its files. There is no event for a file that changes.
+	lookAtFiles = time.Second
+	// How long a browser may take to accept an event. The server as a whole has no write timeout because streams last.
 	writeTimeout = 30 * time.Second
 )
 
+// stream writes server-sent events. Only one goroutine uses it.
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -48,6 +52,7 @@ func (s *stream) send(name string, id int64, data any) error {
 }
 
 func (s *stream) write(text string) error {
+	// The deadline moves with each event. Writers of tests have no deadline, which is no error.
 	err := s.control.SetWriteDeadline(time.Now().Add(writeTimeout))
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
@@ -58,6 +63,12 @@ func (s *stream) write(text string) error {
 	return s.control.Flush()
 }
 
+// live handles GET /live. Without the parameter run, the stream is about all runs, and with workflow also about the
+// files of that workflow. The parameter after has the position that the page was made from; a browser that reconnects
+// sends the id of the last event that it got as Last-Event-ID, which counts instead.
+//
+// The position is read before the page is compared with it, and following starts at that position: what happens in
+// between is in one of them or in both, never in neither.
 func (h *Handler) live(r *request) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -78,14 +89,18 @@ func (h *Handler) live(r *request) error {
 	if err != nil && !noRuns(err) {
 		return err
 	}
+	// Requests give up soon when the store cannot be reached (see withPatience in package server). A stream waits until
+	// it is back.
 	ctx = journal.WithoutWaitLimit(ctx)
 	r.w.Header().Set("Content-Type", "text/event-stream")
+	// nginx buffers responses unless they have this header.
 	r.w.Header().Set("X-Accel-Buffering", "no")
 	out := &stream{r.w, http.NewResponseController(r.w)}
 	if err := out.write("retry: 1000\n\n"); err != nil {
 		return nil //nolint:nilerr // the client is gone
 	}
 	if run == nil {
+		// The page is requested again as a whole, so one event covers everything that was missed.
 		if journal.Pos(after) < pos { // something has happened since the page was made
 			if err := out.send("changed", int64(pos), changed{}); err != nil {
 				return nil //nolint:nilerr // the client is gone
@@ -98,6 +113,7 @@ func (h *Handler) live(r *request) error {
 		h.follow(ctx, out, app.WatchRequest{After: pos}, h.allRuns(out), check)
 		return nil
 	}
+	// From here on errors are only logged: the response has begun.
 	one, err := h.newLiveRun(ctx, out, run, journal.Seq(after))
 	if err != nil {
 		h.logLive(ctx, err)
@@ -114,7 +130,9 @@ func (h *Handler) logLive(ctx context.Context, err error) {
 	}
 }
 
-// workflowChanges returns a function that reports that the files of a workflow have changed since a version.
+// workflowChanges returns a function that reports that the files of a workflow have changed since a version. The
+// function is called every second: while the version stays, it only asks the file system for times and sizes. The first
+// call analyzes the workflow because the files that it consists of are not known before.
 func (h *Handler) workflowChanges(
 	ctx context.Context, out *stream, name, version string, pos journal.Pos,
 ) func() error {
@@ -137,8 +155,12 @@ func (h *Handler) workflowChanges(
 	}
 }
 
-// follow passes events on until the client or the server goes away. Errors are logged: the response has begun. check is
-// called again and again, if it is not nil.
+// follow passes events on until the client or the server goes away. Errors are logged: the response has begun. If check
+// is not nil, it is called every second.
+//
+// Watching blocks between events, so it has a goroutine of its own, and all writes are made by the goroutine of the
+// request. An event is valid only until the next one is asked for: the goroutine therefore waits on next until the
+// event is handled. ended has room for one value, so that the goroutine ends also after follow has returned.
 func (h *Handler) follow(
 	ctx context.Context, out *stream, req app.WatchRequest, handle func(app.Event) error, check func() error,
 ) {
@@ -190,6 +212,7 @@ func (h *Handler) follow(
 			err = out.write(": keep-alive\n\n")
 		case <-look:
 			err = check()
+		// Watch ends only with an error or with ctx.
 		case err := <-ended:
 			h.logLive(ctx, err)
 			return
@@ -200,6 +223,7 @@ func (h *Handler) follow(
 	}
 }
 
+// changed is the data of an event "changed".
 type changed struct {
 	Step  string `json:"step,omitempty"`  // key of the visit that has changed; empty if more has
 	Later bool   `json:"later,omitempty"` // it is no hurry
@@ -219,7 +243,8 @@ func (h *Handler) allRuns(out *stream) func(app.Event) error {
 	}
 }
 
-// liveRun keeps the page of one run up to date.
+// liveRun keeps the page of one run up to date. A child run has no journal of its own: root is the run whose journal
+// has the facts, and the picture is that of the child run.
 type liveRun struct {
 	ctx     context.Context
 	out     *stream
@@ -230,7 +255,8 @@ type liveRun struct {
 	last    journal.Seq // the last fact of the picture
 }
 
-// newLiveRun sends what has happened after a fact, and returns what follows the run from there.
+// newLiveRun returns what follows a run from now on. The page was made after the fact number after. If there are newer
+// facts, the page is requested again as a whole instead of being patched: the patches in between are not known.
 func (h *Handler) newLiveRun(ctx context.Context, out *stream, run *app.Run, after journal.Seq) (*liveRun, error) {
 	l := &liveRun{ctx: ctx, out: out, root: cmp.Or(run.Root, run.ID)}
 	var err error
@@ -248,8 +274,11 @@ func (h *Handler) newLiveRun(ctx context.Context, out *stream, run *app.Run, aft
 	return l, nil
 }
 
+// event handles one event of the run. The picture is read from the journal rather than from the event: patch applies
+// every fact exactly once, also those of which there are several events or none.
 func (l *liveRun) event(e app.Event) error {
 	if e.Type == report.ModelStreamed && e.Step != nil {
+		// Chunks of a reply are sent as they arrive. They change nothing in the picture, so it is not patched.
 		text := report.Body[journal.Stream](e.Note).Chunk
 		return l.out.send("delta", int64(e.Seq), map[string]string{"step": liveKey(e.Step), "text": visible(text)})
 	}
@@ -265,6 +294,7 @@ func (l *liveRun) event(e app.Event) error {
 	}
 	what := changed{}
 	switch {
+	// The page as a whole has to be requested again: what stays empty.
 	case redraw:
 	case unseen[e.Type]:
 		return nil

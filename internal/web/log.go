@@ -18,7 +18,8 @@ type outputLine struct {
 // maxLines is how many lines of the output of a command a page shows; the newest ones.
 const maxLines = 1000
 
-// addOutput adds output of a command.
+// addOutput adds output of a command. Output arrives in chunks that do not end with lines: consecutive chunks of one
+// stream are joined, so that a line is not cut.
 func (v *stepView) addOutput(o journal.Output) {
 	if n := len(v.output); n > 0 && v.output[n-1].Stream == o.Stream {
 		v.output[n-1].Chunk += o.Chunk
@@ -27,7 +28,9 @@ func (v *stepView) addOutput(o journal.Output) {
 	v.output = append(v.output, o)
 }
 
-// stored returns the output of a command that is the result of its step, if the result is one of a command.
+// stored returns the output of a command that is the result of its step; nil if the result is not one of a command.
+// Results of commands have all three members, so that an object of a model with a member "output" is not mistaken for
+// one. It is used when the run has no recorded chunks.
 func stored(result json.RawMessage) []journal.Output {
 	var state struct {
 		Output, Stderr *string
@@ -41,7 +44,8 @@ func stored(result json.RawMessage) []journal.Output {
 	}
 }
 
-// colors are the escape sequences with which programs color what they print.
+// colors are the escape sequences (SGR) with which programs color what they print. All other control characters are
+// shown as visible ones.
 var colors = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 // logLines returns the lines of the output of a command, and how many earlier lines are left out.

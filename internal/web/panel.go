@@ -20,15 +20,17 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// panel is what a page shows of one step.
+// panel is what a page shows of one step: of the visit that is chosen, or of a step that the run has not reached.
 type panel struct {
 	*stepView
-	Visits   int
-	Reads    []evidence
-	Result   json.RawMessage
-	Writes   []string
-	Pending  bool
-	Attempt  string
+	Visits int
+	Reads  []evidence
+	Result json.RawMessage
+	Writes []string
+	// The run has not reached the step.
+	Pending bool
+	Attempt string
+	// What has been received so far of a reply.
 	Live     string
 	Contract *contract.Contract // of the reply; nil if the step asks no model
 	Source   *excerpt
@@ -51,7 +53,8 @@ func (v *stepView) folded() bool { return v.Items > maxOpen }
 // itemsPerPage is how many steps inside another one a page lists.
 const itemsPerPage = 50
 
-// list adds one page of the steps inside a folded step.
+// list adds one page of the steps inside a folded step, the failed ones first. from is how many of them earlier pages
+// have.
 func (p *panel) list(s *story, from int) {
 	if !p.folded() {
 		return
@@ -87,6 +90,8 @@ type excerpt struct {
 	Changed bool
 }
 
+// panel returns the panel of a step; nil if no step is chosen. It shows what the workflow says about the step, also
+// before the run reaches it, and otherwise what the chosen visit has read, done and written.
 func (h *Handler) panel(r *request, p *runPage, s *story, path string, chosen *stepView) (*panel, error) {
 	if path == "" {
 		return nil, nil
@@ -99,6 +104,7 @@ func (h *Handler) panel(r *request, p *runPage, s *story, path string, chosen *s
 	}
 	from, _ := strconv.Atoi(r.URL.Query().Get("item")) // any other value means the first page
 	out.list(s, max(from, 0))
+	// A step of a called workflow is in another program, which the visit knows.
 	program, step := p.program, findStep(p.program, path)
 	if out.info != nil {
 		program, step = out.info.Program, out.info.Step
@@ -138,8 +144,9 @@ func (h *Handler) panel(r *request, p *runPage, s *story, path string, chosen *s
 	return out, nil
 }
 
-// execution returns one of so many visits of a step; nil if the run has not reached the step. If the step was executed
-// another number of times, as in a child run, it is the last execution.
+// execution returns one of so many visits of a step; nil if the run has not reached the step. ExecutionAt counts the
+// executions by the name of the step alone. If that count differs from visits, as in a child run, the number of the
+// visit does not identify an execution, and the last one is returned.
 func (h *Handler) execution(r *request, id journal.RunID, name string, visit, visits int) (*app.Execution, error) {
 	one, count, err := h.o.App.ExecutionAt(r.Context(), id, name, max(visit, 1))
 	if err == nil && count != visits {
@@ -151,7 +158,9 @@ func (h *Handler) execution(r *request, id journal.RunID, name string, visit, vi
 	return one, err
 }
 
-// describeStep adds what the workflow says about a step: the contract of its reply, and its source.
+// describeStep adds what the workflow says about a step: the contract of its reply, and the part of its source from the
+// step to the next one in the same file. The source is shown only if the file is still the one that the run was started
+// from: the spans of the program would select other lines otherwise.
 func (h *Handler) describeStep(r *request, p *runPage, out *panel, program *ir.Program, step *ir.Step) error {
 	if step == nil {
 		return nil
@@ -189,7 +198,7 @@ func (h *Handler) describeStep(r *request, p *runPage, out *panel, program *ir.P
 const maxExcerpt = 24
 
 // excerptOf returns the lines of a text from the line before a position up to, but not including, the line before the
-// next position.
+// next position, at most maxExcerpt, without empty lines at the end.
 func excerptOf(text string, at, next int) *excerpt {
 	at, next = min(at, len(text)), min(next, len(text))
 	line := strings.Count(text[:at], "\n") // the index of the line
@@ -206,7 +215,9 @@ func excerptOf(text string, at, next int) *excerpt {
 	return &excerpt{First: first + 1, Lines: all[first:end]}
 }
 
-// findStep returns the step of a program that a path names.
+// findStep returns the step of a program that a path names; nil if there is none. Paths have the steps around a step in
+// front of its name, separated by slashes or dots, and the number of an item after "#". Only the name counts: the first
+// block with such a step has it.
 func findStep(p *ir.Program, path string) *ir.Step {
 	name := path[strings.LastIndexAny(path, "/.")+1:]
 	name, _, _ = strings.Cut(name, "#")

@@ -34,36 +34,38 @@ import (
 // runPage is the page of a run; each of its tabs is a page of its own.
 type runPage struct {
 	shell
-	Run       api.Status
-	By        string
-	Release   string // version of the workflow
-	From      *journal.Origin
-	FromStep  string // the step in From, as people know it
-	Parent    string // the run that this one is a part of; empty if it is none
-	Edited    []string
-	Took      time.Duration
-	Tab       string
-	Workflow  string // address of the workflow page; empty if the workflow is not there any more
-	Why       *whyView
-	Meters    []meter
-	Graph     template.HTML
-	Done      int
-	Of        int
-	Timeline  timeline
-	Step      *panel
-	Budgets   []budgetOption
-	MayEdit   bool
-	Asks      []*ask
-	Again     string // address of the form with the same input
-	Example   string // name of the example that was run; the project has no such workflow
-	Compare   string
+	Run      api.Status
+	By       string
+	Release  string // version of the workflow
+	From     *journal.Origin
+	FromStep string // the step in From, as people know it
+	Parent   string // the run that this one is a part of; empty if it is none
+	Edited   []string
+	Took     time.Duration
+	Tab      string
+	Workflow string // address of the workflow page; empty if the workflow is not there any more
+	Why      *whyView
+	Meters   []meter
+	Graph    template.HTML
+	Done     int
+	Of       int
+	Timeline timeline
+	Step     *panel
+	Budgets  []budgetOption
+	MayEdit  bool
+	Asks     []*ask
+	Again    string // address of the form with the same input
+	Example  string // name of the example that was run; the project has no such workflow
+	Compare  string
+	// Whether the audit logs are what the journal says; nil if that was not checked.
 	Verified  *bool
 	Records   any // content of the other tabs
 	Search    string
 	NextPage  string
 	FirstPage string
-	run       *app.Run
-	program   *ir.Program
+	// run is the run of the page, which can be a child run; Run is how it is shown.
+	run     *app.Run
+	program *ir.Program
 }
 
 // whyView explains a failure and offers the way out.
@@ -92,7 +94,8 @@ type meter struct {
 	Limited                               bool
 }
 
-// loadRun loads what all tabs of a run show.
+// loadRun loads what all tabs of a run show. The status of a child run is that of its root run, except for what is said
+// about the run itself; decisions about its gates are made on the page of the root run.
 func (h *Handler) loadRun(r *request, tab string) (*runPage, error) {
 	ctx := r.Context()
 	frame := h.shell(r, "runs", "")
@@ -114,6 +117,7 @@ func (h *Handler) loadRun(r *request, tab string) (*runPage, error) {
 		shell: frame, Run: st, By: full.By.User, From: full.From, Tab: tab, run: run, Budgets: budgetOptions(),
 	}
 	p.Title = fmt.Sprintf("%s %s: %s", visible(st.Workflow), short(st.ID), stateOf(st.State, st.Outcome).Word)
+	// Replaces the address that shell has set: this page follows one run, from the last fact that its status includes.
 	p.Live = "/live?run=" + url.QueryEscape(st.ID) + "&after=" + strconv.FormatInt(int64(full.Seq), 10)
 	if p.program, err = h.o.App.Program(ctx, run); err != nil {
 		return nil, err
@@ -123,6 +127,7 @@ func (h *Handler) loadRun(r *request, tab string) (*runPage, error) {
 	if p.From != nil {
 		p.FromStep = cmp.Or(titles[p.From.Step], p.From.Step)
 	}
+	// Verifying derives the whole audit log again. For a larger run it would make each tab slow.
 	if st.State == api.Finished && run.Seq <= maxMarked {
 		if p.Verified, err = h.verify(r, run); err != nil {
 			return nil, err
@@ -145,6 +150,9 @@ func (h *Handler) loadRun(r *request, tab string) (*runPage, error) {
 	return p, nil
 }
 
+// run shows the overview of a run. Picture and story are read one after the other, so one may be newer than the other.
+// Both are at least as new as the status, which was read first and whose last fact is in the address of the stream:
+// live events cover what happens in between.
 func (h *Handler) run(r *request) error {
 	p, err := h.loadRun(r, "overview")
 	if err != nil {
@@ -157,6 +165,7 @@ func (h *Handler) run(r *request) error {
 	}
 	path := r.URL.Query().Get("step")
 	visit, _ := strconv.Atoi(r.URL.Query().Get("visit")) // any other value means the last visit
+	// Only the conversation of the step that the panel shows is kept: the messages of a whole run can be very large.
 	s, err := h.read(ctx, p.run, keepChosen(path, visit))
 	if err != nil {
 		return err
@@ -190,8 +199,10 @@ func (h *Handler) run(r *request) error {
 	return h.render(r, http.StatusOK, "run.html", p)
 }
 
-// keepChosen selects the steps whose messages a page may show. If no step is chosen, that is any step of the main line,
-// and their earlier visits and steps that have finished are dropped.
+// keepChosen selects the steps whose messages a page may show, while the story is being read and before it is known
+// which step choose will select. If no step is chosen, that is any step of the main line, and their earlier visits and
+// steps that have finished are dropped when the next one begins. So at most a few steps have messages in memory at
+// once.
 func keepChosen(path string, visit int) func(*stepView) bool {
 	var last *stepView
 	return func(v *stepView) bool {
@@ -233,7 +244,8 @@ func (s *story) choose(path string, visit int) *stepView {
 }
 
 // doneOf returns how many steps of the main line have finished, and how many there are. Steps that the file does not
-// have, such as the gate of an Agentfile step, do not count. What a run inherits is done.
+// have, such as the gate of an Agentfile step, do not count. A run that continues another one from a step inherits the
+// steps in front of that step, which therefore count as done.
 func (s *story) doneOf(p *ir.Program, from *journal.Origin) (done, of int) {
 	finished := map[string]bool{}
 	for _, v := range s.steps {
@@ -255,6 +267,7 @@ func (s *story) doneOf(p *ir.Program, from *journal.Origin) (done, of int) {
 	return done, of
 }
 
+// meters adds a meter for each budget. Money is left out if nothing was spent and no limit is set.
 func (p *runPage) meters(s *story, rest *app.Remaining) {
 	used, held, limits := p.Run.Used, p.Run.Reserved, p.Run.Limits
 	add := func(name string, u, hold int64, limit *int64, worst string, show func(int64) string) *meter {
@@ -265,6 +278,8 @@ func (p *runPage) meters(s *story, rest *app.Remaining) {
 		if limit != nil {
 			m.Limited, m.Limit = true, show(*limit)
 			m.UsedShare = min(100, 100*float64(u)/float64(max(*limit, 1)))
+			// The bars of used and reserved amounts share a width of 100 per cent, also if a limit was lowered below
+			// them.
 			m.HeldShare = min(100-m.UsedShare, 100*float64(hold)/float64(max(*limit, 1)))
 		}
 		p.Meters = append(p.Meters, m)
@@ -311,7 +326,8 @@ func (p *runPage) meters(s *story, rest *app.Remaining) {
 // micro returns dollars in millionths.
 func micro(dollars float64) int64 { return int64(math.Round(dollars * 1e6)) }
 
-// explain says why a run failed, and what can be corrected.
+// explain says why a run failed, and what can be corrected. The step is the last one that failed; end.From is the step
+// to continue from, which can be an earlier one.
 func (h *Handler) explain(r *request, p *runPage, s *story) error {
 	if p.Run.State != api.Finished || p.Run.Outcome != journal.OutcomeFailed || p.run.Root != "" {
 		return nil
@@ -342,6 +358,7 @@ func (h *Handler) explain(r *request, p *runPage, s *story) error {
 const maxFields = 4
 
 // correctable returns the variables that a step has read in the last of so many visits and that a person can change.
+// The input of the run is not among them: a run that continues has the input of the first one.
 func (h *Handler) correctable(r *request, run *app.Run, step string, visits int) ([]setField, error) {
 	last, err := h.execution(r, run.ID, step, visits, visits)
 	if err != nil || last == nil {
@@ -358,6 +375,7 @@ func (h *Handler) correctable(r *request, run *app.Run, step string, visits int)
 			Name: name, Value: text, Kind: "json", Long: len(text) > 80 || strings.Contains(text, "\n"),
 			Redacted: redact.Marked(text),
 		}
+		// A variable that holds text stays text after the edit, also if the new text looks like JSON.
 		if bytes.HasPrefix(reads[name], []byte(`"`)) {
 			field.Kind = "text"
 		}
@@ -382,7 +400,7 @@ func (h *Handler) record(r *request, tab string, show func(*request, *runPage) e
 	return h.render(r, http.StatusOK, "record.html", p)
 }
 
-// logLine is a line of a transcript or an audit log.
+// logLine is a line of a transcript or an audit log. Both are text files of JSON objects, one for each line.
 type logLine struct {
 	N     int
 	At    time.Time
@@ -394,7 +412,8 @@ type logLine struct {
 	part  string // of the reply; empty for the whole reply
 }
 
-// fold adds a line to a page. Parts of a reply are one line, until the whole reply follows.
+// fold adds a line to a page. A transcript has a line for each chunk of a streamed reply and then a line with the whole
+// reply; the page shows the chunks as one line that grows, and replaces it by the whole reply when that follows.
 func fold(lines []logLine, l logLine) []logLine {
 	if l.reply == "" {
 		return append(lines, l)
@@ -418,7 +437,9 @@ func fold(lines []logLine, l logLine) []logLine {
 // linesPerPage is how many lines of a log a page shows.
 const linesPerPage = 100
 
-// page selects the lines that contain the search text, from a line on.
+// page selects the lines that contain the search text, from a line on. Lines are counted from the start of the record,
+// whether they are shown or not, so that the address of a page stays valid while the record grows. read fills in what
+// is known of a line; a line that it cannot read is shown as it is.
 func (p *runPage) page(
 	r *request, name string, record io.Reader, read func(line []byte, out *logLine),
 ) ([]logLine, error) {
@@ -440,6 +461,7 @@ func (p *runPage) page(
 			p.NextPage = runPath(p.Run.ID, "/", name, "?from=", last, "&q=", url.QueryEscape(p.Search))
 			break
 		}
+		// report.Lines reuses its buffer.
 		line = bytes.Clone(line)
 		l := logLine{N: n, Raw: json.RawMessage(line)}
 		read(line, &l)
@@ -451,6 +473,8 @@ func (p *runPage) page(
 	return out, nil
 }
 
+// transcript shows the transcript. It is written in the background, so Flush waits until it has what has happened so
+// far.
 func (h *Handler) transcript(r *request, p *runPage) error {
 	if err := h.o.App.Flush(r.Context()); err != nil {
 		return err
@@ -481,6 +505,7 @@ func (h *Handler) transcript(r *request, p *runPage) error {
 		if e.Type == "message.assistant" {
 			var m struct{ Blocks []struct{ Chunk string } }
 			_ = json.Unmarshal(e.Payload, &m) // another payload has no parts
+			// Several branches stream at once: path, iteration and child run identify the call.
 			out.reply = fmt.Sprint(e.Path, " ", e.Iteration, " ", e.Child)
 			for _, b := range m.Blocks {
 				out.part += b.Chunk
@@ -498,7 +523,7 @@ const maxVerified = 5000
 const maxMarked = 1000
 
 // verify reports whether the audit logs of a run and of its child runs are what the journal says; nil if one of them is
-// missing.
+// missing. Without Flush, a log that is still being written would be reported as changed.
 func (h *Handler) verify(r *request, run *app.Run) (*bool, error) {
 	if err := h.o.App.Flush(r.Context()); err != nil {
 		return nil, err
@@ -558,6 +583,8 @@ const (
 	maxPreview   = 64 << 10
 )
 
+// artifacts lists the files of a run with previews. The folder is opened as an os.Root, so that symbolic links that a
+// step has made do not lead out of it.
 func (h *Handler) artifacts(r *request, p *runPage) error {
 	list := []artifactView{}
 	p.Records = list
@@ -612,6 +639,7 @@ func (a *artifactView) show(text string, cut bool) {
 	}
 }
 
+// preview returns the start of a file as visible text; empty for a file with NUL bytes, which is not text.
 func preview(dir fs.FS, name string) (text string, cut bool) {
 	f, err := dir.Open(name)
 	if err != nil {
@@ -640,6 +668,7 @@ func (h *Handler) artifact(r *request, run *app.Run) error {
 	}
 	defer root.Close()
 	name := path.Clean(r.PathValue("file"))
+	// Refuses "..", which os.Root would refuse as well, and absolute paths.
 	if !fs.ValidPath(name) {
 		return notFound("there is no such file")
 	}
@@ -682,6 +711,8 @@ func (h *Handler) state(r *request, p *runPage) error {
 	return nil
 }
 
+// output shows the output of a finished run. A child run has no output of its own: it is the result of the step that
+// called it.
 func (h *Handler) output(r *request, p *runPage) error {
 	if p.Run.State != api.Finished || p.run.Root != "" {
 		p.Records = []evidence{}

@@ -67,7 +67,8 @@ func (r *request) runFilter() runFilter {
 	}
 }
 
-// index returns the part of the filter that the index of the store answers.
+// index returns the part of the filter that the index of the store answers. matches decides the rest for each run. A
+// period that cannot be parsed selects all runs, as does an unknown cost: the address may have been typed.
 func (f runFilter) index(now time.Time) app.Filter {
 	out := f.State.Narrow(app.Filter{Name: f.Workflow, Text: f.Text})
 	if d, err := time.ParseDuration(f.Since); err == nil {
@@ -83,7 +84,7 @@ const (
 )
 
 // matches decides what the index does not know: who or what started the run, what it cost, and whether a process drives
-// it.
+// it. Each of these needs the status of the run.
 func (f runFilter) matches(row *runRow) bool {
 	if !f.State.Includes(row.State) {
 		return false
@@ -150,7 +151,8 @@ type stateChip struct {
 const maxCount = 100
 
 // stateChips counts the runs in the states in which runs do not stay. Most of these states are offered only while runs
-// are in them.
+// are in them. A status of the index can stand for several states (a running run can be queued or interrupted), so runs
+// are counted by their state, and "+" marks every state of a status of which more runs exist than were read.
 func (h *Handler) stateChips(r *request, chosen app.StateFilter) ([]stateChip, error) {
 	counts, more := map[app.StateFilter]int{}, map[app.StateFilter]bool{}
 	for _, status := range []journal.Status{
@@ -163,6 +165,7 @@ func (h *Handler) stateChips(r *request, chosen app.StateFilter) ([]stateChip, e
 		for i := range runs {
 			state := app.StateFilter(runs[i].State())
 			counts[state]++
+			// There may be more runs with this status than were read.
 			more[state] = more[state] || len(runs) == maxCount
 		}
 	}
@@ -198,6 +201,7 @@ func (h *Handler) triggerChoices(r *request, f runFilter) ([]choice, error) {
 	for i := range found {
 		out = append(out, choice{found[i].ID, visible(found[i].Workflow) + ": " + triggerWords(found[i].Trigger)})
 	}
+	// The trigger may have been removed from its workflow; its runs remain.
 	if !slices.ContainsFunc(out, func(c choice) bool { return c.Value == f.Trigger }) {
 		out = append(out, choice{f.Trigger, visible(f.Trigger)})
 	}
@@ -239,7 +243,10 @@ func (h *Handler) page(r *request, filter app.Filter) ([]app.Run, error) {
 	return runs, err
 }
 
-// list returns one page of runs, and where the next one starts.
+// list returns one page of runs, and where the next one starts; next is empty after the oldest run. It asks for one run
+// more than a page has, to know whether there is a next page without another query. The cursor is the id of the last
+// run that was looked at, also if the filter has excluded it, so that the next page does not read it again. partial
+// reports that maxScan runs were read before the page was full: the next page continues there.
 func (h *Handler) list(r *request, f runFilter, before journal.RunID, size int) (
 	rows []runRow, next journal.RunID, partial bool, err error,
 ) {
@@ -273,6 +280,7 @@ func (h *Handler) list(r *request, f runFilter, before journal.RunID, size int) 
 	}
 }
 
+// row reads the status of a run for one row of a list. It costs a pass over the facts of the run.
 func (h *Handler) row(r *request, run *app.Run) (runRow, error) {
 	full, err := h.o.App.Status(r.Context(), run.ID)
 	if err != nil {
@@ -284,6 +292,7 @@ func (h *Handler) row(r *request, run *app.Run) (runRow, error) {
 		Tokens: full.Used.InputTokens + full.Used.OutputTokens,
 	}
 	if full.By.Method == app.ByTrigger {
+		// The actor of a triggered run has the ID of the trigger in place of a name.
 		row.By, row.Trigger = "", full.By.User
 	}
 	end := st.Updated
@@ -314,8 +323,8 @@ func (h *Handler) row(r *request, run *app.Run) (runRow, error) {
 	return row, nil
 }
 
-// waitingWords describes what a run waits for. The text of the index has a kind and a name; it does not tell events
-// from replies of people.
+// waitingWords describes what a run waits for. text is journal.Wait.Words, "KIND: NAME", to which " (+N)" is appended
+// if N others wait. It does not tell events from replies of people; the gates of the status do.
 func waitingWords(st *api.Status, text string) string {
 	kind, name, ok := strings.Cut(text, ": ")
 	reply := func(g api.Gate) bool {
@@ -343,6 +352,8 @@ func waitingWords(st *api.Status, text string) string {
 	return text
 }
 
+// runs shows the list of runs. The bars of a row are relative to the longest and the most expensive run on the page.
+// The plot of the day is on the first page alone.
 func (h *Handler) runs(r *request) error {
 	page := runsPage{
 		shell: h.shell(r, "runs", "Runs"), Filter: r.runFilter(), Sinces: sinces, Costs: costs,
@@ -398,7 +409,8 @@ func (h *Handler) runs(r *request) error {
 // exportSize is how many runs an export reads at once, and how many a JSON document contains.
 const exportSize = 500
 
-// runsCSV sends all runs that match the filter.
+// runsCSV sends all runs that match the filter. They are written while they are read, because there can be very many;
+// the header of the response is therefore sent before an error can be known.
 func (h *Handler) runsCSV(r *request) error {
 	before, err := pageStart(r)
 	if err != nil {
@@ -427,6 +439,7 @@ func (h *Handler) runsCSV(r *request) error {
 		}
 		rows, next, _, err = h.list(r, filter, next, exportSize)
 	}
+	// Without the abort, the file would look complete.
 	if err = cmp.Or(err, w.Error()); err != nil { // the browser reports a download that is cut off
 		h.o.Log.Error("export of runs", "error", err)
 		panic(http.ErrAbortHandler)
@@ -434,7 +447,7 @@ func (h *Handler) runsCSV(r *request) error {
 	return nil
 }
 
-// record returns the row of a run in a table of values separated by commas.
+// record returns the row of a run as CSV. Texts of people and files pass through cell.
 func (row *runRow) record() []string {
 	return []string{
 		row.ID, cell(row.Workflow), string(row.State), string(row.Outcome), row.Started.Format(time.RFC3339),
@@ -444,7 +457,8 @@ func (row *runRow) record() []string {
 	}
 }
 
-// cell returns a text that controls no terminal, and that a spreadsheet does not take for a formula.
+// cell returns a text that controls no terminal, and that a spreadsheet does not take for a formula: OWASP's advice
+// against CSV injection is a leading quote in front of = + - @, tab and carriage return.
 func cell(text string) string {
 	text = visible(text)
 	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {

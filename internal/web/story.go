@@ -17,9 +17,11 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 )
 
+// event is an event of a run. It is valid only during the call that gets it.
 type event = report.Event
 
-// events interprets the facts of a run. For a child run, it yields the events of that run alone.
+// events interprets the facts of a run. A child run has no journal of its own: its facts are among those of its root
+// run, of which events yields those of the child run alone.
 func (h *Handler) events(ctx context.Context, run *app.Run, yield func(*event) error) error {
 	_, err := h.interpret(ctx, run, func(_ *report.Interpreter, e *event) error {
 		if run.Root != "" && e.Run.ID != run.ID {
@@ -30,7 +32,8 @@ func (h *Handler) events(ctx context.Context, run *app.Run, yield func(*event) e
 	return err
 }
 
-// interpret yields all events of the root run and its children, with the interpreter, which knows the budget.
+// interpret yields all events of the root run and its children, with the interpreter, which knows the budget. The
+// interpreter is returned for questions about the state after the last event.
 func (h *Handler) interpret(
 	ctx context.Context, run *app.Run, yield func(*report.Interpreter, *event) error,
 ) (*report.Interpreter, error) {
@@ -51,9 +54,11 @@ func (h *Handler) interpret(
 	return in, nil
 }
 
-// story is what has happened in a run, step by step.
+// story is what has happened in a run, step by step. It is built by applying the events in order.
 type story struct {
-	steps   []*stepView
+	steps []*stepView
+	// The visits that have not ended. The interpreter has one report.Step for each visit, whose address is its
+	// identity.
 	open    map[*report.Step]*stepView
 	visits  map[string]int       // of each step, by its path
 	keep    func(*stepView) bool // reports whether the messages of a step are kept
@@ -65,30 +70,33 @@ type story struct {
 	active  time.Duration // of this run
 	edits   []string      // variables that were edited at the start
 	done    int
-	writes  map[string]json.RawMessage
+	// The last value of each variable that the run has written.
+	writes map[string]json.RawMessage
 }
 
-// stepView is one visit of a step.
+// stepView is one visit of a step. A step in a loop, or one that a jump leads back to, has several.
 type stepView struct {
 	Name, Path, Kind, Agent string
 	Title                   string // the name of the step, as people know it
 	Place                   string // its path, as people know it
 	Description             string
-	Depth, Index            int
-	Loop, End               bool
-	State                   string
-	Error, Class            string
-	Started, Ended          time.Time
-	Attempts                []attempt
-	Waits                   []interval
-	Calls                   []interval
-	Messages                []message
-	Used                    journal.Usage
-	Child                   string
-	Visit                   int    // of the step, from 1
-	Items, Failed           int    // steps inside, and those that failed
-	Key                     string // names this visit in live events
-	Offline                 string // its models, tools or commands are simulated or scripted
+	// Depth is 0 in the main line of a run or child run; Index is the number of the item of the innermost fan-out or
+	// round of the innermost loop.
+	Depth, Index   int
+	Loop, End      bool
+	State          string
+	Error, Class   string
+	Started, Ended time.Time
+	Attempts       []attempt
+	Waits          []interval
+	Calls          []interval
+	Messages       []message
+	Used           journal.Usage
+	Child          string
+	Visit          int    // of the step, from 1
+	Items, Failed  int    // steps inside, and those that failed
+	Key            string // names this visit in live events
+	Offline        string // its models, tools or commands are simulated or scripted
 
 	parent *stepView
 	asked  time.Time // when the gate opened
@@ -158,13 +166,16 @@ func (t *toolView) Main() string {
 // maxMessages is how many messages of a step a page shows; the newest ones.
 const maxMessages = 200
 
-// read builds the story of a run. It keeps the messages of the steps that keep selects.
+// read builds the story of a run. It keeps the messages of the steps that keep selects. Of a child run, it has the
+// steps of that run; the budget is that of the root run, of which the child run has the time since it started.
 func (h *Handler) read(ctx context.Context, run *app.Run, keep func(*stepView) bool) (*story, error) {
 	s := newStory(run.ID, keep)
 	in, err := h.interpret(ctx, run, func(in *report.Interpreter, e *event) error {
 		if e.Type == report.RunStarted && e.Run.ID == run.ID {
 			s.before = time.Duration(in.Budget(e.At).Active) * time.Millisecond
 		}
+		// A process has died, and another one has taken over: in between nothing has worked on the run, although there
+		// is no fact that says when it stopped. The time since the latest event counts as a wait.
 		if e.Type == report.RunResumed && e.Suspension.Cause == report.CauseTakenOver {
 			s.idle(e.At.Time())
 		}
@@ -183,6 +194,7 @@ func (h *Handler) read(ctx context.Context, run *app.Run, keep func(*stepView) b
 		return s, nil
 	}
 	now := h.o.Now()
+	// No process drives the run: it has been idle since its latest event.
 	if run.Idle {
 		s.idle(now)
 		now = s.last
@@ -205,7 +217,8 @@ func (s *story) count(b *report.Budget) {
 	s.active = time.Duration(b.Active)*time.Millisecond - s.before
 }
 
-// idle notes that no process has driven the run between the latest event and a time.
+// idle notes that no process has driven the run between the latest event and a time. A visit that waits already has
+// that time in its wait.
 func (s *story) idle(until time.Time) {
 	for _, v := range s.open {
 		if v.asked.IsZero() { // otherwise it waits anyway
@@ -218,7 +231,8 @@ func everyStep(*stepView) bool { return true }
 
 func noStep(*stepView) bool { return false }
 
-// liveKey names a visit of a step in live events.
+// liveKey names a visit of a step in live events. The pages and the stream derive it independently, so it consists of
+// what never changes: the path, the index and the time at which the visit started.
 func liveKey(s *report.Step) string {
 	return s.Path + "#" + strconv.Itoa(s.Index) + "@" + strconv.FormatInt(int64(s.Started), 10)
 }
@@ -226,6 +240,7 @@ func liveKey(s *report.Step) string {
 // path returns the path of a step with its title, for all rounds of a loop.
 func (v *stepView) path() string { return strings.TrimSuffix(v.Path, v.Name) + v.Title }
 
+// apply applies one event. The first event of a visit creates its view.
 func (s *story) apply(e *event) {
 	at := e.At.Time()
 	if e.Budget != nil {
@@ -241,6 +256,7 @@ func (s *story) apply(e *event) {
 			s.ended = at
 		}
 	case report.StateEdited:
+		// A run that continues another one starts with the edits of its variables.
 		if changed, _ := e.Changes(); len(s.steps) == 0 {
 			s.edits = append(s.edits, changed[0].Path)
 		}
@@ -285,6 +301,7 @@ func (s *story) wrote(e *event) {
 	}
 }
 
+// step updates the view of a visit: its state, attempts, waits and calls.
 func (s *story) step(e *event, v *stepView, at time.Time) {
 	if e.Note != nil && !e.Note.Unreadable {
 		v.Offline = cmp.Or(e.Note.Offline(), v.Offline)
@@ -304,6 +321,7 @@ func (s *story) step(e *event, v *stepView, at time.Time) {
 		}
 		s.done++
 		delete(s.open, e.Step)
+	// No event of its own ends the wait before a retry: the next attempt does.
 	case report.TaskStarted:
 		v.closeWait(at)
 		v.Attempts = append(v.Attempts, attempt{N: len(v.Attempts) + 1, Started: at})
@@ -316,6 +334,7 @@ func (s *story) step(e *event, v *stepView, at time.Time) {
 		if n := len(v.Attempts); n > 0 {
 			v.Attempts[n-1].Lost = true
 		}
+	// What makes a step wait. The next events end the wait: the next attempt, a decision, or a reservation.
 	case report.StepRetrying, report.GateOpened, report.BudgetWaiting:
 		v.asked = at
 	case report.GateDecided, report.GateExpired, report.BudgetReserved:
@@ -329,6 +348,7 @@ func (s *story) step(e *event, v *stepView, at time.Time) {
 	}
 }
 
+// closeWait ends the wait of the visit, if it waits.
 func (v *stepView) closeWait(at time.Time) {
 	if !v.asked.IsZero() {
 		v.Waits = append(v.Waits, interval{"waits", "hold", v.asked, at})
@@ -336,6 +356,8 @@ func (v *stepView) closeWait(at time.Time) {
 	}
 }
 
+// call ends a call of a model or a tool. Only one start is remembered: of calls that overlap, the one that ends first
+// gets the start of the last one, and the others are not shown in the timeline.
 func (v *stepView) call(label, kind string, at time.Time) {
 	if !v.ask.IsZero() {
 		v.Calls = append(v.Calls, interval{visible(label), kind, v.ask, at})
@@ -343,7 +365,8 @@ func (v *stepView) call(label, kind string, at time.Time) {
 	}
 }
 
-// converse adds the messages of an event to the conversation of a step.
+// converse adds the messages of an event to the conversation of a step. Only the newest maxMessages are kept. A reply
+// that is being received is in live until it is complete, fails or is asked for again.
 func (v *stepView) converse(e *event, at time.Time) {
 	add := func(m message) {
 		m.At = at
@@ -389,6 +412,7 @@ func (v *stepView) converse(e *event, at time.Time) {
 		}})
 	case report.ToolReturned:
 		use := report.Body[journal.ToolUse](e.Note)
+		// The result belongs to the newest open call with its id, which may have been dropped from the list.
 		for i := len(v.Messages) - 1; i >= 0; i-- {
 			if m := &v.Messages[i]; m.Tool != nil && m.Tool.CallID == use.CallID && !m.Tool.Done {
 				m.Tool.Output, m.Tool.Error, m.Tool.Done = use.Output, use.Error, true

@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 )
 
+// systemPage shows what doctor, tools and users show on the command line, and how large the store is.
 type systemPage struct {
 	shell
 	Diagnosis *app.Diagnosis
@@ -24,12 +25,15 @@ type systemPage struct {
 	Notebooks []app.Notebook
 	Tooling   *app.Tooling
 	Servers   []app.ServerTools // what the MCP servers answer, if they were asked
+	// Reports that this is the response to the form that asks the MCP servers. Asking starts their programs, so a GET
+	// request does not do it.
 	Asked     bool
 	Keeping   *app.Housekeeping // nil if there are no runs yet
 	Size      string
 	Retention string
 }
 
+// system shows the state of the installation. Accounts are listed for those who can manage the server.
 func (h *Handler) system(r *request) error {
 	page := systemPage{shell: h.shell(r, "system", "System"), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	var err error
@@ -67,7 +71,8 @@ func (h *Handler) system(r *request) error {
 	return h.render(r, http.StatusOK, "system.html", page)
 }
 
-// noModel reports whether the only thing that is missing is a default model.
+// noModel reports whether the only thing that is missing is a default model. The page then explains how to choose one,
+// instead of listing findings.
 func noModel(d *app.Diagnosis) bool {
 	missing := slices.DeleteFunc(slices.Clone(d.Findings), func(f app.Component) bool {
 		return f.State == app.ComponentOK || f.State == app.ComponentUnset
@@ -75,7 +80,7 @@ func noModel(d *app.Diagnosis) bool {
 	return len(missing) == 1 && missing[0].What == "model" && missing[0].State == app.ComponentMissing
 }
 
-// byteSize formats a number of bytes.
+// byteSize formats a number of bytes in decimal units: 1 kB is 1,000 bytes.
 func byteSize(n int64) string {
 	units := []string{"bytes", "kB", "MB", "GB", "TB"}
 	size, unit := float64(n), 0

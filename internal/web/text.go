@@ -19,7 +19,8 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 )
 
-// functions are what templates can call.
+// functions are what templates can call. Those that return template.HTML escape their arguments; all others are escaped
+// by the template. Functions that show text from models, tools and files pass it through visible.
 func (h *Handler) functions() template.FuncMap {
 	return template.FuncMap{
 		"url":   func(address string) string { return h.o.Base + address },
@@ -70,7 +71,8 @@ func (h *Handler) functions() template.FuncMap {
 	}
 }
 
-// dict returns a map of names and values, for templates with several arguments.
+// dict returns a map of names and values, for templates with several arguments. It panics on a name that is no string,
+// which the tests of the template find.
 func dict(pairs ...any) map[string]any {
 	out := map[string]any{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -79,6 +81,7 @@ func dict(pairs ...any) map[string]any {
 	return out
 }
 
+// icon returns a reference to a symbol of icons.html, which each page contains once.
 func icon(name string) template.HTML {
 	return template.HTML(`<svg class="icon" viewBox="0 0 16 16" aria-hidden="true"><use href="#` +
 		template.HTMLEscapeString(name) + `"/></svg>`)
@@ -111,6 +114,7 @@ var words = map[string]string{
 // word returns the word for the state of a run or step.
 func word(state string) string { return cmp.Or(words[state], graph.StateWord(state)) }
 
+// stateOf returns the state of a run; that of a finished one is its outcome.
 func stateOf(state api.State, outcome journal.Outcome) stateView {
 	s := string(state)
 	if state == api.Finished {
@@ -167,7 +171,8 @@ func span(d time.Duration) string {
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 // visible returns a text in which control characters and characters that reorder text can be seen, because text from
-// models and files can use them to look like something else.
+// models and files can use them to look like something else. Control characters of ASCII become their symbols (U+2400
+// and following), others their code points. Bytes that are not UTF-8 become U+FFFD.
 func visible(s string) string {
 	if !strings.ContainsFunc(s, hidden) && utf8.ValidString(s) {
 		return s
@@ -186,7 +191,8 @@ func visible(s string) string {
 	return out.String()
 }
 
-// hidden reports whether a character is invisible and changes how the text around it looks.
+// hidden reports whether a character is invisible and changes how the text around it looks: the bidirectional controls
+// of Unicode (UAX #9), the byte order mark, and control characters other than tabs and line ends.
 func hidden(r rune) bool {
 	switch {
 	case r == '\n' || r == '\t' || r == '\r':

@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/report"
 )
 
-// timeline is a run as a chart of its steps over time.
+// timeline is a run as a chart of its steps over time: one row for each visit of a step.
 type timeline struct {
 	Rows    []lane
 	Axis    []string
@@ -93,7 +93,11 @@ type segment struct {
 const rowsPerPage = 100
 
 // timeline returns a page of the chart. With a state, it has the steps in that state alone, also those that are folded
-// otherwise.
+// otherwise. Without one, it has the steps of the main line and those directly inside them, unless there are very many,
+// and the step that the panel shows with its attempts and calls.
+//
+// Times become per cent of the time from the start of the run to its end, or to now. Every visit passes through the
+// loop, also those that the page does not show, because the sum of the waits covers the whole run.
 func (s *story) timeline(now time.Time, chosen *stepView, show string, from int) timeline {
 	scale := s.scale(now)
 	t := timeline{First: from, Show: show, Axis: axis(scale.total), Active: report.Duration(s.active)}
@@ -101,6 +105,7 @@ func (s *story) timeline(now time.Time, chosen *stepView, show string, from int)
 	shown := 0
 	for _, v := range s.steps {
 		switch {
+		// Which rows are on this page: first the filter, then what is folded, then the pages before.
 		case show != "" && v.State != show:
 			continue
 		case show == "" && v != chosen && (v.Depth > 1 || v.parent != nil && v.parent.folded()):
@@ -125,13 +130,13 @@ func (s *story) timeline(now time.Time, chosen *stepView, show string, from int)
 	return t
 }
 
-// waited returns how long the run has waited for people and events, whichever steps the chart shows, and, if it waits
-// now, since when it would have waited if it had waited once.
+// waited returns how long the run has waited for people and events, whichever steps the chart shows. If it waits now,
+// since is the time from which the browser counts on, so that the page need not be requested for every second.
 func (s *story) waited(now, end time.Time) (took, since string) {
 	var waits []interval
 	waiting := false // now
 	for _, v := range s.steps {
-		if v.Depth == 0 {
+		if v.Depth == 0 { // only the waits of the main lines of the run and its child runs count
 			waits = append(waits, v.holds(end)...)
 			waiting = waiting || !v.asked.IsZero() && s.ended.IsZero()
 		}
@@ -156,7 +161,7 @@ func (s *story) lane(v *stepView, scale scale) lane {
 		Step: v.Path, Label: visible(v.Place), State: stateView{v.State, word(v.State)}, Sub: v.Depth > 0,
 		Took: report.Duration(over.Sub(v.Started)),
 	}
-	if v.Ended.IsZero() && s.ended.IsZero() {
+	if v.Ended.IsZero() && s.ended.IsZero() { // the browser counts on from this time
 		l.Since = v.Started.UTC().Format(time.RFC3339Nano)
 	}
 	if s.visits[v.Path] > 1 {
@@ -168,7 +173,7 @@ func (s *story) lane(v *stepView, scale scale) lane {
 	case v.Child != "":
 		l.Note = "child run " + short(v.Child)
 	}
-	holds := v.holds(scale.end)
+	holds := v.holds(scale.end) // active time and waits alternate: each wait ends the bar before it
 	start := v.Started
 	for _, w := range holds {
 		if w.Start.After(start) {
@@ -220,7 +225,8 @@ func (c scale) bar(class, state string, a, b time.Time) segment {
 	return segment{class, state, percent(min(x, 99.5)), percent(max(y-x, 0.5)), class == "hold"}
 }
 
-// length returns how long a time is that is in one interval or more: a step waits with the one that calls its workflow.
+// length returns the total time that is in at least one of the intervals. Several steps can wait at the same time,
+// which counts once. It sorts list.
 func length(list []interval) (sum time.Duration) {
 	slices.SortFunc(list, func(a, b interval) int { return a.Start.Compare(b.Start) })
 	var end time.Time

@@ -16,7 +16,7 @@ const (
 	openDepth = 3
 )
 
-// node is a value of a JSON document. Members keep their order.
+// node is a value of a JSON document. Members keep their order. key and text are HTML that is escaped already.
 type node struct {
 	key      string // HTML
 	text     string // HTML; of a container, its first character
@@ -24,7 +24,9 @@ type node struct {
 	children []*node
 }
 
-// jsonTree returns JSON as a tree that folds, with its parts marked for the style sheet.
+// jsonTree returns JSON as a tree that folds, with its parts marked for the style sheet. Text that is not JSON is shown
+// as it is. The tree is built from tokens, because decoding into maps would lose the order of members, and numbers keep
+// their digits.
 func jsonTree(raw json.RawMessage) template.HTML {
 	if !json.Valid(raw) {
 		return template.HTML(template.HTMLEscapeString(visible(string(raw))))
@@ -33,6 +35,7 @@ func jsonTree(raw json.RawMessage) template.HTML {
 	decoder.UseNumber()
 	left := maxNodes
 	var out strings.Builder
+	// readNode counts left down for each value; below zero, the rest was left out.
 	readNode(decoder, &left).write(&out, "", 0)
 	if left < 0 {
 		out.WriteString(`<div class="c">The value is longer than this.</div>`)
@@ -40,7 +43,8 @@ func jsonTree(raw json.RawMessage) template.HTML {
 	return template.HTML(out.String())
 }
 
-// readNode reads the next value of valid JSON. It returns nil if there are too many values.
+// readNode reads the next value of valid JSON. It returns nil if there are too many values; it still reads them, so
+// that the decoder stays at the right place.
 func readNode(decoder *json.Decoder, left *int) *node {
 	token, err := decoder.Token()
 	if err != nil {
@@ -76,6 +80,8 @@ func readNode(decoder *json.Decoder, left *int) *node {
 	return n
 }
 
+// write writes the value as HTML. after is what follows it: a comma, or nothing. The summary of a folded container has
+// the number of its members.
 func (n *node) write(out *strings.Builder, after string, depth int) {
 	if n == nil {
 		return

@@ -59,6 +59,8 @@ const (
 	maxMissed    = 50
 )
 
+// triggers shows all triggers, a calendar of the schedules for a week, and the firings that started no run, the latest
+// first.
 func (h *Handler) triggers(r *request) error {
 	page := triggersPage{shell: h.shell(r, "triggers", "Triggers"), Zone: zoneName(h.o.Now())}
 	found, err := h.o.App.Triggers(r.Context())
@@ -66,6 +68,8 @@ func (h *Handler) triggers(r *request) error {
 		return err
 	}
 	now := h.o.Now()
+	// Days begin at midnight of the server's time zone. AddDate keeps to midnight when daylight saving changes; adding
+	// 24 hours would not.
 	today := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
 	for i := range calendarDays {
 		page.Days = append(page.Days, today.AddDate(0, 0, i))
@@ -89,6 +93,7 @@ func (h *Handler) triggers(r *request) error {
 			})
 		}
 	}
+	// Triggers with a next time come first, by that time; those without one keep their order.
 	slices.SortStableFunc(page.Triggers, func(a, b triggerRow) int {
 		switch {
 		case a.Next.IsZero() == b.Next.IsZero():
@@ -120,7 +125,8 @@ func (h *Handler) triggerRow(r *request, t *app.Trigger) triggerRow {
 }
 
 // publicAddress returns the address that the operator has set for the server, or else the one under which the browser
-// reaches it, without a final slash.
+// reaches it, without a final slash. The Host header is trustworthy here: the guard of package server has compared it
+// with the hosts that are served.
 func (h *Handler) publicAddress(r *request) string {
 	if public := h.o.App.PublicURL(); public != "" {
 		return public
@@ -132,7 +138,8 @@ func (h *Handler) publicAddress(r *request) string {
 	return scheme + "://" + r.Host + h.o.Base
 }
 
-// actOnTrigger pauses or resumes a trigger, starts a run as it does, or tests it with data.
+// actOnTrigger pauses or resumes a trigger, starts a run as it does, or tests it with data, in which case the run is
+// simulated. Pausing needs the permission to manage, as in the API.
 func (h *Handler) actOnTrigger(r *request) error {
 	name, ctx := r.PostFormValue("trigger"), r.Context()
 	start := func(done string, id journal.RunID, err error) error {
@@ -175,6 +182,7 @@ func zoneName(now time.Time) string {
 	return name
 }
 
+// times returns the schedule of a trigger in its time zone; an empty name is UTC.
 func times(t ir.Trigger) (*schedule.Schedule, error) {
 	zone, err := time.LoadLocation(t.Timezone)
 	if err != nil {
@@ -183,7 +191,7 @@ func times(t ir.Trigger) (*schedule.Schedule, error) {
 	return schedule.Parse(t.Schedule, zone)
 }
 
-// laneOf returns the times at which a schedule will fire, by day.
+// laneOf returns the times at which a schedule will fire, by day. Today only has the times that are to come.
 func laneOf(row triggerRow, times *schedule.Schedule, now time.Time, days []time.Time) triggerLane {
 	l := triggerLane{Workflow: row.Workflow, Address: row.Address, Words: row.Words}
 	switch {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// valueView is a JSON value in the form that suits it: prose, a table or JSON.
+// valueView is a JSON value in the form that suits it: prose, a table or JSON. One of the forms is set.
 type valueView struct {
 	Blocks []block // of prose
 	Head   []string
@@ -36,7 +36,8 @@ const (
 	maxColumns = 8
 )
 
-// showValue chooses the form of a value.
+// showValue chooses the form of a value: short texts and scalars as they are, long texts as prose, lists of flat
+// objects as a table, and everything else as a JSON tree.
 func showValue(raw json.RawMessage) valueView {
 	raw = bytes.TrimSpace(raw)
 	var text string
@@ -73,7 +74,7 @@ func showReply(text string) valueView {
 	return valueView{Blocks: prose(visible(text))}
 }
 
-// table returns a list of flat objects as a table.
+// table returns a list of flat objects as a table; false if an object has a nested value or there are too many columns.
 func table(list []map[string]json.RawMessage) (valueView, bool) {
 	var v valueView
 	for _, row := range list {
@@ -107,7 +108,8 @@ func table(list []map[string]json.RawMessage) (valueView, bool) {
 var inline = regexp.MustCompile("\\*\\*([^*\n]+)\\*\\*|`([^`\n]+)`")
 
 // prose reads the small part of Markdown that helps reading: headings, lists, code, bold. Everything else, links and
-// HTML included, stays the text that it is.
+// HTML included, stays the text that it is: a model must not be able to make a page load an image or lead a person
+// away. A fence that is not closed extends to the end.
 func prose(text string) []block {
 	var out []block
 	var lines []string
@@ -165,5 +167,6 @@ func parts(text string) []part {
 	return out
 }
 
-// inlineHTML is a picture that this package or internal/graph has drawn; both escape what they contain.
+// inlineHTML marks a picture as HTML that the template need not escape. Only pictures of internal/graph may be passed,
+// which escapes the texts that it draws.
 func inlineHTML(svg []byte) template.HTML { return template.HTML(svg) }

@@ -52,17 +52,21 @@ type Options struct {
 	Now      func() time.Time // nil is time.Now
 }
 
-// Handler serves the pages.
+// Handler serves the pages. It is immutable after New and safe for concurrent use: everything about a request is in a
+// request value.
 type Handler struct {
-	o         Options
-	mux       *http.ServeMux
+	o   Options
+	mux *http.ServeMux
+	// All templates of the folder, under their file names. html/template escapes by context; a value that must not be
+	// escaped has the type template.HTML, and only this package and internal/graph make such values.
 	templates *template.Template
 	assets    map[string]*asset // by name
-	project   string            // name of the project's folder
-	routes    []Route
+	// Shown in the frame of each page. Empty if there is no project.
+	project string // name of the project's folder
+	routes  []Route
 }
 
-// Route is a route of the pages and what it needs.
+// Route is a route of the pages and what it needs. Tests compare the routes with the permissions of each role.
 type Route struct {
 	Pattern string
 	Needs   identity.Permission
@@ -75,7 +79,8 @@ type asset struct {
 	plain, gzip []byte
 }
 
-// New returns the handler of all pages.
+// New returns the handler of all pages. It panics if an embedded template or static file is broken, which tests would
+// find.
 func New(o Options) *Handler {
 	h := &Handler{o: o, mux: http.NewServeMux(), assets: map[string]*asset{}}
 	if h.o.Now == nil {
@@ -86,6 +91,7 @@ func New(o Options) *Handler {
 	if root, err := o.App.Root(); err == nil {
 		h.project = filepath.Base(root)
 	}
+	// The functions of templates look up assets by name, so the assets have to be loaded first.
 	h.loadAssets()
 	h.templates = template.Must(template.New("").Funcs(h.functions()).ParseFS(files, "templates/*.html"))
 	h.register()
@@ -103,7 +109,9 @@ func (h *Handler) ofRun(do func(*request, *app.Run) error) func(*request) error 
 	}
 }
 
+// register registers all pages. Actions are POST requests with an address of their own, which redirect to a page.
 func (h *Handler) register() {
+	// These two need no credentials: a browser that is not signed in shows the form to sign in.
 	h.mux.HandleFunc("GET /static/{file}", h.static)
 	h.mux.HandleFunc("GET /login", h.login)
 	h.handle("GET /{$}", identity.Read, h.home)
@@ -116,6 +124,7 @@ func (h *Handler) register() {
 	h.handle("GET /runs.json", identity.Read, h.runsJSON)
 	h.handle("POST /runs/cancel", identity.Operate, h.cancelRuns)
 	h.handle("GET /runs/{run}", identity.Read, h.run)
+	// Each tab of a run is a page of its own, so that a tab loads only the records that it shows.
 	for name, show := range map[string]func(*request, *runPage) error{
 		"transcript": h.transcript, "audit": h.audit, "artifacts": h.artifacts, "state": h.state, "output": h.output,
 	} {
@@ -123,6 +132,8 @@ func (h *Handler) register() {
 	}
 	h.handle("GET /runs/{run}/artifacts/{file...}", identity.Read, h.ofRun(h.artifact))
 	h.handle("POST /runs/{run}/decide", identity.Decide, h.ofRun(h.decide))
+	// The permission for an action is that of the route. Actions that need another one, such as pausing a trigger,
+	// check it themselves.
 	for name, act := range actions {
 		do := func(r *request, run *app.Run) error { return h.act(r, run, act) }
 		h.handle("POST /runs/{run}/"+name, identity.Operate, h.ofRun(do))
@@ -141,6 +152,8 @@ func (h *Handler) register() {
 		h.handle("GET /"+name+".json", identity.Read, page)
 	}
 	h.handle("GET /live", identity.Read, h.live)
+	// The most general pattern: mux prefers all others. It also needs an identity, so that paths cannot be probed from
+	// outside.
 	h.handle("/", identity.Read, func(*request) error {
 		return notFound("there is no such page")
 	})
@@ -160,7 +173,8 @@ func (r *request) actor() journal.Actor {
 	return journal.Actor{User: r.id.Name, Method: string(r.id.Method)}
 }
 
-// handle registers a page with the permission that it needs.
+// handle registers a page with the permission that it needs. A request without an identity gets the form to sign in;
+// one without the permission gets an error page. serve returns an error only before it has written a response.
 func (h *Handler) handle(pattern string, needs identity.Permission, serve func(*request) error) {
 	h.routes = append(h.routes, Route{pattern, needs})
 	h.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
@@ -196,28 +210,31 @@ func refused(needs identity.Permission) error {
 	}
 }
 
-// shell is what every page shows around its content.
+// shell is what every page shows around its content. All page types embed it, and layout.html reads it.
 type shell struct {
 	Title   string
 	Section string // entry of the navigation
 	Project string
 	User    string
 	Version string
+	// Number of items that wait for people, in the navigation. It stops counting at the limits maxNav and maxRead.
 	Waiting int
 	Running []navRun
 	Live    string // address of the live events; empty for none
 	Notice  string // outcome of the previous action
 	Acted   string // run that the action was about; empty if the page shows it anyway
-	May     map[identity.Permission]bool
-	Rail    bool
-	Icon    string // static file of the icon; empty for that of the product
+	// What the user may do. Templates hide forms that the user must not send; handle checks the permission again.
+	May  map[identity.Permission]bool
+	Rail bool
+	Icon string // static file of the icon; empty for that of the product
 }
 
 type navRun struct{ ID, Name string }
 
 // Limits of what the navigation counts: runs of a status, and runs that have to be read for it.
 const (
-	maxNav  = 100
+	maxNav = 100
+	// The index knows of most runs what they wait for. Reading a run costs a pass over its facts, and each page counts.
 	maxRead = 20
 )
 
@@ -236,7 +253,8 @@ func (h *Handler) entries(ctx context.Context, f app.Filter) ([]journal.Entry, e
 	return out, nil
 }
 
-// waiting counts what waits for people. The index knows it of most runs; the others are read.
+// waiting counts what waits for people. The index knows it of most runs; the others are read. Errors only lower the
+// number: the page reports the same error about its own content.
 func (h *Handler) waiting(ctx context.Context) int {
 	n, read := 0, 0
 	for _, status := range []journal.Status{
@@ -246,9 +264,13 @@ func (h *Handler) waiting(ctx context.Context) int {
 		for i := range entries {
 			what := entries[i].Waiting
 			switch {
+			// The engine continues these by itself.
 			case what.Kind == journal.WaitRetry || what.Kind == journal.WaitContinue:
+			// The index has one wait of a run. That it is the only one, and not an event, which can come from a
+			// program, is known without reading the run. A running run can ask in one branch while another works.
 			case what.Kind != journal.WaitEvent && status != journal.Running && what.More == 0:
 				n++
+			// An event can also be a reply that a person gives, and several waits have to be told apart: read the run.
 			case read < maxRead:
 				read++
 				full, err := h.o.App.Status(ctx, entries[i].ID)
@@ -266,8 +288,9 @@ func (h *Handler) waiting(ctx context.Context) int {
 	return n
 }
 
-// shell returns the frame of a page. Handlers call it before they read anything else: the page is kept up to date from
-// the position in the journal that shell reads.
+// shell returns the frame of a page. Handlers call it before they read anything else: live events follow from the
+// position in the journal that shell reads. If it were read later, a change between reading the content and reading the
+// position would not reach the page.
 func (h *Handler) shell(r *request, section, title string) shell {
 	pos, _ := h.o.App.Position(r.Context()) // the page itself reports errors
 	s := shell{
@@ -275,6 +298,7 @@ func (h *Handler) shell(r *request, section, title string) shell {
 		Live: "/live?after=" + strconv.FormatInt(int64(pos), 10),
 		May:  map[identity.Permission]bool{}, Notice: notices[r.URL.Query().Get("done")],
 	}
+	// The address is not trusted: the notice is one of the known texts, and the id has the form of one.
 	if id, err := uuid.Parse(r.URL.Query().Get("run")); err == nil && s.Notice != "" {
 		s.Acted = id.String()
 	}
@@ -290,7 +314,8 @@ func (h *Handler) shell(r *request, section, title string) shell {
 	return s
 }
 
-// render writes a page, or its table if the address asks for an export.
+// render writes a page, or its table if the address asks for an export. The page is rendered to memory first, so that
+// an error in a template becomes an error page instead of half a page.
 func (h *Handler) render(r *request, status int, name string, data any) error {
 	if extension := path.Ext(r.URL.Path); extension == ".csv" || extension == ".json" {
 		if e, ok := data.(exporter); ok {
@@ -305,7 +330,8 @@ func (h *Handler) render(r *request, status int, name string, data any) error {
 	return nil
 }
 
-// write writes a response, compressed if the client accepts that.
+// write writes a response, compressed if the client accepts that. Bodies up to 1 KiB are sent as they are: compressing
+// them saves no packet.
 func (h *Handler) write(w http.ResponseWriter, r *http.Request, status int, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Add("Vary", "Accept-Encoding")
@@ -329,7 +355,8 @@ func compress(body []byte, level int) []byte {
 	return out.Bytes()
 }
 
-// redirect sends the browser to another page after an action.
+// redirect sends the browser to another page after an action, with 303 See Other: the browser then uses GET, and
+// reloading the page does not repeat the action. address is without the base path.
 func (h *Handler) redirect(r *request, address string) error {
 	http.Redirect(r.w, r.Request, h.o.Base+address, http.StatusSeeOther)
 	return nil
@@ -347,7 +374,8 @@ type errorPage struct {
 	Kept string
 }
 
-// fail shows an error. An unexpected error is logged; the user learns only that there was one.
+// fail shows an error. An unexpected error is logged; the user learns only that there was one, because its text can
+// have paths and addresses of the server.
 func (h *Handler) fail(r *request, err error) {
 	page := errorPage{shell: h.shell(r, "", "Problem"), Status: http.StatusInternalServerError}
 	page.Heading, page.Advice = "The server could not do this", "Its log has the reason."
@@ -365,6 +393,7 @@ func (h *Handler) fail(r *request, err error) {
 		if known.Reason == forbidden {
 			page.Status = http.StatusForbidden
 		}
+		// The store or the server that drives runs does not answer: advice is possible, and operators need the cause.
 		if detail, help := api.Unreachable(err); detail != "" {
 			page.Heading, page.Advice = sentence(detail), help
 			h.o.Log.Warn("page", "path", r.URL.Path, "error", err)
@@ -374,6 +403,7 @@ func (h *Handler) fail(r *request, err error) {
 	}
 	page.Title = page.Heading
 	if err := h.render(r, page.Status, "error.html", page); err != nil {
+		// render fails before it writes, so the response is still empty.
 		http.Error(r.w, page.Heading, page.Status)
 	}
 }
@@ -393,6 +423,8 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) askToSignIn(w http.ResponseWriter, r *http.Request) {
 	next := r.URL.RequestURI()
 	if r.Method != http.MethodGet {
+		// After signing in, the browser requests the address with GET. That of a form has no page, so the address is
+		// the page that had the form. A page of another host is not accepted: the parameter next must not lead away.
 		next = "/inbox"
 		if back, err := url.Parse(r.Referer()); err == nil && back.Host == r.Host {
 			next = strings.TrimPrefix(back.RequestURI(), h.o.Base)
@@ -415,7 +447,8 @@ func (h *Handler) showLogin(w http.ResponseWriter, r *http.Request, status int, 
 }
 
 // loadAssets reads the static files. Modules import each other by name; the names are replaced by addresses with
-// hashes, so that all pages share one copy of each module.
+// hashes, so that all pages share one copy of each module. Modules without imports come first, because the hash of a
+// module covers the addresses that it imports; a module that imports must therefore not be imported itself.
 func (h *Handler) loadAssets() {
 	names, _ := fs.Glob(files, "static/*") // the pattern is valid
 	for _, importing := range []bool{false, true} {
@@ -435,6 +468,7 @@ func (h *Handler) addAsset(file string, content []byte) {
 	for name, a := range h.assets {
 		content = bytes.ReplaceAll(content, []byte(`from "./`+name+`"`), []byte(`from "./`+path.Base(a.address)+`"`))
 	}
+	// Ten hexadecimal digits of the hash tell versions of a file apart. They are no protection.
 	sum := sha256.Sum256(content)
 	extension := path.Ext(file)
 	types := map[string]string{
@@ -446,12 +480,14 @@ func (h *Handler) addAsset(file string, content []byte) {
 	}
 }
 
+// static sends a static file. Its address changes with its content, so browsers may keep it for a year.
 func (h *Handler) static(w http.ResponseWriter, r *http.Request) {
 	// The address is NAME.HASH.EXTENSION.
 	extension := path.Ext(r.PathValue("file"))
 	name := strings.TrimSuffix(r.PathValue("file"), extension)
 	name = strings.TrimSuffix(name, path.Ext(name)) + extension
 	a := h.assets[name]
+	// An old hash gets 404, not the current content: the response would be kept for a year under the wrong address.
 	if a == nil || a.address != r.URL.Path {
 		http.NotFound(w, r)
 		return

@@ -15,6 +15,7 @@ import (
 
 // example is a workflow that a first visit can simulate.
 type example struct {
+	// Picture names a drawing of the template.
 	Name, About, Note, Picture string
 	file, script               string // script is the content of a file of replies; empty for simulated ones
 	files                      fs.ReadFileFS
@@ -82,7 +83,8 @@ func (h *Handler) welcome(r *request) error {
 	})
 }
 
-// exampleOf returns the name of a workflow if it is an example and no workflow of the project.
+// exampleOf returns the name of a workflow if it is an example and no workflow of the project; empty otherwise. The
+// page of such a run offers to run the example again, since there is no workflow page.
 func (h *Handler) exampleOf(ctx context.Context, name string) (string, error) {
 	if !slices.ContainsFunc(exampleList, func(e example) bool { return e.Name == name }) {
 		return "", nil
@@ -94,7 +96,8 @@ func (h *Handler) exampleOf(ctx context.Context, name string) (string, error) {
 	return name, nil
 }
 
-// startExample simulates an example. Its file is not written to the project: the run keeps its own copy.
+// startExample simulates an example, or answers it from its script. Its file is not written to the project: it is
+// passed as unsaved text, and the run keeps its own copy.
 func (h *Handler) startExample(r *request) error {
 	name := r.PostFormValue("example")
 	for _, e := range exampleList {

@@ -69,7 +69,8 @@ func (h *Handler) workflows(r *request) error {
 	return h.render(r, http.StatusOK, "workflows.html", page)
 }
 
-// Address returns the address of a workflow's page: its path is unique, its name is nicer.
+// Address returns the address of a workflow's page. It has the name, unless another workflow of the same name comes
+// first; then it has the path, which is unique.
 func (w workflowRow) Address() string {
 	if w.ShadowedBy != "" {
 		return "/workflows/" + url.PathEscape(w.Path)
@@ -99,7 +100,8 @@ type workflowPage struct {
 	Problems []string
 	Missing  []app.MissingDependency
 	Commands []string
-	Usable   bool
+	// Reports that the workflow has no errors, so that the page has a graph, costs and a form.
+	Usable bool
 }
 
 // workflowTrigger is a trigger of a workflow, with the next times of a schedule.
@@ -164,6 +166,7 @@ func (h *Handler) workflow(r *request) error {
 		if err != nil {
 			return err
 		}
+		// The form of the same input: an object fills fields, a text fills the one text field.
 		fill(fields, input)
 		if !redact.Marked(string(input)) {
 			_ = json.Unmarshal(input, &page.TextIn) // an object fills the fields
@@ -173,6 +176,8 @@ func (h *Handler) workflow(r *request) error {
 	return h.render(r, http.StatusOK, "workflow.html", page)
 }
 
+// loadWorkflow loads the page of a workflow and the fields of its form; nil if its input is one text. Listed restricts
+// names to the workflows of the project: an address must not make the server read other files.
 func (h *Handler) loadWorkflow(r *request) (*workflowPage, []formField, error) {
 	name := r.PathValue("workflow")
 	p := &workflowPage{shell: h.shell(r, "workflows", ""), ID: name}
@@ -183,6 +188,7 @@ func (h *Handler) loadWorkflow(r *request) (*workflowPage, []formField, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	// Live events report a change of the files since this version.
 	version := an.Version()
 	counts := an.Counts()
 	p.Title = visible(an.Name())
@@ -256,6 +262,8 @@ func sourceLink(an *app.Analysis, path string) string {
 	return "#line-" + strconv.Itoa(line)
 }
 
+// sourceOf returns the lines of a workflow file with the diagnostics below the lines that they are about; cut reports
+// that the file has more than maxSource lines. A diagnostic without a place is shown below the first line.
 func sourceOf(an *app.Analysis) (out []sourceLine, cut bool) {
 	byLine := map[int][]*diagView{}
 	for _, e := range diag.NewReport(an.Files, an.Diagnostics).Diagnostics {
@@ -296,6 +304,8 @@ func sourceOf(an *app.Analysis) (out []sourceLine, cut bool) {
 	return out, false
 }
 
+// costs compares what a run can use with its budgets. Bars share a scale on which the largest of the usual amount, the
+// worst amount and the limit is at 96 per cent; an unbounded amount fills the whole width.
 func (h *Handler) costs(p *workflowPage, an *app.Analysis) error {
 	cost, err := h.o.App.Cost(an, "")
 	if err != nil {
@@ -349,7 +359,8 @@ func (h *Handler) inputOf(r *request, name string) (json.RawMessage, error) {
 	return started.Input.JSON, err
 }
 
-// startRun starts a run from the form of a workflow, or shows the form again with what is wrong.
+// startRun starts a run from the form of a workflow, or shows the form again with what is wrong. The run is simulated
+// unless the form says otherwise: a request with a missing field must not cost money.
 func (h *Handler) startRun(r *request) error {
 	page, fields, err := h.loadWorkflow(r)
 	if err != nil {
@@ -389,7 +400,7 @@ func (h *Handler) startRun(r *request) error {
 	return h.render(r, http.StatusUnprocessableEntity, "workflow.html", page)
 }
 
-// start starts a run.
+// start analyzes a workflow, prepares a run and starts it. Everything that Prepare finds missing is one error.
 func (h *Handler) start(r *request, what app.AnalyzeRequest, how app.PrepareRequest) (journal.RunID, error) {
 	var err error
 	if how.Workflow, err = h.o.App.Analyze(r.Context(), what); err != nil {
@@ -437,6 +448,8 @@ const (
 	plotDays    = 7
 )
 
+// history summarizes the latest runs of a workflow; nil if there are none. Days are those of UTC. The success rate
+// counts runs that finished or failed; runs that people ended say nothing about the workflow.
 func (h *Handler) history(r *request, name string) (*history, error) {
 	runs, err := h.page(r, app.Filter{Name: name, Limit: historyRuns})
 	if err != nil || len(runs) == 0 {
@@ -475,6 +488,7 @@ func (h *Handler) history(r *request, name string) (*history, error) {
 		d.runs[class]++
 		if row.State == api.Finished {
 			d.took = append(d.took, row.Took)
+			// Spread dots of one day, so that equal costs do not hide each other.
 			dots = append(dots, placed{d.X + 11 + float64(i%9) - 4, row.Cost})
 		}
 	}
@@ -498,7 +512,8 @@ func (h *Handler) history(r *request, name string) (*history, error) {
 	return out, nil
 }
 
-// scale computes the heights of the bars and the lines of durations.
+// scale computes the heights of the bars and the lines of durations. SVG coordinates grow downward: plotBottom is zero,
+// and plotTop is the largest value.
 func (out *history) scale() {
 	var longest time.Duration
 	for i := range out.Days {
@@ -528,7 +543,7 @@ func (out *history) scale() {
 	out.P50Line, out.P95Top = line(lower), line(upper)
 }
 
-// quantile returns the value below which a share of the values lies.
+// quantile returns the value at a share, in per cent, of the sorted values. It returns 0 for no values.
 func quantile(values []time.Duration, share int) time.Duration {
 	if len(values) == 0 {
 		return 0

@@ -28,7 +28,7 @@ type Model struct {
 	base     string
 }
 
-// New returns a model. It sends no request.
+// New returns a model. It sends no request. The SDK does not retry: provider.Retry does, and records each attempt.
 func New(o httptransport.Options) *Model {
 	base := cmp.Or(o.BaseURL, BaseURL)
 	// Use the service rather than the SDK's client, which reads keys and
@@ -77,7 +77,8 @@ func acceptsSampling(model string) bool {
 // reservedKeys are keys of a request that options must not set.
 var reservedKeys = []string{"model", "messages", "system", "max_tokens", "tools", "output_config"}
 
-// Generate streams one reply.
+// Generate streams one reply with the Messages API. The SDK accumulates the message; inputs of tools are accumulated
+// here as well, because it drops those that are cut off. The stream is complete with message_stop.
 func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	return provider.Stream(ctx, &req, func(emit func(provider.Chunk) bool) (*provider.Reply, error) {
 		extra, err := OptionNames(req.Model).Extra(req.Options, reservedKeys...)
@@ -135,7 +136,8 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 	})
 }
 
-// events converts a complete message to an equivalent event stream.
+// events converts a complete message to an equivalent event stream: each block starts with its whole content, and there
+// are no deltas.
 func events(body []byte) ([]byte, error) {
 	var message map[string]json.RawMessage
 	var content []json.RawMessage
@@ -190,6 +192,7 @@ func newNames(req *provider.Request) *names {
 	return n
 }
 
+// params returns the body of a request. A system prompt of white space is left out, because the server rejects it.
 func params(req *provider.Request, names *names) sdk.MessageNewParams {
 	p := sdk.MessageNewParams{Model: sdk.Model(req.Model), MaxTokens: int64(req.MaxTokens)}
 	if strings.TrimSpace(req.System) != "" {
@@ -218,7 +221,7 @@ func params(req *provider.Request, names *names) sdk.MessageNewParams {
 	return p
 }
 
-// enforced is the documented subset for structured outputs.
+// enforced is the documented subset for structured outputs: at most 24 optional properties and 16 unions in a schema.
 var enforced = httptransport.Subset{Optional: 24, Unions: 16}
 
 // supportsSchemas reports whether a model supports structured outputs. Models
@@ -238,6 +241,8 @@ func supportsSchemas(model string) bool {
 // redacted is the prefix of the signature of redacted thinking.
 const redacted = "redacted:"
 
+// block converts a block of a message; false if it cannot be sent. Thinking is sent back only with a signature of this
+// API, which the server verifies.
 func block(b provider.Block, names *names, vision bool) (sdk.ContentBlockParamUnion, bool) {
 	var none sdk.ContentBlockParamUnion
 	switch b.Type {
@@ -295,6 +300,7 @@ func tool(t provider.Tool, names *names) *sdk.ToolParam {
 	return p
 }
 
+// reply converts the accumulated message. Usage without the cache, as provider.Usage has it, is how this API counts.
 func reply(m *sdk.Message, inputs map[int64]string, names *names) *provider.Reply {
 	r := &provider.Reply{ID: m.ID, Model: string(m.Model), Stop: stop(m.StopReason), Usage: provider.Usage{
 		Input: m.Usage.InputTokens, Output: m.Usage.OutputTokens,

@@ -72,7 +72,8 @@ func (a *Agent) Info() *provider.AgentInfo {
 	return &info
 }
 
-// Generate runs the program and streams its output.
+// Generate runs the program and streams its output. If it is stopped, the usage that it has reported so far is in the
+// error: as Interrupted after a cancellation, as Timeout after a.Timeout.
 func (a *Agent) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	return provider.Stream(ctx, &req, func(emit func(provider.Chunk) bool) (*provider.Reply, error) {
 		limited, stop := ctx, context.CancelFunc(func() {})
@@ -106,7 +107,8 @@ func (a *Agent) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 // errConsumerGone is returned when the consumer of a stream stops reading.
 var errConsumerGone = errors.New("the consumer stopped reading")
 
-// work runs the program to its end. When it returns, no process of the program is left.
+// work runs the program to its end. When it returns, no process of the program is left. The order at the end matters:
+// the program may exit by itself after its result, then its whole process group is stopped, then its outcome is read.
 func (a *Agent) work(ctx context.Context, req *provider.Request, t *Turn, yield func(provider.Chunk) bool) error {
 	if req.Task == nil {
 		req.Task = &provider.AgentTask{}
@@ -208,7 +210,9 @@ func (a *Agent) readOutput(p *process.Process, t *Turn, yield func(provider.Chun
 	return nil
 }
 
-// end returns an error unless the program completed the request.
+// end returns an error unless the program completed the request. What the program has reported itself counts more than
+// how it ended. A failure before the work began is not billed and means, with a session to resume, that the session
+// does not exist.
 func (t *Turn) end(a *Agent, o process.Outcome) error {
 	if t.cut {
 		return nil // stopped by readOutput

@@ -35,8 +35,9 @@ func (Claude) Info(name string) provider.AgentInfo {
 // Whole implements Dialect.
 func (Claude) Whole() bool { return false }
 
-// Call grants the program exactly the tools of the step, without confirmation. It ignores the settings of the project,
-// because they come from an unknown author and could grant more.
+// Call grants the program exactly the tools of the step, without confirmation: dontAsk denies everything that is not
+// allowed. It ignores the settings of the project (setting-sources), because they come from an unknown author and could
+// grant more. Tools that a grant restricts are allowed by their entries alone, such as Bash(git *).
 func (Claude) Call(req *provider.Request, more []string) (Call, error) {
 	call := Call{Stdin: prompt(req, false)}
 	add := func(args ...string) { call.Args = append(call.Args, args...) }
@@ -183,6 +184,8 @@ func (p *problem) or(otherwise string) string {
 // synthetic is the model of error messages that the program generates itself; the result repeats them.
 const synthetic = "<synthetic>"
 
+// claudeAssistant records a message of the model or of a subagent. Tool calls of subagents are recorded, too, because
+// they act; their texts are not part of the reply.
 func claudeAssistant(l *claudeLine, t *Turn) {
 	m := l.Message
 	if m.Model == synthetic {
@@ -254,6 +257,8 @@ func claudeBlocks(raw json.RawMessage) []claudeBlock {
 	return out
 }
 
+// claudeResult reads the last line. Its usage covers all models, also those of subagents, and replaces the sum of the
+// messages. An error before the work began has no session: the session to resume does not exist.
 func claudeResult(l *claudeLine, t *Turn) {
 	if !l.IsError || t.begun {
 		t.inSession(l.Session)

@@ -69,7 +69,8 @@ func narrows(name string, grants []provider.Grant) string {
 // Whole implements Dialect.
 func (Codex) Whole() bool { return false }
 
-// Call selects a read-only sandbox, or one with write access to the working directory if a granted tool writes.
+// Call selects a read-only sandbox, or one with write access to the working directory if a granted tool writes. Rules
+// of the project are ignored, because they come from an unknown author. The prompt is written to standard input ("-").
 func (Codex) Call(req *provider.Request, more []string) (Call, error) {
 	call := Call{Stdin: prompt(req, true)}
 	add := func(args ...string) { call.Args = append(call.Args, args...) }
@@ -152,6 +153,7 @@ func (Codex) ParseLine(line []byte, t *Turn) {
 	}
 }
 
+// codexItem records an item: texts when they are complete, calls when they start and when they end.
 func codexItem(l *codexLine, t *Turn, done bool) {
 	i := l.Item
 	var input json.RawMessage

@@ -29,7 +29,8 @@ func (Copilot) Info(name string) provider.AgentInfo { return copilotTools.info(n
 // Whole implements Dialect.
 func (Copilot) Whole() bool { return false }
 
-// Call makes only the granted tools available and allows them.
+// Call makes only the granted tools available and allows them all. What is not available cannot be called, so allowing
+// all tools does not grant others.
 func (Copilot) Call(req *provider.Request, more []string) (Call, error) {
 	call := Call{Stdin: prompt(req, true)}
 	add := func(args ...string) { call.Args = append(call.Args, args...) }

@@ -48,7 +48,8 @@ func (Gemini) Call(req *provider.Request, more []string) (Call, error) {
 	return call, nil
 }
 
-// geminiPolicy denies everything that is not granted.
+// geminiPolicy denies everything that is not granted, in the format of the program's policy engine: of the rules that
+// match, the one with the highest priority counts.
 func geminiPolicy(grants []provider.Grant) string {
 	var b strings.Builder
 	rule := func(tool, decision string, priority int) {

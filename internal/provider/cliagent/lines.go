@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of the output: of one line, and of a program whose output is a single text.
+// Limits of the output, in bytes: of one line, and of a program whose output is a single text.
 const (
 	maxLine  = 32 << 20
 	mostText = 16 << 20
@@ -40,7 +40,8 @@ func (l *lines) all() iter.Seq[[]byte] {
 	}
 }
 
-// next returns the next line, or nil if it exceeds the limit.
+// next returns the next line, or nil if it exceeds the limit: such a line is skipped and counted, without being kept in
+// memory.
 func (l *lines) next() ([]byte, error) {
 	var line []byte
 	tooLong := false

@@ -11,7 +11,8 @@ import (
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
-// Turn collects the output of a program for one request. It is used by one goroutine.
+// Turn collects the output of a program for one request. It is used by one goroutine. Dialects record what a line says
+// with its methods, in any order: programs repeat, omit and reorder events.
 type Turn struct {
 	asked     provider.AgentTask
 	maxTokens int
@@ -102,7 +103,8 @@ func (t *Turn) addDelta(text string) {
 	t.chunks = append(t.chunks, provider.Chunk{Type: provider.Text, Text: text})
 }
 
-// call records a tool call that the program starts, and returns its id. Some programs report a call twice.
+// call records a tool call that the program starts, and returns its id. Some programs report a call twice, reuse ids,
+// or have none: an open call of the id is the same call, and otherwise a used or missing id is replaced.
 func (t *Turn) call(id, name string, input json.RawMessage) string {
 	t.begun = true
 	if _, open := t.calls[id]; open {
@@ -139,8 +141,8 @@ func (t *Turn) returned(id, name string, input, output json.RawMessage, problem 
 	t.chunks = append(t.chunks, provider.Chunk{ToolEvent: &did})
 }
 
-// uses records the usage of a message during the work; the last record of a message counts. If the total exceeds the
-// limit, the program is stopped.
+// uses records the usage of a message during the work; the last record of a message counts, because programs report a
+// message several times while it grows. If the total of output tokens exceeds the limit, the program is stopped.
 func (t *Turn) uses(message string, u provider.Usage) {
 	t.spent[message] = u
 	var sum provider.Usage
@@ -225,7 +227,8 @@ func object(raw json.RawMessage) json.RawMessage {
 // maxToolOutput is the maximum size of a tool's output that is kept.
 const maxToolOutput = 1 << 20
 
-// bounded returns a tool's output, truncated to maxToolOutput.
+// bounded returns a tool's output; one that is larger than maxToolOutput is replaced by an object with its size and its
+// beginning.
 func bounded(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return json.RawMessage("null")

@@ -40,7 +40,8 @@ func (m *Model) Reach(ctx context.Context) error {
 	return httptransport.Reach(ctx, m.http, m.base+"v1beta/models", nil)
 }
 
-// Generate streams one reply.
+// Generate streams one reply with streamGenerateContent. The reply is complete when a piece has a finish reason, or the
+// reason why the prompt was blocked.
 func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	return provider.Stream(ctx, &req, func(emit func(provider.Chunk) bool) (*provider.Reply, error) {
 		w := accumulator{names: httptransport.NewNames(&req), turn: req.For.Turn}
@@ -94,7 +95,7 @@ func (m *Model) send(ctx context.Context, req *provider.Request, names *httptran
 	return resp.Body, nil
 }
 
-// read decodes one piece of a reply, or returns the error that it reports.
+// read decodes one piece of a reply, or returns the error that it reports. An error within a stream may be billed.
 func read(data []byte, piece *generated) error {
 	if err := json.Unmarshal(data, piece); err != nil {
 		return &provider.Error{
@@ -196,7 +197,9 @@ type function struct {
 	Parameters  json.RawMessage `json:"parametersJsonSchema,omitempty"`
 }
 
-// body returns the body of the request.
+// body returns the body of the request. The API rejects a schema for the reply together with tools: with tools, the
+// schema is left out, and the reply is checked. A tool without properties is declared without parameters. Options
+// belong to generationConfig, except for those of topLevel.
 func body(req *provider.Request, names *httptransport.Names) (map[string]any, error) {
 	extra, err := OptionNames().Extra(req.Options, reservedKeys...)
 	if err != nil {
@@ -245,6 +248,7 @@ func camel(key string) string {
 	return strings.Join(parts, "")
 }
 
+// contents converts the conversation. Media of a tool result follow its part in the same turn.
 func contents(req *provider.Request, names *httptransport.Names) []content {
 	convert := func(b provider.Block) ([]part, bool) {
 		one, ok := partOf(b, names)
@@ -267,8 +271,8 @@ func contents(req *provider.Request, names *httptransport.Names) []content {
 	return out
 }
 
-// partOf converts a block and reports whether it can be sent. It omits
-// signatures of other providers.
+// partOf converts a block and reports whether it can be sent. It omits thoughts, and signatures of other providers.
+// Signatures of this API are sent back unchanged.
 func partOf(b provider.Block, names *httptransport.Names) (part, bool) {
 	signature := signatureOf(b)
 	switch b.Type {
@@ -389,7 +393,8 @@ func (w *accumulator) add(piece *generated) []provider.Chunk {
 	return out
 }
 
-// addText extends the last block, or starts another.
+// addText extends the last block of the kind, or starts another. A signature ends a block: what follows belongs to
+// another part.
 func (w *accumulator) addText(kind provider.BlockType, text, signature string) {
 	if n := len(w.blocks); n > 0 && w.blocks[n-1].Type == kind && w.blocks[n-1].Signature == "" {
 		w.blocks[n-1].Text += text

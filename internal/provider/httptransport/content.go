@@ -26,9 +26,9 @@ type Names struct {
 
 const longestName = 64
 
-// NewNames maps the names of a request's tools. Names that servers accept are
-// unchanged; the others are rewritten, in order, to unique names. So a name is
-// the same in every turn.
+// NewNames maps the names of a request's tools. Names that servers accept are unchanged; the others are rewritten, in
+// order, to unique names. So a name is the same in every turn, as servers require of a conversation that they get again
+// as a whole.
 func NewNames(req *provider.Request) *Names {
 	return newNames(xslices.Map(req.Tools, func(t provider.Tool) string { return t.Name }), legal)
 }
@@ -46,7 +46,8 @@ func newNames(all []string, legal func(string) string) *Names {
 	return n
 }
 
-// Out returns the server's name of a tool.
+// Out returns the server's name of a tool. Names that are not among the tools of the request, as in earlier turns, are
+// rewritten when they first occur.
 func (n *Names) Out(name string) string {
 	if sent, ok := n.out[name]; ok {
 		return sent
@@ -78,7 +79,8 @@ func legal(name string) string {
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' }
 
-// In returns the tool name for a server's name.
+// In returns the tool name for a server's name, or the name itself if the model has made it up: the call is refused
+// later.
 func (n *Names) In(sent string) string {
 	if name, ok := n.in[sent]; ok {
 		return name
@@ -86,8 +88,9 @@ func (n *Names) In(sent string) string {
 	return sent
 }
 
-// Properties translates the names of a tool's properties, the keys of its input, for servers that accept
-// letters, digits, dots, dashes and underscores only. It is nil if the server accepts all names.
+// Properties translates the names of a tool's properties, the keys of its input, for servers that accept letters,
+// digits, dots, dashes and underscores only. Only the properties of the input itself are renamed, not those of objects
+// inside. It is nil if the server accepts all names; its methods work on nil.
 type Properties struct{ names *Names }
 
 // NewProperties maps the names of the properties of a schema.
@@ -172,7 +175,8 @@ func (p *Properties) rename(all object, name func(string) string) object {
 }
 
 // CallID returns the ID of a tool call for servers that accept letters, digits, dashes and underscores only.
-// Conversations that started with another server can have other IDs.
+// Conversations that started with another server can have other IDs. A call and its result get the same ID because it
+// depends on the original one alone; the hash keeps IDs apart that differ only in other characters.
 func CallID(id string) string {
 	plain := strings.Map(func(r rune) rune {
 		if r == '-' || r >= '0' && r <= '9' || r < 0x80 && isLetter(byte(r)) {
@@ -192,9 +196,8 @@ type Turn[T any] struct {
 	Blocks []T
 }
 
-// Turns converts a conversation for servers that require alternating roles, no
-// empty messages, and tool results before texts. convert reports whether the
-// server accepts a block.
+// Turns converts a conversation for servers that require alternating roles, no empty messages, and tool results before
+// texts. Consecutive messages of one role become one turn. convert reports whether the server accepts a block.
 func Turns[T any](messages []provider.Message, convert func(provider.Block) (T, bool)) []Turn[T] {
 	var out []Turn[T]
 	results := 0 // in the last turn
@@ -321,7 +324,8 @@ func ToolInput(text string) json.RawMessage {
 	return quoted
 }
 
-// AddCall adds a tool call to a reply, unless the reply was cut off in its input.
+// AddCall adds a tool call to a reply, unless the reply was cut off in its input. Some servers report a normal end
+// although the reply has calls, so Done becomes WantsTool.
 func AddCall(r *provider.Reply, id, name, input string) {
 	switch {
 	case r.Stop == provider.CutOff && !json.Valid([]byte(input)):
@@ -336,8 +340,8 @@ func AddCall(r *provider.Reply, id, name, input string) {
 
 const generatedPrefix = "call-"
 
-// GenerateID returns an ID for the n-th tool call of a turn, if the server sends
-// none. It is unique in the conversation.
+// GenerateID returns an ID for the n-th tool call of a turn, if the server sends none. It is unique in the
+// conversation, and the same when the turn is replayed.
 func GenerateID(turn, n int) string { return fmt.Sprintf("%s%d-%d", generatedPrefix, turn, n) }
 
 // ServerID returns the ID of a tool call, or "" if GenerateID generated it.

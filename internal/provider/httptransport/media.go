@@ -9,8 +9,8 @@ import (
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
-// mostMedia is the maximum size of a file: 5 MiB in base64, which every provider
-// accepts.
+// mostMedia is the maximum size of a file in bytes: 5 MiB in base64, which every provider accepts. Base64 makes four
+// bytes of three.
 const mostMedia = 5 << 20 / 4 * 3
 
 // Images are the types that all models with vision accept.

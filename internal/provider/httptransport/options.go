@@ -41,10 +41,10 @@ func (names OptionNames) Ignored(options json.RawMessage) []string {
 	})
 }
 
-// Extra returns the keys that an agent's options add to a request, by the names
-// of the API. It rejects reserved keys in every spelling, because they would
-// change what was budgeted or recorded, and keys with other characters than
-// letters, digits and underscores, because SDKs treat them as paths.
+// Extra returns the keys that an agent's options add to a request, by the names of the API. It rejects reserved keys in
+// every spelling, because they would change what was budgeted or recorded, and keys with other characters than letters,
+// digits and underscores, because SDKs treat them as paths. Options that the API does not support are left out; Ignored
+// lists them. "stream" stays only if it is false.
 func (names OptionNames) Extra(options json.RawMessage, reserved ...string) (map[string]json.RawMessage, error) {
 	if len(options) == 0 || string(options) == "null" {
 		return nil, nil

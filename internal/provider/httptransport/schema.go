@@ -61,8 +61,9 @@ func Parameters(t provider.Tool) map[string]json.RawMessage {
 	return maps.Clone(openObject)
 }
 
-// root rewrites a schema to one of type object. Servers reject combinators at
-// the root, so the properties of all alternatives become properties of the object.
+// root rewrites a schema to one of type object. Servers reject combinators at the root, so the properties of all
+// alternatives become properties of the object, and only the required ones of allOf stay required. The result accepts
+// more than the original; the tool checks its input itself.
 func root(in object) object {
 	out := object{}
 	maps.Copy(out, in)
@@ -106,8 +107,8 @@ func unique(list []json.RawMessage) []json.RawMessage {
 	})
 }
 
-// modern converts keywords of older drafts to draft 2020-12: lists in items,
-// and booleans in exclusiveMinimum, exclusiveMaximum and required.
+// modern converts keywords of older drafts to draft 2020-12, also in schemas inside: lists in items, and booleans in
+// exclusiveMinimum, exclusiveMaximum and required.
 func modern(in object) object {
 	out := object{}
 	maps.Copy(out, in)
@@ -210,6 +211,8 @@ func (s Subset) Fit(reply json.RawMessage) (fit map[string]json.RawMessage, ok b
 	return out, true
 }
 
+// fitter rewrites one schema and counts what the limits of the subset are about. nodes bounds the work: references are
+// expanded, which can multiply a schema.
 type fitter struct {
 	subset                                                  Subset
 	root                                                    object
@@ -234,7 +237,8 @@ var dropped = []string{
 	"minProperties", "maxProperties", "contentEncoding", "contentMediaType",
 }
 
-// schema rewrites one schema. refs are the references that lead to it.
+// schema rewrites one schema. refs are the references that lead to it. ok is false if the schema has a keyword that
+// changes which values are meant, such as not, or if a limit is exceeded.
 func (f *fitter) schema(in object, depth int, refs []string) (object, bool) {
 	if f.nodes++; f.nodes > mostNodes || f.subset.Depth > 0 && depth > f.subset.Depth {
 		return nil, false
@@ -274,7 +278,8 @@ func (f *fitter) schema(in object, depth int, refs []string) (object, bool) {
 	return out, out["type"] != nil || out["enum"] != nil || out["anyOf"] != nil
 }
 
-// reference replaces a reference with its target.
+// reference replaces a reference to a place in the same schema with its target (JSON Pointer, RFC 6901). Recursive
+// references cannot be replaced.
 func (f *fitter) reference(in object, depth int, refs []string) (object, bool) {
 	var to string
 	if json.Unmarshal(in["$ref"], &to) != nil || slices.Contains(refs, to) {
@@ -306,6 +311,7 @@ func (f *fitter) reference(in object, depth int, refs []string) (object, bool) {
 	return f.schema(merged, depth, append(slices.Clone(refs), to))
 }
 
+// any rewrites a schema that is raw JSON; all does so for the properties of an object, and each for a list.
 func (f *fitter) any(one json.RawMessage, depth int, refs []string) (json.RawMessage, bool) {
 	inner, ok := readObject(one)
 	if !ok {
@@ -398,7 +404,8 @@ func typesOf(values []json.RawMessage) json.RawMessage {
 	return raw(types)
 }
 
-// object closes a schema that describes an object.
+// object closes a schema that describes an object. ok is false if the object is meant to be open, because providers
+// would forbid what the schema allows.
 func (f *fitter) object(in, out object) bool {
 	properties, _ := readObject(out["properties"])
 	types, _ := readList(out["type"])

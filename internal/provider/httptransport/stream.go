@@ -11,10 +11,12 @@ import (
 	"net/http"
 )
 
-// longestLine limits one line of an event stream.
+// longestLine limits one line of an event stream, in bytes.
 const longestLine = 64 << 20
 
-// Events returns the data of each server-sent event.
+// Events returns the data of each server-sent event, by the rules of the HTML standard: lines of data are joined by
+// line feeds, an empty line ends an event, and other fields are ignored. Data at the end of the stream counts although
+// the standard drops it: a server may leave out the last empty line.
 func Events(r io.Reader) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		lines := bufio.NewScanner(r)
@@ -70,7 +72,8 @@ func Event(name string, data []byte) []byte {
 	return out.Bytes()
 }
 
-// EventStream is an event stream that is written as a whole.
+// EventStream is an event stream that is written as a whole. Err joins the errors of all events, so that callers check
+// once.
 type EventStream struct {
 	Data []byte
 	Err  error

@@ -35,9 +35,9 @@ type Options struct {
 // Auth is the header that carries a provider's key.
 type Auth struct{ Header, Prefix string }
 
-// Client returns an HTTP client for the SDKs of the providers. stream converts a
-// complete reply, which servers may send instead of a stream, to a stream of
-// events; it fails if the JSON is not a reply.
+// Client returns an HTTP client for the SDKs of the providers. stream converts a complete reply, which servers may send
+// instead of a stream, to a stream of events; it fails if the JSON is not a reply. The client has no timeout:
+// provider.Deadline has one.
 func (o Options) Client(auth Auth, stream func(body []byte) ([]byte, error)) *http.Client {
 	base := cmp.Or(o.Base, http.DefaultTransport)
 	return &http.Client{Transport: &transport{options: o, auth: auth, stream: stream, base: base}}
@@ -50,15 +50,16 @@ type transport struct {
 	base    http.RoundTripper
 }
 
-// authHeaders are all headers that an SDK may use for credentials.
+// authHeaders are all headers that an SDK may use for credentials. They are removed from each request: the key is that
+// of Options, never one that an SDK has found in the environment.
 var authHeaders = [...]string{
 	"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Api-Key", "Openai-Organization",
 	"Openai-Project", "X-Goog-User-Project",
 }
 
-// RoundTrip returns an error for every response but success, so that statuses
-// and headers are interpreted in one place. Redirects are errors too, because a
-// key must not follow them.
+// RoundTrip returns an error for every response but success, so that statuses and headers are interpreted in one place.
+// Redirects are errors too, because a key must not follow them. Headers of the configuration come before the key, so a
+// header with the name of the provider's own does not replace it.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	req = req.Clone(ctx)
@@ -105,7 +106,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// longestReply limits the body of a reply. In a stream, each token takes up to a few hundred bytes.
+// longestReply limits the body of a reply, in bytes. In a stream, each token takes up to a few hundred bytes, so this
+// is room for replies that provider.Bound accepts.
 const longestReply = 64 << 20
 
 // boundedBody fails when a body is longer than longestReply.
@@ -189,8 +191,8 @@ func startsJSON(r *bufio.Reader) bool {
 	return false
 }
 
-// statusIn returns the status in an error body, or else the given status. Some
-// gateways answer 200 and report the real status in the body.
+// statusIn returns the status in an error body, or else the given status. Some gateways answer 200 and report the real
+// status in the body, as a number or as a string.
 func statusIn(body []byte, status int) int {
 	var s errorBody
 	if json.Unmarshal(body, &s) == nil {
@@ -243,7 +245,9 @@ func (d *detail) isDailyQuota() bool {
 	return unit == "d"
 }
 
-// ErrorFromResponse returns the error for an HTTP error response.
+// ErrorFromResponse returns the error for an HTTP error response. The class decides what is retried: the words of the
+// body count more than the status, because providers use 429 for exhausted quotas and 400 for invalid keys. now is the
+// time from which a date in Retry-After is counted.
 func ErrorFromResponse(status int, header http.Header, body []byte, now time.Time) *provider.Error {
 	var s errorBody
 	var list []errorBody // Google sometimes sends a list of one
@@ -295,6 +299,7 @@ const (
 	billing      = "billing_error"
 )
 
+// classOf returns the class of a failure: by the code or the type in its body, and else by its status.
 func classOf(status int, s errorBody) provider.Class {
 	code := strings.Trim(string(s.Error.Code), `"`)
 	for _, word := range []string{code, s.Error.Type} {
@@ -340,6 +345,7 @@ func RetryAfter(header http.Header, now time.Time) time.Duration {
 	return 0
 }
 
+// longest is the longest wait that is believed; more would overflow a duration.
 const longest = 24 * time.Hour
 
 // atMostLongest converts seconds to a duration of at most longest. NaN and
@@ -351,7 +357,8 @@ func atMostLongest(seconds float64) time.Duration {
 	return time.Duration(min(seconds, longest.Seconds()) * float64(time.Second))
 }
 
-// ErrorFromStream returns the error that a provider reports within a stream.
+// ErrorFromStream returns the error that a provider reports within a stream. It may be billed, because the reply had
+// begun.
 func ErrorFromStream(data []byte) *provider.Error {
 	out := ErrorFromResponse(0, nil, data, time.Time{})
 	out.Billable = true
@@ -362,8 +369,9 @@ func ErrorFromStream(data []byte) *provider.Error {
 	return out
 }
 
-// ErrorFromCall converts the error of an SDK call: to the context's error if the
-// context is done, and else to a *provider.Error.
+// ErrorFromCall converts the error of an SDK call: to the context's error if the context is done, and else to a
+// *provider.Error. An error of the network may be billed unless no connection was made: the request may have been
+// answered.
 func ErrorFromCall(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

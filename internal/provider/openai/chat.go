@@ -86,7 +86,8 @@ var chatReservedKeys = []string{
 	"model", "messages", "max_tokens", "max_completion_tokens", "n", "stream_options", "tools", "response_format",
 }
 
-// Generate streams one reply.
+// Generate streams one reply with Chat Completions. Compatible servers that reject a schema get the request again
+// without it, once; the reply of such an attempt is checked as any other.
 func (m *Chat) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	return provider.Stream(ctx, &req, func(emit func(provider.Chunk) bool) (*provider.Reply, error) {
 		options, err := prepare(&req, ChatOptionNames(m.own, req.Model), chatReservedKeys)
@@ -157,6 +158,7 @@ func callError(ctx context.Context, err error) error {
 	return httptransport.ErrorFromCall(ctx, err)
 }
 
+// params returns the body of a request. Usage is asked for, because a stream does not have it otherwise.
 func (m *Chat) params(req *provider.Request, names *httptransport.Names) sdk.ChatCompletionNewParams {
 	p := sdk.ChatCompletionNewParams{Model: req.Model}
 	p.StreamOptions.IncludeUsage = sdk.Bool(true)
@@ -287,7 +289,8 @@ func errorPrefix(b provider.Block) string {
 	return ""
 }
 
-// chatEvents converts a complete completion to an event stream of one chunk.
+// chatEvents converts a complete completion to an event stream of one chunk: messages become deltas, whose tool calls
+// need an index, followed by [DONE].
 func chatEvents(body []byte) ([]byte, error) {
 	var completion map[string]json.RawMessage
 	var choices []map[string]json.RawMessage
@@ -337,7 +340,8 @@ func chatEvents(body []byte) ([]byte, error) {
 	return append(httptransport.Event("", data), httptransport.Event("", []byte("[DONE]"))...), err
 }
 
-// chat assembles a reply from its chunks.
+// chat assembles a reply from its chunks. turn is the turn of the conversation, for the IDs of calls that the server
+// leaves without one.
 type chat struct {
 	names    *httptransport.Names
 	turn     int
@@ -356,7 +360,8 @@ type call struct {
 	id, name, input string
 }
 
-// add adds a chunk of the API and returns its chunks.
+// add adds a chunk of the API and returns its chunks. Only the first choice counts. The usage is in the last chunk,
+// which has no choices.
 func (c *chat) add(chunk sdk.ChatCompletionChunk) []provider.Chunk {
 	c.id = cmp.Or(chunk.ID, c.id)
 	c.model = cmp.Or(chunk.Model, c.model)
@@ -436,6 +441,7 @@ func reasoningOf(d sdk.ChatCompletionChunkChoiceDelta) string {
 	return ""
 }
 
+// call adds a piece of a tool call. A new ID starts a new call even with the index of another one.
 func (c *chat) call(index int64, id, name, input string) {
 	for i := range slices.Backward(c.calls) {
 		// Some servers send index 0 for every call. A piece without an ID
@@ -449,6 +455,7 @@ func (c *chat) call(index int64, id, name, input string) {
 	c.calls = append(c.calls, call{index: index, id: id, name: name, input: input})
 }
 
+// reply returns the reply. A refusal counts unless the model also calls tools.
 func (c *chat) reply() *provider.Reply {
 	r := &provider.Reply{ID: c.id, Model: c.model, Usage: c.usage, Stop: provider.Done}
 	switch c.finish {

@@ -44,7 +44,8 @@ var responsesReservedKeys = []string{
 	"conversation", "previous_response_id",
 }
 
-// Generate streams one reply.
+// Generate streams one reply with the Responses API. Complete items come one by one; if none has, those of the last
+// event count. The stream is complete with an event that ends the response.
 func (m *Responses) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	return provider.Stream(ctx, &req, func(emit func(provider.Chunk) bool) (*provider.Reply, error) {
 		options, err := prepare(&req, ResponsesOptionNames(m.own, req.Model), responsesReservedKeys)
@@ -131,7 +132,8 @@ func responseEvents(body []byte) ([]byte, error) {
 	return out.Data, out.Err
 }
 
-// inResponse returns the error for a failure that the server reports within a reply.
+// inResponse returns the error for a failure that the server reports within a reply. It has the form of an error body,
+// so that the same rules give its class.
 func inResponse(code, message string) error {
 	data, err := json.Marshal(map[string]any{"error": map[string]string{"code": code, "message": message}})
 	if err != nil {
@@ -140,9 +142,11 @@ func inResponse(code, message string) error {
 	return httptransport.ErrorFromStream(data)
 }
 
-// leastOutput is the smallest max_output_tokens that the server accepts.
+// leastOutput is the smallest max_output_tokens that the server accepts. A lower limit of a request is raised to it.
 const leastOutput = 16
 
+// responseParams returns the body of a request. Nothing is stored at the server (store: false), so each request has the
+// whole conversation.
 func responseParams(req *provider.Request, names *httptransport.Names) api.ResponseNewParams {
 	p := api.ResponseNewParams{Model: req.Model, Store: sdk.Bool(false)}
 	if mayReason(req.Model) {
@@ -198,12 +202,15 @@ var reasoningNames = regexp.MustCompile(`^(o\d|gpt-([5-9]|\d\d))`)
 // On any server, these require max_completion_tokens and reject temperature.
 func isReasoningModel(model string) bool { return reasoningNames.MatchString(family(model)) }
 
-// reasoning is the part of a reasoning item that must be sent back; it is kept as the signature of a block.
+// reasoning is the part of a reasoning item that must be sent back with the items after it; it is kept as the signature
+// of a block, as JSON, by which other providers recognize that the signature is not theirs.
 type reasoning struct {
 	ID        string `json:"id"`
 	Encrypted string `json:"encrypted_content,omitempty"`
 }
 
+// inputItems converts a message to items of the API: texts, reasoning, calls and their results are items of their own.
+// Reasoning without its encrypted content cannot be sent back.
 func inputItems(m provider.Message, names *httptransport.Names, vision bool) []api.ResponseInputItemUnionParam {
 	role := api.EasyInputMessageRoleUser
 	if m.Role == provider.Assistant {
@@ -267,6 +274,7 @@ func images(media []provider.Media, vision bool) api.ResponseFunctionCallOutputI
 	return out
 }
 
+// responseReply converts the output items of a response.
 func responseReply(end *api.Response, items []api.ResponseOutputItemUnion, names *httptransport.Names) *provider.Reply {
 	d := end.Usage.InputTokensDetails
 	r := &provider.Reply{

@@ -86,7 +86,8 @@ var compiledContracts = sync.OnceValues(func() (map[Protocol]contract, error) {
 	return out, nil
 })
 
-// check returns an error if a body violates the contract.
+// check returns an error if a body violates the contract. Keys that the protocol accepts beyond its contract are
+// checked apart.
 func (c contract) check(body any) error {
 	object, ok := body.(map[string]any)
 	if !ok {

@@ -37,8 +37,8 @@ type network struct {
 	open     func(httptransport.Options) NetworkModel
 }
 
-// RunNetwork runs the suite and additional tests for a network model, against a
-// test server for its protocol.
+// RunNetwork runs the suite and additional tests for a network model, against a test server for its protocol. The
+// environment has wrong keys and addresses, so that a request which uses one of them is noticed at the end.
 func RunNetwork(t *testing.T, p Protocol, open func(httptransport.Options) NetworkModel) {
 	for _, name := range ambient {
 		t.Setenv(name, "http://ambient.invalid/")
@@ -76,6 +76,7 @@ func RunNetwork(t *testing.T, p Protocol, open func(httptransport.Options) Netwo
 	}
 }
 
+// usage checks how tokens are counted: those of the cache are not part of the input.
 func (n *network) usage(t *testing.T) {
 	r, err := Collect(t, n.model.Generate(t.Context(), AskText()))
 	if err != nil {
@@ -91,6 +92,8 @@ func (n *network) usage(t *testing.T) {
 	}
 }
 
+// notAStream checks that a complete reply gives the same result as a stream: from a server that ignores the request for
+// a stream, with the right and with a wrong content type, and if an option asks for it.
 func (n *network) notAStream(t *testing.T) {
 	for _, ask := range []provider.Request{AskText(), AskJSON(), AskTool(), AskShort()} {
 		streamed, err := Collect(t, n.model.Generate(t.Context(), ask))
@@ -133,6 +136,8 @@ func (n *network) thinkingBlocks(t *testing.T) {
 	}
 }
 
+// ownOptions checks that options of an agent are sent, and that those which would change the model, the tools or the
+// limit of tokens are refused before a request is made.
 func (n *network) ownOptions(t *testing.T) {
 	req := AskText()
 	req.Options = json.RawMessage(`{"temperature":0.5}`)
@@ -161,6 +166,7 @@ func (n *network) ownOptions(t *testing.T) {
 	}
 }
 
+// commonOptions checks that common options are sent under the names of the protocol, and left out if it has none.
 func (n *network) commonOptions(t *testing.T) {
 	// The server rejects options that its protocol does not have.
 	req := AskText()
@@ -228,6 +234,7 @@ func (n *network) largeNumbers(t *testing.T) {
 	}
 }
 
+// toolNames checks names that servers reject, and names that become equal when they are rewritten.
 func (n *network) toolNames(t *testing.T) {
 	req := AskTool()
 	req.Tools = []provider.Tool{
@@ -322,6 +329,8 @@ func texts(value any) []string {
 	return out
 }
 
+// irregularConversations checks conversations that the rules of servers do not allow as they are: empty texts,
+// consecutive messages of one role, results after texts, and inputs that are no objects.
 func (n *network) irregularConversations(t *testing.T) {
 	req := AskText()
 	req.Tools = []provider.Tool{{Name: "a.b"}}
@@ -383,6 +392,7 @@ func (n *network) foreignConversations(t *testing.T) {
 	}
 }
 
+// keys checks when keys are read and sent. It removes the server's key, so it runs last.
 func (n *network) keys(t *testing.T) {
 	if err := n.model.Reach(t.Context()); err != nil {
 		t.Error(err)

@@ -119,6 +119,8 @@ func blocks(raw json.RawMessage) ([]block, error) {
 	return out, err
 }
 
+// anthropicRules checks a request of the Messages API: alternating roles, tool results before other blocks and for
+// exactly the tool uses of the message before, unchanged thinking, and no empty texts.
 func anthropicRules(raw []byte) error {
 	var body struct {
 		MaxTokens json.Number     `json:"max_tokens"`
@@ -258,6 +260,8 @@ func anthropicTurn(content []block, open []string, ids map[string]bool) ([]strin
 	return uses, nil
 }
 
+// chatRules checks a request of Chat Completions: each tool call is answered by a tool message before any other
+// message.
 func chatRules(raw []byte) error {
 	var body struct {
 		MaxTokens           *int            `json:"max_tokens"`
@@ -347,6 +351,8 @@ func chatRules(raw []byte) error {
 	return nil
 }
 
+// responsesRules checks a request of the Responses API: calls and outputs belong together, and a reasoning item is
+// followed by what the model did after it.
 func responsesRules(raw []byte) error {
 	var body struct {
 		Input []struct {
@@ -422,6 +428,8 @@ func responsesRules(raw []byte) error {
 	return nil
 }
 
+// geminiRules checks a request of generateContent: alternating roles, responses for the calls of the turn before, and
+// no schema for the reply together with tools.
 func geminiRules(raw []byte) error {
 	type call struct {
 		ID   string `json:"id"`

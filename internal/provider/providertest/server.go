@@ -89,6 +89,7 @@ func (p Protocol) keyOf(h http.Header) string {
 	return strings.TrimPrefix(h.Get("Authorization"), "Bearer ")
 }
 
+// ServeHTTP records a request, checks it and answers it. Requests for the list of models are those of Reach.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -188,6 +189,7 @@ func (s *Server) refuse(w http.ResponseWriter, f Fault) {
 	w.Write(s.protocol.failure(f))
 }
 
+// failure returns the body of an error response, as each provider documents it.
 func (p Protocol) failure(f Fault) []byte {
 	message := cmp.Or(f.Message, "no "+f.Code)
 	inner := map[string]any{"message": message, "type": f.Code}

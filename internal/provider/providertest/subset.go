@@ -109,6 +109,7 @@ func (s subset) check(schema any) error {
 	return nil
 }
 
+// walk checks one schema and counts what the subset limits. at is its path, for messages.
 func (w *walker) walk(schema map[string]any, at string, depth int) error {
 	if w.depth > 0 && depth > w.depth {
 		return fmt.Errorf("%s: more than %d levels of nesting", at, w.depth)

@@ -109,7 +109,8 @@ func Run(t *testing.T, s Subject) {
 	t.Run("concurrent calls", s.concurrent)
 }
 
-// Collect reads a stream to its end and checks the rules for streams.
+// Collect reads a stream to its end and checks the rules for streams: nothing follows an error or the reply, an error
+// comes alone, and the chunks have the same texts as the reply. Chunks before a retry are void.
 func Collect(t testing.TB, stream iter.Seq2[provider.Chunk, error]) (*provider.Reply, error) {
 	t.Helper()
 	var text, thought strings.Builder

@@ -50,6 +50,7 @@ func (m model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pro
 	}
 }
 
+// play streams an entry. A failure comes in place of the reply, after the chunks.
 func (m model) play(ctx context.Context, req provider.Request, e *entry, yield func(provider.Chunk, error) bool) {
 	if e.delay > 0 {
 		if err := m.options.Sleep(ctx, e.delay); err != nil {
@@ -95,7 +96,8 @@ func (e *entry) answer(req provider.Request) provider.Reply {
 
 func (e *entry) callID(i int) string { return fmt.Sprintf("script-%d-%d", e.line, i+1) }
 
-// asked reports whether the conversation already contains the entry's tool calls.
+// asked reports whether the conversation already contains the entry's tool calls, by the ID of the first one, which has
+// the line of the entry.
 func (e *entry) asked(req provider.Request) bool {
 	for _, m := range req.Messages {
 		for _, b := range m.Blocks {

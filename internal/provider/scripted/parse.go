@@ -189,6 +189,7 @@ func (p *parser) usage(n *text.Node) provider.Usage {
 	return u
 }
 
+// call parses a tool call of a reply.
 func (p *parser) call(n *text.Node) call {
 	r := text.Read(n, "tool call", codes, p.out)
 	r.Require("name")
@@ -267,6 +268,7 @@ func (p *parser) tool(pair text.Pair) toolScript {
 	return t
 }
 
+// answer parses one result of a tool.
 func (p *parser) answer(n *text.Node) *entry {
 	r := text.Read(n, "answer", codes, p.out)
 	e := p.entry(n, r)

@@ -316,6 +316,7 @@ func (c *checker) works(e *entry) []Activity {
 	return out
 }
 
+// noTool reports a tool that the workflow does not call; so says what follows from that.
 func (c *checker) noTool(name text.Text, so string) {
 	have := xslices.Map(c.known.Tools, ir.ToolName)
 	help := diag.DidYouMean(name.Value, have)
@@ -357,6 +358,7 @@ func unreachable(e *entry, p *ir.Program) string {
 // quietStep is the key of the steps that request nothing: those that choose, end or wait for a person.
 const quietStep = "quiet step"
 
+// collect adds the names of a program and of those that it calls, by what they are.
 func collect(p *ir.Program, names map[string][]string) {
 	names["workflow"] = append(names["workflow"], p.Name)
 	names["agent"] = append(names["agent"], xslices.Map(p.Agents, func(a ir.Agent) string { return a.ID })...)

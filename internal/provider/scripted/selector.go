@@ -110,7 +110,8 @@ func (s selector) sharesName(o origin) bool {
 		func(n name) bool { return n.value.Value != "" && n.value.Value == o.name(n.key) })
 }
 
-// rank orders matching entries: first by how closely they name the source, then by the number of conditions.
+// rank orders matching entries: first by how closely they name the source, then by the number of conditions on counts.
+// place has a bit for each kind of name; the bit of a key outweighs all others, then those of step, agent and workflow.
 func (s selector) rank() (place, narrow int) {
 	for i, value := range []text.Text{s.workflow, s.agent, s.step, s.key} {
 		if value.Value != "" {
@@ -179,7 +180,8 @@ func (o origin) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// choose returns the best matching entry, or nil if none matches.
+// choose returns the best matching entry, or nil if none matches. Of equal ones, the first counts. Nothing is counted
+// between requests, so a request that is repeated after a crash gets the same entry.
 func choose(entries []*entry, o origin, also func(*entry) bool) *entry {
 	var best *entry
 	for _, e := range entries {

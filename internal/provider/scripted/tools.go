@@ -33,7 +33,7 @@ type scriptedTool struct {
 // Spec returns the specification of the tool.
 func (t scriptedTool) Spec() tool.Spec { return t.spec }
 
-// Call returns the best matching result.
+// Call returns the best matching result. Keys of calls start with the run, which entries do not name.
 func (t scriptedTool) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return tool.Result{}, err
@@ -63,7 +63,7 @@ func (t scriptedTool) Call(ctx context.Context, c tool.Call) (tool.Result, error
 	return tool.Result{Output: e.output, IsError: e.isError, Offline: Name}, nil
 }
 
-// holds reports whether input contains wanted.
+// holds reports whether input contains wanted: all its members with their values, at any depth. Lists have to be equal.
 func holds(input, wanted json.RawMessage) bool {
 	if wanted == nil {
 		return true

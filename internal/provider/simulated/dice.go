@@ -1,7 +1,7 @@
 package simulated
 
-// dice makes the pseudorandom choices of one reply. It is stateless: the result
-// depends only on the question.
+// dice makes the pseudorandom choices of one reply. It is stateless: the result depends only on the question, so the
+// order of questions does not matter and a request that is repeated after a crash gets the same reply.
 type dice struct {
 	seed  uint64 // hash of the whole purpose of the request
 	place uint64 // hash without visit, iteration, attempt and turn

@@ -146,8 +146,9 @@ func (d dice) toolCalls(req provider.Request) ([]provider.Block, error) {
 	return calls, nil
 }
 
-// text returns the text of the reply: JSON if a schema or contract requires it,
-// else prose.
+// text returns the text of the reply: JSON if a schema or contract requires it, else prose. Combinations of values for
+// conditions are tried in turn, each with and without optional properties, until one fits the schema; a value that is
+// too long for the token limit gives way to a minimal one.
 func (m Model) text(d dice, req provider.Request) (string, error) {
 	if req.For.Sample != "" {
 		return req.For.Sample, nil

@@ -46,6 +46,8 @@ func (d dice) match(pattern, question string) string {
 	return ""
 }
 
+// matcher writes one text for a regular expression. extra is how often repetitions exceed their minimum, so texts grow
+// with it.
 type matcher struct {
 	dice
 	question string
@@ -60,6 +62,8 @@ func (m *matcher) choose(n int) int {
 	return m.pick(fmt.Sprintf("%s~%d", m.question, m.n), n)
 }
 
+// write writes a text for an expression. Anchors and other assertions write nothing; whether they hold is checked by
+// the caller.
 func (m *matcher) write(re *syntax.Regexp) {
 	if m.out.Len() > longestMatch {
 		return

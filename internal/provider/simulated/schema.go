@@ -45,8 +45,13 @@ const (
 	mostBits   = 4_096
 )
 
-// generator generates one value. It validates every candidate, so a keyword that
-// it does not support costs tries but never yields an invalid value.
+// generator generates one value. It validates every candidate, so a keyword that it does not support costs tries but
+// never yields an invalid value.
+//
+// The search: readings turns a schema with combinators into lists of schemas that all apply, proposals yields
+// candidates for such a list, the likeliest first, and the first candidate that satisfies the original schemas wins.
+// Objects and lists are built from the values of their parts, each found by the same search. Every choice comes from
+// dice, so the same question gives the same value.
 type generator struct {
 	dice
 	minimal  bool // only required properties
@@ -144,7 +149,9 @@ func (m *generator) readings(all []*schema.Node, at location) iter.Seq[[]*schema
 	return func(yield func([]*schema.Node) bool) { m.read(all, nil, at, yield) }
 }
 
-// read yields the readings; it returns false if yield stops or the tries are exhausted.
+// read yields the readings; it returns false if yield stops or the tries are exhausted. open has the schemas that are
+// still to be read, flat those that are read. A schema that is in flat already, as in a recursion without data, is
+// skipped.
 func (m *generator) read(open, flat []*schema.Node, at location, yield func([]*schema.Node) bool) bool {
 	if m.tries++; m.tries > m.limit {
 		return false
@@ -223,7 +230,8 @@ func effort(s *schema.Node, roomy bool) int {
 	return n
 }
 
-// proposals returns candidate values for schemas that all apply.
+// proposals returns candidate values for schemas that all apply. A const or an enum is the only source if there is one;
+// otherwise examples come first and defaults last.
 func (m *generator) proposals(flat []*schema.Node, at location) iter.Seq[any] {
 	return func(yield func(any) bool) {
 		for _, s := range flat {
@@ -469,6 +477,8 @@ func fit(text string, least, most int) string {
 // numberLimits are the constraints of schemas on a number; nil means none.
 type numberLimits struct{ low, high, grid *big.Rat }
 
+// numberLimitsOf combines the limits of all schemas: the highest minimum, the lowest maximum, and the least common
+// multiple of the steps. Exclusive limits count as inclusive, because candidates are validated anyway.
 func numberLimitsOf(flat []*schema.Node, whole bool) numberLimits {
 	var l numberLimits
 	for _, s := range flat {
@@ -492,7 +502,8 @@ func numberLimitsOf(flat []*schema.Node, whole bool) numberLimits {
 	return l
 }
 
-// huge reports whether a limit has so many digits that arithmetic takes seconds.
+// huge reports whether a limit has so many digits that arithmetic takes seconds. Schemas come from tools of others, so
+// 1e1000000 has to be expected.
 func (l *numberLimits) huge() bool {
 	return slices.ContainsFunc([]*big.Rat{l.low, l.high, l.grid}, func(n *big.Rat) bool {
 		return n != nil && (n.Num().BitLen() > mostBits || n.Denom().BitLen() > mostBits)
@@ -653,6 +664,8 @@ func minContains(s *schema.Node) int {
 	return 1
 }
 
+// list generates n items. Items beyond the least number are optional: if one cannot be generated, the list is returned
+// with those before it and false. Several tries with other values make unique items differ.
 func (m *generator) list(flat []*schema.Node, at location, least, n int, unique bool) ([]any, bool) {
 	list := []any{}
 	for i := range n {
@@ -746,6 +759,8 @@ func (m *generator) objects(flat []*schema.Node, at location) iter.Seq[any] {
 	}
 }
 
+// object generates an object: first the required properties and those that they depend on, then optional ones for which
+// there is room, and then others until there are enough.
 func (m *generator) object(
 	flat []*schema.Node, at location, required, optional []string, least, most int,
 ) (map[string]any, bool) {

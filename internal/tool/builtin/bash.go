@@ -33,6 +33,9 @@ const (
 	longestSeconds = 600
 )
 
+// bashTool returns the tool that runs a command. It is not repeatable: what a command has done before a crash is not
+// known. The timeout of the tool is longer than the longest timeout of a command, so that the command's own limit ends
+// it and its output is kept.
 func (o Options) bashTool() tool.Tool {
 	type input struct {
 		Command string `json:"command"`
@@ -45,6 +48,7 @@ func (o Options) bashTool() tool.Tool {
 		Signal string `json:"signal,omitempty"`
 		Error  string `json:"error,omitempty"`
 	}
+	// People see the target when they approve a call.
 	target := "a shell on this machine, in the run's folder"
 	if o.Shell.Sandbox != nil {
 		target = "a shell in a sandbox, in the run's folder"
@@ -100,7 +104,8 @@ func (o Options) bashTool() tool.Tool {
 	}
 }
 
-// summarize describes how a command failed.
+// summarize describes how a command failed, with the first line of its standard error. Codes 126 and 127 of a shell
+// mean that it could not execute or find a command, often because of the working directory.
 func summarize(exit int, signal, reason, stderr string) string {
 	summary := fmt.Sprintf("exit code %d", exit)
 	switch {

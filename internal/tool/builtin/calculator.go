@@ -79,6 +79,7 @@ func operate(operation string, numbers []float64) (any, error) {
 	return finite(result)
 }
 
+// apply applies one operation to two numbers.
 func apply(sign byte, a, b float64) (float64, error) {
 	switch sign {
 	case '+':
@@ -99,6 +100,7 @@ func apply(sign byte, a, b float64) (float64, error) {
 	return a / b, nil
 }
 
+// finite returns a number that JSON can hold, or an error for infinity and NaN.
 func finite(f float64) (any, error) {
 	if math.IsInf(f, 0) || math.IsNaN(f) {
 		return nil, wrongInput("the result is not a number that can be written")
@@ -119,6 +121,8 @@ func compute(text string) (any, error) {
 	return finite(result)
 }
 
+// computation is a recursive descent parser that computes while it reads: sum, product, signed and operand are its
+// levels. depth bounds the recursion.
 type computation struct {
 	text string
 	at   int
@@ -137,6 +141,7 @@ func (c *computation) peek() byte {
 	return c.text[c.at]
 }
 
+// chain computes operands that are connected by signs of one precedence, from left to right.
 func (c *computation) chain(signs string, depth int, operand func(int) (float64, error)) (float64, error) {
 	result, err := operand(depth)
 	for err == nil {
@@ -157,6 +162,7 @@ func (c *computation) sum(depth int) (float64, error) { return c.chain("+-", dep
 
 func (c *computation) product(depth int) (float64, error) { return c.chain("*/%", depth, c.signed) }
 
+// signed computes a sign, or a power, which binds tighter than a sign before it and is right-associative: -2^2 is -4.
 func (c *computation) signed(depth int) (float64, error) {
 	if depth > deepestExpression {
 		return 0, wrongInput("the expression is nested too deeply")
@@ -182,6 +188,7 @@ func (c *computation) signed(depth int) (float64, error) {
 	return apply('^', base, exponent)
 }
 
+// operand computes a number or an expression in parentheses.
 func (c *computation) operand(depth int) (float64, error) {
 	if c.peek() == '(' {
 		c.at++

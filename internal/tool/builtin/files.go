@@ -29,7 +29,8 @@ const (
 	maxVisited = 200_000 // files and folders
 )
 
-// function is a tool that is implemented by a function of its decoded input.
+// function is a tool that is implemented by a function of its decoded input. The input has been checked against the
+// schema of the tool.
 type function[In any] struct {
 	spec       tool.Spec
 	call       func(ctx context.Context, call tool.Call, in In) (any, error)
@@ -130,6 +131,8 @@ const pathHelp = "Path relative to the run's folder, or to the project if the ru
 
 func schemaOf(text string) json.RawMessage { return json.RawMessage(text) }
 
+// readTool returns the tool that reads a text file. Lines are counted in the whole file, whatever part of it is
+// returned; truncated is set if the part is larger than maxShown.
 func (o Options) readTool() tool.Tool {
 	type input struct {
 		Path   string `json:"path"`
@@ -185,6 +188,8 @@ func (o Options) readTool() tool.Tool {
 
 func isText(raw []byte) bool { return utf8.Valid(raw) && bytes.IndexByte(raw, 0) < 0 }
 
+// writeTool returns the tool that writes a whole file. Writing the same content twice has the same result, so a call
+// may be repeated after a crash (TakesKey).
 func (o Options) writeTool() tool.Tool {
 	type input struct {
 		Path    string `json:"path"`
@@ -220,6 +225,9 @@ func (o Options) writeTool() tool.Tool {
 	}
 }
 
+// editTool returns the tool that replaces a piece of text. A second call would not find the text any more, or would
+// replace another occurrence, so a call is not repeated by itself. A text that does not occur is a result for the model
+// and not an error.
 func (o Options) editTool() tool.Tool {
 	type input struct {
 		Path string `json:"path"`
@@ -271,6 +279,8 @@ func (o Options) editTool() tool.Tool {
 	}
 }
 
+// globTool returns the tool that lists files by a pattern. A name that exists in the run's folder and in the project is
+// listed twice.
 func (o Options) globTool() tool.Tool {
 	type input struct {
 		Pattern string `json:"pattern"`
@@ -312,6 +322,9 @@ func (o Options) globTool() tool.Tool {
 	}
 }
 
+// grepTool returns the tool that searches lines. Patterns are those of RE2, whose time is linear in the text, so a
+// model cannot write one that never ends. Each file is resolved again by walk: it may have been replaced since it was
+// listed.
 func (o Options) grepTool() tool.Tool {
 	type input struct {
 		Pattern    string `json:"pattern"`
@@ -394,7 +407,8 @@ func (o Options) grepTool() tool.Tool {
 }
 
 // files visits the files below a folder, or in all areas, each area in the order of names. Links are skipped: their
-// targets are visited at their own path, or are outside the permitted areas.
+// targets are visited at their own path, or are outside the permitted areas. visit returns fs.SkipAll to end the search
+// without an error.
 func (o Options) files(ctx context.Context, dir, below string, visit func(a area, name, below string) error) error {
 	var spots []*spot
 	if below != "" {
@@ -429,6 +443,8 @@ func (o Options) files(ctx context.Context, dir, below string, visit func(a area
 	return nil
 }
 
+// visit visits the files below a folder, or the file itself. visited counts over all areas, so that a search ends in a
+// project with very many files. Folders named .git are left out.
 func (s *spot) visit(ctx context.Context, visited *int, visit func(a area, name, below string) error) error {
 	if !s.info.IsDir() {
 		return visit(s.area, s.rel, path.Base(s.rel))

@@ -47,6 +47,8 @@ type delivered struct {
 	Code    int    `json:"status_code,omitempty"`
 }
 
+// notifyTool returns the tool that notifies a person. Notices in the log may be repeated: the log is a part of the
+// result of the call. Others reach a person each time.
 func (o Options) notifyTool() tool.Tool {
 	return function[notice]{
 		spec: tool.Spec{
@@ -81,7 +83,7 @@ func (o Options) notifyTool() tool.Tool {
 	}
 }
 
-// post sends a notice to a webhook.
+// post sends a notice to a webhook, with the key of the call as Idempotency-Key.
 func (o Options) post(ctx context.Context, call tool.Call, in notice) (status int, err error) {
 	if in.URL == "" {
 		return 0, &tool.Error{Class: tool.ClassInput, Message: `a notice by webhook needs "webhook_url"`}

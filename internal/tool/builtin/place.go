@@ -27,7 +27,8 @@ func refused(name, why string) error {
 	return tool.Errorf(tool.ClassDenied, "%q %s", name, why)
 }
 
-// area is a folder that file tools may access.
+// area is a folder that file tools may access. Access goes through os.Root and never through a path that was checked
+// before: another process, such as a command of the same run, may replace folders and links at any time.
 type area struct {
 	path     string // absolute, without links
 	own      bool   // the run's folder, where every file can be read
@@ -109,8 +110,8 @@ func (s *spot) close() { s.dir.Close() }
 // errChanged reports a path that another process changes at the same time.
 var errChanged = errors.New("the path changed while it was resolved")
 
-// walk resolves a path. It follows links as long as they stay in the area. If makeDirs is set, it creates missing
-// folders.
+// walk resolves a path. It follows links as long as they stay in the area; each target is checked again, as if the call
+// had named it. If makeDirs is set, it creates missing folders. The caller closes the spot.
 func (a area) walk(name string, write, makeDirs bool) (*spot, error) {
 	rest := splitPath(name)
 	for links := 0; ; links++ {
@@ -140,7 +141,9 @@ func splitPath(name string) []string {
 	return strings.Split(clean, "/")
 }
 
-// step follows a path to its end or to the first link, and then returns the target of the link relative to the area.
+// step follows a path to its end or to the first link, and then returns the target of the link relative to the area. It
+// opens each folder from the one above and compares it with what Lstat saw, so that a folder that is replaced by a link
+// in between is noticed.
 func (a area) step(parts []string, write, makeDirs bool) (_ *spot, link []string, err error) {
 	name := strings.Join(parts, "/")
 	if slices.Contains(parts, "..") {
@@ -260,7 +263,8 @@ func realParent(name string) string {
 	return filepath.Clean(name)
 }
 
-// open opens the file for reading. It refuses anything but the regular file that walk has inspected.
+// open opens the file for reading. It refuses anything but the regular file that walk has inspected. Opening does not
+// block on a named pipe that has taken its place.
 func (s *spot) open() (*os.File, error) {
 	if s.info == nil {
 		return nil, &fs.PathError{Op: "open", Path: s.rel, Err: fs.ErrNotExist}
@@ -294,7 +298,8 @@ func (s *spot) read() ([]byte, error) {
 	return raw, err
 }
 
-// write replaces the file atomically. A link that appears at its place is replaced, never followed.
+// write replaces the file atomically: it writes a new file beside it, syncs it and renames it. A link that appears at
+// its place is replaced, never followed.
 func (s *spot) write(content []byte) (err error) {
 	if s.info != nil && !s.info.Mode().IsRegular() {
 		return tool.Errorf(tool.ClassInput, "%q is not a file", s.rel)

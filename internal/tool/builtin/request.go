@@ -26,6 +26,9 @@ type Network struct {
 
 var methods = []string{"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"}
 
+// requestTool returns the tool that makes an HTTP request. Only calls with a safe method may be repeated. Each redirect
+// is checked against the lists of the workflow: its allowlist has the address of the call, not the one that a server
+// redirects to.
 func (o Options) requestTool() tool.Tool {
 	type input struct {
 		URL     string            `json:"url"`

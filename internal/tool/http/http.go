@@ -72,7 +72,8 @@ func (d declared) Spec() tool.Spec {
 }
 
 // Call sends the request. Its result is the body of the response: unchanged if it is JSON, a placeholder with media if
-// it is a binary file, otherwise a string.
+// it is a binary file, otherwise a string. Statuses that a retry may change (429 and 5xx) end the call with an error;
+// other statuses from 400 on are results, from which a model can learn.
 func (d declared) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
 	req, err := d.request(ctx, call)
 	if err != nil {
@@ -174,7 +175,8 @@ func (d declared) request(ctx context.Context, call tool.Call) (*http.Request, e
 	return req, nil
 }
 
-// fillURL inserts arguments into a URL and removes them from args.
+// fillURL inserts arguments into a URL and removes them from args. Values are escaped, and "." and ".." are refused, so
+// that an argument cannot lead to another path or host.
 func fillURL(text string, args map[string]json.RawMessage) (*url.URL, error) {
 	whole := text
 	path, query, hasQuery := strings.Cut(text, "?")

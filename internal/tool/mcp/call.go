@@ -61,7 +61,9 @@ func (r *remoteTool) Spec() tool.Spec { return r.spec }
 // errSlow ends a call without progress.
 var errSlow = errors.New("the MCP server did not answer in time")
 
-// Call calls the tool. Each progress notification restarts the timeout.
+// Call calls the tool. Each progress notification restarts the timeout. After a timeout the session is ended: the state
+// of the server is unknown, and a late response must not be taken for that of another call. An error that the server
+// itself reports leaves the session in use.
 func (r *remoteTool) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
 	sess, err := r.server.session(ctx)
 	if err != nil {
@@ -148,7 +150,8 @@ func (s *Server) progress(_ context.Context, req *mcp.ProgressNotificationClient
 	}
 }
 
-// toResult converts the result of a server: its structured content, else a single text, else all of its content.
+// toResult converts the result of a server: its structured content, else a single text, else all of its content. A text
+// that is JSON becomes JSON, because servers without structured content send it so.
 func toResult(r *mcp.CallToolResult) (tool.Result, error) {
 	out := tool.Result{IsError: r.IsError}
 	content := make([]mcp.Content, len(r.Content))

@@ -70,7 +70,8 @@ func (l *Logins) change(change func(map[string]login) error) error {
 }
 
 // token returns a valid token other than one that the server has refused. It renews an old one under the lock of the
-// file: an authorization server may accept a refresh token once, and end the sign-in if it gets it again.
+// file, which all processes share: an authorization server may accept a refresh token once, and end the sign-in if it
+// gets it again (OAuth 2.1, refresh token rotation).
 func (l *Logins) token(ctx context.Context, server, refused string) (token *oauth2.Token, err error) {
 	usable := func(t *oauth2.Token) bool { return t.Valid() && t.AccessToken != refused }
 	all, err := l.file.Read()
@@ -150,8 +151,10 @@ func (s *signedIn) Authorize(ctx context.Context, req *http.Request, resp *http.
 	return err
 }
 
-// SignIn lets a person sign in at the authorization server of a remote server. It shows the address that the person
-// opens in a browser on this machine, and waits until the browser returns from there.
+// SignIn lets a person sign in at the authorization server of a remote server, by the authorization code flow of the
+// MCP specification. It shows the address that the person opens in a browser on this machine, and waits until the
+// browser returns from there to a listener on a loopback address (RFC 8252). Without a registered client, it registers
+// one (RFC 7591).
 func (s *Server) SignIn(ctx context.Context, show func(address string)) error {
 	switch {
 	case s.URL == "":
@@ -233,6 +236,7 @@ func (s *Server) SignIn(ctx context.Context, show func(address string)) error {
 }
 
 // fetchCode shows the address of an authorization server and returns the code that its redirect brings to the listener.
+// A request with another state is refused, so that a page cannot inject a code of its own.
 func fetchCode(
 	ctx context.Context, l net.Listener, address string, show func(string),
 ) (*auth.AuthorizationResult, error) {

@@ -26,8 +26,8 @@ type callKey struct{}
 var errSeveral = errors.New("several tools of this server are running, so it is unclear which of them asks; " +
 	"from now on, they run one after the other: call the tool again")
 
-// enter registers a call. Requests of older servers do not say which call they belong to, so a server that has made
-// one gets its calls one after the other.
+// enter registers a call. Requests of older servers do not say which call they belong to, so a server that has made one
+// gets its calls one after the other. The caller calls leave when the call has returned.
 func (s *Server) enter(ctx context.Context, call *running) (leave func(), err error) {
 	for {
 		s.mu.Lock()
@@ -53,7 +53,8 @@ func (s *Server) enter(ctx context.Context, call *running) (leave func(), err er
 	}, nil
 }
 
-// caller returns the call that a request of the server belongs to. The timeout of the call pauses until done is called.
+// caller returns the call that a request of the server belongs to. The timeout of the call pauses until done is called,
+// because a person or a model may take long to answer.
 func (s *Server) caller(ctx context.Context) (call *running, done func(), err error) {
 	call, _ = ctx.Value(callKey{}).(*running)
 	s.mu.Lock()

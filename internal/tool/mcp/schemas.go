@@ -45,6 +45,7 @@ func (s *schemas) message(line []byte) {
 	}
 }
 
+// of returns the schema of a tool as it was sent; nil if it was not seen.
 func (s *schemas) of(tool string) json.RawMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()

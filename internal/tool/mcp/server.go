@@ -77,20 +77,22 @@ const (
 	startsWithin = 10 * time.Minute
 )
 
-// Server is an MCP server, which may not be running.
+// Server is an MCP server, which may not be running. It is started by the first call that needs it, and again after it
+// has ended, up to maxStarts times. It is safe for concurrent use; several calls share a session.
 type Server struct {
 	Config
 
 	starting sync.Mutex // held while the server is started
 	mu       sync.Mutex
-	sess     *session
-	starts   []time.Time
-	closed   bool
-	tokens   atomic.Int64
-	waiting  map[string]func(tool.Progress) // by progress token
-	calls    map[*running]bool              // that have not returned
-	changed  chan struct{}                  // closed when a call returns
-	asks     bool                           // the server has made a request of its own
+	// mu guards the fields below, except for starts, which starting guards.
+	sess    *session
+	starts  []time.Time
+	closed  bool
+	tokens  atomic.Int64
+	waiting map[string]func(tool.Progress) // by progress token
+	calls   map[*running]bool              // that have not returned
+	changed chan struct{}                  // closed when a call returns
+	asks    bool                           // the server has made a request of its own
 }
 
 // New returns a server without starting it.
@@ -109,7 +111,7 @@ func New(c Config) *Server {
 // Unconfined reports whether the server is a program without a sandbox.
 func (s *Server) Unconfined() bool { return s.URL == "" && s.Sandbox == nil }
 
-// session is a running server.
+// session is a running server. It is not reused after end: the next call starts another one.
 type session struct {
 	client *mcp.ClientSession
 	proc   *process.Process // nil over HTTP
@@ -143,7 +145,8 @@ func (s *Server) Tools(ctx context.Context) ([]tool.Tool, error) {
 	return out, nil
 }
 
-// session returns the running session, or starts one.
+// session returns the running session, or starts one. Only one goroutine starts at a time, and the others get its
+// session. A server that keeps ending is not started again until some time has passed.
 func (s *Server) session(ctx context.Context) (*session, error) {
 	s.starting.Lock()
 	defer s.starting.Unlock()
@@ -179,6 +182,7 @@ func (s *Server) session(ctx context.Context) (*session, error) {
 	return sess, nil
 }
 
+// start starts the server and lists its tools. On errors, everything that was started has ended when it returns.
 func (s *Server) start(ctx context.Context) (_ *session, err error) {
 	ctx, stop := context.WithTimeout(ctx, startTimeout)
 	defer stop()
@@ -278,7 +282,8 @@ func (s *Server) roots() []string {
 	return out
 }
 
-// reword replaces error messages of the SDK that do not help users.
+// reword replaces error messages of the SDK that do not help users. A program that closes its output is told apart by
+// what it has written: too much, something that is not MCP, or nothing.
 func (s *session) reword(err error) error {
 	var request *url.Error
 	switch {
@@ -337,6 +342,8 @@ func (s *Server) authorizer(ctx context.Context, headers http.Header) (auth.OAut
 	return nil, nil
 }
 
+// overHTTP returns the transport of a remote server (streamable HTTP). The stream for messages of the server outside of
+// calls is not opened.
 func (s *Server) overHTTP(sess *session, headers http.Header, tokens auth.OAuthHandler) (mcp.Transport, error) {
 	u, err := url.Parse(s.URL)
 	if err == nil {
@@ -359,7 +366,7 @@ func (s *Server) overHTTP(sess *session, headers http.Header, tokens auth.OAuthH
 }
 
 // withHeaders adds headers to requests to the server itself, never over plain HTTP if its URL has https, and limits the
-// size of responses.
+// size of responses. Requests to other hosts, as after a redirect, get no headers.
 type withHeaders struct {
 	next    http.RoundTripper
 	server  *url.URL
@@ -386,7 +393,8 @@ func (t *withHeaders) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// meter ends a stream that exceeds its limit.
+// meter ends a stream that exceeds its limit. For a program, the limit is that of the output since a call began: Call
+// sets left again. The SDK has no limit of its own on the number of messages.
 type meter struct {
 	io.ReadCloser
 	most     int64
@@ -443,7 +451,8 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// collect passes complete lines to m.seen until that is closed.
+// collect passes complete lines to m.seen until that is closed, which is when the tools are listed. Only the goroutine
+// that reads the stream calls it.
 func (m *meter) collect(p []byte, end bool) {
 	if !m.seen.open() {
 		m.line = nil
@@ -466,7 +475,8 @@ func (m *meter) collect(p []byte, end bool) {
 // exceeded reports whether the stream has exceeded its limit.
 func (m *meter) exceeded() bool { return m != nil && m.left.Load() < 0 }
 
-// end closes the connection, stops the program and waits until its processes have ended.
+// end closes the connection, stops the program and waits until its processes have ended. It may be called more than
+// once.
 func (s *session) end() {
 	s.ended.Store(true)
 	if s.proc != nil {
@@ -515,7 +525,7 @@ func lastLines(stderr []byte) string {
 	return strings.ToValidUTF8(string(bytes.Join(lines[max(0, len(lines)-most):], []byte("\n"))), "�")
 }
 
-// Close stops the server permanently. When it returns, no process of the server is left.
+// Close stops the server permanently. When it returns, no process of the server is left. Calls under way fail.
 func (s *Server) Close() {
 	s.mu.Lock()
 	sess := s.sess

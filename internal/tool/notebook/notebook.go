@@ -30,7 +30,7 @@ const (
 	maxNoteLength = 4000 // bytes
 )
 
-// Note is one entry of a notebook.
+// Note is one entry of a notebook. A notebook is a file with a JSON object on each line.
 type Note struct {
 	At   time.Time `json:"at"`
 	Key  string    `json:"key"` // of the call that added it
@@ -110,7 +110,8 @@ func failed(err error) error {
 	return tool.Errorf(tool.ClassTool, "the notebook cannot be used: %v", err)
 }
 
-// write appends a line. If a crash has left an incomplete line, write starts a new one.
+// write appends a line. If a crash has left an incomplete line, write starts a new one, so that only the incomplete
+// note is lost.
 func write(dir, name string, line []byte) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

@@ -41,6 +41,7 @@ func Run(t *testing.T, s Subject) {
 	})
 }
 
+// spec checks that the spec is complete, the same each time, and accepts the input of the call that works.
 func (s *Subject) spec(t *testing.T) {
 	spec := s.Tool.Spec()
 	if spec.Name == "" || spec.Description == "" || spec.Timeout < 0 || spec.ApprovalTimeout < 0 {
@@ -68,6 +69,7 @@ func (s *Subject) spec(t *testing.T) {
 	}
 }
 
+// output checks the result of the call that works, and that the call leaves its input unchanged.
 func (s *Subject) output(t *testing.T) {
 	before := string(s.Works.Input)
 	result, err := s.Tool.Call(t.Context(), s.Works)
