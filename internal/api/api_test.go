@@ -33,14 +33,27 @@ func TestFormsSurviveAClient(t *testing.T) {
 		if state == api.Queued {
 			seq = 3
 		}
+		gate := map[string]any{
+			"step": text.Draw(t, "step"), "kind": rapid.SampledFrom(kinds).Draw(t, "kind"),
+			"shows": map[string]any{"draft": text.Draw(t, "draft")}, "files": map[string]any{"draft": text.Draw(t, "file")},
+		}
+		if required := rapid.IntRange(0, 3).Draw(t, "required"); required > 0 {
+			approvers := map[string]any{
+				"required": required, "missing": required - 1, "roles": []any{text.Draw(t, "role")}, "four_eyes": true,
+				"starter":   text.Draw(t, "starter"),
+				"approvals": []any{map[string]any{"user": text.Draw(t, "user"), "at": "2026-01-02T03:04:05Z"}},
+			}
+			if rapid.Bool().Draw(t, "escalates") {
+				approvers["escalates"], approvers["escalates_to"] = "2026-01-03T03:04:05Z", []any{"lead"}
+			}
+			gate["approvers"] = approvers
+		}
 		in := map[string]any{
 			"run_id": text.Draw(t, "id"), "workflow": text.Draw(t, "workflow"), "state": state, "seq": seq,
 			"started": "2026-01-02T03:04:05.678Z", "updated": "2026-01-02T03:04:06Z",
 			"used": usage(), "reserved": usage(),
 			"limits": map[string]any{"steps": number.Draw(t, "n"), "dollars": float64(number.Draw(t, "n")) / 1e6},
-			"gates": []any{map[string]any{
-				"step": text.Draw(t, "step"), "kind": rapid.SampledFrom(kinds).Draw(t, "kind"),
-			}},
+			"gates":  []any{gate},
 		}
 		for _, name := range []string{
 			"format", "outcome", "reason", "error", "waiting_for", "parent_run_id", "simulated",

@@ -35,7 +35,7 @@ func (r *Run) App() *app.Run {
 	return out
 }
 
-// App returns the status of the form. The files and the approvers of gates are not converted.
+// App returns the status of the form.
 func (s *Status) App() *app.Status {
 	out := &app.Status{
 		Run: *s.Run.App(), Step: s.Steps, Used: s.Used.journal(), Held: s.Reserved.journal(), Paused: s.Held,
@@ -70,8 +70,28 @@ func (g *Gate) app() app.Gate {
 	}
 	return app.Gate{
 		Step: g.Step, Kind: kinds[g.Kind], Description: g.Description, Event: g.Event, Text: g.Kind == InputGate,
-		Key: g.Key, Shows: g.Shows, Order: g.Order, Digest: g.Digest, Until: g.Until,
+		Key: g.Key, Shows: g.Shows, Order: g.Order, Digest: g.Digest, Until: g.Until, Files: g.Files,
+		Approvers: g.Approvers.app(),
 	}
+}
+
+func (a *Approvers) app() *app.Approvers {
+	if a == nil {
+		return nil
+	}
+	out := &app.Approvers{
+		Roles: a.Roles, Required: a.Required, FourEyes: a.FourEyes, Starter: a.Starter, EscalatesTo: a.EscalatesTo,
+		Escalated: a.Escalated,
+	}
+	if a.Escalates != nil {
+		out.Escalates = *a.Escalates
+	}
+	for _, one := range a.Approvals {
+		out.Approvals = append(out.Approvals, app.Approval{
+			By: journal.Actor{User: one.User, As: one.As}, Note: one.Note, At: one.At,
+		})
+	}
+	return out
 }
 
 // App returns the execution of the form.

@@ -445,3 +445,22 @@ func TestShowListsTheNextTimesOfASchedule(t *testing.T) {
 		}
 	}
 }
+
+// Files of the server are named from the working folder, not from the folder of the project.
+func TestFilesOfTheServerAreInTheWorkingFolder(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "project"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"project/espalier.yaml": "", "oidc.json": "{}", "cert.pem": "not one"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, flags := range [][]string{{"--oidc", "oidc.json"}, {"--tls-cert", "cert.pem", "--tls-key", "cert.pem"}} {
+		args := append([]string{"serve", "project", "--addr", "127.0.0.1:0"}, flags...)
+		if code, _, said := run(t, dir, args...); code != exitNotReady || strings.Contains(said, "no such file") {
+			t.Errorf("%q: exit code %d: %s", flags, code, said)
+		}
+	}
+}

@@ -392,6 +392,12 @@ func TestRunsTellStatesApart(t *testing.T) {
 			t.Errorf("--status %s does not list %s:\n%s", want.state, run, only)
 		}
 	}
+	p.must(0, "cancel", pausedRun)
+	for _, list := range [][]string{{"runs"}, {"runs", "rm", "--dry-run"}} {
+		if _, only, said := p.try(append(list, "--status", "canceled")...); !strings.Contains(only+said, pausedRun[:8]) {
+			t.Errorf("%q --status canceled does not list the canceled run: %s%s", list, only, said)
+		}
+	}
 }
 
 // stoppingFlow executes a command that lasts until there is a file, whose path it has instead of %[1]s. It creates

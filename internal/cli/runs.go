@@ -368,9 +368,7 @@ func (a *invocation) prune(f *removeFlags, removal journal.Removal) error {
 	if err != nil {
 		return err
 	}
-	if f.status != string(journal.Finished) {
-		req.Outcome = journal.Outcome(f.status)
-	}
+	req.Outcome = stateFilter(f.status).Outcome()
 	pruned, err := a.app().Prune(context.Background(), req, removal)
 	if err != nil {
 		return err

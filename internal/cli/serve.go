@@ -84,6 +84,11 @@ port stays open. Users and certificates are read again when their files change.`
 		Args:              takes(0, 1, "at most one folder"),
 		ValidArgsFunction: completeFolder,
 		RunE: func(_ *cobra.Command, args []string) error {
+			for _, file := range []*string{&f.cert, &f.key, &f.oidc} { // they are not files of the project in DIR
+				if *file != "" {
+					*file = a.inDir(*file)
+				}
+			}
 			if len(args) == 1 {
 				dir := a.inDir(args[0])
 				if info, err := os.Stat(dir); err != nil || !info.IsDir() {
@@ -150,7 +155,7 @@ func (a *invocation) serve(f *serveFlags) error {
 	}()
 	var more []string
 	if f.oidc != "" {
-		more = append(more, a.inDir(f.oidc))
+		more = append(more, f.oidc)
 	}
 	_, release := a.Signals.handle() // also between two configurations
 	defer release()
@@ -206,7 +211,7 @@ func (a *invocation) authenticator(f *serveFlags, state string) (*identity.Authe
 	if f.oidc == "" {
 		return auth, nil
 	}
-	settings, err := identity.ReadOIDC(a.inDir(f.oidc))
+	settings, err := identity.ReadOIDC(f.oidc)
 	if err != nil {
 		return nil, fail(exitNotReady, "docs/users.md describes the file.", "%v", err)
 	}

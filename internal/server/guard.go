@@ -61,8 +61,8 @@ func withHosts(next http.Handler, hosts []string) http.Handler {
 }
 
 // servedHosts returns the values of the Host header that belong to a server: the public host, the address that it
-// listens on, and the names of this machine if it listens on a loopback or unspecified address. Browsers leave out port
-// 80.
+// listens on, and the names of this machine if it listens on a loopback or unspecified address. Browsers leave out the
+// ports of HTTP and HTTPS.
 func servedHosts(listen net.Addr, public *url.URL) []string {
 	var hosts []string
 	if public != nil {
@@ -78,7 +78,10 @@ func servedHosts(listen net.Addr, public *url.URL) []string {
 	}
 	for _, name := range names {
 		hosts = append(hosts, net.JoinHostPort(name, strconv.Itoa(int(at.Port()))))
-		if at.Port() == 80 {
+		if at.Port() == 80 || at.Port() == 443 {
+			if strings.Contains(name, ":") {
+				name = "[" + name + "]" // IPv6
+			}
 			hosts = append(hosts, name)
 		}
 	}
@@ -157,6 +160,7 @@ func withLog(next http.Handler, log *slog.Logger, redact func(string) string) ht
 			log.LogAttrs(ctx, level, "request", attrs...)
 		}()
 		next.ServeHTTP(rec, r.WithContext(ctx))
+		rec.status = cmp.Or(rec.status, http.StatusOK) // what net/http sends for a handler that has written nothing
 	})
 }
 

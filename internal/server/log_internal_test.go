@@ -3,8 +3,11 @@ package server
 import (
 	"bytes"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -27,6 +30,29 @@ func TestStaticFilesAreLoggedAtDebug(t *testing.T) {
 		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, c.path, http.NoBody))
 		if logged := out.Len() > 0; logged != c.logged {
 			t.Errorf("%s, status %d: logged %v, want %v", c.path, c.status, logged, c.logged)
+		}
+	}
+}
+
+// A handler that writes nothing has succeeded.
+func TestEmptyResponsesAreLoggedWithTheirStatus(t *testing.T) {
+	var out bytes.Buffer
+	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	handler := withLog(next, slog.New(slog.NewTextHandler(&out, nil)), strings.TrimSpace)
+	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodHead, "/api/v1/events", http.NoBody))
+	if !strings.Contains(out.String(), " status=200 ") {
+		t.Error(out.String())
+	}
+}
+
+// Browsers send a host without its port if that is the usual one, and an IPv6 address in brackets.
+func TestHostsHaveNoUsualPort(t *testing.T) {
+	for port, without := range map[int]bool{80: true, 443: true, 7477: false} {
+		hosts := servedHosts(&net.TCPAddr{IP: net.IPv6loopback, Port: port}, nil)
+		for _, host := range []string{"localhost", "127.0.0.1", "[::1]"} {
+			if slices.Contains(hosts, host) != without || !slices.Contains(hosts, host+":"+strconv.Itoa(port)) {
+				t.Errorf("port %d: %q", port, hosts)
+			}
 		}
 	}
 }

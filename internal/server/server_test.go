@@ -24,6 +24,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/source"
 )
 
 const gated = `---
@@ -320,6 +321,55 @@ func TestConversationIsAnsweredThroughTheAPI(t *testing.T) {
 	}
 	if done := p.until(s.ID, api.Finished); done.Outcome != "ok" {
 		t.Fatalf("%+v", done)
+	}
+}
+
+// A run that asks in one branch while another one works is running, and what it asks is in the inbox.
+func TestInboxHasRunsThatWork(t *testing.T) {
+	dir := t.TempDir()
+	gate := filepath.Join(dir, "open")
+	flow := fmt.Sprintf("name: both\nstates:\n  initial: both\n  both: {type: parallel, parallel: [talk, work], strategy: all_succeed,\n"+
+		"    on_success: done, on_failure: done}\n"+
+		"  talk: {type: agent, provider: claude, mode: conversation, prompt: hi, on_success: done}\n"+
+		"  work: {type: step, command: \"until test -e %s; do sleep 0.05; done\", on_success: done}\n"+
+		"  done: {type: terminal}\n", gate)
+	if err := os.WriteFile(filepath.Join(dir, "both.yaml"), []byte(flow), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := serve(t, dir)
+	an, err := p.app.Analyze(t.Context(), app.AnalyzeRequest{Workflow: "both.yaml"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prepared, err := p.app.Prepare(t.Context(), app.PrepareRequest{
+		Workflow: an, Options: app.RunOptions{AllowShell: true},
+		Script: source.NewFile("replies.yaml", "replies: []\notherwise: simulate\n"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.app.Start(t.Context(), prepared); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := os.WriteFile(gate, nil, 0o600); err != nil {
+			t.Error(err)
+		}
+	}()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		var s api.Status
+		p.call("GET", "/api/v1/runs/"+string(prepared.Run), nil, &s, 200)
+		if len(s.Gates) > 0 && s.State == api.Running {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%+v", s)
+		}
+	}
+	var box inbox
+	p.call("GET", "/api/v1/inbox", nil, &box, 200)
+	if len(box.Items) != 1 || box.Items[0].Gate.Kind != api.InputGate {
+		t.Errorf("%+v", box)
 	}
 }
 
