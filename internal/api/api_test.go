@@ -35,7 +35,8 @@ func TestFormsSurviveAClient(t *testing.T) {
 		}
 		gate := map[string]any{
 			"step": text.Draw(t, "step"), "kind": rapid.SampledFrom(kinds).Draw(t, "kind"),
-			"shows": map[string]any{"draft": text.Draw(t, "draft")}, "files": map[string]any{"draft": text.Draw(t, "file")},
+			"shows": map[string]any{"draft": text.Draw(t, "draft")},
+			"files": map[string]any{"draft": text.Draw(t, "file")},
 		}
 		if required := rapid.IntRange(0, 3).Draw(t, "required"); required > 0 {
 			approvers := map[string]any{

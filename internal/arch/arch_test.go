@@ -88,7 +88,7 @@ var layers = map[string][]string{
 	"internal/protected": {},
 
 	// Formats report paths that a run must not write.
-	"internal/format": {"internal/ir", "internal/text", "internal/python", "internal/protected"},
+	"internal/format": {"internal/ir", "internal/text", "internal/python", "internal/protected", "internal/auditevent"},
 	// What replies must be is a question to the program: models, steps and checks all ask it.
 	"internal/contract": {"internal/ir", "internal/schema"},
 	// Checks ask kinds of steps without running them.
@@ -125,7 +125,7 @@ var layers = map[string][]string{
 	// questions to the one fold that everybody uses. Money is written in one way.
 	"internal/report": {
 		"internal/redact", "internal/journal", "internal/ir", "internal/plan", "internal/manifest",
-		"internal/price", "internal/secret",
+		"internal/price", "internal/secret", "internal/auditevent",
 	},
 	"internal/graph": {"internal/ir", "internal/plan"},
 

@@ -1,5 +1,5 @@
-// Package auditevent has the names of the events in audit logs. Workflows choose events by name, so that formats and the
-// writer of audit logs share them.
+// Package auditevent has the names of the events in audit logs. Workflows choose events by name, so that formats and
+// the writer of audit logs share them.
 package auditevent
 
 // The events of the specification.
@@ -57,4 +57,15 @@ var All = []string{
 	GateEscalated, WaitpointOpened, WaitpointPassed, DoubtOpened, DoubtDecided, SignalReceived, InputRefused,
 	MergeDuplicate, WorkerSkipped, StepLost, ModelCall, ModelError, ToolCall, CommandRun, BudgetWait, BudgetRefused,
 	BudgetRaised, DeadlineReached, RunPaused, RunContinued, StateEdited, RunRewound, CancelRequested,
+}
+
+// IsStandard reports whether an event is written at every audit level.
+func IsStandard(event string) bool {
+	switch event {
+	case RunStart, StepStart, StepOutput, StepComplete, StepSkipped, GateDecision, BudgetCheck, RunComplete, RunFailed,
+		RunSuspended, RunResumed, CheckpointSaved, WaitpointOpened, WaitpointPassed, WaitpointTimeout, MergeConflict,
+		StepRetry:
+		return true
+	}
+	return false
 }

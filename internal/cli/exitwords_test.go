@@ -394,7 +394,8 @@ func TestRunsTellStatesApart(t *testing.T) {
 	}
 	p.must(0, "cancel", pausedRun)
 	for _, list := range [][]string{{"runs"}, {"runs", "rm", "--dry-run"}} {
-		if _, only, said := p.try(append(list, "--status", "canceled")...); !strings.Contains(only+said, pausedRun[:8]) {
+		_, only, said := p.try(append(list, "--status", "canceled")...)
+		if !strings.Contains(only+said, pausedRun[:8]) {
 			t.Errorf("%q --status canceled does not list the canceled run: %s%s", list, only, said)
 		}
 	}

@@ -68,10 +68,13 @@ project, too, and a workflow also runs without one.`,
 	})
 	flags := cmd.Flags()
 	flags.StringVar(&f.workflow, "workflow", "", "the `NAME` of a first workflow")
-	flags.StringVar(&f.format, "format", scaffold.Formats()[0], "its format: one of "+strings.Join(scaffold.Formats(), ", "))
-	flags.StringVar(&f.pattern, "pattern", scaffold.Patterns[0].Name, "its pattern: one of "+strings.Join(scaffold.PatternNames(), ", "))
-	cmd.RegisterFlagCompletionFunc("pattern", offer(func([]string) []string { return scaffold.PatternNamesOf(f.format) }))
-	completeWords(cmd, "format", scaffold.Formats())
+	formats, patterns := scaffold.Formats(), scaffold.PatternNames()
+	flags.StringVar(&f.format, "format", formats[0], "its format: one of "+strings.Join(formats, ", "))
+	flags.StringVar(&f.pattern, "pattern", patterns[0], "its pattern: one of "+strings.Join(patterns, ", "))
+	cmd.RegisterFlagCompletionFunc("pattern", offer(func([]string) []string {
+		return scaffold.PatternNamesOf(f.format)
+	}))
+	completeWords(cmd, "format", formats)
 	return cmd
 }
 
@@ -119,9 +122,10 @@ func (a *invocation) askForWorkflow(f *initFlags) (err error) {
 	}
 	f.format = ask(fmt.Sprintf("Format (%s) [%s]: ", strings.Join(scaffold.Formats(), ", "), f.format), f.format,
 		func(format string) error { return checkPattern(format, scaffold.Patterns[0].Name) })
-	f.pattern = ask(fmt.Sprintf("Pattern (%s) [%s]: ", strings.Join(scaffold.PatternNamesOf(f.format), ", "), f.pattern), f.pattern,
+	names := scaffold.PatternNamesOf(f.format)
+	f.pattern = ask(fmt.Sprintf("Pattern (%s) [%s]: ", strings.Join(names, ", "), f.pattern), f.pattern,
 		func(chosen string) error {
-			if slices.Contains(scaffold.PatternNamesOf(f.format), chosen) {
+			if slices.Contains(names, chosen) {
 				return nil
 			}
 			return usage(suggestPattern(f.format, chosen), "the format %s has no pattern %q", f.format, chosen)

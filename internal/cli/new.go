@@ -67,11 +67,12 @@ overwritten.`
 		},
 	})
 	flags := cmd.Flags()
-	flags.StringVar(&chosen, "pattern", scaffold.Patterns[0].Name, "one of "+strings.Join(scaffold.PatternNames(), ", "))
-	flags.StringVar(&format, "format", scaffold.Formats()[0], "one of "+strings.Join(scaffold.Formats(), ", "))
+	formats, patterns := scaffold.Formats(), scaffold.PatternNames()
+	flags.StringVar(&chosen, "pattern", patterns[0], "one of "+strings.Join(patterns, ", "))
+	flags.StringVar(&format, "format", formats[0], "one of "+strings.Join(formats, ", "))
 	flags.StringVarP(&dir, "output", "o", ".", "write into this folder, `DIR`")
 	cmd.RegisterFlagCompletionFunc("pattern", offer(func([]string) []string { return scaffold.PatternNamesOf(format) }))
-	completeWords(cmd, "format", scaffold.Formats())
+	completeWords(cmd, "format", formats)
 	cmd.MarkFlagDirname("output")
 	return cmd
 }

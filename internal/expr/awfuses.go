@@ -120,7 +120,8 @@ func (u *conditionCollector) comparison(n *ast.BinaryNode, use Use) {
 	u.operand(n.Right, right)
 }
 
-// membership collects the uses of "x in [1, 2]", which compares x with each constant, and of "1 in x", which searches x.
+// membership collects the uses of "x in [1, 2]", which compares x with each constant, and of "1 in x", which searches
+// x.
 func (u *conditionCollector) membership(n *ast.BinaryNode, guarded bool) {
 	if list, ok := n.Right.(*ast.ArrayNode); ok {
 		inside := u.linked

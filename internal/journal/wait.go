@@ -19,8 +19,8 @@ func Append(ctx context.Context, s Writer, b Batch) error {
 	return <-outcome
 }
 
-// ExceptTemporal wraps dead, which reports whether the process of an owner has ended, so that it returns false for Temporal:
-// that owner is no process, and its runs are not taken over.
+// ExceptTemporal wraps dead, which reports whether the process of an owner has ended, so that it returns false for
+// Temporal: that owner is no process, and its runs are not taken over.
 func ExceptTemporal(dead func(Owner) bool) func(Owner) bool {
 	return func(o Owner) bool { return o != Temporal && dead(o) }
 }

@@ -571,8 +571,8 @@ func stopsAtTimeout(step *ir.Step) bool {
 }
 
 // choose returns the first edge that matches, and where its passages are counted if they are limited. A step that
-// replaces others follows its own jumps first, then the jumps of the fallbacks that it replaces, the last one first, and
-// then the edges of the step in For. If it succeeds, it follows the edges for Skipped of a step that was skipped.
+// replaces others follows its own jumps first, then the jumps of the fallbacks that it replaces, the last one first,
+// and then the edges of the step in For. If it succeeds, it follows the edges for Skipped of a step that was skipped.
 func (d *decider) choose(f *Frame, step *ir.Step, outcome ir.Outcome) (*ir.Edge, *int, error) {
 	c := edgeChoice{d: d, frame: f, scope: d.scope(f)}
 	err := c.choose(step, outcome)

@@ -268,8 +268,8 @@ func recordWrite(dir string, content []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// WrittenByRuns returns the files whose contents a run has written into the project of a storage folder. A person who names
-// a workflow does not consent to programs that a model wrote. The folder may have come with the project, so it is
+// WrittenByRuns returns the files whose contents a run has written into the project of a storage folder. A person who
+// names a workflow does not consent to programs that a model wrote. The folder may have come with the project, so it is
 // untrusted.
 func WrittenByRuns(dir string, files []trust.File) ([]trust.File, error) {
 	if len(files) == 0 {

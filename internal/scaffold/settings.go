@@ -63,8 +63,8 @@ replies: []
 otherwise: simulate
 `
 
-// Replies returns a file of replies for a workflow, and its name. inputs are the flags that give the workflow a value for
-// each required input.
+// Replies returns a file of replies for a workflow, and its name. inputs are the flags that give the workflow a value
+// for each required input.
 func Replies(workflow, path, inputs string) File {
 	name := workflow + ".script.yaml"
 	return File{name, fmt.Sprintf(firstReplies, path, name, inputs)}

@@ -32,7 +32,8 @@ func TestWorkflowsUseAllTemplates(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, f := range w.Files {
-				if strings.Contains(f.Text, "{{NAME}}") || strings.Contains(f.Text, "{{NOW}}") || strings.Contains(f.Name, "NAME") {
+				if strings.Contains(f.Text, "{{NAME}}") || strings.Contains(f.Text, "{{NOW}}") ||
+					strings.Contains(f.Name, "NAME") {
 					t.Errorf("%s %s: %s has a placeholder:\n%s", format, p.Name, f.Name, f.Text)
 				}
 				for name, text := range unused {
@@ -50,7 +51,8 @@ func TestWorkflowsUseAllTemplates(t *testing.T) {
 
 func TestSimilarPatternsKnowWordsOfOtherPrograms(t *testing.T) {
 	for name, want := range map[string][]string{
-		"parallel": {"fanout"}, "human-approval": {"gate"}, "reveiw": {"review"}, "supervisor": {"agentic"}, "zzzzzz": nil,
+		"parallel": {"fanout"}, "human-approval": {"gate"}, "reveiw": {"review"}, "supervisor": {"agentic"},
+		"zzzzzz": nil,
 	} {
 		if got := SimilarPatterns("agent-flow", name); !slices.Equal(got, want) {
 			t.Errorf("%s: got %q, want %q", name, got, want)

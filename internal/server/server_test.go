@@ -328,11 +328,14 @@ func TestConversationIsAnsweredThroughTheAPI(t *testing.T) {
 func TestInboxHasRunsThatWork(t *testing.T) {
 	dir := t.TempDir()
 	gate := filepath.Join(dir, "open")
-	flow := fmt.Sprintf("name: both\nstates:\n  initial: both\n  both: {type: parallel, parallel: [talk, work], strategy: all_succeed,\n"+
-		"    on_success: done, on_failure: done}\n"+
-		"  talk: {type: agent, provider: claude, mode: conversation, prompt: hi, on_success: done}\n"+
-		"  work: {type: step, command: \"until test -e %s; do sleep 0.05; done\", on_success: done}\n"+
-		"  done: {type: terminal}\n", gate)
+	flow := fmt.Sprintf(`name: both
+states:
+  initial: both
+  both: {type: parallel, parallel: [talk, work], strategy: all_succeed, on_success: done, on_failure: done}
+  talk: {type: agent, provider: claude, mode: conversation, prompt: hi, on_success: done}
+  work: {type: step, command: "until test -e %s; do sleep 0.05; done", on_success: done}
+  done: {type: terminal}
+`, gate)
 	if err := os.WriteFile(filepath.Join(dir, "both.yaml"), []byte(flow), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -343,12 +346,13 @@ func TestInboxHasRunsThatWork(t *testing.T) {
 	}
 	prepared, err := p.app.Prepare(t.Context(), app.PrepareRequest{
 		Workflow: an, Options: app.RunOptions{AllowShell: true},
-		Script: source.NewFile("replies.yaml", "replies: []\notherwise: simulate\n"),
+		Script: source.NewFile("replies.yaml", "replies: [{step: talk, reply: hello}]\n"),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.app.Start(t.Context(), prepared); err != nil {
+	id, err := p.app.Start(t.Context(), prepared, "", journal.Actor{User: "ann"})
+	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
@@ -358,7 +362,7 @@ func TestInboxHasRunsThatWork(t *testing.T) {
 	}()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		var s api.Status
-		p.call("GET", "/api/v1/runs/"+string(prepared.Run), nil, &s, 200)
+		p.call("GET", "/api/v1/runs/"+string(id), nil, &s, 200)
 		if len(s.Gates) > 0 && s.State == api.Running {
 			break
 		}

@@ -13,25 +13,15 @@ import (
 //
 // Spec: Agent Flow §7.2 required-events
 func TestF30RequiredEventsAcceptsEveryAuditEvent(t *testing.T) {
-	events := []string{
-		auditevent.RunStart, auditevent.StepStart, auditevent.StepOutput, auditevent.StepComplete, auditevent.StepSkipped, auditevent.GateDecision,
-		auditevent.BudgetCheck, auditevent.RunComplete, auditevent.RunFailed, auditevent.CheckpointSaved, auditevent.RunSuspended,
-		auditevent.RunResumed, auditevent.WaitpointTimeout, auditevent.MergeConflict, auditevent.StepRetry, auditevent.GateOpened,
-		auditevent.WaitpointOpened, auditevent.WaitpointPassed, auditevent.DoubtOpened, auditevent.DoubtDecided, auditevent.SignalReceived,
-		auditevent.InputRefused, auditevent.MergeDuplicate, auditevent.WorkerSkipped, auditevent.StepLost, auditevent.ModelCall,
-		auditevent.ModelError, auditevent.ToolCall, auditevent.CommandRun, auditevent.BudgetWait, auditevent.BudgetRefused, auditevent.BudgetRaised,
-		auditevent.DeadlineReached, auditevent.RunPaused, auditevent.RunContinued, auditevent.StateEdited, auditevent.RunRewound,
-		auditevent.CancelRequested,
-	}
 	flow := flowHead + stepBlock("one", "transform", "writes: [output.a]") +
-		"```observability\nrequired_events: [" + strings.Join(events, ", ") + "]\n```\n"
+		"```observability\nrequired_events: [" + strings.Join(auditevent.All, ", ") + "]\n```\n"
 	h := (&trial{files: []txtar.File{{Name: "flow.md", Data: []byte(flow)}}}).run(t)
 	for _, d := range h.problems {
 		if d.Code == "AF065" {
 			t.Errorf("%s", d.Message)
 		}
 	}
-	if got := len(h.program.Audit.RequiredEvents); got != len(events) {
-		t.Errorf("%d of %d events are required", got, len(events))
+	if got := len(h.program.Audit.RequiredEvents); got != len(auditevent.All) {
+		t.Errorf("%d of %d events are required", got, len(auditevent.All))
 	}
 }

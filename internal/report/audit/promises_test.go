@@ -80,10 +80,10 @@ func TestF44AuditLevel(t *testing.T) {
 		}
 	}
 	for event, want := range map[string]bool{
-		auditevent.RunStart: true, auditevent.StepOutput: true, auditevent.GateDecision: true, auditevent.BudgetCheck: true,
-		auditevent.RunComplete:   true,
-		auditevent.MergeConflict: true, auditevent.CheckpointSaved: true, auditevent.ModelError: true, auditevent.ToolCall: false,
-		auditevent.GateOpened: false,
+		auditevent.RunStart: true, auditevent.StepOutput: true, auditevent.GateDecision: true,
+		auditevent.BudgetCheck: true, auditevent.RunComplete: true, auditevent.MergeConflict: true,
+		auditevent.CheckpointSaved: true, auditevent.ModelError: true,
+		auditevent.ToolCall: false, auditevent.GateOpened: false,
 	} {
 		if seen[event] != want {
 			t.Errorf("%s: %t", event, seen[event])

@@ -3,8 +3,6 @@ package audit
 import (
 	"encoding/json"
 	"time"
-
-	"github.com/espalier-run/espalier/internal/auditevent"
 )
 
 // Format is the format of the records, named in the first one of each file.
@@ -21,13 +19,6 @@ var addedFields = []string{actorMethod, confinement}
 
 // Ext is the suffix of file names, after the run's id.
 const Ext = ".audit.ndjson"
-
-// standard are the events that are written at every audit level.
-var standard = map[string]bool{
-	auditevent.RunStart: true, auditevent.StepStart: true, auditevent.StepOutput: true, auditevent.StepComplete: true, auditevent.StepSkipped: true, auditevent.GateDecision: true,
-	auditevent.BudgetCheck: true, auditevent.RunComplete: true, auditevent.RunFailed: true, auditevent.RunSuspended: true, auditevent.RunResumed: true, auditevent.CheckpointSaved: true,
-	auditevent.WaitpointOpened: true, auditevent.WaitpointPassed: true, auditevent.WaitpointTimeout: true, auditevent.MergeConflict: true, auditevent.StepRetry: true,
-}
 
 // Record is one line of an audit log.
 type Record struct {

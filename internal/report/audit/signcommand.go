@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 )
 
-// CommandCheck returns a check that runs a shell command, which gets the statement on its standard input and the path of
-// the signature in ESPALIER_SIGNATURE. Its exit code decides.
+// CommandCheck returns a check that runs a shell command, which gets the statement on its standard input and the path
+// of the signature in ESPALIER_SIGNATURE. Its exit code decides.
 func CommandCheck(command string) SignatureCheck {
 	return func(statement []byte, s Signature) error {
 		f, err := os.CreateTemp("", "espalier-signature-*")
@@ -34,8 +34,8 @@ func CommandCheck(command string) SignatureCheck {
 	}
 }
 
-// CommandSigner returns a signer that runs a shell command, which gets the statement on its standard input and writes the
-// signature to its standard output.
+// CommandSigner returns a signer that runs a shell command, which gets the statement on its standard input and writes
+// the signature to its standard output.
 func CommandSigner(command string) Signer {
 	return func(statement []byte) (Signature, error) {
 		cmd := exec.Command("sh", "-c", command)

@@ -401,7 +401,8 @@ func (l *logReader) events(r *Record) {
 		visits[last].decided = true
 	case auditevent.StepComplete:
 		if last < 0 {
-			l.fault(CheckEvents, "%s of step %q, which has no %s", auditevent.StepComplete, r.StepID, auditevent.StepStart)
+			l.fault(CheckEvents, "%s of step %q, which has no %s", auditevent.StepComplete, r.StepID,
+				auditevent.StepStart)
 			break
 		}
 		if visits[last].gate && !visits[last].decided && (data.Status == "completed" || data.Status == "rejected") {

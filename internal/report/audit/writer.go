@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/auditevent"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/redact"
@@ -170,7 +171,7 @@ func (p *projector) openLog(run *report.Run) *log {
 
 // wants reports whether an event is written at the audit level of the run (F44).
 func (l *log) wants(event string) bool {
-	return l.audit == nil || l.audit.Level == "" || l.audit.Level == "full" || standard[event] ||
+	return l.audit == nil || l.audit.Level == "" || l.audit.Level == "full" || auditevent.IsStandard(event) ||
 		slices.ContainsFunc(l.audit.RequiredEvents, func(name ir.Name) bool { return name.Name == event })
 }
 
