@@ -1,10 +1,9 @@
 package api
 
 import (
-	"math"
-
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
@@ -46,7 +45,7 @@ func (s *Status) App() *app.Status {
 		},
 	}
 	if d := s.Limits.Dollars; d != nil {
-		out.Limits.MicroDollars = new(int64(math.Round(*d * 1e6)))
+		out.Limits.MicroDollars = new(price.MicroDollars(*d))
 	}
 	out.Gates = xslices.Map(s.Gates, func(one Gate) app.Gate { return one.app() })
 	return out

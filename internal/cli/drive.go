@@ -226,7 +226,7 @@ func (a *invocation) interrupted(id journal.RunID, err error) error {
 		return cmp.Or(err, unknown)
 	}
 	state, help := "is interrupted", "To continue: espalier resume "+id.Short()
-	atRest := run.Status != journal.Running && run.Status != journal.Sleeping
+	atRest := run.Status.AtRest()
 	if run.Status == journal.Waiting {
 		status, err := a.runs().Status(ctx, id)
 		if err != nil {

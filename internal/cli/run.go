@@ -300,7 +300,7 @@ func (f *runFlags) limit(an *app.Analysis) {
 			*limit = &ir.Limit{Max: most}
 		}
 	}
-	lower(&p.Budget.MicroDollars, int64(f.maxCost*1e6))
+	lower(&p.Budget.MicroDollars, price.MicroDollars(f.maxCost))
 	lower(&p.Budget.ActiveSeconds, int64(f.timeout/time.Second))
 	an.Program = &p
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/schedule"
 	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/xslices"
@@ -611,7 +612,7 @@ func budgetText(b ir.Budget) string {
 		parts = append(parts, seconds(b.ActiveSeconds.Max)+" of active time")
 	}
 	if b.MicroDollars != nil {
-		parts = append(parts, fmt.Sprintf("$%.2f", float64(b.MicroDollars.Max)/1e6))
+		parts = append(parts, price.Dollars(b.MicroDollars.Max))
 	}
 	return strings.Join(parts, ", ")
 }

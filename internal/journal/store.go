@@ -218,6 +218,9 @@ const (
 	Finished Status = "finished"
 )
 
+// AtRest reports whether a run continues only after a message, if at all. A sleeping run continues by itself.
+func (s Status) AtRest() bool { return s != Running && s != Sleeping }
+
 // Entry is the index row of a run.
 type Entry struct {
 	ID         RunID  `json:"id"`

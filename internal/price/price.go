@@ -2,10 +2,14 @@ package price
 
 import (
 	"fmt"
+	"math"
 	"math/big"
 	"slices"
 	"strings"
 )
+
+// MicroDollars returns dollars in millionths of a dollar, the unit of all amounts, rounded to the nearest one.
+func MicroDollars(dollars float64) int64 { return int64(math.Round(dollars * 1e6)) }
 
 // Rate is the price of one token in millionths of a millionth of a dollar, which equals the price of a million tokens
 // in millionths of a dollar.

@@ -171,7 +171,7 @@ func (f *progressFeed) send(ctx context.Context, now bool) error {
 		if !run.Idle {
 			idle = 0
 		}
-		if now || idle >= idleChecks || run.Status != journal.Running && run.Status != journal.Sleeping {
+		if now || idle >= idleChecks || run.Status.AtRest() {
 			return f.event("rest", "", api.NewRun(run))
 		}
 		select {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/price"
 )
 
 // action is something that a user does to a run. It returns the name of the notice that follows.
@@ -99,7 +101,7 @@ func amount(budget, text string) (int64, error) {
 		return 0, invalid("the new limit is not a number greater than zero", "")
 	}
 	if budget == app.BudgetMoney {
-		f *= 1e6
+		return price.MicroDollars(f), nil
 	}
 	return int64(f), nil
 }
@@ -175,7 +177,7 @@ func (h *Handler) cancelRuns(r *request) error {
 		if err != nil {
 			return err
 		}
-		if run.Status == "finished" {
+		if run.Status == journal.Finished {
 			continue
 		}
 		if err := h.send(r, run, app.Cancel{Reason: r.PostFormValue("reason")}); err != nil {

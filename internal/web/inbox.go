@@ -244,7 +244,7 @@ func asksOf(st api.Status) []*ask {
 		name := journal.ParseWait(st.WaitingFor).Name
 		out = append(out, &ask{
 			Run: st, Gate: api.Gate{Kind: api.BudgetGate}, Kind: "budget", Icon: "i-coin", Since: st.Updated,
-			Title: "Out of " + budgetWords[name].plural, About: "The run has reached its limit. Raise it to continue.",
+			Title: sentence(journal.BudgetWords(name)) + " reached", About: "Raise the limit to continue.",
 		})
 	}
 	return out
@@ -297,15 +297,6 @@ func (h *Handler) answer(r *request, run *app.Run, step string) (json.RawMessage
 	return app.InputOf("", a.Gate.Shows[app.AnswerSchema], nil, values)
 }
 
-// budgetWord is how a budget is called.
-type budgetWord struct{ title, plural string }
-
-var budgetWords = map[string]budgetWord{
-	"steps": {"Steps", "steps"}, "tool_calls": {"Tool calls", "tool calls"}, "tokens": {"Tokens", "tokens"},
-	"seconds": {"Active time", "time"}, "deadline": {"Active time", "time"}, app.BudgetMoney: {"Money", "money"},
-	app.BudgetDeadline: {"Active time", "time"},
-}
-
 // budgetOption is a budget that can be raised, with the unit of its limit.
 type budgetOption struct{ Name, Title string }
 
@@ -313,7 +304,7 @@ func budgetOptions() []budgetOption {
 	units := map[string]string{app.BudgetMoney: " (dollars)", app.BudgetDeadline: " (seconds)"}
 	var out []budgetOption
 	for _, name := range app.Budgets() {
-		out = append(out, budgetOption{name, budgetWords[name].title + units[name]})
+		out = append(out, budgetOption{name, sentence(journal.BudgetWords(name)) + units[name]})
 	}
 	return out
 }
@@ -478,7 +469,7 @@ func (h *Handler) describeBudget(r *request, d *askDetail, run *app.Run) error {
 	if err != nil {
 		return err
 	}
-	d.Budget, d.Unit = b.Name, budgetWords[b.Name].plural
+	d.Budget, d.Unit = b.Name, strings.ReplaceAll(b.Name, "_", " ") // a count of what the budget is named for
 	if b.Name == app.BudgetDeadline {
 		d.Unit = "seconds"
 	}

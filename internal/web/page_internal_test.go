@@ -69,7 +69,7 @@ func TestAxisNamesAUnitOnce(t *testing.T) {
 // The inbox names the budget that a run has exhausted, also if it is that of money.
 func TestInboxNamesTheExhaustedBudget(t *testing.T) {
 	for waiting, want := range map[string]string{
-		"budget: cost_usd": "Out of money", "budget: tokens": "Out of tokens",
+		"budget: cost_usd": "Cost budget reached", "budget: tokens": "Token budget reached",
 	} {
 		st := api.Status{Run: api.Run{State: api.Budget, WaitingFor: waiting}}
 		if asks := asksOf(st); len(asks) != 1 || asks[0].Title != want {

@@ -142,7 +142,7 @@ func TestActionsOnARun(t *testing.T) {
 	b.visit(page)
 	b.click("#more-menu summary")
 	options := eval[string](b, `Array.from(document.querySelector("#raise-b").options, o => o.text).join()`)
-	if want := "Steps,Tool calls,Tokens,Money (dollars),Active time (seconds)"; options != want {
+	if want := "Step budget,Tool call budget,Token budget,Cost budget (dollars),Time budget (seconds)"; options != want {
 		t.Errorf("the budgets are called %s, want %s", options, want)
 	}
 	eval[string](b, `(document.querySelector("#raise-b").value = "tokens")`)
@@ -314,7 +314,7 @@ func TestInboxRaisesBudgetsAndSendsEvents(t *testing.T) {
 	s.rest(waiting)
 	b := s.open()
 	b.visit("/inbox")
-	b.waitText("#inbox-mine", "Out of tokens")
+	b.waitText("#inbox-mine", "Token budget reached")
 	b.waitText("article .notice", "3,000 tokens")
 	enough, err := s.app.Exhausted(t.Context(), id)
 	if err != nil || enough.Enough <= 2*3000 {

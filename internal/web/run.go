@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"math"
 	"mime"
 	"net/http"
 	"net/url"
@@ -270,8 +269,8 @@ func (s *story) doneOf(p *ir.Program, from *journal.Origin) (done, of int) {
 // meters adds a meter for each budget. Money is left out if nothing was spent and no limit is set.
 func (p *runPage) meters(s *story, rest *app.Remaining) {
 	used, held, limits := p.Run.Used, p.Run.Reserved, p.Run.Limits
-	add := func(name string, u, hold int64, limit *int64, worst string, show func(int64) string) *meter {
-		m := meter{Name: name, Title: budgetWords[name].title, Used: show(u), Worst: worst}
+	add := func(name, title string, u, hold int64, limit *int64, worst string, show func(int64) string) *meter {
+		m := meter{Name: name, Title: title, Used: show(u), Worst: worst}
 		if hold > 0 {
 			m.Held = show(hold) + " reserved"
 		}
@@ -296,18 +295,18 @@ func (p *runPage) meters(s *story, rest *app.Remaining) {
 	}
 	tokens := func(u api.Usage) int64 { return u.InputTokens + u.OutputTokens }
 	number := report.Number[int64]
-	add("tokens", tokens(used), tokens(held), limits.Tokens, worst(rest.Tokens, " (estimate)"), number)
-	add("steps", used.Steps, held.Steps, limits.Steps, worst(rest.Steps, ""), number)
-	add("tool_calls", used.ToolCalls, held.ToolCalls, limits.ToolCalls, worst(rest.ToolCalls, ""), number)
+	add("tokens", "Tokens", tokens(used), tokens(held), limits.Tokens, worst(rest.Tokens, " (estimate)"), number)
+	add("steps", "Steps", used.Steps, held.Steps, limits.Steps, worst(rest.Steps, ""), number)
+	add("tool_calls", "Tool calls", used.ToolCalls, held.ToolCalls, limits.ToolCalls, worst(rest.ToolCalls, ""), number)
 	// Providers and machines can always take longer.
 	seconds := func(n int64) string { return report.Duration(time.Duration(n) * time.Second) }
-	add("seconds", int64(s.active.Seconds()), 0, limits.ActiveSeconds, "", seconds).Used = report.Duration(s.active)
+	add("seconds", "Active time", int64(s.active.Seconds()), 0, limits.ActiveSeconds, "", seconds).Used = report.Duration(s.active)
 	if used.Dollars == 0 && limits.Dollars == nil {
 		return
 	}
 	var limit *int64
 	if limits.Dollars != nil {
-		limit = new(micro(*limits.Dollars))
+		limit = new(price.MicroDollars(*limits.Dollars))
 	}
 	money := ""
 	switch {
@@ -319,12 +318,9 @@ func (p *runPage) meters(s *story, rest *app.Remaining) {
 	default:
 		money = "what is left is unknown: " + visible(rest.Money.Because)
 	}
-	spent := micro(used.Dollars)
-	add(app.BudgetMoney, spent, micro(held.Dollars), limit, money, price.Dollars).Used = price.Spent(spent)
+	spent := price.MicroDollars(used.Dollars)
+	add(app.BudgetMoney, "Cost", spent, price.MicroDollars(held.Dollars), limit, money, price.Dollars).Used = price.Spent(spent)
 }
-
-// micro returns dollars in millionths.
-func micro(dollars float64) int64 { return int64(math.Round(dollars * 1e6)) }
 
 // explain says why a run failed, and what can be corrected. The step is the last one that failed; end.From is the step
 // to continue from, which can be an earlier one.

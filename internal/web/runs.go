@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/csv"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -313,7 +314,7 @@ func (h *Handler) row(r *request, run *app.Run) (runRow, error) {
 			row.What = "At steps " + strings.Join(names, ", ")
 		}
 	case st.State != api.Finished:
-		row.What = waitingWords(&st, full.Waiting.Words())
+		row.What = waitingWords(&st, full.Waiting)
 	case st.Reason != "":
 		row.What = sentence(report.ReasonWords(st.Reason))
 	}
@@ -323,33 +324,30 @@ func (h *Handler) row(r *request, run *app.Run) (runRow, error) {
 	return row, nil
 }
 
-// waitingWords describes what a run waits for. text is journal.Wait.Words, "KIND: NAME", to which " (+N)" is appended
-// if N others wait. It does not tell events from replies of people; the gates of the status do.
-func waitingWords(st *api.Status, text string) string {
-	kind, name, ok := strings.Cut(text, ": ")
-	reply := func(g api.Gate) bool {
-		return g.Kind == api.InputGate && (name == g.Event || strings.HasPrefix(name, g.Event+" (+"))
+// waitingWords describes what a run waits for. Events and replies of people are the same kind of Wait; the gates of the
+// status tell them apart.
+func waitingWords(st *api.Status, w journal.Wait) string {
+	name, more := journal.PlaceName(w.Name), ""
+	if w.More > 0 {
+		more = fmt.Sprintf(" (+%d)", w.More)
 	}
-	if kind == "event" && slices.ContainsFunc(st.Gates, reply) {
-		kind = "reply"
+	switch w.Kind {
+	case journal.WaitApproval:
+		return "Waits for a decision about " + name + more
+	case journal.WaitEvent:
+		reply := func(g api.Gate) bool { return g.Kind == api.InputGate && g.Event == w.Name }
+		if slices.ContainsFunc(st.Gates, reply) {
+			return "Waits for a person to reply to " + w.Name + more
+		}
+		return "Waits for the event " + w.Name + more
+	case journal.WaitOutcome:
+		return "The outcome of " + name + more + " is unknown"
+	case journal.WaitBudget:
+		return "Has reached its " + journal.BudgetWords(w.Name)
+	case journal.WaitRetry:
+		return "Waits to retry " + name + more
 	}
-	switch {
-	case !ok:
-		return text
-	case kind == "approval":
-		return "Waits for a decision about " + name
-	case kind == "event":
-		return "Waits for the event " + name
-	case kind == "reply":
-		return "Waits for a person to reply to " + name
-	case kind == "unknown outcome":
-		return "The outcome of " + name + " is unknown"
-	case kind == "budget":
-		return "Has reached its limit of " + cmp.Or(budgetWords[name].plural, name)
-	case kind == "retry":
-		return "Waits to retry " + name
-	}
-	return text
+	return w.Words()
 }
 
 // runs shows the list of runs. The bars of a row are relative to the longest and the most expensive run on the page.

@@ -415,7 +415,7 @@ func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, err
 			entry, err = e.store.Entry(ctx, id)
 			sleeps := entry.Status == journal.Sleeping
 			elsewhere := entry.Owner != "" && entry.Owner != e.process.ID()
-			over = idle || !sleeps && entry.Status != journal.Running ||
+			over = idle || entry.Status.AtRest() ||
 				!sleeps && !driven && elsewhere && e.process.Drives(entry.Owner)
 			// Claim what no living process drives. If this engine has set a timer for the run, the timer claims it when
 			// it is due.

@@ -605,7 +605,7 @@ func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, err
 		if err != nil {
 			return entry, err
 		}
-		rests := entry.Status != journal.Running && entry.Status != journal.Sleeping
+		rests := entry.Status.AtRest()
 		if entry.Status == journal.Finished {
 			e.mu.Lock()
 			delete(e.mine, id)
