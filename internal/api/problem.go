@@ -65,7 +65,7 @@ func Unreachable(err error) (detail, help string) {
 }
 
 // Codes name the kinds of errors that have no reason of their own.
-var Codes = map[app.Kind]string{
+var Codes = map[app.ErrorKind]string{
 	app.Internal: "internal", app.InvalidRequest: "invalid-request", app.NotFound: "not-found",
 	app.InvalidWorkflow: "invalid-workflow", app.NotReady: "not-ready", app.Refused: "refused",
 	app.Conflict: "conflict", app.StoreUnavailable: "store-unavailable", app.StoreDamaged: "store-damaged",

@@ -7,7 +7,7 @@ import (
 )
 
 // statuses maps the kinds of errors to HTTP.
-var statuses = map[app.Kind]int{
+var statuses = map[app.ErrorKind]int{
 	app.Internal:          http.StatusInternalServerError,
 	app.InvalidRequest:    http.StatusUnprocessableEntity,
 	app.NotFound:          http.StatusNotFound,
@@ -24,4 +24,4 @@ var statuses = map[app.Kind]int{
 }
 
 // HTTPStatus returns the status of a response that reports an error of a kind.
-func HTTPStatus(kind app.Kind) int { return statuses[kind] }
+func HTTPStatus(kind app.ErrorKind) int { return statuses[kind] }

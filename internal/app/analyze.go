@@ -31,10 +31,10 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// Reading selects how files are read that can be read in several ways.
-type Reading = registry.Reading
+// ReadOptions select how files are read that can be read in several ways.
+type ReadOptions = registry.ReadOptions
 
-// The ways to run a real python3; see Reading.Python.
+// The ways to run a real python3; see ReadOptions.Python.
 const (
 	PythonConfined   = registry.PythonConfined
 	PythonUnconfined = registry.PythonUnconfined
@@ -48,7 +48,7 @@ type Analysis struct {
 	Diagnostics diag.List
 	Files       source.Set // that Diagnostics refer to
 
-	reading Reading
+	reading ReadOptions
 	root    string // of the project
 	// config is the configuration of the project, if the workflow calls tools. It gives names to tools.
 	config *config.Config
@@ -61,7 +61,7 @@ type AnalyzeRequest struct {
 	// Unsaved has texts that count instead of the files at their paths, such as those that a person is editing. The
 	// files and their folders need not exist.
 	Unsaved map[string]string
-	Reading Reading
+	Reading ReadOptions
 	// Listed restricts Workflow to what Workflows lists, by path or by name, and the paths of Unsaved to the project.
 	// It is for requests of people who must not read other files or run their commands.
 	Listed bool
@@ -106,7 +106,7 @@ func (a *App) Analyze(ctx context.Context, req AnalyzeRequest) (*Analysis, error
 }
 
 // AnalyzeFile compiles and checks a file of an opened project. The only error is that of a context that is done.
-func AnalyzeFile(ctx context.Context, p *project.Project, f *source.File, as Reading) (*Analysis, error) {
+func AnalyzeFile(ctx context.Context, p *project.Project, f *source.File, as ReadOptions) (*Analysis, error) {
 	an := &Analysis{reading: as, root: p.Root}
 	calls := func(program *ir.Program) diag.List {
 		if !registry.CallsTools(program) {
@@ -189,8 +189,8 @@ func (an *Analysis) RequiresApproval(tool string) bool {
 	return required
 }
 
-// Kinds returns the kinds of leaf work.
-func Kinds() stepkind.Set { return registry.Kinds() }
+// StepKinds returns the kinds of leaf work.
+func StepKinds() stepkind.Set { return registry.Kinds() }
 
 // Formats returns the file formats.
 func Formats() format.Set { return registry.Formats() }
@@ -284,7 +284,7 @@ type Discovery struct {
 }
 
 // Workflows discovers the workflows of the project around the working folder, and the user's skills.
-func (a *App) Workflows(ctx context.Context, as Reading) (*Discovery, error) {
+func (a *App) Workflows(ctx context.Context, as ReadOptions) (*Discovery, error) {
 	space, err := a.space()
 	if err != nil {
 		return nil, err
@@ -297,7 +297,7 @@ func (a *App) Workflows(ctx context.Context, as Reading) (*Discovery, error) {
 type resolver struct {
 	ctx     context.Context
 	space   *project.Workspace
-	reading Reading
+	reading ReadOptions
 }
 
 // discover analyzes all workflows of the project, the user's skills, and the workflows of the folders that the user or
@@ -643,7 +643,7 @@ type ValidateRequest struct {
 	// Paths are files, folders, names of workflows and configurations.
 	Paths   []string
 	Unsaved map[string]string // as in AnalyzeRequest
-	Reading Reading
+	Reading ReadOptions
 }
 
 // Validate checks workflows and configurations. A folder means every workflow in it. With several paths, one that

@@ -188,7 +188,7 @@ func TestErrorsHaveKindsAndReasons(t *testing.T) {
 	}
 }
 
-func is(err error, kind app.Kind, reason app.Reason) bool {
+func is(err error, kind app.ErrorKind, reason app.Reason) bool {
 	var e *app.Error
 	return errors.As(err, &e) && e.Kind == kind && e.Reason == reason
 }

@@ -29,7 +29,7 @@ func TestAnalysisEndsWithItsContext(t *testing.T) {
 			return err
 		},
 		"all workflows": func() error {
-			_, err := a.Workflows(ctx, app.Reading{})
+			_, err := a.Workflows(ctx, app.ReadOptions{})
 			return err
 		},
 		"a folder": func() error {
@@ -41,7 +41,7 @@ func TestAnalysisEndsWithItsContext(t *testing.T) {
 			return err
 		},
 		"the approvals": func() error {
-			_, err := a.Review(ctx, ".", app.Reading{})
+			_, err := a.Review(ctx, ".", app.ReadOptions{})
 			return err
 		},
 	} {

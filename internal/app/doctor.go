@@ -23,7 +23,7 @@ type Diagnosis struct {
 }
 
 // Component is something that runs may need, and its state.
-type Component = registry.Finding
+type Component = registry.Component
 
 // The states of a Component.
 const (
@@ -190,7 +190,7 @@ func (a *App) DiagnoseWorkflows(ctx context.Context) ([]Component, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := a.Workflows(ctx, Reading{})
+	found, err := a.Workflows(ctx, ReadOptions{})
 	if err != nil {
 		return nil, err
 	}

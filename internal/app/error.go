@@ -16,24 +16,24 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// Kind classifies errors for callers: exit codes of the command line, status codes of a server.
-type Kind int
+// ErrorKind classifies errors for callers: exit codes of the command line, status codes of a server.
+type ErrorKind int
 
 // The kinds of errors.
 const (
-	Internal          Kind = iota // unexpected, such as a file that cannot be written
-	InvalidRequest                // the request contradicts itself, the workflow or the run
-	NotFound                      // no such workflow, run or step
-	InvalidWorkflow               // see Error.Diagnostics
-	NotReady                      // see Error.Missing and Error.Commands; nothing was started
-	Refused                       // the run does not accept the message; Error.Message has the reason
-	Conflict                      // the run exists, has finished, or belongs to another process
-	StoreUnavailable              // the storage cannot be opened, or its server cannot be reached
-	StoreDamaged                  // the journal is damaged or is not a journal
-	StoreFull                     // the disk is full
-	StoreLost                     // the disk did not keep what was written
-	Interrupted                   // the App is closing
-	EngineUnavailable             // the server that drives runs cannot be reached or used
+	Internal          ErrorKind = iota // unexpected, such as a file that cannot be written
+	InvalidRequest                     // the request contradicts itself, the workflow or the run
+	NotFound                           // no such workflow, run or step
+	InvalidWorkflow                    // see Error.Diagnostics
+	NotReady                           // see Error.Missing and Error.Commands; nothing was started
+	Refused                            // the run does not accept the message; Error.Message has the reason
+	Conflict                           // the run exists, has finished, or belongs to another process
+	StoreUnavailable                   // the storage cannot be opened, or its server cannot be reached
+	StoreDamaged                       // the journal is damaged or is not a journal
+	StoreFull                          // the disk is full
+	StoreLost                          // the disk did not keep what was written
+	Interrupted                        // the App is closing
+	EngineUnavailable                  // the server that drives runs cannot be reached or used
 )
 
 // Reason distinguishes errors of one kind, so that a caller can add advice in its own terms.
@@ -87,7 +87,7 @@ const (
 
 // Error is the one form of errors that operations return for reasons that a caller can act on.
 type Error struct {
-	Kind    Kind
+	Kind    ErrorKind
 	Reason  Reason // empty when the kind says enough
 	Message string // lower case, without a final period
 	Advice  string // what to do; may be empty. Entry points add what depends on them, by Reason.
@@ -113,7 +113,7 @@ func (e *Error) Error() string { return e.Message }
 func (e *Error) Unwrap() error { return e.Err }
 
 // fail returns an Error with a formatted message.
-func fail(kind Kind, reason Reason, format string, args ...any) *Error {
+func fail(kind ErrorKind, reason Reason, format string, args ...any) *Error {
 	return &Error{Kind: kind, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
@@ -237,7 +237,7 @@ func Outage(err error) (what, help string) {
 }
 
 // storeKind classifies an error of the store or of the server that drives runs; Internal if it is neither.
-func storeKind(err error) Kind {
+func storeKind(err error) ErrorKind {
 	_, remote := errors.AsType[*engine.UnavailableError](err)
 	switch {
 	case remote:

@@ -59,7 +59,7 @@ func notified(t *testing.T, overlap string) (*triggered, *receiver) {
 func (p *triggered) approve() {
 	p.t.Helper()
 	a := p.server().app
-	review, err := a.Review(context.Background(), p.dir, Reading{})
+	review, err := a.Review(context.Background(), p.dir, ReadOptions{})
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ const conversation = "name: chat\nstates:\n  initial: talk\n  talk: {type: agent
 // begin starts a simulated run and waits until it is at rest.
 func (s *triggerService) begin(t *testing.T, workflow, input string) journal.RunID {
 	t.Helper()
-	an, err := s.app.Analyze(t.Context(), AnalyzeRequest{Workflow: workflow, Reading: Reading{Run: true}})
+	an, err := s.app.Analyze(t.Context(), AnalyzeRequest{Workflow: workflow, Reading: ReadOptions{Run: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,7 +78,7 @@ func analyzeOdd(t *testing.T, name, text string) (*app.App, *app.Analysis, error
 	project := app.New(app.Options{Dir: dir})
 	t.Cleanup(func() { project.Close() })
 	an, err := project.Analyze(context.Background(),
-		app.AnalyzeRequest{Workflow: path, Reading: app.Reading{Run: true}})
+		app.AnalyzeRequest{Workflow: path, Reading: app.ReadOptions{Run: true}})
 	return project, an, err
 }
 

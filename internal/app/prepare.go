@@ -149,7 +149,7 @@ func (p *Prepared) script(a *App, f *source.File, shared bool) {
 	if script != nil {
 		known := scriptFacts(p.Workflow.Program)
 		known.OtherWorkflows = func() (names []string) {
-			if found, err := a.Workflows(context.Background(), Reading{}); err == nil {
+			if found, err := a.Workflows(context.Background(), ReadOptions{}); err == nil {
 				names = xslices.Map(found.Workflows, func(one Workflow) string { return one.Name })
 			}
 			return names

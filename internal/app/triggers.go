@@ -116,7 +116,7 @@ func (a *App) declaredTriggers(
 		return nil, err
 	}
 	defer space.Close()
-	found, err := (&resolver{ctx: ctx, space: space, reading: Reading{Run: true}}).discover()
+	found, err := (&resolver{ctx: ctx, space: space, reading: ReadOptions{Run: true}}).discover()
 	if err != nil {
 		return nil, err
 	}
@@ -501,7 +501,7 @@ func (d *workflowTrigger) analysis(ctx context.Context, a *App) (*Analysis, erro
 		return nil, err
 	}
 	an, err := a.Analyze(ctx, AnalyzeRequest{
-		Workflow: filepath.Join(root, filepath.FromSlash(d.file)), Reading: Reading{Run: true},
+		Workflow: filepath.Join(root, filepath.FromSlash(d.file)), Reading: ReadOptions{Run: true},
 	})
 	if err == nil {
 		err = an.Err()
@@ -515,7 +515,7 @@ func (d *workflowTrigger) analysis(ctx context.Context, a *App) (*Analysis, erro
 // isPermanent reports whether an error of a start repeats if the run is started again, so that the firing is missed.
 func isPermanent(err error) bool {
 	failed, ok := errors.AsType[*Error](err)
-	return ok && slices.Contains([]Kind{InvalidRequest, InvalidWorkflow, NotReady, NotFound, Refused}, failed.Kind)
+	return ok && slices.Contains([]ErrorKind{InvalidRequest, InvalidWorkflow, NotReady, NotFound, Refused}, failed.Kind)
 }
 
 // ByTrigger is the method of an actor that is a trigger; its user is the ID of the trigger.

@@ -636,7 +636,7 @@ func TestApprovalCoversSchedulesOfTheConfiguration(t *testing.T) {
 	s.at(t, &p.clock, midnight)
 	review := func() *Review {
 		t.Helper()
-		r, err := s.app.Review(context.Background(), p.dir, Reading{})
+		r, err := s.app.Review(context.Background(), p.dir, ReadOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,7 +34,7 @@ type Review struct {
 }
 
 // Review collects what there is to approve in the project of a folder.
-func (a *App) Review(ctx context.Context, dir string, as Reading) (*Review, error) {
+func (a *App) Review(ctx context.Context, dir string, as ReadOptions) (*Review, error) {
 	space, err := a.space()
 	if err != nil {
 		return nil, err

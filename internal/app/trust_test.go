@@ -25,7 +25,7 @@ func TestApprovalIsForWhatWasShown(t *testing.T) {
 		}
 		write("tool.sh", "printf '\"fine\"'\n")
 		write("tool.md", fmt.Sprintf(head, "tool")+fmt.Sprintf(runs, "tool.sh && sh ../../../added.sh"))
-		review, err := a.Review(context.Background(), dir, app.Reading{})
+		review, err := a.Review(context.Background(), dir, app.ReadOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,7 @@ func BenchmarkValidate(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		an, err := app.AnalyzeFile(b.Context(), p, source.NewFile("flow.md", string(raw)), app.Reading{})
+		an, err := app.AnalyzeFile(b.Context(), p, source.NewFile("flow.md", string(raw)), app.ReadOptions{})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -125,7 +125,7 @@ type invocation struct {
 	follow             bool   // print events as JSON, too
 	message            string // of the error that ended the command
 	resulted           bool   // the JSON object of a command that acts on a run is printed
-	reading            app.Reading
+	reading            app.ReadOptions
 	remedies           remedies                     // for a run that is not ready
 	opened             *app.App                     // nil until a command needs it
 	lines              *bufio.Reader                // of stdin; nil until a command reads them

@@ -143,7 +143,7 @@ func (a *invocation) writeFailure(err error, code int) {
 }
 
 // exitCodes are the exit codes of the kinds of errors.
-var exitCodes = map[app.Kind]int{
+var exitCodes = map[app.ErrorKind]int{
 	app.Internal: exitNotReady, app.InvalidRequest: exitUsage, app.NotFound: exitUsage,
 	app.InvalidWorkflow: exitInvalid, app.NotReady: exitNotReady, app.Refused: exitUsage, app.Conflict: exitUsage,
 	app.StoreUnavailable: exitNotReady, app.StoreDamaged: exitNotReady, app.StoreFull: exitNotReady,
@@ -190,7 +190,7 @@ var advice = map[app.Reason]string{
 }
 
 // kindAdvice is the advice for errors about a run without a reason of their own.
-var kindAdvice = map[app.Kind]string{
+var kindAdvice = map[app.ErrorKind]string{
 	app.Refused: "\"espalier status {run}\" shows the status of the run and its open gates.",
 	app.StoreLost: "Check the disk first: its last writes may be lost. Then \"espalier resume {run}\" continues from " +
 		"what was kept.",

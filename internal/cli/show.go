@@ -166,7 +166,7 @@ func summarise(an *app.Analysis, triggers []ir.Trigger, cost check.Report, now t
 		s.Facts = append(s.Facts, fact{m.Name, m.Value})
 	}
 	if len(p.Blocks) > 0 {
-		s.block(p, app.Kinds(), ir.Body, nil)
+		s.block(p, app.StepKinds(), ir.Body, nil)
 	}
 	return s
 }

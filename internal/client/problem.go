@@ -18,7 +18,7 @@ import (
 const maxProblem = 16 << 20
 
 // statuses are the kinds of errors with a reason of their own.
-var statuses = map[int]app.Kind{
+var statuses = map[int]app.ErrorKind{
 	http.StatusUnprocessableEntity: app.InvalidRequest, http.StatusNotFound: app.NotFound,
 	http.StatusFailedDependency: app.NotReady, http.StatusConflict: app.Conflict, http.StatusForbidden: app.Refused,
 	http.StatusUnauthorized: app.NotReady, http.StatusServiceUnavailable: app.StoreUnavailable,

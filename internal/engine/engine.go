@@ -22,7 +22,7 @@ type Engine interface {
 // Driver makes runs happen.
 type Driver interface {
 	// Start starts a run and returns when its start is durable. The engine
-	// stores options with the run and passes them to the Host.
+	// stores options with the run and passes them to the Provisioner.
 	Start(
 		ctx context.Context, id journal.RunID, def *Definition, input, options json.RawMessage, by journal.Actor,
 	) error
@@ -84,17 +84,17 @@ type Inspector interface {
 	Checkpoint(ctx context.Context, id journal.RunID, step string) (plan.Checkpoint, error)
 }
 
-// Host supplies tasks with what they need from outside of the engine.
-type Host interface {
+// Provisioner supplies tasks with what they need from outside of the engine.
+type Provisioner interface {
 	// Provision fills in a job's model, tools and folder, as the run's options ask.
 	Provision(job *step.Job, options json.RawMessage) error
 }
 
 // Config is the part of an engine's configuration that all engines share.
 type Config struct {
-	Kinds map[string]step.Runner
-	Host  Host         // nil equips no job
-	Log   *slog.Logger // nil discards
+	Kinds       map[string]step.Runner
+	Provisioner Provisioner  // nil provisions no job
+	Log         *slog.Logger // nil discards
 	// CheckOutput validates a run's output against its contract; nil accepts all.
 	// origin describes where a part of the output comes from, or returns "".
 	CheckOutput func(p *ir.Program, output json.RawMessage, origin func(path string) string) error

@@ -126,8 +126,8 @@ func (c *Core) Run(
 		err = step.Errorf(step.ClassMissing, "no runner for step kind %q", t.Job.Task.Kind)
 		return result, context.Cause(ctx), err
 	}
-	if c.Host != nil {
-		err = c.Host.Provision(t.Job, t.options)
+	if c.Provisioner != nil {
+		err = c.Provisioner.Provision(t.Job, t.options)
 	}
 	if err == nil {
 		runner := step.RedactingRunner{Runner: t.Runner, Secrets: c.Secrets, InWorkflow: t.hasSecrets}

@@ -134,7 +134,7 @@ func TestNotesOfSteps(t *testing.T) {
 // The relevant key is the longest written one that is a prefix of the path that is read.
 //
 // Spec: Agent Flow §3.4 implicit-edges, §11 visualizer
-func TestF9DataEdges(t *testing.T) {
+func TestDataEdgesLeadFromWritersToReaders(t *testing.T) {
 	f := newFlow("f", "")
 	f.add(step("a", "tool", "", work("tool", "x"))).Writes = writes("state.doc")
 	f.add(step("b", "tool", "", work("tool", "x"))).Writes = writes("state.doc.title")

@@ -71,7 +71,7 @@ func TestFilesHaveRolesAndProducers(t *testing.T) {
 	}
 }
 
-func TestG20PromotesValidatedGeneration(t *testing.T) {
+func TestPromotesValidatedGeneration(t *testing.T) {
 	root := tempDir(t)
 	m := stage(t, root)
 	var not *manifest.NotReady
@@ -119,7 +119,7 @@ func TestG20PromotesValidatedGeneration(t *testing.T) {
 
 // Files that were added or removed after validation prevent promotion, and an incomplete generation leaves nothing
 // behind.
-func TestG20PromotesOnlyValidatedFiles(t *testing.T) {
+func TestPromotesOnlyValidatedFiles(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(dir string) error
 		force  bool
@@ -222,7 +222,7 @@ func TestPromotionResumesFromStagedFiles(t *testing.T) {
 	}
 }
 
-func TestG22IgnoreKeepsExistingLines(t *testing.T) {
+func TestIgnoreKeepsExistingLines(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, ".gitignore")
 	if err := os.WriteFile(name, []byte("mine\noutputs/"), 0o644); err != nil {

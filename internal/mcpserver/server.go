@@ -41,7 +41,7 @@ const maxWait = 45 * time.Second
 
 // New returns a server with the tools of the project as it is now.
 func New(ctx context.Context, o Options) (*mcp.Server, error) {
-	found, err := o.App.Workflows(ctx, app.Reading{})
+	found, err := o.App.Workflows(ctx, app.ReadOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +178,7 @@ func (h *handlers) general(s *mcp.Server) {
 	reads := &mcp.ToolAnnotations{ReadOnlyHint: true}
 	addTool(s, h, "list_workflows", "List the workflows of the project.", reads,
 		func(ctx context.Context, _ noInput) (any, error) {
-			found, err := h.App.Workflows(ctx, app.Reading{})
+			found, err := h.App.Workflows(ctx, app.ReadOptions{})
 			if err != nil {
 				return nil, err
 			}
@@ -233,7 +233,7 @@ func (h *handlers) general(s *mcp.Server) {
 
 // startRun starts a run of a workflow that agents may start, by its name or path.
 func (h *handlers) startRun(ctx context.Context, in startRequest) (any, error) {
-	found, err := h.App.Workflows(ctx, app.Reading{})
+	found, err := h.App.Workflows(ctx, app.ReadOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -315,7 +315,7 @@ func (h *handlers) workflow(s *mcp.Server, name string, w *app.Workflow) {
 
 // start starts a run. Its input is untrusted, because an agent may repeat what it has read.
 func (h *handlers) start(ctx context.Context, path string, input json.RawMessage) (journal.RunID, error) {
-	an, err := h.App.Analyze(ctx, app.AnalyzeRequest{Workflow: path, Reading: app.Reading{Run: true}})
+	an, err := h.App.Analyze(ctx, app.AnalyzeRequest{Workflow: path, Reading: app.ReadOptions{Run: true}})
 	if err != nil {
 		return "", err
 	}

@@ -307,15 +307,15 @@ func (m *Models) cliNames() []string {
 }
 
 // examineCLIs returns the state of the programs that are installed or declared.
-func (m *Models) examineCLIs(ctx context.Context) []Finding {
+func (m *Models) examineCLIs(ctx context.Context) []Component {
 	names := m.cliNames()
-	found := make([]*Finding, len(names))
+	found := make([]*Component, len(names))
 	var all sync.WaitGroup
 	for i, name := range names {
 		all.Go(func() { found[i] = m.examineCLI(ctx, m.cli(name)) })
 	}
 	all.Wait()
-	var out []Finding
+	var out []Component
 	var missing []string
 	for i, f := range found {
 		if f == nil {
@@ -325,15 +325,15 @@ func (m *Models) examineCLIs(ctx context.Context) []Finding {
 		out = append(out, *f)
 	}
 	if len(out) == 0 {
-		out = append(out, Finding{What: "cli", Name: "none", State: Unset, About: "searched for " +
+		out = append(out, Component{What: "cli", Name: "none", State: Unset, About: "searched for " +
 			strings.Join(missing, ", ")})
 	}
 	return out
 }
 
 // examineCLI asks a program for its version. It returns nil if the program is neither installed nor declared.
-func (m *Models) examineCLI(ctx context.Context, c *cli) *Finding {
-	f := &Finding{What: "cli", Name: c.name, State: OK}
+func (m *Models) examineCLI(ctx context.Context, c *cli) *Component {
+	f := &Component{What: "cli", Name: c.name, State: OK}
 	t := (&server{name: c.name, cli: c}).unapproved()
 	if t == nil {
 		t = m.lacksProgram(c)

@@ -22,8 +22,8 @@ import (
 	"github.com/espalier-run/espalier/internal/secret"
 )
 
-// Finding is the state of something that runs may need.
-type Finding struct {
+// Component is the state of something that runs may need.
+type Component struct {
 	What  string `json:"what"`  // "provider", "secret", "model"
 	Name  string `json:"name"`  // "anthropic"
 	State string `json:"state"` // one of the states
@@ -45,14 +45,14 @@ const reachSeconds = 10
 // Examine returns the state of everything that is configured. With reach, it checks that the servers are reachable and
 // accept the keys, which costs nothing: it lists models. Servers are asked in parallel; the order of the findings is
 // that of the configuration.
-func (m *Models) Examine(ctx context.Context, reach bool) []Finding {
-	var out []Finding
+func (m *Models) Examine(ctx context.Context, reach bool) []Component {
+	var out []Component
 	for _, s := range m.config.Secrets {
 		out = append(out, m.examineSecret(ctx, s.Name.Value, s.Is))
 	}
 	out = append(out, m.examineDefault()) // before the providers, which may be the reason for its state
 	names := m.Providers()
-	found := make([]Finding, len(names))
+	found := make([]Component, len(names))
 	var all sync.WaitGroup
 	for i, name := range names {
 		all.Go(func() { found[i] = m.examineProvider(ctx, name, reach) })
@@ -66,8 +66,8 @@ func (m *Models) Examine(ctx context.Context, reach bool) []Finding {
 	return out
 }
 
-func (m *Models) examineSecret(ctx context.Context, name string, s config.Secret) Finding {
-	f := Finding{What: "secret", Name: name, State: OK, About: "from " + s.Place()}
+func (m *Models) examineSecret(ctx context.Context, name string, s config.Secret) Component {
+	f := Component{What: "secret", Name: name, State: OK, About: "from " + s.Place()}
 	if len(s.Command) > 0 {
 		f.About += ", which is not run for this check"
 		return f
@@ -87,11 +87,11 @@ func (m *Models) examineSecret(ctx context.Context, name string, s config.Secret
 // examineProvider returns the state of a provider. A provider that is not declared and has no key is Unset and no
 // fault; a declared one without its key is Missing. A server that answers 404 is reachable: not every server lists its
 // models.
-func (m *Models) examineProvider(ctx context.Context, name string, reach bool) Finding {
+func (m *Models) examineProvider(ctx context.Context, name string, reach bool) Component {
 	s, _ := m.server(name)
 	declared := slices.ContainsFunc(m.config.Models.Providers,
 		func(p config.Named[config.Provider]) bool { return p.Name.Value == name })
-	f := Finding{What: "provider", Name: name, State: OK, About: "ready"}
+	f := Component{What: "provider", Name: name, State: OK, About: "ready"}
 	if s.base != "" {
 		f.About = "at " + s.base
 	}
@@ -158,8 +158,8 @@ func (m *Models) keyPlace(s server) string {
 	return ""
 }
 
-func (m *Models) examineDefault() Finding {
-	f := Finding{What: "model", Name: "default", State: OK}
+func (m *Models) examineDefault() Component {
+	f := Component{What: "model", Name: "default", State: OK}
 	choice, problem := m.Choose("")
 	if problem != nil {
 		f.State, f.About, f.Fix = Missing, problem.Message, problem.Help
@@ -182,8 +182,8 @@ func (m *Models) examineDefault() Finding {
 // whether it can be used, which changes nothing. The error says why it cannot.
 func ExamineStore(
 	ctx context.Context, dir string, c *config.Config, getenv func(string) string, reach bool,
-) (Finding, error) {
-	f := Finding{What: "store", Name: "SQLite", State: OK}
+) (Component, error) {
+	f := Component{What: "store", Name: "SQLite", State: OK}
 	url, err := StoreURL(c, getenv)
 	if url == "" && err == nil {
 		return examineFile(f, filepath.Join(dir, JournalFile))
@@ -232,7 +232,7 @@ func ExamineStore(
 
 // examineFile completes the finding of a journal in a file. It reads only the header, as the SQLite file format defines
 // it: opening the database would create files beside it. An empty file is a new database.
-func examineFile(f Finding, path string) (Finding, error) {
+func examineFile(f Component, path string) (Component, error) {
 	const magic = "SQLite format 3\x00"
 	f.About = path
 	file, err := os.Open(path)
@@ -258,12 +258,12 @@ func examineFile(f Finding, path string) (Finding, error) {
 }
 
 // ExamineEngine returns the state of the engine. With reach, it checks that a Temporal server is reachable.
-func (m *Models) ExamineEngine(ctx context.Context, reach bool) Finding {
+func (m *Models) ExamineEngine(ctx context.Context, reach bool) Component {
 	o := RuntimeOptions{Config: m.config, Getenv: m.getenv, Models: m}
 	if !onTemporal(o) {
-		return Finding{What: "engine", Name: config.EngineEmbedded, State: OK, About: "part of Espalier"}
+		return Component{What: "engine", Name: config.EngineEmbedded, State: OK, About: "part of Espalier"}
 	}
-	f := Finding{What: "engine", Name: config.EngineTemporal, State: Missing}
+	f := Component{What: "engine", Name: config.EngineTemporal, State: Missing}
 	c, err := temporalServer(o)
 	if err != nil && m.getenv(TemporalVariable) != "" {
 		f.State, f.About, f.Fix = Broken, err.Error(), "Set "+TemporalVariable+" to host:port or host:port/namespace."
@@ -302,8 +302,8 @@ func (m *Models) ExamineEngine(ctx context.Context, reach bool) Finding {
 
 // ExamineCommands returns how commands are confined and limited on this
 // machine, and what the kernel does not enforce.
-func ExamineCommands(c *config.Config, confined func() (process.Confinement, error)) []Finding {
-	sandbox := Finding{What: "sandbox", Name: "commands", State: OK}
+func ExamineCommands(c *config.Config, confined func() (process.Confinement, error)) []Component {
+	sandbox := Component{What: "sandbox", Name: "commands", State: OK}
 	if is, err := confined(); err == nil {
 		sandbox.About = is.String()
 	} else {
@@ -314,7 +314,7 @@ func ExamineCommands(c *config.Config, confined func() (process.Confinement, err
 		}
 	}
 	l := c.Commands.Or(process.DefaultLimits)
-	limits := Finding{What: "limits", Name: "commands", State: OK}
+	limits := Component{What: "limits", Name: "commands", State: OK}
 	limits.About = fmt.Sprintf("%d processes, %d MiB of memory, %s of processor time", l.Processes, l.Memory>>20,
 		ir.Millis(l.CPU.Milliseconds()).Words())
 	if os.Geteuid() == 0 {
@@ -325,5 +325,5 @@ func ExamineCommands(c *config.Config, confined func() (process.Confinement, err
 	} else {
 		limits.About += fmt.Sprintf("; cgroup v2 is not used: %v", err)
 	}
-	return []Finding{sandbox, limits}
+	return []Component{sandbox, limits}
 }

@@ -27,13 +27,13 @@ import (
 )
 
 // Formats returns all file formats.
-func Formats() format.Set { return FormatsFor(Reading{}) }
+func Formats() format.Set { return FormatsFor(ReadOptions{}) }
 
 // AgentInput is the input of Agentfile workflows whose trigger declares no other name.
 const AgentInput = agentfile.DefaultVariable
 
-// Reading selects how ambiguous files are read.
-type Reading struct {
+// ReadOptions select how ambiguous files are read.
+type ReadOptions struct {
 	// Execution reads the Execution block of a NOF file instead of its graph.
 	Execution bool
 	// HonorRules applies the routing rules of a NOF file in every mode.
@@ -59,7 +59,7 @@ const (
 )
 
 // FormatsFor returns all file formats, which read files in the selected way.
-func FormatsFor(r Reading) format.Set {
+func FormatsFor(r ReadOptions) format.Set {
 	return format.Set{
 		agentflow.Format{},
 		awf.Format{},

@@ -134,7 +134,7 @@ func EngineConfig(dir string, o RuntimeOptions) engine.Config {
 	}
 	secrets := o.Models.Secrets
 	return engine.Config{
-		Kinds: kinds, Log: o.Log, Machine: machine(filepath.Dir(dir)), Secrets: secrets, Host: newHost(dir, o),
+		Kinds: kinds, Log: o.Log, Machine: machine(filepath.Dir(dir)), Secrets: secrets, Provisioner: newProvisioner(dir, o),
 		CheckOutput: checkOutput(secrets), CheckVariable: checkVariable(secrets), FillInput: fillInput(secrets),
 		Inherit: func(p *ir.Program, step string, was, now func(path string) json.RawMessage) error {
 			c := artifact.Continued{Program: p, Root: filepath.Dir(dir), Step: step, Was: was, Now: now}
@@ -169,15 +169,15 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 		r.Store = o.Journal(r.Store)
 	}
 	common := EngineConfig(dir, o)
-	host := common.Host.(*host)
-	// The host is created before the store is known to have limits, so it is completed here, before the engine runs
-	// tasks.
+	tasks := common.Provisioner.(*provisioner)
+	// The provisioner is created before the store is known to have limits, so it is completed here, before the engine
+	// runs tasks.
 	if r.spends = newSpending(r.Store, o.Config, now); r.spends != nil {
-		host.spends = r.spends
+		tasks.spends = r.spends
 	}
 	r.concurrency = newConcurrency(r.Store, r.Process, o.Config, o.Labels)
-	host.concurrency = r.concurrency
-	r.tools = host.tools
+	tasks.concurrency = r.concurrency
+	r.tools = tasks.tools
 	if onTemporal(o) {
 		if err := r.useTemporal(common, o, now); err != nil {
 			return nil, err

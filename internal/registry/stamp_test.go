@@ -10,7 +10,7 @@ import (
 )
 
 // Two runs of one second get two seconds, so that ids keep their form.
-func TestG14StampsAreUnique(t *testing.T) {
+func TestStampsAreUnique(t *testing.T) {
 	root := t.TempDir()
 	now := time.Date(2026, 2, 23, 10, 41, 59, 0, time.FixedZone("", 3600))
 	for _, want := range []string{"2026-02-23T09-41-59", "2026-02-23T09-42-00", "2026-02-23T09-42-01"} {

@@ -109,21 +109,21 @@ func spans(n int) string {
 func TelemetryAsked(getenv func(string) string) bool { return otel.Asked(getenv) }
 
 // ExamineTelemetry returns where traces and metrics go. With reach, it sends each collector an empty request.
-func ExamineTelemetry(ctx context.Context, getenv func(string) string, reach bool) []Finding {
+func ExamineTelemetry(ctx context.Context, getenv func(string) string, reach bool) []Component {
 	if !otel.Asked(getenv) {
-		return []Finding{{What: "telemetry", Name: "OpenTelemetry", State: Unset, About: "nothing is exported; " +
+		return []Component{{What: "telemetry", Name: "OpenTelemetry", State: Unset, About: "nothing is exported; " +
 			otel.VariableEndpoint + " is not set"}}
 	}
 	s := otel.FromEnvironment(getenv)
-	var out []Finding
+	var out []Component
 	for _, p := range s.Problems {
-		out = append(out, Finding{What: "telemetry", Name: p.Variable, State: Broken, About: p.Why, Fix: p.Help})
+		out = append(out, Component{What: "telemetry", Name: p.Variable, State: Broken, About: p.Why, Fix: p.Help})
 	}
 	signals := []struct {
 		name string
 		to   *otel.Endpoint
 	}{{"traces", s.Traces}, {"metrics", s.Metrics}}
-	found := make([]Finding, len(signals))
+	found := make([]Component, len(signals))
 	var all sync.WaitGroup
 	for i, signal := range signals {
 		all.Go(func() { found[i] = examineSignal(ctx, signal.name, signal.to, s.Content, reach) })
@@ -141,8 +141,8 @@ func portHint(to *otel.Endpoint) string {
 }
 
 // examineSignal returns where one signal goes; with reach, whether the collector accepts it.
-func examineSignal(ctx context.Context, name string, to *otel.Endpoint, content, reach bool) Finding {
-	f := Finding{What: "telemetry", Name: name, State: Unset, About: "not exported"}
+func examineSignal(ctx context.Context, name string, to *otel.Endpoint, content, reach bool) Component {
+	f := Component{What: "telemetry", Name: name, State: Unset, About: "not exported"}
 	if to == nil {
 		return f
 	}

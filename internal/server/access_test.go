@@ -171,7 +171,7 @@ func TestWebhooksDoNotConsentToCommandsOfAWF(t *testing.T) {
 	if got := post(`{"n":1}`); got.Status != 503 || len(got.Started) != 0 || !strings.Contains(got.Detail, "consent") {
 		t.Fatalf("%+v", got)
 	}
-	review, err := p.app.Review(context.Background(), dir, app.Reading{})
+	review, err := p.app.Review(context.Background(), dir, app.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

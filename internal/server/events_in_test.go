@@ -454,7 +454,7 @@ func TestUnsignedWebhookNeedsApproval(t *testing.T) {
 	if a := p.hook("open", body); a.Status != 424 {
 		t.Errorf("before the approval: %+v", a)
 	}
-	review, err := p.app.Review(context.Background(), p.dir, app.Reading{})
+	review, err := p.app.Review(context.Background(), p.dir, app.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -221,7 +221,7 @@ func TestLogOfRequestsHasNoSecrets(t *testing.T) {
 	}
 	a := app.New(app.Options{Dir: dir, Home: t.TempDir(), Getenv: os.Getenv})
 	defer a.Close()
-	an, err := a.Analyze(t.Context(), app.AnalyzeRequest{Workflow: "gated", Reading: app.Reading{Run: true}})
+	an, err := a.Analyze(t.Context(), app.AnalyzeRequest{Workflow: "gated", Reading: app.ReadOptions{Run: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

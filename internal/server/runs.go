@@ -210,7 +210,7 @@ func automated(ctx context.Context) bool {
 // two requests at the same time, one gets RunExists and returns the run of the other.
 func (s *Server) startRun(ctx context.Context, in *startInput) (*started, error) {
 	an, err := s.o.App.Analyze(ctx, app.AnalyzeRequest{
-		Workflow: in.Body.Workflow, Reading: app.Reading{Run: true}, Listed: true,
+		Workflow: in.Body.Workflow, Reading: app.ReadOptions{Run: true}, Listed: true,
 	})
 	if err != nil {
 		return nil, err

@@ -75,7 +75,7 @@ func (s *Server) registerWorkflows() {
 	const tag = "Workflows"
 	handleJSON(s, http.MethodGet, "/workflows", identity.Read, "List workflows", tag,
 		func(ctx context.Context, _ *struct{}) (*workflowList, error) {
-			found, err := s.o.App.Workflows(ctx, app.Reading{})
+			found, err := s.o.App.Workflows(ctx, app.ReadOptions{})
 			if err != nil {
 				return nil, err
 			}

@@ -35,7 +35,7 @@ func missing(r step.Result) map[string]string {
 	return out
 }
 
-func TestF42FilesFromResults(t *testing.T) {
+func TestFilesAreWrittenFromResults(t *testing.T) {
 	for name, c := range map[string]struct {
 		file, value string
 		content     string // "" is a missing file
@@ -80,7 +80,7 @@ func TestF42FilesFromResults(t *testing.T) {
 	}
 }
 
-func TestF42FilesOfTheStepAreNotReplaced(t *testing.T) {
+func TestFilesOfTheStepAreNotReplaced(t *testing.T) {
 	command := []journal.TaskNoted{{Kind: journal.NoteCommand}}
 	for name, c := range map[string]struct {
 		history []journal.TaskNoted
@@ -107,7 +107,7 @@ func TestF42FilesOfTheStepAreNotReplaced(t *testing.T) {
 	}
 }
 
-func TestF42NothingOutsideOfTheFolder(t *testing.T) {
+func TestFilesStayInTheFolder(t *testing.T) {
 	outside := t.TempDir()
 	job := producing(t, "../up.md", filepath.Join(outside, "abs.md"), "link/in.md", "dir", "a/../../up.md")
 	if err := os.Symlink(outside, filepath.Join(job.Dir, "link")); err != nil {
@@ -128,7 +128,7 @@ func TestF42NothingOutsideOfTheFolder(t *testing.T) {
 	}
 }
 
-func TestF42Audit(t *testing.T) {
+func TestAuditOutputIsWritten(t *testing.T) {
 	job := producing(t)
 	job.Step.AuditFile = "audit/work.json"
 	job.Reads = []step.Read{{Path: "state.a", Value: json.RawMessage(`1`)}}

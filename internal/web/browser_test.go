@@ -172,7 +172,7 @@ func (s *site) play(workflow, script string, fields ...app.Field) journal.RunID 
 func (s *site) prepare(workflow string, how app.PrepareRequest) journal.RunID {
 	s.t.Helper()
 	ctx := s.t.Context()
-	an, err := s.app.Analyze(ctx, app.AnalyzeRequest{Workflow: workflow, Reading: app.Reading{Run: true}})
+	an, err := s.app.Analyze(ctx, app.AnalyzeRequest{Workflow: workflow, Reading: app.ReadOptions{Run: true}})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -167,7 +167,7 @@ func (h *Handler) describeStep(r *request, p *runPage, out *panel, program *ir.P
 	}
 	out.Description = step.Description
 	if t := step.Task(); t != nil {
-		if kind := app.Kinds()[t.Kind]; kind != nil {
+		if kind := app.StepKinds()[t.Kind]; kind != nil {
 			out.Contract = stepkind.ContractOf(kind, program, step, t)
 		}
 	}

@@ -421,7 +421,7 @@ func TestListsAreExported(t *testing.T) {
 // startAs starts a run of the workflow "gated".
 func (s *site) startAs(by journal.Actor) journal.RunID {
 	s.t.Helper()
-	an, err := s.app.Analyze(s.t.Context(), app.AnalyzeRequest{Workflow: "gated", Reading: app.Reading{Run: true}})
+	an, err := s.app.Analyze(s.t.Context(), app.AnalyzeRequest{Workflow: "gated", Reading: app.ReadOptions{Run: true}})
 	if err != nil {
 		s.t.Fatal(err)
 	}

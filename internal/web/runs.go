@@ -369,7 +369,7 @@ func (h *Handler) runs(r *request) error {
 			return err
 		}
 	}
-	found, err := h.o.App.Workflows(r.Context(), app.Reading{})
+	found, err := h.o.App.Workflows(r.Context(), app.ReadOptions{})
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ type workflowRow struct {
 
 func (h *Handler) workflows(r *request) error {
 	page := workflowsPage{shell: h.shell(r, "workflows", "Workflows")}
-	found, err := h.o.App.Workflows(r.Context(), app.Reading{})
+	found, err := h.o.App.Workflows(r.Context(), app.ReadOptions{})
 	if err != nil {
 		return err
 	}
@@ -380,7 +380,7 @@ func (h *Handler) startRun(r *request) error {
 	if !missing {
 		// The page of the run shows replies while they arrive, so they are recorded.
 		how := app.PrepareRequest{Fields: values, Options: app.RunOptions{Simulate: simulate, RecordStream: true}}
-		id, err := h.start(r, app.AnalyzeRequest{Workflow: page.ID, Listed: true, Reading: app.Reading{Run: true}}, how)
+		id, err := h.start(r, app.AnalyzeRequest{Workflow: page.ID, Listed: true, Reading: app.ReadOptions{Run: true}}, how)
 		if err == nil {
 			return h.redirect(r,
 				runPath(string(id), "?done="+map[bool]string{true: "simulated", false: "started"}[simulate]))

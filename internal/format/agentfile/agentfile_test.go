@@ -287,9 +287,9 @@ func TestEmptyWorkflowIsFoundByLocation(t *testing.T) {
 }
 
 // A variable may be allowed for a single run.
-func TestG6VariableAllowedForOneRun(t *testing.T) {
+func TestVariableAllowedForOneRun(t *testing.T) {
 	f := source.NewFile(here+"workflow.yaml", head+"steps:\n"+agentStep("one", "input: [$AGENT_INPUT, $LANGUAGE]"))
-	got := registry.FormatsFor(registry.Reading{Env: []string{"LANGUAGE", "UNUSED"}}).Compile(f, project(nil))
+	got := registry.FormatsFor(registry.ReadOptions{Env: []string{"LANGUAGE", "UNUSED"}}).Compile(f, project(nil))
 	if got.Diagnostics.Errors() {
 		t.Fatal(got.Diagnostics)
 	}
@@ -327,7 +327,7 @@ func TestReportsMissingSections(t *testing.T) {
 
 // Shared files precede each agent's instructions. All are optional, and AGENTS.md at the
 // root is not used.
-func TestG17SharedFilesPrecedeInstructions(t *testing.T) {
+func TestSharedFilesPrecedeInstructions(t *testing.T) {
 	text := head + "steps:\n" + agentStep("one", "")
 	system := compile(text, nil).Program.Agents[0].Instructions
 	if !strings.HasPrefix(system, "The project.\n\nAll agents.\n\n# Agent: A\n") ||
@@ -363,7 +363,7 @@ func TestFilesWithSameNameAreDifferentAgents(t *testing.T) {
 }
 
 // The gate is a separate step after the one that produces the artifact.
-func TestG7GateFollowsItsStep(t *testing.T) {
+func TestGateFollowsItsStep(t *testing.T) {
 	p := compile(head+"steps:\n"+agentStep("one", "gate: human-approval")+agentStep("two", "input: outputs/one.md"),
 		nil).Program
 	var ids []string
@@ -379,7 +379,7 @@ func TestG7GateFollowsItsStep(t *testing.T) {
 }
 
 // The output is assembled at the end if it can change or is copied.
-func TestG21OutputIsCollected(t *testing.T) {
+func TestOutputIsCollected(t *testing.T) {
 	for text, want := range map[string]bool{
 		head + "steps:\n" + agentStep("one", ""):                                               false,
 		head + "steps:\n" + agentStep("one", "gate: human-approval"):                           true,

@@ -12,7 +12,7 @@ import (
 // F30: required_events accepts every event that the audit log can have.
 //
 // Spec: Agent Flow §7.2 required-events
-func TestF30RequiredEventsAcceptsEveryAuditEvent(t *testing.T) {
+func TestRequiredEventsAcceptEveryAuditEvent(t *testing.T) {
 	flow := flowHead + stepBlock("one", "transform", "writes: [output.a]") +
 		"```observability\nrequired_events: [" + strings.Join(auditevent.All, ", ") + "]\n```\n"
 	h := (&trial{files: []txtar.File{{Name: "flow.md", Data: []byte(flow)}}}).run(t)

@@ -16,7 +16,7 @@ func stepBlock(id, kind string, more ...string) string {
 const flowHead = "---\nname: flow\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: flow\n---\n"
 
 // F35: what counts as a step of a run.
-func TestF35StepsOfARun(t *testing.T) {
+func TestStepsOfARunAreCounted(t *testing.T) {
 	waits := "```runtime\napproval_required: true\nwaitpoints:\n  - {id: WP, after_step: one, event: papers}\n```\n"
 	for name, c := range map[string]struct {
 		flow    string

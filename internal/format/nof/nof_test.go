@@ -417,7 +417,7 @@ func TestReportsByDecision(t *testing.T) {
 }
 
 // Each disagreement is reported with both positions.
-func TestN2DriftHasBothPositions(t *testing.T) {
+func TestDriftHasBothPositions(t *testing.T) {
 	text := change{"CA --> BO", "CA --> VR\n    CA --> BO", `depends_on=["batch-optimizer"]`, "workload={}"}.in(t,
 		read(t, "three.nof.md"))
 	_, list := compile(t, text, nof.Format{}, nil)
@@ -433,7 +433,7 @@ func TestN2DriftHasBothPositions(t *testing.T) {
 }
 
 // The worst case of the specification's example is exactly $0.01825.
-func TestN7WorstCaseCost(t *testing.T) {
+func TestCodeBoundsTheWorstCaseCost(t *testing.T) {
 	p, _ := compile(t, read(t, "spec/kg-enhancement.nof.md"), nof.Format{}, nil)
 	if p.Quote.Base != 6_250 || p.Quote.Worst != 18_250 || p.Quote.Stated.Max != 6_250 ||
 		p.Quote.Ceilings[0].Max != 10_000 {
@@ -450,7 +450,7 @@ func TestN7WorstCaseCost(t *testing.T) {
 }
 
 // The project's registry takes precedence over built-in agents.
-func TestN23ProjectRegistryTakesPrecedence(t *testing.T) {
+func TestProjectRegistryTakesPrecedence(t *testing.T) {
 	files := folder{
 		"agents/cost-advisor.md": "---\ndescription: Counts\ntier: opus\nmodel: m\nmax_tokens: 100\n---\n" +
 			"Count the money.\n",
@@ -668,7 +668,7 @@ func TestNodesTrackAllThatRulesRead(t *testing.T) {
 }
 
 // A file with another extension compiles, with a warning.
-func TestN30OtherExtensionIsAWarning(t *testing.T) {
+func TestOtherExtensionIsAWarning(t *testing.T) {
 	f := source.NewFile("flow.md", read(t, "two.nof.md"))
 	if (nof.Format{}).Match(f) != format.Certain {
 		t.Error("not recognized")
@@ -680,7 +680,7 @@ func TestN30OtherExtensionIsAWarning(t *testing.T) {
 }
 
 // The orchestrator's instructions include the purpose of the workflow.
-func TestN32OrchestratorGetsPhilosophy(t *testing.T) {
+func TestOrchestratorGetsPhilosophy(t *testing.T) {
 	text := change{"routing: dynamic", "routing: hierarchical"}.in(t, read(t, "two.nof.md"))
 	p, _ := compile(t, text, nof.Format{}, nil)
 	if a := p.Agent("cost-advisor"); !strings.Contains(a.Instructions, "Find out where the money goes") {

@@ -69,7 +69,7 @@ func TestRequiredEventsAreWritten(t *testing.T) {
 // At a level other than full, events that the specification does not have are
 // omitted unless required (F44). required_events is a minimum: at the full level
 // all events are written (F30).
-func TestF44AuditLevel(t *testing.T) {
+func TestAuditLevelSelectsEvents(t *testing.T) {
 	r := reporttest.Recorded(t, "observed")
 	r.Program.Audit = &ir.Audit{Level: "minimal", RequiredEvents: []ir.Name{{Name: "model_error"}}}
 	r.Program.Children[0].Audit = r.Program.Audit
@@ -257,7 +257,7 @@ func step(t *testing.T, r *reporttest.Recording, id string) *ir.Step {
 // has its own.
 //
 // Spec: Agent Flow §3.2 reason-code, §7.5 own-codes
-func TestF45FallbackUsed(t *testing.T) {
+func TestFallbackUsedIsRecorded(t *testing.T) {
 	r := reporttest.Recorded(t, "fallback")
 	step(t, r, "draft").ReasonFail = "NO_DRAFT"
 	step(t, r, "template").ReasonOK = "TEMPLATE_TAKEN"
@@ -272,7 +272,7 @@ func TestF45FallbackUsed(t *testing.T) {
 }
 
 // A failure that the author tolerates has a status of its own.
-func TestF16SkippedOnError(t *testing.T) {
+func TestSkipOnErrorIsRecorded(t *testing.T) {
 	r := reporttest.Recorded(t, "fallback")
 	s := step(t, r, "draft")
 	s.SkipOnError, s.ReasonFail = true, "DRAFT_SKIPPED"
@@ -298,7 +298,7 @@ func TestStepsCompleteWithTheirDeclaredReasonCodes(t *testing.T) {
 }
 
 // step_start lists reads that no step has written.
-func TestF6MissingReads(t *testing.T) {
+func TestMissingReadsAreRecorded(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	for _, a := range r.Appends {
 		for i := range a.Events {
@@ -317,7 +317,7 @@ func TestF6MissingReads(t *testing.T) {
 // Events that the specification requires without naming them have names.
 //
 // Spec: Agent Flow §8.4 records
-func TestF29Extensions(t *testing.T) {
+func TestFurtherEventsAreRecorded(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range reporttest.All(t) {
 		for _, text := range undisturbed(t, r) {

@@ -103,7 +103,7 @@ func (w *world) state() (s execution.State) {
 func work(step string) journal.TaskID { return journal.TaskID{Place: journal.Place{Step: step}} }
 
 // The record of a run from start to end.
-func TestG8StateOfARun(t *testing.T) {
+func TestStateOfARunIsWritten(t *testing.T) {
 	w := begin(t, "agentfile", `{"AGENT_INPUT":"roses"}`)
 	if s := w.state(); s.Status != "running" || s.RunID != stamp || s.Run != "r" || s.Input != "roses" ||
 		len(s.Steps) != 2 || s.Steps[0].Status != "pending" {
@@ -153,7 +153,7 @@ func TestCancelledRunEndsItsSteps(t *testing.T) {
 }
 
 // The manifest mirrors the steps of the workflow that generates.
-func TestG18Manifest(t *testing.T) {
+func TestManifestOfARunIsWritten(t *testing.T) {
 	w := begin(t, "agentfile", `{"AGENT_INPUT":"x","workflow_name":"made","run_id":"`+stamp+`"}`)
 	dir := manifest.Staged(w.root, "made", stamp)
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -140,7 +140,7 @@ func TestArtifactStepsKeepResultsWhenInterrupted(t *testing.T) {
 // The prompt is the skill and the goal, the inputs as data under their names,
 // and the form of the reply. The system prompt is the agent's, followed by
 // what data is.
-func TestG3Prompts(t *testing.T) {
+func TestPromptsNameInputsAndProducts(t *testing.T) {
 	world := &steptest.World{Replies: says("ok")}
 	p := steptest.Play{
 		Settings: steptest.Settings{
@@ -193,7 +193,7 @@ func TestJSONFilesHoldJSON(t *testing.T) {
 }
 
 // The base folders of paths.
-func TestG4PathsResolveToTheirFolders(t *testing.T) {
+func TestPathsResolveToTheirFolders(t *testing.T) {
 	root := t.TempDir()
 	for produces, want := range map[string]string{
 		"outputs/a.md": "outputs/w/run/execution/a.md", "artifacts/x/a.md": "artifacts/x/a.md",
@@ -265,7 +265,7 @@ func TestFilesAreWhereTheProgramSays(t *testing.T) {
 }
 
 // Scripts run in the workflow's folder, with a minimal environment.
-func TestG10ScriptsRunInTheWorkflowFolder(t *testing.T) {
+func TestScriptsRunInTheWorkflowFolder(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no bash")
 	}
@@ -341,7 +341,7 @@ func TestG10ScriptsRunInTheWorkflowFolder(t *testing.T) {
 
 // Bash is preferred to pwsh; without both, the error names what the step needs. A fake pwsh prints its command
 // line.
-func TestG10FirstInstalledShellRuns(t *testing.T) {
+func TestFirstInstalledShellRuns(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the stand-in is a script of sh")
 	}
@@ -388,7 +388,7 @@ func TestG10FirstInstalledShellRuns(t *testing.T) {
 }
 
 // The files of a folder that a script fills are the result, as with an agent.
-func TestG10ScriptProducesAFolder(t *testing.T) {
+func TestScriptProducesAFolder(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no bash")
 	}
@@ -416,7 +416,7 @@ func TestG10ScriptProducesAFolder(t *testing.T) {
 }
 
 // Only the files that a step has produced count as edited, not other files beside them, and hidden files are kept.
-func TestG7EditedReportsChangedProducts(t *testing.T) {
+func TestEditedReportsChangedProducts(t *testing.T) {
 	for name, c := range map[string]struct {
 		produces, was string
 		change        map[string]string // relative to the run's folder; "" removes the file
@@ -505,7 +505,7 @@ func TestG7EditedReportsChangedProducts(t *testing.T) {
 }
 
 // All products are copied, including those of the same name.
-func TestG21CopiesAllProducts(t *testing.T) {
+func TestCopiesAllProducts(t *testing.T) {
 	root := t.TempDir()
 	play := steptest.Play{
 		Settings: steptest.Settings{

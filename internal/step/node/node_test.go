@@ -235,7 +235,7 @@ func TestChangedCallFailsOnResume(t *testing.T) {
 }
 
 // What a pipeline passes on, and what a failure does.
-func TestN17N18Pipelines(t *testing.T) {
+func TestPipelinesPassResultsOn(t *testing.T) {
 	program := head + `
 p = Pipeline("P")
 p.add("plain", workload={"x": 1})
@@ -280,7 +280,7 @@ print([(s.agent_name, s.success, s.error) for s in r.steps], r.total_steps, r.fa
 
 // What would have worked on the output of an agent that failed is not
 // called; dependencies may be a tuple, and nothing else than a list.
-func TestN18TransformsAndDependencies(t *testing.T) {
+func TestTransformsRunAfterTheirDependencies(t *testing.T) {
 	agents := map[string]any{"plain": map[string]any{}, "handy": map[string]any{}}
 	run := func(program string, replies ...steptest.Reply) (string, error) {
 		play := steptest.Play{Settings: settings{"code": code(head + program), "agents": agents}, With: with()}

@@ -43,7 +43,7 @@ func TestWorkerStepsKeepResultsWhenInterrupted(t *testing.T) {
 }
 
 // A command takes the workload as JSON and gives the output as JSON.
-func TestN29Commands(t *testing.T) {
+func TestWorkersRunTheirCommands(t *testing.T) {
 	project := t.TempDir()
 	script := func(name, body string) []string {
 		if err := os.WriteFile(filepath.Join(project, name), []byte("#!/bin/sh\n"+body), 0o700); err != nil {

@@ -22,9 +22,9 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// host provides the models, tools and folders of tasks. The engine has one for all runs, and calls Provision from many
-// goroutines.
-type host struct {
+// provisioner provides the models, tools and folders of tasks. The engine has one for all runs, and calls Provision
+// from many goroutines.
+type provisioner struct {
 	dir    string // the storage folder
 	runs   string // folder of the runs' folders, with a trailing separator
 	root   string // of the project
@@ -40,9 +40,9 @@ type host struct {
 	envs map[string]*runEnv // by the run's options
 }
 
-func newHost(dir string, o RuntimeOptions) *host {
+func newProvisioner(dir string, o RuntimeOptions) *provisioner {
 	root := filepath.Dir(dir)
-	return &host{
+	return &provisioner{
 		dir: dir, runs: filepath.Join(dir, "runs") + string(filepath.Separator), root: root, config: o.Config,
 		getenv: o.Getenv, models: o.Models, tools: tools(root, o),
 	}
@@ -73,7 +73,7 @@ type runEnv struct {
 // Provision fills in a job's model, tools, machine and folder. Whether a person has consented to commands is looked up
 // for each task, because files can change while a run waits. Real models are wrapped from the inside out: spending
 // limits, then limits of concurrent calls.
-func (h *host) Provision(job *step.Job, options json.RawMessage) error {
+func (h *provisioner) Provision(job *step.Job, options json.RawMessage) error {
 	o, err := h.runEnv(options)
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (h *host) Provision(job *step.Job, options json.RawMessage) error {
 // runEnv returns the environment of runs with these options, as the journal has them. Secrets in them are marks, which
 // are replaced here. A simulated run must not make a person enter a secret, so commands that print secrets are not run
 // for it.
-func (h *host) runEnv(options json.RawMessage) (*runEnv, error) {
+func (h *provisioner) runEnv(options json.RawMessage) (*runEnv, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if o := h.envs[string(options)]; o != nil {

@@ -8,7 +8,7 @@ import (
 // A server sees new options with almost every run, and must not keep all of them.
 func TestEnvironmentsOfRunsAreBounded(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), ".espalier")
-	h := newHost(dir, RuntimeOptions{Getenv: func(string) string { return "" }}.complete(dir))
+	h := newProvisioner(dir, RuntimeOptions{Getenv: func(string) string { return "" }}.complete(dir))
 	defer h.tools.Close()
 	for i := range 4 * maxRunEnvs {
 		if _, err := h.runEnv(RunOptions{Simulate: true, Seed: uint64(i)}.Encode()); err != nil {
