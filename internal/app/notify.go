@@ -23,8 +23,10 @@ const (
 	notifyCursor = "notify/position"
 	// sendLease is how long a process may take to send a message.
 	sendLease = time.Minute
-	// maxAttempts is how often a message is tried before it is given up, which takes about ten hours.
-	maxAttempts = 20
+	// maxAttempts is how often a message is tried before it is given up, which takes about a day.
+	maxAttempts = 24
+	// maxPause is the longest pause between two attempts.
+	maxPause = 2 * time.Hour
 )
 
 // outgoing is a message in the outbox.
@@ -216,8 +218,8 @@ func (n *notifier) send(ctx context.Context) error {
 		default:
 			n.app.o.Log.Warn("a notification was not sent", "id", m.ID, "target", m.Target,
 				"error", n.app.Redact(failed.Error()))
-			// The pause doubles from two seconds to 4,096 seconds.
-			m.Next = now.Add(min(time.Second<<min(m.Attempts, 12), 2*time.Hour))
+			// The pause doubles from two seconds to maxPause.
+			m.Next = now.Add(min(time.Second<<m.Attempts, maxPause))
 			_, err = journal.SaveJSON(ctx, n.rt.Store, r, &m)
 		}
 		if err != nil && !errors.Is(err, journal.ErrConflict) {

@@ -114,6 +114,42 @@ func TestNotificationsArriveAtLeastOnceWithOneID(t *testing.T) {
 	}
 }
 
+// A message that cannot be sent is tried again for about a day, with pauses of up to two hours.
+func TestFailedNotificationsAreRetriedForADay(t *testing.T) {
+	p, to := notified(t, "skip")
+	s := p.server()
+	n := &notifier{s.app, s.rt}
+	s.at(t, &p.clock, midnight)
+	n.round(t)
+	to.fail = 1000
+	s.at(t, &p.clock, hour(1))
+	s.rest(t)
+	n.round(t)
+	var pause time.Duration
+	for {
+		left, err := s.rt.Store.List(t.Context(), outboxPrefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(left) == 0 {
+			break
+		}
+		var m outgoing
+		if err := left[0].Decode(&m); err != nil {
+			t.Fatal(err)
+		}
+		pause = m.Next.Sub(p.clock.Now())
+		p.clock.set(m.Next)
+		if err := n.send(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lasted := p.clock.Now().Sub(hour(1))
+	if len(to.bodies) != maxAttempts || pause != 2*time.Hour || lasted < 23*time.Hour || lasted > 25*time.Hour {
+		t.Errorf("%d attempts in %s, the last pause was %s", len(to.bodies), lasted, pause)
+	}
+}
+
 func TestMissedFiringsAndWaitingRunsAreNotified(t *testing.T) {
 	p, to := notified(t, "skip")
 	s := p.server()

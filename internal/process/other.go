@@ -62,6 +62,9 @@ func start(ctx context.Context, c Command) (*Process, error) {
 			err = cmd.Start()
 		}
 		write.Close()
+		if err != nil {
+			read.Close()
+		}
 	}
 	if err != nil {
 		stop()

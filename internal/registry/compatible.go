@@ -60,16 +60,19 @@ func (m *Models) ChooseWith(name string, options json.RawMessage) (Choice, *Prob
 
 // lacksGiven checks the key in an agent's options. Variables and secrets are not sent to a server that only the
 // workflow names: the workflow would choose both what is sent and who receives it. A server on this machine receives
-// them, except for the usual keys.
+// them, except for the usual keys, also as secrets: declaring a secret is no consent to send it to any server.
 func (m *Models) lacksGiven(s server) *Problem {
-	_, isSecret := config.Reference(s.given)
-	isUsual := slices.ContainsFunc(usualKeys(), func(env string) bool { return strings.Contains(s.given, "${"+env) })
+	name, isSecret := config.Reference(s.given)
+	declared := m.config.Secret(name)
+	isUsual := slices.ContainsFunc(usualKeys(), func(env string) bool {
+		return strings.Contains(s.given, "${"+env) || isSecret && declared != nil && declared.Env == env
+	})
 	if isUsual || (isSecret || strings.Contains(s.given, "${")) && !config.Local(s.base) {
 		return problemf("Declare the server in "+config.FileName+
 			": models: {providers: {"+compatible+": {base_url: …, key_env: …}}}.",
 			"the api_key of the step is not sent to %s, which only the workflow names", s.base)
 	}
-	if name, ok := config.Reference(s.given); ok {
+	if isSecret {
 		return m.lacksSecret(s, "the key", name)
 	}
 	if _, err := config.Expand(s.given, m.getenv); err != nil {

@@ -86,6 +86,16 @@ func TestAgentsOfAWF(t *testing.T) {
 			ask: "openai_compatible/m", options: `{"base_url":"http://there.example","api_key":"${OPENAI_API_KEY}"}`,
 			keys: "OPENAI_API_KEY", want: "openai_compatible/m", lacks: "is not sent to",
 		},
+		{
+			ask: "openai_compatible/m", options: `{"base_url":"http://localhost:9","api_key":"secret://mine"}`,
+			config: "secrets: {mine: {env: MINE}}", keys: "MINE",
+			want: "openai_compatible/m", at: "http://localhost:9 MINE-value",
+		},
+		{
+			ask: "openai_compatible/m", options: `{"base_url":"http://localhost:9","api_key":"secret://mine"}`,
+			config: "secrets: {mine: {env: OPENAI_API_KEY}}", keys: "OPENAI_API_KEY",
+			want: "openai_compatible/m", lacks: "is not sent to",
+		},
 		{ask: "openai_compatible/m", options: `{}`, keys: "OPENAI_API_KEY", want: "openai/m"},
 		{
 			ask: "openai_compatible/m", options: `{"base_url":"http://there.example"}`, config: declared,

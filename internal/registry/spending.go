@@ -258,7 +258,10 @@ func (m spendingModel) Generate(ctx context.Context, req provider.Request) iter.
 		cost := int64(0)
 		for c, err := range m.router.Generate(ctx, req) {
 			var failed *provider.Error
+			var interrupted *provider.Interrupted
 			switch {
+			case errors.As(err, &interrupted):
+				cost = costOf(p, interrupted.Partial)
 			case errors.As(err, &failed) && failed.Partial != nil:
 				cost = costOf(p, failed.Partial)
 			case failed != nil && !failed.Billable:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -187,6 +188,37 @@ spending: {all: {dollars_per_day: 0.2}}
 	spent(before)
 	if calls != 3 {
 		t.Errorf("%d calls", calls)
+	}
+}
+
+// interrupted is a model whose calls are canceled after they have reported usage.
+type interrupted struct{ partial *provider.Reply }
+
+func (m interrupted) Generate(context.Context, provider.Request) iter.Seq2[provider.Chunk, error] {
+	return func(yield func(provider.Chunk, error) bool) {
+		yield(provider.Chunk{}, &provider.Interrupted{Cause: context.Canceled, Partial: m.partial})
+	}
+}
+
+// A call that is canceled counts with the usage that it has reported, not with its worst case.
+func TestInterruptedCallsCountWhatTheyReported(t *testing.T) {
+	c := settings(t, `
+models: {providers: {till: {api: openai, base_url: "http://localhost:9"}}}
+prices: {till/m: {input: 10, output: 100}}
+spending: {all: {dollars_per_day: 0.2}}
+`)
+	s := newSpending(memorytest.New(), c, func() time.Time { return noon })
+	r := router{models: NewModels(t.TempDir(), c, func(string) string { return "" })}
+	r.models.open["till"] = interrupted{&provider.Reply{Usage: provider.Usage{Input: 100, Output: 10}}}
+	model := spendingModel{r, s, r.price, spender{workflow: "flow"}}
+	for _, err := range model.Generate(t.Context(), provider.Request{Model: "till/m", MaxTokens: 500}) {
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+	const cost = 100*10 + 10*100 // in millionths
+	if got, err := s.status(t.Context()); err != nil || got[0].MicroDollars != cost {
+		t.Errorf("%+v, %v; want %d", got, err, cost)
 	}
 }
 

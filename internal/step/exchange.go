@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/tool"
+	"github.com/espalier-run/espalier/internal/xmaps"
 )
 
 // AnswerSchema is the name under which a gate shows the schema of the answer that a tool asks for.
@@ -33,6 +34,7 @@ type exchange struct {
 	mu        sync.Mutex
 	questions int
 	samples   int
+	requests  map[string]int    // number of requests for a reply, by digest
 	open      *ApprovalRequired // the first question without an answer
 }
 
@@ -85,13 +87,16 @@ func (e *exchange) sample(ctx context.Context, s tool.Sampling) (tool.Sample, er
 	if e.samples++; e.samples > maxSamples {
 		return out, fmt.Errorf("one call can request %d replies at most", maxSamples)
 	}
-	nth := 0 // equal requests of one call have replies of their own
+	// Equal requests of one call have replies of their own. Notes of failed requests have no digest.
+	xmaps.Set(&e.requests, digest, e.requests[digest]+1)
+	nth := 0
 	for _, note := range e.job.History {
 		var past journal.Sample
-		if note.Kind != journal.NoteSample || json.Unmarshal(note.Data, &past) != nil || past.Call != key {
+		if note.Kind != journal.NoteSample || json.Unmarshal(note.Data, &past) != nil || past.Call != key ||
+			past.Digest != digest {
 			continue
 		}
-		if nth++; nth == e.samples && past.Digest == digest {
+		if nth++; nth == e.requests[digest] {
 			return out, json.Unmarshal(past.Reply, &out)
 		}
 	}

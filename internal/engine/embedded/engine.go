@@ -70,7 +70,7 @@ type Engine struct {
 	loading  map[journal.RunID]chan struct{}  // runs that one goroutine loads; closed at the end
 	failed   map[journal.RunID]error          // runs that could not be written, until Wait returns the error
 	sleeping map[journal.RunID]journal.Millis // runs of this process that wait for a time
-	rerun    map[journal.RunID]bool           // runs whose lost tasks run again
+	rerun    map[journal.RunID]int            // calls of ResumeAgain: lost tasks of these runs run again
 	ahead    map[journal.RunID]journal.Millis // runs whose last event is ahead of the clock: see run.setClock
 	ending   map[journal.RunID]*ending        // tasks that still run although their run was dropped
 	unloaded map[journal.RunID]time.Time      // runs that could not be loaded, and when claimOrphans tries again
@@ -96,7 +96,7 @@ func New(c Config) *Engine {
 		runs:   map[journal.RunID]*run{}, loading: map[journal.RunID]chan struct{}{},
 		waiting: map[journal.RunID]*waiter{}, emptied: make(chan struct{}, 1),
 		failed: map[journal.RunID]error{}, sleeping: map[journal.RunID]journal.Millis{},
-		rerun: map[journal.RunID]bool{}, ending: map[journal.RunID]*ending{}, unloaded: map[journal.RunID]time.Time{},
+		rerun: map[journal.RunID]int{}, ending: map[journal.RunID]*ending{}, unloaded: map[journal.RunID]time.Time{},
 		ahead: map[journal.RunID]journal.Millis{}, writeAhead: map[string]bool{},
 	}
 	e.Launch = e.launch
@@ -187,15 +187,17 @@ func (e *Engine) Resume(ctx context.Context, id journal.RunID) error {
 	return e.acquire(ctx, id, false)
 }
 
-// ResumeAgain implements engine.Driver. The mark in e.rerun matters only while acquire loads the run: continueLoaded
+// ResumeAgain implements engine.Driver. The count in e.rerun matters only while acquire loads the run: continueLoaded
 // reads it before loadRun returns. It has no effect on a run that is in memory already.
 func (e *Engine) ResumeAgain(ctx context.Context, id journal.RunID) error {
 	e.mu.Lock()
-	e.rerun[id] = true
+	e.rerun[id]++
 	e.mu.Unlock()
 	defer func() {
 		e.mu.Lock()
-		delete(e.rerun, id)
+		if e.rerun[id]--; e.rerun[id] == 0 {
+			delete(e.rerun, id)
+		}
 		e.mu.Unlock()
 	}()
 	return e.acquire(ctx, id, false)
@@ -205,7 +207,7 @@ func (e *Engine) ResumeAgain(ctx context.Context, id journal.RunID) error {
 func (e *Engine) reruns(id journal.RunID) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.rerun[id]
+	return e.rerun[id] > 0
 }
 
 // acquire loads a run into memory, if this process does not hold it, and queues requests. A run that has nothing to do

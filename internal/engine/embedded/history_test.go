@@ -2,6 +2,7 @@ package embedded_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -138,4 +139,51 @@ func TestLostCallIsChargedWhatItReported(t *testing.T) {
 	}
 	enginetest.Stop(first)
 	enginetest.Stop(second)
+}
+
+// claiming is a store with one claim, which waits.
+type claiming struct {
+	journal.Store
+	begun, claim chan struct{}
+}
+
+func (s *claiming) Claim(ctx context.Context, id journal.RunID, me journal.Owner) (journal.Claim, error) {
+	close(s.begun)
+	<-s.claim
+	return s.Store.Claim(ctx, id, me)
+}
+
+// One of two calls that run lost tasks again is canceled while the other loads the run.
+func TestCanceledCallKeepsRerunOfAnother(t *testing.T) {
+	disk := memorytest.New()
+	begun := make(chan struct{})
+	kind := &noting{Kind: enginetest.NewKind(), seen: make(chan string, 2)}
+	kind.hold = func(ctx context.Context, job *step.Job) error {
+		if len(job.History) > 0 {
+			return nil
+		}
+		close(begun)
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	first := open(t, disk, kind, "one")
+	enginetest.Begin(t, first, enginetest.Program([]ir.Step{enginetest.Task("a")}))
+	<-begun
+	store := &claiming{Store: disk, begun: make(chan struct{}), claim: make(chan struct{})}
+	second := open(t, store, kind, "two") // for which the first one is dead
+	loaded := make(chan error, 1)
+	go func() { loaded <- second.ResumeAgain(context.Background(), enginetest.ID) }()
+	<-store.begun
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := second.ResumeAgain(canceled, enginetest.ID); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	close(store.claim)
+	if err := <-loaded; err != nil {
+		t.Fatal(err)
+	}
+	if entry := enginetest.Rest(t, second); entry.Outcome != "ok" {
+		t.Errorf("%+v", entry)
+	}
 }

@@ -218,11 +218,12 @@ func (s *Store) claimSome(
 				return err
 			}
 		}
-		// Runs that another process is claiming at this moment are locked, and skipped.
+		// Runs that another process is claiming at this moment are locked, and skipped. The next page starts after the
+		// last run of this one, so they are ordered.
 		rows, err := tx.Query(ctx, s.q(`SELECT n, id, owner FROM @.runs
 			WHERE root = '' AND status = 'running' AND n > $2
 				AND owner = ANY (ARRAY(SELECT id FROM @.workers WHERE sealed) || ARRAY['', $1])
-			LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED`), encodeText(me), after, claimPage)
+			ORDER BY n LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED`), encodeText(me), after, claimPage)
 		if err != nil {
 			return err
 		}

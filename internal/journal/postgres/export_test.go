@@ -12,6 +12,17 @@ import (
 // PollsWithin is a time in which a process that receives no notifications starts to poll.
 const PollsWithin = echoTimeout + 4*pollInterval
 
+// ClaimPage is how many rows ClaimNext looks at in one transaction.
+const ClaimPage = claimPage
+
+// DropIndexes makes queries use the other indexes.
+func DropIndexes(t testing.TB, s *Store, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		s.exec(t, "DROP INDEX @."+name)
+	}
+}
+
 // Join adds a living process.
 func Join(t testing.TB, s *Store, o journal.Owner) {
 	t.Helper()

@@ -6,7 +6,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -82,5 +84,25 @@ func TestAppendIsOnePlannedStatement(t *testing.T) {
 	executions, planned := postgres.Plans(t, s)
 	if executions-before != appends || planned-anew > tries {
 		t.Errorf("%d appends are %d statements, planned %d times", appends, executions-before, planned-anew)
+	}
+}
+
+// A process that owns many runs also claims older runs of a dead process, whatever order an index returns them in.
+func TestClaimNextSkipsNoOlderRun(t *testing.T) {
+	const byIndex = "&enable_seqscan=off&enable_bitmapscan=off&jit=off"
+	s := openURL(t, schemaURL(t, t.TempDir())+byIndex, postgres.Options{Lease: time.Hour})
+	postgres.DropIndexes(t, s, "runs_by_status", "runs_unfinished") // so that the query uses the one by owner
+
+	const dead = "~dead" // sorts after the name of every process
+	postgres.Join(t, s, dead)
+	journaltest.Append(t, s, journaltest.Start("old", dead))
+	const own = 2 * postgres.ClaimPage
+	for i := range own {
+		journaltest.Append(t, s, journaltest.Start(journal.RunID(fmt.Sprint("own-", i)), s.ID()))
+	}
+	postgres.Leave(t, s, dead)
+	got, err := s.ClaimNext(t.Context(), s.ID(), own+1, func(journal.RunID) bool { return false })
+	if err != nil || len(got) != own+1 || !slices.Contains(got, "old") {
+		t.Errorf("claimed %d runs, %v", len(got), err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -90,6 +91,43 @@ func TestRedirectsStayOnAllowedHosts(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A failed request has no reply that a repeated call could use, and hides no later one.
+func TestRepliesAfterAFailedRequestAreUsedAgain(t *testing.T) {
+	request := seam.Sampling{Messages: []seam.SamplingMessage{{Text: "a haiku"}}}
+	play := steptest.Play{Settings: call, With: func(j *step.Job) {
+		j.Tools = box(func(call seam.Call) (seam.Result, error) {
+			var said []string
+			for range 2 { // replies to equal requests
+				reply, err := call.Sample(t.Context(), request)
+				if err != nil {
+					reply, err = call.Sample(t.Context(), request)
+				}
+				if err != nil {
+					return seam.Result{}, err
+				}
+				said = append(said, reply.Text)
+			}
+			return seam.Result{Output: step.JSON(said)}, nil
+		})
+	}}
+	log := &steptest.Log{}
+	world := &steptest.World{Replies: []steptest.Reply{{Fail: errors.New("down")}, {Text: "one"}, {Text: "two"}}}
+	const want = `["one","two"]`
+	if result, err := play.Done(t, tool.Kind{}, log, world); err != nil || string(result.Value) != want {
+		t.Fatalf("%s, %v", result.Value, err)
+	}
+	samples := []string{journal.NoteToolCall, journal.NoteSample, journal.NoteSample, journal.NoteSample}
+	if got := log.Kinds(); !slices.Equal(got[:len(got)-1], samples) {
+		t.Fatalf("%q", got)
+	}
+	// The process ends before the result of the call.
+	log, world = steptest.Resumed(log.Notes[:len(samples)]), &steptest.World{}
+	result, err := play.Done(t, tool.Kind{}, log, world)
+	if err != nil || string(result.Value) != want || len(world.Requests) != 0 {
+		t.Errorf("%s, %v, %d requests", result.Value, err, len(world.Requests))
 	}
 }
 

@@ -99,7 +99,11 @@ func forModel(err error) error {
 	case errors.As(err, &ours):
 		return ours
 	case errors.As(err, &at):
-		return tool.Errorf(tool.ClassTool, "%q: %v", filepath.ToSlash(at.Path), at.Err)
+		name := filepath.ToSlash(at.Path)
+		if filepath.IsAbs(at.Path) { // as in errors of open files
+			name = filepath.Base(at.Path)
+		}
+		return tool.Errorf(tool.ClassTool, "%q: %v", name, at.Err)
 	}
 	return &tool.Error{Class: tool.ClassTool, Message: err.Error()}
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -303,6 +304,27 @@ func TestReadableFoldersAreReadOnly(t *testing.T) {
 		if got, class := w.call(t, name, input); class != "" || strings.Contains(got, "espalier.db") {
 			t.Errorf("%s: %s %s", name, class, got)
 		}
+	}
+}
+
+// A folder that is gone and a file that cannot be read are reported by the names in the call.
+func TestErrorsNameNoPathsOfThisMachine(t *testing.T) {
+	w := newWorld(t)
+	w.options.Readable = []string{filepath.Join(w.outside, "gone")}
+	if got, class := w.call(t, "Read", in{"path": "a/none"}); class != tool.ClassTool ||
+		!strings.HasPrefix(got, `"a/none": `) {
+		t.Errorf("%s %s", class, got)
+	}
+	got, class := w.call(t, "Glob", in{"pattern": "*", "path": filepath.Join(w.outside, "gone")})
+	if class != tool.ClassTool || strings.Contains(got, "gone") {
+		t.Errorf("%s %s", class, got)
+	}
+	if runtime.GOOS != "linux" {
+		return
+	}
+	w.options = builtin.Options{Root: "/proc/self"}
+	if got, class := w.call(t, "Read", in{"path": "mem"}); class != tool.ClassTool || !strings.HasPrefix(got, `"mem": `) {
+		t.Errorf("%s %s", class, got)
 	}
 }
 

@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -154,6 +155,9 @@ func (a area) step(parts []string, write, makeDirs bool) (_ *spot, link []string
 	}
 	dir, err := os.OpenRoot(a.path)
 	if err != nil {
+		if at, ok := errors.AsType[*fs.PathError](err); ok {
+			at.Path = cmp.Or(name, ".")
+		}
 		return nil, nil, err
 	}
 	defer func() {
