@@ -36,11 +36,11 @@ func (a *App) Transcript(ctx context.Context, r *Run, follow func()) (io.ReadClo
 	if err != nil || follow == nil {
 		return f, err
 	}
-	return &growing{File: f, rt: rt, ctx: ctx, run: r.ID, root: cmp.Or(r.Root, r.ID), idle: follow}, nil
+	return &tailReader{File: f, rt: rt, ctx: ctx, run: r.ID, root: cmp.Or(r.Root, r.ID), idle: follow}, nil
 }
 
-// growing reads a file that another goroutine, or another process, appends to, until the run has finished.
-type growing struct {
+// tailReader reads a file that another goroutine, or another process, appends to, until the run has finished.
+type tailReader struct {
 	*os.File
 	rt   *environment
 	ctx  context.Context
@@ -54,7 +54,7 @@ type growing struct {
 }
 
 // Read waits for more at the end of the file.
-func (g *growing) Read(p []byte) (int, error) {
+func (g *tailReader) Read(p []byte) (int, error) {
 	for {
 		n, err := g.File.Read(p)
 		if n > 0 || err != nil && !errors.Is(err, io.EOF) {
@@ -94,10 +94,10 @@ func ended(ctx context.Context, err error) error {
 }
 
 // WriteTo reads to the end: os.File's own method would stop at the current end of the file.
-func (g *growing) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, struct{ io.Reader }{g}) }
+func (g *tailReader) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, struct{ io.Reader }{g}) }
 
 // moved waits until something has been appended after a position. It reports false when the context ends.
-func (g *growing) moved(last journal.Pos) bool {
+func (g *tailReader) moved(last journal.Pos) bool {
 	for _, err := range journal.Follow(g.ctx, g.rt.Store, last, followPoll) {
 		return err == nil
 	}

@@ -51,7 +51,7 @@ type Resumption struct {
 	from  string // Step as the person has named it
 	by    journal.Actor
 	set   []plan.Edit
-	says  []plan.Input
+	inputs  []plan.Input
 	again bool // what was interrupted is done again without asking
 	env   *environment
 }
@@ -100,19 +100,19 @@ func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*
 		return nil, err
 	}
 	if program.Root().NoResume {
-		return nil, fail(InvalidRequest, NotResumable, "the workflow says \"resume_supported: false\"")
+		return nil, fail(InvalidRequest, NotResumable, "the workflow inputs \"resume_supported: false\"")
 	}
 	r := &Resumption{Run: req.Run, Of: req.Run, from: req.From, by: req.By, again: req.From == FromCurrent, env: rt}
-	r.says = xslices.Map(req.Messages, func(m Message) plan.Input { return m.input(req.By) })
+	r.inputs = xslices.Map(req.Messages, func(m Message) plan.Input { return m.input(req.By) })
 	// Find the step to continue from, then the way to get there.
-	from, answers, err := rt.anchor(ctx, req, state, program)
+	from, answers, err := rt.startingStep(ctx, req, state, program)
 	if err != nil {
 		return nil, err
 	}
 	if err := canReturn(program, from, req.From); err != nil {
 		return nil, err
 	}
-	r.says = append(r.says, answers...)
+	r.inputs = append(r.inputs, answers...)
 	for _, edit := range req.Set {
 		r.set = append(r.set, plan.Edit{Path: edit.Variable, Value: edit.Value, By: req.By})
 		if err := program.CheckEdit(&r.set[len(r.set)-1]); err != nil {
@@ -135,7 +135,7 @@ func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*
 		if back.Was, err = rt.Engine.Checkpoint(ctx, req.Run, from); err != nil {
 			return nil, notReached(err, req.From)
 		}
-		r.says = append(r.says, back)
+		r.inputs = append(r.inputs, back)
 		if l := state.Root().Ledger; l.Limits.Steps != nil {
 			rt.app.o.Notify(Notice{Text: fmt.Sprintf("Steps that run again count again: %d of %d steps of the budget "+
 				"are used.", l.Used.Steps, *l.Limits.Steps)})
@@ -145,7 +145,7 @@ func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*
 		return nil, err
 	}
 	if state.Paused {
-		r.says = append(r.says, plan.Continue{By: req.By})
+		r.inputs = append(r.inputs, plan.Continue{By: req.By})
 	}
 	r.Changed = changedFiles(rt.root, def)
 	if script := changedScript(rt.root, state.Options); script != "" {
@@ -204,7 +204,7 @@ func (a *App) Resume(ctx context.Context, r *Resumption) error {
 		return rt.runError(r.Of, notReached(err, r.from))
 	}
 	return rt.sendTo(ctx, r.Run, func() error {
-		for _, in := range r.says {
+		for _, in := range r.inputs {
 			if err := rt.Engine.Send(ctx, r.Run, in, uuid.NewString()); err != nil {
 				return err
 			}
@@ -216,7 +216,7 @@ func (a *App) Resume(ctx context.Context, r *Resumption) error {
 		}
 		err := resume(ctx, r.Run)
 		var owned *journal.OwnedError
-		if len(r.says) > 0 && (errors.As(err, &owned) || errors.Is(err, journal.ErrFinished)) {
+		if len(r.inputs) > 0 && (errors.As(err, &owned) || errors.Is(err, journal.ErrFinished)) {
 			return nil // its owner has the messages, and may be done already
 		}
 		return err
@@ -234,9 +234,9 @@ func (rt *environment) sendTo(ctx context.Context, id journal.RunID, send func()
 	return rt.runError(id, err)
 }
 
-// anchor returns the step that ResumeRequest.From means. Where the outcome of steps is unknown, continuing from the
-// current step repeats these steps, in whatever loop or branch they are.
-func (rt *environment) anchor(
+// startingStep returns the step that ResumeRequest.From means. Where the outcome of steps is unknown, continuing from
+// the current step repeats these steps, in whatever loop or branch they are.
+func (rt *environment) startingStep(
 	ctx context.Context, req *ResumeRequest, state *plan.State, program *plan.Program,
 ) (string, []plan.Input, error) {
 	// A step of that name takes precedence over the words "current" and "previous".

@@ -114,7 +114,7 @@ func (rt *environment) decide(ctx context.Context, id journal.RunID, d plan.Gate
 	if err != nil {
 		return err
 	}
-	found := meant(state.OpenGates(), gateKey, d.Step)
+	found := matchGates(state.OpenGates(), gateKey, d.Step)
 	if len(found) > 1 && d.Step != "" {
 		return &plan.Refusal{Code: plan.Ambiguous, Why: "several steps are waiting for a decision: name one of " +
 			placeNames(found)}
@@ -202,9 +202,9 @@ func (rt *environment) mayClaim(state *plan.State, program *plan.Program, f *pla
 		journal.PlaceName(f.Place().Key()), by.As)
 }
 
-// meant returns the gates that a person means: those with the key or the step that they name, or else those that belong
-// to a step of the file with that name. Without a name, all gates are meant.
-func meant[G any](open []G, key func(G) string, name string) []G {
+// matchGates returns the gates that a person means: those with the key or the step that they name, or else those that
+// belong to a step of the file with that name. Without a name, all gates are meant.
+func matchGates[G any](open []G, key func(G) string, name string) []G {
 	var exact, named []G
 	for _, g := range open {
 		switch k := key(g); name {
@@ -241,7 +241,7 @@ func (rt *environment) address(ctx context.Context, id journal.RunID, s plan.Sig
 	}
 	open := slices.DeleteFunc(slices.Clone(state.OpenGates()),
 		func(f *plan.Frame) bool { return f.Gate.Event != s.Event })
-	found := meant(open, gateKey, s.Step)
+	found := matchGates(open, gateKey, s.Step)
 	if len(found) > 1 {
 		return s, &plan.Refusal{Code: plan.Ambiguous, Why: "several steps are waiting for the event: name one of " +
 			placeNames(found)}

@@ -291,7 +291,7 @@ func (s *Status) Decisions(name string) []*Gate {
 			open = append(open, &s.Gates[i])
 		}
 	}
-	return meant(open, func(g *Gate) string { return g.Step }, name)
+	return matchGates(open, func(g *Gate) string { return g.Step }, name)
 }
 
 // GateName returns the name of a gate for people, which commands take: that of its step in its run or, if other gates
@@ -414,7 +414,7 @@ func (a *App) executions(ctx context.Context, id journal.RunID, name string, onl
 		return nil, rt.runError(id, err)
 	}
 	outline := report.NewOutline(program.Root())
-	h := &historian{program: program, name: stepID(program.Root(), name), only: only, known: map[string]bool{}}
+	h := &executionReader{program: program, name: stepID(program.Root(), name), only: only, known: map[string]bool{}}
 	h.in = report.NewInterpreter(id, func(string) (*report.Outline, error) { return outline, nil }).TrackValues(h.start)
 	for e, err := range rt.Shown.Events(ctx, id, 0) {
 		if err == nil {
@@ -434,8 +434,8 @@ func (a *App) executions(ctx context.Context, id journal.RunID, name string, onl
 	return h.found, nil
 }
 
-// historian records the executions of one step of a run.
-type historian struct {
+// executionReader records the executions of one step of a run.
+type executionReader struct {
 	program *plan.Program
 	in      *report.Interpreter
 	name    string
@@ -445,7 +445,7 @@ type historian struct {
 }
 
 // apply interprets an event, and adds it to the execution that it belongs to.
-func (h *historian) apply(e journal.Event) error {
+func (h *executionReader) apply(e journal.Event) error {
 	return h.in.Interpret(&e, func(ev *report.Event) error {
 		if ev.Type == report.BranchChosen {
 			if rec, ok := ev.Decision.Data.(*Execution); ok && ev.Next != nil {
@@ -462,7 +462,7 @@ func (h *historian) apply(e journal.Event) error {
 }
 
 // update adds an event to an execution.
-func (h *historian) update(rec *Execution, ev *report.Event) {
+func (h *executionReader) update(rec *Execution, ev *report.Event) {
 	rec.Used = ev.Step.Used
 	switch ev.Type {
 	case report.TaskStarted:
@@ -489,7 +489,7 @@ func (h *historian) update(rec *Execution, ev *report.Event) {
 }
 
 // end adds how an execution ended, and its result.
-func (h *historian) end(rec *Execution, ev *report.Event, reason string) {
+func (h *executionReader) end(rec *Execution, ev *report.Event, reason string) {
 	rec.Outcome, rec.Reason, rec.Error = ev.Outcome, reason, ev.Error
 	if ev.Value.IsZero() {
 		return
@@ -503,7 +503,7 @@ func (h *historian) end(rec *Execution, ev *report.Event, reason string) {
 }
 
 // leave adds the time and the state after an execution.
-func (h *historian) leave(rec *Execution, ev *report.Event) {
+func (h *executionReader) leave(rec *Execution, ev *report.Event) {
 	rec.Ended = ev.At.Time().Format(time.RFC3339Nano)
 	state := h.in.Values()
 	if f := state.Frames[ev.Step.Place.Frame]; f != nil && h.wants(rec) {
@@ -512,7 +512,7 @@ func (h *historian) leave(rec *Execution, ev *report.Event) {
 }
 
 // start begins an execution if the step is asked for. state is that before it.
-func (h *historian) start(s *report.Step, state *plan.State) {
+func (h *executionReader) start(s *report.Step, state *plan.State) {
 	h.known[s.Name] = true
 	frame := state.Frames[s.Place.Frame]
 	key := s.Place.Key()
@@ -540,6 +540,6 @@ func (h *historian) start(s *report.Step, state *plan.State) {
 }
 
 // wants reports whether an execution has what it read and the state after it.
-func (h *historian) wants(rec *Execution) bool {
+func (h *executionReader) wants(rec *Execution) bool {
 	return h.only == 0 || h.only <= len(h.found) && h.found[h.only-1] == rec
 }

@@ -32,9 +32,9 @@ const (
 	tokenVariable  = "ESPALIER_TOKEN"
 )
 
-// runsOf has the runs of a project: the store on this machine (app.App), or a server (client.Client). Commands that use
-// it work the same with both.
-type runsOf interface {
+// runService has the runs of a project: the store on this machine (app.App), or a server (client.Client). Commands that
+// use it work the same with both.
+type runService interface {
 	Find(ctx context.Context, name string) (*app.Run, error)
 	Get(ctx context.Context, id journal.RunID) (*app.Run, error)
 	RootRun(ctx context.Context, r *app.Run) (*app.Run, error)
@@ -53,7 +53,7 @@ type runsOf interface {
 
 // runs returns the server that the command uses, or else the project on this
 // machine.
-func (a *invocation) runs() runsOf {
+func (a *invocation) runs() runService {
 	if a.server != nil {
 		return a.server
 	}

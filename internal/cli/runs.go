@@ -784,7 +784,7 @@ func (a *invocation) printTranscript(run *app.Run, follow, pretty bool) error {
 		_, err = io.Copy(terminal.JSON(a.stdout), in)
 		return err
 	}
-	more, titles, err := a.remarksOn(ctx, run)
+	more, titles, err := a.notesOn(ctx, run)
 	if err != nil {
 		return err
 	}
@@ -797,11 +797,11 @@ func (a *invocation) printTranscript(run *app.Run, follow, pretty bool) error {
 	return errors.Join(err, more.err)
 }
 
-// remarksOn returns what is known of a run besides its transcript, and the titles of its steps. With a server, both
+// notesOn returns what is known of a run besides its transcript, and the titles of its steps. With a server, both
 // come from the progress of the run, from the last notice on that was seen.
-func (a *invocation) remarksOn(ctx context.Context, run *app.Run) (*remarks, map[string]string, error) {
+func (a *invocation) notesOn(ctx context.Context, run *app.Run) (*journalNotes, map[string]string, error) {
 	root := cmp.Or(run.Root, run.ID)
-	more := &remarks{run: run.ID, style: console.Style{Color: a.colorOut}}
+	more := &journalNotes{run: run.ID, style: console.Style{Color: a.colorOut}}
 	if a.server == nil {
 		program, err := a.app().Program(ctx, run)
 		if err != nil {

@@ -139,14 +139,14 @@ func (c *Client) Transcript(ctx context.Context, r *app.Run, follow func()) (io.
 	if follow == nil {
 		return io.NopCloser(strings.NewReader(string(raw))), nil
 	}
-	return io.NopCloser(&growing{
+	return io.NopCloser(&tailReader{
 		c: c, ctx: ctx, run: r.ID, rest: raw, read: len(raw), over: r.Status == journal.Finished, idle: follow,
 	}), nil
 }
 
-// growing reads a transcript as it grows. The server sends a transcript up to now, so each look fetches the whole
+// tailReader reads a transcript as it grows. The server sends a transcript up to now, so each look fetches the whole
 // transcript again and skips what was read.
-type growing struct {
+type tailReader struct {
 	c    *Client
 	ctx  context.Context
 	run  journal.RunID
@@ -161,7 +161,7 @@ type growing struct {
 const growPause = 250 * time.Millisecond
 
 // Read implements io.Reader.
-func (g *growing) Read(p []byte) (int, error) {
+func (g *tailReader) Read(p []byte) (int, error) {
 	for len(g.rest) == 0 {
 		if g.over {
 			return 0, io.EOF

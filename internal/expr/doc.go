@@ -8,7 +8,7 @@ package expr
 // The differences between formats are the fields of the struct dialect: words, constants, functions and a profile. A
 // profile consists of four functions that define truth, equality, order and containment. A new format adds a dialect in
 // dialect.go and shares the grammar in parse.go. AIFLOW's grammar cannot be expressed that way, so aiflow.go has a
-// parser that produces the same tree; its profile is in loose.go. AWF's conditions are expr-lang and its texts are Go
+// parser that produces the same tree; its profile is in coerce.go. AWF's conditions are expr-lang and its texts are Go
 // templates; both are hidden behind the interface foreign in awf.go.
 //
 // The strict profile, used by Agent Flow:

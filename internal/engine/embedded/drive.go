@@ -372,7 +372,7 @@ func (e *Engine) CatchUp(ctx context.Context) error {
 		return err
 	}
 	for _, id := range ids {
-		// A visit decides what is due and is released by the append of that decision.
+		// With timersOnly, the run decides what is due and is released by the append of that decision.
 		err := e.acquire(ctx, id, true)
 		if err == nil {
 			err = e.waitReleased(ctx, id)

@@ -146,7 +146,7 @@ func (e *Engine) start(ctx context.Context, id journal.RunID, b *engine.Beginnin
 	var err error
 	// A run without a slot is created, too: its first append stores it, and a later load starts its tasks.
 	r.slot, r.queued, err = e.acquireSlot(ctx, id, b.Started.Name)
-	r.visit = r.queued
+	r.timersOnly = r.queued
 	e.mu.Lock()
 	// End the reservation and publish the run. The engine may have been closed meanwhile: a run that is added then
 	// would be missed by Close.
@@ -211,11 +211,11 @@ func (e *Engine) reruns(id journal.RunID) bool {
 }
 
 // acquire loads a run into memory, if this process does not hold it, and queues requests. A run that has nothing to do
-// is released at once. With visit, the run decides what is due and starts no task.
+// is released at once. With timersOnly, the run decides what is due and starts no task.
 //
 // The requests belong to acquire only if it returns nil: then each done is called once, with the answer or with
 // errNotHeld if the run is dropped before. If acquire returns an error, no done is called.
-func (e *Engine) acquire(ctx context.Context, id journal.RunID, visit bool, requests ...request) error {
+func (e *Engine) acquire(ctx context.Context, id journal.RunID, timersOnly bool, requests ...request) error {
 	for {
 		e.mu.Lock()
 		if e.closed {
@@ -240,7 +240,7 @@ func (e *Engine) acquire(ctx context.Context, id journal.RunID, visit bool, requ
 		loading := make(chan struct{})
 		e.loading[id] = loading
 		e.mu.Unlock()
-		return e.loadRun(ctx, id, visit, loading, requests)
+		return e.loadRun(ctx, id, timersOnly, loading, requests)
 	}
 }
 
@@ -248,23 +248,23 @@ func (e *Engine) acquire(ctx context.Context, id journal.RunID, visit bool, requ
 // continues it. On success and on failure, the reservation ends and waiters are
 // woken.
 func (e *Engine) loadRun(
-	ctx context.Context, id journal.RunID, visit bool, loading chan struct{}, requests []request,
+	ctx context.Context, id journal.RunID, timersOnly bool, loading chan struct{}, requests []request,
 ) error {
 	var r *run
 	var slot int64
 	var queued bool
 	// The order matters. Tasks that an earlier drop has left end before the run is claimed, because continueLoaded
-	// would take them for lost. The slot comes before the claim, because a run without one is loaded as a visit, which
-	// starts no task.
+	// would take them for lost. The slot comes before the claim, because a run without one is loaded with timersOnly,
+	// which starts no task.
 	err := e.waitTasks(ctx, id)
-	if err == nil && !visit {
+	if err == nil && !timersOnly {
 		slot, queued, err = e.acquireStoredSlot(ctx, id)
 	}
 	if err == nil {
 		r, err = e.load(ctx, id)
 	}
 	if err == nil {
-		r.visit, r.slot, r.queued = visit || queued, slot, queued
+		r.timersOnly, r.slot, r.queued = timersOnly || queued, slot, queued
 		if err = e.admit(r); err != nil {
 			e.release(r.id, r.fence, r.state.Seq)
 		}
@@ -285,7 +285,7 @@ func (e *Engine) loadRun(
 	if err != nil {
 		return err
 	}
-	if !r.visit {
+	if !r.timersOnly {
 		e.Log.Info("run claimed", "run_id", id)
 	}
 	r.continueLoaded(requests)
@@ -543,7 +543,7 @@ func (e *Engine) drop(r *run, reload chan struct{}) {
 		e.leaveQueue(r.id)
 	}
 	// A timer survives the drop in e.sleeping. Visits set none: the process only catches up and will not drive the run.
-	if r.err == nil && r.state != nil && !e.closed && (!r.visit || r.queued) {
+	if r.err == nil && r.state != nil && !e.closed && (!r.timersOnly || r.queued) {
 		if wake, ok := r.wake(); ok {
 			if !e.all || r.ahead() > 0 { // otherwise driveDue finds it in the store
 				e.sleeping[r.id] = wake

@@ -25,16 +25,16 @@ type run struct {
 
 	// mu guards everything below. The callback of Append locks it; so no call of
 	// Append may wait for that callback while mu is held.
-	mu    sync.Mutex
-	state *plan.State // ahead of the store by the append in flight and the held decision
-	fence int64
-	owner journal.Owner // name of this process when it claimed the run
-	gone  bool          // released or failed: nothing below counts anymore
-	err   error         // why it failed
-	visit bool          // decide what is due, start no task
+	mu         sync.Mutex
+	state      *plan.State // ahead of the store by the append in flight and the held decision
+	fence      int64
+	owner      journal.Owner // name of this process when it claimed the run
+	gone       bool          // released or failed: nothing below counts anymore
+	err        error         // why it failed
+	timersOnly bool          // decide what is due, start no task
 
 	slot   int64 // number of the run's slot; 0 if it has none
-	queued bool  // the run has no slot although it needs one; visit is set, too
+	queued bool  // the run has no slot although it needs one; timersOnly is set, too
 
 	queue    []request
 	spare    []request // the previous queue, emptied, for reuse
@@ -149,7 +149,7 @@ func (r *run) continueLoaded(more []request) {
 		requests = append(requests, request{in: plan.TakenOver{Owner: string(r.e.process.ID())}, with: lost})
 	}
 	r.state.MarkAll() // the previous owner may have held tasks
-	r.state.Hold = r.visit || r.e.holding()
+	r.state.Hold = r.timersOnly || r.e.holding()
 	requests = append(requests, r.messages(r.inbox)...)
 	r.inbox = nil
 	requests = append(requests, more...)

@@ -10,10 +10,10 @@ import (
 	"github.com/espalier-run/espalier/internal/report/transcript"
 )
 
-// remarks are what the journal knows of a run and a transcript has no event for: claims, interruptions, retries,
+// journalNotes are what the journal knows of a run and a transcript has no event for: claims, interruptions, retries,
 // decisions and costs. Transcript and journal are two streams of the same run, which around merges. One goroutine uses
 // it.
-type remarks struct {
+type journalNotes struct {
 	run   journal.RunID
 	style console.Style
 	live  bool // the journal grows
@@ -58,7 +58,7 @@ var sameEvents = map[transcript.Type]transcript.Type{
 
 // around returns the remarks that belong before and after an event of the transcript; for nil, the rest. Times alone do
 // not decide, because many events happen within a millisecond: notices of the event itself divide the others.
-func (m *remarks) around(e *transcript.Event) (before, after []string) {
+func (m *journalNotes) around(e *transcript.Event) (before, after []string) {
 	if !m.read || m.live {
 		m.load()
 	}
@@ -87,7 +87,7 @@ func (m *remarks) around(e *transcript.Event) (before, after []string) {
 }
 
 // now returns the remarks that belong after the events so far, if the transcript has no other event yet.
-func (m *remarks) now() []string {
+func (m *journalNotes) now() []string {
 	m.load()
 	n := 0
 	for n < len(m.next) && (m.next[n].event == "" || m.next[n].at.Before(m.seen)) {
@@ -97,7 +97,7 @@ func (m *remarks) now() []string {
 }
 
 // index returns the notice of what an event is about, or -1.
-func (m *remarks) index(e *transcript.Event) int {
+func (m *journalNotes) index(e *transcript.Event) int {
 	t := e.Type
 	if same := sameEvents[t]; same != "" {
 		t = same
@@ -115,7 +115,7 @@ func (m *remarks) index(e *transcript.Event) int {
 }
 
 // pop removes the first notices, and returns their lines.
-func (m *remarks) pop(n int) (lines []string) {
+func (m *journalNotes) pop(n int) (lines []string) {
 	for _, one := range m.next[:n] {
 		if one.line != "" {
 			lines = append(lines, one.line)
@@ -125,12 +125,12 @@ func (m *remarks) pop(n int) (lines []string) {
 	return lines
 }
 
-func (m *remarks) load() {
+func (m *journalNotes) load() {
 	m.read, m.err = true, m.fetch()
 }
 
 // follow makes the remarks those of a journal on this machine.
-func (m *remarks) follow(j *app.Journal, root journal.RunID) {
+func (m *journalNotes) follow(j *app.Journal, root journal.RunID) {
 	progress := console.NewProgress(root, j.Outline)
 	m.fetch = func() error {
 		for e, err := range j.Events(context.Background(), root, progress.Seq()) {
@@ -149,7 +149,7 @@ func (m *remarks) follow(j *app.Journal, root journal.RunID) {
 	}
 }
 
-func (m *remarks) add(n *console.Notice) {
+func (m *journalNotes) add(n *console.Notice) {
 	if n.Run != m.run {
 		return
 	}
