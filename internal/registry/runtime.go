@@ -134,7 +134,8 @@ func EngineConfig(dir string, o RuntimeOptions) engine.Config {
 	}
 	secrets := o.Models.Secrets
 	return engine.Config{
-		Kinds: kinds, Log: o.Log, Machine: machine(filepath.Dir(dir)), Secrets: secrets, Provisioner: newProvisioner(dir, o),
+		Kinds: kinds, Log: o.Log, Machine: machine(filepath.Dir(dir)), Secrets: secrets,
+		Provisioner: newProvisioner(dir, o),
 		CheckOutput: checkOutput(secrets), CheckVariable: checkVariable(secrets), FillInput: fillInput(secrets),
 		Inherit: func(p *ir.Program, step string, was, now func(path string) json.RawMessage) error {
 			c := artifact.Continued{Program: p, Root: filepath.Dir(dir), Step: step, Was: was, Now: now}

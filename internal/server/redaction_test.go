@@ -33,7 +33,9 @@ func TestEveryRouteRedacts(t *testing.T) {
 	by := journal.Actor{User: "tester"}
 	var runs []string
 	for range 2 {
-		an, err := p.app.Analyze(t.Context(), app.AnalyzeRequest{Workflow: "gated", Reading: app.ReadOptions{Run: true}})
+		an, err := p.app.Analyze(t.Context(), app.AnalyzeRequest{
+		Workflow: "gated", Reading: app.ReadOptions{Run: true},
+	})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -142,7 +142,8 @@ func TestActionsOnARun(t *testing.T) {
 	b.visit(page)
 	b.click("#more-menu summary")
 	options := eval[string](b, `Array.from(document.querySelector("#raise-b").options, o => o.text).join()`)
-	if want := "Step budget,Tool call budget,Token budget,Cost budget (dollars),Time budget (seconds)"; options != want {
+	want := "Step budget,Tool call budget,Token budget,Cost budget (dollars),Time budget (seconds)"
+	if options != want {
 		t.Errorf("the budgets are called %s, want %s", options, want)
 	}
 	eval[string](b, `(document.querySelector("#raise-b").value = "tokens")`)

@@ -300,7 +300,8 @@ func (p *runPage) meters(s *story, rest *app.Remaining) {
 	add("tool_calls", "Tool calls", used.ToolCalls, held.ToolCalls, limits.ToolCalls, worst(rest.ToolCalls, ""), number)
 	// Providers and machines can always take longer.
 	seconds := func(n int64) string { return report.Duration(time.Duration(n) * time.Second) }
-	add("seconds", "Active time", int64(s.active.Seconds()), 0, limits.ActiveSeconds, "", seconds).Used = report.Duration(s.active)
+	active := int64(s.active.Seconds())
+	add("seconds", "Active time", active, 0, limits.ActiveSeconds, "", seconds).Used = report.Duration(s.active)
 	if used.Dollars == 0 && limits.Dollars == nil {
 		return
 	}
@@ -319,7 +320,8 @@ func (p *runPage) meters(s *story, rest *app.Remaining) {
 		money = "what is left is unknown: " + visible(rest.Money.Because)
 	}
 	spent := price.MicroDollars(used.Dollars)
-	add(app.BudgetMoney, "Cost", spent, price.MicroDollars(held.Dollars), limit, money, price.Dollars).Used = price.Spent(spent)
+	reserved := price.MicroDollars(held.Dollars)
+	add(app.BudgetMoney, "Cost", spent, reserved, limit, money, price.Dollars).Used = price.Spent(spent)
 }
 
 // explain says why a run failed, and what can be corrected. The step is the last one that failed; end.From is the step

@@ -380,7 +380,8 @@ func (h *Handler) startRun(r *request) error {
 	if !missing {
 		// The page of the run shows replies while they arrive, so they are recorded.
 		how := app.PrepareRequest{Fields: values, Options: app.RunOptions{Simulate: simulate, RecordStream: true}}
-		id, err := h.start(r, app.AnalyzeRequest{Workflow: page.ID, Listed: true, Reading: app.ReadOptions{Run: true}}, how)
+		as := app.AnalyzeRequest{Workflow: page.ID, Listed: true, Reading: app.ReadOptions{Run: true}}
+		id, err := h.start(r, as, how)
 		if err == nil {
 			return h.redirect(r,
 				runPath(string(id), "?done="+map[bool]string{true: "simulated", false: "started"}[simulate]))
