@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/analysis"
 	"github.com/espalier-run/espalier/internal/config"
@@ -248,6 +249,20 @@ func (a *App) environmentOf(an *Analysis, how consent) (*environment, error) {
 	}
 	registry.ApplyDefaults(an.Program, env.settings.Config)
 	return env, nil
+}
+
+// Limit lowers the budget of the workflow to an amount of money, in millionths of a dollar, and an active time; zero
+// leaves a budget as it is. It changes a copy: other analyses may share the program.
+func (an *Analysis) Limit(money int64, active time.Duration) {
+	p := *an.Program
+	lower := func(limit **ir.Limit, most int64) {
+		if most > 0 && (*limit == nil || (*limit).Max > most) {
+			*limit = &ir.Limit{Max: most}
+		}
+	}
+	lower(&p.Budget.MicroDollars, money)
+	lower(&p.Budget.ActiveSeconds, int64(active/time.Second))
+	an.Program = &p
 }
 
 // fileName returns what a workflow is called that has no name: its folder if the file represents that, else its file.

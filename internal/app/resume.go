@@ -48,12 +48,12 @@ type Resumption struct {
 	// Changed lists the files that have changed since the run started. The run continues with what they were.
 	Changed []ChangedFile
 
-	from  string // Step as the person has named it
-	by    journal.Actor
-	set   []plan.Edit
-	inputs  []plan.Input
-	again bool // what was interrupted is done again without asking
-	env   *environment
+	from   string // Step as the person has named it
+	by     journal.Actor
+	set    []plan.Edit
+	inputs []plan.Input
+	again  bool // what was interrupted is done again without asking
+	env    *environment
 }
 
 // ChangedFile is a file that a run was made from and that has changed since.

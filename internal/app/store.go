@@ -62,7 +62,7 @@ func (a *App) Prune(ctx context.Context, req PruneRequest, why journal.Removal) 
 	}
 	var failed error // of the first run that stays, such as a damaged one: it does not keep the others
 	out.Runs = slices.DeleteFunc(out.Runs, func(run Run) bool {
-		err := a.Remove(ctx, run.ID, why)
+		err := a.remove(ctx, run.ID, why)
 		if err == nil || errors.Is(err, journal.ErrUnknownRun) { // another process may have removed it
 			return false
 		}
@@ -70,14 +70,14 @@ func (a *App) Prune(ctx context.Context, req PruneRequest, why journal.Removal) 
 		return true
 	})
 	if len(out.Runs) > 0 {
-		out.Freed, err = a.Compact(ctx)
+		out.Freed, err = a.compact(ctx)
 	}
 	return out, cmp.Or(failed, err)
 }
 
-// Compact returns the space of removed runs to the file system if they occupied at least a quarter of the store, and
+// compact returns the space of removed runs to the file system if they occupied at least a quarter of the store, and
 // returns the number of bytes. A store that other processes keep busy is compacted after the next removal.
-func (a *App) Compact(ctx context.Context) (freed int64, err error) {
+func (a *App) compact(ctx context.Context) (freed int64, err error) {
 	rt, err := a.runs(ctx)
 	if err != nil {
 		return 0, err

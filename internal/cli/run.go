@@ -19,7 +19,6 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
-	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/shell"
@@ -235,7 +234,7 @@ func (a *invocation) run(workflow string, f *runFlags) error {
 		return err
 	}
 	a.warn(an.File.Path, diag.NewReport(an.Files, an.Diagnostics).Diagnostics)
-	f.limit(an)
+	an.Limit(price.MicroDollars(f.maxCost), f.timeout)
 	prepare, err := a.prepareRequest(an, f)
 	if err != nil {
 		return err
@@ -289,20 +288,6 @@ func (a *invocation) warn(path string, found []diag.ReportEntry) {
 	if count > 0 {
 		a.note("\"espalier validate %s\" shows %s.", shellWord(a.display(path)), plural(count, "warning"))
 	}
-}
-
-// limit lowers the budget of a workflow to the limits of the flags. It changes a copy: the program of the analysis may
-// be shared.
-func (f *runFlags) limit(an *app.Analysis) {
-	p := *an.Program
-	lower := func(limit **ir.Limit, most int64) {
-		if most > 0 && (*limit == nil || (*limit).Max > most) {
-			*limit = &ir.Limit{Max: most}
-		}
-	}
-	lower(&p.Budget.MicroDollars, price.MicroDollars(f.maxCost))
-	lower(&p.Budget.ActiveSeconds, int64(f.timeout/time.Second))
-	an.Program = &p
 }
 
 // prepareRequest reads the files that the flags name.

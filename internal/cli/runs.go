@@ -312,17 +312,9 @@ themselves.`,
 	return a.jsonFlag(cmd)
 }
 
-// removeRuns removes the runs that are named, and returns their space to the file system, also if a later one cannot be
-// removed.
-func (a *invocation) removeRuns(names []string, dryRun bool, removal journal.Removal) (err error) {
+// removeRuns removes the runs that are named. Those before one that cannot be removed are gone.
+func (a *invocation) removeRuns(names []string, dryRun bool, removal journal.Removal) error {
 	ctx := context.Background()
-	removed := false
-	defer func() {
-		if removed {
-			_, failed := a.app().Compact(ctx)
-			err = cmp.Or(err, failed)
-		}
-	}()
 	for _, name := range names {
 		if err := longEnough(name); err != nil {
 			return err
@@ -340,7 +332,6 @@ func (a *invocation) removeRuns(names []string, dryRun bool, removal journal.Rem
 			if err := a.app().Remove(ctx, run.ID, removal); err != nil {
 				return err
 			}
-			removed = true
 			a.note("Run %s is removed.", run.ID.Short())
 		}
 		if a.json {

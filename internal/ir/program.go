@@ -211,6 +211,11 @@ type Trigger struct {
 	TimezoneSpan source.Span `json:"timezone_span,omitzero"`
 }
 
+// StartedBy reports whether a trigger of one of the kinds starts runs of the program.
+func (p *Program) StartedBy(kinds ...TriggerKind) bool {
+	return slices.ContainsFunc(p.Triggers, func(t Trigger) bool { return !t.Off && slices.Contains(kinds, t.Kind) })
+}
+
 // Limit is a bound written in the file; a nil *Limit means unbounded.
 type Limit struct {
 	Max  int64       `json:"max"`

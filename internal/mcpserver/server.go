@@ -65,8 +65,7 @@ func New(ctx context.Context, o Options) (*mcp.Server, error) {
 func offered(w *app.Workflow) bool {
 	p := w.Analysis.Program
 	return p != nil && w.ShadowedBy == "" && w.Analysis.Err() == nil && inputSchema(p) != nil &&
-		slices.ContainsFunc(p.Triggers,
-			func(t ir.Trigger) bool { return (t.Kind == ir.OnMention || t.Kind == ir.OnAPI) && !t.Off })
+		p.StartedBy(ir.OnMention, ir.OnAPI)
 }
 
 // inputSchema returns the schema of the arguments of a workflow's tool; nil if the input of the workflow cannot be an

@@ -34,8 +34,8 @@ func TestEveryRouteRedacts(t *testing.T) {
 	var runs []string
 	for range 2 {
 		an, err := p.app.Analyze(t.Context(), app.AnalyzeRequest{
-		Workflow: "gated", Reading: app.ReadOptions{Run: true},
-	})
+			Workflow: "gated", Reading: app.ReadOptions{Run: true},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

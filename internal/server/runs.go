@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -273,12 +274,8 @@ func (s *Server) startRun(ctx context.Context, in *startInput) (*started, error)
 // input is untrusted. A trigger "api" of the workflow may forbid it, or allow it to identities that may start this
 // workflow alone; the input of those is untrusted. Formats with APIOptIn let programs in only if the trigger is there.
 func mayStart(ctx context.Context, an *app.Analysis) (untrusted bool, err error) {
-	declares, allowed := false, false
-	for _, t := range an.Program.Triggers {
-		if t.Kind == ir.OnAPI {
-			declares, allowed = true, allowed || !t.Off
-		}
-	}
+	declares := slices.ContainsFunc(an.Program.Triggers, func(t ir.Trigger) bool { return t.Kind == ir.OnAPI })
+	allowed := an.Program.StartedBy(ir.OnAPI)
 	if declares && !allowed {
 		return false, &Problem{
 			Status: http.StatusForbidden, Code: "api-off",
