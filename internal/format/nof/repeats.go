@@ -12,6 +12,10 @@ import (
 // unbounded is a number of calls without a bound.
 const unbounded = -1
 
+// maxCalls is the largest bound: more calls count as unbounded. Their price, in a workflow that repeats them, fits into
+// an int64.
+const maxCalls = 1_000_000_000
+
 // callCounter counts how often code can call its agents.
 type callCounter struct {
 	d *document
@@ -56,7 +60,7 @@ func (t tally) of(key string) int64 { return plus(t[key], t[""]) }
 
 // plus and product compute with numbers that may be unbounded.
 func plus(a, b int64) int64 {
-	if a == unbounded || b == unbounded {
+	if a == unbounded || b == unbounded || a > maxCalls-b {
 		return unbounded
 	}
 	return a + b
@@ -67,7 +71,7 @@ func product(a, b int64) int64 {
 	switch {
 	case a == 0 || b == 0:
 		return 0
-	case a == unbounded || b == unbounded:
+	case a == unbounded || b == unbounded || a > maxCalls/b:
 		return unbounded
 	}
 	return a * b
