@@ -562,6 +562,25 @@ func TestLongProgramsAreChecked(t *testing.T) {
 	}
 }
 
+// Steps that can be skipped take no time, however many are skipped in a row.
+func TestSkippedStepsLeaveTheBudgetToOthers(t *testing.T) {
+	const n, most = 2000, 100
+	var chain []ir.Step
+	var want int64 // the last steps are the most expensive ones
+	for i := range n {
+		last := func(s *ir.Step) { s.Timeout = ir.Millis(100 * (i + 1)) }
+		chain = append(chain, task(fmt.Sprint("s", i), when("v.a == 1"), last))
+		if i >= n-most {
+			want += int64(i/10 + 1)
+		}
+	}
+	p := program(row(chain...))
+	p.Budget.Steps = &ir.Limit{Max: most}
+	if got := check.Estimate(p, units).ActiveSeconds.Worst; got != stepkind.N(want) {
+		t.Errorf("%s seconds, want %d", got, want)
+	}
+}
+
 func BenchmarkTwelveSteps(b *testing.B) {
 	var text strings.Builder
 	text.WriteString("---\nname: bench\ndescription: d\nkind: agent-flow/workflow\nversion: 1.0.0\nbudgets:\n  " +

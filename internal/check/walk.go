@@ -3,6 +3,7 @@ package check
 import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // A step budget limits the length of a walk through the program. The most expensive walk of at most K steps is found by
@@ -25,6 +26,8 @@ type walkNode struct {
 type walker struct {
 	nodes []walkNode
 	start int
+	// skips are the nodes that can be skipped, in groups of nodes that lead to each other, successors first.
+	skips [][]int
 }
 
 // exits are the nodes that follow a block.
@@ -34,6 +37,12 @@ type exits struct{ ok, failed []int }
 func (e *estimator) newWalker(b ir.BlockID) *walker {
 	w := &walker{}
 	w.start = e.addBlock(w, b, exits{}, map[int]int{})
+	skip := xslices.Map(w.nodes, func(n walkNode) []int { return n.skip })
+	for _, c := range ir.Components(skip) {
+		if len(skip[c.Nodes[0]]) > 0 {
+			w.skips = append(w.skips, c.Nodes)
+		}
+	}
 	return w
 }
 
@@ -168,14 +177,16 @@ func (w *walker) best(k int64, cost func(*walkNode) stepkind.Amount) stepkind.Am
 			now[i] = stepkind.N(costs[i] + onward).N
 		}
 		// A skipped step leads to its successors immediately.
-		for changed := true; changed; {
-			changed = false
-			for i := range w.nodes {
+		for _, group := range w.skips {
+			var onward int64
+			for _, i := range group {
+				onward = max(onward, now[i])
 				for _, to := range w.nodes[i].skip {
-					if now[to] > now[i] {
-						now[i], changed = now[to], true
-					}
+					onward = max(onward, now[to])
 				}
+			}
+			for _, i := range group {
+				now[i] = onward
 			}
 		}
 		before, now = now, before
