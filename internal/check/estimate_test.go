@@ -562,6 +562,26 @@ func TestLongProgramsAreChecked(t *testing.T) {
 	}
 }
 
+// A budget of steps that is almost as large as a long program bounds each of its steps.
+func TestLongProgramsAreEstimatedWithinTheirBudget(t *testing.T) {
+	const n, most = 4000, 1999
+	var knot []ir.Step
+	for i := range n {
+		knot = append(knot, task(fmt.Sprint("s", i), when("v.a == 1"), edge("s0", 0)))
+	}
+	p := program(row(knot...))
+	p.Budget.Steps = &ir.Limit{Max: most}
+	r := check.Estimate(p, units)
+	if r.ModelCalls.Worst != stepkind.N(most) || len(r.PerStep) != n {
+		t.Errorf("%s model calls in %d steps", r.ModelCalls.Worst, len(r.PerStep))
+	}
+	for _, s := range r.PerStep {
+		if s.Visits.Exceeds(most) || s.Starts.Exceeds(most) || s.Visits.N < 1 {
+			t.Fatalf("step %s: %s visits and %s starts", s.Step, s.Visits, s.Starts)
+		}
+	}
+}
+
 // Steps that can be skipped take no time, however many are skipped in a row.
 func TestSkippedStepsLeaveTheBudgetToOthers(t *testing.T) {
 	const n, most = 2000, 100
