@@ -562,6 +562,45 @@ func TestLongProgramsAreChecked(t *testing.T) {
 	}
 }
 
+// A budget of steps that is almost as large as a long program bounds each of its steps.
+func TestLongProgramsAreEstimatedWithinTheirBudget(t *testing.T) {
+	const n, most = 4000, 1999
+	var knot []ir.Step
+	for i := range n {
+		knot = append(knot, task(fmt.Sprint("s", i), when("v.a == 1"), edge("s0", 0)))
+	}
+	p := program(row(knot...))
+	p.Budget.Steps = &ir.Limit{Max: most}
+	r := check.Estimate(p, units)
+	if r.ModelCalls.Worst != stepkind.N(most) || len(r.PerStep) != n {
+		t.Errorf("%s model calls in %d steps", r.ModelCalls.Worst, len(r.PerStep))
+	}
+	for _, s := range r.PerStep {
+		if s.Visits.Exceeds(most) || s.Starts.Exceeds(most) || s.Visits.N < 1 {
+			t.Fatalf("step %s: %s visits and %s starts", s.Step, s.Visits, s.Starts)
+		}
+	}
+}
+
+// Steps that can be skipped take no time, however many are skipped in a row.
+func TestSkippedStepsLeaveTheBudgetToOthers(t *testing.T) {
+	const n, most = 2000, 100
+	var chain []ir.Step
+	var want int64 // the last steps are the most expensive ones
+	for i := range n {
+		last := func(s *ir.Step) { s.Timeout = ir.Millis(100 * (i + 1)) }
+		chain = append(chain, task(fmt.Sprint("s", i), when("v.a == 1"), last))
+		if i >= n-most {
+			want += int64(i/10 + 1)
+		}
+	}
+	p := program(row(chain...))
+	p.Budget.Steps = &ir.Limit{Max: most}
+	if got := check.Estimate(p, units).ActiveSeconds.Worst; got != stepkind.N(want) {
+		t.Errorf("%s seconds, want %d", got, want)
+	}
+}
+
 func BenchmarkTwelveSteps(b *testing.B) {
 	var text strings.Builder
 	text.WriteString("---\nname: bench\ndescription: d\nkind: agent-flow/workflow\nversion: 1.0.0\nbudgets:\n  " +

@@ -3,6 +3,7 @@ package check
 import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // A step budget limits the length of a walk through the program. The most expensive walk of at most K steps is found by
@@ -25,6 +26,10 @@ type walkNode struct {
 type walker struct {
 	nodes []walkNode
 	start int
+	// skips are the nodes that can be skipped, in groups of nodes that lead to each other, successors first.
+	skips [][]int
+	// work is in proportion to the time that the attempts of all steps take for each step of the budget.
+	work int64
 }
 
 // exits are the nodes that follow a block.
@@ -34,6 +39,21 @@ type exits struct{ ok, failed []int }
 func (e *estimator) newWalker(b ir.BlockID) *walker {
 	w := &walker{}
 	w.start = e.addBlock(w, b, exits{}, map[int]int{})
+	skip := xslices.Map(w.nodes, func(n walkNode) []int { return n.skip })
+	for _, c := range ir.Components(skip) {
+		if len(skip[c.Nodes[0]]) > 0 {
+			w.skips = append(w.skips, c.Nodes)
+		}
+	}
+	var steps, edges int64
+	for i := range w.nodes {
+		n := &w.nodes[i]
+		edges += int64(1 + len(n.next) + len(n.skip))
+		if n.nth == 1 {
+			steps++
+		}
+	}
+	w.work = steps * edges
 	return w
 }
 
@@ -168,14 +188,16 @@ func (w *walker) best(k int64, cost func(*walkNode) stepkind.Amount) stepkind.Am
 			now[i] = stepkind.N(costs[i] + onward).N
 		}
 		// A skipped step leads to its successors immediately.
-		for changed := true; changed; {
-			changed = false
-			for i := range w.nodes {
+		for _, group := range w.skips {
+			var onward int64
+			for _, i := range group {
+				onward = max(onward, now[i])
 				for _, to := range w.nodes[i].skip {
-					if now[to] > now[i] {
-						now[i], changed = now[to], true
-					}
+					onward = max(onward, now[to])
 				}
+			}
+			for _, i := range group {
+				now[i] = onward
 			}
 		}
 		before, now = now, before
@@ -207,8 +229,15 @@ func (e *estimator) limitedCost(b ir.BlockID, limit *ir.Limit) (vector, *walker)
 	return v, w
 }
 
-// attempts returns how often a step can be started at most, and how often entered, in a walk of at most k steps.
+// maxWalkWork limits the graphs for whose steps attempts computes walks.
+const maxWalkWork = 1 << 28
+
+// attempts returns how often a step can be entered and started at most in a walk of at most k steps. If that would take
+// too long for all steps of the graph, it returns k, which is a bound as well.
 func (w *walker) attempts(s *ir.Step, k int64) (visits, tries stepkind.Amount) {
+	if w.work > maxWalkWork/max(k, 1) {
+		return stepkind.N(k), stepkind.N(k)
+	}
 	one := func(is bool) stepkind.Amount {
 		if is {
 			return stepkind.N(1)
@@ -216,6 +245,9 @@ func (w *walker) attempts(s *ir.Step, k int64) (visits, tries stepkind.Amount) {
 		return stepkind.Amount{}
 	}
 	visits = w.best(k, func(n *walkNode) stepkind.Amount { return one(n.step == s && n.nth == 1) })
+	if s.Attempts() == 1 {
+		return visits, visits
+	}
 	tries = w.best(k, func(n *walkNode) stepkind.Amount { return one(n.step == s) })
 	return visits, tries
 }

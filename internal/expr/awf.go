@@ -384,22 +384,30 @@ func valueTree(env Env, paths []foreignPath, convert func(written []string, v an
 	return tree, missing
 }
 
-// whole converts integral numbers to int, recursively, so that 1000000 is not printed as 1e+06. It changes lists and
-// objects in place.
+// whole returns a value with its integral numbers as int, so that 1000000 is not printed as 1e+06. It copies lists and
+// objects, because an Env may share them.
 func whole(v any) any {
 	switch x := v.(type) {
-	case float64:
-		if x == math.Trunc(x) && math.Abs(x) < 1<<53 {
-			return int(x)
-		}
 	case []any:
+		x = slices.Clone(x)
 		for i := range x {
 			x[i] = whole(x[i])
 		}
+		return x
 	case map[string]any:
+		x = maps.Clone(x)
 		for k := range x {
 			x[k] = whole(x[k])
 		}
+		return x
+	}
+	return wholeNumber(v)
+}
+
+// wholeNumber returns an integral number as int, and every other value as it is.
+func wholeNumber(v any) any {
+	if x, ok := v.(float64); ok && x == math.Trunc(x) && math.Abs(x) < 1<<53 {
+		return int(x)
 	}
 	return v
 }

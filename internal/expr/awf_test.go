@@ -43,6 +43,33 @@ func awfWorld(t testing.TB) Values {
 	return v
 }
 
+// An Env may return values that others use, too.
+func TestAWFLeavesTheValuesOfAnEnvAsTheyAre(t *testing.T) {
+	world := awfWorld(t)
+	for _, text := range []string{
+		`states.build != nil && states.build.TokensUsed == 0 && states.build.Response.k[0] == 1`,
+		`inputs.big > 1 && loop.item.f == "x.go" && loop.parent != nil && workflow != nil && error != nil`,
+	} {
+		e, _ := Parse(AWF, text, source.Span{})
+		if ok, err := e.Bool(world); !ok || err != nil {
+			t.Errorf("%s: %t, %v", text, ok, err)
+		}
+	}
+	e, _ := ParseValue(AWFTemplate,
+		`echo {{json .states.build}} {{.states.build.TokensUsed}} {{.inputs}} {{.loop}} {{.error}}`, source.Span{})
+	if _, err := e.Fill(world, TemplateOptions{}); err != nil {
+		t.Error(err)
+	}
+	for _, o := range []ShellOptions{{Untrusted: roots}, {Untrusted: roots, OneWord: roots}, {Trusted: roots}} {
+		if _, err := e.FillShell(world, o); err != nil {
+			t.Error(err)
+		}
+	}
+	if !reflect.DeepEqual(world, awfWorld(t)) {
+		t.Errorf("now they are %v", world)
+	}
+}
+
 func TestAWFConditions(t *testing.T) {
 	for text, want := range map[string]any{
 		`states.build.ExitCode == 0`:                             true,

@@ -383,7 +383,7 @@ var plainKey = lazyregexp.New(`^[A-Za-z0-9_./:@%+,-]*$`)
 
 // asData marks the texts of a value, recursively. way is asWords, asWord or asTrustedWords.
 func asData(v any, way byte, keyed bool) (any, error) {
-	switch x := whole(v).(type) {
+	switch x := wholeNumber(v).(type) {
 	case string:
 		x = strings.ReplaceAll(x, string(mark), "")
 		switch way {

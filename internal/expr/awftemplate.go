@@ -148,7 +148,7 @@ func (noItem) String() string { return "null" }
 
 // presentable returns a value that prints as AWF prints it.
 func presentable(v any) any {
-	switch x := whole(v).(type) {
+	switch x := wholeNumber(v).(type) {
 	case map[string]any:
 		out := make(object, len(x))
 		for k, inner := range x {

@@ -2,6 +2,7 @@ package python
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -335,6 +336,24 @@ func TestSyntaxErrorsHaveOnePlace(t *testing.T) {
 	} {
 		if got := mistakes(c.code); !strings.Contains(got, c.want) || strings.Count(got, "\n") != 1 {
 			t.Errorf("%.60s\ngot  %.300s\nwant %s", c.code, got, c.want)
+		}
+	}
+}
+
+// What follows a block on one line with a mistake is not taken for a part of it.
+func TestStatementsAfterABrokenLineAreNotInItsBlock(t *testing.T) {
+	for code, want := range map[string][]string{
+		"def f(): x y\nreturn 1":             {"1:12 PY001", `2:1 PY001 "return" is outside of a function.`},
+		"def f(): x y\nyield 1":              {"1:12 PY001", `2:1 PY001 "yield" is outside of a function.`},
+		"f(lambda: (x y))\nreturn 1":         {"1:14 PY001", `2:1 PY001 "return" is outside of a function.`},
+		"for i in []: x y\nbreak":            {"1:16 PY001", `2:1 PY001 "break" is outside of a loop.`},
+		"while x: x y\ncontinue":             {"1:12 PY001", `2:1 PY001 "continue" is outside of a loop.`},
+		"def f():\n  class A: x y\n  return": {"2:14 PY001"},
+		"while x:\n  def f(): x y\n  break":  {"2:14 PY001"},
+	} {
+		got := strings.Split(strings.TrimSuffix(mistakes(code), "\n"), "\n")
+		if !slices.EqualFunc(got, want, strings.HasPrefix) {
+			t.Errorf("%s\ngot  %q\nwant %q", code, got, want)
 		}
 	}
 }

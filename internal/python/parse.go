@@ -220,16 +220,16 @@ func (p *parser) deeper() func() {
 }
 
 // statement parses a line of simple statements or a compound statement. After an error it skips the line and the block
-// below it.
+// below it, and restores the nesting at its start: fail may have left inner levels.
 func (p *parser) statement() (out []Stmt) {
 	begin := p.pos
-	depth := p.depth
+	depth, inLoop, inDef := p.depth, p.inLoop, p.inDef
 	defer func() {
 		if r := recover(); r != nil {
 			if _, ok := r.(stop); !ok {
 				panic(r)
 			}
-			p.depth = depth
+			p.depth, p.inLoop, p.inDef = depth, inLoop, inDef
 			p.skipLine(begin)
 		}
 	}()

@@ -34,12 +34,13 @@ func (n *node) key() string { return n.calls[0].Value }
 
 // readNodes finds the node functions.
 func (d *document) readNodes(out *diag.List) {
+	counter := newCallCounter(d, d.helpers)
 	for _, s := range d.helpers.Body {
 		def, ok := s.(*python.FuncDef)
 		if !ok {
 			continue
 		}
-		n := d.readNode(def, out)
+		n := d.readNode(def, counter, out)
 		if len(n.calls) > 0 {
 			d.nodes = append(d.nodes, n)
 		}
@@ -47,14 +48,14 @@ func (d *document) readNodes(out *diag.List) {
 }
 
 // readNode analyzes a function. It is a node if it calls an agent.
-func (d *document) readNode(def *python.FuncDef, out *diag.List) *node {
+func (d *document) readNode(def *python.FuncDef, counter *callCounter, out *diag.List) *node {
 	n := &node{function: def.Def.Name, at: d.span(d.helpers, def.NameAt)}
 	if len(def.Def.Params) > 0 {
 		n.param = def.Def.Params[0].Name
 	}
 	d.agentCalls(n, def, out)
 	if len(n.calls) > 0 {
-		n.most = newCallCounter(d, d.helpers).count(def.Def.Body)
+		n.most = counter.count(def.Def.Body)
 		d.signature(n, def, out)
 		n.outputs, n.inState = d.readOutputs(def, n.param)
 	}

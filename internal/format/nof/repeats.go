@@ -1,24 +1,33 @@
 package nof
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/python"
 )
 
 // unbounded is a number of calls without a bound.
 const unbounded = -1
 
+// maxCalls is the largest bound: more calls count as unbounded. Their price, in a workflow that repeats them, fits into
+// an int64.
+const maxCalls = 1_000_000_000
+
 // callCounter counts how often code can call its agents.
 type callCounter struct {
 	d *document
-	// defs are the functions of the code by name. Functions with the same name count together.
-	defs map[string][]*python.Def
-	open []*python.Def // being counted
-	// recursive is set if a function calls itself: nothing has a bound then.
-	recursive bool
+	// counted are the calls of functions by name. Functions with the same name count together.
+	counted map[string]tally
+	used    []string // the names that named was asked for
+	added   int      // the size of all tallies that named has returned
 }
+
+// maxAdded bounds the work of a callCounter, because code comes from untrusted files. Functions that are used after it
+// is reached can make any number of calls.
+const maxAdded = 1_000_000
 
 // tally is how often each agent is called at most; "" stands for agents whose names the code computes.
 type tally map[string]int64
@@ -51,7 +60,7 @@ func (t tally) of(key string) int64 { return plus(t[key], t[""]) }
 
 // plus and product compute with numbers that may be unbounded.
 func plus(a, b int64) int64 {
-	if a == unbounded || b == unbounded {
+	if a == unbounded || b == unbounded || a > maxCalls-b {
 		return unbounded
 	}
 	return a + b
@@ -62,7 +71,7 @@ func product(a, b int64) int64 {
 	switch {
 	case a == 0 || b == 0:
 		return 0
-	case a == unbounded || b == unbounded:
+	case a == unbounded || b == unbounded || a > maxCalls/b:
 		return unbounded
 	}
 	return a * b
@@ -70,7 +79,7 @@ func product(a, b int64) int64 {
 
 // newCallCounter returns a counter of the calls in modules.
 func newCallCounter(d *document, modules ...*python.Module) *callCounter {
-	c := &callCounter{d: d, defs: map[string][]*python.Def{}}
+	defs := map[string][]*python.Def{}
 	for _, m := range modules {
 		if m == nil {
 			continue
@@ -78,31 +87,72 @@ func newCallCounter(d *document, modules ...*python.Module) *callCounter {
 		python.Walk(m.Body, func(x any) bool {
 			switch x := x.(type) {
 			case *python.FuncDef:
-				c.defs[x.Def.Name] = append(c.defs[x.Def.Name], x.Def)
+				defs[x.Def.Name] = append(defs[x.Def.Name], x.Def)
 			case *python.ClassDef: // its name stands for the methods that Python calls by itself
 				for _, s := range x.Body {
 					if f, ok := s.(*python.FuncDef); ok && strings.HasPrefix(f.Def.Name, "__") {
-						c.defs[x.Name] = append(c.defs[x.Name], f.Def)
+						defs[x.Name] = append(defs[x.Name], f.Def)
 					}
 				}
 			}
 			return true
 		})
 	}
+	c := &callCounter{d: d, counted: map[string]tally{}}
+	c.functions(defs)
 	return c
 }
 
-// count returns the calls of statements that run once.
-func (c *callCounter) count(list []python.Stmt) tally {
-	out := c.body(list)
-	if c.recursive {
-		out.unbound()
+// functions counts the calls of functions, each after those that it uses. Functions that may call themselves, or each
+// other, have no bound.
+func (c *callCounter) functions(defs map[string][]*python.Def) {
+	names := slices.Sorted(maps.Keys(defs))
+	index := map[string]int{}
+	for i, name := range names {
+		index[name] = i
+	}
+	next := make([][]int, len(names))
+	for i, name := range names {
+		c.used = nil
+		for _, def := range defs[name] {
+			c.count(def.Body) // nothing is counted yet: this finds the names
+		}
+		for _, other := range c.used {
+			if j, ok := index[other]; ok {
+				next[i] = append(next[i], j)
+			}
+		}
+	}
+	for _, component := range ir.Components(next) {
+		out := tally{}
+		for _, i := range component.Nodes {
+			out.add(c.function(names[i], defs[names[i]]), 1)
+		}
+		if component.Cyclic {
+			out.unbound()
+		}
+		for _, i := range component.Nodes {
+			c.counted[names[i]] = out
+		}
+	}
+}
+
+// function counts the calls of the functions with a name.
+func (c *callCounter) function(name string, defs []*python.Def) tally {
+	out := tally{}
+	for _, def := range defs {
+		calls := c.count(def.Body)
+		// A decorator, or Python itself, may call it more than once.
+		if len(def.Decorators) > 0 || strings.HasPrefix(name, "__") || def.Name != name && def.Name != "__init__" {
+			calls.unbound()
+		}
+		out.add(calls, 1)
 	}
 	return out
 }
 
-// body returns the calls of statements, without considering recursion.
-func (c *callCounter) body(list []python.Stmt) tally {
+// count returns the calls of statements that run once.
+func (c *callCounter) count(list []python.Stmt) tally {
 	out := tally{}
 	python.Walk(list, func(x any) bool { return c.visit(x, out) })
 	return out
@@ -116,7 +166,7 @@ func (c *callCounter) exprs(list ...python.Expr) tally {
 			body = append(body, &python.ExprStmt{X: x})
 		}
 	}
-	return c.body(body)
+	return c.count(body)
 }
 
 // visit adds the calls of a node to a tally. It reports whether those of its parts are to be added, too.
@@ -138,8 +188,8 @@ func (c *callCounter) visit(x any, out tally) bool {
 		return false
 	case *python.If:
 		out.add(c.exprs(x.Cond), 1)
-		branch := c.body(x.Then)
-		branch.atLeast(c.body(x.Else))
+		branch := c.count(x.Then)
+		branch.atLeast(c.count(x.Else))
 		out.add(branch, 1)
 		return false
 	case *python.IfExp:
@@ -150,13 +200,13 @@ func (c *callCounter) visit(x any, out tally) bool {
 		return false
 	case *python.For:
 		out.add(c.exprs(x.In), 1)
-		out.add(c.body(x.Body), length(x.In))
-		out.add(c.body(x.Else), 1)
+		out.add(c.count(x.Body), length(x.In))
+		out.add(c.count(x.Else), 1)
 		return false
 	case *python.While:
 		out.add(c.exprs(x.Cond), unbounded)
-		out.add(c.body(x.Body), unbounded)
-		out.add(c.body(x.Else), 1)
+		out.add(c.count(x.Body), unbounded)
+		out.add(c.count(x.Else), 1)
 		return false
 	case *python.Comp:
 		c.comprehension(x, out)
@@ -209,23 +259,14 @@ func (c *callCounter) call(x *python.Call, out tally) bool {
 	return false
 }
 
-// named returns the calls of the functions with a name.
+// named returns the calls of the functions with a name. The caller must not change them.
 func (c *callCounter) named(name string) tally {
-	out := tally{}
-	for _, def := range c.defs[name] {
-		if slices.Contains(c.open, def) {
-			c.recursive = true
-			continue
-		}
-		c.open = append(c.open, def)
-		calls := c.body(def.Body)
-		c.open = c.open[:len(c.open)-1]
-		// A decorator, or Python itself, may call it more than once.
-		if len(def.Decorators) > 0 || strings.HasPrefix(name, "__") || def.Name != name && def.Name != "__init__" {
-			calls.unbound()
-		}
-		out.add(calls, 1)
+	c.used = append(c.used, name)
+	if c.added > maxAdded {
+		return tally{"": unbounded}
 	}
+	out := c.counted[name]
+	c.added += len(out)
 	return out
 }
 
