@@ -65,13 +65,13 @@ var StateFilters = []StateFilter{
 	StateFilter(StateRunning), StateFilter(StateQueued), StateFilter(StateWaiting), StateFilter(StateUnknown),
 	StateFilter(StateBudget), StateFilter(StatePaused), StateFilter(StateSleeping), StateFilter(StateInterrupted),
 	StateFilter(StateFinished), StateFilter(journal.OutcomeOK), StateFilter(journal.OutcomeFailed),
-	StateFilter(journal.OutcomeRejected), StateFilter(journal.OutcomeCancelled), Unfinished,
+	StateFilter(journal.OutcomeRejected), StateFilter(journal.OutcomeCanceled), Unfinished,
 }
 
 // Outcome returns the outcome that s selects; empty if it selects none.
 func (s StateFilter) Outcome() journal.Outcome {
 	switch o := journal.Outcome(s); o {
-	case journal.OutcomeOK, journal.OutcomeFailed, journal.OutcomeRejected, journal.OutcomeCancelled:
+	case journal.OutcomeOK, journal.OutcomeFailed, journal.OutcomeRejected, journal.OutcomeCanceled:
 		return o
 	}
 	return ""

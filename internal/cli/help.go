@@ -30,7 +30,7 @@ const environmentHelp = `Espalier reads these variables:
                    the server that commands talk to, and the token for it
 
   ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL, OPENAI_API_KEY, OPENAI_BASE_URL,
-  GEMINI_API_KEY, GOOGLE_API_KEY, OLLAMA_HOST
+  GEMINI_API_KEY, GOOGLE_API_KEY, GOOGLE_GEMINI_BASE_URL, OLLAMA_HOST
                    keys and addresses of models, unless espalier.yaml names
                    others; programs such as claude and codex get to see their
                    own, and nothing else that could be a secret
@@ -97,7 +97,7 @@ const scriptHelp = `--script FILE answers in place of models and tools. The file
       side_effects: true        # must not be called twice
       answers:
         - output: {sent: true}
-  otherwise: simulate           # make up the rest, tools too; without it,
+  otherwise: simulate           # simulate the rest, tools too; without it,
                                 #   requests that nothing answers fail and
                                 #   other tools are real
 

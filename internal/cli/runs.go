@@ -35,12 +35,12 @@ var statuses = xslices.Map(
 	slices.DeleteFunc(slices.Clone(app.StateFilters), func(s app.StateFilter) bool { return s == app.Unfinished }),
 	func(s app.StateFilter) string { return statusWord(string(s)) })
 
-// canceledStatus is how people write journal.OutcomeCancelled, which JSON and records keep.
+// canceledStatus is how people write journal.OutcomeCanceled, which JSON and records keep.
 const canceledStatus = "canceled"
 
 // statusWord returns a state or an outcome as people read it.
 func statusWord(s string) string {
-	if s == string(journal.OutcomeCancelled) {
+	if s == string(journal.OutcomeCanceled) {
 		return canceledStatus
 	}
 	return s
@@ -51,7 +51,7 @@ func statusWord(s string) string {
 func stateFilter(status string) app.StateFilter {
 	switch status {
 	case canceledStatus:
-		return app.StateFilter(journal.OutcomeCancelled)
+		return app.StateFilter(journal.OutcomeCanceled)
 	case string(journal.Exceeded):
 		return app.StateFilter(app.StateBudget)
 	}

@@ -564,38 +564,25 @@ func whenText(at string) string {
 	return t.Format("Mon 2006-01-02 15:04 -07:00")
 }
 
+// triggerWords are the words for the kinds of triggers, which precede what a trigger reacts to.
+var triggerWords = map[ir.TriggerKind]string{
+	ir.OnSchedule: "by schedule", ir.OnDemand: "on demand", ir.OnAPI: "through the API", ir.OnEvent: "by event",
+	ir.OnFile: "by changes of", ir.OnCommand: "by command", ir.OnMention: "by an agent that its description fits",
+	ir.OnWebhook: "by webhook",
+}
+
 func triggersText(triggers []ir.Trigger) string {
-	var parts []string
-	for _, t := range triggers {
-		var text string
-		switch t.Kind {
-		case ir.OnSchedule:
-			zone := cmp.Or(t.Timezone, "UTC")
-			text = fmt.Sprintf("by schedule %q (%s)", t.Schedule, zone)
-		case ir.OnDemand:
-			text = "on demand"
-		case ir.OnAPI:
-			text = "through the API"
-		case ir.OnEvent:
-			text = "by event " + t.Event
-		case ir.OnFile:
-			text = "by changes of " + strings.Join(t.Paths, ", ")
-		case ir.OnCommand:
-			text = "by command"
-			if len(t.Names) > 0 {
-				text += " " + strings.Join(t.Names, ", ")
-			}
-		case ir.OnMention:
-			text = "by an agent that its description fits"
-		case ir.OnWebhook:
-			text = "by webhook /hooks/" + t.Event
+	return strings.Join(xslices.Map(triggers, func(t ir.Trigger) string {
+		source := t.Source()
+		if t.Kind == ir.OnSchedule {
+			source = fmt.Sprintf("%q (%s)", t.Schedule, cmp.Or(t.Timezone, "UTC")) // as a file has it
 		}
+		text := strings.TrimSpace(triggerWords[t.Kind] + " " + source)
 		if t.Off {
 			text = "not " + text
 		}
-		parts = append(parts, text)
-	}
-	return strings.Join(parts, ", ")
+		return text
+	}), ", ")
 }
 
 func budgetText(b ir.Budget) string {

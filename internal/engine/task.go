@@ -18,11 +18,11 @@ import (
 // The causes with which an engine cancels the context of a task. Ended derives from the cause what happened to the
 // task.
 var (
-	ErrCancelled = errors.New("cancelled")
-	ErrDeadline  = errors.New("the deadline has passed")
-	ErrParked    = errors.New("the run is parked")
-	ErrStopped   = fmt.Errorf("%w", ErrParked) // between two calls of the task
-	ErrTimedOut  = errors.New("the step timed out")
+	ErrCanceled = errors.New("cancelled")
+	ErrDeadline = errors.New("the deadline has passed")
+	ErrParked   = errors.New("the run is parked")
+	ErrStopped  = fmt.Errorf("%w", ErrParked) // between two calls of the task
+	ErrTimedOut = errors.New("the step timed out")
 )
 
 // Recovery returns what happens to a task whose outcome is unknown. If the task
@@ -169,8 +169,8 @@ func (c *Core) Ended(
 			lost.Used = &result.Usage
 		}
 		return lost, nil
-	case errors.Is(cause, ErrCancelled):
-		in.Outcome = journal.OutcomeCancelled
+	case errors.Is(cause, ErrCanceled):
+		in.Outcome = journal.OutcomeCanceled
 	case errors.Is(cause, ErrTimedOut):
 		in.Outcome, in.Class, in.Error = journal.OutcomeFailed, journal.ClassTimeout, ErrTimedOut.Error()
 	default:

@@ -220,14 +220,10 @@ func (b *builder) drawStart(body *scope) {
 		switch t.Kind {
 		case ir.OnSchedule:
 			n.Title, n.Text = clean(t.Schedule), cmp.Or(clean(t.Timezone), "UTC")
-		case ir.OnEvent:
-			n.Title = clean(t.Event)
-		case ir.OnFile:
-			n.Title = clean(strings.Join(t.Paths, ", "))
-		case ir.OnCommand:
-			n.Title = clean(strings.Join(t.Names, ", "))
 		case ir.OnAPI:
 			n.Title = "HTTP request"
+		default:
+			n.Title = clean(t.Source())
 		}
 		n.Title = cmp.Or(n.Title, "starts a run")
 		nodes = append(nodes, n)

@@ -265,7 +265,7 @@ func StateWord(state string) string {
 		string(journal.OutcomeOK): "Finished", string(journal.OutcomeEnd): "Finished",
 		string(journal.OutcomeFailed):  "Failed",
 		string(journal.OutcomeSkipped): "Skipped", string(journal.OutcomeRejected): "Rejected",
-		string(journal.OutcomeCancelled): "Canceled",
+		string(journal.OutcomeCanceled): "Canceled",
 	}
 	if word := words[state]; word != "" {
 		return word

@@ -21,7 +21,7 @@ func TestRewindDoesNotMarkBackEdge(t *testing.T) {
 		journal.TaskStarted{TaskID: journal.TaskID{Place: at("draft", 0)}},
 		journal.TaskEnded{TaskID: journal.TaskID{Place: at("draft", 0)}, Outcome: journal.OutcomeOK, Final: true},
 		journal.GateOpened{Place: at("review", 0)},
-		journal.StepLeft{Place: at("review", 0), Outcome: journal.OutcomeCancelled},
+		journal.StepLeft{Place: at("review", 0), Outcome: journal.OutcomeCanceled},
 		journal.Rewound{Step: "draft"},
 		journal.TaskStarted{TaskID: journal.TaskID{Place: at("draft", 1)}},
 	}

@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -209,6 +210,24 @@ type Trigger struct {
 	Span     source.Span `json:"span,omitzero"`
 	// TimezoneSpan is separate from Span because the time zone is checked on its own.
 	TimezoneSpan source.Span `json:"timezone_span,omitzero"`
+}
+
+// Source returns what the trigger reacts to: a schedule with its time zone, the name of an event, the patterns of files,
+// the names of commands, or the path of a webhook. It is empty for the other kinds.
+func (t *Trigger) Source() string {
+	switch t.Kind {
+	case OnSchedule:
+		return t.Schedule + ", " + cmp.Or(t.Timezone, "UTC")
+	case OnEvent:
+		return t.Event
+	case OnWebhook:
+		return "/hooks/" + t.Event
+	case OnFile:
+		return strings.Join(t.Paths, ", ")
+	case OnCommand:
+		return strings.Join(t.Names, ", ")
+	}
+	return ""
 }
 
 // StartedBy reports whether a trigger of one of the kinds starts runs of the program.

@@ -52,7 +52,7 @@ func refusal(code RefusalCode, format string, args ...any) *Refusal {
 func (s *State) Check(p *Program, in Input) error {
 	if s.Finished != nil {
 		outcome := string(s.Finished.Outcome)
-		if s.Finished.Outcome == journal.OutcomeCancelled {
+		if s.Finished.Outcome == journal.OutcomeCanceled {
 			outcome = "canceled"
 		}
 		return refusal(TooLate, "the run has finished: %s", outcome)
@@ -515,7 +515,7 @@ func (d *decider) endTask(f *Frame, r *Result) {
 	retries := ended.Outcome == journal.OutcomeFailed && !f.Cancelled && retryable(step, f.Attempt, ended.Class, r.Exit)
 	// Writes of a failure are made only once, after the last attempt.
 	ended.Final = !retries
-	if (ended.Outcome == journal.OutcomeFailed || ended.Outcome == journal.OutcomeCancelled) && ended.Final {
+	if (ended.Outcome == journal.OutcomeFailed || ended.Outcome == journal.OutcomeCanceled) && ended.Final {
 		value, writes := d.failureValue(f, step, ended.Outcome, failing{
 			Error: ended.Error, Class: ended.Class, Exit: r.Exit,
 		})

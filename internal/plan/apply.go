@@ -504,7 +504,7 @@ func (g *Group) keep(at int, r *BranchResult) {
 		g.Failed++
 	case journal.OutcomeRejected:
 		g.Rejected++
-	case journal.OutcomeCancelled, journal.OutcomeSkipped:
+	case journal.OutcomeCanceled, journal.OutcomeSkipped:
 	default:
 		g.OK++
 	}
@@ -516,7 +516,7 @@ func (g *Group) keep(at int, r *BranchResult) {
 func (s *State) merge(f *Frame) {
 	for _, cancelled := range []bool{true, false} {
 		for i := range f.Group.Next {
-			if r := f.Group.Results[i]; r != nil && (r.Outcome == journal.OutcomeCancelled) == cancelled {
+			if r := f.Group.Results[i]; r != nil && (r.Outcome == journal.OutcomeCanceled) == cancelled {
 				s.setAll(f, r.Scope, nil)
 			}
 		}

@@ -48,7 +48,7 @@ func TestCleanupRunsAfterATimeout(t *testing.T) {
 	w := start(t, p, "")
 	w.now = nextWake(t, w)
 	w.send()
-	w.endTask("one", plan.Result{Outcome: journal.OutcomeCancelled})
+	w.endTask("one", plan.Result{Outcome: journal.OutcomeCanceled})
 	if len(w.tasks) != 1 || w.tasks[0].Key() != "call/call/tidy#0" {
 		t.Fatal(describe(w.log))
 	}

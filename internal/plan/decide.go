@@ -499,7 +499,7 @@ func (d *decider) chooseNext(f *Frame) {
 	step, end := d.step(f), f.Last
 	end.Step = f.Step
 	switch end.Outcome {
-	case journal.OutcomeEnd, journal.OutcomeCancelled:
+	case journal.OutcomeEnd, journal.OutcomeCanceled:
 		d.close(f, end)
 		return
 	case journal.OutcomeJump:
@@ -706,7 +706,7 @@ const ReasonStopNotMet = "STOP_CONDITION_NOT_MET"
 func (d *decider) close(f *Frame, end Ending) {
 	// Whatever the cleanup step does, the program was canceled.
 	if f.Cleaning {
-		end = Ending{Outcome: journal.OutcomeCancelled, Step: end.Step}
+		end = Ending{Outcome: journal.OutcomeCanceled, Step: end.Step}
 	}
 	if f.Path == "" {
 		d.finish(f, end)
@@ -858,16 +858,16 @@ func (d *decider) closeCancelled(f *Frame) {
 			return
 		}
 		d.leave(f, journal.StepLeft{
-			Place: f.Place(), Outcome: journal.OutcomeCancelled, For: f.For, Merge: d.merges(f),
+			Place: f.Place(), Outcome: journal.OutcomeCanceled, For: f.For, Merge: d.merges(f),
 		})
 	case Resting, Ready, Asking, Overdue, Lost, AwaitingBudget:
-		d.leave(f, journal.StepLeft{Place: f.Place(), Outcome: journal.OutcomeCancelled, For: f.For})
+		d.leave(f, journal.StepLeft{Place: f.Place(), Outcome: journal.OutcomeCanceled, For: f.For})
 	}
 	if d.mayCleanUp(f) {
 		d.fact(f, journal.CleanupBegun{Frame: f.Path, Step: d.unit(f).ir.OnCancel})
 		return
 	}
-	end := Ending{Outcome: journal.OutcomeCancelled, Step: f.Step}
+	end := Ending{Outcome: journal.OutcomeCanceled, Step: f.Step}
 	if f.FailedBy != "" {
 		end = Ending{
 			Outcome: journal.OutcomeFailed, Class: journal.Class(f.FailedBy), Reason: f.FailedBy, Step: f.Step,

@@ -125,7 +125,7 @@ func apiError(text string) plan.Result {
 
 func approvedReply() plan.Result   { return value(`{"approved": true}`) }
 func rejectedReply() plan.Result   { return value(`{"approved": false, "reason": "not now"}`) }
-func cancelledResult() plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
+func cancelledResult() plan.Result { return plan.Result{Outcome: journal.OutcomeCanceled} }
 
 // critics returns branches of one check each, inside a branch. Another branch beside it is independent of them.
 func critics(join ir.Join, most int) *ir.Program {

@@ -571,7 +571,7 @@ func TestParallelJoins(t *testing.T) {
 			w := start(t, p, "")
 			w.do = func(task journal.TaskID) plan.Result {
 				if f := w.s.Frames[task.Frame]; f != nil && f.Cancelled {
-					return plan.Result{Outcome: journal.OutcomeCancelled}
+					return plan.Result{Outcome: journal.OutcomeCanceled}
 				}
 				if c.do == nil {
 					return plan.Result{Outcome: journal.OutcomeOK}
@@ -1170,7 +1170,7 @@ func TestCancelWaitsForTasksAndPauseHoldsThem(t *testing.T) {
 	if w.s.Finished != nil {
 		t.Fatal("a run is over only when its tasks are")
 	}
-	w.do = func(journal.TaskID) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
+	w.do = func(journal.TaskID) plan.Result { return plan.Result{Outcome: journal.OutcomeCanceled} }
 	w.run(pickFirst)
 	if w.s.Finished == nil || w.s.Finished.Outcome != "cancelled" {
 		t.Error(describe(w.log))
@@ -1218,7 +1218,7 @@ func TestStepTimeLimitsCountActiveTime(t *testing.T) {
 	}
 	w.now = wake
 	w.send()
-	w.do = func(journal.TaskID) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
+	w.do = func(journal.TaskID) plan.Result { return plan.Result{Outcome: journal.OutcomeCanceled} }
 	w.finishTask(0)
 	if got := last(w); got != "start late#0" {
 		t.Error(describe(w.log))
@@ -1329,7 +1329,7 @@ func TestStepTimeLimitsCanBeExpressions(t *testing.T) {
 		}
 		w.now += 400
 		w.send()
-		w.do = func(journal.TaskID) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
+		w.do = func(journal.TaskID) plan.Result { return plan.Result{Outcome: journal.OutcomeCanceled} }
 		w.finishTask(0)
 		w.now = nextWake(t, w)
 		w.send()
@@ -1362,7 +1362,7 @@ func TestCancelledProgramsCleanUp(t *testing.T) {
 	w.send(plan.Cancel{Reason: "enough"})
 	w.do = func(task journal.TaskID) plan.Result {
 		if task.Step == "one" {
-			return plan.Result{Outcome: journal.OutcomeCancelled}
+			return plan.Result{Outcome: journal.OutcomeCanceled}
 		}
 		return plan.Result{Outcome: journal.OutcomeFailed} // the outcome does not matter
 	}
@@ -1375,7 +1375,7 @@ func TestCancelledProgramsCleanUp(t *testing.T) {
 	w = start(t, p, "")
 	w.send(plan.Pause{})
 	w.send(plan.Cancel{})
-	w.do = func(journal.TaskID) plan.Result { return plan.Result{Outcome: journal.OutcomeCancelled} }
+	w.do = func(journal.TaskID) plan.Result { return plan.Result{Outcome: journal.OutcomeCanceled} }
 	w.finishTask(0)
 	w.send(plan.Cancel{})
 	w.finishTask(0)

@@ -284,7 +284,7 @@ func (g *generator) driveToFinish(w *world) {
 				JSON: json.RawMessage(`{"approved": true}`),
 			}}
 			if f := w.s.Frames[task.Frame]; f != nil && f.Cancelled {
-				r = plan.Result{Work: task, Outcome: journal.OutcomeCancelled}
+				r = plan.Result{Work: task, Outcome: journal.OutcomeCanceled}
 			}
 			w.send(r)
 		case len(w.s.OpenGates()) > 0:

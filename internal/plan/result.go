@@ -61,7 +61,7 @@ func (d *decider) failureValue(f *Frame, step *ir.Step, outcome journal.Outcome,
 	if writes == nil {
 		return journal.Value{}, nil
 	}
-	if outcome == journal.OutcomeCancelled {
+	if outcome == journal.OutcomeCanceled {
 		how.Error = cmp.Or(how.Error, string(outcome))
 	}
 	v, err := d.result(f, step, outcome, journal.Value{}, how)
@@ -86,7 +86,7 @@ func (d *decider) succeed(f *Frame, left journal.StepLeft, gathered journal.Valu
 // leave ends a step that is not a task.
 func (d *decider) leave(f *Frame, x journal.StepLeft) {
 	switch x.Outcome {
-	case journal.OutcomeFailed, journal.OutcomeSkipped, journal.OutcomeCancelled:
+	case journal.OutcomeFailed, journal.OutcomeSkipped, journal.OutcomeCanceled:
 		step := d.unit(f).step(f.Block, x.Step)
 		x.Value, x.Writes = d.failureValue(f, step, x.Outcome, failing{Error: x.Error, Class: x.Class, Exit: x.Status})
 	}

@@ -70,10 +70,10 @@ func (d *decider) rewind(x *Rewind) {
 		switch f.Phase {
 		case Beginning, Ended, Sent:
 		default:
-			d.leave(f, journal.StepLeft{Place: f.Place(), Outcome: journal.OutcomeCancelled, For: f.For})
+			d.leave(f, journal.StepLeft{Place: f.Place(), Outcome: journal.OutcomeCanceled, For: f.For})
 		}
 		if path != "" {
-			d.fact(f, journal.FrameClosed{Frame: path, Outcome: journal.OutcomeCancelled, Step: f.Step})
+			d.fact(f, journal.FrameClosed{Frame: path, Outcome: journal.OutcomeCanceled, Step: f.Step})
 		}
 	}
 	d.fact(nil, journal.Rewound{

@@ -606,7 +606,7 @@ func problem(e *Ending) string {
 	case e.Error != "":
 		return e.Error
 	case e.Outcome != journal.OutcomeFailed && e.Outcome != journal.OutcomeRejected &&
-		e.Outcome != journal.OutcomeCancelled:
+		e.Outcome != journal.OutcomeCanceled:
 		return ""
 	case e.Reason != "":
 		return string(e.Outcome) + ": " + e.Reason

@@ -59,7 +59,7 @@ func (e *Event) ReasonCode() (code, declared string) {
 	case journal.OutcomeSkipped:
 		return cmp.Or(e.Reason, ReasonSkipped), ""
 	}
-	if fail != "" && e.Outcome != journal.OutcomeCancelled {
+	if fail != "" && e.Outcome != journal.OutcomeCanceled {
 		return fail, ""
 	}
 	return failCode(e.Outcome, cmp.Or(e.Reason, string(e.Class))), ""
@@ -71,7 +71,7 @@ func failCode(outcome journal.Outcome, class string) string {
 	switch {
 	case outcome == journal.OutcomeRejected:
 		return ReasonRejected
-	case outcome == journal.OutcomeCancelled:
+	case outcome == journal.OutcomeCanceled:
 		return ReasonCancelled
 	case journal.Class(class) == journal.ClassBudget:
 		return ReasonBudget
@@ -110,7 +110,7 @@ var ownReasons = []string{
 func ProblemWords(problem string) string {
 	outcome, code, ok := strings.Cut(problem, ": ")
 	switch journal.Outcome(outcome) {
-	case journal.OutcomeFailed, journal.OutcomeRejected, journal.OutcomeCancelled:
+	case journal.OutcomeFailed, journal.OutcomeRejected, journal.OutcomeCanceled:
 		if words := ReasonWords(code); ok && words == "" {
 			return outcome
 		} else if ok {

@@ -74,7 +74,7 @@ func (w *world) run() *world {
 			w.now += 250
 			r := plan.Result{Outcome: journal.OutcomeOK}
 			if f := w.s.Frames[task.Frame]; f != nil && f.Cancelled {
-				r.Outcome = journal.OutcomeCancelled
+				r.Outcome = journal.OutcomeCanceled
 			} else if w.do != nil {
 				r = w.do(w, task)
 			}

@@ -221,30 +221,14 @@ func laneOf(row triggerRow, times *schedule.Schedule, now time.Time, days []time
 	return l
 }
 
+// triggerTitles are the words for the kinds of triggers, which precede what a trigger reacts to.
+var triggerTitles = map[ir.TriggerKind]string{
+	ir.OnSchedule: "Schedule", ir.OnEvent: "Event", ir.OnAPI: "HTTP request", ir.OnFile: "Files", ir.OnCommand: "Command",
+	ir.OnWebhook: "Webhook", ir.OnDemand: "By hand", ir.OnMention: "An agent that the description fits",
+}
+
 func triggerWords(t ir.Trigger) string {
-	switch t.Kind {
-	case ir.OnSchedule:
-		words := "Schedule " + t.Schedule
-		if t.Timezone != "" {
-			words += ", " + t.Timezone
-		} else {
-			words += ", UTC"
-		}
-		return visible(words)
-	case ir.OnEvent:
-		return visible("Event " + t.Event)
-	case ir.OnAPI:
-		return "HTTP request"
-	case ir.OnFile:
-		return visible("Files " + strings.Join(t.Paths, ", "))
-	case ir.OnCommand:
-		return visible("Command " + strings.Join(t.Names, ", "))
-	case ir.OnWebhook:
-		return visible("Webhook " + t.Event)
-	case ir.OnDemand:
-		return "By hand"
-	}
-	return visible(string(t.Kind))
+	return visible(strings.TrimSpace(triggerTitles[t.Kind] + " " + t.Source()))
 }
 
 func triggerIcon(t ir.Trigger) string {

@@ -160,7 +160,7 @@ func (r *run) continueLoaded(more []request) {
 		case !waiting[t.Key()] || r.gone:
 		case t.Frame.Cancelled: // no goroutine runs it that could end it
 			r.queue = append(r.queue, request{in: plan.Result{
-				Work: t.TaskID, Rerun: t.Rerun, Outcome: journal.OutcomeCancelled,
+				Work: t.TaskID, Rerun: t.Rerun, Outcome: journal.OutcomeCanceled,
 			}})
 		case r.jobs[t.Key()] == nil && r.state.Summary().Status != journal.Exceeded:
 			r.launch(t)
@@ -509,7 +509,7 @@ func (r *run) effect(e *journal.Event) {
 	case journal.CancelRequested:
 		for key, j := range r.jobs {
 			if !r.early[key] && (x.Frame == "" || strings.HasPrefix(j.Work.Frame+"/", x.Frame+"/")) {
-				j.cancel(engine.ErrCancelled)
+				j.cancel(engine.ErrCanceled)
 			}
 		}
 	case journal.TimerFired:

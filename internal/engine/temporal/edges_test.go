@@ -235,7 +235,7 @@ func TestClosingWaitsForSentMessages(t *testing.T) {
 	if err := <-sent; err != nil {
 		t.Error(err)
 	}
-	if entry, err := w.store.Entry(t.Context(), id); err != nil || entry.Outcome != journal.OutcomeCancelled {
+	if entry, err := w.store.Entry(t.Context(), id); err != nil || entry.Outcome != journal.OutcomeCanceled {
 		t.Errorf("%+v, %v", entry, err)
 	}
 	if err := e.Send(t.Context(), id, plan.Pause{By: actor}, "ref"); err == nil {

@@ -21,11 +21,11 @@ const longestError = 1 << 10
 // canceled. A rejection is the decision of a person, not a failure.
 func (d *driver) end(ctx workflow.Context) error {
 	f := d.state.Finished
-	if f.Outcome != journal.OutcomeFailed && f.Outcome != journal.OutcomeCancelled ||
+	if f.Outcome != journal.OutcomeFailed && f.Outcome != journal.OutcomeCanceled ||
 		workflow.GetVersion(ctx, endChange, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
 		return nil
 	}
-	if f.Outcome == journal.OutcomeCancelled {
+	if f.Outcome == journal.OutcomeCanceled {
 		return temporal.NewCanceledError()
 	}
 	text := cmp.Or(f.Error, f.Reason, string(f.Outcome))

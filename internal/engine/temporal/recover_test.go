@@ -198,7 +198,7 @@ func TestLostWorkflowAcceptsMessages(t *testing.T) {
 				act(t, e, id)
 				outcome, effects := journal.OutcomeOK, "a b"
 				if message == "cancel" {
-					outcome, effects = journal.OutcomeCancelled, "a"
+					outcome, effects = journal.OutcomeCanceled, "a"
 				}
 				if entry := rest(t, e, id); entry.Outcome != outcome {
 					t.Errorf("%+v", entry)
@@ -312,7 +312,7 @@ func TestCancellationInTemporalCancelsTheRun(t *testing.T) {
 				t.Errorf("the workflow has ended with: %v", err)
 			}
 			entry, err := w.store.Entry(t.Context(), id)
-			if err != nil || entry.Outcome != journal.OutcomeCancelled {
+			if err != nil || entry.Outcome != journal.OutcomeCanceled {
 				t.Errorf("%+v, %v", entry, err)
 			}
 			if all := strings.Join(facts(t, w.store, id), ""); !strings.Contains(all, `"by":{"user":"Temporal"}`) {
@@ -387,7 +387,7 @@ func TestRunOfAnotherNamespaceIsLeftAlone(t *testing.T) {
 	if err := e.Send(t.Context(), id, plan.Cancel{By: actor}, "ref"); err != nil {
 		t.Fatal(err)
 	}
-	if entry := rest(t, e, id); entry.Outcome != journal.OutcomeCancelled {
+	if entry := rest(t, e, id); entry.Outcome != journal.OutcomeCanceled {
 		t.Errorf("%+v", entry)
 	}
 }
@@ -414,7 +414,7 @@ func TestRunOfAnotherServerIsLeftAlone(t *testing.T) {
 	if err := e.Send(t.Context(), id, plan.Cancel{By: actor}, "ref"); err != nil {
 		t.Fatal(err)
 	}
-	if entry := rest(t, e, id); entry.Outcome != journal.OutcomeCancelled {
+	if entry := rest(t, e, id); entry.Outcome != journal.OutcomeCanceled {
 		t.Errorf("%+v", entry)
 	}
 }
@@ -543,7 +543,7 @@ func TestTerminatedWorkflowLosesNoMessage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if entry := rest(t, e, id); entry.Outcome != journal.OutcomeCancelled {
+	if entry := rest(t, e, id); entry.Outcome != journal.OutcomeCanceled {
 		t.Errorf("%+v", entry)
 	}
 	verify(t, w.store, id)

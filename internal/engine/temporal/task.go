@@ -223,7 +223,7 @@ func (j *job) run() (taskOutput, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	out := taskOutput{Published: j.published, Log: j.log}
-	if j.waits > 0 && !errors.Is(cause, engine.ErrCancelled) {
+	if j.waits > 0 && !errors.Is(cause, engine.ErrCanceled) {
 		out.Waits = j.waits
 		return out, nil
 	}
@@ -235,7 +235,7 @@ func (j *job) run() (taskOutput, error) {
 		}
 	}
 	out.End = newEnding(in)
-	if errors.Is(cause, engine.ErrCancelled) {
+	if errors.Is(cause, engine.ErrCanceled) {
 		lost, _ := j.e.Ended(j.Task, j.history, result, engine.ErrDeadline, err)
 		if gone, ok := lost.(plan.TaskLost); ok {
 			out.End.Lost = &gone
@@ -380,7 +380,7 @@ func (j *job) answered(err error) error {
 		if j.expired() {
 			j.stopper.Stop(engine.ErrDeadline)
 		} else {
-			j.cancel(engine.ErrCancelled)
+			j.cancel(engine.ErrCanceled)
 		}
 		return nil // what was sent is durable
 	case isNotFound(err):

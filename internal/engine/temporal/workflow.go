@@ -494,7 +494,7 @@ func (d *driver) effects(events []journal.Event) {
 				d.refused[refusedKey(x.TaskID, x.N)] = x.Budget
 			}
 		case journal.CancelRequested:
-			d.cancel(x.Frame, engine.ErrCancelled)
+			d.cancel(x.Frame, engine.ErrCanceled)
 		case journal.TimerFired:
 			if x.What == plan.TimerDeadline && x.Run {
 				d.cancel("", engine.ErrDeadline)
@@ -544,7 +544,7 @@ func (d *driver) unpark() {
 
 // cancelled is the result of a task that is cancelled before it has started.
 func (l *launch) cancelled() plan.Result {
-	return plan.Result{Work: l.work, Rerun: l.rerun, Outcome: journal.OutcomeCancelled}
+	return plan.Result{Work: l.work, Rerun: l.rerun, Outcome: journal.OutcomeCanceled}
 }
 
 // launchAgain starts a task again that some workers may have declined.

@@ -229,7 +229,7 @@ func (p *Progress) doneLine(n *Notice, width int, s *Style) string {
 	switch {
 	case n.Event == StepMessage || n.Event == ScriptRuns:
 		mark = "·"
-	case n.Event == StepSkipped || n.Outcome == journal.OutcomeSkipped || n.Outcome == journal.OutcomeCancelled:
+	case n.Event == StepSkipped || n.Outcome == journal.OutcomeSkipped || n.Outcome == journal.OutcomeCanceled:
 		mark = "–"
 	case n.Outcome == journal.OutcomeFailed || n.Outcome == journal.OutcomeRejected || n.fails():
 		mark = "✗"

@@ -409,12 +409,12 @@ var endings = map[journal.Outcome]struct {
 	text  string
 	color report.Color
 }{
-	journal.OutcomeFailed:    {"failed after ", report.Red},
-	journal.OutcomeCancelled: {"canceled after ", report.Dim},
-	journal.OutcomeRejected:  {"rejected after ", report.Red},
-	journal.OutcomeSkipped:   {"skipped after ", report.Dim},
-	journal.OutcomeJump:      {"left after ", report.Plain},
-	journal.OutcomeEnd:       {"ended with the run after ", report.Plain},
+	journal.OutcomeFailed:   {"failed after ", report.Red},
+	journal.OutcomeCanceled: {"canceled after ", report.Dim},
+	journal.OutcomeRejected: {"rejected after ", report.Red},
+	journal.OutcomeSkipped:  {"skipped after ", report.Dim},
+	journal.OutcomeJump:     {"left after ", report.Plain},
+	journal.OutcomeEnd:      {"ended with the run after ", report.Plain},
 }
 
 // stepFinished says how a step ended. The last cases are steps that succeeded, which say what follows or what they
@@ -475,7 +475,7 @@ func (n *Notice) finished() (string, report.Color) {
 		return "finished in " + sums, report.Green
 	case journal.OutcomeRejected:
 		return "rejected after " + sums, report.Red
-	case journal.OutcomeCancelled:
+	case journal.OutcomeCanceled:
 		return "canceled after " + sums, report.Amber
 	}
 	if n.repeats {

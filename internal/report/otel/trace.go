@@ -416,7 +416,7 @@ func (t *Tracer) abandon(task *openTask, at journal.Millis, result journal.Outco
 			if result == lost {
 				charged = h.Amount
 			}
-			failed := result != journal.OutcomeCancelled && result != journal.OutcomeOK
+			failed := result != journal.OutcomeCanceled && result != journal.OutcomeOK
 			t.called(task, n, h, at, call{used: charged, class: class, failed: failed})
 		}
 	}
