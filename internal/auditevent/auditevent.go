@@ -15,7 +15,7 @@ const (
 	RunFailed    = "run_failed"
 )
 
-// Further events: those that the specification requires without naming them (F29), and others that auditors need.
+// Further events: those that the specification requires without naming them, and others that auditors need.
 const (
 	CheckpointSaved  = "checkpoint_saved"
 	RunSuspended     = "run_suspended"

@@ -135,7 +135,7 @@ func (b *builder) schemaOf(w *ir.Write) (map[string]any, string) {
 	return doc, "the schema of the output"
 }
 
-// passedOn returns what a workflow declares about a variable that a later step passes to it (F39).
+// passedOn returns what a workflow declares about a variable that a later step passes to it.
 func (b *builder) passedOn(path string) (map[string]any, string) {
 	for s := range b.p.Steps() {
 		call, ok := s.Action.(ir.Call)

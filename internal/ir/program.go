@@ -212,8 +212,8 @@ type Trigger struct {
 	TimezoneSpan source.Span `json:"timezone_span,omitzero"`
 }
 
-// Source returns what the trigger reacts to: a schedule with its time zone, the name of an event, the patterns of files,
-// the names of commands, or the path of a webhook. It is empty for the other kinds.
+// Source returns what the trigger reacts to: a schedule with its time zone, the name of an event, the patterns of
+// files, the names of commands, or the path of a webhook. It is empty for the other kinds.
 func (t *Trigger) Source() string {
 	switch t.Kind {
 	case OnSchedule:

@@ -385,7 +385,7 @@ func (d *decider) openChild(f *Frame, a *ir.Call) {
 	}
 }
 
-// readInput returns the reads of a step as the input of a child (F39). Each value has the last segment of its path as
+// readInput returns the reads of a step as the input of a child. Each value has the last segment of its path as
 // its name, and a whole namespace provides its own names. The only read of a step is the whole input if it is an object
 // and the child declares inputs, but none of that name. Values that were never written, and those that the child's
 // schema does not allow, are left out.

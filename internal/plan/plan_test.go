@@ -742,7 +742,7 @@ func TestJitterIsDeterministic(t *testing.T) {
 	}
 }
 
-// A cycle ends, whatever its steps do and whichever edges lead back, including edges for failures (F11).
+// A cycle ends, whatever its steps do and whichever edges lead back, including edges for failures.
 func TestCyclesEnd(t *testing.T) {
 	caught := func(s ir.Step, next ...ir.Edge) ir.Step {
 		s.Next = next

@@ -33,7 +33,7 @@ const (
 
 // ReasonCode returns why a step or a run ended: the code that the author of the
 // step declared, otherwise that of the specification. A step that replaced
-// another has FALLBACK_USED, and the author's code as declared (F45).
+// another has FALLBACK_USED, and the author's code as declared.
 func (e *Event) ReasonCode() (code, declared string) {
 	if e.Step == nil {
 		if e.Outcome == journal.OutcomeOK {

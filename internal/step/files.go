@@ -17,7 +17,7 @@ import (
 	"github.com/espalier-run/espalier/internal/redact"
 )
 
-// Finish handles the files that a step declares, after its task has ended (F42): a file that the task did not
+// Finish handles the files that a step declares, after its task has ended: a file that the task did not
 // write is written from the result if the result has its content, and missing files are noted. history is
 // everything that this attempt has noted. Files never lie outside of the run's folder.
 func (j *Job) Finish(history []journal.TaskNoted, r Result, failed error) Result {

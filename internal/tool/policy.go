@@ -22,7 +22,7 @@ type Caller struct {
 
 // Refusal returns why a call is denied, or "" if it is allowed. An agent may call the tools that it lists, a step those
 // that it names. The workflow's allowlist and denylist apply to both. Agents in branches of a parallel step may call
-// tools only if the workflow allows it (F26). If input is nil, Refusal reports whether any call of the tool is allowed.
+// tools only if the workflow allows it. If input is nil, Refusal reports whether any call of the tool is allowed.
 func (c Caller) Refusal(name string, input json.RawMessage) string {
 	p := c.Program
 	switch {

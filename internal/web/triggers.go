@@ -223,7 +223,8 @@ func laneOf(row triggerRow, times *schedule.Schedule, now time.Time, days []time
 
 // triggerTitles are the words for the kinds of triggers, which precede what a trigger reacts to.
 var triggerTitles = map[ir.TriggerKind]string{
-	ir.OnSchedule: "Schedule", ir.OnEvent: "Event", ir.OnAPI: "HTTP request", ir.OnFile: "Files", ir.OnCommand: "Command",
+	ir.OnSchedule: "Schedule", ir.OnEvent: "Event", ir.OnAPI: "HTTP request", ir.OnFile: "Files",
+	ir.OnCommand: "Command",
 	ir.OnWebhook: "Webhook", ir.OnDemand: "By hand", ir.OnMention: "An agent that the description fits",
 }
 

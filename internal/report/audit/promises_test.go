@@ -67,8 +67,8 @@ func TestRequiredEventsAreWritten(t *testing.T) {
 }
 
 // At a level other than full, events that the specification does not have are
-// omitted unless required (F44). required_events is a minimum: at the full level
-// all events are written (F30).
+// omitted unless required. required_events is a minimum: at the full level
+// all events are written.
 func TestAuditLevelSelectsEvents(t *testing.T) {
 	r := reporttest.Recorded(t, "observed")
 	r.Program.Audit = &ir.Audit{Level: "minimal", RequiredEvents: []ir.Name{{Name: "model_error"}}}

@@ -169,7 +169,7 @@ func (p *projector) openLog(run *report.Run) *log {
 	return l
 }
 
-// wants reports whether an event is written at the audit level of the run (F44).
+// wants reports whether an event is written at the audit level of the run.
 func (l *log) wants(event string) bool {
 	return l.audit == nil || l.audit.Level == "" || l.audit.Level == "full" || auditevent.IsStandard(event) ||
 		slices.ContainsFunc(l.audit.RequiredEvents, func(name ir.Name) bool { return name.Name == event })

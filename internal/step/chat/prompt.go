@@ -68,7 +68,7 @@ func readBlock(r step.Read, untrusted bool) journal.Block {
 	case r.Missing:
 		return textBlock(fmt.Sprintf("There is no %s, because the step that produces it did not run.", r.Path))
 	case r.Path == "input" && !untrusted && json.Unmarshal(r.Value, &text) == nil && text != "":
-		// The text of a person to a skill is the request itself (F43).
+		// The text of a person to a skill is the request itself.
 		return textBlock("The user's request:\n" + delimited("request", "", text))
 	}
 	return textBlock(DataBlock(r.Path, r.Value))

@@ -51,7 +51,7 @@ type claim struct {
 	from  []string // one entry per occurrence
 }
 
-// layOut sorts the branches' results into slots (F22).
+// layOut sorts the branches' results into slots.
 func layOut(set Settings, branches []step.Branch) *merge {
 	m := &merge{shape: shapeOf(set, branches), byID: map[string]*slot{}}
 	for _, b := range branches {

@@ -125,7 +125,7 @@ func (s Settings) prepare(ctx context.Context, job *step.Job) (process.Command, 
 }
 
 // checkDependencies reports the dependencies that are not installed. None is
-// ever installed (F46).
+// ever installed.
 func (s Settings) checkDependencies(ctx context.Context, job *step.Job, in interpreter, probe process.Command) error {
 	var missing []string
 	for _, d := range s.Dependencies {

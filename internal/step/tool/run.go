@@ -39,7 +39,7 @@ func result(job *step.Job, use journal.ToolUse) (step.Result, error) {
 	return step.Result{Value: use.Output}, nil
 }
 
-// input returns the tool's input (F39): the arguments if there are any, else the only object that is read, else
+// input returns the tool's input: the arguments if there are any, else the only object that is read, else
 // all reads by name that the tool's schema knows. It is checked before the call.
 func input(job *step.Job, set Settings) (json.RawMessage, error) {
 	if set.Args != nil {

@@ -47,7 +47,7 @@ func doneBy(job *step.Job, m Mode) []step.Note {
 }
 
 // validate checks the run's input against its contract, fills in the defaults
-// and returns it (F27).
+// and returns it.
 func validate(job *step.Job) (json.RawMessage, error) {
 	value := json.RawMessage("null")
 	if len(job.Reads) > 0 {
@@ -72,7 +72,7 @@ func validate(job *step.Job) (json.RawMessage, error) {
 	return nil, step.Errorf(step.ClassInput, "the input does not fit its schema: %s", strings.Join(lines, "; "))
 }
 
-// present reports whether every read has a value (F40). It returns false if
+// present reports whether every read has a value. It returns false if
 // there are no reads, so that a gate never passes by accident.
 func present(reads []step.Read) bool {
 	for _, r := range reads {
