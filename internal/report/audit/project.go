@@ -345,8 +345,8 @@ func (p *projector) stepComplete(ev *report.Event, f *fields) error {
 	return nil
 }
 
-// status returns how a step or a run ended, in the words of the specification
-// and of decision F16 about it.
+// status returns how a step or a run ended, in the words of the specification, which has none for a failure that the
+// workflow skips.
 func status(ev *report.Event) string {
 	switch {
 	case ev.Outcome == journal.OutcomeOK:
