@@ -181,8 +181,8 @@ func newUsage(u journal.Usage) Usage {
 	return out
 }
 
-// Limits are the budgets of a run. A budget that is absent is unlimited. Dollars are rounded for people; MicroDollars
-// of other forms are exact.
+// Limits are the budgets of a run. A budget that is absent is unlimited. Dollars are millionths divided
+// by 1,000,000; MicroDollars restores them.
 type Limits struct {
 	Steps         *int64   `json:"steps,omitempty"`
 	ToolCalls     *int64   `json:"tool_calls,omitempty"`

@@ -166,9 +166,9 @@ func (a *App) Root() (string, error) {
 	return root, space.Close()
 }
 
-// TrustedStorage returns the state folder of the project around the working folder. It reports false if this user has
+// TrustedStateDir returns the state folder of the project around the working folder. It reports false if this user has
 // not created the folder on this machine: what is in it may have come with a repository.
-func (a *App) TrustedStorage() (dir string, ok bool) {
+func (a *App) TrustedStateDir() (dir string, ok bool) {
 	root, err := a.Root()
 	if err != nil {
 		return "", false

@@ -17,9 +17,9 @@ import (
 
 // Diagnosis is a list of components that are configured, reachable or missing.
 type Diagnosis struct {
-	Outcome  string      `json:"outcome"` // ready, or not_ready
-	Config   string      `json:"config,omitempty"`
-	Findings []Component `json:"findings"`
+	Outcome    string      `json:"outcome"` // ready, or not_ready
+	Config     string      `json:"config,omitempty"`
+	Components []Component `json:"findings"`
 }
 
 // Component is something that runs may need, and its state.
@@ -27,10 +27,10 @@ type Component = registry.Component
 
 // The states of a Component.
 const (
-	ComponentOK      = registry.OK
-	ComponentMissing = registry.Missing
-	ComponentUnset   = registry.Unset
-	ComponentBroken  = registry.Broken
+	ComponentOK      = registry.ComponentOK
+	ComponentMissing = registry.ComponentMissing
+	ComponentUnset   = registry.ComponentUnset
+	ComponentBroken  = registry.ComponentBroken
 )
 
 // Ready reports whether a workflow can ask a model and its runs can be stored.
@@ -43,7 +43,7 @@ func (a *App) Diagnose(ctx context.Context, reach bool) (*Diagnosis, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Diagnosis{Outcome: "ready", Findings: []Component{}}
+	d := &Diagnosis{Outcome: "ready", Components: []Component{}}
 	file := Component{
 		What: "configuration", Name: config.FileName, State: ComponentUnset, About: "not found (optional)",
 	}
@@ -55,30 +55,30 @@ func (a *App) Diagnose(ctx context.Context, reach bool) (*Diagnosis, error) {
 			file.State, file.About = ComponentBroken, diag.Summary(s.problems)+": "+s.problems[first].Message
 		}
 	}
-	d.Findings = append(d.Findings, file)
+	d.Components = append(d.Components, file)
 	if f := mcpComponent(&s.MCPFile); f != nil {
-		d.Findings = append(d.Findings, *f)
+		d.Components = append(d.Components, *f)
 	}
 	env, err := a.environment(root, s)
 	if err != nil {
 		return nil, err
 	}
-	d.Findings = append(d.Findings, env.models.Examine(ctx, reach)...)
-	d.Findings = append(d.Findings, registry.ExamineCommands(s.Config, a.o.Confined)...)
+	d.Components = append(d.Components, env.models.Examine(ctx, reach)...)
+	d.Components = append(d.Components, registry.ExamineCommands(s.Config, a.o.Confined)...)
 	for _, f := range []Component{
 		a.storeComponent(ctx, root, s.Config, reach), env.models.ExamineEngine(ctx, reach),
 	} {
 		if s.problems.Errors() && f.Fix == config.Approval { // a file with errors cannot be approved
 			f.About, f.Fix = "not checked, because "+config.FileName+" has errors", ""
 		}
-		d.Findings = append(d.Findings, f)
+		d.Components = append(d.Components, f)
 	}
-	if slices.ContainsFunc(d.Findings, func(f Component) bool {
+	if slices.ContainsFunc(d.Components, func(f Component) bool {
 		return f.State == ComponentMissing || f.State == ComponentBroken
 	}) {
 		d.Outcome = "not_ready"
 	}
-	d.Findings = append(d.Findings, registry.ExamineTelemetry(ctx, a.o.Getenv, reach)...) // runs work without it
+	d.Components = append(d.Components, registry.ExamineTelemetry(ctx, a.o.Getenv, reach)...) // runs work without it
 	return d, nil
 }
 

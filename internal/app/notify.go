@@ -23,7 +23,8 @@ const (
 	notifyCursor = "notify/position"
 	// sendLease is how long a process may take to send a message.
 	sendLease = time.Minute
-	// maxAttempts is how often a message is tried before it is given up, which takes about a day.
+	// maxAttempts is how often a message is tried before it is given up, which takes about a day. Pauses are shifted by
+	// the number of attempts, so more than 33 would overflow a duration.
 	maxAttempts = 24
 	// maxPause is the longest pause between two attempts.
 	maxPause = 2 * time.Hour

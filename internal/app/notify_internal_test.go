@@ -55,6 +55,18 @@ func notified(t *testing.T, overlap string) (*triggered, *receiver) {
 	return p, to
 }
 
+// waitingRun fires a trigger of a notified project once; the run waits for its gate. No notification is sent yet.
+func (p *triggered) waitingRun(t *testing.T) (*triggerService, *notifier) {
+	t.Helper()
+	s := p.server()
+	n := &notifier{s.app, s.rt}
+	s.at(t, &p.clock, midnight)
+	n.round(t)
+	s.at(t, &p.clock, hour(1))
+	s.rest(t)
+	return s, n
+}
+
 // approve is the approval of the configuration by a person.
 func (p *triggered) approve() {
 	p.t.Helper()
@@ -84,14 +96,9 @@ func (n *notifier) round(t *testing.T) {
 
 func TestNotificationsArriveAtLeastOnceWithOneID(t *testing.T) {
 	p, to := notified(t, "skip")
-	s := p.server()
+	s, n := p.waitingRun(t)
 	s.app.SetPublicURL("https://flows.example.org/base", true)
-	n := &notifier{s.app, s.rt}
-	s.at(t, &p.clock, midnight)
-	n.round(t)
 	to.fail = 2
-	s.at(t, &p.clock, hour(1))
-	s.rest(t)
 	n.round(t)
 	for i := range 3 { // another process sends it again, later
 		p.clock.set(hour(1).Add(time.Duration(i+1) * time.Minute))
@@ -117,13 +124,8 @@ func TestNotificationsArriveAtLeastOnceWithOneID(t *testing.T) {
 // A message that cannot be sent is tried again for about a day, with pauses of up to two hours.
 func TestFailedNotificationsAreRetriedForADay(t *testing.T) {
 	p, to := notified(t, "skip")
-	s := p.server()
-	n := &notifier{s.app, s.rt}
-	s.at(t, &p.clock, midnight)
-	n.round(t)
+	s, n := p.waitingRun(t)
 	to.fail = 1000
-	s.at(t, &p.clock, hour(1))
-	s.rest(t)
 	n.round(t)
 	var pause time.Duration
 	for {
@@ -152,12 +154,7 @@ func TestFailedNotificationsAreRetriedForADay(t *testing.T) {
 
 func TestMissedFiringsAndWaitingRunsAreNotified(t *testing.T) {
 	p, to := notified(t, "skip")
-	s := p.server()
-	n := &notifier{s.app, s.rt}
-	s.at(t, &p.clock, midnight)
-	n.round(t)
-	s.at(t, &p.clock, hour(1))
-	s.rest(t)
+	s, n := p.waitingRun(t)
 	s.at(t, &p.clock, hour(2)) // the first run still waits
 	n.round(t)
 	kinds := func(what string) (n int) {
@@ -187,12 +184,7 @@ func TestNotificationsNeedApproval(t *testing.T) {
 	p, to := notified(t, "skip")
 	p.home = t.TempDir() // another person, who has approved nothing
 	p.dir = copyProject(t, p.dir)
-	s := p.server()
-	n := &notifier{s.app, s.rt}
-	s.at(t, &p.clock, midnight)
-	n.round(t)
-	s.at(t, &p.clock, hour(1))
-	s.rest(t)
+	s, n := p.waitingRun(t)
 	n.round(t)
 	left, err := s.rt.Store.List(t.Context(), outboxPrefix)
 	if err != nil || len(s.runs(t)) != 1 || len(to.bodies) != 0 || len(left) != 0 {

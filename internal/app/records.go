@@ -54,34 +54,34 @@ type tailReader struct {
 }
 
 // Read waits for more at the end of the file.
-func (g *tailReader) Read(p []byte) (int, error) {
+func (r *tailReader) Read(p []byte) (int, error) {
 	for {
-		n, err := g.File.Read(p)
+		n, err := r.File.Read(p)
 		if n > 0 || err != nil && !errors.Is(err, io.EOF) {
 			return n, err
 		}
-		if g.over {
+		if r.over {
 			return 0, io.EOF
 		}
 		// The end of the file, and nothing is missing in it: wait for an append, and complete the file again.
-		if g.complete {
-			if g.idle(); !g.moved(g.last) {
+		if r.complete {
+			if r.idle(); !r.moved(r.last) {
 				return 0, io.EOF
 			}
 		}
 		// The position comes first, so that no append falls between it and the rest.
-		if g.last, err = g.rt.Store.Last(g.ctx); err != nil {
-			return 0, ended(g.ctx, err)
+		if r.last, err = r.rt.Store.Last(r.ctx); err != nil {
+			return 0, ended(r.ctx, err)
 		}
-		entry, err := g.rt.Store.Entry(g.ctx, g.run)
+		entry, err := r.rt.Store.Entry(r.ctx, r.run)
 		if err != nil {
-			return 0, ended(g.ctx, err)
+			return 0, ended(r.ctx, err)
 		}
-		g.over = entry.Status == journal.Finished
-		if err := g.rt.CompleteTranscript(context.WithoutCancel(g.ctx), g.root); err != nil {
+		r.over = entry.Status == journal.Finished
+		if err := r.rt.CompleteTranscript(context.WithoutCancel(r.ctx), r.root); err != nil {
 			return 0, err
 		}
-		g.complete = true
+		r.complete = true
 	}
 }
 
@@ -94,11 +94,11 @@ func ended(ctx context.Context, err error) error {
 }
 
 // WriteTo reads to the end: os.File's own method would stop at the current end of the file.
-func (g *tailReader) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, struct{ io.Reader }{g}) }
+func (r *tailReader) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, struct{ io.Reader }{r}) }
 
 // moved waits until something has been appended after a position. It reports false when the context ends.
-func (g *tailReader) moved(last journal.Pos) bool {
-	for _, err := range journal.Follow(g.ctx, g.rt.Store, last, followPoll) {
+func (r *tailReader) moved(last journal.Pos) bool {
+	for _, err := range journal.Follow(r.ctx, r.rt.Store, last, followPoll) {
 		return err == nil
 	}
 	return false

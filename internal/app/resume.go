@@ -100,7 +100,7 @@ func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*
 		return nil, err
 	}
 	if program.Root().NoResume {
-		return nil, fail(InvalidRequest, NotResumable, "the workflow inputs \"resume_supported: false\"")
+		return nil, fail(InvalidRequest, NotResumable, "the workflow says \"resume_supported: false\"")
 	}
 	r := &Resumption{Run: req.Run, Of: req.Run, from: req.From, by: req.By, again: req.From == FromCurrent, env: rt}
 	r.inputs = xslices.Map(req.Messages, func(m Message) plan.Input { return m.input(req.By) })

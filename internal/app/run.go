@@ -431,17 +431,17 @@ func (a *App) MayBeRun(name string) bool {
 	return err == nil && a.hasStore(space, here.Root)
 }
 
-// Remove removes a finished or damaged run with its records and files, and returns its space to the file system. What
-// remains is a tombstone that names who removed the run, when and why.
+// Remove removes a finished or damaged run with its records and files, and compacts the store. What remains is a
+// tombstone that names who removed the run, when and why.
 func (a *App) Remove(ctx context.Context, id journal.RunID, why journal.Removal) error {
 	if err := a.remove(ctx, id, why); err != nil {
 		return err
 	}
-	_, err := a.compact(ctx)
-	return err
+	a.compact(ctx)
+	return nil
 }
 
-// remove is Remove without the return of space.
+// remove is Remove without compacting the store.
 func (a *App) remove(ctx context.Context, id journal.RunID, why journal.Removal) error {
 	rt, err := a.reader(ctx, id)
 	if err != nil {

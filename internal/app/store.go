@@ -70,24 +70,25 @@ func (a *App) Prune(ctx context.Context, req PruneRequest, why journal.Removal) 
 		return true
 	})
 	if len(out.Runs) > 0 {
-		out.Freed, err = a.compact(ctx)
+		out.Freed = a.compact(ctx)
 	}
-	return out, cmp.Or(failed, err)
+	return out, failed
 }
 
 // compact returns the space of removed runs to the file system if they occupied at least a quarter of the store, and
-// returns the number of bytes. A store that other processes keep busy is compacted after the next removal.
-func (a *App) compact(ctx context.Context) (freed int64, err error) {
+// returns the number of bytes. A store that other processes keep busy is compacted after the next removal. The removals
+// before it have succeeded, so a failure is only a notice.
+func (a *App) compact(ctx context.Context) (freed int64) {
 	rt, err := a.runs(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if store, ok := rt.Store.(journal.Maintainer); ok {
-		if freed, err = store.Compact(ctx); errors.Is(err, journal.ErrBusy) {
-			err = nil
+	if err == nil {
+		if store, ok := rt.Store.(journal.Maintainer); ok {
+			freed, err = store.Compact(ctx)
 		}
 	}
-	return freed, err
+	if err != nil && !errors.Is(err, journal.ErrBusy) {
+		a.o.Notify(Notice{Text: fmt.Sprintf("The store was not compacted: %v. The next removal tries it again.", err)})
+	}
+	return freed
 }
 
 // retainEvery is how often old runs are looked for.

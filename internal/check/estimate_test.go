@@ -562,7 +562,7 @@ func TestLongProgramsAreChecked(t *testing.T) {
 	}
 }
 
-// A budget of steps that is almost as large as a long program bounds each of its steps.
+// A budget just below maxWalk: the steps of a long program are still estimated quickly.
 func TestLongProgramsAreEstimatedWithinTheirBudget(t *testing.T) {
 	const n, most = 4000, 1999
 	var knot []ir.Step

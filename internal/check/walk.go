@@ -28,7 +28,7 @@ type walker struct {
 	start int
 	// skips are the nodes that can be skipped, in groups of nodes that lead to each other, successors first.
 	skips [][]int
-	// work is in proportion to the time that the attempts of all steps take for each step of the budget.
+	// work is steps × edges: what computing attempts for every step costs per step of the budget.
 	work int64
 }
 
@@ -229,7 +229,7 @@ func (e *estimator) limitedCost(b ir.BlockID, limit *ir.Limit) (vector, *walker)
 	return v, w
 }
 
-// maxWalkWork limits the graphs for whose steps attempts computes walks.
+// maxWalkWork bounds work × budget: beyond it, attempts computes no walks.
 const maxWalkWork = 1 << 28
 
 // attempts returns how often a step can be entered and started at most in a walk of at most k steps. If that would take

@@ -113,8 +113,8 @@ func (r *results) err() error {
 	return r.failed
 }
 
-// invocation is one command line that is being executed. Its fields are set by flags and by the command's goroutine,
-// which owns them; live alone is used by several goroutines, because notices can come from any.
+// invocation is one command line that is being executed. Its fields are set by flags and by the command's goroutine.
+// Other goroutines only use what guards itself: notices go to stderr and live, and results to stdout, behind mutexes.
 type invocation struct {
 	Environment
 	stdout             io.Writer

@@ -43,17 +43,17 @@ The exit code is 0 if a workflow can ask a model and its runs can be stored, and
 				return err
 			}
 			workflows = slices.DeleteFunc(workflows, func(w app.Component) bool { // another line says so
-				return slices.ContainsFunc(report.Findings, func(f app.Component) bool {
+				return slices.ContainsFunc(report.Components, func(f app.Component) bool {
 					return f.About == w.About && f.State == w.State
 				})
 			})
-			report.Findings = slices.Concat(report.Findings, servers, workflows)
+			report.Components = slices.Concat(report.Components, servers, workflows)
 			root, err := a.app().Root()
 			if err != nil {
 				return err
 			}
-			for i := range report.Findings {
-				if f := &report.Findings[i]; f.State == app.ComponentBroken && f.Fix == "" { // a file with errors
+			for i := range report.Components {
+				if f := &report.Components[i]; f.State == app.ComponentBroken && f.Fix == "" { // a file with errors
 					f.Fix = fmt.Sprintf("\"espalier validate %s\" shows them.", a.display(filepath.Join(root, f.Name)))
 				}
 			}
@@ -69,14 +69,14 @@ The exit code is 0 if a workflow can ask a model and its runs can be stored, and
 
 func (a *invocation) printDoctor(r *app.Diagnosis) {
 	t := table{header: []string{"", "WHAT", "NAME", "STATE"}}
-	for _, f := range r.Findings {
+	for _, f := range r.Components {
 		t.add(map[string]string{
 			app.ComponentOK: "+", app.ComponentUnset: "-", app.ComponentMissing: "!",
 			app.ComponentBroken: "!",
 		}[f.State], f.What, f.Name, f.State+": "+f.About)
 	}
 	a.printTable(&t, "")
-	for _, f := range r.Findings {
+	for _, f := range r.Components {
 		if f.Fix != "" && f.State != app.ComponentUnset {
 			fmt.Fprintf(a.stdout, "\n%s %s: %s\n", f.What, f.Name, strings.TrimSuffix(f.Fix, "\n"))
 		}

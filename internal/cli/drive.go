@@ -168,7 +168,7 @@ func (a *invocation) parkOrReload(first os.Signal, signals <-chan os.Signal) os.
 	return nil
 }
 
-// parkFor is park and parkOrReload. It returns the signal that decides what follows.
+// parkFor implements park and parkOrReload. It returns the signal that decides what follows.
 //
 // Park stops new work first and then calls its callback: only from then on are further signals received and the grace
 // period counted. A signal during the wait cancels what is running, except that SIGHUP is ignored in a reload, and the
@@ -225,7 +225,7 @@ func (a *invocation) interrupted(id journal.RunID, err error) error {
 	if unknown != nil {
 		return cmp.Or(err, unknown)
 	}
-	state, help := "is interrupted", "To continue: espalier resume "+id.Short()
+	state, help, interrupted := "is interrupted", "To continue: espalier resume "+id.Short(), true
 	atRest := run.Status.AtRest()
 	if run.Status == journal.Waiting {
 		status, err := a.runs().Status(ctx, id)
@@ -233,7 +233,8 @@ func (a *invocation) interrupted(id journal.RunID, err error) error {
 			return err
 		}
 		// A task that was cut off is in doubt.
-		state, help, atRest = stateClause(run), waitingHelp(status), !status.InDoubt()
+		state, help, interrupted = stateClause(run), waitingHelp(status), false
+		atRest = !status.InDoubt()
 	}
 	if atRest || run.Driver != nil {
 		return a.reportRun(run)
@@ -241,7 +242,7 @@ func (a *invocation) interrupted(id journal.RunID, err error) error {
 	if err := a.writeInterrupted(run); err != nil {
 		return err
 	}
-	if others, err := a.app().Workers(ctx); err == nil && state == "is interrupted" {
+	if others, err := a.app().Workers(ctx); err == nil && interrupted {
 		for _, w := range others {
 			if w.Works && !w.Draining {
 				state = "is left to another process"

@@ -152,7 +152,7 @@ var exitCodes = map[app.ErrorKind]int{
 }
 
 // advice is what to type next, by the reason of an error; {run}, {name}, {names} and {dir} stand for what the error is
-// about. It replaces advice of the error itself only if there is none. app does not give advice of this kind because it
+// about. It applies only if the error has no advice of its own. app does not give advice of this kind because it
 // serves the API and the pages, too.
 var advice = map[app.Reason]string{
 	app.NoRunName:    `"espalier runs" lists them.`,

@@ -133,7 +133,8 @@ func (a *invocation) askForWorkflow(f *initFlags) (err error) {
 	return err
 }
 
-// init creates the files of a project. Existing files stay: init can be repeated in a project that has some of them.
+// init creates the files of a project. An espalier.yaml and a .gitignore that exist stay as they are. If the workflow
+// exists, init fails before it creates anything.
 func (a *invocation) init(f *initFlags) error {
 	written := []string{}
 	next := []string{"espalier new NAME"}
@@ -149,7 +150,7 @@ func (a *invocation) init(f *initFlags) error {
 		}
 		inputs := sampleInputs(an)
 		script := scaffold.Replies(f.workflow, created.Path, inputs)
-		if err := a.createFile(script); err != nil {
+		if _, err := a.createFiles(".", script); err != nil {
 			return err
 		}
 		written, settings = append(append(written, created.Files...), script.Name), needed

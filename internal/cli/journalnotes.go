@@ -18,16 +18,16 @@ type journalNotes struct {
 	style console.Style
 	live  bool // the journal grows
 	read  bool
-	next  []remark
+	next  []journalNote
 	last  string    // the summary
 	seen  time.Time // of the latest event of the transcript
 	err   error
 	fetch func() error // adds what is new
 }
 
-// remark is a notice of the journal that is not printed yet. One without a line marks the place of an event that the
-// transcript has, too.
-type remark struct {
+// journalNote is a notice of the journal that is not printed yet. One without a line marks the place of an event that
+// the transcript has, too.
+type journalNote struct {
 	at        time.Time
 	line      string          // "" if the transcript says it
 	event     transcript.Type // of the transcript that it belongs to; "" if there is none
@@ -35,8 +35,8 @@ type remark struct {
 	iteration int
 }
 
-// remarked are the notices that a transcript has no event for.
-var remarked = map[console.Event]bool{
+// journalOnly are the notices that a transcript has no event for.
+var journalOnly = map[console.Event]bool{
 	console.RunClaimed: true, console.StepSkipped: true, console.StepRetrying: true, console.StepLost: true,
 	console.ModelReplied: true, console.ModelRetried: true, console.WaitStarted: true, console.WaitFinished: true,
 	console.Signalled: true, console.Paused: true, console.Continued: true, console.Cancelling: true,
@@ -56,7 +56,7 @@ var sameEvents = map[transcript.Type]transcript.Type{
 	transcript.HookStarted: transcript.StepStarted, transcript.HookCompleted: transcript.StepCompleted,
 }
 
-// around returns the remarks that belong before and after an event of the transcript; for nil, the rest. Times alone do
+// around returns the notes that belong before and after an event of the transcript; for nil, the rest. Times alone do
 // not decide, because many events happen within a millisecond: notices of the event itself divide the others.
 func (m *journalNotes) around(e *transcript.Event) (before, after []string) {
 	if !m.read || m.live {
@@ -86,7 +86,7 @@ func (m *journalNotes) around(e *transcript.Event) (before, after []string) {
 	return m.pop(n), nil
 }
 
-// now returns the remarks that belong after the events so far, if the transcript has no other event yet.
+// now returns the notes that belong after the events so far, if the transcript has no other event yet.
 func (m *journalNotes) now() []string {
 	m.load()
 	n := 0
@@ -129,7 +129,7 @@ func (m *journalNotes) load() {
 	m.read, m.err = true, m.fetch()
 }
 
-// follow makes the remarks those of a journal on this machine.
+// follow makes the notes those of a journal on this machine.
 func (m *journalNotes) follow(j *app.Journal, root journal.RunID) {
 	progress := console.NewProgress(root, j.Outline)
 	m.fetch = func() error {
@@ -153,12 +153,12 @@ func (m *journalNotes) add(n *console.Notice) {
 	if n.Run != m.run {
 		return
 	}
-	one := remark{at: n.At.Time, event: transcribed[n.Event], path: n.Path, iteration: n.Iteration}
+	one := journalNote{at: n.At.Time, event: transcribed[n.Event], path: n.Path, iteration: n.Iteration}
 	if n.Event == console.RunFinished {
 		m.last = n.Remark(m.style)
 		return
 	}
-	if remarked[n.Event] {
+	if journalOnly[n.Event] {
 		one.line = n.Remark(m.style)
 	}
 	if one.line != "" || one.event != "" {

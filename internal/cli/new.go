@@ -3,12 +3,12 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -126,8 +126,7 @@ func listPatterns(format string) (list string) {
 	return list
 }
 
-// newWorkflow creates the files of a workflow, and returns the settings that it needs. It stops at the first file that
-// exists or cannot be written; files that it has created by then stay.
+// newWorkflow creates the files of a workflow, all or none, and returns the settings that it needs.
 func (a *invocation) newWorkflow(name, format, chosen, dir string) (made *newFiles, settings string, err error) {
 	if err := checkName(name); err != nil {
 		return nil, "", err
@@ -135,20 +134,15 @@ func (a *invocation) newWorkflow(name, format, chosen, dir string) (made *newFil
 	if err := checkPattern(format, chosen); err != nil {
 		return nil, "", err
 	}
-	w, err := scaffold.NewWorkflow(name, format, chosen, time.Now())
+	w, err := scaffold.NewWorkflow(name, format, chosen, a.Now())
 	if err != nil {
 		return nil, "", err
 	}
-	made = &newFiles{Name: w.Name, Format: format, Pattern: chosen}
-	for _, f := range w.Files {
-		f.Name = filepath.ToSlash(filepath.Join(dir, f.Name))
-		if err := a.createFile(f); err != nil {
-			return nil, "", err
-		}
-		made.Files = append(made.Files, f.Name)
+	files, err := a.createFiles(dir, w.Files...)
+	if err != nil {
+		return nil, "", err
 	}
-	made.Path = made.Files[0]
-	return made, w.Settings, nil
+	return &newFiles{Files: files, Name: w.Name, Path: files[0], Format: format, Pattern: chosen}, w.Settings, nil
 }
 
 // configure creates an espalier.yaml with settings, and reports whether it did. If there is one, it says what to add.
@@ -187,17 +181,18 @@ func suggestName(name string) string {
 	return strings.Join(words, "-")
 }
 
-// createFile writes a file that must not be there yet.
-func (a *invocation) createFile(f scaffold.File) error {
-	root := a.inDir(".")
-	if filepath.IsAbs(f.Name) {
-		root = ""
+// createFiles creates files below a folder, all or none, and returns their paths. None may exist yet.
+func (a *invocation) createFiles(dir string, files ...scaffold.File) (paths []string, err error) {
+	root := a.inDir(dir)
+	for _, f := range files {
+		path := filepath.Join(dir, filepath.FromSlash(f.Name))
+		if _, err := os.Lstat(a.inDir(path)); err == nil {
+			return nil, usage("Choose another name or another folder.", "there is a file %q already", path)
+		}
+		paths = append(paths, filepath.ToSlash(path))
 	}
-	made, err := scaffold.Create(root, f)
-	if err == nil && !made {
-		return usage("Choose another name or another folder.", "there is a file %q already", f.Name)
-	}
-	return unwritten(err)
+	_, _, err = scaffold.CreateAll(root, files)
+	return paths, unwritten(err)
 }
 
 // unwritten turns the error of a file that cannot be written into one with advice.

@@ -92,7 +92,7 @@ func (a *invocation) connectToAct() error {
 		return err
 	}
 	// An application of its own: the command decides later what its application does.
-	if dir, ok := app.New(app.Options{Dir: a.Dir, Home: a.Getenv("HOME"), Getenv: a.Getenv}).TrustedStorage(); ok {
+	if dir, ok := app.New(app.Options{Dir: a.Dir, Home: a.Getenv("HOME"), Getenv: a.Getenv}).TrustedStateDir(); ok {
 		a.server = client.Local(dir)
 	}
 	return nil
@@ -100,8 +100,8 @@ func (a *invocation) connectToAct() error {
 
 // tryServerFirst calls do, which acts on runs, with the server of the project if one is running. If the server lacks
 // something that this process may have, such as a key in the environment, or cannot be reached any more, do is called
-// again without the server. So do must not have an effect before it fails with such an error. A server that the user
-// has named is not left.
+// again without the server. So do must not have an effect before it fails with such an error; see followToRest. A
+// server that the user has named is not left.
 func (a *invocation) tryServerFirst(do func() error) error {
 	if err := a.connectToAct(); err != nil {
 		return err
@@ -112,7 +112,7 @@ func (a *invocation) tryServerFirst(do func() error) error {
 	err := do()
 	var missing *app.Error
 	if a.server == nil || a.elsewhere || !errors.As(err, &missing) ||
-		missing.Kind != app.NotReady && missing.Reason != client.Unreachable {
+		missing.Kind != app.NotReady && !client.NotSent(err) {
 		return err
 	}
 	a.server.Close()
@@ -150,6 +150,7 @@ func (a *invocation) followToRest(
 		defer close(rested)
 		if err = begin(ctx); err == nil {
 			run, err = a.server.Follow(ctx, id, after, client.Progress{Notice: a.printNotice})
+			err = lostServer(id, err)
 		}
 	}()
 	select {
@@ -160,6 +161,18 @@ func (a *invocation) followToRest(
 	cancel()
 	<-rested
 	return nil, a.leftRunning(id)
+}
+
+// lostServer replaces the error of a server that cannot be reached any more after it has accepted a request about a
+// run. It is no *app.Error, because the request must not be repeated.
+func lostServer(id journal.RunID, err error) error {
+	var lost *app.Error
+	if !errors.As(err, &lost) || lost.Reason != client.Unreachable {
+		return err
+	}
+	help := fmt.Sprintf("The server has accepted the request. When it is back, it continues the run. "+
+		"To see it: espalier status %[1]s. To continue it without the server: espalier resume %[1]s", id.Short())
+	return fail(exitNotReady, help, "%s", lost.Message)
 }
 
 // printNotice prints a line of progress.

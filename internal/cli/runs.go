@@ -746,8 +746,8 @@ func (a *invocation) printTrace(run *app.Run) error {
 	return err
 }
 
-// printTranscript prints the transcript of a run, as it is or as it grows. For people, remarks of the journal are
-// inserted between the events: pause is called while the transcript has no new event, and prints the remarks that are
+// printTranscript prints the transcript of a run, as it is or as it grows. For people, notices of the journal are
+// inserted between the events: pause is called while the transcript has no new event, and prints the notices that are
 // known by then. It is replaced after the reader has been opened, and called by the goroutine that reads.
 func (a *invocation) printTranscript(run *app.Run, follow, pretty bool) error {
 	ctx, stop := context.WithCancel(context.Background())
@@ -789,7 +789,7 @@ func (a *invocation) printTranscript(run *app.Run, follow, pretty bool) error {
 }
 
 // notesOn returns what is known of a run besides its transcript, and the titles of its steps. With a server, both
-// come from the progress of the run, from the last notice on that was seen.
+// come from the progress of the run, from the last notice that was seen.
 func (a *invocation) notesOn(ctx context.Context, run *app.Run) (*journalNotes, map[string]string, error) {
 	root := cmp.Or(run.Root, run.ID)
 	more := &journalNotes{run: run.ID, style: console.Style{Color: a.colorOut}}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -47,7 +46,7 @@ func (a *invocation) setupIDE(root string, names []string) error {
 			is = "a file"
 			help = fmt.Sprintf("Move it to %s/rules.md, for example, which %s reads too.", b.Folder, b.Editor)
 		}
-		if slices.Contains(names, b.Editor) {
+		if b.Wanted {
 			return fail(exitNotReady, help, "%s reads commands from the folder %s, which is %s here", b.Editor,
 				b.Folder, is)
 		}

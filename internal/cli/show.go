@@ -575,7 +575,7 @@ func triggersText(triggers []ir.Trigger) string {
 	return strings.Join(xslices.Map(triggers, func(t ir.Trigger) string {
 		source := t.Source()
 		if t.Kind == ir.OnSchedule {
-			source = fmt.Sprintf("%q (%s)", t.Schedule, cmp.Or(t.Timezone, "UTC")) // as a file has it
+			source = fmt.Sprintf("%q (%s)", t.Schedule, t.Zone()) // as a file has it
 		}
 		text := strings.TrimSpace(triggerWords[t.Kind] + " " + source)
 		if t.Off {

@@ -144,6 +144,13 @@ func (c *Client) request(ctx context.Context, method, path string, in any) (*htt
 	return w, nil
 }
 
+// NotSent reports whether a request failed because no connection to the server could be made, so that it had no effect.
+func NotSent(err error) bool {
+	var failed *app.Error
+	var network *net.OpError
+	return errors.As(err, &failed) && failed.Reason == Unreachable && errors.As(err, &network) && network.Op == "dial"
+}
+
 func (c *Client) unreachable(err error) error {
 	if of, ok := errors.AsType[*url.Error](err); ok {
 		err = of.Err

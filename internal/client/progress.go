@@ -157,38 +157,38 @@ type tailReader struct {
 	at   string // the state of the run at which idle was called
 }
 
-// growPause is how often a growing transcript is asked for.
-const growPause = 250 * time.Millisecond
+// tailPause is how often a growing transcript is asked for.
+const tailPause = 250 * time.Millisecond
 
 // Read implements io.Reader.
-func (g *tailReader) Read(p []byte) (int, error) {
-	for len(g.rest) == 0 {
-		if g.over {
+func (r *tailReader) Read(p []byte) (int, error) {
+	for len(r.rest) == 0 {
+		if r.over {
 			return 0, io.EOF
 		}
 		select {
-		case <-g.ctx.Done():
+		case <-r.ctx.Done():
 			return 0, io.EOF
-		case <-time.After(growPause):
+		case <-time.After(tailPause):
 		}
-		run, err := g.c.Get(g.ctx, g.run) // before the transcript, so that that of a finished run is complete
+		run, err := r.c.Get(r.ctx, r.run) // before the transcript, so that that of a finished run is complete
 		if err != nil {
-			return 0, endOf(g.ctx, err)
+			return 0, endOf(r.ctx, err)
 		}
-		raw, err := g.c.read(g.ctx, http.MethodGet, runPath(g.run, "/transcript"), nil)
+		raw, err := r.c.read(r.ctx, http.MethodGet, runPath(r.run, "/transcript"), nil)
 		if err != nil {
-			return 0, endOf(g.ctx, err)
+			return 0, endOf(r.ctx, err)
 		}
-		g.over = run.Status == journal.Finished
-		if len(raw) > g.read {
-			g.rest, g.read, g.at = raw[g.read:], len(raw), ""
-		} else if at := fmt.Sprint(run.Seq, run.Updated, run.Status, run.Waiting); !g.over && g.at != at {
-			g.at = at
-			g.idle()
+		r.over = run.Status == journal.Finished
+		if len(raw) > r.read {
+			r.rest, r.read, r.at = raw[r.read:], len(raw), ""
+		} else if at := fmt.Sprint(run.Seq, run.Updated, run.Status, run.Waiting); !r.over && r.at != at {
+			r.at = at
+			r.idle()
 		}
 	}
-	n := copy(p, g.rest)
-	g.rest = g.rest[n:]
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
 	return n, nil
 }
 

@@ -22,7 +22,7 @@ type PrivilegedSetting struct {
 	// MCPFile reports that the setting is in .mcp.json.
 	MCPFile bool `json:"mcp_file,omitempty"`
 
-	// Disables the setting in the Config that has returned it.
+	// disable disables the setting in the Config that has returned it.
 	disable func()
 }
 

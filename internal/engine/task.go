@@ -18,7 +18,7 @@ import (
 // The causes with which an engine cancels the context of a task. Ended derives from the cause what happened to the
 // task.
 var (
-	ErrCanceled = errors.New("cancelled")
+	ErrCanceled = errors.New("canceled")
 	ErrDeadline = errors.New("the deadline has passed")
 	ErrParked   = errors.New("the run is parked")
 	ErrStopped  = fmt.Errorf("%w", ErrParked) // between two calls of the task

@@ -62,7 +62,6 @@ func parse(d Dialect, text string, at source.Span) (*Expr, *parser) {
 	return e, p
 }
 
-// add adds an error.
 func (p *parser) add(code diag.Code, start, end int, help, format string, args ...any) *diag.Diagnostic {
 	return p.report(code, diag.Error, start, end, help, format, args...)
 }

@@ -219,7 +219,7 @@ func (b *builder) drawStart(body *scope) {
 		}
 		switch t.Kind {
 		case ir.OnSchedule:
-			n.Title, n.Text = clean(t.Schedule), cmp.Or(clean(t.Timezone), "UTC")
+			n.Title, n.Text = clean(t.Schedule), clean(t.Zone())
 		case ir.OnAPI:
 			n.Title = "HTTP request"
 		default:

@@ -212,12 +212,15 @@ type Trigger struct {
 	TimezoneSpan source.Span `json:"timezone_span,omitzero"`
 }
 
+// Zone returns the name of the time zone of the schedule.
+func (t *Trigger) Zone() string { return cmp.Or(t.Timezone, "UTC") }
+
 // Source returns what the trigger reacts to: a schedule with its time zone, the name of an event, the patterns of
 // files, the names of commands, or the path of a webhook. It is empty for the other kinds.
 func (t *Trigger) Source() string {
 	switch t.Kind {
 	case OnSchedule:
-		return t.Schedule + ", " + cmp.Or(t.Timezone, "UTC")
+		return t.Schedule + ", " + t.Zone()
 	case OnEvent:
 		return t.Event
 	case OnWebhook:

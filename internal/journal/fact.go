@@ -418,13 +418,13 @@ type CancelRequested struct {
 	Frame string `json:"f,omitempty"`
 	// Below cancels only the frames of the current step, not the frame itself.
 	Below bool `json:"below,omitempty"`
-	// Failed makes the frame end as failed instead of cancelled.
+	// Failed makes the frame end as failed instead of canceled.
 	Failed bool   `json:"failed,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	By     Actor  `json:"by,omitzero"`
 }
 
-// CleanupBegun moves a cancelled program, in which no task runs anymore, to its
+// CleanupBegun moves a canceled program, in which no task runs anymore, to its
 // cleanup step.
 type CleanupBegun struct {
 	Frame string `json:"f,omitempty"`

@@ -218,7 +218,8 @@ const (
 	Finished Status = "finished"
 )
 
-// AtRest reports whether a run continues only after a message, if at all. A sleeping run continues by itself.
+// AtRest reports whether a run has no work in progress and no retry that continues it. A gate may still time out: see
+// Index.Wake.
 func (s Status) AtRest() bool { return s != Running && s != Sleeping }
 
 // Entry is the index row of a run.

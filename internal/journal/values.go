@@ -11,11 +11,11 @@ const (
 	OutcomeFailed   = ir.Failed
 	OutcomeSkipped  = ir.Skipped
 	OutcomeRejected = ir.Rejected
-	OutcomeCanceled = Outcome("cancelled")
-	OutcomeBreak    = Outcome("break") // of a frame: leave the loop
-	OutcomeJump     = Outcome("jump")  // of a frame: continue at a step of an enclosing block
-	OutcomeEnd      = Outcome("end")   // of a frame: end the whole program
-	OutcomeRerun    = Outcome("rerun") // of a gate about a lost task: run the task again
+	OutcomeCanceled = Outcome("cancelled") // the spelling in stored journals
+	OutcomeBreak    = Outcome("break")     // of a frame: leave the loop
+	OutcomeJump     = Outcome("jump")      // of a frame: continue at a step of an enclosing block
+	OutcomeEnd      = Outcome("end")       // of a frame: end the whole program
+	OutcomeRerun    = Outcome("rerun")     // of a gate about a lost task: run the task again
 )
 
 // Class is the class of an error. Retries select on it and records show it. The set is open: a

@@ -67,7 +67,7 @@ func (s *State) Check(p *Program, in Input) error {
 	case Signal:
 		return s.checkSignal(p, &x)
 	case Cancel:
-		if s.Root().Cancelled {
+		if s.Root().Canceled {
 			return refusal(TooLate, "the run is being canceled already")
 		}
 	case Pause:
@@ -241,7 +241,7 @@ func (s *State) Approvals(p *Program, f *Frame) []Approval {
 }
 
 // checkSignal returns why an event cannot be sent to the run, or nil. A signal that no open gate receives is kept for a
-// later gate, unless it names a step.
+// later gate, unless it names a step or brings an empty text, which would end a conversation before it begins.
 func (s *State) checkSignal(p *Program, x *Signal) error {
 	text, err := p.checkEvent(x)
 	if err != nil {
@@ -267,7 +267,7 @@ func (s *State) checkSignal(p *Program, x *Signal) error {
 			}
 		}
 	}
-	// Is there exactly one receiver where only one may be meant?
+	// Refuse a signal whose receiver is missing or ambiguous.
 	switch {
 	case x.Step == "" && len(receivers) == 0 && text != "" && isEmptyText(x.Data):
 		return refusal(NoGate, "step %q is not waiting for text yet, and an empty text would end the conversation",
@@ -512,7 +512,7 @@ func (d *decider) endTask(f *Frame, r *Result) {
 			ended.Value, ended.Writes = value, d.writes(f, step)
 		}
 	}
-	retries := ended.Outcome == journal.OutcomeFailed && !f.Cancelled && retryable(step, f.Attempt, ended.Class, r.Exit)
+	retries := ended.Outcome == journal.OutcomeFailed && !f.Canceled && retryable(step, f.Attempt, ended.Class, r.Exit)
 	// Writes of a failure are made only once, after the last attempt.
 	ended.Final = !retries
 	if (ended.Outcome == journal.OutcomeFailed || ended.Outcome == journal.OutcomeCanceled) && ended.Final {

@@ -316,8 +316,8 @@ func (s *State) decideGate(x *journal.GateDecided) {
 // startCleanup lets a canceled frame run its cleanup step as if it were not canceled.
 func (s *State) startCleanup(x *journal.CleanupBegun) {
 	f := s.frame(x.Frame)
-	f.Cancelled, f.Cleaning, f.Phase, f.Step = false, true, Sent, x.Step
-	s.Paused = s.Paused && x.Frame != "" && !s.Root().Cancelled // a cancelled run does not stay paused
+	f.Canceled, f.Cleaning, f.Phase, f.Step = false, true, Sent, x.Step
+	s.Paused = s.Paused && x.Frame != "" && !s.Root().Canceled // a canceled run does not stay paused
 	s.mark(f)
 }
 
@@ -511,12 +511,12 @@ func (g *Group) keep(at int, r *BranchResult) {
 	xmaps.Set(&g.Results, at, r)
 }
 
-// merge applies the writes of branches to the enclosing scope in branch order. Writes of cancelled branches never
+// merge applies the writes of branches to the enclosing scope in branch order. Writes of canceled branches never
 // replace those of the others.
 func (s *State) merge(f *Frame) {
-	for _, cancelled := range []bool{true, false} {
+	for _, canceled := range []bool{true, false} {
 		for i := range f.Group.Next {
-			if r := f.Group.Results[i]; r != nil && (r.Outcome == journal.OutcomeCanceled) == cancelled {
+			if r := f.Group.Results[i]; r != nil && (r.Outcome == journal.OutcomeCanceled) == canceled {
 				s.setAll(f, r.Scope, nil)
 			}
 		}
@@ -599,7 +599,7 @@ func (s *State) cancel(x *journal.CancelRequested) {
 			continue
 		}
 		f := s.Frames[path]
-		f.Cancelled = true
+		f.Canceled = true
 		if path == x.Frame && x.Failed {
 			f.FailedBy = x.Reason
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
-// cancelTask ends a task as cancelled.
-func cancelTask(journal.TaskID) plan.Result { return cancelledResult() }
+// cancelTask ends a task as canceled.
+func cancelTask(journal.TaskID) plan.Result { return canceledResult() }
 
 // endTask ends the running task of a step.
 func (w *world) endTask(step string, r plan.Result) {
@@ -36,7 +36,7 @@ func writingOutcome(t irtest.Reporter, s ir.Step) ir.Step {
 	return s
 }
 
-// A child that is cancelled because the calling step has no time left still runs its cleanup step.
+// A child that is canceled because the calling step has no time left still runs its cleanup step.
 func TestCleanupRunsAfterATimeout(t *testing.T) {
 	child := program(chain(task("one"), task("two"))...)
 	child.Blocks[0].Steps = append(child.Blocks[0].Steps, task("tidy"))
@@ -59,8 +59,8 @@ func TestCleanupRunsAfterATimeout(t *testing.T) {
 	}
 }
 
-// Whatever phase a step is in when it is cancelled, it makes the writes that it always makes, and earlier writes stay.
-func TestCancelledStepsMakeTheirWrites(t *testing.T) {
+// Whatever phase a step is in when it is canceled, it makes the writes that it always makes, and earlier writes stay.
+func TestCanceledStepsMakeTheirWrites(t *testing.T) {
 	inner := func(p *ir.Program, s ...ir.Step) ir.BlockID { return p.AddBlock(ir.Block{Steps: chain(s...)}) }
 	retried := writingOutcome(t, task("x"))
 	retried.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant, Delays: []ir.Millis{1000}}
@@ -137,8 +137,8 @@ func TestCancelledStepsMakeTheirWrites(t *testing.T) {
 	}
 }
 
-// The writes of a cancelled branch do not replace those of the branch that won.
-func TestCancelledBranchesDoNotOverwriteTheWinner(t *testing.T) {
+// The writes of a canceled branch do not replace those of the branch that won.
+func TestCanceledBranchesDoNotOverwriteTheWinner(t *testing.T) {
 	p := program()
 	var fan ir.Parallel
 	fan.Join = ir.JoinAny

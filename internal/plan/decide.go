@@ -119,8 +119,8 @@ func (d *decider) decideAll() {
 
 // decideFrame decides what follows from the phase of one frame.
 func (d *decider) decideFrame(f *Frame) {
-	if f.Cancelled {
-		d.closeCancelled(f)
+	if f.Canceled {
+		d.closeCanceled(f)
 		return
 	}
 	// Frames keep their phase while the run is paused or out of time; Continued and BudgetRaised mark all of them
@@ -279,10 +279,10 @@ func opensWith(step *ir.Step) (task bool, part string) {
 }
 
 // deadEnd returns the class of a route that leads to an exit marked as a failure, "" if it leads elsewhere. Then the
-// route itself fails.
+// route itself fails. Only the edges of the route count, also if it replaces a step whose edges choose tries as well.
 func (d *decider) deadEnd(f *Frame, step *ir.Step) (class journal.Class, err error) {
 	sc := d.scope(f)
-	// The same edges in the same order as choose will try them.
+	// The edges that choose will try, in the same order, unless the route replaces a step.
 	for i := range step.Next {
 		e := &step.Next[i]
 		if !slices.Contains(e.On, ir.OK) || e.Limit > 0 && f.Taken[edgeKey(step.ID, i)] >= e.Limit {
@@ -847,8 +847,8 @@ func (d *decider) finish(root *Frame, end Ending) {
 	d.fact(nil, done)
 }
 
-// closeCancelled closes a cancelled frame as soon as no task runs in it.
-func (d *decider) closeCancelled(f *Frame) {
+// closeCanceled closes a canceled frame as soon as no task runs in it.
+func (d *decider) closeCanceled(f *Frame) {
 	// A running task and open frames below end first; their end marks this frame again.
 	switch f.Phase {
 	case Working:
@@ -877,7 +877,7 @@ func (d *decider) closeCancelled(f *Frame) {
 	d.close(f, end)
 }
 
-// mayCleanUp reports whether a cancelled program has a cleanup step, and time and budget to run it.
+// mayCleanUp reports whether a canceled program has a cleanup step, and time and budget to run it.
 func (d *decider) mayCleanUp(f *Frame) bool {
 	if f.Path != "" && f.Child == "" || f.Cleaning || f.FailedBy != "" || d.unit(f).ir.OnCancel == "" || d.s.Expired {
 		return false
@@ -929,12 +929,12 @@ const (
 	MethodAutoApprove = "auto_approve" // no person: the run approves its own gates
 )
 
-// fireTimers fires all timers that are due, in the order of their due times, and reports whether there were any.
+// fireTimers fires all timers that are due, by due time and then by path, and reports whether there were any.
 func (d *decider) fireTimers() (fired bool) {
 	for d.s.Finished == nil {
 		t, f, ok := d.s.nextTimer()
-		// nextTimer returns timers by due time, and those of the same time by path, so that the order is the same in
-		// every replay.
+		// The timers of one frame that are due at the same time come in the order of the heap, which a replay repeats,
+		// because it adds the same timers in the same order.
 		if !ok || t.due > d.now {
 			return fired
 		}

@@ -123,9 +123,9 @@ func apiError(text string) plan.Result {
 	return plan.Result{Outcome: journal.OutcomeFailed, Class: "API_ERROR", Error: text, Exit: 3}
 }
 
-func approvedReply() plan.Result   { return value(`{"approved": true}`) }
-func rejectedReply() plan.Result   { return value(`{"approved": false, "reason": "not now"}`) }
-func cancelledResult() plan.Result { return plan.Result{Outcome: journal.OutcomeCanceled} }
+func approvedReply() plan.Result  { return value(`{"approved": true}`) }
+func rejectedReply() plan.Result  { return value(`{"approved": false, "reason": "not now"}`) }
+func canceledResult() plan.Result { return plan.Result{Outcome: journal.OutcomeCanceled} }
 
 // critics returns branches of one check each, inside a branch. Another branch beside it is independent of them.
 func critics(join ir.Join, most int) *ir.Program {
@@ -171,7 +171,7 @@ func scenarios(t *testing.T) map[string]scenario {
 		},
 		"join all with rejection": {
 			program: critics(ir.JoinAll, 0),
-			drive:   endTasks("y", rejectedReply(), "x", cancelledResult(), "z", approvedReply()),
+			drive:   endTasks("y", rejectedReply(), "x", canceledResult(), "z", approvedReply()),
 		},
 		"join all succeeds": {
 			program: critics(ir.JoinAll, 2),
@@ -179,7 +179,7 @@ func scenarios(t *testing.T) map[string]scenario {
 		},
 		"join any succeeds": {
 			program: critics(ir.JoinAny, 0),
-			drive:   endTasks("x", apiError("no luck"), "y", approvedReply(), "z", cancelledResult()),
+			drive:   endTasks("x", apiError("no luck"), "y", approvedReply(), "z", canceledResult()),
 		},
 		"join any one at a time": {program: critics(ir.JoinAny, 1), drive: endTasks("x", approvedReply())},
 		"join any with last success": {
@@ -825,7 +825,7 @@ func endScenarios(t *testing.T) map[string]scenario {
 		{Name: "y", Block: late.AddBlock(ir.Block{Steps: []ir.Step{task("c")}})},
 	}}}}
 	out["branch active time exhausted"] = scenario{
-		program: late, drive: func(w *world) { slow(w); w.endTask("a", cancelledResult()); w.do = nil },
+		program: late, drive: func(w *world) { slow(w); w.endTask("a", canceledResult()); w.do = nil },
 	}
 	out["branch active time exhausted between tasks"] = scenario{
 		program: late, drive: func(w *world) { w.now += 1000; w.endTask("a", plan.Result{Outcome: journal.OutcomeOK}) },
@@ -851,11 +851,11 @@ func endScenarios(t *testing.T) map[string]scenario {
 		w.endTask("a", plan.Result{Outcome: journal.OutcomeOK})
 		w.endTask("c", plan.Result{Outcome: journal.OutcomeOK})
 		slow(w)
-		w.endTask("b", cancelledResult())
+		w.endTask("b", canceledResult())
 		slow(w)
 	}}
 
-	// Cancelled in every phase.
+	// Canceled in every phase.
 	tidy := program(chain(task("a"), task("b"))...)
 	tidy.Blocks[0].Steps = append(tidy.Blocks[0].Steps, task("tidy"))
 	tidy.OnCancel, tidy.Budget.Steps = "tidy", limit(1)
@@ -1113,7 +1113,7 @@ func limitScenarios(t *testing.T) map[string]scenario {
 		w.do = cancelTask
 	}}
 	out["branch deadline ignores branch with same prefix"] = scenario{
-		program: namesakes, drive: func(w *world) { w.now += 1000; w.send(); w.endTask("x", cancelledResult()) },
+		program: namesakes, drive: func(w *world) { w.now += 1000; w.send(); w.endTask("x", canceledResult()) },
 	}
 	again := task("a")
 	again.Retry = &ir.Retry{MaxAttempts: 2, Backoff: ir.Constant}
@@ -1231,7 +1231,7 @@ func limitScenarios(t *testing.T) map[string]scenario {
 	ends.OnCancel = "tidy"
 	out["rewind refused while cancelling"] = scenario{program: ends, drive: func(w *world) {
 		w.send(plan.Cancel{})
-		w.endTask("a", cancelledResult())
+		w.endTask("a", canceledResult())
 		rewindTo(w, "a", eva)
 	}}
 	return out

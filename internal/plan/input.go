@@ -211,7 +211,7 @@ type ClockJump struct{ By journal.Millis }
 func (Result) inputName() string       { return "result" }
 func (Note) inputName() string         { return "note" }
 func (Reserve) inputName() string      { return "reserve" }
-func (TaskLost) inputName() string     { return "gone" }
+func (TaskLost) inputName() string     { return "task lost" }
 func (Ask) inputName() string          { return "ask" }
 func (Sleep) inputName() string        { return "sleep" }
 func (GateDecision) inputName() string { return "decision" }

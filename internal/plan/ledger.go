@@ -301,7 +301,7 @@ func (s *State) grant(f *Frame, amount journal.Usage, least int64) (
 	if budget != BudgetTokens || later || least == 0 {
 		return amount, budget, at, later
 	}
-	// Only output tokens are short. If the least amount fits, grant what the tightest budget has left.
+	// Tokens are short. If the least amount fits in every budget, grant what the tightest one has left.
 	fewest := amount
 	fewest.OutputTokens = least
 	if budget, at, later = s.short(f, fewest); budget != "" {

@@ -570,7 +570,7 @@ func TestParallelJoins(t *testing.T) {
 			p.Blocks[0].Steps = chain(branches(p, "fan", c.join, c.most, "x", "y", "z"), task("after"))
 			w := start(t, p, "")
 			w.do = func(task journal.TaskID) plan.Result {
-				if f := w.s.Frames[task.Frame]; f != nil && f.Cancelled {
+				if f := w.s.Frames[task.Frame]; f != nil && f.Canceled {
 					return plan.Result{Outcome: journal.OutcomeCanceled}
 				}
 				if c.do == nil {
@@ -1349,8 +1349,8 @@ func nextWake(t *testing.T, w *world) journal.Millis {
 	return at
 }
 
-// A cancelled program, also a child, ends with its cleanup step. Cancelling again does not run it twice.
-func TestCancelledProgramsCleanUp(t *testing.T) {
+// A canceled program, also a child, ends with its cleanup step. Cancelling again does not run it twice.
+func TestCanceledProgramsCleanUp(t *testing.T) {
 	child := program(chain(task("one"), task("two"))...)
 	child.Blocks[0].Steps = append(child.Blocks[0].Steps, task("tidy"))
 	child.OnCancel = "tidy"

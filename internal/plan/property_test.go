@@ -179,7 +179,7 @@ func (g *generator) result(w journal.TaskID) plan.Result {
 
 // applyRandomInput applies one random input.
 func (g *generator) applyRandomInput(w *world) {
-	// Tasks of cancelled frames and of finished runs may still report.
+	// Tasks of canceled frames and of finished runs may still report.
 	if len(w.tasks) > 0 && g.Chance("work", 75) {
 		i := rapid.IntRange(0, len(w.tasks)-1).Draw(g.T, "task")
 		task := w.tasks[i]
@@ -283,7 +283,7 @@ func (g *generator) driveToFinish(w *world) {
 			r := plan.Result{Work: task, Outcome: journal.OutcomeOK, Value: journal.Value{
 				JSON: json.RawMessage(`{"approved": true}`),
 			}}
-			if f := w.s.Frames[task.Frame]; f != nil && f.Cancelled {
+			if f := w.s.Frames[task.Frame]; f != nil && f.Canceled {
 				r = plan.Result{Work: task, Outcome: journal.OutcomeCanceled}
 			}
 			w.send(r)

@@ -254,11 +254,11 @@ func (s *State) Summary() journal.Index {
 	return out
 }
 
-// Stuck returns the number of running tasks that wait for budget. Cancelled tasks do not wait.
+// Stuck returns the number of running tasks that wait for budget. Canceled tasks do not wait.
 func (s *State) Stuck() int {
 	n := 0
 	for _, one := range s.BudgetWaiters {
-		if one.N > 0 && !s.Frames[one.Work.Frame].Cancelled {
+		if one.N > 0 && !s.Frames[one.Work.Frame].Canceled {
 			n++
 		}
 	}

@@ -55,7 +55,7 @@ func (s *State) checkRewind(p *Program, x *Rewind) error {
 	switch {
 	case s.Open > 0:
 		return s.busy()
-	case s.Root().Cancelled || s.Root().Cleaning:
+	case s.Root().Canceled || s.Root().Cleaning:
 		return refusal(TooLate, "the run is being canceled")
 	}
 	return p.CheckReturn(x.Step)

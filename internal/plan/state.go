@@ -98,9 +98,9 @@ type Frame struct {
 	// OutOfBudget has the steps that did not start because a budget was exhausted.
 	OutOfBudget map[string]bool `json:"starved,omitempty"`
 	Refused     string          `json:"refused,omitempty"`   // step of a gate that rejected, until later work succeeds
-	Cancelled   bool            `json:"cancelled,omitempty"` // the frame closes as soon as no task runs in it
-	Cleaning    bool            `json:"cleaning,omitempty"`  // the frame was cancelled and runs its cleanup step
-	FailedBy    string          `json:"failed_by,omitempty"` // the frame was cancelled but fails, for this reason
+	Canceled    bool            `json:"cancelled,omitempty"` // the frame closes as soon as no task runs in it
+	Cleaning    bool            `json:"cleaning,omitempty"`  // the frame was canceled and runs its cleanup step
+	FailedBy    string          `json:"failed_by,omitempty"` // the frame was canceled but fails, for this reason
 	Ledger      *Ledger         `json:"ledger,omitempty"`    // of a run, a branch or a child
 	// Apart is set for branches: their steps count against their own budget only.
 	Apart bool `json:"apart,omitempty"`
@@ -185,7 +185,7 @@ type Group struct {
 	Max     int    `json:"max,omitempty"`     // most iterations of a loop; 0 is unlimited
 	Next    int    `json:"next,omitempty"`    // index of the next frame to open
 	Live    int    `json:"live,omitempty"`    // number of open frames
-	Stopped bool   `json:"stopped,omitempty"` // the remaining frames have been cancelled
+	Stopped bool   `json:"stopped,omitempty"` // the remaining frames have been canceled
 	// Limit is the most active time that Clock may reach; 0 is unlimited.
 	Limit    journal.Millis `json:"limit,omitempty"`
 	Clock    Clock          `json:"clock,omitzero"` // runs only if Limit is set

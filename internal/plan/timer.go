@@ -58,14 +58,14 @@ func (s *State) nextTimer() (timer, *Frame, bool) {
 		f := s.Frames[t.path]
 		switch {
 		case f == nil:
-		case t.limit && f.Ledger != nil && f.Ledger.deadline() == t.due && !f.Cancelled && !(s.Expired && t.path == ""):
+		case t.limit && f.Ledger != nil && f.Ledger.deadline() == t.due && !f.Canceled && !(s.Expired && t.path == ""):
 			return t, f, true
 		case t.group:
 			if g := f.Group; g != nil && f.Phase == Grouped && g.Clock.due(g.Limit) == t.due && !g.TimedOut &&
-				!f.Cancelled {
+				!f.Canceled {
 				return t, f, true
 			}
-		case !t.limit && f.Due == t.due && !f.Cancelled:
+		case !t.limit && f.Due == t.due && !f.Canceled:
 			return t, f, true
 		}
 		heap.Pop(&s.timers)

@@ -23,7 +23,7 @@ func run(ctx context.Context, c Command) (Outcome, error) {
 	if err := cmd.Start(); err != nil {
 		return Outcome{}, err
 	}
-	// Ends the command when it writes too much.
+	// Output beyond MaxOutput kills the command, and run returns ErrTooMuch.
 	done := make(chan struct{})
 	go func() {
 		select {

@@ -127,7 +127,6 @@ func skipIf(value uint32, n int) unix.SockFilter {
 // deny returns the instruction that fails the system call with an error.
 func deny(err unix.Errno) unix.SockFilter { return returnAction(unix.SECCOMP_RET_ERRNO | uint32(err)) }
 
-// allow permits the system call.
 var allow = returnAction(unix.SECCOMP_RET_ALLOW)
 
 // filter assembles a filter.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -156,7 +157,7 @@ type Tool struct {
 // Chunk is a piece of a reply. The last one carries the whole Reply, which has the texts of the pieces again. Every
 // chunk has one of the fields, and Type with Text.
 type Chunk struct {
-	// Text or Thinking; the other types of blocks come with the Reply alone.
+	// Type is Text or Thinking; the other types of blocks come with the Reply alone.
 	Type  BlockType
 	Text  string
 	Reply *Reply
@@ -263,9 +264,8 @@ func Classes() []Class {
 
 // Error is a model's failure.
 type Error struct {
-	Class Class
-	// The HTTP status; 0 if there was none.
-	Status     int
+	Class      Class
+	Status     int           // of HTTP; 0 if there was none
 	RetryAfter time.Duration // as requested by the provider; 0 if it states none
 	Message    string
 	// Billable reports whether the provider may charge for this attempt.
@@ -301,6 +301,20 @@ func (e *Interrupted) Error() string { return e.Cause.Error() }
 
 // Unwrap returns the cause.
 func (e *Interrupted) Unwrap() error { return e.Cause }
+
+// Charge returns what a call is charged that failed with err: the usage of a partial reply if that is known, the whole
+// reservation if whole is set, because the provider may bill it, and otherwise nothing. An error that is not a
+// provider's, such as that of a context, does not tell what the model did.
+func Charge(err error) (partial *Reply, whole bool) {
+	if interrupted, ok := errors.AsType[*Interrupted](err); ok {
+		return interrupted.Partial, interrupted.Partial == nil
+	}
+	failed, ok := errors.AsType[*Error](err)
+	if !ok {
+		return nil, true
+	}
+	return failed.Partial, failed.Partial == nil && failed.Billable
+}
 
 // Retryable reports whether a retry may succeed.
 func (e *Error) Retryable() bool {

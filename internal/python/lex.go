@@ -97,8 +97,8 @@ measure:
 		switch l.text[l.pos] {
 		case ' ':
 			width++
-		// As in CPython, a tab goes to the next multiple of 8.
 		case '\t':
+			// As in CPython, a tab goes to the next multiple of 8.
 			width = (width/8 + 1) * 8
 		case '\f', '\r':
 		default:

@@ -65,7 +65,7 @@ func TestPersonalDataAndSecretsAreRedacted(t *testing.T) {
 	}
 }
 
-// F31: patterns are names of rules in any case, or regular expressions.
+// Patterns are names of rules in any case, or regular expressions.
 //
 // Spec: Agent Flow §7.2 redaction
 func TestPatternsAreRulesOrRegularExpressions(t *testing.T) {

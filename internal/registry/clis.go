@@ -325,7 +325,7 @@ func (m *Models) examineCLIs(ctx context.Context) []Component {
 		out = append(out, *f)
 	}
 	if len(out) == 0 {
-		out = append(out, Component{What: "cli", Name: "none", State: Unset, About: "searched for " +
+		out = append(out, Component{What: "cli", Name: "none", State: ComponentUnset, About: "searched for " +
 			strings.Join(missing, ", ")})
 	}
 	return out
@@ -333,7 +333,7 @@ func (m *Models) examineCLIs(ctx context.Context) []Component {
 
 // examineCLI asks a program for its version. It returns nil if the program is neither installed nor declared.
 func (m *Models) examineCLI(ctx context.Context, c *cli) *Component {
-	f := &Component{What: "cli", Name: c.name, State: OK}
+	f := &Component{What: "cli", Name: c.name, State: ComponentOK}
 	t := (&server{name: c.name, cli: c}).unapproved()
 	if t == nil {
 		t = m.lacksProgram(c)
@@ -342,7 +342,7 @@ func (m *Models) examineCLI(ctx context.Context, c *cli) *Component {
 		if !c.declared {
 			return nil
 		}
-		f.State, f.About, f.Fix = Missing, t.Message, t.Help
+		f.State, f.About, f.Fix = ComponentMissing, t.Message, t.Help
 		return f
 	}
 	path, first, err := c.find(m.root)
@@ -357,7 +357,7 @@ func (m *Models) examineCLI(ctx context.Context, c *cli) *Component {
 	defer stop()
 	env, err := m.cliEnv(ctx, c)
 	if err != nil {
-		f.State, f.About, f.Fix = Missing, err.Error(), "Check the env of "+c.name+" in "+config.FileName+"."
+		f.State, f.About, f.Fix = ComponentMissing, err.Error(), "Check the env of "+c.name+" in "+config.FileName+"."
 		return f
 	}
 	outcome, err := process.Run(limited, process.Command{
@@ -368,7 +368,7 @@ func (m *Models) examineCLI(ctx context.Context, c *cli) *Component {
 	case limited.Err() != nil:
 		f.About = path + ", version unknown: --version timed out"
 	case err != nil || outcome.Exit != 0:
-		f.State, f.Fix = Broken, "Run "+path+" --version and fix the error."
+		f.State, f.Fix = ComponentBroken, "Run "+path+" --version and fix the error."
 		f.About = path + ", which fails with --version"
 	case version != "":
 		f.About = "version " + version + ", " + path

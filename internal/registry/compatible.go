@@ -63,10 +63,7 @@ func (m *Models) ChooseWith(name string, options json.RawMessage) (Choice, *Prob
 // them, except for the usual keys, also as secrets: declaring a secret is no consent to send it to any server.
 func (m *Models) lacksGiven(s server) *Problem {
 	name, isSecret := config.Reference(s.given)
-	declared := m.config.Secret(name)
-	isUsual := slices.ContainsFunc(usualKeys(), func(env string) bool {
-		return strings.Contains(s.given, "${"+env) || isSecret && declared != nil && declared.Env == env
-	})
+	isUsual := slices.ContainsFunc(usualKeys(), func(env string) bool { return strings.Contains(s.given, "${"+env) })
 	if isUsual || (isSecret || strings.Contains(s.given, "${")) && !config.Local(s.base) {
 		return problemf("Declare the server in "+config.FileName+
 			": models: {providers: {"+compatible+": {base_url: …, key_env: …}}}.",

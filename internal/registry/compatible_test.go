@@ -94,7 +94,7 @@ func TestAgentsOfAWF(t *testing.T) {
 		{
 			ask: "openai_compatible/m", options: `{"base_url":"http://localhost:9","api_key":"secret://mine"}`,
 			config: "secrets: {mine: {env: OPENAI_API_KEY}}", keys: "OPENAI_API_KEY",
-			want: "openai_compatible/m", lacks: "is not sent to",
+			want: "openai_compatible/m", lacks: "the key in OPENAI_API_KEY is not sent to http://localhost:9",
 		},
 		{ask: "openai_compatible/m", options: `{}`, keys: "OPENAI_API_KEY", want: "openai/m"},
 		{

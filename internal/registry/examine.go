@@ -31,20 +31,20 @@ type Component struct {
 	Fix   string `json:"fix,omitempty"`
 }
 
-// The states.
+// The states of a Component.
 const (
-	OK      = "ok"
-	Missing = "missing" // needed by what is configured
-	Unset   = "unset"   // not configured, and optional
-	Broken  = "broken"  // configured, but it does not work
+	ComponentOK      = "ok"
+	ComponentMissing = "missing" // needed by what is configured
+	ComponentUnset   = "unset"   // not configured, and optional
+	ComponentBroken  = "broken"  // configured, but it does not work
 )
 
 // reachSeconds is the time limit of a request that checks a server.
 const reachSeconds = 10
 
 // Examine returns the state of everything that is configured. With reach, it checks that the servers are reachable and
-// accept the keys, which costs nothing: it lists models. Servers are asked in parallel; the order of the findings is
-// that of the configuration.
+// accept the keys, which costs nothing: it lists models. Servers are asked in parallel. The built-in
+// providers come before the others, which are in the order of the configuration.
 func (m *Models) Examine(ctx context.Context, reach bool) []Component {
 	var out []Component
 	for _, s := range m.config.Secrets {
@@ -67,7 +67,7 @@ func (m *Models) Examine(ctx context.Context, reach bool) []Component {
 }
 
 func (m *Models) examineSecret(ctx context.Context, name string, s config.Secret) Component {
-	f := Component{What: "secret", Name: name, State: OK, About: "from " + s.Place()}
+	f := Component{What: "secret", Name: name, State: ComponentOK, About: "from " + s.Place()}
 	if len(s.Command) > 0 {
 		f.About += ", which is not run for this check"
 		return f
@@ -75,9 +75,9 @@ func (m *Models) examineSecret(ctx context.Context, name string, s config.Secret
 	value, err := s.Value(ctx, m.root, m.getenv)
 	switch {
 	case err != nil:
-		f.State, f.About, f.Fix = Missing, err.Error(), "Put the secret into "+s.Place()+"."
+		f.State, f.About, f.Fix = ComponentMissing, err.Error(), "Put the secret into "+s.Place()+"."
 	case !secret.Hideable(value):
-		f.State, f.About = Broken, fmt.Sprintf("fewer than %d characters, so it cannot be hidden in records",
+		f.State, f.About = ComponentBroken, fmt.Sprintf("fewer than %d characters, so it cannot be hidden in records",
 			secret.Least)
 		f.Fix = "Use a longer secret."
 	}
@@ -91,7 +91,7 @@ func (m *Models) examineProvider(ctx context.Context, name string, reach bool) C
 	s, _ := m.server(name)
 	declared := slices.ContainsFunc(m.config.Models.Providers,
 		func(p config.Named[config.Provider]) bool { return p.Name.Value == name })
-	f := Component{What: "provider", Name: name, State: OK, About: "ready"}
+	f := Component{What: "provider", Name: name, State: ComponentOK, About: "ready"}
 	if s.base != "" {
 		f.About = "at " + s.base
 	}
@@ -102,15 +102,15 @@ func (m *Models) examineProvider(ctx context.Context, name string, reach bool) C
 		found = "key in " + place + " found; "
 	}
 	if t := m.lacksKey(s); t != nil {
-		f.State, f.About, f.Fix = Unset, t.Message, t.Help
+		f.State, f.About, f.Fix = ComponentUnset, t.Message, t.Help
 		if declared {
-			f.State = Missing
+			f.State = ComponentMissing
 		}
 		return f
 	}
 	if !declared && s.keyless && m.getenv("OLLAMA_HOST") == "" {
 		// It is neither declared nor in the environment.
-		f.State, f.About, f.Fix = Unset, "not checked (set OLLAMA_HOST to check)", ""
+		f.State, f.About, f.Fix = ComponentUnset, "not checked (set OLLAMA_HOST to check)", ""
 		return f
 	}
 	if !reach {
@@ -130,16 +130,16 @@ func (m *Models) examineProvider(ctx context.Context, name string, reach bool) C
 			}
 		}
 	case errors.As(err, &failed) && failed.Class == provider.NotReady:
-		f.State, f.About, f.Fix = Broken, found+failed.Message, "Check the key of "+name+"."
+		f.State, f.About, f.Fix = ComponentBroken, found+failed.Message, "Check the key of "+name+"."
 		if place != "" {
 			f.Fix = "Check the key in " + place + "."
 		}
 	case errors.As(err, &failed) && failed.Status == 404:
 		f.About += ", reachable" // not every server lists its models
 	case errors.As(err, &failed):
-		f.State, f.About, f.Fix = Broken, found+failed.Message, "Check the network and the address of "+name+"."
+		f.State, f.About, f.Fix = ComponentBroken, found+failed.Message, "Check the network and the address of "+name+"."
 	default:
-		f.State, f.About, f.Fix = Broken, found+err.Error(), "Check the network and the address of "+name+"."
+		f.State, f.About, f.Fix = ComponentBroken, found+err.Error(), "Check the network and the address of "+name+"."
 	}
 	return f
 }
@@ -159,10 +159,10 @@ func (m *Models) keyPlace(s server) string {
 }
 
 func (m *Models) examineDefault() Component {
-	f := Component{What: "model", Name: "default", State: OK}
+	f := Component{What: "model", Name: "default", State: ComponentOK}
 	choice, problem := m.Choose("")
 	if problem != nil {
-		f.State, f.About, f.Fix = Missing, problem.Message, problem.Help
+		f.State, f.About, f.Fix = ComponentMissing, problem.Message, problem.Help
 		return f
 	}
 	f.About = choice.String()
@@ -170,7 +170,7 @@ func (m *Models) examineDefault() Component {
 		f.About += ", key in " + place
 	}
 	if t := m.lacksKey(choice.server); t != nil {
-		f.State, f.About, f.Fix = Missing, choice.String()+": "+t.Message, t.Help
+		f.State, f.About, f.Fix = ComponentMissing, choice.String()+": "+t.Message, t.Help
 	}
 	if _, known := m.Price(choice); !known {
 		f.About += "; its price is not known"
@@ -183,14 +183,14 @@ func (m *Models) examineDefault() Component {
 func ExamineStore(
 	ctx context.Context, dir string, c *config.Config, getenv func(string) string, reach bool,
 ) (Component, error) {
-	f := Component{What: "store", Name: "SQLite", State: OK}
+	f := Component{What: "store", Name: "SQLite", State: ComponentOK}
 	url, err := StoreURL(c, getenv)
 	if url == "" && err == nil {
 		return examineFile(f, filepath.Join(dir, JournalFile))
 	}
-	f.Name, f.State = "PostgreSQL", Broken
+	f.Name, f.State = "PostgreSQL", ComponentBroken
 	if c.Store.Unapproved && getenv(StoreVariable) == "" {
-		f.State, f.About, f.Fix = Missing, config.NotApproved("the store in "+config.FileName), config.Approval
+		f.State, f.About, f.Fix = ComponentMissing, config.NotApproved("the store in "+config.FileName), config.Approval
 		return f, nil
 	}
 	if err != nil {
@@ -209,7 +209,7 @@ func ExamineStore(
 	if err != nil {
 		return f, err
 	}
-	f.State = OK
+	f.State = ComponentOK
 	if !reach {
 		f.About += ", not contacted"
 		return f, nil
@@ -252,7 +252,7 @@ func examineFile(f Component, path string) (Component, error) {
 		}
 	}
 	if err != nil {
-		f.State = Broken
+		f.State = ComponentBroken
 	}
 	return f, err
 }
@@ -261,12 +261,13 @@ func examineFile(f Component, path string) (Component, error) {
 func (m *Models) ExamineEngine(ctx context.Context, reach bool) Component {
 	o := RuntimeOptions{Config: m.config, Getenv: m.getenv, Models: m}
 	if !onTemporal(o) {
-		return Component{What: "engine", Name: config.EngineEmbedded, State: OK, About: "part of Espalier"}
+		return Component{What: "engine", Name: config.EngineEmbedded, State: ComponentOK, About: "part of Espalier"}
 	}
-	f := Component{What: "engine", Name: config.EngineTemporal, State: Missing}
+	f := Component{What: "engine", Name: config.EngineTemporal, State: ComponentMissing}
 	c, err := temporalServer(o)
 	if err != nil && m.getenv(TemporalVariable) != "" {
-		f.State, f.About, f.Fix = Broken, err.Error(), "Set "+TemporalVariable+" to host:port or host:port/namespace."
+		f.State, f.About = ComponentBroken, err.Error()
+		f.Fix = "Set " + TemporalVariable + " to host:port or host:port/namespace."
 		return f
 	}
 	if err != nil {
@@ -275,7 +276,7 @@ func (m *Models) ExamineEngine(ctx context.Context, reach bool) Component {
 	}
 	f.About = fmt.Sprintf("at %s, namespace %s", c.Shown(), cmp.Or(c.Namespace.Value, "default"))
 	if !reach {
-		f.State = OK
+		f.State = ComponentOK
 		f.About += ", not contacted"
 		return f
 	}
@@ -285,12 +286,12 @@ func (m *Models) ExamineEngine(ctx context.Context, reach bool) Component {
 	_, unbuilt := errors.AsType[StoreError](err)
 	switch {
 	case unbuilt:
-		f.State, f.About, f.Fix = Broken, f.About+": "+err.Error(), "Install a build of Espalier with Temporal."
+		f.State, f.About, f.Fix = ComponentBroken, f.About+": "+err.Error(), "Install a build of Espalier with Temporal."
 	case err != nil:
-		f.State, f.About = Broken, f.About+": "+m.Secrets.Show(err.Error())
+		f.State, f.About = ComponentBroken, f.About+": "+m.Secrets.Show(err.Error())
 		f.Fix = "Check that the Temporal server is running, and its address, namespace and credentials."
 	default:
-		f.State = OK
+		f.State = ComponentOK
 		f.About += ", version " + version + ", reachable"
 		if limited != "" {
 			f.About += "; " + limited
@@ -303,18 +304,18 @@ func (m *Models) ExamineEngine(ctx context.Context, reach bool) Component {
 // ExamineCommands returns how commands are confined and limited on this
 // machine, and what the kernel does not enforce.
 func ExamineCommands(c *config.Config, confined func() (process.Confinement, error)) []Component {
-	sandbox := Component{What: "sandbox", Name: "commands", State: OK}
+	sandbox := Component{What: "sandbox", Name: "commands", State: ComponentOK}
 	if is, err := confined(); err == nil {
 		sandbox.About = is.String()
 	} else {
-		sandbox.State, sandbox.About = Unset, err.Error()
+		sandbox.State, sandbox.About = ComponentUnset, err.Error()
 		if c.Sandbox {
-			sandbox.State, sandbox.Fix = Missing, "Install bubblewrap, or remove \"sandbox: true\" from the "+
+			sandbox.State, sandbox.Fix = ComponentMissing, "Install bubblewrap, or remove \"sandbox: true\" from the "+
 				"configuration."
 		}
 	}
 	l := c.Commands.Or(process.DefaultLimits)
-	limits := Component{What: "limits", Name: "commands", State: OK}
+	limits := Component{What: "limits", Name: "commands", State: ComponentOK}
 	limits.About = fmt.Sprintf("%d processes, %d MiB of memory, %s of processor time", l.Processes, l.Memory>>20,
 		ir.Millis(l.CPU.Milliseconds()).Words())
 	if os.Geteuid() == 0 {

@@ -95,7 +95,7 @@ func moveRecords(dir string) error {
 	return nil
 }
 
-// copyToDatabase copies all runs. The database is closed before the journal in the folder is renamed.
+// copyToDatabase copies all runs. Both stores are closed on return, so the journal can be renamed.
 func copyToDatabase(
 	ctx context.Context, path, url string, process *owner.Process, log *slog.Logger,
 ) (done journal.Copied, err error) {

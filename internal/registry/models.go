@@ -36,9 +36,9 @@ type Models struct {
 	Secrets *secret.Registry
 
 	mu sync.Mutex
-	// Models that are in use. Calls of all runs to one provider share its model, and with it the limit of concurrent
-	// calls.
-	open map[string]provider.Model // by provider
+	// open has the models that are in use, by server.id. Calls of all runs to one provider share its model, and with it
+	// the limit of concurrent calls.
+	open map[string]provider.Model
 }
 
 // NewModels returns the models of a configuration and an environment.
@@ -69,8 +69,8 @@ var modelAliases = map[string]string{
 	"haiku": "anthropic/claude-haiku-5-5",
 }
 
-// server returns the provider or program with a name; false if there is none. The first of these counts: a provider of
-// the configuration, a program of the configuration, a built-in provider, a built-in program.
+// server returns the provider or program with a name; false if there is none. The first of these is used: a provider
+// of the configuration, a program of the configuration, a built-in provider, a built-in program.
 func (m *Models) server(name string) (server, bool) {
 	s := server{name: name}
 	declared := false
@@ -231,7 +231,8 @@ func notApproved(format string, args ...any) *Problem {
 }
 
 // Choose returns the model of a name: PROVIDER/MODEL, a model name that implies its provider, an alias, or a provider.
-// The empty name is the default model. It looks at names alone: whether there is a key is for lacksKey.
+// The empty name is the default model. It does not require a key, except to find the default model and the provider
+// that replaces a missing program.
 //
 // The name is looked up in this order: aliases of the configuration, built-in short names, PROVIDER/MODEL, a provider
 // or program alone, patterns of declared providers, families of built-in providers. A name with a slash whose first
@@ -421,11 +422,15 @@ func usualKeys() (names []string) {
 // ownKey refuses to send a provider's usual key to an address that a file of the project names, because the file may
 // not be the user's own.
 func (m *Models) ownKey(s server, env string) *Problem {
-	if s.settings.BaseURL.Value == "" || !slices.Contains(usualKeys(), env) {
+	address, help := s.settings.BaseURL.Value, "and name it with key_env."
+	if s.named {
+		address, help = s.base, "and name it in the secret."
+	}
+	if address == "" || !slices.Contains(usualKeys(), env) {
 		return nil
 	}
-	return problemf("Give the key for that server a variable of its own, and name it with key_env.",
-		"the key in %s is not sent to %s", env, s.settings.BaseURL.Value)
+	return problemf("Give the key for that server a variable of its own, "+help,
+		"the key in %s is not sent to %s", env, address)
 }
 
 // key returns a function that reads a provider's key when it is used; nil if none is sent. Reading late lets a key be

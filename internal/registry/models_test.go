@@ -177,7 +177,7 @@ func TestHeadersDoNotSendKeysOfOtherProviders(t *testing.T) {
 func TestExamineMistakes(t *testing.T) {
 	c, _ := config.Parse(source.NewFile(config.FileName, "models: {providers: {x: {}}}"))
 	for _, f := range NewModels(t.TempDir(), c, func(string) string { return "" }).Examine(t.Context(), false) {
-		if f.Name == "x" && (f.State != Missing || !strings.Contains(f.About, "address") || f.Fix == "") {
+		if f.Name == "x" && (f.State != ComponentMissing || !strings.Contains(f.About, "address") || f.Fix == "") {
 			t.Errorf("%+v", f)
 		}
 	}

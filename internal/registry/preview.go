@@ -26,7 +26,7 @@ import (
 // replaced with their names in parentheses.
 //
 // It runs the task as a run would, with a model that records the request and fails, a machine that starts nothing and a
-// log that records nothing. So the preview cannot differ from what a run sends.
+// log that records nothing. So the code of a run builds the request.
 func (t *Tools) Preview(ctx context.Context, p *ir.Program, s *ir.Step, models *Models) (*provider.Request, error) {
 	task := s.Task()
 	runners := Runners()

@@ -73,13 +73,13 @@ type runEnv struct {
 // Provision fills in a job's model, tools, machine and folder. Whether a person has consented to commands is looked up
 // for each task, because files can change while a run waits. Real models are wrapped from the inside out: spending
 // limits, then limits of concurrent calls.
-func (h *provisioner) Provision(job *step.Job, options json.RawMessage) error {
-	o, err := h.runEnv(options)
+func (p *provisioner) Provision(job *step.Job, options json.RawMessage) error {
+	o, err := p.runEnv(options)
 	if err != nil {
 		return err
 	}
-	job.Dir, job.Project = h.runs+string(job.Run), h.root
-	box, consented := o.tools, h.tools.Consented(o.options, job.Dir)
+	job.Dir, job.Project = p.runs+string(job.Run), p.root
+	box, consented := o.tools, p.tools.Consented(o.options, job.Dir)
 	box.program, box.noShell = job.Workflow, !consented
 	job.Model, job.Price, job.Tools = o.model, o.price, box
 	stated := o.script != nil && o.script.StatesUsage()
@@ -87,16 +87,16 @@ func (h *provisioner) Provision(job *step.Job, options json.RawMessage) error {
 		job.Price = nil // there is no budget to test
 	}
 	if answers, real := o.model.(router); real {
-		if h.spends != nil {
+		if p.spends != nil {
 			by := spender{job.Workflow.Name, o.options.User, o.options.Token}
-			job.Model = spendingModel{answers, h.spends, o.price, by}
+			job.Model = spendingModel{answers, p.spends, o.price, by}
 		}
-		if h.concurrency.limitsCalls() {
-			job.Model = limitedModel{answers, job.Model, h.concurrency, job.Run, job.Workflow.Name}
+		if p.concurrency.limitsCalls() {
+			job.Model = limitedModel{answers, job.Model, p.concurrency, job.Run, job.Workflow.Name}
 		}
 	}
-	job.Limits, job.Consents, job.Draft = h.tools.limits, consents, agentfile.Draft
-	job.RecordWrite = func(content []byte) error { return recordWrite(h.dir, content) }
+	job.Limits, job.Consents, job.Draft = p.tools.limits, consents, agentfile.Draft
+	job.RecordWrite = func(content []byte) error { return recordWrite(p.dir, content) }
 	job.RecordStream, job.Untrusted = o.stream, o.options.Untrusted
 	if box.simulate { // no command is started, so none needs consent or a sandbox
 		job.Machine, job.MayRunCommands = simulatedMachine{seed: o.options.Seed, script: o.script}, true
@@ -109,7 +109,7 @@ func (h *provisioner) Provision(job *step.Job, options json.RawMessage) error {
 	}
 	job.Machine, job.MayRunCommands = step.Real{}, consented || coveredByName(job.Workflow, o.options.Named)
 	if o.tools.confined {
-		job.Sandbox = h.tools.sandbox
+		job.Sandbox = p.tools.sandbox
 	}
 	return nil
 }
@@ -117,10 +117,10 @@ func (h *provisioner) Provision(job *step.Job, options json.RawMessage) error {
 // runEnv returns the environment of runs with these options, as the journal has them. Secrets in them are marks, which
 // are replaced here. A simulated run must not make a person enter a secret, so commands that print secrets are not run
 // for it.
-func (h *provisioner) runEnv(options json.RawMessage) (*runEnv, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if o := h.envs[string(options)]; o != nil {
+func (p *provisioner) runEnv(options json.RawMessage) (*runEnv, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if o := p.envs[string(options)]; o != nil {
 		return o, nil
 	}
 	var asked RunOptions
@@ -129,7 +129,7 @@ func (h *provisioner) runEnv(options json.RawMessage) (*runEnv, error) {
 		if json.Unmarshal(options, &asked) == nil && Simulates(asked) {
 			ctx = secret.WithoutAsking(ctx)
 		}
-		revealed, err := h.models.Secrets.Reveal(ctx, options)
+		revealed, err := p.models.Secrets.Reveal(ctx, options)
 		if err != nil {
 			return nil, err
 		}
@@ -142,11 +142,11 @@ func (h *provisioner) runEnv(options json.RawMessage) (*runEnv, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &runEnv{options: asked, script: script, stream: asked.RecordStream, tools: h.tools.box(asked, script)}
+	o := &runEnv{options: asked, script: script, stream: asked.RecordStream, tools: p.tools.box(asked, script)}
 	// Simulated and scripted models have the prices of the real ones, so that cost budgets can be tested. Without a
 	// cost budget, only scripts that state usage have a cost.
 	answers := router{
-		models: h.models, override: asked.Model, fallback: asked.DefaultModel, sandbox: asked.Sandbox,
+		models: p.models, override: asked.Model, fallback: asked.DefaultModel, sandbox: asked.Sandbox,
 		consented: asked.AllowShell,
 	}
 	o.model, o.price = answers, answers.price
@@ -158,10 +158,10 @@ func (h *provisioner) runEnv(options json.RawMessage) (*runEnv, error) {
 			Model: script.Model(scriptOptions(asked)), After: stepkind.ModelCallSeconds * time.Second,
 		}
 	}
-	if h.envs == nil || len(h.envs) >= maxRunEnvs {
-		h.envs = map[string]*runEnv{} // they are rebuilt when they are needed again
+	if p.envs == nil || len(p.envs) >= maxRunEnvs {
+		p.envs = map[string]*runEnv{} // they are rebuilt when they are needed again
 	}
-	h.envs[string(options)] = o
+	p.envs[string(options)] = o
 	return o, nil
 }
 

@@ -170,15 +170,14 @@ func OpenRuntime(dir string, o RuntimeOptions) (_ *Runtime, err error) {
 		r.Store = o.Journal(r.Store)
 	}
 	common := EngineConfig(dir, o)
-	tasks := common.Provisioner.(*provisioner)
-	// The provisioner is created before the store is known to have limits, so it is completed here, before the engine
-	// runs tasks.
+	provisioner := common.Provisioner.(*provisioner)
+	// EngineConfig has no store, so the limits, which are registers of the store, are set here.
 	if r.spends = newSpending(r.Store, o.Config, now); r.spends != nil {
-		tasks.spends = r.spends
+		provisioner.spends = r.spends
 	}
 	r.concurrency = newConcurrency(r.Store, r.Process, o.Config, o.Labels)
-	tasks.concurrency = r.concurrency
-	r.tools = tasks.tools
+	provisioner.concurrency = r.concurrency
+	r.tools = provisioner.tools
 	if onTemporal(o) {
 		if err := r.useTemporal(common, o, now); err != nil {
 			return nil, err

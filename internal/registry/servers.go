@@ -29,7 +29,8 @@ type servers struct {
 	declared map[string]config.Server
 	found    map[string][]tool.Tool // tools, by server; set when the server has listed them
 	wrong    map[string]error       // why servers cannot be used
-	// Reports that the declarations have been read; known, declared and the first entries of wrong are complete then.
+	// loaded reports that the declarations have been read; known, declared and the first entries of wrong are complete
+	// then.
 	loaded bool
 }
 

@@ -257,16 +257,11 @@ func (m spendingModel) Generate(ctx context.Context, req provider.Request) iter.
 		}
 		cost := int64(0)
 		for c, err := range m.router.Generate(ctx, req) {
-			var failed *provider.Error
-			var interrupted *provider.Interrupted
 			switch {
-			case errors.As(err, &interrupted):
-				cost = costOf(p, interrupted.Partial)
-			case errors.As(err, &failed) && failed.Partial != nil:
-				cost = costOf(p, failed.Partial)
-			case failed != nil && !failed.Billable:
-			case err != nil, c.Retried != nil && c.Retried.Error.Billable:
-				cost = worst // it may be billed
+			case err != nil:
+				cost = costOfFailure(p, err, worst)
+			case c.Retried != nil:
+				cost = costOfFailure(p, c.Retried.Error, worst)
 			case c.NextAttempt:
 				if refused := m.claim(ctx, shares, worst); refused != nil {
 					yield(provider.Chunk{}, refused)
@@ -289,8 +284,18 @@ func (m spendingModel) Generate(ctx context.Context, req provider.Request) iter.
 	}
 }
 
-// costOf returns what a reply costs: what the agent that gave it reports, or what
-// its tokens cost.
+// costOfFailure returns what a failed call costs at most.
+func costOfFailure(p price.Price, err error, worst int64) int64 {
+	switch partial, whole := provider.Charge(err); {
+	case partial != nil:
+		return costOf(p, partial)
+	case whole:
+		return worst
+	}
+	return 0
+}
+
+// costOf returns what a reply costs: what the agent that gave it reports, or what its tokens cost.
 func costOf(p price.Price, reply *provider.Reply) int64 {
 	if w := reply.AgentResult; w != nil && w.MicroDollars != nil {
 		return *w.MicroDollars

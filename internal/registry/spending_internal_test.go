@@ -222,6 +222,39 @@ spending: {all: {dollars_per_day: 0.2}}
 	}
 }
 
+// retried is a model whose first attempt fails after it has reported usage.
+type retried struct{ partial *provider.Reply }
+
+func (m retried) Generate(context.Context, provider.Request) iter.Seq2[provider.Chunk, error] {
+	return func(yield func(provider.Chunk, error) bool) {
+		failed := &provider.Error{Class: provider.APIError, Billable: true, Partial: m.partial}
+		_ = yield(provider.Chunk{Retried: &provider.Retried{Error: failed}}, nil) &&
+			yield(provider.Chunk{NextAttempt: true}, nil) && yield(provider.Chunk{Reply: m.partial}, nil)
+	}
+}
+
+// An attempt that is repeated counts with the usage that it has reported, not with its worst case.
+func TestRepeatedAttemptsCountWhatTheyReported(t *testing.T) {
+	c := settings(t, `
+models: {providers: {till: {api: openai, base_url: "http://localhost:9"}}}
+prices: {till/m: {input: 10, output: 100}}
+spending: {all: {dollars_per_day: 0.2}}
+`)
+	s := newSpending(memorytest.New(), c, func() time.Time { return noon })
+	r := router{models: NewModels(t.TempDir(), c, func(string) string { return "" })}
+	r.models.open["till"] = retried{&provider.Reply{Usage: provider.Usage{Input: 100, Output: 10}}}
+	model := spendingModel{r, s, r.price, spender{workflow: "flow"}}
+	for _, err := range model.Generate(t.Context(), provider.Request{Model: "till/m", MaxTokens: 500}) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	const cost = 2 * (100*10 + 10*100) // in millionths
+	if got, err := s.status(t.Context()); err != nil || got[0].MicroDollars != cost {
+		t.Errorf("%+v, %v; want %d", got, err, cost)
+	}
+}
+
 // racing are registers whose first two readers see the same version.
 type racing struct {
 	journal.Registers

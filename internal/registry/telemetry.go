@@ -111,13 +111,13 @@ func TelemetryAsked(getenv func(string) string) bool { return otel.Asked(getenv)
 // ExamineTelemetry returns where traces and metrics go. With reach, it sends each collector an empty request.
 func ExamineTelemetry(ctx context.Context, getenv func(string) string, reach bool) []Component {
 	if !otel.Asked(getenv) {
-		return []Component{{What: "telemetry", Name: "OpenTelemetry", State: Unset, About: "nothing is exported; " +
+		return []Component{{What: "telemetry", Name: "OpenTelemetry", State: ComponentUnset, About: "nothing is exported; " +
 			otel.VariableEndpoint + " is not set"}}
 	}
 	s := otel.FromEnvironment(getenv)
 	var out []Component
 	for _, p := range s.Problems {
-		out = append(out, Component{What: "telemetry", Name: p.Variable, State: Broken, About: p.Why, Fix: p.Help})
+		out = append(out, Component{What: "telemetry", Name: p.Variable, State: ComponentBroken, About: p.Why, Fix: p.Help})
 	}
 	signals := []struct {
 		name string
@@ -142,16 +142,16 @@ func portHint(to *otel.Endpoint) string {
 
 // examineSignal returns where one signal goes; with reach, whether the collector accepts it.
 func examineSignal(ctx context.Context, name string, to *otel.Endpoint, content, reach bool) Component {
-	f := Component{What: "telemetry", Name: name, State: Unset, About: "not exported"}
+	f := Component{What: "telemetry", Name: name, State: ComponentUnset, About: "not exported"}
 	if to == nil {
 		return f
 	}
-	f.State, f.About = OK, "to "+to.Shown()
+	f.State, f.About = ComponentOK, "to "+to.Shown()
 	if reach {
 		limited, stop := context.WithTimeout(ctx, reachSeconds*time.Second)
 		defer stop()
 		if err := to.Reach(limited); err != nil {
-			f.State, f.About = Broken, f.About+", but "+err.Error()
+			f.State, f.About = ComponentBroken, f.About+", but "+err.Error()
 			f.Fix = portHint(to) +
 				"Check that a collector accepts OTLP over HTTP there, and the headers in " +
 				"OTEL_EXPORTER_OTLP_HEADERS. Runs continue without it."

@@ -346,7 +346,7 @@ func (t *Tools) requests(address string) http.Options {
 }
 
 // value replaces references to secrets and variables in a text with their values. It is called for each request, so
-// that a secret that has changed takes effect.
+// that a secret that has changed takes effect, except one from a command.
 func (t *Tools) value(ctx context.Context, text string) (string, error) {
 	before := ""
 	if rest, ok := strings.CutPrefix(text, bearer); ok {
@@ -463,7 +463,7 @@ func (t *Tools) Missing(p *ir.Program, o RunOptions, models *Models) []MissingDe
 			continue
 		}
 		unbound = addMissing(unbound, use.where, Problem{Message: fmt.Sprintf("nothing is bound to the tool %q", name)})
-		// addMissing has added a new entry, so names and unbound stay parallel.
+		// If addMissing added an entry, names gets one, too, so that names and unbound stay parallel.
 		if len(unbound) > len(names) {
 			names = append(names, name)
 		}

@@ -26,9 +26,9 @@ const (
 
 // Reason codes for what the specification does not cover.
 const (
-	ReasonFailed    = "FAILED"
-	ReasonCancelled = "CANCELLED"
-	ReasonSkipped   = "SKIPPED"
+	ReasonFailed   = "FAILED"
+	ReasonCanceled = "CANCELLED"
+	ReasonSkipped  = "SKIPPED"
 )
 
 // ReasonCode returns why a step or a run ended: the code that the author of the
@@ -72,7 +72,7 @@ func failCode(outcome journal.Outcome, class string) string {
 	case outcome == journal.OutcomeRejected:
 		return ReasonRejected
 	case outcome == journal.OutcomeCanceled:
-		return ReasonCancelled
+		return ReasonCanceled
 	case journal.Class(class) == journal.ClassBudget:
 		return ReasonBudget
 	case journal.Class(class) == journal.ClassInvalid, journal.Class(class) == journal.ClassInput:
@@ -92,7 +92,7 @@ func isGate(s *Step) bool {
 
 // plainReasons are the codes that say no more than the outcome.
 var plainReasons = []string{
-	ReasonCompleted, ReasonApproved, ReasonRejected, ReasonFailed, ReasonCancelled, ReasonSkipped,
+	ReasonCompleted, ReasonApproved, ReasonRejected, ReasonFailed, ReasonCanceled, ReasonSkipped,
 	string(journal.ClassOther), string(journal.ClassEnded),
 }
 

@@ -73,7 +73,7 @@ func (w *world) run() *world {
 			w.tasks = w.tasks[1:]
 			w.now += 250
 			r := plan.Result{Outcome: journal.OutcomeOK}
-			if f := w.s.Frames[task.Frame]; f != nil && f.Cancelled {
+			if f := w.s.Frames[task.Frame]; f != nil && f.Canceled {
 				r.Outcome = journal.OutcomeCanceled
 			} else if w.do != nil {
 				r = w.do(w, task)

@@ -59,6 +59,7 @@ type Blocked struct {
 	Editor string
 	Folder string
 	File   bool // Folder is a file, which the editor reads as well; otherwise, it is a broken link
+	Wanted bool // the editor was named or is installed; otherwise, nothing shows that the project needs it
 }
 
 // EditorCommands returns the files with the commands of editors in a project. Without names, they are those of the
@@ -76,7 +77,7 @@ func EditorCommands(root string, names []string) (files []File, blocked []Blocke
 		}
 		if folder != "" {
 			_, err := os.Stat(filepath.Join(root, filepath.FromSlash(folder)))
-			blocked = append(blocked, Blocked{e.name, folder, err == nil})
+			blocked = append(blocked, Blocked{e.name, folder, err == nil, asked})
 			continue
 		}
 		for _, c := range slashCommands {

@@ -2,6 +2,7 @@ package scaffold
 
 import (
 	"embed"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -13,8 +14,11 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// formats are the formats of new workflows, the default first, with the file that holds one.
-var formats = []struct{ name, file string }{
+// format is a format of new workflows, with the file that holds one.
+type format struct{ name, file string }
+
+// formats has the default first.
+var formats = []format{
 	{"agent-flow", "NAME.md"},
 	{"awf", "NAME.yaml"},
 	{"nof", "NAME.nof.md"},
@@ -43,7 +47,7 @@ var scheduled = map[string]string{
 
 // Formats returns the names of the formats of new workflows, the default first.
 func Formats() []string {
-	return xslices.Map(formats, func(f struct{ name, file string }) string { return f.name })
+	return xslices.Map(formats, func(f format) string { return f.name })
 }
 
 // A File is a file to write. Its name has forward slashes, and is relative to the folder of the workflow or project.
@@ -59,7 +63,10 @@ type Workflow struct {
 
 // NewWorkflow returns a workflow of a format and one of its patterns. now is the time of its creation.
 func NewWorkflow(name, format, pattern string, now time.Time) (*Workflow, error) {
-	f := slices.IndexFunc(formats, func(f struct{ name, file string }) bool { return f.name == format })
+	f := slices.Index(Formats(), format)
+	if f < 0 || !slices.Contains(PatternNamesOf(format), pattern) {
+		return nil, fmt.Errorf("the format %q has no pattern %q", format, pattern)
+	}
 	w, file := &Workflow{Name: name, Settings: settingsFor(name, format, pattern)}, formats[f].file
 	if format == "nof" && pattern == "gate" { // nothing in NOF waits for a person: an Agent Flow workflow calls it
 		w.Name, file = name+"-approval", "NAME-approval.md"

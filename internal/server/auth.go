@@ -183,7 +183,7 @@ type limiter struct {
 const (
 	failureBurst    = 10
 	failureInterval = 6 * time.Second
-	// How many addresses are remembered, so that an attacker with many addresses cannot fill the memory.
+	// maxLimiters is how many addresses are remembered, so that an attacker with many addresses cannot fill the memory.
 	maxLimiters = 10_000
 )
 

@@ -57,7 +57,7 @@ func (s *Server) beginOIDC(w http.ResponseWriter, r *http.Request) error {
 }
 
 // finishOIDC signs in a person who comes back from the provider. The state in the address has to be that of the attempt
-// in the cookie: otherwise another site could sign a person in in with the account of an attacker (login CSRF, RFC
+// in the cookie: otherwise another site could sign the person in to the account of an attacker (login CSRF, RFC
 // 6749, section 10.12).
 func (s *Server) finishOIDC(w http.ResponseWriter, r *http.Request) error {
 	refuse := func(err error, detail string) error {

@@ -462,16 +462,13 @@ func (s *Server) resumeRun(ctx context.Context, in *toRun[*api.ResumeBody]) (*ap
 	return out, nil
 }
 
-// maxInbox is how many waiting runs the inbox looks at.
+// maxInbox is how many runs of each status the inbox looks at.
 const maxInbox = 500
 
-// inbox lists what waits for people, of the newest maxInbox runs with each status. A run can ask in one branch while
-// another one works or sleeps, so these runs are read, too.
+// inbox lists what waits for people in the newest runs of each status that can ask.
 func (s *Server) inbox(ctx context.Context, _ *struct{}) (*inbox, error) {
 	out := &inbox{Items: []inboxItem{}}
-	for _, status := range []journal.Status{
-		journal.Waiting, journal.PausedAt, journal.Exceeded, journal.Running, journal.Sleeping,
-	} {
+	for _, status := range app.AskingStatuses() {
 		runs, err := s.o.App.Runs(ctx, app.Filter{Status: status, Limit: maxInbox})
 		if err != nil {
 			return nil, err

@@ -21,7 +21,7 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// Runner is a Kind that runs its tasks. Its methods are called concurrently, for tasks of different runs.
+// Runner is a Kind that runs its tasks. Its methods are called concurrently, also for tasks of one run.
 type Runner interface {
 	stepkind.Kind
 	// Recovery returns what happens to a task that was started and whose outcome is unknown. history is what it

@@ -48,9 +48,9 @@ func TestTemplateTimeoutsEndTheWork(t *testing.T) {
 			t.Errorf("%q: %v, want %s", c.template, err, c.want)
 		}
 	}
-	cancelled, cancel := context.WithCancel(t.Context())
+	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := job.LimitByTemplate(cancelled, "{{.inputs.long}}", waits); !errors.Is(err, context.Canceled) {
+	if _, err := job.LimitByTemplate(canceled, "{{.inputs.long}}", waits); !errors.Is(err, context.Canceled) {
 		t.Errorf("who is cancelled is not late: %v", err)
 	}
 }

@@ -102,7 +102,7 @@ func (p *jsonParser) value(depth int) *Node {
 	return p.word()
 }
 
-// object parses an object. Of equal keys, the first one counts.
+// object parses an object. Of equal keys, the first one wins.
 func (p *jsonParser) object(depth int) *Node {
 	open := p.at
 	n := &Node{Kind: Map}

@@ -56,8 +56,8 @@ func (a *Answer) Summary() string {
 }
 
 // Exchange sends a request and reads the response up to a size limit in bytes; 0 selects the default. Every response is
-// an Answer, also one with an error status; errors are requests without a response, with the class that workflows retry
-// by.
+// an Answer, also one with an error status; errors are requests without a complete response, and too large responses,
+// with the class that workflows retry by.
 func Exchange(client *http.Client, req *http.Request, most int64) (*Answer, error) {
 	most = cmp.Or(most, maxAnswer)
 	resp, err := client.Do(req)

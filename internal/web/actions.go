@@ -93,12 +93,22 @@ func (h *Handler) send(r *request, run *app.Run, m app.Message) error {
 	return err
 }
 
+// maxAmount is the highest limit that a form accepts. Floating-point numbers up to it hold every integer.
+const maxAmount = 1_000_000_000_000_000
+
 // amount parses a limit, in which commas may separate thousands. Money is given in dollars and counted in millionths.
-// The upper bound keeps the amount within int64 after the conversion.
 func amount(budget, text string) (int64, error) {
 	f, err := strconv.ParseFloat(strings.ReplaceAll(text, ",", ""), 64)
-	if err != nil || f <= 0 || f > 1e15 {
+	if err != nil || !(f > 0) { // or NaN
 		return 0, invalid("the new limit is not a number greater than zero", "")
+	}
+	least, most := 1.0, float64(maxAmount)
+	if budget == app.BudgetMoney {
+		least, most = 1e-6, maxAmount/1e6
+	}
+	if f < least || f > most {
+		digits := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+		return 0, invalid("the new limit must be between "+digits(least)+" and "+digits(most), "")
 	}
 	if budget == app.BudgetMoney {
 		return price.MicroDollars(f), nil

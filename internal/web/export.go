@@ -71,7 +71,7 @@ func at(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// Programs of users read the columns by their names.
+// table returns the rows of the export. Programs of users read the columns by their names.
 func (p inboxPage) table() [][]string {
 	rows := [][]string{{"run_id", "workflow", "step", "kind", "description", "waiting_since", "deadline", "mine"}}
 	for _, list := range []struct {
@@ -136,7 +136,7 @@ func (p comparePage) table() [][]string {
 
 func (p systemPage) table() [][]string {
 	rows := [][]string{{"state", "what", "name", "about", "fix"}}
-	for _, f := range p.Diagnosis.Findings {
+	for _, f := range p.Diagnosis.Components {
 		rows = append(rows, []string{string(f.State), f.What, f.Name, f.About, f.Fix})
 	}
 	return rows

@@ -297,14 +297,20 @@ func (h *Handler) answer(r *request, run *app.Run, step string) (json.RawMessage
 	return app.InputOf("", a.Gate.Shows[app.AnswerSchema], nil, values)
 }
 
+// budgetUnits are the units of the limits of budgets in forms. Other budgets count what they are named for.
+var budgetUnits = map[string]string{app.BudgetMoney: "dollars", app.BudgetDeadline: "seconds"}
+
 // budgetOption is a budget that can be raised, with the unit of its limit.
 type budgetOption struct{ Name, Title string }
 
 func budgetOptions() []budgetOption {
-	units := map[string]string{app.BudgetMoney: " (dollars)", app.BudgetDeadline: " (seconds)"}
 	var out []budgetOption
 	for _, name := range app.Budgets() {
-		out = append(out, budgetOption{name, sentence(journal.BudgetWords(name)) + units[name]})
+		title := sentence(journal.BudgetWords(name))
+		if unit := budgetUnits[name]; unit != "" {
+			title += " (" + unit + ")"
+		}
+		out = append(out, budgetOption{name, title})
 	}
 	return out
 }
@@ -469,10 +475,7 @@ func (h *Handler) describeBudget(r *request, d *askDetail, run *app.Run) error {
 	if err != nil {
 		return err
 	}
-	d.Budget, d.Unit = b.Name, strings.ReplaceAll(b.Name, "_", " ") // a count of what the budget is named for
-	if b.Name == app.BudgetDeadline {
-		d.Unit = "seconds"
-	}
+	d.Budget, d.Unit = b.Name, cmp.Or(budgetUnits[b.Name], strings.ReplaceAll(b.Name, "_", " "))
 	if b.Limit == nil {
 		return nil
 	}
@@ -480,7 +483,7 @@ func (h *Handler) describeBudget(r *request, d *askDetail, run *app.Run) error {
 	// whole dollars, rounded up.
 	d.Limit, d.Suggestion = report.Number(*b.Limit), b.Enough
 	if b.Name == app.BudgetMoney {
-		d.Unit, d.Limit, d.Suggestion = "dollars", price.Dollars(*b.Limit), (b.Enough+999_999)/1_000_000
+		d.Limit, d.Suggestion = price.Dollars(*b.Limit), (b.Enough+999_999)/1_000_000
 	}
 	return nil
 }

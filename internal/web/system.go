@@ -72,9 +72,9 @@ func (h *Handler) system(r *request) error {
 }
 
 // noModel reports whether the only thing that is missing is a default model. The page then explains how to choose one,
-// instead of listing findings.
+// instead of listing components.
 func noModel(d *app.Diagnosis) bool {
-	missing := slices.DeleteFunc(slices.Clone(d.Findings), func(f app.Component) bool {
+	missing := slices.DeleteFunc(slices.Clone(d.Components), func(f app.Component) bool {
 		return f.State == app.ComponentOK || f.State == app.ComponentUnset
 	})
 	return len(missing) == 1 && missing[0].What == "model" && missing[0].State == app.ComponentMissing

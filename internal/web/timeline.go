@@ -96,16 +96,15 @@ const rowsPerPage = 100
 // otherwise. Without one, it has the steps of the main line and those directly inside them, unless there are very many,
 // and the step that the panel shows with its attempts and calls.
 //
-// Times become per cent of the time from the start of the run to its end, or to now. Every visit passes through the
-// loop, also those that the page does not show, because the sum of the waits covers the whole run.
+// Times become per cent of the time from the start of the run to its end, or to now.
 func (s *story) timeline(now time.Time, chosen *stepView, show string, from int) timeline {
 	scale := s.scale(now)
 	t := timeline{First: from, Show: show, Axis: axis(scale.total), Active: report.Duration(s.active)}
 	t.Filters, t.All = s.filters()
 	shown := 0
 	for _, v := range s.steps {
-		switch {
 		// Which rows are on this page: first the filter, then what is folded, then the pages before.
+		switch {
 		case show != "" && v.State != show:
 			continue
 		case show == "" && v != chosen && (v.Depth > 1 || v.parent != nil && v.parent.folded()):
@@ -130,8 +129,9 @@ func (s *story) timeline(now time.Time, chosen *stepView, show string, from int)
 	return t
 }
 
-// waited returns how long the run has waited for people and events, whichever steps the chart shows. If it waits now,
-// since is the time from which the browser counts on, so that the page need not be requested for every second.
+// waited returns how long the run has waited for people, events, retries, budget or a process, whichever steps the
+// chart shows. If it waits now, since is the time from which the browser counts on, so that the page need not be
+// requested for every second.
 func (s *story) waited(now, end time.Time) (took, since string) {
 	var waits []interval
 	waiting := false // now
@@ -188,7 +188,7 @@ func (s *story) lane(v *stepView, scale scale) lane {
 	return l
 }
 
-// holds returns when a step has waited for people and events; a wait that is not over lasts until end.
+// holds returns when a step has waited; a wait that is not over lasts until end.
 func (v *stepView) holds(end time.Time) []interval {
 	if v.asked.IsZero() {
 		return v.Waits

@@ -257,9 +257,7 @@ func (h *Handler) entries(ctx context.Context, f app.Filter) ([]journal.Entry, e
 // number: the page reports the same error about its own content.
 func (h *Handler) waiting(ctx context.Context) int {
 	n, read := 0, 0
-	for _, status := range []journal.Status{
-		journal.Waiting, journal.Exceeded, journal.PausedAt, journal.Sleeping, journal.Running,
-	} {
+	for _, status := range app.AskingStatuses() {
 		entries, _ := h.entries(ctx, app.Filter{Status: status, Limit: maxNav}) // the page itself reports errors
 		for i := range entries {
 			what := entries[i].Waiting

@@ -13,9 +13,9 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 )
 
-// A run can be cancelled while a task waits for budget, also if no process runs
+// A run can be canceled while a task waits for budget, also if no process runs
 // the task.
-func TestRunCanBeCancelledWhileATaskWaitsForBudget(t *testing.T) {
+func TestRunCanBeCanceledWhileATaskWaitsForBudget(t *testing.T) {
 	for _, where := range []string{"here", "in another process", "and its process dies then"} {
 		kind, disk := enginetest.NewKind(), memorytest.New()
 		kind.Hold = enginetest.Reserving(40)
@@ -65,8 +65,8 @@ func TestRunCanBeCancelledWhileATaskWaitsForBudget(t *testing.T) {
 }
 
 // When the winner of several branches is known, one that waits for budget is
-// cancelled like the others, and the run continues.
-func TestBranchThatWaitsForBudgetIsCancelled(t *testing.T) {
+// canceled like the others, and the run continues.
+func TestBranchThatWaitsForBudgetIsCanceled(t *testing.T) {
 	for _, gated := range []bool{false, true} {
 		kind := enginetest.NewKind()
 		reserve := enginetest.Reserving(40)

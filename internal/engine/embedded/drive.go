@@ -103,10 +103,9 @@ func (e *Engine) wakeStored(id journal.RunID) {
 	if err == nil {
 		return
 	}
-	// Waiters read the store again.
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	// A run that cannot be loaded has to fail its waiters, because they would wait for it forever. Without waiters, the
+	// Report the error to the waiters now, rather than after their next attempt to load the run. Without waiters, the
 	// error is only logged.
 	if !isHandledElsewhere(err) {
 		e.Log.Error("run not driven", "run_id", id, "error", err)
@@ -115,6 +114,7 @@ func (e *Engine) wakeStored(id journal.RunID) {
 			e.failed[id] = err
 		}
 	}
+	// The waiters read the store again.
 	e.rested(id)
 }
 

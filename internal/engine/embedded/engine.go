@@ -213,8 +213,9 @@ func (e *Engine) reruns(id journal.RunID) bool {
 // acquire loads a run into memory, if this process does not hold it, and queues requests. A run that has nothing to do
 // is released at once. With timersOnly, the run decides what is due and starts no task.
 //
-// The requests belong to acquire only if it returns nil: then each done is called once, with the answer or with
-// errNotHeld if the run is dropped before. If acquire returns an error, no done is called.
+// The requests belong to acquire only if it returns nil: then each done is called once, with the answer, with the error
+// of a failed append or reload, or with errNotHeld if the run was released. If acquire returns an error, no done is
+// called.
 func (e *Engine) acquire(ctx context.Context, id journal.RunID, timersOnly bool, requests ...request) error {
 	for {
 		e.mu.Lock()
@@ -542,7 +543,8 @@ func (e *Engine) drop(r *run, reload chan struct{}) {
 	if r.queued && e.queued[r.id] && (r.err != nil || r.state == nil || r.state.Summary().Status != journal.Running) {
 		e.leaveQueue(r.id)
 	}
-	// A timer survives the drop in e.sleeping. Visits set none: the process only catches up and will not drive the run.
+	// A timer survives the drop in e.sleeping. A run that was loaded with timersOnly sets none, unless it is queued:
+	// this process does not drive it.
 	if r.err == nil && r.state != nil && !e.closed && (!r.timersOnly || r.queued) {
 		if wake, ok := r.wake(); ok {
 			if !e.all || r.ahead() > 0 { // otherwise driveDue finds it in the store
@@ -597,7 +599,7 @@ func (e *Engine) Owns(id journal.RunID) bool {
 	return e.runs[id] != nil || e.loading[id] != nil
 }
 
-// Park implements engine.Driver. Tasks that can run again are cancelled at once.
+// Park implements engine.Driver. Tasks that can run again are canceled at once.
 func (e *Engine) Park() {
 	e.mu.Lock()
 	if e.closed {

@@ -99,13 +99,13 @@ func TestTasksEndWhenTheProcessIsFenced(t *testing.T) {
 		store := memorytest.NewShared(all.dead)
 		defer store.Close()
 		kind := enginetest.NewKind()
-		var began, cancelled atomic.Int32
+		var began, canceled atomic.Int32
 		kind.Hold = func(ctx context.Context, _ *step.Job) error {
 			if began.Add(1) > 1 {
 				return nil
 			}
 			<-ctx.Done()
-			cancelled.Add(1)
+			canceled.Add(1)
 			return ctx.Err()
 		}
 		process := &renamed{peer: all.join("old")}
@@ -123,7 +123,7 @@ func TestTasksEndWhenTheProcessIsFenced(t *testing.T) {
 		process.die() // as "old"
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
-		if cancelled.Load() != 1 {
+		if canceled.Load() != 1 {
 			t.Error("the task goes on")
 		}
 		if entry, err := store.Entry(t.Context(), enginetest.ID); err != nil || entry.Status != journal.Finished {

@@ -75,7 +75,7 @@ func (r *rivals) open(ctx context.Context, name journal.Owner, hooks *hooked) *e
 	return e
 }
 
-// A run is paused and cancelled while its process waits for it: the process
+// A run is paused and canceled while its process waits for it: the process
 // claims the run again for the second message, but the sender of that message is
 // faster and finishes the run. The wait must end.
 func TestWaitEndsWhenAnotherProcessFinishesTheRun(t *testing.T) {
@@ -116,8 +116,8 @@ func TestWaitEndsWhenAnotherProcessFinishesTheRun(t *testing.T) {
 		close(end) // The runner releases the paused run …
 		forward := <-released
 		runner.append = nil
-		cancelled := make(chan error, 1)
-		go func() { cancelled <- other.Send(ctx, enginetest.ID, plan.Cancel{}, "cancel") }()
+		canceled := make(chan error, 1)
+		go func() { canceled <- other.Send(ctx, enginetest.ID, plan.Cancel{}, "cancel") }()
 		synctest.Wait() // … and receives the second message before the release is durable.
 		runner.beforeClaim = func() { <-claimed }
 		runner.afterClaim = func(error) { close(refused) }
@@ -128,7 +128,7 @@ func TestWaitEndsWhenAnotherProcessFinishesTheRun(t *testing.T) {
 			}
 		}
 		forward()
-		if err := <-cancelled; err != nil {
+		if err := <-canceled; err != nil {
 			t.Error(err)
 		}
 		select {

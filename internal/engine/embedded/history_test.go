@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/espalier-run/espalier/internal/engine/embedded"
 	"github.com/espalier-run/espalier/internal/engine/enginetest"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -50,22 +53,44 @@ func kinds(notes []journal.TaskNoted) string {
 	return out
 }
 
-// A task that a person reruns in another process has its earlier notes, and its
-// new notes come after them.
-func TestRerunTaskHasItsNotes(t *testing.T) {
-	disk := memorytest.New()
+// interrupted starts a run of one task, and returns once that waits until it is canceled. Before it waits, it calls
+// before, unless that is nil. A task that has notes of an earlier execution ends at once.
+func interrupted(
+	t *testing.T, disk journal.Store, before func(context.Context, *step.Job) error,
+) (*noting, *embedded.Engine) {
+	t.Helper()
 	begun := make(chan struct{})
+	begin := sync.OnceFunc(func() { close(begun) })
 	kind := &noting{Kind: enginetest.NewKind(), seen: make(chan string, 2)}
-	kind.hold = func(ctx context.Context, _ *step.Job) error {
-		close(begun)
+	kind.hold = func(ctx context.Context, job *step.Job) error {
+		if len(job.History) > 0 {
+			return nil
+		}
+		if before != nil {
+			if err := before(ctx, job); err != nil {
+				return err
+			}
+		}
+		begin()
 		<-ctx.Done()
 		return ctx.Err()
 	}
 	e := open(t, disk, kind, "one")
 	enginetest.Begin(t, e, enginetest.Program([]ir.Step{enginetest.Task("a")}))
-	<-begun
+	select {
+	case <-begun:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the task does not begin")
+	}
+	return kind, e
+}
+
+// A task that a person reruns in another process has its earlier notes, and its
+// new notes come after them.
+func TestRerunTaskHasItsNotes(t *testing.T) {
+	disk := memorytest.New()
+	kind, e := interrupted(t, disk, nil)
 	enginetest.Stop(e)
-	kind.hold = nil
 	e = open(t, disk, kind, "two")
 	if err := e.Resume(t.Context(), enginetest.ID); err != nil {
 		t.Fatal(err)
@@ -103,28 +128,15 @@ func TestRerunTaskHasItsNotes(t *testing.T) {
 // reported, not all that was reserved for it.
 func TestLostCallIsChargedWhatItReported(t *testing.T) {
 	disk := memorytest.New()
-	begun := make(chan struct{})
 	reported := journal.Usage{ModelCalls: 1, InputTokens: 200, OutputTokens: 40}
-	kind := &noting{Kind: enginetest.NewKind(), seen: make(chan string, 2)}
-	kind.hold = func(ctx context.Context, job *step.Job) error {
-		if len(job.History) > 0 {
-			return nil
-		}
+	kind, first := interrupted(t, disk, func(ctx context.Context, job *step.Job) error {
 		if _, err := job.Log.Reserve(
 			ctx, journal.Usage{ModelCalls: 20, InputTokens: 64_000, OutputTokens: 33_200},
 		); err != nil {
 			return err
 		}
-		if err := job.Log.Note(ctx, step.Note{Kind: journal.NoteUsage, Data: reported}); err != nil {
-			return err
-		}
-		close(begun)
-		<-ctx.Done()
-		return ctx.Err()
-	}
-	first := open(t, disk, kind, "one")
-	enginetest.Begin(t, first, enginetest.Program([]ir.Step{enginetest.Task("a")}))
-	<-begun
+		return job.Log.Note(ctx, step.Note{Kind: journal.NoteUsage, Data: reported})
+	})
 	second := open(t, disk, kind, "two") // for which the first one is dead
 	if err := second.Resume(t.Context(), enginetest.ID); err != nil {
 		t.Fatal(err)
@@ -141,14 +153,15 @@ func TestLostCallIsChargedWhatItReported(t *testing.T) {
 	enginetest.Stop(second)
 }
 
-// claiming is a store with one claim, which waits.
+// claiming is a store whose claims wait.
 type claiming struct {
 	journal.Store
 	begun, claim chan struct{}
+	once         sync.Once // closes begun
 }
 
 func (s *claiming) Claim(ctx context.Context, id journal.RunID, me journal.Owner) (journal.Claim, error) {
-	close(s.begun)
+	s.once.Do(func() { close(s.begun) })
 	<-s.claim
 	return s.Store.Claim(ctx, id, me)
 }
@@ -156,19 +169,7 @@ func (s *claiming) Claim(ctx context.Context, id journal.RunID, me journal.Owner
 // One of two calls that run lost tasks again is canceled while the other loads the run.
 func TestCanceledCallKeepsRerunOfAnother(t *testing.T) {
 	disk := memorytest.New()
-	begun := make(chan struct{})
-	kind := &noting{Kind: enginetest.NewKind(), seen: make(chan string, 2)}
-	kind.hold = func(ctx context.Context, job *step.Job) error {
-		if len(job.History) > 0 {
-			return nil
-		}
-		close(begun)
-		<-ctx.Done()
-		return ctx.Err()
-	}
-	first := open(t, disk, kind, "one")
-	enginetest.Begin(t, first, enginetest.Program([]ir.Step{enginetest.Task("a")}))
-	<-begun
+	kind, _ := interrupted(t, disk, nil)
 	store := &claiming{Store: disk, begun: make(chan struct{}), claim: make(chan struct{})}
 	second := open(t, store, kind, "two") // for which the first one is dead
 	loaded := make(chan error, 1)

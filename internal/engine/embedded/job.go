@@ -42,7 +42,7 @@ func (r *run) launch(t plan.OpenTask) *job {
 	key := t.Key()
 	j := &job{r: r, cancel: cancel, history: r.history[key]}
 	// The task owns its notes while it runs. Numbers of notes and reservations continue after those of earlier
-	// attempts.
+	// executions of the attempt.
 	delete(r.history, key)
 	for _, n := range j.history {
 		j.last, j.calls = max(j.last, n.N), max(j.calls, n.Settles)
@@ -72,8 +72,8 @@ func (r *run) ended(j *job, result step.Result, cause, err error) {
 	r.conclude(j, notes, request{in: in, blob: blob})
 }
 
-// keepHistory stores a task's notes for the next attempt to continue it. ended calls it before conclude, because the
-// decision there may launch the attempt at once.
+// keepHistory stores a task's notes for the next execution to continue it. ended calls it before conclude, because the
+// decision there may launch that execution at once.
 func (r *run) keepHistory(j *job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

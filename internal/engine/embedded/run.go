@@ -62,8 +62,8 @@ type run struct {
 	fresh map[string]json.RawMessage
 }
 
-// request is an input for the run, and how to answer it. advance calls done of accepted requests while r.mu is held, so
-// done must neither block nor lock: it sends to a channel that has room.
+// request is an input for the run, and how to answer it. done may be called while r.mu is held, so it must neither
+// block nor lock: it sends to a channel that has room.
 type request struct {
 	in    plan.Input
 	with  []plan.Input // decided in the same decision
@@ -126,7 +126,7 @@ func (r *run) wake() (journal.Millis, bool) {
 // previous owner lost, the messages, and the due timers. r.mu is held.
 func (r *run) continueLoaded(more []request) {
 	r.index = r.state.Summary()
-	var lost []plan.Input
+	var inputs []plan.Input // about lost tasks
 	waiting := map[string]bool{}
 	// An open task has no process anymore. One that waits for a budget is launched again below: it was between two
 	// calls. All others are lost: Policy says whether they run again or a person decides.
@@ -135,18 +135,18 @@ func (r *run) continueLoaded(more []request) {
 			waiting[t.Key()] = true // it can continue there
 			continue
 		}
-		gone := r.e.Lost(t.TaskID, t.Rerun, r.state.TaskOf(r.program, t.Frame),
+		lost := r.e.Lost(t.TaskID, t.Rerun, r.state.TaskOf(r.program, t.Frame),
 			r.history[t.Key()], "its process has ended")
-		gone.Until = r.state.At
-		if gone.Policy == journal.RecoveryAsk && r.e.reruns(r.id) {
-			gone.Policy, gone.Why = journal.RecoveryRerun, gone.Why+"; it is rerun on request"
+		lost.Until = r.state.At
+		if lost.Policy == journal.RecoveryAsk && r.e.reruns(r.id) {
+			lost.Policy, lost.Why = journal.RecoveryRerun, lost.Why+"; it is rerun on request"
 		}
-		lost = append(lost, gone)
+		inputs = append(inputs, lost)
 	}
 	var requests []request
 	// The inputs about lost tasks come first. A message, such as a cancellation, is decided on with their state known.
-	if len(lost) > 0 {
-		requests = append(requests, request{in: plan.TakenOver{Owner: string(r.e.process.ID())}, with: lost})
+	if len(inputs) > 0 {
+		requests = append(requests, request{in: plan.TakenOver{Owner: string(r.e.process.ID())}, with: inputs})
 	}
 	r.state.MarkAll() // the previous owner may have held tasks
 	r.state.Hold = r.timersOnly || r.e.holding()
@@ -158,7 +158,7 @@ func (r *run) continueLoaded(more []request) {
 	for _, t := range r.state.OpenTasks() {
 		switch {
 		case !waiting[t.Key()] || r.gone:
-		case t.Frame.Cancelled: // no goroutine runs it that could end it
+		case t.Frame.Canceled: // no goroutine runs it that could end it
 			r.queue = append(r.queue, request{in: plan.Result{
 				Work: t.TaskID, Rerun: t.Rerun, Outcome: journal.OutcomeCanceled,
 			}})

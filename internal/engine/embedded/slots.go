@@ -57,7 +57,7 @@ func (e *Engine) acquireStoredSlot(ctx context.Context, id journal.RunID) (slot 
 	return e.acquireSlot(ctx, id, entry.Name)
 }
 
-// hasTurn reports whether a run that is not in memory could acquire a slot, and queues it otherwise.
+// hasTurn queues a run that is not in memory, and reports whether it could acquire a slot.
 func (e *Engine) hasTurn(ctx context.Context, entry *journal.Entry) (bool, error) {
 	if e.slots == nil || e.holding() || entry.Status != journal.Running {
 		return true, nil

@@ -17,7 +17,7 @@ func (d *driver) handleCancellation(ctx workflow.Context) {
 	workflow.Go(detached, func(detached workflow.Context) {
 		ctx.Done().Receive(detached, nil)
 		if workflow.GetVersion(detached, cancelChange, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
-			d.ignoresCancelled = true
+			d.ignoresCanceled = true
 			return
 		}
 		if d.awaitState(detached) != nil || d.state.Finished != nil {
@@ -31,9 +31,9 @@ func (d *driver) handleCancellation(ctx workflow.Context) {
 	})
 }
 
-// detached returns the context of a message, which is answered although Temporal has cancelled the workflow.
+// detached returns the context of a message, which is answered although Temporal has canceled the workflow.
 func (d *driver) detached(ctx workflow.Context) workflow.Context {
-	if !d.ignoresCancelled {
+	if !d.ignoresCanceled {
 		ctx, _ = workflow.NewDisconnectedContext(ctx)
 	}
 	return ctx

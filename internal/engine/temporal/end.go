@@ -17,7 +17,7 @@ const endChange = "end as the run"
 // longestError is the size in bytes of the error that Temporal gets of a failed run. The journal has all of it.
 const longestError = 1 << 10
 
-// end returns what the workflow of a finished run returns: Temporal shows a failed run as failed and a cancelled one as
+// end returns what the workflow of a finished run returns: Temporal shows a failed run as failed and a canceled one as
 // canceled. A rejection is the decision of a person, not a failure.
 func (d *driver) end(ctx workflow.Context) error {
 	f := d.state.Finished

@@ -470,7 +470,7 @@ func (e *Engine) Send(ctx context.Context, id journal.RunID, in plan.Input, ref 
 	if entry.Status == journal.Finished {
 		return e.Check(ctx, id, in)
 	}
-	// This process must be able to run what follows: no other worker may be there.
+	// This process must be able to run what follows: there may be no other worker.
 	e.drives(ctx, id)
 	if err := e.serve(ctx); err != nil {
 		return err

@@ -133,14 +133,14 @@ func (d *driver) recover(ctx workflow.Context) bool {
 	}
 	// The chain starts anew with the hash of the snapshot, which stands for all facts up to it.
 	d.in.Fence, d.in.Snapshot, d.in.Chain, d.in.Children = from.Fence, from.Snapshot, from.Snapshot, from.Children
-	lost := map[string]bool{}
+	keys := map[string]bool{} // of the lost tasks
 	inputs := make([]plan.Input, 0, len(from.Lost))
-	for _, gone := range from.Lost {
-		lost[gone.Work.Key()] = true
-		inputs = append(inputs, gone)
+	for _, lost := range from.Lost {
+		keys[lost.Work.Key()] = true
+		inputs = append(inputs, lost)
 	}
 	// Lost tasks are decided on before messages that have arrived meanwhile.
-	d.restore(lost)
+	d.restore(keys)
 	if len(inputs) > 0 {
 		d.queue = append([]*request{{
 			in: plan.TakenOver{Owner: string(journal.Temporal) + "/" + d.execution}, with: inputs,
@@ -176,17 +176,17 @@ func (e *Engine) recoverActivity(ctx context.Context, in recovery) (out recovere
 			continue // it waits for budget before a call: it can continue there
 		}
 		// The notes of the task are in heartbeats that only Temporal had, so what it has done is unknown.
-		gone := plan.TaskLost{
+		lost := plan.TaskLost{
 			Work: t.TaskID, Rerun: t.Rerun, Why: "Temporal has lost its workflow", Policy: journal.RecoveryAsk,
 			Until: state.At,
 		}
 		if program.Instant(state.TaskOf(program, t.Frame)) {
-			gone.Policy = journal.RecoveryRerun
+			lost.Policy = journal.RecoveryRerun
 		}
-		if gone.Policy == journal.RecoveryAsk && in.Rerun {
-			gone.Policy, gone.Why = journal.RecoveryRerun, gone.Why+"; it is rerun on request"
+		if lost.Policy == journal.RecoveryAsk && in.Rerun {
+			lost.Policy, lost.Why = journal.RecoveryRerun, lost.Why+"; it is rerun on request"
 		}
-		out.Lost = append(out.Lost, gone)
+		out.Lost = append(out.Lost, lost)
 	}
 	children, err := e.OpenChildren(ctx, state)
 	if err != nil {

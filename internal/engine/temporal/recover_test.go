@@ -93,7 +93,7 @@ func remove(t *testing.T, c client.Client, id string) {
 }
 
 // asking is a kind whose tasks have an effect that must not be repeated. Those called "slow" run until they are
-// cancelled, the first time.
+// canceled, the first time.
 type asking struct {
 	*enginetest.Kind
 	started chan struct{}

@@ -55,11 +55,11 @@ type entry struct {
 
 // ending is the end of a task.
 type ending struct {
-	Result *plan.Result   `json:"result,omitempty"`
-	Gone   *plan.TaskLost `json:"gone,omitempty"`
-	Ask    *plan.Ask      `json:"ask,omitempty"`
-	Sleep  *plan.Sleep    `json:"sleep,omitempty"`
-	// Lost replaces the rest if the workflow has cancelled the task because the
+	Result   *plan.Result   `json:"result,omitempty"`
+	TaskLost *plan.TaskLost `json:"gone,omitempty"`
+	Ask      *plan.Ask      `json:"ask,omitempty"`
+	Sleep    *plan.Sleep    `json:"sleep,omitempty"`
+	// Lost replaces the rest if the workflow has canceled the task because the
 	// deadline has passed, which the activity does not know.
 	Lost *plan.TaskLost `json:"lost,omitempty"`
 }
@@ -70,7 +70,7 @@ func newEnding(in plan.Input) *ending {
 	case plan.Result:
 		return &ending{Result: &x}
 	case plan.TaskLost:
-		return &ending{Gone: &x}
+		return &ending{TaskLost: &x}
 	case plan.Ask:
 		return &ending{Ask: &x}
 	case plan.Sleep:
@@ -79,7 +79,7 @@ func newEnding(in plan.Input) *ending {
 	panic(fmt.Sprintf("temporal: a task cannot end with %T", in))
 }
 
-// input returns the input for the plan. cause is why the workflow has cancelled
+// input returns the input for the plan. cause is why the workflow has canceled
 // the task, or nil.
 func (e *ending) input(cause error) plan.Input {
 	switch {
@@ -87,8 +87,8 @@ func (e *ending) input(cause error) plan.Input {
 		return *e.Lost
 	case e.Result != nil:
 		return *e.Result
-	case e.Gone != nil:
-		return *e.Gone
+	case e.TaskLost != nil:
+		return *e.TaskLost
 	case e.Ask != nil:
 		return *e.Ask
 	}
@@ -169,7 +169,7 @@ func (e *Engine) taskActivity(ctx context.Context, in taskInput) (taskOutput, er
 }
 
 // beatInterval is how often a running task sends a heartbeat. The answer says
-// whether the task is cancelled.
+// whether the task is canceled.
 const beatInterval = time.Second
 
 // job is a running task. It implements step.Log.
@@ -236,9 +236,9 @@ func (j *job) run() (taskOutput, error) {
 	}
 	out.End = newEnding(in)
 	if errors.Is(cause, engine.ErrCanceled) {
-		lost, _ := j.e.Ended(j.Task, j.history, result, engine.ErrDeadline, err)
-		if gone, ok := lost.(plan.TaskLost); ok {
-			out.End.Lost = &gone
+		late, _ := j.e.Ended(j.Task, j.history, result, engine.ErrDeadline, err)
+		if lost, ok := late.(plan.TaskLost); ok {
+			out.End.Lost = &lost
 		}
 	}
 	return out, nil
@@ -371,12 +371,12 @@ func (j *job) flush(ctx context.Context) error {
 	return err
 }
 
-// answered handles the answer to a heartbeat: the task may be cancelled, or taken
+// answered handles the answer to a heartbeat: the task may be canceled, or taken
 // for lost.
 func (j *job) answered(err error) error {
-	var cancelled *temporal.CanceledError
+	var canceled *temporal.CanceledError
 	switch {
-	case errors.As(err, &cancelled):
+	case errors.As(err, &canceled):
 		if j.expired() {
 			j.stopper.Stop(engine.ErrDeadline)
 		} else {
@@ -390,8 +390,8 @@ func (j *job) answered(err error) error {
 	return err
 }
 
-// expired reports whether the workflow has cancelled the task because the deadline of the run has passed. A heartbeat
-// does not say why. Without an answer, the task is cancelled at once, which is safe.
+// expired reports whether the workflow has canceled the task because the deadline of the run has passed. A heartbeat
+// does not say why. Without an answer, the task is canceled at once, which is safe.
 func (j *job) expired() bool {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(j.ctx), queryTime)
 	defer stop()
@@ -400,7 +400,7 @@ func (j *job) expired() bool {
 	return err == nil && answer.Get(&yes) == nil && yes
 }
 
-// queryTime is how long a cancelled task waits for the reason.
+// queryTime is how long a canceled task waits for the reason.
 const queryTime = 5 * time.Second
 
 // recovery returns what happens to the task if its outcome stays unknown.

@@ -27,13 +27,13 @@ const (
 	sendName      = "espalier.send"
 	reserveName   = "espalier.reserve"
 	rerunLostName = "espalier.rerun-lost"
-	expiredName   = "espalier.expired" // asks whether a task is cancelled because the deadline has passed
+	expiredName   = "espalier.expired" // asks whether a task is canceled because the deadline has passed
 	handOverName  = "espalier.hand-over"
 	recoverName   = "espalier.recover"
 )
 
 // runInput is the input of a workflow: a run that starts, or one that continues from a snapshot or from the journal.
-// Histories contain it, so that its JSON names must not change.
+// Histories contain it, so its JSON names must not change.
 type runInput struct {
 	Run journal.RunID `json:"run"`
 	// Started is the first event of the run as the journal encodes it, and Edits
@@ -109,7 +109,7 @@ type driver struct {
 	cancelTimer workflow.CancelFunc
 	woken       bool // something has changed: the loop looks again
 
-	ignoresCancelled bool // Temporal has cancelled the workflow, of an earlier build that ignored it
+	ignoresCanceled bool // Temporal has canceled the workflow, of an earlier build that ignored it
 }
 
 // request is an input for the run. decide sets done, refused and seq; what waits for the answer also waits until
@@ -139,7 +139,7 @@ type launch struct {
 	seq    journal.Seq // the journal must have the facts up to here
 	number int         // number of the reservation that the task waits for
 	cancel workflow.CancelFunc
-	cause  error // why the workflow has cancelled it
+	cause  error // why the workflow has canceled it
 	// declined is how many workers have declined to run it.
 	declined int
 	labels   []string // those of the task queue
@@ -327,8 +327,8 @@ func (d *driver) send(ctx workflow.Context, m journal.Message) (*plan.Refusal, e
 	}
 	q := &request{in: in, ref: ref}
 	d.queue = append(d.queue, q)
-	// While an answer waits for the journal, publish does not leave the decisions to tasks, which may not start for
-	// long.
+	// While an answer waits for the journal, publish does not leave the decisions to tasks, which may have to wait long
+	// for a worker.
 	d.waiters++
 	err = workflow.Await(ctx, func() bool { return q.done && d.published >= q.seq || d.stopped != "" })
 	if err == nil && !(q.done && d.published >= q.seq) {
@@ -422,7 +422,7 @@ func (d *driver) reserve(ctx workflow.Context, r reservation) (reserved, error) 
 	return reserved{Gone: "the task has ended"}, nil
 }
 
-// refusedKey names a reservation in driver.refused. Inputs of workflows contain it, so that its form must not change.
+// refusedKey names a reservation in driver.refused. Inputs of workflows contain it, so its form must not change.
 func refusedKey(w journal.TaskID, n int) string { return fmt.Sprint(w.Key(), " ", n) }
 
 // now returns the time of the workflow.
@@ -509,7 +509,7 @@ func (d *driver) cancel(frame string, cause error) {
 	// Sorted, because the cancellations are commands, which a replay must repeat in the same order.
 	for _, key := range slices.Sorted(maps.Keys(d.tasks)) {
 		t := d.tasks[key]
-		// A task that finishes its call after the deadline can still be cancelled.
+		// A task that finishes its call after the deadline can still be canceled.
 		first := t.cause == nil || errors.Is(t.cause, engine.ErrDeadline) && !errors.Is(cause, engine.ErrDeadline)
 		if first && (frame == "" || strings.HasPrefix(t.work.Frame+"/", frame+"/")) {
 			t.cause = cause
@@ -519,7 +519,7 @@ func (d *driver) cancel(frame string, cause error) {
 }
 
 // unpark starts tasks again whose reservation is answered, and ends those that
-// are cancelled.
+// are canceled.
 func (d *driver) unpark() {
 	// Sorted for the same reason as in cancel.
 	for _, key := range slices.Sorted(maps.Keys(d.parked)) {
@@ -529,9 +529,9 @@ func (d *driver) unpark() {
 			delete(d.parked, key)
 			continue
 		}
-		if f.Cancelled {
+		if f.Canceled {
 			delete(d.parked, key)
-			d.queue = append(d.queue, &request{in: p.cancelled()})
+			d.queue = append(d.queue, &request{in: p.canceled()})
 			continue
 		}
 		_, granted := f.Reserved[p.number]
@@ -542,8 +542,8 @@ func (d *driver) unpark() {
 	}
 }
 
-// cancelled is the result of a task that is cancelled before it has started.
-func (l *launch) cancelled() plan.Result {
+// canceled is the result of a task that is canceled before it has started.
+func (l *launch) canceled() plan.Result {
 	return plan.Result{Work: l.work, Rerun: l.rerun, Outcome: journal.OutcomeCanceled}
 }
 
@@ -555,16 +555,16 @@ func (d *driver) launchAgain(l *launch, declined int) {
 // startTasks starts the activities of tasks whose facts are in the journal. A
 // single task appends its facts itself, which saves an activity.
 func (d *driver) startTasks(ctx workflow.Context) {
-	// Only one activity may append at a time, and no answer may wait for the journal: the task may not find a worker
-	// for long.
+	// Only one activity may append at a time, and no answer may wait for the journal: the task may have to wait long
+	// for a worker.
 	alone := len(d.starting) == 1 && len(d.decided) > 0 && !d.publishing && d.waiters == 0 &&
 		d.carried <= d.published && d.sizeOfDecided() <= batchSize
 	d.starting = slices.DeleteFunc(d.starting, func(l *launch) bool {
 		switch f := d.state.Running(l.work, l.rerun); {
 		case f == nil:
 			return true
-		case f.Cancelled: // it has not started
-			d.queue = append(d.queue, &request{in: l.cancelled()})
+		case f.Canceled: // it has not started
+			d.queue = append(d.queue, &request{in: l.canceled()})
 			d.woken = true
 			return true
 		case alone:
@@ -624,7 +624,7 @@ func (d *driver) ended(ctx workflow.Context, l *launch, carried *facts, out *tas
 	d.woken = true
 	// Every error becomes an output: an activity never fails a run by itself.
 	var timeout *temporal.TimeoutError
-	var cancelled *temporal.CanceledError
+	var canceled *temporal.CanceledError
 	switch {
 	case err == nil:
 	case errors.As(err, &timeout) && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START:
@@ -632,8 +632,8 @@ func (d *driver) ended(ctx workflow.Context, l *launch, carried *facts, out *tas
 		*out = taskOutput{Declined: "no worker has its labels"}
 	case errors.As(err, &timeout):
 		*out = d.lost(l, timeout)
-	case errors.As(err, &cancelled): // it has never started
-		*out = taskOutput{End: newEnding(l.cancelled())}
+	case errors.As(err, &canceled): // it has never started
+		*out = taskOutput{End: newEnding(l.canceled())}
 	case d.stops(err):
 		if d.state.Finished != nil {
 			d.stopped = "" // the task is too late, not the workflow
@@ -674,7 +674,7 @@ func (d *driver) ended(ctx workflow.Context, l *launch, carried *facts, out *tas
 		delay := min(declinedDelay<<min(l.declined, 10), declinedMost)
 		unwanted := func() bool {
 			f := d.state.Running(l.work, l.rerun)
-			return f == nil || f.Cancelled
+			return f == nil || f.Canceled
 		}
 		if _, err := workflow.AwaitWithTimeout(ctx, delay, unwanted); err != nil {
 			panic(err)
@@ -696,9 +696,9 @@ const (
 // run again does not ask.
 func (d *driver) recovered(l *launch, in plan.Input) plan.Input {
 	key := l.work.Key()
-	if gone, ok := in.(plan.TaskLost); ok && gone.Policy == journal.RecoveryAsk && d.rerunLost[key] {
-		gone.Policy, gone.Why = journal.RecoveryRerun, gone.Why+"; it is rerun on request"
-		in = gone
+	if lost, ok := in.(plan.TaskLost); ok && lost.Policy == journal.RecoveryAsk && d.rerunLost[key] {
+		lost.Policy, lost.Why = journal.RecoveryRerun, lost.Why+"; it is rerun on request"
+		in = lost
 	}
 	delete(d.rerunLost, key)
 	return in
@@ -707,11 +707,11 @@ func (d *driver) recovered(l *launch, in plan.Input) plan.Input {
 // lost returns the output of a task whose worker has died: what its last
 // heartbeat says.
 func (d *driver) lost(l *launch, timeout *temporal.TimeoutError) taskOutput {
-	gone := &plan.TaskLost{Work: l.work, Rerun: l.rerun, Why: "its worker has ended", Policy: journal.RecoveryRerun}
+	lost := &plan.TaskLost{Work: l.work, Rerun: l.rerun, Why: "its worker has ended", Policy: journal.RecoveryRerun}
 	if timeout.TimeoutType() != enumspb.TIMEOUT_TYPE_HEARTBEAT {
-		gone.Why = timeout.Message()
+		lost.Why = timeout.Message()
 	}
-	out := taskOutput{End: &ending{Gone: gone}}
+	out := taskOutput{End: &ending{TaskLost: lost}}
 	if !timeout.HasLastHeartbeatDetails() {
 		return out // before its first heartbeat, a task does nothing that must not be repeated
 	}
@@ -720,7 +720,7 @@ func (d *driver) lost(l *launch, timeout *temporal.TimeoutError) taskOutput {
 		panic(fmt.Errorf("heartbeat of %s: %w", l.work.Key(), err))
 	}
 	out.Log, out.Published = beat.Log, beat.Published
-	gone.Policy, gone.Used = beat.Policy, beat.Used
+	lost.Policy, lost.Used = beat.Policy, beat.Used
 	return out
 }
 

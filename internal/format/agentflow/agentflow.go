@@ -20,8 +20,8 @@ func (Format) Name() string { return "agent-flow" }
 
 const skillFile = "SKILL.md"
 
-// Match inspects only the file name and the lines of the frontmatter. Every Markdown file is possible, because a person
-// may name any of them as a skill.
+// Match inspects only the file name and the lines of the frontmatter. Other Markdown files are possible, except those
+// of NOF, because a person may name any of them as a skill.
 func (Format) Match(f *source.File) format.Match {
 	base := path.Base(f.Path)
 	if base == skillFile {

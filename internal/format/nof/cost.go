@@ -37,11 +37,15 @@ func (l *lowering) quote() {
 			calls[c.Value]++
 		}
 		for _, key := range xslices.AppendNew(nil, text.Values(n.calls)...) {
-			most := n.most.of(key)
+			most, passes := n.most.of(key), 1+extra[i]
+			if most != unbounded {
+				most = product(max(calls[key], most), passes)
+			}
 			if most == unbounded {
 				q.Unbounded = xslices.AppendNew(q.Unbounded, key)
+				most = min(calls[key]*passes, maxCalls)
 			}
-			l.line(q, key, calls[key], max(calls[key], most)*(1+extra[i]))
+			l.line(q, key, calls[key], most)
 		}
 	}
 	l.stated(q)

@@ -2,6 +2,7 @@ package nof_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -433,7 +434,7 @@ func TestDriftHasBothPositions(t *testing.T) {
 }
 
 // The worst case of the specification's example is exactly $0.01825.
-func TestCodeBoundsTheWorstCaseCost(t *testing.T) {
+func TestWorstCaseCostOfSpecificationExamples(t *testing.T) {
 	p, _ := compile(t, read(t, "spec/kg-enhancement.nof.md"), nof.Format{}, nil)
 	if p.Quote.Base != 6_250 || p.Quote.Worst != 18_250 || p.Quote.Stated.Max != 6_250 ||
 		p.Quote.Ceilings[0].Max != 10_000 {
@@ -446,6 +447,42 @@ func TestCodeBoundsTheWorstCaseCost(t *testing.T) {
 	p, _ = compile(t, change{"$0.01", "$1,000.50"}.in(t, read(t, "two.nof.md")), nof.Format{}, nil)
 	if p.Quote.Ceilings[0].Max != 1_000_500_000 {
 		t.Errorf("got %+v", p.Quote.Ceilings)
+	}
+}
+
+// More calls than fit into the quote have no bound, and the rest of the quote stays true.
+func TestQuoteDoesNotOverflow(t *testing.T) {
+	var agents, nodes, cycles strings.Builder
+	for i := range 8 {
+		key := fmt.Sprintf("visual-report-%d", i)
+		fmt.Fprintf(&agents, "  - %s\n", key)
+		fmt.Fprintf(&nodes, "\ndef run_visual_report_%d(state: CostState) -> dict:\n    for x in range(1000000000):\n"+
+			"        AgentRunner.run(%q, {})\n    return {}\n", i, key)
+	}
+	for range 400 {
+		cycles.WriteString("- **Cycle-back** if `spend > 1`: re-run from `visual-report-1` (max 10000 cycles)\n")
+	}
+	text := change{
+		"  - visual-report\n", "  - visual-report\n" + agents.String(),
+		"\ndef run_visual_report(", nodes.String() + "\ndef run_visual_report(",
+		abortRule, abortRule + cycles.String(),
+	}.in(t, read(t, "two.nof.md"))
+	files := folder{}
+	for i := range 8 {
+		files[fmt.Sprintf("agents/visual-report-%d.md", i)] = "---\ntier: opus\n---\nDraw.\n"
+	}
+	p, _ := compile(t, text, nof.Format{}, files)
+	q := p.Quote
+	want := []string{}
+	for i := 1; i < 8; i++ {
+		want = append(want, fmt.Sprintf("visual-report-%d", i))
+	}
+	if !slices.Equal(q.Unbounded, want) {
+		t.Errorf("unbounded are %v, want %v", q.Unbounded, want)
+	}
+	// The first one is not repeated: 10⁹ calls for 15,000 each. The others count once for each of 4,000,001 visits.
+	if least := int64(1_000_000_000*15_000 + 7*4_000_001*15_000); q.Worst < least || q.Worst > least+1_000 {
+		t.Errorf("the worst case is %d, want about %d", q.Worst, least)
 	}
 }
 

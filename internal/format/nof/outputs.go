@@ -298,8 +298,8 @@ func (o *outputs) place(x python.Expr) (place, bool) {
 	return place{}, false
 }
 
-// below returns the place of a key inside of an expression. instead is the default, if there is one, whose type tells
-// that of the place.
+// below returns the place of a key inside of an expression. instead is the default value, if any; the place gets its
+// type.
 func (o *outputs) below(x python.Expr, key string, instead python.Expr, required bool) (place, bool) {
 	p, ok := o.place(x)
 	if !ok || key == "" || strings.Contains(key, ".") {

@@ -12,8 +12,8 @@ import (
 // unbounded is a number of calls without a bound.
 const unbounded = -1
 
-// maxCalls is the largest bound: more calls count as unbounded. Their price, in a workflow that repeats them, fits into
-// an int64.
+// maxCalls is the largest bound: more calls count as unbounded. The sum of the prices of that many calls from each
+// place in a workflow fits into an int64.
 const maxCalls = 1_000_000_000
 
 // callCounter counts how often code can call its agents.
@@ -21,21 +21,26 @@ type callCounter struct {
 	d *document
 	// counted are the calls of functions by name. Functions with the same name count together.
 	counted map[string]tally
-	used    []string // the names that named was asked for
-	added   int      // the size of all tallies that named has returned
+	added   int // the size of all tallies that add has added
 }
 
-// maxAdded bounds the work of a callCounter, because code comes from untrusted files. Functions that are used after it
-// is reached can make any number of calls.
+// maxAdded bounds the work of a callCounter, because code comes from untrusted files. Code that is counted after it is
+// reached can make any number of calls.
 const maxAdded = 1_000_000
 
 // tally is how often each agent is called at most; "" stands for agents whose names the code computes.
 type tally map[string]int64
 
-// add adds a number of times the calls of another tally.
-func (t tally) add(other tally, times int64) {
+// add adds a number of times the calls of another tally to a tally.
+func (c *callCounter) add(out, other tally, times int64) {
+	if len(other) == 0 {
+		return
+	}
+	if c.added += len(other); c.added > maxAdded {
+		other = tally{"": unbounded}
+	}
 	for key, n := range other {
-		t[key] = plus(t[key], product(n, times))
+		out[key] = plus(out[key], product(n, times))
 	}
 }
 
@@ -113,20 +118,18 @@ func (c *callCounter) functions(defs map[string][]*python.Def) {
 	}
 	next := make([][]int, len(names))
 	for i, name := range names {
-		c.used = nil
 		for _, def := range defs[name] {
-			c.count(def.Body) // nothing is counted yet: this finds the names
-		}
-		for _, other := range c.used {
-			if j, ok := index[other]; ok {
-				next[i] = append(next[i], j)
+			for _, other := range c.used(def.Body) {
+				if j, ok := index[other]; ok {
+					next[i] = append(next[i], j)
+				}
 			}
 		}
 	}
 	for _, component := range ir.Components(next) {
 		out := tally{}
 		for _, i := range component.Nodes {
-			out.add(c.function(names[i], defs[names[i]]), 1)
+			c.add(out, c.function(names[i], defs[names[i]]), 1)
 		}
 		if component.Cyclic {
 			out.unbound()
@@ -135,6 +138,33 @@ func (c *callCounter) functions(defs map[string][]*python.Def) {
 			c.counted[names[i]] = out
 		}
 	}
+}
+
+// used returns the names that statements use, apart from those in nested functions.
+func (c *callCounter) used(list []python.Stmt) (names []string) {
+	var visit func(x any) bool
+	visit = func(x any) bool {
+		switch x := x.(type) {
+		case *python.FuncDef:
+			return false
+		case *python.Name:
+			names = append(names, x.ID)
+		case *python.Attr:
+			names = append(names, x.Name)
+		case *python.Call: // run and add are methods of the SDK, see call
+			if fn, ok := x.Fn.(*python.Attr); ok && (c.d.isRun(fn) || isAdd(fn)) {
+				body := []python.Stmt{&python.ExprStmt{X: fn.X}}
+				for _, a := range x.Args {
+					body = append(body, &python.ExprStmt{X: a.X})
+				}
+				python.Walk(body, visit)
+				return false
+			}
+		}
+		return true
+	}
+	python.Walk(list, visit)
+	return names
 }
 
 // function counts the calls of the functions with a name.
@@ -146,7 +176,7 @@ func (c *callCounter) function(name string, defs []*python.Def) tally {
 		if len(def.Decorators) > 0 || strings.HasPrefix(name, "__") || def.Name != name && def.Name != "__init__" {
 			calls.unbound()
 		}
-		out.add(calls, 1)
+		c.add(out, calls, 1)
 	}
 	return out
 }
@@ -175,38 +205,38 @@ func (c *callCounter) visit(x any, out tally) bool {
 	case *python.Call:
 		return c.call(x, out)
 	case *python.Name: // a function that is passed on may be called any number of times
-		out.add(c.named(x.ID), unbounded)
+		c.add(out, c.counted[x.ID], unbounded)
 		if slices.Contains(c.d.runners, x.ID) {
-			out.add(tally{"": 1}, unbounded)
+			c.add(out, tally{"": 1}, unbounded)
 		}
 	case *python.Attr:
-		out.add(c.named(x.Name), unbounded)
+		c.add(out, c.counted[x.Name], unbounded)
 	case *python.FuncDef: // its calls count where it is called
 		return false
 	case *python.Lambda:
-		out.add(c.exprs(x.Def.Result), unbounded)
+		c.add(out, c.exprs(x.Def.Result), unbounded)
 		return false
 	case *python.If:
-		out.add(c.exprs(x.Cond), 1)
+		c.add(out, c.exprs(x.Cond), 1)
 		branch := c.count(x.Then)
 		branch.atLeast(c.count(x.Else))
-		out.add(branch, 1)
+		c.add(out, branch, 1)
 		return false
 	case *python.IfExp:
-		out.add(c.exprs(x.Cond), 1)
+		c.add(out, c.exprs(x.Cond), 1)
 		branch := c.exprs(x.Then)
 		branch.atLeast(c.exprs(x.Else))
-		out.add(branch, 1)
+		c.add(out, branch, 1)
 		return false
 	case *python.For:
-		out.add(c.exprs(x.In), 1)
-		out.add(c.count(x.Body), length(x.In))
-		out.add(c.count(x.Else), 1)
+		c.add(out, c.exprs(x.In), 1)
+		c.add(out, c.count(x.Body), length(x.In))
+		c.add(out, c.count(x.Else), 1)
 		return false
 	case *python.While:
-		out.add(c.exprs(x.Cond), unbounded)
-		out.add(c.count(x.Body), unbounded)
-		out.add(c.count(x.Else), 1)
+		c.add(out, c.exprs(x.Cond), unbounded)
+		c.add(out, c.count(x.Body), unbounded)
+		c.add(out, c.count(x.Else), 1)
 		return false
 	case *python.Comp:
 		c.comprehension(x, out)
@@ -219,11 +249,11 @@ func (c *callCounter) visit(x any, out tally) bool {
 func (c *callCounter) comprehension(x *python.Comp, out tally) {
 	times := int64(1)
 	for _, clause := range x.Clauses {
-		out.add(c.exprs(clause.In), times)
+		c.add(out, c.exprs(clause.In), times)
 		times = product(times, length(clause.In))
-		out.add(c.exprs(clause.Ifs...), times)
+		c.add(out, c.exprs(clause.Ifs...), times)
 	}
-	out.add(c.exprs(x.Key, x.Item), times)
+	c.add(out, c.exprs(x.Key, x.Item), times)
 }
 
 // call adds the calls of a call: that of the function, and those in its arguments. It returns false, as visit does when
@@ -232,7 +262,7 @@ func (c *callCounter) call(x *python.Call, out tally) bool {
 	adds := false
 	switch fn := x.Fn.(type) {
 	case *python.Name:
-		out.add(c.named(fn.ID), 1)
+		c.add(out, c.counted[fn.ID], 1)
 	case *python.Attr:
 		adds = isAdd(fn)
 		switch {
@@ -241,33 +271,24 @@ func (c *callCounter) call(x *python.Call, out tally) bool {
 			if k, ok := agentKey(x); ok {
 				key = k.Value.(string)
 			}
-			out.add(tally{key: 1}, 1)
+			c.add(out, tally{key: 1}, 1)
 		default:
-			out.add(c.named(fn.Name), 1)
-			out.add(c.exprs(fn.X), 1)
+			c.add(out, c.counted[fn.Name], 1)
+		}
+		if !c.d.isRun(fn) {
+			c.add(out, c.exprs(fn.X), 1)
 		}
 	default:
-		out.add(c.exprs(fn), 1)
+		c.add(out, c.exprs(fn), 1)
 	}
 	for _, a := range x.Args {
 		if name, ok := a.X.(*python.Name); ok && adds { // the function of an added step
-			out.add(c.named(name.ID), 1)
+			c.add(out, c.counted[name.ID], 1)
 			continue
 		}
-		out.add(c.exprs(a.X), 1)
+		c.add(out, c.exprs(a.X), 1)
 	}
 	return false
-}
-
-// named returns the calls of the functions with a name. The caller must not change them.
-func (c *callCounter) named(name string) tally {
-	c.used = append(c.used, name)
-	if c.added > maxAdded {
-		return tally{"": unbounded}
-	}
-	out := c.counted[name]
-	c.added += len(out)
-	return out
 }
 
 // length returns how many items a literal or a range has.

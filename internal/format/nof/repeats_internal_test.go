@@ -47,6 +47,7 @@ func TestCallsOfCodeAreCounted(t *testing.T) {
 		"def size(x):\n  return sum(size(y) for y in x)\nsize(AgentRunner.run('a'))": {"a": 1},
 
 		"@retry\ndef ask(x):\n  return AgentRunner.run('a', x)\nask(1)":            {"a": unbounded},
+		"def ask():\n  return AgentRunner.run('a')\nask().add(1)":                  {"a": 1, "": 1},
 		"class C:\n  def __init__(self):\n    AgentRunner.run('a')\nC()":           {"a": 1},
 		"class C:\n  def ask(self):\n    AgentRunner.run('a')\nC().ask()":          {"a": 1},
 		"class C:\n  def __call__(self):\n    AgentRunner.run('a')\nc = C()\nc()":  {"a": unbounded},
@@ -94,6 +95,10 @@ func TestCallsOfHostileCodeAreCounted(t *testing.T) {
 		"many functions with many agents": {
 			"def f():\n" + numbered(2000, "  AgentRunner.run('a%d')\n") + numbered(2000, "def g%d():\n  f()\n") +
 				numbered(2000, "g%d()\n"), unbounded,
+		},
+		"many long expressions with many agents": {
+			"def f():\n" + numbered(2000, "  AgentRunner.run('a%d')\n") +
+				strings.Repeat("f()"+strings.Repeat("()", 990)+"\n", 480), unbounded,
 		},
 	} {
 		if got := callsOf(t, c.code).of("a"); got != c.want {

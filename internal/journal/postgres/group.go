@@ -124,10 +124,10 @@ func (s *Store) newGroup(
 		}
 	}
 	before := slices.Clone(refused)
-	// Check the batches one after the other: each sees the changes of those before it.
 	if err := g.lookUp(ctx); err != nil {
 		return g, err
 	}
+	// Check the batches one after the other: each sees the changes of those before it.
 	for i := range jobs {
 		if jobs[i].err == nil {
 			refused[i] = g.add(&jobs[i])

@@ -97,7 +97,7 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 		stream := m.messages.NewStreaming(ctx, params(&req, names), options...)
 		defer stream.Close()
 		var whole sdk.Message
-		inputs := map[int64]string{} // the SDK drops truncated inputs
+		inputs := map[int64]string{}
 		ended := false
 		for stream.Next() {
 			event := stream.Current()
@@ -300,7 +300,7 @@ func tool(t provider.Tool, names *names) *sdk.ToolParam {
 	return p
 }
 
-// reply converts the accumulated message. Usage without the cache, as provider.Usage has it, is how this API counts.
+// reply converts the accumulated message. The API's input tokens exclude the cache, as provider.Usage requires.
 func reply(m *sdk.Message, inputs map[int64]string, names *names) *provider.Reply {
 	r := &provider.Reply{ID: m.ID, Model: string(m.Model), Stop: stop(m.StopReason), Usage: provider.Usage{
 		Input: m.Usage.InputTokens, Output: m.Usage.OutputTokens,

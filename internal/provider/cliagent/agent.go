@@ -210,9 +210,9 @@ func (a *Agent) readOutput(p *process.Process, t *Turn, yield func(provider.Chun
 	return nil
 }
 
-// end returns an error unless the program completed the request. What the program has reported itself counts more than
-// how it ended. A failure before the work began is not billed and means, with a session to resume, that the session
-// does not exist.
+// end returns an error unless the program completed the request. A failure that the program reports takes precedence
+// over its exit status. A failure before the work began is not billed and means, with a session to resume, that the
+// session does not exist.
 func (t *Turn) end(a *Agent, o process.Outcome) error {
 	if t.cut {
 		return nil // stopped by readOutput

@@ -198,7 +198,7 @@ func claudeAssistant(l *claudeLine, t *Turn) {
 		switch {
 		case b.Type == "tool_use":
 			t.call(b.ID, b.Name, b.Input)
-		case l.Parent != nil: // output of a subagent is not part of the reply
+		case l.Parent != nil:
 		case b.Type == "text":
 			t.addBlock(provider.Text, b.Text, "")
 		case b.Type == "thinking":

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
@@ -257,6 +258,6 @@ func toJSON(v any) json.RawMessage {
 
 // micro converts US dollars to millionths.
 func micro(dollars float64) *int64 {
-	n := int64(dollars*1e6 + 0.5)
+	n := price.MicroDollars(dollars)
 	return &n
 }

@@ -27,8 +27,7 @@ type Names struct {
 const longestName = 64
 
 // NewNames maps the names of a request's tools. Names that servers accept are unchanged; the others are rewritten, in
-// order, to unique names. So a name is the same in every turn, as servers require of a conversation that they get again
-// as a whole.
+// order, to unique names. So each tool keeps its name in every turn, and earlier calls in the conversation match.
 func NewNames(req *provider.Request) *Names {
 	return newNames(xslices.Map(req.Tools, func(t provider.Tool) string { return t.Name }), legal)
 }

@@ -130,6 +130,11 @@ func TestParametersHaveTypeObject(t *testing.T) {
 		`{"type":"string"}`:                   `{"properties":{},"type":"object"}`,
 		`{"properties":[]}`:                   `{"properties":{},"type":"object"}`,
 		`{"properties":{"a":{}},"title":"t"}`: `{"properties":{"a":{}},"title":"t","type":"object"}`,
+		`{"oneOf":[{"properties":{"a":{"const":1}}},{"properties":{"a":{"const":2},"b":{}}},` +
+			`{"properties":{"a":{"const":1}}}]}`: `{"properties":{"a":{"anyOf":[{"const":1},{"const":2}]},"b":{}},` +
+			`"type":"object"}`,
+		`{"properties":{"a":{"type":"string"}},"anyOf":[{"properties":{"a":{"const":"x"}}}]}`: `{"properties":` +
+			`{"a":{"type":"string"}},"type":"object"}`,
 	} {
 		if got, err := json.Marshal(Parameters(provider.Tool{Schema: json.RawMessage(schema)})); err != nil ||
 			string(got) != want {

@@ -62,8 +62,8 @@ func Parameters(t provider.Tool) map[string]json.RawMessage {
 }
 
 // root rewrites a schema to one of type object. Servers reject combinators at the root, so the properties of all
-// alternatives become properties of the object, and only the required ones of allOf stay required. The result accepts
-// more than the original; the tool checks its input itself.
+// alternatives become properties of the object, and only the required ones of allOf stay required. A property that
+// alternatives define differently may have the values of each. The tool checks its input itself.
 func root(in object) object {
 	out := object{}
 	maps.Copy(out, in)
@@ -72,6 +72,7 @@ func root(in object) object {
 		properties = object{}
 	}
 	required, _ := readList(in["required"])
+	variants := map[string][]json.RawMessage{} // the schemas of properties in alternatives
 	for _, key := range []string{"allOf", "anyOf", "oneOf"} {
 		alternatives, _ := readList(in[key])
 		for _, one := range alternatives {
@@ -79,7 +80,7 @@ func root(in object) object {
 			more, _ := readObject(inner["properties"])
 			for name, property := range more {
 				if _, has := properties[name]; !has {
-					properties[name] = property
+					variants[name] = append(variants[name], property)
 				}
 			}
 			if must, ok := readList(inner["required"]); ok && key == "allOf" {
@@ -87,6 +88,12 @@ func root(in object) object {
 			}
 		}
 		delete(out, key)
+	}
+	for name, list := range variants {
+		properties[name] = list[0]
+		if list = unique(list); len(list) > 1 {
+			properties[name] = raw(object{"anyOf": raw(list)})
+		}
 	}
 	for _, key := range []string{"not", "enum", "const"} {
 		delete(out, key)

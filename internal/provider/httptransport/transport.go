@@ -107,7 +107,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // longestReply limits the body of a reply, in bytes. In a stream, each token takes up to a few hundred bytes, so this
-// is room for replies that provider.Bound accepts.
+// is enough for about 200,000 tokens.
 const longestReply = 64 << 20
 
 // boundedBody fails when a body is longer than longestReply.
@@ -345,7 +345,7 @@ func RetryAfter(header http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// longest is the longest wait that is believed; more would overflow a duration.
+// longest caps the waits that servers request; huge values would overflow a duration.
 const longest = 24 * time.Hour
 
 // atMostLongest converts seconds to a duration of at most longest. NaN and

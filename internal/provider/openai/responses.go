@@ -44,8 +44,8 @@ var responsesReservedKeys = []string{
 	"conversation", "previous_response_id",
 }
 
-// Generate streams one reply with the Responses API. Complete items come one by one; if none has, those of the last
-// event count. The stream is complete with an event that ends the response.
+// Generate streams one reply with the Responses API. Complete items come one by one; if none has come, those of the
+// last event are used. The stream is complete with an event that ends the response.
 func (m *Responses) Generate(ctx context.Context, req provider.Request) iter.Seq2[provider.Chunk, error] {
 	return provider.Stream(ctx, &req, func(emit func(provider.Chunk) bool) (*provider.Reply, error) {
 		options, err := prepare(&req, ResponsesOptionNames(m.own, req.Model), responsesReservedKeys)
@@ -150,7 +150,7 @@ const leastOutput = 16
 func responseParams(req *provider.Request, names *httptransport.Names) api.ResponseNewParams {
 	p := api.ResponseNewParams{Model: req.Model, Store: sdk.Bool(false)}
 	if mayReason(req.Model) {
-		// The server stores nothing, so reasoning must be sent back.
+		// Reasoning is a part of the conversation.
 		p.Include = []api.ResponseIncludable{api.ResponseIncludableReasoningEncryptedContent}
 	}
 	if req.MaxTokens > 0 {

@@ -84,7 +84,6 @@ func (f *fields) freeText(name, text string) {
 	f.text(name, hidden)
 }
 
-// number adds a number.
 func (f *fields) number(name string, n int64) { f.setLast(name, canonical.AppendInt(f.forms, n)) }
 
 // nonZero adds a number unless it is 0.

@@ -216,7 +216,6 @@ func (n *Notice) text(s *Style) (string, report.Color) {
 // phrase returns the text and the color of a notice; "" if it has no line.
 type phrase = func(n *Notice, s *Style) (string, report.Color)
 
-// inColor returns a phrase of one color.
 func inColor(color report.Color, text func(n *Notice) string) phrase {
 	return func(n *Notice, _ *Style) (string, report.Color) { return text(n), color }
 }

@@ -140,8 +140,8 @@ func TestStateOfARunIsWritten(t *testing.T) {
 	}
 }
 
-// Steps that are running or waiting when a run is cancelled end with it.
-func TestCancelledRunEndsItsSteps(t *testing.T) {
+// Steps that are running or waiting when a run is canceled end with it.
+func TestCanceledRunEndsItsSteps(t *testing.T) {
 	w := begin(t, "agentfile", `{"AGENT_INPUT":"roses"}`)
 	w.add(journal.TaskStarted{TaskID: work("one")}, journal.TaskEnded{TaskID: work("one"), Outcome: "ok", Final: true},
 		journal.GateOpened{Place: journal.Place{Step: "one:gate"}, Kind: "person"})

@@ -563,7 +563,7 @@ func (s *slow) Events(ctx context.Context, run journal.RunID, after journal.Seq)
 }
 
 // What was not read when the Exporter closes is marked as undelivered, and counted.
-func TestUnreadEventsAreOwedAtClose(t *testing.T) {
+func TestUnreadEventsAreMarkedUndeliveredAtClose(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	dir := t.TempDir()
 	source := &slow{Shelf: &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends}, began: make(chan struct{})}

@@ -161,7 +161,7 @@ func TestExternalAgentIsRecorded(t *testing.T) {
 }
 
 // A coding agent whose work ends early is charged the 240 tokens that it had reported, and not the worst case that was
-// reserved for all its turns: if its program is killed, if its step is cancelled, and if Espalier itself is killed.
+// reserved for all its turns: if its program is killed, if its step is canceled, and if Espalier itself is killed.
 func TestKilledCodingAgentIsChargedWhatItReported(t *testing.T) {
 	want := journal.Usage{ModelCalls: 2, InputTokens: 200, OutputTokens: 40}
 	for name, killed := range map[string]func(context.CancelFunc) func(context.Context, *provider.Reply) error{

@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/step/steptest"
 )
 
-// interrupted has reported its usage when it is cancelled.
+// interrupted has reported its usage when it is canceled.
 type interrupted struct{ cancel context.CancelFunc }
 
 func (i interrupted) Generate(ctx context.Context, _ provider.Request) iter.Seq2[provider.Chunk, error] {
@@ -24,7 +24,7 @@ func (i interrupted) Generate(ctx context.Context, _ provider.Request) iter.Seq2
 	}
 }
 
-// A call that is cancelled is charged what the model had reported, not all that
+// A call that is canceled is charged what the model had reported, not all that
 // was reserved for it.
 func TestInterruptedCallIsChargedWhatItReported(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -114,7 +114,7 @@ func TestRecordedToolResultIsNotRequestedAgain(t *testing.T) {
 }
 
 // All canceled calls are charged, because they may have acted.
-func TestCancelledConcurrentCallsAreCharged(t *testing.T) {
+func TestCanceledConcurrentCallsAreCharged(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	log, world := &steptest.Log{}, &steptest.World{Replies: twoAtOnce}
 	p := steptest.Play{Settings: handy, With: func(j *step.Job) {

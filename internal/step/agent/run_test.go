@@ -274,7 +274,7 @@ func condition(t *testing.T, text string) *expr.Expr {
 	return e
 }
 
-// F43: what a person says to a skill is the request itself, and marked as such.
+// What a person says to a skill is the request itself, and marked as such.
 // What comes from outside is data.
 func TestTextInputIsTheRequest(t *testing.T) {
 	_, world, _, err := do(t, steptest.Play{Settings: plain, Replies: says("x"), With: func(job *step.Job) {
@@ -328,7 +328,7 @@ func TestModelReceivesToolResults(t *testing.T) {
 	}
 }
 
-// F26: permissions of tools are checked at each call.
+// Permissions of tools are checked at each call.
 func TestDisallowedToolCallsAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		with func(*step.Job)

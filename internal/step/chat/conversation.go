@@ -481,10 +481,7 @@ func (c *loop) call(ctx context.Context) (*provider.Reply, error) {
 	// The task was interrupted. The engine charges inFlight, because no note settles the reservation.
 	if ctx.Err() != nil && err != nil {
 		if held != 0 {
-			c.inFlight = worst.Unanswered() // it may have been paid for
-			if interrupted, ok := errors.AsType[*provider.Interrupted](err); ok {
-				c.inFlight = c.used(interrupted.Partial)
-			}
+			c.inFlight = c.charged(err, worst)
 		}
 		return nil, context.Cause(ctx)
 	}
@@ -546,16 +543,12 @@ func (c *loop) price() (price.Price, bool) {
 	return c.job.Price(c.request.Model)
 }
 
-// charged returns what a failed call is charged: the usage that the model
-// reported, or the worst case if a response had started, because the provider
-// may bill it.
+// charged returns what a failed call is charged; see provider.Charge.
 func (c *loop) charged(err error, worst journal.Usage) journal.Usage {
-	var failed *provider.Error
-	switch {
-	case !errors.As(err, &failed):
-	case failed.Partial != nil:
-		return c.used(failed.Partial)
-	case failed.Billable:
+	switch partial, whole := provider.Charge(err); {
+	case partial != nil:
+		return c.used(partial)
+	case whole:
 		return worst.Unanswered()
 	}
 	return journal.Usage{ModelCalls: 1}.Unanswered()

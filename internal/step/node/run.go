@@ -10,6 +10,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
@@ -79,7 +80,7 @@ func (h *host) track(out map[string]json.RawMessage) error {
 					before, _ = strconv.ParseFloat(string(r.Value), 64)
 				}
 			}
-			micro := int64(before*1e6+0.5) + h.spent
+			micro := price.MicroDollars(before) + h.spent
 			out[path] = json.RawMessage(strconv.FormatFloat(float64(micro)/1e6, 'f', -1, 64))
 		case path == trackCycle:
 			out[path] = cycle(h.job)

@@ -91,7 +91,7 @@ func TestMissingInterpreter(t *testing.T) {
 	}
 }
 
-// F46: modules of the language are looked for too, all missing ones are named,
+// Modules of the language are looked for too, all missing ones are named,
 // and nothing is installed.
 func TestMissingModules(t *testing.T) {
 	for language, c := range map[string]struct{ program, there, install string }{

@@ -86,7 +86,7 @@ func Runs(t *testing.T, k step.Runner, plays ...Play) {
 			}
 			t.Run("from every note", func(t *testing.T) { p.fromEveryNote(t, k, log, world) })
 			t.Run("stopped at every write", func(t *testing.T) { p.stopped(t, k, log, world) })
-			t.Run("cancelled", func(t *testing.T) { p.cancelled(t, k) })
+			t.Run("cancelled", func(t *testing.T) { p.canceled(t, k) })
 			t.Run("in another process", func(t *testing.T) { p.elsewhere(t, k, log) })
 		})
 	}
@@ -232,8 +232,8 @@ func (p Play) elsewhere(t *testing.T, k step.Runner, whole *Log) {
 	}
 }
 
-// cancelled cancels the context before the task and, if it sends requests, while it waits for a reply.
-func (p Play) cancelled(t *testing.T, k step.Runner) {
+// canceled cancels the context before the task and, if it sends requests, while it waits for a reply.
+func (p Play) canceled(t *testing.T, k step.Runner) {
 	why := errors.New("why")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(why)

@@ -131,7 +131,7 @@ func TestRepliesAfterAFailedRequestAreUsedAgain(t *testing.T) {
 	}
 }
 
-// F39: how reads become arguments.
+// How reads become arguments.
 func TestReadsBecomeArgumentsOfTheTool(t *testing.T) {
 	const schema = `{"type":"object","properties":{"q":{"type":"string"},"n":{"type":"integer"}}}`
 	read := func(pairs ...string) []step.Read {

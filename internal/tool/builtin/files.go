@@ -2,11 +2,13 @@ package builtin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -35,6 +37,7 @@ type function[In any] struct {
 	spec       tool.Spec
 	call       func(ctx context.Context, call tool.Call, in In) (any, error)
 	repeatable func(in In) bool
+	path       func(in In) string // the path in the input; nil if there is none
 }
 
 func (f function[In]) Spec() tool.Spec { return f.spec }
@@ -73,7 +76,11 @@ func (f function[In]) Call(ctx context.Context, call tool.Call) (tool.Result, er
 		if ctx.Err() != nil {
 			return tool.Result{}, context.Cause(ctx)
 		}
-		return tool.Result{}, forModel(err)
+		path := ""
+		if f.path != nil {
+			path = f.path(in)
+		}
+		return tool.Result{}, forModel(err, path)
 	}
 	line := ""
 	if r, ok := value.(resultWithLog); ok {
@@ -91,21 +98,23 @@ func mediaOf(value any) []tool.Media {
 	return nil
 }
 
-// forModel returns an error whose message helps a model and contains no paths of this machine.
-func forModel(err error) error {
+// forModel returns an error whose message helps a model and contains no paths of this machine: an error of a file names
+// the path in the input, or if there is none, as for commands, only the last element of its own.
+func forModel(err error, path string) error {
 	var ours *tool.Error
 	var at *fs.PathError
+	var link *os.LinkError
 	switch {
 	case errors.As(err, &ours):
 		return ours
 	case errors.As(err, &at):
-		name := filepath.ToSlash(at.Path)
-		if filepath.IsAbs(at.Path) { // as in errors of open files
-			name = filepath.Base(at.Path)
-		}
-		return tool.Errorf(tool.ClassTool, "%q: %v", name, at.Err)
+		path, err = cmp.Or(path, filepath.Base(at.Path)), at.Err
+	case errors.As(err, &link):
+		path, err = cmp.Or(path, filepath.Base(link.New)), link.Err
+	default:
+		return &tool.Error{Class: tool.ClassTool, Message: err.Error()}
 	}
-	return &tool.Error{Class: tool.ClassTool, Message: err.Error()}
+	return tool.Errorf(tool.ClassTool, "%q: %v", filepath.ToSlash(path), err)
 }
 
 // Options configures what the tools may access.
@@ -144,6 +153,7 @@ func (o Options) readTool() tool.Tool {
 		Limit  int    `json:"limit"`
 	}
 	return function[input]{
+		path: func(in input) string { return in.Path },
 		spec: tool.Spec{
 			Name: "Read", Description: "Read a text file from the project or the run's folder.", Target: "files",
 			Schema: schemaOf(`{"type":"object","properties":{
@@ -200,11 +210,11 @@ func (o Options) writeTool() tool.Tool {
 		Content string `json:"content"`
 	}
 	return function[input]{
+		path: func(in input) string { return in.Path },
 		spec: tool.Spec{
 			Name:        "Write",
 			Description: "Write a text file, replacing it if it exists. A relative path is in the run's folder.",
-			// writing the same content twice has the same result
-			Target: "files", SideEffects: true, TakesKey: true,
+			Target:      "files", SideEffects: true, TakesKey: true,
 			Schema: schemaOf(`{"type":"object","properties":{
 				"path":{"type":"string","minLength":1,` +
 				`"description":"Path relative to the run's folder, or an absolute path in the project"},
@@ -240,6 +250,7 @@ func (o Options) editTool() tool.Tool {
 		All  bool   `json:"replace_all"`
 	}
 	return function[input]{
+		path: func(in input) string { return in.Path },
 		spec: tool.Spec{
 			Name: "Edit",
 			Description: "Replace a piece of text in a file. The piece must occur exactly once, unless replace_all " +
@@ -291,6 +302,7 @@ func (o Options) globTool() tool.Tool {
 		Path    string `json:"path"`
 	}
 	return function[input]{
+		path: func(in input) string { return in.Path },
 		spec: tool.Spec{
 			Name:        "Glob",
 			Description: "List the files that match a pattern such as **/*.md, in the project and the run's folder.",
@@ -342,6 +354,7 @@ func (o Options) grepTool() tool.Tool {
 		Text string `json:"text"`
 	}
 	return function[input]{
+		path: func(in input) string { return in.Path },
 		spec: tool.Spec{
 			Name:        "Grep",
 			Description: "Find the lines that match a regular expression (RE2), in the project and the run's folder.",

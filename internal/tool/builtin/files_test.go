@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -315,8 +316,9 @@ func TestErrorsNameNoPathsOfThisMachine(t *testing.T) {
 		!strings.HasPrefix(got, `"a/none": `) {
 		t.Errorf("%s %s", class, got)
 	}
-	got, class := w.call(t, "Glob", in{"pattern": "*", "path": filepath.Join(w.outside, "gone")})
-	if class != tool.ClassTool || strings.Contains(got, "gone") {
+	gone := filepath.Join(w.outside, "gone")
+	got, class := w.call(t, "Glob", in{"pattern": "*", "path": gone})
+	if class != tool.ClassTool || !strings.HasPrefix(got, quoted(gone)+": ") {
 		t.Errorf("%s %s", class, got)
 	}
 	if runtime.GOOS != "linux" {
@@ -646,5 +648,51 @@ func TestWorkflowRulesHoldForResolvedPaths(t *testing.T) {
 		if got, class := w.call(t, name, input); class != tool.ClassDenied {
 			t.Errorf("%s: %s %s", name, class, got)
 		}
+	}
+}
+
+// quoted returns a path as errors of the file system show it.
+func quoted(path string) string { return strconv.Quote(filepath.ToSlash(path)) }
+
+// Errors name the path that the model asked for, and no other path of this machine.
+func TestErrorsNameThePathOfTheCall(t *testing.T) {
+	usertest.Run(t, "^TestErrorsNameThePathOfTheCall$")
+	w := newWorld(t)
+	away := filepath.Join(t.TempDir(), "away")
+	if err := os.Symlink(w.outside, away); err != nil {
+		t.Fatal(err)
+	}
+	asked := filepath.Join(away, "secret")
+	if got, _ := w.call(t, "Read", in{"path": asked}); !strings.Contains(got, strconv.Quote(asked)) ||
+		strings.Contains(got, w.outside) {
+		t.Errorf("Read over a link: %s", got)
+	}
+	for _, asked := range []string{"nowhere", filepath.Join(w.root, "nowhere"), filepath.Join(w.root, "nowhere/deep")} {
+		for name, input := range map[string]in{
+			"Read": {"path": asked}, "Glob": {"path": asked, "pattern": "*"}, "Grep": {"path": asked, "pattern": "."},
+		} {
+			if got, class := w.call(t, name, input); !strings.HasPrefix(got, quoted(asked)+": ") ||
+				class != tool.ClassTool {
+				t.Errorf("%s %s: %s %s", name, asked, class, got)
+			}
+		}
+	}
+	if os.Geteuid() == 0 || runtime.GOOS == "windows" {
+		return // the permissions of a folder do not matter
+	}
+	// The folder accepts no new file, so the replacement of the file cannot be created.
+	locked := filepath.Join(w.root, "locked")
+	w.put(t, filepath.Join(locked, "a.md"), "a\n")
+	if err := os.Chmod(locked, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(locked, 0o700)
+	asked = filepath.Join(locked, "a.md")
+	want := quoted(asked) + ": permission denied"
+	if got, _ := w.call(t, "Write", in{"path": asked, "content": "b"}); got != want {
+		t.Errorf("Write: %s, want %s", got, want)
+	}
+	if got, _ := w.call(t, "Edit", in{"path": asked, "old_string": "a", "new_string": "b"}); got != want {
+		t.Errorf("Edit: %s, want %s", got, want)
 	}
 }

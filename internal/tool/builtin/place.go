@@ -228,21 +228,24 @@ func (o Options) find(dir, name string, write, create bool) (*spot, error) {
 	if len(areas) == 0 {
 		return nil, refused(name, "cannot be reached: there is no folder to work in")
 	}
+	at := name
 	if filepath.IsAbs(name) {
-		name = realParent(name)
-		for _, a := range areas {
-			if rel, err := filepath.Rel(a.path, name); err == nil && filepath.IsLocal(rel) {
-				return a.walk(rel, write, create)
-			}
+		at = realParent(name)
+		i := slices.IndexFunc(areas, func(a area) bool {
+			rel, err := filepath.Rel(a.path, at)
+			return err == nil && filepath.IsLocal(rel)
+		})
+		if i < 0 {
+			return nil, refused(name, "is neither in the project nor in the run's folder")
 		}
-		return nil, refused(name, "is neither in the project nor in the run's folder")
-	}
-	if create {
+		areas = areas[i : i+1]
+		at, _ = filepath.Rel(areas[0].path, at)
+	} else if create {
 		areas = areas[:1]
 	}
 	var missing error
 	for _, a := range areas {
-		s, err := a.walk(name, write, create)
+		s, err := a.walk(at, write, create)
 		if err == nil && (s.info != nil || create) {
 			return s, nil
 		}

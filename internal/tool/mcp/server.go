@@ -82,13 +82,14 @@ const (
 type Server struct {
 	Config
 
-	starting sync.Mutex // held while the server is started
-	mu       sync.Mutex
-	// mu guards the fields below, except for starts, which starting guards.
+	tokens atomic.Int64
+
+	starting sync.Mutex  // held while the server is started
+	starts   []time.Time // guarded by starting
+
+	mu      sync.Mutex // guards the fields below
 	sess    *session
-	starts  []time.Time
 	closed  bool
-	tokens  atomic.Int64
 	waiting map[string]func(tool.Progress) // by progress token
 	calls   map[*running]bool              // that have not returned
 	changed chan struct{}                  // closed when a call returns
@@ -282,8 +283,9 @@ func (s *Server) roots() []string {
 	return out
 }
 
-// reword replaces error messages of the SDK that do not help users. A program that closes its output is told apart by
-// what it has written: too much, something that is not MCP, or nothing.
+// reword replaces messages of the SDK that do not help users: those of failed HTTP requests, and the one for a program
+// that closes its output before the session starts. The latter depends on what the program wrote: too much, something
+// other than MCP, or nothing.
 func (s *session) reword(err error) error {
 	var request *url.Error
 	switch {
