@@ -137,7 +137,8 @@ func (m *Models) examineProvider(ctx context.Context, name string, reach bool) C
 	case errors.As(err, &failed) && failed.Status == 404:
 		f.About += ", reachable" // not every server lists its models
 	case errors.As(err, &failed):
-		f.State, f.About, f.Fix = ComponentBroken, found+failed.Message, "Check the network and the address of "+name+"."
+		f.State, f.About = ComponentBroken, found+failed.Message
+		f.Fix = "Check the network and the address of " + name + "."
 	default:
 		f.State, f.About, f.Fix = ComponentBroken, found+err.Error(), "Check the network and the address of "+name+"."
 	}
@@ -286,7 +287,8 @@ func (m *Models) ExamineEngine(ctx context.Context, reach bool) Component {
 	_, unbuilt := errors.AsType[StoreError](err)
 	switch {
 	case unbuilt:
-		f.State, f.About, f.Fix = ComponentBroken, f.About+": "+err.Error(), "Install a build of Espalier with Temporal."
+		f.State, f.About = ComponentBroken, f.About+": "+err.Error()
+		f.Fix = "Install a build of Espalier with Temporal."
 	case err != nil:
 		f.State, f.About = ComponentBroken, f.About+": "+m.Secrets.Show(err.Error())
 		f.Fix = "Check that the Temporal server is running, and its address, namespace and credentials."

@@ -111,13 +111,17 @@ func TelemetryAsked(getenv func(string) string) bool { return otel.Asked(getenv)
 // ExamineTelemetry returns where traces and metrics go. With reach, it sends each collector an empty request.
 func ExamineTelemetry(ctx context.Context, getenv func(string) string, reach bool) []Component {
 	if !otel.Asked(getenv) {
-		return []Component{{What: "telemetry", Name: "OpenTelemetry", State: ComponentUnset, About: "nothing is exported; " +
-			otel.VariableEndpoint + " is not set"}}
+		return []Component{{
+			What: "telemetry", Name: "OpenTelemetry", State: ComponentUnset,
+			About: "nothing is exported; " + otel.VariableEndpoint + " is not set",
+		}}
 	}
 	s := otel.FromEnvironment(getenv)
 	var out []Component
 	for _, p := range s.Problems {
-		out = append(out, Component{What: "telemetry", Name: p.Variable, State: ComponentBroken, About: p.Why, Fix: p.Help})
+		out = append(out, Component{
+			What: "telemetry", Name: p.Variable, State: ComponentBroken, About: p.Why, Fix: p.Help,
+		})
 	}
 	signals := []struct {
 		name string
