@@ -198,23 +198,10 @@ func dollars(micro *int64) *float64 {
 	return new(float64(*micro) / 1e6)
 }
 
-// GateKind is the kind of decision or event that a gate waits for.
-type GateKind string
-
-// The kinds of gates.
-const (
-	Approval     GateKind = "approval"
-	ToolApproval GateKind = "tool_approval"
-	EventGate    GateKind = "event"
-	InputGate    GateKind = "input" // an event that carries text from a person
-	Outcome      GateKind = "unknown_outcome"
-	BudgetGate   GateKind = "budget"
-)
-
-// Gate is something that a run waits for.
+// Gate is something that a run asks for.
 type Gate struct {
 	Step        string                     `json:"step,omitempty"`
-	Kind        GateKind                   `json:"kind" enum:"approval,tool_approval,event,input,unknown_outcome,budget"`
+	Kind        journal.AskKind            `json:"kind" enum:"approval,tool_approval,event,input,unknown_outcome,budget"`
 	Description string                     `json:"description,omitempty"`
 	Event       string                     `json:"event,omitempty" doc:"Name of the event that an event or input gate waits for"`
 	Shows       map[string]json.RawMessage `json:"shows,omitempty" doc:"What is decided on"`
@@ -258,35 +245,23 @@ func newApprovers(a *app.Approvers) *Approvers {
 		Roles: a.Roles, Required: a.Required, Missing: a.Missing(), FourEyes: a.FourEyes, Starter: a.Starter,
 		EscalatesTo: a.EscalatesTo, Escalated: a.Escalated,
 	}
-	if !a.Escalates.IsZero() {
-		out.Escalates = &a.Escalates
+	if a.Escalates != 0 {
+		out.Escalates = new(a.Escalates.Time())
 	}
 	for _, one := range a.Approvals {
-		out.Approvals = append(out.Approvals, Approved{User: one.By.User, As: one.By.As, Note: one.Note, At: one.At})
+		out.Approvals = append(out.Approvals, Approved{
+			User: one.By.User, As: one.By.As, Note: one.Note, At: one.At.Time(),
+		})
 	}
 	return out
 }
 
 // NewGate returns the form of a gate.
 func NewGate(g app.Gate) Gate {
-	out := Gate{
-		Step: g.Step, Description: g.Description, Event: g.Event, Shows: g.Shows, Order: g.Order, Digest: g.Digest,
-		Until: g.Until, Key: g.Key, Files: g.Files, Approvers: newApprovers(g.Approvers),
+	return Gate{
+		Step: g.Step, Kind: g.Kind, Description: g.Description, Event: g.Event, Shows: g.Shows, Order: g.Order,
+		Digest: g.Digest, Until: g.Until, Key: g.Key, Files: g.Files, Approvers: newApprovers(g.Approvers),
 	}
-	switch g.Kind {
-	case app.GatePerson:
-		out.Kind = Approval
-	case app.GateCall:
-		out.Kind = ToolApproval
-	case app.GateEvent:
-		out.Kind = EventGate
-		if g.Text {
-			out.Kind = InputGate
-		}
-	default:
-		out.Kind = Outcome
-	}
-	return out
 }
 
 // Workflow is a workflow in a list.

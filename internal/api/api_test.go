@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/espalier-run/espalier/internal/api"
+	"github.com/espalier-run/espalier/internal/journal"
 )
 
 // A client that decodes a form and encodes what it got has the same form again:
@@ -16,7 +17,10 @@ func TestFormsSurviveAClient(t *testing.T) {
 	states := []api.State{
 		api.Queued, api.Running, api.Waiting, api.Sleeping, api.Paused, api.Interrupted, api.Budget, api.Finished,
 	}
-	kinds := []api.GateKind{api.Approval, api.ToolApproval, api.EventGate, api.InputGate}
+	kinds := []journal.AskKind{
+		journal.AskApproval, journal.AskToolApproval, journal.AskEvent, journal.AskInput, journal.AskOutcome,
+		journal.AskBudget,
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`[a-z]{0,5}`)
 		number := rapid.Int64Range(0, 1<<40)

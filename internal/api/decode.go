@@ -3,6 +3,7 @@ package api
 import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/xslices"
 )
@@ -63,13 +64,9 @@ func (u *Usage) journal() journal.Usage {
 }
 
 func (g *Gate) app() app.Gate {
-	kinds := map[GateKind]journal.GateKind{
-		Approval: app.GatePerson, ToolApproval: app.GateCall, EventGate: app.GateEvent, InputGate: app.GateEvent,
-		Outcome: app.GateDoubt,
-	}
 	return app.Gate{
-		Step: g.Step, Kind: kinds[g.Kind], Description: g.Description, Event: g.Event, Text: g.Kind == InputGate,
-		Key: g.Key, Shows: g.Shows, Order: g.Order, Digest: g.Digest, Until: g.Until, Files: g.Files,
+		Step: g.Step, Kind: g.Kind, Description: g.Description, Event: g.Event, Key: g.Key, Shows: g.Shows,
+		Order: g.Order, Digest: g.Digest, Until: g.Until, Files: g.Files,
 		Approvers: g.Approvers.app(),
 	}
 }
@@ -83,11 +80,11 @@ func (a *Approvers) app() *app.Approvers {
 		Escalated: a.Escalated,
 	}
 	if a.Escalates != nil {
-		out.Escalates = *a.Escalates
+		out.Escalates = journal.MillisOf(*a.Escalates)
 	}
 	for _, one := range a.Approvals {
-		out.Approvals = append(out.Approvals, app.Approval{
-			By: journal.Actor{User: one.User, As: one.As}, Note: one.Note, At: one.At,
+		out.Approvals = append(out.Approvals, plan.Approval{
+			By: journal.Actor{User: one.User, As: one.As}, Note: one.Note, At: journal.MillisOf(one.At),
 		})
 	}
 	return out

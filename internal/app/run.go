@@ -305,9 +305,13 @@ func (a *App) Runs(ctx context.Context, f Filter) ([]Run, error) {
 	return list, nil
 }
 
-// Entries yields what the index of the store has about runs, the newest first. It reads none of them.
+// Entries yields what the index of the store has about runs, the newest first; nothing if the project has no runs yet.
+// It reads none of them.
 func (a *App) Entries(ctx context.Context, f Filter) iter.Seq2[journal.Entry, error] {
 	rt, err := a.runs(ctx)
+	if known, ok := errors.AsType[*Error](err); ok && known.Reason == NoRuns {
+		return func(func(journal.Entry, error) bool) {}
+	}
 	if err != nil {
 		return func(yield func(journal.Entry, error) bool) { yield(journal.Entry{}, err) }
 	}

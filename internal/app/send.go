@@ -191,7 +191,7 @@ func checkAnswer(f *plan.Frame, shown *gateContent, d *plan.GateDecision) error 
 // mayClaim refuses a claimed identity at a gate that names approvers, if the project has users: there, people decide
 // with their own credentials.
 func (rt *environment) mayClaim(state *plan.State, program *plan.Program, f *plan.Frame, by journal.Actor) error {
-	if by.Method != "" || by.As == "" || state.ApproversOf(program, f) == nil {
+	if by.Method != "" || by.As == "" || state.Approvers(program, f) == nil {
 		return nil
 	}
 	users, err := identity.NewUsers(rt.Dir()).List()

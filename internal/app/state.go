@@ -53,12 +53,6 @@ func (s State) Status() journal.Status {
 	return journal.Status(s)
 }
 
-// AskingStatuses returns the statuses of runs that can ask something of a person. A run can ask in one branch while
-// another one works or sleeps.
-func AskingStatuses() []journal.Status {
-	return []journal.Status{journal.Waiting, journal.Exceeded, journal.PausedAt, journal.Sleeping, journal.Running}
-}
-
 // StateFilter selects runs in lists: by their State, by their outcome, which is a journal.Outcome, or Unfinished. The
 // empty one selects all.
 type StateFilter string

@@ -46,12 +46,11 @@ func FromInput(name string) bool { return name == "input" || strings.HasPrefix(n
 // Gate is an open gate, with exactly what it shows.
 type Gate struct {
 	Step        string                     `json:"step"`
-	Kind        journal.GateKind           `json:"kind"`
+	Kind        journal.AskKind            `json:"kind"`
 	Description string                     `json:"description,omitempty"`
 	Event       string                     `json:"event,omitempty"`
-	Doing       string                     `json:"-"`              // command or tool call with an unknown outcome
-	Text        bool                       `json:"text,omitempty"` // the event carries text that a person writes
-	Key         string                     `json:"key,omitempty"`  // idempotency key of a task with an unknown outcome
+	Doing       string                     `json:"-"`             // command or tool call with an unknown outcome
+	Key         string                     `json:"key,omitempty"` // idempotency key of a task with an unknown outcome
 	Shows       map[string]json.RawMessage `json:"shows,omitempty"`
 	Order       []string                   `json:"order,omitempty"` // the names in Shows, as the file lists them
 	Digest      string                     `json:"digest,omitempty"`
@@ -71,7 +70,7 @@ var callOrder = []string{"question", "tool", "arguments"}
 // others by name.
 func (g *Gate) Names() []string {
 	order := g.Order
-	if g.Kind == GateCall {
+	if g.Kind == journal.AskToolApproval {
 		order = callOrder
 	}
 	var out []string
@@ -83,58 +82,8 @@ func (g *Gate) Names() []string {
 	return out
 }
 
-// Approvers are the people who may decide a gate, and those who have approved it.
-type Approvers struct {
-	Roles     []string   `json:"roles,omitempty"` // empty: anyone who may decide gates
-	Required  int        `json:"required"`
-	FourEyes  bool       `json:"four_eyes,omitempty"` // the person who started the run may not decide
-	Starter   string     `json:"starter,omitempty"`   // with FourEyes: the person who started the run
-	Approvals []Approval `json:"approvals,omitempty"`
-	// Escalates is when people with a role in EscalatesTo may decide, too. Escalated reports that they may.
-	Escalates   time.Time `json:"escalates,omitzero"`
-	EscalatesTo []string  `json:"escalates_to,omitempty"`
-	Escalated   bool      `json:"escalated,omitempty"`
-}
-
-// Missing returns how many approvals are missing.
-func (a *Approvers) Missing() int { return max(0, a.Required-len(a.Approvals)) }
-
-// Approval is the approval of one of several people.
-type Approval struct {
-	By   journal.Actor `json:"by"`
-	Note string        `json:"note,omitempty"`
-	At   time.Time     `json:"at"`
-}
-
-// approversOf returns the approvers of an open gate as people see them; nil if the gate names none.
-func approversOf(state *plan.State, program *plan.Program, f *plan.Frame) *Approvers {
-	a := state.ApproversOf(program, f)
-	if a == nil {
-		return nil
-	}
-	out := &Approvers{
-		Roles: a.Allowed(f.Gate.Escalated), Required: a.Required(), FourEyes: a.FourEyes, EscalatesTo: a.EscalateTo,
-		Escalated: f.Gate.Escalated,
-	}
-	if a.FourEyes {
-		out.Starter = state.By.Person()
-	}
-	if f.Gate.Escalates != 0 {
-		out.Escalates = f.Gate.Escalates.Time()
-	}
-	for _, one := range state.Approvals(program, f) {
-		out.Approvals = append(out.Approvals, Approval{By: one.By, Note: one.Note, At: one.At.Time()})
-	}
-	return out
-}
-
-// The kinds of gates.
-const (
-	GatePerson = journal.GatePerson   // waits for an approval
-	GateCall   = journal.GateToolCall // waits for the approval of one tool call
-	GateEvent  = journal.GateEvent    // waits for an event
-	GateDoubt  = journal.GateInDoubt  // the outcome of a step is unknown
-)
+// Approvers are the people who may decide an open gate, and those who have approved it.
+type Approvers = plan.Approvers
 
 // Status returns the state of a run.
 func (a *App) Status(ctx context.Context, id journal.RunID) (*Status, error) {
@@ -202,7 +151,7 @@ func (rt *environment) recall(ctx context.Context, s *Status) error {
 		}
 		at, _ := journal.PlaceOf(e.Fact)
 		for i := range s.Gates {
-			if g := &s.Gates[i]; g.Kind == GateDoubt && g.Step == at.Key() {
+			if g := &s.Gates[i]; g.Kind == journal.AskOutcome && g.Step == at.Key() {
 				g.Doing = cmp.Or(report.Action(e.Fact), g.Doing)
 			}
 		}
@@ -255,25 +204,23 @@ func statusOf(state *plan.State, program *plan.Program, run *Run) *Status {
 	s.Used, s.Held, s.Limits = ledger.Used, ledger.Held, ledger.Limits
 	s.Step = xslices.Map(state.OpenTasks(), func(t plan.OpenTask) string { return t.Place.Key() })
 	for _, f := range state.OpenGates() {
+		step := state.StepOf(program, f)
+		gate, _ := step.Action.(ir.Gate)
 		g := Gate{
-			Step: f.Place().Key(), Kind: f.Gate.Kind, Event: f.Gate.Event, Description: state.StepOf(program,
-				f).Description,
+			Step: f.Place().Key(), Kind: f.Gate.Kind.Asks(gate.Text), Event: f.Gate.Event,
+			Description: step.Description, Approvers: state.Approvers(program, f),
 		}
-		switch f.Gate.Kind {
-		case journal.GatePerson, journal.GateToolCall:
+		switch g.Kind {
+		case journal.AskApproval:
 			g.Shows, g.Digest = state.Shown(program, f)
-			if f.Gate.Kind == journal.GatePerson {
-				g.Order = xslices.Map(state.StepOf(program, f).Reads, func(r ir.Ref) string { return r.Path })
-			}
-		case journal.GateEvent:
-			if gate, ok := state.StepOf(program, f).Action.(ir.Gate); ok && gate.Text {
-				g.Text = true
-				g.Shows, _ = state.Shown(program, f)
-			}
-		case journal.GateInDoubt:
+			g.Order = xslices.Map(step.Reads, func(r ir.Ref) string { return r.Path })
+		case journal.AskToolApproval:
+			g.Shows, g.Digest = state.Shown(program, f)
+		case journal.AskInput:
+			g.Shows, _ = state.Shown(program, f)
+		case journal.AskOutcome:
 			g.Key = string(cmp.Or(run.Root, run.ID)) + "/" + f.Work().Key() // as other systems got it
 		}
-		g.Approvers = approversOf(state, program, f)
 		if f.Gate.Due != 0 {
 			g.Until = f.Gate.Due.Time().Format(time.RFC3339)
 		}
@@ -287,7 +234,7 @@ func statusOf(state *plan.State, program *plan.Program, run *Run) *Status {
 func (s *Status) Decisions(name string) []*Gate {
 	var open []*Gate
 	for i := range s.Gates {
-		if kind := s.Gates[i].Kind; kind == GatePerson || kind == GateCall {
+		if s.Gates[i].Kind.Approves() {
 			open = append(open, &s.Gates[i])
 		}
 	}
@@ -298,7 +245,7 @@ func (s *Status) Decisions(name string) []*Gate {
 // have the same name, that with the steps that called the run, or its key.
 func (s *Status) GateName(g *Gate) string {
 	names := []func(key string) string{journal.LocalName, journal.PlaceName}
-	if g.Kind == GateDoubt { // hooks have outcomes of their own
+	if g.Kind == journal.AskOutcome { // hooks have outcomes of their own
 		names = []func(key string) string{journal.LocalID}
 	}
 	for _, of := range names {
@@ -312,7 +259,7 @@ func (s *Status) GateName(g *Gate) string {
 
 // InDoubt reports whether the outcome of a step is unknown.
 func (s *Status) InDoubt() bool {
-	return slices.ContainsFunc(s.Gates, func(g Gate) bool { return g.Kind == GateDoubt })
+	return slices.ContainsFunc(s.Gates, func(g Gate) bool { return g.Kind == journal.AskOutcome })
 }
 
 // Graph returns the picture of a run, or of a child run: its program, and what has happened in it.

@@ -255,7 +255,7 @@ func (a *invocation) gateNames(cmd *cobra.Command, args []string) (out []string)
 		return nil
 	}
 	a.gatesOf(args, func(s *app.Status, g *app.Gate) {
-		if event := g.Kind == app.GateEvent; event != signals {
+		if event := g.Kind == journal.AskEvent || g.Kind == journal.AskInput; event != signals {
 			return
 		}
 		what := s.GateName(g)
@@ -288,7 +288,7 @@ func (a *invocation) waitingSteps(args []string) (out []string) {
 // unknownOutcomes returns the steps of a run whose outcome is unknown, with the answers.
 func (a *invocation) unknownOutcomes(args []string) (out []string) {
 	a.gatesOf(args, func(_ *app.Status, g *app.Gate) {
-		if g.Kind != app.GateDoubt {
+		if g.Kind != journal.AskOutcome {
 			return
 		}
 		for _, answer := range []string{app.AnswerRerun, app.AnswerSkip, app.AnswerFail, app.AnswerResult + "="} {

@@ -91,11 +91,11 @@ func (a *invocation) answer(run *app.Run) (app.Message, error) {
 	for i := range status.Gates {
 		g := &status.Gates[i]
 		switch {
-		case g.Text:
+		case g.Kind == journal.AskInput:
 			return a.reply(status, g)
-		case g.Kind == app.GateDoubt && a.interactive():
+		case g.Kind == journal.AskOutcome && a.interactive():
 			return a.resolve(status, g)
-		case g.Kind != app.GatePerson && g.Kind != app.GateCall:
+		case !g.Kind.Approves():
 		case a.autoApprove:
 			return app.Approve{Step: g.Step, Digest: g.Digest, Automated: true}, nil
 		case a.interactive():

@@ -381,21 +381,19 @@ func waitingHelp(s *app.Status) string {
 	}
 	for _, g := range s.Gates {
 		switch g.Kind {
-		case app.GatePerson, app.GateCall:
+		case journal.AskApproval, journal.AskToolApproval:
 			run := id
 			if len(s.Decisions("")) > 1 {
 				run += " " + shellWord(s.GateName(&g))
 			}
 			lines = append(lines, fmt.Sprintf("To decide: espalier approve %[1]s   or   espalier reject %[1]s", run))
 			evidence = "To see what is asked: espalier status " + id
-		case app.GateEvent:
-			if g.Text {
-				lines = append(lines, fmt.Sprintf("To reply: espalier signal %[1]s %[2]s --text TEXT\n"+
-					"  or espalier resume %[1]s   (without a text, the conversation ends)", id, receiver(s, &g)))
-				break
-			}
+		case journal.AskInput:
+			lines = append(lines, fmt.Sprintf("To reply: espalier signal %[1]s %[2]s --text TEXT\n"+
+				"  or espalier resume %[1]s   (without a text, the conversation ends)", id, receiver(s, &g)))
+		case journal.AskEvent:
 			lines = append(lines, fmt.Sprintf("To send the event: espalier signal %s %s", id, g.Event))
-		case app.GateDoubt:
+		case journal.AskOutcome:
 			lines = append(lines,
 				fmt.Sprintf("It is unknown whether %s was done. To decide:\n  espalier resume %s --decide %s"+
 					"%s", s.GateName(&g), id, shellWord(s.GateName(&g)+"=rerun"), otherAnswers))

@@ -8,9 +8,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
-	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/scaffold"
-	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // greet prints what is in the project and what to do next, for a person at a terminal.
@@ -24,7 +22,10 @@ func (a *invocation) greet() error {
 	if none, ok := errors.AsType[*app.Error](err); err != nil && (!ok || none.Reason != app.NoRuns) {
 		return err
 	}
-	waiting := len(xslices.Filter(runs, func(r app.Run) bool { return r.Status == journal.Waiting }))
+	waiting, err := a.app().CountAsks(ctx)
+	if err != nil {
+		return err
+	}
 	w := a.stdout
 	fmt.Fprintln(w, "Espalier runs workflows of LLM agents, durably and within a budget.")
 	fmt.Fprintln(w)
@@ -42,7 +43,7 @@ func (a *invocation) greet() error {
 		}
 		fmt.Fprintln(w, ".")
 		if waiting > 0 {
-			t.add("espalier runs --open", plural(waiting, "run")+" waiting for you")
+			t.add("espalier runs --open", plural(waiting, "item")+" waiting for you")
 		}
 		t.add("espalier list", "list the workflows")
 		t.add("espalier show "+first, "what the first one does")

@@ -355,7 +355,7 @@ func (a *invocation) confirm(verb, name, step, digest, note string) (confirmed, 
 // noteGate prints what a decision is about: short values in one line.
 func (a *invocation) noteGate(s *app.Status, g *app.Gate) {
 	const columns = 100
-	if g.Description == "" || g.Kind == app.GateCall {
+	if g.Description == "" || g.Kind == journal.AskToolApproval {
 		a.note("%s shows:", s.GateName(g))
 	} else {
 		a.note("%s: %s", s.GateName(g), g.Description)

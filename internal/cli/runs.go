@@ -487,7 +487,7 @@ func printActivity(w io.Writer, s *app.Status) {
 func printGate(w io.Writer, s *app.Status, g *app.Gate) {
 	name := s.GateName(g)
 	switch g.Kind {
-	case app.GatePerson, app.GateCall:
+	case journal.AskApproval, journal.AskToolApproval:
 		writeGate(w, s, g)
 		answer := ""
 		if len(g.Shows[app.AnswerSchema]) > 0 {
@@ -495,18 +495,16 @@ func printGate(w io.Writer, s *app.Status, g *app.Gate) {
 		}
 		fmt.Fprintf(w, "  espalier approve %[1]s %[2]s%[3]s    espalier reject %[1]s %[2]s\n", s.ID.Short(),
 			shellWord(name), answer)
-	case app.GateEvent:
-		if g.Text {
-			fmt.Fprintf(w, "%s waits for text: %s\n", name, g.Description)
-			for _, name := range slices.Sorted(maps.Keys(g.Shows)) {
-				fmt.Fprintf(w, "  %s:\n%s\n", name, indented(shownValue(g.Shows[name]), "    "))
-			}
-			fmt.Fprintf(w, "  espalier signal %s %s --text TEXT\n", s.ID.Short(), receiver(s, g))
-			return
+	case journal.AskInput:
+		fmt.Fprintf(w, "%s waits for text: %s\n", name, g.Description)
+		for _, name := range slices.Sorted(maps.Keys(g.Shows)) {
+			fmt.Fprintf(w, "  %s:\n%s\n", name, indented(shownValue(g.Shows[name]), "    "))
 		}
+		fmt.Fprintf(w, "  espalier signal %s %s --text TEXT\n", s.ID.Short(), receiver(s, g))
+	case journal.AskEvent:
 		fmt.Fprintf(w, "%s waits for the event %s: %s\n  espalier signal %s %s\n", name, g.Event, g.Description,
 			s.ID.Short(), g.Event)
-	case app.GateDoubt:
+	case journal.AskOutcome:
 		fmt.Fprintf(w,
 			"%s has an unknown outcome: it was started, and no result was recorded\n  key %s\n"+
 				"  espalier resume %s --decide %s%s\n",
@@ -529,22 +527,22 @@ func printApprovers(w io.Writer, a *app.Approvers) {
 	fmt.Fprintf(w, "  approvers: %s\n", who)
 	fmt.Fprintf(w, "  approvals: %d of %d, %d missing\n", len(a.Approvals), a.Required, a.Missing())
 	for _, one := range a.Approvals {
-		fmt.Fprintf(w, "    %s  %s\n", one.At.Local().Format(time.DateTime), app.DescribeActor(one.By, "", one.Note))
+		fmt.Fprintf(w, "    %s  %s\n", one.At.Time().Local().Format(time.DateTime), app.DescribeActor(one.By, "", one.Note))
 	}
 	switch roles := strings.Join(a.EscalatesTo, " or "); {
 	case a.Escalated:
 		fmt.Fprintf(w, "  escalated to the role %s\n", roles)
-	case !a.Escalates.IsZero():
-		fmt.Fprintf(w, "  escalates %s to the role %s\n", a.Escalates.Local().Format(time.DateTime), roles)
+	case a.Escalates != 0:
+		fmt.Fprintf(w, "  escalates %s to the role %s\n", a.Escalates.Time().Local().Format(time.DateTime), roles)
 	}
 }
 
 // writeGate writes what a gate for a person asks and shows. Values of an untrusted input are marked.
 func writeGate(w io.Writer, s *app.Status, g *app.Gate) {
 	name, untrusted := s.GateName(g), s.Untrusted
-	if g.Kind == app.GateCall && len(g.Shows[app.AnswerSchema]) > 0 {
+	if g.Kind == journal.AskToolApproval && len(g.Shows[app.AnswerSchema]) > 0 {
 		fmt.Fprintf(w, "%s asks a question on behalf of a tool\n", name)
-	} else if g.Kind == app.GateCall {
+	} else if g.Kind == journal.AskToolApproval {
 		fmt.Fprintf(w, "%s asks for approval of one call of a tool, with exactly these arguments\n", name)
 	} else {
 		fmt.Fprintf(w, "%s asks for approval: %s\n", name, g.Description)

@@ -101,8 +101,8 @@ const (
 	// Operate covers pausing, resuming, canceling, editing and removing runs,
 	// raising budgets, sending signals, and resolving unknown outcomes.
 	Operate Permission = "operate"
-	// Decide covers gates and tool approvals; see [Identity.MayDecide] for gates
-	// that name roles.
+	// Decide covers gates and tool approvals; see [Identity.ApproverRoles] for
+	// gates that name roles.
 	Decide Permission = "decide"
 	// Send covers delivering events to workflows and runs.
 	Send Permission = "send"
@@ -151,20 +151,6 @@ func (id Identity) MayStart(workflow string) (any, this bool) {
 	return any, any || this
 }
 
-// MayDecide reports whether the identity may decide a gate that names roles. A
-// gate without roles takes everyone with the permission to decide.
-func (id Identity) MayDecide(roles []string) bool {
-	if slices.Contains(id.Roles, everything) {
-		return true
-	}
-	if len(roles) == 0 {
-		return id.May(Decide)
-	}
-	return slices.ContainsFunc(roles, func(name string) bool {
-		return slices.Contains(id.Roles, Role(approverFor+name))
-	})
-}
-
 // ApproverRoles returns the roles under which the identity decides gates that
 // name approvers: NAME for each approver:NAME, "approver" if it may decide gates
 // that name no role, and "*" for the owner.
@@ -178,7 +164,7 @@ func (id Identity) ApproverRoles() []string {
 			out = append(out, string(everything))
 		}
 	}
-	if id.MayDecide(nil) {
+	if id.May(Decide) {
 		out = append(out, string(Approver))
 	}
 	return out

@@ -60,6 +60,38 @@ const (
 	GateToolCall GateKind = "call"  // a person approves a tool call
 )
 
+// AskKind is what a run asks for, as commands, the API and pages name it: the kind of an open gate, or a higher limit
+// of a budget.
+type AskKind string
+
+// The kinds of what runs ask for.
+const (
+	AskApproval     AskKind = "approval"
+	AskToolApproval AskKind = "tool_approval"
+	AskEvent        AskKind = "event" // which a program may send
+	AskInput        AskKind = "input" // an event that carries text from a person
+	AskOutcome      AskKind = "unknown_outcome"
+	AskBudget       AskKind = "budget"
+)
+
+// Asks returns what a gate asks for. text reports that its event carries text from a person.
+func (k GateKind) Asks(text bool) AskKind {
+	switch {
+	case k == GatePerson:
+		return AskApproval
+	case k == GateToolCall:
+		return AskToolApproval
+	case k == GateInDoubt:
+		return AskOutcome
+	case text:
+		return AskInput
+	}
+	return AskEvent
+}
+
+// Approves reports whether people approve or reject what is asked for.
+func (k AskKind) Approves() bool { return k == AskApproval || k == AskToolApproval }
+
 // Recovery is what happens to a task whose outcome is unknown because its process ended.
 type Recovery string
 

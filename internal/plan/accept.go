@@ -183,61 +183,7 @@ func (s *State) gateFor(p *Program, x *GateDecision) (*Frame, error) {
 			)
 		}
 	}
-	return f, s.mayDecide(p, f, x.By, x.Roles)
-}
-
-// mayDecide returns the refusal of a decision by someone who is not an approver
-// of the gate, or who has approved it already.
-func (s *State) mayDecide(p *Program, f *Frame, by journal.Actor, roles []string) error {
-	a := s.ApproversOf(p, f)
-	if a == nil {
-		return nil
-	}
-	who, name := by.Person(), journal.StepName(f.Step)
-	if allowed := a.Allowed(f.Gate.Escalated); by.Method != "" && !approves(roles, allowed) {
-		return refusal(
-			NotAllowed, "%s may not decide step %q: it needs a person with the role %s", who, name,
-			cmp.Or(strings.Join(allowed, " or "), "approver"),
-		)
-	} // without a server, people and their roles are claims
-	if a.FourEyes && who == s.By.Person() {
-		return refusal(NotAllowed, "%s has started the run: another person must decide step %q", who, name)
-	}
-	if slices.ContainsFunc(s.Approvals(p, f), func(one Approval) bool { return one.By.Person() == who }) {
-		return refusal(Voted, "%s has approved step %q already; it needs another person", who, name)
-	}
-	return nil
-}
-
-// AnyRole is the role of a person who may decide every gate.
-const AnyRole = "*"
-
-// approves reports whether a person with these approver roles may decide a gate
-// that names the allowed ones, or none.
-func approves(roles, allowed []string) bool {
-	return len(allowed) == 0 && len(roles) > 0 || slices.ContainsFunc(roles, func(role string) bool {
-		return role == AnyRole || slices.Contains(allowed, role)
-	})
-}
-
-// ApproversOf returns who may decide the open gate of a frame; nil if the gate
-// names no approvers.
-func (s *State) ApproversOf(p *Program, f *Frame) *ir.Approvers {
-	if f.Gate.Kind != journal.GatePerson {
-		return nil
-	}
-	g, _ := s.StepOf(p, f).Action.(ir.Gate)
-	return g.Approvers
-}
-
-// Approvals returns the approvals of what the open gate of a frame shows now.
-// Those of something else do not count.
-func (s *State) Approvals(p *Program, f *Frame) []Approval {
-	if len(f.Gate.Approvals) == 0 {
-		return nil
-	}
-	_, digest := s.Shown(p, f)
-	return slices.DeleteFunc(slices.Clone(f.Gate.Approvals), func(one Approval) bool { return one.Digest != digest })
+	return f, s.Approvers(p, f).Check(name, x.By, x.Roles)
 }
 
 // checkSignal returns why an event cannot be sent to the run, or nil. A signal that no open gate receives is kept for a
@@ -335,7 +281,7 @@ func (s *State) checkApprovingSignal(p *Program, f *Frame, x *Signal) error {
 			x.By.Person(), step,
 		)
 	}
-	return s.mayDecide(p, f, x.By, x.Roles)
+	return s.Approvers(p, f).Check(step, x.By, x.Roles)
 }
 
 // listed lists places for people.
@@ -752,9 +698,9 @@ func (d *decider) answerGate(
 		decided.Shows = d.s.shows(f, reads)
 	}
 	var before []Approval
-	if a := d.s.ApproversOf(d.p, f); a != nil {
-		decided.Roles, before = roles, d.s.Approvals(d.p, f)
-		if approved && len(before)+1 < a.Required() {
+	if a := d.s.Approvers(d.p, f); a != nil {
+		decided.Roles, before = roles, a.Approvals
+		if approved && len(before)+1 < a.Required {
 			d.fact(f, journal.GateApproved{
 				Place: decided.Place, Method: decided.Method, Event: decided.Event, By: decided.By, Roles: roles,
 				Note: decided.Note, Digest: digest, Shows: decided.Shows,

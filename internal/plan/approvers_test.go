@@ -121,7 +121,7 @@ func TestGateNeedsSeveralPeople(t *testing.T) {
 		w.send(w.signedDecision(plan.Approve, "ann", "legal"))
 		w.checkRefused(t, w.signedDecision(plan.Approve, "ann", "legal"), plan.Voted)
 		gate := w.s.OpenGates()[0]
-		if got := w.s.Approvals(w.p, gate); len(got) != 1 || got[0].By.User != "ann" || got[0].At != w.now {
+		if got := w.s.Approvers(w.p, gate).Approvals; len(got) != 1 || got[0].By.User != "ann" || got[0].At != w.now {
 			t.Errorf("%+v", got)
 		}
 		w.send(w.signedDecision(plan.Approve, "ben", "legal"))
@@ -154,7 +154,7 @@ func TestGateNeedsSeveralPeople(t *testing.T) {
 		w := atGate(t, two)
 		w.send(w.signedDecision(plan.Approve, "ann", "legal"))
 		w.send(plan.Edit{Path: "state.a", Value: json.RawMessage(`"changed"`)})
-		if got := w.s.Approvals(w.p, w.s.OpenGates()[0]); len(got) != 0 {
+		if got := w.s.Approvers(w.p, w.s.OpenGates()[0]).Approvals; len(got) != 0 {
 			t.Errorf("%+v", got)
 		}
 		w.send(w.signedDecision(plan.Approve, "ben", "legal"))

@@ -37,6 +37,22 @@ type startBody struct {
 	RunID    string         `json:"run_id,omitempty" format:"uuid" doc:"Id of the new run; an existing one is refused"`
 }
 
+// runBefore returns the run that a cursor names; empty for the first page.
+func runBefore(cursor string) (journal.RunID, error) {
+	if _, err := uuid.Parse(cursor); cursor != "" && err != nil {
+		return "", errCursor
+	}
+	return journal.RunID(cursor), nil
+}
+
+// pageError returns the error of a page that starts before a run, which can have been removed.
+func pageError(before journal.RunID, err error) error {
+	if before != "" && errors.Is(err, journal.ErrUnknownRun) {
+		return errCursor
+	}
+	return err
+}
+
 type startInput struct {
 	Key     string `header:"Idempotency-Key" maxLength:"255" doc:"Repeating a request with the same key starts no second run"`
 	Body    startBody
@@ -81,6 +97,12 @@ type inboxItem struct {
 
 type inbox struct {
 	Items []inboxItem `json:"items"`
+	Next  string      `json:"next,omitempty" doc:"Cursor of the next page; absent on the last one"`
+}
+
+type inboxInput struct {
+	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"500" doc:"Of runs; each can wait for several people"`
+	Cursor string `query:"cursor" doc:"From the previous page"`
 }
 
 // registerRuns registers the routes of runs. Each message to a run is a route of its own, with a body of its own.
@@ -347,19 +369,14 @@ func keyedRun(ctx context.Context, key string) journal.RunID {
 // listRuns lists one page of runs, the newest first. It reads one run more than a page has, to know whether there is a
 // next page. The cursor is the id of the last run of the page.
 func (s *Server) listRuns(ctx context.Context, in *listInput) (*runList, error) {
-	filter := app.Filter{Name: in.Workflow, Children: in.Children, Limit: in.Limit + 1}
-	if in.Cursor != "" {
-		if _, err := uuid.Parse(in.Cursor); err != nil {
-			return nil, errCursor
-		}
-		filter.Before = journal.RunID(in.Cursor)
-	}
-	runs, err := s.o.App.RunsIn(ctx, app.StateFilter(in.State), filter)
-	if in.Cursor != "" && errors.Is(err, journal.ErrUnknownRun) {
-		return nil, errCursor
-	}
+	before, err := runBefore(in.Cursor)
 	if err != nil {
 		return nil, err
+	}
+	filter := app.Filter{Name: in.Workflow, Children: in.Children, Before: before, Limit: in.Limit + 1}
+	runs, err := s.o.App.RunsIn(ctx, app.StateFilter(in.State), filter)
+	if err != nil {
+		return nil, pageError(before, err)
 	}
 	list := &runList{Runs: []api.ListedRun{}}
 	if len(runs) > in.Limit {
@@ -396,7 +413,7 @@ func (s *Server) send(ctx context.Context, run string, m ...app.Message) (*api.S
 // decide sends a decision about a gate. A program decides only with an approver role of its own; being an administrator
 // is not enough. in.As names the person that a program acts for, which is recorded beside the program.
 func (s *Server) decide(ctx context.Context, run string, in *api.DecideBody) (*api.Decided, error) {
-	if id, _ := IdentityOf(ctx); !id.MayDecide(nil) {
+	if id, _ := IdentityOf(ctx); !id.May(identity.Decide) {
 		return nil, &Problem{
 			Status: http.StatusForbidden, Code: "forbidden", Title: http.StatusText(http.StatusForbidden),
 			Detail: "Your roles do not allow you to decide gates: a program needs the role approver.",
@@ -462,35 +479,24 @@ func (s *Server) resumeRun(ctx context.Context, in *toRun[*api.ResumeBody]) (*ap
 	return out, nil
 }
 
-// maxInbox is how many runs of each status the inbox looks at.
-const maxInbox = 500
-
-// inbox lists what waits for people in the newest runs of each status that can ask.
-func (s *Server) inbox(ctx context.Context, _ *struct{}) (*inbox, error) {
-	out := &inbox{Items: []inboxItem{}}
-	for _, status := range app.AskingStatuses() {
-		runs, err := s.o.App.Runs(ctx, app.Filter{Status: status, Limit: maxInbox})
-		if err != nil {
-			return nil, err
-		}
-		for i := range runs {
-			full, err := s.o.App.Status(ctx, runs[i].ID)
-			if err != nil {
-				return nil, err
-			}
-			st := api.NewStatus(full)
-			add := func(g api.Gate) {
+// inbox lists what waits for people, one page of runs, the newest first.
+func (s *Server) inbox(ctx context.Context, in *inboxInput) (*inbox, error) {
+	before, err := runBefore(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	runs, next, err := s.o.App.Inbox(ctx, before, in.Limit)
+	if err != nil {
+		return nil, pageError(before, err)
+	}
+	out := &inbox{Items: []inboxItem{}, Next: string(next)}
+	for _, full := range runs {
+		st := api.NewStatus(full)
+		for _, g := range full.Asks() {
+			if g.Kind != journal.AskEvent {
 				out.Items = append(out.Items, inboxItem{
-					Run: st.Run, Gate: g, Simulated: st.Simulated, Untrusted: st.Untrusted,
+					Run: st.Run, Gate: api.NewGate(g), Simulated: st.Simulated, Untrusted: st.Untrusted,
 				})
-			}
-			for _, g := range st.Gates {
-				if g.Kind != api.EventGate {
-					add(g)
-				}
-			}
-			if st.State == api.Budget {
-				add(api.Gate{Kind: api.BudgetGate})
 			}
 		}
 	}

@@ -309,7 +309,7 @@ func TestConversationIsAnsweredThroughTheAPI(t *testing.T) {
 		p.until(s.ID, api.Waiting)
 		var box inbox
 		p.call("GET", "/api/v1/inbox", nil, &box, 200)
-		if len(box.Items) != 1 || box.Items[0].Gate.Kind != api.InputGate || box.Items[0].Gate.Event != "talk" ||
+		if len(box.Items) != 1 || box.Items[0].Gate.Kind != journal.AskInput || box.Items[0].Gate.Event != "talk" ||
 			!bytes.Contains(box.Items[0].Gate.Shows["states.talk.Output"], []byte("simulated reply")) {
 			t.Fatalf("%+v", box)
 		}
@@ -372,7 +372,7 @@ states:
 	}
 	var box inbox
 	p.call("GET", "/api/v1/inbox", nil, &box, 200)
-	if len(box.Items) != 1 || box.Items[0].Gate.Kind != api.InputGate {
+	if len(box.Items) != 1 || box.Items[0].Gate.Kind != journal.AskInput {
 		t.Errorf("%+v", box)
 	}
 }
@@ -404,7 +404,7 @@ func TestRunIsStartedApprovedAndReadThroughTheAPI(t *testing.T) {
 		t.Errorf("the same key started %s and %s", s.ID, again.ID)
 	}
 	waiting := p.until(s.ID, api.Waiting)
-	if len(waiting.Gates) != 1 || waiting.Gates[0].Kind != api.Approval ||
+	if len(waiting.Gates) != 1 || waiting.Gates[0].Kind != journal.AskApproval ||
 		waiting.Gates[0].Digest == "" || waiting.Simulated == "" {
 		t.Fatalf("%+v", waiting)
 	}

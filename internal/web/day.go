@@ -64,9 +64,6 @@ func (h *Handler) dayPlot(r *request, f runFilter) (*dayPlot, error) {
 	var slots [halfHours]slot
 	n, old := 0, 0
 	for e, err := range h.o.App.Entries(r.Context(), filter) {
-		if noRuns(err) {
-			return nil, nil
-		}
 		if err != nil {
 			return nil, err
 		}

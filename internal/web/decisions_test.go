@@ -63,7 +63,7 @@ func TestInboxDecidesToolCalls(t *testing.T) {
 		id := s.play("helped", helpedReplies)
 		s.rest(id)
 		b.visit("/inbox")
-		b.waitText("#inbox-mine .ask[data-kind=tool]", "Allow Read in act")
+		b.waitText("#inbox-mine .ask[data-kind=tool_approval]", "Allow Read in act")
 		b.waitText("article .evidence", "Read")
 		b.waitText("article .evidence", "notes.txt")
 		b.waitText("article .facts", "role approver (you are one)")

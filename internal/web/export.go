@@ -80,7 +80,7 @@ func (p inboxPage) table() [][]string {
 	}{{p.Mine, "yes"}, {p.Others, "no"}} {
 		for _, a := range list.asks {
 			rows = append(rows, []string{
-				a.Run.ID, a.Run.Workflow, a.key(), a.Kind, a.About, at(a.Since), a.Gate.Until, list.mine,
+				a.Run.ID, a.Run.Workflow, a.key(), string(a.Kind), a.About, at(a.Since), a.Gate.Until, list.mine,
 			})
 		}
 	}

@@ -19,14 +19,14 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // ask is something that waits for a person: an open gate, a conversation that waits for a reply, a step whose outcome
 // is unknown, or an exhausted budget.
 type ask struct {
+	app.Gate
 	Run     api.Status
-	Gate    api.Gate
-	Kind    string // gate, tool, unknown, budget, input or event
 	Icon    string
 	Title   string
 	Step    string // the step that waits, as people know it
@@ -34,7 +34,6 @@ type ask struct {
 	Input   string // of the run, in one line
 	Since   time.Time
 	Current bool
-	names   []string // of what the gate shows, in the order in which people read them
 }
 
 // Address returns the address of the item.
@@ -45,7 +44,7 @@ func (a *ask) Address() string {
 // StepAddress returns the address of the step that waits.
 func (a *ask) StepAddress() string {
 	step := a.Gate.Step
-	if a.Kind == "input" { // each turn of a conversation has a step of its own
+	if a.Kind == journal.AskInput { // each turn of a conversation has a step of its own
 		step = a.Gate.Event
 	}
 	step, _, _ = strings.Cut(step, "~")
@@ -57,7 +56,7 @@ func (a *ask) StepAddress() string {
 
 // key identifies the item within its run, in addresses. An exhausted budget belongs to no step.
 func (a *ask) key() string {
-	if a.Kind == "budget" {
+	if a.Kind == journal.AskBudget {
 		return "budget"
 	}
 	return a.Gate.Step
@@ -80,7 +79,7 @@ type inboxPage struct {
 // askDetail is an item with everything that a decision needs.
 type askDetail struct {
 	*ask
-	MayDecide  bool
+	CanAct     bool
 	Deadline   time.Time // zero if there is none
 	Approve    string    // what follows an approval
 	Reject     string
@@ -123,45 +122,21 @@ type decidedView struct {
 // maxInbox is how many waiting runs a page of the inbox shows.
 const maxInbox = 100
 
-// asks returns what waits in the newest unfinished runs before a run, the oldest first, and the run before which there
-// are more. Every unfinished run is read, not only those with the status Waiting, because a run can ask in one branch
-// while another one works. It reads at most maxScan runs, of which it returns at most maxInbox that ask for something.
+// asks returns what waits in the newest runs before a run, the oldest first, and the run before which there are more.
 func (h *Handler) asks(r *request, before journal.RunID) (out []*ask, more journal.RunID, err error) {
-	filter := app.Filter{Unfinished: true, Before: before, Limit: maxInbox}
-	for shown, read := 0, 0; ; {
-		runs, err := h.page(r, filter)
+	runs, more, err := h.o.App.Inbox(r.Context(), before, maxInbox)
+	if errors.Is(err, journal.ErrUnknownRun) {
+		return nil, "", errPageRemoved
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	for _, s := range runs {
+		found, err := h.asksWithInput(r, s)
 		if err != nil {
 			return nil, "", err
 		}
-		for i := range runs {
-			if shown == maxInbox || read == maxScan {
-				more = filter.Before
-				break
-			}
-			read++
-			full, err := h.o.App.Status(r.Context(), runs[i].ID)
-			if err != nil {
-				return nil, "", err
-			}
-			filter.Before = runs[i].ID
-			found := asksOf(api.NewStatus(full)) // a run can ask while another branch of it works
-			if len(found) == 0 {
-				continue
-			}
-			input, err := h.inputOf(r, string(runs[i].ID))
-			if err != nil {
-				return nil, "", err
-			}
-			for _, a := range found {
-				a.Input = oneLine(input)
-			}
-			out = append(out, found...)
-			shown++
-		}
-		if more != "" || len(runs) < filter.Limit {
-			break
-		}
-		filter.Before = runs[len(runs)-1].ID
+		out = append(out, found...)
 	}
 	slices.SortStableFunc(out, func(a, b *ask) int { return a.Since.Compare(b.Since) })
 	return out, more, nil
@@ -177,18 +152,11 @@ func (h *Handler) find(r *request, run, key string) (*ask, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, a := range asksOf(api.NewStatus(full)) {
-		if a.key() != key {
-			continue
-		}
-		input, err := h.inputOf(r, run)
-		if err != nil {
-			return nil, err
-		}
-		a.Input = oneLine(input)
-		return a, nil
+	all, err := h.asksWithInput(r, full)
+	if i := slices.IndexFunc(all, func(a *ask) bool { return a.key() == key }); i >= 0 {
+		return all[i], nil
 	}
-	return nil, nil
+	return nil, err
 }
 
 // maxInput is how many characters of a run's input an item shows.
@@ -215,43 +183,54 @@ func oneLine(input json.RawMessage) string {
 	return string(text)
 }
 
-// asksOf returns the items of a run: its open gates, and the budget that it waits for.
-func asksOf(st api.Status) []*ask {
-	var out []*ask
-	full := st.App()
-	for i, g := range st.Gates {
-		name := visible(full.GateName(&full.Gates[i]))
-		a := &ask{
-			Run: st, Gate: g, Step: name, Since: st.Updated, About: visible(g.Description),
-			names: full.Gates[i].Names(),
-		}
-		switch g.Kind {
-		case api.Approval:
-			a.Kind, a.Icon, a.Title = "gate", "i-k-gate", "Decision: "+name
-		case api.ToolApproval:
-			a.Kind, a.Icon, a.Title = "tool", "i-k-tool", "Allow "+toolOf(g)+" in "+name
-		case api.EventGate:
-			a.Kind, a.Icon, a.Title = "event", "i-s-event", "Waits for the event "+visible(g.Event)
-		case api.InputGate:
-			a.Kind, a.Icon, a.Title = "input", "i-s-event", "Reply to "+visible(g.Event)
-		default:
-			a.Kind, a.Icon, a.Title = "unknown", "i-s-unknown", "Did "+name+" act or not?"
-			a.About = "The process ended while the step was running. It is unknown whether the step had an effect."
-		}
-		out = append(out, a)
+// asksWithInput returns the items of a run with its input.
+func (h *Handler) asksWithInput(r *request, s *app.Status) ([]*ask, error) {
+	input, err := h.inputOf(r, string(s.ID))
+	if err != nil {
+		return nil, err
 	}
-	if st.State == api.Budget {
-		name := journal.ParseWait(st.WaitingFor).Name
-		out = append(out, &ask{
-			Run: st, Gate: api.Gate{Kind: api.BudgetGate}, Kind: "budget", Icon: "i-coin", Since: st.Updated,
-			Title: sentence(journal.BudgetWords(name)) + " reached", About: "Raise the limit to continue.",
-		})
+	all := asksOf(s)
+	for _, a := range all {
+		a.Input = oneLine(input)
 	}
-	return out
+	return all, nil
+}
+
+// asksOf returns the items of a run.
+func asksOf(s *app.Status) []*ask {
+	st := api.NewStatus(s)
+	return xslices.Map(s.Asks(), func(g app.Gate) *ask {
+		a := newAsk(s, g)
+		a.Run, a.Since = st, st.Updated
+		return a
+	})
+}
+
+// newAsk describes what a run asks for.
+func newAsk(s *app.Status, g app.Gate) *ask {
+	name := visible(s.GateName(&g))
+	a := &ask{Gate: g, Step: name, About: visible(g.Description)}
+	switch g.Kind {
+	case journal.AskApproval:
+		a.Icon, a.Title = "i-k-gate", "Decision: "+name
+	case journal.AskToolApproval:
+		a.Icon, a.Title = "i-k-tool", "Allow "+toolOf(g)+" in "+name
+	case journal.AskEvent:
+		a.Icon, a.Title = "i-s-event", "Waits for the event "+visible(g.Event)
+	case journal.AskInput:
+		a.Icon, a.Title = "i-s-event", "Reply to "+visible(g.Event)
+	case journal.AskOutcome:
+		a.Icon, a.Title = "i-s-unknown", "Did "+name+" act or not?"
+		a.About = "The process ended while the step was running. It is unknown whether the step had an effect."
+	case journal.AskBudget:
+		a.Icon, a.Title = "i-coin", sentence(journal.BudgetWords(s.Waiting.Name))+" reached"
+		a.Step, a.About = "", "Raise the limit to continue."
+	}
+	return a
 }
 
 // toolOf returns the name of the tool that a gate asks about.
-func toolOf(g api.Gate) string {
+func toolOf(g app.Gate) string {
 	var name string
 	if json.Unmarshal(g.Shows["tool"], &name) != nil || name == "" {
 		return "a tool call"
@@ -261,7 +240,7 @@ func toolOf(g api.Gate) string {
 
 // answerOf returns the fields of the answer that a tool asks for; nil if it asks for none, or not for fields. The
 // schema of the answer is part of what the gate shows.
-func answerOf(g api.Gate) []formField {
+func answerOf(g app.Gate) []formField {
 	fields := fieldsOf(g.Shows[app.AnswerSchema])
 	for i := range fields {
 		fields[i].NoFile = true
@@ -380,28 +359,17 @@ func (h *Handler) showInbox(r *request, status int, problem, kept string) error 
 // canAct reports whether the user may act on an item. It only decides what is shown: handlers and app check permissions
 // again. Events are sent by programs, so they are in the list of others.
 func (h *Handler) canAct(r *request, a *ask) bool {
-	switch a.Kind {
-	case "gate", "tool":
-		return mayDecide(r, a)
-	case "unknown", "budget", "input":
-		return r.id.May(identity.Operate)
+	switch {
+	case a.Kind.Approves():
+		return a.MayDecide(r.actor(), r.id.ApproverRoles())
+	case a.Kind == journal.AskEvent:
+		return false
 	}
-	return false
-}
-
-// mayDecide reports whether the user can decide a gate, and has not done so. With the four-eyes rule, the person who
-// started the run cannot.
-func mayDecide(r *request, a *ask) bool {
-	who := a.Gate.Approvers
-	if who == nil {
-		return r.id.MayDecide(nil)
-	}
-	approved := slices.ContainsFunc(who.Approvals, func(one api.Approved) bool { return one.Person() == r.id.Name })
-	return r.id.MayDecide(who.Roles) && !approved && !(who.FourEyes && who.Starter == r.id.Name)
+	return r.id.May(identity.Operate)
 }
 
 // whoMayDecide describes the approvers of a gate, which may be nil, for a person who is or is not one of them.
-func whoMayDecide(a *api.Approvers, included bool) string {
+func whoMayDecide(a *app.Approvers, included bool) string {
 	text := "People with the role approver"
 	if a != nil && len(a.Roles) > 0 {
 		text = "People with the role " + strings.Join(a.Roles, " or ")
@@ -418,21 +386,21 @@ func whoMayDecide(a *api.Approvers, included bool) string {
 // detail adds what a decision needs: who may decide, what follows, and the values that the gate shows with their origin
 // and their changes.
 func (h *Handler) detail(r *request, a *ask) (*askDetail, error) {
-	d := &askDetail{ask: a, MayDecide: h.canAct(r, a) || a.Kind == "event" && r.id.May(identity.Operate)}
+	d := &askDetail{ask: a, CanAct: h.canAct(r, a) || a.Kind == journal.AskEvent && r.id.May(identity.Operate)}
 	run, err := h.o.App.Find(r.Context(), a.Run.ID)
 	if err != nil {
 		return nil, err
 	}
-	if a.Kind == "budget" {
+	if a.Kind == journal.AskBudget {
 		return d, h.describeBudget(r, d, run)
 	}
 	program, err := h.o.App.Program(r.Context(), run)
 	if err != nil {
 		return nil, err
 	}
-	if a.Kind == "gate" || a.Kind == "tool" {
+	if a.Kind.Approves() {
 		d.Approve, d.Reject, d.RejectEnds = following(program, a.Gate.Step)
-		d.RejectEnds = d.RejectEnds && a.Kind == "gate"
+		d.RejectEnds = d.RejectEnds && a.Kind == journal.AskApproval
 	}
 	origins, err := h.origins(r, run, a.Gate.Step)
 	if err != nil {
@@ -443,7 +411,7 @@ func (h *Handler) detail(r *request, a *ask) (*askDetail, error) {
 	}
 	d.Deadline, _ = time.Parse(time.RFC3339Nano, a.Gate.Until) // most gates have none
 	d.Answer = answerOf(a.Gate)
-	for _, name := range a.names {
+	for _, name := range a.Names() {
 		if name == app.AnswerSchema && d.Answer != nil { // the form shows it
 			continue
 		}
@@ -567,9 +535,12 @@ const (
 // recentDecisions returns the latest decisions of people, newest first. It looks at the last latelyFacts facts of the
 // latelyReads runs that have changed last, so a decision that lies further back is not listed.
 func (h *Handler) recentDecisions(r *request) ([]decidedView, error) {
-	entries, err := h.entries(r.Context(), app.Filter{Limit: latelyRuns})
-	if err != nil {
-		return nil, err
+	var entries []journal.Entry
+	for e, err := range h.o.App.Entries(r.Context(), app.Filter{Limit: latelyRuns}) {
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
 	}
 	slices.SortStableFunc(entries, func(a, b journal.Entry) int { return cmp.Compare(b.Updated, a.Updated) })
 	var out []decidedView

@@ -72,7 +72,7 @@ func TestInboxNamesTheExhaustedBudget(t *testing.T) {
 		"budget: cost_usd": "Cost budget reached", "budget: tokens": "Token budget reached",
 	} {
 		st := api.Status{Run: api.Run{State: api.Budget, WaitingFor: waiting}}
-		if asks := asksOf(st); len(asks) != 1 || asks[0].Title != want {
+		if asks := asksOf(st.App()); len(asks) != 1 || asks[0].Title != want {
 			t.Errorf("%s: got %+v, want %q", waiting, asks, want)
 		}
 	}

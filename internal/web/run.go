@@ -106,9 +106,9 @@ func (h *Handler) loadRun(r *request, tab string) (*runPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := api.NewStatus(full)
+	st, asking := api.NewStatus(full), full
 	if run.Root != "" {
-		st.Run, st.Gates = api.NewRun(run), nil
+		st.Run, st.Gates, asking = api.NewRun(run), nil, &app.Status{Run: *run} // gates are on the page of the root
 	} else {
 		run = &full.Run // it may have finished since it was found
 	}
@@ -145,7 +145,7 @@ func (h *Handler) loadRun(r *request, tab string) (*runPage, error) {
 	}
 	p.Took = end.Sub(st.Started)
 	p.Parent, p.Icon = string(run.Parent), iconOf(st.State, st.Outcome)
-	p.Asks = asksOf(st)
+	p.Asks = asksOf(asking)
 	return p, nil
 }
 

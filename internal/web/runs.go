@@ -335,7 +335,7 @@ func waitingWords(st *api.Status, w journal.Wait) string {
 	case journal.WaitApproval:
 		return "Waits for a decision about " + name + more
 	case journal.WaitEvent:
-		reply := func(g api.Gate) bool { return g.Kind == api.InputGate && g.Event == w.Name }
+		reply := func(g api.Gate) bool { return g.Kind == journal.AskInput && g.Event == w.Name }
 		if slices.ContainsFunc(st.Gates, reply) {
 			return "Waits for a person to reply to " + w.Name + more
 		}

@@ -217,8 +217,7 @@ type shell struct {
 	Project string
 	User    string
 	Version string
-	// Number of items that wait for people, in the navigation. It stops counting at the limits maxNav and maxRead.
-	Waiting int
+	Waiting int // number of items that wait for people, in the navigation
 	Running []navRun
 	Live    string // address of the live events; empty for none
 	Notice  string // outcome of the previous action
@@ -230,61 +229,6 @@ type shell struct {
 }
 
 type navRun struct{ ID, Name string }
-
-// Limits of what the navigation counts: runs of a status, and runs that have to be read for it.
-const (
-	maxNav = 100
-	// The index knows of most runs what they wait for. Reading a run costs a pass over its facts, and each page counts.
-	maxRead = 20
-)
-
-// entries returns what the index has about runs; nothing if the project has no runs yet.
-func (h *Handler) entries(ctx context.Context, f app.Filter) ([]journal.Entry, error) {
-	var out []journal.Entry
-	for e, err := range h.o.App.Entries(ctx, f) {
-		if noRuns(err) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, e)
-	}
-	return out, nil
-}
-
-// waiting counts what waits for people. The index knows it of most runs; the others are read. Errors only lower the
-// number: the page reports the same error about its own content.
-func (h *Handler) waiting(ctx context.Context) int {
-	n, read := 0, 0
-	for _, status := range app.AskingStatuses() {
-		entries, _ := h.entries(ctx, app.Filter{Status: status, Limit: maxNav}) // the page itself reports errors
-		for i := range entries {
-			what := entries[i].Waiting
-			switch {
-			// The engine continues these by itself.
-			case what.Kind == journal.WaitRetry || what.Kind == journal.WaitContinue:
-			// The index has one wait of a run. That it is the only one, and not an event, which can come from a
-			// program, is known without reading the run. A running run can ask in one branch while another works.
-			case what.Kind != journal.WaitEvent && status != journal.Running && what.More == 0:
-				n++
-			// An event can also be a reply that a person gives, and several waits have to be told apart: read the run.
-			case read < maxRead:
-				read++
-				full, err := h.o.App.Status(ctx, entries[i].ID)
-				if err != nil {
-					continue // the page itself reports errors
-				}
-				for _, a := range asksOf(api.NewStatus(full)) {
-					if a.Kind != "event" {
-						n++
-					}
-				}
-			}
-		}
-	}
-	return n
-}
 
 // shell returns the frame of a page. Handlers call it before they read anything else: live events follow from the
 // position in the journal that shell reads. If it were read later, a change between reading the content and reading the
@@ -304,7 +248,7 @@ func (h *Handler) shell(r *request, section, title string) shell {
 		s.May[p] = r.id.May(p)
 	}
 	ctx := r.Context()
-	s.Waiting = h.waiting(ctx)
+	s.Waiting, _ = h.o.App.CountAsks(ctx)
 	running, _ := h.o.App.Runs(ctx, app.Filter{Status: journal.Running, Limit: 5})
 	for i := range running {
 		s.Running = append(s.Running, navRun{string(running[i].ID), running[i].Name})
