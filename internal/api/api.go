@@ -11,28 +11,12 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// State is the state of a run.
-type State = app.State
-
-// The states of runs.
-const (
-	Queued      = app.StateQueued
-	Running     = app.StateRunning
-	Waiting     = app.StateWaiting
-	Sleeping    = app.StateSleeping
-	Paused      = app.StatePaused
-	Interrupted = app.StateInterrupted
-	Budget      = app.StateBudget
-	Unknown     = app.StateUnknown
-	Finished    = app.StateFinished
-)
-
 // Run is a run in a list.
 type Run struct {
 	ID         string          `json:"run_id"`
 	Workflow   string          `json:"workflow" doc:"Name of the workflow"`
 	Format     string          `json:"format,omitempty"`
-	State      State           `json:"state" enum:"queued,running,waiting,sleeping,paused,interrupted,budget,unknown,finished"`
+	State      journal.State   `json:"state" enum:"queued,running,waiting,sleeping,paused,interrupted,budget,unknown,finished"`
 	Outcome    journal.Outcome `json:"outcome,omitempty" doc:"Of a finished run: ok, failed, rejected or cancelled"`
 	Reason     string          `json:"reason,omitempty" doc:"Why the run ended as it did"`
 	Error      string          `json:"error,omitempty"`
@@ -93,7 +77,7 @@ func NewRun(r *app.Run) Run {
 		Started: r.Started.Time(), Updated: r.Updated.Time(),
 		Driver: newDriver(r.Driver), Parent: string(r.Parent), Root: string(r.Root), Seq: int64(r.Seq),
 	}
-	if r.Wake != 0 && out.State != Finished {
+	if r.Wake != 0 && out.State != journal.StateFinished {
 		out.Wakes = new(r.Wake.Time())
 	}
 	if r.Queue != nil {
@@ -140,11 +124,11 @@ type ListedRun struct {
 func NewListedRun(r *app.Run, root *app.Status, now time.Time) ListedRun {
 	out := ListedRun{Run: NewRun(r)}
 	end := r.Updated.Time()
-	if out.State == Running {
+	if out.State == journal.StateRunning {
 		end = now
 	}
 	// The process of an interrupted run may have worked for any time after the last event.
-	if out.State != Interrupted && out.State != Queued {
+	if out.State != journal.StateInterrupted && out.State != journal.StateQueued {
 		out.Millis = new(max(0, end.Sub(r.Started.Time()).Milliseconds()))
 	}
 	if root == nil {

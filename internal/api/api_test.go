@@ -14,8 +14,9 @@ import (
 // A client that decodes a form and encodes what it got has the same form again:
 // nothing that a renderer prints is lost on the way.
 func TestFormsSurviveAClient(t *testing.T) {
-	states := []api.State{
-		api.Queued, api.Running, api.Waiting, api.Sleeping, api.Paused, api.Interrupted, api.Budget, api.Finished,
+	states := []journal.State{
+		journal.StateQueued, journal.StateRunning, journal.StateWaiting, journal.StateSleeping,
+		journal.StatePaused, journal.StateInterrupted, journal.StateBudget, journal.StateFinished,
 	}
 	kinds := []journal.AskKind{
 		journal.AskApproval, journal.AskToolApproval, journal.AskEvent, journal.AskInput, journal.AskOutcome,
@@ -34,7 +35,7 @@ func TestFormsSurviveAClient(t *testing.T) {
 		}
 		state := rapid.SampledFrom(states).Draw(t, "state")
 		seq := rapid.Int64Range(4, 1000).Draw(t, "seq")
-		if state == api.Queued {
+		if state == journal.StateQueued {
 			seq = 3
 		}
 		gate := map[string]any{
@@ -72,7 +73,7 @@ func TestFormsSurviveAClient(t *testing.T) {
 				in[name] = true
 			}
 		}
-		if state != api.Finished && rapid.Bool().Draw(t, "wakes") {
+		if state != journal.StateFinished && rapid.Bool().Draw(t, "wakes") {
 			in["wakes"] = "2026-02-02T03:04:05Z"
 		}
 		if name := text.Draw(t, "driver"); name != "" {

@@ -3,7 +3,6 @@ package api
 import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/xslices"
 )
@@ -24,7 +23,8 @@ func (r *Run) App() *app.Run {
 			},
 		},
 		Reason: r.Reason, Error: r.Error, Driver: r.Driver.app(),
-		Idle: r.State == Queued || r.State == Interrupted, Queued: r.State == Queued,
+		Idle:   r.State == journal.StateQueued || r.State == journal.StateInterrupted,
+		Queued: r.State == journal.StateQueued,
 	}
 	if r.Wakes != nil {
 		out.Wake = journal.MillisOf(*r.Wakes)
@@ -83,7 +83,7 @@ func (a *Approvers) app() *app.Approvers {
 		out.Escalates = journal.MillisOf(*a.Escalates)
 	}
 	for _, one := range a.Approvals {
-		out.Approvals = append(out.Approvals, plan.Approval{
+		out.Approvals = append(out.Approvals, app.Approval{
 			By: journal.Actor{User: one.User, As: one.As}, Note: one.Note, At: journal.MillisOf(one.At),
 		})
 	}

@@ -5,15 +5,16 @@ import (
 	"encoding/json"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Result is the result of a command that acts on one run. A command prints
 // exactly one, whatever its exit code.
 type Result struct {
-	ID       string `json:"run_id,omitempty"` // absent if there is no run
-	Workflow string `json:"workflow,omitempty"`
-	State    State  `json:"state,omitempty"`
+	ID       string        `json:"run_id,omitempty"` // absent if there is no run
+	Workflow string        `json:"workflow,omitempty"`
+	State    journal.State `json:"state,omitempty"`
 	// Outcome is that of a finished run (ok, failed, rejected, cancelled), the
 	// state of another one, or why there is no run: invalid_request, invalid (the
 	// workflow), not_ready, store_lost or interrupted.

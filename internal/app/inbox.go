@@ -6,10 +6,10 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// Asks returns what the run asks for: its open gates, and the budget that it waits for. A gate for a budget has its kind
-// alone; Exhausted returns the rest.
+// Asks returns what the run asks for: its open gates, and the budget that it waits for. A gate for a budget has its
+// kind alone; Exhausted returns the rest.
 func (s *Status) Asks() []Gate {
-	if s.State() != StateBudget {
+	if s.State() != journal.StateBudget {
 		return s.Gates
 	}
 	return append(s.Gates[:len(s.Gates):len(s.Gates)], Gate{Kind: journal.AskBudget})

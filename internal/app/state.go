@@ -7,50 +7,21 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// State is the state of a run. It follows from the status in the index and from whether a process drives the run.
-type State string
-
-// The states of runs.
-const (
-	StateQueued      State = "queued"      // a message or the start is recorded, and no process drives it yet
-	StateRunning     State = "running"     // a process drives it
-	StateWaiting     State = "waiting"     // for a person or an event
-	StateSleeping    State = "sleeping"    // until a timer fires
-	StatePaused      State = "paused"      // by a person
-	StateInterrupted State = "interrupted" // its process has ended; it can be resumed
-	StateBudget      State = "budget"      // a limit has been reached
-	StateUnknown     State = "unknown"     // the outcome of a step is unknown
-	StateFinished    State = "finished"    // see the outcome
-)
-
 // State returns what the run is doing.
-func (r *Run) State() State {
+func (r *Run) State() journal.State {
 	switch {
 	case r.Status == journal.Exceeded:
-		return StateBudget
+		return journal.StateBudget
 	case r.Status == journal.Waiting && r.InDoubt():
-		return StateUnknown
+		return journal.StateUnknown
 	case r.Status != journal.Running:
-		return State(r.Status) // they have the same name
+		return journal.State(r.Status) // they have the same name
 	case r.Queued, r.Idle && r.Queue != nil && r.Queue.Provider == "":
-		return StateQueued
+		return journal.StateQueued
 	case r.Idle:
-		return StateInterrupted
+		return journal.StateInterrupted
 	}
-	return StateRunning
-}
-
-// Status returns the status of the runs in a state.
-func (s State) Status() journal.Status {
-	switch s {
-	case StateQueued, StateInterrupted:
-		return journal.Running
-	case StateUnknown:
-		return journal.Waiting
-	case StateBudget:
-		return journal.Exceeded
-	}
-	return journal.Status(s)
+	return journal.StateRunning
 }
 
 // StateFilter selects runs in lists: by their State, by their outcome, which is a journal.Outcome, or Unfinished. The
@@ -62,10 +33,11 @@ const Unfinished StateFilter = "unfinished"
 
 // StateFilters are all filters: what runs do, and how they ended.
 var StateFilters = []StateFilter{
-	StateFilter(StateRunning), StateFilter(StateQueued), StateFilter(StateWaiting), StateFilter(StateUnknown),
-	StateFilter(StateBudget), StateFilter(StatePaused), StateFilter(StateSleeping), StateFilter(StateInterrupted),
-	StateFilter(StateFinished), StateFilter(journal.OutcomeOK), StateFilter(journal.OutcomeFailed),
-	StateFilter(journal.OutcomeRejected), StateFilter(journal.OutcomeCanceled), Unfinished,
+	StateFilter(journal.StateRunning), StateFilter(journal.StateQueued), StateFilter(journal.StateWaiting),
+	StateFilter(journal.StateUnknown), StateFilter(journal.StateBudget), StateFilter(journal.StatePaused),
+	StateFilter(journal.StateSleeping), StateFilter(journal.StateInterrupted), StateFilter(journal.StateFinished),
+	StateFilter(journal.OutcomeOK), StateFilter(journal.OutcomeFailed), StateFilter(journal.OutcomeRejected),
+	StateFilter(journal.OutcomeCanceled), Unfinished,
 }
 
 // Outcome returns the outcome that s selects; empty if it selects none.
@@ -87,18 +59,21 @@ func (s StateFilter) Narrow(f Filter) Filter {
 	case outcome != "":
 		f.Status, f.Outcome = journal.Finished, outcome
 	default:
-		f.Status = State(s).Status()
+		f.Status = journal.State(s).Status()
 	}
 	return f
 }
 
 // Includes reports whether s selects a run in a state. The run is one of those that Narrow leaves.
-func (s StateFilter) Includes(state State) bool { return !s.beyondIndex() || state == State(s) }
+func (s StateFilter) Includes(state journal.State) bool {
+	return !s.beyondIndex() || state == journal.State(s)
+}
 
 // beyondIndex reports whether the index has runs in other states under the same status.
 func (s StateFilter) beyondIndex() bool {
-	switch State(s) {
-	case StateRunning, StateQueued, StateInterrupted, StateWaiting, StateUnknown:
+	switch journal.State(s) {
+	case journal.StateRunning, journal.StateQueued, journal.StateInterrupted, journal.StateWaiting,
+		journal.StateUnknown:
 		return true
 	}
 	return false

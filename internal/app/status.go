@@ -82,8 +82,11 @@ func (g *Gate) Names() []string {
 	return out
 }
 
-// Approvers are the people who may decide an open gate, and those who have approved it.
-type Approvers = plan.Approvers
+// Approvers are the people who may decide an open gate, with the Approvals of those who have approved it.
+type (
+	Approvers = plan.Approvers
+	Approval  = plan.Approval
+)
 
 // Status returns the state of a run.
 func (a *App) Status(ctx context.Context, id journal.RunID) (*Status, error) {

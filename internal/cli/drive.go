@@ -415,7 +415,7 @@ func (a *invocation) writeInterrupted(run *app.Run) error {
 		return nil
 	}
 	last := api.NewResult(run, nil, nil)
-	last.Outcome = string(api.Interrupted)
+	last.Outcome = string(journal.StateInterrupted)
 	return a.writeResult(last)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
@@ -126,7 +127,8 @@ func (a *invocation) redact(text string) string {
 // which sets message.
 func (a *invocation) writeFailure(err error, code int) {
 	out := api.Result{Outcome: map[int]string{
-		exitUsage: api.InvalidRequest, exitInvalid: api.InvalidWorkflow, exitInterrupted: string(api.Interrupted),
+		exitUsage: api.InvalidRequest, exitInvalid: api.InvalidWorkflow,
+		exitInterrupted: string(journal.StateInterrupted),
 	}[code]}
 	out.Outcome = cmp.Or(out.Outcome, api.NotReady)
 	var failed *app.Error

@@ -806,15 +806,15 @@ func statusText(run *app.Run) string {
 		return fmt.Sprintf("%s (no worker has %s)", state, app.LabelWords(queue.Labels))
 	case queue != nil:
 		return fmt.Sprintf("%s (position %d)", state, queue.Position)
-	case state == api.Queued || state == api.Interrupted:
+	case state == journal.StateQueued || state == journal.StateInterrupted:
 		return string(state)
-	case state == api.Unknown:
+	case state == journal.StateUnknown:
 		return e.Waiting.Words()
-	case state == api.Budget:
-		return fmt.Sprintf("budget reached (%s)", e.Waiting.Words())
-	case state == api.Finished:
+	case state == journal.StateBudget:
+		return fmt.Sprintf("%s (%s)", strings.ToLower(state.Word()), e.Waiting.Words())
+	case state == journal.StateFinished:
 		return statusWord(string(e.Outcome))
-	case state == api.Sleeping && e.Wake != 0:
+	case state == journal.StateSleeping && e.Wake != 0:
 		return fmt.Sprintf("%s until %s (%s)", e.Status, e.Wake.Time().Local().Format(time.DateTime), e.Waiting.Words())
 	case run.Driver != nil:
 		return fmt.Sprintf("%s (%s)", e.Status, run.Driver)
@@ -826,7 +826,7 @@ func statusText(run *app.Run) string {
 
 // stateClause returns the status of a run that is not over as the rest of a sentence about it.
 func stateClause(run *app.Run) string {
-	if run.State() == app.StateUnknown {
+	if run.State() == journal.StateUnknown {
 		return "has an " + statusText(run) // unknown outcome
 	}
 	return "is " + statusText(run)

@@ -53,7 +53,7 @@ func stateFilter(status string) app.StateFilter {
 	case canceledStatus:
 		return app.StateFilter(journal.OutcomeCanceled)
 	case string(journal.Exceeded):
-		return app.StateFilter(app.StateBudget)
+		return app.StateFilter(journal.StateBudget)
 	}
 	return app.StateFilter(status)
 }
@@ -259,7 +259,7 @@ type removeFlags struct {
 
 // removable are the values of --status: only runs that are over can be removed.
 var removable = slices.DeleteFunc(slices.Clone(statuses), func(status string) bool {
-	return status != string(app.StateFinished) && stateFilter(status).Outcome() == ""
+	return status != string(journal.StateFinished) && stateFilter(status).Outcome() == ""
 })
 
 func (a *invocation) removeCommand() *cobra.Command {
@@ -527,7 +527,8 @@ func printApprovers(w io.Writer, a *app.Approvers) {
 	fmt.Fprintf(w, "  approvers: %s\n", who)
 	fmt.Fprintf(w, "  approvals: %d of %d, %d missing\n", len(a.Approvals), a.Required, a.Missing())
 	for _, one := range a.Approvals {
-		fmt.Fprintf(w, "    %s  %s\n", one.At.Time().Local().Format(time.DateTime), app.DescribeActor(one.By, "", one.Note))
+		at := one.At.Time().Local().Format(time.DateTime)
+		fmt.Fprintf(w, "    %s  %s\n", at, app.DescribeActor(one.By, "", one.Note))
 	}
 	switch roles := strings.Join(a.EscalatesTo, " or "); {
 	case a.Escalated:

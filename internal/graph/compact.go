@@ -206,7 +206,7 @@ func (c *Compact) nodePatches(id string, p *Progress) []Patch {
 	name, state := c.names[id], dataState(p.State)
 	n := c.tracker.nodes[id]
 	patches := []Patch{
-		{ID: "node-" + name, Attr: "data-state", Value: state},
+		{ID: "node-" + name, Attr: "data-state", Value: string(state)},
 		{ID: "badge-" + name, Attr: "href", Value: badge(n, state)},
 		{ID: "dur-" + name, Value: duration(p)},
 		{ID: "dur-" + name, Attr: "data-since", Value: since(p), Remove: since(p) == ""},
@@ -230,7 +230,7 @@ func (c *Compact) active() map[int]bool {
 	}
 	for i := range c.graph.Edges {
 		e := &c.graph.Edges[i]
-		if p := c.tracker.shown[e.To]; e.Taken && p != nil && p.State == StateRunning {
+		if p := c.tracker.shown[e.To]; e.Taken && p != nil && p.State == journal.StateRunning {
 			all[i] = true
 		}
 	}
@@ -253,43 +253,27 @@ func (c *Compact) edgeNames() []string {
 }
 
 // dataState returns the data-state of a step.
-func dataState(state string) string {
-	return cmp.Or(state, StatePending)
-}
-
-// StateWord returns the word for the state of a step, or the state itself if it is unknown.
-func StateWord(state string) string {
-	words := map[string]string{
-		StatePending: "Not reached", StateRunning: "Running", StateWaiting: "Waiting", StateSleeping: "Sleeping",
-		StateUnknown:              "Outcome unknown",
-		string(journal.OutcomeOK): "Finished", string(journal.OutcomeEnd): "Finished",
-		string(journal.OutcomeFailed):  "Failed",
-		string(journal.OutcomeSkipped): "Skipped", string(journal.OutcomeRejected): "Rejected",
-		string(journal.OutcomeCanceled): "Canceled",
-	}
-	if word := words[state]; word != "" {
-		return word
-	}
-	return state
+func dataState(state journal.State) journal.State {
+	return cmp.Or(state, journal.StatePending)
 }
 
 // badge returns the symbol of a state.
-func badge(n *Node, state string) string {
+func badge(n *Node, state journal.State) string {
 	switch {
-	case state == StateWaiting && n != nil && n.Kind == NodeWait:
+	case state == journal.StateWaiting && n != nil && n.Kind == NodeWait:
 		return "#i-s-event"
-	case state == string(journal.OutcomeRejected):
+	case state == journal.State(journal.OutcomeRejected):
 		return "#i-s-cancelled"
-	case state == string(journal.OutcomeEnd):
+	case state == journal.State(journal.OutcomeEnd):
 		return "#i-s-ok"
 	default:
-		return "#i-s-" + state
+		return "#i-s-" + string(state)
 	}
 }
 
 // duration returns how long a step took; empty while it is at work.
 func duration(p *Progress) string {
-	if p.started == 0 || p.ended == 0 || p.State == string(journal.OutcomeSkipped) {
+	if p.started == 0 || p.ended == 0 || p.State == journal.StateSkipped {
 		return ""
 	}
 	return shortDuration(p.ended - p.started)
@@ -333,7 +317,7 @@ func (c *Compact) title(id string) string {
 	add(kind)
 	if c.tracker != nil {
 		p := c.tracker.shown[id]
-		add(StateWord(dataState(p.State)))
+		add(dataState(p.State).Word())
 		add(countText(p.Items))
 		add(duration(p))
 	}

@@ -157,7 +157,7 @@ func (w *compactWriter) openNode(id, class, kind, step string, box rect, progres
 	name = w.names[id]
 	state := ""
 	if w.tracker != nil && step != "" {
-		state = dataState(progress.State)
+		state = string(dataState(progress.State))
 	}
 	w.open("g", "class", class, "id", "node-"+name, "data-kind", kind, "data-state", state,
 		"transform", "translate("+number(box.x)+" "+number(box.y)+")")

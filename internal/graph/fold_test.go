@@ -105,7 +105,7 @@ func TestFoldedStepsKeepTheirEdgesAndStates(t *testing.T) {
 	}
 	track(g, p, started("step_5000", ""), ended("step_5000", journal.OutcomeFailed))
 	for _, n := range g.Nodes {
-		if n.ID == fold && n.State != string(journal.OutcomeFailed) {
+		if n.ID == fold && n.State != journal.StateFailed {
 			t.Errorf("the fold is %q after a step in it failed", n.State)
 		}
 	}

@@ -60,7 +60,7 @@ type Node struct {
 // Progress is what a run has done with a step.
 type Progress struct {
 	// State is the state of the step in a run. If set, pictures show it.
-	State string `json:"state,omitempty"`
+	State journal.State `json:"state,omitempty"`
 	// Items is the progress of a fan-out or a loop.
 	Items          *Items `json:"items,omitempty"`
 	started, ended ir.Millis
@@ -78,9 +78,9 @@ type Items struct {
 func (i *Items) started() int { return i.OK + i.Failed + i.Running }
 
 // close counts an item that ended.
-func (i *Items) close(outcome string) {
+func (i *Items) close(outcome journal.Outcome) {
 	i.Running--
-	if outcome == string(journal.OutcomeFailed) || outcome == string(journal.OutcomeRejected) {
+	if outcome == journal.OutcomeFailed || outcome == journal.OutcomeRejected {
 		i.Failed++
 	} else {
 		i.OK++

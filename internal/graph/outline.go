@@ -41,7 +41,7 @@ func (n *Node) lines() []string {
 	}
 	notes := xslices.Map(n.Notes, func(note Note) string { return note.String() })
 	var lines []string
-	for _, line := range slices.Concat([]string{n.Title, n.Text, kind}, notes, []string{n.State}) {
+	for _, line := range slices.Concat([]string{n.Title, n.Text, kind}, notes, []string{string(n.State)}) {
 		if line != "" {
 			lines = append(lines, shorten(line, 60))
 		}

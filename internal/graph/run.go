@@ -2,7 +2,6 @@ package graph
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
@@ -10,49 +9,34 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
-// State is the state of a step of a run: one of these constants or, once it has ended, its outcome.
-type State = string
-
-// The states of steps that have not ended, and the outcomes that people look for.
-const (
-	StatePending  State = "pending" // not reached
-	StateRunning  State = "running"
-	StateWaiting  State = "waiting"  // for a person, an event or budget
-	StateSleeping State = "sleeping" // until a time, without a decision of a person
-	StateUnknown  State = "unknown"  // the step may have acted, and did not report
-	StateOK       State = State(journal.OutcomeOK)
-	StateFailed   State = State(journal.OutcomeFailed)
-	StateSkipped  State = State(journal.OutcomeSkipped)
-)
-
 // StateAfter returns the state of a step after a fact about it; empty if the fact does not change it. The end of an
 // attempt that another one follows does not.
-func StateAfter(f journal.Fact) State {
+func StateAfter(f journal.Fact) journal.State {
 	switch x := f.(type) {
 	case journal.StepEntered, journal.TaskStarted, journal.Reserved:
-		return StateRunning
+		return journal.StateRunning
 	case journal.RetrySet:
-		return StateSleeping
+		return journal.StateSleeping
 	case journal.BudgetWait:
-		return StateWaiting
+		return journal.StateWaiting
 	case journal.TaskLost:
-		return StateUnknown
+		return journal.StateUnknown
 	case journal.GateOpened:
 		if x.Kind == journal.GateInDoubt {
-			return StateUnknown
+			return journal.StateUnknown
 		}
-		return StateWaiting
+		return journal.StateWaiting
 	case journal.GateDecided:
 		if x.Outcome == journal.OutcomeRerun {
-			return StateRunning
+			return journal.StateRunning
 		}
-		return State(x.Outcome)
+		return journal.State(x.Outcome)
 	case journal.TaskEnded:
 		if x.Final {
-			return State(x.Outcome)
+			return journal.State(x.Outcome)
 		}
 	case journal.StepLeft:
-		return State(x.Outcome)
+		return journal.State(x.Outcome)
 	}
 	return ""
 }
@@ -80,11 +64,11 @@ type trackedFrame struct {
 	prefix  string // of its steps' paths in the picture
 	block   ir.BlockID
 	at      journal.Place
-	node    string // ID; empty before the first step
-	outcome string // of the current step
-	reason  string // of its failure
-	group   string // ID of the group that the frame is one item of
-	hidden  bool   // its group is folded
+	node    string          // ID; empty before the first step
+	outcome journal.Outcome // of the current step, or its state
+	reason  string          // of its failure
+	group   string          // ID of the group that the frame is one item of
+	hidden  bool            // its group is folded
 }
 
 // Track returns a tracker for a run of the program that the graph was built from. frame is where the run starts in the
@@ -121,9 +105,9 @@ func (t *Tracker) Apply(e journal.Event) {
 	case journal.FrameOpened:
 		t.open(&x)
 	case journal.FrameClosed:
-		t.close(x.Frame, string(x.Outcome), at)
+		t.close(x.Frame, x.Outcome, at)
 	case journal.RunFinished:
-		t.close("", string(x.Outcome), at)
+		t.close("", x.Outcome, at)
 	case journal.StepEntered:
 		t.enter(x.Place, state, at)
 		if in := t.frames[x.Frame]; in != nil && x.Mode != plan.ModeCall && t.shown[in.node] != nil {
@@ -193,7 +177,7 @@ func (t *Tracker) open(x *journal.FrameOpened) {
 
 // enter moves a frame to a step, and marks the edge that led there. Several facts about a step call it: only the first
 // one of a visit moves the frame.
-func (t *Tracker) enter(to journal.Place, state string, at ir.Millis) {
+func (t *Tracker) enter(to journal.Place, state journal.State, at ir.Millis) {
 	in := t.frames[to.Frame]
 	if in == nil || in.hidden {
 		return
@@ -265,19 +249,21 @@ func (t *Tracker) start(id string, at ir.Millis) {
 }
 
 // state sets the state of the current step of a frame.
-func (t *Tracker) state(frame, state string, at ir.Millis) {
+func (t *Tracker) state(frame string, state journal.State, at ir.Millis) {
 	in := t.frames[frame]
 	if in == nil || in.node == "" {
 		return
 	}
-	in.outcome = state
+	in.outcome = journal.Outcome(state)
 	t.show(in.node, state, at)
 }
 
 // show sets the state of a node or group. A state in which the step is at work or waits removes the time of its end.
-func (t *Tracker) show(id, state string, at ir.Millis) {
+func (t *Tracker) show(id string, state journal.State, at ir.Millis) {
 	var ended ir.Millis
-	if !slices.Contains([]State{StateRunning, StateWaiting, StateSleeping, StateUnknown}, state) {
+	switch state {
+	case journal.StateRunning, journal.StateWaiting, journal.StateSleeping, journal.StateUnknown:
+	default:
 		ended = at
 	}
 	if p := t.shown[id]; p != nil {
@@ -288,7 +274,7 @@ func (t *Tracker) show(id, state string, at ir.Millis) {
 
 // close removes a frame and marks the edge out of its block, which has no step at its end: the outcome of the frame
 // determines the kind of the end.
-func (t *Tracker) close(frame, outcome string, at ir.Millis) {
+func (t *Tracker) close(frame string, outcome journal.Outcome, at ir.Millis) {
 	in := t.frames[frame]
 	if in == nil {
 		return
@@ -303,7 +289,7 @@ func (t *Tracker) close(frame, outcome string, at ir.Millis) {
 	}
 	if in.node == "" { // it never started: its condition was false or failed
 		if steps := t.program.Blocks[in.block].Steps; frame != t.frame && len(steps) > 0 {
-			t.show(t.steps[in.prefix+steps[0].ID], outcome, at)
+			t.show(t.steps[in.prefix+steps[0].ID], journal.State(outcome), at)
 		}
 		return
 	}
@@ -313,18 +299,18 @@ func (t *Tracker) close(frame, outcome string, at ir.Millis) {
 			return false
 		}
 		switch outcome {
-		case string(journal.OutcomeOK):
+		case journal.OutcomeOK:
 			return to.Kind == NodeEnd || to.exit == ir.ExitBlock
-		case string(journal.OutcomeEnd):
+		case journal.OutcomeEnd:
 			return to.Kind == NodeEnd
-		case string(journal.OutcomeBreak):
+		case journal.OutcomeBreak:
 			return to.exit == ir.ExitLoop
-		case string(journal.OutcomeJump):
+		case journal.OutcomeJump:
 			return to.Kind == NodeExit && to.exit == ""
-		case string(journal.OutcomeFailed):
+		case journal.OutcomeFailed:
 			// A decision that ends in failure has failed itself. If it has several such edges, the reason tells which
 			// one was taken.
-			decided := in.outcome == string(journal.OutcomeFailed) && e.on.has(ir.OK)
+			decided := in.outcome == journal.OutcomeFailed && e.on.has(ir.OK)
 			return to.exit == ir.ExitFail && (!decided || to.Title == clean(in.reason))
 		default:
 			return false
@@ -335,11 +321,11 @@ func (t *Tracker) close(frame, outcome string, at ir.Millis) {
 // markTaken marks the edge that a frame followed out of its current step: the first one that leads to the right place
 // and belongs to the outcome of the step.
 func (t *Tracker) markTaken(in *trackedFrame, leads func(*Edge) bool) {
-	tries := []ir.Outcome{ir.Outcome(in.outcome)}
+	tries := []ir.Outcome{in.outcome}
 	switch in.outcome {
-	case string(journal.OutcomeFailed):
+	case journal.OutcomeFailed:
 		tries = append(tries, ir.Skipped) // the step is skipped on error
-	case string(journal.OutcomeOK), string(journal.OutcomeSkipped), string(journal.OutcomeRejected):
+	case journal.OutcomeOK, journal.OutcomeSkipped, journal.OutcomeRejected:
 	default: // a group that is left by a jump has no outcome of its own
 		tries = []ir.Outcome{ir.OK}
 	}

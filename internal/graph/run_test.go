@@ -32,7 +32,7 @@ func TestRewindDoesNotMarkBackEdge(t *testing.T) {
 		if n.Step == "review" {
 			gate = n.ID
 		}
-		if n.Step == "draft" && n.State != StateRunning {
+		if n.Step == "draft" && n.State != journal.StateRunning {
 			t.Errorf("draft is %q", n.State)
 		}
 	}

@@ -278,8 +278,8 @@ func (pt *part) addState(p *Progress, box rect) {
 	}
 	tone := stateTone(p.State)
 	pt.class += " state-" + string(tone)
-	pt.data = append(pt.data, [2]string{"state", p.State})
-	text := shorten(p.State, 16)
+	pt.data = append(pt.data, [2]string{"state", string(p.State)})
+	text := shorten(string(p.State), 16)
 	if count := countText(p.Items); count != "" {
 		text += " · " + count
 	}

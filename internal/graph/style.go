@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
 )
 
 // Tone determines the color of a node. Tones are also class names.
@@ -190,15 +191,15 @@ func palette() theme {
 func (t theme) hex(p paint) string { return fmt.Sprintf("#%06x", t[p]) }
 
 // stateTone returns the tone of a run state. Unlisted states are neutral.
-func stateTone(state string) Tone {
+func stateTone(state journal.State) Tone {
 	switch state {
-	case StateRunning:
+	case journal.StateRunning:
 		return ToneTransform
-	case "ok":
+	case journal.StateOK:
 		return ToneTool
-	case StateWaiting, StateSleeping, StateUnknown:
+	case journal.StateWaiting, journal.StateSleeping, journal.StateUnknown:
 		return ToneDecision
-	case "failed", "rejected":
+	case journal.StateFailed, journal.State(journal.OutcomeRejected):
 		return ToneError
 	default:
 		return ToneNeutral

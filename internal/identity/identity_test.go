@@ -187,7 +187,8 @@ func TestProjectTokenIsOneForAllProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if id, err := a.Token(t.Context(), tokens[0]); err != nil || id.Kind != Owner || !slices.Contains(id.ApproverRoles(), "*") {
+	id, err := a.Token(t.Context(), tokens[0])
+	if err != nil || id.Kind != Owner || !slices.Contains(id.ApproverRoles(), "*") {
 		t.Errorf("%+v, %v", id, err)
 	}
 	other, _ := newToken()

@@ -224,7 +224,7 @@ func (h *handlers) general(s *mcp.Server) {
 				return nil, err
 			}
 			return &runState{
-				Run: string(r.ID), State: string(api.Finished), Outcome: string(end.Outcome), Error: end.Error,
+				Run: string(r.ID), State: string(journal.StateFinished), Outcome: string(end.Outcome), Error: end.Error,
 				Output: end.Output,
 			}, nil
 		})

@@ -17,6 +17,7 @@ import (
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/identity"
+	"github.com/espalier-run/espalier/internal/journal"
 )
 
 // user adds an account and returns its token and the id of the token.
@@ -44,7 +45,7 @@ func TestServicesDecideGatesAsApproversOnly(t *testing.T) {
 	approver, _ := p.user("approver-service", true, identity.Approver)
 	var s api.Status
 	p.call("POST", "/api/v1/runs", simulated(), &s, 201)
-	approval := api.DecideBody{Decision: "approve", Digest: p.until(s.ID, api.Waiting).Gates[0].Digest}
+	approval := api.DecideBody{Decision: "approve", Digest: p.until(s.ID, journal.StateWaiting).Gates[0].Digest}
 	p.call("POST", "/api/v1/runs/"+s.ID+"/decide", approval, nil, 403, "Authorization", "Bearer "+admin)
 	p.call("POST", "/api/v1/runs/"+s.ID+"/decide", approval, nil, 200, "Authorization", "Bearer "+approver)
 }
@@ -76,7 +77,7 @@ func TestStreamsEndWithTheirCredentials(t *testing.T) {
 			p.call("POST", "/api/v1/runs", simulated(), &before, 201)
 			for lines.Scan() && !strings.Contains(lines.Text(), before.ID) {
 			}
-			p.until(before.ID, api.Waiting)
+			p.until(before.ID, journal.StateWaiting)
 			if err := end(p.auth.Users(), id); err != nil {
 				t.Fatal(err)
 			}
@@ -182,7 +183,7 @@ func TestWebhooksDoNotConsentToCommandsOfAWF(t *testing.T) {
 	if len(got.Started) != 1 || got.Duplicate {
 		t.Fatalf("after the approval: %+v", got)
 	}
-	p.until(got.Started[0], api.Finished)
+	p.until(got.Started[0], journal.StateFinished)
 	if _, err := os.Stat(made); err != nil {
 		t.Error(err)
 	}
@@ -226,7 +227,7 @@ func TestOperatorsConsentToCommandsOfAWF(t *testing.T) {
 	operator, _ := p.user("operator", false, identity.Operator)
 	var s api.Status
 	p.call("POST", "/api/v1/runs", start, &s, 201, "Authorization", "Bearer "+operator)
-	p.until(s.ID, api.Finished)
+	p.until(s.ID, journal.StateFinished)
 	if _, err := os.Stat(made); err != nil {
 		t.Error(err)
 	}

@@ -40,7 +40,7 @@ approvers: {roles: [legal, finance], min: 2, four_eyes: true}
 	p.call("POST", "/api/v1/runs", map[string]any{
 		"workflow": "gated", "input": map[string]any{"question": "why?"}, "simulate": true,
 	}, &s, 201, "Authorization", tokens["eva"])
-	digest := p.until(s.ID, api.Waiting).Gates[0].Digest
+	digest := p.until(s.ID, journal.StateWaiting).Gates[0].Digest
 	decide := func(name, decision string, want int) string {
 		t.Helper()
 		var raw []byte
@@ -74,7 +74,7 @@ approvers: {roles: [legal, finance], min: 2, four_eyes: true}
 		t.Fatalf("%+v", a)
 	}
 	decide("ben", "approve", 200)
-	if done := p.until(s.ID, api.Finished); done.Outcome != "ok" {
+	if done := p.until(s.ID, journal.StateFinished); done.Outcome != "ok" {
 		t.Errorf("%+v", done)
 	}
 }

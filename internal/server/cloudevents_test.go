@@ -17,6 +17,7 @@ import (
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/identity"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/npmtest"
 )
 
@@ -156,7 +157,7 @@ func TestCloudEventsOfTheOfficialSDKStartRunsOnce(t *testing.T) {
 		t.Errorf("runs %v, %v and %v", got[0].Started, got[1].Started, got[2].Started)
 	}
 	// The approver sees that the input comes from outside, and who sent it is recorded.
-	s := p.until(got[0].Started[0], api.Waiting)
+	s := p.until(got[0].Started[0], journal.StateWaiting)
 	var box inbox
 	p.call("GET", "/api/v1/inbox", nil, &box, 200)
 	if !s.Untrusted || len(box.Items) == 0 || !box.Items[0].Untrusted {
@@ -182,7 +183,7 @@ func TestEventsWakeRunsThatWait(t *testing.T) {
 	p := eventProject(t, map[string]string{"waiter.md": waiter})
 	var s api.Status
 	p.call("POST", "/api/v1/runs", map[string]any{"workflow": "waiter", "simulate": true}, &s, 201)
-	waiting := p.until(s.ID, api.Waiting)
+	waiting := p.until(s.ID, journal.StateWaiting)
 	event := map[string]any{
 		"mode": "structured", "id": "1", "source": "/x", "type": waiting.Gates[0].Event, "data": map[string]any{"n": 1},
 	}
@@ -191,7 +192,7 @@ func TestEventsWakeRunsThatWait(t *testing.T) {
 	if len(got) != 3 || len(got[0].Woken) != 0 || !slices.Equal(got[1].Woken, []string{s.ID}) || !got[2].Duplicate {
 		t.Fatalf("%+v", got)
 	}
-	if done := p.until(s.ID, api.Finished); done.Outcome != "ok" {
+	if done := p.until(s.ID, journal.StateFinished); done.Outcome != "ok" {
 		t.Errorf("%+v", done)
 	}
 }
@@ -309,7 +310,7 @@ func TestWebhooksAcceptWhatStandardWebhooksSigns(t *testing.T) {
 	if again := p.hook("paid", body, signed...); !again.Duplicate || !slices.Equal(again.Started, first.Started) {
 		t.Errorf("a replay: %+v", again)
 	}
-	if s := p.until(first.Started[0], api.Waiting); !s.Untrusted || string(s.Gates[0].Shows["input.name"]) != `"b.txt"` {
+	if s := p.until(first.Started[0], journal.StateWaiting); !s.Untrusted || string(s.Gates[0].Shows["input.name"]) != `"b.txt"` {
 		t.Errorf("%+v", s)
 	}
 	other := slices.Clone(signed)
@@ -467,7 +468,7 @@ func TestUnsignedWebhookNeedsApproval(t *testing.T) {
 	if a.Status != 202 || len(a.Started) != 1 {
 		t.Fatalf("%+v", a)
 	}
-	if s := p.until(a.Started[0], api.Waiting); !s.Untrusted {
+	if s := p.until(a.Started[0], journal.StateWaiting); !s.Untrusted {
 		t.Errorf("%+v", s)
 	}
 }

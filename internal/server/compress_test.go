@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/api"
+	"github.com/espalier-run/espalier/internal/journal"
 )
 
 // fetch makes a request with headers, and returns the response with its body as
@@ -97,7 +98,7 @@ func TestUnchangedResponsesHaveNoBody(t *testing.T) {
 	var s api.Status
 	start := map[string]any{"workflow": "gated", "input": map[string]any{"question": "why?"}, "simulate": true}
 	p.call("POST", "/api/v1/runs", start, &s, 201)
-	gate := p.until(s.ID, api.Waiting).Gates[0]
+	gate := p.until(s.ID, journal.StateWaiting).Gates[0]
 	path := "/api/v1/runs/" + s.ID
 	w, _ := p.fetch(path)
 	tag := w.Header.Get("ETag")
@@ -110,7 +111,7 @@ func TestUnchangedResponsesHaveNoBody(t *testing.T) {
 		}
 	}
 	p.call("POST", path+"/decide", api.DecideBody{Decision: "approve", Digest: gate.Digest}, nil, 200)
-	p.until(s.ID, api.Finished)
+	p.until(s.ID, journal.StateFinished)
 	if w, _ := p.fetch(path, "If-None-Match", tag); w.StatusCode != 200 || w.Header.Get("ETag") == tag {
 		t.Errorf("after a change: %d %s", w.StatusCode, w.Header.Get("ETag"))
 	}
@@ -147,15 +148,16 @@ spending: {everything: {dollars_per_day: 0.08}}
 	var first, second api.Status
 	start := map[string]any{"workflow": "gated", "input": map[string]any{"question": "why?"}}
 	p.call("POST", "/api/v1/runs", start, &first, 201)
-	p.until(first.ID, api.Waiting)
+	p.until(first.ID, journal.StateWaiting)
 	p.call("POST", "/api/v1/runs", start, &second, 201)
-	status := p.until(second.ID, api.Sleeping)
+	status := p.until(second.ID, journal.StateSleeping)
 	if status.Wakes == nil || !status.Wakes.After(time.Now().Add(time.Minute)) {
 		t.Errorf("%+v", status)
 	}
 	var now projectStats
 	p.call("GET", "/api/v1/stats", nil, &now, 200)
-	if len(now.Spending) != 1 || now.Spending[0].MicroDollars != 100*10+400*100 || now.Runs[api.Sleeping] != 1 {
+	if len(now.Spending) != 1 || now.Spending[0].MicroDollars != 100*10+400*100 ||
+		now.Runs[journal.StateSleeping] != 1 {
 		raw, _ := json.Marshal(now)
 		t.Errorf("%s", raw)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/identity"
+	"github.com/espalier-run/espalier/internal/journal"
 )
 
 // heldModel is a model whose replies wait for a value in answer.
@@ -124,7 +125,7 @@ func TestConcurrencyLimitQueuesRunsAcrossServers(t *testing.T) {
 	q.place(second, 1)
 	third := start(p)
 	for _, s := range []*project{p, q} {
-		if at := s.place(third, 2); at.State != api.Queued || at.Queue.Limit != "everything" {
+		if at := s.place(third, 2); at.State != journal.StateQueued || at.Queue.Limit != "everything" {
 			t.Errorf("%+v, %+v", at.Run, at.Queue)
 		}
 	}
@@ -146,24 +147,24 @@ func TestConcurrencyLimitQueuesRunsAcrossServers(t *testing.T) {
 	}
 
 	p.call("POST", "/api/v1/runs/"+second+"/cancel", nil, nil, 200)
-	if s := q.until(second, api.Finished); s.Outcome != "cancelled" {
+	if s := q.until(second, journal.StateFinished); s.Outcome != "cancelled" {
 		t.Errorf("%+v", s.Run)
 	}
 	p.place(third, 1)
 	model.answer <- struct{}{}
-	gate := p.until(first, api.Waiting) // which frees its slot
+	gate := p.until(first, journal.StateWaiting) // which frees its slot
 	<-model.asked
-	q.until(third, api.Running)
+	q.until(third, journal.StateRunning)
 	q.call("POST", "/api/v1/runs/"+first+"/decide",
 		api.DecideBody{Decision: "approve", Digest: gate.Gates[0].Digest}, nil, 200)
-	if s := p.place(first, 1); s.State != api.Queued {
+	if s := p.place(first, 1); s.State != journal.StateQueued {
 		t.Errorf("%+v", s.Run)
 	}
 	model.answer <- struct{}{}
-	p.until(third, api.Waiting)
+	p.until(third, journal.StateWaiting)
 	<-model.asked
 	model.answer <- struct{}{}
-	if s := p.until(first, api.Finished); s.Outcome != "ok" {
+	if s := p.until(first, journal.StateFinished); s.Outcome != "ok" {
 		t.Errorf("%+v", s.Run)
 	}
 	if n := model.most.Load(); n != 1 {
@@ -192,8 +193,8 @@ func TestSlotsOfAServerThatStopsAreFree(t *testing.T) {
 	model.answer <- struct{}{}
 	<-model.asked
 	model.answer <- struct{}{}
-	q.until(first.ID, api.Waiting)
-	q.until(second.ID, api.Waiting)
+	q.until(first.ID, journal.StateWaiting)
+	q.until(second.ID, journal.StateWaiting)
 }
 
 // A run of a workflow that needs a label waits for a worker that has it. Until then every process says which label is
@@ -210,17 +211,17 @@ func TestRunsWaitForAWorkerWithTheirLabels(t *testing.T) {
 	for _, p := range []*project{plain, half} {
 		for _, id := range []string{run.ID, canceled.ID} {
 			at := p.place(id, 0)
-			if at.State != api.Queued || !slices.Contains(at.Queue.Labels, "gpu") || at.Queue.Limit != "" {
+			if at.State != journal.StateQueued || !slices.Contains(at.Queue.Labels, "gpu") || at.Queue.Limit != "" {
 				t.Errorf("%+v, %+v", at.Run, at.Queue)
 			}
 		}
 	}
 	plain.call("POST", "/api/v1/runs/"+canceled.ID+"/cancel", nil, nil, 200)
-	plain.until(canceled.ID, api.Finished)
+	plain.until(canceled.ID, journal.StateFinished)
 
 	able := serveLabeled(t, dir, "eu", "gpu")
-	able.until(run.ID, api.Waiting)
-	if s := able.until(run.ID, api.Waiting); s.Queue != nil {
+	able.until(run.ID, journal.StateWaiting)
+	if s := able.until(run.ID, journal.StateWaiting); s.Queue != nil {
 		t.Errorf("%+v", s.Queue)
 	}
 	workers, err := plain.app.Workers(t.Context())
@@ -260,16 +261,16 @@ func TestSpendingLimitOfEachToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	start := func(token string, state api.State) {
+	start := func(token string, state journal.State) {
 		t.Helper()
 		var out api.Status
 		p.call("POST", "/api/v1/runs", map[string]any{"workflow": "gated", "input": map[string]any{"question": "why?"}},
 			&out, 201, "Authorization", "Bearer "+token)
 		p.until(out.ID, state)
 	}
-	start(ana, api.Waiting)
-	start(ana, api.Sleeping)
-	start(other, api.Waiting)
+	start(ana, journal.StateWaiting)
+	start(ana, journal.StateSleeping)
+	start(other, journal.StateWaiting)
 	// An event starts a run in the name of the token that sends it.
 	var sent struct{ Started []string }
 	p.call("POST", "/api/v1/events", map[string]any{
@@ -278,9 +279,9 @@ func TestSpendingLimitOfEachToken(t *testing.T) {
 	if len(sent.Started) != 1 {
 		t.Fatalf("%+v", sent)
 	}
-	p.until(sent.Started[0], api.Sleeping)
-	start(p.token, api.Waiting) // the owner of the project is not limited
-	start(p.token, api.Waiting)
+	p.until(sent.Started[0], journal.StateSleeping)
+	start(p.token, journal.StateWaiting) // the owner of the project is not limited
+	start(p.token, journal.StateWaiting)
 	var stats projectStats
 	p.call("GET", "/api/v1/stats", nil, &stats, 200)
 	if len(stats.Spending) != 2 || stats.Spending[0].Of == stats.Spending[1].Of || stats.Spending[0].Of == "" {

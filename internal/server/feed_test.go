@@ -80,7 +80,7 @@ func TestManyClientsFollowTheSameEvents(t *testing.T) {
 		var s api.Status
 		start := map[string]any{"workflow": "gated", "input": map[string]any{"question": "why?"}, "simulate": true}
 		p.call("POST", "/api/v1/runs", start, &s, 201)
-		gate := p.until(s.ID, api.Waiting).Gates[0]
+		gate := p.until(s.ID, journal.StateWaiting).Gates[0]
 		for range clients {
 			<-connected
 		}
@@ -217,7 +217,7 @@ func TestFeedRecoversAlthoughASlowClientRemains(t *testing.T) {
 		p.call("POST", "/api/v1/runs", request, &s, 201)
 		return s
 	}
-	p.until(start().ID, api.Waiting)
+	p.until(start().ID, journal.StateWaiting)
 	feed := &p.server.feed
 	if err := feed.join(t.Context()); err != nil {
 		t.Fatal(err)

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
@@ -102,8 +101,9 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := &exposition{}
 	out.metric("espalier_runs", "gauge", "Unfinished runs by state.")
-	all := []api.State{
-		api.Queued, api.Running, api.Waiting, api.Sleeping, api.Paused, api.Interrupted, api.Budget, api.Unknown,
+	all := []journal.State{
+		journal.StateQueued, journal.StateRunning, journal.StateWaiting, journal.StateSleeping,
+		journal.StatePaused, journal.StateInterrupted, journal.StateBudget, journal.StateUnknown,
 	}
 	for _, state := range slices.Sorted(slices.Values(all)) {
 		out.sample("espalier_runs", float64(states[state]), "state", string(state))

@@ -222,7 +222,7 @@ func TestCountersContinueAfterAnOutage(t *testing.T) {
 	p.call("POST", "/api/v1/runs", map[string]any{"workflow": "counted", "simulate": true, "input": map[string]any{}},
 		&run, http.StatusCreated)
 	fails.Store(false)
-	used := p.until(run.ID, api.Finished).Used.ModelCalls
+	used := p.until(run.ID, journal.StateFinished).Used.ModelCalls
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		s.stats.counters.mu.Lock()
 		got := s.stats.counters.used.ModelCalls

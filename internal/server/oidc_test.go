@@ -15,6 +15,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/identity"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/npmtest"
 )
 
@@ -198,7 +199,7 @@ func TestIDTokensOfTheProviderAreVerified(t *testing.T) {
 	var s api.Status
 	start := map[string]any{"workflow": "gated", "input": map[string]any{"question": "why?"}, "simulate": true}
 	p.call("POST", "/api/v1/runs", start, &s, 201)
-	p.until(s.ID, api.Waiting)
+	p.until(s.ID, journal.StateWaiting)
 	var log []byte
 	p.call("GET", "/api/v1/runs/"+s.ID+"/audit", nil, &log, 200)
 	if !strings.Contains(string(log), `"actor":"ana@example.org","actor_method":"oidc"`) {

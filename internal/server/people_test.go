@@ -12,6 +12,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/identity"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/npmtest"
 )
 
@@ -44,7 +45,7 @@ func TestProgramsDoNotAnswerForAPerson(t *testing.T) {
 		var s api.Status
 		p.token = owner
 		p.call("POST", "/api/v1/runs", map[string]any{"workflow": workflow, "simulate": true}, &s, 201)
-		p.until(s.ID, api.Waiting)
+		p.until(s.ID, journal.StateWaiting)
 		return s.ID
 	}
 	run, other := start("chat.yaml"), start("waiter")
@@ -62,7 +63,7 @@ func TestProgramsDoNotAnswerForAPerson(t *testing.T) {
 			t.Errorf("%d: %+v", i, got[0])
 		}
 		if i == 0 { // the waitpoint of the other run takes it
-			p.until(other, api.Finished)
+			p.until(other, journal.StateFinished)
 			if before, err = p.app.Position(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -98,7 +99,7 @@ func TestProgramsDoNotAnswerForAPerson(t *testing.T) {
 		p.token = token
 		p.call("POST", "/api/v1/runs/"+run+"/signal", body, nil, 200)
 		p.token = owner
-		p.until(run, api.Waiting)
+		p.until(run, journal.StateWaiting)
 	}
 }
 
@@ -169,7 +170,7 @@ func TestGETDecidesNothing(t *testing.T) {
 	var s api.Status
 	start := map[string]any{"workflow": "gated", "input": map[string]any{"question": "why?"}, "simulate": true}
 	p.call("POST", "/api/v1/runs", start, &s, 201)
-	digest := p.until(s.ID, api.Waiting).Gates[0].Digest
+	digest := p.until(s.ID, journal.StateWaiting).Gates[0].Digest
 	before, err := p.app.Position(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +203,7 @@ func TestGETDecidesNothing(t *testing.T) {
 	if err != nil || after != before || asked < 50 {
 		t.Errorf("the journal was at %d, and is at %d, %v; %d requests", before, after, err, asked)
 	}
-	if s = p.until(s.ID, api.Waiting); s.Gates[0].Digest != digest {
+	if s = p.until(s.ID, journal.StateWaiting); s.Gates[0].Digest != digest {
 		t.Errorf("%+v", s)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/api"
+	"github.com/espalier-run/espalier/internal/journal"
 )
 
 // largestWrite is a response that measures the longest write to it.
@@ -28,7 +29,7 @@ func TestRecordsAreStreamed(t *testing.T) {
 	start := map[string]any{"workflow": "gated", "input": map[string]any{"question": question}, "simulate": true}
 	var s api.Status
 	p.call("POST", "/api/v1/runs", start, &s, 201)
-	p.until(s.ID, api.Waiting)
+	p.until(s.ID, journal.StateWaiting)
 	address, err := net.ResolveTCPAddr("tcp", strings.TrimPrefix(p.url, "http://"))
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/journal"
 )
@@ -53,7 +52,7 @@ func TestEveryRouteRedacts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.until(string(id), api.Waiting)
+		p.until(string(id), journal.StateWaiting)
 		runs = append(runs, string(id))
 	}
 	edit := app.Edit{Variable: "output.answer", Value: json.RawMessage(`"bob@example.com, ZX-2222"`)}
@@ -64,7 +63,7 @@ func TestEveryRouteRedacts(t *testing.T) {
 		app.Approve{Note: "bob@example.com, ZX-3333"}); err != nil {
 		t.Fatal(err)
 	}
-	p.until(runs[0], api.Finished)
+	p.until(runs[0], journal.StateFinished)
 	marked := 0
 	for _, route := range p.server.Routes() {
 		if route.Method != http.MethodGet || strings.HasSuffix(route.Path, "/output") ||

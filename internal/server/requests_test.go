@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/api"
+	"github.com/espalier-run/espalier/internal/journal"
 )
 
 // again serves the app of a project with other options. stop begins to stop the server; the channel gets what Serve
@@ -195,7 +196,7 @@ func TestSlowClientsOfLiveEventsAreDropped(t *testing.T) {
 		p.call("POST", "/api/v1/runs", start, &s, 201)
 		last = s.ID
 	}
-	p.until(last, api.Waiting)
+	p.until(last, journal.StateWaiting)
 	followed := false
 	p.events("/api/v1/events", "0", func(_, data string) bool {
 		followed = strings.Contains(data, last)

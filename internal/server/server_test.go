@@ -278,7 +278,7 @@ func (p *project) call(method, path string, in, out any, want int, headers ...st
 }
 
 // until asks for a run until it is in a state.
-func (p *project) until(run string, state api.State) api.Status {
+func (p *project) until(run string, state journal.State) api.Status {
 	p.t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
 	for {
@@ -306,7 +306,7 @@ func TestConversationIsAnsweredThroughTheAPI(t *testing.T) {
 	var s api.Status
 	p.call("POST", "/api/v1/runs", map[string]any{"workflow": "chat.yaml", "simulate": true}, &s, 201)
 	for _, text := range []string{`"Tell me more"`, `""`} {
-		p.until(s.ID, api.Waiting)
+		p.until(s.ID, journal.StateWaiting)
 		var box inbox
 		p.call("GET", "/api/v1/inbox", nil, &box, 200)
 		if len(box.Items) != 1 || box.Items[0].Gate.Kind != journal.AskInput || box.Items[0].Gate.Event != "talk" ||
@@ -319,7 +319,7 @@ func TestConversationIsAnsweredThroughTheAPI(t *testing.T) {
 		stale := api.SignalBody{Event: "talk", Step: box.Items[0].Gate.Step, Data: []byte(`"late"`)}
 		p.call("POST", "/api/v1/runs/"+s.ID+"/signal", stale, &problem, 409)
 	}
-	if done := p.until(s.ID, api.Finished); done.Outcome != "ok" {
+	if done := p.until(s.ID, journal.StateFinished); done.Outcome != "ok" {
 		t.Fatalf("%+v", done)
 	}
 }
@@ -363,7 +363,7 @@ states:
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		var s api.Status
 		p.call("GET", "/api/v1/runs/"+string(id), nil, &s, 200)
-		if len(s.Gates) > 0 && s.State == api.Running {
+		if len(s.Gates) > 0 && s.State == journal.StateRunning {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -403,7 +403,7 @@ func TestRunIsStartedApprovedAndReadThroughTheAPI(t *testing.T) {
 	if again.ID != s.ID {
 		t.Errorf("the same key started %s and %s", s.ID, again.ID)
 	}
-	waiting := p.until(s.ID, api.Waiting)
+	waiting := p.until(s.ID, journal.StateWaiting)
 	if len(waiting.Gates) != 1 || waiting.Gates[0].Kind != journal.AskApproval ||
 		waiting.Gates[0].Digest == "" || waiting.Simulated == "" {
 		t.Fatalf("%+v", waiting)
@@ -423,7 +423,7 @@ func TestRunIsStartedApprovedAndReadThroughTheAPI(t *testing.T) {
 	p.call("POST", "/api/v1/runs/"+s.ID+"/decide", map[string]any{"decision": "approve"}, &problem, 422)
 	p.call("POST", "/api/v1/runs/"+s.ID[:8]+"/decide",
 		api.DecideBody{Decision: "approve", Note: "fine" + hostile, Digest: waiting.Gates[0].Digest}, nil, 200)
-	done := p.until(s.ID, api.Finished)
+	done := p.until(s.ID, journal.StateFinished)
 	if done.Outcome != "ok" {
 		t.Fatalf("%+v", done)
 	}
@@ -476,7 +476,7 @@ func TestIdempotencyKeyBelongsToOneRequest(t *testing.T) {
 		return s.ID
 	}
 	first := start("why?", p.token, 201)
-	p.until(first, api.Waiting)
+	p.until(first, journal.StateWaiting)
 	if again := start("why?", p.token, 201); again != first {
 		t.Errorf("%s and %s", first, again)
 	}
@@ -515,7 +515,7 @@ func TestListedRunsHaveTheirCost(t *testing.T) {
 	p.call("POST", "/api/v1/runs", map[string]any{
 		"workflow": "gated", "input": map[string]any{"question": "why?"}, "simulate": true,
 	}, &s, 201)
-	s = p.until(s.ID, api.Waiting)
+	s = p.until(s.ID, journal.StateWaiting)
 	var list runList
 	p.call("GET", "/api/v1/runs", nil, &list, 200)
 	if len(list.Runs) != 1 {
@@ -568,12 +568,12 @@ func TestListsByStateHaveTheRunsInThatState(t *testing.T) {
 		p.call("POST", "/api/v1/runs", map[string]any{
 			"workflow": "gated", "input": map[string]any{"question": fmt.Sprint(i)}, "simulate": true,
 		}, &s, 201)
-		waiting := p.until(s.ID, api.Waiting)
+		waiting := p.until(s.ID, journal.StateWaiting)
 		if decision != "" {
 			p.call("POST", "/api/v1/runs/"+s.ID+"/decide", api.DecideBody{
 				Step: waiting.Gates[0].Step, Decision: decision, Digest: waiting.Gates[0].Digest,
 			}, nil, 200)
-			p.until(s.ID, api.Finished)
+			p.until(s.ID, journal.StateFinished)
 		}
 	}
 	got := map[app.StateFilter]int{}
@@ -634,9 +634,9 @@ func TestLiveEventsHaveNoGapAndNoDuplicate(t *testing.T) {
 	var s api.Status
 	start := map[string]any{"workflow": "gated", "input": map[string]any{"question": "why?"}, "simulate": true}
 	p.call("POST", "/api/v1/runs", start, &s, 201)
-	gate := p.until(s.ID, api.Waiting).Gates[0]
+	gate := p.until(s.ID, journal.StateWaiting).Gates[0]
 	p.call("POST", "/api/v1/runs/"+s.ID+"/decide", api.DecideBody{Decision: "approve", Digest: gate.Digest}, nil, 200)
-	p.until(s.ID, api.Finished)
+	p.until(s.ID, journal.StateFinished)
 
 	var whole []string
 	path := "/api/v1/runs/" + s.ID + "/events"
@@ -900,7 +900,7 @@ func TestProgramsDecideOnlyAsApprovers(t *testing.T) {
 	var s api.Status
 	start := map[string]any{"workflow": "gated", "input": map[string]any{"question": "why?"}, "simulate": true}
 	p.call("POST", "/api/v1/runs", start, &s, 201)
-	gate := p.until(s.ID, api.Waiting).Gates[0]
+	gate := p.until(s.ID, journal.StateWaiting).Gates[0]
 	owner := p.token
 	decide := func(name string, want int, roles ...identity.Role) {
 		t.Helper()

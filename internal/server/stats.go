@@ -7,13 +7,14 @@ import (
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/identity"
+	"github.com/espalier-run/espalier/internal/journal"
 )
 
 // projectStats is the state of a project in numbers.
 type projectStats struct {
-	Runs     map[api.State]int `json:"runs" doc:"Unfinished runs by state"`
-	Spending []spendingStats   `json:"spending" doc:"Spending limits, and what has been spent today (UTC)"`
-	Clients  int64             `json:"event_clients" doc:"Clients of live events"`
+	Runs     map[journal.State]int `json:"runs" doc:"Unfinished runs by state"`
+	Spending []spendingStats       `json:"spending" doc:"Spending limits, and what has been spent today (UTC)"`
+	Clients  int64                 `json:"event_clients" doc:"Clients of live events"`
 
 	Concurrency []concurrencyStats `json:"concurrency" doc:"Concurrency limits, and what counts for them now"`
 }
@@ -69,12 +70,12 @@ func (s *Server) registerStats() {
 
 // states counts the unfinished runs in each state. It lists them all, because states such as queued and interrupted
 // depend on whether a process drives the run.
-func (s *Server) states(ctx context.Context) (map[api.State]int, error) {
+func (s *Server) states(ctx context.Context) (map[journal.State]int, error) {
 	runs, err := s.o.App.Runs(ctx, app.Filter{Unfinished: true})
 	if err != nil {
 		return nil, err
 	}
-	states := map[api.State]int{}
+	states := map[journal.State]int{}
 	for i := range runs {
 		states[api.NewRun(&runs[i]).State]++
 	}

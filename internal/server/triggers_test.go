@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/api"
+	"github.com/espalier-run/espalier/internal/journal"
 )
 
 const nightly = `---
@@ -72,7 +73,7 @@ func TestTriggersAreManagedOverTheAPI(t *testing.T) {
 
 	var run api.Status
 	p.call("POST", "/api/v1/triggers/nightly/run", nil, &run, 201)
-	if got := p.until(run.ID, api.Finished); got.Workflow != "nightly" || got.Outcome != "ok" {
+	if got := p.until(run.ID, journal.StateFinished); got.Workflow != "nightly" || got.Outcome != "ok" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -99,7 +100,7 @@ func TestGitHubDeliveriesStartRuns(t *testing.T) {
 	if again := p.hook("push", body, headers...); !again.Duplicate || !slices.Equal(again.Started, first.Started) {
 		t.Errorf("the same delivery again: %+v", again)
 	}
-	if s := p.until(first.Started[0], api.Waiting); !s.Untrusted || s.Workflow != "subscriber" {
+	if s := p.until(first.Started[0], journal.StateWaiting); !s.Untrusted || s.Workflow != "subscriber" {
 		t.Errorf("%+v", s)
 	}
 	for what, body := range map[string]string{"another body": body + " ", "no body": ""} {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/api"
+	"github.com/espalier-run/espalier/internal/journal"
 )
 
 // The API describes a workflow: the schema of its input, its picture, and what the reply of a step must be.
@@ -94,7 +95,7 @@ func TestChildRunsAreListedOnRequest(t *testing.T) {
 	})
 	var s api.Status
 	p.call("POST", "/api/v1/runs", map[string]any{"workflow": "calls", "simulate": true}, &s, 201)
-	p.until(s.ID, api.Finished)
+	p.until(s.ID, journal.StateFinished)
 	for query, want := range map[string]string{"": "calls", "?children=true": "called calls"} {
 		var list runList
 		p.call("GET", "/api/v1/runs"+query, nil, &list, 200)
@@ -157,7 +158,7 @@ func TestMetricsCountRunsQueuesAndClients(t *testing.T) {
 	}
 	expect(1, 1, 2, 0, 2)
 	model.answer <- struct{}{} // the first run waits for a person, which leaves its place to the second
-	p.until(first, api.Waiting)
+	p.until(first, journal.StateWaiting)
 	<-model.asked
 	stream.Body.Close()
 	expect(0, 1, 1, 1, 1)

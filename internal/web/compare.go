@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/report"
 )
@@ -110,7 +110,7 @@ func (h *Handler) side(r *request, name string) (*side, error) {
 	if s.story, err = h.read(r.Context(), run, everyStep); err != nil {
 		return nil, err
 	}
-	if s.State == api.Finished {
+	if s.State == journal.StateFinished {
 		end, err := h.o.App.Ending(r.Context(), run)
 		if err != nil {
 			return nil, err
@@ -129,7 +129,7 @@ func (h *Handler) side(r *request, name string) (*side, error) {
 // fill compares the two runs: facts, the paths that they took, outputs, and prompts that differ.
 func (p *comparePage) fill() {
 	fact := func(name, a, b string) { p.Facts = append(p.Facts, factRow{name, a, b, a != b}) }
-	fact("State", stateOf(p.A.State, p.A.Outcome).Word, stateOf(p.B.State, p.B.Outcome).Word)
+	fact("State", stateOf(p.A.State, p.A.Outcome).Word(), stateOf(p.B.State, p.B.Outcome).Word())
 	fact("Started", stamp(p.A.Started), stamp(p.B.Started))
 	fact("Duration", report.Duration(p.A.Took), report.Duration(p.B.Took))
 	fact("Tokens", report.Number(p.A.Tokens), report.Number(p.B.Tokens))
@@ -181,10 +181,10 @@ func (p *comparePage) paths() {
 		a, b := find(p.A.story, path), find(p.B.story, path)
 		row := pathRow{Step: visible(path), Title: visible(titles[path]), OnlyA: b == nil, OnlyB: a == nil}
 		if a != nil {
-			row.A, row.TookA = stateView{a.State, word(a.State)}, report.Duration(a.length())
+			row.A, row.TookA = stateView{a.State}, report.Duration(a.length())
 		}
 		if b != nil {
-			row.B, row.TookB = stateView{b.State, word(b.State)}, report.Duration(b.length())
+			row.B, row.TookB = stateView{b.State}, report.Duration(b.length())
 		}
 		row.Differs = a == nil || b == nil || a.State != b.State
 		p.Path = append(p.Path, row)

@@ -94,7 +94,7 @@ func (p workflowsPage) table() [][]string {
 		if w.Last == nil {
 			row = append(row, "", "")
 		} else {
-			row = append(row, w.Last.ID, stateOf(w.Last.State, w.Last.Outcome).State)
+			row = append(row, w.Last.ID, string(stateOf(w.Last.State, w.Last.Outcome).State))
 		}
 		rows = append(rows, row)
 	}
@@ -126,7 +126,7 @@ func (p comparePage) table() [][]string {
 		rows = append(rows, []string{"fact", f.Name, f.A, f.B})
 	}
 	for _, s := range p.Path {
-		rows = append(rows, []string{"step", s.Step, s.A.State, s.B.State})
+		rows = append(rows, []string{"step", s.Step, string(s.A.State), string(s.B.State)})
 	}
 	for _, v := range p.Output {
 		rows = append(rows, []string{"output", v.Name, string(v.A), string(v.B)})

@@ -71,7 +71,7 @@ func TestInboxNamesTheExhaustedBudget(t *testing.T) {
 	for waiting, want := range map[string]string{
 		"budget: cost_usd": "Cost budget reached", "budget: tokens": "Token budget reached",
 	} {
-		st := api.Status{Run: api.Run{State: api.Budget, WaitingFor: waiting}}
+		st := api.Status{Run: api.Run{State: journal.StateBudget, WaitingFor: waiting}}
 		if asks := asksOf(st.App()); len(asks) != 1 || asks[0].Title != want {
 			t.Errorf("%s: got %+v, want %q", waiting, asks, want)
 		}

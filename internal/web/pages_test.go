@@ -503,7 +503,8 @@ steps:
 
 // The inbox shows who has approved a gate and how many approvals are missing, and asks each person once.
 func TestInboxShowsWhoHasApproved(t *testing.T) {
-	two := strings.Replace(gated, "gate_method: human_review\n", "gate_method: human_review\napprovers: {min: 2}\n", 1)
+	two := strings.Replace(gated, "gate_method: human_review\n", "gate_method: human_review\napprovers: "+
+		"{roles: [legal], min: 2, escalate: {after_seconds: 86400, roles: [board]}}\n", 1)
 	if two == gated {
 		t.Fatal("the workflow has no gate")
 	}
@@ -513,6 +514,7 @@ func TestInboxShowsWhoHasApproved(t *testing.T) {
 	b := s.open()
 	b.visit("/inbox")
 	b.waitText("dl.facts", "0 of 2, 2 missing")
+	b.waitText("dl.facts", "UTC to board")
 	b.set("#note", "fine")
 	b.click(`button[value=approve]`)
 	b.waitText("#notice", "Approved")

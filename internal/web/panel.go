@@ -10,10 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/contract"
-	"github.com/espalier-run/espalier/internal/graph"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
@@ -63,7 +61,7 @@ func (p *panel) list(s *story, from int) {
 	n := 0
 	for _, failed := range []bool{true, false} {
 		for _, v := range s.steps {
-			if v.parent != p.stepView || (v.State == graph.StateFailed) != failed {
+			if v.parent != p.stepView || (v.State == journal.StateFailed) != failed {
 				continue
 			}
 			if n++; n <= from {
@@ -74,7 +72,7 @@ func (p *panel) list(s *story, from int) {
 				return
 			}
 			p.Inside = append(p.Inside, lane{
-				Step: v.Path, Visit: v.Visit, Label: visible(v.Place), State: stateView{v.State, word(v.State)},
+				Step: v.Path, Visit: v.Visit, Label: visible(v.Place), State: stateView{v.State},
 				Took: report.Duration(v.length()),
 			})
 		}
@@ -99,7 +97,7 @@ func (h *Handler) panel(r *request, p *runPage, s *story, path string, chosen *s
 	out := &panel{stepView: chosen, Visits: s.visits[path]}
 	if chosen == nil {
 		out.stepView, out.Pending = &stepView{
-			Name: path, Title: path, Path: path, State: graph.StatePending, Key: path + "#",
+			Name: path, Title: path, Path: path, State: journal.StatePending, Key: path + "#",
 		}, true
 	}
 	from, _ := strconv.Atoi(r.URL.Query().Get("item")) // any other value means the first page
@@ -234,7 +232,7 @@ func (p *panel) Count() string { return p.count() + ", the failed ones first" }
 
 // forks reports whether a user can change variables and repeat the run from a step.
 func (p *runPage) forks() bool {
-	return p.Run.State == api.Finished && p.MayEdit && p.run.Root == ""
+	return p.Run.State == journal.StateFinished && p.MayEdit && p.run.Root == ""
 }
 
 // Retries reports whether the page offers to retry the failed run from the step that the panel shows.

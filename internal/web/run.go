@@ -115,7 +115,7 @@ func (h *Handler) loadRun(r *request, tab string) (*runPage, error) {
 	p := &runPage{
 		shell: frame, Run: st, By: full.By.User, From: full.From, Tab: tab, run: run, Budgets: budgetOptions(),
 	}
-	p.Title = fmt.Sprintf("%s %s: %s", visible(st.Workflow), short(st.ID), stateOf(st.State, st.Outcome).Word)
+	p.Title = fmt.Sprintf("%s %s: %s", visible(st.Workflow), short(st.ID), stateOf(st.State, st.Outcome).Word())
 	// Replaces the address that shell has set: this page follows one run, from the last fact that its status includes.
 	p.Live = "/live?run=" + url.QueryEscape(st.ID) + "&after=" + strconv.FormatInt(int64(full.Seq), 10)
 	if p.program, err = h.o.App.Program(ctx, run); err != nil {
@@ -127,7 +127,7 @@ func (h *Handler) loadRun(r *request, tab string) (*runPage, error) {
 		p.FromStep = cmp.Or(titles[p.From.Step], p.From.Step)
 	}
 	// Verifying derives the whole audit log again. For a larger run it would make each tab slow.
-	if st.State == api.Finished && run.Seq <= maxMarked {
+	if st.State == journal.StateFinished && run.Seq <= maxMarked {
 		if p.Verified, err = h.verify(r, run); err != nil {
 			return nil, err
 		}
@@ -140,7 +140,7 @@ func (h *Handler) loadRun(r *request, tab string) (*runPage, error) {
 	}
 	p.Compare = "/compare?a=" + url.QueryEscape(st.ID)
 	end := h.o.Now()
-	if st.State == api.Finished {
+	if st.State == journal.StateFinished {
 		end = st.Updated
 	}
 	p.Took = end.Sub(st.Started)
@@ -208,7 +208,7 @@ func keepChosen(path string, visit int) func(*stepView) bool {
 		switch {
 		case path == "" && v.Depth > 0, path != "" && v.Path != path, visit > 0 && v.Visit != visit:
 			return false
-		case last != nil && last != v && (last.Path == v.Path || last.State == graph.StateOK):
+		case last != nil && last != v && (last.Path == v.Path || last.State == journal.StateOK):
 			last.Messages, last.output = nil, nil
 		}
 		last = v
@@ -227,7 +227,9 @@ func (s *story) choose(path string, visit int) *stepView {
 		}
 		return nil
 	}
-	for _, state := range []graph.State{graph.StateFailed, graph.StateUnknown, graph.StateWaiting, graph.StateRunning} {
+	for _, state := range []journal.State{
+		journal.StateFailed, journal.StateUnknown, journal.StateWaiting, journal.StateRunning,
+	} {
 		for _, v := range slices.Backward(s.steps) {
 			if v.State == state && v.Depth == 0 {
 				return v
@@ -248,7 +250,7 @@ func (s *story) choose(path string, visit int) *stepView {
 func (s *story) doneOf(p *ir.Program, from *journal.Origin) (done, of int) {
 	finished := map[string]bool{}
 	for _, v := range s.steps {
-		if v.Depth == 0 && !v.Ended.IsZero() && v.State != graph.StateFailed {
+		if v.Depth == 0 && !v.Ended.IsZero() && v.State != journal.StateFailed {
 			finished[v.Path] = true
 		}
 	}
@@ -286,7 +288,7 @@ func (p *runPage) meters(s *story, rest *app.Remaining) {
 	}
 	worst := func(most stepkind.Amount, estimate string) string {
 		switch {
-		case p.Run.State == api.Finished:
+		case p.Run.State == journal.StateFinished:
 			return ""
 		case most.Unbounded != "":
 			return "no bound on what is left"
@@ -313,7 +315,7 @@ func (p *runPage) meters(s *story, rest *app.Remaining) {
 	switch {
 	case p.Run.Simulated != "":
 		money = p.Run.Simulated + ": not paid"
-	case p.Run.State == api.Finished:
+	case p.Run.State == journal.StateFinished:
 	case rest.Money.Known:
 		money = "at most " + price.Dollars(rest.Money.AtMost) + " more (estimate)"
 	default:
@@ -327,7 +329,7 @@ func (p *runPage) meters(s *story, rest *app.Remaining) {
 // explain says why a run failed, and what can be corrected. The step is the last one that failed; end.From is the step
 // to continue from, which can be an earlier one.
 func (h *Handler) explain(r *request, p *runPage, s *story) error {
-	if p.Run.State != api.Finished || p.Run.Outcome != journal.OutcomeFailed || p.run.Root != "" {
+	if p.Run.State != journal.StateFinished || p.Run.Outcome != journal.OutcomeFailed || p.run.Root != "" {
 		return nil
 	}
 	end, err := h.o.App.Ending(r.Context(), p.run)
@@ -336,7 +338,7 @@ func (h *Handler) explain(r *request, p *runPage, s *story) error {
 	}
 	w := &whyView{Error: end.Error, From: end.From, Allowed: p.MayEdit && end.From != ""}
 	for _, v := range slices.Backward(s.steps) {
-		if v.State == graph.StateFailed {
+		if v.State == journal.StateFailed {
 			w.Step, w.Name, w.Class = v.Path, v.Place, v.Class
 			w.Error = cmp.Or(w.Error, v.Error)
 			break
@@ -712,7 +714,7 @@ func (h *Handler) state(r *request, p *runPage) error {
 // output shows the output of a finished run. A child run has no output of its own: it is the result of the step that
 // called it.
 func (h *Handler) output(r *request, p *runPage) error {
-	if p.Run.State != api.Finished || p.run.Root != "" {
+	if p.Run.State != journal.StateFinished || p.run.Root != "" {
 		p.Records = []evidence{}
 		return nil
 	}

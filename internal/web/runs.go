@@ -172,16 +172,16 @@ func (h *Handler) stateChips(r *request, chosen app.StateFilter) ([]stateChip, e
 	}
 	var out []stateChip
 	for _, state := range app.StateFilters {
-		chip := stateChip{State: state, View: stateView{string(state), word(string(state))}}
+		chip := stateChip{State: state, View: stateView{journal.State(state)}}
 		switch n := counts[state]; {
-		case state == app.Unfinished, state == app.StateFilter(api.Finished): // the outcomes are offered
+		case state == app.Unfinished, state == app.StateFilter(journal.StateFinished): // the outcomes are offered
 			continue
 		case n > 0:
 			chip.Count = report.Number(n)
 			if more[state] {
 				chip.Count += "+"
 			}
-		case state.Outcome() == "" && state != chosen && !slices.Contains(commonStates, api.State(state)):
+		case state.Outcome() == "" && state != chosen && !slices.Contains(commonStates, journal.State(state)):
 			continue
 		}
 		out = append(out, chip)
@@ -190,7 +190,7 @@ func (h *Handler) stateChips(r *request, chosen app.StateFilter) ([]stateChip, e
 }
 
 // commonStates are offered even while no runs are in them.
-var commonStates = []api.State{api.Running, api.Waiting}
+var commonStates = []journal.State{journal.StateRunning, journal.StateWaiting}
 
 // triggerChoices are the triggers that the list can be filtered by.
 func (h *Handler) triggerChoices(r *request, f runFilter) ([]choice, error) {
@@ -297,14 +297,14 @@ func (h *Handler) row(r *request, run *app.Run) (runRow, error) {
 		row.By, row.Trigger = "", full.By.User
 	}
 	end := st.Updated
-	if st.State == api.Running {
+	if st.State == journal.StateRunning {
 		end = h.o.Now()
 	}
 	row.Took = end.Sub(st.Started)
 	switch {
 	case st.Error != "":
 		row.What = sentence(st.Error)
-	case st.State == api.Running:
+	case st.State == journal.StateRunning:
 		names := xslices.Map(st.Steps, journal.PlaceName)
 		switch len(names) {
 		case 0:
@@ -313,7 +313,7 @@ func (h *Handler) row(r *request, run *app.Run) (runRow, error) {
 		default:
 			row.What = "At steps " + strings.Join(names, ", ")
 		}
-	case st.State != api.Finished:
+	case st.State != journal.StateFinished:
 		row.What = waitingWords(&st, full.Waiting)
 	case st.Reason != "":
 		row.What = sentence(report.ReasonWords(st.Reason))
@@ -482,7 +482,7 @@ func (h *Handler) runsJSON(r *request) error {
 }
 
 // MayCancel reports whether the row can be selected for cancelling.
-func (row runRow) MayCancel() bool { return row.State != api.Finished }
+func (row runRow) MayCancel() bool { return row.State != journal.StateFinished }
 
 // MayOperate reports whether the user can act on runs.
 func (s shell) MayOperate() bool { return s.May[identity.Operate] }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/graph"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/report/reporttest"
 )
@@ -11,7 +12,7 @@ import (
 // The picture of a run and its story are on one page: they give each step that is open the same state at any time.
 func TestPictureAndStoryAgreeOnStates(t *testing.T) {
 	t.Chdir("../report/audit") // recordings are found from there
-	compared := map[graph.State]int{}
+	compared := map[journal.State]int{}
 	for _, r := range reporttest.All(t) {
 		outline := report.NewOutline(r.Program)
 		in := report.NewInterpreter(reporttest.Run, func(string) (*report.Outline, error) { return outline, nil })
@@ -31,7 +32,7 @@ func TestPictureAndStoryAgreeOnStates(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			open := map[string][]graph.State{}
+			open := map[string][]journal.State{}
 			for _, v := range s.open {
 				open[v.Path] = append(open[v.Path], v.State)
 			}
@@ -48,8 +49,8 @@ func TestPictureAndStoryAgreeOnStates(t *testing.T) {
 			}
 		}
 	}
-	for _, state := range []graph.State{
-		graph.StateRunning, graph.StateWaiting, graph.StateSleeping, graph.StateUnknown,
+	for _, state := range []journal.State{
+		journal.StateRunning, journal.StateWaiting, journal.StateSleeping, journal.StateUnknown,
 	} {
 		if compared[state] == 0 {
 			t.Errorf("no step was %s in both", state)

@@ -84,7 +84,7 @@ type stepView struct {
 	// round of the innermost loop.
 	Depth, Index   int
 	Loop, End      bool
-	State          string
+	State          journal.State
 	Error, Class   string
 	Started, Ended time.Time
 	Attempts       []attempt
@@ -270,7 +270,7 @@ func (s *story) apply(e *event) {
 		v = &stepView{
 			Name: e.Step.Name, Title: e.Step.Title(), Place: e.Step.Label(), Path: e.Step.Path,
 			Kind: e.Step.Kind, Agent: e.Step.Agent,
-			Depth: e.Step.Depth, Index: e.Step.Index, Loop: e.Step.Loop, State: graph.StateRunning, Started: at,
+			Depth: e.Step.Depth, Index: e.Step.Index, Loop: e.Step.Loop, State: journal.StateRunning, Started: at,
 			Key: liveKey(e.Step), parent: s.open[e.Step.Parent],
 		}
 		s.visits[v.Path]++
@@ -310,13 +310,13 @@ func (s *story) step(e *event, v *stepView, at time.Time) {
 	switch e.Type {
 	case report.StepFinished, report.StepSkipped:
 		// A step that runs hooks ends as they do, not as its fact says.
-		v.Ended, v.State, v.Error, v.Class = at, graph.State(e.Outcome), e.Error, string(e.Class)
-		if v.Error == "" && v.State == graph.StateFailed {
+		v.Ended, v.State, v.Error, v.Class = at, journal.State(e.Outcome), e.Error, string(e.Class)
+		if v.Error == "" && v.State == journal.StateFailed {
 			v.Error = e.Problem
 		}
 		v.closeWait(at)
 		s.wrote(e)
-		if v.parent != nil && v.State == graph.StateFailed {
+		if v.parent != nil && v.State == journal.StateFailed {
 			v.parent.Failed++
 		}
 		s.done++

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"fmt"
 	"html/template"
 	"net/url"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
-	"github.com/espalier-run/espalier/internal/graph"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/report"
@@ -39,7 +37,7 @@ func (h *Handler) functions() template.FuncMap {
 		"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"took":    report.Duration,
 		"state":   func(r api.Run) stateView { return stateOf(r.State, r.Outcome) },
-		"st":      func(state string) stateView { return stateView{state, word(state)} },
+		"st":      func(state journal.State) stateView { return stateView{state} },
 		"who":     whoMayDecide,
 		"person":  func(by journal.Actor) string { return visible(app.DescribeActor(by, "", "")) },
 		"join":    func(list []string) string { return visible(strings.Join(list, " or ")) },
@@ -99,41 +97,30 @@ func number(v any) string {
 	return fmt.Sprint(v)
 }
 
-// stateView is a state with its word. The state selects the icon and the color.
-type stateView struct{ State, Word string }
-
-// words are the words for the states of runs. Those of steps are graph.StateWord.
-var words = map[string]string{
-	string(api.Queued): "Queued", string(api.Running): "Running", string(api.Waiting): "Waiting",
-	string(api.Sleeping): "Sleeping", string(api.Paused): "Paused", string(api.Interrupted): "Interrupted",
-	string(api.Budget): "Budget reached", string(api.Unknown): "Outcome unknown",
-}
-
-// word returns the word for the state of a run or step.
-func word(state string) string { return cmp.Or(words[state], graph.StateWord(state)) }
+// stateView is a state in pages. It selects the icon and the color.
+type stateView struct{ journal.State }
 
 // stateOf returns the state of a run; that of a finished one is its outcome.
-func stateOf(state api.State, outcome journal.Outcome) stateView {
-	s := string(state)
-	if state == api.Finished {
-		s = string(outcome)
+func stateOf(state journal.State, outcome journal.Outcome) stateView {
+	if state == journal.StateFinished {
+		state = journal.State(outcome)
 	}
-	return stateView{s, word(s)}
+	return stateView{state}
 }
 
 // iconOf returns the static file of the icon that shows the state of a run in the tab of a browser.
-func iconOf(state api.State, outcome journal.Outcome) string {
-	switch s := api.State(stateOf(state, outcome).State); s {
-	case api.Running, "ok", "failed":
+func iconOf(state journal.State, outcome journal.Outcome) string {
+	switch s := stateOf(state, outcome).State; s {
+	case journal.StateRunning, journal.StateOK, journal.StateFailed:
 		return "icon-" + string(s) + ".svg"
-	case api.Waiting, api.Budget, api.Unknown:
+	case journal.StateWaiting, journal.StateBudget, journal.StateUnknown:
 		return "icon-waiting.svg"
 	}
 	return ""
 }
 
 // Icon returns the name of the symbol of a state.
-func (s stateView) Icon() string { return "i-s-" + s.State }
+func (s stateView) Icon() string { return "i-s-" + string(s.State) }
 
 // ago returns a time relative to now. The browser keeps it up to date.
 func (h *Handler) ago(t time.Time) template.HTML {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/espalier-run/espalier/internal/graph"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
 )
 
@@ -33,20 +33,20 @@ type stateCount struct {
 }
 
 // filtered are the states that the steps of a run can be filtered by.
-var filtered = []graph.State{
-	graph.StateFailed, graph.StateUnknown, graph.StateWaiting, graph.StateRunning, graph.StateSleeping,
-	graph.StateSkipped, graph.StateOK,
+var filtered = []journal.State{
+	journal.StateFailed, journal.StateUnknown, journal.StateWaiting, journal.StateRunning, journal.StateSleeping,
+	journal.StateSkipped, journal.StateOK,
 }
 
 // filters counts the steps by their states.
 func (s *story) filters() (out []stateCount, all int) {
-	counts := map[string]int{}
+	counts := map[journal.State]int{}
 	for _, v := range s.steps {
 		counts[v.State]++
 	}
 	for _, state := range filtered {
 		if n := counts[state]; n > 0 {
-			out = append(out, stateCount{stateView{state, word(state)}, n})
+			out = append(out, stateCount{stateView{state}, n})
 		}
 	}
 	if len(out) < 2 {
@@ -84,9 +84,10 @@ func (l lane) Query() string {
 
 // segment is a bar in a row; X and W are per cent of the width.
 type segment struct {
-	Class, State string
-	X, W         string
-	Hold         bool
+	Class string
+	State journal.State
+	X, W  string
+	Hold  bool
 }
 
 // rowsPerPage is how many steps a page of the chart shows.
@@ -105,7 +106,7 @@ func (s *story) timeline(now time.Time, chosen *stepView, show string, from int)
 	for _, v := range s.steps {
 		// Which rows are on this page: first the filter, then what is folded, then the pages before.
 		switch {
-		case show != "" && v.State != show:
+		case show != "" && v.State != journal.State(show):
 			continue
 		case show == "" && v != chosen && (v.Depth > 1 || v.parent != nil && v.parent.folded()):
 			continue
@@ -158,7 +159,7 @@ func (s *story) lane(v *stepView, scale scale) lane {
 		over = scale.end
 	}
 	l := lane{
-		Step: v.Path, Label: visible(v.Place), State: stateView{v.State, word(v.State)}, Sub: v.Depth > 0,
+		Step: v.Path, Label: visible(v.Place), State: stateView{v.State}, Sub: v.Depth > 0,
 		Took: report.Duration(over.Sub(v.Started)),
 	}
 	if v.Ended.IsZero() && s.ended.IsZero() { // the browser counts on from this time
@@ -220,7 +221,7 @@ func (c scale) at(x time.Time) float64 {
 }
 
 // bar returns the bar between two times, which is wide enough to be seen, and to be hit by a pointer.
-func (c scale) bar(class, state string, a, b time.Time) segment {
+func (c scale) bar(class string, state journal.State, a, b time.Time) segment {
 	x, y := c.at(a), c.at(b)
 	return segment{class, state, percent(min(x, 99.5)), percent(max(y-x, 0.5)), class == "hold"}
 }
@@ -275,7 +276,7 @@ func (v *stepView) count() string {
 }
 
 // parts returns the attempts and calls of a step as rows.
-func (v *stepView) parts(bar func(class, state string, a, b time.Time) segment) []lane {
+func (v *stepView) parts(bar func(class string, state journal.State, a, b time.Time) segment) []lane {
 	var out []lane
 	add := func(label string, s segment, d time.Duration) {
 		out = append(out, lane{
@@ -287,9 +288,9 @@ func (v *stepView) parts(bar func(class, state string, a, b time.Time) segment) 
 			if a.Ended.IsZero() {
 				continue
 			}
-			state := "failed"
+			state := journal.StateFailed
 			if a.OK {
-				state = "ok"
+				state = journal.StateOK
 			}
 			add(fmt.Sprintf("attempt %d", a.N), bar("w", state, a.Started, a.Ended), a.Ended.Sub(a.Started))
 		}

@@ -475,9 +475,9 @@ func (h *Handler) history(r *request, name string) (*history, error) {
 		if err != nil {
 			return nil, err
 		}
-		class := classOf(row.State == api.Finished, row.Outcome)
+		class := classOf(row.State == journal.StateFinished, row.Outcome)
 		ended[class]++
-		if row.State == api.Finished {
+		if row.State == journal.StateFinished {
 			durations = append(durations, row.Took)
 			spent = append(spent, row.Cost)
 		}
@@ -487,7 +487,7 @@ func (h *Handler) history(r *request, name string) (*history, error) {
 		}
 		d := &out.Days[k]
 		d.runs[class]++
-		if row.State == api.Finished {
+		if row.State == journal.StateFinished {
 			d.took = append(d.took, row.Took)
 			// Spread dots of one day, so that equal costs do not hide each other.
 			dots = append(dots, placed{d.X + 11 + float64(i%9) - 4, row.Cost})
