@@ -215,11 +215,11 @@ type environment struct {
 }
 
 // now returns the time that all processes which share the store agree on.
-func (rt *environment) now() time.Time {
-	if rt.Clock != nil {
-		return rt.Clock()
+func (env *environment) now() time.Time {
+	if env.Clock != nil {
+		return env.Clock()
 	}
-	return rt.app.o.Now()
+	return env.app.o.Now()
 }
 
 // environment returns the environment of a project for its configuration, shared with earlier callers.
@@ -243,21 +243,21 @@ func (a *App) environment(root string, s *settings) (*environment, error) {
 }
 
 // open opens the storage, and creates it if needed.
-func (rt *environment) open(ctx context.Context) error {
-	rt.opening.Lock()
-	defer rt.opening.Unlock()
-	if rt.Runtime != nil {
+func (env *environment) open(ctx context.Context) error {
+	env.opening.Lock()
+	defer env.opening.Unlock()
+	if env.Runtime != nil {
 		return nil
 	}
-	o, approvals := &rt.app.o, trust.Open(rt.app.o.Getenv)
-	dir := filepath.Join(rt.root, storageFolder)
+	o, approvals := &env.app.o, trust.Open(env.app.o.Getenv)
+	dir := filepath.Join(env.root, storageFolder)
 	r, err := registry.OpenRuntime(dir, registry.RuntimeOptions{
-		Relaxed: o.Relaxed, Log: o.Log, Config: rt.settings.Config, Models: rt.models, Tools: rt.tools,
+		Relaxed: o.Relaxed, Log: o.Log, Config: env.settings.Config, Models: env.models, Tools: env.tools,
 		Getenv: o.Getenv, Labels: o.Labels, Journal: o.Journal, Version: o.Version, Trust: &approvals,
-		Changes: &rt.app.changes, Notice: func(text string) { o.Notify(Notice{Text: text}) },
+		Changes: &env.app.changes, Notice: func(text string) { o.Notify(Notice{Text: text}) },
 	})
 	if err != nil {
-		e := fail(StoreUnavailable, "", "the storage in %s cannot be opened: %v", rt.app.Display(dir), err)
+		e := fail(StoreUnavailable, "", "the storage in %s cannot be opened: %v", env.app.Display(dir), err)
 		e.Advice, e.Err = storeAdvice(err), err
 		return e
 	}
@@ -271,9 +271,9 @@ func (rt *environment) open(ctx context.Context) error {
 	}
 	// The engine listens until Close, and only once something drives runs: commands that only read need no wake-ups.
 	listening, stop := context.WithCancel(context.Background())
-	rt.stop = stop
-	rt.listen = sync.OnceFunc(func() { go r.Engine.Listen(listening) })
-	rt.Runtime = r
+	env.stop = stop
+	env.listen = sync.OnceFunc(func() { go r.Engine.Listen(listening) })
+	env.Runtime = r
 	return nil
 }
 
@@ -329,15 +329,15 @@ func (a *App) opened(ctx context.Context, space *project.Workspace, root string)
 
 // driving returns an error if the environment cannot drive runs, because its configuration has errors. Warnings are
 // passed on.
-func (rt *environment) driving() error {
-	s := rt.settings
+func (env *environment) driving() error {
+	s := env.settings
 	if s.err != nil {
 		return s.err
 	}
 	if len(s.problems) > 0 {
-		rt.app.o.Notify(Notice{Diagnostics: s.problems, Files: s.files()})
+		env.app.o.Notify(Notice{Diagnostics: s.problems, Files: s.files()})
 	}
-	rt.listen()
+	env.listen()
 	return nil
 }
 
@@ -347,10 +347,10 @@ func (a *App) environmentHolding(id journal.RunID) *environment {
 }
 
 // isOpen reports whether the storage is open. It waits for a call of open in progress.
-func (rt *environment) isOpen() bool {
-	rt.opening.Lock()
-	defer rt.opening.Unlock()
-	return rt.Runtime != nil
+func (env *environment) isOpen() bool {
+	env.opening.Lock()
+	defer env.opening.Unlock()
+	return env.Runtime != nil
 }
 
 // environments returns all environments, in no particular order.
@@ -432,8 +432,8 @@ func (a *App) Close() error {
 }
 
 // describeOwner describes the process that owns a run, as far as that is known.
-func (rt *environment) describeOwner(o journal.Owner) *Driver {
-	info, err := rt.Process.Describe(o)
+func (env *environment) describeOwner(o journal.Owner) *Driver {
+	info, err := env.Process.Describe(o)
 	if err != nil {
 		return &Driver{Name: "another process"}
 	}

@@ -24,7 +24,7 @@ func (a *App) Export(ctx context.Context, r *Run, path string) (head string, err
 		return "", fail(InvalidRequest, "", "run %s is part of run %s", r.ID.Short(), r.Root.Short()).
 			advise("Export the run that it is part of.")
 	}
-	rt, err := a.reader(ctx, r.ID)
+	env, err := a.reader(ctx, r.ID)
 	if err != nil {
 		return "", err
 	}
@@ -32,7 +32,7 @@ func (a *App) Export(ctx context.Context, r *Run, path string) (head string, err
 		return "", fail(InvalidRequest, "", "run %s has not finished", r.ID.Short()).
 			advise("Only finished runs can be exported: a copy of another one could be continued twice.")
 	}
-	records, err := rt.archivedRecords(ctx, r.ID)
+	records, err := env.archivedRecords(ctx, r.ID)
 	if err != nil {
 		return "", err
 	}
@@ -43,31 +43,31 @@ func (a *App) Export(ctx context.Context, r *Run, path string) (head string, err
 	if err != nil {
 		return "", fail(InvalidRequest, "", "%v", err)
 	}
-	err = journal.WriteArchive(ctx, f, rt.Store, r.ID, records, rt.openRecord)
+	err = journal.WriteArchive(ctx, f, env.Store, r.ID, records, env.openRecord)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return "", errors.Join(err, os.Remove(path))
 	}
 	// The run has finished, so the hash is that of what was written.
-	verified, err := journal.VerifyChain(ctx, rt.Store, r.ID, nil)
+	verified, err := journal.VerifyChain(ctx, env.Store, r.ID, nil)
 	return verified.Hash.String(), err
 }
 
 // archivedRecords completes the records of a run and returns their names.
-func (rt *environment) archivedRecords(ctx context.Context, root journal.RunID) ([]journal.Record, error) {
-	if err := rt.Audits.CatchUp(ctx, root); err != nil {
+func (env *environment) archivedRecords(ctx context.Context, root journal.RunID) ([]journal.Record, error) {
+	if err := env.Audits.CatchUp(ctx, root); err != nil {
 		return nil, err
 	}
-	transcript, err := rt.hasTranscript(ctx, root, false)
+	transcript, err := env.hasTranscript(ctx, root, false)
 	if err != nil {
 		return nil, err
 	}
 	if transcript {
-		if err := rt.Transcripts.CatchUp(ctx, root); err != nil {
+		if err := env.Transcripts.CatchUp(ctx, root); err != nil {
 			return nil, err
 		}
 	}
 	runs := []journal.RunID{root}
-	for child, err := range rt.Store.Runs(ctx, Filter{Root: root, Children: true}) {
+	for child, err := range env.Store.Runs(ctx, Filter{Root: root, Children: true}) {
 		if err != nil {
 			return nil, err
 		}
@@ -84,10 +84,10 @@ func (rt *environment) archivedRecords(ctx context.Context, root journal.RunID) 
 }
 
 // openRecord opens a record of a run for an archive.
-func (rt *environment) openRecord(r journal.Record) (io.ReadCloser, error) {
-	find := rt.Audits.Path
+func (env *environment) openRecord(r journal.Record) (io.ReadCloser, error) {
+	find := env.Audits.Path
 	if r.Kind == journal.RecordTranscript {
-		find = rt.Transcripts.Path
+		find = env.Transcripts.Path
 	}
 	path, err := find(r.Run)
 	if err != nil {
@@ -110,10 +110,10 @@ func (a *App) Import(ctx context.Context, path string) (run *Run, head string, e
 		return nil, "", err
 	}
 	archive, err := journal.OpenArchive(f, info.Size())
-	var rt *environment
+	var env *environment
 	if err == nil {
-		if rt, err = a.storage(ctx); err == nil {
-			err = rt.verifyArchive(ctx, archive)
+		if env, err = a.storage(ctx); err == nil {
+			err = env.verifyArchive(ctx, archive)
 		}
 	}
 	if errors.Is(err, journal.ErrArchive) || errors.Is(err, journal.ErrCorrupt) {
@@ -125,11 +125,11 @@ func (a *App) Import(ctx context.Context, path string) (run *Run, head string, e
 	}
 	// The mark comes before the run: after a crash in between, there is a mark without a run, and never a run from an
 	// archive that could be continued.
-	if _, err = rt.Store.Entry(ctx, archive.Run()); err == nil {
+	if _, err = env.Store.Entry(ctx, archive.Run()); err == nil {
 		err = fmt.Errorf("%w: %s", journal.ErrExists, archive.Run())
 	} else if errors.Is(err, journal.ErrUnknownRun) {
-		if err = rt.markImported(ctx, archive.Run()); err == nil {
-			err = rt.Store.Import(ctx, archive.Imported(ctx))
+		if err = env.markImported(ctx, archive.Run()); err == nil {
+			err = env.Store.Import(ctx, archive.Imported(ctx))
 		}
 	}
 	if errors.Is(err, journal.ErrExists) {
@@ -139,7 +139,7 @@ func (a *App) Import(ctx context.Context, path string) (run *Run, head string, e
 	if err != nil {
 		return nil, "", err
 	}
-	if _, err := rt.archivedRecords(ctx, archive.Run()); err != nil {
+	if _, err := env.archivedRecords(ctx, archive.Run()); err != nil {
 		return nil, "", err
 	}
 	run, err = a.Get(ctx, archive.Run())
@@ -150,8 +150,8 @@ func (a *App) Import(ctx context.Context, path string) (run *Run, head string, e
 const importedPrefix = "imported/"
 
 // markImported records that a run comes from an archive.
-func (rt *environment) markImported(ctx context.Context, id journal.RunID) error {
-	_, err := rt.Store.Save(ctx, journal.Register{Key: importedPrefix + string(id), Data: []byte("{}")})
+func (env *environment) markImported(ctx context.Context, id journal.RunID) error {
+	_, err := env.Store.Save(ctx, journal.Register{Key: importedPrefix + string(id), Data: []byte("{}")})
 	if errors.Is(err, journal.ErrConflict) {
 		return nil // imported before, and removed since
 	}
@@ -160,8 +160,8 @@ func (rt *environment) markImported(ctx context.Context, id journal.RunID) error
 
 // checkStartedHere returns an *Error for a run that was imported. Its definition, its options and the consent in them
 // come from the author of the archive, so it is only a record: nothing continues from it.
-func (rt *environment) checkStartedHere(ctx context.Context, id journal.RunID) error {
-	r, err := rt.Store.Load(ctx, importedPrefix+string(id))
+func (env *environment) checkStartedHere(ctx context.Context, id journal.RunID) error {
+	r, err := env.Store.Load(ctx, importedPrefix+string(id))
 	if err != nil || r.Version == 0 {
 		return err
 	}
@@ -180,7 +180,7 @@ func (a *App) storage(ctx context.Context) (*environment, error) {
 }
 
 // verifyArchive verifies an archive as VerifyAudit verifies a run. A fault is an ErrArchive.
-func (rt *environment) verifyArchive(ctx context.Context, archive *journal.Archive) error {
+func (env *environment) verifyArchive(ctx context.Context, archive *journal.Archive) error {
 	found, err := engine.Verify(ctx, archive, archive.Run())
 	switch {
 	case err != nil:
@@ -191,7 +191,7 @@ func (rt *environment) verifyArchive(ctx context.Context, archive *journal.Archi
 		return archiveFault("the hash of the journal is %s, and the manifest names %s", found.Head.Hash, archive.Head())
 	}
 	// The journal is sound, so derive the records from it again and compare them with those in the archive.
-	v, err := rt.archiveVerification(ctx, archive)
+	v, err := env.archiveVerification(ctx, archive)
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func (rt *environment) verifyArchive(ctx context.Context, archive *journal.Archi
 }
 
 // archiveVerification prepares the comparison of the records in an archive with its journal.
-func (rt *environment) archiveVerification(ctx context.Context, archive *journal.Archive) (*verification, error) {
+func (env *environment) archiveVerification(ctx context.Context, archive *journal.Archive) (*verification, error) {
 	// An archive can be read like a store, and an engine without runners decodes its definitions.
 	core := engine.NewCore(engine.Config{Log: slog.New(slog.DiscardHandler)}, archive)
 	program := func(ctx context.Context, definition string) (*ir.Program, error) {
@@ -238,7 +238,7 @@ func (rt *environment) archiveVerification(ctx context.Context, archive *journal
 		transcripts: transcript.New(transcript.Options{Source: archive, Program: program}),
 	}
 	var err error
-	if v.transcript, err = rt.recordsTranscript(ctx, archive, root.ID); err != nil {
+	if v.transcript, err = env.recordsTranscript(ctx, archive, root.ID); err != nil {
 		return nil, err
 	}
 	pinned, err := archive.Blob(ctx, root.Definition)

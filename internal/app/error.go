@@ -135,7 +135,7 @@ func AsError(err error) *Error {
 }
 
 // runError converts an error of the engine or the store. An *Error stays as it is.
-func (rt *environment) runError(id journal.RunID, err error) error {
+func (env *environment) runError(id journal.RunID, err error) error {
 	var (
 		own    *Error
 		owned  *journal.OwnedError
@@ -153,7 +153,7 @@ func (rt *environment) runError(id journal.RunID, err error) error {
 	case errors.As(err, &owned):
 		out.Kind, out.Reason = Conflict, RunOwned
 		out.Message = "another process is driving this run"
-		if owned.Owner == journal.Temporal && !rt.OnTemporal() {
+		if owned.Owner == journal.Temporal && !env.OnTemporal() {
 			out.Message = "Temporal drives this run"
 			out.Advice = "Set \"engine: temporal\" in the configuration, as it was when the run started."
 		}
@@ -161,7 +161,7 @@ func (rt *environment) runError(id journal.RunID, err error) error {
 			out.Message += fmt.Sprintf(", with the server, namespace and task queue %s of Temporal", owned.Place)
 			out.Advice = "Use these, or stop that process to move the run to those of this project."
 		}
-		if driver := rt.describeOwner(owned.Owner); !driver.Since.IsZero() {
+		if driver := env.describeOwner(owned.Owner); !driver.Since.IsZero() {
 			out.Message += ": " + driver.String()
 		}
 	case errors.As(err, &reason):
@@ -207,13 +207,13 @@ func (rt *environment) runError(id journal.RunID, err error) error {
 }
 
 // startError converts the error of a run that could not be started. It is not about a run if there is none.
-func (rt *environment) startError(ctx context.Context, id journal.RunID, err error) error {
-	err = rt.runError(id, err)
+func (env *environment) startError(ctx context.Context, id journal.RunID, err error) error {
+	err = env.runError(id, err)
 	own, ok := errors.AsType[*Error](err)
 	if !ok {
 		return err
 	}
-	if _, missing := rt.Store.Entry(ctx, id); errors.Is(missing, journal.ErrUnknownRun) {
+	if _, missing := env.Store.Entry(ctx, id); errors.Is(missing, journal.ErrUnknownRun) {
 		about := *own
 		about.Run = ""
 		if storeKind(own.Err) != Internal {

@@ -65,7 +65,7 @@ type eventState struct {
 // Receive delivers an event: it starts a run of every workflow that subscribes to its type, and wakes the runs that
 // wait for it. An event that was delivered before changes nothing; one whose delivery was interrupted is completed.
 func (a *App) Receive(ctx context.Context, e Incoming, by journal.Actor) (*Delivery, error) {
-	rt, all, err := a.known(ctx)
+	env, all, err := a.known(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -73,12 +73,12 @@ func (a *App) Receive(ctx context.Context, e Incoming, by journal.Actor) (*Deliv
 		return d.spec.Kind == ir.OnEvent && !d.spec.Off && d.spec.Event == e.Type
 	})
 	by.As = fmt.Sprintf("event %s from %s", e.ID, e.Source)
-	return a.deliver(ctx, rt, e, subscribed, true, by)
+	return a.deliver(ctx, env, e, subscribed, true, by)
 }
 
 // ReceiveHook delivers a verified request to a webhook.
 func (a *App) ReceiveHook(ctx context.Context, name string, e Incoming) (*Delivery, error) {
-	rt, all, err := a.known(ctx)
+	env, all, err := a.known(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -88,16 +88,16 @@ func (a *App) ReceiveHook(ctx context.Context, name string, e Incoming) (*Delive
 	if at < 0 {
 		return nil, fail(NotFound, NoTrigger, "there is no webhook %q, or no workflow for it", name)
 	}
-	return a.deliver(ctx, rt, e, all[at:at+1], false, triggerActor(all[at]))
+	return a.deliver(ctx, env, e, all[at:at+1], false, triggerActor(all[at]))
 }
 
 // deliver starts the runs of triggers for an event and wakes the runs that wait for it, once. The ids of runs are
 // derived from the event, and the runs to wake were stored when it was claimed, so that a delivery that was interrupted
 // can be repeated.
 func (a *App) deliver(
-	ctx context.Context, rt *environment, e Incoming, triggers []*workflowTrigger, wake bool, by journal.Actor,
+	ctx context.Context, env *environment, e Incoming, triggers []*workflowTrigger, wake bool, by journal.Actor,
 ) (_ *Delivery, err error) {
-	state, register, err := rt.claimEvent(ctx, e, wake)
+	state, register, err := env.claimEvent(ctx, e, wake)
 	if err != nil {
 		return nil, err
 	}
@@ -108,13 +108,13 @@ func (a *App) deliver(
 	defer func() {
 		if err != nil {
 			state.Until = time.Time{} // the sender may try again at once
-			_, _ = journal.SaveJSON(context.WithoutCancel(ctx), rt.Store, register, state)
+			_, _ = journal.SaveJSON(context.WithoutCancel(ctx), env.Store, register, state)
 		}
 	}()
 	var failed error
 	for _, d := range triggers {
 		id := trigger.RunID(d.file, d.name, e.Source, e.ID)
-		started, problem, err := a.startForEvent(ctx, rt, d, id, e, by)
+		started, problem, err := a.startForEvent(ctx, env, d, id, e, by)
 		switch {
 		case started:
 			out.Started = append(out.Started, id)
@@ -132,26 +132,26 @@ func (a *App) deliver(
 		return nil, failed // the sender may send it again when the reason is gone
 	}
 	for _, id := range state.Woken {
-		if err := a.wake(ctx, rt, id, e, by); err != nil {
+		if err := a.wake(ctx, env, id, e, by); err != nil {
 			return nil, err
 		}
 	}
 	state.Started, state.Done = out.Started, true
-	_, err = journal.SaveJSON(ctx, rt.Store, register, state)
+	_, err = journal.SaveJSON(ctx, env.Store, register, state)
 	return out, err
 }
 
 // claimEvent records an event, with the runs that wait for it, and makes this process the one that delivers it. The
 // state of an event that was delivered before is Done.
-func (rt *environment) claimEvent(ctx context.Context, e Incoming, wake bool) (eventState, journal.Register, error) {
+func (env *environment) claimEvent(ctx context.Context, e Incoming, wake bool) (eventState, journal.Register, error) {
 	sum := sha256.Sum256([]byte(e.Source + "\x00" + e.ID))
 	key := eventPrefix + hex.EncodeToString(sum[:])
 	for {
-		register, err := rt.Store.Load(ctx, key)
+		register, err := env.Store.Load(ctx, key)
 		if err != nil {
 			return eventState{}, register, err
 		}
-		state, now := eventState{}, rt.now().UTC()
+		state, now := eventState{}, env.now().UTC()
 		switch {
 		case register.Version != 0:
 			if err := register.Decode(&state); err != nil || state.Done {
@@ -162,7 +162,7 @@ func (rt *environment) claimEvent(ctx context.Context, e Incoming, wake bool) (e
 			}
 		// Only the first claim looks for waiting runs: a run that starts to wait later must not get an event of before.
 		case wake:
-			if state.Woken, err = rt.waitingFor(ctx, e.Type); err != nil {
+			if state.Woken, err = env.waitingFor(ctx, e.Type); err != nil {
 				return state, register, err
 			}
 			fallthrough
@@ -170,7 +170,7 @@ func (rt *environment) claimEvent(ctx context.Context, e Incoming, wake bool) (e
 			state.At = now
 		}
 		state.Until = now.Add(deliveryLease)
-		register.Version, err = journal.SaveJSON(ctx, rt.Store, register, state)
+		register.Version, err = journal.SaveJSON(ctx, env.Store, register, state)
 		if !errors.Is(err, journal.ErrConflict) {
 			return state, register, err
 		}
@@ -178,18 +178,18 @@ func (rt *environment) claimEvent(ctx context.Context, e Incoming, wake bool) (e
 }
 
 // forgetEvents removes the events that are older than eventMemory.
-func (rt *environment) forgetEvents(ctx context.Context) error {
-	return journal.RemoveRegisters(ctx, rt.Store, eventPrefix, func(r *journal.Register) (bool, error) {
+func (env *environment) forgetEvents(ctx context.Context) error {
+	return journal.RemoveRegisters(ctx, env.Store, eventPrefix, func(r *journal.Register) (bool, error) {
 		var state eventState
 		err := r.Decode(&state)
-		return rt.now().Sub(state.At) >= eventMemory, err
+		return env.now().Sub(state.At) >= eventMemory, err
 	})
 }
 
 // waitingFor returns the runs that wait for an event from outside. The turn of a person in a conversation is none.
-func (rt *environment) waitingFor(ctx context.Context, event string) ([]journal.RunID, error) {
+func (env *environment) waitingFor(ctx context.Context, event string) ([]journal.RunID, error) {
 	var out []journal.RunID
-	for entry, err := range rt.Store.Runs(ctx, Filter{Unfinished: true}) {
+	for entry, err := range env.Store.Runs(ctx, Filter{Unfinished: true}) {
 		if err != nil {
 			return nil, err
 		}
@@ -202,7 +202,7 @@ func (rt *environment) waitingFor(ctx context.Context, event string) ([]journal.
 			entry.Status != journal.PausedAt {
 			continue
 		}
-		state, program, _, err := rt.Engine.Load(ctx, entry.ID)
+		state, program, _, err := env.Engine.Load(ctx, entry.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -217,9 +217,9 @@ func (rt *environment) waitingFor(ctx context.Context, event string) ([]journal.
 }
 
 // wake sends an event to a run, unless an earlier attempt has.
-func (a *App) wake(ctx context.Context, rt *environment, id journal.RunID, e Incoming, by journal.Actor) error {
+func (a *App) wake(ctx context.Context, env *environment, id journal.RunID, e Incoming, by journal.Actor) error {
 	// The actor names the event, so a fact by it shows that the run got the event before.
-	for event, err := range report.Events(ctx, rt.Store, id) {
+	for event, err := range report.Events(ctx, env.Store, id) {
 		if err != nil {
 			return err
 		}
@@ -242,9 +242,9 @@ func (a *App) wake(ctx context.Context, rt *environment, id journal.RunID, e Inc
 // startForEvent starts a run for an event. problem is why there is none, and err its cause unless that is a pause. An
 // error without a problem may not repeat.
 func (a *App) startForEvent(
-	ctx context.Context, rt *environment, d *workflowTrigger, id journal.RunID, e Incoming, by journal.Actor,
+	ctx context.Context, env *environment, d *workflowTrigger, id journal.RunID, e Incoming, by journal.Actor,
 ) (started bool, problem string, err error) {
-	state, _, err := rt.loadTrigger(ctx, d)
+	state, _, err := env.loadTrigger(ctx, d)
 	if err != nil {
 		return false, "", err
 	}
@@ -260,10 +260,10 @@ func (a *App) startForEvent(
 	} else {
 		return false, "", cause
 	}
-	err = rt.changeTrigger(ctx, d, func(state *triggerState) {
+	err = env.changeTrigger(ctx, d, func(state *triggerState) {
 		switch {
 		case !started:
-			state.Miss(rt.now().UTC(), problem)
+			state.Miss(env.now().UTC(), problem)
 		case !slices.Contains(state.Active, id) && len(state.Active) < maxActive:
 			state.Active = append(state.Active, id)
 		}
@@ -371,11 +371,11 @@ const (
 
 // Webhook returns how requests to a webhook are verified.
 func (a *App) Webhook(ctx context.Context, name string) (*Webhook, error) {
-	rt, err := a.storage(ctx)
+	env, err := a.storage(ctx)
 	if err != nil {
 		return nil, err
 	}
-	w := rt.settings.Webhook(name)
+	w := env.settings.Webhook(name)
 	switch {
 	case w == nil:
 		return nil, fail(NotFound, NoTrigger, "there is no webhook %q", name)
@@ -384,17 +384,17 @@ func (a *App) Webhook(ctx context.Context, name string) (*Webhook, error) {
 			advise("%s", config.Approval)
 	}
 	out := &Webhook{Verify: w.Verify, Tolerance: cmp.Or(w.Tolerance, 5*time.Minute)}
-	out.Secret, err = rt.secretValue(ctx, w.Secret.Value)
+	out.Secret, err = env.secretValue(ctx, w.Secret.Value)
 	return out, err
 }
 
 // secretValue returns the value of a reference to a secret; any other text as it is.
-func (rt *environment) secretValue(ctx context.Context, text string) (value string, err error) {
+func (env *environment) secretValue(ctx context.Context, text string) (value string, err error) {
 	raw, err := json.Marshal(text)
 	if err != nil {
 		return "", err
 	}
-	if raw, err = rt.models.Secrets.Refer(ctx, raw); err != nil {
+	if raw, err = env.models.Secrets.Refer(ctx, raw); err != nil {
 		return "", fail(NotReady, MissingSecret, "%v", err)
 	}
 	return value, json.Unmarshal(raw, &value)

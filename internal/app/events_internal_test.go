@@ -47,7 +47,7 @@ steps:
 // started returns the first fact of a run.
 func (s *triggerService) started(t *testing.T, id journal.RunID) journal.RunStarted {
 	t.Helper()
-	for e, err := range s.rt.Store.Events(t.Context(), id, 0) {
+	for e, err := range s.env.Store.Events(t.Context(), id, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +162,7 @@ func TestInterruptedDeliveryIsCompletedOnce(t *testing.T) {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	signals := 0
-	for e, err := range other.rt.Store.Events(t.Context(), run, 0) {
+	for e, err := range other.env.Store.Events(t.Context(), run, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -254,10 +254,10 @@ func TestOldEventsAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.rt.forgetEvents(t.Context()); err != nil {
+	if err := s.env.forgetEvents(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if kept, err := s.rt.Store.List(t.Context(), eventPrefix); err != nil || len(kept) != 2 {
+	if kept, err := s.env.Store.List(t.Context(), eventPrefix); err != nil || len(kept) != 2 {
 		t.Errorf("%d events are kept, %v", len(kept), err)
 	}
 }

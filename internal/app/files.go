@@ -27,7 +27,7 @@ const maxWatched = 10_000
 func (s *triggerService) fireFiles(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	root, err := os.OpenRoot(s.rt.root)
+	root, err := os.OpenRoot(s.env.root)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (s *triggerService) fireChanged(ctx context.Context, d *workflowTrigger, ro
 		if err != nil {
 			continue // it is gone, or being replaced
 		}
-		state, _, err := s.rt.loadTrigger(ctx, d)
+		state, _, err := s.env.loadTrigger(ctx, d)
 		if err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func (s *triggerService) fireChanged(ctx context.Context, d *workflowTrigger, ro
 
 // baseline records the files that exist when a trigger is first seen: they start no runs.
 func (s *triggerService) baseline(ctx context.Context, d *workflowTrigger, root fs.FS, looks map[string]string) error {
-	state, _, err := s.rt.loadTrigger(ctx, d)
+	state, _, err := s.env.loadTrigger(ctx, d)
 	if err != nil || state.Seen != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (s *triggerService) baseline(ctx context.Context, d *workflowTrigger, root 
 			seen[name] = version
 		}
 	}
-	return s.rt.changeTrigger(ctx, d, func(state *triggerState) {
+	return s.env.changeTrigger(ctx, d, func(state *triggerState) {
 		if state.Seen == nil {
 			state.Seen = seen
 		}
@@ -108,15 +108,15 @@ func (s *triggerService) fireFile(ctx context.Context, d *workflowTrigger, name,
 	if err != nil {
 		return err
 	}
-	e := Incoming{ID: version, Source: name, Type: string(ir.OnFile), Time: s.rt.now(), Data: text}
-	_, problem, err := s.app.startForEvent(ctx, s.rt, d, id, e, triggerActor(d))
+	e := Incoming{ID: version, Source: name, Type: string(ir.OnFile), Time: s.env.now(), Data: text}
+	_, problem, err := s.app.startForEvent(ctx, s.env, d, id, e, triggerActor(d))
 	if err != nil && problem == "" {
 		return err
 	}
 	if problem != "" {
 		s.app.o.Notify(Notice{Text: fmt.Sprintf("%s started no run for %s: %s", d.id, name, problem)})
 	}
-	return s.rt.changeTrigger(ctx, d, func(state *triggerState) {
+	return s.env.changeTrigger(ctx, d, func(state *triggerState) {
 		xmaps.Set(&state.Seen, name, version)
 	})
 }

@@ -22,7 +22,7 @@ import (
 // triggerService fires the triggers of a project.
 type triggerService struct {
 	app *App
-	rt  *environment
+	env *environment
 
 	mu       sync.Mutex
 	print    string               // of the files that were read
@@ -39,12 +39,12 @@ type triggerService struct {
 }
 
 // newTriggerService returns a service that has read no workflow yet.
-func newTriggerService(a *App, rt *environment) *triggerService {
+func newTriggerService(a *App, env *environment) *triggerService {
 	s := &triggerService{
-		app: a, rt: rt, wake: map[string]time.Time{}, reported: map[string]string{},
+		app: a, env: env, wake: map[string]time.Time{}, reported: map[string]string{},
 		looks: map[string]map[string]string{}, settled: map[string]string{},
 	}
-	s.scheduler, _ = rt.Engine.(engine.Scheduler)
+	s.scheduler, _ = env.Engine.(engine.Scheduler)
 	return s
 }
 
@@ -63,7 +63,7 @@ func (s *triggerService) reload(ctx context.Context) (folders []string, err erro
 	if err != nil || print == s.print {
 		return folders, err
 	}
-	all, err := s.app.declaredTriggers(ctx, s.rt, s.declared)
+	all, err := s.app.declaredTriggers(ctx, s.env, s.declared)
 	if err != nil {
 		return folders, err
 	}
@@ -101,13 +101,13 @@ func (s *triggerService) fireDue(ctx context.Context) (time.Time, error) {
 			continue
 		}
 		wake, known := s.wake[d.id]
-		if !known || !wake.IsZero() && !wake.After(s.rt.now()) {
+		if !known || !wake.IsZero() && !wake.After(s.env.now()) {
 			var err error
 			if wake, err = s.fire(ctx, d); err != nil {
 				errs = append(errs, err)
 				continue // and look again
 			}
-			if s.scheduler != nil && !d.rechecksHere(wake, s.rt.now()) {
+			if s.scheduler != nil && !d.rechecksHere(wake, s.env.now()) {
 				wake = time.Time{} // the engine fires it
 			}
 			s.wake[d.id] = wake
@@ -126,11 +126,11 @@ func (s *triggerService) fire(ctx context.Context, d *workflowTrigger) (time.Tim
 	for {
 		// Each attempt starts from the stored state. After a conflict, another process has fired; the ids of runs are
 		// derived, so that firings which both have started are one run.
-		state, register, err := s.rt.loadTrigger(ctx, d)
+		state, register, err := s.env.loadTrigger(ctx, d)
 		if err != nil {
 			return time.Time{}, err
 		}
-		now := s.rt.now()
+		now := s.env.now()
 		next, firings := schedule.Due(state.State, now, len(state.Active))
 		for _, f := range firings {
 			if f.CancelOthers {
@@ -152,7 +152,7 @@ func (s *triggerService) fire(ctx context.Context, d *workflowTrigger) (time.Tim
 			return time.Time{}, err
 		}
 		state.State = next
-		err = s.rt.saveTrigger(ctx, register, state)
+		err = s.env.saveTrigger(ctx, register, state)
 		switch {
 		case errors.Is(err, journal.ErrConflict):
 			continue
@@ -167,7 +167,7 @@ func (s *triggerService) fire(ctx context.Context, d *workflowTrigger) (time.Tim
 
 // notifyMissed puts messages about new missed firings into the outbox, before the state that has them is saved.
 func (s *triggerService) notifyMissed(ctx context.Context, d *workflowTrigger, before, after []trigger.Missed) error {
-	n := notifier{s.app, s.rt}
+	n := notifier{s.app, s.env}
 	for _, m := range after {
 		if !slices.ContainsFunc(before,
 			func(o trigger.Missed) bool { return o.At.Equal(m.At) && o.Reason == m.Reason }) {
@@ -234,7 +234,7 @@ func (s *triggerService) serve(ctx context.Context) {
 			looks = time.Now()
 		}
 		if time.Since(s.cleaned) > time.Hour {
-			err = errors.Join(err, s.rt.forgetEvents(ctx))
+			err = errors.Join(err, s.env.forgetEvents(ctx))
 			s.cleaned = time.Now()
 		}
 		if err != nil && ctx.Err() == nil {
@@ -243,7 +243,7 @@ func (s *triggerService) serve(ctx context.Context) {
 		// The clock may be set: look at least once per second.
 		pause := filePoll
 		if !next.IsZero() {
-			pause = max(min(pause, next.Sub(s.rt.now())), time.Millisecond)
+			pause = max(min(pause, next.Sub(s.env.now())), time.Millisecond)
 		}
 		timer := time.NewTimer(pause)
 		select {

@@ -222,8 +222,8 @@ func (g *Generation) pass() error {
 // resume continues a generation with its first run, or with a new run from the step at which that run failed. It
 // reports whether the first run has ever started.
 func (g *Generation) resume(ctx context.Context) (begun bool, err error) {
-	rt := g.env
-	if err := rt.Flush(ctx); err != nil { // a process may have stopped before it wrote the manifest
+	env := g.env
+	if err := env.Flush(ctx); err != nil { // a process may have stopped before it wrote the manifest
 		return false, err
 	}
 	if g.entry, err = manifest.Read(g.Dir); err != nil {
@@ -231,16 +231,16 @@ func (g *Generation) resume(ctx context.Context) (begun bool, err error) {
 	}
 	// Three cases: the first run was never started, it failed at a step, or it was interrupted.
 	old := journal.RunID(g.entry.Run)
-	if err := rt.checkStartedHere(ctx, old); err != nil {
+	if err := env.checkStartedHere(ctx, old); err != nil {
 		return false, err
 	}
-	state, _, def, err := rt.Engine.Load(ctx, old)
+	state, _, def, err := env.Engine.Load(ctx, old)
 	if errors.Is(err, journal.ErrUnknownRun) {
 		g.id = old
 		return false, nil
 	}
 	if err == nil {
-		err = rt.readyAgain(old, state, def, "")
+		err = env.readyAgain(old, state, def, "")
 	}
 	if err == nil && !g.options.Simulate && g.options.ScriptName == "" && g.options.Model == "" { // for repairs
 		err = json.Unmarshal(state.Options, &g.options)
@@ -251,11 +251,11 @@ func (g *Generation) resume(ctx context.Context) (begun bool, err error) {
 	failed := slices.IndexFunc(g.entry.Steps, func(s manifest.Step) bool { return s.Status == manifest.StepFailed })
 	if g.entry.Status == manifest.Failed && failed >= 0 {
 		step := g.entry.Steps[failed].ID
-		g.start = func(ctx context.Context) error { return rt.Engine.StartFrom(ctx, g.id, old, step, g.by) }
+		g.start = func(ctx context.Context) error { return env.Engine.StartFrom(ctx, g.id, old, step, g.by) }
 		return true, nil
 	}
 	g.id = old
-	g.start = func(ctx context.Context) error { return rt.Engine.Resume(ctx, old) }
+	g.start = func(ctx context.Context) error { return env.Engine.Resume(ctx, old) }
 	return true, nil
 }
 
@@ -400,8 +400,8 @@ func (g *Generation) pendingRepair(ctx context.Context) (*GenerationRun, error) 
 	if len(g.entry.Repairs) == 0 {
 		return nil, nil
 	}
-	rt, id := g.env, journal.RunID(g.entry.Repairs[len(g.entry.Repairs)-1])
-	entry, err := rt.Store.Entry(ctx, id)
+	env, id := g.env, journal.RunID(g.entry.Repairs[len(g.entry.Repairs)-1])
+	entry, err := env.Store.Entry(ctx, id)
 	switch {
 	case errors.Is(err, journal.ErrUnknownRun):
 		return g.repair(id)
@@ -411,7 +411,7 @@ func (g *Generation) pendingRepair(ctx context.Context) (*GenerationRun, error) 
 		return nil, nil
 	}
 	return &GenerationRun{ID: id, Start: func(ctx context.Context) error {
-		return rt.runError(id, rt.Engine.Resume(ctx, id))
+		return env.runError(id, env.Engine.Resume(ctx, id))
 	}}, nil
 }
 

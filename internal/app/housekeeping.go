@@ -33,17 +33,17 @@ type NotificationTarget struct {
 
 // Housekeeping returns where runs are kept, how much space they use, when they are removed and who is notified.
 func (a *App) Housekeeping(ctx context.Context) (*Housekeeping, error) {
-	rt, err := a.runs(ctx)
+	env, err := a.runs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := rt.settings
+	c := env.settings
 	out := &Housekeeping{OlderThan: c.Retention.OlderThan, Keep: c.Retention.Keep}
-	if out.Bytes, err = folderSize(rt.Dir()); err != nil {
+	if out.Bytes, err = folderSize(env.Dir()); err != nil {
 		return nil, err
 	}
-	out.Store = filepath.Join(rt.Dir(), registry.JournalFile)
-	if sized, ok := rt.Store.(interface {
+	out.Store = filepath.Join(env.Dir(), registry.JournalFile)
+	if sized, ok := env.Store.(interface {
 		Size(ctx context.Context) (int64, error)
 	}); ok {
 		out.Store = c.Store.Shown()

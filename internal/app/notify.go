@@ -70,20 +70,20 @@ func (a *App) runURL(id journal.RunID) string {
 // notifier puts messages into the outbox and sends them.
 type notifier struct {
 	app *App
-	rt  *environment
+	env *environment
 }
 
 // enqueue puts a message into the outbox, once for each target that wants it. The id makes repeating it harmless.
 func (n *notifier) enqueue(ctx context.Context, m notify.Message) error {
 	m.Text = n.app.Redact(m.Text)
-	for i := range n.rt.settings.Notifications {
-		target := &n.rt.settings.Notifications[i]
+	for i := range n.env.settings.Notifications {
+		target := &n.env.settings.Notifications[i]
 		if target.Is.Unapproved || !target.Is.Wants(m.Kind, m.Workflow) {
 			continue
 		}
 		r := journal.Register{Key: outboxPrefix + target.Name.Value + "/" + m.ID}
 		// Version 0 creates the register. A conflict means that it exists: the message is in the outbox already.
-		_, err := journal.SaveJSON(ctx, n.rt.Store, r, outgoing{Message: m, Target: target.Name.Value})
+		_, err := journal.SaveJSON(ctx, n.env.Store, r, outgoing{Message: m, Target: target.Name.Value})
 		if err != nil && !errors.Is(err, journal.ErrConflict) {
 			return err
 		}
@@ -94,13 +94,13 @@ func (n *notifier) enqueue(ctx context.Context, m notify.Message) error {
 // collect reads the journal from where the last process has stopped, and puts messages into the outbox. The position
 // is saved afterwards: a crash in between repeats messages with the same ids.
 func (n *notifier) collect(ctx context.Context) error {
-	cursor, err := n.rt.Store.Load(ctx, notifyCursor)
+	cursor, err := n.env.Store.Load(ctx, notifyCursor)
 	if err != nil {
 		return err
 	}
 	var after journal.Pos
 	if cursor.Version == 0 {
-		if after, err = n.rt.Store.Last(ctx); err != nil { // what happened before is not news
+		if after, err = n.env.Store.Last(ctx); err != nil { // what happened before is not news
 			return err
 		}
 	} else {
@@ -111,7 +111,7 @@ func (n *notifier) collect(ctx context.Context) error {
 		after = journal.Pos(at)
 	}
 	last := after
-	for appended, err := range n.rt.Shown.Tail(ctx, after) {
+	for appended, err := range n.env.Shown.Tail(ctx, after) {
 		if err != nil {
 			return err
 		}
@@ -126,7 +126,7 @@ func (n *notifier) collect(ctx context.Context) error {
 		return nil
 	}
 	cursor.Data = strconv.AppendInt(nil, int64(last), 10)
-	if _, err = n.rt.Store.Save(ctx, cursor); errors.Is(err, journal.ErrConflict) {
+	if _, err = n.env.Store.Save(ctx, cursor); errors.Is(err, journal.ErrConflict) {
 		return nil // another process has read as far
 	}
 	return err
@@ -145,7 +145,7 @@ func (n *notifier) fact(ctx context.Context, run journal.RunID, e *journal.Event
 		}
 		kind = report.AttentionWaiting
 	}
-	entry, err := n.rt.Store.Entry(ctx, run)
+	entry, err := n.env.Store.Entry(ctx, run)
 	if errors.Is(err, journal.ErrUnknownRun) {
 		return nil // it was removed
 	}
@@ -160,7 +160,7 @@ func (n *notifier) fact(ctx context.Context, run journal.RunID, e *journal.Event
 
 // waitsForText reports whether a run waits for the text of a person at a place. It does not if the text has arrived.
 func (n *notifier) waitsForText(ctx context.Context, run journal.RunID, at journal.Place) (bool, error) {
-	state, program, _, err := n.rt.Engine.Load(ctx, run)
+	state, program, _, err := n.env.Engine.Load(ctx, run)
 	if errors.Is(err, journal.ErrUnknownRun) {
 		return false, nil // it was removed
 	}
@@ -177,7 +177,7 @@ func (n *notifier) waitsForText(ctx context.Context, run journal.RunID, at journ
 func (n *notifier) missed(ctx context.Context, d *workflowTrigger, at time.Time, reason string) error {
 	return n.enqueue(ctx, notify.Message{
 		ID: fmt.Sprintf("%s.%d", d.id, at.Unix()), Kind: config.NotifyMissed,
-		Time: n.rt.now().UTC(), Workflow: d.workflow,
+		Time: n.env.now().UTC(), Workflow: d.workflow,
 		Text: fmt.Sprintf("The trigger %s started no run at %s: %s", d.id, at.Format(time.RFC3339), reason),
 	})
 }
@@ -185,7 +185,7 @@ func (n *notifier) missed(ctx context.Context, d *workflowTrigger, at time.Time,
 // send sends the messages that are due. A message stays in the outbox until it was sent, so that it arrives at least
 // once.
 func (n *notifier) send(ctx context.Context) error {
-	all, err := n.rt.Store.List(ctx, outboxPrefix)
+	all, err := n.env.Store.List(ctx, outboxPrefix)
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (n *notifier) send(ctx context.Context) error {
 		if err := r.Decode(&m); err != nil {
 			return err
 		}
-		now := n.rt.now()
+		now := n.env.now()
 		if m.Next.After(now) {
 			continue
 		}
@@ -202,7 +202,7 @@ func (n *notifier) send(ctx context.Context) error {
 		// again after the lease.
 		m.Attempts++
 		m.Next = now.Add(sendLease)
-		if r.Version, err = journal.SaveJSON(ctx, n.rt.Store, r, &m); errors.Is(err, journal.ErrConflict) {
+		if r.Version, err = journal.SaveJSON(ctx, n.env.Store, r, &m); errors.Is(err, journal.ErrConflict) {
 			continue // another process sends it
 		} else if err != nil {
 			return err
@@ -211,17 +211,17 @@ func (n *notifier) send(ctx context.Context) error {
 		failed := n.deliver(ctx, &m)
 		switch {
 		case failed == nil:
-			_, err = n.rt.Store.Save(ctx, r)
+			_, err = n.env.Store.Save(ctx, r)
 		case m.Attempts >= maxAttempts:
 			n.app.o.Log.Error("a notification was given up", "id", m.ID, "target", m.Target,
 				"error", n.app.Redact(failed.Error()))
-			_, err = n.rt.Store.Save(ctx, r)
+			_, err = n.env.Store.Save(ctx, r)
 		default:
 			n.app.o.Log.Warn("a notification was not sent", "id", m.ID, "target", m.Target,
 				"error", n.app.Redact(failed.Error()))
 			// The pause doubles from two seconds to maxPause.
 			m.Next = now.Add(min(time.Second<<m.Attempts, maxPause))
-			_, err = journal.SaveJSON(ctx, n.rt.Store, r, &m)
+			_, err = journal.SaveJSON(ctx, n.env.Store, r, &m)
 		}
 		if err != nil && !errors.Is(err, journal.ErrConflict) {
 			return err
@@ -233,17 +233,17 @@ func (n *notifier) send(ctx context.Context) error {
 // deliver sends a message to its target as the configuration has it now: the address and its approval may have changed
 // since the message was put into the outbox.
 func (n *notifier) deliver(ctx context.Context, m *outgoing) error {
-	for i := range n.rt.settings.Notifications {
-		one := &n.rt.settings.Notifications[i]
+	for i := range n.env.settings.Notifications {
+		one := &n.env.settings.Notifications[i]
 		if one.Name.Value != m.Target || one.Is.Unapproved {
 			continue
 		}
 		target := notify.Target{Webhook: one.Is.Webhook.Value}
 		var err error
-		if target.URL, err = n.rt.secretValue(ctx, one.Is.URL.Value); err != nil {
+		if target.URL, err = n.env.secretValue(ctx, one.Is.URL.Value); err != nil {
 			return err
 		}
-		if target.Secret, err = n.rt.secretValue(ctx, one.Is.Secret.Value); err != nil {
+		if target.Secret, err = n.env.secretValue(ctx, one.Is.Secret.Value); err != nil {
 			return err
 		}
 		return target.Send(ctx, m.Message)
@@ -253,13 +253,13 @@ func (n *notifier) deliver(ctx context.Context, m *outgoing) error {
 
 // serve collects and sends messages until the context ends.
 func (n *notifier) serve(ctx context.Context) {
-	if len(n.rt.settings.Notifications) == 0 {
+	if len(n.env.settings.Notifications) == 0 {
 		return
 	}
 	look := time.NewTicker(time.Second)
 	defer look.Stop()
 	for ctx.Err() == nil {
-		changed := n.rt.Store.Changed() // before reading, so that no commit is missed
+		changed := n.env.Store.Changed() // before reading, so that no commit is missed
 		if err := errors.Join(n.collect(ctx), n.send(ctx)); err != nil && ctx.Err() == nil {
 			n.app.o.Log.Error("notifications", "error", err)
 		}

@@ -59,7 +59,7 @@ func notified(t *testing.T, overlap string) (*triggered, *receiver) {
 func (p *triggered) waitingRun(t *testing.T) (*triggerService, *notifier) {
 	t.Helper()
 	s := p.server()
-	n := &notifier{s.app, s.rt}
+	n := &notifier{s.app, s.env}
 	s.at(t, &p.clock, midnight)
 	n.round(t)
 	s.at(t, &p.clock, hour(1))
@@ -103,7 +103,7 @@ func TestNotificationsArriveAtLeastOnceWithOneID(t *testing.T) {
 	for i := range 3 { // another process sends it again, later
 		p.clock.set(hour(1).Add(time.Duration(i+1) * time.Minute))
 		other := p.server()
-		(&notifier{other.app, other.rt}).round(t)
+		(&notifier{other.app, other.env}).round(t)
 	}
 	run := s.runs(t)[0].ID
 	if len(to.bodies) != 3 || to.ids[0] != to.ids[2] || !strings.HasPrefix(to.ids[0], string(run)) {
@@ -116,7 +116,7 @@ func TestNotificationsArriveAtLeastOnceWithOneID(t *testing.T) {
 			t.Errorf("no %s in %s", want, to.bodies[2])
 		}
 	}
-	if left, err := s.rt.Store.List(t.Context(), outboxPrefix); err != nil || len(left) != 0 {
+	if left, err := s.env.Store.List(t.Context(), outboxPrefix); err != nil || len(left) != 0 {
 		t.Errorf("%d messages are left, %v", len(left), err)
 	}
 }
@@ -129,7 +129,7 @@ func TestFailedNotificationsAreRetriedForADay(t *testing.T) {
 	n.round(t)
 	var pause time.Duration
 	for {
-		left, err := s.rt.Store.List(t.Context(), outboxPrefix)
+		left, err := s.env.Store.List(t.Context(), outboxPrefix)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +186,7 @@ func TestNotificationsNeedApproval(t *testing.T) {
 	p.dir = copyProject(t, p.dir)
 	s, n := p.waitingRun(t)
 	n.round(t)
-	left, err := s.rt.Store.List(t.Context(), outboxPrefix)
+	left, err := s.env.Store.List(t.Context(), outboxPrefix)
 	if err != nil || len(s.runs(t)) != 1 || len(to.bodies) != 0 || len(left) != 0 {
 		t.Errorf("%d runs, sent %q, kept %v, %v", len(s.runs(t)), to.bodies, left, err)
 	}
@@ -215,7 +215,7 @@ func copyProject(t *testing.T, dir string) string {
 func TestTimeoutsAreNotifiedIfTheWorkflowAsksForIt(t *testing.T) {
 	p, to := notified(t, "skip")
 	s := p.server()
-	n := &notifier{s.app, s.rt}
+	n := &notifier{s.app, s.env}
 	s.at(t, &p.clock, midnight)
 	s.at(t, &p.clock, hour(1))
 	s.rest(t)

@@ -36,7 +36,7 @@ func TestFailedRunsAndExceededBudgetsAreNotified(t *testing.T) {
 		"  frugal: {simulate: true, overlap: skip")
 	s := p.server()
 	s.app.SetPublicURL("https://flows.example.org", true)
-	n := &notifier{s.app, s.rt}
+	n := &notifier{s.app, s.env}
 	p.write("misfit.md", misfit)
 	p.write("frugal.md", frugal)
 	s.at(t, &p.clock, midnight)

@@ -44,7 +44,7 @@ func TestEverythingThatWaitsForAPersonIsNotified(t *testing.T) {
 	p, to := notified(t, "skip")
 	p.write("chat.yaml", conversation)
 	s := p.server()
-	n := &notifier{s.app, s.rt}
+	n := &notifier{s.app, s.env}
 	n.round(t)
 	run := s.begin(t, "chat.yaml", "{}")
 	n.round(t)
@@ -95,7 +95,7 @@ func TestNotificationsOfSomeWorkflows(t *testing.T) {
 	p.write("other.md", fmt.Sprintf(scheduled, "other", "0 * * * *")+waiting)
 	p.approve()
 	s := p.server()
-	n := &notifier{s.app, s.rt}
+	n := &notifier{s.app, s.env}
 	n.round(t)
 	s.at(t, &p.clock, midnight)
 	s.at(t, &p.clock, hour(1))
@@ -116,7 +116,7 @@ func TestNotificationsAreRedacted(t *testing.T) {
 		"```step\nid: wait\ntype: gate\ngate_method: human_review\ndescription: Wait\nreads: [state.a]\n```\n"+
 		"```observability\nredaction: {pii: true, patterns: [\"ZX-[0-9]+\"]}\n```\n")
 	s := p.server()
-	n := &notifier{s.app, s.rt}
+	n := &notifier{s.app, s.env}
 	n.round(t)
 	run := s.begin(t, "leaky.md", "{}")
 	n.round(t)

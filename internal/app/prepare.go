@@ -364,8 +364,8 @@ func forbidsManualRuns(p *ir.Program) bool {
 }
 
 // labeled returns an *Error if this process must not drive runs of a program because it lacks labels.
-func (rt *environment) labeled(p *ir.Program) error {
-	c := rt.settings.Config
+func (env *environment) labeled(p *ir.Program) error {
+	c := env.settings.Config
 	if c == nil || len(c.Needs) == 0 {
 		return nil
 	}
@@ -380,8 +380,8 @@ func (rt *environment) labeled(p *ir.Program) error {
 			p.Name, inner, LabelWords(missing)).
 			advise("Runs are driven by one worker: add the labels to the needs of %q in %s.", p.Name, config.FileName)
 	}
-	missing := registry.MissingLabels(c, p.Name, rt.app.o.Labels)
-	if len(missing) == 0 || rt.app.o.Worker || rt.app.o.RecordOnly {
+	missing := registry.MissingLabels(c, p.Name, env.app.o.Labels)
+	if len(missing) == 0 || env.app.o.Worker || env.app.o.RecordOnly {
 		return nil
 	}
 	e := fail(NotReady, MissingLabels, "the workflow %q needs a worker with %s, which this process does not have",
@@ -421,24 +421,24 @@ func LabelWords(labels []string) string {
 }
 
 // ready returns an *Error with everything that a run lacks; if that is nothing, with the commands that need consent.
-func (rt *environment) ready(p *ir.Program, o RunOptions) error { return rt.readyFrom(p, "", o) }
+func (env *environment) ready(p *ir.Program, o RunOptions) error { return env.readyFrom(p, "", o) }
 
 // readyFrom is ready for a run that continues with a step: it lacks only the models that this step and those that can
 // follow need. All servers of tools count, because values of the run can contain secrets that only they provide.
-func (rt *environment) readyFrom(program *ir.Program, from string, o RunOptions) error {
-	if err := rt.labeled(program); err != nil {
+func (env *environment) readyFrom(program *ir.Program, from string, o RunOptions) error {
+	if err := env.labeled(program); err != nil {
 		return err
 	}
 	p := check.From(program, from)
 	var models []MissingDependency
 	if o.ScriptName == "" && !o.Simulate {
-		models = rt.models.Missing(p, o)
+		models = env.models.Missing(p, o)
 	}
-	tools := rt.tools.Missing(program, o, rt.models)
+	tools := env.tools.Missing(program, o, env.models)
 	e := &Error{Kind: NotReady, Missing: slices.Concat(models, tools)}
 	switch {
 	case len(e.Missing) == 0:
-		return rt.consented(program, o)
+		return env.consented(program, o)
 	case len(tools) == 0:
 		e.Reason, e.Message = MissingModels, "the models are not ready:"
 	case len(models) == 0:
@@ -453,13 +453,13 @@ func (rt *environment) readyFrom(program *ir.Program, from string, o RunOptions)
 	// Startable says that --unready would start the run: everything that it lacks belongs to steps that it may never
 	// reach, or whose failure it handles.
 	o.Unready = true
-	e.Startable = len(tools) == 0 && len(rt.models.Missing(p, o)) == 0 && !slices.ContainsFunc(e.Missing, needed)
+	e.Startable = len(tools) == 0 && len(env.models.Missing(p, o)) == 0 && !slices.ContainsFunc(e.Missing, needed)
 	return e
 }
 
 // consented returns an *Error if a run would run commands to which no person has consented.
-func (rt *environment) consented(p *ir.Program, o RunOptions) error {
-	commands := rt.tools.Unapproved(p, o)
+func (env *environment) consented(p *ir.Program, o RunOptions) error {
+	commands := env.tools.Unapproved(p, o)
 	if len(commands) == 0 {
 		return nil
 	}
@@ -471,7 +471,7 @@ func (rt *environment) consented(p *ir.Program, o RunOptions) error {
 }
 
 // readyAgain returns what a run lacks that is to continue with a step; "" is where it is.
-func (rt *environment) readyAgain(id journal.RunID, state *plan.State, def *engine.Definition, from string) error {
+func (env *environment) readyAgain(id journal.RunID, state *plan.State, def *engine.Definition, from string) error {
 	var asked RunOptions
 	if len(state.Options) > 0 {
 		if err := json.Unmarshal(state.Options, &asked); err != nil {
@@ -481,7 +481,7 @@ func (rt *environment) readyAgain(id journal.RunID, state *plan.State, def *engi
 	if root := state.Root(); from == "" && state.Finished == nil && root != nil {
 		from = position(root)
 	}
-	err := rt.readyFrom(def.Program, from, asked)
+	err := env.readyFrom(def.Program, from, asked)
 	if missing, ok := errors.AsType[*Error](err); ok {
 		missing.Run = id
 	}

@@ -23,7 +23,7 @@ import (
 // Transcript returns the transcript of a run, one JSON object per line. With follow, reading continues as the run does,
 // until the run has finished or the context ends; follow is called whenever everything that there is has been read.
 func (a *App) Transcript(ctx context.Context, r *Run, follow func()) (io.ReadCloser, error) {
-	rt, path, err := a.record(ctx, r, func(rt *environment) *report.Writer { return rt.Transcripts })
+	env, path, err := a.record(ctx, r, func(env *environment) *report.Writer { return env.Transcripts })
 	if err != nil {
 		return nil, err
 	}
@@ -36,13 +36,13 @@ func (a *App) Transcript(ctx context.Context, r *Run, follow func()) (io.ReadClo
 	if err != nil || follow == nil {
 		return f, err
 	}
-	return &tailReader{File: f, rt: rt, ctx: ctx, run: r.ID, root: cmp.Or(r.Root, r.ID), idle: follow}, nil
+	return &tailReader{File: f, env: env, ctx: ctx, run: r.ID, root: cmp.Or(r.Root, r.ID), idle: follow}, nil
 }
 
 // tailReader reads a file that another goroutine, or another process, appends to, until the run has finished.
 type tailReader struct {
 	*os.File
-	rt   *environment
+	env  *environment
 	ctx  context.Context
 	run  journal.RunID
 	root journal.RunID
@@ -70,15 +70,15 @@ func (r *tailReader) Read(p []byte) (int, error) {
 			}
 		}
 		// The position comes first, so that no append falls between it and the rest.
-		if r.last, err = r.rt.Store.Last(r.ctx); err != nil {
+		if r.last, err = r.env.Store.Last(r.ctx); err != nil {
 			return 0, ended(r.ctx, err)
 		}
-		entry, err := r.rt.Store.Entry(r.ctx, r.run)
+		entry, err := r.env.Store.Entry(r.ctx, r.run)
 		if err != nil {
 			return 0, ended(r.ctx, err)
 		}
 		r.over = entry.Status == journal.Finished
-		if err := r.rt.CompleteTranscript(context.WithoutCancel(r.ctx), r.root); err != nil {
+		if err := r.env.CompleteTranscript(context.WithoutCancel(r.ctx), r.root); err != nil {
 			return 0, err
 		}
 		r.complete = true
@@ -98,7 +98,7 @@ func (r *tailReader) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, str
 
 // moved waits until something has been appended after a position. It reports false when the context ends.
 func (r *tailReader) moved(last journal.Pos) bool {
-	for _, err := range journal.Follow(r.ctx, r.rt.Store, last, followPoll) {
+	for _, err := range journal.Follow(r.ctx, r.env.Store, last, followPoll) {
 		return err == nil
 	}
 	return false
@@ -107,25 +107,25 @@ func (r *tailReader) moved(last journal.Pos) bool {
 // record returns the path of a record of a run, with everything that the journal has.
 func (a *App) record(
 	ctx context.Context, r *Run, of func(*environment) *report.Writer,
-) (rt *environment, path string, err error) {
-	if rt, err = a.reader(ctx, r.ID); err != nil {
+) (env *environment, path string, err error) {
+	if env, err = a.reader(ctx, r.ID); err != nil {
 		return nil, "", err
 	}
-	w := of(rt)
+	w := of(env)
 	if err := w.CatchUp(ctx, cmp.Or(r.Root, r.ID)); err != nil {
 		return nil, "", err
 	}
 	path, err = w.Path(r.ID)
-	return rt, path, err
+	return env, path, err
 }
 
 // Program returns the program that a run has pinned.
 func (a *App) Program(ctx context.Context, r *Run) (*ir.Program, error) {
-	rt, err := a.reader(ctx, r.ID)
+	env, err := a.reader(ctx, r.ID)
 	if err != nil {
 		return nil, err
 	}
-	_, program, _, err := rt.Engine.Load(ctx, cmp.Or(r.Root, r.ID))
+	_, program, _, err := env.Engine.Load(ctx, cmp.Or(r.Root, r.ID))
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (a *App) Program(ctx context.Context, r *Run) (*ir.Program, error) {
 // SourceText returns the text of a file that a run was started from, and its path below the root of the project. file
 // is the path in a span. The text is empty if the file has changed since; the path too if the run has no such file.
 func (a *App) SourceText(ctx context.Context, r *Run, file string) (text, path string, err error) {
-	rt, err := a.reader(ctx, r.ID)
+	env, err := a.reader(ctx, r.ID)
 	if err != nil {
 		return "", "", err
 	}
@@ -143,7 +143,7 @@ func (a *App) SourceText(ctx context.Context, r *Run, file string) (text, path s
 	if err != nil {
 		return "", "", err
 	}
-	def, err := rt.Engine.Definition(ctx, root.Definition)
+	def, err := env.Engine.Definition(ctx, root.Definition)
 	if err != nil {
 		return "", "", err
 	}
@@ -151,7 +151,7 @@ func (a *App) SourceText(ctx context.Context, r *Run, file string) (text, path s
 		if f.Path != file && !strings.HasSuffix(f.Path, "/"+file) && !strings.HasSuffix(file, "/"+f.Path) {
 			continue
 		}
-		raw, err := os.ReadFile(filepath.Join(rt.root, filepath.FromSlash(f.Path)))
+		raw, err := os.ReadFile(filepath.Join(env.root, filepath.FromSlash(f.Path)))
 		if err != nil || sha256Hex(raw) != f.SHA256 {
 			return "", f.Path, nil //nolint:nilerr // a file that is gone has changed
 		}
@@ -162,24 +162,24 @@ func (a *App) SourceText(ctx context.Context, r *Run, file string) (text, path s
 
 // FlowTrace returns a run of an AIFLOW file as the format's trace viewer reads it.
 func (a *App) FlowTrace(ctx context.Context, r *Run) ([]byte, error) {
-	rt, err := a.reader(ctx, r.ID)
+	env, err := a.reader(ctx, r.ID)
 	if err != nil {
 		return nil, err
 	}
-	program, err := rt.Program(ctx, r.Definition)
+	program, err := env.Program(ctx, r.Definition)
 	if err != nil {
 		return nil, err
 	}
 	read := func(v journal.Value) (json.RawMessage, error) {
 		switch {
 		case v.Hash != "":
-			return rt.Store.Blob(ctx, v.Hash)
+			return env.Store.Blob(ctx, v.Hash)
 		case len(v.JSON) == 0:
 			return json.RawMessage("null"), nil
 		}
 		return v.JSON, nil
 	}
-	return flowtrace.Document(program, rt.Shown.Events(ctx, r.ID, 0), read)
+	return flowtrace.Document(program, env.Shown.Events(ctx, r.ID, 0), read)
 }
 
 // Flush waits until the records have everything that has been appended so far.
@@ -197,7 +197,7 @@ func (a *App) Flush(ctx context.Context) error {
 // AuditLog returns the audit log of a run, one JSON object per line. A log that is missing or incomplete is made from
 // the journal. The caller has to close it.
 func (a *App) AuditLog(ctx context.Context, r *Run) (io.ReadCloser, error) {
-	_, path, err := a.record(ctx, r, func(rt *environment) *report.Writer { return rt.Audits.Writer })
+	_, path, err := a.record(ctx, r, func(env *environment) *report.Writer { return env.Audits.Writer })
 	if err != nil {
 		return nil, err
 	}
@@ -207,17 +207,17 @@ func (a *App) AuditLog(ctx context.Context, r *Run) (io.ReadCloser, error) {
 // Artifacts opens the folder that a run has written its files to. Its methods follow no link that leads out of it. The
 // error is fs.ErrNotExist if the run has no folder. The caller has to close the folder.
 func (a *App) Artifacts(ctx context.Context, r *Run) (*os.Root, error) {
-	rt, err := a.reader(ctx, r.ID)
+	env, err := a.reader(ctx, r.ID)
 	if err != nil {
 		return nil, err
 	}
 	if Formats().Conventions(r.Format).ProjectOutputs && r.Root == "" {
-		root, err := rt.outputs(ctx, r)
+		root, err := env.outputs(ctx, r)
 		if root != nil || err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return root, err
 		}
 	}
-	dir := rt.RunDir(r.ID)
+	dir := env.RunDir(r.ID)
 	info, err := os.Lstat(dir)
 	if err != nil {
 		return nil, err
@@ -229,16 +229,16 @@ func (a *App) Artifacts(ctx context.Context, r *Run) (*os.Root, error) {
 }
 
 // outputs opens the folder of an Agentfile run, which is in the project; nil if the run has none.
-func (rt *environment) outputs(ctx context.Context, r *Run) (*os.Root, error) {
-	program, err := rt.Program(ctx, r.Definition)
+func (env *environment) outputs(ctx context.Context, r *Run) (*os.Root, error) {
+	program, err := env.Program(ctx, r.Definition)
 	if err != nil {
 		return nil, err
 	}
-	started, err := report.Started(ctx, rt.Store, r.ID)
+	started, err := report.Started(ctx, env.Store, r.ID)
 	if err != nil {
 		return nil, err
 	}
-	root := filepath.Dir(rt.Dir())
+	root := filepath.Dir(env.Dir())
 	dir, err := registry.ArtifactDir(program, root, func(name string) string {
 		return ir.PlainText(started.Vars[name].JSON)
 	})

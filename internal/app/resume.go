@@ -64,48 +64,48 @@ type ChangedFile struct {
 
 // PrepareResume checks whether a run can continue, and what it lacks. Nothing is started.
 func (a *App) PrepareResume(ctx context.Context, req ResumeRequest) (*Resumption, error) {
-	rt, err := a.driver(ctx, req.Run)
+	env, err := a.driver(ctx, req.Run)
 	if err != nil {
 		return nil, err
 	}
-	r, err := rt.prepareResume(ctx, &req)
-	return r, rt.runError(req.Run, err)
+	r, err := env.prepareResume(ctx, &req)
+	return r, env.runError(req.Run, err)
 }
 
 // driver opens the storage of a run for driving it.
 func (a *App) driver(ctx context.Context, id journal.RunID) (*environment, error) {
-	rt, err := a.environmentFor(ctx, id)
+	env, err := a.environmentFor(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return rt, rt.driving()
+	return env, env.driving()
 }
 
 // prepareResume is PrepareResume for the environment that drives the run. An unfinished run goes back by a rewind; a
 // finished one never changes, so a new run continues from it.
-func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*Resumption, error) {
-	rt.DeliverTelemetry() // also that of a run whose process was killed at its very end
-	if err := rt.checkStartedHere(ctx, req.Run); err != nil {
-		entry, unknown := rt.Store.Entry(ctx, req.Run)
+func (env *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*Resumption, error) {
+	env.DeliverTelemetry() // also that of a run whose process was killed at its very end
+	if err := env.checkStartedHere(ctx, req.Run); err != nil {
+		entry, unknown := env.Store.Entry(ctx, req.Run)
 		if unknown == nil && entry.Status == journal.Finished && req.From == "" {
 			return nil, journal.ErrFinished // nothing has to continue
 		}
 		return nil, err
 	}
-	state, program, def, err := rt.Engine.Load(ctx, req.Run)
+	state, program, def, err := env.Engine.Load(ctx, req.Run)
 	if err != nil {
 		return nil, err
 	}
-	if err := rt.reportSetBack(ctx, req.Run); err != nil {
+	if err := env.reportSetBack(ctx, req.Run); err != nil {
 		return nil, err
 	}
 	if program.Root().NoResume {
 		return nil, fail(InvalidRequest, NotResumable, "the workflow says \"resume_supported: false\"")
 	}
-	r := &Resumption{Run: req.Run, Of: req.Run, from: req.From, by: req.By, again: req.From == FromCurrent, env: rt}
+	r := &Resumption{Run: req.Run, Of: req.Run, from: req.From, by: req.By, again: req.From == FromCurrent, env: env}
 	r.inputs = xslices.Map(req.Messages, func(m Message) plan.Input { return m.input(req.By) })
 	// Find the step to continue from, then the way to get there.
-	from, answers, err := rt.startingStep(ctx, req, state, program)
+	from, answers, err := env.startingStep(ctx, req, state, program)
 	if err != nil {
 		return nil, err
 	}
@@ -132,23 +132,23 @@ func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*
 		if err := state.Check(program, back); err != nil {
 			return nil, err
 		}
-		if back.Was, err = rt.Engine.Checkpoint(ctx, req.Run, from); err != nil {
+		if back.Was, err = env.Engine.Checkpoint(ctx, req.Run, from); err != nil {
 			return nil, notReached(err, req.From)
 		}
 		r.inputs = append(r.inputs, back)
 		if l := state.Root().Ledger; l.Limits.Steps != nil {
-			rt.app.o.Notify(Notice{Text: fmt.Sprintf("Steps that run again count again: %d of %d steps of the budget "+
+			env.app.o.Notify(Notice{Text: fmt.Sprintf("Steps that run again count again: %d of %d steps of the budget "+
 				"are used.", l.Used.Steps, *l.Limits.Steps)})
 		}
 	}
-	if err := rt.readyAgain(req.Run, state, def, from); err != nil {
+	if err := env.readyAgain(req.Run, state, def, from); err != nil {
 		return nil, err
 	}
 	if state.Paused {
 		r.inputs = append(r.inputs, plan.Continue{By: req.By})
 	}
-	r.Changed = changedFiles(rt.root, def)
-	if script := changedScript(rt.root, state.Options); script != "" {
+	r.Changed = changedFiles(env.root, def)
+	if script := changedScript(env.root, state.Options); script != "" {
 		r.Changed = append(r.Changed, ChangedFile{Path: script})
 	}
 	return r, nil
@@ -156,14 +156,14 @@ func (rt *environment) prepareResume(ctx context.Context, req *ResumeRequest) (*
 
 // reportSetBack warns if the audit log of a run has records that the journal lacks. The journal was set back
 // then, as by a file that was cut off or restored, and steps that it does not know of may run again.
-func (rt *environment) reportSetBack(ctx context.Context, id journal.RunID) error {
-	lost, err := lostRecords(rt.Process.Drives,
-		func() (journal.Entry, error) { return rt.Store.Entry(ctx, id) },
-		func(last journal.Seq) (int, error) { return rt.Audits.Ahead(ctx, id, last) })
+func (env *environment) reportSetBack(ctx context.Context, id journal.RunID) error {
+	lost, err := lostRecords(env.Process.Drives,
+		func() (journal.Entry, error) { return env.Store.Entry(ctx, id) },
+		func(last journal.Seq) (int, error) { return env.Audits.Ahead(ctx, id, last) })
 	if err != nil || lost == 0 {
 		return err
 	}
-	rt.app.o.Notify(Notice{Text: fmt.Sprintf("The journal of run %s was set back: its audit log has %d more records. "+
+	env.app.o.Notify(Notice{Text: fmt.Sprintf("The journal of run %s was set back: its audit log has %d more records. "+
 		"The run continues from what the journal has, and may repeat steps. The log is kept beside the new one.",
 		id.Short(), lost)})
 	return nil
@@ -195,24 +195,24 @@ func lostRecords(drives func(journal.Owner) bool, entry func() (journal.Entry, e
 
 // Resume continues a run. It returns when that is durable; the run then continues in the background.
 func (a *App) Resume(ctx context.Context, r *Resumption) error {
-	rt := r.env
+	env := r.env
 	if r.Step != "" {
-		err := rt.Engine.StartFrom(ctx, r.Run, r.Of, r.Step, r.by, r.set...)
+		err := env.Engine.StartFrom(ctx, r.Run, r.Of, r.Step, r.by, r.set...)
 		if _, remote := errors.AsType[*engine.UnavailableError](err); remote {
-			return rt.startError(ctx, r.Run, err)
+			return env.startError(ctx, r.Run, err)
 		}
-		return rt.runError(r.Of, notReached(err, r.from))
+		return env.runError(r.Of, notReached(err, r.from))
 	}
-	return rt.sendTo(ctx, r.Run, func() error {
+	return env.sendTo(ctx, r.Run, func() error {
 		for _, in := range r.inputs {
-			if err := rt.Engine.Send(ctx, r.Run, in, uuid.NewString()); err != nil {
+			if err := env.Engine.Send(ctx, r.Run, in, uuid.NewString()); err != nil {
 				return err
 			}
 		}
 		// The messages come first: raised budgets and answers are what the run continues with.
-		resume := rt.Engine.Resume
+		resume := env.Engine.Resume
 		if r.again {
-			resume = rt.Engine.ResumeAgain
+			resume = env.Engine.ResumeAgain
 		}
 		err := resume(ctx, r.Run)
 		var owned *journal.OwnedError
@@ -226,17 +226,17 @@ func (a *App) Resume(ctx context.Context, r *Resumption) error {
 // sendTo calls send, which sends a message to a run or resumes it. If that fails although this process has the run by
 // now, the run is driven to its next resting point before sendTo returns: no process may keep a run that can continue
 // without driving it.
-func (rt *environment) sendTo(ctx context.Context, id journal.RunID, send func() error) error {
+func (env *environment) sendTo(ctx context.Context, id journal.RunID, send func() error) error {
 	err := send()
-	if err != nil && rt.Engine.Owns(id) {
-		_, _ = rt.Engine.Wait(ctx, id) // err is what the caller asked about
+	if err != nil && env.Engine.Owns(id) {
+		_, _ = env.Engine.Wait(ctx, id) // err is what the caller asked about
 	}
-	return rt.runError(id, err)
+	return env.runError(id, err)
 }
 
 // startingStep returns the step that ResumeRequest.From means. Where the outcome of steps is unknown, continuing from
 // the current step repeats these steps, in whatever loop or branch they are.
-func (rt *environment) startingStep(
+func (env *environment) startingStep(
 	ctx context.Context, req *ResumeRequest, state *plan.State, program *plan.Program,
 ) (string, []plan.Input, error) {
 	// A step of that name takes precedence over the words "current" and "previous".
@@ -255,7 +255,7 @@ func (rt *environment) startingStep(
 		}
 		return "", answers, nil
 	}
-	way, failed, err := rt.mainLine(ctx, req.Run, program.Root())
+	way, failed, err := env.mainLine(ctx, req.Run, program.Root())
 	if err != nil {
 		return "", nil, err
 	}
@@ -352,7 +352,7 @@ func contains(p *ir.Program, s *ir.Step, name string) bool {
 // mainLine returns the steps of the body that a run has come to, without those that only end it or that the file does
 // not have, and the index of the last one that failed, or -1. The steps before the start of a run that continues
 // another one are included.
-func (rt *environment) mainLine(
+func (env *environment) mainLine(
 	ctx context.Context, id journal.RunID, p *ir.Program,
 ) (way []string, failed int, err error) {
 	failed = -1
@@ -375,7 +375,7 @@ func (rt *environment) mainLine(
 		}
 	}
 	var own journal.Seq // of the last decision or end of a task, with which its step finishes
-	for e, err := range report.Events(ctx, rt.Store, id) {
+	for e, err := range report.Events(ctx, env.Store, id) {
 		if err != nil {
 			return nil, -1, err
 		}
@@ -385,7 +385,7 @@ func (rt *environment) mainLine(
 		// A run that continues another one starts with the steps of that one, up to its own first step.
 		switch from := e.Run.From; {
 		case e.Type == report.RunStarted && from != nil:
-			before, _, err := rt.mainLine(ctx, from.Run, p)
+			before, _, err := env.mainLine(ctx, from.Run, p)
 			if err != nil && !errors.Is(err, journal.ErrUnknownRun) {
 				return nil, -1, err
 			}
@@ -407,8 +407,8 @@ func (rt *environment) mainLine(
 
 // resumeFrom returns the step from which a failed run can be resumed: the last one, or the one that led there if the
 // last one only ends the run or is not in the file. It returns "" if there is none.
-func (rt *environment) resumeFrom(ctx context.Context, id journal.RunID, last string) (string, error) {
-	_, program, _, err := rt.Engine.Load(ctx, id)
+func (env *environment) resumeFrom(ctx context.Context, id journal.RunID, last string) (string, error) {
+	_, program, _, err := env.Engine.Load(ctx, id)
 	if err != nil {
 		return "", err
 	}
@@ -419,7 +419,7 @@ func (rt *environment) resumeFrom(ctx context.Context, id journal.RunID, last st
 	if _, ends := step.Action.(ir.End); !ends && !step.Implied {
 		return last, nil
 	}
-	way, failed, err := rt.mainLine(ctx, id, program.Root())
+	way, failed, err := env.mainLine(ctx, id, program.Root())
 	switch {
 	case err != nil || len(way) == 0:
 		return "", err
@@ -459,17 +459,17 @@ func changedScript(root string, options json.RawMessage) string {
 
 // Finish lets a run that was canceled do what it still has to do, unless another process drives it, and returns it.
 func (a *App) Finish(ctx context.Context, id journal.RunID) (*Run, error) {
-	rt, err := a.driver(ctx, id)
+	env, err := a.driver(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	run, err := a.Get(ctx, id)
-	if err != nil || run.Status == journal.Finished || !rt.Idle(run.Entry) {
+	if err != nil || run.Status == journal.Finished || !env.Idle(run.Entry) {
 		return nil, err
 	}
-	err = rt.sendTo(ctx, id, func() error {
+	err = env.sendTo(ctx, id, func() error {
 		var owned *journal.OwnedError
-		if err := rt.Engine.Resume(ctx, id); err != nil && !errors.As(err, &owned) {
+		if err := env.Engine.Resume(ctx, id); err != nil && !errors.As(err, &owned) {
 			return err
 		}
 		return nil

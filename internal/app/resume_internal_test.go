@@ -31,7 +31,7 @@ func TestRunMayFinishElsewhereWhileItIsResumed(t *testing.T) {
 	})
 	s := p.server()
 	run := s.begin(t, "gate.md", "{}")
-	s.rt.Engine = faster{s.rt.Engine}
+	s.env.Engine = faster{s.env.Engine}
 	request := ResumeRequest{Run: run, Messages: []Message{Raise{Budget: plan.BudgetSteps, To: 9}}}
 	r, err := s.app.PrepareResume(t.Context(), request)
 	if err != nil {

@@ -46,13 +46,13 @@ func TestRetentionLeavesTombstones(t *testing.T) {
 	if _, err := a.Wait(ctx, id); err != nil {
 		t.Fatal(err)
 	}
-	rt, err := a.runs(ctx)
+	env, err := a.runs(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.retain(ctx, rt)
+	a.retain(ctx, env)
 	var got []journal.Tombstone
-	for link, err := range rt.Store.(journal.ChainReader).Tombstones(t.Context()) {
+	for link, err := range env.Store.(journal.ChainReader).Tombstones(t.Context()) {
 		var one journal.Tombstone
 		if err != nil || json.Unmarshal(link.Body, &one) != nil {
 			t.Fatal(err, string(link.Body))

@@ -126,19 +126,19 @@ func (a *App) IsElsewhere(p *Prepared) bool {
 // Wait returns when a run is at rest: it has finished, or waits for a person, an event or a budget. It drives the run
 // unless another process does; a run that another process drives is returned as it is.
 func (a *App) Wait(ctx context.Context, id journal.RunID) (*Run, error) {
-	rt, err := a.reader(ctx, id)
+	env, err := a.reader(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	entry, err := rt.Engine.Wait(ctx, id)
+	entry, err := env.Engine.Wait(ctx, id)
 	// A store whose file was removed or replaced may still answer, or not know the run: report that it is gone.
-	if store, ok := rt.Store.(journal.Presence); ok && (err == nil || errors.Is(err, journal.ErrUnknownRun)) {
+	if store, ok := env.Store.(journal.Presence); ok && (err == nil || errors.Is(err, journal.ErrUnknownRun)) {
 		err = cmp.Or(store.Present(), err)
 	}
 	if err != nil {
-		return nil, rt.runError(id, err)
+		return nil, env.runError(id, err)
 	}
-	return rt.run(ctx, entry), nil
+	return env.run(ctx, entry), nil
 }
 
 // reader returns an environment whose store has a run: the one that has the run in memory, if any.
@@ -181,17 +181,17 @@ func (a *App) environmentFor(ctx context.Context, id journal.RunID) (*environmen
 
 // run returns a run with what the index does not know: whether a process drives it, and which one. A run that is not
 // running needs no driver.
-func (rt *environment) run(ctx context.Context, entry journal.Entry) *Run {
+func (env *environment) run(ctx context.Context, entry journal.Entry) *Run {
 	r := &Run{Entry: entry}
 	if entry.Status != journal.Running {
 		return r
 	}
-	if r.Idle = rt.Idle(entry); r.Idle {
-		r.Queued = rt.queued(ctx, entry)
+	if r.Idle = env.Idle(entry); r.Idle {
+		r.Queued = env.queued(ctx, entry)
 		return r
 	}
-	if drives := rt.Driven(entry); drives || entry.Owner != rt.Process.ID() {
-		r.Driver = rt.describeOwner(entry.Owner)
+	if drives := env.Driven(entry); drives || entry.Owner != env.Process.ID() {
+		r.Driver = env.describeOwner(entry.Owner)
 		r.Driver.Stopping = !drives
 	}
 	return r
@@ -203,12 +203,12 @@ const queuedWithin = 32
 
 // queued reports whether nothing of a run has been executed since it was started or since a message was accepted. It
 // reports false for a run that cannot be read. On Temporal, a step that has started may still wait in the task queue.
-func (rt *environment) queued(ctx context.Context, entry journal.Entry) bool {
+func (env *environment) queued(ctx context.Context, entry journal.Entry) bool {
 	if entry.Owner == journal.Temporal {
 		return true
 	}
 	queued := false
-	for e, err := range rt.Store.Events(ctx, entry.ID, max(entry.Seq, queuedWithin)-queuedWithin) {
+	for e, err := range env.Store.Events(ctx, entry.ID, max(entry.Seq, queuedWithin)-queuedWithin) {
 		if err != nil {
 			return false
 		}
@@ -220,12 +220,12 @@ func (rt *environment) queued(ctx context.Context, entry journal.Entry) bool {
 }
 
 // queue adds the places of runs among those that wait because of a concurrency limit.
-func (rt *environment) queue(ctx context.Context, runs ...*Run) error {
-	places, err := rt.Queued(ctx)
+func (env *environment) queue(ctx context.Context, runs ...*Run) error {
+	places, err := env.Queued(ctx)
 	if err != nil {
 		return err
 	}
-	lacking, err := rt.Unserved(ctx)
+	lacking, err := env.Unserved(ctx)
 	if err != nil {
 		return err
 	}
@@ -244,51 +244,51 @@ func (rt *environment) queue(ctx context.Context, runs ...*Run) error {
 
 // entry returns the index row of a run, and the environment that reads the run.
 func (a *App) entry(ctx context.Context, id journal.RunID) (*environment, journal.Entry, error) {
-	rt, err := a.reader(ctx, id)
+	env, err := a.reader(ctx, id)
 	if err != nil {
 		return nil, journal.Entry{}, err
 	}
-	entry, err := rt.Store.Entry(ctx, id)
+	entry, err := env.Store.Entry(ctx, id)
 	if err != nil {
-		return nil, entry, rt.runError(id, err)
+		return nil, entry, env.runError(id, err)
 	}
-	return rt, entry, nil
+	return env, entry, nil
 }
 
 // Get returns a run as the store has it.
 func (a *App) Get(ctx context.Context, id journal.RunID) (*Run, error) {
-	rt, entry, err := a.entry(ctx, id)
+	env, entry, err := a.entry(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	r := rt.run(ctx, entry)
-	return r, rt.queue(ctx, r)
+	r := env.run(ctx, entry)
+	return r, env.queue(ctx, r)
 }
 
 // Runs lists the runs of the project, the newest first.
 func (a *App) Runs(ctx context.Context, f Filter) ([]Run, error) {
-	rt, err := a.runs(ctx)
+	env, err := a.runs(ctx)
 	if err != nil {
 		return nil, err
 	}
 	list := []Run{}
-	for entry, err := range rt.Store.Runs(ctx, f) {
+	for entry, err := range env.Store.Runs(ctx, f) {
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, *rt.run(ctx, entry))
+		list = append(list, *env.run(ctx, entry))
 	}
 	all := make([]*Run, len(list))
 	// The index has outcomes only; reasons and errors of finished runs are in their last events.
 	for i := range list {
 		all[i] = &list[i]
 	}
-	if err := rt.queue(ctx, all...); err != nil {
+	if err := env.queue(ctx, all...); err != nil {
 		return nil, err
 	}
 	for i := range list {
 		if r := &list[i]; r.Status == journal.Finished && r.Root == "" {
-			end, err := rt.Engine.Ending(ctx, r.Entry)
+			end, err := env.Engine.Ending(ctx, r.Entry)
 			switch {
 			case errors.Is(err, journal.ErrCorrupt), errors.Is(err, journal.ErrUnknownRun): // the others can be listed
 				r.Error = err.Error()
@@ -296,7 +296,7 @@ func (a *App) Runs(ctx context.Context, f Filter) ([]Run, error) {
 				return nil, err
 			default:
 				r.Reason = end.Reason
-				if r.Error, err = rt.shownText(ctx, r.ID, end.Error); err != nil {
+				if r.Error, err = env.shownText(ctx, r.ID, end.Error); err != nil {
 					return nil, err
 				}
 			}
@@ -308,14 +308,14 @@ func (a *App) Runs(ctx context.Context, f Filter) ([]Run, error) {
 // Entries yields what the index of the store has about runs, the newest first; nothing if the project has no runs yet.
 // It reads none of them.
 func (a *App) Entries(ctx context.Context, f Filter) iter.Seq2[journal.Entry, error] {
-	rt, err := a.runs(ctx)
+	env, err := a.runs(ctx)
 	if known, ok := errors.AsType[*Error](err); ok && known.Reason == NoRuns {
 		return func(func(journal.Entry, error) bool) {}
 	}
 	if err != nil {
 		return func(yield func(journal.Entry, error) bool) { yield(journal.Entry{}, err) }
 	}
-	return rt.Store.Runs(ctx, f)
+	return env.Store.Runs(ctx, f)
 }
 
 // Find returns the run that a person means: by its id, a unique prefix of it, or the time in the name of its folder.
@@ -327,18 +327,18 @@ func (a *App) Find(ctx context.Context, name string) (*Run, error) {
 // find is Find, and also returns the environment that has the run. Six runs are read at most: enough to show that a
 // prefix is ambiguous.
 func (a *App) find(ctx context.Context, name string) (*environment, *Run, error) {
-	rt, err := a.runs(ctx)
+	env, err := a.runs(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	// A time names folders, whose files name the runs; anything else is the beginning of an id.
-	ids := byStamp(rt.root, name)
+	ids := byStamp(env.root, name)
 	if len(ids) == 0 {
 		ids = []string{name}
 	}
 	var found []journal.Entry
 	for _, id := range ids {
-		for entry, err := range rt.Store.Runs(ctx, Filter{Prefix: strings.ToLower(id), Children: true, Limit: 6}) {
+		for entry, err := range env.Store.Runs(ctx, Filter{Prefix: strings.ToLower(id), Children: true, Limit: 6}) {
 			if err != nil {
 				return nil, nil, err
 			}
@@ -350,15 +350,15 @@ func (a *App) find(ctx context.Context, name string) (*environment, *Run, error)
 		return nil, nil, fail(InvalidRequest, NoRunName, "a run is named by its id, or the beginning of it")
 	case len(found) == 0:
 		e := fail(NotFound, NoRun, "there is no run %q", name)
-		e.Name, e.Names = name, a.otherRuns(ctx, rt.root)
+		e.Name, e.Names = name, a.otherRuns(ctx, env.root)
 		return nil, nil, e
 	case len(found) > 1:
 		e := fail(InvalidRequest, AmbiguousRun, "%q matches several runs", name)
 		e.Names = xslices.Map(found, func(entry journal.Entry) string { return string(entry.ID) + "  " + entry.Name })
 		return nil, nil, e
 	}
-	r := rt.run(ctx, found[0])
-	return rt, r, rt.queue(ctx, r)
+	r := env.run(ctx, found[0])
+	return env, r, env.queue(ctx, r)
 }
 
 // RootRun returns the run that a child run belongs to; any other run as it is.
@@ -447,12 +447,12 @@ func (a *App) Remove(ctx context.Context, id journal.RunID, why journal.Removal)
 
 // remove is Remove without compacting the store.
 func (a *App) remove(ctx context.Context, id journal.RunID, why journal.Removal) error {
-	rt, err := a.reader(ctx, id)
+	env, err := a.reader(ctx, id)
 	if err != nil {
 		return err
 	}
 	ids := []journal.RunID{id}
-	for child, err := range rt.Store.Runs(ctx, Filter{Root: id, Children: true}) {
+	for child, err := range env.Store.Runs(ctx, Filter{Root: id, Children: true}) {
 		if err != nil {
 			return err
 		}
@@ -460,46 +460,46 @@ func (a *App) remove(ctx context.Context, id journal.RunID, why journal.Removal)
 	}
 	// The ids of the children were read first, because their rows go with the run, and their files are still to be
 	// removed. A crash in between leaves files, which CheckStore reports.
-	err = rt.Store.Remove(ctx, why, id)
-	if damaged := rt.damaged(ctx, id, err); damaged != nil {
+	err = env.Store.Remove(ctx, why, id)
+	if damaged := env.damaged(ctx, id, err); damaged != nil {
 		why.Damaged = true
-		if err = rt.Store.Remove(ctx, why, id); err == nil {
+		if err = env.Store.Remove(ctx, why, id); err == nil {
 			a.o.Notify(Notice{Text: fmt.Sprintf("Run %s is damaged: %v. It is removed all the same, and the "+
 				"record of its removal says that it was damaged.", id.Short(), damaged)})
 		}
 	}
 	if errors.Is(err, journal.ErrUnfinished) || errors.Is(err, journal.ErrUnknownRun) {
-		return rt.runError(id, err)
+		return env.runError(id, err)
 	}
 	if err != nil {
 		return err
 	}
-	return rt.RemoveFiles(ids...)
+	return env.RemoveFiles(ids...)
 }
 
 // CheckRemoval returns the error with which Remove would refuse a run.
 func (a *App) CheckRemoval(ctx context.Context, run *Run) error {
-	rt, err := a.reader(ctx, run.ID)
+	env, err := a.reader(ctx, run.ID)
 	switch {
 	case err != nil:
 		return err
 	case run.Root != "":
 		return &journal.ChildError{Root: run.Root}
-	case run.Status == journal.Finished || rt.damaged(ctx, run.ID, journal.ErrUnfinished) != nil:
+	case run.Status == journal.Finished || env.damaged(ctx, run.ID, journal.ErrUnfinished) != nil:
 		return nil
 	}
-	return rt.runError(run.ID, journal.ErrUnfinished)
+	return env.runError(run.ID, journal.ErrUnfinished)
 }
 
 // damaged returns the damage because of which a run was not removed: it makes the removal fail, or keeps the run from
 // being canceled. It returns nil if there is another reason.
-func (rt *environment) damaged(ctx context.Context, id journal.RunID, err error) error {
+func (env *environment) damaged(ctx context.Context, id journal.RunID, err error) error {
 	if errors.Is(err, journal.ErrUnfinished) {
-		entry, unknown := rt.Store.Entry(ctx, id)
-		if unknown != nil || !rt.Idle(entry) {
+		entry, unknown := env.Store.Entry(ctx, id)
+		if unknown != nil || !env.Idle(entry) {
 			return nil
 		}
-		_, _, _, err = rt.Engine.Load(ctx, id)
+		_, _, _, err = env.Engine.Load(ctx, id)
 	}
 	if errors.Is(err, journal.ErrCorrupt) {
 		return err
@@ -519,37 +519,37 @@ type Ending struct {
 
 // Ending returns how a run ended. It is an error if the run has not finished.
 func (a *App) Ending(ctx context.Context, r *Run) (*Ending, error) {
-	rt, err := a.reader(ctx, r.ID)
+	env, err := a.reader(ctx, r.ID)
 	if err != nil {
 		return nil, err
 	}
 	if r.Status != journal.Finished {
-		return nil, rt.runError(r.ID, journal.ErrUnfinished)
+		return nil, env.runError(r.ID, journal.ErrUnfinished)
 	}
-	end, err := rt.Engine.Ending(ctx, r.Entry)
+	end, err := env.Engine.Ending(ctx, r.Entry)
 	if err != nil {
 		return nil, err
 	}
 	out := &Ending{Outcome: end.Outcome, Reason: end.Reason, Status: end.Status}
-	if out.Error, err = rt.shownText(ctx, cmp.Or(r.Root, r.ID), end.Error); err != nil {
+	if out.Error, err = env.shownText(ctx, cmp.Or(r.Root, r.ID), end.Error); err != nil {
 		return nil, err
 	}
-	if out.Output, err = rt.Engine.Raw(end.Output); err != nil {
+	if out.Output, err = env.Engine.Raw(end.Output); err != nil {
 		return nil, err
 	}
-	if end.Outcome == journal.OutcomeFailed && end.Last != "" && rt.checkStartedHere(ctx, r.ID) == nil {
-		out.From, err = rt.resumeFrom(ctx, r.ID, end.Last)
+	if end.Outcome == journal.OutcomeFailed && end.Last != "" && env.checkStartedHere(ctx, r.ID) == nil {
+		out.From, err = env.resumeFrom(ctx, r.ID, end.Last)
 	}
 	return out, err
 }
 
 // RedactValue redacts a value of a run as its workflow asks for.
 func (a *App) RedactValue(ctx context.Context, r *Run, value json.RawMessage) (json.RawMessage, error) {
-	rt, err := a.reader(ctx, r.ID)
+	env, err := a.reader(ctx, r.ID)
 	if err != nil {
 		return nil, err
 	}
-	rules, err := rt.Shown.Rules(ctx, cmp.Or(r.Root, r.ID))
+	rules, err := env.Shown.Rules(ctx, cmp.Or(r.Root, r.ID))
 	if err != nil {
 		return nil, err
 	}
@@ -558,11 +558,11 @@ func (a *App) RedactValue(ctx context.Context, r *Run, value json.RawMessage) (j
 }
 
 // shownText redacts a text of a run as its workflow asks for.
-func (rt *environment) shownText(ctx context.Context, root journal.RunID, text string) (string, error) {
+func (env *environment) shownText(ctx context.Context, root journal.RunID, text string) (string, error) {
 	if text == "" {
 		return "", nil
 	}
-	rules, err := rt.Shown.Rules(ctx, root)
+	rules, err := env.Shown.Rules(ctx, root)
 	hidden, _ := rules.Text(text)
 	return hidden, err
 }
@@ -580,11 +580,11 @@ type Exhausted struct {
 
 // Exhausted returns the budget that a run waits for.
 func (a *App) Exhausted(ctx context.Context, id journal.RunID) (Exhausted, error) {
-	rt, err := a.reader(ctx, id)
+	env, err := a.reader(ctx, id)
 	if err != nil {
 		return Exhausted{}, err
 	}
-	s, _, def, err := rt.Engine.Load(ctx, id)
+	s, _, def, err := env.Engine.Load(ctx, id)
 	if err != nil {
 		return Exhausted{}, err
 	}
@@ -608,7 +608,7 @@ func (a *App) Exhausted(ctx context.Context, id journal.RunID) (Exhausted, error
 	// Estimate without the budget that is exhausted: it would bound the result.
 	unlimited := *def.Program
 	unlimited.Budget = ir.Budget{}
-	report, err := rt.estimateRun(&unlimited, s.Options)
+	report, err := env.estimateRun(&unlimited, s.Options)
 	if err != nil {
 		return b, err
 	}
@@ -635,23 +635,23 @@ func worstOf(r check.Report, budget string) (int64, bool) {
 // runs that were recorded only. Unless Options.NoTriggers is set, it also fires triggers. A run that lacks something
 // is not driven: skipped is called with the reason, once.
 func (a *App) Work(ctx context.Context, ready func(root string), skipped func(*Run, *Error)) error {
-	rt, err := a.openConfigured(ctx)
+	env, err := a.openConfigured(ctx)
 	if err != nil {
 		return err
 	}
-	if rt.ReadOnly() {
+	if env.ReadOnly() {
 		return readOnly()
 	}
-	rt.DeliverTelemetry()
+	env.DeliverTelemetry()
 	ctx, cancel := context.WithCancel(ctx)
 	notified := make(chan struct{})
 	go func() {
 		defer close(notified)
-		(&notifier{a, rt}).serve(ctx)
+		(&notifier{a, env}).serve(ctx)
 	}()
 	defer func() { <-notified }()
 	if !a.o.NoTriggers {
-		ended := a.serveTriggers(ctx, rt)
+		ended := a.serveTriggers(ctx, env)
 		defer func() { <-ended }()
 	}
 	defer cancel() // first: what serves in the background ends with the work, also if that fails
@@ -659,28 +659,28 @@ func (a *App) Work(ctx context.Context, ready func(root string), skipped func(*R
 	if a.o.Version != nil {
 		version = a.o.Version()
 	}
-	if err := rt.AnnounceWorker(version, a.o.Labels); err != nil {
+	if err := env.AnnounceWorker(version, a.o.Labels); err != nil {
 		a.o.Log.Warn("other processes do not see that this one works", "error", err)
 	}
-	ready(rt.root)
-	go a.retain(ctx, rt)
-	go a.watchDrain(ctx, rt)
+	ready(env.root)
+	go a.retain(ctx, env)
+	go a.watchDrain(ctx, env)
 	// The engine asks about each run again and again, so the answer is kept: a run that lacks something is skipped
 	// until this process ends.
 	var mu sync.Mutex
 	lacks := map[journal.RunID]bool{}
-	return rt.runError("", rt.Engine.Work(ctx, func(id journal.RunID) bool {
+	return env.runError("", env.Engine.Work(ctx, func(id journal.RunID) bool {
 		mu.Lock()
 		defer mu.Unlock()
 		if skip, known := lacks[id]; known {
 			return skip
 		}
-		state, _, def, err := rt.Engine.Load(ctx, id)
+		state, _, def, err := env.Engine.Load(ctx, id)
 		if err != nil || state.Finished != nil {
 			return false // the engine handles it, and reports its errors
 		}
 		var missing *Error
-		if lacks[id] = errors.As(rt.readyAgain(id, state, def, ""), &missing); lacks[id] {
+		if lacks[id] = errors.As(env.readyAgain(id, state, def, ""), &missing); lacks[id] {
 			skipped(&Run{Entry: journal.Entry{ID: id}}, missing)
 		}
 		return lacks[id]
@@ -688,8 +688,8 @@ func (a *App) Work(ctx context.Context, ready func(root string), skipped func(*R
 }
 
 // serveTriggers fires triggers in the background until the context ends. The channel is closed afterwards.
-func (a *App) serveTriggers(ctx context.Context, rt *environment) <-chan struct{} {
-	service, ended := newTriggerService(a, rt), make(chan struct{})
+func (a *App) serveTriggers(ctx context.Context, env *environment) <-chan struct{} {
+	service, ended := newTriggerService(a, env), make(chan struct{})
 	a.mu.Lock()
 	a.triggers = service
 	a.mu.Unlock()
@@ -705,11 +705,11 @@ func (a *App) serveTriggers(ctx context.Context, rt *environment) <-chan struct{
 
 // StateDir returns the state folder of the project around the working folder, and creates it if needed.
 func (a *App) StateDir(ctx context.Context) (string, error) {
-	rt, err := a.openConfigured(ctx)
+	env, err := a.openConfigured(ctx)
 	if err != nil {
 		return "", err
 	}
-	return rt.Dir(), nil
+	return env.Dir(), nil
 }
 
 // ConfigFiles returns the files that decide how runs of the project around the working folder are driven: the
@@ -773,9 +773,9 @@ func (a *App) configuredHere() (*environment, error) {
 
 // openConfigured is configuredHere, and opens the storage.
 func (a *App) openConfigured(ctx context.Context) (*environment, error) {
-	rt, err := a.configuredHere()
+	env, err := a.configuredHere()
 	if err != nil {
 		return nil, err
 	}
-	return rt, rt.open(ctx)
+	return env, env.open(ctx)
 }

@@ -36,7 +36,7 @@ func (s *triggerService) keepSchedules(ctx context.Context) {
 
 // syncSchedules passes the schedules of the project to the engine.
 func (s *triggerService) syncSchedules(ctx context.Context) error {
-	stored, err := s.rt.Store.List(ctx, triggerPrefix)
+	stored, err := s.env.Store.List(ctx, triggerPrefix)
 	if err != nil {
 		return err
 	}
@@ -61,13 +61,13 @@ func (s *triggerService) syncSchedules(ctx context.Context) error {
 			continue
 		}
 		times, ok := t.Times.(*schedule.Schedule)
-		if !ok || times.Next(s.rt.now()).IsZero() {
+		if !ok || times.Next(s.env.now()).IsZero() {
 			continue
 		}
 		state := states[d.id]
 		one := engine.Schedule{
 			ID: d.id, Text: strings.TrimSpace(d.spec.Schedule + " " + d.spec.Timezone), Zone: times.Zone(),
-			Times: times.Calendars(s.rt.now()), Every: times.Every(), Paused: state.Paused,
+			Times: times.Calendars(s.env.now()), Every: times.Every(), Paused: state.Paused,
 		}
 		if one.Every > 0 && !state.Handled.IsZero() {
 			// The interval counts from the last firing.
@@ -90,7 +90,7 @@ func (s *triggerService) fireScheduled(ctx context.Context, id string, at time.T
 			continue
 		}
 		wake, err := s.fire(ctx, d)
-		if err != nil || !d.rechecksHere(wake, s.rt.now()) && !d.rechecksHere(wake, at) {
+		if err != nil || !d.rechecksHere(wake, s.env.now()) && !d.rechecksHere(wake, at) {
 			return time.Time{}, err
 		}
 		return wake, nil

@@ -35,45 +35,45 @@ type Sent struct {
 // Send sends messages to a run, and returns when they are durable. Unless the App is RecordOnly, the run then
 // continues in the background; if it lacks something for that, the messages are refused with an error of kind NotReady.
 func (a *App) Send(ctx context.Context, id journal.RunID, by journal.Actor, messages ...Message) (*Sent, error) {
-	rt, err := a.environmentFor(ctx, id)
+	env, err := a.environmentFor(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	// Without the configuration, secrets in messages are not known and would be recorded.
-	if slices.ContainsFunc(messages, carriesData) && rt.settings.err != nil {
-		return nil, rt.settings.err
+	if slices.ContainsFunc(messages, carriesData) && env.settings.err != nil {
+		return nil, env.settings.err
 	}
-	if !rt.ReadOnly() {
-		if err := rt.reportSetBack(ctx, id); err != nil && !errors.Is(err, journal.ErrUnknownRun) {
+	if !env.ReadOnly() {
+		if err := env.reportSetBack(ctx, id); err != nil && !errors.Is(err, journal.ErrUnknownRun) {
 			a.o.Log.Warn("the audit log is not compared with the journal", "run_id", id, "error", err)
 		}
 	}
 	// A message makes this process responsible for the run (see engine.Driver.Send), so find out first whether it could
 	// drive it.
 	if !a.o.RecordOnly {
-		if err := rt.driving(); err != nil {
+		if err := env.driving(); err != nil {
 			return nil, err
 		}
-		if err := rt.canContinue(ctx, id); err != nil {
-			return nil, rt.runError(id, err)
+		if err := env.canContinue(ctx, id); err != nil {
+			return nil, env.runError(id, err)
 		}
 	}
 	sent := &Sent{}
-	return sent, rt.sendTo(ctx, id, func() error {
+	return sent, env.sendTo(ctx, id, func() error {
 		for _, m := range messages {
 			in := m.input(by)
 			if signal, ok := in.(plan.Signal); ok && signal.Step != "" {
-				if in, err = rt.address(ctx, id, signal); err != nil {
+				if in, err = env.address(ctx, id, signal); err != nil {
 					return err
 				}
 			}
 			if d, ok := in.(plan.GateDecision); ok && (d.Answer == plan.Approve || d.Answer == plan.Reject) {
-				if err := rt.decide(ctx, id, d, sent); err != nil {
+				if err := env.decide(ctx, id, d, sent); err != nil {
 					return err
 				}
-			} else if err := rt.Engine.Send(ctx, id, in, uuid.NewString()); err != nil {
+			} else if err := env.Engine.Send(ctx, id, in, uuid.NewString()); err != nil {
 				if signal, ok := in.(plan.Signal); ok && signal.Step != "" {
-					return rt.decidedBefore(ctx, id, signal.Step, err)
+					return env.decidedBefore(ctx, id, signal.Step, err)
 				}
 				return err
 			}
@@ -92,25 +92,25 @@ func carriesData(m Message) bool {
 }
 
 // canContinue returns what a run lacks to continue in this process. A run that another process drives lacks nothing.
-func (rt *environment) canContinue(ctx context.Context, id journal.RunID) error {
-	entry, err := rt.Store.Entry(ctx, id)
+func (env *environment) canContinue(ctx context.Context, id journal.RunID) error {
+	entry, err := env.Store.Entry(ctx, id)
 	if err != nil {
 		return err
 	}
-	if entry.Status == journal.Finished || !rt.Idle(entry) {
+	if entry.Status == journal.Finished || !env.Idle(entry) {
 		return nil
 	}
-	state, _, def, err := rt.Engine.Load(ctx, id)
+	state, _, def, err := env.Engine.Load(ctx, id)
 	if err != nil {
 		return err
 	}
-	return rt.readyAgain(id, state, def, "")
+	return env.readyAgain(id, state, def, "")
 }
 
 // decide sends a decision about what the gate shows now, or about what had the digest of the decision. An approval is
 // about the files that hold what the gate shows, as they are now.
-func (rt *environment) decide(ctx context.Context, id journal.RunID, d plan.GateDecision, sent *Sent) error {
-	state, program, _, err := rt.Engine.Load(ctx, id)
+func (env *environment) decide(ctx context.Context, id journal.RunID, d plan.GateDecision, sent *Sent) error {
+	state, program, _, err := env.Engine.Load(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -122,10 +122,10 @@ func (rt *environment) decide(ctx context.Context, id journal.RunID, d plan.Gate
 	// Otherwise the engine refuses the decision, and says why.
 	if len(found) == 1 {
 		d.Step = found[0].Place().Key()
-		if err := rt.mayClaim(state, program, found[0], d.By); err != nil {
+		if err := env.mayClaim(state, program, found[0], d.By); err != nil {
 			return err
 		}
-		shown, err := rt.shown(ctx, id, state, program, found[0])
+		shown, err := env.shown(ctx, id, state, program, found[0])
 		if err == nil {
 			err = checkAnswer(found[0], shown, &d)
 		}
@@ -142,7 +142,7 @@ func (rt *environment) decide(ctx context.Context, id journal.RunID, d plan.Gate
 				"the content of %s has changed since it was shown; look at it again",
 				strings.Join(shown.paths(), ", "))}
 		case d.Answer == plan.Approve:
-			if sent.Edited, err = rt.acceptEdits(ctx, id, shown, d.By); err != nil {
+			if sent.Edited, err = env.acceptEdits(ctx, id, shown, d.By); err != nil {
 				return err
 			}
 			d.Digest = shown.digest
@@ -150,8 +150,8 @@ func (rt *environment) decide(ctx context.Context, id journal.RunID, d plan.Gate
 			_, d.Digest = state.Shown(program, found[0])
 		}
 	}
-	if err := rt.Engine.Send(ctx, id, d, uuid.NewString()); err != nil {
-		return rt.decidedBefore(ctx, id, d.Step, err)
+	if err := env.Engine.Send(ctx, id, d, uuid.NewString()); err != nil {
+		return env.decidedBefore(ctx, id, d.Step, err)
 	}
 	return nil
 }
@@ -190,11 +190,11 @@ func checkAnswer(f *plan.Frame, shown *gateContent, d *plan.GateDecision) error 
 
 // mayClaim refuses a claimed identity at a gate that names approvers, if the project has users: there, people decide
 // with their own credentials.
-func (rt *environment) mayClaim(state *plan.State, program *plan.Program, f *plan.Frame, by journal.Actor) error {
+func (env *environment) mayClaim(state *plan.State, program *plan.Program, f *plan.Frame, by journal.Actor) error {
 	if by.Method != "" || by.As == "" || state.Approvers(program, f) == nil {
 		return nil
 	}
-	users, err := identity.NewUsers(rt.Dir()).List()
+	users, err := identity.NewUsers(env.Dir()).List()
 	if err != nil || len(users) == 0 {
 		return err
 	}
@@ -234,8 +234,8 @@ func placeNames(gates []*plan.Frame) string {
 
 // address returns a signal with the key of the step that a person means by its name. The signal stays as it is if no
 // such step waits for the event.
-func (rt *environment) address(ctx context.Context, id journal.RunID, s plan.Signal) (plan.Signal, error) {
-	state, _, _, err := rt.Engine.Load(ctx, id)
+func (env *environment) address(ctx context.Context, id journal.RunID, s plan.Signal) (plan.Signal, error) {
+	state, _, _, err := env.Engine.Load(ctx, id)
 	if err != nil || state.Finished != nil {
 		return s, err
 	}
@@ -269,12 +269,12 @@ func (c *gateContent) paths() []string {
 
 // acceptEdits makes changes in the files that a gate shows part of the run, before it is approved: a decision is about
 // what the journal has.
-func (rt *environment) acceptEdits(
+func (env *environment) acceptEdits(
 	ctx context.Context, id journal.RunID, shown *gateContent, by journal.Actor,
 ) (edited []string, err error) {
 	for _, variable := range slices.Sorted(maps.Keys(shown.edits)) {
 		edit := plan.Edit{Path: variable, Value: shown.edits[variable], By: by}
-		if err := rt.Engine.Send(ctx, id, edit, uuid.NewString()); err != nil {
+		if err := env.Engine.Send(ctx, id, edit, uuid.NewString()); err != nil {
 			return nil, err
 		}
 		edited = append(edited, variable)
@@ -283,7 +283,7 @@ func (rt *environment) acceptEdits(
 }
 
 // shown returns what an open gate shows. If a step has produced a value as a file, the file counts as it is now.
-func (rt *environment) shown(
+func (env *environment) shown(
 	ctx context.Context, id journal.RunID, state *plan.State, program *plan.Program, f *plan.Frame,
 ) (*gateContent, error) {
 	out := &gateContent{files: map[string]string{}, edits: map[string]json.RawMessage{}}
@@ -295,7 +295,7 @@ func (rt *environment) shown(
 	var started journal.RunStarted
 	var wrote map[string]json.RawMessage // by steps
 	var failed error
-	load := sync.OnceFunc(func() { started, wrote, failed = rt.written(ctx, id) })
+	load := sync.OnceFunc(func() { started, wrote, failed = env.written(ctx, id) })
 	read := func(path string) string {
 		load()
 		raw := started.Vars[path].JSON
@@ -311,7 +311,7 @@ func (rt *environment) shown(
 		}
 		return text
 	}
-	root := filepath.Dir(rt.Dir())
+	root := filepath.Dir(env.Dir())
 	for variable, was := range out.reads {
 		file, err := registry.ArtifactFile(program.Root(), root, variable, was, read)
 		if err != nil {
@@ -352,17 +352,17 @@ func (rt *environment) shown(
 
 // written returns how a run started, and the last value that a step has written to each variable. The files of a run
 // that continues another one hold what it started with.
-func (rt *environment) written(ctx context.Context, id journal.RunID) (
+func (env *environment) written(ctx context.Context, id journal.RunID) (
 	started journal.RunStarted, wrote map[string]json.RawMessage, err error,
 ) {
-	if started, err = report.Started(ctx, rt.Store, id); err != nil {
+	if started, err = report.Started(ctx, env.Store, id); err != nil {
 		return started, nil, err
 	}
 	wrote = map[string]json.RawMessage{}
 	for path, v := range started.Vars {
 		wrote[path] = v.JSON
 	}
-	for e, err := range report.Events(ctx, rt.Store, id) {
+	for e, err := range report.Events(ctx, env.Store, id) {
 		if err != nil {
 			return started, nil, err
 		}
@@ -376,7 +376,7 @@ func (rt *environment) written(ctx context.Context, id journal.RunID) (
 }
 
 // decidedBefore names the earlier decision if one was refused because the gate is no longer open.
-func (rt *environment) decidedBefore(ctx context.Context, id journal.RunID, step string, err error) error {
+func (env *environment) decidedBefore(ctx context.Context, id journal.RunID, step string, err error) error {
 	refused, ok := plan.IsRefusal(err)
 	if !errors.Is(err, journal.ErrFinished) && (!ok || refused.Code != plan.NoGate && refused.Code != plan.TooLate) {
 		return err
@@ -384,7 +384,7 @@ func (rt *environment) decidedBefore(ctx context.Context, id journal.RunID, step
 	var last report.Decision
 	run := id // of the gate: the workflow may have called another one
 	// The last decision about a gate of that name counts, in this run or in one that it has called.
-	for e, failed := range report.Events(ctx, rt.Shown, id) {
+	for e, failed := range report.Events(ctx, env.Shown, id) {
 		if failed != nil {
 			return err
 		}

@@ -11,11 +11,11 @@ type SpendingStatus = registry.SpendingStatus
 
 // Spending returns the spending limits of the project and what has been spent today, over all runs.
 func (a *App) Spending(ctx context.Context) ([]SpendingStatus, error) {
-	rt, err := a.runs(ctx)
+	env, err := a.runs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return rt.Runtime.Spending(ctx)
+	return env.Runtime.Spending(ctx)
 }
 
 // ConcurrencyStatus is a concurrency limit with the runs and model calls that count for it.
@@ -23,9 +23,9 @@ type ConcurrencyStatus = registry.ConcurrencyStatus
 
 // Concurrency returns the concurrency limits of the project, and how many runs and model calls count for each.
 func (a *App) Concurrency(ctx context.Context) ([]ConcurrencyStatus, error) {
-	rt, err := a.runs(ctx)
+	env, err := a.runs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return rt.Runtime.Concurrency(ctx)
+	return env.Runtime.Concurrency(ctx)
 }

@@ -90,27 +90,27 @@ type (
 
 // Status returns the state of a run.
 func (a *App) Status(ctx context.Context, id journal.RunID) (*Status, error) {
-	rt, entry, err := a.entry(ctx, id)
+	env, entry, err := a.entry(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	state, program, _, err := rt.Engine.Load(ctx, id)
+	state, program, _, err := env.Engine.Load(ctx, id)
 	if err != nil {
-		return nil, rt.runError(id, err)
+		return nil, env.runError(id, err)
 	}
-	run := rt.run(ctx, entry)
-	if err := rt.queue(ctx, run); err != nil {
+	run := env.run(ctx, entry)
+	if err := env.queue(ctx, run); err != nil {
 		return nil, err
 	}
 	s := statusOf(state, program, run)
-	rules, err := rt.Shown.Rules(ctx, id)
+	rules, err := env.Shown.Rules(ctx, id)
 	if err != nil {
-		return nil, rt.runError(id, err)
+		return nil, env.runError(id, err)
 	}
 	// Redact at the end, whatever is added below.
 	defer s.redact(rules)
-	if err := rt.recall(ctx, s); err != nil {
-		return nil, rt.runError(id, err)
+	if err := env.recall(ctx, s); err != nil {
+		return nil, env.runError(id, err)
 	}
 	if state.Finished != nil {
 		return s, nil
@@ -119,9 +119,9 @@ func (a *App) Status(ctx context.Context, id journal.RunID) (*Status, error) {
 		if f.Gate.Kind != journal.GatePerson {
 			continue
 		}
-		shown, err := rt.shown(ctx, id, state, program, f)
+		shown, err := env.shown(ctx, id, state, program, f)
 		if err != nil {
-			return nil, rt.runError(id, err)
+			return nil, env.runError(id, err)
 		}
 		s.Gates[i].Shows, s.Gates[i].Digest, s.Gates[i].Files = shown.reads, shown.digest, shown.files
 	}
@@ -133,10 +133,10 @@ const lastFacts = 100
 
 // recall adds what only the journal has: the last command or tool call of steps with an unknown outcome, and who has
 // rejected the run.
-func (rt *environment) recall(ctx context.Context, s *Status) error {
+func (env *environment) recall(ctx context.Context, s *Status) error {
 	root := cmp.Or(s.Root, s.ID)
 	if s.Outcome == journal.OutcomeRejected { // the rejection is among the last facts
-		for d, err := range report.Decisions(rt.Shown.Events(ctx, root, max(0, s.Seq-lastFacts))) {
+		for d, err := range report.Decisions(env.Shown.Events(ctx, root, max(0, s.Seq-lastFacts))) {
 			if err != nil {
 				return err
 			}
@@ -148,7 +148,7 @@ func (rt *environment) recall(ctx context.Context, s *Status) error {
 	if !s.InDoubt() {
 		return nil
 	}
-	for e, err := range rt.Shown.Events(ctx, root, 0) {
+	for e, err := range env.Shown.Events(ctx, root, 0) {
 		if err != nil {
 			return err
 		}
@@ -288,17 +288,17 @@ func (a *App) CompactGraph(ctx context.Context, r *Run) (picture *graph.Compact,
 func (a *App) draw(
 	ctx context.Context, r *Run, start func(p *ir.Program, frame string) func(journal.Event),
 ) (last journal.Seq, err error) {
-	rt, err := a.reader(ctx, r.ID)
+	env, err := a.reader(ctx, r.ID)
 	if err != nil {
 		return 0, err
 	}
 	root := cmp.Or(r.Root, r.ID)
-	_, program, _, err := rt.Engine.Load(ctx, root)
+	_, program, _, err := env.Engine.Load(ctx, root)
 	if err != nil {
 		return 0, err
 	}
 	apply := start(program.Root(), "")
-	for e, err := range rt.Store.Events(ctx, root, 0) {
+	for e, err := range env.Store.Events(ctx, root, 0) {
 		if err != nil {
 			return 0, err
 		}
@@ -355,23 +355,23 @@ func (a *App) ExecutionAt(ctx context.Context, id journal.RunID, name string, n 
 // executions returns the executions of a step. With a number, only that execution has what it read and the state after
 // it.
 func (a *App) executions(ctx context.Context, id journal.RunID, name string, only int) ([]*Execution, error) {
-	rt, err := a.reader(ctx, id)
+	env, err := a.reader(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	_, program, _, err := rt.Engine.Load(ctx, id)
+	_, program, _, err := env.Engine.Load(ctx, id)
 	if err != nil {
-		return nil, rt.runError(id, err)
+		return nil, env.runError(id, err)
 	}
 	outline := report.NewOutline(program.Root())
 	h := &executionReader{program: program, name: stepID(program.Root(), name), only: only, known: map[string]bool{}}
 	h.in = report.NewInterpreter(id, func(string) (*report.Outline, error) { return outline, nil }).TrackValues(h.start)
-	for e, err := range rt.Shown.Events(ctx, id, 0) {
+	for e, err := range env.Shown.Events(ctx, id, 0) {
 		if err == nil {
 			err = h.apply(e)
 		}
 		if err != nil {
-			return nil, rt.runError(id, err)
+			return nil, env.runError(id, err)
 		}
 	}
 	if len(h.found) == 0 {

@@ -35,18 +35,18 @@ type Pruned struct {
 
 // Prune removes finished runs with their records and files, and returns the space to the file system.
 func (a *App) Prune(ctx context.Context, req PruneRequest, why journal.Removal) (*Pruned, error) {
-	rt, err := a.runs(ctx)
+	env, err := a.runs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if rt.Clock != nil { // the ends of the runs are in its time
-		why.At = journal.MillisOf(rt.Clock())
+	if env.Clock != nil { // the ends of the runs are in its time
+		why.At = journal.MillisOf(env.Clock())
 	}
 	out := &Pruned{Runs: []Run{}}
 	before := journal.MillisOf(why.At.Time().Add(-req.OlderThan))
 	kept := 0
 	// Runs come newest first, so the first ones are those to keep.
-	for entry, err := range rt.Store.Runs(ctx, Filter{Status: journal.Finished, Name: req.Workflow}) {
+	for entry, err := range env.Store.Runs(ctx, Filter{Status: journal.Finished, Name: req.Workflow}) {
 		switch {
 		case err != nil:
 			return nil, err
@@ -54,7 +54,7 @@ func (a *App) Prune(ctx context.Context, req PruneRequest, why journal.Removal) 
 		case kept < req.Keep:
 			kept++
 		case entry.Updated <= before:
-			out.Runs = append(out.Runs, *rt.run(ctx, entry))
+			out.Runs = append(out.Runs, *env.run(ctx, entry))
 		}
 	}
 	if req.DryRun {
@@ -79,9 +79,9 @@ func (a *App) Prune(ctx context.Context, req PruneRequest, why journal.Removal) 
 // returns the number of bytes. A store that other processes keep busy is compacted after the next removal. The removals
 // before it have succeeded, so a failure is only a notice.
 func (a *App) compact(ctx context.Context) (freed int64) {
-	rt, err := a.runs(ctx)
+	env, err := a.runs(ctx)
 	if err == nil {
-		if store, ok := rt.Store.(journal.Maintainer); ok {
+		if store, ok := env.Store.(journal.Maintainer); ok {
 			freed, err = store.Compact(ctx)
 		}
 	}
@@ -98,8 +98,8 @@ const retainEvery = time.Hour
 const byRetention = "retention"
 
 // retain removes old runs as the configuration says, until the context ends.
-func (a *App) retain(ctx context.Context, rt *environment) {
-	r := rt.settings.Retention
+func (a *App) retain(ctx context.Context, env *environment) {
+	r := env.settings.Retention
 	if r.OlderThan == 0 {
 		return
 	}
@@ -107,7 +107,7 @@ func (a *App) retain(ctx context.Context, rt *environment) {
 	defer tick.Stop()
 	for {
 		pruned, err := a.Prune(ctx, PruneRequest{OlderThan: r.OlderThan, Keep: int(r.Keep)}, journal.Removal{
-			By: journal.Actor{User: byRetention, Method: byRetention}, At: journal.MillisOf(rt.now()),
+			By: journal.Actor{User: byRetention, Method: byRetention}, At: journal.MillisOf(env.now()),
 			Why: fmt.Sprintf("ended more than %s ago", r.OlderThan),
 		})
 		switch {
@@ -137,19 +137,19 @@ type StoreReport struct {
 // CheckStore checks the structure of the store, the chain and the index of every run, the tombstones, and that every
 // record belongs to a run unless other machines use the store, too. It changes nothing.
 func (a *App) CheckStore(ctx context.Context) (*StoreReport, error) {
-	rt, err := a.runs(ctx)
+	env, err := a.runs(ctx)
 	if err != nil {
 		return nil, err
 	}
 	out := &StoreReport{Problems: []string{}}
-	if store, ok := rt.Store.(journal.Maintainer); ok {
+	if store, ok := env.Store.(journal.Maintainer); ok {
 		if out.Problems, err = store.Check(ctx); err != nil {
 			return nil, err
 		}
 	}
 	// One pass over all runs, which also collects their ids for the search for orphans.
 	known := map[string]bool{}
-	for entry, err := range rt.Store.Runs(ctx, Filter{Children: true}) {
+	for entry, err := range env.Store.Runs(ctx, Filter{Children: true}) {
 		if err != nil {
 			return nil, err
 		}
@@ -158,7 +158,7 @@ func (a *App) CheckStore(ctx context.Context) (*StoreReport, error) {
 			continue
 		}
 		out.Runs++
-		verified, err := engine.Verify(ctx, rt.Store, entry.ID)
+		verified, err := engine.Verify(ctx, env.Store, entry.ID)
 		if err != nil {
 			out.Problems = append(out.Problems, fmt.Sprintf("run %s: %v", entry.ID, err))
 		}
@@ -166,25 +166,25 @@ func (a *App) CheckStore(ctx context.Context) (*StoreReport, error) {
 			out.Problems = append(out.Problems, fmt.Sprintf("run %s: %s: %s", d.Run, d.Part, d.Message))
 		}
 	}
-	if _, err := journal.VerifyTombstones(ctx, rt.Store, func(journal.Tombstone, journal.ChainHash) {
+	if _, err := journal.VerifyTombstones(ctx, env.Store, func(journal.Tombstone, journal.ChainHash) {
 		out.Removed++
 	}); err != nil {
 		out.Problems = append(out.Problems, err.Error())
 	}
-	if rt.Shared() { // the records here may be of runs that were removed elsewhere, or of another schema
+	if env.Shared() { // the records here may be of runs that were removed elsewhere, or of another schema
 		return out, nil
 	}
-	orphans, err := rt.orphans(known)
+	orphans, err := env.orphans(known)
 	out.Problems = append(slices.Clip(out.Problems), orphans...)
 	return out, err
 }
 
 // orphans returns the records and folders of runs that the store does not have.
-func (rt *environment) orphans(known map[string]bool) ([]string, error) {
+func (env *environment) orphans(known map[string]bool) ([]string, error) {
 	var found []string
-	storage := filepath.Join(rt.Dir(), "storage")
+	storage := filepath.Join(env.Dir(), "storage")
 	for _, dir := range []string{
-		filepath.Join(storage, "transcripts"), filepath.Join(storage, "audit"), filepath.Join(rt.Dir(), "runs"),
+		filepath.Join(storage, "transcripts"), filepath.Join(storage, "audit"), filepath.Join(env.Dir(), "runs"),
 	} {
 		entries, err := os.ReadDir(dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -248,11 +248,11 @@ func (a *App) Migrate(ctx context.Context, url string) (done journal.Copied, kep
 
 // Backup writes a copy of the project's store to a file that does not exist yet, while runs continue.
 func (a *App) Backup(ctx context.Context, path string) error {
-	rt, err := a.runs(ctx)
+	env, err := a.runs(ctx)
 	if err != nil {
 		return err
 	}
-	store, ok := rt.Store.(journal.Maintainer)
+	store, ok := env.Store.(journal.Maintainer)
 	if !ok {
 		return fail(InvalidRequest, "", "the runs of this project are in a database").
 			advise("Use the tools of the database for a backup, such as pg_dump.")

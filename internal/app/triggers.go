@@ -109,7 +109,7 @@ func triggerNames(list []ir.Trigger) []string {
 // declaredTriggers discovers the triggers of the project. A workflow with errors keeps the triggers of before: those
 // that this process has seen, or else those that the store has.
 func (a *App) declaredTriggers(
-	ctx context.Context, rt *environment, before []*workflowTrigger,
+	ctx context.Context, env *environment, before []*workflowTrigger,
 ) ([]*workflowTrigger, error) {
 	space, root, err := a.currentProject()
 	if err != nil {
@@ -133,18 +133,18 @@ func (a *App) declaredTriggers(
 		file = filepath.ToSlash(file)
 		// The settings are those of the configuration as it is now, also for the triggers of the last valid version.
 		if err := an.Err(); err != nil {
-			kept, err := rt.keptTriggers(ctx, file, before)
+			kept, err := env.keptTriggers(ctx, file, before)
 			if err != nil {
 				return nil, err
 			}
 			for _, d := range kept {
 				d.path, d.problem = w.Path, an.Err().Error()
-				d.settings = rt.settings.Trigger(d.workflow)
+				d.settings = env.settings.Trigger(d.workflow)
 			}
 			out = append(out, kept...)
 			continue
 		}
-		settings := rt.settings.Trigger(w.Name)
+		settings := env.settings.Trigger(w.Name)
 		specs := withSchedule(an.Program.Triggers, settings)
 		for i, name := range triggerNames(specs) {
 			out = append(out, &workflowTrigger{
@@ -153,7 +153,7 @@ func (a *App) declaredTriggers(
 			})
 		}
 	}
-	return append(out, rt.webhooks(found, root)...), nil
+	return append(out, env.webhooks(found, root)...), nil
 }
 
 // withSchedule returns the triggers of a workflow with the schedule that the configuration adds.
@@ -188,9 +188,9 @@ func (an *Analysis) isNamed(name, root string) bool {
 }
 
 // webhooks returns the triggers that the configuration adds to workflows.
-func (rt *environment) webhooks(found *Discovery, root string) []*workflowTrigger {
+func (env *environment) webhooks(found *Discovery, root string) []*workflowTrigger {
 	var out []*workflowTrigger
-	for _, hook := range rt.settings.Webhooks {
+	for _, hook := range env.settings.Webhooks {
 		for _, w := range found.Workflows {
 			if !w.Analysis.isNamed(hook.Is.Workflow.Value, root) || w.Scope != project.OfProject || w.ShadowedBy != "" {
 				continue
@@ -200,7 +200,7 @@ func (rt *environment) webhooks(found *Discovery, root string) []*workflowTrigge
 				workflow: w.Name, path: w.Path,
 				spec: ir.Trigger{Kind: ir.OnWebhook, Event: hook.Name.Value},
 				settings: config.Trigger{
-					Simulate: hook.Is.Simulate || rt.settings.Trigger(w.Name).Simulate, Map: hook.Is.Map,
+					Simulate: hook.Is.Simulate || env.settings.Trigger(w.Name).Simulate, Map: hook.Is.Map,
 				},
 				an: w.Analysis,
 			}
@@ -216,7 +216,7 @@ func (rt *environment) webhooks(found *Discovery, root string) []*workflowTrigge
 }
 
 // keptTriggers returns the triggers of the last valid version of a file.
-func (rt *environment) keptTriggers(
+func (env *environment) keptTriggers(
 	ctx context.Context, file string, before []*workflowTrigger,
 ) ([]*workflowTrigger, error) {
 	var out []*workflowTrigger
@@ -229,7 +229,7 @@ func (rt *environment) keptTriggers(
 	if len(out) > 0 {
 		return out, nil
 	}
-	stored, err := rt.Store.List(ctx, triggerPrefix+file+"#")
+	stored, err := env.Store.List(ctx, triggerPrefix+file+"#")
 	if err != nil {
 		return nil, err
 	}
@@ -246,9 +246,9 @@ func (rt *environment) keptTriggers(
 }
 
 // loadTrigger returns the stored state of a trigger with the runs that are not over by now, and its register.
-func (rt *environment) loadTrigger(ctx context.Context, d *workflowTrigger) (triggerState, journal.Register, error) {
+func (env *environment) loadTrigger(ctx context.Context, d *workflowTrigger) (triggerState, journal.Register, error) {
 	var state triggerState
-	register, err := rt.Store.Load(ctx, triggerPrefix+d.id)
+	register, err := env.Store.Load(ctx, triggerPrefix+d.id)
 	if err != nil {
 		return state, register, err
 	}
@@ -263,7 +263,7 @@ func (rt *environment) loadTrigger(ctx context.Context, d *workflowTrigger) (tri
 	// Runs that were removed count as over.
 	var active []journal.RunID
 	for _, id := range state.Active {
-		entry, err := rt.Store.Entry(ctx, id)
+		entry, err := env.Store.Entry(ctx, id)
 		switch {
 		case errors.Is(err, journal.ErrUnknownRun):
 		case err != nil:
@@ -278,25 +278,25 @@ func (rt *environment) loadTrigger(ctx context.Context, d *workflowTrigger) (tri
 
 // saveTrigger stores the state of a trigger if it has changed. It returns journal.ErrConflict if another process was
 // faster.
-func (rt *environment) saveTrigger(ctx context.Context, register journal.Register, state triggerState) error {
+func (env *environment) saveTrigger(ctx context.Context, register journal.Register, state triggerState) error {
 	data, err := json.Marshal(state)
 	if err != nil || bytes.Equal(data, register.Data) {
 		return err
 	}
 	register.Data = data
-	_, err = rt.Store.Save(ctx, register)
+	_, err = env.Store.Save(ctx, register)
 	return err
 }
 
 // changeTrigger changes the state of a trigger.
-func (rt *environment) changeTrigger(ctx context.Context, d *workflowTrigger, change func(*triggerState)) error {
+func (env *environment) changeTrigger(ctx context.Context, d *workflowTrigger, change func(*triggerState)) error {
 	for {
-		state, register, err := rt.loadTrigger(ctx, d)
+		state, register, err := env.loadTrigger(ctx, d)
 		if err != nil {
 			return err
 		}
 		change(&state)
-		if err := rt.saveTrigger(ctx, register, state); !errors.Is(err, journal.ErrConflict) {
+		if err := env.saveTrigger(ctx, register, state); !errors.Is(err, journal.ErrConflict) {
 			return err
 		}
 	}
@@ -311,19 +311,19 @@ func (a *App) known(ctx context.Context) (*environment, []*workflowTrigger, erro
 		if _, err := service.reload(ctx); err != nil {
 			return nil, nil, err
 		}
-		return service.rt, service.all(), nil
+		return service.env, service.all(), nil
 	}
-	rt, err := a.storage(ctx)
+	env, err := a.storage(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	all, err := a.declaredTriggers(ctx, rt, nil)
-	return rt, all, err
+	all, err := a.declaredTriggers(ctx, env, nil)
+	return env, all, err
 }
 
 // Triggers lists the triggers of the project's workflows, except "manual".
 func (a *App) Triggers(ctx context.Context) ([]Trigger, error) {
-	rt, all, err := a.known(ctx)
+	env, all, err := a.known(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -332,7 +332,7 @@ func (a *App) Triggers(ctx context.Context) ([]Trigger, error) {
 		if d.spec.Kind == ir.OnDemand {
 			continue
 		}
-		t, err := rt.describeTrigger(ctx, d, rt.now())
+		t, err := env.describeTrigger(ctx, d, env.now())
 		if err != nil {
 			return nil, err
 		}
@@ -342,8 +342,8 @@ func (a *App) Triggers(ctx context.Context) ([]Trigger, error) {
 }
 
 // describeTrigger returns a trigger with its stored state.
-func (rt *environment) describeTrigger(ctx context.Context, d *workflowTrigger, now time.Time) (Trigger, error) {
-	state, _, err := rt.loadTrigger(ctx, d)
+func (env *environment) describeTrigger(ctx context.Context, d *workflowTrigger, now time.Time) (Trigger, error) {
+	state, _, err := env.loadTrigger(ctx, d)
 	if err != nil {
 		return Trigger{}, err
 	}
@@ -364,7 +364,7 @@ func (rt *environment) describeTrigger(ctx context.Context, d *workflowTrigger, 
 func (a *App) findTrigger(
 	ctx context.Context, name string, fits func(ir.Trigger) bool,
 ) (*environment, *workflowTrigger, error) {
-	rt, all, err := a.known(ctx)
+	env, all, err := a.known(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -377,7 +377,7 @@ func (a *App) findTrigger(
 		}
 		ids = append(ids, d.id)
 		if d.id == name {
-			return rt, d, nil
+			return env, d, nil
 		}
 		if d.workflow == name || d.file == name || d.path == name || d.workflow+"#"+d.name == name {
 			found = append(found, d)
@@ -385,7 +385,7 @@ func (a *App) findTrigger(
 	}
 	switch len(found) {
 	case 1:
-		return rt, found[0], nil
+		return env, found[0], nil
 	case 0:
 		e := fail(NotFound, NoTrigger, "there is no trigger %q", name)
 		e.Name, e.Names = name, ids
@@ -402,12 +402,12 @@ func anyTrigger(ir.Trigger) bool { return true }
 // PauseTrigger pauses a trigger, or resumes it. A paused trigger starts no runs; scheduled times that pass are recorded
 // as missed.
 func (a *App) PauseTrigger(ctx context.Context, name string, paused bool) (Trigger, error) {
-	rt, d, err := a.findTrigger(ctx, name, anyTrigger)
+	env, d, err := a.findTrigger(ctx, name, anyTrigger)
 	if err != nil {
 		return Trigger{}, err
 	}
-	now := rt.now()
-	err = rt.changeTrigger(ctx, d, func(state *triggerState) {
+	now := env.now()
+	err = env.changeTrigger(ctx, d, func(state *triggerState) {
 		if s, ok := d.schedule(); ok && state.Paused && !paused {
 			// What was due until now was missed because of the pause.
 			state.State, _ = s.Due(state.State, now, len(state.Active))
@@ -417,17 +417,17 @@ func (a *App) PauseTrigger(ctx context.Context, name string, paused bool) (Trigg
 	if err != nil {
 		return Trigger{}, err
 	}
-	return rt.describeTrigger(ctx, d, now)
+	return env.describeTrigger(ctx, d, now)
 }
 
 // UpcomingTimes returns the next times at which a schedule fires.
 func (a *App) UpcomingTimes(ctx context.Context, name string, n int) (Trigger, []time.Time, error) {
-	rt, d, err := a.findTrigger(ctx, name, func(t ir.Trigger) bool { return t.Kind == ir.OnSchedule })
+	env, d, err := a.findTrigger(ctx, name, func(t ir.Trigger) bool { return t.Kind == ir.OnSchedule })
 	if err != nil {
 		return Trigger{}, nil, err
 	}
-	now := rt.now()
-	t, err := rt.describeTrigger(ctx, d, now)
+	now := env.now()
+	t, err := env.describeTrigger(ctx, d, now)
 	if err != nil {
 		return t, nil, err
 	}
@@ -445,7 +445,7 @@ func (a *App) UpcomingTimes(ctx context.Context, name string, n int) (Trigger, [
 // RunTrigger starts a run as a trigger does, now, also if the trigger is paused. It counts as a run of the trigger for
 // later firings.
 func (a *App) RunTrigger(ctx context.Context, name string, by journal.Actor) (journal.RunID, error) {
-	rt, d, err := a.findTrigger(ctx, name, anyTrigger)
+	env, d, err := a.findTrigger(ctx, name, anyTrigger)
 	if err != nil {
 		return "", err
 	}
@@ -453,7 +453,7 @@ func (a *App) RunTrigger(ctx context.Context, name string, by journal.Actor) (jo
 	if err := a.startTriggered(ctx, d, id, nil, by); err != nil {
 		return "", err
 	}
-	return id, rt.changeTrigger(ctx, d, func(state *triggerState) { state.Active = append(state.Active, id) })
+	return id, env.changeTrigger(ctx, d, func(state *triggerState) { state.Active = append(state.Active, id) })
 }
 
 // startTriggered starts a run for a trigger.
@@ -475,8 +475,8 @@ func (a *App) startTriggered(
 // TriggerOptions returns the options of runs that start without a person, with input from outside of the project.
 func (a *App) TriggerOptions(ctx context.Context, workflow string) RunOptions {
 	o := RunOptions{Untrusted: true}
-	if rt, err := a.storage(ctx); err == nil {
-		o.Simulate = rt.settings.Trigger(workflow).Simulate
+	if env, err := a.storage(ctx); err == nil {
+		o.Simulate = env.settings.Trigger(workflow).Simulate
 	}
 	return o
 }

@@ -190,11 +190,11 @@ func (p *triggered) server() *triggerService {
 		},
 	})
 	p.t.Cleanup(func() { a.Close() })
-	rt, err := a.storage(p.t.Context())
+	env, err := a.storage(p.t.Context())
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	s := newTriggerService(a, rt)
+	s := newTriggerService(a, env)
 	a.triggers = s
 	return s
 }

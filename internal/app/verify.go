@@ -26,13 +26,13 @@ type AuditReport = audit.Report
 // and the audit log and the transcript, which are derived from it. It changes nothing, except that records which lack
 // only their end are completed if other processes may have had to write it.
 func (a *App) VerifyAudit(ctx context.Context, r *Run) ([]AuditReport, error) {
-	rt, err := a.reader(ctx, r.ID)
+	env, err := a.reader(ctx, r.ID)
 	if err != nil {
 		return nil, err
 	}
 	entries := []journal.Entry{r.Entry}
 	if r.Root == "" {
-		for child, err := range rt.Store.Runs(ctx, Filter{Root: r.ID, Children: true}) {
+		for child, err := range env.Store.Runs(ctx, Filter{Root: r.ID, Children: true}) {
 			if err != nil {
 				return nil, err
 			}
@@ -40,27 +40,27 @@ func (a *App) VerifyAudit(ctx context.Context, r *Run) ([]AuditReport, error) {
 		}
 	}
 	root := cmp.Or(r.Root, r.ID)
-	found, err := engine.Verify(ctx, rt.Store, root)
+	found, err := engine.Verify(ctx, env.Store, root)
 	if err != nil {
 		return nil, err
 	}
 	// At first only what this process has to write is completed. On a shared store, other processes write the records
 	// of their runs on their machines: if only the end is missing here, this process derives it and verifies again.
-	reports, err := rt.verify(ctx, root, entries, found, rt.Flush)
-	if err != nil || !rt.Shared() || !slices.ContainsFunc(reports, func(r AuditReport) bool { return r.Incomplete }) {
+	reports, err := env.verify(ctx, root, entries, found, env.Flush)
+	if err != nil || !env.Shared() || !slices.ContainsFunc(reports, func(r AuditReport) bool { return r.Incomplete }) {
 		return reports, err
 	}
-	return rt.verify(ctx, root, entries, found, func(ctx context.Context) error {
-		return cmp.Or(rt.Audits.CatchUp(ctx, root), rt.Transcripts.CatchUp(ctx, root))
+	return env.verify(ctx, root, entries, found, func(ctx context.Context) error {
+		return cmp.Or(env.Audits.CatchUp(ctx, root), env.Transcripts.CatchUp(ctx, root))
 	})
 }
 
 // verify compares the records of runs with the journal. complete makes them have everything that the journal has now.
-func (rt *environment) verify(
+func (env *environment) verify(
 	ctx context.Context, root journal.RunID, entries []journal.Entry, found engine.Verified,
 	complete func(context.Context) error,
 ) ([]AuditReport, error) {
-	v, err := rt.newVerification(ctx, root, entries, found.Damage, complete)
+	v, err := env.newVerification(ctx, root, entries, found.Damage, complete)
 	if err != nil {
 		return nil, err
 	}
@@ -99,25 +99,25 @@ type verification struct {
 }
 
 // newVerification finds the files of runs.
-func (rt *environment) newVerification(
+func (env *environment) newVerification(
 	ctx context.Context, root journal.RunID, entries []journal.Entry, damage []engine.Damage,
 	complete func(context.Context) error,
 ) (*verification, error) {
 	v := &verification{
-		audits: rt.Audits, transcripts: rt.Transcripts, root: root,
+		audits: env.Audits, transcripts: env.Transcripts, root: root,
 		runs: map[journal.RunID]*audit.Verifier{}, settings: map[journal.RunID]*ir.Audit{},
 	}
-	top, err := rt.Store.Entry(ctx, root)
+	top, err := env.Store.Entry(ctx, root)
 	if err != nil {
 		return nil, err
 	}
 	// The last event is read before the records are completed: they must have at least the lines up to it.
 	v.last = top.Seq
-	pinned, err := rt.Store.Blob(ctx, top.Definition)
+	pinned, err := env.Store.Blob(ctx, top.Definition)
 	if err != nil && !errors.Is(err, journal.ErrUnknownBlob) && !errors.Is(err, journal.ErrCorrupt) {
 		return nil, err
 	}
-	if v.transcript, err = rt.hasTranscript(ctx, root, len(damage) > 0); err != nil {
+	if v.transcript, err = env.hasTranscript(ctx, root, len(damage) > 0); err != nil {
 		return nil, err
 	}
 	if err := complete(ctx); err != nil {
@@ -129,7 +129,7 @@ func (rt *environment) newVerification(
 			Run: entry.ID, Trace: root, Finished: entry.Status == journal.Finished, Definition: top.Definition,
 			Pinned: pinned, Damaged: len(damage) > 0,
 		}
-		if err := rt.files(&e, v.transcript); err != nil {
+		if err := env.files(&e, v.transcript); err != nil {
 			return nil, err
 		}
 		for _, d := range damage {
@@ -143,8 +143,8 @@ func (rt *environment) newVerification(
 }
 
 // hasTranscript reports whether a run has a transcript. In a damaged journal, that may be unknown.
-func (rt *environment) hasTranscript(ctx context.Context, root journal.RunID, damaged bool) (bool, error) {
-	has, err := rt.recordsTranscript(ctx, rt.Store, root)
+func (env *environment) hasTranscript(ctx context.Context, root journal.RunID, damaged bool) (bool, error) {
+	has, err := env.recordsTranscript(ctx, env.Store, root)
 	if damaged && err != nil {
 		return true, nil
 	}
@@ -152,44 +152,44 @@ func (rt *environment) hasTranscript(ctx context.Context, root journal.RunID, da
 }
 
 // recordsTranscript reports whether a run has a transcript.
-func (rt *environment) recordsTranscript(
+func (env *environment) recordsTranscript(
 	ctx context.Context, r journal.EventReader, root journal.RunID,
 ) (bool, error) {
 	started, err := report.Started(ctx, r, root)
-	return !rt.Transcripts.Omits(started), err
+	return !env.Transcripts.Omits(started), err
 }
 
 // files adds the records of a run to its evidence. What is appended to them later is not part of it.
-func (rt *environment) files(e *audit.Evidence, transcript bool) (err error) {
-	if e.Copy, err = copyAt(rt.Audits.Path(e.Run)); err != nil {
+func (env *environment) files(e *audit.Evidence, transcript bool) (err error) {
+	if e.Copy, err = copyAt(env.Audits.Path(e.Run)); err != nil {
 		return err
 	}
-	if e.SetAside, err = rt.setAside(e.Run); err != nil || !transcript {
+	if e.SetAside, err = env.setAside(e.Run); err != nil || !transcript {
 		return err
 	}
-	text, err := copyAt(rt.Transcripts.Path(e.Run))
+	text, err := copyAt(env.Transcripts.Path(e.Run))
 	e.Transcript = &text
 	return err
 }
 
 // setAside returns the audit logs and transcripts of a run that did not match the journal and were renamed.
-func (rt *environment) setAside(run journal.RunID) ([]string, error) {
-	logs, err := rt.Audits.SetAside(run)
+func (env *environment) setAside(run journal.RunID) ([]string, error) {
+	logs, err := env.Audits.SetAside(run)
 	if err != nil {
 		return nil, err
 	}
-	transcripts, err := rt.Transcripts.SetAside(run)
+	transcripts, err := env.Transcripts.SetAside(run)
 	return append(logs, transcripts...), err
 }
 
 // SetAside returns the audit logs and transcripts of a run that did not match the journal, as if a person had changed
 // them. They were renamed, and made again from the journal.
 func (a *App) SetAside(ctx context.Context, r *Run) ([]string, error) {
-	rt, err := a.reader(ctx, r.ID)
+	env, err := a.reader(ctx, r.ID)
 	if err != nil {
 		return nil, err
 	}
-	return rt.setAside(r.ID)
+	return env.setAside(r.ID)
 }
 
 // copyAt returns a file as long as it is now.
@@ -279,18 +279,18 @@ type AnchorReport = audit.AnchorReport
 
 // Anchor verifies the chains of all runs of the project and writes a signed anchor over them.
 func (a *App) Anchor(ctx context.Context, w io.Writer, sign audit.Signer) (AnchorStatement, error) {
-	rt, err := a.runs(ctx)
+	env, err := a.runs(ctx)
 	if err != nil {
 		return AnchorStatement{}, err
 	}
-	return audit.WriteAnchor(ctx, w, rt.Store, time.Now(), sign)
+	return audit.WriteAnchor(ctx, w, env.Store, time.Now(), sign)
 }
 
 // VerifyAnchor compares the journal of the project with an anchor.
 func (a *App) VerifyAnchor(ctx context.Context, anchor []byte, check audit.SignatureCheck) (*AnchorReport, error) {
-	rt, err := a.runs(ctx)
+	env, err := a.runs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return audit.VerifyAnchor(ctx, anchor, rt.Store, check)
+	return audit.VerifyAnchor(ctx, anchor, env.Store, check)
 }

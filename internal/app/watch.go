@@ -36,28 +36,28 @@ type WatchRequest struct {
 
 // Position returns the current end of the journal, zero if the project has no runs.
 func (a *App) Position(ctx context.Context) (journal.Pos, error) {
-	rt, err := a.runs(ctx)
+	env, err := a.runs(ctx)
 	if err != nil {
 		return 0, err
 	}
-	return rt.Store.Last(ctx)
+	return env.Store.Last(ctx)
 }
 
 // Ready returns an error if the store or the server that drives runs cannot be reached.
 func (a *App) Ready(ctx context.Context) error {
-	rt, err := a.runs(ctx)
+	env, err := a.runs(ctx)
 	if err != nil {
 		return err
 	}
-	if _, err := rt.Store.Last(ctx); err != nil {
+	if _, err := env.Store.Last(ctx); err != nil {
 		return err
 	}
-	return rt.engineReady(ctx)
+	return env.engineReady(ctx)
 }
 
 // engineReady returns an error if the server that drives runs cannot be reached.
-func (rt *environment) engineReady(ctx context.Context) error {
-	if remote, ok := rt.Engine.(engine.Remote); ok {
+func (env *environment) engineReady(ctx context.Context) error {
+	if remote, ok := env.Engine.(engine.Remote); ok {
 		return remote.Ready(ctx)
 	}
 	return nil
@@ -68,13 +68,15 @@ func (rt *environment) engineReady(ctx context.Context) error {
 // stops.
 func (a *App) Watch(ctx context.Context, req WatchRequest) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		rt, err := a.watched(ctx, req.Run)
+		env, err := a.watched(ctx, req.Run)
 		if err != nil {
 			yield(Event{}, err)
 			return
 		}
-		w := &watcher{rt: rt, outline: a.outline(ctx, rt), yield: yield, open: map[journal.RunID]*report.Interpreter{}}
-		for appended, err := range rt.appends(ctx, req) {
+		w := &watcher{
+			env: env, outline: a.outline(ctx, env), yield: yield, open: map[journal.RunID]*report.Interpreter{},
+		}
+		for appended, err := range env.appends(ctx, req) {
 			if err == nil {
 				err = w.show(ctx, appended)
 			}
@@ -90,10 +92,10 @@ func (a *App) Watch(ctx context.Context, req WatchRequest) iter.Seq2[Event, erro
 }
 
 // appends yields the appends to the journal that a request asks for.
-func (rt *environment) appends(ctx context.Context, req WatchRequest) iter.Seq2[journal.Appended, error] {
-	all := journal.Follow(ctx, rt.Shown, req.After, followPoll)
+func (env *environment) appends(ctx context.Context, req WatchRequest) iter.Seq2[journal.Appended, error] {
+	all := journal.Follow(ctx, env.Shown, req.After, followPoll)
 	if req.Until != 0 {
-		all = rt.Shown.Tail(ctx, req.After)
+		all = env.Shown.Tail(ctx, req.After)
 	}
 	return func(yield func(journal.Appended, error) bool) {
 		for appended, err := range all {
@@ -113,7 +115,7 @@ var errStopped = errors.New("the consumer has stopped")
 
 // A watcher turns appends to the journal into events for readers.
 type watcher struct {
-	rt      *environment
+	env     *environment
 	outline func(definition string) (*report.Outline, error)
 	yield   func(Event, error) bool
 	// open has the runs that are not over. Interpreting an append requires everything that the run recorded before.
@@ -151,8 +153,8 @@ func (w *watcher) interpreter(ctx context.Context, run journal.RunID, upTo journ
 		return in, nil
 	}
 	in := report.NewInterpreter(run, w.outline).TrackBudgets()
-	if err := w.rt.catchUp(ctx, in, run, upTo); err != nil {
-		return nil, w.rt.runError(run, err)
+	if err := w.env.catchUp(ctx, in, run, upTo); err != nil {
+		return nil, w.env.runError(run, err)
 	}
 	w.open[run] = in
 	return in, nil
@@ -167,19 +169,19 @@ func (a *App) watched(ctx context.Context, run journal.RunID) (*environment, err
 }
 
 // catchUp interprets the facts of a run up to a sequence number, and drops their events.
-func (rt *environment) catchUp(
+func (env *environment) catchUp(
 	ctx context.Context, in *report.Interpreter, run journal.RunID, last journal.Seq,
 ) error {
 	if last == 0 {
 		return nil
 	}
 	var after journal.Seq
-	if c, err := rt.checkpoint(ctx, run); err == nil && c != nil && c.Seq <= last {
+	if c, err := env.checkpoint(ctx, run); err == nil && c != nil && c.Seq <= last {
 		if in.Restore(c.State, report.ReaderData{}) == nil {
 			after = c.Seq
 		}
 	}
-	for e, err := range rt.Shown.Events(ctx, run, after) {
+	for e, err := range env.Shown.Events(ctx, run, after) {
 		if err != nil || e.Seq > last {
 			return err
 		}
@@ -191,9 +193,9 @@ func (rt *environment) catchUp(
 }
 
 // outline returns a function with which interpreters read the structure of definitions.
-func (a *App) outline(ctx context.Context, rt *environment) func(definition string) (*report.Outline, error) {
+func (a *App) outline(ctx context.Context, env *environment) func(definition string) (*report.Outline, error) {
 	return func(definition string) (*report.Outline, error) {
-		p, err := rt.Program(ctx, definition)
+		p, err := env.Program(ctx, definition)
 		if err != nil {
 			return nil, err
 		}
@@ -204,16 +206,16 @@ func (a *App) outline(ctx context.Context, rt *environment) func(definition stri
 // Journal gives renderers of progress and of records access to the facts of runs.
 type Journal struct {
 	app *App
-	rt  *environment
+	env *environment
 }
 
 // Journal returns the journal that has a run.
 func (a *App) Journal(ctx context.Context, id journal.RunID) (*Journal, error) {
-	rt, err := a.reader(ctx, id)
+	env, err := a.reader(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return &Journal{a, rt}, nil
+	return &Journal{a, env}, nil
 }
 
 // Journal returns the journal that will have the run. Open the storage first.
@@ -221,34 +223,34 @@ func (p *Prepared) Journal() *Journal { return &Journal{p.env.app, p.env} }
 
 // Events yields the facts of a run after a sequence number, redacted.
 func (j *Journal) Events(ctx context.Context, id journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error] {
-	return j.rt.Shown.Events(ctx, id, after)
+	return j.env.Shown.Events(ctx, id, after)
 }
 
 // Checkpoint returns a checkpoint of a run's audit log, nil if there is none. A reader that continues there need not
 // read what happened before.
 func (j *Journal) Checkpoint(ctx context.Context, id journal.RunID) (*report.Checkpoint, error) {
-	return j.rt.checkpoint(ctx, id)
+	return j.env.checkpoint(ctx, id)
 }
 
 // checkpoint returns a checkpoint of a run's audit log, nil if there is none. A checkpoint has facts as the journal has
 // them, so runs with redaction are read from their start.
-func (rt *environment) checkpoint(ctx context.Context, id journal.RunID) (*report.Checkpoint, error) {
-	if rules, err := rt.Shown.Rules(ctx, id); err != nil || rules != nil {
+func (env *environment) checkpoint(ctx context.Context, id journal.RunID) (*report.Checkpoint, error) {
+	if rules, err := env.Shown.Rules(ctx, id); err != nil || rules != nil {
 		return nil, err
 	}
-	return rt.Audits.Checkpoint(ctx, id)
+	return env.Audits.Checkpoint(ctx, id)
 }
 
 // Outline returns the structure of a workflow, by the hash of its definition.
 func (j *Journal) Outline(definition string) (*report.Outline, error) {
-	return j.app.outline(context.Background(), j.rt)(definition)
+	return j.app.outline(context.Background(), j.env)(definition)
 }
 
 // Follow feeds a renderer with everything that is appended from now on, redacted.
 func (j *Journal) Follow(sink report.Sink) (*report.Follower, error) {
-	pos, err := j.rt.Store.Last(context.Background())
+	pos, err := j.env.Store.Last(context.Background())
 	if err != nil {
 		return nil, err
 	}
-	return report.Follow(j.rt.Shown, sink, report.FollowOptions{After: pos, Log: j.app.o.Log, Poll: followPoll}), nil
+	return report.Follow(j.env.Shown, sink, report.FollowOptions{After: pos, Log: j.app.o.Log, Poll: followPoll}), nil
 }

@@ -35,21 +35,21 @@ const drainPoll = time.Second
 
 // Workers lists the living processes that use the store, the oldest first. This process is not one of them.
 func (a *App) Workers(ctx context.Context) ([]Worker, error) {
-	rt, err := a.runs(ctx)
+	env, err := a.runs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	processes, err := rt.Process.Workers(ctx)
+	processes, err := env.Process.Workers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	drivers, err := rt.Drivers(ctx)
+	drivers, err := env.Drivers(ctx)
 	if err != nil {
 		return nil, err
 	}
 	// The owner of runs on Temporal is no process, so their drivers are counted from what processes announce.
 	load := map[journal.Owner]int{}
-	for e, err := range rt.Store.Runs(ctx, Filter{Unfinished: true}) {
+	for e, err := range env.Store.Runs(ctx, Filter{Unfinished: true}) {
 		if err != nil {
 			return nil, err
 		}
@@ -58,13 +58,13 @@ func (a *App) Workers(ctx context.Context) ([]Worker, error) {
 			load[owner]++
 		}
 	}
-	asked, err := rt.Store.List(ctx, drainPrefix)
+	asked, err := env.Store.List(ctx, drainPrefix)
 	if err != nil {
 		return nil, err
 	}
 	all := []Worker{}
 	for _, p := range processes {
-		if p.ID == rt.Process.ID() {
+		if p.ID == env.Process.ID() {
 			continue
 		}
 		all = append(all, Worker{
@@ -95,12 +95,12 @@ func (a *App) Drain(ctx context.Context, name string) (*Worker, error) {
 		return nil, fail(InvalidRequest, "", "process %d on %s is not a worker", all[0].PID, all[0].Host).
 			advise("Only \"espalier work\" and \"espalier serve\" can be drained. Interrupt the process instead.")
 	}
-	rt, err := a.runs(ctx)
+	env, err := a.runs(ctx)
 	if err != nil {
 		return nil, err
 	}
 	r := journal.Register{Key: drainPrefix + string(all[0].ID)}
-	_, err = journal.SaveJSON(ctx, rt.Store, r, drainRequest{journal.MillisOf(time.Now())})
+	_, err = journal.SaveJSON(ctx, env.Store, r, drainRequest{journal.MillisOf(time.Now())})
 	if err != nil && !errors.Is(err, journal.ErrConflict) { // asked already
 		return nil, err
 	}
@@ -113,13 +113,13 @@ func (a *App) Drained() <-chan struct{} { return a.drained }
 // watchDrain waits until this process is asked to stop, or the context ends. It removes requests to processes that
 // have ended. That of this process stays for others to see until they find this process dead. A process that has lost
 // its lease has another ID afterwards: requests to earlier ones are meant for it, too.
-func (a *App) watchDrain(ctx context.Context, rt *environment) {
+func (a *App) watchDrain(ctx context.Context, env *environment) {
 	tick := time.NewTicker(drainPoll)
 	defer tick.Stop()
 	mine := map[journal.Owner]bool{}
 	for {
-		mine[rt.Process.ID()] = true
-		asked, err := rt.Store.List(ctx, drainPrefix)
+		mine[env.Process.ID()] = true
+		asked, err := env.Store.List(ctx, drainPrefix)
 		if err != nil && ctx.Err() == nil {
 			a.o.Log.Warn("requests to drain workers could not be read", "error", err)
 		}
@@ -131,9 +131,9 @@ func (a *App) watchDrain(ctx context.Context, rt *environment) {
 			}
 			var request drainRequest
 			_ = json.Unmarshal(r.Data, &request) // one of an earlier release has no time
-			if rt.Process.Dead(id) && time.Since(request.At.Time()) > drainKept {
+			if env.Process.Dead(id) && time.Since(request.At.Time()) > drainKept {
 				// If this fails, another process removes it.
-				_, _ = rt.Store.Save(ctx, journal.Register{Key: r.Key, Version: r.Version})
+				_, _ = env.Store.Save(ctx, journal.Register{Key: r.Key, Version: r.Version})
 			}
 		}
 		select {

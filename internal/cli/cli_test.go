@@ -436,7 +436,7 @@ func TestShowListsTheNextTimesOfASchedule(t *testing.T) {
 		Now: func() time.Time { return time.Date(2026, time.March, 27, 12, 0, 0, 0, time.UTC) },
 	}, []string{"show", "nightly.md"})
 	for _, want := range []string{
-		`by schedule "30 2 * * *" (Europe/Berlin)`, "not on demand", "next",
+		"by hand (disabled); schedule 30 2 * * *, Europe/Berlin", "next",
 		"Sat 2026-03-28 02:30 +01:00", "Sun 2026-03-29 03:00 +02:00", "Mon 2026-03-30 02:30 +02:00",
 		"Tue 2026-03-31", "Wed 2026-04-01",
 	} {

@@ -480,7 +480,7 @@ func factsTable(s summary) table {
 	for _, f := range s.Facts {
 		add(strings.ReplaceAll(f.Name, "_", " "), strings.ReplaceAll(plain(f.Value), "**", ""))
 	}
-	add("started", triggersText(s.Triggers))
+	add("triggers", triggersText(s.Triggers))
 	for i, at := range s.Next {
 		label := ""
 		if i == 0 {
@@ -516,15 +516,7 @@ func asksModel(p *ir.Program, kinds stepkind.Set, s *ir.Step) bool {
 		}
 	}
 	task := s.Task()
-	if task == nil || kinds[task.Kind] == nil {
-		return false
-	}
-	if asker, ok := kinds[task.Kind].(stepkind.Asker); ok {
-		if _, asks := asker.Contract(p, s, task); asks {
-			return true
-		}
-	}
-	return len(kinds[task.Kind].Uses(task).Agents) > 0
+	return task != nil && kinds[task.Kind] != nil && stepkind.AsksModel(kinds[task.Kind], p, s, task)
 }
 
 // upcoming are the next five times at which a workflow's schedules fire, with
@@ -564,25 +556,13 @@ func whenText(at string) string {
 	return t.Format("Mon 2006-01-02 15:04 -07:00")
 }
 
-// triggerWords are the words for the kinds of triggers, which precede what a trigger reacts to.
-var triggerWords = map[ir.TriggerKind]string{
-	ir.OnSchedule: "by schedule", ir.OnDemand: "on demand", ir.OnAPI: "through the API", ir.OnEvent: "by event",
-	ir.OnFile: "by changes of", ir.OnCommand: "by command", ir.OnMention: "by an agent that its description fits",
-	ir.OnWebhook: "by webhook",
-}
-
 func triggersText(triggers []ir.Trigger) string {
 	return strings.Join(xslices.Map(triggers, func(t ir.Trigger) string {
-		source := t.Source()
-		if t.Kind == ir.OnSchedule {
-			source = fmt.Sprintf("%q (%s)", t.Schedule, t.Zone()) // as a file has it
-		}
-		text := strings.TrimSpace(triggerWords[t.Kind] + " " + source)
 		if t.Off {
-			text = "not " + text
+			return t.Words() + " (disabled)"
 		}
-		return text
-	}), ", ")
+		return t.Words()
+	}), "; ")
 }
 
 func budgetText(b ir.Budget) string {

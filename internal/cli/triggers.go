@@ -9,7 +9,6 @@ import (
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
-	"github.com/espalier-run/espalier/internal/ir"
 )
 
 // triggersCommand has the commands about triggers. They open the application with recordOnly: they must not drive the
@@ -42,7 +41,7 @@ func (a *invocation) triggersList() *cobra.Command {
 			t := table{header: []string{"TRIGGER", "WHEN", "NEXT", "STATE"}, whole: []int{0}}
 			for i := range list {
 				one := &list[i]
-				t.add(one.ID, triggersText([]ir.Trigger{one.Trigger}), nextText(one.Next), triggerState(one))
+				t.add(one.ID, one.Words(), nextText(one.Next), triggerState(one))
 				for _, m := range one.Missed {
 					t.under("missed " + missedText(m.At, m.Until) + ": " + m.Reason)
 				}
@@ -79,7 +78,7 @@ func triggerState(t *app.Trigger) string {
 	text := "on"
 	switch {
 	case t.Off:
-		return "off"
+		return "disabled"
 	case t.Paused:
 		text = "paused"
 	}

@@ -180,7 +180,7 @@ func (c *Core) Ended(
 				Work: t.Work, Rerun: t.Job.Rerun, Call: ask.Call, Shows: ask.Shows, Within: within,
 			}, nil
 		}
-		if later, ok := errors.AsType[*step.Later](err); ok {
+		if later, ok := errors.AsType[*step.PostponedError](err); ok {
 			after := journal.Millis(later.After.Milliseconds())
 			return plan.Sleep{Work: t.Work, Rerun: t.Job.Rerun, For: after, Why: later.Why}, nil
 		}

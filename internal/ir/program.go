@@ -233,6 +233,15 @@ func (t *Trigger) Source() string {
 	return ""
 }
 
+// triggerWords precede what a trigger reacts to.
+var triggerWords = map[TriggerKind]string{
+	OnSchedule: "schedule", OnEvent: "event", OnAPI: "HTTP request", OnFile: "files", OnCommand: "command",
+	OnWebhook: "webhook", OnDemand: "by hand", OnMention: "an agent that the description fits",
+}
+
+// Words describes the trigger, as in "schedule 0 9 * * 1, UTC".
+func (t *Trigger) Words() string { return strings.TrimSpace(triggerWords[t.Kind] + " " + t.Source()) }
+
 // StartedBy reports whether a trigger of one of the kinds starts runs of the program.
 func (p *Program) StartedBy(kinds ...TriggerKind) bool {
 	return slices.ContainsFunc(p.Triggers, func(t Trigger) bool { return !t.Off && slices.Contains(kinds, t.Kind) })

@@ -30,7 +30,8 @@ import (
 func (t *Tools) Preview(ctx context.Context, p *ir.Program, s *ir.Step, models *Models) (*provider.Request, error) {
 	task := s.Task()
 	runners := Runners()
-	if task == nil || runners[task.Kind] == nil || !asksModel(p, s, task) {
+	if task == nil || runners[task.Kind] == nil ||
+		!stepkind.AsksModel(Kinds()[task.Kind], p, s, task) { // it could act instead
 		return nil, asksNoModel(s)
 	}
 	box := t.box(RunOptions{AllowShell: true}, nil)
@@ -80,12 +81,6 @@ func (t *Tools) Preview(ctx context.Context, p *ir.Program, s *ir.Step, models *
 }
 
 var nodeKind, workerKind = node.Kind{}.Name(), worker.Kind{}.Name()
-
-// asksModel reports whether a task can ask a model. Other tasks are not run for a preview: they could act.
-func asksModel(p *ir.Program, s *ir.Step, task *ir.Task) bool {
-	kind := Kinds()[task.Kind]
-	return stepkind.ContractOf(kind, p, s, task) != nil || stepkind.BoundOf(kind, p, s, task).Agent != ""
-}
 
 // ErrAsksNoModel reports a step without a request to preview.
 var ErrAsksNoModel = errors.New("asks no model, so it has no reply contract")

@@ -244,7 +244,7 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 	}
 	// Everything that the tool may use, with functions that decide about each address and path when it asks.
 	call := tool.Call{
-		Key: j.Idempotency(j.CallKey(c.N)), Input: c.Input, Dir: j.Dir, Keep: j.Kept(),
+		Key: j.Idempotency(j.CallKey(c.N)), Input: c.Input, Dir: j.Dir, Keep: j.ProtectedFiles(),
 		TraceParent: journal.ToolTraceParent(j.Root, j.Run, j.Key, c.CallID),
 		For: tool.Purpose{
 			Workflow: j.Workflow.Name, Step: j.Step.ID,

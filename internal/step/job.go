@@ -197,18 +197,18 @@ func (j *Job) ApplySandbox(c *process.Command, writes ...string) error {
 	return nil
 }
 
-// Kept returns the files that the run must not change: those of its own
+// ProtectedFiles returns the files that the run must not change: those of its own
 // workflow, and those that consent to commands.
-func (j *Job) Kept() protected.Files {
+func (j *Job) ProtectedFiles() protected.Files {
 	out := protected.Files{Consents: j.Consents, Record: j.RecordWrite}
 	out.Sums = xslices.Map(j.Sources, func(f ir.File) string { return f.SHA256 })
 	return out
 }
 
-// Scratch returns the folder for a temporary file with the given text. A text
+// TempDir returns the folder for a temporary file with the given text. A text
 // with a secret does not go into the run's folder, where a crash would leave it,
 // but to where the system keeps files in memory, if it has such a folder.
-func (j *Job) Scratch(text string) (string, error) {
+func (j *Job) TempDir(text string) (string, error) {
 	if j.Secrets.Show(text) == text {
 		return j.Dir, j.MakeDir()
 	}
@@ -286,14 +286,14 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
-// Later is the error of a task that has to wait. Its notes are kept, and the task continues from them
+// PostponedError is the error of a task that has to wait. Its notes are kept, and the task continues from them
 // afterwards.
-type Later struct {
+type PostponedError struct {
 	After time.Duration
 	Why   string
 }
 
-func (l *Later) Error() string { return l.Why }
+func (l *PostponedError) Error() string { return l.Why }
 
 // ApprovalRequired is the error of a task that needs a person's answer to continue. Its notes are kept; in the
 // next execution, they include the answer. Shows has no values of secrets.
@@ -327,8 +327,8 @@ const (
 	ClassMissing = journal.ClassMissing
 )
 
-// Noted returns how many notes of a kind earlier executions of this attempt wrote.
-func (j *Job) Noted(kind string) int {
+// NoteCount returns how many notes of a kind earlier executions of this attempt wrote.
+func (j *Job) NoteCount(kind string) int {
 	n := 0
 	for _, note := range j.History {
 		if note.Kind == kind {

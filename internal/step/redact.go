@@ -94,8 +94,8 @@ func (h RedactingRunner) hideError(err error) error {
 	if _, ok := errors.AsType[*ApprovalRequired](err); ok { // masked where it is created
 		return err
 	}
-	if later, ok := errors.AsType[*Later](err); ok {
-		return &Later{After: later.After, Why: h.Secrets.HideText(later.Why)}
+	if later, ok := errors.AsType[*PostponedError](err); ok {
+		return &PostponedError{After: later.After, Why: h.Secrets.HideText(later.Why)}
 	}
 	if failed, ok := errors.AsType[*Error](err); ok {
 		out := *failed

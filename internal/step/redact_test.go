@@ -207,10 +207,10 @@ func TestRedactingRunnerMasksErrors(t *testing.T) {
 // A command's file with a secret in it is not left in the run's folder by a crash.
 func TestScratchFilesWithSecretsAvoidTheRunFolder(t *testing.T) {
 	job := &step.Job{Host: step.Host{Dir: t.TempDir(), Secrets: hushed()}}
-	if dir, err := job.Scratch("echo [secret x]"); err != nil || dir != job.Dir {
+	if dir, err := job.TempDir("echo [secret x]"); err != nil || dir != job.Dir {
 		t.Errorf("got %s, %v", dir, err)
 	}
-	if dir, err := job.Scratch("echo " + hush); err != nil || dir == job.Dir {
+	if dir, err := job.TempDir("echo " + hush); err != nil || dir == job.Dir {
 		t.Errorf("got %s, %v", dir, err)
 	}
 }

@@ -83,6 +83,11 @@ func ContractOf(k Kind, p *ir.Program, s *ir.Step, t *ir.Task) *contract.Contrac
 	return nil
 }
 
+// AsksModel reports whether a task can ask a model.
+func AsksModel(k Kind, p *ir.Program, s *ir.Step, t *ir.Task) bool {
+	return ContractOf(k, p, s, t) != nil || len(k.Uses(t).Agents) > 0
+}
+
 // BoundOf returns what one attempt of a task can cost. It derives the contract of
 // the reply.
 func BoundOf(k Kind, p *ir.Program, s *ir.Step, t *ir.Task) Bound {

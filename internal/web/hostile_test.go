@@ -150,7 +150,7 @@ func TestHostileContentStaysText(t *testing.T) {
 	b.visit("/inbox")
 	items := eval[[]string](b, `[...document.querySelectorAll("a.ask")].map((a) => a.getAttribute("href"))`)
 	kinds := eval[string](b, `[...new Set([...document.querySelectorAll("#inbox-mine a.ask, #inbox-others a.ask")].map((a) => a.dataset.kind))].sort().join()`)
-	if kinds != "gate,input,tool,unknown" {
+	if kinds != "approval,input,tool_approval,unknown_outcome" {
 		t.Errorf("the inbox has items of the kinds %s", kinds)
 	}
 	for _, path := range append(items, []string{

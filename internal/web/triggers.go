@@ -221,16 +221,7 @@ func laneOf(row triggerRow, times *schedule.Schedule, now time.Time, days []time
 	return l
 }
 
-// triggerTitles are the words for the kinds of triggers, which precede what a trigger reacts to.
-var triggerTitles = map[ir.TriggerKind]string{
-	ir.OnSchedule: "Schedule", ir.OnEvent: "Event", ir.OnAPI: "HTTP request", ir.OnFile: "Files",
-	ir.OnCommand: "Command",
-	ir.OnWebhook: "Webhook", ir.OnDemand: "By hand", ir.OnMention: "An agent that the description fits",
-}
-
-func triggerWords(t ir.Trigger) string {
-	return visible(strings.TrimSpace(triggerTitles[t.Kind] + " " + t.Source()))
-}
+func triggerWords(t ir.Trigger) string { return visible(sentence(t.Words())) }
 
 func triggerIcon(t ir.Trigger) string {
 	switch t.Kind {

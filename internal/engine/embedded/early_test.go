@@ -37,7 +37,7 @@ func (k careful) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 			return step.Result{}, err
 		}
 	}
-	if job.Noted(begun) == 0 {
+	if job.NoteCount(begun) == 0 {
 		if err := job.Log.Note(ctx, step.Note{Kind: begun}); err != nil {
 			return step.Result{}, err
 		}

@@ -51,7 +51,7 @@ func TestWaitEndsWithoutAWakeUp(t *testing.T) {
 		// The run sleeps for an hour, and the timer belongs to the waiting process.
 		"sleeping": func(t *testing.T, all *rivals) (*embedded.Engine, func()) {
 			all.kind.Hold = func(context.Context, *step.Job) error {
-				return &step.Later{After: time.Hour, Why: "rate limit"}
+				return &step.PostponedError{After: time.Hour, Why: "rate limit"}
 			}
 			e := newEngine(all.store, all.peers.join("waiter"), all.kind)
 			enginetest.Begin(t, e, enginetest.Program([]ir.Step{enginetest.Task("a")}))

@@ -26,7 +26,7 @@ func TestSleepingTaskContinuesFromItsNotes(t *testing.T) {
 			if len(job.History) > 0 {
 				return nil
 			}
-			return &step.Later{After: time.Hour, Why: "rate limit"}
+			return &step.PostponedError{After: time.Hour, Why: "rate limit"}
 		}
 		open := func(name journal.Owner) *embedded.Engine {
 			return newEngine(store, all.join(name), kind)

@@ -410,7 +410,7 @@ func newAsker() *asker {
 	a := &asker{Kind: NewKind()}
 	a.Hold = func(ctx context.Context, job *step.Job) error {
 		a.executions = append(a.executions, job.History)
-		if job.Noted(journal.NoteToolAnswer) > 0 {
+		if job.NoteCount(journal.NoteToolAnswer) > 0 {
 			return nil
 		}
 		if err := job.Log.Note(ctx, step.Note{Kind: "reply", Data: "paid for"}); err != nil {

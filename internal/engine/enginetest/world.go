@@ -65,9 +65,9 @@ func (k *Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 			return step.Result{}, err
 		}
 	}
-	if strings.HasPrefix(job.Step.ID, "asks") && job.Noted(journal.NoteToolAnswer) < 2 {
+	if strings.HasPrefix(job.Step.ID, "asks") && job.NoteCount(journal.NoteToolAnswer) < 2 {
 		return asking(job), &step.ApprovalRequired{
-			Call:  fmt.Sprintf("%s/call:%d", job.Key, job.Noted(journal.NoteToolAnswer)+1),
+			Call:  fmt.Sprintf("%s/call:%d", job.Key, job.NoteCount(journal.NoteToolAnswer)+1),
 			Shows: map[string]json.RawMessage{"arguments": json.RawMessage(`{"n":1}`)},
 		}
 	}
@@ -83,7 +83,7 @@ func (k *Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 // asking returns the result of a task that needs approval: one note for each
 // approval.
 func asking(job *step.Job) step.Result {
-	if job.Noted("stopped") > job.Noted(journal.NoteToolAnswer) {
+	if job.NoteCount("stopped") > job.NoteCount(journal.NoteToolAnswer) {
 		return step.Result{}
 	}
 	return step.Result{Notes: []step.Note{{Kind: "stopped"}}}

@@ -157,7 +157,7 @@ func (k victimKind) Run(ctx context.Context, job *step.Job) (step.Result, error)
 		}
 		k.v.reach("after effect")
 	}
-	for turn := job.Noted("reply"); turn < 2 && k.Policy == step.Rerun; turn++ {
+	for turn := job.NoteCount("reply"); turn < 2 && k.Policy == step.Rerun; turn++ {
 		n, err := job.Log.Reserve(ctx, journal.Usage{OutputTokens: 100})
 		if err != nil {
 			return step.Result{}, err

@@ -45,7 +45,7 @@ func newPlace(job *step.Job) (*place, error) {
 	if err != nil {
 		return nil, step.Errorf(step.ClassInput, "step %q cannot run: %v", job.Step.ID, err)
 	}
-	p.keep = job.Kept()
+	p.keep = job.ProtectedFiles()
 	return p, nil
 }
 

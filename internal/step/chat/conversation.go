@@ -493,7 +493,7 @@ func (c *loop) call(ctx context.Context) (*provider.Reply, error) {
 	// A long wait ends the task: the run sleeps, and the task continues from its notes.
 	if wait := provider.RateLimitWait(err); wait > 0 {
 		c.note(c.retryNote(err, wait, worst, held))
-		return nil, &step.Later{After: wait, Why: modelError(err).Message}
+		return nil, &step.PostponedError{After: wait, Why: modelError(err).Message}
 	}
 	if err != nil {
 		failed = modelError(err)

@@ -34,7 +34,7 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		return result, err
 	}
 	decisions := m.decisions()
-	result.Notes = append(result.Notes, decisions[min(job.Noted(journal.NoteMerge), len(decisions)):]...)
+	result.Notes = append(result.Notes, decisions[min(job.NoteCount(journal.NoteMerge), len(decisions)):]...)
 	if err == nil {
 		result.Value = m.value()
 	}

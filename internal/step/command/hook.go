@@ -203,7 +203,7 @@ func (r *runner) hook(ctx context.Context, h HookSetting, commands *int) (string
 	}
 	p.Index = *commands
 	*commands++
-	if *commands < r.job.Noted(journal.NoteCommand) {
+	if *commands < r.job.NoteCount(journal.NoteCommand) {
 		return "", nil
 	}
 	run := func(ctx context.Context) (step.Result, error) {

@@ -67,7 +67,7 @@ func (p *Program) Run(ctx context.Context, job *step.Job) (process.Outcome, erro
 	if p.Command.Sandbox != nil {
 		p.Command.Sandbox.Read = append(p.Command.Sandbox.Read, p.Reads...)
 	}
-	if job.Noted(journal.NoteCommand) <= p.Index {
+	if job.NoteCount(journal.NoteCommand) <= p.Index {
 		noted := journal.Command{Command: job.Machine.Shown(truncate(p.Shown)), Script: p.Script}
 		if err := job.Log.Note(ctx, step.Note{Kind: journal.NoteCommand, Data: noted}); err != nil {
 			return none, err
@@ -172,7 +172,7 @@ type Files struct {
 
 // Add writes a text to a new file. pattern is that of os.CreateTemp.
 func (f *Files) Add(pattern, text string) (string, error) {
-	dir, err := f.Job.Scratch(text)
+	dir, err := f.Job.TempDir(text)
 	if err != nil {
 		return "", err
 	}

@@ -40,7 +40,7 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 
 // doneBy returns the note that names the mode. A conversation has its own notes.
 func doneBy(job *step.Job, m Mode) []step.Note {
-	if job.Noted(journal.NoteDone) > 0 {
+	if job.NoteCount(journal.NoteDone) > 0 {
 		return nil
 	}
 	return []step.Note{{Kind: journal.NoteDone, Data: journal.DoneBy{By: string(m)}}}

@@ -42,7 +42,7 @@ func TestLongRateLimitIsWaitedForDurably(t *testing.T) {
 		Settings: handy, Replies: searches(1), Tools: search, With: func(j *step.Job) { j.Model = model },
 	}
 	result, err := play.Done(t, agent.Kind{}, log, world)
-	var later *step.Later
+	var later *step.PostponedError
 	if !errors.As(err, &later) || later.After != 2*time.Hour {
 		t.Fatalf("%+v, %v", result, err)
 	}
