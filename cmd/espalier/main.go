@@ -20,13 +20,6 @@ import (
 	"github.com/espalier-run/espalier/internal/web"
 )
 
-// Two of the exit codes that `espalier help exit-codes` lists; the others are
-// the business of package cli.
-const (
-	exitNotReady    = 6
-	exitInterrupted = 130
-)
-
 func main() {
 	process.Confine(os.Args)
 	os.Exit(run())
@@ -46,7 +39,7 @@ func run() int {
 	go func() {
 		for s := range received {
 			if !signals.Deliver(s) {
-				os.Exit(exitInterrupted)
+				os.Exit(cli.ExitInterrupted)
 			}
 		}
 	}()
@@ -56,7 +49,7 @@ func run() int {
 	dir, err := os.Getwd()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "espalier: the working folder is gone:", err)
-		return exitNotReady
+		return cli.ExitNotReady
 	}
 	return cli.Main(cli.Environment{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Dir: dir, Signals: signals,

@@ -19,6 +19,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/espalier-run/espalier/internal/cli"
 	"github.com/espalier-run/espalier/internal/report/reporttest"
 )
 
@@ -530,7 +531,7 @@ func TestInterruptEndsTelemetry(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-ended
-	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || !strings.Contains(out.String(), "PRIVATE") {
+	if code := cmd.ProcessState.ExitCode(); code != cli.ExitInterrupted || !strings.Contains(out.String(), "PRIVATE") {
 		t.Errorf("exit code %d; before that it printed %q", code, out.String())
 	}
 	if raw, err := espalier("OTEL_SDK_DISABLED=true", "audit", "verify", testRunID).CombinedOutput(); err != nil {

@@ -386,7 +386,7 @@ func TestCommandsFailOnAFullDisk(t *testing.T) {
 			[]byte("---\nname: x\nkind: agent-flow/workflow\n---\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if code := Main(world, args); code != exitNotReady {
+		if code := Main(world, args); code != ExitNotReady {
 			t.Errorf("espalier %s ends with %d", strings.Join(args, " "), code)
 		}
 	}
@@ -459,7 +459,7 @@ func TestFilesOfTheServerAreInTheWorkingFolder(t *testing.T) {
 	}
 	for _, flags := range [][]string{{"--oidc", "oidc.json"}, {"--tls-cert", "cert.pem", "--tls-key", "cert.pem"}} {
 		args := append([]string{"serve", "project", "--addr", "127.0.0.1:0"}, flags...)
-		if code, _, said := run(t, dir, args...); code != exitNotReady || strings.Contains(said, "no such file") {
+		if code, _, said := run(t, dir, args...); code != ExitNotReady || strings.Contains(said, "no such file") {
 			t.Errorf("%q: exit code %d: %s", flags, code, said)
 		}
 	}

@@ -70,7 +70,7 @@ func (a *invocation) stoppedWaiting(id journal.RunID) error {
 	err := a.interrupted(id, nil)
 	var end *failure
 	if errors.As(err, &end) && end.code == exitWaiting {
-		end.code = exitInterrupted
+		end.code = ExitInterrupted
 	}
 	return err
 }

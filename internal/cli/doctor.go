@@ -60,7 +60,7 @@ The exit code is 0 if a workflow can ask a model and its runs can be stored, and
 			if err := a.print(report, func() { a.printDoctor(report) }); err != nil || report.Ready() {
 				return err
 			}
-			return &failure{code: exitNotReady}
+			return &failure{code: ExitNotReady}
 		},
 	})
 	cmd.Flags().BoolVar(&offline, "offline", false, "do not contact any server")

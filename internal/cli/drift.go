@@ -54,7 +54,7 @@ func (a *invocation) fixTopology(an *app.Analysis) (*app.Analysis, error) {
 	changed, err := a.app().FixTopology(an)
 	switch {
 	case err != nil:
-		return nil, fail(exitNotReady, "Check the permissions of the file.", "%s cannot be written: %v", an.File.Path,
+		return nil, fail(ExitNotReady, "Check the permissions of the file.", "%s cannot be written: %v", an.File.Path,
 			bareReason(err))
 	case !changed:
 		a.note("%s: the diagram is up to date.", an.File.Path)

@@ -252,7 +252,7 @@ func (a *invocation) interrupted(id journal.RunID, err error) error {
 		}
 	}
 	help += a.outputLater(id, whenFinished)
-	return fail(exitInterrupted, help, "run %s %s", id.Short(), state)
+	return fail(ExitInterrupted, help, "run %s %s", id.Short(), state)
 }
 
 // reportRun prints what came of a run, and turns it into an exit code. With --json it prints the one object of the

@@ -25,9 +25,9 @@ const (
 	exitInvalid  = 3 // the workflow is invalid
 	exitWaiting  = 4 // the run waits for a person, an event or a time
 	exitBudget   = 5 // a budget or a deadline stopped it
-	exitNotReady = 6 // the machine is not ready: nothing was started
+	ExitNotReady = 6 // the machine is not ready: nothing was started
 
-	exitInterrupted = 130
+	ExitInterrupted = 130
 	exitClosed      = 141 // the reader of the output is gone, as shells report it
 )
 
@@ -90,12 +90,12 @@ func (a *invocation) exit(err error) int {
 	if err == nil {
 		return exitOK
 	}
-	end := &failure{code: exitNotReady, message: err.Error()}
+	end := &failure{code: ExitNotReady, message: err.Error()}
 	var ref *source.RefError
 	var failed *app.Error
 	switch {
 	case errors.Is(err, errSignal):
-		end = &failure{code: exitInterrupted, message: "interrupted"}
+		end = &failure{code: ExitInterrupted, message: "interrupted"}
 	// A failure that a command has built. It replaces end only if there is one in the chain.
 	case errors.As(err, &end):
 	case errors.As(err, &failed):
@@ -128,7 +128,7 @@ func (a *invocation) redact(text string) string {
 func (a *invocation) writeFailure(err error, code int) {
 	out := api.Result{Outcome: map[int]string{
 		exitUsage: api.InvalidRequest, exitInvalid: api.InvalidWorkflow,
-		exitInterrupted: string(journal.StateInterrupted),
+		ExitInterrupted: string(journal.StateInterrupted),
 	}[code]}
 	out.Outcome = cmp.Or(out.Outcome, api.NotReady)
 	var failed *app.Error
@@ -146,11 +146,11 @@ func (a *invocation) writeFailure(err error, code int) {
 
 // exitCodes are the exit codes of the kinds of errors.
 var exitCodes = map[app.ErrorKind]int{
-	app.Internal: exitNotReady, app.InvalidRequest: exitUsage, app.NotFound: exitUsage,
-	app.InvalidWorkflow: exitInvalid, app.NotReady: exitNotReady, app.Refused: exitUsage, app.Conflict: exitUsage,
-	app.StoreUnavailable: exitNotReady, app.StoreDamaged: exitNotReady, app.StoreFull: exitNotReady,
-	app.StoreLost: exitNotReady, app.Interrupted: exitInterrupted,
-	app.EngineUnavailable: exitNotReady,
+	app.Internal: ExitNotReady, app.InvalidRequest: exitUsage, app.NotFound: exitUsage,
+	app.InvalidWorkflow: exitInvalid, app.NotReady: ExitNotReady, app.Refused: exitUsage, app.Conflict: exitUsage,
+	app.StoreUnavailable: ExitNotReady, app.StoreDamaged: ExitNotReady, app.StoreFull: ExitNotReady,
+	app.StoreLost: ExitNotReady, app.Interrupted: ExitInterrupted,
+	app.EngineUnavailable: ExitNotReady,
 }
 
 // advice is what to type next, by the reason of an error; {run}, {name}, {names} and {dir} stand for what the error is
@@ -228,7 +228,7 @@ func (a *invocation) failure(e *app.Error) *failure {
 	}
 	switch e.Reason {
 	case app.RunOwned:
-		end.code = exitNotReady
+		end.code = ExitNotReady
 	case app.OutcomeUnknown:
 		end.help = fmt.Sprintf("To decide: espalier resume %s --decide %s%s", e.Run.Short(), shellWord(e.Name+"=rerun"),
 			otherAnswers)
@@ -292,7 +292,7 @@ func (a *invocation) invalid(e *app.Error) *failure {
 	if a.json {
 		a.resulted = true
 		if err := a.writeJSON(newReport([]string{e.Name}, e.Files, e.Diagnostics, nil)); err != nil {
-			return &failure{code: exitNotReady, message: err.Error()}
+			return &failure{code: ExitNotReady, message: err.Error()}
 		}
 		return errInvalid
 	}

@@ -89,7 +89,7 @@ func (a *invocation) askForWorkflow(f *initFlags) (err error) {
 			var answer string
 			answer, err = a.ask(question)
 			if errors.Is(err, errSignal) {
-				err = fail(exitInterrupted, "", "nothing was created")
+				err = fail(ExitInterrupted, "", "nothing was created")
 			} else if err == nil && answer == "" && a.stdinEnded {
 				err = usage("Press Enter to take what is suggested, or use --workflow NAME.",
 					"the questions were not answered: nothing was created")

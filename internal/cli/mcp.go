@@ -40,7 +40,7 @@ cannot decide gates.
 				if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
 					return err
 				}
-				return fail(exitInterrupted, "", "stopped; the runs continue with \"espalier work\"")
+				return fail(ExitInterrupted, "", "stopped; the runs continue with \"espalier work\"")
 			}
 		},
 	}

@@ -210,13 +210,13 @@ func cannotWrite(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return usage("Create the folder first.", "the folder of %q does not exist", path)
 	}
-	return fail(exitNotReady, "Check that the folder may be written to, or name another file with -o.",
+	return fail(ExitNotReady, "Check that the folder may be written to, or name another file with -o.",
 		"%q cannot be written: %v", path, bareReason(err))
 }
 
 // cannotCreate reports a file of fixed name that cannot be written.
 func cannotCreate(path string, err error) error {
-	return fail(exitNotReady, "Check that the folder exists and may be written to.",
+	return fail(ExitNotReady, "Check that the folder exists and may be written to.",
 		"%q cannot be written: %v", path, bareReason(err))
 }
 

@@ -172,7 +172,7 @@ func lostServer(id journal.RunID, err error) error {
 	}
 	help := fmt.Sprintf("The server has accepted the request. When it is back, it continues the run. "+
 		"To see it: espalier status %[1]s. To continue it without the server: espalier resume %[1]s", id.Short())
-	return fail(exitNotReady, help, "%s", lost.Message)
+	return fail(ExitNotReady, help, "%s", lost.Message)
 }
 
 // printNotice prints a line of progress.
@@ -208,7 +208,7 @@ func (a *invocation) leftRunning(id journal.RunID) error {
 	}
 	help := fmt.Sprintf("To see it: espalier status %[1]s. To stop it: espalier pause %[1]s, or espalier cancel %[1]s",
 		id.Short())
-	return fail(exitInterrupted, help, "stopped watching; run %s continues on the server", id.Short())
+	return fail(ExitInterrupted, help, "stopped watching; run %s continues on the server", id.Short())
 }
 
 // resumeOnServer resumes a run on the server.
@@ -305,7 +305,7 @@ func (a *invocation) readLogins() (map[string]string, error) {
 		err = json.Unmarshal(raw, &tokens)
 	}
 	if err != nil {
-		return nil, fail(exitNotReady, "Remove the file and sign in again.", "%v", err)
+		return nil, fail(ExitNotReady, "Remove the file and sign in again.", "%v", err)
 	}
 	return tokens, nil
 }

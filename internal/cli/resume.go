@@ -256,7 +256,7 @@ record has the user of this machine, and the name given with --as.`,
 				}
 				answer, err := a.confirm(verb, args[0], step, digest, note)
 				if errors.Is(err, errSignal) {
-					return &failure{code: exitInterrupted, message: "nothing was decided"}
+					return &failure{code: ExitInterrupted, message: "nothing was decided"}
 				}
 				if err != nil {
 					return err
@@ -731,7 +731,7 @@ func (a *invocation) work(log *slog.Logger, structured bool, watch *configWatch)
 		return true, nil
 	}
 	return false, &failure{
-		code:    exitInterrupted,
+		code:    ExitInterrupted,
 		message: "stopped; the runs continue with the next \"espalier work\"",
 	}
 }

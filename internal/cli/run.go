@@ -427,10 +427,10 @@ func (a *invocation) confirmCost(ctx context.Context, p *app.Prepared, limited b
 	a.note("%s\n%s", worst, limit)
 	answer, err := a.ask("Start it? [y/N] ")
 	if err != nil {
-		return fail(exitInterrupted, "", "nothing was started")
+		return fail(ExitInterrupted, "", "nothing was started")
 	}
 	if !isYes(answer) {
-		return fail(exitNotReady, "", "nothing was started")
+		return fail(ExitNotReady, "", "nothing was started")
 	}
 	p.Confirm(&cost.Money)
 	return nil

@@ -42,7 +42,7 @@ func (a *invocation) runCLIScript(p *app.Prepared, dry bool) error {
 	}
 	switch {
 	case errors.Is(err, errInterrupted):
-		failed.code, failed.message = exitInterrupted, shown+" was stopped"
+		failed.code, failed.message = ExitInterrupted, shown+" was stopped"
 	case err != nil:
 		return err
 	case end.Signal != "":

@@ -206,14 +206,14 @@ func (a *invocation) serveOnce(
 func (a *invocation) authenticator(f *serveFlags, state string) (*identity.Authenticator, error) {
 	auth, err := identity.NewAuthenticator(state)
 	if err != nil {
-		return nil, fail(exitNotReady, "", "%v", err)
+		return nil, fail(ExitNotReady, "", "%v", err)
 	}
 	if f.oidc == "" {
 		return auth, nil
 	}
 	settings, err := identity.ReadOIDC(f.oidc)
 	if err != nil {
-		return nil, fail(exitNotReady, "docs/users.md describes the file.", "%v", err)
+		return nil, fail(ExitNotReady, "docs/users.md describes the file.", "%v", err)
 	}
 	auth.UseOIDC(settings)
 	return auth, nil
@@ -244,7 +244,7 @@ func (a *invocation) listen(f *serveFlags, auth *identity.Authenticator) (*keptL
 	}
 	l, err := net.Listen("tcp", f.addr)
 	if err != nil {
-		return nil, fail(exitNotReady, "Use --addr with another port; port 0 picks a free one.",
+		return nil, fail(ExitNotReady, "Use --addr with another port; port 0 picks a free one.",
 			"cannot listen on %s: %v", f.addr, err)
 	}
 	if err := f.mayListen(l.Addr(), auth); err != nil {
@@ -268,7 +268,7 @@ func (f *serveFlags) mayListen(addr net.Addr, auth *identity.Authenticator) erro
 	}
 	accounts, err := auth.Users().List()
 	if err != nil {
-		return fail(exitNotReady, "", "%v", err)
+		return fail(ExitNotReady, "", "%v", err)
 	}
 	if len(accounts) == 0 && auth.OIDC() == nil {
 		return usage("Create one with \"espalier user add NAME --role admin\".",
@@ -314,7 +314,7 @@ func (a *invocation) runServer(
 		<-served
 		return false, err
 	case served:
-		return false, fail(exitNotReady, "", "%v", err)
+		return false, fail(ExitNotReady, "", "%v", err)
 	}
 	if sig = a.parkOrReload(sig, signals); sig == nil {
 		return false, <-served
@@ -326,7 +326,7 @@ func (a *invocation) runServer(
 	if err != nil || sig == syscall.SIGHUP {
 		return err == nil, err
 	}
-	return false, fail(exitInterrupted, "", "stopped; the runs continue with the next \"espalier serve\"")
+	return false, fail(ExitInterrupted, "", "stopped; the runs continue with the next \"espalier serve\"")
 }
 
 // announce prints where the server is.

@@ -47,7 +47,7 @@ func (a *invocation) setupIDE(root string, names []string) error {
 			help = fmt.Sprintf("Move it to %s/rules.md, for example, which %s reads too.", b.Folder, b.Editor)
 		}
 		if b.Wanted {
-			return fail(exitNotReady, help, "%s reads commands from the folder %s, which is %s here", b.Editor,
+			return fail(ExitNotReady, help, "%s reads commands from the folder %s, which is %s here", b.Editor,
 				b.Folder, is)
 		}
 		a.note("%s is left out: it reads commands from the folder %s, which is %s here. %s", b.Editor, b.Folder, is,

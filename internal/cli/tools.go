@@ -55,7 +55,7 @@ func (a *invocation) printTools(list []app.ServerTools) error {
 	if err := a.print(orEmpty(list), func() { a.printServers(list) }); err != nil || broken == 0 {
 		return err
 	}
-	return fail(exitNotReady, "", "%s cannot be used", plural(broken, "MCP server"))
+	return fail(ExitNotReady, "", "%s cannot be used", plural(broken, "MCP server"))
 }
 
 func (a *invocation) printServers(list []app.ServerTools) {

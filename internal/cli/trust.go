@@ -81,7 +81,7 @@ func (a *invocation) approve(dir string, yes bool) error {
 		fmt.Fprint(a.stderr, "Approve all of this? [y/N] ")
 		answer, _ := bufio.NewReader(a.Stdin).ReadString('\n') // without an answer nothing is approved
 		if !isYes(answer) {
-			return fail(exitNotReady, "", "nothing was approved")
+			return fail(ExitNotReady, "", "nothing was approved")
 		}
 	}
 	if err := a.app().Approve(r); err != nil {

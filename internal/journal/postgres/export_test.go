@@ -81,3 +81,13 @@ func Age(t testing.TB, s *Store) {
 	s.exec(t, "UPDATE @.garbage SET added = added - 2 * $1::interval", orphanAge)
 	s.exec(t, "UPDATE @.blobs SET added = added - 2 * $1::interval", orphanAge)
 }
+
+// RuntimeParams returns the parameters that the driver sends to the server of a URL.
+func RuntimeParams(t testing.TB, url string) map[string]string {
+	t.Helper()
+	config, _, err := parse(url, &Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config.ConnConfig.RuntimeParams
+}

@@ -116,16 +116,18 @@ func parse(text string, o *Options) (*pgxpool.Config, string, error) {
 		return nil, "", errNotURL
 	}
 	values := u.Query()
-	// Take out the parameters that the driver would pass to the server.
 	schema := values.Get("schema")
-	values.Del("schema")
 	if text := values.Get("lease"); text != "" {
 		if o.Lease, err = time.ParseDuration(text); err != nil || o.Lease < minLease {
 			return nil, "", fmt.Errorf("the lease of the store is not a duration of at least %s: %q", minLease, text)
 		}
 	}
-	values.Del("lease")
-	u.RawQuery = values.Encode()
+	// Take out the parameters that the driver would pass to the server. The others keep their spelling: to the driver,
+	// as to libpq, a plus is no space.
+	u.RawQuery = strings.Join(slices.DeleteFunc(strings.Split(u.RawQuery, "&"), func(parameter string) bool {
+		name, _, _ := strings.Cut(parameter, "=")
+		return name == "schema" || name == "lease" || parameter == ""
+	}), "&")
 	config, err := pgxpool.ParseConfig(u.String())
 	if err != nil {
 		return nil, "", err

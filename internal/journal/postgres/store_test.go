@@ -106,3 +106,11 @@ func TestClaimNextSkipsNoOlderRun(t *testing.T) {
 		t.Errorf("claimed %d runs, %v", len(got), err)
 	}
 }
+
+// To the driver, as to libpq, a plus in a parameter is no space.
+func TestParametersOfURLsReachTheServerUnchanged(t *testing.T) {
+	got := postgres.RuntimeParams(t, "postgres://u@h/d?schema=s&options=-c%20jit%3Doff&lease=30s&application_name=a+b")
+	if got["options"] != "-c jit=off" || got["application_name"] != "a+b" || got["schema"] != "" || got["lease"] != "" {
+		t.Errorf("%q", got)
+	}
+}
