@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"encoding/json"
 	"time"
 
@@ -217,9 +216,6 @@ type Approved struct {
 	Note string    `json:"note,omitempty"`
 	At   time.Time `json:"at"`
 }
-
-// Person returns the name that the approval counts for: the person whom the user acts for, if any.
-func (a Approved) Person() string { return cmp.Or(a.As, a.User) }
 
 func newApprovers(a *app.Approvers) *Approvers {
 	if a == nil {

@@ -24,6 +24,9 @@ const gate = "```step\nid: ok\ntype: gate\ngate_method: human_review\ndescriptio
 const command = "```step\nid: hello\ntype: transform\ndescription: Say hello\nwrites: [output]\n" +
 	"code:\n  language: sh\n  script: printf '\"Hello\"'\n```\n"
 
+const failing = "```step\nid: fails\ntype: transform\ndescription: Fail\nwrites: [output]\n" +
+	"code:\n  language: sh\n  script: exit 1\nretry: {max_attempts: 2, backoff_ms: [600000]}\n```\n"
+
 const ask = "```step\nid: ask\ntype: transform\ndescription: Say hello\nwrites: [output]\n```\n"
 
 var tester = journal.Actor{User: "tester"}
@@ -34,7 +37,7 @@ func project(t *testing.T, set func(*app.Options)) *app.App {
 	dir, home := t.TempDir(), t.TempDir()
 	for name, steps := range map[string]string{
 		"gated": gate + command, "shell": command, "asks": ask, "late": ask + gate, "early": gate + ask,
-		"broken": "```step\nid: x\ntype: transfrom\n```\n",
+		"repeats": failing, "broken": "```step\nid: x\ntype: transfrom\n```\n",
 	} {
 		text := fmt.Sprintf(head, name) + steps
 		if err := os.WriteFile(filepath.Join(dir, name+".md"), []byte(text), 0o600); err != nil {

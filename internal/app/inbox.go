@@ -26,16 +26,23 @@ const maxInboxReads = 1000
 
 // Inbox lists the runs that ask for something, at most limit of them, the newest before a run first. more is the run
 // before which there can be others; empty if there are none. Every unfinished run is read, because a run can ask in one
-// branch while another one works.
+// branch while another one works. So a page can have fewer runs, or none, and still not be the last one.
 func (a *App) Inbox(ctx context.Context, before journal.RunID, limit int) (
 	list []*Status, more journal.RunID, err error,
 ) {
-	entries, err := a.entries(ctx, Filter{Unfinished: true, Before: before, Limit: maxInboxReads + 1})
+	return a.inbox(ctx, before, limit, maxInboxReads)
+}
+
+// inbox is Inbox, and reads at most maxReads runs.
+func (a *App) inbox(ctx context.Context, before journal.RunID, limit, maxReads int) (
+	list []*Status, more journal.RunID, err error,
+) {
+	entries, err := a.entries(ctx, Filter{Unfinished: true, Before: before, Limit: maxReads + 1})
 	if err != nil {
 		return nil, "", err
 	}
 	for read, e := range entries {
-		if len(list) == limit || read == maxInboxReads {
+		if len(list) == limit || read == maxReads {
 			return list, entries[read-1].ID, nil
 		}
 		s, err := a.Status(ctx, e.ID)

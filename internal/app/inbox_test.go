@@ -3,6 +3,7 @@ package app_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -14,8 +15,16 @@ func TestInboxHasPagesAndLeavesOutRunsThatAskNothing(t *testing.T) {
 	for range 3 {
 		want = append(want, start(t, a, "gated", allowed).ID)
 	}
-	if run := start(t, a, "asks", app.RunOptions{Simulate: true}); run.Outcome != journal.OutcomeOK {
-		t.Fatalf("%+v", run)
+	sleeping, err := a.Start(ctx, prepare(t, a, "repeats", allowed), "", tester)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		if run, err := a.Get(ctx, sleeping); err == nil && run.Status == journal.Sleeping {
+			break
+		} else if err != nil || time.Now().After(deadline) {
+			t.Fatalf("%+v, %v", run, err)
+		}
 	}
 	want = append(want, start(t, a, "gated", allowed).ID)
 	slices.Reverse(want)
@@ -33,6 +42,10 @@ func TestInboxHasPagesAndLeavesOutRunsThatAskNothing(t *testing.T) {
 	}
 	if !slices.Equal(got, want) || pages != 2 {
 		t.Errorf("%d pages: %v, want %v", pages, got, want)
+	}
+	// The second of the newest two runs asks nothing, and they are all that may be read.
+	if list, more, err := a.InboxReading(ctx, "", 10, 2); err != nil || len(list) != 1 || more == "" {
+		t.Errorf("%d runs, more after %q, %v", len(list), more, err)
 	}
 	if n, err := a.CountAsks(ctx); err != nil || n != 4 {
 		t.Errorf("%d items, %v", n, err)

@@ -30,8 +30,8 @@ import (
 func (t *Tools) Preview(ctx context.Context, p *ir.Program, s *ir.Step, models *Models) (*provider.Request, error) {
 	task := s.Task()
 	runners := Runners()
-	if task == nil || runners[task.Kind] == nil ||
-		!stepkind.AsksModel(Kinds()[task.Kind], p, s, task) { // it could act instead
+	// A step that asks no model could act instead.
+	if task == nil || runners[task.Kind] == nil || !stepkind.AsksModel(Kinds()[task.Kind], p, s, task) {
 		return nil, asksNoModel(s)
 	}
 	box := t.box(RunOptions{AllowShell: true}, nil)

@@ -101,7 +101,7 @@ type inbox struct {
 }
 
 type inboxInput struct {
-	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"500" doc:"Of runs; each can wait for several people"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"500" doc:"Of runs; each can ask for several things"`
 	Cursor string `query:"cursor" doc:"From the previous page"`
 }
 

@@ -560,6 +560,39 @@ func TestListsHavePages(t *testing.T) {
 	p.call("GET", "/api/v1/runs?limit=100000", nil, nil, 422)
 }
 
+// The pages of the inbox have each gate once.
+func TestInboxHasPages(t *testing.T) {
+	p := newProject(t)
+	want := map[string]bool{}
+	for i := range 5 {
+		var s api.Status
+		start := map[string]any{
+			"workflow": "gated", "input": map[string]any{"question": fmt.Sprint(i)}, "simulate": true,
+		}
+		p.call("POST", "/api/v1/runs", start, &s, 201)
+		p.until(s.ID, journal.StateWaiting)
+		want[s.ID] = true
+	}
+	pages := 0
+	for cursor, more := "", true; more; more = cursor != "" {
+		var list inbox
+		p.call("GET", "/api/v1/inbox?limit=2&cursor="+cursor, nil, &list, 200)
+		pages++
+		for _, item := range list.Items {
+			if !want[item.Run.ID] {
+				t.Fatalf("the gate of %s is listed twice", item.Run.ID)
+			}
+			delete(want, item.Run.ID)
+		}
+		cursor = list.Next
+	}
+	if pages != 3 || len(want) != 0 {
+		t.Errorf("%d pages, missing %v", pages, want)
+	}
+	p.call("GET", "/api/v1/inbox?cursor=nonsense", nil, nil, 422)
+	p.call("GET", "/api/v1/inbox?limit=501", nil, nil, 422)
+}
+
 // A list by state has exactly the runs whose state is that one, on each of its pages.
 func TestListsByStateHaveTheRunsInThatState(t *testing.T) {
 	p := newProject(t)

@@ -205,7 +205,7 @@ func TestRedactingRunnerMasksErrors(t *testing.T) {
 }
 
 // A command's file with a secret in it is not left in the run's folder by a crash.
-func TestScratchFilesWithSecretsAvoidTheRunFolder(t *testing.T) {
+func TestTemporaryFilesWithSecretsAvoidTheRunFolder(t *testing.T) {
 	job := &step.Job{Host: step.Host{Dir: t.TempDir(), Secrets: hushed()}}
 	if dir, err := job.TempDir("echo [secret x]"); err != nil || dir != job.Dir {
 		t.Errorf("got %s, %v", dir, err)

@@ -83,9 +83,9 @@ func ContractOf(k Kind, p *ir.Program, s *ir.Step, t *ir.Task) *contract.Contrac
 	return nil
 }
 
-// AsksModel reports whether a task can ask a model.
+// AsksModel reports whether a task can ask a model. It need not name one agent: an agent can be a command.
 func AsksModel(k Kind, p *ir.Program, s *ir.Step, t *ir.Task) bool {
-	return ContractOf(k, p, s, t) != nil || len(k.Uses(t).Agents) > 0
+	return ContractOf(k, p, s, t) != nil || BoundOf(k, p, s, t).Agent != ""
 }
 
 // BoundOf returns what one attempt of a task can cost. It derives the contract of

@@ -492,6 +492,3 @@ func (s shell) MayManage() bool { return s.May[identity.Manage] }
 
 // MayStart reports whether the user can start runs.
 func (s shell) MayStart() bool { return s.May[identity.Start] }
-
-// MayDecide reports whether the user can decide.
-func (s shell) MayDecide() bool { return s.May[identity.Decide] }

@@ -126,6 +126,7 @@ func parse(text string, o *Options) (*pgxpool.Config, string, error) {
 	// as to libpq, a plus is no space.
 	u.RawQuery = strings.Join(slices.DeleteFunc(strings.Split(u.RawQuery, "&"), func(parameter string) bool {
 		name, _, _ := strings.Cut(parameter, "=")
+		name, _ = url.QueryUnescape(name) // the driver reports errors
 		return name == "schema" || name == "lease" || parameter == ""
 	}), "&")
 	config, err := pgxpool.ParseConfig(u.String())

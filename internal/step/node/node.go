@@ -173,7 +173,7 @@ func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, _ *contract.Contract) s
 		}
 		b.Base, b.Worst = sum(b.Base, one.Base), sum(b.Worst, product(one.Worst, most))
 		b.Reserve = max(b.Reserve, one.Reserve)
-		if b.Agent == "" || key == s.ID {
+		if b.Agent == "" || key == s.ID && one.Agent != "" { // a command asks no model
 			b.Agent, b.Model = one.Agent, one.Model
 		}
 	}
