@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/espalier-run/espalier/internal/config"
@@ -124,8 +125,57 @@ func (a *App) Approve(r *Review) error {
 	return nil
 }
 
-// Approvals lists what is approved on this machine.
-func (a *App) Approvals() ([]trust.Record, error) { return trust.Open(a.o.Getenv).List() }
+// ApprovedProject lists what was approved in a project.
+type ApprovedProject struct {
+	Root  string         `json:"root"`
+	At    time.Time      `json:"approved_at"`
+	Files []ApprovedFile `json:"files"`
+}
+
+// ApprovedFile is a content that was approved. The approval counts as long as the file has this content.
+type ApprovedFile struct {
+	trust.File
+	State FileState `json:"state"`
+}
+
+// FileState says whether an approval of a file still counts.
+type FileState string
+
+// The states of approved files.
+const (
+	FileApproved FileState = "approved"
+	FileChanged  FileState = "changed"
+	FileGone     FileState = "gone"
+)
+
+// Approvals lists what was approved on this machine. It reads the files again to say which approvals still count.
+func (a *App) Approvals() ([]ApprovedProject, error) {
+	records, err := trust.Open(a.o.Getenv).List()
+	if err != nil {
+		return nil, err
+	}
+	list := make([]ApprovedProject, 0, len(records))
+	for _, r := range records {
+		p := ApprovedProject{Root: r.Root, At: r.At}
+		for _, f := range r.Files {
+			p.Files = append(p.Files, ApprovedFile{f, stateOfFile(r.Root, f)})
+		}
+		list = append(list, p)
+	}
+	return list, nil
+}
+
+// stateOfFile compares a file with its approved content. A file that cannot be read has changed.
+func stateOfFile(root string, f trust.File) FileState {
+	sum, err := trust.SumFile(filepath.Join(root, filepath.FromSlash(f.Path)))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return FileGone
+	case err != nil || sum != f.SHA256:
+		return FileChanged
+	}
+	return FileApproved
+}
 
 // Revoke withdraws the approval of the project of a folder. It reports whether there was one.
 func (a *App) Revoke(dir string) (root string, revoked bool, err error) {

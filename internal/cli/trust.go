@@ -4,17 +4,12 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/config"
-	"github.com/espalier-run/espalier/internal/trust"
 )
 
 func (a *invocation) trustCommand() *cobra.Command {
@@ -112,30 +107,23 @@ func (a *invocation) printReview(r *app.Review) {
 	}
 }
 
-// listTrust lists the approvals of this user. Each file is hashed again, so that the list says which approvals no
-// longer count.
+// listTrust lists the approvals of this user, and says which of them no longer count.
 func (a *invocation) listTrust() error {
-	records, err := a.app().Approvals()
+	projects, err := a.app().Approvals()
 	if err != nil {
 		return err
 	}
 	if a.json {
-		return a.writeJSON(orEmpty(records))
+		return a.writeJSON(projects)
 	}
-	if len(records) == 0 {
+	if len(projects) == 0 {
 		a.note("Nothing is approved on this machine.")
 	}
-	for _, r := range records {
-		fmt.Fprintf(a.stdout, "%s  (%s)\n", a.display(r.Root), r.At.Local().Format(minutes))
-		for _, f := range r.Files {
-			state := ""
-			if raw, err := os.ReadFile(filepath.Join(r.Root, filepath.FromSlash(f.Path))); errors.Is(err,
-				fs.ErrNotExist) {
-				state = "  (gone)"
-			} else if err == nil && trust.Sum(raw) != f.SHA256 {
-				state = "  (changed: no longer approved)"
-			}
-			fmt.Fprintf(a.stdout, "  %s  %s%s\n", f.SHA256[:12], f.Path, state)
+	states := map[app.FileState]string{app.FileGone: "  (gone)", app.FileChanged: "  (changed: no longer approved)"}
+	for _, p := range projects {
+		fmt.Fprintf(a.stdout, "%s  (%s)\n", a.display(p.Root), p.At.Local().Format(minutes))
+		for _, f := range p.Files {
+			fmt.Fprintf(a.stdout, "  %.12s  %s%s\n", f.SHA256, f.Path, states[f.State])
 		}
 	}
 	return nil

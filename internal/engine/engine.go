@@ -19,6 +19,14 @@ type Engine interface {
 	Inspector
 }
 
+// Store is the part of a journal.Store that engines use: they read runs, append to them and own them. An engine neither
+// removes nor imports runs, and does not close the store.
+type Store interface {
+	journal.Reader
+	journal.Writer
+	journal.Ownership
+}
+
 // Driver makes runs happen.
 type Driver interface {
 	// Start starts a run and returns when its start is durable. The engine

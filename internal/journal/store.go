@@ -14,8 +14,8 @@ import (
 // returns a *ChildError that names the root.
 //
 // Consumers ask for the smallest part that they need: records and listings for
-// a Reader, verification for a ChainReader, commands that remove runs for an Admin; only an engine needs a
-// Writer and an Ownership.
+// a Reader, verification for a ChainReader, commands that remove runs for an
+// Admin; only engines need a Writer and an Ownership.
 type Store interface {
 	Reader
 	ChainReader

@@ -131,7 +131,8 @@ func (w *Workspace) File(path string) (*Project, *source.File, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	dir := filepath.Dir(real)
-	for len(w.files.unsaved) > 0 && dir != w.dir { // a folder that is not on the disk is no project
+	// A folder that is not on the disk is no project.
+	for len(w.files.unsaved) > 0 && dir != w.dir && dir != filepath.Dir(dir) {
 		if _, err := os.Stat(dir); err == nil {
 			break
 		}

@@ -35,7 +35,7 @@ type Process interface {
 // Config configures an Engine.
 type Config struct {
 	engine.Config
-	Store   journal.Store
+	Store   engine.Store
 	Process Process
 	// Now is the wall clock, and Monotonic a clock that neither jumps nor
 	// advances while the machine is suspended. Nil is the machine's clock; if
@@ -50,7 +50,7 @@ type Config struct {
 // Engine drives the runs of one store in this process. It implements engine.Engine.
 type Engine struct {
 	*engine.Core
-	store   journal.Store
+	store   engine.Store
 	process Process
 	clock   *clock
 

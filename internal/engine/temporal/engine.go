@@ -31,10 +31,16 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
+// Store is the part of a journal.Store that an Engine uses. Its processes announce themselves in registers.
+type Store interface {
+	engine.Store
+	journal.Registers
+}
+
 // Config configures an Engine.
 type Config struct {
 	engine.Config
-	Store     journal.Store
+	Store     Store
 	Address   string
 	Namespace string // empty is "default"
 	TaskQueue string
@@ -73,7 +79,7 @@ type Process interface {
 type Engine struct {
 	*engine.Core
 	c        Config
-	store    journal.Store
+	store    Store
 	identity string // of this engine among the workers of the task queue
 
 	connecting sync.Mutex // guards client, attributes and cluster until client is set

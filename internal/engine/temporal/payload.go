@@ -88,7 +88,7 @@ func (c panicking) FromPayloads(payloads *commonpb.Payloads, into ...any) error 
 const largePayload = 64 << 10
 
 // blobDriver stores large payloads as blobs of the run that they belong to.
-type blobDriver struct{ store journal.Store }
+type blobDriver struct{ store Store }
 
 func (blobDriver) Name() string { return "espalier" }
 func (blobDriver) Type() string { return "espalier.journal" }
@@ -165,7 +165,7 @@ func newBlob(data []byte) journal.Blob {
 
 // putBlobs stores blobs of an unfinished run with an append that has no events. Fence 0 is the current one.
 func putBlobs(
-	ctx context.Context, store journal.Store, run journal.RunID, fence int64, blobs ...journal.Blob,
+	ctx context.Context, store Store, run journal.RunID, fence int64, blobs ...journal.Blob,
 ) error {
 	current := fence == 0
 	if current {

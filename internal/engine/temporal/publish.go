@@ -43,7 +43,7 @@ func (e *DivergedError) Error() string {
 
 // appendFacts appends what the journal does not have yet, and reports what it has
 // appended. Several workers may do that at the same time: all append the same bytes.
-func appendFacts(ctx context.Context, store journal.Store, f *facts, appended func(*journal.Batch)) error {
+func appendFacts(ctx context.Context, store Store, f *facts, appended func(*journal.Batch)) error {
 	events, err := journal.Decode([]byte(f.Lines))
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func appendFacts(ctx context.Context, store journal.Store, f *facts, appended fu
 // checkFence returns errSuperseded if a fence is not that of the run's claim. A run that has finished is released: then
 // last must be its last event. It stores blobs, if there are any.
 func checkFence(
-	ctx context.Context, store journal.Store, run journal.RunID, fence int64, last journal.Seq, blobs ...journal.Blob,
+	ctx context.Context, store Store, run journal.RunID, fence int64, last journal.Seq, blobs ...journal.Blob,
 ) error {
 	for {
 		entry, err := store.Entry(ctx, run)
@@ -124,7 +124,7 @@ func checkFence(
 }
 
 // compareFacts returns how many of the events the journal has. They must be equal.
-func compareFacts(ctx context.Context, store journal.Store, f *facts) (known int, err error) {
+func compareFacts(ctx context.Context, store journal.EventReader, f *facts) (known int, err error) {
 	lines := bytes.SplitAfter([]byte(f.Lines), []byte("\n"))
 	for event, err := range store.Events(ctx, f.Run, f.After) {
 		if err != nil {

@@ -201,7 +201,7 @@ func (e *Engine) recoverActivity(ctx context.Context, in recovery) (out recovere
 
 // claimUnfinished claims an unfinished run with Claim or Renew of the store.
 func claimUnfinished(
-	ctx context.Context, store journal.Store, run journal.RunID,
+	ctx context.Context, store Store, run journal.RunID,
 	claim func(context.Context, journal.RunID, journal.Owner) (journal.Claim, error),
 ) (journal.Claim, error) {
 	finished := func() error {

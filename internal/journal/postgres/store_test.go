@@ -109,7 +109,8 @@ func TestClaimNextSkipsNoOlderRun(t *testing.T) {
 
 // To the driver, as to libpq, a plus in a parameter is no space.
 func TestParametersOfURLsReachTheServerUnchanged(t *testing.T) {
-	got := postgres.RuntimeParams(t, "postgres://u@h/d?sch%65ma=s&options=-c%20jit%3Doff&lease=30s&application_name=a+b")
+	got := postgres.RuntimeParams(t,
+		"postgres://u@h/d?sch%65ma=s&options=-c%20jit%3Doff&lease=30s&application_name=a+b")
 	if got["options"] != "-c jit=off" || got["application_name"] != "a+b" || got["schema"] != "" || got["lease"] != "" {
 		t.Errorf("%q", got)
 	}
