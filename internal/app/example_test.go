@@ -41,12 +41,11 @@ func folder() string {
 	return dir
 }
 
-// An editor analyzes what a person types: the texts of open files count instead of the saved ones. Nothing is kept
-// between requests, so that each result is about the files as they are, and a context ends a request that is no longer
-// needed.
+// An editor analyzes what a person types: the texts of open files count instead of the saved ones, and neither the files
+// nor their folder need to exist on the disk. Nothing is kept between requests, so that each result is about the files
+// as they are, and a context ends a request that is no longer needed.
 func ExampleApp_Analyze_unsaved() {
-	dir, _ := os.MkdirTemp("", "example")
-	defer os.RemoveAll(dir)
+	dir := filepath.Join(os.TempDir(), "a folder that does not exist")
 	ctx, project := context.Background(), app.New(app.Options{Dir: dir})
 	defer project.Close()
 	for _, text := range []string{hello, strings.Replace(hello, "type: transform", "type: transfrom", 1)} {
