@@ -72,8 +72,8 @@ func (p *awfProject) startUntilHeld(step string, args ...string) *exec.Cmd {
 		p.t.Fatal(err)
 	}
 	cmd := p.command(args...)
-	var said strings.Builder
-	cmd.Stderr = &said
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
 	if err := cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func (p *awfProject) startUntilHeld(step string, args ...string) *exec.Cmd {
 	}
 	defer held.Close()
 	if line, err := bufio.NewReader(held).ReadString('\n'); err != nil || strings.TrimSpace(line) != step {
-		p.t.Fatalf("held at %q, %v\n%s", line, err, said.String())
+		p.t.Fatalf("held at %q, %v\n%s", line, err, stderr.String())
 	}
 	return cmd
 }
@@ -240,9 +240,9 @@ func TestAWFRunsContinueExactlyWhereTheyWereKilled(t *testing.T) {
 			p.kill(p.runUntilHeld(c.held))
 			p.wantTrace(c.before...)
 			// It is unknown whether it was done: that is not for us to decide.
-			if said := p.wantExit(4, "resume", awfRunID); !strings.Contains(said, "--decide") ||
-				!strings.Contains(said, "--from current") {
-				t.Error(said)
+			if output := p.wantExit(4, "resume", awfRunID); !strings.Contains(output, "--decide") ||
+				!strings.Contains(output, "--from current") {
+				t.Error(output)
 			}
 			if offered := p.wantExit(0, "__complete", "resume", awfRunID, "--decide", ""); !strings.Contains(offered,
 				"=rerun\n") {
@@ -314,8 +314,8 @@ func TestAWFKilledCommandsDie(t *testing.T) {
 func TestAWFRunIsResumedByOneOfTwo(t *testing.T) {
 	p := newAWF(t, awfChain)
 	running := p.runUntilHeld("b")
-	if said := p.wantExit(6, "resume", awfRunID); !strings.Contains(said, "another process is driving this run") {
-		t.Error(said)
+	if output := p.wantExit(6, "resume", awfRunID); !strings.Contains(output, "another process is driving this run") {
+		t.Error(output)
 	}
 	p.kill(running)
 	p.wantExit(0, "resume", awfRunID, "--from", "current")
@@ -333,9 +333,9 @@ func TestAWFFailedRunContinuesInANewRun(t *testing.T) {
   done: {type: terminal}
   broken: {type: terminal, status: failure, message: b is broken}
 `)
-	if said := p.wantExit(1, "run", "flow", "--run-id", awfRunID); !strings.Contains(said, "b is broken") ||
-		!strings.Contains(said, "--from b\n") {
-		t.Error(said)
+	if output := p.wantExit(1, "run", "flow", "--run-id", awfRunID); !strings.Contains(output, "b is broken") ||
+		!strings.Contains(output, "--from b\n") {
+		t.Error(output)
 	}
 	if err := os.WriteFile(filepath.Join(p.dir, "mended"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -389,8 +389,8 @@ func TestAWFInterruptedRunCanBeResumed(t *testing.T) {
 			// A plain resume would only ask.
 			t.Errorf("%v: how to go on: %s", signal, last)
 		}
-		if said := p.wantExit(0, "runs"); !strings.Contains(said, "flow") {
-			t.Error(said)
+		if output := p.wantExit(0, "runs"); !strings.Contains(output, "flow") {
+			t.Error(output)
 		}
 		p.wantExit(0, "resume", awfRunID, "--from", "current")
 		p.wantTrace("a", "b", "b", "c")
@@ -434,8 +434,8 @@ hooks:
 		p.kill(p.runUntilHeld("deep"))
 		p.wantExit(0, "cancel", awfRunID)
 		p.wantTrace("deep", "inner-cancelled", "cancelled", "told")
-		if said := p.wantExit(0, "status", awfRunID); !strings.Contains(said, "canceled") {
-			t.Error(said)
+		if output := p.wantExit(0, "status", awfRunID); !strings.Contains(output, "canceled") {
+			t.Error(output)
 		}
 	})
 	t.Run("and killed once more in a hook", func(t *testing.T) {
@@ -527,8 +527,8 @@ func TestAWFLargeOutputsReachCommandsWhole(t *testing.T) {
     on_success: done
   done: {type: terminal}
 `)
-	if said := p.wantExit(0, "run", "flow"); !strings.Contains(said, "\n2250000\n") {
-		t.Error(said)
+	if output := p.wantExit(0, "run", "flow"); !strings.Contains(output, "\n2250000\n") {
+		t.Error(output)
 	}
 }
 
@@ -539,8 +539,9 @@ func TestAWFCycleWithoutExitIsRefused(t *testing.T) {
   b: {type: step, command: 'true', on_success: a}
   done: {type: terminal}
 `)
-	if said := p.wantExit(3, "run", "flow"); !strings.Contains(said, "WF009") || !strings.Contains(said, "WF001") {
-		t.Error(said)
+	if output := p.wantExit(3, "run", "flow"); !strings.Contains(output, "WF009") ||
+		!strings.Contains(output, "WF001") {
+		t.Error(output)
 	}
 }
 
@@ -627,9 +628,9 @@ func TestAWFSecretsOfTheEnvironmentReachOnlyCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("VAULT_TOKEN", hushed)
-	if said := p.wantExit(0, "run", "flow"); strings.Contains(said, hushed) ||
-		!strings.Contains(said, "[secret vault]") {
-		t.Error(said)
+	if output := p.wantExit(0, "run", "flow"); strings.Contains(output, hushed) ||
+		!strings.Contains(output, "[secret vault]") {
+		t.Error(output)
 	}
 	if raw, err := os.ReadFile(filepath.Join(p.dir, "used")); err != nil ||
 		strings.TrimSpace(string(raw)) != strings.ToUpper(hushed) {

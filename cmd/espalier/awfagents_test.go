@@ -65,8 +65,8 @@ func TestAWFClaudeContinuesItsSession(t *testing.T) {
 	t.Setenv("CALLS", filepath.Join(p.dir, "calls"))
 	run := p.command("run", "flow", "--allow-shell", "--run-id", awfRunID)
 	run.Stdin = strings.NewReader("\n") // an empty line ends the conversation
-	if said, err := run.CombinedOutput(); err != nil || !strings.Contains(string(said), "about it heard: third") {
-		t.Errorf("%v: %s", err, said)
+	if output, err := run.CombinedOutput(); err != nil || !strings.Contains(string(output), "about it heard: third") {
+		t.Errorf("%v: %s", err, output)
 	}
 	raw, err := os.ReadFile(filepath.Join(p.dir, "calls"))
 	if err != nil {
@@ -93,8 +93,8 @@ func TestAWFClaudeContinuesItsSession(t *testing.T) {
 	if calls[3][1] == first {
 		t.Error("a conversation of its own went on with another one")
 	}
-	if said := p.wantExit(0, "transcript", awfRunID); !strings.Contains(said, `"path":"more.go_on","iteration":1`) || !strings.Contains(said, `"fidelity":"agent_emitted","text":"it heard: third"`) {
-		t.Error(said)
+	if output := p.wantExit(0, "transcript", awfRunID); !strings.Contains(output, `"path":"more.go_on","iteration":1`) || !strings.Contains(output, `"fidelity":"agent_emitted","text":"it heard: third"`) {
+		t.Error(output)
 	}
 }
 
@@ -164,9 +164,9 @@ func TestAWFOpenAICompatibleAsksTheServerOfItsOptions(t *testing.T) {
 `)
 	t.Setenv("MY_KEY", "key-of-mine-12345")
 	t.Setenv("OPENAI_API_KEY", "key-of-openai-999")
-	if said := p.wantExit(0, "run", "flow", "--allow-shell", "--run-id", awfRunID); !strings.Contains(said,
+	if output := p.wantExit(0, "run", "flow", "--allow-shell", "--run-id", awfRunID); !strings.Contains(output,
 		"\n7 7 26 false\n") {
-		t.Error(said)
+		t.Error(output)
 	}
 	if len(requests) != 2 {
 		t.Fatalf("%d requests", len(requests))
@@ -180,9 +180,9 @@ func TestAWFOpenAICompatibleAsksTheServerOfItsOptions(t *testing.T) {
 		!strings.Contains(string(first.Messages[0].Content), "Be brief, {{.inputs.x}}.") {
 		t.Errorf("the system prompt is no template: %s", first.Messages[0].Content)
 	}
-	said := p.wantExit(0, "transcript", awfRunID)
-	if !strings.Contains(said, `"name":"Bash","call_id":"c1"`) || !strings.Contains(said, "tool-ran") {
-		t.Error(said)
+	output := p.wantExit(0, "transcript", awfRunID)
+	if !strings.Contains(output, `"name":"Bash","call_id":"c1"`) || !strings.Contains(output, "tool-ran") {
+		t.Error(output)
 	}
 	out, err := exec.Command("grep", "-rl", "key-of-mine-12345", filepath.Join(p.dir, ".espalier")).Output()
 	if len(out) > 0 {
@@ -219,9 +219,9 @@ func TestAWFWithoutStreamGetsTheReplyInOnePiece(t *testing.T) {
   done: {type: terminal}
 `)
 	t.Setenv("OPENAI_API_KEY", "key-of-openai-999")
-	if said := p.wantExit(0, "run", "flow", "--allow-shell", "--run-id", awfRunID); !strings.Contains(said,
+	if output := p.wantExit(0, "run", "flow", "--allow-shell", "--run-id", awfRunID); !strings.Contains(output,
 		"\nseven 13\n") {
-		t.Error(said)
+		t.Error(output)
 	}
 	if len(bodies) != 1 || !strings.Contains(bodies[0], `"stream":false`) || strings.Contains(bodies[0], "stream_options") {
 		t.Errorf("asked %q", bodies)

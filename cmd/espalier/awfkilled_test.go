@@ -141,8 +141,8 @@ func TestAWFKilledWhileTalkingRepeatsNoAnsweredRequest(t *testing.T) {
 						a.wantTrace("x", "y")
 					} else {
 						running := a.command("run", "flow", "--run-id", awfRunID)
-						var said strings.Builder
-						running.Stderr = &said
+						var stderr strings.Builder
+						running.Stderr = &stderr
 						if err := running.Start(); err != nil {
 							t.Fatal(err)
 						}
@@ -151,7 +151,7 @@ func TestAWFKilledWhileTalkingRepeatsNoAnsweredRequest(t *testing.T) {
 						select {
 						case <-world.held:
 						case <-ended:
-							t.Fatal(said.String())
+							t.Fatal(stderr.String())
 						}
 						_ = running.Process.Kill() // it cannot end before
 						<-ended
@@ -166,9 +166,9 @@ func TestAWFKilledWhileTalkingRepeatsNoAnsweredRequest(t *testing.T) {
 						a.wantExit(0, "resume", awfRunID, "--from", "current")
 						a.wantTrace("x", "y", "y", "last")
 					case k.doubt:
-						said := a.wantExit(4, "resume", awfRunID)
-						if !strings.Contains(said, "--decide") {
-							t.Error(said)
+						output := a.wantExit(4, "resume", awfRunID)
+						if !strings.Contains(output, "--decide") {
+							t.Error(output)
 						}
 						a.wantExit(0, "resume", awfRunID, "--decide", a.uncertainStep()+`=result={"Output":"I saw it","Stderr":"","ExitCode":0,"Status":"completed","Response":{}}`)
 						a.wantTrace("x", "y", "last")
@@ -207,7 +207,7 @@ func TestAWFKilledBeforeTheEndEndsTheSame(t *testing.T) {
 	for name, c := range map[string]struct {
 		states string
 		code   int
-		said   string
+		prints string
 		after  []string
 	}{
 		"inline failure in a loop": {`  each: {type: for_each, items: [x, y], body: [it], on_complete: done}
@@ -234,10 +234,10 @@ func TestAWFKilledBeforeTheEndEndsTheSame(t *testing.T) {
 			p.writeFile("trace", "", 0o600)
 			p.kill(p.runUntilHeld("y"))
 			p.wantExit(4, "resume", awfRunID)
-			said := p.wantExit(c.code, "resume", awfRunID, "--from", "current")
+			output := p.wantExit(c.code, "resume", awfRunID, "--from", "current")
 			p.wantTrace(c.after...)
-			for _, text := range []string{calm, said} {
-				if !strings.Contains(text, c.said) {
+			for _, text := range []string{calm, output} {
+				if !strings.Contains(text, c.prints) {
 					t.Error(text)
 				}
 				if c.code != 0 && !strings.Contains(text, "--from each\n") {
@@ -379,12 +379,12 @@ func TestAWFRequestsBranchOnStatusAndRetry(t *testing.T) {
   broken: {type: terminal, status: failure}
 `, "URL", server.URL))
 	p.writeFile("espalier.yaml", "allow: {hosts: ['"+server.Listener.Addr().String()+"']}\n", 0o600)
-	said := p.wantExit(0, "run", "flow")
-	if !strings.Contains(said, "\n"+`404 {"path":"/busy"}`+"\n") || busy != 3 {
-		t.Errorf("%d requests while it was busy\n%s", busy, said)
+	output := p.wantExit(0, "run", "flow")
+	if !strings.Contains(output, "\n"+`404 {"path":"/busy"}`+"\n") || busy != 3 {
+		t.Errorf("%d requests while it was busy\n%s", busy, output)
 	}
 	// What the workflow goes by is not called a failure.
-	if !strings.Contains(said, `tool http.request returned an error: the server answered 404 Not Found: {"path":"/lost"}`) || strings.Contains(said, "tool http.request failed") {
-		t.Error(said)
+	if !strings.Contains(output, `tool http.request returned an error: the server answered 404 Not Found: {"path":"/lost"}`) || strings.Contains(output, "tool http.request failed") {
+		t.Error(output)
 	}
 }

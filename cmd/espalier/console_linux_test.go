@@ -158,9 +158,9 @@ func TestFirstOfTwoRepliesToATurnCounts(t *testing.T) {
 	c.waitFor("One\r\n")
 	c.waitFor("\r\n> ")
 	p.wantExit(4, "signal", awfRunID, "chat", "--step", "chat:input~1", "--text", "from elsewhere")
-	if said := p.wantExit(2, "signal", awfRunID, "chat", "--step", "chat:input~1",
-		"--text", "too late"); !strings.Contains(said, "gate chat was already answered") {
-		t.Error(said)
+	if output := p.wantExit(2, "signal", awfRunID, "chat", "--step", "chat:input~1",
+		"--text", "too late"); !strings.Contains(output, "gate chat was already answered") {
+		t.Error(output)
 	}
 	c.typeText("mine\n")
 	c.waitFor("Your answer was not used: gate chat was already answered")
@@ -171,14 +171,14 @@ func TestFirstOfTwoRepliesToATurnCounts(t *testing.T) {
 	c.waitFor("\r\n> ")
 	c.typeText("\n")
 	c.waitExit(0)
-	said := p.wantExit(0, "transcript", awfRunID)
+	output := p.wantExit(0, "transcript", awfRunID)
 	for _, text := range []string{"from elsewhere", "mine again"} {
-		if strings.Count(said, `"fidelity":"router","text":"`+text+`"`) != 1 {
-			t.Errorf("%q is not one message:\n%s", text, said)
+		if strings.Count(output, `"fidelity":"router","text":"`+text+`"`) != 1 {
+			t.Errorf("%q is not one message:\n%s", text, output)
 		}
 	}
-	if strings.Contains(said, `"text":"mine"`) || strings.Contains(said, "too late") {
-		t.Error(said)
+	if strings.Contains(output, `"text":"mine"`) || strings.Contains(output, "too late") {
+		t.Error(output)
 	}
 }
 
@@ -202,13 +202,13 @@ states:
 	c.typeText("\x03")
 	c.waitExit(130)
 	const one, two = "both.one › chat", "both.two › chat"
-	if said := p.wantExit(2, "signal", awfRunID, "chat", "--text", "for both?"); !strings.Contains(said,
+	if output := p.wantExit(2, "signal", awfRunID, "chat", "--text", "for both?"); !strings.Contains(output,
 		"several steps are waiting for text: name one of "+one+", "+two) {
-		t.Error(said)
+		t.Error(output)
 	}
-	said := p.wantExit(4, "signal", awfRunID, "chat", "--step", one)
-	if !strings.Contains(said, "both.one  done") || strings.Contains(said, "both.two › reply to chat  event") {
-		t.Error(said)
+	output := p.wantExit(4, "signal", awfRunID, "chat", "--step", one)
+	if !strings.Contains(output, "both.one  done") || strings.Contains(output, "both.two › reply to chat  event") {
+		t.Error(output)
 	}
 	p.wantExit(0, "signal", awfRunID, "chat")
 }
@@ -253,15 +253,17 @@ func TestGateIsDecidedOnTheTerminal(t *testing.T) {
 	if screen := c.waitExit(1); !strings.Contains(screen, "was rejected") {
 		t.Error(screen)
 	}
-	if said := p.wantExit(0, "audit", "00000000-0000-4000-8000-00000000000b"); !strings.Contains(said, "too short") {
-		t.Error(said)
+	if output := p.wantExit(0, "audit", "00000000-0000-4000-8000-00000000000b"); !strings.Contains(output,
+		"too short") {
+		t.Error(output)
 	}
 
 	c = run("00000000-0000-4000-8000-00000000000d")
 	c.typeText("reject: too long\n")
 	c.waitExit(1)
-	if said := p.wantExit(0, "audit", "00000000-0000-4000-8000-00000000000d"); !strings.Contains(said, "too long") {
-		t.Error(said)
+	if output := p.wantExit(0, "audit", "00000000-0000-4000-8000-00000000000d"); !strings.Contains(output,
+		"too long") {
+		t.Error(output)
 	}
 
 	c = run("00000000-0000-4000-8000-00000000000e")
@@ -334,8 +336,8 @@ func TestRejectionAsksForTheReason(t *testing.T) {
 		c.waitFor("Reason (optional): ")
 		c.typeText("not today\n")
 		c.waitExit(1)
-		if said := p.wantExit(0, "audit", awfRunID); !strings.Contains(said, "not today") {
-			t.Errorf("%s: %s", command, said)
+		if output := p.wantExit(0, "audit", awfRunID); !strings.Contains(output, "not today") {
+			t.Errorf("%s: %s", command, output)
 		}
 	}
 }
@@ -389,11 +391,11 @@ func TestTerminalMarksUntrustedInput(t *testing.T) {
 	}
 	_ = s.cmd.Wait() // it was interrupted
 	for whose, run := range runs {
-		said := p.wantExit(0, "status", run)
+		output := p.wantExit(0, "status", run)
 		c := startOnConsole(t, p.command("resume", run), 80, 24)
 		c.waitFor("Approve? [y]es, [n]o, or Enter to decide later: ")
 		c.typeText("\n")
-		for where, text := range map[string]string{"status": said, "prompt": c.waitExit(4)} {
+		for where, text := range map[string]string{"status": output, "prompt": c.waitExit(4)} {
 			marked := strings.Contains(text, "input.text (untrusted):") &&
 				strings.Contains(text, "The input of the run comes from outside of the project and is untrusted.")
 			if !strings.Contains(text, "pay me") || strings.Contains(text, "output.note (untrusted)") ||
@@ -417,10 +419,10 @@ func TestRunWaitsForADecisionFromElsewhere(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	said := newLines(stderr)
-	said.skipTo(t, "waiting for approval")
+	printed := newLines(stderr)
+	printed.skipTo(t, "waiting for approval")
 	p.wantExit(0, "approve", awfRunID)
-	for said.Scan() { // to the end
+	for printed.Scan() { // to the end
 	}
 	if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), "The plan") {
 		t.Errorf("%v: %s", err, out.String())

@@ -79,12 +79,12 @@ func TestRunsUseAnMCPServerAfterLogin(t *testing.T) {
 		"mcp: {crm: {url: \""+address+"\", oauth: {client_id: public, issuer: \""+issuer+"\"}}}\n", 0o600)
 	p.writeFile("ask.md", asksForTheToken, 0o600)
 	p.wantExit(0, "trust", "--yes")
-	if said := p.wantExit(6, "tools"); !strings.Contains(said, "you are not signed in") ||
-		!strings.Contains(said, "espalier login --mcp crm") {
-		t.Error(said)
+	if output := p.wantExit(6, "tools"); !strings.Contains(output, "you are not signed in") ||
+		!strings.Contains(output, "espalier login --mcp crm") {
+		t.Error(output)
 	}
-	if said := p.wantExit(6, "login", "--mcp", "cmr"); !strings.Contains(said, `Did you mean "crm"`) {
-		t.Error(said)
+	if output := p.wantExit(6, "login", "--mcp", "cmr"); !strings.Contains(output, `Did you mean "crm"`) {
+		t.Error(output)
 	}
 
 	cmd := p.command("login", "--mcp", "crm")
@@ -127,21 +127,21 @@ func TestRunsUseAnMCPServerAfterLogin(t *testing.T) {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
-	said := ""
+	output := ""
 	for lines.Scan() {
-		said += lines.Text() + "\n"
+		output += lines.Text() + "\n"
 	}
-	if err := cmd.Wait(); err != nil || !strings.Contains(said, "You are signed in to crm.") {
-		t.Fatalf("%v: %s", err, said)
+	if err := cmd.Wait(); err != nil || !strings.Contains(output, "You are signed in to crm.") {
+		t.Fatalf("%v: %s", err, output)
 	}
 
-	if said := p.wantExit(0, "tools"); !strings.Contains(said, "crm.token") {
-		t.Error(said)
+	if output := p.wantExit(0, "tools"); !strings.Contains(output, "crm.token") {
+		t.Error(output)
 	}
 	const run = "00000000-0000-4000-8000-00000000000c"
 	p.wantExit(0, "run", "ask", "--run-id", run)
-	if said := p.wantExit(0, "transcript", run); !strings.Contains(said, "[secret mcp.crm]") {
-		t.Errorf("the token is not hidden: %s", said)
+	if output := p.wantExit(0, "transcript", run); !strings.Contains(output, "[secret mcp.crm]") {
+		t.Errorf("the token is not hidden: %s", output)
 	}
 	p.wantExit(0, "logout", "--mcp", "crm")
 	p.wantExit(2, "logout", "--mcp", "crm")
@@ -169,15 +169,15 @@ func TestTokenOfAClientIsMasked(t *testing.T) {
 		}
 		return string(out)
 	}
-	said := espalier(4, "run", "ask.md", "--allow-shell", "--run-id", run)
+	output := espalier(4, "run", "ask.md", "--allow-shell", "--run-id", run)
 	// Another process continues the run, which has the token of the first one.
-	said += espalier(0, "approve", run) + espalier(0, "transcript", run) + espalier(0, "audit", run) +
+	output += espalier(0, "approve", run) + espalier(0, "transcript", run) + espalier(0, "audit", run) +
 		espalier(0, "output", run)
 	tokens := 0
 	for token := range received.Range {
 		tokens++
-		if strings.Contains(said, token.(string)) {
-			t.Errorf("the token is printed: %s", said)
+		if strings.Contains(output, token.(string)) {
+			t.Errorf("the token is printed: %s", output)
 		}
 		err := filepath.WalkDir(p.dir, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || !d.Type().IsRegular() {
@@ -193,7 +193,7 @@ func TestTokenOfAClientIsMasked(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if tokens == 0 || !strings.Contains(said, "[secret mcp.crm]") {
-		t.Errorf("%d tokens: %s", tokens, said)
+	if tokens == 0 || !strings.Contains(output, "[secret mcp.crm]") {
+		t.Errorf("%d tokens: %s", tokens, output)
 	}
 }

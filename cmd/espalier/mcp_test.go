@@ -96,20 +96,20 @@ func TestMCPServerEndsWithTheRun(t *testing.T) {
 					}
 				}
 			})
-			told := ""
+			progress := ""
 			for lines := bufio.NewScanner(out); lines.Scan(); {
-				if !strings.Contains(lines.Text(), `"event":"tool.progress"`) || told != "" {
+				if !strings.Contains(lines.Text(), `"event":"tool.progress"`) || progress != "" {
 					continue
 				}
-				told = lines.Text()
+				progress = lines.Text()
 				if c.signal != 0 {
 					stop()
 				}
 			}
 			reading.Wait()
 			_ = cmd.Wait() // how it ended is looked at below
-			if !strings.Contains(told, `"tool":"everything.trigger-long-running-operation"`) || !strings.Contains(told, `"total":`) {
-				t.Errorf("no progress: %q", told)
+			if !strings.Contains(progress, `"tool":"everything.trigger-long-running-operation"`) || !strings.Contains(progress, `"total":`) {
+				t.Errorf("no progress: %q", progress)
 			}
 			if got := cmd.ProcessState.ExitCode(); got != c.exit {
 				t.Errorf("exit code %d, not %d", got, c.exit)

@@ -31,7 +31,7 @@ func TestMistakesInNOFFilesCostNothing(t *testing.T) {
 		})
 	}))
 	defer server.Close()
-	try := func(t *testing.T, files []explain.File, args ...string) (code int, told string, called int64) {
+	try := func(t *testing.T, files []explain.File, args ...string) (code int, output string, called int64) {
 		t.Helper()
 		dir := t.TempDir()
 		name := ""
@@ -65,8 +65,9 @@ func TestMistakesInNOFFilesCostNothing(t *testing.T) {
 				return
 			}
 			stopped = append(stopped, code)
-			if exit, told, called := try(t, page.Bad, "run"); exit != 3 || called > 0 || !strings.Contains(told, code) {
-				t.Errorf("exit code %d, %d model calls\n%s", exit, called, told)
+			if exit, output, called := try(t, page.Bad, "run"); exit != 3 || called > 0 ||
+				!strings.Contains(output, code) {
+				t.Errorf("exit code %d, %d model calls\n%s", exit, called, output)
 			}
 		})
 	}
@@ -99,12 +100,13 @@ func TestMistakesInNOFFilesCostNothing(t *testing.T) {
 				t.Fatalf("the example does not contain %q", c.old)
 			}
 			files[at].Text = strings.Replace(files[at].Text, c.old, c.with, 1)
-			if exit, told, called := try(t, files, "run"); exit != 3 || called > 0 || !strings.Contains(told, c.code) {
-				t.Errorf("exit code %d, %d model calls\n%s", exit, called, told)
+			if exit, output, called := try(t, files, "run"); exit != 3 || called > 0 ||
+				!strings.Contains(output, c.code) {
+				t.Errorf("exit code %d, %d model calls\n%s", exit, called, output)
 			}
 		})
 	}
-	if exit, told, called := try(t, page.Good, "run"); exit != 0 || called != 2 {
-		t.Errorf("without a mistake: exit code %d, %d model calls\n%s", exit, called, told)
+	if exit, output, called := try(t, page.Good, "run"); exit != 0 || called != 2 {
+		t.Errorf("without a mistake: exit code %d, %d model calls\n%s", exit, called, output)
 	}
 }

@@ -163,18 +163,18 @@ func (f *fleet) startWorkerAt(url string) {
 }
 
 func (f *fleet) start(cmd *exec.Cmd) {
-	said := new(bytes.Buffer)
-	cmd.Stderr = said
+	stderr := new(bytes.Buffer)
+	cmd.Stderr = stderr
 	if err := cmd.Start(); err != nil {
 		f.t.Fatal(err)
 	}
-	f.workers, f.stderr = append(f.workers, cmd), append(f.stderr, said)
+	f.workers, f.stderr = append(f.workers, cmd), append(f.stderr, stderr)
 	f.t.Cleanup(func() {
 		cmd.Process.Signal(syscall.SIGCONT)
 		cmd.Process.Kill()
 		cmd.Wait()
 		if f.t.Failed() {
-			f.t.Logf("stderr of a worker: %s", said)
+			f.t.Logf("stderr of a worker: %s", stderr)
 		}
 	})
 }
@@ -349,7 +349,7 @@ func TestWorkersShareFewConnections(t *testing.T) {
 	f.startRuns(runs)
 	entries := f.waitUntil("all runs finish", func(e []journal.Entry) bool { return len(e) == runs && allIdle(e) })
 	f.checkExactlyOnce(entries, runs) // a worker without a connection may lose its runs
-	if !server.Said("too many clients already") {
+	if !server.LogContains("too many clients already") {
 		t.Error("there were enough connections")
 	}
 }

@@ -29,28 +29,28 @@ func TestPythonWithoutSandboxIsRefused(t *testing.T) {
 	writeApproved(t, filepath.Join(dir, "any.yaml"),
 		"replies: [{reply: {recommendations: [], rules_applied: [], meta_insight: fine}}]\n")
 	try := func(args ...string) (int, string) {
-		var told bytes.Buffer
+		var output bytes.Buffer
 		code := cli.Main(cli.Environment{
-			Stdin: strings.NewReader(""), Stdout: &told, Stderr: &told, Dir: dir,
+			Stdin: strings.NewReader(""), Stdout: &output, Stderr: &output, Dir: dir,
 			Getenv:   func(name string) string { return map[string]string{"HOME": dir}[name] },
 			Confined: func() (process.Confinement, error) { return process.Confinement{}, process.ErrNoSandbox },
 		}, append([]string{"run", "flow.nof.md", "--script", "any.yaml"}, args...))
-		return code, told.String()
+		return code, output.String()
 	}
-	code, told := try("--python")
-	if code != 6 || !strings.Contains(told, "bubblewrap") || !strings.Contains(told, "--python=unconfined") {
-		t.Errorf("exit code %d\n%s", code, told)
+	code, output := try("--python")
+	if code != 6 || !strings.Contains(output, "bubblewrap") || !strings.Contains(output, "--python=unconfined") {
+		t.Errorf("exit code %d\n%s", code, output)
 	}
 	if _, err := os.Stat(filepath.Join(dir, ".espalier", "espalier.db")); err == nil {
 		t.Error("something was started")
 	}
-	if code, told := try("--python=unconfined"); code != 0 {
-		t.Errorf("exit code %d\n%s", code, told)
+	if code, output := try("--python=unconfined"); code != 0 {
+		t.Errorf("exit code %d\n%s", code, output)
 	}
-	if code, told := try("--python=free"); code != 2 || !strings.Contains(told, `"free"`) {
-		t.Errorf("exit code %d\n%s", code, told)
+	if code, output := try("--python=free"); code != 2 || !strings.Contains(output, `"free"`) {
+		t.Errorf("exit code %d\n%s", code, output)
 	}
-	if code, told := try(); code != 0 {
-		t.Errorf("without python3: exit code %d\n%s", code, told)
+	if code, output := try(); code != 0 {
+		t.Errorf("without python3: exit code %d\n%s", code, output)
 	}
 }

@@ -282,17 +282,18 @@ func TestAuditThroughAServerFindsChangedRecords(t *testing.T) {
 	away.wantExit(0, "audit", "5555")
 	away.wantExit(0, "audit", "verify", "5555")
 	writeApproved(t, log, strings.Replace(string(raw), `"human_review"`, `"robot_review"`, 1))
-	if said := away.wantExit(1, "audit", "verify", "5555"); !strings.Contains(said, "the records are not valid") {
-		t.Error(said)
+	if output := away.wantExit(1, "audit", "verify", "5555"); !strings.Contains(output, "the records are not valid") {
+		t.Error(output)
 	}
 	for _, args := range [][]string{{"audit", "5555"}, {"audit", "5555", "--json"}} {
-		if said := away.wantExit(1, args...); !strings.Contains(said, "may have been changed") ||
-			!strings.Contains(said, filepath.Dir(log)) {
-			t.Errorf("%v: %s", args, said)
+		if output := away.wantExit(1, args...); !strings.Contains(output, "may have been changed") ||
+			!strings.Contains(output, filepath.Dir(log)) {
+			t.Errorf("%v: %s", args, output)
 		}
 	}
-	if said := away.wantExit(1, "audit", "verify", "5555"); !strings.Contains(said, "the records are correct again") {
-		t.Error(said)
+	if output := away.wantExit(1, "audit", "verify", "5555"); !strings.Contains(output,
+		"the records are correct again") {
+		t.Error(output)
 	}
 }
 
@@ -537,19 +538,19 @@ func TestServerReloadsItsConfiguration(t *testing.T) {
 	lines, log := io.Pipe()
 	defer lines.Close()
 	s := startServerTo(p, log, "--oidc", "oidc.json")
-	said := bufio.NewScanner(lines)
+	printed := bufio.NewScanner(lines)
 	hup := func(config, want string) {
 		t.Helper()
 		writeApproved(t, filepath.Join(p.dir, "espalier.yaml"), config)
 		if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
-		for said.Scan() {
-			if strings.Contains(said.Text(), want) {
+		for printed.Scan() {
+			if strings.Contains(printed.Text(), want) {
 				return
 			}
 		}
-		t.Fatalf("%q was not said", want)
+		t.Fatalf("%q was not printed", want)
 	}
 	signIn := func(want string) {
 		t.Helper()
@@ -558,8 +559,8 @@ func TestServerReloadsItsConfiguration(t *testing.T) {
 			defer close(done)
 			s.call("GET", "/login/oidc", "", http.StatusBadGateway)
 		}()
-		for said.Scan() {
-			if strings.Contains(said.Text(), "path=/login/oidc") {
+		for printed.Scan() {
+			if strings.Contains(printed.Text(), "path=/login/oidc") {
 				break
 			}
 		}
@@ -608,16 +609,16 @@ func TestServerAndWorkerReloadWhenTheirFilesChange(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = cmd.Process.Kill() }) // unless it has ended
-			said := bufio.NewScanner(stderr)
+			printed := bufio.NewScanner(stderr)
 			until := func(want string) {
 				t.Helper()
 				all := ""
-				for said.Scan() {
-					if all += said.Text() + "\n"; strings.Contains(said.Text(), want) {
+				for printed.Scan() {
+					if all += printed.Text() + "\n"; strings.Contains(printed.Text(), want) {
 						return
 					}
 				}
-				t.Fatalf("%q was not said: %s", want, all)
+				t.Fatalf("%q was not printed: %s", want, all)
 			}
 			until("Interrupt to stop")
 			for _, change := range []struct{ file, text, want string }{
@@ -651,8 +652,8 @@ func TestServerAndWorkerReloadWhenTheirFilesChange(t *testing.T) {
 				t.Fatal(err)
 			}
 			last := ""
-			for said.Scan() {
-				last += said.Text() + "\n"
+			for printed.Scan() {
+				last += printed.Text() + "\n"
 			}
 			_ = cmd.Wait() // how it ended is looked at
 			if code := cmd.ProcessState.ExitCode(); code != 130 {

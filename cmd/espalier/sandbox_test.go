@@ -33,21 +33,21 @@ func TestUnavailableSandboxStopsTheRun(t *testing.T) {
 			writeApproved(t, filepath.Join(dir, name+".md"), flow)
 			writeApproved(t, filepath.Join(dir, "act.script.yaml"), "replies: [{step: act, reply: Done.}]\n")
 			writeApproved(t, filepath.Join(dir, "espalier.yaml"), "sandbox: true\n")
-			var told bytes.Buffer
+			var output bytes.Buffer
 			args := []string{"run", name + ".md", "--allow-shell", how}
 			if name == "agent" && how == "--sandbox" {
 				args = append(args, "--script", "act.script.yaml")
 			}
 			code := cli.Main(cli.Environment{
-				Stdin: strings.NewReader(""), Stdout: &told, Stderr: &told, Dir: dir,
+				Stdin: strings.NewReader(""), Stdout: &output, Stderr: &output, Dir: dir,
 				Getenv:   func(name string) string { return map[string]string{"HOME": dir}[name] },
 				Confined: func() (process.Confinement, error) { return process.Confinement{}, process.ErrNoSandbox },
 			}, args)
 			// A simulation runs nothing, so it needs no sandbox.
 			refuses := name != "calm" && how == "--sandbox"
 			if want := map[bool]int{true: 6, false: 0}[refuses]; code != want ||
-				refuses != strings.Contains(told.String(), "install bubblewrap") {
-				t.Errorf("%s %s: exit code %d\n%s", name, how, code, told.String())
+				refuses != strings.Contains(output.String(), "install bubblewrap") {
+				t.Errorf("%s %s: exit code %d\n%s", name, how, code, output.String())
 			}
 			if _, err := os.Stat(filepath.Join(dir, ".espalier", "espalier.db")); (err == nil) == refuses {
 				t.Errorf("%s %s: started is %t", name, how, err == nil)

@@ -47,9 +47,9 @@ func TestCLIScriptEndsWithUs(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			var said strings.Builder
+			var output strings.Builder
 			for lines := bufio.NewScanner(notes); lines.Scan(); {
-				said.WriteString(lines.Text() + "\n")
+				output.WriteString(lines.Text() + "\n")
 				if lines.Text() == "begun" {
 					if err := cmd.Process.Signal(c.signal); err != nil {
 						t.Error(err)
@@ -57,8 +57,8 @@ func TestCLIScriptEndsWithUs(t *testing.T) {
 				}
 			}
 			_ = cmd.Wait() // how it ended is looked at
-			if got := cmd.ProcessState.ExitCode(); got != c.exit || !strings.Contains(said.String(), "begun") {
-				t.Errorf("exit code %d, not %d\n%s", got, c.exit, said.String())
+			if got := cmd.ProcessState.ExitCode(); got != c.exit || !strings.Contains(output.String(), "begun") {
+				t.Errorf("exit code %d, not %d\n%s", got, c.exit, output.String())
 			}
 			if _, err := io.Copy(io.Discard, held); err != nil { // ends when nothing of the script lives
 				t.Error(err)

@@ -200,18 +200,18 @@ func TestSecretsStayOut(t *testing.T) {
 	}
 	checkNoSecret(t, "the screen", s.stderr.String())
 	checkNoSecret(t, "a span", collector.Text())
-	told := map[string]bool{} // by what spans tell of
+	masked := map[string]bool{} // by what spans tell of
 	for _, span := range collector.Spans() {
 		for key, value := range reporttest.Attributes(span.Attributes) {
-			told[key] = told[key] || strings.Contains(value, "[secret vault]")
+			masked[key] = masked[key] || strings.Contains(value, "[secret vault]")
 		}
-		told["an error"] = told["an error"] || strings.Contains(span.Status.GetMessage(), "[secret vault]")
+		masked["an error"] = masked["an error"] || strings.Contains(span.Status.GetMessage(), "[secret vault]")
 	}
 	for _, key := range []string{
 		"gen_ai.system_instructions", "gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.tool.call.arguments",
 		"gen_ai.tool.call.result", "an error",
 	} {
-		if !told[key] {
+		if !masked[key] {
 			t.Errorf("no span tells where the secret was in %s: they do not tell what was said", key)
 		}
 	}

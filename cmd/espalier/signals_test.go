@@ -137,18 +137,18 @@ func TestRunThatFinishesWhileStoppingIsReportedAsFinished(t *testing.T) {
 		if err := cmd.Process.Signal(signal); err != nil {
 			t.Fatal(err)
 		}
-		said := newLines(stderr)
+		printed := newLines(stderr)
 		if signal == syscall.SIGTERM {
-			said.skipTo(t, "Stopping. Running commands and calls have 10s to finish.") // the default
+			printed.skipTo(t, "Stopping. Running commands and calls have 10s to finish.") // the default
 		} else {
-			said.skipTo(t, "Waiting for running commands and calls.")
+			printed.skipTo(t, "Waiting for running commands and calls.")
 		}
 		if err := os.WriteFile(filepath.Join(p.dir, "release"), []byte("the result\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		for said.Scan() {
-			if strings.Contains(said.Text(), "is interrupted") {
-				t.Errorf("%s, %v: %s", c.name, signal, said.Text())
+		for printed.Scan() {
+			if strings.Contains(printed.Text(), "is interrupted") {
+				t.Errorf("%s, %v: %s", c.name, signal, printed.Text())
 			}
 		}
 		_ = cmd.Wait()
@@ -241,26 +241,26 @@ func TestInterruptKeepsTheReplyOfARunningCall(t *testing.T) {
 				return cmd, newLines(stderr)
 			}
 			if name != "alone" {
-				_, said := begin("work")
-				said.skipTo(t, "Working in")
+				_, stderr := begin("work")
+				stderr.skipTo(t, "Working in")
 			}
-			cmd, said := begin("run", "flow", "--run-id", awfRunID)
+			cmd, stderr := begin("run", "flow", "--run-id", awfRunID)
 			<-asked
 			if err := cmd.Process.Signal(os.Interrupt); err != nil {
 				t.Fatal(err)
 			}
-			said.skipTo(t, "Waiting for running commands and calls.")
+			stderr.skipTo(t, "Waiting for running commands and calls.")
 			close(proceed)
-			said.skipTo(t, "one  done")
+			stderr.skipTo(t, "one  done")
 			if name == "alone" {
-				said.skipTo(t, "is interrupted")
+				stderr.skipTo(t, "is interrupted")
 				p.wantExit(0, "resume", awfRunID)
 				p.wantTrace("two")
 				return
 			}
 			rest := ""
-			for said.Scan() {
-				rest += said.Text() + "\n"
+			for stderr.Scan() {
+				rest += stderr.Text() + "\n"
 			}
 			if !strings.Contains(rest, "To stop the run: espalier pause") && // the worker has not begun yet, or it has
 				!strings.Contains(rest, "Another process is driving run") && !strings.Contains(rest, "finished") {

@@ -63,9 +63,9 @@ func TestFaultyToolCallsEndAndAreRecorded(t *testing.T) {
 			}
 			defer held.Close()
 			cmd := k.command("run", "fault.md", "--allow-shell", "--run-id", chainRunID)
-			told, _ := cmd.CombinedOutput() // how it ended is looked at
+			output, _ := cmd.CombinedOutput() // how it ended is looked at
 			if got := cmd.ProcessState.ExitCode(); got != c.exit {
-				t.Errorf("exit code %d, not %d\n%s", got, c.exit, told)
+				t.Errorf("exit code %d, not %d\n%s", got, c.exit, output)
 			}
 			if _, err := io.Copy(io.Discard, held); err != nil { // ends when all writers are gone
 				t.Error(err)

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -144,6 +146,97 @@ func TestFixesRemoveTheirDiagnostics(t *testing.T) {
 		t.Errorf("only %d codes have fixes: %v", len(fixed), fixed)
 	}
 	t.Log(fixed)
+}
+
+// fixedText returns a file after the first fix of the first diagnostic with a code, or "" if that has none.
+func fixedText(t *testing.T, name, text string, code diag.Code) string {
+	t.Helper()
+	r := result(t, root, name, map[string]string{".espalier/keep": "", name: text})
+	i := slices.IndexFunc(r.Diagnostics, func(d diag.Diagnostic) bool { return d.Code == code })
+	if i < 0 {
+		t.Fatalf("there is no %s among %v", code, r.Diagnostics)
+	}
+	if len(r.Diagnostics[i].Fixes) == 0 {
+		return ""
+	}
+	return r.Diagnostics[i].Fixes[0].Apply(source.NewFile(name, text))
+}
+
+func TestFixRemovesAnEntryOfAList(t *testing.T) {
+	page, _ := explain.Lookup("AF050")
+	for list, want := range map[string]string{
+		"[TIMEOUT, BUDGET]":                        "[TIMEOUT]",
+		"[BUDGET, TIMEOUT]":                        "[TIMEOUT]",
+		"[TIMEOUT,BUDGET, API_ERROR]":              "[TIMEOUT, API_ERROR]",
+		"\n    - BUDGET\n    - TIMEOUT":            "\n    - TIMEOUT",
+		"\n    - TIMEOUT\n    - BUDGET":            "\n    - TIMEOUT",
+		"[BUDGET]":                                 "", // without the key, every error would be retried
+		"[TIMEOUT, 'BUDGET']":                      "",
+		"\n    - TIMEOUT # slow\n    - BUDGET":     "",
+		"\n    - TIMEOUT\n    # not\n    - BUDGET": "",
+	} {
+		if want != "" {
+			want = strings.Replace(page.Bad[0].Text, "[NETWORK]", want, 1)
+		}
+		text := strings.Replace(page.Bad[0].Text, "[NETWORK]", list, 1)
+		if got := fixedText(t, page.Bad[0].Path, text, "AF050"); got != want {
+			t.Errorf("%s: got\n%s", list, got)
+		}
+	}
+}
+
+func TestFixRenamesAFunctionThatNothingElseNames(t *testing.T) {
+	page, _ := explain.Lookup("NOF019")
+	bad := page.Bad[0]
+	if got := fixedText(t, bad.Path, bad.Text, "NOF019"); got != page.Good[0].Text {
+		t.Errorf("got\n%s", got)
+	}
+	for name, added := range map[string]string{
+		"it is used":         "def other(state: CostState) -> dict:\n    return report(state)\n\n",
+		"the name is in use": "def run_visual_report() -> int:\n    return 1\n\n",
+	} {
+		text := strings.Replace(bad.Text, "def report(", added+"def report(", 1)
+		if got := fixedText(t, bad.Path, text, "NOF019"); got != "" {
+			t.Errorf("%s: got\n%s", name, got)
+		}
+	}
+}
+
+// promised matches help texts that say exactly what to write, so that their diagnostics must have a fix.
+var promised = regexp.MustCompile(
+	`^(Write (\S+|"[^"]+"|(==|!=) \S+)|Write a comma here|Remove the (comma|line)|Rename it to \S+|Use \S+ instead)\.$`)
+
+// unfixed are diagnostics without a fix although their help says exactly what to write.
+var unfixed = map[diag.Code]string{
+	"NOF009": "the file gets another name, and an edit changes only its text",
+	"WF027":  "the value that the reply is compared with, or what is declared about it, may be wrong instead",
+}
+
+// TestHelpThatSaysWhatToWriteHasAFix looks at the diagnostics of all known bad examples.
+func TestHelpThatSaysWhatToWriteHasAFix(t *testing.T) {
+	kept := map[diag.Code]bool{}
+	for _, one := range folders(t) {
+		for _, main := range one.main {
+			r, err := analyze(t.Context(), root, main, one.files)
+			if err != nil {
+				continue // the page is about such a file
+			}
+			for _, d := range r.Diagnostics {
+				if !promised.MatchString(d.Help) {
+					continue
+				}
+				kept[d.Code] = kept[d.Code] || len(d.Fixes) > 0
+				if len(d.Fixes) == 0 && unfixed[d.Code] == "" {
+					t.Errorf("%s/%s: %s has no fix: %s %s", one.name, main, d.Code, d.Message, d.Help)
+				}
+			}
+		}
+	}
+	for code := range unfixed {
+		if fixed, found := kept[code]; fixed || !found {
+			t.Errorf("%s is not an exception", code)
+		}
+	}
 }
 
 func checkFix(t *testing.T, one folder, main string, before analysis.Result, d *diag.Diagnostic, i int) {

@@ -2,6 +2,9 @@ package api_test
 
 import (
 	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,19 +12,30 @@ import (
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
+
+// enum returns the values that the form documents for a field.
+func enum(form any, field string) []string {
+	f, _ := reflect.TypeOf(form).FieldByName(field)
+	return strings.Split(f.Tag.Get("enum"), ",")
+}
+
+// The API documents every state that a run can have, and no other.
+func TestEnumHasTheStatesOfRuns(t *testing.T) {
+	want := xslices.Map(journal.RunStates, func(s journal.State) string { return string(s) })
+	got := enum(api.Run{}, "State")
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
 
 // A client that decodes a form and encodes what it got has the same form again:
 // nothing that a renderer prints is lost on the way.
 func TestFormsSurviveAClient(t *testing.T) {
-	states := []journal.State{
-		journal.StateQueued, journal.StateRunning, journal.StateWaiting, journal.StateSleeping,
-		journal.StatePaused, journal.StateInterrupted, journal.StateBudget, journal.StateFinished,
-	}
-	kinds := []journal.AskKind{
-		journal.AskApproval, journal.AskToolApproval, journal.AskEvent, journal.AskInput, journal.AskOutcome,
-		journal.AskBudget,
-	}
+	kinds := enum(api.Gate{}, "Kind")
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`[a-z]{0,5}`)
 		number := rapid.Int64Range(0, 1<<40)
@@ -33,7 +47,7 @@ func TestFormsSurviveAClient(t *testing.T) {
 				"dollars": float64(micro) / 1e6,
 			}
 		}
-		state := rapid.SampledFrom(states).Draw(t, "state")
+		state := rapid.SampledFrom(journal.RunStates).Draw(t, "state")
 		seq := rapid.Int64Range(4, 1000).Draw(t, "seq")
 		if state == journal.StateQueued {
 			seq = 3
@@ -67,6 +81,9 @@ func TestFormsSurviveAClient(t *testing.T) {
 			if s := text.Draw(t, name); s != "" {
 				in[name] = s
 			}
+		}
+		if state == journal.StateUnknown { // which clients know by what the run waits for
+			in["waiting_for"] = journal.Wait{Kind: journal.WaitOutcome, Name: "send"}.Label()
 		}
 		for _, name := range []string{"untrusted", "held"} {
 			if rapid.Bool().Draw(t, name) {

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/notify"
@@ -169,14 +168,14 @@ func (n *notifier) waitsForText(ctx context.Context, run journal.RunID, at journ
 	}
 	return slices.ContainsFunc(state.OpenGates(), func(f *plan.Frame) bool {
 		gate, _ := state.StepOf(program, f).Action.(ir.Gate)
-		return f.Place() == at && gate.Text
+		return f.Place() == at && f.Gate.Kind.Asks(gate.Text) == journal.AskInput
 	}), nil
 }
 
 // missed puts a message about firings that started no run into the outbox.
 func (n *notifier) missed(ctx context.Context, d *workflowTrigger, at time.Time, reason string) error {
 	return n.enqueue(ctx, notify.Message{
-		ID: fmt.Sprintf("%s.%d", d.id, at.Unix()), Kind: config.NotifyMissed,
+		ID: fmt.Sprintf("%s.%d", d.id, at.Unix()), Kind: string(report.AttentionMissed),
 		Time: n.env.now().UTC(), Workflow: d.workflow,
 		Text: fmt.Sprintf("The trigger %s started no run at %s: %s", d.id, at.Format(time.RFC3339), reason),
 	})

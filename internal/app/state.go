@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // State returns what the run is doing.
@@ -32,18 +33,15 @@ type StateFilter string
 const Unfinished StateFilter = "unfinished"
 
 // StateFilters are all filters: what runs do, and how they ended.
-var StateFilters = []StateFilter{
-	StateFilter(journal.StateRunning), StateFilter(journal.StateQueued), StateFilter(journal.StateWaiting),
-	StateFilter(journal.StateUnknown), StateFilter(journal.StateBudget), StateFilter(journal.StatePaused),
-	StateFilter(journal.StateSleeping), StateFilter(journal.StateInterrupted), StateFilter(journal.StateFinished),
-	StateFilter(journal.OutcomeOK), StateFilter(journal.OutcomeFailed), StateFilter(journal.OutcomeRejected),
-	StateFilter(journal.OutcomeCanceled), Unfinished,
-}
+var StateFilters = slices.Concat(
+	xslices.Map(journal.RunStates, func(s journal.State) StateFilter { return StateFilter(s) }),
+	xslices.Map(journal.RunOutcomes, func(o journal.Outcome) StateFilter { return StateFilter(o) }),
+	[]StateFilter{Unfinished},
+)
 
 // Outcome returns the outcome that s selects; empty if it selects none.
 func (s StateFilter) Outcome() journal.Outcome {
-	switch o := journal.Outcome(s); o {
-	case journal.OutcomeOK, journal.OutcomeFailed, journal.OutcomeRejected, journal.OutcomeCanceled:
+	if o := journal.Outcome(s); slices.Contains(journal.RunOutcomes, o) {
 		return o
 	}
 	return ""

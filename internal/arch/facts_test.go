@@ -12,13 +12,13 @@ import (
 	"testing"
 )
 
-// interpreters are the packages that decide what facts mean: the plan folds them, engines act on them, and report
-// interprets them for all readers.
+// interpreters are the packages that decide what facts mean: journal says which state a step has after one, the plan
+// folds them, engines act on them, and report interprets them for all readers.
 var interpreters = []string{"internal/journal", "internal/plan", "internal/engine", "internal/report"}
 
-// otherReaders are the files outside of the interpreters that ask for the types of facts, and why.
+// otherReaders are the functions outside of the interpreters that ask for the types of facts, and why.
 var otherReaders = map[string]string{
-	"internal/graph/run.go": "it needs what events leave out; docs/architecture.md says what",
+	"internal/graph/run.go Apply": "it needs what events leave out; docs/architecture.md says what",
 }
 
 // isReader reports whether a file belongs to a package below internal/report.
@@ -55,13 +55,19 @@ func TestFactsAreInterpretedInOnePlace(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		for _, found := range factTests(file, facts) {
-			if _, details := found.(*ast.TypeAssertExpr); details && isReader(rel) {
-				continue
+		for _, decl := range file.Decls {
+			where := rel
+			if f, ok := decl.(*ast.FuncDecl); ok {
+				where += " " + f.Name.Name
 			}
-			if seen[rel] = true; otherReaders[rel] == "" {
-				t.Errorf("%s:%d: the type of a fact is asked for; use report.Events or a function of report", rel,
-					fset.Position(found.Pos()).Line)
+			for _, found := range factTests(decl, facts) {
+				if _, details := found.(*ast.TypeAssertExpr); details && isReader(rel) {
+					continue
+				}
+				if seen[where] = true; otherReaders[where] == "" {
+					t.Errorf("%s:%d: the type of a fact is asked for; use report.Events or a function of report", rel,
+						fset.Position(found.Pos()).Line)
+				}
 			}
 		}
 		return nil
@@ -94,8 +100,8 @@ func factTypes(t *testing.T, name string) map[string]bool {
 	return facts
 }
 
-// factTests returns the type switches and type assertions of a file that name facts.
-func factTests(file *ast.File, facts map[string]bool) (found []ast.Node) {
+// factTests returns the type switches and type assertions in a node that name facts.
+func factTests(in ast.Node, facts map[string]bool) (found []ast.Node) {
 	isFact := func(typ ast.Expr) bool {
 		sel, ok := typ.(*ast.SelectorExpr)
 		if !ok {
@@ -104,7 +110,7 @@ func factTests(file *ast.File, facts map[string]bool) (found []ast.Node) {
 		pkg, ok := sel.X.(*ast.Ident)
 		return ok && pkg.Name == "journal" && facts[sel.Sel.Name]
 	}
-	ast.Inspect(file, func(n ast.Node) bool {
+	ast.Inspect(in, func(n ast.Node) bool {
 		switch x := n.(type) {
 		case *ast.TypeAssertExpr:
 			if isFact(x.Type) {

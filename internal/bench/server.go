@@ -127,7 +127,8 @@ func measureEvents(dir string) (figures, error) {
 		})
 	}
 	for range runs {
-		w, err := s.request("POST", "/api/v1/runs", []byte(`{"workflow": "paced", "simulate": true}`), http.StatusCreated)
+		w, err := s.request("POST", "/api/v1/runs", []byte(`{"workflow": "paced", "simulate": true}`),
+			http.StatusCreated)
 		if err != nil {
 			return nil, err
 		}

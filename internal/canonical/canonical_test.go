@@ -56,7 +56,7 @@ func number(t rapid.TB, f float64) string {
 	return string(form)
 }
 
-func TestCanonicalForm(t *testing.T) {
+func TestEncodesAsRFC8785(t *testing.T) {
 	for name, c := range map[string]struct{ in, want string }{
 		"the sample of RFC 8785, section 3.2.2": {
 			`{

@@ -61,7 +61,7 @@ func (f files) read(t *testing.T, dir string) {
 
 // Each archive holds workflows and, in the file "want", the expected diagnostics: "file:line:column severity CODE
 // message". Files named broken-… do not compile.
-func TestDiagnosticsOfCases(t *testing.T) {
+func TestCasesGetTheExpectedDiagnostics(t *testing.T) {
 	archives, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(archives) == 0 {
 		t.Fatal("no cases", err)
@@ -114,11 +114,11 @@ func say(t *testing.T, into *strings.Builder, project files, file *source.File) 
 	if err := irtest.Sound(p, registry.Kinds()); err != nil && !broken {
 		t.Errorf("%s: %v", file.Path, err)
 	}
-	said := check.Program(p, registry.Kinds())
+	found := check.Program(p, registry.Kinds())
 	if broken {
-		said = append(said, list...)
+		found = append(found, list...)
 	}
-	for _, d := range said.Sorted() {
+	for _, d := range found.Sorted() {
 		at := project[d.Span.File].Position(d.Span.Start)
 		fmt.Fprintf(into, "%s:%d:%d %s %s %s\n", d.Span.File, at.Line, at.Column, d.Severity, d.Code, d.Message)
 		for _, r := range d.Related {

@@ -286,7 +286,7 @@ func TestPerStepAndAgent(t *testing.T) {
 	}
 }
 
-func TestBudgetVerdicts(t *testing.T) {
+func TestBudgetVerdictsFollowFromTheRange(t *testing.T) {
 	p := program(row(task("a", retry(5)), task("b")))
 	for _, c := range []struct {
 		steps, tokens int64
@@ -529,7 +529,7 @@ func anyProgram(t *rapid.T, depth int) *ir.Program {
 	return p
 }
 
-func TestAnyProgram(t *testing.T) {
+func TestWorstCaseIsAtLeastTheBase(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := anyProgram(t, 1)
 		check.Program(p, units)

@@ -25,7 +25,7 @@ type bench struct {
 	t      *testing.T
 	dir    string // of the project
 	home   string
-	answer func(asked asked) said
+	answer func(asked asked) modelReply
 
 	mu   sync.Mutex
 	seen []asked // by the server, whole requests only
@@ -57,8 +57,8 @@ func (a asked) results() int {
 	return n
 }
 
-// said is an answer: text, or calls of tools by name and arguments.
-type said struct {
+// modelReply is an answer: text, or calls of tools by name and arguments.
+type modelReply struct {
 	text  string
 	calls [][2]string
 }
@@ -69,7 +69,7 @@ const (
 	benchOutput = 3
 )
 
-func newBench(t *testing.T, archive string, answer func(asked) said) *bench {
+func newBench(t *testing.T, archive string, answer func(asked) modelReply) *bench {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -151,12 +151,12 @@ func (b *bench) requests() []asked {
 }
 
 func (b *bench) do(wrap func(journal.Store) journal.Store, args ...string) (stdout, stderr string, code int) {
-	var out, told strings.Builder
+	var out, problems strings.Builder
 	code = Main(Environment{
-		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &told, Dir: b.dir, Journal: wrap,
+		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &problems, Dir: b.dir, Journal: wrap,
 		Getenv: func(name string) string { return map[string]string{"HOME": b.home}[name] },
 	}, args)
-	return out.String(), told.String(), code
+	return out.String(), problems.String(), code
 }
 
 const benchRun = "00000000-0000-4000-8000-0000000000c1"
@@ -210,24 +210,24 @@ description: Is none of its business
 Other.
 -- home/.claude/skills/other/references/private.md --
 Not for everybody.
-`, func(a asked) said {
+`, func(a asked) modelReply {
 		switch {
 		case len(a.Tools) == 0:
-			return said{text: "The word is quince."}
+			return modelReply{text: "The word is quince."}
 		case a.results() == 0:
-			return said{calls: [][2]string{
+			return modelReply{calls: [][2]string{
 				{"Read", fmt.Sprintf(`{"path": %q}`, guide)},
 				{"Read", fmt.Sprintf(`{"path": %q}`, strings.ReplaceAll(strings.ReplaceAll(guide, "forked", "other"),
 					"guide", "private"))},
 			}}
 		}
-		return said{text: "Done."}
+		return modelReply{text: "Done."}
 	})
 	guide = filepath.ToSlash(filepath.Join(b.home, ".claude/skills/forked/references/guide.md"))
-	out, told, code := b.do(nil, "run", "flow.md", "--input", "topic=pears", "--run-id", benchRun)
+	out, stderr, code := b.do(nil, "run", "flow.md", "--input", "topic=pears", "--run-id", benchRun)
 	seen := b.requests()
 	if code != 0 || len(seen) != 3 {
-		t.Fatalf("exit %d after %d requests\n%s%s", code, len(seen), out, told)
+		t.Fatalf("exit %d after %d requests\n%s%s", code, len(seen), out, stderr)
 	}
 	opening, after := seen[1], seen[2].whole
 	// model and allowed-tools are the skill's; its files are named as Read takes them.
@@ -262,16 +262,16 @@ description: Reads
 allowed-tools: Read
 ---
 Read it.
-`, func(a asked) said {
+`, func(a asked) modelReply {
 		if learns && strings.Contains(a.whole, "It will fail again") {
-			return said{text: "There is no such file."}
+			return modelReply{text: "There is no such file."}
 		}
-		return said{calls: [][2]string{{"Read", `{"path": "nowhere.md"}`}}}
+		return modelReply{calls: [][2]string{{"Read", `{"path": "nowhere.md"}`}}}
 	})
-	out, told, code := b.do(nil, "run", "SKILL.md", "--run-id", benchRun, "--json")
-	if n := len(b.requests()); code != 1 || n != 5 || !strings.Contains(out+told, "INVALID_OUTPUT") ||
-		!strings.Contains(out+told, "failed in the same way each time") {
-		t.Errorf("exit %d after %d requests\n%s%s", code, n, out, told)
+	out, stderr, code := b.do(nil, "run", "SKILL.md", "--run-id", benchRun, "--json")
+	if n := len(b.requests()); code != 1 || n != 5 || !strings.Contains(out+stderr, "INVALID_OUTPUT") ||
+		!strings.Contains(out+stderr, "failed in the same way each time") {
+		t.Errorf("exit %d after %d requests\n%s%s", code, n, out, stderr)
 	}
 	record, _, _ := b.do(nil, "transcript", benchRun[:8])
 	if !strings.Contains(record, "It will fail again") ||
@@ -279,9 +279,9 @@ Read it.
 		t.Errorf("nothing is on record:\n%s", record)
 	}
 	learns = true
-	out, told, code = b.do(nil, "run", "SKILL.md", "--json")
+	out, stderr, code = b.do(nil, "run", "SKILL.md", "--json")
 	if n := len(b.requests()) - 5; code != 0 || n != 4 || !strings.Contains(out, "There is no such file") {
-		t.Errorf("exit %d after %d requests\n%s%s", code, n, out, told)
+		t.Errorf("exit %d after %d requests\n%s%s", code, n, out, stderr)
 	}
 }
 
@@ -352,10 +352,10 @@ AGENT
 				who = "skill_ref: skills/s/SKILL.md"
 			}
 			b := newBench(t, strings.NewReplacer("SKILL---", line(c.skill)+"---", "STEP", who, "AGENT\n",
-				line(c.agent)).Replace(flow), func(asked) said { return said{text: "Hello."} })
-			out, told, code := b.do(nil, append([]string{"run", "flow.md"}, c.args...)...)
+				line(c.agent)).Replace(flow), func(asked) modelReply { return modelReply{text: "Hello."} })
+			out, stderr, code := b.do(nil, append([]string{"run", "flow.md"}, c.args...)...)
 			if seen := b.requests(); code != 0 || len(seen) != 1 || seen[0].Model != c.want {
-				t.Errorf("exit %d, %+v\n%s%s", code, seen, out, told)
+				t.Errorf("exit %d, %+v\n%s%s", code, seen, out, stderr)
 			}
 		})
 	}
@@ -425,12 +425,12 @@ type bill struct {
 
 func (b *bench) bill() bill {
 	b.t.Helper()
-	out, told, _ := b.do(nil, "status", benchRun[:8], "--json")
+	out, stderr, _ := b.do(nil, "status", benchRun[:8], "--json")
 	var status struct {
 		Used bill `json:"used"`
 	}
 	if err := json.Unmarshal([]byte(out), &status); err != nil {
-		b.t.Fatalf("%v\n%s%s", err, out, told)
+		b.t.Fatalf("%v\n%s%s", err, out, stderr)
 	}
 	return status.Used
 }
@@ -488,14 +488,14 @@ merge:
 ` + "```" + `
 `
 
-func twoAndOneAnswer(a asked) said {
+func twoAndOneAnswer(a asked) modelReply {
 	switch {
 	case len(a.Tools) == 0:
-		return said{text: `{"items": [{"view": "sour"}], "summary": "sour", "type": "view"}`}
+		return modelReply{text: `{"items": [{"view": "sour"}], "summary": "sour", "type": "view"}`}
 	case a.results() == 0:
-		return said{calls: [][2]string{{"Read", `{"path": "notes.md"}`}, {"Grep", `{"pattern": "sour"}`}}}
+		return modelReply{calls: [][2]string{{"Read", `{"path": "notes.md"}`}, {"Grep", `{"pattern": "sour"}`}}}
 	}
-	return said{text: "They are sour."}
+	return modelReply{text: "They are sour."}
 }
 
 // Stopped at every fact and resumed, a run asks for each reply that it has not
@@ -503,8 +503,8 @@ func twoAndOneAnswer(a asked) said {
 // server saw.
 func TestAgentsStoppedAtAnyFactAskForNoReplyTwice(t *testing.T) {
 	calm := newBench(t, twoAndOne, twoAndOneAnswer)
-	if out, told, code := calm.do(nil, "run", "flow.md", "--run-id", benchRun); code != 0 {
-		t.Fatalf("exit %d\n%s%s", code, out, told)
+	if out, stderr, code := calm.do(nil, "run", "flow.md", "--run-id", benchRun); code != 0 {
+		t.Fatalf("exit %d\n%s%s", code, out, stderr)
 	}
 	all := len(calm.requests())
 	replies, results, appends := calm.kept()
@@ -528,8 +528,8 @@ func TestAgentsStoppedAtAnyFactAskForNoReplyTwice(t *testing.T) {
 				if appended == 0 {
 					return // it never began
 				}
-				if _, told, code := b.do(nil, "resume", benchRun[:8]); code != 0 && kept < all {
-					t.Fatalf("exit %d\n%s", code, told)
+				if _, stderr, code := b.do(nil, "resume", benchRun[:8]); code != 0 && kept < all {
+					t.Fatalf("exit %d\n%s", code, stderr)
 				}
 				seen := len(b.requests())
 				if again := seen - before; again != all-kept {
@@ -545,9 +545,9 @@ func TestAgentsStoppedAtAnyFactAskForNoReplyTwice(t *testing.T) {
 					got.Micro != want.Micro || lost > 0 && got.Micro <= want.Micro {
 					t.Errorf("the server saw %d calls, the bill is %+v", seen, got)
 				}
-				out, told, code := b.do(nil, "audit", "verify", benchRun[:8])
+				out, stderr, code := b.do(nil, "audit", "verify", benchRun[:8])
 				if code != 0 {
-					t.Errorf("exit %d\n%s%s", code, out, told)
+					t.Errorf("exit %d\n%s%s", code, out, stderr)
 				}
 			})
 		}

@@ -277,7 +277,8 @@ folder, or by its name as "espalier list" shows it.`,
 first, whichever process runs them. "espalier resume RUN" continues the run.`, app.Pause{}),
 		a.interveneCommand("cancel", "Cancel a run", `Running steps are stopped and recorded as canceled,
 whichever process runs them. The run stays as a record; "espalier runs rm"
-removes it, and "espalier resume RUN --from STEP" starts a new one from a step.`, app.Cancel{Reason: "canceled by hand"}),
+removes it, and "espalier resume RUN --from STEP" starts a new one from a step.`,
+			app.Cancel{Reason: "canceled by hand"}),
 		a.editCommand(), a.transcriptCommand(), a.memoryCommand(), a.auditCommand())
 	in(groupCheck, a.validateCommand(), a.showCommand(), a.graphCommand(), a.costCommand(), a.driftCommand())
 	in(groupFind, a.listCommand(), a.initCommand(), a.newCommand(), a.createCommand(), a.promoteCommand(),

@@ -114,31 +114,31 @@ func TestPatternsAreValidAndRun(t *testing.T) {
 				}, args)
 				return code, out.String()
 			}
-			code, said := espalier("new", "some-name", "--format", format, "--pattern", p.Name)
+			code, output := espalier("new", "some-name", "--format", format, "--pattern", p.Name)
 			if why := p.MissingIn(format); why != "" {
 				// The message names a format that has the pattern.
-				if code != exitUsage || !strings.Contains(said, why) ||
-					!strings.Contains(said, "Use --format agent-flow") {
-					t.Errorf("%s %s: exit code %d: %s", format, p.Name, code, said)
+				if code != exitUsage || !strings.Contains(output, why) ||
+					!strings.Contains(output, "Use --format agent-flow") {
+					t.Errorf("%s %s: exit code %d: %s", format, p.Name, code, output)
 				}
 				continue
 			}
-			path, _, _ := strings.Cut(said, "\n")
-			if code, said := espalier("validate", path, "--strict"); code != exitOK {
-				t.Errorf("%s %s: %s", format, p.Name, said)
+			path, _, _ := strings.Cut(output, "\n")
+			if code, output := espalier("validate", path, "--strict"); code != exitOK {
+				t.Errorf("%s %s: %s", format, p.Name, output)
 			}
 			inputs := []string{
 				"-i", "topic=x", "-i", "url=https://example.org", "-i", "question=q", "-i", "text=t", "-i",
 				"document=d", "-i", "TOPIC=t", "-i", "period=2026",
 			}
 			run := append([]string{"run", path, "--simulate", "--auto-approve", "--allow-undeclared"}, inputs...)
-			if code, said := espalier(run...); code != exitOK {
-				t.Errorf("%s %s: exit code %d: %s", format, p.Name, code, said)
+			if code, output := espalier(run...); code != exitOK {
+				t.Errorf("%s %s: exit code %d: %s", format, p.Name, code, output)
 			}
 			if p.Name == "schedule" {
-				if code, said := espalier("triggers", "next", "some-name"); code != exitOK ||
-					!strings.Contains(said, ":00:00 +00:00") {
-					t.Errorf("%s %s: exit code %d: %s", format, p.Name, code, said)
+				if code, output := espalier("triggers", "next", "some-name"); code != exitOK ||
+					!strings.Contains(output, ":00:00 +00:00") {
+					t.Errorf("%s %s: exit code %d: %s", format, p.Name, code, output)
 				}
 			}
 		}
@@ -241,8 +241,8 @@ func TestNewProjectRunsWithItsScript(t *testing.T) {
 			dir := t.TempDir()
 			espalier := func(args ...string) {
 				t.Helper()
-				if code, _, said := run(t, dir, args...); code != exitOK {
-					t.Errorf("%s %s: %v: exit code %d: %s", format, p.Name, args, code, said)
+				if code, _, stderr := run(t, dir, args...); code != exitOK {
+					t.Errorf("%s %s: %v: exit code %d: %s", format, p.Name, args, code, stderr)
 				}
 			}
 			espalier("init", "--workflow", "hello", "--format", format, "--pattern", p.Name)
@@ -459,8 +459,8 @@ func TestFilesOfTheServerAreInTheWorkingFolder(t *testing.T) {
 	}
 	for _, flags := range [][]string{{"--oidc", "oidc.json"}, {"--tls-cert", "cert.pem", "--tls-key", "cert.pem"}} {
 		args := append([]string{"serve", "project", "--addr", "127.0.0.1:0"}, flags...)
-		if code, _, said := run(t, dir, args...); code != ExitNotReady || strings.Contains(said, "no such file") {
-			t.Errorf("%q: exit code %d: %s", flags, code, said)
+		if code, _, stderr := run(t, dir, args...); code != ExitNotReady || strings.Contains(stderr, "no such file") {
+			t.Errorf("%q: exit code %d: %s", flags, code, stderr)
 		}
 	}
 }

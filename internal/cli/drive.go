@@ -340,10 +340,11 @@ func (a *invocation) scripted(run *app.Run) bool {
 }
 
 func runSentence(run *app.Run, end *app.Ending) string {
-	text := fmt.Sprintf("run %s of %s %s", run.ID.Short(), run.Name, map[journal.Outcome]string{
-		journal.OutcomeFailed: "failed", journal.OutcomeRejected: "was rejected",
-		journal.OutcomeCanceled: "was canceled",
-	}[end.Outcome])
+	how := journal.OutcomeWord(end.Outcome)
+	if end.Outcome != journal.OutcomeFailed {
+		how = "was " + how
+	}
+	text := fmt.Sprintf("run %s of %s %s", run.ID.Short(), run.Name, how)
 	// What commands print ends with a new line.
 	why := strings.TrimSpace(cmp.Or(end.Error, report.ReasonWords(end.Reason)))
 	if why != "" {

@@ -102,10 +102,10 @@ func TestInterruptAfterAnotherProcessFinishedTheRun(t *testing.T) {
 		})
 		signals.Deliver(os.Interrupt)
 		code := <-ended
-		said := stderr.text.String()
-		if code != 1 || !strings.Contains(said, "Press Ctrl-C") || !strings.Contains(said, "was canceled") ||
-			strings.Contains(said, "is interrupted") || strings.Contains(said, "To continue: ") {
-			t.Errorf("%v: exit code %d: %s%s", args, code, &stdout, said)
+		printed := stderr.text.String()
+		if code != 1 || !strings.Contains(printed, "Press Ctrl-C") || !strings.Contains(printed, "was canceled") ||
+			strings.Contains(printed, "is interrupted") || strings.Contains(printed, "To continue: ") {
+			t.Errorf("%v: exit code %d: %s%s", args, code, &stdout, printed)
 		}
 		var result struct{ State, Outcome string }
 		if args != nil && (json.Unmarshal(stdout.Bytes(), &result) != nil || result.Outcome != "cancelled") {

@@ -157,9 +157,10 @@ var exitCodes = map[app.ErrorKind]int{
 // about. It applies only if the error has no advice of its own. app does not give advice of this kind because it
 // serves the API and the pages, too.
 var advice = map[app.Reason]string{
-	app.NoRunName:    `"espalier runs" lists them.`,
-	app.NoRun:        `"espalier runs" lists them.`,
-	app.NoRuns:       `"espalier run WORKFLOW" starts one. A run is kept in the project of its workflow: change to that folder to see it.`,
+	app.NoRunName: `"espalier runs" lists them.`,
+	app.NoRun:     `"espalier runs" lists them.`,
+	app.NoRuns: `"espalier run WORKFLOW" starts one. A run is kept in the project of its workflow: ` +
+		"change to that folder to see it.",
 	app.AsksNoModel:  "\"espalier show {name}\" says which steps ask a model.",
 	app.NotOnDemand:  "Use --force to run it anyway.",
 	app.InvalidInput: "Pass inputs with --input NAME=VALUE; \"espalier show {name}\" lists them.",

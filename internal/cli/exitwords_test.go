@@ -168,16 +168,16 @@ func (p *jsonProject) world(stdout, stderr io.Writer, signals *cli.Signals) cli.
 	}
 }
 
-func (p *jsonProject) try(args ...string) (code int, out, said string) {
-	var stdout, stderr bytes.Buffer
-	code = cli.Main(p.world(&stdout, &stderr, nil), args)
-	return code, stdout.String(), stderr.String()
+func (p *jsonProject) try(args ...string) (code int, stdout, stderr string) {
+	var out, problems bytes.Buffer
+	code = cli.Main(p.world(&out, &problems, nil), args)
+	return code, out.String(), problems.String()
 }
 
 func (p *jsonProject) must(want int, args ...string) {
 	p.Helper()
-	if code, out, said := p.try(args...); code != want {
-		p.Fatalf("%s: exit code %d\n%s%s", strings.Join(args, " "), code, out, said)
+	if code, out, stderr := p.try(args...); code != want {
+		p.Fatalf("%s: exit code %d\n%s%s", strings.Join(args, " "), code, out, stderr)
 	}
 }
 
@@ -185,9 +185,9 @@ func (p *jsonProject) must(want int, args ...string) {
 func (p *jsonProject) state(run string) string {
 	p.Helper()
 	var status struct{ State string }
-	if code, out, said := p.try("status", run, "--json"); code == 0 {
+	if code, out, stderr := p.try("status", run, "--json"); code == 0 {
 		if err := json.Unmarshal([]byte(out), &status); err != nil {
-			p.Fatalf("%v: %s%s", err, out, said)
+			p.Fatalf("%v: %s%s", err, out, stderr)
 		}
 	}
 	return status.State
@@ -197,10 +197,10 @@ func (p *jsonProject) state(run string) string {
 func (p *jsonProject) drive(state, run string, args ...string) (stop func()) {
 	p.Helper()
 	signals, ended := cli.NewSignals(), make(chan struct{})
-	var said bytes.Buffer
+	var stderr bytes.Buffer
 	go func() {
 		defer close(ended)
-		cli.Main(p.world(io.Discard, &said, signals), append([]string{"run", "--run-id", run}, args...))
+		cli.Main(p.world(io.Discard, &stderr, signals), append([]string{"run", "--run-id", run}, args...))
 	}()
 	stop = sync.OnceFunc(func() {
 		for {
@@ -216,7 +216,7 @@ func (p *jsonProject) drive(state, run string, args ...string) (stop func()) {
 	for end := time.Now().Add(30 * time.Second); p.state(run) != state; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			stop()
-			p.Fatalf("the run is %q, not %s: %s", p.state(run), state, &said)
+			p.Fatalf("the run is %q, not %s: %s", p.state(run), state, &stderr)
 		}
 	}
 	return stop
@@ -292,14 +292,14 @@ func TestJSONOfAllCommandsNamesTheSameThingAlike(t *testing.T) {
 			}
 			for _, args := range commands[name] {
 				args = slices.Concat(strings.Fields(name), args, []string{"--json"})
-				_, out, said := p.try(args...)
+				_, out, stderr := p.try(args...)
 				decoder, n := json.NewDecoder(strings.NewReader(out)), 0
 				for ; ; n++ {
 					var value any
 					if err := decoder.Decode(&value); errors.Is(err, io.EOF) {
 						break
 					} else if err != nil {
-						t.Fatalf("%s: %v\n%s%s", strings.Join(args, " "), err, out, said)
+						t.Fatalf("%s: %v\n%s%s", strings.Join(args, " "), err, out, stderr)
 					}
 					for _, w := range wrongForms("", value, times) {
 						t.Errorf("%s: %s", strings.Join(args, " "), w)
@@ -307,7 +307,7 @@ func TestJSONOfAllCommandsNamesTheSameThingAlike(t *testing.T) {
 				}
 				one := c.Annotations["one-result"] != "" && !slices.Contains(args, "--follow")
 				if n == 0 && name != "workers" || one && n != 1 {
-					t.Errorf("%s prints %d JSON values: %s", strings.Join(args, " "), n, said)
+					t.Errorf("%s prints %d JSON values: %s", strings.Join(args, " "), n, stderr)
 				}
 			}
 		}
@@ -333,14 +333,14 @@ func TestRunOfAnInvalidWorkflowPrintsOneObject(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"--simulate"}, {"--simulate", "--detach"}, {}} {
-		code, out, said := p.try(append([]string{"run", "broken.md", "--json"}, args...)...)
+		code, out, stderr := p.try(append([]string{"run", "broken.md", "--json"}, args...)...)
 		var object struct {
 			Outcome     string
 			Diagnostics []json.RawMessage
 		}
 		decoder := json.NewDecoder(strings.NewReader(out))
 		if err := decoder.Decode(&object); err != nil || decoder.More() {
-			t.Fatalf("%v: not one object (%v): %s%s", args, err, out, said)
+			t.Fatalf("%v: not one object (%v): %s%s", args, err, out, stderr)
 		}
 		if code != 3 || object.Outcome != "invalid" || len(object.Diagnostics) == 0 {
 			t.Errorf("%v: exit code %d: %s", args, code, out)
@@ -394,9 +394,9 @@ func TestRunsTellStatesApart(t *testing.T) {
 	}
 	p.must(0, "cancel", pausedRun)
 	for _, list := range [][]string{{"runs"}, {"runs", "rm", "--dry-run"}} {
-		_, only, said := p.try(append(list, "--status", "canceled")...)
-		if !strings.Contains(only+said, pausedRun[:8]) {
-			t.Errorf("%q --status canceled does not list the canceled run: %s%s", list, only, said)
+		_, only, stderr := p.try(append(list, "--status", "canceled")...)
+		if !strings.Contains(only+stderr, pausedRun[:8]) {
+			t.Errorf("%q --status canceled does not list the canceled run: %s%s", list, only, stderr)
 		}
 	}
 }
@@ -424,9 +424,9 @@ func TestRunsNameTheDriverWhileItStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	signals, ended := cli.NewSignals(), make(chan int, 1)
-	var said bytes.Buffer
+	var stderr bytes.Buffer
 	go func() {
-		ended <- cli.Main(p.world(io.Discard, &said, signals),
+		ended <- cli.Main(p.world(io.Discard, &stderr, signals),
 			[]string{"run", "stopping.yaml", "--allow-shell", "--run-id", runningRun})
 	}()
 	release := sync.OnceFunc(func() {
@@ -473,7 +473,7 @@ func TestRunsNameTheDriverWhileItStops(t *testing.T) {
 		t.Errorf("after the interrupt: %+v", status)
 	}
 	if code := wait(); code != 130 {
-		t.Errorf("exit code %d: %s", code, &said)
+		t.Errorf("exit code %d: %s", code, &stderr)
 	}
 	// How long a process worked on it after the last event is not known.
 	left := regexp.MustCompile(`(?m):\d\d +-  \$0\.00  \S+ +interrupted$`)
@@ -515,16 +515,16 @@ func TestInterruptIsExplainedAboveTheStatusArea(t *testing.T) {
 	signals.Deliver(os.Interrupt)
 	signals.Deliver(os.Interrupt)
 	code := wait()
-	said := stderr.String()
-	if !strings.Contains(said,
+	printed := stderr.String()
+	if !strings.Contains(printed,
 		"AWaiting for running commands and calls. Press Ctrl-C again to stop now.\r\n") {
-		t.Errorf("%q", said)
+		t.Errorf("%q", printed)
 	}
 	var result struct{ State, Outcome string }
 	if err := json.Unmarshal(stdout.Bytes(), &result); err != nil || code != 130 ||
 		result.State != "unknown" || result.Outcome != "interrupted" ||
-		!strings.Contains(said, "run f0000000 has an unknown outcome: hold.\n") {
-		t.Errorf("exit code %d, %+v, %v: %q", code, result, err, said)
+		!strings.Contains(printed, "run f0000000 has an unknown outcome: hold.\n") {
+		t.Errorf("exit code %d, %+v, %v: %q", code, result, err, printed)
 	}
 }
 
@@ -536,16 +536,16 @@ func TestPauseSaysWhenItTakesEffect(t *testing.T) {
 		waitingRun:  "Recorded.\nRun a0000000: paused (approval: ok).\n",
 		sleepingRun: "Recorded.\nRun e0000000: paused (retry: nap).\n",
 	} {
-		if code, _, said := p.try("pause", run); code != 0 || said != want {
-			t.Errorf("exit code %d, %q; expected %q", code, said, want)
+		if code, _, stderr := p.try("pause", run); code != 0 || stderr != want {
+			t.Errorf("exit code %d, %q; expected %q", code, stderr, want)
 		}
 	}
 	for run, want := range map[string]string{
 		runningRun: "the run is being paused already: its running steps finish first",
 		waitingRun: "the run is paused already",
 	} {
-		if code, _, said := p.try("pause", run); code != 2 || !strings.HasPrefix(said, "espalier: "+want+".\n") {
-			t.Errorf("again: exit code %d, %q; expected %q", code, said, want)
+		if code, _, stderr := p.try("pause", run); code != 2 || !strings.HasPrefix(stderr, "espalier: "+want+".\n") {
+			t.Errorf("again: exit code %d, %q; expected %q", code, stderr, want)
 		}
 	}
 }
@@ -561,9 +561,9 @@ func TestJSONOfPauseSaysWhenItTakesEffect(t *testing.T) {
 			TakesEffect string `json:"takes_effect"`
 			Steps       []string
 		}
-		code, out, said := p.try("pause", run, "--json")
+		code, out, stderr := p.try("pause", run, "--json")
 		if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 {
-			t.Fatalf("exit code %d, %v: %s%s", code, err, out, said)
+			t.Fatalf("exit code %d, %v: %s%s", code, err, out, stderr)
 		}
 		if is := fmt.Sprintf("%s, %s %v", got.State, got.TakesEffect, got.Steps); is != want {
 			t.Errorf("%s: %s; expected %s", run, is, want)

@@ -126,16 +126,20 @@ var otherWords = map[string]string{
 	"ps":      `"espalier runs --open" lists the runs that are not over.`,
 	"replay": `"espalier run WORKFLOW --script FILE" plays replies from a file, ` +
 		`"espalier resume RUN --from STEP" repeats a run from a step.`,
-	"rerun":    `"espalier run WORKFLOW" starts a new run, "espalier resume RUN --from STEP" repeats a run from a step.`,
-	"restart":  `"espalier run WORKFLOW" starts a new run, "espalier resume RUN --from STEP" repeats a run from a step.`,
+	"rerun": `"espalier run WORKFLOW" starts a new run, ` +
+		`"espalier resume RUN --from STEP" repeats a run from a step.`,
+	"restart": `"espalier run WORKFLOW" starts a new run, ` +
+		`"espalier resume RUN --from STEP" repeats a run from a step.`,
 	"retry":    `"espalier resume RUN --from current" repeats the step that failed.`,
 	"rm":       `"espalier runs rm RUN" removes a run.`,
 	"simulate": `"espalier run WORKFLOW --simulate" runs a workflow with simulated replies.`,
-	"start":    `"espalier run WORKFLOW" starts a run. With --detach, the run is left to "espalier work" or "espalier serve".`,
-	"stop":     `"espalier pause RUN" stops a run so that it can be resumed, "espalier cancel RUN" ends it.`,
-	"tail":     `"espalier transcript RUN --pretty --follow" prints what a run does.`,
-	"test":     `"espalier run WORKFLOW --script FILE" runs a workflow with replies from a file, --simulate with simulated ones.`,
-	"ui":       `"espalier serve" shows workflows and runs in the browser.`,
+	"start": `"espalier run WORKFLOW" starts a run. ` +
+		`With --detach, the run is left to "espalier work" or "espalier serve".`,
+	"stop": `"espalier pause RUN" stops a run so that it can be resumed, "espalier cancel RUN" ends it.`,
+	"tail": `"espalier transcript RUN --pretty --follow" prints what a run does.`,
+	"test": `"espalier run WORKFLOW --script FILE" runs a workflow with replies from a file, ` +
+		"--simulate with simulated ones.",
+	"ui": `"espalier serve" shows workflows and runs in the browser.`,
 	"uninstall": `Delete the program. The section "Where data is stored" of docs/configuration.md lists the rest. ` +
 		`"espalier logout" removes stored tokens.`,
 	"update":  upgradeHint,

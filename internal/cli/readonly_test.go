@@ -72,16 +72,16 @@ func TestReadOnlyStoreCanBeRead(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	try := func(args ...string) (code int, out, said string) {
-		var stdout, stderr bytes.Buffer
+	try := func(args ...string) (code int, stdout, stderr string) {
+		var out, problems bytes.Buffer
 		code = cli.Main(cli.Environment{
-			Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Dir: dir,
+			Stdin: strings.NewReader(""), Stdout: &out, Stderr: &problems, Dir: dir,
 			Getenv: func(name string) string { return map[string]string{"HOME": dir}[name] },
 		}, args)
-		return code, stdout.String(), stderr.String()
+		return code, out.String(), problems.String()
 	}
-	if code, _, said := try("run", "gated.md", "--simulate", "--run-id", readOnlyRun); code != 4 {
-		t.Fatalf("exit code %d\n%s", code, said)
+	if code, _, stderr := try("run", "gated.md", "--simulate", "--run-id", readOnlyRun); code != 4 {
+		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
 	file := filepath.Join(dir, "new")
 	fill := func(args []string) []string {
@@ -104,19 +104,20 @@ func TestReadOnlyStoreCanBeRead(t *testing.T) {
 	store := filepath.Join(dir, ".espalier")
 	unchanged := freeze(t, store)
 	for name, args := range inspecting {
-		code, out, said := try(fill(args)...)
+		code, out, stderr := try(fill(args)...)
 		if want := before[name]; code != want.code || out != want.out {
-			t.Errorf("%s: exit code %d instead of %d\n%s%s\ninstead of\n%s", name, code, want.code, out, said, want.out)
+			t.Errorf("%s: exit code %d instead of %d\n%s%s\ninstead of\n%s", name, code, want.code, out, stderr,
+				want.out)
 		}
 	}
 	for name, args := range modifying {
-		if code, _, said := try(args...); code != 6 || !strings.Contains(said, "the journal cannot be written") {
-			t.Errorf("%s: exit code %d\n%s", name, code, said)
+		if code, _, stderr := try(args...); code != 6 || !strings.Contains(stderr, "the journal cannot be written") {
+			t.Errorf("%s: exit code %d\n%s", name, code, stderr)
 		}
 	}
-	if code, _, said := try("run", "gated.md", "--simulate"); code != 6 ||
-		!strings.Contains(said, "Nothing was started") || strings.Contains(said, "espalier resume") {
-		t.Errorf("run: exit code %d\n%s", code, said)
+	if code, _, stderr := try("run", "gated.md", "--simulate"); code != 6 ||
+		!strings.Contains(stderr, "Nothing was started") || strings.Contains(stderr, "espalier resume") {
+		t.Errorf("run: exit code %d\n%s", code, stderr)
 	}
 	unchanged()
 	var walk func(c *cobra.Command)

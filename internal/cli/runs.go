@@ -35,22 +35,14 @@ var statuses = xslices.Map(
 	slices.DeleteFunc(slices.Clone(app.StateFilters), func(s app.StateFilter) bool { return s == app.Unfinished }),
 	func(s app.StateFilter) string { return statusWord(string(s)) })
 
-// canceledStatus is how people write journal.OutcomeCanceled, which JSON and records keep.
-const canceledStatus = "canceled"
-
-// statusWord returns a state or an outcome as people read it.
-func statusWord(s string) string {
-	if s == string(journal.OutcomeCanceled) {
-		return canceledStatus
-	}
-	return s
-}
+// statusWord returns a state or an outcome as people read and write it.
+func statusWord(s string) string { return journal.OutcomeWord(journal.Outcome(s)) }
 
 // stateFilter returns the filter that a status selects. Earlier releases called the state of an exhausted budget
 // exceeded.
 func stateFilter(status string) app.StateFilter {
 	switch status {
-	case canceledStatus:
+	case journal.OutcomeWord(journal.OutcomeCanceled):
 		return app.StateFilter(journal.OutcomeCanceled)
 	case string(journal.Exceeded):
 		return app.StateFilter(journal.StateBudget)

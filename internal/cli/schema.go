@@ -70,7 +70,7 @@ func blocks(f format.Format) []string {
 	return xslices.Map(f.Schemas(), func(s format.Schema) string { return s.Block })
 }
 
-// configSchema is what the schema of espalier.yaml goes by.
+// configSchema is the name of the schema of espalier.yaml.
 const configSchema = "config"
 
 // findSchema returns the schema of a format or of one of its blocks; the first one is that of the main part.

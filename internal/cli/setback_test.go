@@ -56,9 +56,9 @@ func TestCutWALIsSaidWhenTheRunContinues(t *testing.T) {
 			continue // the start of the run is lost, too
 		}
 		seen[left] = true
-		_, _, said := cut.try("resume", waitingRun)
-		if strings.Contains(said, "was set back: its audit log has") != (left < whole) {
-			t.Errorf("%d of %d events are left, and resume says %s", left, whole, said)
+		_, _, stderr := cut.try("resume", waitingRun)
+		if strings.Contains(stderr, "was set back: its audit log has") != (left < whole) {
+			t.Errorf("%d of %d events are left, and resume says %s", left, whole, stderr)
 		}
 	}
 	if len(seen) < 3 || !seen[whole] {

@@ -332,15 +332,15 @@ func settingsText(t *ir.Task) string {
 	}
 	var parts []string
 	for _, s := range t.Settings {
-		if v := plain(s.Value); v != "" {
+		if v := readableValue(s.Value); v != "" {
 			parts = append(parts, s.Name+" "+v)
 		}
 	}
 	return strings.Join(parts, ", ")
 }
 
-// plain writes JSON as people would: strings bare, lists with commas.
-func plain(raw json.RawMessage) string {
+// readableValue writes JSON as people would: strings bare, lists with commas.
+func readableValue(raw json.RawMessage) string {
 	var v any
 	if json.Unmarshal(raw, &v) != nil {
 		return string(raw)
@@ -478,7 +478,7 @@ func factsTable(s summary) table {
 	}
 	t.add("file", s.Path)
 	for _, f := range s.Facts {
-		add(strings.ReplaceAll(f.Name, "_", " "), strings.ReplaceAll(plain(f.Value), "**", ""))
+		add(strings.ReplaceAll(f.Name, "_", " "), strings.ReplaceAll(readableValue(f.Value), "**", ""))
 	}
 	add("triggers", triggersText(s.Triggers))
 	for i, at := range s.Next {

@@ -92,10 +92,10 @@ func TestStoreCheckFindsDamagedPages(t *testing.T) {
 			t.Fatal(err)
 		}
 		readable, _, _ := p.try("output", runs[3])
-		code, out, said := p.try("store", "check")
+		code, out, stderr := p.try("store", "check")
 		switch {
 		case code == 0:
-			t.Errorf("the damage of page %d is not found: %s%s", page/pageSize+1, out, said)
+			t.Errorf("the damage of page %d is not found: %s%s", page/pageSize+1, out, stderr)
 		case code == 1 && readable == 0 && strings.Contains(out, "index"):
 			found++
 		}

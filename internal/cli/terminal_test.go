@@ -118,23 +118,23 @@ func TestTerminalIgnoresControlSequencesInContent(t *testing.T) {
 		return code, stdout.String() + "\n" + stderr.String()
 	}
 	ours := regexp.MustCompile(`\x1b\[(\?25[lh]|\?2026[lh]|[KJ]|\d+A|(1;)?3[1-6]m|[012]m)|\r`)
-	const said, waits, failed = "00000000-0000-4000-8000-00000000000a", "10000000-0000-4000-8000-00000000000b",
+	const hostile, waits, failed = "00000000-0000-4000-8000-00000000000a", "10000000-0000-4000-8000-00000000000b",
 		"20000000-0000-4000-8000-00000000000c"
 	for _, c := range []struct {
 		code  int
 		args  []string
 		shows string
 	}{
-		{0, []string{"run", "say.md", "--script", "script.yaml", "--run-id", said}, "evil"},
+		{0, []string{"run", "say.md", "--script", "script.yaml", "--run-id", hostile}, "evil"},
 		{0, []string{"run", "say.md", "--script", "script.yaml", "--json"}, `\u009b`},
-		{0, []string{"output", said}, "evil"},
-		{0, []string{"status", said}, said},
-		{0, []string{"status", said, "--json"}, said},
-		{0, []string{"status", said, "--step", "say"}, "evil"},
-		{0, []string{"transcript", said}, `\u202e`},
-		{0, []string{"transcript", said, "--pretty"}, "evil"},
-		{0, []string{"audit", said}, said},
-		{0, []string{"audit", said, "--json"}, said},
+		{0, []string{"output", hostile}, "evil"},
+		{0, []string{"status", hostile}, hostile},
+		{0, []string{"status", hostile, "--json"}, hostile},
+		{0, []string{"status", hostile, "--step", "say"}, "evil"},
+		{0, []string{"transcript", hostile}, `\u202e`},
+		{0, []string{"transcript", hostile, "--pretty"}, "evil"},
+		{0, []string{"audit", hostile}, hostile},
+		{0, []string{"audit", hostile, "--json"}, hostile},
 		{4, []string{"run", "gate.md", "--script", "command.yaml", "--run-id", waits}, "gate"},
 		{0, []string{"status", waits}, "echo 9007199254740993 >> x && y"},
 		{0, []string{"status", waits}, `"n": 9007199254740993`},

@@ -177,8 +177,12 @@ func (p *Provider) checkURL(f *fields) {
 		f.out.Errorf(CodeOpenKey, p.BaseURL.Span, "Declare a secret, and name it with key: secret://NAME.",
 			"The address contains a password in plain text.")
 	case u.RawQuery != "" || u.Fragment != "":
-		f.out.Errorf(CodeBadValue, p.BaseURL.Span, fmt.Sprintf("Write base_url: %s://%s%s.", u.Scheme, u.Host, u.Path),
+		found := f.out.Errorf(CodeBadValue, p.BaseURL.Span,
+			fmt.Sprintf("Write base_url: %s://%s%s.", u.Scheme, u.Host, u.EscapedPath()),
 			"The address of a server must not contain a query (%q).", "?"+u.RawQuery)
+		if at, value := p.BaseURL.Span, p.BaseURL.Value; at.End-at.Start == len(value) { // without escapes
+			found.Remove("the query", at.Sub(strings.IndexAny(value, "?#"), len(value)))
+		}
 	}
 }
 

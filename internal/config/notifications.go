@@ -18,16 +18,9 @@ type Notification struct {
 	Unapproved bool // see PrivilegedSetting
 }
 
-// Kinds of events that notifications are sent for.
-const (
-	NotifyWaiting = "waiting"
-	NotifyFailed  = "failed"
-	NotifyBudget  = "budget"
-	NotifyMissed  = "missed"
-	// NotifyTimeout is the timeout of a waitpoint whose workflow asks to notify people. Every notification has it,
-	// whatever its reasons.
-	NotifyTimeout = "timeout"
-)
+// NotifyKinds are the kinds of events that On selects from. They are values of report.Attention, which this package
+// does not import; a test of report compares them.
+var NotifyKinds = []string{"waiting", "failed", "budget", "missed"}
 
 // readNotifications reads the notifications section. The URL of a service is a secret, because it has the credentials;
 // a webhook has an address in plain text and a secret that signs its requests.
@@ -41,10 +34,9 @@ func readNotifications(f *fields) []Named[Notification] {
 				Secret:    f.text("secret", "The secret that requests are signed with: secret://NAME."),
 				Workflows: f.texts("workflows", "Only for these workflows."),
 			}
-			known := []string{NotifyWaiting, NotifyFailed, NotifyBudget, NotifyMissed}
 			for _, on := range f.texts("on", "Only for these events: waiting, failed, budget, missed.") {
 				n.On = append(n.On, on.Value)
-				if !slices.Contains(known, on.Value) {
+				if !slices.Contains(NotifyKinds, on.Value) {
 					f.out.Errorf(CodeBadValue, on.Span, "Use waiting, failed, budget or missed.",
 						"Unknown notification event %q.", on.Value)
 				}
@@ -74,9 +66,10 @@ func readNotifications(f *fields) []Named[Notification] {
 		})
 }
 
-// Wants reports whether the recipient is notified of an event of this kind in this workflow.
+// Wants reports whether the recipient is notified of an event of this kind in this workflow. Kinds that On cannot
+// select are sent to every recipient: the workflow asks for them.
 func (n *Notification) Wants(kind, workflow string) bool {
-	if len(n.On) > 0 && !slices.Contains(n.On, kind) && kind != NotifyTimeout {
+	if len(n.On) > 0 && slices.Contains(NotifyKinds, kind) && !slices.Contains(n.On, kind) {
 		return false
 	}
 	return len(n.Workflows) == 0 || slices.Contains(text.Values(n.Workflows), workflow)

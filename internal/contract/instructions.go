@@ -26,8 +26,8 @@ func (c *Contract) Instructions() string {
 		if len(c.Schema) > 0 {
 			out = append(out, "Reply with the text itself. Do not put it into JSON, quotes or a code fence.")
 		}
-		if said := meanings(whole); said != "" && len(c.Schema) == 0 && len(c.Conflicts) == 0 {
-			out = append(out, "The text of your reply decides what happens next:"+said)
+		if choices := meanings(whole); choices != "" && len(c.Schema) == 0 && len(c.Conflicts) == 0 {
+			out = append(out, "The text of your reply decides what happens next:"+choices)
 		}
 	}
 	if c.detailed() {
@@ -36,13 +36,13 @@ func (c *Contract) Instructions() string {
 	}
 	for i := range c.Choices {
 		d := &c.Choices[i]
-		said := meanings(d)
+		choices := meanings(d)
 		switch {
-		case said == "":
+		case choices == "":
 		case d.At != "":
-			out = append(out, fmt.Sprintf("The value of %q decides what happens next:", d.At)+said)
+			out = append(out, fmt.Sprintf("The value of %q decides what happens next:", d.At)+choices)
 		case c.Kind == List:
-			out = append(out, "The array decides what happens next:"+said)
+			out = append(out, "The array decides what happens next:"+choices)
 		}
 	}
 	for i := range c.Rulings {

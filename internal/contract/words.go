@@ -47,7 +47,8 @@ func shapeOf(expected string) map[string]any {
 }
 
 // proseWords are words for texts without structure.
-var proseWords = lazyregexp.New(`(?i)\b(markdown|prose|text|paragraphs?|sentences?|bullets?|bulleted|words|html|essay|letter|page)\b`)
+var proseWords = lazyregexp.New(
+	`(?i)\b(markdown|prose|text|paragraphs?|sentences?|bullets?|bulleted|words|html|essay|letter|page)\b`)
 
 // schemaIn returns the JSON Schema that a text consists of, or nil. Other objects in JSON, such as an example of a
 // reply, have no type and properties that make a valid schema.
@@ -330,14 +331,17 @@ func fieldsOf(fields []string, depth int) map[string]any {
 
 var (
 	articles = lazyregexp.New(`(?i)^(a|an|the|optional|required|json|short|brief|single|one)\s+`)
-	several  = lazyregexp.New(`(?i)^(?:(?:ordered|sorted|numbered|possibly empty|non-empty)\s+)?(?:lists?|arrays?)\b\s*(?:of\b|:)?\s*(.*)$`)
-	manyOf   = lazyregexp.New(`(?i)^(?:one|any|either) of:?\s+(.+)$`)
-	between  = lazyregexp.New(`(?i)^(?:(integer|int|number|float|decimal|whole number|score|rating)\b\s*)?[(\[]?\s*(?:from\s+|between\s+)?` +
+	several  = lazyregexp.New(`(?i)^(?:(?:ordered|sorted|numbered|possibly empty|non-empty)\s+)?` +
+		`(?:lists?|arrays?)\b\s*(?:of\b|:)?\s*(.*)$`)
+	manyOf  = lazyregexp.New(`(?i)^(?:one|any|either) of:?\s+(.+)$`)
+	between = lazyregexp.New(`(?i)^(?:(integer|int|number|float|decimal|whole number|score|rating)\b\s*)?` +
+		`[(\[]?\s*(?:from\s+|between\s+)?` +
 		`(-?\d{1,9}(?:\.\d{1,9})?)\s*(?:to|and|-|–|\.\.+|…)\s*(-?\d{1,9}(?:\.\d{1,9})?)\s*%?[)\]]?$`)
 	labeled = lazyregexp.New(`^[A-Za-z_][\w-]*(?: [A-Za-z_][\w-]*)?\s*:\s*(.+)$`)
 	orWord  = lazyregexp.New(`(?:^|\s+)or\s+`)
 	numeral = lazyregexp.New(`^-?(0|[1-9]\d{0,8})(\.\d{1,9})?$`)
-	limited = lazyregexp.New(`(?i)^(integer|int|whole number|number|float|decimal)\s*(?:of\s+)?(>=|<=|>|<|≥|≤|at least|at most)\s*` +
+	limited = lazyregexp.New(`(?i)^(integer|int|whole number|number|float|decimal)\s*(?:of\s+)?` +
+		`(>=|<=|>|<|≥|≤|at least|at most)\s*` +
 		`(-?\d{1,9}(?:\.\d{1,9})?)$`)
 	howMany = lazyregexp.New(`(?i)^` + countWords + `\s+(.+)$`)
 	objects = lazyregexp.New(`(?i)^(?:objects?|maps?|records?|dict(?:ionary)?)\b\s*(?:with|of|:)?\s*`)

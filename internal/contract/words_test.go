@@ -9,7 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/schema"
 )
 
-func TestShapeOf(t *testing.T) {
+func TestDescribedOutputsBecomeSchemas(t *testing.T) {
 	const text, flag, free = `{"type":"string"}`, `{"type":"boolean"}`, `{}`
 	list := func(item string) string { return `{"type":"array","items":` + item + `}` }
 	for expected, want := range map[string]string{

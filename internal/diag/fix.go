@@ -21,6 +21,9 @@ type Edit struct {
 
 	old     string // the part of the span to replace; Located narrows the span to it
 	unquote bool   // Located extends the span by the quotes around it
+	whole   string // the text of the span; Located drops the fix if the file has another one there
+	// within is the expression that gets NewText as a text in quotes. Located chooses the quotes.
+	within source.Span
 }
 
 // Suggest completes a diagnostic about an unknown name: it sets the help text of DidYouMean and, if a candidate is
@@ -79,6 +82,45 @@ func (d *Diagnostic) WriteValue(at source.Span, newText string) {
 	}
 }
 
+// Rewrite is Write for a part of a text that the file may have in another form, with other characters in the place of
+// white space. Then there is no fix.
+func (d *Diagnostic) Rewrite(at source.Span, old, newText string) {
+	if d != nil && !at.IsZero() {
+		d.Write(at, newText)
+		d.Fixes[len(d.Fixes)-1].Edits[0].whole = old
+	}
+}
+
+// RewriteText is Rewrite for a text in an expression: the new text gets quotes that differ from those around the
+// expression. newText must not contain quotes or escapes.
+func (d *Diagnostic) RewriteText(at, expression source.Span, old, newText string) {
+	if d != nil && !at.IsZero() {
+		d.Fixes = append(d.Fixes, Fix{
+			Title: fmt.Sprintf("Write %q in quotes", newText),
+			Edits: []Edit{{Span: at, NewText: newText, whole: old, within: expression}},
+		})
+	}
+}
+
+// Remove adds a fix that removes spans of the text. what names them in its title. It does nothing if d is nil.
+func (d *Diagnostic) Remove(what string, at ...source.Span) {
+	if d != nil {
+		d.Change("Remove "+what, "", at...)
+	}
+}
+
+// Change adds a fix with a title of its own that replaces each of some spans. It does nothing if d is nil.
+func (d *Diagnostic) Change(title, newText string, at ...source.Span) {
+	if d == nil {
+		return
+	}
+	fix := Fix{Title: title}
+	for _, span := range at {
+		fix.Edits = append(fix.Edits, Edit{Span: span, NewText: newText})
+	}
+	d.Fixes = append(d.Fixes, fix)
+}
+
 // Located returns the list with the spans of all edits narrowed to the words that they replace. It drops fixes that
 // cannot be applied as they are: the file is not in files, the word is written in another way, for example with
 // escapes, or it occurs several times in the span.
@@ -111,6 +153,18 @@ func located(fix Fix, files source.Set) (Fix, bool) {
 			}
 			e.unquote = false
 		}
+		if e.whole != "" && f.Text[e.Span.Start:e.Span.End] != e.whole {
+			return fix, false
+		}
+		if !e.within.IsZero() {
+			quote, ok := innerQuote(f.Text, e)
+			if !ok {
+				return fix, false
+			}
+			e.NewText = quote + e.NewText + quote
+			e.within = source.Span{}
+		}
+		e.whole = ""
 		if e.old == "" {
 			continue
 		}
@@ -123,6 +177,21 @@ func located(fix Fix, files source.Set) (Fix, bool) {
 	}
 	fix.Edits = edits
 	return fix, true
+}
+
+// innerQuote returns the quotes for a text in an expression that may be in quotes itself. There are none for a text at
+// the start of an expression without quotes, because YAML would take it for the whole value.
+func innerQuote(text string, e *Edit) (string, bool) {
+	start, end := e.within.Start, e.within.End
+	if start > 0 && end < len(text) && text[start-1] == text[end] {
+		switch text[end] {
+		case '"':
+			return "'", true
+		case '\'':
+			return `"`, true
+		}
+	}
+	return `"`, e.Span.Start > start
 }
 
 // words returns the offsets at which text contains word and not a longer one.

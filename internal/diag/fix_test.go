@@ -62,6 +62,56 @@ func TestFixOfAValueReplacesItsQuotes(t *testing.T) {
 	}
 }
 
+func TestRewriteRequiresTheOldText(t *testing.T) {
+	for text, want := range map[string]string{"a is None": "a == None", "a is\tNone": ""} {
+		files, list := suggested(text, text[2:], "")
+		list[0].Rewrite(list[0].Span, "is None", "== None")
+		got := ""
+		// Lists are located once more when they are written.
+		if fixes := list.Located(files).Located(files)[0].Fixes; len(fixes) > 0 {
+			got = fixes[0].Apply(files["flow.md"])
+		}
+		if got != want {
+			t.Errorf("%q becomes %q", text, got)
+		}
+	}
+}
+
+func TestNewTextsGetOtherQuotesThanTheExpression(t *testing.T) {
+	for text, want := range map[string]string{
+		"a: b == 1\n": "a: b == \"1\"\n", `a: "b == 1"`: `a: "b == '1'"`, "a: 'b == 1'": `a: 'b == "1"'`,
+		"a: 1 == b": "", `a: "1 == b"`: `a: "'1' == b"`, "1": "",
+	} {
+		files, list := suggested(text, "1", "")
+		expression := list[0].Span
+		if i := strings.Index(text, "b"); i >= 0 {
+			expression.Start, expression.End = min(i, expression.Start), max(i+1, expression.End)
+		}
+		list[0].RewriteText(list[0].Span, expression, "1", "1")
+		got := ""
+		if fixes := list.Located(files).Located(files)[0].Fixes; len(fixes) > 0 {
+			got = fixes[0].Apply(files["flow.md"])
+		}
+		if got != want {
+			t.Errorf("%q becomes %q", text, got)
+		}
+	}
+}
+
+func TestFixCanRemoveSeveralSpans(t *testing.T) {
+	files, list := suggested("[1,,,2]", ",", "")
+	at := list[0].Span
+	list[0].Remove("the commas", at, source.Span{File: at.File, Start: at.Start + 1, End: at.Start + 2})
+	fix := list.Located(files)[0].Fixes[0]
+	if got := fix.Apply(files["flow.md"]); got != "[1,2]" || fix.Title != "Remove the commas" {
+		t.Errorf("%s: %s", fix.Title, got)
+	}
+	var none *diag.Diagnostic // a diagnostic that was not added
+	none.Remove("it", at)
+	none.Rewrite(at, "a", "b")
+	none.RewriteText(at, at, "a", "b")
+}
+
 func TestNoFixWithoutACloseName(t *testing.T) {
 	files, list := suggested("reads: [sumary]", "sumary", "sumary", "invoice")
 	if d := list.Located(files)[0]; len(d.Fixes) > 0 || d.Help != "There is only invoice." {

@@ -172,15 +172,25 @@ func (a *aiflowParser) lexToken(start int) aiflowToken {
 // unexpectedCharacter reports an unexpected character.
 func (a *aiflowParser) unexpectedCharacter(start, end int, r rune) {
 	help := "Remove it, or put text in quotes."
+	fix := func(*diag.Diagnostic) {}
 	switch {
 	case r == utf8.RuneError && end == start+1:
 		help = "Save the file as UTF-8."
 	case strings.ContainsRune("+*/%-", r):
 		help = "Conditions compare and cannot calculate: let an agent compute the value."
 	case r == '&' || r == '|':
-		help = "Write and or or."
+		word := map[rune]string{'&': "and", '|': "or"}[r]
+		whole := end
+		if whole < len(a.text) && a.text[whole] == byte(r) { // && in the reference program
+			whole++
+		}
+		help = fmt.Sprintf("Write %s.", word)
+		fix = func(d *diag.Diagnostic) { a.replaceWord(d, start, whole, word) }
 	case strings.ContainsRune("“”„‘’", r):
 		help = "Write straight quotes."
+		fix = func(d *diag.Diagnostic) {
+			a.straighten(d, start, a.afterQuote(end, "“”„‘’"), "“”„‘’")
+		}
 	case r == '{' || r == '}' || r == '$':
 		help = "Conditions are not templates: write the name alone, such as output.name."
 	case r == '[' || r == ']':
@@ -193,7 +203,7 @@ func (a *aiflowParser) unexpectedCharacter(start, end int, r rune) {
 	if !unicode.IsGraphic(r) {
 		shown = fmt.Sprintf("The character U+%04X", r)
 	}
-	a.add(CodeCharacter, start, end, help, "%s means nothing in a condition.", shown)
+	fix(a.add(CodeCharacter, start, end, help, "%s means nothing in a condition.", shown))
 }
 
 // aiflowString reads a string. A backslash quotes the next character. If the string is not closed, end is beyond the
@@ -519,8 +529,12 @@ func (p *parser) lintAIFlow(root *node) {
 			if n.name == "!" {
 				meant = "!="
 			}
-			p.warn(CodeSingleEquals, n, fmt.Sprintf("Write %s.", meant),
+			found := p.warn(CodeSingleEquals, n, fmt.Sprintf("Write %s.", meant),
 				"A single %q compares nothing: this is always false.", n.name)
+			left, right := n.kids[0].end, n.kids[1].start
+			if i := strings.Index(p.text[left:right], n.name); i >= 0 {
+				p.replace(found, left+i, left+i+len(n.name), meant)
+			}
 		case opEqual, opUnequal:
 			for i, kid := range n.kids {
 				other := n.kids[1-i]

@@ -6,6 +6,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -640,6 +642,180 @@ func TestSymbolsHaveAFix(t *testing.T) {
 			}
 		}
 	}
+}
+
+// fixed returns an expression after the first fix of its first diagnostic, or "" if that has none.
+func fixed(t *testing.T, d Dialect, file *source.File, span source.Span) string {
+	t.Helper()
+	_, list := Parse(d, file.Text[span.Start:span.End], span)
+	list = list.Located(source.Set{file.Path: file})
+	if len(list) == 0 {
+		t.Errorf("%s has no diagnostics", file.Text)
+	}
+	if len(list) == 0 || len(list[0].Fixes) == 0 {
+		return ""
+	}
+	return list[0].Fixes[0].Apply(file)
+}
+
+func TestFixesWriteWhatTheHelpSays(t *testing.T) {
+	for _, test := range []struct {
+		dialect    Dialect
+		text, want string
+	}{
+		{AgentFlow, `a & b`, `a and b`},
+		{AgentFlow, `a|b`, `a or b`},
+		{AgentFlow, `a≠b`, `a != b`},
+		{AgentFlow, `a ≤ b`, `a <= b`},
+		{AgentFlow, `a ≥ 1`, `a >= 1`},
+		{AgentFlow, `a == None`, `a == null`},
+		{AgentFlow, `a == TRUE`, `a == true`},
+		{AgentFlow, `$x == 1`, `x == 1`},
+		{AgentFlow, `a == $1`, ``}, // an amount, perhaps
+		{AgentFlow, `a == “low”`, `a == "low"`},
+		{AgentFlow, `a == ‘low’`, `a == "low"`},
+		{AgentFlow, `a == “low`, ``},
+		{AgentFlow, `a == “it's”`, ``},
+		{AgentFlow, `“low” == a`, ``}, // YAML would read a text
+		{AgentFlow, `a .b == 1`, `a.b == 1`},
+		{AgentFlow, `1 .b == 1`, ``},
+		{AgentFlow, `a is null`, `a == null`},
+		{AgentFlow, `a is not "x"`, `a != "x"`},
+		{AgentFlow, `a is b`, ``},
+		{AgentFlow, `input.a == 1 or "input.b"`, `input.a == 1 or input.b`},
+		{AgentFlow, `"input.b" == "x" and a`, `input.b == "x" and a`},
+		{AgentFlow, `"input.b" == "input.c"`, ``},
+		{AgentFlow, `"input.b+1" == "x"`, ``},
+		{AgentFlow, `lower(a) == 1`, `lower(a) == "1"`},
+		{AgentFlow, `text(a) == true`, `text(a) == "true"`},
+		{AgentFlow, `1 == text(a)`, ``},
+		{AgentFlow, `text(a) == 1.0`, ``}, // the text can be 1 or 1.0
+		{AgentFlow, `len(a) == "3"`, `len(a) == 3`},
+		{AgentFlow, `(a == 1) == "true"`, `(a == 1) == true`},
+		{AgentFlow, `len(a) == "three"`, ``},
+		{NOF, `a is None`, `a == None`},
+		{NOF, `a == nil`, `a == None`},
+		{AIFlow, `output.a & output.b`, `output.a and output.b`},
+		{AIFlow, `output.a|output.b`, `output.a or output.b`},
+		{AIFlowReference, `output.a && output.b`, `output.a and output.b`},
+		{AIFlow, `output.a = 1`, `output.a == 1`},
+		{AIFlow, `(output.a == 'x=y') ! 1`, `(output.a == 'x=y') != 1`},
+		{AIFlow, `output.a == “x”`, `output.a == "x"`},
+		{AIFlow, `output.a == 'true'`, ``}, // the agent may answer with a text
+	} {
+		file := source.NewFile("f", test.text)
+		if got := fixed(t, test.dialect, file, file.Span(0, len(test.text))); got != test.want {
+			t.Errorf("%s: %s becomes %q, want %q", test.dialect, test.text, got, test.want)
+		}
+	}
+}
+
+// The quotes of a new text differ from those around the expression.
+func TestFixesFitIntoQuotes(t *testing.T) {
+	for text, want := range map[string]string{
+		`when: a == “x”`:     `when: a == "x"`,
+		`when: "a == “x”"`:   `when: "a == 'x'"`,
+		`when: 'a == “x”'`:   `when: 'a == "x"'`,
+		`when: "“x” == a"`:   `when: "'x' == a"`,
+		`when: text(a) == 3`: `when: text(a) == "3"`,
+	} {
+		file := source.NewFile("f", text)
+		span := file.Span(len("when: "), len(text))
+		if text[span.Start] == text[span.End-1] {
+			span = span.Sub(1, span.End-span.Start-1)
+		}
+		if got := fixed(t, AgentFlow, file, span); got != want {
+			t.Errorf("%s becomes %q, want %q", text, got, want)
+		}
+	}
+}
+
+// A condition of NOF has backticks in its file, which are spaces in the text. A fix never removes one of them.
+func TestFixesKeepWhatTheTextLacks(t *testing.T) {
+	file := source.NewFile("f", "`a` is `None` and b ≠ `c`")
+	_, list := Parse(NOF, strings.ReplaceAll(file.Text, "`", " "), file.Span(0, len(file.Text)))
+	list = list.Located(source.Set{"f": file})
+	if len(list) != 2 || len(list[0].Fixes) > 0 || len(list[1].Fixes) != 1 {
+		t.Fatalf("the diagnostics are %+v", list)
+	}
+	if got, want := list[1].Fixes[0].Apply(file), "`a` is `None` and b != `c`"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestTypesOfNamesHaveFixes(t *testing.T) {
+	for text, want := range map[string]string{
+		"tags":            "tags is non-empty",
+		"a and (tags)":    "a and (tags is non-empty)",
+		"not tags":        "tags is empty",
+		"a or not (tags)": "a or tags is empty",
+		"tags and tags.x": "tags is non-empty and tags.x",
+	} {
+		file := source.NewFile("f", text)
+		e, list := Parse(AgentFlow, text, file.Span(0, len(text)))
+		list = append(list, e.CheckTypes(func(path []string) []string {
+			return map[string][]string{"tags": {"array", "null"}}[strings.Join(path, ".")]
+		})...).Located(source.Set{"f": file})
+		if len(list) != 1 || len(list[0].Fixes) != 1 {
+			t.Errorf("%s: %+v", text, list)
+			continue
+		}
+		if got := list[0].Fixes[0].Apply(file); got != want {
+			t.Errorf("%s becomes %s, want %s", text, got, want)
+		}
+	}
+}
+
+// promised matches help texts that say exactly what to write.
+var promised = regexp.MustCompile(`^Write ((==|!=) )?\S+\.$`)
+
+// Every diagnostic of the test cases whose help says what to write has a fix, and every fix removes its diagnostic.
+func TestHelpThatSaysWhatToWriteHasAFix(t *testing.T) {
+	fixes := 0
+	for _, path := range []string{"testdata/mistakes.txtar", "testdata/aiflow.txtar", "testdata/values.txtar"} {
+		archive, err := txtar.ParseFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range archive.Files {
+			for line := range strings.Lines(string(part.Data)) {
+				text, _, _ := strings.Cut(line, "⇒")
+				text = strings.TrimSpace(text)
+				for _, d := range []Dialect{AgentFlow, AIFlow, AIFlowReference, NOF} {
+					fixes += checkFixes(t, d, text)
+				}
+			}
+		}
+	}
+	if fixes < 100 {
+		t.Errorf("the test cases have only %d fixes", fixes)
+	}
+}
+
+// checkFixes checks the diagnostics of an expression and returns the number of their fixes.
+func checkFixes(t *testing.T, d Dialect, text string) int {
+	t.Helper()
+	file := source.NewFile("f", text)
+	_, list := Parse(d, text, file.Span(0, len(text)))
+	list = list.Located(source.Set{"f": file})
+	fixes := 0
+	for _, one := range list {
+		if promised.MatchString(one.Help) && len(one.Fixes) == 0 {
+			t.Errorf("%s: %s: %s has no fix: %s", d, text, one.Code, one.Help)
+		}
+		for _, fix := range one.Fixes {
+			fixes++
+			changed := fix.Apply(file)
+			_, after := Parse(d, changed, source.Span{File: "f", End: len(changed)})
+			same := func(o diag.Diagnostic) bool {
+				return o.Code == one.Code && o.Message == one.Message && o.Span.Start == one.Span.Start
+			}
+			if slices.ContainsFunc(after, same) || after.Count(diag.Error) > list.Count(diag.Error) {
+				t.Errorf("%s: %s becomes %s, which has %v", d, text, changed, after)
+			}
+		}
+	}
+	return fixes
 }
 
 // An expression with escapes in its file has no fix, because the place of an operator in the file is not known. A fix

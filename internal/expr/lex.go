@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
@@ -186,6 +187,15 @@ func (p *parser) next(at int) token {
 func (p *parser) lexUnexpected(at int, r rune, size int) token {
 	t := token{kind: tokBad, start: at, end: at + size}
 	help := "Remove it, or put text in quotes."
+	fix := func(*diag.Diagnostic) {}
+	operator := func(kind tokenKind, meant string) {
+		t.kind, help = kind, fmt.Sprintf("Write %s.", meant)
+		fix = func(d *diag.Diagnostic) { p.replaceWord(d, at, t.end, meant) }
+	}
+	quotes := func(marks, shown string) {
+		t.end, help = p.afterQuote(t.end, marks), fmt.Sprintf("Write straight quotes: %s.", shown)
+		fix = func(d *diag.Diagnostic) { p.straighten(d, at, t.end, marks) }
+	}
 	rest := p.text[at:]
 	switch {
 	case r == utf8.RuneError && size == 1:
@@ -198,32 +208,43 @@ func (p *parser) lexUnexpected(at int, r rune, size int) token {
 	case r == '`':
 		t.kind, help = tokSkip, "Write text in \"quotes\" and names without."
 	case strings.ContainsRune("“”„«»", r):
-		t.end, help = p.afterQuote(t.end, "“”„«»"), "Write straight quotes: \"text\"."
+		quotes("“”„«»", `"text"`)
 	case strings.ContainsRune("‘’‚", r):
-		t.end, help = p.afterQuote(t.end, "‘’‚"), "Write straight quotes: 'text'."
+		quotes("‘’‚", "'text'")
 	case strings.HasPrefix(rest, "**"):
 		t.end, help = at+2, "Conditions have no powers: multiply, such as x * x, or let a step compute the value."
 	case strings.ContainsRune("+-*/%^", r):
 		help = "Conditions compare and cannot calculate: let a step compute the value."
 	case r == '&':
-		t.kind, help = tokAnd, "Write and."
+		operator(tokAnd, "and")
 	case r == '|':
-		t.kind, help = tokOr, "Write or."
+		operator(tokOr, "or")
 	case r == '≠':
-		t.kind, help = tokUnequal, "Write !=."
+		operator(tokUnequal, "!=")
 	case r == '≤':
-		t.kind, help = tokLessEqual, "Write <=."
+		operator(tokLessEqual, "<=")
 	case r == '≥':
-		t.kind, help = tokGreaterEqual, "Write >=."
+		operator(tokGreaterEqual, ">=")
 	case r == '$' || r == '@':
 		t.kind, help = tokSkip, "Write the name without it."
+		if next, _ := utf8.DecodeRuneInString(rest[1:]); unicode.IsLetter(next) {
+			fix = func(d *diag.Diagnostic) { p.replace(d, at, t.end, "") }
+		}
 	}
 	shown := inQuotes(p.text[at:t.end])
 	if t.end == at+size && !unicode.IsGraphic(r) {
 		shown = fmt.Sprintf("The character U+%04X", r)
 	}
-	p.add(CodeCharacter, at, t.end, help, "%s means nothing in a condition.", shown)
+	fix(p.add(CodeCharacter, at, t.end, help, "%s means nothing in a condition.", shown))
 	return t
+}
+
+// straighten adds a fix for a text in typographic quotes, unless the closing one is missing.
+func (p *parser) straighten(d *diag.Diagnostic, start, end int, quotes string) {
+	content := strings.TrimLeft(p.text[start:end], quotes)
+	if inner := strings.TrimRight(content, quotes); inner != content {
+		p.replaceText(d, start, end, inner)
+	}
 }
 
 // afterQuote returns the end of a text in typographic quotes.
@@ -251,7 +272,8 @@ func (p *parser) lexWord(at int) token {
 		return t
 	}
 	if meant, ok := p.rules.elsewhere[folded]; ok {
-		p.add(CodeConstantName, at, t.end, fmt.Sprintf("Write %s.", meant), "%q is the word of another language.", word)
+		p.replace(p.add(CodeConstantName, at, t.end, fmt.Sprintf("Write %s.", meant),
+			"%q is the word of another language.", word), at, t.end, meant)
 		t.kind, t.value = tokConstant, p.rules.constants[meant]
 	}
 	return t

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/source"
 )
 
 // The linter reports only what holds for all values of the variables.
@@ -24,7 +25,7 @@ func (p *parser) lintCondition(n *node) {
 // lintDecides reports the parts that are always true or always false.
 func (p *parser) lintDecides(n *node) {
 	if p.neverTrueOrFalse(n) {
-		p.notCondition(n, nonEmpty)
+		p.notCondition(n, nil, nonEmpty)
 		return
 	}
 	if result, ok := p.certain(n); ok {
@@ -32,12 +33,17 @@ func (p *parser) lintDecides(n *node) {
 		if n.op == opNot || n.op == opAnd || n.op == opOr {
 			help = "Remove the part that decides it, or compare something that changes."
 		}
+		var quoted []*node
 		n.walk(func(kid *node) {
 			if kid.op == opConstant && looksLikePath(kid.value.str) {
 				help = fmt.Sprintf("Write %s without quotes if you mean the variable.", kid.value.str)
+				quoted = append(quoted, kid)
 			}
 		})
-		p.warn(CodeConstant, n, help, "%s is always %t.", p.text[n.start:n.end], result)
+		found := p.warn(CodeConstant, n, help, "%s is always %t.", p.text[n.start:n.end], result)
+		if len(quoted) == 1 {
+			p.unquote(found, quoted[0])
+		}
 		return
 	}
 	if n.op == opAnd || n.op == opOr || n.op == opNot {
@@ -60,27 +66,42 @@ const (
 	empty    = "is empty"
 )
 
-// notCondition reports an expression that is neither true nor false. Test is the condition that was probably intended.
-func (p *parser) notCondition(n *node, test string) {
+// notCondition reports an expression that is neither true nor false. Test is the condition that was probably intended,
+// and parent the operator that needs it, or nil.
+func (p *parser) notCondition(n, parent *node, test string) {
 	written := p.text[n.start:n.end]
 	help := "Compare it with something, such as x == " + written + "."
+	fix := func(*diag.Diagnostic) {}
 	switch types := withoutNull(p.types(n)); {
 	case n.op == opPath && types&^sized == 0:
-		help = fmt.Sprintf("Write %s %s.", written, test)
+		meant, whole := written+" "+test, n
+		help = fmt.Sprintf("Write %s.", meant)
 		if test == empty {
-			help = fmt.Sprintf("Write %s %s, without not.", written, test)
+			help, whole = fmt.Sprintf("Write %s, without not.", meant), parent
 		}
+		fix = func(d *diag.Diagnostic) { p.replace(d, whole.start, whole.end, meant) }
 	case n.op == opPath && types == kindNumber, n.op.calculates():
 		help = fmt.Sprintf("Compare it, such as %s > 0.", written)
 	case n.op == opConstant && looksLikePath(n.value.str):
 		help = fmt.Sprintf("Write %s without quotes if you mean the variable.", n.value.str)
+		fix = func(d *diag.Diagnostic) { p.unquote(d, n) }
 	case n.op == opCall && n.call.result&kindNumber != 0:
 		help = "Compare it, such as " + p.text[n.start:n.end] + " > 0."
 	case n.op == opCall:
 		help = "Compare it, such as " + p.text[n.start:n.end] + ` == "yes".`
 	}
-	p.add(CodeNotCondition, n.start, n.end, help, "%s is %s, not true or false.", p.text[n.start:n.end],
-		kinds(withoutNull(p.types(n))))
+	fix(p.add(CodeNotCondition, n.start, n.end, help, "%s is %s, not true or false.", p.text[n.start:n.end],
+		kinds(withoutNull(p.types(n)))))
+}
+
+// unquote adds a fix that removes the quotes of a text, unless it is no name without them.
+func (p *parser) unquote(d *diag.Diagnostic, n *node) {
+	for segment := range strings.SplitSeq(n.value.str, ".") {
+		if segment == "" || wordEnd(segment, 0) < len(segment) {
+			return
+		}
+	}
+	p.replace(d, n.start, n.end, n.value.str)
 }
 
 // looksLikePath reports whether a text in quotes is probably meant as a path.
@@ -115,7 +136,7 @@ func (p *parser) lintValue(n *node) {
 		}
 		for _, kid := range n.kids {
 			if p.neverTrueOrFalse(kid) {
-				p.notCondition(kid, test)
+				p.notCondition(kid, n, test)
 			}
 		}
 	case opLocal:
@@ -170,17 +191,35 @@ func (p *parser) lintEqual(n *node) {
 		return
 	}
 	help := "Compare values of the same type."
+	fix := func(*diag.Diagnostic) {}
 	for i, kid := range n.kids {
-		other := n.kids[1-i]
-		if kid.op == opConstant && kid.value.kind == kindText && p.types(other)&(kindNumber|kindBool) != 0 {
-			help = fmt.Sprintf("Write %s without quotes.", kid.value.str)
+		if kid.op != opConstant {
+			continue
 		}
-		if kid.op == opConstant && kid.value.kind != kindText && p.types(other)&kindText != 0 {
-			help = fmt.Sprintf("Write %s.", quote(kid.value.literal()))
+		other, written := p.types(n.kids[1-i]), p.text[kid.start:kid.end]
+		switch kid.value.kind {
+		case kindText:
+			if other&p.constantKind(kid.value.str) != 0 {
+				help = fmt.Sprintf("Write %s without quotes.", kid.value.str)
+				fix = func(d *diag.Diagnostic) { p.replace(d, kid.start, kid.end, kid.value.str) }
+			}
+		case kindNumber, kindBool:
+			if literal := kid.value.literal(); other&kindText != 0 && written == literal {
+				help = fmt.Sprintf("Write %s.", quote(literal))
+				fix = func(d *diag.Diagnostic) { p.replaceText(d, kid.start, kid.end, literal) }
+			}
 		}
 	}
-	p.warn(CodeNeverEqual, n, help, "%s and %s are never equal, so this is always %t.",
-		upperFirst(kinds(withoutNull(a))), kinds(withoutNull(b)), n.op == opUnequal)
+	fix(p.warn(CodeNeverEqual, n, help, "%s and %s are never equal, so this is always %t.",
+		upperFirst(kinds(withoutNull(a))), kinds(withoutNull(b)), n.op == opUnequal))
+}
+
+// constantKind returns the kind of the constant that a text would be without quotes: a number, a boolean or none.
+func (p *parser) constantKind(s string) kind {
+	if source.IsJSONNumber(s) {
+		return kindNumber
+	}
+	return p.rules.constants[s].kind & kindBool
 }
 
 // withoutNull removes null from a set of kinds, unless it is the only one. Any value may be null, so messages leave it

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/source"
@@ -75,13 +77,38 @@ func (p *parser) addFix(code diag.Code, start, end int, message, operator string
 // known, because the file has the expression with escapes or on several lines.
 func (p *parser) replace(d *diag.Diagnostic, start, end int, newText string) {
 	if p.at.End-p.at.Start == len(p.text) {
-		d.Write(p.at.Sub(start, end), newText)
+		d.Rewrite(p.at.Sub(start, end), p.text[start:end], newText)
 	}
 }
 
+// replaceText is replace for a new text in quotes. There is none if the text would need escapes.
+func (p *parser) replaceText(d *diag.Diagnostic, start, end int, newText string) {
+	if p.at.End-p.at.Start == len(p.text) && !needsEscape(newText) {
+		d.RewriteText(p.at.Sub(start, end), p.at, p.text[start:end], newText)
+	}
+}
+
+// needsEscape reports whether a text cannot stand in quotes of any kind as it is.
+func needsEscape(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool {
+		return r == '"' || r == '\'' || r == '\\' || r == utf8.RuneError || unicode.IsControl(r)
+	})
+}
+
+// replaceWord is replace for a symbol that becomes a word, which needs spaces around it.
+func (p *parser) replaceWord(d *diag.Diagnostic, start, end int, word string) {
+	if start > 0 && p.text[start-1] != ' ' && p.text[start-1] != '(' {
+		word = " " + word
+	}
+	if end < len(p.text) && p.text[end] != ' ' {
+		word += " "
+	}
+	p.replace(d, start, end, word)
+}
+
 // warn adds a warning about a node.
-func (p *parser) warn(code diag.Code, n *node, help, format string, args ...any) {
-	p.report(code, diag.Warning, n.start, n.end, help, format, args...)
+func (p *parser) warn(code diag.Code, n *node, help, format string, args ...any) *diag.Diagnostic {
+	return p.report(code, diag.Warning, n.start, n.end, help, format, args...)
 }
 
 // understood adds a note about a symbol that is accepted in the place of a word.
@@ -91,14 +118,7 @@ func (p *parser) understood(start, end int, word, help string) {
 		return
 	}
 	d.Lenient = true
-	newText := word
-	if start > 0 && p.text[start-1] != ' ' && p.text[start-1] != '(' {
-		newText = " " + newText
-	}
-	if end < len(p.text) && p.text[end] != ' ' {
-		newText += " "
-	}
-	p.replace(d, start, end, newText)
+	p.replaceWord(d, start, end, word)
 }
 
 // report adds a diagnostic up to a limit. The limit counts errors alone, so the list contains an error whenever one is
@@ -180,6 +200,7 @@ func (p *parser) unexpectedToken(t token) {
 		return
 	}
 	what := fmt.Sprintf("%s is not expected here.", p.shown(t))
+	space := t.start // where superfluous space before the token begins
 	help := "Put and, or or a comparison such as == before it."
 	switch t.kind {
 	case tokClose, tokListClose:
@@ -189,6 +210,10 @@ func (p *parser) unexpectedToken(t token) {
 		help = "Write a list in brackets: [a, b]."
 	case tokSegment:
 		help = "Write the name without a space before the dot."
+		before := p.tokens[max(0, p.pos-1)]
+		if t.end > t.start+1 && (before.kind == tokName || before.kind == tokSegment) {
+			space = before.end
+		}
 	case tokName:
 		if quote := p.text[max(0, t.start-1)]; quote == '\'' || quote == '"' {
 			help = fmt.Sprintf("Write \\%c for a quote inside a string.", quote)
@@ -198,7 +223,10 @@ func (p *parser) unexpectedToken(t token) {
 			help = "Conditions compare and cannot calculate: let a step compute the value."
 		}
 	}
-	p.add(CodeUnexpected, t.start, t.end, help, "%s", what)
+	found := p.add(CodeUnexpected, t.start, t.end, help, "%s", what)
+	if space < t.start {
+		p.replace(found, space, t.start, "")
+	}
 }
 
 // lastEnd returns the end of the last consumed token.
@@ -361,14 +389,19 @@ func (p *parser) isEmpty(start int, left *node, is token) *node {
 		p.advance()
 		n.op = opNotEmpty
 	default:
-		help := "Write is empty, is not empty, or compare with == or !=."
+		help, meant := "Write is empty, is not empty, or compare with == or !=.", ""
 		if p.startsOperand(t) {
 			p.pos++
 			if t.kind == tokConstant {
-				help = fmt.Sprintf("Write %s %s.", map[string]string{"": "==", "not ": "!="}[negated], p.written(t))
+				meant = map[string]string{"": "== ", "not ": "!= "}[negated] + p.written(t)
+				help = fmt.Sprintf("Write %s.", meant)
 			}
 		}
-		p.add(CodeIs, is.start, p.lastEnd(), help, "%s can only be followed by empty or not empty.", p.shown(is))
+		found := p.add(CodeIs, is.start, p.lastEnd(), help, "%s can only be followed by empty or not empty.",
+			p.shown(is))
+		if meant != "" {
+			p.replace(found, is.start, p.lastEnd(), meant)
+		}
 		n.op = opBroken
 	}
 	n.end = p.lastEnd()
@@ -596,8 +629,8 @@ func (p *parser) call(name token) *node {
 	case len(n.kids) != n.call.takes:
 		wanted := []string{"one argument", "two arguments"}[n.call.takes-1]
 		p.add(CodeArguments, name.start, n.end,
-			fmt.Sprintf("Write %s(%s).", n.name, []string{"a", "a, b"}[n.call.takes-1]), "%q takes %s, not %d.", n.name,
-			wanted, len(n.kids))
+			fmt.Sprintf("Call it as %s(%s).", n.name, []string{"a", "a, b"}[n.call.takes-1]), "%q takes %s, not %d.",
+			n.name, wanted, len(n.kids))
 		n.op = opBroken
 	case n.call.op != opBroken:
 		n.op, n.name, n.call = n.call.op, "", nil

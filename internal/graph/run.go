@@ -9,38 +9,6 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 )
 
-// StateAfter returns the state of a step after a fact about it; empty if the fact does not change it. The end of an
-// attempt that another one follows does not.
-func StateAfter(f journal.Fact) journal.State {
-	switch x := f.(type) {
-	case journal.StepEntered, journal.TaskStarted, journal.Reserved:
-		return journal.StateRunning
-	case journal.RetrySet:
-		return journal.StateSleeping
-	case journal.BudgetWait:
-		return journal.StateWaiting
-	case journal.TaskLost:
-		return journal.StateUnknown
-	case journal.GateOpened:
-		if x.Kind == journal.GateInDoubt {
-			return journal.StateUnknown
-		}
-		return journal.StateWaiting
-	case journal.GateDecided:
-		if x.Outcome == journal.OutcomeRerun {
-			return journal.StateRunning
-		}
-		return journal.State(x.Outcome)
-	case journal.TaskEnded:
-		if x.Final {
-			return journal.State(x.Outcome)
-		}
-	case journal.StepLeft:
-		return journal.State(x.Outcome)
-	}
-	return ""
-}
-
 // Tracker marks the progress of a run in its graph: the states of its steps, and the edges that it took. It holds no
 // more than the graph and the frames that are open, however long the run is. It changes the graph in place, and is not
 // safe for concurrent use.
@@ -100,7 +68,7 @@ func (g *Graph) Track(p *ir.Program, frame string) *Tracker {
 // Apply applies one event of the run. Events have to come in the order of the journal. Events of other frames have no
 // effect.
 func (t *Tracker) Apply(e journal.Event) {
-	at, state := ir.Millis(e.At), StateAfter(e.Fact)
+	at, state := ir.Millis(e.At), journal.StateAfter(e.Fact)
 	switch x := e.Fact.(type) {
 	case journal.FrameOpened:
 		t.open(&x)

@@ -28,9 +28,10 @@ type Authenticator struct {
 	key    []byte // signs sessions
 	owner  Identity
 	now    func() time.Time
-	mu     sync.Mutex
-	logins map[string]time.Time                // hashes of unused login codes, with their ends
 	ended  *private.File[map[string]time.Time] // nonces of sessions that signed out, with the ends of their lifetimes
+
+	mu     sync.Mutex           // guards logins
+	logins map[string]time.Time // hashes of unused login codes, with their ends
 }
 
 // Lifetimes of sessions and of login codes.

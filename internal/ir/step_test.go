@@ -7,7 +7,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-func TestDurationInWords(t *testing.T) {
+func TestDurationsAreWrittenInUnits(t *testing.T) {
 	for ms, want := range map[ir.Millis]string{
 		0: "0 ms", 500: "500 ms", 1_500: "1 s 500 ms", 5_000: "5 s", 90_000: "1 min 30 s", 3_600_000: "1 h",
 		3_600_001: "1 h 1 ms", 86_400_000: "24 h", 100_800_000: "28 h", 604_800_000: "7 days", 1 << 60: "years",
@@ -19,7 +19,7 @@ func TestDurationInWords(t *testing.T) {
 }
 
 // A template produces a timeout in seconds or as a duration, above 0.
-func TestParseTimeout(t *testing.T) {
+func TestParseTimeoutReadsSecondsAndDurations(t *testing.T) {
 	s := &ir.Step{ID: "each"}
 	for text, want := range map[string]ir.Millis{
 		"30": 30_000, "0.5": 500, "1m30s": 90_000, "500ms": 500, " 2s\n": 2000, "1us": 1, "0.00001": 1,

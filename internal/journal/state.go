@@ -21,6 +21,44 @@ const (
 	StateSkipped           = State(OutcomeSkipped)
 )
 
+// RunStates are the states of runs, in the order in which commands and pages offer them.
+var RunStates = []State{
+	StateRunning, StateQueued, StateWaiting, StateUnknown, StateBudget, StatePaused, StateSleeping, StateInterrupted,
+	StateFinished,
+}
+
+// StateAfter returns the state of a step after a fact about it; empty if the fact does not change it. The end of an
+// attempt that another one follows does not.
+func StateAfter(f Fact) State {
+	switch x := f.(type) {
+	case StepEntered, TaskStarted, Reserved:
+		return StateRunning
+	case RetrySet:
+		return StateSleeping
+	case BudgetWait:
+		return StateWaiting
+	case TaskLost:
+		return StateUnknown
+	case GateOpened:
+		if x.Kind == GateInDoubt {
+			return StateUnknown
+		}
+		return StateWaiting
+	case GateDecided:
+		if x.Outcome == OutcomeRerun {
+			return StateRunning
+		}
+		return State(x.Outcome)
+	case TaskEnded:
+		if x.Final {
+			return State(x.Outcome)
+		}
+	case StepLeft:
+		return State(x.Outcome)
+	}
+	return ""
+}
+
 // stateWords are the words for states on pages and in pictures.
 var stateWords = map[State]string{
 	StatePending: "Not reached", StateQueued: "Queued", StateRunning: "Running", StateWaiting: "Waiting",

@@ -18,6 +18,18 @@ const (
 	OutcomeRerun    = Outcome("rerun")     // of a gate about a lost task: run the task again
 )
 
+// RunOutcomes are the outcomes of runs.
+var RunOutcomes = []Outcome{OutcomeOK, OutcomeFailed, OutcomeRejected, OutcomeCanceled}
+
+// OutcomeWord returns the outcome as commands print it and take it. Only the word for OutcomeCanceled differs from what
+// journals contain.
+func OutcomeWord(o Outcome) string {
+	if o == OutcomeCanceled {
+		return "canceled"
+	}
+	return string(o)
+}
+
 // Class is the class of an error. Retries select on it and records show it. The set is open: a
 // workflow can end with a class of its own.
 type Class string

@@ -26,6 +26,22 @@ const (
 	WaitContinue WaitKind = "paused" // a person continues the run
 )
 
+// Asks returns what a run asks for that waits for something of the kind; empty if it continues without an answer. text
+// reports that the event carries text from a person. Approvals of steps and of tool calls have the same kind.
+func (k WaitKind) Asks(text bool) AskKind {
+	switch k {
+	case WaitApproval:
+		return AskApproval
+	case WaitEvent:
+		return GateEvent.Asks(text)
+	case WaitOutcome:
+		return AskOutcome
+	case WaitBudget:
+		return AskBudget
+	}
+	return ""
+}
+
 // unknownOutcome is the word of WaitOutcome for users.
 const unknownOutcome = "unknown outcome"
 

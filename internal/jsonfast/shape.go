@@ -89,7 +89,7 @@ func (all shapes) of(t reflect.Type) *Shape {
 	case t == reflect.TypeFor[json.RawMessage]():
 		s.kind = raw
 	case t.Implements(reflect.TypeFor[Surrogate]()) && t.Kind() == reflect.Pointer:
-		all.plain(s, t)
+		all.fillByKind(s, t)
 	case reflect.PointerTo(t).Implements(reflect.TypeFor[Surrogate]()):
 		s.kind = surrogate
 		s.elem = all.of(reflect.TypeOf(reflect.New(t).Interface().(Surrogate).NewSurrogate()).Elem())
@@ -99,13 +99,13 @@ func (all shapes) of(t reflect.Type) *Shape {
 	case t.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
 		s.kind = textual
 	default:
-		all.plain(s, t)
+		all.fillByKind(s, t)
 	}
 	return s
 }
 
-// plain fills the shape of a type that has no methods of its own for JSON.
-func (all shapes) plain(s *Shape, t reflect.Type) {
+// fillByKind fills the shape of a type that has no methods of its own for JSON.
+func (all shapes) fillByKind(s *Shape, t reflect.Type) {
 	s.kind = foreign
 	switch t.Kind() {
 	case reflect.String:

@@ -6,7 +6,7 @@
 // removed.
 //
 // Commits of the restructuring have the trailer "House: yes" or are listed in commits.txt. One of these also changes
-// behaviour: 1821cc5b replaces our evaluator of Python, eight of whose functions were to be split, by CPython. It makes
+// behavior: 1821cc5b replaces our evaluator of Python, eight of whose functions were to be split, by CPython. It makes
 // up most of what the restructuring has removed, so the sum is also printed without it. Merges do not count: their
 // changes belong to the commits that they merge. The argument -all shows all commits since the start.
 package main

@@ -91,6 +91,6 @@ func report(out io.Writer, all bool) error {
 		count++
 	}
 	fmt.Fprintf(out, "%+7d %+7d by %d commits\n", sum.lines, sum.tokens, count)
-	fmt.Fprintf(out, "%+7d %+7d without %s, which also changes behaviour\n", other.lines, other.tokens, cpython)
+	fmt.Fprintf(out, "%+7d %+7d without %s, which also changes behavior\n", other.lines, other.tokens, cpython)
 	return nil
 }

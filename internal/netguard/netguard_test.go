@@ -193,7 +193,7 @@ func TestOnlyHTTPAddressesWithAHostPass(t *testing.T) {
 	}
 }
 
-func TestReadAll(t *testing.T) {
+func TestReadAllStopsAtTheLimit(t *testing.T) {
 	if got, err := netguard.ReadAll(strings.NewReader("12345"), 5); err != nil || string(got) != "12345" {
 		t.Errorf("%q, %v", got, err)
 	}

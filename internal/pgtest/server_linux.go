@@ -294,8 +294,8 @@ func (s *Server) Remove() {
 	os.RemoveAll(s.dir)
 }
 
-// Said reports whether the log of the server contains a text.
-func (s *Server) Said(text string) bool {
+// LogContains reports whether the log of the server contains a text.
+func (s *Server) LogContains(text string) bool {
 	log, err := os.ReadFile(filepath.Join(s.dir, "log"))
 	return err == nil && strings.Contains(string(log), text)
 }

@@ -51,11 +51,7 @@ func refusal(code RefusalCode, format string, args ...any) *Refusal {
 // state.
 func (s *State) Check(p *Program, in Input) error {
 	if s.Finished != nil {
-		outcome := string(s.Finished.Outcome)
-		if s.Finished.Outcome == journal.OutcomeCanceled {
-			outcome = "canceled"
-		}
-		return refusal(TooLate, "the run has finished: %s", outcome)
+		return refusal(TooLate, "the run has finished: %s", journal.OutcomeWord(s.Finished.Outcome))
 	}
 	// Every other input, such as TakenOver, is accepted.
 	switch x := in.(type) {
@@ -261,7 +257,7 @@ func (p *Program) checkEvent(x *Signal) (text string, err error) {
 	if len(x.Data) > 0 && !json.Valid(x.Data) {
 		return "", refusal(Unknown, "the data of the event is not JSON")
 	}
-	if said := ""; text != "" && len(x.Data) > 0 && json.Unmarshal(x.Data, &said) != nil {
+	if written := ""; text != "" && len(x.Data) > 0 && json.Unmarshal(x.Data, &written) != nil {
 		return "", refusal(WrongKind, "step %q waits for text: the data of the event must be a string", text)
 	}
 	return text, nil
@@ -512,14 +508,14 @@ func reviewer(t *ir.Task) string {
 
 // evidence returns the evidence or the reason of a verdict, if it is text.
 func evidence(raw json.RawMessage) string {
-	var said struct {
+	var verdict struct {
 		Evidence any `json:"evidence"`
 		Reason   any `json:"reason"`
 	}
-	if json.Unmarshal(raw, &said) != nil {
+	if json.Unmarshal(raw, &verdict) != nil {
 		return ""
 	}
-	for _, one := range []any{said.Evidence, said.Reason} {
+	for _, one := range []any{verdict.Evidence, verdict.Reason} {
 		if text, ok := one.(string); ok && text != "" {
 			return text
 		}

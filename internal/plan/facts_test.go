@@ -503,13 +503,13 @@ func gateScenarios(t *testing.T) map[string]scenario {
 		s.Fallback = &ir.Name{Name: "spare"}
 		return program(append(chain(task("a"), s, task("after")), task("spare"))...)
 	}
-	said := func(d plan.GateDecision) func(w *world) {
+	decide := func(d plan.GateDecision) func(w *world) {
 		return func(w *world) { w.finishTask(0); w.now += 70; answer(w, d) }
 	}
-	out["gate approved"] = scenario{program: gate(ir.Gate{Decider: ir.Person}), drive: said(plan.GateDecision{
+	out["gate approved"] = scenario{program: gate(ir.Gate{Decider: ir.Person}), drive: decide(plan.GateDecision{
 		Answer: plan.Approve, Note: "fine", Value: json.RawMessage(`{"n":1}`),
 	})}
-	out["gate rejected"] = scenario{program: gate(ir.Gate{Decider: ir.Person}), drive: said(plan.GateDecision{
+	out["gate rejected"] = scenario{program: gate(ir.Gate{Decider: ir.Person}), drive: decide(plan.GateDecision{
 		Answer: plan.Reject, Note: "not fine", Value: json.RawMessage(`{"n":1}`),
 	})}
 	for _, on := range []ir.OnTimeout{"", ir.TimeoutFail, ir.TimeoutNotify, ir.TimeoutSkip, ir.TimeoutFallback} {

@@ -548,7 +548,7 @@ func branches(p *ir.Program, id string, join ir.Join, most int, names ...string)
 	return ir.Step{ID: id, Action: par}
 }
 
-func TestParallelJoins(t *testing.T) {
+func TestJoinsDecideTheOutcome(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		join ir.Join

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestParseRate(t *testing.T) {
+func TestParseRateIsExact(t *testing.T) {
 	for text, want := range map[string]Rate{
 		"3": 3e6, "0.30": 3e5, "0.075": 75e3, "0": 0, "1e-3": 1e3, "18.75": 18_750_000,
 	} {

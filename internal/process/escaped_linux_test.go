@@ -113,8 +113,8 @@ func TestOtherProcessesAreNotKilled(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(filepath.Dir(line.path), "word"), []byte("alive\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if said, err := line.lines.ReadString('\n'); err != nil || said != "alive\n" {
-		t.Errorf("%q, %v", said, err)
+	if got, err := line.lines.ReadString('\n'); err != nil || got != "alive\n" {
+		t.Errorf("%q, %v", got, err)
 	}
 	cancel(why)
 	if err := <-ended; !errors.Is(err, why) {
@@ -326,13 +326,13 @@ func TestMarksAreInherited(t *testing.T) {
 		t.Fatal(err)
 	}
 	line := newLifeline(t)
-	said := make(chan string, 1)
-	go func() { said <- line.begun(t) }()
+	begun := make(chan string, 1)
+	go func() { begun <- line.begun(t) }()
 	script := fmt.Sprintf(`echo $ESPALIER_COMMAND; %s='echo $ESPALIER_COMMAND >%s' %s`, helper, line.path, self)
 	if _, err := process.Run(t.Context(), shell(script)); err != nil {
 		t.Fatal(err)
 	}
-	if marks := strings.Fields(<-said); len(marks) != 2 {
+	if marks := strings.Fields(<-begun); len(marks) != 2 {
 		t.Errorf("the inner command has the marks %q", marks)
 	}
 }

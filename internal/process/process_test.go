@@ -393,7 +393,7 @@ const helperDrainEnv = "ESPALIER_TEST_THIEVING"
 
 // helperDrainOwnOutput opens its own stdout for reading and consumes what it prints, until it is stopped.
 func helperDrainOwnOutput(line string) {
-	said, err := os.OpenFile(line, os.O_WRONLY, 0)
+	out, err := os.OpenFile(line, os.O_WRONLY, 0)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -408,7 +408,7 @@ func helperDrainOwnOutput(line string) {
 		_, _ = syscall.Write(1, b[:])
 		_, _ = syscall.Read(back, b[:])
 	}
-	fmt.Fprintln(said, "on")
+	fmt.Fprintln(out, "on")
 	select {}
 }
 

@@ -181,7 +181,7 @@ func TestSocketsInASandbox(t *testing.T) {
 	}
 }
 
-func TestSandboxWithoutArguments(t *testing.T) {
+func TestSandboxWithoutArgumentsRunsNothing(t *testing.T) {
 	var none *process.Sandbox
 	if none.For("x") != nil {
 		t.Error("no sandbox became one")

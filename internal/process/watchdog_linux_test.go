@@ -217,7 +217,7 @@ func TestUnknownExitStatusIsAFailure(t *testing.T) {
 }
 
 // What newer kernels have is done without on older ones.
-func TestOlderKernels(t *testing.T) {
+func TestChildrenAreFoundOnOlderKernels(t *testing.T) {
 	cmd := exec.Command("/bin/cat")
 	in, err := cmd.StdinPipe()
 	if err != nil {

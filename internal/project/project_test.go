@@ -59,7 +59,7 @@ func problem(err error) source.RefProblem {
 	return ""
 }
 
-func TestFindRoot(t *testing.T) {
+func TestFindRootStopsAtProjectMarkers(t *testing.T) {
 	dir := tree(t, `
 -- git/.git/HEAD --
 -- git/a/b/x.md --

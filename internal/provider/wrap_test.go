@@ -70,14 +70,14 @@ func TestRetryRepeatsOnlyTransientFailures(t *testing.T) {
 				Model: flaky{c.errs, &calls}, Times: 3, Jitter: func() float64 { return 0.5 },
 				Pause: func(_ context.Context, d time.Duration) error { waits = append(waits, d); return nil },
 			}
-			told := 0
+			announced := 0
 			stream := func(yield func(provider.Chunk, error) bool) {
 				for c, err := range m.Generate(t.Context(), providertest.AskText()) {
 					if c.Retried != nil {
-						if told != len(waits) {
-							t.Error("it waits before it tells")
+						if announced != len(waits) {
+							t.Error("it waits before it announces the attempt")
 						}
-						told++
+						announced++
 					}
 					if !yield(c, err) {
 						return
@@ -86,8 +86,8 @@ func TestRetryRepeatsOnlyTransientFailures(t *testing.T) {
 			}
 			r, err := providertest.Collect(t, stream)
 			if !errors.Is(err, c.err) || err == nil && r.Text() != "whole" ||
-				!slices.Equal(waits, c.waits) || told != len(waits) {
-				t.Errorf("%v, %v, %d told, %v", r, err, told, waits)
+				!slices.Equal(waits, c.waits) || announced != len(waits) {
+				t.Errorf("%v, %v, %d announced, %v", r, err, announced, waits)
 			}
 		})
 	}

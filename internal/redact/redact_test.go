@@ -95,7 +95,7 @@ func TestPatternsAreRulesOrRegularExpressions(t *testing.T) {
 	}
 }
 
-func TestJSON(t *testing.T) {
+func TestRedactedJSONStaysValid(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"a":["ada@example.org",{"b":"x"}]}`: `{"a":["[redacted email]",{"b":"x"}]}`,
 		`4111111111111111`:                    `"[redacted credit_card]"`,

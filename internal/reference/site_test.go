@@ -23,8 +23,8 @@ var siteFlag = flag.String("site", "", "the folder of the built site")
 
 var references = regexp.MustCompile(`(?:href|src)="?([^" >]+)`)
 
-// TestSiteLinks follows every link of the site inside it: pages, anchors, pictures, scripts and styles.
-func TestSiteLinks(t *testing.T) {
+// TestSiteLinksLeadSomewhere follows every link of the site inside it: pages, anchors, pictures, scripts and styles.
+func TestSiteLinksLeadSomewhere(t *testing.T) {
 	site := os.DirFS(*siteFlag)
 	anchors := map[string]string{}
 	var pages []string

@@ -109,6 +109,15 @@ func (e *Event) Verdict() Decision {
 	return d
 }
 
+// State returns the state of Step after the event; empty if the event does not change it. A step that runs hooks ends
+// as they do, not as its fact says.
+func (e *Event) State() journal.State {
+	if e.Type == StepFinished || e.Type == StepSkipped {
+		return journal.State(e.Outcome)
+	}
+	return journal.StateAfter(e.Fact)
+}
+
 // Changes returns the variables that StepFinished or StateEdited changes, and their value.
 func (e *Event) Changes() ([]journal.Write, journal.Value) {
 	if x, ok := e.Fact.(journal.StateEdited); ok {
@@ -238,6 +247,19 @@ func (s *Step) Iteration() int {
 // EarlierAttempts returns the number of attempts before this one. It counts those of earlier attempts of enclosing
 // steps as if all of them had been needed, so that numbers do not repeat.
 func (s *Step) EarlierAttempts() int { return s.Earlier + s.Attempt }
+
+// Asks returns what the open gate of the step asks for; empty if none is open. Only the definition tells whether the
+// event of a gate carries text from a person.
+func (s *Step) Asks() journal.AskKind {
+	if s.Gate == nil {
+		return ""
+	}
+	var gate ir.Gate
+	if s.Info != nil {
+		gate, _ = s.Info.Step.Action.(ir.Gate)
+	}
+	return s.Gate.Kind.Asks(gate.Text)
+}
 
 // attempts returns the maximum number of attempts of one visit.
 func (s *Step) attempts() int {

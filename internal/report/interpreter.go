@@ -222,7 +222,7 @@ func (in *Interpreter) interpret(e *journal.Event) error {
 		in.cause = "continued"
 		in.addRun(RunContinued).By = x.By
 	case journal.CancelRequested:
-		in.cause = "cancelled"
+		in.cause = string(journal.OutcomeCanceled)
 		in.addRun(CancelRequested).By = x.By
 	case journal.Paused:
 		in.rests = true

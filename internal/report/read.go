@@ -77,6 +77,14 @@ const (
 	Resolved Answer = "resolved" // what becomes of a step with an unknown outcome
 )
 
+// ResolutionWords returns how a person has resolved a step with an unknown outcome, by the outcome of the decision.
+func ResolutionWords(o journal.Outcome) string {
+	if o == journal.OutcomeOK {
+		return "result given"
+	}
+	return journal.OutcomeWord(o)
+}
+
 // decisionOf returns the decision that a fact records about a gate of a kind, without its time.
 func decisionOf(f journal.Fact, kind journal.GateKind) (d Decision, ok bool) {
 	switch x := f.(type) {
@@ -202,9 +210,10 @@ type Attention string
 const (
 	AttentionWaiting Attention = "waiting" // for a decision
 	AttentionReply   Attention = "reply"   // waits for an event, which may be the reply of a person
-	AttentionTimeout Attention = "timeout"
+	AttentionTimeout Attention = "timeout" // of a gate whose workflow asks to notify people
 	AttentionBudget  Attention = "budget"
 	AttentionFailed  Attention = "failed"
+	AttentionMissed  Attention = "missed" // a trigger has started no run, so that there is no fact
 )
 
 // NeedsAttention returns why people should look at a run after a fact, and what the run does, as the end of a sentence.

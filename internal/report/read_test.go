@@ -1,8 +1,10 @@
 package report_test
 
 import (
+	"slices"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/report"
@@ -52,5 +54,30 @@ func TestDecisionsHaveTheirAnswer(t *testing.T) {
 				t.Errorf("%+v: the answer is %q, %v", c, d.Answer, err)
 			}
 		}
+	}
+}
+
+// All readers name the resolutions of a step with an unknown outcome in the same way.
+func TestResolutionsHaveWords(t *testing.T) {
+	for outcome, want := range map[journal.Outcome]string{
+		journal.OutcomeRerun: "rerun", journal.OutcomeSkipped: "skipped", journal.OutcomeFailed: "failed",
+		journal.OutcomeOK: "result given",
+	} {
+		if got := report.ResolutionWords(outcome); got != want {
+			t.Errorf("%s: %q, want %q", outcome, got, want)
+		}
+	}
+}
+
+// The configuration selects notifications by the reasons that report gives.
+func TestConfigurationSelectsReasonsForAttention(t *testing.T) {
+	var want []string
+	for _, reason := range []report.Attention{
+		report.AttentionWaiting, report.AttentionFailed, report.AttentionBudget, report.AttentionMissed,
+	} {
+		want = append(want, string(reason))
+	}
+	if !slices.Equal(config.NotifyKinds, want) {
+		t.Errorf("the configuration knows %q, want %q", config.NotifyKinds, want)
 	}
 }

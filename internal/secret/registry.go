@@ -32,9 +32,9 @@ type Source struct {
 // reproduced comes back as one of the common forms. Text that looks like a mark is escaped.
 type Registry struct {
 	sources []Source
-	asking  sync.Mutex
+	asking  sync.Mutex // held while a source asks a person, so that one question is asked at a time; locked before mu
 
-	mu     sync.RWMutex
+	mu     sync.RWMutex        // guards the fields below
 	read   bool                // all sources that do not ask have been read
 	values map[string][]string // by name; the newest is the last
 	table  *matcher
@@ -85,7 +85,7 @@ func (r *Registry) Value(ctx context.Context, name string) (string, error) {
 		return "", &Error{Name: name, Why: "is not declared", Help: "Declare it in the configuration."}
 	}
 	if s.Asks {
-		r.asking.Lock() // prompt a person once
+		r.asking.Lock()
 		defer r.asking.Unlock()
 		if value, ok := r.newest(name); ok {
 			return value, nil

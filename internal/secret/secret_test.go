@@ -84,7 +84,7 @@ func TestHideLinesOfBase64(t *testing.T) {
 	}
 }
 
-func TestHideJSON(t *testing.T) {
+func TestHiddenJSONCanBeRevealed(t *testing.T) {
 	r := secret.New(fixed("KEY", key), fixed("PIN", "12345678"))
 	for _, c := range []struct{ name, raw, want, back string }{
 		{"a text", string(must(json.Marshal([]string{key}))), `["[secret KEY]"]`, ""},

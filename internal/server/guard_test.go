@@ -160,7 +160,7 @@ func TestGuessingTokensIsSlowedDown(t *testing.T) {
 	}
 }
 
-func TestProblemsAndHeaders(t *testing.T) {
+func TestProblemsNameTheRequestAndHideTheQuery(t *testing.T) {
 	h, _, _, logged := guarded(t, "")
 	w := ask(h, "GET", "http://evil.example/?q=private")
 	var p Problem

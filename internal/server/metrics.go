@@ -101,12 +101,10 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := &exposition{}
 	out.metric("espalier_runs", "gauge", "Unfinished runs by state.")
-	all := []journal.State{
-		journal.StateQueued, journal.StateRunning, journal.StateWaiting, journal.StateSleeping,
-		journal.StatePaused, journal.StateInterrupted, journal.StateBudget, journal.StateUnknown,
-	}
-	for _, state := range slices.Sorted(slices.Values(all)) {
-		out.sample("espalier_runs", float64(states[state]), "state", string(state))
+	for _, state := range slices.Sorted(slices.Values(journal.RunStates)) {
+		if state != journal.StateFinished {
+			out.sample("espalier_runs", float64(states[state]), "state", string(state))
+		}
 	}
 	if len(limits) > 0 {
 		out.metric("espalier_queue_length", "gauge", "Runs and model calls that wait for a concurrency limit.")

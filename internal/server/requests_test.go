@@ -257,7 +257,7 @@ func TestStoppingServerAnswersRequestsUnderWay(t *testing.T) {
 }
 
 // /healthz answers without credentials as long as the process does. /readyz says whether runs are driven.
-func TestHealthAndReadiness(t *testing.T) {
+func TestReadyzFollowsStartAndStop(t *testing.T) {
 	p, _, _ := newProject(t).again(Options{}, nil)
 	status := func(path string) int {
 		t.Helper()

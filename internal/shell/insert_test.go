@@ -329,7 +329,7 @@ func TestPassKeepsLargeValuesOutOfTheEnvironment(t *testing.T) {
 }
 
 // Guarded variables are those that let their value choose the code that a program executes.
-func TestGuardedVariables(t *testing.T) {
+func TestVariablesThatSelectCodeAreGuarded(t *testing.T) {
 	for name := range strings.FieldsSeq(`PATH LD_PRELOAD LD_LIBRARY_PATH DYLD_INSERT_LIBRARIES BASH_ENV ENV PS4 IFS
 		PROMPT_COMMAND MAKEFILES MAKEFLAGS GNUMAKEFLAGS TAR_OPTIONS RSYNC_RSH LUA_INIT LUA_INIT_5_4 LUA_PATH PERL5OPT
 		PERL5LIB PERL5DB PYTHONSTARTUP PYTHONPATH PYTHONHOME PYTHONWARNINGS PYTHONBREAKPOINT RUBYOPT RUBYLIB

@@ -101,12 +101,12 @@ func checkClock(program, dir string) error {
 	j.wall.ahead.Store(years * 365 * 24 * 3600)
 	j.try(formats["agent-flow"].args("run")...)
 	_, out := j.try("runs", "--json")
-	var said struct{ Started time.Time }
-	if err := json.Unmarshal([]byte(out), &said); err != nil {
+	var printed struct{ Started time.Time }
+	if err := json.Unmarshal([]byte(out), &printed); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
-	if said.Started.Before(time.Now().AddDate(years-1, 0, 0)) {
-		return fmt.Errorf("the wall clock of the program does not jump: a run has started at %s", said.Started)
+	if printed.Started.Before(time.Now().AddDate(years-1, 0, 0)) {
+		return fmt.Errorf("the wall clock of the program does not jump: a run has started at %s", printed.Started)
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ type fleet struct {
 	paused  time.Duration
 	clocks  []*wall // of the workers; empty if they have that of the machine
 	workers []*exec.Cmd
-	said    []*bytes.Buffer
+	stderr  []*bytes.Buffer
 
 	runs    []string
 	kills   map[string]int
@@ -143,7 +143,7 @@ func (f *fleet) create(program, dir string, files ...string) error {
 // start starts all workers, which end ends.
 func (f *fleet) start(workers int) error {
 	for i := range workers {
-		f.workers, f.said = append(f.workers, nil), append(f.said, nil)
+		f.workers, f.stderr = append(f.workers, nil), append(f.stderr, nil)
 		if err := f.work(i); err != nil {
 			return err
 		}
@@ -160,12 +160,12 @@ func (f *fleet) end() {
 
 // work starts a worker.
 func (f *fleet) work(i int) error {
-	cmd, said := f.command(context.Background(), "work"), new(bytes.Buffer)
-	cmd.Stderr = said
+	cmd, stderr := f.command(context.Background(), "work"), new(bytes.Buffer)
+	cmd.Stderr = stderr
 	if f.clocks != nil {
 		cmd.Env = append(cmd.Env, clockVariable+"="+f.clocks[i].path)
 	}
-	f.workers[i], f.said[i] = cmd, said
+	f.workers[i], f.stderr[i] = cmd, stderr
 	return cmd.Start()
 }
 
@@ -224,7 +224,7 @@ func (f *fleet) disturb() error {
 		signal("kill", os.Kill)
 	}
 	_ = w.Wait() // how it ended does not matter
-	if text := f.said[i].String(); strings.Contains(text, "panic:") {
+	if text := f.stderr[i].String(); strings.Contains(text, "panic:") {
 		return fmt.Errorf("%s: a worker crashed:\n%s", f.name, text)
 	}
 	return f.work(i)

@@ -228,7 +228,7 @@ func keepServing(program, dir string, end time.Time) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	server := j.command(ctx, "serve", "--addr", "127.0.0.1:0", "--json")
-	said, err := server.StdoutPipe()
+	stdout, err := server.StdoutPipe()
 	if err != nil {
 		return err
 	}
@@ -237,10 +237,10 @@ func keepServing(program, dir string, end time.Time) error {
 		return err
 	}
 	var at struct{ Address string }
-	if err := json.NewDecoder(said).Decode(&at); err != nil {
+	if err := json.NewDecoder(stdout).Decode(&at); err != nil {
 		return fmt.Errorf("the server does not start: %w", err)
 	}
-	go io.Copy(io.Discard, said)
+	go io.Copy(io.Discard, stdout)
 	token, err := os.ReadFile(filepath.Join(dir, ".espalier", "server-token"))
 	if err != nil {
 		return err
@@ -308,9 +308,9 @@ func (j *job) serveOne(ctx context.Context, n int) error {
 		state := ""
 		for deadline := time.Now().Add(endTimeout); time.Now().Before(deadline); time.Sleep(pollInterval) {
 			_, out := j.try("status", id, "--json")
-			var said struct{ State string }
-			if json.Unmarshal([]byte(out), &said) == nil {
-				state = said.State
+			var printed struct{ State string }
+			if json.Unmarshal([]byte(out), &printed) == nil {
+				state = printed.State
 			}
 			for _, s := range states {
 				if state == s {

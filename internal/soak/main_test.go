@@ -42,7 +42,7 @@ func TestLapHasEveryPairAndTriple(t *testing.T) {
 }
 
 // A soak that is continued plays the rounds after the last one, and counts how often everything was played in all.
-func TestSoakContinues(t *testing.T) {
+func TestContinuedSoakCountsAllRounds(t *testing.T) {
 	m := newMatrix(&options{seed: 7, repeat: 50, round: -1}, time.Time{})
 	m.from = 3 * m.lap()
 	m.next.Store(int64(m.from))

@@ -188,11 +188,11 @@ type round struct {
 	random *rand.Rand
 	format *workflow
 	plan   []string
-	wrong  []string
 
-	mu    sync.Mutex
-	said  []string
-	codes map[string][]int // exit codes of each command
+	mu      sync.Mutex // guards the fields below
+	wrong   []string
+	outputs []string         // of its commands
+	codes   map[string][]int // exit codes of each command
 }
 
 func (r *round) fail(format string, args ...any) {
@@ -204,7 +204,7 @@ func (r *round) fail(format string, args ...any) {
 func (r *round) output() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return strings.Join(r.said, "")
+	return strings.Join(r.outputs, "")
 }
 
 // begin starts a command and returns a function that waits for its end and checks how it ended: with a known exit code,
@@ -223,7 +223,7 @@ func (r *round) begin(ctx context.Context, name string, args ...string) (*exec.C
 		_ = cmd.Wait() // the exit code says it
 		code, text := cmd.ProcessState.ExitCode(), out.String()
 		r.mu.Lock()
-		r.said = append(r.said, fmt.Sprintf("--- %s: exit %d\n%s", strings.Join(cmd.Args[1:], " "), code, text))
+		r.outputs = append(r.outputs, fmt.Sprintf("--- %s: exit %d\n%s", strings.Join(cmd.Args[1:], " "), code, text))
 		r.codes[name] = append(r.codes[name], code)
 		r.mu.Unlock()
 		switch code {
@@ -348,18 +348,18 @@ const missing = "missing"
 // status returns the status of the run, and whether a step is in doubt.
 func (j *job) status() (status string, doubt bool) {
 	code, out := j.try("status", run, "--json")
-	var said struct {
+	var printed struct {
 		State string `json:"state"`
 	}
-	switch err := json.Unmarshal([]byte(out), &said); {
+	switch err := json.Unmarshal([]byte(out), &printed); {
 	case code == 2:
 		return missing, false
 	case err != nil || code != 0:
 		return fmt.Sprintf("not shown (exit %d)", code), false
-	case said.State == "interrupted" || said.State == "queued":
-		said.State = "running"
+	case printed.State == "interrupted" || printed.State == "queued":
+		printed.State = "running"
 	}
-	return said.State, strings.Contains(out, `"unknown_outcome"`)
+	return printed.State, strings.Contains(out, `"unknown_outcome"`)
 }
 
 // check compares the run with what is promised: a run that was accepted exists, comes to rest, has done each step at

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,6 +63,57 @@ func TestParsedDocumentsMatchGoldenFiles(t *testing.T) {
 			}
 		}
 	}
+}
+
+// promised matches help texts that say exactly what to write.
+var promised = regexp.MustCompile(`^(Write (\S+|".*")|Remove the (line|spaces before it))\.$`)
+
+// Every diagnostic of the archives whose help says what to write has a fix, and every fix removes its diagnostic.
+func TestHelpThatSaysWhatToWriteHasAFix(t *testing.T) {
+	archives, err := filepath.Glob("testdata/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fixes := 0
+	for _, path := range archives {
+		archive, err := txtar.ParseFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range archive.Files {
+			if filepath.Ext(f.Name) == ".yaml" {
+				fixes += checkFixes(t, strings.NewReplacer("␍", "\r", "→", "\t", "¶\n", "").Replace(string(f.Data)))
+			}
+		}
+	}
+	if fixes < 30 {
+		t.Errorf("the archives have only %d fixes", fixes)
+	}
+}
+
+// checkFixes checks the diagnostics of a text and returns the number of their fixes.
+func checkFixes(t *testing.T, in string) int {
+	t.Helper()
+	file := source.NewFile("f.yaml", in)
+	_, list := text.ParseYAML(file, 0, len(in))
+	fixes := 0
+	for _, one := range list {
+		if promised.MatchString(one.Help) && len(one.Fixes) == 0 {
+			t.Errorf("%s has no fix: %s\n%s", one.Code, one.Help, in)
+		}
+		for _, fix := range one.Fixes {
+			fixes++
+			changed := source.NewFile(file.Path, fix.Apply(file))
+			_, after := text.ParseYAML(changed, 0, len(changed.Text))
+			same := func(o diag.Diagnostic) bool {
+				return o.Code == one.Code && o.Message == one.Message && o.Span.Start == one.Span.Start
+			}
+			if slices.ContainsFunc(after, same) {
+				t.Errorf("%s: %s makes\n%s\nof\n%s", one.Code, fix.Title, changed.Text, in)
+			}
+		}
+	}
+	return fixes
 }
 
 func describeYAML(f *source.File) string {

@@ -39,12 +39,32 @@ type jsonParser struct {
 	at        int
 	out       diag.List
 	abandoned bool // parsing was abandoned; further errors are not reported
+	unsure    bool // entries run together, so what follows may be part of a text: there are no more fixes
 	next      int  // end of the white space that was last skipped
 }
+
+// maxEdits limits the memory for a fix: there is none if it needs more edits.
+const maxEdits = 1000
 
 // report adds an error at offsets in the file.
 func (p *jsonParser) report(code diag.Code, start, end int, help, format string, args ...any) *diag.Diagnostic {
 	return p.out.Errorf(code, p.file.Span(start, end), help, format, args...)
+}
+
+// fix returns a diagnostic that gets a fix, or nil if there should be none.
+func (p *jsonParser) fix(d *diag.Diagnostic) *diag.Diagnostic {
+	if p.unsure {
+		return nil
+	}
+	return d
+}
+
+// fixWord is fix for a word. If more words follow, they probably belong together.
+func (p *jsonParser) fixWord(d *diag.Diagnostic) *diag.Diagnostic {
+	if rest := strings.TrimLeft(p.text[p.at:], " \t"); rest != "" && strings.IndexByte(",:]}\r\n", rest[0]) < 0 {
+		p.unsure = true
+	}
+	return p.fix(d)
 }
 
 // space skips white space and comments, and reports the comments.
@@ -177,11 +197,20 @@ func (p *jsonParser) closes(open int, bracket byte) bool {
 		return true
 	}
 	if p.at < len(p.text) && p.text[p.at] == ',' {
-		p.report(CodeJSONComma, p.at, p.at+1, "Remove the comma.", "There is a comma with nothing before it.")
-	}
-	for p.at < len(p.text) && p.text[p.at] == ',' { // several commas are reported once
-		p.at++
-		p.space()
+		first := p.at
+		var commas []source.Span
+		for p.at < len(p.text) && p.text[p.at] == ',' { // several commas are reported once
+			if len(commas) <= maxEdits {
+				commas = append(commas, p.file.Span(p.at, p.at+1))
+			}
+			p.at++
+			p.space()
+		}
+		found := p.report(CodeJSONComma, first, first+1, "Remove the comma.",
+			"There is a comma with nothing before it.")
+		if len(commas) <= maxEdits {
+			p.fix(found).Remove("the comma", commas...)
+		}
 	}
 	if p.at == len(p.text) {
 		p.report(CodeJSONUnclosed, open, open+1,
@@ -218,11 +247,15 @@ func (p *jsonParser) separator(bracket byte) bool {
 		comma := p.at
 		p.at++
 		if p.space(); p.at < len(p.text) && p.text[p.at] == bracket {
-			p.report(CodeJSONComma, comma, comma+1, "Remove the comma.", "There is a comma with nothing after it.")
+			found := p.report(CodeJSONComma, comma, comma+1, "Remove the comma.",
+				"There is a comma with nothing after it.")
+			p.fix(found).Remove("the comma", p.file.Span(comma, comma+1))
 		}
 	case c == '}' || c == ']':
 	case c == '"' || c == '\'' || c == '{' || c == '[' || c == '-' || IsIdentByte(c):
-		p.report(CodeJSONComma, end, end, "Write a comma here.", "There is no comma between two entries.")
+		found := p.report(CodeJSONComma, end, end, "Write a comma here.", "There is no comma between two entries.")
+		p.unsure = p.unsure || end == p.at
+		p.fix(found).Write(p.file.Span(end, end), ",")
 	default:
 		p.stray()
 	}
@@ -251,8 +284,10 @@ func (p *jsonParser) key() *Node {
 	}
 	word := p.text[p.at:end]
 	n := &Node{Kind: String, Value: word, Span: p.file.Span(p.at, end)}
-	p.report(CodeJSONQuotes, p.at, end, fmt.Sprintf("Write \"%s\".", word), "The key %s is not in quotes.", word)
+	found := p.report(CodeJSONQuotes, p.at, end, fmt.Sprintf("Write \"%s\".", word), "The key %s is not in quotes.",
+		word)
 	p.at = end
+	p.fixWord(found).Write(n.Span, `"`+word+`"`)
 	return n
 }
 
@@ -299,7 +334,8 @@ func (p *jsonParser) word() *Node {
 		n.Kind, n.Value = Bool, strings.ToLower(word)
 	case word == "None" || word == "nil" || word == "undefined" || strings.EqualFold(word, "null"):
 		n.Value = ""
-		p.report(CodeJSONQuotes, start, p.at, "Write null.", "%s is the word of another language.", word)
+		p.fixWord(p.report(CodeJSONQuotes, start, p.at, "Write null.", "%s is the word of another language.", word)).
+			Write(n.Span, "null")
 		return n
 	case word == "NaN" || word == "Infinity":
 		p.report(CodeJSONQuotes, start, p.at, "Write a number, or null.", "%s is not a number in JSON.", word)
@@ -307,11 +343,12 @@ func (p *jsonParser) word() *Node {
 		return n
 	default:
 		n.Kind = String
-		p.report(CodeJSONQuotes, start, p.at, fmt.Sprintf("Write \"%s\".", word), "The text %s is not in quotes.", word)
+		p.fixWord(p.report(CodeJSONQuotes, start, p.at, fmt.Sprintf("Write \"%s\".", word),
+			"The text %s is not in quotes.", word)).Write(n.Span, `"`+word+`"`)
 		return n
 	}
-	p.report(CodeJSONQuotes, start, p.at, fmt.Sprintf("Write %s.", n.Value), "%s is the word of another language.",
-		word)
+	p.fixWord(p.report(CodeJSONQuotes, start, p.at, fmt.Sprintf("Write %s.", n.Value),
+		"%s is the word of another language.", word)).Write(n.Span, n.Value)
 	return n
 }
 
@@ -339,12 +376,14 @@ func (p *jsonParser) number() *Node {
 func (p *jsonParser) str() *Node {
 	open := p.at
 	quote := p.text[open]
+	single, control := -1, -1 // reports about the whole string, which get their fixes when its end is known
 	if quote == '\'' {
+		single = len(p.out)
 		p.report(CodeJSONQuotes, open, open+1, "Write \" instead of '.", "JSON texts are written in double quotes.")
 	}
 	var b strings.Builder
 	p.at++
-	broken := false // a line break inside the string was reported
+	escaped := diag.Fix{} // of all control characters, of which only the first is reported
 	for p.at < len(p.text) && p.text[p.at] != quote {
 		c := p.text[p.at]
 		switch {
@@ -353,17 +392,27 @@ func (p *jsonParser) str() *Node {
 			continue
 		case c == '\n' && p.endsHere(quote):
 			p.report(CodeJSONQuotes, open, p.at, "Add \" where it ends.", "The text has no closing quote.")
+			p.unsure = true
 			return &Node{Kind: String, Value: b.String(), Span: p.file.Span(open+1, p.at)}
-		case c < ' ' && !broken:
-			broken = true
+		case c < ' ' && len(escaped.Edits) <= maxEdits:
 			what, help := "a line break", `\n`
 			if c == '\t' {
 				what, help = "a tab", `\t`
 			} else if c != '\n' && c != '\r' {
 				what, help = fmt.Sprintf("the character U+%04X", c), fmt.Sprintf(`\u%04x`, c)
 			}
-			p.report(CodeJSONEscape, p.at, p.at+1, fmt.Sprintf("Write %s.", help), "A text cannot hold %s as it is.",
-				what)
+			if control < 0 {
+				control = len(p.out)
+				escaped.Title = "Write " + help
+				p.report(CodeJSONEscape, p.at, p.at+1, fmt.Sprintf("Write %s.", help),
+					"A text cannot hold %s as it is.", what)
+			}
+			if last := len(escaped.Edits) - 1; c == '\n' && p.text[p.at-1] == '\r' && last >= 0 &&
+				escaped.Edits[last].Span.End == p.at { // one line break
+				escaped.Edits[last].Span.End++
+			} else {
+				escaped.Edits = append(escaped.Edits, diag.Edit{Span: p.file.Span(p.at, p.at+1), NewText: help})
+			}
 		}
 		r, size := utf8.DecodeRuneInString(p.text[p.at:])
 		if r == utf8.RuneError && size == 1 {
@@ -379,6 +428,15 @@ func (p *jsonParser) str() *Node {
 		return n
 	}
 	p.at++
+	if single >= 0 && !strings.ContainsAny(p.text[open+1:p.at-1], `"\`) {
+		p.fixWord(&p.out[single]).
+			Change("Write double quotes", `"`, p.file.Span(open, open+1), p.file.Span(p.at-1, p.at))
+	}
+	if control >= 0 && len(escaped.Edits) <= maxEdits {
+		if d := p.fixWord(&p.out[control]); d != nil {
+			d.Fixes = append(d.Fixes, escaped)
+		}
+	}
 	return n
 }
 

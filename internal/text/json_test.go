@@ -93,6 +93,48 @@ func TestJSONErrorsAreReportedOnceAndDoNotHideOthers(t *testing.T) {
 	}
 }
 
+func TestJSONFixes(t *testing.T) {
+	for in, want := range map[string]string{
+		"[1, 2,]":                      "[1, 2]",
+		"[,1]":                         "[1]",
+		"[1,, ,2]":                     "[1, 2]",
+		"{\"a\": 1\n\"b\": 2}":         "{\"a\": 1,\n\"b\": 2}",
+		"[1 // one\n2]":                "[1, // one\n2]",
+		"[\"say \"so\" now\"]":         "", // the quotes belong to the text
+		"[\"a\" \"b\"]":                "[\"a\", \"b\"]",
+		"{a: 1}":                       "{\"a\": 1}",
+		"{\"a\": yes}":                 "{\"a\": \"yes\"}",
+		"{\"a\": hello world}":         "", // both words belong to the text
+		"[True]":                       "[true]",
+		"[FALSE, 1]":                   "[false, 1]",
+		"[None]":                       "[null]",
+		"['a']":                        "[\"a\"]",
+		"['a \"b\"']":                  "",
+		"['it's']":                     "",
+		"[\"a\tb\"]":                   "[\"a\\tb\"]",
+		"[\"a\nb\r\n\tc\"]":            "[\"a\\nb\\n\\tc\"]",
+		"[\"a\x01\"]":                  "[\"a\\u0001\"]",
+		"[\"a\\\r\nb\"]":               "", // the backslash is reported first
+		"{\"a\": \"b\nc\n\"d\": 1}":    "", // the closing quote is missing
+		"{\"a\": \"b\n\"c\": 1, d: 2}": "", // and after that, nothing is certain
+	} {
+		f := source.NewFile("f.json", in)
+		_, list := ParseJSON(f)
+		got := ""
+		if len(list) > 0 && len(list[0].Fixes) > 0 {
+			got = list[0].Fixes[0].Apply(f)
+		}
+		if got != want {
+			t.Errorf("%q becomes %q, want %q: %v", in, got, want, list)
+		}
+		for _, d := range list[min(1, len(list)):] {
+			if want == "" && len(d.Fixes) > 0 && d.Code != CodeJSONEscape {
+				t.Errorf("%q has a fix for %s: %+v", in, d.Message, d.Fixes)
+			}
+		}
+	}
+}
+
 func TestLongAndDeepJSONIsBounded(t *testing.T) {
 	const n = 4 << 20
 	for name, in := range map[string]string{

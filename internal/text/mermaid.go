@@ -530,7 +530,8 @@ var (
 	wholeLink = lazyregexp.New(`^(<)?(-{2,}>|-{3,}[ox]?|-{2,}[ox]|-\.+->|-\.+-[ox]?|={2,}>|={3,}[ox]?|={2,}[ox]|~{3,})`)
 	openLink  = lazyregexp.New(`^(<)?(--|-\.|==)`)
 	closings  = map[string]func() *regexp.Regexp{
-		"--": lazyregexp.New(`-{2,}>|-{3,}|--[ox]`), "-.": lazyregexp.New(`\.+->|\.+-[ox]?`), "==": lazyregexp.New(`={2,}>|={3,}|==[ox]`),
+		"--": lazyregexp.New(`-{2,}>|-{3,}|--[ox]`), "-.": lazyregexp.New(`\.+->|\.+-[ox]?`),
+		"==": lazyregexp.New(`={2,}>|={3,}|==[ox]`),
 	}
 )
 

@@ -250,7 +250,7 @@ func (m mistake) colon() bool {
 		opening := start + len(line) - len(strings.TrimLeft(line[len(line)-len(first)-len(line[m.at-start:]):], " \t"))
 		if missing := missingOpening(value); missing != "" {
 			m.p.report(CodeColon, opening, start+len(line), fmt.Sprintf("Write %s: %s%s", key, missing, value),
-				"The %s that opens this value is missing.", missing)
+				"The %s that opens this value is missing.", missing).Write(m.p.span(opening, opening), missing)
 			return true
 		}
 		m.p.report(CodeColon, m.at, m.at+1, fmt.Sprintf("Put the value in quotes: %s: %s", key, quoted(value)),
@@ -396,9 +396,11 @@ func (m mistake) outOfPlace() bool {
 			"Remove it, or put the whole value in quotes if it belongs to a text.", "The %c here belongs to nothing.",
 			c)
 	case ':':
-		m.p.report(CodeNotAPair, m.at, m.at+1, `Write "key: value".`, "There is no key before this colon.")
+		m.p.report(CodeNotAPair, m.at, m.at+1, `Write a key before it: "key: value".`,
+			"There is no key before this colon.")
 	case '%':
-		m.p.report(CodeSyntax, m.at, wordEnd(m.p.text, m.at), "Remove the line.", "This directive is not supported.")
+		m.p.report(CodeSyntax, m.at, wordEnd(m.p.text, m.at), "Remove the line.", "This directive is not supported.").
+			Remove("the line", m.p.span(lineStart(m.p.text, m.at), endOfLine(m.p.text, m.at)))
 	default:
 		return false
 	}

@@ -3,6 +3,8 @@ package text
 import (
 	"fmt"
 	"strings"
+
+	"github.com/espalier-run/espalier/internal/diag"
 )
 
 // misplaced explains a line with inconsistent indentation. The library stops at it or at the line after it.
@@ -25,9 +27,14 @@ func (r *lineReader) misplaced(here pairLine) bool {
 	// The line above is the first one of its map; parent is the key of the map, if known. The line that agrees with the
 	// next one is correct.
 	if here.column > above.column && parent.known && r.dashFollows(here.at, above.column) {
-		return r.report(CodeNotAPair, above.at+above.column, above.at+above.column+1,
+		key := above.at + above.column
+		found := r.m.p.report(CodeNotAPair, key, key+1,
 			fmt.Sprintf("Write %q.", "- "+strings.TrimSpace(lineAround(r.text, above.at))),
 			"This is the first key of a list entry, and its dash is missing.")
+		if here.column == above.column+2 { // the other keys are aligned with it
+			found.Write(r.m.p.span(key, key), "- ")
+		}
+		return true
 	}
 	usual := 0
 	if parent.known {
@@ -55,7 +62,20 @@ func (r *lineReader) indent(line pairLine, wanted int) bool {
 		message = "This line is indented further than the lines that it belongs with."
 	}
 	end := line.at + len(strings.TrimRight(lineAround(r.text, line.at), " \t"))
-	return r.report(CodeIndentation, line.at+line.column, end, indentHelp(wanted, line.column), "%s", message)
+	found := r.m.p.report(CodeIndentation, line.at+line.column, end, indentHelp(wanted, line.column), "%s", message)
+	r.m.p.fixIndent(found, line.at, line.column, wanted)
+	return true
+}
+
+// fixIndent adds a fix for the indentation of the line at an offset.
+func (p *yamlParser) fixIndent(d *diag.Diagnostic, line, is, wanted int) {
+	title := "Put " + spaces(wanted) + " before it"
+	if wanted == 0 {
+		title = "Remove the spaces before it"
+	}
+	if p.text[line:line+is] == strings.Repeat(" ", is) {
+		d.Change(title, strings.Repeat(" ", wanted), p.span(line, line+is))
+	}
 }
 
 // indentHelp returns how to correct the indentation of a line.

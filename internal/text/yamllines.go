@@ -359,8 +359,13 @@ func (r *lineReader) notAPair(at int, content string, next int) bool {
 		strings.Contains(content, ": ") || strings.HasSuffix(content, ":") {
 		return false
 	}
-	return r.report(CodeNotAPair, at, at+len(content), r.pairHelp(at, content, next),
+	help, meant := r.pairHelp(at, content, next)
+	found := r.m.p.report(CodeNotAPair, at, at+len(content), help,
 		"This line has no colon, so it is not a key with a value.")
+	if meant != "" {
+		found.Write(r.m.p.span(at, at+len(content)), meant)
+	}
+	return true
 }
 
 // cutGlued returns the key of a line without ": " between a key and a value in brackets, and the offset of the bracket.
@@ -392,8 +397,8 @@ func (p *yamlParser) reportColon(colon int, name, meant string) {
 		name).Write(p.span(colon, colon+1), ": ")
 }
 
-// pairHelp returns the help for a line without a colon.
-func (r *lineReader) pairHelp(at int, content string, next int) string {
+// pairHelp returns the help for a line without a colon, and what was meant if that is certain.
+func (r *lineReader) pairHelp(at int, content string, next int) (help, meant string) {
 	word, rest, several := strings.Cut(content, " ")
 	rest = strings.TrimSpace(rest)
 	deeper := false
@@ -404,16 +409,18 @@ func (r *lineReader) pairHelp(at int, content string, next int) string {
 	}
 	switch {
 	case !isKey(word) || word[0] == '"' || word[0] == '\'':
-		return pairHelp
+		return pairHelp, ""
 	case !several && deeper:
-		return fmt.Sprintf("Write %q.", word+":")
+		meant = word + ":"
+		return fmt.Sprintf("Write %q.", meant), meant
 	case !several:
-		return fmt.Sprintf("Write %q and its value.", word+":")
+		return fmt.Sprintf("Write %q and its value.", word+":"), ""
 	case strings.HasPrefix(rest, "= "):
-		return fmt.Sprintf("Write %q.", word+": "+strings.TrimSpace(rest[1:]))
+		meant = word + ": " + strings.TrimSpace(rest[1:])
+		return fmt.Sprintf("Write %q.", meant), meant
 	case strings.HasPrefix(rest, "[") || strings.HasPrefix(rest, "{") || !strings.Contains(rest, " ") ||
 		word == strings.ToLower(word):
-		return fmt.Sprintf("Write %q; or indent the line if it carries on the text above.", word+": "+rest)
+		return fmt.Sprintf("Write %q; or indent the line if it carries on the text above.", word+": "+rest), ""
 	}
-	return pairHelp
+	return pairHelp, ""
 }

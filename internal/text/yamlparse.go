@@ -420,7 +420,7 @@ func (p *yamlParser) sequence(n *yaml.Node, start int) (*Node, int) {
 		end = max(end, itemEnd)
 		if n.Style&yaml.FlowStyle == 0 && c.Style == 0 && c.Kind == yaml.ScalarNode && c.Anchor == "" &&
 			strings.Contains(c.Value, " - ") {
-			if entries := p.swallowedEntries(item, itemEnd); entries != nil {
+			if entries := p.swallowedEntries(item, itemEnd, len(n.Content) == 1); entries != nil {
 				node.Items = append(node.Items, entries...)
 				continue
 			}
@@ -433,7 +433,8 @@ func (p *yamlParser) sequence(n *yaml.Node, start int) (*Node, int) {
 }
 
 // swallowedEntries returns the entries that YAML reads as part of the entry above, because they are indented further.
-func (p *yamlParser) swallowedEntries(item *Node, end int) []*Node {
+// alone is set if the list has no other entries.
+func (p *yamlParser) swallowedEntries(item *Node, end int, alone bool) []*Node {
 	at := item.Span.Start - p.base
 	dash := strings.LastIndexByte(p.text[:at], '-')
 	column := dash - lineStart(p.text, dash)
@@ -459,12 +460,18 @@ func (p *yamlParser) swallowedEntries(item *Node, end int) []*Node {
 	second := lineStart(p.text, entries[1].Span.Start-p.base)
 	below := strings.IndexByte(p.text[second:], '-')
 	if len(entries) > 2 {
-		p.report(CodeIndentation, item.Span.Start-p.base, entries[0].Span.End-p.base, indentHelp(below, column),
+		found := p.report(CodeIndentation, item.Span.Start-p.base, entries[0].Span.End-p.base,
+			indentHelp(below, column),
 			"This entry is indented less than those below, so YAML reads them as words of this one.")
+		if alone {
+			p.fixIndent(found, lineStart(p.text, dash), column, below)
+		}
 		return entries
 	}
-	p.report(CodeIndentation, entries[1].Span.Start-p.base, entries[1].Span.End-p.base, indentHelp(column, below),
+	found := p.report(CodeIndentation, entries[1].Span.Start-p.base, entries[1].Span.End-p.base,
+		indentHelp(column, below),
 		"This entry is indented further than the one above, so YAML reads it as words of that one.")
+	p.fixIndent(found, second, below, column)
 	return entries
 }
 

@@ -66,7 +66,7 @@ func TestScheduleFiresOncePerTime(t *testing.T) {
 	}
 }
 
-func TestOverlapPolicies(t *testing.T) {
+func TestOverlapPolicyDecidesDuringARun(t *testing.T) {
 	for _, c := range []struct {
 		overlap Overlap
 		fire    []string

@@ -206,26 +206,34 @@ func asksOf(s *app.Status) []*ask {
 	})
 }
 
+// askWords are the symbol of each kind of what runs ask for, its words as the title of an item, which say what to do,
+// and those in the list of runs. %s is what the run waits for.
+var askWords = map[journal.AskKind]struct{ icon, title, waits string }{
+	journal.AskApproval:     {"i-k-gate", "Decision: %s", "Waits for a decision about %s"},
+	journal.AskToolApproval: {"i-k-tool", "Allow %s", "Waits for a decision about %s"},
+	journal.AskEvent:        {"i-s-event", "Waits for the event %s", "Waits for the event %s"},
+	journal.AskInput:        {"i-s-event", "Reply to %s", "Waits for a person to reply to %s"},
+	journal.AskOutcome:      {"i-s-unknown", "Did %s act or not?", "The outcome of %s is unknown"},
+	journal.AskBudget:       {"i-coin", "%s reached", "Has reached its %s"},
+}
+
 // newAsk describes what a run asks for.
 func newAsk(s *app.Status, g app.Gate) *ask {
-	name := visible(s.GateName(&g))
-	a := &ask{Gate: g, Step: name, About: visible(g.Description)}
+	name, words := visible(s.GateName(&g)), askWords[g.Kind]
+	a := &ask{Gate: g, Icon: words.icon, Step: name, About: visible(g.Description)}
+	of := name
 	switch g.Kind {
-	case journal.AskApproval:
-		a.Icon, a.Title = "i-k-gate", "Decision: "+name
 	case journal.AskToolApproval:
-		a.Icon, a.Title = "i-k-tool", "Allow "+toolOf(g)+" in "+name
-	case journal.AskEvent:
-		a.Icon, a.Title = "i-s-event", "Waits for the event "+visible(g.Event)
-	case journal.AskInput:
-		a.Icon, a.Title = "i-s-event", "Reply to "+visible(g.Event)
+		of = toolOf(g) + " in " + name
+	case journal.AskEvent, journal.AskInput:
+		of = visible(g.Event)
 	case journal.AskOutcome:
-		a.Icon, a.Title = "i-s-unknown", "Did "+name+" act or not?"
 		a.About = "The process ended while the step was running. It is unknown whether the step had an effect."
 	case journal.AskBudget:
-		a.Icon, a.Title = "i-coin", sentence(journal.BudgetWords(s.Waiting.Name))+" reached"
+		of = sentence(journal.BudgetWords(s.Waiting.Name))
 		a.Step, a.About = "", "Raise the limit to continue."
 	}
+	a.Title = fmt.Sprintf(words.title, of)
 	return a
 }
 
@@ -576,20 +584,12 @@ func decidedBy(d *report.Decision) string {
 }
 
 // resolution returns how a person has resolved a step with an unknown outcome, for the end of a sentence; empty for
-// other gates.
-func resolution(kind journal.GateKind, outcome journal.Outcome) string {
-	if kind != journal.GateInDoubt {
+// other decisions.
+func resolution(d *report.Decision) string {
+	if d.Answer != report.Resolved {
 		return ""
 	}
-	switch outcome {
-	case journal.OutcomeRerun:
-		return ": rerun"
-	case journal.OutcomeSkipped:
-		return ": skipped"
-	case journal.OutcomeFailed:
-		return ": failed"
-	}
-	return ": result given"
+	return ": " + report.ResolutionWords(d.Outcome)
 }
 
 // Address returns the address of the item.
@@ -630,7 +630,7 @@ func (h *Handler) decidedItem(r *request, name, step string) (*decidedView, erro
 func newDecidedView(run *app.Run, d *report.Decision) decidedView {
 	return decidedView{
 		Run: api.NewRun(run), Step: d.Gate.Key(), Name: cmp.Or(d.Event, journal.PlaceName(d.Gate.Key())),
-		Word: decisionWord(d), How: resolution(d.Kind, d.Outcome), By: decidedBy(d), Note: d.Note, At: d.At.Time(),
+		Word: decisionWord(d), How: resolution(d), By: decidedBy(d), Note: d.Note, At: d.At.Time(),
 		answer: d.Answer,
 	}
 }

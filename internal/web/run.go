@@ -69,13 +69,12 @@ type runPage struct {
 
 // whyView explains a failure and offers the way out.
 type whyView struct {
-	Step    string // the path of the step
-	Name    string // the path, as people know it
-	Error   string
-	Class   string
-	From    string
-	Fields  []setField
-	Allowed bool
+	Step   string // the path of the step
+	Name   string // the path, as people know it
+	Error  string
+	Class  string
+	From   string
+	Fields []setField
 }
 
 // setField is a variable that can be corrected before a retry.
@@ -336,7 +335,7 @@ func (h *Handler) explain(r *request, p *runPage, s *story) error {
 	if err != nil {
 		return err
 	}
-	w := &whyView{Error: end.Error, From: end.From, Allowed: p.MayEdit && end.From != ""}
+	w := &whyView{Error: end.Error, From: end.From}
 	for _, v := range slices.Backward(s.steps) {
 		if v.State == journal.StateFailed {
 			w.Step, w.Name, w.Class = v.Path, v.Place, v.Class
@@ -345,7 +344,7 @@ func (h *Handler) explain(r *request, p *runPage, s *story) error {
 		}
 	}
 	w.Error = sentence(cmp.Or(w.Error, report.ReasonWords(end.Reason), "the run failed"))
-	if w.Allowed {
+	if p.MayEdit && end.From != "" {
 		if w.Fields, err = h.correctable(r, p.run, end.From, s.visits[end.From]); err != nil {
 			return err
 		}

@@ -327,25 +327,23 @@ func (h *Handler) row(r *request, run *app.Run) (runRow, error) {
 // waitingWords describes what a run waits for. Events and replies of people are the same kind of Wait; the gates of the
 // status tell them apart.
 func waitingWords(st *api.Status, w journal.Wait) string {
-	name, more := journal.PlaceName(w.Name), ""
-	if w.More > 0 {
-		more = fmt.Sprintf(" (+%d)", w.More)
+	reply := func(g api.Gate) bool { return g.Kind == journal.AskInput && g.Event == w.Name }
+	kind := w.Kind.Asks(slices.ContainsFunc(st.Gates, reply))
+	name := journal.PlaceName(w.Name)
+	switch kind {
+	case journal.AskEvent, journal.AskInput:
+		name = w.Name
+	case journal.AskBudget:
+		return fmt.Sprintf(askWords[kind].waits, journal.BudgetWords(w.Name))
 	}
-	switch w.Kind {
-	case journal.WaitApproval:
-		return "Waits for a decision about " + name + more
-	case journal.WaitEvent:
-		reply := func(g api.Gate) bool { return g.Kind == journal.AskInput && g.Event == w.Name }
-		if slices.ContainsFunc(st.Gates, reply) {
-			return "Waits for a person to reply to " + w.Name + more
-		}
-		return "Waits for the event " + w.Name + more
-	case journal.WaitOutcome:
-		return "The outcome of " + name + more + " is unknown"
-	case journal.WaitBudget:
-		return "Has reached its " + journal.BudgetWords(w.Name)
-	case journal.WaitRetry:
-		return "Waits to retry " + name + more
+	if w.More > 0 {
+		name += fmt.Sprintf(" (+%d)", w.More)
+	}
+	switch {
+	case kind != "":
+		return fmt.Sprintf(askWords[kind].waits, name)
+	case w.Kind == journal.WaitRetry:
+		return "Waits to retry " + name
 	}
 	return w.Words()
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/app"
-	"github.com/espalier-run/espalier/internal/graph"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
@@ -80,23 +79,21 @@ type stepView struct {
 	Title                   string // the name of the step, as people know it
 	Place                   string // its path, as people know it
 	Description             string
-	// Depth is 0 in the main line of a run or child run; Index is the number of the item of the innermost fan-out or
-	// round of the innermost loop.
-	Depth, Index   int
-	Loop, End      bool
-	State          journal.State
-	Error, Class   string
-	Started, Ended time.Time
-	Attempts       []attempt
-	Waits          []interval
-	Calls          []interval
-	Messages       []message
-	Used           journal.Usage
-	Child          string
-	Visit          int    // of the step, from 1
-	Items, Failed  int    // steps inside, and those that failed
-	Key            string // names this visit in live events
-	Offline        string // its models, tools or commands are simulated or scripted
+	Depth                   int // 0 in the main line of a run or child run
+	End                     bool
+	State                   journal.State
+	Error, Class            string
+	Started, Ended          time.Time
+	Attempts                []attempt
+	Waits                   []interval
+	Calls                   []interval
+	Messages                []message
+	Used                    journal.Usage
+	Child                   string
+	Visit                   int    // of the step, from 1
+	Items, Failed           int    // steps inside, and those that failed
+	Key                     string // names this visit in live events
+	Offline                 string // its models, tools or commands are simulated or scripted
 
 	parent *stepView
 	asked  time.Time // when the gate opened
@@ -269,8 +266,7 @@ func (s *story) apply(e *event) {
 	if v == nil {
 		v = &stepView{
 			Name: e.Step.Name, Title: e.Step.Title(), Place: e.Step.Label(), Path: e.Step.Path,
-			Kind: e.Step.Kind, Agent: e.Step.Agent,
-			Depth: e.Step.Depth, Index: e.Step.Index, Loop: e.Step.Loop, State: journal.StateRunning, Started: at,
+			Kind: e.Step.Kind, Agent: e.Step.Agent, Depth: e.Step.Depth, State: journal.StateRunning, Started: at,
 			Key: liveKey(e.Step), parent: s.open[e.Step.Parent],
 		}
 		s.visits[v.Path]++
@@ -306,11 +302,10 @@ func (s *story) step(e *event, v *stepView, at time.Time) {
 	if e.Note != nil && !e.Note.Unreadable {
 		v.Offline = cmp.Or(e.Note.Offline(), v.Offline)
 	}
-	v.State = cmp.Or(graph.StateAfter(e.Fact), v.State)
+	v.State = cmp.Or(e.State(), v.State)
 	switch e.Type {
 	case report.StepFinished, report.StepSkipped:
-		// A step that runs hooks ends as they do, not as its fact says.
-		v.Ended, v.State, v.Error, v.Class = at, journal.State(e.Outcome), e.Error, string(e.Class)
+		v.Ended, v.Error, v.Class = at, e.Error, string(e.Class)
 		if v.Error == "" && v.State == journal.StateFailed {
 			v.Error = e.Problem
 		}
@@ -445,7 +440,7 @@ func (v *stepView) converse(e *event, at time.Time) {
 		if e.Type == report.GateApproved {
 			m.Title += "; more approvals are needed"
 		} else {
-			m.Title += resolution(d.Kind, d.Outcome)
+			m.Title += resolution(&d)
 		}
 		if d.Note != "" {
 			m.Texts = []string{d.Note}

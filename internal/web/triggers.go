@@ -37,7 +37,6 @@ type triggerRow struct {
 
 	Next        time.Time
 	Off, Paused bool
-	Schedule    bool
 	Queued      int
 	Active      []navRun
 	Problem     string
@@ -112,7 +111,7 @@ func (h *Handler) triggerRow(r *request, t *app.Trigger) triggerRow {
 	row := triggerRow{
 		ID: t.ID, Workflow: visible(t.Workflow), Address: "/workflows/" + url.PathEscape(t.Workflow),
 		Words: triggerWords(t.Trigger), Icon: triggerIcon(t.Trigger), Next: t.Next, Off: t.Off, Paused: t.Paused,
-		Schedule: t.Kind == ir.OnSchedule, Queued: len(t.Queue), Problem: t.Problem,
+		Queued: len(t.Queue), Problem: t.Problem,
 		Testable: t.Kind == ir.OnEvent || t.Kind == ir.OnWebhook,
 	}
 	if t.Kind == ir.OnWebhook {

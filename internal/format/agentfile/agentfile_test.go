@@ -252,11 +252,11 @@ func TestReportsMistakesAtTheirPositions(t *testing.T) {
 			slices.SortStableFunc(list, func(a, b diag.Diagnostic) int {
 				return cmp.Compare(a.Span.Start, b.Span.Start)
 			})
-			var said []string
+			var found []string
 			for _, d := range list {
-				said = append(said, string(d.Code)+" "+c.text[d.Span.Start:d.Span.End])
+				found = append(found, string(d.Code)+" "+c.text[d.Span.Start:d.Span.End])
 			}
-			if joined := strings.Join(said, ", "); joined != c.want {
+			if joined := strings.Join(found, ", "); joined != c.want {
 				t.Errorf("got  %s\nwant %s", joined, c.want)
 				for _, d := range list {
 					t.Log(d.Message)
@@ -312,16 +312,16 @@ func TestReportsMissingSections(t *testing.T) {
 		`The agent workflows/w/agents/a.md has no sections "## Responsibilities", "## Output Format".`,
 		`The skill workflows/w/skills/s.md has no sections "## Purpose", "## Instructions", "## Examples".`,
 	}
-	var said []string
+	var messages []string
 	for _, d := range got.Diagnostics {
 		if d.Severity != diag.Warning {
 			t.Errorf("%v", d)
 		}
-		said = append(said, d.Message)
+		messages = append(messages, d.Message)
 	}
-	slices.Sort(said)
-	if !slices.Equal(said, want) {
-		t.Errorf("got %q", said)
+	slices.Sort(messages)
+	if !slices.Equal(messages, want) {
+		t.Errorf("got %q", messages)
 	}
 }
 

@@ -390,8 +390,9 @@ func (l *lowering) checkKey(key text.Text, verb string) bool {
 		l.out.Errorf(CodeKey, key.Span, help, "%q does not start with input, state or output.", key.Value).
 			Replace(key.Value, meant)
 	case verb == "write" && space == "input":
-		l.out.Errorf(CodeWritesInput, key.Span, fmt.Sprintf("Use %q instead.", "state."+cmp.Or(rest, "request")),
-			"The input is read-only.")
+		meant := "state." + cmp.Or(rest, "request")
+		l.out.Errorf(CodeWritesInput, key.Span, fmt.Sprintf("Use %q instead.", meant), "The input is read-only.").
+			Replace(key.Value, meant)
 	case verb == "write" && key.Value == "state":
 		l.out.Errorf(CodeKey, key.Span, "List the keys that it writes, such as state.report.",
 			"A step cannot write the whole state.")
@@ -432,11 +433,15 @@ func (l *lowering) retry(s *step) *ir.Retry {
 	if !v.has("backoff_ms") {
 		r.Delays = slices.Clone(defaultDelays)
 	}
-	for _, class := range v.words("retry_on") {
+	classes := v.words("retry_on")
+	for i, class := range classes {
 		switch {
 		case class.Value == "BUDGET":
-			l.out.Warnf(CodeErrorClass, class.Span, "Remove BUDGET.",
+			found := l.out.Warnf(CodeErrorClass, class.Span, "Remove BUDGET.",
 				"A step that exhausted its budget is never retried.")
+			if at := l.entry(classes, i); !at.IsZero() {
+				found.Remove(class.Value, at)
+			}
 			continue
 		case !slices.Contains(errorClasses, class.Value):
 			l.out.Warnf(CodeErrorClass, class.Span, "", "%q is not an error class.", class.Value).
@@ -445,6 +450,24 @@ func (l *lowering) retry(s *step) *ir.Retry {
 		r.On = append(r.On, class.Value)
 	}
 	return r
+}
+
+// entry returns the span of an entry of a list and what separates it from the one before it or, if it is the first,
+// after it. The span is zero if that cannot be removed: there is no other entry, or something else is between them.
+func (l *lowering) entry(list []text.Text, i int) source.Span {
+	if len(list) < 2 {
+		return source.Span{}
+	}
+	at, latter := list[i].Span, max(i, 1)
+	start, end := list[latter-1].Span.End, list[latter].Span.Start
+	if at.File != l.file.Path || start > end || end > len(l.file.Text) {
+		return source.Span{}
+	}
+	if between := strings.Trim(l.file.Text[start:end], "\r\n "); between != "," && between != "-" {
+		return source.Span{}
+	}
+	at.Start, at.End = min(at.Start, start), max(at.End, end)
+	return at
 }
 
 // describe adds the task and the expected output to the settings.

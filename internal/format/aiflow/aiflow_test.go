@@ -377,7 +377,7 @@ func TestModelSettingsTakePrecedence(t *testing.T) {
 }
 
 // A model of "google" is one of gemini. Instructions besides the prompt are kept.
-func TestCompilesAgents(t *testing.T) {
+func TestAgentsKeepTheirInstructions(t *testing.T) {
 	got := compile(document(`"start":"one"`, strings.Replace(one, `"openai"`, `"Google","instructions":"Be brief."`,
 		1)), nil).Program.Agents[0]
 	if got.Provider != "gemini" || got.Instructions != "Be brief." || got.Role != "R" || got.Model != "m" {

@@ -325,7 +325,7 @@ func TestWhileLoopAtItsLimitSucceeds(t *testing.T) {
 }
 
 // Durations are exact, and plain numbers are seconds.
-func TestDurationsAndSeconds(t *testing.T) {
+func TestPlainDurationsAreSeconds(t *testing.T) {
 	for text, want := range map[string]ir.Millis{
 		"500ms": 500, "30": 30_000, "1m30s": 90_000, `"45"`: 45_000,
 		"1us": 1,
@@ -714,7 +714,7 @@ func TestBoundsCallDepth(t *testing.T) {
 }
 
 // Parsing terminates for any input, and every diagnostic is inside the file.
-func TestNeverPanics(t *testing.T) {
+func TestAnyInputGetsDiagnosticsInsideTheFile(t *testing.T) {
 	value := rapid.SampledFrom([]string{
 		"a", "b", "step", "parallel", "for_each", "while", "call_workflow", "terminal", "agent", "operation",
 		"[a, b]", "[b]", "{a: b}", "5", "-1", "true", "null",

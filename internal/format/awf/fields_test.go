@@ -907,7 +907,7 @@ func (f near) Compile(file *source.File, _ source.Span) (*ir.Program, diag.List)
 
 // The configuration of the AWF folder that contains a workflow takes precedence over the
 // project's. Other files with that name are ignored.
-func TestConfigurationPrecedence(t *testing.T) {
+func TestConfigurationOfTheAWFFolderTakesPrecedence(t *testing.T) {
 	const text = "name: f\ninputs: [{name: site, default: own, required: true}, {name: other, required: " +
 		"true}]\nstates:\n  initial: z\n  z: {type: terminal}\n"
 	for name, c := range map[string]struct {
@@ -1109,6 +1109,67 @@ func TestParserAcceptsWhatSchemaLists(t *testing.T) {
 					t.Errorf("%q of %q cannot be %q", inner, key, value)
 				}
 			}
+		}
+	}
+}
+
+// Editors complete the options of an agent, and their schema accepts options that only a provider knows.
+func TestSchemaListsAgentOptions(t *testing.T) {
+	type object struct {
+		Properties map[string]struct{ Type any } `json:"properties"`
+		More       any                           `json:"additionalProperties"`
+	}
+	var schema struct {
+		Properties struct {
+			States struct {
+				More struct {
+					Properties struct{ Options object } `json:"properties"`
+				} `json:"additionalProperties"`
+			} `json:"states"`
+		} `json:"properties"`
+	}
+	if err := json.Unmarshal(awf.Format{}.Schemas()[0].Schema, &schema); err != nil {
+		t.Fatal(err)
+	}
+	options := schema.Properties.States.More.Properties.Options
+	for key, want := range map[string]string{
+		"model": "string", "max_tokens": "integer", "max_completion_tokens": "integer", "system_prompt": "string",
+		"base_url": "string", "api_key": "string", "dangerously_skip_permissions": "boolean", "yolo": "boolean",
+		"full_auto": "boolean", "allow_all_tools": "boolean", "temperature": "number", "seed": "integer",
+	} {
+		if got := options.Properties[key].Type; got != want {
+			t.Errorf("%s is of type %v, want %s", key, got, want)
+		}
+	}
+	if _, ok := options.Properties["allowed_tools"]; !ok || options.More != nil {
+		t.Errorf("the options have allowed_tools: %t, and others: %v", ok, options.More)
+	}
+}
+
+// An option that resembles a known one gets a note. Others are for the provider alone to judge.
+func TestNotesMisspelledAgentOptions(t *testing.T) {
+	for options, want := range map[string]string{
+		"max_token: 9":                             `note AWF003 max_token: Did you mean "max_tokens"?`,
+		"alowed_tools: Read":                       `note AWF003 alowed_tools: Did you mean "allowed_tools"?`,
+		"baseURL: 'http://x'":                      `note AWF003 baseURL: Did you mean "base_url"?`,
+		"disallowed_tools: Bash, max_turns: 3":     "",
+		"max_tokens: 9, max_token: 9":              "",
+		"reasoning_effort: low, safe_prompt: true": "",
+		"allowedTools: Read, stop: [x], top_k: 4":  "",
+		"model: m, 7: x":                           "",
+	} {
+		text := "name: f\nstates:\n  initial: x\n  x: {type: agent, provider: claude, prompt: Hi, options: {" +
+			options + "}, on_success: z}\n  z: {type: terminal}\n"
+		_, list := compile(text, nil)
+		got := ""
+		for _, d := range list {
+			got += fmt.Sprintf("%s %s %s: %s", d.Severity, d.Code, text[d.Span.Start:d.Span.End], d.Help)
+			if len(d.Fixes) > 0 {
+				t.Errorf("%s: has the fix %q, which may be wrong", options, d.Fixes[0].Title)
+			}
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", options, got, want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package awf
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -102,11 +103,21 @@ func (s *state) hasSteps() bool {
 type agentKeys struct {
 	provider, mode, prompt, promptFile, system, role, format, continueFrom text.Text
 	skills                                                                 []skillRef
-	options                                                                *text.Node
+	options                                                                agentOptions
 	conversation                                                           bool
 	maxTurns                                                               int  // 0 means unlimited
 	tools                                                                  bool // mcp_proxy
 	toolsAt                                                                source.Span
+}
+
+// agentOptions are the options of an agent. The zero value has none.
+type agentOptions struct {
+	model, system string
+	maxTokens     int          // 0 means unlimited
+	listsTools    bool         // there is a list of allowed tools, which may be empty
+	tools         []*text.Node // the allowed tools
+	permissions   []*text.Node // those that permit all tools
+	pairs         []text.Pair  // all options
 }
 
 // skillRef names a skill, or the path of its file.
@@ -861,7 +872,7 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 	}
 	a.system, a.role = r.String("system_prompt"), r.String("role")
 	a.format = r.Choice("output_format")
-	a.options = r.Map("options")
+	a.options = p.agentOptions(r.Map("options"))
 	if n := r.Map("conversation"); n != nil {
 		a.conversation = true
 		cr := p.read(n, conversationShape, "conversation")
@@ -914,6 +925,73 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 		a.tools = false
 	}
 	mr.Done()
+}
+
+// agentOptions parses the options of an agent. A provider may have more of them, which are not for Espalier to judge.
+func (p *parser) agentOptions(n *text.Node) agentOptions {
+	if n == nil {
+		return agentOptions{}
+	}
+	r := p.read(n, optionsShape, "options")
+	o := agentOptions{model: r.String("model").Value, system: r.String("system_prompt").Value, pairs: n.Pairs}
+	for _, key := range []string{"max_completion_tokens", "max_tokens"} {
+		if n := r.Node(key); n != nil && n.Kind == text.Int && o.maxTokens == 0 {
+			var most int
+			if json.Unmarshal(n.JSON(), &most) == nil && most > 0 {
+				o.maxTokens = most
+			}
+		}
+	}
+	for _, key := range []string{"allowed_tools", "allowedTools"} {
+		o.listsTools = o.listsTools || !r.KeySpan(key).IsZero() // even if its value is null
+		if list := r.Node(key); list != nil {
+			o.tools = append(o.tools, list)
+		}
+	}
+	for _, key := range []string{"dangerously_skip_permissions", "yolo", "full_auto", "allow_all_tools"} {
+		if n := r.Node(key); n != nil && n.Value == "true" {
+			o.permissions = append(o.permissions, n)
+		}
+	}
+	for _, pair := range n.Pairs {
+		key := pair.Key.Value
+		if meant := misspelledOption(key); meant != "" && n.Get(meant) == nil {
+			p.out.Notef(CodeUnknownKey, pair.Key.Span, fmt.Sprintf("Did you mean %q?", meant),
+				"AWF does not know the option %q.", key)
+		}
+	}
+	return o
+}
+
+// misspelledOption returns the option of Espalier or a compatible server that differs from an unknown one only in a
+// letter, in case or in word separators, or "". Providers have options that are less similar, such as disallowed_tools.
+func misspelledOption(name string) string {
+	if optionsShape.Find(name) != nil {
+		return ""
+	}
+	for _, one := range slices.Concat(readShape.Fields, serverShape.Fields) {
+		if !one.Hidden && differInLetter(letters(name), letters(one.Name)) {
+			return one.Name
+		}
+	}
+	return ""
+}
+
+// letters returns a key in lower case and without its word separators.
+func letters(key string) string {
+	return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(key))
+}
+
+// differInLetter reports whether at most one letter of a is missing, added or different in b, or two neighbors are
+// swapped.
+func differInLetter(a, b string) bool {
+	for a != "" && b != "" && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for a != "" && b != "" && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	return len(a) <= 1 && len(b) <= 1 || len(a) == 2 && len(b) == 2 && a[0] == b[1] && a[1] == b[0]
 }
 
 // pluginTools reports the tools of plugins, which are not supported, and plugins that are listed twice.

@@ -1,6 +1,8 @@
 package awf
 
 import (
+	"slices"
+
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/text"
 )
@@ -95,6 +97,47 @@ var (
 		text.Field{Name: "strategy", Form: text.AnyForm, Hidden: true},
 	).Open()
 
+	// readShape declares the options of an agent that Espalier reads itself.
+	readShape = text.NewShape(
+		text.Field{Name: "model", Doc: "the model of the provider"},
+		text.Field{Name: "max_completion_tokens", Form: text.AnInt, Min: 1, Doc: "the token limit of a reply"},
+		text.Field{Name: "max_tokens", Form: text.AnInt, Min: 1, Doc: "the same, if max_completion_tokens is not set"},
+		text.Field{Name: "system_prompt", Doc: "the system prompt, if the state has none"},
+		text.Field{
+			Name: "allowed_tools", Form: text.OneOrStrings,
+			Doc: "the tools that the program may use, as a list or separated by commas",
+		},
+		text.Field{Name: "allowedTools", Form: text.OneOrStrings, Hidden: true},
+		permission("dangerously_skip_permissions"),
+		permission("yolo"),
+		permission("full_auto"),
+		permission("allow_all_tools"),
+	)
+
+	// serverShape declares the options of an OpenAI-compatible server, which have no effect with other providers.
+	serverShape = text.NewShape(
+		text.Field{Name: "base_url", Doc: "the address of the server, for openai_compatible"},
+		text.Field{
+			Name: "api_key",
+			Doc:  "the key of the server, for openai_compatible: ${NAME}, an environment variable, or secret://NAME",
+		},
+	)
+
+	// samplingOptions are common options that are passed on to the provider.
+	samplingOptions = []text.Field{
+		{Name: "temperature", Form: text.ANumber, Doc: "how much the model varies its replies"},
+		{Name: "top_p", Form: text.ANumber, Doc: "the share of the most likely tokens to choose from"},
+		{Name: "top_k", Form: text.AnInt, Doc: "the number of the most likely tokens to choose from"},
+		{Name: "stop", Form: text.OneOrStrings, Doc: "texts at which a reply ends"},
+		{Name: "seed", Form: text.AnInt, Doc: "a number with which the model chooses tokens reproducibly"},
+		{Name: "presence_penalty", Form: text.ANumber, Doc: "the penalty for tokens that the reply already has"},
+		{Name: "frequency_penalty", Form: text.ANumber, Doc: "the penalty for each repetition of a token"},
+		{Name: "stream", Form: text.ABool, Doc: "whether the server streams its replies; true if not set"},
+	}
+
+	// optionsShape declares the known options of an agent. Providers have more.
+	optionsShape = text.NewShape(slices.Concat(readShape.Fields, serverShape.Fields, samplingOptions)...).Open()
+
 	skillShape = text.NewShape(text.Field{Name: "name", Doc: "the name of the skill"},
 		text.Field{Name: "path", Doc: "the path of its file"}).Open()
 
@@ -175,7 +218,10 @@ var (
 			Name: "conversation", Form: text.Object, Shape: conversationShape,
 			Doc: "that the agent continues, or keeps for others",
 		},
-		text.Field{Name: "options", Doc: "settings of the provider, such as model and max_tokens", Form: text.AMap},
+		text.Field{
+			Name: "options", Form: text.Object, Shape: optionsShape,
+			Doc: "settings of the provider, such as model and max_tokens",
+		},
 		text.Field{Name: "mcp_proxy", Doc: "the tools that every model can call", Form: text.Object, Shape: proxyShape},
 		text.Field{Name: "use_template", Doc: "a template in .awf/templates"},
 		text.Field{Name: "parameters", Doc: "the parameters of the template", Form: text.AMap},
@@ -222,6 +268,13 @@ var (
 func duration(name string) text.Field {
 	return text.Field{
 		Name: name, Form: text.AnyForm, Doc: "seconds, or a duration such as 1m30s", More: orString("integer"),
+	}
+}
+
+// permission declares an option that permits a CLI program all tools.
+func permission(name string) text.Field {
+	return text.Field{
+		Name: name, Form: text.ABool, Doc: "whether the program may use Read, Write, Edit, Bash, Glob and Grep",
 	}
 }
 

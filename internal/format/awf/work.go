@@ -272,24 +272,9 @@ func (l *lowering) agent(s *state, out *ir.Step) {
 	if strings.Contains(a.provider.Value, "{{") {
 		agent.Provider, agent.Late = "", true
 	}
-	if a.options != nil {
-		if m := a.options.Get("model"); m != nil {
-			agent.Model = m.Value
-		}
-		for _, key := range []string{"max_completion_tokens", "max_tokens"} {
-			if n := a.options.Get(key); n != nil && n.Kind == text.Int && agent.MaxTokens == 0 {
-				var most int
-				if json.Unmarshal(n.JSON(), &most) == nil && most > 0 {
-					agent.MaxTokens = most
-				}
-			}
-		}
-		agent.Options = l.forwarded(a.options, a.provider.Value)
-	}
-	system := a.system.Value
-	if n := a.options.Get("system_prompt"); n != nil {
-		system = cmp.Or(system, n.Value)
-	}
+	agent.Model, agent.MaxTokens = a.options.model, a.options.maxTokens
+	agent.Options = l.forwarded(a.options, a.provider.Value)
+	system := cmp.Or(a.system.Value, a.options.system)
 	if a.role.Value != "" {
 		if f := l.role(a.role); f != nil {
 			system = strings.TrimSpace(strings.TrimSpace(f.Text) + "\n\n" + system)
@@ -377,29 +362,22 @@ func (l *lowering) withReplies(s *state, steps []ir.Step) []ir.Step {
 // forwarded returns the options that are passed to the provider unchanged: those without an
 // equivalent in ir.Agent. The server's address is accepted only for an OpenAI-compatible
 // endpoint.
-func (l *lowering) forwarded(options *text.Node, provider string) json.RawMessage {
+func (l *lowering) forwarded(options agentOptions, provider string) json.RawMessage {
 	out := map[string]json.RawMessage{}
-	for _, pair := range options.Pairs {
-		switch key := pair.Key.Value; key {
-		case "model", "max_completion_tokens", "max_tokens", "system_prompt":
-		case "base_url", "api_key":
-			if provider == compatible {
-				out[key] = pair.Value.JSON()
-				if v := pair.Value.Value; key == "api_key" && !strings.HasPrefix(v, "secret://") &&
-					!strings.Contains(v, "${") {
-					l.out.Warnf(CodeKeyInFile, pair.Value.Span,
-						"Use \"api_key: ${NAME}\" with an environment variable, or secret://NAME.",
-						"The API key is stored in plain text.")
-				}
-				continue
-			}
+	for _, pair := range options.pairs {
+		switch key := pair.Key.Value; {
+		case serverShape.Find(key) != nil && provider != compatible:
 			l.out.Warnf(CodeNoEffect, pair.Key.Span,
 				"Configure the server and its key in espalier.yaml, under models: providers: and the provider's "+
 					"name, or use \"provider: openai_compatible\".", "The option %q has no effect.", key)
-		case "allowed_tools", "allowedTools", "dangerously_skip_permissions", "yolo", "full_auto",
-			"allow_all_tools": // reflected in its tools
-		default:
+		case readShape.Find(key) == nil:
 			out[key] = pair.Value.JSON()
+			if v := pair.Value.Value; key == "api_key" && !strings.HasPrefix(v, "secret://") &&
+				!strings.Contains(v, "${") {
+				l.out.Warnf(CodeKeyInFile, pair.Value.Span,
+					"Use \"api_key: ${NAME}\" with an environment variable, or secret://NAME.",
+					"The API key is stored in plain text.")
+			}
 		}
 	}
 	if len(out) == 0 {
@@ -438,21 +416,15 @@ func tools(a *agentKeys, at source.Span) []ir.Name {
 	if a.provider.Value == compatible {
 		return out
 	}
-	listed := false
-	for _, key := range []string{"allowed_tools", "allowedTools"} {
-		if n := a.options.Get(key); n != nil {
-			listed = true
-			for _, one := range listItems(n) {
-				add(n.Span, entries(one.Value)...)
-			}
+	for _, list := range a.options.tools {
+		for _, one := range listItems(list) {
+			add(list.Span, entries(one.Value)...)
 		}
 	}
-	for _, key := range []string{"dangerously_skip_permissions", "yolo", "full_auto", "allow_all_tools"} {
-		if n := a.options.Get(key); n != nil && n.Value == "true" {
-			add(n.Span, proxyTools...)
-		}
+	for _, one := range a.options.permissions {
+		add(one.Span, proxyTools...)
 	}
-	if !listed && slices.Contains(cliProviders, a.provider.Value) {
+	if !a.options.listsTools && slices.Contains(cliProviders, a.provider.Value) {
 		add(at, readOnlyTools...)
 	}
 	return out

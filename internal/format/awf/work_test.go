@@ -77,7 +77,7 @@ func settings(t *testing.T, p *ir.Program, step string) string {
 
 // An agent's system prompt is found wherever the author put it and follows its role. Timeout
 // and continued conversation are passed on.
-func TestAgentSettings(t *testing.T) {
+func TestAgentStepsGetPromptRoleAndTimeout(t *testing.T) {
 	for keys, want := range map[string]string{
 		"prompt: Hi":                                     `{"agent":"x","prompt":"Hi"}`,
 		"prompt: Hi, system_prompt: Be brief":            `{"agent":"x","prompt":"Hi","system":"Be brief"}`,
@@ -135,6 +135,7 @@ func TestParsesToolLists(t *testing.T) {
 		"provider: claude, options: {allowed_tools: ['Bash(ls -l)', Read], allowedTools: " +
 			"Read}": "[Bash(ls -l) Read]",
 		"provider: claude, options: {allowed_tools: ''}":                                    "[]",
+		"provider: claude, options: {allowed_tools: null}":                                  "[]",
 		"provider: openai_compatible, options: {model: m, yolo: true, allowed_tools: Read}": "[]",
 		"provider: openai_compatible, options: {model: m, allowed_tools: X}, mcp_proxy: {enable: true}": "[Read " +
 			"Write Edit Bash Glob Grep]",

@@ -52,18 +52,18 @@ func eachExample(t *testing.T, do func(t *testing.T, name string, tr trial)) {
 	}
 }
 
-// said is one reply of a run: whose it is, and what its contract asks for.
-type said struct {
+// stepReply is one reply of a run: whose it is, and what its contract asks for.
+type stepReply struct {
 	work journal.TaskID
 	turn int // from 1
 	text string
 	kind contract.Kind
 }
 
-// said returns the replies of a run that call no tools.
-func (h *happened) said(t *testing.T) []said {
+// replies returns the replies of a run that call no tools.
+func (h *happened) replies(t *testing.T) []stepReply {
 	t.Helper()
-	var out []said
+	var out []stepReply
 	turns := map[string]int{}
 	for _, e := range h.events {
 		note, ok := e.Fact.(journal.TaskNoted)
@@ -75,7 +75,7 @@ func (h *happened) said(t *testing.T) []said {
 		if err := json.Unmarshal(note.Data, &reply); err != nil {
 			t.Fatal(err)
 		}
-		one := said{work: note.TaskID, turn: turns[note.Key()], kind: h.kindOf(note.Step)}
+		one := stepReply{work: note.TaskID, turn: turns[note.Key()], kind: h.kindOf(note.Step)}
 		calls := false
 		for _, b := range reply.Blocks {
 			calls = calls || b.Type == journal.BlockToolUse
@@ -116,21 +116,21 @@ func (h *happened) kindOf(step string) contract.Kind {
 const extraKey = "confidence_level"
 
 // manners are the ways in which real models give a reply that is right.
-var manners = map[string]func(said) string{
-	"fenced": func(s said) string {
+var manners = map[string]func(stepReply) string{
+	"fenced": func(s stepReply) string {
 		if s.kind == contract.Object || s.kind == contract.List || s.kind == contract.JSON {
 			return "```json\n" + s.text + "\n```"
 		}
 		return "```\n" + s.text + "\n```"
 	},
-	"prose around": func(s said) string {
+	"prose around": func(s stepReply) string {
 		switch s.kind {
 		case contract.Boolean, contract.Number, contract.Integer, contract.Choice:
 			return "Answer: " + s.text + "\n\nLet me know if you need anything else!"
 		}
 		return "Sure! Here is what you asked for:\n\n" + s.text + "\n\nLet me know if you need anything else!"
 	},
-	"number as a word": func(s said) string {
+	"number as a word": func(s stepReply) string {
 		var value any
 		if json.Unmarshal([]byte(s.text), &value) != nil {
 			return s.text
@@ -141,7 +141,7 @@ var manners = map[string]func(said) string{
 		}
 		return encoded(changed)
 	},
-	"extra key": func(s said) string {
+	"extra key": func(s stepReply) string {
 		var value map[string]any
 		if json.Unmarshal([]byte(s.text), &value) != nil || s.kind != contract.Object {
 			return s.text
@@ -149,7 +149,7 @@ var manners = map[string]func(said) string{
 		value[extraKey] = "high"
 		return encoded(value)
 	},
-	"apology first": func(s said) string {
+	"apology first": func(s stepReply) string {
 		return "I apologize for the confusion in my earlier message.\n\n```\n" + s.text + "\n```"
 	},
 }
@@ -227,7 +227,7 @@ func TestExamplesTakeSloppyReplies(t *testing.T) {
 			if clean.problems.Errors() {
 				t.Fatal(clean.problems)
 			}
-			replies := clean.said(t)
+			replies := clean.replies(t)
 			for name, manner := range manners {
 				sloppy := tr
 				var entries []any
@@ -246,7 +246,7 @@ func TestExamplesTakeSloppyReplies(t *testing.T) {
 				if got, want := h.end(t), clean.end(t); got != want {
 					t.Errorf("seed %d, %s: the run ends as\n%s\nwant\n%s\n%s", seed+1, name, got, want, sloppy.script)
 				}
-				if got := len(h.said(t)); got != len(replies) {
+				if got := len(h.replies(t)); got != len(replies) {
 					t.Errorf("seed %d, %s: %d replies, want %d\n%s", seed+1, name, got, len(replies), sloppy.script)
 				}
 			}

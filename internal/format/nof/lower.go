@@ -233,8 +233,11 @@ func (l *lowering) checkNodes() {
 				"Function %q never runs: its agent %q is not listed in the frontmatter.", n.function, key)
 		}
 		if want := functionName(key); n.function != want {
-			l.out.Warnf(CodeNodeName, n.at, fmt.Sprintf("Rename it to %s.", want),
+			found := l.out.Warnf(CodeNodeName, n.at, fmt.Sprintf("Rename it to %s.", want),
 				"The node function of %q is named %q.", key, n.function)
+			if d.named(n.function) == 1 && d.named(want) == 0 {
+				found.Replace(n.function, want)
+			}
 		}
 		if d.state.open {
 			continue
@@ -242,6 +245,29 @@ func (l *lowering) checkNodes() {
 		l.checkUses(n, "reads", n.reads)
 		l.checkUses(n, "returns", n.writes)
 	}
+}
+
+// named counts the functions with a name and the places in the code that use the name.
+func (d *document) named(name string) int {
+	body := d.helpers.Body
+	if d.pipeline != nil {
+		body = slices.Concat(body, d.pipeline.module.Body)
+	}
+	count := 0
+	python.Walk(body, func(x any) bool {
+		switch x := x.(type) {
+		case *python.Name:
+			if x.ID == name {
+				count++
+			}
+		case *python.FuncDef:
+			if x.Def.Name == name {
+				count++
+			}
+		}
+		return true
+	})
+	return count
 }
 
 // checkUses reports fields that a node uses and the schema does not have.

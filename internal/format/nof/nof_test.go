@@ -95,7 +95,7 @@ func rules(lines ...string) change {
 const abortRule = "- **If** `errors` is non-empty **then** abort pipeline, return partial results\n"
 
 // Each case is a decision, by its number.
-func TestReportsByDecision(t *testing.T) {
+func TestEachDecisionIsReported(t *testing.T) {
 	for _, c := range []struct {
 		name, file string
 		change     change

@@ -57,7 +57,8 @@ var (
 	maxForm    = lazyregexp.New("(?is)^`([^`]*)`\\s*\\(\\s*max\\s+(\\d+)\\s+cycles?\\s*\\)(.*)$")
 	quotedForm = lazyregexp.New("`([^`]*)`")
 	// itemForm is the mark of a rule: a bullet, a number, or nothing before a keyword in bold.
-	itemForm = lazyregexp.New(`(?i)^[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+|(?:\*\*(?:if|checkpoint|cycle[- ]?back)\*\*)?)`)
+	itemForm = lazyregexp.New(
+		`(?i)^[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+|(?:\*\*(?:if|checkpoint|cycle[- ]?back)\*\*)?)`)
 )
 
 // ruleStart returns the length of the mark before a rule; false if the line does not start a rule.

@@ -25,8 +25,9 @@ type Config struct {
 
 // Bucket is a bucket. It is opened when it is first used. All methods are safe for concurrent use.
 type Bucket struct {
-	c      Config
-	mu     sync.Mutex
+	c Config
+
+	mu     sync.Mutex // guards client; held while it is created, so that Keys is called once
 	client *minio.Client
 }
 

@@ -55,7 +55,8 @@ func (s *Store) findRoot(ctx context.Context, id journal.RunID) (root, error) {
 	var r root
 	var hash []byte
 	err := s.pool.QueryRow(ctx, s.q(`SELECT r.n,
-		coalesce(a.last, r.seq), r.fence, r.owner, r.root, r.definition, r.status, a.hash`+entryTables+`WHERE r.id = $1`),
+		coalesce(a.last, r.seq), r.fence, r.owner, r.root, r.definition, r.status, a.hash`+
+		entryTables+`WHERE r.id = $1`),
 		encodeText(id)).Scan(&r.n, &r.seq, &r.fence, &r.owner, &r.root, &r.definition, &r.status, &hash)
 	r.hash, r.hashed = journal.ParseChainHash(hash)
 	decodeText(&r.owner)
@@ -101,7 +102,8 @@ func (s *Store) claim(
 					// The sealed owner may have appended before it was sealed.
 					return tx.QueryRow(ctx, s.q(`UPDATE @.runs r SET owner = $2, fence = fence + 1
 						WHERE n = $1 AND owner = $3 AND fence = $4
-						RETURNING fence, coalesce((SELECT last FROM @.appends WHERE run = r.n ORDER BY first DESC LIMIT 1), seq),
+						RETURNING fence,
+							coalesce((SELECT last FROM @.appends WHERE run = r.n ORDER BY first DESC LIMIT 1), seq),
 							(SELECT hash FROM @.appends WHERE run = r.n ORDER BY first DESC LIMIT 1)`),
 						r.n, encodeText(me), encodeText(r.owner), r.fence).Scan(&r.fence, &r.seq, &hash)
 				})
@@ -272,7 +274,8 @@ func (s *Store) Enqueue(ctx context.Context, id journal.RunID, m journal.Message
 		err := s.pool.QueryRow(ctx, s.q(`WITH r AS (
 				SELECT n, owner, root, status = 'finished' AS finished FROM @.runs WHERE id = $1 FOR NO KEY UPDATE
 			), i AS (
-				INSERT INTO @.inbox (run, token, kind, data, at) SELECT n, $2, $3, $4, $5 FROM r WHERE root = '' AND NOT finished
+				INSERT INTO @.inbox (run, token, kind, data, at)
+				SELECT n, $2, $3, $4, $5 FROM r WHERE root = '' AND NOT finished
 				ON CONFLICT (token) DO NOTHING RETURNING 1
 			) SELECT owner, root, finished AND NOT EXISTS (SELECT 1 FROM @.inbox WHERE token = $2) FROM r`),
 			encodeText(id), token, encodeText(m.Kind), filled(m.Data), int64(m.At)).Scan(&owner, &of, &finished)

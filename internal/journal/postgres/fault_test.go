@@ -735,8 +735,8 @@ default_pool_size = %d
 	}
 	cmd := exec.Command(path, file)
 	cmd.Dir = dir
-	said := new(bytes.Buffer)
-	cmd.Stdout, cmd.Stderr = said, said
+	output := new(bytes.Buffer)
+	cmd.Stdout, cmd.Stderr = output, output
 	if cmd.SysProcAttr, err = pgtest.AsOrdinaryUser(dir); err != nil {
 		t.Fatal(err)
 	}
@@ -752,7 +752,7 @@ default_pool_size = %d
 	for !exists(filepath.Join(dir, ".s.PGSQL.6432")) {
 		select {
 		case <-ended:
-			t.Fatalf("pgbouncer ended: %s", said)
+			t.Fatalf("pgbouncer ended: %s", output)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}

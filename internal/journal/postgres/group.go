@@ -229,7 +229,8 @@ func (g *group) lookUp(ctx context.Context) error {
 	// One round trip for all.
 	batch := &pgx.Batch{}
 	batch.Queue(g.s.q(`SELECT r.id, r.n, coalesce(a.last, r.seq), r.fence, r.owner, r.root, a.hash FROM @.runs r
-		LEFT JOIN LATERAL (SELECT last, hash FROM @.appends WHERE run = r.n ORDER BY first DESC LIMIT 1) a ON r.root = ''
+		LEFT JOIN LATERAL (SELECT last, hash FROM @.appends WHERE run = r.n ORDER BY first DESC LIMIT 1) a
+			ON r.root = ''
 		WHERE r.id = ANY($1)`), slices.Collect(maps.Keys(runs))).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var id journal.RunID
@@ -609,7 +610,8 @@ func (g *group) queueAppends(queue queueFunc) {
 	queue(`WITH new AS (
 		INSERT INTO @.appends (run, first, last, at, pos, token, body, hash)
 		SELECT `+number+`, u.first, u.last, u.at, `+basePos+` + u.nth, $9, u.body, u.hash
-		FROM (SELECT 1 FROM `+stillOwner+`) w, unnest($2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
+		FROM (SELECT 1 FROM `+stillOwner+`) w,
+			unnest($2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
 			$7::bytea[], $8::bytea[]) WITH ORDINALITY u (id, n, first, last, at, body, hash, nth)
 		RETURNING pos
 	) SELECT @.expect(count(*), $10, '`+codeFenced+`')::text, min(pos) - 1 FROM new`,
@@ -677,8 +679,9 @@ func (g *group) queueChildren(queue queueFunc) {
 			owner, status, outcome, wake, waiting)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0, '', $10, $11, $12, $13)
 			ON CONFLICT (id) DO UPDATE SET parent = excluded.parent, name = excluded.name, format = excluded.format,
-				definition = excluded.definition, started = excluded.started, updated = excluded.updated, seq = excluded.seq,
-				status = excluded.status, outcome = excluded.outcome, wake = excluded.wake, waiting = excluded.waiting
+				definition = excluded.definition, started = excluded.started, updated = excluded.updated,
+				seq = excluded.seq, status = excluded.status, outcome = excluded.outcome, wake = excluded.wake,
+				waiting = excluded.waiting
 			WHERE r.root = excluded.root RETURNING 1
 		) SELECT @.expect((SELECT count(*) FROM u), 1, '`+codeStale+`')`,
 			rowOf(&e)...)

@@ -42,8 +42,9 @@ func (s *Store) importRun(ctx context.Context, tx pgx.Tx, in *journal.ImportedRu
 		if i == 0 {
 			fence = journal.FirstFence
 		}
-		err := tx.QueryRow(ctx, s.q(`INSERT INTO @.runs (id, root, parent, name, format, definition, started, updated, seq,
-			fence, owner, status, outcome, wake, waiting)
+		err := tx.QueryRow(ctx, s.q(`INSERT INTO @.runs
+			(id, root, parent, name, format, definition, started, updated, seq, fence, owner,
+			status, outcome, wake, waiting)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $14, '', $10, $11, $12, $13)
 			ON CONFLICT (id) DO NOTHING RETURNING n`), append(rowOf(e), fence)...).Scan(&number)
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -143,7 +144,8 @@ func (s *Store) importAppends(ctx context.Context, tx pgx.Tx, in *journal.Import
 		}
 		pos++
 		if _, err := tx.Exec(ctx, s.q(`INSERT INTO @.appends (run, first, last, at, pos, token, body, hash)
-			VALUES ($1, $2, $3, $4, $5, 0, $6, $7)`), n, int64(a.First), int64(a.Seq), int64(a.At), pos, a.Body, filled(a.Hash),
+			VALUES ($1, $2, $3, $4, $5, 0, $6, $7)`),
+			n, int64(a.First), int64(a.Seq), int64(a.At), pos, a.Body, filled(a.Hash),
 		); err != nil {
 			return err
 		}

@@ -34,7 +34,7 @@ func withObjects(server *objecttest.Server) postgres.Options {
 }
 
 // The store keeps its promises with values in a bucket.
-func TestStoreWithObjects(t *testing.T) {
+func TestStoreKeepsItsContractWithObjects(t *testing.T) {
 	pgtest.Shared(t)
 	server := objecttest.Start(t)
 	s := subject()

@@ -63,8 +63,6 @@ type Store struct {
 	objects      Objects
 	objectsAbove int64
 	uploads      sync.WaitGroup
-	uploading    map[journal.RunID][]job // batches that wait for an upload of an earlier one; mu guards it
-	noticed      map[journal.RunID]bool  // runs with a notice about an upload; mu guards it
 
 	jobs        *queue.Queue[job] // for the committer
 	changes     queue.Notifier
@@ -81,9 +79,11 @@ type Store struct {
 
 	conn *pgx.Conn // of the committer; nil when it has to connect
 
-	mu     sync.Mutex
-	heads  map[journal.RunID]head // runs that this process owns
-	stored map[string]bool        // blobs that are in the database
+	mu        sync.Mutex              // guards the fields below; locked before worker.mu
+	heads     map[journal.RunID]head  // runs that this process owns
+	stored    map[string]bool         // blobs that are in the database
+	uploading map[journal.RunID][]job // batches that wait for an upload of an earlier one
+	noticed   map[journal.RunID]bool  // runs with a notice about an upload
 }
 
 var _ journal.Store = (*Store)(nil)
@@ -227,7 +227,8 @@ func (s *Store) probe(ctx context.Context, config *pgxpool.Config) error {
 	limited, cancel := context.WithTimeout(ctx, unanswered)
 	defer cancel()
 	err = conn.QueryRow(limited, `SELECT pg_backend_pid(), current_setting('server_version_num')::int,
-		current_setting('default_transaction_isolation')`, pgx.QueryExecModeSimpleProtocol).Scan(&pid, &version, &isolation)
+		current_setting('default_transaction_isolation')`, pgx.QueryExecModeSimpleProtocol,
+	).Scan(&pid, &version, &isolation)
 	if err != nil {
 		conn.Close(ctx)
 		if limited.Err() != nil && ctx.Err() == nil {

@@ -12,10 +12,10 @@ import (
 
 // ownTail keeps the appends of this process for the readers that follow it.
 type ownTail struct {
-	mu      sync.Mutex
-	kept    bool // Own has been called
-	appends []journal.StoredAppend
-	last    journal.Pos
+	mu      sync.Mutex             // guards the fields below
+	kept    bool                   // Own has been called
+	appends []journal.StoredAppend // in the order of their positions
+	last    journal.Pos            // position of the last append, also if none are kept
 }
 
 // appended notes a committed append.

@@ -53,9 +53,9 @@ func (s *Store) callWithPing(ctx context.Context, wait time.Duration, do func(co
 
 // pings are the questions of several goroutines whether the server is there.
 type pings struct {
-	mu  sync.Mutex
-	at  time.Time // of the last answer
-	err error
+	mu  sync.Mutex // guards at and err; held during a ping, so that the others wait for its answer
+	at  time.Time  // of the last answer
+	err error      // that answer
 }
 
 // ping returns an error if the server does not answer on a new connection. A slow server is there, and so is one that

@@ -117,7 +117,8 @@ func (s *Store) Events(ctx context.Context, id journal.RunID, after journal.Seq)
 				a.Run = id
 				return []any{&a.Pos, &a.First, &a.Last, &a.Body}
 			}, `SELECT pos, first, last, body FROM @.appends WHERE run = $1 AND last >= $2
-				AND first >= coalesce((SELECT first FROM @.appends WHERE run = $1 AND first <= $2 ORDER BY first DESC LIMIT 1), 0)
+				AND first >= coalesce(
+					(SELECT first FROM @.appends WHERE run = $1 AND first <= $2 ORDER BY first DESC LIMIT 1), 0)
 				ORDER BY first LIMIT $3`, n, int64(next), page)
 			if err != nil {
 				yield(journal.Event{}, err)
@@ -233,7 +234,8 @@ func (s *Store) Due(ctx context.Context, now journal.Millis) (due []journal.RunI
 		}
 		due = append(due, id)
 		return nil
-	}, `(SELECT id, wake FROM @.runs WHERE wake > 0 AND wake <= $1 AND root = '' AND status <> 'finished' ORDER BY wake, n)
+	}, `(SELECT id, wake FROM @.runs WHERE wake > 0 AND wake <= $1 AND root = '' AND status <> 'finished'
+			ORDER BY wake, n)
 		UNION ALL
 		(SELECT id, wake FROM @.runs WHERE wake > $1 AND wake > 0 AND root = '' AND status <> 'finished'
 			ORDER BY wake, n LIMIT 1)`,

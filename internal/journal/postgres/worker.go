@@ -19,14 +19,14 @@ import (
 // worker is this process as other processes see it. Its methods may be called
 // by several goroutines.
 type worker struct {
-	mu     sync.Mutex
+	wakes  chan struct{} // made by the first register; has room for one value; never closed
+	listen sync.Once     // starts listening at the first call of Wakes
+
+	mu     sync.Mutex             // guards the fields below; Store.mu is locked before it
 	id     journal.Owner          // the present name
 	past   map[journal.Owner]bool // names under which this process was sealed
 	leaves bool                   // StopDriving has been called
 	is     owner.Info             // what this process says about itself
-
-	wakes  chan struct{} // has room for one value; never closed
-	listen sync.Once     // starts listening at the first call of Wakes
 
 	// canDeclareDeadFrom is when this process may take others for dead: see canDeclareDead.
 	canDeclareDeadFrom time.Time

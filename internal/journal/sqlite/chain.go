@@ -83,7 +83,8 @@ func addTombstone(c *conn, id journal.RunID, r *root, why journal.Removal) error
 var linksQuery = `WITH RECURSIVE chain (pos, prev, seq, body, hash) AS (
 		SELECT pos, prev, seq, body, hash FROM appends WHERE pos = ?1
 		UNION ALL
-		SELECT a.pos, a.prev, a.seq, a.body, a.hash FROM chain JOIN appends a ON a.pos = chain.prev AND a.pos < chain.pos
+		SELECT a.pos, a.prev, a.seq, a.body, a.hash
+		FROM chain JOIN appends a ON a.pos = chain.prev AND a.pos < chain.pos
 	) SELECT pos, seq, body, hash FROM chain LIMIT ` + strconv.Itoa(page)
 
 // marks returns the last append of each page of a run, newest first.

@@ -145,13 +145,13 @@ func (t *callbackDispatcher) dispatch(group []job) {
 	// Run inline only if no earlier callback is queued.
 	if len(group) <= dispatchedAtOnce && t.pending.Load() == 0 {
 		for i := range group {
-			group[i].done(plain(group[i].err))
+			group[i].done(unwrapRefusal(group[i].err))
 		}
 		return
 	}
 	t.pending.Add(int64(len(group)))
 	for i := range group {
-		t.line.Put(outcome{group[i].done, plain(group[i].err)})
+		t.line.Put(outcome{group[i].done, unwrapRefusal(group[i].err)})
 	}
 }
 
@@ -161,8 +161,8 @@ func (t *callbackDispatcher) close() {
 	<-t.stopped
 }
 
-// plain returns the error inside a refusal.
-func plain(err error) error {
+// unwrapRefusal returns the error inside a refusal, and other errors as they are.
+func unwrapRefusal(err error) error {
 	if r, ok := err.(refusal); ok {
 		return r.error
 	}

@@ -33,7 +33,8 @@ func (s *Store) Import(ctx context.Context, in journal.ImportedRun) error {
 
 // insertRun adds a row without an owner. Its head is set when the appends are there.
 const insertRun = `INSERT OR IGNORE INTO runs
-	(id, root, parent, name, format, definition, started, updated, seq, head, fence, owner, status, outcome, wake, waiting)
+	(id, root, parent, name, format, definition, started, updated, seq, head, fence, owner,
+	status, outcome, wake, waiting)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, '', ?, ?, ?, ?)`
 
 // importRun adds a run in the current transaction. After a refusal, the caller

@@ -64,7 +64,8 @@ const headQuery = "SELECT n, head, seq, root FROM runs WHERE id = ?"
 const chainRows = `WITH RECURSIVE chain (pos, run, prev, seq, body) AS (
 		SELECT pos, run, prev, seq, body FROM appends WHERE pos = ?1 AND seq > ?2
 		UNION ALL
-		SELECT a.pos, a.run, a.prev, a.seq, a.body FROM chain JOIN appends a ON a.pos = chain.prev AND a.pos < chain.pos WHERE a.seq > ?2
+		SELECT a.pos, a.run, a.prev, a.seq, a.body
+		FROM chain JOIN appends a ON a.pos = chain.prev AND a.pos < chain.pos WHERE a.seq > ?2
 	) SELECT pos, run, seq, body FROM chain`
 
 // chainQuery returns one append more than a page, to find out whether there are more.
@@ -74,7 +75,8 @@ var chainQuery = chainRows + " LIMIT " + strconv.Itoa(page+1)
 var marksQuery = `WITH RECURSIVE chain (pos, prev, seq, i) AS (
 		SELECT pos, prev, seq, 0 FROM appends WHERE pos = ?1 AND seq > ?2
 		UNION ALL
-		SELECT a.pos, a.prev, a.seq, i + 1 FROM chain JOIN appends a ON a.pos = chain.prev AND a.pos < chain.pos WHERE a.seq > ?2
+		SELECT a.pos, a.prev, a.seq, i + 1
+		FROM chain JOIN appends a ON a.pos = chain.prev AND a.pos < chain.pos WHERE a.seq > ?2
 	) SELECT pos, seq FROM chain WHERE i % ` + strconv.Itoa(page) + " = 0"
 
 // read yields the events after an event.

@@ -106,7 +106,8 @@ func appendParts(c *conn, b *journal.Batch, body []byte) (err error) {
 func addRun(c *conn, b *journal.Batch, started *journal.RunStarted) error {
 	at := int64(b.Events[0].At)
 	result, err := c.exec(`INSERT OR IGNORE INTO runs
-		(id, root, parent, name, format, definition, started, updated, seq, head, fence, owner, status, outcome, wake, waiting)
+		(id, root, parent, name, format, definition, started, updated, seq, head, fence, owner,
+		status, outcome, wake, waiting)
 		VALUES (?, '', '', ?, ?, ?, ?, ?, 0, 0, ?, ?, 'running', '', 0, '')`,
 		string(b.Run), started.Name, started.Format, started.Definition, at, at,
 		int64(journal.FirstFence), string(b.Owner))
@@ -307,11 +308,13 @@ func filled(data []byte) []byte {
 // batch is refused.
 func putChild(c *conn, e *journal.Entry) error {
 	put, err := c.changed(`INSERT INTO runs
-		(id, root, parent, name, format, definition, started, updated, seq, head, fence, owner, status, outcome, wake, waiting)
+		(id, root, parent, name, format, definition, started, updated, seq, head, fence, owner,
+		status, outcome, wake, waiting)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, '', ?, ?, ?, ?)
 		ON CONFLICT (id) DO UPDATE SET parent = excluded.parent, name = excluded.name, format = excluded.format,
-			definition = excluded.definition, started = excluded.started, updated = excluded.updated, seq = excluded.seq,
-			status = excluded.status, outcome = excluded.outcome, wake = excluded.wake, waiting = excluded.waiting
+			definition = excluded.definition, started = excluded.started, updated = excluded.updated,
+			seq = excluded.seq, status = excluded.status, outcome = excluded.outcome, wake = excluded.wake,
+			waiting = excluded.waiting
 		WHERE runs.root = excluded.root`,
 		string(e.ID), string(e.Root), string(e.Parent), e.Name, e.Format, e.Definition, int64(e.Started),
 		int64(e.Updated), int64(e.Seq),

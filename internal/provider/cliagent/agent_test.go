@@ -225,7 +225,7 @@ func (claudeOutput) Whole() bool                    { return false }
 
 // Each program receives the prompt on standard input, whatever its length, only the granted permissions, and only the
 // variables that are passed on.
-func TestCommandLines(t *testing.T) {
+func TestCommandLinesGrantOnlyWhatIsPermitted(t *testing.T) {
 	t.Setenv("PRIVATE_TOKEN", "secret")
 	req := providertest.AskText()
 	req.Model, req.System = "big", "Be kind."

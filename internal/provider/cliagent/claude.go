@@ -291,7 +291,7 @@ func claudeResult(l *claudeLine, t *Turn) {
 	default:
 		t.ended = true
 		if l.Result != nil {
-			answer := plain(*l.Result)
+			answer := withoutNUL(*l.Result)
 			t.answer = &answer
 			if t.last == "" { // the result is not among the messages
 				t.addBlock(provider.Text, answer, "")

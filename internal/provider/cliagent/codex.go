@@ -190,7 +190,7 @@ func codexItem(l *codexLine, t *Turn, done bool) {
 	failed := ""
 	switch {
 	case i.Output != nil:
-		result := map[string]any{"output": plain(*i.Output)}
+		result := map[string]any{"output": withoutNUL(*i.Output)}
 		if i.Exit != nil {
 			result["exit_code"] = *i.Exit
 		}

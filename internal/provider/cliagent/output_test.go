@@ -27,7 +27,7 @@ var dialects = map[string]Dialect{
 
 // Each file holds the output of a program and the expected result. Its name starts with the dialect; \0 is a zero byte,
 // "exit" the program's exit, "work" the request.
-func TestParseOutput(t *testing.T) {
+func TestRecordedOutputsAreRead(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no test data", err)

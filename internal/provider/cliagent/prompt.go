@@ -49,7 +49,7 @@ func textOfMessage(m provider.Message) string {
 			out = append(out, fmt.Sprintf("The tool %s returned: %s", b.ToolName, b.Content))
 		}
 	}
-	return plain(strings.Join(out, "\n\n"))
+	return withoutNUL(strings.Join(out, "\n\n"))
 }
 
 // writeFiles writes the files of a call and returns a function that removes them.

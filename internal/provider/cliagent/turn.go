@@ -79,7 +79,7 @@ func (t *Turn) inSession(id string) {
 
 // addBlock adds a complete text or reasoning block.
 func (t *Turn) addBlock(kind provider.BlockType, text, signature string) {
-	text = plain(text)
+	text = withoutNUL(text)
 	if text == "" {
 		return
 	}
@@ -98,7 +98,7 @@ func (t *Turn) addDelta(text string) {
 		t.addBlock(provider.Text, text, "")
 		return
 	}
-	text = plain(text)
+	text = withoutNUL(text)
 	t.blocks[n-1].Text += text
 	t.last = t.blocks[n-1].Text
 	t.chunks = append(t.chunks, provider.Chunk{Type: provider.Text, Text: text})
@@ -114,7 +114,7 @@ func (t *Turn) call(id, name string, input json.RawMessage) string {
 	for n := len(t.blocks) + 1; id == "" || t.used(id); n++ {
 		id = fmt.Sprintf("call-%d", n)
 	}
-	did := provider.AgentToolEvent{ID: id, Name: plain(cmp.Or(name, "tool")), Input: object(input)}
+	did := provider.AgentToolEvent{ID: id, Name: withoutNUL(cmp.Or(name, "tool")), Input: object(input)}
 	t.calls[id] = did
 	t.blocks = append(t.blocks,
 		provider.Block{Type: provider.ToolUse, ToolID: did.ID, ToolName: did.Name, Input: did.Input})
@@ -138,7 +138,7 @@ func (t *Turn) returned(id, name string, input, output json.RawMessage, problem 
 	}
 	did := t.calls[id]
 	delete(t.calls, id)
-	did.Returned, did.Output, did.Error = true, bounded(output), plain(problem)
+	did.Returned, did.Output, did.Error = true, bounded(output), withoutNUL(problem)
 	t.chunks = append(t.chunks, provider.Chunk{ToolEvent: &did})
 }
 
@@ -194,7 +194,7 @@ func (t *Turn) partial(name string) *provider.Reply {
 
 // fail records an error that the program reports.
 func (t *Turn) fail(class provider.Class, status int, format string, args ...any) {
-	t.failed = &provider.Error{Class: class, Status: status, Message: plain(fmt.Sprintf(format, args...))}
+	t.failed = &provider.Error{Class: class, Status: status, Message: withoutNUL(fmt.Sprintf(format, args...))}
 }
 
 // classOf returns the error class for an HTTP status.
@@ -214,8 +214,8 @@ func classOf(status int) provider.Class {
 	return provider.APIError
 }
 
-// plain removes zero bytes, which files, arguments and most terminals do not accept.
-func plain(text string) string { return strings.ReplaceAll(text, "\x00", "") }
+// withoutNUL removes zero bytes, which files, arguments and most terminals do not accept.
+func withoutNUL(text string) string { return strings.ReplaceAll(text, "\x00", "") }
 
 // object returns the input of a tool; text that is not valid JSON becomes a JSON string.
 func object(raw json.RawMessage) json.RawMessage {

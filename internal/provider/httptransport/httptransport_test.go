@@ -19,7 +19,7 @@ import (
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
-func TestRetryAfter(t *testing.T) {
+func TestRetryAfterReadsSecondsAndDates(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for text, want := range map[string]time.Duration{
 		"":                               0,

@@ -416,7 +416,8 @@ func typesOf(values []json.RawMessage) json.RawMessage {
 func (f *fitter) object(in, out object) bool {
 	properties, _ := readObject(out["properties"])
 	types, _ := readList(out["type"])
-	isObject := out.is("type", `"object"`) || slices.ContainsFunc(types, func(t json.RawMessage) bool { return string(t) == `"object"` })
+	isObject := out.is("type", `"object"`) ||
+		slices.ContainsFunc(types, func(t json.RawMessage) bool { return string(t) == `"object"` })
 	if !isObject {
 		delete(out, "properties")
 		delete(out, "required")

@@ -60,7 +60,7 @@ func (s *Server) answer(w http.ResponseWriter, body []byte) {
 		if fault != nil && fault.Mistyped {
 			w.Header().Set("Content-Type", "text/event-stream")
 		}
-		fmt.Fprint(w, s.protocol.plain(reply))
+		fmt.Fprint(w, s.protocol.whole(reply))
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -237,8 +237,8 @@ func (p Protocol) events(reply serverReply) []streamed {
 	return out
 }
 
-// plain returns the reply as one JSON value, without streaming.
-func (p Protocol) plain(reply serverReply) string {
+// whole returns the reply as one JSON value, without streaming.
+func (p Protocol) whole(reply serverReply) string {
 	text := strings.Join(reply.text, "")
 	var parts []string
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }

@@ -49,7 +49,7 @@ func stream(events ...event) iter.Seq2[provider.Chunk, error] {
 }
 
 func TestCollectFindsBrokenStreams(t *testing.T) {
-	said := event{chunk: provider.Chunk{Type: provider.Text, Text: "hello"}}
+	textChunk := event{chunk: provider.Chunk{Type: provider.Text, Text: "hello"}}
 	thought := event{chunk: provider.Chunk{Type: provider.Thinking, Text: "hm"}}
 	end := event{chunk: provider.Chunk{Reply: &provider.Reply{Blocks: []provider.Block{{
 		Type: provider.Text,
@@ -60,18 +60,18 @@ func TestCollectFindsBrokenStreams(t *testing.T) {
 		events []event
 		broken bool
 	}{
-		"good":               {[]event{said, end}, false},
-		"failed":             {[]event{said, failed}, false},
-		"no end":             {[]event{said}, true},
+		"good":               {[]event{textChunk, end}, false},
+		"failed":             {[]event{textChunk, failed}, false},
+		"no end":             {[]event{textChunk}, true},
 		"nothing":            {nil, true},
-		"two ends":           {[]event{said, end, end}, true},
-		"after the end":      {[]event{said, end, said}, true},
-		"error after end":    {[]event{said, end, failed}, true},
-		"after the error":    {[]event{failed, said}, true},
-		"piece with error":   {[]event{{chunk: said.chunk, err: failed.err}}, true},
+		"two ends":           {[]event{textChunk, end, end}, true},
+		"after the end":      {[]event{textChunk, end, textChunk}, true},
+		"error after end":    {[]event{textChunk, end, failed}, true},
+		"after the error":    {[]event{failed, textChunk}, true},
+		"piece with error":   {[]event{{chunk: textChunk.chunk, err: failed.err}}, true},
 		"too few pieces":     {[]event{end}, true},
-		"too many pieces":    {[]event{said, said, end}, true},
-		"thinking forgotten": {[]event{thought, said, end}, true},
+		"too many pieces":    {[]event{textChunk, textChunk, end}, true},
+		"thinking forgotten": {[]event{thought, textChunk, end}, true},
 	} {
 		if got := complains(func(t testing.TB) { _, _ = Collect(t, stream(c.events...)) }); got != c.broken {
 			t.Errorf("%s: complains %t", name, got)

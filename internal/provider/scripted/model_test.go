@@ -156,7 +156,7 @@ func TestRepliesAreSentAsWritten(t *testing.T) {
 	}
 }
 
-func TestUsageAndStop(t *testing.T) {
+func TestEntriesSetUsageAndStop(t *testing.T) {
 	s := good(t, "replies:\n  - step: a\n    reply: x\n    usage: {input: 900, output: 40, cache_read: 7}\n    stop: "+
 		"refused\n  - step: b\n    reply: abcdefgh\n    usage: {input: 3}\n")
 	r, err := providertest.Collect(t,
@@ -196,14 +196,14 @@ func TestEachEntryCallsItsToolsOnce(t *testing.T) {
 // The chunks before a failure are streamed, and there is no reply.
 func TestFailureAfterChunksHasNoReply(t *testing.T) {
 	s := good(t, "replies:\n  - reply: \"half of it\"\n    fail: {class: API_ERROR, message: cut}\n")
-	said := ""
+	text := ""
 	var failed error
 	for c, err := range s.Model(scripted.Options{}).Generate(t.Context(), provider.Request{}) {
-		said, failed = said+c.Text, err
+		text, failed = text+c.Text, err
 	}
 	var e *provider.Error
-	if said != "half of it" || !errors.As(failed, &e) || e.Message != "cut" || !e.Retryable() {
-		t.Errorf("%q %v", said, failed)
+	if text != "half of it" || !errors.As(failed, &e) || e.Message != "cut" || !e.Retryable() {
+		t.Errorf("%q %v", text, failed)
 	}
 }
 

@@ -170,7 +170,7 @@ func TestCheckFindsRepeatedEntries(t *testing.T) {
 }
 
 // Entries that look redundant but are not cause no error.
-func TestEntriesThatAnswer(t *testing.T) {
+func TestEntriesThatMatterAreNotRedundant(t *testing.T) {
 	p := &ir.Program{Name: "demo", Agents: []ir.Agent{{ID: "a"}}, Blocks: []ir.Block{{Steps: []ir.Step{
 		{ID: "a", Action: ir.Task{Kind: "agent"}, Retry: &ir.Retry{MaxAttempts: 3}},
 	}}}}

@@ -51,13 +51,14 @@ const (
 // because most processes do not simulate.
 var subjects = sync.OnceValue(func() map[string]subject {
 	return byWord(map[subject]string{
-		aSentence: `summary description text body draft content answer reply response message comment note notes reason
-		reasoning rationale explanation finding fact quote clause analysis report brief minutes story review feedback advice
-		recommendation suggestion conclusion action task question problem issue risk error detail details evidence goal abstract item
-		point statement decision observation result output markdown paragraph sentence prompt plan outcome justification critique
-		insight lesson step request`,
-		aTitle:   `title headline subject label heading topic caption theme product feature project`,
-		aPerson:  `owner author assignee person contact user customer client reviewer approver name sender recipient speaker attendee employee manager who`,
+		aSentence: `summary description text body draft content answer reply response message comment note notes
+		reason reasoning rationale explanation finding fact quote clause analysis report brief minutes story review
+		feedback advice recommendation suggestion conclusion action task question problem issue risk error detail
+		details evidence goal abstract item point statement decision observation result output markdown paragraph
+		sentence prompt plan outcome justification critique insight lesson step request`,
+		aTitle: `title headline subject label heading topic caption theme product feature project`,
+		aPerson: `owner author assignee person contact user customer client reviewer approver name sender recipient
+		speaker attendee employee manager who`,
 		aCompany: `company vendor organisation organization supplier employer brand publisher competitor institution`,
 		anEmail:  `email mail`,
 		aLink:    `url uri link href website homepage webpage source citation`,
@@ -75,17 +76,20 @@ var subjects = sync.OnceValue(func() map[string]subject {
 		aShare:      `confidence probability ratio share certainty similarity accuracy weight fraction relevance`,
 		aScore:      `score rating rank quality`,
 		aPercentage: `percent percentage pct`,
-		aCount:      `count total number quantity length pages words index position hours days weeks months age duration seconds tokens`,
-		aSum:        `price cost amount budget fee revenue salary value sum balance turnover`,
-		aYear:       `year`,
-		goodFlag: `approved ok okay passed valid enough good complete completed done success successful ready satisfied accepted finished
-		correct verified resolved confirmed safe compliant accurate sufficient pass passes`,
-		badFlag: `blocked failed invalid incomplete escalate escalated retry more rejected conflict duplicate spam unsafe revise revision
-		rework required needed needs flagged`,
-		aList: `items results findings actions steps tags keywords sources reasons recommendations questions facts topics points links
-		files names highlights options sections tasks entries records suggestions references citations attendees participants insights
-		quotes examples decisions deadlines owners changes rows list`,
-		problemList: `problems issues errors missing concerns violations blockers objections gaps warnings defects flaws`,
+		aCount: `count total number quantity length pages words index position hours days weeks months age duration
+		seconds tokens`,
+		aSum:  `price cost amount budget fee revenue salary value sum balance turnover`,
+		aYear: `year`,
+		goodFlag: `approved ok okay passed valid enough good complete completed done success successful ready
+		satisfied accepted finished correct verified resolved confirmed safe compliant accurate sufficient pass
+		passes`,
+		badFlag: `blocked failed invalid incomplete escalate escalated retry more rejected conflict duplicate spam
+		unsafe revise revision rework required needed needs flagged`,
+		aList: `items results findings actions steps tags keywords sources reasons recommendations questions facts
+		topics points links files names highlights options sections tasks entries records suggestions references
+		citations attendees participants insights quotes examples decisions deadlines owners changes rows list`,
+		problemList: `problems issues errors missing concerns violations blockers objections gaps warnings defects
+		flaws`,
 	})
 })
 

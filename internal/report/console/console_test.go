@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -62,6 +63,31 @@ func feed(t testing.TB, s report.Sink, appends []journal.Appended) {
 		if err := s.Record(t.Context(), a); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A console that continues where a checkpoint was written knows what the open gate asks for.
+func TestDecisionAfterCheckpointNamesTheCall(t *testing.T) {
+	r := recorded(t, "tool-question")
+	o := r.options()
+	o.Checkpoint = func(context.Context) (*report.Checkpoint, error) {
+		in := report.NewInterpreter(run, r.outline).TrackBudgets()
+		for e, err := range o.Source.Events(t.Context(), run, 0) {
+			if err == nil {
+				err = in.Interpret(&e, func(*report.Event) error { return nil })
+			}
+			if err != nil || e.Seq < 5 { // the gate opens
+				continue
+			}
+			state, err := in.Save(report.ReaderData{})
+			return &report.Checkpoint{Seq: e.Seq, State: state}, err
+		}
+		return nil, nil
+	}
+	var b strings.Builder
+	feed(t, console.NewLines(&b, o), r.Appends[4:5])
+	if want := "write  call to mail.send approved by eva: do"; !strings.Contains(b.String(), want) {
+		t.Errorf("got %q, want %q", b.String(), want)
 	}
 }
 

@@ -11,22 +11,23 @@ import (
 // and the terminal of the client formats it.
 type wire struct {
 	Notice
-	Place    string         `json:"place,omitempty"`
-	Root     journal.RunID  `json:"root,omitempty"`
-	Limits   journal.Limits `json:"limits,omitzero"`
-	Needs    int64          `json:"needs,omitempty"`
-	Left     int64          `json:"left,omitempty"`
-	Printed  string         `json:"printed,omitempty"`
-	NextName string         `json:"next_name,omitempty"`
-	Quiet    bool           `json:"quiet,omitempty"`
-	Repeats  bool           `json:"repeats,omitempty"`
-	Badly    bool           `json:"badly,omitempty"`
+	Asks     journal.AskKind `json:"asks,omitempty"`
+	Place    string          `json:"place,omitempty"`
+	Root     journal.RunID   `json:"root,omitempty"`
+	Limits   journal.Limits  `json:"limits,omitzero"`
+	Needs    int64           `json:"needs,omitempty"`
+	Left     int64           `json:"left,omitempty"`
+	Printed  string          `json:"printed,omitempty"`
+	NextName string          `json:"next_name,omitempty"`
+	Quiet    bool            `json:"quiet,omitempty"`
+	Repeats  bool            `json:"repeats,omitempty"`
+	Badly    bool            `json:"badly,omitempty"`
 }
 
 // Encode returns a notice for [Decode], which may be in another process.
 func Encode(n *Notice) ([]byte, error) {
 	return json.Marshal(wire{
-		*n, n.place, n.root, n.limits, n.needs, n.left, n.printed, n.next, n.quiet, n.repeats, n.markedFailed,
+		*n, n.asks, n.place, n.root, n.limits, n.needs, n.left, n.printed, n.next, n.quiet, n.repeats, n.markedFailed,
 	})
 }
 
@@ -37,7 +38,7 @@ func Decode(raw []byte) (*Notice, error) {
 		return nil, err
 	}
 	n := w.Notice
-	n.place, n.root, n.limits, n.needs, n.left = w.Place, w.Root, w.Limits, w.Needs, w.Left
+	n.asks, n.place, n.root, n.limits, n.needs, n.left = w.Asks, w.Place, w.Root, w.Limits, w.Needs, w.Left
 	n.printed, n.next = w.Printed, w.NextName
 	n.quiet, n.repeats, n.markedFailed = w.Quiet, w.Repeats, w.Badly
 	return &n, nil

@@ -164,6 +164,31 @@ func TestToolCallWaitsForApproval(t *testing.T) {
 	}
 }
 
+// The command that is shown answers the gate: a person's reply needs a text. The --json output calls both an event.
+func TestReplyOfAPersonIsSentWithText(t *testing.T) {
+	for text, want := range map[bool]string{
+		false: "send  waiting for event answer: espalier signal 11111111 answer",
+		true:  "send  waiting for a reply: espalier signal 11111111 answer --text TEXT",
+	} {
+		outline := report.NewOutline(&ir.Program{Blocks: []ir.Block{{Steps: []ir.Step{{
+			ID: "send", Action: ir.Gate{Decider: ir.Event, Event: "answer", Text: text},
+		}}}}})
+		s := &stage{t: t, p: console.NewProgress(run, func(string) (*report.Outline, error) { return outline, nil })}
+		s.take(journal.RunStarted{Name: "flow"})
+		s.take(journal.GateOpened{Place: work.Place, Kind: journal.GateEvent, Event: "answer"})
+		s.expectLines(want)
+		s.expectArea("? " + want)
+		if s.last.For != "event" {
+			t.Errorf("%q in JSON", s.last.For)
+		}
+		s.take(journal.GateDecided{
+			Place: work.Place, Outcome: journal.OutcomeOK, Method: plan.MethodEvent, Event: "answer",
+			By: journal.Actor{User: "kim"},
+		})
+		s.expectLines("send  event answer received from kim")
+	}
+}
+
 // A hook that repeats the failure before it does not show it again.
 func TestHookDoesNotRepeatFailure(t *testing.T) {
 	for _, again := range []bool{true, false} {

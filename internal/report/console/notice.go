@@ -55,13 +55,10 @@ const kindHook = "hook"
 // kindDecision is the kind of steps that only choose the next one.
 const kindDecision = "decision"
 
-// What a wait is for.
-const (
-	ForApproval = "approval"
-	ForEvent    = "event"
-	ForDecision = "decision" // about a step whose outcome is unknown
-	ForBudget   = "budget"
-)
+// jsonAsks are the names in the --json output of what waits are for, where they differ from those of the kinds.
+var jsonAsks = map[journal.AskKind]string{
+	journal.AskToolApproval: "approval", journal.AskInput: "event", journal.AskOutcome: "decision",
+}
 
 // Notice is one thing that happened. Its JSON is a line of the --json output, without empty fields.
 type Notice struct {
@@ -113,15 +110,21 @@ type Notice struct {
 	// From is the run that this one continues, at Step.
 	From journal.RunID `json:"from_run_id,omitempty"`
 
-	place        string         // path with the calling steps and the iteration
-	root         journal.RunID  // the run that commands name
-	limits       journal.Limits // of the run that waits for budget
-	needs, left  int64          // what the request that waits for budget needs, and what is left
-	printed      string         // output of a command
-	next         string         // name of Next, as people know it
-	quiet        bool           // another notice of the same event is more precise
-	repeats      bool           // the line of a step has the same error
-	markedFailed bool           // it is an end that the author marked as a failure
+	asks         journal.AskKind // what the wait is for
+	place        string          // path with the calling steps and the iteration
+	root         journal.RunID   // the run that commands name
+	limits       journal.Limits  // of the run that waits for budget
+	needs, left  int64           // what the request that waits for budget needs, and what is left
+	printed      string          // output of a command
+	next         string          // name of Next, as people know it
+	quiet        bool            // another notice of the same event is more precise
+	repeats      bool            // the line of a step has the same error
+	markedFailed bool            // it is an end that the author marked as a failure
+}
+
+// setAsks sets what the wait is for.
+func (n *Notice) setAsks(kind journal.AskKind) {
+	n.asks, n.For = kind, cmp.Or(jsonAsks[kind], string(kind))
 }
 
 // Time is a time whose JSON is RFC 3339 in UTC with milliseconds.
@@ -403,17 +406,17 @@ func spent(parts []string, used, micro int64, offline string) []string {
 // tokens returns a number of tokens with the unit.
 func tokens(n int64) string { return report.Plural(n, "token") }
 
-// endings are the texts and colors of steps that did not simply succeed.
+// endings are the words, if they are not those of the outcome, and the colors of steps that did not simply succeed.
 var endings = map[journal.Outcome]struct {
-	text  string
+	words string
 	color report.Color
 }{
-	journal.OutcomeFailed:   {"failed after ", report.Red},
-	journal.OutcomeCanceled: {"canceled after ", report.Dim},
-	journal.OutcomeRejected: {"rejected after ", report.Red},
-	journal.OutcomeSkipped:  {"skipped after ", report.Dim},
-	journal.OutcomeJump:     {"left after ", report.Plain},
-	journal.OutcomeEnd:      {"ended with the run after ", report.Plain},
+	journal.OutcomeFailed:   {"", report.Red},
+	journal.OutcomeCanceled: {"", report.Dim},
+	journal.OutcomeRejected: {"", report.Red},
+	journal.OutcomeSkipped:  {"", report.Dim},
+	journal.OutcomeJump:     {"left", report.Plain},
+	journal.OutcomeEnd:      {"ended with the run", report.Plain},
 }
 
 // stepFinished says how a step ended. The last cases are steps that succeeded, which say what follows or what they
@@ -421,10 +424,12 @@ var endings = map[journal.Outcome]struct {
 func (n *Notice) stepFinished() (string, report.Color) {
 	end, special := endings[n.Outcome]
 	switch {
-	case n.Outcome == journal.OutcomeFailed:
-		return end.text + n.sums() + reasonSuffix(withoutOutcome(n.Error)), end.color
 	case special:
-		return end.text + n.sums(), end.color
+		text := cmp.Or(end.words, journal.OutcomeWord(n.Outcome)) + " after " + n.sums()
+		if n.Outcome == journal.OutcomeFailed {
+			text += reasonSuffix(withoutOutcome(n.Error))
+		}
+		return text, end.color
 	case n.fails():
 		return "ended the run as failed" + reasonSuffix(n.Error), report.Red
 	case n.next != "" || n.Branch != "":
@@ -466,21 +471,18 @@ func (n *Notice) finished() (string, report.Color) {
 	}
 	parts := []string{report.Duration(time.Duration(n.Millis) * time.Millisecond), report.Plural(n.Steps, "step")}
 	sums := strings.Join(spent(parts, n.Tokens, n.MicroDollars, n.Offline), ", ") + report.LostWords(n.Lost)
-	switch n.Outcome {
-	case journal.OutcomeOK:
-		if n.Reason != "" { // for example, a rule of the workflow aborted it
-			return "ended early (" + report.ReasonWords(n.Reason) + ") after " + sums, report.Amber
-		}
+	switch text := journal.OutcomeWord(n.Outcome) + " after " + sums; {
+	case n.Outcome == journal.OutcomeOK && n.Reason != "": // for example, a rule of the workflow aborted it
+		return "ended early (" + report.ReasonWords(n.Reason) + ") after " + sums, report.Amber
+	case n.Outcome == journal.OutcomeOK:
 		return "finished in " + sums, report.Green
-	case journal.OutcomeRejected:
-		return "rejected after " + sums, report.Red
-	case journal.OutcomeCanceled:
-		return "canceled after " + sums, report.Amber
+	case n.Outcome == journal.OutcomeCanceled:
+		return text, report.Amber
+	case n.Outcome == journal.OutcomeFailed && !n.repeats:
+		return text + reasonSuffix(withoutOutcome(n.Error)), report.Red
+	default:
+		return text, report.Red
 	}
-	if n.repeats {
-		return "failed after " + sums, report.Red
-	}
-	return "failed after " + sums + reasonSuffix(withoutOutcome(n.Error)), report.Red
 }
 
 // withoutOutcome returns an error without its outcome, which the line has already.
@@ -520,19 +522,21 @@ const beforeRemark = "   "
 // waitsFor is waits in two parts; the command may be empty.
 func (n *Notice) waitsFor(s *Style) (what, command string) {
 	run := n.root.Short()
-	switch n.For {
-	case ForApproval:
+	switch n.asks {
+	case journal.AskApproval, journal.AskToolApproval:
 		if what = "waiting for approval"; n.Tool != "" {
 			what += " to call " + n.Tool
 		}
 		command = fmt.Sprintf("approve %s %s", run, shell.Word(journal.LocalName(n.Step)))
-	case ForEvent:
+	case journal.AskEvent:
 		what, command = "waiting for event "+n.Signal, fmt.Sprintf("signal %s %s", run, n.Signal)
-	case ForDecision:
+	case journal.AskInput:
+		what, command = "waiting for a reply", fmt.Sprintf("signal %s %s --text TEXT", run, n.Signal)
+	case journal.AskOutcome:
 		what = "waiting for a decision"
 		command = fmt.Sprintf("resume %s --decide %s%s(instead of rerun: skip, fail or result=JSON)", run,
 			shell.Word(journal.LocalID(n.Step)+"=rerun"), beforeRemark)
-	case ForBudget:
+	case journal.AskBudget:
 		what = exhausted(n.Budget, &n.limits, n.needs, n.left) // the end of the command says which limit suffices
 	}
 	if !n.Due.IsZero() { // before the command, which is there to be copied
@@ -550,10 +554,10 @@ func (n *Notice) decided() (string, report.Color) {
 	switch {
 	case n.Reason == plan.MethodTimeout:
 		text, color = "timed out", report.Red
-	case n.For == ForEvent:
+	case n.asks == journal.AskEvent, n.asks == journal.AskInput:
 		text, before = "event "+n.Signal+" received", " from "
-	case n.For == ForDecision:
-		text = "decided: " + string(n.Outcome)
+	case n.asks == journal.AskOutcome:
+		text = "decided: " + report.ResolutionWords(n.Outcome)
 	case n.Outcome == journal.OutcomeOK:
 		text = "approved"
 	case n.Outcome == journal.OutcomeRejected:

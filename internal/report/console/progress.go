@@ -433,7 +433,7 @@ func (p *Progress) toolReturned(ev *report.Event, a *active) {
 	p.answeredOffline(a, t.Offline)
 }
 
-// gateOpened adds the notice of a wait, whose kind follows from that of the gate.
+// gateOpened adds the notice of a wait.
 func (p *Progress) gateOpened(ev *report.Event, a *active) {
 	x := &ev.Step.Gate.GateOpened
 	n := p.add(ev, WaitStarted)
@@ -441,18 +441,16 @@ func (p *Progress) gateOpened(ev *report.Event, a *active) {
 	if x.Due != 0 {
 		n.Due = Time{x.Due.Time()}
 	}
-	switch x.Kind {
-	case journal.GatePerson:
-		n.For = ForApproval
-	case journal.GateToolCall:
-		n.For, n.Tool = ForApproval, cmp.Or(asked(x.Shows["tool"]), "a tool")
-	case journal.GateInDoubt:
-		n.For = ForDecision
-	default:
-		n.For = ForEvent
-	}
+	n.about(ev.Step)
 	wait := *n
 	a.wait = &wait
+}
+
+// about sets what the open gate of a step asks for.
+func (n *Notice) about(s *report.Step) {
+	if n.setAsks(s.Asks()); n.asks == journal.AskToolApproval {
+		n.Tool = cmp.Or(asked(s.Gate.Shows["tool"]), "a tool")
+	}
 }
 
 // gateDecided adds the notice of a decision.
@@ -460,9 +458,7 @@ func (p *Progress) gateDecided(ev *report.Event, a *active) {
 	x, d := ev.Fact.(journal.GateDecided), ev.Verdict()
 	n := p.add(ev, WaitFinished)
 	n.Outcome, n.Reason, n.Note, n.Signal = x.Outcome, x.Method, x.Note, x.Event
-	if a.wait != nil {
-		n.For, n.Tool = a.wait.For, a.wait.Tool
-	}
+	n.about(ev.Step)
 	if n.Tool != "" { // the task runs on in any case
 		n.Outcome = callOutcomes[d.Answer]
 	}
@@ -500,7 +496,8 @@ func (p *Progress) budgetWaiting(ev *report.Event) {
 func (p *Progress) budgetExhausted(ev *report.Event, budget string) *Notice {
 	p.exhaustedBudget = budget
 	n := p.add(ev, WaitStarted)
-	n.For, n.Budget, n.limits = ForBudget, budget, p.in.Budget(ev.At).Limits
+	n.setAsks(journal.AskBudget)
+	n.Budget, n.limits = budget, p.in.Budget(ev.At).Limits
 	n.needs, n.left = p.shortfall(budget)
 	return n
 }

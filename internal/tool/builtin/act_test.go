@@ -237,7 +237,7 @@ func TestRequestsReachOnlyAllowedAddresses(t *testing.T) {
 	}
 }
 
-func TestRepeatableCalls(t *testing.T) {
+func TestOnlyIdempotentCallsAreRepeatable(t *testing.T) {
 	tools := builtin.Tools(builtin.Options{})
 	for _, c := range []struct {
 		name, input string

@@ -410,7 +410,7 @@ func TestEditReplacesUniqueOrAllMatches(t *testing.T) {
 	}
 }
 
-func TestGlobAndGrep(t *testing.T) {
+func TestGlobAndGrepStayInTheirFolder(t *testing.T) {
 	w := newWorld(t)
 	w.link(t, w.outside, "out")
 	w.link(t, ".espalier", "own")

@@ -121,11 +121,11 @@ func server() *sdk.Server {
 		return text(strings.Repeat("x", 12<<20)), nil
 	})
 	add("key", nil, func(_ context.Context, req *sdk.CallToolRequest, in input) (*sdk.CallToolResult, error) {
-		said := map[string]any{"key": req.Params.Meta["espalier/idempotency-key"]}
+		meta := map[string]any{"key": req.Params.Meta["espalier/idempotency-key"]}
 		if trace := req.Params.Meta["traceparent"]; trace != nil {
-			said["trace"] = trace
+			meta["trace"] = trace
 		}
-		raw, err := json.Marshal(said)
+		raw, err := json.Marshal(meta)
 		return text(string(raw)), err
 	})
 	add("flood", nil, func(ctx context.Context, req *sdk.CallToolRequest, in input) (*sdk.CallToolResult, error) {

@@ -47,7 +47,7 @@ func (o *OAuth) handler(ctx context.Context, client *http.Client, hide func(toke
 // tokens makes a handler of the SDK safe for concurrent requests, and keeps its tokens valid after the request that
 // fetched the first one.
 type tokens struct {
-	mu    sync.Mutex
+	mu    sync.Mutex // serializes the calls of inner
 	inner auth.OAuthHandler
 	hide  func(token string)
 }

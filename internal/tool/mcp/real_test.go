@@ -28,7 +28,7 @@ const (
 	filesystem = "@modelcontextprotocol/server-filesystem@2026.8.31"
 )
 
-func TestServerEverything(t *testing.T) {
+func TestReferenceServerAnswersCalls(t *testing.T) {
 	s := mcp.New(mcp.Config{
 		Name:    "everything",
 		Command: []string{npmtest.Program(t, everything, "mcp-server-everything"), "stdio"}, Dir: t.TempDir(),
@@ -91,11 +91,12 @@ func TestServerEverythingWithLongCalls(t *testing.T) {
 	t.Run("progress", func(t *testing.T) {
 		// In all it takes longer than a call may without progress.
 		s, long := start(t, 3*time.Second)
-		told := make(chan tool.Progress, 100)
+		progress := make(chan tool.Progress, 100)
 		result, err := long.Call(t.Context(), tool.Call{
-			Input: json.RawMessage(`{"duration":4,"steps":20}`), Progress: func(p tool.Progress) { told <- p },
+			Input: json.RawMessage(`{"duration":4,"steps":20}`), Progress: func(p tool.Progress) { progress <- p },
 		})
-		if first := <-told; err != nil || !strings.Contains(string(result.Output), "completed") || first.Total != 20 {
+		if first := <-progress; err != nil || !strings.Contains(string(result.Output), "completed") ||
+			first.Total != 20 {
 			t.Errorf("%s, %v, %+v", result.Output, err, first)
 		}
 		serves(t, s)
@@ -144,8 +145,8 @@ func TestServerEverythingOverHTTP(t *testing.T) {
 		p.Stdin.Close()
 		p.Stdout.Close()
 	}()
-	for said := bufio.NewScanner(p.Stdout); said.Scan(); {
-		if strings.Contains(said.Text(), port) {
+	for lines := bufio.NewScanner(p.Stdout); lines.Scan(); {
+		if strings.Contains(lines.Text(), port) {
 			break
 		}
 	}
@@ -155,15 +156,15 @@ func TestServerEverythingOverHTTP(t *testing.T) {
 	})
 	defer s.Close()
 	calls(t, s)
-	told := make(chan tool.Progress, 100)
+	progress := make(chan tool.Progress, 100)
 	long := find(t, s, "everything.trigger-long-running-operation")
-	_, err = long.Call(t.Context(), tool.Call{Input: json.RawMessage(`{"duration":1,"steps":5}`), Progress: func(p tool.Progress) { told <- p }})
-	if first := <-told; err != nil || first.Total != 5 {
+	_, err = long.Call(t.Context(), tool.Call{Input: json.RawMessage(`{"duration":1,"steps":5}`), Progress: func(p tool.Progress) { progress <- p }})
+	if first := <-progress; err != nil || first.Total != 5 {
 		t.Errorf("%v, %+v", err, first)
 	}
 }
 
-func TestServerFilesystem(t *testing.T) {
+func TestFilesystemServerStaysInItsFolder(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	for path, text := range map[string]string{
 		filepath.Join(dir, "a.txt"): "roses\n", filepath.Join(outside, "b.txt"): "secret\n",
