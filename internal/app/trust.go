@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/lazyregexp"
@@ -34,7 +35,7 @@ type Review struct {
 }
 
 // Review collects what there is to approve in the project of a folder.
-func (a *App) Review(ctx context.Context, dir string, as ReadOptions) (*Review, error) {
+func (a *App) Review(ctx context.Context, dir string, as catalog.ReadOptions) (*Review, error) {
 	space, err := a.space()
 	if err != nil {
 		return nil, err

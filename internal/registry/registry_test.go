@@ -3,6 +3,7 @@ package registry
 import (
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/source"
 )
@@ -30,7 +31,7 @@ func TestFormatsRecognizeTheirFiles(t *testing.T) {
 		{path: ".github/workflows/ci.yaml", text: "on: push\njobs:\n  a:\n    steps: []\n"},
 	} {
 		f := source.NewFile(c.path, c.text)
-		for _, one := range Formats() {
+		for _, one := range catalog.Formats() {
 			want := format.No
 			switch one.Name() {
 			case c.certain:

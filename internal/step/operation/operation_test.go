@@ -10,11 +10,12 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/operation"
 	"github.com/espalier-run/espalier/internal/step/steptest"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
 func TestOperationStepsMeetTheStepContract(t *testing.T) {
-	steptest.Run(t, operation.Kind{},
+	steptest.Run(t, kinds.Operation{},
 		steptest.Case{Name: "call", Settings: steptest.Settings{
 			"operation": "http.request", "inputs": map[string]any{"url": "x"},
 		}},
@@ -58,7 +59,7 @@ func TestOperationStepsKeepResultsWhenInterrupted(t *testing.T) {
 	for i := range plays {
 		plays[i].With, plays[i].Tools = with, tools
 	}
-	steptest.Runs(t, operation.Kind{}, plays...)
+	steptest.Runs(t, operation.Runner{}, plays...)
 }
 
 // Every response is a result, unless its status is retryable.
@@ -74,7 +75,7 @@ func TestEveryResponseIsAResultUnlessRetryable(t *testing.T) {
 		}}
 	}
 	found := `{"Output":"body=none\nbody_truncated=false\nheaders={\"A\":\"b\"}\nstatus_code=404","Stderr":"","ExitCode":0,"Status":"completed","Response":{"status_code":404,"body":"none","headers":{"A":"b"},"body_truncated":false}}`
-	steptest.Runs(t, operation.Kind{},
+	steptest.Runs(t, operation.Runner{},
 		steptest.Play{Name: "any status", Settings: request(2), Tools: answer(bad, true), Value: found},
 		steptest.Play{
 			Name: "another status", Settings: request("1500ms", 503, "429"), Tools: answer(bad, true), Value: found,
@@ -119,7 +120,7 @@ func TestEveryResponseIsAResultUnlessRetryable(t *testing.T) {
 // Numbers are sent as they are written, and headers may be numbers and booleans.
 func TestNumbersKeepTheirDigits(t *testing.T) {
 	schema := json.RawMessage(`{"type":"object","properties":{"url":{"type":"string"},"body":{"const":{"id":9007199254740993}},"headers":{"const":{"V":"1000000","T":"true","S":"s"}}},"required":["body","headers"]}`)
-	steptest.Runs(t, operation.Kind{}, steptest.Play{
+	steptest.Runs(t, operation.Runner{}, steptest.Play{
 		Name: "numbers", Settings: steptest.Settings{"operation": "http.request", "inputs": json.RawMessage(`{"url":"x","body":{"id":9007199254740993},"headers":{"V":1000000,"T":true,"S":"s"}}`)},
 		Tools: map[string]steptest.Tool{"http.request": {Spec: tool.Spec{Schema: schema}, Answer: `"sent"`}},
 		Value: `{"Output":"sent","Stderr":"","ExitCode":0,"Status":"completed","Response":"sent"}`,
@@ -151,7 +152,7 @@ func TestValuesInCode(t *testing.T) {
 		}
 		return p
 	}
-	steptest.Runs(t, operation.Kind{},
+	steptest.Runs(t, operation.Runner{},
 		play("quoted", `echo "{{.states.ask.Output}}"`, `echo "v1; id"`, nil),
 		play("words", `echo {{.states.ask.Output}}`, `__espalier_1='v1; id'; echo ${__espalier_1}`, nil),
 		play("input", `echo '{{.inputs.x}}'`, `echo "x; id"`, nil),

@@ -13,11 +13,12 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/prompt"
 	"github.com/espalier-run/espalier/internal/step/steptest"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
 func TestPromptStepsMeetTheStepContract(t *testing.T) {
-	steptest.Run(t, prompt.Kind{},
+	steptest.Run(t, kinds.Prompt{},
 		steptest.Case{Name: "an agent and a prompt", Settings: steptest.Settings{
 			"agent": "plain", "template": "Write it",
 		}},
@@ -49,7 +50,7 @@ func TestPromptStepsKeepResultsWhenInterrupted(t *testing.T) {
 	handy := steptest.Settings{"agent": "handy", "template": "Find it"}
 	tools := map[string]steptest.Tool{"search": {Answer: `["hit"]`}}
 	acts := map[string]steptest.Tool{"search": {Spec: tool.Spec{SideEffects: true}, Answer: `1`}}
-	steptest.Runs(t, prompt.Kind{},
+	steptest.Runs(t, prompt.Runner{},
 		steptest.Play{Name: "text", Settings: plain("text"), Replies: says(`{"a": 1}`), Value: `{"agent":"plain","output":"{\"a\": 1}"}`, Notes: []string{p, r}},
 		steptest.Play{Name: "JSON", Settings: plain("json"), Replies: says(`{"a": 1}`), Value: `{"agent":"plain","output":{"a":1}}`},
 		steptest.Play{Name: "JSON after a mend", Settings: plain("json"), Replies: says(`no`, `[1]`), Value: `{"agent":"plain","output":[1]}`},
@@ -133,7 +134,7 @@ func TestToolCallsInCodeAreMade(t *testing.T) {
 		world := &steptest.World{Replies: says(string(step.JSON(map[string]string{"tool_code": code}))), Tools: map[string]steptest.Tool{"search": {Answer: `1`}}}
 		log := &steptest.Log{}
 		play := steptest.Play{Settings: steptest.Settings{"agent": "handy", "template": "Find it"}}
-		if _, err := play.Done(t, prompt.Kind{}, log, world); err != nil {
+		if _, err := play.Done(t, prompt.Runner{}, log, world); err != nil {
 			t.Fatal(err)
 		}
 		got := ""
@@ -175,7 +176,7 @@ func TestTemplatesPreferInputsOverTheContext(t *testing.T) {
 					j.Reads = append(j.Reads, step.Read{Path: path, Value: []byte(v)})
 				}
 			},
-		}.Done(t, prompt.Kind{}, log, world)
+		}.Done(t, prompt.Runner{}, log, world)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,7 +222,7 @@ func TestNotesAreAskedForWhereTheReplyHasRoom(t *testing.T) {
 			Tools:    map[string]steptest.Tool{"notebook.read": {Answer: "[]"}}, With: c.with,
 		}
 		world := &steptest.World{Replies: says(c.reply), Tools: play.Tools}
-		if _, err := play.Done(t, prompt.Kind{}, &steptest.Log{}, world); err != nil {
+		if _, err := play.Done(t, prompt.Runner{}, &steptest.Log{}, world); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		var asked string
@@ -247,7 +248,7 @@ func TestPanicOfOneOfSeveralToolsIsAnError(t *testing.T) {
 		Tools:    map[string]steptest.Tool{"search": {Fail: bomb{}}},
 		Replies:  []steptest.Reply{{Calls: []steptest.Call{call, call}}, {Text: "Found"}},
 	}
-	_, err := p.Done(t, prompt.Kind{}, &steptest.Log{}, &steptest.World{Tools: p.Tools, Replies: p.Replies})
+	_, err := p.Done(t, prompt.Runner{}, &steptest.Log{}, &steptest.World{Tools: p.Tools, Replies: p.Replies})
 	failed, ok := errors.AsType[*step.Error](err)
 	if !ok || failed.Class != journal.ClassInternal || !strings.Contains(failed.Message, "tick") {
 		t.Error(err)
