@@ -15,8 +15,6 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/agent"
 	"github.com/espalier-run/espalier/internal/step/steptest"
-	"github.com/espalier-run/espalier/internal/stepkind"
-	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
@@ -415,16 +413,6 @@ func TestBudgetRefused(t *testing.T) {
 	var failure *step.Error
 	if !errors.As(err, &failure) || failure.Class != step.ClassBudget || len(world.Requests) > 0 {
 		t.Errorf("%v, %d calls", err, len(world.Requests))
-	}
-}
-
-// What a run may do, an estimate has to count: the worst of these is two repairs.
-func TestBoundCountsRepairsOfParts(t *testing.T) {
-	s, task := steptest.Case{Settings: plain}.Task("agent")
-	s.Writes = []ir.Write{{Path: "state.a", Part: "a"}, {Path: "state.b", Part: "b"}}
-	if got := stepkind.BoundOf(kinds.Agent{}, steptest.Program(), s, task).Worst.ModelCalls.N; got != 1+
-		stepkind.RepairCalls {
-		t.Errorf("%d model calls", got)
 	}
 }
 

@@ -21,31 +21,6 @@ import (
 	"github.com/espalier-run/espalier/internal/usertest"
 )
 
-func TestArtifactStepsMeetTheStepContract(t *testing.T) {
-	steptest.Run(t, kinds.Artifact{},
-		steptest.Case{
-			Name:     "plain",
-			Settings: steptest.Settings{"agent": "plain", "goal": "g", "produces": "outputs/a.md"},
-		},
-		steptest.Case{
-			Name:     "a folder",
-			Settings: steptest.Settings{"agent": "plain", "goal": "g", "produces": "outputs/a/", "draft": "agents"},
-		},
-		steptest.Case{Name: "nobody", Misfit: true},
-	)
-	steptest.Run(t, kinds.Shell{},
-		steptest.Case{
-			Name:     "plain",
-			Settings: steptest.Settings{"scripts": []kinds.ShellScript{{Shell: "bash", Path: "x.sh"}}},
-		},
-		steptest.Case{Name: "nothing", Misfit: true},
-	)
-	steptest.Run(t, kinds.Handover{},
-		steptest.Case{Name: "plain", Settings: steptest.Settings{"output": "artifacts.a"}},
-		steptest.Case{Name: "nothing", Misfit: true},
-	)
-}
-
 func says(texts ...string) []steptest.Reply {
 	var out []steptest.Reply
 	for _, t := range texts {

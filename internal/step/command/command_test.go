@@ -19,30 +19,8 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/command"
 	"github.com/espalier-run/espalier/internal/step/steptest"
-	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 	"github.com/espalier-run/espalier/internal/usertest"
 )
-
-func TestCommandStepsMeetTheStepContract(t *testing.T) {
-	steptest.Run(t, kinds.Command{},
-		steptest.Case{Name: "command", Settings: steptest.Settings{
-			"command": "make {{.inputs.x}}", "dir": "sub", "export": []string{"x"},
-		}},
-		steptest.Case{Name: "script", Settings: steptest.Settings{
-			"script": "#!/bin/sh\necho", "shell": "/bin/sh", "timeout": "3s",
-		}},
-		steptest.Case{Name: "file", Settings: steptest.Settings{"script_file": "x.sh", "folder": "/p"}},
-		steptest.Case{Name: "nothing", Misfit: true},
-	)
-	steptest.Run(t, kinds.Hook{},
-		steptest.Case{Name: "hooks", Settings: steptest.Settings{
-			"hooks": []map[string]any{{"log": "x"}, {"command": "true", "timeout": 5}}, "strict": true,
-		}},
-		steptest.Case{Name: "again", Settings: steptest.Settings{
-			"hooks": []any{}, "again": true, "files": []string{"x"}, "export": []string{"x"},
-		}},
-	)
-}
 
 // reads gives a job what a step would read.
 func reads(dir string, more map[string]string) func(*step.Job) {
@@ -870,15 +848,6 @@ func TestFailingHooksStopOnlyStrictSteps(t *testing.T) {
 	_, _, err = hooked(t, dir, steptest.Settings{"hooks": hooks{{"command": "touch never"}}, "strict": true}, `{}`, func(j *step.Job) { j.MayRunCommands = false })
 	if err == nil || !strings.Contains(err.Error(), "--allow-shell") {
 		t.Error(err)
-	}
-	for _, c := range []struct {
-		hooks hooks
-		runs  bool
-	}{{hooks{{"log": "x"}}, false}, {hooks{{"log": "x"}, {"command": "x"}}, true}} {
-		_, task := steptest.Case{Settings: steptest.Settings{"hooks": c.hooks}}.Task("hook")
-		if got := (kinds.Hook{}).Uses(task); (len(got.Commands) > 0) != c.runs {
-			t.Errorf("%v: %+v", c.hooks, got)
-		}
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/espalier-run/espalier/internal/step/node"
 	"github.com/espalier-run/espalier/internal/step/steptest"
 	"github.com/espalier-run/espalier/internal/step/worker"
-	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 )
 
 type settings = steptest.Settings
@@ -25,25 +24,6 @@ type settings = steptest.Settings
 func code(text string) []map[string]any { return []map[string]any{{"code": text, "line": 10}} }
 
 const head = "from agents.shared.agent_sdk import AgentRunner, Pipeline\n"
-
-func TestNodeStepsMeetTheStepContract(t *testing.T) {
-	steptest.Run(t, kinds.Node{},
-		steptest.Case{Name: "a function", Settings: settings{
-			"function": "f", "code": code("def f(s): return {}"),
-			"agents": map[string]any{"plain": map[string]any{}},
-		}},
-		steptest.Case{Name: "a program", Settings: settings{"code": code("print(1)")}},
-		steptest.Case{Name: "no code", Misfit: true},
-	)
-	steptest.Run(t, kinds.Collect{},
-		steptest.Case{Name: "nothing"},
-		steptest.Case{Name: "defaults", Settings: settings{
-			"defaults": map[string]any{"a": 1},
-			"reducers": map[string]string{"a": "add"},
-		}},
-		steptest.Case{Name: "a list", Settings: settings{"defaults": []int{1}}, Misfit: true},
-	)
-}
 
 const reply = `{"recommendations": [], "rules_applied": ["x"], "meta_insight": "m", "analysis_data": {"n": 1.0}}`
 

@@ -10,18 +10,8 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/operation"
 	"github.com/espalier-run/espalier/internal/step/steptest"
-	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 	"github.com/espalier-run/espalier/internal/tool"
 )
-
-func TestOperationStepsMeetTheStepContract(t *testing.T) {
-	steptest.Run(t, kinds.Operation{},
-		steptest.Case{Name: "call", Settings: steptest.Settings{
-			"operation": "http.request", "inputs": map[string]any{"url": "x"},
-		}},
-		steptest.Case{Name: "nothing", Misfit: true},
-	)
-}
 
 func TestOperationStepsKeepResultsWhenInterrupted(t *testing.T) {
 	tools := map[string]steptest.Tool{

@@ -1,4 +1,4 @@
-package script_test
+package kinds_test
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package transform_test
+package kinds_test
 
 import (
 	"testing"

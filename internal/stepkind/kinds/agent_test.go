@@ -1,8 +1,9 @@
-package agent_test
+package kinds_test
 
 import (
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step/steptest"
 	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/stepkind/kinds"
@@ -71,5 +72,15 @@ func TestPromptGrowsWithTheConversation(t *testing.T) {
 	const reply, result = stepkind.DefaultReplyTokens, stepkind.MaxCallsPerTurn * stepkind.AssumedResultTokens
 	if got, want := b.Worst.PromptTokens.N, first+(first+reply+result)+(first+2*reply+2*result); got != want {
 		t.Errorf("three turns: %d tokens, want %d", got, want)
+	}
+}
+
+// What a run may do, an estimate has to count: the worst of these is two repairs.
+func TestBoundCountsRepairsOfParts(t *testing.T) {
+	s, task := steptest.Case{Settings: steptest.Settings{"agent": "plain", "task": "Write it"}}.Task("agent")
+	s.Writes = []ir.Write{{Path: "state.a", Part: "a"}, {Path: "state.b", Part: "b"}}
+	if got := stepkind.BoundOf(kinds.Agent{}, steptest.Program(), s, task).Worst.ModelCalls.N; got != 1+
+		stepkind.RepairCalls {
+		t.Errorf("%d model calls", got)
 	}
 }

@@ -1,4 +1,4 @@
-package combine_test
+package kinds_test
 
 import (
 	"testing"
