@@ -27,10 +27,10 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/explain"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/project"
-	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/report/reporttest"
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
@@ -853,7 +853,7 @@ func TestDocsAssumptionsAreThoseOfTheCode(t *testing.T) {
 // names by its number.
 func TestDocsAgentFlowIsComplete(t *testing.T) {
 	page := strings.Join(readPage(t, "docs/formats/agent-flow.md"), "\n")
-	for _, s := range registry.Formats().Find("agent-flow").Schemas() {
+	for _, s := range catalog.Formats().Find("agent-flow").Schemas() {
 		_, section, ok := strings.Cut(page, "\n### "+s.Block+"\n")
 		if !ok {
 			t.Errorf("docs/formats/agent-flow.md has no section on %s", s.Block)
@@ -893,7 +893,7 @@ func TestDocsAWFIsComplete(t *testing.T) {
 			} `json:"states"`
 		} `json:"properties"`
 	}
-	if err := json.Unmarshal(registry.Formats().Find("awf").Schemas()[0].Schema, &schema); err != nil {
+	if err := json.Unmarshal(catalog.Formats().Find("awf").Schemas()[0].Schema, &schema); err != nil {
 		t.Fatal(err)
 	}
 	keys := schema.Properties.States.AdditionalProperties.Properties

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/analysis"
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/project"
-	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
@@ -80,7 +80,7 @@ func analyze(ctx context.Context, dir, path string, unsaved map[string]string) (
 	if err != nil {
 		return analysis.Result{}, err
 	}
-	return analysis.Run(ctx, p, f, registry.Formats(), registry.Kinds())
+	return analysis.Run(ctx, p, f, catalog.Formats(), catalog.Kinds())
 }
 
 func result(t *testing.T, dir, path string, unsaved map[string]string) analysis.Result {

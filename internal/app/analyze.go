@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/analysis"
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
@@ -32,15 +33,6 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// ReadOptions select how files are read that can be read in several ways.
-type ReadOptions = registry.ReadOptions
-
-// The ways to run a real python3; see ReadOptions.Python.
-const (
-	PythonConfined   = registry.PythonConfined
-	PythonUnconfined = registry.PythonUnconfined
-)
-
 // Analysis is everything that is known about one workflow file.
 type Analysis struct {
 	File        *source.File
@@ -49,7 +41,7 @@ type Analysis struct {
 	Diagnostics diag.List
 	Files       source.Set // that Diagnostics refer to
 
-	reading ReadOptions
+	reading catalog.ReadOptions
 	root    string // of the project
 	// config is the configuration of the project, if the workflow calls tools. It gives names to tools.
 	config *config.Config
@@ -62,7 +54,7 @@ type AnalyzeRequest struct {
 	// Unsaved has texts that count instead of the files at their paths, such as those that a person is editing. The
 	// files and their folders need not exist.
 	Unsaved map[string]string
-	Reading ReadOptions
+	Reading catalog.ReadOptions
 	// Listed restricts Workflow to what Workflows lists, by path or by name, and the paths of Unsaved to the project.
 	// It is for requests of people who must not read other files or run their commands.
 	Listed bool
@@ -107,7 +99,7 @@ func (a *App) Analyze(ctx context.Context, req AnalyzeRequest) (*Analysis, error
 }
 
 // AnalyzeFile compiles and checks a file of an opened project. The only error is that of a context that is done.
-func AnalyzeFile(ctx context.Context, p *project.Project, f *source.File, as ReadOptions) (*Analysis, error) {
+func AnalyzeFile(ctx context.Context, p *project.Project, f *source.File, as catalog.ReadOptions) (*Analysis, error) {
 	an := &Analysis{reading: as, root: p.Root}
 	calls := func(program *ir.Program) diag.List {
 		if !registry.CallsTools(program) {
@@ -116,7 +108,7 @@ func AnalyzeFile(ctx context.Context, p *project.Project, f *source.File, as Rea
 		an.config = writtenConfig(p)
 		return registry.CheckCalls(program, an.config)
 	}
-	r, err := analysis.Run(ctx, p, f, registry.FormatsFor(as), registry.Kinds(), calls)
+	r, err := analysis.Run(ctx, p, f, catalog.FormatsFor(as), catalog.Kinds(), calls)
 	if err != nil {
 		return nil, err
 	}
@@ -190,12 +182,6 @@ func (an *Analysis) RequiresApproval(tool string) bool {
 	return required
 }
 
-// StepKinds returns the kinds of leaf work.
-func StepKinds() stepkind.Set { return registry.Kinds() }
-
-// Formats returns the file formats.
-func Formats() format.Set { return registry.Formats() }
-
 // definition returns the definition that a run pins.
 func (an *Analysis) definition(root string) *engine.Definition {
 	path := an.File.Path
@@ -212,7 +198,7 @@ func (an *Analysis) Contract(s *ir.Step) (contract.Contract, bool) {
 	if task == nil {
 		return contract.Contract{}, false
 	}
-	asker, ok := registry.Kinds()[task.Kind].(stepkind.Asker)
+	asker, ok := catalog.Kinds()[task.Kind].(stepkind.Asker)
 	if !ok {
 		return contract.Contract{}, false
 	}
@@ -299,7 +285,7 @@ type Discovery struct {
 }
 
 // Workflows discovers the workflows of the project around the working folder, and the user's skills.
-func (a *App) Workflows(ctx context.Context, as ReadOptions) (*Discovery, error) {
+func (a *App) Workflows(ctx context.Context, as catalog.ReadOptions) (*Discovery, error) {
 	space, err := a.space()
 	if err != nil {
 		return nil, err
@@ -312,7 +298,7 @@ func (a *App) Workflows(ctx context.Context, as ReadOptions) (*Discovery, error)
 type resolver struct {
 	ctx     context.Context
 	space   *project.Workspace
-	reading ReadOptions
+	reading catalog.ReadOptions
 }
 
 // discover analyzes all workflows of the project, the user's skills, and the workflows of the folders that the user or
@@ -372,7 +358,7 @@ func (r *resolver) outside(found *Discovery) error {
 			found.skip(one.Path, err)
 			continue
 		}
-		if known[f.Abs] || len(registry.Formats().Certain(f)) == 0 {
+		if known[f.Abs] || len(catalog.Formats().Certain(f)) == 0 {
 			continue
 		}
 		known[f.Abs] = true
@@ -419,7 +405,7 @@ func (r *resolver) below(
 		}
 		queue = queue[1:]
 	}
-	formats := registry.Formats()
+	formats := catalog.Formats()
 	paths, skipped := p.Candidates(dir)
 	found.Skipped = append(found.Skipped, skipped...)
 	for _, candidate := range paths {
@@ -523,7 +509,7 @@ func (r *resolver) resolveListed(arg string) (*Analysis, error) {
 		path = main
 	}
 	if r.isCandidate(path) && r.space.Exists(path) {
-		if an, err := r.read(path); err == nil && len(registry.Formats().Certain(an.File)) > 0 {
+		if an, err := r.read(path); err == nil && len(catalog.Formats().Certain(an.File)) > 0 {
 			return an, nil
 		}
 	}
@@ -579,7 +565,7 @@ func (r *resolver) resolveFolder(dir string) (*Analysis, error) {
 }
 
 // namedByFile reports whether commands of the format call its workflows by the names of their files.
-func namedByFile(w Workflow) bool { return Formats().Conventions(w.Format).NamedByFile }
+func namedByFile(w Workflow) bool { return catalog.Formats().Conventions(w.Format).NamedByFile }
 
 // resolveName finds a discovered workflow by the name that its format uses, then by the other one (the name inside the
 // file or the name of the file), then by a command that it declares. Workflows that others hide do not count.
@@ -658,7 +644,7 @@ type ValidateRequest struct {
 	// Paths are files, folders, names of workflows and configurations.
 	Paths   []string
 	Unsaved map[string]string // as in AnalyzeRequest
-	Reading ReadOptions
+	Reading catalog.ReadOptions
 }
 
 // Validate checks workflows and configurations. A folder means every workflow in it. With several paths, one that
@@ -823,7 +809,7 @@ func (v *Validation) Repository() string {
 
 // FixTopology rewrites the diagram of a workflow from its code and rules. It reports whether anything changed.
 func (a *App) FixTopology(an *Analysis) (bool, error) {
-	drifter, ok := registry.Formats().Find(an.Format).(format.Drifter)
+	drifter, ok := catalog.Formats().Find(an.Format).(format.Drifter)
 	if !ok {
 		return false, nil
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -135,8 +136,8 @@ func (a *App) spaceIn(dir string, unsaved map[string]string) (*project.Workspace
 
 // userFolder returns the folder in the user's configuration that formats search.
 func userFolder() string {
-	for _, f := range Formats() {
-		if folder := Formats().Conventions(f.Name()).UserFolder; folder != "" {
+	for _, f := range catalog.Formats() {
+		if folder := catalog.Formats().Conventions(f.Name()).UserFolder; folder != "" {
 			return folder
 		}
 	}

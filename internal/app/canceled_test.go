@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/catalog"
 )
 
 // A client that is gone, or an editor that has newer text, does not keep the analysis busy.
@@ -29,7 +30,7 @@ func TestAnalysisEndsWithItsContext(t *testing.T) {
 			return err
 		},
 		"all workflows": func() error {
-			_, err := a.Workflows(ctx, app.ReadOptions{})
+			_, err := a.Workflows(ctx, catalog.ReadOptions{})
 			return err
 		},
 		"a folder": func() error {
@@ -41,7 +42,7 @@ func TestAnalysisEndsWithItsContext(t *testing.T) {
 			return err
 		},
 		"the approvals": func() error {
-			_, err := a.Review(ctx, ".", app.ReadOptions{})
+			_, err := a.Review(ctx, ".", catalog.ReadOptions{})
 			return err
 		},
 	} {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -175,7 +176,7 @@ func (env *environment) estimateRun(p *ir.Program, options json.RawMessage) (*Co
 		}
 	}
 	if o.Simulate || o.Script != "" { // no external agent does a step
-		return &Cost{Report: check.Estimate(p, registry.Kinds()), Money: Money{Known: true}}, nil
+		return &Cost{Report: check.Estimate(p, catalog.Kinds()), Money: Money{Known: true}}, nil
 	}
 	chosen := func(asked string) string { return cmp.Or(o.Model, asked, o.DefaultModel) }
 	report := estimate(p, env, chosen)
@@ -185,7 +186,7 @@ func (env *environment) estimateRun(p *ir.Program, options json.RawMessage) (*Co
 // estimate computes what a run of a program can use. model returns the model that is used instead of the one that a
 // step names.
 func estimate(p *ir.Program, env *environment, model func(asked string) string) check.Report {
-	return check.EstimateWith(p, registry.Kinds(), check.Known{
+	return check.EstimateWith(p, catalog.Kinds(), check.Known{
 		Program: func(asked string) string {
 			choice, problem := env.models.Choose(model(asked))
 			if problem != nil {

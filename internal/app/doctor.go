@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/project"
@@ -190,7 +191,7 @@ func (a *App) DiagnoseWorkflows(ctx context.Context) ([]Component, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := a.Workflows(ctx, ReadOptions{})
+	found, err := a.Workflows(ctx, catalog.ReadOptions{})
 	if err != nil {
 		return nil, err
 	}

@@ -41,9 +41,9 @@ func folder() string {
 	return dir
 }
 
-// An editor analyzes what a person types: the texts of open files count instead of the saved ones, and neither the files
-// nor their folder need to exist on the disk. Nothing is kept between requests, so that each result is about the files
-// as they are, and a context ends a request that is no longer needed.
+// An editor analyzes what a person types: the texts of open files count instead of the saved ones, and neither the
+// files nor their folder need to exist on the disk. Nothing is kept between requests, so that each result is about the
+// files as they are, and a context ends a request that is no longer needed.
 func ExampleApp_Analyze_unsaved() {
 	dir := filepath.Join(os.TempDir(), "a folder that does not exist")
 	ctx, project := context.Background(), app.New(app.Options{Dir: dir})

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -27,9 +28,6 @@ import (
 
 //go:embed creator
 var creator embed.FS
-
-// AgentInput is the input of Agentfile workflows whose trigger declares no other name.
-const AgentInput = registry.AgentInput
 
 const (
 	creatorName = "workflow-creator"
@@ -84,7 +82,7 @@ func (a *App) Generate(ctx context.Context, req GenerateRequest) (*Generation, [
 	}
 	g := &Generation{
 		Name: req.Name, app: a, by: req.By, request: req.Request, id: NewRunID(),
-		inputs: cmp.Or(OnlyText(compiled.Program), AgentInput),
+		inputs: cmp.Or(OnlyText(compiled.Program), catalog.AgentInput),
 	}
 	p := &Prepared{Workflow: compiled, Root: root, Options: req.Options}
 	if req.Script != nil {
@@ -302,7 +300,7 @@ func (g *Generation) createFolder(root string) error {
 // input returns the input of a generator, under the name that its trigger declares.
 func (g *Generation) input(name, text string) json.RawMessage {
 	raw, err := json.Marshal(map[string]string{
-		AgentInput: text, name: text, "workflow_name": g.Name, "run_id": g.run,
+		catalog.AgentInput: text, name: text, "workflow_name": g.Name, "run_id": g.run,
 	})
 	if err != nil {
 		panic(err) // strings always encode
@@ -439,7 +437,7 @@ func (g *Generation) repair(id journal.RunID) (*GenerationRun, error) {
 	}
 	return &GenerationRun{ID: id, Start: func(ctx context.Context) error {
 		def := generatorDefinition(compiled)
-		err := g.env.Engine.Start(ctx, id, def, g.input(AgentInput, b.String()), g.options.Encode(), g.by)
+		err := g.env.Engine.Start(ctx, id, def, g.input(catalog.AgentInput, b.String()), g.options.Encode(), g.by)
 		return g.env.runError(id, err)
 	}}, nil
 }

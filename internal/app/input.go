@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/schema"
@@ -198,7 +199,7 @@ func addFields(
 // unnamed returns the input that a field without a name means. In formats without a short form, a word without "=" is
 // more likely the name of an input than its value.
 func unnamed(p *ir.Program, fields []Field) (string, error) {
-	if only := OnlyText(p); Formats().Conventions(p.Format).UnnamedInput && only != "" && len(fields) == 1 {
+	if only := OnlyText(p); catalog.Formats().Conventions(p.Format).UnnamedInput && only != "" && len(fields) == 1 {
 		return only, nil
 	}
 	written := fields[slices.IndexFunc(fields, func(f Field) bool { return f.Name == "" })].Text

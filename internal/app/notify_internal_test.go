@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/trust"
 )
@@ -71,7 +72,7 @@ func (p *triggered) waitingRun(t *testing.T) (*triggerService, *notifier) {
 func (p *triggered) approve() {
 	p.t.Helper()
 	a := p.server().app
-	review, err := a.Review(context.Background(), p.dir, ReadOptions{})
+	review, err := a.Review(context.Background(), p.dir, catalog.ReadOptions{})
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
@@ -15,7 +16,7 @@ const conversation = "name: chat\nstates:\n  initial: talk\n  talk: {type: agent
 // begin starts a simulated run and waits until it is at rest.
 func (s *triggerService) begin(t *testing.T, workflow, input string) journal.RunID {
 	t.Helper()
-	an, err := s.app.Analyze(t.Context(), AnalyzeRequest{Workflow: workflow, Reading: ReadOptions{Run: true}})
+	an, err := s.app.Analyze(t.Context(), AnalyzeRequest{Workflow: workflow, Reading: catalog.ReadOptions{Run: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
 )
@@ -78,7 +79,7 @@ func analyzeOdd(t *testing.T, name, text string) (*app.App, *app.Analysis, error
 	project := app.New(app.Options{Dir: dir})
 	t.Cleanup(func() { project.Close() })
 	an, err := project.Analyze(context.Background(),
-		app.AnalyzeRequest{Workflow: path, Reading: app.ReadOptions{Run: true}})
+		app.AnalyzeRequest{Workflow: path, Reading: catalog.ReadOptions{Run: true}})
 	return project, an, err
 }
 

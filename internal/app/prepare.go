@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/diag"
@@ -149,7 +150,7 @@ func (p *Prepared) script(a *App, f *source.File, shared bool) {
 	if script != nil {
 		known := scriptFacts(p.Workflow.Program)
 		known.OtherWorkflows = func() (names []string) {
-			if found, err := a.Workflows(context.Background(), ReadOptions{}); err == nil {
+			if found, err := a.Workflows(context.Background(), catalog.ReadOptions{}); err == nil {
 				names = xslices.Map(found.Workflows, func(one Workflow) string { return one.Name })
 			}
 			return names
@@ -186,7 +187,7 @@ func scriptFacts(p *ir.Program) (known registry.ScriptFacts) {
 			dialogs[s.ID] = t.Settings.Get("dialog") != nil
 		}
 	}
-	for _, cost := range check.Estimate(&unlimited, registry.Kinds()).PerStep {
+	for _, cost := range check.Estimate(&unlimited, catalog.Kinds()).PerStep {
 		id := cost.Step[strings.LastIndexByte(cost.Step, '/')+1:]
 		b := registry.ScriptBound{Step: id, Agent: cost.Bound.Agent}
 		if cost.Visits.Unbounded == "" {
@@ -340,7 +341,7 @@ func (p *Prepared) readiness(a *App) {
 			p.note("%s", text)
 		}
 	}
-	if python == PythonConfined {
+	if python == catalog.PythonConfined {
 		if _, err := a.o.Confined(); err != nil {
 			_ = p.problem(fail(NotReady, NoSandbox, "%v", err))
 		}

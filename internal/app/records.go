@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/registry"
@@ -211,7 +212,7 @@ func (a *App) Artifacts(ctx context.Context, r *Run) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	if Formats().Conventions(r.Format).ProjectOutputs && r.Root == "" {
+	if catalog.Formats().Conventions(r.Format).ProjectOutputs && r.Root == "" {
 		root, err := env.outputs(ctx, r)
 		if root != nil || err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return root, err

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/process"
 )
 
@@ -77,8 +78,8 @@ func (a *App) SetInput(s *Script, p *Prepared) error {
 				advise("Put it into a file, and give the script its name.")
 		}
 		s.variables = append(s.variables, name+"="+text)
-		if _, there := fields[AgentInput]; !there && name == OnlyText(p.Workflow.Program) {
-			s.variables = append(s.variables, AgentInput+"="+text)
+		if _, there := fields[catalog.AgentInput]; !there && name == OnlyText(p.Workflow.Program) {
+			s.variables = append(s.variables, catalog.AgentInput+"="+text)
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -116,7 +117,7 @@ func (a *App) declaredTriggers(
 		return nil, err
 	}
 	defer space.Close()
-	found, err := (&resolver{ctx: ctx, space: space, reading: ReadOptions{Run: true}}).discover()
+	found, err := (&resolver{ctx: ctx, space: space, reading: catalog.ReadOptions{Run: true}}).discover()
 	if err != nil {
 		return nil, err
 	}
@@ -501,7 +502,7 @@ func (d *workflowTrigger) analysis(ctx context.Context, a *App) (*Analysis, erro
 		return nil, err
 	}
 	an, err := a.Analyze(ctx, AnalyzeRequest{
-		Workflow: filepath.Join(root, filepath.FromSlash(d.file)), Reading: ReadOptions{Run: true},
+		Workflow: filepath.Join(root, filepath.FromSlash(d.file)), Reading: catalog.ReadOptions{Run: true},
 	})
 	if err == nil {
 		err = an.Err()

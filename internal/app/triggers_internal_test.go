@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/trigger"
@@ -636,7 +637,7 @@ func TestApprovalCoversSchedulesOfTheConfiguration(t *testing.T) {
 	s.at(t, &p.clock, midnight)
 	review := func() *Review {
 		t.Helper()
-		r, err := s.app.Review(context.Background(), p.dir, ReadOptions{})
+		r, err := s.app.Review(context.Background(), p.dir, catalog.ReadOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

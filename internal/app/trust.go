@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/lazyregexp"
@@ -35,7 +36,7 @@ type Review struct {
 }
 
 // Review collects what there is to approve in the project of a folder.
-func (a *App) Review(ctx context.Context, dir string, as ReadOptions) (*Review, error) {
+func (a *App) Review(ctx context.Context, dir string, as catalog.ReadOptions) (*Review, error) {
 	space, err := a.space()
 	if err != nil {
 		return nil, err

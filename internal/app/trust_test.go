@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/catalog"
 )
 
 // A file that is replaced while a person reads the review is not approved: the approval is for what was shown.
@@ -25,7 +26,7 @@ func TestApprovalIsForWhatWasShown(t *testing.T) {
 		}
 		write("tool.sh", "printf '\"fine\"'\n")
 		write("tool.md", fmt.Sprintf(head, "tool")+fmt.Sprintf(runs, "tool.sh && sh ../../../added.sh"))
-		review, err := a.Review(context.Background(), dir, app.ReadOptions{})
+		review, err := a.Review(context.Background(), dir, catalog.ReadOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -94,6 +94,10 @@ var layers = map[string][]string{
 	// Checks ask kinds of steps without running them.
 	"internal/stepkind": {"internal/contract", "internal/ir", "internal/price"},
 	"internal/check":    {"internal/ir", "internal/stepkind", "internal/schedule"},
+	// The kinds of steps that ship, without the code that runs them.
+	"internal/stepkind/kinds": {"internal/stepkind"},
+	// What ships of the language: formats and kinds of steps.
+	"internal/catalog": {"internal/format", "internal/stepkind/kinds"},
 
 	"internal/tool": {
 		"internal/protected", "internal/contract", "internal/ir", "internal/journal", "internal/schema",
@@ -105,7 +109,7 @@ var layers = map[string][]string{
 		"internal/schema", "internal/process",
 	},
 	"internal/step": {
-		"internal/redact", "internal/stepkind", "internal/protected", "internal/secret", "internal/provider",
+		"internal/redact", "internal/stepkind/kinds", "internal/protected", "internal/secret", "internal/provider",
 		"internal/tool",
 		"internal/journal", "internal/schema", "internal/process", "internal/netguard", "internal/cpython",
 		"internal/private",
@@ -131,13 +135,14 @@ var layers = map[string][]string{
 
 	// The list of what ships, and what the configuration makes of it.
 	"internal/registry": {
-		"internal/format", "internal/step", "internal/provider", "internal/tool", "internal/journal", "internal/report",
-		"internal/engine", "internal/config", "internal/price", "internal/secret", "internal/trust",
+		"internal/catalog", "internal/format", "internal/step", "internal/provider", "internal/tool",
+		"internal/journal", "internal/report", "internal/engine", "internal/config", "internal/price",
+		"internal/secret", "internal/trust",
 	},
 	// The operations of the product. It reads records through the renderers below report.
 	"internal/app": {
-		"internal/registry", "internal/engine", "internal/report", "internal/check", "internal/analysis",
-		"internal/format", "internal/graph",
+		"internal/catalog", "internal/registry", "internal/engine", "internal/report", "internal/check",
+		"internal/analysis", "internal/format", "internal/graph",
 		"internal/project", "internal/config", "internal/price", "internal/secret", "internal/manifest",
 		"internal/trust",
 		"internal/trigger", "internal/notify", "internal/identity", "internal/redact",
@@ -168,11 +173,14 @@ var layers = map[string][]string{
 
 // seams are the packages whose subfolders are leaves: implementations of one
 // interface. A leaf may import its seam and what the seam may import; only
-// registry imports leaves.
+// the lists import leaves.
 var seams = []string{
 	"internal/format", "internal/step", "internal/provider", "internal/tool", "internal/journal", "internal/report",
 	"internal/engine",
 }
+
+// lists are the packages that list what ships.
+var lists = []string{"internal/catalog", "internal/registry"}
 
 // shared are folders below a seam that are no implementations of it but what
 // several of them need.
@@ -190,8 +198,8 @@ var shared = map[string]string{
 
 // responses are the packages with the types that requests and responses of app are made of, and their texts.
 var responses = []string{
-	"internal/api", "internal/app", "internal/diag", "internal/explain", "internal/graph", "internal/identity",
-	"internal/ir", "internal/journal", "internal/report", "internal/source", "internal/terminal",
+	"internal/api", "internal/app", "internal/catalog", "internal/diag", "internal/explain", "internal/graph",
+	"internal/identity", "internal/ir", "internal/journal", "internal/report", "internal/source", "internal/terminal",
 }
 
 // entryPoints has the packages that entry points may import besides responses. Everything else they reach through app.
@@ -257,11 +265,11 @@ func objection(from, to string) string {
 		return "" // a renderer
 	case isEntryPoint(from) && !slices.Contains(responses, to) && !slices.Contains(entryPoints[from], to):
 		return "entry points call app, so that all of them do the same"
-	case toLeaf && from != "internal/registry" && (shared[to] == "" || shared[to] != home || !fromLeaf):
-		return "only registry imports leaves; put what both need into the seam, " + target
+	case toLeaf && !slices.Contains(lists, from) && (shared[to] == "" || shared[to] != home || !fromLeaf):
+		return "only catalog and registry import leaves; put what both need into the seam, " + target
 	case fromLeaf && target == home || shared[to] == home && home != "":
 		return ""
-	case from == "internal/registry" && toLeaf && slices.Contains(layers[from], target):
+	case slices.Contains(lists, from) && toLeaf && slices.Contains(layers[from], target):
 		return ""
 	case !reach(home)[target]:
 		may := slices.Sorted(maps.Keys(reach(home)))
@@ -394,6 +402,12 @@ func TestForbiddenImportsAreFound(t *testing.T) {
 		{"internal/check", "internal/step", false},
 		{"internal/stepkind", "internal/step", false},
 		{"internal/check", "internal/step/agent", false},
+		{"internal/check", "internal/stepkind/kinds", false},
+		{"internal/stepkind", "internal/stepkind/kinds", false},
+		{"internal/stepkind/kinds", "internal/step", false},
+		{"internal/step/agent", "internal/stepkind/kinds", true},
+		{"internal/catalog", "internal/format/agentflow", true},
+		{"internal/catalog", "internal/step/agent", false},
 		{"internal/registry", "internal/format/agentflow", true},
 		{"internal/registry", "internal/step/agent", true},
 		{"internal/registry", "internal/cli", false},
@@ -436,7 +450,7 @@ func TestForbiddenImportsAreFound(t *testing.T) {
 }
 
 // runtime and libraries are what compiling and checking a workflow must not
-// depend on.
+// depend on, besides the stores below internal/journal.
 var (
 	runtime   = []string{"internal/process", "internal/provider", "internal/tool", "internal/step", "internal/engine"}
 	libraries = []string{"github.com/anthropics/", "github.com/openai/", "os/exec", "net/http"}
@@ -449,8 +463,8 @@ func TestCheckingDependsOnNothingThatRuns(t *testing.T) {
 	root := moduleRoot(t)
 	all := imports(t, root)
 	compile := []string{
-		"internal/analysis", "internal/check", "internal/contract", "internal/graph",
-		"internal/stepkind",
+		"internal/analysis", "internal/catalog", "internal/check", "internal/contract", "internal/graph",
+		"internal/stepkind", "internal/stepkind/kinds",
 	}
 	for pkg := range all {
 		if home, _ := layerOf(pkg); home == "internal/format" && pkg != "internal/format/formattest" {
@@ -468,8 +482,9 @@ func TestCheckingDependsOnNothingThatRuns(t *testing.T) {
 				return
 			}
 			seen[pkg] = true
-			home, _ := layerOf(pkg)
-			if slices.Contains(runtime, home) || slices.ContainsFunc(libraries, func(l string) bool {
+			home, leaf := layerOf(pkg)
+			store := leaf && home == "internal/journal"
+			if store || slices.Contains(runtime, home) || slices.ContainsFunc(libraries, func(l string) bool {
 				return strings.HasPrefix(pkg, l)
 			}) {
 				t.Errorf("%s depends on %s: %s", from, pkg, chain)

@@ -22,8 +22,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/espalier-run/espalier/internal/contract"
-	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -32,24 +30,15 @@ import (
 	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/step"
-	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// work is a step kind that takes no time, so that a scenario measures the overhead of the engine. It calls do, which
+// work is a step.Runner that takes no time, so that a scenario measures the overhead of the engine. It calls do, which
 // may be nil, at the start of each task.
 type work struct {
 	do func(context.Context, *step.Job)
 }
 
 func (work) Name() string { return "bench" }
-
-func (work) Understands(*ir.Task) error { return nil }
-
-func (work) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
-
-func (work) Uses(*ir.Task) stepkind.Uses { return stepkind.Uses{} }
-
-func (work) Bound(*ir.Program, *ir.Step, *ir.Task, *contract.Contract) (b stepkind.Bound) { return b }
 
 func (work) Recovery(*ir.Task, []journal.TaskNoted) step.Recovery { return step.Rerun }
 
@@ -197,7 +186,7 @@ func measure(scenario, dir string) error {
 }
 
 func open(dir string, o registry.RuntimeOptions, do func(context.Context, *step.Job)) (*registry.Runtime, error) {
-	o.Kinds = []step.Runner{work{do}}
+	o.Runners = []step.Runner{work{do}}
 	return registry.OpenRuntime(filepath.Join(dir, "store"), o)
 }
 

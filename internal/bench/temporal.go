@@ -21,6 +21,7 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -393,7 +394,7 @@ func (o *ours) approve(ctx context.Context, id journal.RunID) error {
 }
 
 func compileFlow(text string) (*engine.Definition, error) {
-	compiled := registry.Formats().Compile(source.NewFile("flow.md", text), alone{})
+	compiled := catalog.Formats().Compile(source.NewFile("flow.md", text), alone{})
 	if compiled.Diagnostics.Errors() {
 		return nil, fmt.Errorf("%v", compiled.Diagnostics)
 	}

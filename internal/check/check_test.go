@@ -11,12 +11,12 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format/agentflow"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/ir/irtest"
-	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
@@ -111,10 +111,10 @@ func say(t *testing.T, into *strings.Builder, project files, file *source.File) 
 	if list.Errors() && !broken {
 		t.Fatalf("%s does not compile: %v", file.Path, list)
 	}
-	if err := irtest.Sound(p, registry.Kinds()); err != nil && !broken {
+	if err := irtest.Sound(p, catalog.Kinds()); err != nil && !broken {
 		t.Errorf("%s: %v", file.Path, err)
 	}
-	found := check.Program(p, registry.Kinds())
+	found := check.Program(p, catalog.Kinds())
 	if broken {
 		found = append(found, list...)
 	}
@@ -146,10 +146,10 @@ func TestExamplesHaveNoDiagnostics(t *testing.T) {
 			continue
 		}
 		checked++
-		if err := irtest.Sound(p, registry.Kinds()); err != nil {
+		if err := irtest.Sound(p, catalog.Kinds()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		for _, d := range check.Program(p, registry.Kinds()) {
+		for _, d := range check.Program(p, catalog.Kinds()) {
 			if d.Severity > diag.Note {
 				t.Errorf("%s: %s %s", name, d.Code, d.Message)
 			}

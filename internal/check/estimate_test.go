@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/diag"
@@ -15,7 +16,6 @@ import (
 	"github.com/espalier-run/espalier/internal/format/agentflow"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/ir/irtest"
-	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
@@ -623,7 +623,7 @@ func BenchmarkTwelveSteps(b *testing.B) {
 	if list.Errors() {
 		b.Fatal(list)
 	}
-	kinds := registry.Kinds()
+	kinds := catalog.Kinds()
 	b.Run("Program", func(b *testing.B) {
 		for b.Loop() {
 			check.Program(p, kinds)

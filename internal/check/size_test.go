@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/registry"
 )
 
 // A program is checked as a whole or, if that would take too long, not at all: with an error, so that it cannot run.
@@ -29,7 +29,7 @@ func TestHugeProgramsAreNotChecked(t *testing.T) {
 	}{
 		{1000, 1, false}, {10_000, 0, true}, {1000, 300, true}, {10, 10_000, false},
 	} {
-		list := check.Program(chain(c.steps, c.reads), registry.Kinds())
+		list := check.Program(chain(c.steps, c.reads), catalog.Kinds())
 		refused := len(list) == 1 && list[0].Severity == diag.Error && list[0].Code == check.CodeTooLarge
 		if refused != c.tooLarge {
 			t.Errorf("%d steps with %d reads: %d diagnostics, refused %t", c.steps, c.reads, len(list), refused)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/project"
 	"github.com/espalier-run/espalier/internal/source"
 )
@@ -26,7 +27,7 @@ func BenchmarkValidate(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		an, err := app.AnalyzeFile(b.Context(), p, source.NewFile("flow.md", string(raw)), app.ReadOptions{})
+		an, err := app.AnalyzeFile(b.Context(), p, source.NewFile("flow.md", string(raw)), catalog.ReadOptions{})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/client"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -125,7 +126,7 @@ type invocation struct {
 	follow             bool   // print events as JSON, too
 	message            string // of the error that ended the command
 	resulted           bool   // the JSON object of a command that acts on a run is printed
-	reading            app.ReadOptions
+	reading            catalog.ReadOptions
 	remedies           remedies                     // for a run that is not ready
 	opened             *app.App                     // nil until a command needs it
 	lines              *bufio.Reader                // of stdin; nil until a command reads them

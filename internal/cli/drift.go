@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format"
 )
@@ -20,7 +21,7 @@ diagram, its code and its rules) and report contradictions. The exit code is 1
 if there are any. --fix-topology regenerates the diagram from the code and the
 rules.`,
 	}, func(an *app.Analysis) error {
-		drifter, ok := app.Formats().Find(an.Format).(format.Drifter)
+		drifter, ok := catalog.Formats().Find(an.Format).(format.Drifter)
 		if !ok {
 			return usage("\"espalier drift\" compares the prose, the diagram and the code of NOF files.",
 				"the format of %s has no parts that describe the same thing", an.File.Path)

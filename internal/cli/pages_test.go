@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/explain"
@@ -124,7 +125,7 @@ func TestExamplesOfDiagnosticPagesMatchTheirCode(t *testing.T) {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()
 			page, _ := explain.Lookup(code)
-			var as app.ReadOptions
+			var as catalog.ReadOptions
 			if strings.Contains(page.Text, "--compat reference") { // the code exists only then
 				as.Compat = "reference"
 			}
@@ -158,7 +159,7 @@ func has(l diag.List, code string) bool {
 
 // validateExample writes an example's files into a folder, which is the
 // project, and validates the first one.
-func validateExample(t *testing.T, files []explain.File, as app.ReadOptions) (diag.List, string) {
+func validateExample(t *testing.T, files []explain.File, as catalog.ReadOptions) (diag.List, string) {
 	t.Helper()
 	dir := t.TempDir()
 	for _, f := range files {
@@ -212,7 +213,7 @@ func analyseScript(t *testing.T, space *project.Workspace, f *source.File, besid
 		if err != nil {
 			t.Fatal(err)
 		}
-		workflow, err := app.AnalyzeFile(t.Context(), p, flow, app.ReadOptions{})
+		workflow, err := app.AnalyzeFile(t.Context(), p, flow, catalog.ReadOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

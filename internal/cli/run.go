@@ -17,6 +17,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -142,7 +143,7 @@ func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
 	flags.StringVar(&a.reading.Python, "python", "",
 		"run Python code of the workflow in a real python3, in a sandbox; if `HOW` is unconfined, it may do all "+
 			"that you may")
-	flags.Lookup("python").NoOptDefVal = app.PythonConfined
+	flags.Lookup("python").NoOptDefVal = catalog.PythonConfined
 	completeWords(cmd, "python", pythons)
 	a.compatFlag(cmd)
 	a.envFlag(cmd)
@@ -165,7 +166,7 @@ func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
 var (
 	layouts      = []string{"spec", "cli"} // where the files of Agentfile runs go
 	durabilities = []string{"full", "relaxed"}
-	pythons      = []string{app.PythonConfined, app.PythonUnconfined}
+	pythons      = []string{catalog.PythonConfined, catalog.PythonUnconfined}
 )
 
 // validateRun checks the flags of run against each other, before any file is read.
@@ -443,8 +444,8 @@ func (a *invocation) fitsFormat(f *runFlags, format string) error {
 		"trace":   "\"espalier transcript RUN\" has what happened, whatever the format.",
 		"scripts": "Leave it out: the workflow runs without.",
 	}
-	for _, name := range app.Formats().Names() {
-		c := app.Formats().Conventions(name)
+	for _, name := range catalog.Formats().Names() {
+		c := catalog.Formats().Conventions(name)
 		if name == format {
 			continue
 		}
@@ -530,8 +531,8 @@ func (a *invocation) writeTrace(id journal.RunID, name string) error {
 // compats returns the programs that can be imitated.
 func compats() []string {
 	var out []string
-	for _, name := range app.Formats().Names() {
-		if program := app.Formats().Conventions(name).Imitates; program != "" {
+	for _, name := range catalog.Formats().Names() {
+		if program := catalog.Formats().Conventions(name).Imitates; program != "" {
 			out = append(out, program)
 		}
 	}

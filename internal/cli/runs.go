@@ -18,6 +18,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/client"
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/diag"
@@ -726,7 +727,7 @@ formats it for people.`,
 
 // printTrace prints an AIFLOW run as the format's viewer reads it.
 func (a *invocation) printTrace(run *app.Run) error {
-	if !app.Formats().Conventions(run.Format).Traced {
+	if !catalog.Formats().Conventions(run.Format).Traced {
 		return usage("Leave --trace out.", "--trace is for runs of AIFLOW files, and this one is of %s", run.Format)
 	}
 	document, err := a.app().FlowTrace(context.Background(), run)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format"
@@ -34,7 +34,7 @@ is written. Without a format, list what there is.`,
 			case 0:
 				return append(withSchemas().Names(), configSchema)
 			case 1:
-				if f := app.Formats().Find(args[0]); f != nil {
+				if f := catalog.Formats().Find(args[0]); f != nil {
 					return blocks(f)
 				}
 			}
@@ -63,7 +63,7 @@ is written. Without a format, list what there is.`,
 }
 
 func withSchemas() format.Set {
-	return xslices.Filter(app.Formats(), func(f format.Format) bool { return len(f.Schemas()) > 0 })
+	return xslices.Filter(catalog.Formats(), func(f format.Format) bool { return len(f.Schemas()) > 0 })
 }
 
 func blocks(f format.Format) []string {
@@ -78,7 +78,7 @@ func findSchema(args []string) (format.Schema, error) {
 	if args[0] == configSchema && len(args) == 1 {
 		return format.Schema{Schema: config.Schema()}, nil
 	}
-	f := app.Formats().Find(args[0])
+	f := catalog.Formats().Find(args[0])
 	if f == nil {
 		return format.Schema{}, usage(diag.DidYouMean(args[0], append(withSchemas().Names(), configSchema)),
 			"there is no format %q", args[0])

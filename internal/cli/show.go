@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -166,7 +167,7 @@ func summarise(an *app.Analysis, triggers []ir.Trigger, cost check.Report, now t
 		s.Facts = append(s.Facts, fact{m.Name, m.Value})
 	}
 	if len(p.Blocks) > 0 {
-		s.block(p, app.StepKinds(), ir.Body, nil)
+		s.block(p, catalog.Kinds(), ir.Body, nil)
 	}
 	return s
 }

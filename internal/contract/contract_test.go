@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
@@ -46,7 +46,7 @@ func (f folder) Skill(name string) (*source.File, error) {
 // contracts lists the contract of every model call of a program.
 func contracts(p *ir.Program) string {
 	var out strings.Builder
-	kinds := registry.Kinds()
+	kinds := catalog.Kinds()
 	for b := range p.Blocks {
 		for i := range p.Blocks[b].Steps {
 			s := &p.Blocks[b].Steps[i]
@@ -104,7 +104,7 @@ func TestContractsMatchGoldenFiles(t *testing.T) {
 			for _, f := range archive.Files {
 				files[f.Name] = source.NewFile(f.Name, string(f.Data))
 			}
-			result := registry.Formats().Compile(files[archive.Files[0].Name], files)
+			result := catalog.Formats().Compile(files[archive.Files[0].Name], files)
 			if result.Diagnostics.Errors() || result.Program == nil {
 				t.Fatal(result.Diagnostics)
 			}

@@ -36,8 +36,8 @@ func NewCore(c Config, reader journal.Reader) *Core {
 	return &Core{Config: c, reader: reader, compiled: map[string]*loadOnce{}}
 }
 
-// Kind returns the runner of a step kind; nil if there is none.
-func (c *Core) Kind(kind string) step.Runner { return c.Kinds[kind] }
+// Runner returns the runner of a step kind; nil if there is none.
+func (c *Core) Runner(kind string) step.Runner { return c.Runners[kind] }
 
 // Compiled is a definition that has been decoded and compiled.
 type Compiled struct {
@@ -113,7 +113,7 @@ func (c *Core) Program(def *Compiled) *plan.Program {
 
 // instant reports whether a task neither waits nor acts outside of the run.
 func (c *Core) instant(t *ir.Task) bool {
-	runner, ok := c.Kind(t.Kind).(step.Instant)
+	runner, ok := c.Runner(t.Kind).(step.Instant)
 	return ok && runner.Instant(t)
 }
 

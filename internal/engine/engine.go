@@ -11,6 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/secret"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Engine starts runs, drives them and reads them. It is safe for concurrent use.
@@ -100,7 +101,8 @@ type Provisioner interface {
 
 // Config is the part of an engine's configuration that all engines share.
 type Config struct {
-	Kinds       map[string]step.Runner
+	Runners     map[string]step.Runner
+	Kinds       stepkind.Set // of the steps, whose results simulations vary; nil varies none
 	Provisioner Provisioner  // nil provisions no job
 	Log         *slog.Logger // nil discards
 	// CheckOutput validates a run's output against its contract; nil accepts all.

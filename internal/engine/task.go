@@ -31,7 +31,7 @@ func (c *Core) Recovery(task *ir.Task, history []journal.TaskNoted) journal.Reco
 	if call, inner, open := step.OpenCall(history); open {
 		return c.Recovery(&call, inner)
 	}
-	if runner := c.Kind(task.Kind); runner != nil && runner.Recovery(task, history) == journal.RecoveryRerun {
+	if runner := c.Runner(task.Kind); runner != nil && runner.Recovery(task, history) == journal.RecoveryRerun {
 		return journal.RecoveryRerun
 	}
 	return journal.RecoveryAsk
@@ -80,7 +80,7 @@ func (c *Core) NewTask(
 		Run: run, Root: s.Run, Key: t.Key(), Attempt: t.Attempt + s.Repeats(t.Frame), Rerun: t.Rerun,
 		Visit:    max(t.Visit-1, 0),
 		Workflow: p.ProgramOf(t.Frame), Step: stepOf, Task: stepOf.Task(), History: history,
-		Host: step.Host{Kinds: c.Kind, Sampling: new(sync.Mutex)}, Iteration: s.Iteration(t.Frame),
+		Host: step.Host{Runners: c.Runner, Kinds: c.Kinds, Sampling: new(sync.Mutex)}, Iteration: s.Iteration(t.Frame),
 		Sources:   def.Definition.Sources,
 		CapsMoney: def.capsMoney, Reads: make([]step.Read, 0, len(stepOf.Reads)),
 	}
@@ -93,7 +93,7 @@ func (c *Core) NewTask(
 		job.Reads = append(job.Reads, step.Read{Path: read.Path, Value: value, Missing: !ok})
 	}
 	task := &Task{
-		Job: job, Runner: c.Kind(job.Task.Kind), Work: t.TaskID, Timeout: stepOf.Timeout,
+		Job: job, Runner: c.Runner(job.Task.Kind), Work: t.TaskID, Timeout: stepOf.Timeout,
 		hasSecrets: def.hasSecrets, options: s.Options,
 	}
 	if t.Part == plan.PartCombine {

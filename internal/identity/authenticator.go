@@ -21,14 +21,14 @@ import (
 // all of a session, signed with a key that is derived from the project's token. Only the sessions that have signed out
 // are stored, until they would have expired.
 type Authenticator struct {
-	users  *Users
-	oidc   *OIDC  // nil without a provider
-	token  string // the project's own
-	hash   string // of token
-	key    []byte // signs sessions
-	owner  Identity
-	now    func() time.Time
-	ended  *private.File[map[string]time.Time] // nonces of sessions that signed out, with the ends of their lifetimes
+	users *Users
+	oidc  *OIDC  // nil without a provider
+	token string // the project's own
+	hash  string // of token
+	key   []byte // signs sessions
+	owner Identity
+	now   func() time.Time
+	ended *private.File[map[string]time.Time] // nonces of sessions that signed out, with the ends of their lifetimes
 
 	mu     sync.Mutex           // guards logins
 	logins map[string]time.Time // hashes of unused login codes, with their ends

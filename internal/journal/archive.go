@@ -188,7 +188,8 @@ type Archive struct {
 var _ ArchiveSource = (*Archive)(nil)
 
 // archiveNames are the names that an archive may contain.
-var archiveNames = lazyregexp.New(`^(manifest\.json|journal\.ndjson|blobs/[0-9a-f]{64}|(audit|transcript)/[0-9A-Za-z][0-9A-Za-z_-]{0,63}\.ndjson)$`)
+var archiveNames = lazyregexp.New(`^(manifest\.json|journal\.ndjson|blobs/[0-9a-f]{64}|` +
+	`(audit|transcript)/[0-9A-Za-z][0-9A-Za-z_-]{0,63}\.ndjson)$`)
 
 // runIDs are the IDs that are safe in names of files.
 var runIDs = lazyregexp.New(`^[0-9A-Za-z][0-9A-Za-z_-]{0,63}$`)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/explain"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -41,7 +42,7 @@ const maxWait = 45 * time.Second
 
 // New returns a server with the tools of the project as it is now.
 func New(ctx context.Context, o Options) (*mcp.Server, error) {
-	found, err := o.App.Workflows(ctx, app.ReadOptions{})
+	found, err := o.App.Workflows(ctx, catalog.ReadOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +178,7 @@ func (h *handlers) general(s *mcp.Server) {
 	reads := &mcp.ToolAnnotations{ReadOnlyHint: true}
 	addTool(s, h, "list_workflows", "List the workflows of the project.", reads,
 		func(ctx context.Context, _ noInput) (any, error) {
-			found, err := h.App.Workflows(ctx, app.ReadOptions{})
+			found, err := h.App.Workflows(ctx, catalog.ReadOptions{})
 			if err != nil {
 				return nil, err
 			}
@@ -232,7 +233,7 @@ func (h *handlers) general(s *mcp.Server) {
 
 // startRun starts a run of a workflow that agents may start, by its name or path.
 func (h *handlers) startRun(ctx context.Context, in startRequest) (any, error) {
-	found, err := h.App.Workflows(ctx, app.ReadOptions{})
+	found, err := h.App.Workflows(ctx, catalog.ReadOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -314,7 +315,7 @@ func (h *handlers) workflow(s *mcp.Server, name string, w *app.Workflow) {
 
 // start starts a run. Its input is untrusted, because an agent may repeat what it has read.
 func (h *handlers) start(ctx context.Context, path string, input json.RawMessage) (journal.RunID, error) {
-	an, err := h.App.Analyze(ctx, app.AnalyzeRequest{Workflow: path, Reading: app.ReadOptions{Run: true}})
+	an, err := h.App.Analyze(ctx, app.AnalyzeRequest{Workflow: path, Reading: catalog.ReadOptions{Run: true}})
 	if err != nil {
 		return "", err
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/tool"
 )
@@ -33,7 +34,7 @@ func TestToolsOfAnAIFLOWFile(t *testing.T) {
   "sum":{"type":"builtin","operation":"add"},
   "calc":{"type":"builtin"}
 },"memory":{"enabled":false}}`, web.URL)
-	result := Formats().Compile(source.NewFile("flow.aiflow", file), nil)
+	result := catalog.Formats().Compile(source.NewFile("flow.aiflow", file), nil)
 	if result.Diagnostics.Errors() {
 		t.Fatal(result.Diagnostics)
 	}

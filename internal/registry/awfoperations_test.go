@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/project"
 	"github.com/espalier-run/espalier/internal/tool/builtin"
 )
@@ -41,7 +42,7 @@ func TestOperationsOfAWFAreTheTools(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return fmt.Sprint(Formats().Compile(file, p).Diagnostics)
+		return fmt.Sprint(catalog.Formats().Compile(file, p).Diagnostics)
 	}
 	looked := 0
 	for _, one := range builtin.Tools(builtin.Options{}) {

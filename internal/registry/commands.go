@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format/awf"
@@ -155,7 +156,7 @@ var isValue = lazyregexp.New(`^\s*\{\{[^{}]*\}\}\s*$`)
 
 // CheckCalls reports values that the shell tool would execute, under names that only the configuration gives to it.
 func CheckCalls(p *ir.Program, c *config.Config) diag.List {
-	kinds := Kinds()
+	kinds := catalog.Kinds()
 	var out diag.List
 	for s := range p.Steps() {
 		t := s.Task()
@@ -207,14 +208,14 @@ func commandSteps(p *ir.Program, c *config.Config) []string {
 // commands. named says that a person has named the file, or one of the same
 // format that calls it.
 func coveredByName(p *ir.Program, named bool) bool {
-	return named && Formats().Conventions(p.Format).ConsentByName
+	return named && catalog.Formats().Conventions(p.Format).ConsentByName
 }
 
 // consents reports whether naming a file, or a workflow that uses it as a template, is consent to the commands in it.
 func consents(path string, content []byte) bool {
 	f := source.NewFile(path, string(content))
-	found, _ := Formats().Detect(f) // other errors in the file do not matter
-	return found != nil && Formats().Conventions(found.Name()).ConsentByName || awf.IsTemplate(f)
+	found, _ := catalog.Formats().Detect(f) // other errors in the file do not matter
+	return found != nil && catalog.Formats().Conventions(found.Name()).ConsentByName || awf.IsTemplate(f)
 }
 
 // NamedConsent reports whether running a program by its name is the consent to

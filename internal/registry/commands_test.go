@@ -8,13 +8,13 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/step"
-	"github.com/espalier-run/espalier/internal/step/artifact"
-	"github.com/espalier-run/espalier/internal/step/command"
 	"github.com/espalier-run/espalier/internal/step/steptest"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 )
 
 // Every kind that runs commands of a workflow asks the same gate: in a file
@@ -28,14 +28,14 @@ func TestEveryCommandIsGuarded(t *testing.T) {
 		},
 		"command": func(made string) map[string]any { return map[string]any{"command": "echo x > " + made} },
 		"hook": func(made string) map[string]any {
-			return map[string]any{"hooks": []command.HookSetting{{Command: "echo x > " + made}}, "strict": true}
+			return map[string]any{"hooks": []kinds.HookSetting{{Command: "echo x > " + made}}, "strict": true}
 		},
 		"worker": func(made string) map[string]any {
 			return map[string]any{"agent": "a", "command": []string{"sh", "-c", "echo x > " + made + "; echo '{}'"}}
 		},
 		"shell": func(made string) map[string]any {
 			return map[string]any{
-				"scripts":  []artifact.Script{{Shell: "sh", Path: "x.sh", Text: "echo x > " + made}},
+				"scripts":  []kinds.ShellScript{{Shell: "sh", Path: "x.sh", Text: "echo x > " + made}},
 				"workflow": "w", "folder": ".",
 			}
 		},
@@ -62,7 +62,7 @@ func TestEveryCommandIsGuarded(t *testing.T) {
 				for key, value := range settings(made) {
 					task.Settings.Put(key, value, source.Span{})
 				}
-				if uses := runners[name].Uses(&task); len(uses.Commands) == 0 {
+				if uses := catalog.Kinds()[name].Uses(&task); len(uses.Commands) == 0 {
 					t.Errorf("%s does not say that it runs commands", name)
 				}
 				job := steptest.Play{}.Job(name, filepath.Join(root, "run"), &steptest.Log{}, &steptest.World{})
@@ -86,7 +86,7 @@ func TestEveryCommandIsGuarded(t *testing.T) {
 			})
 		}
 	}
-	for name, k := range Kinds() {
+	for name, k := range catalog.Kinds() {
 		if uses := k.Uses(&ir.Task{Kind: name}); len(uses.Commands) > 0 && guarded[name] == nil {
 			t.Errorf("%s runs commands, but has no entry in guarded", name)
 		}

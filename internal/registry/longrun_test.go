@@ -53,7 +53,7 @@ func TestActingOnALongRunReadsOnlyItsEnd(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), ".espalier")
 			open := func() *registry.Runtime {
 				r, err := registry.OpenRuntime(dir, registry.RuntimeOptions{
-					Relaxed: true, Kinds: []step.Runner{enginetest.NewKind()},
+					Relaxed: true, Runners: []step.Runner{enginetest.NewKind()},
 					Getenv:  func(string) string { return "" },
 					Journal: func(s journal.Store) journal.Store { return countingStore{s, &read} },
 				})

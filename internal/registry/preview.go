@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/format/agentfile"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -16,10 +17,8 @@ import (
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/step"
-	"github.com/espalier-run/espalier/internal/step/combine"
-	"github.com/espalier-run/espalier/internal/step/node"
-	"github.com/espalier-run/espalier/internal/step/worker"
 	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 )
 
 // Preview returns the first request that a step sends to a model. Values that are known only when the step runs are
@@ -31,7 +30,7 @@ func (t *Tools) Preview(ctx context.Context, p *ir.Program, s *ir.Step, models *
 	task := s.Task()
 	runners := Runners()
 	// A step that asks no model could act instead.
-	if task == nil || runners[task.Kind] == nil || !stepkind.AsksModel(Kinds()[task.Kind], p, s, task) {
+	if task == nil || runners[task.Kind] == nil || !stepkind.AsksModel(catalog.Kinds()[task.Kind], p, s, task) {
 		return nil, asksNoModel(s)
 	}
 	box := t.box(RunOptions{AllowShell: true}, nil)
@@ -41,7 +40,8 @@ func (t *Tools) Preview(ctx context.Context, p *ir.Program, s *ir.Step, models *
 		Run: "preview", Root: "preview", Key: s.ID + "#0", Workflow: p, Step: s, Task: task,
 		Host: step.Host{
 			Project: t.root, Model: model, Tools: box, Log: noLog{}, Secrets: t.secrets, Machine: idleMachine{},
-			Kinds: func(kind string) step.Runner { return runners[kind] }, Draft: agentfile.Draft,
+			Runners: func(kind string) step.Runner { return runners[kind] }, Kinds: catalog.Kinds(),
+			Draft: agentfile.Draft,
 		},
 	}
 	for _, r := range s.Reads {
@@ -59,14 +59,15 @@ func (t *Tools) Preview(ctx context.Context, p *ir.Program, s *ir.Step, models *
 			}
 		}
 		for _, name := range names {
-			value := claim(stepkind.Lenient[combine.Settings](task), name)
+			value := claim(stepkind.Lenient[kinds.CombineSettings](task), name)
 			job.Branches = append(job.Branches, step.Branch{Name: name, Outcome: ir.OK, Value: value})
 		}
 	}
 	_, err := runners[task.Kind].Run(ctx, job)
-	if agent := stepkind.BoundOf(Kinds()[task.Kind], p, s, task).Agent; model.request == nil && task.Kind == nodeKind {
+	if model.request == nil && task.Kind == nodeKind {
 		// The code of the node cannot compute with placeholders, so one placeholder replaces the whole workload.
-		call := stepkind.Lenient[node.Settings](task).Worker(agent, s.Span)
+		agent := stepkind.BoundOf(kinds.Node{}, p, s, task).Agent
+		call := stepkind.Lenient[kinds.NodeSettings](task).Worker(agent, s.Span)
 		job.Task = &call
 		job.Reads = []step.Read{{Path: "workload", Value: step.JSON("(workload)")}}
 		_, err = runners[workerKind].Run(ctx, job)
@@ -80,7 +81,7 @@ func (t *Tools) Preview(ctx context.Context, p *ir.Program, s *ir.Step, models *
 	return nil, err
 }
 
-var nodeKind, workerKind = node.Kind{}.Name(), worker.Kind{}.Name()
+var nodeKind, workerKind = kinds.Node{}.Name(), kinds.Worker{}.Name()
 
 // ErrAsksNoModel reports a step without a request to preview.
 var ErrAsksNoModel = errors.New("asks no model, so it has no reply contract")
@@ -91,7 +92,7 @@ func asksNoModel(s *ir.Step) error {
 
 // claim returns a worker's result that contradicts those of the others, because a merge asks a model only about
 // contradictions.
-func claim(merge combine.Settings, worker string) json.RawMessage {
+func claim(merge kinds.CombineSettings, worker string) json.RawMessage {
 	of := func(field string) string { return "(" + field + " as " + worker + " has it)" }
 	out := map[string]any{}
 	for _, name := range merge.RequiredFields {

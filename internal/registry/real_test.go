@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/project"
 	"github.com/espalier-run/espalier/internal/registry"
@@ -34,7 +35,7 @@ func TestRealCommandsAreFoundInOnePass(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		compiled := registry.Formats().Compile(file, files)
+		compiled := catalog.Formats().Compile(file, files)
 		if compiled.Program == nil {
 			t.Fatal(compiled.Diagnostics)
 		}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/engine/embedded"
@@ -79,8 +80,8 @@ type RuntimeOptions struct {
 	// Relaxed leaves out the fsync of each commit.
 	Relaxed bool
 	Log     *slog.Logger
-	// Kinds are kinds of leaf work besides those that ship.
-	Kinds []step.Runner
+	// Runners run kinds of leaf work besides those that ship.
+	Runners []step.Runner
 	// Config is the project's; nil is an empty configuration.
 	Config *config.Config
 	// Tools are the project's; nil creates them. The runtime closes them.
@@ -128,13 +129,13 @@ const DefaultGrace = 10 * time.Second
 // EngineConfig returns the settings that every engine needs, for an engine that writes the files of steps below dir.
 func EngineConfig(dir string, o RuntimeOptions) engine.Config {
 	o = o.complete(dir)
-	kinds := Runners()
-	for _, k := range o.Kinds {
-		kinds[k.Name()] = k
+	runners := Runners()
+	for _, r := range o.Runners {
+		runners[r.Name()] = r
 	}
 	secrets := o.Models.Secrets
 	return engine.Config{
-		Kinds: kinds, Log: o.Log, Machine: machine(filepath.Dir(dir)), Secrets: secrets,
+		Runners: runners, Kinds: catalog.Kinds(), Log: o.Log, Machine: machine(filepath.Dir(dir)), Secrets: secrets,
 		Provisioner: newProvisioner(dir, o),
 		CheckOutput: checkOutput(secrets), CheckVariable: checkVariable(secrets), FillInput: fillInput(secrets),
 		Inherit: func(p *ir.Program, step string, was, now func(path string) json.RawMessage) error {
@@ -477,17 +478,6 @@ func withoutAWFAudit(s journal.RunStarted) bool {
 func withoutTranscript(s journal.RunStarted) bool {
 	var o RunOptions
 	return json.Unmarshal(s.Options, &o) == nil && o.NoTranscript
-}
-
-// Runners returns the kinds of steps that can run, by name.
-func Runners() map[string]step.Runner {
-	out := map[string]step.Runner{}
-	for name, k := range Kinds() {
-		if runner, ok := k.(step.Runner); ok {
-			out[name] = runner
-		}
-	}
-	return out
 }
 
 // CheckOutput checks a program's output against its schema. An error names the origin of each value that does not

@@ -3,6 +3,7 @@ package registry
 import (
 	"iter"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
@@ -26,7 +27,7 @@ func tasks(p *ir.Program) iter.Seq[task] {
 // visitTasks visits the tasks of in.program, and then those of the programs that it calls. It returns false if yield
 // has ended the visit. A program that is called in several ways is several children.
 func visitTasks(in task, yield func(task) bool) bool {
-	p, kinds, places := in.program, Kinds(), in.program.Places()
+	p, kinds, places := in.program, catalog.Kinds(), in.program.Places()
 	in.money = in.money || p.Budget.MicroDollars != nil
 	for in.step = range p.Steps() {
 		if in.Task = in.step.Task(); in.Task == nil || kinds[in.Kind] == nil {

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/api"
-	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/journal"
 )
@@ -172,7 +172,7 @@ func TestWebhooksDoNotConsentToCommandsOfAWF(t *testing.T) {
 	if got := post(`{"n":1}`); got.Status != 503 || len(got.Started) != 0 || !strings.Contains(got.Detail, "consent") {
 		t.Fatalf("%+v", got)
 	}
-	review, err := p.app.Review(context.Background(), dir, app.ReadOptions{})
+	review, err := p.app.Review(context.Background(), dir, catalog.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

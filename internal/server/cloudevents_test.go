@@ -16,6 +16,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/npmtest"
@@ -455,7 +456,7 @@ func TestUnsignedWebhookNeedsApproval(t *testing.T) {
 	if a := p.hook("open", body); a.Status != 424 {
 		t.Errorf("before the approval: %+v", a)
 	}
-	review, err := p.app.Review(context.Background(), p.dir, app.ReadOptions{})
+	review, err := p.app.Review(context.Background(), p.dir, catalog.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

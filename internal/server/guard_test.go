@@ -16,6 +16,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/identity"
 )
 
@@ -221,7 +222,7 @@ func TestLogOfRequestsHasNoSecrets(t *testing.T) {
 	}
 	a := app.New(app.Options{Dir: dir, Home: t.TempDir(), Getenv: os.Getenv})
 	defer a.Close()
-	an, err := a.Analyze(t.Context(), app.AnalyzeRequest{Workflow: "gated", Reading: app.ReadOptions{Run: true}})
+	an, err := a.Analyze(t.Context(), app.AnalyzeRequest{Workflow: "gated", Reading: catalog.ReadOptions{Run: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
@@ -33,7 +34,7 @@ func TestEveryRouteRedacts(t *testing.T) {
 	var runs []string
 	for range 2 {
 		an, err := p.app.Analyze(t.Context(), app.AnalyzeRequest{
-			Workflow: "gated", Reading: app.ReadOptions{Run: true},
+			Workflow: "gated", Reading: catalog.ReadOptions{Run: true},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -233,7 +234,7 @@ func automated(ctx context.Context) bool {
 // two requests at the same time, one gets RunExists and returns the run of the other.
 func (s *Server) startRun(ctx context.Context, in *startInput) (*started, error) {
 	an, err := s.o.App.Analyze(ctx, app.AnalyzeRequest{
-		Workflow: in.Body.Workflow, Reading: app.ReadOptions{Run: true}, Listed: true,
+		Workflow: in.Body.Workflow, Reading: catalog.ReadOptions{Run: true}, Listed: true,
 	})
 	if err != nil {
 		return nil, err

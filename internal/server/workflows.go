@@ -9,6 +9,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/graph"
 	"github.com/espalier-run/espalier/internal/identity"
@@ -75,7 +76,7 @@ func (s *Server) registerWorkflows() {
 	const tag = "Workflows"
 	handleJSON(s, http.MethodGet, "/workflows", identity.Read, "List workflows", tag,
 		func(ctx context.Context, _ *struct{}) (*workflowList, error) {
-			found, err := s.o.App.Workflows(ctx, app.ReadOptions{})
+			found, err := s.o.App.Workflows(ctx, catalog.ReadOptions{})
 			if err != nil {
 				return nil, err
 			}

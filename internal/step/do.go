@@ -58,8 +58,8 @@ func (j *Job) Do(ctx context.Context, c Call) (Done, error) {
 		}
 	}
 	runner := Runner(nil)
-	if j.Kinds != nil {
-		runner = j.Kinds(c.Task.Kind)
+	if j.Runners != nil {
+		runner = j.Runners(c.Task.Kind)
 	}
 	if runner == nil {
 		return Done{}, Errorf(ClassMissing, "unknown step kind %q", c.Task.Kind)

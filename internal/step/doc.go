@@ -2,8 +2,8 @@
 // with the resources that a Host provides.
 package step
 
-// Package stepkind describes the same kinds of tasks to code that only checks or estimates workflows; package
-// step adds running them. Each kind is a package below step and implements both interfaces.
+// Package stepkind/kinds has the settings of tasks, and what code asks that only checks or estimates workflows. A
+// package below step has the Runner of each kind, which decodes these settings.
 //
 // A Job is plain data, so that an engine can send it to another process; everything else is in Host.
 //

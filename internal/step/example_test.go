@@ -8,12 +8,18 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // repeat is a kind of step that repeats a word.
-type repeat struct{ step.Base[repeatSettings] }
+type repeat struct{ stepkind.Base[repeatSettings] }
 
 func (repeat) Name() string { return "repeat" }
+
+// repeater runs the tasks of the kind.
+type repeater struct {
+	step.Base[repeat, repeatSettings]
+}
 
 type repeatSettings struct {
 	Word  string `json:"word"`
@@ -28,20 +34,20 @@ func (s repeatSettings) Run(_ context.Context, job *step.Job) (step.Result, erro
 	return step.Result{Value: value}, err
 }
 
-// A kind decodes the settings of a task and does one attempt at its work.
+// A runner decodes the settings of a task and does one attempt at its work.
 func Example() {
 	var task ir.Task
 	task.Settings.Put("word", "ha", task.Settings.At(""))
 	task.Settings.Put("times", 3, task.Settings.At(""))
 	job := &step.Job{Step: &ir.Step{ID: "laugh"}, Task: &task}
 
-	result, err := repeat{}.Run(context.Background(), job)
+	result, err := repeater{}.Run(context.Background(), job)
 	fmt.Println(string(result.Value), err)
 
 	task.Settings.Put("times", 0, task.Settings.At(""))
-	_, err = repeat{}.Run(context.Background(), job)
+	_, err = repeater{}.Run(context.Background(), job)
 	fmt.Println(err)
-	fmt.Println(repeat{}.Recovery(&task, nil))
+	fmt.Println(repeater{}.Recovery(&task, nil))
 	// Output:
 	// "hahaha" <nil>
 	// laugh repeats nothing

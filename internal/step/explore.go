@@ -45,7 +45,7 @@ func (j *Job) part(s *ir.Step) contract.Part {
 	if task == nil {
 		return contract.Part{}
 	}
-	kind := j.Kinds(task.Kind)
+	kind := j.Kinds[task.Kind]
 	if kind == nil {
 		return contract.Part{}
 	}

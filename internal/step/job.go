@@ -21,9 +21,10 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// Runner is a Kind that runs its tasks. Its methods are called concurrently, also for tasks of one run.
+// Runner runs the tasks of one kind. Its methods are called concurrently, also for tasks of one run.
 type Runner interface {
-	stepkind.Kind
+	// Name returns the name of the kind.
+	Name() string
 	// Recovery returns what happens to a task that was started and whose outcome is unknown. history is what it
 	// noted: a kind that notes before it acts can tell from it whether it may have acted.
 	Recovery(t *ir.Task, history []journal.TaskNoted) Recovery
@@ -131,8 +132,10 @@ type Host struct {
 	// Draft generates a draft of a file by the named rules, from the inputs of a step; "" without such rules. fill
 	// replaces placeholders. Nil generates none.
 	Draft func(rules string, fill func(string) string, inputs []string) string
-	// Kinds returns the runner of a kind, for the calls of Do.
-	Kinds func(kind string) Runner
+	// Runners returns the runner of a kind, for the calls of Do.
+	Runners func(kind string) Runner
+	// Kinds are the kinds of the workflow's steps, whose results simulations vary. Nil varies none.
+	Kinds stepkind.Set
 }
 
 // Agent returns an agent of the workflow.

@@ -2,9 +2,9 @@
 // settings, lists agents and tools, bounds costs and defines the contracts of model replies.
 package stepkind
 
-// Package step runs the tasks. Each kind is a package below step, is listed once in the registry, and is the only
-// package that reads its settings; formats write them. Checks use the Kind interface.
+// Package kinds has the kinds that ship, with their settings, which formats write; package catalog lists them. A
+// package below step runs the tasks of each. Checks use the Kind interface.
 //
 // bounds.go holds all assumptions of estimates.
 //
-// This package and those that check workflows do not depend on models, tools or processes.
+// This package, the kinds and the packages that check workflows do not depend on models, tools or processes.

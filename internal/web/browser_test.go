@@ -25,6 +25,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/process"
@@ -172,7 +173,7 @@ func (s *site) play(workflow, script string, fields ...app.Field) journal.RunID 
 func (s *site) prepare(workflow string, how app.PrepareRequest) journal.RunID {
 	s.t.Helper()
 	ctx := s.t.Context()
-	an, err := s.app.Analyze(ctx, app.AnalyzeRequest{Workflow: workflow, Reading: app.ReadOptions{Run: true}})
+	an, err := s.app.Analyze(ctx, app.AnalyzeRequest{Workflow: workflow, Reading: catalog.ReadOptions{Run: true}})
 	if err != nil {
 		s.t.Fatal(err)
 	}

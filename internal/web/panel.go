@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
@@ -165,7 +166,7 @@ func (h *Handler) describeStep(r *request, p *runPage, out *panel, program *ir.P
 	}
 	out.Description = step.Description
 	if t := step.Task(); t != nil {
-		if kind := app.StepKinds()[t.Kind]; kind != nil {
+		if kind := catalog.Kinds()[t.Kind]; kind != nil {
 			out.Contract = stepkind.ContractOf(kind, program, step, t)
 		}
 	}

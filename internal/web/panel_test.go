@@ -22,6 +22,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
@@ -421,7 +422,8 @@ func TestListsAreExported(t *testing.T) {
 // startAs starts a run of the workflow "gated".
 func (s *site) startAs(by journal.Actor) journal.RunID {
 	s.t.Helper()
-	an, err := s.app.Analyze(s.t.Context(), app.AnalyzeRequest{Workflow: "gated", Reading: app.ReadOptions{Run: true}})
+	an, err := s.app.Analyze(s.t.Context(),
+		app.AnalyzeRequest{Workflow: "gated", Reading: catalog.ReadOptions{Run: true}})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/identity"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/report"
@@ -367,7 +368,7 @@ func (h *Handler) runs(r *request) error {
 			return err
 		}
 	}
-	found, err := h.o.App.Workflows(r.Context(), app.ReadOptions{})
+	found, err := h.o.App.Workflows(r.Context(), catalog.ReadOptions{})
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/identity"
 )
 
@@ -114,7 +115,7 @@ func gardenSite(t *testing.T, files map[string]string) *site {
 	a := app.New(app.Options{
 		Dir: s.dir, Home: s.home, Relaxed: true, Getenv: func(name string) string { return s.env[name] },
 	})
-	review, err := a.Review(context.Background(), s.dir, app.ReadOptions{})
+	review, err := a.Review(context.Background(), s.dir, catalog.ReadOptions{})
 	if err == nil {
 		err = a.Approve(review)
 	}
@@ -162,7 +163,7 @@ mcp:
 	b.waitText("#servers li", ".mcp.json")
 	b.click("#servers button")
 	b.waitText("#servers li", "is not approved on this machine")
-	review, err := s.app.Review(context.Background(), s.dir, app.ReadOptions{})
+	review, err := s.app.Review(context.Background(), s.dir, catalog.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/espalier-run/espalier/examples"
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
@@ -69,7 +70,7 @@ type welcomePage struct {
 }
 
 func (h *Handler) welcome(r *request) error {
-	found, err := h.o.App.Workflows(r.Context(), app.ReadOptions{})
+	found, err := h.o.App.Workflows(r.Context(), catalog.ReadOptions{})
 	if err != nil {
 		return err
 	}
@@ -89,7 +90,7 @@ func (h *Handler) exampleOf(ctx context.Context, name string) (string, error) {
 	if !slices.ContainsFunc(exampleList, func(e example) bool { return e.Name == name }) {
 		return "", nil
 	}
-	found, err := h.o.App.Workflows(ctx, app.ReadOptions{})
+	found, err := h.o.App.Workflows(ctx, catalog.ReadOptions{})
 	if err != nil || slices.ContainsFunc(found.Workflows, func(w app.Workflow) bool { return w.Name == name }) {
 		return "", err
 	}
@@ -118,7 +119,7 @@ func (h *Handler) startExample(r *request) error {
 		}
 		file := e.Name + ".md"
 		id, err := h.start(r, app.AnalyzeRequest{
-			Workflow: file, Unsaved: map[string]string{file: string(raw)}, Reading: app.ReadOptions{Run: true},
+			Workflow: file, Unsaved: map[string]string{file: string(raw)}, Reading: catalog.ReadOptions{Run: true},
 		}, how)
 		if err != nil {
 			return err

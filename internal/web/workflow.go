@@ -15,6 +15,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/explain"
@@ -43,7 +44,7 @@ type workflowRow struct {
 
 func (h *Handler) workflows(r *request) error {
 	page := workflowsPage{shell: h.shell(r, "workflows", "Workflows")}
-	found, err := h.o.App.Workflows(r.Context(), app.ReadOptions{})
+	found, err := h.o.App.Workflows(r.Context(), catalog.ReadOptions{})
 	if err != nil {
 		return err
 	}
@@ -380,7 +381,7 @@ func (h *Handler) startRun(r *request) error {
 	if !missing {
 		// The page of the run shows replies while they arrive, so they are recorded.
 		how := app.PrepareRequest{Fields: values, Options: app.RunOptions{Simulate: simulate, RecordStream: true}}
-		as := app.AnalyzeRequest{Workflow: page.ID, Listed: true, Reading: app.ReadOptions{Run: true}}
+		as := app.AnalyzeRequest{Workflow: page.ID, Listed: true, Reading: catalog.ReadOptions{Run: true}}
 		id, err := h.start(r, as, how)
 		if err == nil {
 			return h.redirect(r,

@@ -41,7 +41,7 @@ func (c *clocks) mono() time.Duration { return time.Since(c.start) }
 
 func openWithClocks(store journal.Store, kind step.Runner, name string, c *clocks) *embedded.Engine {
 	return embedded.New(embedded.Config{
-		Config: engine.Config{Kinds: map[string]step.Runner{"test": kind}},
+		Config: engine.Config{Runners: map[string]step.Runner{"test": kind}},
 		Store:  store, Process: &solo{id: journal.Owner(name), wakes: make(chan struct{}, 1)},
 		Now: c.wall, Monotonic: c.mono,
 	})

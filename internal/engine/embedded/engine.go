@@ -100,7 +100,7 @@ func New(c Config) *Engine {
 		ahead: map[journal.RunID]journal.Millis{}, writeAhead: map[string]bool{},
 	}
 	e.Launch = e.launch
-	for kind, runner := range c.Kinds {
+	for kind, runner := range c.Runners {
 		_, e.writeAhead[kind] = runner.(step.WriteAhead)
 	}
 	return e

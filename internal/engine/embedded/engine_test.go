@@ -35,7 +35,7 @@ func (s *solo) Wakes() <-chan struct{}    { return s.wakes }
 // newEngine returns an engine whose tasks all have one kind.
 func newEngine(store journal.Store, p embedded.Process, kind step.Runner) *embedded.Engine {
 	return embedded.New(embedded.Config{
-		Config: engine.Config{Kinds: map[string]step.Runner{"test": kind}}, Store: store, Process: p,
+		Config: engine.Config{Runners: map[string]step.Runner{"test": kind}}, Store: store, Process: p,
 	})
 }
 
@@ -54,7 +54,7 @@ func TestEngineKeepsItsPromises(t *testing.T) {
 		return enginetest.World{Journal: store, Open: func(_ *testing.T, kinds map[string]step.Runner) engine.Engine {
 			opened++
 			p := &solo{id: journal.Owner(fmt.Sprint("process ", opened)), wakes: make(chan struct{}, 1)}
-			return embedded.New(embedded.Config{Config: engine.Config{Kinds: kinds}, Store: store, Process: p})
+			return embedded.New(embedded.Config{Config: engine.Config{Runners: kinds}, Store: store, Process: p})
 		}}
 	}})
 }

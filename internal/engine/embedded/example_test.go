@@ -20,7 +20,7 @@ func Example() {
 	store := memorytest.New()
 	defer store.Close()
 	e := embedded.New(embedded.Config{
-		Config:  engine.Config{Kinds: map[string]step.Runner{"test": enginetest.NewKind()}},
+		Config:  engine.Config{Runners: map[string]step.Runner{"test": enginetest.NewKind()}},
 		Store:   store,
 		Process: &solo{id: "this process"},
 	})

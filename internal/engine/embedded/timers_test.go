@@ -26,7 +26,7 @@ import (
 func openAt(t *testing.T, store journal.Store, kind step.Runner, name string, at time.Time) *embedded.Engine {
 	t.Helper()
 	e := embedded.New(embedded.Config{
-		Config: engine.Config{Kinds: map[string]step.Runner{"test": kind}},
+		Config: engine.Config{Runners: map[string]step.Runner{"test": kind}},
 		Store:  store, Process: &solo{id: journal.Owner(name), wakes: make(chan struct{}, 1)},
 		Now: func() time.Time { return at },
 	})
@@ -406,7 +406,7 @@ func TestWaitEndsWhenAnotherProcessWakesTheRun(t *testing.T) {
 				disk = &stopping{Store: store, left: 2}
 			}
 			worker := embedded.New(embedded.Config{
-				Config: engine.Config{Kinds: map[string]step.Runner{"test": kind}}, Store: disk, Process: early,
+				Config: engine.Config{Runners: map[string]step.Runner{"test": kind}}, Store: disk, Process: early,
 				Now: func() time.Time { return time.Now().Add(time.Second) },
 			})
 			retried := enginetest.Task("flaky")

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/espalier-run/espalier/internal/contract"
-	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/engine"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -18,7 +16,6 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/step"
-	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // ID is the ID of the run that most tests start.
@@ -34,7 +31,7 @@ type Effects struct {
 	Fail map[string]int // how often a step fails before it succeeds
 }
 
-// Kind is a step kind that records its executions. Steps whose name starts with
+// Kind is a step.Runner that records its executions. Steps whose name starts with
 // "asks" need two approvals.
 type Kind struct {
 	*Effects
@@ -48,14 +45,6 @@ func NewKind() *Kind {
 }
 
 func (*Kind) Name() string { return "test" }
-
-func (*Kind) Understands(*ir.Task) error { return nil }
-
-func (*Kind) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
-
-func (*Kind) Uses(*ir.Task) stepkind.Uses { return stepkind.Uses{} }
-
-func (*Kind) Bound(*ir.Program, *ir.Step, *ir.Task, *contract.Contract) (b stepkind.Bound) { return b }
 
 func (k *Kind) Recovery(*ir.Task, []journal.TaskNoted) step.Recovery { return k.Policy }
 

@@ -63,7 +63,7 @@ func newWorld(t *testing.T, change ...func(*temporal.Config)) *world {
 func (w *world) open(kinds map[string]step.Runner) *temporal.Engine {
 	w.t.Helper()
 	c := w.config
-	c.Kinds = kinds
+	c.Runners = kinds
 	e := temporal.New(c)
 	w.t.Cleanup(func() { enginetest.Stop(e) })
 	return e
@@ -125,7 +125,7 @@ func embeddedFacts(t *testing.T, p *ir.Program, kind step.Runner) []string {
 	store := memorytest.New()
 	t.Cleanup(func() { store.Close() })
 	e := embedded.New(embedded.Config{
-		Config: engine.Config{Kinds: map[string]step.Runner{"test": kind}}, Store: store, Process: solo{},
+		Config: engine.Config{Runners: map[string]step.Runner{"test": kind}}, Store: store, Process: solo{},
 	})
 	t.Cleanup(func() { enginetest.Stop(e) })
 	id := start(t, e, p)

@@ -223,8 +223,10 @@ func (v *victim) open() (*temporal.Engine, journal.Store, func(), error) {
 	calls, acts := enginetest.NewKind(), enginetest.NewKind()
 	acts.Policy = step.Ask
 	e := temporal.New(temporal.Config{
-		Config: engine.Config{Kinds: map[string]step.Runner{"call": victimKind{calls, v}, "act": victimKind{acts, v}}},
-		Store:  surrounded{store, v}, Address: v.Address, Namespace: v.Namespace, TaskQueue: v.Queue,
+		Config: engine.Config{
+			Runners: map[string]step.Runner{"call": victimKind{calls, v}, "act": victimKind{acts, v}},
+		},
+		Store: surrounded{store, v}, Address: v.Address, Namespace: v.Namespace, TaskQueue: v.Queue,
 		Heartbeat: 3 * time.Second, ContinueAfter: 35,
 		Client: func(_ context.Context, o *client.Options) error {
 			o.ConnectionOptions.DialOptions = append(o.ConnectionOptions.DialOptions,

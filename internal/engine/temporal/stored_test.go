@@ -75,7 +75,7 @@ func (s stored) replay(t *testing.T, histories []*historypb.History) error {
 		t.Fatal(err)
 	}
 	e := temporal.New(temporal.Config{
-		Config: engine.Config{Kinds: map[string]step.Runner{"test": enginetest.NewKind()}},
+		Config: engine.Config{Runners: map[string]step.Runner{"test": enginetest.NewKind()}},
 		Store:  store, TaskQueue: s.Queue,
 	})
 	r, err := e.Replayer()

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/source"
 )
@@ -59,7 +59,7 @@ func project(more files) files {
 }
 
 func compile(text string, more files) format.Result {
-	return registry.Formats().Compile(source.NewFile(here+"workflow.yaml", text), project(more))
+	return catalog.Formats().Compile(source.NewFile(here+"workflow.yaml", text), project(more))
 }
 
 const head = "specVersion: \"1.0\"\nname: w\nversion: 1.0.0\ndescription: d\ntrigger: {type: command}\n"
@@ -86,7 +86,7 @@ func TestStepsWithRepeatedIDsUseTheirAgents(t *testing.T) {
 	if len(got.Diagnostics) != 1 || got.Diagnostics[0].Code != "AFILE007" {
 		t.Errorf("got %v", got.Diagnostics)
 	}
-	if list := check.Program(got.Program, registry.Kinds()); len(list) > 0 {
+	if list := check.Program(got.Program, catalog.Kinds()); len(list) > 0 {
 		t.Errorf("the check adds %v", list)
 	}
 }
@@ -247,7 +247,7 @@ func TestReportsMistakesAtTheirPositions(t *testing.T) {
 			got := compile(c.text, c.files)
 			list := slices.Clone(got.Diagnostics)
 			if got.Program != nil && !list.Errors() {
-				list = append(list, check.Program(got.Program, registry.Kinds())...)
+				list = append(list, check.Program(got.Program, catalog.Kinds())...)
 			}
 			slices.SortStableFunc(list, func(a, b diag.Diagnostic) int {
 				return cmp.Compare(a.Span.Start, b.Span.Start)
@@ -274,13 +274,13 @@ func TestEmptyWorkflowIsFoundByLocation(t *testing.T) {
 			t.Errorf("%q: %q %v", text, got.Format, got.Diagnostics)
 		}
 		elsewhere := source.NewFile("charts/w/workflow.yaml", text)
-		if m := registry.Formats().Find("agentfile").Match(elsewhere); m != format.No {
+		if m := catalog.Formats().Find("agentfile").Match(elsewhere); m != format.No {
 			t.Errorf("%q elsewhere: %v", text, m)
 		}
 	}
 	f := source.NewFile("workflow.yaml", strings.Replace(head, "name: w", "name: v", 1)+"steps:\n"+agentStep("one", ""))
 	f.Abs = filepath.FromSlash("/p/workflows/w/workflow.yaml")
-	list := registry.Formats().Compile(f, files{"agents/a.md": project(nil)[here+"agents/a.md"]}).Diagnostics
+	list := catalog.Formats().Compile(f, files{"agents/a.md": project(nil)[here+"agents/a.md"]}).Diagnostics
 	if len(list) != 1 || list[0].Code != "AFILE015" {
 		t.Error(list)
 	}
@@ -289,7 +289,7 @@ func TestEmptyWorkflowIsFoundByLocation(t *testing.T) {
 // A variable may be allowed for a single run.
 func TestVariableAllowedForOneRun(t *testing.T) {
 	f := source.NewFile(here+"workflow.yaml", head+"steps:\n"+agentStep("one", "input: [$AGENT_INPUT, $LANGUAGE]"))
-	got := registry.FormatsFor(registry.ReadOptions{Env: []string{"LANGUAGE", "UNUSED"}}).Compile(f, project(nil))
+	got := catalog.FormatsFor(catalog.ReadOptions{Env: []string{"LANGUAGE", "UNUSED"}}).Compile(f, project(nil))
 	if got.Diagnostics.Errors() {
 		t.Fatal(got.Diagnostics)
 	}
@@ -334,7 +334,7 @@ func TestSharedFilesPrecedeInstructions(t *testing.T) {
 		strings.Contains(system, "editors") {
 		t.Error(system)
 	}
-	r := registry.Formats().Compile(source.NewFile(here+"workflow.yaml", text),
+	r := catalog.Formats().Compile(source.NewFile(here+"workflow.yaml", text),
 		files{here + "agents/a.md": "# Agent: A\n## Persona\n## Responsibilities\n## Rules\n## Output Format\n"})
 	if len(r.Diagnostics) > 0 || !strings.HasPrefix(r.Program.Agents[0].Instructions, "# Agent: A") {
 		t.Errorf("%v", r.Diagnostics)
@@ -416,7 +416,7 @@ func TestCompilesTriggersAndMetadata(t *testing.T) {
 
 // The schema for editors accepts what the parser accepts.
 func TestSchemaAcceptsValidFiles(t *testing.T) {
-	s, err := schema.Compile(registry.Formats().Find("agentfile").Schemas()[0].Schema)
+	s, err := schema.Compile(catalog.Formats().Find("agentfile").Schemas()[0].Schema)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -440,7 +440,7 @@ func FuzzAgentfile(f *testing.F) {
 			t.Fatal("nothing came of it, and nothing is said")
 		}
 		if got.Program != nil {
-			check.Program(got.Program, registry.Kinds())
+			check.Program(got.Program, catalog.Kinds())
 			if _, err := json.Marshal(got.Program); err != nil {
 				t.Fatal(err)
 			}

@@ -13,13 +13,13 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/format/agentflow"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/ir/irtest"
-	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
@@ -208,10 +208,10 @@ func checkWellFormed(t testing.TB, r format.Result) {
 		checkProgram(t, r.Program)
 	}
 	if !r.Diagnostics.Errors() && r.Program != nil {
-		if err := irtest.Sound(r.Program, registry.Kinds()); err != nil {
+		if err := irtest.Sound(r.Program, catalog.Kinds()); err != nil {
 			t.Errorf("nothing was an error, but: %v", err)
 		}
-		for _, d := range check.Program(r.Program, registry.Kinds()) {
+		for _, d := range check.Program(r.Program, catalog.Kinds()) {
 			checkSpan(t, r.Files, d.Span, d.Message)
 			for _, related := range d.Related {
 				checkSpan(t, r.Files, related.Span, related.Message)

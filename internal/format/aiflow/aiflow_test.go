@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format"
-	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/source"
 )
@@ -29,7 +29,7 @@ func (f files) Skill(name string) (*source.File, error) {
 }
 
 func compile(text string, others files) format.Result {
-	return registry.Formats().Compile(source.NewFile("flow.aiflow", text), others)
+	return catalog.Formats().Compile(source.NewFile("flow.aiflow", text), others)
 }
 
 // document returns a complete file with the given flow and agents.
@@ -446,7 +446,7 @@ func TestAnEmptyRetryOnNeverRetries(t *testing.T) {
 
 // The schema for editors accepts files of all generations.
 func TestSchemaAcceptsAllGenerations(t *testing.T) {
-	s, err := schema.Compile(registry.Formats().Find("aiflow").Schemas()[0].Schema)
+	s, err := schema.Compile(catalog.Formats().Find("aiflow").Schemas()[0].Schema)
 	if err != nil {
 		t.Fatal(err)
 	}

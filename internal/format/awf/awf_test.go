@@ -10,13 +10,13 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/format"
 	"github.com/espalier-run/espalier/internal/format/awf"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/ir/irtest"
-	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
@@ -517,7 +517,7 @@ func TestTemplateTimeoutsOfContainers(t *testing.T) {
 				"  later: {type: step, command: x, on_success: z}\n  y: {type: step, command: x, on_success: " +
 				"z}\n  z: {type: terminal}\n"
 			p, list := compile(text, files{"c.yaml": "name: c\nstates:\n  initial: z\n  z: {type: terminal}\n"})
-			list = append(list, check.Program(p, registry.Kinds())...)
+			list = append(list, check.Program(p, catalog.Kinds())...)
 			var got []string
 			for _, d := range list {
 				if at := text[d.Span.Start:d.Span.End]; d.Code != check.CodeUnreachable &&
@@ -536,9 +536,9 @@ func TestTemplateTimeoutsOfContainers(t *testing.T) {
 				t.Errorf("%s, %s: got %q, want %q", keys, template, got, want)
 			}
 			if s := p.Step(ir.Body, "x"); want == "" && s.Task() == nil && (s.Timeout != 0 || s.TimeoutExpr == nil ||
-				s.TimeoutExpr.Text != template || irtest.Sound(p, registry.Kinds()) != nil) {
+				s.TimeoutExpr.Text != template || irtest.Sound(p, catalog.Kinds()) != nil) {
 				t.Errorf("%s, %s: %d, %+v, %v", keys, template, s.Timeout, s.TimeoutExpr,
-					irtest.Sound(p, registry.Kinds()))
+					irtest.Sound(p, catalog.Kinds()))
 			}
 		}
 	}
@@ -584,7 +584,7 @@ func TestOneMistakeIsReportedOnce(t *testing.T) {
 			"true}]\nstates:\n  initial: z\n  z: {type: terminal}\n", "tt.yaml": "name: tt\nparameters: [{name: " +
 			"what, required: true}]\nstates:\n  initial: s\n  s: {type: step, command: 'echo " +
 			"{{parameters.what}}'}\n"})
-		list = append(list, check.Program(p, registry.Kinds())...)
+		list = append(list, check.Program(p, catalog.Kinds())...)
 		var got []string
 		for _, d := range list {
 			got = append(got, string(d.Code)+" "+text[d.Span.Start:d.Span.End])

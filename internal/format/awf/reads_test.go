@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
-	"github.com/espalier-run/espalier/internal/registry"
 )
 
 // Variables of the machine are declared once, and unknown ones are reported.
@@ -84,7 +84,7 @@ func TestReportsUndefinedStatesInBlocks(t *testing.T) {
 // everything returns what validate reports.
 func everything(text string) diag.List {
 	p, list := compile(text, nil)
-	return append(list, check.Program(p, registry.Kinds())...)
+	return append(list, check.Program(p, catalog.Kinds())...)
 }
 
 // Whatever a template calls the states, what it reads from them is checked like {{.states.NAME}}.

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/tools/txtar"
 	"pgregory.net/rapid"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
@@ -157,7 +157,7 @@ func compareWithEstimate(t *testing.T, tr *trial) ([]comparison, error) {
 		return nil, fmt.Errorf("%+v was lost and %d attempts were repeated in %d crashes and %d failures", lost, reruns,
 			crashes, failed)
 	}
-	report := check.Estimate(h.program, registry.Kinds())
+	report := check.Estimate(h.program, catalog.Kinds())
 	out := []comparison{
 		{"steps", used.Steps, report.Steps.Worst},
 		{"model calls", used.ModelCalls - used.Lost.ModelCalls, report.ModelCalls.Worst},

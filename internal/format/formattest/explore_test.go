@@ -13,11 +13,11 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
@@ -25,7 +25,7 @@ import (
 // step, approving and rejecting, and the ways on after a failure.
 func decided(p *ir.Program) map[string]bool {
 	out := map[string]bool{}
-	kinds := registry.Kinds()
+	kinds := catalog.Kinds()
 	simulated := func(s *ir.Step) bool { // conditions look at its result
 		task := s.Task()
 		if task == nil {

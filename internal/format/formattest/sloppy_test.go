@@ -11,10 +11,10 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/samplingtest"
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
@@ -103,7 +103,7 @@ func (h *happened) kindOf(step string) contract.Kind {
 			if s == nil || s.Task() == nil {
 				continue
 			}
-			if asker, ok := registry.Kinds()[s.Task().Kind].(stepkind.Asker); ok {
+			if asker, ok := catalog.Kinds()[s.Task().Kind].(stepkind.Asker); ok {
 				c, _ := asker.Contract(p, s, s.Task())
 				return c.Kind
 			}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/espalier-run/espalier/internal/catalog"
 	"github.com/espalier-run/espalier/internal/check"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/engine"
@@ -177,13 +178,13 @@ func (tr *trial) run(t *testing.T) *happened {
 	if err != nil {
 		t.Fatal(err)
 	}
-	compiled := registry.Formats().Compile(file, p)
+	compiled := catalog.Formats().Compile(file, p)
 	h := &happened{problems: compiled.Diagnostics, program: compiled.Program, answers: map[int][]string{}}
 	if h.program != nil && tr.change != nil {
 		tr.change(h.program)
 	}
 	if h.program != nil {
-		h.problems = append(h.problems, check.Program(h.program, registry.Kinds())...).Sorted()
+		h.problems = append(h.problems, check.Program(h.program, catalog.Kinds())...).Sorted()
 	}
 	if h.problems.Errors() {
 		return h

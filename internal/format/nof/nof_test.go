@@ -16,8 +16,8 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/ir/irtest"
 	"github.com/espalier-run/espalier/internal/source"
-	"github.com/espalier-run/espalier/internal/step/node"
 	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 )
 
 // folder is a project of files in memory.
@@ -55,7 +55,7 @@ func compile(t testing.TB, text string, as nof.Format, files folder) (*ir.Progra
 		}
 	}
 	if p != nil && !list.Errors() {
-		if err := irtest.Sound(p, stepkind.NewSet(node.Kind{}, node.Collect{})); err != nil {
+		if err := irtest.Sound(p, stepkind.NewSet(kinds.Node{}, kinds.Collect{})); err != nil {
 			t.Errorf("not sound: %v", err)
 		}
 	}
@@ -919,7 +919,7 @@ func FuzzCompile(f *testing.F) {
 			}
 		}
 		if p != nil && !list.Errors() {
-			if err := irtest.Sound(p, stepkind.NewSet(node.Kind{}, node.Collect{})); err != nil {
+			if err := irtest.Sound(p, stepkind.NewSet(kinds.Node{}, kinds.Collect{})); err != nil {
 				t.Error(err)
 			}
 		}

@@ -29,7 +29,7 @@ func TestCallsThatNeedApproval(t *testing.T) {
 	log, world := &steptest.Log{}, &steptest.World{Replies: p.Replies, Tools: p.Tools}
 	answer := func(approved bool) *step.ApprovalRequired {
 		t.Helper()
-		_, err := p.Done(t, agent.Kind{}, log, world)
+		_, err := p.Done(t, agent.Runner{}, log, world)
 		var q *step.ApprovalRequired
 		if !errors.As(err, &q) {
 			t.Fatalf("%v", err)
@@ -48,7 +48,7 @@ func TestCallsThatNeedApproval(t *testing.T) {
 	if q := answer(false); string(q.Shows["arguments"]) != `{"n":2}` || world.Calls["root/work#0/call:1"] != 1 {
 		t.Errorf("second: %s, %v", q.Shows, world.Calls)
 	}
-	result, err := p.Done(t, agent.Kind{}, log, world)
+	result, err := p.Done(t, agent.Runner{}, log, world)
 	if err != nil || string(result.Value) != `"done"` {
 		t.Fatalf("%s, %v", result.Value, err)
 	}

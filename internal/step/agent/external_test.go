@@ -129,7 +129,8 @@ func outsideJob(t *testing.T, o *outside, log *steptest.Log, set steptest.Settin
 // The tool calls and the usage that an external agent reports are recorded, and its session before anything else.
 func TestExternalAgentIsRecorded(t *testing.T) {
 	o, log := newOutside(), &steptest.Log{}
-	result, err := agent.Kind{}.Run(t.Context(), outsideJob(t, o, log, steptest.Settings{"agent": "handy"}))
+	result, err := agent.Runner{}.Run(t.Context(),
+		outsideJob(t, o, log, steptest.Settings{"agent": "handy"}))
 	log.Finish(result)
 	if err != nil || string(result.Value) != `"It is planted."` || o.planted != 1 {
 		t.Fatalf("%s, %v, planted %d", result.Value, err, o.planted)
@@ -181,7 +182,7 @@ func TestKilledCodingAgentIsChargedWhatItReported(t *testing.T) {
 		defer cancel()
 		o, log := newOutside(), &steptest.Log{}
 		o.killed = killed(cancel)
-		result, err := agent.Kind{}.Run(ctx, outsideJob(t, o, log, steptest.Settings{"agent": "handy"}))
+		result, err := agent.Runner{}.Run(ctx, outsideJob(t, o, log, steptest.Settings{"agent": "handy"}))
 		// A journal has all notes but the last, if Espalier is killed at this point.
 		if used := journal.Reported(log.Notes); used == nil || *used != want {
 			t.Errorf("%s: reported before the end: %+v", name, used)
@@ -202,12 +203,13 @@ func TestExternalAgentResumesItsSession(t *testing.T) {
 				label := fmt.Sprintf("names %t, write %d, after %t", names, at, after)
 				o, log := newOutside(), &steptest.Log{StopAt: at, After: after}
 				o.names = names
-				result, err := agent.Kind{}.Run(t.Context(), outsideJob(t, o, log, steptest.Settings{"agent": "handy"}))
+				result, err := agent.Runner{}.Run(t.Context(),
+					outsideJob(t, o, log, steptest.Settings{"agent": "handy"}))
 				if !errors.Is(err, steptest.ErrStopped) {
 					continue
 				}
 				stopped = true
-				recovery := agent.Kind{}.Recovery(nil, log.Notes)
+				recovery := agent.Runner{}.Recovery(nil, log.Notes)
 				known := slices.ContainsFunc(log.Notes, func(n journal.TaskNoted) bool {
 					return n.Kind == journal.NoteAgent && strings.Contains(string(n.Data), `"session"`)
 				})
@@ -217,7 +219,8 @@ func TestExternalAgentResumesItsSession(t *testing.T) {
 					t.Errorf("%s: %s, want %s", label, recovery, want)
 				}
 				log = steptest.Resumed(log.Notes)
-				result, err = agent.Kind{}.Run(t.Context(), outsideJob(t, o, log, steptest.Settings{"agent": "handy"}))
+				result, err = agent.Runner{}.Run(t.Context(),
+					outsideJob(t, o, log, steptest.Settings{"agent": "handy"}))
 				if err != nil || string(result.Value) != `"It is planted."` {
 					t.Errorf("%s: %s, %v", label, result.Value, err)
 				}
@@ -227,7 +230,7 @@ func TestExternalAgentResumesItsSession(t *testing.T) {
 				// And once more, when all of it is on record.
 				log.Finish(result)
 				asked := len(o.requests)
-				again, err := agent.Kind{}.Run(t.Context(),
+				again, err := agent.Runner{}.Run(t.Context(),
 					outsideJob(t, o, steptest.Resumed(log.Notes), steptest.Settings{"agent": "handy"}))
 				if err != nil || string(again.Value) != string(result.Value) || len(o.requests) != asked {
 					t.Errorf("%s: replayed: %s, %v", label, again.Value, err)
@@ -245,13 +248,15 @@ func TestExternalAgentResumesItsSession(t *testing.T) {
 func TestLostSessionStartsOverOnlyIfNothingWasDone(t *testing.T) {
 	for at, want := range map[int]bool{1: true, 2: false} { // before and after the call of its tool is noted
 		o, log := newOutside(), &steptest.Log{StopAt: at, After: true}
-		_, err := agent.Kind{}.Run(t.Context(), outsideJob(t, o, log, steptest.Settings{"agent": "handy"}))
+		_, err := agent.Runner{}.Run(t.Context(),
+			outsideJob(t, o, log, steptest.Settings{"agent": "handy"}))
 		if !errors.Is(err, steptest.ErrStopped) {
 			t.Fatal(err)
 		}
 		o.sessions = map[string]*planting{}
 		log = steptest.Resumed(log.Notes)
-		result, err := agent.Kind{}.Run(t.Context(), outsideJob(t, o, log, steptest.Settings{"agent": "handy"}))
+		result, err := agent.Runner{}.Run(t.Context(),
+			outsideJob(t, o, log, steptest.Settings{"agent": "handy"}))
 		if (err == nil) != want || err != nil && !strings.Contains(err.Error(), "it is not started over") {
 			t.Errorf("stopped at %d: %s, %v", at, result.Value, err)
 		}
@@ -262,7 +267,7 @@ func TestLostSessionStartsOverOnlyIfNothingWasDone(t *testing.T) {
 func TestExternalAgentRepairsInTheSameSession(t *testing.T) {
 	o, log := newOutside(), &steptest.Log{}
 	o.answers = []string{"perhaps", `{"approved":true}`}
-	result, err := agent.Kind{}.Run(t.Context(),
+	result, err := agent.Runner{}.Run(t.Context(),
 		outsideJob(t, o, log, steptest.Settings{"agent": "handy", "verdict": true}))
 	if err != nil || string(result.Value) != `{"approved":true}` {
 		t.Fatalf("%s, %v", result.Value, err)
@@ -276,7 +281,7 @@ func TestExternalAgentRepairsInTheSameSession(t *testing.T) {
 func TestExternalAgentUsesOnlyItsOwnTools(t *testing.T) {
 	o := newOutside()
 	o.own = []string{"Water"}
-	_, err := agent.Kind{}.Run(t.Context(), outsideJob(t, o, &steptest.Log{}, steptest.Settings{"agent": "handy"}))
+	_, err := agent.Runner{}.Run(t.Context(), outsideJob(t, o, &steptest.Log{}, steptest.Settings{"agent": "handy"}))
 	var failed *step.Error
 	if !errors.As(err, &failed) || failed.Class != step.ClassMissing || !strings.Contains(failed.Message, `"Plant"`) || len(o.requests) > 0 {
 		t.Errorf("%v", err)

@@ -30,7 +30,7 @@ func TestInterruptedCallIsChargedWhatItReported(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	job := steptest.Play{Settings: plain, With: func(j *step.Job) { j.Model = interrupted{cancel} }}.Job("agent",
 		t.TempDir(), &steptest.Log{}, &steptest.World{})
-	result, err := agent.Kind{}.Run(ctx, job)
+	result, err := agent.Runner{}.Run(ctx, job)
 	if want := (journal.Usage{ModelCalls: 2, InputTokens: 200, OutputTokens: 40}); err == nil || result.Usage != want {
 		t.Errorf("%+v, %v", result.Usage, err)
 	}
@@ -56,7 +56,7 @@ func (reporting) Generate(context.Context, provider.Request) iter.Seq2[provider.
 func TestReportedUsageIsDurable(t *testing.T) {
 	log := &steptest.Log{}
 	if _, err := (steptest.Play{Settings: plain, With: func(j *step.Job) { j.Model = reporting{} }}).Done(t,
-		agent.Kind{}, log, &steptest.World{}); err != nil {
+		agent.Runner{}, log, &steptest.World{}); err != nil {
 		t.Fatal(err)
 	}
 	last := len(log.Notes) - 1

@@ -27,7 +27,7 @@ func TestMediaReachesTheModel(t *testing.T) {
 			return tool.Result{Output: step.JSON(picture.Placeholder()), Media: []tool.Media{picture}}, nil
 		})
 	}}
-	if _, err := play.Done(t, agent.Kind{}, log, world); err != nil {
+	if _, err := play.Done(t, agent.Runner{}, log, world); err != nil {
 		t.Fatal(err)
 	}
 	if kept, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(picture.File()))); err != nil ||
@@ -35,7 +35,7 @@ func TestMediaReachesTheModel(t *testing.T) {
 		t.Errorf("the file holds %q, %v", kept, err)
 	}
 	resumed := &steptest.World{Replies: searches(1)}
-	if _, err := play.Done(t, agent.Kind{}, steptest.Resumed(log.Notes[:len(log.Notes)-1]), resumed); err != nil {
+	if _, err := play.Done(t, agent.Runner{}, steptest.Resumed(log.Notes[:len(log.Notes)-1]), resumed); err != nil {
 		t.Fatal(err)
 	}
 	for _, requests := range [][]provider.Request{world.Requests[1:], resumed.Requests} {

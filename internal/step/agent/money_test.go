@@ -58,7 +58,7 @@ func TestCostOfACall(t *testing.T) {
 	_, err := steptest.Play{Settings: plain, With: func(j *step.Job) {
 		priced(j)
 		j.Model = paid{usage: provider.Usage{Input: 1000, Output: 100, CacheRead: 10_000, CacheWrite: 400}}
-	}}.Done(t, agent.Kind{}, log, &steptest.World{})
+	}}.Done(t, agent.Runner{}, log, &steptest.World{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestAttemptsAreRecorded(t *testing.T) {
 			{Class: provider.RateLimit, Status: 429, Message: "slow down"},
 			{Class: provider.APIError, Message: "cut", Billable: true},
 		}}
-	}}.Done(t, agent.Kind{}, log, &steptest.World{})
+	}}.Done(t, agent.Runner{}, log, &steptest.World{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestAttemptsAreRecorded(t *testing.T) {
 		again := steptest.Resumed(log.Notes[:n:n])
 		if _, err := (steptest.Play{Settings: plain, With: func(j *step.Job) {
 			j.Model = paid{usage: provider.Usage{Input: 1, Output: 1}}
-		}}).Done(t, agent.Kind{}, again, &steptest.World{}); err != nil {
+		}}).Done(t, agent.Runner{}, again, &steptest.World{}); err != nil {
 			t.Errorf("after note %d: %v", n, err)
 		}
 	}
@@ -123,11 +123,11 @@ func TestStopBetweenAttemptsIsNotCharged(t *testing.T) {
 			return ctx.Err()
 		}}
 		var err error
-		if result, err = (agent.Kind{}).Run(ctx, j); !errors.Is(err, context.Canceled) {
+		if result, err = (agent.Runner{}).Run(ctx, j); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
 		j.Model = paid{}
-	}}.Done(t, agent.Kind{}, log, &steptest.World{})
+	}}.Done(t, agent.Runner{}, log, &steptest.World{})
 	if err != nil || result.Usage != (journal.Usage{}) {
 		t.Errorf("%v, charged for %+v", err, result.Usage)
 	}
@@ -137,7 +137,7 @@ func TestNoBudgetForAnotherAttempt(t *testing.T) {
 	log := &steptest.Log{RefuseAfter: 1, Refuse: step.Errorf(step.ClassBudget, "used up")}
 	_, err := steptest.Play{Settings: plain, With: func(j *step.Job) {
 		j.Model = paid{fails: []*provider.Error{{Class: provider.APIError, Billable: true}}}
-	}}.Done(t, agent.Kind{}, log, &steptest.World{})
+	}}.Done(t, agent.Runner{}, log, &steptest.World{})
 	var failure *step.Error
 	if !errors.As(err, &failure) || failure.Class != step.ClassBudget {
 		t.Errorf("got %v", err)

@@ -57,7 +57,7 @@ func TestCallsOfOneTurnRunConcurrently(t *testing.T) {
 			}
 			return tool.Result{Output: json.RawMessage(`"answer ` + q + `"`)}, nil
 		})
-	}}.Done(t, agent.Kind{}, log, world)
+	}}.Done(t, agent.Runner{}, log, world)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestRecordedToolResultIsNotRequestedAgain(t *testing.T) {
 		return journal.TaskNoted{Kind: kind, Data: step.JSON(u)}
 	}
 	log, world := &steptest.Log{}, &steptest.World{Replies: twoAtOnce}
-	if _, err := (steptest.Play{Settings: handy, With: count}).Done(t, agent.Kind{}, log, world); err != nil {
+	if _, err := (steptest.Play{Settings: handy, With: count}).Done(t, agent.Runner{}, log, world); err != nil {
 		t.Fatal(err)
 	}
 	calls = nil
@@ -100,7 +100,7 @@ func TestRecordedToolResultIsNotRequestedAgain(t *testing.T) {
 		use(journal.NoteToolCall, "t0-0", `{"q":1}`, ""), use(journal.NoteToolCall, "t0-1", `{"q":2}`, ""),
 		use(journal.NoteToolResult, "t0-1", `{"q":2}`, `"kept"`))
 	again := &steptest.World{Replies: twoAtOnce}
-	if _, err := (steptest.Play{Settings: handy, With: count}).Done(t, agent.Kind{},
+	if _, err := (steptest.Play{Settings: handy, With: count}).Done(t, agent.Runner{},
 		steptest.Resumed(history), again); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestCanceledConcurrentCallsAreCharged(t *testing.T) {
 		})
 	}}
 	job := p.Job("agent", t.TempDir(), log, world)
-	result, err := agent.Kind{}.Run(ctx, job)
+	result, err := agent.Runner{}.Run(ctx, job)
 	if err == nil || result.Usage.ToolCalls != 2 {
 		t.Errorf("%v, %+v", err, result.Usage)
 	}

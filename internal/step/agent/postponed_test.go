@@ -41,7 +41,7 @@ func TestLongRateLimitIsWaitedForDurably(t *testing.T) {
 	play := steptest.Play{
 		Settings: handy, Replies: searches(1), Tools: search, With: func(j *step.Job) { j.Model = model },
 	}
-	result, err := play.Done(t, agent.Kind{}, log, world)
+	result, err := play.Done(t, agent.Runner{}, log, world)
 	var later *step.PostponedError
 	if !errors.As(err, &later) || later.After != 2*time.Hour {
 		t.Fatalf("%+v, %v", result, err)
@@ -51,13 +51,13 @@ func TestLongRateLimitIsWaitedForDurably(t *testing.T) {
 		t.Fatalf("noted %v", kinds)
 	}
 	calls := len(world.Calls)
-	result, err = play.Done(t, agent.Kind{}, steptest.Resumed(log.Notes), world)
+	result, err = play.Done(t, agent.Runner{}, steptest.Resumed(log.Notes), world)
 	if err != nil || string(result.Value) != `"found"` || len(world.Calls) != calls {
 		t.Errorf("%s, %v, %d calls", result.Value, err, len(world.Calls))
 	}
 	// A short one is an error that the step's own retries are about.
 	model.wait, model.done = time.Minute, false
-	if _, err := play.Done(t, agent.Kind{}, &steptest.Log{},
+	if _, err := play.Done(t, agent.Runner{}, &steptest.Log{},
 		&steptest.World{Replies: searches(1), Tools: search}); errors.As(err, &later) || err == nil {
 		t.Error(err)
 	}
@@ -87,7 +87,7 @@ func TestRepeatedCallsAreCountedApart(t *testing.T) {
 		Pause: func(context.Context, time.Duration) error { return nil },
 	}
 	play := steptest.Play{Settings: handy, With: func(j *step.Job) { j.Model = model }}
-	if _, err := play.Done(t, agent.Kind{}, log, world); err != nil {
+	if _, err := play.Done(t, agent.Runner{}, log, world); err != nil {
 		t.Fatal(err)
 	}
 	if got := log.Used; got.ModelCalls != 9 || got.Lost.ModelCalls != 6 {
@@ -96,7 +96,7 @@ func TestRepeatedCallsAreCountedApart(t *testing.T) {
 
 	log, model.Times = &steptest.Log{}, 1
 	model.Model = &overloaded{Model: world, failed: map[int]int{}}
-	if _, err := play.Done(t, agent.Kind{}, log, world); err == nil {
+	if _, err := play.Done(t, agent.Runner{}, log, world); err == nil {
 		t.Fatal("the call succeeds")
 	}
 	if got := log.Used; got.ModelCalls != 2 || got.Lost.ModelCalls != 2 {

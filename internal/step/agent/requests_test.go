@@ -27,7 +27,7 @@ func TestCallsWithOneIDAreSentWithDistinctIDs(t *testing.T) {
 		Replies: []steptest.Reply{{Calls: calls}, {Calls: calls[:1]}, {Text: "found"}},
 	}
 	log, world := &steptest.Log{}, &steptest.World{Replies: play.Replies, Tools: play.Tools}
-	if _, err := play.Done(t, agent.Kind{}, log, world); err != nil {
+	if _, err := play.Done(t, agent.Runner{}, log, world); err != nil {
 		t.Fatal(err)
 	}
 	var asked, answered []string
@@ -51,7 +51,7 @@ func TestCallsWithOneIDAreSentWithDistinctIDs(t *testing.T) {
 	// After a crash the same ids are sent.
 	for n := range len(log.Notes) {
 		again := &steptest.World{Replies: play.Replies, Tools: play.Tools}
-		if _, err := play.Done(t, agent.Kind{}, steptest.Resumed(slices.Clone(log.Notes[:n])), again); err != nil {
+		if _, err := play.Done(t, agent.Runner{}, steptest.Resumed(slices.Clone(log.Notes[:n])), again); err != nil {
 			t.Fatalf("after note %d: %v", n, err)
 		}
 		if len(again.Requests) == 0 {
@@ -72,7 +72,7 @@ func TestToolSchemasAreSentCompact(t *testing.T) {
 	tools := map[string]steptest.Tool{"search": {Answer: "1", Spec: tool.Spec{Schema: json.RawMessage(written)}}}
 	world := &steptest.World{Replies: says("done"), Tools: tools}
 	play := steptest.Play{Settings: handy, Replies: world.Replies, Tools: tools}
-	if _, err := play.Done(t, agent.Kind{}, &steptest.Log{}, world); err != nil {
+	if _, err := play.Done(t, agent.Runner{}, &steptest.Log{}, world); err != nil {
 		t.Fatal(err)
 	}
 	want := strings.NewReplacer(" ", "", "\n", "", "\t", "").Replace(written)
@@ -88,7 +88,7 @@ func TestToolsGetTheSpanOfTheirCall(t *testing.T) {
 		Settings: handy, Replies: world.Replies, Tools: search,
 		With: func(j *step.Job) { j.Root, j.Run = "root", "child" },
 	}
-	if _, err := play.Done(t, agent.Kind{}, &steptest.Log{}, world); err != nil {
+	if _, err := play.Done(t, agent.Runner{}, &steptest.Log{}, world); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{

@@ -15,7 +15,6 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/agent"
 	"github.com/espalier-run/espalier/internal/step/steptest"
-	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
@@ -50,7 +49,7 @@ var search = map[string]steptest.Tool{"search": {Answer: `["hit"]`}}
 
 func TestAgentStepsKeepResultsWhenInterrupted(t *testing.T) {
 	const p, r, tc, tr = journal.NotePrompt, journal.NoteReply, journal.NoteToolCall, journal.NoteToolResult
-	steptest.Runs(t, agent.Kind{},
+	steptest.Runs(t, agent.Runner{},
 		steptest.Play{Name: "text", Settings: plain, Replies: says("Here <it> is"), Value: `"Here <it> is"`, Notes: []string{p, r}},
 		steptest.Play{
 			Name: "an object is a text", Settings: plain, Replies: says(`{"a": 1.50}`), Value: `"{\"a\": 1.50}"`,
@@ -186,7 +185,7 @@ func TestAgentStepsKeepResultsWhenInterrupted(t *testing.T) {
 func do(t *testing.T, p steptest.Play) (*steptest.Log, *steptest.World, step.Result, error) {
 	t.Helper()
 	log, world := &steptest.Log{}, &steptest.World{Replies: p.Replies, Tools: p.Tools}
-	result, err := p.Done(t, agent.Kind{}, log, world)
+	result, err := p.Done(t, agent.Runner{}, log, world)
 	return log, world, result, err
 }
 
@@ -402,7 +401,7 @@ func TestAgentsWithUnfinishedToolCallsAsk(t *testing.T) {
 			note(journal.NoteToolCall, acts), note(journal.NoteToolResult, acts), note(journal.NoteToolCall, acts),
 		}, step.Ask},
 	} {
-		if got := (agent.Kind{}).Recovery(nil, c.history); got != c.want {
+		if got := (agent.Runner{}).Recovery(nil, c.history); got != c.want {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
@@ -410,20 +409,10 @@ func TestAgentsWithUnfinishedToolCallsAsk(t *testing.T) {
 
 func TestBudgetRefused(t *testing.T) {
 	log, world := &steptest.Log{Refuse: step.Errorf(step.ClassBudget, "used up")}, &steptest.World{Replies: says("x")}
-	_, err := steptest.Play{Settings: plain}.Done(t, agent.Kind{}, log, world)
+	_, err := steptest.Play{Settings: plain}.Done(t, agent.Runner{}, log, world)
 	var failure *step.Error
 	if !errors.As(err, &failure) || failure.Class != step.ClassBudget || len(world.Requests) > 0 {
 		t.Errorf("%v, %d calls", err, len(world.Requests))
-	}
-}
-
-// What a run may do, an estimate has to count: the worst of these is two repairs.
-func TestBoundCountsRepairsOfParts(t *testing.T) {
-	s, task := steptest.Case{Settings: plain}.Task("agent")
-	s.Writes = []ir.Write{{Path: "state.a", Part: "a"}, {Path: "state.b", Part: "b"}}
-	if got := stepkind.BoundOf(agent.Kind{}, steptest.Program(), s, task).Worst.ModelCalls.N; got != 1+
-		stepkind.RepairCalls {
-		t.Errorf("%d model calls", got)
 	}
 }
 
@@ -438,7 +427,7 @@ func TestMismatchedNotesFailTheStep(t *testing.T) {
 		"not what it should be": {{Kind: journal.NotePrompt, Data: json.RawMessage(`[]`)}},
 	} {
 		world := &steptest.World{Replies: says("x")}
-		_, err := steptest.Play{Settings: plain}.Done(t, agent.Kind{}, &steptest.Log{Notes: history}, world)
+		_, err := steptest.Play{Settings: plain}.Done(t, agent.Runner{}, &steptest.Log{Notes: history}, world)
 		if err == nil || len(world.Requests) > 0 {
 			t.Errorf("%s: %v, %d calls", name, err, len(world.Requests))
 		}
@@ -451,7 +440,7 @@ func TestErrorQuotesTheRefusal(t *testing.T) {
 		"text":   {Stop: provider.Refused, Text: "I cannot help with that."},
 	} {
 		world := &steptest.World{Replies: []steptest.Reply{reply}}
-		_, err := steptest.Play{Settings: plain}.Done(t, agent.Kind{}, &steptest.Log{}, world)
+		_, err := steptest.Play{Settings: plain}.Done(t, agent.Runner{}, &steptest.Log{}, world)
 		if err == nil || !strings.Contains(err.Error(), "the model refused to answer") ||
 			!strings.Contains(err.Error(), "I cannot help with that.") {
 			t.Errorf("%s: %v", name, err)

@@ -17,33 +17,9 @@ import (
 	"github.com/espalier-run/espalier/internal/step/artifact"
 	"github.com/espalier-run/espalier/internal/step/chat"
 	"github.com/espalier-run/espalier/internal/step/steptest"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 	"github.com/espalier-run/espalier/internal/usertest"
 )
-
-func TestArtifactStepsMeetTheStepContract(t *testing.T) {
-	steptest.Run(t, artifact.Kind{},
-		steptest.Case{
-			Name:     "plain",
-			Settings: steptest.Settings{"agent": "plain", "goal": "g", "produces": "outputs/a.md"},
-		},
-		steptest.Case{
-			Name:     "a folder",
-			Settings: steptest.Settings{"agent": "plain", "goal": "g", "produces": "outputs/a/", "draft": "agents"},
-		},
-		steptest.Case{Name: "nobody", Misfit: true},
-	)
-	steptest.Run(t, artifact.Shell{},
-		steptest.Case{
-			Name:     "plain",
-			Settings: steptest.Settings{"scripts": []artifact.Script{{Shell: "bash", Path: "x.sh"}}},
-		},
-		steptest.Case{Name: "nothing", Misfit: true},
-	)
-	steptest.Run(t, artifact.Collect{},
-		steptest.Case{Name: "plain", Settings: steptest.Settings{"output": "artifacts.a"}},
-		steptest.Case{Name: "nothing", Misfit: true},
-	)
-}
 
 func says(texts ...string) []steptest.Reply {
 	var out []steptest.Reply
@@ -63,13 +39,13 @@ func TestArtifactStepsKeepResultsWhenInterrupted(t *testing.T) {
 			{Path: "artifacts.all", Value: json.RawMessage(`{"a.md":"A","b.md":"B"}`)},
 		}
 	}
-	base := func(produces string, inputs ...artifact.Input) steptest.Settings {
+	base := func(produces string, inputs ...kinds.ArtifactInput) steptest.Settings {
 		return steptest.Settings{
 			"agent": "plain", "goal": "Do it.", "workflow": "w",
 			"folder": filepath.Join(root, "workflows/w"), "produces": produces, "inputs": inputs,
 		}
 	}
-	asked := artifact.Input{Name: "AGENT_INPUT", Read: "input.AGENT_INPUT"}
+	asked := kinds.ArtifactInput{Name: "AGENT_INPUT", Read: "input.AGENT_INPUT"}
 	notes := []string{journal.NotePrompt, journal.NoteReply}
 	plays := []steptest.Play{
 		{Name: "a file", Settings: base("outputs/a.md", asked), Replies: says("hello"), Value: `"hello"`, Notes: notes},
@@ -101,28 +77,29 @@ func TestArtifactStepsKeepResultsWhenInterrupted(t *testing.T) {
 		},
 		{
 			Name:     "a file of a folder",
-			Settings: base("outputs/b.md", artifact.Input{Name: "b.md", Read: "artifacts.all", Part: "b.md"}),
+			Settings: base("outputs/b.md", kinds.ArtifactInput{Name: "b.md", Read: "artifacts.all", Part: "b.md"}),
 			Replies:  says("ok"), Value: `"ok"`,
 		},
 		{
 			Name:     "one that is not there",
-			Settings: base("outputs/b.md", artifact.Input{Name: "c.md", Read: "artifacts.all", Part: "c.md"}),
+			Settings: base("outputs/b.md", kinds.ArtifactInput{Name: "c.md", Read: "artifacts.all", Part: "c.md"}),
 			Class:    step.ClassInput,
 		},
 		{
-			Name: "nothing given", Settings: base("outputs/b.md", artifact.Input{Name: "x", Read: "artifacts.none"}),
-			Class: step.ClassInput,
+			Name:     "nothing given",
+			Settings: base("outputs/b.md", kinds.ArtifactInput{Name: "x", Read: "artifacts.none"}),
+			Class:    step.ClassInput,
 		},
 		{
 			Name:     "a file that is not there",
-			Settings: base("outputs/b.md", artifact.Input{Name: "x", File: "outputs/none.txt"}),
+			Settings: base("outputs/b.md", kinds.ArtifactInput{Name: "x", File: "outputs/none.txt"}),
 			Class:    step.ClassMissing,
 		},
 	}
 	for i := range plays {
 		plays[i].With = with
 	}
-	steptest.Runs(t, artifact.Kind{}, plays...)
+	steptest.Runs(t, artifact.Runner{}, plays...)
 	run := filepath.Join(root, "outputs/w/2026-02-23T10-41-22/execution")
 	for name, want := range map[string]string{
 		"a.md": "hello\n", "a.yaml": "a: 1\n", "all/sub/y.md": "Y\n",
@@ -146,12 +123,14 @@ func TestPromptsNameInputsAndProducts(t *testing.T) {
 		Settings: steptest.Settings{
 			"agent": "plain", "skill": "# Skill: S\n", "goal": "Do it.", "workflow": "w", "folder": "f",
 			"produces": "outputs/a.md",
-			"inputs":   []artifact.Input{{Name: "AGENT_INPUT", Read: "state.a"}, {Name: "data/x.txt", Text: "data\n"}},
+			"inputs": []kinds.ArtifactInput{
+				{Name: "AGENT_INPUT", Read: "state.a"}, {Name: "data/x.txt", Text: "data\n"},
+			},
 		},
 		With: func(j *step.Job) { j.Project = t.TempDir() },
 	}
 	job := p.Job("artifact", t.TempDir(), &steptest.Log{}, world)
-	if _, err := (artifact.Kind{}).Run(t.Context(), job); err != nil {
+	if _, err := (artifact.Runner{}).Run(t.Context(), job); err != nil {
 		t.Fatal(err)
 	}
 	want := "# Skill: S\n\nGoal: Do it.\n\n<data name=\"AGENT_INPUT\">\nwhat a says\n</data>\n\n" +
@@ -176,7 +155,7 @@ func TestJSONFilesHoldJSON(t *testing.T) {
 		With: func(j *step.Job) { j.Project = root },
 	}
 	world := &steptest.World{Replies: says("I cannot do that.", "Here it is:\n```json\n{\"a\": [1, 2,]}\n```\nEnjoy!")}
-	result, err := p.Done(t, artifact.Kind{}, &steptest.Log{}, world)
+	result, err := p.Done(t, artifact.Runner{}, &steptest.Log{}, world)
 	if err != nil || len(world.Requests) != 2 {
 		t.Fatalf("%v after %d requests", err, len(world.Requests))
 	}
@@ -216,7 +195,7 @@ func TestPathsResolveToTheirFolders(t *testing.T) {
 			},
 		}
 		job := p.Job("artifact", t.TempDir(), &steptest.Log{}, &steptest.World{Replies: says(produces)})
-		if _, err := (artifact.Kind{}).Run(t.Context(), job); err != nil {
+		if _, err := (artifact.Runner{}).Run(t.Context(), job); err != nil {
 			t.Fatal(err)
 		}
 		if raw, err := os.ReadFile(filepath.Join(root, want)); err != nil || string(raw) != produces+"\n" {
@@ -227,9 +206,9 @@ func TestPathsResolveToTheirFolders(t *testing.T) {
 
 // A program says where the files of its runs are. Stored programs have no layout, but at most the folder of the runs.
 func TestFilesAreWhereTheProgramSays(t *testing.T) {
-	layout := artifact.Layout{
+	layout := kinds.ArtifactLayout{
 		Run: "run", Outputs: "out", Dir: "runs/{run}/files", Shared: []string{"common"},
-		Placeholders: []artifact.Placeholder{{Name: "who", Read: "input.who", Default: "w-{run}"}},
+		Placeholders: []kinds.ArtifactPlaceholder{{Name: "who", Read: "input.who", Default: "w-{run}"}},
 	}
 	for produces, c := range map[string]struct {
 		setting string
@@ -255,7 +234,7 @@ func TestFilesAreWhereTheProgramSays(t *testing.T) {
 			},
 		}
 		job := p.Job("artifact", t.TempDir(), &steptest.Log{}, &steptest.World{Replies: says("text")})
-		if _, err := (artifact.Kind{}).Run(t.Context(), job); err != nil {
+		if _, err := (artifact.Runner{}).Run(t.Context(), job); err != nil {
 			t.Fatal(err)
 		}
 		if raw, err := os.ReadFile(filepath.Join(root, c.want)); err != nil || string(raw) != "text\n" {
@@ -279,7 +258,7 @@ func TestScriptsRunInTheWorkflowFolder(t *testing.T) {
 		`$AGENTFILE_WORKFLOW|${A_SECRET-none}|$ESPALIER_KEY|$0"`
 	play := steptest.Play{
 		Settings: steptest.Settings{
-			"scripts":  []artifact.Script{{Shell: "bash", Path: "x.sh", Text: text}},
+			"scripts":  []kinds.ShellScript{{Shell: "bash", Path: "x.sh", Text: text}},
 			"variable": "TASK", "workflow": "w", "folder": folder,
 		},
 		With: func(j *step.Job) {
@@ -298,7 +277,7 @@ func TestScriptsRunInTheWorkflowFolder(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(folder, "x.sh"), []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		result, err := play.Done(t, artifact.Shell{}, &steptest.Log{}, &steptest.World{})
+		result, err := play.Done(t, artifact.ShellRunner{}, &steptest.Log{}, &steptest.World{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -316,7 +295,7 @@ func TestScriptsRunInTheWorkflowFolder(t *testing.T) {
 	}
 	// An input that is too long for the environment is in a file while the script runs.
 	long := play
-	long.Settings = steptest.Settings{"scripts": []artifact.Script{{
+	long.Settings = steptest.Settings{"scripts": []kinds.ShellScript{{
 		Shell: "bash", Path: "long.sh",
 		Text: `echo "${AGENT_INPUT-none} $(wc -c < "$AGENT_INPUT_FILE") $TASK_FILE"`,
 	}}, "variable": "TASK", "workflow": "w", "folder": folder}
@@ -324,7 +303,7 @@ func TestScriptsRunInTheWorkflowFolder(t *testing.T) {
 		play.With(j)
 		j.Reads[1].Value = step.JSON(strings.Repeat("x", 200<<10))
 	}
-	result, err := long.Done(t, artifact.Shell{}, &steptest.Log{}, &steptest.World{})
+	result, err := long.Done(t, artifact.ShellRunner{}, &steptest.Log{}, &steptest.World{})
 	var printed string
 	if err != nil || json.Unmarshal(result.Value, &printed) != nil || !strings.HasPrefix(printed, "none 204800 /") {
 		t.Errorf("%s, %v", result.Value, err)
@@ -334,7 +313,7 @@ func TestScriptsRunInTheWorkflowFolder(t *testing.T) {
 	}
 	refused := play
 	refused.With = func(j *step.Job) { play.With(j); j.MayRunCommands = false }
-	if _, err := refused.Done(t, artifact.Shell{}, &steptest.Log{}, &steptest.World{}); err == nil {
+	if _, err := refused.Done(t, artifact.ShellRunner{}, &steptest.Log{}, &steptest.World{}); err == nil {
 		t.Error("a script ran without approval")
 	}
 }
@@ -345,13 +324,13 @@ func TestFirstInstalledShellRuns(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the stand-in is a script of sh")
 	}
-	both := []artifact.Script{
+	both := []kinds.ShellScript{
 		{Shell: "bash", Path: "x.sh", Text: "echo bash"},
 		{Shell: "pwsh", Path: "x.ps1", Text: "Write-Output x"},
 	}
 	for name, c := range map[string]struct {
 		installed string
-		scripts   []artifact.Script
+		scripts   []kinds.ShellScript
 		want      string // part of the output, or of the error
 	}{
 		"both":       {"bash pwsh", both, "as bash"},
@@ -375,7 +354,7 @@ func TestFirstInstalledShellRuns(t *testing.T) {
 					j.Reads = []step.Read{{Path: "agentfile.run", Value: json.RawMessage(`"run"`)}}
 				},
 			}
-			result, err := play.Done(t, artifact.Shell{}, &steptest.Log{}, &steptest.World{})
+			result, err := play.Done(t, artifact.ShellRunner{}, &steptest.Log{}, &steptest.World{})
 			got := string(result.Value)
 			if err != nil {
 				got = err.Error()
@@ -397,7 +376,7 @@ func TestScriptProducesAFolder(t *testing.T) {
 		`"$AGENTFILE_RUN_DIR/all/sub/b.md"`
 	play := steptest.Play{
 		Settings: steptest.Settings{
-			"scripts":  []artifact.Script{{Shell: "bash", Path: "x.sh", Text: text}},
+			"scripts":  []kinds.ShellScript{{Shell: "bash", Path: "x.sh", Text: text}},
 			"workflow": "w", "folder": root, "produces": "outputs/all/",
 		},
 		With: func(j *step.Job) {
@@ -405,12 +384,12 @@ func TestScriptProducesAFolder(t *testing.T) {
 			j.Reads = []step.Read{{Path: "agentfile.run", Value: json.RawMessage(`"run"`)}}
 		},
 	}
-	result, err := play.Done(t, artifact.Shell{}, &steptest.Log{}, &steptest.World{})
+	result, err := play.Done(t, artifact.ShellRunner{}, &steptest.Log{}, &steptest.World{})
 	if want := `{"a.md":"A\n","sub/b.md":"B\n"}`; err != nil || string(result.Value) != want {
 		t.Errorf("got %s %v", result.Value, err)
 	}
 	play.Settings["produces"] = "outputs/none/"
-	if _, err := play.Done(t, artifact.Shell{}, &steptest.Log{}, &steptest.World{}); err == nil {
+	if _, err := play.Done(t, artifact.ShellRunner{}, &steptest.Log{}, &steptest.World{}); err == nil {
 		t.Error("a folder that is not there was produced")
 	}
 }
@@ -510,7 +489,7 @@ func TestCopiesAllProducts(t *testing.T) {
 	play := steptest.Play{
 		Settings: steptest.Settings{
 			"output": "artifacts.one", "directory": "results/{run_id}", "workflow": "w", "folder": root,
-			"products": []artifact.Product{
+			"products": []kinds.HandoverProduct{
 				{Read: "artifacts.one", Path: "outputs/en/a.md"},
 				{Read: "artifacts.two", Path: "outputs/de/a.md"},
 				{Read: "artifacts.all", Path: "outputs/all/"},
@@ -526,7 +505,7 @@ func TestCopiesAllProducts(t *testing.T) {
 			}
 		},
 	}
-	result, err := play.Done(t, artifact.Collect{}, &steptest.Log{}, &steptest.World{})
+	result, err := play.Done(t, artifact.HandoverRunner{}, &steptest.Log{}, &steptest.World{})
 	if err != nil || string(result.Value) != `"one"` {
 		t.Errorf("got %s %v", result.Value, err)
 	}
@@ -563,7 +542,7 @@ func TestRepliesNeverBecomeConfiguration(t *testing.T) {
 			}, With: with,
 			Replies: says(reply, reply, reply, reply),
 		}
-		_, err := play.Done(t, artifact.Kind{}, &steptest.Log{}, &steptest.World{Replies: play.Replies})
+		_, err := play.Done(t, artifact.Runner{}, &steptest.Log{}, &steptest.World{Replies: play.Replies})
 		return err
 	}
 	for _, path := range []string{
@@ -627,7 +606,7 @@ func TestScriptsWriteInsideTheProject(t *testing.T) {
 		}
 		play := steptest.Play{
 			Settings: steptest.Settings{
-				"scripts":  []artifact.Script{{Shell: "bash", Path: "x.sh", Text: `echo x > "$AGENTFILE_RUN_DIR/x"`}},
+				"scripts":  []kinds.ShellScript{{Shell: "bash", Path: "x.sh", Text: `echo x > "$AGENTFILE_RUN_DIR/x"`}},
 				"workflow": "w", "folder": root,
 			},
 			With: func(j *step.Job) {
@@ -635,7 +614,7 @@ func TestScriptsWriteInsideTheProject(t *testing.T) {
 				j.Reads = []step.Read{{Path: "agentfile.run", Value: json.RawMessage(`"r"`)}}
 			},
 		}
-		if _, err := play.Done(t, artifact.Shell{}, &steptest.Log{}, &steptest.World{}); err == nil {
+		if _, err := play.Done(t, artifact.ShellRunner{}, &steptest.Log{}, &steptest.World{}); err == nil {
 			t.Errorf("%s: the script was executed", name)
 		}
 		if left, err := os.ReadDir(outside); err != nil || len(left) > 0 {
@@ -655,13 +634,13 @@ func TestFilesOfARunStayInItsFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 		for kind, settings := range map[step.Runner]steptest.Settings{
-			artifact.Kind{}: {"agent": "plain", "goal": "g", "produces": "outputs/a.md"},
-			artifact.Shell{}: {
-				"scripts": []artifact.Script{{Shell: "bash", Path: "x.sh", Text: `echo x > "$AGENTFILE_RUN_DIR/a.md"`}},
+			artifact.Runner{}: {"agent": "plain", "goal": "g", "produces": "outputs/a.md"},
+			artifact.ShellRunner{}: {
+				"scripts": []kinds.ShellScript{{Shell: "bash", Path: "x.sh", Text: `echo x > "$AGENTFILE_RUN_DIR/a.md"`}},
 			},
-			artifact.Collect{}: {
+			artifact.HandoverRunner{}: {
 				"output": "artifacts.a", "directory": "outputs/copy",
-				"products": []artifact.Product{{Read: "artifacts.a", Path: "outputs/a.md"}},
+				"products": []kinds.HandoverProduct{{Read: "artifacts.a", Path: "outputs/a.md"}},
 			},
 		} {
 			settings["workflow"], settings["folder"] = "w", filepath.Join(root, "workflows/w")

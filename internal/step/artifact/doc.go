@@ -1,4 +1,4 @@
-// Package artifact implements the step kinds whose results are files: "artifact" has an agent write one or several,
+// Package artifact runs steps whose results are files: "artifact" has an agent write one or several,
 // "shell" runs a script, and "handover" returns the output at the end.
 package artifact
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
@@ -31,10 +32,10 @@ func FileOf(
 	for i := range p.Blocks[ir.Body].Steps {
 		s := &p.Blocks[ir.Body].Steps[i]
 		t := s.Task()
-		if t == nil || t.Kind != (Kind{}).Name() || len(s.Writes) == 0 || s.Writes[0].Path != variable {
+		if t == nil || t.Kind != (Runner{}).Name() || len(s.Writes) == 0 || s.Writes[0].Path != variable {
 			continue
 		}
-		set, err := stepkind.Decode[Settings](t)
+		set, err := stepkind.Decode[settings](t)
 		if err != nil || set.Produces == "" {
 			return nil, err
 		}
@@ -140,5 +141,7 @@ func RunDir(p *ir.Program, root string, read func(path string) string) (string, 
 
 // writesFiles reports whether a task is of a kind of this package.
 func writesFiles(t *ir.Task) bool {
-	return t != nil && (t.Kind == (Kind{}).Name() || t.Kind == (Shell{}).Name() || t.Kind == (Collect{}).Name())
+	return t != nil && slices.Contains([]string{
+		Runner{}.Name(), ShellRunner{}.Name(), HandoverRunner{}.Name(),
+	}, t.Kind)
 }

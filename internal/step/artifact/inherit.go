@@ -155,7 +155,7 @@ func (p *place) inherits(products []*inheritable) func(name string) bool {
 			return one.has(name) || visible(name) && !common(one.path)
 		})
 		// A path with the id of the run is another one in the new run.
-		same[one] = err == nil && maps.EqualFunc(one.value, files, sameText) && !p.layout.differs(one.path)
+		same[one] = err == nil && maps.EqualFunc(one.value, files, sameText) && !p.differs(one.path)
 	}
 	holds := func(one *inheritable, name string) bool {
 		_, below := p.locate(one.path)

@@ -15,13 +15,21 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/chat"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
+// Runner runs tasks of kind "artifact".
+type Runner struct {
+	chat.Base[kinds.Artifact, settings]
+}
+
+type settings kinds.ArtifactSettings
+
 // Run asks the agent and writes its reply to the file or folder.
-func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
-	ask, _ := s.Ask(job.Workflow)
-	c, err := ask.Conversation(job)
+func (s settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+	ask, _ := kinds.ArtifactSettings(s).Ask(job.Workflow)
+	c, err := chat.NewConversation(job, &ask)
 	if err != nil {
 		return step.Result{}, err
 	}
@@ -33,7 +41,7 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err != nil {
 		return step.Result{}, err
 	}
-	c.System, c.Verbatim, c.Form.Plain = c.Agent.Instructions, true, !s.producesJSON()
+	c.System, c.Verbatim, c.Form.Plain = c.Agent.Instructions, true, !kinds.ArtifactSettings(s).ProducesJSON()
 	if len(given) > 0 {
 		c.System = strings.TrimSpace(c.System + "\n\n" + chat.AboutData)
 	}
@@ -59,7 +67,7 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	files := map[string]string{"": text}
 	if folder {
 		files, _ = split(text, s.Produces) // problems were handled when the reply arrived
-	} else if files[""] = unfenced(s.Produces, text); s.producesJSON() {
+	} else if files[""] = unfenced(s.Produces, text); kinds.ArtifactSettings(s).ProducesJSON() {
 		var indented bytes.Buffer
 		if json.Indent(&indented, result.Value, "", "  ") == nil {
 			files[""] = indented.String() + "\n"
@@ -80,7 +88,7 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 
 // prompt returns the prompt: the skill and the goal, the inputs and the draft
 // as data, and last the form of the reply.
-func (s Settings) prompt(given []material, draft string) string {
+func (s settings) prompt(given []material, draft string) string {
 	var parts []string
 	if skill := strings.TrimSpace(s.Skill); skill != "" {
 		parts = append(parts, skill)
@@ -99,7 +107,7 @@ func (s Settings) prompt(given []material, draft string) string {
 	case isFolder(s.Produces):
 		parts = append(parts, "Reply with one or more files and nothing else. Write each file in this form:\n\n"+
 			"##FILE: name.md##\n(the content of the file)\n##END##")
-	case s.Produces != "" && !s.producesJSON():
+	case s.Produces != "" && !kinds.ArtifactSettings(s).ProducesJSON():
 		parts = append(parts, fmt.Sprintf("Reply with the complete content of the file %s and nothing else.",
 			path.Base(s.Produces)))
 	}
@@ -109,7 +117,7 @@ func (s Settings) prompt(given []material, draft string) string {
 // material is one input of the prompt.
 type material struct{ name, text string }
 
-func inputs(job *step.Job, at *place, list []Input) ([]material, error) {
+func inputs(job *step.Job, at *place, list []kinds.ArtifactInput) ([]material, error) {
 	var out []material
 	for _, in := range list {
 		switch {
@@ -138,7 +146,7 @@ func inputs(job *step.Job, at *place, list []Input) ([]material, error) {
 	return out, nil
 }
 
-func valueOf(job *step.Job, in Input) (string, error) {
+func valueOf(job *step.Job, in kinds.ArtifactInput) (string, error) {
 	i := slices.IndexFunc(job.Reads, func(r step.Read) bool { return r.Path == in.Read })
 	if i < 0 || job.Reads[i].Missing {
 		return "", step.Errorf(step.ClassInput, "step %q: input %s is missing", job.Step.ID, in.Name)

@@ -8,66 +8,23 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/exec"
-	"github.com/espalier-run/espalier/internal/stepkind"
-	"github.com/espalier-run/espalier/internal/xslices"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 )
 
-// ShellSettings are the settings of a task of kind "shell".
-type ShellSettings struct {
-	Scripts  []Script   `json:"scripts"`            // the first one whose shell is installed runs
-	Variable string     `json:"variable,omitempty"` // the variable with the input of the run
-	Sets     *Variables `json:"sets,omitempty"`     // nil is that of stored programs
-	Produces string     `json:"produces,omitempty"` // must exist after the script
-	Workflow string     `json:"workflow"`
-	Folder   string     `json:"folder"` // the workflow's folder, in which scripts run
-	Layout   *Layout    `json:"layout,omitempty"`
-	Runs     string     `json:"runs,omitempty"`
+// ShellRunner runs tasks of kind "shell".
+type ShellRunner struct {
+	exec.Base[kinds.Shell, shellSettings]
 }
 
-// Variables are the names of the environment variables that tell a script about its run.
-type Variables struct {
-	Run      string `json:"run"` // name of the run's folder
-	Dir      string `json:"dir"` // the run's folder
-	Workflow string `json:"workflow"`
-	Input    string `json:"input"` // has the input of the run, besides the variable of the workflow
-}
-
-// Script is a script for one shell.
-type Script struct {
-	Shell string `json:"shell"` // bash or pwsh
-	Path  string `json:"path"`  // relative to the workflow's folder
-	Text  string `json:"text"`  // content at the start of the run
-}
-
-// Shell is the step kind "shell".
-type Shell struct{ exec.Base[ShellSettings] }
-
-var _ step.Runner = Shell{}
-
-// Name returns "shell".
-func (Shell) Name() string { return "shell" }
-
-// Uses returns the scripts.
-func (Shell) Uses(t *ir.Task) stepkind.Uses {
-	scripts := stepkind.Lenient[ShellSettings](t).Scripts
-	return stepkind.Uses{Commands: xslices.Map(scripts, func(s Script) stepkind.CommandUse {
-		return stepkind.CommandUse{Text: s.Shell + " " + s.Path}
-	})}
-}
-
-// Bound returns the time limit of scripts.
-func (Shell) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task, _ *contract.Contract) stepkind.Bound {
-	return exec.Bound(s, stepkind.Amount{Unbounded: "a script has no time limit of its own"})
-}
+type shellSettings kinds.ShellSettings
 
 // Run runs the script.
-func (s ShellSettings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+func (s shellSettings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	at, err := newPlace(job)
 	if err != nil {
 		return step.Result{}, err
@@ -146,7 +103,7 @@ func (p *place) leave(produces string) func(text string) error {
 }
 
 // choose returns the first script whose shell is installed.
-func choose(job *step.Job, scripts []Script) (string, Script, error) {
+func choose(job *step.Job, scripts []kinds.ShellScript) (string, kinds.ShellScript, error) {
 	var missing []string
 	for _, s := range scripts {
 		if found, err := job.Machine.Find(s.Shell); err == nil {
@@ -154,14 +111,14 @@ func choose(job *step.Job, scripts []Script) (string, Script, error) {
 		}
 		missing = append(missing, s.Shell)
 	}
-	return "", Script{},
+	return "", kinds.ShellScript{},
 		step.Errorf(step.ClassMissing, "step %q needs %s, which is not installed", job.Step.ID,
 			strings.Join(missing, " or "))
 }
 
 // scriptFile returns the file to run: the script itself, so that it finds the files beside it, or a copy of its content
 // at the start of the run if it has changed since.
-func scriptFile(files *exec.Files, at *place, s Script) (string, error) {
+func scriptFile(files *exec.Files, at *place, s kinds.ShellScript) (string, error) {
 	own := filepath.Join(at.folder, filepath.FromSlash(s.Path))
 	if raw, err := os.ReadFile(own); err == nil && string(raw) == s.Text {
 		return own, nil
@@ -170,7 +127,7 @@ func scriptFile(files *exec.Files, at *place, s Script) (string, error) {
 }
 
 // environment returns the environment of a script. An input that is too long for a variable is written to a file.
-func environment(files *exec.Files, at *place, set ShellSettings, dir string) ([]string, error) {
+func environment(files *exec.Files, at *place, set shellSettings, dir string) ([]string, error) {
 	job := files.Job
 	sets := cmp.Or(set.Sets, &storedVariables)
 	more := []string{sets.Run + "=" + at.run, sets.Dir + "=" + dir, sets.Workflow + "=" + at.workflow}

@@ -1,2 +1,2 @@
-// Package combine implements the step kind that merges the results of parallel branches.
+// Package combine runs steps of kind "combine", which merge the results of parallel branches.
 package combine

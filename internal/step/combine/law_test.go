@@ -76,7 +76,7 @@ func merged(t *testing.T, r *rapid.T, s steptest.Settings, outs []string, replie
 ) {
 	job := steptest.Play{Settings: s, With: results(outs...)}.
 		Job("combine", "", &steptest.Log{}, &steptest.World{Replies: replies})
-	result, err := (combine.Kind{}).Run(t.Context(), job)
+	result, err := (combine.Runner{}).Run(t.Context(), job)
 	var decisions []decision
 	for _, n := range result.Notes {
 		if n.Kind != journal.NoteMerge {

@@ -12,6 +12,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
@@ -52,7 +53,7 @@ type claim struct {
 }
 
 // layOut sorts the branches' results into slots.
-func layOut(set Settings, branches []step.Branch) *merge {
+func layOut(set settings, branches []step.Branch) *merge {
 	m := &merge{shape: shapeOf(set, branches), byID: map[string]*slot{}}
 	for _, b := range branches {
 		switch m.shape {
@@ -71,11 +72,12 @@ func layOut(set Settings, branches []step.Branch) *merge {
 
 // shapeOf returns the form of the result. A union and a combination by type keep all items. A vote compares whole
 // results, and so does a critic, except for collections.
-func shapeOf(set Settings, branches []step.Branch) shape {
+func shapeOf(set settings, branches []step.Branch) shape {
 	switch {
-	case set.Strategy == ByType:
+	case set.Strategy == kinds.MergeByType:
 		return byGroup
-	case set.Strategy == Union, len(set.DedupeKey) > 0, set.Strategy == Critic && all(branches, isCollection):
+	case set.Strategy == kinds.MergeUnion, len(set.DedupeKey) > 0,
+		set.Strategy == kinds.MergeCritic && all(branches, isCollection):
 		return aList
 	case all(branches, isObject):
 		return byKey
@@ -85,7 +87,7 @@ func shapeOf(set Settings, branches []step.Branch) shape {
 
 // items adds each item of a branch's result. Items with the same dedupe key share a slot. An item that lacks a field of
 // the key has a separate slot.
-func (m *merge) items(set Settings, b step.Branch) {
+func (m *merge) items(set settings, b step.Branch) {
 	output, items := split(b.Value)
 	if group := text(output["type"]); m.shape == byGroup && group != "" {
 		m.groups = append(m.groups, group)
@@ -302,7 +304,7 @@ func (m *merge) decisions() []step.Note {
 		if len(s.claims) == 1 && len(s.claims[0].from) == 1 {
 			continue
 		}
-		d := journal.MergeDecision{Key: s.key, Why: cmp.Or(s.why, Fail), Reason: s.reason}
+		d := journal.MergeDecision{Key: s.key, Why: cmp.Or(s.why, kinds.FailOnConflict), Reason: s.reason}
 		for i, c := range s.claims {
 			if i == s.chosen {
 				d.Kept, d.From = c.value, c.from

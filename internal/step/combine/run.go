@@ -9,22 +9,37 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/chat"
+	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
+// Runner runs tasks of kind "combine".
+type Runner struct {
+	step.Base[kinds.Combine, settings]
+}
+
+var _ step.Instant = Runner{}
+
+type settings kinds.CombineSettings
+
+// Instant reports whether the task asks no critic.
+func (Runner) Instant(t *ir.Task) bool {
+	return !stepkind.Lenient[kinds.CombineSettings](t).AsksCritic()
+}
+
 // Run merges the results of the branches that succeeded, and records every choice.
-func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+func (s settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	branches := xslices.Filter(job.Branches, func(b step.Branch) bool { return b.Outcome == ir.OK })
 	if err := complete(s, branches); err != nil {
 		return step.Result{}, err
 	}
 	m := layOut(s, branches)
-	m.agree(s.Strategy == Vote)
+	m.agree(s.Strategy == kinds.MergeVote)
 	result := step.Result{}
 	var err error
 	if conflicts := m.conflicts(); len(conflicts) > 0 {
@@ -42,7 +57,7 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 }
 
 // complete returns an error if a result lacks a field that the bundle requires.
-func complete(set Settings, branches []step.Branch) error {
+func complete(set settings, branches []step.Branch) error {
 	var missing []string
 	for _, b := range branches {
 		var object map[string]json.RawMessage
@@ -60,21 +75,21 @@ func complete(set Settings, branches []step.Branch) error {
 }
 
 // settle resolves conflicts between branches.
-func (m *merge) settle(ctx context.Context, job *step.Job, set Settings, conflicts []*slot) (step.Result, error) {
-	policy := cmp.Or(set.Conflict, Fail)
-	if set.Strategy == Critic {
-		policy = Critic
+func (m *merge) settle(ctx context.Context, job *step.Job, set settings, conflicts []*slot) (step.Result, error) {
+	policy := cmp.Or(set.Conflict, kinds.FailOnConflict)
+	if set.Strategy == kinds.MergeCritic {
+		policy = kinds.MergeCritic
 	}
 	switch policy {
-	case FirstWins:
+	case kinds.FirstWins:
 		for _, s := range conflicts {
-			s.choose(0, FirstWins)
+			s.choose(0, kinds.FirstWins)
 		}
-	case LastWins:
+	case kinds.LastWins:
 		for _, s := range conflicts {
-			s.choose(s.last, LastWins)
+			s.choose(s.last, kinds.LastWins)
 		}
-	case Critic:
+	case kinds.MergeCritic:
 		return m.ask(ctx, job, set, conflicts)
 	default:
 		names := xslices.Map(conflicts, func(s *slot) string { return s.contradiction() })
@@ -86,7 +101,7 @@ func (m *merge) settle(ctx context.Context, job *step.Job, set Settings, conflic
 }
 
 // ask lets the critic resolve all conflicts in one call.
-func (m *merge) ask(ctx context.Context, job *step.Job, set Settings, conflicts []*slot) (step.Result, error) {
+func (m *merge) ask(ctx context.Context, job *step.Job, set settings, conflicts []*slot) (step.Result, error) {
 	critic := job.Workflow.Agent(set.Critic)
 	if critic == nil {
 		return step.Result{},
@@ -98,7 +113,7 @@ func (m *merge) ask(ctx context.Context, job *step.Job, set Settings, conflicts 
 	sizes := xslices.Map(conflicts, func(s *slot) int { return len(s.claims) })
 	t := chat.Conversation{
 		Agent: &alone, Task: task,
-		Form: chat.Form{Contract: replies(job.Workflow, job.Step, sizes...)},
+		Form: chat.Form{Contract: kinds.Ballot(job.Workflow, job.Step, sizes...)},
 	}
 	for i, s := range conflicts {
 		t.Data = append(t.Data, chat.Data{Name: fmt.Sprintf("conflict %d", i+1), Value: s.question()})
@@ -130,21 +145,3 @@ const task = "Several workers did the same task independently, and their results
 	"For each conflict below, choose the claim that is right. Reply with an object whose keys are the numbers of the " +
 	"conflicts. Under each key, give the number of the claim that you choose as \"choice\", and the reason in one " +
 	"sentence as \"reason\"."
-
-// ballot returns the JSON Schema of the critic's reply: one choice per conflict, by the number of its claims.
-func ballot(claims ...int) json.RawMessage {
-	properties, required := map[string]any{}, []string{}
-	for i, n := range claims {
-		number := strconv.Itoa(i + 1)
-		required = append(required, number)
-		properties[number] = map[string]any{
-			"type": "object",
-			"properties": map[string]any{
-				"choice": map[string]any{"type": "integer", "minimum": 1, "maximum": n},
-				"reason": map[string]any{"type": "string"},
-			},
-			"required": []string{"choice", "reason"},
-		}
-	}
-	return contract.Ordered(step.JSON(map[string]any{"type": "object", "properties": properties, "required": required}))
-}

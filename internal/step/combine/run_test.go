@@ -46,7 +46,7 @@ var (
 func TestCombineStepsKeepResultsWhenInterrupted(t *testing.T) {
 	const merge = journal.NoteMerge
 	asked := []string{journal.NotePrompt, journal.NoteReply, merge}
-	steptest.Runs(t, combine.Kind{},
+	steptest.Runs(t, combine.Runner{},
 		steptest.Play{
 			Name: "F22: by type", Settings: by("combine_by_type", ""), Notes: []string{},
 			With: results(`{"type":"risk","items":[1,2],"confidence":1}`, `{"type":"action","items":[3]}`,
@@ -266,7 +266,7 @@ func run(t *testing.T, s steptest.Settings, with func(*step.Job), replies ...ste
 ) {
 	t.Helper()
 	log, world := &steptest.Log{}, &steptest.World{Replies: replies}
-	result, err := steptest.Play{Settings: s, With: with}.Done(t, combine.Kind{}, log, world)
+	result, err := steptest.Play{Settings: s, With: with}.Done(t, combine.Runner{}, log, world)
 	return log, world, result, err
 }
 

@@ -22,27 +22,6 @@ import (
 	"github.com/espalier-run/espalier/internal/usertest"
 )
 
-func TestCommandStepsMeetTheStepContract(t *testing.T) {
-	steptest.Run(t, command.Kind{},
-		steptest.Case{Name: "command", Settings: steptest.Settings{
-			"command": "make {{.inputs.x}}", "dir": "sub", "export": []string{"x"},
-		}},
-		steptest.Case{Name: "script", Settings: steptest.Settings{
-			"script": "#!/bin/sh\necho", "shell": "/bin/sh", "timeout": "3s",
-		}},
-		steptest.Case{Name: "file", Settings: steptest.Settings{"script_file": "x.sh", "folder": "/p"}},
-		steptest.Case{Name: "nothing", Misfit: true},
-	)
-	steptest.Run(t, command.Hook{},
-		steptest.Case{Name: "hooks", Settings: steptest.Settings{
-			"hooks": []map[string]any{{"log": "x"}, {"command": "true", "timeout": 5}}, "strict": true,
-		}},
-		steptest.Case{Name: "again", Settings: steptest.Settings{
-			"hooks": []any{}, "again": true, "files": []string{"x"}, "export": []string{"x"},
-		}},
-	)
-}
-
 // reads gives a job what a step would read.
 func reads(dir string, more map[string]string) func(*step.Job) {
 	return func(j *step.Job) {
@@ -85,7 +64,7 @@ func TestCommandStepsKeepResultsWhenInterrupted(t *testing.T) {
 	for i := range plays {
 		plays[i].Repeats, plays[i].With = true, with // only a person has a command run again
 	}
-	steptest.Runs(t, command.Kind{}, plays...)
+	steptest.Runs(t, command.Runner{}, plays...)
 }
 
 // The timeout of a command may be computed. It may also be over before the
@@ -113,7 +92,7 @@ func run(t *testing.T, dir string, set steptest.Settings, with func(*step.Job)) 
 	if with != nil {
 		with(job)
 	}
-	result, err := (command.Kind{}).Run(t.Context(), job)
+	result, err := (command.Runner{}).Run(t.Context(), job)
 	var left command.State
 	raw := result.Value
 	var failed *step.Error
@@ -707,7 +686,7 @@ func TestCommandIsNotedOnceAndShortened(t *testing.T) {
 	with := reads(dir, map[string]string{"states.a.Output": `"it is"`, "input": string(step.JSON(map[string]string{"long": strings.Repeat("é", 40<<10)}))})
 	noted := func(set steptest.Settings, log *steptest.Log) []journal.Command {
 		t.Helper()
-		if _, err := (command.Kind{}).Run(t.Context(),
+		if _, err := (command.Runner{}).Run(t.Context(),
 			steptest.Play{Settings: set, With: with}.Job("command", dir, log, &steptest.World{})); err != nil {
 			t.Fatal(err)
 		}
@@ -797,7 +776,7 @@ func TestCommandsThatCannotRunHaveAClass(t *testing.T) {
 
 // A command that was noted may have run; one that was not noted has not.
 func TestCommandsThatMayHaveRunAsk(t *testing.T) {
-	k := command.Kind{}
+	k := command.Runner{}
 	if got := k.Recovery(nil, nil); got != step.Rerun {
 		t.Errorf("not noted: %v", got)
 	}
@@ -820,7 +799,7 @@ func hooked(
 	if with != nil {
 		with(job)
 	}
-	result, err := (command.Hook{}).Run(t.Context(), job)
+	result, err := (command.HookRunner{}).Run(t.Context(), job)
 	var notes []string
 	for _, n := range result.Notes {
 		if said, ok := n.Data.(journal.LogLine); ok && n.Kind == journal.NoteLogLine {
@@ -869,15 +848,6 @@ func TestFailingHooksStopOnlyStrictSteps(t *testing.T) {
 	_, _, err = hooked(t, dir, steptest.Settings{"hooks": hooks{{"command": "touch never"}}, "strict": true}, `{}`, func(j *step.Job) { j.MayRunCommands = false })
 	if err == nil || !strings.Contains(err.Error(), "--allow-shell") {
 		t.Error(err)
-	}
-	for _, c := range []struct {
-		hooks hooks
-		runs  bool
-	}{{hooks{{"log": "x"}}, false}, {hooks{{"log": "x"}, {"command": "x"}}, true}} {
-		_, task := steptest.Case{Settings: steptest.Settings{"hooks": c.hooks}}.Task("hook")
-		if got := (command.Hook{}).Uses(task); (len(got.Commands) > 0) != c.runs {
-			t.Errorf("%v: %+v", c.hooks, got)
-		}
 	}
 }
 
@@ -983,7 +953,7 @@ func TestOnlyTheLastHookIsRepeatedAfterACrash(t *testing.T) {
 			t.Errorf("after %d: %v", begun, log.Notes)
 		}
 	}
-	k := command.Hook{}
+	k := command.HookRunner{}
 	if got := k.Recovery(nil, nil); got != step.Rerun {
 		t.Errorf("not noted: %v", got)
 	}
@@ -1009,7 +979,7 @@ func TestStoppedHooksReturnTheCause(t *testing.T) {
 		os.ReadFile(begun) // until it has begun
 		stop(over)
 	}()
-	result, err := (command.Hook{}).Run(ctx, job)
+	result, err := (command.HookRunner{}).Run(ctx, job)
 	if !errors.Is(err, over) || len(result.Notes) != 1 {
 		t.Errorf("%v, %v", result.Notes, err)
 	}

@@ -1,6 +1,5 @@
-// Package command implements the step kinds that use a shell: "command" runs a
-// command or a script and keeps its output, "hook" runs commands or logs lines
-// before and after other steps.
+// Package command runs steps that use a shell: "command" runs a command or a script and
+// keeps its output, "hook" runs commands or logs lines before and after other steps.
 package command
 
 // A command is noted before it starts, so the notes show after a crash whether it may have run; if so, a person

@@ -10,81 +10,32 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/exec"
 	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 )
 
-// HookSettings are the settings of a task of kind "hook".
-type HookSettings struct {
-	Hooks []HookSetting `json:"hooks"`
-	// Strict makes a hook that fails fail the step; otherwise it is only logged.
-	Strict bool `json:"strict,omitempty"`
-	// Again ends the step as the step before it ended.
-	Again bool `json:"again,omitempty"`
-	// Files must exist.
-	Files []string `json:"files,omitempty"`
-	// Failure is the error that the hooks see if the step before did not fail
-	// but the run is about to end as failed.
-	Failure *Failure `json:"failure,omitempty"`
-	// State is the state that the hooks belong to and see as the current one.
-	// Empty is the state that failed, if one did.
-	State string `json:"state,omitempty"`
-
-	Export []string `json:"export,omitempty"`
-	// UntrustedRoots is that of Settings.
-	UntrustedRoots []string `json:"doubts,omitempty"`
+// HookRunner runs tasks of kind "hook".
+type HookRunner struct {
+	exec.Base[kinds.Hook, hookSettings]
 }
 
-// Failure describes a run that a state ends as failed.
-type Failure struct {
-	State   string `json:"state"`
-	Message string `json:"message"` // a template
-}
+var _ step.Instant = HookRunner{}
 
-// HookSetting is one hook: a line to log, or a command.
-type HookSetting struct {
-	Log     string    `json:"log,omitempty"`
-	Command string    `json:"command,omitempty"`
-	Timeout ir.Millis `json:"timeout,omitempty"`
-}
-
-// Hook is the step kind "hook".
-type Hook struct{ exec.Base[HookSettings] }
-
-var _ step.Instant = Hook{}
-
-// Name returns "hook".
-func (Hook) Name() string { return "hook" }
-
-// Uses returns the hooks that are commands.
-func (Hook) Uses(t *ir.Task) stepkind.Uses {
-	var u stepkind.Uses
-	for _, h := range stepkind.Lenient[HookSettings](t).Hooks {
-		if h.Command != "" {
-			u.Commands = append(u.Commands, stepkind.CommandUse{Text: h.Command})
-		}
-	}
-	return u
-}
-
-// Bound returns the time that commands may take.
-func (Hook) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task, _ *contract.Contract) stepkind.Bound {
-	return exec.Bound(s, unlimited)
-}
+type hookSettings kinds.HookSettings
 
 // Instant reports whether the hooks only log lines.
-func (Hook) Instant(t *ir.Task) bool {
-	return !slices.ContainsFunc(stepkind.Lenient[HookSettings](t).Hooks,
-		func(h HookSetting) bool { return h.Command != "" })
+func (HookRunner) Instant(t *ir.Task) bool {
+	return !slices.ContainsFunc(stepkind.Lenient[kinds.HookSettings](t).Hooks,
+		func(h kinds.HookSetting) bool { return h.Command != "" })
 }
 
 // Run runs the hooks in order.
-func (s HookSettings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+func (s hookSettings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	values := job.Values()
 	for _, template := range s.Files {
 		if err := requireFile(job, template, values); err != nil {
@@ -102,7 +53,7 @@ func (s HookSettings) Run(ctx context.Context, job *step.Job) (step.Result, erro
 		}
 	}
 	setCurrentState(values, s.State)
-	r := newRunner(job, values, s.Export, s.UntrustedRoots)
+	r := newPreparer(job, values, s.Export, s.UntrustedRoots)
 	defer r.Remove()
 	var notes []step.Note
 	var results journal.Hooks
@@ -193,11 +144,11 @@ func failedAt(name string, value json.RawMessage) json.RawMessage {
 
 // hook runs one hook and returns the line that it logs. commands counts the commands of the task. Of the
 // commands that an earlier execution of this attempt noted, all but the last have ended.
-func (r *runner) hook(ctx context.Context, h HookSetting, commands *int) (string, error) {
+func (r *preparer) hook(ctx context.Context, h kinds.HookSetting, commands *int) (string, error) {
 	if h.Command == "" {
 		return r.job.Fill(h.Log, r.values)
 	}
-	p, err := r.prepare(Settings{Command: h.Command})
+	p, err := r.prepare(settings{Command: h.Command})
 	if err != nil {
 		return "", err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/espalier-run/espalier/internal/shell"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/exec"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 )
 
 // State is the result of a command.
@@ -28,22 +29,35 @@ type State struct {
 	Error    string `json:"Error,omitempty"`
 }
 
+// Runner runs tasks of kind "command".
+type Runner struct {
+	exec.Base[kinds.Command, settings]
+}
+
+var _ step.WriteAhead = Runner{}
+
+type settings kinds.CommandSettings
+
+// WriteAhead marks the runner: it notes the command before it starts, and
+// preparing the command takes no time.
+func (Runner) WriteAhead() {}
+
 // Run runs the command.
-func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+func (s settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	return job.LimitByTemplate(ctx, s.Timeout, func(ctx context.Context) (step.Result, error) {
 		return s.run(ctx, job)
 	})
 }
 
-func (s Settings) run(ctx context.Context, job *step.Job) (step.Result, error) {
-	r := newRunner(job, job.Values(), s.Export, s.UntrustedRoots)
+func (s settings) run(ctx context.Context, job *step.Job) (step.Result, error) {
+	r := newPreparer(job, job.Values(), s.Export, s.UntrustedRoots)
 	defer r.Remove()
 	p, err := r.prepare(s)
 	if err != nil {
 		return step.Result{}, err
 	}
 	if job.Simulated {
-		p.Wants = Kind{}.Explored(job.Workflow, job.Step, job.Task)
+		p.Wants = kinds.Command{}.Explored(job.Workflow, job.Step, job.Task)
 		job.Explore(&p.Wants)
 		p.Ends = simulatedEnd
 	}
@@ -72,7 +86,7 @@ func simulatedEnd(result json.RawMessage, output string) process.Outcome {
 		ExitCode int     `json:"ExitCode"`
 		Status   string  `json:"Status"`
 	}
-	_ = json.Unmarshal(result, &state) // it matches stateSchema
+	_ = json.Unmarshal(result, &state) // it matches the contract
 	if state.Output != nil {
 		output = *state.Output
 	}
@@ -87,8 +101,8 @@ func failure(o process.Outcome) string {
 	return cmp.Or(strings.TrimSpace(exec.Text(o.Stderr)), exec.Exit(o))
 }
 
-// runner prepares the commands of one step.
-type runner struct {
+// preparer prepares the commands of one step.
+type preparer struct {
 	exec.Files
 	job            *step.Job
 	values         expr.Values
@@ -96,14 +110,14 @@ type runner struct {
 	untrustedRoots []string
 }
 
-func newRunner(job *step.Job, values expr.Values, export, untrustedRoots []string) *runner {
-	return &runner{
+func newPreparer(job *step.Job, values expr.Values, export, untrustedRoots []string) *preparer {
+	return &preparer{
 		Files: exec.Files{Job: job}, job: job, values: values, export: export, untrustedRoots: untrustedRoots,
 	}
 }
 
 // folder returns the job's folder, from values that are already decoded.
-func (r *runner) folder() string {
+func (r *preparer) folder() string {
 	if dir, ok := r.values[step.WorkingDir].(string); ok && dir != "" {
 		return dir
 	}
@@ -111,7 +125,7 @@ func (r *runner) folder() string {
 }
 
 // prepare returns the command that the settings describe.
-func (r *runner) prepare(set Settings) (*exec.Program, error) {
+func (r *preparer) prepare(set settings) (*exec.Program, error) {
 	job := r.job
 	dir, untrusted, err := job.FillFolder(set.Dir, r.values, r.untrustedRoots)
 	path := func(template string, parts bool) string {
@@ -166,7 +180,7 @@ func (r *runner) prepare(set Settings) (*exec.Program, error) {
 
 // isOwn reports whether a folder is in the project or in the folder of the run, or is a temporary folder that only this
 // user can change. In other folders, programs may find the configuration of another user.
-func (r *runner) isOwn(dir string) bool {
+func (r *preparer) isOwn(dir string) bool {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return false
@@ -184,7 +198,7 @@ func (r *runner) isOwn(dir string) bool {
 
 // fill renders a command, or a script for the program in its first line. Espalier does not know how programs
 // other than shells parse a value: it is inserted verbatim if the run is trusted.
-func (r *runner) fill(template, path string, script bool) (expr.ShellText, error) {
+func (r *preparer) fill(template, path string, script bool) (expr.ShellText, error) {
 	by := shell.Interpreter(template)
 	if !script || by == "" || shell.IsShell(by) {
 		return r.job.FillShell(template, cmp.Or(by, path), r.values, r.untrustedRoots)
@@ -202,7 +216,7 @@ func (r *runner) fill(template, path string, script bool) (expr.ShellText, error
 const maxInputs = 512 << 10
 
 // command passes a text to a shell, or runs it as a script.
-func (r *runner) command(filled shell.Command, path string, script bool) (process.Command, error) {
+func (r *preparer) command(filled shell.Command, path string, script bool) (process.Command, error) {
 	inputs, err := r.inputs()
 	if err != nil {
 		return process.Command{}, err
@@ -255,7 +269,7 @@ func environment(job *step.Job, inputs []string) []string {
 }
 
 // inputs returns the environment variables of the inputs that the step exports.
-func (r *runner) inputs() (env []string, err error) {
+func (r *preparer) inputs() (env []string, err error) {
 	total := 0
 	for _, name := range r.export {
 		v, ok := r.values.Lookup([]string{"input", name})

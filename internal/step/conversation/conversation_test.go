@@ -15,18 +15,6 @@ import (
 	"github.com/espalier-run/espalier/internal/step/steptest"
 )
 
-func TestConversationStepsMeetTheStepContract(t *testing.T) {
-	steptest.Run(t, conversation.Kind{},
-		steptest.Case{Name: "plain", Settings: steptest.Settings{"agent": "plain", "prompt": "Hello"}},
-		steptest.Case{Name: "all", Settings: steptest.Settings{
-			"agent": "handy", "prompt": "Hello {{.inputs.x}}", "system": "Be kind", "format": "json",
-			"keep": true, "continue_from": "a",
-			"skills": []map[string]string{{"name": "s", "text": "t"}}, "provider": "{{.inputs.p}}",
-		}},
-		steptest.Case{Name: "nobody", Misfit: true},
-	)
-}
-
 func TestConversationStepsKeepResultsWhenInterrupted(t *testing.T) {
 	with := func(j *step.Job) {
 		j.Reads = []step.Read{
@@ -83,7 +71,7 @@ func TestConversationStepsKeepResultsWhenInterrupted(t *testing.T) {
 	for i := range plays {
 		plays[i].With = with
 	}
-	steptest.Runs(t, conversation.Kind{}, plays...)
+	steptest.Runs(t, conversation.Runner{}, plays...)
 }
 
 // A reply that is no JSON, also after it was asked for again, is left behind for
@@ -91,7 +79,7 @@ func TestConversationStepsKeepResultsWhenInterrupted(t *testing.T) {
 func TestRepliesThatCannotBeUsed(t *testing.T) {
 	world := &steptest.World{Replies: []steptest.Reply{{Text: "no"}, {Text: "still no"}, {Text: "never"}}}
 	p := steptest.Play{Settings: steptest.Settings{"agent": "plain", "prompt": "x", "format": "json"}}
-	_, err := (conversation.Kind{}).Run(t.Context(), p.Job("conversation", t.TempDir(), &steptest.Log{}, world))
+	_, err := (conversation.Runner{}).Run(t.Context(), p.Job("conversation", t.TempDir(), &steptest.Log{}, world))
 	var failed *step.Error
 	if !errors.As(err, &failed) || failed.Class != step.ClassInvalid {
 		t.Fatal(err)
@@ -118,7 +106,7 @@ func TestPromptIsSentVerbatim(t *testing.T) {
 		"skills": []map[string]string{{"name": "care", "text": "Take care.\n"}},
 	}}
 	job := p.Job("conversation", t.TempDir(), &steptest.Log{}, world)
-	if _, err := (conversation.Kind{}).Run(t.Context(), job); err != nil {
+	if _, err := (conversation.Runner{}).Run(t.Context(), job); err != nil {
 		t.Fatal(err)
 	}
 	request := world.Requests[0]
@@ -159,7 +147,7 @@ func TestInsertedValuesAreData(t *testing.T) {
 				}
 			},
 		}
-		if _, err := (conversation.Kind{}).Run(t.Context(),
+		if _, err := (conversation.Runner{}).Run(t.Context(),
 			p.Job("conversation", dir, &steptest.Log{}, world)); err != nil {
 			t.Errorf("%s: %v", c.prompt, err)
 			continue
@@ -186,7 +174,7 @@ func TestRepliesSendTheWholeConversation(t *testing.T) {
 				{Path: "turns.chat", Value: json.RawMessage(turns)}, {Path: "said.chat", Value: json.RawMessage(said)},
 			}
 		}}
-		result, err := (conversation.Kind{}).Run(t.Context(),
+		result, err := (conversation.Runner{}).Run(t.Context(),
 			p.Job("conversation", t.TempDir(), &steptest.Log{}, world))
 		if err != nil {
 			t.Fatal(err)

@@ -30,7 +30,7 @@ type dialog struct {
 }
 
 // readDialog reads the earlier turns and the person's text.
-func (s Settings) readDialog(job *step.Job) (dialog, error) {
+func (s settings) readDialog(job *step.Job) (dialog, error) {
 	var d dialog
 	var turns []turn
 	for _, r := range job.Reads {
@@ -56,7 +56,7 @@ func (s Settings) readDialog(job *step.Job) (dialog, error) {
 
 // addTurn adds to the state of a turn what the turns before it used. The conversation waits for
 // the person's next text, unless this was its last turn.
-func (s Settings) addTurn(out *state, before *dialog, transcript *chat.Transcript) {
+func (s settings) addTurn(out *state, before *dialog, transcript *chat.Transcript) {
 	messages := spoken(transcript.Messages)
 	out.Turns = []turn{{
 		Messages: messages[min(len(before.messages), len(messages)):], Session: transcript.Session, Reply: out.Output,
@@ -69,7 +69,7 @@ func (s Settings) addTurn(out *state, before *dialog, transcript *chat.Transcrip
 }
 
 // ended returns the state of a conversation that the person has ended.
-func (s Settings) ended(d *dialog) state {
+func (s settings) ended(d *dialog) state {
 	reply := step.JSON(d.Reply)
 	if s.Format == "json" {
 		reply = json.RawMessage(d.Reply)

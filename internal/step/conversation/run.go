@@ -10,6 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/chat"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 )
 
 // state is the result of the step.
@@ -37,10 +38,17 @@ const (
 	failed    = "failed"
 )
 
+// Runner runs tasks of kind "conversation".
+type Runner struct {
+	chat.Base[kinds.Conversation, settings]
+}
+
+type settings kinds.ConversationSettings
+
 // Run sends the prompt and returns the reply.
-func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
-	ask, _ := s.Ask(job.Workflow)
-	c, err := ask.Conversation(job)
+func (s settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+	ask, _ := kinds.ConversationSettings(s).Ask(job.Workflow)
+	c, err := chat.NewConversation(job, &ask)
 	if err != nil {
 		return step.Result{}, err
 	}
@@ -97,7 +105,7 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 
 // resume adds the messages and the session of the step that the conversation
 // continues.
-func (s Settings) resume(job *step.Job, c *chat.Conversation) error {
+func (s settings) resume(job *step.Job, c *chat.Conversation) error {
 	if s.ContinueFrom == "" {
 		return nil
 	}
@@ -138,7 +146,7 @@ func withReply(err error, transcript *chat.Transcript) error {
 }
 
 // withSkills returns a prompt with skills before it, each in a tag of its own.
-func withSkills(skills []Skill, prompt string) string {
+func withSkills(skills []kinds.ConversationSkill, prompt string) string {
 	var b strings.Builder
 	for _, s := range skills {
 		fmt.Fprintf(&b, "<skill_content name=%q>\n%s\n</skill_content>\n\n", s.Name, strings.TrimSpace(s.Text))
@@ -153,7 +161,7 @@ func newState(status string, t *chat.Transcript) state {
 	}
 }
 
-func (s Settings) state(value json.RawMessage, transcript *chat.Transcript) state {
+func (s settings) state(value json.RawMessage, transcript *chat.Transcript) state {
 	out := newState(completed, transcript)
 	if s.Format == "json" {
 		out.Output, out.JSON = string(value), value

@@ -1,4 +1,4 @@
-// Package exec implements what the step kinds that run commands share: the note
+// Package exec implements what the steps that run commands share: the note
 // before a command starts, its sandbox, environment and temporary files, and
 // how it ended.
 package exec

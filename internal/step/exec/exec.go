@@ -12,7 +12,6 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/step"
-	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
 // Recovery asks a person if a command was noted, because it may have run.
@@ -23,25 +22,12 @@ func Recovery(history []journal.TaskNoted) step.Recovery {
 	return step.Rerun
 }
 
-// Base is a step.Base for kinds that run commands.
-type Base[S step.Settings] struct{ step.Base[S] }
+// Base is step.Base for tasks that run commands.
+type Base[K step.Named, S step.Settings] struct{ step.Base[K, S] }
 
 // Recovery asks a person if a command may have run.
-func (Base[S]) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
+func (Base[K, S]) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
 	return Recovery(history)
-}
-
-// Bound returns the time that a command takes: at most the step's timeout, or
-// limit if the step has none.
-func Bound(s *ir.Step, limit stepkind.Amount) stepkind.Bound {
-	if s.Timeout > 0 {
-		limit = stepkind.N(int64((s.Timeout + 999) / 1000))
-	}
-	base := stepkind.N(stepkind.UsualScriptSeconds)
-	if !limit.Exceeds(base.N) {
-		base = limit
-	}
-	return stepkind.Bound{Base: stepkind.Cost{Seconds: base}, Worst: stepkind.Cost{Seconds: limit}}
 }
 
 // Program is a command that a task runs.

@@ -35,11 +35,11 @@ func TestPythonIsConfinedOrRefused(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "outside")
 	touch := "    try:\n        open('" + outside +
 		"', 'w').close()\n        return {'a': 'written'}\n    except OSError:\n        return {'a': 'held'}\n"
-	noSandbox := node.Kind{Confine: func(string, ...string) (*process.Sandbox, error) {
+	noSandbox := node.Runner{Confine: func(string, ...string) (*process.Sandbox, error) {
 		return nil,
 			process.ErrNoSandbox
 	}}
-	run := func(kind node.Kind, more settings) (string, error) {
+	run := func(kind node.Runner, more settings) (string, error) {
 		more["python"] = true
 		result, err := steptest.Play{Settings: function(touch, more), With: inProject(t)}.Done(t, kind, &steptest.Log{},
 			&steptest.World{})
@@ -54,7 +54,7 @@ func TestPythonIsConfinedOrRefused(t *testing.T) {
 		t.Error("it was run all the same")
 	}
 	if _, err := process.Confined(); err == nil {
-		if got, err := run(node.Kind{}, settings{}); err != nil || got != `{"a":"held"}` {
+		if got, err := run(node.Runner{}, settings{}); err != nil || got != `{"a":"held"}` {
 			t.Errorf("in a sandbox: %s, %v", got, err)
 		}
 	}
@@ -150,7 +150,7 @@ func TestNodesDoWhatCPythonDoes(t *testing.T) {
 				result, err := steptest.Play{
 					Settings: function(body[1:], settings{"python": python}),
 					With:     inProject(t),
-				}.Done(t, node.Kind{}, log, world)
+				}.Done(t, node.Runner{}, log, world)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -1,4 +1,4 @@
-// Package node implements the step kinds that run functions over a shared state.
+// Package node runs steps that compute a shared state with functions.
 // "node" runs one function; "collect" initializes the state, merges the changes of
 // parallel functions, and returns the state.
 package node
@@ -9,6 +9,6 @@ package node
 // function runs again. That requires that the function makes the same calls again: its
 // clock is recorded (interpreter.go), and its random numbers follow from the run.
 //
-// run.go is the kind and host.go calls agents. protocol.go talks to the code in lines of
+// run.go is the runner and host.go calls agents. protocol.go talks to the code in lines of
 // JSON, which run in the built-in interpreter (interpreter.go) or in a python3
 // (child.go). update.go merges returned fields into the state.

@@ -10,10 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 	"github.com/espalier-run/espalier/internal/xmaps"
 	"github.com/espalier-run/espalier/internal/xslices"
 )
@@ -21,7 +20,7 @@ import (
 // host implements what code can do outside of itself: call agents.
 type host struct {
 	job *step.Job
-	set Settings
+	set kinds.NodeSettings
 	// last is the latest output of each agent; spent is the cost of all calls by the price list.
 	last    map[string]json.RawMessage
 	spent   int64
@@ -81,16 +80,7 @@ func (h *host) call(ctx context.Context, key string, workload json.RawMessage) (
 	return out, nil
 }
 
-// Worker returns the task of an agent that the code calls.
-func (s Settings) Worker(key string, at source.Span) ir.Task {
-	task := ir.Task{Kind: "worker"}
-	task.Settings.Put("agent", key, at)
-	task.Settings.PutSet("command", s.Agents[key].Command, at)
-	task.Settings.PutSet("output", s.output(key), at)
-	return task
-}
-
-func quoted(agents map[string]Agent) string {
+func quoted(agents map[string]kinds.NodeAgent) string {
 	out := xslices.Map(slices.Sorted(maps.Keys(agents)), func(key string) string { return "'" + key + "'" })
 	return strings.Join(out, ", ")
 }

@@ -25,33 +25,14 @@ func code(text string) []map[string]any { return []map[string]any{{"code": text,
 
 const head = "from agents.shared.agent_sdk import AgentRunner, Pipeline\n"
 
-func TestNodeStepsMeetTheStepContract(t *testing.T) {
-	steptest.Run(t, node.Kind{},
-		steptest.Case{Name: "a function", Settings: settings{
-			"function": "f", "code": code("def f(s): return {}"),
-			"agents": map[string]any{"plain": map[string]any{}},
-		}},
-		steptest.Case{Name: "a program", Settings: settings{"code": code("print(1)")}},
-		steptest.Case{Name: "no code", Misfit: true},
-	)
-	steptest.Run(t, node.Collect{},
-		steptest.Case{Name: "nothing"},
-		steptest.Case{Name: "defaults", Settings: settings{
-			"defaults": map[string]any{"a": 1},
-			"reducers": map[string]string{"a": "add"},
-		}},
-		steptest.Case{Name: "a list", Settings: settings{"defaults": []int{1}}, Misfit: true},
-	)
-}
-
 const reply = `{"recommendations": [], "rules_applied": ["x"], "meta_insight": "m", "analysis_data": {"n": 1.0}}`
 
 // with gives a job the kinds that it may ask for, and the step's fields.
 func with(writes ...string) func(*step.Job) {
 	return func(j *step.Job) {
-		j.Kinds = func(kind string) step.Runner {
+		j.Runners = func(kind string) step.Runner {
 			if kind == "worker" {
-				return worker.Kind{}
+				return worker.Runner{}
 			}
 			return nil
 		}
@@ -85,7 +66,7 @@ func TestNodeStepsKeepResultsWhenInterrupted(t *testing.T) {
 		return out
 	}
 	c, p, r, e := journal.NoteCall, journal.NotePrompt, journal.NoteReply, journal.NoteCallEnd
-	steptest.Runs(t, node.Kind{},
+	steptest.Runs(t, node.Runner{},
 		steptest.Play{
 			Name: "no call", Settings: function("    return {'a': state['a'].upper()}\n", nil),
 			With: with("a"), Value: `{"a":"WHAT A SAYS"}`, Notes: []string{},
@@ -222,12 +203,12 @@ func TestChangedCallFailsOnResume(t *testing.T) {
 		Settings: function("    AgentRunner.run('plain', {'x': 1})\n    return {}\n", nil),
 		With:     with(), Replies: []steptest.Reply{{Text: reply}},
 	}
-	if _, err := play.Done(t, node.Kind{}, log, &steptest.World{Replies: play.Replies}); !errors.Is(err,
+	if _, err := play.Done(t, node.Runner{}, log, &steptest.World{Replies: play.Replies}); !errors.Is(err,
 		steptest.ErrStopped) {
 		t.Fatal(err)
 	}
 	play.Settings = function("    AgentRunner.run('plain', {'x': 2})\n    return {}\n", nil)
-	_, err := play.Done(t, node.Kind{}, &steptest.Log{Notes: log.Notes}, &steptest.World{Replies: play.Replies})
+	_, err := play.Done(t, node.Runner{}, &steptest.Log{Notes: log.Notes}, &steptest.World{Replies: play.Replies})
 	var f *step.Error
 	if !errors.As(err, &f) || f.Class != step.ClassChanged || !strings.Contains(f.Message, "call 1") {
 		t.Errorf("got %v", err)
@@ -250,7 +231,7 @@ print([(s.agent_name, s.success, s.error) for s in r.steps], r.total_steps, r.fa
 			set[k] = v
 		}
 		world := &steptest.World{Replies: replies}
-		result, err := steptest.Play{Settings: set, With: with()}.Done(t, node.Kind{}, &steptest.Log{}, world)
+		result, err := steptest.Play{Settings: set, With: with()}.Done(t, node.Runner{}, &steptest.Log{}, world)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -284,7 +265,7 @@ func TestTransformsRunAfterTheirDependencies(t *testing.T) {
 	agents := map[string]any{"plain": map[string]any{}, "handy": map[string]any{}}
 	run := func(program string, replies ...steptest.Reply) (string, error) {
 		play := steptest.Play{Settings: settings{"code": code(head + program), "agents": agents}, With: with()}
-		result, err := play.Done(t, node.Kind{}, &steptest.Log{}, &steptest.World{Replies: replies})
+		result, err := play.Done(t, node.Runner{}, &steptest.Log{}, &steptest.World{Replies: replies})
 		return string(result.Value), err
 	}
 	text, err := run(`
@@ -333,7 +314,7 @@ func TestFailuresHaveAPlace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			play := steptest.Play{Settings: function(c.body, nil), With: with("a", "n", "list")}
-			_, err := play.Done(t, node.Kind{}, &steptest.Log{}, &steptest.World{})
+			_, err := play.Done(t, node.Runner{}, &steptest.Log{}, &steptest.World{})
 			if err == nil || err.Error() != c.want {
 				t.Errorf("got  %v\nwant %s", err, c.want)
 			}
@@ -350,7 +331,7 @@ func TestEndlessCodeIsStopped(t *testing.T) {
 			needs(t, more)
 			set := function(body, settings{"seconds": 0.5})
 			maps.Copy(set, more)
-			_, err := steptest.Play{Settings: set, With: inProject(t)}.Done(t, node.Kind{}, &steptest.Log{},
+			_, err := steptest.Play{Settings: set, With: inProject(t)}.Done(t, node.Runner{}, &steptest.Log{},
 				&steptest.World{})
 			var f *step.Error
 			if !errors.As(err, &f) || f.Class != step.ClassTimeout || !strings.Contains(f.Message,
@@ -410,7 +391,7 @@ func TestTimeoutsOfTheEngineStopEndlessCode(t *testing.T) {
 			job.Log = watchedLog{&steptest.Log{}, sync.OnceFunc(func() {
 				time.AfterFunc(300*time.Millisecond, func() { stop(timedOut) })
 			})}
-			if _, err := (node.Kind{}).Run(ctx, job); !errors.Is(err, timedOut) || len(world.Requests) != 1 {
+			if _, err := (node.Runner{}).Run(ctx, job); !errors.Is(err, timedOut) || len(world.Requests) != 1 {
 				t.Errorf("%d model calls, then %v", len(world.Requests), err)
 			}
 		})
@@ -428,13 +409,13 @@ func TestMainProgramRunsOnlyInExecution(t *testing.T) {
 			"code": code(text + "def f(state):\n    return {'a': ran}\n"), "python": python,
 			"unconfined": python,
 		}
-		result, err := steptest.Play{Settings: function("", more), With: inProject(t)}.Done(t, node.Kind{},
+		result, err := steptest.Play{Settings: function("", more), With: inProject(t)}.Done(t, node.Runner{},
 			&steptest.Log{}, &steptest.World{})
 		if err != nil || string(result.Value) != `{"a":"no"}` {
 			t.Errorf("in the graph: %s, %v", result.Value, err)
 		}
 		set := settings{"code": code(text + "print(ran)\n"), "python": python, "unconfined": python}
-		result, err = steptest.Play{Settings: set, With: inProject(t)}.Done(t, node.Kind{}, &steptest.Log{},
+		result, err = steptest.Play{Settings: set, With: inProject(t)}.Done(t, node.Runner{}, &steptest.Log{},
 			&steptest.World{})
 		if err != nil || string(result.Value) != `"yes\n"` {
 			t.Errorf("as a program: %s, %v", result.Value, err)
@@ -446,7 +427,7 @@ func TestMainProgramRunsOnlyInExecution(t *testing.T) {
 func TestPrintingIsBounded(t *testing.T) {
 	play := steptest.Play{Settings: settings{"code": code("for i in range(9):\n    print('x' * (1 << 20), end='')\n" +
 		"print('end')")}, With: with()}
-	result, err := play.Done(t, node.Kind{}, &steptest.Log{}, &steptest.World{})
+	result, err := play.Done(t, node.Runner{}, &steptest.Log{}, &steptest.World{})
 	if text := string(result.Value); err != nil || len(text) > 5<<20 || !strings.HasSuffix(text,
 		`x(more than 4 MiB were printed; the rest is left out)\n"`) {
 		t.Errorf("%d bytes, %v", len(text), err)
@@ -454,7 +435,7 @@ func TestPrintingIsBounded(t *testing.T) {
 }
 
 func TestCollectMergesDefaultsInputAndBranches(t *testing.T) {
-	steptest.Runs(t, node.Collect{},
+	steptest.Runs(t, node.CollectRunner{},
 		steptest.Play{Name: "reads", Value: `{"a":"what a says"}`},
 		steptest.Play{
 			Name: "input over defaults", Settings: settings{"defaults": map[string]any{
@@ -496,13 +477,13 @@ func TestBudgetInsideANode(t *testing.T) {
 	play := steptest.Play{Settings: function(body, nil), With: with("list")}
 	log := &steptest.Log{Refuse: step.Errorf(step.ClassBudget, "the budget of tokens is exhausted"), RefuseAfter: 1}
 	world := &steptest.World{Replies: []steptest.Reply{{Text: reply}, {Text: reply}}}
-	_, err := play.Done(t, node.Kind{}, log, world)
+	_, err := play.Done(t, node.Runner{}, log, world)
 	var f *step.Error
 	if !errors.As(err, &f) || f.Class != step.ClassBudget || len(world.Requests) != 1 {
 		t.Fatalf("got %v after %d requests", err, len(world.Requests))
 	}
 	rest := &steptest.World{Replies: []steptest.Reply{{Text: reply}}}
-	result, err := play.Done(t, node.Kind{}, &steptest.Log{Notes: log.Notes}, rest)
+	result, err := play.Done(t, node.Runner{}, &steptest.Log{Notes: log.Notes}, rest)
 	if err != nil || string(result.Value) != `{"list":["x","x"]}` {
 		t.Errorf("got %s, %v", result.Value, err)
 	}

@@ -59,7 +59,7 @@ func nodePlay(t *testing.T, path string, more settings) string {
 			j.Reads = append(j.Reads, step.Read{Path: "state." + field, Value: state[field]})
 		}
 	}
-	result, err := steptest.Play{Settings: set, With: prepare}.Done(t, node.Kind{}, &steptest.Log{}, world)
+	result, err := steptest.Play{Settings: set, With: prepare}.Done(t, node.Runner{}, &steptest.Log{}, world)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 )
 
 // request is the first line that cpython.Host reads. Every further line is a reply.
 type request struct {
-	Code     []Block                    `json:"code"`
+	Code     []kinds.NodeBlock          `json:"code"`
 	Function string                     `json:"function"`
 	State    map[string]json.RawMessage `json:"state"`
 	Fields   map[string]string          `json:"fields"`

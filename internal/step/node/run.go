@@ -11,21 +11,38 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
+	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 )
 
-var _ step.Runner = Kind{}
+// Runner runs tasks of kind "node".
+type Runner struct {
+	// Confine returns the sandbox of a python3 that may read a folder, except for some names in it; nil is
+	// process.NewSandbox.
+	Confine func(root string, without ...string) (*process.Sandbox, error)
+}
+
+// Name returns "node".
+func (Runner) Name() string { return kinds.Node{}.Name() }
+
+// Values that a node returns besides fields of the state and kinds.NodeDelegates.
+const (
+	trackCost  = "pass.cost_so_far"
+	trackCycle = "pass.cycle"
+	trackAgent = "agents."
+)
 
 // Recovery returns Rerun: finished calls are not repeated, and an unfinished one recovers as its own kind does.
-func (Kind) Recovery(*ir.Task, []journal.TaskNoted) step.Recovery { return step.Rerun }
+func (Runner) Recovery(*ir.Task, []journal.TaskNoted) step.Recovery { return step.Rerun }
 
 // NotePrinted is the note of the output of the code.
 const NotePrinted = "printed"
 
 // Run runs the code.
-func (k Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
-	set, err := stepkind.Decode[Settings](job.Task)
+func (r Runner) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+	set, err := stepkind.Decode[kinds.NodeSettings](job.Task)
 	if err != nil {
 		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
 	}
@@ -35,7 +52,7 @@ func (k Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	h := &host{job: job, set: set}
 	var returned json.RawMessage
 	if set.Python {
-		returned, err = h.child(ctx, k.Confine)
+		returned, err = h.child(ctx, r.Confine)
 	} else {
 		returned, err = h.evaluate(ctx)
 	}
@@ -84,7 +101,7 @@ func (h *host) track(out map[string]json.RawMessage) error {
 			out[path] = json.RawMessage(strconv.FormatFloat(float64(micro)/1e6, 'f', -1, 64))
 		case path == trackCycle:
 			out[path] = cycle(h.job)
-		case path == trackDelegates:
+		case path == kinds.NodeDelegates:
 			chosen, err := h.chosen()
 			if err != nil {
 				return err

@@ -14,11 +14,19 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 )
+
+// CollectRunner runs tasks of kind "collect".
+type CollectRunner struct {
+	step.Base[kinds.Collect, collectSettings]
+}
+
+type collectSettings kinds.CollectSettings
 
 // Run merges the changes of branches: it concatenates lists, adds numbers and otherwise keeps the last value.
 // Without branches, it returns the values that the step reads, with the defaults.
-func (set CollectSettings) Run(_ context.Context, job *step.Job) (step.Result, error) {
+func (set collectSettings) Run(_ context.Context, job *step.Job) (step.Result, error) {
 	out := map[string]json.RawMessage{}
 	if len(job.Branches) == 0 {
 		maps.Copy(out, set.Defaults)
@@ -198,7 +206,7 @@ func name(path string) string {
 }
 
 // update returns the result of a node: the fields that its function returned.
-func update(job *step.Job, set Settings, returned json.RawMessage) (map[string]json.RawMessage, error) {
+func update(job *step.Job, set kinds.NodeSettings, returned json.RawMessage) (map[string]json.RawMessage, error) {
 	out := map[string]json.RawMessage{}
 	if len(returned) > 0 {
 		if err := json.Unmarshal(returned, &out); err != nil {

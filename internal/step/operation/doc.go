@@ -1,3 +1,3 @@
-// Package operation implements the step kind "operation", which calls a tool with
-// inputs from templates and keeps its output as lines of text and as data.
+// Package operation runs steps of kind "operation", which call a tool with inputs from
+// templates and keep its output as lines of text and as data.
 package operation

@@ -89,7 +89,7 @@ func answered(use journal.ToolUse, codes []int) journal.ToolUse {
 }
 
 // retried returns the retryable statuses: a list or a single one, as numbers or texts.
-func retried(job *step.Job, set Settings) ([]int, error) {
+func retried(job *step.Job, set settings) ([]int, error) {
 	var in map[string]json.RawMessage
 	if json.Unmarshal(set.Inputs, &in) != nil || len(in[retryInput]) == 0 {
 		return nil, nil

@@ -13,15 +13,6 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-func TestOperationStepsMeetTheStepContract(t *testing.T) {
-	steptest.Run(t, operation.Kind{},
-		steptest.Case{Name: "call", Settings: steptest.Settings{
-			"operation": "http.request", "inputs": map[string]any{"url": "x"},
-		}},
-		steptest.Case{Name: "nothing", Misfit: true},
-	)
-}
-
 func TestOperationStepsKeepResultsWhenInterrupted(t *testing.T) {
 	tools := map[string]steptest.Tool{
 		"http.request": {Spec: tool.Spec{Schema: json.RawMessage(`{"type":"object","required":["url"]}`)}, Answer: `{"status_code":200,"body":"hi","headers":{"A":"b"}}`},
@@ -58,7 +49,7 @@ func TestOperationStepsKeepResultsWhenInterrupted(t *testing.T) {
 	for i := range plays {
 		plays[i].With, plays[i].Tools = with, tools
 	}
-	steptest.Runs(t, operation.Kind{}, plays...)
+	steptest.Runs(t, operation.Runner{}, plays...)
 }
 
 // Every response is a result, unless its status is retryable.
@@ -74,7 +65,7 @@ func TestEveryResponseIsAResultUnlessRetryable(t *testing.T) {
 		}}
 	}
 	found := `{"Output":"body=none\nbody_truncated=false\nheaders={\"A\":\"b\"}\nstatus_code=404","Stderr":"","ExitCode":0,"Status":"completed","Response":{"status_code":404,"body":"none","headers":{"A":"b"},"body_truncated":false}}`
-	steptest.Runs(t, operation.Kind{},
+	steptest.Runs(t, operation.Runner{},
 		steptest.Play{Name: "any status", Settings: request(2), Tools: answer(bad, true), Value: found},
 		steptest.Play{
 			Name: "another status", Settings: request("1500ms", 503, "429"), Tools: answer(bad, true), Value: found,
@@ -119,7 +110,7 @@ func TestEveryResponseIsAResultUnlessRetryable(t *testing.T) {
 // Numbers are sent as they are written, and headers may be numbers and booleans.
 func TestNumbersKeepTheirDigits(t *testing.T) {
 	schema := json.RawMessage(`{"type":"object","properties":{"url":{"type":"string"},"body":{"const":{"id":9007199254740993}},"headers":{"const":{"V":"1000000","T":"true","S":"s"}}},"required":["body","headers"]}`)
-	steptest.Runs(t, operation.Kind{}, steptest.Play{
+	steptest.Runs(t, operation.Runner{}, steptest.Play{
 		Name: "numbers", Settings: steptest.Settings{"operation": "http.request", "inputs": json.RawMessage(`{"url":"x","body":{"id":9007199254740993},"headers":{"V":1000000,"T":true,"S":"s"}}`)},
 		Tools: map[string]steptest.Tool{"http.request": {Spec: tool.Spec{Schema: schema}, Answer: `"sent"`}},
 		Value: `{"Output":"sent","Stderr":"","ExitCode":0,"Status":"completed","Response":"sent"}`,
@@ -151,7 +142,7 @@ func TestValuesInCode(t *testing.T) {
 		}
 		return p
 	}
-	steptest.Runs(t, operation.Kind{},
+	steptest.Runs(t, operation.Runner{},
 		play("quoted", `echo "{{.states.ask.Output}}"`, `echo "v1; id"`, nil),
 		play("words", `echo {{.states.ask.Output}}`, `__espalier_1='v1; id'; echo ${__espalier_1}`, nil),
 		play("input", `echo '{{.inputs.x}}'`, `echo "x; id"`, nil),

@@ -15,10 +15,23 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 )
 
+// Runner runs tasks of kind "operation".
+type Runner struct {
+	step.Base[kinds.Operation, settings]
+}
+
+type settings kinds.OperationSettings
+
+// Recovery asks a person if the call was made and may have acted.
+func (Runner) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
+	return step.OneCallRecovery(history)
+}
+
 // Run makes the call.
-func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+func (s settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	input := func() (json.RawMessage, error) { return inputs(job, s) }
 	return job.LimitByTemplate(ctx, s.Timeout, func(ctx context.Context) (step.Result, error) {
 		return job.OneCall(ctx, s.Operation, contract.Contract{}, input,
@@ -74,7 +87,7 @@ func lines(output json.RawMessage) string {
 }
 
 // inputs renders the templates in the inputs, at all depths.
-func inputs(job *step.Job, set Settings) (json.RawMessage, error) {
+func inputs(job *step.Job, set settings) (json.RawMessage, error) {
 	if len(set.Inputs) == 0 {
 		return json.RawMessage("{}"), nil
 	}

@@ -1,3 +1,3 @@
-// Package prompt implements the step kind "prompt", which sends an agent the author's own prompt: it replaces
-// names in the prompt, parses the reply as the agent's output format, and calls tools that the reply requests.
+// Package prompt runs steps of kind "prompt", which send an agent the author's own prompt: they replace names in
+// the prompt, parse the reply as the agent's output format, and call tools that the reply requests.
 package prompt

@@ -16,23 +16,6 @@ import (
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
-func TestPromptStepsMeetTheStepContract(t *testing.T) {
-	steptest.Run(t, prompt.Kind{},
-		steptest.Case{Name: "an agent and a prompt", Settings: steptest.Settings{
-			"agent": "plain", "template": "Write it",
-		}},
-		steptest.Case{Name: "an agent with tools", Settings: steptest.Settings{
-			"agent": "handy", "template": "Find it", "format": "json",
-		}},
-		steptest.Case{Name: "a tool", Settings: steptest.Settings{"tool": "search", "name": "finder"}},
-		steptest.Case{Name: "nobody", Misfit: true},
-		steptest.Case{Name: "both", Settings: steptest.Settings{"agent": "plain", "tool": "search"}, Misfit: true},
-		steptest.Case{
-			Name: "another format", Settings: steptest.Settings{"agent": "plain", "format": "yaml"}, Misfit: true,
-		},
-	)
-}
-
 func says(texts ...string) []steptest.Reply {
 	var out []steptest.Reply
 	for _, t := range texts {
@@ -49,7 +32,7 @@ func TestPromptStepsKeepResultsWhenInterrupted(t *testing.T) {
 	handy := steptest.Settings{"agent": "handy", "template": "Find it"}
 	tools := map[string]steptest.Tool{"search": {Answer: `["hit"]`}}
 	acts := map[string]steptest.Tool{"search": {Spec: tool.Spec{SideEffects: true}, Answer: `1`}}
-	steptest.Runs(t, prompt.Kind{},
+	steptest.Runs(t, prompt.Runner{},
 		steptest.Play{Name: "text", Settings: plain("text"), Replies: says(`{"a": 1}`), Value: `{"agent":"plain","output":"{\"a\": 1}"}`, Notes: []string{p, r}},
 		steptest.Play{Name: "JSON", Settings: plain("json"), Replies: says(`{"a": 1}`), Value: `{"agent":"plain","output":{"a":1}}`},
 		steptest.Play{Name: "JSON after a mend", Settings: plain("json"), Replies: says(`no`, `[1]`), Value: `{"agent":"plain","output":[1]}`},
@@ -133,7 +116,7 @@ func TestToolCallsInCodeAreMade(t *testing.T) {
 		world := &steptest.World{Replies: says(string(step.JSON(map[string]string{"tool_code": code}))), Tools: map[string]steptest.Tool{"search": {Answer: `1`}}}
 		log := &steptest.Log{}
 		play := steptest.Play{Settings: steptest.Settings{"agent": "handy", "template": "Find it"}}
-		if _, err := play.Done(t, prompt.Kind{}, log, world); err != nil {
+		if _, err := play.Done(t, prompt.Runner{}, log, world); err != nil {
 			t.Fatal(err)
 		}
 		got := ""
@@ -175,7 +158,7 @@ func TestTemplatesPreferInputsOverTheContext(t *testing.T) {
 					j.Reads = append(j.Reads, step.Read{Path: path, Value: []byte(v)})
 				}
 			},
-		}.Done(t, prompt.Kind{}, log, world)
+		}.Done(t, prompt.Runner{}, log, world)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,7 +204,7 @@ func TestNotesAreAskedForWhereTheReplyHasRoom(t *testing.T) {
 			Tools:    map[string]steptest.Tool{"notebook.read": {Answer: "[]"}}, With: c.with,
 		}
 		world := &steptest.World{Replies: says(c.reply), Tools: play.Tools}
-		if _, err := play.Done(t, prompt.Kind{}, &steptest.Log{}, world); err != nil {
+		if _, err := play.Done(t, prompt.Runner{}, &steptest.Log{}, world); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		var asked string
@@ -247,7 +230,7 @@ func TestPanicOfOneOfSeveralToolsIsAnError(t *testing.T) {
 		Tools:    map[string]steptest.Tool{"search": {Fail: bomb{}}},
 		Replies:  []steptest.Reply{{Calls: []steptest.Call{call, call}}, {Text: "Found"}},
 	}
-	_, err := p.Done(t, prompt.Kind{}, &steptest.Log{}, &steptest.World{Tools: p.Tools, Replies: p.Replies})
+	_, err := p.Done(t, prompt.Runner{}, &steptest.Log{}, &steptest.World{Tools: p.Tools, Replies: p.Replies})
 	failed, ok := errors.AsType[*step.Error](err)
 	if !ok || failed.Class != journal.ClassInternal || !strings.Contains(failed.Message, "tick") {
 		t.Error(err)

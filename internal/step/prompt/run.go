@@ -17,6 +17,7 @@ import (
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/chat"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 )
 
 // outcome is the step's result; its parts go to different variables. Tools is set if the agent has tools,
@@ -27,14 +28,21 @@ type outcome struct {
 	Tools  map[string]json.RawMessage `json:"tools,omitzero"`
 }
 
+// Runner runs tasks of kind "prompt".
+type Runner struct {
+	chat.Base[kinds.Prompt, settings]
+}
+
+type settings kinds.PromptSettings
+
 // Run holds the conversation with the agent, or calls the tool.
-func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+func (s settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	known := newKnown(job)
-	ask, isModel := s.Ask(job.Workflow)
+	ask, isModel := kinds.PromptSettings(s).Ask(job.Workflow)
 	if !isModel {
 		return s.callTool(ctx, job, known)
 	}
-	c, err := ask.Conversation(job)
+	c, err := chat.NewConversation(job, &ask)
 	if err != nil {
 		return step.Result{}, err
 	}
@@ -70,7 +78,8 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 		}
 	}
 	if note := remembered(out.Output); s.Memory && note != nil {
-		use, err := callNamed(ctx, job, bookkeeper(a), addNote, job.Key+"/notebook:add", firstNotebook+1, note, &result)
+		use, err := callNamed(ctx, job, bookkeeper(a), kinds.NotebookAdd, job.Key+"/notebook:add", firstNotebook+1,
+			note, &result)
 		if err != nil {
 			return result, err
 		}
@@ -83,9 +92,9 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 }
 
 // readNotebook adds the agent's notes to the conversation.
-func (s Settings) readNotebook(ctx context.Context, job *step.Job, c *chat.Conversation) (step.Result, error) {
+func (s settings) readNotebook(ctx context.Context, job *step.Job, c *chat.Conversation) (step.Result, error) {
 	var result step.Result
-	use, err := callNamed(ctx, job, bookkeeper(c.Agent), readNotes, job.Key+"/notebook:read", firstNotebook,
+	use, err := callNamed(ctx, job, bookkeeper(c.Agent), kinds.NotebookRead, job.Key+"/notebook:read", firstNotebook,
 		json.RawMessage("{}"), &result)
 	if err != nil {
 		return result, err
@@ -106,7 +115,7 @@ func (s Settings) readNotebook(ctx context.Context, job *step.Job, c *chat.Conve
 
 // mayRemember reports whether a reply can contain a note besides the answer: if it is an object, or text, which
 // may be JSON.
-func (s Settings) mayRemember(c *contract.Contract) bool {
+func (s settings) mayRemember(c *contract.Contract) bool {
 	switch c.Kind {
 	case contract.Object, contract.JSON:
 		return true
@@ -118,7 +127,7 @@ func (s Settings) mayRemember(c *contract.Contract) bool {
 
 // bookkeeper returns the agent with the tools of the notebook, which it need not list.
 func bookkeeper(a *ir.Agent) *ir.Agent {
-	return &ir.Agent{ID: a.ID, Tools: []ir.Name{{Name: readNotes}, {Name: addNote}}}
+	return &ir.Agent{ID: a.ID, Tools: []ir.Name{{Name: kinds.NotebookRead}, {Name: kinds.NotebookAdd}}}
 }
 
 // firstNotebook is the number of the first call of the notebook, apart from those of other calls.
@@ -490,7 +499,7 @@ func called(t *chat.Transcript) map[string]json.RawMessage {
 }
 
 // callTool calls the tool with the latest output.
-func (s Settings) callTool(ctx context.Context, job *step.Job, known *known) (step.Result, error) {
+func (s settings) callTool(ctx context.Context, job *step.Job, known *known) (step.Result, error) {
 	input := step.JSON(known.output)
 	if _, isObject := known.output.(map[string]any); !isObject {
 		input = step.JSON(map[string]any{"input": known.output})

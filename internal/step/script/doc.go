@@ -1,3 +1,3 @@
-// Package script implements the step kind "script", which runs a script that
-// the workflow contains.
+// Package script runs steps of kind "script", which run a script that the workflow
+// contains.
 package script

@@ -14,11 +14,19 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/exec"
 	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 )
+
+// Runner runs tasks of kind "script".
+type Runner struct {
+	exec.Base[kinds.Script, settings]
+}
+
+type settings kinds.ScriptSettings
 
 // Run runs the script in the run's folder. The script gets what the step reads
 // as a JSON object on its standard input; what it prints is the result.
-func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+func (s settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if job.Step.Timeout > 0 {
 		return s.run(ctx, job)
 	}
@@ -28,12 +36,12 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	})
 }
 
-func (s Settings) run(ctx context.Context, job *step.Job) (step.Result, error) {
+func (s settings) run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err := job.MakeDir(); err != nil {
 		return step.Result{}, err
 	}
 	p := exec.Program{Name: fmt.Sprintf("the script of step %q", job.Step.ID), CommandSpec: step.CommandSpec{
-		Shown: s.Script, Wants: Kind{}.Explored(job.Workflow, job.Step, job.Task),
+		Shown: s.Script, Wants: kinds.Script{}.Explored(job.Workflow, job.Step, job.Task),
 	}}
 	job.Explore(&p.Wants)
 	var err error
@@ -95,7 +103,7 @@ for name in sys.argv[1:]:
 }
 
 // prepare returns the command, once everything that it needs is installed.
-func (s Settings) prepare(ctx context.Context, job *step.Job) (process.Command, error) {
+func (s settings) prepare(ctx context.Context, job *step.Job) (process.Command, error) {
 	in, ok := interpreters[s.Language]
 	if !ok {
 		return process.Command{}, step.Errorf(step.ClassMissing, "scripts in %q cannot be run", s.Language)
@@ -126,7 +134,7 @@ func (s Settings) prepare(ctx context.Context, job *step.Job) (process.Command, 
 
 // checkDependencies reports the dependencies that are not installed. None is
 // ever installed.
-func (s Settings) checkDependencies(ctx context.Context, job *step.Job, in interpreter, probe process.Command) error {
+func (s settings) checkDependencies(ctx context.Context, job *step.Job, in interpreter, probe process.Command) error {
 	var missing []string
 	for _, d := range s.Dependencies {
 		name := plainName(d)

@@ -55,12 +55,12 @@ func TestScriptStepsKeepResultsWhenInterrupted(t *testing.T) {
 	for i := range plays {
 		plays[i].Repeats = true // only a person has a command run again
 	}
-	steptest.Runs(t, script.Kind{}, plays...)
+	steptest.Runs(t, script.Runner{}, plays...)
 }
 
 func failure(t *testing.T, p steptest.Play) *step.Error {
 	t.Helper()
-	_, err := p.Done(t, script.Kind{}, &steptest.Log{}, &steptest.World{})
+	_, err := p.Done(t, script.Runner{}, &steptest.Log{}, &steptest.World{})
 	var f *step.Error
 	if !errors.As(err, &f) {
 		t.Fatalf("got %v", err)
@@ -118,7 +118,7 @@ func TestFolderAndEnvironment(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	log := &steptest.Log{}
 	job := steptest.Play{Settings: sh(`pwd > here; env > vars; ls`)}.Job("script", dir, log, &steptest.World{})
-	if _, err := (script.Kind{}).Run(t.Context(), job); err != nil {
+	if _, err := (script.Runner{}).Run(t.Context(), job); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(dir)
@@ -133,7 +133,7 @@ func TestFolderAndEnvironment(t *testing.T) {
 
 // A script that was noted may have run; one that was not noted has not.
 func TestScriptsThatMayHaveRunAsk(t *testing.T) {
-	k := script.Kind{}
+	k := script.Runner{}
 	if got := k.Recovery(nil, nil); got != step.Rerun {
 		t.Errorf("not noted: %v", got)
 	}
@@ -165,7 +165,7 @@ func TestCanceledScriptsReturnTheCause(t *testing.T) {
 		}
 	}()
 	job := steptest.Play{Settings: sh(`echo on > pipe; sleep 1000`)}.Job("script", dir, &steptest.Log{}, &steptest.World{})
-	if _, err := (script.Kind{}).Run(ctx, job); !errors.Is(err, why) {
+	if _, err := (script.Runner{}).Run(ctx, job); !errors.Is(err, why) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -174,7 +174,7 @@ func TestReadsAreByTheirLastNames(t *testing.T) {
 	log := &steptest.Log{}
 	result, err := steptest.Play{Settings: sh("cat"), With: func(j *step.Job) {
 		j.Reads = []step.Read{{Path: "state.x.y", Value: json.RawMessage(`1`)}, {Path: "input", Value: json.RawMessage(`{"z":"<&>"}`)}}
-	}}.Done(t, script.Kind{}, log, &steptest.World{})
+	}}.Done(t, script.Runner{}, log, &steptest.World{})
 	if err != nil || string(result.Value) != `{"input":{"z":"<&>"},"y":1}` {
 		t.Errorf("%s, %v", result.Value, err)
 	}

@@ -1,2 +1,2 @@
-// Package steptest provides the test suite that every step kind passes.
+// Package steptest provides the test suites that every kind of step and every runner pass.
 package steptest

@@ -27,7 +27,7 @@ func gated(spec seam.Spec) steptest.Play {
 // ask runs the play until it asks.
 func ask(t *testing.T, p steptest.Play, log *steptest.Log, world *steptest.World) *step.ApprovalRequired {
 	t.Helper()
-	_, err := p.Done(t, tool.Kind{}, log, world)
+	_, err := p.Done(t, tool.Runner{}, log, world)
 	var q *step.ApprovalRequired
 	if !errors.As(err, &q) || len(world.Calls) > 0 {
 		t.Fatalf("%v, calls %v", err, world.Calls)
@@ -50,7 +50,7 @@ func TestCallWaitsForApproval(t *testing.T) {
 	}
 	yes := journal.ToolAnswer{Call: q.Call, Digest: journal.GateDigest("root", q.Call, "call", q.Shows), Approved: true}
 	after := told(log, yes)
-	result, err := p.Done(t, tool.Kind{}, after, world)
+	result, err := p.Done(t, tool.Runner{}, after, world)
 	if err != nil || string(result.Value) != `"found"` || world.Calls["root/work#0/call:1"] != 1 {
 		t.Errorf("%s, %v, calls %v", result.Value, err, world.Calls)
 	}
@@ -68,7 +68,7 @@ func TestCallWaitsForApproval(t *testing.T) {
 		"timed out":        {journal.ToolAnswer{Call: q.Call, Digest: yes.Digest, TimedOut: true}, "in time"},
 	} {
 		log, world := told(log, c.answer), &steptest.World{Tools: p.Tools}
-		_, err := p.Done(t, tool.Kind{}, log, world)
+		_, err := p.Done(t, tool.Runner{}, log, world)
 		var failed *step.Error
 		if !errors.As(err, &failed) || failed.Class != step.ClassDenied ||
 			!strings.Contains(failed.Message, c.says) || len(world.Calls) > 0 {

@@ -1,2 +1,2 @@
-// Package tool implements the step kind "tool", which calls one tool.
+// Package tool runs steps of kind "tool", which call one tool.
 package tool

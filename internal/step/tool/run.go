@@ -4,20 +4,31 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/shell"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 )
 
+// Runner runs tasks of kind "tool".
+type Runner struct {
+	step.Base[kinds.Tool, settings]
+}
+
+type settings kinds.ToolSettings
+
+// Recovery asks a person if the call was made and may have acted.
+func (Runner) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
+	return step.OneCallRecovery(history)
+}
+
 // Run makes the call.
-func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
-	wants := Kind{}.Explored(job.Workflow, job.Step, job.Task)
+func (s settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+	wants := kinds.Tool{}.Explored(job.Workflow, job.Step, job.Task)
 	job.Explore(&wants)
 	return job.OneCall(ctx, s.Tool, wants,
 		func() (json.RawMessage, error) {
@@ -41,7 +52,7 @@ func result(job *step.Job, use journal.ToolUse) (step.Result, error) {
 
 // input returns the tool's input: the arguments if there are any, else the only object that is read, else
 // all reads by name that the tool's schema knows. It is checked before the call.
-func input(job *step.Job, set Settings) (json.RawMessage, error) {
+func input(job *step.Job, set settings) (json.RawMessage, error) {
 	if set.Args != nil {
 		return fill(job, set.Args, job.CodeArgument(set.Tool))
 	}
@@ -104,7 +115,7 @@ func fill(job *step.Job, args map[string]json.RawMessage, code string) (json.Raw
 }
 
 func fillValue(
-	job *step.Job, raw json.RawMessage, put func(*step.Job, []part) (any, error),
+	job *step.Job, raw json.RawMessage, put func(*step.Job, kinds.Argument) (any, error),
 ) (any, error) {
 	var list []json.RawMessage
 	var object map[string]json.RawMessage
@@ -125,52 +136,23 @@ func fillValue(
 	case json.Unmarshal(raw, &text) != nil || !strings.Contains(text, "{{"):
 		return raw, nil
 	}
-	pieces, err := parts(text, func(path string) (json.RawMessage, error) { return lookup(job, path) })
+	pieces, err := kinds.ParseArgument(text, func(path string) (json.RawMessage, error) { return lookup(job, path) })
 	if err != nil {
 		return nil, err
 	}
 	return put(job, pieces)
 }
 
-// part is a piece of a text: what the author wrote, or the value of a path.
-type part struct {
-	text  string
-	path  string
-	value json.RawMessage
-}
-
-// parts splits a text at each {{path}}.
-func parts(text string, lookup func(path string) (json.RawMessage, error)) ([]part, error) {
-	var out []part
-	for {
-		before, inner, opened := strings.Cut(text, "{{")
-		path, after, closed := strings.Cut(inner, "}}")
-		if !opened || !closed {
-			return append(out, part{text: text}), nil
-		}
-		path = strings.TrimSpace(path)
-		value, err := lookup(path)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, part{text: before}, part{path: path, value: value})
-		text = after
-	}
-}
-
-// isValue reports whether a text is one {{path}}: it is the value itself.
-func isValue(list []part) bool { return len(list) == 3 && list[0].text == "" && list[2].text == "" }
-
 // fillText replaces each {{path}} in a text.
-func fillText(job *step.Job, list []part) (any, error) {
-	if isValue(list) {
-		return list[1].value, nil
+func fillText(job *step.Job, list kinds.Argument) (any, error) {
+	if list.IsValue() {
+		return list[1].Value, nil
 	}
 	var out strings.Builder
 	for _, p := range list {
-		out.WriteString(p.text)
-		if p.path != "" {
-			out.WriteString(ir.PlainText(p.value))
+		out.WriteString(p.Text)
+		if p.Path != "" {
+			out.WriteString(ir.PlainText(p.Value))
 		}
 	}
 	return out.String(), nil
@@ -178,40 +160,16 @@ func fillText(job *step.Job, list []part) (any, error) {
 
 // fillCode replaces each {{path}} in code by a value that the shell does not execute. Code that is one {{path}} is a
 // command that another step has chosen, or the person who started the run.
-func fillCode(job *step.Job, list []part) (any, error) {
-	if isValue(list) && !(job.Untrusted && list[1].isInput()) {
-		return list[1].value, nil
+func fillCode(job *step.Job, list kinds.Argument) (any, error) {
+	if list.IsValue() && !(job.Untrusted && list[1].IsInput()) {
+		return list[1].Value, nil
 	}
-	command, failed := insert(list, job.Untrusted)
+	command, failed := list.Command(job.Untrusted)
 	if failed != nil {
-		return nil, step.Errorf(step.ClassInput, "step %q: %s. %s", job.Step.ID, failed.Message, valueHelp)
+		return nil, step.Errorf(step.ClassInput, "step %q: %s. %s", job.Step.ID, failed.Message, kinds.ArgumentHelp)
 	}
 	return command.Standalone(), nil
 }
-
-const valueHelp = "A value can be an argument of a command, but not code for a program"
-
-// insert returns code with values as data. untrusted says that the input of the run is not trusted.
-func insert(list []part, untrusted bool) (shell.Command, *shell.Error) {
-	var code []shell.Part
-	for _, p := range list {
-		if p.path == "" {
-			code = append(code, shell.Part{Text: p.text})
-			continue
-		}
-		code = append(code, shell.Part{Value: &shell.Value{
-			Text: strings.ReplaceAll(ir.PlainText(p.value), "\x00", ""), Unknown: p.value == nil,
-			Trusted: p.isInput() && !untrusted, OneWord: p.isInput() && untrusted,
-		}})
-	}
-	command, err := shell.Insert(ir.ToolShell, code)
-	var failed *shell.Error
-	errors.As(err, &failed)
-	return command, failed
-}
-
-// isInput reports whether a value is of the input of the run.
-func (p part) isInput() bool { return p.path == "input" || strings.HasPrefix(p.path, "input.") }
 
 // lookup returns the value of a path: of the longest read that is a prefix of it, and then of the keys below.
 func lookup(job *step.Job, path string) (json.RawMessage, error) {

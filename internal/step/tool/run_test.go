@@ -23,7 +23,7 @@ var call = steptest.Settings{"tool": "search"}
 func TestToolStepsKeepResultsWhenInterrupted(t *testing.T) {
 	notes := []string{journal.NoteToolCall, journal.NoteToolResult}
 	acts := seam.Spec{SideEffects: true}
-	steptest.Runs(t, tool.Kind{},
+	steptest.Runs(t, tool.Runner{},
 		steptest.Play{Name: "a call", Settings: call, Tools: with(steptest.Tool{Answer: `{"hits":2}`}), Value: `{"hits":2}`, Notes: notes},
 		steptest.Play{Name: "a call that acts", Settings: call, Tools: with(steptest.Tool{Spec: acts, Answer: `1`}), Value: `1`, Notes: notes},
 		steptest.Play{Name: "nothing to say", Settings: call, Tools: with(steptest.Tool{}), Value: `null`},
@@ -87,7 +87,7 @@ func TestRedirectsStayOnAllowedHosts(t *testing.T) {
 					return seam.Result{}, nil
 				})
 			},
-		}.Done(t, tool.Kind{}, &steptest.Log{}, &steptest.World{})
+		}.Done(t, tool.Runner{}, &steptest.Log{}, &steptest.World{})
 		if err != nil {
 			t.Error(err)
 		}
@@ -116,7 +116,7 @@ func TestRepliesAfterAFailedRequestAreUsedAgain(t *testing.T) {
 	log := &steptest.Log{}
 	world := &steptest.World{Replies: []steptest.Reply{{Fail: errors.New("down")}, {Text: "one"}, {Text: "two"}}}
 	const want = `["one","two"]`
-	if result, err := play.Done(t, tool.Kind{}, log, world); err != nil || string(result.Value) != want {
+	if result, err := play.Done(t, tool.Runner{}, log, world); err != nil || string(result.Value) != want {
 		t.Fatalf("%s, %v", result.Value, err)
 	}
 	samples := []string{journal.NoteToolCall, journal.NoteSample, journal.NoteSample, journal.NoteSample}
@@ -125,7 +125,7 @@ func TestRepliesAfterAFailedRequestAreUsedAgain(t *testing.T) {
 	}
 	// The process ends before the result of the call.
 	log, world = steptest.Resumed(log.Notes[:len(samples)]), &steptest.World{}
-	result, err := play.Done(t, tool.Kind{}, log, world)
+	result, err := play.Done(t, tool.Runner{}, log, world)
 	if err != nil || string(result.Value) != want || len(world.Requests) != 0 {
 		t.Errorf("%s, %v, %d requests", result.Value, err, len(world.Requests))
 	}
@@ -177,7 +177,7 @@ func TestReadsBecomeArgumentsOfTheTool(t *testing.T) {
 			}
 			log := &steptest.Log{}
 			_, err := steptest.Play{Settings: settings, With: func(j *step.Job) { j.Reads = c.reads }}.Done(t,
-				tool.Kind{}, log,
+				tool.Runner{}, log,
 				&steptest.World{Tools: with(steptest.Tool{Spec: seam.Spec{Schema: json.RawMessage(c.schema)}, Answer: `1`})})
 			if c.fails != "" {
 				var failure *step.Error
@@ -213,7 +213,7 @@ func TestUnfinishedToolCallsAskAPerson(t *testing.T) {
 			[]journal.TaskNoted{note(journal.NoteToolCall, false), note(journal.NoteToolResult, false)}, step.Rerun,
 		},
 	} {
-		if got := (tool.Kind{}).Recovery(nil, c.history); got != c.want {
+		if got := (tool.Runner{}).Recovery(nil, c.history); got != c.want {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
@@ -261,7 +261,7 @@ func TestValuesInCode(t *testing.T) {
 					return seam.Result{}, nil
 				})}
 			},
-		}.Done(t, tool.Kind{}, &steptest.Log{}, &steptest.World{})
+		}.Done(t, tool.Runner{}, &steptest.Log{}, &steptest.World{})
 		switch {
 		case c.fails != "" && (err == nil || !strings.Contains(err.Error(), c.fails)):
 			t.Errorf("%s: %q, %v", c.command, got, err)

@@ -1,3 +1,3 @@
-// Package transform implements the step kind "transform", which reshapes its
-// input: it validates it, has a model rewrite it, or returns a fixed text.
+// Package transform runs steps of kind "transform", which reshape their input: they
+// validate it, have a model rewrite it, or return a fixed text.
 package transform

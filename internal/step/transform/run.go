@@ -5,32 +5,50 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/step/chat"
+	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
+// Runner runs tasks of kind "transform".
+type Runner struct {
+	chat.Base[kinds.Transform, settings]
+}
+
+var _ step.Instant = Runner{}
+
+type settings kinds.TransformSettings
+
+// Instant reports whether the task asks no model.
+func (Runner) Instant(t *ir.Task) bool {
+	return stepkind.Lenient[kinds.TransformSettings](t).Mode != kinds.TransformModel
+}
+
 // Run does the transform. The record names the mode.
-func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+func (s settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	var value json.RawMessage
 	var err error
 	switch s.Mode {
-	case Model:
-		ask, _ := s.Ask(job.Workflow)
-		return ask.Run(ctx, job, s.Task, s.Expected)
-	case Validate:
+	case kinds.TransformModel:
+		ask, _ := kinds.TransformSettings(s).Ask(job.Workflow)
+		return chat.Run(ctx, job, &ask, s.Task, s.Expected)
+	case kinds.TransformValidate:
 		if value, err = validate(job); err != nil {
 			return step.Result{Notes: doneBy(job, s.Mode)}, err
 		}
-	case Text:
+	case kinds.TransformText:
 		value = step.JSON(s.Text)
-	case HandOver:
+	case kinds.TransformHandOver:
 		value = json.RawMessage("null")
 		if len(job.Branches) > 0 {
 			value = job.Branches[0].Value
 		}
-	case Present:
+	case kinds.TransformPresent:
 		value = step.JSON(map[string]any{"approved": present(job.Reads)})
 	default:
 		return step.Result{}, step.Errorf(step.ClassInput, "there is no transform %q", s.Mode)
@@ -39,7 +57,7 @@ func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 }
 
 // doneBy returns the note that names the mode. A conversation has its own notes.
-func doneBy(job *step.Job, m Mode) []step.Note {
+func doneBy(job *step.Job, m kinds.TransformMode) []step.Note {
 	if job.NoteCount(journal.NoteDone) > 0 {
 		return nil
 	}

@@ -38,7 +38,7 @@ func mode(m string) steptest.Settings {
 
 func TestTransformStepsKeepResultsWhenInterrupted(t *testing.T) {
 	done := []string{journal.NoteDone}
-	steptest.Runs(t, transform.Kind{},
+	steptest.Runs(t, transform.Runner{},
 		steptest.Play{Name: "F27: input that fits", Settings: mode("validate"), With: input(`{"name":"x","pages":2}`), Value: `{"name":"x","pages":2,"tone":"dry"}`, Notes: done},
 		steptest.Play{Name: "F27: input that does not", Settings: mode("validate"), With: input(`{"pages":"two"}`), Class: step.ClassInput, Notes: done},
 		steptest.Play{Name: "F27: no contract", Settings: mode("validate"), With: reads(`[1]`), Value: `[1]`},
@@ -63,7 +63,7 @@ func TestTransformStepsKeepResultsWhenInterrupted(t *testing.T) {
 
 // All problems of the input are reported at once.
 func TestAllProblemsOfTheInputAreReported(t *testing.T) {
-	_, err := steptest.Play{Settings: mode("validate"), With: input(`{"pages":"two"}`)}.Done(t, transform.Kind{}, &steptest.Log{}, &steptest.World{})
+	_, err := steptest.Play{Settings: mode("validate"), With: input(`{"pages":"two"}`)}.Done(t, transform.Runner{}, &steptest.Log{}, &steptest.World{})
 	var failure *step.Error
 	if !errors.As(err, &failure) || !strings.Contains(failure.Message, "name") ||
 		!strings.Contains(failure.Message, "pages") {

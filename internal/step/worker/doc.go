@@ -1,4 +1,4 @@
-// Package worker implements the step kind "worker": an agent works on a workload
+// Package worker runs steps of kind "worker": an agent works on a workload
 // and its output meets the output contract. The agent is a model or a command.
 package worker
 

@@ -9,28 +9,47 @@ import (
 	"strings"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/chat"
 	"github.com/espalier-run/espalier/internal/step/exec"
 	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
+// Runner runs tasks of kind "worker".
+type Runner struct {
+	chat.Base[kinds.Worker, settings]
+}
+
+type settings kinds.WorkerSettings
+
+// Recovery continues a conversation, and asks a person about a command that may
+// have run.
+func (Runner) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
+	if exec.Recovery(history) == step.Ask {
+		return step.Ask
+	}
+	return chat.Recovery(history)
+}
+
 // Run runs the agent on the workload, which is what the task reads.
-func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
-	ask, isModel := s.Ask(job.Workflow)
+func (s settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
+	ask, isModel := kinds.WorkerSettings(s).Ask(job.Workflow)
 	if !isModel {
 		message := fmt.Sprintf("the command did not end within %d seconds", stepkind.ScriptSeconds)
 		return step.Limit(ctx, stepkind.ScriptSeconds*time.Second, message,
 			func(ctx context.Context) (step.Result, error) { return s.runCommand(ctx, job, ask) })
 	}
-	return ask.Run(ctx, job, task, "")
+	return chat.Run(ctx, job, &ask, kinds.WorkerTask, "")
 }
 
 // runCommand runs the agent's program with the workload on its standard input.
-func (s Settings) runCommand(ctx context.Context, job *step.Job, ask chat.Ask) (step.Result, error) {
+func (s settings) runCommand(ctx context.Context, job *step.Job, ask kinds.Ask) (step.Result, error) {
 	program, err := find(job, s.Command[0])
 	if err != nil {
 		return step.Result{}, step.Errorf(step.ClassMissing,

@@ -13,20 +13,12 @@ import (
 	"github.com/espalier-run/espalier/internal/step/worker"
 )
 
-func TestWorkerStepsMeetTheStepContract(t *testing.T) {
-	steptest.Run(t, worker.Kind{},
-		steptest.Case{Name: "a model", Settings: steptest.Settings{"agent": "plain"}},
-		steptest.Case{Name: "a command", Settings: steptest.Settings{"agent": "plain", "command": []string{"cat"}}},
-		steptest.Case{Name: "nobody", Misfit: true},
-	)
-}
-
 const good = `{"recommendations": [{"a": 1}], "rules_applied": ["r"], "meta_insight": "m"}`
 
 func TestWorkerStepsKeepResultsWhenInterrupted(t *testing.T) {
 	plain := steptest.Settings{"agent": "plain"}
 	p, r := journal.NotePrompt, journal.NoteReply
-	steptest.Runs(t, worker.Kind{},
+	steptest.Runs(t, worker.Runner{},
 		steptest.Play{
 			Name: "keeps to the contract", Settings: plain, Replies: []steptest.Reply{{Text: good}},
 			Value: good, Notes: []string{p, r},
@@ -58,7 +50,7 @@ func TestWorkersRunTheirCommands(t *testing.T) {
 				j.Reads = []step.Read{{Path: "workload", Value: []byte(`{"x":1}`)}}
 			},
 		}
-		return play.Done(t, worker.Kind{}, &steptest.Log{}, &steptest.World{})
+		return play.Done(t, worker.Runner{}, &steptest.Log{}, &steptest.World{})
 	}
 	result, err := run(script("good", `printf '{"recommendations": [], "rules_applied": ["'$1'"], "meta_insight": "%s", "analysis_data": '"$(cat)"'}' "$(basename "$PWD" | head -c 0)"`))
 	if want := `{"recommendations":[],"rules_applied":["one"],"meta_insight":"","analysis_data":{"x":1}}`; err != nil || string(result.Value) != want {
@@ -82,7 +74,7 @@ func TestWorkersRunTheirCommands(t *testing.T) {
 	if _, err := run([]string{"no-such-program"}); err == nil {
 		t.Error("a program that is not there")
 	}
-	k := worker.Kind{}
+	k := worker.Runner{}
 	if k.Recovery(nil, nil) != step.Rerun ||
 		k.Recovery(nil, []journal.TaskNoted{{Kind: journal.NoteCommand}}) != step.Ask {
 		t.Error("recovery")

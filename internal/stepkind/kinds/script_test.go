@@ -1,13 +1,13 @@
-package script_test
+package kinds_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/diag"
-	"github.com/espalier-run/espalier/internal/step/script"
 	"github.com/espalier-run/espalier/internal/step/steptest"
 	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 )
 
 func TestScriptStepsMeetTheStepContract(t *testing.T) {
@@ -29,11 +29,11 @@ func TestScriptStepsMeetTheStepContract(t *testing.T) {
 		},
 		{Name: "neither", Misfit: true},
 	}
-	for _, language := range script.Languages() {
+	for _, language := range kinds.ScriptLanguages() {
 		cases = append(cases,
 			steptest.Case{Name: language, Settings: steptest.Settings{"language": language, "script": "echo hi"}})
 	}
-	steptest.Run(t, script.Kind{}, cases...)
+	steptest.Run(t, kinds.Script{}, cases...)
 }
 
 func TestUsualNamesOfLanguages(t *testing.T) {
@@ -42,7 +42,7 @@ func TestUsualNamesOfLanguages(t *testing.T) {
 		"shell": "sh", "pyhton": "python",
 	} {
 		s, task := steptest.Case{Settings: steptest.Settings{"language": written, "script": "x"}}.Task("script")
-		list := script.Kind{}.Check(steptest.Program(), s, task)
+		list := kinds.Script{}.Check(steptest.Program(), s, task)
 		if len(list) != 1 || !strings.Contains(list[0].Help, `"`+meant+`"`) {
 			t.Errorf("%s: got %v, want a hint at %s", written, list, meant)
 		}

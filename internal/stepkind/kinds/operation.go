@@ -1,4 +1,4 @@
-package operation
+package kinds
 
 import (
 	"encoding/json"
@@ -8,13 +8,11 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// Settings are the settings of a task. Strings in the inputs are templates.
-type Settings struct {
+// OperationSettings are the settings of a task of kind "operation". Strings in the inputs are templates.
+type OperationSettings struct {
 	Operation string          `json:"operation"` // the tool's name
 	Inputs    json.RawMessage `json:"inputs,omitempty"`
 	Timeout   string          `json:"timeout,omitempty"` // a template: seconds, or a duration
@@ -23,25 +21,24 @@ type Settings struct {
 	UntrustedRoots []string `json:"doubts,omitempty"`
 }
 
-// Kind is the step kind "operation".
-type Kind struct{ step.Base[Settings] }
+// Operation is the step kind "operation".
+type Operation struct {
+	stepkind.Base[OperationSettings]
+}
 
-var (
-	_ step.Runner     = Kind{}
-	_ stepkind.Caller = Kind{}
-)
+var _ stepkind.Caller = Operation{}
 
 // Name returns "operation".
-func (Kind) Name() string { return "operation" }
+func (Operation) Name() string { return "operation" }
 
 // Uses returns the tool.
-func (Kind) Uses(t *ir.Task) stepkind.Uses {
+func (Operation) Uses(t *ir.Task) stepkind.Uses {
 	return stepkind.Uses{Tools: stepkind.Named(t, "operation")}
 }
 
 // CheckCode reports values that the shell would execute.
-func (Kind) CheckCode(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
-	set := stepkind.Lenient[Settings](t)
+func (Operation) CheckCode(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
+	set := stepkind.Lenient[OperationSettings](t)
 	var inputs map[string]json.RawMessage
 	var command string
 	if json.Unmarshal(set.Inputs, &inputs) != nil || json.Unmarshal(inputs[ir.ShellArgument], &command) != nil {
@@ -59,11 +56,6 @@ func (Kind) CheckCode(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 }
 
 // Bound returns the cost of one call.
-func (Kind) Bound(*ir.Program, *ir.Step, *ir.Task, *contract.Contract) stepkind.Bound {
+func (Operation) Bound(*ir.Program, *ir.Step, *ir.Task, *contract.Contract) stepkind.Bound {
 	return stepkind.OneCallBound()
-}
-
-// Recovery asks a person if the call was made and may have acted.
-func (Kind) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
-	return step.OneCallRecovery(history)
 }

@@ -1,4 +1,4 @@
-package command
+package kinds
 
 import (
 	"bytes"
@@ -8,14 +8,12 @@ import (
 
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/step"
-	"github.com/espalier-run/espalier/internal/step/exec"
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// Settings are the settings of a task of kind "command": one of Command, Script
+// CommandSettings are the settings of a task of kind "command": one of Command, Script
 // and ScriptFile. All texts are templates.
-type Settings struct {
+type CommandSettings struct {
 	Command    string   `json:"command,omitempty"`
 	Script     string   `json:"script,omitempty"`      // what a script file holds
 	ScriptFile string   `json:"script_file,omitempty"` // read when the step runs
@@ -29,20 +27,17 @@ type Settings struct {
 	UntrustedRoots []string `json:"doubts,omitempty"`
 }
 
-// Kind is the step kind "command".
-type Kind struct{ exec.Base[Settings] }
+// Command is the step kind "command".
+type Command struct{ stepkind.Base[CommandSettings] }
 
-var (
-	_ step.WriteAhead   = Kind{}
-	_ stepkind.Explorer = Kind{}
-)
+var _ stepkind.Explorer = Command{}
 
 // Name returns "command".
-func (Kind) Name() string { return "command" }
+func (Command) Name() string { return "command" }
 
 // Uses returns the command.
-func (Kind) Uses(t *ir.Task) stepkind.Uses {
-	set := stepkind.Lenient[Settings](t)
+func (Command) Uses(t *ir.Task) stepkind.Uses {
+	set := stepkind.Lenient[CommandSettings](t)
 	text := cmp.Or(set.Command, set.Script)
 	if set.ScriptFile != "" {
 		text = "script " + set.ScriptFile
@@ -51,23 +46,20 @@ func (Kind) Uses(t *ir.Task) stepkind.Uses {
 }
 
 // Bound returns the time that a command may take.
-func (Kind) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task, _ *contract.Contract) stepkind.Bound {
-	return exec.Bound(s, unlimited)
+func (Command) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task, _ *contract.Contract) stepkind.Bound {
+	return commandBound(s, unlimited)
 }
 
 var unlimited = stepkind.Amount{Unbounded: "a command has no time limit of its own"}
 
-// WriteAhead marks the kind: it notes the command before it starts, and
-// preparing the command takes no time.
-func (Kind) WriteAhead() {}
-
 // stateSchema describes what conditions can read of a State.
-var stateSchema = json.RawMessage(`{"type":"object","properties":{"Output":{"type":"string"},"Stderr":{"type":"string"},` +
+var stateSchema = json.RawMessage(`{"type":"object","properties":{` +
+	`"Output":{"type":"string"},"Stderr":{"type":"string"},` +
 	`"ExitCode":{"type":"integer","minimum":0,"maximum":255},"Status":{"enum":["completed","failed"]}}}`)
 
 // Explored returns the contract of the State that the command ends with. A
 // command that conditions ask for an exit code succeeds first.
-func (Kind) Explored(p *ir.Program, s *ir.Step, _ *ir.Task) contract.Contract {
+func (Command) Explored(p *ir.Program, s *ir.Step, _ *ir.Task) contract.Contract {
 	c := contract.Of(p, s, contract.Spec{Schema: stateSchema})
 	for i := range c.Probes {
 		probe := &c.Probes[i]
@@ -81,4 +73,17 @@ func (Kind) Explored(p *ir.Program, s *ir.Step, _ *ir.Task) contract.Contract {
 		probe.Values = slices.Insert(probe.Values, 0, success)
 	}
 	return c
+}
+
+// commandBound returns the time that a command takes: at most the step's timeout, or
+// limit if the step has none.
+func commandBound(s *ir.Step, limit stepkind.Amount) stepkind.Bound {
+	if s.Timeout > 0 {
+		limit = stepkind.N(int64((s.Timeout + 999) / 1000))
+	}
+	base := stepkind.N(stepkind.UsualScriptSeconds)
+	if !limit.Exceeds(base.N) {
+		base = limit
+	}
+	return stepkind.Bound{Base: stepkind.Cost{Seconds: base}, Worst: stepkind.Cost{Seconds: limit}}
 }

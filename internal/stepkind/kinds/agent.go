@@ -1,19 +1,16 @@
-package agent
+package kinds
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/step"
-	"github.com/espalier-run/espalier/internal/step/chat"
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// Settings are the settings of a task.
-type Settings struct {
+// AgentSettings are the settings of a task of kind "agent".
+type AgentSettings struct {
 	Agent    string          `json:"agent"`              // ID of the agent
 	Task     string          `json:"task,omitempty"`     // what to do
 	Expected string          `json:"expected,omitempty"` // what the reply should be, in words
@@ -26,16 +23,14 @@ type Settings struct {
 	Items    bool     `json:"items,omitempty"`
 }
 
-// Kind is the step kind "agent".
-type Kind struct{ chat.Base[Settings] }
-
-var _ step.Runner = Kind{}
+// Agent is the step kind "agent".
+type Agent struct{ chatBase[AgentSettings] }
 
 // Name returns "agent".
-func (Kind) Name() string { return "agent" }
+func (Agent) Name() string { return "agent" }
 
 // Uses returns the agent, and the schema of its reply.
-func (Kind) Uses(t *ir.Task) stepkind.Uses {
+func (Agent) Uses(t *ir.Task) stepkind.Uses {
 	u := stepkind.Uses{Agents: stepkind.Named(t, "agent")}
 	if raw := t.Settings.Get("schema"); raw != nil {
 		u.Schemas = append(u.Schemas, ir.Contract{Schema: raw, Span: t.Settings.At("schema")})
@@ -44,22 +39,16 @@ func (Kind) Uses(t *ir.Task) stepkind.Uses {
 }
 
 // Ask returns the agent, its task and the contract of its reply.
-func (s Settings) Ask(p *ir.Program) (chat.Ask, bool) {
+func (s AgentSettings) Ask(p *ir.Program) (Ask, bool) {
 	expected := s.Expected
 	if a := p.Agent(s.Agent); a != nil {
 		expected = cmp.Or(expected, a.Expected)
 	}
-	return chat.Ask{
+	return Ask{
 		Agent: s.Agent, Texts: []string{s.Task, s.Expected}, MaxTurns: s.MaxTurns,
 		Reply: contract.Spec{
 			Schema: s.Schema, Verdict: s.Verdict, Expected: []string{expected},
 			Required: s.Required, Into: s.Into, Items: s.Items,
 		},
 	}, true
-}
-
-// Run holds the conversation.
-func (s Settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
-	ask, _ := s.Ask(job.Workflow)
-	return ask.Run(ctx, job, s.Task, s.Expected)
 }

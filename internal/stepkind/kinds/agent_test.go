@@ -1,15 +1,16 @@
-package agent_test
+package kinds_test
 
 import (
 	"testing"
 
-	"github.com/espalier-run/espalier/internal/step/agent"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step/steptest"
 	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 )
 
 func TestAgentStepsMeetTheStepContract(t *testing.T) {
-	steptest.Run(t, agent.Kind{},
+	steptest.Run(t, kinds.Agent{},
 		steptest.Case{Name: "an agent and a task", Settings: steptest.Settings{"agent": "plain", "task": "Write it"}},
 		steptest.Case{Name: "a critic", Settings: steptest.Settings{"agent": "plain", "verdict": true}},
 		steptest.Case{Name: "everything", Settings: steptest.Settings{
@@ -30,7 +31,7 @@ func TestAgentStepsMeetTheStepContract(t *testing.T) {
 func TestBoundCountsTurnsAndRepairs(t *testing.T) {
 	calls := func(settings steptest.Settings) stepkind.Bound {
 		s, task := steptest.Case{Settings: settings}.Task("agent")
-		return stepkind.BoundOf(agent.Kind{}, steptest.Program(), s, task)
+		return stepkind.BoundOf(kinds.Agent{}, steptest.Program(), s, task)
 	}
 	for name, c := range map[string]struct {
 		got          stepkind.Bound
@@ -66,10 +67,20 @@ func TestBoundCountsTurnsAndRepairs(t *testing.T) {
 
 func TestPromptGrowsWithTheConversation(t *testing.T) {
 	s, task := steptest.Case{Settings: steptest.Settings{"agent": "handy", "max_turns": 3}}.Task("agent")
-	b := stepkind.BoundOf(agent.Kind{}, steptest.Program(), s, task)
+	b := stepkind.BoundOf(kinds.Agent{}, steptest.Program(), s, task)
 	first := b.Base.PromptTokens.N
 	const reply, result = stepkind.DefaultReplyTokens, stepkind.MaxCallsPerTurn * stepkind.AssumedResultTokens
 	if got, want := b.Worst.PromptTokens.N, first+(first+reply+result)+(first+2*reply+2*result); got != want {
 		t.Errorf("three turns: %d tokens, want %d", got, want)
+	}
+}
+
+// What a run may do, an estimate has to count: the worst of these is two repairs.
+func TestBoundCountsRepairsOfParts(t *testing.T) {
+	s, task := steptest.Case{Settings: steptest.Settings{"agent": "plain", "task": "Write it"}}.Task("agent")
+	s.Writes = []ir.Write{{Path: "state.a", Part: "a"}, {Path: "state.b", Part: "b"}}
+	if got := stepkind.BoundOf(kinds.Agent{}, steptest.Program(), s, task).Worst.ModelCalls.N; got != 1+
+		stepkind.RepairCalls {
+		t.Errorf("%d model calls", got)
 	}
 }

@@ -1,13 +1,13 @@
-package combine_test
+package kinds_test
 
 import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/step/combine"
 	"github.com/espalier-run/espalier/internal/step/steptest"
 	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 )
 
 func workers(n int) ir.Action {
@@ -15,7 +15,7 @@ func workers(n int) ir.Action {
 }
 
 func TestCombineStepsMeetTheStepContract(t *testing.T) {
-	steptest.Run(t, combine.Kind{},
+	steptest.Run(t, kinds.Combine{},
 		steptest.Case{
 			Name: "by type", Action: workers(2),
 			Settings: steptest.Settings{"strategy": "combine_by_type", "dedupe_key": []string{"type"}},
@@ -70,7 +70,7 @@ func TestOnlyACriticCosts(t *testing.T) {
 		},
 	} {
 		s, task := steptest.Case{Settings: c.settings, Action: workers(2)}.Task("combine")
-		b := stepkind.BoundOf(combine.Kind{}, steptest.Program(), s, task)
+		b := stepkind.BoundOf(kinds.Combine{}, steptest.Program(), s, task)
 		if b.Worst.ModelCalls.N != c.calls || b.Base.ModelCalls.N != 0 {
 			t.Errorf("%v: %v", c.settings, b)
 		}

@@ -1,12 +1,12 @@
-package tool_test
+package kinds_test
 
 import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/step/steptest"
-	"github.com/espalier-run/espalier/internal/step/tool"
 	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 )
 
 func TestToolStepsMeetTheStepContract(t *testing.T) {
@@ -29,5 +29,5 @@ func TestToolStepsMeetTheStepContract(t *testing.T) {
 			Name:     "arguments that are no object",
 			Settings: steptest.Settings{"tool": "x", "args": []int{1}}, Misfit: true,
 		})
-	steptest.Run(t, tool.Kind{}, cases...)
+	steptest.Run(t, kinds.Tool{}, cases...)
 }

@@ -1,23 +1,21 @@
-package conversation
+package kinds
 
 import (
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/step"
-	"github.com/espalier-run/espalier/internal/step/chat"
 	"github.com/espalier-run/espalier/internal/stepkind"
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// Settings are the settings of a task. Prompt and Provider are templates.
-type Settings struct {
-	Agent    string  `json:"agent"` // ID of the agent
-	Prompt   string  `json:"prompt"`
-	System   string  `json:"system,omitempty"`
-	Skills   []Skill `json:"skills,omitempty"`
-	Format   string  `json:"format,omitempty"`   // json: the reply must be JSON
-	Provider string  `json:"provider,omitempty"` // replaces the agent's own
-	Timeout  string  `json:"timeout,omitempty"`  // seconds, or a duration
+// ConversationSettings are the settings of a task of kind "conversation". Prompt and Provider are templates.
+type ConversationSettings struct {
+	Agent    string              `json:"agent"` // ID of the agent
+	Prompt   string              `json:"prompt"`
+	System   string              `json:"system,omitempty"`
+	Skills   []ConversationSkill `json:"skills,omitempty"`
+	Format   string              `json:"format,omitempty"`   // json: the reply must be JSON
+	Provider string              `json:"provider,omitempty"` // replaces the agent's own
+	Timeout  string              `json:"timeout,omitempty"`  // seconds, or a duration
 	// ContinueFrom is the step whose conversation this one continues.
 	ContinueFrom string `json:"continue_from,omitempty"`
 	// Keep puts the messages into the result, so that other steps can continue
@@ -33,31 +31,29 @@ type Settings struct {
 	MaxTurns int `json:"max_turns,omitempty"`
 }
 
-// Skill is a text that precedes the prompt.
-type Skill struct {
+// ConversationSkill is a text that precedes the prompt.
+type ConversationSkill struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
 }
 
-// Kind is the step kind "conversation".
-type Kind struct{ chat.Base[Settings] }
-
-var _ step.Runner = Kind{}
+// Conversation is the step kind "conversation".
+type Conversation struct{ chatBase[ConversationSettings] }
 
 // Name returns "conversation".
-func (Kind) Name() string { return "conversation" }
+func (Conversation) Name() string { return "conversation" }
 
 // Uses returns the agent.
-func (Kind) Uses(t *ir.Task) stepkind.Uses {
+func (Conversation) Uses(t *ir.Task) stepkind.Uses {
 	return stepkind.Uses{Agents: stepkind.Named(t, "agent"), Verbatim: true}
 }
 
 // Ask returns the prompt and the contract of the reply.
-func (s Settings) Ask(*ir.Program) (chat.Ask, bool) {
-	ask := chat.Ask{Agent: s.Agent, Texts: []string{s.Prompt, s.System}, Reply: contract.Spec{
+func (s ConversationSettings) Ask(*ir.Program) (Ask, bool) {
+	ask := Ask{Agent: s.Agent, Texts: []string{s.Prompt, s.System}, Reply: contract.Spec{
 		Within: []string{"Output", "JSON", "Response"}, Texts: []string{"Output"},
 	}}
-	ask.Texts = append(ask.Texts, xslices.Map(s.Skills, func(one Skill) string { return one.Text })...)
+	ask.Texts = append(ask.Texts, xslices.Map(s.Skills, func(one ConversationSkill) string { return one.Text })...)
 	if s.Format == "json" {
 		ask.Reply.Base = contract.AnyData
 	}

@@ -1,15 +1,14 @@
-package prompt
+package kinds
 
 import (
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/step"
-	"github.com/espalier-run/espalier/internal/step/chat"
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// Settings are the settings of a task: an agent with its prompt, or a tool that receives the latest output.
-type Settings struct {
+// PromptSettings are the settings of a task of kind "prompt": an agent with its prompt, or a tool that receives the
+// latest output.
+type PromptSettings struct {
 	Agent    string `json:"agent,omitempty"`    // ID of the agent
 	Template string `json:"template,omitempty"` // with {{names}} in it
 	Format   string `json:"format,omitempty"`   // of the reply: json, text, markdown; empty is JSON or else text
@@ -18,26 +17,24 @@ type Settings struct {
 	Name     string `json:"name,omitempty"` // of a tool as a member of the flow
 }
 
-// Kind is the step kind "prompt".
-type Kind struct{ chat.Base[Settings] }
-
-var _ step.Runner = Kind{}
+// Prompt is the step kind "prompt".
+type Prompt struct{ chatBase[PromptSettings] }
 
 // Name returns "prompt".
-func (Kind) Name() string { return "prompt" }
+func (Prompt) Name() string { return "prompt" }
 
 // Uses returns the agent or the tool, and the tools of the notebook.
-func (k Kind) Uses(t *ir.Task) stepkind.Uses {
-	u := k.Base.Uses(t)
-	if at := t.Settings.At("memory"); stepkind.Lenient[Settings](t).Memory {
-		u.Tools = append(u.Tools, ir.Name{Name: readNotes, Span: at}, ir.Name{Name: addNote, Span: at})
+func (k Prompt) Uses(t *ir.Task) stepkind.Uses {
+	u := k.chatBase.Uses(t)
+	if at := t.Settings.At("memory"); stepkind.Lenient[PromptSettings](t).Memory {
+		u.Tools = append(u.Tools, ir.Name{Name: NotebookRead, Span: at}, ir.Name{Name: NotebookAdd, Span: at})
 	}
 	return u
 }
 
 // Ask returns the prompt and the contract of the reply; false for a tool.
-func (s Settings) Ask(*ir.Program) (chat.Ask, bool) {
-	ask := chat.Ask{Agent: s.Agent, Texts: []string{s.Template}, Reply: contract.Spec{Within: []string{"output"}}}
+func (s PromptSettings) Ask(*ir.Program) (Ask, bool) {
+	ask := Ask{Agent: s.Agent, Texts: []string{s.Template}, Reply: contract.Spec{Within: []string{"output"}}}
 	switch s.Format {
 	case "json":
 		ask.Reply.Base = contract.AnyData
@@ -49,8 +46,8 @@ func (s Settings) Ask(*ir.Program) (chat.Ask, bool) {
 
 // Bound returns the cost of one tool call, or of the conversation and of the
 // tools that are called before and after it.
-func (k Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, reply *contract.Contract) stepkind.Bound {
-	set := stepkind.Lenient[Settings](t)
+func (k Prompt) Bound(p *ir.Program, s *ir.Step, t *ir.Task, reply *contract.Contract) stepkind.Bound {
+	set := stepkind.Lenient[PromptSettings](t)
 	if set.Tool != "" {
 		return stepkind.OneCallBound()
 	}
@@ -61,14 +58,14 @@ func (k Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, reply *contract.Contr
 	if set.Memory {
 		calls += 2 // notes are read before, and one is added after
 	}
-	b := k.Base.Bound(p, s, t, reply)
+	b := k.chatBase.Bound(p, s, t, reply)
 	b.Worst.ToolCalls = b.Worst.ToolCalls.Plus(stepkind.N(calls))
 	b.Worst.Seconds = b.Worst.Seconds.Plus(stepkind.N(stepkind.ToolCallSeconds).Times(calls))
 	return b
 }
 
-// The tools of the notebook.
+// The tools of an agent's notebook.
 const (
-	readNotes = "notebook.read"
-	addNote   = "notebook.add"
+	NotebookRead = "notebook.read"
+	NotebookAdd  = "notebook.add"
 )

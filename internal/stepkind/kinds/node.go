@@ -1,8 +1,7 @@
-package node
+package kinds
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,26 +10,25 @@ import (
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/process"
-	"github.com/espalier-run/espalier/internal/step"
+	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-// Settings are the settings of a task of kind "node".
-type Settings struct {
+// NodeSettings are the settings of a task of kind "node".
+type NodeSettings struct {
 	// Function is the name of the function to run. If it is empty, all of the code runs, and its output is the
 	// result.
-	Function string  `json:"function,omitempty"`
-	Code     []Block `json:"code"`
-	File     string  `json:"file,omitempty"` // for messages
+	Function string      `json:"function,omitempty"`
+	Code     []NodeBlock `json:"code"`
+	File     string      `json:"file,omitempty"` // for messages
 	// Fields maps the fields of the state to their types. Reducers maps fields to how changes are merged;
 	// fields without a reducer are replaced.
 	Fields   map[string]string `json:"fields,omitempty"`
 	Reducers map[string]string `json:"reducers,omitempty"`
 	// Delta makes the returned fields the result. Otherwise fields that the function did not return keep their
 	// values.
-	Delta  bool             `json:"delta,omitempty"`
-	Agents map[string]Agent `json:"agents,omitempty"`
+	Delta  bool                 `json:"delta,omitempty"`
+	Agents map[string]NodeAgent `json:"agents,omitempty"`
 	// Track lists further values in the result: pass.cost_so_far, pass.cycle, pass.delegates, agents.KEY.
 	Track []string `json:"track,omitempty"`
 	// Delegates are the agents that the function's agent may delegate to.
@@ -43,14 +41,14 @@ type Settings struct {
 	Seconds float64 `json:"seconds,omitempty"`
 }
 
-// Block is code, and the line of the file at which it starts.
-type Block struct {
+// NodeBlock is code, and the line of the file at which it starts.
+type NodeBlock struct {
 	Code string `json:"code"`
 	Line int    `json:"line"`
 }
 
-// Agent describes an agent that the code may call.
-type Agent struct {
+// NodeAgent describes an agent that the code may call.
+type NodeAgent struct {
 	MicroDollars int64    `json:"micro_dollars,omitempty"` // of one call, by the price list
 	Command      []string `json:"command,omitempty"`
 	// Calls is how often the code can call the agent. 0 means once, and a negative number that there is no bound.
@@ -59,30 +57,20 @@ type Agent struct {
 	Output []stepkind.OutputField `json:"output,omitempty"`
 }
 
-// Values that a node returns besides fields of the state.
-const (
-	trackCost      = "pass.cost_so_far"
-	trackCycle     = "pass.cycle"
-	trackDelegates = "pass.delegates"
-	trackAgent     = "agents."
-)
+// NodeDelegates is the variable with the choice of an orchestrator.
+const NodeDelegates = "pass.delegates"
 
-// Kind is the step kind "node".
-type Kind struct {
-	stepkind.Base[Settings]
-	// Confine returns the sandbox of a python3 that may read a folder, except for some names in it; nil is
-	// process.NewSandbox.
-	Confine func(root string, without ...string) (*process.Sandbox, error)
-}
+// Node is the step kind "node".
+type Node struct{ stepkind.Base[NodeSettings] }
 
 var (
-	_ stepkind.Asker           = Kind{}
-	_ stepkind.FailureReporter = Kind{}
+	_ stepkind.Asker           = Node{}
+	_ stepkind.FailureReporter = Node{}
 )
 
 // Contract returns the contract of the step's agent, or of the only agent that the code calls.
-func (Kind) Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, bool) {
-	set := stepkind.Lenient[Settings](t)
+func (Node) Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, bool) {
+	set := stepkind.Lenient[NodeSettings](t)
 	key := s.ID
 	if _, own := set.Agents[key]; !own && len(set.Agents) == 1 {
 		for key = range set.Agents {
@@ -100,8 +88,8 @@ func (Kind) Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, 
 
 // ReportsFailure reports whether conditions look at fields that the code writes
 // without the output of an agent, such as a list of errors.
-func (Kind) ReportsFailure(p *ir.Program, s *ir.Step, t *ir.Task) bool {
-	set := stepkind.Lenient[Settings](t)
+func (Node) ReportsFailure(p *ir.Program, s *ir.Step, t *ir.Task) bool {
+	set := stepkind.Lenient[NodeSettings](t)
 	own := func(path string) bool {
 		if !strings.HasPrefix(path, "state.") {
 			return false
@@ -126,24 +114,24 @@ func (Kind) ReportsFailure(p *ir.Program, s *ir.Step, t *ir.Task) bool {
 }
 
 // output returns what is read from the output of an agent: by the code, and the choice of an orchestrator.
-func (s Settings) output(key string) []stepkind.OutputField {
+func (s NodeSettings) output(key string) []stepkind.OutputField {
 	out := s.Agents[key].Output
 	if len(s.Delegates) > 0 {
 		out = append(slices.Clone(out), stepkind.OutputField{
-			Path: "analysis_data.delegates", Type: "array", Var: trackDelegates,
+			Path: "analysis_data.delegates", Type: "array", Var: NodeDelegates,
 		})
 	}
 	return out
 }
 
 // Name returns "node".
-func (Kind) Name() string { return "node" }
+func (Node) Name() string { return "node" }
 
 // Uses returns the agents that the code calls, and their commands.
-func (Kind) Uses(t *ir.Task) stepkind.Uses {
+func (Node) Uses(t *ir.Task) stepkind.Uses {
 	var u stepkind.Uses
 	at := t.Settings.At("agents")
-	set := stepkind.Lenient[Settings](t)
+	set := stepkind.Lenient[NodeSettings](t)
 	for _, key := range slices.Sorted(maps.Keys(set.Agents)) {
 		if key != "" && !at.IsZero() {
 			u.Agents = append(u.Agents, ir.Name{Name: key, Span: at})
@@ -161,17 +149,17 @@ func (Kind) Uses(t *ir.Task) stepkind.Uses {
 
 // Bound returns the cost of one call of each agent that the code names and, at worst, of all calls that the
 // code can make.
-func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, _ *contract.Contract) stepkind.Bound {
-	set := stepkind.Lenient[Settings](t)
+func (Node) Bound(p *ir.Program, s *ir.Step, t *ir.Task, _ *contract.Contract) stepkind.Bound {
+	set := stepkind.Lenient[NodeSettings](t)
 	var b stepkind.Bound
 	for _, key := range slices.Sorted(maps.Keys(set.Agents)) {
-		one := agentBound(p, s, key, set.Agents[key])
+		one := nodeAgentBound(p, s, key, set.Agents[key])
 		most := stepkind.N(max(1, set.Agents[key].Calls))
 		if set.Agents[key].Calls < 0 {
 			most = stepkind.Amount{Unbounded: fmt.Sprintf("the code of step %q can call agent %q any number of times",
 				s.ID, key)}
 		}
-		b.Base, b.Worst = sum(b.Base, one.Base), sum(b.Worst, product(one.Worst, most))
+		b.Base, b.Worst = sumCosts(b.Base, one.Base), sumCosts(b.Worst, scaleCost(one.Worst, most))
 		b.Reserve = max(b.Reserve, one.Reserve)
 		if b.Agent == "" || key == s.ID && one.Agent != "" { // a command asks no model
 			b.Agent, b.Model = one.Agent, one.Model
@@ -180,7 +168,7 @@ func (Kind) Bound(p *ir.Program, s *ir.Step, t *ir.Task, _ *contract.Contract) s
 	return b
 }
 
-func agentBound(p *ir.Program, s *ir.Step, key string, a Agent) stepkind.Bound {
+func nodeAgentBound(p *ir.Program, s *ir.Step, key string, a NodeAgent) stepkind.Bound {
 	if len(a.Command) > 0 {
 		return stepkind.Bound{
 			Base:  stepkind.Cost{Seconds: stepkind.N(stepkind.UsualScriptSeconds)},
@@ -193,7 +181,7 @@ func agentBound(p *ir.Program, s *ir.Step, key string, a Agent) stepkind.Bound {
 	return talk.Bound(p.Agent(key))
 }
 
-func sum(a, b stepkind.Cost) stepkind.Cost {
+func sumCosts(a, b stepkind.Cost) stepkind.Cost {
 	return stepkind.Cost{
 		ModelCalls: a.ModelCalls.Plus(b.ModelCalls), ToolCalls: a.ToolCalls.Plus(b.ToolCalls),
 		PromptTokens: a.PromptTokens.Plus(b.PromptTokens),
@@ -201,24 +189,18 @@ func sum(a, b stepkind.Cost) stepkind.Cost {
 	}
 }
 
-func product(c stepkind.Cost, n stepkind.Amount) stepkind.Cost {
+func scaleCost(c stepkind.Cost, n stepkind.Amount) stepkind.Cost {
 	return stepkind.Cost{
 		ModelCalls: c.ModelCalls.By(n), ToolCalls: c.ToolCalls.By(n), PromptTokens: c.PromptTokens.By(n),
 		ReplyTokens: c.ReplyTokens.By(n), Seconds: c.Seconds.By(n),
 	}
 }
 
-// CollectSettings are the settings of a task of kind "collect".
-type CollectSettings struct {
-	// Defaults are the values of fields that are not read.
-	Defaults map[string]json.RawMessage `json:"defaults,omitempty"`
-	Reducers map[string]string          `json:"reducers,omitempty"`
+// Worker returns the task of an agent that the code calls.
+func (s NodeSettings) Worker(key string, at source.Span) ir.Task {
+	task := ir.Task{Kind: Worker{}.Name()}
+	task.Settings.Put("agent", key, at)
+	task.Settings.PutSet("command", s.Agents[key].Command, at)
+	task.Settings.PutSet("output", s.output(key), at)
+	return task
 }
-
-// Collect is the step kind "collect".
-type Collect struct{ step.Base[CollectSettings] }
-
-var _ step.Runner = Collect{}
-
-// Name returns "collect".
-func (Collect) Name() string { return "collect" }

@@ -1,0 +1,20 @@
+package kinds
+
+import (
+	"encoding/json"
+
+	"github.com/espalier-run/espalier/internal/stepkind"
+)
+
+// CollectSettings are the settings of a task of kind "collect".
+type CollectSettings struct {
+	// Defaults are the values of fields that are not read.
+	Defaults map[string]json.RawMessage `json:"defaults,omitempty"`
+	Reducers map[string]string          `json:"reducers,omitempty"`
+}
+
+// Collect is the step kind "collect".
+type Collect struct{ stepkind.Base[CollectSettings] }
+
+// Name returns "collect".
+func (Collect) Name() string { return "collect" }
